@@ -1,0 +1,61 @@
+// Package collectors defines how everything beside the requests themselves is
+// measured: the engine's metrics, the GPU, the processes. The folders below it
+// implement it; collectors/all lists them.
+package collectors
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/result"
+)
+
+// A Target is what a collector looks at during one trial.
+type Target struct {
+	Role    string
+	Replica int
+	Host    host.Host
+	Profile *engine.Profile // how this engine names its series
+	Anchor  result.Anchor   // the trial's clock
+	// Authorize adds what requests to this server must carry; may be nil.
+	Authorize func(http.Header)
+	// Clients are the process ids of the measuring client itself.
+	Clients []int
+}
+
+// A Collector watches one target while one trial runs.
+type Collector interface {
+	// Start takes the baseline before it returns; ctx bounds the whole
+	// session. A failure ends this collector, never the trial.
+	Start(ctx context.Context, t Target, s Sink) (Session, error)
+}
+
+// A Session is one collector at work.
+type Session interface {
+	// Finish takes the last look, waits for everything that Start started, and
+	// returns the columns that this collector knows (nil values where it could
+	// not measure). ctx bounds it. The row may be partial beside an error.
+	Finish(ctx context.Context) (result.Row, error)
+}
+
+// A Sink takes what a collector sees. Its methods may be called concurrently
+// until Finish has returned, and not after.
+type Sink interface {
+	Sample(result.Sample)
+	// Artifact keeps a file under the attempt's directory; name is relative,
+	// with forward slashes.
+	Artifact(name string, r io.Reader) error
+	// Note records a finding, once for each code.
+	Note(result.Finding)
+}
+
+// A Factory makes a Collector from its part of the plan.
+type Factory struct {
+	Kind   string
+	Doc    string
+	Config any // zero value of what New decodes into
+	New    func(decode func(any) error) (Collector, error)
+}

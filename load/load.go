@@ -1,0 +1,101 @@
+// Package load sends requests and measures what comes back.
+//
+// A [Source] says what is sent when; a [Driver] sends it and records what came
+// back. The seam is the driver, not the single request, because a driver may
+// own many connections in one event loop. Nothing above knows which one ran.
+package load
+
+import (
+	"context"
+	"time"
+
+	"sweep.dev/sweep/result"
+)
+
+// A Job is one request to send.
+type Job struct {
+	N     int // unique within the trial and shard, in the order the source made them
+	Slot  int
+	Turn  int
+	Phase result.Phase // Warmup, or "" for a measured request
+
+	// At is the offset from the driver's start at which to send, in an open
+	// loop; in a closed loop it is the think time after the slot's previous
+	// request ended.
+	At time.Duration
+
+	Prompt    Prompt
+	MaxTokens int
+	// Seed of the request's own sampling, where the plan gives one.
+	Seed *uint64
+	// Deadline bounds the request from its send; 0 means none.
+	Deadline time.Duration
+}
+
+// A Prompt is what is asked.
+type Prompt struct {
+	System string
+	// Turns are user and assistant messages by turns, the user's first and last.
+	Turns []string
+	// Target is the number of input tokens that the prompt was made for;
+	// result.Unknown where nobody said.
+	Target int
+}
+
+// A Source says what each slot sends next: schedule and prompts, seeded, with
+// no clock and no I/O, so that the same plan and seed give the same load. It is
+// called from one goroutine at a time. Sources are split into shards before
+// they are made, never while they run.
+type Source interface {
+	// Loop says how the driver must use this source.
+	Loop() Loop
+	// Next returns what slot sends next; prev is the slot's last request, nil
+	// at first. In an open loop there is one slot, 0, prev is always nil, and
+	// jobs come in the order of At. False ends the slot.
+	Next(slot int, prev *result.Request) (Job, bool)
+}
+
+// Loop is the shape of a source.
+type Loop struct {
+	Open  bool
+	Slots int // closed loop: requests in flight at once; 1 in an open loop
+	// MaxInFlight bounds an open loop; 0 is the driver's own limit. A job that
+	// would pass it waits, and its lateness is in its Sent - Scheduled.
+	MaxInFlight int
+}
+
+// A Recorder takes the requests of a trial as they end. Record is called by
+// one goroutine at a time and must not block.
+type Recorder interface{ Record(result.Request) }
+
+// A Driver sends what a source says and records what came back.
+type Driver interface {
+	// Run returns when the source has ended, or when ctx is done: then it
+	// sends nothing new and lets requests in flight end by drain; what is left
+	// after that is cancelled and recorded as such. Every job that it took from the source
+	// is recorded exactly once. The error is the driver's own; a failed
+	// request is no error.
+	Run(ctx context.Context, src Source, rec Recorder, opts Options) (Health, error)
+}
+
+// Options of one run of a driver.
+type Options struct {
+	Anchor result.Anchor // the trial's clock
+	Drain  time.Duration // how long requests in flight may go on once ctx is done
+	// Progress, if not nil, is called about four times a second.
+	Progress func(Progress)
+}
+
+// Progress is what a person wants to see while a trial runs.
+type Progress struct {
+	Sent, Done, Failed, InFlight int
+	OutputTokens                 int
+}
+
+// Health is what the client knows of itself after a run.
+type Health struct {
+	CPU         float64       // share of the CPUs it may use, 0 to 1
+	MaxGap      time.Duration // longest time that its own ticker was not run: a stopped or starved process
+	StampKind   string        // how chunks were stamped: "user"
+	NetworkPath string
+}

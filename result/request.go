@@ -1,0 +1,90 @@
+package result
+
+import "time"
+
+// Never is the offset of an instant that did not happen: the first token of a
+// request that got none, for example.
+const Never = time.Duration(-1)
+
+// Unknown is the count of tokens that nobody stated.
+const Unknown = -1
+
+// Phase says which part of a trial a request belongs to, by the moment it was
+// sent. Figures count the ramp, the plateau and the tail; never the warm-up.
+type Phase string
+
+// The phases of a trial.
+const (
+	Warmup  Phase = "warmup"
+	Ramp    Phase = "ramp"    // in flight still rising to its target
+	Plateau Phase = "plateau" // in flight at its target
+	Tail    Phase = "tail"    // in flight falling for the last time
+)
+
+// Status is how a request ended.
+type Status string
+
+// The ways a request ends.
+const (
+	Completed Status = "completed"
+	Failed    Status = "failed"
+	Cancelled Status = "cancelled" // by us: the trial's time was over, or it was interrupted
+)
+
+// Error classes of requests. A class is a fact about where it broke; the text
+// beside it says how.
+const (
+	ErrConnect   = "connect"   // no connection, or it was refused
+	ErrTimeout   = "timeout"   // the request's own deadline
+	ErrReset     = "reset"     // the connection broke before the stream was complete
+	ErrHTTP      = "http"      // a status other than 200 that is in no class below
+	ErrAuth      = "auth"      // 401, 403
+	ErrOverload  = "overload"  // 408, 429, 503, 529
+	ErrRejected  = "rejected"  // 400, 404, 422: the request itself is wrong for this server
+	ErrProxy     = "proxy"     // 502, 520 to 524
+	ErrServer    = "server"    // an error object inside a 200 stream, or 5xx
+	ErrProtocol  = "protocol"  // not SSE, not JSON, a line over its limit
+	ErrTruncated = "truncated" // ended without finish_reason
+	ErrNoTokens  = "no_tokens" // finished, but nothing was generated
+)
+
+// A Request is one request as the client saw it.
+//
+// Instants are offsets from the trial's anchor, or [Never].
+type Request struct {
+	Shard, N   int // identity within the trial: (shard, n) is unique
+	Slot, Turn int // the closed-loop slot that sent it, and its turn in a conversation
+	Phase      Phase
+
+	Scheduled   time.Duration // when the source wanted it sent
+	Sent        time.Duration // immediately before the first byte was written
+	FirstByte   time.Duration // first byte of the answer
+	FirstToken  time.Duration // first chunk with non-empty content, reasoning or tool-call text
+	FirstOutput time.Duration // first chunk with non-reasoning text
+	LastToken   time.Duration // last chunk with a choice
+	End         time.Duration // the stream was complete, or the request was given up
+
+	PromptTokens     int // Unknown where the server does not say
+	CachedTokens     int
+	CompletionTokens int
+	TokenSource      string // "usage", "chunks" (one token a chunk assumed) or ""
+	MaxTokens        int    // what was asked for
+
+	// ChunkUS holds the receive times of all events with a choice, in whole
+	// microseconds: the first counted from Sent, each other from the one
+	// before. They are differences of floor(t/1us), so that sums are exact.
+	// Empty where the answer was not streamed.
+	ChunkUS []int32
+	// FirstTokenChunk is the index in ChunkUS of the first token, or -1.
+	// TTFT from the send is the sum of ChunkUS up to and with it.
+	FirstTokenChunk int
+	// ChunkTokens holds the tokens of each event: 0 for a role-only or empty
+	// one, Unknown where the server does not say. Nil where no event's is known.
+	ChunkTokens []int32
+
+	FinishReason string
+	HTTPStatus   int // 0 where there was no answer
+	Status       Status
+	ErrorClass   string
+	Error        string
+}

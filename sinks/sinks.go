@@ -1,0 +1,43 @@
+// Package sinks defines the derived tables of a run: pure functions of
+// committed outcomes, rebuilt at will. The folders below it implement it;
+// sinks/all lists them.
+package sinks
+
+import (
+	"context"
+
+	"sweep.dev/sweep/result"
+)
+
+// A Table is what a sink is given: the committed trials of a run in the plan's
+// order, and the columns that this plan has.
+type Table struct {
+	Columns []result.Column
+	Rows    []result.Row
+	// Requests and Samples name the Parquet files of the committed attempts,
+	// in the order of Rows, for sinks that join them.
+	Requests []string
+	Samples  []string
+}
+
+// A File writes one derived file: to a temporary name beside it and renamed
+// when complete, so that a reader never sees half of one.
+type File func(name string, write func(w Writer) error) error
+
+// A Writer is what a derived file is written to.
+type Writer interface{ Write(p []byte) (int, error) }
+
+// A Sink writes one kind of derived file. Build replaces whatever an earlier
+// Build wrote; it is never called concurrently on one run.
+type Sink interface {
+	Build(ctx context.Context, t Table, create File) error
+}
+
+// A Factory makes a Sink from its part of the plan.
+type Factory struct {
+	Kind   string
+	Doc    string
+	Config any
+	// New may be given the columns of the plan to check names against.
+	New func(decode func(any) error, columns []result.Column) (Sink, error)
+}
