@@ -58,10 +58,15 @@ type Spec struct {
 	RunID string
 	Pod   string // unique within the run, and over its launches: <deployment>-l<NN>
 
-	Model string
+	Engine string // the engine profile's name
+	Model  string
+	// Args are the engine's arguments by name, for a backend that does not run
+	// Argv as it is (the simulator). Values are string, int64, float64 or bool.
+	Args  map[string]any
 	GPU   string // catalogue name or free label; "" where the plan names none
 	GPUs  int
 	Image string
+	Seed  uint64
 
 	Roles []Role
 

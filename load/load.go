@@ -82,6 +82,10 @@ type Driver interface {
 type Options struct {
 	Anchor result.Anchor // the trial's clock
 	Drain  time.Duration // how long requests in flight may go on once ctx is done
+	// RequestID is the prefix of each request's X-Request-Id header, which
+	// becomes <RequestID>-s<shard>-n<n>: an engine's log can be held against
+	// the rows. "" sends none.
+	RequestID string
 	// Progress, if not nil, is called about four times a second.
 	Progress func(Progress)
 }
