@@ -1,5 +1,7 @@
 package result
 
+import "strings"
+
 // A Type is the type of a column.
 type Type string
 
@@ -25,4 +27,103 @@ type Column struct {
 type Extra struct {
 	Axes []Column // one for every axis that is not a column already, in the plan's order
 	SLOs []string // names; each becomes the nullable Bool column slo_<name>
+}
+
+// Columns is the registry: the columns of the cells table of one plan, in
+// their order. The SLO environment, the CSV header, the Parquet schema and the
+// documentation are all made from it.
+//
+// An axis that has a column of its own already (gpu, concurrency, ...) is not
+// added again. Whoever names an objective keeps clear of "pass": its column
+// would be slo_pass, which means all of them.
+func Columns(x Extra) []Column {
+	cols := fixedAxes()
+	cols = append(cols, headline()...)
+	cols = append(cols, identity()...)
+	cols = append(cols, loadAxes()...)
+
+	taken := make(map[string]bool, 256)
+	for _, part := range [][]Column{cols, outcome(), load(), latency(), server(), gpu(), cost(), client()} {
+		for _, c := range part {
+			taken[c.Name] = true
+		}
+	}
+	for _, a := range x.Axes {
+		if !taken[a.Name] {
+			taken[a.Name] = true
+			cols = append(cols, a)
+		}
+	}
+
+	cols = append(cols, outcome()...)
+	for _, name := range x.SLOs {
+		c := nullable("slo_"+name, Bool, "", "Whether the objective "+name+" was met; null where it could not be checked.")
+		if !taken[c.Name] {
+			taken[c.Name] = true
+			cols = append(cols, c)
+		}
+	}
+	seen := make(map[string]bool, len(cols))
+	for _, c := range cols {
+		seen[c.Name] = true
+	}
+	for _, part := range [][]Column{load(), latency(), server(), gpu(), cost(), client()} {
+		for _, c := range part {
+			if !seen[c.Name] { // the headline has some of them already
+				cols = append(cols, c)
+			}
+		}
+	}
+	return cols
+}
+
+// Lookup finds a column by its name.
+func Lookup(cols []Column, name string) (Column, bool) {
+	for _, c := range cols {
+		if c.Name == name {
+			return c, true
+		}
+	}
+	return Column{}, false
+}
+
+// Nearest is the name among cols that a mistyped one most likely means, or ""
+// where none is close.
+func Nearest(cols []Column, name string) string {
+	best, dist := "", len(name)/3+1
+	for _, c := range cols {
+		if d := distance(strings.ToLower(name), c.Name); d <= dist && (best == "" || d < dist) {
+			best, dist = c.Name, d
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's, over bytes: column names are ASCII.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			substitute := diagonal
+			if a[i] != b[j] {
+				substitute++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(substitute, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+func required(name string, t Type, unit, doc string) Column {
+	return Column{Name: name, Type: t, Unit: unit, Doc: doc}
+}
+
+func nullable(name string, t Type, unit, doc string) Column {
+	return Column{Name: name, Type: t, Unit: unit, Nullable: true, Doc: doc}
 }

@@ -1,0 +1,179 @@
+package result
+
+// This file is the registry's data: every column of the cells table, with its
+// meaning. The order of the functions in Columns and of the columns in them is
+// the order of the table, and a name that was published stays what it means.
+
+// fixedAxes and headline open the table with what people already have in their
+// spreadsheets.
+func fixedAxes() []Column {
+	return []Column{
+		nullable("gpu", String, "", "GPU of the server: a name of the catalogue, or the plan's own label."),
+		nullable("concurrency", Int, "requests", "Requests in flight at once; null in an open loop."),
+		nullable("max_tokens", Int, "tokens", "Output tokens that each request asked for at most."),
+	}
+}
+
+func headline() []Column {
+	var cols []Column
+	for _, name := range []string{"p50_ttft_ms", "p95_ttft_ms", "p50_e2e_ms", "p95_e2e_ms"} {
+		c, _ := Lookup(latency(), name)
+		cols = append(cols, c)
+	}
+	c, _ := Lookup(load(), "throughput_tok_s")
+	return append(cols, c)
+}
+
+func identity() []Column {
+	return []Column{
+		required("run_id", String, "", "The run that made this row."),
+		required("plan", String, "", "Name of the plan."),
+		required("cell_id", String, "", "Hash of the axes' values, the model and the load's shape: the same cell has it in every run."),
+		required("spec_digest", String, "", "Hash of everything else that could change the measurement."),
+		required("trial", Int, "", "Which of the plan's repeats this is, from 1."),
+		required("attempt", Int, "", "Which try at the trial this is, from 1."),
+		nullable("started_at", Timestamp, "", "When the trial began, by the wall clock."),
+		nullable("finished_at", Timestamp, "", "When the trial was over, by the wall clock."),
+		required("backend", String, "", "Kind of the backend that ran the server."),
+		required("simulated", Bool, "", "Whether the server was the built-in simulator: such a row says nothing about real hardware."),
+		required("engine", String, "", "The engine, by its key in the plan."),
+		nullable("engine_version", String, "", "Version that the engine reported."),
+		nullable("model", String, "", "The model that was served."),
+		nullable("model_revision", String, "", "Revision of the model, where the plan pins one."),
+		nullable("gpu_count", Int, "GPUs", "GPUs of one server."),
+		nullable("gpu_uuid", String, "", "UUIDs of the GPUs, joined by commas."),
+		nullable("driver_version", String, "", "Version of the GPU driver."),
+		nullable("client_host", String, "", "Name of the machine that sent the load."),
+		nullable("network_path", String, "", "How the client reached the server: loopback, direct, tunnel or proxy."),
+		nullable("stamp_kind", String, "", "Where receive times were taken: user is this process, after its read returned."),
+	}
+}
+
+// loadAxes are the axes with a column of their own that no spreadsheet had.
+func loadAxes() []Column {
+	return []Column{
+		nullable("request_rate", Float, "requests/s", "Offered rate of an open loop; null in a closed loop."),
+		nullable("target_input_tokens", Int, "tokens", "Input tokens that the prompts were made for; the axis input_tokens. What was sent is input_tokens."),
+	}
+}
+
+func outcome() []Column {
+	return []Column{
+		required("status", String, "", "ok, failed, invalid or skipped."),
+		nullable("valid", Bool, "", "Whether the numbers of this row may be used; null where nothing was measured."),
+		nullable("invalid_reasons", String, "", "Codes of why not, joined by commas."),
+		nullable("low_confidence", String, "", "Percentile columns that rest on too few samples, joined by commas."),
+		nullable("findings", String, "", "Codes of what else a person should know, joined by commas."),
+		nullable("error_class", String, "", "Class of what made the trial fail."),
+		nullable("error", String, "", "What made the trial fail, in words."),
+		nullable("slo_pass", Bool, "", "Whether every objective of severity fail was met; null where there is none."),
+	}
+}
+
+func load() []Column {
+	return []Column{
+		nullable("requests", Int, "requests", "Requests that were sent and measured: completed, failed and cancelled; never the warm-up."),
+		nullable("completed", Int, "requests", "Requests that ended as they should."),
+		nullable("failed", Int, "requests", "Requests that ended otherwise."),
+		nullable("cancelled", Int, "requests", "Requests that were still in flight when the trial's time was over."),
+		nullable("error_rate", Float, "ratio", "failed / (completed + failed)."),
+		nullable("duration_s", Float, "s", "From the first send to the last byte."),
+		nullable("input_tokens", Int, "tokens", "Prompt tokens of the completed requests, as the server counted them; null where it did not say for each."),
+		nullable("output_tokens", Int, "tokens", "Completion tokens of the completed requests, as the server counted them; null where it did not say for each."),
+		nullable("request_throughput", Float, "requests/s", "completed / duration_s."),
+		nullable("throughput_tok_s", Float, "tokens/s", "output_tokens / duration_s."),
+		nullable("total_throughput_tok_s", Float, "tokens/s", "(input_tokens + output_tokens) / duration_s."),
+		nullable("goodput_req_s", Float, "requests/s", "Completed requests within every bound of the plan's goodput / duration_s; null where the plan has none."),
+	}
+}
+
+// The latencies of the cells table, and what each is.
+var latencies = [...]struct{ name, doc string }{
+	{"ttft", "time to first token: the first content, reasoning or tool-call text"},
+	{"ttfo", "time to first output: the first text that is not reasoning"},
+	{"tpot", "time per output token after the first: (E2E - TTFT) / (n - 1), n as the server counted; requests with n < 2 left out"},
+	{"itl", "inter-token latency: the gap before each token after the first; a chunk of k tokens gives k equal gaps"},
+	{"icl", "inter-chunk latency: the gap before each chunk after the first with a token, as it arrived"},
+	{"e2e", "end-to-end latency: to the last chunk"},
+	{"schedule_lag", "our own lateness: sent - scheduled"},
+}
+
+// The statistics of each latency.
+var statistics = [...]struct{ name, doc string }{
+	{"mean", "Mean"},
+	{"std", "Standard deviation (n - 1)"},
+	{"min", "Minimum"},
+	{"p50", "Median"},
+	{"p90", "90th percentile"},
+	{"p95", "95th percentile"},
+	{"p99", "99th percentile"},
+	{"max", "Maximum"},
+}
+
+func latency() []Column {
+	var cols []Column
+	for _, l := range latencies {
+		for _, s := range statistics {
+			cols = append(cols, nullable(s.name+"_"+l.name+"_ms", Float, "ms", s.doc+" of "+l.doc+"."))
+		}
+	}
+	return append(cols, nullable("p50_user_tok_s", Float, "tokens/s", "What one user sees: 1000 / p50_tpot_ms."))
+}
+
+func server() []Column {
+	var cols []Column
+	for _, l := range []struct{ name, doc string }{
+		{"ttft", "time to first token"},
+		{"itl", "inter-token latency"},
+		{"tpot", "time per output token"},
+		{"e2e", "end-to-end latency"},
+		{"queue", "time in the queue"},
+		{"prefill", "prefill time"},
+		{"decode", "decode time"},
+	} {
+		for _, s := range []struct{ name, doc string }{
+			{"mean", "Mean"}, {"p50", "Median"}, {"p95", "95th percentile"}, {"p99", "99th percentile"},
+		} {
+			cols = append(cols, nullable("server_"+s.name+"_"+l.name+"_ms", Float, "ms",
+				s.doc+" of the "+l.doc+" by the engine's own histogram over the trial."))
+		}
+	}
+	return append(cols,
+		nullable("requests_running_mean", Float, "requests", "Mean of the requests that the engine was working on."),
+		nullable("requests_running_max", Float, "requests", "Most requests that the engine was seen working on."),
+		nullable("requests_waiting_mean", Float, "requests", "Mean of the requests in the engine's queue."),
+		nullable("requests_waiting_max", Float, "requests", "Most requests seen in the engine's queue."),
+		nullable("kv_cache_usage_mean", Float, "ratio", "Mean share of the KV cache in use, 0 to 1."),
+		nullable("kv_cache_usage_max", Float, "ratio", "Largest share of the KV cache seen in use, 0 to 1."),
+		nullable("prefix_cache_hit_rate", Float, "ratio", "Prompt tokens found in the prefix cache / prompt tokens looked up, over the trial."),
+		nullable("preemptions", Int, "requests", "Requests that the engine put back during the trial."),
+		nullable("server_output_tokens", Int, "tokens", "Output tokens that the engine counted during the trial."),
+		nullable("server_throughput_tok_s", Float, "tokens/s", "server_output_tokens / duration_s."),
+	)
+}
+
+func gpu() []Column {
+	return []Column{
+		nullable("gpu_util_mean", Float, "percent", "Mean utilisation of the GPUs."),
+		nullable("gpu_util_max", Float, "percent", "Highest utilisation seen of any GPU."),
+		nullable("gpu_memory_used_max_bytes", Int, "bytes", "Most memory seen in use, summed over the GPUs."),
+		nullable("gpu_power_mean_w", Float, "W", "Mean power, summed over the GPUs."),
+		nullable("gpu_energy_j", Float, "J", "Energy over the trial, summed over the GPUs."),
+		nullable("gpu_temp_max_c", Float, "celsius", "Highest temperature seen of any GPU."),
+	}
+}
+
+func cost() []Column {
+	return []Column{
+		nullable("usd_per_hour", Float, "USD/h", "Price of the deployment."),
+		nullable("cost_usd", Float, "USD", "Price of the measured time: usd_per_hour x duration_s / 3600."),
+		nullable("usd_per_1m_output_tokens", Float, "USD", "cost_usd per million output tokens."),
+		nullable("joules_per_output_token", Float, "J", "gpu_energy_j / output_tokens."),
+	}
+}
+
+func client() []Column {
+	return []Column{
+		nullable("client_cpu", Float, "ratio", "Share of the CPUs it may use that the client used, 0 to 1."),
+	}
+}
