@@ -8,6 +8,8 @@ import "time"
 // A Profile is one engine.
 type Profile struct {
 	Name string `yaml:"name"`
+	// Like names a built-in profile that this one starts from.
+	Like string `yaml:"like,omitempty"`
 	Doc  string `yaml:"doc"` // one line
 	// Homepage is where the facts of this profile can be checked.
 	Homepage string `yaml:"homepage,omitempty"`
@@ -33,8 +35,8 @@ type Profile struct {
 type Role struct {
 	Name string `yaml:"name"`
 	// Command is the argv of a server on this machine, as text/template
-	// strings over [Vars]. The plan's args follow it as flags, and a plan may
-	// replace Command itself (engines.<name>.command).
+	// strings over [Vars]; see [Profile.Argv]. The plan's args follow it as
+	// flags, and a plan may replace Command itself (engines.<name>.command).
 	Command []string          `yaml:"command"`
 	Image   string            `yaml:"image,omitempty"`
 	Env     map[string]string `yaml:"env,omitempty"`
@@ -44,11 +46,13 @@ type Role struct {
 // Vars is what a template of a Role may use.
 type Vars struct {
 	Model string
-	Host  string // where to listen
-	Port  int
-	GPUs  int
-	GPU   string
-	Seed  uint64
+	// Served is the name that the server shall answer to; "" is Model.
+	Served string
+	Host   string // where to listen
+	Port   int
+	GPUs   int
+	GPU    string
+	Seed   uint64
 	// Sweep is the path of the running program, for the simulated engine.
 	Sweep string
 }
@@ -96,7 +100,12 @@ type Flags struct {
 	// Known lists the flags that validate knows, for its "did you mean". An
 	// unlisted flag is passed on: engines grow faster than this list.
 	Known []string `yaml:"known,omitempty"`
-	// Port and Host name the flags that sweep sets itself and a plan must not.
+	// Lists says how a list becomes a flag: "spread" (--x a b, the default),
+	// "repeat" (--x a --x b) or "comma" (--x a,b).
+	Lists string `yaml:"lists,omitempty"`
+	// Served is the flag that takes the name to answer to, where there is one.
+	Served string `yaml:"served,omitempty"`
+	// Reserved names the flags that sweep sets itself and a plan must not.
 	Reserved []string `yaml:"reserved,omitempty"`
 }
 
@@ -115,6 +124,7 @@ type Metrics struct {
 type Series struct {
 	Name   string            `yaml:"name"`             // with its prefix, as in the body; _total of a counter included
 	Match  map[string]string `yaml:"match,omitempty"`  // only series with these labels
+	Plus   []string          `yaml:"plus,omitempty"`   // further names whose values are added to it
 	Scale  float64           `yaml:"scale,omitempty"`  // multiply by this for the canonical unit; 0 is 1
 	Reduce string            `yaml:"reduce,omitempty"` // over series: sum (default), mean, max
 	// Label takes the value from this label of an info series instead.
@@ -124,14 +134,36 @@ type Series struct {
 // A Failure maps a text in a server's log to the class of its end.
 type Failure struct {
 	Class string `yaml:"class"`
-	Match string `yaml:"match"` // regular expression, case-insensitive
-	Hint  string `yaml:"hint,omitempty"`
+	Match string `yaml:"match"` // regular expression over one line, case-insensitive
+	// Hint says what to try; ${1} or ${name} stands for a group of Match.
+	Hint string `yaml:"hint,omitempty"`
 	// Wrapper: this text only wraps the cause, which stands further up; it
 	// counts if nothing else matches.
 	Wrapper bool `yaml:"wrapper,omitempty"`
 }
 
-// Canonical quantities: name, kind (gauge, counter, histogram), unit.
+// The kinds of a canonical quantity.
+const (
+	Gauge     = "gauge"
+	Counter   = "counter"
+	Histogram = "histogram"
+)
+
+// Canonical returns the kind of a canonical quantity, or "" where there is
+// none of that name.
+func Canonical(name string) string {
+	switch name {
+	case RequestsRunning, RequestsWaiting, KVCacheUsage, ProcessStart, GenerationPerSecond:
+		return Gauge
+	case PrefixQueries, PrefixHits, Preemptions, PromptTokens, GenerationTokens, RequestsFinished:
+		return Counter
+	case TTFT, ITL, TPOT, E2E, Queue, Prefill, Decode:
+		return Histogram
+	}
+	return ""
+}
+
+// Canonical quantities: name, kind, unit.
 const (
 	RequestsRunning     = "requests_running"      // gauge, requests
 	RequestsWaiting     = "requests_waiting"      // gauge, requests
