@@ -1,0 +1,78 @@
+package effect
+
+import (
+	"os"
+)
+
+// A File is a file that is being written. Its methods may be called from one
+// goroutine at a time.
+type File struct {
+	fx    *Effects
+	made  Point
+	f     *os.File
+	inode uint64 // in the record; 0 without one
+	off   int64  // where the next write goes
+}
+
+// Name is the path that the file was opened with.
+func (f *File) Name() string { return f.f.Name() }
+
+// OS is the file itself, for a child process that writes to it. What is
+// written through it is neither counted nor recorded.
+func (f *File) OS() *os.File { return f.f }
+
+// Write appends b with one system call where the system takes all of it.
+func (f *File) Write(b []byte) (n int, err error) {
+	write := func(b []byte) error {
+		n, err = f.f.Write(b)
+		f.fx.record(func(l *Log) { l.write(f.inode, f.off, b[:n]) })
+		f.off += int64(n)
+		return err
+	}
+	err = f.fx.do(f.made.of("write"), func() error { return write(b) }, func(fault *Fault) {
+		if isFull(fault) {
+			_ = write(b[:len(b)/2]) // the fault is what the caller gets to see
+		}
+	})
+	return n, err
+}
+
+// Truncate cuts the file to size; the next write goes there.
+func (f *File) Truncate(size int64) error {
+	return f.fx.Do(f.made.of("truncate"), func() error {
+		if err := f.f.Truncate(size); err != nil {
+			return err
+		}
+		f.fx.record(func(l *Log) { l.truncate(f.inode, size) })
+		if _, err := f.f.Seek(size, 0); err != nil {
+			return err
+		}
+		f.off = size
+		return nil
+	})
+}
+
+// Sync makes what was written durable. After an error nobody knows which of
+// the bytes since the last Sync are on disk, and a second Sync does not tell:
+// the kernel may have dropped them and marked the pages clean.
+func (f *File) Sync() error {
+	return f.fx.Do(f.made.of("sync"), func() error {
+		if err := f.f.Sync(); err != nil {
+			return err
+		}
+		f.fx.record(func(l *Log) { l.sync(f.inode) })
+		return nil
+	})
+}
+
+// Close closes the file, which does not make it durable. The file is closed
+// whatever the error.
+func (f *File) Close() error {
+	closed := false
+	shut := func() error { closed = true; return f.f.Close() }
+	err := f.fx.Do(f.made.of("close"), shut)
+	if !closed {
+		_ = shut() // a fault must not leak a descriptor
+	}
+	return err
+}

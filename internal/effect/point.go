@@ -1,0 +1,114 @@
+package effect
+
+import "strings"
+
+// A Point names one place at which the program can die or an operation fail.
+//
+// The points of a file share their first word. A file that was made at
+// "attempt.create" is written at "attempt.write" and fsynced at "attempt.sync";
+// one that is written whole is also renamed at ".rename", and its folder
+// fsynced at ".dirsync". A point that such a rule gives and the list below does
+// not have is counted as an operation, but has no name.
+type Point string
+
+// Beginning a run.
+const (
+	LockAcquire  Point = "lock.acquire"  // flock on run.lock, and the holder's name in it
+	RunMkdir     Point = "run.mkdir"     // the run directory itself, durable in its parent
+	RunDirsync   Point = "run.dirsync"   // the run directory's own entries
+	SetupCreate  Point = "setup.create"  // plan.yaml and plan.resolved.json, under a temporary name
+	SetupWrite   Point = "setup.write"   // "
+	SetupSync    Point = "setup.sync"    // "
+	SetupRename  Point = "setup.rename"  // "
+	SetupDirsync Point = "setup.dirsync" // "
+
+	BallastCreate Point = "ballast.create" // the space set aside for the last lines of a journal
+	BallastWrite  Point = "ballast.write"  // "
+	BallastSync   Point = "ballast.sync"   // "
+	BallastRemove Point = "ballast.remove" // given back on the first full disk
+)
+
+// The journal: every line of it, whoever appends.
+const (
+	JournalCreate   Point = "journal.create"   // the empty file
+	JournalWrite    Point = "journal.write"    // one line, one write
+	JournalSync     Point = "journal.sync"     // "
+	JournalTruncate Point = "journal.truncate" // a torn tail is cut off: after a crash, or after a write that failed
+)
+
+// The journal again, by what the line says.
+const (
+	ManifestJournal Point = "manifest.journal" // the first line
+	EventJournal    Point = "event.journal"    // what the executor tells
+	LaunchJournal   Point = "launch.journal"   // a deployment is about to be launched
+	BeginJournal    Point = "begin.journal"    // an attempt is about to be made
+	CommitJournal   Point = "commit.journal"   // the line that commits a trial
+	DiscardJournal  Point = "discard.journal"  // an attempt does not count
+	AdoptJournal    Point = "adopt.journal"    // recovery: a renamed attempt without its commit line gets it
+	LedgerIntent    Point = "ledger.intent"    // a pod is about to be started
+	LedgerCreated   Point = "ledger.created"   // the provider has said its id
+	LedgerGone      Point = "ledger.gone"      // it is seen to be gone
+)
+
+// Files of launches, attempts and derived views.
+const (
+	LaunchMkdir Point = "launch.mkdir" // deployments/<id>/lNN
+
+	LaunchCreate  Point = "launch.create"  // launch.json, under a temporary name
+	LaunchWrite   Point = "launch.write"   // "
+	LaunchSync    Point = "launch.sync"    // "
+	LaunchRename  Point = "launch.rename"  // "
+	LaunchDirsync Point = "launch.dirsync" // "
+
+	LogCreate Point = "log.create" // the file that a server's output goes to
+
+	AttemptMkdir   Point = "attempt.mkdir"   // the temporary folder, and those above it
+	AttemptCreate  Point = "attempt.create"  // one file of the attempt
+	AttemptWrite   Point = "attempt.write"   // "
+	AttemptSync    Point = "attempt.sync"    // "
+	AttemptDirsync Point = "attempt.dirsync" // the temporary folder before the rename, its parent after
+	AttemptRename  Point = "attempt.rename"  // to the final name
+	AttemptRemove  Point = "attempt.remove"  // a discarded attempt's files
+
+	DeriveCreate  Point = "derive.create"  // a derived view, under a temporary name
+	DeriveWrite   Point = "derive.write"   // "
+	DeriveSync    Point = "derive.sync"    // "
+	DeriveRename  Point = "derive.rename"  // "
+	DeriveDirsync Point = "derive.dirsync" // "
+)
+
+// Processes.
+const (
+	SpawnGuard  Point = "spawn.guard"  // the process that ends a server when sweep is gone
+	SpawnServer Point = "spawn.server" // the server, by its guard
+	SpawnTool   Point = "spawn.tool"   // a command that only looks (nvidia-smi)
+	KillServer  Point = "kill.server"  // a signal to a server's group
+	KillGuard   Point = "kill.guard"   // a signal to a guard
+	KillTool    Point = "kill.tool"    // a signal to a command that only looks
+)
+
+// Points is every point there is, in the order of the declarations above.
+func Points() []Point {
+	return []Point{
+		LockAcquire, RunMkdir, RunDirsync,
+		SetupCreate, SetupWrite, SetupSync, SetupRename, SetupDirsync,
+		BallastCreate, BallastWrite, BallastSync, BallastRemove,
+		JournalCreate, JournalWrite, JournalSync, JournalTruncate,
+		ManifestJournal, EventJournal, LaunchJournal, BeginJournal,
+		CommitJournal, DiscardJournal, AdoptJournal,
+		LedgerIntent, LedgerCreated, LedgerGone,
+		LaunchMkdir,
+		LaunchCreate, LaunchWrite, LaunchSync, LaunchRename, LaunchDirsync,
+		LogCreate,
+		AttemptMkdir, AttemptCreate, AttemptWrite, AttemptSync,
+		AttemptDirsync, AttemptRename, AttemptRemove,
+		DeriveCreate, DeriveWrite, DeriveSync, DeriveRename, DeriveDirsync,
+		SpawnGuard, SpawnServer, SpawnTool, KillServer, KillGuard, KillTool,
+	}
+}
+
+// of is the point of another operation on the same file.
+func (p Point) of(operation string) Point {
+	family, _, _ := strings.Cut(string(p), ".")
+	return Point(family + "." + operation)
+}

@@ -1,0 +1,263 @@
+package effect
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+const (
+	filePerm = 0o644
+	dirPerm  = 0o755
+)
+
+// A Root does file operations below one directory and cannot be led out of it,
+// neither by ".." nor by a symbolic link.
+type Root struct {
+	fx   *Effects
+	root *os.Root // nil for the whole file system
+}
+
+// In makes a Root of r.
+func (e *Effects) In(r *os.Root) *Root { return &Root{fx: e, root: r} }
+
+func (e *Effects) everywhere() *Root { return &Root{fx: e} }
+
+// Create makes the file at path, or empties it.
+func (e *Effects) Create(p Point, path string) (*File, error) { return e.everywhere().Create(p, path) }
+
+// OpenAppend opens the file at path for writing at its end, and makes it where
+// it does not exist.
+func (e *Effects) OpenAppend(p Point, path string) (*File, error) {
+	return e.everywhere().OpenAppend(p, path)
+}
+
+// MkdirAll makes the directory at path and those above it that are missing;
+// each is durable in its parent when it returns.
+func (e *Effects) MkdirAll(p Point, path string) error { return e.everywhere().MkdirAll(p, path) }
+
+// Rename renames a file or directory. It is durable after SyncDir of its folder.
+func (e *Effects) Rename(p Point, from, to string) error { return e.everywhere().Rename(p, from, to) }
+
+// SyncDir makes the entries of the directory at path durable.
+func (e *Effects) SyncDir(p Point, path string) error { return e.everywhere().SyncDir(p, path) }
+
+// Remove removes a file or an empty directory; one that is not there is [fs.ErrNotExist].
+func (e *Effects) Remove(p Point, path string) error { return e.everywhere().Remove(p, path) }
+
+// RemoveAll removes path and all below it; where it is not there, that is a success.
+func (e *Effects) RemoveAll(p Point, path string) error { return e.everywhere().RemoveAll(p, path) }
+
+// WriteFileAtomic is [Root.WriteFileAtomic] on the whole file system.
+func (e *Effects) WriteFileAtomic(p Point, path string, write func(io.Writer) error) error {
+	return e.everywhere().WriteFileAtomic(p, path, write)
+}
+
+// Create makes the file, or empties it.
+func (r *Root) Create(p Point, name string) (*File, error) {
+	return r.open(p, name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+}
+
+// OpenAppend opens the file for writing at its end, and makes it where it does
+// not exist.
+func (r *Root) OpenAppend(p Point, name string) (*File, error) {
+	return r.open(p, name, os.O_RDWR|os.O_CREATE|os.O_APPEND)
+}
+
+func (r *Root) open(p Point, name string, flag int) (*File, error) {
+	f := &File{fx: r.fx, made: p}
+	err := r.fx.Do(p, func() (err error) {
+		f.f, err = r.openFile(name, flag)
+		if err != nil {
+			return err
+		}
+		r.fx.record(func(l *Log) { f.inode = l.open(r.path(name), flag&os.O_TRUNC != 0) })
+		f.off, err = f.f.Seek(0, io.SeekEnd)
+		return err
+	})
+	if err != nil {
+		if f.f != nil {
+			_ = f.f.Close() // a fault after the operation must not leak a descriptor
+		}
+		return nil, err
+	}
+	return f, nil
+}
+
+// MkdirAll makes the directory and those above it that are missing; each is
+// durable in its parent when it returns.
+func (r *Root) MkdirAll(p Point, name string) error {
+	name = filepath.Clean(name)
+	if info, err := r.stat(name); err == nil {
+		if !info.IsDir() {
+			return &fs.PathError{Op: "mkdir", Path: r.path(name), Err: syscall.ENOTDIR}
+		}
+		return nil
+	}
+	parent := filepath.Dir(name)
+	if parent != name {
+		if err := r.MkdirAll(p, parent); err != nil {
+			return err
+		}
+	}
+	if err := r.Mkdir(p, name); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return r.SyncDir(p, parent)
+}
+
+// Mkdir makes one directory; one that is there is [fs.ErrExist]. It is durable
+// after SyncDir of its parent.
+func (r *Root) Mkdir(p Point, name string) error {
+	return r.fx.Do(p, func() error {
+		if err := r.mkdir(name); err != nil {
+			return err
+		}
+		r.fx.record(func(l *Log) { l.mkdir(r.path(name)) })
+		return nil
+	})
+}
+
+// Rename renames a file or directory. It is durable after SyncDir of its folder.
+func (r *Root) Rename(p Point, from, to string) error {
+	return r.fx.Do(p, func() error {
+		if err := r.rename(from, to); err != nil {
+			return err
+		}
+		r.fx.record(func(l *Log) { l.rename(r.path(from), r.path(to)) })
+		return nil
+	})
+}
+
+// SyncDir makes the entries of a directory durable.
+func (r *Root) SyncDir(p Point, name string) error {
+	return r.fx.Do(p, func() error {
+		d, err := r.openFile(name, os.O_RDONLY)
+		if err != nil {
+			return err
+		}
+		defer d.Close() // read only: nothing to lose
+		if err := d.Sync(); err != nil {
+			return fmt.Errorf("sync %s: %w", r.path(name), err)
+		}
+		r.fx.record(func(l *Log) { l.syncDir(r.path(name)) })
+		return nil
+	})
+}
+
+// Remove removes a file or an empty directory; one that is not there is [fs.ErrNotExist].
+func (r *Root) Remove(p Point, name string) error {
+	return r.fx.Do(p, func() error {
+		if err := r.remove(name); err != nil {
+			return err
+		}
+		r.fx.record(func(l *Log) { l.removeAll(r.path(name)) })
+		return nil
+	})
+}
+
+// RemoveAll removes name and all below it; where it is not there, that is a success.
+func (r *Root) RemoveAll(p Point, name string) error {
+	return r.fx.Do(p, func() error {
+		if err := r.removeAll(name); err != nil {
+			return err
+		}
+		r.fx.record(func(l *Log) { l.removeAll(r.path(name)) })
+		return nil
+	})
+}
+
+// Temp is the name under which WriteFileAtomic writes.
+func Temp(name string) string {
+	return filepath.Join(filepath.Dir(name), "."+filepath.Base(name)+".tmp")
+}
+
+// WriteFileAtomic writes a whole file: under a temporary name ([Temp]) in the
+// same folder, fsynced, renamed, the folder fsynced. A reader sees the old file
+// or the new one. One file must have one writer at a time. p is the file's
+// ".create" point.
+func (r *Root) WriteFileAtomic(p Point, name string, write func(io.Writer) error) error {
+	temp := Temp(name)
+	if err := r.writeFile(p, temp, write); err != nil {
+		_ = r.remove(temp) // may not exist; the next writer empties it anyway
+		return err
+	}
+	if err := r.Rename(p.of("rename"), temp, name); err != nil {
+		return err
+	}
+	return r.SyncDir(p.of("dirsync"), filepath.Dir(name))
+}
+
+func (r *Root) writeFile(p Point, name string, write func(io.Writer) error) (err error) {
+	f, err := r.Create(p, name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	b := bufio.NewWriterSize(f, 64<<10)
+	if err := write(b); err != nil {
+		return err
+	}
+	if err := b.Flush(); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) }
+
+// The rest is the choice between a directory and the whole file system.
+
+func (r *Root) path(name string) string {
+	if r.root == nil {
+		return name
+	}
+	return filepath.Join(r.root.Name(), name)
+}
+
+func (r *Root) openFile(name string, flag int) (*os.File, error) {
+	if r.root == nil {
+		return os.OpenFile(name, flag, filePerm)
+	}
+	return r.root.OpenFile(name, flag, filePerm)
+}
+
+func (r *Root) stat(name string) (fs.FileInfo, error) {
+	if r.root == nil {
+		return os.Stat(name)
+	}
+	return r.root.Stat(name)
+}
+
+func (r *Root) mkdir(name string) error {
+	if r.root == nil {
+		return os.Mkdir(name, dirPerm)
+	}
+	return r.root.Mkdir(name, dirPerm)
+}
+
+func (r *Root) rename(from, to string) error {
+	if r.root == nil {
+		return os.Rename(from, to)
+	}
+	return r.root.Rename(from, to)
+}
+
+func (r *Root) remove(name string) error {
+	if r.root == nil {
+		return os.Remove(name)
+	}
+	return r.root.Remove(name)
+}
+
+func (r *Root) removeAll(name string) error {
+	if r.root == nil {
+		return os.RemoveAll(name)
+	}
+	return r.root.RemoveAll(name)
+}
