@@ -13,8 +13,9 @@
 //
 // The first form names a point of the list; the second counts every operation
 // of this process whatever its point. The phase is before where none is
-// stated. N counts from 1 and is 1 where none is stated; N+ means the Nth and
-// every later one, as a disk that is full stays full. Actions:
+// stated. N counts the arrivals at that side of the point from 1, and is 1 where
+// none is stated; N+ means the Nth and every later one, as a disk that is full
+// stays full. Actions:
 //
 //	kill        SIGKILL to this process
 //	stop        SIGSTOP to this process; somebody else must continue it

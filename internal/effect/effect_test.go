@@ -84,7 +84,7 @@ func TestDo_phaseAndCount(t *testing.T) {
 		{"event.journal:after:err=EIO", "a...."},
 		{"event.journal:err=EIO@3", "..b.."},
 		{"event.journal:err=EIO@3+", "..bbb"},
-		{"event.journal:before:err=EIO@1,event.journal:after:err=ENOSPC@5", "b...a"},
+		{"event.journal:before:err=EIO@1,event.journal:after:err=ENOSPC@4", "b...a"},
 		{"op:err=EIO@2", ".b..."},
 		{"op:after:err=EIO@4+", "...aa"},
 		{"begin.journal:err=EIO", "....."},
