@@ -52,6 +52,9 @@ type Outcome struct {
 	StartedAt  time.Time `json:"started_at"`
 	FinishedAt time.Time `json:"finished_at"`
 
+	// StartFailure: the server never became ready, so nothing was measured.
+	StartFailure bool `json:"start_failure,omitempty"`
+
 	Row Row `json:"row"`
 
 	Invalid  []Finding   `json:"invalid,omitempty"`  // reasons for INVALID, in words

@@ -1,0 +1,329 @@
+package result
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+const ms = time.Millisecond
+
+// streamed is a completed request: sent, then chunks at the given gaps in
+// milliseconds, the first one with the first token.
+func streamed(sent time.Duration, tokens int, gaps ...int) Request {
+	r := Request{
+		Phase: Plateau, Scheduled: sent, Sent: sent, Status: Completed,
+		PromptTokens: 10, CompletionTokens: tokens, TokenSource: "usage",
+	}
+	at := sent
+	for i, g := range gaps {
+		at += time.Duration(g) * ms
+		r.ChunkUS = append(r.ChunkUS, int32(g)*1000)
+		if i == 0 {
+			r.FirstByte, r.FirstToken, r.FirstOutput = at, at, at
+		}
+	}
+	r.LastToken, r.End = at, at
+	return r
+}
+
+// check holds columns against what they must be; nil means that there is none.
+func check(t *testing.T, row Row, want Row) {
+	t.Helper()
+	for name, w := range want {
+		got := row[name]
+		if g, ok := got.(float64); ok {
+			if w, ok := w.(float64); ok && math.Abs(g-w) <= 1e-9*math.Max(1, math.Abs(w)) {
+				continue
+			}
+		}
+		if got != w {
+			t.Errorf("%s is %v (%T), want %v (%T)", name, got, got, w, w)
+		}
+	}
+}
+
+func TestSummarize_closedForm(t *testing.T) {
+	row, findings := Summarize([]Request{
+		streamed(0, 4, 100, 10, 20, 30),
+		streamed(50*ms, 5, 200, 10, 10, 10, 20),
+	}, SummaryOptions{Goodput: &Goodput{TTFT: 150, TPOT: 20, E2E: 1000}})
+	check(t, row, Row{
+		"requests": int64(2), "completed": int64(2), "failed": int64(0), "cancelled": int64(0),
+		"error_rate": 0.0, "duration_s": 0.3, // 0 to 50+250 ms
+		"input_tokens": int64(20), "output_tokens": int64(9),
+		"request_throughput": 2 / 0.3, "throughput_tok_s": 9 / 0.3, "total_throughput_tok_s": 29 / 0.3,
+		"goodput_req_s": 1 / 0.3, // the second is too slow to its first token
+		"mean_ttft_ms":  150.0, "std_ttft_ms": 50.0, "min_ttft_ms": 100.0, "p50_ttft_ms": 150.0,
+		"p90_ttft_ms": 190.0, "p95_ttft_ms": 195.0, "p99_ttft_ms": 199.0, "max_ttft_ms": 200.0,
+		"p50_ttfo_ms": 150.0,
+		"min_e2e_ms":  160.0, "max_e2e_ms": 250.0,
+		"min_tpot_ms": 12.5, "max_tpot_ms": 20.0, "p50_tpot_ms": 16.25, "p50_user_tok_s": 1000 / 16.25,
+		"mean_itl_ms": 110.0 / 7, "max_itl_ms": 30.0, "min_itl_ms": 10.0, "p50_itl_ms": 10.0,
+		"mean_icl_ms":         110.0 / 7,
+		"max_schedule_lag_ms": 0.0,
+	})
+	if len(findings) != 0 {
+		t.Errorf("findings: %v", findings)
+	}
+}
+
+func TestSummarize_openLoopCountsFromTheSchedule(t *testing.T) {
+	r := streamed(500*ms, 3, 100, 10, 10)
+	r.Scheduled = 200 * ms // we, or the limit in flight, were 300 ms late
+	open, _ := Summarize([]Request{r}, SummaryOptions{Open: true})
+	check(t, open, Row{"p50_ttft_ms": 400.0, "p50_ttfo_ms": 400.0, "p50_e2e_ms": 420.0, "p50_tpot_ms": 10.0,
+		"p50_schedule_lag_ms": 300.0, "duration_s": 0.12})
+	closed, _ := Summarize([]Request{r}, SummaryOptions{})
+	check(t, closed, Row{"p50_ttft_ms": 100.0, "p50_e2e_ms": 120.0, "p50_tpot_ms": 10.0, "p50_schedule_lag_ms": 300.0})
+}
+
+func TestSummarize_leavesOut(t *testing.T) {
+	warm := streamed(0, 2, 9000, 9000)
+	warm.Phase = Warmup
+	failed := streamed(20_000*ms, 2, 5000, 5000)
+	failed.Status, failed.End = Failed, 90_000*ms // its deadline is no byte
+	refused := Request{Status: Failed, Sent: 20_000 * ms, Scheduled: 20_000 * ms, FirstByte: Never, FirstToken: Never,
+		FirstOutput: Never, LastToken: Never, End: 80_000 * ms, FirstTokenChunk: -1}
+	cancelled := streamed(20_100*ms, 2, 700, 700)
+	cancelled.Status = Cancelled
+	row, _ := Summarize([]Request{warm, failed, refused, cancelled, streamed(20_200*ms, 2, 10, 10)}, SummaryOptions{})
+	check(t, row, Row{
+		"requests": int64(4), "completed": int64(1), "failed": int64(2), "cancelled": int64(1),
+		"error_rate": 2.0 / 3, "max_e2e_ms": 20.0, "max_itl_ms": 10.0, "output_tokens": int64(2),
+		"duration_s": 10.0, // the failed one's last token
+	})
+}
+
+func TestSummarize_whatIsNotKnownIsNull(t *testing.T) {
+	whole := Request{Phase: Plateau, Status: Completed, Sent: 0, FirstByte: 90 * ms, FirstToken: Never, FirstOutput: Never,
+		LastToken: Never, End: 100 * ms, PromptTokens: 5, CompletionTokens: 8, TokenSource: "usage", FirstTokenChunk: -1}
+	row, _ := Summarize([]Request{whole}, SummaryOptions{Goodput: &Goodput{TTFT: 100}})
+	check(t, row, Row{
+		"p50_e2e_ms": 100.0, "output_tokens": int64(8), "throughput_tok_s": 80.0,
+		"p50_ttft_ms": nil, "p50_tpot_ms": nil, "p50_itl_ms": nil, "p50_icl_ms": nil, "p50_user_tok_s": nil,
+		"goodput_req_s": nil, // a bound that cannot be checked is not met
+	})
+
+	silent := streamed(0, Unknown, 10, 10)
+	silent.PromptTokens, silent.TokenSource = Unknown, ""
+	row, _ = Summarize([]Request{silent, streamed(0, 2, 10, 10)}, SummaryOptions{})
+	check(t, row, Row{"input_tokens": nil, "output_tokens": nil, "throughput_tok_s": nil, "total_throughput_tok_s": nil,
+		"request_throughput": 100.0, "goodput_req_s": nil})
+
+	row, _ = Summarize(nil, SummaryOptions{})
+	check(t, row, Row{"requests": int64(0), "error_rate": nil, "duration_s": nil, "request_throughput": nil, "p50_ttft_ms": nil})
+
+	one := streamed(0, 1, 10)
+	row, _ = Summarize([]Request{one}, SummaryOptions{Goodput: &Goodput{TPOT: 1}})
+	check(t, row, Row{"p50_tpot_ms": nil, "p50_ttft_ms": 10.0, "goodput_req_s": 100.0})
+}
+
+func TestSummarize_tokensOfChunks(t *testing.T) {
+	with := func(tokens int, k []int32, gaps ...int) Request {
+		r := streamed(0, tokens, gaps...)
+		r.ChunkTokens = k
+		return r
+	}
+	role := with(3, []int32{0, Unknown, Unknown, Unknown, 0}, 5, 95, 10, 20, 1)
+	role.FirstTokenChunk, role.FirstToken = 1, 100*ms
+	for _, c := range []struct {
+		name   string
+		r      Request
+		itl    []float64 // nil: there is none
+		icl    []float64
+		source string
+	}{
+		{"one token a chunk, by the usage", with(3, nil, 100, 10, 20), []float64{10, 20}, []float64{10, 20}, "usage"},
+		{"more tokens than chunks", with(5, nil, 100, 10, 20), nil, []float64{10, 20}, "usage"},
+		{"no usage", with(3, nil, 100, 10, 20), nil, []float64{10, 20}, "chunks"},
+		{"stated", with(6, []int32{1, 4, 1}, 100, 10, 20), []float64{2.5, 2.5, 2.5, 2.5, 20}, []float64{10, 20}, ""},
+		{"a role before, a finish after", role, []float64{10, 20}, []float64{10, 20}, "usage"},
+		{"a chunk without text in between", with(3, []int32{1, 1, 0, 1}, 100, 10, 5, 20), []float64{10, 25}, []float64{10, 25}, "usage"},
+		{"a token without text at the end", with(4, []int32{Unknown, Unknown, Unknown, 0}, 100, 10, 20, 7), []float64{10, 20, 7}, []float64{10, 20}, "usage"},
+		{"some stated", with(4, []int32{Unknown, 2, Unknown}, 100, 10, 20), []float64{5, 5, 20}, []float64{10, 20}, "usage"},
+	} {
+		c.r.TokenSource = c.source
+		row, findings := Summarize([]Request{c.r}, SummaryOptions{})
+		for name, want := range map[string][]float64{"itl": c.itl, "icl": c.icl} {
+			if want == nil {
+				check(t, row, Row{"mean_" + name + "_ms": nil})
+				if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Code == FindingITLUnknown }) {
+					t.Errorf("%s: nothing says that there is no ITL: %v", c.name, findings)
+				}
+				continue
+			}
+			sum := 0.0
+			for _, v := range want {
+				sum += v
+			}
+			t.Log(c.name, name)
+			check(t, row, Row{"mean_" + name + "_ms": sum / float64(len(want)), "max_" + name + "_ms": slices.Max(want),
+				"min_" + name + "_ms": slices.Min(want)})
+		}
+	}
+}
+
+func TestSummarize_fewUnknownChunksAreLeftOut(t *testing.T) {
+	requests := []Request{streamed(0, 9, 100, 80)} // eight tokens in one chunk, or so
+	for range 19 {
+		requests = append(requests, streamed(0, 2, 100, 10))
+	}
+	row, findings := Summarize(requests, SummaryOptions{})
+	check(t, row, Row{"max_itl_ms": 10.0, "max_icl_ms": 80.0})
+	if len(findings) != 1 || findings[0].Code != FindingITLUnknown || !strings.Contains(findings[0].Text, "1 of 20") {
+		t.Errorf("findings: %v", findings)
+	}
+	row, _ = Summarize(append(requests, streamed(0, 9, 100, 80)), SummaryOptions{})
+	check(t, row, Row{"max_itl_ms": nil, "max_icl_ms": 80.0})
+}
+
+func TestSummarize_lowConfidence(t *testing.T) {
+	var requests []Request
+	for range 58 {
+		requests = append(requests, streamed(0, 1, 10))
+	}
+	row, _ := Summarize(requests, SummaryOptions{})
+	check(t, row, Row{"low_confidence": "p95_ttft_ms,p99_ttft_ms,p95_ttfo_ms,p99_ttfo_ms,p95_e2e_ms,p99_e2e_ms,p95_schedule_lag_ms,p99_schedule_lag_ms"})
+	for len(requests) < 299 {
+		requests = append(requests, streamed(0, 1, 10))
+	}
+	row, _ = Summarize(requests, SummaryOptions{})
+	check(t, row, Row{"low_confidence": nil})
+}
+
+// TestSummarize_isTheSlowOne holds the summary against the formulas written
+// down a second time, request by request, in floating point.
+func TestSummarize_isTheSlowOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var requests []Request
+		for n := rapid.IntRange(1, 40).Draw(t, "n"); n > 0; n-- {
+			gaps := rapid.SliceOfN(rapid.IntRange(0, 500), 1, 30).Draw(t, "gaps")
+			r := streamed(time.Duration(rapid.IntRange(0, 10_000).Draw(t, "sent"))*ms, len(gaps), gaps...)
+			r.Scheduled -= time.Duration(rapid.IntRange(0, 100).Draw(t, "lag")) * ms
+			if rapid.Bool().Draw(t, "stated") {
+				r.CompletionTokens = 0
+				for range gaps {
+					k := rapid.Int32Range(1, 5).Draw(t, "k")
+					r.ChunkTokens = append(r.ChunkTokens, k)
+					r.CompletionTokens += int(k)
+				}
+			}
+			r.Status = rapid.SampledFrom([]Status{Completed, Completed, Failed, Cancelled}).Draw(t, "status")
+			r.Phase = rapid.SampledFrom([]Phase{Warmup, Ramp, Plateau, Tail}).Draw(t, "phase")
+			requests = append(requests, r)
+		}
+		open := rapid.Bool().Draw(t, "open")
+		got, _ := Summarize(requests, SummaryOptions{Open: open})
+		for name, samples := range slow(requests, open) {
+			slices.Sort(samples)
+			for _, q := range []struct {
+				name string
+				p    float64
+			}{{"min", 0}, {"p50", .5}, {"p90", .9}, {"p95", .95}, {"p99", .99}, {"max", 1}} {
+				column := q.name + "_" + name + "_ms"
+				if len(samples) == 0 {
+					if got[column] != nil {
+						t.Fatalf("%s is %v, want none", column, got[column])
+					}
+					continue
+				}
+				h := q.p * float64(len(samples)-1)
+				i, j := int(math.Floor(h)), int(math.Ceil(h))
+				want := samples[i] + (h-float64(i))*(samples[j]-samples[i])
+				if v, ok := got[column].(float64); !ok || math.Abs(v-want) > 1e-6 { // samples are whole nanoseconds
+					t.Fatalf("%s is %v, want %v", column, got[column], want)
+				}
+			}
+		}
+	})
+}
+
+// slow is every latency's samples in milliseconds.
+func slow(requests []Request, open bool) map[string][]float64 {
+	out := map[string][]float64{"ttft": nil, "e2e": nil, "tpot": nil, "itl": nil, "icl": nil, "schedule_lag": nil}
+	add := func(name string, v float64) { out[name] = append(out[name], v) }
+	for _, r := range requests {
+		if r.Phase == Warmup {
+			continue
+		}
+		add("schedule_lag", (r.Sent-r.Scheduled).Seconds()*1e3)
+		if r.Status != Completed {
+			continue
+		}
+		late := 0.0
+		if open {
+			late = (r.Sent - r.Scheduled).Seconds() * 1e3
+		}
+		total := 0.0
+		for i, us := range r.ChunkUS {
+			gap := float64(us) / 1e3
+			total += gap
+			if i == 0 {
+				add("ttft", total+late)
+				continue
+			}
+			add("icl", gap)
+			k := 1.0
+			if r.ChunkTokens != nil {
+				k = float64(r.ChunkTokens[i])
+			}
+			for range int(k) {
+				add("itl", gap/k)
+			}
+		}
+		add("e2e", total+late)
+		if n := r.CompletionTokens; n > 1 {
+			add("tpot", (total-float64(r.ChunkUS[0])/1e3)/float64(n-1))
+		}
+	}
+	return out
+}
+
+// BenchmarkSummarize is ten million gaps, as a long trial has them.
+func BenchmarkSummarize(b *testing.B) {
+	requests := make([]Request, 20_000)
+	x := uint32(1)
+	for i := range requests {
+		r := streamed(0, 501, 100)
+		for range 500 {
+			x = x*1664525 + 1013904223
+			r.ChunkUS = append(r.ChunkUS, int32(20_000+x>>22))
+			if x>>28 == 0 {
+				r.ChunkUS[len(r.ChunkUS)-1] += 180_000 // a prefill in between
+			}
+		}
+		requests[i] = r
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		Summarize(requests, SummaryOptions{})
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/10e6, "ns/gap")
+}
+
+// BenchmarkPercentiles is the sort and the percentiles alone, of ten million
+// samples that are new each time.
+func BenchmarkPercentiles(b *testing.B) {
+	const n = 10_000_000
+	source, samples, scratch := make([]int64, n), make([]int64, n), make([]int64, n)
+	x := uint32(1)
+	for i := range source {
+		x = x*1664525 + 1013904223
+		source[i] = int64(20_000+x>>18) * 1000
+	}
+	for b.Loop() {
+		b.StopTimer()
+		copy(samples, source)
+		b.StartTimer()
+		sortRadix(samples, scratch)
+		for _, q := range percentiles {
+			Quantile(samples, q.p)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/sample")
+}
