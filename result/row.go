@@ -1,0 +1,196 @@
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Derive fills in the columns that follow from others, where those were
+// measured: what the trial cost, and the server's throughput. It is to be
+// called once the summary and what the collectors say are in the row.
+func (r Row) Derive() {
+	set := func(name string, v float64, ok ...bool) {
+		if !slices.Contains(ok, false) && !math.IsNaN(v) && !math.IsInf(v, 0) {
+			r[name] = v
+		}
+	}
+	seconds, timed := r.number("duration_s")
+	price, priced := r.number("usd_per_hour")
+	tokens, counted := r.number("output_tokens")
+	energy, metered := r.number("gpu_energy_j")
+	served, server := r.number("server_output_tokens")
+
+	usd := price * seconds / 3600
+	set("cost_usd", usd, priced, timed)
+	set("usd_per_1m_output_tokens", usd/tokens*1e6, priced, timed, counted)
+	set("joules_per_output_token", energy/tokens, metered, counted)
+	set("server_throughput_tok_s", served/seconds, server, timed)
+}
+
+// number is a column's value, and whether it has one.
+func (r Row) number(name string) (float64, bool) {
+	switch v := r[name].(type) {
+	case float64:
+		return v, true
+	case int64:
+		return float64(v), true
+	}
+	return 0, false
+}
+
+// Conform makes r a row of exactly these columns: what is missing becomes nil,
+// and so do floats that are no number; ints take the width that the column
+// has, times UTC and microseconds. The error names every value that a column
+// cannot hold, every null where none may be, and every name that is no column.
+func (r Row) Conform(cols []Column) (Row, error) {
+	out := make(Row, len(cols))
+	var errs []error
+	for _, c := range cols {
+		v, err := conform(c, r[c.Name])
+		if err != nil {
+			errs = append(errs, err)
+		}
+		out[c.Name] = v
+	}
+	for _, name := range slices.Sorted(maps.Keys(r)) {
+		if _, ok := out[name]; !ok {
+			errs = append(errs, fmt.Errorf("%s is no column", name))
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// conform makes v a value of the column c.
+func conform(c Column, v any) (any, error) {
+	switch x := v.(type) {
+	case nil:
+	case string:
+		if c.Type == String {
+			return strings.ToValidUTF8(x, "\uFFFD"), nil
+		}
+	case bool:
+		if c.Type == Bool {
+			return x, nil
+		}
+	case int:
+		return conform(c, int64(x))
+	case int64:
+		switch c.Type {
+		case Int:
+			return x, nil
+		case Float:
+			return float64(x), nil
+		}
+	case float64:
+		switch {
+		case math.IsNaN(x) || math.IsInf(x, 0):
+			v = nil
+		case c.Type == Float:
+			return x, nil
+		}
+	case time.Time:
+		if c.Type == Timestamp {
+			return x.UTC().Truncate(time.Microsecond), nil
+		}
+	}
+	if v != nil {
+		return nil, fmt.Errorf("%s is %v (%T), but the column's type is %s", c.Name, v, v, c.Type)
+	}
+	if !c.Nullable {
+		return nil, fmt.Errorf("%s may not be null", c.Name)
+	}
+	return nil, nil
+}
+
+// MarshalJSON writes the row so that it comes back with the same types: a
+// float has a point or an exponent, an int has neither. Floats that are no
+// number become null.
+func (r Row) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, name := range slices.Sorted(maps.Keys(r)) {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strconv.Quote(name)) // names are plain ASCII
+		b.WriteByte(':')
+		value, err := marshalValue(r[name])
+		if err != nil {
+			return nil, fmt.Errorf("column %s: %w", name, err)
+		}
+		b.Write(value)
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+func marshalValue(v any) ([]byte, error) {
+	switch v := v.(type) {
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return []byte("null"), nil
+		}
+		text := strconv.AppendFloat(nil, v, 'g', -1, 64)
+		if !bytes.ContainsAny(text, ".e") {
+			text = append(text, ".0"...)
+		}
+		return text, nil
+	case time.Time:
+		return json.Marshal(v.UTC())
+	case nil, string, bool, int, int64:
+		return json.Marshal(v)
+	}
+	return nil, fmt.Errorf("a row holds no %T", v)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote. A column of the registry comes
+// back as its type; one that depends on the plan as the JSON says.
+func (r *Row) UnmarshalJSON(data []byte) error {
+	var raw map[string]any
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	if err := d.Decode(&raw); err != nil {
+		return err
+	}
+	types := make(map[string]Type)
+	for _, c := range Columns(Extra{}) {
+		types[c.Name] = c.Type
+	}
+	row := make(Row, len(raw))
+	for name, v := range raw {
+		value, err := unmarshalValue(types[name], v)
+		if err != nil {
+			return fmt.Errorf("column %s: %w", name, err)
+		}
+		row[name] = value
+	}
+	*r = row
+	return nil
+}
+
+func unmarshalValue(t Type, v any) (any, error) {
+	switch v := v.(type) {
+	case json.Number:
+		text := v.String()
+		if t == Float || t != Int && strings.ContainsAny(text, ".eE") {
+			return v.Float64()
+		}
+		return v.Int64()
+	case string:
+		if t == Timestamp {
+			return time.Parse(time.RFC3339Nano, v)
+		}
+		return v, nil
+	case nil, bool:
+		return v, nil
+	}
+	return nil, fmt.Errorf("a row holds no %T", v)
+}

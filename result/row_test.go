@@ -1,0 +1,97 @@
+package result
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestRow_comesBackFromJSONWithItsTypes(t *testing.T) {
+	at := time.Date(2026, 3, 4, 5, 6, 7, 891_000, time.FixedZone("", 3600))
+	want := Row{
+		"gpu": "RTX \"2000\" <Ada>\n", "concurrency": int64(8), "request_rate": 4.0, "throughput_tok_s": 1e21,
+		"error_rate": 0.0, "simulated": true, "started_at": at.UTC(), "p50_ttft_ms": nil,
+		"output_tokens": int64(1<<53 + 1),
+		"arg_ratio":     2.0, "arg_max_num_seqs": int64(64), "arg_dtype": "2026-03-04T05:06:07Z", "slo_smooth": false,
+	}
+	in := Outcome{CellID: "c", Row: Row{}, StartedAt: at, FinishedAt: at}
+	for k, v := range want {
+		in.Row[k] = v
+	}
+	in.Row["started_at"], in.Row["p50_ttft_ms"] = at, math.NaN()
+	data, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out Outcome
+	if err := json.Unmarshal(data, &out); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, out.Row); diff != "" {
+		t.Error(diff)
+	}
+	again, err := json.Marshal(out.Row)
+	if err != nil || !strings.Contains(string(data), string(again)) {
+		t.Errorf("written again it is\n%s\nnot as in\n%s\n(%v)", again, data, err)
+	}
+}
+
+func TestRow_anyNumberComesBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := Row{
+			"arg_f": rapid.Float64Range(-math.MaxFloat64, math.MaxFloat64).Draw(t, "f"),
+			"arg_i": rapid.Int64().Draw(t, "i"),
+			"arg_s": rapid.String().Draw(t, "s"),
+		}
+		data, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got Row
+		if err := json.Unmarshal(data, &got); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+func TestRow_Conform(t *testing.T) {
+	cols := []Column{
+		{Name: "s", Type: String}, {Name: "i", Type: Int, Nullable: true}, {Name: "f", Type: Float, Nullable: true},
+		{Name: "b", Type: Bool, Nullable: true}, {Name: "t", Type: Timestamp, Nullable: true},
+	}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6_789, time.FixedZone("", 7200))
+	got, err := Row{"s": "a\xff", "i": 3, "f": 4, "t": at}.Conform(cols)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Row{"s": "a\uFFFD", "i": int64(3), "f": 4.0, "b": nil, "t": at.UTC().Truncate(time.Microsecond)}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if got, err := (Row{"s": "", "f": math.Inf(1)}).Conform(cols); err != nil || got["f"] != nil {
+		t.Errorf("infinity: %v, %v", got["f"], err)
+	}
+	_, err = Row{"i": 1.5, "b": "true", "x": 1}.Conform(cols)
+	for _, want := range []string{"s may not be null", "i is 1.5 (float64)", "b is true (string)", "x is no column"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not say %q: %v", want, err)
+		}
+	}
+}
+
+func TestRow_Derive(t *testing.T) {
+	r := Row{"duration_s": 36.0, "usd_per_hour": 2.0, "output_tokens": int64(4000), "gpu_energy_j": 100.0, "server_output_tokens": int64(3600)}
+	r.Derive()
+	check(t, r, Row{"cost_usd": 0.02, "usd_per_1m_output_tokens": 5.0, "joules_per_output_token": 0.025, "server_throughput_tok_s": 100.0})
+	r = Row{"duration_s": 36.0, "usd_per_hour": 2.0, "output_tokens": int64(0), "gpu_energy_j": nil}
+	r.Derive()
+	check(t, r, Row{"cost_usd": 0.02, "usd_per_1m_output_tokens": nil, "joules_per_output_token": nil, "server_throughput_tok_s": nil})
+}
