@@ -1,0 +1,246 @@
+package core
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"sweep.dev/sweep/catalog"
+)
+
+// Constants of the memory plan.
+const (
+	// BlockSize is the tokens of one block of the KV cache.
+	BlockSize = 16
+	// ContextBytes is what the driver's context, communication buffers and
+	// captured graphs take on each GPU: 0.5 to 1.5 GiB in published start-up
+	// logs.
+	ContextBytes = 700 << 20
+	// DriverReserve is what the driver keeps of each GPU: nvidia-smi's
+	// memory.reserved is 479 MiB on an H100 and 609 MiB on an L40S.
+	DriverReserve = 512 << 20
+	// SamplerCopies is how many single-precision copies of the logits the
+	// sampler holds at once: logits, sorted, probabilities.
+	SamplerCopies = 3
+)
+
+// Options are what an engine is started with; zero values take vLLM's
+// defaults, which depend on the card.
+type Options struct {
+	Model catalog.Model
+	GPU   catalog.GPU
+	GPUs  int // tensor parallel size; 0 is 1
+
+	DType   string // auto, half, float16, bfloat16, float, float32; "" is auto
+	KVDType string // auto or fp8; "" is auto
+
+	MemoryUtilization float64 // 0 is 0.92
+	MaxModelLen       int     // 0 is the model's own
+	MaxSeqs           int
+	MaxBatchedTokens  int
+	NoPrefixCaching   bool
+	NoChunkedPrefill  bool
+
+	KVBytes int64 // size of the KV cache on each GPU instead of what is free
+	Blocks  int   // number of blocks instead of what fits
+	// BusyBytes is what another process holds of each GPU.
+	BusyBytes int64
+
+	Seed uint64
+	// Jitter is the standard deviation of the logarithm of a step's time.
+	Jitter float64
+}
+
+// A Config is an engine that starts: options with every default filled in, and
+// the memory that is left for the cache.
+type Config struct {
+	Machine
+	MaxModelLen      int
+	MaxSeqs          int
+	MaxBatchedTokens int
+	PrefixCaching    bool
+	ChunkedPrefill   bool
+
+	MemoryUtilization float64
+	WeightBytes       int64 // on each GPU
+	WorkBytes         int64 // activations, context
+	KVBytes           int64 // cache, on each GPU
+	Blocks            int
+	// Fallback says that the model's own type is not supported and float16 was
+	// taken.
+	Fallback bool
+
+	Seed   uint64
+	Jitter float64
+}
+
+// KVTokens is the capacity of the cache in tokens.
+func (c *Config) KVTokens() int { return c.Blocks * BlockSize }
+
+// UsedBytes is what the engine holds of each GPU once it is started.
+func (c *Config) UsedBytes() int64 { return c.WeightBytes + c.WorkBytes + c.KVBytes }
+
+// A StartError is why an engine did not start, as a Python exception of the
+// real engine: "ValueError: ...".
+type StartError struct{ Text string }
+
+func (e *StartError) Error() string { return e.Text }
+
+func startError(format string, a ...any) error { return &StartError{fmt.Sprintf(format, a...)} }
+
+// Plan decides whether an engine starts. A *StartError says why not, with the
+// text of vLLM 0.32.
+func Plan(o Options) (*Config, error) {
+	c := &Config{
+		Machine:           Machine{GPU: o.GPU, GPUs: max(o.GPUs, 1), Model: o.Model},
+		MaxModelLen:       o.MaxModelLen,
+		MaxSeqs:           o.MaxSeqs,
+		MaxBatchedTokens:  o.MaxBatchedTokens,
+		PrefixCaching:     !o.NoPrefixCaching,
+		ChunkedPrefill:    !o.NoChunkedPrefill,
+		MemoryUtilization: o.MemoryUtilization,
+		Seed:              o.Seed,
+		Jitter:            o.Jitter,
+	}
+	if c.MemoryUtilization == 0 {
+		c.MemoryUtilization = 0.92
+	}
+	for _, check := range []func(*Options) error{c.planType, c.planLimits, c.planMemory} {
+		if err := check(&o); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *Config) planType(o *Options) error {
+	switch o.DType {
+	case "", "auto":
+		c.DType = o.Model.DType
+		if !o.GPU.Supports(c.DType) {
+			c.DType, c.Fallback = "float16", true
+		}
+	case "half":
+		c.DType = "float16"
+	case "float":
+		c.DType = "float32"
+	default:
+		c.DType = o.DType
+	}
+	if !o.GPU.Supports(c.DType) {
+		return startError("ValueError: %s is only supported on GPUs with compute capability of at least 8.0. Your %s GPU has compute capability %s. You can use float16 instead by explicitly setting the `dtype` flag in CLI, for example: --dtype=half.",
+			strings.ToUpper(c.DType[:1])+c.DType[1:], o.GPU.Product, o.GPU.ComputeCapability)
+	}
+	c.KVElem = c.elem()
+	if o.KVDType == "fp8" {
+		c.KVElem = 1
+	}
+	if o.Model.Heads%c.GPUs != 0 {
+		return startError("ValueError: Total number of attention heads (%d) must be divisible by tensor parallel size (%d).", o.Model.Heads, c.GPUs)
+	}
+	return nil
+}
+
+// planLimits fills in vLLM's defaults: they depend on the card, because a
+// large one has room for more sequences.
+func (c *Config) planLimits(o *Options) error {
+	if c.MaxModelLen == 0 {
+		c.MaxModelLen = o.Model.Context
+	}
+	if c.MaxModelLen > o.Model.Context {
+		return startError("ValueError: User-specified max_model_len (%d) is greater than the derived max_model_len (max_position_embeddings=%d or model_max_length=None in model's config.json). To allow overriding this maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1. VLLM_ALLOW_LONG_MAX_MODEL_LEN must be used with extreme caution. If the model uses relative position encoding (RoPE), positions exceeding derived_max_model_len lead to nan.",
+			c.MaxModelLen, o.Model.Context)
+	}
+	seqs, tokens := 256, 2048
+	if o.GPU.MemoryMiB >= 70<<10 && !strings.HasPrefix(o.GPU.Name, "a100") {
+		seqs, tokens = 1024, 8192
+	}
+	if c.MaxBatchedTokens == 0 {
+		c.MaxBatchedTokens = tokens
+		if !c.ChunkedPrefill {
+			c.MaxBatchedTokens = max(tokens, c.MaxModelLen)
+		}
+		c.MaxBatchedTokens = max(c.MaxBatchedTokens, c.MaxSeqs)
+	}
+	if c.MaxSeqs == 0 {
+		c.MaxSeqs = min(seqs, c.MaxBatchedTokens)
+	}
+	if !c.ChunkedPrefill && c.MaxBatchedTokens < c.MaxModelLen {
+		return startError("ValueError: max_num_batched_tokens (%d) is smaller than max_model_len (%d). This effectively limits the maximum sequence length to max_num_batched_tokens and makes vLLM reject longer sequences. Please increase max_num_batched_tokens or decrease max_model_len.",
+			c.MaxBatchedTokens, c.MaxModelLen)
+	}
+	if c.MaxBatchedTokens < c.MaxSeqs {
+		return startError("ValueError: max_num_batched_tokens (%d) must be greater than or equal to max_num_seqs (%d).", c.MaxBatchedTokens, c.MaxSeqs)
+	}
+	return nil
+}
+
+const gib = 1 << 30
+
+func inGiB(n float64) float64 { return n / gib }
+
+// planMemory follows the engine's own order: look at what is free, load the
+// weights, profile one largest step, give the rest to the cache, warm up the
+// sampler.
+func (c *Config) planMemory(o *Options) error {
+	total := float64(o.GPU.Memory() - DriverReserve)
+	budget := total * c.MemoryUtilization
+	free := total - float64(o.BusyBytes)
+	if free < budget {
+		return startError("ValueError: Free memory on device cuda:0 (%.2f/%.2f GiB) on startup is less than desired GPU memory utilization (%.2f, %.2f GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
+			inGiB(free), inGiB(total), c.MemoryUtilization, inGiB(budget))
+	}
+
+	weights := c.Machine.WeightBytes()
+	if weights+ContextBytes > free {
+		return outOfMemory(o.GPU, weights, free)
+	}
+	c.WeightBytes = int64(weights)
+
+	// One largest step: its tokens hold the hidden state a few times over and
+	// the feed-forward layer's two inputs. Everything else is reused.
+	activations := float64(c.MaxBatchedTokens) * float64(4*o.Model.Hidden+2*o.Model.Intermediate/c.GPUs) * c.elem()
+	if weights+activations+ContextBytes > free {
+		return outOfMemory(o.GPU, weights+activations, free)
+	}
+	c.WorkBytes = int64(activations + ContextBytes)
+
+	available := budget - weights - float64(c.WorkBytes)
+	if o.KVBytes > 0 {
+		available = float64(o.KVBytes)
+		if weights+float64(c.WorkBytes)+available > free {
+			return outOfMemory(o.GPU, weights+float64(c.WorkBytes)+available, free)
+		}
+	}
+	perToken := c.KVBytesPerToken()
+	blockBytes := perToken * BlockSize
+	if available < blockBytes {
+		return startError("ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine. See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details.")
+	}
+	c.Blocks = int(available / blockBytes)
+	if o.Blocks > 0 {
+		c.Blocks = o.Blocks
+		available = float64(o.Blocks) * blockBytes
+	}
+	if need := math.Ceil(float64(c.MaxModelLen)/BlockSize) * blockBytes; need > float64(c.Blocks)*blockBytes {
+		return startError("ValueError: To serve at least one request with the model's max seq len (%d), (%.2f GiB KV cache is needed, which is larger than the available KV cache memory (%.2f GiB). Based on the available memory, the estimated maximum model length is %d. Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine. See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details.",
+			c.MaxModelLen, inGiB(need), inGiB(available), c.Blocks*BlockSize)
+	}
+	c.KVBytes = int64(float64(c.Blocks) * blockBytes)
+
+	sampler := float64(c.MaxSeqs) * float64(o.Model.Vocab) * 4 * SamplerCopies
+	if left := free - weights - float64(c.WorkBytes) - float64(c.KVBytes) + activations; sampler > left {
+		return startError("RuntimeError: CUDA out of memory occurred when warming up sampler with %d dummy requests. Please try lowering `max_num_seqs` or `gpu_memory_utilization` when initializing the engine.", c.MaxSeqs)
+	}
+	return nil
+}
+
+// outOfMemory is the allocator's own message: the allocation that failed is
+// the last one of those that make up want.
+func outOfMemory(g catalog.GPU, want, free float64) error {
+	total := float64(g.Memory() - DriverReserve)
+	const chunk = 256 << 20
+	left := math.Mod(math.Max(free-ContextBytes, 0), chunk)
+	return startError("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate %.2f MiB. GPU 0 has a total capacity of %.2f GiB of which %.2f MiB is free. Including non-PyTorch memory, this process has %.2f GiB memory in use. Of the allocated memory %.2f GiB is allocated by PyTorch, and 13.11 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)",
+		math.Min(chunk, want)/(1<<20), inGiB(total), left/(1<<20), inGiB(free-left), inGiB(math.Max(free-left-ContextBytes, 0)))
+}
