@@ -232,11 +232,11 @@ func TestThroughput_saturatesAtTheKVLimit(t *testing.T) {
 	if s.Preemptions != 0 {
 		t.Errorf("%d preemptions where all fits", s.Preemptions)
 	}
-	// More than 8 fit while they are young: a little more, and then no more.
+	// Twelve fit once they are of all ages, which they become slowly.
 	at64, _ := throughput(t, cfg, 64)
 	at128, _ := throughput(t, cfg, 128)
 	free, _ := throughput(t, config(t, nil), 64)
-	if at64 > 1.3*at8 || at128 > 1.05*at64 {
+	if at64 > 1.5*at8 || at128 > 1.1*at64 {
 		t.Errorf("8, 64 and 128 sequences give %.0f, %.0f and %.0f tok/s where 8 fit", at8, at64, at128)
 	}
 	if free < 4*at64 {
