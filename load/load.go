@@ -1,8 +1,3 @@
-// Package load sends requests and measures what comes back.
-//
-// A [Source] says what is sent when; a [Driver] sends it and records what came
-// back. The seam is the driver, not the single request, because a driver may
-// own many connections in one event loop. Nothing above knows which one ran.
 package load
 
 import (
@@ -14,8 +9,11 @@ import (
 
 // A Job is one request to send.
 type Job struct {
-	N     int // unique within the trial and shard, in the order the source made them
-	Slot  int
+	// N and Shard name the request within its trial, the warm-up included. N
+	// alone is unique too: shards divide the numbers of the whole load.
+	N     int
+	Shard int
+	Slot  int // the closed-loop slot, from 0 in each shard
 	Turn  int
 	Phase result.Phase // Warmup, or "" for a measured request
 
@@ -86,7 +84,8 @@ type Options struct {
 	// becomes <RequestID>-s<shard>-n<n>: an engine's log can be held against
 	// the rows. "" sends none.
 	RequestID string
-	// Progress, if not nil, is called about four times a second.
+	// Progress, if not nil, is called about four times a second, by one
+	// goroutine at a time, and once more at the end.
 	Progress func(Progress)
 }
 
@@ -99,7 +98,15 @@ type Progress struct {
 // Health is what the client knows of itself after a run.
 type Health struct {
 	CPU         float64       // share of the CPUs it may use, 0 to 1
-	MaxGap      time.Duration // longest time that its own ticker was not run: a stopped or starved process
+	MaxGap      time.Duration // longest time by which its own 50 ms ticker was late: a stopped or starved process
 	StampKind   string        // how chunks were stamped: "user"
 	NetworkPath string
+
+	// Chunks counts the events with a choice that were received, and Coalesced
+	// those of them that came out of the same read as an earlier one, whose
+	// stamp they share.
+	Chunks, Coalesced int
+	// ColdDials counts the connections that a request had to wait for because
+	// none was open: their time is in its Sent - Scheduled.
+	ColdDials int
 }

@@ -1,0 +1,251 @@
+package load
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"sweep.dev/sweep/result"
+)
+
+// Limits of a prompt file.
+const (
+	MaxPromptBytes = 4 << 20 // a line, a conversation
+	MaxPrompts     = 1_000_000
+	maxFileTokens  = 1_000_000 // max_tokens of a line
+)
+
+// ReadPrompts reads a prompt file of the given kind. Errors name the file and
+// the line.
+//
+// "jsonl" has an object on each line, with "prompt" (a text) or "messages" (a
+// conversation as chat completions take it: a system message or none, then user
+// and assistant by turns, the user's last), and perhaps "max_tokens", which
+// bounds the answer to this prompt below what the plan asks for. Other keys and
+// empty lines are passed over.
+//
+// "sharegpt" is one array of objects with "conversations". The first human turn
+// of each is the prompt, with the system message before it; conversations that
+// do not begin with a human are passed over.
+func ReadPrompts(path, kind string) ([]Entry, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("prompts: %w", err)
+	}
+	defer f.Close()
+	var entries []Entry
+	var line int
+	switch kind {
+	case "jsonl":
+		entries, line, err = readJSONL(f)
+	case "sharegpt":
+		entries, line, err = readShareGPT(f)
+	default:
+		return nil, fmt.Errorf("prompts: kind %q is not known: jsonl or sharegpt", kind)
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s:%d: %w", path, line, err)
+	case len(entries) == 0:
+		return nil, fmt.Errorf("%s: no prompt in it", path)
+	}
+	return entries, nil
+}
+
+func readJSONL(r io.Reader) (entries []Entry, line int, err error) {
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 0, 64<<10), MaxPromptBytes)
+	for s.Scan() {
+		line++
+		text := bytes.TrimSpace(s.Bytes())
+		if line == 1 {
+			text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
+		}
+		if len(text) == 0 {
+			continue
+		}
+		if len(entries) == MaxPrompts {
+			return nil, line, fmt.Errorf("more than %d prompts", MaxPrompts)
+		}
+		e, err := jsonlEntry(text)
+		if err != nil {
+			return nil, line, err
+		}
+		e.Line = line
+		entries = append(entries, e)
+	}
+	if err := s.Err(); err != nil {
+		if errors.Is(err, bufio.ErrTooLong) {
+			err = fmt.Errorf("line over %d bytes", MaxPromptBytes)
+		}
+		return nil, line + 1, err
+	}
+	return entries, line, nil
+}
+
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+func jsonlEntry(text []byte) (Entry, error) {
+	var in struct {
+		Prompt    *string   `json:"prompt"`
+		Messages  []message `json:"messages"`
+		MaxTokens *int      `json:"max_tokens"`
+	}
+	if err := json.Unmarshal(text, &in); err != nil {
+		return Entry{}, jsonError(err)
+	}
+	e := Entry{Prompt: Prompt{Target: result.Unknown}}
+	switch {
+	case in.Prompt != nil && in.Messages != nil:
+		return Entry{}, errors.New(`both "prompt" and "messages": only one can be sent`)
+	case in.Prompt != nil:
+		if *in.Prompt == "" {
+			return Entry{}, errors.New("the prompt is empty")
+		}
+		e.Prompt.Turns = []string{*in.Prompt}
+	case len(in.Messages) > 0:
+		if err := e.Prompt.setMessages(in.Messages); err != nil {
+			return Entry{}, err
+		}
+	default:
+		return Entry{}, errors.New(`neither "prompt" nor "messages"`)
+	}
+	if m := in.MaxTokens; m != nil {
+		if *m < 1 || *m > maxFileTokens {
+			return Entry{}, fmt.Errorf("max_tokens %d is not between 1 and %d", *m, maxFileTokens)
+		}
+		e.MaxTokens = *m
+	}
+	return e, nil
+}
+
+func (p *Prompt) setMessages(messages []message) error {
+	if messages[0].Role == "system" || messages[0].Role == "developer" {
+		p.System = messages[0].Content
+		messages = messages[1:]
+	}
+	for i, m := range messages {
+		want := "user"
+		if i%2 == 1 {
+			want = "assistant"
+		}
+		if m.Role != want {
+			return fmt.Errorf("message %d has the role %q where %q is due", i+1, m.Role, want)
+		}
+		if m.Content == "" {
+			return fmt.Errorf("message %d has no content", i+1)
+		}
+		p.Turns = append(p.Turns, m.Content)
+	}
+	if len(p.Turns)%2 == 0 {
+		return errors.New("the last message is not the user's")
+	}
+	return nil
+}
+
+func readShareGPT(r io.Reader) (entries []Entry, line int, err error) {
+	lines := &lineReader{r: r, line: 1}
+	d := json.NewDecoder(lines)
+	// fail places an error at what the decoder has read; an error of the
+	// syntax says its own place.
+	fail := func(err error) ([]Entry, int, error) {
+		at := d.InputOffset()
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) {
+			at = max(at, syntax.Offset)
+		}
+		return nil, lines.at(at), jsonError(err)
+	}
+	t, err := d.Token()
+	if err != nil {
+		return fail(err)
+	}
+	if t != json.Delim('[') {
+		return fail(errors.New("not an array of conversations"))
+	}
+	for d.More() {
+		if len(entries) == MaxPrompts {
+			return fail(fmt.Errorf("more than %d prompts", MaxPrompts))
+		}
+		var in struct {
+			Conversations []struct {
+				From  string `json:"from"`
+				Value string `json:"value"`
+			} `json:"conversations"`
+		}
+		if err := d.Decode(&in); err != nil {
+			return fail(err)
+		}
+		at := lines.at(d.InputOffset())
+		e := Entry{Prompt: Prompt{Target: result.Unknown}, Line: at}
+		turns := in.Conversations
+		if len(turns) > 0 && turns[0].From == "system" {
+			e.Prompt.System = turns[0].Value
+			turns = turns[1:]
+		}
+		if len(turns) == 0 || turns[0].From != "human" && turns[0].From != "user" || strings.TrimSpace(turns[0].Value) == "" {
+			continue
+		}
+		if len(turns[0].Value) > MaxPromptBytes {
+			return nil, at, fmt.Errorf("prompt over %d bytes", MaxPromptBytes)
+		}
+		e.Prompt.Turns = []string{turns[0].Value}
+		entries = append(entries, e)
+	}
+	if _, err := d.Token(); err != nil {
+		return fail(err)
+	}
+	return entries, lines.line, nil
+}
+
+// jsonError says the same in fewer words of encoding/json.
+func jsonError(err error) error {
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &kind) && kind.Field != "":
+		return fmt.Errorf("%q is a %s where a %s is due", kind.Field, kind.Value, kind.Type.Kind())
+	case errors.As(err, &kind):
+		return fmt.Errorf("a %s where an object is due", kind.Value)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the file ends in the middle")
+	}
+	return err
+}
+
+// A lineReader keeps where its lines end, so that an offset can be given a
+// line. Offsets are asked for in rising order.
+type lineReader struct {
+	r    io.Reader
+	off  int64
+	line int     // of the last offset that was asked for
+	ends []int64 // of the lines after that
+}
+
+func (l *lineReader) Read(b []byte) (int, error) {
+	n, err := l.r.Read(b)
+	for i, c := range b[:n] {
+		if c == '\n' {
+			l.ends = append(l.ends, l.off+int64(i))
+		}
+	}
+	l.off += int64(n)
+	return n, err
+}
+
+func (l *lineReader) at(off int64) int {
+	n := 0
+	for n < len(l.ends) && l.ends[n] < off {
+		n++
+	}
+	l.line += n
+	l.ends = append(l.ends[:0], l.ends[n:]...)
+	return l.line
+}

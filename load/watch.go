@@ -1,0 +1,60 @@
+package load
+
+import (
+	"runtime"
+	"sync"
+	"time"
+)
+
+// watchPeriod is how often a watch looks whether this process still runs.
+const watchPeriod = 50 * time.Millisecond
+
+// A Watch observes this process while a driver runs: the share of the CPUs it
+// used and the longest time it was not run at all. Drivers start one and merge
+// what it saw into their [Health].
+type Watch struct {
+	start time.Time
+	cpu   time.Duration
+	stop  chan struct{}
+	once  sync.Once
+	wg    sync.WaitGroup
+	gap   time.Duration
+}
+
+// StartWatch starts to observe; Stop must follow.
+func StartWatch() *Watch {
+	w := &Watch{start: time.Now(), cpu: cpuTime(), stop: make(chan struct{})}
+	w.wg.Go(w.tick)
+	return w
+}
+
+func (w *Watch) tick() {
+	t := time.NewTicker(watchPeriod)
+	defer t.Stop()
+	last := w.start
+	for {
+		select {
+		case <-w.stop:
+			// A process that was stopped until now has not ticked since.
+			w.gap = max(w.gap, time.Since(last)-watchPeriod)
+			return
+		case <-t.C:
+			// Not the ticker's own time: that is when the tick was due.
+			now := time.Now()
+			w.gap = max(w.gap, now.Sub(last)-watchPeriod)
+			last = now
+		}
+	}
+}
+
+// Stop ends the watch and returns what it saw: CPU and MaxGap are set. Further
+// calls are harmless.
+func (w *Watch) Stop() Health {
+	w.once.Do(func() { close(w.stop) })
+	w.wg.Wait()
+	h := Health{MaxGap: w.gap}
+	if wall := time.Since(w.start); wall > 0 {
+		h.CPU = float64(cpuTime()-w.cpu) / float64(wall) / float64(runtime.GOMAXPROCS(0))
+	}
+	return h
+}
