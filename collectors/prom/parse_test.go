@@ -1,0 +1,296 @@
+package prom
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// describe is a body as the golden files show it.
+func describe(e *Exposition, err error) string {
+	if err != nil {
+		return "error: " + err.Error() + "\n"
+	}
+	var b strings.Builder
+	for _, p := range e.Flat() {
+		fmt.Fprintf(&b, "%s %s{%s} %s\n", p.Kind, p.Name, labelString(p.Labels), formatValue(p.Value))
+	}
+	fmt.Fprintf(&b, "dropped %d, twice %d\n", e.Dropped, e.Duplicates)
+	return b.String()
+}
+
+func TestParse_quirks(t *testing.T) {
+	files, err := filepath.Glob("testdata/quirks/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no quirks: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			body, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := describe(Parse(body, true))
+			golden := strings.TrimSuffix(file, ".txt") + ".golden"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+var (
+	// sampleRE is what a well-formed line is, read independently of the parser.
+	sampleRE = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)(\{((?:\s*[a-zA-Z_][a-zA-Z0-9_]*\s*=\s*"(?:[^"\\]|\\.)*"\s*,?)*)\})?\s+(\S+)(?:\s+[-+0-9.eE]+)?\s*$`)
+	labelRE  = regexp.MustCompile(`([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\.)*)"`)
+	decimal  = regexp.MustCompile(`^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$|^[-+]?(Inf|inf|NaN|nan)$`)
+)
+
+// oracle reads a body line by line with regular expressions.
+func oracle(body []byte) map[string]string {
+	out := make(map[string]string)
+	unescape := strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n")
+	for line := range strings.Lines(string(body)) {
+		line = strings.TrimSpace(line)
+		m := sampleRE.FindStringSubmatch(line)
+		if m == nil || strings.HasPrefix(line, "#") || !decimal.MatchString(m[4]) {
+			continue
+		}
+		v, err := strconv.ParseFloat(m[4], 64)
+		if err != nil {
+			continue
+		}
+		var labels []Label
+		for _, l := range labelRE.FindAllStringSubmatch(m[3], -1) {
+			value := unescape.Replace(l[2])
+			if l[1] == "le" || l[1] == "quantile" {
+				if f, err := strconv.ParseFloat(value, 64); err == nil {
+					value = formatValue(f)
+				}
+			}
+			labels = append(labels, Label{l[1], value})
+		}
+		slices.SortFunc(labels, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
+		out[m[1]+"{"+labelString(labels)+"}"] = formatValue(v)
+	}
+	return out
+}
+
+func flatMap(e *Exposition) map[string]string {
+	out := make(map[string]string)
+	for _, p := range e.Flat() {
+		out[p.Name+"{"+labelString(p.Labels)+"}"] = formatValue(p.Value)
+	}
+	return out
+}
+
+// Every file that an engine, an exporter or a GPU tool printed parses without
+// losing a valid series or inventing a value.
+func TestParse_recorded(t *testing.T) {
+	files, err := filepath.Glob("testdata/recorded/*.txt")
+	if err != nil || len(files) != 3 {
+		t.Fatalf("%d recorded files, %v", len(files), err)
+	}
+	for _, file := range files {
+		checkAgainstOracle(t, file, true)
+	}
+}
+
+func TestParse_fixtures(t *testing.T) {
+	const dir = "../../../shared/fixtures"
+	if _, err := os.Stat(dir); err != nil {
+		t.Skip("the folder of fixtures is absent")
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no fixtures: %v", err)
+	}
+	for _, file := range files {
+		checkAgainstOracle(t, file, strings.Contains(file, "metric") && strings.HasSuffix(file, ".txt") && !strings.Contains(file, "families"))
+	}
+}
+
+func checkAgainstOracle(t *testing.T, file string, isExposition bool) {
+	t.Run(filepath.Base(file), func(t *testing.T) {
+		body, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := oracle(body)
+		e, err := Parse(body, true)
+		if err != nil {
+			if len(want) > 0 || !errors.Is(err, ErrNoMetrics) {
+				t.Fatalf("%d series, but: %v", len(want), err)
+			}
+			return
+		}
+		if isExposition && len(want) == 0 {
+			t.Fatal("the oracle sees nothing")
+		}
+		if diff := cmp.Diff(want, flatMap(e)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		// CRLF says the same.
+		crlf, err := Parse(bytes.ReplaceAll(body, []byte("\n"), []byte("\r\n")), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, flatMap(crlf)); diff != "" {
+			t.Errorf("with CRLF (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A body that was cut off has fewer series, and never another value.
+func TestParse_cutAtEveryByte(t *testing.T) {
+	body, err := os.ReadFile("testdata/recorded/llamacpp-b11549.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	vllm, err := os.ReadFile("testdata/recorded/vllm-0.32.0.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := bytes.Index(vllm, []byte("# TYPE vllm:time_to_first_token_seconds histogram"))
+	body = append(body, vllm[i:i+3000]...)
+	body = body[:bytes.LastIndexByte(body, '\n')+1]
+	full, err := Parse(body, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := flatMap(full)
+	for cut := range body {
+		e, err := Parse(body[:cut], false)
+		if err != nil {
+			if !errors.Is(err, ErrTruncated) && !errors.Is(err, ErrNoMetrics) {
+				t.Fatalf("cut at %d: %v", cut, err)
+			}
+			continue
+		}
+		if body[cut-1] != '\n' {
+			t.Fatalf("cut at %d: a body with half a line was read", cut)
+		}
+		for series, v := range flatMap(e) {
+			if want[series] != v {
+				t.Fatalf("cut at %d: %s is %s, want %s", cut, series, v, want[series])
+			}
+		}
+	}
+}
+
+func TestParse_bounds(t *testing.T) {
+	var many bytes.Buffer
+	for i := range maxSeries + 10 {
+		fmt.Fprintf(&many, "g{i=\"%d\"} 1\n", i)
+	}
+	e, err := Parse(many.Bytes(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(e.Points) != maxSeries || e.Dropped != 10 {
+		t.Errorf("%d series, %d dropped", len(e.Points), e.Dropped)
+	}
+	e, err = Parse([]byte("g{a=\""+strings.Repeat("x", maxLine)+"\"} 1\ng 2\n"), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(e.Points) != 1 || e.Dropped != 1 {
+		t.Errorf("a line over its bound: %d series, %d dropped", len(e.Points), e.Dropped)
+	}
+	var bomb bytes.Buffer
+	zw := gzip.NewWriter(&bomb)
+	for range maxBody/(1<<20) + 1 {
+		if _, err := zw.Write(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := zw.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Parse(bomb.Bytes(), true); err == nil || !strings.Contains(err.Error(), "larger than 32 MiB") {
+		t.Errorf("a gzip bomb: %v", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, pattern := range []string{"testdata/quirks/*.txt", "testdata/recorded/llama*.txt"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, file := range files {
+			body, err := os.ReadFile(file)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(body)
+		}
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		e, err := Parse(body, true)
+		if err != nil {
+			return
+		}
+		// What was read can be read again, and says the same.
+		clean := sanitize(body)
+		if clean.lines == 0 { // it was wrapped
+			return
+		}
+		again, err := Parse(text(clean.families), false)
+		if err != nil {
+			t.Fatalf("the cleaned body does not parse: %v\n%s", err, text(clean.families))
+		}
+		if again.Dropped != 0 {
+			t.Fatalf("%d lines of the cleaned body are dropped:\n%s", again.Dropped, text(clean.families))
+		}
+		if diff := cmp.Diff(flatMap(e), flatMap(again)); diff != "" {
+			t.Fatalf("(-first +second):\n%s", diff)
+		}
+		if len(e.Flat()) > clean.lines {
+			t.Fatalf("%d values out of %d lines", len(e.Flat()), clean.lines)
+		}
+		for _, h := range e.Histograms {
+			for _, b := range h.Buckets {
+				if b.Count < 0 || math.IsNaN(b.Count) {
+					t.Fatalf("a bucket of %v", b.Count)
+				}
+			}
+		}
+	})
+}
+
+func BenchmarkParse(b *testing.B) {
+	body, err := os.ReadFile("testdata/recorded/vllm-0.32.0.txt")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		if _, err := Parse(body, true); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
