@@ -1,16 +1,67 @@
 // Package rundir is the run directory: its layout, its lock, the journal that
 // is the only truth about a run, and the commit of trials.
+//
+// # Journal
+//
+// journal.jsonl has one JSON object per line, and each line has its checksum
+// in front:
+//
+//	{"crc":"9ae0daaf","seq":1,"time":"2026-01-02T03:04:05.678Z","type":"run_created","data":{...}}
+//
+// crc is the CRC-32C (Castagnoli) of the line's bytes from "seq" up to and with
+// the last brace, in eight lower-case hexadecimal digits. seq counts the lines
+// from 1 without a gap. A line is appended with one write and fsynced before
+// the side effect that it announces, so a crash leaves at most one line
+// unfinished, the last one: such a tail is cut off with a warning. Where a good
+// line follows a bad one, something else has damaged the file, and it is
+// refused with the offset of the bad line ([ErrDamaged]).
+//
+// The lines of this package are run_created (the [Manifest]), launch,
+// trial_begun, trial_discarded, trial_committed, pod_intent, pod_created and
+// pod_gone; every other type belongs to the caller of [Dir.Append].
+//
+// # Commit
+//
+// The files of an attempt are written to cells/<cell>/tNN/aNN.tmp and fsynced
+// one by one; result.json, written last, holds the SHA-256 of all others. Then
+// the folder is fsynced, renamed to aNN, its parent fsynced, and the commit
+// line, which holds the SHA-256 of result.json, is appended. A crash before the
+// rename loses the attempt; a crash between the rename and the line is repaired
+// by [Open], which verifies every digest and appends the line. Where a trial is
+// committed more than once, the last line counts.
+//
+// # Full disks
+//
+// While a run is open its directory holds a file of 1 MiB that says nothing.
+// The first line that finds the disk full removes it and is written into the
+// space: enough for thousands of lines that say what must be given back.
 package rundir
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
 	"time"
 
-	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/result"
+)
+
+// Errors a caller branches on.
+var (
+	// ErrLocked: another process has the directory; the error is a [*LockedError].
+	ErrLocked = errors.New("run directory is locked")
+	// ErrDamaged: the journal is broken in its middle; the error is a [*DamagedError].
+	ErrDamaged = errors.New("journal is damaged")
+	// ErrNoRun: there is no run, or it ended before its first line was
+	// durable, so that nothing was started; Create may use the directory.
+	ErrNoRun = errors.New("no run in this directory")
+	// ErrExists: the directory already holds a run or other files.
+	ErrExists = errors.New("directory is not empty")
 )
 
 // A Manifest is the first record of a journal: what this run is.
@@ -21,7 +72,10 @@ type Manifest struct {
 	PlanDir    string    `json:"plan_dir"`    // what relative files resolve against
 	PlanDigest string    `json:"plan_digest"` // of the resolved plan
 	Set        []string  `json:"set,omitempty"`
+	AllowEnv   []string  `json:"allow_env,omitempty"`
+	MaxCells   int       `json:"max_cells,omitempty"`
 	Only       string    `json:"only,omitempty"`
+	Host       string    `json:"host"` // where the client runs
 	Owner      string    `json:"owner"`
 	Version    string    `json:"version"` // of sweep
 	CreatedAt  time.Time `json:"created_at"`
@@ -34,6 +88,16 @@ type Key struct {
 	Trial int    `json:"trial"` // from 1
 }
 
+func (k Key) String() string { return fmt.Sprintf("%s/t%02d", k.Cell, k.Trial) }
+
+// An AttemptKey names one attempt at a trial.
+type AttemptKey struct {
+	Key
+	Attempt int `json:"attempt"` // from 1
+}
+
+func (a AttemptKey) String() string { return fmt.Sprintf("%s/a%02d", a.Key, a.Attempt) }
+
 // A Commit is a committed trial, as the journal has it.
 type Commit struct {
 	Key
@@ -43,97 +107,243 @@ type Commit struct {
 	Digest  string `json:"spec_digest"`
 }
 
-// An Event is one line of the journal beside the commits: something that is
-// about to happen or has happened. Type is snake_case; Data is any JSON object.
-type Event struct {
-	Seq  uint64          `json:"seq"`
-	Time time.Time       `json:"time"`
-	Type string          `json:"type"`
-	Data json.RawMessage `json:"data,omitempty"`
-}
-
-// A State is what a journal says, replayed.
-type State struct {
-	Manifest  Manifest
-	Committed map[Key]Commit
-	// Attempts counts the attempts that were begun for each trial, committed
-	// or not; the next one gets the next number.
-	Attempts map[Key]int
-	// Launches counts the launches of each deployment.
-	Launches map[string]int
-	// Owed is every pod that was intended and is not known to be gone.
-	Owed     []Owed
-	Finished bool // the last run of this directory ended by itself
-	Events   []Event
-	// Warning is what recovery had to repair, in words; "" for nothing.
-	Warning string
-}
-
-// An Owed pod was intended, perhaps started, and is not known to be gone.
-type Owed struct {
-	Pod  string
-	Kind string
-	Ref  *backends.Ref // nil where only the intent is known
-}
-
 // A Dir is a run directory that this process has locked for writing. Its
 // methods may be called concurrently.
-type Dir struct{}
+//
+// A context that is done keeps Begin, Commit and a ledger's Intent from
+// starting something new. What has happened is written down all the same:
+// Append, Discard and the rest of a ledger look at no cancellation.
+type Dir struct {
+	fx      *effect.Effects
+	path    string // absolute
+	root    *os.Root
+	files   *effect.Root
+	lock    *effect.File
+	journal *journal
+
+	mu      sync.Mutex
+	durable map[string]bool // folders that this process has seen fsynced in their parents
+
+	deriving sync.Mutex
+}
 
 // Create makes a new run directory with its plan, its resolved plan and the
-// first line of its journal, and locks it. It fails where dir exists and is
-// not empty.
-func Create(fx *effect.Effects, dir string, m Manifest, plan, resolved []byte) (*Dir, error) {
-	panic("in work")
+// first line of its journal, and locks it. It fails with ErrExists where dir
+// holds anything but the leftovers of a Create that did not come to its end.
+func Create(fx *effect.Effects, dir string, m Manifest, plan, resolved []byte) (_ *Dir, err error) {
+	if err := fx.MkdirAll(effect.RunMkdir, dir); err != nil {
+		return nil, fmt.Errorf("create run directory: %w", err)
+	}
+	d, err := attach(fx, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			d.release()
+		}
+	}()
+	if err := d.vacant(); err != nil {
+		return nil, err
+	}
+	for _, f := range []struct {
+		name string
+		data []byte
+	}{{PlanFile, plan}, {ResolvedFile, resolved}} {
+		err := d.files.WriteFileAtomic(effect.SetupCreate, f.name, func(w io.Writer) error {
+			_, err := w.Write(f.data)
+			return err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("write %s: %w", f.name, err)
+		}
+	}
+	if err := d.openJournal(0, 0); err != nil {
+		return nil, err
+	}
+	if err := d.journal.stowBallast(); err != nil {
+		return nil, fmt.Errorf("set space aside: %w", err)
+	}
+	// The journal's own entry has to be durable before its first line counts.
+	if err := d.files.SyncDir(effect.RunDirsync, "."); err != nil {
+		return nil, err
+	}
+	if err := d.journal.append(effect.ManifestJournal, typeCreated, m); err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 // Open locks an existing run directory and recovers it: it cuts a torn tail
-// off the journal, adopts trials that were renamed but not journaled, and
-// reports committed trials whose files no longer match. ErrLocked (with pid, host and
+// off the journal, adopts attempts that were renamed but not journaled,
+// discards the ones that were not finished, and reports committed trials whose
+// files no longer match (State.Broken). ErrLocked (with pid, host and
 // start of the holder) where another process has it; ErrDamaged where the
-// journal is broken in its middle.
-func Open(fx *effect.Effects, dir string) (*Dir, *State, error) { panic("in work") }
-
-// Read replays a journal without locking or changing anything, also while a
-// run is writing it.
-func Read(dir string) (*State, error) { panic("in work") }
-
-// Append writes one event, durably.
-func (d *Dir) Append(ctx context.Context, typ string, data any) error { panic("in work") }
-
-// LaunchDir makes deployments/<id>/lNN/ and returns its path.
-func (d *Dir) LaunchDir(deployment string, n int) (string, error) { panic("in work") }
-
-// Begin starts an attempt: journals it, and makes a temporary folder for its files.
-func (d *Dir) Begin(ctx context.Context, k Key, attempt int) (*Attempt, error) { panic("in work") }
-
-// An Attempt is one attempt at a trial that is being written.
-type Attempt struct{}
-
-// Create makes a file of the attempt; closing it makes it durable.
-func (a *Attempt) Create(name string) (io.WriteCloser, error) { panic("in work") }
-
-// Commit writes result.json with the digests of all other files, makes the
-// folder durable under its final name cells/<cell>/tNN/aNN and journals the commit. After it returns nil
-// the trial survives anything.
-func (a *Attempt) Commit(ctx context.Context, o *result.Outcome, digest string) error {
-	panic("in work")
+// journal is broken in its middle; ErrNoRun where nothing was begun.
+func Open(fx *effect.Effects, dir string) (_ *Dir, _ *State, err error) {
+	// Look before locking: a lock file must not appear in a folder that is no run.
+	if _, err := os.Stat(filepath.Join(dir, JournalFile)); err != nil {
+		return nil, nil, noRun(dir, err)
+	}
+	d, err := attach(fx, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			d.release()
+		}
+	}()
+	st, err := d.recover()
+	if err != nil {
+		return nil, nil, fmt.Errorf("recover %s: %w", dir, err)
+	}
+	return d, st, nil
 }
 
-// Discard journals that the attempt does not count and removes its files.
-func (a *Attempt) Discard(ctx context.Context, reason string) error { panic("in work") }
+// attach opens and locks a directory.
+func attach(fx *effect.Effects, dir string) (*Dir, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	files := fx.In(root)
+	lock, err := acquire(files, path)
+	if err != nil {
+		_ = root.Close() // read only
+		return nil, err
+	}
+	return &Dir{fx: fx, path: path, root: root, files: files, lock: lock, durable: map[string]bool{".": true}}, nil
+}
 
-// Derive writes one derived file atomically.
-func (d *Dir) Derive(name string, write func(io.Writer) error) error { panic("in work") }
+// vacant fails where the directory holds a run or anything foreign.
+func (d *Dir) vacant() error {
+	entries, err := fs.ReadDir(d.root.FS(), ".")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		switch e.Name() {
+		case LockFile, PlanFile, ResolvedFile, ballastFile,
+			effect.Temp(PlanFile), effect.Temp(ResolvedFile):
+		case JournalFile:
+			data, err := d.root.ReadFile(JournalFile)
+			if err != nil {
+				return err
+			}
+			if s, err := scan(data); err != nil || len(s.events) > 0 {
+				return fmt.Errorf("%s: %w: it holds a run", d.path, ErrExists)
+			}
+		default:
+			return fmt.Errorf("%s: %w: it holds %s", d.path, ErrExists, e.Name())
+		}
+	}
+	return nil
+}
 
-// Ledger is the pods' ledger of this run, for backends.
-func (d *Dir) Ledger() backends.Ledger { panic("in work") }
+// Path is the directory, absolute.
+func (d *Dir) Path() string { return d.path }
 
-// Close releases the lock.
-func (d *Dir) Close() error { panic("in work") }
+// Append writes one event, durably. typ is snake_case and not one of this
+// package's own types; data is an object in JSON, or nil. After an error of
+// fsync nothing more can be appended: nobody would know what is on disk.
+func (d *Dir) Append(_ context.Context, typ string, data any) error {
+	if !eventType.MatchString(typ) {
+		return fmt.Errorf("append: event type %q is not snake_case", typ)
+	}
+	if reserved(typ) {
+		return fmt.Errorf("append: event type %q is written by package rundir alone", typ)
+	}
+	return d.journal.append(effect.EventJournal, typ, data)
+}
 
-// Outcome reads the result.json of a committed trial and verifies it.
-func Outcome(dir string, c Commit) (*result.Outcome, error) { panic("in work") }
+// LaunchDir journals the launch n, from 1, of a deployment, makes
+// deployments/<id>/lNN/ and returns its absolute path.
+func (d *Dir) LaunchDir(deployment string, n int) (string, error) {
+	name, err := launchName(deployment, n)
+	if err != nil {
+		return "", err
+	}
+	l := launch{Deployment: deployment, N: n}
+	if err := d.journal.append(effect.LaunchJournal, typeLaunch, l); err != nil {
+		return "", err
+	}
+	if err := d.mkdirNew(effect.LaunchMkdir, name); err != nil {
+		return "", err
+	}
+	return filepath.Join(d.path, name), nil
+}
 
-// AttemptDir is the folder of a committed attempt.
-func AttemptDir(dir string, c Commit) string { panic("in work") }
+// Derive writes one derived file atomically: a reader sees the old one or the
+// new one. name is the file's own, without a folder.
+func (d *Dir) Derive(name string, write func(io.Writer) error) error {
+	if err := checkDerived(name); err != nil {
+		return err
+	}
+	d.deriving.Lock()
+	defer d.deriving.Unlock()
+	if err := d.files.WriteFileAtomic(effect.DeriveCreate, name, write); err != nil {
+		return fmt.Errorf("derive %s: %w", name, err)
+	}
+	return nil
+}
+
+// Close releases the lock. Attempts that are still being written stay behind
+// for the next Open, which discards them. No other method may be called after it.
+func (d *Dir) Close() error {
+	return errors.Join(d.journal.freeBallast(), d.release())
+}
+
+// mkdirAll makes a folder and those above it, each durable in its parent.
+//
+// A folder that exists is fsynced in its parent too, once per process: whoever
+// made it may have been killed before that, and then it would be the one thing
+// of a committed trial that a loss of power takes away.
+func (d *Dir) mkdirAll(p effect.Point, name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mkdirLocked(p, name)
+}
+
+func (d *Dir) mkdirLocked(p effect.Point, name string) error {
+	if d.durable[name] {
+		return nil
+	}
+	parent := filepath.Dir(name)
+	if err := d.mkdirLocked(p, parent); err != nil {
+		return err
+	}
+	switch err := d.files.Mkdir(p, name); {
+	case errors.Is(err, fs.ErrExist):
+		if info, err := d.root.Lstat(name); err != nil {
+			return err
+		} else if !info.IsDir() {
+			return fmt.Errorf("%s is not a folder", filepath.Join(d.path, name))
+		}
+	case err != nil:
+		return err
+	}
+	if err := d.files.SyncDir(p, parent); err != nil {
+		return err
+	}
+	d.durable[name] = true
+	return nil
+}
+
+// mkdirNew makes a folder that must not exist yet, in a parent that is durable.
+func (d *Dir) mkdirNew(p effect.Point, name string) error {
+	if err := d.mkdirAll(p, filepath.Dir(name)); err != nil {
+		return err
+	}
+	return d.files.Mkdir(p, name)
+}
+
+// A launch is the data of a launch event.
+type launch struct {
+	Deployment string `json:"deployment"`
+	N          int    `json:"n"`
+}

@@ -1,7 +1,11 @@
 package effect
 
 import (
+	"errors"
+	"fmt"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // A File is a file that is being written. Its methods may be called from one
@@ -63,6 +67,26 @@ func (f *File) Sync() error {
 		f.fx.record(func(l *Log) { l.sync(f.inode) })
 		return nil
 	})
+}
+
+// TryLock takes an exclusive advisory lock on the file (flock) and says whether
+// it got it; it never waits. The lock ends with the file, or with the process.
+func (f *File) TryLock() (locked bool, err error) {
+	err = f.fx.Do(f.made.of("take"), func() error {
+		for {
+			err := unix.Flock(int(f.f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+			switch {
+			case err == nil:
+				locked = true
+				return nil
+			case errors.Is(err, unix.EWOULDBLOCK):
+				return nil
+			case !errors.Is(err, unix.EINTR):
+				return fmt.Errorf("lock %s: %w", f.Name(), err)
+			}
+		}
+	})
+	return locked, err
 }
 
 // Close closes the file, which does not make it durable. The file is closed

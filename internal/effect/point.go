@@ -13,7 +13,9 @@ type Point string
 
 // Beginning a run.
 const (
-	LockAcquire  Point = "lock.acquire"  // flock on run.lock, and the holder's name in it
+	LockCreate   Point = "lock.create"   // run.lock, where it does not exist yet
+	LockTake     Point = "lock.take"     // flock on it
+	LockWrite    Point = "lock.write"    // the holder's name in it
 	RunMkdir     Point = "run.mkdir"     // the run directory itself, durable in its parent
 	RunDirsync   Point = "run.dirsync"   // the run directory's own entries
 	SetupCreate  Point = "setup.create"  // plan.yaml and plan.resolved.json, under a temporary name
@@ -69,6 +71,7 @@ const (
 	AttemptDirsync Point = "attempt.dirsync" // the temporary folder before the rename, its parent after
 	AttemptRename  Point = "attempt.rename"  // to the final name
 	AttemptRemove  Point = "attempt.remove"  // a discarded attempt's files
+	RecoverRemove  Point = "recover.remove"  // recovery: what a dead process left unfinished
 
 	DeriveCreate  Point = "derive.create"  // a derived view, under a temporary name
 	DeriveWrite   Point = "derive.write"   // "
@@ -90,7 +93,7 @@ const (
 // Points is every point there is, in the order of the declarations above.
 func Points() []Point {
 	return []Point{
-		LockAcquire, RunMkdir, RunDirsync,
+		LockCreate, LockTake, LockWrite, RunMkdir, RunDirsync,
 		SetupCreate, SetupWrite, SetupSync, SetupRename, SetupDirsync,
 		BallastCreate, BallastWrite, BallastSync, BallastRemove,
 		JournalCreate, JournalWrite, JournalSync, JournalTruncate,
@@ -101,7 +104,7 @@ func Points() []Point {
 		LaunchCreate, LaunchWrite, LaunchSync, LaunchRename, LaunchDirsync,
 		LogCreate,
 		AttemptMkdir, AttemptCreate, AttemptWrite, AttemptSync,
-		AttemptDirsync, AttemptRename, AttemptRemove,
+		AttemptDirsync, AttemptRename, AttemptRemove, RecoverRemove,
 		DeriveCreate, DeriveWrite, DeriveSync, DeriveRename, DeriveDirsync,
 		SpawnGuard, SpawnServer, SpawnTool, KillServer, KillGuard, KillTool,
 	}

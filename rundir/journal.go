@@ -1,0 +1,177 @@
+package rundir
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"sync"
+	"syscall"
+	"time"
+
+	"sweep.dev/sweep/internal/effect"
+)
+
+// ballastSize is the space set aside for the last lines of a run on a full
+// disk, in bytes.
+const ballastSize = 1 << 20
+
+// A journal appends lines. Its methods may be called concurrently.
+type journal struct {
+	fx    *effect.Effects
+	files *effect.Root
+
+	mu      sync.Mutex
+	f       *effect.File
+	seq     uint64 // of the last line
+	end     int64  // where it ends
+	failed  error  // why nothing more may be appended
+	ballast bool
+}
+
+// openJournal opens the journal for appending after the line seq, which ends
+// at end; whatever is behind that is cut off.
+func (d *Dir) openJournal(seq uint64, end int64) error {
+	f, err := d.files.OpenAppend(effect.JournalCreate, JournalFile)
+	if err != nil {
+		return err
+	}
+	d.journal = &journal{fx: d.fx, files: d.files, f: f, seq: seq, end: end}
+	info, err := f.OS().Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() == end {
+		return nil
+	}
+	if err := f.Truncate(end); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// append writes one line durably, as the operation p. On a full disk it gives
+// the ballast back and tries once more.
+func (j *journal) append(p effect.Point, typ string, data any) error {
+	raw, err := marshalObject(data)
+	if err != nil {
+		return fmt.Errorf("append %s: %w", typ, err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.failed != nil {
+		return fmt.Errorf("append %s: the journal failed before: %w", typ, j.failed)
+	}
+	e := Event{Seq: j.seq + 1, Time: time.Now().UTC().Truncate(time.Millisecond), Type: typ, Data: raw}
+	line, err := encodeLine(e)
+	if err != nil {
+		return fmt.Errorf("append %s: %w", typ, err)
+	}
+	err = j.fx.Do(p, func() error {
+		err := j.put(line)
+		if errors.Is(err, syscall.ENOSPC) && j.ballast {
+			if j.dropBallast() == nil {
+				err = j.put(line)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("append %s: %w", typ, err)
+	}
+	return nil
+}
+
+// put writes and fsyncs one line, or leaves the journal as it was.
+//
+// Subtleness ahead! Half a line must not stay where the next line will go: it
+// would be damage in the middle, and the run could not be resumed. So the file
+// is cut back, and where that fails nothing may be appended any more. After an
+// fsync that failed nobody knows what is on disk, the cut included, so that
+// ends the journal too; but for a full disk, where nothing is in doubt: the
+// line was cut off and its bytes are written anew.
+func (j *journal) put(line []byte) error {
+	_, err := j.f.Write(line)
+	wrote := err == nil
+	if wrote {
+		err = j.f.Sync()
+	}
+	if err == nil {
+		j.seq++
+		j.end += int64(len(line))
+		return nil
+	}
+	if cut := j.f.Truncate(j.end); cut != nil {
+		err = errors.Join(err, cut)
+		j.failed = err
+	} else if wrote && !errors.Is(err, syscall.ENOSPC) {
+		j.failed = err
+	}
+	return err
+}
+
+// stowBallast writes the ballast where there is none. Its bytes are noise: a
+// file system that compresses would keep no space for anything else.
+func (j *journal) stowBallast() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	noise := make([]byte, ballastSize)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise) // never fails
+	f, err := j.files.Create(effect.BallastCreate, ballastFile)
+	if err != nil {
+		return err
+	}
+	j.ballast = true
+	if _, err := f.Write(noise); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// freeBallast removes the ballast, where it is still there.
+func (j *journal) freeBallast() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.dropBallast()
+}
+
+func (j *journal) dropBallast() error {
+	if !j.ballast {
+		return nil
+	}
+	j.ballast = false
+	err := j.files.Remove(effect.BallastRemove, ballastFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+func (j *journal) close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.failed == nil {
+		j.failed = fs.ErrClosed
+	}
+	return j.f.Close()
+}
+
+// marshalObject encodes data, which must be an object or nothing.
+func marshalObject(data any) (json.RawMessage, error) {
+	if data == nil {
+		return nil, nil
+	}
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return nil, err
+	}
+	if bytes.Equal(raw, []byte("null")) {
+		return nil, nil
+	}
+	if raw[0] != '{' {
+		return nil, fmt.Errorf("data must be a JSON object, got %T", data)
+	}
+	return raw, nil
+}

@@ -1,0 +1,286 @@
+package rundir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"sweep.dev/sweep/backends"
+)
+
+// Types of events. The first group is written by this package alone; the
+// second is what a run appends and State.Finished is read from.
+const (
+	typeCreated     = "run_created"
+	typeLaunch      = "launch"
+	typeBegun       = "trial_begun"
+	typeDiscarded   = "trial_discarded"
+	typeCommitted   = "trial_committed"
+	typePodIntent   = "pod_intent"
+	typePodCreated  = "pod_created"
+	typePodGone     = "pod_gone"
+	typeRunStarted  = "run_started"
+	typeRunFinished = "run_finished"
+)
+
+func reserved(typ string) bool {
+	return slices.Contains([]string{typeCreated, typeLaunch, typeBegun, typeDiscarded,
+		typeCommitted, typePodIntent, typePodCreated, typePodGone}, typ)
+}
+
+// A State is what a journal says, replayed.
+type State struct {
+	Manifest  Manifest
+	Committed map[Key]Commit
+	// Attempts is the highest attempt that was begun for each trial, committed
+	// or not; the next one gets the next number.
+	Attempts map[Key]int
+	// Pending are the attempts that were begun and neither committed nor
+	// discarded: of a run that is being made, or that died. Empty after Open.
+	Pending []AttemptKey
+	// Launches counts the launches of each deployment.
+	Launches map[string]int
+	// Owed is every pod that was intended and is not known to be gone.
+	Owed     []Owed
+	Finished bool    // the last run of this directory ended by itself: run_finished follows the last run_started
+	Events   []Event // every line, in order
+
+	// Broken are the trials whose last commit is journaled and whose files do
+	// not match it any more. They are not in Committed. Only Open looks.
+	Broken []Broken
+	// Adopted are the attempts that this Open found finished but not journaled.
+	Adopted []Commit
+	// Warning is what recovery had to repair, in words; "" for nothing.
+	Warning string
+}
+
+// An Owed pod was intended, perhaps started, and is not known to be gone.
+type Owed struct {
+	Pod  string
+	Kind string
+	Ref  *backends.Ref // nil where only the intent is known
+}
+
+// A Broken trial was committed, and its files have been changed since.
+type Broken struct {
+	Commit
+	Reason string
+}
+
+// A discard is the data of a trial_discarded event.
+type discard struct {
+	AttemptKey
+	Reason string `json:"reason"`
+}
+
+// A podIntent is the data of a pod_intent event.
+type podIntent struct {
+	Pod  string `json:"pod"`
+	Kind string `json:"kind"`
+}
+
+// A podCreated is the data of a pod_created event.
+type podCreated struct {
+	Pod string       `json:"pod"`
+	Ref backends.Ref `json:"ref"`
+}
+
+// A podGone is the data of a pod_gone event.
+type podGone struct {
+	Pod string `json:"pod"`
+}
+
+// Read replays a journal without locking or changing anything, also while a
+// run is writing it: a line that is just being written is not there yet.
+func Read(dir string) (*State, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, noRun(dir, err)
+	}
+	defer root.Close() // read only
+	data, err := root.ReadFile(JournalFile)
+	if err != nil {
+		return nil, noRun(dir, err)
+	}
+	st, s, err := replay(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, JournalFile), err)
+	}
+	if s.torn > 0 && s.why != errIncomplete.Error() {
+		st.Warning = s.warning()
+	}
+	return st, nil
+}
+
+// noRun is ErrNoRun where the error is that something does not exist.
+func noRun(dir string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", dir, ErrNoRun)
+	}
+	return err
+}
+
+func (s *scanned) warning() string {
+	return fmt.Sprintf("the journal's last %d bytes are not a whole line (%s)", s.torn, s.why)
+}
+
+// replay makes the State of a journal's bytes.
+func replay(data []byte) (*State, scanned, error) {
+	s, err := scan(data)
+	if err != nil {
+		return nil, s, err
+	}
+	if len(s.events) == 0 {
+		return nil, s, ErrNoRun
+	}
+	r := newReplayer()
+	offset := int64(0)
+	for _, e := range s.events {
+		if err := r.apply(e); err != nil {
+			return nil, s, &DamagedError{offset, fmt.Sprintf("line %d (%s): %v", e.Seq, e.Type, err)}
+		}
+		offset += lineLength(data[offset:])
+	}
+	return r.state(s.events), s, nil
+}
+
+func lineLength(data []byte) int64 { return int64(slices.Index(data, '\n')) + 1 }
+
+// A replayer gathers what lines say.
+type replayer struct {
+	st      State
+	commits map[Key][]Commit // in order; the last one counts
+	pending []AttemptKey
+	owed    []Owed
+}
+
+func newReplayer() *replayer {
+	return &replayer{
+		st: State{
+			Committed: map[Key]Commit{},
+			Attempts:  map[Key]int{},
+			Launches:  map[string]int{},
+		},
+		commits: map[Key][]Commit{},
+	}
+}
+
+// into decodes an event's data.
+func into[T any](e Event) (v T, err error) {
+	if err = json.Unmarshal(e.Data, &v); err != nil {
+		err = fmt.Errorf("its data does not decode: %w", err)
+	}
+	return v, err
+}
+
+func (r *replayer) apply(e Event) error {
+	if first := e.Seq == 1; first != (e.Type == typeCreated) {
+		return errors.New("run_created is the first line and no other")
+	}
+	var err error
+	switch e.Type {
+	case typeCreated:
+		r.st.Manifest, err = into[Manifest](e)
+	case typeLaunch:
+		var l launch
+		l, err = into[launch](e)
+		r.st.Launches[l.Deployment] = max(r.st.Launches[l.Deployment], l.N)
+	case typeBegun:
+		var a AttemptKey
+		if a, err = into[AttemptKey](e); err == nil {
+			r.begun(a)
+		}
+	case typeDiscarded:
+		var d discard
+		if d, err = into[discard](e); err == nil {
+			r.discarded(d.AttemptKey)
+		}
+	case typeCommitted:
+		var c Commit
+		if c, err = into[Commit](e); err == nil {
+			r.committed(c)
+		}
+	case typePodIntent, typePodCreated, typePodGone:
+		err = r.pod(e)
+	case typeRunStarted:
+		r.st.Finished = false
+	case typeRunFinished:
+		r.st.Finished = true
+	}
+	return err
+}
+
+func (r *replayer) begun(a AttemptKey) {
+	r.st.Attempts[a.Key] = max(r.st.Attempts[a.Key], a.Attempt)
+	r.pending = append(r.pending, a)
+}
+
+func (r *replayer) settle(a AttemptKey) {
+	r.pending = slices.DeleteFunc(r.pending, func(p AttemptKey) bool { return p == a })
+}
+
+// discarded may name an attempt whose commit line is there too: the line was
+// durable, but whoever wrote it was told that it failed.
+func (r *replayer) discarded(a AttemptKey) {
+	r.settle(a)
+	r.commits[a.Key] = slices.DeleteFunc(r.commits[a.Key], func(c Commit) bool { return c.Attempt == a.Attempt })
+}
+
+func (r *replayer) committed(c Commit) {
+	r.settle(AttemptKey{c.Key, c.Attempt})
+	r.st.Attempts[c.Key] = max(r.st.Attempts[c.Key], c.Attempt)
+	r.commits[c.Key] = append(r.commits[c.Key], c)
+}
+
+func (r *replayer) pod(e Event) error {
+	switch e.Type {
+	case typePodIntent:
+		p, err := into[podIntent](e)
+		if err != nil {
+			return err
+		}
+		r.owe(p.Pod).Kind = p.Kind
+	case typePodCreated:
+		p, err := into[podCreated](e)
+		if err != nil {
+			return err
+		}
+		o := r.owe(p.Pod)
+		o.Ref = &p.Ref
+		if o.Kind == "" {
+			o.Kind = p.Ref.Kind
+		}
+	case typePodGone:
+		p, err := into[podGone](e)
+		if err != nil {
+			return err
+		}
+		r.owed = slices.DeleteFunc(r.owed, func(o Owed) bool { return o.Pod == p.Pod })
+	}
+	return nil
+}
+
+// owe finds a pod that is owed, or adds it.
+func (r *replayer) owe(pod string) *Owed {
+	i := slices.IndexFunc(r.owed, func(o Owed) bool { return o.Pod == pod })
+	if i < 0 {
+		r.owed = append(r.owed, Owed{Pod: pod})
+		i = len(r.owed) - 1
+	}
+	return &r.owed[i]
+}
+
+func (r *replayer) state(events []Event) *State {
+	st := r.st
+	for k, commits := range r.commits {
+		if n := len(commits); n > 0 {
+			st.Committed[k] = commits[n-1]
+		}
+	}
+	st.Pending, st.Owed, st.Events = r.pending, r.owed, events
+	return &st
+}
