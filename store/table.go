@@ -1,0 +1,182 @@
+package store
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
+
+	"sweep.dev/sweep/result"
+)
+
+// WriteTable writes rows as a Parquet file of exactly these columns, in their
+// order. A value that its column cannot hold is an error.
+func WriteTable(w io.Writer, cols []result.Column, rows []result.Row) error {
+	pw := parquet.NewWriter(w, append(writerOptions(), tableSchema(cols))...)
+	values := make(parquet.Row, len(cols))
+	for n, row := range rows {
+		row, err := row.Conform(cols)
+		if err != nil {
+			return fmt.Errorf("row %d: %w", n+1, err)
+		}
+		for i, c := range cols {
+			values[i] = cellValue(c, row[c.Name]).Level(0, definition(c, row[c.Name]), i)
+		}
+		if _, err := pw.WriteRows([]parquet.Row{values}); err != nil {
+			return fmt.Errorf("write rows: %w", err)
+		}
+	}
+	if err := pw.Close(); err != nil {
+		return fmt.Errorf("write footer: %w", err)
+	}
+	return nil
+}
+
+func cellValue(c result.Column, v any) parquet.Value {
+	switch v := v.(type) {
+	case string:
+		return parquet.ByteArrayValue([]byte(v))
+	case int64:
+		return parquet.Int64Value(v)
+	case float64:
+		return parquet.DoubleValue(v)
+	case bool:
+		return parquet.BooleanValue(v)
+	case time.Time:
+		return parquet.Int64Value(v.UnixMicro())
+	}
+	return parquet.NullValue()
+}
+
+// definition is the definition level of a value: 1 where a column that may be
+// null is not.
+func definition(c result.Column, v any) int {
+	if c.Nullable && v != nil {
+		return 1
+	}
+	return 0
+}
+
+func tableSchema(cols []result.Column) *parquet.Schema {
+	group := orderedGroup{Group: parquet.Group{}}
+	for _, c := range cols {
+		var node parquet.Node
+		switch c.Type {
+		case result.String:
+			node = parquet.Encoded(parquet.String(), &parquet.RLEDictionary)
+		case result.Int:
+			node = parquet.Int(64)
+		case result.Float:
+			node = parquet.Leaf(parquet.DoubleType)
+		case result.Bool:
+			node = parquet.Leaf(parquet.BooleanType)
+		case result.Timestamp:
+			node = parquet.Timestamp(parquet.Microsecond)
+		}
+		if c.Nullable {
+			node = parquet.Optional(node)
+		}
+		group.Group[c.Name] = node
+		group.names = append(group.names, c.Name)
+	}
+	return parquet.NewSchema("cells", group)
+}
+
+// An orderedGroup is a group whose fields keep their order: a parquet.Group
+// sorts them by name.
+type orderedGroup struct {
+	parquet.Group
+	names []string
+}
+
+func (g orderedGroup) Fields() []parquet.Field {
+	byName := make(map[string]parquet.Field, len(g.names))
+	for _, f := range g.Group.Fields() {
+		byName[f.Name()] = f
+	}
+	fields := make([]parquet.Field, len(g.names))
+	for i, name := range g.names {
+		fields[i] = byName[name]
+	}
+	return fields
+}
+
+// ReadTable reads a table that WriteTable wrote: its columns, without their
+// units and meanings, and all its rows.
+func ReadTable(r io.ReaderAt, size int64) ([]result.Column, []result.Row, error) {
+	f, err := parquet.OpenFile(r, size, parquet.SkipBloomFilters(true))
+	if err != nil {
+		return nil, nil, fmt.Errorf("open parquet: %w", err)
+	}
+	var cols []result.Column
+	for _, c := range f.Root().Columns() {
+		if !c.Leaf() {
+			return nil, nil, fmt.Errorf("column %s is not flat", c.Name())
+		}
+		cols = append(cols, result.Column{Name: c.Name(), Type: columnType(c.Type()), Nullable: c.Optional()})
+	}
+	var table []result.Row
+	for _, group := range f.RowGroups() {
+		rows := group.Rows()
+		buffer := make([]parquet.Row, batch)
+		for {
+			n, err := rows.ReadRows(buffer)
+			for _, values := range buffer[:n] {
+				row := make(result.Row, len(cols))
+				for _, v := range values {
+					c := cols[v.Column()]
+					row[c.Name] = goValue(c, v)
+				}
+				table = append(table, row)
+			}
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				rows.Close()
+				return nil, nil, fmt.Errorf("read rows: %w", err)
+			}
+		}
+		if err := rows.Close(); err != nil {
+			return nil, nil, fmt.Errorf("read rows: %w", err)
+		}
+	}
+	return cols, table, nil
+}
+
+func columnType(t parquet.Type) result.Type {
+	if l := t.LogicalType(); l != nil {
+		switch l.Value.(type) {
+		case *format.StringType:
+			return result.String
+		case *format.TimestampType:
+			return result.Timestamp
+		}
+	}
+	switch t.Kind() {
+	case parquet.Boolean:
+		return result.Bool
+	case parquet.Double:
+		return result.Float
+	}
+	return result.Int
+}
+
+func goValue(c result.Column, v parquet.Value) any {
+	if v.IsNull() {
+		return nil
+	}
+	switch c.Type {
+	case result.String:
+		return string(v.ByteArray())
+	case result.Float:
+		return v.Double()
+	case result.Bool:
+		return v.Boolean()
+	case result.Timestamp:
+		return time.UnixMicro(v.Int64()).UTC()
+	}
+	return v.Int64()
+}
