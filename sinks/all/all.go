@@ -1,0 +1,16 @@
+// Package all lists the sinks there are.
+package all
+
+import (
+	"sweep.dev/sweep/sinks"
+	"sweep.dev/sweep/sinks/csv"
+	"sweep.dev/sweep/sinks/parquet"
+)
+
+// Factories returns every sink, by its kind's name.
+func Factories() []sinks.Factory {
+	return []sinks.Factory{
+		csv.Factory(),
+		parquet.Factory(),
+	}
+}

@@ -1,0 +1,173 @@
+// Package csv writes cells.csv, one row per trial, and groups.csv, one row per
+// cell.
+//
+// The files follow RFC 4180 with bare line feeds between the rows. What was
+// not measured is empty. Floats have as many digits as it takes to read the
+// same float again. A text that a spreadsheet would run as a formula gets an
+// apostrophe before it; numbers never do.
+package csv
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/sinks"
+)
+
+// Config is the part of the plan under csv.
+type Config struct {
+	// Columns chooses and orders the columns of cells.csv; default: all.
+	Columns []string `yaml:"columns,omitempty"`
+	// Raw leaves texts as they are, also those that a spreadsheet would run.
+	Raw bool `yaml:"raw,omitempty"`
+}
+
+// Factory is this sink's entry in the list of sinks.
+func Factory() sinks.Factory {
+	return sinks.Factory{
+		Kind:   "csv",
+		Doc:    "cells.csv and groups.csv, for spreadsheets",
+		Config: Config{},
+		New: func(decode func(any) error, columns []result.Column) (sinks.Sink, error) {
+			var c Config
+			if decode != nil {
+				if err := decode(&c); err != nil {
+					return nil, err
+				}
+			}
+			return New(c, columns)
+		},
+	}
+}
+
+// A Sink writes the CSV files of a run.
+type Sink struct {
+	columns []string // nil: all
+	raw     bool
+}
+
+var _ sinks.Sink = (*Sink)(nil)
+
+// New makes a sink. The error names a chosen column that is not among columns,
+// and the one that was probably meant.
+func New(c Config, columns []result.Column) (*Sink, error) {
+	for i, name := range c.Columns {
+		if _, ok := result.Lookup(columns, name); !ok {
+			if near := result.Nearest(columns, name); near != "" {
+				return nil, fmt.Errorf("columns: there is no column %q; did you mean %q?", name, near)
+			}
+			return nil, fmt.Errorf("columns: there is no column %q", name)
+		}
+		if slices.Contains(c.Columns[:i], name) {
+			return nil, fmt.Errorf("columns: %q is there twice", name)
+		}
+	}
+	return &Sink{columns: c.Columns, raw: c.Raw}, nil
+}
+
+// Build implements sinks.Sink.
+func (s *Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
+	cols := t.Columns
+	if s.columns != nil {
+		cols = nil
+		for _, name := range s.columns {
+			c, ok := result.Lookup(t.Columns, name)
+			if !ok {
+				return fmt.Errorf("cells.csv: there is no column %q", name)
+			}
+			cols = append(cols, c)
+		}
+	}
+	if err := s.write(ctx, create, "cells.csv", t.Columns, cols, t.Rows); err != nil {
+		return err
+	}
+	groupCols, groups := result.Groups(t.Columns, t.Rows)
+	return s.write(ctx, create, "groups.csv", groupCols, groupCols, groups)
+}
+
+// write makes one file of the columns cols of rows, which have the columns all.
+func (s *Sink) write(ctx context.Context, create sinks.File, name string, all, cols []result.Column, rows []result.Row) error {
+	err := create(name, func(out sinks.Writer) error {
+		b := bufio.NewWriter(out)
+		w := csv.NewWriter(b)
+		record := make([]string, len(cols))
+		for i, c := range cols {
+			record[i] = c.Name
+		}
+		if err := w.Write(record); err != nil {
+			return err
+		}
+		for n, row := range rows {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			row, err := row.Conform(all)
+			if err != nil {
+				return fmt.Errorf("row %d: %w", n+1, err)
+			}
+			for i, c := range cols {
+				record[i] = s.field(row[c.Name])
+			}
+			if err := w.Write(record); err != nil {
+				return err
+			}
+		}
+		w.Flush()
+		if err := w.Error(); err != nil {
+			return err
+		}
+		return b.Flush()
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// field is the text of a value.
+func (s *Sink) field(v any) string {
+	switch v := v.(type) {
+	case string:
+		if !s.raw {
+			return inert(v)
+		}
+		return v
+	case int64:
+		return strconv.FormatInt(v, 10)
+	case float64:
+		return float(v)
+	case bool:
+		return strconv.FormatBool(v)
+	case time.Time:
+		return v.Format("2006-01-02T15:04:05.000000Z")
+	}
+	return ""
+}
+
+// float is v without an exponent, but where that would be a row of zeros.
+func float(v float64) string {
+	if a := math.Abs(v); a != 0 && (a < 1e-6 || a >= 1e15) {
+		return strconv.FormatFloat(v, 'e', -1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// inert keeps a spreadsheet from taking text for a formula: model names, error
+// texts and engine arguments come from outside.
+func inert(text string) string {
+	if text == "" {
+		return text
+	}
+	switch text[0] {
+	case '=', '+', '-', '@', '\t', '\r', 0:
+		return "'" + text
+	}
+	return text
+}

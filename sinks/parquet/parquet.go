@@ -1,0 +1,58 @@
+// Package parquet writes the tables of a run as Parquet: cells.parquet (one
+// row per trial), groups.parquet (one row per cell), requests.parquet and
+// samples.parquet (those of all committed attempts). docs/data.md lists their
+// columns.
+package parquet
+
+import (
+	"context"
+	"fmt"
+
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/sinks"
+	"sweep.dev/sweep/store"
+)
+
+// Factory is this sink's entry in the list of sinks. It has no configuration.
+func Factory() sinks.Factory {
+	return sinks.Factory{
+		Kind: "parquet",
+		Doc:  "cells, groups, requests and samples as Parquet, for DuckDB, pandas and the like",
+		New: func(decode func(any) error, _ []result.Column) (sinks.Sink, error) {
+			if decode != nil {
+				if err := decode(&struct{}{}); err != nil {
+					return nil, err
+				}
+			}
+			return Sink{}, nil
+		},
+	}
+}
+
+// A Sink writes the Parquet files of a run. It holds one row group of one
+// attempt's file in memory at a time.
+type Sink struct{}
+
+var _ sinks.Sink = Sink{}
+
+// Build implements sinks.Sink.
+func (Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
+	groupCols, groups := result.Groups(t.Columns, t.Rows)
+	for _, f := range []struct {
+		name  string
+		write func(sinks.Writer) error
+	}{
+		{"cells.parquet", func(w sinks.Writer) error { return store.WriteTable(w, t.Columns, t.Rows) }},
+		{"groups.parquet", func(w sinks.Writer) error { return store.WriteTable(w, groupCols, groups) }},
+		{"requests.parquet", func(w sinks.Writer) error { return store.ConcatRequests(ctx, w, t.Requests) }},
+		{"samples.parquet", func(w sinks.Writer) error { return store.ConcatSamples(ctx, w, t.Samples) }},
+	} {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := create(f.name, f.write); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	return nil
+}
