@@ -1,0 +1,248 @@
+// Package effecttest replays recorded file operations up to a loss of power.
+package effecttest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sweep.dev/sweep/internal/effect"
+)
+
+// sector is the unit in which a disk writes all or nothing, in bytes.
+const sector = 512
+
+// PowerLoss writes to the empty directory dst what a disk may hold of base when
+// the power goes after ops. What was fsynced is there: a file's bytes after its
+// Sync, an entry of a folder after SyncDir of the folder. Of the rest keep
+// percent are there, chosen by seed: entries one by one (a rename is one), data
+// by sectors. All operations must be below base, which was empty before them.
+//
+// It is stricter than real file systems: a file's Sync does not make its name
+// durable, and unsynced changes survive in any combination.
+func PowerLoss(ops []effect.Op, base, dst string, keep int, seed uint64) error {
+	d := &disk{base: base, root: newDir(), inodes: map[uint64]*node{}}
+	for i, op := range ops {
+		if err := d.apply(op); err != nil {
+			return fmt.Errorf("operation %d (%s %s): %w", i, op.Kind, op.Path, err)
+		}
+	}
+	c := crash{keep: keep, rng: rand.New(rand.NewPCG(seed, 0))}
+	return c.write(d.root, dst)
+}
+
+type disk struct {
+	base   string
+	root   *node
+	inodes map[uint64]*node
+}
+
+// A node is a file, or a folder where entries is not nil.
+type node struct {
+	entries map[string]*node // as the program sees it
+	durable map[string]*node
+	renames []change // of entries since the last SyncDir
+
+	synced []byte
+	writes []effect.Op // since the last Sync
+}
+
+func newDir() *node { return &node{entries: map[string]*node{}, durable: map[string]*node{}} }
+
+// A change takes the entry from away and makes the entry to; "" is neither.
+type change struct {
+	from, to string
+	node     *node
+}
+
+func (c change) apply(m map[string]*node) {
+	if c.from != "" {
+		delete(m, c.from)
+	}
+	if c.to != "" {
+		m[c.to] = c.node
+	}
+}
+
+func (n *node) change(c change) {
+	c.apply(n.entries)
+	n.renames = append(n.renames, c)
+}
+
+func (d *disk) apply(op effect.Op) error {
+	switch op.Kind {
+	case effect.OpOpen:
+		return d.open(op)
+	case effect.OpWrite, effect.OpTruncate:
+		n := d.inodes[op.Inode]
+		n.writes = append(n.writes, op)
+	case effect.OpSync:
+		n := d.inodes[op.Inode]
+		for _, w := range n.writes {
+			n.synced = store(n.synced, w)
+		}
+		n.writes = nil
+	case effect.OpMkdir:
+		dir, name, err := d.parent(op.Path)
+		if err != nil {
+			return err
+		}
+		dir.change(change{to: name, node: newDir()})
+	case effect.OpRename:
+		return d.rename(op)
+	case effect.OpRemove:
+		dir, name, err := d.parent(op.Path)
+		if err != nil {
+			return err
+		}
+		if n := dir.entries[name]; n != nil {
+			empty(n)
+			dir.change(change{from: name})
+		}
+	case effect.OpSyncDir:
+		n, err := d.find(op.Path)
+		if err != nil {
+			return err
+		}
+		n.durable, n.renames = maps.Clone(n.entries), nil
+	}
+	return nil
+}
+
+// empty removes what is below a folder, entry by entry, as RemoveAll does.
+func empty(n *node) {
+	for _, name := range slices.Sorted(maps.Keys(n.entries)) {
+		empty(n.entries[name])
+		n.change(change{from: name})
+	}
+}
+
+func (d *disk) open(op effect.Op) error {
+	dir, name, err := d.parent(op.Path)
+	if err != nil {
+		return err
+	}
+	n := dir.entries[name]
+	if n == nil {
+		n = &node{}
+		dir.change(change{to: name, node: n})
+	}
+	if op.Empty {
+		n.writes = append(n.writes, effect.Op{Kind: effect.OpTruncate})
+	}
+	d.inodes[op.Inode] = n
+	return nil
+}
+
+func (d *disk) rename(op effect.Op) error {
+	dir, from, err := d.parent(op.Path)
+	if err != nil {
+		return err
+	}
+	other, to, err := d.parent(op.To)
+	if err != nil {
+		return err
+	}
+	if dir != other {
+		return errors.New("a rename from one folder to another is not modelled")
+	}
+	n := dir.entries[from]
+	if n == nil {
+		return errors.New("nothing to rename")
+	}
+	dir.change(change{from: from, to: to, node: n})
+	return nil
+}
+
+func (d *disk) parent(path string) (*node, string, error) {
+	n, err := d.find(filepath.Dir(path))
+	return n, filepath.Base(path), err
+}
+
+func (d *disk) find(path string) (*node, error) {
+	rel, err := filepath.Rel(d.base, path)
+	if err != nil {
+		return nil, err
+	}
+	n := d.root
+	for part := range strings.SplitSeq(rel, string(filepath.Separator)) {
+		if part == "." {
+			continue
+		}
+		if n = n.entries[part]; n == nil || n.entries == nil {
+			return nil, fmt.Errorf("no folder %s", path)
+		}
+	}
+	return n, nil
+}
+
+// store does one write or truncation.
+func store(b []byte, op effect.Op) []byte {
+	end := op.Offset + int64(len(op.Data))
+	if op.Kind == effect.OpTruncate && int64(len(b)) > end {
+		return bytes.Clone(b[:end])
+	}
+	if grow := end - int64(len(b)); grow > 0 {
+		b = append(bytes.Clone(b), make([]byte, grow)...)
+	} else {
+		b = bytes.Clone(b)
+	}
+	copy(b[op.Offset:], op.Data)
+	return b
+}
+
+// A crash chooses what survives.
+type crash struct {
+	keep int
+	rng  *rand.Rand
+}
+
+func (c *crash) kept() bool { return c.rng.IntN(100) < c.keep }
+
+func (c *crash) write(n *node, path string) error {
+	if n.entries == nil {
+		return os.WriteFile(path, c.data(n), 0o600)
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	entries := maps.Clone(n.durable)
+	for _, ch := range n.renames {
+		if c.kept() {
+			ch.apply(entries)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		if err := c.write(entries[name], filepath.Join(path, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *crash) data(n *node) []byte {
+	b := n.synced
+	for _, op := range n.writes {
+		if op.Kind == effect.OpTruncate {
+			if c.kept() {
+				b = store(b, op)
+			}
+			continue
+		}
+		for start := 0; start < len(op.Data); start += sector {
+			part := op
+			part.Offset += int64(start)
+			part.Data = op.Data[start:min(start+sector, len(op.Data))]
+			if c.kept() {
+				b = store(b, part)
+			}
+		}
+	}
+	return b
+}
