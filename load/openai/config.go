@@ -1,0 +1,240 @@
+// Package openai is the driver for servers that speak OpenAI's chat and
+// completions API over HTTP/1.1, on net/http.
+//
+// One stream has one connection: what else shared it would share its delays.
+package openai
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"sweep.dev/sweep/load"
+)
+
+// Bounds of what a server may send back.
+const (
+	// DefaultMaxResponse bounds one answer in bytes.
+	DefaultMaxResponse = 64 << 20
+	maxErrorBody       = 64 << 10
+)
+
+// Config is a server and how it is to be asked. BaseURL and Model must be set;
+// the zero value of everything else is the least that works everywhere.
+type Config struct {
+	BaseURL string // http or https, without the path of the API
+	// Path is that of the API, joined to BaseURL; the default is
+	// /v1/chat/completions or /v1/completions, as Chat says.
+	Path  string
+	Model string
+	Chat  bool
+	// Stream asks for server-sent events. Without it there are no times of
+	// tokens.
+	Stream bool
+	// IncludeUsage and ContinuousUsage ask for token counts, at the end of a
+	// stream and with every chunk. With IncludeUsage a stream that ends
+	// without a count has failed.
+	IncludeUsage    bool
+	ContinuousUsage bool
+
+	MaxTokensField string // default max_tokens
+	IgnoreEOS      bool   // send ignore_eos
+	MinTokens      bool   // send min_tokens with the value of max_tokens
+	Temperature    *float64
+	TopP           *float64
+	Stop           []string
+	// Body holds further fields. Those that the driver sets itself to know
+	// what it measures are refused.
+	Body map[string]any
+
+	// Headers adds to the headers of each request. It is a function so that
+	// keys are held by whoever owns them, and by nobody else.
+	Headers func(http.Header)
+	// Dial opens connections; nil is a plain dial. TLS is the configuration
+	// for https; nil is Go's default.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	TLS  *tls.Config
+
+	NetworkPath string // for Health
+	MaxResponse int64  // 0 is DefaultMaxResponse
+}
+
+// An encoder makes the bodies of requests.
+type encoder struct {
+	fixed     []byte // {"model":...,"stream":true,... without the closing brace
+	chat      bool
+	maxField  string
+	minTokens bool
+}
+
+// reserved are the fields that Body must not hold, and what says them instead.
+var reserved = map[string]string{
+	"messages":       "the prompts",
+	"prompt":         "the prompts",
+	"model":          "the model",
+	"stream":         "load.stream",
+	"stream_options": "the engine profile",
+	"n":              "nothing: the requests table has one answer a request",
+}
+
+func newEncoder(c *Config) (*encoder, error) {
+	e := &encoder{chat: c.Chat, maxField: c.MaxTokensField, minTokens: c.MinTokens}
+	if e.maxField == "" {
+		e.maxField = "max_tokens"
+	}
+	body := map[string]any{"model": c.Model}
+	for k, v := range c.Body {
+		if by, ok := reserved[k]; ok {
+			return nil, fmt.Errorf("body field %q cannot be set: it is set by %s", k, by)
+		}
+		if k == e.maxField {
+			return nil, fmt.Errorf("body field %q cannot be set: it is set by load.max_tokens", k)
+		}
+		body[k] = v
+	}
+	set := func(k string, v any) error {
+		if _, ok := body[k]; ok {
+			return fmt.Errorf("body field %q is set twice: there is a setting of its own for it", k)
+		}
+		body[k] = v
+		return nil
+	}
+	var err error
+	if c.Stream {
+		err = errors.Join(err, set("stream", true))
+		options := map[string]any{}
+		if c.IncludeUsage {
+			options["include_usage"] = true
+		}
+		if c.ContinuousUsage {
+			options["continuous_usage_stats"] = true
+		}
+		if len(options) > 0 {
+			err = errors.Join(err, set("stream_options", options))
+		}
+	}
+	if c.IgnoreEOS {
+		err = errors.Join(err, set("ignore_eos", true))
+	}
+	if c.Temperature != nil {
+		err = errors.Join(err, set("temperature", *c.Temperature))
+	}
+	if c.TopP != nil {
+		err = errors.Join(err, set("top_p", *c.TopP))
+	}
+	if len(c.Stop) > 0 {
+		err = errors.Join(err, set("stop", c.Stop))
+	}
+	if err != nil {
+		return nil, err
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("body: %w", err)
+	}
+	e.fixed = b[:len(b)-1]
+	return e, nil
+}
+
+type message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// encode makes the body of one request. It is a fresh one each time, because
+// net/http may still be reading the last one after its answer has come.
+func (e *encoder) encode(j *load.Job) []byte {
+	size := len(e.fixed) + len(j.Prompt.System) + 256
+	for _, t := range j.Prompt.Turns {
+		size += len(t) + len(t)/16 + 64
+	}
+	b := bytes.NewBuffer(make([]byte, 0, size))
+	b.Write(e.fixed)
+	enc := json.NewEncoder(b)
+	enc.SetEscapeHTML(false)
+	put := func(key string, v any) {
+		b.WriteString(`,"` + key + `":`)
+		// Strings, numbers and messages always encode, and a buffer takes all.
+		_ = enc.Encode(v)
+		b.Truncate(b.Len() - 1) // the encoder's line end
+	}
+	if e.chat {
+		put("messages", messages(&j.Prompt))
+	} else {
+		put("prompt", text(&j.Prompt))
+	}
+	if j.MaxTokens > 0 {
+		put(e.maxField, j.MaxTokens)
+		if e.minTokens {
+			put("min_tokens", j.MaxTokens)
+		}
+	}
+	if j.Seed != nil {
+		put("seed", *j.Seed)
+	}
+	b.WriteByte('}')
+	return b.Bytes()
+}
+
+func messages(p *load.Prompt) []message {
+	m := make([]message, 0, len(p.Turns)+1)
+	if p.System != "" {
+		m = append(m, message{"system", p.System})
+	}
+	for i, t := range p.Turns {
+		role := "user"
+		if i%2 == 1 {
+			role = "assistant"
+		}
+		m = append(m, message{role, t})
+	}
+	return m
+}
+
+// text is a prompt for an API that has no messages.
+func text(p *load.Prompt) string {
+	parts := p.Turns
+	if p.System != "" {
+		parts = append([]string{p.System}, parts...)
+	}
+	return strings.Join(parts, "\n\n")
+}
+
+// endpoint checks the parts of the URL and joins them.
+func (c *Config) endpoint() (*url.URL, error) {
+	u, err := url.Parse(c.BaseURL)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("base URL %q is not http://host or https://host", u.Redacted())
+	}
+	if u.User != nil {
+		return nil, errors.New("the base URL holds a password: send it in a header")
+	}
+	path := c.Path
+	switch {
+	case path != "":
+	case c.Chat:
+		path = "/v1/chat/completions"
+	default:
+		path = "/v1/completions"
+	}
+	ref, err := url.Parse(path)
+	if err != nil || ref.IsAbs() || ref.Host != "" {
+		return nil, fmt.Errorf("path %q is not one", path)
+	}
+	out := u.JoinPath(ref.Path)
+	query := out.Query()
+	maps.Copy(query, ref.Query())
+	out.RawQuery = query.Encode()
+	return out, nil
+}

@@ -1,0 +1,134 @@
+package openai
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"sweep.dev/sweep/load"
+)
+
+const (
+	// maxInFlight bounds an open loop that has no bound of its own. There are
+	// 28,000 ports for one server address, and each request has a goroutine.
+	maxInFlight = 10_000
+	// spareOpen and spareClosed are the connections held ready while a load
+	// runs, beyond those that are open anyway.
+	spareOpen, spareClosed = 32, 4
+
+	// idleTimeout is below the 5 s after which common servers (uvicorn,
+	// cpp-httplib) close an idle connection, so that a request does not meet
+	// the close on its way.
+	idleTimeout = 4 * time.Second
+
+	bufferSize = 16 << 10
+)
+
+// A Driver asks one server. It implements [load.Driver]; one Run at a time.
+type Driver struct {
+	cfg       Config
+	url       *url.URL
+	encoder   *encoder
+	header    http.Header
+	dialer    *dialer
+	transport *http.Transport
+}
+
+var _ load.Driver = (*Driver)(nil)
+
+// New checks the configuration and makes a driver. It opens no connection.
+// Close must follow.
+func New(c Config) (*Driver, error) {
+	u, err := c.endpoint()
+	if err != nil {
+		return nil, fmt.Errorf("openai: %w", err)
+	}
+	if c.Model == "" {
+		return nil, fmt.Errorf("openai: no model to ask for")
+	}
+	enc, err := newEncoder(&c)
+	if err != nil {
+		return nil, fmt.Errorf("openai: %w", err)
+	}
+	if c.MaxResponse == 0 {
+		c.MaxResponse = DefaultMaxResponse
+	}
+	accept := "application/json"
+	if c.Stream {
+		accept = "text/event-stream"
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	d := &Driver{
+		cfg: c, url: u, encoder: enc,
+		header: http.Header{
+			"Accept":       {accept},
+			"Content-Type": {"application/json"},
+			"User-Agent":   {"sweep"},
+		},
+		dialer: newDialer(&c, u.Hostname(), port, u.Scheme == "https"),
+	}
+	var only http.Protocols
+	only.SetHTTP1(true)
+	// Used without an http.Client: no redirect is followed, so no key goes to
+	// another host; there are no cookies, and no proxy from the environment.
+	d.transport = &http.Transport{
+		DialContext:            d.dialer.take,
+		DialTLSContext:         d.dialer.take,
+		Protocols:              &only,
+		DisableCompression:     true,
+		MaxIdleConnsPerHost:    load.MaxConcurrency,
+		IdleConnTimeout:        idleTimeout,
+		MaxResponseHeaderBytes: 256 << 10,
+		ReadBufferSize:         bufferSize,
+		WriteBufferSize:        bufferSize,
+	}
+	return d, nil
+}
+
+// Close closes all connections that are not in use.
+func (d *Driver) Close() {
+	d.transport.CloseIdleConnections()
+	d.dialer.drop()
+}
+
+// Run implements [load.Driver]. Its error is nil: whatever goes wrong is in the
+// requests.
+func (d *Driver) Run(ctx context.Context, src load.Source, rec load.Recorder, opts load.Options) (load.Health, error) {
+	// What an earlier run left may have been idle for so long that the server
+	// is about to close it.
+	d.Close()
+	d.dialer.cold.Store(0)
+
+	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	over, end := context.WithCancel(base)
+	defer end()
+	r := &run{driver: d, ctx: ctx, base: base, over: over, src: src, rec: rec, opts: opts}
+	r.background.Go(func() { r.drain(cancel) })
+	r.background.Go(r.report)
+	watch := load.StartWatch()
+
+	if loop := src.Loop(); loop.Open {
+		r.open(loop)
+	} else {
+		r.closed(loop)
+	}
+
+	end()
+	r.background.Wait()
+	d.dialer.drop()
+	h := watch.Stop()
+	h.StampKind = "user"
+	h.NetworkPath = d.cfg.NetworkPath
+	h.Chunks, h.Coalesced = int(r.chunks.Load()), int(r.coalesced.Load())
+	h.ColdDials = int(d.dialer.cold.Load())
+	if opts.Progress != nil {
+		opts.Progress(r.progress())
+	}
+	return h, nil
+}

@@ -1,0 +1,97 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"sweep.dev/sweep/result"
+)
+
+// Why a request ended that did not end by itself.
+var (
+	errDeadline = errors.New("deadline of the request")
+	errDrained  = errors.New("the time to drain is over")
+	errEnough   = errors.New("answer complete")
+	errTooLarge = errors.New("answer over its limit")
+)
+
+// classOfStatus is the class of a status other than 200.
+func classOfStatus(code int) string {
+	switch {
+	case code == 401, code == 403:
+		return result.ErrAuth
+	case code == 408, code == 429, code == 503, code == 529:
+		return result.ErrOverload
+	case code == 400, code == 404, code == 422:
+		return result.ErrRejected
+	case code == 502, code >= 520 && code <= 524:
+		return result.ErrProxy
+	case code >= 500:
+		return result.ErrServer
+	}
+	return result.ErrHTTP
+}
+
+// classOfError is the class of an error of net/http, before the answer or
+// within it. net/http has no types for answers that are not HTTP.
+func classOfError(err error) string {
+	var connect *connectError
+	text := err.Error()
+	switch {
+	case errors.As(err, &connect):
+		return result.ErrConnect
+	case errors.Is(err, errTooLarge):
+		return result.ErrProtocol
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return result.ErrReset
+	case strings.Contains(text, "malformed"), strings.Contains(text, "chunk length"),
+		strings.Contains(text, "chunked"), strings.Contains(text, "server response headers exceeded"),
+		strings.Contains(text, "bad Content-Length"), strings.Contains(text, "unsupported transfer encoding"):
+		return result.ErrProtocol
+	}
+	return result.ErrReset
+}
+
+// statusText says what a server said with a status other than 200.
+func statusText(resp *http.Response, body []byte) string {
+	text := fmt.Sprintf("HTTP %d", resp.StatusCode)
+	var v map[string]any
+	switch {
+	case json.Unmarshal(body, &v) == nil && v != nil:
+		text += ": " + errorText(v)
+	case len(body) > 0:
+		text += ": " + string(body)
+	}
+	if after := resp.Header.Get("Retry-After"); after != "" {
+		text += " (retry after " + after + ")"
+	}
+	return clip(text)
+}
+
+const maxErrorText = 400
+
+// clip makes one short, printable line of what a server said.
+func clip(s string) string {
+	s = strings.ToValidUTF8(s, "\ufffd")
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, s)
+	s = strings.TrimSpace(s)
+	if len(s) <= maxErrorText {
+		return s
+	}
+	cut := maxErrorText
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "..."
+}

@@ -1,0 +1,237 @@
+package openai
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/result"
+)
+
+// A run is one Run of a driver.
+type run struct {
+	driver *Driver
+	ctx    context.Context // once done, nothing new is sent
+	base   context.Context // of the requests: done when the drain is over
+	over   context.Context // done when the last request has ended
+	opts   load.Options
+
+	background sync.WaitGroup
+
+	mu  sync.Mutex // of src and rec
+	src load.Source
+	rec load.Recorder
+
+	sent, done, failed, tokens atomic.Int64
+	chunks, coalesced          atomic.Int64
+}
+
+// A prepared job needs only to be sent.
+type prepared struct {
+	job       load.Job
+	body      []byte
+	scheduled time.Duration
+}
+
+// closed runs the slots of a closed loop side by side. The first requests are
+// made ready before the first is sent, so that all slots start together.
+func (r *run) closed(loop load.Loop) {
+	first := make([]*prepared, loop.Slots)
+	busy := 0
+	for slot := range first {
+		if first[slot] = r.next(slot, nil); first[slot] != nil {
+			busy++
+		}
+	}
+	r.warm(busy, spareClosed)
+
+	start := r.opts.Anchor.Since()
+	var slots sync.WaitGroup
+	for slot, p := range first {
+		if p != nil {
+			p.scheduled = start + p.job.At
+			slots.Go(func() { r.slot(slot, p) })
+		}
+	}
+	slots.Wait()
+}
+
+// slot sends one request after the other.
+func (r *run) slot(slot int, p *prepared) {
+	s := newSender(r)
+	for p != nil {
+		q := r.unsent(&p.job, p.scheduled)
+		if r.wait(p.scheduled) {
+			s.send(p, &q)
+		}
+		r.record(&q)
+		if p = r.next(slot, &q); p != nil {
+			p.scheduled = q.End + p.job.At
+		}
+	}
+}
+
+// wait sleeps until a moment of the trial, and reports whether it came before
+// the run was over. It has the precision of the runtime's timers: there may be
+// a thousand slots that think.
+func (r *run) wait(at time.Duration) bool {
+	left := at - r.opts.Anchor.Since()
+	if left > 0 {
+		t := time.NewTimer(left)
+		defer t.Stop()
+		select {
+		case <-r.ctx.Done():
+		case <-t.C:
+		}
+	}
+	return r.ctx.Err() == nil
+}
+
+// open sends each request when it is due. This goroutine keeps the schedule and
+// does nothing else; each request has a goroutine, which waits for the next one
+// when its own has ended.
+func (r *run) open(loop load.Loop) {
+	limit := loop.MaxInFlight
+	if limit <= 0 {
+		limit = maxInFlight
+	}
+	// The first request is made ready before the clock of the schedule starts.
+	p := r.next(0, nil)
+	r.warm(min(limit, spareOpen), min(limit, spareOpen))
+
+	seats := make(chan struct{}, limit)
+	idle := make(chan *prepared)
+	var senders sync.WaitGroup
+	start := r.opts.Anchor.Since()
+	for ; p != nil; p = r.next(0, nil) {
+		p.scheduled = start + p.job.At
+		due := load.WaitUntil(r.ctx, r.opts.Anchor.Start.Add(p.scheduled)) == nil
+		if due {
+			select {
+			case seats <- struct{}{}:
+			case <-r.ctx.Done():
+				due = false
+			}
+		}
+		if !due {
+			q := r.unsent(&p.job, p.scheduled)
+			r.record(&q)
+			continue
+		}
+		select {
+		case idle <- p:
+		default:
+			first := p
+			senders.Go(func() { r.sender(first, idle, seats) })
+		}
+	}
+	close(idle)
+	senders.Wait()
+}
+
+// sender sends first, and then what it is given while it is idle.
+func (r *run) sender(first *prepared, idle <-chan *prepared, seats <-chan struct{}) {
+	s := newSender(r)
+	for p := first; p != nil; p = <-idle {
+		q := r.unsent(&p.job, p.scheduled)
+		s.send(p, &q)
+		r.record(&q)
+		<-seats
+	}
+}
+
+// next takes a job from the source and encodes it; nil is the end.
+func (r *run) next(slot int, prev *result.Request) *prepared {
+	if r.ctx.Err() != nil {
+		return nil
+	}
+	r.mu.Lock()
+	job, ok := r.src.Next(slot, prev)
+	r.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	return &prepared{job: job, body: r.driver.encoder.encode(&job)}
+}
+
+// warm opens the connections that the start needs, and then holds some ready
+// for what comes.
+func (r *run) warm(start, spare int) {
+	d := r.driver.dialer
+	d.fill(r.ctx, start)
+	r.background.Go(func() { d.keep(r.over, spare) })
+}
+
+// unsent is the record of a job before anything was sent, which is also what is
+// recorded if that never happens.
+func (r *run) unsent(j *load.Job, scheduled time.Duration) result.Request {
+	return result.Request{
+		Shard: j.Shard, N: j.N, Slot: j.Slot, Turn: j.Turn, Phase: j.Phase,
+		Scheduled: scheduled,
+		Sent:      result.Never, FirstByte: result.Never, FirstToken: result.Never,
+		FirstOutput: result.Never, LastToken: result.Never, End: result.Never,
+		PromptTokens: result.Unknown, CachedTokens: result.Unknown, CompletionTokens: result.Unknown,
+		MaxTokens: j.MaxTokens, FirstTokenChunk: -1,
+		Status: result.Cancelled, Error: "not sent: the load was ended",
+	}
+}
+
+func (r *run) record(q *result.Request) {
+	if q.End == result.Never {
+		q.End = r.opts.Anchor.Since()
+	}
+	r.done.Add(1)
+	if q.Status == result.Failed {
+		r.failed.Add(1)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rec.Record(*q)
+}
+
+// drain ends what is still in flight once the run's context has been done for
+// as long as the options allow.
+func (r *run) drain(cancel context.CancelCauseFunc) {
+	select {
+	case <-r.over.Done():
+		return
+	case <-r.ctx.Done():
+	}
+	t := time.NewTimer(r.opts.Drain)
+	defer t.Stop()
+	select {
+	case <-r.over.Done():
+	case <-t.C:
+		cancel(errDrained)
+	}
+}
+
+const reportEvery = 250 * time.Millisecond
+
+func (r *run) report() {
+	if r.opts.Progress == nil {
+		return
+	}
+	t := time.NewTicker(reportEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-r.over.Done():
+			return
+		case <-t.C:
+			r.opts.Progress(r.progress())
+		}
+	}
+}
+
+func (r *run) progress() load.Progress {
+	// done before sent, so that what is in flight is never negative.
+	done, failed, tokens := r.done.Load(), r.failed.Load(), r.tokens.Load()
+	sent := r.sent.Load()
+	return load.Progress{
+		Sent: int(sent), Done: int(done), Failed: int(failed),
+		InFlight: int(max(0, sent-done)), OutputTokens: int(tokens),
+	}
+}

@@ -1,0 +1,239 @@
+package openai
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"sweep.dev/sweep/load/sse"
+	"sweep.dev/sweep/result"
+)
+
+// tailTimeout is how long the end of a connection's answer is waited for once
+// its content is complete. It nearly always comes with it; a server that keeps
+// the connection open loses it.
+const tailTimeout = 250 * time.Millisecond
+
+// A sender sends requests one after the other with the same buffers.
+type sender struct {
+	run     *run
+	buf     []byte
+	parser  sse.Parser
+	scanner scanner
+	stream  stream
+}
+
+func newSender(r *run) *sender { return &sender{run: r, buf: make([]byte, bufferSize)} }
+
+// stamps are written by net/http, perhaps after the request has been given up;
+// so each request has its own.
+type stamps struct{ sent, firstByte atomic.Int64 }
+
+func (s *sender) now() time.Duration { return s.run.opts.Anchor.Since() }
+
+// send sends p and fills q with what came of it.
+func (s *sender) send(p *prepared, q *result.Request) {
+	q.Status, q.Error = "", ""
+	ctx, cancel := context.WithCancelCause(s.run.base)
+	defer cancel(nil)
+	if d := p.job.Deadline; d > 0 {
+		t := time.AfterFunc(d, func() { cancel(fmt.Errorf("%w (%s)", errDeadline, d)) })
+		defer t.Stop()
+	}
+	var at stamps
+	at.sent.Store(int64(result.Never))
+	at.firstByte.Store(int64(result.Never))
+	req := s.request(ctx, p, &at)
+
+	s.run.sent.Add(1)
+	asked := s.now()
+	resp, err := s.run.driver.transport.RoundTrip(req)
+	q.Sent = asked
+	if t := time.Duration(at.sent.Load()); t != result.Never {
+		q.Sent = t
+	}
+	q.FirstByte = time.Duration(at.firstByte.Load())
+	if err != nil {
+		s.noAnswer(q, ctx, err)
+		return
+	}
+	defer resp.Body.Close()
+	// Before Body.Close, which may wait for an answer that is not wanted.
+	defer cancel(errEnough)
+	q.HTTPStatus = resp.StatusCode
+	s.answer(ctx, resp, q, cancel)
+	s.run.chunks.Add(int64(len(q.ChunkUS)))
+	s.run.coalesced.Add(int64(s.stream.coalesced))
+}
+
+func (s *sender) request(ctx context.Context, p *prepared, at *stamps) *http.Request {
+	d := s.run.driver
+	trace := &httptrace.ClientTrace{
+		// The request is written as soon as it has its connection.
+		GotConn:              func(httptrace.GotConnInfo) { at.sent.Store(int64(s.run.opts.Anchor.Since())) },
+		GotFirstResponseByte: func() { at.firstByte.Store(int64(s.run.opts.Anchor.Since())) },
+	}
+	req := &http.Request{
+		Method: http.MethodPost, URL: d.url, Host: d.url.Host, Header: d.header.Clone(),
+		ProtoMajor: 1, ProtoMinor: 1,
+		ContentLength: int64(len(p.body)),
+		// Without GetBody net/http cannot send a request a second time, which
+		// it would do unseen when a connection breaks that it used before.
+		Body: io.NopCloser(bytes.NewReader(p.body)),
+	}
+	if id := s.run.opts.RequestID; id != "" {
+		id += "-s" + strconv.Itoa(p.job.Shard) + "-n" + strconv.Itoa(p.job.N)
+		req.Header.Set("X-Request-Id", id)
+	}
+	if d.cfg.Headers != nil {
+		d.cfg.Headers(req.Header)
+	}
+	return req.WithContext(httptrace.WithClientTrace(ctx, trace))
+}
+
+// noAnswer is a request for which no status came back.
+func (s *sender) noAnswer(q *result.Request, ctx context.Context, err error) {
+	q.End = s.now()
+	cause := context.Cause(ctx)
+	switch {
+	case cause == nil:
+		q.Status, q.ErrorClass, q.Error = result.Failed, classOfError(err), clip(err.Error())
+	case errors.Is(cause, errDeadline):
+		q.Status, q.ErrorClass, q.Error = result.Failed, result.ErrTimeout, clip(cause.Error()+": no answer")
+	default:
+		q.Status, q.Error = result.Cancelled, clip(cause.Error())
+	}
+}
+
+func (s *sender) answer(ctx context.Context, resp *http.Response, q *result.Request, cancel context.CancelCauseFunc) {
+	cfg := &s.run.driver.cfg
+	st := &s.stream
+	st.begin(q, &s.scanner, cfg.Stream && cfg.IncludeUsage)
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	var cause error
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		body, err := s.read(ctx, resp, maxErrorBody)
+		if err != nil && context.Cause(ctx) != nil {
+			cause = err
+			break
+		}
+		st.fail(classOfStatus(resp.StatusCode), statusText(resp, body), s.now())
+	case resp.Header.Get("Content-Encoding") != "":
+		st.fail(result.ErrProtocol, "the answer is compressed, which was not asked for", s.now())
+	case !cfg.Stream:
+		var body []byte
+		if body, cause = s.read(ctx, resp, cfg.MaxResponse); cause == nil {
+			st.whole(body, s.now())
+		}
+	case media == "application/json" || media == "text/html":
+		cause = s.notStream(ctx, resp, media)
+	default:
+		size := min(q.MaxTokens, 4096) + 4
+		q.ChunkUS, q.ChunkTokens = make([]int32, 0, size), make([]int32, 0, size)
+		cause = s.events(ctx, resp, cancel)
+	}
+	st.close(cause, s.now())
+}
+
+// notStream is an answer of 200 that is something else than a stream: some
+// servers report errors so.
+func (s *sender) notStream(ctx context.Context, resp *http.Response, media string) error {
+	body, err := s.read(ctx, resp, maxErrorBody)
+	if err != nil && context.Cause(ctx) != nil {
+		return err
+	}
+	if c, err := decode(body); err == nil && c.failed {
+		s.stream.fail(result.ErrServer, c.failure, s.now())
+		return nil
+	}
+	s.stream.fail(result.ErrProtocol, fmt.Sprintf("the answer is %s and no event stream: %.80q", media, body), s.now())
+	return nil
+}
+
+// read reads an answer to its end, but at most limit bytes.
+func (s *sender) read(ctx context.Context, resp *http.Response, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	switch {
+	case err != nil && context.Cause(ctx) != nil:
+		return body, context.Cause(ctx)
+	case err != nil:
+		return body, err
+	case int64(len(body)) > limit:
+		return body[:limit], errTooLarge
+	}
+	return body, nil
+}
+
+// events reads a stream to its end and returns why it ended: io.EOF, nil where
+// there was enough, or what broke it.
+func (s *sender) events(ctx context.Context, resp *http.Response, cancel context.CancelCauseFunc) error {
+	st := &s.stream
+	s.parser.Reset()
+	left := s.run.driver.cfg.MaxResponse
+	var ev sse.Event
+	for {
+		n, err := resp.Body.Read(s.buf)
+		at := s.now()
+		left -= int64(n)
+		if !st.enough {
+			tokens := st.tokens
+			s.parser.Feed(s.buf[:n])
+			for !st.enough && s.parser.Next(&ev) {
+				st.event(&ev, at)
+			}
+			if e := s.parser.Err(); e != nil && !st.enough {
+				st.fail(result.ErrProtocol, e.Error(), at)
+			}
+			if n := st.tokens - tokens; n > 0 {
+				s.run.tokens.Add(int64(n))
+			}
+			if st.enough && err == nil {
+				// Read on: a connection that is left before its end cannot be
+				// used again. What comes now is not looked at.
+				t := time.AfterFunc(tailTimeout, func() { cancel(errEnough) })
+				defer t.Stop()
+				left = min(left, maxErrorBody)
+			}
+		}
+		switch {
+		case err != nil && st.enough:
+			return nil
+		case errors.Is(err, io.EOF):
+			s.flush(at)
+			return io.EOF
+		case err != nil && context.Cause(ctx) != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return err
+		case left < 0 && st.enough:
+			return nil
+		case left < 0:
+			st.fail(result.ErrProtocol, errTooLarge.Error(), at)
+			return nil
+		}
+	}
+}
+
+// flush takes in an event that lacks its blank line. One that was cut off in
+// the middle says nothing but that the stream was, so it is no error of its own.
+func (s *sender) flush(at time.Duration) {
+	var ev sse.Event
+	if !s.parser.Flush(&ev) {
+		return
+	}
+	if data := bytes.TrimSpace(ev.Data); len(data) > 0 && data[0] == '{' {
+		if _, err := s.scanner.parse(data); err != nil {
+			return
+		}
+	}
+	s.stream.event(&ev, at)
+}
