@@ -1,0 +1,279 @@
+//go:build e2e || e2e_vllm
+
+package e2e
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A rig is one real engine and the plan that runs it: two concurrencies by two
+// max_tokens.
+type rig struct {
+	task  string // installs it
+	files []string
+
+	plan          string
+	engine        string
+	low, high     int // the plan's concurrencies
+	short, long   int // the plan's max_tokens
+	requests      int // of one cell
+	slow          int // requests that keep the low, long cell busy for ten seconds and more
+	hasHistograms bool
+}
+
+// excused are the reasons for INVALID that a machine with two busy cores may
+// give a measurement, and no fault of the engine or of sweep.
+var excused = []string{"client_cpu", "client_stalled", "schedule_lag"}
+
+// usable fails unless the row was measured, and measured well or honestly
+// called INVALID for a busy client.
+func usable(t *testing.T, r row) {
+	t.Helper()
+	switch r["status"] {
+	case "ok":
+	case "invalid":
+		for reason := range strings.SplitSeq(r["invalid_reasons"], ",") {
+			if !slices.Contains(excused, reason) {
+				t.Errorf("%s: invalid for %q", r, reason)
+			}
+		}
+		t.Logf("%s: excused on a busy machine", r)
+	default:
+		t.Errorf("%s: want a measured row", r)
+	}
+}
+
+// ended fails unless the exit code is one that such rows may give: 0, or 3 for
+// an INVALID one.
+func ended(t *testing.T, code int) {
+	t.Helper()
+	if code != 0 && code != 3 {
+		t.Fatalf("exit code %d", code)
+	}
+}
+
+// grid: every cell is measured, the figures agree with each other, with what
+// was asked for and with what the engine counted, and nothing is left running.
+func (g rig) grid(t *testing.T) {
+	need(t, g.task, g.files...)
+	dir := filepath.Join(t.TempDir(), "run")
+	s := start(t, "run", "-o", dir, g.plan)
+	ended(t, s.wait())
+	s.nothingLeft(0)
+
+	rows := readRows(t, dir)
+	if len(rows) != 4 {
+		t.Fatalf("got %d rows, want 4", len(rows))
+	}
+	seen := map[[2]string]bool{}
+	for _, r := range rows {
+		usable(t, r)
+		g.check(t, r)
+		seen[[2]string{r["concurrency"], r["max_tokens"]}] = true
+	}
+	for _, c := range []int{g.low, g.high} {
+		for _, m := range []int{g.short, g.long} {
+			if !seen[[2]string{strconv.Itoa(c), strconv.Itoa(m)}] {
+				t.Errorf("no row for concurrency %d and max_tokens %d", c, m)
+			}
+		}
+	}
+	logs, err := filepath.Glob(filepath.Join(dir, "deployments", "*", "l01", "*.log"))
+	if err != nil || len(logs) != 1 {
+		t.Errorf("got engine logs %q (%v), want one: all cells share a server", logs, err)
+	}
+}
+
+func (g rig) check(t *testing.T, r row) {
+	t.Helper()
+	for column, want := range map[string]string{
+		"engine": g.engine, "backend": "process", "simulated": "false", "attempt": "1",
+		"requests": strconv.Itoa(g.requests), "completed": strconv.Itoa(g.requests), "failed": "0",
+	} {
+		if r[column] != want {
+			t.Errorf("%s: %s is %q, want %q", r, column, r[column], want)
+		}
+	}
+	maxTokens := r.number(t, "max_tokens")
+	if got, want := r.number(t, "output_tokens"), float64(g.requests)*maxTokens; got != want {
+		t.Errorf("%s: %v output tokens, want exactly %v", r, got, want)
+	}
+	// Only this run talks to the engine, so its counter and ours must agree.
+	if client, server := r.number(t, "output_tokens"), r.number(t, "server_output_tokens"); client != server {
+		t.Errorf("%s: the client received %v tokens, the engine counted %v", r, client, server)
+	}
+	for _, positive := range []string{"p50_ttft_ms", "p50_tpot_ms", "p50_itl_ms", "p50_e2e_ms", "input_tokens", "throughput_tok_s", "duration_s"} {
+		if r.number(t, positive) <= 0 {
+			t.Errorf("%s: %s is %s, want more than nothing", r, positive, r[positive])
+		}
+	}
+	if ttft, e2e := r.number(t, "mean_ttft_ms"), r.number(t, "mean_e2e_ms"); ttft >= e2e {
+		t.Errorf("%s: mean TTFT %v is not below mean E2E %v", r, ttft, e2e)
+	}
+	if running := r.number(t, "requests_running_max"); running > r.number(t, "concurrency") {
+		t.Errorf("%s: the engine ran %v requests at once", r, running)
+	}
+	r.number(t, "requests_waiting_max")
+
+	if !g.hasHistograms {
+		if r["server_mean_ttft_ms"] != "" {
+			t.Errorf("%s: server_mean_ttft_ms is %s, but this engine has no histogram of it", r, r["server_mean_ttft_ms"])
+		}
+		return
+	}
+	t.Logf("%s: TTFT mean client %s ms, engine %s ms; p50 client %s ms, engine's buckets %s ms; E2E mean client %s ms, engine %s ms",
+		r, r["mean_ttft_ms"], r["server_mean_ttft_ms"], r["p50_ttft_ms"], r["server_p50_ttft_ms"], r["mean_e2e_ms"], r["server_mean_e2e_ms"])
+	for _, l := range []string{"ttft", "itl", "e2e", "queue", "prefill", "decode"} {
+		for _, s := range []string{"mean", "p50", "p95", "p99"} {
+			r.number(t, "server_"+s+"_"+l+"_ms")
+		}
+	}
+	// What the client sees includes what the engine measures. The slack is for
+	// two clocks that begin and end at different lines of code.
+	for _, l := range []string{"ttft", "e2e"} {
+		client, server := r.number(t, "mean_"+l+"_ms"), r.number(t, "server_mean_"+l+"_ms")
+		if server > 1.1*client+5 {
+			t.Errorf("%s: mean %s by the engine is %v ms, by the client %v ms", r, l, server, client)
+		}
+		if server <= 0 {
+			t.Errorf("%s: mean %s by the engine is %v ms", r, l, server)
+		}
+	}
+	if hits := r.number(t, "prefix_cache_hit_rate"); hits > 0.05 {
+		t.Errorf("%s: %v of the prompt tokens came from the prefix cache, and no prompt was sent twice", r, hits)
+	}
+	r.number(t, "kv_cache_usage_max")
+	r.number(t, "preemptions")
+}
+
+// killMidCell starts a run of the cells that only selects and kills its engine
+// with SIGKILL while the first of them is being measured.
+func (g rig) killMidCell(t *testing.T, dir, only string, args ...string) *invocation {
+	t.Helper()
+	need(t, g.task, g.files...)
+	events := filepath.Join(t.TempDir(), "events.jsonl")
+	args = append([]string{
+		"run", "-o", dir, "--events", events, "--only", only,
+		"--set", "load.requests=" + strconv.Itoa(g.slow),
+	}, args...)
+	s := start(t, append(args, g.plan)...)
+	s.until(events, func(e event) bool {
+		return e.Type == "trial_progress" && e.Attempt == 1 && e.Progress != nil && e.Progress.OutputTokens > 0
+	})
+	pid := s.engine()
+	t.Logf("kill -9 %d", pid)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// relaunch: an engine that dies in mid-cell is launched again, and the cell's
+// row is that of the second attempt.
+func (g rig) relaunch(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	s := g.killMidCell(t, dir, fmt.Sprintf("max_tokens == %d && concurrency == %d", g.long, g.low))
+	ended(t, s.wait())
+	s.nothingLeft(0)
+
+	rows := readRows(t, dir)
+	if len(rows) != 1 {
+		t.Fatalf("got %d rows, want 1", len(rows))
+	}
+	usable(t, rows[0])
+	if rows[0]["attempt"] != "2" {
+		t.Errorf("%s: attempt %q, want 2", rows[0], rows[0]["attempt"])
+	}
+	if launches, _ := filepath.Glob(filepath.Join(dir, "deployments", "*", "l*")); len(launches) != 2 {
+		t.Errorf("launches %q, want two", launches)
+	}
+}
+
+// noRetries: without retries the cell is a failed row with the cause, and the
+// next cell is measured on a new engine.
+func (g rig) noRetries(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	s := g.killMidCell(t, dir, fmt.Sprintf("max_tokens == %d", g.long), "--set", "retries=0")
+	if code := s.wait(); code != 3 {
+		t.Errorf("exit code %d, want 3 for a failed cell", code)
+	}
+	s.nothingLeft(0)
+
+	rows := readRows(t, dir)
+	if len(rows) != 2 {
+		t.Fatalf("got %d rows, want 2", len(rows))
+	}
+	failed, next := rows[0], rows[1]
+	if failed["status"] != "failed" || failed["error_class"] == "" || !strings.Contains(failed["error"], "killed") {
+		t.Errorf("%s: want a failed row, its class and the signal in its error; class %q", failed, failed["error_class"])
+	}
+	if failed["p50_ttft_ms"] != "" || failed["valid"] == "true" {
+		t.Errorf("%s: a failed row has p50_ttft_ms %q and valid %q", failed, failed["p50_ttft_ms"], failed["valid"])
+	}
+	usable(t, next)
+}
+
+// sweepKilled: kill -9 of sweep itself takes the engine with it, and resume
+// measures what is missing and nothing else.
+func (g rig) sweepKilled(t *testing.T) {
+	need(t, g.task, g.files...)
+	dir := filepath.Join(t.TempDir(), "run")
+	events := filepath.Join(t.TempDir(), "events.jsonl")
+	s := start(t, "run", "-o", dir, "--events", events, "--only", fmt.Sprintf("max_tokens == %d", g.short), g.plan)
+	first := s.until(events, func(e event) bool { return e.Type == "trial_committed" })
+	s.until(events, func(e event) bool { return e.Type == "trial_started" && e.Cell != first.Cell })
+	if err := s.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.wait()
+	s.nothingLeft(10 * time.Second)
+	committed := digests(t, filepath.Join(dir, "cells", first.Cell))
+
+	s = start(t, "resume", dir)
+	ended(t, s.wait())
+	s.nothingLeft(0)
+	rows := readRows(t, dir)
+	if len(rows) != 2 {
+		t.Fatalf("got %d rows, want 2", len(rows))
+	}
+	for _, r := range rows {
+		usable(t, r)
+	}
+	after := digests(t, filepath.Join(dir, "cells", first.Cell))
+	for file, want := range committed {
+		if after[file] != want {
+			t.Errorf("%s was committed before the kill and has changed", file)
+		}
+	}
+}
+
+// digests returns the SHA-256 of every file under dir.
+func digests(t *testing.T, dir string) map[string][sha256.Size]byte {
+	t.Helper()
+	sums := map[string][sha256.Size]byte{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		sums[path] = sha256.Sum256(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sums) == 0 {
+		t.Fatalf("%s is empty", dir)
+	}
+	return sums
+}
