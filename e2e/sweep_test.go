@@ -193,7 +193,7 @@ func (s *invocation) engine() int {
 			return pid
 		}
 	}
-	s.t.Fatalf("no engine among the processes of this run: %q", all)
+	s.t.Fatalf("no engine among the processes of this run: %v", all)
 	return 0
 }
 
@@ -208,7 +208,7 @@ func (s *invocation) nothingLeft(within time.Duration) {
 			return
 		}
 		if !time.Now().Before(deadline) {
-			s.t.Errorf("left running: %q", left)
+			s.t.Errorf("left running: %v", left)
 			for pid := range left {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 			}
