@@ -1,6 +1,27 @@
 package plan
 
-import "sweep.dev/sweep/result"
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/plan/internal/strict"
+	"sweep.dev/sweep/plan/internal/syntax"
+	"sweep.dev/sweep/result"
+)
+
+// A Diagnostic is one thing that is wrong with a plan: where, what, what was
+// expected and which valid name is nearest. It is JSON-able as it is.
+type Diagnostic = syntax.Diagnostic
+
+// Diagnostics is everything that is wrong with a plan, as one error. Error is
+// one line for each; Pretty has snippets.
+type Diagnostics = syntax.Diagnostics
 
 // A Vocabulary is what cmd tells the language about the plug-ins there are.
 type Vocabulary struct {
@@ -17,46 +38,146 @@ type PluginDoc struct {
 	FreeGPU bool // backends: gpu may be a free label
 }
 
-// Options of Load.
+// Options of Open and Parse.
 type Options struct {
 	Vocabulary Vocabulary
 	Set        []string // --set path=value, in order
 	AllowEnv   []string // further variables that ${VAR} may name
 	MaxCells   int      // 0 is 10,000
 	LookupEnv  func(string) (string, bool)
+
+	// Fixed in tests, so that a new profile or GPU changes no golden file.
+	profiles map[string]*engine.Profile
+	gpus     []string
 }
+
+// DefaultMaxCells bounds the product of a matrix, counted before it is made.
+const DefaultMaxCells = 10_000
 
 // Open reads, checks and resolves a plan file. The error is a *Diagnostics
 // where the plan is wrong, with everything that is wrong with it.
-func Open(path string, opts Options) (*Plan, error) { panic("in work") }
+func Open(path string, opts Options) (*Plan, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	// One byte more than allowed is enough to see that there are too many.
+	src, err := io.ReadAll(io.LimitReader(f, syntax.MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("read plan: %w", err)
+	}
+	return Parse(path, filepath.Dir(path), src, opts)
+}
 
 // Parse is Open for bytes; name stands in messages, dir is what relative files
 // are resolved against.
-func Parse(name, dir string, src []byte, opts Options) (*Plan, error) { panic("in work") }
+func Parse(name, dir string, src []byte, opts Options) (*Plan, error) {
+	l := &loader{opts: opts, dir: dir}
+	l.Report = &syntax.Report{}
+	l.root = syntax.Parse(name, string(src), l.Report)
+	if l.root == nil {
+		return nil, l.Report.Err()
+	}
+	if l.root.Kind != syntax.Map {
+		l.Report.Node(l.root, "type", "a plan is a mapping, found %s", l.root.Kind.Name())
+		return nil, l.Report.Err()
+	}
+	l.root = applySets(l.root, opts.Set, l.Report)
 
-// Deployments expands the matrix: deployments in the order of their first
-// cell, cells in the plan's order (or shuffled by the seed).
-func (p *Plan) Deployments() []Deployment { panic("in work") }
+	p := l.decode()
+	l.check(p)
+	if l.Report.Len() == 0 {
+		l.expand(p)
+	}
+	if err := l.Report.Err(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
 
-// SpecDigest is what else could change the measurement of a cell: 12 hex digits.
-func (p *Plan) SpecDigest(c Cell) string { panic("in work") }
+// internals is what a Plan knows beside what the file says.
+type internals struct {
+	set     []string
+	backend PluginDoc
+	cells   []Cell
+	columns []result.Column
+	axisEnv exprEnv
+	order   []Deployment
+	base    map[string]any // of SpecDigest: what all cells have in common
+}
 
-// Digest is the digest of the whole resolved plan, which resume compares.
-func (p *Plan) Digest() string { panic("in work") }
+// loader holds what is needed while one plan is read.
+type loader struct {
+	strict.Decoder
+	opts Options
+	dir  string
+	root *syntax.Node
 
-// Resolved is plan.resolved.json: defaults filled in, secrets as references,
-// --set recorded.
-func (p *Plan) Resolved() ([]byte, error) { panic("in work") }
+	backend  PluginDoc
+	profiles map[string]*engine.Profile // of the plan's engines, by key
+	excludes []*expression
+	included []*syntax.Node // the entries of matrix.include, for positions
+}
+
+func (l *loader) profile(name string) (*engine.Profile, bool) {
+	if l.opts.profiles != nil {
+		p, ok := l.opts.profiles[name]
+		return p, ok
+	}
+	return engine.Lookup(name)
+}
+
+func (l *loader) profileNames() []string {
+	if l.opts.profiles == nil {
+		return engine.Names()
+	}
+	var names []string
+	for name := range l.opts.profiles {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (l *loader) gpuNames() []string {
+	if l.opts.gpus != nil {
+		return l.opts.gpus
+	}
+	return catalog.GPUNames()
+}
+
+// IsDiagnostics says whether err is, or wraps, what is wrong with a plan.
+func IsDiagnostics(err error) (*Diagnostics, bool) {
+	var d *Diagnostics
+	ok := errors.As(err, &d)
+	return d, ok
+}
 
 // Columns is the columns of this plan's cells table, axes and SLOs included.
-func (p *Plan) Columns() []result.Column { panic("in work") }
+func (p *Plan) Columns() []result.Column { return slices.Clone(p.columns) }
 
-// Filter compiles an expression over the axes (--only).
-func (p *Plan) Filter(expr string) (func(Cell) (bool, error), error) { panic("in work") }
+// Deployments expands the matrix: deployments in the order of their first
+// cell, cells in the plan's order, or both shuffled by the seed.
+func (p *Plan) Deployments() []Deployment {
+	out := slices.Clone(p.order)
+	for i := range out {
+		out[i].Cells = slices.Clone(out[i].Cells)
+	}
+	return out
+}
 
-// A Check is a compiled SLO.
-type Check struct{}
+// Cells is every cell in the plan's order.
+func (p *Plan) Cells() []Cell { return slices.Clone(p.cells) }
 
-// Evaluate holds the objective against a row. A column that is nil makes an
-// error, never a pass.
-func (s SLO) Evaluate(row result.Row) result.SLOResult { panic("in work") }
+// Filter compiles an expression over the axes (--only). The error is a
+// *Diagnostics about the expression.
+func (p *Plan) Filter(expr string) (func(Cell) (bool, error), error) {
+	r := &syntax.Report{}
+	n := syntax.Literal("--only", expr)
+	e := compile(r, n, p.axisEnv, "axis")
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	return func(c Cell) (bool, error) { return e.run(p.axisEnv.values(c.Settings)) }, nil
+}

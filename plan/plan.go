@@ -1,117 +1,120 @@
-// Package plan is the plan language: it reads a YAML file, says everything
-// that is wrong with it, and expands it into deployments, cells and trials.
 package plan
 
 import (
 	"time"
-
-	"github.com/goccy/go-yaml/ast"
 
 	"sweep.dev/sweep/internal/secret"
 )
 
 // A Plan is one experiment, checked and with its defaults filled in.
 type Plan struct {
-	Version     int    `yaml:"version"`
-	Name        string `yaml:"name"`
-	Description string `yaml:"description,omitempty"`
+	Version     int    `yaml:"version" doc:"Version of the plan language." min:"1" max:"1" example:"1"`
+	Name        string `yaml:"name" doc:"Name of the experiment; run directories begin with it." pattern:"^[a-z0-9][a-z0-9._-]{0,62}$" example:"chat-capacity"`
+	Description string `yaml:"description,omitempty" doc:"What question the experiment answers, for people."`
 
-	Model         string `yaml:"model,omitempty"` // or an axis
-	ModelRevision string `yaml:"model_revision,omitempty"`
+	Model         string `yaml:"model,omitempty" doc:"Model to serve, as the engine knows it; or the axis model." example:"Qwen/Qwen2.5-1.5B-Instruct"`
+	ModelRevision string `yaml:"model_revision,omitempty" doc:"Revision of the model (commit, tag), recorded in every row and in the spec digest." default:"none"`
 
-	Matrix  Matrix            `yaml:"matrix"`
-	Backend Plugin            `yaml:"backend"`
-	Engines map[string]Engine `yaml:"engines,omitempty"`
-	Load    Load              `yaml:"load"`
+	Matrix  Matrix            `yaml:"matrix,omitempty" doc:"Axes of the experiment, what is added to and what is taken from their product. Every combination is a cell." default:"one cell"`
+	Backend Plugin            `yaml:"backend" doc:"Where servers run: a kind, or a mapping with the key kind and the backend's own keys."`
+	Engines map[string]Engine `yaml:"engines,omitempty" doc:"Settings of each engine, by the name that the axis engine uses." default:"every engine as its profile has it"`
+	Load    Load              `yaml:"load" doc:"What is sent in one trial. A key that is an axis of the matrix is left out here."`
 
-	SLO      []SLO     `yaml:"slo,omitempty"` // a mapping in the file, in its order
-	Goodput  *Goodput  `yaml:"goodput,omitempty"`
-	Validity *Validity `yaml:"validity,omitempty"`
+	SLO      []SLO     `yaml:"slo,omitempty" doc:"Objectives by name: an expression over the columns of the cells table, or a mapping of expr and severity." default:"none"`
+	Goodput  *Goodput  `yaml:"goodput,omitempty" doc:"Bounds within which a request counts as good, for goodput_req_s." default:"none"`
+	Validity *Validity `yaml:"validity,omitempty" doc:"Bounds beyond which a trial is INVALID."`
 
-	Sinks   []Plugin `yaml:"sinks,omitempty"`
-	Collect []Plugin `yaml:"collect,omitempty"`
+	Sinks   []Plugin `yaml:"sinks,omitempty" doc:"Derived tables to write: names, or mappings of one name to its own keys. Raw requests and samples are always kept." default:"[parquet, csv]"`
+	Collect []Plugin `yaml:"collect,omitempty" doc:"What is measured beside the requests: names, or mappings of one name to its own keys." default:"[prom, nvsmi, proc]"`
 
-	Repeats        int      `yaml:"repeats,omitempty"`
-	Seed           uint64   `yaml:"seed,omitempty"`
-	Order          string   `yaml:"order,omitempty"`            // declared or shuffled
-	Retries        *int     `yaml:"retries,omitempty"`          // attempts after a server died under a trial; default 1
-	OnStartFailure string   `yaml:"on_start_failure,omitempty"` // fail or record
-	Timeouts       Timeouts `yaml:"timeouts,omitempty"`
+	Repeats        int      `yaml:"repeats,omitempty" doc:"Trials of each cell." default:"1" min:"1" max:"1000" unit:"trials"`
+	Seed           uint64   `yaml:"seed,omitempty" doc:"Seed of prompts, arrivals and order: the same plan and seed give the same load." default:"1" min:"0"`
+	Order          string   `yaml:"order,omitempty" doc:"Order of the deployments and of the cells in each: as declared, or shuffled by the seed." default:"declared" enum:"declared,shuffled"`
+	Retries        *int     `yaml:"retries,omitempty" doc:"Further attempts at a trial whose server died under it." default:"1" min:"0" max:"10" unit:"attempts"`
+	OnStartFailure string   `yaml:"on_start_failure,omitempty" doc:"What a server that does not start is: a failure of its cells, or a result to record." default:"fail" enum:"fail,record"`
+	Timeouts       Timeouts `yaml:"timeouts,omitempty" doc:"Bounds on every phase; each is reported by its name when it is reached."`
+
+	internals
 }
 
 // A Plugin is one backend, collector or sink with its own part of the plan. In
-// the file it is either a bare name or a mapping with the key kind (backend),
-// or a mapping of one name (collect, sinks).
+// the file it is either a bare name, or a mapping with the key kind (backend),
+// or a mapping of one name to its keys (collect, sinks).
 type Plugin struct {
 	Kind string
-	// Node is the plug-in's own keys, nil where there are none.
-	Node ast.Node
-	// Decode decodes Node over a struct's defaults, strictly and with
-	// positions in its errors: the decode of the plug-in's Factory.
+	// Decode decodes the plug-in's own keys over a struct's defaults, strictly
+	// and with positions in its errors: the decode of the plug-in's Factory.
 	Decode func(any) error
+
+	config any // the keys as written, references unexpanded; nil where there are none
 }
 
 // An Engine is what a plan says of one engine.
 type Engine struct {
-	Profile string                   `yaml:"profile,omitempty"` // default: the key itself
-	Image   string                   `yaml:"image,omitempty"`
-	Command []string                 `yaml:"command,omitempty"` // replaces the profile's
-	Args    map[string]any           `yaml:"args,omitempty"`
-	Env     map[string]secret.String `yaml:"env,omitempty"`
-	CPUs    []int                    `yaml:"cpus,omitempty"` // pin the server to these (process backend)
-	Served  string                   `yaml:"served_model_name,omitempty"`
+	Profile string                   `yaml:"profile,omitempty" doc:"Engine profile to start from." default:"the engine's name"`
+	Image   string                   `yaml:"image,omitempty" doc:"Container image, on backends that run images." default:"the profile's"`
+	Command []string                 `yaml:"command,omitempty" doc:"Command line that takes the place of the profile's; {{.Model}}, {{.Host}}, {{.Port}} and the like are filled in." default:"the profile's"`
+	Args    map[string]any           `yaml:"args,omitempty" doc:"Arguments of the engine by name, without dashes: true is --name, false is --no-name where the engine knows it."`
+	Env     map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the server. Credentials by reference only: ${HF_TOKEN}."`
+	CPUs    []int                    `yaml:"cpus,omitempty" doc:"CPUs to pin the server to, on backends that can." default:"all" min:"0" max:"4095"`
+	Served  string                   `yaml:"served_model_name,omitempty" doc:"Name that the server answers to." default:"the model"`
 }
 
 // Load is what is sent in one trial. Every field that is an axis of the
 // matrix is filled in from the cell.
 type Load struct {
-	Concurrency int     `yaml:"concurrency,omitempty"`  // closed loop
-	RequestRate float64 `yaml:"request_rate,omitempty"` // open loop, requests per second
-	Arrivals    string  `yaml:"arrivals,omitempty"`     // constant, poisson (default), gamma
-	Burstiness  float64 `yaml:"burstiness,omitempty"`   // gamma's shape: 1 is Poisson, below 1 is burstier
-	MaxInFlight int     `yaml:"max_in_flight,omitempty"`
+	Concurrency int     `yaml:"concurrency,omitempty" doc:"Closed loop: requests in flight at once. Exactly one of concurrency and request_rate is given." min:"1" max:"100000" unit:"requests"`
+	RequestRate float64 `yaml:"request_rate,omitempty" doc:"Open loop: requests sent per second, whether or not earlier ones have ended." gt:"0" max:"1000000" unit:"requests/s"`
+	Arrivals    string  `yaml:"arrivals,omitempty" doc:"Open loop: the times between requests." default:"poisson" enum:"constant,poisson,gamma"`
+	Burstiness  float64 `yaml:"burstiness,omitempty" doc:"Shape of gamma arrivals: 1 is Poisson, below 1 is burstier." default:"1" gt:"0" max:"1000"`
+	MaxInFlight int     `yaml:"max_in_flight,omitempty" doc:"Open loop: most requests in flight; one that would pass it waits, and its lateness is measured." default:"the driver's own limit" min:"1" max:"100000" unit:"requests"`
 
-	Requests          int           `yaml:"requests,omitempty"`
-	RequestsPerWorker int           `yaml:"requests_per_worker,omitempty"`
-	Duration          time.Duration `yaml:"duration,omitempty"`
-	Warmup            Warmup        `yaml:"warmup,omitempty"`
-	ThinkTime         time.Duration `yaml:"think_time,omitempty"`
+	Requests          int           `yaml:"requests,omitempty" doc:"Requests of one trial. With duration, whichever is reached first ends it." min:"1" max:"100000000" unit:"requests"`
+	RequestsPerWorker int           `yaml:"requests_per_worker,omitempty" doc:"Closed loop: requests of one trial for each of its concurrency, in place of requests." min:"1" max:"10000000" unit:"requests"`
+	Duration          time.Duration `yaml:"duration,omitempty" doc:"How long one trial sends; requests in flight then end by their deadline." unit:"s" example:"60s"`
+	Warmup            Warmup        `yaml:"warmup,omitempty" doc:"What is sent before a trial is measured."`
+	ThinkTime         time.Duration `yaml:"think_time,omitempty" doc:"Closed loop: pause between the end of a request and the next of the same worker." default:"none" unit:"s" example:"2s"`
 
-	Endpoint  string                   `yaml:"endpoint,omitempty"` // chat (default) or completions
-	Stream    *bool                    `yaml:"stream,omitempty"`   // default true
-	MaxTokens int                      `yaml:"max_tokens,omitempty"`
-	Output    string                   `yaml:"output,omitempty"` // exact or natural; default exact where the engine knows ignore_eos
-	Sampling  Sampling                 `yaml:"sampling,omitempty"`
-	Prompts   Prompts                  `yaml:"prompts,omitempty"`
-	Body      map[string]any           `yaml:"body,omitempty"`
-	Headers   map[string]secret.String `yaml:"headers,omitempty"`
+	Endpoint  string                   `yaml:"endpoint,omitempty" doc:"API that requests go to." default:"chat" enum:"chat,completions"`
+	Stream    *bool                    `yaml:"stream,omitempty" doc:"Whether answers are streamed. Without streaming there is no TTFT, ITL or TPOT." default:"true"`
+	MaxTokens int                      `yaml:"max_tokens,omitempty" doc:"Output tokens of one request at most; may be written 4k (4,000) or 4ki (4,096)." min:"1" max:"10000000" unit:"tokens"`
+	Output    string                   `yaml:"output,omitempty" doc:"What output length is expected: exactly max_tokens (ignore_eos), or where the model stops." default:"exact where the engine knows ignore_eos and there is no stop, else natural" enum:"exact,natural"`
+	Sampling  Sampling                 `yaml:"sampling,omitempty" doc:"How the server picks tokens."`
+	Prompts   Prompts                  `yaml:"prompts,omitempty" doc:"What is asked."`
+	Body      map[string]any           `yaml:"body,omitempty" doc:"Further fields of every request's JSON body."`
+	Headers   map[string]secret.String `yaml:"headers,omitempty" doc:"Further headers of every request. Credentials by reference only: Bearer ${SWEEP_API_KEY}."`
 }
 
 // Warmup is what is sent before a trial is measured, with prompts of its own.
 type Warmup struct {
-	Requests int `yaml:"requests,omitempty"`
+	Requests int `yaml:"requests,omitempty" doc:"Requests before each trial, with prompts of their own; 0 is none." default:"2" min:"0" max:"1000000" unit:"requests"`
 }
 
 // Sampling is how the server picks tokens.
 type Sampling struct {
-	Temperature *float64 `yaml:"temperature,omitempty"`
-	TopP        *float64 `yaml:"top_p,omitempty"`
-	Seed        *uint64  `yaml:"seed,omitempty"`
-	IgnoreEOS   *bool    `yaml:"ignore_eos,omitempty"`
-	Stop        []string `yaml:"stop,omitempty"`
+	Temperature *float64 `yaml:"temperature,omitempty" doc:"Sampling temperature; 0 is greedy." default:"the server's" min:"0" max:"100"`
+	TopP        *float64 `yaml:"top_p,omitempty" doc:"Probability mass to sample from." default:"the server's" gt:"0" max:"1" unit:"ratio"`
+	Seed        *uint64  `yaml:"seed,omitempty" doc:"Seed sent with every request." default:"none" min:"0"`
+	IgnoreEOS   *bool    `yaml:"ignore_eos,omitempty" doc:"Generate up to max_tokens whatever the model says. The same as output: exact, for those who look for it here." default:"true where output is exact"`
+	Stop        []string `yaml:"stop,omitempty" doc:"Texts that end the output." default:"none"`
 }
 
 // Prompts is what is asked.
 type Prompts struct {
-	Kind         string   `yaml:"kind,omitempty"` // synthetic, inline, jsonl, sharegpt
-	InputTokens  int      `yaml:"input_tokens,omitempty"`
-	Distribution string   `yaml:"distribution,omitempty"`  // fixed, uniform, normal, lognormal
-	Spread       float64  `yaml:"spread,omitempty"`        // uniform: half width; normal, lognormal: sd; as a share of input_tokens
-	SharedPrefix float64  `yaml:"shared_prefix,omitempty"` // share of the input tokens that all prompts of a trial have in common
-	Texts        []string `yaml:"texts,omitempty"`
-	File         string   `yaml:"file,omitempty"` // resolved against the plan's folder
-	System       string   `yaml:"system,omitempty"`
-	Reuse        string   `yaml:"reuse,omitempty"` // inline, jsonl, sharegpt: never (default; too few is an error) or allowed
+	Kind         string   `yaml:"kind,omitempty" doc:"Where prompts come from: made up to a length, listed here, or read from a file." default:"synthetic" enum:"synthetic,inline,jsonl,sharegpt"`
+	InputTokens  int      `yaml:"input_tokens,omitempty" doc:"Synthetic: mean length of a prompt; may be written 4k or 4ki." min:"1" max:"10000000" unit:"tokens"`
+	Distribution string   `yaml:"distribution,omitempty" doc:"Synthetic: how lengths are spread around input_tokens." default:"fixed" enum:"fixed,uniform,normal,lognormal"`
+	Spread       float64  `yaml:"spread,omitempty" doc:"Half width (uniform) or standard deviation (normal, lognormal), as a share of input_tokens." gt:"0" max:"10" unit:"ratio"`
+	SharedPrefix float64  `yaml:"shared_prefix,omitempty" doc:"Synthetic: share of input_tokens that all prompts of a trial begin with." default:"0" min:"0" max:"1" unit:"ratio"`
+	Texts        []string `yaml:"texts,omitempty" doc:"Inline: the prompts."`
+	File         string   `yaml:"file,omitempty" doc:"jsonl, sharegpt: the file, relative to the plan's folder."`
+	System       string   `yaml:"system,omitempty" doc:"System message of every request (chat)." default:"none"`
+	Reuse        string   `yaml:"reuse,omitempty" doc:"Whether prompts of a list may be sent again once all were sent, so that a prefix cache may know them." default:"never" enum:"never,allowed"`
+
+	// FileRef is File as written; File is resolved against the plan's folder.
+	FileRef string `yaml:"-"`
+	// FileSHA256 is the digest of the file's content when the plan was read.
+	FileSHA256 string `yaml:"-"`
 }
 
 // An SLO is one objective over the columns of the cells table.
@@ -122,29 +125,29 @@ type SLO struct {
 	check    *Check
 }
 
-// Goodput says which requests count as good.
+// Goodput says which requests count as good: those within every bound given.
 type Goodput struct {
-	TTFT float64 `yaml:"ttft_ms,omitempty"`
-	TPOT float64 `yaml:"tpot_ms,omitempty"`
-	E2E  float64 `yaml:"e2e_ms,omitempty"`
+	TTFT float64 `yaml:"ttft_ms,omitempty" doc:"Longest time to first token of a good request." gt:"0" unit:"ms"`
+	TPOT float64 `yaml:"tpot_ms,omitempty" doc:"Longest time per output token of a good request." gt:"0" unit:"ms"`
+	E2E  float64 `yaml:"e2e_ms,omitempty" doc:"Longest time from end to end of a good request." gt:"0" unit:"ms"`
 }
 
 // Validity holds the bounds beyond which a trial is INVALID.
 type Validity struct {
-	MaxErrorRate   float64       `yaml:"max_error_rate,omitempty"`   // default 0.05
-	MaxScheduleLag time.Duration `yaml:"max_schedule_lag,omitempty"` // of the p99; default 10ms
-	MaxClientCPU   float64       `yaml:"max_client_cpu,omitempty"`   // default 0.85
-	MaxStall       time.Duration `yaml:"max_stall,omitempty"`        // of our own process; default 1s
+	MaxErrorRate   float64       `yaml:"max_error_rate,omitempty" doc:"Largest share of failed requests." default:"0.05" min:"0" max:"1" unit:"ratio"`
+	MaxScheduleLag time.Duration `yaml:"max_schedule_lag,omitempty" doc:"Largest p99 of our own lateness in sending." default:"10ms" unit:"s"`
+	MaxClientCPU   float64       `yaml:"max_client_cpu,omitempty" doc:"Largest share of its CPUs that the measuring client may use." default:"0.85" gt:"0" max:"1" unit:"ratio"`
+	MaxStall       time.Duration `yaml:"max_stall,omitempty" doc:"Longest time that our own process may stand still." default:"1s" unit:"s"`
 }
 
 // Timeouts bound every phase. Each is reported by its name when it is reached.
 type Timeouts struct {
-	Launch  time.Duration `yaml:"launch,omitempty"`
-	Ready   time.Duration `yaml:"ready,omitempty"`
-	Request time.Duration `yaml:"request,omitempty"`
-	Trial   time.Duration `yaml:"trial,omitempty"`
-	Drain   time.Duration `yaml:"drain,omitempty"`
-	Stop    time.Duration `yaml:"stop,omitempty"`
+	Launch  time.Duration `yaml:"launch,omitempty" doc:"From the request for a server until it is started." default:"5m" unit:"s"`
+	Ready   time.Duration `yaml:"ready,omitempty" doc:"From its start until a server answers a completion." default:"the engine profile's, or 10m" unit:"s"`
+	Request time.Duration `yaml:"request,omitempty" doc:"Deadline of each request." default:"5m" unit:"s"`
+	Trial   time.Duration `yaml:"trial,omitempty" doc:"One attempt at a trial, warm-up and drain included." default:"1h, or longer where load.duration asks for it" unit:"s"`
+	Drain   time.Duration `yaml:"drain,omitempty" doc:"How long requests in flight may go on once a trial's time is over." default:"timeouts.request" unit:"s"`
+	Stop    time.Duration `yaml:"stop,omitempty" doc:"From the polite signal to a server until the final one." default:"30s" unit:"s"`
 }
 
 // A Value is one value of an axis: string, int64, float64 or bool.
@@ -160,7 +163,7 @@ type Axis struct {
 
 // Matrix is the axes and what is added to and taken from their product.
 type Matrix struct {
-	Axes    []Axis // in the file's order
+	Axes    []Axis // in the file's order; engine is always one of them
 	Zip     [][]string
 	Include []map[string]Value
 	Exclude []string
@@ -182,22 +185,23 @@ type Server struct {
 	Served        string // the name that the server answers to; default Model
 	GPU           string
 	GPUCount      int
-	Image         string
+	Image         string   // "" for the profile's
 	Command       []string // nil: the profile's
 	Args          []Arg    // sorted by name
 	Env           map[string]secret.String
 	CPUs          []int
 }
 
-// An Arg is one engine argument: --name value.
+// An Arg is one engine argument: --name value. Value is string, bool, int64,
+// float64, or a list or mapping of those where the plan's args hold one.
 type Arg struct {
 	Name  string
-	Value Value
+	Value any
 }
 
 // A Cell is one point of the matrix.
 type Cell struct {
-	ID       string    // 12 hex digits, see CellID
+	ID       string    // 12 hex digits: see cellID
 	Index    int       // place in the plan's order, from 0
 	Settings []Setting // every axis, in the plan's order
 	Server   Server
@@ -206,7 +210,7 @@ type Cell struct {
 
 // A Deployment is all cells that share a server.
 type Deployment struct {
-	ID     string // short hash of Server
+	ID     string // 10 hex digits: short hash of Server
 	Server Server
 	Cells  []Cell // in the order in which they are to run
 }

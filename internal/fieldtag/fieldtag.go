@@ -1,0 +1,96 @@
+// Package fieldtag reads what a configuration struct says of its own fields in
+// struct tags. The strict decoder checks by it and the JSON Schema and the
+// documentation are made from it, so that the three cannot disagree.
+//
+//	Rate float64 `yaml:"rate,omitempty" doc:"what it means" unit:"requests/s" gt:"0" max:"1000" default:"8"`
+//
+// The tags are: doc (one sentence), default (as a person would write it), unit,
+// min and max (inclusive bounds), gt and lt (exclusive ones), enum (values
+// separated by commas), pattern (a regular expression that a text must match)
+// and example. On a slice or a map they speak of the elements.
+package fieldtag
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// A Field is one key of a mapping.
+type Field struct {
+	Key     string // as in the file
+	Index   int    // of the field in its struct
+	Type    reflect.Type
+	Doc     string
+	Default string
+	Unit    string // "s", "tokens", "ratio", ...: tokens may be written 4k, ratios 80%
+	Example string
+	Pattern string
+	Enum    []string
+	Min     *float64 // at least
+	Max     *float64 // at most
+	Above   *float64 // more than
+	Below   *float64 // less than
+}
+
+// Of lists the fields of a struct that a file may set, in their order. Fields
+// without a yaml tag go by their name in lower case, as YAML libraries have
+// it; those tagged "-" and unexported ones are left out. It panics on a bound
+// that is no number: the tag is part of the program.
+func Of(t reflect.Type) []Field {
+	var fields []Field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !f.IsExported() {
+			continue
+		}
+		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if key == "-" {
+			continue
+		}
+		if key == "" {
+			key = strings.ToLower(f.Name)
+		}
+		out := Field{
+			Key: key, Index: i, Type: f.Type,
+			Doc: f.Tag.Get("doc"), Default: f.Tag.Get("default"), Unit: f.Tag.Get("unit"),
+			Example: f.Tag.Get("example"), Pattern: f.Tag.Get("pattern"),
+			Min: bound(f, "min"), Max: bound(f, "max"), Above: bound(f, "gt"), Below: bound(f, "lt"),
+		}
+		if enum := f.Tag.Get("enum"); enum != "" {
+			out.Enum = strings.Split(enum, ",")
+		}
+		fields = append(fields, out)
+	}
+	return fields
+}
+
+func bound(f reflect.StructField, name string) *float64 {
+	text, ok := f.Tag.Lookup(name)
+	if !ok {
+		return nil
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		panic(fmt.Sprintf("fieldtag: %s of field %s: %v", name, f.Name, err))
+	}
+	return &v
+}
+
+// Outside says in words which bound v breaks: "" where it breaks none.
+func (f Field) Outside(v float64) string {
+	switch {
+	case f.Min != nil && v < *f.Min:
+		return "at least " + number(*f.Min)
+	case f.Max != nil && v > *f.Max:
+		return "at most " + number(*f.Max)
+	case f.Above != nil && v <= *f.Above:
+		return "more than " + number(*f.Above)
+	case f.Below != nil && v >= *f.Below:
+		return "less than " + number(*f.Below)
+	}
+	return ""
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

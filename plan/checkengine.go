@@ -1,0 +1,201 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/plan/internal/strict"
+	"sweep.dev/sweep/plan/internal/syntax"
+)
+
+// Defaults that depend on other keys.
+const (
+	defaultReady = 10 * time.Minute
+	defaultTrial = time.Hour
+	trialMargin  = 15 * time.Minute // warm-up, collectors and slack beside load.duration
+)
+
+// ReadyTimeout is how long a server of s may take until it answers: the
+// plan's timeouts.ready, else its engine profile's, else ten minutes.
+func (p *Plan) ReadyTimeout(profile *engine.Profile) time.Duration {
+	switch {
+	case p.Timeouts.Ready > 0:
+		return p.Timeouts.Ready
+	case profile != nil && profile.Ready.Timeout > 0:
+		return profile.Ready.Timeout
+	}
+	return defaultReady
+}
+
+// checkEngines finds the profile of every engine and checks what the plan says
+// to it.
+func (l *loader) checkEngines(p *Plan) {
+	l.profiles = make(map[string]*engine.Profile)
+	if p.Matrix.axis("engine") == nil && !l.has("matrix", "engine") {
+		l.impliedEngine(p)
+	}
+	axis := p.Matrix.axis("engine")
+	for _, key := range slices.Sorted(maps.Keys(p.Engines)) {
+		l.checkEngine(p, key)
+	}
+	if axis == nil {
+		return
+	}
+	used := make(map[string]bool)
+	for _, n := range l.axisNodes("engine") {
+		name := n.Text
+		used[name] = true
+		if _, ok := p.Engines[name]; ok || n.Kind != syntax.String {
+			continue
+		}
+		profile, ok := l.profile(name)
+		if !ok {
+			l.unknownEngine(n, name, slices.Concat(l.profileNames(), slices.Sorted(maps.Keys(p.Engines))))
+			continue
+		}
+		l.profiles[name] = profile
+	}
+	for _, v := range axis.Values {
+		if name, ok := v.(string); ok {
+			used[name] = true
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.Engines)) {
+		if !used[key] {
+			l.ignored("no cell uses this engine", "name it in matrix.engine", "engines", key)
+		}
+	}
+	l.checkEngineAxes(p)
+}
+
+// impliedEngine makes the one engine of a plan an axis, so that rows,
+// expressions and cell ids have it whether or not the file spells it out.
+func (l *loader) impliedEngine(p *Plan) {
+	if len(p.Engines) != 1 {
+		if len(p.Engines) == 0 {
+			l.missing("the plan names no engine", "matrix: {engine: vllm}, "+strict.OneOf(l.profileNames()), "engines")
+		} else {
+			l.missing("engines has several, and the matrix does not say which to use", "matrix: {engine: ["+strings.Join(slices.Sorted(maps.Keys(p.Engines)), ", ")+"]}", "engines")
+		}
+		return
+	}
+	for key := range p.Engines {
+		p.Matrix.Axes = append([]Axis{{Name: "engine", Column: "engine", Server: true, Values: []Value{key}}}, p.Matrix.Axes...)
+	}
+}
+
+func (l *loader) unknownEngine(n *syntax.Node, name string, names []string) {
+	d := l.Report.Node(n, "unknown-engine", "there is no engine %q", name)
+	d.Expected = strict.OneOf(names)
+	d.Nearest = syntax.Nearest(name, names)
+	d.Hint = "or give engines." + name + " the profile that it speaks like"
+}
+
+func (l *loader) checkEngine(p *Plan, key string) {
+	e := p.Engines[key]
+	if !flagName.MatchString(key) {
+		l.Report.Node(l.key("engines", key), "value", "%q cannot be the name of an engine", key).Expected = "letters, digits, dots, dashes and _"
+	}
+	name, at := key, l.key("engines", key)
+	if e.Profile != "" {
+		name, at = e.Profile, l.at("engines", key, "profile")
+	}
+	profile, ok := l.profile(name)
+	if !ok {
+		if e.Profile != "" || !l.has("engines", key, "profile") {
+			l.unknownEngine(at, name, l.profileNames())
+		}
+		return
+	}
+	l.profiles[key] = profile
+	if n, ok := l.root.At("engines", key, "command"); ok && len(n.Items) == 0 && n.Kind == syntax.List {
+		l.Report.Node(n, "value", "engines.%s.command is empty", key)
+	}
+	args := l.root.Get("engines").Get(key).Get("args")
+	if args == nil {
+		return
+	}
+	seen := make(map[string]string)
+	for _, a := range args.Entries {
+		l.checkArg(profile, a.Key, a.Key.Text)
+		flag := profile.FlagName(a.Key.Text)
+		if other, ok := seen[flag]; ok {
+			l.Report.Node(a.Key, "duplicate", "%s and %s are the same argument", other, a.Key.Text)
+		}
+		seen[flag] = a.Key.Text
+		if a.Value.Kind == syntax.Null {
+			l.Report.Node(a.Value, "type", "the argument %s has no value", a.Key.Text).Hint = "write true for an argument without a value"
+		}
+		if strict.LooksSecret(a.Key.Text) && a.Value.Kind == syntax.String {
+			l.Report.Node(a.Key, "secret", "everybody on the machine can read a command line: --%s does not belong there", a.Key.Text).Hint =
+				"give it by env and a reference, like VLLM_API_KEY: ${SWEEP_API_KEY}"
+		}
+	}
+}
+
+// checkArg judges the name of one argument by an engine's profile. An unknown
+// one is passed on, since engines grow faster than lists of their flags, unless
+// it is all but one that is known.
+func (l *loader) checkArg(profile *engine.Profile, at *syntax.Node, name string) {
+	switch {
+	case !flagName.MatchString(name):
+		l.Report.Node(at, "value", "%q cannot be the name of an argument", name).Expected = "a name without dashes in front, like max-num-seqs"
+	case profile.Reserved(name):
+		l.Report.Node(at, "reserved", "sweep sets --%s itself", profile.FlagName(name))
+	case profile.Flags.Served != "" && profile.FlagName(name) == profile.FlagName(profile.Flags.Served):
+		l.Report.Node(at, "reserved", "sweep sets --%s itself", profile.FlagName(name)).Hint = "write served_model_name beside args"
+	case len(profile.Flags.Known) == 0 || profile.Known(name) || len(name) < 5:
+	default:
+		flag := profile.FlagName(name)
+		for _, known := range profile.Flags.Known {
+			known = profile.FlagName(known)
+			if d := syntax.Distance(flag, known); d > 0 && d <= 2 && !numbered(flag, known) {
+				d := l.Report.Node(at, "unknown-argument", "%s has no argument %q", profile.Name, name)
+				d.Nearest = known
+				d.Hint = "arguments that are new to sweep are passed on, but this is all but a known one"
+				return
+			}
+		}
+	}
+}
+
+// numbered says whether two names differ in digits alone: no slip.
+func numbered(a, b string) bool {
+	strip := func(s string) string { return strings.Trim(s, "0123456789") }
+	return strip(a) == strip(b)
+}
+
+// checkEngineAxes holds args.* and env.* against every engine that gets them.
+func (l *loader) checkEngineAxes(p *Plan) {
+	for _, a := range p.Matrix.Axes {
+		at := l.key("matrix", a.Name)
+		if arg, ok := strings.CutPrefix(a.Name, "args."); ok {
+			for _, key := range slices.Sorted(maps.Keys(l.profiles)) {
+				profile := l.profiles[key]
+				l.checkArg(profile, at, arg)
+				for fixed := range p.Engines[key].Args {
+					if profile.FlagName(fixed) == profile.FlagName(arg) {
+						l.conflict("keep one of them", path("engines", key, "args", fixed), "engines.%s.args.%s is also an axis of the matrix", key, fixed)
+					}
+				}
+			}
+		}
+		if name, ok := strings.CutPrefix(a.Name, "env."); ok {
+			for _, key := range slices.Sorted(maps.Keys(p.Engines)) {
+				if _, ok := p.Engines[key].Env[name]; ok {
+					l.conflict("keep one of them", path("engines", key, "env", name), "engines.%s.env.%s is also an axis of the matrix", key, name)
+				}
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(p.Engines)) {
+		for name := range p.Engines[key].Env {
+			if !envName.MatchString(name) {
+				l.Report.Node(l.key("engines", key, "env", name), "value", "%q cannot be the name of an environment variable", name)
+			}
+		}
+	}
+}

@@ -1,0 +1,299 @@
+package plan
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"sweep.dev/sweep/internal/fieldtag"
+	"sweep.dev/sweep/plan/internal/strict"
+	"sweep.dev/sweep/plan/internal/syntax"
+)
+
+// Defaults is what a plan is decoded over. What depends on other keys (the
+// output's length, some timeouts) is filled in once those are known.
+func Defaults() Plan {
+	retries, stream := 1, true
+	return Plan{
+		Repeats:        1,
+		Seed:           1,
+		Order:          "declared",
+		Retries:        &retries,
+		OnStartFailure: "fail",
+		Load: Load{
+			Warmup:   Warmup{Requests: 2},
+			Endpoint: "chat",
+			Stream:   &stream,
+			Prompts:  Prompts{Kind: "synthetic"},
+		},
+		Validity: &Validity{
+			MaxErrorRate:   0.05,
+			MaxScheduleLag: 10 * time.Millisecond,
+			MaxClientCPU:   0.85,
+			MaxStall:       time.Second,
+		},
+		Timeouts: Timeouts{
+			Launch:  5 * time.Minute,
+			Request: 5 * time.Minute,
+			Stop:    30 * time.Second,
+		},
+	}
+}
+
+// The plug-ins of a plan that names none, where the vocabulary has them.
+func defaultSinks() []string   { return []string{"parquet", "csv"} }
+func defaultCollect() []string { return []string{"prom", "nvsmi", "proc"} }
+
+func (l *loader) decode() *Plan {
+	l.Env = &strict.Env{Lookup: l.opts.LookupEnv, Allow: l.opts.AllowEnv}
+	l.Elsewhere = sections(reflect.TypeFor[Plan]())
+	l.Special = map[reflect.Type]func(*syntax.Node, reflect.Value, string){
+		reflect.TypeFor[Matrix](): func(n *syntax.Node, v reflect.Value, _ string) {
+			v.Set(reflect.ValueOf(l.matrix(n)))
+		},
+		reflect.TypeFor[Plugin](): func(n *syntax.Node, v reflect.Value, _ string) {
+			v.Set(reflect.ValueOf(l.backendPlugin(n)))
+		},
+		reflect.TypeFor[[]Plugin](): func(n *syntax.Node, v reflect.Value, where string) {
+			docs := l.opts.Vocabulary.Sinks
+			if where == "collect" {
+				docs = l.opts.Vocabulary.Collectors
+			}
+			v.Set(reflect.ValueOf(l.plugins(n, docs, where)))
+		},
+		reflect.TypeFor[[]SLO](): func(n *syntax.Node, v reflect.Value, _ string) {
+			v.Set(reflect.ValueOf(l.slos(n)))
+		},
+	}
+	p := Defaults()
+	l.Decode(l.root, &p, "")
+	p.set = l.opts.Set
+	if l.root.Get("sinks") == nil {
+		p.Sinks = named(l.opts.Vocabulary.Sinks, defaultSinks())
+	}
+	if l.root.Get("collect") == nil {
+		p.Collect = named(l.opts.Vocabulary.Collectors, defaultCollect())
+	}
+	return &p
+}
+
+// sections says in which part of the plan a key belongs.
+func sections(t reflect.Type) func(string) string {
+	homes := make(map[string]string)
+	var walk func(t reflect.Type, where string)
+	walk = func(t reflect.Type, where string) {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct {
+			return
+		}
+		for _, f := range fieldtag.Of(t) {
+			home := where
+			if home == "" {
+				home = "the plan itself"
+			}
+			if _, ok := homes[f.Key]; !ok {
+				homes[f.Key] = home
+			}
+			switch f.Type {
+			case reflect.TypeFor[Matrix](), reflect.TypeFor[Plugin]():
+			default:
+				inner := f.Key
+				if where != "" {
+					inner = where + "." + f.Key
+				}
+				walk(f.Type, inner)
+			}
+		}
+	}
+	walk(t, "")
+	for _, f := range fieldtag.Of(reflect.TypeFor[Engine]()) {
+		homes[f.Key] = "engines.<name>"
+	}
+	for _, a := range axisNames() {
+		if home := homes[a]; home == "" || home == "the plan itself" {
+			homes[a] = "matrix"
+		} else if home != "matrix" {
+			homes[a] = home + " or matrix"
+		}
+	}
+	return func(key string) string { return homes[key] }
+}
+
+// at is the node at keys, or the nearest one above it that there is.
+func (l *loader) at(keys ...string) *syntax.Node {
+	n, _ := l.root.At(keys...)
+	if n == l.root && len(n.Entries) > 0 {
+		// Nothing of it is there: point at the start of the file.
+		return &syntax.Node{Src: n.Src, Span: syntax.Span{Line: 1, Col: 1, EndCol: 2}}
+	}
+	return n
+}
+
+// key is the key of a section, for what is wrong with the section as a whole.
+func (l *loader) key(keys ...string) *syntax.Node {
+	parent, ok := l.root.At(keys[:len(keys)-1]...)
+	if !ok || parent.Get(keys[len(keys)-1]) == nil {
+		return l.at(keys...)
+	}
+	return parent.Key(keys[len(keys)-1])
+}
+
+// has says whether the file sets a key.
+func (l *loader) has(keys ...string) bool {
+	_, ok := l.root.At(keys...)
+	return ok
+}
+
+// backendPlugin decodes "process" or {kind: process, ...}.
+func (l *loader) backendPlugin(n *syntax.Node) Plugin {
+	kind, config := n, (*syntax.Node)(nil)
+	if n.Kind == syntax.Map {
+		kind = n.Get("kind")
+		if kind == nil {
+			d := l.Report.Node(l.key("backend"), "missing", "backend has no kind")
+			d.Expected = strict.OneOf(kinds(l.opts.Vocabulary.Backends))
+			return Plugin{}
+		}
+		config = without(n, "kind")
+	}
+	p, doc := l.plugin(kind, config, l.opts.Vocabulary.Backends, "backend")
+	l.backend = doc
+	return p
+}
+
+// plugins decodes [parquet, {csv: {columns: [...]}}].
+func (l *loader) plugins(n *syntax.Node, docs []PluginDoc, where string) []Plugin {
+	if n.Kind != syntax.List {
+		d := l.Report.Node(n, "type", "%s takes a list, found %s", where, n.Kind.Name())
+		d.Expected = "a list of names, like [" + first(docs) + "]"
+		return nil
+	}
+	out := []Plugin{}
+	seen := make(map[string]bool)
+	for _, item := range n.Items {
+		kind, config := item, (*syntax.Node)(nil)
+		if item.Kind == syntax.Map {
+			if len(item.Entries) != 1 {
+				d := l.Report.Node(item, "type", "an entry of %s is a name, or a mapping of one name to its keys", where)
+				d.Expected = "for example " + first(docs) + ", or {" + first(docs) + ": {...}}"
+				continue
+			}
+			kind, config = item.Entries[0].Key, item.Entries[0].Value
+		}
+		p, doc := l.plugin(kind, config, docs, where)
+		if seen[doc.Kind] && doc.Kind != "" {
+			l.Report.Node(kind, "duplicate", "%s names %s twice", where, doc.Kind)
+			continue
+		}
+		seen[doc.Kind] = true
+		out = append(out, p)
+	}
+	return out
+}
+
+func (l *loader) plugin(kind, config *syntax.Node, docs []PluginDoc, where string) (Plugin, PluginDoc) {
+	name, ok := l.Text(kind, fieldtag.Field{}, where)
+	if !ok {
+		return Plugin{}, PluginDoc{}
+	}
+	for _, doc := range docs {
+		if doc.Kind != name {
+			continue
+		}
+		place := where
+		if where != "backend" {
+			place = where + "." + name
+		}
+		p := Plugin{Kind: name, Decode: func(any) error { return nil }}
+		if config == nil {
+			return p, doc
+		}
+		p.config = references(config)
+		p.Decode = l.decoder(config, place)
+		// The dry run: what a factory will decode must fit now.
+		target := reflect.New(reflect.TypeFor[struct{}]())
+		if doc.Config != nil {
+			t := reflect.TypeOf(doc.Config)
+			for t.Kind() == reflect.Pointer {
+				t = t.Elem()
+			}
+			target = reflect.New(t)
+		}
+		l.Decode(config, target.Interface(), place)
+		return p, doc
+	}
+	d := l.Report.Node(kind, "unknown-"+singular(where), "there is no %s %q", singular(where), name)
+	d.Expected = strict.OneOf(kinds(docs))
+	d.Nearest = syntax.Nearest(name, kinds(docs))
+	return Plugin{}, PluginDoc{}
+}
+
+// decoder is a Plugin's Decode: a decoder of its own for each call, so that
+// the error is what is wrong in this call alone.
+func (l *loader) decoder(n *syntax.Node, where string) func(any) error {
+	special, env := l.Special, l.Env
+	return func(v any) error {
+		if t := reflect.TypeOf(v); t == nil || t.Kind() != reflect.Pointer || reflect.ValueOf(v).IsNil() {
+			return fmt.Errorf("decode %s: want a pointer, got %T", where, v)
+		}
+		d := &strict.Decoder{Report: &syntax.Report{}, Env: env, Special: special}
+		d.Decode(n, v, where)
+		return d.Report.Err()
+	}
+}
+
+func named(docs []PluginDoc, names []string) []Plugin {
+	var out []Plugin
+	for _, name := range names {
+		for _, doc := range docs {
+			if doc.Kind == name {
+				out = append(out, Plugin{Kind: name, Decode: func(any) error { return nil }})
+			}
+		}
+	}
+	return out
+}
+
+func kinds(docs []PluginDoc) []string {
+	names := make([]string, 0, len(docs))
+	for _, d := range docs {
+		names = append(names, d.Kind)
+	}
+	return names
+}
+
+func first(docs []PluginDoc) string {
+	if len(docs) == 0 {
+		return "name"
+	}
+	return docs[0].Kind
+}
+
+func singular(where string) string {
+	switch where {
+	case "sinks":
+		return "sink"
+	case "collect":
+		return "collector"
+	}
+	return where
+}
+
+func without(n *syntax.Node, key string) *syntax.Node {
+	out := *n
+	out.Entries = nil
+	for _, e := range n.Entries {
+		if e.Key.Text != key {
+			out.Entries = append(out.Entries, e)
+		}
+	}
+	return &out
+}
+
+// references is a tree as JSON may hold it, with ${VAR} as written.
+func references(n *syntax.Node) any {
+	plain := &strict.Decoder{Report: &syntax.Report{}}
+	return plain.Natural(n, "")
+}

@@ -1,0 +1,139 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"time"
+
+	"sweep.dev/sweep/internal/fieldtag"
+	"sweep.dev/sweep/internal/secret"
+)
+
+func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
+
+// tree is v as JSON may hold it, by the plan's own keys: structs become maps,
+// durations text, secrets their references. Keys that say nothing are left
+// out; a zero that a plan may mean (seed: 0) is kept. encoding/json sorts the
+// keys of maps, which makes the bytes canonical.
+func tree(v any) any { return treeOf(reflect.ValueOf(v)) }
+
+func treeOf(v reflect.Value) any {
+	switch v.Type() {
+	case typeOf[time.Duration]():
+		return v.Interface().(time.Duration).String()
+	case typeOf[secret.String]():
+		return v.Interface().(secret.String).Ref()
+	case typeOf[Plugin]():
+		return pluginTree(v.Interface().(Plugin))
+	case typeOf[Matrix]():
+		return matrixTree(v.Interface().(Matrix))
+	case typeOf[[]SLO]():
+		out := make(map[string]any, v.Len())
+		for _, s := range v.Interface().([]SLO) {
+			out[s.Name] = map[string]any{"expr": s.Expr, "severity": s.Severity}
+		}
+		return out
+	case typeOf[Prompts]():
+		p := v.Interface().(Prompts)
+		p.File = p.FileRef // as written: digests are the same on every machine
+		v = reflect.ValueOf(p)
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return nil
+		}
+		return treeOf(v.Elem())
+	case reflect.Struct:
+		out := make(map[string]any)
+		for _, f := range fieldtag.Of(v.Type()) {
+			field := v.Field(f.Index)
+			zeroMeans := f.Min != nil && *f.Min == 0 && field.Kind() != reflect.Slice
+			if field.IsZero() && !zeroMeans || field.Kind() == reflect.Pointer && field.IsNil() {
+				continue
+			}
+			value := treeOf(field)
+			if m, ok := value.(map[string]any); ok && len(m) == 0 {
+				continue
+			}
+			out[f.Key] = value
+		}
+		return out
+	case reflect.Map:
+		out := make(map[string]any, v.Len())
+		for it := v.MapRange(); it.Next(); {
+			out[it.Key().String()] = treeOf(it.Value())
+		}
+		return out
+	case reflect.Slice:
+		out := make([]any, v.Len())
+		for i := range out {
+			out[i] = treeOf(v.Index(i))
+		}
+		return out
+	}
+	return v.Interface()
+}
+
+func pluginTree(p Plugin) any {
+	out := map[string]any{"kind": p.Kind}
+	if m, ok := p.config.(map[string]any); ok && len(m) > 0 {
+		out["config"] = m
+	}
+	return out
+}
+
+func matrixTree(m Matrix) any {
+	axes := make([]any, 0, len(m.Axes))
+	for _, a := range m.Axes {
+		axes = append(axes, map[string]any{"name": a.Name, "column": a.Column, "server": a.Server, "values": a.Values})
+	}
+	out := map[string]any{"axes": axes}
+	if len(m.Zip) > 0 {
+		out["zip"] = m.Zip
+	}
+	if len(m.Include) > 0 {
+		out["include"] = m.Include
+	}
+	if len(m.Exclude) > 0 {
+		out["exclude"] = m.Exclude
+	}
+	return out
+}
+
+// canonical is the one JSON text of a tree.
+func canonical(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		// A tree holds what YAML gave, finite and acyclic.
+		panic("plan: " + err.Error())
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// resolved is the whole plan as a tree.
+func (p *Plan) resolved() map[string]any {
+	out := tree(*p).(map[string]any)
+	if len(p.set) > 0 {
+		out["set"] = p.set
+	}
+	if sum := p.Load.Prompts.FileSHA256; sum != "" {
+		out["prompts_sha256"] = sum
+	}
+	out["cells"] = len(p.cells)
+	return out
+}
+
+// Resolved is plan.resolved.json: defaults filled in, secrets as references,
+// --set recorded. The same plan gives the same bytes on every machine.
+func (p *Plan) Resolved() ([]byte, error) {
+	var b bytes.Buffer
+	if err := json.Indent(&b, canonical(p.resolved()), "", "  "); err != nil {
+		return nil, err
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}

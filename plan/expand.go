@@ -1,0 +1,352 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"sweep.dev/sweep/internal/secret"
+)
+
+// A dimension is one axis, or several that are zipped: the index i of a
+// dimension is the index i of each of its axes.
+type dimension struct {
+	axes []int // into Matrix.Axes
+	n    int
+}
+
+// expand makes the cells and deployments of a plan that is right so far.
+func (l *loader) expand(p *Plan) {
+	dims := dimensions(p.Matrix)
+	limit := cmp.Or(l.opts.MaxCells, DefaultMaxCells)
+	if n := count(dims); n+len(p.Matrix.Include) > limit {
+		d := l.Report.Node(l.key("matrix"), "too-many-cells", "the matrix has %s cells, and %d are allowed", amount(n+len(p.Matrix.Include)), limit)
+		d.Hint = "counted before exclude; take values away, or raise the limit"
+		return
+	}
+	l.product(p, dims)
+	l.added(p)
+	if len(p.cells) == 0 && l.Report.Len() == 0 {
+		l.Report.Node(l.key("matrix", "exclude"), "no-cells", "every cell is excluded")
+	}
+	l.checkCells(p)
+	if l.Report.Len() > 0 {
+		return
+	}
+	p.base = p.digestBase()
+	p.order = p.deployments()
+}
+
+// dimensions are the axes in the file's order, each zip at the place of its
+// first axis.
+func dimensions(m Matrix) []dimension {
+	group := make(map[string]int)
+	for i, z := range m.Zip {
+		for _, name := range z {
+			group[name] = i + 1
+		}
+	}
+	var dims []dimension
+	at := make(map[int]int)
+	for i, a := range m.Axes {
+		g := group[a.Name]
+		if d, ok := at[g]; ok && g > 0 {
+			dims[d].axes = append(dims[d].axes, i)
+			continue
+		}
+		at[g] = len(dims)
+		dims = append(dims, dimension{axes: []int{i}, n: len(a.Values)})
+	}
+	return dims
+}
+
+// count is the size of the product; it stops at the largest integer.
+func count(dims []dimension) int {
+	n := 1
+	for _, d := range dims {
+		if d.n > 0 && n > (math.MaxInt>>1)/d.n {
+			return math.MaxInt >> 1
+		}
+		n *= d.n
+	}
+	return n
+}
+
+func amount(n int) string {
+	if n >= math.MaxInt>>1 {
+		return "more than 10^18"
+	}
+	return fmt.Sprint(n)
+}
+
+// product makes the cells of the matrix, the first axis changing slowest.
+func (l *loader) product(p *Plan, dims []dimension) {
+	hits := make([]bool, len(l.excludes))
+	index := make([]int, len(dims))
+	servers := newServers(l, p)
+	for range count(dims) {
+		settings := make([]Setting, len(p.Matrix.Axes))
+		for d, dim := range dims {
+			for _, a := range dim.axes {
+				axis := &p.Matrix.Axes[a]
+				settings[a] = Setting{Column: axis.Column, Value: axis.Values[index[d]]}
+			}
+		}
+		if !l.excluded(p, settings, hits) {
+			l.cell(p, servers, settings)
+		}
+		for d := len(dims) - 1; d >= 0; d-- {
+			if index[d]++; index[d] < dims[d].n {
+				break
+			}
+			index[d] = 0
+		}
+	}
+	// A matrix that a flag has narrowed may leave an exclude without work.
+	narrowed := slices.ContainsFunc(p.set, func(s string) bool { return strings.HasPrefix(s, "matrix.") })
+	for i, hit := range hits {
+		if !hit && !narrowed {
+			n := l.root.Get("matrix").Get("exclude").Items[i]
+			l.Report.Node(n, "no-effect", "this exclude matches no cell").Hint = "names and values are compared as they are written in the axes"
+		}
+	}
+}
+
+func (l *loader) excluded(p *Plan, settings []Setting, hits []bool) bool {
+	if len(l.excludes) == 0 {
+		return false
+	}
+	env := p.axisEnv.values(settings)
+	out := false
+	for i, e := range l.excludes {
+		ok, err := e.run(env)
+		if err != nil {
+			l.Report.Node(l.root.Get("matrix").Get("exclude").Items[i], "expression", "%v", err)
+			hits[i] = true
+			continue
+		}
+		if ok {
+			hits[i], out = true, true
+		}
+	}
+	return out
+}
+
+// added makes the cells of include.
+func (l *loader) added(p *Plan) {
+	servers := newServers(l, p)
+	for i, values := range p.Matrix.Include {
+		settings := make([]Setting, 0, len(p.Matrix.Axes))
+		for _, a := range p.Matrix.Axes {
+			v, ok := values[a.Name]
+			if !ok {
+				v = a.Values[0]
+			}
+			if _, isFloat := a.Values[0].(float64); isFloat {
+				if n, ok := v.(int64); ok {
+					v = float64(n)
+				}
+			}
+			if fmt.Sprintf("%T", v) != fmt.Sprintf("%T", a.Values[0]) {
+				l.Report.Node(l.included[i], "type", "%s is %v here and another type in the matrix", a.Name, v)
+			}
+			settings = append(settings, Setting{Column: a.Column, Value: v})
+		}
+		before := len(p.cells)
+		l.cell(p, servers, settings)
+		for _, c := range p.cells[:before] {
+			if c.ID == p.cells[before].ID {
+				l.Report.Node(l.included[i], "duplicate", "this cell is in the matrix already")
+				break
+			}
+		}
+	}
+}
+
+func (l *loader) cell(p *Plan, servers *servers, settings []Setting) {
+	c := Cell{Index: len(p.cells), Settings: settings}
+	c.Server = servers.get(settings)
+	c.Load = l.load(p, settings, c.Server.Engine)
+	c.ID = cellID(c, p.Matrix.Axes)
+	p.cells = append(p.cells, c)
+}
+
+// load is the plan's load with the cell's values filled in.
+func (l *loader) load(p *Plan, settings []Setting, engine string) Load {
+	ld := p.Load
+	for i, s := range settings {
+		switch p.Matrix.Axes[i].Name {
+		case "concurrency":
+			ld.Concurrency = int(s.Value.(int64))
+		case "request_rate":
+			ld.RequestRate = s.Value.(float64)
+		case "max_tokens":
+			ld.MaxTokens = int(s.Value.(int64))
+		case "input_tokens":
+			ld.Prompts.InputTokens = int(s.Value.(int64))
+		case "shared_prefix":
+			ld.Prompts.SharedPrefix = s.Value.(float64)
+		}
+	}
+	if ld.RequestsPerWorker > 0 {
+		ld.Requests = ld.RequestsPerWorker * ld.Concurrency
+	}
+	ignore := ld.Sampling.IgnoreEOS
+	if ld.Output == "" {
+		profile := l.profiles[engine]
+		switch {
+		case ignore != nil && *ignore:
+			ld.Output = "exact"
+		case ignore != nil, len(ld.Sampling.Stop) > 0, profile == nil, !profile.API.IgnoreEOS:
+			ld.Output = "natural"
+		default:
+			ld.Output = "exact"
+		}
+	}
+	if ld.Output == "exact" {
+		yes := true
+		ld.Sampling.IgnoreEOS = &yes
+	}
+	return ld
+}
+
+// servers makes each server once, however many cells share it.
+type servers struct {
+	l    *loader
+	p    *Plan
+	made map[string]Server
+}
+
+func newServers(l *loader, p *Plan) *servers {
+	return &servers{l: l, p: p, made: make(map[string]Server)}
+}
+
+func (s *servers) get(settings []Setting) Server {
+	var key strings.Builder
+	for i, set := range settings {
+		if s.p.Matrix.Axes[i].Server {
+			fmt.Fprintf(&key, "%q=%T:%v\x00", set.Column, set.Value, set.Value)
+		}
+	}
+	if have, ok := s.made[key.String()]; ok {
+		return have
+	}
+	out := s.make(settings)
+	s.made[key.String()] = out
+	return out
+}
+
+func (s *servers) make(settings []Setting) Server {
+	out := Server{Model: s.p.Model, ModelRevision: s.p.ModelRevision, GPUCount: 1}
+	args := make(map[string]any)
+	env := make(map[string]secret.String)
+	for i, set := range settings {
+		name := s.p.Matrix.Axes[i].Name
+		switch name {
+		case "engine":
+			out.Engine = set.Value.(string)
+		case "model":
+			out.Model = set.Value.(string)
+		case "gpu":
+			out.GPU = set.Value.(string)
+		case "gpu_count":
+			out.GPUCount = int(set.Value.(int64))
+		default:
+			if arg, ok := strings.CutPrefix(name, "args."); ok {
+				args[arg] = set.Value
+			} else if v, ok := strings.CutPrefix(name, "env."); ok {
+				env[v] = secret.Plain(set.Value.(string))
+			}
+		}
+	}
+	e := s.p.Engines[out.Engine]
+	if profile := s.l.profiles[out.Engine]; profile != nil {
+		out.Profile = profile.Name
+	}
+	out.Served = cmp.Or(e.Served, out.Model)
+	out.Image, out.Command, out.CPUs = e.Image, e.Command, e.CPUs
+	for name, v := range e.Args {
+		args[name] = v
+	}
+	for name, v := range e.Env {
+		env[name] = v
+	}
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		out.Args = append(out.Args, Arg{Name: name, Value: args[name]})
+	}
+	if len(env) > 0 {
+		out.Env = env
+	}
+	return out
+}
+
+// deployments groups the cells by their server and puts them in the order in
+// which they are to run.
+func (p *Plan) deployments() []Deployment {
+	var out []Deployment
+	at := make(map[string]int)
+	ids := make(map[string]string) // by the server's settings, so that each server is hashed once
+	for _, c := range p.cells {
+		var key strings.Builder
+		for i, s := range c.Settings {
+			if p.Matrix.Axes[i].Server {
+				fmt.Fprintf(&key, "%T:%v\x00", s.Value, s.Value)
+			}
+		}
+		id, ok := ids[key.String()]
+		if !ok {
+			id = serverID(c.Server)
+			ids[key.String()] = id
+		}
+		i, ok := at[id]
+		if !ok {
+			i = len(out)
+			at[id] = i
+			out = append(out, Deployment{ID: id, Server: c.Server})
+		}
+		out[i].Cells = append(out[i].Cells, c)
+	}
+	if p.Order == "shuffled" {
+		r := rand.New(rand.NewPCG(p.Seed, 0x6f72646572)) // "order": apart from every other use of the seed
+		r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+		for _, d := range out {
+			r.Shuffle(len(d.Cells), func(i, j int) { d.Cells[i], d.Cells[j] = d.Cells[j], d.Cells[i] })
+		}
+	}
+	return out
+}
+
+// checkCells is what only shows in cells.
+func (l *loader) checkCells(p *Plan) {
+	ids := make(map[string]bool, len(p.cells))
+	inline := make(map[string]int)
+	for _, c := range p.cells {
+		if ids[c.ID] && l.Report.Len() == 0 {
+			// Axes have no value twice, so this is an include or a collision.
+			l.Report.Node(l.key("matrix"), "duplicate", "two cells have the id %s", c.ID)
+		}
+		ids[c.ID] = true
+		ld := c.Load
+		if ld.Concurrency > 0 && ld.Requests > 0 && ld.Requests < ld.Concurrency {
+			d := l.Report.Node(l.at("load", "requests"), "no-effect", "%d requests never reach a concurrency of %d", ld.Requests, ld.Concurrency)
+			d.Hint = "write requests_per_worker to scale with the concurrency"
+		}
+		inline[c.Server.Engine] += p.Repeats * (ld.Requests + ld.Warmup.Requests)
+	}
+	pr := p.Load.Prompts
+	if pr.Kind != "inline" || pr.Reuse == "allowed" {
+		return
+	}
+	most := slices.Max(append(slices.Collect(maps.Values(inline)), 0))
+	if p.Load.Requests+p.Load.RequestsPerWorker == 0 {
+		return // by time: how many is not known yet
+	}
+	if most > len(pr.Texts) {
+		d := l.Report.Node(l.at("load", "prompts", "texts"), "too-few-prompts", "%d prompts are sent and there are %d texts: prompts never repeat", most, len(pr.Texts))
+		d.Hint = "write reuse: allowed where a prefix cache may know them"
+	}
+}

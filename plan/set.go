@@ -1,0 +1,143 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"sweep.dev/sweep/plan/internal/syntax"
+)
+
+// applySets applies --set path=value to the tree, before anything is checked,
+// so that what a flag says is checked like what the file says. Diagnostics
+// about it stand in a source of their own: --set:1:6 is the first --set,
+// column 6.
+//
+// A path is keys joined by dots, with [n] for an entry of a list; in the
+// matrix, args.<argument> and env.<VARIABLE> are one key. The value is YAML.
+// Nodes on the way are copied: one that an alias shares with another place is
+// changed in this place only.
+func applySets(root *syntax.Node, sets []string, r *syntax.Report) *syntax.Node {
+	src := syntax.NewSource("--set", strings.Join(sets, "\n"))
+	for i, set := range sets {
+		at := syntax.Span{Line: i + 1, Col: 1, EndCol: len([]rune(set)) + 1}
+		path, value, ok := strings.Cut(set, "=")
+		steps, err := splitPath(path)
+		switch {
+		case !ok:
+			r.At(src, at, "set", "%q has no =", set).Expected = "path=value, like load.requests=8"
+			continue
+		case strings.Contains(set, "\n"):
+			r.At(src, at, "set", "a --set is one line")
+			continue
+		case err != nil:
+			r.At(src, at, "set", "%v", err).Expected = "path=value, like load.requests=8 or sinks[0]=csv"
+			continue
+		}
+		n := syntax.ParseValue(src, value, i+1, len([]rune(path))+2, r)
+		if n == nil {
+			continue
+		}
+		root = put(root, steps, n, setter{r: r, src: src, line: i + 1, set: set})
+	}
+	return root
+}
+
+type setter struct {
+	r    *syntax.Report
+	src  *syntax.Source
+	line int
+	set  string
+}
+
+// A step is one key or one index of a path, with its columns in the argument.
+type step struct {
+	key      string
+	index    int // -1 for a key
+	from, to int
+}
+
+func splitPath(path string) ([]step, error) {
+	var steps []step
+	rest, col := path, 1
+	for first := true; rest != ""; first = false {
+		if strings.HasPrefix(rest, "[") {
+			end := strings.IndexByte(rest, ']')
+			if end < 0 {
+				return nil, fmt.Errorf("%q has a [ without a ]", path)
+			}
+			i, err := strconv.Atoi(rest[1:end])
+			if err != nil || i < 0 {
+				return nil, fmt.Errorf("%q is not an index", rest[1:end])
+			}
+			steps = append(steps, step{index: i, from: col, to: col + end + 1})
+			rest, col = rest[end+1:], col+end+1
+			continue
+		}
+		if !first {
+			if rest[0] != '.' {
+				return nil, fmt.Errorf("%q is not a path", path)
+			}
+			rest, col = rest[1:], col+1
+		}
+		end := strings.IndexAny(rest, ".[")
+		if len(steps) == 1 && steps[0].key == "matrix" && (strings.HasPrefix(rest, "args.") || strings.HasPrefix(rest, "env.")) {
+			end = strings.IndexByte(rest, '[') // the rest is one key
+		}
+		if end < 0 {
+			end = len(rest)
+		}
+		if end == 0 {
+			return nil, fmt.Errorf("%q has an empty key", path)
+		}
+		width := len([]rune(rest[:end]))
+		steps = append(steps, step{key: rest[:end], index: -1, from: col, to: col + width})
+		rest, col = rest[end:], col+width
+	}
+	if len(steps) == 0 {
+		return nil, fmt.Errorf("there is no path before =")
+	}
+	return steps, nil
+}
+
+// put returns a copy of n in which the value at steps is v.
+func put(n *syntax.Node, steps []step, v *syntax.Node, s setter) *syntax.Node {
+	if len(steps) == 0 {
+		return v
+	}
+	at := steps[0]
+	span := syntax.Span{Line: s.line, Col: at.from, EndCol: at.to}
+	if at.index >= 0 {
+		if n == nil || n.Kind != syntax.List || at.index >= len(n.Items) {
+			have := "no list"
+			if n != nil && n.Kind == syntax.List {
+				have = fmt.Sprintf("a list of %d", len(n.Items))
+			}
+			s.r.At(s.src, span, "set", "--set %s: there is no entry %d in %s", s.set, at.index, have)
+			return n
+		}
+		out := *n
+		out.Items = append([]*syntax.Node(nil), n.Items...)
+		out.Items[at.index] = put(n.Items[at.index], steps[1:], v, s)
+		return &out
+	}
+	out := syntax.Node{Kind: syntax.Map, Src: s.src, Span: span}
+	if n != nil && n.Kind != syntax.Null {
+		if n.Kind != syntax.Map {
+			d := s.r.At(s.src, span, "set", "--set %s: there is %s, and no key %q in it", s.set, n.Kind.Name(), at.key)
+			d.Hint = "the value stands in line " + strconv.Itoa(n.Line)
+			return n
+		}
+		out = *n
+		out.Entries = append([]syntax.Entry(nil), n.Entries...)
+	}
+	for i, e := range out.Entries {
+		if e.Key.Text == at.key {
+			out.Entries[i].Value = put(e.Value, steps[1:], v, s)
+			return &out
+		}
+	}
+	key := &syntax.Node{Kind: syntax.String, Src: s.src, Span: span, Text: at.key}
+	out.Entries = append(out.Entries, syntax.Entry{Key: key, Value: put(nil, steps[1:], v, s)})
+	return &out
+}

@@ -1,0 +1,127 @@
+package plan
+
+import (
+	"regexp"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/plan/internal/syntax"
+	"sweep.dev/sweep/result"
+)
+
+// A Check is a compiled objective.
+type Check struct{ expr *expression }
+
+var sloName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,40}$`)
+
+// sloSpec is the long form of an objective.
+type sloSpec struct {
+	Expr     string `yaml:"expr" doc:"Expression over the columns of the cells table that must hold." example:"p95_ttft_ms < 200"`
+	Severity string `yaml:"severity,omitempty" doc:"Whether a miss fails the run (exit 99) or is only told." default:"fail" enum:"fail,warn"`
+}
+
+// slos decodes the objectives of a plan, in the file's order.
+func (l *loader) slos(n *syntax.Node) []SLO {
+	if n.Kind != syntax.Map {
+		d := l.Report.Node(n, "type", "slo takes a mapping of names to expressions, found %s", n.Kind.Name())
+		d.Expected = "for example {responsive: p95_ttft_ms < 200}"
+		return nil
+	}
+	var out []SLO
+	for _, e := range n.Entries {
+		name := e.Key.Text
+		if !sloName.MatchString(name) || name == "pass" {
+			d := l.Report.Node(e.Key, "value", "%q cannot be the name of an objective", name)
+			d.Expected = "small letters, digits and _, because it becomes the column slo_<name>; and not pass"
+		}
+		s := SLO{Name: name, Severity: "fail"}
+		where := "slo." + name
+		switch e.Value.Kind {
+		case syntax.Map:
+			spec := sloSpec{Severity: "fail"}
+			l.Decode(e.Value, &spec, where)
+			if e.Value.Get("expr") == nil {
+				l.Report.Node(e.Key, "missing", "%s has no expr", where)
+			}
+			s.Expr, s.Severity = spec.Expr, spec.Severity
+		case syntax.String:
+			s.Expr = e.Value.Text
+		default:
+			d := l.Report.Node(e.Value, "type", "%s takes an expression, found %s", where, e.Value.Kind.Name())
+			d.Expected = "for example p95_ttft_ms < 200"
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// sloNode is the expression's place in the file.
+func (l *loader) sloNode(name string) *syntax.Node {
+	n := l.root.Get("slo").Get(name)
+	if n != nil && n.Kind == syntax.Map {
+		return n.Get("expr")
+	}
+	return n
+}
+
+// compileSLOs checks the objectives against the columns of the plan.
+func (l *loader) compileSLOs(p *Plan) {
+	names := make([]string, 0, len(p.SLO))
+	for _, s := range p.SLO {
+		names = append(names, s.Name)
+	}
+	axes := make([]result.Column, 0, len(p.Matrix.Axes))
+	for _, a := range p.Matrix.Axes {
+		axes = append(axes, a.column())
+	}
+	p.columns = result.Columns(result.Extra{Axes: axes, SLOs: names})
+	env := columnEnv(p.columns)
+	for i := range p.SLO {
+		n := l.sloNode(p.SLO[i].Name)
+		if n == nil || n.Kind != syntax.String {
+			continue // reported
+		}
+		if e := compile(l.Report, n, env, "column"); e != nil {
+			p.SLO[i].check = &Check{e}
+		}
+	}
+}
+
+// Evaluate holds the objective against a row. A column that is nil or absent
+// makes an error, never a pass. Values holds what the expression read.
+func (s SLO) Evaluate(row result.Row) result.SLOResult {
+	out := result.SLOResult{Name: s.Name, Expr: s.Expr, Severity: s.Severity}
+	if s.check == nil {
+		out.Error = "the objective was not compiled"
+		return out
+	}
+	env := make(map[string]any, len(s.check.expr.reads))
+	out.Values = make(map[string]any, len(env))
+	var missing []string
+	for _, name := range s.check.expr.reads {
+		v := row[name]
+		out.Values[name] = v
+		switch n := v.(type) {
+		case nil:
+			missing = append(missing, name)
+		case int64:
+			v = float64(n)
+		case int:
+			v = float64(n)
+		case time.Time:
+			missing = append(missing, name)
+		}
+		env[name] = v
+	}
+	if len(missing) > 0 {
+		out.Error = "not measured: " + strings.Join(missing, ", ")
+		return out
+	}
+	pass, err := s.check.expr.run(env)
+	if err != nil {
+		out.Error = err.Error()
+		return out
+	}
+	out.Pass = pass
+	return out
+}
