@@ -8,7 +8,7 @@
 //
 // A target that is slow, gone or full of garbage costs its own columns and
 // nothing else: every look is bounded in time (0.9 of the interval, five
-// seconds before and after the load), in bytes (32 MiB) and in series
+// intervals and at most five seconds before and after the load), in bytes (32 MiB) and in series
 // (100,000); after a failure looks become rarer, up to one in 16 intervals; and
 // reading answers takes a tenth of one CPU at most.
 package prom
@@ -39,7 +39,6 @@ type Config struct {
 var Default = Config{Interval: time.Second}
 
 const (
-	edgeLimit  = 5 * time.Second        // for the first and the last look
 	firstLook  = 250 * time.Millisecond // under load, so that a short trial has one
 	maxBackoff = 16                     // intervals
 	maxNames   = 2000                   // series whose samples are kept
@@ -100,7 +99,7 @@ func (c *Collector) Start(ctx context.Context, t collectors.Target, sink collect
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	s := &session{
-		interval: c.config.Interval,
+		config:   c.config,
 		target:   t,
 		sink:     sink,
 		scraper:  scraper,
@@ -111,11 +110,17 @@ func (c *Collector) Start(ctx context.Context, t collectors.Target, sink collect
 		cancel:   cancel,
 		done:     make(chan struct{}),
 	}
-	if first := s.look(ctx, edgeLimit, false); first.err == nil {
+	if first := s.look(ctx, s.config.edgeLimit(), false); first.err == nil {
 		s.firstAt, s.baseline = first.at, true
 	}
 	go s.loop(ctx)
 	return s, nil
+}
+
+// edgeLimit bounds the first and the last look, for which a server at rest has
+// more time than under load.
+func (c Config) edgeLimit() time.Duration {
+	return min(max(5*c.Interval, time.Second), 5*time.Second)
 }
 
 // nothing is the session of an engine that exposes no metrics.
@@ -126,7 +131,7 @@ func (nothing) Finish(context.Context) (result.Row, error) { return emptyRow(), 
 // A session is owned by one goroutine at a time: Start, then loop, then,
 // behind done, Finish.
 type session struct {
-	interval time.Duration
+	config   Config
 	target   collectors.Target
 	sink     collectors.Sink
 	scraper  *scraper
@@ -148,7 +153,8 @@ type session struct {
 
 func (s *session) loop(ctx context.Context) {
 	defer close(s.done)
-	wait := min(s.interval, firstLook)
+	interval := s.config.Interval
+	wait := min(interval, firstLook)
 	backoff := 1
 	for {
 		timer := time.NewTimer(wait)
@@ -159,7 +165,7 @@ func (s *session) loop(ctx context.Context) {
 		case <-timer.C:
 		}
 		begun := time.Now()
-		looked := s.look(ctx, s.interval*9/10, true)
+		looked := s.look(ctx, interval*9/10, true)
 		if looked.err != nil {
 			backoff = min(2*backoff, maxBackoff)
 		} else {
@@ -167,7 +173,7 @@ func (s *session) loop(ctx context.Context) {
 		}
 		// The client measures on this machine: whatever a target sends, reading
 		// it must stay cheap.
-		wait = max(s.interval*time.Duration(backoff)-time.Since(begun), 10*looked.processing, s.interval/10)
+		wait = max(interval*time.Duration(backoff)-time.Since(begun), 10*looked.processing, interval/10)
 	}
 }
 
@@ -241,7 +247,7 @@ func (s *session) Finish(ctx context.Context) (result.Row, error) {
 	s.cancel()
 	<-s.done
 	defer s.scraper.close()
-	last := s.look(ctx, edgeLimit, false)
+	last := s.look(ctx, s.config.edgeLimit(), false)
 	bracketed := s.baseline && last.err == nil
 	row := s.window.row(bracketed, last.at-s.firstAt)
 	s.findings()

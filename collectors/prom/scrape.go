@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"sweep.dev/sweep/collectors"
@@ -36,6 +37,11 @@ type scraper struct {
 	target collectors.Target
 	seq    int
 	buffer []byte
+
+	// A dial may outlive the request that asked for it. close ends and awaits
+	// those.
+	endDials context.CancelFunc
+	dials    sync.WaitGroup
 }
 
 func newScraper(t collectors.Target, path string) (*scraper, error) {
@@ -43,8 +49,19 @@ func newScraper(t collectors.Target, path string) (*scraper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("address of the server: %w", err)
 	}
+	life, endDials := context.WithCancel(context.Background())
+	s := &scraper{
+		url:      strings.TrimSuffix(base.String(), "/") + path,
+		target:   t,
+		endDials: endDials,
+	}
 	transport := &http.Transport{
 		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			s.dials.Add(1)
+			defer s.dials.Done()
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(life, cancel)()
 			return t.Host.Dial(ctx, network, addr)
 		},
 		// Only one connection is ever needed, and no proxy stands between.
@@ -52,11 +69,8 @@ func newScraper(t collectors.Target, path string) (*scraper, error) {
 		MaxResponseHeaderBytes: 64 << 10,
 		IdleConnTimeout:        time.Minute,
 	}
-	return &scraper{
-		client: &http.Client{Transport: transport, CheckRedirect: sameHost},
-		url:    strings.TrimSuffix(base.String(), "/") + path,
-		target: t,
-	}, nil
+	s.client = &http.Client{Transport: transport, CheckRedirect: sameHost}
+	return s, nil
 }
 
 // sameHost follows an engine from /metrics to /metrics/ but nowhere else: the
@@ -72,7 +86,11 @@ func sameHost(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-func (s *scraper) close() { s.client.CloseIdleConnections() }
+func (s *scraper) close() {
+	s.endDials()
+	s.dials.Wait()
+	s.client.CloseIdleConnections()
+}
 
 // scrape takes one look. It takes limit at most, and keeps 32 MiB at most.
 func (s *scraper) scrape(ctx context.Context, limit time.Duration) *scrape {

@@ -1,0 +1,428 @@
+// Package collectortest holds what every collector must do, whatever it
+// measures. A collector's own test says how to make one and what a good target
+// looks like; the suite makes the bad ones.
+package collectortest
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/result"
+)
+
+// A Suite is one collector under test.
+type Suite struct {
+	// New makes the collector with an interval of at most 200ms, or its
+	// shortest.
+	New func() collectors.Collector
+	// HTTP, Exec and PIDs are a target as it should be; each may be nil.
+	HTTP http.Handler
+	Exec func(ctx context.Context, argv ...string) ([]byte, error)
+	PIDs func() []int
+	// Measures names columns that a good target fills.
+	Measures []string
+	// Samples says that a good target gives samples.
+	Samples bool
+}
+
+// bound is how long Start or Finish may take with the worst of targets.
+const bound = 15 * time.Second
+
+// Run runs the contract.
+func Run(t *testing.T, s Suite) {
+	t.Helper()
+	garbage := []byte(strings.Repeat("\x00\xff{\"a\": 1}<html>x 1 2 3\n\"", 1<<10))
+	huge := strings.NewReader(strings.Repeat("garbage ", 1<<16))
+	targets := []struct {
+		name string
+		http http.HandlerFunc
+		exec func(ctx context.Context, argv ...string) ([]byte, error)
+	}{
+		{"gone", nil, func(context.Context, ...string) ([]byte, error) { return nil, host.ErrNotSupported }},
+		{"hanging",
+			func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+			func(ctx context.Context, _ ...string) ([]byte, error) {
+				<-ctx.Done()
+				return nil, context.Cause(ctx)
+			}},
+		{"trickling",
+			func(w http.ResponseWriter, r *http.Request) {
+				for r.Context().Err() == nil {
+					_, _ = io.WriteString(w, "x")
+					_ = http.NewResponseController(w).Flush()
+					select {
+					case <-r.Context().Done():
+					case <-time.After(20 * time.Millisecond):
+					}
+				}
+			},
+			func(context.Context, ...string) ([]byte, error) { return []byte("0, "), nil }},
+		{"full of garbage",
+			func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(garbage) },
+			func(context.Context, ...string) ([]byte, error) { return garbage, nil }},
+		{"sending 50 MB",
+			func(w http.ResponseWriter, _ *http.Request) {
+				for range 100 {
+					if _, err := io.Copy(w, io.NewSectionReader(huge, 0, huge.Size())); err != nil {
+						return
+					}
+				}
+			},
+			func(context.Context, ...string) ([]byte, error) { return make([]byte, 4<<20), nil }},
+	}
+	columns := s.good(t)
+	for _, target := range targets {
+		t.Run(target.name, func(t *testing.T) {
+			row := s.session(t, target.http, target.exec, 400*time.Millisecond, new(Sink))
+			for name := range columns {
+				if v, ok := row[name]; !ok && row != nil {
+					t.Errorf("the row lacks %s", name)
+				} else if v != nil {
+					t.Errorf("%s = %v out of nothing", name, v)
+				}
+			}
+		})
+	}
+	t.Run("cancelled before the start", func(t *testing.T) {
+		defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		h, stop := newHost(s.HTTP, s.Exec)
+		defer stop()
+		if session, err := s.New().Start(ctx, Target(h), new(Sink)); err == nil {
+			finish(t, session)
+		}
+	})
+	t.Run("cancelled in between", func(t *testing.T) {
+		defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+		ctx, cancel := context.WithCancel(context.Background())
+		h, stop := newHost(s.HTTP, s.Exec)
+		defer stop()
+		session, err := s.New().Start(ctx, Target(h), new(Sink))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		finish(t, session)
+	})
+	t.Run("no time to finish", func(t *testing.T) {
+		defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+		h, stop := newHost(s.HTTP, s.Exec)
+		defer stop()
+		session, err := s.New().Start(t.Context(), Target(h), new(Sink))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		begun := time.Now()
+		_, _ = session.Finish(ctx) // the error, if any, is the collector's own affair
+		if took := time.Since(begun); took > bound {
+			t.Errorf("Finish took %v", took)
+		}
+	})
+}
+
+func (s Suite) good(t *testing.T) (columns result.Row) {
+	t.Run("good", func(t *testing.T) {
+		var looked sync.Once
+		seen := make(chan struct{})
+		sink := new(Sink)
+		defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			looked.Do(func() { close(seen) })
+			s.HTTP.ServeHTTP(w, r)
+		})
+		exec := func(ctx context.Context, argv ...string) ([]byte, error) {
+			looked.Do(func() { close(seen) })
+			return s.Exec(ctx, argv...)
+		}
+		h, stop := newHost(handler, exec)
+		defer stop()
+		h.Pids = s.PIDs
+		session, err := s.New().Start(t.Context(), Target(h), sink)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.HTTP != nil || s.Exec != nil {
+			select {
+			case <-seen:
+			default:
+				t.Error("Start returned without a baseline")
+			}
+		}
+		time.Sleep(600 * time.Millisecond)
+		if columns, err = session.Finish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		sink.close()
+		for _, name := range s.Measures {
+			if columns[name] == nil {
+				t.Errorf("%s was not measured", name)
+			}
+		}
+		if got := len(sink.Samples()); (got > 0) != s.Samples {
+			t.Errorf("%d samples", got)
+		}
+		time.Sleep(300 * time.Millisecond)
+		if late := sink.Late(); late != "" {
+			t.Errorf("after Finish: %s", late)
+		}
+		checkColumns(t, columns)
+	})
+	return columns
+}
+
+// session is one whole session with a target that may be as bad as it likes.
+func (s Suite) session(t *testing.T, handler http.HandlerFunc, exec func(context.Context, ...string) ([]byte, error), length time.Duration, sink *Sink) result.Row {
+	t.Helper()
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	var wrapped http.Handler
+	if handler != nil {
+		wrapped = handler
+	}
+	h, stop := newHost(wrapped, exec)
+	defer stop()
+	target := Target(h)
+	target.Clients = nil
+	begun := time.Now()
+	session, err := s.New().Start(t.Context(), target, sink)
+	if took := time.Since(begun); took > bound {
+		t.Errorf("Start took %v", took)
+	}
+	if err != nil {
+		return nil // that ends this collector, which is its right
+	}
+	time.Sleep(length)
+	row := finish(t, session)
+	sink.close()
+	time.Sleep(100 * time.Millisecond)
+	if late := sink.Late(); late != "" {
+		t.Errorf("after Finish: %s", late)
+	}
+	return row
+}
+
+func finish(t *testing.T, session collectors.Session) result.Row {
+	t.Helper()
+	begun := time.Now()
+	row, _ := session.Finish(t.Context()) // it may fail, but not hang
+	if took := time.Since(begun); took > bound {
+		t.Errorf("Finish took %v", took)
+	}
+	return row
+}
+
+// checkColumns holds a row against the registry.
+func checkColumns(t *testing.T, row result.Row) {
+	t.Helper()
+	types := make(map[string]result.Type)
+	for _, c := range result.Columns(result.Extra{}) {
+		types[c.Name] = c.Type
+	}
+	for name, v := range row {
+		want, ok := types[name]
+		if !ok {
+			t.Errorf("%s is no column of the cells table", name)
+			continue
+		}
+		var got result.Type
+		switch v.(type) {
+		case nil:
+			continue
+		case string:
+			got = result.String
+		case int64:
+			got = result.Int
+		case float64:
+			got = result.Float
+		case bool:
+			got = result.Bool
+		case time.Time:
+			got = result.Timestamp
+		}
+		if got != want {
+			t.Errorf("%s is a %T, the column is of type %s", name, v, want)
+		}
+	}
+}
+
+// Target is a target around h with vLLM's profile; the client is this process.
+func Target(h host.Host) collectors.Target {
+	profile, _ := engine.Lookup("vllm")
+	return collectors.Target{
+		Role: "server", Host: h, Profile: profile, Anchor: result.NewAnchor(), Clients: []int{os.Getpid()},
+	}
+}
+
+// A Host is a host of two functions, for tests.
+type Host struct {
+	Base string
+	Run  func(ctx context.Context, argv ...string) ([]byte, error)
+	Pids func() []int
+}
+
+var (
+	_ host.Host      = (*Host)(nil)
+	_ host.Processor = (*Host)(nil)
+)
+
+// newHost serves handler on loopback; nil is an address where nobody listens.
+func newHost(handler http.Handler, exec func(context.Context, ...string) ([]byte, error)) (*Host, func()) {
+	server := httptest.NewServer(handler)
+	if handler == nil {
+		server.Close()
+	}
+	return &Host{Base: server.URL, Run: exec}, func() {
+		server.CloseClientConnections()
+		server.Close()
+	}
+}
+
+// URL is Base.
+func (h *Host) URL() string { return h.Base }
+
+// Dial dials.
+func (h *Host) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, network, addr)
+}
+
+// Exec is Run.
+func (h *Host) Exec(ctx context.Context, argv ...string) ([]byte, error) {
+	if h.Run == nil {
+		return nil, host.ErrNotSupported
+	}
+	return h.Run(ctx, argv...)
+}
+
+// Logs is not supported.
+func (h *Host) Logs(context.Context) (io.ReadCloser, error) { return nil, host.ErrNotSupported }
+
+// Path is direct.
+func (h *Host) Path() host.Path { return host.Direct }
+
+// PIDs is Pids.
+func (h *Host) PIDs() []int {
+	if h.Pids == nil {
+		return nil
+	}
+	return h.Pids()
+}
+
+// A Sink keeps what it is given, and notices what comes after Finish.
+type Sink struct {
+	mu        sync.Mutex
+	samples   []result.Sample
+	artifacts map[string][]byte
+	notes     []result.Finding
+	closed    bool
+	late      string
+}
+
+var _ collectors.Sink = (*Sink)(nil)
+
+func (s *Sink) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+}
+
+// Sample keeps a sample.
+func (s *Sink) Sample(sample result.Sample) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.samples = append(s.samples, sample)
+	if s.closed {
+		s.late = "sample " + sample.Name
+	}
+}
+
+// Artifact keeps a file.
+func (s *Sink) Artifact(name string, r io.Reader) error {
+	b, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.artifacts == nil {
+		s.artifacts = make(map[string][]byte)
+	}
+	s.artifacts[name] = b
+	if s.closed {
+		s.late = "artifact " + name
+	}
+	return nil
+}
+
+// Note keeps a finding.
+func (s *Sink) Note(f result.Finding) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notes = append(s.notes, f)
+	if s.closed {
+		s.late = "finding " + f.Code
+	}
+}
+
+// Samples returns the samples so far.
+func (s *Sink) Samples() []result.Sample {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]result.Sample(nil), s.samples...)
+}
+
+// Artifacts returns the files so far.
+func (s *Sink) Artifacts() map[string][]byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[string][]byte, len(s.artifacts))
+	for name, b := range s.artifacts {
+		out[name] = b
+	}
+	return out
+}
+
+// Codes returns the codes of the findings so far.
+func (s *Sink) Codes() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for _, f := range s.notes {
+		out = append(out, f.Code)
+	}
+	return out
+}
+
+// Late names something that came after Finish; "" where nothing did.
+func (s *Sink) Late() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.late
+}
+
+// Want compares columns of a row.
+func Want(t *testing.T, row, want result.Row) {
+	t.Helper()
+	got := make(result.Row, len(want))
+	for name := range want {
+		got[name] = row[name]
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("row (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,374 @@
+package prom
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/result"
+)
+
+// sink and place are this package's own, because the suite's import this one.
+type sink struct {
+	mu        sync.Mutex
+	samples   []result.Sample
+	artifacts map[string][]byte
+	codes     []string
+}
+
+func (s *sink) Sample(v result.Sample) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.samples = append(s.samples, v)
+}
+
+func (s *sink) Artifact(name string, r io.Reader) error {
+	b, err := io.ReadAll(r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.artifacts == nil {
+		s.artifacts = map[string][]byte{}
+	}
+	s.artifacts[name] = b
+	return err
+}
+
+func (s *sink) Note(f result.Finding) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.codes = append(s.codes, f.Code)
+}
+
+type place struct {
+	url  string
+	dial atomic.Int64
+}
+
+func (p *place) URL() string { return p.url }
+func (p *place) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	p.dial.Add(1)
+	return new(net.Dialer).DialContext(ctx, network, addr)
+}
+func (p *place) Exec(context.Context, ...string) ([]byte, error) { return nil, host.ErrNotSupported }
+func (p *place) Logs(context.Context) (io.ReadCloser, error)     { return nil, host.ErrNotSupported }
+func (p *place) Path() host.Path                                 { return host.Direct }
+
+// session runs one whole session of the given length against handler.
+func run(t *testing.T, c Config, handler http.Handler, length time.Duration) (result.Row, *sink, error) {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	defer server.Close()
+	collector, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := new(sink)
+	target := collectors.Target{
+		Role: "server", Host: &place{url: server.URL}, Profile: profile(t, "vllm"), Anchor: result.NewAnchor(),
+		Authorize: func(h http.Header) { h.Set("Authorization", "Bearer k") },
+	}
+	session, err := collector.Start(t.Context(), target, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(length)
+	row, err := session.Finish(t.Context())
+	return row, s, err
+}
+
+// An engine that generates ten tokens between two looks.
+func counting(w http.ResponseWriter, n int64) {
+	fmt.Fprintf(w, "# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total{engine=\"0\"} %d\nvllm:num_requests_running{engine=\"0\"} %d\nvllm:generation_tokens_created{engine=\"0\"} 1\npython_info 1\n", 10*n, n)
+}
+
+func TestSession(t *testing.T) {
+	var n atomic.Int64
+	row, s, err := run(t, Config{Interval: 100 * time.Millisecond}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/metrics" || r.Header.Get("Authorization") != "Bearer k" || !strings.HasPrefix(r.Header.Get("Accept"), "text/plain") {
+			t.Errorf("asked for %s with %v", r.URL, r.Header)
+		}
+		counting(w, n.Add(1))
+	}), 700*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	looks := n.Load()
+	if looks < 3 {
+		t.Fatalf("%d looks", looks)
+	}
+	if want := 10 * (looks - 1); row["server_output_tokens"] != want {
+		t.Errorf("output tokens: got %v, want %v", row["server_output_tokens"], want)
+	}
+	if got, want := row["requests_running_max"], float64(looks-1); got != want {
+		t.Errorf("the most requests under load: got %v, want %v", got, want)
+	}
+	if row["server_throughput_tok_s"] == nil || row["server_p50_ttft_ms"] != nil {
+		t.Errorf("row: %v", row)
+	}
+	if len(s.codes) != 0 {
+		t.Errorf("findings: %v", s.codes)
+	}
+
+	names := map[string]int{}
+	for i, v := range s.samples {
+		names[v.Name+"{"+v.Labels+"}"]++
+		if v.Source != result.FromServer || v.Role != "server" {
+			t.Errorf("sample %+v", v)
+		}
+		if i > 0 && v.T < s.samples[i-1].T {
+			t.Errorf("time runs backwards at %+v", v)
+		}
+	}
+	for _, want := range []string{"generation_tokens{}", "requests_running{}", `vllm:generation_tokens_total{engine="0"}`, `vllm:num_requests_running{engine="0"}`} {
+		if names[want] != int(looks) {
+			t.Errorf("%d samples of %s, want %d: %v", names[want], want, looks, names)
+		}
+	}
+	if len(names) != 4 {
+		t.Errorf("series: %v", names)
+	}
+
+	// The raw bodies can be read back, each by its length.
+	bodies := readArchive(t, s.artifacts["scrapes/server-0.prom.zst"])
+	if len(bodies) != int(looks) {
+		t.Fatalf("%d bodies of %d looks", len(bodies), looks)
+	}
+	for i, b := range bodies {
+		e, err := Parse(b, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.Named("vllm:num_requests_running")[0].Value; got != float64(i+1) {
+			t.Errorf("body %d says %v", i, got)
+		}
+	}
+}
+
+func readArchive(t *testing.T, raw []byte) [][]byte {
+	t.Helper()
+	dec, err := zstd.NewReader(bytes.NewReader(raw), zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dec.Close()
+	r := bufio.NewReader(dec)
+	var out [][]byte
+	for {
+		head, err := r.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, size, ok := strings.Cut(head, "bytes=")
+		var n int
+		if _, err := fmt.Sscanf(size, "%d", &n); !ok || err != nil {
+			t.Fatalf("header %q", head)
+		}
+		body := make([]byte, n+1)
+		if _, err := io.ReadFull(r, body); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, body[:n])
+	}
+}
+
+func TestSession_restart(t *testing.T) {
+	var n atomic.Int64
+	_, s, err := run(t, Config{Interval: 100 * time.Millisecond}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		counting(w, 100-n.Add(1))
+	}), 300*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(s.codes, EngineRestarted) {
+		t.Errorf("findings: %v", s.codes)
+	}
+}
+
+// What an answer may look like instead, and that none of it becomes a value.
+func TestSession_badAnswers(t *testing.T) {
+	tests := []struct {
+		name   string
+		answer http.HandlerFunc
+		want   string // in the error
+	}{
+		{"404", http.NotFound, "switched off"},
+		{"401", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, "status 401"},
+		{"HTML", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html></html>\n") }, "HTML"},
+		{"empty", func(http.ResponseWriter, *http.Request) {}, "empty"},
+		{"another host", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.2:1/metrics", http.StatusFound)
+		}, "another host"},
+		{"shorter than promised", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, "vllm:generation_tokens_total 1")
+		}, "EOF"},
+		{"cut without a promise", func(w http.ResponseWriter, _ *http.Request) {
+			hijack(w, "HTTP/1.0 200 OK\r\n\r\nvllm:num_requests_running 1\nvllm:generation_tokens_total 12")
+		}, "ends before its end"},
+		{"gzip, cut", func(w http.ResponseWriter, _ *http.Request) {
+			var b bytes.Buffer
+			zw := gzip.NewWriter(&b)
+			_, _ = io.WriteString(zw, strings.Repeat("vllm:generation_tokens_total 12\n", 100))
+			_ = zw.Close()
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(b.Bytes()[:b.Len()-12])
+		}, "EOF"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			row, s, err := run(t, Config{Interval: 100 * time.Millisecond}, tt.answer, 150*time.Millisecond)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want it to say %q", err, tt.want)
+			}
+			for name, v := range row {
+				if v != nil {
+					t.Errorf("%s = %v", name, v)
+				}
+			}
+			if !slices.Contains(s.codes, MetricsMissing) || len(s.samples) != 0 {
+				t.Errorf("findings %v, %d samples", s.codes, len(s.samples))
+			}
+		})
+	}
+}
+
+func hijack(w http.ResponseWriter, answer string) {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	_, _ = io.WriteString(conn, answer)
+	_ = conn.Close()
+}
+
+// A server may answer in ways that mean no harm.
+func TestSession_goodAnswers(t *testing.T) {
+	const body = "vllm:generation_tokens_total 12\n"
+	tests := []struct {
+		name   string
+		answer http.HandlerFunc
+	}{
+		{"with a slash", func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/metrics" {
+				http.Redirect(w, r, "/metrics/", http.StatusTemporaryRedirect)
+				return
+			}
+			if r.Header.Get("Authorization") == "" {
+				t.Error("the redirect lost the key")
+			}
+			_, _ = io.WriteString(w, body)
+		}},
+		{"OpenMetrics over HTTP/1.0", func(w http.ResponseWriter, _ *http.Request) {
+			hijack(w, "HTTP/1.0 200 OK\r\n\r\n"+body+"# EOF")
+		}},
+		{"gzip", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			zw := gzip.NewWriter(w)
+			_, _ = io.WriteString(zw, body)
+			_ = zw.Close()
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			row, s, err := run(t, Config{Interval: time.Second}, tt.answer, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row["server_output_tokens"] != int64(0) || len(s.codes) != 0 {
+				t.Errorf("tokens %v, findings %v", row["server_output_tokens"], s.codes)
+			}
+		})
+	}
+}
+
+func TestSession_manySeries(t *testing.T) {
+	row, s, err := run(t, Config{Interval: time.Second}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for i := range maxNames + 500 {
+			fmt.Fprintf(w, "vllm:num_requests_running{i=\"%d\"} 1\n", i)
+		}
+	}), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.samples) != 2*maxNames || !slices.Contains(s.codes, MetricsCut) {
+		t.Errorf("%d samples, findings %v, row %v", len(s.samples), s.codes, row)
+	}
+}
+
+// After failures looks become rarer, and come back when the target does.
+func TestSession_backoff(t *testing.T) {
+	var n atomic.Int64
+	_, _, err := run(t, Config{Interval: 100 * time.Millisecond}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		n.Add(1)
+		w.WriteHeader(http.StatusInternalServerError)
+	}), 1500*time.Millisecond)
+	if err == nil {
+		t.Error("no error")
+	}
+	// Looks at 0.1, 0.3, 0.7 and 1.5 s, and the two at the ends.
+	if got := n.Load(); got > 7 {
+		t.Errorf("%d looks at a target that always fails", got)
+	}
+}
+
+func TestSession_noMetrics(t *testing.T) {
+	c, err := New(Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := new(sink)
+	session, err := c.Start(t.Context(), collectors.Target{Host: &place{}, Profile: profile(t, "generic-openai")}, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, err := session.Finish(t.Context())
+	if err != nil || len(s.codes) != 0 {
+		t.Errorf("an engine without metrics: %v, %v", err, s.codes)
+	}
+	if v, ok := row["server_output_tokens"]; !ok || v != nil {
+		t.Errorf("row: %v", row)
+	}
+}
+
+func TestNew_rejects(t *testing.T) {
+	for _, c := range []Config{{}, {Interval: time.Millisecond}, {Interval: time.Hour}, {Interval: time.Second, Path: "metrics"}} {
+		if _, err := New(c); err == nil {
+			t.Errorf("accepted %+v", c)
+		}
+	}
+}
+
+func TestFactory_defaults(t *testing.T) {
+	c, err := Factory().New(func(v any) error {
+		if got := *v.(*Config); got != Default {
+			t.Errorf("decoded over %+v", got)
+		}
+		return nil
+	})
+	if err != nil || c == nil {
+		t.Errorf("%v, %v", c, err)
+	}
+	if _, err := Factory().New(func(any) error { return errors.New("here") }); err == nil {
+		t.Error("an error of decode was lost")
+	}
+}

@@ -1,0 +1,352 @@
+package prom
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/result"
+)
+
+func profile(t *testing.T, name string) *engine.Profile {
+	t.Helper()
+	p, ok := engine.Lookup(name)
+	if !ok {
+		t.Fatalf("no profile %q", name)
+	}
+	return p
+}
+
+func parse(t *testing.T, body string) *Exposition {
+	t.Helper()
+	e, err := Parse([]byte(body), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// through is a window that saw bodies: the first and the last at rest, the
+// others under load.
+func through(t *testing.T, engineName string, bodies ...string) *window {
+	t.Helper()
+	w := newWindow(profile(t, engineName))
+	for i, b := range bodies {
+		w.observe(parse(t, b), i > 0 && i < len(bodies)-1, true, 0)
+	}
+	return w
+}
+
+func checkRow(t *testing.T, row, want result.Row) {
+	t.Helper()
+	got := result.Row{}
+	for name := range want {
+		v, ok := row[name]
+		if !ok {
+			t.Errorf("the row lacks %s", name)
+		}
+		got[name] = v
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(1e-9, 1e-12)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestWindow_vllm(t *testing.T) {
+	body := func(tokens, ttftSum, hits int, running float64) string {
+		return fmt.Sprintf(`# TYPE vllm:generation_tokens_total counter
+vllm:generation_tokens_total{engine="0"} %d
+vllm:generation_tokens_total{engine="1"} 10
+vllm:num_preemptions_total{engine="0"} 2
+vllm:prefix_cache_queries_total{engine="0"} %d
+vllm:prefix_cache_hits_total{engine="0"} %d
+vllm:num_requests_running{engine="0"} %v
+vllm:num_requests_running{engine="1"} 1
+vllm:kv_cache_usage_perc{engine="0"} %v
+vllm:kv_cache_usage_perc{engine="1"} 0.5
+# TYPE vllm:time_to_first_token_seconds histogram
+vllm:time_to_first_token_seconds_bucket{engine="0",le="0.1"} %d
+vllm:time_to_first_token_seconds_bucket{engine="0",le="0.2"} %d
+vllm:time_to_first_token_seconds_bucket{engine="0",le="+Inf"} %d
+vllm:time_to_first_token_seconds_sum{engine="0"} %d
+vllm:time_to_first_token_seconds_count{engine="0"} %d
+`, tokens, 100+2*hits, hits, running, running/10, hits, 2*hits, 2*hits, ttftSum, 2*hits)
+	}
+	w := through(t, "vllm", body(100, 1, 10, 0), body(150, 1, 10, 4), body(180, 2, 10, 8), body(200, 4, 20, 0))
+	checkRow(t, w.row(true, 2*time.Second), result.Row{
+		"server_output_tokens":    int64(100),
+		"server_throughput_tok_s": 50.0,
+		"preemptions":             int64(0),
+		"prefix_cache_hit_rate":   0.5,
+		"requests_running_mean":   7.0, // 5 and 9, both engines
+		"requests_running_max":    9.0,
+		"requests_waiting_mean":   nil,
+		"kv_cache_usage_mean":     0.55, // (0.4 and 0.5), (0.8 and 0.5)
+		"kv_cache_usage_max":      0.8,
+		// 10 gained up to 0.1, 10 more up to 0.2, mean 3 s / 20
+		"server_mean_ttft_ms": 150.0,
+		"server_p50_ttft_ms":  100.0,
+		"server_p95_ttft_ms":  190.0,
+		"server_p99_ttft_ms":  198.0,
+		"server_p50_e2e_ms":   nil,
+	})
+	if w.restarted != "" || w.vanished != "" {
+		t.Errorf("restarted %q, vanished %q", w.restarted, w.vanished)
+	}
+	// Without both ends only the gauges mean something.
+	checkRow(t, w.row(false, 0), result.Row{
+		"server_output_tokens": nil, "server_p50_ttft_ms": nil, "prefix_cache_hit_rate": nil, "preemptions": nil,
+		"requests_running_max": 9.0,
+	})
+}
+
+// Every quantity of the profiles is found in what the engines really print.
+func TestWindow_recorded(t *testing.T) {
+	for _, tt := range []struct {
+		engine, file string
+		without      []string // names that this release does not have
+	}{
+		{"vllm", "vllm-0.32.0", []string{engine.GenerationPerSecond}},
+		{"sim", "vllm-0.32.0", []string{engine.GenerationPerSecond}},
+		{"llamacpp", "llamacpp-b11549", []string{engine.KVCacheUsage}},
+	} {
+		body, err := os.ReadFile("testdata/recorded/" + tt.file + ".txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := profile(t, tt.engine)
+		w := newWindow(p)
+		w.observe(parse(t, string(body)), true, true, 0)
+		var missing []string
+		for name := range p.Metrics.Series {
+			if _, ok := w.chosen[name]; !ok {
+				missing = append(missing, name)
+			}
+		}
+		if diff := cmp.Diff(tt.without, missing); diff != "" {
+			t.Errorf("%s: names without a series (-want +got):\n%s", tt.file, diff)
+		}
+	}
+}
+
+func TestWindow_llamacppHitRate(t *testing.T) {
+	body := func(computed, cached int) string {
+		return fmt.Sprintf("# TYPE llamacpp:prompt_tokens_total counter\nllamacpp:prompt_tokens_total %d\n# TYPE llamacpp:prompt_tokens_cached_total counter\nllamacpp:prompt_tokens_cached_total %d\n", computed, cached)
+	}
+	w := through(t, "llamacpp", body(100, 0), body(130, 10))
+	checkRow(t, w.row(true, time.Second), result.Row{"prefix_cache_hit_rate": 0.25})
+}
+
+func TestWindow_restarts(t *testing.T) {
+	tests := []struct {
+		name   string
+		bodies []string
+		want   string // in how it was seen
+		gain   any
+	}{
+		{"none", []string{"vllm:generation_tokens_total 5\n", "vllm:generation_tokens_total 5\n", "vllm:generation_tokens_total 9\n"}, "", int64(4)},
+		{"a counter fell and passed itself again", []string{"vllm:generation_tokens_total 5\n", "vllm:generation_tokens_total 2\n", "vllm:generation_tokens_total 9\n"}, "fell", int64(9)},
+		{"process start", []string{"process_start_time_seconds 1700000000\n", "process_start_time_seconds 1700000100\n"}, "process started", nil},
+		{"the same start in other digits", []string{"process_start_time_seconds 1.70000000012e9\n", "process_start_time_seconds 1.7e9\n"}, "", nil},
+		{"created", []string{"vllm:generation_tokens_total 5\nvllm:generation_tokens_created 100\n", "vllm:generation_tokens_total 9\nvllm:generation_tokens_created 200\n"}, "_created moved", int64(4)},
+		{"a histogram fell", []string{"vllm:e2e_request_latency_seconds_bucket{le=\"+Inf\"} 5\n", "vllm:e2e_request_latency_seconds_bucket{le=\"+Inf\"} 3\n"}, "fell", nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := through(t, "vllm", tt.bodies...)
+			if (w.restarted == "") != (tt.want == "") || !strings.Contains(w.restarted, tt.want) {
+				t.Errorf("restarted: %q, want %q", w.restarted, tt.want)
+			}
+			checkRow(t, w.row(true, time.Second), result.Row{"server_output_tokens": tt.gain})
+		})
+	}
+}
+
+// A series that shows up later began at zero, but only if it cannot have been
+// missed before.
+func TestWindow_lazySeries(t *testing.T) {
+	const other = "vllm:num_requests_running 1\n"
+	tests := []struct {
+		name  string
+		first string
+		whole bool
+		want  any
+	}{
+		{"complete first body", other, true, int64(7)},
+		{"a first body that nobody vouches for", other, false, nil},
+		{"a first body with a bad line", other + "vllm:generation_tokens_total 1_000\n", true, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWindow(profile(t, "vllm"))
+			w.observe(parse(t, tt.first), false, tt.whole, 0)
+			w.observe(parse(t, other+"vllm:generation_tokens_total 7\n"), false, true, 0)
+			checkRow(t, w.row(true, time.Second), result.Row{"server_output_tokens": tt.want})
+		})
+	}
+}
+
+func TestWindow_vanished(t *testing.T) {
+	w := through(t, "vllm",
+		"vllm:generation_tokens_total{engine=\"0\"} 5\nvllm:generation_tokens_total{engine=\"1\"} 5\n",
+		"vllm:generation_tokens_total{engine=\"0\"} 9\n")
+	if w.vanished == "" {
+		t.Error("a series vanished and nobody says so")
+	}
+	checkRow(t, w.row(true, time.Second), result.Row{"server_output_tokens": nil})
+}
+
+func TestWindow_headerStart(t *testing.T) {
+	w := newWindow(profile(t, "llamacpp"))
+	w.observe(parse(t, "llamacpp:tokens_predicted_total 1\n"), false, true, 1700000000)
+	w.observe(parse(t, "llamacpp:tokens_predicted_total 2\n"), false, true, 1700000060)
+	if w.restarted == "" {
+		t.Error("a new process was not noticed")
+	}
+}
+
+// Of two names for one thing only one counts, and always the same.
+func TestWindow_names(t *testing.T) {
+	w := through(t, "vllm",
+		"vllm:kv_cache_usage_perc 0\n",
+		"vllm:kv_cache_usage_perc 0.5\nvllm:gpu_cache_usage_perc 0.5\n",
+		"vllm:gpu_cache_usage_perc 0.9\n", "vllm:kv_cache_usage_perc 0\n")
+	checkRow(t, w.row(true, time.Second), result.Row{"kv_cache_usage_mean": 0.5, "kv_cache_usage_max": 0.5})
+}
+
+func TestDedup(t *testing.T) {
+	tests := []struct {
+		name, body string
+		want       float64 // the sum
+	}{
+		{"tensor-parallel ranks say the same", `x{tp_rank="0"} 3` + "\n" + `x{tp_rank="1"} 3`, 3},
+		{"data-parallel replicas add up", `x{tp_rank="0",dp_rank="0"} 3` + "\n" + `x{tp_rank="1",dp_rank="1"} 4`, 7},
+		{"pipeline ranks say the same", `x{pp_rank="0"} 3` + "\n" + `x{pp_rank="1"} 5`, 3},
+		{"priorities beside their total", `x{priority=""} 3` + "\n" + `x{priority="1"} 2` + "\n" + `x{priority="2"} 1`, 3},
+		{"priorities without one", `x{priority="1"} 2` + "\n" + `x{priority="2"} 1`, 3},
+		{"processes of which one set it", `x{pid="7"} 0` + "\n" + `x{pid="8"} 0.4` + "\n" + `x{pid="9"} NaN`, 0.4},
+		{"processes of two engines", `x{pid="7",engine="0"} 1` + "\n" + `x{pid="7",engine="1"} 2`, 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := parse(t, tt.body+"\n")
+			s := engine.Series{Name: "x"}
+			if got := reduce(finite(points(e, s)), s); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestPoints_matchScaleLabel(t *testing.T) {
+	e := parse(t, `m{request_type="waiting"} 3
+m{request_type="active"} 5
+info{block_size="16",other="None"} 1
+`)
+	for _, tt := range []struct {
+		s    engine.Series
+		want []float64
+	}{
+		{engine.Series{Name: "m", Match: map[string]string{"request_type": "waiting"}}, []float64{3}},
+		{engine.Series{Name: "m", Plus: []string{"info"}}, []float64{5, 3, 1}},
+		{engine.Series{Name: "info", Label: "block_size"}, []float64{16}},
+		{engine.Series{Name: "info", Label: "other"}, nil},
+		{engine.Series{Name: "info", Label: "absent"}, nil},
+	} {
+		var got []float64
+		for _, p := range points(e, tt.s) {
+			got = append(got, p.Value)
+		}
+		if diff := cmp.Diff(tt.want, got, cmpopts.SortSlices(func(a, b float64) bool { return a > b })); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", tt.s, diff)
+		}
+	}
+	if got := reduce([]Point{{Value: 4}, {Value: 8}}, engine.Series{Reduce: "mean", Scale: 0.001}); got != 0.006 {
+		t.Errorf("scaled mean: %v", got)
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	inf := math.Inf(1)
+	tests := []struct {
+		name string
+		s    snap
+		q    float64
+		want float64
+		ok   bool
+	}{
+		{"the middle of the first bucket", snap{les: []float64{1, inf}, cum: []float64{10, 10}}, 0.5, 0.5, true},
+		{"inside the second", snap{les: []float64{1, 2, inf}, cum: []float64{5, 15, 15}}, 0.5, 1.25, true},
+		{"behind empty buckets", snap{les: []float64{1, 2, 4, inf}, cum: []float64{0, 0, 10, 10}}, 0.5, 3, true},
+		{"beyond the last bound nobody knows", snap{les: []float64{1, inf}, cum: []float64{5, 10}}, 0.9, 0, false},
+		{"exactly on a bound", snap{les: []float64{1, inf}, cum: []float64{5, 10}}, 0.5, 1, true},
+		{"only +Inf", snap{les: []float64{inf}, cum: []float64{10}}, 0.5, 0, false},
+		{"a bucket at zero", snap{les: []float64{0, 1, inf}, cum: []float64{10, 10, 10}}, 0.5, 0, true},
+		{"nothing", snap{les: []float64{1, inf}, cum: []float64{0, 0}}, 0.5, 0, false},
+		{"no buckets", snap{}, 0.5, 0, false},
+		{"a dip", snap{les: []float64{1, 2, 3, inf}, cum: []float64{5, 4, 10, 10}}, 0.8, 2.6, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ok := tt.s.quantile(tt.q)
+			if ok != tt.ok || math.Abs(got-tt.want) > 1e-9 {
+				t.Errorf("got %v, %v, want %v, %v", got, ok, tt.want, tt.ok)
+			}
+		})
+	}
+}
+
+// The quantile lies in the bucket in which the exact one lies.
+func TestQuantile_bracketsTheExactOne(t *testing.T) {
+	les := []float64{0.1, 0.25, 0.5, 1, 2.5, 5, math.Inf(1)}
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Float64Range(0.0001, 4.99), 1, 200).Draw(t, "values")
+		q := rapid.Float64Range(0.01, 1).Draw(t, "q")
+		s := snap{les: les, cum: make([]float64, len(les))}
+		for _, v := range values {
+			for i, le := range les {
+				if v <= le {
+					s.cum[i]++
+				}
+			}
+		}
+		got, ok := s.quantile(q)
+		if !ok {
+			t.Fatal("no quantile")
+		}
+		rank, below := q*float64(len(values)), 0.0
+		lo := 0.0
+		for i, le := range les {
+			if s.cum[i] >= rank && s.cum[i] > below {
+				if got < lo-1e-9 || got > le+1e-9 {
+					t.Fatalf("%v is not in (%v, %v]", got, lo, le)
+				}
+				return
+			}
+			lo, below = le, s.cum[i]
+		}
+	})
+}
+
+func TestHistogram_differentBounds(t *testing.T) {
+	body := func(n int) string {
+		return fmt.Sprintf(`# TYPE vllm:e2e_request_latency_seconds histogram
+vllm:e2e_request_latency_seconds_bucket{engine="0",le="1"} %[1]d
+vllm:e2e_request_latency_seconds_bucket{engine="0",le="+Inf"} %[1]d
+vllm:e2e_request_latency_seconds_sum{engine="0"} %[1]d
+vllm:e2e_request_latency_seconds_bucket{engine="1",le="2"} %[1]d
+vllm:e2e_request_latency_seconds_bucket{engine="1",le="+Inf"} %[1]d
+vllm:e2e_request_latency_seconds_sum{engine="1"} %[1]d
+`, n)
+	}
+	w := through(t, "vllm", body(0), body(10))
+	checkRow(t, w.row(true, time.Second), result.Row{"server_mean_e2e_ms": 1000.0, "server_p50_e2e_ms": nil})
+}
