@@ -79,7 +79,7 @@ func load() []Column {
 		nullable("error_rate", Float, "ratio", "failed / (completed + failed)."),
 		nullable("duration_s", Float, "s", "From the first send to the last byte."),
 		nullable("input_tokens", Int, "tokens", "Prompt tokens of the completed requests, as the server counted them; null where it did not say for each."),
-		nullable("output_tokens", Int, "tokens", "Completion tokens of the completed requests, as the server counted them; null where it did not say for each."),
+		nullable("output_tokens", Int, "tokens", "Completion tokens of the completed requests, as the server counted them, or of one token a chunk where it did not (finding tokens_assumed); null where neither is known for each."),
 		nullable("request_throughput", Float, "requests/s", "completed / duration_s."),
 		nullable("throughput_tok_s", Float, "tokens/s", "output_tokens / duration_s."),
 		nullable("total_throughput_tok_s", Float, "tokens/s", "(input_tokens + output_tokens) / duration_s."),

@@ -1,0 +1,71 @@
+package store
+
+// A Column is one column of requests.parquet or samples.parquet, in words.
+// docs/data.md is made from them; the schemas themselves are requestRow and
+// sampleRow.
+type Column struct {
+	Name     string
+	Type     string // string, int32, int64, double, timestamp, list<int32>
+	Unit     string
+	Nullable bool
+	Doc      string // one sentence
+}
+
+// RequestColumns are the columns of requests.parquet, in their order.
+func RequestColumns() []Column {
+	return append(attemptColumns(),
+		Column{"shard", "int32", "", false, "Which part of a divided load sent it; (shard, n) is unique in an attempt."},
+		Column{"n", "int64", "", false, "Its number within the shard, in the order in which the source made it."},
+		Column{"slot", "int32", "", false, "The closed-loop slot that sent it; 0 in an open loop."},
+		Column{"turn", "int32", "", false, "Its turn in a conversation, from 0."},
+		Column{"phase", "string", "", false, "warmup, ramp, plateau or tail, by the moment it was sent; figures never count the warm-up."},
+		anchorColumn(),
+		Column{"scheduled_ns", "int64", "ns", true, "When it was to be sent, counted from the anchor, as are all instants of the row."},
+		Column{"sent_ns", "int64", "ns", true, "Immediately before its first byte was written; null where it never was."},
+		Column{"first_byte_ns", "int64", "ns", true, "First byte of the answer."},
+		Column{"first_token_ns", "int64", "ns", true, "First chunk with content, reasoning or tool-call text; null where the answer was not streamed."},
+		Column{"first_output_ns", "int64", "ns", true, "First chunk with text that is not reasoning."},
+		Column{"last_token_ns", "int64", "ns", true, "Last chunk with a choice."},
+		Column{"end_ns", "int64", "ns", true, "The answer was complete, or the request was given up."},
+		Column{"prompt_tokens", "int64", "tokens", true, "Tokens of the prompt, as the server counted them."},
+		Column{"cached_tokens", "int64", "tokens", true, "Those of them that it had in its prefix cache."},
+		Column{"completion_tokens", "int64", "tokens", true, "Tokens of the answer; token_source says who counted."},
+		Column{"token_source", "string", "", true, "usage: the server; chunks: one token a chunk was assumed; null: nobody."},
+		Column{"max_tokens", "int64", "tokens", true, "What was asked for at most."},
+		Column{"chunk_us", "list<int32>", "us", false, "Receive times of all events with a choice, as differences of whole microseconds: the first from sent_ns, each other from the one before. Empty where the answer was not streamed."},
+		Column{"first_token_chunk", "int32", "", true, "Index in chunk_us, from 0, of the first token: the time to it is the sum of the elements up to and with this one."},
+		Column{"chunk_tokens", "list<int32>", "tokens", true, "Tokens of each event: 0 for one without content, null where the server does not say; the whole list is null where nothing is known."},
+		Column{"finish_reason", "string", "", true, "Why the server stopped, in its words."},
+		Column{"http_status", "int32", "", true, "Status of the answer; null where there was none."},
+		Column{"status", "string", "", false, "completed, failed or cancelled."},
+		Column{"error_class", "string", "", true, "Class of what went wrong: connect, timeout, reset, http, auth, overload, rejected, proxy, server, protocol, truncated, no_tokens."},
+		Column{"error", "string", "", true, "What went wrong, in words."},
+	)
+}
+
+// SampleColumns are the columns of samples.parquet, in their order.
+func SampleColumns() []Column {
+	return append(attemptColumns(),
+		anchorColumn(),
+		Column{"time_ns", "int64", "ns", false, "When the sample was taken, counted from the anchor: the clock of the requests."},
+		Column{"source", "string", "", false, "server (the engine's own metrics), gpu, host (processes of the server) or client (the measuring process)."},
+		Column{"role", "string", "", false, "Role of the server in its deployment; empty for the client."},
+		Column{"replica", "int32", "", false, "Which server of that role, from 0."},
+		Column{"name", "string", "", false, "Name of the series, as its source has it."},
+		Column{"labels", "string", "", false, `Its labels, k="v" sorted by key and joined by commas; empty for none.`},
+		Column{"value", "double", "", false, "The value."},
+		Column{"unit", "string", "", true, "Its unit, where the source states one."},
+	)
+}
+
+func attemptColumns() []Column {
+	return []Column{
+		{"cell_id", "string", "", false, "The cell; with trial and attempt it is one row of the cells table."},
+		{"trial", "int32", "", false, "Which of the plan's repeats, from 1."},
+		{"attempt", "int32", "", false, "Which try at the trial, from 1."},
+	}
+}
+
+func anchorColumn() Column {
+	return Column{"anchor", "timestamp", "us", false, "The wall clock (UTC) at the zero of the attempt's monotonic clock."}
+}
