@@ -43,6 +43,7 @@ type Output struct {
 	Gap    time.Duration
 	Finish Finish
 	Timing
+	Prompt      int // tokens
 	Cached      int // prompt tokens that were in the prefix cache
 	Preemptions int
 }
@@ -306,7 +307,7 @@ func (e *Engine) sample(s *sequence, now time.Duration) Output {
 	s.tokens = append(s.tokens, token)
 	s.n++
 	e.stats.GenerationTokens++
-	o := Output{ID: s.id, N: s.n, Cached: s.cached, Preemptions: s.preemptions}
+	o := Output{ID: s.id, N: s.n, Prompt: len(s.req.Prompt), Cached: s.cached, Preemptions: s.preemptions}
 	if s.n == 1 {
 		s.timing.First = now
 	} else {

@@ -1,0 +1,463 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sweep.dev/sweep/sim/core"
+)
+
+// server is the HTTP side.
+type server struct {
+	flags    *flags
+	cfg      *core.Config
+	log      *logger
+	live     *live
+	requests *requestLog
+	end      context.CancelCauseFunc // ends the program
+	board    board
+
+	arrived atomic.Int64 // requests for completions
+	ended   atomic.Int64
+	streams sync.WaitGroup // handlers of completions
+}
+
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /ping", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 200, map[string]string{"version": Version}) })
+	mux.HandleFunc("GET /metrics", s.serveMetrics)
+	mux.HandleFunc("GET /sim/nvidia-smi", s.nvidiaSMI)
+	mux.HandleFunc("POST /tokenize", s.tokenize)
+	mux.HandleFunc("POST /reset_prefix_cache", s.resetPrefixCache)
+	mux.Handle("GET /v1/models", s.authorized(s.models))
+	mux.Handle("POST /v1/chat/completions", s.authorized(func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, true) }))
+	mux.Handle("POST /v1/completions", s.authorized(func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, false) }))
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, 404, map[string]string{"detail": "Not Found"})
+	})
+	return mux
+}
+
+func (s *server) authorized(h http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.flags.apiKey != "" && r.Header.Get("Authorization") != "Bearer "+s.flags.apiKey {
+			writeJSON(w, http.StatusUnauthorized, map[string]string{"error": "Unauthorized"})
+			return
+		}
+		h(w, r)
+	})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(b)
+}
+
+// An apiError is a refusal in vLLM's shape.
+type apiError struct {
+	Message string  `json:"message"`
+	Type    string  `json:"type"`
+	Param   *string `json:"param"`
+	Code    int     `json:"code"`
+}
+
+func (e *apiError) Error() string { return e.Message }
+
+func badRequest(param, format string, a ...any) *apiError {
+	e := &apiError{Message: fmt.Sprintf(format, a...), Type: "BadRequestError", Code: 400}
+	if param != "" {
+		e.Param = &param
+	}
+	return e
+}
+
+func (e *apiError) write(w http.ResponseWriter) {
+	writeJSON(w, e.Code, map[string]*apiError{"error": e})
+}
+
+// body is a request for completions; what is not here has no effect.
+type body struct {
+	Model    string          `json:"model"`
+	Messages []chatMessage   `json:"messages"`
+	Prompt   json.RawMessage `json:"prompt"`
+
+	MaxTokens           *int `json:"max_tokens"`
+	MaxCompletionTokens *int `json:"max_completion_tokens"`
+	MinTokens           int  `json:"min_tokens"`
+	IgnoreEOS           bool `json:"ignore_eos"`
+
+	Stream        bool `json:"stream"`
+	StreamOptions *struct {
+		IncludeUsage         bool `json:"include_usage"`
+		ContinuousUsageStats bool `json:"continuous_usage_stats"`
+	} `json:"stream_options"`
+
+	Stop        stringList `json:"stop"`
+	Seed        *int64     `json:"seed"`
+	Temperature *float64   `json:"temperature"`
+	TopP        *float64   `json:"top_p"`
+	N           *int       `json:"n"`
+}
+
+type chatMessage struct {
+	Role    string          `json:"role"`
+	Content json.RawMessage `json:"content"`
+}
+
+// text is the content: a string, null, or a list of parts with text.
+func (m chatMessage) text() (string, error) {
+	if len(m.Content) == 0 || string(m.Content) == "null" {
+		return "", nil
+	}
+	var s string
+	if json.Unmarshal(m.Content, &s) == nil {
+		return s, nil
+	}
+	var parts []struct{ Type, Text string }
+	if err := json.Unmarshal(m.Content, &parts); err != nil {
+		return "", errors.New("content is neither a string nor a list of parts")
+	}
+	for _, p := range parts {
+		if p.Type != "text" {
+			return "", fmt.Errorf("content of type %q is not simulated", p.Type)
+		}
+		s += p.Text
+	}
+	return s, nil
+}
+
+type stringList []string
+
+func (l *stringList) UnmarshalJSON(b []byte) error {
+	var s string
+	if json.Unmarshal(b, &s) == nil {
+		if s != "" {
+			*l = []string{s}
+		}
+		return nil
+	}
+	return json.Unmarshal(b, (*[]string)(l))
+}
+
+// bodyLimit bounds what is read of one request.
+const bodyLimit = 64 << 20
+
+func (s *server) read(w http.ResponseWriter, r *http.Request) (*body, *apiError) {
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
+	if err != nil {
+		return nil, badRequest("", "cannot read the body: %v", err)
+	}
+	b := &body{}
+	if err := json.Unmarshal(raw, b); err != nil {
+		return nil, badRequest("", "[{'type': 'json_invalid', 'loc': ('body',), 'msg': 'JSON decode error', 'ctx': {'error': %q}}]", err.Error())
+	}
+	if b.Model != "" && !slices.Contains(s.flags.served, b.Model) {
+		return nil, &apiError{Message: fmt.Sprintf("The model `%s` does not exist.", b.Model), Type: "NotFoundError", Param: ptr("model"), Code: 404}
+	}
+	return b, nil
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// tokens is the prompt of a request.
+func (b *body) tokens(chat bool) ([]uint32, *apiError) {
+	if chat {
+		if len(b.Messages) == 0 {
+			return nil, badRequest("messages", "messages: at least one message is required")
+		}
+		var ms []message
+		for i, m := range b.Messages {
+			text, err := m.text()
+			if err != nil {
+				return nil, badRequest("messages", "messages[%d]: %v", i, err)
+			}
+			ms = append(ms, message{m.Role, text})
+		}
+		return chatTokens(ms), nil
+	}
+	var text string
+	var ids []uint32
+	var texts []string
+	switch {
+	case json.Unmarshal(b.Prompt, &text) == nil && text != "":
+		return tokenize(nil, text), nil
+	case json.Unmarshal(b.Prompt, &ids) == nil && len(ids) > 0:
+		return ids, nil
+	case json.Unmarshal(b.Prompt, &texts) == nil && len(texts) == 1 && texts[0] != "":
+		return tokenize(nil, texts[0]), nil
+	}
+	return nil, badRequest("prompt", "prompt: want one text or one list of token ids that is not empty")
+}
+
+// A job is a request that was understood.
+type job struct {
+	n         int    // which request of this process, from 1
+	id        string // of the response
+	requestID string // the client's
+	path      string
+	created   int64
+	model     string
+	chat      bool
+	body      *body
+	prompt    int // tokens
+	maxTokens int
+	answer    answer
+	req       core.Request
+}
+
+func (j *job) usage() bool { return j.body.StreamOptions != nil && j.body.StreamOptions.IncludeUsage }
+func (j *job) continuous() bool {
+	return j.usage() && j.body.StreamOptions.ContinuousUsageStats
+}
+
+// understand checks a request as vLLM does and draws its answer.
+func (s *server) understand(b *body, chat bool) (*job, *apiError) {
+	prompt, refused := b.tokens(chat)
+	if refused != nil {
+		return nil, refused
+	}
+	limit := s.cfg.MaxModelLen
+	maxTokens := limit - len(prompt)
+	if !chat {
+		maxTokens = min(16, maxTokens) // the default of /v1/completions
+	}
+	for _, m := range []*int{b.MaxTokens, b.MaxCompletionTokens} {
+		if m == nil {
+			continue
+		}
+		if *m < 1 {
+			return nil, badRequest("max_tokens", "max_tokens must be at least 1, got %d.", *m)
+		}
+		maxTokens = *m
+	}
+	if len(prompt) >= limit || len(prompt)+maxTokens > limit {
+		if b.MaxTokens == nil && b.MaxCompletionTokens == nil {
+			return nil, badRequest("input_tokens", "This model's maximum context length is %d tokens. However, your request has %d input tokens. Please reduce the length of the input messages. (parameter=input_tokens, value=%d)", limit, len(prompt), len(prompt))
+		}
+		return nil, badRequest("input_tokens", "This model's maximum context length is %d tokens. However, you requested %d output tokens and your prompt contains %d input tokens, for a total of %d tokens. Please reduce the length of the input prompt or the number of requested output tokens. (parameter=input_tokens, value=%d)",
+			limit, maxTokens, len(prompt), len(prompt)+maxTokens, len(prompt))
+	}
+	switch {
+	case b.N != nil && *b.N != 1:
+		return nil, badRequest("n", "n: only 1 is simulated, got %d.", *b.N)
+	case b.Temperature != nil && *b.Temperature < 0:
+		return nil, badRequest("temperature", "temperature must be non-negative, got %v.", *b.Temperature)
+	case b.TopP != nil && (*b.TopP <= 0 || *b.TopP > 1):
+		return nil, badRequest("top_p", "top_p must be in (0, 1], got %v.", *b.TopP)
+	case b.MinTokens < 0 || b.MinTokens > maxTokens:
+		return nil, badRequest("min_tokens", "min_tokens must be less than or equal to max_tokens=%d, got %d.", maxTokens, b.MinTokens)
+	case b.StreamOptions != nil && !b.Stream:
+		return nil, badRequest("stream_options", "Stream options can only be defined when `stream=True`.")
+	}
+	var seed uint64
+	if b.Seed != nil {
+		seed = uint64(*b.Seed)
+	}
+	j := &job{chat: chat, body: b, prompt: len(prompt), maxTokens: maxTokens, model: s.flags.served[0], created: time.Now().Unix()}
+	j.answer = newAnswer(s.cfg.Seed, prompt, seed)
+	if !b.IgnoreEOS {
+		j.answer.naturalStop(b.MinTokens + 1)
+	}
+	j.answer.stopStrings(b.Stop, maxTokens)
+	j.req = j.answer.request(prompt, maxTokens)
+	return j, nil
+}
+
+// complete answers /v1/chat/completions and /v1/completions.
+func (s *server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
+	s.streams.Add(1)
+	defer s.streams.Done()
+	n := int(s.arrived.Add(1))
+	requestID := r.Header.Get("X-Request-Id")
+	refuse := func(e *apiError) {
+		s.requests.write(record{Event: "refused", N: n, ID: requestID, Path: r.URL.Path, Status: e.Code})
+		e.write(w)
+	}
+	if n <= s.flags.faults.unavailable {
+		refuse(&apiError{Message: "The server is overloaded. (simulated fault)", Type: "ServiceUnavailableError", Code: 503})
+		return
+	}
+	b, refused := s.read(w, r)
+	if refused != nil {
+		refuse(refused)
+		return
+	}
+	j, refused := s.understand(b, chat)
+	if refused != nil {
+		refuse(refused)
+		return
+	}
+	j.n, j.requestID, j.path = n, requestID, r.URL.Path
+	j.id = responseID(chat, requestID, s.cfg.Seed, n)
+	if s.flags.forceUsage && b.Stream && b.StreamOptions == nil {
+		b.StreamOptions = &struct {
+			IncludeUsage         bool `json:"include_usage"`
+			ContinuousUsageStats bool `json:"continuous_usage_stats"`
+		}{IncludeUsage: true}
+	}
+	s.requests.write(record{Event: "arrived", N: n, ID: requestID, Path: r.URL.Path, PromptTokens: j.prompt, MaxTokens: j.maxTokens})
+	s.live.metrics.accept(j.maxTokens)
+
+	c := newCall(j.req)
+	s.live.submit(c)
+	var tokens int
+	var finish string
+	if b.Stream {
+		tokens, finish = s.stream(w, r, j, c)
+	} else {
+		tokens, finish = s.whole(w, r, j, c)
+	}
+	if finish == "" {
+		finish = "abort"
+		s.live.abort(c)
+	}
+	s.requests.write(record{Event: "ended", N: n, ID: requestID, PromptTokens: j.prompt, OutputTokens: tokens, FinishReason: finish})
+	if f := &s.flags.faults; f.dieAfter > 0 && s.ended.Add(1) >= int64(f.dieAfter) {
+		s.end(f.death)
+	}
+}
+
+// responseID is the client's id with vLLM's prefix, or one drawn by the seed.
+func responseID(chat bool, requestID string, seed uint64, n int) string {
+	if requestID == "" {
+		requestID = fmt.Sprintf("%016x", rand.New(rand.NewPCG(seed, uint64(n))).Uint64())
+	}
+	if chat {
+		return "chatcmpl-" + requestID
+	}
+	return "cmpl-" + requestID
+}
+
+// whole waits for the end and answers once.
+func (s *server) whole(w http.ResponseWriter, r *http.Request, j *job, c *call) (tokens int, finish string) {
+	var text strings.Builder
+	var outs []core.Output
+	for {
+		select {
+		case <-c.ready:
+		case <-r.Context().Done():
+			return tokens, ""
+		}
+		outs = c.take(outs[:0])
+		for _, o := range outs {
+			text.WriteString(j.answer.piece(tokens, text.Len()))
+			tokens = o.N
+			if o.Finish == core.Running {
+				continue
+			}
+			writeJSON(w, 200, s.wholeBody(j, text.String(), o))
+			return tokens, string(o.Finish)
+		}
+	}
+}
+
+func (s *server) wholeBody(j *job, text string, o core.Output) any {
+	type object = map[string]any
+	choice := object{"index": 0, "logprobs": nil, "finish_reason": o.Finish, "stop_reason": j.stopReason(o.Finish), "token_ids": nil}
+	out := object{
+		"id": j.id, "created": j.created, "model": j.model, "choices": []any{choice},
+		"service_tier": nil, "system_fingerprint": fingerprint, "usage": json.RawMessage(s.usage(nil, j, o)), "kv_transfer_params": nil,
+	}
+	if j.chat {
+		out["object"] = "chat.completion"
+		choice["message"] = object{"role": "assistant", "content": text, "refusal": nil, "annotations": nil, "audio": nil, "function_call": nil, "tool_calls": []any{}, "reasoning": nil}
+		out["prompt_logprobs"], out["prompt_token_ids"] = nil, nil
+	} else {
+		out["object"] = "text_completion"
+		choice["text"], choice["prompt_logprobs"], choice["prompt_token_ids"] = text, nil, nil
+	}
+	return out
+}
+
+func (j *job) stopReason(f core.Finish) any {
+	if f == core.Stop && j.answer.stop != "" {
+		return j.answer.stop
+	}
+	return nil
+}
+
+func (s *server) models(w http.ResponseWriter, _ *http.Request) {
+	type card struct {
+		ID         string `json:"id"`
+		Object     string `json:"object"`
+		Created    int64  `json:"created"`
+		OwnedBy    string `json:"owned_by"`
+		Root       string `json:"root"`
+		Parent     any    `json:"parent"`
+		MaxLen     int    `json:"max_model_len"`
+		Permission []any  `json:"permission"`
+	}
+	var data []card
+	for _, name := range s.flags.served {
+		data = append(data, card{name, "model", s.live.started.Unix(), "vllm", s.flags.model, nil, s.cfg.MaxModelLen, []any{}})
+	}
+	writeJSON(w, 200, map[string]any{"object": "list", "data": data})
+}
+
+func (s *server) tokenize(w http.ResponseWriter, r *http.Request) {
+	b, refused := s.read(w, r)
+	if refused != nil {
+		refused.write(w)
+		return
+	}
+	t, refused := b.tokens(len(b.Messages) > 0)
+	if refused != nil {
+		refused.write(w)
+		return
+	}
+	writeJSON(w, 200, map[string]any{"count": len(t), "max_model_len": s.cfg.MaxModelLen, "tokens": t, "token_strs": nil})
+}
+
+// resetPrefixCache waits up to two seconds for the cache to be out of use:
+// requests that were given up leave it at the end of a step.
+func (s *server) resetPrefixCache(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	for !s.live.resetCache(ctx) {
+		select {
+		case <-ctx.Done():
+			(&apiError{Message: "The prefix cache is in use.", Type: "ServiceUnavailableError", Code: 503}).write(w)
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (s *server) serveMetrics(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	switch s.flags.faults.metrics {
+	case "hang":
+		<-r.Context().Done()
+	case "garbage":
+		fmt.Fprint(w, "<html>\x00{\"detail\": vllm:num_requests_running{engine=\"0\" 1.0.0\n# TYPE\n")
+	case "huge":
+		line := []byte(`vllm:garbage{engine="0",padding="` + strings.Repeat("x", 1<<10) + "\"} 1.0\n")
+		for sent := 0; sent < 50<<20; sent += len(line) {
+			if _, err := w.Write(line); err != nil {
+				return
+			}
+		}
+	case "gone":
+		http.Error(w, "Not Found", http.StatusNotFound)
+	default:
+		s.writeMetrics(w)
+	}
+}

@@ -1,0 +1,36 @@
+// Package sim is the simulated engine as a program: an OpenAI server in vLLM's
+// dialect in front of the virtual GPU of package sim/core, paced in real time.
+// It is what `sweep sim` runs, always as a process of its own, so that it never
+// shares a scheduler or a garbage collector with the client that measures it.
+//
+// # What is simulated
+//
+// Start-up (with the real engine's failures), continuous batching, paged cache,
+// preemption and prefix cache are those of sim/core, whose documentation says
+// where every constant comes from and what the figures are not good for. The
+// HTTP front end itself costs nothing but what this process really needs: a
+// request is queued the moment its body has been read.
+//
+// # Text and tokens
+//
+// A token is a run of at most eight letters with the space before it, up to
+// three digits, one other character, or a run of white space. A message of a
+// chat costs [MessageTokens] more for its template and the whole prompt
+// [ReplyTokens] more. What is generated are common English words, one token
+// each; which ones, and the length at which the model stops by itself
+// (lognormal, median [StopMedian] tokens, sigma [StopSigma]), follow from the
+// seed, the prompt and the request's own seed alone, so the same request gets
+// the same answer in any order and at any load.
+//
+// # Time
+//
+// Steps end at times that follow from each other, not from when the timer
+// fired, so that a late timer never adds up. How late it fired is exported as
+// sim_timer_error_seconds and logged: a sleep alone is half a millisecond late,
+// this pacer tens of microseconds. After a pause of more than [MaxLag] (a
+// stopped process, a starved machine) the clock is set anew instead of running
+// the missed steps in a burst, and sim_clock_resyncs_total counts it.
+//
+// With a time scale of 10 everything is ten times as fast, for client and
+// metrics alike.
+package sim
