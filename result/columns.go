@@ -1,6 +1,9 @@
 package result
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A Type is the type of a column.
 type Type string
@@ -37,41 +40,24 @@ type Extra struct {
 // added again. Whoever names an objective keeps clear of "pass": its column
 // would be slo_pass, which means all of them.
 func Columns(x Extra) []Column {
-	cols := fixedAxes()
-	cols = append(cols, headline()...)
-	cols = append(cols, identity()...)
-	cols = append(cols, loadAxes()...)
-
-	taken := make(map[string]bool, 256)
-	for _, part := range [][]Column{cols, outcome(), load(), latency(), server(), gpu(), cost(), client()} {
-		for _, c := range part {
-			taken[c.Name] = true
-		}
-	}
-	for _, a := range x.Axes {
-		if !taken[a.Name] {
-			taken[a.Name] = true
-			cols = append(cols, a)
-		}
-	}
-
-	cols = append(cols, outcome()...)
+	before := slices.Concat(fixedAxes(), headline(), identity(), loadAxes())
+	after := slices.Concat(load(), latency(), server(), gpu(), cost(), client())
+	objectives := make([]Column, 0, len(x.SLOs))
 	for _, name := range x.SLOs {
-		c := nullable("slo_"+name, Bool, "", "Whether the objective "+name+" was met; null where it could not be checked.")
-		if !taken[c.Name] {
-			taken[c.Name] = true
+		objectives = append(objectives, nullable("slo_"+name, Bool, "", "Whether the objective "+name+" was met; null where it could not be checked."))
+	}
+	known := make(map[string]bool)
+	for _, c := range slices.Concat(before, outcome(), objectives, after) {
+		known[c.Name] = true
+	}
+	axes := slices.DeleteFunc(slices.Clone(x.Axes), func(a Column) bool { return known[a.Name] })
+
+	var cols []Column
+	clear(known)
+	for _, c := range slices.Concat(before, axes, outcome(), objectives, after) {
+		if !known[c.Name] { // the headline has some of the later ones already
+			known[c.Name] = true
 			cols = append(cols, c)
-		}
-	}
-	seen := make(map[string]bool, len(cols))
-	for _, c := range cols {
-		seen[c.Name] = true
-	}
-	for _, part := range [][]Column{load(), latency(), server(), gpu(), cost(), client()} {
-		for _, c := range part {
-			if !seen[c.Name] { // the headline has some of them already
-				cols = append(cols, c)
-			}
 		}
 	}
 	return cols

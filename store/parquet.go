@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -123,8 +124,12 @@ func text(s string) *string {
 	if s == "" {
 		return nil
 	}
-	return &s
+	return ptr(valid(s))
 }
+
+// valid is s as UTF-8, which readers of Parquet insist on: what servers send
+// need not be.
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 func ptr[T any](v T) *T { return &v }
 

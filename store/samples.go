@@ -51,7 +51,7 @@ func (row *sampleRow) set(ids IDs, s *result.Sample) {
 	*row = sampleRow{
 		CellID: ids.Cell, Trial: int32(ids.Trial), Attempt: int32(ids.Attempt),
 		Anchor: ids.Anchor.Start.UnixMicro(), Time: int64(s.T), Source: string(s.Source),
-		Role: s.Role, Replica: int32(s.Replica), Name: s.Name, Labels: s.Labels,
+		Role: s.Role, Replica: int32(s.Replica), Name: valid(s.Name), Labels: valid(s.Labels),
 		Value: s.Value, Unit: text(s.Unit),
 	}
 }

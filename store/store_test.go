@@ -138,3 +138,27 @@ func TestRead_canBeLeft(t *testing.T) {
 		break
 	}
 }
+
+func TestTexts_areUTF8(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteRequests(&b, ids, []result.Request{{FinishReason: "st\xffop", Error: "\xc3(", ErrorClass: "ok é"}}); err != nil {
+		t.Fatal(err)
+	}
+	for r, err := range ReadRequests(bytes.NewReader(b.Bytes()), int64(b.Len())) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.FinishReason != "st\uFFFDop" || r.Error != "\uFFFD(" || r.ErrorClass != "ok é" {
+			t.Errorf("got %q, %q and %q", r.FinishReason, r.Error, r.ErrorClass)
+		}
+	}
+	b.Reset()
+	if err := WriteSamples(&b, ids, []result.Sample{{Name: "a\xff", Labels: "b\xff"}}); err != nil {
+		t.Fatal(err)
+	}
+	for s, err := range ReadSamples(bytes.NewReader(b.Bytes()), int64(b.Len())) {
+		if err != nil || s.Name != "a\uFFFD" || s.Labels != "b\uFFFD" {
+			t.Errorf("got %q and %q, %v", s.Name, s.Labels, err)
+		}
+	}
+}
