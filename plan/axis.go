@@ -167,25 +167,19 @@ func (l *loader) axisValues(n *syntax.Node, kind axisKind, where string) []Value
 		items = []*syntax.Node{n}
 	}
 	var out []Value
-	complete := true
+	var good []*syntax.Node
 	for _, item := range items {
-		v, ok := l.axisValue(item, kind, where)
-		if !ok {
-			complete = false
-			continue
+		if v, ok := l.axisValue(item, kind, where); ok {
+			out, good = append(out, v), append(good, item)
 		}
-		out = append(out, v)
-	}
-	if !complete {
-		return out
 	}
 	if kind.kind == anyValue {
-		out = l.unify(items, out, where)
+		out = l.unify(good, out, where)
 	}
 	seen := make(map[Value]bool)
 	for i, v := range out {
 		if seen[v] {
-			l.Report.Node(items[i], "duplicate", "%s has the value %v twice", where, v)
+			l.Report.Node(good[i], "duplicate", "%s has the value %v twice", where, v)
 		}
 		seen[v] = true
 	}

@@ -35,7 +35,9 @@ func (l *loader) check(p *Plan) {
 
 // missing reports a key that is not there, at the section where it should be.
 func (l *loader) missing(what, expected string, keys ...string) {
-	l.Report.Node(l.key(keys...), "missing", "%s", what).Expected = expected
+	if !l.Mistyped[strings.Join(keys, ".")] {
+		l.Report.Node(l.key(keys...), "missing", "%s", what).Expected = expected
+	}
 }
 
 // ignored reports a key that would have no effect.

@@ -138,6 +138,10 @@ func (l *loader) excluded(p *Plan, settings []Setting, hits []bool) bool {
 
 // added makes the cells of include.
 func (l *loader) added(p *Plan) {
+	have := make(map[string]bool, len(p.cells))
+	for _, c := range p.cells {
+		have[c.ID] = true
+	}
 	servers := newServers(l, p)
 	for i, values := range p.Matrix.Include {
 		settings := make([]Setting, 0, len(p.Matrix.Axes))
@@ -156,13 +160,11 @@ func (l *loader) added(p *Plan) {
 			}
 			settings = append(settings, Setting{Column: a.Column, Value: v})
 		}
-		before := len(p.cells)
 		l.cell(p, servers, settings)
-		for _, c := range p.cells[:before] {
-			if c.ID == p.cells[before].ID {
-				l.Report.Node(l.included[i], "duplicate", "this cell is in the matrix already")
-				break
-			}
+		if id := p.cells[len(p.cells)-1].ID; have[id] {
+			l.Report.Node(l.included[i], "duplicate", "this cell is in the matrix already")
+		} else {
+			have[id] = true
 		}
 	}
 }
@@ -323,7 +325,6 @@ func (p *Plan) deployments() []Deployment {
 // checkCells is what only shows in cells.
 func (l *loader) checkCells(p *Plan) {
 	ids := make(map[string]bool, len(p.cells))
-	inline := make(map[string]int)
 	for _, c := range p.cells {
 		if ids[c.ID] && l.Report.Len() == 0 {
 			// Axes have no value twice, so this is an include or a collision.
@@ -335,15 +336,18 @@ func (l *loader) checkCells(p *Plan) {
 			d := l.Report.Node(l.at("load", "requests"), "no-effect", "%d requests never reach a concurrency of %d", ld.Requests, ld.Concurrency)
 			d.Hint = "write requests_per_worker to scale with the concurrency"
 		}
-		inline[c.Server.Engine] += p.Repeats * (ld.Requests + ld.Warmup.Requests)
 	}
 	pr := p.Load.Prompts
-	if pr.Kind != "inline" || pr.Reuse == "allowed" {
-		return
+	if pr.Kind != "inline" || pr.Reuse == "allowed" || p.Load.Requests+p.Load.RequestsPerWorker == 0 {
+		return // by time, how many are sent is not known yet
 	}
-	most := slices.Max(append(slices.Collect(maps.Values(inline)), 0))
-	if p.Load.Requests+p.Load.RequestsPerWorker == 0 {
-		return // by time: how many is not known yet
+	most := 0
+	for _, d := range p.deployments() {
+		n := 0
+		for _, c := range d.Cells {
+			n += p.Repeats * (c.Load.Requests + c.Load.Warmup.Requests)
+		}
+		most = max(most, n)
 	}
 	if most > len(pr.Texts) {
 		d := l.Report.Node(l.at("load", "prompts", "texts"), "too-few-prompts", "%d prompts are sent and there are %d texts: prompts never repeat", most, len(pr.Texts))

@@ -96,7 +96,7 @@ type Sampling struct {
 	TopP        *float64 `yaml:"top_p,omitempty" doc:"Probability mass to sample from." default:"the server's" gt:"0" max:"1" unit:"ratio"`
 	Seed        *uint64  `yaml:"seed,omitempty" doc:"Seed sent with every request." default:"none" min:"0"`
 	IgnoreEOS   *bool    `yaml:"ignore_eos,omitempty" doc:"Generate up to max_tokens whatever the model says. The same as output: exact, for those who look for it here." default:"true where output is exact"`
-	Stop        []string `yaml:"stop,omitempty" doc:"Texts that end the output." default:"none"`
+	Stop        []string `yaml:"stop,omitempty" doc:"Texts that end the output." default:"none" blank:"allowed"`
 }
 
 // Prompts is what is asked.

@@ -38,7 +38,7 @@ func applySets(root *syntax.Node, sets []string, r *syntax.Report) *syntax.Node 
 		if n == nil {
 			continue
 		}
-		root = put(root, steps, n, setter{r: r, src: src, line: i + 1, set: set})
+		root = put(root, steps, n, setter{r: r, src: src, line: i + 1, path: path})
 	}
 	return root
 }
@@ -47,7 +47,7 @@ type setter struct {
 	r    *syntax.Report
 	src  *syntax.Source
 	line int
-	set  string
+	path string // without the value, which may be a secret
 }
 
 // A step is one key or one index of a path, with its columns in the argument.
@@ -113,7 +113,7 @@ func put(n *syntax.Node, steps []step, v *syntax.Node, s setter) *syntax.Node {
 			if n != nil && n.Kind == syntax.List {
 				have = fmt.Sprintf("a list of %d", len(n.Items))
 			}
-			s.r.At(s.src, span, "set", "--set %s: there is no entry %d in %s", s.set, at.index, have)
+			s.r.At(s.src, span, "set", "--set %s: there is no entry %d in %s", s.path, at.index, have)
 			return n
 		}
 		out := *n
@@ -124,7 +124,7 @@ func put(n *syntax.Node, steps []step, v *syntax.Node, s setter) *syntax.Node {
 	out := syntax.Node{Kind: syntax.Map, Src: s.src, Span: span}
 	if n != nil && n.Kind != syntax.Null {
 		if n.Kind != syntax.Map {
-			d := s.r.At(s.src, span, "set", "--set %s: there is %s, and no key %q in it", s.set, n.Kind.Name(), at.key)
+			d := s.r.At(s.src, span, "set", "--set %s: there is %s, and no key %q in it", s.path, n.Kind.Name(), at.key)
 			d.Hint = "the value stands in line " + strconv.Itoa(n.Line)
 			return n
 		}

@@ -6,8 +6,8 @@
 //
 // The tags are: doc (one sentence), default (as a person would write it), unit,
 // min and max (inclusive bounds), gt and lt (exclusive ones), enum (values
-// separated by commas), pattern (a regular expression that a text must match)
-// and example. On a slice or a map they speak of the elements.
+// separated by commas), pattern (a regular expression that a text must match),
+// blank ("allowed" where a text may be nothing but spaces) and example. On a slice or a map they speak of the elements.
 package fieldtag
 
 import (
@@ -27,6 +27,7 @@ type Field struct {
 	Unit    string // "s", "tokens", "ratio", ...: tokens may be written 4k, ratios 80%
 	Example string
 	Pattern string
+	Blank   bool // a text may be nothing but spaces
 	Enum    []string
 	Min     *float64 // at least
 	Max     *float64 // at most
@@ -55,7 +56,7 @@ func Of(t reflect.Type) []Field {
 		out := Field{
 			Key: key, Index: i, Type: f.Type,
 			Doc: f.Tag.Get("doc"), Default: f.Tag.Get("default"), Unit: f.Tag.Get("unit"),
-			Example: f.Tag.Get("example"), Pattern: f.Tag.Get("pattern"),
+			Example: f.Tag.Get("example"), Pattern: f.Tag.Get("pattern"), Blank: f.Tag.Get("blank") == "allowed",
 			Min: bound(f, "min"), Max: bound(f, "max"), Above: bound(f, "gt"), Below: bound(f, "lt"),
 		}
 		if enum := f.Tag.Get("enum"); enum != "" {

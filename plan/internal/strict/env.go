@@ -35,7 +35,7 @@ func Secret(name string) bool {
 	if slices.Contains(always, name) {
 		return true
 	}
-	for _, suffix := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD"} {
+	for _, suffix := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS"} {
 		if strings.HasSuffix(strings.ToUpper(name), suffix) {
 			return true
 		}

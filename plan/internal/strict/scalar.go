@@ -18,7 +18,7 @@ import (
 func (d *Decoder) scalar(n *syntax.Node, v reflect.Value, f fieldtag.Field, where string) {
 	switch v.Kind() {
 	case reflect.String:
-		text, ok := d.text(n, where)
+		text, ok := d.text(n, f, where)
 		if ok && d.allowed(n, text, f, where) {
 			v.SetString(text)
 		}
@@ -64,11 +64,11 @@ func (d *Decoder) scalar(n *syntax.Node, v reflect.Value, f fieldtag.Field, wher
 
 // Text decodes a text in which variables are expanded.
 func (d *Decoder) Text(n *syntax.Node, f fieldtag.Field, where string) (string, bool) {
-	text, ok := d.text(n, where)
+	text, ok := d.text(n, f, where)
 	return text, ok && d.allowed(n, text, f, where)
 }
 
-func (d *Decoder) text(n *syntax.Node, where string) (string, bool) {
+func (d *Decoder) text(n *syntax.Node, f fieldtag.Field, where string) (string, bool) {
 	if n.Kind != syntax.String {
 		diag := d.Report.Node(n, "type", "%s takes text, found %s", place(where), found(n))
 		if n.Kind == syntax.Int || n.Kind == syntax.Float || n.Kind == syntax.Bool {
@@ -76,8 +76,12 @@ func (d *Decoder) text(n *syntax.Node, where string) (string, bool) {
 		}
 		return "", false
 	}
-	if strings.TrimSpace(n.Text) == "" {
+	if n.Text == "" || !f.Blank && strings.TrimSpace(n.Text) == "" {
 		d.Report.Node(n, "value", "%s is empty", place(where))
+		return "", false
+	}
+	if i := strings.IndexFunc(n.Text, control); i >= 0 {
+		d.Report.Node(n, "value", "%s holds the control character %U", place(where), n.Text[i])
 		return "", false
 	}
 	d.literal(n, where)
@@ -86,6 +90,8 @@ func (d *Decoder) text(n *syntax.Node, where string) (string, bool) {
 	}
 	return d.Env.expand(d.Report, n, where, false)
 }
+
+func control(r rune) bool { return r < ' ' && r != '\n' && r != '\t' && r != '\r' || r == 0x7f }
 
 func (d *Decoder) allowed(n *syntax.Node, text string, f fieldtag.Field, where string) bool {
 	if len(f.Enum) > 0 && !slices.Contains(f.Enum, text) {
@@ -158,7 +164,9 @@ func (d *Decoder) within(n *syntax.Node, x float64, f fieldtag.Field, where stri
 		return true
 	}
 	diag := d.Report.Node(n, "range", "%s must be %s, found %s", place(where), bound, n.Text)
-	diag.Expected = strings.TrimSpace(bound + " " + f.Unit)
+	if f.Unit != "" && f.Unit != "ratio" {
+		diag.Expected = bound + " " + f.Unit
+	}
 	if x == 0 && f.Default != "" {
 		diag.Hint = "leave the key out to get the default, " + f.Default
 	}

@@ -24,7 +24,11 @@ type Decoder struct {
 	Special map[reflect.Type]func(n *syntax.Node, v reflect.Value, where string)
 	// Elsewhere says where a key that is unknown here belongs, "" where nowhere.
 	Elsewhere func(key string) string
-	fields    map[reflect.Type][]fieldtag.Field
+	// Mistyped holds the keys that unknown ones were most likely meant to be,
+	// so that nobody is told that they are missing too.
+	Mistyped map[string]bool
+
+	fields map[reflect.Type][]fieldtag.Field
 }
 
 var (
@@ -80,7 +84,7 @@ func (d *Decoder) value(n *syntax.Node, v reflect.Value, f fieldtag.Field, where
 			}
 			return
 		case encoding.TextUnmarshaler:
-			if text, ok := d.text(n, where); ok {
+			if text, ok := d.text(n, f, where); ok {
 				if err := u.UnmarshalText([]byte(text)); err != nil {
 					d.Report.Node(n, "value", "%s: %v", where, err)
 				}
@@ -142,6 +146,12 @@ func (d *Decoder) Unknown(key *syntax.Node, names []string, where string) {
 	diag.Expected = OneOf(names)
 	if len(names) == 0 {
 		diag.Expected = "no keys at all"
+	}
+	if diag.Nearest != "" {
+		if d.Mistyped == nil {
+			d.Mistyped = make(map[string]bool)
+		}
+		d.Mistyped[join(where, diag.Nearest)] = true
 	}
 	if diag.Nearest == "" && d.Elsewhere != nil {
 		if home := d.Elsewhere(key.Text); home != "" && home != where {
@@ -221,7 +231,7 @@ func (d *Decoder) Natural(n *syntax.Node, where string) any {
 		}
 		return x
 	case syntax.String:
-		text, _ := d.text(n, where)
+		text, _ := d.text(n, fieldtag.Field{Blank: true}, where)
 		return text
 	}
 	return nil

@@ -1,0 +1,19 @@
+package plan
+
+// Words of the language that other packages compare with.
+const (
+	EndpointChat        = "chat"
+	EndpointCompletions = "completions"
+
+	OutputExact   = "exact"
+	OutputNatural = "natural"
+
+	PromptsSynthetic = "synthetic"
+	ReuseAllowed     = "allowed"
+
+	SeverityFail = "fail"
+	SeverityWarn = "warn"
+
+	OrderShuffled       = "shuffled"
+	RecordStartFailures = "record"
+)
