@@ -331,7 +331,8 @@ func (s *server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 	}
 	s.requests.write(record{Event: "ended", N: n, ID: requestID, PromptTokens: j.prompt, OutputTokens: tokens, FinishReason: finish})
 	if f := &s.flags.faults; f.dieAfter > 0 && s.ended.Add(1) >= int64(f.dieAfter) {
-		s.end(f.death)
+		// The end of this answer is written when this handler has returned.
+		time.AfterFunc(20*time.Millisecond, func() { s.end(f.death) })
 	}
 }
 
