@@ -86,19 +86,29 @@ func (a *Attempt) Create(name string) (io.WriteCloser, error) {
 }
 
 func (a *Attempt) create(name string) (*attemptFile, error) {
-	if dir := path.Dir(name); dir != "." {
-		if err := a.d.files.MkdirAll(effect.AttemptMkdir, filepath.Join(tempName(a.key), dir)); err != nil {
-			return nil, err
-		}
-		for ; dir != "."; dir = path.Dir(dir) {
-			a.dirs[dir] = true
-		}
+	if err := a.mkdir(path.Dir(name)); err != nil {
+		return nil, err
 	}
 	f, err := a.d.files.Create(effect.AttemptCreate, filepath.Join(tempName(a.key), name))
 	if err != nil {
 		return nil, err
 	}
 	return &attemptFile{f: f, sum: sha256.New()}, nil
+}
+
+// mkdir makes a folder below the temporary one. The commit makes it durable.
+func (a *Attempt) mkdir(dir string) error {
+	if dir == "." || a.dirs[dir] {
+		return nil
+	}
+	if err := a.mkdir(path.Dir(dir)); err != nil {
+		return err
+	}
+	if err := a.d.files.Mkdir(effect.AttemptMkdir, filepath.Join(tempName(a.key), dir)); err != nil {
+		return err
+	}
+	a.dirs[dir] = true
+	return nil
 }
 
 // An attemptFile digests what is written to it.

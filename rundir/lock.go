@@ -38,8 +38,9 @@ func (e *LockedError) Error() string {
 // Is makes errors.Is(err, ErrLocked) hold.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
-// A reader that asks whether a directory is locked holds the lock for an
-// instant itself (see LockHolder), so one refusal does not mean that a run has it.
+// One refusal does not mean that a run has the directory: a reader that asks
+// (see LockHolder) holds the lock for an instant, and so does a child of a
+// process that was just killed, between its fork and its exec.
 const (
 	lockTries = 5
 	lockPause = 20 * time.Millisecond
@@ -132,5 +133,5 @@ func (d *Dir) release() error {
 		err = d.journal.close()
 	}
 	_ = d.lock.Truncate(0) // only tidies: who reads the name asks for the lock first
-	return errors.Join(err, d.lock.Close(), d.root.Close())
+	return errors.Join(err, d.lock.Unlock(), d.lock.Close(), d.root.Close())
 }

@@ -89,6 +89,14 @@ func (f *File) TryLock() (locked bool, err error) {
 	return locked, err
 }
 
+// Unlock gives the lock back. Closing the file does not do that at once: a
+// child that is between fork and exec still has a copy of its descriptor.
+func (f *File) Unlock() error {
+	return f.fx.Do(f.made.of("give"), func() error {
+		return unix.Flock(int(f.f.Fd()), unix.LOCK_UN)
+	})
+}
+
 // Close closes the file, which does not make it durable. The file is closed
 // whatever the error.
 func (f *File) Close() error {

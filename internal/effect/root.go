@@ -91,15 +91,22 @@ func (r *Root) open(p Point, name string, flag int) (*File, error) {
 
 // MkdirAll makes the directory and those above it that are missing; each is
 // durable in its parent when it returns.
+//
+// A directory that is there may be what another MkdirAll made immediately
+// before it was killed, so the deepest one that exists is made durable as well.
 func (r *Root) MkdirAll(p Point, name string) error {
 	name = filepath.Clean(name)
+	parent := filepath.Dir(name)
 	if info, err := r.stat(name); err == nil {
 		if !info.IsDir() {
 			return &fs.PathError{Op: "mkdir", Path: r.path(name), Err: syscall.ENOTDIR}
 		}
-		return nil
+		err := r.SyncDir(p, parent)
+		if errors.Is(err, fs.ErrPermission) {
+			return nil // not ours to read, so not ours to have made
+		}
+		return err
 	}
-	parent := filepath.Dir(name)
 	if parent != name {
 		if err := r.MkdirAll(p, parent); err != nil {
 			return err
@@ -142,7 +149,9 @@ func (r *Root) SyncDir(p Point, name string) error {
 			return err
 		}
 		defer d.Close() // read only: nothing to lose
-		if err := d.Sync(); err != nil {
+		// Some file systems cannot fsync a folder, and say so; there its entries
+		// are as durable as they will ever be.
+		if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, syscall.ENOTSUP) {
 			return fmt.Errorf("sync %s: %w", r.path(name), err)
 		}
 		r.fx.record(func(l *Log) { l.syncDir(r.path(name)) })

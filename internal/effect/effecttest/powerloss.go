@@ -22,7 +22,7 @@ const sector = 512
 // the power goes after ops. What was fsynced is there: a file's bytes after its
 // Sync, an entry of a folder after SyncDir of the folder. Of the rest keep
 // percent are there, chosen by seed: entries one by one (a rename is one), data
-// by sectors. All operations must be below base, which was empty before them.
+// by sectors. All changes must be below base, which was empty before them.
 //
 // It is stricter than real file systems: a file's Sync does not make its name
 // durable, and unsynced changes survive in any combination.
@@ -99,13 +99,16 @@ func (d *disk) apply(op effect.Op) error {
 	case effect.OpRemove:
 		dir, name, err := d.parent(op.Path)
 		if err != nil {
-			return err
+			return nil // there was nothing to remove, nor a folder for it
 		}
 		if n := dir.entries[name]; n != nil {
 			empty(n)
 			dir.change(change{from: name})
 		}
 	case effect.OpSyncDir:
+		if !d.below(op.Path) {
+			return nil // what is above is durable
+		}
 		n, err := d.find(op.Path)
 		if err != nil {
 			return err
@@ -163,6 +166,11 @@ func (d *disk) rename(op effect.Op) error {
 func (d *disk) parent(path string) (*node, string, error) {
 	n, err := d.find(filepath.Dir(path))
 	return n, filepath.Base(path), err
+}
+
+func (d *disk) below(path string) bool {
+	rel, err := filepath.Rel(d.base, path)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 func (d *disk) find(path string) (*node, error) {

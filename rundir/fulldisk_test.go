@@ -1,0 +1,181 @@
+package rundir_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/rundir/rundirtest"
+)
+
+// A disk of 3 MiB fills up in the middle of a run. It is a tmpfs in a mount
+// name space of the child's own, so that nothing is left behind.
+func TestFullDisk(t *testing.T) {
+	mount := filepath.Join(t.TempDir(), "disk")
+	if err := os.Mkdir(mount, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := child("fulldisk", "", mount)
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSYS) {
+		t.Log("no name spaces here: TestFullDisk_byFault is all there is")
+		return
+	}
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestFullDisk_byFault(t *testing.T) {
+	if err := fullDisk(t.TempDir(), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func playFullDisk(mount string) error {
+	if err := syscall.Mount("tmpfs", mount, "tmpfs", 0, "size=3m"); err != nil {
+		return fmt.Errorf("mount: %w", err)
+	}
+	return fullDisk(mount, func() error {
+		f, err := os.Create(filepath.Join(mount, "filler"))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		for {
+			if _, err := f.Write(make([]byte, 4096)); errors.Is(err, syscall.ENOSPC) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// fullDisk runs on a disk that fill makes full; without it a fault does that.
+func fullDisk(base string, fill func() error) error {
+	ctx := noContext()
+	dir := filepath.Join(base, "run")
+	var fx *effect.Effects
+	if fill == nil {
+		fill = func() error { return nil }
+		var err error
+		// The first trial writes four times, the next finds no room; the journal
+		// finds the disk full once, before the ballast is removed.
+		if fx, err = effect.New("attempt.write:err=ENOSPC@5,journal.write:err=ENOSPC@8"); err != nil {
+			return err
+		}
+	}
+	d, err := rundir.Create(fx, dir, rundir.Manifest{RunID: "r"}, []byte("plan"), []byte("{}"))
+	if err != nil {
+		return err
+	}
+	if err := d.Append(ctx, "run_started", nil); err != nil {
+		return err
+	}
+	if err := d.Ledger().Created(ctx, "pod", backends.Ref{Kind: "sim", Pod: "pod"}); err != nil {
+		return err
+	}
+	s := scenario{fx, dir, ignore}
+	if err := s.trial(ctx, d, planned[0], 1); err != nil {
+		return err
+	}
+	before, err := rundirtest.Trials(dir)
+	if err != nil || len(before) != 1 {
+		return fmt.Errorf("before: %v, %w", before, err)
+	}
+	if err := fill(); err != nil {
+		return err
+	}
+
+	a, err := d.Begin(ctx, planned[2], 1)
+	if err == nil {
+		err = func() error {
+			f, err := a.Create("requests.parquet")
+			if err != nil {
+				return err
+			}
+			_, err = f.Write(make([]byte, 2<<20))
+			return errors.Join(err, f.Close())
+		}()
+		if err := a.Discard(ctx, "the disk is full"); err != nil {
+			return fmt.Errorf("discard on a full disk: %w", err)
+		}
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("a full disk was not noticed: %w", err)
+	}
+	// What must be said when a run ends fits into the ballast.
+	for i := range 500 {
+		if err := d.Append(ctx, "deployment_stopped", map[string]any{"n": i, "why": "no space left on device"}); err != nil {
+			return fmt.Errorf("line %d on a full disk: %w", i, err)
+		}
+	}
+	if err := d.Ledger().Gone(ctx, "pod"); err != nil {
+		return err
+	}
+	if err := d.Close(); err != nil {
+		return err
+	}
+
+	// A directory on a disk that is still full can be opened, to give pods back.
+	if d, _, err = rundir.Open(fx, dir); err != nil {
+		return fmt.Errorf("open on a full disk: %w", err)
+	}
+	if err := d.Close(); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(base, "filler")); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if err := (scenario{nil, dir, ignore}).run(ctx); err != nil {
+		return fmt.Errorf("resume with space: %w", err)
+	}
+	after, err := rundirtest.Trials(dir)
+	if err != nil {
+		return err
+	}
+	for k, sum := range before {
+		if after[k] != sum {
+			return fmt.Errorf("%s has changed", k)
+		}
+	}
+	if len(after) != len(planned) {
+		return fmt.Errorf("%d trials", len(after))
+	}
+	return rundirtest.Check(dir)
+}
+
+// Derived files that do not fit leave the old ones as they were.
+func TestDerive_keepsTheOldOne(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	d := must[*rundir.Dir](t)(rundir.Create(nil, dir, rundir.Manifest{}, nil, nil))
+	defer d.Close()
+	text := func(s string, err error) func(io.Writer) error {
+		return func(w io.Writer) error {
+			_, _ = io.WriteString(w, s)
+			return err
+		}
+	}
+	if err := d.Derive("cells.csv", text("old", nil)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Derive("cells.csv", text("new", syscall.ENOSPC)); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v", err)
+	}
+	if b, _ := os.ReadFile(filepath.Join(dir, "cells.csv")); string(b) != "old" {
+		t.Errorf("cells.csv holds %q", b)
+	}
+}
