@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
 
 	"sweep.dev/sweep/result"
 )
@@ -20,9 +21,14 @@ const rowGroupValues = 8 << 20
 // batch is how many rows are converted at a time.
 const batch = 64
 
+// codec is shared for its pool of encoders, which any number of writers may
+// use. On token times the next level saves 2 % of the bytes for half as much
+// time again.
+var codec = &zstd.Codec{Level: zstd.SpeedFastest}
+
 func writerOptions() []parquet.WriterOption {
 	return []parquet.WriterOption{
-		parquet.Compression(&parquet.Zstd),
+		parquet.Compression(codec),
 		// Instants grow from row to row. (The tag "delta" is refused on the
 		// pointers that most of them are.)
 		parquet.DefaultEncodingFor(parquet.Int64, &parquet.DeltaBinaryPacked),
