@@ -88,9 +88,10 @@ type Ledger interface {
 
 // A Ref names one pod at its provider, across processes and restarts.
 type Ref struct {
-	Kind    string            `json:"kind"` // the backend's
-	Pod     string            `json:"pod"`  // Spec.Pod
-	ID      string            `json:"id"`   // the provider's
+	Kind    string            `json:"kind"`             // the backend's
+	RunID   string            `json:"run_id,omitempty"` // Spec.RunID: the same Pod may be in two runs
+	Pod     string            `json:"pod"`              // Spec.Pod
+	ID      string            `json:"id"`               // the provider's
 	Details map[string]string `json:"details,omitempty"`
 }
 

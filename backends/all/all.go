@@ -1,0 +1,18 @@
+// Package all lists the backends there are.
+package all
+
+import (
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/endpoint"
+	"sweep.dev/sweep/backends/process"
+	"sweep.dev/sweep/internal/effect"
+)
+
+// Factories returns every backend, by its kind's name. What they start and end
+// goes through fx; nil is without faults.
+func Factories(fx *effect.Effects) []backends.Factory {
+	return []backends.Factory{
+		endpoint.Factory(),
+		process.Factory(fx),
+	}
+}

@@ -1,0 +1,66 @@
+package backendtest
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/guard"
+)
+
+// serverArg makes a server of a test binary; the address follows it.
+const serverArg = "backendtest-server"
+
+// Main is the TestMain of a backend that starts local processes: the test
+// binary is also the guard and the server.
+func Main(m *testing.M) {
+	guard.Main()
+	if len(os.Args) == 3 && os.Args[1] == serverArg {
+		serve(os.Args[2])
+	}
+	// The race detector has every process wait a second before it exits.
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
+	goleak.VerifyTestMain(m)
+}
+
+// serve answers everything with the environment variable that it names.
+func serve(address string) {
+	fmt.Println("listening on", address)
+	server := http.Server{
+		Addr:              address,
+		ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, os.Getenv(r.URL.Query().Get("env")))
+		}),
+	}
+	fmt.Fprintln(os.Stderr, server.ListenAndServe())
+	os.Exit(1)
+}
+
+// Spec is a deployment of one role "server" that is this test binary, started
+// by [Main]. Its log is in a folder of the test.
+func Spec(t *testing.T) backends.Spec {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	return backends.Spec{
+		Owner: "owner", RunID: "run", Pod: "d1-l01", Grace: 5 * time.Second,
+		Roles: []backends.Role{{
+			Name: "server", Replicas: 1,
+			LogPath: func(n int) string { return filepath.Join(dir, "server-"+strconv.Itoa(n)+".log") },
+			Argv: func(a backends.Address) ([]string, error) {
+				return []string{self, serverArg, a.String()}, nil
+			},
+		}},
+	}
+}

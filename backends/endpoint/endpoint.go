@@ -1,0 +1,230 @@
+// Package endpoint measures a server that already runs and belongs to somebody
+// else: it starts nothing, ends nothing, and sends the plan's headers to that
+// server's host and nowhere else.
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/secret"
+)
+
+// Kind is the backend's name in a plan.
+const Kind = "endpoint"
+
+// A Config is the backend's part of a plan.
+type Config struct {
+	URL     string                   `yaml:"url" doc:"Address of the server, without the /v1." example:"https://llm.example.com"`
+	Key     secret.String            `yaml:"key,omitempty" doc:"Sent as a bearer token. A reference, never the key itself: ${SWEEP_API_KEY}."`
+	Headers map[string]secret.String `yaml:"headers,omitempty" doc:"Sent with every request. What carries credentials (Authorization, Cookie, X-Api-Key, ...) by reference only."`
+
+	// Normally only a mistake or an attack leads to one of these addresses.
+	AllowLinkLocal bool `yaml:"allow_link_local,omitempty" doc:"Permit an address that is link-local or a cloud's metadata service." default:"false"`
+}
+
+// A Backend is one server that already runs.
+type Backend struct {
+	url     *url.URL
+	headers map[string]secret.String // by canonical name
+	host    *endpointHost
+}
+
+var (
+	_ backends.Backend = (*Backend)(nil)
+	_ backends.Server  = (*Backend)(nil)
+	_ backends.Prober  = (*Backend)(nil)
+)
+
+// Factory makes endpoint backends.
+func Factory() backends.Factory {
+	return backends.Factory{
+		Kind:    Kind,
+		Doc:     "a server that already runs",
+		FreeGPU: true,
+		Config:  Config{},
+		New: func(decode func(any) error) (backends.Backend, error) {
+			var c Config
+			if err := decode(&c); err != nil {
+				return nil, err
+			}
+			return New(c)
+		},
+	}
+}
+
+// New makes a backend of a configuration. The error names everything that is
+// wrong with it.
+func New(c Config) (*Backend, error) {
+	b := &Backend{headers: map[string]secret.String{}}
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("backend endpoint: "+format, args...))
+	}
+	u, err := url.Parse(c.URL)
+	switch {
+	case err != nil:
+		// A parser's error shows the whole URL; it may hold a password.
+		bad("url: not a URL")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		bad("url: want http://host:port or https://host")
+	case u.User != nil:
+		bad("url: credentials belong in key or headers, by reference")
+	case u.RawQuery != "" || u.Fragment != "":
+		bad("url: nothing may follow the path")
+	default:
+		b.url = u
+		u.Path = strings.TrimRight(u.Path, "/")
+		b.host = &endpointHost{url: u, linkLocal: c.AllowLinkLocal}
+	}
+	for name, value := range c.Headers {
+		canonical := http.CanonicalHeaderKey(name)
+		switch _, twice := b.headers[canonical]; {
+		case !headerName.MatchString(name):
+			bad("headers: %q is not a header's name", name)
+		case slices.Contains([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection"}, canonical):
+			bad("headers: %s is the client's own", name)
+		case twice:
+			bad("headers: %s is there twice", canonical)
+		case sensitive.MatchString(name) && isLiteral(value):
+			bad("headers: %s: want a reference, ${NAME}, and not the secret itself", name)
+		}
+		b.headers[canonical] = value
+	}
+	if !c.Key.IsZero() {
+		if isLiteral(c.Key) {
+			bad("key: want a reference, ${NAME}, and not the secret itself")
+		}
+		if _, twice := b.headers["Authorization"]; twice {
+			bad("key and the header Authorization are the same thing")
+		}
+		b.headers["Authorization"] = secret.New("Bearer "+c.Key.Ref(), "Bearer "+c.Key.Reveal())
+	}
+	for name, value := range b.headers {
+		if strings.ContainsAny(value.Reveal(), "\r\n\x00") {
+			bad("%s: the value holds a line break", name)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+var (
+	headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+	sensitive  = regexp.MustCompile(`(?i)authorization|cookie|token|secret|password|passwd|(^|[-_])key$|apikey`)
+	reference  = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
+)
+
+// isLiteral says that a text is not a reference; what is empty is no secret.
+func isLiteral(s secret.String) bool { return !s.IsZero() && !reference.MatchString(s.Ref()) }
+
+// Authorize adds the key and the headers. They are for requests to this
+// server; its host dials no other.
+func (b *Backend) Authorize(h http.Header) {
+	for name, value := range b.headers {
+		h.Set(name, value.Reveal())
+	}
+}
+
+// probeTimeout bounds Probe where its context does not.
+const probeTimeout = 30 * time.Second
+
+// Probe asks the server for its models. Any answer but a refusal, a redirect
+// or a server's error will do: not every server lists its models.
+func (b *Backend) Probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, fmt.Errorf("no answer within %v", probeTimeout))
+	defer cancel()
+	client := http.Client{
+		Transport: &http.Transport{DialContext: b.host.Dial},
+		// A redirect would carry the key to another place.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url.JoinPath("/v1/models").String(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	b.Authorize(req.Header)
+	resp, err := client.Do(req)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", b.url.Host, context.Cause(ctx))
+	case err != nil:
+		return err
+	}
+	defer resp.Body.Close()
+	switch status := resp.StatusCode; {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return fmt.Errorf("%s: %w: status %d", b.url.Host, backends.ErrRefused, status)
+	case status >= 300 && status < 400:
+		return fmt.Errorf("%s redirects to %q: write that URL", b.url.Host, redacted(resp.Header.Get("Location")))
+	case status >= 500:
+		return fmt.Errorf("%s: status %d", b.url.Host, status)
+	}
+	return nil
+}
+
+// redacted is a URL without what may be secret in it.
+func redacted(location string) string {
+	u, err := url.Parse(location)
+	if err != nil {
+		return "?"
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String()
+}
+
+// Launch starts nothing. The pod stands in the ledger all the same: its life
+// is that of any other.
+func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Ledger) (backends.Deployment, error) {
+	if len(spec.Roles) != 1 || spec.Roles[0].Replicas > 1 {
+		return nil, fmt.Errorf("%w: an endpoint is one server, not several roles or replicas", backends.ErrSpec)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err := l.Intent(ctx, spec.Pod, Kind); err != nil {
+		return nil, fmt.Errorf("intent of pod %s: %w", spec.Pod, err)
+	}
+	ref := backends.Ref{Kind: Kind, RunID: spec.RunID, Pod: spec.Pod, ID: b.url.String()}
+	if err := l.Created(ctx, spec.Pod, ref); err != nil {
+		err = fmt.Errorf("record of pod %s: %w", spec.Pod, err)
+		return nil, errors.Join(err, l.Gone(context.WithoutCancel(ctx), spec.Pod))
+	}
+	return &deployment{host: b.host, role: spec.Roles[0].Name, done: make(chan struct{})}, nil
+}
+
+// List knows of nothing: nothing was started.
+func (b *Backend) List(context.Context, string) ([]backends.Ref, error) { return nil, nil }
+
+// Terminate has nothing to end.
+func (b *Backend) Terminate(context.Context, backends.Ref) error { return nil }
+
+// A deployment is somebody else's server.
+type deployment struct {
+	host *endpointHost
+	role string
+	done chan struct{} // never closed
+}
+
+func (d *deployment) Host(role string, replica int) host.Host {
+	if role != d.role || replica != 0 {
+		panic(fmt.Sprintf("endpoint: no replica %d of role %q", replica, role))
+	}
+	return d.host
+}
+
+func (d *deployment) Done() <-chan struct{}      { return d.done }
+func (d *deployment) Err() error                 { return nil }
+func (d *deployment) Stop(context.Context) error { return nil }

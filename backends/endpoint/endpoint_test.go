@@ -1,0 +1,239 @@
+package endpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/backendtest"
+	"sweep.dev/sweep/internal/secret"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestContract(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	backendtest.Run(t, func(t *testing.T) (backends.Backend, backends.Spec) {
+		b, err := New(Config{URL: server.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b, backends.Spec{Pod: "d1-l01", Roles: []backends.Role{{Name: "server", Replicas: 1}}}
+	}, backendtest.StartsNothing())
+}
+
+func TestNew_refuses(t *testing.T) {
+	const ok = "http://127.0.0.1:8000"
+	token := secret.New("${SWEEP_KEY}", "canary")
+	for _, c := range []struct {
+		name string
+		c    Config
+		want string
+	}{
+		{"no URL", Config{}, "want http://"},
+		{"no scheme", Config{URL: "localhost:8000"}, "want http://"},
+		{"another scheme", Config{URL: "ftp://localhost"}, "want http://"},
+		{"no URL at all", Config{URL: "http://user:canary@host:port"}, "not a URL"},
+		{"credentials in the URL", Config{URL: "http://user:canary@host"}, "credentials"},
+		{"a query", Config{URL: ok + "?api_key=canary"}, "nothing may follow"},
+		{"a literal key", Config{URL: ok, Key: secret.Plain("canary")}, "key: want a reference"},
+		{"a literal credential", Config{URL: ok, Headers: map[string]secret.String{"x-api-key": secret.Plain("canary")}}, "x-api-key: want a reference"},
+		{"a literal bearer", Config{URL: ok, Headers: map[string]secret.String{"Authorization": secret.Plain("Bearer canary")}}, "want a reference"},
+		{"key and header", Config{URL: ok, Key: token, Headers: map[string]secret.String{"authorization": token}}, "same thing"},
+		{"a line break", Config{URL: ok, Key: secret.New("${SWEEP_KEY}", "canary\r\nX: y")}, "line break"},
+		{"no name", Config{URL: ok, Headers: map[string]secret.String{"a b": token}}, "not a header"},
+		{"the client's own", Config{URL: ok, Headers: map[string]secret.String{"host": token}}, "client's own"},
+	} {
+		_, err := New(c.c)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		} else if strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: the error shows the secret: %v", c.name, err)
+		}
+	}
+}
+
+func TestAuthorize(t *testing.T) {
+	f := Factory()
+	b, err := f.New(func(c any) error {
+		*c.(*Config) = Config{
+			URL: "https://host.example/base/", Key: secret.New("${SWEEP_KEY}", "canary"),
+			Headers: map[string]secret.String{"x-route": secret.Plain("a"), "X-Api-Key": secret.New("k=${K}", "k=v")},
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := http.Header{}
+	b.(backends.Server).Authorize(h)
+	for name, want := range map[string]string{"Authorization": "Bearer canary", "X-Route": "a", "X-Api-Key": "k=v"} {
+		if got := h.Get(name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	if s := fmt.Sprintf("%v %+v", b, b.(*Backend).headers); strings.Contains(s, "canary") {
+		t.Errorf("printing a backend shows its key: %s", s)
+	}
+	if got := b.(*Backend).host.URL(); got != "https://host.example/base" {
+		t.Errorf("got URL %q", got)
+	}
+}
+
+func TestProbe(t *testing.T) {
+	evil := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("another host was asked, with %v", r.Header)
+	}))
+	defer evil.Close()
+	for _, c := range []struct {
+		status  int
+		header  string
+		want    string
+		refused bool
+	}{
+		{status: 200},
+		{status: 404}, // not every server lists its models
+		{status: 401, want: "401", refused: true},
+		{status: 403, want: "403", refused: true},
+		{status: 503, want: "503"},
+		{status: 302, header: evil.URL + "/v1/models?canary", want: "redirects"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/base/v1/models" || r.Header.Get("Authorization") != "Bearer canary" {
+				t.Errorf("asked for %s with %v", r.URL, r.Header)
+			}
+			if c.header != "" {
+				w.Header().Set("Location", c.header)
+			}
+			w.WriteHeader(c.status)
+		}))
+		b, err := New(Config{URL: server.URL + "/base", Key: secret.New("${SWEEP_KEY}", "canary")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = b.Probe(t.Context())
+		server.Close()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%d: got %v", c.status, err)
+		}
+		if errors.Is(err, backends.ErrRefused) != c.refused {
+			t.Errorf("%d: got %v", c.status, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "canary") {
+			t.Errorf("%d: the error shows a secret: %v", c.status, err)
+		}
+	}
+}
+
+func TestProbe_context(t *testing.T) {
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer server.Close()
+	defer close(release)
+	b, err := New(Config{URL: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cause := errors.New("timeouts.probe")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, cause)
+	defer cancel()
+	if err := b.Probe(ctx); !errors.Is(err, cause) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDial_onlyTheEndpoint(t *testing.T) {
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	b, err := New(Config{URL: "http://localhost:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The same server by another name is another host.
+	if c, err := b.host.Dial(t.Context(), "tcp", other.Listener.Addr().String()); err == nil {
+		c.Close()
+		t.Error("a key could go to another host")
+	} else if !strings.Contains(err.Error(), "refused") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestControl(t *testing.T) {
+	for _, c := range []struct {
+		address string
+		ok      bool
+	}{
+		{"127.0.0.1:80", true},
+		{"[::1]:80", true},
+		{"10.1.2.3:80", true},
+		{"93.184.216.34:443", true},
+		{"169.254.169.254:80", false},
+		{"169.254.1.2:80", false},
+		{"[fe80::1%eth0]:80", false},
+		{"[fd00:ec2::254]:80", false},
+		{"[::ffff:169.254.169.254]:80", false},
+		{"[64:ff9b::a9fe:a9fe]:80", false},
+		{"100.100.100.200:80", false},
+		{"224.0.0.1:80", false},
+	} {
+		h := endpointHost{url: &url.URL{}}
+		if err := h.control("tcp", c.address, nil); (err == nil) != c.ok {
+			t.Errorf("%s: got %v", c.address, err)
+		}
+		h.linkLocal = true
+		if err := h.control("tcp", c.address, nil); err != nil {
+			t.Errorf("%s, permitted: %v", c.address, err)
+		}
+	}
+	if err := (&endpointHost{}).control("unix", "/socket", nil); err == nil {
+		t.Error("an address that is none was let through")
+	}
+}
+
+// Odd notations of an address end where the address itself does.
+func TestDial_metadata(t *testing.T) {
+	for _, name := range []string{"169.254.169.254", "[::ffff:a9fe:a9fe]", "[fe80::1]"} {
+		b, err := New(Config{URL: "http://" + name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		c, err := b.host.Dial(ctx, "tcp", name+":80")
+		cancel()
+		if err == nil {
+			c.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "link-local") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	if _, err := netip.ParseAddr("2852039166"); err == nil {
+		t.Error("an address in decimal is an address now: test it here")
+	}
+}
+
+func TestLaunch_oneServer(t *testing.T) {
+	b, err := New(Config{URL: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var l backendtest.Ledger
+	spec := backends.Spec{Pod: "p", Roles: []backends.Role{{Name: "prefill"}, {Name: "decode"}}}
+	if _, err := b.Launch(t.Context(), spec, &l); !errors.Is(err, backends.ErrSpec) {
+		t.Errorf("got %v", err)
+	}
+	if ops := l.Ops(); len(ops) != 0 {
+		t.Errorf("the ledger has %v", ops)
+	}
+}

@@ -1,0 +1,114 @@
+package local
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/guard"
+)
+
+// A localHost is one replica.
+type localHost struct {
+	fx      *effect.Effects
+	address backends.Address
+	log     string // "" where there is none
+	process *guard.Process
+}
+
+var (
+	_ host.Host      = (*localHost)(nil)
+	_ host.Processor = (*localHost)(nil)
+)
+
+func (h *localHost) URL() string     { return "http://" + h.address.String() }
+func (h *localHost) Path() host.Path { return host.Direct }
+func (h *localHost) PIDs() []int     { return h.process.PIDs() }
+
+func (h *localHost) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, network, addr)
+}
+
+func (h *localHost) Logs(context.Context) (io.ReadCloser, error) {
+	if h.log == "" {
+		return nil, host.ErrNotSupported
+	}
+	return os.Open(h.log)
+}
+
+const (
+	maxOutput = 4 << 20 // of a command, in bytes
+	maxErrors = 1 << 10
+)
+
+// errTooLong ends a command that says more than anybody asked for.
+var errTooLong = fmt.Errorf("more than %d MiB of output", maxOutput>>20)
+
+// Exec runs a command of this machine. Whatever it started ends with it when
+// the context does.
+func (h *localHost) Exec(ctx context.Context, argv ...string) ([]byte, error) {
+	if len(argv) == 0 {
+		return nil, errors.New("no command")
+	}
+	out := &bounded{max: maxOutput, full: errTooLong}
+	complaint := &bounded{max: maxErrors}
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Stdout, cmd.Stderr = out, complaint
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return h.fx.Kill(effect.KillTool, -cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second // a grandchild that kept stdout must not keep us
+	err := h.fx.Start(effect.SpawnTool, cmd)
+	if err != nil && cmd.Process != nil { // it was started all the same
+		_ = cmd.Cancel()
+		_ = cmd.Wait()
+	}
+	if err == nil {
+		err = cmd.Wait()
+	}
+	switch {
+	case err == nil:
+		return out.Bytes(), nil
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case out.overflowed:
+		err = errTooLong
+	}
+	if said := strings.TrimSpace(complaint.String()); said != "" {
+		return out.Bytes(), fmt.Errorf("%s: %w: %s", argv[0], err, said)
+	}
+	return out.Bytes(), fmt.Errorf("%s: %w", argv[0], err)
+}
+
+// A bounded buffer takes max bytes. Beyond that it fails with full, or drops
+// what comes where that is nil.
+type bounded struct {
+	bytes.Buffer
+	max        int
+	full       error
+	overflowed bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	room := b.max - b.Len()
+	if len(p) <= room {
+		return b.Buffer.Write(p)
+	}
+	b.overflowed = true
+	b.Buffer.Write(p[:room])
+	if b.full != nil {
+		return room, b.full
+	}
+	return len(p), nil
+}
