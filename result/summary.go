@@ -3,6 +3,7 @@ package result
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -57,9 +58,7 @@ func Summarize(requests []Request, o SummaryOptions) (Row, []Finding) {
 	s.rates()
 	s.latencies()
 	s.gaps(requests)
-	if len(s.low) > 0 {
-		s.row["low_confidence"] = strings.Join(s.low, ",")
-	}
+	s.row["low_confidence"] = s.lowConfidence()
 	return s.row, s.findings
 }
 
@@ -271,6 +270,20 @@ func (s *summary) addLow(name string, n int) {
 			s.low = append(s.low, q.name+"_"+name+"_ms")
 		}
 	}
+}
+
+// lowConfidence joins those names in the order of the columns; nil for none.
+func (s *summary) lowConfidence() any {
+	var names []string
+	for _, c := range latency() {
+		if slices.Contains(s.low, c.Name) {
+			names = append(names, c.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return strings.Join(names, ",")
 }
 
 // The percentiles of the cells table.
