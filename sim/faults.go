@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -151,3 +152,12 @@ func (f *faults) Set(list string) error {
 
 // hits says whether the n-th request, from 1, has the stream faults.
 func (f *faults) hits(n int) bool { return f.every == 0 || n%f.every == 0 }
+
+// CheckFaults says what is wrong with a list of --fault values.
+func CheckFaults(list []string) error {
+	var errs []error
+	for _, item := range list {
+		errs = append(errs, (&faults{}).Set(item))
+	}
+	return errors.Join(errs...)
+}

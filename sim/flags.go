@@ -48,11 +48,10 @@ type flags struct {
 }
 
 // withoutEffect are flags of the real engine that change nothing that is
-// simulated; true: the flag takes a value.
+// simulated; true: the flag takes a value. The others have a --no- form too.
 var withoutEffect = map[string]bool{
-	"trust-remote-code": false, "enforce-eager": false, "no-enforce-eager": false,
-	"disable-log-requests": false, "no-enable-log-requests": false, "enable-log-requests": false,
-	"disable-uvicorn-access-log": false, "async-scheduling": false, "no-async-scheduling": false,
+	"trust-remote-code": false, "enforce-eager": false, "async-scheduling": false,
+	"disable-log-requests": false, "enable-log-requests": false, "disable-uvicorn-access-log": false,
 	"tokenizer": true, "tokenizer-mode": true, "revision": true, "tokenizer-revision": true,
 	"download-dir": true, "load-format": true, "generation-config": true, "swap-space": true,
 	"uvicorn-log-level": true, "chat-template": true, "disable-access-log-for-endpoints": true,
@@ -181,6 +180,10 @@ func arrange(fs *flag.FlagSet, args []string, ignored *[]string) (known, positio
 			name = a
 		}
 		takes, silent := withoutEffect[name]
+		if positive, no := strings.CutPrefix(name, "no-"); no && !silent {
+			takesValue, known := withoutEffect[positive]
+			silent = known && !takesValue
+		}
 		def := fs.Lookup(name)
 		switch {
 		case name == "help":

@@ -1,0 +1,120 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/host"
+)
+
+// Launch starts the servers of spec. Their commands are ours: of spec's own
+// only the arguments count.
+func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Ledger) (backends.Deployment, error) {
+	if err := check(spec); err != nil {
+		return nil, err
+	}
+	roles := slices.Clone(spec.Roles)
+	for i, role := range roles {
+		// Machine renders the command lines of a role's replicas in their order.
+		replica := 0
+		roles[i].Argv = func(at backends.Address) ([]string, error) {
+			argv := b.argv(spec, role, replica, at)
+			replica++
+			return argv, nil
+		}
+	}
+	spec.Roles = roles
+	d, err := b.Machine.Launch(ctx, spec, l)
+	if err != nil {
+		return nil, err
+	}
+	return deployment{d}, nil
+}
+
+// A deployment is local servers whose hosts have simulated GPUs.
+type deployment struct{ backends.Deployment }
+
+func (d deployment) Host(role string, replica int) host.Host {
+	return simulated{d.Deployment.Host(role, replica)}
+}
+
+// A simulated host is the place of a simulated server: this machine, but for
+// the GPUs.
+type simulated struct{ host.Host }
+
+var (
+	_ host.Host      = simulated{}
+	_ host.Processor = simulated{}
+)
+
+func (h simulated) PIDs() []int {
+	if p, ok := h.Host.(host.Processor); ok {
+		return p.PIDs()
+	}
+	return nil
+}
+
+// Exec answers nvidia-smi --query-gpu=... --format=... from the simulated GPUs.
+// There is nothing else to run: a command of this machine would tell of this
+// machine.
+func (h simulated) Exec(ctx context.Context, argv ...string) ([]byte, error) {
+	if len(argv) == 0 || filepath.Base(argv[0]) != "nvidia-smi" {
+		return nil, fmt.Errorf("a simulated host runs nothing but nvidia-smi --query-gpu: %w", host.ErrNotSupported)
+	}
+	query := url.Values{}
+	for _, arg := range argv[1:] {
+		name, value, _ := strings.Cut(arg, "=")
+		switch name {
+		case "--query-gpu":
+			query.Set("query", value)
+		case "--format":
+			query.Set("format", value)
+		default:
+			return nil, fmt.Errorf("a simulated nvidia-smi has no %s: %w", name, host.ErrNotSupported)
+		}
+	}
+	out, status, err := h.get(ctx, "/sim/nvidia-smi?"+query.Encode())
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("nvidia-smi: %w", err)
+	case status == http.StatusNotFound:
+		return nil, fmt.Errorf("nvidia-smi: %s: %w", strings.TrimSpace(string(out)), host.ErrNotSupported)
+	case status != http.StatusOK:
+		return out, fmt.Errorf("nvidia-smi: exit status 2: %s", strings.TrimSpace(string(out)))
+	}
+	return out, nil
+}
+
+const maxOutput = 4 << 20 // bytes
+
+func (h simulated) get(ctx context.Context, path string) (body []byte, status int, err error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL()+path, nil)
+	if err != nil {
+		return nil, 0, err
+	}
+	// A connection of its own: it must not be in the way of the requests that
+	// are measured, nor stay behind.
+	client := http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(ctx context.Context, network, addr string) (net.Conn, error) { return h.Dial(ctx, network, addr) },
+	}}
+	resp, err := client.Do(r)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxOutput+1))
+	if len(body) > maxOutput {
+		err = errors.Join(err, errors.New("more than 4 MiB of output"))
+	}
+	return body, resp.StatusCode, err
+}

@@ -1,0 +1,181 @@
+// Package sim starts simulated engines: each server of a deployment is this
+// same program again as `sweep sim`, a process of its own under a guard, on a
+// GPU that is only arithmetic. Everything it makes is simulated = true.
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/local"
+	engine "sweep.dev/sweep/sim"
+)
+
+// Kind is the backend's name in a plan.
+const Kind = "sim"
+
+// A Config is the backend's part of a plan.
+type Config struct {
+	// TimeScale is simulated seconds per real second; 10 is ten times as fast,
+	// for the client too.
+	TimeScale float64 `yaml:"time_scale,omitempty"`
+	// Jitter is the standard deviation of the logarithm of a step's time.
+	Jitter float64 `yaml:"jitter,omitempty"`
+	// StartDelay is how long a server loads before it listens.
+	StartDelay time.Duration `yaml:"start_delay,omitempty"`
+	// Faults go wrong on purpose, as `sweep sim --help` lists them.
+	Faults []string `yaml:"faults,omitempty"`
+	// RequestLog has each server write what it was asked, beside its log.
+	RequestLog bool `yaml:"request_log,omitempty"`
+	// CPUs are those that the servers may run on (Linux only).
+	CPUs []int `yaml:"cpus,omitempty"`
+}
+
+// DefaultConfig is what a plan's keys are decoded over.
+var DefaultConfig = Config{TimeScale: 1, Jitter: 0.01}
+
+// A Backend starts simulated servers on this machine. See package local for
+// ports, and for how leftovers are found.
+type Backend struct {
+	*local.Machine
+	config Config
+	self   string // our executable
+}
+
+var (
+	_ backends.Backend   = (*Backend)(nil)
+	_ backends.Simulator = (*Backend)(nil)
+)
+
+// Factory makes simulators.
+func Factory(fx *effect.Effects) backends.Factory {
+	return backends.Factory{
+		Kind:   Kind,
+		Doc:    "a simulated engine on a simulated GPU, here",
+		Config: Config{},
+		New: func(decode func(any) error) (backends.Backend, error) {
+			c := DefaultConfig
+			if err := decode(&c); err != nil {
+				return nil, err
+			}
+			return New(fx, c)
+		},
+	}
+}
+
+// New makes a simulator of a configuration.
+func New(fx *effect.Effects, c Config) (*Backend, error) {
+	var errs []error
+	if !(c.TimeScale > 0 && c.TimeScale <= 1000) {
+		errs = append(errs, fmt.Errorf("backend sim: time_scale: %v is not above 0 and at most 1000", c.TimeScale))
+	}
+	if !(c.Jitter >= 0 && c.Jitter <= 1) {
+		errs = append(errs, fmt.Errorf("backend sim: jitter: %v is not 0 to 1", c.Jitter))
+	}
+	if c.StartDelay < 0 {
+		errs = append(errs, fmt.Errorf("backend sim: start_delay: %v is negative", c.StartDelay))
+	}
+	if err := engine.CheckFaults(c.Faults); err != nil {
+		errs = append(errs, fmt.Errorf("backend sim: faults: %w", err))
+	}
+	if i := slices.IndexFunc(c.CPUs, func(n int) bool { return n < 0 }); i >= 0 {
+		errs = append(errs, fmt.Errorf("backend sim: cpus: no CPU has the number %d", c.CPUs[i]))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("backend sim: %w", err)
+	}
+	return &Backend{Machine: &local.Machine{Kind: Kind, Effects: fx, CPUs: c.CPUs}, config: c, self: self}, nil
+}
+
+// Simulated is true.
+func (b *Backend) Simulated() bool { return true }
+
+// dialects are the engines whose dialect the simulator speaks.
+var dialects = []string{"", "vllm", "sim", "generic-openai"}
+
+// argv is the command line of one replica.
+func (b *Backend) argv(spec backends.Spec, role backends.Role, replica int, at backends.Address) []string {
+	argv := []string{
+		b.self, "sim",
+		"--model=" + spec.Model,
+		"--gpu=" + spec.GPU,
+		"--host=" + at.Host,
+		"--port=" + strconv.Itoa(at.Port),
+		"--seed=" + strconv.FormatUint(spec.Seed, 10),
+		"--time-scale=" + number(b.config.TimeScale),
+		"--jitter=" + number(b.config.Jitter),
+	}
+	if spec.GPUs > 1 {
+		argv = append(argv, "--tensor-parallel-size="+strconv.Itoa(spec.GPUs))
+	}
+	if b.config.StartDelay > 0 {
+		argv = append(argv, "--start-delay="+b.config.StartDelay.String())
+	}
+	for _, f := range b.config.Faults {
+		argv = append(argv, "--fault="+f)
+	}
+	if b.config.RequestLog && role.LogPath != nil {
+		argv = append(argv, "--request-log="+RequestLog(role.LogPath(replica)))
+	}
+	// What the plan says of the engine comes last, so that it wins.
+	return append(argv, flags(spec.Args)...)
+}
+
+// RequestLog is where a server with the log logPath writes what it was asked.
+func RequestLog(logPath string) string {
+	return strings.TrimSuffix(logPath, ".log") + ".requests.jsonl"
+}
+
+// flags renders engine arguments in a fixed order. A boolean is --x or --no-x.
+func flags(args map[string]any) []string {
+	var list []string
+	for name, value := range args {
+		switch v := value.(type) {
+		case bool:
+			if v {
+				list = append(list, "--"+name)
+			} else {
+				list = append(list, "--no-"+name)
+			}
+		case float64:
+			list = append(list, "--"+name+"="+number(v))
+		default:
+			list = append(list, fmt.Sprintf("--%s=%v", name, v))
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// number prints a float without an exponent, which would not be an integer to
+// a flag that wants one.
+func number(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
+		return strconv.FormatInt(int64(v), 10)
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// check refuses what would fail in the same way again.
+func check(spec backends.Spec) error {
+	if !slices.Contains(dialects, spec.Engine) {
+		return fmt.Errorf("%w: the simulator speaks the dialect of vllm, not of %s", backends.ErrSpec, spec.Engine)
+	}
+	if _, ok := catalog.GPUByName(spec.GPU); !ok {
+		return fmt.Errorf("%w: the simulator needs a GPU of the catalogue, not %q", backends.ErrSpec, spec.GPU)
+	}
+	return nil
+}
