@@ -7,8 +7,8 @@
 // interpolated inside the engine's buckets, so they are as coarse as those.
 //
 // A target that is slow, gone or full of garbage costs its own columns and
-// nothing else: every look is bounded in time (0.9 of the interval, five
-// intervals and at most five seconds before and after the load), in bytes (32 MiB) and in series
+// nothing else: every look is bounded in time (0.9 of the interval; before and
+// after the load five intervals, five seconds at most), in bytes (32 MiB) and in series
 // (100,000); after a failure looks become rarer, up to one in 16 intervals; and
 // reading answers takes a tenth of one CPU at most.
 package prom
