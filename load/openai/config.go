@@ -232,9 +232,10 @@ func (c *Config) endpoint() (*url.URL, error) {
 	if err != nil || ref.IsAbs() || ref.Host != "" {
 		return nil, fmt.Errorf("path %q is not one", path)
 	}
-	out := u.JoinPath(ref.Path)
+	out := *u
+	out.Path = strings.TrimRight(u.Path, "/") + "/" + strings.TrimLeft(ref.Path, "/")
 	query := out.Query()
 	maps.Copy(query, ref.Query())
 	out.RawQuery = query.Encode()
-	return out, nil
+	return &out, nil
 }

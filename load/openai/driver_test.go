@@ -1,0 +1,563 @@
+package openai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/loadtest"
+	"sweep.dev/sweep/result"
+)
+
+type recorder []result.Request
+
+func (r *recorder) Record(q result.Request) { *r = append(*r, q) }
+
+// by returns the rows in the order of their numbers.
+func (r recorder) by(t *testing.T) []result.Request {
+	t.Helper()
+	rows := slices.Clone(r)
+	slices.SortFunc(rows, func(a, b result.Request) int { return a.N - b.N })
+	for i := 1; i < len(rows); i++ {
+		if rows[i].N == rows[i-1].N {
+			t.Fatalf("request %d is recorded twice", rows[i].N)
+		}
+	}
+	return rows
+}
+
+// shape is a load of n requests by as many slots as it takes.
+func shape(n, slots int) load.SourceConfig {
+	return load.SourceConfig{
+		Seed: 1, Cell: "c", Trial: 1, Concurrency: slots, Requests: n, MaxTokens: 8,
+		Deadline: 20 * time.Second, Prompts: load.Prompts{InputTokens: 20},
+	}
+}
+
+func chat(url string) Config {
+	return Config{BaseURL: url, Model: "m", Chat: true, Stream: true, IncludeUsage: true, IgnoreEOS: true}
+}
+
+// drive runs one load against a server and returns what was recorded.
+func drive(t *testing.T, ctx context.Context, c Config, sc load.SourceConfig, opts load.Options) ([]result.Request, load.Health) {
+	t.Helper()
+	d, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	src, err := load.NewSource(sc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rec recorder
+	if opts.Anchor == (result.Anchor{}) {
+		opts.Anchor = result.NewAnchor()
+	}
+	h, err := d.Run(ctx, src, &rec, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec.by(t), h
+}
+
+// engine starts a fake server and checks at the end of the test that nothing
+// of the client is left.
+func engine(t *testing.T, answer func(*loadtest.Request) loadtest.Answer) *loadtest.Engine {
+	t.Helper()
+	before := goleak.IgnoreCurrent()
+	e := loadtest.New(answer)
+	t.Cleanup(func() {
+		e.Close()
+		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+		goleak.VerifyNone(t, before)
+	})
+	return e
+}
+
+func same(a loadtest.Answer) func(*loadtest.Request) loadtest.Answer {
+	return func(*loadtest.Request) loadtest.Answer { return a }
+}
+
+func TestDriver_closedLoop(t *testing.T) {
+	e := engine(t, same(loadtest.Answer{TTFT: 30 * time.Millisecond, ITL: 10 * time.Millisecond}))
+	var progress []load.Progress
+	rows, h := drive(t, t.Context(), chat(e.URL), shape(24, 4), load.Options{
+		RequestID: "cell-t01-a01", Progress: func(p load.Progress) { progress = append(progress, p) },
+	})
+	if len(rows) != 24 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	stats := e.Stats()
+	if stats.Peak != 4 || stats.Requests != 24 {
+		t.Errorf("the server saw %d requests, %d at once", stats.Requests, stats.Peak)
+	}
+	if stats.Conns > 4+spareClosed {
+		t.Errorf("%d connections for 4 slots", stats.Conns)
+	}
+	for i, r := range rows {
+		if r.N != i || r.Status != result.Completed || r.FinishReason != "length" || r.HTTPStatus != 200 {
+			t.Fatalf("row %d: %+v", i, r)
+		}
+		if r.CompletionTokens != 8 || r.PromptTokens != 7 || r.CachedTokens != 3 || r.TokenSource != "usage" {
+			t.Errorf("row %d: tokens %+v", i, r)
+		}
+		if n := stats.Tokens[fmt.Sprintf("cell-t01-a01-s0-n%d", i)]; n != 8 {
+			t.Errorf("row %d: the server sent %d tokens", i, n)
+		}
+		checkTimes(t, &r)
+		// The role chunk and the first token come together.
+		if r.FirstTokenChunk != 1 || len(r.ChunkUS) != 9 || r.ChunkTokens[0] != 0 || r.ChunkTokens[1] != result.Unknown {
+			t.Errorf("row %d: chunks %v of tokens %v, first token %d", i, r.ChunkUS, r.ChunkTokens, r.FirstTokenChunk)
+		}
+		if ttft := r.FirstToken - r.Sent; ttft < 30*time.Millisecond || ttft > 2*time.Second {
+			t.Errorf("row %d: TTFT %v of 30ms", i, ttft)
+		}
+		if d := r.LastToken - r.FirstToken; d < 50*time.Millisecond {
+			t.Errorf("row %d: 7 gaps of 10ms in %v", i, d)
+		}
+	}
+	if h.StampKind != "user" || h.Chunks != 24*9 || h.CPU <= 0 || h.CPU > 1 || h.ColdDials != 0 {
+		t.Errorf("health %+v", h)
+	}
+	last := progress[len(progress)-1]
+	if want := (load.Progress{Sent: 24, Done: 24, OutputTokens: 24 * 8}); last != want {
+		t.Errorf("last progress %+v, want %+v", last, want)
+	}
+}
+
+// checkTimes holds a completed, streamed request against the rules of
+// result.Request.
+func checkTimes(t *testing.T, r *result.Request) {
+	t.Helper()
+	if !(r.Scheduled <= r.Sent && r.Sent <= r.FirstByte && r.FirstByte <= r.FirstToken &&
+		r.FirstToken <= r.LastToken && r.LastToken <= r.End) {
+		t.Errorf("request %d: times are out of order: %+v", r.N, r)
+	}
+	var sum int64
+	for i, us := range r.ChunkUS {
+		if us < 0 {
+			t.Errorf("request %d: chunk %d came before the one before", r.N, i)
+		}
+		sum += int64(us)
+		if i == r.FirstTokenChunk {
+			if got, want := sum, r.FirstToken.Microseconds()-r.Sent.Microseconds(); got != want {
+				t.Errorf("request %d: chunks sum up to a TTFT of %d us, not %d", r.N, got, want)
+			}
+		}
+	}
+	if want := r.LastToken.Microseconds() - r.Sent.Microseconds(); sum != want {
+		t.Errorf("request %d: chunks sum up to %d us, not %d", r.N, sum, want)
+	}
+}
+
+func TestDriver_dialects(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		answer loadtest.Answer
+		config func(*Config)
+		check  func(t *testing.T, r *result.Request)
+	}{
+		{"crlf", loadtest.Answer{LineEnd: "\r\n"}, nil, nil},
+		{"cr", loadtest.Answer{LineEnd: "\r"}, nil, nil},
+		{"split at every byte", loadtest.Answer{Split: 1}, nil, nil},
+		{"no [DONE]", loadtest.Answer{Fault: loadtest.NoDone}, nil, nil},
+		{"finish in a chunk of its own", loadtest.Answer{FinishOwn: true}, nil, func(t *testing.T, r *result.Request) {
+			if len(r.ChunkUS) != 10 || r.ChunkTokens[9] != 0 {
+				t.Errorf("chunks %v, tokens %v", r.ChunkUS, r.ChunkTokens)
+			}
+		}},
+		{"completions", loadtest.Answer{}, func(c *Config) { c.Chat = false }, func(t *testing.T, r *result.Request) {
+			if r.FirstTokenChunk != 0 || len(r.ChunkUS) != 8 || r.ChunkTokens != nil {
+				t.Errorf("chunks %v, tokens %v, first %d", r.ChunkUS, r.ChunkTokens, r.FirstTokenChunk)
+			}
+		}},
+		{"several tokens a chunk, and how many", loadtest.Answer{PerChunk: 3}, func(c *Config) { c.ContinuousUsage = true }, func(t *testing.T, r *result.Request) {
+			if want := []int32{0, 3, 3, 2}; !slices.Equal(r.ChunkTokens, want) {
+				t.Errorf("tokens %v, want %v", r.ChunkTokens, want)
+			}
+		}},
+		{"several tokens a chunk, unsaid", loadtest.Answer{PerChunk: 3}, nil, func(t *testing.T, r *result.Request) {
+			if want := []int32{0, -1, -1, -1}; !slices.Equal(r.ChunkTokens, want) {
+				t.Errorf("tokens %v, want %v", r.ChunkTokens, want)
+			}
+		}},
+		{"reasoning first", loadtest.Answer{Reasoning: 4, ITL: 5 * time.Millisecond}, nil, func(t *testing.T, r *result.Request) {
+			if r.FirstOutput-r.FirstToken < 10*time.Millisecond {
+				t.Errorf("first token %v, first output %v", r.FirstToken, r.FirstOutput)
+			}
+		}},
+		{"no usage asked for", loadtest.Answer{}, func(c *Config) { c.IncludeUsage = false }, func(t *testing.T, r *result.Request) {
+			if r.TokenSource != "chunks" || r.CompletionTokens != 8 || r.PromptTokens != result.Unknown {
+				t.Errorf("%+v", r)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := engine(t, same(c.answer))
+			cfg := chat(e.URL)
+			if c.config != nil {
+				c.config(&cfg)
+			}
+			rows, _ := drive(t, t.Context(), cfg, shape(3, 1), load.Options{})
+			for _, r := range rows {
+				if r.Status != result.Completed || r.CompletionTokens != 8 {
+					t.Fatalf("%+v", r)
+				}
+				checkTimes(t, &r)
+				if c.check != nil {
+					c.check(t, &r)
+				}
+			}
+			if stats := e.Stats(); stats.Conns > 1+spareClosed {
+				t.Errorf("%d connections for one slot: they are not used again", stats.Conns)
+			}
+		})
+	}
+}
+
+// An answer that is not streamed has an end and a count, and no times between.
+func TestDriver_notStreamed(t *testing.T) {
+	e := engine(t, same(loadtest.Answer{TTFT: 20 * time.Millisecond, ITL: time.Millisecond}))
+	c := chat(e.URL)
+	c.Stream = false
+	rows, _ := drive(t, t.Context(), c, shape(2, 1), load.Options{})
+	for _, r := range rows {
+		if r.Status != result.Completed || r.CompletionTokens != 8 || r.TokenSource != "usage" || r.FinishReason != "length" {
+			t.Errorf("%+v", r)
+		}
+		if r.FirstToken != result.Never || r.LastToken != result.Never || r.FirstTokenChunk != -1 || len(r.ChunkUS) != 0 {
+			t.Errorf("times of tokens: %+v", r)
+		}
+		if r.End-r.Sent < 27*time.Millisecond {
+			t.Errorf("took %v", r.End-r.Sent)
+		}
+	}
+}
+
+func TestDriver_faults(t *testing.T) {
+	const deadline = 400 * time.Millisecond
+	after := loadtest.Answer{After: 3}
+	with := func(f loadtest.Fault) loadtest.Answer { a := after; a.Fault = f; return a }
+	for _, c := range []struct {
+		name   string
+		answer loadtest.Answer
+		class  string
+		text   string // part of the error
+		tokens bool   // some were received
+		late   bool   // ends at its deadline
+	}{
+		{"hang before headers", with(loadtest.HangBeforeHeaders), result.ErrTimeout, "no answer", false, true},
+		{"hang in mid-stream", with(loadtest.HangMidStream), result.ErrTimeout, "after 4 events", true, true},
+		{"trickle", loadtest.Answer{Fault: loadtest.Trickle, ITL: 2 * time.Millisecond}, result.ErrTimeout, "deadline", false, true},
+		{"reset", with(loadtest.ResetMidStream), result.ErrReset, "", true, false},
+		{"drop", with(loadtest.DropMidStream), result.ErrReset, "EOF", true, false},
+		{"end without finish_reason", with(loadtest.EndMidStream), result.ErrTruncated, "without finish_reason", true, false},
+		{"usage that was asked for is missing", with(loadtest.NoUsage), result.ErrTruncated, "usage", true, false},
+		{"garbage", with(loadtest.Garbage), result.ErrProtocol, "not JSON", true, false},
+		{"10 MB line", with(loadtest.LongLine), result.ErrProtocol, "1 MiB", true, false},
+		{"error object in 200", with(loadtest.ErrorObject), result.ErrServer, "InternalServerError: engine died (code 500)", true, false},
+		{"error event", with(loadtest.ErrorEvent), result.ErrServer, "engine died", true, false},
+		{"no tokens", with(loadtest.NoTokens), result.ErrNoTokens, "without a token", false, false},
+		{"page of a proxy", with(loadtest.HTML), result.ErrProtocol, "text/html", false, false},
+		{"not HTTP", with(loadtest.NotHTTP), result.ErrProtocol, "malformed", false, false},
+		{"busy", loadtest.Answer{Fault: loadtest.Status, Code: 503}, result.ErrOverload, "retry after 3", false, false},
+		{"too many", loadtest.Answer{Fault: loadtest.Status, Code: 429}, result.ErrOverload, "T: status 429", false, false},
+		{"no key", loadtest.Answer{Fault: loadtest.Status, Code: 401}, result.ErrAuth, "", false, false},
+		{"no model", loadtest.Answer{Fault: loadtest.Status, Code: 404}, result.ErrRejected, "", false, false},
+		{"bad gateway", loadtest.Answer{Fault: loadtest.Status, Code: 502}, result.ErrProxy, "", false, false},
+		{"broken", loadtest.Answer{Fault: loadtest.Status, Code: 500}, result.ErrServer, "", false, false},
+		{"teapot", loadtest.Answer{Fault: loadtest.Status, Code: 418}, result.ErrHTTP, "", false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			// The server is well again after the second request.
+			e := engine(t, func(r *loadtest.Request) loadtest.Answer {
+				if r.N < 2 {
+					return c.answer
+				}
+				return loadtest.Answer{}
+			})
+			sc := shape(4, 1)
+			sc.Deadline = deadline
+			rows, _ := drive(t, t.Context(), chat(e.URL), sc, load.Options{})
+			if n := len(e.Requests()); n != 4 || len(rows) != 4 {
+				t.Fatalf("%d requests sent, %d recorded, 4 wanted: nothing is sent twice", n, len(rows))
+			}
+			for _, r := range rows[:2] {
+				if r.Status != result.Failed || r.ErrorClass != c.class || !strings.Contains(r.Error, c.text) {
+					t.Errorf("%s, class %s: %s", r.Status, r.ErrorClass, r.Error)
+				}
+				if got := r.FirstToken != result.Never; got != c.tokens {
+					t.Errorf("tokens received: %v", got)
+				}
+				took := r.End - r.Sent
+				if c.late && (took < deadline-50*time.Millisecond || took > deadline+2*time.Second) {
+					t.Errorf("ended after %v with a deadline of %v", took, deadline)
+				}
+			}
+			for _, r := range rows[2:] {
+				if r.Status != result.Completed {
+					t.Errorf("after the fault: %s, class %s: %s", r.Status, r.ErrorClass, r.Error)
+				}
+			}
+		})
+	}
+}
+
+// A server that keeps its answer open after [DONE] loses the connection, and
+// the request is a success all the same.
+func TestDriver_lingersAfterDone(t *testing.T) {
+	e := engine(t, same(loadtest.Answer{Fault: loadtest.LingerAfterDone}))
+	rows, _ := drive(t, t.Context(), chat(e.URL), shape(2, 1), load.Options{})
+	for _, r := range rows {
+		if r.Status != result.Completed || r.End-r.LastToken > 100*time.Millisecond {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+func TestDriver_nobodyListens(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	rows, _ := drive(t, t.Context(), chat("http://"+l.Addr().String()), shape(3, 2), load.Options{})
+	if len(rows) != 3 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	for _, r := range rows {
+		if r.Status != result.Failed || r.ErrorClass != result.ErrConnect || r.Sent == result.Never || r.HTTPStatus != 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// A redirect is not followed: the key would go to where it points.
+func TestDriver_redirectCarriesNoKey(t *testing.T) {
+	thief := engine(t, nil)
+	e := engine(t, same(loadtest.Answer{Fault: loadtest.Redirect, Location: thief.URL + "/v1/chat/completions"}))
+	c := chat(e.URL)
+	c.Headers = func(h http.Header) { h.Set("Authorization", "Bearer k") }
+	rows, _ := drive(t, t.Context(), c, shape(2, 1), load.Options{})
+	if n := len(thief.Requests()); n != 0 {
+		t.Errorf("%d requests followed the redirect", n)
+	}
+	for _, r := range e.Requests() {
+		if r.Header.Get("Authorization") != "Bearer k" {
+			t.Error("the key was not sent")
+		}
+	}
+	if rows[0].ErrorClass != result.ErrHTTP || !strings.Contains(rows[0].Error, "307") {
+		t.Errorf("%+v", rows[0])
+	}
+}
+
+// A connection that broke while it was idle must not make net/http send a
+// request again behind our back.
+func TestDriver_noHiddenRetry(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var got int
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		got++
+		n := got
+		mu.Unlock()
+		if n%2 == 0 { // on a connection that was used before
+			c, _, _ := http.NewResponseController(w).Hijack()
+			c.Close()
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}],\"usage\":{\"completion_tokens\":1}}\n\n")
+	})}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = srv.Serve(l) })
+	defer wg.Wait()
+	defer srv.Close()
+	rows, _ := drive(t, t.Context(), chat("http://"+l.Addr().String()), shape(6, 1), load.Options{})
+	if got != 6 {
+		t.Errorf("the server got %d requests for 6", got)
+	}
+	for i, r := range rows {
+		want := result.Completed
+		if i%2 == 1 {
+			want = result.Failed
+		}
+		if r.Status != want || want == result.Failed && r.ErrorClass != result.ErrReset {
+			t.Errorf("request %d: %s %s %s", i, r.Status, r.ErrorClass, r.Error)
+		}
+	}
+}
+
+func TestDriver_openLoop(t *testing.T) {
+	e := engine(t, same(loadtest.Answer{ITL: 5 * time.Millisecond}))
+	sc := shape(60, 0)
+	sc.RequestRate, sc.Arrivals = 200, load.Constant
+	anchor := result.NewAnchor()
+	rows, _ := drive(t, t.Context(), chat(e.URL), sc, load.Options{Anchor: anchor})
+	if len(rows) != 60 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	for i, r := range rows {
+		if r.Status != result.Completed {
+			t.Fatalf("%+v", r)
+		}
+		checkTimes(t, &r)
+		if want := rows[0].Scheduled + time.Duration(i)*5*time.Millisecond; r.Scheduled != want {
+			t.Errorf("request %d was scheduled at %v, not %v", i, r.Scheduled, want)
+		}
+	}
+}
+
+// The bound on what is in flight makes requests late and never drops one.
+func TestDriver_openLoopBound(t *testing.T) {
+	e := engine(t, same(loadtest.Answer{ITL: 10 * time.Millisecond}))
+	sc := shape(12, 0)
+	sc.RequestRate, sc.Arrivals, sc.MaxInFlight = 1000, load.Constant, 3
+	rows, _ := drive(t, t.Context(), chat(e.URL), sc, load.Options{})
+	if p := e.Stats().Peak; p > 3 || len(rows) != 12 {
+		t.Errorf("%d rows, %d at once", len(rows), p)
+	}
+	if lag := rows[11].Sent - rows[11].Scheduled; lag < 100*time.Millisecond {
+		t.Errorf("the last of 12 was sent %v late, with 3 at once of 70ms each", lag)
+	}
+}
+
+func TestDriver_drain(t *testing.T) {
+	for _, open := range []bool{false, true} {
+		t.Run(fmt.Sprintf("open=%v", open), func(t *testing.T) {
+			// Requests take 300 ms, but each third one hangs.
+			e := engine(t, func(r *loadtest.Request) loadtest.Answer {
+				if r.N%3 == 2 {
+					return loadtest.Answer{Fault: loadtest.HangMidStream, After: 1}
+				}
+				return loadtest.Answer{TTFT: 300 * time.Millisecond}
+			})
+			sc := shape(100_000, 6)
+			if open {
+				sc.Concurrency, sc.RequestRate = 0, 100
+			}
+			sc.Deadline = 0
+			ctx, cancel := context.WithCancelCause(t.Context())
+			timer := time.AfterFunc(150*time.Millisecond, func() { cancel(errors.New("interrupted")) })
+			defer timer.Stop()
+			start := time.Now()
+			rows, _ := drive(t, ctx, chat(e.URL), sc, load.Options{Drain: time.Second})
+			if took := time.Since(start); took < time.Second || took > 5*time.Second {
+				t.Errorf("took %v with a drain of 1s", took)
+			}
+			sent, status := 0, map[result.Status]int{}
+			for _, r := range rows {
+				status[r.Status]++
+				if r.Sent != result.Never {
+					sent++
+				}
+				if r.Status == result.Cancelled && (r.ErrorClass != "" || r.Error == "" || r.End == result.Never) {
+					t.Errorf("cancelled: %+v", r)
+				}
+			}
+			if n := len(e.Requests()); n != sent {
+				t.Errorf("the server saw %d requests, %d are recorded as sent", n, sent)
+			}
+			if status[result.Completed] == 0 || status[result.Cancelled] == 0 || status[result.Failed] != 0 {
+				t.Errorf("%v", status)
+			}
+		})
+	}
+}
+
+func TestDriver_cancelledBefore(t *testing.T) {
+	e := engine(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	rows, _ := drive(t, ctx, chat(e.URL), shape(10, 2), load.Options{})
+	if len(rows) != 0 || len(e.Requests()) != 0 {
+		t.Errorf("%d rows, %d requests", len(rows), len(e.Requests()))
+	}
+}
+
+// A trial by time ends its sending by itself, and lets requests end.
+func TestDriver_duration(t *testing.T) {
+	e := engine(t, same(loadtest.Answer{TTFT: 20 * time.Millisecond}))
+	sc := shape(0, 2)
+	sc.Duration = 300 * time.Millisecond
+	rows, _ := drive(t, t.Context(), chat(e.URL), sc, load.Options{})
+	if len(rows) < 4 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	for _, r := range rows {
+		if r.Status != result.Completed || r.Scheduled-rows[0].Scheduled >= sc.Duration {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+func TestDriver_thinkTime(t *testing.T) {
+	e := engine(t, nil)
+	sc := shape(3, 1)
+	sc.ThinkTime = 50 * time.Millisecond
+	rows, _ := drive(t, t.Context(), chat(e.URL), sc, load.Options{})
+	for i := 1; i < len(rows); i++ {
+		if got := rows[i].Scheduled - rows[i-1].End; got != sc.ThinkTime {
+			t.Errorf("request %d was due %v after the last", i, got)
+		}
+		if rows[i].Sent < rows[i].Scheduled {
+			t.Errorf("request %d was sent %v early", i, rows[i].Scheduled-rows[i].Sent)
+		}
+	}
+}
+
+// Coordinated omission: a stall of the server must appear in the latencies of
+// an open loop as what every request in it had to wait, also where the client
+// could not even send.
+func TestDriver_stallShowsInOpenLoop(t *testing.T) {
+	const stall = 600 * time.Millisecond
+	for _, c := range []struct {
+		name        string
+		maxInFlight int
+	}{{"unbounded", 0}, {"bound to one", 1}} {
+		t.Run(c.name, func(t *testing.T) {
+			e := engine(t, nil)
+			from := e.Now() + 500*time.Millisecond
+			e.Stall(from, from+stall)
+			sc := shape(0, 0)
+			sc.MaxTokens = 1
+			sc.RequestRate, sc.Arrivals, sc.Duration, sc.MaxInFlight = 50, load.Constant, 2*time.Second, c.maxInFlight
+			rows, _ := drive(t, t.Context(), chat(e.URL), sc, load.Options{})
+			var late []time.Duration
+			for _, r := range rows {
+				if r.Status != result.Completed {
+					t.Fatalf("%+v", r)
+				}
+				late = append(late, r.LastToken-r.Scheduled)
+			}
+			slices.Sort(late)
+			// 30 of 100 requests were due in the stall; they waited 600, 580,
+			// ... ms. So the 99th percentile is near the whole stall and the
+			// 90th near 400 ms, however few requests were sent in it.
+			if p99 := late[98]; len(late) != 100 || p99 < 500*time.Millisecond {
+				t.Errorf("p99 of %d is %v after a stall of %v", len(late), p99, stall)
+			}
+			if p90 := late[89]; p90 < 300*time.Millisecond {
+				t.Errorf("p90 is %v after a stall of %v", p90, stall)
+			}
+		})
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
