@@ -390,6 +390,8 @@ func TestDriver_noHiddenRetry(t *testing.T) {
 	defer wg.Wait()
 	defer srv.Close()
 	rows, _ := drive(t, t.Context(), chat("http://"+l.Addr().String()), shape(6, 1), load.Options{})
+	mu.Lock()
+	defer mu.Unlock()
 	if got != 6 {
 		t.Errorf("the server got %d requests for 6", got)
 	}

@@ -1,0 +1,100 @@
+package load
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"sweep.dev/sweep/result"
+)
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "prompts")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestReadPrompts(t *testing.T) {
+	ask := func(line, limit int, system string, turns ...string) Entry {
+		return Entry{Prompt: Prompt{System: system, Turns: turns, Target: result.Unknown}, MaxTokens: limit, Line: line}
+	}
+	for _, c := range []struct {
+		name, kind, text string
+		want             []Entry
+	}{
+		{"prompts", "jsonl", "\ufeff{\"prompt\":\"a\",\"id\":7}\n\n{\"prompt\":\"b\",\"max_tokens\":9}", []Entry{ask(1, 0, "", "a"), ask(3, 9, "", "b")}},
+		{"messages", "jsonl", `{"messages":[{"role":"system","content":"s"},{"role":"user","content":"u"},{"role":"assistant","content":"a"},{"role":"user","content":"v"}]}` + "\r\n",
+			[]Entry{ask(1, 0, "s", "u", "a", "v")}},
+		{"conversations", "sharegpt", `[
+			{"id":"1","conversations":[{"from":"human","value":"u"},{"from":"gpt","value":"a"}]},
+			{"id":"2","conversations":[{"from":"gpt","value":"a"}]},
+			{"id":"3","conversations":[]},
+			{"id":"4","conversations":[
+				{"from":"system","value":"s"},
+				{"from":"user","value":"w"}]}]`,
+			[]Entry{ask(2, 0, "", "u"), ask(7, 0, "s", "w")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := ReadPrompts(write(t, c.text), c.kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := gocmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestReadPrompts_refuses(t *testing.T) {
+	for _, c := range []struct{ name, kind, text, want string }{
+		{"kind", "csv", "", `kind "csv" is not known`},
+		{"empty", "jsonl", "\n \n", "no prompt in it"},
+		{"no JSON", "jsonl", "{\"prompt\":\"a\"}\nhello", ":2: invalid character"},
+		{"no object", "jsonl", "[1]", ":1: a array where an object is due"},
+		{"neither", "jsonl", "{\"text\":\"a\"}", `:1: neither "prompt" nor "messages"`},
+		{"both", "jsonl", `{"prompt":"a","messages":[]}`, ":1: both"},
+		{"empty prompt", "jsonl", `{"prompt":""}`, ":1: the prompt is empty"},
+		{"prompt is a number", "jsonl", "\n\n{\"prompt\":1}", `:3: "prompt" is a number where a string is due`},
+		{"max_tokens", "jsonl", `{"prompt":"a","max_tokens":0}`, ":1: max_tokens 0"},
+		{"roles", "jsonl", `{"messages":[{"role":"assistant","content":"a"}]}`, `:1: message 1 has the role "assistant" where "user" is due`},
+		{"last is not the user", "jsonl", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`, "not the user's"},
+		{"empty message", "jsonl", `{"messages":[{"role":"user","content":""}]}`, "message 1 has no content"},
+		{"only a system message", "jsonl", `{"messages":[{"role":"system","content":"s"}]}`, "not the user's"},
+		{"long line", "jsonl", "{\"prompt\":\"a\"}\n{\"prompt\":\"" + strings.Repeat("x", MaxPromptBytes) + "\"}", ":2: line over"},
+		{"no array", "sharegpt", "{}", ":1: not an array"},
+		{"syntax", "sharegpt", "[\n{\"conversations\":[]},\n{\"conversations\"}]", ":3: invalid character"},
+		{"type", "sharegpt", "[\n{\"conversations\":7}\n]", ":2: \"conversations\" is a number where a slice is due"},
+		{"cut off", "sharegpt", "[\n{\"conversations\":[]}", ":2: the file ends in the middle"},
+		{"nothing", "sharegpt", "[]", "no prompt in it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := ReadPrompts(write(t, c.text), c.kind)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q in it", err, c.want)
+			}
+		})
+	}
+	if _, err := ReadPrompts(filepath.Join(t.TempDir(), "none"), "jsonl"); !os.IsNotExist(unwrap(err)) {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+func unwrap(err error) error {
+	for {
+		u, ok := err.(interface{ Unwrap() error })
+		if !ok {
+			return err
+		}
+		if os.IsNotExist(err) {
+			return err
+		}
+		err = u.Unwrap()
+	}
+}

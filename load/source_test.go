@@ -1,0 +1,383 @@
+package load
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"sweep.dev/sweep/result"
+)
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+func base() SourceConfig {
+	return SourceConfig{Seed: 7, Cell: "0123456789ab", Trial: 1, MaxTokens: 16, Prompts: Prompts{InputTokens: 40}}
+}
+
+// pull takes every job of a source; each request takes took, one slot after
+// the other.
+func pull(t testing.TB, s Source, took time.Duration) []Job {
+	t.Helper()
+	var jobs []Job
+	l := s.Loop()
+	if l.Open {
+		for {
+			j, ok := s.Next(0, nil)
+			if !ok {
+				return jobs
+			}
+			jobs = append(jobs, j)
+		}
+	}
+	prev := make([]*result.Request, l.Slots)
+	alive := l.Slots
+	done := make([]bool, l.Slots)
+	for alive > 0 {
+		for slot := range l.Slots {
+			if done[slot] {
+				continue
+			}
+			j, ok := s.Next(slot, prev[slot])
+			if !ok {
+				done[slot] = true
+				alive--
+				continue
+			}
+			if j.Slot != slot {
+				t.Fatalf("a job of slot %d for slot %d", j.Slot, slot)
+			}
+			at := j.At
+			if prev[slot] != nil {
+				at += prev[slot].End
+			}
+			prev[slot] = &result.Request{Scheduled: at, Sent: at, End: at + took, Status: result.Completed}
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+func must(t testing.TB, c SourceConfig) Source {
+	t.Helper()
+	s, err := NewSource(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestNewSource_refuses(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		set  func(*SourceConfig)
+		want string
+	}{
+		{"no loop", func(c *SourceConfig) {}, "neither concurrency nor request rate"},
+		{"both loops", func(c *SourceConfig) { c.Concurrency, c.RequestRate, c.Requests = 1, 1, 1 }, "only one"},
+		{"no bound", func(c *SourceConfig) { c.Concurrency = 1 }, "nothing bounds"},
+		{"two counts", func(c *SourceConfig) { c.Concurrency, c.Requests, c.RequestsPerWorker = 1, 1, 1 }, "twice"},
+		{"negative", func(c *SourceConfig) { c.Concurrency, c.Requests = 1, -1 }, "negative"},
+		{"too many", func(c *SourceConfig) { c.Concurrency, c.Requests = 1, MaxRequests+1 }, "more than"},
+		{"product overflows", func(c *SourceConfig) { c.Concurrency, c.RequestsPerWorker = 60_000, math.MaxInt/2 }, "more than"},
+		{"huge concurrency", func(c *SourceConfig) { c.Concurrency, c.Requests = MaxConcurrency+1, 1 }, "concurrency"},
+		{"NaN rate", func(c *SourceConfig) { c.RequestRate, c.Requests = math.NaN(), 1 }, "request rate"},
+		{"infinite rate", func(c *SourceConfig) { c.RequestRate, c.Requests = math.Inf(1), 1 }, "request rate"},
+		{"rate times duration", func(c *SourceConfig) { c.RequestRate, c.Duration = 1e6, time.Hour }, "more than"},
+		{"think time in an open loop", func(c *SourceConfig) { c.RequestRate, c.Requests, c.ThinkTime = 1, 1, 1 }, "think time"},
+		{"per worker in an open loop", func(c *SourceConfig) { c.RequestRate, c.RequestsPerWorker = 1, 1 }, "per worker"},
+		{"arrivals", func(c *SourceConfig) { c.RequestRate, c.Requests, c.Arrivals = 1, 1, "burst" }, "not known"},
+		{"burstiness of poisson", func(c *SourceConfig) { c.RequestRate, c.Requests, c.Burstiness = 1, 1, 0.5 }, "no meaning"},
+		{"burstiness", func(c *SourceConfig) { c.RequestRate, c.Requests, c.Arrivals, c.Burstiness = 1, 1, Gamma, -1 }, "burstiness"},
+		{"no such shard", func(c *SourceConfig) { c.Concurrency, c.Requests, c.Shard = 4, 4, Shard{2, 2} }, "does not exist"},
+		{"more shards than slots", func(c *SourceConfig) { c.Concurrency, c.Requests, c.Shard = 2, 4, Shard{0, 3} }, "cannot be split"},
+		{"no input", func(c *SourceConfig) { c.Concurrency, c.Requests, c.Prompts.InputTokens = 1, 1, 0 }, "input tokens"},
+		{"spread of fixed", func(c *SourceConfig) { c.Concurrency, c.Requests, c.Prompts.Spread = 1, 1, 0.1 }, "spread"},
+		{"no spread", func(c *SourceConfig) { c.Concurrency, c.Requests, c.Prompts.Distribution = 1, 1, Normal }, "needs a spread"},
+		{"distribution", func(c *SourceConfig) { c.Concurrency, c.Requests, c.Prompts.Distribution = 1, 1, "zipf" }, "not known"},
+		{"prefix", func(c *SourceConfig) { c.Concurrency, c.Requests, c.Prompts.SharedPrefix = 1, 1, 1.1 }, "shared prefix"},
+		{"too few texts", func(c *SourceConfig) {
+			c.Concurrency, c.Requests, c.WarmupRequests = 1, 3, 1
+			c.Prompts.Entries = InlinePrompts([]string{"a", "b", "c"})
+		}, "4 prompts are needed and 3 are left"},
+		{"texts for an unknown count", func(c *SourceConfig) {
+			c.Concurrency, c.Duration = 1, time.Second
+			c.Prompts.Entries = InlinePrompts([]string{"a"})
+		}, "only time bounds"},
+		{"too few texts for the schedule", func(c *SourceConfig) {
+			c.RequestRate, c.Duration, c.Arrivals = 10, time.Second, Constant
+			c.Prompts.Entries = InlinePrompts([]string{"a"})
+		}, "10 prompts are needed"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := base()
+			c.set(&cfg)
+			_, err := NewSource(cfg)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q in it", err, c.want)
+			}
+		})
+	}
+}
+
+func TestClosed_counts(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		set  func(*SourceConfig)
+		want int
+	}{
+		{"requests", func(c *SourceConfig) { c.Requests = 10 }, 10},
+		{"fewer than slots", func(c *SourceConfig) { c.Requests = 2 }, 2},
+		{"per worker", func(c *SourceConfig) { c.RequestsPerWorker = 5 }, 15},
+		// 3 slots, requests of 10 ms and 5 ms of thought in 100 ms: sent at 0, 15, ..., 90.
+		{"duration", func(c *SourceConfig) { c.Duration, c.ThinkTime = 100*time.Millisecond, 5*time.Millisecond }, 21},
+		// A slot sends nothing at the end itself.
+		{"duration, exactly", func(c *SourceConfig) { c.Duration = 30 * time.Millisecond }, 9},
+		{"duration or requests", func(c *SourceConfig) { c.Duration, c.Requests = 30*time.Millisecond, 7 }, 7},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := base()
+			cfg.Concurrency = 3
+			c.set(&cfg)
+			jobs := pull(t, must(t, cfg), 10*time.Millisecond)
+			if len(jobs) != c.want {
+				t.Errorf("%d jobs, want %d", len(jobs), c.want)
+			}
+		})
+	}
+}
+
+// A slot that cannot connect does not ask as fast as it can.
+func TestClosed_waitsAfterNoConnection(t *testing.T) {
+	cfg := base()
+	cfg.Concurrency, cfg.Requests = 1, 3
+	s := must(t, cfg)
+	s.Next(0, nil)
+	j, _ := s.Next(0, &result.Request{Status: result.Failed, ErrorClass: result.ErrConnect})
+	if j.At != coldRetry {
+		t.Errorf("waits %v", j.At)
+	}
+	if j, _ = s.Next(0, &result.Request{Status: result.Failed, ErrorClass: result.ErrReset}); j.At != 0 {
+		t.Errorf("waits %v after a reset", j.At)
+	}
+}
+
+func TestWarmup(t *testing.T) {
+	for _, rate := range []float64{0, 5} {
+		cfg := base()
+		cfg.Requests, cfg.WarmupRequests, cfg.RequestRate = 6, 4, rate
+		if rate == 0 {
+			cfg.Concurrency, cfg.ThinkTime = 2, time.Second
+		}
+		w, err := NewWarmup(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		warm, measured := pull(t, w, 0), pull(t, must(t, cfg), 0)
+		if len(warm) != 4 || len(measured) != 6 {
+			t.Fatalf("%d and %d jobs", len(warm), len(measured))
+		}
+		seen := map[string]bool{}
+		for i, j := range append(warm, measured...) {
+			if j.N != i {
+				t.Errorf("job %d has the number %d", i, j.N)
+			}
+			if got := j.Phase == result.Warmup; got != (i < 4) {
+				t.Errorf("job %d: phase %q", i, j.Phase)
+			}
+			if i < 4 && j.At != 0 {
+				t.Errorf("the warm-up waits %v", j.At)
+			}
+			if seen[j.Prompt.Turns[0]] {
+				t.Errorf("job %d repeats a prompt", i)
+			}
+			seen[j.Prompt.Turns[0]] = true
+		}
+	}
+	cfg := base()
+	cfg.Concurrency, cfg.Requests = 2, 2
+	if w, err := NewWarmup(cfg); err != nil || len(pull(t, w, 0)) != 0 {
+		t.Errorf("no warm-up: %v", err)
+	}
+}
+
+// All shards together send exactly what one source would.
+func TestShards_merge(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := base()
+		c.WarmupRequests = rapid.IntRange(0, 5).Draw(t, "warmup")
+		c.Requests = rapid.IntRange(1, 60).Draw(t, "requests")
+		of := rapid.IntRange(1, 5).Draw(t, "of")
+		switch rapid.SampledFrom([]string{"open", "open by time", "closed", "per worker"}).Draw(t, "loop") {
+		case "open":
+			c.RequestRate, c.MaxInFlight = 50, rapid.IntRange(0, 9).Draw(t, "limit")
+		case "open by time":
+			c.RequestRate, c.Requests, c.Duration, c.Arrivals = 40, 0, time.Second, Gamma
+			c.Burstiness = 0.4
+		case "closed":
+			c.Concurrency = rapid.IntRange(of, 12).Draw(t, "slots")
+		case "per worker":
+			c.Concurrency = rapid.IntRange(of, 12).Draw(t, "slots")
+			c.RequestsPerWorker, c.Requests = rapid.IntRange(1, 5).Draw(t, "each"), 0
+		}
+		for name, source := range map[string]func(SourceConfig) (Source, error){"measured": NewSource, "warm-up": NewWarmup} {
+			make := func(c SourceConfig) Source {
+				s, err := source(c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			whole := make(c)
+			want := pull2(whole)
+			var got []Job
+			slots, limit := 0, 0
+			for i := range of {
+				c.Shard = Shard{i, of}
+				s := make(c)
+				slots += s.Loop().Slots
+				limit += s.Loop().MaxInFlight
+				for _, j := range pull2(s) {
+					if j.Shard != i {
+						t.Fatalf("%s: a job of shard %d in shard %d", name, j.Shard, i)
+					}
+					got = append(got, j)
+				}
+			}
+			c.Shard = Shard{}
+			if l := whole.Loop(); !l.Open && slots != l.Slots && name == "measured" {
+				t.Fatalf("%d slots over the shards, want %d", slots, l.Slots)
+			} else if l.Open && l.MaxInFlight >= of && limit != l.MaxInFlight {
+				t.Fatalf("%d in flight over the shards, want %d", limit, l.MaxInFlight)
+			}
+			for _, jobs := range [][]Job{got, want} {
+				slices.SortFunc(jobs, func(a, b Job) int { return cmp.Compare(a.N, b.N) })
+				for i := range jobs { // who sends it may differ, what is sent not
+					jobs[i].Shard, jobs[i].Slot = 0, 0
+				}
+			}
+			if diff := gocmp.Diff(want, got); diff != "" {
+				t.Fatalf("%s (-whole +shards):\n%s", name, diff)
+			}
+		}
+	})
+}
+
+func pull2(s Source) []Job { return pull(&testing.T{}, s, 0) }
+
+func TestSource_sameAgain(t *testing.T) {
+	c := base()
+	c.RequestRate, c.Requests, c.Arrivals, c.Burstiness = 20, 30, Gamma, 0.5
+	c.Prompts.Distribution, c.Prompts.Spread, c.Prompts.SharedPrefix = LogNormal, 0.5, 0.3
+	a, b := pull(t, must(t, c), 0), pull(t, must(t, c), 0)
+	if diff := gocmp.Diff(a, b); diff != "" {
+		t.Fatal(diff)
+	}
+	for name, change := range map[string]func(*SourceConfig){
+		"seed":  func(c *SourceConfig) { c.Seed++ },
+		"cell":  func(c *SourceConfig) { c.Cell += "x" },
+		"trial": func(c *SourceConfig) { c.Trial++ },
+	} {
+		d := c
+		change(&d)
+		for i, j := range pull(t, must(t, d), 0) {
+			if j.Prompt.Turns[0] == a[i].Prompt.Turns[0] || j.At == a[i].At {
+				t.Errorf("another %s makes the same request %d", name, i)
+			}
+		}
+	}
+}
+
+// The load of a plan must not change with a release of Go or of sweep: it is
+// held in a file.
+func TestSource_golden(t *testing.T) {
+	c := base()
+	c.RequestRate, c.Requests, c.WarmupRequests = 20, 6, 1
+	c.Prompts = Prompts{InputTokens: 24, Distribution: LogNormal, Spread: 0.5, SharedPrefix: 0.4}
+	var b strings.Builder
+	for _, a := range []Arrivals{Constant, Poisson, Gamma} {
+		c.Arrivals, c.Burstiness = a, 0
+		if a == Gamma {
+			c.Burstiness = 0.5
+		}
+		for _, j := range pull(t, must(t, c), 0) {
+			// Whole microseconds: the last bits of a logarithm differ between
+			// processors.
+			fmt.Fprintf(&b, "%s %d at %dus: %s\n", a, j.N, j.At.Microseconds(), j.Prompt.Turns[0])
+		}
+	}
+	golden(t, "source.golden", b.String())
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+func TestArrivals(t *testing.T) {
+	const n, rate = 50_000, 100.0
+	for _, c := range []struct {
+		arrivals Arrivals
+		shape    float64
+		cv       float64 // coefficient of variation of the gaps
+	}{
+		{Constant, 0, 0}, {Poisson, 0, 1}, {Gamma, 1, 1}, {Gamma, 0.25, 2}, {Gamma, 4, 0.5},
+	} {
+		t.Run(fmt.Sprintf("%s %g", c.arrivals, c.shape), func(t *testing.T) {
+			cfg := base()
+			at := c.arrivals.offsets(cfg.rng("arrivals"), rate, c.shape, n, 0)
+			if len(at) != n || !slices.IsSorted(at) || at[0] < 0 {
+				t.Fatalf("%d offsets, sorted %v", len(at), slices.IsSorted(at))
+			}
+			var sum, squares float64
+			for i := 1; i < n; i++ {
+				g := (at[i] - at[i-1]).Seconds()
+				sum += g
+				squares += g * g
+			}
+			mean := sum / (n - 1)
+			cv := math.Sqrt(max(0, squares/(n-1)-mean*mean)) / mean
+			// The mean of n gaps has the standard error cv/sqrt(n); five of them.
+			if math.Abs(mean*rate-1) > 5*max(c.cv, 0.01)/math.Sqrt(n) {
+				t.Errorf("mean gap %g, want %g", mean, 1/rate)
+			}
+			if math.Abs(cv-c.cv) > 0.05*max(1, c.cv) {
+				t.Errorf("gaps vary by %g, want %g", cv, c.cv)
+			}
+		})
+	}
+}
+
+func TestArrivals_end(t *testing.T) {
+	cfg := base()
+	at := Constant.offsets(cfg.rng("a"), 10, 0, MaxRequests, 2*time.Second)
+	if len(at) != 20 || at[19] != 1900*time.Millisecond {
+		t.Errorf("%d offsets, the last at %v", len(at), at[len(at)-1])
+	}
+	// A rate so low that the time would not fit must not wrap around.
+	at = Poisson.offsets(cfg.rng("a"), 1e-9, 0, 100, 0)
+	if !slices.IsSorted(at) || len(at) == 100 {
+		t.Errorf("%v", at)
+	}
+}
