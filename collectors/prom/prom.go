@@ -17,6 +17,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -225,7 +226,7 @@ func (s *session) own(name string) bool {
 }
 
 func (s *session) sample(at time.Duration, name, labels string, v float64, unit string) {
-	if v != v { // NaN says that there is no value
+	if math.IsNaN(v) { // the engine says that there is no value
 		return
 	}
 	key := name + "{" + labels

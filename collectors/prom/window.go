@@ -303,7 +303,7 @@ func (h *histogram) merged() (snap, bool) {
 		return snap{}, false
 	}
 	var out snap
-	begun, comparable := false, true
+	begun, equal := false, true
 	for _, s := range h.series {
 		if s.changed {
 			return snap{}, false
@@ -314,15 +314,15 @@ func (h *histogram) merged() (snap, bool) {
 		case !begun:
 			out.les, out.cum = s.gain.les, slices.Clone(s.gain.cum)
 		case !slices.Equal(out.les, s.gain.les):
-			comparable = false
-		case comparable:
+			equal = false
+		case equal:
 			for i := range out.cum {
 				out.cum[i] += s.gain.cum[i]
 			}
 		}
 		begun = true
 	}
-	if !comparable {
+	if !equal {
 		out.les, out.cum = nil, nil
 	}
 	return out, true

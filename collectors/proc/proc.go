@@ -1,0 +1,158 @@
+// Package proc watches the CPU time and the memory of local processes: the
+// server's tree, where the server is local, and the measuring client's own.
+// It gives samples and no columns: the load driver says what share of its CPUs
+// the client used.
+//
+// Per look and side: cpu_seconds since the first look, cpu_cores (the mean
+// number of CPUs in use since the last look), memory_rss_bytes (resident,
+// summed over processes, so that pages they share count for each) and
+// processes. Everywhere but on Linux it sees nothing.
+package proc
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/result"
+)
+
+// Config is the collector's part of a plan.
+type Config struct {
+	// Interval between two looks, 100ms to 1m. The kernel counts in
+	// hundredths of a second, so short intervals make cpu_cores coarse.
+	Interval time.Duration `yaml:"interval,omitempty"`
+}
+
+// Default is the configuration that a plan's keys are decoded over.
+var Default = Config{Interval: time.Second}
+
+// Missing is the code of the finding that no process could be seen at all.
+const Missing = "process_metrics_missing"
+
+// Factory makes the collector from its part of the plan.
+func Factory() collectors.Factory {
+	return collectors.Factory{
+		Kind:   "proc",
+		Doc:    "CPU and memory of the server's and of our own processes",
+		Config: Config{},
+		New: func(decode func(any) error) (collectors.Collector, error) {
+			c := Default
+			if err := decode(&c); err != nil {
+				return nil, err
+			}
+			return New(c)
+		},
+	}
+}
+
+// A Collector watches one server and one client a session.
+type Collector struct{ config Config }
+
+var _ collectors.Collector = (*Collector)(nil)
+
+// New checks a configuration.
+func New(c Config) (*Collector, error) {
+	if c.Interval < 100*time.Millisecond || c.Interval > time.Minute {
+		return nil, fmt.Errorf("proc: interval %v: want 100ms to 1m", c.Interval)
+	}
+	return &Collector{c}, nil
+}
+
+// A side is the server's or the client's processes.
+type side struct {
+	source result.Source
+	pids   func() []int
+	tree   tree
+	lastAt time.Duration
+}
+
+// Start takes the first look.
+func (c *Collector) Start(ctx context.Context, t collectors.Target, sink collectors.Sink) (collectors.Session, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	s := &session{target: t, sink: sink, done: make(chan struct{})}
+	if p, ok := t.Host.(host.Processor); ok {
+		s.sides = append(s.sides, &side{source: result.FromHost, pids: p.PIDs})
+	}
+	if len(t.Clients) > 0 {
+		s.sides = append(s.sides, &side{source: result.FromClient, pids: func() []int { return t.Clients }})
+	}
+	if len(s.sides) == 0 {
+		return nothing{}, nil
+	}
+	if s.look() == 0 {
+		sink.Note(result.Finding{Code: Missing, Text: "the kernel shows neither the server's nor our own processes"})
+	}
+	ctx, s.cancel = context.WithCancel(ctx)
+	go s.loop(ctx, c.config.Interval)
+	return s, nil
+}
+
+// nothing is the session where there is no process to be seen.
+type nothing struct{}
+
+func (nothing) Finish(context.Context) (result.Row, error) { return result.Row{}, nil }
+
+// A session is owned by one goroutine at a time: Start, then loop, then,
+// behind done, Finish.
+type session struct {
+	target collectors.Target
+	sink   collectors.Sink
+	sides  []*side
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+func (s *session) loop(ctx context.Context, interval time.Duration) {
+	defer close(s.done)
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			s.look()
+		}
+	}
+}
+
+// look returns how many processes it saw.
+func (s *session) look() (seen int) {
+	for _, side := range s.sides {
+		at := s.target.Anchor.Since()
+		first, before := side.tree.looks == 0, side.tree.total
+		n, memory := side.tree.observe(side.pids(), readStat)
+		seen += n
+		if n > 0 {
+			s.sample(side.source, at, "processes", float64(n), "")
+			s.sample(side.source, at, "memory_rss_bytes", float64(memory), "bytes")
+			s.sample(side.source, at, "cpu_seconds", side.tree.total.Seconds(), "s")
+			if past := at - side.lastAt; !first && past > 0 {
+				s.sample(side.source, at, "cpu_cores", (side.tree.total-before).Seconds()/past.Seconds(), "cores")
+			}
+		}
+		side.lastAt = at
+	}
+	return seen
+}
+
+func (s *session) sample(source result.Source, at time.Duration, name string, v float64, unit string) {
+	role, replica := s.target.Role, s.target.Replica
+	if source == result.FromClient {
+		role, replica = "", 0
+	}
+	s.sink.Sample(result.Sample{T: at, Source: source, Role: role, Replica: replica, Name: name, Value: v, Unit: unit})
+}
+
+// Finish takes the last look.
+func (s *session) Finish(context.Context) (result.Row, error) {
+	s.cancel()
+	<-s.done
+	s.look()
+	return result.Row{}, nil
+}

@@ -1,0 +1,133 @@
+//go:build linux
+
+package proc
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/collectors/collectortest"
+	"sweep.dev/sweep/result"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestContract(t *testing.T) {
+	collectortest.Run(t, collectortest.Suite{
+		New: func() collectors.Collector {
+			c, err := New(Config{Interval: 100 * time.Millisecond})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		},
+		PIDs:    func() []int { return []int{os.Getpid()} },
+		Samples: true,
+	})
+}
+
+func TestParseStat(t *testing.T) {
+	line := "4242 (a) b (c)) S 1 4242 4242 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 9 0 77777 1000000 300 18446744073709551615"
+	got, err := parseStat([]byte(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := stat{start: 77777, cpu: 3 * time.Second, memory: 300 * uint64(os.Getpagesize())}
+	if got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for _, bad := range []string{"", "1 (x", "1 (x) S 1 2", "1 (x) S 1 1 1 0 -1 1 1 0 0 0 a b 0 0 20 0 9 0 7 1 3"} {
+		if s, err := parseStat([]byte(bad)); err == nil {
+			t.Errorf("%q: %+v", bad, s)
+		}
+	}
+}
+
+// Processes come and go, and pids are used again.
+func TestTree(t *testing.T) {
+	table := map[int]stat{1: {start: 10, cpu: 100, memory: 5}}
+	read := func(pid int) (stat, bool) { s, ok := table[pid]; return s, ok }
+	var tr tree
+	steps := []struct {
+		why    string
+		change func()
+		pids   []int
+		total  time.Duration
+		n      int
+		memory uint64
+	}{
+		{"what was before does not count", func() {}, []int{1}, 0, 1, 5},
+		{"work", func() { table[1] = stat{10, 130, 6} }, []int{1}, 30, 1, 6},
+		{"a child counts from its start", func() { table[2] = stat{20, 7, 4} }, []int{1, 2}, 37, 2, 10},
+		{"its end takes nothing away", func() { delete(table, 2) }, []int{1, 2}, 37, 1, 6},
+		{"another process of the same pid", func() { table[1] = stat{30, 5, 1} }, []int{1}, 42, 1, 1},
+		{"a pid that is named twice", func() { table[1] = stat{30, 6, 1} }, []int{1, 1}, 43, 1, 1},
+		{"nobody left", func() { delete(table, 1) }, nil, 43, 0, 0},
+	}
+	for _, s := range steps {
+		s.change()
+		n, memory := tr.observe(s.pids, read)
+		if tr.total != s.total || n != s.n || memory != s.memory {
+			t.Errorf("%s: total %d, %d processes, %d bytes, want %d, %d, %d", s.why, tr.total, n, memory, s.total, s.n, s.memory)
+		}
+	}
+}
+
+// Both sides are this process, which works.
+func TestSession_work(t *testing.T) {
+	c, err := New(Config{Interval: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := new(collectortest.Sink)
+	h := &collectortest.Host{Pids: func() []int { return []int{os.Getpid()} }}
+	session, err := c.Start(t.Context(), collectortest.Target(h), sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := 0
+	for begun := time.Now(); time.Since(begun) < 350*time.Millisecond; {
+		x++
+	}
+	row, err := session.Finish(t.Context())
+	if err != nil || len(row) != 0 {
+		t.Errorf("row %v, %v", row, err)
+	}
+	last := map[result.Source]map[string]float64{result.FromHost: {}, result.FromClient: {}}
+	for _, s := range sink.Samples() {
+		last[s.Source][s.Name] = s.Value
+	}
+	for source, v := range last {
+		if v["cpu_seconds"] <= 0 || v["memory_rss_bytes"] < 1<<20 || v["processes"] != 1 {
+			t.Errorf("%s after %d rounds: %v", source, x, v)
+		}
+	}
+}
+
+// A server elsewhere has no processes here, and we may not be named.
+func TestSession_nothingToSee(t *testing.T) {
+	c, err := New(Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := new(collectortest.Sink)
+	session, err := c.Start(t.Context(), collectors.Target{}, sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := session.Finish(t.Context()); err != nil || len(sink.Samples()) != 0 {
+		t.Errorf("%v, %v", err, sink.Samples())
+	}
+}
+
+func TestNew_rejects(t *testing.T) {
+	for _, c := range []Config{{}, {Interval: time.Millisecond}, {Interval: time.Hour}} {
+		if _, err := New(c); err == nil {
+			t.Errorf("accepted %+v", c)
+		}
+	}
+}
