@@ -143,8 +143,8 @@ func (l *loader) unknownAxis(key *syntax.Node) {
 		default:
 			d.Hint = "axes that reach the engine begin with args. or env."
 		}
-	} else if home := l.Elsewhere(key.Text); home != "" && d.Nearest == "" {
-		d.Hint = key.Text + " belongs in " + home
+	} else if d.Nearest == "" {
+		d.Hint = l.Elsewhere(key.Text)
 	}
 }
 

@@ -91,7 +91,9 @@ func (l *loader) unknownEngine(n *syntax.Node, name string, names []string) {
 	d := l.Report.Node(n, "unknown-engine", "there is no engine %q", name)
 	d.Expected = strict.OneOf(names)
 	d.Nearest = syntax.Nearest(name, names)
-	d.Hint = "or give engines." + name + " the profile that it speaks like"
+	if n.Text == name && flagName.MatchString(name) {
+		d.Hint = "an engine by another name says which it speaks like: engines.<name>.profile"
+	}
 }
 
 func (l *loader) checkEngine(p *Plan, key string) {

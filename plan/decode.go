@@ -2,7 +2,9 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"time"
 
 	"sweep.dev/sweep/internal/fieldtag"
@@ -118,7 +120,16 @@ func sections(t reflect.Type) func(string) string {
 			homes[a] = home + " or matrix"
 		}
 	}
-	return func(key string) string { return homes[key] }
+	names := slices.Sorted(maps.Keys(homes))
+	return func(key string) string {
+		if homes[key] == "" {
+			key = syntax.Nearest(key, names)
+		}
+		if homes[key] == "" {
+			return ""
+		}
+		return key + " belongs in " + homes[key]
+	}
 }
 
 // at is the node at keys, or the nearest one above it that there is.

@@ -325,6 +325,7 @@ func (p *Plan) deployments() []Deployment {
 // checkCells is what only shows in cells.
 func (l *loader) checkCells(p *Plan) {
 	ids := make(map[string]bool, len(p.cells))
+	var unreached Load
 	for _, c := range p.cells {
 		if ids[c.ID] && l.Report.Len() == 0 {
 			// Axes have no value twice, so this is an include or a collision.
@@ -332,10 +333,13 @@ func (l *loader) checkCells(p *Plan) {
 		}
 		ids[c.ID] = true
 		ld := c.Load
-		if ld.Concurrency > 0 && ld.Requests > 0 && ld.Requests < ld.Concurrency {
-			d := l.Report.Node(l.at("load", "requests"), "no-effect", "%d requests never reach a concurrency of %d", ld.Requests, ld.Concurrency)
-			d.Hint = "write requests_per_worker to scale with the concurrency"
+		if ld.Requests > 0 && ld.Requests < ld.Concurrency && ld.Concurrency > unreached.Concurrency {
+			unreached = ld
 		}
+	}
+	if unreached.Concurrency > 0 {
+		d := l.Report.Node(l.at("load", "requests"), "no-effect", "%d requests never reach a concurrency of %d", unreached.Requests, unreached.Concurrency)
+		d.Hint = "write requests_per_worker to scale with the concurrency"
 	}
 	pr := p.Load.Prompts
 	if pr.Kind != "inline" || pr.Reuse == "allowed" || p.Load.Requests+p.Load.RequestsPerWorker == 0 {

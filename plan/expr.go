@@ -140,7 +140,8 @@ func compile(r *syntax.Report, n *syntax.Node, env exprEnv, noun string) *expres
 		exprError(r, n, err)
 		return nil
 	}
-	s := &sandbox{r: r, n: n, env: env, noun: noun}
+	s := &sandbox{r: r, n: n, env: env, noun: noun, callees: make(callees)}
+	ast.Walk(&tree.Node, s.callees)
 	ast.Walk(&tree.Node, s)
 	if r.Len() > before {
 		return nil
@@ -179,7 +180,9 @@ func example(env exprEnv) string {
 func exprError(r *syntax.Report, n *syntax.Node, err error) {
 	var fe *file.Error
 	if !errors.As(err, &fe) {
-		r.Node(n, "expression", "%v", err)
+		// What a whole expression gives is the one error without a place.
+		d := r.Node(n, "expression-type", "the whole expression is wrong: %v", err)
+		d.Expected = "something that is true or false"
 		return
 	}
 	text, _, _ := strings.Cut(fe.Message, "\n")
@@ -187,10 +190,6 @@ func exprError(r *syntax.Report, n *syntax.Node, err error) {
 	if strings.Contains(text, "mismatched types") || strings.HasPrefix(text, "invalid operation") {
 		d.Rule = "expression-type"
 		d.Hint = "text is compared with text in quotes, numbers with numbers"
-	}
-	if strings.Contains(text, "expected bool") {
-		d.Rule = "expression-type"
-		d.Expected = "something that is true or false"
 	}
 }
 
@@ -201,13 +200,26 @@ type sandbox struct {
 	env   exprEnv
 	noun  string
 	reads []string
+	callees
+}
+
+// callees holds the names that are called: each is judged with its call.
+type callees map[ast.Node]bool
+
+// Visit implements [ast.Visitor].
+func (c callees) Visit(node *ast.Node) {
+	if call, ok := (*node).(*ast.CallNode); ok {
+		c[call.Callee] = true
+	}
 }
 
 // Visit implements [ast.Visitor].
 func (s *sandbox) Visit(node *ast.Node) {
 	switch n := (*node).(type) {
 	case *ast.IdentifierNode:
-		s.name(n)
+		if !s.callees[n] {
+			s.name(n)
+		}
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.StringNode, *ast.ConstantNode,
 		*ast.UnaryNode, *ast.ConditionalNode, *ast.ArrayNode:
 	case *ast.BuiltinNode:
@@ -220,8 +232,6 @@ func (s *sandbox) Visit(node *ast.Node) {
 			s.reject(n, "the operator %s is not allowed here", n.Operator)
 		}
 	case *ast.CallNode:
-		// The callee is visited before its call: its complaint, if it is an
-		// unknown name, is this one.
 		name := "this"
 		if id, ok := n.Callee.(*ast.IdentifierNode); ok {
 			name = id.Value
@@ -242,9 +252,6 @@ func (s *sandbox) name(n *ast.IdentifierNode) {
 			s.reads = append(s.reads, n.Value)
 		}
 		return
-	}
-	if slices.Contains(exprFunctions(), n.Value) {
-		return // the callee of a call, which is judged as a whole
 	}
 	d := s.reject(n, "there is no %s %s", s.noun, n.Value)
 	d.Rule = "unknown-" + s.noun

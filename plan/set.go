@@ -109,11 +109,11 @@ func put(n *syntax.Node, steps []step, v *syntax.Node, s setter) *syntax.Node {
 	span := syntax.Span{Line: s.line, Col: at.from, EndCol: at.to}
 	if at.index >= 0 {
 		if n == nil || n.Kind != syntax.List || at.index >= len(n.Items) {
-			have := "no list"
+			d := s.r.At(s.src, span, "set", "--set %s: there is no entry %d to set", s.path, at.index)
+			d.Hint = "the plan has no list there; set the whole list, like sinks=[csv]"
 			if n != nil && n.Kind == syntax.List {
-				have = fmt.Sprintf("a list of %d", len(n.Items))
+				d.Hint = fmt.Sprintf("the list has %d entries, counted from 0", len(n.Items))
 			}
-			s.r.At(s.src, span, "set", "--set %s: there is no entry %d in %s", s.path, at.index, have)
 			return n
 		}
 		out := *n
@@ -137,7 +137,11 @@ func put(n *syntax.Node, steps []step, v *syntax.Node, s setter) *syntax.Node {
 			return &out
 		}
 	}
+	value := put(nil, steps[1:], v, s)
+	if value == nil {
+		return n // reported
+	}
 	key := &syntax.Node{Kind: syntax.String, Src: s.src, Span: span, Text: at.key}
-	out.Entries = append(out.Entries, syntax.Entry{Key: key, Value: put(nil, steps[1:], v, s)})
+	out.Entries = append(out.Entries, syntax.Entry{Key: key, Value: value})
 	return &out
 }

@@ -26,8 +26,7 @@ var (
 	reference  = regexp.MustCompile(`\$?\$\{([^}]*)\}?`)
 	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-	credentialName  = regexp.MustCompile(`(?i)(^|[^a-z0-9])(api[-_]?key|(?:proxy-)?authorization|auth|bearer|cookie|credentials?|passwd|x-api-key)$|(?i)(key|token|secret|password)$`)
-	credentialValue = regexp.MustCompile(`\b(sk-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{16,}|rpa_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|AKIA[A-Z0-9]{16})\b|-----BEGIN [A-Z ]*PRIVATE KEY`)
+	credentialName = regexp.MustCompile(`(?i)(^|[^a-z0-9])(api[-_]?key|(?:proxy-)?authorization|auth|bearer|cookie|credentials?|passwd|x-api-key)$|(?i)(key|token|secret|password)$`)
 )
 
 // Secret says whether a variable of this name holds a credential.
@@ -139,7 +138,7 @@ func (d *Decoder) credential(name string, n *syntax.Node, where string) {
 
 // literal rejects a text that looks like a credential, wherever it stands.
 func (d *Decoder) literal(n *syntax.Node, where string) {
-	if credentialValue.MatchString(n.Text) {
+	if syntax.Credential.MatchString(n.Text) {
 		d.exposed(n, where)
 	}
 }

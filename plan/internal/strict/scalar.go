@@ -24,7 +24,7 @@ func (d *Decoder) scalar(n *syntax.Node, v reflect.Value, f fieldtag.Field, wher
 		}
 	case reflect.Bool:
 		if n.Kind != syntax.Bool {
-			diag := d.Report.Node(n, "type", "%s takes true or false, found %s", place(where), n.Kind.Name())
+			diag := d.Report.Node(n, "type", "%s takes true or false, found %s", place(where), found(n))
 			switch strings.ToLower(n.Text) {
 			case "yes", "on":
 				diag.Nearest = "true"
@@ -211,7 +211,7 @@ func variable(n *syntax.Node, diag *syntax.Diagnostic) {
 func found(n *syntax.Node) string {
 	switch n.Kind {
 	case syntax.String:
-		if credentialValue.MatchString(n.Text) {
+		if syntax.Credential.MatchString(n.Text) {
 			return "a credential"
 		}
 		if text := []rune(n.Text); len(text) > 40 {

@@ -22,7 +22,8 @@ type Decoder struct {
 	Env    *Env
 	// Special decodes the types that are written in a way of their own.
 	Special map[reflect.Type]func(n *syntax.Node, v reflect.Value, where string)
-	// Elsewhere says where a key that is unknown here belongs, "" where nowhere.
+	// Elsewhere is the hint that tells where a key that is unknown here
+	// belongs; "" where nowhere.
 	Elsewhere func(key string) string
 	// Mistyped holds the keys that unknown ones were most likely meant to be,
 	// so that nobody is told that they are missing too.
@@ -154,9 +155,7 @@ func (d *Decoder) Unknown(key *syntax.Node, names []string, where string) {
 		d.Mistyped[join(where, diag.Nearest)] = true
 	}
 	if diag.Nearest == "" && d.Elsewhere != nil {
-		if home := d.Elsewhere(key.Text); home != "" && home != where {
-			diag.Hint = fmt.Sprintf("%s belongs in %s", key.Text, home)
-		}
+		diag.Hint = d.Elsewhere(key.Text)
 	}
 }
 

@@ -132,6 +132,9 @@ func (r *Report) At(src *Source, span Span, rule, format string, args ...any) *D
 
 // Node is At for the place of a node.
 func (r *Report) Node(n *Node, rule, format string, args ...any) *Diagnostic {
+	if n.Broken {
+		return &Diagnostic{}
+	}
 	return r.At(n.Src, n.Span, rule, format, args...)
 }
 

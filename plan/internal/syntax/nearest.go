@@ -16,6 +16,18 @@ func Nearest(name string, names []string) string {
 			best, dist = n, d
 		}
 	}
+	if best != "" || len(name) < 3 {
+		return best
+	}
+	// One that begins as the other: prometheus for prom, ttft for ttft_ms.
+	for _, n := range names {
+		if n != name && len(n) >= 3 && (strings.HasPrefix(n, lower) || strings.HasPrefix(lower, n)) {
+			if best != "" {
+				return ""
+			}
+			best = n
+		}
+	}
 	return best
 }
 

@@ -117,8 +117,9 @@ type converter struct {
 func (c *converter) node(n ast.Node, at Span) *Node {
 	switch n := n.(type) {
 	case *ast.NullNode:
-		if t := n.Token; t != nil && (t.Value == "null" || t.Value == "~" || t.Value == "Null" || t.Value == "NULL") {
-			at = tokenSpan(t)
+		// A value that is not written has a token too, somewhere after its key.
+		if span := tokenSpan(n.Token); c.written(span) {
+			at = span
 		}
 		return c.leaf(Null, at, "")
 	case *ast.BoolNode:
@@ -168,14 +169,23 @@ func (c *converter) node(n ast.Node, at Span) *Node {
 		c.r.At(c.src, tokenSpan(name), "alias", "alias *%s names no anchor before it", name.Value)
 	case *ast.TagNode:
 		c.r.At(c.src, tokenSpan(n.Start), "tag", "YAML tags have no meaning here: %s", n.Start.Value)
-		if n.Value != nil {
-			return c.node(n.Value, at)
-		}
 	case nil:
 	default:
 		c.r.At(c.src, tokenSpan(n.GetToken()), "syntax", "%s is not supported here", n.Type())
 	}
-	return c.leaf(Null, at, "")
+	bad := c.leaf(Null, at, "")
+	bad.Broken = true
+	return bad
+}
+
+// written says whether a null stands at a span.
+func (c *converter) written(s Span) bool {
+	line := []rune(c.src.Line(s.Line))
+	if s.Col > len(line) {
+		return false
+	}
+	rest := string(line[s.Col-1:])
+	return strings.HasPrefix(rest, "~") || strings.HasPrefix(strings.ToLower(rest), "null")
 }
 
 func (c *converter) leaf(k Kind, at Span, text string) *Node {

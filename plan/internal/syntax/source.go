@@ -8,7 +8,14 @@
 // the parser sees it; see limits.go.
 package syntax
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// Credential matches what looks like a credential wherever it stands.
+var Credential = regexp.MustCompile(`\b(sk-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{16,}|rpa_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{16,}|AKIA[A-Z0-9]{16})\b|-----BEGIN [A-Z ]*PRIVATE KEY`)
 
 // A Source is a named text that diagnostics point into.
 type Source struct {
@@ -40,7 +47,9 @@ func (s *Source) Mask(span Span) {
 }
 
 func (s *Source) masked(n int) string {
-	line := []rune(s.Line(n))
+	line := []rune(Credential.ReplaceAllStringFunc(s.Line(n), func(c string) string {
+		return strings.Repeat("*", utf8.RuneCountInString(c))
+	}))
 	for i, r := range line {
 		if r < ' ' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
 			line[i] = '\ufffd' // a terminal must not obey what a file contains
@@ -90,6 +99,7 @@ type Node struct {
 	Text    string // scalars: the value, as text
 	Quoted  bool   // String: written in quotes
 	Block   bool   // String: written as a block (| or >)
+	Broken  bool   // was reported; whoever meets it says no more about it
 	Items   []*Node
 	Entries []Entry
 
