@@ -1,6 +1,7 @@
 package rundir_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -140,6 +141,7 @@ func TestFailNthOperation(t *testing.T) {
 // The power goes after every operation, with none, half and all of the
 // unsynced data on disk.
 func TestPowerLoss(t *testing.T) {
+	t.Parallel()
 	base := t.TempDir()
 	dir := filepath.Join(base, "run")
 	var log effect.Log
@@ -179,6 +181,7 @@ func TestPowerLoss(t *testing.T) {
 // one uses them; then the power goes. What the next one acknowledged must be
 // there, although it did not make the folders.
 func TestPowerLoss_afterAKill(t *testing.T) {
+	t.Parallel()
 	n := countOperations(t)
 	for i := 1; i <= n; i++ {
 		base := t.TempDir()
@@ -204,6 +207,59 @@ func TestPowerLoss_afterAKill(t *testing.T) {
 		}
 		_ = os.RemoveAll(base)
 		_ = os.RemoveAll(dst)
+	}
+}
+
+// The journal of a finished run is cut at every byte of its last commit line,
+// and around every other line: trials whose line is gone are adopted as they
+// are, or, where even their beginning is gone, left alone and made again.
+func TestJournalCut_resumes(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := (scenario{nil, dir, ignore}).run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	data := must[[]byte](t)(os.ReadFile(filepath.Join(dir, rundir.JournalFile)))
+	commit := bytes.LastIndex(data, []byte(`"trial_committed"`))
+	first := bytes.LastIndexByte(data[:commit], '\n') + 1
+	last := commit + bytes.IndexByte(data[commit:], '\n') + 1
+	start := bytes.IndexByte(data, '\n') + 1 // the manifest stays
+	for cut := start; cut <= len(data); cut++ {
+		edge := data[cut-1] == '\n' || cut < len(data) && data[cut] == '\n'
+		if !edge && (cut < first || cut > last) {
+			continue
+		}
+		copied := filepath.Join(t.TempDir(), "run")
+		copyTree(t, dir, copied)
+		if err := os.Truncate(filepath.Join(copied, rundir.JournalFile), int64(cut)); err != nil {
+			t.Fatal(err)
+		}
+		before, err := rundirtest.Trials(copied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := (scenario{nil, copied, ignore}).run(t.Context()); err != nil {
+			t.Fatalf("cut at %d: %v", cut, err)
+		}
+		after, err := rundirtest.Trials(copied)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rundirtest.Unchanged(t, before, after)
+		if len(after) != len(planned) {
+			t.Errorf("cut at %d: %d trials", cut, len(after))
+		}
+		if cut >= first {
+			// Only the last trial's line is gone: it is adopted, not made again.
+			whole, err := rundirtest.Trials(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rundirtest.Unchanged(t, whole, after)
+		}
+		if t.Failed() {
+			t.Fatalf("cut at %d", cut)
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ const (
 var (
 	slug      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 	eventType = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
-	numbered  = regexp.MustCompile(`^([at])([0-9]{2,9})$`)
+	numbered  = regexp.MustCompile(`^([alt])([0-9]{2,9})$`)
 )
 
 func checkSlug(what, name string) error {
@@ -104,7 +104,7 @@ func attemptName(a AttemptKey) string {
 
 func tempName(a AttemptKey) string { return attemptName(a) + tempSuffix }
 
-// parseNumber reads the number of a folder "a01" or "t01".
+// parseNumber reads the number of a folder "a01", "l01" or "t01".
 func parseNumber(kind, name string) (int, bool) {
 	m := numbered.FindStringSubmatch(name)
 	if m == nil || m[1] != kind {

@@ -63,9 +63,10 @@ func (d *Dir) recover() (*State, error) {
 	for k, n := range st.Attempts { // attempts that stand on disk alone
 		after.Attempts[k] = max(after.Attempts[k], n)
 	}
-	if err := d.verifyAll(after); err != nil {
+	if err := d.countLaunches(after); err != nil {
 		return nil, err
 	}
+	d.verifyAll(after)
 	after.Warning = strings.Join(notes, "; ")
 	return after, nil
 }
@@ -150,9 +151,25 @@ func (d *Dir) survey(st *State) (attempts []AttemptKey, notes []string, err erro
 	return attempts, notes, nil
 }
 
+// countLaunches counts the launches that stand on disk alone, so that no number
+// is given twice.
+func (d *Dir) countLaunches(st *State) error {
+	names, err := fs.Glob(d.root.FS(), deploymentsDir+"/*/l*")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		parts := strings.Split(name, "/")
+		if n, ok := parseNumber("l", parts[2]); ok && slug.MatchString(parts[1]) {
+			st.Launches[parts[1]] = max(st.Launches[parts[1]], n)
+		}
+	}
+	return nil
+}
+
 // parseAttempt reads "cells/<cell>/t01/a01", or with ".tmp" behind it.
 func parseAttempt(name string) (a AttemptKey, temp, ok bool) {
-	parts := strings.Split(filepath.ToSlash(name), "/")
+	parts := strings.Split(name, "/")
 	if len(parts) != 4 || !slug.MatchString(parts[1]) {
 		return a, false, false
 	}
@@ -234,7 +251,7 @@ func (d *Dir) adopt(a AttemptKey, s *stored, sum string) (Commit, error) {
 
 // verifyAll reads every file of every committed trial, and moves the trials
 // whose files do not match from Committed to Broken.
-func (d *Dir) verifyAll(st *State) error {
+func (d *Dir) verifyAll(st *State) {
 	commits := make([]Commit, 0, len(st.Committed))
 	for _, c := range st.Committed {
 		commits = append(commits, c)
@@ -258,5 +275,4 @@ func (d *Dir) verifyAll(st *State) error {
 		delete(st.Committed, c.Key)
 		st.Broken = append(st.Broken, Broken{c, reasons[i].Error()})
 	}
-	return nil
 }
