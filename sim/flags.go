@@ -205,6 +205,12 @@ func arrange(fs *flag.FlagSet, args []string, ignored *[]string) (known, positio
 			}
 			value, args, has = args[0], args[1:], true
 		}
+		if name == "served-model-name" {
+			for len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+				value += "," + args[0]
+				args = args[1:]
+			}
+		}
 		if silent {
 			*ignored = append(*ignored, "--"+name)
 			continue

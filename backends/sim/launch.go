@@ -63,12 +63,20 @@ func (h simulated) PIDs() []int {
 	return nil
 }
 
-// Exec answers nvidia-smi --query-gpu=... --format=... from the simulated GPUs.
-// There is nothing else to run: a command of this machine would tell of this
-// machine.
+// otherTools tell of GPUs too. This machine's are not the simulated ones.
+var otherTools = []string{"amd-smi", "dcgmi", "nvitop", "rocm-smi"}
+
+// Exec runs a command of this machine, where the server really runs; but
+// nvidia-smi --query-gpu=... --format=... tells of the simulated GPUs.
 func (h simulated) Exec(ctx context.Context, argv ...string) ([]byte, error) {
-	if len(argv) == 0 || filepath.Base(argv[0]) != "nvidia-smi" {
-		return nil, fmt.Errorf("a simulated host runs nothing but nvidia-smi --query-gpu: %w", host.ErrNotSupported)
+	if len(argv) == 0 {
+		return h.Host.Exec(ctx)
+	}
+	switch tool := filepath.Base(argv[0]); {
+	case slices.Contains(otherTools, tool):
+		return nil, fmt.Errorf("a simulated host has no %s: %w", tool, host.ErrNotSupported)
+	case tool != "nvidia-smi":
+		return h.Host.Exec(ctx, argv...)
 	}
 	query := url.Values{}
 	for _, arg := range argv[1:] {

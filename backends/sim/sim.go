@@ -139,7 +139,8 @@ func RequestLog(logPath string) string {
 	return strings.TrimSuffix(logPath, ".log") + ".requests.jsonl"
 }
 
-// flags renders engine arguments in a fixed order. A boolean is --x or --no-x.
+// flags renders engine arguments in a fixed order. A boolean is --x or --no-x,
+// the items of a list are joined by commas.
 func flags(args map[string]any) []string {
 	var list []string
 	for name, value := range args {
@@ -150,6 +151,12 @@ func flags(args map[string]any) []string {
 			} else {
 				list = append(list, "--no-"+name)
 			}
+		case []any:
+			var items []string
+			for _, item := range v {
+				items = append(items, fmt.Sprint(item))
+			}
+			list = append(list, "--"+name+"="+strings.Join(items, ","))
 		case float64:
 			list = append(list, "--"+name+"="+number(v))
 		default:

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/guard"
@@ -141,6 +142,11 @@ func logs(t *testing.T, h host.Host) string {
 	return string(b)
 }
 
+func TestContract(t *testing.T) {
+	backendtest.Run(t, func(t *testing.T) (backends.Backend, backends.Spec) { return backend(t, nil), spec(t) },
+		backendtest.SpoilWith(func(s *backends.Spec) { s.GPU = "no-such-gpu" }))
+}
+
 func TestLaunch(t *testing.T) {
 	b := backend(t, func(c *Config) { c.RequestLog = true })
 	s := spec(t)
@@ -203,7 +209,7 @@ func TestExec_nvidiaSMI(t *testing.T) {
 	if _, err := h.Exec(t.Context(), "nvidia-smi", "--query-gpu=index,warp.core"); err == nil || errors.Is(err, host.ErrNotSupported) || !strings.Contains(err.Error(), `Field "warp.core" is not a valid field to query.`) {
 		t.Errorf("an unknown field: %v", err)
 	}
-	for _, argv := range [][]string{{"ls"}, {"nvidia-smi", "-L"}, {}} {
+	for _, argv := range [][]string{{"/opt/rocm/bin/rocm-smi"}, {"nvidia-smi", "-L"}} {
 		if _, err := h.Exec(t.Context(), argv...); !errors.Is(err, host.ErrNotSupported) {
 			t.Errorf("%v: %v", argv, err)
 		}
@@ -266,8 +272,8 @@ func TestNew_saysEverythingThatIsWrong(t *testing.T) {
 }
 
 func TestFlags(t *testing.T) {
-	got := strings.Join(flags(map[string]any{"max-model-len": int64(4096), "a": true, "b": false, "gpu-memory-utilization": 0.85, "big": 5e9, "name": "x y"}), "|")
-	if want := "--a|--big=5000000000|--gpu-memory-utilization=0.85|--max-model-len=4096|--name=x y|--no-b"; got != want {
+	got := strings.Join(flags(map[string]any{"max-model-len": int64(4096), "a": true, "b": false, "gpu-memory-utilization": 0.85, "big": 5e9, "name": "x y", "served-model-name": []any{"a", "b"}}), "|")
+	if want := "--a|--big=5000000000|--gpu-memory-utilization=0.85|--max-model-len=4096|--name=x y|--no-b|--served-model-name=a,b"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }

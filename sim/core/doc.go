@@ -1,7 +1,7 @@
 // Package core is the simulated engine without a clock: virtual time goes in,
 // tokens come out. It holds the arithmetic of a GPU, the memory of an engine
 // that starts, a paged KV cache and a continuous-batching scheduler in the
-// manner of vLLM's first version of its V1 engine. It reads no clock, starts no
+// manner of vLLM's V1 engine. It reads no clock, starts no
 // goroutine and does no I/O, and the same calls give the same results.
 //
 // # Time of a step
