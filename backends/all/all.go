@@ -5,6 +5,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/endpoint"
 	"sweep.dev/sweep/backends/process"
+	"sweep.dev/sweep/backends/sim"
 	"sweep.dev/sweep/internal/effect"
 )
 
@@ -14,5 +15,6 @@ func Factories(fx *effect.Effects) []backends.Factory {
 	return []backends.Factory{
 		endpoint.Factory(),
 		process.Factory(fx),
+		sim.Factory(fx),
 	}
 }

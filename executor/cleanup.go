@@ -1,0 +1,47 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+// A cleanup is a stack of things to undo, last in, first out. Each is undone
+// once, whoever comes first: the end of its scope or an early release.
+type cleanup struct {
+	mu    sync.Mutex
+	stack []*undo
+}
+
+type undo struct {
+	once sync.Once
+	f    func(context.Context) error
+	err  error
+}
+
+func (u *undo) run(ctx context.Context) error {
+	u.once.Do(func() { u.err = u.f(ctx) })
+	return u.err
+}
+
+// push puts f on the stack. The returned function undoes it early.
+func (c *cleanup) push(f func(context.Context) error) func(context.Context) error {
+	u := &undo{f: f}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stack = append(c.stack, u)
+	return u.run
+}
+
+// run undoes everything and joins what went wrong.
+func (c *cleanup) run(ctx context.Context) error {
+	c.mu.Lock()
+	stack := c.stack
+	c.stack = nil
+	c.mu.Unlock()
+	var errs []error
+	for i := len(stack) - 1; i >= 0; i-- {
+		errs = append(errs, stack[i].run(ctx))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,139 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"sync"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/rundir"
+)
+
+// How long a collector may take for its first and its last look. One that
+// takes longer loses its own columns, never the trial.
+const (
+	baselineTimeout = 10 * time.Second
+	lastLookTimeout = 10 * time.Second
+)
+
+// A sink takes what the collectors of one attempt see.
+type sink struct {
+	mu      sync.Mutex
+	files   *rundir.Attempt
+	samples []result.Sample
+	notes   []result.Finding
+	closed  bool
+}
+
+// Sample implements [collectors.Sink].
+func (s *sink) Sample(x result.Sample) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.samples = append(s.samples, x)
+	}
+}
+
+// Artifact implements [collectors.Sink].
+func (s *sink) Artifact(name string, r io.Reader) error {
+	w, err := s.files.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(w, r)
+	if cerr := w.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// Note implements [collectors.Sink].
+func (s *sink) Note(f result.Finding) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, have := range s.notes {
+		if have.Code == f.Code {
+			return
+		}
+	}
+	s.notes = append(s.notes, f)
+}
+
+func (s *sink) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+}
+
+// watch starts all collectors on all roles and returns after their baselines.
+// The returned function takes the last looks and returns the columns.
+func (m *measurement) watch(ctx context.Context) func(context.Context) result.Row {
+	m.sink.files = m.files
+	auth := func(s backends.Server) collectors.Target { return collectors.Target{Authorize: s.Authorize} }
+	target := collectors.Target{}
+	if s, ok := m.Backend.(backends.Server); ok {
+		target = auth(s)
+	}
+	target.Profile, target.Anchor, target.Clients = m.profile, m.anchor, []int{os.Getpid()}
+
+	type started struct {
+		kind    string
+		session collectors.Session
+	}
+	var (
+		mu       sync.Mutex
+		sessions []started
+		wg       sync.WaitGroup
+	)
+	// The collectors' context lives until their last look: the end of the load
+	// must not cut them off before it.
+	live, stop := context.WithCancel(context.WithoutCancel(ctx))
+	for _, role := range m.server.roles {
+		for replica := range role.Replicas {
+			for _, c := range m.Collectors {
+				t := target
+				t.Role, t.Replica, t.Host = role.Name, replica, m.server.Host(role.Name, replica)
+				wg.Go(func() {
+					timer := time.AfterFunc(baselineTimeout, stop)
+					defer timer.Stop()
+					s, err := c.Collector.Start(live, t, &m.sink)
+					if err != nil {
+						m.sink.Note(result.Finding{Code: "no_" + c.Kind, Text: fmt.Sprintf("%s collected nothing: %v", c.Kind, err)})
+						return
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					sessions = append(sessions, started{c.Kind, s})
+				})
+			}
+		}
+	}
+	wg.Wait()
+
+	return func(ctx context.Context) result.Row {
+		defer stop()
+		ctx, cancel := context.WithTimeoutCause(ctx, lastLookTimeout, limit{"collectors", lastLookTimeout})
+		defer cancel()
+		row := result.Row{}
+		for _, s := range sessions {
+			wg.Go(func() {
+				r, err := s.session.Finish(ctx)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					m.sink.Note(result.Finding{Code: "no_" + s.kind, Text: fmt.Sprintf("%s collected only a part: %v", s.kind, err)})
+				}
+				maps.Copy(row, r)
+			})
+		}
+		wg.Wait()
+		m.sink.close()
+		return row
+	}
+}

@@ -1,0 +1,307 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/rundir"
+)
+
+// maxRelaunches bounds how often a deployment is launched again after its
+// server died, whatever the plan's retries say.
+const maxRelaunches = 2
+
+// A deployment is one set of cells that share a server, and what is left to do
+// for them.
+type deployment struct {
+	*run
+	plan.Deployment
+	trials []trial
+
+	profile *engine.Profile
+	server  *server // nil while none is up
+
+	launches int      // in this run
+	deaths   int      // servers that died under a trial
+	failed   *failure // why nothing more can be launched here, or nil
+	givenUp  bool     // a server could not be stopped: nothing more may start
+}
+
+// A trial is one run of one cell that has no outcome yet.
+type trial struct {
+	key    rundir.Key
+	cell   plan.Cell
+	digest string
+	done   bool // has an outcome
+	first  int  // of the given prompts: where this trial's begin
+}
+
+// A server is one launch of a deployment that became ready.
+type server struct {
+	backends.Deployment
+	launch  int
+	dir     string
+	roles   []backends.Role
+	version string
+	stop    func(context.Context) error
+}
+
+// execute runs the deployment's trials one after another. The error is ours;
+// what servers do wrong becomes rows.
+func (d *deployment) execute(ctx context.Context) (err error) {
+	profile, ok := engine.Lookup(d.Server.Profile)
+	if !ok {
+		return fmt.Errorf("engine profile %q does not exist", d.Server.Profile)
+	}
+	d.profile = profile
+	var undo cleanup
+	d.emit(Event{Type: DeploymentStarted, Deployment: d.ID, Label: ServerLabel(d.Server)})
+	defer func() {
+		tctx, cancel := context.WithTimeoutCause(d.Teardown, d.Plan.Timeouts.Stop+5*time.Second,
+			errors.New("timeouts.stop: the deployment did not stop in time"))
+		defer cancel()
+		d.addCleanup(undo.run(tctx))
+		d.emit(Event{Type: DeploymentStopped, Deployment: d.ID})
+	}()
+
+	for i := range d.trials {
+		if ctx.Err() != nil || d.givenUp {
+			return nil
+		}
+		if d.trials[i].done {
+			continue
+		}
+		if err := d.trial(ctx, &d.trials[i], &undo); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trial brings one trial to its outcome: attempts until one is committed, each
+// on a server that is up.
+func (d *deployment) trial(ctx context.Context, t *trial, undo *cleanup) error {
+	retries := 1
+	if d.Plan.Retries != nil {
+		retries = *d.Plan.Retries
+	}
+	attempt := d.State.Attempts[t.key]
+	for try := 0; ; try++ {
+		if d.server == nil {
+			s, failure, err := d.launch(ctx, undo)
+			if err != nil {
+				return err
+			}
+			if ctx.Err() != nil || d.givenUp {
+				return nil
+			}
+			if failure != nil {
+				attempt++
+				return d.commitFailure(ctx, t, attempt, failure)
+			}
+			d.server = s
+		}
+		attempt++
+		last := try >= retries || d.deaths >= maxRelaunches
+		death, err := d.attempt(ctx, t, attempt, last)
+		if err != nil || death == nil {
+			return err
+		}
+		// What is left of the dead server is stopped before anything else, so
+		// that a relaunch finds its port and its memory free.
+		d.release()
+		d.deaths++
+		if d.deaths > maxRelaunches {
+			d.failed = death.giveUp(d.deaths)
+		}
+		if last || d.givenUp || ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// release stops the server that is up. Where that fails the deployment is
+// given up: its remaining trials stay without an outcome, for a resume.
+func (d *deployment) release() {
+	ctx, cancel := context.WithTimeoutCause(d.Teardown, d.Plan.Timeouts.Stop+5*time.Second,
+		errors.New("timeouts.stop: the server did not stop in time"))
+	defer cancel()
+	err := d.server.stop(ctx)
+	d.server = nil
+	if err != nil {
+		d.addCleanup(err)
+		d.givenUp = true
+	}
+}
+
+// launch starts a server and waits until it may be measured. A server that
+// cannot be started is a failure, not an error; a deployment whose server died
+// too often fails the same way without another start.
+func (d *deployment) launch(ctx context.Context, undo *cleanup) (*server, *failure, error) {
+	if d.failed != nil {
+		return nil, d.failed, nil
+	}
+	d.launches++
+	n := d.State.Launches[d.ID] + d.launches
+	d.emit(Event{Type: StepStarted, Deployment: d.ID, Launch: n, Step: "launch", Label: ServerLabel(d.Server)})
+	dir, err := d.Dir.LaunchDir(d.ID, n)
+	if err != nil {
+		return nil, nil, fmt.Errorf("launch directory: %w", err)
+	}
+	spec, err := d.spec(n, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := d.Dir.WriteLaunch(d.ID, n, d.launchRecord(spec)); err != nil {
+		return nil, nil, err
+	}
+
+	lctx, cancel := context.WithTimeoutCause(ctx, d.Plan.Timeouts.Launch,
+		limit{"timeouts.launch", d.Plan.Timeouts.Launch})
+	defer cancel()
+	dep, err := d.Backend.Launch(lctx, spec, d.ledger)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, nil, nil
+		}
+		if errors.Is(err, backends.ErrRefused) {
+			return nil, nil, err
+		}
+		return nil, d.launchFailed(n, failureOf(lctx, err, nil, nil, d.profile)), nil
+	}
+	s := &server{Deployment: dep, launch: n, dir: dir, roles: spec.Roles}
+	s.stop = undo.push(func(ctx context.Context) error {
+		if err := dep.Stop(ctx); err != nil {
+			return fmt.Errorf("stop %s: %w", spec.Pod, err)
+		}
+		return d.ledger.Gone(ctx, spec.Pod)
+	})
+
+	d.emit(Event{Type: StepStarted, Deployment: d.ID, Launch: n, Step: "ready", Label: ServerLabel(d.Server)})
+	started := time.Now()
+	rctx, cancel := context.WithTimeoutCause(ctx, d.readyTimeout(), limit{"timeouts.ready", d.readyTimeout()})
+	defer cancel()
+	s.version, err = d.ready(rctx, dep)
+	if err != nil {
+		cause := failureOf(rctx, err, dep, tail(s.logPaths()), d.profile)
+		d.server = s
+		d.release()
+		if d.givenUp || ctx.Err() != nil {
+			return nil, nil, nil
+		}
+		return nil, d.launchFailed(n, cause), nil
+	}
+	e := Event{Type: ServerReady, Deployment: d.ID, Launch: n, Label: ServerLabel(d.Server),
+		Text: fmt.Sprintf("ready after %s", time.Since(started).Round(10*time.Millisecond))}
+	return s, nil, d.record(ctx, e)
+}
+
+// launchFailed remembers that this deployment cannot be started: its other
+// cells would fail the same way.
+func (d *deployment) launchFailed(n int, f *failure) *failure {
+	f.start = true
+	d.failed = f
+	d.emit(Event{Type: LaunchFailed, Deployment: d.ID, Launch: n, Class: f.class, Error: f.text, Label: ServerLabel(d.Server)})
+	return f
+}
+
+func (d *deployment) readyTimeout() time.Duration {
+	if d.Plan.Timeouts.Ready > 0 {
+		return d.Plan.Timeouts.Ready
+	}
+	return d.profile.Ready.Timeout
+}
+
+// spec renders what the backend needs to know of this deployment's server.
+func (d *deployment) spec(n int, dir string) (backends.Spec, error) {
+	env := map[string]string{}
+	for k, v := range d.Server.Env {
+		env[k] = v.Reveal()
+	}
+	args := make(map[string]any, len(d.Server.Args))
+	for _, a := range d.Server.Args {
+		args[a.Name] = a.Value
+	}
+	spec := backends.Spec{
+		Owner: d.State.Manifest.Owner, RunID: d.State.Manifest.RunID,
+		Pod:    fmt.Sprintf("%s-l%02d", d.ID, n),
+		Engine: d.Server.Profile, Model: d.Server.Model, Args: args,
+		GPU: d.Server.GPU, GPUs: d.Server.GPUCount, Image: d.Server.Image, Seed: d.Plan.Seed,
+		Grace: d.Plan.Timeouts.Stop,
+	}
+	roles := d.profile.Roles
+	if len(roles) == 0 {
+		roles = []engine.Role{{Name: "server"}}
+	}
+	for _, role := range roles {
+		spec.Roles = append(spec.Roles, backends.Role{
+			Name: role.Name, Replicas: 1, Env: merge(role.Env, env), CPUs: d.Server.CPUs,
+			LogPath: func(replica int) string {
+				return filepath.Join(dir, role.Name+"-"+strconv.Itoa(replica)+".log")
+			},
+			Argv: func(a backends.Address) ([]string, error) { return d.argv(role.Name, a) },
+		})
+	}
+	return spec, nil
+}
+
+// A launchRecord is launch.json: what the server was started with. The port is
+// chosen later; credentials stay references.
+type launchRecord struct {
+	Deployment string            `json:"deployment"`
+	Pod        string            `json:"pod"`
+	Backend    string            `json:"backend"`
+	Server     plan.Server       `json:"server"`
+	Argv       map[string]string `json:"argv,omitempty"` // by role, or why there is none
+}
+
+func (d *deployment) launchRecord(spec backends.Spec) launchRecord {
+	l := launchRecord{Deployment: d.ID, Pod: spec.Pod, Backend: d.Plan.Backend.Kind, Server: d.Server, Argv: map[string]string{}}
+	for _, role := range d.profile.Roles {
+		argv, err := d.argv(role.Name, backends.Address{Host: "HOST", Port: role.Port})
+		if err != nil {
+			l.Argv[role.Name] = err.Error()
+			continue
+		}
+		l.Argv[role.Name] = strings.Join(argv, " ")
+	}
+	return l
+}
+
+func (d *deployment) argv(role string, a backends.Address) ([]string, error) {
+	return Argv(d.profile, role, d.Server, d.Plan.Seed, d.Sweep, a)
+}
+
+// Argv is the command line of one replica of a role. sweep is the path of this
+// program, for engines that are part of it.
+func Argv(p *engine.Profile, role string, s plan.Server, seed uint64, sweep string, a backends.Address) ([]string, error) {
+	args := make([]engine.Arg, len(s.Args))
+	for i, arg := range s.Args {
+		args[i] = engine.Arg{Name: arg.Name, Value: arg.Value}
+	}
+	vars := engine.Vars{Model: s.Model, Host: a.Host, Port: a.Port, GPU: s.GPU, GPUs: s.GPUCount, Seed: seed, Sweep: sweep}
+	argv, err := p.Argv(role, vars, args, s.Command)
+	if err != nil {
+		return nil, fmt.Errorf("command line of %s: %w", s.Engine, err)
+	}
+	return argv, nil
+}
+
+// logPaths are the log files of all roles of a launch.
+func (s *server) logPaths() []string {
+	var paths []string
+	for _, role := range s.roles {
+		for i := range role.Replicas {
+			paths = append(paths, role.LogPath(i))
+		}
+	}
+	return paths
+}

@@ -1,0 +1,56 @@
+package executor
+
+import (
+	"maps"
+	"net/http"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/openai"
+	"sweep.dev/sweep/plan"
+)
+
+// A driver is a load driver that holds connections.
+type driver interface {
+	load.Driver
+	Close()
+}
+
+// driver makes the client that measures this trial's server.
+func (m *measurement) driver(h host.Host) (driver, error) {
+	l := m.trial.cell.Load
+	api := m.profile.API
+	c := openai.Config{
+		BaseURL: h.URL(), Model: m.Server.Served, Chat: l.Endpoint != plan.EndpointCompletions,
+		Stream: l.Stream == nil || *l.Stream, IncludeUsage: api.IncludeUsage, ContinuousUsage: api.ContinuousUsage,
+		MaxTokensField: api.MaxTokensField,
+		IgnoreEOS:      m.exact() && api.IgnoreEOS, MinTokens: m.exact() && api.MinTokens,
+		Temperature: l.Sampling.Temperature, TopP: l.Sampling.TopP, Stop: l.Sampling.Stop,
+		Body: merge(api.Body, l.Body), Headers: m.authorize,
+		Dial: h.Dial, NetworkPath: string(h.Path()),
+	}
+	c.Path = api.Completions
+	if c.Chat {
+		c.Path = api.Chat
+	}
+	return openai.New(c)
+}
+
+// authorize adds what this backend's servers want, and the plan's own headers.
+func (m *measurement) authorize(h http.Header) {
+	if s, ok := m.Backend.(backends.Server); ok {
+		s.Authorize(h)
+	}
+	for name, value := range m.trial.cell.Load.Headers {
+		h.Set(name, value.Reveal())
+	}
+}
+
+// merge is a with b over it.
+func merge[V any](a, b map[string]V) map[string]V {
+	m := make(map[string]V, len(a)+len(b))
+	maps.Copy(m, a)
+	maps.Copy(m, b)
+	return m
+}

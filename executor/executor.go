@@ -1,0 +1,273 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/rundir"
+)
+
+// Causes with which a run's context ends.
+var (
+	ErrMaxTime  = errors.New("the time for this run is over")
+	ErrFailFast = errors.New("a trial failed and --fail-fast is set")
+)
+
+// A Named collector keeps its kind for messages.
+type Named struct {
+	Kind      string
+	Collector collectors.Collector
+}
+
+// A Config is one run: a plan, the plug-ins that it names, and the directory
+// that holds what comes of it.
+type Config struct {
+	Plan       *plan.Plan
+	Dir        *rundir.Dir
+	State      *rundir.State // what an earlier run of this directory left
+	Path       string        // of the run directory
+	Backend    backends.Backend
+	Collectors []Named
+
+	Only     func(plan.Cell) (bool, error) // nil: every cell
+	Retry    []string                      // statuses of committed trials to run again
+	Parallel int                           // deployments at once; 0 is 1
+	FailFast bool
+	MaxTime  time.Duration // 0: none
+
+	ClientHost string
+	Sweep      string // path of this program, for engines that are part of it
+
+	// Teardown outlives the run's context; nil is context.Background().
+	Teardown context.Context
+	// Events is called by one goroutine at a time; it must not block for long.
+	Events func(Event)
+}
+
+// A Report is how a run ended.
+type Report struct {
+	Planned   int // trials that this plan has, after Only
+	Before    int // committed before this run
+	Committed int // by this run
+	// Missing counts trials without an outcome.
+	Missing int
+	// Interrupted is the cause with which the run was ended early, or nil.
+	Interrupted error
+	// Cleanup is what could not be given back or verified; it means that
+	// something may still be running.
+	Cleanup error
+}
+
+type run struct {
+	Config
+	eventMu sync.Mutex
+	all     []*deployment
+	entries map[string][]load.Entry // given prompts, by file and kind
+	stop    context.CancelCauseFunc
+	ledger  backends.Ledger
+
+	mu        sync.Mutex
+	done      int
+	total     int
+	committed int
+	cleanup   error
+}
+
+// Run executes what of the plan has no outcome yet. The error is sweep's own
+// (a disk that is full, a provider that refuses); failed and invalid trials are
+// outcomes, not errors. The Report is valid also beside an error.
+func Run(ctx context.Context, c Config) (Report, error) {
+	r := &run{Config: c, ledger: c.Dir.Ledger()}
+	if r.Teardown == nil {
+		r.Teardown = context.Background()
+	}
+	rep, err := r.plan()
+	if err != nil {
+		return rep, err
+	}
+	if c.MaxTime > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, c.MaxTime, fmt.Errorf("%w (%s)", ErrMaxTime, c.MaxTime))
+		defer cancel()
+	}
+	ctx, r.stop = context.WithCancelCause(ctx)
+	defer r.stop(nil)
+
+	err = r.reclaim(ctx)
+	if err == nil {
+		err = r.execute(ctx, rep)
+	}
+	rep.Committed = r.committed
+	rep.Missing = rep.Planned - rep.Before - r.committed
+	rep.Cleanup = r.cleanup
+	if ctx.Err() != nil && rep.Missing > 0 {
+		rep.Interrupted = context.Cause(ctx)
+	}
+	return rep, err
+}
+
+// plan lists the trials of the run and which of them have an outcome already.
+// Every trial of the plan is listed, so that each gets the same prompts whether
+// or not the run is a resumed one.
+func (r *run) plan() (Report, error) {
+	var rep Report
+	for _, d := range r.Plan.Deployments() {
+		left := &deployment{run: r, Deployment: d}
+		r.all = append(r.all, left)
+		for n := 1; n <= max(1, r.Plan.Repeats); n++ {
+			for _, cell := range d.Cells {
+				if r.Only != nil {
+					ok, err := r.Only(cell)
+					if err != nil {
+						return rep, fmt.Errorf("--only: %w", err)
+					}
+					if !ok {
+						continue
+					}
+				}
+				rep.Planned++
+				key := rundir.Key{Cell: cell.ID, Trial: n}
+				digest := r.Plan.SpecDigest(cell)
+				commit, ok := r.State.Committed[key]
+				done := ok && commit.Digest == digest && !slices.Contains(r.Retry, commit.Status)
+				if done {
+					rep.Before++
+				}
+				left.trials = append(left.trials, trial{key: key, cell: cell, digest: digest, done: done})
+			}
+		}
+	}
+	r.total, r.done = rep.Planned, rep.Before
+	return rep, r.readPrompts()
+}
+
+// reclaim ends what an earlier run of this directory left running. Nothing new
+// is started while something old may still hold a port, a GPU or money.
+func (r *run) reclaim(ctx context.Context) error {
+	if len(r.State.Owed) == 0 {
+		return nil
+	}
+	known, err := r.Backend.List(ctx, r.State.Manifest.Owner)
+	if err != nil {
+		return fmt.Errorf("list what an earlier run left: %w", err)
+	}
+	for _, owed := range r.State.Owed {
+		refs := make([]backends.Ref, 0, 2)
+		if owed.Ref != nil {
+			refs = append(refs, *owed.Ref)
+		}
+		for _, ref := range known {
+			if ref.RunID == r.State.Manifest.RunID && ref.Pod == owed.Pod && (owed.Ref == nil || ref.ID != owed.Ref.ID) {
+				refs = append(refs, ref)
+			}
+		}
+		for _, ref := range refs {
+			if err := r.Backend.Terminate(ctx, ref); err != nil {
+				r.cleanup = errors.Join(r.cleanup, fmt.Errorf("pod %s of an earlier run: %w", owed.Pod, err))
+				return r.cleanup
+			}
+		}
+		if err := r.ledger.Gone(ctx, owed.Pod); err != nil {
+			return err
+		}
+		r.emit(Event{Type: Notice, Text: fmt.Sprintf("pod %s of an earlier run is gone", owed.Pod)})
+	}
+	return nil
+}
+
+func (r *run) execute(ctx context.Context, rep Report) error {
+	if err := r.record(ctx, Event{Type: RunStarted, Done: rep.Before, Total: rep.Planned}); err != nil {
+		return err
+	}
+	if p, ok := r.Backend.(backends.Prober); ok && rep.Before < rep.Planned {
+		if err := p.Probe(ctx); err != nil {
+			return fmt.Errorf("backend %s: %w", r.Plan.Backend.Kind, err)
+		}
+	}
+	// Not errgroup.WithContext: one deployment's own error must not cut the
+	// others' trials short, and each must be waited for.
+	var g errgroup.Group
+	g.SetLimit(max(1, r.Parallel))
+	for _, d := range r.all {
+		if !slices.ContainsFunc(d.trials, func(t trial) bool { return !t.done }) {
+			continue
+		}
+		g.Go(func() error {
+			if ctx.Err() != nil {
+				return nil
+			}
+			err := d.execute(ctx)
+			if err != nil {
+				r.stop(err) // our own fault: the disk, the journal. Nothing more can be kept.
+			}
+			return err
+		})
+	}
+	err := g.Wait()
+	// The last line is written also when the run was cut short.
+	last := Event{Type: RunFinished, Done: r.done, Total: r.total}
+	if ctx.Err() != nil {
+		last.Error = context.Cause(ctx).Error()
+	}
+	return errors.Join(err, r.record(context.WithoutCancel(ctx), last))
+}
+
+// emit tells people and --events. The journal has its own lines.
+func (r *run) emit(e Event) {
+	if r.Events == nil {
+		return
+	}
+	if e.Time.IsZero() {
+		e.Time = time.Now().UTC()
+	}
+	r.eventMu.Lock()
+	defer r.eventMu.Unlock()
+	r.Events(e)
+}
+
+// record emits e and writes it to the journal.
+func (r *run) record(ctx context.Context, e Event) error {
+	e.Time = time.Now().UTC()
+	r.emit(e)
+	return r.Dir.Append(context.WithoutCancel(ctx), string(e.Type), e)
+}
+
+// committedOne counts an outcome and says so.
+func (r *run) committedOne(d *deployment, t trial, o *result.Outcome) {
+	r.mu.Lock()
+	r.done++
+	r.committed++
+	done := r.done
+	r.mu.Unlock()
+	status, _ := o.Row["status"].(string)
+	class, _ := o.Row["error_class"].(string)
+	text, _ := o.Row["error"].(string)
+	r.emit(Event{
+		Type: TrialCommitted, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: o.Attempt,
+		Label: Label(t.cell), Status: status, Class: class, Error: text, Row: o.Row, Done: done, Total: r.total,
+	})
+	recorded := r.Plan.OnStartFailure == "record" && o.StartFailure
+	if r.FailFast && status != result.StatusOK && !recorded {
+		r.stop(ErrFailFast)
+	}
+}
+
+func (r *run) addCleanup(err error) {
+	if err == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cleanup = errors.Join(r.cleanup, err)
+}

@@ -1,0 +1,120 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/engine"
+)
+
+const (
+	tailBytes = 1 << 20 // of a log that the classifier is given
+	keptLines = 25      // of it in result.json
+)
+
+// A limit is the cause with which a bounded step ends.
+type limit struct {
+	name string
+	d    time.Duration
+}
+
+func (l limit) Error() string { return fmt.Sprintf("%s: not done after %s", l.name, l.d) }
+
+// A failure is why a server could not be used.
+type failure struct {
+	class string
+	text  string
+	hint  string
+	log   []string // the server's last lines
+	start bool     // it never became ready
+}
+
+func (f *failure) giveUp(deaths int) *failure {
+	g := *f
+	g.text = fmt.Sprintf("the server died %d times; the last time: %s", deaths, f.text)
+	return &g
+}
+
+// A wrongModel is a server that answers, but for another model.
+type wrongModel struct {
+	want string
+	got  []string
+}
+
+func (e *wrongModel) Error() string {
+	return fmt.Sprintf("the server serves %q, not %q", e.got, e.want)
+}
+
+// failureOf finds the class of the end of a server: by what ended it, and by
+// what its log says.
+func failureOf(ctx context.Context, err error, dep backends.Deployment, log []string, p *engine.Profile) *failure {
+	f := &failure{class: engine.ClassUnknown, text: err.Error(), log: log}
+	if dep != nil && dep.Err() != nil {
+		err = dep.Err()
+		f.text = err.Error()
+	}
+	end := engine.End{}
+	var exit *backends.Exit
+	var wrong *wrongModel
+	var over limit
+	switch {
+	case errors.As(err, &exit):
+		end = engine.End{Exited: true, Code: exit.Code, Signal: exit.Signal, OOMKilled: exit.OOMKilled}
+	case errors.As(err, &wrong):
+		end.WrongModel = strings.Join(wrong.got, ", ")
+	case errors.As(context.Cause(ctx), &over):
+		f.text = over.Error()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			f.text += "; the last answer: " + err.Error()
+		}
+		end.TimedOut = true
+	case errors.Is(err, backends.ErrCapacity):
+		f.class = "no_capacity"
+		return f
+	case errors.Is(err, backends.ErrSpec):
+		f.class = "spec"
+		return f
+	}
+	d := p.Classify(log, end)
+	f.class, f.hint = d.Class, d.Hint
+	if d.Line != "" && wrong == nil {
+		f.text += ": " + d.Line
+	}
+	return f
+}
+
+// tail reads the last lines of logs. A log that cannot be read is no reason to
+// lose the failure that it would explain.
+func tail(paths []string) []string {
+	var lines []string
+	for _, path := range paths {
+		lines = append(lines, tailFile(path)...)
+	}
+	return lines
+}
+
+func tailFile(path string) []string {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil && st.Size() > tailBytes {
+		if _, err := f.Seek(-tailBytes, io.SeekEnd); err != nil {
+			return nil
+		}
+	}
+	lines, err := engine.Tail(f, engine.TailLines)
+	if err != nil {
+		return nil
+	}
+	return lines
+}
+
+func lastLines(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }

@@ -1,0 +1,126 @@
+package executor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
+)
+
+// Reasons for INVALID. They are codes of the column invalid_reasons.
+const (
+	EngineRestarted = "engine_restarted"
+	ErrorRate       = "error_rate"
+	ScheduleLag     = "schedule_lag"
+	OutputLength    = "output_length"
+	ClientCPU       = "client_cpu"
+	ClientStalled   = "client_stalled"
+	NothingMeasured = "nothing_measured"
+)
+
+// invalid says why the numbers of a measured trial must not be used: each rule
+// with the figure that broke it and the bound. An empty answer means VALID.
+//
+// It judges the measurement, not the server: a slow server is valid, and what
+// is good enough is the SLOs' question.
+func (m *measurement) invalid(row result.Row) []result.Finding {
+	v := m.Plan.Validity
+	var why []result.Finding
+	add := func(code, format string, args ...any) {
+		why = append(why, result.Finding{Code: code, Text: fmt.Sprintf(format, args...)})
+	}
+	for _, n := range m.sink.notes {
+		if n.Code == EngineRestarted {
+			why = append(why, n)
+		}
+	}
+	if rate, ok := row["error_rate"].(float64); ok && rate > v.MaxErrorRate {
+		add(ErrorRate, "%.1f %% of the requests failed (bound %.1f %%), most often: %s",
+			100*rate, 100*v.MaxErrorRate, commonError(m.requests))
+	}
+	if lag, ok := row["p99_schedule_lag_ms"].(float64); ok && lag > milliseconds(v.MaxScheduleLag) {
+		add(ScheduleLag, "p99 of sent - scheduled is %.1f ms (bound %s): the client did not keep the plan's schedule", lag, v.MaxScheduleLag)
+	}
+	if m.exact() {
+		wrong, first := 0, result.Request{}
+		for _, r := range m.requests {
+			if r.Phase != result.Warmup && r.Status == result.Completed && r.CompletionTokens != r.MaxTokens {
+				if wrong == 0 {
+					first = r
+				}
+				wrong++
+			}
+		}
+		if wrong > 0 {
+			add(OutputLength, "%d requests did not get the exact output length, the first %d of %d tokens (finish_reason %q)",
+				wrong, first.CompletionTokens, first.MaxTokens, first.FinishReason)
+		}
+	}
+	if m.health.CPU > v.MaxClientCPU {
+		add(ClientCPU, "the client used %.0f %% of the CPU it may use (bound %.0f %%): give it cores of its own", 100*m.health.CPU, 100*v.MaxClientCPU)
+	}
+	if m.health.MaxGap > v.MaxStall {
+		add(ClientStalled, "the client did not run for %s (bound %s): a stopped process or a starved machine",
+			m.health.MaxGap.Round(time.Millisecond), v.MaxStall)
+	}
+	return why
+}
+
+// exact says whether every request of this trial must yield max_tokens tokens.
+func (m *measurement) exact() bool { return m.trial.cell.Load.Output == plan.OutputExact }
+
+// commonError is the error that most requests failed with.
+func commonError(reqs []result.Request) string {
+	count := map[string]int{}
+	for _, r := range reqs {
+		if r.Phase != result.Warmup && r.Status == result.Failed {
+			count[r.ErrorClass+": "+r.Error]++
+		}
+	}
+	best := ""
+	for _, text := range slices.Sorted(maps.Keys(count)) {
+		if best == "" || count[text] > count[best] {
+			best = text
+		}
+	}
+	return best
+}
+
+// slos holds every objective against the row. slo_pass is what the failing
+// severities say together; it is null where nothing was measured.
+func (m *measurement) slos(row result.Row) []result.SLOResult {
+	if len(m.Plan.SLO) == 0 {
+		return nil
+	}
+	results := make([]result.SLOResult, 0, len(m.Plan.SLO))
+	pass := true
+	for _, slo := range m.Plan.SLO {
+		r := slo.Evaluate(row)
+		if r.Error == "" {
+			row["slo_"+r.Name] = r.Pass
+		}
+		if !r.Pass && r.Severity != plan.SeverityWarn {
+			pass = false
+		}
+		results = append(results, r)
+	}
+	row["slo_pass"] = pass
+	return results
+}
+
+func codes(findings []result.Finding) any {
+	if len(findings) == 0 {
+		return nil
+	}
+	list := make([]string, len(findings))
+	for i, f := range findings {
+		list[i] = f.Code
+	}
+	return strings.Join(list, ",")
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

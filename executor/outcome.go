@@ -1,0 +1,260 @@
+package executor
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/store"
+)
+
+// engineLogMax bounds the part of a server's log that is kept with a trial.
+const engineLogMax = 16 << 20
+
+// finish judges the attempt and writes its files. failed is why there is
+// nothing to judge, or nil.
+func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
+	cell := m.trial.cell
+	finished := time.Now().UTC()
+	target := cell.Load.Concurrency
+	load.AssignPhases(m.requests, target)
+
+	o := &result.Outcome{
+		CellID: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: m.attempt,
+		StartedAt: m.started, FinishedAt: finished,
+	}
+	row, findings := result.Summarize(m.requests, m.summaryOptions())
+	o.Findings = findings
+	maps.Copy(row, m.columns)
+	m.identify(row, finished)
+	m.listPrice(row)
+	row.Derive()
+
+	switch {
+	case failed != nil:
+		o.StartFailure = failed.start
+		o.LogTail = lastLines(failed.log, keptLines)
+		row["status"], row["error_class"], row["error"] = result.StatusFailed, failed.class, withHint(failed)
+	case !anyCompleted(m.requests):
+		row["status"] = result.StatusFailed
+		row["error_class"], row["error"] = mostCommon(m.requests)
+	default:
+		o.Invalid = m.invalid(row)
+		row["status"], row["valid"] = result.StatusOK, len(o.Invalid) == 0
+		if len(o.Invalid) > 0 {
+			row["status"] = result.StatusInvalid
+		}
+		row["invalid_reasons"] = codes(o.Invalid)
+		o.SLOs = m.slos(row)
+	}
+	for _, n := range m.sink.notes {
+		if n.Code != EngineRestarted {
+			o.Findings = append(o.Findings, n)
+		}
+	}
+	row["findings"] = codes(o.Findings)
+	var err error
+	if o.Row, err = row.Conform(m.Plan.Columns()); err != nil {
+		return nil, fmt.Errorf("row of %s: %w", Label(cell), err)
+	}
+	return o, m.write()
+}
+
+func withHint(f *failure) string {
+	if f.hint == "" {
+		return f.text
+	}
+	return f.text + " (" + f.hint + ")"
+}
+
+func anyCompleted(reqs []result.Request) bool {
+	for _, r := range reqs {
+		if r.Phase != result.Warmup && r.Status == result.Completed {
+			return true
+		}
+	}
+	return false
+}
+
+// mostCommon is the class and text that explain why no request was completed.
+func mostCommon(reqs []result.Request) (class, text string) {
+	c := commonError(reqs)
+	if c == "" {
+		return NothingMeasured, "no request was completed"
+	}
+	class, text, _ = strings.Cut(c, ": ")
+	return class, "no request was completed: " + text
+}
+
+// identify fills in what the trial is, beside what was measured.
+func (m *measurement) identify(row result.Row, finished time.Time) {
+	cell := m.trial.cell
+	for _, s := range cell.Settings {
+		row[s.Column] = s.Value
+	}
+	l := cell.Load
+	set := func(name string, v any) { row[name] = v }
+	set("gpu", orNil(cell.Server.GPU))
+	set("gpu_count", int64(max(1, cell.Server.GPUCount)))
+	if l.Concurrency > 0 {
+		set("concurrency", int64(l.Concurrency))
+	}
+	if l.RequestRate > 0 {
+		set("request_rate", l.RequestRate)
+	}
+	set("max_tokens", int64(l.MaxTokens))
+	if l.Prompts.Kind == plan.PromptsSynthetic {
+		set("target_input_tokens", int64(l.Prompts.InputTokens))
+	}
+	set("run_id", m.State.Manifest.RunID)
+	set("plan", m.Plan.Name)
+	set("cell_id", cell.ID)
+	set("spec_digest", m.trial.digest)
+	set("trial", int64(m.trial.key.Trial))
+	set("attempt", int64(m.attempt))
+	set("started_at", m.started)
+	set("finished_at", finished)
+	set("backend", m.Plan.Backend.Kind)
+	sim, ok := m.Backend.(backends.Simulator)
+	set("simulated", ok && sim.Simulated())
+	set("engine", cell.Server.Engine)
+	set("model", cell.Server.Model)
+	set("model_revision", orNil(cell.Server.ModelRevision))
+	set("client_host", m.ClientHost)
+	set("stamp_kind", orNil(m.health.StampKind))
+	if m.server != nil {
+		set("engine_version", orNil(m.server.version))
+		set("network_path", string(m.server.Host(m.frontRole(), 0).Path()))
+	}
+	if m.health.StampKind != "" {
+		set("client_cpu", m.health.CPU)
+	}
+}
+
+func orNil(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// listPrice fills in what the GPUs cost by their list price; what follows from
+// it is derived.
+func (m *measurement) listPrice(row result.Row) {
+	server := m.trial.cell.Server
+	if gpu, ok := catalog.GPUByName(server.GPU); ok && gpu.USDPerHour > 0 {
+		row["usd_per_hour"] = gpu.USDPerHour * float64(max(1, server.GPUCount))
+	}
+}
+
+func (m *measurement) summaryOptions() result.SummaryOptions {
+	o := result.SummaryOptions{Open: m.trial.cell.Load.RequestRate > 0}
+	if g := m.Plan.Goodput; g != nil {
+		o.Goodput = &result.Goodput{TTFT: g.TTFT, TPOT: g.TPOT, E2E: g.E2E}
+	}
+	return o
+}
+
+// write stores the attempt's raw rows and its part of the server's logs.
+func (m *measurement) write() error {
+	ids := store.IDs{Cell: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: m.attempt, Anchor: m.anchor}
+	err := m.file("requests.parquet", func(w io.Writer) error { return store.WriteRequests(w, ids, m.requests) })
+	if err != nil {
+		return err
+	}
+	err = m.file("samples.parquet", func(w io.Writer) error { return store.WriteSamples(w, ids, m.sink.samples) })
+	if err != nil {
+		return err
+	}
+	if m.server == nil {
+		return nil
+	}
+	return m.file("engine.log", func(w io.Writer) error {
+		for _, path := range m.server.logPaths() {
+			if err := copyFrom(w, path, m.logStart[path]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (m *measurement) file(name string, write func(io.Writer) error) error {
+	w, err := m.files.Create(name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	err = write(w)
+	if cerr := w.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// markLogs remembers where the server's logs stand, so that the attempt keeps
+// only its own part of them.
+func (m *measurement) markLogs() {
+	m.logStart = map[string]int64{}
+	for _, path := range m.server.logPaths() {
+		if st, err := os.Stat(path); err == nil {
+			m.logStart[path] = st.Size()
+		}
+	}
+}
+
+// copyFrom copies a log from an offset on. A log that is not there is empty.
+func copyFrom(w io.Writer, path string, offset int64) error {
+	f, err := os.Open(path)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return err
+	}
+	_, err = io.Copy(w, io.LimitReader(f, engineLogMax))
+	return err
+}
+
+// Label is a cell in a person's words.
+func Label(c plan.Cell) string {
+	var parts []string
+	for _, s := range c.Settings {
+		switch s.Column {
+		case "engine", "gpu", "model":
+			parts = append(parts, fmt.Sprint(s.Value))
+		default:
+			parts = append(parts, fmt.Sprintf("%s=%v", s.Column, s.Value))
+		}
+	}
+	if len(parts) == 0 {
+		return ServerLabel(c.Server)
+	}
+	return strings.Join(parts, " ")
+}
+
+// ServerLabel is a deployment in a person's words.
+func ServerLabel(s plan.Server) string {
+	label := s.Engine
+	if s.GPU != "" {
+		label += " on " + s.GPU
+		if s.GPUCount > 1 {
+			label += fmt.Sprintf(" x%d", s.GPUCount)
+		}
+	}
+	return label
+}

@@ -1,0 +1,244 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/host"
+)
+
+// Between two looks at a server that is starting.
+const (
+	readyPollMin = 50 * time.Millisecond
+	readyPollMax = time.Second
+)
+
+// frontRole is the role that requests go to: the first of the profile.
+func (d *deployment) frontRole() string {
+	if len(d.profile.Roles) == 0 {
+		return "server"
+	}
+	return d.profile.Roles[0].Name
+}
+
+// ready returns when the engine has answered a completion of one token with
+// the expected model, and returns the engine's version ("" where it tells
+// none). An open port is not readiness, and neither is a health check.
+func (d *deployment) ready(ctx context.Context, dep backends.Deployment) (version string, err error) {
+	api := d.api(dep.Host(d.frontRole(), 0))
+	defer api.close()
+	wait := readyPollMin
+	last := fmt.Errorf("no answer yet")
+	for {
+		err := d.answers(ctx, api)
+		if err == nil {
+			return d.version(ctx, api), nil
+		}
+		if _, ok := err.(*wrongModel); ok { //nolint:errorlint // returned as it is, never wrapped
+			return "", err
+		}
+		if ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-dep.Done():
+			return "", dep.Err()
+		case <-ctx.Done():
+			return "", last
+		case <-time.After(wait):
+			wait = min(wait*3/2, readyPollMax)
+		}
+	}
+}
+
+// answers makes one round of the readiness rule.
+func (d *deployment) answers(ctx context.Context, api *apiClient) error {
+	p := d.profile
+	if p.Ready.Health != "" {
+		if _, err := api.get(ctx, p.Ready.Health); err != nil {
+			return err
+		}
+	}
+	if p.Ready.Models != "" {
+		body, err := api.get(ctx, p.Ready.Models)
+		if err != nil {
+			return err
+		}
+		var list struct {
+			Data []struct {
+				ID string `json:"id"`
+			} `json:"data"`
+		}
+		if err := json.Unmarshal(body, &list); err != nil {
+			return fmt.Errorf("%s: %w", p.Ready.Models, err)
+		}
+		var ids []string
+		for _, m := range list.Data {
+			if m.ID == d.Server.Served {
+				ids = nil
+				break
+			}
+			ids = append(ids, m.ID)
+		}
+		if len(list.Data) == 0 {
+			return fmt.Errorf("%s lists no model yet", p.Ready.Models)
+		}
+		if ids != nil {
+			return &wrongModel{want: d.Server.Served, got: ids}
+		}
+	}
+	return d.completes(ctx, api)
+}
+
+// completes asks for one token.
+func (d *deployment) completes(ctx context.Context, api *apiClient) error {
+	field := d.profile.API.MaxTokensField
+	if field == "" {
+		field = "max_tokens"
+	}
+	body := map[string]any{"model": d.Server.Served, field: 1}
+	path := d.profile.API.Chat
+	if path != "" {
+		body["messages"] = []map[string]string{{"role": "user", "content": "Hello"}}
+	} else {
+		path = d.profile.API.Completions
+		body["prompt"] = "Hello"
+	}
+	answer, err := api.post(ctx, path, body)
+	if err != nil {
+		return err
+	}
+	var got struct {
+		Model   string            `json:"model"`
+		Choices []json.RawMessage `json:"choices"`
+	}
+	if err := json.Unmarshal(answer, &got); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if len(got.Choices) == 0 {
+		return fmt.Errorf("%s answered without a choice", path)
+	}
+	if got.Model != "" && got.Model != d.Server.Served {
+		return &wrongModel{want: d.Server.Served, got: []string{got.Model}}
+	}
+	return nil
+}
+
+// version asks the engine for its version; not knowing it is no failure.
+func (d *deployment) version(ctx context.Context, api *apiClient) string {
+	if d.profile.API.Version == "" {
+		return ""
+	}
+	body, err := api.get(ctx, d.profile.API.Version)
+	if err != nil {
+		return ""
+	}
+	var v struct {
+		Version string `json:"version"`
+	}
+	if json.Unmarshal(body, &v) != nil {
+		return ""
+	}
+	return v.Version
+}
+
+// resetCache empties the engine's prefix cache where the profile says how. A
+// server that was started without the endpoint answers 404: prompts are unique
+// over trials anyway, so that is no fault.
+func (d *deployment) resetCache(ctx context.Context) error {
+	path := d.profile.API.CacheReset
+	if path == "" {
+		return nil
+	}
+	api := d.api(d.server.Host(d.frontRole(), 0))
+	defer api.close()
+	_, err := api.post(ctx, path, nil)
+	if err != nil && strings.Contains(err.Error(), "404") {
+		return nil
+	}
+	return err
+}
+
+// An apiClient asks a server small questions, outside of any measurement.
+type apiClient struct {
+	base string
+	http *http.Client
+	auth func(http.Header)
+}
+
+// questionTimeout bounds one question; a server that hangs is not ready.
+const questionTimeout = 10 * time.Second
+
+func (d *deployment) api(h host.Host) *apiClient {
+	c := &apiClient{base: h.URL(), auth: func(http.Header) {}}
+	if s, ok := d.Backend.(backends.Server); ok {
+		c.auth = s.Authorize
+	}
+	c.http = &http.Client{
+		Timeout: questionTimeout,
+		Transport: &http.Transport{
+			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				return h.Dial(ctx, network, addr)
+			},
+			DisableCompression: true,
+		},
+		// A redirect could carry a key to another host.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c
+}
+
+func (c *apiClient) close() { c.http.CloseIdleConnections() }
+
+func (c *apiClient) get(ctx context.Context, path string) ([]byte, error) {
+	return c.do(ctx, http.MethodGet, path, nil)
+}
+
+func (c *apiClient) post(ctx context.Context, path string, body any) ([]byte, error) {
+	return c.do(ctx, http.MethodPost, path, body)
+}
+
+func (c *apiClient) do(ctx context.Context, method, path string, body any) ([]byte, error) {
+	u, err := url.JoinPath(c.base, path)
+	if err != nil {
+		return nil, err
+	}
+	var payload io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		payload = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, u, payload)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	c.auth(req.Header)
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s %s answered %s: %.300s", method, path, resp.Status, bytes.TrimSpace(answer))
+	}
+	return answer, nil
+}

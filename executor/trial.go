@@ -1,0 +1,181 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/rundir"
+)
+
+// attempt makes one attempt at a trial on the server that is up, and commits
+// it unless the server died and another attempt may follow. It returns how the
+// server died, or nil. The error is ours.
+//
+// When the run is interrupted the attempt is discarded: half a measurement is
+// no result.
+func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (death *failure, err error) {
+	a, err := d.Dir.Begin(context.WithoutCancel(ctx), t.key, n)
+	if err != nil {
+		return nil, fmt.Errorf("begin attempt: %w", err)
+	}
+	d.emit(Event{Type: TrialStarted, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: n, Label: Label(t.cell)})
+	m := &measurement{deployment: d, trial: t, attempt: n, files: a, anchor: result.NewAnchor(), started: time.Now().UTC()}
+	m.markLogs()
+	err = m.run(ctx)
+
+	select {
+	case <-d.server.Done():
+		death = failureOf(ctx, d.server.Err(), d.server, tail(d.server.logPaths()), d.profile)
+		if ctx.Err() == nil {
+			d.emit(Event{Type: ServerDied, Deployment: d.ID, Launch: d.server.launch, Cell: t.key.Cell,
+				Class: death.class, Error: death.text, Label: Label(t.cell)})
+		}
+	default:
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil, d.discard(ctx, t, n, a, context.Cause(ctx).Error())
+	case death != nil && !last:
+		return death, d.discard(ctx, t, n, a, "the server died: "+death.text)
+	}
+	failed := death
+	if failed == nil && err != nil {
+		failed = &failure{class: classOf(err), text: err.Error()}
+	}
+	o, err := m.finish(failed)
+	if err != nil {
+		return death, err
+	}
+	return death, d.commit(ctx, t, a, o)
+}
+
+// commitFailure commits a failed row for a trial whose server never came up.
+func (d *deployment) commitFailure(ctx context.Context, t *trial, n int, f *failure) error {
+	a, err := d.Dir.Begin(context.WithoutCancel(ctx), t.key, n)
+	if err != nil {
+		return fmt.Errorf("begin attempt: %w", err)
+	}
+	now := time.Now().UTC()
+	m := &measurement{deployment: d, trial: t, attempt: n, files: a, anchor: result.NewAnchor(), started: now}
+	o, err := m.finish(f)
+	if err != nil {
+		return err
+	}
+	return d.commit(ctx, t, a, o)
+}
+
+func (d *deployment) commit(ctx context.Context, t *trial, a *rundir.Attempt, o *result.Outcome) error {
+	// A trial that was measured to its end is kept, whatever ends the run.
+	if err := a.Commit(context.WithoutCancel(ctx), o, t.digest); err != nil {
+		return fmt.Errorf("commit %s trial %d: %w", t.key.Cell, t.key.Trial, err)
+	}
+	d.committedOne(d, *t, o)
+	return nil
+}
+
+func (d *deployment) discard(ctx context.Context, t *trial, n int, a *rundir.Attempt, reason string) error {
+	d.emit(Event{Type: TrialDiscarded, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: n, Text: reason, Label: Label(t.cell)})
+	if err := a.Discard(context.WithoutCancel(ctx), reason); err != nil {
+		return fmt.Errorf("discard attempt: %w", err)
+	}
+	return nil
+}
+
+// classOf is the class of what ended a trial other than its server.
+func classOf(err error) string {
+	var over limit
+	if errors.As(err, &over) {
+		return "timeout"
+	}
+	return "load"
+}
+
+// A measurement is one attempt while it is being made.
+type measurement struct {
+	*deployment
+	trial   *trial
+	attempt int
+	files   *rundir.Attempt
+	anchor  result.Anchor
+	started time.Time
+
+	logStart map[string]int64 // where each of the server's logs stood at the start
+	sink     sink
+	requests []result.Request
+	health   load.Health
+	columns  result.Row // from the collectors
+}
+
+// Record implements [load.Recorder].
+func (m *measurement) Record(r result.Request) { m.requests = append(m.requests, r) }
+
+// run takes the attempt through its steps. A server that dies ends it.
+func (m *measurement) run(ctx context.Context) error {
+	mctx, cancel := context.WithTimeoutCause(ctx, m.Plan.Timeouts.Trial, limit{"timeouts.trial", m.Plan.Timeouts.Trial})
+	defer cancel()
+	mctx, stop := context.WithCancelCause(mctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-m.server.Done():
+			stop(m.server.Err())
+		case <-mctx.Done():
+		}
+	}()
+	defer func() {
+		stop(nil)
+		<-watched
+	}()
+
+	h := m.server.Host(m.frontRole(), 0)
+	driver, err := m.driver(h)
+	if err != nil {
+		return err
+	}
+	defer driver.Close()
+	return m.steps(mctx, m.trial, m.attempt, []step{
+		{"reset", 2 * questionTimeout, m.resetCache},
+		{"warm up", 0, func(ctx context.Context) error { return m.warmUp(ctx, driver) }},
+		{"measure", 0, func(ctx context.Context) error { return m.measure(ctx, driver) }},
+	})
+}
+
+// warmUp sends the warm-up's requests; they are recorded as such and never
+// counted.
+func (m *measurement) warmUp(ctx context.Context, d load.Driver) error {
+	src, err := load.NewWarmup(m.load())
+	if err != nil {
+		return err
+	}
+	_, err = d.Run(ctx, src, m, m.options(nil))
+	return errors.Join(err, context.Cause(ctx))
+}
+
+// measure runs the load between the collectors' first and last looks.
+func (m *measurement) measure(ctx context.Context, d load.Driver) error {
+	src, err := load.NewSource(m.load())
+	if err != nil {
+		return err
+	}
+	watch := m.watch(ctx)
+	m.health, err = d.Run(ctx, src, m, m.options(func(p load.Progress) {
+		m.emit(Event{Type: TrialProgress, Deployment: m.ID, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial,
+			Attempt: m.attempt, Progress: &p, Label: Label(m.trial.cell)})
+	}))
+	m.columns = watch(context.WithoutCancel(ctx))
+	return errors.Join(err, context.Cause(ctx))
+}
+
+func (m *measurement) options(progress func(load.Progress)) load.Options {
+	return load.Options{
+		// A source ends by itself. The context ends only what will not be
+		// used, so nothing in flight is worth waiting for.
+		Anchor: m.anchor, Drain: 0, Progress: progress,
+		RequestID: fmt.Sprintf("%s-t%02d-a%02d", m.trial.key.Cell, m.trial.key.Trial, m.attempt),
+	}
+}
