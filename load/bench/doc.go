@@ -1,0 +1,6 @@
+// Package bench holds the net/http driver against a server in another process,
+// where nothing but sockets connects the two: a client that shares its garbage
+// collector and its scheduler with the server measures itself.
+//
+//	go test ./load/bench -run '^$' -bench ThousandStreams -benchtime 1x
+package bench
