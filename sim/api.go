@@ -170,12 +170,10 @@ func (s *server) read(w http.ResponseWriter, r *http.Request) (*body, *apiError)
 		return nil, badRequest("", "[{'type': 'json_invalid', 'loc': ('body',), 'msg': 'JSON decode error', 'ctx': {'error': %q}}]", err.Error())
 	}
 	if b.Model != "" && !slices.Contains(s.flags.served, b.Model) {
-		return nil, &apiError{Message: fmt.Sprintf("The model `%s` does not exist.", b.Model), Type: "NotFoundError", Param: ptr("model"), Code: 404}
+		return nil, &apiError{Message: fmt.Sprintf("The model `%s` does not exist.", b.Model), Type: "NotFoundError", Param: new("model"), Code: 404}
 	}
 	return b, nil
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // tokens is the prompt of a request.
 func (b *body) tokens(chat bool) ([]uint32, *apiError) {

@@ -97,7 +97,7 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 	fs.SetOutput(io.Discard)
 	var served string
 	var noPrefix, noChunked, noDetails bool
-	fs.StringVar(&f.engine, "engine", "vllm", "dialect of HTTP, metrics and failures: `vllm`")
+	fs.StringVar(&f.engine, "engine", "vllm", "`dialect` of HTTP, metrics and failures: vllm")
 	fs.StringVar(&f.model, "model", "", "`model` to serve, by its name in the catalogue: "+strings.Join(modelNames(), ", "))
 	fs.StringVar(&served, "served-model-name", "", "`name` that requests use; default the model's (several, separated by commas: any of them)")
 	fs.StringVar(&f.gpu, "gpu", "rtx-2000-ada", "`GPU` to run on: "+strings.Join(catalog.GPUNames(), ", "))
@@ -123,7 +123,7 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 	fs.BoolVar(&f.disableLogStats, "disable-log-stats", false, "no vllm: metrics")
 	fs.Uint64Var(&f.seed, "seed", 0, "`seed` of texts, natural lengths and jitter")
 	fs.Float64Var(&f.jitter, "jitter", 0.01, "standard deviation of the logarithm of a step's time")
-	fs.Float64Var(&f.timeScale, "time-scale", 1, "simulated seconds per real `second`")
+	fs.Float64Var(&f.timeScale, "time-scale", 1, "simulated seconds per real second, a `factor`")
 	fs.DurationVar(&f.startDelay, "start-delay", 0, "`time` to load before it listens, for example 3s")
 	fs.StringVar(&f.requestLog, "request-log", "", "append a JSON line to `file` when a request arrives and when it ends")
 	fs.Var(&f.faults, "fault", "`name=value` of a fault, see below")

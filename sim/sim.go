@@ -171,8 +171,7 @@ func serve(ctx context.Context, f *flags, cfg *core.Config, log *logger, request
 	wg.Wait()
 	s.streams.Wait()
 	log.info("Timer error: %s", s.live.metrics.timerSummary())
-	var died *death
-	if errors.As(context.Cause(ctx), &died) {
+	if died, ok := errors.AsType[*death](context.Cause(ctx)); ok {
 		return died
 	}
 	log.info("Shutting down")

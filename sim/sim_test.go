@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -78,16 +79,27 @@ func start(t testing.TB, args ...string) *instance {
 			<-in.status
 		}
 	})
-	deadline := time.Now().Add(20 * time.Second)
-	for time.Now().Before(deadline) {
-		if m := listening.FindStringSubmatch(in.log.String()); m != nil {
-			in.url = m[1]
-			return in
+	in.url = listens(t, in.log)
+	return in
+}
+
+// attach is a client of a program that somebody else started.
+func attach(t testing.TB, log *syncBuffer) *instance {
+	in := &instance{t: t, log: log, client: &http.Client{Transport: &http.Transport{}}, url: listens(t, log)}
+	t.Cleanup(in.client.CloseIdleConnections)
+	return in
+}
+
+// listens waits for the address in a log.
+func listens(t testing.TB, log *syncBuffer) string {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+		if m := listening.FindStringSubmatch(log.String()); m != nil {
+			return m[1]
 		}
-		time.Sleep(2 * time.Millisecond)
 	}
-	t.Fatalf("does not listen:\n%s", in.log)
-	return nil
+	t.Fatalf("does not listen:\n%s", log)
+	return ""
 }
 
 // do sends a request and reads the whole answer.
@@ -646,17 +658,10 @@ func program(t *testing.T, args ...string) (int, string) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 	cmd.Env = append(os.Environ(), "SIM_MAIN=1")
 	out, err := cmd.CombinedOutput()
-	var exit *exec.ExitError
-	if err != nil && !asExit(err, &exit) {
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		t.Fatal(err)
 	}
 	return cmd.ProcessState.ExitCode(), string(out)
-}
-
-func asExit(err error, exit **exec.ExitError) bool {
-	e, ok := err.(*exec.ExitError)
-	*exit = e
-	return ok
 }
 
 func TestProgram_startFailures(t *testing.T) {

@@ -77,7 +77,6 @@ type trace struct {
 }
 
 func (r trace) ttft() time.Duration { return r.timing.First - r.timing.Arrived }
-func (r trace) e2e() time.Duration  { return r.timing.Last - r.timing.Arrived }
 func (r trace) tpot() time.Duration {
 	return (r.timing.Last - r.timing.First) / time.Duration(r.tokens-1)
 }

@@ -1,5 +1,7 @@
 package core
 
+import "slices"
+
 // A cache is a pool of blocks of [BlockSize] tokens. A block is referred to by
 // the sequences that use it; one that nobody refers to is free, but keeps its
 // content, and can be found by its hash until it is taken for something else.
@@ -120,8 +122,7 @@ func (c *cache) name(b int32, h uint64) {
 // release gives blocks up, the last one first: the end of a sequence is less
 // likely to be wanted again than its start.
 func (c *cache) release(blocks []int32) {
-	for i := len(blocks) - 1; i >= 0; i-- {
-		b := blocks[i]
+	for _, b := range slices.Backward(blocks) {
 		if c.refs[b]--; c.refs[b] == 0 {
 			c.push(b)
 		}

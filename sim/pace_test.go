@@ -1,0 +1,84 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestPacer_waits(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var p pacer
+	for _, d := range []time.Duration{-time.Second, 0, 20 * time.Microsecond, 500 * time.Microsecond, 5 * time.Millisecond} {
+		at := time.Now().Add(d)
+		late := p.until(t.Context(), at)
+		if since := time.Since(at); since < 0 || late < 0 || late > since {
+			t.Errorf("%v: it says %v late and returns %v after its time", d, late, since)
+		}
+	}
+}
+
+func TestPacer_ends(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	var p pacer
+	begin := time.Now()
+	p.until(ctx, begin.Add(time.Hour))
+	if d := time.Since(begin); d > time.Minute {
+		t.Errorf("returned after %v", d)
+	}
+}
+
+// TestResync: a process that was stopped does not make up for the steps that
+// it missed.
+func TestResync(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "--model", "tiny", "--port", "0", "--gpu", "t4", "--jitter", "0")
+	cmd.Env = append(os.Environ(), "SIM_MAIN=1")
+	log := &syncBuffer{}
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	in := attach(t, log)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _, _ = in.try("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"max_tokens":4000,"ignore_eos":true,"stream":true}`)
+	}()
+	for in.metric("vllm:num_requests_running{") == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if n := in.metric("sim_clock_resyncs_total"); n != 0 {
+		t.Logf("%v resyncs before the stop: a starved machine", n)
+	}
+	const pause = 4 * MaxLag
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(pause)
+	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	if in.metric("sim_clock_resyncs_total") == 0 {
+		t.Error("a pause of 400 ms went unnoticed")
+	}
+	// The pause is not in the engine's own time: it stood still.
+	steps, busy := in.metric("sim_steps_total"), in.metric("sim_busy_seconds_total")
+	if e2e := in.metric("vllm:e2e_request_latency_seconds_sum{"); steps != 4000 || e2e > busy*1.01 {
+		t.Errorf("%v steps, %v s in them, %v s from arrival to end", steps, busy, e2e)
+	}
+	if !bytes.Contains([]byte(log.String()), []byte("startup complete")) {
+		t.Error("no log")
+	}
+}
