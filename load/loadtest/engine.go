@@ -110,6 +110,16 @@ type stall struct{ from, to time.Duration }
 // New starts an engine whose answers are chosen by answer; nil answers well and
 // at once. Close must follow.
 func New(answer func(*Request) Answer) *Engine {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(fmt.Sprintf("loadtest: %v", err)) // as httptest does
+	}
+	return NewOn(l, answer)
+}
+
+// NewOn is New on a listener of the caller's, which the engine closes. With a
+// [Pipe] it has a place in a bubble of testing/synctest.
+func NewOn(l net.Listener, answer func(*Request) Answer) *Engine {
 	e := &Engine{answer: answer, start: time.Now(), closed: make(chan struct{})}
 	if e.answer == nil {
 		e.answer = func(*Request) Answer { return Answer{} }
@@ -121,7 +131,7 @@ func New(answer func(*Request) Answer) *Engine {
 	mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(e.Stats())
 	})
-	e.server = httptest.NewUnstartedServer(mux)
+	e.server = &httptest.Server{Listener: l, Config: &http.Server{Handler: mux}}
 	e.server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
 		if s == http.StateNew {
 			e.mu.Lock()

@@ -444,7 +444,13 @@ func TestDriver_drain(t *testing.T) {
 	for _, open := range []bool{false, true} {
 		t.Run(fmt.Sprintf("open=%v", open), func(t *testing.T) {
 			// Requests take 300 ms, but each third one hangs.
+			ctx, cancel := context.WithCancelCause(t.Context())
+			start := make(chan time.Time, 1)
 			e := engine(t, func(r *loadtest.Request) loadtest.Answer {
+				if r.N == 5 {
+					start <- time.Now()
+					cancel(errors.New("interrupted"))
+				}
 				if r.N%3 == 2 {
 					return loadtest.Answer{Fault: loadtest.HangMidStream, After: 1}
 				}
@@ -455,12 +461,8 @@ func TestDriver_drain(t *testing.T) {
 				sc.Concurrency, sc.RequestRate = 0, 100
 			}
 			sc.Deadline = 0
-			ctx, cancel := context.WithCancelCause(t.Context())
-			timer := time.AfterFunc(150*time.Millisecond, func() { cancel(errors.New("interrupted")) })
-			defer timer.Stop()
-			start := time.Now()
 			rows, _ := drive(t, ctx, chat(e.URL), sc, load.Options{Drain: time.Second})
-			if took := time.Since(start); took < time.Second || took > 5*time.Second {
+			if took := time.Since(<-start); took < time.Second || took > 5*time.Second {
 				t.Errorf("took %v with a drain of 1s", took)
 			}
 			sent, status := 0, map[result.Status]int{}

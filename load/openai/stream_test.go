@@ -1,0 +1,120 @@
+package openai
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sweep.dev/sweep/load/sse"
+	"sweep.dev/sweep/result"
+)
+
+// replay gives a stream its bytes in the given segments, a millisecond apart.
+func replay(segments ...[]byte) (result.Request, *stream) {
+	r := (&run{}).unsent(&noJob, 0)
+	r.Status, r.Error, r.Sent = "", "", 0
+	var s stream
+	s.begin(&r, new(scanner), true)
+	var p sse.Parser
+	var ev sse.Event
+	at := time.Duration(0)
+	for _, b := range segments {
+		at += time.Millisecond
+		p.Feed(b)
+		for p.Next(&ev) {
+			s.event(&ev, at)
+		}
+	}
+	s.close(io.EOF, at)
+	return r, &s
+}
+
+// The streams of real servers, whole and cut in two at every byte: what is
+// counted does not depend on how the network cut them.
+func TestStream_recorded(t *testing.T) {
+	for _, c := range []struct {
+		file           string
+		chunks, prompt int
+		first, cached  int
+		tokens         []int32
+	}{
+		{"vllm-0.32.0", 13, 19, 1, result.Unknown, []int32{0, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}},
+		{"dynamo-1.6.1", 13, 19, 0, 0, []int32{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0}},
+		{"llamacpp-b11549", 14, 32, 1, 1, []int32{0, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, 0}},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			b, err := os.ReadFile("testdata/" + c.file + "-chat.sse")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for cut := range len(b) + 1 {
+				r, s := replay(b[:cut], b[cut:])
+				if r.Status != result.Completed || r.FinishReason != "length" || r.CompletionTokens != 12 ||
+					r.PromptTokens != c.prompt || r.CachedTokens != c.cached ||
+					len(r.ChunkUS) != c.chunks || r.FirstTokenChunk != c.first || s.tokens != 12 && c.file != "llamacpp-b11549" {
+					t.Fatalf("cut at %d: %+v", cut, r)
+				}
+				if diff := cmp.Diff(c.tokens[:len(r.ChunkTokens)], r.ChunkTokens); diff != "" {
+					t.Fatalf("cut at %d: tokens (-want +got):\n%s", cut, diff)
+				}
+			}
+			// Without its end it is no success, wherever that is missing.
+			done := bytes.Index(b, []byte("data: [DONE]"))
+			for cut := range done - 1 {
+				if r, _ := replay(b[:cut]); r.Status != result.Failed || r.ErrorClass != result.ErrTruncated {
+					t.Fatalf("ends after %d of %d bytes: %s %s", cut, len(b), r.Status, r.ErrorClass)
+				}
+			}
+			if r, _ := replay(b[:done]); r.Status != result.Completed {
+				t.Errorf("without [DONE]: %+v", r)
+			}
+		})
+	}
+}
+
+func TestStream_gapsAreDifferencesOfFloors(t *testing.T) {
+	r := (&run{}).unsent(&noJob, 0)
+	r.Sent = 900 // ns
+	var s stream
+	s.begin(&r, new(scanner), false)
+	chunk := &sse.Event{Data: []byte(`{"choices":[{"index":0,"text":"a"}]}`)}
+	for _, at := range []time.Duration{1100, 1999, 2000, 5_000_500} {
+		s.event(chunk, at)
+	}
+	if diff := cmp.Diff([]int32{1, 0, 1, 4998}, r.ChunkUS); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestStream_everyChoiceMustFinish(t *testing.T) {
+	events := func(data ...string) []byte {
+		var b []byte
+		for _, d := range data {
+			b = append(b, "data: "+d+"\n\n"...)
+		}
+		return b
+	}
+	two := []string{
+		`{"choices":[{"index":0,"text":"a"}]}`, `{"choices":[{"index":1,"text":"a"}]}`,
+		`{"choices":[{"index":0,"text":"","finish_reason":"stop"}]}`, `{"usage":{"completion_tokens":2}}`, "[DONE]",
+	}
+	if r, _ := replay(events(two...)); r.ErrorClass != result.ErrTruncated {
+		t.Errorf("one of two choices finished: %+v", r)
+	}
+	two[3] = `{"choices":[{"index":1,"text":"","finish_reason":"stop"}],"usage":{"completion_tokens":2}}`
+	if r, _ := replay(events(two...)); r.Status != result.Completed {
+		t.Errorf("both finished: %+v", r)
+	}
+	// Tokens without text (special ones) are tokens all the same.
+	if r, _ := replay(events(`{"choices":[{"index":0,"text":"","finish_reason":"length"}],"usage":{"completion_tokens":5}}`)); r.Status != result.Completed || r.FirstToken != result.Never {
+		t.Errorf("tokens without text: %+v", r)
+	}
+	// An annotation that is not JSON is no fault of the stream.
+	if r, _ := replay([]byte("event: note\ndata: hello\n\n"), events(two...)); r.Status != result.Completed {
+		t.Errorf("with an annotation: %+v", r)
+	}
+}
