@@ -222,6 +222,7 @@ type job struct {
 }
 
 func (j *job) usage() bool { return j.body.StreamOptions != nil && j.body.StreamOptions.IncludeUsage }
+
 func (j *job) continuous() bool {
 	return j.usage() && j.body.StreamOptions.ContinuousUsageStats
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"flag"
 	"io"
 	"os"
@@ -49,7 +50,7 @@ func TestParseFlags_mistakes(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	var b strings.Builder
-	if _, err := parseFlags([]string{"--model", "m", "-h"}, &b); err != flag.ErrHelp {
+	if _, err := parseFlags([]string{"--model", "m", "-h"}, &b); !errors.Is(err, flag.ErrHelp) {
 		t.Fatal(err)
 	}
 	golden(t, "help.txt", b.String())

@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv("SIM_MAIN") != "" {
 		os.Exit(Main(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
+	// The race detector has every process wait a second before it exits.
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	goleak.VerifyTestMain(m)
 }
 
@@ -671,10 +673,18 @@ func TestProgram_startFailures(t *testing.T) {
 		status int
 		want   []string
 	}{
-		{"out of memory", []string{"--model", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "rtx-2000-ada"}, 1,
-			[]string{"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", "RuntimeError: Engine core initialization failed. See root cause above."}},
-		{"type", []string{"--model", "Qwen/Qwen2.5-1.5B-Instruct", "--gpu", "t4", "--dtype", "bfloat16"}, 1,
-			[]string{"Bfloat16 is only supported on GPUs with compute capability of at least 8.0"}},
+		{
+			"out of memory",
+			[]string{"--model", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "rtx-2000-ada"},
+			1,
+			[]string{"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate", "RuntimeError: Engine core initialization failed. See root cause above."},
+		},
+		{
+			"type",
+			[]string{"--model", "Qwen/Qwen2.5-1.5B-Instruct", "--gpu", "t4", "--dtype", "bfloat16"},
+			1,
+			[]string{"Bfloat16 is only supported on GPUs with compute capability of at least 8.0"},
+		},
 		{"unknown model", []string{"--model", "nobody/nothing"}, 1, []string{"is not a valid model identifier"}},
 		{"unknown flags", []string{"--model", "tiny", "--foo", "bar", "--baz"}, 2, []string{"error: unrecognized arguments: --foo bar --baz"}},
 		{"unknown gpu", []string{"--model", "tiny", "--gpu", "h300"}, 2, []string{"error: argument --gpu: invalid choice: 'h300' (choose from 't4', 'rtx-2000-ada'"}},

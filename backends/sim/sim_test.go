@@ -30,6 +30,8 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "sim" {
 		os.Exit(engine.Main(context.Background(), os.Args[2:], os.Stdout, os.Stderr))
 	}
+	// The race detector has every process wait a second before it exits.
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	goleak.VerifyTestMain(m)
 }
 
@@ -48,6 +50,7 @@ func (l *ledger) note(format string, a ...any) error {
 func (l *ledger) Intent(_ context.Context, pod, kind string) error {
 	return l.note("intent %s %s", pod, kind)
 }
+
 func (l *ledger) Created(_ context.Context, pod string, _ backends.Ref) error {
 	return l.note("created %s", pod)
 }

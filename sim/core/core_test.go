@@ -447,26 +447,46 @@ func TestPlan_errors(t *testing.T) {
 		want   string // start
 		part   string
 	}{
-		{"type", func(o *Options) { o.GPU, o.DType = gpu(t, "t4"), "bfloat16" },
-			"ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0.", "Your Tesla T4 GPU has compute capability 7.5."},
-		{"weights", func(o *Options) { o.Model = model(t, "Llama-3.1-70B") },
-			"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 256.00 MiB. GPU 0 has a total capacity of 15.50 GiB of which", ""},
-		{"nothing left", func(o *Options) { o.MemoryUtilization = 0.2 },
-			"ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.", ""},
-		{"longest sequence", func(o *Options) { o.MemoryUtilization, o.MaxModelLen = 0.28, 32768 },
-			"ValueError: To serve at least one request with the model's max seq len (32768), (0.88 GiB KV cache is needed, which is larger than the available KV cache memory (", "the estimated maximum model length is "},
-		{"busy", func(o *Options) { o.BusyBytes = 10 << 30 },
-			"ValueError: Free memory on device cuda:0 (5.50/15.50 GiB) on startup is less than desired GPU memory utilization (0.80, 12.40 GiB).", ""},
-		{"sampler", func(o *Options) { o.MemoryUtilization, o.MaxSeqs, o.MaxBatchedTokens = 0.99, 1024, 2048 },
-			"RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests.", ""},
-		{"heads", func(o *Options) { o.GPUs = 8 },
-			"ValueError: Total number of attention heads (12) must be divisible by tensor parallel size (8).", ""},
-		{"context", func(o *Options) { o.MaxModelLen = 40000 },
-			"ValueError: User-specified max_model_len (40000) is greater than the derived max_model_len (max_position_embeddings=32768", ""},
-		{"whole prompts", func(o *Options) { o.NoChunkedPrefill, o.MaxBatchedTokens = true, 2048 },
-			"ValueError: max_num_batched_tokens (2048) is smaller than max_model_len (4096).", ""},
-		{"budget", func(o *Options) { o.MaxBatchedTokens = 100 },
-			"ValueError: max_num_batched_tokens (100) must be greater than or equal to max_num_seqs (128).", ""},
+		{
+			"type", func(o *Options) { o.GPU, o.DType = gpu(t, "t4"), "bfloat16" },
+			"ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0.", "Your Tesla T4 GPU has compute capability 7.5.",
+		},
+		{
+			"weights", func(o *Options) { o.Model = model(t, "Llama-3.1-70B") },
+			"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 256.00 MiB. GPU 0 has a total capacity of 15.50 GiB of which", "",
+		},
+		{
+			"nothing left", func(o *Options) { o.MemoryUtilization = 0.2 },
+			"ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.", "",
+		},
+		{
+			"longest sequence", func(o *Options) { o.MemoryUtilization, o.MaxModelLen = 0.28, 32768 },
+			"ValueError: To serve at least one request with the model's max seq len (32768), (0.88 GiB KV cache is needed, which is larger than the available KV cache memory (", "the estimated maximum model length is ",
+		},
+		{
+			"busy", func(o *Options) { o.BusyBytes = 10 << 30 },
+			"ValueError: Free memory on device cuda:0 (5.50/15.50 GiB) on startup is less than desired GPU memory utilization (0.80, 12.40 GiB).", "",
+		},
+		{
+			"sampler", func(o *Options) { o.MemoryUtilization, o.MaxSeqs, o.MaxBatchedTokens = 0.99, 1024, 2048 },
+			"RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests.", "",
+		},
+		{
+			"heads", func(o *Options) { o.GPUs = 8 },
+			"ValueError: Total number of attention heads (12) must be divisible by tensor parallel size (8).", "",
+		},
+		{
+			"context", func(o *Options) { o.MaxModelLen = 40000 },
+			"ValueError: User-specified max_model_len (40000) is greater than the derived max_model_len (max_position_embeddings=32768", "",
+		},
+		{
+			"whole prompts", func(o *Options) { o.NoChunkedPrefill, o.MaxBatchedTokens = true, 2048 },
+			"ValueError: max_num_batched_tokens (2048) is smaller than max_model_len (4096).", "",
+		},
+		{
+			"budget", func(o *Options) { o.MaxBatchedTokens = 100 },
+			"ValueError: max_num_batched_tokens (100) must be greater than or equal to max_num_seqs (128).", "",
+		},
 	} {
 		o := Options{Model: model(t, "Qwen/Qwen2.5-1.5B-Instruct"), GPU: gpu(t, "rtx-2000-ada"), MemoryUtilization: 0.8, MaxModelLen: 4096, MaxSeqs: 128}
 		c.change(&o)
