@@ -118,6 +118,7 @@ type loader struct {
 	profiles map[string]*engine.Profile // of the plan's engines, by key
 	excludes []*expression
 	included []*syntax.Node // the entries of matrix.include, for positions
+	trees    forester
 }
 
 func (l *loader) profile(name string) (*engine.Profile, bool) {

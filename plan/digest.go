@@ -18,14 +18,14 @@ func digest(v any, digits int) string {
 // resolved load with its prompts. Not the order of anything, not the seed, and
 // nothing of the server but its axes: the same cell has the same id every
 // night, on every machine.
-func cellID(c Cell, axes []Axis) string {
+func cellID(c Cell, axes []Axis, t forester) string {
 	values := make(map[string]any, len(axes))
 	for i, s := range c.Settings {
 		values[axes[i].Name] = s.Value
 	}
 	load := c.Load
 	load.Sampling.Seed = nil
-	return digest(map[string]any{"axes": values, "model": c.Server.Model, "load": tree(load)}, 12)
+	return digest(map[string]any{"axes": values, "model": c.Server.Model, "load": t.tree(load)}, 12)
 }
 
 // serverID names a deployment by all that a change of would need a new launch.

@@ -16,9 +16,23 @@ func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 // durations text, secrets their references. Keys that say nothing are left
 // out; a zero that a plan may mean (seed: 0) is kept. encoding/json sorts the
 // keys of maps, which makes the bytes canonical.
-func tree(v any) any { return treeOf(reflect.ValueOf(v)) }
+func tree(v any) any { return make(forester).tree(v) }
 
-func treeOf(v reflect.Value) any {
+// A forester makes many trees: it reads the tags of each type once.
+type forester map[reflect.Type][]fieldtag.Field
+
+func (t forester) tree(v any) any { return t.of(reflect.ValueOf(v)) }
+
+func (t forester) fields(typ reflect.Type) []fieldtag.Field {
+	f, ok := t[typ]
+	if !ok {
+		f = fieldtag.Of(typ)
+		t[typ] = f
+	}
+	return f
+}
+
+func (t forester) of(v reflect.Value) any {
 	switch v.Type() {
 	case typeOf[time.Duration]():
 		return v.Interface().(time.Duration).String()
@@ -44,16 +58,16 @@ func treeOf(v reflect.Value) any {
 		if v.IsNil() {
 			return nil
 		}
-		return treeOf(v.Elem())
+		return t.of(v.Elem())
 	case reflect.Struct:
 		out := make(map[string]any)
-		for _, f := range fieldtag.Of(v.Type()) {
+		for _, f := range t.fields(v.Type()) {
 			field := v.Field(f.Index)
 			zeroMeans := f.Min != nil && *f.Min == 0 && field.Kind() != reflect.Slice
 			if field.IsZero() && !zeroMeans || field.Kind() == reflect.Pointer && field.IsNil() {
 				continue
 			}
-			value := treeOf(field)
+			value := t.of(field)
 			if m, ok := value.(map[string]any); ok && len(m) == 0 {
 				continue
 			}
@@ -63,13 +77,13 @@ func treeOf(v reflect.Value) any {
 	case reflect.Map:
 		out := make(map[string]any, v.Len())
 		for it := v.MapRange(); it.Next(); {
-			out[it.Key().String()] = treeOf(it.Value())
+			out[it.Key().String()] = t.of(it.Value())
 		}
 		return out
 	case reflect.Slice:
 		out := make([]any, v.Len())
 		for i := range out {
-			out[i] = treeOf(v.Index(i))
+			out[i] = t.of(v.Index(i))
 		}
 		return out
 	}

@@ -28,6 +28,8 @@ func (l *loader) expand(p *Plan) {
 		d.Hint = "counted before exclude; take values away, or raise the limit"
 		return
 	}
+	l.trees = make(forester)
+	p.cells = make([]Cell, 0, count(dims)+len(p.Matrix.Include))
 	l.product(p, dims)
 	l.added(p)
 	if len(p.cells) == 0 && l.Report.Len() == 0 {
@@ -173,7 +175,7 @@ func (l *loader) cell(p *Plan, servers *servers, settings []Setting) {
 	c := Cell{Index: len(p.cells), Settings: settings}
 	c.Server = servers.get(settings)
 	c.Load = l.load(p, settings, c.Server.Engine)
-	c.ID = cellID(c, p.Matrix.Axes)
+	c.ID = cellID(c, p.Matrix.Axes, l.trees)
 	p.cells = append(p.cells, c)
 }
 

@@ -228,7 +228,7 @@ func (s *sandbox) Visit(node *ast.Node) {
 		}
 	case *ast.BinaryNode:
 		switch n.Operator {
-		case "..", "??", "|":
+		case "..", "??", "|", "%":
 			s.reject(n, "the operator %s is not allowed here", n.Operator)
 		}
 	case *ast.CallNode:

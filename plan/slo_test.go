@@ -1,0 +1,92 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sweep.dev/sweep/result"
+)
+
+func TestSLO_Evaluate(t *testing.T) {
+	for _, tt := range []struct {
+		name, expr string
+		row        result.Row
+		want       result.SLOResult
+	}{
+		{
+			"pass", "p95_ttft_ms < 200", result.Row{"p95_ttft_ms": 199.9, "p95_tpot_ms": 1.0},
+			result.SLOResult{Pass: true, Values: map[string]any{"p95_ttft_ms": 199.9}},
+		},
+		{
+			"fail", "p95_ttft_ms < 200", result.Row{"p95_ttft_ms": 200.0},
+			result.SLOResult{Values: map[string]any{"p95_ttft_ms": 200.0}},
+		},
+		{ // whole numbers are compared as numbers, and told as they were measured
+			"whole numbers", "failed == 0 && completed >= 0.5 * requests", result.Row{"failed": int64(0), "completed": int64(8), "requests": int64(8)},
+			result.SLOResult{Pass: true, Values: map[string]any{"failed": int64(0), "completed": int64(8), "requests": int64(8)}},
+		},
+		{ // never a pass, not even where the other side would do
+			"not measured", "error_rate == 0 || p95_ttft_ms < 200", result.Row{"error_rate": 0.0, "p95_ttft_ms": nil},
+			result.SLOResult{Error: "not measured: p95_ttft_ms", Values: map[string]any{"error_rate": 0.0, "p95_ttft_ms": nil}},
+		},
+		{
+			"absent", "p95_ttft_ms < 200", nil,
+			result.SLOResult{Error: "not measured: p95_ttft_ms", Values: map[string]any{"p95_ttft_ms": nil}},
+		},
+		{
+			"text and functions", `gpu in ["l4", "t4"] and round(min(p50_ttft_ms, 3)) == 3 and not simulated`,
+			result.Row{"gpu": "l4", "p50_ttft_ms": 7.0, "simulated": false},
+			result.SLOResult{Pass: true, Values: map[string]any{"gpu": "l4", "p50_ttft_ms": 7.0, "simulated": false}},
+		},
+		{
+			"list of numbers", "concurrency in [1, 4] ? p95_ttft_ms < 200 : p95_ttft_ms < 400", result.Row{"concurrency": int64(4), "p95_ttft_ms": 300.0},
+			result.SLOResult{Values: map[string]any{"concurrency": int64(4), "p95_ttft_ms": 300.0}},
+		},
+		{
+			"wrong type in the row", "p95_ttft_ms < 200", result.Row{"p95_ttft_ms": "fast"},
+			result.SLOResult{Error: "x", Values: map[string]any{"p95_ttft_ms": "fast"}},
+		},
+		{
+			"an instant", "p95_ttft_ms < 200", result.Row{"p95_ttft_ms": time.Unix(0, 0)},
+			result.SLOResult{Error: "not measured: p95_ttft_ms", Values: map[string]any{"p95_ttft_ms": time.Unix(0, 0)}},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := parse(t, strings.Replace(simple, "responsive: p95_ttft_ms < 200", "responsive: '"+tt.expr+"'", 1))
+			got := p.SLO[0].Evaluate(tt.row)
+			tt.want.Name, tt.want.Expr, tt.want.Severity = "responsive", tt.expr, "fail"
+			if tt.want.Error == "x" && got.Error != "" {
+				got.Error = "x"
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if r := (SLO{Name: "x"}).Evaluate(result.Row{}); r.Pass || r.Error == "" {
+		t.Errorf("an objective that nobody compiled: %+v", r)
+	}
+}
+
+func TestColumns(t *testing.T) {
+	p := open(t, "testdata/ok/closed.yaml")
+	for name, typ := range map[string]result.Type{
+		"arg_max_num_seqs": result.Int, "env_omp_num_threads": result.String, "shared_prefix": result.Float,
+		"target_input_tokens": result.Int, "slo_smooth": result.Bool, "gpu_count": result.Int,
+	} {
+		c, ok := result.Lookup(p.Columns(), name)
+		if !ok || c.Type != typ {
+			t.Errorf("column %s = %+v, %v; want type %s", name, c, ok, typ)
+		}
+	}
+	seen := make(map[string]bool)
+	for _, c := range p.Columns() {
+		if seen[c.Name] {
+			t.Errorf("column %s twice", c.Name)
+		}
+		seen[c.Name] = true
+	}
+}
