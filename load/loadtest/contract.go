@@ -1,0 +1,228 @@
+package loadtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/result"
+)
+
+// Contract holds a driver against what [load.Driver] promises. open makes a
+// driver that streams from the chat endpoint at url, with usage, and releases
+// it at the end of the test.
+func Contract(t *testing.T, open func(t *testing.T, url string) load.Driver) {
+	tests := []struct {
+		name string
+		run  func(t *testing.T, open func(t *testing.T, url string) load.Driver)
+	}{
+		{"closed loop", contractClosed},
+		{"open loop", contractOpen},
+		{"shards", contractShards},
+		{"failures", contractFailures},
+		{"end of the context", contractEnd},
+		{"nothing to do", contractNothing},
+	}
+	for _, c := range tests {
+		t.Run(c.name, func(t *testing.T) { c.run(t, open) })
+	}
+}
+
+// A log records requests, and finds fault with being called by two at once.
+type log struct {
+	busy chan struct{}
+	rows []result.Request
+}
+
+func newLog() *log { return &log{busy: make(chan struct{}, 1)} }
+
+func (l *log) Record(r result.Request) {
+	select {
+	case l.busy <- struct{}{}:
+	default:
+		panic("Record is called by two goroutines at once")
+	}
+	l.rows = append(l.rows, r)
+	<-l.busy
+}
+
+// A serial source finds the same fault with Next, and counts what was taken.
+type serial struct {
+	load.Source
+	busy  chan struct{}
+	taken []int
+}
+
+func (s *serial) Next(slot int, prev *result.Request) (load.Job, bool) {
+	select {
+	case s.busy <- struct{}{}:
+	default:
+		panic("Next is called by two goroutines at once")
+	}
+	j, ok := s.Source.Next(slot, prev)
+	if ok {
+		s.taken = append(s.taken, j.N)
+	}
+	<-s.busy
+	return j, ok
+}
+
+// contractRun runs one load and checks that every job that was taken is
+// recorded exactly once.
+func contractRun(t *testing.T, ctx context.Context, d load.Driver, c load.SourceConfig, opts load.Options) []result.Request {
+	t.Helper()
+	c.Cell, c.MaxTokens, c.Prompts = "contract", 6, load.Prompts{InputTokens: 16}
+	inner, err := load.NewSource(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := &serial{Source: inner, busy: make(chan struct{}, 1)}
+	rec := newLog()
+	opts.Anchor = result.NewAnchor()
+	h, err := d.Run(ctx, src, rec, opts)
+	if err != nil {
+		t.Fatalf("Run: %v", err)
+	}
+	if h.StampKind == "" {
+		t.Error("Health does not say how chunks were stamped")
+	}
+	var got []int
+	for _, r := range rec.rows {
+		got = append(got, r.N)
+		switch r.Status {
+		case result.Completed, result.Cancelled:
+			if r.ErrorClass != "" {
+				t.Errorf("request %d: %s with the class %s", r.N, r.Status, r.ErrorClass)
+			}
+		case result.Failed:
+			if r.ErrorClass == "" || r.Error == "" {
+				t.Errorf("request %d: failed for no reason", r.N)
+			}
+		default:
+			t.Errorf("request %d: status %q", r.N, r.Status)
+		}
+		if r.End == result.Never || r.Sent != result.Never && r.Sent < r.Scheduled {
+			t.Errorf("request %d: scheduled %v, sent %v, ended %v", r.N, r.Scheduled, r.Sent, r.End)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(src.taken)
+	if !slices.Equal(got, src.taken) {
+		t.Fatalf("taken %v\nrecorded %v", src.taken, got)
+	}
+	return rec.rows
+}
+
+func contractClosed(t *testing.T, open func(*testing.T, string) load.Driver) {
+	e := New(func(*Request) Answer { return Answer{TTFT: 20 * time.Millisecond, ITL: 2 * time.Millisecond} })
+	defer e.Close()
+	rows := contractRun(t, t.Context(), open(t, e.URL), load.SourceConfig{Concurrency: 3, Requests: 12}, load.Options{RequestID: "x"})
+	stats := e.Stats()
+	if len(rows) != 12 || stats.Requests != 12 || stats.Peak != 3 {
+		t.Errorf("%d rows; the server saw %d requests, %d at once", len(rows), stats.Requests, stats.Peak)
+	}
+	for _, r := range rows {
+		id := fmt.Sprintf("x-s0-n%d", r.N)
+		if r.Status != result.Completed || r.CompletionTokens != 6 || stats.Tokens[id] != 6 {
+			t.Errorf("%s: %s %s, %d tokens of %d", id, r.Status, r.Error, r.CompletionTokens, stats.Tokens[id])
+		}
+		if r.FirstToken-r.Sent < 20*time.Millisecond || r.LastToken-r.Sent < 30*time.Millisecond {
+			t.Errorf("%s: first token after %v, last after %v", id, r.FirstToken-r.Sent, r.LastToken-r.Sent)
+		}
+	}
+}
+
+func contractOpen(t *testing.T, open func(*testing.T, string) load.Driver) {
+	e := New(func(*Request) Answer { return Answer{TTFT: 100 * time.Millisecond} })
+	defer e.Close()
+	rows := contractRun(t, t.Context(), open(t, e.URL),
+		load.SourceConfig{RequestRate: 100, Arrivals: load.Constant, Requests: 20}, load.Options{})
+	if p := e.Stats().Peak; p < 3 {
+		t.Errorf("%d at once: requests wait for each other", p)
+	}
+	slices.SortFunc(rows, func(a, b result.Request) int { return a.N - b.N })
+	for i, r := range rows {
+		if got, want := r.Scheduled-rows[0].Scheduled, time.Duration(i)*10*time.Millisecond; got != want {
+			t.Errorf("request %d is due after %v, not %v", i, got, want)
+		}
+	}
+}
+
+func contractShards(t *testing.T, open func(*testing.T, string) load.Driver) {
+	e := New(nil)
+	defer e.Close()
+	seen := map[int]bool{}
+	for i := range 2 {
+		rows := contractRun(t, t.Context(), open(t, e.URL),
+			load.SourceConfig{Concurrency: 3, Requests: 7, Shard: load.Shard{Index: i, Of: 2}}, load.Options{RequestID: "x"})
+		for _, r := range rows {
+			if r.Shard != i || seen[r.N] || e.Stats().Tokens[fmt.Sprintf("x-s%d-n%d", i, r.N)] != 6 {
+				t.Errorf("shard %d: %+v", i, r)
+			}
+			seen[r.N] = true
+		}
+	}
+	if len(seen) != 7 {
+		t.Errorf("%d requests of 7", len(seen))
+	}
+}
+
+func contractFailures(t *testing.T, open func(*testing.T, string) load.Driver) {
+	faults := []Fault{HangBeforeHeaders, None, HangMidStream, ResetMidStream, EndMidStream, ErrorObject, Garbage}
+	e := New(func(r *Request) Answer { return Answer{Fault: faults[r.N%len(faults)], After: 2} })
+	defer e.Close()
+	rows := contractRun(t, t.Context(), open(t, e.URL),
+		load.SourceConfig{Concurrency: 1, Requests: len(faults), Deadline: 300 * time.Millisecond}, load.Options{})
+	if n := len(e.Requests()); n != len(faults) {
+		t.Errorf("the server saw %d requests for %d: one was sent again", n, len(faults))
+	}
+	for _, r := range rows {
+		want := result.Failed
+		if faults[r.N] == None {
+			want = result.Completed
+		}
+		if r.Status != want {
+			t.Errorf("fault %d: %s %s", faults[r.N], r.Status, r.Error)
+		}
+	}
+}
+
+func contractEnd(t *testing.T, open func(*testing.T, string) load.Driver) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	e := New(func(r *Request) Answer {
+		if r.N == 3 {
+			cancel(errors.New("enough"))
+		}
+		if r.N%2 == 1 {
+			return Answer{Fault: HangMidStream, After: 1}
+		}
+		return Answer{TTFT: 100 * time.Millisecond}
+	})
+	defer e.Close()
+	start := time.Now()
+	rows := contractRun(t, ctx, open(t, e.URL), load.SourceConfig{Concurrency: 4, Requests: 1000}, load.Options{Drain: 700 * time.Millisecond})
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("took %v with a drain of 700ms", took)
+	}
+	status := map[result.Status]int{}
+	for _, r := range rows {
+		status[r.Status]++
+	}
+	if status[result.Completed] == 0 || status[result.Cancelled] == 0 || status[result.Failed] > 0 || len(rows) > 100 {
+		t.Errorf("%v", status)
+	}
+}
+
+func contractNothing(t *testing.T, open func(*testing.T, string) load.Driver) {
+	e := New(nil)
+	defer e.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if rows := contractRun(t, ctx, open(t, e.URL), load.SourceConfig{Concurrency: 1, Requests: 5}, load.Options{}); len(rows) != 0 {
+		t.Errorf("%d rows of a context that was done", len(rows))
+	}
+}
