@@ -3,12 +3,9 @@ package sim
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -93,193 +90,6 @@ func (e *apiError) write(w http.ResponseWriter) {
 	writeJSON(w, e.Code, map[string]*apiError{"error": e})
 }
 
-// body is a request for completions; what is not here has no effect.
-type body struct {
-	Model    string          `json:"model"`
-	Messages []chatMessage   `json:"messages"`
-	Prompt   json.RawMessage `json:"prompt"`
-
-	MaxTokens           *int `json:"max_tokens"`
-	MaxCompletionTokens *int `json:"max_completion_tokens"`
-	MinTokens           int  `json:"min_tokens"`
-	IgnoreEOS           bool `json:"ignore_eos"`
-
-	Stream        bool `json:"stream"`
-	StreamOptions *struct {
-		IncludeUsage         bool `json:"include_usage"`
-		ContinuousUsageStats bool `json:"continuous_usage_stats"`
-	} `json:"stream_options"`
-
-	Stop        stringList `json:"stop"`
-	Seed        *int64     `json:"seed"`
-	Temperature *float64   `json:"temperature"`
-	TopP        *float64   `json:"top_p"`
-	N           *int       `json:"n"`
-}
-
-type chatMessage struct {
-	Role    string          `json:"role"`
-	Content json.RawMessage `json:"content"`
-}
-
-// text is the content: a string, null, or a list of parts with text.
-func (m chatMessage) text() (string, error) {
-	if len(m.Content) == 0 || string(m.Content) == "null" {
-		return "", nil
-	}
-	var s string
-	if json.Unmarshal(m.Content, &s) == nil {
-		return s, nil
-	}
-	var parts []struct{ Type, Text string }
-	if err := json.Unmarshal(m.Content, &parts); err != nil {
-		return "", errors.New("content is neither a string nor a list of parts")
-	}
-	for _, p := range parts {
-		if p.Type != "text" {
-			return "", fmt.Errorf("content of type %q is not simulated", p.Type)
-		}
-		s += p.Text
-	}
-	return s, nil
-}
-
-type stringList []string
-
-func (l *stringList) UnmarshalJSON(b []byte) error {
-	var s string
-	if json.Unmarshal(b, &s) == nil {
-		if s != "" {
-			*l = []string{s}
-		}
-		return nil
-	}
-	return json.Unmarshal(b, (*[]string)(l))
-}
-
-// bodyLimit bounds what is read of one request.
-const bodyLimit = 64 << 20
-
-func (s *server) read(w http.ResponseWriter, r *http.Request) (*body, *apiError) {
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
-	if err != nil {
-		return nil, badRequest("", "cannot read the body: %v", err)
-	}
-	b := &body{}
-	if err := json.Unmarshal(raw, b); err != nil {
-		return nil, badRequest("", "[{'type': 'json_invalid', 'loc': ('body',), 'msg': 'JSON decode error', 'ctx': {'error': %q}}]", err.Error())
-	}
-	if b.Model != "" && !slices.Contains(s.flags.served, b.Model) {
-		return nil, &apiError{Message: fmt.Sprintf("The model `%s` does not exist.", b.Model), Type: "NotFoundError", Param: new("model"), Code: 404}
-	}
-	return b, nil
-}
-
-// tokens is the prompt of a request.
-func (b *body) tokens(chat bool) ([]uint32, *apiError) {
-	if chat {
-		if len(b.Messages) == 0 {
-			return nil, badRequest("messages", "messages: at least one message is required")
-		}
-		var ms []message
-		for i, m := range b.Messages {
-			text, err := m.text()
-			if err != nil {
-				return nil, badRequest("messages", "messages[%d]: %v", i, err)
-			}
-			ms = append(ms, message{m.Role, text})
-		}
-		return chatTokens(ms), nil
-	}
-	var text string
-	var ids []uint32
-	var texts []string
-	switch {
-	case json.Unmarshal(b.Prompt, &text) == nil && text != "":
-		return tokenize(nil, text), nil
-	case json.Unmarshal(b.Prompt, &ids) == nil && len(ids) > 0:
-		return ids, nil
-	case json.Unmarshal(b.Prompt, &texts) == nil && len(texts) == 1 && texts[0] != "":
-		return tokenize(nil, texts[0]), nil
-	}
-	return nil, badRequest("prompt", "prompt: want one text or one list of token ids that is not empty")
-}
-
-// A job is a request that was understood.
-type job struct {
-	n         int    // which request of this process, from 1
-	id        string // of the response
-	requestID string // the client's
-	path      string
-	created   int64
-	model     string
-	chat      bool
-	body      *body
-	prompt    int // tokens
-	maxTokens int
-	answer    answer
-	req       core.Request
-}
-
-func (j *job) usage() bool { return j.body.StreamOptions != nil && j.body.StreamOptions.IncludeUsage }
-
-func (j *job) continuous() bool {
-	return j.usage() && j.body.StreamOptions.ContinuousUsageStats
-}
-
-// understand checks a request as vLLM does and draws its answer.
-func (s *server) understand(b *body, chat bool) (*job, *apiError) {
-	prompt, refused := b.tokens(chat)
-	if refused != nil {
-		return nil, refused
-	}
-	limit := s.cfg.MaxModelLen
-	maxTokens := limit - len(prompt)
-	if !chat {
-		maxTokens = min(16, maxTokens) // the default of /v1/completions
-	}
-	for _, m := range []*int{b.MaxTokens, b.MaxCompletionTokens} {
-		if m == nil {
-			continue
-		}
-		if *m < 1 {
-			return nil, badRequest("max_tokens", "max_tokens must be at least 1, got %d.", *m)
-		}
-		maxTokens = *m
-	}
-	if len(prompt) >= limit || len(prompt)+maxTokens > limit {
-		if b.MaxTokens == nil && b.MaxCompletionTokens == nil {
-			return nil, badRequest("input_tokens", "This model's maximum context length is %d tokens. However, your request has %d input tokens. Please reduce the length of the input messages. (parameter=input_tokens, value=%d)", limit, len(prompt), len(prompt))
-		}
-		return nil, badRequest("input_tokens", "This model's maximum context length is %d tokens. However, you requested %d output tokens and your prompt contains %d input tokens, for a total of %d tokens. Please reduce the length of the input prompt or the number of requested output tokens. (parameter=input_tokens, value=%d)",
-			limit, maxTokens, len(prompt), len(prompt)+maxTokens, len(prompt))
-	}
-	switch {
-	case b.N != nil && *b.N != 1:
-		return nil, badRequest("n", "n: only 1 is simulated, got %d.", *b.N)
-	case b.Temperature != nil && *b.Temperature < 0:
-		return nil, badRequest("temperature", "temperature must be non-negative, got %v.", *b.Temperature)
-	case b.TopP != nil && (*b.TopP <= 0 || *b.TopP > 1):
-		return nil, badRequest("top_p", "top_p must be in (0, 1], got %v.", *b.TopP)
-	case b.MinTokens < 0 || b.MinTokens > maxTokens:
-		return nil, badRequest("min_tokens", "min_tokens must be less than or equal to max_tokens=%d, got %d.", maxTokens, b.MinTokens)
-	case b.StreamOptions != nil && !b.Stream:
-		return nil, badRequest("stream_options", "Stream options can only be defined when `stream=True`.")
-	}
-	var seed uint64
-	if b.Seed != nil {
-		seed = uint64(*b.Seed)
-	}
-	j := &job{chat: chat, body: b, prompt: len(prompt), maxTokens: maxTokens, model: s.flags.served[0], created: time.Now().Unix()}
-	j.answer = newAnswer(s.cfg.Seed, prompt, seed)
-	if !b.IgnoreEOS {
-		j.answer.naturalStop(b.MinTokens + 1)
-	}
-	j.answer.stopStrings(b.Stop, maxTokens)
-	j.req = j.answer.request(prompt, maxTokens)
-	return j, nil
-}
-
 // complete answers /v1/chat/completions and /v1/completions.
 func (s *server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 	s.streams.Add(1)
@@ -358,7 +168,7 @@ func (s *server) whole(w http.ResponseWriter, r *http.Request, j *job, c *call) 
 		}
 		outs = c.take(outs[:0])
 		for _, o := range outs {
-			text.WriteString(j.answer.piece(tokens, text.Len()))
+			text.WriteString(j.answer.Piece(tokens, text.Len()))
 			tokens = o.N
 			if o.Finish == core.Running {
 				continue
@@ -388,8 +198,8 @@ func (s *server) wholeBody(j *job, text string, o core.Output) any {
 }
 
 func (j *job) stopReason(f core.Finish) any {
-	if f == core.Stop && j.answer.stop != "" {
-		return j.answer.stop
+	if f == core.Stop && j.answer.Stop != "" {
+		return j.answer.Stop
 	}
 	return nil
 }

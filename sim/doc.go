@@ -14,13 +14,12 @@
 // # Text and tokens
 //
 // A token is a run of at most eight letters with the space before it, up to
-// three digits, one other character, or a run of white space. A message of a
-// chat costs [MessageTokens] more for its template and the whole prompt
-// [ReplyTokens] more. What is generated are common English words, one token
-// each; which ones, and the length at which the model stops by itself
-// (lognormal, median [StopMedian] tokens, sigma [StopSigma]), follow from the
-// seed, the prompt and the request's own seed alone, so the same request gets
-// the same answer in any order and at any load.
+// three digits, one other character, or a run of white space; the template of a
+// chat costs a few more. What is generated are common English words, one token
+// each. Which ones, and the length at which the model stops by itself, follow
+// from the seed, the prompt and the request's own seed alone, so the same
+// request gets the same answer in any order and at any load. Package text says
+// more.
 //
 // # Time
 //

@@ -25,6 +25,8 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"go.uber.org/goleak"
+
+	"sweep.dev/sweep/sim/text"
 )
 
 // With SIM_MAIN set the test binary is the program, for what ends a process.
@@ -243,7 +245,7 @@ func TestAnswer_dependsOnTheRequestAlone(t *testing.T) {
 
 func TestLengths(t *testing.T) {
 	in := start(t, "--time-scale", "20")
-	get := func(body string) (tokens int, finish, text string, stop any) {
+	get := func(body string) (tokens int, finish, said string, stop any) {
 		status, answer := in.do("POST", "/v1/chat/completions", body)
 		var a struct {
 			Choices []struct {
@@ -261,24 +263,24 @@ func TestLengths(t *testing.T) {
 		return a.Usage.CompletionTokens, a.Choices[0].FinishReason, a.Choices[0].Message.Content, a.Choices[0].StopReason
 	}
 	// Exact.
-	n, finish, text, _ := get(chat("x", `,"max_tokens":50,"ignore_eos":true`))
-	if n != 50 || finish != "length" || len(tokenize(nil, text)) != 50 {
-		t.Errorf("%d tokens, %s, %d tokens of text", n, finish, len(tokenize(nil, text)))
+	n, finish, said, _ := get(chat("x", `,"max_tokens":50,"ignore_eos":true`))
+	if n != 50 || finish != "length" || len(text.Tokenize(nil, said)) != 50 {
+		t.Errorf("%d tokens, %s, %d tokens of text", n, finish, len(text.Tokenize(nil, said)))
 	}
 	// Natural: the lengths differ and have the stated median.
 	var sum float64
 	lengths := map[int]bool{}
 	const tries = 60
 	for i := range tries {
-		n, finish, text, _ := get(chat(fmt.Sprint("question ", i), `,"max_tokens":4000`))
-		if finish != "stop" || len(tokenize(nil, text)) != n-1 {
-			t.Fatalf("%d tokens, %s, %d tokens of text; one is the end of sequence", n, finish, len(tokenize(nil, text)))
+		n, finish, said, _ := get(chat(fmt.Sprint("question ", i), `,"max_tokens":4000`))
+		if finish != "stop" || len(text.Tokenize(nil, said)) != n-1 {
+			t.Fatalf("%d tokens, %s, %d tokens of text; one is the end of sequence", n, finish, len(text.Tokenize(nil, said)))
 		}
 		lengths[n] = true
 		sum += math.Log(float64(n))
 	}
-	if got := math.Exp(sum / tries); got < StopMedian*0.75 || got > StopMedian*1.33 || len(lengths) < tries/2 {
-		t.Errorf("%d natural lengths with geometric mean %.0f, want about %d", len(lengths), got, StopMedian)
+	if got := math.Exp(sum / tries); got < text.StopMedian*0.75 || got > text.StopMedian*1.33 || len(lengths) < tries/2 {
+		t.Errorf("%d natural lengths with geometric mean %.0f, want about %d", len(lengths), got, text.StopMedian)
 	}
 	if n, finish, _, _ := get(chat("x", `,"max_tokens":4000,"min_tokens":1500`)); n < 1500 || finish != "stop" {
 		t.Errorf("min_tokens: %d tokens, %s", n, finish)
@@ -287,9 +289,9 @@ func TestLengths(t *testing.T) {
 	_, _, whole, _ := get(chat("stop me", `,"max_tokens":60,"ignore_eos":true`))
 	word := strings.Fields(whole)[20]
 	at := strings.Index(whole, " "+word)
-	n, finish, text, stop := get(chat("stop me", fmt.Sprintf(`,"max_tokens":60,"ignore_eos":true,"stop":[" %s"]`, word)))
-	if finish != "stop" || stop != " "+word || text != whole[:at] || n >= 60 {
-		t.Errorf("stop %q: %d tokens, %s, stop_reason %v, text %q; want %q", word, n, finish, stop, text, whole[:at])
+	n, finish, said, stop := get(chat("stop me", fmt.Sprintf(`,"max_tokens":60,"ignore_eos":true,"stop":[" %s"]`, word)))
+	if finish != "stop" || stop != " "+word || said != whole[:at] || n >= 60 {
+		t.Errorf("stop %q: %d tokens, %s, stop_reason %v, text %q; want %q", word, n, finish, stop, said, whole[:at])
 	}
 }
 
@@ -331,23 +333,23 @@ func TestRefusals(t *testing.T) {
 
 func TestEndpoints(t *testing.T) {
 	in := start(t, "--served-model-name", "a,b", "--max-model-len", "1024")
-	if status, text := in.do("GET", "/health", ""); status != 200 || text != "" {
-		t.Errorf("health: %d %q", status, text)
+	if status, said := in.do("GET", "/health", ""); status != 200 || said != "" {
+		t.Errorf("health: %d %q", status, said)
 	}
-	if _, text := in.do("GET", "/version", ""); text != `{"version":"0.32.0+sim"}` {
-		t.Errorf("version: %s", text)
+	if _, said := in.do("GET", "/version", ""); said != `{"version":"0.32.0+sim"}` {
+		t.Errorf("version: %s", said)
 	}
-	_, text := in.do("GET", "/v1/models", "")
-	if !strings.Contains(text, `"id":"a"`) || !strings.Contains(text, `"id":"b"`) || !strings.Contains(text, `"max_model_len":1024`) {
-		t.Errorf("models: %s", text)
+	_, said := in.do("GET", "/v1/models", "")
+	if !strings.Contains(said, `"id":"a"`) || !strings.Contains(said, `"id":"b"`) || !strings.Contains(said, `"max_model_len":1024`) {
+		t.Errorf("models: %s", said)
 	}
-	_, text = in.do("POST", "/tokenize", `{"model":"b","prompt":"four little words here"}`)
-	if !strings.Contains(text, `"count":4`) {
-		t.Errorf("tokenize: %s", text)
+	_, said = in.do("POST", "/tokenize", `{"model":"b","prompt":"four little words here"}`)
+	if !strings.Contains(said, `"count":4`) {
+		t.Errorf("tokenize: %s", said)
 	}
-	_, text = in.do("POST", "/tokenize", `{"model":"b","messages":[{"role":"user","content":"four little words here"}]}`)
-	if want := 4 + MessageTokens + ReplyTokens; !strings.Contains(text, fmt.Sprintf(`"count":%d`, want)) {
-		t.Errorf("tokenize a chat: %s, want %d", text, want)
+	_, said = in.do("POST", "/tokenize", `{"model":"b","messages":[{"role":"user","content":"four little words here"}]}`)
+	if want := 4 + text.MessageTokens + text.ReplyTokens; !strings.Contains(said, fmt.Sprintf(`"count":%d`, want)) {
+		t.Errorf("tokenize a chat: %s, want %d", said, want)
 	}
 }
 
@@ -390,15 +392,15 @@ func TestMetrics(t *testing.T) {
 	for range 3 {
 		in.do("POST", "/v1/chat/completions", chat("count me", `,"max_tokens":10,"ignore_eos":true`))
 	}
-	_, text := in.do("GET", "/metrics", "")
+	_, said := in.do("GET", "/metrics", "")
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	families, err := parser.TextToMetricFamilies(strings.NewReader(said))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]float64{
 		"vllm:generation_tokens_total": 30, "vllm:num_requests_running": 0, "vllm:num_requests_waiting": 0,
-		"vllm:kv_cache_usage_perc": 0, "vllm:num_preemptions_total": 0, "vllm:prompt_tokens_total": 3 * (2 + MessageTokens + ReplyTokens),
+		"vllm:kv_cache_usage_perc": 0, "vllm:num_preemptions_total": 0, "vllm:prompt_tokens_total": 3 * (2 + text.MessageTokens + text.ReplyTokens),
 	} {
 		f := families[name]
 		if f == nil {
@@ -427,7 +429,7 @@ func TestMetrics(t *testing.T) {
 	if s := families["process_start_time_seconds"].Metric[0].GetGauge().GetValue(); math.Abs(s-float64(time.Now().Unix())) > 300 {
 		t.Errorf("started at %v", s)
 	}
-	if i := families["vllm:cache_config_info"]; i == nil || !strings.Contains(text, `num_gpu_blocks="`) || !strings.Contains(text, `block_size="16"`) {
+	if i := families["vllm:cache_config_info"]; i == nil || !strings.Contains(said, `num_gpu_blocks="`) || !strings.Contains(said, `block_size="16"`) {
 		t.Error("no cache_config_info")
 	}
 }

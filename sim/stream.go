@@ -52,7 +52,7 @@ func (c *chunker) role(b []byte, o core.Output) []byte {
 
 // token appends the chunk of one token.
 func (c *chunker) token(b []byte, o core.Output) []byte {
-	piece := c.j.answer.piece(o.N-1, c.sent)
+	piece := c.j.answer.Piece(o.N-1, c.sent)
 	c.sent += len(piece)
 	b = append(b, c.head...)
 	if c.j.chat {

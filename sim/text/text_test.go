@@ -1,4 +1,4 @@
-package sim
+package text
 
 import (
 	"encoding/json"
@@ -50,7 +50,7 @@ func TestTokenize_isAPartition(t *testing.T) {
 			}
 			rest = rest[k:]
 		}
-		ids := tokenize(nil, text)
+		ids := Tokenize(nil, text)
 		if len(ids) != n {
 			t.Fatalf("%d ids, %d tokens", len(ids), n)
 		}
@@ -62,13 +62,13 @@ func TestTokenize_isAPartition(t *testing.T) {
 	})
 }
 
-func TestChatTokens(t *testing.T) {
-	a := chatTokens([]message{{"system", "Be brief."}, {"user", "one two three"}})
+func TestChat(t *testing.T) {
+	a := Chat([]Message{{"system", "Be brief."}, {"user", "one two three"}})
 	// "Be| brief|." and "one| two| three"
 	if want := 3 + 3 + 2*MessageTokens + ReplyTokens; len(a) != want {
 		t.Errorf("%d tokens, want %d", len(a), want)
 	}
-	b := chatTokens([]message{{"system", "Be brief."}, {"user", "four"}})
+	b := Chat([]Message{{"system", "Be brief."}, {"user", "four"}})
 	common := 0
 	for common < len(b) && a[common] == b[common] {
 		common++
@@ -83,7 +83,7 @@ func TestWords(t *testing.T) {
 		t.Errorf("only %d words", len(words))
 	}
 	for _, w := range words {
-		if n := len(tokenize(nil, " "+w)); n != 1 {
+		if n := len(Tokenize(nil, " "+w)); n != 1 {
 			t.Errorf("%q is %d tokens", w, n)
 		}
 		if b, _ := json.Marshal(w); string(b) != `"`+w+`"` {
@@ -95,14 +95,14 @@ func TestWords(t *testing.T) {
 // TestAnswer_isItsTokens: what is sent as text is, tokenized again, what the
 // engine generated; a conversation that repeats it hits the prefix cache.
 func TestAnswer_isItsTokens(t *testing.T) {
-	a := newAnswer(1, []uint32{1, 2, 3}, 0)
+	a := NewAnswer(1, []uint32{1, 2, 3}, 0)
 	var text strings.Builder
 	var want []uint32
 	for i := range 50 {
 		text.WriteString(a.text(i))
-		want = append(want, a.token(i))
+		want = append(want, a.Token(i))
 	}
-	got := tokenize(nil, " "+text.String())
+	got := Tokenize(nil, " "+text.String())
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
