@@ -254,7 +254,10 @@ func (a *Attempt) publish() error {
 	if err := a.d.files.Rename(effect.AttemptRename, temp, final); err != nil {
 		return err
 	}
-	return a.d.files.SyncDir(effect.AttemptDirsync, filepath.Dir(final))
+	if err := a.d.files.SyncDir(effect.AttemptDirsync, filepath.Dir(final)); err != nil {
+		return err
+	}
+	return a.d.settle(effect.AttemptDirsync, filepath.Dir(final))
 }
 
 // Discard journals that the attempt does not count and removes its files. It

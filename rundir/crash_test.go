@@ -163,7 +163,7 @@ func TestPowerLoss(t *testing.T) {
 				acked = append(acked, a.key)
 			}
 		}
-		for _, keep := range []int{0, 50, 50, 100} {
+		for _, keep := range []int{0, 50, 100} {
 			dst := t.TempDir()
 			if err := effecttest.PowerLoss(ops[:n], base, dst, keep, uint64(n)); err != nil {
 				t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"sync"
 	"syscall"
 	"time"
@@ -112,22 +111,17 @@ func (j *journal) put(line []byte) error {
 	return err
 }
 
-// stowBallast writes the ballast where there is none. Its bytes are noise: a
-// file system that compresses would keep no space for anything else.
+// stowBallast makes the ballast. It need not be durable: it is for this
+// process, and the next one makes its own.
 func (j *journal) stowBallast() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	noise := make([]byte, ballastSize)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(noise) // never fails
 	f, err := j.files.Create(effect.BallastCreate, ballastFile)
 	if err != nil {
 		return err
 	}
 	j.ballast = true
-	if _, err := f.Write(noise); err != nil {
-		return errors.Join(err, f.Close())
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return errors.Join(f.Reserve(ballastSize), f.Close())
 }
 
 // freeBallast removes the ballast, where it is still there.

@@ -89,7 +89,7 @@ func TestScan_cutAtEveryByte(t *testing.T) {
 	}
 }
 
-// Flip every byte, in every bit and to a few special values: in the last line
+// Flip every byte, in single bits and to a few special values: in the last line
 // that is a torn tail, anywhere else damage at the offset of the line; no event
 // is ever read that was not written.
 func TestScan_flipEveryByte(t *testing.T) {
@@ -97,7 +97,7 @@ func TestScan_flipEveryByte(t *testing.T) {
 	last := int64(bytes.LastIndexByte(data[:len(data)-1], '\n')) + 1
 	for i := range data {
 		line := int64(bytes.LastIndexByte(data[:i], '\n')) + 1
-		for _, b := range []byte{data[i] ^ 1, data[i] ^ 0x20, data[i] ^ 0x80, '\n', 0, '"', '{', ' '} {
+		for _, b := range []byte{data[i] ^ 1, data[i] ^ 0x20, '\n', 0, '"'} {
 			if b == data[i] {
 				continue
 			}

@@ -71,13 +71,9 @@ func (d *Dir) recover() (*State, error) {
 	return after, nil
 }
 
-// restow makes sure of the ballast. A disk that has no room for it is no
-// reason to refuse: there may be pods to give back.
+// restow makes the ballast again. A disk that has no room for it is no reason
+// to refuse: there may be pods to give back.
 func (d *Dir) restow() error {
-	if info, err := d.root.Lstat(ballastFile); err == nil && info.Size() == ballastSize {
-		d.journal.ballast = true
-		return nil
-	}
 	err := d.journal.stowBallast()
 	if errors.Is(err, syscall.ENOSPC) {
 		return d.journal.freeBallast()
@@ -97,7 +93,7 @@ func (d *Dir) repair(st *State) ([]string, error) {
 		return nil, err
 	}
 	for _, a := range attempts {
-		note, err := d.settle(st, a, known[a])
+		note, err := d.decide(st, a, known[a])
 		if err != nil {
 			return nil, err
 		}
@@ -212,8 +208,8 @@ func fates(events []Event) (map[AttemptKey]fate, error) {
 	return m, nil
 }
 
-// settle decides about one attempt that has its final name.
-func (d *Dir) settle(st *State, a AttemptKey, f fate) (note string, err error) {
+// decide is about one attempt that has its final name.
+func (d *Dir) decide(st *State, a AttemptKey, f fate) (note string, err error) {
 	switch {
 	case f == counted:
 		return "", nil
@@ -244,6 +240,9 @@ func (d *Dir) adopt(a AttemptKey, s *stored, sum string) (Commit, error) {
 	c := Commit{Key: a.Key, Attempt: a.Attempt, Status: status, SHA256: sum, Digest: s.SpecDigest}
 	// The rename is seen, which does not mean that it is durable.
 	if err := d.files.SyncDir(effect.AttemptDirsync, trialName(a.Key)); err != nil {
+		return Commit{}, err
+	}
+	if err := d.settle(effect.AttemptDirsync, trialName(a.Key)); err != nil {
 		return Commit{}, err
 	}
 	return c, d.journal.append(effect.AdoptJournal, typeCommitted, adoption{c, true})

@@ -1,6 +1,7 @@
 package rundir
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -148,7 +149,7 @@ func replay(data []byte) (*State, scanned, error) {
 	return r.state(s.events), s, nil
 }
 
-func lineLength(data []byte) int64 { return int64(slices.Index(data, '\n')) + 1 }
+func lineLength(data []byte) int64 { return int64(bytes.IndexByte(data, '\n')) + 1 }
 
 // A replayer gathers what lines say.
 type replayer struct {

@@ -3,6 +3,8 @@ package effect
 import (
 	"errors"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -39,6 +41,24 @@ func (f *File) Write(b []byte) (n int, err error) {
 		}
 	})
 	return n, err
+}
+
+// Reserve makes the file size bytes long and takes the space on the disk for
+// it, without writing where the file system can do that.
+func (f *File) Reserve(size int64) error {
+	return f.fx.Do(f.made.of("write"), func() error {
+		err := unix.Fallocate(int(f.f.Fd()), 0, 0, size)
+		if errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) {
+			// Noise: a file system that compresses would keep no room for zeros.
+			noise := rand.NewChaCha8([32]byte{})
+			_, err = io.CopyN(io.NewOffsetWriter(f.f, 0), noise, size)
+		}
+		if err != nil {
+			return fmt.Errorf("reserve %d bytes in %s: %w", size, f.Name(), err)
+		}
+		f.fx.record(func(l *Log) { l.truncate(f.inode, size) })
+		return nil
+	})
 }
 
 // Truncate cuts the file to size; the next write goes there.

@@ -26,7 +26,6 @@ const (
 
 	BallastCreate Point = "ballast.create" // the space set aside for the last lines of a journal
 	BallastWrite  Point = "ballast.write"  // "
-	BallastSync   Point = "ballast.sync"   // "
 	BallastRemove Point = "ballast.remove" // given back on the first full disk
 )
 
@@ -95,7 +94,7 @@ func Points() []Point {
 	return []Point{
 		LockCreate, LockTake, LockWrite, RunMkdir, RunDirsync,
 		SetupCreate, SetupWrite, SetupSync, SetupRename, SetupDirsync,
-		BallastCreate, BallastWrite, BallastSync, BallastRemove,
+		BallastCreate, BallastWrite, BallastRemove,
 		JournalCreate, JournalWrite, JournalSync, JournalTruncate,
 		ManifestJournal, EventJournal, LaunchJournal, BeginJournal,
 		CommitJournal, DiscardJournal, AdoptJournal,
