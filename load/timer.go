@@ -17,7 +17,8 @@ const (
 // error once that is done. It is on time to a few microseconds where a CPU is
 // free, for which it keeps one busy for the last 150. It is for the one
 // goroutine that keeps a schedule, not for many at once: it may hold a thread
-// of the operating system for up to 3 ms.
+// of the operating system for up to 3 ms. It knows real clocks alone, not that
+// of a testing/synctest bubble.
 func WaitUntil(ctx context.Context, t time.Time) error {
 	if left := time.Until(t); left > runtimeLate {
 		timer := time.NewTimer(left - runtimeLate)

@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -9,7 +10,13 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(watchedEnv) != "" {
+		watched()
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestWatch_cpu(t *testing.T) {
 	w := StartWatch()

@@ -14,6 +14,14 @@ const (
 	// dialsAtOnce keeps a thousand connections from overflowing the backlog of
 	// the server's listener, which would cost each of the lost ones a second.
 	dialsAtOnce = 32
+
+	// spareOpen is how many idle connections an open loop holds ready at
+	// first, and maxSpare at most. Few, because some servers (cpp-httplib)
+	// have a thread for each connection and few threads: an idle one takes
+	// away what a request needs. A closed loop has one for each slot and needs
+	// none.
+	spareOpen = 2
+	maxSpare  = 32
 )
 
 type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -29,8 +37,9 @@ type dialer struct {
 	cold atomic.Int64 // requests that had to wait for a dial
 
 	mu    sync.Mutex
-	spare []net.Conn
-	taken chan struct{} // tells keep that a spare is gone
+	spare []net.Conn    // the oldest first
+	want  int           // spares that keep holds ready
+	taken chan struct{} // tells keep that one is gone
 }
 
 func newDialer(c *Config, host, port string, secure bool) *dialer {
@@ -67,19 +76,23 @@ func (d *dialer) take(ctx context.Context, _, _ string) (net.Conn, error) {
 	return d.open(ctx)
 }
 
+// pop takes the oldest spare: a server that gives each connection a thread has
+// given that one its own. If there is none, more are wanted from now on.
 func (d *dialer) pop() net.Conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n := len(d.spare)
-	if n == 0 {
+	defer func() {
+		select {
+		case d.taken <- struct{}{}:
+		default:
+		}
+	}()
+	if len(d.spare) == 0 {
+		d.want = min(2*d.want, maxSpare)
 		return nil
 	}
-	c := d.spare[n-1]
-	d.spare = d.spare[:n-1]
-	select {
-	case d.taken <- struct{}{}:
-	default:
-	}
+	c := d.spare[0]
+	d.spare = d.spare[1:]
 	return c
 }
 
@@ -133,13 +146,20 @@ func (d *dialer) fill(ctx context.Context, n int) {
 	wg.Wait()
 }
 
-// keep holds n spare connections ready until the context is done.
+// keep holds n spare connections ready until the context is done, and more
+// once a request has found none.
 func (d *dialer) keep(ctx context.Context, n int) {
+	d.mu.Lock()
+	d.want = n
+	d.mu.Unlock()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-d.taken:
+			d.mu.Lock()
+			n = d.want
+			d.mu.Unlock()
 			d.fill(ctx, n)
 		}
 	}

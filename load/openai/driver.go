@@ -14,10 +14,6 @@ const (
 	// maxInFlight bounds an open loop that has no bound of its own. There are
 	// 28,000 ports for one server address, and each request has a goroutine.
 	maxInFlight = 10_000
-	// spareOpen and spareClosed are the connections held ready while a load
-	// runs, beyond those that are open anyway.
-	spareOpen, spareClosed = 32, 4
-
 	// idleTimeout is below the 5 s after which common servers (uvicorn,
 	// cpp-httplib) close an idle connection, so that a request does not meet
 	// the close on its way.

@@ -102,7 +102,7 @@ func TestDriver_closedLoop(t *testing.T) {
 	if stats.Peak != 4 || stats.Requests != 24 {
 		t.Errorf("the server saw %d requests, %d at once", stats.Requests, stats.Peak)
 	}
-	if stats.Conns > 4+spareClosed {
+	if stats.Conns != 4 {
 		t.Errorf("%d connections for 4 slots", stats.Conns)
 	}
 	for i, r := range rows {
@@ -123,8 +123,10 @@ func TestDriver_closedLoop(t *testing.T) {
 		if ttft := r.FirstToken - r.Sent; ttft < 30*time.Millisecond || ttft > 2*time.Second {
 			t.Errorf("row %d: TTFT %v of 30ms", i, ttft)
 		}
-		if d := r.LastToken - r.FirstToken; d < 50*time.Millisecond {
-			t.Errorf("row %d: 7 gaps of 10ms in %v", i, d)
+		// Counted from the send: a first token that was late here is no fault
+		// of the last one.
+		if e2e := r.LastToken - r.Sent; e2e < 100*time.Millisecond {
+			t.Errorf("row %d: 30ms and 7 gaps of 10ms in %v", i, e2e)
 		}
 	}
 	if h.StampKind != "user" || h.Chunks != 24*9 || h.CPU <= 0 || h.CPU > 1 || h.ColdDials != 0 {
@@ -193,8 +195,8 @@ func TestDriver_dialects(t *testing.T) {
 			}
 		}},
 		{"reasoning first", loadtest.Answer{Reasoning: 4, ITL: 5 * time.Millisecond}, nil, func(t *testing.T, r *result.Request) {
-			if r.FirstOutput-r.FirstToken < 10*time.Millisecond {
-				t.Errorf("first token %v, first output %v", r.FirstToken, r.FirstOutput)
+			if r.FirstOutput-r.Sent < 20*time.Millisecond || r.FirstOutput <= r.FirstToken {
+				t.Errorf("sent %v, first token %v, first output %v", r.Sent, r.FirstToken, r.FirstOutput)
 			}
 		}},
 		{"no usage asked for", loadtest.Answer{}, func(c *Config) { c.IncludeUsage = false }, func(t *testing.T, r *result.Request) {
@@ -219,7 +221,7 @@ func TestDriver_dialects(t *testing.T) {
 					c.check(t, &r)
 				}
 			}
-			if stats := e.Stats(); stats.Conns > 1+spareClosed {
+			if stats := e.Stats(); stats.Conns != 1 {
 				t.Errorf("%d connections for one slot: they are not used again", stats.Conns)
 			}
 		})

@@ -45,7 +45,7 @@ func (r *run) closed(loop load.Loop) {
 			busy++
 		}
 	}
-	r.warm(busy, spareClosed)
+	r.warm(busy, 0)
 
 	start := r.opts.Anchor.Since()
 	var slots sync.WaitGroup
@@ -99,7 +99,7 @@ func (r *run) open(loop load.Loop) {
 	}
 	// The first request is made ready before the clock of the schedule starts.
 	p := r.next(0, nil)
-	r.warm(min(limit, spareOpen), min(limit, spareOpen))
+	r.warm(spareOpen, spareOpen)
 
 	seats := make(chan struct{}, limit)
 	idle := make(chan *prepared)
