@@ -26,7 +26,7 @@
 // Steps end at times that follow from each other, not from when the timer
 // fired, so that a late timer never adds up. How late it fired is exported as
 // sim_timer_error_seconds and logged: a sleep alone is half a millisecond late,
-// this pacer tens of microseconds. After a pause of more than [MaxLag] (a
+// this pacer tens of microseconds. After a pause of more than [live.MaxLag] (a
 // stopped process, a starved machine) the clock is set anew instead of running
 // the missed steps in a burst, and sim_clock_resyncs_total counts it.
 //

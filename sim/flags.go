@@ -11,6 +11,7 @@ import (
 
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/sim/core"
+	"sweep.dev/sweep/sim/server"
 )
 
 // flags is the command line.
@@ -43,7 +44,7 @@ type flags struct {
 	timeScale  float64
 	startDelay time.Duration
 	requestLog string
-	faults     faults
+	faults     server.Faults
 	ignored    []string // given, known to vLLM, without effect here
 }
 
@@ -267,7 +268,7 @@ func (f *flags) options(g catalog.GPU, m catalog.Model) core.Options {
 		Model: m, GPU: g, GPUs: f.gpus, DType: f.dtype, KVDType: f.kvDType,
 		MemoryUtilization: f.util, MaxModelLen: f.maxLen, MaxSeqs: f.maxSeqs, MaxBatchedTokens: f.maxBatched,
 		NoPrefixCaching: !f.prefix, NoChunkedPrefill: !f.chunked,
-		KVBytes: f.kvBytes, Blocks: f.blocks, BusyBytes: f.faults.busyBytes,
+		KVBytes: f.kvBytes, Blocks: f.blocks, BusyBytes: f.faults.BusyBytes,
 		Seed: f.seed, Jitter: f.jitter,
 	}
 }
@@ -295,8 +296,8 @@ func printHelp(w io.Writer, fs *flag.FlagSet) {
 		fmt.Fprintf(w, "  %s\n        %s\n", name, usage)
 	})
 	fmt.Fprint(w, helpFaults)
-	for _, k := range faultKinds {
-		fmt.Fprintf(w, "  %-22s %s\n", k.name, k.doc)
+	for _, k := range server.FaultKinds {
+		fmt.Fprintf(w, "  %-22s %s\n", k.Name, k.Doc)
 	}
 	fmt.Fprint(w, helpTail)
 }

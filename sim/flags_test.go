@@ -22,8 +22,8 @@ func TestParseFlags(t *testing.T) {
 	if want := []string{"--trust-remote-code", "--no-enforce-eager", "--swap-space"}; !slices.Equal(f.ignored, want) {
 		t.Errorf("without effect: %v, want %v", f.ignored, want)
 	}
-	if f.faults.every != 2 || f.faults.hangAfter != 1 || f.faults.unavailable != 1 {
-		t.Errorf("faults: %+v", f.faults)
+	if want := "every=2,hang-after=0,unavailable=1"; f.faults.String() != want {
+		t.Errorf("faults: %s, want %s", &f.faults, want)
 	}
 }
 

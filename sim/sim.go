@@ -17,11 +17,9 @@ import (
 
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/sim/core"
+	"sweep.dev/sweep/sim/live"
+	"sweep.dev/sweep/sim/server"
 )
-
-// Version is what the simulator calls itself at /version: the vLLM whose
-// dialect it speaks.
-const Version = "0.32.0+sim"
 
 // Main runs the program until ctx is done and returns its exit status. args
 // are without the program's name. With --help the text goes to stdout;
@@ -44,13 +42,13 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	log := &logger{w: stderr}
 	err = run(ctx, f, log)
-	var died *death
+	var died *server.Death
 	var start *core.StartError
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &died):
-		return died.die(log)
+		return die(died, log)
 	case errors.As(err, &start):
 		log.failure(start.Text)
 	default:
@@ -61,7 +59,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // run serves until ctx is done (nil) or something ends it before.
 func run(ctx context.Context, f *flags, log *logger) error {
-	log.info("vLLM API server version %s", Version)
+	log.info("vLLM API server version %s", server.Version)
 	if len(f.ignored) > 0 {
 		log.warn("without effect in the simulator: %s", strings.Join(f.ignored, " "))
 	}
@@ -80,15 +78,15 @@ func run(ctx context.Context, f *flags, log *logger) error {
 	case <-ctx.Done():
 		return nil
 	}
-	if f.faults.dieAtStart != nil {
-		return f.faults.dieAtStart
+	if f.faults.DieAtStart != nil {
+		return f.faults.DieAtStart
 	}
 
-	requests, err := openRequestLog(f.requestLog)
+	requests, err := server.OpenRequestLog(f.requestLog)
 	if err != nil {
 		return err
 	}
-	defer requests.close()
+	defer requests.Close()
 	l, err := listen(ctx, f)
 	if err != nil {
 		return err
@@ -139,22 +137,25 @@ func thousands(n int) string {
 }
 
 // serve runs engine and HTTP server on l, and returns when both have ended.
-func serve(ctx context.Context, f *flags, cfg *core.Config, log *logger, requests *requestLog, l net.Listener) error {
+func serve(ctx context.Context, f *flags, cfg *core.Config, log *logger, requests *server.RequestLog, l net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &server{
-		flags: f, cfg: cfg, log: log, requests: requests, end: cancel,
-		live: newLive(*cfg, f.timeScale, newMetrics(cfg.MaxModelLen)),
-	}
+	engine := live.New(*cfg, f.timeScale)
+	s := server.New(server.Config{
+		Core: *cfg, Model: f.model, Served: f.served, APIKey: f.apiKey,
+		PromptDetails: f.promptDetails, ForceUsage: f.forceUsage, DisableLogStats: f.disableLogStats,
+		KVDType: f.kvDType, BlocksOverride: f.blocks, TimeScale: f.timeScale,
+		Requests: requests, Faults: f.faults, End: cancel,
+	}, engine)
 	h := &http.Server{
-		Handler:           s.handler(),
+		Handler:           s.Handler(),
 		ReadHeaderTimeout: 10 * time.Second,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ErrorLog:          log.std(),
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { s.live.run(ctx) })
-	wg.Go(func() { s.report(ctx) })
+	wg.Go(func() { engine.Run(ctx) })
+	wg.Go(func() { report(ctx, engine, log) })
 	failed := make(chan error, 1)
 	wg.Go(func() { failed <- h.Serve(l) })
 	log.info("Starting vLLM API server 0 on http://%s", l.Addr())
@@ -169,9 +170,9 @@ func serve(ctx context.Context, f *flags, cfg *core.Config, log *logger, request
 	// Streams end where they are, as they do when the real server is stopped.
 	_ = h.Close()
 	wg.Wait()
-	s.streams.Wait()
-	log.info("Timer error: %s", s.live.metrics.timerSummary())
-	if died, ok := errors.AsType[*death](context.Cause(ctx)); ok {
+	s.Wait()
+	log.info("Timer error: %s", engine.Meter.Timer())
+	if died, ok := errors.AsType[*server.Death](context.Cause(ctx)); ok {
 		return died
 	}
 	log.info("Shutting down")
@@ -179,7 +180,7 @@ func serve(ctx context.Context, f *flags, cfg *core.Config, log *logger, request
 }
 
 // report logs once in ten seconds what the engine does, while it does anything.
-func (s *server) report(ctx context.Context) {
+func report(ctx context.Context, engine *live.Engine, log *logger) {
 	const interval = 10 * time.Second
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -190,7 +191,7 @@ func (s *server) report(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		now := s.live.snapshot()
+		now := engine.Stats()
 		if now.Steps == last.Steps {
 			continue
 		}
@@ -199,27 +200,23 @@ func (s *server) report(ctx context.Context) {
 		if now.PrefixQueries > 0 {
 			hit = 100 * float64(now.PrefixHits) / float64(now.PrefixQueries)
 		}
-		s.log.info("Engine 000: Avg prompt throughput: %.1f tokens/s, Avg generation throughput: %.1f tokens/s, Running: %d reqs, Waiting: %d reqs, GPU KV cache usage: %.1f%%, Prefix cache hit rate: %.1f%%, timer error: %s",
-			rate(now.PromptTokens, last.PromptTokens), rate(now.GenerationTokens, last.GenerationTokens), now.Running, now.Waiting, 100*now.KVUsage, hit, s.live.metrics.timerSummary())
+		log.info("Engine 000: Avg prompt throughput: %.1f tokens/s, Avg generation throughput: %.1f tokens/s, Running: %d reqs, Waiting: %d reqs, GPU KV cache usage: %.1f%%, Prefix cache hit rate: %.1f%%, timer error: %s",
+			rate(now.PromptTokens, last.PromptTokens), rate(now.GenerationTokens, last.GenerationTokens), now.Running, now.Waiting, 100*now.KVUsage, hit, engine.Meter.Timer())
 		last = now
 	}
 }
 
-func (d *death) Error() string {
-	if d.signal != 0 {
-		return "fault: signal " + d.signal.String()
-	}
-	return fmt.Sprintf("fault: exit status %d", d.code)
-}
-
 // die ends the process by a signal, or returns the status to end it with.
-func (d *death) die(log *logger) int {
-	if d.signal == 0 {
+func die(d *server.Death, log *logger) int {
+	if d.Signal == 0 {
 		log.failure(fmt.Sprintf("RuntimeError: %v", d))
-		return d.code
+		return d.Code
 	}
-	if p, err := os.FindProcess(os.Getpid()); err == nil && p.Signal(d.signal) == nil {
+	if p, err := os.FindProcess(os.Getpid()); err == nil && p.Signal(d.Signal) == nil {
 		time.Sleep(time.Second) // the signal ends us before this does
 	}
-	return 128 + int(d.signal)
+	return 128 + int(d.Signal)
 }
+
+// CheckFaults says what is wrong with a list of --fault values.
+func CheckFaults(list []string) error { return server.CheckFaults(list) }

@@ -26,6 +26,7 @@ import (
 	"github.com/prometheus/common/model"
 	"go.uber.org/goleak"
 
+	"sweep.dev/sweep/sim/server"
 	"sweep.dev/sweep/sim/text"
 )
 
@@ -497,7 +498,7 @@ func TestRequestLog(t *testing.T) {
 		}
 		got = nil
 		for s := bufio.NewScanner(bytes.NewReader(f)); s.Scan(); {
-			var r record
+			var r server.Record
 			if err := json.Unmarshal(s.Bytes(), &r); err != nil {
 				t.Fatalf("%v: %s", err, s.Text())
 			}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package sim
+package server
 
 import "golang.org/x/sys/unix"
 

@@ -1,4 +1,4 @@
-package sim
+package server
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/sim/core"
+	"sweep.dev/sweep/sim/live"
 )
 
 // fingerprint is the system_fingerprint of every answer.
@@ -20,13 +21,13 @@ const fingerprint = "vllm-0.32.0-sim"
 // for the values. It builds them by hand: at 20,000 events a second, JSON by
 // reflection is what would cost most.
 type chunker struct {
-	s    *server
+	s    *Server
 	j    *job
 	head []byte // up to and with "choices":[
 	sent int    // bytes of text
 }
 
-func newChunker(s *server, j *job) *chunker {
+func newChunker(s *Server, j *job) *chunker {
 	kind := "text_completion"
 	if j.chat {
 		kind = "chat.completion.chunk"
@@ -100,17 +101,17 @@ func (c *chunker) end(b []byte, o core.Output) []byte {
 		b = append(b, `,"system_fingerprint":"`+fingerprint+`"`...)
 		b = append(b, "}\n\n"...)
 	}
-	if f := &c.s.flags.faults; !f.noDone || !f.hits(c.j.n) {
+	if f := &c.s.cfg.Faults; !f.noDone || !f.hits(c.j.n) {
 		b = append(b, "data: [DONE]\n\n"...)
 	}
 	return b
 }
 
 // usage appends the usage object after o.
-func (s *server) usage(b []byte, j *job, o core.Output) []byte {
+func (s *Server) usage(b []byte, j *job, o core.Output) []byte {
 	n := o.N
-	if o.Finish != core.Running && s.flags.faults.hits(j.n) {
-		n += s.flags.faults.wrongUsage
+	if o.Finish != core.Running && s.cfg.Faults.hits(j.n) {
+		n += s.cfg.Faults.wrongUsage
 	}
 	b = append(b, `{"prompt_tokens":`...)
 	b = strconv.AppendInt(b, int64(j.prompt), 10)
@@ -118,7 +119,7 @@ func (s *server) usage(b []byte, j *job, o core.Output) []byte {
 	b = strconv.AppendInt(b, int64(j.prompt+n), 10)
 	b = append(b, `,"completion_tokens":`...)
 	b = strconv.AppendInt(b, int64(n), 10)
-	if s.flags.promptDetails {
+	if s.cfg.PromptDetails {
 		b = append(b, `,"prompt_tokens_details":{"cached_tokens":`...)
 		b = strconv.AppendInt(b, int64(o.Cached), 10)
 		b = append(b, '}')
@@ -130,7 +131,7 @@ func (s *server) usage(b []byte, j *job, o core.Output) []byte {
 // under way go out in one write, each as an event of its own. It returns the
 // tokens sent and the reason of the end; "" where the client went away or a
 // fault ended it.
-func (s *server) stream(w http.ResponseWriter, r *http.Request, j *job, c *call) (tokens int, finish string) {
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, j *job, c *live.Call) (tokens int, finish string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	h.Set("Cache-Control", "no-cache")
@@ -144,11 +145,11 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, j *job, c *call)
 	var buf []byte
 	for {
 		select {
-		case <-c.ready:
+		case <-c.Ready():
 		case <-r.Context().Done():
 			return tokens, ""
 		}
-		outs = c.take(outs[:0])
+		outs = c.Take(outs[:0])
 		buf = buf[:0]
 		var wrong fault
 		for _, o := range outs {
@@ -179,9 +180,9 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, j *job, c *call)
 }
 
 // write sends b at once, or in a trickle.
-func (s *server) write(r *http.Request, w io.Writer, out *http.ResponseController, j *job, b []byte) error {
-	pause := s.flags.faults.trickle
-	if pause == 0 || !s.flags.faults.hits(j.n) {
+func (s *Server) write(r *http.Request, w io.Writer, out *http.ResponseController, j *job, b []byte) error {
+	pause := s.cfg.Faults.trickle
+	if pause == 0 || !s.cfg.Faults.hits(j.n) {
 		if _, err := w.Write(b); err != nil {
 			return err
 		}
@@ -209,8 +210,8 @@ func (s *server) write(r *http.Request, w io.Writer, out *http.ResponseControlle
 type fault func(w http.ResponseWriter, r *http.Request, out *http.ResponseController)
 
 // faultAt is what goes wrong after so many chunks of this stream, or nil.
-func (s *server) faultAt(j *job, chunks int) fault {
-	f := &s.flags.faults
+func (s *Server) faultAt(j *job, chunks int) fault {
+	f := &s.cfg.Faults
 	if !f.hits(j.n) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package sim
+package server
 
 import (
 	"encoding/json"
@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// A requestLog is the server's own account of what it was asked, to be held
+// A RequestLog is the server's own account of what it was asked, to be held
 // against what a client says it sent. Each line is one write with O_APPEND, so
 // that a kill leaves whole lines, and several servers may share a file.
-type requestLog struct {
+type RequestLog struct {
 	mu sync.Mutex
 	f  *os.File
 }
 
-// A record is one line. Event is arrived, then ended; or refused alone.
-type record struct {
+// A Record is one line. Event is arrived, then ended; or refused alone.
+type Record struct {
 	Event  string    `json:"event"`
 	N      int       `json:"n"`  // from 1, in the order of arrival at this process
 	ID     string    `json:"id"` // the request's X-Request-Id
@@ -31,8 +31,8 @@ type record struct {
 	FinishReason string `json:"finish_reason,omitempty"` // stop, length, abort
 }
 
-// openRequestLog opens path for appending; nil for "".
-func openRequestLog(path string) (*requestLog, error) {
+// OpenRequestLog opens path for appending; nil for "".
+func OpenRequestLog(path string) (*RequestLog, error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -40,10 +40,10 @@ func openRequestLog(path string) (*requestLog, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &requestLog{f: f}, nil
+	return &RequestLog{f: f}, nil
 }
 
-func (l *requestLog) write(r record) {
+func (l *RequestLog) write(r Record) {
 	if l == nil {
 		return
 	}
@@ -57,7 +57,8 @@ func (l *requestLog) write(r record) {
 	_, _ = l.f.Write(append(b, '\n'))
 }
 
-func (l *requestLog) close() {
+// Close closes the file.
+func (l *RequestLog) Close() {
 	if l != nil {
 		_ = l.f.Close()
 	}

@@ -1,4 +1,4 @@
-package sim
+package server
 
 import (
 	"fmt"
@@ -32,7 +32,7 @@ const (
 
 // view is the state that the fields of a query show.
 type view struct {
-	s            *server
+	s            *Server
 	index        int
 	busy, memory float64 // shares of the last second
 	power, temp  float64
@@ -40,13 +40,13 @@ type view struct {
 	reserved     int64
 }
 
-func (s *server) view(index int) view {
-	busy, memory, compute := s.live.load()
-	g := s.cfg.GPU
+func (s *Server) view(index int) view {
+	busy, memory, compute := s.engine.Load()
+	g := s.cfg.Core.GPU
 	share := math.Min(1, powerBusy*busy+powerMemory*memory+powerCompute*compute)
 	v := view{s: s, index: index, busy: busy, memory: memory, power: g.IdleW + (g.TDP-g.IdleW)*share}
 	v.total, v.reserved = g.MemoryMiB, core.DriverReserve>>20
-	v.used = (s.cfg.UsedBytes() + s.flags.faults.busyBytes) >> 20
+	v.used = (s.cfg.Core.UsedBytes() + s.cfg.Faults.BusyBytes) >> 20
 
 	s.board.mu.Lock()
 	defer s.board.mu.Unlock()
@@ -62,7 +62,7 @@ func (s *server) view(index int) view {
 
 func (v view) mhz() int {
 	if v.busy > 0.01 {
-		return v.s.cfg.GPU.MaxSMMHz
+		return v.s.cfg.Core.GPU.MaxSMMHz
 	}
 	return 210
 }
@@ -70,7 +70,7 @@ func (v view) mhz() int {
 // uuid is the same for the same GPU, index and seed.
 func (v view) uuid() string {
 	h := fnv.New128a()
-	fmt.Fprintf(h, "%s/%d/%d", v.s.cfg.GPU.Name, v.index, v.s.cfg.Seed)
+	fmt.Fprintf(h, "%s/%d/%d", v.s.cfg.Core.GPU.Name, v.index, v.s.cfg.Core.Seed)
 	b := h.Sum(nil)
 	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
@@ -87,15 +87,15 @@ func constant(s string) func(view) string { return func(view) string { return s 
 var fields = map[string]field{
 	"timestamp":               {"", func(view) string { return time.Now().Format("2006/01/02 15:04:05.000") }},
 	"driver_version":          {"", constant("590.48.01")},
-	"count":                   {"", func(v view) string { return strconv.Itoa(v.s.cfg.GPUs) }},
-	"name":                    {"", func(v view) string { return v.s.cfg.GPU.Product }},
-	"gpu_name":                {"", func(v view) string { return v.s.cfg.GPU.Product }},
+	"count":                   {"", func(v view) string { return strconv.Itoa(v.s.cfg.Core.GPUs) }},
+	"name":                    {"", func(v view) string { return v.s.cfg.Core.GPU.Product }},
+	"gpu_name":                {"", func(v view) string { return v.s.cfg.Core.GPU.Product }},
 	"uuid":                    {"", view.uuid},
 	"gpu_uuid":                {"", view.uuid},
 	"index":                   {"", func(v view) string { return strconv.Itoa(v.index) }},
 	"serial":                  {"", constant("[N/A]")},
 	"pci.bus_id":              {"", func(v view) string { return fmt.Sprintf("00000000:%02X:00.0", v.index+1) }},
-	"compute_cap":             {"", func(v view) string { return v.s.cfg.GPU.ComputeCapability }},
+	"compute_cap":             {"", func(v view) string { return v.s.cfg.Core.GPU.ComputeCapability }},
 	"mig.mode.current":        {"", constant("[N/A]")},
 	"persistence_mode":        {"", constant("Enabled")},
 	"utilization.gpu":         {"%", func(v view) string { return percent(v.busy) }},
@@ -107,8 +107,8 @@ var fields = map[string]field{
 	"power.draw":              {"W", func(v view) string { return fmt.Sprintf("%.2f", v.power) }},
 	"power.draw.average":      {"W", func(v view) string { return fmt.Sprintf("%.2f", v.power) }},
 	"power.draw.instant":      {"W", func(v view) string { return fmt.Sprintf("%.2f", v.power) }},
-	"power.limit":             {"W", func(v view) string { return fmt.Sprintf("%.2f", v.s.cfg.GPU.TDP) }},
-	"enforced.power.limit":    {"W", func(v view) string { return fmt.Sprintf("%.2f", v.s.cfg.GPU.TDP) }},
+	"power.limit":             {"W", func(v view) string { return fmt.Sprintf("%.2f", v.s.cfg.Core.GPU.TDP) }},
+	"enforced.power.limit":    {"W", func(v view) string { return fmt.Sprintf("%.2f", v.s.cfg.Core.GPU.TDP) }},
 	"temperature.gpu":         {"", func(v view) string { return strconv.Itoa(int(v.temp)) }},
 	"temperature.memory":      {"", constant("N/A")},
 	"fan.speed":               {"%", constant("[N/A]")},
@@ -117,7 +117,7 @@ var fields = map[string]field{
 	"clocks.current.sm":       {"MHz", func(v view) string { return strconv.Itoa(v.mhz()) }},
 	"clocks.gr":               {"MHz", func(v view) string { return strconv.Itoa(v.mhz()) }},
 	"clocks.current.graphics": {"MHz", func(v view) string { return strconv.Itoa(v.mhz()) }},
-	"clocks.max.sm":           {"MHz", func(v view) string { return strconv.Itoa(v.s.cfg.GPU.MaxSMMHz) }},
+	"clocks.max.sm":           {"MHz", func(v view) string { return strconv.Itoa(v.s.cfg.Core.GPU.MaxSMMHz) }},
 	"clocks_event_reasons.active": {"", func(v view) string {
 		return map[bool]string{true: "0x0000000000000000", false: "0x0000000000000001"}[v.mhz() > 210]
 	}},
@@ -143,8 +143,8 @@ func percent(share float64) string { return strconv.Itoa(int(math.Round(100 * sh
 // nvidiaSMI answers /sim/nvidia-smi?query=A,B&format=csv,noheader,nounits with
 // what `nvidia-smi --query-gpu=A,B --format=...` would print. Where that would
 // fail the status is 400 and the body what it would say.
-func (s *server) nvidiaSMI(w http.ResponseWriter, r *http.Request) {
-	if s.cfg.GPU.Vendor != "nvidia" {
+func (s *Server) nvidiaSMI(w http.ResponseWriter, r *http.Request) {
+	if s.cfg.Core.GPU.Vendor != "nvidia" {
 		http.Error(w, "nvidia-smi: command not found", http.StatusNotFound)
 		return
 	}
@@ -173,7 +173,7 @@ func (s *server) nvidiaSMI(w http.ResponseWriter, r *http.Request) {
 	if !noHeader {
 		fmt.Fprintln(w, strings.Join(header, ", "))
 	}
-	for i := range s.cfg.GPUs {
+	for i := range s.cfg.Core.GPUs {
 		v := s.view(i)
 		var row []string
 		for _, n := range names {

@@ -1,4 +1,4 @@
-package sim
+package server
 
 import (
 	"encoding/json"
@@ -80,7 +80,7 @@ func (l *stringList) UnmarshalJSON(b []byte) error {
 // bodyLimit bounds what is read of one request.
 const bodyLimit = 64 << 20
 
-func (s *server) read(w http.ResponseWriter, r *http.Request) (*body, *apiError) {
+func (s *Server) read(w http.ResponseWriter, r *http.Request) (*body, *apiError) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
 	if err != nil {
 		return nil, badRequest("", "cannot read the body: %v", err)
@@ -89,7 +89,7 @@ func (s *server) read(w http.ResponseWriter, r *http.Request) (*body, *apiError)
 	if err := json.Unmarshal(raw, b); err != nil {
 		return nil, badRequest("", "[{'type': 'json_invalid', 'loc': ('body',), 'msg': 'JSON decode error', 'ctx': {'error': %q}}]", err.Error())
 	}
-	if b.Model != "" && !slices.Contains(s.flags.served, b.Model) {
+	if b.Model != "" && !slices.Contains(s.cfg.Served, b.Model) {
 		return nil, &apiError{Message: fmt.Sprintf("The model `%s` does not exist.", b.Model), Type: "NotFoundError", Param: new("model"), Code: 404}
 	}
 	return b, nil
@@ -148,12 +148,12 @@ func (j *job) continuous() bool {
 }
 
 // understand checks a request as vLLM does and draws its answer.
-func (s *server) understand(b *body, chat bool) (*job, *apiError) {
+func (s *Server) understand(b *body, chat bool) (*job, *apiError) {
 	prompt, refused := b.tokens(chat)
 	if refused != nil {
 		return nil, refused
 	}
-	limit := s.cfg.MaxModelLen
+	limit := s.cfg.Core.MaxModelLen
 	maxTokens := limit - len(prompt)
 	if !chat {
 		maxTokens = min(16, maxTokens) // the default of /v1/completions
@@ -190,8 +190,8 @@ func (s *server) understand(b *body, chat bool) (*job, *apiError) {
 	if b.Seed != nil {
 		seed = uint64(*b.Seed)
 	}
-	j := &job{chat: chat, body: b, prompt: len(prompt), maxTokens: maxTokens, model: s.flags.served[0], created: time.Now().Unix()}
-	j.answer = text.NewAnswer(s.cfg.Seed, prompt, seed)
+	j := &job{chat: chat, body: b, prompt: len(prompt), maxTokens: maxTokens, model: s.cfg.Served[0], created: time.Now().Unix()}
+	j.answer = text.NewAnswer(s.cfg.Core.Seed, prompt, seed)
 	if !b.IgnoreEOS {
 		j.answer.NaturalStop(b.MinTokens + 1)
 	}

@@ -1,4 +1,7 @@
-package sim
+// Package server is vLLM's HTTP dialect in front of a simulated engine: its
+// endpoints, chunks, errors and metrics, and what goes wrong with them on
+// purpose.
+package server
 
 import (
 	"context"
@@ -12,24 +15,56 @@ import (
 	"time"
 
 	"sweep.dev/sweep/sim/core"
+	"sweep.dev/sweep/sim/live"
 )
 
-// server is the HTTP side.
-type server struct {
-	flags    *flags
-	cfg      *core.Config
-	log      *logger
-	live     *live
-	requests *requestLog
-	end      context.CancelCauseFunc // ends the program
-	board    board
+// Version is what the server calls itself at /version: the vLLM whose dialect
+// it speaks.
+const Version = "0.32.0+sim"
+
+// A Config is what a server is, beside its engine.
+type Config struct {
+	Core   core.Config
+	Model  string   // as asked for
+	Served []string // the names that requests may use, at least one
+	APIKey string   // that requests under /v1 must bear; "" is none
+
+	PromptDetails   bool // cached tokens in usage
+	ForceUsage      bool // usage in every stream
+	DisableLogStats bool // no vllm: metrics
+
+	// For cache_config_info and sim_info alone.
+	KVDType        string
+	BlocksOverride int
+	TimeScale      float64
+
+	Requests *RequestLog // may be nil
+	Faults   Faults
+	// End ends the program, for a fault that wants it to.
+	End func(error)
+}
+
+// A Server is the HTTP side of an engine.
+type Server struct {
+	cfg    Config
+	engine *live.Engine
+	board  board
 
 	arrived atomic.Int64 // requests for completions
 	ended   atomic.Int64
 	streams sync.WaitGroup // handlers of completions
 }
 
-func (s *server) handler() http.Handler {
+// New makes the server of an engine.
+func New(cfg Config, engine *live.Engine) *Server { return &Server{cfg: cfg, engine: engine} }
+
+// Wait returns when no completion is under way any more. Those that are end
+// with the context of their requests.
+func (s *Server) Wait() { s.streams.Wait() }
+
+// Handler serves everything that vLLM serves and a simulator can, and
+// /sim/nvidia-smi.
+func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("GET /ping", func(http.ResponseWriter, *http.Request) {})
@@ -47,9 +82,9 @@ func (s *server) handler() http.Handler {
 	return mux
 }
 
-func (s *server) authorized(h http.HandlerFunc) http.Handler {
+func (s *Server) authorized(h http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.flags.apiKey != "" && r.Header.Get("Authorization") != "Bearer "+s.flags.apiKey {
+		if s.cfg.APIKey != "" && r.Header.Get("Authorization") != "Bearer "+s.cfg.APIKey {
 			writeJSON(w, http.StatusUnauthorized, map[string]string{"error": "Unauthorized"})
 			return
 		}
@@ -91,16 +126,16 @@ func (e *apiError) write(w http.ResponseWriter) {
 }
 
 // complete answers /v1/chat/completions and /v1/completions.
-func (s *server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
+func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 	s.streams.Add(1)
 	defer s.streams.Done()
 	n := int(s.arrived.Add(1))
 	requestID := r.Header.Get("X-Request-Id")
 	refuse := func(e *apiError) {
-		s.requests.write(record{Event: "refused", N: n, ID: requestID, Path: r.URL.Path, Status: e.Code})
+		s.cfg.Requests.write(Record{Event: "refused", N: n, ID: requestID, Path: r.URL.Path, Status: e.Code})
 		e.write(w)
 	}
-	if n <= s.flags.faults.unavailable {
+	if n <= s.cfg.Faults.unavailable {
 		refuse(&apiError{Message: "The server is overloaded. (simulated fault)", Type: "ServiceUnavailableError", Code: 503})
 		return
 	}
@@ -115,18 +150,18 @@ func (s *server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 		return
 	}
 	j.n, j.requestID, j.path = n, requestID, r.URL.Path
-	j.id = responseID(chat, requestID, s.cfg.Seed, n)
-	if s.flags.forceUsage && b.Stream && b.StreamOptions == nil {
+	j.id = responseID(chat, requestID, s.cfg.Core.Seed, n)
+	if s.cfg.ForceUsage && b.Stream && b.StreamOptions == nil {
 		b.StreamOptions = &struct {
 			IncludeUsage         bool `json:"include_usage"`
 			ContinuousUsageStats bool `json:"continuous_usage_stats"`
 		}{IncludeUsage: true}
 	}
-	s.requests.write(record{Event: "arrived", N: n, ID: requestID, Path: r.URL.Path, PromptTokens: j.prompt, MaxTokens: j.maxTokens})
-	s.live.metrics.accept(j.maxTokens)
+	s.cfg.Requests.write(Record{Event: "arrived", N: n, ID: requestID, Path: r.URL.Path, PromptTokens: j.prompt, MaxTokens: j.maxTokens})
+	s.engine.Meter.Accept(j.maxTokens)
 
-	c := newCall(j.req)
-	s.live.submit(c)
+	c := live.NewCall(j.req)
+	s.engine.Submit(c)
 	var tokens int
 	var finish string
 	if b.Stream {
@@ -136,12 +171,12 @@ func (s *server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 	}
 	if finish == "" {
 		finish = "abort"
-		s.live.abort(c)
+		s.engine.Abort(c)
 	}
-	s.requests.write(record{Event: "ended", N: n, ID: requestID, PromptTokens: j.prompt, OutputTokens: tokens, FinishReason: finish})
-	if f := &s.flags.faults; f.dieAfter > 0 && s.ended.Add(1) >= int64(f.dieAfter) {
+	s.cfg.Requests.write(Record{Event: "ended", N: n, ID: requestID, PromptTokens: j.prompt, OutputTokens: tokens, FinishReason: finish})
+	if f := &s.cfg.Faults; f.dieAfter > 0 && s.ended.Add(1) >= int64(f.dieAfter) {
 		// The end of this answer is written when this handler has returned.
-		time.AfterFunc(20*time.Millisecond, func() { s.end(f.death) })
+		time.AfterFunc(20*time.Millisecond, func() { s.cfg.End(f.death) })
 	}
 }
 
@@ -157,16 +192,16 @@ func responseID(chat bool, requestID string, seed uint64, n int) string {
 }
 
 // whole waits for the end and answers once.
-func (s *server) whole(w http.ResponseWriter, r *http.Request, j *job, c *call) (tokens int, finish string) {
+func (s *Server) whole(w http.ResponseWriter, r *http.Request, j *job, c *live.Call) (tokens int, finish string) {
 	var text strings.Builder
 	var outs []core.Output
 	for {
 		select {
-		case <-c.ready:
+		case <-c.Ready():
 		case <-r.Context().Done():
 			return tokens, ""
 		}
-		outs = c.take(outs[:0])
+		outs = c.Take(outs[:0])
 		for _, o := range outs {
 			text.WriteString(j.answer.Piece(tokens, text.Len()))
 			tokens = o.N
@@ -179,7 +214,7 @@ func (s *server) whole(w http.ResponseWriter, r *http.Request, j *job, c *call) 
 	}
 }
 
-func (s *server) wholeBody(j *job, text string, o core.Output) any {
+func (s *Server) wholeBody(j *job, text string, o core.Output) any {
 	type object = map[string]any
 	choice := object{"index": 0, "logprobs": nil, "finish_reason": o.Finish, "stop_reason": j.stopReason(o.Finish), "token_ids": nil}
 	out := object{
@@ -204,7 +239,7 @@ func (j *job) stopReason(f core.Finish) any {
 	return nil
 }
 
-func (s *server) models(w http.ResponseWriter, _ *http.Request) {
+func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 	type card struct {
 		ID         string `json:"id"`
 		Object     string `json:"object"`
@@ -216,13 +251,13 @@ func (s *server) models(w http.ResponseWriter, _ *http.Request) {
 		Permission []any  `json:"permission"`
 	}
 	var data []card
-	for _, name := range s.flags.served {
-		data = append(data, card{name, "model", s.live.started.Unix(), "vllm", s.flags.model, nil, s.cfg.MaxModelLen, []any{}})
+	for _, name := range s.cfg.Served {
+		data = append(data, card{name, "model", s.engine.Started.Unix(), "vllm", s.cfg.Model, nil, s.cfg.Core.MaxModelLen, []any{}})
 	}
 	writeJSON(w, 200, map[string]any{"object": "list", "data": data})
 }
 
-func (s *server) tokenize(w http.ResponseWriter, r *http.Request) {
+func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
 	b, refused := s.read(w, r)
 	if refused != nil {
 		refused.write(w)
@@ -233,15 +268,15 @@ func (s *server) tokenize(w http.ResponseWriter, r *http.Request) {
 		refused.write(w)
 		return
 	}
-	writeJSON(w, 200, map[string]any{"count": len(t), "max_model_len": s.cfg.MaxModelLen, "tokens": t, "token_strs": nil})
+	writeJSON(w, 200, map[string]any{"count": len(t), "max_model_len": s.cfg.Core.MaxModelLen, "tokens": t, "token_strs": nil})
 }
 
 // resetPrefixCache waits up to two seconds for the cache to be out of use:
 // requests that were given up leave it at the end of a step.
-func (s *server) resetPrefixCache(w http.ResponseWriter, r *http.Request) {
+func (s *Server) resetPrefixCache(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
-	for !s.live.resetCache(ctx) {
+	for !s.engine.ResetCache(ctx) {
 		select {
 		case <-ctx.Done():
 			(&apiError{Message: "The prefix cache is in use.", Type: "ServiceUnavailableError", Code: 503}).write(w)
@@ -251,9 +286,9 @@ func (s *server) resetPrefixCache(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *server) serveMetrics(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	switch s.flags.faults.metrics {
+	switch s.cfg.Faults.metrics {
 	case "hang":
 		<-r.Context().Done()
 	case "garbage":

@@ -1,0 +1,181 @@
+package live
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"sweep.dev/sweep/sim/core"
+)
+
+// Bucket bounds of vLLM 0.32.
+var (
+	latencyBounds   = []float64{0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
+	ttftBounds      = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
+	gapBounds       = []float64{0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
+	iterationBounds = []float64{1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}
+	preemptBounds   = []float64{1, 2, 3, 4, 5, 10, 20}
+	timerBounds     = []float64{1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.1}
+)
+
+// tokenBounds are 1, 2, 5, 10, ... up to the longest sequence.
+func tokenBounds(limit int) []float64 {
+	var b []float64
+	for e := 1.0; ; e *= 10 {
+		for _, m := range []float64{1, 2, 5} {
+			if m*e > float64(limit) {
+				return b
+			}
+			b = append(b, m*e)
+		}
+	}
+}
+
+// A Histogram counts values by bucket; Counts[len(Bounds)] is beyond the last
+// bound. A bound belongs to its own bucket.
+type Histogram struct {
+	Bounds []float64
+	Counts []uint64
+	Sum    float64
+}
+
+func newHistogram(bounds []float64) Histogram {
+	return Histogram{Bounds: bounds, Counts: make([]uint64, len(bounds)+1)}
+}
+
+func (h *Histogram) observe(v float64) {
+	i, _ := slices.BinarySearch(h.Bounds, v)
+	h.Counts[i]++
+	h.Sum += v
+}
+
+// Total is how many values were observed.
+func (h *Histogram) Total() (n uint64) {
+	for _, c := range h.Counts {
+		n += c
+	}
+	return n
+}
+
+func (h *Histogram) clone() { h.Counts = slices.Clone(h.Counts) }
+
+// Counts are what an engine has done beside the core's own counters. Times are
+// real seconds, as a client sees them.
+type Counts struct {
+	Finished map[string]int // requests by reason: stop, length, abort
+
+	TTFT, Gap, TPOT, E2E, Queue, Inference, Prefill, Decode Histogram
+	Prompt, Generation, MaxTokens, Iteration, Preemptions   Histogram
+
+	Late    Histogram // how late the pacer ended steps
+	Latest  float64   // the worst of them
+	Resyncs int       // how often the clock was set anew
+}
+
+func (c *Counts) histograms() []*Histogram {
+	return []*Histogram{
+		&c.TTFT, &c.Gap, &c.TPOT, &c.E2E, &c.Queue, &c.Inference, &c.Prefill, &c.Decode,
+		&c.Prompt, &c.Generation, &c.MaxTokens, &c.Iteration, &c.Preemptions, &c.Late,
+	}
+}
+
+// A Meter keeps Counts. Its methods may be called concurrently.
+type Meter struct {
+	mu sync.Mutex
+	c  Counts
+}
+
+func newMeter(maxModelLen int) *Meter {
+	tokens := tokenBounds(maxModelLen)
+	return &Meter{c: Counts{
+		Finished: map[string]int{},
+		TTFT:     newHistogram(ttftBounds), Gap: newHistogram(gapBounds), TPOT: newHistogram(gapBounds),
+		E2E: newHistogram(latencyBounds), Queue: newHistogram(latencyBounds), Inference: newHistogram(latencyBounds),
+		Prefill: newHistogram(latencyBounds), Decode: newHistogram(latencyBounds),
+		Prompt: newHistogram(tokens), Generation: newHistogram(tokens), MaxTokens: newHistogram(tokens),
+		Iteration: newHistogram(iterationBounds), Preemptions: newHistogram(preemptBounds),
+		Late: newHistogram(timerBounds),
+	}}
+}
+
+// Counts is a copy of what there is at this moment.
+func (m *Meter) Counts() Counts {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.c
+	c.Finished = maps.Clone(c.Finished)
+	for _, h := range c.histograms() {
+		h.clone()
+	}
+	return c
+}
+
+func (m *Meter) finished(reason string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.c.Finished[reason]++
+}
+
+func (m *Meter) timer(late time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.c.Late.observe(late.Seconds())
+	m.c.Latest = max(m.c.Latest, late.Seconds())
+}
+
+func (m *Meter) resync() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.c.Resyncs++
+}
+
+// Accept counts what a request asked for.
+func (m *Meter) Accept(maxTokens int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.c.MaxTokens.observe(float64(maxTokens))
+}
+
+// step counts one step's tokens. real turns virtual durations into real ones.
+func (m *Meter) step(s core.Step, outs []core.Output, real func(time.Duration) time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.c.Iteration.observe(float64(s.Tokens))
+	for _, o := range outs {
+		if o.N == 1 {
+			m.c.TTFT.observe(real(o.First - o.Arrived).Seconds())
+		} else {
+			m.c.Gap.observe(real(o.Gap).Seconds())
+		}
+		if o.Finish == core.Running {
+			continue
+		}
+		m.c.Finished[string(o.Finish)]++
+		m.c.E2E.observe(real(o.Last - o.Arrived).Seconds())
+		m.c.Queue.observe(real(o.Scheduled - o.Arrived).Seconds())
+		m.c.Prefill.observe(real(o.First - o.Scheduled).Seconds())
+		m.c.Decode.observe(real(o.Last - o.First).Seconds())
+		m.c.Inference.observe(real(o.Last - o.Scheduled).Seconds())
+		m.c.Generation.observe(float64(o.N))
+		m.c.Prompt.observe(float64(o.Prompt))
+		m.c.Preemptions.observe(float64(o.Preemptions))
+		if o.N > 1 {
+			m.c.TPOT.observe(real(o.Last-o.First).Seconds() / float64(o.N-1))
+		} else {
+			m.c.TPOT.observe(0)
+		}
+	}
+}
+
+// Timer is the pacer's error in words.
+func (m *Meter) Timer() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := m.c.Late.Total()
+	if n == 0 {
+		return "no step yet"
+	}
+	return fmt.Sprintf("mean %.0f us, worst %.0f us over %d steps, %d resyncs", 1e6*m.c.Late.Sum/float64(n), 1e6*m.c.Latest, n, m.c.Resyncs)
+}
