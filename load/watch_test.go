@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,34 +33,51 @@ func TestWatch_cpu(t *testing.T) {
 	}
 }
 
-func TestWaitUntil(t *testing.T) {
-	for _, d := range []time.Duration{-time.Second, 0, 100 * time.Microsecond, time.Millisecond, 20 * time.Millisecond} {
-		at := time.Now().Add(d)
-		if err := WaitUntil(t.Context(), at); err != nil {
-			t.Fatal(err)
-		}
-		if late := time.Since(at); late < 0 {
-			t.Errorf("%v: %v early", d, -late)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	timer := time.AfterFunc(20*time.Millisecond, cancel)
-	defer timer.Stop()
-	if err := WaitUntil(ctx, time.Now().Add(time.Hour)); err == nil {
-		t.Error("no error of a context that is done")
+func TestTimer(t *testing.T) {
+	for name, timer := range map[string]*Timer{"best": NewTimer(), "runtime": {runtimeTimer{}}} {
+		t.Run(name, func(t *testing.T) {
+			defer timer.Close()
+			for _, d := range []time.Duration{-time.Second, 0, 100 * time.Microsecond, time.Millisecond, 20 * time.Millisecond} {
+				at := time.Now().Add(d)
+				if err := timer.WaitUntil(t.Context(), at); err != nil {
+					t.Fatal(err)
+				}
+				if late := time.Since(at); late < 0 {
+					t.Errorf("%v: %v early", d, -late)
+				}
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			stop := time.AfterFunc(20*time.Millisecond, cancel)
+			defer stop.Stop()
+			if err := timer.WaitUntil(ctx, time.Now().Add(time.Hour)); err == nil {
+				t.Error("no error of a context that is done")
+			}
+			if err := timer.WaitUntil(ctx, time.Now().Add(time.Hour)); err == nil {
+				t.Error("no error of a context that was done before")
+			}
+			// A sleep that was cut short does not cut the next.
+			at := time.Now().Add(10 * time.Millisecond)
+			if err := timer.WaitUntil(t.Context(), at); err != nil || time.Now().Before(at) {
+				t.Errorf("%v, early %v", err, time.Until(at))
+			}
+		})
 	}
 }
 
-// BenchmarkWaitUntil reports how late the timer of the open loop is.
-func BenchmarkWaitUntil(b *testing.B) {
-	var worst, sum time.Duration
-	for b.Loop() {
-		at := time.Now().Add(2 * time.Millisecond)
-		_ = WaitUntil(b.Context(), at)
-		late := time.Since(at)
-		sum += late
-		worst = max(worst, late)
+// BenchmarkTimer reports how late the timers are for gaps of 2 ms.
+func BenchmarkTimer(b *testing.B) {
+	for name, timer := range map[string]*Timer{"best": NewTimer(), "runtime": {runtimeTimer{}}} {
+		b.Run(name, func(b *testing.B) {
+			var late []time.Duration
+			for b.Loop() {
+				at := time.Now().Add(2 * time.Millisecond)
+				_ = timer.WaitUntil(b.Context(), at)
+				late = append(late, time.Since(at))
+			}
+			slices.Sort(late)
+			b.ReportMetric(float64(late[len(late)/2].Nanoseconds())/1e3, "p50-late-us")
+			b.ReportMetric(float64(late[len(late)*99/100].Nanoseconds())/1e3, "p99-late-us")
+		})
+		timer.Close()
 	}
-	b.ReportMetric(float64(sum.Microseconds())/float64(b.N), "us-late/op")
-	b.ReportMetric(float64(worst.Microseconds()), "us-late-worst")
 }

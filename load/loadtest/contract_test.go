@@ -75,7 +75,7 @@ func (d naive) Run(ctx context.Context, src load.Source, rec load.Recorder, opts
 	send := func(j load.Job, at time.Duration) result.Request {
 		r := result.Request{N: j.N, Shard: j.Shard, Slot: j.Slot, Phase: j.Phase, Scheduled: at, Sent: result.Never,
 			FirstToken: result.Never, LastToken: result.Never, FirstTokenChunk: -1, Status: result.Cancelled}
-		if load.WaitUntil(ctx, opts.Anchor.Start.Add(at)) == nil {
+		if wait(ctx, opts.Anchor, at) == nil {
 			r.Sent = opts.Anchor.Since()
 			err := d.ask(base, j, &r, opts)
 			switch {
@@ -96,7 +96,7 @@ func (d naive) Run(ctx context.Context, src load.Source, rec load.Recorder, opts
 			if !ok {
 				break
 			}
-			_ = load.WaitUntil(ctx, opts.Anchor.Start.Add(start+j.At))
+			_ = wait(ctx, opts.Anchor, start+j.At)
 			requests.Go(func() {
 				r := send(j, start+j.At)
 				mu.Lock()
@@ -123,6 +123,12 @@ func (d naive) Run(ctx context.Context, src load.Source, rec load.Recorder, opts
 	h := watch.Stop()
 	h.StampKind = "user"
 	return h, nil
+}
+
+func wait(ctx context.Context, a result.Anchor, at time.Duration) error {
+	timer := load.NewTimer()
+	defer timer.Close()
+	return timer.WaitUntil(ctx, a.Start.Add(at))
 }
 
 func (d naive) ask(ctx context.Context, j load.Job, r *result.Request, opts load.Options) error {

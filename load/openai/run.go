@@ -97,6 +97,8 @@ func (r *run) open(loop load.Loop) {
 	if limit <= 0 {
 		limit = maxInFlight
 	}
+	timer := load.NewTimer()
+	defer timer.Close()
 	// The first request is made ready before the clock of the schedule starts.
 	p := r.next(0, nil)
 	r.warm(spareOpen, spareOpen)
@@ -107,7 +109,7 @@ func (r *run) open(loop load.Loop) {
 	start := r.opts.Anchor.Since()
 	for ; p != nil; p = r.next(0, nil) {
 		p.scheduled = start + p.job.At
-		due := load.WaitUntil(r.ctx, r.opts.Anchor.Start.Add(p.scheduled)) == nil
+		due := timer.WaitUntil(r.ctx, r.opts.Anchor.Start.Add(p.scheduled)) == nil
 		if due {
 			select {
 			case seats <- struct{}{}:
