@@ -27,8 +27,8 @@ const (
 	textValue  valueKind = iota
 	countValue           // whole number
 	numberValue
-	anyValue  // an engine argument: whatever it is
-	spelValue // an environment variable: text as it is spelt
+	anyValue   // an engine argument: whatever it is
+	speltValue // an environment variable: text as it is spelt
 )
 
 // axisNames lists the axes with a fixed name, in the order of the documents.
@@ -36,36 +36,43 @@ func axisNames() []string {
 	return []string{"engine", "model", "gpu", "gpu_count", "concurrency", "request_rate", "max_tokens", "input_tokens", "shared_prefix"}
 }
 
-// LookupAxis says what an axis of the matrix is; ok is false for no axis.
+// lookupAxis says what an axis of the matrix is; ok is false for no axis.
 func lookupAxis(name string) (axisKind, bool) {
 	one := 1.0
-	count := func(unit string, most float64) fieldtag.Field {
-		return fieldtag.Field{Min: &one, Max: &most, Unit: unit}
+	count := func(unit string, most float64, doc string) fieldtag.Field {
+		return fieldtag.Field{Min: &one, Max: &most, Unit: unit, Doc: doc}
+	}
+	text := func(doc string) axisKind {
+		return axisKind{server: true, kind: textValue, field: fieldtag.Field{Doc: doc}, typ: result.String}
 	}
 	switch name {
-	case "engine", "model", "gpu":
-		return axisKind{server: true, kind: textValue, typ: result.String}, true
+	case "engine":
+		return text("Engines, each a name of engines or of an engine profile."), true
+	case "model":
+		return text("Models to serve."), true
+	case "gpu":
+		return text("GPUs by their names in the catalogue (sweep gpus); a free label on backends that do not choose hardware."), true
 	case "gpu_count":
-		return axisKind{server: true, kind: countValue, field: count("GPUs", 4096), typ: result.Int}, true
+		return axisKind{server: true, kind: countValue, field: count("GPUs", 4096, "GPUs of one server."), typ: result.Int}, true
 	case "concurrency":
-		return axisKind{kind: countValue, field: count("requests", 100_000), typ: result.Int}, true
+		return axisKind{kind: countValue, field: count("requests", 100_000, "Closed loop: requests in flight at once."), typ: result.Int}, true
 	case "max_tokens":
-		return axisKind{kind: countValue, field: count("tokens", 10_000_000), typ: result.Int}, true
+		return axisKind{kind: countValue, field: count("tokens", 10_000_000, "Output tokens of one request at most."), typ: result.Int}, true
 	case "input_tokens":
 		// The column input_tokens is what was sent; this is what was meant.
-		return axisKind{column: "target_input_tokens", kind: countValue, field: count("tokens", 10_000_000), typ: result.Int}, true
+		return axisKind{column: "target_input_tokens", kind: countValue, field: count("tokens", 10_000_000, "Mean length of a synthetic prompt."), typ: result.Int}, true
 	case "request_rate":
 		zero, most := 0.0, 1e6
-		return axisKind{kind: numberValue, field: fieldtag.Field{Above: &zero, Max: &most, Unit: "requests/s"}, typ: result.Float}, true
+		return axisKind{kind: numberValue, field: fieldtag.Field{Above: &zero, Max: &most, Unit: "requests/s", Doc: "Open loop: requests sent per second."}, typ: result.Float}, true
 	case "shared_prefix":
 		zero := 0.0
-		return axisKind{kind: numberValue, field: fieldtag.Field{Min: &zero, Max: &one, Unit: "ratio"}, typ: result.Float}, true
+		return axisKind{kind: numberValue, field: fieldtag.Field{Min: &zero, Max: &one, Unit: "ratio", Doc: "Share of a synthetic prompt that all prompts of a trial begin with."}, typ: result.Float}, true
 	}
 	if arg, ok := strings.CutPrefix(name, "args."); ok && flagName.MatchString(arg) {
-		return axisKind{column: "arg_" + columnName(arg), server: true, kind: anyValue}, true
+		return axisKind{column: "arg_" + columnName(arg), server: true, kind: anyValue, field: fieldtag.Field{Doc: "An argument of the engine."}}, true
 	}
 	if env, ok := strings.CutPrefix(name, "env."); ok && envName.MatchString(env) {
-		return axisKind{column: "env_" + columnName(env), server: true, kind: spelValue, typ: result.String}, true
+		return axisKind{column: "env_" + columnName(env), server: true, kind: speltValue, field: fieldtag.Field{Doc: "An environment variable of the server."}, typ: result.String}, true
 	}
 	return axisKind{}, false
 }
@@ -212,7 +219,7 @@ func (l *loader) axisValue(n *syntax.Node, kind axisKind, where string) (Value, 
 		}
 		return nil, false
 	}
-	if kind.kind == spelValue {
+	if kind.kind == speltValue {
 		if name := strings.TrimPrefix(where, "matrix.env."); strict.LooksSecret(name) {
 			l.Report.Node(n, "secret", "%s looks like a credential, and values of axes are written out in every row", where)
 			return nil, false
@@ -262,7 +269,7 @@ func (l *loader) unify(items []*syntax.Node, values []Value, where string) []Val
 
 // axisRange decodes {from, to, factor} and {from, to, step}.
 func (l *loader) axisRange(n *syntax.Node, kind axisKind, where string) []Value {
-	if kind.kind == textValue || kind.kind == spelValue {
+	if kind.kind == textValue || kind.kind == speltValue {
 		l.Report.Node(n, "range", "%s is text and has no ranges", where)
 		return nil
 	}
@@ -428,4 +435,35 @@ func (a Axis) column() result.Column {
 		}
 	}
 	return c
+}
+
+// An AxisDoc describes an axis for the schema and the documentation.
+type AxisDoc struct {
+	Name    string // "" for a family of axes
+	Pattern string // of a family's names: args.*, env.*
+	Field   fieldtag.Field
+	// Ranges says whether {from, to, factor} may stand for a list; Text and
+	// Whole what single values are: text, whole numbers, any scalar otherwise.
+	Ranges, Text, Whole, Number bool
+}
+
+// Axes describes every axis that a matrix may have.
+func Axes() []AxisDoc {
+	var out []AxisDoc
+	for _, name := range append(axisNames(), "args.x", "env.X") {
+		kind, _ := lookupAxis(name)
+		d := AxisDoc{
+			Name: name, Field: kind.field,
+			Ranges: kind.kind != textValue && kind.kind != speltValue,
+			Text:   kind.kind == textValue, Whole: kind.kind == countValue, Number: kind.kind == numberValue,
+		}
+		switch name {
+		case "args.x":
+			d.Name, d.Pattern = "", `^args\.`+flagName.String()[1:]
+		case "env.X":
+			d.Name, d.Pattern = "", `^env\.`+envName.String()[1:]
+		}
+		out = append(out, d)
+	}
+	return out
 }

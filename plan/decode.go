@@ -217,7 +217,7 @@ func (l *loader) plugin(kind, config *syntax.Node, docs []PluginDoc, where strin
 		if where != "backend" {
 			place = where + "." + name
 		}
-		p := Plugin{Kind: name, Decode: func(any) error { return nil }}
+		p := Plugin{Kind: name, Decode: func(any) error { return nil }, node: kind}
 		if config == nil {
 			return p, doc
 		}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // open reads a plan of the corpus.
@@ -91,15 +92,15 @@ func TestSecrets_revealed(t *testing.T) {
 	if err := open(t, "testdata/ok/open.yaml").Backend.Decode(&cfg); err != nil {
 		t.Fatal(err)
 	}
-	if cfg.URL != "http://127.0.0.1:8000" || cfg.APIKey.Reveal() != "canary-value" {
+	if cfg.URL != "http://127.0.0.1:8000" || cfg.Key.Reveal() != "canary-value" {
 		t.Errorf("endpoint = %+v", cfg)
 	}
 }
 
 func TestPlugin_Decode(t *testing.T) {
 	p := open(t, "testdata/ok/closed.yaml")
-	cfg := promConfig{Interval: "1s", Path: "/other"}
-	if err := p.Collect[0].Decode(&cfg); err != nil || cfg.Interval != "500ms" || cfg.Path != "/metrics" {
+	cfg := promConfig{Interval: time.Second, Path: "/other"}
+	if err := p.Collect[0].Decode(&cfg); err != nil || cfg.Interval != 500*time.Millisecond || cfg.Path != "/metrics" {
 		t.Errorf("prom = %+v, %v", cfg, err)
 	}
 	var wrong struct {
@@ -113,8 +114,8 @@ func TestPlugin_Decode(t *testing.T) {
 		t.Error("decode into no pointer was taken")
 	}
 	// Defaults of a plug-in without keys stay.
-	cfg = promConfig{Interval: "1s"}
-	if err := p.Collect[1].Decode(&cfg); err != nil || cfg.Interval != "1s" {
+	cfg = promConfig{Interval: time.Second}
+	if err := p.Collect[1].Decode(&cfg); err != nil || cfg.Interval != time.Second {
 		t.Errorf("nvsmi = %+v, %v", cfg, err)
 	}
 }

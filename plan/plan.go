@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/secret"
+	"sweep.dev/sweep/plan/internal/syntax"
 )
 
 // A Plan is one experiment, checked and with its defaults filled in.
@@ -47,6 +48,22 @@ type Plugin struct {
 	Decode func(any) error
 
 	config any // the keys as written, references unexpanded; nil where there are none
+	node   *syntax.Node
+}
+
+// Wrong places what the plug-in's factory found wrong, beyond what decoding
+// can see, at the plug-in in the file. An error that has a place is returned as
+// it is, nil for nil.
+func (p Plugin) Wrong(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := IsDiagnostics(err); ok || p.node == nil {
+		return err
+	}
+	r := &syntax.Report{}
+	r.Node(p.node, "plugin", "%s: %v", p.Kind, err)
+	return r.Err()
 }
 
 // An Engine is what a plan says of one engine.

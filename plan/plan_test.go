@@ -2,6 +2,7 @@ package plan
 
 import (
 	"testing"
+	"time"
 
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/secret"
@@ -11,12 +12,12 @@ import (
 // real ones do.
 type (
 	endpointConfig struct {
-		URL    string        `yaml:"url" doc:"Address of the server."`
-		APIKey secret.String `yaml:"api_key,omitempty" doc:"Key, by reference."`
+		URL string        `yaml:"url" doc:"Address of the server."`
+		Key secret.String `yaml:"key,omitempty" doc:"Key, by reference."`
 	}
 	promConfig struct {
-		Interval string `yaml:"interval,omitempty"`
-		Path     string `yaml:"path,omitempty"`
+		Interval time.Duration `yaml:"interval,omitempty"`
+		Path     string        `yaml:"path,omitempty"`
 	}
 	csvConfig struct {
 		Columns []string `yaml:"columns,omitempty" doc:"Columns to write."`

@@ -14,8 +14,8 @@ type Check struct{ expr *expression }
 
 var sloName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,40}$`)
 
-// sloSpec is the long form of an objective.
-type sloSpec struct {
+// SLOKeys is the long form of an objective in a plan.
+type SLOKeys struct {
 	Expr     string `yaml:"expr" doc:"Expression over the columns of the cells table that must hold." example:"p95_ttft_ms < 200"`
 	Severity string `yaml:"severity,omitempty" doc:"Whether a miss fails the run (exit 99) or is only told." default:"fail" enum:"fail,warn"`
 }
@@ -38,7 +38,7 @@ func (l *loader) slos(n *syntax.Node) []SLO {
 		where := "slo." + name
 		switch e.Value.Kind {
 		case syntax.Map:
-			spec := sloSpec{Severity: "fail"}
+			spec := SLOKeys{Severity: "fail"}
 			l.Decode(e.Value, &spec, where)
 			if e.Value.Get("expr") == nil {
 				l.Report.Node(e.Key, "missing", "%s has no expr", where)
