@@ -62,8 +62,11 @@ func (h *localHost) Exec(ctx context.Context, argv ...string) ([]byte, error) {
 	if len(argv) == 0 {
 		return nil, errors.New("no command")
 	}
-	out := &bounded{max: maxOutput, full: errTooLong}
-	complaint := &bounded{max: maxErrors}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// Ended, not only cut off: a command that ignores SIGPIPE would go on.
+	out := &bounded{max: maxOutput, full: func() { cancel(errTooLong) }}
+	complaint := &bounded{max: maxErrors, full: func() {}}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = out, complaint
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -77,38 +80,32 @@ func (h *localHost) Exec(ctx context.Context, argv ...string) ([]byte, error) {
 	if err == nil {
 		err = cmd.Wait()
 	}
-	switch {
-	case err == nil:
-		return out.Bytes(), nil
-	case ctx.Err() != nil:
+	if err == nil && !errors.Is(context.Cause(ctx), errTooLong) {
+		return out.kept.Bytes(), nil
+	}
+	if ctx.Err() != nil {
 		err = context.Cause(ctx)
-	case out.overflowed:
-		err = errTooLong
 	}
-	if said := strings.TrimSpace(complaint.String()); said != "" {
-		return out.Bytes(), fmt.Errorf("%s: %w: %s", argv[0], err, said)
+	if said := strings.TrimSpace(complaint.kept.String()); said != "" {
+		return out.kept.Bytes(), fmt.Errorf("%s: %w: %s", argv[0], err, said)
 	}
-	return out.Bytes(), fmt.Errorf("%s: %w", argv[0], err)
+	return out.kept.Bytes(), fmt.Errorf("%s: %w", argv[0], err)
 }
 
-// A bounded buffer takes max bytes. Beyond that it fails with full, or drops
-// what comes where that is nil.
+// A bounded buffer takes max bytes. Beyond that it calls full and drops what
+// comes. It hides the rest of bytes.Buffer, whose ReadFrom knows no bound.
 type bounded struct {
-	bytes.Buffer
-	max        int
-	full       error
-	overflowed bool
+	kept bytes.Buffer
+	max  int
+	full func()
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
-	room := b.max - b.Len()
+	room := b.max - b.kept.Len()
 	if len(p) <= room {
-		return b.Buffer.Write(p)
+		return b.kept.Write(p)
 	}
-	b.overflowed = true
-	b.Buffer.Write(p[:room])
-	if b.full != nil {
-		return room, b.full
-	}
+	b.full()
+	b.kept.Write(p[:room])
 	return len(p), nil
 }
