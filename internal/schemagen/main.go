@@ -1,0 +1,46 @@
+// Command schemagen writes the JSON Schema of the plan language. It is run by
+// go generate in package schemas, which embeds what it wrote.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	allbackends "sweep.dev/sweep/backends/all"
+	allcollectors "sweep.dev/sweep/collectors/all"
+	"sweep.dev/sweep/plan"
+	allsinks "sweep.dev/sweep/sinks/all"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "schemagen:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("want the file to write, got %d arguments", len(args))
+	}
+	text, err := generate(vocabulary())
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(args[0], text, 0o644)
+}
+
+// vocabulary is every plug-in there is.
+func vocabulary() plan.Vocabulary {
+	var v plan.Vocabulary
+	for _, f := range allbackends.Factories(nil) {
+		v.Backends = append(v.Backends, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, FreeGPU: f.FreeGPU})
+	}
+	for _, f := range allcollectors.Collectors() {
+		v.Collectors = append(v.Collectors, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config})
+	}
+	for _, f := range allsinks.Factories() {
+		v.Sinks = append(v.Sinks, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config})
+	}
+	return v
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/internal/fieldtag"
+	"sweep.dev/sweep/internal/secret"
+	"sweep.dev/sweep/plan"
+)
+
+// An object is one JSON object of the schema. encoding/json sorts its keys,
+// which makes the file the same on every machine.
+type object map[string]any
+
+// A generator makes the schema of the plan language from the structs that
+// plans are decoded into, by the same tags that decoding checks.
+type generator struct{ vocabulary plan.Vocabulary }
+
+// generate returns the schema as text.
+func generate(v plan.Vocabulary) ([]byte, error) {
+	g := generator{v}
+	root := g.structure(reflect.TypeFor[plan.Plan]())
+	root["$schema"] = "http://json-schema.org/draft-07/schema#"
+	root["$id"] = "https://sweep.dev/schemas/plan.schema.json"
+	root["title"] = "sweep plan"
+	root["description"] = "One experiment: what to serve, what to send, what must hold."
+	root["required"] = []string{"version", "name", "backend", "load"}
+	out, err := json.MarshalIndent(root, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode schema: %w", err)
+	}
+	return append(out, '\n'), nil
+}
+
+func (g generator) structure(t reflect.Type) object {
+	properties := object{}
+	for _, f := range fieldtag.Of(t) {
+		properties[f.Key] = g.described(f, g.value(f.Type, f))
+	}
+	return object{"type": "object", "additionalProperties": false, "properties": properties}
+}
+
+// described adds what a person wants to know of a key: meaning, default, unit.
+func (g generator) described(f fieldtag.Field, s object) object {
+	doc := f.Doc
+	if f.Unit != "" {
+		doc += " Unit: " + f.Unit + "."
+	}
+	if f.Default != "" {
+		doc += " Default: " + f.Default + "."
+		var value any
+		// Only what is a value of the key is a default to a machine.
+		if json.Unmarshal([]byte(f.Default), &value) == nil && reflect.TypeOf(value).Kind() != reflect.Slice {
+			s["default"] = value
+		} else if len(f.Enum) > 0 && contains(f.Enum, f.Default) {
+			s["default"] = f.Default
+		}
+	}
+	s["description"] = strings.TrimSpace(doc)
+	if f.Example != "" {
+		s["examples"] = []any{example(f)}
+	}
+	return s
+}
+
+func contains(list []string, s string) bool {
+	for _, e := range list {
+		if e == s {
+			return true
+		}
+	}
+	return false
+}
+
+func example(f fieldtag.Field) any {
+	if n, err := strconv.Atoi(f.Example); err == nil {
+		return n
+	}
+	return f.Example
+}
+
+// value is the schema of one value.
+func (g generator) value(t reflect.Type, f fieldtag.Field) object {
+	switch t {
+	case reflect.TypeFor[time.Duration]():
+		// A unit is required, and nothing is no duration.
+		return object{"type": "string", "pattern": `^[0-9.hmsunµ]*[1-9][0-9.hmsunµ]*[hms]$`}
+	case reflect.TypeFor[secret.String]():
+		return object{"type": []string{"string", "number", "boolean"}}
+	case reflect.TypeFor[plan.Matrix]():
+		return g.matrix()
+	case reflect.TypeFor[plan.Plugin]():
+		return g.backend()
+	case reflect.TypeFor[[]plan.SLO]():
+		long := g.structure(reflect.TypeFor[plan.SLOKeys]())
+		long["required"] = []string{"expr"}
+		return object{
+			"type": "object", "propertyNames": object{"pattern": "^[a-z][a-z0-9_]{0,40}$"},
+			"additionalProperties": object{"anyOf": []any{object{"type": "string", "minLength": 1}, long}},
+		}
+	case reflect.TypeFor[[]plan.Plugin]():
+		if strings.HasPrefix(f.Key, "sink") {
+			return g.plugins(g.vocabulary.Sinks)
+		}
+		return g.plugins(g.vocabulary.Collectors)
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return g.value(t.Elem(), f)
+	case reflect.Struct:
+		return g.structure(t)
+	case reflect.Slice:
+		return object{"type": "array", "items": g.value(t.Elem(), f)}
+	case reflect.Map:
+		return object{"type": "object", "additionalProperties": g.value(t.Elem(), fieldtag.Field{}), "propertyNames": object{"minLength": 1}}
+	case reflect.Interface:
+		return object{} // an engine argument, a field of a body: whatever it is
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.String:
+		s := object{"type": "string", "minLength": 1}
+		if f.Pattern != "" {
+			s["pattern"] = f.Pattern
+		}
+		if len(f.Enum) > 0 {
+			delete(s, "minLength")
+			s["enum"] = f.Enum
+		}
+		return s
+	case reflect.Float32, reflect.Float64:
+		return number("number", f)
+	default:
+		return number("integer", f)
+	}
+}
+
+// number is a number within f's bounds, or its spelling with a unit.
+func number(typ string, f fieldtag.Field) object {
+	s := object{"type": typ}
+	for key, bound := range map[string]*float64{"minimum": f.Min, "maximum": f.Max, "exclusiveMinimum": f.Above, "exclusiveMaximum": f.Below} {
+		if bound != nil {
+			s[key] = *bound
+		}
+	}
+	switch f.Unit {
+	case "tokens":
+		return object{"anyOf": []any{s, object{"type": "string", "pattern": `^[0-9]+(\.[0-9]+)?(k|ki|M|Mi)$`}}}
+	case "ratio":
+		return object{"anyOf": []any{s, object{"type": "string", "pattern": `^[0-9]+(\.[0-9]+)?%$`}}}
+	}
+	return s
+}
+
+func (g generator) matrix() object {
+	properties, patterns := object{}, object{}
+	for _, a := range plan.Axes() {
+		s := g.described(a.Field, axis(a))
+		if a.Pattern != "" {
+			patterns[a.Pattern] = s
+		} else {
+			properties[a.Name] = s
+		}
+	}
+	names := object{"type": "string", "minLength": 1}
+	properties["zip"] = object{
+		"description": "Groups of axes that change together instead of being multiplied; all of a group have as many values. Default: none.",
+		"type":        "array", "items": object{"type": "array", "items": names, "minItems": 2},
+	}
+	properties["include"] = object{
+		"description": "Cells to add to the product, each a value for every axis that has several. Default: none.",
+		"type":        "array", "items": object{"type": "object", "minProperties": 1, "additionalProperties": object{"type": []string{"string", "number", "boolean"}}},
+	}
+	properties["exclude"] = object{
+		"description": "Expressions over the axes; a cell of the product for which one holds is left out. Default: none.",
+		"type":        "array", "items": names,
+	}
+	return object{"type": "object", "additionalProperties": false, "properties": properties, "patternProperties": patterns}
+}
+
+// axis is a list, one value or a range.
+func axis(a plan.AxisDoc) object {
+	var one object
+	switch {
+	case a.Text:
+		one = object{"type": "string", "minLength": 1}
+	case a.Whole:
+		one = number("integer", a.Field)
+	case a.Number:
+		one = number("number", a.Field)
+	default:
+		one = object{"type": []string{"string", "number", "boolean"}}
+	}
+	forms := []any{one, object{"type": "array", "items": one, "minItems": 1, "uniqueItems": true}}
+	if a.Ranges {
+		end := one
+		if !a.Whole && !a.Number {
+			end = object{"type": "number"}
+		}
+		forms = append(forms, object{
+			"type": "object", "additionalProperties": false, "required": []string{"from", "to"},
+			"properties": object{
+				"from":   describe("First value.", end),
+				"to":     describe("The values go no further than this.", end),
+				"factor": object{"type": "number", "exclusiveMinimum": 1, "description": "Each value is this many times the one before; or step."},
+				"step":   object{"anyOf": []any{object{"type": "number", "exclusiveMinimum": 0}, object{"type": "string"}}, "description": "Each value is this much more than the one before; or factor."},
+			},
+			"oneOf": []any{object{"required": []string{"factor"}}, object{"required": []string{"step"}}},
+		})
+	}
+	return object{"anyOf": forms}
+}
+
+func describe(doc string, s object) object {
+	out := object{"description": doc}
+	for k, v := range s {
+		out[k] = v
+	}
+	return out
+}
+
+// config is the schema of a plug-in's own keys.
+func (g generator) config(d plan.PluginDoc) object {
+	if d.Config == nil {
+		return object{"type": "object", "additionalProperties": false}
+	}
+	t := reflect.TypeOf(d.Config)
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	s := g.structure(t)
+	for key, property := range s["properties"].(object) {
+		// A plug-in whose fields have no doc tags is still told apart.
+		if p := property.(object); p["description"] == "" {
+			p["description"] = strings.ReplaceAll(key, "_", " ") + " of " + d.Kind + ": " + d.Doc + "."
+		}
+	}
+	return s
+}
+
+func (g generator) backend() object {
+	kinds := []string{}
+	forms := []any{}
+	for _, d := range g.vocabulary.Backends {
+		kinds = append(kinds, d.Kind)
+		s := g.config(d)
+		properties, _ := s["properties"].(object)
+		if properties == nil {
+			properties = object{}
+		}
+		properties["kind"] = object{"const": d.Kind, "description": "Kind of the backend: " + d.Doc + "."}
+		s["properties"], s["required"], s["description"] = properties, []string{"kind"}, d.Doc
+		forms = append(forms, s)
+	}
+	return object{"anyOf": append([]any{object{"enum": kinds}}, forms...)}
+}
+
+func (g generator) plugins(docs []plan.PluginDoc) object {
+	kinds := []string{}
+	properties := object{}
+	for _, d := range docs {
+		kinds = append(kinds, d.Kind)
+		properties[d.Kind] = describe(d.Doc, g.config(d))
+	}
+	return object{"type": "array", "uniqueItems": true, "items": object{"anyOf": []any{
+		object{"enum": kinds},
+		object{"type": "object", "additionalProperties": false, "minProperties": 1, "maxProperties": 1, "properties": properties},
+	}}}
+}

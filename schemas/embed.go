@@ -1,0 +1,13 @@
+// Package schemas holds the JSON Schemas of what sweep reads, for editors and
+// for sweep schema. They are generated from the structs that files are decoded
+// into.
+package schemas
+
+import _ "embed"
+
+//go:generate go run ../internal/schemagen plan.schema.json
+
+// Plan is the JSON Schema (draft-07) of the plan language.
+//
+//go:embed plan.schema.json
+var Plan []byte
