@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -203,12 +204,5 @@ func alive(pid int) bool {
 }
 
 func noneAlive(pids []int) func() bool {
-	return func() bool {
-		for _, pid := range pids {
-			if alive(pid) {
-				return false
-			}
-		}
-		return true
-	}
+	return func() bool { return !slices.ContainsFunc(pids, alive) }
 }

@@ -94,7 +94,7 @@ func launch(spec Spec, id string) (pid int, err error) {
 		}
 		defer release()
 	}
-	cmd := exec.Command(spec.Argv[0], spec.Argv[1:]...)
+	cmd := exec.Command(spec.Argv[0], spec.Argv[1:]...) //nolint:noctx // what ends it is the whole rest of this package
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = commandAttr()
 	var fx *effect.Effects // faults are for the parent

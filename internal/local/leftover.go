@@ -114,8 +114,7 @@ func (m *Machine) signal(p procfs.Process, point effect.Point, sig syscall.Signa
 		return nil
 	}
 	err := m.Effects.Kill(point, p.PID, sig)
-	var fault *effect.Fault
-	if errors.As(err, &fault) {
+	if _, fault := errors.AsType[*effect.Fault](err); fault {
 		return err
 	}
 	return nil // gone, or seen again in the next round

@@ -50,7 +50,7 @@ func clean(t *testing.T, what, text string) {
 	t.Helper()
 	for _, shape := range []string{
 		"s3cr3t", "c4n4ry", fmt.Sprintf("%x", "s3cr3t"), fmt.Sprintf("%X", "s3cr3t"),
-		fmt.Sprintf("% x", "s3cr3t"), strings.Trim(fmt.Sprint([]byte("s3cr3t")), "[]"), "czNjcjN0", "MzY3Iz",
+		fmt.Sprintf("% x", "s3cr3t"), strings.Trim(fmt.Sprintf("%d", []byte("s3cr3t")), "[]"), "czNjcjN0", "MzY3Iz",
 	} {
 		if strings.Contains(text, shape) {
 			t.Errorf("%s shows the secret: %s", what, text)
@@ -69,8 +69,12 @@ func TestFormat(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ verb, want string }{
-		{"%v", ref}, {"%s", ref}, {"%+v", ref}, {"%q", `"` + ref + `"`},
-		{"%#v", `secret.String("` + ref + `")`}, {"%x", ref},
+		{"%v", ref},
+		{"%s", ref},
+		{"%+v", ref},
+		{"%x", ref},
+		{"%q", `"` + ref + `"`},
+		{"%#v", `secret.String("` + ref + `")`},
 	} {
 		if got := fmt.Sprintf(c.verb, s); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.verb, got, c.want)
