@@ -90,18 +90,15 @@ func TestExit(t *testing.T) {
 }
 
 func TestDone_leavesNobodyBehind(t *testing.T) {
-	p, log := under(t, "brood")
+	p, log := under(t, "brood", func(s *Spec) { s.Grace = forever })
 	<-p.Done()
 	if e := p.Exit(); e.Code != 3 {
 		t.Errorf("got %+v", e)
 	}
+	pids := pidsIn(t, lines(t, log, 1))
+	within(t, gone, "what a command left behind is gone without Stop", noneAlive(pids))
 	if err := p.Stop(t.Context()); err != nil {
 		t.Error(err)
-	}
-	for _, pid := range pidsIn(t, lines(t, log, 1)) {
-		if alive(pid) {
-			t.Errorf("process %d outlived Stop", pid)
-		}
 	}
 	if pids := p.PIDs(); pids != nil {
 		t.Errorf("got %v after the end", pids)
