@@ -1,5 +1,6 @@
-// Command schemagen writes the JSON Schema of the plan language. It is run by
-// go generate in package schemas, which embeds what it wrote.
+// Command schemagen writes the JSON Schema of the plan language and the
+// reference of its keys in docs/plan.md. It is run by go generate in package
+// schemas, which embeds the schema.
 package main
 
 import (
@@ -20,14 +21,24 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("want the file to write, got %d arguments", len(args))
+	if len(args) != 2 {
+		return fmt.Errorf("want the schema to write and the page to bring up to date, got %d arguments", len(args))
 	}
 	text, err := generate(vocabulary())
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(args[0], text, 0o644)
+	if err := os.WriteFile(args[0], text, 0o644); err != nil {
+		return err
+	}
+	page, err := os.ReadFile(args[1])
+	if err != nil {
+		return err
+	}
+	if page, err = document(page, vocabulary()); err != nil {
+		return fmt.Errorf("%s: %w", args[1], err)
+	}
+	return os.WriteFile(args[1], page, 0o644)
 }
 
 // vocabulary is every plug-in there is.

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"sweep.dev/sweep/plan"
+)
+
+const page = "../../docs/plan.md"
+
+func readPage(t *testing.T) []byte {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestPage_upToDate(t *testing.T) {
+	text := readPage(t)
+	want, err := document(text, vocabulary())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(text, want) {
+		t.Error("docs/plan.md is not what go generate ./schemas makes")
+	}
+	for _, k := range everyKey() {
+		if name := k.path[len(k.path)-1]; !bytes.Contains(text, []byte("| `"+name+"` |")) {
+			t.Errorf("the page says nothing of %s", name)
+		}
+	}
+}
+
+// fragment is what the blocks of the page that are no whole plan stand in for.
+const fragment = `version: 1
+name: fragment
+model: org/model
+backend: sim
+matrix: {engine: vllm, gpu: [l4, rtx-2000-ada], concurrency: [1, 8, 16]}
+load: {requests: 32, max_tokens: 128, prompts: {input_tokens: 200}}
+`
+
+// TestPage_blocks checks every YAML block of the page: a whole plan as it is,
+// a part of one in the place of the same parts of a plan that is right.
+func TestPage_blocks(t *testing.T) {
+	blocks := strings.Split(string(readPage(t)), "```yaml\n")[1:]
+	if len(blocks) < 6 {
+		t.Fatalf("only %d blocks", len(blocks))
+	}
+	s := compiled(t)
+	for i, block := range blocks {
+		block, _, _ = strings.Cut(block, "```")
+		if !strings.HasPrefix(block, "version:") {
+			block = stand(t, block)
+		}
+		opts := plan.Options{
+			Vocabulary: vocabulary(),
+			LookupEnv:  func(string) (string, bool) { return "x", true },
+		}
+		if _, err := plan.Parse("docs/plan.md", "../../docs", []byte(block), opts); err != nil {
+			if d, ok := plan.IsDiagnostics(err); ok {
+				t.Errorf("block %d: %s\n%s", i+1, d.Pretty(), block)
+				continue
+			}
+			t.Errorf("block %d: %v", i+1, err)
+		}
+		var v any
+		if err := yaml.Unmarshal([]byte(block), &v); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate(clone(t, v)); err != nil {
+			t.Errorf("block %d: %v", i+1, err)
+		}
+	}
+}
+
+// stand puts the sections of a block in the place of the fragment's. Keys of
+// load that the block's matrix has as axes are left out.
+func stand(t *testing.T, block string) string {
+	t.Helper()
+	var base, part map[string]any
+	for text, into := range map[string]*map[string]any{fragment: &base, block: &part} {
+		if err := yaml.Unmarshal([]byte(text), into); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+	}
+	for key, value := range part {
+		base[key] = value
+	}
+	load, _ := base["load"].(map[string]any)
+	if load["prompts"] == nil {
+		load["prompts"] = map[string]any{"input_tokens": 200}
+	}
+	axes, _ := base["matrix"].(map[string]any)
+	for axis := range axes {
+		delete(load, axis)
+		if prompts, ok := load["prompts"].(map[string]any); ok {
+			delete(prompts, axis)
+		}
+	}
+	out, err := json.Marshal(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
