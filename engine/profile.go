@@ -86,6 +86,9 @@ type API struct {
 	CacheReset string `yaml:"cache_reset,omitempty"`
 	// Version is a path whose JSON answer holds "version".
 	Version string `yaml:"version,omitempty"`
+	// FreshConnections: the server closes connections on its own after an
+	// answer, so a request that reused one would race with that.
+	FreshConnections bool `yaml:"fresh_connections,omitempty"`
 	// Body is sent with every request beside what sweep itself sends.
 	Body map[string]any `yaml:"body,omitempty"`
 }

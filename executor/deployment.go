@@ -25,6 +25,7 @@ type deployment struct {
 	*run
 	plan.Deployment
 	trials []trial
+	label  string
 
 	profile *engine.Profile
 	server  *server // nil while none is up
@@ -63,7 +64,7 @@ func (d *deployment) execute(ctx context.Context) (err error) {
 	}
 	d.profile = profile
 	var undo cleanup
-	d.emit(Event{Type: DeploymentStarted, Deployment: d.ID, Label: ServerLabel(d.Server)})
+	d.emit(Event{Type: DeploymentStarted, Deployment: d.ID, Label: d.label})
 	defer func() {
 		tctx, cancel := context.WithTimeoutCause(d.Teardown, d.Plan.Timeouts.Stop+5*time.Second,
 			errors.New("timeouts.stop: the deployment did not stop in time"))
@@ -143,15 +144,33 @@ func (d *deployment) release() {
 }
 
 // launch starts a server and waits until it may be measured. A server that
-// cannot be started is a failure, not an error; a deployment whose server died
-// too often fails the same way without another start.
+// cannot be started is a failure, not an error, and the deployment's other
+// cells fail the same way without another start; so do those of a deployment
+// whose server died too often.
 func (d *deployment) launch(ctx context.Context, undo *cleanup) (*server, *failure, error) {
 	if d.failed != nil {
 		return nil, d.failed, nil
 	}
+	s, failed, err := d.start(ctx, undo)
+	if failed != nil && failed.class == classPort {
+		// Somebody took the port between its choice and the server's bind;
+		// the next launch gets another.
+		s, failed, err = d.start(ctx, undo)
+	}
+	if failed != nil {
+		d.failed = failed
+	}
+	return s, failed, err
+}
+
+// classPort is the class of a server whose port was taken.
+const classPort = "port"
+
+// start is one launch.
+func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failure, error) {
 	d.launches++
 	n := d.State.Launches[d.ID] + d.launches
-	d.emit(Event{Type: StepStarted, Deployment: d.ID, Launch: n, Step: "launch", Label: ServerLabel(d.Server)})
+	d.emit(Event{Type: StepStarted, Deployment: d.ID, Launch: n, Step: "launch", Label: d.label})
 	dir, err := d.Dir.LaunchDir(d.ID, n)
 	if err != nil {
 		return nil, nil, fmt.Errorf("launch directory: %w", err)
@@ -185,7 +204,7 @@ func (d *deployment) launch(ctx context.Context, undo *cleanup) (*server, *failu
 		return d.ledger.Gone(ctx, spec.Pod)
 	})
 
-	d.emit(Event{Type: StepStarted, Deployment: d.ID, Launch: n, Step: "ready", Label: ServerLabel(d.Server)})
+	d.emit(Event{Type: StepStarted, Deployment: d.ID, Launch: n, Step: "ready", Label: d.label})
 	started := time.Now()
 	rctx, cancel := context.WithTimeoutCause(ctx, d.readyTimeout(), limit{"timeouts.ready", d.readyTimeout()})
 	defer cancel()
@@ -199,17 +218,15 @@ func (d *deployment) launch(ctx context.Context, undo *cleanup) (*server, *failu
 		}
 		return nil, d.launchFailed(n, cause), nil
 	}
-	e := Event{Type: ServerReady, Deployment: d.ID, Launch: n, Label: ServerLabel(d.Server),
+	e := Event{Type: ServerReady, Deployment: d.ID, Launch: n, Label: d.label,
 		Text: fmt.Sprintf("ready after %s", time.Since(started).Round(10*time.Millisecond))}
 	return s, nil, d.record(ctx, e)
 }
 
-// launchFailed remembers that this deployment cannot be started: its other
-// cells would fail the same way.
+// launchFailed tells of a server that did not start.
 func (d *deployment) launchFailed(n int, f *failure) *failure {
 	f.start = true
-	d.failed = f
-	d.emit(Event{Type: LaunchFailed, Deployment: d.ID, Launch: n, Class: f.class, Error: f.text, Label: ServerLabel(d.Server)})
+	d.emit(Event{Type: LaunchFailed, Deployment: d.ID, Launch: n, Class: f.class, Error: f.text, Label: d.label})
 	return f
 }
 
@@ -287,7 +304,10 @@ func Argv(p *engine.Profile, role string, s plan.Server, seed uint64, sweep stri
 	for i, arg := range s.Args {
 		args[i] = engine.Arg{Name: arg.Name, Value: arg.Value}
 	}
-	vars := engine.Vars{Model: s.Model, Host: a.Host, Port: a.Port, GPU: s.GPU, GPUs: s.GPUCount, Seed: seed, Sweep: sweep}
+	vars := engine.Vars{Model: s.Model, Served: s.Served, Host: a.Host, Port: a.Port, GPU: s.GPU, GPUs: s.GPUCount, Seed: seed, Sweep: sweep}
+	if s.Served == s.Model {
+		vars.Served = ""
+	}
 	argv, err := p.Argv(role, vars, args, s.Command)
 	if err != nil {
 		return nil, fmt.Errorf("command line of %s: %w", s.Engine, err)

@@ -28,7 +28,7 @@ func (m *measurement) driver(h host.Host) (driver, error) {
 		IgnoreEOS:      m.exact() && api.IgnoreEOS, MinTokens: m.exact() && api.MinTokens,
 		Temperature: l.Sampling.Temperature, TopP: l.Sampling.TopP, Stop: l.Sampling.Stop,
 		Body: merge(api.Body, l.Body), Headers: m.authorize,
-		Dial: h.Dial, NetworkPath: string(h.Path()),
+		Dial: h.Dial, FreshConnections: api.FreshConnections, NetworkPath: string(h.Path()),
 	}
 	c.Path = api.Completions
 	if c.Chat {

@@ -123,7 +123,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 func (r *run) plan() (Report, error) {
 	var rep Report
 	for _, d := range r.Plan.Deployments() {
-		left := &deployment{run: r, Deployment: d}
+		left := &deployment{run: r, Deployment: d, label: ServerLabel(r.Plan, d)}
 		r.all = append(r.all, left)
 		for n := 1; n <= max(1, r.Plan.Repeats); n++ {
 			for _, cell := range d.Cells {

@@ -83,7 +83,9 @@ func failureOf(ctx context.Context, err error, dep backends.Deployment, log []st
 	}
 	d := p.Classify(log, end)
 	f.class, f.hint = d.Class, d.Hint
-	if d.Line != "" && wrong == nil {
+	if d.Class == engine.ClassSignal {
+		f.hint = "" // the text says it; the log's last line knows nothing of a signal
+	} else if d.Line != "" && wrong == nil {
 		f.text += ": " + d.Line
 	}
 	return f

@@ -232,29 +232,28 @@ func copyFrom(w io.Writer, path string, offset int64) error {
 
 // Label is a cell in a person's words.
 func Label(c plan.Cell) string {
+	return words(c.Settings, func(string) bool { return true })
+}
+
+// ServerLabel is a deployment in a person's words: its server axes.
+func ServerLabel(p *plan.Plan, d plan.Deployment) string {
+	server := map[string]bool{}
+	for _, a := range p.Matrix.Axes {
+		server[a.Column] = a.Server
+	}
+	return words(d.Cells[0].Settings, func(column string) bool { return server[column] })
+}
+
+func words(settings []plan.Setting, want func(column string) bool) string {
 	var parts []string
-	for _, s := range c.Settings {
-		switch s.Column {
-		case "engine", "gpu", "model":
+	for _, s := range settings {
+		switch {
+		case !want(s.Column):
+		case s.Column == "engine" || s.Column == "gpu" || s.Column == "model":
 			parts = append(parts, fmt.Sprint(s.Value))
 		default:
 			parts = append(parts, fmt.Sprintf("%s=%v", s.Column, s.Value))
 		}
 	}
-	if len(parts) == 0 {
-		return ServerLabel(c.Server)
-	}
 	return strings.Join(parts, " ")
-}
-
-// ServerLabel is a deployment in a person's words.
-func ServerLabel(s plan.Server) string {
-	label := s.Engine
-	if s.GPU != "" {
-		label += " on " + s.GPU
-		if s.GPUCount > 1 {
-			label += fmt.Sprintf(" x%d", s.GPUCount)
-		}
-	}
-	return label
 }

@@ -27,14 +27,12 @@ func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (d
 	m.markLogs()
 	err = m.run(ctx)
 
-	select {
-	case <-d.server.Done():
+	if m.diedUnderLoad() {
 		death = failureOf(ctx, d.server.Err(), d.server, tail(d.server.logPaths()), d.profile)
 		if ctx.Err() == nil {
 			d.emit(Event{Type: ServerDied, Deployment: d.ID, Launch: d.server.launch, Cell: t.key.Cell,
 				Class: death.class, Error: death.text, Label: Label(t.cell)})
 		}
-	default:
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -143,6 +141,28 @@ func (m *measurement) run(ctx context.Context) error {
 		{"warm up", 0, func(ctx context.Context) error { return m.warmUp(ctx, driver) }},
 		{"measure", 0, func(ctx context.Context) error { return m.measure(ctx, driver) }},
 	})
+}
+
+// deathNotice is how long the news of a server's death may take to come here.
+// Broken connections arrive first, and a trial that ends on them must not be
+// taken for a measurement.
+const deathNotice = time.Second
+
+// diedUnderLoad says whether the server is gone.
+func (m *measurement) diedUnderLoad() bool {
+	wait := time.Duration(0)
+	for _, r := range m.requests {
+		switch r.ErrorClass {
+		case result.ErrConnect, result.ErrReset, result.ErrTruncated:
+			wait = deathNotice
+		}
+	}
+	select {
+	case <-m.server.Done():
+		return true
+	case <-time.After(wait):
+		return false
+	}
 }
 
 // warmUp sends the warm-up's requests; they are recorded as such and never

@@ -63,6 +63,11 @@ type Config struct {
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	TLS  *tls.Config
 
+	// FreshConnections gives each request a connection of its own, for servers
+	// that close one after an answer without saying so: reusing it would race
+	// with the close. The connect is in no latency either way.
+	FreshConnections bool
+
 	NetworkPath string // for Health
 	MaxResponse int64  // 0 is DefaultMaxResponse
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -229,6 +230,43 @@ func TestClip(t *testing.T) {
 	} {
 		if got := clip(in); got != want {
 			t.Errorf("%q: %q", in, got)
+		}
+	}
+}
+
+// TestFreshConnections: a server that closes its connections unannounced must
+// not cost a request.
+func TestFreshConnections(t *testing.T) {
+	var mu sync.Mutex
+	conns := map[string]int{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		conns[r.RemoteAddr]++
+		mu.Unlock()
+		_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"a"},"finish_reason":"length"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`)
+	}))
+	defer srv.Close()
+	for _, fresh := range []bool{false, true} {
+		clear(conns)
+		d, err := New(Config{BaseURL: srv.URL, Model: "m", Chat: true, FreshConnections: fresh})
+		if err != nil {
+			t.Fatal(err)
+		}
+		src, err := load.NewSource(load.SourceConfig{Cell: "c", Trial: 1, Concurrency: 1, Requests: 5, MaxTokens: 1, Prompts: load.Prompts{InputTokens: 10}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got recorder
+		if _, err := d.Run(t.Context(), src, &got, load.Options{Anchor: result.NewAnchor()}); err != nil {
+			t.Fatal(err)
+		}
+		d.Close()
+		want := 1
+		if fresh {
+			want = 5
+		}
+		if len(got) != 5 || len(conns) != want {
+			t.Errorf("fresh %v: %d requests over %d connections, want 5 over %d", fresh, len(got), len(conns), want)
 		}
 	}
 }

@@ -77,6 +77,7 @@ func New(c Config) (*Driver, error) {
 		DialTLSContext:         d.dialer.take,
 		Protocols:              &only,
 		DisableCompression:     true,
+		DisableKeepAlives:      c.FreshConnections,
 		MaxIdleConnsPerHost:    load.MaxConcurrency,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: 256 << 10,
