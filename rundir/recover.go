@@ -37,10 +37,6 @@ func (d *Dir) recover() (*State, error) {
 	if err := d.restow(); err != nil {
 		return nil, err
 	}
-	// Whoever made the journal may have been killed before its name was durable.
-	if err := d.files.SyncDir(effect.RunDirsync, "."); err != nil {
-		return nil, err
-	}
 	var notes []string
 	if s.torn > 0 {
 		notes = append(notes, s.warning()+": they were cut off")
