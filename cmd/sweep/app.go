@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/mattn/go-isatty"
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/plan"
+)
+
+// An app is the program with all of the operating system that it uses.
+type app struct {
+	out, err io.Writer
+	errTTY   bool // people are watching stderr
+	outTTY   bool
+	env      func(string) (string, bool)
+	exe      string // this program
+}
+
+func newApp() *app {
+	exe, err := os.Executable()
+	if err != nil {
+		exe = os.Args[0]
+	}
+	return &app{
+		out: os.Stdout, err: os.Stderr,
+		outTTY: isatty.IsTerminal(os.Stdout.Fd()), errTTY: isatty.IsTerminal(os.Stderr.Fd()),
+		env: os.LookupEnv, exe: exe,
+	}
+}
+
+// main runs the program and returns its exit code.
+func (a *app) main(args []string) int {
+	// A closed stdout must never kill a run (sweep run | head). A handler, not
+	// Ignore: an ignored signal would be inherited by every engine we start.
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(pipe, syscall.SIGPIPE)
+	defer signal.Stop(pipe)
+
+	err := a.root().Run(context.Background(), args)
+	if err == nil {
+		return exitOK
+	}
+	var status *statusError
+	if !errors.As(err, &status) || status.err != nil {
+		a.complain(err)
+	}
+	return exitCode(err)
+}
+
+// complain prints an error for a person: a wrong plan with its snippets,
+// anything else on one line.
+func (a *app) complain(err error) {
+	var diags *plan.Diagnostics
+	if errors.As(err, &diags) {
+		fmt.Fprintln(a.err, diags.Pretty())
+		fmt.Fprintf(a.err, "sweep: %d faults\n", len(diags.List)+diags.Omitted)
+		return
+	}
+	fmt.Fprintf(a.err, "sweep: %v\n", err)
+	var h *hinted
+	if errors.As(err, &h) {
+		fmt.Fprintf(a.err, "sweep: hint: %s\n", h.hint)
+	}
+}
+
+func (a *app) color() bool {
+	no, _ := a.env("NO_COLOR")
+	term, _ := a.env("TERM")
+	return no == "" && term != "dumb"
+}
+
+func (a *app) root() *cli.Command {
+	return &cli.Command{
+		Name:  "sweep",
+		Usage: "measures how much load an LLM inference server can carry, on which GPU, at what price",
+		Description: `One YAML plan declares a matrix of engines, GPUs and load; sweep runs it,
+judges every number, and gives back what it started.
+
+  $ sweep validate plans/quickstart.yaml    # everything that is wrong with a plan, at once
+  $ sweep plan plans/quickstart.yaml        # cells, minutes, dollars; nothing is started
+  $ sweep run plans/quickstart.yaml         # measure; kill it at any time and resume
+  $ sweep cells runs/quickstart-...         # the grid of a run` + exitHelp(),
+		Writer: a.out, ErrWriter: a.err,
+		Suggest:               true,
+		EnableShellCompletion: true,
+		ConfigureShellCompletionCommand: func(c *cli.Command) {
+			c.Hidden = false
+			c.Usage = "prints the completion script for bash, zsh, fish or pwsh"
+			c.Description = "\n  $ source <(sweep completion bash)" + exitHelp(exitOK, exitUsage)
+		},
+		// The default handler prints and exits by itself; only main exits.
+		ExitErrHandler: func(context.Context, *cli.Command, error) {},
+		OnUsageError:   usageError,
+		Action: func(_ context.Context, c *cli.Command) error {
+			name := c.Args().First()
+			if name == "" {
+				return cli.ShowRootCommandHelp(c)
+			}
+			err := fmt.Errorf("no command %q (see: sweep --help)", name)
+			if near := cli.SuggestCommand(c.Commands, name); near != "" {
+				err = fmt.Errorf("no command %q; did you mean %q?", name, near)
+			}
+			return &usage{err}
+		},
+		Commands: []*cli.Command{
+			a.validateCommand(), a.planCommand(), a.runCommand(), a.resumeCommand(),
+			a.statusCommand(), a.cellsCommand(), a.logsCommand(),
+			a.probeCommand(), a.gpusCommand(), a.doctorCommand(),
+			a.schemaCommand(), a.simCommand(), a.versionCommand(),
+		},
+	}
+}
+
+// usageError turns what the flag parser says into exit 2, without the help text.
+func usageError(_ context.Context, c *cli.Command, err error, _ bool) error {
+	return &usage{fmt.Errorf("%w (see: %s --help)", err, c.FullName())}
+}
+
+// oneArg is the command's only argument.
+func oneArg(c *cli.Command, what string) (string, error) {
+	if c.Args().Len() != 1 {
+		return "", &usage{fmt.Errorf("%s wants exactly one %s, got %d arguments (see: %s --help)", c.Name, what, c.Args().Len(), c.FullName())}
+	}
+	return c.Args().First(), nil
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/rundir"
+)
+
+func (a *app) cellsCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "cells",
+		Usage:     "shows the grid of a run, or everything about one cell",
+		ArgsUsage: "DIR [CELL]",
+		Description: `  $ sweep cells runs/quickstart-20261121T101500Z-3f2a
+  $ sweep cells --status invalid,failed runs/quickstart-20261121T101500Z-3f2a
+  $ sweep cells runs/quickstart-20261121T101500Z-3f2a 4be1   # an id's first digits do` + exitHelp(exitOK, exitUsage),
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "status", Usage: "list trials with these `STATUSES` (ok,invalid,failed,pending) instead of the summary"},
+			&cli.BoolFlag{Name: "json", Usage: "print rows as JSON lines"},
+		},
+		OnUsageError: usageError,
+		Action: func(_ context.Context, c *cli.Command) error {
+			if n := c.Args().Len(); n < 1 || n > 2 {
+				return &usage{fmt.Errorf("cells wants a run directory and perhaps a cell, got %d arguments", n)}
+			}
+			run, err := report.Open(c.Args().Get(0))
+			if err != nil {
+				return &usage{err}
+			}
+			if want := c.Args().Get(1); want != "" {
+				return a.oneCell(c, run, want)
+			}
+			if want := c.String("status"); want != "" {
+				return a.cellsByStatus(c, run, want)
+			}
+			return a.show(c, run)
+		},
+	}
+}
+
+func (a *app) cellsByStatus(c *cli.Command, run *report.Run, want string) error {
+	verdicts := run.Verdicts()
+	for i, t := range run.Trials {
+		status := "pending"
+		if t.Outcome != nil {
+			status = fmt.Sprint(t.Outcome.Row["status"])
+		}
+		if !containsWord(want, status) {
+			continue
+		}
+		if c.Bool("json") && t.Outcome != nil {
+			if err := writeRows(a.out, report.RowsOf(t)); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(a.out, "%s  trial %d  %-10s  %s\n", t.Key.Cell, t.Trial, verdicts[i], t.Cell.Label)
+	}
+	return nil
+}
+
+func containsWord(list, word string) bool {
+	for w := range strings.SplitSeq(list, ",") {
+		if w == word {
+			return true
+		}
+	}
+	return false
+}
+
+// oneCell prints every column of a cell's trials that was measured.
+func (a *app) oneCell(c *cli.Command, run *report.Run, want string) error {
+	found := false
+	for _, t := range run.Trials {
+		if !strings.HasPrefix(t.Key.Cell, want) {
+			continue
+		}
+		found = true
+		if t.Outcome == nil {
+			fmt.Fprintf(a.out, "%s  trial %d  %s: no outcome yet\n", t.Key.Cell, t.Trial, t.Cell.Label)
+			continue
+		}
+		if c.Bool("json") {
+			if err := writeRows(a.out, report.RowsOf(t)); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(a.out, "%s  trial %d  attempt %d  %s\n", t.Key.Cell, t.Trial, t.Commit.Attempt, t.Cell.Label)
+		for _, col := range run.Resolved.Columns {
+			if v := t.Outcome.Row[col.Name]; v != nil {
+				fmt.Fprintf(a.out, "  %-28s %s %s\n", col.Name, report.Printable(report.Figure(v)), col.Unit)
+			}
+		}
+		for _, f := range append(t.Outcome.Invalid, t.Outcome.Findings...) {
+			fmt.Fprintf(a.out, "  %s: %s\n", f.Code, report.Printable(f.Text))
+		}
+		for _, line := range t.Outcome.LogTail {
+			fmt.Fprintf(a.out, "  | %s\n", report.Printable(line))
+		}
+		fmt.Fprintf(a.out, "  files: %s\n\n", rundir.AttemptDir(run.Dir, t.Commit))
+	}
+	if !found {
+		return &usage{fmt.Errorf("no cell of %s begins with %q (see: sweep cells %s)", run.Dir, want, run.Dir)}
+	}
+	return nil
+}
+
+// logPaths are the engine logs of a run, or of one cell's trials.
+func logPaths(run *report.Run, cell string) ([]string, error) {
+	if cell == "" {
+		paths, err := filepath.Glob(filepath.Join(run.Dir, "deployments", "*", "l*", "*.log"))
+		if err != nil || len(paths) == 0 {
+			return nil, fmt.Errorf("%s has no engine logs yet", run.Dir)
+		}
+		return paths, nil
+	}
+	var paths []string
+	for _, t := range run.Trials {
+		if t.Outcome == nil || !strings.HasPrefix(t.Key.Cell, cell) {
+			continue
+		}
+		path := filepath.Join(rundir.AttemptDir(run.Dir, t.Commit), "engine.log")
+		if _, err := os.Stat(path); err == nil {
+			paths = append(paths, path)
+		}
+	}
+	if len(paths) == 0 {
+		return nil, fmt.Errorf("no committed trial of a cell %q* has an engine log", cell)
+	}
+	return paths, nil
+}

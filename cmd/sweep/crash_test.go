@@ -1,0 +1,318 @@
+package main
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/procfs"
+	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/rundir/rundirtest"
+	"sweep.dev/sweep/store"
+)
+
+// crashPlan has two deployments of two cells, and is over in under a second.
+const crashPlan = `
+version: 1
+name: crash
+model: sweep/tiny
+matrix:
+  engine: vllm
+  gpu: h100
+  args.max-num-seqs: [8, 16]
+  concurrency: [1, 2]
+  max_tokens: 3
+backend: {kind: sim, time_scale: 20, request_log: true}
+load:
+  requests: 4
+  warmup: {requests: 1}
+  prompts: {kind: synthetic, input_tokens: 20}
+validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s}
+collect: [{prom: {interval: 200ms}}, nvsmi, proc]
+`
+
+// elsewhere are the points that an undisturbed run does not reach, with the
+// rehearsal that reaches them: faults of the run before, whose recovery is then
+// killed.
+var elsewhere = map[effect.Point][]string{
+	effect.JournalTruncate: {"attempt.write:after:kill", "torn"},
+	effect.AdoptJournal:    {"commit.journal:before:kill"},
+	effect.DiscardJournal:  {"attempt.write:after:kill"},
+	effect.AttemptRemove:   nil,
+	effect.RecoverRemove:   {"attempt.write:after:kill"},
+	effect.KillGuard:       nil,
+	effect.SpawnTool:       nil,
+	effect.KillTool:        nil,
+}
+
+// TestCrash_everyPoint kills a run at every fault point, before and after the
+// effect, and resumes it: the grid is that of an undisturbed run, what was
+// committed has not changed by a byte, nothing is left running, and what the
+// engines were asked is what was committed or discarded.
+func TestCrash_everyPoint(t *testing.T) {
+	t.Parallel()
+	want := undisturbed(t)
+	for _, p := range effect.Points() {
+		for _, phase := range []effect.Phase{effect.Before, effect.After} {
+			t.Run(fmt.Sprintf("%s:%s", p, phase), func(t *testing.T) {
+				t.Parallel()
+				fault := fmt.Sprintf("%s:%s:kill", p, phase)
+				first, indirect := elsewhere[p]
+				switch {
+				case !indirect:
+					crash(t, want, fault)
+				case first != nil:
+					crash(t, want, append(slices.Clone(first), fault)...)
+				default:
+					reachedByNone(t, fault)
+				}
+			})
+		}
+	}
+}
+
+// TestCrash_anyMoment kills runs at moments that no list knows.
+func TestCrash_anyMoment(t *testing.T) {
+	t.Parallel()
+	want := undisturbed(t)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("SEED=%d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 6 {
+		n := 1 + rng.IntN(150)
+		t.Run(fmt.Sprintf("op%d", n), func(t *testing.T) {
+			t.Parallel()
+			crash(t, want, fmt.Sprintf("op:kill@%d", n))
+		})
+	}
+}
+
+// crash runs the plan under the first fault and resumes it under each further
+// one, then without, and holds what is left against an undisturbed run.
+func crash(t *testing.T, want []string, faults ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "crash.yaml"), crashPlan)
+	out := filepath.Join(dir, "run")
+	start := []string{"run", "-o", out, "crash.yaml"}
+	var before map[rundir.Key]string
+	args := start
+	for _, fault := range append(slices.Clone(faults), "") {
+		env := []string{"SWEEP_FAULT=" + fault}
+		if fault == "torn" {
+			tear(t, out)
+			continue
+		}
+		got := sweep(t, dir, env, args...)
+		if fault != "" && got.code != -1 {
+			t.Fatalf("%s under %s ended with %d and was not killed\n%s", args[0], fault, got.code, got.stderr)
+		}
+		if fault == "" && args[0] == "resume" && got.code == exitUsage && strings.Contains(got.stderr, "no run") {
+			got = sweep(t, dir, env, start...) // it died before there was a run
+		}
+		if fault == "" && got.code != exitOK {
+			t.Fatalf("%s ended with %d\n%s", strings.Join(args, " "), got.code, got.stderr)
+		}
+		now, err := rundirtest.Trials(out)
+		if err == nil {
+			rundirtest.Unchanged(t, before, now)
+			before = now
+		} else if fault == "" {
+			t.Fatal(err)
+		}
+		args = []string{"resume", out}
+	}
+	if err := rundirtest.Check(out); err != nil {
+		t.Error(err)
+	}
+	if got := grid(t, out); !slices.Equal(got, want) {
+		t.Errorf("the grid is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	asked(t, out)
+	alone(t, out)
+
+	// A second resume finds nothing to do.
+	if again := sweep(t, dir, nil, "resume", out); again.code != exitOK {
+		t.Errorf("the second resume ended with %d\n%s", again.code, again.stderr)
+	}
+	after, err := rundirtest.Trials(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rundirtest.Unchanged(t, before, after)
+	if !maps.Equal(before, after) {
+		t.Error("the second resume committed something")
+	}
+}
+
+// reachedByNone holds the list of what an undisturbed run does not reach to be
+// true, so that a point cannot hide in it.
+func reachedByNone(t *testing.T, fault string) {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "crash.yaml"), crashPlan)
+	got := sweep(t, dir, []string{"SWEEP_FAULT=" + fault}, "run", "-o", filepath.Join(dir, "run"), "crash.yaml")
+	if got.code != exitOK {
+		t.Errorf("a run reaches %s and ends with %d: it has to be tested like the others\n%s", fault, got.code, got.stderr)
+	}
+}
+
+// undisturbed is the grid of a run that nobody disturbs.
+func undisturbed(t *testing.T) []string {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "crash.yaml"), crashPlan)
+	out := filepath.Join(dir, "run")
+	if got := sweep(t, dir, nil, "run", "-o", out, "crash.yaml"); got.code != exitOK {
+		t.Fatalf("an undisturbed run ended with %d\n%s", got.code, got.stderr)
+	}
+	asked(t, out)
+	alone(t, out)
+	return grid(t, out)
+}
+
+// grid is what of cells.csv must not depend on what happened to the run.
+func grid(t *testing.T, out string) []string {
+	t.Helper()
+	f, err := os.Open(filepath.Join(out, "cells.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, row := range rows {
+		var fields []string
+		for i, name := range rows[0] {
+			switch name {
+			case "cell_id", "spec_digest", "trial", "concurrency", "arg_max_num_seqs", "status",
+				"requests", "completed", "failed", "input_tokens", "output_tokens", "server_output_tokens":
+				fields = append(fields, row[i])
+			}
+		}
+		lines = append(lines, strings.Join(fields, " "))
+	}
+	return lines
+}
+
+// asked holds the engines' own account of what they were asked against the
+// rows: what was committed is exactly what was asked in that attempt, and the
+// rest was asked in attempts that were begun and discarded.
+func asked(t *testing.T, out string) {
+	t.Helper()
+	st, err := rundir.Read(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logged := map[string]map[string]bool{} // attempt to request ids
+	logs, err := filepath.Glob(filepath.Join(out, "deployments", "*", "l*", "*.requests.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range logs {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := bufio.NewScanner(f)
+		for s.Scan() {
+			var line struct {
+				ID string `json:"id"`
+			}
+			if err := json.Unmarshal(s.Bytes(), &line); err != nil || line.ID == "" {
+				continue // the last line of a killed server, or a question of readiness
+			}
+			attempt := line.ID[:strings.LastIndex(line.ID, "-s")]
+			if logged[attempt] == nil {
+				logged[attempt] = map[string]bool{}
+			}
+			logged[attempt][line.ID] = true
+		}
+		f.Close()
+	}
+	for key, c := range st.Committed {
+		name := fmt.Sprintf("%s-t%02d-a%02d", key.Cell, key.Trial, c.Attempt)
+		rows := map[string]bool{}
+		f, err := os.Open(filepath.Join(rundir.AttemptDir(out, c), "requests.parquet"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, err := f.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for r, err := range store.ReadRequests(f, size.Size()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows[fmt.Sprintf("%s-s%d-n%d", name, r.Shard, r.N)] = true
+		}
+		f.Close()
+		if !maps.Equal(rows, logged[name]) {
+			t.Errorf("%s: the engine was asked %d requests, committed are %d", name, len(logged[name]), len(rows))
+		}
+		delete(logged, name)
+	}
+	for name := range logged {
+		var key rundir.Key
+		var attempt int
+		if _, err := fmt.Sscanf(strings.ReplaceAll(name, "-", " "), "%s t%d a%d", &key.Cell, &key.Trial, &attempt); err != nil {
+			t.Errorf("the engine was asked by %q: %v", name, err)
+		}
+		if attempt > st.Attempts[key] {
+			t.Errorf("the engine was asked by %s, which was never begun", name)
+		}
+	}
+}
+
+// alone fails the test where a process of the run is left. Guards get a moment
+// to end what they guard.
+func alone(t *testing.T, out string) {
+	t.Helper()
+	st, err := rundir.Read(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []procfs.Process
+	for range 100 {
+		left = procfs.With(map[string]string{"SWEEP_RUN_ID": st.Manifest.RunID})
+		if len(left) == 0 {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Errorf("processes %v of the run are still there", left)
+}
+
+// tear cuts into the last line of a journal, as a crash in mid-write does.
+func tear(t *testing.T, out string) {
+	t.Helper()
+	path := filepath.Join(out, "journal.jsonl")
+	st, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, st.Size()-5); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

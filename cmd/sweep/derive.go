@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/sinks"
+)
+
+// derive rebuilds every table and summary of a run from its committed trials.
+func derive(j job) (*report.Run, error) {
+	run, err := report.Open(j.path)
+	if err != nil {
+		return nil, err
+	}
+	table := sinks.Table{Columns: run.Resolved.Columns, Rows: run.Rows()}
+	for _, dir := range run.Attempts() {
+		table.Requests = append(table.Requests, filepath.Join(dir, "requests.parquet"))
+		table.Samples = append(table.Samples, filepath.Join(dir, "samples.parquet"))
+	}
+	create := func(name string, write func(sinks.Writer) error) error {
+		return j.dir.Derive(name, func(w io.Writer) error { return write(w) })
+	}
+	for _, s := range j.plugins.sinks {
+		// Not the run's context: an interrupted run still has its tables.
+		if err := s.Build(context.Background(), table, create); err != nil {
+			return nil, fmt.Errorf("derived tables: %w", err)
+		}
+	}
+	err = j.dir.Derive("summary.md", func(w io.Writer) error { return run.Summary(w, report.Style{Markdown: true}) })
+	if err != nil {
+		return nil, fmt.Errorf("summary.md: %w", err)
+	}
+	return run, nil
+}
+
+// writeRows writes rows as JSON lines with the columns that are not null.
+func writeRows(w io.Writer, rows []result.Row) error {
+	enc := json.NewEncoder(w)
+	for _, row := range rows {
+		clean := make(map[string]any, len(row))
+		for k, v := range row {
+			if v != nil {
+				clean[k] = v
+			}
+		}
+		if err := enc.Encode(clean); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/rundir"
+)
+
+// Exit codes. This table is the only place that knows them.
+const (
+	exitOK         = 0
+	exitInternal   = 1
+	exitUsage      = 2
+	exitIncomplete = 3
+	exitCleanup    = 4
+	exitBudget     = 5
+	exitLocked     = 6
+	exitResume     = 7
+	exitProvider   = 8
+	exitSLO        = 99
+	exitInt        = 130
+	exitTerm       = 143
+)
+
+var exitDocs = []struct {
+	code int
+	doc  string
+}{
+	{exitOK, "every cell ran, is valid and met its SLOs"},
+	{exitInternal, "internal error"},
+	{exitUsage, "usage, or the plan is wrong"},
+	{exitIncomplete, "incomplete: cells failed, were invalid or were interrupted"},
+	{exitCleanup, "clean-up not verified: something may still be running or billing"},
+	{exitBudget, "the time for the run was over"},
+	{exitLocked, "the run directory is locked by another run"},
+	{exitResume, "resume refused: plan or environment differ"},
+	{exitProvider, "provider refused: credentials, balance or quota"},
+	{exitSLO, "an SLO failed"},
+	{exitInt, "interrupted, and cleanly torn down"},
+	{exitTerm, "terminated, and cleanly torn down"},
+}
+
+// exitHelp is the end of every help text: the codes that a command can have,
+// or all of them.
+func exitHelp(codes ...int) string {
+	var b strings.Builder
+	b.WriteString("\n\nEXIT STATUS:")
+	for _, e := range exitDocs {
+		if len(codes) == 0 || slices.Contains(codes, e.code) {
+			doc := e.doc
+			if e.code == exitOK && len(codes) > 0 && !slices.Contains(codes, exitSLO) {
+				doc = "done"
+			}
+			fmt.Fprintf(&b, "\n  %3d  %s", e.code, doc)
+		}
+	}
+	return b.String()
+}
+
+// A statusError carries an exit code that says something about a run. Without
+// an error of its own there is nothing to print: the summary said it.
+type statusError struct {
+	code int
+	err  error
+}
+
+func (e *statusError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *statusError) Unwrap() error { return e.err }
+
+// A usage error is a command line that cannot be understood.
+type usage struct{ err error }
+
+func (e *usage) Error() string { return e.err.Error() }
+func (e *usage) Unwrap() error { return e.err }
+
+// A hinted error says what to do about it.
+type hinted struct {
+	err  error
+	hint string
+}
+
+func (e *hinted) Error() string { return e.err.Error() }
+func (e *hinted) Unwrap() error { return e.err }
+
+// exitCode maps an error to its exit code.
+func exitCode(err error) int {
+	var status *statusError
+	var diags *plan.Diagnostics
+	var u *usage
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &status):
+		return status.code
+	case errors.As(err, &diags), errors.As(err, &u):
+		return exitUsage
+	case errors.Is(err, rundir.ErrLocked):
+		return exitLocked
+	case errors.Is(err, backends.ErrRefused):
+		return exitProvider
+	default:
+		return exitInternal
+	}
+}
+
+// signalCode is the exit code of a run that a signal ended.
+func signalCode(s syscall.Signal) int { return 128 + int(s) }

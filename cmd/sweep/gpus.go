@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/catalog"
+)
+
+func (a *app) gpusCommand() *cli.Command {
+	return &cli.Command{
+		Name:         "gpus",
+		Usage:        "lists the GPUs that a plan can name",
+		Description:  "  $ sweep gpus" + exitHelp(exitOK, exitUsage),
+		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print as JSON"}},
+		OnUsageError: usageError,
+		Action: func(_ context.Context, c *cli.Command) error {
+			if c.Bool("json") {
+				enc := json.NewEncoder(a.out)
+				enc.SetIndent("", "  ")
+				return enc.Encode(catalog.GPUs())
+			}
+			w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', tabwriter.AlignRight)
+			fmt.Fprintln(w, "name\tmemory GiB\tbandwidth GB/s\tbf16 TFLOP/s\tlist $/h\t")
+			for _, g := range catalog.GPUs() {
+				fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t%.2f\t\n", g.Name, float64(g.Memory())/(1<<30), g.Bandwidth, g.TFLOPS["bfloat16"], g.USDPerHour)
+			}
+			return w.Flush()
+		},
+	}
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"sweep.dev/sweep/internal/guard"
+)
+
+// asSweep makes this test binary the program itself, for its children too: a
+// run starts itself again as guards and as simulated engines.
+const asSweep = "SWEEP_TEST_AS_SWEEP"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asSweep) != "" {
+		guard.Main()
+		os.Exit(newApp().main(os.Args))
+	}
+	os.Exit(m.Run())
+}
+
+// TestScripts runs every testdata/script/*.txtar: what a person types, and
+// what must come back.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plans, err := filepath.Abs("../../plans")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			bin := filepath.Join(env.WorkDir, ".bin")
+			if err := os.Mkdir(bin, 0o755); err != nil {
+				return err
+			}
+			if err := os.Symlink(self, filepath.Join(bin, "sweep")); err != nil {
+				return err
+			}
+			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv(asSweep, "1")
+			env.Setenv("PLANS", plans)
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"wait-for": waitFor,
+		},
+		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
+	})
+}
+
+// A ran is one call of sweep as a process of its own.
+type ran struct {
+	code           int
+	stdout, stderr string
+}
+
+// sweep runs the program in a folder with further environment. The time is a
+// bound for a hang, not a measure.
+func sweep(t *testing.T, dir string, env []string, args ...string) ran {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), asSweep+"=1"), env...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	// A crash leaves guards that still hold the pipes until their servers are gone.
+	cmd.WaitDelay = 20 * time.Second
+	err = cmd.Run()
+	if ctx.Err() != nil {
+		t.Fatalf("sweep %s did not end: %v\n%s", strings.Join(args, " "), err, errs.String())
+	}
+	return ran{code: cmd.ProcessState.ExitCode(), stdout: out.String(), stderr: errs.String()}
+}
+
+// waitFor waits until a file contains a text: wait-for FILE TEXT.
+func waitFor(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: wait-for FILE TEXT")
+	}
+	path := ts.MkAbs(args[0])
+	for range 600 {
+		if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte(args[1])) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	ts.Fatalf("%s never contained %q", path, args[1])
+}

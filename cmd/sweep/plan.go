@@ -1,0 +1,252 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/plan"
+)
+
+func (a *app) planCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "plan",
+		Usage:     "shows cells, deployments, minutes and dollars; nothing is started",
+		ArgsUsage: "PLAN",
+		Description: `Expands PLAN and shows what a run would do. Minutes are a bound from what the
+plan says of itself where it says a duration, and an estimate where it counts
+requests; dollars are the GPUs' list prices for that time.
+
+  $ sweep plan plans/chat-capacity.yaml
+  $ sweep plan --commands plans/local-vllm.yaml    # the command that starts each server` + exitHelp(exitOK, exitUsage),
+		Flags: append(planFlags(),
+			&cli.StringFlag{Name: "only", Usage: "show the cells for which `EXPR` over the axes is true"},
+			&cli.BoolFlag{Name: "commands", Usage: "print the runnable start command of every server"},
+			&cli.BoolFlag{Name: "json", Usage: "print deployments and cells as JSON"},
+		),
+		OnUsageError: usageError,
+		Action: func(_ context.Context, c *cli.Command) error {
+			path, err := oneArg(c, "plan")
+			if err != nil {
+				return err
+			}
+			p, made, err := a.open(path, a.planOptions(c))
+			if err != nil {
+				return err
+			}
+			only, err := filter(p, c.String("only"))
+			if err != nil {
+				return err
+			}
+			deployments, err := selected(p, only)
+			if err != nil {
+				return err
+			}
+			switch {
+			case c.Bool("commands"):
+				return a.commands(p, made.factory, deployments)
+			case c.Bool("json"):
+				return a.planJSON(p, deployments)
+			}
+			return a.planText(p, deployments)
+		},
+	}
+}
+
+func selected(p *plan.Plan, only func(plan.Cell) (bool, error)) ([]plan.Deployment, error) {
+	all := p.Deployments()
+	if only == nil {
+		return all, nil
+	}
+	var some []plan.Deployment
+	for _, d := range all {
+		var cells []plan.Cell
+		for _, cell := range d.Cells {
+			ok, err := only(cell)
+			if err != nil {
+				return nil, err
+			}
+			if ok {
+				cells = append(cells, cell)
+			}
+		}
+		if len(cells) > 0 {
+			d.Cells = cells
+			some = append(some, d)
+		}
+	}
+	return some, nil
+}
+
+func (a *app) planText(p *plan.Plan, deployments []plan.Deployment) error {
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	var total time.Duration
+	var dollars float64
+	priced, cells := true, 0
+	for _, d := range deployments {
+		took := startEstimate(d.Server)
+		fmt.Fprintf(w, "deployment %s\t%s\t%d cells\n", d.ID, executor.ServerLabel(p, d), len(d.Cells))
+		for _, cell := range d.Cells {
+			est := trialEstimate(cell.Load) * time.Duration(max(1, p.Repeats))
+			took += est
+			fmt.Fprintf(w, "  %s\t%s\t%s\n", cell.ID, executor.Label(cell), est.Round(time.Second))
+		}
+		cells += len(d.Cells)
+		total += took
+		if gpu, ok := catalog.GPUByName(d.Server.GPU); ok {
+			dollars += gpu.USDPerHour * float64(max(1, d.Server.GPUCount)) * took.Hours()
+		} else {
+			priced = false
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	cost := "no price: not every gpu is in the catalogue"
+	switch {
+	case p.Backend.Kind == "sim":
+		cost = fmt.Sprintf("nothing is rented: simulated (the GPUs would list at about $%.2f)", dollars)
+	case priced:
+		cost = fmt.Sprintf("about $%.2f at list price", dollars)
+	}
+	_, err := fmt.Fprintf(a.out, "\n%d cells in %d deployments, %d trials, about %s; %s\n",
+		cells, len(deployments), cells*max(1, p.Repeats), roundMinutes(total), cost)
+	return err
+}
+
+func roundMinutes(d time.Duration) string {
+	if d < 2*time.Minute {
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	}
+	return fmt.Sprintf("%.0f min", d.Minutes())
+}
+
+// startEstimate is how long a server takes to be ready: 30 s for the process
+// and 2 s for each 10^9 parameters of weights, by the starts that were seen.
+func startEstimate(s plan.Server) time.Duration {
+	d := 5 * time.Second
+	if m, ok := catalog.ModelByName(s.Model); ok {
+		d += time.Duration(2e-9 * float64(m.Parameters) * float64(time.Second))
+	}
+	return d
+}
+
+// tokenEstimate is how long one output token takes where nobody has measured
+// it yet: 20 ms, the middle of what interactive serving aims for.
+const tokenEstimate = 20 * time.Millisecond
+
+// trialEstimate is how long one trial may take.
+func trialEstimate(l plan.Load) time.Duration {
+	request := tokenEstimate * time.Duration(max(1, l.MaxTokens))
+	workers := max(1, l.Concurrency)
+	n := l.Requests
+	if l.RequestsPerWorker > 0 {
+		n = l.RequestsPerWorker * workers
+	}
+	rounds := func(n int) time.Duration { return time.Duration((n + workers - 1) / workers) }
+	d := rounds(l.Warmup.Requests) * request
+	switch {
+	case l.RequestRate > 0 && n > 0:
+		byCount := time.Duration(float64(n)/l.RequestRate*float64(time.Second)) + request
+		if l.Duration > 0 {
+			byCount = min(byCount, l.Duration)
+		}
+		return d + byCount
+	case n > 0:
+		byCount := rounds(n) * (request + l.ThinkTime)
+		if l.Duration > 0 {
+			byCount = min(byCount, l.Duration)
+		}
+		return d + byCount
+	default:
+		return d + l.Duration
+	}
+}
+
+func (a *app) planJSON(p *plan.Plan, deployments []plan.Deployment) error {
+	type cell struct {
+		ID       string         `json:"id"`
+		Digest   string         `json:"spec_digest"`
+		Settings map[string]any `json:"settings"`
+		Seconds  float64        `json:"estimated_seconds"`
+	}
+	type deployment struct {
+		ID    string `json:"id"`
+		Label string `json:"label"`
+		Cells []cell `json:"cells"`
+	}
+	list := make([]deployment, 0, len(deployments))
+	for _, d := range deployments {
+		out := deployment{ID: d.ID, Label: executor.ServerLabel(p, d)}
+		for _, c := range d.Cells {
+			settings := map[string]any{}
+			for _, s := range c.Settings {
+				settings[s.Column] = s.Value
+			}
+			out.Cells = append(out.Cells, cell{c.ID, p.SpecDigest(c), settings, trialEstimate(c.Load).Seconds()})
+		}
+		list = append(list, out)
+	}
+	enc := json.NewEncoder(a.out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(list)
+}
+
+// commands prints how each server would be started, ready to be pasted into a
+// shell. Secrets stay references.
+func (a *app) commands(p *plan.Plan, f backends.Factory, deployments []plan.Deployment) error {
+	for _, d := range deployments {
+		fmt.Fprintf(a.out, "# deployment %s: %s\n", d.ID, executor.ServerLabel(p, d))
+		if !f.Starts {
+			fmt.Fprintf(a.out, "# the %s backend starts no server\n\n", p.Backend.Kind)
+			continue
+		}
+		profile, ok := engine.Lookup(d.Server.Profile)
+		if !ok {
+			return fmt.Errorf("engine profile %q does not exist", d.Server.Profile)
+		}
+		for _, role := range profile.Roles {
+			port := role.Port
+			if port == 0 {
+				port = 8000
+			}
+			argv, err := executor.Argv(profile, role.Name, d.Server, p.Seed, a.exe, backends.Address{Host: "127.0.0.1", Port: port})
+			if err != nil {
+				return err
+			}
+			var env []string
+			for k, v := range role.Env {
+				env = append(env, k+"="+quote(v))
+			}
+			for k, v := range d.Server.Env {
+				env = append(env, k+"="+quote(v.Ref()))
+			}
+			sort.Strings(env)
+			words := make([]string, len(argv))
+			for i, w := range argv {
+				words[i] = quote(w)
+			}
+			fmt.Fprintln(a.out, strings.Join(append(env, words...), " "))
+		}
+		fmt.Fprintln(a.out)
+	}
+	return nil
+}
+
+// quote makes s one word of a POSIX shell.
+func quote(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

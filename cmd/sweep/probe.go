@@ -1,0 +1,301 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/load/sse"
+	"sweep.dev/sweep/report"
+)
+
+// probeTimeout bounds each question of a probe.
+const probeTimeout = 60 * time.Second
+
+func (a *app) probeCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "probe",
+		Usage:     "asks a running server what it is and how it streams",
+		ArgsUsage: "URL",
+		Description: `Asks URL for its models, one completion and one stream, and prints the deltas
+with their times, the usage, the finish_reason, and what its /metrics is. The key
+is read from the environment variable that --key-env names.
+
+  $ sweep probe http://127.0.0.1:8000` + exitHelp(exitOK, exitInternal, exitUsage),
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "model", Usage: "ask for this `MODEL`; default: the first that is served"},
+			&cli.StringFlag{Name: "key-env", Usage: "the environment `VARIABLE` that holds the API key"},
+			&cli.IntFlag{Name: "max-tokens", Usage: "tokens to ask for in the stream", Value: 8},
+			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
+		},
+		OnUsageError: usageError,
+		Action: func(ctx context.Context, c *cli.Command) error {
+			target, err := oneArg(c, "URL")
+			if err != nil {
+				return err
+			}
+			u, err := url.Parse(target)
+			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+				return &usage{fmt.Errorf("probe wants an http or https URL, got %q", target)}
+			}
+			p := &probe{base: strings.TrimSuffix(u.String(), "/"), model: c.String("model"), tokens: c.Int("max-tokens"),
+				client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+			if name := c.String("key-env"); name != "" {
+				key, ok := a.env(name)
+				if !ok || key == "" {
+					return &usage{fmt.Errorf("--key-env: %s is not set", name)}
+				}
+				p.key = key
+			}
+			found, err := p.run(ctx)
+			if c.Bool("json") {
+				enc := json.NewEncoder(a.out)
+				enc.SetIndent("", "  ")
+				return errors.Join(enc.Encode(found), err)
+			}
+			found.print(a.out)
+			return err
+		},
+	}
+}
+
+// A probe is one look at a server.
+type probe struct {
+	base, model, key string
+	tokens           int
+	client           *http.Client
+}
+
+// A finding of a probe is everything that one look showed.
+type probed struct {
+	URL        string          `json:"url"`
+	Models     []string        `json:"models"`
+	Model      string          `json:"model"`
+	Completion json.RawMessage `json:"completion,omitempty"`
+	Stream     []delta         `json:"stream"`
+	Usage      json.RawMessage `json:"usage,omitempty"`
+	Finish     string          `json:"finish_reason"`
+	Done       bool            `json:"done_marker"` // data: [DONE] came
+	Metrics    string          `json:"metrics"`     // which engine's, or why there is none
+	Series     int             `json:"metrics_series"`
+}
+
+// A delta is one event of the stream.
+type delta struct {
+	MS   float64 `json:"ms"` // since the send
+	Data string  `json:"data"`
+}
+
+func (p *probe) run(ctx context.Context) (*probed, error) {
+	found := &probed{URL: p.base, Stream: []delta{}}
+	body, err := p.ask(ctx, http.MethodGet, "/v1/models", nil)
+	if err != nil {
+		return found, fmt.Errorf("models: %w", err)
+	}
+	var models struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(body, &models); err != nil {
+		return found, fmt.Errorf("models: %w", err)
+	}
+	for _, m := range models.Data {
+		found.Models = append(found.Models, m.ID)
+	}
+	found.Model = p.model
+	if found.Model == "" {
+		if len(found.Models) == 0 {
+			return found, errors.New("the server lists no model; name one with --model")
+		}
+		found.Model = found.Models[0]
+	}
+	request := map[string]any{
+		"model": found.Model, "max_tokens": 1,
+		"messages": []map[string]string{{"role": "user", "content": "Hello"}},
+	}
+	if found.Completion, err = p.ask(ctx, http.MethodPost, "/v1/chat/completions", request); err != nil {
+		return found, fmt.Errorf("completion: %w", err)
+	}
+	request["max_tokens"], request["stream"] = p.tokens, true
+	request["stream_options"] = map[string]bool{"include_usage": true}
+	if err := p.stream(ctx, request, found); err != nil {
+		return found, fmt.Errorf("stream: %w", err)
+	}
+	found.Metrics, found.Series = p.metrics(ctx)
+	return found, nil
+}
+
+func (p *probe) request(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	var payload io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		payload = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, p.base+path, payload)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if p.key != "" {
+		req.Header.Set("Authorization", "Bearer "+p.key)
+	}
+	resp, err := p.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		defer resp.Body.Close()
+		text, err := io.ReadAll(io.LimitReader(resp.Body, 2000))
+		return nil, errors.Join(fmt.Errorf("%s %s answered %s: %s", method, path, resp.Status, bytes.TrimSpace(text)), err)
+	}
+	return resp, nil
+}
+
+func (p *probe) ask(ctx context.Context, method, path string, body any) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	resp, err := p.request(ctx, method, path, body)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return io.ReadAll(io.LimitReader(resp.Body, 4<<20))
+}
+
+// maxDeltas bounds the events that a probe keeps.
+const maxDeltas = 256
+
+func (p *probe) stream(ctx context.Context, request map[string]any, found *probed) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	sent := time.Now()
+	resp, err := p.request(ctx, http.MethodPost, "/v1/chat/completions", request)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var parser sse.Parser
+	var ev sse.Event
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := resp.Body.Read(buf)
+		at := time.Since(sent)
+		parser.Feed(buf[:n])
+		for parser.Next(&ev) {
+			found.take(at, &ev)
+		}
+		if parser.Err() != nil {
+			return parser.Err()
+		}
+		if errors.Is(err, io.EOF) {
+			if parser.Flush(&ev) {
+				found.take(at, &ev)
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (f *probed) take(at time.Duration, ev *sse.Event) {
+	data := string(ev.Data)
+	if data == "[DONE]" {
+		f.Done = true
+		return
+	}
+	if len(f.Stream) < maxDeltas {
+		f.Stream = append(f.Stream, delta{MS: float64(at.Microseconds()) / 1000, Data: data})
+	}
+	var chunk struct {
+		Choices []struct {
+			Finish string `json:"finish_reason"`
+		} `json:"choices"`
+		Usage json.RawMessage `json:"usage"`
+	}
+	if json.Unmarshal(ev.Data, &chunk) != nil {
+		return
+	}
+	for _, c := range chunk.Choices {
+		if c.Finish != "" {
+			f.Finish = c.Finish
+		}
+	}
+	if len(chunk.Usage) > 0 && string(chunk.Usage) != "null" {
+		f.Usage = chunk.Usage
+	}
+}
+
+// metrics says which profile's series the server exposes most of.
+func (p *probe) metrics(ctx context.Context) (engineName string, series int) {
+	body, err := p.ask(ctx, http.MethodGet, "/metrics", nil)
+	if err != nil {
+		return "none: " + err.Error(), 0
+	}
+	names := map[string]bool{}
+	for line := range strings.Lines(string(body)) {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		series++
+		names[strings.FieldsFunc(line, func(r rune) bool { return r == '{' || r == ' ' })[0]] = true
+	}
+	best, hits := "no engine that sweep knows", 0
+	for _, name := range engine.Names() {
+		profile, ok := engine.Lookup(name)
+		if !ok {
+			continue
+		}
+		n := 0
+		for _, ways := range profile.Metrics.Series {
+			for _, s := range ways {
+				if names[s.Name] || names[s.Name+"_count"] {
+					n++
+					break
+				}
+			}
+		}
+		if n > hits {
+			best, hits = name, n
+		}
+	}
+	return best, series
+}
+
+func (f *probed) print(w io.Writer) {
+	say := func(format string, args ...any) {
+		fmt.Fprintln(w, report.Printable(fmt.Sprintf(format, args...)))
+	}
+	say("url            %s", f.URL)
+	say("models         %s", strings.Join(f.Models, ", "))
+	if f.Completion != nil {
+		say("completion     %s", bytes.TrimSpace(f.Completion))
+	}
+	for i, d := range f.Stream {
+		say("stream %-3d %9.3f ms  %s", i, d.MS, d.Data)
+	}
+	if len(f.Stream) == 0 {
+		return
+	}
+	say("finish_reason  %s", f.Finish)
+	say("usage          %s", f.Usage)
+	say("[DONE]         %v", f.Done)
+	say("metrics        %s (%d series)", f.Metrics, f.Series)
+}

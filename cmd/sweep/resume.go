@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/rundir"
+)
+
+func (a *app) resumeCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "resume",
+		Usage:     "goes on with a run that was stopped, killed or incomplete",
+		ArgsUsage: "DIR",
+		Description: `Ends what the earlier run may have left, then runs every trial of DIR that has
+no outcome yet. What is committed is never measured again, unless --retry says so.
+Resuming a complete run changes nothing.
+
+  $ sweep resume runs/quickstart-20261121T101500Z-3f2a
+  $ sweep resume --retry invalid,failed runs/quickstart-20261121T101500Z-3f2a` + exitHelp(),
+		Flags: append([]cli.Flag{
+			&cli.StringFlag{Name: "retry", Usage: "run trials with these `STATUSES` again: invalid,failed"},
+		}, runFlags()...),
+		OnUsageError: usageError,
+		Action: func(ctx context.Context, c *cli.Command) error {
+			dir, err := oneArg(c, "run directory")
+			if err != nil {
+				return err
+			}
+			retry, err := statuses(c.String("retry"))
+			if err != nil {
+				return err
+			}
+			return a.resume(ctx, c, dir, retry)
+		},
+	}
+}
+
+func statuses(text string) ([]string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	list := strings.Split(text, ",")
+	for _, s := range list {
+		if !slices.Contains([]string{result.StatusInvalid, result.StatusFailed}, s) {
+			return nil, &usage{fmt.Errorf("--retry %s: want invalid, failed or both, got %q", text, s)}
+		}
+	}
+	return list, nil
+}
+
+func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []string) (err error) {
+	// What can be refused is refused before the lock changes anything.
+	before, err := rundir.Read(dir)
+	if err != nil {
+		if errors.Is(err, rundir.ErrNoRun) {
+			return &usage{err}
+		}
+		return err
+	}
+	m := before.Manifest
+	source, err := os.ReadFile(filepath.Join(dir, "plan.yaml"))
+	if err != nil {
+		return err
+	}
+	p, err := plan.Parse(filepath.Join(dir, "plan.yaml"), m.PlanDir, source, plan.Options{
+		Vocabulary: vocabulary(), Set: m.Set, AllowEnv: m.AllowEnv, MaxCells: m.MaxCells, LookupEnv: a.env,
+	})
+	if err != nil {
+		return err
+	}
+	if got := p.Digest(); got != m.PlanDigest {
+		return &statusError{exitResume, &hinted{
+			fmt.Errorf("resume refused: the plan of %s is not the one it was started with (digest %s, now %s)", dir, m.PlanDigest, got),
+			"a prompt file, an environment variable or plan.yaml itself has changed; put it back, or start a new run",
+		}}
+	}
+	if h := hostname(); m.Host != h {
+		return &statusError{exitResume, &hinted{
+			fmt.Errorf("resume refused: the run was started on %s, this is %s", m.Host, h),
+			"trials of two clients must not stand in one grid; start a new run here",
+		}}
+	}
+	fx, err := a.effects()
+	if err != nil {
+		return err
+	}
+	made, err := build(p, fx)
+	if err != nil {
+		return err
+	}
+	only, err := filter(p, m.Only)
+	if err != nil {
+		return err
+	}
+	d, state, err := rundir.Open(fx, dir)
+	if err != nil {
+		return err
+	}
+	if state.Warning != "" {
+		fmt.Fprintf(a.err, "sweep: %s\n", state.Warning)
+	}
+	return a.execute(ctx, c, job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only, retry: retry})
+}

@@ -1,0 +1,318 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/rundir"
+)
+
+// runFlags are shared by run and resume.
+func runFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.IntFlag{Name: "parallel", Usage: "run `N` deployments at once; they share this machine's client", Value: 1},
+		&cli.BoolFlag{Name: "fail-fast", Usage: "stop at the first trial that failed or is INVALID"},
+		&cli.DurationFlag{Name: "max-time", Usage: "stop measuring after `DURATION` and tear down (exit 5)"},
+		&cli.StringFlag{Name: "events", Usage: "write every event as a JSON line to `FILE` (- is stdout)"},
+		&cli.BoolFlag{Name: "json", Usage: "print the rows as JSON instead of the summary"},
+	}
+}
+
+func (a *app) runCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "run",
+		Usage:     "runs a plan and stores what it sees",
+		ArgsUsage: "PLAN",
+		Description: `Runs every cell of PLAN and stores what it sees in a new directory under runs/.
+It is safe to kill at any time: sweep resume goes on exactly where it stopped.
+
+  $ sweep run plans/quickstart.yaml
+  $ sweep run --only 'concurrency <= 4' --set load.requests=32 plans/chat-capacity.yaml
+  $ sweep run -o results/today plans/chat-capacity.yaml` + exitHelp(),
+		Flags: append(append(planFlags(),
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "the run `DIRECTORY`; it must be new or empty"},
+			&cli.StringFlag{Name: "only", Usage: "run the cells for which `EXPR` over the axes is true"},
+		), runFlags()...),
+		OnUsageError: usageError,
+		Action: func(ctx context.Context, c *cli.Command) error {
+			path, err := oneArg(c, "plan")
+			if err != nil {
+				return err
+			}
+			return a.run(ctx, c, path)
+		},
+	}
+}
+
+// A job is everything that run and resume hand to the executor.
+type job struct {
+	plan    *plan.Plan
+	plugins *plugins
+	dir     *rundir.Dir
+	state   *rundir.State
+	path    string
+	only    func(plan.Cell) (bool, error)
+	retry   []string
+}
+
+func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
+	p, made, err := a.open(path, a.planOptions(c))
+	if err != nil {
+		return err
+	}
+	only, err := filter(p, c.String("only"))
+	if err != nil {
+		return err
+	}
+	fx, err := a.effects()
+	if err != nil {
+		return err
+	}
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	m := rundir.Manifest{
+		RunID: newRunID(), Plan: p.Name, PlanPath: abs, PlanDir: filepath.Dir(abs), PlanDigest: p.Digest(),
+		Set: c.StringSlice("set"), AllowEnv: c.StringSlice("allow-env"), MaxCells: c.Int("max-cells"),
+		Only: c.String("only"), Owner: owner(), Version: version(), Host: hostname(), CreatedAt: time.Now().UTC(),
+	}
+	dir := c.String("output")
+	if dir == "" {
+		dir = filepath.Join("runs", fmt.Sprintf("%s-%s-%s", p.Name, m.CreatedAt.Format("20060102T150405Z"), m.RunID[:4]))
+	}
+	resolved, cells, err := resolve(p, only)
+	if err != nil {
+		return err
+	}
+	m.Trials = cells * max(1, p.Repeats)
+	d, err := rundir.Create(fx, dir, m, source, resolved)
+	if err != nil {
+		if errors.Is(err, rundir.ErrExists) {
+			return &usage{&hinted{err, fmt.Sprintf("sweep resume %s goes on with the run that is there", dir)}}
+		}
+		return err
+	}
+	state, err := rundir.Read(dir)
+	if err != nil {
+		return errors.Join(err, d.Close())
+	}
+	return a.execute(ctx, c, job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only})
+}
+
+func filter(p *plan.Plan, expr string) (func(plan.Cell) (bool, error), error) {
+	if expr == "" {
+		return nil, nil
+	}
+	f, err := p.Filter(expr)
+	if err != nil {
+		return nil, &usage{fmt.Errorf("--only: %w", err)}
+	}
+	for _, d := range p.Deployments() {
+		for _, cell := range d.Cells {
+			if ok, err := f(cell); err != nil || ok {
+				return f, err
+			}
+		}
+	}
+	return nil, &usage{fmt.Errorf("--only %q selects no cell", expr)}
+}
+
+// execute runs a job and derives everything from what it left.
+func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
+	defer func() { err = errors.Join(err, j.dir.Close()) }()
+	ui, err := a.newUI(c, j.path)
+	if err != nil {
+		return err
+	}
+	ctx, teardown, stop := a.signals(ctx)
+	defer stop()
+	ui.start()
+	collectors := make([]executor.Named, len(j.plugins.collectors))
+	for i, n := range j.plugins.collectors {
+		collectors[i] = executor.Named{Kind: n.kind, Collector: n.collector}
+	}
+	rep, runErr := executor.Run(ctx, executor.Config{
+		Plan: j.plan, Dir: j.dir, State: j.state, Path: j.path,
+		Backend: j.plugins.backend, Collectors: collectors,
+		Only: j.only, Retry: j.retry, Parallel: c.Int("parallel"),
+		FailFast: c.Bool("fail-fast"), MaxTime: c.Duration("max-time"),
+		ClientHost: hostname(), Sweep: a.exe, Teardown: teardown, Events: ui.event,
+	})
+	ui.stop()
+	run, err := derive(j)
+	if err != nil {
+		return errors.Join(runErr, err)
+	}
+	if err := a.show(c, run); err != nil && runErr == nil {
+		runErr = err
+	}
+	return a.verdict(j.path, run, rep, runErr)
+}
+
+// show prints the result: rows for machines, the summary for people.
+func (a *app) show(c *cli.Command, run *report.Run) error {
+	if c.String("events") == "-" {
+		return nil // stdout belongs to the events
+	}
+	if c.Bool("json") {
+		return writeRows(a.out, run.Rows())
+	}
+	return run.Summary(a.out, report.Style{Paint: a.painter(a.outTTY)})
+}
+
+// verdict says how the run ended: the exit code, and on the last line the next
+// command. The order of precedence is 4, then 130/143, 8, 5, 3, 99.
+func (a *app) verdict(dir string, run *report.Run, rep executor.Report, err error) error {
+	var sig signalled
+	resume := fmt.Sprintf("sweep resume %s", dir)
+	interrupted := errors.As(rep.Interrupted, &sig)
+	switch code := exitCode(err); {
+	case rep.Cleanup != nil:
+		a.next("sweep resume " + dir + "   # ends what could not be stopped, then goes on")
+		return &statusError{exitCleanup, fmt.Errorf("clean-up not verified, something may still be running: %w", rep.Cleanup)}
+	case interrupted:
+		a.next(resume)
+		return &statusError{signalCode(sig.sig), nil}
+	case err != nil && code != exitInternal:
+		a.next(resume)
+		return err
+	case err != nil:
+		a.next(resume)
+		return &statusError{exitIncomplete, err}
+	case errors.Is(rep.Interrupted, executor.ErrMaxTime):
+		a.next(resume)
+		return &statusError{exitBudget, rep.Interrupted}
+	}
+	failed, invalid, missed := count(run)
+	switch {
+	case rep.Missing > 0 || failed > 0 || invalid > 0:
+		if failed+invalid > 0 {
+			resume = fmt.Sprintf("sweep resume --retry invalid,failed %s", dir)
+		}
+		a.next(resume)
+		return &statusError{exitIncomplete, nil}
+	case missed > 0:
+		a.next(fmt.Sprintf("sweep cells %s", dir))
+		return &statusError{exitSLO, nil}
+	}
+	a.next(fmt.Sprintf("sweep cells %s", dir))
+	return nil
+}
+
+func (a *app) next(command string) { fmt.Fprintf(a.err, "next: %s\n", command) }
+
+// count is what the outcomes of a run mean for its exit code.
+func count(run *report.Run) (failed, invalid, missed int) {
+	for _, t := range run.Trials {
+		if t.Outcome == nil {
+			continue
+		}
+		switch t.Outcome.Row["status"] {
+		case result.StatusFailed:
+			if !t.Outcome.StartFailure || !run.Resolved.RecordStarts {
+				failed++
+			}
+		case result.StatusInvalid:
+			invalid++
+		}
+		for _, s := range t.Outcome.SLOs {
+			if !s.Pass && s.Severity != plan.SeverityWarn {
+				missed++
+				break
+			}
+		}
+	}
+	return failed, invalid, missed
+}
+
+// resolve is plan.resolved.json: the plan with its defaults, and its cells.
+func resolve(p *plan.Plan, only func(plan.Cell) (bool, error)) (b []byte, cells int, err error) {
+	inner, err := p.Resolved()
+	if err != nil {
+		return nil, 0, err
+	}
+	r := report.Resolved{
+		Sweep: version(), Plan: inner, Repeats: max(1, p.Repeats),
+		RecordStarts: p.OnStartFailure == plan.RecordStartFailures, Columns: p.Columns(),
+	}
+	server := map[string]bool{}
+	for _, axis := range p.Matrix.Axes {
+		server[axis.Column] = axis.Server
+	}
+	order := map[string]int{}
+	deployments, err := selected(p, only)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, d := range deployments {
+		for _, cell := range d.Cells {
+			rc := report.Cell{ID: cell.ID, Deployment: d.ID, Digest: p.SpecDigest(cell), Label: executor.Label(cell)}
+			for _, s := range cell.Settings {
+				rc.Settings = append(rc.Settings, report.Setting{Column: s.Column, Server: server[s.Column], Value: s.Value})
+			}
+			order[cell.ID] = cell.Index
+			r.Cells = append(r.Cells, rc)
+		}
+	}
+	// The plan's order: a shuffled run reports like another.
+	slices.SortStableFunc(r.Cells, func(a, b report.Cell) int { return order[a.ID] - order[b.ID] })
+	b, err = json.MarshalIndent(r, "", " ")
+	return append(b, '\n'), len(r.Cells), err
+}
+
+// effects carries the fault points of a rehearsed crash; without SWEEP_FAULT
+// there are none.
+func (a *app) effects() (*effect.Effects, error) {
+	spec, _ := a.env("SWEEP_FAULT")
+	fx, err := effect.New(spec)
+	if err != nil {
+		return nil, &usage{err}
+	}
+	return fx, nil
+}
+
+func newRunID() string {
+	var b [5]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		panic(err) // documented never to happen
+	}
+	return hex.EncodeToString(b[:])
+}
+
+// owner scopes what this person's runs may list and reclaim.
+func owner() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	return name + "@" + hostname()
+}
+
+func hostname() string {
+	h, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return h
+}

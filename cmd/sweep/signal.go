@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// signalled is the cause with which a signal ends a run.
+type signalled struct{ sig syscall.Signal }
+
+func (s signalled) Error() string { return "interrupted by " + signalNames[s.sig] }
+
+var signalNames = map[syscall.Signal]string{
+	syscall.SIGINT: "SIGINT", syscall.SIGTERM: "SIGTERM", syscall.SIGHUP: "SIGHUP",
+}
+
+// signals returns two contexts: the first signal ends run, which stops the
+// measuring and starts the teardown; the second ends teardown too. stop ends
+// both and waits.
+//
+// SIGHUP counts unless it was ignored when we started (nohup).
+func (a *app) signals(parent context.Context) (run, teardown context.Context, stop func()) {
+	ch := make(chan os.Signal, 4)
+	sigs := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		sigs = append(sigs, syscall.SIGHUP)
+	}
+	signal.Notify(ch, sigs...)
+	run, endRun := context.WithCancelCause(parent)
+	teardown, endTeardown := context.WithCancelCause(context.WithoutCancel(parent))
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := 1; ; n++ {
+			select {
+			case <-quit:
+				return
+			case s := <-ch:
+				cause := signalled{s.(syscall.Signal)}
+				switch n {
+				case 1:
+					fmt.Fprintf(a.err, "sweep: %v: stopping what runs; once more to stop at once\n", cause)
+					endRun(cause)
+				case 2:
+					fmt.Fprintf(a.err, "sweep: %v: stopping at once\n", cause)
+					endTeardown(cause)
+				}
+			}
+		}
+	}()
+	return run, teardown, func() {
+		signal.Stop(ch)
+		close(quit)
+		<-done
+		endRun(nil)
+		endTeardown(nil)
+	}
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/plan"
+)
+
+func (a *app) validateCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "validate",
+		Usage:     "says everything that is wrong with a plan",
+		ArgsUsage: "PLAN...",
+		Description: `Checks keys, types, units, names, expressions and the size of the matrix, and
+prints every fault with its place. Nothing is started and no network is used.
+
+  $ sweep validate plans/*.yaml` + exitHelp(exitOK, exitUsage),
+		Flags:        append(planFlags(), &cli.BoolFlag{Name: "json", Usage: "print the faults as JSON"}),
+		OnUsageError: usageError,
+		Action: func(_ context.Context, c *cli.Command) error {
+			if c.Args().Len() == 0 {
+				return &usage{errors.New("validate wants at least one plan (see: sweep validate --help)")}
+			}
+			return a.validate(c)
+		},
+	}
+}
+
+func (a *app) validate(c *cli.Command) error {
+	wrong := false
+	faults := []plan.Diagnostic{}
+	for _, path := range c.Args().Slice() {
+		p, _, err := a.open(path, a.planOptions(c))
+		var diags *plan.Diagnostics
+		switch {
+		case err == nil:
+			cells := 0
+			for _, d := range p.Deployments() {
+				cells += len(d.Cells)
+			}
+			if !c.Bool("json") {
+				fmt.Fprintf(a.out, "%s: ok, %d cells in %d deployments\n", path, cells, len(p.Deployments()))
+			}
+		case errors.As(err, &diags):
+			wrong = true
+			faults = append(faults, diags.List...)
+			if !c.Bool("json") {
+				a.complain(err)
+			}
+		default:
+			return err
+		}
+	}
+	if c.Bool("json") {
+		enc := json.NewEncoder(a.out)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(faults); err != nil {
+			return err
+		}
+	}
+	if wrong {
+		return &statusError{exitUsage, nil}
+	}
+	return nil
+}

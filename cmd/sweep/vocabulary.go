@@ -1,0 +1,115 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/backends"
+	allbackends "sweep.dev/sweep/backends/all"
+	"sweep.dev/sweep/collectors"
+	allcollectors "sweep.dev/sweep/collectors/all"
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/sinks"
+	allsinks "sweep.dev/sweep/sinks/all"
+)
+
+// planFlags are shared by every command that reads a plan.
+func planFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "set", Usage: "override a value of the plan: `PATH=VALUE` (load.requests=8); recorded in the run", Config: cli.StringConfig{TrimSpace: true}},
+		&cli.StringSliceFlag{Name: "allow-env", Usage: "let ${`NAME`} of the plan read this environment variable"},
+		&cli.IntFlag{Name: "max-cells", Usage: "refuse a matrix with more cells than `N`", Value: plan.DefaultMaxCells},
+	}
+}
+
+func (a *app) planOptions(c *cli.Command) plan.Options {
+	return plan.Options{
+		Vocabulary: vocabulary(), Set: c.StringSlice("set"), AllowEnv: c.StringSlice("allow-env"),
+		MaxCells: c.Int("max-cells"), LookupEnv: a.env,
+	}
+}
+
+// vocabulary tells the plan language which plug-ins there are.
+func vocabulary() plan.Vocabulary {
+	var v plan.Vocabulary
+	for _, f := range allbackends.Factories(nil) {
+		v.Backends = append(v.Backends, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, FreeGPU: f.FreeGPU})
+	}
+	for _, f := range allcollectors.Collectors() {
+		v.Collectors = append(v.Collectors, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config})
+	}
+	for _, f := range allsinks.Factories() {
+		v.Sinks = append(v.Sinks, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config})
+	}
+	return v
+}
+
+// plugins are what a plan names, made.
+type plugins struct {
+	backend    backends.Backend
+	factory    backends.Factory
+	collectors []namedCollector
+	sinks      []sinks.Sink
+}
+
+type namedCollector struct {
+	kind      string
+	collector collectors.Collector
+}
+
+// build makes the plug-ins of a plan; everything that is wrong with their
+// parts of the plan is found here, before anything is started.
+func build(p *plan.Plan, fx *effect.Effects) (*plugins, error) {
+	var made plugins
+	var errs []error
+	for _, f := range allbackends.Factories(fx) {
+		if f.Kind == p.Backend.Kind {
+			b, err := f.New(p.Backend.Decode)
+			errs = append(errs, err)
+			made.backend, made.factory = b, f
+		}
+	}
+	for _, use := range p.Collect {
+		for _, f := range allcollectors.Collectors() {
+			if f.Kind == use.Kind {
+				c, err := f.New(use.Decode)
+				errs = append(errs, err)
+				made.collectors = append(made.collectors, namedCollector{f.Kind, c})
+			}
+		}
+	}
+	for _, use := range p.Sinks {
+		for _, f := range allsinks.Factories() {
+			if f.Kind == use.Kind {
+				s, err := f.New(use.Decode, p.Columns())
+				errs = append(errs, err)
+				made.sinks = append(made.sinks, s)
+			}
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, &usage{err}
+	}
+	return &made, nil
+}
+
+// open reads a plan and makes its plug-ins.
+func (a *app) open(path string, o plan.Options) (*plan.Plan, *plugins, error) {
+	fx, err := a.effects()
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := plan.Open(path, o)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = &usage{fmt.Errorf("there is no plan %s", path)}
+		}
+		return nil, nil, err
+	}
+	made, err := build(p, fx)
+	return p, made, err
+}
