@@ -161,9 +161,9 @@ func (f *attemptFile) abandon() {
 }
 
 // Commit writes result.json with the digests of all other files, makes the
-// folder durable under its final name cells/<cell>/tNN/aNN and journals the commit. After it returns nil
-// the trial survives anything. It fills in the outcome's identity and Files;
-// Row["status"] must be set.
+// folder durable under its final name cells/<cell>/tNN/aNN and journals the
+// commit. After it returns nil the trial survives anything. It fills in the
+// outcome's identity and Files; Row["status"] must be set.
 //
 // Where it fails, call Discard: the journal then says that the attempt does not
 // count, whatever of it is on disk.

@@ -10,10 +10,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/rundir/rundirtest"
 )
 
 func create(t *testing.T, fx *effect.Effects) *rundir.Dir {
@@ -425,6 +427,54 @@ func snapshot(t *testing.T, dir string) map[string]string {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// Deployments run side by side: their attempts, events and views do not get in
+// each other's way.
+func TestConcurrently(t *testing.T) {
+	ctx := t.Context()
+	d := create(t, nil)
+	const deployments, trials = 4, 10
+	var g errgroup.Group
+	for n := range deployments {
+		g.Go(func() error {
+			for trial := 1; trial <= trials; trial++ {
+				k := rundir.Key{Cell: []string{"c", "d"}[n%2], Trial: trial + n*trials}
+				a, err := d.Begin(ctx, k, 1)
+				if err != nil {
+					return err
+				}
+				if err := writeFiles(a, k, 1); err != nil {
+					return err
+				}
+				if err := d.Append(ctx, "note", map[string]int{"n": n}); err != nil {
+					return err
+				}
+				if err := a.Commit(ctx, outcome(), ""); err != nil {
+					return err
+				}
+				if err := d.Derive("cells.csv", func(w io.Writer) error {
+					_, err := io.WriteString(w, k.String())
+					return err
+				}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if st := reopen(t, d.Path()); len(st.Committed) != deployments*trials || len(st.Broken) != 0 || st.Warning != "" {
+		t.Errorf("%d committed, broken %v, warning %q", len(st.Committed), st.Broken, st.Warning)
+	}
+	if err := rundirtest.Check(d.Path()); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestFollow(t *testing.T) {
