@@ -10,6 +10,7 @@ import (
 
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/plan/internal/expression"
 	"sweep.dev/sweep/plan/internal/strict"
 	"sweep.dev/sweep/plan/internal/syntax"
 	"sweep.dev/sweep/result"
@@ -83,7 +84,7 @@ func Parse(name, dir string, src []byte, opts Options) (*Plan, error) {
 		l.Report.Node(l.root, "type", "a plan is a mapping, found %s", l.root.Kind.Name())
 		return nil, l.Report.Err()
 	}
-	l.root = applySets(l.root, opts.Set, l.Report)
+	l.root = syntax.Set(l.root, opts.Set, l.Report)
 
 	p := l.decode()
 	l.check(p)
@@ -116,7 +117,7 @@ type loader struct {
 
 	backend  PluginDoc
 	profiles map[string]*engine.Profile // of the plan's engines, by key
-	excludes []*expression
+	excludes []*expression.Expression
 	included []*syntax.Node // the entries of matrix.include, for positions
 	trees    forester
 }
@@ -173,12 +174,12 @@ func (p *Plan) Cells() []Cell { return slices.Clone(p.cells) }
 
 // Filter compiles an expression over the axes (--only). The error is a
 // *Diagnostics about the expression.
-func (p *Plan) Filter(expr string) (func(Cell) (bool, error), error) {
+func (p *Plan) Filter(only string) (func(Cell) (bool, error), error) {
 	r := &syntax.Report{}
-	n := syntax.Literal("--only", expr)
-	e := compile(r, n, p.axisEnv, "axis")
+	n := syntax.Literal("--only", only)
+	e := expression.Compile(r, n, p.axisEnv.Env)
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
-	return func(c Cell) (bool, error) { return e.run(p.axisEnv.values(c.Settings)) }, nil
+	return func(c Cell) (bool, error) { return e.Run(p.axisEnv.values(c.Settings)) }, nil
 }

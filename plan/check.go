@@ -3,6 +3,7 @@ package plan
 import (
 	"strings"
 
+	"sweep.dev/sweep/plan/internal/expression"
 	"sweep.dev/sweep/plan/internal/strict"
 	"sweep.dev/sweep/plan/internal/syntax"
 )
@@ -172,7 +173,7 @@ func (l *loader) compileExcludes(p *Plan) {
 		if item.Kind != syntax.String {
 			continue // reported
 		}
-		l.excludes = append(l.excludes, compile(l.Report, item, p.axisEnv, "axis"))
+		l.excludes = append(l.excludes, expression.Compile(l.Report, item, p.axisEnv.Env))
 	}
 }
 

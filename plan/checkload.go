@@ -95,11 +95,11 @@ func (l *loader) checkMaxTokens(*Plan) {
 func (l *loader) checkSampling(p *Plan) {
 	ld := &p.Load
 	ignore := ld.Sampling.IgnoreEOS
-	exact := ld.Output == "exact" || ignore != nil && *ignore
+	exact := ld.Output == OutputExact || ignore != nil && *ignore
 	switch {
-	case ld.Output == "natural" && ignore != nil && *ignore:
+	case ld.Output == OutputNatural && ignore != nil && *ignore:
 		l.conflict("keep output", path("load", "sampling", "ignore_eos"), "output: natural and ignore_eos: true contradict each other")
-	case ld.Output == "exact" && ignore != nil && !*ignore:
+	case ld.Output == OutputExact && ignore != nil && !*ignore:
 		l.conflict("keep output", path("load", "sampling", "ignore_eos"), "output: exact and ignore_eos: false contradict each other")
 	case exact && len(ld.Sampling.Stop) > 0:
 		l.conflict("write output: natural", path("load", "sampling", "stop"), "an output of exactly max_tokens cannot end at a stop text")

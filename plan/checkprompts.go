@@ -30,11 +30,11 @@ func (l *loader) checkPrompts(p *Plan) {
 			l.ignored(why, "it belongs to kind: "+kindsOf[key], "matrix", key)
 		}
 	}
-	if pr.System != "" && p.Load.Endpoint == "completions" {
+	if pr.System != "" && p.Load.Endpoint == EndpointCompletions {
 		l.ignored("the completions endpoint has no system message", "", "load", "prompts", "system")
 	}
 	switch pr.Kind {
-	case "synthetic":
+	case PromptsSynthetic:
 		l.checkSynthetic(pr)
 	case "inline":
 		if pr.Reuse == "" {

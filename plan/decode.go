@@ -24,9 +24,9 @@ func Defaults() Plan {
 		OnStartFailure: "fail",
 		Load: Load{
 			Warmup:   Warmup{Requests: 2},
-			Endpoint: "chat",
+			Endpoint: EndpointChat,
 			Stream:   &stream,
-			Prompts:  Prompts{Kind: "synthetic"},
+			Prompts:  Prompts{Kind: PromptsSynthetic},
 		},
 		Validity: &Validity{
 			MaxErrorRate:   0.05,

@@ -125,7 +125,7 @@ func (l *loader) excluded(p *Plan, settings []Setting, hits []bool) bool {
 	env := p.axisEnv.values(settings)
 	out := false
 	for i, e := range l.excludes {
-		ok, err := e.run(env)
+		ok, err := e.Run(env)
 		if err != nil {
 			l.Report.Node(l.root.Get("matrix").Get("exclude").Items[i], "expression", "%v", err)
 			hits[i] = true
@@ -204,14 +204,14 @@ func (l *loader) load(p *Plan, settings []Setting, engine string) Load {
 		profile := l.profiles[engine]
 		switch {
 		case ignore != nil && *ignore:
-			ld.Output = "exact"
+			ld.Output = OutputExact
 		case ignore != nil, len(ld.Sampling.Stop) > 0, profile == nil, !profile.API.IgnoreEOS:
-			ld.Output = "natural"
+			ld.Output = OutputNatural
 		default:
-			ld.Output = "exact"
+			ld.Output = OutputExact
 		}
 	}
-	if ld.Output == "exact" {
+	if ld.Output == OutputExact {
 		yes := true
 		ld.Sampling.IgnoreEOS = &yes
 	}
@@ -314,7 +314,7 @@ func (p *Plan) deployments() []Deployment {
 		}
 		out[i].Cells = append(out[i].Cells, c)
 	}
-	if p.Order == "shuffled" {
+	if p.Order == OrderShuffled {
 		r := rand.New(rand.NewPCG(p.Seed, 0x6f72646572)) // "order": apart from every other use of the seed
 		r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 		for _, d := range out {
@@ -344,7 +344,7 @@ func (l *loader) checkCells(p *Plan) {
 		d.Hint = "write requests_per_worker to scale with the concurrency"
 	}
 	pr := p.Load.Prompts
-	if pr.Kind != "inline" || pr.Reuse == "allowed" || p.Load.Requests+p.Load.RequestsPerWorker == 0 {
+	if pr.Kind != "inline" || pr.Reuse == ReuseAllowed || p.Load.Requests+p.Load.RequestsPerWorker == 0 {
 		return // by time, how many are sent is not known yet
 	}
 	most := 0

@@ -1,47 +1,21 @@
 package plan
 
 import (
-	"errors"
-	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/expr-lang/expr"
-	"github.com/expr-lang/expr/ast"
-	"github.com/expr-lang/expr/conf"
-	"github.com/expr-lang/expr/file"
-	"github.com/expr-lang/expr/parser"
-	"github.com/expr-lang/expr/vm"
-
-	"sweep.dev/sweep/plan/internal/strict"
-	"sweep.dev/sweep/plan/internal/syntax"
+	"sweep.dev/sweep/plan/internal/expression"
 	"sweep.dev/sweep/result"
 )
 
-// An expression comes from a plan, and a plan may come from a stranger. What
-// it may contain is a list: comparisons, arithmetic, and, or, not, in, a few
-// functions of numbers. There are no loops (no predicates, no ranges), no
-// variables and no members, so that the time of a run is bounded by the number
-// of nodes and needs no watchdog: the memory budget of the library's own
-// virtual machine does not bound time.
-const (
-	maxExprBytes = 2_000
-	maxExprNodes = 500
-)
-
-func exprFunctions() []string { return []string{"abs", "ceil", "floor", "max", "min", "round"} }
-
-// exprEnv is what an expression may read: names with the zero value of their
-// type, float64 for every number.
+// An exprEnv is what an expression may read, and how it is filled from a cell.
 type exprEnv struct {
-	zero  map[string]any
-	names []string
-	also  map[string]string // a second name of a column
+	expression.Env
+	also map[string]string // a second name of a column
 }
 
 // columnEnv is the environment of objectives.
 func columnEnv(cols []result.Column) exprEnv {
-	e := exprEnv{zero: make(map[string]any, len(cols))}
+	e := exprEnv{Env: expression.Env{Noun: "column", Zero: make(map[string]any, len(cols))}}
 	for _, c := range cols {
 		// Objectives are held against the row before their own columns are in
 		// it, and an instant is no quantity.
@@ -55,7 +29,7 @@ func columnEnv(cols []result.Column) exprEnv {
 
 // axisEnv is the environment of exclude and --only.
 func axisEnv(axes []Axis) exprEnv {
-	e := exprEnv{zero: make(map[string]any, len(axes)), also: make(map[string]string)}
+	e := exprEnv{Env: expression.Env{Noun: "axis", Zero: make(map[string]any, len(axes))}, also: make(map[string]string)}
 	for _, a := range axes {
 		c := a.column()
 		e.add(a.Column, c.Type)
@@ -70,13 +44,13 @@ func axisEnv(axes []Axis) exprEnv {
 func (e *exprEnv) add(name string, t result.Type) {
 	switch t {
 	case result.Int, result.Float:
-		e.zero[name] = float64(0)
+		e.Zero[name] = float64(0)
 	case result.Bool:
-		e.zero[name] = false
+		e.Zero[name] = false
 	default:
-		e.zero[name] = ""
+		e.Zero[name] = ""
 	}
-	e.names = append(e.names, name)
+	e.Names = append(e.Names, name)
 }
 
 // values is the environment of one cell.
@@ -93,177 +67,4 @@ func (e exprEnv) values(settings []Setting) map[string]any {
 		}
 	}
 	return out
-}
-
-// An expression is one compiled expression.
-type expression struct {
-	text    string
-	reads   []string // the names it reads, in the order of the text
-	program *vm.Program
-}
-
-func (e *expression) run(env map[string]any) (bool, error) {
-	out, err := expr.Run(e.program, env)
-	if err != nil {
-		return false, fmt.Errorf("evaluate %s: %w", e.text, err)
-	}
-	ok, isBool := out.(bool)
-	if !isBool {
-		return false, fmt.Errorf("evaluate %s: it gives %T and not true or false", e.text, out)
-	}
-	return ok, nil
-}
-
-// compile compiles the text of n, and reports everything that is wrong with it
-// at its place in the file. It returns nil after it has reported anything.
-// noun says what the names of env are.
-func compile(r *syntax.Report, n *syntax.Node, env exprEnv, noun string) *expression {
-	before := r.Len()
-	if n.Kind != syntax.String || strings.TrimSpace(n.Text) == "" {
-		d := r.Node(n, "expression", "an expression is text, found %s", n.Kind.Name())
-		d.Expected = "a comparison, like " + example(env)
-		return nil
-	}
-	if len(n.Text) > maxExprBytes {
-		r.Node(n, "expression", "the expression is longer than %d bytes", maxExprBytes)
-		return nil
-	}
-	config := conf.CreateNew()
-	config.MaxNodes = maxExprNodes
-	for name := range config.Builtins {
-		if !slices.Contains(exprFunctions(), name) {
-			delete(config.Builtins, name)
-		}
-	}
-	tree, err := parser.ParseWithConfig(n.Text, config)
-	if err != nil {
-		exprError(r, n, err)
-		return nil
-	}
-	s := &sandbox{r: r, n: n, env: env, noun: noun, callees: make(callees)}
-	ast.Walk(&tree.Node, s.callees)
-	ast.Walk(&tree.Node, s)
-	if r.Len() > before {
-		return nil
-	}
-	if len(s.reads) == 0 {
-		d := r.Node(n, "expression", "the expression reads no %s: it would always give the same", noun)
-		d.Expected = "a comparison, like " + example(env)
-		return nil
-	}
-	options := []expr.Option{
-		expr.Env(env.zero), expr.AsBool(), expr.WarnOnAny(), expr.MaxNodes(maxExprNodes), expr.DisableAllBuiltins(),
-	}
-	for _, name := range exprFunctions() {
-		options = append(options, expr.EnableBuiltin(name))
-	}
-	program, err := expr.Compile(n.Text, options...)
-	if err != nil {
-		exprError(r, n, err)
-		return nil
-	}
-	return &expression{text: n.Text, reads: s.reads, program: program}
-}
-
-func example(env exprEnv) string {
-	for _, name := range []string{"p95_ttft_ms", "concurrency", "engine"} {
-		switch env.zero[name].(type) {
-		case float64:
-			return name + " < 200"
-		case string:
-			return name + ` == "vllm"`
-		}
-	}
-	return "a < 1"
-}
-
-func exprError(r *syntax.Report, n *syntax.Node, err error) {
-	var fe *file.Error
-	if !errors.As(err, &fe) {
-		// What a whole expression gives is the one error without a place.
-		d := r.Node(n, "expression-type", "the whole expression is wrong: %v", err)
-		d.Expected = "something that is true or false"
-		return
-	}
-	text, _, _ := strings.Cut(fe.Message, "\n")
-	d := r.At(n.Src, n.Offset(fe.From, max(fe.To, fe.From+1)), "expression", "%s", text)
-	if strings.Contains(text, "mismatched types") || strings.HasPrefix(text, "invalid operation") {
-		d.Rule = "expression-type"
-		d.Hint = "text is compared with text in quotes, numbers with numbers"
-	}
-}
-
-// sandbox visits an expression and reports what it must not contain.
-type sandbox struct {
-	r     *syntax.Report
-	n     *syntax.Node
-	env   exprEnv
-	noun  string
-	reads []string
-	callees
-}
-
-// callees holds the names that are called: each is judged with its call.
-type callees map[ast.Node]bool
-
-// Visit implements [ast.Visitor].
-func (c callees) Visit(node *ast.Node) {
-	if call, ok := (*node).(*ast.CallNode); ok {
-		c[call.Callee] = true
-	}
-}
-
-// Visit implements [ast.Visitor].
-func (s *sandbox) Visit(node *ast.Node) {
-	switch n := (*node).(type) {
-	case *ast.IdentifierNode:
-		if !s.callees[n] {
-			s.name(n)
-		}
-	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.StringNode, *ast.ConstantNode,
-		*ast.UnaryNode, *ast.ConditionalNode, *ast.ArrayNode:
-	case *ast.BuiltinNode:
-		if !slices.Contains(exprFunctions(), n.Name) {
-			s.reject(n, "there is no function %s here", n.Name).Expected = strict.OneOf(exprFunctions())
-		}
-	case *ast.BinaryNode:
-		switch n.Operator {
-		case "..", "??", "|", "%":
-			s.reject(n, "the operator %s is not allowed here", n.Operator)
-		}
-	case *ast.CallNode:
-		name := "this"
-		if id, ok := n.Callee.(*ast.IdentifierNode); ok {
-			name = id.Value
-		}
-		d := s.reject(n, "there is no function %s here", name)
-		d.Expected = strict.OneOf(exprFunctions())
-		d.Nearest = syntax.Nearest(name, exprFunctions())
-	case *ast.NilNode:
-		s.reject(n, "nil is not allowed here").Hint = "a column that was not measured makes the check an error by itself"
-	default:
-		s.reject(*node, "this is not allowed in an expression").Expected = "comparisons, arithmetic, and, or, not, in, " + strings.Join(exprFunctions(), ", ")
-	}
-}
-
-func (s *sandbox) name(n *ast.IdentifierNode) {
-	if _, ok := s.env.zero[n.Value]; ok {
-		if !slices.Contains(s.reads, n.Value) {
-			s.reads = append(s.reads, n.Value)
-		}
-		return
-	}
-	d := s.reject(n, "there is no %s %s", s.noun, n.Value)
-	d.Rule = "unknown-" + s.noun
-	d.Nearest = syntax.Nearest(n.Value, s.env.names)
-	if len(s.env.names) <= 20 {
-		d.Expected = strict.OneOf(s.env.names)
-	} else {
-		d.Expected = "a column of the cells table"
-	}
-}
-
-func (s *sandbox) reject(n ast.Node, format string, args ...any) *syntax.Diagnostic {
-	at := n.Location()
-	return s.r.At(s.n.Src, s.n.Offset(at.From, max(at.To, at.From+1)), "expression", format, args...)
 }

@@ -5,12 +5,13 @@ import (
 	"strings"
 	"time"
 
+	"sweep.dev/sweep/plan/internal/expression"
 	"sweep.dev/sweep/plan/internal/syntax"
 	"sweep.dev/sweep/result"
 )
 
 // A Check is a compiled objective.
-type Check struct{ expr *expression }
+type Check struct{ expr *expression.Expression }
 
 var sloName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,40}$`)
 
@@ -34,11 +35,11 @@ func (l *loader) slos(n *syntax.Node) []SLO {
 			d := l.Report.Node(e.Key, "value", "%q cannot be the name of an objective", name)
 			d.Expected = "small letters, digits and _, because it becomes the column slo_<name>; and not pass"
 		}
-		s := SLO{Name: name, Severity: "fail"}
+		s := SLO{Name: name, Severity: SeverityFail}
 		where := "slo." + name
 		switch e.Value.Kind {
 		case syntax.Map:
-			spec := SLOKeys{Severity: "fail"}
+			spec := SLOKeys{Severity: SeverityFail}
 			l.Decode(e.Value, &spec, where)
 			if e.Value.Get("expr") == nil {
 				l.Report.Node(e.Key, "missing", "%s has no expr", where)
@@ -81,7 +82,7 @@ func (l *loader) compileSLOs(p *Plan) {
 		if n == nil || n.Kind != syntax.String {
 			continue // reported
 		}
-		if e := compile(l.Report, n, env, "column"); e != nil {
+		if e := expression.Compile(l.Report, n, env.Env); e != nil {
 			p.SLO[i].check = &Check{e}
 		}
 	}
@@ -95,10 +96,10 @@ func (s SLO) Evaluate(row result.Row) result.SLOResult {
 		out.Error = "the objective was not compiled"
 		return out
 	}
-	env := make(map[string]any, len(s.check.expr.reads))
+	env := make(map[string]any, len(s.check.expr.Reads))
 	out.Values = make(map[string]any, len(env))
 	var missing []string
-	for _, name := range s.check.expr.reads {
+	for _, name := range s.check.expr.Reads {
 		v := row[name]
 		out.Values[name] = v
 		switch n := v.(type) {
@@ -117,7 +118,7 @@ func (s SLO) Evaluate(row result.Row) result.SLOResult {
 		out.Error = "not measured: " + strings.Join(missing, ", ")
 		return out
 	}
-	pass, err := s.check.expr.run(env)
+	pass, err := s.check.expr.Run(env)
 	if err != nil {
 		out.Error = err.Error()
 		return out

@@ -2,51 +2,63 @@ package syntax
 
 import "unicode"
 
-// Offset is where character i of a text's value stands in the file, from i's
-// position to the end of its line or of the text. It follows the value through
-// quotes, escapes, folded lines and blocks, so that an error inside an
-// expression can be shown where a person wrote it.
+// Offset is where the characters from up to to of a text's value stand in the
+// file, as far as they stand in one line. It follows the value through quotes,
+// escapes, folded lines and blocks, so that an error inside of an expression is
+// shown where a person wrote it.
 func (n *Node) Offset(from, to int) Span {
-	value := []rune(n.Text)
-	line, col := n.Line, n.Col
-	if n.Block {
-		line, col = line+1, 1
-	} else if n.Quoted {
-		col++
+	at := n.places()
+	from = min(max(from, 0), len(at)-1)
+	to = min(max(to, from+1), len(at))
+	s := Span{at[from].line, at[from].col, at[from].col + 1}
+	for _, p := range at[from:to] {
+		if p.line == s.Line {
+			s.EndCol = max(s.EndCol, p.col+1)
+		}
 	}
-	cur := []rune(n.Src.Line(line))
-	var start Span
-	for i := 0; i <= len(value); i++ {
-		// What YAML folds away: indentation, line ends, blank lines.
-		if i < len(value) && !unicode.IsSpace(value[i]) {
-			for line <= len(n.Src.lines) && (col > len(cur) || unicode.IsSpace(cur[col-1])) {
-				if col++; col > len(cur) {
-					line, col = line+1, 1
-					cur = []rune(n.Src.Line(line))
+	return s
+}
+
+type place struct{ line, col int }
+
+// places is where each character of the value stands, and where the next one
+// would.
+func (n *Node) places() []place {
+	value := []rune(n.Text)
+	at := place{n.Line, n.Col}
+	switch {
+	case n.Block:
+		at = place{n.Line + 1, 1}
+	case n.Quoted:
+		at.col++
+	}
+	line := []rune(n.Src.Line(at.line))
+	out := make([]place, 0, len(value)+1)
+	for i, r := range value {
+		if !unicode.IsSpace(r) {
+			// What YAML folds away or puts in: indentation, line ends, blank lines.
+			for at.line <= len(n.Src.lines) && (at.col > len(line) || unicode.IsSpace(line[at.col-1])) {
+				if at.col++; at.col > len(line) {
+					at = place{at.line + 1, 1}
+					line = []rune(n.Src.Line(at.line))
 				}
 			}
 		}
-		if i == from {
-			start = Span{line, col, col + 1}
+		out = append(out, at)
+		if at.col > len(line) {
+			continue // a line end, or beyond what we understand
 		}
-		if i >= from && (i >= to-1 || i == len(value)) {
-			if line == start.Line {
-				start.EndCol = max(start.EndCol, col+1)
-			}
-			return start
+		if n.Quoted && n.escaped(line, at.col, value[i]) {
+			at.col++
 		}
-		if i >= len(value) || col > len(cur) {
-			continue
-		}
-		if n.Quoted && i < len(value) && cur[col-1] != value[i] && (cur[col-1] == '\\') {
-			col++ // an escape stands for one character
-		} else if n.Quoted && value[i] == '\'' && col < len(cur) && cur[col-1] == '\'' && cur[col] == '\'' {
-			col++
-		}
-		if line == start.Line && start.Line > 0 {
-			start.EndCol = col + 1
-		}
-		col++
+		at.col++
 	}
-	return n.Span
+	return append(out, at)
+}
+
+// escaped says whether r is written as two characters: \" or ”.
+func (n *Node) escaped(line []rune, col int, r rune) bool {
+	c := line[col-1]
+	return c == '\\' && (r != '\\' || col < len(line) && line[col] == '\\') ||
+		c == '\'' && r == '\'' && col < len(line) && line[col] == '\''
 }

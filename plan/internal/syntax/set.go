@@ -1,14 +1,12 @@
-package plan
+package syntax
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"sweep.dev/sweep/plan/internal/syntax"
 )
 
-// applySets applies --set path=value to the tree, before anything is checked,
+// Set applies --set path=value to the tree, before anything is checked,
 // so that what a flag says is checked like what the file says. Diagnostics
 // about it stand in a source of their own: --set:1:6 is the first --set,
 // column 6.
@@ -17,10 +15,10 @@ import (
 // matrix, args.<argument> and env.<VARIABLE> are one key. The value is YAML.
 // Nodes on the way are copied: one that an alias shares with another place is
 // changed in this place only.
-func applySets(root *syntax.Node, sets []string, r *syntax.Report) *syntax.Node {
-	src := syntax.NewSource("--set", strings.Join(sets, "\n"))
+func Set(root *Node, sets []string, r *Report) *Node {
+	src := NewSource("--set", strings.Join(sets, "\n"))
 	for i, set := range sets {
-		at := syntax.Span{Line: i + 1, Col: 1, EndCol: len([]rune(set)) + 1}
+		at := Span{Line: i + 1, Col: 1, EndCol: len([]rune(set)) + 1}
 		path, value, ok := strings.Cut(set, "=")
 		steps, err := splitPath(path)
 		switch {
@@ -34,7 +32,7 @@ func applySets(root *syntax.Node, sets []string, r *syntax.Report) *syntax.Node 
 			r.At(src, at, "set", "%v", err).Expected = "path=value, like load.requests=8 or sinks[0]=csv"
 			continue
 		}
-		n := syntax.ParseValue(src, value, i+1, len([]rune(path))+2, r)
+		n := ParseValue(src, value, i+1, len([]rune(path))+2, r)
 		if n == nil {
 			continue
 		}
@@ -44,8 +42,8 @@ func applySets(root *syntax.Node, sets []string, r *syntax.Report) *syntax.Node 
 }
 
 type setter struct {
-	r    *syntax.Report
-	src  *syntax.Source
+	r    *Report
+	src  *Source
 	line int
 	path string // without the value, which may be a secret
 }
@@ -101,35 +99,35 @@ func splitPath(path string) ([]step, error) {
 }
 
 // put returns a copy of n in which the value at steps is v.
-func put(n *syntax.Node, steps []step, v *syntax.Node, s setter) *syntax.Node {
+func put(n *Node, steps []step, v *Node, s setter) *Node {
 	if len(steps) == 0 {
 		return v
 	}
 	at := steps[0]
-	span := syntax.Span{Line: s.line, Col: at.from, EndCol: at.to}
+	span := Span{Line: s.line, Col: at.from, EndCol: at.to}
 	if at.index >= 0 {
-		if n == nil || n.Kind != syntax.List || at.index >= len(n.Items) {
+		if n == nil || n.Kind != List || at.index >= len(n.Items) {
 			d := s.r.At(s.src, span, "set", "--set %s: there is no entry %d to set", s.path, at.index)
 			d.Hint = "the plan has no list there; set the whole list, like sinks=[csv]"
-			if n != nil && n.Kind == syntax.List {
+			if n != nil && n.Kind == List {
 				d.Hint = fmt.Sprintf("the list has %d entries, counted from 0", len(n.Items))
 			}
 			return n
 		}
 		out := *n
-		out.Items = append([]*syntax.Node(nil), n.Items...)
+		out.Items = append([]*Node(nil), n.Items...)
 		out.Items[at.index] = put(n.Items[at.index], steps[1:], v, s)
 		return &out
 	}
-	out := syntax.Node{Kind: syntax.Map, Src: s.src, Span: span}
-	if n != nil && n.Kind != syntax.Null {
-		if n.Kind != syntax.Map {
+	out := Node{Kind: Map, Src: s.src, Span: span}
+	if n != nil && n.Kind != Null {
+		if n.Kind != Map {
 			d := s.r.At(s.src, span, "set", "--set %s: there is %s, and no key %q in it", s.path, n.Kind.Name(), at.key)
 			d.Hint = "the value stands in line " + strconv.Itoa(n.Line)
 			return n
 		}
 		out = *n
-		out.Entries = append([]syntax.Entry(nil), n.Entries...)
+		out.Entries = append([]Entry(nil), n.Entries...)
 	}
 	for i, e := range out.Entries {
 		if e.Key.Text == at.key {
@@ -141,7 +139,7 @@ func put(n *syntax.Node, steps []step, v *syntax.Node, s setter) *syntax.Node {
 	if value == nil {
 		return n // reported
 	}
-	key := &syntax.Node{Kind: syntax.String, Src: s.src, Span: span, Text: at.key}
-	out.Entries = append(out.Entries, syntax.Entry{Key: key, Value: value})
+	key := &Node{Kind: String, Src: s.src, Span: span, Text: at.key}
+	out.Entries = append(out.Entries, Entry{Key: key, Value: value})
 	return &out
 }

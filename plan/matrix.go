@@ -1,0 +1,224 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"sweep.dev/sweep/plan/internal/strict"
+	"sweep.dev/sweep/plan/internal/syntax"
+)
+
+// matrix decodes the matrix of a plan.
+func (l *loader) matrix(n *syntax.Node) Matrix {
+	var m Matrix
+	if n.Kind != syntax.Map {
+		d := l.Report.Node(n, "type", "matrix takes a mapping, found %s", n.Kind.Name())
+		d.Expected = "axes, like concurrency: [1, 4, 16]"
+		return m
+	}
+	columns := make(map[string]string)
+	for _, e := range n.Entries {
+		name := e.Key.Text
+		switch name {
+		case "zip":
+			l.Decode(e.Value, &m.Zip, "matrix.zip")
+			continue
+		case "exclude":
+			l.Decode(e.Value, &m.Exclude, "matrix.exclude")
+			continue
+		case "include":
+			continue // needs the axes
+		}
+		kind, ok := lookupAxis(name)
+		if !ok {
+			l.unknownAxis(e.Key)
+			continue
+		}
+		a := Axis{Name: name, Column: kind.column, Server: kind.server}
+		if a.Column == "" {
+			a.Column = name
+		}
+		if other, ok := columns[a.Column]; ok {
+			l.Report.Node(e.Key, "duplicate", "the axes %s and %s share the column %s", other, name, a.Column)
+			continue
+		}
+		columns[a.Column] = name
+		a.Values = l.axisValues(e.Value, kind, "matrix."+name)
+		if len(a.Values) > 0 {
+			m.Axes = append(m.Axes, a)
+		}
+	}
+	if inc := n.Get("include"); inc != nil {
+		l.include(&m, inc)
+	}
+	return m
+}
+
+func (l *loader) unknownAxis(key *syntax.Node) {
+	names := append(axisNames(), "zip", "include", "exclude")
+	d := l.Report.Node(key, "unknown-axis", "%q is not an axis", key.Text)
+	d.Expected = strict.OneOf(append(names, "args.<argument>", "env.<VARIABLE>"))
+	d.Nearest = syntax.Nearest(key.Text, names)
+	if prefix, rest, ok := strings.Cut(key.Text, "."); ok && d.Nearest == "" {
+		switch prefix {
+		case "args", "env":
+			d.Hint = fmt.Sprintf("%q cannot be the name of an argument or variable", rest)
+		default:
+			d.Hint = "axes that reach the engine begin with args. or env."
+		}
+	} else if d.Nearest == "" {
+		d.Hint = l.Elsewhere(key.Text)
+	}
+}
+
+// axisValues decodes a list, a range or a single value.
+func (l *loader) axisValues(n *syntax.Node, kind axisKind, where string) []Value {
+	items := n.Items
+	switch n.Kind {
+	case syntax.Map:
+		return l.axisRange(n, kind, where)
+	case syntax.List:
+		if len(items) == 0 {
+			l.Report.Node(n, "value", "%s has no values", where)
+			return nil
+		}
+	case syntax.Null:
+		d := l.Report.Node(n, "type", "%s has no values", where)
+		d.Expected = "a list, a range like {from: 1, to: 64, factor: 2}, or one value"
+		return nil
+	default:
+		items = []*syntax.Node{n}
+	}
+	var out []Value
+	var good []*syntax.Node
+	for _, item := range items {
+		if v, ok := l.axisValue(item, kind, where); ok {
+			out, good = append(out, v), append(good, item)
+		}
+	}
+	if kind.kind == anyValue {
+		out = l.unify(good, out, where)
+	}
+	seen := make(map[Value]bool)
+	for i, v := range out {
+		if seen[v] {
+			l.Report.Node(good[i], "duplicate", "%s has the value %v twice", where, v)
+		}
+		seen[v] = true
+	}
+	return out
+}
+
+// axisValue decodes one value of an axis.
+func (l *loader) axisValue(n *syntax.Node, kind axisKind, where string) (Value, bool) {
+	if n.Kind == syntax.String && strings.Contains(n.Text, "${") {
+		d := l.Report.Node(n, "variable", "values of axes are written out in every row: no variables here")
+		d.Hint = "use --set " + where + "=[...]"
+		return nil, false
+	}
+	switch kind.kind {
+	case countValue:
+		v, ok := l.Int(n, kind.field, where)
+		return v, ok
+	case numberValue:
+		v, ok := l.Float(n, kind.field, where)
+		return v, ok
+	case textValue:
+		v, ok := l.Text(n, kind.field, where)
+		return v, ok
+	}
+	switch n.Kind {
+	case syntax.List, syntax.Map, syntax.Null:
+		d := l.Report.Node(n, "type", "%s takes single values, found %s", where, n.Kind.Name())
+		if n.Kind != syntax.Null {
+			d.Hint = "give each value a name of its own under engines, and vary engine"
+		}
+		return nil, false
+	}
+	if kind.kind == speltValue {
+		if name := strings.TrimPrefix(where, "matrix.env."); strict.LooksSecret(name) {
+			l.Report.Node(n, "secret", "%s looks like a credential, and values of axes are written out in every row", where)
+			return nil, false
+		}
+		if n.Text == "" {
+			l.Report.Node(n, "value", "%s has an empty value", where)
+			return nil, false
+		}
+		return n.Text, true
+	}
+	v := l.Natural(n, where)
+	if s, ok := v.(string); ok && s == "" {
+		return nil, false // reported
+	}
+	return v, true
+}
+
+// unify makes the values of an engine argument one type: they are one column.
+func (l *loader) unify(items []*syntax.Node, values []Value, where string) []Value {
+	types := make(map[string]int)
+	for _, v := range values {
+		types[fmt.Sprintf("%T", v)]++
+	}
+	if len(types) < 2 {
+		return values
+	}
+	if len(types) == 2 && types["int64"] > 0 && types["float64"] > 0 {
+		out := make([]Value, len(values))
+		for i, v := range values {
+			if n, ok := v.(int64); ok {
+				v = float64(n)
+			}
+			out[i] = v
+		}
+		return out
+	}
+	first := items[0]
+	for _, item := range items {
+		if item.Kind != first.Kind {
+			d := l.Report.Node(item, "type", "%s mixes %s and %s", where, first.Kind.Name(), item.Kind.Name())
+			d.Hint = "the values of an axis are one column; write them all in quotes to make them text"
+			break
+		}
+	}
+	return values
+}
+
+// include decodes the cells that are added to the product.
+func (l *loader) include(m *Matrix, n *syntax.Node) {
+	if n.Kind != syntax.List {
+		l.Report.Node(n, "type", "matrix.include takes a list of mappings, found %s", n.Kind.Name())
+		return
+	}
+	for i, item := range n.Items {
+		where := fmt.Sprintf("matrix.include[%d]", i)
+		if item.Kind != syntax.Map {
+			l.Report.Node(item, "type", "%s takes a mapping of axes to values, found %s", where, item.Kind.Name())
+			continue
+		}
+		values := make(map[string]Value)
+		for _, e := range item.Entries {
+			kind, ok := lookupAxis(e.Key.Text)
+			if axis := m.axis(e.Key.Text); !ok || axis == nil && e.Key.Text != "engine" {
+				d := l.Report.Node(e.Key, "unknown-axis", "%q is no axis of this matrix", e.Key.Text)
+				d.Expected = strict.OneOf(m.names())
+				d.Nearest = syntax.Nearest(e.Key.Text, m.names())
+				continue
+			}
+			if v, ok := l.axisValue(e.Value, kind, where+"."+e.Key.Text); ok {
+				values[e.Key.Text] = v
+			}
+		}
+		for _, a := range m.Axes {
+			if _, ok := item.At(a.Name); ok {
+				continue
+			}
+			if len(a.Values) != 1 {
+				l.Report.Node(item, "missing", "%s does not say which %s", where, a.Name)
+				continue
+			}
+			values[a.Name] = a.Values[0]
+		}
+		m.Include = append(m.Include, values)
+		l.included = append(l.included, item)
+	}
+}
