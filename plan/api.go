@@ -100,7 +100,6 @@ func Parse(name, dir string, src []byte, opts Options) (*Plan, error) {
 // internals is what a Plan knows beside what the file says.
 type internals struct {
 	set     []string
-	backend PluginDoc
 	cells   []Cell
 	columns []result.Column
 	axisEnv exprEnv

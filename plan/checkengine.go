@@ -132,8 +132,7 @@ func (l *loader) checkEngine(p *Plan, key string) {
 			l.Report.Node(a.Value, "type", "the argument %s has no value", a.Key.Text).Hint = "write true for an argument without a value"
 		}
 		if strict.LooksSecret(a.Key.Text) && a.Value.Kind == syntax.String {
-			l.Report.Node(a.Key, "secret", "everybody on the machine can read a command line: --%s does not belong there", a.Key.Text).Hint =
-				"give it by env and a reference, like VLLM_API_KEY: ${SWEEP_API_KEY}"
+			l.Report.Node(a.Key, "secret", "everybody on the machine can read a command line: --%s does not belong there", a.Key.Text).Hint = "give it by env and a reference, like VLLM_API_KEY: ${SWEEP_API_KEY}"
 		}
 	}
 }

@@ -116,8 +116,7 @@ func (l *loader) checkPromptFile(pr *Prompts) {
 // reason is the cause of a file's error without its path, which the message
 // has as the plan wrote it.
 func reason(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err
 	}
 	return err

@@ -273,12 +273,8 @@ func (s *servers) make(settings []Setting) Server {
 	}
 	out.Served = cmp.Or(e.Served, out.Model)
 	out.Image, out.Command, out.CPUs = e.Image, e.Command, e.CPUs
-	for name, v := range e.Args {
-		args[name] = v
-	}
-	for name, v := range e.Env {
-		env[name] = v
-	}
+	maps.Copy(args, e.Args)
+	maps.Copy(env, e.Env)
 	for _, name := range slices.Sorted(maps.Keys(args)) {
 		out.Args = append(out.Args, Arg{Name: name, Value: args[name]})
 	}

@@ -17,19 +17,23 @@ func TestSLO_Evaluate(t *testing.T) {
 		want       result.SLOResult
 	}{
 		{
-			"pass", "p95_ttft_ms < 200", result.Row{"p95_ttft_ms": 199.9, "p95_tpot_ms": 1.0},
+			"pass", "p95_ttft_ms < 200",
+			result.Row{"p95_ttft_ms": 199.9, "p95_tpot_ms": 1.0},
 			result.SLOResult{Pass: true, Values: map[string]any{"p95_ttft_ms": 199.9}},
 		},
 		{
-			"fail", "p95_ttft_ms < 200", result.Row{"p95_ttft_ms": 200.0},
+			"fail", "p95_ttft_ms < 200",
+			result.Row{"p95_ttft_ms": 200.0},
 			result.SLOResult{Values: map[string]any{"p95_ttft_ms": 200.0}},
 		},
 		{ // whole numbers are compared as numbers, and told as they were measured
-			"whole numbers", "failed == 0 && completed >= 0.5 * requests", result.Row{"failed": int64(0), "completed": int64(8), "requests": int64(8)},
+			"whole numbers", "failed == 0 && completed >= 0.5 * requests",
+			result.Row{"failed": int64(0), "completed": int64(8), "requests": int64(8)},
 			result.SLOResult{Pass: true, Values: map[string]any{"failed": int64(0), "completed": int64(8), "requests": int64(8)}},
 		},
 		{ // never a pass, not even where the other side would do
-			"not measured", "error_rate == 0 || p95_ttft_ms < 200", result.Row{"error_rate": 0.0, "p95_ttft_ms": nil},
+			"not measured", "error_rate == 0 || p95_ttft_ms < 200",
+			result.Row{"error_rate": 0.0, "p95_ttft_ms": nil},
 			result.SLOResult{Error: "not measured: p95_ttft_ms", Values: map[string]any{"error_rate": 0.0, "p95_ttft_ms": nil}},
 		},
 		{
@@ -42,15 +46,18 @@ func TestSLO_Evaluate(t *testing.T) {
 			result.SLOResult{Pass: true, Values: map[string]any{"gpu": "l4", "p50_ttft_ms": 7.0, "simulated": false}},
 		},
 		{
-			"list of numbers", "concurrency in [1, 4] ? p95_ttft_ms < 200 : p95_ttft_ms < 400", result.Row{"concurrency": int64(4), "p95_ttft_ms": 300.0},
+			"list of numbers", "concurrency in [1, 4] ? p95_ttft_ms < 200 : p95_ttft_ms < 400",
+			result.Row{"concurrency": int64(4), "p95_ttft_ms": 300.0},
 			result.SLOResult{Values: map[string]any{"concurrency": int64(4), "p95_ttft_ms": 300.0}},
 		},
 		{
-			"wrong type in the row", "p95_ttft_ms < 200", result.Row{"p95_ttft_ms": "fast"},
+			"wrong type in the row", "p95_ttft_ms < 200",
+			result.Row{"p95_ttft_ms": "fast"},
 			result.SLOResult{Error: "x", Values: map[string]any{"p95_ttft_ms": "fast"}},
 		},
 		{
-			"an instant", "p95_ttft_ms < 200", result.Row{"p95_ttft_ms": time.Unix(0, 0)},
+			"an instant", "p95_ttft_ms < 200",
+			result.Row{"p95_ttft_ms": time.Unix(0, 0)},
 			result.SLOResult{Error: "not measured: p95_ttft_ms", Values: map[string]any{"p95_ttft_ms": time.Unix(0, 0)}},
 		},
 	} {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -92,9 +93,7 @@ func stand(t *testing.T, block string) string {
 			t.Fatalf("%v\n%s", err, text)
 		}
 	}
-	for key, value := range part {
-		base[key] = value
-	}
+	maps.Copy(base, part)
 	load, _ := base["load"].(map[string]any)
 	if load["prompts"] == nil {
 		load["prompts"] = map[string]any{"input_tokens": 200}

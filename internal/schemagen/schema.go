@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,7 +59,7 @@ func (g generator) described(f fieldtag.Field, s object) object {
 		// Only what is a value of the key is a default to a machine.
 		if json.Unmarshal([]byte(f.Default), &value) == nil && reflect.TypeOf(value).Kind() != reflect.Slice {
 			s["default"] = value
-		} else if len(f.Enum) > 0 && contains(f.Enum, f.Default) {
+		} else if len(f.Enum) > 0 && slices.Contains(f.Enum, f.Default) {
 			s["default"] = f.Default
 		}
 	}
@@ -66,15 +68,6 @@ func (g generator) described(f fieldtag.Field, s object) object {
 		s["examples"] = []any{example(f)}
 	}
 	return s
-}
-
-func contains(list []string, s string) bool {
-	for _, e := range list {
-		if e == s {
-			return true
-		}
-	}
-	return false
 }
 
 func example(f fieldtag.Field) any {
@@ -217,9 +210,7 @@ func axis(a plan.AxisDoc) object {
 
 func describe(doc string, s object) object {
 	out := object{"description": doc}
-	for k, v := range s {
-		out[k] = v
-	}
+	maps.Copy(out, s)
 	return out
 }
 

@@ -116,7 +116,6 @@ func parses(t *testing.T, v any) error {
 type key struct {
 	path  []string
 	field fieldtag.Field
-	open  bool // the keys beside it are free, so that a misspelt one is another key
 }
 
 // keys lists every key that a plan can have. * stands for a name of the plan's

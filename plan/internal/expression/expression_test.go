@@ -114,7 +114,7 @@ func FuzzCompile(f *testing.F) {
 			t.Fatalf("expression %v and %d diagnostics", e, r.Len())
 		}
 		if e == nil {
-			for _, d := range r.Err().(*syntax.Diagnostics).List {
+			for _, d := range r.Diagnostics().List {
 				if d.Line < 1 || d.Col < 1 || d.EndCol <= d.Col {
 					t.Fatalf("no place: %+v", d)
 				}

@@ -143,6 +143,14 @@ func (r *Report) Len() int { return r.n }
 
 // Err is a *Diagnostics in the order of the file, or nil.
 func (r *Report) Err() error {
+	if d := r.Diagnostics(); d != nil {
+		return d
+	}
+	return nil
+}
+
+// Diagnostics is Err with its type; nil where there is nothing wrong.
+func (r *Report) Diagnostics() *Diagnostics {
 	if r.n == 0 {
 		return nil
 	}

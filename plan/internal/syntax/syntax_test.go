@@ -106,7 +106,7 @@ func TestMask(t *testing.T) {
 		t.Error("an escape sequence was taken")
 	}
 	r.At(NewSource("f", "a: sk-abcdefghijklmnop1234 # hf_abcdefghijklmnop1234 \x1b[2J\u009b"), Span{1, 1, 2}, "x", "y")
-	text := r.Err().(*Diagnostics).Pretty()
+	text := r.Diagnostics().Pretty()
 	for _, bad := range []string{"sk-abc", "hf_abc", "\x1b", "\u009b"} {
 		if strings.Contains(text, bad) {
 			t.Errorf("%q is shown in %q", bad, text)
