@@ -37,6 +37,10 @@ type PluginDoc struct {
 	Doc     string
 	Config  any  // zero value of its configuration struct; nil for none
 	FreeGPU bool // backends: gpu may be a free label
+	// Given says of a backend that its servers run already: nothing that a
+	// plan says of an engine's command line reaches them, and saying it is an
+	// error.
+	Given bool
 }
 
 // Options of Open and Parse.

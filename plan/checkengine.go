@@ -69,6 +69,27 @@ func (l *loader) checkEngines(p *Plan) {
 		}
 	}
 	l.checkEngineAxes(p)
+	if l.backend.Given {
+		l.checkGiven(p)
+	}
+}
+
+// checkGiven rejects what cannot reach a server that runs already. A row that
+// claims another max-num-seqs than its server has would be worse than none.
+func (l *loader) checkGiven(p *Plan) {
+	const why = "the server runs already"
+	for _, key := range slices.Sorted(maps.Keys(p.Engines)) {
+		for _, what := range []string{"image", "command", "args", "env", "cpus"} {
+			if l.has("engines", key, what) {
+				l.ignored(why, "", "engines", key, what)
+			}
+		}
+	}
+	for _, a := range p.Matrix.Axes {
+		if strings.HasPrefix(a.Name, "args.") || strings.HasPrefix(a.Name, "env.") {
+			l.ignored(why, "", "matrix", a.Name)
+		}
+	}
 }
 
 // impliedEngine makes the one engine of a plan an axis, so that rows,

@@ -25,7 +25,7 @@ func (l *loader) expand(p *Plan) {
 	limit := cmp.Or(l.opts.MaxCells, DefaultMaxCells)
 	if n := count(dims); n+len(p.Matrix.Include) > limit {
 		d := l.Report.Node(l.key("matrix"), "too-many-cells", "the matrix has %s cells, and %d are allowed", amount(n+len(p.Matrix.Include)), limit)
-		d.Hint = "counted before exclude; take values away, or raise the limit"
+		d.Hint = "counted before exclude; take values away, or raise the limit with --max-cells"
 		return
 	}
 	l.trees = make(forester)

@@ -30,7 +30,7 @@ func testOptions() Options {
 			Backends: []PluginDoc{
 				{Kind: "sim"},
 				{Kind: "process", FreeGPU: true},
-				{Kind: "endpoint", FreeGPU: true, Config: endpointConfig{}},
+				{Kind: "endpoint", FreeGPU: true, Given: true, Config: endpointConfig{}},
 			},
 			Collectors: []PluginDoc{{Kind: "prom", Config: promConfig{}}, {Kind: "nvsmi"}, {Kind: "proc"}},
 			Sinks:      []PluginDoc{{Kind: "csv", Config: csvConfig{}}, {Kind: "parquet"}},

@@ -13,6 +13,9 @@ import (
 // A Check is a compiled objective.
 type Check struct{ expr *expression.Expression }
 
+// streamed matches the columns that only a streamed answer has.
+var streamed = regexp.MustCompile(`^[a-z0-9]+_(ttft|ttfo|tpot|itl|icl)_ms|^p50_user_tok_s$`)
+
 var sloName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,40}$`)
 
 // SLOKeys is the long form of an objective in a plan.
@@ -82,8 +85,15 @@ func (l *loader) compileSLOs(p *Plan) {
 		if n == nil || n.Kind != syntax.String {
 			continue // reported
 		}
-		if e := expression.Compile(l.Report, n, env.Env); e != nil {
-			p.SLO[i].check = &Check{e}
+		e := expression.Compile(l.Report, n, env.Env)
+		if e == nil {
+			continue
+		}
+		p.SLO[i].check = &Check{e}
+		for _, name := range e.Reads {
+			if streamed.MatchString(name) && p.Load.Stream != nil && !*p.Load.Stream {
+				l.Report.Node(n, "no-effect", "%s is never measured with load.stream: false", name).Hint = "without streaming there are e2e and the token counts"
+			}
 		}
 	}
 }
