@@ -171,6 +171,9 @@ type Factory struct {
 	Doc  string // one line
 	// Starts says that this backend runs engines' command lines itself.
 	Starts bool
+	// Given says that the servers run already: nothing that would change a
+	// server can reach one.
+	Given bool
 	// FreeGPU says that gpu may be a free label, not only a catalogue name.
 	FreeGPU bool
 	// Config is a zero value of the struct that New decodes into, for the

@@ -206,7 +206,8 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 
 	d.emit(Event{Type: StepStarted, Deployment: d.ID, Launch: n, Step: "ready", Label: d.label})
 	started := time.Now()
-	rctx, cancel := context.WithTimeoutCause(ctx, d.readyTimeout(), limit{"timeouts.ready", d.readyTimeout()})
+	timeout := d.Plan.ReadyTimeout(d.profile)
+	rctx, cancel := context.WithTimeoutCause(ctx, timeout, limit{"timeouts.ready", timeout})
 	defer cancel()
 	s.version, err = d.ready(rctx, dep)
 	if err != nil {
@@ -228,13 +229,6 @@ func (d *deployment) launchFailed(n int, f *failure) *failure {
 	f.start = true
 	d.emit(Event{Type: LaunchFailed, Deployment: d.ID, Launch: n, Class: f.class, Error: f.text, Label: d.label})
 	return f
-}
-
-func (d *deployment) readyTimeout() time.Duration {
-	if d.Plan.Timeouts.Ready > 0 {
-		return d.Plan.Timeouts.Ready
-	}
-	return d.profile.Ready.Timeout
 }
 
 // spec renders what the backend needs to know of this deployment's server.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -207,7 +208,7 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 			if ctx.Err() != nil {
 				return nil
 			}
-			err := d.execute(ctx)
+			err := d.guarded(ctx)
 			if err != nil {
 				r.stop(err) // our own fault: the disk, the journal. Nothing more can be kept.
 			}
@@ -221,6 +222,27 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 		last.Error = context.Cause(ctx).Error()
 	}
 	return errors.Join(err, r.record(context.WithoutCancel(ctx), last))
+}
+
+// A Panic is a fault of ours in the midst of a deployment. What the deployment
+// had started is stopped before the run ends with it.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+func (p *Panic) Error() string { return fmt.Sprintf("panic: %v\n%s", p.Value, p.Stack) }
+
+// guarded is execute, with a panic as an error: the deployment's clean-up has
+// run when it comes here, and the other deployments still have theirs before
+// them.
+func (d *deployment) guarded(ctx context.Context) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &Panic{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return d.execute(ctx)
 }
 
 // emit tells people and --events. The journal has its own lines.

@@ -192,20 +192,14 @@ func (l *loader) checkGoodput(p *Plan) {
 
 func (l *loader) checkTimeouts(p *Plan) {
 	t := &p.Timeouts
-	if t.Drain == 0 {
-		t.Drain = t.Request
-	}
 	if t.Trial == 0 {
 		t.Trial = defaultTrial
-		if need := p.Load.Duration + t.Drain + trialMargin; p.Load.Duration > 0 && need > t.Trial {
+		if need := p.Load.Duration + t.Request + trialMargin; p.Load.Duration > 0 && need > t.Trial {
 			t.Trial = need
 		}
 	}
 	if l.has("timeouts", "trial") && p.Load.Duration > 0 && t.Trial <= p.Load.Duration {
 		l.conflict("make it longer than load.duration with its warm-up and drain", path("timeouts", "trial"),
 			"timeouts.trial is %s, and a trial sends for %s", t.Trial, p.Load.Duration)
-	}
-	if l.has("timeouts", "drain") && t.Drain > t.Request {
-		l.ignored("every request has ended by timeouts.request", "", "timeouts", "drain")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -112,14 +113,16 @@ func (d *Dir) repair(st *State) ([]string, error) {
 // survey removes temporary files and folders that no pending attempt owns, and
 // returns the attempts that have their final name, in order.
 func (d *Dir) survey(st *State) (attempts []AttemptKey, notes []string, err error) {
-	entries, err := fs.ReadDir(d.root.FS(), ".")
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, e := range entries {
-		if isTempFile(e.Name()) {
-			if err := d.files.Remove(effect.RecoverRemove, e.Name()); err != nil {
-				return nil, nil, err
+	for _, pattern := range []string{".*", deploymentsDir + "/*/l*/.*"} {
+		files, err := fs.Glob(d.root.FS(), pattern)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, name := range files {
+			if isTempFile(path.Base(name)) {
+				if err := d.files.Remove(effect.RecoverRemove, name); err != nil {
+					return nil, nil, err
+				}
 			}
 		}
 	}

@@ -50,6 +50,7 @@ func Factory() backends.Factory {
 	return backends.Factory{
 		Kind:    Kind,
 		Doc:     "a server that already runs",
+		Given:   true,
 		FreeGPU: true,
 		Config:  Config{},
 		New: func(decode func(any) error) (backends.Backend, error) {

@@ -25,19 +25,12 @@ const Kind = "sim"
 
 // A Config is the backend's part of a plan.
 type Config struct {
-	// TimeScale is simulated seconds per real second; 10 is ten times as fast,
-	// for the client too.
-	TimeScale float64 `yaml:"time_scale,omitempty"`
-	// Jitter is the standard deviation of the logarithm of a step's time.
-	Jitter float64 `yaml:"jitter,omitempty"`
-	// StartDelay is how long a server loads before it listens.
-	StartDelay time.Duration `yaml:"start_delay,omitempty"`
-	// Faults go wrong on purpose, as `sweep sim --help` lists them.
-	Faults []string `yaml:"faults,omitempty"`
-	// RequestLog has each server write what it was asked, beside its log.
-	RequestLog bool `yaml:"request_log,omitempty"`
-	// CPUs are those that the servers may run on (Linux only).
-	CPUs []int `yaml:"cpus,omitempty"`
+	TimeScale  float64       `yaml:"time_scale,omitempty" doc:"Simulated seconds per real second: 10 is ten times as fast, for the client too." default:"1" gt:"0" max:"1000"`
+	Jitter     float64       `yaml:"jitter,omitempty" doc:"Standard deviation of the logarithm of a step's time." default:"0.01" min:"0" max:"1"`
+	StartDelay time.Duration `yaml:"start_delay,omitempty" doc:"How long a server loads before it listens." default:"none" unit:"s" example:"3s"`
+	Faults     []string      `yaml:"faults,omitempty" doc:"What goes wrong on purpose, as sweep sim --help lists it." default:"nothing"`
+	RequestLog bool          `yaml:"request_log,omitempty" doc:"Each server writes what it was asked, beside its log." default:"false"`
+	CPUs       []int         `yaml:"cpus,omitempty" doc:"CPUs that the servers may run on (Linux)." default:"all" min:"0"`
 }
 
 // DefaultConfig is what a plan's keys are decoded over.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/mattn/go-isatty"
@@ -37,7 +38,13 @@ func newApp() *app {
 }
 
 // main runs the program and returns its exit code.
-func (a *app) main(args []string) int {
+func (a *app) main(args []string) (code int) {
+	defer func() {
+		if v := recover(); v != nil {
+			fmt.Fprintf(a.err, "sweep: panic: %v\n%s", v, debug.Stack())
+			code = exitInternal
+		}
+	}()
 	// A closed stdout must never kill a run (sweep run | head). A handler, not
 	// Ignore: an ignored signal would be inherited by every engine we start.
 	pipe := make(chan os.Signal, 1)

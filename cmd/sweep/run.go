@@ -185,6 +185,7 @@ func (a *app) show(c *cli.Command, run *report.Run) error {
 // command. The order of precedence is 4, then 130/143, 8, 5, 3, 99.
 func (a *app) verdict(dir string, run *report.Run, rep executor.Report, err error) error {
 	var sig signalled
+	var panicked *executor.Panic
 	resume := fmt.Sprintf("sweep resume %s", dir)
 	interrupted := errors.As(rep.Interrupted, &sig)
 	switch code := exitCode(err); {
@@ -194,6 +195,9 @@ func (a *app) verdict(dir string, run *report.Run, rep executor.Report, err erro
 	case interrupted:
 		a.next(resume)
 		return &statusError{signalCode(sig.sig), nil}
+	case errors.As(err, &panicked):
+		a.next(resume)
+		return err
 	case err != nil && code != exitInternal:
 		a.next(resume)
 		return err

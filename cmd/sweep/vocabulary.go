@@ -37,7 +37,7 @@ func (a *app) planOptions(c *cli.Command) plan.Options {
 func vocabulary() plan.Vocabulary {
 	var v plan.Vocabulary
 	for _, f := range allbackends.Factories(nil) {
-		v.Backends = append(v.Backends, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, FreeGPU: f.FreeGPU})
+		v.Backends = append(v.Backends, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, FreeGPU: f.FreeGPU, Given: f.Given})
 	}
 	for _, f := range allcollectors.Collectors() {
 		v.Collectors = append(v.Collectors, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config})
@@ -69,7 +69,7 @@ func build(p *plan.Plan, fx *effect.Effects) (*plugins, error) {
 	for _, f := range allbackends.Factories(fx) {
 		if f.Kind == p.Backend.Kind {
 			b, err := f.New(p.Backend.Decode)
-			errs = append(errs, err)
+			errs = append(errs, p.Backend.Wrong(err))
 			made.backend, made.factory = b, f
 		}
 	}
@@ -77,7 +77,7 @@ func build(p *plan.Plan, fx *effect.Effects) (*plugins, error) {
 		for _, f := range allcollectors.Collectors() {
 			if f.Kind == use.Kind {
 				c, err := f.New(use.Decode)
-				errs = append(errs, err)
+				errs = append(errs, use.Wrong(err))
 				made.collectors = append(made.collectors, namedCollector{f.Kind, c})
 			}
 		}
@@ -86,15 +86,31 @@ func build(p *plan.Plan, fx *effect.Effects) (*plugins, error) {
 		for _, f := range allsinks.Factories() {
 			if f.Kind == use.Kind {
 				s, err := f.New(use.Decode, p.Columns())
-				errs = append(errs, err)
+				errs = append(errs, use.Wrong(err))
 				made.sinks = append(made.sinks, s)
 			}
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, &usage{err}
+	if err := faults(errs); err != nil {
+		return nil, err
 	}
 	return &made, nil
+}
+
+// faults is all that plug-ins found wrong with their parts of a plan, as one.
+func faults(errs []error) error {
+	all := &plan.Diagnostics{}
+	for _, err := range errs {
+		if d, ok := plan.IsDiagnostics(err); ok {
+			all.List = append(all.List, d.List...)
+		} else if err != nil {
+			return &usage{errors.Join(errs...)}
+		}
+	}
+	if len(all.List) == 0 {
+		return nil
+	}
+	return all
 }
 
 // open reads a plan and makes its plug-ins.

@@ -27,7 +27,7 @@ import (
 type Config struct {
 	// Interval between two runs of nvidia-smi while the load runs, 200ms to
 	// 1m. A run takes 20 ms to a second, of the server's machine.
-	Interval time.Duration `yaml:"interval,omitempty"`
+	Interval time.Duration `yaml:"interval,omitempty" doc:"Time between two runs of nvidia-smi while the load runs, 200ms to 1m; a run takes 20 ms to a second of the server's machine." default:"1s" unit:"s"`
 }
 
 // Default is the configuration that a plan's keys are decoded over.

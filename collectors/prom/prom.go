@@ -31,9 +31,9 @@ type Config struct {
 	// Interval between two looks while the load runs, 100ms to 1m. An engine
 	// whose averages count from the last look (llama.cpp) shows shorter
 	// averages with a shorter interval.
-	Interval time.Duration `yaml:"interval,omitempty" json:"interval,omitempty"`
+	Interval time.Duration `yaml:"interval,omitempty" doc:"Time between two looks while the load runs, 100ms to 1m." default:"1s" unit:"s"`
 	// Path of the metrics; "" is the engine profile's.
-	Path string `yaml:"path,omitempty" json:"path,omitempty"`
+	Path string `yaml:"path,omitempty" doc:"Path of the metrics." default:"the engine profile's" example:"/metrics"`
 }
 
 // Default is the configuration that a plan's keys are decoded over.

@@ -47,7 +47,7 @@ func (f *File) Write(b []byte) (n int, err error) {
 // it, without writing where the file system can do that.
 func (f *File) Reserve(size int64) error {
 	return f.fx.Do(f.made.of("write"), func() error {
-		err := unix.Fallocate(int(f.f.Fd()), 0, 0, size)
+		err := allocate(f.f, size)
 		if errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) {
 			// Noise: a file system that compresses would keep no room for zeros.
 			noise := rand.NewChaCha8([32]byte{})

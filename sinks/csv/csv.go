@@ -24,9 +24,9 @@ import (
 // Config is the part of the plan under csv.
 type Config struct {
 	// Columns chooses and orders the columns of cells.csv; default: all.
-	Columns []string `yaml:"columns,omitempty"`
+	Columns []string `yaml:"columns,omitempty" doc:"Columns of cells.csv, in this order." default:"all" example:"[gpu, concurrency, max_tokens, throughput_tok_s]"`
 	// Raw leaves texts as they are, also those that a spreadsheet would run.
-	Raw bool `yaml:"raw,omitempty"`
+	Raw bool `yaml:"raw,omitempty" doc:"Leave texts as they are, also those that a spreadsheet would take for a formula." default:"false"`
 }
 
 // Factory is this sink's entry in the list of sinks.
