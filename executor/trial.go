@@ -143,10 +143,15 @@ func (m *measurement) run(ctx context.Context) error {
 	})
 }
 
-// deathNotice is how long the news of a server's death may take to come here.
-// Broken connections arrive first, and a trial that ends on them must not be
-// taken for a measurement.
-const deathNotice = time.Second
+// How long the news of a server's death may take to come here. What broke
+// arrives first, and a trial that ends on it must not be taken for a
+// measurement: connections break a moment before the guard sees the exit, and
+// vLLM's API server takes 3 s to follow an engine core that was killed, during
+// which it answers with errors.
+const (
+	afterBroken = time.Second
+	afterErrors = 5 * time.Second
+)
 
 // diedUnderLoad says whether the server is gone.
 func (m *measurement) diedUnderLoad() bool {
@@ -154,7 +159,9 @@ func (m *measurement) diedUnderLoad() bool {
 	for _, r := range m.requests {
 		switch r.ErrorClass {
 		case result.ErrConnect, result.ErrReset, result.ErrTruncated:
-			wait = deathNotice
+			wait = max(wait, afterBroken)
+		case result.ErrServer:
+			wait = max(wait, afterErrors)
 		}
 	}
 	select {

@@ -260,8 +260,8 @@ func (p *probe) metrics(ctx context.Context) (engineName string, series int) {
 	best, hits := "no engine that sweep knows", 0
 	for _, name := range engine.Names() {
 		profile, ok := engine.Lookup(name)
-		if !ok {
-			continue
+		if !ok || profile.Like != "" {
+			continue // a variant has the series of what it is like
 		}
 		n := 0
 		for _, ways := range profile.Metrics.Series {

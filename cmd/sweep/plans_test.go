@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/result"
+)
+
+// rehearsal makes a shipped plan short, and deaf to a machine that runs other
+// tests beside it: what is tested is the plan, not the weather.
+var rehearsal = []string{
+	"--set", "validity.max_client_cpu=1", "--set", "validity.max_schedule_lag=30s", "--set", "validity.max_stall=60s",
+}
+
+// unmeasured are the columns that are null in every row of a plan that has no
+// use for them: no axis, no bound, no fault.
+var unmeasured = []string{
+	"error", "error_class", "findings", "goodput_req_s", "invalid_reasons", "model_revision", "request_rate",
+}
+
+// TestPlans_onSim runs every plan that ships for the simulated engine. All rows
+// are ok unless the plan says why not, and every column is measured but for
+// those listed.
+func TestPlans_onSim(t *testing.T) {
+	t.Parallel()
+	for _, p := range []struct {
+		plan   string
+		set    []string
+		cells  int
+		code   []int // an SLO may fail on a busy machine
+		failed int
+		null   []string // beyond unmeasured
+	}{
+		{plan: "quickstart", set: []string{"backend.time_scale=4"}, cells: 6, code: []int{exitOK, exitSLO}},
+		{plan: "chat-capacity", set: []string{"backend.time_scale=10", "load.requests=16"}, cells: 12, code: []int{exitOK, exitSLO}},
+		{plan: "chat-baseline", set: []string{"backend.time_scale=4"}, cells: 1, code: []int{exitOK, exitSLO}},
+		{plan: "batch-summarization", set: []string{"backend.time_scale=10", "load.requests=32"}, cells: 4, code: []int{exitOK, exitSLO}},
+		// At 60 % of 24 GB the weights of a 7B model leave no room, and a context of
+		// 32k fits at 90 % alone.
+		{plan: "memory-surface", set: []string{"backend.time_scale=2"}, cells: 12, code: []int{exitOK}, failed: 6, null: []string{"slo_pass"}},
+	} {
+		t.Run(p.plan, func(t *testing.T) {
+			t.Parallel()
+			path, err := filepath.Abs(filepath.Join("../../plans", p.plan+".yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			out := filepath.Join(dir, "run")
+			args := append([]string{"run", "-o", out}, rehearsal...)
+			for _, s := range p.set {
+				args = append(args, "--set", s)
+			}
+			got := sweep(t, dir, nil, append(args, path)...)
+			if !slices.Contains(p.code, got.code) {
+				t.Fatalf("exit %d\n%s\n%s", got.code, got.stdout, got.stderr)
+			}
+			checkRows(t, out, p.cells, p.failed, p.null)
+		})
+	}
+}
+
+// TestPlans_endpoint runs plans/endpoint.yaml against a simulated engine that
+// was started by hand, as its header says.
+func TestPlans_endpoint(t *testing.T) {
+	t.Parallel()
+	url := startSim(t, "--model", "Qwen/Qwen2.5-1.5B-Instruct", "--gpu", "l4", "--time-scale", "4")
+	path, err := filepath.Abs("../../plans/endpoint.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	out := filepath.Join(dir, "run")
+	got := sweep(t, dir, nil, append(append([]string{"run", "-o", out}, rehearsal...), "--set", "backend.url="+url, path)...)
+	if got.code != exitOK && got.code != exitSLO {
+		t.Fatalf("exit %d\n%s\n%s", got.code, got.stdout, got.stderr)
+	}
+	// Its GPU is a label, nobody can look at it, and it has no price.
+	checkRows(t, out, 4, 0, []string{
+		"gpu_uuid", "driver_version", "gpu_util_mean", "gpu_util_max", "gpu_memory_used_max_bytes", "gpu_power_mean_w",
+		"gpu_energy_j", "gpu_temp_max_c", "usd_per_hour", "cost_usd", "usd_per_1m_output_tokens", "joules_per_output_token",
+	}, "findings")
+
+	probe := sweep(t, dir, nil, "probe", url)
+	for _, want := range []string{"finish_reason  length", "Qwen/Qwen2.5-1.5B-Instruct", "metrics        vllm", `"completion_tokens":8`, "[DONE]         true"} {
+		if !strings.Contains(probe.stdout, want) {
+			t.Errorf("probe does not say %q:\n%s", want, probe.stdout)
+		}
+	}
+}
+
+// checkRows holds the rows of a run to what its plan promises. measured are
+// columns of unmeasured that this plan has after all.
+func checkRows(t *testing.T, out string, cells, failed int, null []string, measured ...string) {
+	t.Helper()
+	run, err := report.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := run.Rows()
+	if len(rows) != cells {
+		t.Errorf("%d rows, want %d", len(rows), cells)
+	}
+	seen := map[string]bool{}
+	bad := 0
+	for _, row := range rows {
+		switch row["status"] {
+		case result.StatusOK:
+			for name, v := range row {
+				if v != nil {
+					seen[name] = true
+				}
+			}
+		case result.StatusFailed:
+			bad++
+			if failed == 0 || !strings.HasPrefix(fmt.Sprint(row["error_class"]), "oom.") {
+				t.Errorf("%v: %v: %v", row["cell_id"], row["error_class"], row["error"])
+			}
+		default:
+			t.Errorf("%v: %v: %v", row["cell_id"], row["status"], row["invalid_reasons"])
+		}
+	}
+	if bad != failed {
+		t.Errorf("%d failed rows, want %d", bad, failed)
+	}
+	may := map[string]bool{}
+	for _, name := range append(slices.Clone(unmeasured), null...) {
+		may[name] = !slices.Contains(measured, name)
+	}
+	var missing, surplus []string
+	for _, c := range run.Resolved.Columns {
+		switch {
+		case !seen[c.Name] && !may[c.Name]:
+			missing = append(missing, c.Name)
+		case seen[c.Name] && may[c.Name] && c.Name != "findings":
+			surplus = append(surplus, c.Name)
+		}
+	}
+	if len(missing)+len(surplus) > 0 {
+		t.Errorf("null in every row and not listed: %q; listed and measured: %q", missing, surplus)
+	}
+	for _, name := range report.DerivedFiles {
+		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// startSim starts the simulated engine as a server and returns its URL.
+func startSim(t *testing.T, args ...string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, self, append([]string{"sim", "--port", "0"}, args...)...)
+	cmd.Env = append(os.Environ(), asSweep+"=1")
+	log, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		s := bufio.NewScanner(log)
+		for s.Scan() {
+			select {
+			case lines <- s.Text():
+			case <-ctx.Done():
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		for range lines {
+		}
+		_ = cmd.Wait() // killed by us
+	})
+	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
+	var read bytes.Buffer
+	deadline := time.After(30 * time.Second)
+	for {
+		select {
+		case line, ok := <-lines:
+			if !ok {
+				t.Fatalf("sweep sim ended:\n%s", read.String())
+			}
+			fmt.Fprintln(&read, line)
+			if url := address.FindString(line); url != "" {
+				return url
+			}
+		case <-deadline:
+			t.Fatalf("sweep sim does not say where it listens:\n%s", read.String())
+		}
+	}
+}
+
+// TestPlans_valid validates every plan that ships, those for real engines too,
+// and finds its question in its header.
+func TestPlans_valid(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob("../../plans/*.yaml")
+	if err != nil || len(paths) < 8 {
+		t.Fatalf("%d plans, %v", len(paths), err)
+	}
+	for _, path := range paths {
+		got := sweep(t, ".", nil, "validate", path)
+		if got.code != exitOK {
+			t.Errorf("%s\n%s", path, got.stderr)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, _, _ := strings.Cut(string(text), "version:")
+		if !strings.Contains(head, "?") {
+			t.Errorf("%s does not say in its header which question it answers", path)
+		}
+	}
+}
+
+// TestEvents holds that --events are JSON lines with every trial in them.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "crash.yaml"), crashPlan)
+	got := sweep(t, dir, nil, "run", "-o", filepath.Join(dir, "run"), "--events", "-", "crash.yaml")
+	kinds := map[string]int{}
+	for line := range strings.Lines(got.stdout) {
+		var e struct {
+			Type string    `json:"type"`
+			Time time.Time `json:"time"`
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Time.IsZero() {
+			t.Fatalf("%q: %v", line, err)
+		}
+		kinds[e.Type]++
+	}
+	delete(kinds, "trial_progress")
+	delete(kinds, "step")
+	want := map[string]int{
+		"run_started": 1, "deployment_started": 2, "server_ready": 2, "trial_started": 4, "trial_committed": 4,
+		"deployment_stopped": 2, "run_finished": 1,
+	}
+	if !maps.Equal(kinds, want) {
+		t.Errorf("events %v, want %v\n%s", kinds, want, got.stderr)
+	}
+}
