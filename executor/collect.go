@@ -71,6 +71,17 @@ func (s *sink) close() {
 	s.closed = true
 }
 
+// safely turns a panic of a collector into an error: it must not harm the
+// trial, and still less the teardown.
+func safely(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return f()
+}
+
 // watch starts all collectors on all roles and returns after their baselines.
 // The returned function takes the last looks and returns the columns.
 func (m *measurement) watch(ctx context.Context) func(context.Context) result.Row {
@@ -102,7 +113,11 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 				wg.Go(func() {
 					timer := time.AfterFunc(baselineTimeout, stop)
 					defer timer.Stop()
-					s, err := c.Collector.Start(live, t, &m.sink)
+					var s collectors.Session
+					err := safely(func() (err error) {
+						s, err = c.Collector.Start(live, t, &m.sink)
+						return err
+					})
 					if err != nil {
 						m.sink.Note(result.Finding{Code: "no_" + c.Kind, Text: fmt.Sprintf("%s collected nothing: %v", c.Kind, err)})
 						return
@@ -123,7 +138,11 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 		row := result.Row{}
 		for _, s := range sessions {
 			wg.Go(func() {
-				r, err := s.session.Finish(ctx)
+				var r result.Row
+				err := safely(func() (err error) {
+					r, err = s.session.Finish(ctx)
+					return err
+				})
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {

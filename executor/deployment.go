@@ -191,7 +191,7 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 		if ctx.Err() != nil {
 			return nil, nil, nil
 		}
-		if errors.Is(err, backends.ErrRefused) {
+		if errors.Is(err, backends.ErrRefused) || isDisk(err) {
 			return nil, nil, err
 		}
 		return nil, d.launchFailed(n, failureOf(lctx, err, nil, nil, d.profile)), nil

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"sweep.dev/sweep/backends"
@@ -89,6 +90,17 @@ func failureOf(ctx context.Context, err error, dep backends.Deployment, log []st
 		f.text += ": " + d.Line
 	}
 	return f
+}
+
+// isDisk says whether an error is our own disk's: no fault of a server, and no
+// row could be kept either.
+func isDisk(err error) bool {
+	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
 }
 
 // tail reads the last lines of logs. A log that cannot be read is no reason to

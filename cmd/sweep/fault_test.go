@@ -1,0 +1,147 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/rundir/rundirtest"
+)
+
+// TestFault_operations lets single operations of whole runs fail, as a full or
+// a broken disk does: the run ends with a clear error and its servers are gone,
+// earlier trials stay as they are, and a resume completes the grid. Package
+// rundir fails every single operation; here it is every fifteenth of a run.
+func TestFault_operations(t *testing.T) {
+	t.Parallel()
+	want := undisturbed(t)
+	for _, errno := range []string{"ENOSPC", "EIO"} {
+		for n := 1; n <= 200; n += 15 {
+			t.Run(fmt.Sprintf("%s@%d", errno, n), func(t *testing.T) {
+				t.Parallel()
+				recovered(t, want, fmt.Sprintf("op:err=%s@%d", errno, n), func(got ran) bool {
+					return got.code == exitOK || got.code == exitIncomplete && got.stderr != "" || got.code == exitInternal ||
+						got.code == exitCleanup
+				})
+			})
+		}
+	}
+}
+
+// TestFault_panic lets a fault of ours strike in the midst of a run: teardown
+// still runs, nothing is left, and the exit code is 1.
+func TestFault_panic(t *testing.T) {
+	t.Parallel()
+	want := undisturbed(t)
+	for _, p := range []effect.Point{effect.LaunchJournal, effect.LedgerIntent, effect.BeginJournal, effect.AttemptRename, effect.CommitJournal} {
+		t.Run(string(p), func(t *testing.T) {
+			t.Parallel()
+			recovered(t, want, string(p)+":panic", func(got ran) bool {
+				return got.code == exitInternal && strings.Contains(got.stderr, "panic")
+			})
+		})
+	}
+}
+
+// recovered runs the crash plan under a fault, checks how it ends, and resumes
+// it to the grid of an undisturbed run.
+func recovered(t *testing.T, want []string, fault string, ended func(ran) bool) {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "crash.yaml"), crashPlan)
+	out := filepath.Join(dir, "run")
+	start := []string{"run", "-o", out, "crash.yaml"}
+	got := sweep(t, dir, []string{"SWEEP_FAULT=" + fault}, start...)
+	if !ended(got) {
+		t.Fatalf("exit %d\n%s", got.code, got.stderr)
+	}
+	before, err := rundirtest.Trials(out)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	again := sweep(t, dir, nil, "resume", out)
+	if again.code == exitUsage {
+		again = sweep(t, dir, nil, start...) // it never began
+	}
+	if again.code != exitOK {
+		t.Fatalf("resume ended with %d\n%s\nafter\n%s", again.code, again.stderr, got.stderr)
+	}
+	after, err := rundirtest.Trials(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rundirtest.Unchanged(t, before, after)
+	if err := rundirtest.Check(out); err != nil {
+		t.Error(err)
+	}
+	if got := grid(t, out); !slices.Equal(got, want) {
+		t.Errorf("the grid is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	asked(t, out)
+	alone(t, out)
+}
+
+// TestStopped stops the client's process in mid-cell, as a laptop's lid does:
+// the cell's numbers are INVALID for that reason.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "slow.yaml"), `
+version: 1
+name: slow
+model: Qwen/Qwen2.5-1.5B-Instruct
+matrix: {engine: vllm, gpu: l4, concurrency: 2, max_tokens: 100}
+backend: sim
+load: {requests: 12, warmup: {requests: 0}, prompts: {input_tokens: 20}}
+validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 1s}
+`)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(dir, "run")
+	cmd := exec.CommandContext(t.Context(), self, "run", "-o", out, "slow.yaml")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), asSweep+"=1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// The load runs once the engine has logged a request of it.
+	began := time.Now()
+	for !begun(out) {
+		if time.Since(began) > time.Minute {
+			t.Fatal("the trial never began")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	time.Sleep(500 * time.Millisecond)
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2500 * time.Millisecond)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitIncomplete {
+		t.Fatalf("ended with %v, want exit %d", err, exitIncomplete)
+	}
+	run, err := report.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons := fmt.Sprint(run.Rows()[0]["invalid_reasons"])
+	if !strings.Contains(reasons, "client_stalled") {
+		t.Errorf("invalid_reasons is %q, want client_stalled in it", reasons)
+	}
+}
+
+func begun(out string) bool {
+	b, err := os.ReadFile(filepath.Join(out, "journal.jsonl"))
+	return err == nil && strings.Contains(string(b), "trial_begun")
+}
