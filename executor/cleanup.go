@@ -7,7 +7,8 @@ import (
 )
 
 // A cleanup is a stack of things to undo, last in, first out. Each is undone
-// once, whoever comes first: the end of its scope or an early release.
+// once, and who undoes it hears what went wrong: the end of its scope or an
+// early release.
 type cleanup struct {
 	mu    sync.Mutex
 	stack []*undo
@@ -16,12 +17,11 @@ type cleanup struct {
 type undo struct {
 	once sync.Once
 	f    func(context.Context) error
-	err  error
 }
 
-func (u *undo) run(ctx context.Context) error {
-	u.once.Do(func() { u.err = u.f(ctx) })
-	return u.err
+func (u *undo) run(ctx context.Context) (err error) {
+	u.once.Do(func() { err = u.f(ctx) })
+	return err
 }
 
 // push puts f on the stack. The returned function undoes it early.

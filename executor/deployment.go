@@ -55,6 +55,16 @@ type server struct {
 	stop    func(context.Context) error
 }
 
+// gone says whether the server has ended by itself.
+func (s *server) gone() bool {
+	select {
+	case <-s.Done():
+		return true
+	default:
+		return false
+	}
+}
+
 // execute runs the deployment's trials one after another. The error is ours;
 // what servers do wrong becomes rows.
 func (d *deployment) execute(ctx context.Context) (err error) {
@@ -96,6 +106,13 @@ func (d *deployment) trial(ctx context.Context, t *trial, undo *cleanup) error {
 	}
 	attempt := d.State.Attempts[t.key]
 	for try := 0; ; try++ {
+		if d.server != nil && d.server.gone() {
+			// Between two trials: neither of them is to blame.
+			d.bury(d.death(ctx, t))
+			if d.givenUp {
+				return nil
+			}
+		}
 		if d.server == nil {
 			s, failure, err := d.launch(ctx, undo)
 			if err != nil {
@@ -116,16 +133,28 @@ func (d *deployment) trial(ctx context.Context, t *trial, undo *cleanup) error {
 		if err != nil || death == nil {
 			return err
 		}
-		// What is left of the dead server is stopped before anything else, so
-		// that a relaunch finds its port and its memory free.
-		d.release()
-		d.deaths++
-		if d.deaths > maxRelaunches {
-			d.failed = death.giveUp(d.deaths)
-		}
+		d.bury(death)
 		if last || d.givenUp || ctx.Err() != nil {
 			return nil
 		}
+	}
+}
+
+// death tells of the end of the server that was up.
+func (d *deployment) death(ctx context.Context, t *trial) *failure {
+	f := failureOf(ctx, endOf(d.server), d.server, tail(d.server.logPaths()), d.profile)
+	d.emit(Event{Type: ServerDied, Deployment: d.ID, Launch: d.server.launch, Cell: t.key.Cell,
+		Class: f.class, Error: f.text, Label: Label(t.cell)})
+	return f
+}
+
+// bury stops what is left of a dead server before anything else, so that a
+// relaunch finds its port and its memory free.
+func (d *deployment) bury(death *failure) {
+	d.release()
+	d.deaths++
+	if d.deaths > maxRelaunches {
+		d.failed = death.giveUp(d.deaths)
 	}
 }
 

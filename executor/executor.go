@@ -161,30 +161,40 @@ func (r *run) reclaim(ctx context.Context) error {
 	}
 	known, err := r.Backend.List(ctx, r.State.Manifest.Owner)
 	if err != nil {
-		return fmt.Errorf("list what an earlier run left: %w", err)
+		r.addCleanup(fmt.Errorf("list what an earlier run left: %w", err))
+		return r.cleanup
 	}
 	for _, owed := range r.State.Owed {
-		refs := make([]backends.Ref, 0, 2)
-		if owed.Ref != nil {
-			refs = append(refs, *owed.Ref)
-		}
-		for _, ref := range known {
-			if ref.RunID == r.State.Manifest.RunID && ref.Pod == owed.Pod && (owed.Ref == nil || ref.ID != owed.Ref.ID) {
-				refs = append(refs, ref)
-			}
-		}
-		for _, ref := range refs {
-			if err := r.Backend.Terminate(ctx, ref); err != nil {
-				r.cleanup = errors.Join(r.cleanup, fmt.Errorf("pod %s of an earlier run: %w", owed.Pod, err))
-				return r.cleanup
-			}
+		// One that cannot be ended must not keep the others running.
+		if err := r.terminate(ctx, owed, known); err != nil {
+			r.addCleanup(fmt.Errorf("pod %s of an earlier run: %w", owed.Pod, err))
+			continue
 		}
 		if err := r.ledger.Gone(ctx, owed.Pod); err != nil {
 			return err
 		}
 		r.emit(Event{Type: Notice, Text: fmt.Sprintf("pod %s of an earlier run is gone", owed.Pod)})
 	}
-	return nil
+	return r.cleanup
+}
+
+// terminate ends everything that an owed pod may be: what the ledger names, and
+// what else the provider knows by its name.
+func (r *run) terminate(ctx context.Context, owed rundir.Owed, known []backends.Ref) error {
+	var refs []backends.Ref
+	if owed.Ref != nil {
+		refs = append(refs, *owed.Ref)
+	}
+	for _, ref := range known {
+		if ref.RunID == r.State.Manifest.RunID && ref.Pod == owed.Pod && (owed.Ref == nil || ref.ID != owed.Ref.ID) {
+			refs = append(refs, ref)
+		}
+	}
+	var errs []error
+	for _, ref := range refs {
+		errs = append(errs, r.Backend.Terminate(ctx, ref))
+	}
+	return errors.Join(errs...)
 }
 
 func (r *run) execute(ctx context.Context, rep Report) error {

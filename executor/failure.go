@@ -52,11 +52,19 @@ func (e *wrongModel) Error() string {
 	return fmt.Sprintf("the server serves %q, not %q", e.got, e.want)
 }
 
+// endOf is why a deployment ended, after its Done.
+func endOf(dep backends.Deployment) error {
+	if err := dep.Err(); err != nil {
+		return err
+	}
+	return errors.New("the server ended and its backend does not say why")
+}
+
 // failureOf finds the class of the end of a server: by what ended it, and by
 // what its log says.
 func failureOf(ctx context.Context, err error, dep backends.Deployment, log []string, p *engine.Profile) *failure {
 	f := &failure{class: engine.ClassUnknown, text: err.Error(), log: log}
-	if dep != nil && dep.Err() != nil {
+	if dep != nil && dep.Err() != nil { // it may have ended while we were told something else
 		err = dep.Err()
 		f.text = err.Error()
 	}

@@ -51,7 +51,7 @@ func (d *deployment) ready(ctx context.Context, dep backends.Deployment) (versio
 		}
 		select {
 		case <-dep.Done():
-			return "", dep.Err()
+			return "", endOf(dep)
 		case <-ctx.Done():
 			return "", last
 		case <-time.After(wait):

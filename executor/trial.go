@@ -27,17 +27,14 @@ func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (d
 	m.markLogs()
 	err = m.run(ctx)
 
-	if m.diedUnderLoad() {
-		death = failureOf(ctx, d.server.Err(), d.server, tail(d.server.logPaths()), d.profile)
-		if ctx.Err() == nil {
-			d.emit(Event{Type: ServerDied, Deployment: d.ID, Launch: d.server.launch, Cell: t.key.Cell,
-				Class: death.class, Error: death.text, Label: Label(t.cell)})
-		}
-	}
-	switch {
-	case ctx.Err() != nil:
+	died := m.diedUnderLoad()
+	if ctx.Err() != nil {
 		return nil, d.discard(ctx, t, n, a, context.Cause(ctx).Error())
-	case death != nil && !last:
+	}
+	if died {
+		death = d.death(ctx, t)
+	}
+	if death != nil && !last {
 		return death, d.discard(ctx, t, n, a, "the server died: "+death.text)
 	}
 	failed := death
@@ -68,8 +65,11 @@ func (d *deployment) commitFailure(ctx context.Context, t *trial, n int, f *fail
 
 func (d *deployment) commit(ctx context.Context, t *trial, a *rundir.Attempt, o *result.Outcome) error {
 	// A trial that was measured to its end is kept, whatever ends the run.
-	if err := a.Commit(context.WithoutCancel(ctx), o, t.digest); err != nil {
-		return fmt.Errorf("commit %s trial %d: %w", t.key.Cell, t.key.Trial, err)
+	ctx = context.WithoutCancel(ctx)
+	if err := a.Commit(ctx, o, t.digest); err != nil {
+		// What of it is on disk must not be taken for a result later.
+		return errors.Join(fmt.Errorf("commit %s trial %d: %w", t.key.Cell, t.key.Trial, err),
+			a.Discard(ctx, "its commit failed"))
 	}
 	d.committedOne(d, *t, o)
 	return nil
@@ -121,7 +121,7 @@ func (m *measurement) run(ctx context.Context) error {
 		defer close(watched)
 		select {
 		case <-m.server.Done():
-			stop(m.server.Err())
+			stop(endOf(m.server))
 		case <-mctx.Done():
 		}
 	}()
@@ -164,12 +164,17 @@ func (m *measurement) diedUnderLoad() bool {
 			wait = max(wait, afterErrors)
 		}
 	}
+	// Asked first and last: where both are ready a select takes either.
+	if wait == 0 || m.server.gone() {
+		return m.server.gone()
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
 	select {
 	case <-m.server.Done():
-		return true
-	case <-time.After(wait):
-		return false
+	case <-t.C:
 	}
+	return m.server.gone()
 }
 
 // warmUp sends the warm-up's requests; they are recorded as such and never

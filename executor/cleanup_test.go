@@ -1,0 +1,202 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/backends"
+)
+
+var errStop = errors.New("somebody said stop")
+
+func TestCleanup_lastInFirstOut(t *testing.T) {
+	var c cleanup
+	var order []string
+	push := func(name string, err error) func(context.Context) error {
+		return c.push(func(context.Context) error { order = append(order, name); return err })
+	}
+	errB := errors.New("b failed")
+	push("a", nil)
+	early := push("b", errB)
+	push("c", errors.New("c failed"))
+	if err := early(t.Context()); !errors.Is(err, errB) {
+		t.Errorf("early: %v", err)
+	}
+	err := c.run(t.Context())
+	if got := strings.Join(order, ""); got != "bca" {
+		t.Errorf("order %q", got)
+	}
+	// What went wrong early was told early.
+	if err == nil || err.Error() != "c failed" {
+		t.Errorf("run: %v", err)
+	}
+	if err := c.run(t.Context()); err != nil || len(order) != 3 {
+		t.Errorf("a second run: %v, %v", err, order)
+	}
+}
+
+// Whatever ends a run, each launch is stopped once, on a context that the
+// run's end did not end.
+func TestStop_survivesTheRun(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	var alive error
+	var bounded bool
+	w := newWorld(t, always(script{
+		request: hang(2, func() { stop(errStop) }),
+		stop: func(ctx context.Context) error {
+			alive = ctx.Err()
+			_, bounded = ctx.Deadline()
+			return nil
+		},
+	}))
+	rep, err := w.run(ctx)
+	if err != nil || rep.Cleanup != nil {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	want(t, "stops", w.backend.count("stop"), 1)
+	want(t, "context of the stop", alive, nil)
+	want(t, "the stop is bounded", bounded, true)
+	want(t, "owed pods", len(w.state().Owed), 0)
+}
+
+// A stop that hangs ends when timeouts.stop and a little are over. Nothing
+// more is started where it may still run; other deployments go on.
+func TestStop_hangs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(_ int, spec backends.Spec) script {
+		if spec.GPU == "b" {
+			return script{}
+		}
+		s := dies(2)
+		s.stop = func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+		return s
+	}, `matrix: {engine: sim, gpu: [a, b], concurrency: [1, 2]}`, `timeouts: {stop: 100ms}`)
+	begun := time.Now()
+	rep, err := w.run(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	if rep.Cleanup == nil || strings.Count(rep.Cleanup.Error(), "timeouts.stop") != 1 {
+		t.Errorf("clean-up: %v", rep.Cleanup)
+	}
+	want(t, "outcomes", w.summary(), "ok/1 ok/1")
+	want(t, "missing", rep.Missing, 2)
+	want(t, "interrupted", rep.Interrupted, nil)
+	want(t, "launches", w.backend.count("launch"), 2)
+	want(t, "stops", w.backend.count("stop"), 2)
+	want(t, "owed pods", len(w.state().Owed), 1)
+}
+
+// A stop that fails at the end of a deployment is told as well.
+func TestStop_fails(t *testing.T) {
+	t.Parallel()
+	errStill := errors.New("it is still there")
+	w := newWorld(t, always(script{stop: func(context.Context) error { return errStill }}))
+	rep, err := w.run(t.Context())
+	if err != nil || !errors.Is(rep.Cleanup, errStill) {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	want(t, "outcomes", w.summary(), "ok/1 ok/1")
+	want(t, "stops", w.backend.count("stop"), 1)
+	st := w.state()
+	if len(st.Owed) != 1 || st.Owed[0].Ref == nil {
+		t.Errorf("owed: %+v", st.Owed)
+	}
+}
+
+// A server that never became ready and cannot be stopped: its cells have no
+// outcome, so that a resume can give them one.
+func TestStop_failsBeforeReady(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(script{
+		models: func(int) []string { return []string{"other"} },
+		stop:   func(context.Context) error { return errors.New("it is still there") },
+	}))
+	rep, err := w.run(t.Context())
+	if err != nil || rep.Cleanup == nil || rep.Missing != 2 {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	want(t, "launches", w.backend.count("launch"), 1)
+	want(t, "stops", w.backend.count("stop"), 1)
+	want(t, "outcomes", w.summary(), "")
+}
+
+// The second signal cuts the clean-up short.
+func TestStop_teardownCancelled(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	teardown, cut := context.WithCancelCause(context.Background())
+	defer cut(nil)
+	w := newWorld(t, always(script{
+		request: hang(2, func() { stop(errStop) }),
+		stop:    func(ctx context.Context) error { cut(errors.New("at once")); <-ctx.Done(); return context.Cause(ctx) },
+	}), `timeouts: {stop: 10m}`)
+	rep, err := w.run(ctx, func(c *Config) { c.Teardown = teardown })
+	if err != nil || rep.Cleanup == nil || !strings.Contains(rep.Cleanup.Error(), "at once") {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	want(t, "owed pods", len(w.state().Owed), 1)
+}
+
+// What an earlier run left is ended before anything starts; pods of others are
+// left alone.
+func TestReclaim(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(script{stop: func(context.Context) error { return errors.New("no") }}),
+		`matrix: {engine: sim, gpu: [a, b], concurrency: [1]}`)
+	if rep, err := w.run(t.Context()); err != nil || rep.Cleanup == nil {
+		t.Fatalf("%+v, %v", rep, err)
+	}
+	owed := w.state().Owed
+	if len(owed) != 2 {
+		t.Fatalf("owed: %+v", owed)
+	}
+	again := &fakeBackend{known: []backends.Ref{
+		{Kind: "fake", RunID: testRun, Pod: owed[0].Pod, ID: owed[0].Ref.ID},
+		{Kind: "fake", RunID: testRun, Pod: owed[0].Pod, ID: "twin"}, // a create that was sent twice
+		{Kind: "fake", RunID: "run-2", Pod: owed[0].Pod, ID: "stranger"},
+		{Kind: "fake", RunID: testRun, Pod: "another", ID: "not-owed"},
+	}}
+	w.backend = again
+	w.must(func(c *Config) { c.Retry = []string{"ok"} })
+	got := again.calls[:4]
+	if wantCalls := []string{
+		"list " + testOwner, "terminate " + owed[0].Ref.ID, "terminate twin", "terminate " + owed[1].Ref.ID,
+	}; !slices.Equal(got, wantCalls) {
+		t.Errorf("calls:\n%v\nwant:\n%v", got, wantCalls)
+	}
+	want(t, "terminated", again.count("terminate"), 3)
+	want(t, "owed pods", len(w.state().Owed), 0)
+}
+
+// What cannot be ended keeps everything new from starting, and what else is
+// owed is ended all the same.
+func TestReclaim_fails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(script{stop: func(context.Context) error { return errors.New("no") }}),
+		`matrix: {engine: sim, gpu: [a, b], concurrency: [1]}`)
+	if _, err := w.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again := &fakeBackend{refuse: fmt.Errorf("still there")}
+	w.backend = again
+	rep, err := w.run(t.Context(), func(c *Config) { c.Retry = []string{"ok"} })
+	if err == nil || rep.Cleanup == nil {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	want(t, "missing", rep.Missing, 2)
+	want(t, "launches", again.count("launch"), 0)
+	want(t, "terminated", again.count("terminate"), 2)
+	want(t, "owed pods", len(w.state().Owed), 2)
+}

@@ -1,0 +1,366 @@
+package executor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/host"
+)
+
+// A script is how one launch of the fake backend behaves. The zero value is a
+// server that is ready at once, answers well and stops when asked.
+type script struct {
+	launch error                       // Launch fails with it
+	slow   func(context.Context) error // called in Launch, may block
+	log    []string                    // what the server writes when it starts
+	exit   *backends.Exit              // it ends right after its start
+	stop   func(context.Context) error // called in Stop, may block
+
+	health  int                                       // status of the health check; 0 is 200
+	models  func(look int) []string                   // what is listed; nil is the model m
+	probe   func(look int) (status int, model string) // answer to the completion of one token; nil is 200, m
+	reset   int                                       // status of the cache reset; 0 is 200
+	request func(s *fakeServer, n int)                // before the nth streamed answer, from 1; may block or kill
+	tokens  int                                       // of each answer; 0 is what was asked for
+	status  int                                       // of each streamed answer; 0 is 200
+}
+
+// A fakeBackend starts engines in this process and writes down what it is
+// asked to do.
+type fakeBackend struct {
+	script func(n int, spec backends.Spec) script // of the nth launch, from 1
+	known  []backends.Ref                         // what List returns
+	refuse error                                  // of Terminate
+	probe  error                                  // of Probe
+
+	mu      sync.Mutex
+	calls   []string
+	servers []*fakeServer
+	up      int
+	peak    int // most servers at once
+}
+
+var (
+	_ backends.Backend = (*fakeBackend)(nil)
+	_ backends.Prober  = (*fakeBackend)(nil)
+)
+
+func (b *fakeBackend) called(format string, args ...any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls = append(b.calls, fmt.Sprintf(format, args...))
+}
+
+// count is how many calls begin with prefix.
+func (b *fakeBackend) count(prefix string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for _, c := range b.calls {
+		if strings.HasPrefix(c, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+func (b *fakeBackend) list() []*fakeServer {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.servers)
+}
+
+func (b *fakeBackend) Probe(context.Context) error { return b.probe }
+
+func (b *fakeBackend) Launch(ctx context.Context, spec backends.Spec, l backends.Ledger) (backends.Deployment, error) {
+	b.called("launch %s", spec.Pod)
+	if err := l.Intent(ctx, spec.Pod, "fake"); err != nil {
+		return nil, err
+	}
+	s := &fakeServer{backend: b, pod: spec.Pod, done: make(chan struct{}), ended: make(chan struct{})}
+	if b.script != nil {
+		s.script = b.script(b.count("launch"), spec)
+	}
+	err := s.launch
+	if s.slow != nil {
+		err = s.slow(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w%w", err, l.Gone(ctx, spec.Pod))
+	}
+	if _, err := spec.Roles[0].Argv(backends.Address{Host: "127.0.0.1", Port: 1}); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(spec.Roles[0].LogPath(0), []byte(strings.Join(s.log, "\n")), 0o600); err != nil {
+		return nil, err
+	}
+	s.start()
+	ref := backends.Ref{Kind: "fake", RunID: spec.RunID, Pod: spec.Pod, ID: "id-" + spec.Pod}
+	if err := l.Created(ctx, spec.Pod, ref); err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	b.servers = append(b.servers, s)
+	b.up++
+	b.peak = max(b.peak, b.up)
+	b.mu.Unlock()
+	if s.exit != nil {
+		s.die(s.exit)
+	}
+	return s, nil
+}
+
+func (b *fakeBackend) List(_ context.Context, owner string) ([]backends.Ref, error) {
+	b.called("list %s", owner)
+	return b.known, nil
+}
+
+func (b *fakeBackend) Terminate(_ context.Context, ref backends.Ref) error {
+	b.called("terminate %s", ref.ID)
+	return b.refuse
+}
+
+// A fakeServer is a deployment, its host and its engine.
+type fakeServer struct {
+	script
+	backend *fakeBackend
+	pod     string
+
+	http   *http.Server
+	url    string
+	served sync.WaitGroup
+	done   chan struct{}
+	ended  chan struct{} // closed when nothing is answered any more
+	end    sync.Once
+
+	mu      sync.Mutex
+	err     error
+	stopped bool
+	looks   map[string]int
+	asked   []asked
+	resets  int
+}
+
+// asked is one request of a load.
+type asked struct {
+	id     string
+	prompt string
+}
+
+func (s *fakeServer) start() {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	s.url = "http://" + l.Addr().String()
+	s.looks = map[string]int{}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
+		s.look("health")
+		w.WriteHeader(max(s.health, http.StatusOK))
+	})
+	mux.HandleFunc("GET /v1/models", s.listModels)
+	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"version":"1.2.3"}`)
+	})
+	mux.HandleFunc("POST /reset_prefix_cache", func(w http.ResponseWriter, _ *http.Request) {
+		s.look("reset")
+		w.WriteHeader(max(s.reset, http.StatusOK))
+	})
+	mux.HandleFunc("POST /v1/chat/completions", s.complete)
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running 1\n"+
+			"# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total 8\n")
+	})
+	s.http = &http.Server{Handler: mux}
+	s.served.Go(func() { _ = s.http.Serve(l) })
+}
+
+// look counts one kind of question, from 1.
+func (s *fakeServer) look(kind string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.looks[kind]++
+	return s.looks[kind]
+}
+
+func (s *fakeServer) looked(kind string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.looks[kind]
+}
+
+func (s *fakeServer) prompts() []asked {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.asked)
+}
+
+func (s *fakeServer) listModels(w http.ResponseWriter, _ *http.Request) {
+	ids := []string{"m"}
+	if s.models != nil {
+		ids = s.models(s.look("models"))
+	}
+	type model struct {
+		ID string `json:"id"`
+	}
+	list := []model{}
+	for _, id := range ids {
+		list = append(list, model{id})
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"data": list})
+}
+
+func (s *fakeServer) complete(w http.ResponseWriter, r *http.Request) {
+	s.served.Add(1)
+	defer s.served.Done()
+	var body struct {
+		Messages  []struct{ Content string }
+		MaxTokens int `json:"max_tokens"`
+		Stream    bool
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if !body.Stream {
+		status, model := http.StatusOK, "m"
+		if look := s.look("probe"); s.probe != nil {
+			status, model = s.probe(look)
+		}
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"model":%q,"choices":[{"index":0,"message":{"content":"w"},"finish_reason":"length"}]}`, model)
+		return
+	}
+	s.mu.Lock()
+	s.asked = append(s.asked, asked{r.Header.Get("X-Request-Id"), body.Messages[len(body.Messages)-1].Content})
+	n := len(s.asked)
+	s.mu.Unlock()
+	if s.request != nil {
+		s.request(s, n)
+	}
+	select {
+	case <-s.ended:
+		return
+	default:
+	}
+	if s.status != 0 {
+		http.Error(w, `{"error":{"message":"no"}}`, s.status)
+		return
+	}
+	tokens := body.MaxTokens
+	if s.tokens > 0 {
+		tokens = s.tokens
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	var b strings.Builder
+	for i := range tokens {
+		finish := "null"
+		if i == tokens-1 {
+			finish = `"length"`
+		}
+		fmt.Fprintf(&b, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"w \"},\"finish_reason\":%s}]}\n\n", finish)
+	}
+	fmt.Fprintf(&b, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":8,\"completion_tokens\":%d,\"total_tokens\":%d}}\n\ndata: [DONE]\n\n", tokens, tokens+8)
+	_, _ = io.WriteString(w, b.String())
+}
+
+// close breaks all connections and ends what hangs.
+func (s *fakeServer) close() {
+	s.end.Do(func() { close(s.ended) })
+	_ = s.http.Close()
+}
+
+// hung is closed when the server ends.
+func (s *fakeServer) hung() <-chan struct{} { return s.ended }
+
+// die breaks all connections and then tells of the end, as a process does.
+func (s *fakeServer) die(exit *backends.Exit) {
+	s.close()
+	s.tell(exit)
+}
+
+// tell tells of the end and leaves the connections as they are.
+func (s *fakeServer) tell(exit *backends.Exit) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil {
+		s.err = exit
+		close(s.done)
+	}
+}
+
+func (s *fakeServer) Done() <-chan struct{} { return s.done }
+
+func (s *fakeServer) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
+}
+
+func (s *fakeServer) Stop(ctx context.Context) error {
+	s.backend.called("stop %s", s.pod)
+	defer func() {
+		s.close()
+		s.served.Wait()
+	}()
+	if s.stop != nil {
+		if err := s.stop(ctx); err != nil {
+			return err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return context.Cause(ctx)
+	}
+	s.mu.Lock()
+	first := !s.stopped
+	s.stopped = true
+	s.mu.Unlock()
+	if first {
+		s.backend.mu.Lock()
+		s.backend.up--
+		s.backend.mu.Unlock()
+	}
+	return nil
+}
+
+func (s *fakeServer) Host(role string, replica int) host.Host {
+	if role != "server" || replica != 0 {
+		panic("no such replica")
+	}
+	return fakeHost{s.url}
+}
+
+type fakeHost struct{ url string }
+
+func (h fakeHost) URL() string { return h.url }
+
+func (h fakeHost) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, network, addr)
+}
+
+func (h fakeHost) Exec(context.Context, ...string) ([]byte, error) {
+	return nil, host.ErrNotSupported
+}
+
+func (h fakeHost) Logs(context.Context) (io.ReadCloser, error) { return nil, host.ErrNotSupported }
+
+func (h fakeHost) Path() host.Path { return host.Direct }
+
+// always is every launch behaving alike.
+func always(s script) func(int, backends.Spec) script {
+	return func(int, backends.Spec) script { return s }
+}
+
+// killed is a server that somebody killed.
+func killed() *backends.Exit { return &backends.Exit{Role: "server", Code: -1, Signal: "killed"} }

@@ -1,0 +1,239 @@
+package executor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/rundir/rundirtest"
+)
+
+// basePlan has two cells on one server, two requests each. Its bounds on the
+// client are wide: tests share their CPUs with everything.
+var basePlan = []string{
+	`version: 1`,
+	`name: t`,
+	`model: m`,
+	`backend: fake`,
+	`matrix: {engine: sim, concurrency: [1, 2]}`,
+	`load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}}`,
+	`validity: {max_client_cpu: 1, max_stall: 1m, max_schedule_lag: 1m}`,
+	`timeouts: {launch: 20s, ready: 20s, request: 20s, trial: 30s, stop: 5s}`,
+}
+
+// parsePlan is the base plan with some of its lines replaced, or more added.
+func parsePlan(t testing.TB, lines ...string) *plan.Plan {
+	t.Helper()
+	all := slices.Clone(basePlan)
+	for _, line := range lines {
+		key, _, _ := strings.Cut(line, ":")
+		i := slices.IndexFunc(all, func(s string) bool { return strings.HasPrefix(s, key+":") })
+		if i < 0 {
+			all = append(all, line)
+		} else {
+			all[i] = line
+		}
+	}
+	docs := func(kinds ...string) (list []plan.PluginDoc) {
+		for _, kind := range kinds {
+			list = append(list, plan.PluginDoc{Kind: kind, FreeGPU: true})
+		}
+		return list
+	}
+	p, err := plan.Parse("plan.yaml", t.TempDir(), []byte(strings.Join(all, "\n")+"\n"), plan.Options{
+		Vocabulary: plan.Vocabulary{
+			Backends: docs("fake"), Collectors: docs("prom", "nvsmi", "proc"), Sinks: docs("csv", "parquet"),
+		},
+	})
+	if d, ok := plan.IsDiagnostics(err); ok {
+		t.Fatal(d.Pretty())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A world is everything that runs need, and what they leave.
+type world struct {
+	t          testing.TB
+	dir        string
+	plan       *plan.Plan
+	backend    *fakeBackend
+	collectors []Named
+	on         func(Event) // called with each event
+
+	mu     sync.Mutex
+	events []Event
+}
+
+func newWorld(t testing.TB, s func(n int, spec backends.Spec) script, lines ...string) *world {
+	t.Helper()
+	return &world{
+		t: t, dir: filepath.Join(t.TempDir(), "run"), plan: parsePlan(t, lines...),
+		backend: &fakeBackend{script: s},
+	}
+}
+
+const (
+	testRun   = "run-1"
+	testOwner = "me@here"
+)
+
+// open creates the run directory, or opens the one that is there.
+func (w *world) open() (*rundir.Dir, *rundir.State) {
+	w.t.Helper()
+	if d, st, err := rundir.Open(nil, w.dir); err == nil {
+		return d, st
+	}
+	d, err := rundir.Create(nil, w.dir, rundir.Manifest{RunID: testRun, Owner: testOwner, Plan: w.plan.Name}, []byte("x"), []byte("{}"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	st, err := rundir.Read(w.dir)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return d, st
+}
+
+// run runs the plan, or goes on with it, and checks what it left.
+func (w *world) run(ctx context.Context, change ...func(*Config)) (Report, error) {
+	w.t.Helper()
+	d, st := w.open()
+	c := Config{
+		Plan: w.plan, Dir: d, State: st, Path: w.dir, Backend: w.backend, Collectors: w.collectors,
+		ClientHost: "here", Sweep: "/bin/sweep",
+		Events: func(e Event) {
+			w.mu.Lock()
+			w.events = append(w.events, e)
+			w.mu.Unlock()
+			if w.on != nil {
+				w.on(e)
+			}
+		},
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	rep, err := Run(ctx, c)
+	if err := d.Close(); err != nil {
+		w.t.Error(err)
+	}
+	if err := rundirtest.Check(w.dir); err != nil {
+		w.t.Errorf("the run directory: %v", err)
+	}
+	return rep, err
+}
+
+// must is run where nothing may go wrong.
+func (w *world) must(change ...func(*Config)) Report {
+	w.t.Helper()
+	rep, err := w.run(w.t.Context(), change...)
+	if err != nil || rep.Cleanup != nil || rep.Interrupted != nil || rep.Missing != 0 {
+		w.t.Fatalf("run: %+v, %v", rep, err)
+	}
+	return rep
+}
+
+// seen lists the events of one type.
+func (w *world) seen(typ EventType) (list []Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range w.events {
+		if e.Type == typ {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+// committed is the journal's commit lines, in order.
+func (w *world) committed() (list []rundir.Commit) {
+	w.t.Helper()
+	for _, e := range w.state().Events {
+		if e.Type == string(TrialCommitted) {
+			var c rundir.Commit
+			if err := json.Unmarshal(e.Data, &c); err != nil {
+				w.t.Fatal(err)
+			}
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func (w *world) state() *rundir.State {
+	w.t.Helper()
+	st, err := rundir.Read(w.dir)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return st
+}
+
+// outcomes reads what was committed, in the journal's order.
+func (w *world) outcomes() (list []*result.Outcome) {
+	w.t.Helper()
+	for _, c := range w.committed() {
+		o, err := rundir.Outcome(w.dir, c)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		list = append(list, o)
+	}
+	return list
+}
+
+// summary is each outcome as status/class/attempt, in the journal's order.
+func (w *world) summary() string {
+	w.t.Helper()
+	var parts []string
+	for _, o := range w.outcomes() {
+		s, _ := o.Row["status"].(string)
+		if class, ok := o.Row["error_class"].(string); ok {
+			s += "/" + class
+		}
+		parts = append(parts, fmt.Sprintf("%s/%d", s, o.Attempt))
+		for _, f := range o.Invalid {
+			w.t.Logf("invalid: %s", f.Text)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// prompts is what all servers were asked, by launch.
+func (w *world) prompts() (list []asked) {
+	for _, s := range w.backend.list() {
+		list = append(list, s.prompts()...)
+	}
+	return list
+}
+
+// want fails unless got is want.
+func want[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// eventually waits until f, for things that have no event.
+func eventually(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !f(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
