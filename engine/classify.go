@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -177,9 +178,9 @@ func clean(line string) string {
 }
 
 func lastLine(lines []string) string {
-	for i := len(lines) - 1; i >= 0; i-- {
-		if strings.TrimSpace(lines[i]) != "" {
-			return shorten(lines[i])
+	for _, line := range slices.Backward(lines) {
+		if strings.TrimSpace(line) != "" {
+			return shorten(line)
 		}
 	}
 	return ""

@@ -158,8 +158,7 @@ func readShareGPT(r io.Reader) (entries []Entry, line int, err error) {
 	// syntax says its own place.
 	fail := func(err error) ([]Entry, int, error) {
 		at := d.InputOffset()
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			at = max(at, syntax.Offset)
 		}
 		return nil, lines.at(at), jsonError(err)

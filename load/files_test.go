@@ -29,16 +29,20 @@ func TestReadPrompts(t *testing.T) {
 		want             []Entry
 	}{
 		{"prompts", "jsonl", "\ufeff{\"prompt\":\"a\",\"id\":7}\n\n{\"prompt\":\"b\",\"max_tokens\":9}", []Entry{ask(1, 0, "", "a"), ask(3, 9, "", "b")}},
-		{"messages", "jsonl", `{"messages":[{"role":"system","content":"s"},{"role":"user","content":"u"},{"role":"assistant","content":"a"},{"role":"user","content":"v"}]}` + "\r\n",
-			[]Entry{ask(1, 0, "s", "u", "a", "v")}},
-		{"conversations", "sharegpt", `[
+		{
+			"messages", "jsonl", `{"messages":[{"role":"system","content":"s"},{"role":"user","content":"u"},{"role":"assistant","content":"a"},{"role":"user","content":"v"}]}` + "\r\n",
+			[]Entry{ask(1, 0, "s", "u", "a", "v")},
+		},
+		{
+			"conversations", "sharegpt", `[
 			{"id":"1","conversations":[{"from":"human","value":"u"},{"from":"gpt","value":"a"}]},
 			{"id":"2","conversations":[{"from":"gpt","value":"a"}]},
 			{"id":"3","conversations":[]},
 			{"id":"4","conversations":[
 				{"from":"system","value":"s"},
 				{"from":"user","value":"w"}]}]`,
-			[]Entry{ask(2, 0, "", "u"), ask(7, 0, "s", "w")}},
+			[]Entry{ask(2, 0, "", "u"), ask(7, 0, "s", "w")},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := ReadPrompts(write(t, c.text), c.kind)

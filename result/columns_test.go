@@ -46,8 +46,11 @@ func TestColumns_placesWhatThePlanAdds(t *testing.T) {
 		SLOs: []string{"smooth", "clean"},
 	}))
 	for _, pair := range [][2]string{
-		{"target_input_tokens", "arg_max_num_seqs"}, {"arg_max_num_seqs", "status"},
-		{"slo_pass", "slo_smooth"}, {"slo_smooth", "slo_clean"}, {"slo_clean", "requests"},
+		{"target_input_tokens", "arg_max_num_seqs"},
+		{"arg_max_num_seqs", "status"},
+		{"slo_pass", "slo_smooth"},
+		{"slo_smooth", "slo_clean"},
+		{"slo_clean", "requests"},
 	} {
 		if i := slices.Index(got, pair[0]); i < 0 || got[i+1] != pair[1] {
 			t.Errorf("%s does not come after %s", pair[1], pair[0])

@@ -60,8 +60,10 @@ func Groups(cols []Column, rows []Row) ([]Column, []Row) {
 
 // groupKeys are the columns that all trials of a cell share.
 func groupKeys(cols []Column) []Column {
-	shared := []string{"gpu", "concurrency", "max_tokens", "run_id", "plan", "cell_id", "spec_digest", "backend", "simulated",
-		"engine", "model", "model_revision", "gpu_count", "request_rate", "target_input_tokens"}
+	shared := []string{
+		"gpu", "concurrency", "max_tokens", "run_id", "plan", "cell_id", "spec_digest", "backend", "simulated",
+		"engine", "model", "model_revision", "gpu_count", "request_rate", "target_input_tokens",
+	}
 	own := map[string]bool{}
 	for _, c := range Columns(Extra{}) {
 		own[c.Name] = true

@@ -18,9 +18,11 @@ func TestGroups(t *testing.T) {
 		t.Fatalf("%d rows, want 3", len(got))
 	}
 	half := 4.302653 * 2 / math.Sqrt(3)
-	check(t, got[0], Row{"cell_id": "b", "engine": "vllm", "arg_x": int64(7), "trials": int64(5), "valid_trials": int64(4),
+	check(t, got[0], Row{
+		"cell_id": "b", "engine": "vllm", "arg_x": int64(7), "trials": int64(5), "valid_trials": int64(4),
 		"p50_ttft_ms_mean": 12.0, "p50_ttft_ms_sd": 2.0, "p50_ttft_ms_cv": 2.0 / 12,
-		"p50_ttft_ms_ci95_low": 12 - half, "p50_ttft_ms_ci95_high": 12 + half, "throughput_tok_s_mean": nil})
+		"p50_ttft_ms_ci95_low": 12 - half, "p50_ttft_ms_ci95_high": 12 + half, "throughput_tok_s_mean": nil,
+	})
 	check(t, got[1], Row{"cell_id": "a", "trials": int64(1), "p50_ttft_ms_mean": 5.0, "p50_ttft_ms_sd": nil, "p50_ttft_ms_ci95_low": nil})
 	check(t, got[2], Row{"cell_id": "c", "trials": int64(1), "valid_trials": int64(0), "p50_ttft_ms_mean": nil})
 	for _, row := range got {

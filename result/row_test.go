@@ -2,6 +2,7 @@ package result
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -20,9 +21,7 @@ func TestRow_comesBackFromJSONWithItsTypes(t *testing.T) {
 		"arg_ratio":     2.0, "arg_max_num_seqs": int64(64), "arg_dtype": "2026-03-04T05:06:07Z", "slo_smooth": false,
 	}
 	in := Outcome{CellID: "c", Row: Row{}, StartedAt: at, FinishedAt: at}
-	for k, v := range want {
-		in.Row[k] = v
-	}
+	maps.Copy(in.Row, want)
 	in.Row["started_at"], in.Row["p50_ttft_ms"] = at, math.NaN()
 	data, err := json.Marshal(in)
 	if err != nil {
@@ -64,8 +63,11 @@ func TestRow_anyNumberComesBack(t *testing.T) {
 
 func TestRow_Conform(t *testing.T) {
 	cols := []Column{
-		{Name: "s", Type: String}, {Name: "i", Type: Int, Nullable: true}, {Name: "f", Type: Float, Nullable: true},
-		{Name: "b", Type: Bool, Nullable: true}, {Name: "t", Type: Timestamp, Nullable: true},
+		{Name: "s", Type: String},
+		{Name: "i", Type: Int, Nullable: true},
+		{Name: "f", Type: Float, Nullable: true},
+		{Name: "b", Type: Bool, Nullable: true},
+		{Name: "t", Type: Timestamp, Nullable: true},
 	}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6_789, time.FixedZone("", 7200))
 	got, err := Row{"s": "a\xff", "i": 3, "f": 4, "t": at}.Conform(cols)

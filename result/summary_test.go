@@ -76,8 +76,10 @@ func TestSummarize_openLoopCountsFromTheSchedule(t *testing.T) {
 	r := streamed(500*ms, 3, 100, 10, 10)
 	r.Scheduled = 200 * ms // we, or the limit in flight, were 300 ms late
 	open, _ := Summarize([]Request{r}, SummaryOptions{Open: true})
-	check(t, open, Row{"p50_ttft_ms": 400.0, "p50_ttfo_ms": 400.0, "p50_e2e_ms": 420.0, "p50_tpot_ms": 10.0,
-		"p50_schedule_lag_ms": 300.0, "duration_s": 0.12})
+	check(t, open, Row{
+		"p50_ttft_ms": 400.0, "p50_ttfo_ms": 400.0, "p50_e2e_ms": 420.0, "p50_tpot_ms": 10.0,
+		"p50_schedule_lag_ms": 300.0, "duration_s": 0.12,
+	})
 	closed, _ := Summarize([]Request{r}, SummaryOptions{})
 	check(t, closed, Row{"p50_ttft_ms": 100.0, "p50_e2e_ms": 120.0, "p50_tpot_ms": 10.0, "p50_schedule_lag_ms": 300.0})
 }
@@ -87,8 +89,10 @@ func TestSummarize_leavesOut(t *testing.T) {
 	warm.Phase = Warmup
 	failed := streamed(20_000*ms, 2, 5000, 5000)
 	failed.Status, failed.End = Failed, 90_000*ms // its deadline is no byte
-	refused := Request{Status: Failed, Sent: 20_000 * ms, Scheduled: 20_000 * ms, FirstByte: Never, FirstToken: Never,
-		FirstOutput: Never, LastToken: Never, End: 80_000 * ms, FirstTokenChunk: -1}
+	refused := Request{
+		Status: Failed, Sent: 20_000 * ms, Scheduled: 20_000 * ms, FirstByte: Never, FirstToken: Never,
+		FirstOutput: Never, LastToken: Never, End: 80_000 * ms, FirstTokenChunk: -1,
+	}
 	cancelled := streamed(20_100*ms, 2, 700, 700)
 	cancelled.Status = Cancelled
 	row, _ := Summarize([]Request{warm, failed, refused, cancelled, streamed(20_200*ms, 2, 10, 10)}, SummaryOptions{})
@@ -100,8 +104,10 @@ func TestSummarize_leavesOut(t *testing.T) {
 }
 
 func TestSummarize_whatIsNotKnownIsNull(t *testing.T) {
-	whole := Request{Phase: Plateau, Status: Completed, Sent: 0, FirstByte: 90 * ms, FirstToken: Never, FirstOutput: Never,
-		LastToken: Never, End: 100 * ms, PromptTokens: 5, CompletionTokens: 8, TokenSource: "usage", FirstTokenChunk: -1}
+	whole := Request{
+		Phase: Plateau, Status: Completed, Sent: 0, FirstByte: 90 * ms, FirstToken: Never, FirstOutput: Never,
+		LastToken: Never, End: 100 * ms, PromptTokens: 5, CompletionTokens: 8, TokenSource: "usage", FirstTokenChunk: -1,
+	}
 	row, _ := Summarize([]Request{whole}, SummaryOptions{Goodput: &Goodput{TTFT: 100}})
 	check(t, row, Row{
 		"p50_e2e_ms": 100.0, "output_tokens": int64(8), "throughput_tok_s": 80.0,
@@ -112,8 +118,10 @@ func TestSummarize_whatIsNotKnownIsNull(t *testing.T) {
 	silent := streamed(0, Unknown, 10, 10)
 	silent.PromptTokens, silent.TokenSource = Unknown, ""
 	row, _ = Summarize([]Request{silent, streamed(0, 2, 10, 10)}, SummaryOptions{})
-	check(t, row, Row{"input_tokens": nil, "output_tokens": nil, "throughput_tok_s": nil, "total_throughput_tok_s": nil,
-		"request_throughput": 100.0, "goodput_req_s": nil})
+	check(t, row, Row{
+		"input_tokens": nil, "output_tokens": nil, "throughput_tok_s": nil, "total_throughput_tok_s": nil,
+		"request_throughput": 100.0, "goodput_req_s": nil,
+	})
 
 	row, _ = Summarize(nil, SummaryOptions{})
 	check(t, row, Row{"requests": int64(0), "error_rate": nil, "duration_s": nil, "request_throughput": nil, "p50_ttft_ms": nil})
@@ -162,8 +170,10 @@ func TestSummarize_tokensOfChunks(t *testing.T) {
 				sum += v
 			}
 			t.Log(c.name, name)
-			check(t, row, Row{"mean_" + name + "_ms": sum / float64(len(want)), "max_" + name + "_ms": slices.Max(want),
-				"min_" + name + "_ms": slices.Min(want)})
+			check(t, row, Row{
+				"mean_" + name + "_ms": sum / float64(len(want)), "max_" + name + "_ms": slices.Max(want),
+				"min_" + name + "_ms": slices.Min(want),
+			})
 		}
 	}
 }

@@ -189,7 +189,7 @@ const (
 func fates(events []Event) (map[AttemptKey]fate, error) {
 	m := map[AttemptKey]fate{}
 	for _, e := range events {
-		f := unknown
+		var f fate
 		switch e.Type {
 		case typeCommitted:
 			f = counted

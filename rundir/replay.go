@@ -29,8 +29,10 @@ const (
 )
 
 func reserved(typ string) bool {
-	return slices.Contains([]string{typeCreated, typeLaunch, typeBegun, typeDiscarded,
-		typeCommitted, typePodIntent, typePodCreated, typePodGone}, typ)
+	return slices.Contains([]string{
+		typeCreated, typeLaunch, typeBegun, typeDiscarded,
+		typeCommitted, typePodIntent, typePodCreated, typePodGone,
+	}, typ)
 }
 
 // A State is what a journal says, replayed.

@@ -140,7 +140,7 @@ func Create(fx *effect.Effects, dir string, m Manifest, plan, resolved []byte) (
 	}
 	defer func() {
 		if err != nil {
-			d.release()
+			err = errors.Join(err, d.release())
 		}
 	}()
 	if err := d.vacant(); err != nil {
@@ -191,7 +191,7 @@ func Open(fx *effect.Effects, dir string) (_ *Dir, _ *State, err error) {
 	}
 	defer func() {
 		if err != nil {
-			d.release()
+			err = errors.Join(err, d.release())
 		}
 	}()
 	st, err := d.recover()

@@ -267,8 +267,13 @@ func TestAppend_refuses(t *testing.T) {
 		typ  string
 		data any
 	}{
-		{"trial_committed", nil}, {"pod_gone", nil}, {"Bad", nil}, {"", nil},
-		{"x", []int{1}}, {"x", "text"}, {"x", func() {}},
+		{"trial_committed", nil},
+		{"pod_gone", nil},
+		{"Bad", nil},
+		{"", nil},
+		{"x", []int{1}},
+		{"x", "text"},
+		{"x", func() {}},
 	} {
 		if err := d.Append(t.Context(), tc.typ, tc.data); err == nil {
 			t.Errorf("%q %T was appended", tc.typ, tc.data)

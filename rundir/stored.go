@@ -219,7 +219,7 @@ func readResult(root *os.Root, a AttemptKey, sum string) (*stored, string, error
 	}
 	got := hexSum(b)
 	if sum != "" && got != sum {
-		return nil, "", fmt.Errorf("%s has the digest %.12s..., the journal says %.12s...", ResultFile, got, sum)
+		return nil, "", fmt.Errorf("%s has the digest %.12s, the journal says %.12s", ResultFile, got, sum)
 	}
 	s, err := decodeOutcome(b)
 	if err != nil {

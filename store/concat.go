@@ -29,7 +29,7 @@ func ConcatSamples(ctx context.Context, w io.Writer, files []string) error {
 }
 
 func concat[T any](ctx context.Context, w io.Writer, files []string) error {
-	c := concatenation{w: parquet.NewWriter(w, append(writerOptions(), parquet.SchemaOf(new(T)))...)}
+	c := concatenation[T]{w: parquet.NewGenericWriter[T](w, writerOptions()...)}
 	for _, path := range files {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
@@ -45,12 +45,12 @@ func concat[T any](ctx context.Context, w io.Writer, files []string) error {
 }
 
 // A concatenation is one file being made of many.
-type concatenation struct {
-	w       *parquet.Writer
+type concatenation[T any] struct {
+	w       *parquet.GenericWriter[T]
 	pending int64 // unpacked bytes of the rows that no row group was made of yet
 }
 
-func (c *concatenation) add(path string) error {
+func (c *concatenation[T]) add(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (c *concatenation) add(path string) error {
 	return nil
 }
 
-func copyRows(w *parquet.Writer, group parquet.RowGroup) (err error) {
+func copyRows(w parquet.RowWriter, group parquet.RowGroup) (err error) {
 	rows := group.Rows()
 	defer func() {
 		if cerr := rows.Close(); err == nil {

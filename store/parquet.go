@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -83,7 +84,7 @@ func read[T any](r io.ReaderAt, size int64) iter.Seq2[*T, error] {
 				}
 			}
 			switch {
-			case err == io.EOF:
+			case errors.Is(err, io.EOF):
 				return
 			case err != nil:
 				yield(nil, fmt.Errorf("read rows: %w", err))
@@ -116,28 +117,26 @@ func instant(d time.Duration) *int64 {
 	if d < 0 {
 		return nil
 	}
-	return ptr(int64(d))
+	return new(int64(d))
 }
 
 func count(n int) *int64 {
 	if n < 0 {
 		return nil
 	}
-	return ptr(int64(n))
+	return new(int64(n))
 }
 
 func text(s string) *string {
 	if s == "" {
 		return nil
 	}
-	return ptr(valid(s))
+	return new(valid(s))
 }
 
 // valid is s as UTF-8, which readers of Parquet insist on: what servers send
 // need not be.
 func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
-func ptr[T any](v T) *T { return &v }
 
 // And back.
 

@@ -97,10 +97,10 @@ func (row *requestRow) set(ids IDs, r *result.Request) {
 		FinishReason: text(r.FinishReason), Status: string(r.Status), ErrorClass: text(r.ErrorClass), Error: text(r.Error),
 	}
 	if r.HTTPStatus != 0 {
-		row.HTTPStatus = ptr(int32(r.HTTPStatus))
+		row.HTTPStatus = new(int32(r.HTTPStatus))
 	}
 	if r.FirstTokenChunk >= 0 {
-		row.FirstTokenChunk = ptr(int32(r.FirstTokenChunk))
+		row.FirstTokenChunk = new(int32(r.FirstTokenChunk))
 	}
 	if r.ChunkTokens != nil {
 		row.ChunkTokens = make([]*int32, len(r.ChunkTokens))

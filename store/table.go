@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -131,7 +132,7 @@ func ReadTable(r io.ReaderAt, size int64) ([]result.Column, []result.Row, error)
 				}
 				table = append(table, row)
 			}
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {

@@ -6,6 +6,7 @@ package collectortest
 import (
 	"context"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -53,13 +54,16 @@ func Run(t *testing.T, s Suite) {
 		exec func(ctx context.Context, argv ...string) ([]byte, error)
 	}{
 		{"gone", nil, func(context.Context, ...string) ([]byte, error) { return nil, host.ErrNotSupported }},
-		{"hanging",
+		{
+			"hanging",
 			func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 			func(ctx context.Context, _ ...string) ([]byte, error) {
 				<-ctx.Done()
 				return nil, context.Cause(ctx)
-			}},
-		{"trickling",
+			},
+		},
+		{
+			"trickling",
 			func(w http.ResponseWriter, r *http.Request) {
 				for r.Context().Err() == nil {
 					_, _ = io.WriteString(w, "x")
@@ -70,11 +74,15 @@ func Run(t *testing.T, s Suite) {
 					}
 				}
 			},
-			func(context.Context, ...string) ([]byte, error) { return []byte("0, "), nil }},
-		{"full of garbage",
+			func(context.Context, ...string) ([]byte, error) { return []byte("0, "), nil },
+		},
+		{
+			"full of garbage",
 			func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(garbage) },
-			func(context.Context, ...string) ([]byte, error) { return garbage, nil }},
-		{"sending 50 MB",
+			func(context.Context, ...string) ([]byte, error) { return garbage, nil },
+		},
+		{
+			"sending 50 MB",
 			func(w http.ResponseWriter, _ *http.Request) {
 				for range 100 {
 					if _, err := io.Copy(w, io.NewSectionReader(huge, 0, huge.Size())); err != nil {
@@ -82,7 +90,8 @@ func Run(t *testing.T, s Suite) {
 					}
 				}
 			},
-			func(context.Context, ...string) ([]byte, error) { return make([]byte, 4<<20), nil }},
+			func(context.Context, ...string) ([]byte, error) { return make([]byte, 4<<20), nil },
+		},
 	}
 	columns := s.good(t)
 	for _, target := range targets {
@@ -391,9 +400,7 @@ func (s *Sink) Artifacts() map[string][]byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := make(map[string][]byte, len(s.artifacts))
-	for name, b := range s.artifacts {
-		out[name] = b
-	}
+	maps.Copy(out, s.artifacts)
 	return out
 }
 

@@ -122,8 +122,7 @@ func (s *scraper) fetch(ctx context.Context, out *scrape) error {
 	out.at = s.target.Anchor.Since()
 	resp, err := s.client.Do(req)
 	if err != nil {
-		var ue *url.Error
-		if errors.As(err, &ue) {
+		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err // the address stands in the finding already
 		}
 		return err

@@ -66,9 +66,11 @@ func (p *place) Dial(ctx context.Context, network, addr string) (net.Conn, error
 	p.dial.Add(1)
 	return new(net.Dialer).DialContext(ctx, network, addr)
 }
+
 func (p *place) Exec(context.Context, ...string) ([]byte, error) { return nil, host.ErrNotSupported }
-func (p *place) Logs(context.Context) (io.ReadCloser, error)     { return nil, host.ErrNotSupported }
-func (p *place) Path() host.Path                                 { return host.Direct }
+
+func (p *place) Logs(context.Context) (io.ReadCloser, error) { return nil, host.ErrNotSupported }
+func (p *place) Path() host.Path                             { return host.Direct }
 
 // session runs one whole session of the given length against handler.
 func run(t *testing.T, c Config, handler http.Handler, length time.Duration) (result.Row, *sink, error) {

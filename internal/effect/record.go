@@ -3,6 +3,7 @@ package effect
 import (
 	"bytes"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -44,7 +45,7 @@ type Op struct {
 func (l *Log) Ops() []Op {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.ops[:len(l.ops):len(l.ops)]
+	return slices.Clip(l.ops)
 }
 
 func (e *Effects) record(f func(*Log)) {

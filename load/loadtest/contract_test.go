@@ -73,8 +73,10 @@ func (d naive) Run(ctx context.Context, src load.Source, rec load.Recorder, opts
 		return src.Next(slot, prev)
 	}
 	send := func(j load.Job, at time.Duration) result.Request {
-		r := result.Request{N: j.N, Shard: j.Shard, Slot: j.Slot, Phase: j.Phase, Scheduled: at, Sent: result.Never,
-			FirstToken: result.Never, LastToken: result.Never, FirstTokenChunk: -1, Status: result.Cancelled}
+		r := result.Request{
+			N: j.N, Shard: j.Shard, Slot: j.Slot, Phase: j.Phase, Scheduled: at, Sent: result.Never,
+			FirstToken: result.Never, LastToken: result.Never, FirstTokenChunk: -1, Status: result.Cancelled,
+		}
 		if wait(ctx, opts.Anchor, at) == nil {
 			r.Sent = opts.Anchor.Since()
 			err := d.ask(base, j, &r, opts)

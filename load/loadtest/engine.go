@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -176,9 +177,7 @@ func (e *Engine) Stats() Stats {
 	s := e.stats
 	s.Requests = len(e.requests)
 	s.Tokens = make(map[string]int, len(e.stats.Tokens))
-	for id, n := range e.stats.Tokens {
-		s.Tokens[id] = n
-	}
+	maps.Copy(s.Tokens, e.stats.Tokens)
 	return s
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,8 +20,6 @@ import (
 
 var noJob load.Job
 
-func ptr[T any](v T) *T { return &v }
-
 func TestEncoder(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -28,28 +27,48 @@ func TestEncoder(t *testing.T) {
 		job    load.Job
 		want   string
 	}{
-		{"chat", Config{Model: "m", Chat: true, Stream: true, IncludeUsage: true, IgnoreEOS: true, MinTokens: true},
+		{
+			"chat",
+			Config{Model: "m", Chat: true, Stream: true, IncludeUsage: true, IgnoreEOS: true, MinTokens: true},
 			load.Job{Prompt: load.Prompt{Turns: []string{"hi"}}, MaxTokens: 5},
 			`{"model":"m","stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,
-			"messages":[{"role":"user","content":"hi"}],"max_tokens":5,"min_tokens":5}`},
-		{"conversation", Config{Model: "m", Chat: true},
+			"messages":[{"role":"user","content":"hi"}],"max_tokens":5,"min_tokens":5}`,
+		},
+		{
+			"conversation",
+			Config{Model: "m", Chat: true},
 			load.Job{Prompt: load.Prompt{System: "s", Turns: []string{"a", "b", "c"}}},
 			`{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":"a"},
-			{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}`},
-		{"completions", Config{Model: "m"},
+			{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}`,
+		},
+		{
+			"completions",
+			Config{Model: "m"},
 			load.Job{Prompt: load.Prompt{System: "s", Turns: []string{"a"}}, MaxTokens: 1},
-			`{"model":"m","prompt":"s\n\na","max_tokens":1}`},
-		{"sampling", Config{Model: "m", Temperature: ptr(0.0), TopP: ptr(0.9), Stop: []string{"\n"}, MaxTokensField: "max_completion_tokens"},
-			load.Job{Prompt: load.Prompt{Turns: []string{"a"}}, MaxTokens: 1, Seed: ptr(uint64(1<<64 - 1))},
-			`{"model":"m","temperature":0,"top_p":0.9,"stop":["\n"],"prompt":"a","max_completion_tokens":1,"seed":18446744073709551615}`},
-		{"continuous usage and further fields", Config{Model: "m", Stream: true, IncludeUsage: true, ContinuousUsage: true,
-			Body: map[string]any{"nvext": map[string]any{"extra_fields": []string{"timing"}}}},
+			`{"model":"m","prompt":"s\n\na","max_tokens":1}`,
+		},
+		{
+			"sampling",
+			Config{Model: "m", Temperature: new(0.0), TopP: new(0.9), Stop: []string{"\n"}, MaxTokensField: "max_completion_tokens"},
+			load.Job{Prompt: load.Prompt{Turns: []string{"a"}}, MaxTokens: 1, Seed: new(uint64(1<<64 - 1))},
+			`{"model":"m","temperature":0,"top_p":0.9,"stop":["\n"],"prompt":"a","max_completion_tokens":1,"seed":18446744073709551615}`,
+		},
+		{
+			"continuous usage and further fields",
+			Config{
+				Model: "m", Stream: true, IncludeUsage: true, ContinuousUsage: true,
+				Body: map[string]any{"nvext": map[string]any{"extra_fields": []string{"timing"}}},
+			},
 			load.Job{Prompt: load.Prompt{Turns: []string{"a"}}},
 			`{"model":"m","stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},
-			"nvext":{"extra_fields":["timing"]},"prompt":"a"}`},
-		{"text that JSON must escape", Config{Model: "m"},
+			"nvext":{"extra_fields":["timing"]},"prompt":"a"}`,
+		},
+		{
+			"text that JSON must escape",
+			Config{Model: "m"},
 			load.Job{Prompt: load.Prompt{Turns: []string{"\"\\\n<é\u2028"}}},
-			`{"model":"m","prompt":"\"\\\n<é\u2028"}`},
+			`{"model":"m","prompt":"\"\\\n<é\u2028"}`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e, err := newEncoder(&c.config)
@@ -85,7 +104,7 @@ func TestNew_refuses(t *testing.T) {
 		{"messages", func(c *Config) { c.Body = map[string]any{"messages": 1} }, "set by the prompts"},
 		{"stream", func(c *Config) { c.Body = map[string]any{"stream": false} }, "load.stream"},
 		{"max_tokens", func(c *Config) { c.Body = map[string]any{"max_tokens": 1} }, "load.max_tokens"},
-		{"twice", func(c *Config) { c.Temperature, c.Body = ptr(1.0), map[string]any{"temperature": 0} }, "twice"},
+		{"twice", func(c *Config) { c.Temperature, c.Body = new(1.0), map[string]any{"temperature": 0} }, "twice"},
 		{"no JSON", func(c *Config) { c.Body = map[string]any{"x": func() {}} }, "body"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -201,9 +220,7 @@ func TestDriver_bounds(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				for k, v := range c.header {
-					w.Header()[k] = v
-				}
+				maps.Copy(w.Header(), c.header)
 				for r.Context().Err() == nil { // without end
 					if _, err := w.Write([]byte(": " + strings.Repeat("x", 4000) + "\n")); err != nil {
 						return

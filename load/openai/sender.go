@@ -62,7 +62,7 @@ func (s *sender) send(p *prepared, q *result.Request) {
 	}
 	q.FirstByte = time.Duration(at.firstByte.Load())
 	if err != nil {
-		s.noAnswer(q, ctx, err)
+		s.noAnswer(ctx, q, err)
 		return
 	}
 	defer resp.Body.Close()
@@ -100,7 +100,7 @@ func (s *sender) request(ctx context.Context, p *prepared, at *stamps) *http.Req
 }
 
 // noAnswer is a request for which no status came back.
-func (s *sender) noAnswer(q *result.Request, ctx context.Context, err error) {
+func (s *sender) noAnswer(ctx context.Context, q *result.Request, err error) {
 	q.End = s.now()
 	cause := context.Cause(ctx)
 	switch {

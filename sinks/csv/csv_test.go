@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -92,10 +93,10 @@ func TestColumns_choosesAndOrders(t *testing.T) {
 		"p50_e2e_ms", "p95_e2e_ms", "throughput_tok_s",
 	}
 	table := sinktest.Table(t, 1)
-	for name, v := range map[string]any{"gpu": "l4", "concurrency": int64(8), "max_tokens": int64(128), "p50_ttft_ms": 12.5,
-		"p95_ttft_ms": 31.0, "p50_e2e_ms": 900.25, "p95_e2e_ms": nil, "throughput_tok_s": 361.1} {
-		table.Rows[0][name] = v
-	}
+	maps.Copy(table.Rows[0], map[string]any{
+		"gpu": "l4", "concurrency": int64(8), "max_tokens": int64(128), "p50_ttft_ms": 12.5,
+		"p95_ttft_ms": 31.0, "p50_e2e_ms": 900.25, "p95_e2e_ms": nil, "throughput_tok_s": 361.1,
+	})
 	s, err := New(Config{Columns: eight}, table.Columns)
 	if err != nil {
 		t.Fatal(err)

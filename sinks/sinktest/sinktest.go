@@ -259,19 +259,27 @@ func write(t *testing.T, path string, encode func(*bytes.Buffer) error) string {
 func Requests() []result.Request {
 	const ms = time.Millisecond
 	return []result.Request{
-		{Shard: 1, N: 0, Slot: 3, Turn: 1, Phase: result.Ramp, Scheduled: 0, Sent: 30 * time.Microsecond, FirstByte: 99 * ms, FirstToken: 100 * ms,
+		{
+			Shard: 1, N: 0, Slot: 3, Turn: 1, Phase: result.Ramp, Scheduled: 0, Sent: 30 * time.Microsecond, FirstByte: 99 * ms, FirstToken: 100 * ms,
 			FirstOutput: 120 * ms, LastToken: 140 * ms, End: 141 * ms, PromptTokens: 200, CachedTokens: 16, CompletionTokens: 5,
 			TokenSource: "usage", MaxTokens: 64, ChunkUS: []int32{99_000, 970, 20_000, 20_000}, FirstTokenChunk: 1,
-			ChunkTokens: []int32{0, 1, result.Unknown, 3}, FinishReason: "stop", HTTPStatus: 200, Status: result.Completed},
-		{N: 1, Phase: result.Plateau, Scheduled: ms, Sent: ms, FirstByte: 2 * ms, FirstToken: 2 * ms, FirstOutput: 2 * ms, LastToken: 3 * ms, End: 3 * ms,
+			ChunkTokens: []int32{0, 1, result.Unknown, 3}, FinishReason: "stop", HTTPStatus: 200, Status: result.Completed,
+		},
+		{
+			N: 1, Phase: result.Plateau, Scheduled: ms, Sent: ms, FirstByte: 2 * ms, FirstToken: 2 * ms, FirstOutput: 2 * ms, LastToken: 3 * ms, End: 3 * ms,
 			PromptTokens: result.Unknown, CachedTokens: result.Unknown, CompletionTokens: 2, TokenSource: "chunks", MaxTokens: 64,
-			ChunkUS: []int32{1000, 1000}, FirstTokenChunk: 0, FinishReason: "length", HTTPStatus: 200, Status: result.Completed},
-		{N: 2, Phase: result.Warmup, Scheduled: ms, Sent: 2 * ms, FirstByte: 9 * ms, FirstToken: result.Never, FirstOutput: result.Never, LastToken: result.Never,
+			ChunkUS: []int32{1000, 1000}, FirstTokenChunk: 0, FinishReason: "length", HTTPStatus: 200, Status: result.Completed,
+		},
+		{
+			N: 2, Phase: result.Warmup, Scheduled: ms, Sent: 2 * ms, FirstByte: 9 * ms, FirstToken: result.Never, FirstOutput: result.Never, LastToken: result.Never,
 			End: 10 * ms, PromptTokens: 7, CachedTokens: 0, CompletionTokens: 8, TokenSource: "usage", MaxTokens: 64, FirstTokenChunk: -1,
-			FinishReason: "length", HTTPStatus: 200, Status: result.Completed},
-		{N: 3, Phase: result.Tail, Scheduled: 5 * ms, Sent: 5 * ms, FirstByte: result.Never, FirstToken: result.Never, FirstOutput: result.Never,
+			FinishReason: "length", HTTPStatus: 200, Status: result.Completed,
+		},
+		{
+			N: 3, Phase: result.Tail, Scheduled: 5 * ms, Sent: 5 * ms, FirstByte: result.Never, FirstToken: result.Never, FirstOutput: result.Never,
 			LastToken: result.Never, End: 6 * ms, PromptTokens: result.Unknown, CachedTokens: result.Unknown, CompletionTokens: result.Unknown,
-			MaxTokens: 64, FirstTokenChunk: -1, Status: result.Failed, ErrorClass: result.ErrConnect, Error: "connexion refusée: \"漢字\",\n=1+1"},
+			MaxTokens: 64, FirstTokenChunk: -1, Status: result.Failed, ErrorClass: result.ErrConnect, Error: "connexion refusée: \"漢字\",\n=1+1",
+		},
 	}
 }
 
