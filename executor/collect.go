@@ -82,8 +82,9 @@ func safely(f func() error) (err error) {
 	return f()
 }
 
-// watch starts all collectors on all roles and returns after their baselines.
-// The returned function takes the last looks and returns the columns.
+// watch starts all collectors on all roles and returns after their baselines;
+// the end of ctx cuts those short. The returned function takes the last looks
+// and returns the columns.
 func (m *measurement) watch(ctx context.Context) func(context.Context) result.Row {
 	m.sink.files = m.files
 	auth := func(s backends.Server) collectors.Target { return collectors.Target{Authorize: s.Authorize} }
@@ -102,7 +103,7 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 		sessions []started
 		wg       sync.WaitGroup
 	)
-	// The collectors' context lives until their last look: the end of the load
+	// The sessions' context lives until their last look: the end of the load
 	// must not cut them off before it.
 	live, stop := context.WithCancel(context.WithoutCancel(ctx))
 	for _, role := range m.server.roles {
@@ -111,14 +112,19 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 				t := target
 				t.Role, t.Replica, t.Host = role.Name, replica, m.server.Host(role.Name, replica)
 				wg.Go(func() {
-					timer := time.AfterFunc(baselineTimeout, stop)
-					defer timer.Stop()
+					// Each has a context of its own: one that hangs must not take
+					// the others with it.
+					live, cut := context.WithCancelCause(live)
+					bound, cancel := context.WithTimeoutCause(ctx, baselineTimeout, limit{"the first look", baselineTimeout})
+					defer cancel()
+					defer context.AfterFunc(bound, func() { cut(context.Cause(bound)) })()
 					var s collectors.Session
 					err := safely(func() (err error) {
 						s, err = c.Collector.Start(live, t, &m.sink)
 						return err
 					})
 					if err != nil {
+						cut(err)
 						m.sink.Note(result.Finding{Code: "no_" + c.Kind, Text: fmt.Sprintf("%s collected nothing: %v", c.Kind, err)})
 						return
 					}
@@ -133,7 +139,7 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 
 	return func(ctx context.Context) result.Row {
 		defer stop()
-		ctx, cancel := context.WithTimeoutCause(ctx, lastLookTimeout, limit{"collectors", lastLookTimeout})
+		ctx, cancel := context.WithTimeoutCause(ctx, lastLookTimeout, limit{"the last look", lastLookTimeout})
 		defer cancel()
 		row := result.Row{}
 		for _, s := range sessions {

@@ -22,6 +22,11 @@ const (
 	NothingMeasured = "nothing_measured"
 )
 
+// cpuWindow is the shortest trial, in seconds, whose client's CPU share is
+// judged. The kernel counts CPU time in steps of up to 10 ms, so that the share
+// of a trial of a few milliseconds may be anything, beyond 1 too.
+const cpuWindow = 0.5
+
 // invalid says why the numbers of a measured trial must not be used: each rule
 // with the figure that broke it and the bound. An empty answer means VALID.
 //
@@ -60,7 +65,7 @@ func (m *measurement) invalid(row result.Row) []result.Finding {
 				wrong, first.CompletionTokens, first.MaxTokens, first.FinishReason)
 		}
 	}
-	if m.health.CPU > v.MaxClientCPU {
+	if took, ok := row["duration_s"].(float64); ok && took >= cpuWindow && m.health.CPU > v.MaxClientCPU {
 		add(ClientCPU, "the client used %.0f %% of the CPU it may use (bound %.0f %%): give it cores of its own", 100*m.health.CPU, 100*v.MaxClientCPU)
 	}
 	if m.health.MaxGap > v.MaxStall {

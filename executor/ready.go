@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"sweep.dev/sweep/backends"
@@ -162,11 +162,20 @@ func (d *deployment) resetCache(ctx context.Context) error {
 	api := d.api(d.server.Host(d.frontRole(), 0))
 	defer api.close()
 	_, err := api.post(ctx, path, nil)
-	if err != nil && strings.Contains(err.Error(), "404") {
+	var answer *badStatus
+	if errors.As(err, &answer) && answer.code == http.StatusNotFound {
 		return nil
 	}
 	return err
 }
+
+// A badStatus is an answer other than 200.
+type badStatus struct {
+	code int
+	text string
+}
+
+func (e *badStatus) Error() string { return e.text }
 
 // An apiClient asks a server small questions, outside of any measurement.
 type apiClient struct {
@@ -238,7 +247,8 @@ func (c *apiClient) do(ctx context.Context, method, path string, body any) ([]by
 		return nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s %s answered %s: %.300s", method, path, resp.Status, bytes.TrimSpace(answer))
+		text := fmt.Sprintf("%s %s answered %s: %.300s", method, path, resp.Status, bytes.TrimSpace(answer))
+		return nil, &badStatus{resp.StatusCode, text}
 	}
 	return answer, nil
 }

@@ -139,7 +139,7 @@ func (m *measurement) run(ctx context.Context) error {
 	return m.steps(mctx, m.trial, m.attempt, []step{
 		{"reset", 2 * questionTimeout, m.resetCache},
 		{"warm up", 0, func(ctx context.Context) error { return m.warmUp(ctx, driver) }},
-		{"measure", 0, func(ctx context.Context) error { return m.measure(ctx, driver) }},
+		{"measure", 0, func(measuring context.Context) error { return m.measure(measuring, ctx, driver) }},
 	})
 }
 
@@ -188,8 +188,10 @@ func (m *measurement) warmUp(ctx context.Context, d load.Driver) error {
 	return errors.Join(err, context.Cause(ctx))
 }
 
-// measure runs the load between the collectors' first and last looks.
-func (m *measurement) measure(ctx context.Context, d load.Driver) error {
+// measure runs the load between the collectors' first and last looks. The last
+// ones are taken also where the load ended before its time; the end of run
+// alone, after which nobody needs them, cuts them short.
+func (m *measurement) measure(ctx, run context.Context, d load.Driver) error {
 	src, err := load.NewSource(m.load())
 	if err != nil {
 		return err
@@ -199,7 +201,7 @@ func (m *measurement) measure(ctx context.Context, d load.Driver) error {
 		m.emit(Event{Type: TrialProgress, Deployment: m.ID, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial,
 			Attempt: m.attempt, Progress: &p, Label: Label(m.trial.cell)})
 	}))
-	m.columns = watch(context.WithoutCancel(ctx))
+	m.columns = watch(run)
 	return errors.Join(err, context.Cause(ctx))
 }
 
