@@ -1,8 +1,9 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
-	"os"
+	"slices"
 	"strings"
 
 	"sweep.dev/sweep/result"
@@ -13,10 +14,11 @@ var marks = []struct {
 	v    Verdict
 	mark string
 }{
-	{SweetSpot, "*"}, {Acceptable, "+"}, {Unstable, "~"}, {Missed, "-"}, {Invalid, "!"}, {FailedRun, "x"}, {Pending, "."},
+	{SweetSpot, "*"}, {Acceptable, "+"}, {Unstable, "~"}, {Missed, "-"}, {Invalid, "!"}, {NoStart, "o"}, {FailedRun, "x"}, {Pending, "."},
 }
 
-func markOf(v Verdict) string {
+// Mark is the one character that stands for a verdict.
+func (v Verdict) Mark() string {
 	for _, m := range marks {
 		if m.v == v {
 			return m.mark
@@ -25,57 +27,11 @@ func markOf(v Verdict) string {
 	return "?"
 }
 
-// grids writes one grid for each server (and each value of the further load
-// axes): load down, max_tokens across.
-func (r *Run) grids(p *printer, verdicts []Verdict) {
-	type group struct {
-		name  string
-		cells []int // indices of trials
-	}
-	var groups []*group
-	byName := map[string]*group{}
-	for i, t := range r.Trials {
-		name := r.groupName(t)
-		g := byName[name]
-		if g == nil {
-			g = &group{name: name}
-			byName[name] = g
-			groups = append(groups, g)
-		}
-		g.cells = append(g.cells, i)
-	}
-	for _, g := range groups {
-		head, rows := r.table(g.cells, verdicts)
-		p.grid(g.name, head, rows)
-	}
-	var legend []string
-	for _, m := range marks {
-		for _, v := range verdicts {
-			if v == m.v {
-				legend = append(legend, m.mark+" "+string(m.v))
-				break
-			}
-		}
-	}
-	p.line("Each cell: output tokens/s, p95 TTFT / p95 TPOT in ms.  " + strings.Join(legend, "  "))
-	p.line("")
-}
-
-// groupName is a trial's server and whatever is on neither side of the grid.
-func (r *Run) groupName(t Trial) string {
-	var parts []string
-	for _, s := range t.Cell.Settings {
-		if s.Column != "concurrency" && s.Column != "request_rate" && s.Column != "max_tokens" {
-			parts = append(parts, fmt.Sprintf("%s %v", s.Column, s.Value))
-		}
-	}
-	if r.Resolved.Repeats > 1 {
-		parts = append(parts, fmt.Sprintf("trial %d", t.Trial))
-	}
-	if len(parts) == 0 {
-		return "all cells"
-	}
-	return strings.Join(parts, ", ")
+// A grid is a table of points that differ in two axes.
+type grid struct {
+	name string
+	head []string  // the axis that goes down, and the values of the one across
+	rows [][]field // a value of the axis that goes down, and its points
 }
 
 // A field is one place of a grid.
@@ -84,91 +40,244 @@ type field struct {
 	verdict Verdict
 }
 
-func (r *Run) table(trials []int, verdicts []Verdict) (head []string, rows [][]field) {
-	var down, across []string
-	at := map[[2]string]field{}
-	axis := "concurrency"
-	for _, i := range trials {
-		t := r.Trials[i]
-		y, x := "", ""
-		for _, s := range t.Cell.Settings {
-			switch s.Column {
-			case "concurrency", "request_rate":
-				y, axis = fmt.Sprint(s.Value), s.Column
-			case "max_tokens":
-				x = fmt.Sprint(s.Value)
+// grids makes one grid for each server, and for each value of any further
+// axis: load down, max_tokens across. Where the plan varies neither, or one of
+// them alone, the free sides go to the axes that it does vary.
+func (s *summary) grids() []grid {
+	down, across := s.sides()
+	byName := map[string][]*Point{}
+	var names []string
+	for _, p := range s.points {
+		var parts []string
+		for _, set := range p.Cell.Settings {
+			if set.Column != down && set.Column != across {
+				parts = append(parts, fmt.Sprintf("%s %v", set.Column, set.Value))
 			}
 		}
-		if t.Outcome != nil { // an axis that the plan fixes stands in the row alone
-			row := t.Outcome.Row
-			if y == "" && row["concurrency"] != nil {
-				y = fmt.Sprint(row["concurrency"])
-			} else if y == "" && row["request_rate"] != nil {
-				y, axis = fmt.Sprint(row["request_rate"]), "request_rate"
+		name := strings.Join(parts, ", ")
+		if byName[name] == nil {
+			names = append(names, name)
+		}
+		byName[name] = append(byName[name], p)
+	}
+	var grids []grid
+	for _, name := range names {
+		g := s.grid(byName[name], down, across)
+		if g.name = name; name == "" {
+			g.name = "all cells"
+		}
+		grids = append(grids, g)
+	}
+	return grids
+}
+
+// sides chooses the axis that goes down and the one that goes across.
+func (s *summary) sides() (down, across string) {
+	values := map[string]map[any]bool{}
+	var order []Setting // load first: it is what one server is compared by
+	for _, p := range s.points {
+		for _, set := range p.Cell.Settings {
+			if values[set.Column] == nil {
+				values[set.Column] = map[any]bool{}
+				order = append(order, set)
 			}
-			if x == "" {
-				x = fmt.Sprint(row["max_tokens"])
-			}
-		}
-		down, across = add(down, y), add(across, x)
-		at[[2]string{y, x}] = field{text: markOf(verdicts[i]) + " " + gridText(t), verdict: verdicts[i]}
-	}
-	head = append(head, axis)
-	for _, x := range across {
-		head = append(head, "max_tokens "+x)
-	}
-	for _, y := range down {
-		line := []field{{text: y}}
-		for _, x := range across {
-			line = append(line, at[[2]string{y, x}])
-		}
-		rows = append(rows, line)
-	}
-	return head, rows
-}
-
-func gridText(t Trial) string {
-	if t.Outcome == nil {
-		return "-"
-	}
-	row := t.Outcome.Row
-	if row["status"] == result.StatusFailed {
-		return fmt.Sprint(row["error_class"])
-	}
-	return fmt.Sprintf("%s  %s/%s", Figure(row["throughput_tok_s"]), Figure(row["p95_ttft_ms"]), Figure(row["p95_tpot_ms"]))
-}
-
-func add(list []string, s string) []string {
-	for _, have := range list {
-		if have == s {
-			return list
+			values[set.Column][set.Value] = true
 		}
 	}
-	return append(list, s)
-}
-
-// Figure is a number for people: three or more significant digits, no noise.
-func Figure(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "-"
-	case float64:
+	slices.SortStableFunc(order, func(a, b Setting) int {
 		switch {
-		case v >= 100 || v == float64(int64(v)):
-			return fmt.Sprintf("%.0f", v)
-		case v >= 10:
-			return fmt.Sprintf("%.1f", v)
-		case v >= 1:
-			return fmt.Sprintf("%.2f", v)
-		default:
-			return fmt.Sprintf("%.3g", v)
+		case a.Server == b.Server:
+			return 0
+		case b.Server:
+			return -1
 		}
-	default:
-		return fmt.Sprint(v)
+		return 1
+	})
+	down, across = "concurrency", "max_tokens"
+	if values["request_rate"] != nil || s.fixed["request_rate"] != nil {
+		down = "request_rate"
 	}
+	downFree, acrossFree := len(values[down]) < 2, len(values[across]) < 2
+	for _, set := range order {
+		if set.Column == down || set.Column == across || len(values[set.Column]) < 2 {
+			continue
+		}
+		switch {
+		case acrossFree:
+			across, acrossFree = set.Column, false
+		case downFree:
+			down, downFree = set.Column, false
+		}
+	}
+	return down, across
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
+func (s *summary) grid(points []*Point, down, across string) grid {
+	var ys, xs []any
+	at := map[[2]any]field{}
+	for _, p := range points {
+		y, x := s.value(p, down), s.value(p, across)
+		if !slices.Contains(ys, y) {
+			ys = append(ys, y)
+		}
+		if !slices.Contains(xs, x) {
+			xs = append(xs, x)
+		}
+		at[[2]any{y, x}] = s.field(p)
+	}
+	ascending(ys)
+	ascending(xs)
+	g := grid{head: []string{down}}
+	for _, x := range xs {
+		g.head = append(g.head, fmt.Sprintf("%s %v", across, x))
+	}
+	for _, y := range ys {
+		line := []field{{text: fmt.Sprint(y)}}
+		for _, x := range xs {
+			line = append(line, at[[2]any{y, x}])
+		}
+		g.rows = append(g.rows, line)
+	}
+	return g
+}
+
+// value is a point's value of an axis, or what the plan fixes it to.
+func (s *summary) value(p *Point, column string) any {
+	for _, set := range p.Cell.Settings {
+		if set.Column == column {
+			return set.Value
+		}
+	}
+	if v := s.fixed[column]; v != nil {
+		return v
+	}
+	return "-"
+}
+
+// ascending sorts values that are all numbers; others keep the plan's order.
+func ascending(values []any) {
+	for _, v := range values {
+		if _, ok := v.(float64); !ok {
+			return
+		}
+	}
+	slices.SortFunc(values, func(a, b any) int {
+		if a.(float64) < b.(float64) {
+			return -1
+		}
+		return 1
+	})
+}
+
+func (s *summary) field(p *Point) field {
+	return field{text: p.Verdict.Mark() + " " + s.fieldText(p), verdict: p.Verdict}
+}
+
+func (s *summary) fieldText(p *Point) string {
+	switch p.Verdict {
+	case Pending:
+		return "pending"
+	case Invalid, NoStart, FailedRun:
+		return p.reason()
+	}
+	text := Figure(p.mean(s.rate))
+	if p.Valid > 1 {
+		text += fmt.Sprintf(" ±%.0f%%", 100*p.spread(s.rate))
+	}
+	figures := make([]string, len(s.latencies))
+	for i, l := range s.latencies {
+		figures[i] = Figure(p.mean("p95_" + l + "_ms"))
+	}
+	text += "  " + strings.Join(figures, "/")
+	if p.Few > 0 {
+		text += fmt.Sprintf(" (%d)", p.Few)
+	}
+	if p.Valid < len(p.Trials) {
+		text += fmt.Sprintf(" %d/%d", p.Valid, len(p.Trials))
+	}
+	return text
+}
+
+// reason is why a cell without a valid trial has none, as a code.
+func (p *Point) reason() string {
+	column := "error_class"
+	if p.Verdict == Invalid {
+		column = "invalid_reasons"
+	}
+	for _, t := range p.Trials {
+		if t.Outcome != nil {
+			if code, ok := t.Outcome.Row[column].(string); ok {
+				return code
+			}
+		}
+	}
+	return string(p.Verdict)
+}
+
+// legend explains the fields of all grids.
+func (s *summary) legend() []string {
+	var lat []string
+	for _, l := range s.latencies {
+		lat = append(lat, "p95 "+strings.ToUpper(l))
+	}
+	text := fmt.Sprintf("Each cell: %s, %s in ms.", s.rateName(), strings.Join(lat, " / "))
+	if s.repeats > 1 {
+		text = fmt.Sprintf("Each cell: %s ± standard deviation, %s in ms; means over its valid trials.", s.rateName(), strings.Join(lat, " / "))
+	}
+	lines := []string{text}
+	few, part := false, false
+	for _, p := range s.points {
+		few = few || p.Few > 0
+		part = part || p.Valid > 0 && p.Valid < len(p.Trials)
+	}
+	if few {
+		lines = append(lines, fmt.Sprintf("(n): the p95 rests on n requests, too few to trust it; %d are needed.", P95Samples))
+	}
+	if part {
+		lines = append(lines, "n/m: n of the cell's m trials are valid.")
+	}
+	var used []string
+	for _, m := range marks {
+		if slices.ContainsFunc(s.points, func(p *Point) bool { return p.Verdict == m.v }) {
+			used = append(used, m.mark+" "+string(m.v))
+		}
+	}
+	return append(lines, "Marks: "+strings.Join(used, ", ")+".")
+}
+
+func (s *summary) rateName() string {
+	if s.rate == "request_throughput" {
+		return "requests/s"
+	}
+	return "output tokens/s"
+}
+
+// fixedLoad is what the plan says of the load outside of its axes.
+func fixedLoad(resolved json.RawMessage) map[string]any {
+	var p struct {
+		Load map[string]any `json:"load"`
+	}
+	if json.Unmarshal(resolved, &p) != nil {
+		return nil // a plan of another version: its axes are in the cells
+	}
+	return p.Load
+}
+
+// figures finds what there is to show: tokens or requests, a stream's
+// latencies or the whole answer's.
+func (s *summary) figures() {
+	s.rate, s.latencies = "request_throughput", []string{"e2e"}
+	for _, p := range s.points {
+		for _, t := range p.Trials {
+			if t.Outcome == nil || t.Outcome.Row["status"] != result.StatusOK {
+				continue
+			}
+			if t.Outcome.Row["throughput_tok_s"] != nil {
+				s.rate = "throughput_tok_s"
+			}
+			if l := shown(t.Outcome.Row); len(l) > len(s.latencies) {
+				s.latencies = l
+			}
+		}
+	}
 }

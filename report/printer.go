@@ -7,8 +7,20 @@ import (
 	"unicode/utf8"
 )
 
+// gridWidth is where a grid is cut into parts when nobody says how wide the
+// terminal is.
+const gridWidth = 100
+
+// An item is one entry of a section.
+type item struct {
+	text   string
+	quoted []string // lines of a log
+	below  []string // what the entry is about, where it is about much
+}
+
 // A printer writes one document as plain text or as Markdown, and keeps the
-// first error.
+// first error. Every text goes through Printable or escape here, wherever it
+// comes from.
 type printer struct {
 	w io.Writer
 	Style
@@ -23,86 +35,152 @@ func (p *printer) line(text string) {
 
 func (p *printer) title(text string) {
 	if p.Markdown {
-		text = "# " + text
+		p.line("# " + escape(text))
+	} else {
+		p.wrap("", "", text)
 	}
-	p.line(text)
 	p.line("")
 }
 
-func (p *printer) section(title string, lines []string) {
-	if len(lines) == 0 {
+// paragraph writes lines that belong together.
+func (p *printer) paragraph(lines ...string) {
+	for i, l := range lines {
+		switch {
+		case !p.Markdown:
+			p.wrap("", "  ", l)
+		case i < len(lines)-1:
+			p.line(escape(l) + "  ") // a line break
+		default:
+			p.line(escape(l))
+		}
+	}
+	p.line("")
+}
+
+func (p *printer) section(title string, items []item) {
+	if len(items) == 0 {
 		return
 	}
 	if p.Markdown {
-		p.line("## " + title)
+		p.line("## " + escape(title))
 		p.line("")
 	} else {
-		p.line(title + ":")
+		p.wrap("", "", title+":")
 	}
-	for _, l := range lines {
-		if p.Markdown {
-			p.line("- " + escape(l))
-		} else {
-			p.line("  " + Printable(l))
+	for _, it := range items {
+		p.entry("", it.text)
+		for _, l := range it.below {
+			p.entry("  ", l)
+		}
+		for _, l := range it.quoted {
+			if p.Markdown {
+				p.line("  - " + escape("log: "+l))
+			} else {
+				p.line("    | " + Printable(l))
+			}
 		}
 	}
 	p.line("")
 }
 
-func (p *printer) grid(name string, head []string, rows [][]field) {
+func (p *printer) entry(indent, text string) {
 	if p.Markdown {
-		p.line("## " + escape(name))
-		p.line("")
-		p.line("| " + strings.Join(head, " | ") + " |")
-		p.line("|" + strings.Repeat(" --- |", len(head)))
-		for _, row := range rows {
-			texts := make([]string, len(row))
-			for i, f := range row {
-				texts[i] = escape(f.text)
-			}
-			p.line("| " + strings.Join(texts, " | ") + " |")
-		}
-		p.line("")
+		p.line(indent + "- " + escape(text))
 		return
 	}
-	p.line(name)
-	width := make([]int, len(head))
-	for i, h := range head {
-		width[i] = len(h)
-		for _, row := range rows {
-			width[i] = max(width[i], utf8.RuneCountInString(row[i].text))
+	p.wrap(indent+"  ", indent+"    ", text)
+}
+
+// wrap breaks a text at its spaces where the width of the terminal is known.
+func (p *printer) wrap(first, rest, text string) {
+	line := first
+	for i, word := range strings.Fields(Printable(text)) {
+		switch {
+		case i == 0:
+			line += word
+		case p.Width > 0 && columns(line)+1+columns(word) > p.Width:
+			p.line(line)
+			line = rest + word
+		default:
+			line += " " + word
 		}
 	}
-	var b strings.Builder
-	for i, h := range head {
-		fmt.Fprintf(&b, "  %-*s", width[i], h)
+	p.line(line)
+}
+
+func columns(s string) int { return utf8.RuneCountInString(s) }
+
+func (p *printer) grid(g grid) {
+	if p.Markdown {
+		p.markdownGrid(g)
+		return
 	}
-	p.line(strings.TrimRight(b.String(), " "))
-	for _, row := range rows {
-		b.Reset()
-		for i, f := range row {
-			text := fmt.Sprintf("%-*s", width[i], f.text)
+	p.wrap("", "  ", g.name)
+	width := make([]int, len(g.head))
+	for i, h := range g.head {
+		width[i] = columns(h)
+		for _, row := range g.rows {
+			width[i] = max(width[i], columns(row[i].text))
+		}
+	}
+	limit := p.Width
+	if limit == 0 {
+		limit = gridWidth
+	}
+	for from := 1; from < len(g.head); {
+		total, to := 2+width[0]+2+width[from], from+1
+		for to < len(g.head) && total+2+width[to] <= limit {
+			total += 2 + width[to]
+			to++
+		}
+		p.part(g, width, from, to)
+		from = to
+	}
+}
+
+// part writes the columns from, up to and without to, of a grid, with the
+// values of the axis that goes down in front.
+func (p *printer) part(g grid, width []int, from, to int) {
+	heads := []field{{text: g.head[0]}}
+	for _, h := range g.head[from:to] {
+		heads = append(heads, field{text: h})
+	}
+	width = append([]int{width[0]}, width[from:to]...)
+	write := func(fields []field) {
+		var b strings.Builder
+		gap := 0 // of the columns before
+		for i, f := range fields {
+			text := Printable(f.text)
+			b.WriteString(strings.Repeat(" ", gap+2))
+			gap = width[i] - columns(text)
 			if p.Paint != nil && f.verdict != "" {
 				text = p.Paint(f.verdict, text)
 			}
-			b.WriteString("  " + text)
+			b.WriteString(text)
 		}
 		p.line(strings.TrimRight(b.String(), " "))
+	}
+	write(heads)
+	for _, row := range g.rows {
+		write(append([]field{row[0]}, row[from:to]...))
 	}
 	p.line("")
 }
 
-// Printable takes control characters out of what an engine or a model may have
-// written: a log line must not be able to drive a person's terminal.
-func Printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return -1
+func (p *printer) markdownGrid(g grid) {
+	p.line("## " + escape(g.name))
+	p.line("")
+	texts := make([]string, len(g.head))
+	write := func(text func(int) string) {
+		for i := range texts {
+			texts[i] = escapeInline(text(i))
 		}
-		return r
-	}, s)
+		p.line("| " + strings.Join(texts, " | ") + " |")
+	}
+	write(func(i int) string { return g.head[i] })
+	p.line("|" + strings.Repeat(" --- |", len(g.head)))
+	for _, row := range g.rows {
+		write(func(i int) string { return row[i].text })
+	}
+	p.line("")
 }
-
-var markdown = strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`)
-
-func escape(s string) string { return markdown.Replace(Printable(s)) }

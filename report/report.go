@@ -4,9 +4,7 @@ package report
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -64,9 +62,6 @@ type Run struct {
 func Open(dir string) (*Run, error) {
 	state, err := rundir.Read(dir)
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s is not a run directory: it has no journal.jsonl", dir)
-		}
 		return nil, err
 	}
 	r := &Run{Dir: dir, State: state}

@@ -1,62 +1,92 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"sweep.dev/sweep/result"
 )
 
 // A Style says how a summary is written.
 type Style struct {
 	Markdown bool
+	// Width is the columns of the terminal it is for. 0 is none: grids are cut
+	// into parts at 100 columns all the same, other lines are left whole.
+	Width int
 	// Paint colours a text by its verdict; nil leaves it as it is.
 	Paint func(Verdict, string) string
 }
 
+// A summary is what there is to say about a run.
+type summary struct {
+	*Run
+	points    []*Point
+	repeats   int
+	fixed     map[string]any // what the plan says of the load outside of its axes
+	rate      string         // the column that stands for how much a cell carries
+	latencies []string       // whose p95 is shown
+}
+
 // Summary writes what the run found: the grids, the cells worth using, every
 // objective that was missed with the value that missed it, every INVALID and
-// failed trial with its reason, and the files.
-func (r *Run) Summary(w io.Writer, s Style) error {
-	p := &printer{w: w, Style: s}
-	verdicts := r.Verdicts()
-	p.title(fmt.Sprintf("%s: %s", r.State.Manifest.Plan, r.count(verdicts)))
-	if r.simulated() {
-		p.line("All numbers are simulated: they rehearse a plan, they do not measure a GPU.")
-		p.line("")
+// failed trial with its reason, what to try, and the files.
+func (r *Run) Summary(w io.Writer, style Style) error {
+	s := &summary{Run: r, points: r.points(), repeats: max(1, r.Resolved.Repeats), fixed: fixedLoad(r.Resolved.Plan)}
+	s.figures()
+	p := &printer{w: w, Style: style}
+
+	p.title(r.State.Manifest.Plan + ": " + s.count())
+	if s.simulated() {
+		p.paragraph("All numbers are simulated: they rehearse a plan, they do not measure a GPU.")
 	}
-	r.grids(p, verdicts)
-	p.section("How cells are judged", Rules)
-	p.section("Sweet spots", r.spots(verdicts))
-	p.section("Objectives that were not met", r.missed())
-	p.section("INVALID: these numbers must not be used", r.invalid())
-	p.section("Failed", r.failed())
-	p.section("Findings", r.findings())
-	p.section("Files", r.files())
+	p.section("NOT KNOWN TO BE GONE: these may still run, or cost money", s.owed())
+	for _, g := range s.grids() {
+		p.grid(g)
+	}
+	p.paragraph(s.legend()...)
+	p.section("Sweet spots", s.spots())
+	p.section("Unstable", s.unstable())
+	p.section("Objectives that were not met", s.missed())
+	p.section("INVALID: these numbers must not be used", s.invalid())
+	p.section("Failed", s.failed(func(t Trial) bool { return Judge(t) == FailedRun }))
+	p.section(s.noStartTitle(), s.failed(func(t Trial) bool { return Judge(t) == NoStart }))
+	p.section("Not finished", s.unfinished())
+	p.section("Findings", s.findings())
+	p.section("What to try", s.advise())
+	p.section("How cells are judged", plain(rules))
+	p.section("Files", plain(s.files()))
+	if style.Markdown {
+		p.section("Next", plain([]string{s.Next()}))
+	}
 	return p.err
 }
 
-func (r *Run) count(verdicts []Verdict) string {
+// count is how many cells have each verdict.
+func (s *summary) count() string {
 	var parts []string
-	for _, v := range []Verdict{SweetSpot, Acceptable, Unstable, Missed, Invalid, FailedRun, Pending} {
+	for _, m := range marks {
 		n := 0
-		for _, x := range verdicts {
-			if x == v {
+		for _, p := range s.points {
+			if p.Verdict == m.v {
 				n++
 			}
 		}
 		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, v))
+			parts = append(parts, fmt.Sprintf("%d %s", n, m.v))
 		}
 	}
-	return strings.Join(parts, ", ")
+	cells := plural(len(s.points), "cell")
+	if s.repeats > 1 {
+		cells += " of " + plural(s.repeats, "trial")
+	}
+	return cells + ": " + strings.Join(parts, ", ")
 }
 
-func (r *Run) simulated() bool {
-	rows := r.Rows()
+func (s *summary) simulated() bool {
+	rows := s.Rows()
 	for _, row := range rows {
 		if row["simulated"] != true {
 			return false
@@ -65,48 +95,111 @@ func (r *Run) simulated() bool {
 	return len(rows) > 0
 }
 
-func (r *Run) spots(verdicts []Verdict) []string {
-	var lines []string
-	for i, t := range r.Trials {
-		if verdicts[i] != SweetSpot {
-			continue
+func (s *summary) owed() []item {
+	var items []item
+	for _, o := range s.State.Owed {
+		text := fmt.Sprintf("pod %s (%s)", o.Pod, o.Kind)
+		if o.Ref != nil {
+			text += ", " + o.Ref.ID
 		}
-		row := t.Outcome.Row
-		line := fmt.Sprintf("%s: %s tok/s, p95 TTFT %s ms, p95 TPOT %s ms", t.Cell.Label,
-			Figure(row["throughput_tok_s"]), Figure(row["p95_ttft_ms"]), Figure(row["p95_tpot_ms"]))
-		if usd, ok := row["usd_per_1m_output_tokens"].(float64); ok {
-			line += fmt.Sprintf(", $%.2f per 1M output tokens", usd)
-		}
-		lines = append(lines, line)
+		items = append(items, item{text: text})
 	}
-	return lines
+	return items
 }
 
-func (r *Run) missed() []string {
-	var lines []string
-	for _, t := range r.Trials {
+// spots are the sweet spots, and the ladders that have none.
+func (s *summary) spots() []item {
+	var items []item
+	var cheapest *Point
+	found := 0
+	const price = "usd_per_1m_output_tokens"
+	for _, l := range ladders(s.points) {
+		i := slices.IndexFunc(l.points, func(p *Point) bool { return p.Verdict == SweetSpot })
+		if i < 0 {
+			if !slices.ContainsFunc(l.points, func(p *Point) bool { return p.Verdict == Pending }) {
+				items = append(items, item{text: l.name + ": none, no cell is acceptable"})
+			}
+			continue
+		}
+		p := l.points[i]
+		found++
+		if p.mean(price) != nil && (cheapest == nil || number(p.group, price+"_mean") < number(cheapest.group, price+"_mean")) {
+			cheapest = p
+		}
+		items = append(items, item{text: p.Cell.Label + ": " + s.describe(p)})
+	}
+	if found > 1 && cheapest != nil {
+		items = append(items, item{text: fmt.Sprintf("cheapest of them: %s, $%s per 1M output tokens", cheapest.Cell.Label, Dollars(cheapest.mean(price)))})
+	}
+	return items
+}
+
+// describe is a point's figures in words.
+func (s *summary) describe(p *Point) string {
+	text := Figure(p.mean(s.rate)) + " " + rates[s.rate]
+	if p.Valid > 1 {
+		text += fmt.Sprintf(" ±%.0f%% over %s", 100*p.spread(s.rate), plural(p.Valid, "trial"))
+	}
+	for _, l := range s.latencies {
+		text += fmt.Sprintf(", p95 %s %s ms", strings.ToUpper(l), Figure(p.mean("p95_"+l+"_ms")))
+	}
+	if p.Few > 0 {
+		text += fmt.Sprintf(" (%s only)", plural(p.Few, "request"))
+	}
+	if usd := p.mean("usd_per_1m_output_tokens"); usd != nil {
+		text += ", $" + Dollars(usd) + " per 1M output tokens"
+	}
+	return text
+}
+
+// Dollars is a price for people: cents, or three digits of a smaller one.
+func Dollars(v any) string {
+	if usd, ok := v.(float64); ok && (usd == 0 || usd >= 0.1) {
+		return fmt.Sprintf("%.2f", usd)
+	}
+	return Figure(v)
+}
+
+func (s *summary) unstable() []item {
+	var items []item
+	for _, p := range s.points {
+		if p.Verdict == Unstable {
+			items = append(items, item{text: p.Cell.Label + ": " + p.Why})
+		}
+	}
+	return items
+}
+
+func (s *summary) missed() []item {
+	var items []item
+	for _, t := range s.Trials {
 		if t.Outcome == nil {
 			continue
 		}
-		for _, s := range t.Outcome.SLOs {
-			if s.Pass {
+		for _, o := range t.Outcome.SLOs {
+			if o.Pass {
 				continue
 			}
-			line := fmt.Sprintf("%s: %s (%s)", r.trialLabel(t), s.Name, s.Expr)
-			if s.Error != "" {
-				line += ": could not be checked: " + s.Error
+			text := fmt.Sprintf("%s: %s (%s): ", s.label(t), o.Name, o.Expr)
+			if o.Error != "" {
+				text += "could not be checked: " + o.Error
 			} else {
-				line += ": " + values(s.Values)
+				text += values(o.Values)
 			}
-			if s.Severity == "warn" {
-				line += " [warning only]"
+			if o.Severity == severityWarn {
+				text += " [warning only]"
 			}
-			lines = append(lines, line)
+			if Judge(t) == Invalid {
+				text += " [the trial is INVALID]"
+			}
+			items = append(items, item{text: text})
 		}
 	}
-	return lines
+	return items
 }
 
+// values are the columns that an objective read. A value that was rounded for
+// people could look as if it had met the bound, so it has its digits.
 func values(v map[string]any) string {
 	names := make([]string, 0, len(v))
 	for name := range v {
@@ -114,83 +207,189 @@ func values(v map[string]any) string {
 	}
 	slices.Sort(names)
 	for i, name := range names {
-		names[i] = name + " = " + Figure(v[name])
+		text := Figure(v[name])
+		if f, ok := v[name].(float64); ok {
+			text = fmt.Sprintf("%.6g", f)
+		}
+		names[i] = name + " = " + text
 	}
 	return strings.Join(names, ", ")
 }
 
-func (r *Run) invalid() []string {
-	return r.each(result.StatusInvalid, func(o *result.Outcome) []string { return texts(o.Invalid) })
+func (s *summary) invalid() []item {
+	var items []item
+	for _, t := range s.Trials {
+		if Judge(t) != Invalid {
+			continue
+		}
+		if len(t.Outcome.Invalid) == 0 {
+			items = append(items, item{text: fmt.Sprintf("%s: %v", s.label(t), t.Outcome.Row["invalid_reasons"])})
+		}
+		for _, f := range t.Outcome.Invalid {
+			items = append(items, item{text: fmt.Sprintf("%s: %s: %s", s.label(t), f.Code, f.Text)})
+		}
+	}
+	return items
 }
 
-func (r *Run) failed() []string {
-	return r.each(result.StatusFailed, func(o *result.Outcome) []string {
-		return []string{fmt.Sprintf("%v: %v", o.Row["error_class"], o.Row["error"])}
-	})
+// logLines is how many of a server's last lines stand with its failure; all
+// that are kept are in result.json.
+const logLines = 3
+
+// failed are the trials without numbers, those with the same reason together:
+// a server that does not start fails all of its cells with one.
+func (s *summary) failed(want func(Trial) bool) []item {
+	var items []item
+	byText := map[string]int{}
+	for _, t := range s.Trials {
+		if t.Outcome == nil || !want(t) {
+			continue
+		}
+		row := t.Outcome.Row
+		text := fmt.Sprintf("%s: %s", Figure(row["error_class"]), Figure(row["error"]))
+		i, ok := byText[text]
+		if !ok {
+			i = len(items)
+			byText[text] = i
+			it := item{text: text}
+			for _, line := range t.Outcome.LogTail[max(0, len(t.Outcome.LogTail)-logLines):] {
+				it.quoted = append(it.quoted, line)
+			}
+			items = append(items, it)
+		}
+		items[i].below = append(items[i].below, s.label(t))
+	}
+	return items
 }
 
-// findings are one line each with the number of trials that have them: a
-// missing nvidia-smi is one fact, not one for every cell.
-func (r *Run) findings() []string {
+func (s *summary) noStartTitle() string {
+	if s.Resolved.RecordStarts {
+		return "Servers that did not start (results of this plan, not faults)"
+	}
+	return "Servers that did not start"
+}
+
+// unfinished says what is missing, and why the run ended without it.
+func (s *summary) unfinished() []item {
+	n := 0
+	for _, t := range s.Trials {
+		if t.Outcome == nil {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%d of %s have no outcome", n, plural(len(s.Trials), "trial"))
+	for _, e := range slices.Backward(s.State.Events) {
+		if e.Type != "run_finished" {
+			continue
+		}
+		var end struct {
+			Error string `json:"error"`
+		}
+		if s.State.Finished && json.Unmarshal(e.Data, &end) == nil && end.Error != "" {
+			text += "; the run ended early: " + end.Error
+		}
+		break
+	}
+	return []item{{text: text}}
+}
+
+// findings are one line for each code: a missing nvidia-smi is one fact, not
+// one for every cell.
+func (s *summary) findings() []item {
+	type kind struct {
+		text, label string
+		trials      int
+		several     bool // texts
+	}
 	var order []string
-	count := map[string]int{}
-	for _, t := range r.Trials {
+	kinds := map[string]*kind{}
+	for _, t := range s.Trials {
 		if t.Outcome == nil {
 			continue
 		}
+		seen := map[string]bool{}
 		for _, f := range t.Outcome.Findings {
-			text := f.Code + ": " + f.Text
-			if count[text] == 0 {
-				order = append(order, text)
+			k := kinds[f.Code]
+			if k == nil {
+				k = &kind{text: f.Text, label: s.label(t)}
+				kinds[f.Code], order = k, append(order, f.Code)
 			}
-			count[text]++
-		}
-	}
-	for i, text := range order {
-		if n := count[text]; n > 1 {
-			order[i] = fmt.Sprintf("%s (%d trials)", text, n)
-		}
-	}
-	return order
-}
-
-func (r *Run) each(status string, f func(*result.Outcome) []string) []string {
-	var lines []string
-	for _, t := range r.Trials {
-		if t.Outcome != nil && t.Outcome.Row["status"] == status {
-			for _, text := range f(t.Outcome) {
-				lines = append(lines, r.trialLabel(t)+": "+text)
+			k.several = k.several || k.text != f.Text
+			if !seen[f.Code] {
+				seen[f.Code] = true
+				k.trials++
 			}
 		}
 	}
-	return lines
-}
-
-func texts(findings []result.Finding) []string {
-	list := make([]string, len(findings))
-	for i, f := range findings {
-		list[i] = f.Text
+	items := make([]item, len(order))
+	for i, code := range order {
+		k := kinds[code]
+		text := code + ": " + k.text
+		switch {
+		case k.several:
+			text += fmt.Sprintf(" (%s; the like in %s in all)", k.label, plural(k.trials, "trial"))
+		case k.trials > 1:
+			text += fmt.Sprintf(" (%s)", plural(k.trials, "trial"))
+		}
+		items[i] = item{text: text}
 	}
-	return list
+	return items
 }
 
-func (r *Run) trialLabel(t Trial) string {
-	if r.Resolved.Repeats > 1 {
+// label is a trial in a person's words.
+func (s *summary) label(t Trial) string {
+	if s.repeats > 1 {
 		return fmt.Sprintf("%s, trial %d", t.Cell.Label, t.Trial)
 	}
 	return t.Cell.Label
+}
+
+// Next is the command that is to be run next.
+func (r *Run) Next() string {
+	pending, again := false, false
+	for _, t := range r.Trials {
+		switch Judge(t) {
+		case Pending:
+			pending = true
+		case Invalid, FailedRun:
+			again = true
+		case NoStart:
+			again = again || !r.Resolved.RecordStarts
+		}
+	}
+	switch {
+	case len(r.State.Owed) > 0: // first of all, and it may be enough
+		return "sweep resume " + r.Dir
+	case again:
+		return "sweep resume --retry invalid,failed " + r.Dir
+	case pending:
+		return "sweep resume " + r.Dir
+	}
+	return "sweep cells " + r.Dir
 }
 
 // DerivedFiles are the tables that a run may have, in the order in which they
 // are named to people.
 var DerivedFiles = []string{"cells.csv", "cells.parquet", "groups.csv", "groups.parquet", "requests.parquet", "samples.parquet", "summary.md"}
 
-func (r *Run) files() []string {
+func (s *summary) files() []string {
 	var lines []string
 	for _, name := range DerivedFiles {
-		if path := filepath.Join(r.Dir, name); exists(path) || name == "summary.md" {
+		path := filepath.Join(s.Dir, name)
+		if _, err := os.Stat(path); err == nil || name == "summary.md" {
 			lines = append(lines, path)
 		}
 	}
 	return lines
+}
+
+func plain(lines []string) []item {
+	items := make([]item, len(lines))
+	for i, l := range lines {
+		items[i] = item{text: l}
+	}
+	return items
 }

@@ -2,107 +2,87 @@ package report
 
 import (
 	"fmt"
-	"sort"
 	"strings"
 
 	"sweep.dev/sweep/result"
 )
 
-// A Verdict is what a person should think of one trial.
+// A Verdict is what a person should think of a trial, or of a cell.
 type Verdict string
 
 // The verdicts, best first.
 const (
-	SweetSpot  Verdict = "sweet spot"
+	SweetSpot  Verdict = "sweet spot" // of a cell only
 	Acceptable Verdict = "acceptable"
 	Unstable   Verdict = "unstable"
 	Missed     Verdict = "SLO failed"
 	Invalid    Verdict = "INVALID"
+	NoStart    Verdict = "did not start"
 	FailedRun  Verdict = "failed"
 	Pending    Verdict = "pending"
 )
 
-// JitterBound is how far a p95 may stand from its p50 before a cell is called
-// unstable.
-const JitterBound = 2.0
+const (
+	// jitterBound is how far a p95 may stand from its p50 before a cell is
+	// called unstable.
+	jitterBound = 2.0
+	// jitterFloorMS is the p95 under which jitter is nobody's concern: half of
+	// a frame at 60 Hz.
+	jitterFloorMS = 8.0
+	// spreadBound is how far a cell's tokens/s may vary between its trials, as
+	// a share of their mean, before the cell is called unstable.
+	spreadBound = 0.10
+	// kneeShare is the share of the most tokens/s that the sweet spot must
+	// reach: past it more load buys latency, and next to nothing else.
+	kneeShare = 0.95
+)
 
-// jitterFloorMS is the p95 under which jitter is nobody's concern: half of a
-// frame at 60 Hz.
-const jitterFloorMS = 8.0
-
-// Rules says how verdicts are reached, in the words that every summary prints.
-var Rules = []string{
+// rules says how verdicts are reached, in the words that every summary prints.
+var rules = []string{
 	"acceptable: valid, and every objective of severity fail is met",
-	fmt.Sprintf("unstable: acceptable, but the p95 of TTFT or TPOT is more than %.0f times its p50 (and above %.0f ms)", JitterBound, jitterFloorMS),
-	"sweet spot: of the acceptable cells of one server that differ in concurrency or request rate alone, the one with the most output tokens/s",
+	fmt.Sprintf("unstable: acceptable, but the p95 of TTFT or TPOT is more than %.0f times its p50 (and above %.0f ms), or tokens/s differ between trials by more than %.0f %% (sd / mean)",
+		jitterBound, jitterFloorMS, 100*spreadBound),
+	fmt.Sprintf("sweet spot: of the acceptable cells that differ in concurrency or request rate alone (two cells at least), the one of the least load that gives %.0f %% of the most tokens/s among them", 100*kneeShare),
 }
 
-// Verdicts judges all trials of a run, by their index in Trials.
-func (r *Run) Verdicts() []Verdict {
-	verdicts := make([]Verdict, len(r.Trials))
-	best := map[string]int{}
-	for i, t := range r.Trials {
-		verdicts[i] = verdict(t)
-		if verdicts[i] != Acceptable {
-			continue
-		}
-		g := ladder(t.Cell)
-		j, ok := best[g]
-		if !ok || number(t.Outcome.Row, "throughput_tok_s") > number(r.Trials[j].Outcome.Row, "throughput_tok_s") {
-			best[g] = i
-		}
-	}
-	for _, i := range best {
-		verdicts[i] = SweetSpot
-	}
-	return verdicts
+// Judge is the verdict on one trial by itself.
+func Judge(t Trial) Verdict {
+	v, _ := judge(t.Outcome)
+	return v
 }
 
-func verdict(t Trial) Verdict {
-	if t.Outcome == nil {
-		return Pending
+// judge is the verdict on an outcome, and for an unstable one the reason.
+func judge(o *result.Outcome) (v Verdict, why string) {
+	if o == nil {
+		return Pending, ""
 	}
-	row := t.Outcome.Row
-	switch row["status"] {
+	switch o.Row["status"] {
 	case result.StatusOK:
 	case result.StatusInvalid:
-		return Invalid
+		return Invalid, ""
 	default:
-		return FailedRun
+		if o.StartFailure {
+			return NoStart, ""
+		}
+		return FailedRun, ""
 	}
-	for _, s := range t.Outcome.SLOs {
-		if !s.Pass && s.Severity != "warn" {
-			return Missed
+	for _, s := range o.SLOs {
+		if !s.Pass && s.Severity != severityWarn {
+			return Missed, ""
 		}
 	}
-	for _, m := range []string{"ttft", "tpot"} {
-		p50, p95 := number(row, "p50_"+m+"_ms"), number(row, "p95_"+m+"_ms")
-		if p50 > 0 && p95 > jitterFloorMS && p95 > JitterBound*p50 {
-			return Unstable
+	for _, l := range []string{"ttft", "tpot"} {
+		p50, p95 := number(o.Row, "p50_"+l+"_ms"), number(o.Row, "p95_"+l+"_ms")
+		if p50 > 0 && p95 > jitterFloorMS && p95 > jitterBound*p50 {
+			why := fmt.Sprintf("the p95 of %s, %s ms, is %.1f times its p50, %s ms", strings.ToUpper(l), Figure(p95), p95/p50, Figure(p50))
+			if n := few(o.Row); n > 0 {
+				why += fmt.Sprintf(" (%s only)", plural(n, "request"))
+			}
+			return Unstable, why
 		}
 	}
-	return Acceptable
+	return Acceptable, ""
 }
 
-// ladder names the cells that differ in the amount of load alone.
-func ladder(c Cell) string {
-	var parts []string
-	for _, s := range c.Settings {
-		if s.Column != "concurrency" && s.Column != "request_rate" {
-			parts = append(parts, fmt.Sprintf("%s=%v", s.Column, s.Value))
-		}
-	}
-	sort.Strings(parts)
-	return strings.Join(parts, " ")
-}
-
-// number is a column's value as a float64; 0 where it is null.
-func number(row result.Row, name string) float64 {
-	switch v := row[name].(type) {
-	case float64:
-		return v
-	case int64:
-		return float64(v)
-	}
-	return 0
-}
+// severityWarn is the severity of an objective whose miss is only told.
+const severityWarn = "warn"

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -45,34 +47,48 @@ func (a *app) cellsCommand() *cli.Command {
 	}
 }
 
+// cellStatuses are what --status takes.
+var cellStatuses = []string{result.StatusOK, result.StatusInvalid, result.StatusFailed, "pending"}
+
 func (a *app) cellsByStatus(c *cli.Command, run *report.Run, want string) error {
-	verdicts := run.Verdicts()
-	for i, t := range run.Trials {
+	wanted := strings.Split(want, ",")
+	for _, w := range wanted {
+		if !slices.Contains(cellStatuses, w) {
+			return &usage{fmt.Errorf("--status %s: there is no status %q, want some of %s", want, w, strings.Join(cellStatuses, ","))}
+		}
+	}
+	for _, t := range run.Trials {
 		status := "pending"
 		if t.Outcome != nil {
 			status = fmt.Sprint(t.Outcome.Row["status"])
 		}
-		if !containsWord(want, status) {
+		if !slices.Contains(wanted, status) {
 			continue
 		}
-		if c.Bool("json") && t.Outcome != nil {
-			if err := writeRows(a.out, report.RowsOf(t)); err != nil {
-				return err
-			}
-			continue
+		var err error
+		if c.Bool("json") {
+			err = writeRows(a.out, report.RowsOf(t))
+		} else {
+			_, err = fmt.Fprintf(a.out, "%s  trial %d  %-13s  %s%s\n", t.Key.Cell, t.Trial, report.Judge(t), t.Cell.Label, because(t))
 		}
-		fmt.Fprintf(a.out, "%s  trial %d  %-10s  %s\n", t.Key.Cell, t.Trial, verdicts[i], t.Cell.Label)
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-func containsWord(list, word string) bool {
-	for w := range strings.SplitSeq(list, ",") {
-		if w == word {
-			return true
+// because is why a trial has no numbers to use, in codes.
+func because(t report.Trial) string {
+	if t.Outcome == nil {
+		return ""
+	}
+	for _, column := range []string{"invalid_reasons", "error_class"} {
+		if code, ok := t.Outcome.Row[column].(string); ok {
+			return "  (" + report.Printable(code) + ")"
 		}
 	}
-	return false
+	return ""
 }
 
 // oneCell prints every column of a cell's trials that was measured.

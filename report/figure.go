@@ -1,0 +1,102 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/result"
+)
+
+// Figure is a value for people: a number with three or more significant
+// digits and no noise, "-" for what was not measured.
+func Figure(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "-"
+	case time.Time:
+		return v.UTC().Format(time.RFC3339)
+	case float64:
+		switch size := math.Abs(v); {
+		case size >= 100 || v == math.Trunc(v):
+			return strconv.FormatFloat(v, 'f', 0, 64)
+		case size >= 10:
+			return strconv.FormatFloat(v, 'f', 1, 64)
+		case size >= 1:
+			return strconv.FormatFloat(v, 'f', 2, 64)
+		default:
+			return strconv.FormatFloat(v, 'g', 3, 64)
+		}
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// P95Samples is how many requests a p95 needs before it is more than their
+// maximum by another name; rows with fewer name it in low_confidence.
+const P95Samples = 59
+
+// Headline is a measured trial in one line: its rate, its latency, and how few
+// requests that rests on where they are too few.
+func Headline(row result.Row) string {
+	var parts []string
+	rate := "throughput_tok_s"
+	if row[rate] == nil {
+		rate = "request_throughput"
+	}
+	parts = append(parts, Figure(row[rate])+" "+rates[rate])
+	for _, l := range shown(row) {
+		parts = append(parts, fmt.Sprintf("p95 %s %s ms", strings.ToUpper(l), Figure(row["p95_"+l+"_ms"])))
+	}
+	text := strings.Join(parts, ", ")
+	if n := few(row); n > 0 {
+		text += fmt.Sprintf(" (%s only)", plural(n, "request"))
+	}
+	return text
+}
+
+// rates are the columns that can stand for how much a cell carries.
+var rates = map[string]string{"throughput_tok_s": "tok/s", "request_throughput": "requests/s"}
+
+// shown are the latencies that people are shown: those of a stream, or the
+// whole answer's where there was none.
+func shown(row result.Row) []string {
+	if row["p95_ttft_ms"] == nil && row["p95_tpot_ms"] == nil {
+		return []string{"e2e"}
+	}
+	return []string{"ttft", "tpot"}
+}
+
+// few is the number of requests behind a p95 that is shown, where they are too
+// few for one; else 0.
+func few(row result.Row) int {
+	low, _ := row["low_confidence"].(string)
+	for name := range strings.SplitSeq(low, ",") {
+		for _, l := range shown(row) {
+			if name == "p95_"+l+"_ms" {
+				return max(1, int(number(row, "completed")))
+			}
+		}
+	}
+	return 0
+}
+
+// number is a column's value as a float64; 0 where it is null.
+func number(row result.Row, name string) float64 {
+	switch v := row[name].(type) {
+	case float64:
+		return v
+	case int64:
+		return float64(v)
+	}
+	return 0
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

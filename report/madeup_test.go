@@ -1,0 +1,234 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/rundir"
+)
+
+// madeUp is a run directory from a description. Its lines are:
+//
+//	plan NAME
+//	repeats N
+//	record                            servers that do not start are results
+//	load COLUMN=NUMBER                what the plan fixes of the load
+//	axes NAME...                      a server axis ends in !
+//	cell VALUE...                     one for each axis
+//	  STATUS KEY=VALUE...             one line for each of its trials; pending is a status
+//	owed POD ID
+//	ended "REASON"                    run_finished
+//
+// The keys of a trial are: tok (output tokens/s), req (requests/s), ttft, tpot
+// and e2e (p50/p95 in ms), n (completed requests; fewer than a p95 needs are
+// low confidence), usd (per 1M tokens), error="CLASS|TEXT", start (it never
+// became ready), log="LINE", reason and finding="CODE|TEXT", and for objectives
+// miss, warn="NAME|EXPR|COLUMN=NUMBER" and unchecked="NAME|EXPR|TEXT".
+func madeUp(t *testing.T, text string) *Run {
+	t.Helper()
+	d := parseMadeUp(t, text)
+	dir := filepath.Join(t.TempDir(), "run")
+	resolved, err := json.Marshal(d.resolved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fx, err := effect.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rd, err := rundir.Create(fx, dir, rundir.Manifest{RunID: "3f2a", Plan: d.plan}, nil, resolved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range d.outcomes {
+		a, err := rd.Begin(t.Context(), rundir.Key{Cell: o.CellID, Trial: o.Trial}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Commit(t.Context(), o, "digest"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for pod, id := range d.owed {
+		if err := rd.Ledger().Intent(t.Context(), pod, "process"); err != nil {
+			t.Fatal(err)
+		}
+		if err := rd.Ledger().Created(t.Context(), pod, backends.Ref{Kind: "process", ID: id, Pod: pod}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d.ended != "" {
+		if err := rd.Append(t.Context(), "run_finished", map[string]any{"error": d.ended}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := rd.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+type description struct {
+	plan     string
+	resolved Resolved
+	outcomes []*result.Outcome
+	owed     map[string]string
+	ended    string
+}
+
+func parseMadeUp(t *testing.T, text string) *description {
+	t.Helper()
+	d := &description{plan: "made-up", owed: map[string]string{}}
+	d.resolved.Repeats = 1
+	fixed := map[string]any{}
+	var axes []string
+	trial := 0
+	for line := range strings.Lines(text) {
+		words := split(t, line)
+		if len(words) == 0 {
+			continue
+		}
+		switch args := words[1:]; words[0] {
+		case "plan":
+			d.plan = args[0]
+		case "repeats":
+			d.resolved.Repeats, _ = strconv.Atoi(args[0])
+		case "record":
+			d.resolved.RecordStarts = true
+		case "load":
+			name, value, _ := strings.Cut(args[0], "=")
+			fixed[name] = plainValue(value)
+		case "axes":
+			axes = args
+		case "owed":
+			d.owed[args[0]] = args[1]
+		case "ended":
+			d.ended = args[0]
+		case "cell":
+			c := Cell{ID: fmt.Sprintf("c%03d", len(d.resolved.Cells)), Deployment: "d"}
+			var label []string
+			for i, axis := range axes {
+				name, server := strings.CutSuffix(axis, "!")
+				s := Setting{Column: name, Server: server, Value: plainValue(args[i])}
+				c.Settings = append(c.Settings, s)
+				label = append(label, setting(s))
+			}
+			c.Label = strings.Join(label, " ")
+			d.resolved.Cells = append(d.resolved.Cells, c)
+			trial = 0
+		case "pending":
+			trial++
+		default:
+			trial++
+			cell := d.resolved.Cells[len(d.resolved.Cells)-1]
+			d.outcomes = append(d.outcomes, madeUpOutcome(t, cell, trial, words[0], args))
+		}
+	}
+	d.resolved.Plan, _ = json.Marshal(map[string]any{"load": fixed})
+	d.resolved.Columns = result.Columns(result.Extra{})
+	return d
+}
+
+func madeUpOutcome(t *testing.T, c Cell, trial int, status string, args []string) *result.Outcome {
+	t.Helper()
+	o := &result.Outcome{CellID: c.ID, Trial: trial, Row: result.Row{
+		"status": status, "cell_id": c.ID, "trial": int64(trial), "simulated": false,
+		"started_at": time.Unix(1790000000, 0).UTC(),
+	}}
+	if status != result.StatusFailed {
+		o.Row["valid"] = status == result.StatusOK
+	}
+	for _, arg := range args {
+		key, value, _ := strings.Cut(arg, "=")
+		code, text, _ := strings.Cut(value, "|")
+		expr, last, _ := strings.Cut(text, "|")
+		slo := result.SLOResult{Name: code, Expr: expr, Severity: "fail"}
+		switch key {
+		case "tok", "req", "usd":
+			names := map[string]string{"tok": "throughput_tok_s", "req": "request_throughput", "usd": "usd_per_1m_output_tokens"}
+			o.Row[names[key]] = plainValue(value)
+		case "ttft", "tpot", "e2e":
+			p50, p95, _ := strings.Cut(value, "/")
+			o.Row["p50_"+key+"_ms"], o.Row["p95_"+key+"_ms"] = plainValue(p50), plainValue(p95)
+		case "n":
+			n, _ := strconv.Atoi(value)
+			o.Row["completed"] = int64(n)
+			if n < P95Samples {
+				o.Row["low_confidence"] = "p95_ttft_ms,p99_ttft_ms,p95_e2e_ms"
+			}
+		case "simulated":
+			o.Row["simulated"] = true
+		case "start":
+			o.StartFailure = true
+		case "error":
+			o.Row["error_class"], o.Row["error"] = code, text
+		case "log":
+			o.LogTail = append(o.LogTail, value)
+		case "reason":
+			o.Invalid = append(o.Invalid, result.Finding{Code: code, Text: text})
+			codes := make([]string, len(o.Invalid))
+			for i, f := range o.Invalid {
+				codes[i] = f.Code
+			}
+			o.Row["invalid_reasons"] = strings.Join(codes, ",")
+		case "finding":
+			o.Findings = append(o.Findings, result.Finding{Code: code, Text: text})
+		case "miss", "warn":
+			if key == "warn" {
+				slo.Severity = "warn"
+			}
+			name, v, _ := strings.Cut(last, "=")
+			slo.Values = map[string]any{name: plainValue(v)}
+			o.SLOs = append(o.SLOs, slo)
+		case "unchecked":
+			slo.Error = last
+			o.SLOs = append(o.SLOs, slo)
+		default:
+			t.Fatalf("what is %q?", arg)
+		}
+	}
+	return o
+}
+
+// plainValue is a number where the text is one.
+func plainValue(text string) any {
+	if f, err := strconv.ParseFloat(text, 64); err == nil {
+		return f
+	}
+	return text
+}
+
+// split cuts a line into words. A word may end in a text in Go's quotes.
+func split(t *testing.T, line string) []string {
+	t.Helper()
+	var words []string
+	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {
+		end := strings.IndexAny(line, " \"")
+		if end < 0 {
+			end = len(line)
+		}
+		word, rest := line[:end], line[end:]
+		if strings.HasPrefix(rest, `"`) {
+			quoted, err := strconv.QuotedPrefix(rest)
+			if err != nil {
+				t.Fatalf("%s: %v", rest, err)
+			}
+			text, _ := strconv.Unquote(quoted)
+			word, rest = word+text, rest[len(quoted):]
+		}
+		words, line = append(words, word), rest
+	}
+	return words
+}

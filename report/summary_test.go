@@ -1,0 +1,96 @@
+package report
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestSummary holds each testdata/*.txtar: the run that it describes, and what
+// is said of it. The file narrow.txt is for a terminal of 60 columns, and
+// colour.txt has what is painted between the verdict's braces.
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	paths, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no golden files: %v", err)
+	}
+	styles := map[string]Style{
+		"summary.txt": {},
+		"summary.md":  {Markdown: true},
+		"narrow.txt":  {Width: 60},
+		"colour.txt":  {Paint: func(v Verdict, s string) string { return fmt.Sprintf("{%s:%s}", v, s) }},
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			archive, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var run *Run
+			for i, f := range archive.Files {
+				if f.Name == "run" {
+					run = madeUp(t, string(f.Data))
+					continue
+				}
+				style, ok := styles[f.Name]
+				if !ok || run == nil {
+					t.Fatalf("%s: a file %s, and the run stands first", path, f.Name)
+				}
+				var b strings.Builder
+				if err := run.Summary(&b, style); err != nil {
+					t.Fatal(err)
+				}
+				got := strings.ReplaceAll(b.String(), run.Dir, "DIR")
+				if *update {
+					archive.Files[i].Data = []byte(got)
+				} else if diff := cmp.Diff(string(f.Data), got); diff != "" {
+					t.Errorf("%s (-want +got; -update writes it anew):\n%s", f.Name, diff)
+				}
+				checkHarmless(t, f.Name, got)
+			}
+			if *update {
+				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+var (
+	control  = regexp.MustCompile("[\x00-\x08\x0b-\x1f\x7f\u0080-\u009f\u202a-\u202e\u2066-\u2069]")
+	workflow = regexp.MustCompile(`(?m)^\s*::|##\[`)
+	html     = regexp.MustCompile(`(?:^|[^\\])<[A-Za-z/!]`)
+)
+
+// checkHarmless holds that no text of an engine drives a terminal, a CI runner
+// or a browser.
+func checkHarmless(t *testing.T, name, text string) {
+	t.Helper()
+	for what, re := range map[string]*regexp.Regexp{"a control character": control, "a workflow command": workflow} {
+		if found := re.FindString(text); found != "" {
+			t.Errorf("%s: %s: %q", name, what, found)
+		}
+	}
+	if found := html.FindString(text); strings.HasSuffix(name, ".md") && found != "" {
+		t.Errorf("%s: HTML: %q", name, found)
+	}
+	if name == "narrow.txt" {
+		for line := range strings.Lines(text) {
+			if n := columns(strings.TrimSuffix(line, "\n")); n > 60 && !strings.Contains(line, "| ") && !strings.Contains(line, "DIR") {
+				t.Errorf("%s: a line of %d columns: %s", name, n, line)
+			}
+		}
+	}
+}
