@@ -1,7 +1,16 @@
 package executor
 
 import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/rundir"
 )
 
 // Cells that share their server's axes are measured on one launch; others are
@@ -22,4 +31,274 @@ func TestRun_oneLaunchForEachServer(t *testing.T) {
 	st := w.state()
 	want(t, "owed pods", len(st.Owed), 0)
 	want(t, "finished", st.Finished, true)
+}
+
+// The first trials of all cells come before the second ones.
+func TestRun_repeats(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, `repeats: 2`)
+	w.must()
+	cells := w.plan.Deployments()[0].Cells
+	var got []rundir.Key
+	for _, c := range w.committed() {
+		got = append(got, c.Key)
+	}
+	wantKeys := []rundir.Key{{Cell: cells[0].ID, Trial: 1}, {Cell: cells[1].ID, Trial: 1}, {Cell: cells[0].ID, Trial: 2}, {Cell: cells[1].ID, Trial: 2}}
+	if !slices.Equal(got, wantKeys) {
+		t.Errorf("order: %v, want %v", got, wantKeys)
+	}
+	want(t, "launches", w.backend.count("launch"), 1)
+}
+
+// A shuffled order is the seed's, and the same each time.
+func TestRun_shuffled(t *testing.T) {
+	t.Parallel()
+	order := func(lines ...string) (keys []rundir.Key) {
+		w := newWorld(t, nil, append([]string{
+			`matrix: {engine: sim, gpu: [a, b], concurrency: [1], max_tokens: [1, 2, 3, 4]}`,
+			`load: {requests: 1, warmup: {requests: 0}, prompts: {input_tokens: 24}}`,
+		}, lines...)...)
+		w.must()
+		for _, c := range w.committed() {
+			keys = append(keys, c.Key)
+		}
+		return keys
+	}
+	declared, first, second := order(), order(`order: shuffled`), order(`order: shuffled`)
+	if !slices.Equal(first, second) {
+		t.Errorf("the same seed gave\n%v and\n%v", first, second)
+	}
+	if slices.Equal(declared, first) {
+		t.Error("shuffled is as declared")
+	}
+}
+
+// An ended run discards the trial at hand and starts nothing more.
+func TestRun_interrupted(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	// The second trial: three requests have been answered before it.
+	w := newWorld(t, always(script{request: hang(5, func() { stop(errStop) })}), `repeats: 2`)
+	rep, err := w.run(ctx)
+	if err != nil || !errors.Is(rep.Interrupted, errStop) || rep.Cleanup != nil {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	want(t, "planned", rep.Planned, 4)
+	want(t, "committed", rep.Committed, 1)
+	want(t, "missing", rep.Missing, 3)
+	want(t, "outcomes", w.summary(), "ok/1")
+	discarded := w.seen(TrialDiscarded)
+	if len(discarded) != 1 || discarded[0].Text != errStop.Error() {
+		t.Errorf("discarded: %+v", discarded)
+	}
+	last := w.seen(RunFinished)
+	if len(last) != 1 || last[0].Error != errStop.Error() || last[0].Done != 1 || last[0].Total != 4 {
+		t.Errorf("the last event: %+v", last)
+	}
+	want(t, "launches", w.backend.count("launch"), 1)
+	want(t, "stops", w.backend.count("stop"), 1)
+}
+
+// A run can be ended in every phase of a deployment.
+func TestRun_interruptedInPhases(t *testing.T) {
+	t.Parallel()
+	forever := func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+	for name, tt := range map[string]struct {
+		script script
+		when   func(Event) bool
+		stops  int
+	}{
+		"launch": {script{slow: forever}, func(e Event) bool { return e.Step == "launch" }, 0},
+		"ready":  {script{health: 503}, func(e Event) bool { return e.Step == "ready" }, 1},
+		"reset":  {script{}, func(e Event) bool { return e.Step == "reset" }, 1},
+		"warmup": {script{}, func(e Event) bool { return e.Step == "warm up" }, 1},
+		"death":  {dies(2), func(e Event) bool { return e.Type == ServerDied }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, stop := context.WithCancelCause(t.Context())
+			defer stop(nil)
+			w := newWorld(t, always(tt.script))
+			w.on = func(e Event) {
+				if tt.when(e) {
+					stop(errStop)
+				}
+			}
+			rep, err := w.run(ctx)
+			if err != nil || !errors.Is(rep.Interrupted, errStop) || rep.Cleanup != nil {
+				t.Errorf("%+v, %v", rep, err)
+			}
+			want(t, "missing", rep.Missing, 2)
+			want(t, "launches", w.backend.count("launch"), 1)
+			want(t, "stops", w.backend.count("stop"), tt.stops)
+			want(t, "owed pods", len(w.state().Owed), 0)
+		})
+	}
+}
+
+func TestRun_maxTime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(script{request: hang(4, nil)}))
+	rep, err := w.run(t.Context(), func(c *Config) { c.MaxTime = time.Second })
+	if err != nil || !errors.Is(rep.Interrupted, ErrMaxTime) {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	want(t, "committed", rep.Committed, 1)
+	want(t, "missing", rep.Missing, 1)
+	want(t, "stops", w.backend.count("stop"), 1)
+}
+
+func TestRun_failFast(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(script{status: 500}), `repeats: 2`)
+	rep, err := w.run(t.Context(), func(c *Config) { c.FailFast = true })
+	if err != nil || !errors.Is(rep.Interrupted, ErrFailFast) {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	want(t, "outcomes", w.summary(), "failed/server/1")
+	want(t, "missing", rep.Missing, 3)
+}
+
+// A plan that expects servers to fail does not end at the first that does.
+func TestRun_failFastRecordsStarts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(script{models: func(int) []string { return []string{"other"} }}), `on_start_failure: record`)
+	w.must(func(c *Config) { c.FailFast = true })
+	want(t, "outcomes", w.summary(), "failed/wrong_model/1 failed/wrong_model/1")
+}
+
+func TestRun_only(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, `matrix: {engine: sim, gpu: [a, b], concurrency: [1, 2]}`)
+	only, err := w.plan.Filter(`gpu == "b" && concurrency == 2`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep := w.must(func(c *Config) { c.Only = only })
+	want(t, "planned", rep.Planned, 1)
+	want(t, "launches", w.backend.count("launch"), 1)
+	row := w.outcomes()[0].Row
+	want(t, "gpu", row["gpu"].(string), "b")
+	want(t, "concurrency", row["concurrency"].(int64), 2)
+	if _, err := w.run(t.Context(), func(c *Config) {
+		c.Only = func(plan.Cell) (bool, error) { return false, errStop }
+	}); !errors.Is(err, errStop) {
+		t.Errorf("an expression that fails: %v", err)
+	}
+}
+
+// A resumed run leaves alone what has an outcome by the same specification.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	w := newWorld(t, always(script{request: hang(5, func() { stop(errStop) })}))
+	if rep, err := w.run(ctx); err != nil || rep.Missing != 1 {
+		t.Fatalf("%+v, %v", rep, err)
+	}
+	first := w.committed()[0]
+
+	w.backend = &fakeBackend{}
+	rep := w.must()
+	want(t, "before", rep.Before, 1)
+	want(t, "committed", rep.Committed, 1)
+	want(t, "outcomes", w.summary(), "ok/1 ok/2")
+	want(t, "the first commit", w.state().Committed[first.Key], first)
+
+	w.backend = &fakeBackend{}
+	rep = w.must()
+	want(t, "before", rep.Before, 2)
+	want(t, "launches of a finished run", w.backend.count("launch"), 0)
+
+	// Another seed is another load: what was measured does not stand for it.
+	w.plan = parsePlan(t, `seed: 7`)
+	w.backend = &fakeBackend{}
+	rep = w.must()
+	want(t, "before", rep.Before, 0)
+	want(t, "committed", rep.Committed, 2)
+	want(t, "outcomes", w.summary(), "ok/1 ok/2 ok/2 ok/3")
+}
+
+func TestResume_retry(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(script{request: nil, tokens: 3}), `matrix: {engine: sim, concurrency: [1], max_tokens: [3, 4]}`, `load: {requests: 2, prompts: {input_tokens: 24}}`)
+	w.must()
+	want(t, "outcomes", w.summary(), "ok/1 invalid/1")
+	w.backend = &fakeBackend{}
+	rep := w.must(func(c *Config) { c.Retry = []string{"invalid", "failed"} })
+	want(t, "before", rep.Before, 1)
+	want(t, "outcomes", w.summary(), "ok/1 invalid/1 ok/2")
+}
+
+// Parallel deployments run at the same time, and no more than were asked for.
+func TestRun_parallel(t *testing.T) {
+	t.Parallel()
+	var meet sync.WaitGroup
+	meet.Add(2)
+	together := make(chan struct{})
+	go func() { meet.Wait(); close(together) }()
+	var once [2]sync.Once
+	w := newWorld(t, nil, `matrix: {engine: sim, gpu: [a, b, c, d], concurrency: [1]}`)
+	w.backend.script = always(script{request: func(s *fakeServer, n int) {
+		for i, server := range w.backend.list() {
+			if server == s && i < 2 {
+				once[i].Do(meet.Done)
+				<-together // hangs for ever where the two are not up at once
+			}
+		}
+	}})
+	rep := w.must(func(c *Config) { c.Parallel = 2 })
+	want(t, "committed", rep.Committed, 4)
+	want(t, "at once", w.backend.peak, 2)
+	want(t, "stops", w.backend.count("stop"), 4)
+}
+
+// A trial that is over its time is a failed row, and the next one goes on.
+func TestRun_trialTimeout(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(script{request: func(s *fakeServer, n int) {
+		if n == 2 {
+			time.Sleep(600 * time.Millisecond)
+		}
+	}}), `timeouts: {trial: 500ms, stop: 5s}`, `load: {requests: 1, warmup: {requests: 1}, prompts: {input_tokens: 24}}`,
+		`matrix: {engine: sim, concurrency: [1], max_tokens: [4, 5]}`)
+	w.must()
+	want(t, "outcomes", w.summary(), "failed/timeout/1 ok/1")
+	if text := w.outcomes()[0].Row["error"].(string); !strings.Contains(text, "timeouts.trial: not done after 500ms") {
+		t.Error(text)
+	}
+	want(t, "launches", w.backend.count("launch"), 1)
+}
+
+// An engine without the reset of its cache is no fault; one whose reset does
+// not work is told of, and the trial goes on with prompts that it never saw.
+func TestRun_cacheReset(t *testing.T) {
+	t.Parallel()
+	for status, finding := range map[int]bool{200: false, 404: false, 500: true} {
+		w := newWorld(t, always(script{reset: status}))
+		w.must()
+		want(t, "outcomes", w.summary(), "ok/1 ok/1")
+		for _, o := range w.outcomes() {
+			found := false
+			for _, f := range o.Findings {
+				found = found || f.Code == CacheNotReset
+			}
+			want(t, "finding", found, finding)
+		}
+	}
+}
+
+// The journal that cannot be written ends the run as our own fault.
+func TestRun_ownFault(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, `matrix: {engine: sim, gpu: [a, b], concurrency: [1]}`)
+	w.fault = "commit.journal:err=ENOSPC"
+	rep, err := w.run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	want(t, "missing", rep.Missing, 2)
+	want(t, "launches", w.backend.count("launch"), 1)
+	want(t, "stops", w.backend.count("stop"), 1)
 }

@@ -137,7 +137,7 @@ func (m *measurement) run(ctx context.Context) error {
 	}
 	defer driver.Close()
 	return m.steps(mctx, m.trial, m.attempt, []step{
-		{"reset", 2 * questionTimeout, m.resetCache},
+		{"reset", 2 * questionTimeout, m.reset},
 		{"warm up", 0, func(ctx context.Context) error { return m.warmUp(ctx, driver) }},
 		{"measure", 0, func(measuring context.Context) error { return m.measure(measuring, ctx, driver) }},
 	})
@@ -175,6 +175,23 @@ func (m *measurement) diedUnderLoad() bool {
 	case <-t.C:
 	}
 	return m.server.gone()
+}
+
+// CacheNotReset is the finding that the engine offers to empty its prefix
+// cache, and did not. No prompt is sent twice, so nothing rests on it.
+const CacheNotReset = "cache_not_reset"
+
+// reset empties the engine's prefix cache.
+func (m *measurement) reset(ctx context.Context) error {
+	err := m.resetCache(ctx)
+	if err == nil {
+		return nil
+	}
+	if parent := context.Cause(ctx); parent != nil && !errors.As(parent, new(limit)) {
+		return err
+	}
+	m.sink.Note(result.Finding{Code: CacheNotReset, Text: fmt.Sprintf("the engine's prefix cache was not emptied: %v", err)})
+	return nil
 }
 
 // warmUp sends the warm-up's requests; they are recorded as such and never

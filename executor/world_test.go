@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
@@ -72,6 +73,7 @@ type world struct {
 	backend    *fakeBackend
 	collectors []Named
 	on         func(Event) // called with each event
+	fault      string      // of the run directory, see package effect
 
 	mu     sync.Mutex
 	events []Event
@@ -93,10 +95,14 @@ const (
 // open creates the run directory, or opens the one that is there.
 func (w *world) open() (*rundir.Dir, *rundir.State) {
 	w.t.Helper()
-	if d, st, err := rundir.Open(nil, w.dir); err == nil {
+	fx, err := effect.New(w.fault)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if d, st, err := rundir.Open(fx, w.dir); err == nil {
 		return d, st
 	}
-	d, err := rundir.Create(nil, w.dir, rundir.Manifest{RunID: testRun, Owner: testOwner, Plan: w.plan.Name}, []byte("x"), []byte("{}"))
+	d, err := rundir.Create(fx, w.dir, rundir.Manifest{RunID: testRun, Owner: testOwner, Plan: w.plan.Name}, []byte("x"), []byte("{}"))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -1,0 +1,131 @@
+package executor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// No prompt is sent twice in a run, over cells, trials and their warm-ups, so
+// that no prefix cache helps by accident. The same plan sends the same prompts.
+func TestPrompts_neverRepeat(t *testing.T) {
+	t.Parallel()
+	send := func() (texts []string) {
+		w := newWorld(t, nil, `repeats: 3`, `matrix: {engine: sim, gpu: [a, b], concurrency: [1, 2]}`)
+		w.must()
+		first := map[string]string{}
+		for _, q := range w.prompts() {
+			texts = append(texts, q.prompt)
+			if id, ok := first[q.prompt]; ok {
+				t.Errorf("%s and %s ask the same", id, q.id)
+			}
+			first[q.prompt] = q.id
+		}
+		want(t, "prompts", len(texts), 2*2*3*(2+1))
+		slices.Sort(texts)
+		return texts
+	}
+	if !slices.Equal(send(), send()) {
+		t.Error("the same plan and seed send other prompts")
+	}
+}
+
+// Given prompts are divided over the trials, in the plan's order; a resumed run
+// gives each trial the same ones.
+func TestPrompts_givenAreDivided(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "prompts.jsonl")
+	var lines []string
+	for i := range 12 {
+		lines = append(lines, fmt.Sprintf(`{"prompt": "number %02d"}`, i))
+	}
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, load := range map[string]string{
+		"inline": `load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {kind: inline, texts: [` + inline(12) + `]}}`,
+		"jsonl":  `load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {kind: jsonl, file: ` + file + `}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil, load, `repeats: 2`)
+			w.must()
+			byTrial := map[string][]string{}
+			for _, q := range w.prompts() {
+				trial, _, _ := strings.Cut(q.id, "-s")
+				byTrial[trial] = append(byTrial[trial], q.prompt)
+			}
+			cells := w.plan.Deployments()[0].Cells
+			for i, trial := range []string{cells[0].ID + "-t01-a01", cells[1].ID + "-t01-a01", cells[0].ID + "-t02-a01", cells[1].ID + "-t02-a01"} {
+				var wantTexts []string
+				for n := 3 * i; n < 3*i+3; n++ {
+					wantTexts = append(wantTexts, fmt.Sprintf("number %02d", n))
+				}
+				got := slices.Sorted(slices.Values(byTrial[trial]))
+				if !slices.Equal(got, wantTexts) {
+					t.Errorf("%s was asked %q, want %q", trial, got, wantTexts)
+				}
+			}
+			// The last trial alone is left to do, and asks what it asked before.
+			before := byTrial[cells[1].ID+"-t02-a01"]
+			w.backend = &fakeBackend{}
+			w.must(func(c *Config) {
+				c.Retry = []string{"ok"}
+				for key := range c.State.Committed {
+					if key.Cell != cells[1].ID || key.Trial != 2 {
+						commit := c.State.Committed[key]
+						commit.Status = "kept"
+						c.State.Committed[key] = commit
+					}
+				}
+			})
+			var again []string
+			for _, q := range w.prompts() {
+				again = append(again, q.prompt)
+			}
+			slices.Sort(again)
+			slices.Sort(before)
+			if !slices.Equal(again, before) {
+				t.Errorf("a resumed trial asks %q, and asked %q", again, before)
+			}
+		})
+	}
+}
+
+func inline(n int) string {
+	var texts []string
+	for i := range n {
+		texts = append(texts, fmt.Sprintf("number %02d", i))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// Too few prompts are seen before anything starts. (A plan counts them too, but
+// a file may be another one by now.)
+func TestPrompts_tooFew(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "prompts.jsonl")
+	write := func(n int) {
+		t.Helper()
+		text := strings.Repeat(`{"prompt": "the same"}`+"\n", n)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load := `load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {kind: jsonl, file: ` + file + `}}`
+	write(12)
+	w := newWorld(t, nil, load, `repeats: 2`)
+	write(11)
+	rep, err := w.run(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "which has 11") {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	want(t, "launches", w.backend.count("launch"), 0)
+
+	w = newWorld(t, nil, strings.Replace(load, "file:", "reuse: allowed, file:", 1), `repeats: 2`)
+	w.must()
+	want(t, "prompts with reuse", len(w.prompts()), 12)
+}
