@@ -2,10 +2,12 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -147,6 +149,9 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 				var r result.Row
 				err := safely(func() (err error) {
 					r, err = s.session.Finish(ctx)
+					if garbage := m.conforms(r); garbage != nil {
+						r, err = nil, errors.Join(err, garbage)
+					}
 					return err
 				})
 				mu.Lock()
@@ -161,4 +166,15 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 		m.sink.close()
 		return row
 	}
+}
+
+// conforms says what in a collector's row is no column, or no value of one: that
+// must be seen before it can spoil the trial's whole row.
+func (m *measurement) conforms(r result.Row) error {
+	given := slices.DeleteFunc(m.Plan.Columns(), func(c result.Column) bool {
+		_, ok := r[c.Name]
+		return !ok
+	})
+	_, err := r.Conform(given)
+	return err
 }

@@ -31,9 +31,11 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 		CellID: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: m.attempt,
 		StartedAt: m.started, FinishedAt: finished,
 	}
-	row, findings := result.Summarize(m.requests, m.summaryOptions())
+	measured, findings := result.Summarize(m.requests, m.summaryOptions())
 	o.Findings = findings
+	row := result.Row{}
 	maps.Copy(row, m.columns)
+	maps.Copy(row, measured) // what we measured ourselves is nobody else's
 	m.identify(row, finished)
 	m.listPrice(row)
 	row.Derive()

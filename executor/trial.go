@@ -41,11 +41,7 @@ func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (d
 	if failed == nil && err != nil {
 		failed = &failure{class: classOf(err), text: err.Error()}
 	}
-	o, err := m.finish(failed)
-	if err != nil {
-		return death, err
-	}
-	return death, d.commit(ctx, t, a, o)
+	return death, m.commit(ctx, failed)
 }
 
 // commitFailure commits a failed row for a trial whose server never came up.
@@ -56,22 +52,23 @@ func (d *deployment) commitFailure(ctx context.Context, t *trial, n int, f *fail
 	}
 	now := time.Now().UTC()
 	m := &measurement{deployment: d, trial: t, attempt: n, files: a, anchor: result.NewAnchor(), started: now}
-	o, err := m.finish(f)
-	if err != nil {
-		return err
-	}
-	return d.commit(ctx, t, a, o)
+	return m.commit(ctx, f)
 }
 
-func (d *deployment) commit(ctx context.Context, t *trial, a *rundir.Attempt, o *result.Outcome) error {
-	// A trial that was measured to its end is kept, whatever ends the run.
+// commit makes the attempt's outcome the trial's. A trial that was measured to
+// its end is kept, whatever ends the run.
+func (m *measurement) commit(ctx context.Context, failed *failure) error {
 	ctx = context.WithoutCancel(ctx)
-	if err := a.Commit(ctx, o, t.digest); err != nil {
-		// What of it is on disk must not be taken for a result later.
-		return errors.Join(fmt.Errorf("commit %s trial %d: %w", t.key.Cell, t.key.Trial, err),
-			a.Discard(ctx, "its commit failed"))
+	o, err := m.finish(failed)
+	if err == nil {
+		err = m.files.Commit(ctx, o, m.trial.digest)
 	}
-	d.committedOne(d, *t, o)
+	if err != nil {
+		// What of it is on disk must not be taken for a result later.
+		return errors.Join(fmt.Errorf("commit %s trial %d: %w", m.trial.key.Cell, m.trial.key.Trial, err),
+			m.files.Discard(ctx, "its commit failed"))
+	}
+	m.committedOne(m.deployment, *m.trial, o)
 	return nil
 }
 

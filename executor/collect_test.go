@@ -1,0 +1,195 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/result"
+)
+
+// A fakeCollector is made of the functions that a test cares about.
+type fakeCollector struct {
+	start  func(context.Context, collectors.Target, collectors.Sink) error
+	finish func(context.Context, collectors.Sink) (result.Row, error)
+}
+
+type fakeSession struct {
+	*fakeCollector
+	sink collectors.Sink
+	ctx  context.Context
+}
+
+func (c *fakeCollector) Start(ctx context.Context, t collectors.Target, s collectors.Sink) (collectors.Session, error) {
+	if c.start != nil {
+		if err := c.start(ctx, t, s); err != nil {
+			return nil, err
+		}
+	}
+	return &fakeSession{c, s, ctx}, nil
+}
+
+func (s *fakeSession) Finish(ctx context.Context) (result.Row, error) {
+	if s.finish == nil {
+		return result.Row{}, nil
+	}
+	return s.finish(ctx, s.sink)
+}
+
+func codesOf(o *result.Outcome) (list []string) {
+	for _, f := range o.Findings {
+		list = append(list, f.Code)
+	}
+	return list
+}
+
+// What collectors see stands in the row, in the samples and beside the trial.
+func TestCollect(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.collectors = []Named{{"good", &fakeCollector{
+		start: func(_ context.Context, target collectors.Target, s collectors.Sink) error {
+			if target.Role != "server" || target.Host == nil || target.Profile == nil || len(target.Clients) != 1 {
+				t.Errorf("target: %+v", target)
+			}
+			s.Sample(result.Sample{Source: result.FromServer, Name: "x", Value: 1})
+			return nil
+		},
+		finish: func(_ context.Context, s collectors.Sink) (result.Row, error) {
+			s.Note(result.Finding{Code: "seen", Text: "it was seen"})
+			s.Note(result.Finding{Code: "seen", Text: "again"})
+			return result.Row{"gpu_util_mean": 12.5}, s.Artifact("scrapes/raw.txt", strings.NewReader("raw"))
+		},
+	}}}
+	w.must()
+	for _, o := range w.outcomes() {
+		want(t, "column", o.Row["gpu_util_mean"].(float64), 12.5)
+		want(t, "findings", strings.Join(codesOf(o), ","), "seen")
+		want(t, "findings column", o.Row["findings"].(string), "seen")
+		if !slices.ContainsFunc(o.Files, func(f result.File) bool { return f.Name == "scrapes/raw.txt" && f.Bytes == 3 }) {
+			t.Errorf("files: %+v", o.Files)
+		}
+	}
+}
+
+// Whatever a collector does, the trial is measured, and the other collectors
+// keep what is theirs.
+func TestCollect_harmsNothing(t *testing.T) {
+	t.Parallel()
+	hang := func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+	garbage := func() io.Reader { return io.LimitReader(neverEnding('x'), 50<<20) }
+	for name, tt := range map[string]struct {
+		bad      *fakeCollector
+		findings string
+	}{
+		"start fails": {&fakeCollector{start: func(context.Context, collectors.Target, collectors.Sink) error {
+			return errors.New("no such tool")
+		}}, "no_bad"},
+		"start hangs": {&fakeCollector{start: func(ctx context.Context, _ collectors.Target, _ collectors.Sink) error {
+			return hang(ctx)
+		}}, "no_bad"},
+		"finish fails": {&fakeCollector{finish: func(context.Context, collectors.Sink) (result.Row, error) {
+			return result.Row{"gpu_temp_max_c": 70.0}, errors.New("lost it")
+		}}, "no_bad"},
+		"finish hangs": {&fakeCollector{finish: func(ctx context.Context, _ collectors.Sink) (result.Row, error) {
+			return nil, hang(ctx)
+		}}, "no_bad"},
+		"nothing at all": {&fakeCollector{finish: func(context.Context, collectors.Sink) (result.Row, error) {
+			return nil, nil
+		}}, ""},
+		"too much": {&fakeCollector{finish: func(_ context.Context, s collectors.Sink) (result.Row, error) {
+			return nil, s.Artifact("scrapes/big.txt", garbage())
+		}}, ""},
+		"artifact breaks": {&fakeCollector{finish: func(_ context.Context, s collectors.Sink) (result.Row, error) {
+			return nil, s.Artifact("scrapes/torn.txt", io.MultiReader(strings.NewReader("half"), brokenReader{}))
+		}}, "no_bad"},
+		"artifact outside": {&fakeCollector{finish: func(_ context.Context, s collectors.Sink) (result.Row, error) {
+			return nil, s.Artifact("../../escape", strings.NewReader("x"))
+		}}, "no_bad"},
+		"column that nobody knows": {&fakeCollector{finish: func(context.Context, collectors.Sink) (result.Row, error) {
+			return result.Row{"no_such_column": 1.0}, nil
+		}}, "no_bad"},
+		"column of another type": {&fakeCollector{finish: func(context.Context, collectors.Sink) (result.Row, error) {
+			return result.Row{"gpu_temp_max_c": "hot"}, nil
+		}}, "no_bad"},
+		"somebody else's column": {&fakeCollector{finish: func(context.Context, collectors.Sink) (result.Row, error) {
+			return result.Row{"status": "failed", "completed": int64(7)}, nil
+		}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var cut atomic.Bool
+			good := &fakeCollector{}
+			var live context.Context
+			good.start = func(ctx context.Context, _ collectors.Target, _ collectors.Sink) error { live = ctx; return nil }
+			good.finish = func(context.Context, collectors.Sink) (result.Row, error) {
+				cut.Store(live.Err() != nil)
+				return result.Row{"gpu_util_mean": 12.5}, nil
+			}
+			w := newWorld(t, nil, `matrix: {engine: sim, concurrency: [1]}`)
+			w.collectors = []Named{{"bad", tt.bad}, {"good", good}}
+			w.must()
+			want(t, "outcomes", w.summary(), "ok/1")
+			o := w.outcomes()[0]
+			want(t, "findings", strings.Join(codesOf(o), ","), tt.findings)
+			want(t, "the other's column", o.Row["gpu_util_mean"].(float64), 12.5)
+			want(t, "the other was cut off", cut.Load(), false)
+			want(t, "completed", o.Row["completed"].(int64), 2)
+		})
+	}
+}
+
+// The end of the load does not end the sessions before their last look; a run
+// that is ended waits for none.
+func TestCollect_contexts(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	finished := 0
+	var first, last error
+	var live context.Context
+	w := newWorld(t, firstLaunches(dies(3)), `retries: 0`)
+	w.backend.script = firstLaunches(dies(3), script{request: hang(2, func() { stop(errStop) })})
+	w.collectors = []Named{{"good", &fakeCollector{
+		start: func(ctx context.Context, _ collectors.Target, _ collectors.Sink) error { live = ctx; return nil },
+		finish: func(ctx context.Context, _ collectors.Sink) (result.Row, error) {
+			if finished++; finished == 1 {
+				first = errors.Join(ctx.Err(), live.Err()) // of a trial whose server died
+				return nil, nil
+			}
+			<-ctx.Done() // of a trial that will be discarded
+			last = context.Cause(ctx)
+			return nil, last
+		},
+	}}}
+	begun := time.Now()
+	rep, err := w.run(ctx)
+	if err != nil || !errors.Is(rep.Interrupted, errStop) {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	want(t, "last looks", finished, 2)
+	want(t, "context after a death", first, nil)
+	want(t, "context after the end", last, errStop)
+	if took := time.Since(begun); took >= lastLookTimeout {
+		t.Errorf("it took %s", took)
+	}
+}
+
+type neverEnding byte
+
+func (b neverEnding) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(b)
+	}
+	return len(p), nil
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("torn") }
