@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
@@ -152,8 +153,9 @@ type fakeServer struct {
 
 // asked is one request of a load.
 type asked struct {
-	id     string
-	prompt string
+	id       string
+	prompt   string
+	from, to time.Time // when it came and was answered
 }
 
 func (s *fakeServer) start() {
@@ -242,9 +244,14 @@ func (s *fakeServer) complete(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mu.Lock()
-	s.asked = append(s.asked, asked{r.Header.Get("X-Request-Id"), body.Messages[len(body.Messages)-1].Content})
+	s.asked = append(s.asked, asked{id: r.Header.Get("X-Request-Id"), prompt: body.Messages[len(body.Messages)-1].Content, from: time.Now()})
 	n := len(s.asked)
 	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.asked[n-1].to = time.Now()
+	}()
 	if s.request != nil {
 		s.request(s, n)
 	}
