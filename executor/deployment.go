@@ -84,7 +84,7 @@ func (d *deployment) execute(ctx context.Context) (err error) {
 	}()
 
 	for i := range d.trials {
-		if ctx.Err() != nil || d.givenUp {
+		if d.over(ctx) {
 			return nil
 		}
 		if d.trials[i].done {
@@ -118,7 +118,7 @@ func (d *deployment) trial(ctx context.Context, t *trial, undo *cleanup) error {
 			if err != nil {
 				return err
 			}
-			if ctx.Err() != nil || d.givenUp {
+			if d.over(ctx) {
 				return nil
 			}
 			if failure != nil {
@@ -134,7 +134,7 @@ func (d *deployment) trial(ctx context.Context, t *trial, undo *cleanup) error {
 			return err
 		}
 		d.bury(death)
-		if last || d.givenUp || ctx.Err() != nil {
+		if last || d.over(ctx) {
 			return nil
 		}
 	}
@@ -157,6 +157,10 @@ func (d *deployment) bury(death *failure) {
 		d.failed = death.giveUp(d.deaths)
 	}
 }
+
+// over says whether nothing more may be done for this deployment: the run was
+// ended, or a server of it could not be.
+func (d *deployment) over(ctx context.Context) bool { return d.givenUp || ctx.Err() != nil }
 
 // release stops the server that is up. Where that fails the deployment is
 // given up: its remaining trials stay without an outcome, for a resume.

@@ -215,7 +215,7 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 			continue
 		}
 		g.Go(func() error {
-			if ctx.Err() != nil {
+			if d.over(ctx) {
 				return nil
 			}
 			err := d.guarded(ctx)

@@ -21,6 +21,7 @@ type app struct {
 	out, err io.Writer
 	errTTY   bool // people are watching stderr
 	outTTY   bool
+	outWidth func() int // of the terminal on stdout
 	env      func(string) (string, bool)
 	exe      string // this program
 }
@@ -33,7 +34,8 @@ func newApp() *app {
 	return &app{
 		out: os.Stdout, err: os.Stderr,
 		outTTY: isatty.IsTerminal(os.Stdout.Fd()), errTTY: isatty.IsTerminal(os.Stderr.Fd()),
-		env: os.LookupEnv, exe: exe,
+		outWidth: func() int { columns, _ := sizeOf(os.Stdout); return columns },
+		env:      os.LookupEnv, exe: exe,
 	}
 }
 
@@ -65,18 +67,19 @@ func (a *app) main(args []string) (code int) {
 // complain prints an error for a person: a wrong plan with its snippets,
 // anything else on one line.
 func (a *app) complain(err error) {
-	var diags *plan.Diagnostics
-	if errors.As(err, &diags) {
+	if diags, ok := errors.AsType[*plan.Diagnostics](err); ok {
 		fmt.Fprintln(a.err, diags.Pretty())
 		fmt.Fprintf(a.err, "sweep: %d faults\n", len(diags.List)+diags.Omitted)
 		return
 	}
 	fmt.Fprintf(a.err, "sweep: %v\n", err)
-	var h *hinted
-	if errors.As(err, &h) {
+	if h, ok := errors.AsType[*hinted](err); ok {
 		fmt.Fprintf(a.err, "sweep: hint: %s\n", h.hint)
 	}
 }
+
+// say tells people something, on a line of its own.
+func (a *app) say(format string, args ...any) { fmt.Fprintf(a.err, format+"\n", args...) }
 
 func (a *app) color() bool {
 	no, _ := a.env("NO_COLOR")

@@ -122,8 +122,10 @@ func nvidia(ctx context.Context) symptom {
 	defer cancel()
 	path, err := exec.LookPath("nvidia-smi")
 	if err != nil {
-		return symptom{Check: "nvidia-smi", State: "warn", Found: "not on this machine",
-			Do: "GPU columns of process and endpoint backends will be null"}
+		return symptom{
+			Check: "nvidia-smi", State: "warn", Found: "not on this machine",
+			Do: "GPU columns of process and endpoint backends will be null",
+		}
 	}
 	out, err := exec.CommandContext(ctx, path, "-L").Output() //nolint:forbidigo // a look, not a side effect
 	if err != nil {

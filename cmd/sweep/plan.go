@@ -94,8 +94,8 @@ func (a *app) planText(p *plan.Plan, deployments []plan.Deployment) error {
 	var dollars float64
 	priced, cells := true, 0
 	for _, d := range deployments {
-		took := startEstimate(d.Server)
-		fmt.Fprintf(w, "deployment %s\t%s\t%d cells\n", d.ID, executor.ServerLabel(p, d), len(d.Cells))
+		took := startEstimate(p, d.Server)
+		fmt.Fprintf(w, "deployment %s\t%s\t%s\n", d.ID, executor.ServerLabel(p, d), plural(len(d.Cells), "cell"))
 		for _, cell := range d.Cells {
 			est := trialEstimate(cell.Load) * time.Duration(max(1, p.Repeats))
 			took += est
@@ -119,9 +119,16 @@ func (a *app) planText(p *plan.Plan, deployments []plan.Deployment) error {
 	case priced:
 		cost = fmt.Sprintf("about $%.2f at list price", dollars)
 	}
-	_, err := fmt.Fprintf(a.out, "\n%d cells in %d deployments, %d trials, about %s; %s\n",
-		cells, len(deployments), cells*max(1, p.Repeats), roundMinutes(total), cost)
+	_, err := fmt.Fprintf(a.out, "\n%s in %s, %s, about %s; %s\n", plural(cells, "cell"),
+		plural(len(deployments), "deployment"), plural(cells*max(1, p.Repeats), "trial"), roundMinutes(total), cost)
 	return err
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func roundMinutes(d time.Duration) string {
@@ -131,10 +138,14 @@ func roundMinutes(d time.Duration) string {
 	return fmt.Sprintf("%.0f min", d.Minutes())
 }
 
-// startEstimate is how long a server takes to be ready: 30 s for the process
-// and 2 s for each 10^9 parameters of weights, by the starts that were seen.
-func startEstimate(s plan.Server) time.Duration {
-	d := 5 * time.Second
+// startEstimate is how long a server takes to be ready: 20 s for the process
+// and 2 s for each 10^9 parameters of weights, the middle of the starts of vLLM
+// and llama.cpp that were seen. A simulated one is there at once.
+func startEstimate(p *plan.Plan, s plan.Server) time.Duration {
+	if p.Backend.Kind == "sim" {
+		return time.Second
+	}
+	d := 20 * time.Second
 	if m, ok := catalog.ModelByName(s.Model); ok {
 		d += time.Duration(2e-9 * float64(m.Parameters) * float64(time.Second))
 	}

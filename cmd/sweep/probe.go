@@ -48,8 +48,10 @@ is read from the environment variable that --key-env names.
 			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 				return &usage{fmt.Errorf("probe wants an http or https URL, got %q", target)}
 			}
-			p := &probe{base: strings.TrimSuffix(u.String(), "/"), model: c.String("model"), tokens: c.Int("max-tokens"),
-				client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+			p := &probe{
+				base: strings.TrimSuffix(u.String(), "/"), model: c.String("model"), tokens: c.Int("max-tokens"),
+				client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+			}
 			if name := c.String("key-env"); name != "" {
 				key, ok := a.env(name)
 				if !ok || key == "" {

@@ -44,7 +44,7 @@ func (a *app) validate(c *cli.Command) error {
 				cells += len(d.Cells)
 			}
 			if !c.Bool("json") {
-				fmt.Fprintf(a.out, "%s: ok, %d cells in %d deployments\n", path, cells, len(p.Deployments()))
+				fmt.Fprintf(a.out, "%s: ok, %s in %s\n", path, plural(cells, "cell"), plural(len(p.Deployments()), "deployment"))
 			}
 		case errors.As(err, &diags):
 			wrong = true
