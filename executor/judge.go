@@ -50,20 +50,8 @@ func (m *measurement) invalid(row result.Row) []result.Finding {
 	if lag, ok := row["p99_schedule_lag_ms"].(float64); ok && lag > milliseconds(v.MaxScheduleLag) {
 		add(ScheduleLag, "p99 of sent - scheduled is %.1f ms (bound %s): the client did not keep the plan's schedule", lag, v.MaxScheduleLag)
 	}
-	if m.exact() {
-		wrong, first := 0, result.Request{}
-		for _, r := range m.requests {
-			if r.Phase != result.Warmup && r.Status == result.Completed && r.CompletionTokens != r.MaxTokens {
-				if wrong == 0 {
-					first = r
-				}
-				wrong++
-			}
-		}
-		if wrong > 0 {
-			add(OutputLength, "%d requests did not get the exact output length, the first %d of %d tokens (finish_reason %q)",
-				wrong, first.CompletionTokens, first.MaxTokens, first.FinishReason)
-		}
+	if text := m.outputLength(); m.exact() && text != "" {
+		add(OutputLength, "%s", text)
 	}
 	if took, ok := row["duration_s"].(float64); ok && took >= cpuWindow && m.health.CPU > v.MaxClientCPU {
 		add(ClientCPU, "the client used %.0f %% of the CPU it may use (bound %.0f %%): give it cores of its own", 100*m.health.CPU, 100*v.MaxClientCPU)
@@ -73,6 +61,30 @@ func (m *measurement) invalid(row result.Row) []result.Finding {
 			m.health.MaxGap.Round(time.Millisecond), v.MaxStall)
 	}
 	return why
+}
+
+// outputLength says which completed requests did not get max_tokens tokens, or
+// "". A server that does not count them leaves it unknown, which is no better.
+func (m *measurement) outputLength() string {
+	wrong, first := 0, result.Request{}
+	for _, r := range m.requests {
+		if r.Phase == result.Warmup || r.Status != result.Completed || r.CompletionTokens == r.MaxTokens {
+			continue
+		}
+		if wrong == 0 {
+			first = r
+		}
+		wrong++
+	}
+	switch {
+	case wrong == 0:
+		return ""
+	case first.CompletionTokens == result.Unknown:
+		return fmt.Sprintf("of %d completed requests the server does not say how many tokens they got; the plan wants exactly %d",
+			wrong, first.MaxTokens)
+	}
+	return fmt.Sprintf("%d completed requests did not get the exact output length, the first %d of %d tokens (finish_reason %q)",
+		wrong, first.CompletionTokens, first.MaxTokens, first.FinishReason)
 }
 
 // exact says whether every request of this trial must yield max_tokens tokens.
