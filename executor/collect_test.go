@@ -8,8 +8,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/result"
 )
@@ -82,7 +84,6 @@ func TestCollect(t *testing.T) {
 // keep what is theirs.
 func TestCollect_harmsNothing(t *testing.T) {
 	t.Parallel()
-	hang := func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
 	garbage := func() io.Reader { return io.LimitReader(neverEnding('x'), 50<<20) }
 	for name, tt := range map[string]struct {
 		bad      *fakeCollector
@@ -91,14 +92,8 @@ func TestCollect_harmsNothing(t *testing.T) {
 		"start fails": {&fakeCollector{start: func(context.Context, collectors.Target, collectors.Sink) error {
 			return errors.New("no such tool")
 		}}, "no_bad"},
-		"start hangs": {&fakeCollector{start: func(ctx context.Context, _ collectors.Target, _ collectors.Sink) error {
-			return hang(ctx)
-		}}, "no_bad"},
 		"finish fails": {&fakeCollector{finish: func(context.Context, collectors.Sink) (result.Row, error) {
 			return result.Row{"gpu_temp_max_c": 70.0}, errors.New("lost it")
-		}}, "no_bad"},
-		"finish hangs": {&fakeCollector{finish: func(ctx context.Context, _ collectors.Sink) (result.Row, error) {
-			return nil, hang(ctx)
 		}}, "no_bad"},
 		"nothing at all": {&fakeCollector{finish: func(context.Context, collectors.Sink) (result.Row, error) {
 			return nil, nil
@@ -141,6 +136,42 @@ func TestCollect_harmsNothing(t *testing.T) {
 			want(t, "the other's column", o.Row["gpu_util_mean"].(float64), 12.5)
 			want(t, "the other was cut off", cut.Load(), false)
 			want(t, "completed", o.Row["completed"].(int64), 2)
+		})
+	}
+}
+
+// A collector that hangs is cut off when its time is over, and it alone.
+func TestCollect_hangs(t *testing.T) {
+	t.Parallel()
+	hang := func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
+	for name, bad := range map[string]*fakeCollector{
+		"start": {start: func(ctx context.Context, _ collectors.Target, _ collectors.Sink) error { return hang(ctx) }},
+		"finish": {finish: func(ctx context.Context, _ collectors.Sink) (result.Row, error) {
+			return nil, hang(ctx)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var live context.Context
+				good := &fakeCollector{
+					start: func(ctx context.Context, _ collectors.Target, _ collectors.Sink) error { live = ctx; return nil },
+					finish: func(context.Context, collectors.Sink) (result.Row, error) {
+						return result.Row{"gpu_util_mean": 12.5}, live.Err()
+					},
+				}
+				m, _ := judged(t)
+				m.Backend = &fakeBackend{}
+				m.Collectors = []Named{{"bad", bad}, {"good", good}}
+				m.server = &server{Deployment: &fakeServer{}, roles: []backends.Role{{Name: "server", Replicas: 1}}}
+				begun := time.Now()
+				row := m.watch(t.Context())(t.Context())
+				want(t, "time", time.Since(begun), baselineTimeout)
+				want(t, "the other's column", row["gpu_util_mean"], any(12.5))
+				if len(m.sink.notes) != 1 || m.sink.notes[0].Code != "no_bad" || !strings.Contains(m.sink.notes[0].Text, "not done after 10s") {
+					t.Errorf("notes: %+v", m.sink.notes)
+				}
+				want(t, "the session's context ends with it", live.Err(), context.Canceled)
+			})
 		})
 	}
 }
