@@ -52,7 +52,7 @@ func Headline(row result.Row) string {
 	}
 	text := strings.Join(parts, ", ")
 	if n := few(row); n > 0 {
-		text += fmt.Sprintf(" (%s only)", plural(n, "request"))
+		text += fmt.Sprintf(" (%s)", plural(n, "request"))
 	}
 	return text
 }

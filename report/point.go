@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -145,8 +146,12 @@ func load(c Cell) float64 {
 	return 0
 }
 
-// settle finds the sweet spot.
+// settle finds the sweet spot, once every cell has an outcome: before that, the
+// best may be still to come.
 func (l *ladder) settle() {
+	if l.count(Pending) > 0 {
+		return
+	}
 	column := "throughput_tok_s"
 	if best(l.points, column) == 0 { // nobody counted tokens
 		column = "request_throughput"
@@ -158,6 +163,16 @@ func (l *ladder) settle() {
 			return
 		}
 	}
+}
+
+// count is how many cells have one of these verdicts.
+func (l *ladder) count(verdicts ...Verdict) (n int) {
+	for _, p := range l.points {
+		if slices.Contains(verdicts, p.Verdict) {
+			n++
+		}
+	}
+	return n
 }
 
 func best(points []*Point, column string) (most float64) {

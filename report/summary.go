@@ -116,7 +116,7 @@ func (s *summary) spots() []item {
 	for _, l := range ladders(s.points) {
 		i := slices.IndexFunc(l.points, func(p *Point) bool { return p.Verdict == SweetSpot })
 		if i < 0 {
-			if !slices.ContainsFunc(l.points, func(p *Point) bool { return p.Verdict == Pending }) {
+			if l.count(Pending) == 0 {
 				items = append(items, item{text: l.name + ": none, no cell is acceptable"})
 			}
 			continue
@@ -126,7 +126,11 @@ func (s *summary) spots() []item {
 		if p.mean(price) != nil && (cheapest == nil || number(p.group, price+"_mean") < number(cheapest.group, price+"_mean")) {
 			cheapest = p
 		}
-		items = append(items, item{text: p.Cell.Label + ": " + s.describe(p)})
+		text := p.Cell.Label + ": " + s.describe(p)
+		if n := l.count(Invalid, FailedRun, NoStart); n > 0 {
+			text += fmt.Sprintf("; %d of the %d cells it was chosen from have no numbers to use", n, len(l.points))
+		}
+		items = append(items, item{text: text})
 	}
 	if found > 1 && cheapest != nil {
 		items = append(items, item{text: fmt.Sprintf("cheapest of them: %s, $%s per 1M output tokens", cheapest.Cell.Label, Dollars(cheapest.mean(price)))})
@@ -144,7 +148,7 @@ func (s *summary) describe(p *Point) string {
 		text += fmt.Sprintf(", p95 %s %s ms", strings.ToUpper(l), Figure(p.mean("p95_"+l+"_ms")))
 	}
 	if p.Few > 0 {
-		text += fmt.Sprintf(" (%s only)", plural(p.Few, "request"))
+		text += fmt.Sprintf(" (%s)", plural(p.Few, "request"))
 	}
 	if usd := p.mean("usd_per_1m_output_tokens"); usd != nil {
 		text += ", $" + Dollars(usd) + " per 1M output tokens"

@@ -42,7 +42,7 @@ var rules = []string{
 	"acceptable: valid, and every objective of severity fail is met",
 	fmt.Sprintf("unstable: acceptable, but the p95 of TTFT or TPOT is more than %.0f times its p50 (and above %.0f ms), or tokens/s differ between trials by more than %.0f %% (sd / mean)",
 		jitterBound, jitterFloorMS, 100*spreadBound),
-	fmt.Sprintf("sweet spot: of the acceptable cells that differ in concurrency or request rate alone (two cells at least), the one of the least load that gives %.0f %% of the most tokens/s among them", 100*kneeShare),
+	fmt.Sprintf("sweet spot: of the acceptable cells that differ in concurrency or request rate alone (two cells at least, none pending), the one of the least load that gives %.0f %% of the most tokens/s among them", 100*kneeShare),
 }
 
 // Judge is the verdict on one trial by itself.
@@ -76,7 +76,7 @@ func judge(o *result.Outcome) (v Verdict, why string) {
 		if p50 > 0 && p95 > jitterFloorMS && p95 > jitterBound*p50 {
 			why := fmt.Sprintf("the p95 of %s, %s ms, is %.1f times its p50, %s ms", strings.ToUpper(l), Figure(p95), p95/p50, Figure(p50))
 			if n := few(o.Row); n > 0 {
-				why += fmt.Sprintf(" (%s only)", plural(n, "request"))
+				why += fmt.Sprintf(" (%s)", plural(n, "request"))
 			}
 			return Unstable, why
 		}

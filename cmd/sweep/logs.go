@@ -95,7 +95,7 @@ func (a *app) printLines(r *bufio.Reader) error {
 const followEvery = 250 * time.Millisecond
 
 func (a *app) follow(ctx context.Context, dir, path string) error {
-	ctx, _, stop := a.signals(ctx)
+	ctx, _, stop := signals(ctx, a.say)
 	defer stop()
 	f, err := os.Open(path)
 	if err != nil {

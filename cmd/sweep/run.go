@@ -11,6 +11,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -141,11 +142,11 @@ func filter(p *plan.Plan, expr string) (func(plan.Cell) (bool, error), error) {
 // execute runs a job and derives everything from what it left.
 func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	defer func() { err = errors.Join(err, j.dir.Close()) }()
-	ui, err := a.newUI(c, j.path)
+	ui, err := a.newUI(c, j)
 	if err != nil {
 		return err
 	}
-	ctx, teardown, stop := a.signals(ctx)
+	ctx, teardown, stop := signals(ctx, ui.notice)
 	defer stop()
 	ui.start()
 	collectors := make([]executor.Named, len(j.plugins.collectors))
@@ -170,15 +171,24 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	return a.verdict(j.path, run, rep, runErr)
 }
 
-// show prints the result: rows for machines, the summary for people.
-func (a *app) show(c *cli.Command, run *report.Run) error {
-	if c.String("events") == "-" {
-		return nil // stdout belongs to the events
+// show prints the result: rows for machines, the summary for people. A reader
+// that has left (sweep run | head) is no error.
+func (a *app) show(c *cli.Command, run *report.Run) (err error) {
+	switch {
+	case c.String("events") == "-": // stdout belongs to the events
+	case c.Bool("json"):
+		err = writeRows(a.out, run.Rows())
+	default:
+		style := report.Style{Paint: a.painter(a.outTTY)}
+		if a.outTTY {
+			style.Width = a.outWidth()
+		}
+		err = run.Summary(a.out, style)
 	}
-	if c.Bool("json") {
-		return writeRows(a.out, run.Rows())
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
 	}
-	return run.Summary(a.out, report.Style{Paint: a.painter(a.outTTY)})
+	return err
 }
 
 // verdict says how the run ended: the exit code, and on the last line the next

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -19,10 +18,10 @@ var signalNames = map[syscall.Signal]string{
 
 // signals returns two contexts: the first signal ends run, which stops the
 // measuring and starts the teardown; the second ends teardown too. stop ends
-// both and waits.
+// both and waits. say tells people.
 //
 // SIGHUP counts unless it was ignored when we started (nohup).
-func (a *app) signals(parent context.Context) (run, teardown context.Context, stop func()) {
+func signals(parent context.Context, say func(format string, args ...any)) (run, teardown context.Context, stop func()) {
 	ch := make(chan os.Signal, 4)
 	sigs := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -42,10 +41,10 @@ func (a *app) signals(parent context.Context) (run, teardown context.Context, st
 				cause := signalled{s.(syscall.Signal)}
 				switch n {
 				case 1:
-					fmt.Fprintf(a.err, "sweep: %v: stopping what runs; once more to stop at once\n", cause)
+					say("sweep: %v: stopping what runs; once more to stop at once", cause)
 					endRun(cause)
 				case 2:
-					fmt.Fprintf(a.err, "sweep: %v: stopping at once\n", cause)
+					say("sweep: %v: stopping at once", cause)
 					endTeardown(cause)
 				}
 			}

@@ -20,7 +20,7 @@ func (a *app) simCommand() *cli.Command {
 		// Its flags are an engine's, parsed as that engine parses them.
 		SkipFlagParsing: true,
 		Action: func(ctx context.Context, c *cli.Command) error {
-			ctx, _, stop := a.signals(ctx)
+			ctx, _, stop := signals(ctx, a.say)
 			defer stop()
 			if code := sim.Main(ctx, c.Args().Slice(), a.out, a.err); code != exitOK {
 				return &statusError{code, nil}

@@ -8,11 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminalWidth is the width of the terminal on stderr; 80 where it is none.
-func terminalWidth() int {
-	ws, err := unix.IoctlGetWinsize(int(os.Stderr.Fd()), unix.TIOCGWINSZ)
-	if err != nil || ws.Col == 0 {
-		return 80
+// terminalSize is the size of the terminal on stderr; 80 by 24 where it is none.
+func terminalSize() (columns, rows int) { return sizeOf(os.Stderr) }
+
+func sizeOf(f *os.File) (columns, rows int) {
+	ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil || ws.Col == 0 || ws.Row == 0 {
+		return 80, 24
 	}
-	return int(ws.Col)
+	return int(ws.Col), int(ws.Row)
 }

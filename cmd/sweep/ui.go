@@ -2,11 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -20,82 +21,112 @@ import (
 //   - stdout is for results, stderr for people.
 //   - On a terminal one live line for each deployment, redrawn in place; what
 //     has happened scrolls above it. No alternate screen, no raw mode.
-//   - Off a terminal one line for each event, and a heartbeat.
+//   - Off a terminal, and on a dumb one, one line for what has happened, and a
+//     heartbeat where nothing has for a while.
 //   - Texts from engines and models lose their control characters.
+//   - Whoever reads us may be slow, stopped (Ctrl-S, a pager) or gone. A run
+//     never waits for that: what it says is queued, and written by a goroutine
+//     of its own.
 //   - Writing to a closed stream is no reason to stop a run: errors of stderr
 //     are dropped here and nowhere else.
 
 const (
 	redrawEvery    = 250 * time.Millisecond
 	heartbeatEvery = 30 * time.Second
+	// maxBacklog is how much may be queued before news of progress, which the
+	// next one makes old, is left out. What has happened is always kept.
+	maxBacklog = 256
 )
 
 // A ui shows one run.
 type ui struct {
 	out    io.Writer // people
-	events io.Writer // JSON lines, or nil
-	close  func() error
-	tty    bool
+	screen *screen   // where they can be shown live lines, else nil
+	events *eventLog // or nil
 	paint  func(report.Verdict, string) string
+	now    func() time.Time
+	view   *view
 
 	mu      sync.Mutex
-	lines   []*liveLine // one for each running deployment, oldest first
-	drawn   int         // lines on the screen that are ours to redraw
-	started time.Time
-	done    int
-	before  int
-	total   int
+	queue   []news
+	stopped bool
+	wake    chan struct{}
 	quit    chan struct{}
 	gone    chan struct{}
+	said    time.Time // the last line off a terminal
 }
 
-// A liveLine is a running deployment on a terminal.
-type liveLine struct {
-	deployment string
-	name       string
-	text       string
+// News is an event, or a line in words.
+type news struct {
+	event executor.Event
+	words string
 }
 
-func (a *app) newUI(c *cli.Command, dir string) (*ui, error) {
-	u := &ui{out: a.err, tty: a.errTTY, paint: a.painter(a.errTTY), close: func() error { return nil },
-		started: time.Now(), quit: make(chan struct{}), gone: make(chan struct{})}
+func (a *app) newUI(c *cli.Command, j job) (*ui, error) {
+	u := &ui{
+		out: a.err, paint: a.painter(a.errTTY), now: time.Now, view: newView(j),
+		wake: make(chan struct{}, 1), quit: make(chan struct{}), gone: make(chan struct{}),
+	}
+	if term, _ := a.env("TERM"); a.errTTY && term != "dumb" {
+		u.screen = &screen{w: a.err, size: terminalSize}
+	}
 	switch path := c.String("events"); path {
 	case "":
 	case "-":
-		u.events = a.out
+		u.events = &eventLog{w: a.out, close: func() error { return nil }}
 	default:
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644) //nolint:forbidigo // for the caller, not part of the run
 		if err != nil {
 			return nil, &usage{fmt.Errorf("--events: %w", err)}
 		}
-		u.events, u.close = f, f.Close
+		u.events = &eventLog{w: f, close: f.Close}
 	}
-	u.say("run directory %s", dir)
+	u.notice("run directory %s", j.path)
 	return u, nil
 }
 
-// start begins redrawing and the heartbeat; stop ends them and waits.
-func (u *ui) start() {
-	every := heartbeatEvery
-	if u.tty {
-		every = redrawEvery
+// event is the executor's listener. It returns at once.
+func (u *ui) event(e executor.Event) { u.post(news{event: e}) }
+
+// notice says something about the run that is no event of it. It returns at
+// once while the ui is not stopped.
+func (u *ui) notice(format string, args ...any) {
+	u.post(news{words: fmt.Sprintf(format, args...)})
+}
+
+func (u *ui) post(n news) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case u.stopped && n.words != "":
+		fmt.Fprintln(u.out, n.words)
+	case n.event.Type == executor.TrialProgress && len(u.queue) > maxBacklog:
+	default:
+		u.queue = append(u.queue, n)
 	}
+	select {
+	case u.wake <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// start begins to write. stop writes what is queued, takes the live lines off
+// the screen and waits for it.
+func (u *ui) start() {
 	go func() {
 		defer close(u.gone)
-		tick := time.NewTicker(every)
+		tick := time.NewTicker(redrawEvery)
 		defer tick.Stop()
+		u.said = u.now()
 		for {
 			select {
 			case <-u.quit:
+				u.drain()
 				return
+			case <-u.wake:
+				u.drain()
 			case <-tick.C:
-				u.mu.Lock()
-				if u.tty {
-					u.redraw()
-				} else {
-					u.heartbeat()
-				}
-				u.mu.Unlock()
+				u.tick()
 			}
 		}
 	}()
@@ -105,159 +136,162 @@ func (u *ui) stop() {
 	close(u.quit)
 	<-u.gone
 	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.erase()
-	u.lines = nil
-	if err := u.close(); err != nil {
+	u.stopped = true
+	u.mu.Unlock()
+	u.drain() // what came while it ended
+	u.screen.draw(nil)
+	if err := u.events.done(); err != nil {
 		fmt.Fprintf(u.out, "sweep: --events: %v\n", err)
 	}
 }
 
-// event is the executor's listener.
-func (u *ui) event(e executor.Event) {
-	if u.events != nil {
-		if b, err := json.Marshal(e); err == nil {
-			u.events.Write(append(b, '\n')) //nolint:errcheck // a reader that left must not stop the run
-		}
-	}
+// drain handles everything that is queued.
+func (u *ui) drain() {
 	u.mu.Lock()
-	defer u.mu.Unlock()
-	if e.Total > 0 && e.Type != executor.DeploymentStarted {
-		u.total = e.Total
-		u.done = e.Done
-	}
-	u.follow(e)
-	if text := u.words(e); text != "" {
-		u.say("%s", text)
+	list := u.queue
+	u.queue = nil
+	u.mu.Unlock()
+	for _, n := range list {
+		u.handle(n)
 	}
 }
 
-// words is an event as a line for people; "" for what only the live line shows.
-func (u *ui) words(e executor.Event) string {
+func (u *ui) handle(n news) {
+	if n.words != "" {
+		u.say(n.words, "")
+		return
+	}
+	if err := u.events.write(n.event); err != nil {
+		u.say(fmt.Sprintf("sweep: --events: %v; nothing more is written to it", err), "")
+	}
+	text, verdict := words(n.event, u.view)
+	u.view.follow(n.event, u.now())
+	if text != "" {
+		u.say(text, verdict)
+	}
+}
+
+// tick redraws the live lines, or ends a silence that has been long.
+func (u *ui) tick() {
+	now := u.now()
+	switch {
+	case u.screen != nil:
+		width, _ := u.screen.size()
+		u.screen.draw(u.view.lines(now, width))
+	case now.Sub(u.said) >= heartbeatEvery:
+		for _, line := range u.view.lines(now, 0) {
+			u.say(line, "")
+		}
+		u.said = now
+	}
+}
+
+// say prints a line, above the live ones.
+func (u *ui) say(text string, v report.Verdict) {
+	text = report.Printable(text)
+	width := 0
+	if u.screen != nil {
+		width, _ = u.screen.size()
+		text = wrap(text, width)
+	}
+	if u.paint != nil && v != "" {
+		text = u.paint(v, text)
+	}
+	now := u.now()
+	if u.screen != nil {
+		u.screen.say(text, u.view.lines(now, width))
+		return
+	}
+	u.said = now
+	fmt.Fprintln(u.out, text)
+}
+
+// words is an event as a line for people, with its verdict where that is worth
+// a colour; "" for what only a live line shows.
+func words(e executor.Event, v *view) (string, report.Verdict) {
 	switch e.Type {
 	case executor.RunStarted:
-		u.before = e.Done
 		if e.Done > 0 {
-			return fmt.Sprintf("%d of %d trials are committed already", e.Done, e.Total)
+			return fmt.Sprintf("%d of %d trials are committed already", e.Done, e.Total), ""
 		}
-		return fmt.Sprintf("%d trials", e.Total)
+		if e.Total == 1 {
+			return "1 trial", ""
+		}
+		return fmt.Sprintf("%d trials", e.Total), ""
 	case executor.StepStarted:
 		if e.Cell == "" && e.Step == "launch" {
-			return fmt.Sprintf("%s: launch %d", e.Label, e.Launch)
+			return fmt.Sprintf("%s: launch %d", e.Label, e.Launch), ""
 		}
 	case executor.ServerReady:
-		return fmt.Sprintf("%s: %s", e.Label, e.Text)
+		return fmt.Sprintf("%s: %s", e.Label, e.Text), ""
 	case executor.LaunchFailed:
-		return fmt.Sprintf("%s: did not start: %s: %s", e.Label, e.Class, e.Error)
+		return fmt.Sprintf("%s: did not start: %s: %s", e.Label, e.Class, e.Error), report.NoStart
 	case executor.ServerDied:
-		return fmt.Sprintf("%s: the server died: %s: %s", e.Label, e.Class, e.Error)
+		return fmt.Sprintf("%s: the server died: %s: %s", e.Label, e.Class, e.Error), report.FailedRun
 	case executor.TrialDiscarded:
-		return fmt.Sprintf("%s: attempt %d discarded: %s", e.Label, e.Attempt, e.Text)
+		return fmt.Sprintf("%s: attempt %d discarded: %s", e.Label, e.Attempt, e.Text), ""
 	case executor.Notice:
-		return e.Text
+		return e.Text, ""
 	case executor.TrialCommitted:
-		return fmt.Sprintf("[%d/%d] %s", e.Done, e.Total, outcomeWords(e))
+		text, verdict := outcomeWords(e)
+		return fmt.Sprintf("[%d/%d] %s", e.Done, e.Total, text), verdict
+	case executor.DeploymentStopped:
+		if l := v.line(e.Deployment); l != nil {
+			return l.name + ": stopped", ""
+		}
 	}
-	return ""
+	return "", ""
 }
 
-func outcomeWords(e executor.Event) string {
-	if e.Status == result.StatusFailed {
-		return fmt.Sprintf("%s: failed: %s: %s", e.Label, e.Class, e.Error)
+func outcomeWords(e executor.Event) (string, report.Verdict) {
+	label := e.Label
+	if e.Trial > 1 {
+		label += fmt.Sprintf(", trial %d", e.Trial)
 	}
-	text := fmt.Sprintf("%s: %s tok/s, p95 TTFT %s ms, p95 TPOT %s ms", e.Label,
-		report.Figure(e.Row["throughput_tok_s"]), report.Figure(e.Row["p95_ttft_ms"]), report.Figure(e.Row["p95_tpot_ms"]))
+	if e.Status == result.StatusFailed {
+		return fmt.Sprintf("%s: failed: %s: %s", label, e.Class, e.Error), report.FailedRun
+	}
+	text := label + ": " + report.Headline(e.Row)
 	switch {
 	case e.Status == result.StatusInvalid:
-		text += fmt.Sprintf(", INVALID (%v)", e.Row["invalid_reasons"])
+		return text + fmt.Sprintf(", INVALID (%v)", e.Row["invalid_reasons"]), report.Invalid
 	case e.Row["slo_pass"] == false:
-		text += ", SLO failed"
+		return text + ", SLO failed", report.Missed
 	}
-	return text
+	return text, ""
 }
 
-// follow keeps the live lines up to date.
-func (u *ui) follow(e executor.Event) {
-	switch e.Type {
-	case executor.DeploymentStarted:
-		u.lines = append(u.lines, &liveLine{deployment: e.Deployment, name: e.Label})
-	case executor.DeploymentStopped:
-		for i, l := range u.lines {
-			if l.deployment == e.Deployment {
-				u.lines = append(u.lines[:i], u.lines[i+1:]...)
-				break
-			}
-		}
-	case executor.StepStarted:
-		if l := u.line(e.Deployment); l != nil {
-			l.text = e.Label + ": " + e.Step
-		}
-	case executor.TrialProgress:
-		if l := u.line(e.Deployment); l != nil {
-			p := e.Progress
-			l.text = fmt.Sprintf("%s: %d done, %d in flight, %d failed, %d tokens", e.Label, p.Done, p.InFlight, p.Failed, p.OutputTokens)
-		}
-	}
+// An eventLog writes events as JSON lines. A nil one writes none.
+type eventLog struct {
+	w     io.Writer
+	close func() error
+	ended bool
 }
 
-func (u *ui) line(deployment string) *liveLine {
-	for _, l := range u.lines {
-		if l.deployment == deployment {
-			return l
-		}
+// write returns the first error alone, and none where the reader just left.
+func (l *eventLog) write(e executor.Event) error {
+	if l == nil || l.ended {
+		return nil
 	}
-	return nil
+	b, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	if _, err = l.w.Write(append(b, '\n')); err == nil {
+		return nil
+	}
+	l.ended = true
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
 }
 
-// say prints a line above the live ones.
-func (u *ui) say(format string, args ...any) {
-	u.erase()
-	fmt.Fprintln(u.out, report.Printable(fmt.Sprintf(format, args...)))
-	if u.tty {
-		u.redraw()
+func (l *eventLog) done() error {
+	if l == nil {
+		return nil
 	}
-}
-
-func (u *ui) erase() {
-	if u.drawn > 0 {
-		fmt.Fprintf(u.out, "\x1b[%dA\x1b[J", u.drawn)
-		u.drawn = 0
-	}
-}
-
-func (u *ui) redraw() {
-	u.erase()
-	width := terminalWidth()
-	for _, l := range u.lines {
-		fmt.Fprintln(u.out, cut(fmt.Sprintf("  %s %s", u.progress(), report.Printable(l.text)), width))
-		u.drawn++
-	}
-}
-
-func (u *ui) heartbeat() {
-	for _, l := range u.lines {
-		fmt.Fprintf(u.out, "%s %s\n", u.progress(), report.Printable(l.text))
-	}
-}
-
-// progress is how far the run is, and when it may end: the time that trials
-// have taken until now goes on.
-func (u *ui) progress() string {
-	text := fmt.Sprintf("[%d/%d]", u.done, u.total)
-	if here := u.done - u.before; here > 0 && u.done < u.total {
-		left := time.Since(u.started) / time.Duration(here) * time.Duration(u.total-u.done)
-		text += fmt.Sprintf(" ETA %s", left.Round(time.Second))
-	}
-	return text
-}
-
-// cut shortens a line to the terminal, which would wrap it and spoil the redraw.
-func cut(s string, width int) string {
-	r := []rune(s)
-	if width <= 1 || len(r) < width {
-		return s
-	}
-	return strings.TrimRight(string(r[:width-2]), " ") + "…"
+	return l.close()
 }
 
 // painter colours by verdict where a person is watching and wants colour.
@@ -266,8 +300,8 @@ func (a *app) painter(tty bool) func(report.Verdict, string) string {
 		return nil
 	}
 	codes := map[report.Verdict]string{
-		report.SweetSpot: "1;32", report.Acceptable: "32", report.Unstable: "33",
-		report.Missed: "35", report.Invalid: "1;31", report.FailedRun: "31", report.Pending: "2",
+		report.SweetSpot: "1;32", report.Acceptable: "32", report.Unstable: "33", report.Missed: "35",
+		report.Invalid: "1;31", report.NoStart: "31", report.FailedRun: "31", report.Pending: "2",
 	}
 	return func(v report.Verdict, s string) string { return "\x1b[" + codes[v] + "m" + s + "\x1b[0m" }
 }

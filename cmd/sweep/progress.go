@@ -1,0 +1,287 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/rundir"
+)
+
+// A view is how far a run has come, as people are shown it.
+type view struct {
+	trials      map[rundir.Key]*expected // those without an outcome
+	deployments map[string]*forecast
+	run         forecast
+	live        []*liveLine // running deployments, oldest first
+}
+
+// An expected trial is what the plan says of one that has no outcome yet.
+type expected struct {
+	seconds  float64 // the plan's estimate
+	requests int     // 0 where its time alone ends it
+	duration time.Duration
+}
+
+// A forecast says when something ends: what is left by the plan's estimate,
+// corrected by how long the estimated has taken until now.
+type forecast struct {
+	done, total int // trials
+	began       time.Time
+	left, past  float64 // seconds by the plan's estimate
+}
+
+// forecastPrior is how much of the plan's own estimate is taken for granted,
+// so that the first second of a run does not make a forecast for an hour.
+const forecastPrior = 5.0
+
+// eta is how long it takes from now on; running is what the trials at hand
+// have done of the estimate.
+func (f *forecast) eta(now time.Time, running float64) (time.Duration, bool) {
+	if f.began.IsZero() || f.left <= 0 {
+		return 0, false
+	}
+	pace := (now.Sub(f.began).Seconds() + forecastPrior) / (f.past + running + forecastPrior)
+	return time.Duration(max(0, f.left-running) * pace * float64(time.Second)), true
+}
+
+// A liveLine is a running deployment.
+type liveLine struct {
+	deployment string
+	name       string // the server, in words
+	label      string // what it is doing, in words
+	step       string
+	since      time.Time // the step's begin
+	trial      *expected
+	progress   *load.Progress
+	recent     []reading
+}
+
+// A reading is the progress at one time.
+type reading struct {
+	at           time.Time
+	done, tokens int
+}
+
+// rateOver is the time that a live line's rate is taken over.
+const rateOver = 3 * time.Second
+
+func newView(j job) *view {
+	v := &view{trials: map[rundir.Key]*expected{}, deployments: map[string]*forecast{}}
+	deployments, err := selected(j.plan, j.only)
+	if err != nil {
+		return v // the run will say it
+	}
+	for _, d := range deployments {
+		f := &forecast{}
+		v.deployments[d.ID] = f
+		for _, cell := range d.Cells {
+			for n := range max(1, j.plan.Repeats) {
+				key := rundir.Key{Cell: cell.ID, Trial: n + 1}
+				f.total++
+				if c, ok := j.state.Committed[key]; ok && !slices.Contains(j.retry, c.Status) {
+					f.done++
+					continue
+				}
+				e := expect(cell.Load)
+				v.trials[key] = e
+				f.left += e.seconds
+			}
+		}
+		v.run.total, v.run.done, v.run.left = v.run.total+f.total, v.run.done+f.done, v.run.left+f.left
+	}
+	return v
+}
+
+func expect(l plan.Load) *expected {
+	e := &expected{seconds: trialEstimate(l).Seconds(), requests: l.Requests, duration: l.Duration}
+	if l.RequestsPerWorker > 0 {
+		e.requests = l.RequestsPerWorker * max(1, l.Concurrency)
+	}
+	return e
+}
+
+// follow keeps the view up to date.
+func (v *view) follow(e executor.Event, now time.Time) {
+	switch e.Type {
+	case executor.RunStarted:
+		v.run.began, v.run.done, v.run.total = now, e.Done, e.Total
+	case executor.DeploymentStarted:
+		v.live = append(v.live, &liveLine{deployment: e.Deployment, name: e.Label, label: e.Label, step: "starting", since: now})
+		if f := v.deployments[e.Deployment]; f != nil {
+			f.began = now
+		}
+	case executor.DeploymentStopped:
+		v.live = slices.DeleteFunc(v.live, func(l *liveLine) bool { return l.deployment == e.Deployment })
+	case executor.StepStarted:
+		if l := v.line(e.Deployment); l != nil {
+			l.label, l.step, l.since, l.progress, l.recent = e.Label, e.Step, now, nil, nil
+			l.trial = v.trials[rundir.Key{Cell: e.Cell, Trial: e.Trial}]
+		}
+	case executor.TrialProgress:
+		if l := v.line(e.Deployment); l != nil && e.Progress != nil {
+			l.read(*e.Progress, e.Time)
+		}
+	case executor.TrialCommitted:
+		v.committed(e)
+	}
+}
+
+func (v *view) committed(e executor.Event) {
+	v.run.done, v.run.total = e.Done, e.Total
+	key := rundir.Key{Cell: e.Cell, Trial: e.Trial}
+	seconds := 0.0
+	if t := v.trials[key]; t != nil {
+		seconds = t.seconds
+	}
+	delete(v.trials, key)
+	v.run.left, v.run.past = v.run.left-seconds, v.run.past+seconds
+	if f := v.deployments[e.Deployment]; f != nil {
+		f.done++
+		f.left, f.past = f.left-seconds, f.past+seconds
+	}
+	if l := v.line(e.Deployment); l != nil {
+		l.trial, l.progress, l.recent = nil, nil, nil
+	}
+}
+
+func (v *view) line(deployment string) *liveLine {
+	for _, l := range v.live {
+		if l.deployment == deployment {
+			return l
+		}
+	}
+	return nil
+}
+
+// lines are the live lines, and one for the whole run where it has more than
+// one deployment. Width 0 is none.
+func (v *view) lines(now time.Time, width int) []string {
+	var lines []string
+	running := 0.0
+	for _, l := range v.live {
+		r := l.ran(now)
+		running += r
+		f := v.deployments[l.deployment]
+		if f == nil {
+			f = &v.run
+		}
+		lines = append(lines, fit("  "+f.words(now, r), l.label, l.details(now), width))
+	}
+	if len(v.deployments) > 1 || len(lines) == 0 {
+		lines = append(lines, "  "+v.run.words(now, running)+" in all")
+	}
+	return lines
+}
+
+func (f *forecast) words(now time.Time, running float64) string {
+	text := fmt.Sprintf("[%d/%d]", f.done, f.total)
+	if d, ok := f.eta(now, running); ok {
+		text += " ETA " + short(d)
+	}
+	return text
+}
+
+// fit joins a line's parts. Where they are too long the last of the details is
+// left out, and then the label loses its beginning: what it shares with others.
+func fit(head, label string, details []string, width int) string {
+	label = report.Printable(label)
+	if width <= 0 {
+		return head + "  " + label + ": " + strings.Join(details, ", ")
+	}
+	room := func() int {
+		return width - 1 - utf8.RuneCountInString(head+"  "+": "+strings.Join(details, ", "))
+	}
+	n := utf8.RuneCountInString(label)
+	for len(details) > 2 && room() < n {
+		details = details[:len(details)-1]
+	}
+	if most := max(8, room()); n > most {
+		label = "…" + string([]rune(label)[n-most+1:])
+	}
+	return head + "  " + label + ": " + strings.Join(details, ", ")
+}
+
+// read takes a progress in.
+func (l *liveLine) read(p load.Progress, at time.Time) {
+	l.progress = &p
+	l.recent = append(l.recent, reading{at, p.Done, p.OutputTokens})
+	for len(l.recent) > 2 && at.Sub(l.recent[1].at) >= rateOver {
+		l.recent = l.recent[1:]
+	}
+}
+
+// rate is tokens/s over the last seconds, or requests/s where tokens are not
+// counted as they come; "" where there is nothing to say yet.
+func (l *liveLine) rate() string {
+	if len(l.recent) < 2 {
+		return ""
+	}
+	first, last := l.recent[0], l.recent[len(l.recent)-1]
+	seconds := last.at.Sub(first.at).Seconds()
+	switch {
+	case seconds < 0.2:
+		return ""
+	case last.tokens > 0:
+		return fmt.Sprintf("%.0f tok/s", float64(last.tokens-first.tokens)/seconds)
+	default:
+		return fmt.Sprintf("%.3g requests/s", float64(last.done-first.done)/seconds)
+	}
+}
+
+// details are what the deployment is doing, the most important first.
+func (l *liveLine) details(now time.Time) []string {
+	p := l.progress
+	if p == nil {
+		if waited := now.Sub(l.since); waited >= 2*time.Second {
+			return []string{strings.TrimSpace(l.step + " " + short(waited))}
+		}
+		return []string{l.step}
+	}
+	done := fmt.Sprintf("%d requests", p.Done)
+	if l.trial != nil && l.trial.requests > 0 {
+		done = fmt.Sprintf("%d/%d requests", p.Done, l.trial.requests)
+	}
+	list := []string{done}
+	if r := l.rate(); r != "" {
+		list = append(list, r)
+	}
+	if p.Failed > 0 {
+		list = append(list, fmt.Sprintf("%d failed", p.Failed))
+	}
+	return append(list, fmt.Sprintf("%d in flight", p.InFlight))
+}
+
+// ran is how much of the plan's estimate the trial at hand has behind it.
+func (l *liveLine) ran(now time.Time) float64 {
+	if l.trial == nil || l.progress == nil {
+		return 0
+	}
+	share := 0.0
+	if l.trial.requests > 0 {
+		share = float64(l.progress.Done) / float64(l.trial.requests)
+	}
+	if l.trial.duration > 0 {
+		share = max(share, now.Sub(l.since).Seconds()/l.trial.duration.Seconds())
+	}
+	return min(1, share) * l.trial.seconds
+}
+
+// short is a time for people: 45s, 12m05s, 3h07m.
+func short(d time.Duration) string {
+	s := int(d.Round(time.Second).Seconds())
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	default:
+		return fmt.Sprintf("%dh%02dm", s/3600, s%3600/60)
+	}
+}
