@@ -151,12 +151,12 @@ func TestRun_maxTime(t *testing.T) {
 
 func TestRun_failFast(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, always(script{status: 500}), `repeats: 2`)
+	w := newWorld(t, always(script{status: 429}), `repeats: 2`)
 	rep, err := w.run(t.Context(), func(c *Config) { c.FailFast = true })
 	if err != nil || !errors.Is(rep.Interrupted, ErrFailFast) {
 		t.Errorf("%+v, %v", rep, err)
 	}
-	want(t, "outcomes", w.summary(), "failed/server/1")
+	want(t, "outcomes", w.summary(), "failed/overload/1")
 	want(t, "missing", rep.Missing, 3)
 }
 

@@ -27,7 +27,7 @@ func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (d
 	m.markLogs()
 	err = m.run(ctx)
 
-	died := m.diedUnderLoad()
+	died := m.diedUnderLoad(ctx)
 	if ctx.Err() != nil {
 		return nil, d.discard(ctx, t, n, a, context.Cause(ctx).Error())
 	}
@@ -150,10 +150,20 @@ const (
 	afterErrors = 5 * time.Second
 )
 
-// diedUnderLoad says whether the server is gone.
-func (m *measurement) diedUnderLoad() bool {
+// diedUnderLoad says whether the server is gone. It waits for the news of that
+// where the load ended on errors that a death may be behind; ctx cuts it short.
+func (m *measurement) diedUnderLoad(ctx context.Context) bool {
+	completed := result.Never
+	for _, r := range m.requests {
+		if r.Status == result.Completed {
+			completed = max(completed, r.End)
+		}
+	}
 	wait := time.Duration(0)
 	for _, r := range m.requests {
+		if r.End < completed {
+			continue // the dead complete nothing
+		}
 		switch r.ErrorClass {
 		case result.ErrConnect, result.ErrReset, result.ErrTruncated:
 			wait = max(wait, afterBroken)
@@ -169,6 +179,7 @@ func (m *measurement) diedUnderLoad() bool {
 	defer t.Stop()
 	select {
 	case <-m.server.Done():
+	case <-ctx.Done():
 	case <-t.C:
 	}
 	return m.server.gone()
