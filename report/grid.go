@@ -29,9 +29,11 @@ func (v Verdict) Mark() string {
 
 // A grid is a table of points that differ in two axes.
 type grid struct {
-	name string
-	head []string  // the axis that goes down, and the values of the one across
-	rows [][]field // a value of the axis that goes down, and its points
+	name   string
+	down   string
+	across string
+	values []string  // of the axis that goes across
+	rows   [][]field // a value of the axis that goes down, and its points
 }
 
 // A field is one place of a grid.
@@ -127,9 +129,9 @@ func (s *summary) grid(points []*Point, down, across string) grid {
 	}
 	ascending(ys)
 	ascending(xs)
-	g := grid{head: []string{down}}
+	g := grid{down: down, across: across}
 	for _, x := range xs {
-		g.head = append(g.head, fmt.Sprintf("%s %v", across, x))
+		g.values = append(g.values, fmt.Sprint(x))
 	}
 	for _, y := range ys {
 		line := []field{{text: fmt.Sprint(y)}}
@@ -224,7 +226,10 @@ func (s *summary) legend() []string {
 	if s.repeats > 1 {
 		text = fmt.Sprintf("Each cell: %s ± standard deviation, %s in ms; means over its valid trials.", s.rateName(), strings.Join(lat, " / "))
 	}
-	lines := []string{text}
+	var lines []string
+	if slices.ContainsFunc(s.points, func(p *Point) bool { return p.Valid > 0 }) {
+		lines = append(lines, text)
+	}
 	few, part := false, false
 	for _, p := range s.points {
 		few = few || p.Few > 0

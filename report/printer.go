@@ -116,35 +116,62 @@ func (p *printer) grid(g grid) {
 		return
 	}
 	p.wrap("", "  ", g.name)
-	width := make([]int, len(g.head))
-	for i, h := range g.head {
+	limit := p.Width
+	if limit == 0 {
+		limit = gridWidth
+	}
+	// The name of the axis stands with each of its values, or where that makes
+	// the grid too wide, once above them.
+	heads := g.heads()
+	width := g.widths(heads)
+	if total(width) > limit {
+		heads = append([]string{g.down}, g.values...)
+		width = g.widths(heads)
+	}
+	for from := 1; from < len(heads); {
+		to := from + 1
+		for to < len(heads) && total(width[:1])+total(width[from:to+1]) <= limit {
+			to++
+		}
+		if heads[1] == g.values[0] {
+			p.line(strings.Repeat(" ", total(width[:1])+2) + g.across)
+		}
+		p.part(g, heads, width, from, to)
+		from = to
+	}
+}
+
+// heads are the axis that goes down, and each column of the one across.
+func (g grid) heads() []string {
+	heads := []string{g.down}
+	for _, v := range g.values {
+		heads = append(heads, g.across+" "+v)
+	}
+	return heads
+}
+
+func (g grid) widths(heads []string) []int {
+	width := make([]int, len(heads))
+	for i, h := range heads {
 		width[i] = columns(h)
 		for _, row := range g.rows {
 			width[i] = max(width[i], columns(row[i].text))
 		}
 	}
-	limit := p.Width
-	if limit == 0 {
-		limit = gridWidth
+	return width
+}
+
+// total is what columns take with the gaps before them.
+func total(width []int) (n int) {
+	for _, w := range width {
+		n += 2 + w
 	}
-	for from := 1; from < len(g.head); {
-		total, to := 2+width[0]+2+width[from], from+1
-		for to < len(g.head) && total+2+width[to] <= limit {
-			total += 2 + width[to]
-			to++
-		}
-		p.part(g, width, from, to)
-		from = to
-	}
+	return n
 }
 
 // part writes the columns from, up to and without to, of a grid, with the
 // values of the axis that goes down in front.
-func (p *printer) part(g grid, width []int, from, to int) {
-	heads := []field{{text: g.head[0]}}
-	for _, h := range g.head[from:to] {
-		heads = append(heads, field{text: h})
-	}
+func (p *printer) part(g grid, heads []string, width []int, from, to int) {
 	width = append([]int{width[0]}, width[from:to]...)
 	write := func(fields []field) {
 		var b strings.Builder
@@ -160,7 +187,11 @@ func (p *printer) part(g grid, width []int, from, to int) {
 		}
 		p.line(strings.TrimRight(b.String(), " "))
 	}
-	write(heads)
+	head := []field{{text: heads[0]}}
+	for _, h := range heads[from:to] {
+		head = append(head, field{text: h})
+	}
+	write(head)
 	for _, row := range g.rows {
 		write(append([]field{row[0]}, row[from:to]...))
 	}
@@ -170,15 +201,16 @@ func (p *printer) part(g grid, width []int, from, to int) {
 func (p *printer) markdownGrid(g grid) {
 	p.line("## " + escape(g.name))
 	p.line("")
-	texts := make([]string, len(g.head))
+	heads := g.heads()
+	texts := make([]string, len(heads))
 	write := func(text func(int) string) {
 		for i := range texts {
 			texts[i] = escapeInline(text(i))
 		}
 		p.line("| " + strings.Join(texts, " | ") + " |")
 	}
-	write(func(i int) string { return g.head[i] })
-	p.line("|" + strings.Repeat(" --- |", len(g.head)))
+	write(func(i int) string { return heads[i] })
+	p.line("|" + strings.Repeat(" --- |", len(heads)))
 	for _, row := range g.rows {
 		write(func(i int) string { return row[i].text })
 	}

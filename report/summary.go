@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -240,8 +241,12 @@ func (s *summary) invalid() []item {
 // that are kept are in result.json.
 const logLines = 3
 
+// digits are what differs between two failures of one kind: times, process ids.
+var digits = regexp.MustCompile(`[0-9]+`)
+
 // failed are the trials without numbers, those with the same reason together:
-// a server that does not start fails all of its cells with one.
+// a server that does not start fails all of its cells with one. Of reasons that
+// differ in their numbers alone the first stands for all.
 func (s *summary) failed(want func(Trial) bool) []item {
 	var items []item
 	byText := map[string]int{}
@@ -251,10 +256,11 @@ func (s *summary) failed(want func(Trial) bool) []item {
 		}
 		row := t.Outcome.Row
 		text := fmt.Sprintf("%s: %s", Figure(row["error_class"]), Figure(row["error"]))
-		i, ok := byText[text]
+		kind := digits.ReplaceAllString(text, "0")
+		i, ok := byText[kind]
 		if !ok {
 			i = len(items)
-			byText[text] = i
+			byText[kind] = i
 			it := item{text: text}
 			for _, line := range t.Outcome.LogTail[max(0, len(t.Outcome.LogTail)-logLines):] {
 				it.quoted = append(it.quoted, line)
@@ -284,7 +290,7 @@ func (s *summary) unfinished() []item {
 	if n == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%d of %s have no outcome", n, plural(len(s.Trials), "trial"))
+	text := fmt.Sprintf("%d of %s without an outcome", n, plural(len(s.Trials), "trial"))
 	for _, e := range slices.Backward(s.State.Events) {
 		if e.Type != "run_finished" {
 			continue

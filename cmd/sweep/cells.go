@@ -132,7 +132,7 @@ func (a *app) oneCell(c *cli.Command, run *report.Run, want string) error {
 // logPaths are the engine logs of a run, or of one cell's trials.
 func logPaths(run *report.Run, cell string) ([]string, error) {
 	if cell == "" {
-		paths, err := filepath.Glob(filepath.Join(run.Dir, "deployments", "*", "l*", "*.log"))
+		paths, err := launchLogs(run.Dir)
 		if err != nil || len(paths) == 0 {
 			return nil, fmt.Errorf("%s has no engine logs yet", run.Dir)
 		}

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -35,58 +38,79 @@ cell's trials. Control characters are taken out.
 			if err != nil {
 				return &usage{err}
 			}
-			paths, err := logPaths(run, c.Args().Get(1))
+			cell := c.Args().Get(1)
+			if c.Bool("follow") {
+				if cell != "" {
+					return &usage{errors.New("--follow prints the newest launch; it takes no cell")}
+				}
+				return a.follow(ctx, run.Dir)
+			}
+			paths, err := logPaths(run, cell)
 			if err != nil {
 				return &usage{err}
 			}
-			if c.Bool("follow") {
-				return a.follow(ctx, run.Dir, newest(paths))
-			}
-			for _, path := range paths {
-				fmt.Fprintf(a.out, "==> %s <==\n", path)
-				if err := a.copyLog(path); err != nil {
-					return err
-				}
-			}
-			return nil
+			return gone(a.printLogs(paths)) // sweep logs | head
 		},
 	}
 }
 
-func newest(paths []string) string {
-	var best string
-	var when time.Time
-	for _, p := range paths {
-		if st, err := os.Stat(p); err == nil && !st.ModTime().Before(when) {
-			best, when = p, st.ModTime()
+func (a *app) printLogs(paths []string) error {
+	for _, path := range paths {
+		l, err := openLog(path)
+		if err != nil {
+			return err
 		}
-	}
-	return best
-}
-
-func (a *app) copyLog(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return a.printLines(bufio.NewReader(f))
-}
-
-// printLines prints whole lines until the end of what is there.
-func (a *app) printLines(r *bufio.Reader) error {
-	for {
-		line, err := r.ReadString('\n')
-		if line != "" {
-			if _, werr := fmt.Fprintln(a.out, report.Printable(line)); werr != nil {
-				return werr
-			}
+		_, err = fmt.Fprintf(a.out, "==> %s <==\n", path)
+		if err == nil {
+			err = l.print(a.out, true)
 		}
-		if errors.Is(err, io.EOF) {
-			return nil
+		if cerr := l.Close(); err == nil {
+			err = cerr
 		}
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// longestLine is where a line without an end is broken.
+const longestLine = 64 << 10
+
+// A logFile is an engine's log that is printed line by line.
+type logFile struct {
+	*os.File
+	path string
+	r    *bufio.Reader
+	part []byte // a line that has no end yet
+}
+
+func openLog(path string) (*logFile, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return &logFile{File: f, path: path, r: bufio.NewReaderSize(f, longestLine)}, nil
+}
+
+// print prints every line that is whole, and at the log's end what is left.
+func (l *logFile) print(w io.Writer, end bool) error {
+	for {
+		piece, err := l.r.ReadSlice('\n')
+		l.part = append(l.part, piece...)
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+		eof := errors.Is(err, io.EOF)
+		if whole := !eof || end || len(l.part) >= longestLine; whole && len(l.part) > 0 {
+			line := strings.TrimRight(string(l.part), "\r\n")
+			l.part = l.part[:0]
+			if _, err := fmt.Fprintln(w, report.Printable(line)); err != nil {
+				return err
+			}
+		}
+		if eof {
+			return nil
 		}
 	}
 }
@@ -94,22 +118,48 @@ func (a *app) printLines(r *bufio.Reader) error {
 // followEvery is how often a growing log is looked at.
 const followEvery = 250 * time.Millisecond
 
-func (a *app) follow(ctx context.Context, dir, path string) error {
+// follow prints the newest log of a run as it grows, and goes on with the next
+// launch's, until the run ends.
+func (a *app) follow(ctx context.Context, dir string) (err error) {
 	ctx, _, stop := signals(ctx, a.say)
 	defer stop()
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	r := bufio.NewReader(f)
+	var current *logFile
+	defer func() {
+		if current != nil {
+			err = errors.Join(err, current.Close())
+		}
+	}()
 	for {
-		holder, err := rundir.LockHolder(dir)
+		holder, err := rundir.LockHolder(dir) // before the log: its end is then in it
 		if err != nil {
 			return err
 		}
-		if err := a.printLines(r); err != nil || holder == nil {
+		newest, err := newestLog(dir)
+		if err != nil {
 			return err
+		}
+		if current != nil {
+			if err := current.print(a.out, holder == nil || current.path != newest); err != nil {
+				return gone(err)
+			}
+		}
+		if newest != "" && (current == nil || current.path != newest) {
+			if current != nil {
+				if err := current.Close(); err != nil {
+					return err
+				}
+				current = nil
+			}
+			if current, err = openLog(newest); err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(a.out, "==> %s <==\n", newest); err != nil {
+				return gone(err)
+			}
+			continue
+		}
+		if holder == nil {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
@@ -117,4 +167,33 @@ func (a *app) follow(ctx context.Context, dir, path string) error {
 		case <-time.After(followEvery):
 		}
 	}
+}
+
+// gone makes an error of a reader that has left none.
+func gone(err error) error {
+	if errors.Is(err, syscall.EPIPE) {
+		return nil
+	}
+	return err
+}
+
+// newestLog is the log that was begun last; "" for none.
+func newestLog(dir string) (string, error) {
+	paths, err := launchLogs(dir)
+	if err != nil {
+		return "", err
+	}
+	var best string
+	var when time.Time
+	for _, p := range paths {
+		// The folder's time: the log's own changes as long as it is written.
+		if st, err := os.Stat(filepath.Dir(p)); err == nil && !st.ModTime().Before(when) {
+			best, when = p, st.ModTime()
+		}
+	}
+	return best, nil
+}
+
+func launchLogs(dir string) ([]string, error) {
+	return filepath.Glob(filepath.Join(dir, "deployments", "*", "l*", "*.log"))
 }

@@ -19,7 +19,8 @@ type view struct {
 	trials      map[rundir.Key]*expected // those without an outcome
 	deployments map[string]*forecast
 	run         forecast
-	live        []*liveLine // running deployments, oldest first
+	live        []*liveLine       // running deployments, oldest first
+	refused     map[string]string // by deployment, why its last launch failed
 }
 
 // An expected trial is what the plan says of one that has no outcome yet.
@@ -73,7 +74,7 @@ type reading struct {
 const rateOver = 3 * time.Second
 
 func newView(j job) *view {
-	v := &view{trials: map[rundir.Key]*expected{}, deployments: map[string]*forecast{}}
+	v := &view{trials: map[rundir.Key]*expected{}, deployments: map[string]*forecast{}, refused: map[string]string{}}
 	deployments, err := selected(j.plan, j.only)
 	if err != nil {
 		return v // the run will say it
@@ -128,6 +129,8 @@ func (v *view) follow(e executor.Event, now time.Time) {
 		if l := v.line(e.Deployment); l != nil && e.Progress != nil {
 			l.read(*e.Progress, e.Time)
 		}
+	case executor.LaunchFailed:
+		v.refused[e.Deployment] = e.Error
 	case executor.TrialCommitted:
 		v.committed(e)
 	}

@@ -4,7 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sort"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -43,7 +44,9 @@ type status struct {
 	Running  bool           `json:"running"`
 	Trials   int            `json:"trials"`
 	Counts   map[string]int `json:"counts"` // by status, with pending
+	Now      []string       `json:"now"`    // trials that are being run
 	Owed     []string       `json:"owed"`   // pods that are not known to be gone
+	Warning  string         `json:"warning,omitempty"`
 }
 
 func (a *app) status(c *cli.Command, dir string) error {
@@ -52,7 +55,7 @@ func (a *app) status(c *cli.Command, dir string) error {
 		return &usage{err}
 	}
 	m := run.State.Manifest
-	s := status{RunID: m.RunID, Plan: m.Plan, Started: m.CreatedAt, Trials: len(run.Trials), Counts: map[string]int{}, Owed: []string{}}
+	s := status{RunID: m.RunID, Plan: m.Plan, Started: m.CreatedAt, Trials: len(run.Trials), Counts: map[string]int{}, Now: []string{}, Owed: []string{}, Warning: run.State.Warning}
 	for _, t := range run.Trials {
 		if t.Outcome == nil {
 			s.Counts["pending"]++
@@ -71,6 +74,9 @@ func (a *app) status(c *cli.Command, dir string) error {
 		return err
 	}
 	s.Running = holder != nil
+	if s.Running {
+		s.Now = atWork(run)
+	}
 	if c.Bool("json") {
 		enc := json.NewEncoder(a.out)
 		enc.SetIndent("", "  ")
@@ -82,19 +88,44 @@ func (a *app) status(c *cli.Command, dir string) error {
 	}
 	fmt.Fprintf(a.out, "%s  run %s, started %s, %s\n", s.Plan, s.RunID, s.Started.Local().Format(time.DateTime), state)
 	fmt.Fprintf(a.out, "last event: %s at %s\n", s.LastType, s.Last.Local().Format(time.DateTime))
-	names := make([]string, 0, len(s.Counts))
-	for name := range s.Counts {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(s.Counts)) {
 		fmt.Fprintf(a.out, "%6d %s\n", s.Counts[name], name)
 	}
+	for _, text := range s.Now {
+		fmt.Fprintf(a.out, "  now: %s\n", text)
+	}
+	if s.Warning != "" {
+		fmt.Fprintf(a.out, "  warning: %s\n", report.Printable(s.Warning))
+	}
 	for _, pod := range s.Owed {
+		if s.Running {
+			fmt.Fprintf(a.out, "  in use: pod %s\n", pod)
+			continue
+		}
 		fmt.Fprintf(a.out, "  owed: pod %s is not known to be gone\n", pod)
 	}
 	if !s.Running && (s.Counts["pending"] > 0 || len(s.Owed) > 0) {
 		a.next("sweep resume " + dir)
 	}
 	return nil
+}
+
+// atWork are the trials that a run is at, in words.
+func atWork(run *report.Run) []string {
+	labels := map[rundir.Key]string{}
+	for _, t := range run.Trials {
+		labels[t.Key] = t.Cell.Label
+	}
+	list := []string{}
+	for _, p := range run.State.Pending {
+		text := labels[p.Key]
+		if run.Resolved.Repeats > 1 {
+			text += fmt.Sprintf(", trial %d", p.Trial)
+		}
+		if p.Attempt > 1 {
+			text += fmt.Sprintf(", attempt %d", p.Attempt)
+		}
+		list = append(list, text)
+	}
+	return list
 }

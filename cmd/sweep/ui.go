@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -233,7 +234,7 @@ func words(e executor.Event, v *view) (string, report.Verdict) {
 	case executor.Notice:
 		return e.Text, ""
 	case executor.TrialCommitted:
-		text, verdict := outcomeWords(e)
+		text, verdict := outcomeWords(e, v.refused[e.Deployment])
 		return fmt.Sprintf("[%d/%d] %s", e.Done, e.Total, text), verdict
 	case executor.DeploymentStopped:
 		if l := v.line(e.Deployment); l != nil {
@@ -243,12 +244,17 @@ func words(e executor.Event, v *view) (string, report.Verdict) {
 	return "", ""
 }
 
-func outcomeWords(e executor.Event) (string, report.Verdict) {
+// outcomeWords is a trial's outcome; refused is why its server did not start,
+// which has been said.
+func outcomeWords(e executor.Event, refused string) (string, report.Verdict) {
 	label := e.Label
 	if e.Trial > 1 {
 		label += fmt.Sprintf(", trial %d", e.Trial)
 	}
 	if e.Status == result.StatusFailed {
+		if hint, ok := strings.CutPrefix(e.Error, refused); ok && refused != "" {
+			return fmt.Sprintf("%s: failed: %s%s", label, e.Class, hint), report.FailedRun
+		}
 		return fmt.Sprintf("%s: failed: %s: %s", label, e.Class, e.Error), report.FailedRun
 	}
 	text := label + ": " + report.Headline(e.Row)

@@ -110,7 +110,7 @@ func (c *clock) set(seconds float64) int { c.t = c.at(seconds); return 0 }
 // twoDeployments is a view of two servers with two trials of 24 requests each,
 // of which the plan thinks that they take ten seconds.
 func twoDeployments() *view {
-	v := &view{trials: map[rundir.Key]*expected{}, deployments: map[string]*forecast{"d1": {total: 2, left: 20}, "d2": {total: 2, left: 20}}}
+	v := &view{trials: map[rundir.Key]*expected{}, deployments: map[string]*forecast{"d1": {total: 2, left: 20}, "d2": {total: 2, left: 20}}, refused: map[string]string{}}
 	for _, cell := range []string{"a", "b", "c", "d"} {
 		v.trials[rundir.Key{Cell: cell, Trial: 1}] = &expected{seconds: 10, requests: 24}
 	}
@@ -305,11 +305,15 @@ func TestUI_words(t *testing.T) {
 		},
 		{executor.Event{Type: executor.TrialCommitted, Label: "c", Status: "ok", Row: with("slo_pass", false)}, "[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, SLO failed", report.Missed},
 		{executor.Event{Type: executor.TrialCommitted, Label: "c", Status: "failed", Class: "signal", Error: "killed"}, "[0/0] c: failed: signal: killed", report.FailedRun},
+		{
+			executor.Event{Type: executor.TrialCommitted, Deployment: "refused", Label: "c", Status: "failed", Class: "oom.kv", Error: "a long story (a hint)"},
+			"[0/0] c: failed: oom.kv (a hint)", report.FailedRun,
+		},
 		{executor.Event{Type: executor.ServerDied, Label: "s", Class: "exit", Error: "exit 1"}, "s: the server died: exit: exit 1", report.FailedRun},
 		{executor.Event{Type: executor.TrialDiscarded, Label: "c", Attempt: 1, Text: "why"}, "c: attempt 1 discarded: why", ""},
 		{executor.Event{Type: executor.StepStarted, Cell: "a", Step: "measure", Label: "c"}, "", ""},
 	} {
-		text, verdict := words(c.e, &view{})
+		text, verdict := words(c.e, &view{refused: map[string]string{"refused": "a long story"}})
 		if text != c.text || verdict != c.verdict {
 			t.Errorf("%s: %q, %q; want %q, %q", c.e.Type, text, verdict, c.text, c.verdict)
 		}
@@ -462,6 +466,19 @@ func TestShort(t *testing.T) {
 	} {
 		if got := short(d); got != want {
 			t.Errorf("short(%v) = %q, want %q", d, got, want)
+		}
+	}
+}
+
+// TestAdvice holds that every reason for INVALID comes with what to try.
+func TestAdvice(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{
+		executor.EngineRestarted, executor.ErrorRate, executor.ScheduleLag, executor.OutputLength,
+		executor.ClientCPU, executor.ClientStalled, executor.NothingMeasured,
+	} {
+		if !strings.Contains(report.Advice(code), " -> ") {
+			t.Errorf("%s: no advice of the form cause -> what to try: %q", code, report.Advice(code))
 		}
 	}
 }
