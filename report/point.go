@@ -60,7 +60,7 @@ func (r *Run) points() []*Point {
 // the one that came furthest.
 func (p *Point) judge() {
 	order := map[Verdict]int{Acceptable: 1, Unstable: 2, Missed: 3}
-	var without Verdict = Pending
+	without := Pending
 	rank := map[Verdict]int{Pending: 0, FailedRun: 1, NoStart: 2, Invalid: 3}
 	for _, t := range p.Trials {
 		v, why := judge(t.Outcome)

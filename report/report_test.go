@@ -112,8 +112,10 @@ func TestP95Samples(t *testing.T) {
 	low := func(n int) string {
 		reqs := make([]result.Request, n)
 		for i := range reqs {
-			reqs[i] = result.Request{Phase: result.Plateau, Status: result.Completed, FirstTokenChunk: 0,
-				ChunkUS: []int32{1000, 1000}, ChunkTokens: []int32{1, 1}, CompletionTokens: 2, TokenSource: "usage", End: 2e6}
+			reqs[i] = result.Request{
+				Phase: result.Plateau, Status: result.Completed, FirstTokenChunk: 0,
+				ChunkUS: []int32{1000, 1000}, ChunkTokens: []int32{1, 1}, CompletionTokens: 2, TokenSource: "usage", End: 2e6,
+			}
 		}
 		row, _ := result.Summarize(reqs, result.SummaryOptions{})
 		text, _ := row["low_confidence"].(string)

@@ -141,20 +141,20 @@ func (s *summary) spots() []item {
 
 // describe is a point's figures in words.
 func (s *summary) describe(p *Point) string {
-	text := Figure(p.mean(s.rate)) + " " + rates[s.rate]
+	parts := []string{Figure(p.mean(s.rate)) + " " + rates[s.rate]}
 	if p.Valid > 1 {
-		text += fmt.Sprintf(" ±%.0f%% over %s", 100*p.spread(s.rate), plural(p.Valid, "trial"))
+		parts[0] += fmt.Sprintf(" ±%.0f%% over %s", 100*p.spread(s.rate), plural(p.Valid, "trial"))
 	}
 	for _, l := range s.latencies {
-		text += fmt.Sprintf(", p95 %s %s ms", strings.ToUpper(l), Figure(p.mean("p95_"+l+"_ms")))
+		parts = append(parts, fmt.Sprintf("p95 %s %s ms", strings.ToUpper(l), Figure(p.mean("p95_"+l+"_ms"))))
 	}
 	if p.Few > 0 {
-		text += fmt.Sprintf(" (%s)", plural(p.Few, "request"))
+		parts[len(parts)-1] += fmt.Sprintf(" (%s)", plural(p.Few, "request"))
 	}
 	if usd := p.mean("usd_per_1m_output_tokens"); usd != nil {
-		text += ", $" + Dollars(usd) + " per 1M output tokens"
+		parts = append(parts, "$"+Dollars(usd)+" per 1M output tokens")
 	}
-	return text
+	return strings.Join(parts, ", ")
 }
 
 // Dollars is a price for people: cents, or three digits of a smaller one.
@@ -261,11 +261,8 @@ func (s *summary) failed(want func(Trial) bool) []item {
 		if !ok {
 			i = len(items)
 			byText[kind] = i
-			it := item{text: text}
-			for _, line := range t.Outcome.LogTail[max(0, len(t.Outcome.LogTail)-logLines):] {
-				it.quoted = append(it.quoted, line)
-			}
-			items = append(items, it)
+			log := t.Outcome.LogTail
+			items = append(items, item{text: text, quoted: log[max(0, len(log)-logLines):]})
 		}
 		items[i].below = append(items[i].below, s.label(t))
 	}
@@ -291,19 +288,27 @@ func (s *summary) unfinished() []item {
 		return nil
 	}
 	text := fmt.Sprintf("%d of %s without an outcome", n, plural(len(s.Trials), "trial"))
+	if why := s.ended(); why != "" {
+		text += "; the run ended early: " + why
+	}
+	return []item{{text: text}}
+}
+
+// ended is why the run ended before its time; "" where it did not, goes on or
+// was killed.
+func (s *summary) ended() string {
+	if !s.State.Finished {
+		return ""
+	}
 	for _, e := range slices.Backward(s.State.Events) {
-		if e.Type != "run_finished" {
-			continue
-		}
 		var end struct {
 			Error string `json:"error"`
 		}
-		if s.State.Finished && json.Unmarshal(e.Data, &end) == nil && end.Error != "" {
-			text += "; the run ended early: " + end.Error
+		if e.Type == "run_finished" && json.Unmarshal(e.Data, &end) == nil {
+			return end.Error
 		}
-		break
 	}
-	return []item{{text: text}}
+	return ""
 }
 
 // findings are one line for each code: a missing nvidia-smi is one fact, not

@@ -16,6 +16,7 @@ import (
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/report"
 )
 
 func (a *app) planCommand() *cli.Command {
@@ -95,19 +96,24 @@ func (a *app) planText(p *plan.Plan, deployments []plan.Deployment) error {
 	priced, cells := true, 0
 	for _, d := range deployments {
 		took := startEstimate(p, d.Server)
-		fmt.Fprintf(w, "deployment %s\t%s\t%s\n", d.ID, executor.ServerLabel(p, d), plural(len(d.Cells), "cell"))
+		for _, cell := range d.Cells {
+			took += trialEstimate(cell.Load) * time.Duration(max(1, p.Repeats))
+		}
+		price := ""
+		if gpu, ok := catalog.GPUByName(d.Server.GPU); ok {
+			usd := gpu.USDPerHour * float64(max(1, d.Server.GPUCount)) * took.Hours()
+			dollars += usd
+			price = "$" + report.Dollars(usd)
+		} else {
+			priced = false
+		}
+		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(p, d), plural(len(d.Cells), "cell"), roundMinutes(took), price)
 		for _, cell := range d.Cells {
 			est := trialEstimate(cell.Load) * time.Duration(max(1, p.Repeats))
-			took += est
 			fmt.Fprintf(w, "  %s\t%s\t%s\n", cell.ID, executor.Label(cell), est.Round(time.Second))
 		}
 		cells += len(d.Cells)
 		total += took
-		if gpu, ok := catalog.GPUByName(d.Server.GPU); ok {
-			dollars += gpu.USDPerHour * float64(max(1, d.Server.GPUCount)) * took.Hours()
-		} else {
-			priced = false
-		}
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -102,10 +103,9 @@ var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 // A clock is set by the test.
 type clock struct{ t time.Time }
 
-func (c *clock) now() time.Time          { return c.t }
-func (c *clock) pass(d time.Duration)    { c.t = c.t.Add(d) }
-func (c *clock) at(s float64) time.Time  { return epoch.Add(time.Duration(s * float64(time.Second))) }
-func (c *clock) set(seconds float64) int { c.t = c.at(seconds); return 0 }
+func (c *clock) now() time.Time         { return c.t }
+func (c *clock) pass(d time.Duration)   { c.t = c.t.Add(d) }
+func (c *clock) at(s float64) time.Time { return epoch.Add(time.Duration(s * float64(time.Second))) }
 
 // twoDeployments is a view of two servers with two trials of 24 requests each,
 // of which the plan thinks that they take ten seconds.
@@ -285,10 +285,8 @@ func TestUI_words(t *testing.T) {
 	t.Parallel()
 	row := map[string]any{"throughput_tok_s": 10.0, "p95_ttft_ms": 1.0, "p95_tpot_ms": 2.0}
 	with := func(name string, v any) map[string]any {
-		r := map[string]any{name: v}
-		for k, v := range row {
-			r[k] = v
-		}
+		r := maps.Clone(row)
+		r[name] = v
 		return r
 	}
 	for _, c := range []struct {
