@@ -70,6 +70,19 @@ func TestDeath_quiet(t *testing.T) {
 	}
 }
 
+// A death ends the measurement at once, whatever the connections say.
+func TestDeath_endsWhatHangs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, firstLaunches(script{request: func(s *fakeServer, n int) {
+		if n == 2 {
+			s.tell(killed())
+			<-s.hung()
+		}
+	}}), `timeouts: {request: 1h, trial: 2h, stop: 5s}`)
+	w.must()
+	want(t, "outcomes", w.summary(), "ok/2 ok/1")
+}
+
 // The news of a death may come after the errors that it causes; a server that
 // goes on answering is not waited for.
 func TestDeath_newsComeLate(t *testing.T) {
