@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 )
 
@@ -40,8 +41,8 @@ func (c *cleanup) run(ctx context.Context) error {
 	c.stack = nil
 	c.mu.Unlock()
 	var errs []error
-	for i := len(stack) - 1; i >= 0; i-- {
-		errs = append(errs, stack[i].run(ctx))
+	for _, u := range slices.Backward(stack) {
+		errs = append(errs, u.run(ctx))
 	}
 	return errors.Join(errs...)
 }

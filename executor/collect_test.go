@@ -121,10 +121,10 @@ func TestCollect_harmsNothing(t *testing.T) {
 			t.Parallel()
 			var cut atomic.Bool
 			good := &fakeCollector{}
-			var live context.Context
-			good.start = func(ctx context.Context, _ collectors.Target, _ collectors.Sink) error { live = ctx; return nil }
+			var alive func() error
+			good.start = func(ctx context.Context, _ collectors.Target, _ collectors.Sink) error { alive = ctx.Err; return nil }
 			good.finish = func(context.Context, collectors.Sink) (result.Row, error) {
-				cut.Store(live.Err() != nil)
+				cut.Store(alive() != nil)
 				return result.Row{"gpu_util_mean": 12.5}, nil
 			}
 			w := newWorld(t, nil, `matrix: {engine: sim, concurrency: [1]}`)
@@ -152,11 +152,11 @@ func TestCollect_hangs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var live context.Context
+				var alive func() error
 				good := &fakeCollector{
-					start: func(ctx context.Context, _ collectors.Target, _ collectors.Sink) error { live = ctx; return nil },
+					start: func(ctx context.Context, _ collectors.Target, _ collectors.Sink) error { alive = ctx.Err; return nil },
 					finish: func(context.Context, collectors.Sink) (result.Row, error) {
-						return result.Row{"gpu_util_mean": 12.5}, live.Err()
+						return result.Row{"gpu_util_mean": 12.5}, alive()
 					},
 				}
 				m, _ := judged(t)
@@ -170,7 +170,7 @@ func TestCollect_hangs(t *testing.T) {
 				if len(m.sink.notes) != 1 || m.sink.notes[0].Code != "no_bad" || !strings.Contains(m.sink.notes[0].Text, "not done after 10s") {
 					t.Errorf("notes: %+v", m.sink.notes)
 				}
-				want(t, "the session's context ends with it", live.Err(), context.Canceled)
+				want(t, "the session's context ends with it", alive(), context.Canceled)
 			})
 		})
 	}
@@ -184,14 +184,14 @@ func TestCollect_contexts(t *testing.T) {
 	defer stop(nil)
 	finished := 0
 	var first, last error
-	var live context.Context
+	var alive func() error
 	w := newWorld(t, firstLaunches(dies(3)), `retries: 0`)
 	w.backend.script = firstLaunches(dies(3), script{request: hang(2, func() { stop(errStop) })})
 	w.collectors = []Named{{"good", &fakeCollector{
-		start: func(ctx context.Context, _ collectors.Target, _ collectors.Sink) error { live = ctx; return nil },
+		start: func(ctx context.Context, _ collectors.Target, _ collectors.Sink) error { alive = ctx.Err; return nil },
 		finish: func(ctx context.Context, _ collectors.Sink) (result.Row, error) {
 			if finished++; finished == 1 {
-				first = errors.Join(ctx.Err(), live.Err()) // of a trial whose server died
+				first = errors.Join(ctx.Err(), alive()) // of a trial whose server died
 				return nil, nil
 			}
 			<-ctx.Done() // of a trial that will be discarded

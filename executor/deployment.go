@@ -143,8 +143,10 @@ func (d *deployment) trial(ctx context.Context, t *trial, undo *cleanup) error {
 // death tells of the end of the server that was up.
 func (d *deployment) death(ctx context.Context, t *trial) *failure {
 	f := failureOf(ctx, endOf(d.server), d.server, tail(d.server.logPaths()), d.profile)
-	d.emit(Event{Type: ServerDied, Deployment: d.ID, Launch: d.server.launch, Cell: t.key.Cell,
-		Class: f.class, Error: f.text, Label: Label(t.cell)})
+	d.emit(Event{
+		Type: ServerDied, Deployment: d.ID, Launch: d.server.launch, Cell: t.key.Cell,
+		Class: f.class, Error: f.text, Label: Label(t.cell),
+	})
 	return f
 }
 
@@ -252,8 +254,10 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 		}
 		return nil, d.launchFailed(n, cause), nil
 	}
-	e := Event{Type: ServerReady, Deployment: d.ID, Launch: n, Label: d.label,
-		Text: fmt.Sprintf("ready after %s", time.Since(started).Round(10*time.Millisecond))}
+	e := Event{
+		Type: ServerReady, Deployment: d.ID, Launch: n, Label: d.label,
+		Text: fmt.Sprintf("ready after %s", time.Since(started).Round(10*time.Millisecond)),
+	}
 	return s, nil, d.record(ctx, e)
 }
 

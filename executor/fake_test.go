@@ -148,7 +148,6 @@ type fakeServer struct {
 	stopped bool
 	looks   map[string]int
 	asked   []asked
-	resets  int
 }
 
 // asked is one request of a load.

@@ -44,23 +44,44 @@ func TestInvalid(t *testing.T) {
 		code  string
 		parts []string
 	}{
-		"errors": {func(_ *measurement, row result.Row) { row["error_rate"] = 0.06 },
-			ErrorRate, []string{"6.0 %", "5.0 %", "overload: 429 slow down"}},
-		"lag": {func(_ *measurement, row result.Row) { row["p99_schedule_lag_ms"] = 10.4 },
-			ScheduleLag, []string{"10.4 ms", "10ms"}},
-		"short output": {func(m *measurement, _ result.Row) {
-			m.requests[50].CompletionTokens = 3
-			m.requests[51].CompletionTokens = 2
+		"errors": {
+			func(_ *measurement, row result.Row) { row["error_rate"] = 0.06 },
+			ErrorRate,
+			[]string{"6.0 %", "5.0 %", "overload: 429 slow down"},
 		},
-			OutputLength, []string{"2 completed requests", "3 of 4 tokens", "length"}},
-		"long output": {func(m *measurement, _ result.Row) { m.requests[99].CompletionTokens = 5 },
-			OutputLength, []string{"1 completed requests", "5 of 4 tokens"}},
-		"uncounted output": {func(m *measurement, _ result.Row) { m.requests[99].CompletionTokens = result.Unknown },
-			OutputLength, []string{"does not say"}},
-		"cpu": {func(m *measurement, _ result.Row) { m.health.CPU = 0.9 },
-			ClientCPU, []string{"90 %", "85 %"}},
-		"stall": {func(m *measurement, _ result.Row) { m.health.MaxGap = 1500 * time.Millisecond },
-			ClientStalled, []string{"1.5s", "1s"}},
+		"lag": {
+			func(_ *measurement, row result.Row) { row["p99_schedule_lag_ms"] = 10.4 },
+			ScheduleLag,
+			[]string{"10.4 ms", "10ms"},
+		},
+		"short output": {
+			func(m *measurement, _ result.Row) {
+				m.requests[50].CompletionTokens = 3
+				m.requests[51].CompletionTokens = 2
+			},
+			OutputLength,
+			[]string{"2 completed requests", "3 of 4 tokens", "length"},
+		},
+		"long output": {
+			func(m *measurement, _ result.Row) { m.requests[99].CompletionTokens = 5 },
+			OutputLength,
+			[]string{"1 completed requests", "5 of 4 tokens"},
+		},
+		"uncounted output": {
+			func(m *measurement, _ result.Row) { m.requests[99].CompletionTokens = result.Unknown },
+			OutputLength,
+			[]string{"does not say"},
+		},
+		"cpu": {
+			func(m *measurement, _ result.Row) { m.health.CPU = 0.9 },
+			ClientCPU,
+			[]string{"90 %", "85 %"},
+		},
+		"stall": {
+			func(m *measurement, _ result.Row) { m.health.MaxGap = 1500 * time.Millisecond },
+			ClientStalled,
+			[]string{"1.5s", "1s"},
+		},
 		"restart": {func(m *measurement, _ result.Row) {
 			m.sink.Note(result.Finding{Code: EngineRestarted, Text: "its counters fell from 7 to 0"})
 		}, EngineRestarted, []string{"from 7 to 0"}},

@@ -82,8 +82,7 @@ func (d *deployment) discard(ctx context.Context, t *trial, n int, a *rundir.Att
 
 // classOf is the class of what ended a trial other than its server.
 func classOf(err error) string {
-	var over limit
-	if errors.As(err, &over) {
+	if _, ok := errors.AsType[limit](err); ok {
 		return "timeout"
 	}
 	return "load"
@@ -195,8 +194,9 @@ func (m *measurement) reset(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	if parent := context.Cause(ctx); parent != nil && !errors.As(parent, new(limit)) {
-		return err
+	_, slow := errors.AsType[limit](context.Cause(ctx))
+	if ctx.Err() != nil && !slow {
+		return err // nobody wants the trial any more
 	}
 	m.sink.Note(result.Finding{Code: CacheNotReset, Text: fmt.Sprintf("the engine's prefix cache was not emptied: %v", err)})
 	return nil
@@ -223,8 +223,10 @@ func (m *measurement) measure(ctx, run context.Context, d load.Driver) error {
 	}
 	watch := m.watch(ctx)
 	m.health, err = d.Run(ctx, src, m, m.options(func(p load.Progress) {
-		m.emit(Event{Type: TrialProgress, Deployment: m.ID, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial,
-			Attempt: m.attempt, Progress: &p, Label: Label(m.trial.cell)})
+		m.emit(Event{
+			Type: TrialProgress, Deployment: m.ID, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial,
+			Attempt: m.attempt, Progress: &p, Label: Label(m.trial.cell),
+		})
 	}))
 	m.columns = watch(run)
 	return errors.Join(err, context.Cause(ctx))
