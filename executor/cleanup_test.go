@@ -219,3 +219,31 @@ func TestReclaim_fails(t *testing.T) {
 	want(t, "terminated", again.count("terminate"), 2)
 	want(t, "owed pods", len(w.state().Owed), 2)
 }
+
+// What a launch that failed could not release is ended at once, by the names
+// that the provider knows.
+func TestLaunch_leaves(t *testing.T) {
+	t.Parallel()
+	leak := always(script{launch: errors.New("it did not work"), leak: true})
+	w := newWorld(t, leak)
+	pod := w.plan.Deployments()[0].ID + "-l01"
+	w.backend.known = []backends.Ref{
+		{Kind: "fake", RunID: testRun, Pod: pod, ID: "left"},
+		{Kind: "fake", RunID: "run-2", Pod: pod, ID: "stranger"},
+	}
+	w.must()
+	want(t, "outcomes", w.summary(), "failed/unknown/1 failed/unknown/1")
+	want(t, "ended", w.backend.count("terminate left"), 1)
+	want(t, "ended in all", w.backend.count("terminate"), 1)
+	want(t, "owed pods", len(w.state().Owed), 0)
+
+	w = newWorld(t, leak)
+	w.backend.known = []backends.Ref{{Kind: "fake", RunID: testRun, Pod: pod, ID: "left"}}
+	w.backend.refuse = errors.New("it is still there")
+	rep, err := w.run(t.Context())
+	if err != nil || rep.Cleanup == nil || rep.Missing != 2 {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	want(t, "launches", w.backend.count("launch"), 1)
+	want(t, "owed pods", len(w.state().Owed), 1)
+}

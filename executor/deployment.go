@@ -221,9 +221,11 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 	lctx, cancel := context.WithTimeoutCause(ctx, d.Plan.Timeouts.Launch,
 		limit{"timeouts.launch", d.Plan.Timeouts.Launch})
 	defer cancel()
-	dep, err := d.Backend.Launch(lctx, spec, d.ledger)
+	debt := &debt{Ledger: d.ledger}
+	dep, err := d.Backend.Launch(lctx, spec, debt)
 	if err != nil {
-		if ctx.Err() != nil {
+		d.settle(spec.Pod, debt)
+		if d.over(ctx) {
 			return nil, nil, nil
 		}
 		if errors.Is(err, backends.ErrRefused) || isDisk(err) {

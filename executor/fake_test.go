@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -21,6 +22,7 @@ import (
 // server that is ready at once, answers well and stops when asked.
 type script struct {
 	launch error                       // Launch fails with it
+	leak   bool                        // and does not release what it took
 	slow   func(context.Context) error // called in Launch, may block
 	log    []string                    // what the server writes when it starts
 	exit   *backends.Exit              // it ends right after its start
@@ -95,8 +97,11 @@ func (b *fakeBackend) Launch(ctx context.Context, spec backends.Spec, l backends
 	if s.slow != nil {
 		err = s.slow(ctx)
 	}
+	if err != nil && s.leak {
+		return nil, err
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w%w", err, l.Gone(ctx, spec.Pod))
+		return nil, errors.Join(err, l.Gone(ctx, spec.Pod))
 	}
 	if _, err := spec.Roles[0].Argv(backends.Address{Host: "127.0.0.1", Port: 1}); err != nil {
 		return nil, err
