@@ -184,8 +184,12 @@ type apiClient struct {
 	auth func(http.Header)
 }
 
-// questionTimeout bounds one question; a server that hangs is not ready.
-const questionTimeout = 10 * time.Second
+// Bounds of one question: a server that hangs is not ready. A first completion
+// may compile kernels or wake a model up.
+const (
+	questionTimeout   = 10 * time.Second
+	completionTimeout = 2 * time.Minute
+)
 
 func (d *deployment) api(h host.Host) *apiClient {
 	c := &apiClient{base: h.URL(), auth: func(http.Header) {}}
@@ -193,7 +197,6 @@ func (d *deployment) api(h host.Host) *apiClient {
 		c.auth = s.Authorize
 	}
 	c.http = &http.Client{
-		Timeout: questionTimeout,
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				return h.Dial(ctx, network, addr)
@@ -209,10 +212,14 @@ func (d *deployment) api(h host.Host) *apiClient {
 func (c *apiClient) close() { c.http.CloseIdleConnections() }
 
 func (c *apiClient) get(ctx context.Context, path string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
+	defer cancel()
 	return c.do(ctx, http.MethodGet, path, nil)
 }
 
 func (c *apiClient) post(ctx context.Context, path string, body any) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+	defer cancel()
 	return c.do(ctx, http.MethodPost, path, body)
 }
 

@@ -14,7 +14,7 @@ func (m *measurement) load() load.SourceConfig {
 		l.Requests = 0 // the plan resolves it to the total
 	}
 	return load.SourceConfig{
-		Seed: m.Plan.Seed, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial,
+		Seed: m.Plan.Seed, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: m.attempt,
 		Concurrency: l.Concurrency, ThinkTime: l.ThinkTime,
 		RequestRate: l.RequestRate, Arrivals: load.Arrivals(l.Arrivals), Burstiness: l.Burstiness, MaxInFlight: l.MaxInFlight,
 		Requests: l.Requests, RequestsPerWorker: l.RequestsPerWorker, Duration: l.Duration,

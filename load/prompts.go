@@ -147,12 +147,13 @@ func (p *pool) prompt(n int) (Prompt, int) {
 //	[ shared prefix: its own marker, words ] [ marker of the prompt ] [ words ]
 //
 // A marker is eight words that spell a number of 64 bits, different for each
-// prompt, trial and cell. It stands at the very start, because a prefix cache
+// prompt, attempt, trial and cell. It stands at the very start, because a prefix cache
 // compares from there: two prompts differ within their first block.
 type synthetic struct {
 	Prompts
 	perWord float64
 	key, lo uint64
+	salt    uint64 // of the markers
 	prefix  string
 	shared  int // words of prefix
 }
@@ -165,6 +166,7 @@ func newSynthetic(c *SourceConfig, phase result.Phase) *synthetic {
 		s.perWord = 1
 	}
 	s.key, s.lo = c.digest("prompts" + string(phase))
+	s.salt = uint64(max(c.Attempt, 1)-1) << 48 // above every n
 	s.shared = int(math.Round(s.SharedPrefix * float64(s.InputTokens) / s.perWord))
 	if s.shared > 0 {
 		// The prefix is seeded as a prompt that no request has.
@@ -211,7 +213,7 @@ func (s *synthetic) length(r *rng) float64 {
 
 // write writes the marker of n and then words drawn for n.
 func (s *synthetic) write(b *strings.Builder, n uint64, words int) {
-	mark := scramble(s.key ^ n)
+	mark := scramble(s.key ^ n ^ s.salt)
 	r := s.rng(n ^ 1<<63)
 	var draw uint64
 	for i := range words {

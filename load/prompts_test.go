@@ -2,6 +2,7 @@ package load
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,5 +150,38 @@ func BenchmarkSynthetic(b *testing.B) {
 	for b.Loop() {
 		s.prompt(n)
 		n++
+	}
+}
+
+// TestSynthetic_attempts: another attempt begins every prompt differently and
+// is the same load in everything else.
+func TestSynthetic_attempts(t *testing.T) {
+	jobs := func(attempt int) []Job {
+		src, err := NewSource(SourceConfig{
+			Seed: 1, Cell: "c", Trial: 1, Attempt: attempt, RequestRate: 100, Requests: 20, MaxTokens: 4,
+			Prompts: Prompts{InputTokens: 40, Distribution: Normal, Spread: 0.3, SharedPrefix: 0.4},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []Job
+		for j, ok := src.Next(0, nil); ok; j, ok = src.Next(0, nil) {
+			all = append(all, j)
+		}
+		return all
+	}
+	first, again, second := jobs(0), jobs(1), jobs(2)
+	for i := range first {
+		a, b, c := first[i], again[i], second[i]
+		if a.Prompt.Turns[0] != b.Prompt.Turns[0] {
+			t.Errorf("job %d: no attempt and the first attempt differ", i)
+		}
+		wa, wc := strings.Fields(a.Prompt.Turns[0]), strings.Fields(c.Prompt.Turns[0])
+		if slices.Equal(wa[:markerWords], wc[:markerWords]) {
+			t.Errorf("job %d begins the same in two attempts", i)
+		}
+		if a.At != c.At || len(wa) != len(wc) || a.Prompt.Target != c.Prompt.Target || a.N != c.N {
+			t.Errorf("job %d differs in more than its markers", i)
+		}
 	}
 }

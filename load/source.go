@@ -30,6 +30,10 @@ type SourceConfig struct {
 	Seed  uint64
 	Cell  string
 	Trial int
+	// Attempt is the try at this trial, from 1 (0 is 1). It changes the marker
+	// at the start of each synthetic prompt and nothing else, so that a server
+	// that outlived an earlier attempt knows none of them.
+	Attempt int
 
 	// Concurrency makes a closed loop: so many slots, each of which sends its
 	// next request when its last one has ended and ThinkTime has passed.

@@ -54,7 +54,8 @@ func (w *Watch) Stop() Health {
 	w.wg.Wait()
 	h := Health{MaxGap: w.gap}
 	if wall := time.Since(w.start); wall > 0 {
-		h.CPU = float64(cpuTime()-w.cpu) / float64(wall) / float64(runtime.GOMAXPROCS(0))
+		// The kernel counts in steps, which a run of milliseconds can pass.
+		h.CPU = min(1, float64(cpuTime()-w.cpu)/float64(wall)/float64(runtime.GOMAXPROCS(0)))
 	}
 	return h
 }

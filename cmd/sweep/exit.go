@@ -115,5 +115,11 @@ func exitCode(err error) int {
 	}
 }
 
-// signalCode is the exit code of a run that a signal ended.
-func signalCode(s syscall.Signal) int { return 128 + int(s) }
+// signalCode is the exit code of a run that a signal ended. A terminal that
+// went away (SIGHUP) asks for the same as SIGTERM.
+func signalCode(s syscall.Signal) int {
+	if s == syscall.SIGINT {
+		return exitInt
+	}
+	return exitTerm
+}
