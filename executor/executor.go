@@ -39,6 +39,7 @@ type Config struct {
 	State      *rundir.State // what an earlier run of this directory left
 	Path       string        // of the run directory
 	Backend    backends.Backend
+	Given      bool // the backend's servers run already, and outlive an attempt
 	Collectors []Named
 
 	Only     func(plan.Cell) (bool, error) // nil: every cell

@@ -10,11 +10,15 @@ import (
 // load is the plan's load of this trial in the load package's terms.
 func (m *measurement) load() load.SourceConfig {
 	l := m.trial.cell.Load
+	attempt := 1 // each is made on a server of its own, so all may ask the same
+	if m.Given {
+		attempt = m.attempt
+	}
 	if l.RequestsPerWorker > 0 {
 		l.Requests = 0 // the plan resolves it to the total
 	}
 	return load.SourceConfig{
-		Seed: m.Plan.Seed, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: m.attempt,
+		Seed: m.Plan.Seed, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: attempt,
 		Concurrency: l.Concurrency, ThinkTime: l.ThinkTime,
 		RequestRate: l.RequestRate, Arrivals: load.Arrivals(l.Arrivals), Burstiness: l.Burstiness, MaxInFlight: l.MaxInFlight,
 		Requests: l.Requests, RequestsPerWorker: l.RequestsPerWorker, Duration: l.Duration,

@@ -155,7 +155,7 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	}
 	rep, runErr := executor.Run(ctx, executor.Config{
 		Plan: j.plan, Dir: j.dir, State: j.state, Path: j.path,
-		Backend: j.plugins.backend, Collectors: collectors,
+		Backend: j.plugins.backend, Given: j.plugins.factory.Given, Collectors: collectors,
 		Only: j.only, Retry: j.retry, Parallel: c.Int("parallel"),
 		FailFast: c.Bool("fail-fast"), MaxTime: c.Duration("max-time"),
 		ClientHost: hostname(), Sweep: a.exe, Teardown: teardown, Events: ui.event,
