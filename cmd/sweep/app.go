@@ -88,7 +88,7 @@ func (a *app) color() bool {
 }
 
 func (a *app) root() *cli.Command {
-	return &cli.Command{
+	root := &cli.Command{
 		Name:  "sweep",
 		Usage: "measures how much load an LLM inference server can carry, on which GPU, at what price",
 		Description: `One YAML plan declares a matrix of engines, GPUs and load; sweep runs it,
@@ -127,6 +127,11 @@ judges every number, and gives back what it started.
 			a.schemaCommand(), a.simCommand(), a.versionCommand(),
 		},
 	}
+	for _, c := range root.Commands {
+		// A comma belongs to the value: --set matrix.concurrency=[1,2].
+		c.DisableSliceFlagSeparator = true
+	}
+	return root
 }
 
 // usageError turns what the flag parser says into exit 2, without the help text.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
@@ -28,9 +29,18 @@ func planFlags() []cli.Flag {
 
 func (a *app) planOptions(c *cli.Command) plan.Options {
 	return plan.Options{
-		Vocabulary: vocabulary(), Set: c.StringSlice("set"), AllowEnv: c.StringSlice("allow-env"),
+		Vocabulary: vocabulary(), Set: c.StringSlice("set"), AllowEnv: allowEnv(c),
 		MaxCells: c.Int("max-cells"), LookupEnv: a.env,
 	}
+}
+
+// allowEnv are the names of --allow-env, which may also stand in one value.
+func allowEnv(c *cli.Command) []string {
+	var names []string
+	for _, v := range c.StringSlice("allow-env") {
+		names = append(names, strings.FieldsFunc(v, func(r rune) bool { return r == ',' || r == ' ' })...)
+	}
+	return names
 }
 
 // vocabulary tells the plan language which plug-ins there are.
