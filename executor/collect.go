@@ -13,6 +13,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 )
@@ -28,6 +29,7 @@ const (
 type sink struct {
 	mu      sync.Mutex
 	files   *rundir.Attempt
+	mask    secret.Mask
 	samples []result.Sample
 	notes   []result.Finding
 	closed  bool
@@ -57,6 +59,7 @@ func (s *sink) Artifact(name string, r io.Reader) error {
 
 // Note implements [collectors.Sink].
 func (s *sink) Note(f result.Finding) {
+	f.Text = s.mask.Text(f.Text)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, have := range s.notes {

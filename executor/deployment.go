@@ -142,7 +142,7 @@ func (d *deployment) trial(ctx context.Context, t *trial, undo *cleanup) error {
 
 // death tells of the end of the server that was up.
 func (d *deployment) death(ctx context.Context, t *trial) *failure {
-	f := failureOf(ctx, endOf(d.server), d.server, tail(d.server.logPaths()), d.profile)
+	f := failureOf(ctx, endOf(d.server), d.server, d.tail(d.server.logPaths()), d.profile)
 	d.emit(Event{
 		Type: ServerDied, Deployment: d.ID, Launch: d.server.launch, Cell: t.key.Cell,
 		Class: f.class, Error: f.text, Label: Label(t.cell),
@@ -225,6 +225,7 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 	dep, err := d.Backend.Launch(lctx, spec, debt)
 	if err != nil {
 		d.settle(spec.Pod, debt)
+		d.hideInLogs(d.ID, n)
 		if d.over(ctx) {
 			return nil, nil, nil
 		}
@@ -238,6 +239,7 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 		if err := dep.Stop(ctx); err != nil {
 			return fmt.Errorf("stop %s: %w", spec.Pod, err)
 		}
+		d.hideInLogs(d.ID, n)
 		return d.ledger.Gone(ctx, spec.Pod)
 	})
 
@@ -248,7 +250,7 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 	defer cancel()
 	s.version, err = d.ready(rctx, dep)
 	if err != nil {
-		cause := failureOf(rctx, err, dep, tail(s.logPaths()), d.profile)
+		cause := failureOf(rctx, err, dep, d.tail(s.logPaths()), d.profile)
 		d.server = s
 		d.release()
 		if d.givenUp || ctx.Err() != nil {

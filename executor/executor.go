@@ -13,6 +13,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
@@ -78,6 +79,7 @@ type run struct {
 	entries map[string][]load.Entry // given prompts, by file and kind
 	stop    context.CancelCauseFunc
 	ledger  backends.Ledger
+	mask    secret.Mask // for all that servers and collectors say, where it comes in
 
 	mu        sync.Mutex
 	done      int
@@ -90,7 +92,7 @@ type run struct {
 // (a disk that is full, a provider that refuses); failed and invalid trials are
 // outcomes, not errors. The Report is valid also beside an error.
 func Run(ctx context.Context, c Config) (Report, error) {
-	r := &run{Config: c, ledger: c.Dir.Ledger()}
+	r := &run{Config: c, ledger: c.Dir.Ledger(), mask: secret.NewMask(c.Plan.Secrets())}
 	if r.Teardown == nil {
 		r.Teardown = context.Background()
 	}
@@ -176,7 +178,20 @@ func (r *run) reclaim(ctx context.Context) error {
 		}
 		r.emit(Event{Type: Notice, Text: fmt.Sprintf("pod %s of an earlier run is gone", owed.Pod)})
 	}
+	for id, launches := range r.State.Launches {
+		for n := range launches {
+			r.hideInLogs(id, n+1)
+		}
+	}
 	return r.cleanup
+}
+
+// hideInLogs takes what a launch that has ended wrote of the plan's secrets out
+// of its logs. Where that fails nothing else has to.
+func (r *run) hideInLogs(deployment string, launch int) {
+	if err := r.Dir.HideInLogs(deployment, launch, r.mask); err != nil {
+		r.emit(Event{Type: Notice, Deployment: deployment, Launch: launch, Text: err.Error()})
+	}
 }
 
 // terminate ends everything that an owed pod may be: what the ledger names, and

@@ -113,10 +113,13 @@ func isDisk(err error) bool {
 
 // tail reads the last lines of logs. A log that cannot be read is no reason to
 // lose the failure that it would explain.
-func tail(paths []string) []string {
+func (r *run) tail(paths []string) []string {
 	var lines []string
 	for _, path := range paths {
 		lines = append(lines, tailFile(path)...)
+	}
+	for i := range lines {
+		lines[i] = r.mask.Text(lines[i])
 	}
 	return lines
 }

@@ -10,6 +10,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
@@ -181,7 +182,7 @@ func (m *measurement) write() error {
 	}
 	return m.file("engine.log", func(w io.Writer) error {
 		for _, path := range m.server.logPaths() {
-			if err := copyFrom(w, path, m.logStart[path]); err != nil {
+			if err := copyFrom(w, path, m.logStart[path], m.mask); err != nil {
 				return err
 			}
 		}
@@ -215,8 +216,9 @@ func (m *measurement) markLogs() {
 	}
 }
 
-// copyFrom copies a log from an offset on. A log that is not there is empty.
-func copyFrom(w io.Writer, path string, offset int64) error {
+// copyFrom copies a log from an offset on, without secrets. A log that is not
+// there is empty.
+func copyFrom(w io.Writer, path string, offset int64, mask secret.Mask) error {
 	f, err := os.Open(path)
 	if os.IsNotExist(err) {
 		return nil
@@ -228,7 +230,7 @@ func copyFrom(w io.Writer, path string, offset int64) error {
 	if _, err := f.Seek(offset, io.SeekStart); err != nil {
 		return err
 	}
-	_, err = io.Copy(w, io.LimitReader(f, engineLogMax))
+	_, err = mask.Copy(w, io.LimitReader(f, engineLogMax))
 	return err
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/secret"
 )
 
 // Between two looks at a server that is starting.
@@ -182,6 +183,7 @@ type apiClient struct {
 	base string
 	http *http.Client
 	auth func(http.Header)
+	mask secret.Mask
 }
 
 // Bounds of one question: a server that hangs is not ready. A first completion
@@ -192,7 +194,7 @@ const (
 )
 
 func (d *deployment) api(h host.Host) *apiClient {
-	c := &apiClient{base: h.URL(), auth: func(http.Header) {}}
+	c := &apiClient{base: h.URL(), auth: func(http.Header) {}, mask: d.mask}
 	if s, ok := d.Backend.(backends.Server); ok {
 		c.auth = s.Authorize
 	}
@@ -254,7 +256,7 @@ func (c *apiClient) do(ctx context.Context, method, path string, body any) ([]by
 		return nil, fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		text := fmt.Sprintf("%s %s answered %s: %.300s", method, path, resp.Status, bytes.TrimSpace(answer))
+		text := fmt.Sprintf("%s %s answered %s: %.300s", method, path, resp.Status, c.mask.Text(string(bytes.TrimSpace(answer))))
 		return nil, &badStatus{resp.StatusCode, text}
 	}
 	return answer, nil

@@ -23,7 +23,7 @@ func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (d
 		return nil, fmt.Errorf("begin attempt: %w", err)
 	}
 	d.emit(Event{Type: TrialStarted, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: n, Label: Label(t.cell)})
-	m := &measurement{deployment: d, trial: t, attempt: n, files: a, anchor: result.NewAnchor(), started: time.Now().UTC()}
+	m := &measurement{deployment: d, trial: t, attempt: n, files: a, anchor: result.NewAnchor(), sink: sink{mask: d.mask}, started: time.Now().UTC()}
 	m.markLogs()
 	err = m.run(ctx)
 
@@ -51,7 +51,7 @@ func (d *deployment) commitFailure(ctx context.Context, t *trial, n int, f *fail
 		return fmt.Errorf("begin attempt: %w", err)
 	}
 	now := time.Now().UTC()
-	m := &measurement{deployment: d, trial: t, attempt: n, files: a, anchor: result.NewAnchor(), started: now}
+	m := &measurement{deployment: d, trial: t, attempt: n, files: a, anchor: result.NewAnchor(), sink: sink{mask: d.mask}, started: now}
 	return m.commit(ctx, f)
 }
 
@@ -105,7 +105,10 @@ type measurement struct {
 }
 
 // Record implements [load.Recorder].
-func (m *measurement) Record(r result.Request) { m.requests = append(m.requests, r) }
+func (m *measurement) Record(r result.Request) {
+	r.Error = m.mask.Text(r.Error)
+	m.requests = append(m.requests, r)
+}
 
 // run takes the attempt through its steps. A server that dies ends it.
 func (m *measurement) run(ctx context.Context) error {

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/plan/internal/expression"
 	"sweep.dev/sweep/plan/internal/strict"
 	"sweep.dev/sweep/plan/internal/syntax"
@@ -109,6 +111,7 @@ type internals struct {
 	axisEnv exprEnv
 	order   []Deployment
 	base    map[string]any // of SpecDigest: what all cells have in common
+	env     *strict.Env
 }
 
 // loader holds what is needed while one plan is read.
@@ -174,6 +177,19 @@ func (p *Plan) Deployments() []Deployment {
 
 // Cells is every cell in the plan's order.
 func (p *Plan) Cells() []Cell { return slices.Clone(p.cells) }
+
+// Secrets is every environment variable that a text which is never shown refers
+// to, of the plan itself and of the plug-ins that have been decoded.
+func (p *Plan) Secrets() []secret.String {
+	if p.env == nil {
+		return nil
+	}
+	var list []secret.String
+	for _, name := range slices.Sorted(maps.Keys(p.env.Given)) {
+		list = append(list, secret.New("${"+name+"}", p.env.Given[name]))
+	}
+	return list
+}
 
 // Filter compiles an expression over the axes (--only). The error is a
 // *Diagnostics about the expression.

@@ -69,7 +69,7 @@ func (l *loader) decode() *Plan {
 	}
 	p := Defaults()
 	l.Decode(l.root, &p, "")
-	p.set = l.opts.Set
+	p.set, p.env = l.opts.Set, l.Env
 	if l.root.Get("sinks") == nil {
 		p.Sinks = named(l.opts.Vocabulary.Sinks, defaultSinks())
 	}

@@ -119,3 +119,30 @@ func TestPlugin_Decode(t *testing.T) {
 		t.Errorf("nvsmi = %+v, %v", cfg, err)
 	}
 }
+
+// TestSecrets holds that a plan knows what must not be shown, its plug-ins'
+// part included, and nothing else of the environment.
+func TestSecrets(t *testing.T) {
+	p, err := Parse("p.yaml", ".", []byte(`
+version: 1
+name: p
+model: "${SWEEP_MODEL}"
+matrix: {engine: vllm, gpu: l4, concurrency: 1, max_tokens: 1}
+backend: {kind: endpoint, url: "http://x", key: "${SWEEP_API_KEY}"}
+load: {requests: 1, prompts: {input_tokens: 1}}
+`), testOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c endpointConfig
+	if err := p.Backend.Decode(&c); err != nil {
+		t.Fatal(err)
+	}
+	got := p.Secrets()
+	if len(got) != 1 || got[0].Ref() != "${SWEEP_API_KEY}" || got[0].Reveal() != "canary-value" {
+		t.Errorf("the plan has the secrets %v, want the key alone", got)
+	}
+	if got := (&Plan{}).Secrets(); got != nil {
+		t.Errorf("no plan has the secrets %v", got)
+	}
+}

@@ -2,11 +2,14 @@ package rundir
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/secret"
 )
 
 // WriteLaunch keeps what a launch was started with, as launch.json in its
@@ -25,4 +28,46 @@ func (d *Dir) WriteLaunch(deployment string, n int, launch any) error {
 		return fmt.Errorf("launch.json: %w", err)
 	}
 	return nil
+}
+
+// HideInLogs rewrites the logs of a launch that show a secret. It is for a
+// launch that has ended: a server writes into its log by itself, so that what
+// it says can only be hidden afterwards.
+func (d *Dir) HideInLogs(deployment string, n int, mask secret.Mask) error {
+	if mask.IsZero() {
+		return nil
+	}
+	name, err := launchName(deployment, n)
+	if err != nil {
+		return err
+	}
+	logs, err := fs.Glob(d.root.FS(), path.Join(name, "*.log"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, log := range logs {
+		if err := d.hideInLog(log, mask); err != nil {
+			errs = append(errs, fmt.Errorf("hide secrets in %s: %w", log, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Dir) hideInLog(name string, mask secret.Mask) error {
+	f, err := d.root.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // read only
+	if found, err := mask.Copy(io.Discard, f); err != nil || !found {
+		return err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	return d.files.WriteFileAtomic(effect.LaunchCreate, name, func(w io.Writer) error {
+		_, err := mask.Copy(w, f)
+		return err
+	})
 }

@@ -15,6 +15,9 @@ import (
 type Env struct {
 	Lookup func(string) (string, bool)
 	Allow  []string // beyond the fixed list
+
+	// Given is every variable whose value has become a part of a secret text.
+	Given map[string]string
 }
 
 // The variables that a plan may always name, and the prefix of the others.
@@ -88,6 +91,12 @@ func (e *Env) expand(r *syntax.Report, n *syntax.Node, where string, secrets boo
 			r.At(n.Src, span, "variable", "${%s} is set to nothing", name)
 			ok = false
 		default:
+			if secrets {
+				if e.Given == nil {
+					e.Given = map[string]string{}
+				}
+				e.Given[name] = value
+			}
 			b.WriteString(value)
 		}
 	}

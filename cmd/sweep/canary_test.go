@@ -1,0 +1,262 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"sweep.dev/sweep/store"
+)
+
+// Canaries are secrets that must be nowhere but in the memory of who sends or
+// reads them, and in the environment of who was given them.
+const (
+	canaryKey    = "sk-canary-6f1c0e9ab7d24453"
+	canaryHeader = "hd-canary-0b8a4f2e91c7d6e3"
+	canaryEnv    = "hf_canary81f3c5d7e9b1a2c4"
+)
+
+var canaryNames = []string{"SWEEP_API_KEY=" + canaryKey, "SWEEP_TENANT_TOKEN=" + canaryHeader, "HF_TOKEN=" + canaryEnv}
+
+// TestCanary_endpoint measures a server that tells everybody what it was sent,
+// as real ones do ("Incorrect API key provided: ...").
+func TestCanary_endpoint(t *testing.T) {
+	t.Parallel()
+	for name, server := range map[string]*indiscreet{"some requests": {every: 3}, "never ready": {every: 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := httptest.NewServer(server)
+			defer s.Close()
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "endpoint.yaml"), fmt.Sprintf(`
+version: 1
+name: endpoint
+model: m
+matrix: {engine: generic-openai, gpu: x, concurrency: 2, max_tokens: 2}
+backend: {kind: endpoint, url: %q, key: "${SWEEP_API_KEY}", headers: {X-Tenant: "of ${SWEEP_TENANT_TOKEN}"}}
+engines: {generic-openai: {}}
+load:
+  requests: 12
+  warmup: {requests: 1}
+  output: natural
+  headers: {X-Other: "${SWEEP_TENANT_TOKEN}"}
+  prompts: {kind: synthetic, input_tokens: 5}
+timeouts: {ready: 2s}
+`, s.URL))
+			got := watched(t, dir, "run", "-o", "out", "--events", "events.jsonl", "endpoint.yaml")
+			if got.code != exitIncomplete {
+				t.Errorf("exit %d, want %d\n%s", got.code, exitIncomplete, got.stderr)
+			}
+			if server.right.Load() == 0 {
+				t.Errorf("no request carried the secrets\n%s", got.stderr)
+			}
+			silent(t, dir, got)
+			if !strings.Contains(got.stdout, "${SWEEP_API_KEY}") {
+				t.Errorf("what the server said is not shown with the reference in place of the key:\n%s", got.stderr)
+			}
+			// Wherever the run is read again.
+			for _, args := range [][]string{{"cells", "--json", "out"}, {"status", "out"}, {"logs", "out"}, {"resume", "out"}, {"plan", "endpoint.yaml"}} {
+				silent(t, dir, watched(t, dir, args...))
+			}
+		})
+	}
+}
+
+// An indiscreet server speaks OpenAI's API. Every so many completions it
+// refuses one, and says with which headers it came.
+type indiscreet struct {
+	every        int64
+	right, count atomic.Int64 // requests with the secrets; completions
+}
+
+func (s *indiscreet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") == "Bearer "+canaryKey && r.Header.Get("X-Tenant") == "of "+canaryHeader {
+		s.right.Add(1)
+	}
+	if !strings.HasSuffix(r.URL.Path, "/completions") {
+		http.Error(w, "not here", http.StatusNotFound)
+		return
+	}
+	if s.count.Add(1)%s.every == 0 {
+		w.WriteHeader(http.StatusUnauthorized)
+		fmt.Fprintf(w, `{"error":{"message":"Incorrect API key provided: %s %s %s"}}`,
+			r.Header.Get("Authorization"), r.Header.Get("X-Tenant"), r.Header.Get("X-Other"))
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	if !bytes.Contains(body, []byte(`"stream":true`)) {
+		fmt.Fprint(w, `{"model":"m","choices":[{"message":{"content":"a"},"finish_reason":"stop"}]}`)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	fmt.Fprint(w, "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"+
+		"data: {\"choices\":[{\"delta\":{\"content\":\"b\"},\"finish_reason\":\"stop\"}]}\n\n"+
+		"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2}}\n\ndata: [DONE]\n\n")
+}
+
+// TestCanary_process starts servers that print their environment, as a
+// wrapper with set -x does: one that then serves, and one that gives up.
+func TestCanary_process(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "serve.sh"), `echo "token $HF_TOKEN, tenant $TENANT"
+exec `+self+` sim --model sweep/tiny --gpu h100 --time-scale 20 "$@"
+`)
+	write(t, filepath.Join(dir, "process.yaml"), `
+version: 1
+name: process
+model: sweep/tiny
+matrix: {engine: [good, bad], gpu: x, concurrency: [1, 2], max_tokens: 3}
+backend: {kind: process, env: {TENANT: "${SWEEP_TENANT_TOKEN}"}}
+engines:
+  good:
+    profile: vllm
+    command: [sh, serve.sh, "--host={{.Host}}", "--port={{.Port}}"]
+    env: {HF_TOKEN: "${HF_TOKEN}"}
+  bad:
+    profile: vllm
+    command: [sh, -c, 'echo "ValueError: the token $HF_TOKEN of $TENANT is not welcome" >&2; exit 3']
+    env: {HF_TOKEN: "${HF_TOKEN}"}
+load: {requests: 4, warmup: {requests: 0}, prompts: {input_tokens: 20}}
+validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s}
+`)
+	got := watched(t, dir, "run", "-o", "out", "--events", "events.jsonl", "process.yaml")
+	if got.code != exitIncomplete || !strings.Contains(got.stderr, "the token ${HF_TOKEN} of ${SWEEP_TENANT_TOKEN} is not welcome") {
+		t.Errorf("exit %d, want %d and the server's own words\n%s", got.code, exitIncomplete, got.stderr)
+	}
+	if n := strings.Count(got.stdout+got.stderr, "did not start"); n == 0 {
+		t.Errorf("the bad server started\n%s", got.stderr)
+	}
+	silent(t, dir, got)
+	for _, args := range [][]string{{"logs", "out"}, {"plan", "--commands", "process.yaml"}} {
+		silent(t, dir, watched(t, dir, args...))
+	}
+}
+
+// watched runs sweep with the canaries in its environment, and looks at all
+// command lines of the machine meanwhile.
+func watched(t *testing.T, dir string, args ...string) ran {
+	t.Helper()
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+			for _, path := range lines {
+				b, _ := os.ReadFile(path) // may have ended
+				tells(t, path, b)
+			}
+			select {
+			case <-quit:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}()
+	got := sweep(t, dir, canaryNames, args...)
+	close(quit)
+	<-done
+	return got
+}
+
+// silent fails where a canary stands in what sweep printed, or in any file
+// below dir, packed or not.
+func silent(t *testing.T, dir string, got ran) {
+	t.Helper()
+	tells(t, "stdout", []byte(got.stdout))
+	tells(t, "stderr", []byte(got.stderr))
+	files := 0
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		switch {
+		case strings.HasSuffix(path, ".zst"):
+			z, err := zstd.NewReader(bytes.NewReader(b))
+			if err != nil {
+				return err
+			}
+			defer z.Close()
+			if b, err = io.ReadAll(z); err != nil {
+				return err
+			}
+		case strings.HasSuffix(path, "requests.parquet"): // its pages are packed
+			for r, err := range store.ReadRequests(bytes.NewReader(b), int64(len(b))) {
+				if err != nil {
+					return err
+				}
+				tells(t, path, fmt.Appendf(nil, "%+v", r))
+			}
+		}
+		files++
+		tells(t, path, b)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 5 {
+		t.Errorf("only %d files were looked at", files)
+	}
+}
+
+func tells(t *testing.T, where string, b []byte) {
+	t.Helper()
+	for _, canary := range []string{canaryKey, canaryHeader, canaryEnv} {
+		if i := bytes.Index(b, []byte(canary)); i >= 0 {
+			t.Errorf("%s tells the secret: ...%q", where, b[max(0, i-60):i+len(canary)])
+		}
+	}
+}
+
+// TestCanary_killed kills sweep while a server runs that has printed what it
+// was given: the resume takes it out of the log.
+func TestCanary_killed(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "serve.sh"), `echo "token $HF_TOKEN"
+exec `+self+` sim --model sweep/tiny --gpu h100 --time-scale 20 "$@"
+`)
+	write(t, filepath.Join(dir, "killed.yaml"), `
+version: 1
+name: killed
+model: sweep/tiny
+matrix: {engine: vllm, gpu: x, concurrency: 1, max_tokens: 3}
+backend: process
+engines: {vllm: {command: [sh, serve.sh, "--host={{.Host}}", "--port={{.Port}}"], env: {HF_TOKEN: "${HF_TOKEN}"}}}
+load: {requests: 4, warmup: {requests: 0}, prompts: {input_tokens: 20}}
+validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s}
+`)
+	env := append([]string{"SWEEP_FAULT=commit.journal:before:kill"}, canaryNames...)
+	if got := sweep(t, dir, env, "run", "-o", "out", "killed.yaml"); got.code != -1 {
+		t.Fatalf("exit %d, want it killed\n%s", got.code, got.stderr)
+	}
+	got := watched(t, dir, "resume", "out")
+	if got.code != exitOK {
+		t.Errorf("exit %d, want %d\n%s", got.code, exitOK, got.stderr)
+	}
+	silent(t, dir, got)
+}
