@@ -47,8 +47,11 @@ func (m *measurement) invalid(row result.Row) []result.Finding {
 		add(ErrorRate, "%.1f %% of the requests failed (bound %.1f %%), most often: %s",
 			100*rate, 100*v.MaxErrorRate, commonError(m.requests))
 	}
-	if lag, ok := row["p99_schedule_lag_ms"].(float64); ok && lag > milliseconds(v.MaxScheduleLag) {
-		add(ScheduleLag, "p99 of sent - scheduled is %.1f ms (bound %s): the client did not keep the plan's schedule", lag, v.MaxScheduleLag)
+	if lag, held := m.scheduleLag(), ""; lag > milliseconds(v.MaxScheduleLag) {
+		if bound := m.trial.cell.Load.MaxInFlight; bound > 0 {
+			held = fmt.Sprintf(", or max_in_flight %d held it back", bound)
+		}
+		add(ScheduleLag, "p99 of sent - scheduled is %.1f ms (bound %s): the client did not keep the plan's schedule%s", lag, v.MaxScheduleLag, held)
 	}
 	if text := m.outputLength(); m.exact() && text != "" {
 		add(OutputLength, "%s", text)
@@ -61,6 +64,28 @@ func (m *measurement) invalid(row result.Row) []result.Finding {
 			m.health.MaxGap.Round(time.Millisecond), v.MaxStall)
 	}
 	return why
+}
+
+// scheduleLag is the p99, in milliseconds, of what the schedule was missed by;
+// NaN where nothing was sent. In a closed loop a slot's first request does not
+// count: all slots begin at one instant, which no client can keep, and each
+// latency starts at its own send. From then on lateness is load that is missing.
+func (m *measurement) scheduleLag() float64 {
+	open := m.trial.cell.Load.RequestRate > 0
+	first := map[int]time.Duration{} // by slot
+	for _, r := range m.requests {
+		if at, ok := first[r.Slot]; r.Phase != result.Warmup && r.Sent >= 0 && (!ok || r.Sent < at) {
+			first[r.Slot] = r.Sent
+		}
+	}
+	var lags []int64
+	for _, r := range m.requests {
+		if r.Phase != result.Warmup && r.Sent >= 0 && (open || r.Sent > first[r.Slot]) {
+			lags = append(lags, int64(r.Sent-r.Scheduled))
+		}
+	}
+	slices.Sort(lags)
+	return result.Quantile(lags, 0.99) / 1e6
 }
 
 // outputLength says which completed requests did not get max_tokens tokens, or

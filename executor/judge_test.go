@@ -23,13 +23,26 @@ func judged(t *testing.T, lines ...string) (*measurement, result.Row) {
 		health:     load.Health{CPU: 0.85, MaxGap: time.Second},
 	}
 	for n := range 100 {
-		q := result.Request{N: n, Phase: result.Plateau, Status: result.Completed, MaxTokens: 4, CompletionTokens: 4, FinishReason: "length"}
+		at := time.Duration(n) * time.Second
+		q := result.Request{
+			N: n, Phase: result.Plateau, Scheduled: at, Sent: at + 10*time.Millisecond,
+			Status: result.Completed, MaxTokens: 4, CompletionTokens: 4, FinishReason: "length",
+		}
 		if n < 5 {
 			q.Status, q.ErrorClass, q.Error = result.Failed, result.ErrOverload, "429 slow down"
 		}
 		m.requests = append(m.requests, q)
 	}
-	return m, result.Row{"error_rate": 0.05, "p99_schedule_lag_ms": 10.0, "duration_s": 10.0}
+	return m, result.Row{"error_rate": 0.05, "duration_s": 10.0}
+}
+
+// late makes the first n requests so much later than they were scheduled.
+func late(n int, by time.Duration) func(*measurement, result.Row) {
+	return func(m *measurement, _ result.Row) {
+		for i := range n + 1 { // the first is nobody's fault
+			m.requests[i].Sent = m.requests[i].Scheduled + by
+		}
+	}
 }
 
 // Each rule lets pass what is at its bound, and tells the figure that is
@@ -50,7 +63,7 @@ func TestInvalid(t *testing.T) {
 			[]string{"6.0 %", "5.0 %", "overload: 429 slow down"},
 		},
 		"lag": {
-			func(_ *measurement, row result.Row) { row["p99_schedule_lag_ms"] = 10.4 },
+			late(2, 10400*time.Microsecond),
 			ScheduleLag,
 			[]string{"10.4 ms", "10ms"},
 		},
@@ -119,7 +132,29 @@ func TestInvalid_not(t *testing.T) {
 		}},
 		"a failed request's output": {nil, func(m *measurement, _ result.Row) { m.requests[0].CompletionTokens = 0 }},
 		"the CPU share of a moment": {nil, func(m *measurement, row result.Row) { m.health.CPU, row["duration_s"] = 4.1, 0.003 }},
-		"nothing sent":              {nil, func(_ *measurement, row result.Row) { row["error_rate"], row["p99_schedule_lag_ms"] = nil, nil }},
+		"nothing sent": {nil, func(m *measurement, row result.Row) {
+			row["error_rate"] = nil
+			for i := range m.requests {
+				m.requests[i].Sent = result.Never
+			}
+		}},
+		"a lag of the warm-up": {nil, func(m *measurement, row result.Row) {
+			late(10, time.Second)(m, row)
+			for i := range 11 {
+				m.requests[i].Phase = result.Warmup
+			}
+		}},
+		"slots that start together": {
+			[]string{`matrix: {engine: sim, concurrency: [50]}`, `load: {requests: 100, max_tokens: 4, prompts: {input_tokens: 24}}`},
+			func(m *measurement, _ result.Row) {
+				for i := range m.requests {
+					r := &m.requests[i]
+					if r.Slot = i % 50; i < 50 {
+						r.Scheduled, r.Sent = 0, time.Duration(i)*time.Millisecond
+					}
+				}
+			},
+		},
 		"another note": {nil, func(m *measurement, _ result.Row) {
 			m.sink.Note(result.Finding{Code: "no_nvsmi", Text: "there is none"})
 		}},
@@ -132,6 +167,20 @@ func TestInvalid_not(t *testing.T) {
 				t.Errorf("got %+v", why)
 			}
 		})
+	}
+}
+
+// An open loop has a schedule from its first request on.
+func TestInvalid_openLoop(t *testing.T) {
+	t.Parallel()
+	m, row := judged(t, `matrix: {engine: sim, request_rate: [1]}`, `load: {requests: 100, max_in_flight: 7, max_tokens: 4, prompts: {input_tokens: 24}}`)
+	if why := m.invalid(row); len(why) != 0 {
+		t.Fatalf("at the bounds: %v", why)
+	}
+	late(1, time.Second)(m, row)
+	why := m.invalid(row)
+	if len(why) != 1 || why[0].Code != ScheduleLag || !strings.Contains(why[0].Text, "max_in_flight 7") {
+		t.Errorf("got %+v", why)
 	}
 }
 
