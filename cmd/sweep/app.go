@@ -69,7 +69,7 @@ func (a *app) main(args []string) (code int) {
 func (a *app) complain(err error) {
 	if diags, ok := errors.AsType[*plan.Diagnostics](err); ok {
 		fmt.Fprintln(a.err, diags.Pretty())
-		fmt.Fprintf(a.err, "sweep: %d faults\n", len(diags.List)+diags.Omitted)
+		fmt.Fprintf(a.err, "sweep: %s\n", plural(len(diags.List)+diags.Omitted, "fault"))
 		return
 	}
 	fmt.Fprintf(a.err, "sweep: %v\n", err)

@@ -34,7 +34,7 @@ func (a *app) cellsCommand() *cli.Command {
 			}
 			run, err := report.Open(c.Args().Get(0))
 			if err != nil {
-				return &usage{err}
+				return unreadable(c.Args().Get(0), err)
 			}
 			if want := c.Args().Get(1); want != "" {
 				return a.oneCell(c, run, want)
@@ -112,7 +112,7 @@ func (a *app) oneCell(c *cli.Command, run *report.Run, want string) error {
 		fmt.Fprintf(a.out, "%s  trial %d  attempt %d  %s\n", t.Key.Cell, t.Trial, t.Commit.Attempt, t.Cell.Label)
 		for _, col := range run.Resolved.Columns {
 			if v := t.Outcome.Row[col.Name]; v != nil {
-				fmt.Fprintf(a.out, "  %-28s %s %s\n", col.Name, report.Printable(report.Figure(v)), col.Unit)
+				fmt.Fprintln(a.out, strings.TrimRight(fmt.Sprintf("  %-28s %s %s", col.Name, report.Printable(report.Figure(v)), col.Unit), " "))
 			}
 		}
 		for _, f := range append(t.Outcome.Invalid, t.Outcome.Findings...) {

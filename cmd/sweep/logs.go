@@ -36,7 +36,7 @@ cell's trials. Control characters are taken out.
 			}
 			run, err := report.Open(c.Args().Get(0))
 			if err != nil {
-				return &usage{err}
+				return unreadable(c.Args().Get(0), err)
 			}
 			cell := c.Args().Get(1)
 			if c.Bool("follow") {

@@ -48,8 +48,15 @@ is read from the environment variable that --key-env names.
 			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 				return &usage{fmt.Errorf("probe wants an http or https URL, got %q", target)}
 			}
+			if u.User != nil {
+				return &usage{errors.New("probe: credentials do not belong in a URL; --key-env names the variable that holds the key")}
+			}
+			if c.Int("max-tokens") < 1 {
+				return &usage{errors.New("--max-tokens: want at least 1")}
+			}
 			p := &probe{
-				base: strings.TrimSuffix(u.String(), "/"), model: c.String("model"), tokens: c.Int("max-tokens"),
+				// Many clients want the address with the /v1; the plan does not.
+				base: strings.TrimSuffix(strings.TrimRight(u.String(), "/"), "/v1"), model: c.String("model"), tokens: c.Int("max-tokens"),
 				client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 			}
 			if name := c.String("key-env"); name != "" {
@@ -286,6 +293,9 @@ func (f *probed) print(w io.Writer) {
 		fmt.Fprintln(w, report.Printable(fmt.Sprintf(format, args...)))
 	}
 	say("url            %s", f.URL)
+	if len(f.Models) == 0 {
+		return
+	}
 	say("models         %s", strings.Join(f.Models, ", "))
 	if f.Completion != nil {
 		say("completion     %s", bytes.TrimSpace(f.Completion))

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/urfave/cli/v3"
 
@@ -45,6 +47,21 @@ Resuming a complete run changes nothing.
 	}
 }
 
+// unreadable is why dir cannot be read as a run: a slip of the command line,
+// except where the run itself is damaged.
+func unreadable(dir string, err error) error {
+	info, statErr := os.Stat(dir)
+	switch {
+	case errors.Is(err, rundir.ErrNoRun):
+		return &usage{err}
+	case statErr == nil && !info.IsDir():
+		return &usage{&hinted{fmt.Errorf("%s is not a directory", dir), "name the run directory, which sweep run printed first"}}
+	case errors.Is(err, fs.ErrPermission):
+		return &usage{fmt.Errorf("%s: %w", dir, err)}
+	}
+	return err
+}
+
 func statuses(text string) ([]string, error) {
 	if text == "" {
 		return nil, nil
@@ -62,10 +79,7 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	// What can be refused is refused before the lock changes anything.
 	before, err := rundir.Read(dir)
 	if err != nil {
-		if errors.Is(err, rundir.ErrNoRun) {
-			return &usage{err}
-		}
-		return err
+		return unreadable(dir, err)
 	}
 	m := before.Manifest
 	source, err := os.ReadFile(filepath.Join(dir, "plan.yaml"))
@@ -104,6 +118,9 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	}
 	d, state, err := rundir.Open(fx, dir)
 	if err != nil {
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+			return &usage{&hinted{fmt.Errorf("%s: %w", dir, err), "resume writes into the run directory; sweep cells and sweep status only read it"}}
+		}
 		return err
 	}
 	if state.Warning != "" {

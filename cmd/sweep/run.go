@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/plan"
@@ -27,9 +29,9 @@ import (
 // runFlags are shared by run and resume.
 func runFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "parallel", Usage: "run `N` deployments at once; they share this machine's client", Value: 1},
+		&cli.IntFlag{Name: "parallel", Usage: "run `N` deployments at once; they share this machine's client", Value: 1, Validator: positive[int]},
 		&cli.BoolFlag{Name: "fail-fast", Usage: "stop at the first trial that failed or is INVALID"},
-		&cli.DurationFlag{Name: "max-time", Usage: "stop measuring after `DURATION` and tear down (exit 5)"},
+		&cli.DurationFlag{Name: "max-time", Usage: "stop measuring after `DURATION` and tear down (exit 5)", Validator: positive[time.Duration], DefaultText: "no bound"},
 		&cli.StringFlag{Name: "events", Usage: "write every event as a JSON line to `FILE` (- is stdout)"},
 		&cli.BoolFlag{Name: "json", Usage: "print the rows as JSON instead of the summary"},
 	}
@@ -110,7 +112,10 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	d, err := rundir.Create(fx, dir, m, source, resolved)
 	if err != nil {
 		if errors.Is(err, rundir.ErrExists) {
-			return &usage{&hinted{err, fmt.Sprintf("sweep resume %s goes on with the run that is there", dir)}}
+			return &usage{&hinted{err, fmt.Sprintf("sweep resume %s goes on with the run that is there", quote(dir))}}
+		}
+		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EROFS) {
+			return &usage{&hinted{err, "-o DIRECTORY puts the run where it can be written"}}
 		}
 		return err
 	}
@@ -161,6 +166,13 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 		ClientHost: hostname(), Sweep: a.exe, Teardown: teardown, Events: ui.event,
 	})
 	ui.stop()
+	if runErr != nil && j.plugins.factory.Given {
+		hint := "is the server up, and is backend.url its address? sweep probe URL shows what answers there"
+		if errors.Is(runErr, backends.ErrRefused) {
+			hint = "the server does not take the key: see backend.key and backend.headers of the plan"
+		}
+		runErr = &hinted{runErr, hint}
+	}
 	run, err := derive(j)
 	if err != nil {
 		return errors.Join(runErr, err)
@@ -196,32 +208,35 @@ func (a *app) show(c *cli.Command, run *report.Run) (err error) {
 func (a *app) verdict(dir string, run *report.Run, rep executor.Report, err error) error {
 	var sig signalled
 	var panicked *executor.Panic
+	dir = quote(dir)
 	resume := fmt.Sprintf("sweep resume %s", dir)
+	// The last line is the next command, so the error stands before it.
+	failed := func(code int, err error) error {
+		a.complain(err)
+		a.next(resume)
+		return &statusError{code, nil}
+	}
 	interrupted := errors.As(rep.Interrupted, &sig)
 	switch code := exitCode(err); {
 	case rep.Cleanup != nil:
-		a.next("sweep resume " + dir + "   # ends what could not be stopped, then goes on")
-		return &statusError{exitCleanup, fmt.Errorf("clean-up not verified, something may still be running: %w", rep.Cleanup)}
+		resume += "   # ends what could not be stopped, then goes on"
+		return failed(exitCleanup, fmt.Errorf("clean-up not verified, something may still be running: %w", rep.Cleanup))
 	case interrupted:
 		a.next(resume)
 		return &statusError{signalCode(sig.sig), nil}
 	case errors.As(err, &panicked):
-		a.next(resume)
-		return err
+		return failed(exitInternal, err)
 	case err != nil && code != exitInternal:
-		a.next(resume)
-		return err
+		return failed(code, err)
 	case err != nil:
-		a.next(resume)
-		return &statusError{exitIncomplete, err}
+		return failed(exitIncomplete, err)
 	case errors.Is(rep.Interrupted, executor.ErrMaxTime):
-		a.next(resume)
-		return &statusError{exitBudget, rep.Interrupted}
+		return failed(exitBudget, rep.Interrupted)
 	}
-	failed, invalid, missed := count(run)
+	broken, invalid, missed := count(run)
 	switch {
-	case rep.Missing > 0 || failed > 0 || invalid > 0:
-		if failed+invalid > 0 {
+	case rep.Missing > 0 || broken > 0 || invalid > 0:
+		if broken+invalid > 0 {
 			resume = fmt.Sprintf("sweep resume --retry invalid,failed %s", dir)
 		}
 		a.next(resume)

@@ -52,7 +52,7 @@ type status struct {
 func (a *app) status(c *cli.Command, dir string) error {
 	run, err := report.Open(dir)
 	if err != nil {
-		return &usage{err}
+		return unreadable(dir, err)
 	}
 	m := run.State.Manifest
 	s := status{RunID: m.RunID, Plan: m.Plan, Started: m.CreatedAt, Trials: len(run.Trials), Counts: map[string]int{}, Now: []string{}, Owed: []string{}, Warning: run.State.Warning}

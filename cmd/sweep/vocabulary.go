@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -23,8 +26,16 @@ func planFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "set", Usage: "override a value of the plan: `PATH=VALUE` (load.requests=8); recorded in the run", Config: cli.StringConfig{TrimSpace: true}},
 		&cli.StringSliceFlag{Name: "allow-env", Usage: "let ${`NAME`} of the plan read this environment variable"},
-		&cli.IntFlag{Name: "max-cells", Usage: "refuse a matrix with more cells than `N`", Value: plan.DefaultMaxCells},
+		&cli.IntFlag{Name: "max-cells", Usage: "refuse a matrix with more cells than `N`", Value: plan.DefaultMaxCells, Validator: positive[int]},
 	}
+}
+
+// positive refuses what would otherwise stand for no bound at all.
+func positive[T int | time.Duration](v T) error {
+	if v > 0 {
+		return nil
+	}
+	return fmt.Errorf("want more than 0, got %v", v)
 }
 
 func (a *app) planOptions(c *cli.Command) plan.Options {
@@ -133,6 +144,12 @@ func (a *app) open(path string, o plan.Options) (*plan.Plan, *plugins, error) {
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = &usage{fmt.Errorf("there is no plan %s", path)}
+		}
+		if at, ok := errors.AsType[*fs.PathError](err); ok { // the plan, or its prompt file
+			err = &usage{fmt.Errorf("cannot read %s: %w", at.Path, at.Err)}
+			if at.Err == syscall.EISDIR {
+				err = &usage{&hinted{err, "a plan is a file; sweep validate " + filepath.Join(quote(at.Path), "*.yaml") + " checks all of a folder"}}
+			}
 		}
 		return nil, nil, err
 	}
