@@ -65,6 +65,24 @@ func (s *server) gone() bool {
 	}
 }
 
+// whileUp is ctx until a deployment ends by itself; that is the cause then.
+func whileUp(ctx context.Context, dep backends.Deployment) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-dep.Done():
+			cancel(endOf(dep))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		cancel(nil)
+		<-watched
+	}
+}
+
 // execute runs the deployment's trials one after another. The error is ours;
 // what servers do wrong becomes rows.
 func (d *deployment) execute(ctx context.Context) (err error) {

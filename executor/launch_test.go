@@ -218,3 +218,23 @@ func TestReady_endWithoutReason(t *testing.T) {
 	w.must()
 	want(t, "outcomes", w.summary(), "failed/unknown/1 failed/unknown/1")
 }
+
+// A server that ends while it is asked must not be waited for until the
+// question's time is over.
+func TestReady_endsWhatHangs(t *testing.T) {
+	t.Parallel()
+	var w *world
+	w = newWorld(t, always(script{probe: func(int) (int, string) {
+		s := w.backend.list()[0]
+		s.tell(killed())
+		<-s.hung() // its connections stay as they are
+		return http.StatusOK, "m"
+	}}), `timeouts: {ready: 10m, stop: 5s}`)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	rep, err := w.run(ctx)
+	if err != nil || rep.Interrupted != nil {
+		t.Errorf("run: %+v, %v", rep, err)
+	}
+	want(t, "outcomes", w.summary(), "failed/signal/1 failed/signal/1")
+}

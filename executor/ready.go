@@ -37,17 +37,19 @@ func (d *deployment) frontRole() string {
 func (d *deployment) ready(ctx context.Context, dep backends.Deployment) (version string, err error) {
 	api := d.api(dep.Host(d.frontRole(), 0))
 	defer api.close()
+	up, stop := whileUp(ctx, dep)
+	defer stop()
 	wait := readyPollMin
 	last := fmt.Errorf("no answer yet")
 	for {
-		err := d.answers(ctx, api)
+		err := d.answers(up, api)
 		if err == nil {
 			return d.version(ctx, api), nil
 		}
 		if _, ok := err.(*wrongModel); ok { //nolint:errorlint // returned as it is, never wrapped
 			return "", err
 		}
-		if ctx.Err() == nil {
+		if up.Err() == nil {
 			last = err
 		}
 		select {

@@ -114,20 +114,8 @@ func (m *measurement) Record(r result.Request) {
 func (m *measurement) run(ctx context.Context) error {
 	mctx, cancel := context.WithTimeoutCause(ctx, m.Plan.Timeouts.Trial, limit{"timeouts.trial", m.Plan.Timeouts.Trial})
 	defer cancel()
-	mctx, stop := context.WithCancelCause(mctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		select {
-		case <-m.server.Done():
-			stop(endOf(m.server))
-		case <-mctx.Done():
-		}
-	}()
-	defer func() {
-		stop(nil)
-		<-watched
-	}()
+	mctx, stop := whileUp(mctx, m.server)
+	defer stop()
 
 	h := m.server.Host(m.frontRole(), 0)
 	driver, err := m.driver(h)
