@@ -3,6 +3,7 @@ package plan
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -152,6 +153,7 @@ func (l *loader) checkEngine(p *Plan, key string) {
 		if a.Value.Kind == syntax.Null {
 			l.Report.Node(a.Value, "type", "the argument %s has no value", a.Key.Text).Hint = "write true for an argument without a value"
 		}
+		l.checkArgValue(a.Value, a.Key.Text, profile)
 		if strict.LooksSecret(a.Key.Text) && a.Value.Kind == syntax.String {
 			l.Report.Node(a.Key, "secret", "everybody on the machine can read a command line: --%s does not belong there", a.Key.Text).Hint = "give it by env and a reference, like VLLM_API_KEY: ${SWEEP_API_KEY}"
 		}
@@ -184,6 +186,19 @@ func (l *loader) checkArg(profile *engine.Profile, at *syntax.Node, name string)
 	}
 }
 
+// checkArgValue finds the one unit of this language that no engine reads. An
+// argument goes to the engine as it is written.
+func (l *loader) checkArgValue(n *syntax.Node, name string, profiles ...*engine.Profile) {
+	number, ok := strings.CutSuffix(n.Text, "%")
+	share, err := strconv.ParseFloat(number, 64)
+	known := func(p *engine.Profile) bool { return p.Known(name) }
+	if n.Kind != syntax.String || !ok || err != nil || !slices.ContainsFunc(profiles, known) {
+		return
+	}
+	d := l.Report.Node(n, "value", "%s takes no %%: arguments reach the engine as they are written", name)
+	d.Hint = "write " + strconv.FormatFloat(share/100, 'g', 6, 64)
+}
+
 // numbered says whether two names differ in digits alone: no slip.
 func numbered(a, b string) bool {
 	strip := func(s string) string { return strings.Trim(s, "0123456789") }
@@ -195,6 +210,9 @@ func (l *loader) checkEngineAxes(p *Plan) {
 	for _, a := range p.Matrix.Axes {
 		at := l.key("matrix", a.Name)
 		if arg, ok := strings.CutPrefix(a.Name, "args."); ok {
+			for _, n := range l.axisNodes(a.Name) {
+				l.checkArgValue(n, arg, slices.Collect(maps.Values(l.profiles))...)
+			}
 			for _, key := range slices.Sorted(maps.Keys(l.profiles)) {
 				profile := l.profiles[key]
 				l.checkArg(profile, at, arg)

@@ -28,7 +28,10 @@ func Parse(name, text string, r *Report) *Node {
 		return nil
 	}
 	if bad := tokens.InvalidToken(); bad != nil {
-		r.At(src, tokenSpan(bad), "syntax", "%s", bad.Error)
+		d := r.At(src, tokenSpan(bad), "syntax", "%s", bad.Error)
+		if strings.Contains(bad.Error, "'\t'") {
+			d.Hint = "YAML is indented by spaces, never by tabs"
+		}
 		return nil
 	}
 	if !checkTokens(r, src, tokens) {

@@ -32,6 +32,10 @@ func Set(root *Node, sets []string, r *Report) *Node {
 			r.At(src, at, "set", "%v", err).Expected = "path=value, like load.requests=8 or sinks[0]=csv"
 			continue
 		}
+		if strings.TrimSpace(value) == "" {
+			r.At(src, at, "set", "--set %s has no value after =", path).Hint = "--set replaces a value and cannot take a key away; write \"\" for an empty text"
+			continue
+		}
 		n := ParseValue(src, value, i+1, len([]rune(path))+2, r)
 		if n == nil {
 			continue
