@@ -56,6 +56,7 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 			row["status"] = result.StatusInvalid
 		}
 		row["invalid_reasons"] = codes(o.Invalid)
+		o.Findings = append(o.Findings, disagreement(row)...)
 		o.SLOs = m.slos(row)
 	}
 	for _, n := range m.sink.notes {

@@ -101,7 +101,7 @@ var latencies = [...]struct{ name, doc string }{
 // The statistics of each latency.
 var statistics = [...]struct{ name, doc string }{
 	{"mean", "Mean"},
-	{"std", "Standard deviation (n - 1)"},
+	{"std", "Standard deviation (/ n, as in numpy)"},
 	{"min", "Minimum"},
 	{"p50", "Median"},
 	{"p90", "90th percentile"},
