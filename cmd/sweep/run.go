@@ -173,14 +173,20 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 		}
 		runErr = &hinted{runErr, hint}
 	}
+	// Whatever fails from here on, how the run ended decides the exit code.
 	run, err := derive(j)
 	if err != nil {
-		return errors.Join(runErr, err)
+		return a.verdict(j.path, nil, rep, errors.Join(runErr, err))
 	}
-	if err := a.show(c, run); err != nil && runErr == nil {
-		runErr = err
+	shown := a.show(c, run)
+	if shown != nil {
+		a.complain(shown)
 	}
-	return a.verdict(j.path, run, rep, runErr)
+	err = a.verdict(j.path, run, rep, runErr)
+	if shown != nil && err == nil {
+		err = &statusError{exitInternal, nil}
+	}
+	return err
 }
 
 // show prints the result: rows for machines, the summary for people. A reader
@@ -204,7 +210,8 @@ func (a *app) show(c *cli.Command, run *report.Run) (err error) {
 }
 
 // verdict says how the run ended: the exit code, and on the last line the next
-// command. The order of precedence is 4, then 130/143, 8, 5, 3, 99.
+// command. The order of precedence is 4, then 130/143, 8, 5, 3, 99. run may be
+// nil beside an error.
 func (a *app) verdict(dir string, run *report.Run, rep executor.Report, err error) error {
 	var sig signalled
 	var panicked *executor.Panic
@@ -212,26 +219,35 @@ func (a *app) verdict(dir string, run *report.Run, rep executor.Report, err erro
 	resume := fmt.Sprintf("sweep resume %s", dir)
 	// The last line is the next command, so the error stands before it.
 	failed := func(code int, err error) error {
-		a.complain(err)
+		if err != nil {
+			a.complain(err)
+		}
 		a.next(resume)
 		return &statusError{code, nil}
+	}
+	// An error that only passes on how the run ended is not said again.
+	besides := func(said error) error {
+		if errors.Is(err, said) {
+			return nil
+		}
+		return err
 	}
 	interrupted := errors.As(rep.Interrupted, &sig)
 	switch code := exitCode(err); {
 	case rep.Cleanup != nil:
 		resume += "   # ends what could not be stopped, then goes on"
-		return failed(exitCleanup, fmt.Errorf("clean-up not verified, something may still be running: %w", rep.Cleanup))
+		return failed(exitCleanup, errors.Join(
+			fmt.Errorf("clean-up not verified, something may still be running: %w", rep.Cleanup), besides(rep.Cleanup)))
 	case interrupted:
-		a.next(resume)
-		return &statusError{signalCode(sig.sig), nil}
+		return failed(signalCode(sig.sig), besides(sig))
 	case errors.As(err, &panicked):
 		return failed(exitInternal, err)
 	case err != nil && code != exitInternal:
 		return failed(code, err)
+	case errors.Is(rep.Interrupted, executor.ErrMaxTime):
+		return failed(exitBudget, errors.Join(rep.Interrupted, besides(rep.Interrupted)))
 	case err != nil:
 		return failed(exitIncomplete, err)
-	case errors.Is(rep.Interrupted, executor.ErrMaxTime):
-		return failed(exitBudget, rep.Interrupted)
 	}
 	broken, invalid, missed := count(run)
 	switch {

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/report"
+)
+
+// TestVerdict holds the precedence of exit codes, and that what decides one
+// does not silence the rest.
+func TestVerdict(t *testing.T) {
+	t.Parallel()
+	var (
+		pod     = errors.New("pod p is still there")
+		full    = fmt.Errorf("append trial_begun: %w", syscall.ENOSPC)
+		refused = fmt.Errorf("backend x: %w", backends.ErrRefused)
+		late    = fmt.Errorf("%w (1m)", executor.ErrMaxTime)
+		hit     = signalled{syscall.SIGINT}
+		panics  = &executor.Panic{Value: "ours"}
+	)
+	for _, c := range []struct {
+		name string
+		rep  executor.Report
+		err  error
+		code int
+		said []error
+	}{
+		{"nothing wrong", executor.Report{}, nil, exitOK, nil},
+		{"missing", executor.Report{Missing: 1}, nil, exitIncomplete, nil},
+		{"own error", executor.Report{Missing: 1}, full, exitIncomplete, []error{full}},
+		{"panic", executor.Report{Missing: 1}, panics, exitInternal, []error{panics}},
+		{"late", executor.Report{Interrupted: late}, nil, exitBudget, []error{late}},
+		{"late and own error", executor.Report{Interrupted: late}, full, exitBudget, []error{late, full}},
+		{"refused", executor.Report{Interrupted: refused}, refused, exitProvider, []error{refused}},
+		{"late and refused", executor.Report{Interrupted: late}, refused, exitProvider, []error{refused}},
+		{"signal", executor.Report{Interrupted: hit}, nil, exitInt, nil},
+		{"SIGTERM", executor.Report{Interrupted: signalled{syscall.SIGTERM}}, nil, exitTerm, nil},
+		{"signal and own error", executor.Report{Interrupted: hit}, full, exitInt, []error{full}},
+		{"signal and refused", executor.Report{Interrupted: hit}, refused, exitInt, []error{refused}},
+		{"signal told twice", executor.Report{Interrupted: hit}, fmt.Errorf("backend x: %w", hit), exitInt, nil},
+		{"clean-up", executor.Report{Cleanup: pod}, nil, exitCleanup, []error{pod}},
+		{"clean-up told twice", executor.Report{Cleanup: pod}, pod, exitCleanup, []error{pod}},
+		{"clean-up and signal and own error", executor.Report{Cleanup: pod, Interrupted: hit}, full, exitCleanup, []error{pod, full}},
+	} {
+		var out strings.Builder
+		a := &app{err: &out}
+		err := a.verdict("dir", &report.Run{}, c.rep, c.err)
+		if got := exitCode(err); got != c.code {
+			t.Errorf("%s: exit %d, want %d", c.name, got, c.code)
+		}
+		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "next: sweep ") {
+			t.Errorf("%s: the last line is %q, want the next command", c.name, last)
+		}
+		for _, e := range c.said {
+			if n := strings.Count(out.String(), e.Error()); n != 1 {
+				t.Errorf("%s: %v is said %d times\n%s", c.name, e, n, out.String())
+			}
+		}
+		if len(c.said) == 0 && len(lines) > 1 {
+			t.Errorf("%s: more is said than the next command\n%s", c.name, out.String())
+		}
+	}
+}
+
+// TestVerdict_noTables lets the tables fail that are made at the end of a run:
+// that hides neither the state of the run nor that of its servers.
+func TestVerdict_noTables(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[string]int{
+		"derive.create:err=ENOSPC@1+":                             exitIncomplete,
+		"derive.create:err=ENOSPC@1+,kill.server:err=EACCES@1+":   exitCleanup,
+		"derive.create:err=ENOSPC@1+,begin.journal:panic":         exitInternal,
+		"derive.create:err=ENOSPC@1+,begin.journal:err=ENOSPC@1+": exitIncomplete,
+	} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "crash.yaml"), crashPlan)
+			out := filepath.Join(dir, "run")
+			got := sweep(t, dir, []string{"SWEEP_FAULT=" + fault}, "run", "-o", out, "crash.yaml")
+			if got.code != want || !strings.Contains(got.stderr, "no space left on device") {
+				t.Errorf("exit %d, want %d and the reason\n%s", got.code, want, got.stderr)
+			}
+			if !strings.Contains(got.stderr, "\nnext: sweep resume ") {
+				t.Errorf("no next command\n%s", got.stderr)
+			}
+			if again := sweep(t, dir, nil, "resume", out); again.code != exitOK {
+				t.Errorf("resume ended with %d\n%s", again.code, again.stderr)
+			}
+			alone(t, out)
+		})
+	}
+}
