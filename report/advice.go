@@ -21,7 +21,7 @@ func (s *summary) advise() []item {
 	var items []item
 	count := map[string]int{}
 	var codes []string
-	unchecked, few := 0, 0
+	unchecked, few, impossible := 0, 0, 0
 	for _, p := range s.points {
 		if p.Few > 0 {
 			few++
@@ -29,6 +29,9 @@ func (s *summary) advise() []item {
 		for _, t := range p.Trials {
 			if t.Outcome == nil {
 				continue
+			}
+			if t.Outcome.StartFailure && t.Outcome.Row["error_class"] == "spec" {
+				impossible++
 			}
 			for _, f := range t.Outcome.Invalid {
 				if count[f.Code]++; count[f.Code] == 1 {
@@ -46,6 +49,9 @@ func (s *summary) advise() []item {
 		if text := Advice(code); text != "" {
 			items = append(items, item{text: code + " (" + plural(count[code], "trial") + "): " + text})
 		}
+	}
+	if impossible > 0 {
+		items = append(items, item{text: "spec (" + plural(impossible, "trial") + "): the server cannot be started like that -> install the engine where PATH finds it, or say how it starts with engines.NAME.command (sweep plan --commands PLAN shows every command)"})
 	}
 	if unchecked > 0 {
 		items = append(items, item{text: "an objective could not be checked, which is no pass -> let a collector measure its column (collect), or take the objective out"})

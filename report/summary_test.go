@@ -94,3 +94,20 @@ func checkHarmless(t *testing.T, name, text string) {
 		}
 	}
 }
+
+func TestSummary_missingEngine(t *testing.T) {
+	t.Parallel()
+	run := madeUp(t, `
+plan p
+axes engine! concurrency
+cell vllm 1
+  failed start error="spec|start vllm: not found"
+`)
+	var b strings.Builder
+	if err := run.Summary(&b, Style{}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "engines.NAME.command") {
+		t.Errorf("nothing says what to do about an engine that is not there:\n%s", b.String())
+	}
+}
