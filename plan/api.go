@@ -93,6 +93,7 @@ func Parse(name, dir string, src []byte, opts Options) (*Plan, error) {
 	l.root = syntax.Set(l.root, opts.Set, l.Report)
 
 	p := l.decode()
+	p.source = src
 	l.check(p)
 	if l.Report.Len() == 0 {
 		l.expand(p)
@@ -112,6 +113,7 @@ type internals struct {
 	order   []Deployment
 	base    map[string]any // of SpecDigest: what all cells have in common
 	env     *strict.Env
+	source  []byte
 }
 
 // loader holds what is needed while one plan is read.
@@ -177,6 +179,9 @@ func (p *Plan) Deployments() []Deployment {
 
 // Cells is every cell in the plan's order.
 func (p *Plan) Cells() []Cell { return slices.Clone(p.cells) }
+
+// Source is the file that the plan was read from.
+func (p *Plan) Source() []byte { return slices.Clone(p.source) }
 
 // Secrets is every environment variable that a text which is never shown refers
 // to, of the plan itself and of the plug-ins that have been decoded.

@@ -64,6 +64,9 @@ func (d *Dir) recover() (*State, error) {
 		return nil, err
 	}
 	d.verifyAll(after)
+	for _, b := range after.Broken {
+		notes = append(notes, fmt.Sprintf("%s was committed, but its files have changed (%s): it does not count any more", AttemptKey{b.Key, b.Attempt}, b.Reason))
+	}
 	after.Warning = strings.Join(notes, "; ")
 	return after, nil
 }

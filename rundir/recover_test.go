@@ -51,6 +51,9 @@ func TestOpen_broken(t *testing.T) {
 			}
 
 			st = reopen(t, dir)
+			if !strings.Contains(st.Warning, k.String()) || !strings.Contains(st.Warning, tc.want) {
+				t.Errorf("warning %q", st.Warning)
+			}
 			if len(st.Broken) != 1 || st.Broken[0].Key != k || !strings.Contains(st.Broken[0].Reason, tc.want) {
 				t.Errorf("broken: %+v, want %q", st.Broken, tc.want)
 			}

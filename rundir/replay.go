@@ -57,7 +57,8 @@ type State struct {
 	Broken []Broken
 	// Adopted are the attempts that this Open found finished but not journaled.
 	Adopted []Commit
-	// Warning is what recovery had to repair, in words; "" for nothing.
+	// Warning is what recovery had to repair and what is Broken, in words; ""
+	// for nothing.
 	Warning string
 }
 

@@ -87,10 +87,6 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	source, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return err
@@ -109,7 +105,7 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 		return err
 	}
 	m.Trials = cells * max(1, p.Repeats)
-	d, err := rundir.Create(fx, dir, m, source, resolved)
+	d, err := rundir.Create(fx, dir, m, p.Source(), resolved)
 	if err != nil {
 		if errors.Is(err, rundir.ErrExists) {
 			return &usage{&hinted{err, fmt.Sprintf("sweep resume %s goes on with the run that is there", quote(dir))}}
