@@ -127,6 +127,11 @@ func (b *Backend) argv(spec backends.Spec, role backends.Role, replica int, at b
 	return append(argv, flags(spec.Args)...)
 }
 
+// Command is the command line of a server of spec at an address, for people.
+func (b *Backend) Command(spec backends.Spec, at backends.Address) []string {
+	return b.argv(spec, backends.Role{}, 0, at)
+}
+
 // RequestLog is where a server with the log logPath writes what it was asked.
 func RequestLog(logPath string) string {
 	return strings.TrimSuffix(logPath, ".log") + ".requests.jsonl"

@@ -55,7 +55,7 @@ requests; dollars are the GPUs' list prices for that time.
 			}
 			switch {
 			case c.Bool("commands"):
-				return a.commands(p, made.factory, deployments)
+				return a.commands(p, made, deployments)
 			case c.Bool("json"):
 				return a.planJSON(p, deployments)
 			}
@@ -219,12 +219,28 @@ func (a *app) planJSON(p *plan.Plan, deployments []plan.Deployment) error {
 	return enc.Encode(list)
 }
 
+// A commander is a backend that makes command lines of its own.
+type commander interface {
+	Command(backends.Spec, backends.Address) []string
+}
+
 // commands prints how each server would be started, ready to be pasted into a
 // shell. Secrets stay references.
-func (a *app) commands(p *plan.Plan, f backends.Factory, deployments []plan.Deployment) error {
+func (a *app) commands(p *plan.Plan, made *plugins, deployments []plan.Deployment) error {
 	for _, d := range deployments {
 		fmt.Fprintf(a.out, "# deployment %s: %s\n", d.ID, executor.ServerLabel(p, d))
-		if !f.Starts {
+		if c, ok := made.backend.(commander); ok {
+			spec := backends.Spec{
+				Engine: d.Server.Profile, Model: d.Server.Model, Args: map[string]any{},
+				GPU: d.Server.GPU, GPUs: d.Server.GPUCount, Seed: p.Seed,
+			}
+			for _, arg := range d.Server.Args {
+				spec.Args[arg.Name] = arg.Value
+			}
+			fmt.Fprintf(a.out, "%s\n\n", commandLine(c.Command(spec, backends.Address{Host: "127.0.0.1", Port: 8000})))
+			continue
+		}
+		if !made.factory.Starts {
 			fmt.Fprintf(a.out, "# the %s backend starts no server\n\n", p.Backend.Kind)
 			continue
 		}
@@ -249,15 +265,20 @@ func (a *app) commands(p *plan.Plan, f backends.Factory, deployments []plan.Depl
 				env = append(env, k+"="+quote(v.Ref()))
 			}
 			sort.Strings(env)
-			words := make([]string, len(argv))
-			for i, w := range argv {
-				words[i] = quote(w)
-			}
-			fmt.Fprintln(a.out, strings.Join(append(env, words...), " "))
+			fmt.Fprintln(a.out, strings.Join(append(env, commandLine(argv)), " "))
 		}
 		fmt.Fprintln(a.out)
 	}
 	return nil
+}
+
+// commandLine makes argv a line of a POSIX shell.
+func commandLine(argv []string) string {
+	words := make([]string, len(argv))
+	for i, w := range argv {
+		words[i] = quote(w)
+	}
+	return strings.Join(words, " ")
 }
 
 // quote makes s one word of a POSIX shell.
