@@ -45,15 +45,14 @@ func (s *sink) Sample(x result.Sample) {
 }
 
 // Artifact implements [collectors.Sink].
-func (s *sink) Artifact(name string, r io.Reader) error {
+func (s *sink) Artifact(name string, r io.Reader) (err error) {
 	w, err := s.files.Create(name)
 	if err != nil {
 		return err
 	}
+	// Also where r panics: a file that is still open forbids the commit.
+	defer func() { err = errors.Join(err, w.Close()) }()
 	_, err = io.Copy(w, r)
-	if cerr := w.Close(); err == nil {
-		err = cerr
-	}
 	return err
 }
 

@@ -104,6 +104,12 @@ func TestCollect_harmsNothing(t *testing.T) {
 		"artifact breaks": {&fakeCollector{finish: func(_ context.Context, s collectors.Sink) (result.Row, error) {
 			return nil, s.Artifact("scrapes/torn.txt", io.MultiReader(strings.NewReader("half"), brokenReader{}))
 		}}, "no_bad"},
+		"panic in an artifact": {&fakeCollector{finish: func(_ context.Context, s collectors.Sink) (result.Row, error) {
+			return nil, s.Artifact("scrapes/torn.txt", io.MultiReader(strings.NewReader("half"), panickingReader{}))
+		}}, "no_bad"},
+		"panic at the start": {&fakeCollector{start: func(context.Context, collectors.Target, collectors.Sink) error {
+			panic("ours")
+		}}, "no_bad"},
 		"artifact outside": {&fakeCollector{finish: func(_ context.Context, s collectors.Sink) (result.Row, error) {
 			return nil, s.Artifact("../../escape", strings.NewReader("x"))
 		}}, "no_bad"},
@@ -224,3 +230,7 @@ func (b neverEnding) Read(p []byte) (int, error) {
 type brokenReader struct{}
 
 func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("torn") }
+
+type panickingReader struct{}
+
+func (panickingReader) Read([]byte) (int, error) { panic("ours") }
