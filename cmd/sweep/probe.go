@@ -67,6 +67,9 @@ is read from the environment variable that --key-env names.
 				p.key = key
 			}
 			found, err := p.run(ctx)
+			if err != nil {
+				err = &hinted{err, "is this the address of an OpenAI-compatible server, without its /v1, and is the key right (--key-env)?"}
+			}
 			if c.Bool("json") {
 				enc := json.NewEncoder(a.out)
 				enc.SetIndent("", "  ")
@@ -103,6 +106,20 @@ type probed struct {
 type delta struct {
 	MS   float64 `json:"ms"` // since the send
 	Data string  `json:"data"`
+}
+
+// text is what people look for in an event: the delta of its only choice,
+// else all of it. --json has every event as it came.
+func (d delta) text() string {
+	var chunk struct {
+		Choices []struct {
+			Delta json.RawMessage `json:"delta"`
+		} `json:"choices"`
+	}
+	if json.Unmarshal([]byte(d.Data), &chunk) != nil || len(chunk.Choices) != 1 || chunk.Choices[0].Delta == nil {
+		return d.Data
+	}
+	return string(chunk.Choices[0].Delta)
 }
 
 func (p *probe) run(ctx context.Context) (*probed, error) {
@@ -301,7 +318,7 @@ func (f *probed) print(w io.Writer) {
 		say("completion     %s", bytes.TrimSpace(f.Completion))
 	}
 	for i, d := range f.Stream {
-		say("stream %-3d %9.3f ms  %s", i, d.MS, d.Data)
+		say("stream %-3d %9.3f ms  %s", i, d.MS, d.text())
 	}
 	if len(f.Stream) == 0 {
 		return
