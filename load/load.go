@@ -91,8 +91,11 @@ type Options struct {
 
 // Progress is what a person wants to see while a trial runs.
 type Progress struct {
-	Sent, Done, Failed, InFlight int
-	OutputTokens                 int
+	Sent         int `json:"sent"`
+	Done         int `json:"done"`
+	Failed       int `json:"failed"`
+	InFlight     int `json:"in_flight"`
+	OutputTokens int `json:"output_tokens"`
 }
 
 // Health is what the client knows of itself after a run.

@@ -20,7 +20,11 @@ func (a *app) simCommand() *cli.Command {
 		// Its flags are an engine's, parsed as that engine parses them.
 		SkipFlagParsing: true,
 		Action: func(ctx context.Context, c *cli.Command) error {
-			ctx, _, stop := signals(ctx, a.say)
+			say := a.say
+			if !a.errTTY {
+				say = func(string, ...any) {} // stderr is an engine's log, which says it itself
+			}
+			ctx, _, stop := signals(ctx, say)
 			defer stop()
 			if code := sim.Main(ctx, c.Args().Slice(), a.out, a.err); code != exitOK {
 				return &statusError{code, nil}
