@@ -41,7 +41,7 @@ func TestFault_operations(t *testing.T) {
 func TestFault_panic(t *testing.T) {
 	t.Parallel()
 	want := undisturbed(t)
-	for _, p := range []effect.Point{effect.LaunchJournal, effect.LedgerIntent, effect.BeginJournal, effect.AttemptRename, effect.CommitJournal} {
+	for _, p := range []effect.Point{effect.LaunchJournal, effect.LedgerIntent, effect.BeginJournal, effect.AttemptRename, effect.CommitJournal, effect.KillServer} {
 		t.Run(string(p), func(t *testing.T) {
 			t.Parallel()
 			recovered(t, want, string(p)+":panic", func(got ran) bool {

@@ -261,12 +261,20 @@ func (d *deployment) Stop(ctx context.Context) error {
 	d.mu.Lock()
 	d.stopping = true
 	d.mu.Unlock()
-	errs := make([]error, len(d.processes))
+	errs, panics := make([]error, len(d.processes)), make([]any, len(d.processes))
 	var all sync.WaitGroup
 	for i, p := range d.processes {
-		all.Go(func() { errs[i] = p.Stop(ctx) })
+		all.Go(func() {
+			defer func() { panics[i] = recover() }()
+			errs[i] = p.Stop(ctx)
+		})
 	}
 	all.Wait()
+	for _, v := range panics {
+		if v != nil {
+			panic(v) // in our caller, who can still stop the others
+		}
+	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
