@@ -147,7 +147,7 @@ func (a *app) open(path string, o plan.Options) (*plan.Plan, *plugins, error) {
 		}
 		if at, ok := errors.AsType[*fs.PathError](err); ok { // the plan, or its prompt file
 			err = &usage{fmt.Errorf("cannot read %s: %w", at.Path, at.Err)}
-			if at.Err == syscall.EISDIR {
+			if errors.Is(at.Err, syscall.EISDIR) {
 				err = &usage{&hinted{err, "a plan is a file; sweep validate " + filepath.Join(quote(at.Path), "*.yaml") + " checks all of a folder"}}
 			}
 		}
