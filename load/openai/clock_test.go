@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+	"net/http/httptrace"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -69,6 +70,33 @@ func TestDriver_exactDeadlines(t *testing.T) {
 		}
 		if r := rows[2]; r.End != 27*time.Second || r.Status != result.Cancelled {
 			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// A request is sent when it is written, not when net/http is asked to: what
+// passes in between is our own lateness, not the server's.
+func TestDriver_sentIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const busy, ttft = 5 * time.Millisecond, 30 * time.Millisecond
+		pipe := loadtest.NewPipe()
+		e := loadtest.NewOn(pipe, same(loadtest.Answer{TTFT: ttft}))
+		defer e.Close()
+		c := chat(e.URL)
+		c.Dial = pipe.Dial
+		// Called by the goroutine that writes, before anything has left it.
+		ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+			WroteHeaderField: func(name string, _ []string) {
+				if name == "Content-Type" {
+					time.Sleep(busy)
+				}
+			},
+		})
+		rows, _ := drive(t, ctx, c, shape(6, 2), load.Options{})
+		for i, r := range rows {
+			if r.Sent-r.Scheduled != busy || r.FirstToken-r.Sent != ttft {
+				t.Errorf("request %d: sent %v late, first token %v after the send", i, r.Sent-r.Scheduled, r.FirstToken-r.Sent)
+			}
 		}
 	})
 }

@@ -68,12 +68,16 @@ func (d *dialer) take(ctx context.Context, _, _ string) (net.Conn, error) {
 			break
 		}
 		if alive(c) {
-			return c, nil
+			return &conn{Conn: c}, nil
 		}
 		c.Close()
 	}
 	d.cold.Add(1)
-	return d.open(ctx)
+	c, err := d.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: c}, nil
 }
 
 // pop takes the oldest spare: a server that gives each connection a thread has

@@ -77,8 +77,11 @@ func (s *sender) send(p *prepared, q *result.Request) {
 func (s *sender) request(ctx context.Context, p *prepared, at *stamps) *http.Request {
 	d := s.run.driver
 	trace := &httptrace.ClientTrace{
-		// The request is written as soon as it has its connection.
-		GotConn:              func(httptrace.GotConnInfo) { at.sent.Store(int64(s.run.opts.Anchor.Since())) },
+		GotConn: func(info httptrace.GotConnInfo) {
+			if c, ok := info.Conn.(*conn); ok {
+				c.arm(func() { at.sent.Store(int64(s.run.opts.Anchor.Since())) })
+			}
+		},
 		GotFirstResponseByte: func() { at.firstByte.Store(int64(s.run.opts.Anchor.Since())) },
 	}
 	req := &http.Request{
