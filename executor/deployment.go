@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"sweep.dev/sweep/backends"
@@ -326,22 +325,20 @@ func (d *deployment) spec(n int, dir string) (backends.Spec, error) {
 // A launchRecord is launch.json: what the server was started with. The port is
 // chosen later; credentials stay references.
 type launchRecord struct {
-	Deployment string            `json:"deployment"`
-	Pod        string            `json:"pod"`
-	Backend    string            `json:"backend"`
-	Server     plan.Server       `json:"server"`
-	Argv       map[string]string `json:"argv,omitempty"` // by role, or why there is none
+	Deployment string              `json:"deployment"`
+	Pod        string              `json:"pod"`
+	Backend    string              `json:"backend"`
+	Server     plan.Server         `json:"server"`
+	Argv       map[string][]string `json:"argv,omitempty"` // by role
 }
 
 func (d *deployment) launchRecord(spec backends.Spec) launchRecord {
-	l := launchRecord{Deployment: d.ID, Pod: spec.Pod, Backend: d.Plan.Backend.Kind, Server: d.Server, Argv: map[string]string{}}
+	l := launchRecord{Deployment: d.ID, Pod: spec.Pod, Backend: d.Plan.Backend.Kind, Server: d.Server, Argv: map[string][]string{}}
 	for _, role := range d.profile.Roles {
 		argv, err := d.argv(role.Name, backends.Address{Host: "HOST", Port: role.Port})
-		if err != nil {
-			l.Argv[role.Name] = err.Error()
-			continue
+		if err == nil { // else the launch will say it
+			l.Argv[role.Name] = argv
 		}
-		l.Argv[role.Name] = strings.Join(argv, " ")
 	}
 	return l
 }

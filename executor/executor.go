@@ -20,6 +20,10 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
+// ErrUnreachable: the backend does not answer, or does not let us in, so that
+// nothing was started.
+var ErrUnreachable = errors.New("not usable")
+
 // Causes with which a run's context ends.
 var (
 	ErrMaxTime  = errors.New("the time for this run is over")
@@ -219,7 +223,7 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 	}
 	if p, ok := r.Backend.(backends.Prober); ok && rep.Before < rep.Planned {
 		if err := p.Probe(ctx); err != nil {
-			return fmt.Errorf("backend %s: %w", r.Plan.Backend.Kind, err)
+			return fmt.Errorf("backend %s: %w: %w", r.Plan.Backend.Kind, ErrUnreachable, err)
 		}
 	}
 	// Not errgroup.WithContext: one deployment's own error must not cut the

@@ -228,6 +228,9 @@ func copyFrom(w io.Writer, path string, offset int64, mask secret.Mask) error {
 		return err
 	}
 	defer f.Close()
+	if st, err := f.Stat(); err == nil {
+		offset = max(offset, st.Size()-engineLogMax) // the end says why it ended
+	}
 	if _, err := f.Seek(offset, io.SeekStart); err != nil {
 		return err
 	}

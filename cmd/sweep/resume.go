@@ -104,6 +104,12 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 			"trials of two clients must not stand in one grid; start a new run here",
 		}}
 	}
+	if v := version(); m.Version != v {
+		return &statusError{exitResume, &hinted{
+			fmt.Errorf("resume refused: the run was started by sweep %s, this is %s", m.Version, v),
+			"another version may measure differently; go on with the one that began, or start a new run",
+		}}
+	}
 	fx, err := a.effects()
 	if err != nil {
 		return err

@@ -162,7 +162,7 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 		ClientHost: hostname(), Sweep: a.exe, Teardown: teardown, Events: ui.event,
 	})
 	ui.stop()
-	if runErr != nil && j.plugins.factory.Given {
+	if unreached := errors.Is(runErr, executor.ErrUnreachable); unreached && j.plugins.factory.Given {
 		hint := "is the server up, and is backend.url its address? sweep probe URL shows what answers there"
 		if errors.Is(runErr, backends.ErrRefused) {
 			hint = "the server does not take the key: see backend.key and backend.headers of the plan"
