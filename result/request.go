@@ -57,7 +57,7 @@ type Request struct {
 	Phase      Phase
 
 	Scheduled   time.Duration // when the source wanted it sent
-	Sent        time.Duration // immediately before the first byte was written
+	Sent        time.Duration // immediately before the first byte was written; without a connection, when one was asked for
 	FirstByte   time.Duration // first byte of the answer
 	FirstToken  time.Duration // first chunk with non-empty content, reasoning or tool-call text
 	FirstOutput time.Duration // first chunk with non-reasoning text

@@ -21,7 +21,7 @@ func RequestColumns() []Column {
 		Column{"phase", "string", "", false, "warmup, ramp, plateau or tail, by the moment it was sent; figures never count the warm-up."},
 		anchorColumn(),
 		Column{"scheduled_ns", "int64", "ns", true, "When it was to be sent, counted from the anchor, as are all instants of the row."},
-		Column{"sent_ns", "int64", "ns", true, "Immediately before its first byte was written; null where it never was."},
+		Column{"sent_ns", "int64", "ns", true, "Immediately before its first byte was written or, where it got no connection, when it asked for one; null where it was never tried."},
 		Column{"first_byte_ns", "int64", "ns", true, "First byte of the answer."},
 		Column{"first_token_ns", "int64", "ns", true, "First chunk with content, reasoning or tool-call text; null where the answer was not streamed."},
 		Column{"first_output_ns", "int64", "ns", true, "First chunk with text that is not reasoning."},
