@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -82,6 +83,10 @@ func New(c Config) (*Backend, error) {
 		bad("url: credentials belong in key or headers, by reference")
 	case u.RawQuery != "" || u.Fragment != "":
 		bad("url: nothing may follow the path")
+	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/v1"):
+		bad("url: leave out the /v1, which comes with the engine")
+	case u.Port() != "" && !isPort(u.Port()):
+		bad("url: %s is not a port", u.Port())
 	default:
 		b.url = u
 		u.Path = strings.TrimRight(u.Path, "/")
@@ -229,3 +234,8 @@ func (d *deployment) Host(role string, replica int) host.Host {
 func (d *deployment) Done() <-chan struct{}      { return d.done }
 func (d *deployment) Err() error                 { return nil }
 func (d *deployment) Stop(context.Context) error { return nil }
+
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
+}

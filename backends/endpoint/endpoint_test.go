@@ -46,6 +46,8 @@ func TestNew_refuses(t *testing.T) {
 		{"another scheme", Config{URL: "ftp://localhost"}, "want http://"},
 		{"no URL at all", Config{URL: "http://user:canary@host:port"}, "not a URL"},
 		{"credentials in the URL", Config{URL: "http://user:canary@host"}, "credentials"},
+		{"the API's path", Config{URL: ok + "/v1/"}, "leave out the /v1"},
+		{"no port", Config{URL: "http://localhost:99999"}, "99999 is not a port"},
 		{"a query", Config{URL: ok + "?api_key=canary"}, "nothing may follow"},
 		{"a literal key", Config{URL: ok, Key: secret.Plain("canary")}, "key: want a reference"},
 		{"a literal credential", Config{URL: ok, Headers: map[string]secret.String{"x-api-key": secret.Plain("canary")}}, "x-api-key: want a reference"},
