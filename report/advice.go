@@ -59,6 +59,15 @@ func (s *summary) advise() []item {
 	if few > 0 {
 		items = append(items, item{text: "a p95 of few requests is their maximum by another name (" + plural(few, "cell") + ") -> raise load.requests, load.requests_per_worker or load.duration"})
 	}
+	edges := 0
+	for _, l := range ladders(s.points) {
+		if l.points[len(l.points)-1].Verdict == SweetSpot {
+			edges++
+		}
+	}
+	if edges > 0 {
+		items = append(items, item{text: "no more load was tried than that of " + plural(edges, "sweet spot") + ", so the server may carry more -> add larger values of concurrency or request_rate"})
+	}
 	for _, p := range s.points {
 		if p.Verdict == Unstable {
 			items = append(items, item{text: "a p95 far from its p50 is queueing, preemption or a noisy machine -> look at requests_waiting_max, preemptions and kv_cache_usage_max (sweep cells DIR CELL); try repeats, less load or a larger max-num-seqs"})
