@@ -24,6 +24,23 @@ type Target struct {
 	Authorize func(http.Header)
 	// Clients are the process ids of the measuring client itself.
 	Clients []int
+	// Loaded is closed when the load begins, right after the slowest collector's
+	// Start: what is seen between a baseline and then shows a server at rest.
+	// Nil stands for a load that begins when Start returns.
+	Loaded <-chan struct{}
+}
+
+// AwaitLoad waits until the load begins, and is false where ctx was done first.
+func (t *Target) AwaitLoad(ctx context.Context) bool {
+	if t.Loaded == nil {
+		return ctx.Err() == nil
+	}
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.Loaded:
+		return true
+	}
 }
 
 // A Collector watches one target while one trial runs.

@@ -96,6 +96,8 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 	if s, ok := m.Backend.(backends.Server); ok {
 		target = auth(s)
 	}
+	begun := make(chan struct{})
+	target.Loaded = begun
 	target.Profile, target.Anchor, target.Clients = m.profile, m.anchor, []int{os.Getpid()}
 
 	type started struct {
@@ -140,6 +142,7 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 		}
 	}
 	wg.Wait()
+	close(begun)
 
 	return func(ctx context.Context) result.Row {
 		defer stop()

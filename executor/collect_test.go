@@ -80,6 +80,46 @@ func TestCollect(t *testing.T) {
 	}
 }
 
+// A collector is told when the load begins: what it saw while another one was
+// still taking its first look is no load.
+func TestCollect_tellsWhenTheLoadBegins(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	var slow atomic.Bool
+	loaded := make(chan (<-chan struct{}), 100)
+	w.collectors = []Named{
+		{"quick", &fakeCollector{
+			start: func(_ context.Context, target collectors.Target, _ collectors.Sink) error {
+				loaded <- target.Loaded
+				return nil
+			},
+			finish: func(ctx context.Context, _ collectors.Sink) (result.Row, error) {
+				select {
+				case <-<-loaded:
+					return nil, nil
+				default:
+					return nil, errors.New("the load never began")
+				}
+			},
+		}},
+		{"slow", &fakeCollector{start: func(_ context.Context, target collectors.Target, _ collectors.Sink) error {
+			time.Sleep(20 * time.Millisecond)
+			select {
+			case <-target.Loaded:
+				t.Error("the load began before every baseline was taken")
+			default:
+			}
+			slow.Store(true)
+			return nil
+		}}},
+	}
+	w.must()
+	for _, o := range w.outcomes() {
+		want(t, "findings", strings.Join(codesOf(o), ","), "")
+	}
+	want(t, "both ran", slow.Load(), true)
+}
+
 // Whatever a collector does, the trial is measured, and the other collectors
 // keep what is theirs.
 func TestCollect_harmsNothing(t *testing.T) {

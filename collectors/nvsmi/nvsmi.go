@@ -144,6 +144,10 @@ func (s *session) first(ctx context.Context) error {
 
 func (s *session) loop(ctx context.Context) {
 	defer close(s.done)
+	if !s.target.AwaitLoad(ctx) {
+		return
+	}
+	s.window.begin(s.target.Anchor.Since())
 	interval := s.config.Interval
 	wait := min(interval, firstLook)
 	backoff := 1

@@ -149,6 +149,19 @@ func TestWindow(t *testing.T) {
 	}
 }
 
+// Energy counts from the moment that the load begins, however long before it
+// the first look was.
+func TestWindow_begin(t *testing.T) {
+	w := &window{maxGap: 5 * time.Second}
+	w.observe(0, []gpu{board("0", 0, 1, 40, 30)}, false)
+	w.begin(30 * time.Second)
+	w.observe(31*time.Second, []gpu{board("0", 50, 1, 60, 30)}, true)
+	w.observe(32*time.Second, []gpu{board("0", 0, 1, 40, 30)}, false)
+	if got := w.row(true)["gpu_energy_j"]; got != 100.0 {
+		t.Errorf("%v J, want 100", got)
+	}
+}
+
 func TestWindow_unknownPower(t *testing.T) {
 	mute := board("0", 50, 100, 0, 40)
 	delete(mute.values, "power.draw")

@@ -87,6 +87,10 @@ func (w *window) observe(at time.Duration, gpus []gpu, loaded bool) {
 	w.integrate(at, power, measured)
 }
 
+// begin says that the load begins now: energy counts from here, at first with
+// the power of the look before it.
+func (w *window) begin(at time.Duration) { w.lastAt = at }
+
 // integrate adds the trapezoid since the last look.
 func (w *window) integrate(at time.Duration, power float64, measured bool) {
 	if w.looks > 1 {

@@ -154,6 +154,9 @@ type session struct {
 
 func (s *session) loop(ctx context.Context) {
 	defer close(s.done)
+	if !s.target.AwaitLoad(ctx) {
+		return
+	}
 	interval := s.config.Interval
 	wait := min(interval, firstLook)
 	backoff := 1
