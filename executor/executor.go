@@ -13,6 +13,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/plan"
@@ -123,6 +124,28 @@ func Run(ctx context.Context, c Config) (Report, error) {
 		rep.Interrupted = context.Cause(ctx)
 	}
 	return rep, err
+}
+
+// Check finds what is wrong with a plan only once it is expanded, before
+// anything is started: given prompts that cannot be read or are too few for
+// the trials, and command lines that cannot be rendered.
+func Check(p *plan.Plan, only func(plan.Cell) (bool, error)) error {
+	r := &run{Config: Config{Plan: p, Only: only, State: &rundir.State{}}}
+	if _, err := r.plan(); err != nil {
+		return err
+	}
+	for _, d := range r.all {
+		profile, ok := engine.Lookup(d.Server.Profile)
+		if !ok {
+			return fmt.Errorf("engine profile %q does not exist", d.Server.Profile)
+		}
+		for _, role := range profile.Roles {
+			if _, err := Argv(profile, role.Name, d.Server, p.Seed, "sweep", backends.Address{Host: "127.0.0.1", Port: 1}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // plan lists the trials of the run and which of them have an outcome already.

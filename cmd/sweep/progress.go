@@ -90,7 +90,7 @@ func newView(j job) *view {
 					f.done++
 					continue
 				}
-				e := expect(cell.Load)
+				e := expect(cell.Server, cell.Load)
 				v.trials[key] = e
 				f.left += e.seconds
 			}
@@ -100,8 +100,8 @@ func newView(j job) *view {
 	return v
 }
 
-func expect(l plan.Load) *expected {
-	e := &expected{seconds: trialEstimate(l).Seconds(), requests: l.Requests, duration: l.Duration}
+func expect(s plan.Server, l plan.Load) *expected {
+	e := &expected{seconds: trialEstimate(s, l).Seconds(), requests: l.Requests, duration: l.Duration}
 	if l.RequestsPerWorker > 0 {
 		e.requests = l.RequestsPerWorker * max(1, l.Concurrency)
 	}

@@ -124,7 +124,7 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 
 func filter(p *plan.Plan, expr string) (func(plan.Cell) (bool, error), error) {
 	if expr == "" {
-		return nil, nil
+		return nil, runnable(p, nil)
 	}
 	f, err := p.Filter(expr)
 	if err != nil {
@@ -132,12 +132,23 @@ func filter(p *plan.Plan, expr string) (func(plan.Cell) (bool, error), error) {
 	}
 	for _, d := range p.Deployments() {
 		for _, cell := range d.Cells {
-			if ok, err := f(cell); err != nil || ok {
-				return f, err
+			if ok, err := f(cell); err != nil {
+				return nil, &usage{fmt.Errorf("--only: %w", err)}
+			} else if ok {
+				return f, runnable(p, f)
 			}
 		}
 	}
 	return nil, &usage{fmt.Errorf("--only %q selects no cell", expr)}
+}
+
+// runnable finds what the plan's own checks cannot see: prompts that are too
+// few or not readable, and commands that do not render.
+func runnable(p *plan.Plan, only func(plan.Cell) (bool, error)) error {
+	if err := executor.Check(p, only); err != nil {
+		return &usage{err}
+	}
+	return nil
 }
 
 // execute runs a job and derives everything from what it left.

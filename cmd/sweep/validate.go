@@ -36,6 +36,9 @@ func (a *app) validate(c *cli.Command) error {
 	faults := []plan.Diagnostic{}
 	for _, path := range c.Args().Slice() {
 		p, _, err := a.open(path, a.planOptions(c))
+		if err == nil {
+			err = runnable(p, nil)
+		}
 		var diags *plan.Diagnostics
 		switch {
 		case err == nil:
