@@ -21,7 +21,7 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
-// ErrUnreachable: the backend does not answer, or does not let us in, so that
+// ErrUnreachable is a backend that does not answer, or does not let us in, so that
 // nothing was started.
 var ErrUnreachable = errors.New("not usable")
 
