@@ -131,7 +131,9 @@ type event struct {
 	Cell     string `json:"cell"`
 	Attempt  int    `json:"attempt"`
 	Step     string `json:"step"`
-	Progress *struct{ Sent, Done, OutputTokens int }
+	Progress *struct {
+		OutputTokens int `json:"output_tokens"`
+	}
 }
 
 func readEvents(t *testing.T, file string) []event {

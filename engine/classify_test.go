@@ -49,7 +49,7 @@ func TestClassify_texts(t *testing.T) {
 		{llama, "args", "arguments", "error: invalid argument: --max-num-seqs"},
 		{vllm, "shm", "shared memory", "RuntimeError: unable to open shared memory object </torch_1> in read-write mode"},
 		{vllm, "shm", "shared memory", "OSError: [Errno 28] No space left on device: '/dev/shm/psm_1234'"},
-		{vllm, "disk", "full", "OSError: [Errno 28] No space left on device: '/root/.cache/huggingface/hub'"},
+		{vllm, "disk", "full", "OSError: [Errno 28] No space left on device: '/data/hub'"},
 		{vllm, "oom.host", "not the GPU", "RuntimeError: [enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 5242880000 bytes."},
 		{vllm, "driver", "too old", "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.8"},
 		{vllm, "driver", "too old", "RuntimeError: CUDA error: no kernel image is available for execution on the device"},

@@ -45,7 +45,7 @@ func TestPlans_onSim(t *testing.T) {
 		failed int
 		null   []string // beyond unmeasured
 	}{
-		{plan: "quickstart", set: []string{"backend.time_scale=4"}, cells: 6, code: []int{exitOK, exitSLO}},
+		{plan: "quickstart", set: []string{"backend.time_scale=2"}, cells: 6, code: []int{exitOK, exitSLO}},
 		{plan: "chat-capacity", set: []string{"backend.time_scale=10", "load.requests=16"}, cells: 12, code: []int{exitOK, exitSLO}},
 		{plan: "chat-baseline", set: []string{"backend.time_scale=4"}, cells: 1, code: []int{exitOK, exitSLO}},
 		{plan: "batch-summarization", set: []string{"backend.time_scale=10", "load.requests=32"}, cells: 4, code: []int{exitOK, exitSLO}},
