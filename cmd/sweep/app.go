@@ -104,7 +104,7 @@ judges every number, and gives back what it started.
 		ConfigureShellCompletionCommand: func(c *cli.Command) {
 			c.Hidden = false
 			c.Usage = "prints the completion script for bash, zsh, fish or pwsh"
-			c.Description = "\n  $ source <(sweep completion bash)" + exitHelp(exitOK, exitUsage)
+			c.Description = "The script for bash wants the package bash-completion.\n\n  $ source <(sweep completion bash)" + exitHelp(exitOK, exitUsage)
 		},
 		// The default handler prints and exits by itself; only main exits.
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
