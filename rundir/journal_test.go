@@ -253,9 +253,6 @@ func TestOpen_damaged(t *testing.T) {
 	for name, open := range map[string]func() error{
 		"Open": func() error { _, _, err := Open(nil, dir); return err },
 		"Read": func() error { _, err := Read(dir); return err },
-		"Follow": func() error {
-			return Follow(t.Context(), dir, func(Event) error { return nil })
-		},
 	} {
 		err := open()
 		var damage *DamagedError
