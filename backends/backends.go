@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/result"
 )
 
 // Errors a caller branches on. Implementations wrap them.
@@ -36,6 +37,13 @@ type Role struct {
 	// Port is the port that the role serves on; 0 lets the backend choose a
 	// free one, which it passes to Argv.
 	Port int
+	// Image is the container image, and Entrypoint its ENTRYPOINT: with what
+	// Argv begins, or nil for an image without one. For backends that run images.
+	Image      string
+	Entrypoint []string
+	// KeyEnv is the variable from which the engine takes the key that its
+	// clients must have; "" for an engine that has none.
+	KeyEnv string
 	// CPUs pins the role to these CPUs where the backend can; empty is all.
 	CPUs []int
 	// LogPath is where the backend writes stdout and stderr, in order; the
@@ -72,18 +80,13 @@ type Spec struct {
 
 	// Grace is how long a server gets between the polite and the final signal.
 	Grace time.Duration
-	// Labels are what a backend that can label stores with the pod.
-	Labels map[string]string
-}
-
-// A Ledger records every pod on disk before the provider hears of it, so that
-// no crash can lose one. Methods return after the record is durable. A backend
-// calls Intent before anything that may start or rent, and Created as soon as
-// it knows the id; the executor records the rest of a pod's life.
-type Ledger interface {
-	Intent(ctx context.Context, pod, kind string) error
-	Created(ctx context.Context, pod string, ref Ref) error
-	Gone(ctx context.Context, pod string) error
+	// Expires is when the pod has to be gone, whatever becomes of us: what a
+	// dead-man switch inside it is set to. Zero is never, for backends whose
+	// servers end with this process.
+	Expires time.Time
+	// Digest is equal for two specs whose servers are the same: what a kept pod
+	// is adopted by.
+	Digest string
 }
 
 // A Ref names one pod at its provider, across processes and restarts.
@@ -92,7 +95,20 @@ type Ref struct {
 	RunID   string            `json:"run_id,omitempty"` // Spec.RunID: the same Pod may be in two runs
 	Pod     string            `json:"pod"`              // Spec.Pod
 	ID      string            `json:"id"`               // the provider's
+	Name    string            `json:"name,omitempty"`   // at the provider: see Name
 	Details map[string]string `json:"details,omitempty"`
+}
+
+// A Listed is a pod that a provider knows, as seen there. What is not known is
+// zero.
+type Listed struct {
+	Ref
+	Owner      string // as the provider has it: in full, or [OwnerTag]
+	Status     string // the provider's own word
+	GPU        string
+	Since      time.Time
+	Expires    time.Time
+	USDPerHour float64
 }
 
 // A Backend starts and rents places to run servers. Methods may be called
@@ -104,10 +120,13 @@ type Backend interface {
 	// the call that may cost money. On error Launch has already released what
 	// it took, or the ledger still owes it.
 	Launch(ctx context.Context, spec Spec, l Ledger) (Deployment, error)
-	// List returns everything of this owner that the provider still knows.
-	List(ctx context.Context, owner string) ([]Ref, error)
+	// List returns everything of this owner that the provider still knows, and
+	// for the owner "" everything that carries sweep's marks, whoever's it is.
+	// What is not provably made by sweep is never in it.
+	List(ctx context.Context, owner string) ([]Listed, error)
 	// Terminate ends what ref names and returns when it is seen to be gone.
-	// A ref that names nothing any more is a success.
+	// A ref that names nothing any more is a success; one with an empty ID
+	// stands for whatever has its Name, also when that shows up late.
 	Terminate(ctx context.Context, ref Ref) error
 }
 
@@ -145,11 +164,84 @@ func (e *Exit) Error() string {
 	}
 }
 
-// A Server is a backend whose servers have traits that a request or a row must
-// know. Optional, found by type assertion.
+// A Server is a backend, or a deployment, whose servers want to be asked in a
+// certain way. Optional, found by type assertion.
 type Server interface {
-	// Authorize adds what every request to this backend's servers must carry.
+	// Authorize adds what every request to these servers must carry.
 	Authorize(h http.Header)
+}
+
+// A Rental is a deployment that costs money or that somebody must give back.
+// Optional, found by type assertion.
+type Rental interface{ Terms() Terms }
+
+// Terms are what a deployment was got for, and what a row has to say of it.
+type Terms struct {
+	Ref         Ref
+	USDPerHour  float64   // as the provider bills it, all GPUs together; 0 where it costs nothing
+	Since       time.Time // when it began to cost
+	GPU         string    // the catalogue's name of what was really got; "" where it is what was asked for
+	ImageDigest string    // sha256:...; "" where it is not known
+	Findings    []result.Finding
+}
+
+// A Keeper is a deployment that can be left running. Optional, found by type
+// assertion.
+type Keeper interface {
+	// Keep lets go of the pod and tells it to end itself at until, which is
+	// not after Spec.Expires. Afterwards Stop does nothing.
+	Keep(ctx context.Context, until time.Time) error
+}
+
+// An Adopter is a backend that can take over a kept pod. Optional, found by
+// type assertion.
+type Adopter interface {
+	// Adopt is Launch with a pod that runs already. ErrNotFound where it does
+	// not any more.
+	Adopt(ctx context.Context, spec Spec, ref Ref) (Deployment, error)
+}
+
+// A Pauser is a backend whose pods can be stopped, which keeps their disk and
+// its price, and started again. Optional, found by type assertion.
+type Pauser interface {
+	Pause(ctx context.Context, ref Ref) error
+	Resume(ctx context.Context, ref Ref) error
+}
+
+// A Quoter is a backend that can tell what it would rent. Optional, found by
+// type assertion.
+type Quoter interface {
+	// Quote lists what could be had for spec now, in the order in which Launch
+	// would try it. Stock is a hint, not a reservation.
+	Quote(ctx context.Context, spec Spec) ([]Offer, error)
+}
+
+// An Offer is one thing to rent.
+type Offer struct {
+	GPU        string  `json:"gpu"`
+	Where      string  `json:"where"`           // "secure", "community EU-RO-1"
+	USDPerHour float64 `json:"usd_per_hour"`    // all GPUs of the deployment together
+	Stock      string  `json:"stock,omitempty"` // the provider's own word; "" where it does not say
+	Available  bool    `json:"available"`
+}
+
+// A Checker is a backend that finds in a spec, without any call, what a Launch
+// would refuse with ErrSpec. Optional, found by type assertion.
+type Checker interface{ Check(spec Spec) error }
+
+// An Accountant is a backend that can tell of the account behind it. Optional,
+// found by type assertion.
+type Accountant interface {
+	Account(ctx context.Context) (Account, error)
+}
+
+// An Account is the money behind a backend.
+type Account struct {
+	Balance     *float64 `json:"balance_usd,omitempty"` // nil where the provider does not tell
+	USDPerHour  float64  `json:"usd_per_hour"`          // of everything that runs there now, not only ours
+	Pods        int      `json:"pods"`                  // that run there now, not only ours
+	SpentUSD    *float64 `json:"spent_24h_usd,omitempty"`
+	Description string   `json:"description,omitempty"` // whose account, as the provider names it
 }
 
 // A Simulator is a backend whose servers are simulated: every row of theirs
@@ -176,6 +268,21 @@ type Factory struct {
 	Given bool
 	// FreeGPU says that gpu may be a free label, not only a catalogue name.
 	FreeGPU bool
+	// Outlives says that a pod goes on when this process is gone: it stands in
+	// the ledger of this machine too, gets an hour to end at, and is what
+	// sweep pods, sweep gc and sweep doctor look for.
+	Outlives bool
+	// Bills says that a pod costs money: a run asks before it begins.
+	Bills bool
+	// Launch is the default of timeouts.launch; 0 is 5 minutes.
+	Launch time.Duration
+	// Settle is how long its provider may need, beyond the grace, until a pod
+	// is seen to be gone.
+	Settle time.Duration
+	// Default makes the Backend of an empty configuration with the credentials
+	// of the environment, for commands that have no plan. Nil where there is no
+	// such thing. Its error says what is missing.
+	Default func(env func(string) (string, bool)) (Backend, error)
 	// Config is a zero value of the struct that New decodes into, for the
 	// schema and for the check of unknown keys.
 	Config any

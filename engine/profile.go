@@ -37,10 +37,16 @@ type Role struct {
 	// Command is the argv of a server on this machine, as text/template
 	// strings over [Vars]; see [Profile.Argv]. The plan's args follow it as
 	// flags, and a plan may replace Command itself (engines.<name>.command).
-	Command []string          `yaml:"command"`
-	Image   string            `yaml:"image,omitempty"`
-	Env     map[string]string `yaml:"env,omitempty"`
-	Port    int               `yaml:"port,omitempty"` // the engine's own default
+	Command []string `yaml:"command"`
+	Image   string   `yaml:"image,omitempty"`
+	// Entrypoint is the ENTRYPOINT of Image: with what Command begins. Empty for
+	// an image without one.
+	Entrypoint []string          `yaml:"entrypoint,omitempty"`
+	Env        map[string]string `yaml:"env,omitempty"`
+	Port       int               `yaml:"port,omitempty"` // the engine's own default
+	// KeyEnv is the variable from which the server takes the key that its
+	// clients must have.
+	KeyEnv string `yaml:"key_env,omitempty"`
 }
 
 // Vars is what a template of a Role may use.

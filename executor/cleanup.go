@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/rundir"
@@ -56,57 +55,45 @@ func (c *cleanup) run(ctx context.Context) error {
 type debt struct {
 	backends.Ledger
 	mu   sync.Mutex
-	owed bool
-	ref  *backends.Ref
+	owed rundir.Owed // Pod is "" while nothing is
 }
 
-// Intent implements [backends.Ledger]. Without it nothing is begun.
-func (l *debt) Intent(ctx context.Context, pod, kind string) error {
-	err := l.Ledger.Intent(ctx, pod, kind)
+// Record implements [backends.Ledger].
+func (l *debt) Record(ctx context.Context, a backends.Arrow) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.owed = err == nil
-	return err
-}
-
-// Created implements [backends.Ledger].
-func (l *debt) Created(ctx context.Context, pod string, ref backends.Ref) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.ref = &ref
-	return l.Ledger.Created(ctx, pod, ref)
-}
-
-// Gone implements [backends.Ledger].
-func (l *debt) Gone(ctx context.Context, pod string) error {
-	err := l.Ledger.Gone(ctx, pod)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.owed = l.owed && err != nil
+	if a.State == backends.Created {
+		l.owed.Ref = a.Ref // whether or not it can be written down
+	}
+	err := l.Ledger.Record(ctx, a)
+	switch {
+	case err != nil:
+	case a.State == backends.Gone:
+		l.owed = rundir.Owed{}
+	case a.State == backends.Intended:
+		l.owed = rundir.Owed{Pod: a.Pod, Kind: a.Kind, Name: a.Name, At: a.At}
+	}
 	return err
 }
 
 // settle ends what a launch that failed could not release itself. Where that
 // fails too the deployment is given up.
-func (d *deployment) settle(pod string, debt *debt) {
+func (d *deployment) settle(debt *debt) {
 	debt.mu.Lock()
-	owed, ref := debt.owed, debt.ref
+	owed := debt.owed
 	debt.mu.Unlock()
-	if !owed {
+	if owed.Pod == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeoutCause(d.Teardown, d.Plan.Timeouts.Stop+5*time.Second,
+	ctx, cancel := context.WithTimeoutCause(d.Teardown, d.stopTimeout(),
 		errors.New("timeouts.stop: what the launch left did not end in time"))
 	defer cancel()
 	known, err := d.Backend.List(ctx, d.State.Manifest.Owner)
 	if err == nil {
-		err = d.terminate(ctx, rundir.Owed{Pod: pod, Ref: ref}, known)
-	}
-	if err == nil {
-		err = d.ledger.Gone(ctx, pod)
+		err = d.terminate(ctx, owed, known)
 	}
 	if err != nil {
-		d.addCleanup(fmt.Errorf("pod %s of a launch that failed: %w", pod, err))
+		d.addCleanup(fmt.Errorf("pod %s of a launch that failed: %w", owed.Pod, err))
 		d.givenUp = true
 	}
 }

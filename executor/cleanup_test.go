@@ -181,11 +181,11 @@ func TestReclaim(t *testing.T) {
 	if len(owed) != 2 {
 		t.Fatalf("owed: %+v", owed)
 	}
-	again := &fakeBackend{known: []backends.Ref{
-		{Kind: "fake", RunID: testRun, Pod: owed[0].Pod, ID: owed[0].Ref.ID},
-		{Kind: "fake", RunID: testRun, Pod: owed[0].Pod, ID: "twin"}, // a create that was sent twice
-		{Kind: "fake", RunID: "run-2", Pod: owed[0].Pod, ID: "stranger"},
-		{Kind: "fake", RunID: testRun, Pod: "another", ID: "not-owed"},
+	again := &fakeBackend{known: []backends.Listed{
+		{Ref: backends.Ref{Kind: "fake", RunID: testRun, Pod: owed[0].Pod, ID: owed[0].Ref.ID}},
+		{Ref: backends.Ref{Kind: "fake", RunID: testRun, Pod: owed[0].Pod, ID: "twin"}}, // a create that was sent twice
+		{Ref: backends.Ref{Kind: "fake", RunID: "run-2", Pod: owed[0].Pod, ID: "stranger"}},
+		{Ref: backends.Ref{Kind: "fake", RunID: testRun, Pod: "another", ID: "not-owed"}},
 	}}
 	w.backend = again
 	w.must(func(c *Config) { c.Retry = []string{"ok"} })
@@ -227,9 +227,9 @@ func TestLaunch_leaves(t *testing.T) {
 	leak := always(script{launch: errors.New("it did not work"), leak: true})
 	w := newWorld(t, leak)
 	pod := w.plan.Deployments()[0].ID + "-l01"
-	w.backend.known = []backends.Ref{
-		{Kind: "fake", RunID: testRun, Pod: pod, ID: "left"},
-		{Kind: "fake", RunID: "run-2", Pod: pod, ID: "stranger"},
+	w.backend.known = []backends.Listed{
+		{Ref: backends.Ref{Kind: "fake", RunID: testRun, Pod: pod, ID: "left"}},
+		{Ref: backends.Ref{Kind: "fake", RunID: "run-2", Pod: pod, ID: "stranger"}},
 	}
 	w.must()
 	want(t, "outcomes", w.summary(), "failed/unknown/1 failed/unknown/1")
@@ -238,7 +238,7 @@ func TestLaunch_leaves(t *testing.T) {
 	want(t, "owed pods", len(w.state().Owed), 0)
 
 	w = newWorld(t, leak)
-	w.backend.known = []backends.Ref{{Kind: "fake", RunID: testRun, Pod: pod, ID: "left"}}
+	w.backend.known = []backends.Listed{{Ref: backends.Ref{Kind: "fake", RunID: testRun, Pod: pod, ID: "left"}}}
 	w.backend.refuse = errors.New("it is still there")
 	rep, err := w.run(t.Context())
 	if err != nil || rep.Cleanup == nil || rep.Missing != 2 {

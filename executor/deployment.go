@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,7 +94,7 @@ func (d *deployment) execute(ctx context.Context) (err error) {
 	var undo cleanup
 	d.emit(Event{Type: DeploymentStarted, Deployment: d.ID, Label: d.label})
 	defer func() {
-		tctx, cancel := context.WithTimeoutCause(d.Teardown, d.Plan.Timeouts.Stop+5*time.Second,
+		tctx, cancel := context.WithTimeoutCause(d.Teardown, d.stopTimeout(),
 			errors.New("timeouts.stop: the deployment did not stop in time"))
 		defer cancel()
 		d.addCleanup(undo.run(tctx))
@@ -181,10 +182,16 @@ func (d *deployment) bury(death *failure) {
 // ended, or a server of it could not be.
 func (d *deployment) over(ctx context.Context) bool { return d.givenUp || ctx.Err() != nil }
 
+// stopTimeout bounds the end of one server: the grace it is given, and as much
+// again as a provider may need until it is seen to be gone.
+func (d *deployment) stopTimeout() time.Duration {
+	return d.Plan.Timeouts.Stop + d.StopSlack + 5*time.Second
+}
+
 // release stops the server that is up. Where that fails the deployment is
 // given up: its remaining trials stay without an outcome, for a resume.
 func (d *deployment) release() {
-	ctx, cancel := context.WithTimeoutCause(d.Teardown, d.Plan.Timeouts.Stop+5*time.Second,
+	ctx, cancel := context.WithTimeoutCause(d.Teardown, d.stopTimeout(),
 		errors.New("timeouts.stop: the server did not stop in time"))
 	defer cancel()
 	err := d.server.stop(ctx)
@@ -241,7 +248,7 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 	debt := &debt{Ledger: d.ledger}
 	dep, err := d.Backend.Launch(lctx, spec, debt)
 	if err != nil {
-		d.settle(spec.Pod, debt)
+		d.settle(debt)
 		d.hideInLogs(d.ID, n)
 		if d.over(ctx) {
 			return nil, nil, nil
@@ -257,7 +264,7 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 			return fmt.Errorf("stop %s: %w", spec.Pod, err)
 		}
 		d.hideInLogs(d.ID, n)
-		return d.ledger.Gone(ctx, spec.Pod)
+		return d.ledger.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Gone})
 	})
 
 	d.emit(Event{Type: StepStarted, Deployment: d.ID, Launch: n, Step: "ready", Label: d.label})
@@ -303,8 +310,8 @@ func (d *deployment) spec(n int, dir string) (backends.Spec, error) {
 		Owner: d.State.Manifest.Owner, RunID: d.State.Manifest.RunID,
 		Pod:    fmt.Sprintf("%s-l%02d", d.ID, n),
 		Engine: d.Server.Profile, Model: d.Server.Model, Args: args,
-		GPU: d.Server.GPU, GPUs: d.Server.GPUCount, Image: d.Server.Image, Seed: d.Plan.Seed,
-		Grace: d.Plan.Timeouts.Stop,
+		GPU: d.Server.GPU, GPUs: d.Server.GPUCount, Seed: d.Plan.Seed,
+		Grace: d.Plan.Timeouts.Stop, Digest: d.digest(),
 	}
 	roles := d.profile.Roles
 	if len(roles) == 0 {
@@ -316,10 +323,24 @@ func (d *deployment) spec(n int, dir string) (backends.Spec, error) {
 			LogPath: func(replica int) string {
 				return filepath.Join(dir, role.Name+"-"+strconv.Itoa(replica)+".log")
 			},
-			Argv: func(a backends.Address) ([]string, error) { return d.argv(role.Name, a) },
+			Argv:  func(a backends.Address) ([]string, error) { return d.argv(role.Name, a) },
+			Image: cmp.Or(d.Server.Image, role.Image), Entrypoint: entrypoint(d.Server, role), KeyEnv: role.KeyEnv,
 		})
 	}
 	return spec, nil
+}
+
+// digest is equal for two launches whose servers are the same, in whatever run:
+// the same backend and the same server.
+func (d *deployment) digest() string { return d.Plan.Backend.Kind + "-" + d.ID }
+
+// entrypoint is the ENTRYPOINT of a role's image: the plan's, where it names an
+// image of its own, else the profile's.
+func entrypoint(s plan.Server, role engine.Role) []string {
+	if s.Entrypoint != nil {
+		return s.Entrypoint
+	}
+	return role.Entrypoint
 }
 
 // A launchRecord is launch.json: what the server was started with. The port is

@@ -53,6 +53,9 @@ type Config struct {
 	Parallel int                           // deployments at once; 0 is 1
 	FailFast bool
 	MaxTime  time.Duration // 0: none
+	// StopSlack is what the backend's provider may need beyond the plan's
+	// timeouts.stop until a pod is seen to be gone.
+	StopSlack time.Duration
 
 	ClientHost string
 	Sweep      string // path of this program, for engines that are part of it
@@ -200,9 +203,6 @@ func (r *run) reclaim(ctx context.Context) error {
 			r.addCleanup(fmt.Errorf("pod %s of an earlier run: %w", owed.Pod, err))
 			continue
 		}
-		if err := r.ledger.Gone(ctx, owed.Pod); err != nil {
-			return err
-		}
 		r.emit(Event{Type: Notice, Text: fmt.Sprintf("pod %s of an earlier run is gone", owed.Pod)})
 	}
 	for id, launches := range r.State.Launches {
@@ -222,22 +222,30 @@ func (r *run) hideInLogs(deployment string, launch int) {
 }
 
 // terminate ends everything that an owed pod may be: what the ledger names, and
-// what else the provider knows by its name.
-func (r *run) terminate(ctx context.Context, owed rundir.Owed, known []backends.Ref) error {
+// what else the provider knows by its name. When it returns without an error
+// the ledger says that the pod is gone.
+func (r *run) terminate(ctx context.Context, owed rundir.Owed, known []backends.Listed) error {
 	var refs []backends.Ref
-	if owed.Ref != nil {
-		refs = append(refs, *owed.Ref)
+	if owed.Ref != nil || owed.Name != "" {
+		refs = append(refs, owed.Find(r.State.Manifest.RunID))
 	}
-	for _, ref := range known {
-		if ref.RunID == r.State.Manifest.RunID && ref.Pod == owed.Pod && (owed.Ref == nil || ref.ID != owed.Ref.ID) {
-			refs = append(refs, ref)
+	for _, l := range known {
+		same := func(ref backends.Ref) bool { return ref.ID == l.ID }
+		if l.RunID == r.State.Manifest.RunID && l.Pod == owed.Pod && !slices.ContainsFunc(refs, same) {
+			refs = append(refs, l.Ref)
 		}
+	}
+	if err := r.ledger.Record(ctx, backends.Arrow{Pod: owed.Pod, State: backends.DeleteSent}); err != nil {
+		return err
 	}
 	var errs []error
 	for _, ref := range refs {
 		errs = append(errs, r.Backend.Terminate(ctx, ref))
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return r.ledger.Record(ctx, backends.Arrow{Pod: owed.Pod, State: backends.Gone})
 }
 
 func (r *run) execute(ctx context.Context, rep Report) error {

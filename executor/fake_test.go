@@ -41,7 +41,7 @@ type script struct {
 // asked to do.
 type fakeBackend struct {
 	script func(n int, spec backends.Spec) script // of the nth launch, from 1
-	known  []backends.Ref                         // what List returns
+	known  []backends.Listed                      // what List returns
 	refuse error                                  // of Terminate
 	probe  error                                  // of Probe
 
@@ -86,7 +86,7 @@ func (b *fakeBackend) Probe(context.Context) error { return b.probe }
 
 func (b *fakeBackend) Launch(ctx context.Context, spec backends.Spec, l backends.Ledger) (backends.Deployment, error) {
 	b.called("launch %s", spec.Pod)
-	if err := l.Intent(ctx, spec.Pod, "fake"); err != nil {
+	if err := l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Intended, Kind: "fake"}); err != nil {
 		return nil, err
 	}
 	s := &fakeServer{backend: b, pod: spec.Pod, done: make(chan struct{}), ended: make(chan struct{})}
@@ -101,7 +101,7 @@ func (b *fakeBackend) Launch(ctx context.Context, spec backends.Spec, l backends
 		return nil, err
 	}
 	if err != nil {
-		return nil, errors.Join(err, l.Gone(ctx, spec.Pod))
+		return nil, errors.Join(err, l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Gone}))
 	}
 	if _, err := spec.Roles[0].Argv(backends.Address{Host: "127.0.0.1", Port: 1}); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (b *fakeBackend) Launch(ctx context.Context, spec backends.Spec, l backends
 	}
 	s.start()
 	ref := backends.Ref{Kind: "fake", RunID: spec.RunID, Pod: spec.Pod, ID: "id-" + spec.Pod}
-	if err := l.Created(ctx, spec.Pod, ref); err != nil {
+	if err := l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Created, Ref: &ref}); err != nil {
 		return nil, err
 	}
 	b.mu.Lock()
@@ -125,7 +125,7 @@ func (b *fakeBackend) Launch(ctx context.Context, spec backends.Spec, l backends
 	return s, nil
 }
 
-func (b *fakeBackend) List(_ context.Context, owner string) ([]backends.Ref, error) {
+func (b *fakeBackend) List(_ context.Context, owner string) ([]backends.Listed, error) {
 	b.called("list %s", owner)
 	return b.known, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/engine"
@@ -39,6 +40,8 @@ type PluginDoc struct {
 	Doc     string
 	Config  any  // zero value of its configuration struct; nil for none
 	FreeGPU bool // backends: gpu may be a free label
+	// Launch is the default of timeouts.launch on this backend; 0 is five minutes.
+	Launch time.Duration
 	// Given says of a backend that its servers run already: nothing that a
 	// plan says of an engine's command line reaches them, and saying it is an
 	// error.

@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"strings"
+	"time"
 
 	"sweep.dev/sweep/plan/internal/expression"
 	"sweep.dev/sweep/plan/internal/strict"
@@ -192,6 +194,12 @@ func (l *loader) checkGoodput(p *Plan) {
 
 func (l *loader) checkTimeouts(p *Plan) {
 	t := &p.Timeouts
+	if l.has("budget", "max_pod_lifetime") && p.Budget.MaxPodLifetime < time.Minute {
+		l.Report.Node(l.at("budget", "max_pod_lifetime"), "value", "a pod that ends itself after %s measures nothing", p.Budget.MaxPodLifetime).Expected = "at least 1m"
+	}
+	if t.Launch == 0 {
+		t.Launch = cmp.Or(l.backend.Launch, defaultLaunch)
+	}
 	if t.Trial == 0 {
 		t.Trial = defaultTrial
 		if need := p.Load.Duration + t.Request + trialMargin; p.Load.Duration > 0 && need > t.Trial {

@@ -14,9 +14,10 @@ import (
 
 // Defaults that depend on other keys.
 const (
-	defaultReady = 10 * time.Minute
-	defaultTrial = time.Hour
-	trialMargin  = 15 * time.Minute // warm-up, collectors and slack beside load.duration
+	defaultLaunch = 5 * time.Minute
+	defaultReady  = 10 * time.Minute
+	defaultTrial  = time.Hour
+	trialMargin   = 15 * time.Minute // warm-up, collectors and slack beside load.duration
 )
 
 // ReadyTimeout is how long a server of s may take until it answers: the
@@ -80,7 +81,7 @@ func (l *loader) checkEngines(p *Plan) {
 func (l *loader) checkGiven(p *Plan) {
 	const why = "the server runs already"
 	for _, key := range slices.Sorted(maps.Keys(p.Engines)) {
-		for _, what := range []string{"image", "command", "args", "env", "cpus"} {
+		for _, what := range []string{"image", "entrypoint", "command", "args", "env", "cpus"} {
 			if l.has("engines", key, what) {
 				l.ignored(why, "", "engines", key, what)
 			}

@@ -34,8 +34,8 @@ func Defaults() Plan {
 			MaxClientCPU:   0.85,
 			MaxStall:       time.Second,
 		},
+		Budget: &Budget{MaxPodLifetime: 6 * time.Hour},
 		Timeouts: Timeouts{
-			Launch:  5 * time.Minute,
 			Request: 5 * time.Minute,
 			Stop:    30 * time.Second,
 		},

@@ -272,7 +272,7 @@ func (s *servers) make(settings []Setting) Server {
 		out.Profile = profile.Name
 	}
 	out.Served = cmp.Or(e.Served, out.Model)
-	out.Image, out.Command, out.CPUs = e.Image, e.Command, e.CPUs
+	out.Image, out.Entrypoint, out.Command, out.CPUs = e.Image, e.Entrypoint, e.Command, e.CPUs
 	maps.Copy(args, e.Args)
 	maps.Copy(env, e.Env)
 	for _, name := range slices.Sorted(maps.Keys(args)) {

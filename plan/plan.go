@@ -33,6 +33,7 @@ type Plan struct {
 	Order          string   `yaml:"order,omitempty" doc:"Order of the deployments and of the cells in each: as declared, or shuffled by the seed." default:"declared" enum:"declared,shuffled"`
 	Retries        *int     `yaml:"retries,omitempty" doc:"Further attempts at a trial whose server died under it." default:"1" min:"0" max:"10" unit:"attempts"`
 	OnStartFailure string   `yaml:"on_start_failure,omitempty" doc:"What a server that does not start is: a failure of its cells, or a result to record." default:"fail" enum:"fail,record"`
+	Budget         *Budget  `yaml:"budget,omitempty" doc:"What the run may cost at most. The flags --max-cost and --max-time take the place of its keys."`
 	Timeouts       Timeouts `yaml:"timeouts,omitempty" doc:"Bounds on every phase; each is reported by its name when it is reached."`
 
 	internals
@@ -68,8 +69,11 @@ func (p Plugin) Wrong(err error) error {
 
 // An Engine is what a plan says of one engine.
 type Engine struct {
-	Profile string                   `yaml:"profile,omitempty" doc:"Engine profile to start from." default:"the engine's name"`
-	Image   string                   `yaml:"image,omitempty" doc:"Container image, on backends that run images." default:"the profile's"`
+	Profile string `yaml:"profile,omitempty" doc:"Engine profile to start from." default:"the engine's name"`
+	Image   string `yaml:"image,omitempty" doc:"Container image, on backends that run images." default:"the profile's"`
+	// Entrypoint of the image; nil is the profile's, which is of the profile's image.
+	Entrypoint []string `yaml:"entrypoint,omitempty" doc:"ENTRYPOINT of the image, with which the command line begins; needed for another image than the profile's where its own differs." default:"the profile's"`
+
 	Command []string                 `yaml:"command,omitempty" doc:"Command line that takes the place of the profile's; {{.Model}}, {{.Host}}, {{.Port}} and the like are filled in." default:"the profile's"`
 	Args    map[string]any           `yaml:"args,omitempty" doc:"Arguments of the engine by name, without dashes: true is --name, false is --no-name where the engine knows it."`
 	Env     map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the server. Credentials by reference only: ${HF_TOKEN}."`
@@ -157,9 +161,17 @@ type Validity struct {
 	MaxStall       time.Duration `yaml:"max_stall,omitempty" doc:"Longest time that our own process may stand still." default:"1s" unit:"s"`
 }
 
+// Budget is what a run may cost at most. What is needed to give everything back
+// is kept in reserve.
+type Budget struct {
+	MaxCost        float64       `yaml:"max_cost,omitempty" doc:"Most that may be spent on what is rented, teardown included." default:"no bound" gt:"0" max:"1000000" unit:"USD"`
+	MaxTime        time.Duration `yaml:"max_time,omitempty" doc:"Longest that the run may measure." default:"no bound" unit:"s"`
+	MaxPodLifetime time.Duration `yaml:"max_pod_lifetime,omitempty" doc:"When a pod ends itself, whatever has become of sweep." default:"6h" unit:"s"`
+}
+
 // Timeouts bound every phase. Each is reported by its name when it is reached.
 type Timeouts struct {
-	Launch  time.Duration `yaml:"launch,omitempty" doc:"From the request for a server until it is started." default:"5m" unit:"s"`
+	Launch  time.Duration `yaml:"launch,omitempty" doc:"From the request for a server until it is started." default:"the backend's, or 5m" unit:"s"`
 	Ready   time.Duration `yaml:"ready,omitempty" doc:"From its start until a server answers a completion." default:"the engine profile's, or 10m" unit:"s"`
 	Request time.Duration `yaml:"request,omitempty" doc:"Deadline of each request." default:"5m" unit:"s"`
 	Trial   time.Duration `yaml:"trial,omitempty" doc:"One attempt at a trial, warm-up and drain included." default:"1h, or longer where load.duration asks for it" unit:"s"`
@@ -202,6 +214,7 @@ type Server struct {
 	GPU           string
 	GPUCount      int
 	Image         string   // "" for the profile's
+	Entrypoint    []string // of Image; nil: the profile's
 	Command       []string // nil: the profile's
 	Args          []Arg    // sorted by name
 	Env           map[string]secret.String

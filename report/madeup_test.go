@@ -58,10 +58,10 @@ func madeUp(t *testing.T, text string) *Run {
 		}
 	}
 	for pod, id := range d.owed {
-		if err := rd.Ledger().Intent(t.Context(), pod, "process"); err != nil {
+		if err := rd.Ledger().Record(t.Context(), backends.Arrow{Pod: pod, State: backends.Intended, Kind: "process"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := rd.Ledger().Created(t.Context(), pod, backends.Ref{Kind: "process", ID: id, Pod: pod}); err != nil {
+		if err := rd.Ledger().Record(t.Context(), backends.Arrow{Pod: pod, State: backends.Created, Ref: &backends.Ref{Kind: "process", ID: id, Pod: pod}}); err != nil {
 			t.Fatal(err)
 		}
 	}

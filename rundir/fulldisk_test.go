@@ -85,7 +85,7 @@ func fullDisk(base string, fill func() error) error {
 	if err := d.Append(ctx, "run_started", nil); err != nil {
 		return err
 	}
-	if err := d.Ledger().Created(ctx, "pod", backends.Ref{Kind: "sim", Pod: "pod"}); err != nil {
+	if err := d.Ledger().Record(ctx, backends.Arrow{Pod: "pod", State: backends.Created, Ref: &backends.Ref{Kind: "sim", Pod: "pod"}}); err != nil {
 		return err
 	}
 	s := scenario{fx, dir, ignore}
@@ -123,7 +123,7 @@ func fullDisk(base string, fill func() error) error {
 			return fmt.Errorf("line %d on a full disk: %w", i, err)
 		}
 	}
-	if err := d.Ledger().Gone(ctx, "pod"); err != nil {
+	if err := d.Ledger().Record(ctx, backends.Arrow{Pod: "pod", State: backends.Gone}); err != nil {
 		return err
 	}
 	if err := d.Close(); err != nil {

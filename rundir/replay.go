@@ -9,8 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-
-	"sweep.dev/sweep/backends"
 )
 
 // Types of events. The first group is written by this package alone; the
@@ -21,9 +19,7 @@ const (
 	typeBegun       = "trial_begun"
 	typeDiscarded   = "trial_discarded"
 	typeCommitted   = "trial_committed"
-	typePodIntent   = "pod_intent"
-	typePodCreated  = "pod_created"
-	typePodGone     = "pod_gone"
+	typePod         = "pod"
 	typeRunStarted  = "run_started"
 	typeRunFinished = "run_finished"
 )
@@ -31,7 +27,7 @@ const (
 func reserved(typ string) bool {
 	return slices.Contains([]string{
 		typeCreated, typeLaunch, typeBegun, typeDiscarded,
-		typeCommitted, typePodIntent, typePodCreated, typePodGone,
+		typeCommitted, typePod,
 	}, typ)
 }
 
@@ -62,13 +58,6 @@ type State struct {
 	Warning string
 }
 
-// An Owed pod was intended, perhaps started, and is not known to be gone.
-type Owed struct {
-	Pod  string
-	Kind string
-	Ref  *backends.Ref // nil where only the intent is known
-}
-
 // A Broken trial was committed, and its files have been changed since.
 type Broken struct {
 	Commit
@@ -79,23 +68,6 @@ type Broken struct {
 type discard struct {
 	AttemptKey
 	Reason string `json:"reason"`
-}
-
-// A podIntent is the data of a pod_intent event.
-type podIntent struct {
-	Pod  string `json:"pod"`
-	Kind string `json:"kind"`
-}
-
-// A podCreated is the data of a pod_created event.
-type podCreated struct {
-	Pod string       `json:"pod"`
-	Ref backends.Ref `json:"ref"`
-}
-
-// A podGone is the data of a pod_gone event.
-type podGone struct {
-	Pod string `json:"pod"`
 }
 
 // Read replays a journal without locking or changing anything, also while a
@@ -208,7 +180,7 @@ func (r *replayer) apply(e Event) error {
 		if c, err = into[Commit](e); err == nil {
 			r.committed(c)
 		}
-	case typePodIntent, typePodCreated, typePodGone:
+	case typePod:
 		err = r.pod(e)
 	case typeRunStarted:
 		r.st.Finished = false
@@ -238,44 +210,6 @@ func (r *replayer) committed(c Commit) {
 	r.settle(AttemptKey{c.Key, c.Attempt})
 	r.st.Attempts[c.Key] = max(r.st.Attempts[c.Key], c.Attempt)
 	r.commits[c.Key] = append(r.commits[c.Key], c)
-}
-
-func (r *replayer) pod(e Event) error {
-	switch e.Type {
-	case typePodIntent:
-		p, err := into[podIntent](e)
-		if err != nil {
-			return err
-		}
-		r.owe(p.Pod).Kind = p.Kind
-	case typePodCreated:
-		p, err := into[podCreated](e)
-		if err != nil {
-			return err
-		}
-		o := r.owe(p.Pod)
-		o.Ref = &p.Ref
-		if o.Kind == "" {
-			o.Kind = p.Ref.Kind
-		}
-	case typePodGone:
-		p, err := into[podGone](e)
-		if err != nil {
-			return err
-		}
-		r.owed = slices.DeleteFunc(r.owed, func(o Owed) bool { return o.Pod == p.Pod })
-	}
-	return nil
-}
-
-// owe finds a pod that is owed, or adds it.
-func (r *replayer) owe(pod string) *Owed {
-	i := slices.IndexFunc(r.owed, func(o Owed) bool { return o.Pod == pod })
-	if i < 0 {
-		r.owed = append(r.owed, Owed{Pod: pod})
-		i = len(r.owed) - 1
-	}
-	return &r.owed[i]
 }
 
 func (r *replayer) state(events []Event) *State {

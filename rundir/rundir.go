@@ -17,8 +17,8 @@
 // refused with the offset of the bad line ([ErrDamaged]).
 //
 // The lines of this package are run_created (the [Manifest]), launch,
-// trial_begun, trial_discarded, trial_committed, pod_intent, pod_created and
-// pod_gone; every other type belongs to the caller of [Dir.Append].
+// trial_begun, trial_discarded, trial_committed and pod (one arrow of a pod's
+// life); every other type belongs to the caller of [Dir.Append].
 //
 // # Commit
 //

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sync/errgroup"
 
 	"sweep.dev/sweep/backends"
@@ -90,11 +91,11 @@ func TestState(t *testing.T) {
 	ref := backends.Ref{Kind: "sim", Pod: "b", ID: "9", Details: map[string]string{"x": "y"}}
 	for i, err := range []error{
 		d.Append(ctx, "run_started", nil),
-		d.Ledger().Intent(ctx, "a", "sim"),
-		d.Ledger().Intent(ctx, "b", "sim"),
-		d.Ledger().Created(ctx, "b", ref),
-		d.Ledger().Intent(ctx, "c", "sim"),
-		d.Ledger().Gone(ctx, "c"),
+		d.Ledger().Record(ctx, backends.Arrow{Pod: "a", State: backends.Intended, Kind: "sim"}),
+		d.Ledger().Record(ctx, backends.Arrow{Pod: "b", State: backends.Intended, Kind: "sim"}),
+		d.Ledger().Record(ctx, backends.Arrow{Pod: "b", State: backends.Created, Ref: &ref}),
+		d.Ledger().Record(ctx, backends.Arrow{Pod: "c", State: backends.Intended, Kind: "sim"}),
+		d.Ledger().Record(ctx, backends.Arrow{Pod: "c", State: backends.Gone}),
 		d.Append(ctx, "server_ready", map[string]int{"ms": 12}),
 	} {
 		if err != nil {
@@ -111,8 +112,9 @@ func TestState(t *testing.T) {
 	must[*rundir.Attempt](t)(d.Begin(ctx, k, 1))
 
 	st := must[*rundir.State](t)(rundir.Read(d.Path()))
-	want := []rundir.Owed{{Pod: "a", Kind: "sim"}, {Pod: "b", Kind: "sim", Ref: &ref}}
-	if diff := cmp.Diff(want, st.Owed); diff != "" {
+	want := []rundir.Owed{{Pod: "a", Kind: "sim", State: backends.Intended}, {Pod: "b", Kind: "sim", State: backends.Created, Ref: &ref}}
+	times := cmpopts.IgnoreFields(rundir.Owed{}, "Since", "Changed")
+	if diff := cmp.Diff(want, st.Owed, times); diff != "" {
 		t.Errorf("owed:\n%s", diff)
 	}
 	if st.Launches["dep"] != 2 || st.Attempts[k] != 1 || st.Finished || st.Manifest.Plan != "p" {
@@ -151,7 +153,7 @@ func TestCancelled(t *testing.T) {
 	for name, err := range map[string]error{
 		"Begin":  func() error { _, err := d.Begin(ctx, rundir.Key{Cell: "c", Trial: 2}, 1); return err }(),
 		"Commit": a.Commit(ctx, outcome(), ""),
-		"Intent": d.Ledger().Intent(ctx, "p", "sim"),
+		"Intent": d.Ledger().Record(ctx, backends.Arrow{Pod: "p", State: backends.Intended, Kind: "sim"}),
 	} {
 		if !errors.Is(err, why) {
 			t.Errorf("%s: %v, want the cause", name, err)
@@ -160,7 +162,7 @@ func TestCancelled(t *testing.T) {
 	for name, err := range map[string]error{
 		"Append":  d.Append(ctx, "x", nil),
 		"Discard": a.Discard(ctx, "interrupted"),
-		"Gone":    d.Ledger().Gone(ctx, "p"),
+		"Gone":    d.Ledger().Record(ctx, backends.Arrow{Pod: "p", State: backends.Gone}),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -268,7 +270,7 @@ func TestAppend_refuses(t *testing.T) {
 		data any
 	}{
 		{"trial_committed", nil},
-		{"pod_gone", nil},
+		{"pod", nil},
 		{"Bad", nil},
 		{"", nil},
 		{"x", []int{1}},

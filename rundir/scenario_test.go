@@ -38,7 +38,7 @@ func (s scenario) run(ctx context.Context) (err error) {
 		return err
 	}
 	for _, o := range st.Owed {
-		if err := d.Ledger().Gone(ctx, o.Pod); err != nil {
+		if err := d.Ledger().Record(ctx, backends.Arrow{Pod: o.Pod, State: backends.Gone}); err != nil {
 			return err
 		}
 	}
@@ -57,8 +57,10 @@ func (s scenario) run(ctx context.Context) (err error) {
 	if err := s.derive(d); err != nil {
 		return err
 	}
-	if err := d.Ledger().Gone(ctx, pod); err != nil {
-		return err
+	for _, state := range []backends.State{backends.Ready, backends.Kept, backends.Stopped, backends.Draining, backends.DeleteSent, backends.Gone} {
+		if err := d.Ledger().Record(ctx, backends.Arrow{Pod: pod, State: state}); err != nil {
+			return err
+		}
 	}
 	return d.Append(ctx, "run_finished", map[string]any{"exit": 0})
 }
@@ -78,10 +80,12 @@ func (s scenario) launch(ctx context.Context, d *rundir.Dir, n int) (pod string,
 		return "", err
 	}
 	pod = fmt.Sprintf("d1-l%02d", n)
-	if err := d.Ledger().Intent(ctx, pod, "sim"); err != nil {
-		return "", err
+	for _, state := range []backends.State{backends.Intended, backends.Sent} {
+		if err := d.Ledger().Record(ctx, backends.Arrow{Pod: pod, State: state, Kind: "sim"}); err != nil {
+			return "", err
+		}
 	}
-	return pod, d.Ledger().Created(ctx, pod, backends.Ref{Kind: "sim", Pod: pod, ID: "7"})
+	return pod, d.Ledger().Record(ctx, backends.Arrow{Pod: pod, State: backends.Created, Ref: &backends.Ref{Kind: "sim", Pod: pod, ID: "7"}})
 }
 
 // trial gives one attempt away, so that discarding is a part of every run.

@@ -166,12 +166,8 @@ func (s *suite) launch(tt *testing.T) {
 		}
 	}
 	d := t.start()
-	entries := t.ledger.Entries()
-	if ops := t.ledger.Ops(); !slices.Equal(ops, []string{"intent", "created"}) {
-		t.Fatalf("the ledger has %v", ops)
-	}
-	ref := entries[1].Ref
-	if ref.Kind == "" || ref.Kind != entries[0].Kind || ref.Pod != t.spec.Pod || ref.RunID != t.spec.RunID || ref.ID == "" {
+	ref := t.created()
+	if ref.Kind == "" || ref.Kind != t.ledger.Arrows()[0].Kind || ref.Pod != t.spec.Pod || ref.RunID != t.spec.RunID || ref.ID == "" {
 		t.Errorf("the ledger has the ref %+v", ref)
 	}
 	t.ready(d)
@@ -189,6 +185,24 @@ func (s *suite) launch(tt *testing.T) {
 	t.listed(ref)
 	mustPanic(t.T, func() { d.Host("no such role", 0) })
 	mustPanic(t.T, func() { d.Host(t.spec.Roles[0].Name, 1000) })
+}
+
+// created holds the arrows of a launch against the order of a pod's life and
+// returns the ref of the last.
+func (t *trial) created() backends.Ref {
+	t.Helper()
+	states := t.ledger.States()
+	if t.nothing {
+		states = slices.Insert(states, 1, backends.Sent) // there was nothing to send
+	}
+	if !slices.Equal(states, []backends.State{backends.Intended, backends.Sent, backends.Created}) {
+		t.Fatalf("the ledger has %v", states)
+	}
+	last := t.ledger.Arrows()[len(t.ledger.Arrows())-1]
+	if last.Ref == nil {
+		t.Fatal("created, but as what?")
+	}
+	return *last.Ref
 }
 
 // logs reads the server's log, which has a line by the time that it answers.
@@ -213,7 +227,7 @@ func (t *trial) listed(ref backends.Ref) {
 	if err != nil {
 		t.Fatalf("List: %v", err)
 	}
-	found := slices.ContainsFunc(refs, func(r backends.Ref) bool {
+	found := slices.ContainsFunc(refs, func(r backends.Listed) bool {
 		return r.ID == ref.ID && r.Kind == ref.Kind && r.Pod == ref.Pod && r.RunID == ref.RunID
 	})
 	if found == t.nothing {
@@ -237,21 +251,21 @@ func mustPanic(t *testing.T, f func()) {
 func (s *suite) ledgerFails(tt *testing.T) {
 	broken := errors.New("the disk is full")
 	t := s.try(tt)
-	t.ledger.IntentErr = broken
+	t.ledger.Fail = FailAt(backends.Intended, broken)
 	if _, err := t.Launch(t.Context(), t.spec, &t.ledger); !errors.Is(err, broken) {
 		t.Errorf("Launch without an intent: %v", err)
 	}
-	if ops := t.ledger.Ops(); !slices.Equal(ops, []string{"intent"}) {
-		t.Errorf("the ledger has %v", ops)
+	if states := t.ledger.States(); !slices.Equal(states, []backends.State{backends.Intended}) {
+		t.Errorf("the ledger has %v", states)
 	}
 
 	t = s.try(tt)
-	t.ledger.CreatedErr = broken
+	t.ledger.Fail = FailAt(backends.Created, broken)
 	if _, err := t.Launch(t.Context(), t.spec, &t.ledger); !errors.Is(err, broken) {
 		t.Errorf("Launch without a record: %v", err)
 	}
-	if ops := t.ledger.Ops(); !slices.Equal(ops, []string{"intent", "created", "gone"}) {
-		t.Errorf("the ledger has %v", ops)
+	if states := t.ledger.States(); states[len(states)-1] != backends.Gone || !slices.Contains(states, backends.Created) {
+		t.Errorf("the ledger has %v", states)
 	}
 }
 
@@ -339,7 +353,7 @@ func (s *suite) terminate(tt *testing.T) {
 	t := s.try(tt)
 	d := t.start()
 	t.ready(d)
-	ref := t.ledger.Entries()[1].Ref
+	ref := t.created()
 	another, _ := s.fresh(tt) // as the next run of sweep has it
 	for range 2 {             // the second time it names nothing any more
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -370,8 +384,8 @@ func (s *suite) spoiled(tt *testing.T) {
 	if !errors.Is(err, backends.ErrSpec) {
 		t.Errorf("Launch: %v is not ErrSpec", err)
 	}
-	if ops := t.ledger.Ops(); len(ops) != 0 && ops[len(ops)-1] != "gone" {
-		t.Errorf("the ledger still owes it: %v", ops)
+	if states := t.ledger.States(); len(states) != 0 && states[len(states)-1] != backends.Gone {
+		t.Errorf("the ledger still owes it: %v", states)
 	}
 }
 

@@ -8,68 +8,57 @@ import (
 	"sweep.dev/sweep/backends"
 )
 
-// An Entry is one call of a ledger.
-type Entry struct {
-	Op   string // intent, created, gone
-	Pod  string
-	Kind string       // of an intent
-	Ref  backends.Ref // of a created
-}
-
 // A Ledger keeps what it was told, in order. Its zero value is empty and never
 // fails.
 type Ledger struct {
-	// What Intent and Created return; the entry is kept all the same, as a
-	// disk may keep what it has reported as lost.
-	IntentErr, CreatedErr error
-	// OnIntent is called before Intent returns. May be nil.
+	// Fail is what Record returns for an arrow; the arrow is kept all the same,
+	// as a disk may keep what it has reported as lost. May be nil.
+	Fail func(backends.Arrow) error
+	// OnIntent is called before an intent is durable. May be nil.
 	OnIntent func()
 
-	mu      sync.Mutex
-	entries []Entry
+	mu     sync.Mutex
+	arrows []backends.Arrow
 }
 
 var _ backends.Ledger = (*Ledger)(nil)
 
-// Intent keeps an intent.
-func (l *Ledger) Intent(_ context.Context, pod, kind string) error {
-	l.add(Entry{Op: "intent", Pod: pod, Kind: kind})
-	if l.OnIntent != nil {
+// Record implements [backends.Ledger].
+func (l *Ledger) Record(_ context.Context, a backends.Arrow) error {
+	l.mu.Lock()
+	l.arrows = append(l.arrows, a)
+	l.mu.Unlock()
+	if a.State == backends.Intended && l.OnIntent != nil {
 		l.OnIntent()
 	}
-	return l.IntentErr
-}
-
-// Created keeps a ref.
-func (l *Ledger) Created(_ context.Context, pod string, ref backends.Ref) error {
-	l.add(Entry{Op: "created", Pod: pod, Ref: ref})
-	return l.CreatedErr
-}
-
-// Gone keeps an end.
-func (l *Ledger) Gone(_ context.Context, pod string) error {
-	l.add(Entry{Op: "gone", Pod: pod})
+	if l.Fail != nil {
+		return l.Fail(a)
+	}
 	return nil
 }
 
-func (l *Ledger) add(e Entry) {
+// Arrows returns what was kept so far.
+func (l *Ledger) Arrows() []backends.Arrow {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.entries = append(l.entries, e)
+	return slices.Clone(l.arrows)
 }
 
-// Entries returns what was kept so far.
-func (l *Ledger) Entries() []Entry {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.entries)
-}
-
-// Ops returns the names of the calls, in order.
-func (l *Ledger) Ops() []string {
-	var ops []string
-	for _, e := range l.Entries() {
-		ops = append(ops, e.Op)
+// States returns the states that a pod went through, in order.
+func (l *Ledger) States() []backends.State {
+	var states []backends.State
+	for _, a := range l.Arrows() {
+		states = append(states, a.State)
 	}
-	return ops
+	return states
+}
+
+// FailAt makes a Fail that returns err for every arrow to a state.
+func FailAt(state backends.State, err error) func(backends.Arrow) error {
+	return func(a backends.Arrow) error {
+		if a.State == state {
+			return err
+		}
+		return nil
+	}
 }

@@ -200,19 +200,19 @@ func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if err := l.Intent(ctx, spec.Pod, Kind); err != nil {
+	if err := l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Intended, Kind: Kind}); err != nil {
 		return nil, fmt.Errorf("intent of pod %s: %w", spec.Pod, err)
 	}
 	ref := backends.Ref{Kind: Kind, RunID: spec.RunID, Pod: spec.Pod, ID: b.url.String()}
-	if err := l.Created(ctx, spec.Pod, ref); err != nil {
+	if err := l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Created, Ref: &ref}); err != nil {
 		err = fmt.Errorf("record of pod %s: %w", spec.Pod, err)
-		return nil, errors.Join(err, l.Gone(context.WithoutCancel(ctx), spec.Pod))
+		return nil, errors.Join(err, l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Gone}))
 	}
 	return &deployment{host: b.host, role: spec.Roles[0].Name, done: make(chan struct{})}, nil
 }
 
 // List knows of nothing: nothing was started.
-func (b *Backend) List(context.Context, string) ([]backends.Ref, error) { return nil, nil }
+func (b *Backend) List(context.Context, string) ([]backends.Listed, error) { return nil, nil }
 
 // Terminate has nothing to end.
 func (b *Backend) Terminate(context.Context, backends.Ref) error { return nil }

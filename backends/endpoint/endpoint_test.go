@@ -235,7 +235,7 @@ func TestLaunch_oneServer(t *testing.T) {
 	if _, err := b.Launch(t.Context(), spec, &l); !errors.Is(err, backends.ErrSpec) {
 		t.Errorf("got %v", err)
 	}
-	if ops := l.Ops(); len(ops) != 0 {
+	if ops := l.States(); len(ops) != 0 {
 		t.Errorf("the ledger has %v", ops)
 	}
 }

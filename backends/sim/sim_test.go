@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -34,27 +33,6 @@ func TestMain(m *testing.M) {
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE"))
 	goleak.VerifyTestMain(m)
 }
-
-type ledger struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (l *ledger) note(format string, a ...any) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, fmt.Sprintf(format, a...))
-	return nil
-}
-
-func (l *ledger) Intent(_ context.Context, pod, kind string) error {
-	return l.note("intent %s %s", pod, kind)
-}
-
-func (l *ledger) Created(_ context.Context, pod string, _ backends.Ref) error {
-	return l.note("created %s", pod)
-}
-func (l *ledger) Gone(_ context.Context, pod string) error { return l.note("gone %s", pod) }
 
 func backend(t *testing.T, change func(*Config)) *Backend {
 	t.Helper()
@@ -87,7 +65,7 @@ func spec(t *testing.T) backends.Spec {
 // launch starts spec and waits until it answers.
 func launch(t *testing.T, b *Backend, s backends.Spec) backends.Deployment {
 	t.Helper()
-	d, err := b.Launch(t.Context(), s, &ledger{})
+	d, err := b.Launch(t.Context(), s, &backendtest.Ledger{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,12 +233,12 @@ func TestLaunch_refusesTheImpossible(t *testing.T) {
 	} {
 		s := spec(t)
 		change(&s)
-		l := &ledger{}
+		l := &backendtest.Ledger{}
 		if _, err := b.Launch(t.Context(), s, l); !errors.Is(err, backends.ErrSpec) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if len(l.lines) != 0 {
-			t.Errorf("%s: %v", name, l.lines)
+		if len(l.States()) != 0 {
+			t.Errorf("%s: %v", name, l.States())
 		}
 	}
 }

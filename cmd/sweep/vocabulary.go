@@ -58,7 +58,7 @@ func allowEnv(c *cli.Command) []string {
 func vocabulary() plan.Vocabulary {
 	var v plan.Vocabulary
 	for _, f := range allbackends.Factories(nil) {
-		v.Backends = append(v.Backends, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, FreeGPU: f.FreeGPU, Given: f.Given})
+		v.Backends = append(v.Backends, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, FreeGPU: f.FreeGPU, Given: f.Given, Launch: f.Launch})
 	}
 	for _, f := range allcollectors.Collectors() {
 		v.Collectors = append(v.Collectors, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config})

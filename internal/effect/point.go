@@ -46,9 +46,47 @@ const (
 	CommitJournal   Point = "commit.journal"   // the line that commits a trial
 	DiscardJournal  Point = "discard.journal"  // an attempt does not count
 	AdoptJournal    Point = "adopt.journal"    // recovery: a renamed attempt without its commit line gets it
-	LedgerIntent    Point = "ledger.intent"    // a pod is about to be started
+	LedgerIntent    Point = "ledger.intent"    // a pod may be made
+	LedgerSent      Point = "ledger.sent"      // the request that makes it goes out next
 	LedgerCreated   Point = "ledger.created"   // the provider has said its id
+	LedgerReady     Point = "ledger.ready"     // its engine has answered
+	LedgerKept      Point = "ledger.kept"      // it is left running on purpose
+	LedgerStopped   Point = "ledger.stopped"   // a person has stopped it
+	LedgerDraining  Point = "ledger.draining"  // nothing new is asked of it
+	LedgerDelete    Point = "ledger.delete"    // the request that ends it goes out next
 	LedgerGone      Point = "ledger.gone"      // it is seen to be gone
+)
+
+// The ledger of this machine, outside of run directories: one file for each pod.
+const (
+	BookMkdir   Point = "book.mkdir"   // the ledger's folder
+	BookCreate  Point = "book.create"  // a pod's file, under a temporary name
+	BookWrite   Point = "book.write"   // "
+	BookSync    Point = "book.sync"    // "
+	BookRename  Point = "book.rename"  // "
+	BookDirsync Point = "book.dirsync" // "
+	BookRemove  Point = "book.remove"  // the pod is gone
+)
+
+// Calls to providers.
+const (
+	RunpodCreate Point = "runpod.create" // POST /pods
+	RunpodDelete Point = "runpod.delete" // DELETE /pods/{id}
+	RunpodAction Point = "runpod.action" // stop or start
+	RunpodRead   Point = "runpod.read"   // everything that only looks
+	DockerPull   Point = "docker.pull"
+	DockerCreate Point = "docker.create"
+	DockerStart  Point = "docker.start"
+	DockerStop   Point = "docker.stop"
+	DockerRemove Point = "docker.remove"
+	DockerExec   Point = "docker.exec" // a process in a container: an engine, or a tool
+	DockerRead   Point = "docker.read"
+	SSHDial      Point = "ssh.dial"
+	SSHStart     Point = "ssh.start" // the engine, detached on the host
+	SSHStop      Point = "ssh.stop"
+	SSHRead      Point = "ssh.read"
+	AgentBeat    Point = "agent.beat" // the heartbeat to a pod
+	AgentEnd     Point = "agent.end"  // what a pod's own agent is told to do
 )
 
 // Files of launches, attempts and derived views.
@@ -98,7 +136,12 @@ func Points() []Point {
 		JournalCreate, JournalWrite, JournalSync, JournalTruncate,
 		ManifestJournal, EventJournal, LaunchJournal, BeginJournal,
 		CommitJournal, DiscardJournal, AdoptJournal,
-		LedgerIntent, LedgerCreated, LedgerGone,
+		LedgerIntent, LedgerSent, LedgerCreated, LedgerReady, LedgerKept, LedgerStopped,
+		LedgerDraining, LedgerDelete, LedgerGone,
+		BookMkdir, BookCreate, BookWrite, BookSync, BookRename, BookDirsync, BookRemove,
+		RunpodCreate, RunpodDelete, RunpodAction, RunpodRead,
+		DockerPull, DockerCreate, DockerStart, DockerStop, DockerRemove, DockerExec, DockerRead,
+		SSHDial, SSHStart, SSHStop, SSHRead, AgentBeat, AgentEnd,
 		LaunchMkdir,
 		LaunchCreate, LaunchWrite, LaunchSync, LaunchRename, LaunchDirsync,
 		LogCreate,

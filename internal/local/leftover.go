@@ -16,15 +16,21 @@ import (
 	"sweep.dev/sweep/internal/procfs"
 )
 
-// List finds the pods of an owner that have a living process, by the marks in
-// their environment. Processes of other users of the machine cannot be seen.
-func (m *Machine) List(ctx context.Context, owner string) ([]backends.Ref, error) {
+// List finds the pods of an owner, or of all, that have a living process, by the
+// marks in their environment. Processes of other users of the machine cannot be
+// seen.
+func (m *Machine) List(ctx context.Context, owner string) ([]backends.Listed, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	var refs []backends.Ref
-	for _, p := range procfs.With(map[string]string{MarkBackend: m.Kind, MarkOwner: owner}) {
+	marks := map[string]string{MarkBackend: m.Kind}
+	if owner != "" {
+		marks[MarkOwner] = owner
+	}
+	var pods []backends.Listed
+	for _, p := range procfs.With(marks) {
 		environ := procfs.ReadEnviron(p.PID)
+		whose, _ := environ.Lookup(MarkOwner)
 		run, _ := environ.Lookup(MarkRun)
 		pod, _ := environ.Lookup(MarkPod)
 		if run == "" || pod == "" {
@@ -34,11 +40,11 @@ func (m *Machine) List(ctx context.Context, owner string) ([]backends.Ref, error
 			Kind: m.Kind, RunID: run, Pod: pod, ID: run + "/" + pod,
 			Details: map[string]string{detailBoot: procfs.BootID()},
 		}
-		if !slices.ContainsFunc(refs, func(r backends.Ref) bool { return r.ID == ref.ID }) {
-			refs = append(refs, ref)
+		if !slices.ContainsFunc(pods, func(l backends.Listed) bool { return l.ID == ref.ID }) {
+			pods = append(pods, backends.Listed{Ref: ref, Owner: whose, Status: "running"})
 		}
 	}
-	return refs, nil
+	return pods, nil
 }
 
 // Terminate asks the guards of a pod to end it, and kills what is left when

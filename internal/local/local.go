@@ -42,9 +42,9 @@ import (
 // The marks: names of environment variables of every process of a pod.
 const (
 	MarkBackend = "SWEEP_BACKEND"
-	MarkOwner   = "SWEEP_OWNER"
-	MarkRun     = "SWEEP_RUN_ID"
-	MarkPod     = "SWEEP_POD"
+	MarkOwner   = backends.MarkOwner
+	MarkRun     = backends.MarkRun
+	MarkPod     = backends.MarkPod
 )
 
 // The details of a ref.
@@ -76,8 +76,10 @@ func (m *Machine) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 	if err := check(spec); err != nil {
 		return nil, err
 	}
-	if err := l.Intent(ctx, spec.Pod, m.Kind); err != nil {
-		return nil, fmt.Errorf("intent of pod %s: %w", spec.Pod, err)
+	for _, state := range []backends.State{backends.Intended, backends.Sent} {
+		if err := l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: state, Kind: m.Kind}); err != nil {
+			return nil, fmt.Errorf("record of pod %s: %w", spec.Pod, err)
+		}
 	}
 	d := &deployment{machine: m, grace: spec.Grace, done: make(chan struct{})}
 	defer func() {
@@ -92,7 +94,7 @@ func (m *Machine) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 			err = errors.Join(err, stop)
 			return
 		}
-		if gone := l.Gone(ctx, spec.Pod); gone != nil {
+		if gone := l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Gone}); gone != nil {
 			err = errors.Join(err, fmt.Errorf("pod %s: %w", spec.Pod, gone))
 		}
 	}()
@@ -103,7 +105,8 @@ func (m *Machine) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 			}
 		}
 	}
-	if err := l.Created(ctx, spec.Pod, m.ref(spec, d)); err != nil {
+	ref := m.ref(spec, d)
+	if err := l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Created, Ref: &ref}); err != nil {
 		return nil, fmt.Errorf("record of pod %s: %w", spec.Pod, err)
 	}
 	return d, nil

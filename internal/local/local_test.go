@@ -69,7 +69,7 @@ func launch(t *testing.T, m *local.Machine, spec backends.Spec) (backends.Deploy
 			t.Error(err)
 		}
 	})
-	return d, l.Entries()[1].Ref
+	return d, *l.Arrows()[2].Ref
 }
 
 func TestExec(t *testing.T) {
@@ -180,7 +180,7 @@ func TestLaunch_halfway(t *testing.T) {
 	if left := procfs.With(map[string]string{local.MarkRun: spec.RunID}); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}
-	if ops := fmt.Sprint(l.Ops()); ops != "[intent gone]" {
+	if ops := fmt.Sprint(l.States()); ops != "[intent create_sent gone_verified]" {
 		t.Errorf("the ledger has %s", ops)
 	}
 }
@@ -283,7 +283,7 @@ func TestTerminate_ofAnotherProcess(t *testing.T) {
 	// Nobody listens to SIGTERM there, so the end of the context is what ends them.
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := m.Terminate(ctx, refs[0]); err != nil {
+	if err := m.Terminate(ctx, refs[0].Ref); err != nil {
 		t.Fatal(err)
 	}
 	for _, pid := range tree {
@@ -353,7 +353,7 @@ func TestLaunch_faults(t *testing.T) {
 			if left := procfs.With(map[string]string{local.MarkRun: spec.RunID}); len(left) != 0 {
 				t.Errorf("%s %s: left %v", point, phase, left)
 			}
-			if ops := fmt.Sprint(l.Ops()); ops != "[intent gone]" {
+			if ops := fmt.Sprint(l.States()); ops != "[intent create_sent gone_verified]" {
 				t.Errorf("%s %s: the ledger has %s", point, phase, ops)
 			}
 		}
