@@ -1,0 +1,1 @@
+# The first process of a rented container.
