@@ -75,11 +75,11 @@ func TestStop_hangs(t *testing.T) {
 		d := m.deployment
 		d.Teardown = t.Context()
 		var undo cleanup
-		d.server = &server{stop: undo.push(func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })}
+		d.server = &server{release: d.releaser(undo.push(func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }))}
 		begun := time.Now()
 		d.release()
 		want(t, "time", time.Since(begun), 35*time.Second)
-		want(t, "given up", d.givenUp, true)
+		want(t, "given up", d.givenUp.Load(), true)
 		if d.cleanup == nil || !strings.Contains(d.cleanup.Error(), "timeouts.stop") {
 			t.Errorf("clean-up: %v", d.cleanup)
 		}

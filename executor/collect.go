@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/result"
@@ -91,11 +90,7 @@ func safely(f func() error) (err error) {
 // and returns the columns.
 func (m *measurement) watch(ctx context.Context) func(context.Context) result.Row {
 	m.sink.files = m.files
-	auth := func(s backends.Server) collectors.Target { return collectors.Target{Authorize: s.Authorize} }
-	target := collectors.Target{}
-	if s, ok := m.Backend.(backends.Server); ok {
-		target = auth(s)
-	}
+	target := collectors.Target{Authorize: m.authorizer(m.server.Deployment)}
 	begun := make(chan struct{})
 	target.Loaded = begun
 	target.Profile, target.Anchor, target.Clients = m.profile, m.anchor, []int{os.Getpid()}

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"sweep.dev/sweep/backends"
@@ -30,10 +32,10 @@ type deployment struct {
 	profile *engine.Profile
 	server  *server // nil while none is up
 
-	launches int      // in this run
-	deaths   int      // servers that died under a trial
-	failed   *failure // why nothing more can be launched here, or nil
-	givenUp  bool     // a server could not be stopped: nothing more may start
+	launches int         // in this run
+	deaths   int         // servers that died under a trial
+	failed   *failure    // why nothing more can be launched here, or nil
+	givenUp  atomic.Bool // a server could not be stopped: nothing more may start
 }
 
 // A trial is one run of one cell that has no outcome yet.
@@ -52,7 +54,12 @@ type server struct {
 	dir     string
 	roles   []backends.Role
 	version string
-	stop    func(context.Context) error
+	terms   backends.Terms // zero where it costs nothing
+	pod     *pod
+	// release ends the server once, and waits until it has ended.
+	release func(context.Context)
+	calm    func() bool // takes back the order to end it when the run is ended
+	kept    bool
 }
 
 // gone says whether the server has ended by itself.
@@ -97,6 +104,9 @@ func (d *deployment) execute(ctx context.Context) (err error) {
 		tctx, cancel := context.WithTimeoutCause(d.Teardown, d.stopTimeout(),
 			errors.New("timeouts.stop: the deployment did not stop in time"))
 		defer cancel()
+		if err == nil && ctx.Err() == nil {
+			d.keep(tctx)
+		}
 		d.addCleanup(undo.run(tctx))
 		d.emit(Event{Type: DeploymentStopped, Deployment: d.ID})
 	}()
@@ -127,7 +137,7 @@ func (d *deployment) trial(ctx context.Context, t *trial, undo *cleanup) error {
 		if d.server != nil && d.server.gone() {
 			// Between two trials: neither of them is to blame.
 			d.bury(d.death(ctx, t))
-			if d.givenUp {
+			if d.givenUp.Load() {
 				return nil
 			}
 		}
@@ -180,7 +190,7 @@ func (d *deployment) bury(death *failure) {
 
 // over says whether nothing more may be done for this deployment: the run was
 // ended, or a server of it could not be.
-func (d *deployment) over(ctx context.Context) bool { return d.givenUp || ctx.Err() != nil }
+func (d *deployment) over(ctx context.Context) bool { return d.givenUp.Load() || ctx.Err() != nil }
 
 // stopTimeout bounds the end of one server: the grace it is given, and as much
 // again as a provider may need until it is seen to be gone.
@@ -188,18 +198,61 @@ func (d *deployment) stopTimeout() time.Duration {
 	return d.Plan.Timeouts.Stop + d.StopSlack + 5*time.Second
 }
 
-// release stops the server that is up. Where that fails the deployment is
-// given up: its remaining trials stay without an outcome, for a resume.
+// release stops the server that is up.
 func (d *deployment) release() {
 	ctx, cancel := context.WithTimeoutCause(d.Teardown, d.stopTimeout(),
 		errors.New("timeouts.stop: the server did not stop in time"))
 	defer cancel()
-	err := d.server.stop(ctx)
+	d.server.release(ctx)
 	d.server = nil
-	if err != nil {
-		d.addCleanup(err)
-		d.givenUp = true
+}
+
+// releaser makes a server's release: where stop fails the deployment is given up.
+func (d *deployment) releaser(stop func(context.Context) error) func(context.Context) {
+	return func(ctx context.Context) {
+		if err := stop(ctx); err != nil {
+			d.giveUp(err)
+		}
 	}
+}
+
+// giveUp says that something of this deployment could not be ended: its
+// remaining trials stay without an outcome, for a resume.
+func (d *deployment) giveUp(err error) {
+	d.addCleanup(err)
+	d.givenUp.Store(true)
+}
+
+// keep leaves the server that is up for a later run, where that is asked for.
+func (d *deployment) keep(ctx context.Context) {
+	if d.Keep <= 0 || d.server == nil || d.server.gone() {
+		return
+	}
+	dep, ok := d.server.Deployment.(backends.Keeper)
+	if !ok {
+		d.emit(Event{Type: Notice, Deployment: d.ID, Text: fmt.Sprintf("backend %s cannot keep a server: it is ended", d.Plan.Backend.Kind)})
+		return
+	}
+	if !d.server.calm() {
+		return // the run was ended in this moment
+	}
+	s := d.server
+	until := time.Now().Add(d.Keep).Truncate(time.Second)
+	owed, _ := s.pod.debt()
+	if !owed.Expires.IsZero() && until.After(owed.Expires) {
+		until = owed.Expires
+	}
+	if err := s.pod.keep(ctx, dep, until); err != nil {
+		d.emit(Event{Type: Notice, Deployment: d.ID, Text: fmt.Sprintf("it is ended: %v", err)})
+		return // what the clean-up ends is not kept
+	}
+	owed, _ = s.pod.debt()
+	d.addKept(owed)
+	d.emit(Event{
+		Type: PodKept, Deployment: d.ID, Launch: s.launch, Label: d.label,
+		Text: fmt.Sprintf("pod %s runs on until %s at $%.2f/h", cmp.Or(owed.Name, owed.Pod), until.Local().Format(time.DateTime), owed.USDPerHour),
+	})
+	s.kept = true
 }
 
 // launch starts a server and waits until it may be measured. A server that
@@ -245,11 +298,14 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 	lctx, cancel := context.WithTimeoutCause(ctx, d.Plan.Timeouts.Launch,
 		limit{"timeouts.launch", d.Plan.Timeouts.Launch})
 	defer cancel()
-	debt := &debt{Ledger: d.ledger}
-	dep, err := d.Backend.Launch(lctx, spec, debt)
+	p := &pod{deployment: d, name: spec.Pod, ledger: d.ledgerOf(spec)}
+	dep, err := d.obtain(lctx, spec, p)
 	if err != nil {
-		d.settle(debt)
+		p.settle()
 		d.hideInLogs(d.ID, n)
+		if errors.Is(err, ErrMaxCost) {
+			d.run.stop(err)
+		}
 		if d.over(ctx) {
 			return nil, nil, nil
 		}
@@ -258,14 +314,26 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 		}
 		return nil, d.launchFailed(n, failureOf(lctx, err, nil, nil, d.profile)), nil
 	}
-	s := &server{Deployment: dep, launch: n, dir: dir, roles: spec.Roles}
-	s.stop = undo.push(func(ctx context.Context) error {
-		if err := dep.Stop(ctx); err != nil {
-			return fmt.Errorf("stop %s: %w", spec.Pod, err)
+	s := &server{Deployment: dep, launch: n, dir: dir, roles: spec.Roles, pod: p}
+	if rental, ok := dep.(backends.Rental); ok {
+		s.terms = rental.Terms()
+	}
+	stop := undo.push(func(ctx context.Context) error {
+		if s.kept {
+			return nil
 		}
-		d.hideInLogs(d.ID, n)
-		return d.ledger.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Gone})
+		err := p.stop(ctx, dep)
+		if owed, ok := p.debt(); ok {
+			d.owe(owed)
+		}
+		if err == nil {
+			d.hideInLogs(d.ID, n)
+		}
+		return err
 	})
+	s.release = d.releaser(stop)
+	s.calm = d.atOnce(ctx, s.release)
+	undo.push(func(context.Context) error { s.calm(); return nil })
 
 	d.emit(Event{Type: StepStarted, Deployment: d.ID, Launch: n, Step: "ready", Label: d.label})
 	started := time.Now()
@@ -277,16 +345,105 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 		cause := failureOf(rctx, err, dep, d.tail(s.logPaths()), d.profile)
 		d.server = s
 		d.release()
-		if d.givenUp || ctx.Err() != nil {
+		if d.over(ctx) {
 			return nil, nil, nil
 		}
 		return nil, d.launchFailed(n, cause), nil
+	}
+	if err := p.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Ready}); err != nil {
+		return nil, nil, err
 	}
 	e := Event{
 		Type: ServerReady, Deployment: d.ID, Launch: n, Label: d.label,
 		Text: fmt.Sprintf("ready after %s", time.Since(started).Round(10*time.Millisecond)),
 	}
 	return s, nil, d.record(ctx, e)
+}
+
+// atOnce ends a server as soon as the run is ended, beside whatever is being
+// done with it: what costs money is given back first and together with all
+// others, because whoever ends a run may not wait for long. The returned
+// function takes that back; it is false where it is too late, and then it has
+// waited for the end.
+func (d *deployment) atOnce(ctx context.Context, release func(context.Context)) (calm func() bool) {
+	ended := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		defer func() {
+			if v := recover(); v != nil {
+				p := &Panic{Value: v, Stack: debug.Stack()}
+				d.giveUp(p)
+				d.run.stop(p)
+			}
+		}()
+		ctx, cancel := context.WithTimeoutCause(d.Teardown, d.stopTimeout(),
+			errors.New("timeouts.stop: the server did not stop in time"))
+		defer cancel()
+		release(ctx)
+	})
+	return func() bool {
+		if cancel() {
+			return true
+		}
+		<-ended
+		return false
+	}
+}
+
+// ledgerOf is the ledger of one launch: the run directory's and the book.
+func (d *deployment) ledgerOf(spec backends.Spec) backends.Ledger {
+	if d.Book == nil {
+		return d.Dir.Ledger()
+	}
+	return d.Book.Ledger(spec.Digest, d.Dir.Ledger())
+}
+
+// leastLife is how much longer a kept pod has to live to be worth adopting.
+const leastLife = 10 * time.Minute
+
+// obtain takes over a kept server that is the same, or launches one.
+func (d *deployment) obtain(ctx context.Context, spec backends.Spec, p *pod) (backends.Deployment, error) {
+	adopter, ok := d.Backend.(backends.Adopter)
+	if !ok || d.Book == nil {
+		return d.Backend.Launch(ctx, spec, p)
+	}
+	kept, ok, err := d.Book.Adopt(spec.Digest, leastLife)
+	if err != nil {
+		return nil, fmt.Errorf("look for a kept pod: %w", err)
+	}
+	if !ok {
+		return d.Backend.Launch(ctx, spec, p)
+	}
+	dep, err := d.adopt(ctx, adopter, spec, p, kept)
+	if !errors.Is(err, backends.ErrNotFound) {
+		return dep, err
+	}
+	d.emit(Event{Type: Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("the kept pod %s is gone; another one is launched", kept.Name)})
+	return d.Backend.Launch(ctx, spec, p)
+}
+
+// adopt takes over a kept pod: its life goes on in this run's ledger.
+func (d *deployment) adopt(ctx context.Context, b backends.Adopter, spec backends.Spec, p *pod, kept rundir.Owed) (backends.Deployment, error) {
+	ref := kept.Find(spec.RunID)
+	for _, a := range []backends.Arrow{
+		{Pod: spec.Pod, State: backends.Intended, Kind: kept.Kind, Name: kept.Name, At: kept.At, Expires: &kept.Expires, USDPerHour: kept.USDPerHour},
+		{Pod: spec.Pod, State: backends.Sent},
+		{Pod: spec.Pod, State: backends.Created, Ref: &ref},
+	} {
+		if err := p.Record(ctx, a); err != nil {
+			return nil, err
+		}
+	}
+	spec.Expires = kept.Expires
+	dep, err := b.Adopt(ctx, spec, ref)
+	if errors.Is(err, backends.ErrNotFound) {
+		return nil, errors.Join(err, p.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Gone}))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("adopt %s: %w", kept.Name, err)
+	}
+	d.emit(Event{Type: Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("pod %s, which an earlier run kept, is taken over", kept.Name)})
+	return dep, nil
 }
 
 // launchFailed tells of a server that did not start.
@@ -312,6 +469,7 @@ func (d *deployment) spec(n int, dir string) (backends.Spec, error) {
 		Engine: d.Server.Profile, Model: d.Server.Model, Args: args,
 		GPU: d.Server.GPU, GPUs: d.Server.GPUCount, Seed: d.Plan.Seed,
 		Grace: d.Plan.Timeouts.Stop, Digest: d.digest(),
+		Expires: d.expires(time.Now()),
 	}
 	roles := d.profile.Roles
 	if len(roles) == 0 {
@@ -333,6 +491,15 @@ func (d *deployment) spec(n int, dir string) (backends.Spec, error) {
 // digest is equal for two launches whose servers are the same, in whatever run:
 // the same backend and the same server.
 func (d *deployment) digest() string { return d.Plan.Backend.Kind + "-" + d.ID }
+
+// expires is when a pod that is launched now ends itself at the latest; zero
+// for one that ends with us.
+func (d *deployment) expires(now time.Time) time.Time {
+	if d.Lifetime <= 0 {
+		return time.Time{}
+	}
+	return now.Add(d.Lifetime + d.Keep).Truncate(time.Second).UTC()
+}
 
 // entrypoint is the ENTRYPOINT of a role's image: the plan's, where it names an
 // image of its own, else the profile's.

@@ -37,11 +37,21 @@ func (m *measurement) driver(h host.Host) (driver, error) {
 	return openai.New(c)
 }
 
-// authorize adds what this backend's servers want, and the plan's own headers.
-func (m *measurement) authorize(h http.Header) {
-	if s, ok := m.Backend.(backends.Server); ok {
-		s.Authorize(h)
+// authorizer adds what the servers of this backend, and of one deployment of
+// it, want to be asked with.
+func (r *run) authorizer(dep backends.Deployment) func(http.Header) {
+	return func(h http.Header) {
+		for _, v := range []any{r.Backend, dep} {
+			if s, ok := v.(backends.Server); ok {
+				s.Authorize(h)
+			}
+		}
 	}
+}
+
+// authorize adds what the server wants, and the plan's own headers.
+func (m *measurement) authorize(h http.Header) {
+	m.authorizer(m.server.Deployment)(h)
 	for name, value := range m.trial.cell.Load.Headers {
 		h.Set(name, value.Reveal())
 	}

@@ -27,6 +27,7 @@ type Event struct {
 
 	Row      map[string]any `json:"row,omitempty"` // trial_committed
 	Progress *load.Progress `json:"progress,omitempty"`
+	Spending *Spending      `json:"spending,omitempty"` // money
 }
 
 // An EventType names a kind of event.
@@ -44,7 +45,9 @@ const (
 	TrialCommitted    EventType = "trial_committed"
 	ServerDied        EventType = "server_died"
 	LaunchFailed      EventType = "launch_failed"
+	PodKept           EventType = "pod_kept"
 	DeploymentStopped EventType = "deployment_stopped"
 	Notice            EventType = "notice"
+	Money             EventType = "money" // every few seconds while something is rented, never journaled
 	RunFinished       EventType = "run_finished"
 )

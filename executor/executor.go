@@ -53,6 +53,15 @@ type Config struct {
 	Parallel int                           // deployments at once; 0 is 1
 	FailFast bool
 	MaxTime  time.Duration // 0: none
+	MaxCost  float64       // USD; 0: none
+	// Lifetime is after what time a pod ends itself, whatever becomes of us; 0
+	// for a backend whose servers end with this process.
+	Lifetime time.Duration
+	// Keep is how long a server is left running after its last trial, on a
+	// backend that can; 0 is not at all.
+	Keep time.Duration
+	// Book is the ledger outside of the run directory; nil for none.
+	Book Book
 	// StopSlack is what the backend's provider may need beyond the plan's
 	// timeouts.stop until a pod is seen to be gone.
 	StopSlack time.Duration
@@ -64,6 +73,21 @@ type Config struct {
 	Teardown context.Context
 	// Events is called by one goroutine at a time; it must not block for long.
 	Events func(Event)
+}
+
+// A Book is a ledger outside of run directories, which knows the pods of all
+// runs of this machine.
+type Book interface {
+	// Ledger writes every arrow of a launch in the book too. digest is its
+	// Spec's.
+	Ledger(digest string, inner backends.Ledger) backends.Ledger
+	// Adopt takes over a kept pod that was launched with digest and still has
+	// life for that long, if there is one: from then on it is this run's. ok is
+	// false where there is none.
+	Adopt(digest string, life time.Duration) (o rundir.Owed, ok bool, err error)
+	// Holds says whether a pod that this run directory has kept is still its to
+	// give back: false where another run has taken it over, or it is gone.
+	Holds(pod string) (bool, error)
 }
 
 // A Report is how a run ended.
@@ -78,6 +102,12 @@ type Report struct {
 	// Cleanup is what could not be given back or verified; it means that
 	// something may still be running.
 	Cleanup error
+	// Owed is what Cleanup is about: pods that may still cost money.
+	Owed []rundir.Owed
+	// Kept is what was left running on purpose.
+	Kept []rundir.Owed
+	// Spending is what the run has cost when it ended.
+	Spending Spending
 }
 
 type run struct {
@@ -86,7 +116,8 @@ type run struct {
 	all     []*deployment
 	entries map[string][]load.Entry // given prompts, by file and kind
 	stop    context.CancelCauseFunc
-	ledger  backends.Ledger
+	ledger  backends.Ledger // of the run directory and, where there is one, the book
+	money   *money
 	mask    secret.Mask // for all that servers and collectors say, where it comes in
 
 	mu        sync.Mutex
@@ -94,6 +125,8 @@ type run struct {
 	total     int
 	committed int
 	cleanup   error
+	owed      []rundir.Owed
+	kept      []rundir.Owed
 }
 
 // Run executes what of the plan has no outcome yet. The error is sweep's own
@@ -101,6 +134,11 @@ type run struct {
 // outcomes, not errors. The Report is valid also beside an error.
 func Run(ctx context.Context, c Config) (Report, error) {
 	r := &run{Config: c, ledger: c.Dir.Ledger(), mask: secret.NewMask(c.Plan.Secrets())}
+	r.money = &money{max: c.MaxCost, reserve: c.Plan.Timeouts.Stop + c.StopSlack}
+	r.money.ended = spent(c.State, time.Now())
+	if c.Book != nil {
+		r.ledger = c.Book.Ledger("", r.ledger)
+	}
 	if r.Teardown == nil {
 		r.Teardown = context.Background()
 	}
@@ -116,13 +154,19 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	ctx, r.stop = context.WithCancelCause(ctx)
 	defer r.stop(nil)
 
+	var watching sync.WaitGroup
+	watching.Go(func() { r.watchMoney(ctx) })
+	defer func() {
+		r.stop(nil)
+		watching.Wait()
+	}()
 	err = r.reclaim(ctx)
 	if err == nil {
 		err = r.execute(ctx, rep)
 	}
 	rep.Committed = r.committed
 	rep.Missing = rep.Planned - rep.Before - r.committed
-	rep.Cleanup = r.cleanup
+	rep.Cleanup, rep.Owed, rep.Kept, rep.Spending = r.cleanup, r.owed, r.kept, r.money.spending(time.Now())
 	if ctx.Err() != nil && rep.Missing > 0 {
 		rep.Interrupted = context.Cause(ctx)
 	}
@@ -198,9 +242,14 @@ func (r *run) reclaim(ctx context.Context) error {
 		return r.cleanup
 	}
 	for _, owed := range r.State.Owed {
+		if mine, err := r.toReclaim(ctx, owed); err != nil {
+			return err
+		} else if !mine {
+			continue
+		}
 		// One that cannot be ended must not keep the others running.
-		if err := r.terminate(ctx, owed, known); err != nil {
-			r.addCleanup(fmt.Errorf("pod %s of an earlier run: %w", owed.Pod, err))
+		if err := r.terminate(ctx, r.ledger, owed, known); err != nil {
+			r.addOwed(fmt.Errorf("pod %s of an earlier run: %w", owed.Pod, err), owed)
 			continue
 		}
 		r.emit(Event{Type: Notice, Text: fmt.Sprintf("pod %s of an earlier run is gone", owed.Pod)})
@@ -211,6 +260,36 @@ func (r *run) reclaim(ctx context.Context) error {
 		}
 	}
 	return r.cleanup
+}
+
+// toReclaim says whether a pod that an earlier run of this directory owes is to
+// be ended now. One that it kept may have another run by now.
+func (r *run) toReclaim(ctx context.Context, owed rundir.Owed) (bool, error) {
+	if owed.State != backends.Kept || r.Book == nil {
+		return true, nil
+	}
+	holds, err := r.Book.Holds(owed.Pod)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("pod %s, which was kept: %w", owed.Pod, err)
+	case !holds:
+		return false, r.Dir.Ledger().Record(ctx, backends.Arrow{Pod: owed.Pod, State: backends.Gone})
+	}
+	return owed.Due(time.Now()), nil
+}
+
+// spent is what the pods of a journal that are gone have cost, and those that
+// are owed until now.
+func spent(st *rundir.State, now time.Time) float64 {
+	usd := st.SpentUSD
+	for _, o := range st.Owed {
+		until := now
+		if o.State == backends.Kept {
+			until = o.Changed // from then on it is not this run's expense
+		}
+		usd += o.USDPerHour * until.Sub(o.Since).Hours()
+	}
+	return usd
 }
 
 // hideInLogs takes what a launch that has ended wrote of the plan's secrets out
@@ -224,7 +303,7 @@ func (r *run) hideInLogs(deployment string, launch int) {
 // terminate ends everything that an owed pod may be: what the ledger names, and
 // what else the provider knows by its name. When it returns without an error
 // the ledger says that the pod is gone.
-func (r *run) terminate(ctx context.Context, owed rundir.Owed, known []backends.Listed) error {
+func (r *run) terminate(ctx context.Context, l backends.Ledger, owed rundir.Owed, known []backends.Listed) error {
 	var refs []backends.Ref
 	if owed.Ref != nil || owed.Name != "" {
 		refs = append(refs, owed.Find(r.State.Manifest.RunID))
@@ -235,17 +314,16 @@ func (r *run) terminate(ctx context.Context, owed rundir.Owed, known []backends.
 			refs = append(refs, l.Ref)
 		}
 	}
-	if err := r.ledger.Record(ctx, backends.Arrow{Pod: owed.Pod, State: backends.DeleteSent}); err != nil {
-		return err
-	}
+	// A full disk is no reason to leave anything running.
+	disk := l.Record(ctx, backends.Arrow{Pod: owed.Pod, State: backends.DeleteSent})
 	var errs []error
 	for _, ref := range refs {
 		errs = append(errs, r.Backend.Terminate(ctx, ref))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return err
+		return errors.Join(disk, err)
 	}
-	return r.ledger.Record(ctx, backends.Arrow{Pod: owed.Pod, State: backends.Gone})
+	return errors.Join(disk, l.Record(ctx, backends.Arrow{Pod: owed.Pod, State: backends.Gone}))
 }
 
 func (r *run) execute(ctx context.Context, rep Report) error {
@@ -353,4 +431,24 @@ func (r *run) addCleanup(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cleanup = errors.Join(r.cleanup, err)
+}
+
+// addOwed is addCleanup for a pod that may still be there.
+func (r *run) addOwed(err error, o rundir.Owed) {
+	r.addCleanup(err)
+	r.owe(o)
+}
+
+// owe says that a pod could not be ended.
+func (r *run) owe(o rundir.Owed) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.owed = append(r.owed, o)
+}
+
+// addKept says that a pod was left running on purpose.
+func (r *run) addKept(o rundir.Owed) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept = append(r.kept, o)
 }

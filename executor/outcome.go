@@ -38,7 +38,7 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 	maps.Copy(row, m.columns)
 	maps.Copy(row, measured) // what we measured ourselves is nobody else's
 	m.identify(row, finished)
-	m.listPrice(row)
+	m.price(row)
 	row.Derive()
 
 	switch {
@@ -63,6 +63,9 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 		if n.Code != EngineRestarted {
 			o.Findings = append(o.Findings, n)
 		}
+	}
+	if m.server != nil {
+		o.Findings = append(o.Findings, m.server.terms.Findings...)
 	}
 	row["findings"] = codes(o.Findings)
 	var err error
@@ -136,6 +139,7 @@ func (m *measurement) identify(row result.Row, finished time.Time) {
 	set("stamp_kind", orNil(m.health.StampKind))
 	if m.server != nil {
 		set("engine_version", orNil(m.server.version))
+		set("image_digest", orNil(m.server.terms.ImageDigest))
 		set("network_path", string(m.server.Host(m.frontRole(), 0).Path()))
 	}
 	if m.health.StampKind != "" {
@@ -150,9 +154,13 @@ func orNil(s string) any {
 	return s
 }
 
-// listPrice fills in what the GPUs cost by their list price; what follows from
-// it is derived.
-func (m *measurement) listPrice(row result.Row) {
+// price fills in what the deployment costs: what its provider bills, else the
+// GPUs' list price; what follows from it is derived.
+func (m *measurement) price(row result.Row) {
+	if m.server != nil && m.server.terms.USDPerHour > 0 {
+		row["usd_per_hour"] = m.server.terms.USDPerHour
+		return
+	}
 	server := m.trial.cell.Server
 	if gpu, ok := catalog.GPUByName(server.GPU); ok && gpu.USDPerHour > 0 {
 		row["usd_per_hour"] = gpu.USDPerHour * float64(max(1, server.GPUCount))

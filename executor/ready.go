@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -35,7 +34,7 @@ func (d *deployment) frontRole() string {
 // the expected model, and returns the engine's version ("" where it tells
 // none). An open port is not readiness, and neither is a health check.
 func (d *deployment) ready(ctx context.Context, dep backends.Deployment) (version string, err error) {
-	api := d.api(dep.Host(d.frontRole(), 0))
+	api := d.api(dep)
 	defer api.close()
 	up, stop := whileUp(ctx, dep)
 	defer stop()
@@ -162,7 +161,7 @@ func (d *deployment) resetCache(ctx context.Context) error {
 	if path == "" {
 		return nil
 	}
-	api := d.api(d.server.Host(d.frontRole(), 0))
+	api := d.api(d.server.Deployment)
 	defer api.close()
 	_, err := api.post(ctx, path, nil)
 	var answer *badStatus
@@ -195,11 +194,9 @@ const (
 	completionTimeout = 2 * time.Minute
 )
 
-func (d *deployment) api(h host.Host) *apiClient {
-	c := &apiClient{base: h.URL(), auth: func(http.Header) {}, mask: d.mask}
-	if s, ok := d.Backend.(backends.Server); ok {
-		c.auth = s.Authorize
-	}
+func (d *deployment) api(dep backends.Deployment) *apiClient {
+	h := dep.Host(d.frontRole(), 0)
+	c := &apiClient{base: h.URL(), auth: d.authorizer(dep), mask: d.mask}
 	c.http = &http.Client{
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -38,6 +38,7 @@ func identity() []Column {
 		required("simulated", Bool, "", "Whether the server was the built-in simulator: such a row says nothing about real hardware."),
 		required("engine", String, "", "The engine, by its key in the plan."),
 		nullable("engine_version", String, "", "Version that the engine reported."),
+		nullable("image_digest", String, "", "Digest of the container image that ran: sha256:..."),
 		nullable("model", String, "", "The model that was served."),
 		nullable("model_revision", String, "", "Revision of the model, where the plan pins one."),
 		nullable("gpu_count", Int, "GPUs", "GPUs of one server."),

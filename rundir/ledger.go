@@ -124,6 +124,9 @@ func (r *replayer) pod(e Event) error {
 	i := slices.IndexFunc(r.owed, func(o Owed) bool { return o.Pod == a.Pod })
 	switch {
 	case a.State == backends.Gone && i >= 0:
+		if o := r.owed[i]; o.State != backends.Intended { // else nothing was sent
+			r.st.SpentUSD += o.USDPerHour * e.Time.Sub(o.Since).Hours()
+		}
 		r.owed = slices.Delete(r.owed, i, i+1)
 		return nil
 	case a.State == backends.Gone:

@@ -44,7 +44,9 @@ type State struct {
 	// Launches counts the launches of each deployment.
 	Launches map[string]int
 	// Owed is every pod that was intended and is not known to be gone.
-	Owed     []Owed
+	Owed []Owed
+	// SpentUSD is what the pods that are gone have cost, by their prices.
+	SpentUSD float64
 	Finished bool    // the last run of this directory ended by itself: run_finished follows the last run_started
 	Events   []Event // every line, in order
 

@@ -1,0 +1,141 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"sweep.dev/sweep/rundir"
+)
+
+// Causes with which a run ends that has used up what it may.
+var (
+	ErrMaxCost  = errors.New("the budget for this run is used up")
+	ErrLifetime = errors.New("a pod has reached its max_pod_lifetime")
+)
+
+// moneyPoll is how often a run looks at what it costs: the increment by which a
+// bill may pass the budget, beside the reserve.
+const moneyPoll = time.Second
+
+// A rental is what one pod costs from the moment at which it may exist.
+type rental struct {
+	pod        string
+	usdPerHour float64
+	since      time.Time
+	expires    time.Time // zero: never
+	kept       bool
+}
+
+func (r *rental) cost(now time.Time) float64 { return r.usdPerHour * now.Sub(r.since).Hours() }
+
+// money is what a run spends. Providers bill by the second; it is counted from
+// the moment at which a create is sent until the pod is seen to be gone, so it
+// never says less than the bill.
+type money struct {
+	max     float64       // USD; 0 is no bound
+	reserve time.Duration // that a teardown may take: what it costs is kept back
+
+	mu    sync.Mutex
+	ended float64 // spent on pods that are gone, also by earlier runs of the directory
+	live  []*rental
+}
+
+// begin counts a pod from now on.
+func (m *money) begin(pod string, o rundir.Owed, now time.Time) *rental {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := &rental{pod: pod, usdPerHour: o.USDPerHour, since: now, expires: o.Expires}
+	m.live = append(m.live, r)
+	return r
+}
+
+// change takes what is known of a pod by now.
+func (m *money) change(r *rental, o rundir.Owed) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r.usdPerHour, r.expires = max(r.usdPerHour, o.USDPerHour), o.Expires
+}
+
+// end counts a pod no more.
+func (m *money) end(r *rental, now time.Time) {
+	if r == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended += r.cost(now)
+	m.live = slices.DeleteFunc(m.live, func(x *rental) bool { return x == r })
+}
+
+// Spending is what a run costs at one moment.
+type Spending struct {
+	Pods       int     `json:"pods"`
+	USDPerHour float64 `json:"usd_per_hour"`
+	USD        float64 `json:"usd"` // until now, all pods of the run directory
+	MaxUSD     float64 `json:"max_usd,omitempty"`
+}
+
+func (m *money) spending(now time.Time) Spending {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := Spending{Pods: len(m.live), USD: m.ended, MaxUSD: m.max}
+	for _, r := range m.live {
+		s.USDPerHour += r.usdPerHour
+		s.USD += r.cost(now)
+	}
+	return s
+}
+
+// affords says whether one more pod may be rented: what is spent, what giving
+// back everything costs, and the new pod for one poll.
+func (m *money) affords(now time.Time, usdPerHour float64) error {
+	if m.max <= 0 {
+		return nil
+	}
+	s := m.spending(now)
+	rate := s.USDPerHour + usdPerHour
+	if s.USD+rate*(m.reserve+moneyPoll).Hours() > m.max {
+		return fmt.Errorf("%w: $%.2f of $%.2f are spent, and $%.2f/h cost $%.2f while they are given back",
+			ErrMaxCost, s.USD, m.max, rate, rate*m.reserve.Hours())
+	}
+	return nil
+}
+
+// over says why the run has to end now, or nil.
+func (m *money) over(now time.Time) error {
+	if err := m.affords(now, 0); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.live {
+		if !r.expires.IsZero() && now.Add(m.reserve).After(r.expires) {
+			return fmt.Errorf("%w: pod %s ends itself at %s", ErrLifetime, r.pod, r.expires.Local().Format(time.TimeOnly))
+		}
+	}
+	return nil
+}
+
+// watch ends the run when it has used up what it may. It returns with ctx.
+func (r *run) watchMoney(ctx context.Context) {
+	tick := time.NewTicker(moneyPoll)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			if s := r.money.spending(now); s.Pods > 0 && s.USDPerHour > 0 && n%5 == 0 {
+				r.emit(Event{Type: Money, Spending: &s})
+			}
+			if err := r.money.over(now); err != nil {
+				r.stop(err)
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,107 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/rundir"
+)
+
+// A pod is one launch as its ledger knows it. It is the ledger of its own
+// launch, and remembers whether something of it is owed.
+type pod struct {
+	*deployment
+	name   string // Spec.Pod
+	ledger backends.Ledger
+
+	mu     sync.Mutex
+	owed   rundir.Owed // Pod is "" while nothing is
+	rental *rental     // what it costs; nil before it does
+}
+
+// Record implements [backends.Ledger]. What the run cannot pay for is not begun.
+func (p *pod) Record(ctx context.Context, a backends.Arrow) error {
+	if a.State == backends.Intended {
+		if err := p.money.affords(time.Now(), a.USDPerHour); err != nil {
+			return err
+		}
+	}
+	err := p.ledger.Record(ctx, a)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case a.State == backends.Created && p.owed.Pod != "":
+		p.owed.Apply(a, time.Now()) // whether or not it could be written down
+	case err != nil:
+	case a.State == backends.Gone:
+		p.owed = rundir.Owed{}
+	default:
+		p.owed.Apply(a, time.Now())
+	}
+	switch {
+	case p.owed.Pod == "", p.owed.State == backends.Kept:
+		p.money.end(p.rental, time.Now())
+		p.rental = nil
+	case p.rental == nil && a.State == backends.Sent:
+		p.rental = p.money.begin(p.name, p.owed, time.Now())
+	case p.rental != nil:
+		p.money.change(p.rental, p.owed)
+	}
+	return err
+}
+
+// debt is what of the pod is owed now.
+func (p *pod) debt() (owed rundir.Owed, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.owed, p.owed.Pod != ""
+}
+
+// settle ends what a launch that failed could not release itself. Where that
+// fails too the deployment is given up.
+func (p *pod) settle() {
+	owed, ok := p.debt()
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(p.Teardown, p.stopTimeout(),
+		errors.New("timeouts.stop: what the launch left did not end in time"))
+	defer cancel()
+	known, err := p.Backend.List(ctx, p.State.Manifest.Owner)
+	if err == nil {
+		err = p.terminate(ctx, p, owed, known)
+	}
+	if err != nil {
+		p.owe(owed)
+		p.giveUp(fmt.Errorf("pod %s of a launch that failed: %w", owed.Pod, err))
+	}
+}
+
+// stop ends a deployment that was launched. A ledger that cannot be written is
+// no reason to leave anything running.
+func (p *pod) stop(ctx context.Context, dep backends.Deployment) error {
+	var disk []error
+	for _, state := range []backends.State{backends.Draining, backends.DeleteSent} {
+		disk = append(disk, p.Record(ctx, backends.Arrow{Pod: p.name, State: state}))
+	}
+	if err := dep.Stop(ctx); err != nil {
+		return errors.Join(append(disk, fmt.Errorf("stop %s: %w", p.name, err))...)
+	}
+	return errors.Join(append(disk, p.Record(ctx, backends.Arrow{Pod: p.name, State: backends.Gone}))...)
+}
+
+// keep leaves a deployment running until a date, for a later run of the same
+// server.
+func (p *pod) keep(ctx context.Context, dep backends.Keeper, until time.Time) error {
+	if err := p.Record(ctx, backends.Arrow{Pod: p.name, State: backends.Kept, Expires: &until}); err != nil {
+		return err
+	}
+	if err := dep.Keep(ctx, until); err != nil {
+		return fmt.Errorf("keep %s: %w", p.name, err)
+	}
+	return nil
+}
