@@ -62,6 +62,9 @@ func (a *Agent) Log(ctx context.Context, offset int64) (io.ReadCloser, error) {
 // Status asks how the pod is.
 func (a *Agent) Status(ctx context.Context) (Status, error) { return Status{}, errSkeleton }
 
-// Keepalive beats every interval until the context ends; lost is called, from
-// here, with the error of each beat that failed. The caller waits for it.
-func (a *Agent) Keepalive(ctx context.Context, every time.Duration, lost func(error)) {}
+// Keepalive calls beat ([Agent.Beat], counted as the effect that it is) at once
+// and then every interval, until ctx ends. No beat gets longer than an
+// interval. lost is called, from here, with the error of each beat that failed.
+// The caller runs it in a goroutine of its own and waits for it.
+func Keepalive(ctx context.Context, every time.Duration, beat func(context.Context) error, lost func(error)) {
+}
