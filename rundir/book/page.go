@@ -1,0 +1,70 @@
+package book
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/rundir"
+)
+
+// A Page is the book as one run writes it. Its methods may be called
+// concurrently.
+type Page struct {
+	book *Book
+	run  Run
+	kind string
+}
+
+// Page is the book for a run on a kind of backend.
+func (b *Book) Page(run Run, kind string) Page { return Page{b, run, kind} }
+
+// Ledger is [Book.Ledger].
+func (p Page) Ledger(digest string, inner backends.Ledger) backends.Ledger {
+	return p.book.Ledger(p.run, digest, inner)
+}
+
+// Adopt takes over a kept pod of this owner that was launched with digest and
+// is kept for at least life from now; the one that is kept longest. ok is false
+// where there is none.
+func (p Page) Adopt(digest string, life time.Duration) (o rundir.Owed, ok bool, err error) {
+	entries, err := p.book.Entries()
+	if err != nil && !errors.Is(err, ErrDamaged) { // a damaged entry is no reason to rent once more, nor not to
+		return rundir.Owed{}, false, err
+	}
+	for {
+		var best *Entry
+		for i, e := range entries {
+			fits := e.State == backends.Kept && e.Kind == p.kind && e.Owner == p.run.Owner &&
+				e.Digest == digest && digest != "" && !e.Expires.Before(time.Now().Add(life))
+			if fits && (best == nil || e.Expires.After(best.Expires)) {
+				best = &entries[i]
+			}
+		}
+		if best == nil {
+			return rundir.Owed{}, false, nil
+		}
+		taken, err := p.book.Take(*best, p.run)
+		switch {
+		case err == nil:
+			return taken.Owed, true, nil
+		case !errors.Is(err, ErrChanged):
+			return rundir.Owed{}, false, err
+		}
+		best.State = backends.Gone // to us: another run was faster
+	}
+}
+
+// Holds says whether a pod that the run has kept is still its to give back:
+// false where another run has taken it over.
+func (p Page) Holds(pod string) (bool, error) {
+	entries, err := p.book.Entries()
+	if err != nil {
+		return false, err
+	}
+	taken := slices.ContainsFunc(entries, func(e Entry) bool {
+		return e.Pod == pod && e.RunID != p.run.ID && slices.Contains(e.Former, p.run.ID)
+	})
+	return !taken, nil
+}
