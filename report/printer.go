@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"sweep.dev/sweep/internal/plaintext"
 )
 
 // gridWidth is where a grid is cut into parts when nobody says how wide the
@@ -19,8 +21,8 @@ type item struct {
 }
 
 // A printer writes one document as plain text or as Markdown, and keeps the
-// first error. Every text goes through Printable or escape here, wherever it
-// comes from.
+// first error. Every text goes through plaintext.Line or escape here,
+// wherever it comes from.
 type printer struct {
 	w io.Writer
 	Style
@@ -76,7 +78,7 @@ func (p *printer) section(title string, items []item) {
 			if p.Markdown {
 				p.line("  - " + escape("log: "+l))
 			} else {
-				p.line("    | " + Printable(l))
+				p.line("    | " + plaintext.Line(l))
 			}
 		}
 	}
@@ -94,7 +96,7 @@ func (p *printer) entry(indent, text string) {
 // wrap breaks a text at its spaces where the width of the terminal is known.
 func (p *printer) wrap(first, rest, text string) {
 	line := first
-	for i, word := range strings.Fields(Printable(text)) {
+	for i, word := range strings.Fields(plaintext.Line(text)) {
 		switch {
 		case i == 0:
 			line += word
@@ -177,7 +179,7 @@ func (p *printer) part(g grid, heads []string, width []int, from, to int) {
 		var b strings.Builder
 		gap := 0 // of the columns before
 		for i, f := range fields {
-			text := Printable(f.text)
+			text := plaintext.Line(f.text)
 			b.WriteString(strings.Repeat(" ", gap+2))
 			gap = width[i] - columns(text)
 			if p.Paint != nil && f.verdict != "" {
