@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -205,7 +206,7 @@ func (d *deployment) api(dep backends.Deployment) *apiClient {
 			DisableCompression: true,
 		},
 		// A redirect could carry a key to another host.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: netguard.NoRedirect,
 	}
 	return c
 }

@@ -17,6 +17,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -29,7 +30,7 @@ type Config struct {
 	Key     secret.String            `yaml:"key,omitempty" doc:"Sent as a bearer token. A reference, never the key itself: ${SWEEP_API_KEY}."`
 	Headers map[string]secret.String `yaml:"headers,omitempty" doc:"Sent with every request. What carries credentials (Authorization, Cookie, X-Api-Key, ...) by reference only."`
 
-	// Normally only a mistake or an attack leads to one of these addresses.
+	// See package netguard.
 	AllowLinkLocal bool `yaml:"allow_link_local,omitempty" doc:"Permit an address that is link-local or a cloud's metadata service." default:"false"`
 }
 
@@ -90,7 +91,10 @@ func New(c Config) (*Backend, error) {
 	default:
 		b.url = u
 		u.Path = strings.TrimRight(u.Path, "/")
-		b.host = &endpointHost{url: u, linkLocal: c.AllowLinkLocal}
+		b.host = &endpointHost{url: u, guard: netguard.Guard{AllowLinkLocal: c.AllowLinkLocal, Hint: "allow_link_local permits it"}}
+		if err := b.host.guard.Check(u.Hostname()); err != nil {
+			bad("url: %w", err)
+		}
 	}
 	for name, value := range c.Headers {
 		canonical := http.CanonicalHeaderKey(name)
@@ -151,11 +155,7 @@ const probeTimeout = 30 * time.Second
 func (b *Backend) Probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, fmt.Errorf("no answer within %v", probeTimeout))
 	defer cancel()
-	client := http.Client{
-		Transport: &http.Transport{DialContext: b.host.Dial},
-		// A redirect would carry the key to another place.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	client := netguard.Client(b.host.Dial, 0)
 	defer client.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url.JoinPath("/v1/models").String(), http.NoBody)
 	if err != nil {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +14,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
+	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -171,57 +170,34 @@ func TestDial_onlyTheEndpoint(t *testing.T) {
 	}
 }
 
-func TestControl(t *testing.T) {
-	for _, c := range []struct {
-		address string
-		ok      bool
-	}{
-		{"127.0.0.1:80", true},
-		{"[::1]:80", true},
-		{"10.1.2.3:80", true},
-		{"93.184.216.34:443", true},
-		{"169.254.169.254:80", false},
-		{"169.254.1.2:80", false},
-		{"[fe80::1%eth0]:80", false},
-		{"[fd00:ec2::254]:80", false},
-		{"[::ffff:169.254.169.254]:80", false},
-		{"[64:ff9b::a9fe:a9fe]:80", false},
-		{"100.100.100.200:80", false},
-		{"224.0.0.1:80", false},
-	} {
-		h := endpointHost{url: &url.URL{}}
-		if err := h.control("tcp", c.address, nil); (err == nil) != c.ok {
-			t.Errorf("%s: got %v", c.address, err)
+func TestAllowLinkLocal(t *testing.T) {
+	for _, name := range []string{"169.254.169.254", "[::ffff:a9fe:a9fe]", "[fe80::1]", "2852039166", "metadata.google.internal", "[fd00:ec2::254]"} {
+		_, err := New(Config{URL: "http://" + name + ":80"})
+		if !errors.Is(err, netguard.ErrRefused) || !strings.Contains(err.Error(), "allow_link_local") {
+			t.Errorf("%s: got %v", name, err)
 		}
-		h.linkLocal = true
-		if err := h.control("tcp", c.address, nil); err != nil {
-			t.Errorf("%s, permitted: %v", c.address, err)
+		b, err := New(Config{URL: "http://" + name + ":80", AllowLinkLocal: true})
+		if err != nil || !b.host.guard.AllowLinkLocal {
+			t.Errorf("%s, permitted: got %v", name, err)
 		}
-	}
-	if err := (&endpointHost{}).control("unix", "/socket", nil); err == nil {
-		t.Error("an address that is none was let through")
 	}
 }
 
-// Odd notations of an address end where the address itself does.
-func TestDial_metadata(t *testing.T) {
-	for _, name := range []string{"169.254.169.254", "[::ffff:a9fe:a9fe]", "[fe80::1]"} {
-		b, err := New(Config{URL: "http://" + name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		c, err := b.host.Dial(ctx, "tcp", name+":80")
-		cancel()
-		if err == nil {
-			c.Close()
-		}
-		if err == nil || !strings.Contains(err.Error(), "link-local") {
-			t.Errorf("%s: got %v", name, err)
-		}
+// Every connection is looked at again: a name may lead anywhere by then.
+func TestDial_guarded(t *testing.T) {
+	b, err := New(Config{URL: "http://127.0.0.1:80"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := netip.ParseAddr("2852039166"); err == nil {
-		t.Error("an address in decimal is an address now: test it here")
+	b.url.Host = "169.254.169.254:80"
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	c, err := b.host.Dial(ctx, "tcp", b.url.Host)
+	if err == nil {
+		c.Close()
+	}
+	if !errors.Is(err, netguard.ErrRefused) || !strings.Contains(err.Error(), "link-local") {
+		t.Errorf("got %v", err)
 	}
 }
 

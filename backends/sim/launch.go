@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/netguard"
 )
 
 // Launch starts the servers of spec. Their commands are ours: of spec's own
@@ -111,10 +111,8 @@ func (h simulated) get(ctx context.Context, path string) (body []byte, status in
 	}
 	// A connection of its own: it must not be in the way of the requests that
 	// are measured, nor stay behind.
-	client := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext:       func(ctx context.Context, network, addr string) (net.Conn, error) { return h.Dial(ctx, network, addr) },
-	}}
+	client := netguard.Client(h.Dial, 0)
+	defer client.CloseIdleConnections()
 	resp, err := client.Do(r)
 	if err != nil {
 		return nil, 0, err

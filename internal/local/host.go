@@ -17,6 +17,7 @@ import (
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/guard"
+	"sweep.dev/sweep/internal/netguard"
 )
 
 // A localHost is one replica.
@@ -37,8 +38,7 @@ func (h *localHost) Path() host.Path { return host.Direct }
 func (h *localHost) PIDs() []int     { return h.process.PIDs() }
 
 func (h *localHost) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	var d net.Dialer
-	return d.DialContext(ctx, network, addr)
+	return netguard.Dial(ctx, network, addr)
 }
 
 func (h *localHost) Logs(context.Context) (io.ReadCloser, error) {

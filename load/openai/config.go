@@ -58,7 +58,7 @@ type Config struct {
 	// Headers adds to the headers of each request. It is a function so that
 	// keys are held by whoever owns them, and by nobody else.
 	Headers func(http.Header)
-	// Dial opens connections; nil is a plain dial. TLS is the configuration
+	// Dial opens connections; nil is netguard.Dial. TLS is the configuration
 	// for https; nil is Go's default.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	TLS  *tls.Config

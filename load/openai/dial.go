@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sweep.dev/sweep/internal/netguard"
 )
 
 const (
@@ -45,7 +47,7 @@ type dialer struct {
 func newDialer(c *Config, host, port string, secure bool) *dialer {
 	d := &dialer{dial: c.Dial, addr: net.JoinHostPort(host, port), taken: make(chan struct{}, 1)}
 	if d.dial == nil {
-		d.dial = (&net.Dialer{Timeout: dialTimeout}).DialContext
+		d.dial = netguard.Dial
 	}
 	if secure {
 		d.tls = &tls.Config{}
