@@ -137,6 +137,9 @@ func (b *Book) Take(e Entry, run Run) (Entry, error) {
 			if err := f.files.Rename(effect.BookRename, e.file, name); err != nil {
 				return err
 			}
+			if err := f.files.SyncDir(effect.BookDirsync, "."); err != nil {
+				return err
+			}
 			e.file = name
 		}
 		if e.RunID != run.ID {

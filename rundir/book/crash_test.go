@@ -1,0 +1,344 @@
+package book_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/effect/effecttest"
+	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/rundir/book"
+)
+
+const roleEnv = "BOOK_TEST_ROLE"
+
+var roles = map[string]func(base string) error{"scenario": playScenario, "taker": playTaker}
+
+func TestMain(m *testing.M) {
+	if role := roles[os.Getenv(roleEnv)]; role != nil {
+		if err := role(os.Args[1]); err != nil {
+			fmt.Println("error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func child(role, spec, base string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], base)
+	cmd.Env = append(os.Environ(), roleEnv+"="+role, "SWEEP_FAULT="+spec)
+	return cmd
+}
+
+// A scenario rents one pod, gives it back, rents another, keeps it, and has a
+// second run take it over and give it back. base holds the run directory, the
+// book and the world: a folder in which a file of a pod's name is the pod.
+type scenario struct {
+	fx   *effect.Effects
+	base string
+	// ack hears of each change to the world, before and after it.
+	ack func(name string, alive bool)
+}
+
+func (s scenario) run(ctx context.Context) (err error) {
+	b, err := book.Open(s.fx, filepath.Join(s.base, "book"))
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(s.base, "run")
+	d, err := rundir.Create(s.fx, dir, rundir.Manifest{RunID: alice.ID, Plan: "p"}, []byte("plan"), []byte("{}"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	l := b.Ledger(alice, "d", d.Ledger())
+	if err := s.rent(ctx, l, "p1"); err != nil {
+		return err
+	}
+	if err := s.end(ctx, l, b, "p1"); err != nil {
+		return err
+	}
+	if err := s.rent(ctx, l, "p2"); err != nil {
+		return err
+	}
+	if err := l.Record(ctx, kept("p2", time.Now().Add(time.Hour))); err != nil {
+		return err
+	}
+	list, err := b.Entries()
+	if err != nil || len(list) != 1 {
+		return fmt.Errorf("%d entries, want 1: %w", len(list), err)
+	}
+	if _, err := b.Take(list[0], bob); err != nil {
+		return err
+	}
+	return s.end(ctx, b.Ledger(bob, "d", &memory{}), b, "p2")
+}
+
+func (s scenario) rent(ctx context.Context, l backends.Ledger, pod string) error {
+	arrows := born(alice, pod)
+	for i, a := range arrows {
+		if i == 2 {
+			s.ack(arrows[0].Name, true)
+		}
+		if err := l.Record(ctx, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s scenario) end(ctx context.Context, l backends.Ledger, b *book.Book, pod string) error {
+	if err := l.Record(ctx, backends.Arrow{Pod: pod, State: backends.DeleteSent}); err != nil {
+		return err
+	}
+	list, err := b.Entries()
+	if err != nil || len(list) != 1 {
+		return fmt.Errorf("%d entries, want 1: %w", len(list), err)
+	}
+	s.ack(list[0].Name, false)
+	return l.Record(ctx, backends.Arrow{Pod: pod, State: backends.Gone})
+}
+
+func playScenario(base string) error {
+	fx, err := effect.New(os.Getenv("SWEEP_FAULT"))
+	if err != nil {
+		return err
+	}
+	world := filepath.Join(base, "world")
+	return scenario{fx, base, func(name string, alive bool) {
+		if alive {
+			err = os.WriteFile(filepath.Join(world, name), nil, 0o644)
+		} else {
+			err = os.Remove(filepath.Join(world, name))
+		}
+		if err != nil {
+			panic(err)
+		}
+	}}.run(context.Background())
+}
+
+// holds fails where a pod is alive and the book does not owe it by its name.
+func holds(t *testing.T, base, alive string) {
+	t.Helper()
+	dir := filepath.Join(base, "book")
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) && alive == "" {
+		return
+	}
+	list := entries(t, open(t, dir, ""))
+	if len(list) > 1 {
+		t.Errorf("one pod has %d entries: %+v", len(list), list)
+	}
+	if alive != "" && (len(list) != 1 || list[0].Name != alive || list[0].Find().Name != alive) {
+		t.Errorf("%s is alive, and the book has %+v", alive, list)
+	}
+}
+
+func killed(t *testing.T, spec, base string) bool {
+	t.Helper()
+	if err := os.Mkdir(filepath.Join(base, "world"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, err := child("scenario", spec, base).Output()
+	exit := (*exec.ExitError)(nil)
+	if !errors.As(err, &exit) {
+		return false
+	}
+	if exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Errorf("%s: the child ended by itself: %v\n%s", spec, err, out)
+	}
+	return true
+}
+
+func survivor(t *testing.T, base string) string {
+	t.Helper()
+	files, err := os.ReadDir(filepath.Join(base, "world"))
+	if err != nil || len(files) > 1 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	if len(files) == 0 {
+		return ""
+	}
+	return files[0].Name()
+}
+
+// kill -9 before and after every point of the book, at each arrow: what lives
+// is owed by its name, and one pod has one entry.
+func TestKillAtEveryPoint(t *testing.T) {
+	t.Parallel()
+	for _, p := range effect.Points() {
+		if !strings.HasPrefix(string(p), "book.") {
+			continue
+		}
+		for _, phase := range []effect.Phase{effect.Before, effect.After} {
+			t.Run(string(p)+"_"+string(phase), func(t *testing.T) {
+				t.Parallel()
+				for n := 1; ; n++ {
+					base := t.TempDir()
+					if !killed(t, fmt.Sprintf("%s:%s:kill@%d", p, phase, n), base) {
+						if n == 1 {
+							t.Error("nothing comes to it")
+						}
+						return
+					}
+					holds(t, base, survivor(t, base))
+				}
+			})
+		}
+	}
+}
+
+// kill -9 between any two operations of book and run directory.
+func TestKillAtEveryOperation(t *testing.T) {
+	t.Parallel()
+	for n := 1; ; n++ {
+		base := t.TempDir()
+		if !killed(t, fmt.Sprintf("op:kill@%d", n), base) {
+			if n < 100 {
+				t.Errorf("only %d operations", n)
+			}
+			return
+		}
+		holds(t, base, survivor(t, base))
+		if t.Failed() {
+			t.Fatalf("killed at operation %d", n)
+		}
+	}
+}
+
+// The power goes after every operation, with none, half and all of the unsynced
+// data on disk.
+func TestPowerLoss(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	var log effect.Log
+	fx, err := effect.New("", effect.Record(&log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	type change struct {
+		at    int
+		alive string
+	}
+	changes := []change{{}}
+	err = scenario{fx, base, func(name string, alive bool) {
+		if !alive {
+			name = ""
+		}
+		changes = append(changes, change{len(log.Ops()), name})
+	}}.run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ops := log.Ops()
+	for n := range len(ops) + 1 {
+		alive := ""
+		for _, c := range changes {
+			if c.at <= n {
+				alive = c.alive
+			}
+		}
+		for _, keep := range []int{0, 50, 100} {
+			dst := t.TempDir()
+			if err := effecttest.PowerLoss(ops[:n], base, dst, keep, uint64(n)); err != nil {
+				t.Fatal(err)
+			}
+			holds(t, dst, alive)
+			if t.Failed() {
+				t.Fatalf("power lost after %d of %d operations, %d %% kept", n, len(ops), keep)
+			}
+			_ = os.RemoveAll(dst)
+		}
+	}
+}
+
+// Of many processes that want one kept pod, one gets it.
+func TestTake_race(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	b := open(t, filepath.Join(base, "book"), "")
+	record(t, b.Ledger(alice, "d", &memory{}), append(born(alice, "p"), kept("p", time.Now().Add(time.Hour)))...)
+	const takers = 12
+	results := make(chan string, takers)
+	var all sync.WaitGroup
+	for range takers {
+		all.Go(func() {
+			out, err := child("taker", "", base).Output()
+			results <- fmt.Sprint(string(out), err)
+		})
+	}
+	all.Wait()
+	close(results)
+	took := 0
+	for r := range results {
+		switch {
+		case strings.HasPrefix(r, "took"):
+			took++
+		case !strings.HasPrefix(r, "too late"):
+			t.Errorf("a taker says %q", r)
+		}
+	}
+	if took != 1 {
+		t.Errorf("%d processes took one pod", took)
+	}
+	if list := entries(t, b); len(list) != 1 || list[0].RunID == alice.ID {
+		t.Errorf("the book has %+v", list)
+	}
+}
+
+func playTaker(base string) error {
+	b, err := book.Open(nil, filepath.Join(base, "book"))
+	if err != nil {
+		return err
+	}
+	run := book.Run{ID: fmt.Sprintf("taker-%d", os.Getpid()), Owner: alice.Owner}
+	_, ok, err := b.Page(run, "test").Adopt("d", time.Minute)
+	if err == nil && ok {
+		fmt.Print("took")
+	} else if err == nil {
+		fmt.Print("too late")
+	}
+	return err
+}
+
+// Writers and readers at once: nobody sees half an entry, or none of a pod that
+// is owed throughout.
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	record(t, open(t, dir, "").Ledger(alice, "d", &memory{}), born(alice, "always")...)
+	var all sync.WaitGroup
+	for w := range 4 {
+		all.Go(func() {
+			b := open(t, dir, "")
+			l := b.Ledger(alice, "d", &memory{})
+			pod := fmt.Sprintf("w%d", w)
+			for range 10 {
+				for _, a := range append(born(alice, pod), backends.Arrow{Pod: pod, State: backends.Gone}) {
+					if err := l.Record(t.Context(), a); err != nil {
+						t.Error(err)
+					}
+				}
+				if list, err := b.Entries(); err != nil || len(list) == 0 || list[0].Pod != "always" {
+					t.Errorf("entries: %v, %v", list, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if list := entries(t, open(t, dir, "")); len(list) != 1 {
+		t.Errorf("left: %+v", list)
+	}
+}
