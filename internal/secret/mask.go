@@ -1,7 +1,6 @@
 package secret
 
 import (
-	"bytes"
 	"io"
 	"slices"
 	"strings"
@@ -13,44 +12,68 @@ const maskedFrom = 8
 
 // A Mask hides secrets in texts that somebody else wrote: a server may print or
 // answer what it was given. The type [String] keeps us from printing them; a
-// Mask finds them by their value. The zero Mask hides nothing.
+// Mask finds them by their value, and by what the usual encodings make of it:
+// base64 wherever in a longer text it stands (as in Basic authentication), hex,
+// and the escapes of URLs and JSON. The zero Mask hides nothing.
 type Mask struct {
-	secrets  []hidden // the longest first: one may be a part of another
-	replacer *strings.Replacer
+	forms []form // the longest first: one may be a part of another
+	// begin has a bit for the first two bytes of every form. Hardly any place
+	// of a text passes it, so that the cost of a text is that of one look at
+	// each of its bytes, however many forms there are.
+	begin *[1 << 16 / 64]uint64
 }
 
-type hidden struct{ value, ref string }
+// A form is one way to write a secret.
+type form struct{ text, ref string }
 
 // NewMask makes a Mask that shows the references of secrets in place of their
 // values, those of eight bytes and more.
 func NewMask(secrets []String) Mask {
 	var m Mask
 	for _, s := range secrets {
-		if len(s.Reveal()) >= maskedFrom {
-			m.secrets = append(m.secrets, hidden{s.Reveal(), s.Ref()})
+		if len(s.Reveal()) < maskedFrom {
+			continue
+		}
+		for _, text := range encodings(s.Reveal()) {
+			m.forms = append(m.forms, form{text, s.Ref()})
 		}
 	}
-	if len(m.secrets) == 0 {
+	if len(m.forms) == 0 {
 		return Mask{}
 	}
-	slices.SortStableFunc(m.secrets, func(a, b hidden) int { return len(b.value) - len(a.value) })
-	var pairs []string
-	for _, s := range m.secrets {
-		pairs = append(pairs, s.value, s.ref)
+	slices.SortStableFunc(m.forms, func(a, b form) int { return len(b.text) - len(a.text) })
+	m.begin = new([1 << 16 / 64]uint64)
+	for _, f := range m.forms {
+		k := uint16(f.text[0])<<8 | uint16(f.text[1])
+		m.begin[k>>6] |= 1 << (k & 63)
 	}
-	m.replacer = strings.NewReplacer(pairs...)
 	return m
 }
 
 // IsZero says that nothing is hidden.
-func (m Mask) IsZero() bool { return m.replacer == nil }
+func (m Mask) IsZero() bool { return len(m.forms) == 0 }
 
 // Text is s without secrets.
 func (m Mask) Text(s string) string {
 	if m.IsZero() {
 		return s
 	}
-	return m.replacer.Replace(s)
+	var out strings.Builder
+	from := 0
+	for {
+		at, f := first(&m, s, from)
+		if f == nil {
+			break
+		}
+		out.WriteString(s[from:at])
+		out.WriteString(f.ref)
+		from = at + len(f.text)
+	}
+	if from == 0 {
+		return s
+	}
+	out.WriteString(s[from:])
+	return out.String()
 }
 
 // Copy copies r to w without secrets, also where one is longer than a read.
@@ -60,34 +83,34 @@ func (m Mask) Copy(w io.Writer, r io.Reader) (found bool, err error) {
 		_, err = io.Copy(w, r)
 		return false, err
 	}
-	keep := len(m.secrets[0].value) - 1 // the longest beginning of a secret
+	keep := len(m.forms[0].text) - 1 // the longest beginning of a secret
 	var text []byte
 	buf := make([]byte, 64<<10)
 	for {
 		n, rerr := r.Read(buf)
 		text = append(text, buf[:n]...)
-		for {
-			at, s := m.first(text)
-			// A longer one may begin before it, and not be whole yet.
-			if s == nil || rerr == nil && at+keep >= len(text) {
-				break
-			}
+		from := 0
+		at, f := first(&m, text, from)
+		// At the end of what was read a longer one may begin before it, and not
+		// be whole yet.
+		for f != nil && (rerr != nil || at+keep < len(text)) {
 			found = true
-			if _, err := io.WriteString(w, string(text[:at])+s.ref); err != nil {
+			if _, err := io.WriteString(w, string(text[from:at])+f.ref); err != nil {
 				return found, err
 			}
-			text = text[at+len(s.value):]
+			from = at + len(f.text)
+			at, f = first(&m, text, from)
 		}
-		done := max(0, len(text)-keep)
+		done := max(from, len(text)-keep)
 		if rerr != nil {
 			done = len(text)
-		} else if at, s := m.first(text); s != nil {
+		} else if f != nil {
 			done = min(done, at)
 		}
-		if _, err := w.Write(text[:done]); err != nil {
+		if _, err := w.Write(text[from:done]); err != nil {
 			return found, err
 		}
-		text = text[done:]
+		text = append(text[:0], text[done:]...)
 		switch rerr {
 		case nil:
 		case io.EOF:
@@ -98,13 +121,19 @@ func (m Mask) Copy(w io.Writer, r io.Reader) (found bool, err error) {
 	}
 }
 
-// first is the first secret in b, the longest where several begin there.
-func (m Mask) first(b []byte) (at int, s *hidden) {
-	at = -1
-	for i := range m.secrets {
-		if j := bytes.Index(b, []byte(m.secrets[i].value)); j >= 0 && (at < 0 || j < at) {
-			at, s = j, &m.secrets[i]
+// first is the first form in s at or after from, the longest where several
+// begin there.
+func first[T string | []byte](m *Mask, s T, from int) (at int, f *form) {
+	for at = from; at+1 < len(s); at++ {
+		if k := uint16(s[at])<<8 | uint16(s[at+1]); m.begin[k>>6]&(1<<(k&63)) == 0 {
+			continue
+		}
+		for i := range m.forms {
+			text := m.forms[i].text
+			if len(text) <= len(s)-at && string(s[at:at+len(text)]) == text {
+				return at, &m.forms[i]
+			}
 		}
 	}
-	return at, s
+	return len(s), nil
 }
