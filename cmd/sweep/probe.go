@@ -15,8 +15,9 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/netguard"
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/load/sse"
-	"sweep.dev/sweep/report"
 )
 
 // probeTimeout bounds each question of a probe.
@@ -36,6 +37,7 @@ is read from the environment variable that --key-env names.
 			&cli.StringFlag{Name: "model", Usage: "ask for this `MODEL`; default: the first that is served"},
 			&cli.StringFlag{Name: "key-env", Usage: "the environment `VARIABLE` that holds the API key"},
 			&cli.IntFlag{Name: "max-tokens", Usage: "tokens to ask for in the stream", Value: 8},
+			&cli.BoolFlag{Name: "allow-link-local", Usage: "permit an address that is link-local or a cloud's metadata service"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
 		},
 		OnUsageError: usageError,
@@ -54,10 +56,14 @@ is read from the environment variable that --key-env names.
 			if c.Int("max-tokens") < 1 {
 				return &usage{errors.New("--max-tokens: want at least 1")}
 			}
+			guard := netguard.Guard{AllowLinkLocal: c.Bool("allow-link-local"), Hint: "--allow-link-local permits it"}
+			if err := guard.Check(u.Hostname()); err != nil {
+				return &usage{fmt.Errorf("probe: %w", err)}
+			}
 			p := &probe{
 				// Many clients want the address with the /v1; the plan does not.
 				base: strings.TrimSuffix(strings.TrimRight(u.String(), "/"), "/v1"), model: c.String("model"), tokens: c.Int("max-tokens"),
-				client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
+				client: netguard.Client(guard.Dial, 0),
 			}
 			if name := c.String("key-env"); name != "" {
 				key, ok := a.env(name)
@@ -71,7 +77,7 @@ is read from the environment variable that --key-env names.
 				err = &hinted{err, "is this the address of an OpenAI-compatible server, without its /v1, and is the key right (--key-env)?"}
 			}
 			if c.Bool("json") {
-				enc := json.NewEncoder(a.out)
+				enc := json.NewEncoder(plaintext.JSON(a.out))
 				enc.SetIndent("", "  ")
 				return errors.Join(enc.Encode(found), err)
 			}
@@ -307,7 +313,7 @@ func (p *probe) metrics(ctx context.Context) (engineName string, series int) {
 
 func (f *probed) print(w io.Writer) {
 	say := func(format string, args ...any) {
-		fmt.Fprintln(w, report.Printable(fmt.Sprintf(format, args...)))
+		fmt.Fprintln(w, plaintext.Line(fmt.Sprintf(format, args...)))
 	}
 	say("url            %s", f.URL)
 	if len(f.Models) == 0 {
