@@ -13,7 +13,6 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
-	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/plan"
@@ -175,20 +174,29 @@ func Run(ctx context.Context, c Config) (Report, error) {
 
 // Check finds what is wrong with a plan only once it is expanded, before
 // anything is started: given prompts that cannot be read or are too few for
-// the trials, and command lines that cannot be rendered.
-func Check(p *plan.Plan, only func(plan.Cell) (bool, error)) error {
+// the trials, command lines that cannot be rendered, and servers that the
+// backend knows it cannot launch.
+func Check(p *plan.Plan, b backends.Backend, only func(plan.Cell) (bool, error)) error {
 	r := &run{Config: Config{Plan: p, Only: only, State: &rundir.State{}}}
 	if _, err := r.plan(); err != nil {
 		return err
 	}
 	for _, d := range r.all {
-		profile, ok := engine.Lookup(d.Server.Profile)
-		if !ok {
-			return fmt.Errorf("engine profile %q does not exist", d.Server.Profile)
+		spec, err := Specify(p, d.Deployment, "sweep")
+		if err != nil {
+			return err
 		}
-		for _, role := range profile.Roles {
-			if _, err := Argv(profile, role.Name, d.Server, p.Seed, "sweep", backends.Address{Host: "127.0.0.1", Port: 1}); err != nil {
+		for _, role := range spec.Roles {
+			if role.Argv == nil {
+				continue
+			}
+			if _, err := role.Argv(backends.Address{Host: "127.0.0.1", Port: 1}); err != nil {
 				return err
+			}
+		}
+		if c, ok := b.(backends.Checker); ok {
+			if err := c.Check(spec); err != nil {
+				return fmt.Errorf("%s: %w", ServerLabel(p, d.Deployment), err)
 			}
 		}
 	}

@@ -37,7 +37,7 @@ var exitDocs = []struct {
 	{exitUsage, "usage, or the plan is wrong"},
 	{exitIncomplete, "incomplete: cells failed, were invalid or were interrupted"},
 	{exitCleanup, "clean-up not verified: something may still be running or billing"},
-	{exitBudget, "the time for the run was over"},
+	{exitBudget, "the budget, the time for the run or a pod's lifetime was reached"},
 	{exitLocked, "the run directory is locked by another run"},
 	{exitResume, "resume refused: plan or environment differ"},
 	{exitProvider, "provider refused: credentials, balance or quota"},

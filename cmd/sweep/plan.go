@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,7 +37,7 @@ requests; dollars are the GPUs' list prices for that time.
 			&cli.BoolFlag{Name: "json", Usage: "print deployments and cells as JSON"},
 		),
 		OnUsageError: usageError,
-		Action: func(_ context.Context, c *cli.Command) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			path, err := oneArg(c, "plan")
 			if err != nil {
 				return err
@@ -45,7 +46,7 @@ requests; dollars are the GPUs' list prices for that time.
 			if err != nil {
 				return err
 			}
-			only, err := filter(p, c.String("only"))
+			only, err := filter(p, made, c.String("only"))
 			if err != nil {
 				return err
 			}
@@ -59,7 +60,7 @@ requests; dollars are the GPUs' list prices for that time.
 			case c.Bool("json"):
 				return a.planJSON(p, deployments)
 			}
-			return a.planText(p, deployments)
+			return a.planText(ctx, p, made, deployments)
 		},
 	}
 }
@@ -89,25 +90,35 @@ func selected(p *plan.Plan, only func(plan.Cell) (bool, error)) ([]plan.Deployme
 	return some, nil
 }
 
-func (a *app) planText(p *plan.Plan, deployments []plan.Deployment) error {
+func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deployments []plan.Deployment) error {
+	costs, err := prices(ctx, p, made, deployments, a.exe)
+	asked := err == nil
+	if err != nil {
+		// A plan can be looked at without an account.
+		fmt.Fprintf(a.err, "sweep: %v; list prices of the catalogue instead\n", err)
+		costs, err = prices(ctx, p, &plugins{}, deployments, a.exe)
+		if err != nil {
+			return err
+		}
+	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	var total time.Duration
 	var dollars float64
 	priced, cells := true, 0
 	for _, d := range deployments {
-		took := startEstimate(p, d.Server)
-		for _, cell := range d.Cells {
-			took += trialEstimate(cell.Server, cell.Load) * time.Duration(max(1, p.Repeats))
-		}
-		price := ""
-		if gpu, ok := catalog.GPUByName(d.Server.GPU); ok {
-			usd := gpu.USDPerHour * float64(max(1, d.Server.GPUCount)) * took.Hours()
+		took := estimate(p, d)
+		one, text := costs[d.ID], ""
+		priced = priced && one.known
+		if one.known {
+			usd := one.usdPerHour * took.Hours()
 			dollars += usd
-			price = "$" + report.Dollars(usd)
-		} else {
-			priced = false
+			text = "$" + report.Dollars(usd)
 		}
-		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(p, d), plural(len(d.Cells), "cell"), roundMinutes(took), price)
+		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(p, d), plural(len(d.Cells), "cell"), roundMinutes(took), text)
+		for _, o := range one.offers {
+			stock := cmp.Or(strings.ToLower(o.Stock), "not told")
+			fmt.Fprintf(w, "  %s\t%s, $%.2f/h\tstock %s\t\n", o.GPU, o.Where, o.USDPerHour, stock)
+		}
 		for _, cell := range d.Cells {
 			est := trialEstimate(cell.Server, cell.Load) * time.Duration(max(1, p.Repeats))
 			fmt.Fprintf(w, "  %s\t%s\t%s\n", cell.ID, executor.Label(cell), est.Round(time.Second))
@@ -119,13 +130,18 @@ func (a *app) planText(p *plan.Plan, deployments []plan.Deployment) error {
 		return err
 	}
 	cost := "no price: not every gpu is in the catalogue"
-	switch {
+	switch _, quoted := made.backend.(backends.Quoter); {
 	case p.Backend.Kind == "sim":
 		cost = fmt.Sprintf("nothing is rented: simulated (the GPUs would list at about $%.2f)", dollars)
+	case priced && quoted && asked:
+		cost = fmt.Sprintf("about $%.2f at the provider's prices now", dollars)
 	case priced:
 		cost = fmt.Sprintf("about $%.2f at list price", dollars)
 	}
-	_, err := fmt.Fprintf(a.out, "\n%s in %s, %s, about %s; %s\n", plural(cells, "cell"),
+	if p.Budget.MaxCost > 0 {
+		cost += fmt.Sprintf(", at most $%.2f", p.Budget.MaxCost)
+	}
+	_, err = fmt.Fprintf(a.out, "\n%s in %s, %s, about %s; %s\n", plural(cells, "cell"),
 		plural(len(deployments), "deployment"), plural(cells*max(1, p.Repeats), "trial"), roundMinutes(total), cost)
 	return err
 }

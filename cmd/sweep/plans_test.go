@@ -29,7 +29,7 @@ var rehearsal = []string{
 // unmeasured are the columns that are null in every row of a plan that has no
 // use for them: no axis, no bound, no fault.
 var unmeasured = []string{
-	"error", "error_class", "findings", "goodput_req_s", "invalid_reasons", "model_revision", "request_rate",
+	"error", "error_class", "findings", "goodput_req_s", "image_digest", "invalid_reasons", "model_revision", "request_rate",
 }
 
 // TestPlans_onSim runs every plan that ships for the simulated engine. All rows

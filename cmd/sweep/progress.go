@@ -19,8 +19,9 @@ type view struct {
 	trials      map[rundir.Key]*expected // those without an outcome
 	deployments map[string]*forecast
 	run         forecast
-	live        []*liveLine       // running deployments, oldest first
-	refused     map[string]string // by deployment, why its last launch failed
+	live        []*liveLine        // running deployments, oldest first
+	refused     map[string]string  // by deployment, why its last launch failed
+	spending    *executor.Spending // nil where nothing costs money
 }
 
 // An expected trial is what the plan says of one that has no outcome yet.
@@ -129,6 +130,8 @@ func (v *view) follow(e executor.Event, now time.Time) {
 		if l := v.line(e.Deployment); l != nil && e.Progress != nil {
 			l.read(*e.Progress, e.Time)
 		}
+	case executor.Money:
+		v.spending = e.Spending
 	case executor.LaunchFailed:
 		v.refused[e.Deployment] = e.Error
 	case executor.TrialCommitted:
@@ -180,7 +183,19 @@ func (v *view) lines(now time.Time, width int) []string {
 	if len(v.deployments) > 1 || len(lines) == 0 {
 		lines = append(lines, "  "+v.run.words(now, running)+" in all")
 	}
+	if v.spending != nil {
+		lines = append(lines, "  "+moneyWords(*v.spending))
+	}
 	return lines
+}
+
+// moneyWords is what a run costs at this moment.
+func moneyWords(s executor.Spending) string {
+	text := fmt.Sprintf("%s  $%.2f/h  $%.2f so far", plural(s.Pods, "pod"), s.USDPerHour, s.USD)
+	if s.MaxUSD > 0 {
+		text += fmt.Sprintf("  cap $%.2f", s.MaxUSD)
+	}
+	return text
 }
 
 func (f *forecast) words(now time.Time, running float64) string {

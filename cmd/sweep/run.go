@@ -28,13 +28,13 @@ import (
 
 // runFlags are shared by run and resume.
 func runFlags() []cli.Flag {
-	return []cli.Flag{
+	return append([]cli.Flag{
 		&cli.IntFlag{Name: "parallel", Usage: "run `N` deployments at once; they share this machine's client", Value: 1, Validator: positive[int]},
 		&cli.BoolFlag{Name: "fail-fast", Usage: "stop at the first trial that failed or is INVALID"},
 		&cli.DurationFlag{Name: "max-time", Usage: "stop measuring after `DURATION` and tear down (exit 5)", Validator: positive[time.Duration], DefaultText: "no bound"},
 		&cli.StringFlag{Name: "events", Usage: "write every event as a JSON line to `FILE` (- is stdout)"},
 		&cli.BoolFlag{Name: "json", Usage: "print the rows as JSON instead of the summary"},
-	}
+	}, rentFlags()...)
 }
 
 func (a *app) runCommand() *cli.Command {
@@ -79,8 +79,11 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	only, err := filter(p, c.String("only"))
+	only, err := filter(p, made, c.String("only"))
 	if err != nil {
+		return err
+	}
+	if err := a.agree(ctx, c, p, made, only); err != nil {
 		return err
 	}
 	fx, err := a.effects()
@@ -122,9 +125,9 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	return a.execute(ctx, c, job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only})
 }
 
-func filter(p *plan.Plan, expr string) (func(plan.Cell) (bool, error), error) {
+func filter(p *plan.Plan, made *plugins, expr string) (func(plan.Cell) (bool, error), error) {
 	if expr == "" {
-		return nil, runnable(p, nil)
+		return nil, runnable(p, made, nil)
 	}
 	f, err := p.Filter(expr)
 	if err != nil {
@@ -135,7 +138,7 @@ func filter(p *plan.Plan, expr string) (func(plan.Cell) (bool, error), error) {
 			if ok, err := f(cell); err != nil {
 				return nil, &usage{fmt.Errorf("--only: %w", err)}
 			} else if ok {
-				return f, runnable(p, f)
+				return f, runnable(p, made, f)
 			}
 		}
 	}
@@ -143,9 +146,10 @@ func filter(p *plan.Plan, expr string) (func(plan.Cell) (bool, error), error) {
 }
 
 // runnable finds what the plan's own checks cannot see: prompts that are too
-// few or not readable, and commands that do not render.
-func runnable(p *plan.Plan, only func(plan.Cell) (bool, error)) error {
-	if err := executor.Check(p, only); err != nil {
+// few or not readable, commands that do not render, and servers that the
+// backend cannot launch.
+func runnable(p *plan.Plan, made *plugins, only func(plan.Cell) (bool, error)) error {
+	if err := executor.Check(p, made.backend, only); err != nil {
 		return &usage{err}
 	}
 	return nil
@@ -154,6 +158,10 @@ func runnable(p *plan.Plan, only func(plan.Cell) (bool, error)) error {
 // execute runs a job and derives everything from what it left.
 func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	defer func() { err = errors.Join(err, j.dir.Close()) }()
+	pods, err := a.openBook(j)
+	if err != nil {
+		return err
+	}
 	ui, err := a.newUI(c, j)
 	if err != nil {
 		return err
@@ -165,14 +173,19 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	for i, n := range j.plugins.collectors {
 		collectors[i] = executor.Named{Kind: n.kind, Collector: n.collector}
 	}
+	limits := budgetOf(c, j.plan)
 	rep, runErr := executor.Run(ctx, executor.Config{
 		Plan: j.plan, Dir: j.dir, State: j.state, Path: j.path,
 		Backend: j.plugins.backend, Given: j.plugins.factory.Given, Collectors: collectors,
 		Only: j.only, Retry: j.retry, Parallel: c.Int("parallel"),
-		FailFast: c.Bool("fail-fast"), MaxTime: c.Duration("max-time"),
+		FailFast: c.Bool("fail-fast"), MaxTime: limits.time, MaxCost: limits.cost,
+		Lifetime: lifetime(j), Keep: c.Duration("keep-pod"), Book: pods, StopSlack: j.plugins.factory.Settle,
 		ClientHost: hostname(), Sweep: a.exe, Teardown: teardown, Events: ui.event,
 	})
 	ui.stop()
+	if rep.Spending.USD > 0 {
+		fmt.Fprintf(a.err, "pods of this run have cost about $%s until now; the provider's bill decides\n", report.Dollars(rep.Spending.USD))
+	}
 	if unreached := errors.Is(runErr, executor.ErrUnreachable); unreached && j.plugins.factory.Given {
 		hint := "is the server up, and is backend.url its address? sweep probe URL shows what answers there"
 		if errors.Is(runErr, backends.ErrRefused) {
@@ -183,13 +196,13 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	// Whatever fails from here on, how the run ended decides the exit code.
 	run, err := derive(j)
 	if err != nil {
-		return a.verdict(j.path, nil, rep, errors.Join(runErr, err))
+		return a.verdict(j, nil, rep, errors.Join(runErr, err))
 	}
 	shown := a.show(c, run)
 	if shown != nil {
 		a.complain(shown)
 	}
-	err = a.verdict(j.path, run, rep, runErr)
+	err = a.verdict(j, run, rep, runErr)
 	if shown != nil && err == nil {
 		err = &statusError{exitInternal, nil}
 	}
@@ -219,10 +232,10 @@ func (a *app) show(c *cli.Command, run *report.Run) (err error) {
 // verdict says how the run ended: the exit code, and on the last line the next
 // command. The order of precedence is 4, then 130/143, 8, 5, 3, 99. run may be
 // nil beside an error.
-func (a *app) verdict(dir string, run *report.Run, rep executor.Report, err error) error {
+func (a *app) verdict(j job, run *report.Run, rep executor.Report, err error) error {
 	var sig signalled
 	var panicked *executor.Panic
-	dir = quote(dir)
+	dir := quote(j.path)
 	resume := fmt.Sprintf("sweep resume %s", dir)
 	// The last line is the next command, so the error stands before it.
 	failed := func(code int, err error) error {
@@ -243,6 +256,10 @@ func (a *app) verdict(dir string, run *report.Run, rep executor.Report, err erro
 	switch code := exitCode(err); {
 	case rep.Cleanup != nil:
 		resume += "   # ends what could not be stopped, then goes on"
+		if text, command := owedText(j.state.Manifest, rep.Owed); j.plugins.factory.Outlives && text != "" {
+			a.complain(errors.New(text))
+			fmt.Fprintf(a.err, "to end them: %s\n", command)
+		}
 		return failed(exitCleanup, errors.Join(
 			fmt.Errorf("clean-up not verified, something may still be running: %w", rep.Cleanup), besides(rep.Cleanup)))
 	case interrupted:
@@ -251,7 +268,7 @@ func (a *app) verdict(dir string, run *report.Run, rep executor.Report, err erro
 		return failed(exitInternal, err)
 	case err != nil && code != exitInternal:
 		return failed(code, err)
-	case errors.Is(rep.Interrupted, executor.ErrMaxTime):
+	case isBudget(rep.Interrupted):
 		return failed(exitBudget, errors.Join(rep.Interrupted, besides(rep.Interrupted)))
 	case err != nil:
 		return failed(exitIncomplete, err)
@@ -270,6 +287,11 @@ func (a *app) verdict(dir string, run *report.Run, rep executor.Report, err erro
 	}
 	a.next(fmt.Sprintf("sweep cells %s", dir))
 	return nil
+}
+
+// isBudget says whether a run ended because it had used up what it may.
+func isBudget(cause error) bool {
+	return errors.Is(cause, executor.ErrMaxTime) || errors.Is(cause, executor.ErrMaxCost) || errors.Is(cause, executor.ErrLifetime)
 }
 
 func (a *app) next(command string) { fmt.Fprintf(a.err, "next: %s\n", command) }

@@ -233,6 +233,8 @@ func words(e executor.Event, v *view) (string, report.Verdict) {
 		return fmt.Sprintf("%s: attempt %d discarded: %s", e.Label, e.Attempt, e.Text), ""
 	case executor.Notice:
 		return e.Text, ""
+	case executor.PodKept:
+		return fmt.Sprintf("%s: kept: %s", e.Label, e.Text), ""
 	case executor.TrialCommitted:
 		text, verdict := outcomeWords(e, v.refused[e.Deployment])
 		return fmt.Sprintf("[%d/%d] %s", e.Done, e.Total, text), verdict

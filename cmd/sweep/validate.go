@@ -35,9 +35,9 @@ func (a *app) validate(c *cli.Command) error {
 	wrong := false
 	faults := []plan.Diagnostic{}
 	for _, path := range c.Args().Slice() {
-		p, _, err := a.open(path, a.planOptions(c))
+		p, made, err := a.open(path, a.planOptions(c))
 		if err == nil {
-			err = runnable(p, nil)
+			err = runnable(p, made, nil)
 		}
 		var diags *plan.Diagnostics
 		switch {

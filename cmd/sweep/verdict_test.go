@@ -11,6 +11,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/rundir"
 )
 
 // TestVerdict holds the precedence of exit codes, and that what decides one
@@ -22,6 +23,8 @@ func TestVerdict(t *testing.T) {
 		full    = fmt.Errorf("append trial_begun: %w", syscall.ENOSPC)
 		refused = fmt.Errorf("backend x: %w", backends.ErrRefused)
 		late    = fmt.Errorf("%w (1m)", executor.ErrMaxTime)
+		dear    = fmt.Errorf("%w: $4 of $4", executor.ErrMaxCost)
+		old     = fmt.Errorf("%w: pod p", executor.ErrLifetime)
 		hit     = signalled{syscall.SIGINT}
 		panics  = &executor.Panic{Value: "ours"}
 	)
@@ -40,6 +43,8 @@ func TestVerdict(t *testing.T) {
 		{"late and own error", executor.Report{Interrupted: late}, full, exitBudget, []error{late, full}},
 		{"refused", executor.Report{Interrupted: refused}, refused, exitProvider, []error{refused}},
 		{"late and refused", executor.Report{Interrupted: late}, refused, exitProvider, []error{refused}},
+		{"too dear", executor.Report{Interrupted: dear}, nil, exitBudget, []error{dear}},
+		{"too old", executor.Report{Interrupted: old}, nil, exitBudget, []error{old}},
 		{"signal", executor.Report{Interrupted: hit}, nil, exitInt, nil},
 		{"SIGTERM", executor.Report{Interrupted: signalled{syscall.SIGTERM}}, nil, exitTerm, nil},
 		{"signal and own error", executor.Report{Interrupted: hit}, full, exitInt, []error{full}},
@@ -51,7 +56,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		var out strings.Builder
 		a := &app{err: &out}
-		err := a.verdict("dir", &report.Run{}, c.rep, c.err)
+		err := a.verdict(madeUp(backends.Factory{}), &report.Run{}, c.rep, c.err)
 		if got := exitCode(err); got != c.code {
 			t.Errorf("%s: exit %d, want %d", c.name, got, c.code)
 		}
@@ -66,6 +71,34 @@ func TestVerdict(t *testing.T) {
 		}
 		if len(c.said) == 0 && len(lines) > 1 {
 			t.Errorf("%s: more is said than the next command\n%s", c.name, out.String())
+		}
+	}
+}
+
+// madeUp is a job whose run is over.
+func madeUp(f backends.Factory) job {
+	return job{path: "dir", plugins: &plugins{factory: f}, state: &rundir.State{Manifest: rundir.Manifest{RunID: "0a1b2c3d4e"}}}
+}
+
+// TestVerdict_owed: who may have to pay is told for what, how much, and how to
+// end it.
+func TestVerdict_owed(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	a := &app{err: &out}
+	err := a.verdict(madeUp(backends.Factory{Outlives: true}), &report.Run{}, executor.Report{
+		Cleanup: errors.New("DELETE answered 500"),
+		Owed: []rundir.Owed{
+			{Pod: "d-l01", Kind: "runpod", Name: "sw-a", State: backends.DeleteSent, USDPerHour: 2.5, Ref: &backends.Ref{ID: "xyz"}},
+			{Pod: "d-l02", Kind: "runpod", Name: "sw-b", State: backends.Sent, USDPerHour: 0.25},
+		},
+	}, nil)
+	if exitCode(err) != exitCleanup {
+		t.Errorf("exit %d", exitCode(err))
+	}
+	for _, want := range []string{"xyz (sw-a), delete_sent", "sw-b, create_sent", "$2.75/h", "sweep gc --run 0a1b2c3d4e --yes", "DELETE answered 500"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("not said: %s\n%s", want, out.String())
 		}
 	}
 }

@@ -31,7 +31,7 @@ func planFlags() []cli.Flag {
 }
 
 // positive refuses what would otherwise stand for no bound at all.
-func positive[T int | time.Duration](v T) error {
+func positive[T int | float64 | time.Duration](v T) error {
 	if v > 0 {
 		return nil
 	}

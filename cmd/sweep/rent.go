@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/rundir/book"
+)
+
+// What a run does before and after it where pods cost money or outlive it.
+
+// rentFlags are shared by run and resume.
+func rentFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.FloatFlag{Name: "max-cost", Usage: "stop when `USD` are spent on pods, teardown included (exit 5)", Validator: positive[float64], DefaultText: "the plan's budget"},
+		&cli.DurationFlag{Name: "keep-pod", Usage: "leave the last server of each deployment running for `LIFETIME`; the next run of the same server adopts it, and it is billed meanwhile", Validator: positive[time.Duration], DefaultText: "not at all"},
+		&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "rent without asking"},
+	}
+}
+
+// A budget is what a run may cost: the plan's, with the flags in its place.
+type budget struct {
+	cost float64 // USD; 0: no bound
+	time time.Duration
+}
+
+func budgetOf(c *cli.Command, p *plan.Plan) budget {
+	b := budget{p.Budget.MaxCost, p.Budget.MaxTime}
+	if c.IsSet("max-cost") {
+		b.cost = c.Float("max-cost")
+	}
+	if c.IsSet("max-time") {
+		b.time = c.Duration("max-time")
+	}
+	return b
+}
+
+// A price is what one deployment costs while it stands.
+type price struct {
+	usdPerHour float64
+	known      bool
+	offers     []backends.Offer // what the provider says; nil where it was not asked
+}
+
+// prices asks the provider what deployments would cost, or looks the GPUs up in
+// the catalogue where it is no provider that could be asked.
+func prices(ctx context.Context, p *plan.Plan, made *plugins, deployments []plan.Deployment, sweep string) (map[string]price, error) {
+	all := map[string]price{}
+	quoter, asks := made.backend.(backends.Quoter)
+	for _, d := range deployments {
+		if !asks {
+			gpu, ok := catalog.GPUByName(d.Server.GPU)
+			all[d.ID] = price{usdPerHour: gpu.USDPerHour * float64(max(1, d.Server.GPUCount)), known: ok}
+			continue
+		}
+		spec, err := executor.Specify(p, d, sweep)
+		if err != nil {
+			return nil, err
+		}
+		offers, err := quoter.Quote(ctx, spec)
+		if err != nil {
+			return nil, fmt.Errorf("prices of backend %s: %w", p.Backend.Kind, err)
+		}
+		one := price{offers: offers}
+		for _, o := range offers {
+			if o.Available || one.usdPerHour == 0 {
+				one.usdPerHour, one.known = o.USDPerHour, true
+			}
+			if o.Available {
+				break
+			}
+		}
+		all[d.ID] = one
+	}
+	return all, nil
+}
+
+// estimate is how long a deployment takes, from its launch to its end.
+func estimate(p *plan.Plan, d plan.Deployment) time.Duration {
+	took := startEstimate(p, d.Server)
+	for _, cell := range d.Cells {
+		took += trialEstimate(cell.Server, cell.Load) * time.Duration(max(1, p.Repeats))
+	}
+	return took
+}
+
+// agree says what a run is going to rent, and asks whether it may, before
+// anything is made. It is silent where nothing costs money.
+func (a *app) agree(ctx context.Context, c *cli.Command, p *plan.Plan, made *plugins, only func(plan.Cell) (bool, error)) error {
+	if !made.factory.Bills {
+		return nil
+	}
+	deployments, err := selected(p, only)
+	if err != nil {
+		return err
+	}
+	costs, err := prices(ctx, p, made, deployments, a.exe)
+	if err != nil {
+		return err
+	}
+	var usd, rate float64
+	for _, d := range deployments {
+		one := costs[d.ID]
+		usd += one.usdPerHour * estimate(p, d).Hours()
+		rate = max(rate, one.usdPerHour)
+	}
+	rate *= float64(min(len(deployments), max(1, c.Int("parallel"))))
+	b := budgetOf(c, p)
+	bound := "no max_cost bounds it"
+	if b.cost > 0 {
+		bound = fmt.Sprintf("at most $%.2f", b.cost)
+	}
+	said := fmt.Sprintf("rents %s, one after another, at up to $%.2f/h: about $%s, %s", plural(len(deployments), "pod"), rate, report.Dollars(usd), bound)
+	if c.Int("parallel") > 1 {
+		said = strings.Replace(said, "one after another", fmt.Sprintf("%d at once", min(len(deployments), c.Int("parallel"))), 1)
+	}
+	if b.cost > 0 && usd > b.cost {
+		return &statusError{exitBudget, &hinted{
+			fmt.Errorf("%s %s: that is over the budget, so nothing was rented", p.Name, said),
+			"--max-cost and budget.max_cost are the bound; --only and load.requests make the run smaller",
+		}}
+	}
+	fmt.Fprintf(a.err, "%s %s\n", p.Name, said)
+	switch {
+	case c.Bool("yes") || b.cost > 0:
+		return nil
+	case !isatty.IsTerminal(os.Stdin.Fd()) || !a.errTTY:
+		return &usage{&hinted{errors.New("nobody is there to be asked, and nothing bounds the cost"), "--yes rents all the same; --max-cost USD, or budget.max_cost in the plan, bounds it"}}
+	}
+	fmt.Fprint(a.err, "go on? [y/N] ")
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return &usage{errors.New("not agreed: nothing was rented")}
+	}
+	return nil
+}
+
+// openBook opens the ledger of this machine for a run whose pods outlive it;
+// nil for any other.
+func (a *app) openBook(j job) (executor.Book, error) {
+	if !j.plugins.factory.Outlives {
+		return nil, nil
+	}
+	b, err := a.book()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(j.path)
+	if err != nil {
+		return nil, err
+	}
+	m := j.state.Manifest
+	return b.Page(book.Run{ID: m.RunID, Owner: m.Owner, Dir: dir}, j.plan.Backend.Kind), nil
+}
+
+// book opens the ledger of this machine.
+func (a *app) book() (*book.Book, error) {
+	fx, err := a.effects()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := book.DefaultDir(a.env)
+	if err != nil {
+		return nil, &usage{err}
+	}
+	b, err := openBook(fx, dir)
+	if err != nil {
+		return nil, &usage{&hinted{err, "what is rented has to stand in a ledger outside of the run directory; SWEEP_STATE_DIR names another folder for it"}}
+	}
+	return b, nil
+}
+
+func openBook(fx *effect.Effects, dir string) (*book.Book, error) { return book.Open(fx, dir) }
+
+// lifetime is after what time a pod of this run ends itself.
+func lifetime(j job) time.Duration {
+	if !j.plugins.factory.Outlives {
+		return 0
+	}
+	return j.plan.Budget.MaxPodLifetime
+}
+
+// owedText names what may still be there, what it costs, and how to end it.
+func owedText(m rundir.Manifest, owed []rundir.Owed) (text, command string) {
+	if len(owed) == 0 {
+		return "", ""
+	}
+	var rate float64
+	var pods []string
+	for _, o := range owed {
+		rate += o.USDPerHour
+		id := cmp.Or(o.Name, o.Pod)
+		if o.Ref != nil && o.Ref.ID != "" {
+			id = o.Ref.ID + " (" + id + ")"
+		}
+		pods = append(pods, fmt.Sprintf("%s %s, %s", o.Kind, id, o.State))
+	}
+	text = "not seen to be gone: " + strings.Join(pods, "; ")
+	if rate > 0 {
+		text += fmt.Sprintf("; they cost $%.2f/h together", rate)
+	}
+	return text, fmt.Sprintf("sweep gc --run %s --yes", m.RunID)
+}

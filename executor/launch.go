@@ -1,0 +1,216 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/rundir"
+)
+
+// launch starts a server and waits until it may be measured. A server that
+// cannot be started is a failure, not an error, and the deployment's other
+// cells fail the same way without another start; so do those of a deployment
+// whose server died too often.
+func (d *deployment) launch(ctx context.Context, undo *cleanup) (*server, *failure, error) {
+	if d.failed != nil {
+		return nil, d.failed, nil
+	}
+	s, failed, err := d.start(ctx, undo)
+	if failed != nil && failed.class == classPort {
+		// Somebody took the port between its choice and the server's bind;
+		// the next launch gets another.
+		s, failed, err = d.start(ctx, undo)
+	}
+	if failed != nil {
+		d.failed = failed
+	}
+	return s, failed, err
+}
+
+// classPort is the class of a server whose port was taken.
+const classPort = "port"
+
+// start is one launch.
+func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failure, error) {
+	d.launches++
+	n := d.State.Launches[d.ID] + d.launches
+	d.emit(Event{Type: StepStarted, Deployment: d.ID, Launch: n, Step: "launch", Label: d.label})
+	dir, err := d.Dir.LaunchDir(d.ID, n)
+	if err != nil {
+		return nil, nil, fmt.Errorf("launch directory: %w", err)
+	}
+	spec, err := d.spec(n, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := d.Dir.WriteLaunch(d.ID, n, d.launchRecord(spec)); err != nil {
+		return nil, nil, err
+	}
+
+	lctx, cancel := context.WithTimeoutCause(ctx, d.Plan.Timeouts.Launch,
+		limit{"timeouts.launch", d.Plan.Timeouts.Launch})
+	defer cancel()
+	p := &pod{deployment: d, name: spec.Pod, ledger: d.ledgerOf(spec)}
+	dep, err := d.obtain(lctx, spec, p)
+	if err != nil {
+		p.settle()
+		d.hideInLogs(d.ID, n)
+		if errors.Is(err, ErrMaxCost) {
+			d.run.stop(err)
+		}
+		if d.over(ctx) {
+			return nil, nil, nil
+		}
+		if errors.Is(err, backends.ErrRefused) || isDisk(err) {
+			return nil, nil, err
+		}
+		return nil, d.launchFailed(n, failureOf(lctx, err, nil, nil, d.profile)), nil
+	}
+	s := &server{Deployment: dep, launch: n, dir: dir, roles: spec.Roles, pod: p}
+	if rental, ok := dep.(backends.Rental); ok {
+		s.terms = rental.Terms()
+		if s.terms.USDPerHour > 0 {
+			d.emit(Event{Type: Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("%s: rented at $%.2f/h as %s; it ends itself at %s", d.label, s.terms.USDPerHour, s.terms.Ref.ID, spec.Expires.Local().Format(time.TimeOnly))})
+		}
+	}
+	stop := undo.push(func(ctx context.Context) error {
+		if s.kept {
+			return nil
+		}
+		err := p.stop(ctx, dep)
+		if owed, ok := p.debt(); ok {
+			d.owe(owed)
+		}
+		if err == nil {
+			d.hideInLogs(d.ID, n)
+		}
+		return err
+	})
+	s.release = d.releaser(stop)
+	s.calm = d.atOnce(ctx, s.release)
+	undo.push(func(context.Context) error { s.calm(); return nil })
+
+	d.emit(Event{Type: StepStarted, Deployment: d.ID, Launch: n, Step: "ready", Label: d.label})
+	started := time.Now()
+	timeout := d.Plan.ReadyTimeout(d.profile)
+	rctx, cancel := context.WithTimeoutCause(ctx, timeout, limit{"timeouts.ready", timeout})
+	defer cancel()
+	s.version, err = d.ready(rctx, dep)
+	if err != nil {
+		cause := failureOf(rctx, err, dep, d.tail(s.logPaths()), d.profile)
+		d.server = s
+		d.release()
+		if d.over(ctx) {
+			return nil, nil, nil
+		}
+		return nil, d.launchFailed(n, cause), nil
+	}
+	if err := p.Record(ctx, backends.Arrow{Pod: p.name, State: backends.Ready}); err != nil {
+		return nil, nil, err
+	}
+	e := Event{
+		Type: ServerReady, Deployment: d.ID, Launch: n, Label: d.label,
+		Text: fmt.Sprintf("ready after %s", time.Since(started).Round(10*time.Millisecond)),
+	}
+	return s, nil, d.record(ctx, e)
+}
+
+// atOnce ends a server as soon as the run is ended, beside whatever is being
+// done with it: what costs money is given back first and together with all
+// others, because whoever ends a run may not wait for long. The returned
+// function takes that back; it is false where it is too late, and then it has
+// waited for the end.
+func (d *deployment) atOnce(ctx context.Context, release func(context.Context)) (calm func() bool) {
+	ended := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(ended)
+		defer func() {
+			if v := recover(); v != nil {
+				p := &Panic{Value: v, Stack: debug.Stack()}
+				d.giveUp(p)
+				d.run.stop(p)
+			}
+		}()
+		ctx, cancel := context.WithTimeoutCause(d.Teardown, d.stopTimeout(),
+			errors.New("timeouts.stop: the server did not stop in time"))
+		defer cancel()
+		release(ctx)
+	})
+	return func() bool {
+		if cancel() {
+			return true
+		}
+		<-ended
+		return false
+	}
+}
+
+// ledgerOf is the ledger of one launch: the run directory's and the book.
+func (d *deployment) ledgerOf(spec backends.Spec) backends.Ledger {
+	if d.Book == nil {
+		return d.Dir.Ledger()
+	}
+	return d.Book.Ledger(spec.Digest, d.Dir.Ledger())
+}
+
+// leastLife is how much longer a kept pod has to live to be worth adopting.
+const leastLife = 10 * time.Minute
+
+// obtain takes over a kept server that is the same, or launches one.
+func (d *deployment) obtain(ctx context.Context, spec backends.Spec, p *pod) (backends.Deployment, error) {
+	adopter, ok := d.Backend.(backends.Adopter)
+	if !ok || d.Book == nil {
+		return d.Backend.Launch(ctx, spec, p)
+	}
+	kept, ok, err := d.Book.Adopt(spec.Digest, leastLife)
+	if err != nil {
+		return nil, fmt.Errorf("look for a kept pod: %w", err)
+	}
+	if !ok {
+		return d.Backend.Launch(ctx, spec, p)
+	}
+	dep, err := d.adopt(ctx, adopter, spec, p, kept)
+	if !errors.Is(err, backends.ErrNotFound) {
+		return dep, err
+	}
+	d.emit(Event{Type: Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("the kept pod %s is gone; another one is launched", kept.Name)})
+	return d.Backend.Launch(ctx, spec, p)
+}
+
+// adopt takes over a kept pod: its life goes on in this run's ledger.
+func (d *deployment) adopt(ctx context.Context, b backends.Adopter, spec backends.Spec, p *pod, kept rundir.Owed) (backends.Deployment, error) {
+	ref := kept.Find(spec.RunID)
+	p.name = kept.Pod // by which the book has it already
+	for _, a := range []backends.Arrow{
+		{Pod: p.name, State: backends.Intended, Kind: kept.Kind, Name: kept.Name, At: kept.At, Expires: &kept.Expires, USDPerHour: kept.USDPerHour},
+		{Pod: p.name, State: backends.Sent},
+		{Pod: p.name, State: backends.Created, Ref: &ref},
+	} {
+		if err := p.Record(ctx, a); err != nil {
+			return nil, err
+		}
+	}
+	spec.Expires = kept.Expires
+	dep, err := b.Adopt(ctx, spec, ref)
+	if errors.Is(err, backends.ErrNotFound) {
+		err = errors.Join(err, p.Record(ctx, backends.Arrow{Pod: p.name, State: backends.Gone}))
+		p.name = spec.Pod
+		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("adopt %s: %w", kept.Name, err)
+	}
+	d.emit(Event{Type: Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("pod %s, which an earlier run kept, is taken over", kept.Name)})
+	return dep, nil
+}
+
+// launchFailed tells of a server that did not start.
+func (d *deployment) launchFailed(n int, f *failure) *failure {
+	f.start = true
+	d.emit(Event{Type: LaunchFailed, Deployment: d.ID, Launch: n, Class: f.class, Error: f.text, Label: d.label})
+	return f
+}
