@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 )
 
@@ -68,18 +70,28 @@ func (a *app) main(args []string) (code int) {
 // anything else on one line.
 func (a *app) complain(err error) {
 	if diags, ok := errors.AsType[*plan.Diagnostics](err); ok {
-		fmt.Fprintln(a.err, diags.Pretty())
+		fmt.Fprintln(a.err, plaintext.Lines(diags.Pretty()))
 		fmt.Fprintf(a.err, "sweep: %s\n", plural(len(diags.List)+diags.Omitted, "fault"))
 		return
 	}
-	fmt.Fprintf(a.err, "sweep: %v\n", err)
+	a.say("sweep: %v", err)
 	if h, ok := errors.AsType[*hinted](err); ok {
-		fmt.Fprintf(a.err, "sweep: hint: %s\n", h.hint)
+		a.say("sweep: hint: %s", h.hint)
 	}
 }
 
-// say tells people something, on a line of its own.
-func (a *app) say(format string, args ...any) { fmt.Fprintf(a.err, format+"\n", args...) }
+// say tells people something, on lines of its own. Whatever servers had a part
+// in it is made fit to be shown.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintln(a.err, plaintext.Lines(fmt.Sprintf(format, args...)))
+}
+
+// json encodes results to stdout.
+func (a *app) json() *json.Encoder {
+	enc := json.NewEncoder(plaintext.JSON(a.out))
+	enc.SetIndent("", "  ")
+	return enc
+}
 
 func (a *app) color() bool {
 	no, _ := a.env("NO_COLOR")

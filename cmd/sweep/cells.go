@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
@@ -69,7 +70,7 @@ func (a *app) cellsByStatus(c *cli.Command, run *report.Run, want string) error 
 		if c.Bool("json") {
 			err = writeRows(a.out, report.RowsOf(t))
 		} else {
-			_, err = fmt.Fprintf(a.out, "%s  trial %d  %-13s  %s%s\n", t.Key.Cell, t.Trial, report.Judge(t), t.Cell.Label, because(t))
+			_, err = fmt.Fprintf(a.out, "%s  trial %d  %-13s  %s%s\n", t.Key.Cell, t.Trial, report.Judge(t), plaintext.Line(t.Cell.Label), because(t))
 		}
 		if err != nil {
 			return err
@@ -85,7 +86,7 @@ func because(t report.Trial) string {
 	}
 	for _, column := range []string{"invalid_reasons", "error_class"} {
 		if code, ok := t.Outcome.Row[column].(string); ok {
-			return "  (" + report.Printable(code) + ")"
+			return "  (" + plaintext.Line(code) + ")"
 		}
 	}
 	return ""
@@ -100,7 +101,7 @@ func (a *app) oneCell(c *cli.Command, run *report.Run, want string) error {
 		}
 		found = true
 		if t.Outcome == nil {
-			fmt.Fprintf(a.out, "%s  trial %d  %s: no outcome yet\n", t.Key.Cell, t.Trial, t.Cell.Label)
+			fmt.Fprintf(a.out, "%s  trial %d  %s: no outcome yet\n", t.Key.Cell, t.Trial, plaintext.Line(t.Cell.Label))
 			continue
 		}
 		if c.Bool("json") {
@@ -109,17 +110,17 @@ func (a *app) oneCell(c *cli.Command, run *report.Run, want string) error {
 			}
 			continue
 		}
-		fmt.Fprintf(a.out, "%s  trial %d  attempt %d  %s\n", t.Key.Cell, t.Trial, t.Commit.Attempt, t.Cell.Label)
+		fmt.Fprintf(a.out, "%s  trial %d  attempt %d  %s\n", t.Key.Cell, t.Trial, t.Commit.Attempt, plaintext.Line(t.Cell.Label))
 		for _, col := range run.Resolved.Columns {
 			if v := t.Outcome.Row[col.Name]; v != nil {
-				fmt.Fprintln(a.out, strings.TrimRight(fmt.Sprintf("  %-28s %s %s", col.Name, report.Printable(report.Figure(v)), col.Unit), " "))
+				fmt.Fprintln(a.out, strings.TrimRight(fmt.Sprintf("  %-28s %s %s", col.Name, plaintext.Line(report.Figure(v)), col.Unit), " "))
 			}
 		}
 		for _, f := range append(t.Outcome.Invalid, t.Outcome.Findings...) {
-			fmt.Fprintf(a.out, "  %s: %s\n", f.Code, report.Printable(f.Text))
+			fmt.Fprintf(a.out, "  %s: %s\n", f.Code, plaintext.Line(f.Text))
 		}
 		for _, line := range t.Outcome.LogTail {
-			fmt.Fprintf(a.out, "  | %s\n", report.Printable(line))
+			fmt.Fprintf(a.out, "  | %s\n", plaintext.Line(line))
 		}
 		fmt.Fprintf(a.out, "  files: %s\n\n", rundir.AttemptDir(run.Dir, t.Commit))
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/sinks"
@@ -41,7 +42,7 @@ func derive(j job) (*report.Run, error) {
 
 // writeRows writes rows as JSON lines with the columns that are not null.
 func writeRows(w io.Writer, rows []result.Row) error {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(plaintext.JSON(w))
 	for _, row := range rows {
 		clean := make(map[string]any, len(row))
 		for k, v := range row {

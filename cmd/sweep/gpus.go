@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"text/tabwriter"
 
@@ -20,9 +19,7 @@ func (a *app) gpusCommand() *cli.Command {
 		OnUsageError: usageError,
 		Action: func(_ context.Context, c *cli.Command) error {
 			if c.Bool("json") {
-				enc := json.NewEncoder(a.out)
-				enc.SetIndent("", "  ")
-				return enc.Encode(catalog.GPUs())
+				return a.json().Encode(catalog.GPUs())
 			}
 			w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', tabwriter.AlignRight)
 			fmt.Fprintln(w, "name\tmemory GiB\tbandwidth GB/s\tbf16 TFLOP/s\tlist $/h\t")

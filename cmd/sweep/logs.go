@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/rundir"
 )
@@ -105,7 +106,7 @@ func (l *logFile) print(w io.Writer, end bool) error {
 		if whole := !eof || end || len(l.part) >= longestLine; whole && len(l.part) > 0 {
 			line := strings.TrimRight(string(l.part), "\r\n")
 			l.part = l.part[:0]
-			if _, err := fmt.Fprintln(w, report.Printable(line)); err != nil {
+			if _, err := fmt.Fprintln(w, plaintext.Line(line)); err != nil {
 				return err
 			}
 		}

@@ -77,9 +77,7 @@ is read from the environment variable that --key-env names.
 				err = &hinted{err, "is this the address of an OpenAI-compatible server, without its /v1, and is the key right (--key-env)?"}
 			}
 			if c.Bool("json") {
-				enc := json.NewEncoder(plaintext.JSON(a.out))
-				enc.SetIndent("", "  ")
-				return errors.Join(enc.Encode(found), err)
+				return errors.Join(a.json().Encode(found), err)
 			}
 			found.print(a.out)
 			return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/rundir"
 )
@@ -78,9 +78,7 @@ func (a *app) status(c *cli.Command, dir string) error {
 		s.Now = atWork(run)
 	}
 	if c.Bool("json") {
-		enc := json.NewEncoder(a.out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(s)
+		return a.json().Encode(s)
 	}
 	state := "not running"
 	if s.Running {
@@ -95,7 +93,7 @@ func (a *app) status(c *cli.Command, dir string) error {
 		fmt.Fprintf(a.out, "  now: %s\n", text)
 	}
 	if s.Warning != "" {
-		fmt.Fprintf(a.out, "  warning: %s\n", report.Printable(s.Warning))
+		fmt.Fprintf(a.out, "  warning: %s\n", plaintext.Line(s.Warning))
 	}
 	for _, pod := range s.Owed {
 		if s.Running {
