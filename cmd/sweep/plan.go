@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"sort"
 	"strings"
@@ -240,8 +239,7 @@ func (a *app) planJSON(p *plan.Plan, deployments []plan.Deployment) error {
 		}
 		list = append(list, out)
 	}
-	enc := json.NewEncoder(a.out)
-	enc.SetIndent("", "  ")
+	enc := a.json()
 	return enc.Encode(list)
 }
 

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 
 	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -209,7 +209,7 @@ func (f *forecast) words(now time.Time, running float64) string {
 // fit joins a line's parts. Where they are too long the last of the details is
 // left out, and then the label loses its beginning: what it shares with others.
 func fit(head, label string, details []string, width int) string {
-	label = report.Printable(label)
+	label = plaintext.Line(label)
 	if width <= 0 {
 		return head + "  " + label + ": " + strings.Join(details, ", ")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
 )
@@ -189,7 +190,7 @@ func (u *ui) tick() {
 
 // say prints a line, above the live ones.
 func (u *ui) say(text string, v report.Verdict) {
-	text = report.Printable(text)
+	text = plaintext.Line(text)
 	width := 0
 	if u.screen != nil {
 		width, _ = u.screen.size()
@@ -285,7 +286,7 @@ func (l *eventLog) write(e executor.Event) error {
 	if err != nil {
 		return err
 	}
-	if _, err = l.w.Write(append(b, '\n')); err == nil {
+	if _, err = plaintext.JSON(l.w).Write(append(b, '\n')); err == nil {
 		return nil
 	}
 	l.ended = true

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -60,8 +59,7 @@ func (a *app) validate(c *cli.Command) error {
 		}
 	}
 	if c.Bool("json") {
-		enc := json.NewEncoder(a.out)
-		enc.SetIndent("", "  ")
+		enc := a.json()
 		if err := enc.Encode(faults); err != nil {
 			return err
 		}
