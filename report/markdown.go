@@ -7,9 +7,6 @@ import (
 	"sweep.dev/sweep/internal/plaintext"
 )
 
-// Printable is [plaintext.Line].
-func Printable(s string) string { return plaintext.Line(s) }
-
 // What Markdown, and the HTML in it, would read as their own wherever in a line
 // it stands.
 var (
