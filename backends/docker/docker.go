@@ -1,0 +1,170 @@
+// Package docker runs engines in containers of a Docker daemon on this machine.
+//
+// # What a pod is
+//
+// One container for each replica of each role. The first is called by the pod's
+// [backends.Name], the others by that name, a dot, the role, a dot and the
+// replica's number. All carry the marks of package backends in their
+// environment and, below [labelPrefix], as labels: by those they are found
+// again, by this process or any other.
+//
+// # How it is reached
+//
+// The engine's port is published on 127.0.0.1 and nowhere else. Where the
+// container's own address can be reached from here (a daemon of this machine
+// with a bridge), requests go there: a published port of 127.0.0.1 is served
+// by a process of the daemon that copies every byte, and its time would be in
+// every measurement.
+//
+// # How it ends
+//
+// Stop and Terminate stop it, remove it, and return when the daemon knows it no
+// more, by its id and in two successive lists. When nobody does that, the
+// container ends itself: its first process is package bootstrap's, which knows
+// an hour to end at and, where the image has python3, ends it also when our
+// heartbeat stays away. What has ended waits, without any process, for the next
+// run, sweep gc or sweep pods to remove it.
+//
+// With inside, the engine is started in a container that runs already and
+// belongs to somebody else: see [Inside].
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/effect"
+)
+
+// Kind is the backend's name in a plan.
+const Kind = "docker"
+
+// atHost is the key of a ledger's At that says which daemon.
+const atHost = "host"
+
+// A Backend runs containers.
+type Backend struct {
+	fx     *effect.Effects
+	api    *client.Client
+	config Config
+	limits limits
+
+	// claims are the GPUs of containers that this process is about to make.
+	mu     sync.Mutex
+	claims map[string]bool
+}
+
+var (
+	_ backends.Backend = (*Backend)(nil)
+	_ backends.Adopter = (*Backend)(nil)
+	_ backends.Pauser  = (*Backend)(nil)
+	_ backends.Checker = (*Backend)(nil)
+	_ backends.Prober  = (*Backend)(nil)
+)
+
+// Factory makes docker backends. getenv is the environment, for the daemon's
+// address (DOCKER_HOST) and its certificates (DOCKER_CERT_PATH,
+// DOCKER_TLS_VERIFY).
+func Factory(fx *effect.Effects, getenv func(string) (string, bool)) backends.Factory {
+	return backends.Factory{
+		Kind:     Kind,
+		Doc:      "engines in containers of this machine's Docker",
+		Starts:   true,
+		FreeGPU:  true,
+		Outlives: true,
+		Launch:   30 * time.Minute, // an image of an engine is 10 GB
+		Settle:   20 * time.Second,
+		Config:   Config{},
+		New: func(decode func(any) error) (backends.Backend, error) {
+			c := DefaultConfig()
+			if err := decode(&c); err != nil {
+				return nil, err
+			}
+			return New(fx, c, getenv)
+		},
+		Default: func(env func(string) (string, bool)) (backends.Backend, error) {
+			return New(fx, DefaultConfig(), env)
+		},
+	}
+}
+
+// New makes a backend of a configuration. It does not connect.
+func New(fx *effect.Effects, c Config, getenv func(string) (string, bool)) (*Backend, error) {
+	limits, err := c.check()
+	if err != nil {
+		return nil, fmt.Errorf("backend docker: %w", err)
+	}
+	api, err := connect(c.Host, getenv)
+	if err != nil {
+		return nil, fmt.Errorf("backend docker: %w", err)
+	}
+	return &Backend{fx: fx, api: api, config: c, limits: limits, claims: map[string]bool{}}, nil
+}
+
+// connect makes a client as Docker's own command line would have it.
+func connect(address string, getenv func(string) (string, bool)) (*client.Client, error) {
+	env := func(name string) string {
+		if getenv == nil {
+			return ""
+		}
+		v, _ := getenv(name)
+		return v
+	}
+	if address == "" {
+		address = env("DOCKER_HOST")
+	}
+	if address == "" {
+		address = client.DefaultDockerHost
+	}
+	scheme, where, _ := strings.Cut(address, "://")
+	var opts []client.Opt
+	switch {
+	case scheme == "unix" && where != "":
+	case scheme == "tcp" && loopback(where):
+		if env("DOCKER_TLS_VERIFY") != "" {
+			dir := env("DOCKER_CERT_PATH")
+			if dir == "" {
+				return nil, errors.New("DOCKER_TLS_VERIFY is set, but not DOCKER_CERT_PATH, where the certificates are")
+			}
+			opts = append(opts, client.WithTLSClientConfig(
+				filepath.Join(dir, "ca.pem"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")))
+		}
+	default:
+		return nil, fmt.Errorf("host: %q is not a daemon of this machine (unix:///path, or tcp://127.0.0.1:2375): "+
+			"ports are published on 127.0.0.1 of the machine that has the daemon, so run sweep there", address)
+	}
+	// The host last: it wins over what the options before have made of the transport.
+	return client.New(append(opts, client.WithHost(address), client.WithUserAgent("sweep"))...)
+}
+
+// Probe asks whether the daemon answers, and speaks a version that we do.
+func (b *Backend) Probe(ctx context.Context) error {
+	return b.call(ctx, effect.DockerRead, func(ctx context.Context) error {
+		_, err := b.api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
+		if err != nil {
+			return fmt.Errorf("docker at %s: %w", b.api.DaemonHost(), err)
+		}
+		return nil
+	})
+}
+
+// Close gives idle connections back.
+func (b *Backend) Close() error { return b.api.Close() }
+
+// call makes one call to the daemon as the operation p. Where ctx ended it, the
+// error has the cause.
+func (b *Backend) call(ctx context.Context, p effect.Point, f func(context.Context) error) error {
+	err := b.fx.Call(ctx, p, f)
+	if err != nil && ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) {
+		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return err
+}
