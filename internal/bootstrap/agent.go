@@ -1,28 +1,54 @@
 package bootstrap
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/secret"
 )
 
+// Errors of an agent that a caller branches on.
+var (
+	// ErrOver says that the pod ends or has ended itself: no beat helps.
+	ErrOver = errors.New("the pod has ended itself")
+	// ErrToken says that whoever answers does not take our token: another
+	// pod's agent, or none.
+	ErrToken = errors.New("the agent refuses the token")
+)
+
+const (
+	maxOutput  = 4 << 20 // bytes of one answer
+	maxError   = 512     // bytes of what an agent says of an error
+	askTimeout = 30 * time.Second
+	// toolTimeout is for one nvidia-smi, which the agent gives 30 s.
+	toolTimeout = 40 * time.Second
+)
+
 // An Agent is our end of the talk with the agent of one pod. All methods may be
-// called concurrently; their contexts bound one request.
+// called concurrently. Their contexts bound them, and no request takes longer
+// than 30 s (Exec: 40 s). Each request has a connection of its own, so that an
+// Agent has nothing to close.
 type Agent struct {
-	base  string
-	token secret.String
-	dial  func(ctx context.Context, network, addr string) (net.Conn, error)
+	base   string
+	token  secret.String
+	client *http.Client
 }
 
 // NewAgent makes the client of an agent at base ("http://127.0.0.1:8081").
-// Connections are made by dial; nil is a [net.Dialer]. It does not connect.
+// Connections are made by dial; nil is [netguard.Dial]. It does not connect.
 func NewAgent(dial func(ctx context.Context, network, addr string) (net.Conn, error), base string, token secret.String) *Agent {
-	return &Agent{base: base, token: token, dial: dial}
+	return &Agent{strings.TrimSuffix(base, "/"), token, netguard.Client(dial, 0)}
 }
 
 // Status is what a bootstrap says of itself.
@@ -31,40 +57,245 @@ type Status struct {
 	Kept   time.Duration // how long no heartbeat is needed; 0 where one is
 	Engine int           // its process id on the pod; 0 where it does not run
 	Exit   *int          // its exit status as a shell has it (128+n for a signal); nil while it runs
-	Beats  int           // that have arrived
+	Beats  int           // that have arrived since the agent began
+	Over   string        // why the pod ends; "" while it does not
 }
 
-var errSkeleton = errors.New("no agent")
-
-// Beat tells the pod that somebody is there.
-func (a *Agent) Beat(ctx context.Context) error { return errSkeleton }
+// Beat tells the pod that somebody is there. [ErrOver] where that is too late.
+func (a *Agent) Beat(ctx context.Context) error {
+	_, _, err := a.ask(ctx, askTimeout, http.MethodPost, "/beat", nil)
+	return err
+}
 
 // Keep tells the pod that no heartbeat is needed until then, and that it ends
-// itself then where there was none; its hard lifetime stays. A time that is
-// past, or the zero one, takes an earlier Keep back.
-func (a *Agent) Keep(ctx context.Context, until time.Time) error { return errSkeleton }
-
-// End tells the pod to end now.
-func (a *Agent) End(ctx context.Context) error { return errSkeleton }
-
-// Exec runs nvidia-smi on the pod and returns its stdout, at most 4 MiB.
-// [host.ErrNotSupported] for everything else and where there is none.
-func (a *Agent) Exec(ctx context.Context, argv ...string) ([]byte, error) {
-	return nil, host.ErrNotSupported
+// itself then where there was none for its grace; its hard lifetime stays. The
+// zero time, or one that is past, takes an earlier Keep back. A pod whose
+// machine boots meanwhile forgets it.
+func (a *Agent) Keep(ctx context.Context, until time.Time) error {
+	left := max(0, int64(time.Until(until)/time.Second))
+	_, _, err := a.ask(ctx, askTimeout, http.MethodPost, "/keep", map[string]any{"seconds": left})
+	return err
 }
 
-// Log is the engine's output from an offset on, followed until the engine has
-// ended. The context bounds the whole reading.
-func (a *Agent) Log(ctx context.Context, offset int64) (io.ReadCloser, error) {
-	return nil, errSkeleton
+// End tells the pod to end now, for good. It does not wait for that.
+func (a *Agent) End(ctx context.Context) error {
+	_, _, err := a.ask(ctx, askTimeout, http.MethodPost, "/end", nil)
+	return err
+}
+
+// Exec runs nvidia-smi on the pod and returns its stdout, at most 4 MiB; with
+// an error too, because that is where nvidia-smi says what is wrong.
+// [host.ErrNotSupported] for everything else, and where there is none.
+func (a *Agent) Exec(ctx context.Context, argv ...string) ([]byte, error) {
+	if len(argv) == 0 || argv[0] != "nvidia-smi" {
+		return nil, fmt.Errorf("nothing but nvidia-smi is run on a pod: %w", host.ErrNotSupported)
+	}
+	out, h, err := a.ask(ctx, toolTimeout, http.MethodPost, "/exec", map[string]any{"argv": argv})
+	if answer := (*answerError)(nil); errors.As(err, &answer) && (answer.status == http.StatusForbidden || answer.status == http.StatusNotFound) {
+		return nil, fmt.Errorf("%w: %w", err, host.ErrNotSupported)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if status := h.Get("X-Sweep-Exit"); status != "0" {
+		return out, fmt.Errorf("nvidia-smi: exit status %.8q", status)
+	}
+	return out, nil
 }
 
 // Status asks how the pod is.
-func (a *Agent) Status(ctx context.Context) (Status, error) { return Status{}, errSkeleton }
+func (a *Agent) Status(ctx context.Context) (Status, error) {
+	body, _, err := a.ask(ctx, askTimeout, http.MethodGet, "/status", nil)
+	if err != nil {
+		return Status{}, err
+	}
+	var s struct {
+		Left   int64  `json:"left_seconds"`
+		Kept   int64  `json:"kept_seconds"`
+		Engine *int   `json:"engine_pid"`
+		Exit   *int   `json:"exit_status"`
+		Beats  int    `json:"beats"`
+		Over   string `json:"over"`
+	}
+	if err := json.Unmarshal(body, &s); err != nil {
+		return Status{}, fmt.Errorf("agent: status: %w", err)
+	}
+	status := Status{
+		Left: time.Duration(s.Left) * time.Second, Kept: time.Duration(s.Kept) * time.Second,
+		Exit: s.Exit, Beats: s.Beats, Over: s.Over,
+	}
+	if s.Engine != nil {
+		status.Engine = *s.Engine
+	}
+	return status, nil
+}
+
+// An answerError is an answer that is none of the good ones.
+type answerError struct {
+	status int
+	text   string // from a pod: quoted where it is shown
+}
+
+func (e *answerError) Error() string {
+	return fmt.Sprintf("agent: HTTP %d: %.200q", e.status, e.text)
+}
+
+func (e *answerError) Is(target error) bool {
+	return target == ErrOver && e.status == http.StatusGone ||
+		target == ErrToken && e.status == http.StatusUnauthorized
+}
+
+func (a *Agent) ask(ctx context.Context, limit time.Duration, method, path string, args any) ([]byte, http.Header, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var body io.Reader
+	if args != nil {
+		b, err := json.Marshal(args)
+		if err != nil {
+			return nil, nil, fmt.Errorf("agent: %w", err)
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, a.base+path, body)
+	if err != nil {
+		return nil, nil, fmt.Errorf("agent: %w", err)
+	}
+	req.Close = true
+	req.Header.Set("Authorization", "Bearer "+a.token.Reveal())
+	req.Header.Set("User-Agent", "sweep")
+	resp, err := a.client.Do(req)
+	if err != nil {
+		return nil, nil, fmt.Errorf("agent: %w", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxError)) // the status says enough
+		return nil, nil, &answerError{resp.StatusCode, string(text)}
+	}
+	out, err := io.ReadAll(io.LimitReader(resp.Body, maxOutput+1))
+	if err != nil {
+		return nil, nil, fmt.Errorf("agent: %s: %w", path, err)
+	}
+	if len(out) > maxOutput {
+		return nil, nil, fmt.Errorf("agent: %s: more than %d MiB in one answer", path, maxOutput>>20)
+	}
+	return out, resp.Header, nil
+}
+
+// Log is the engine's output from an offset on, followed until the engine has
+// ended. It begins later where the pod has no longer kept the offset. The
+// context bounds the whole reading; a pod that does not answer for half a
+// minute ends it with an error.
+func (a *Agent) Log(ctx context.Context, offset int64) (io.ReadCloser, error) {
+	return a.follow(ctx, "/log", offset)
+}
+
+// Samples are lines of `nvidia-smi --query-gpu=... --format=csv,noheader,nounits`,
+// one each second for each GPU, from an offset on: timestamp, index, uuid, name,
+// utilization.gpu, utilization.memory, memory.used, memory.total, power.draw,
+// temperature.gpu, clocks.sm, clocks.mem. The first question starts them; the
+// pod keeps the latest 4 MiB. They have no end; else it is as with Log.
+func (a *Agent) Samples(ctx context.Context, offset int64) (io.ReadCloser, error) {
+	return a.follow(ctx, "/smi", offset)
+}
+
+func (a *Agent) follow(ctx context.Context, path string, offset int64) (io.ReadCloser, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	f := &follower{ctx: ctx, cancel: cancel, agent: a, path: path, offset: offset}
+	if err := f.poll(0); err != nil {
+		cancel()
+		return nil, err
+	}
+	return f, nil
+}
+
+const (
+	pollWait = 20 * time.Second // that the agent may hold an answer back: less than askTimeout
+	patience = 30 * time.Second // with an agent that does not answer
+)
+
+// A follower reads what grows on a pod, one request after the other: a proxy
+// between here and there cuts what takes long, and a pod's port may change its
+// mind. Read and Close may be called concurrently.
+type follower struct {
+	ctx    context.Context // bounds the reader's whole life
+	cancel context.CancelFunc
+	agent  *Agent
+	path   string
+	offset int64 // of what comes after rest
+	rest   []byte
+	ended  bool
+}
+
+func (f *follower) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	good, pause := time.Now(), 250*time.Millisecond
+	for len(f.rest) == 0 {
+		if f.ended {
+			return 0, io.EOF
+		}
+		err := f.poll(pollWait)
+		switch {
+		case f.ctx.Err() != nil:
+			return 0, context.Cause(f.ctx)
+		case err == nil:
+			good, pause = time.Now(), 250*time.Millisecond
+			continue
+		case errors.Is(err, ErrToken), time.Since(good) > patience:
+			return 0, err
+		}
+		select {
+		case <-f.ctx.Done():
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, 5*time.Second)
+	}
+	n := copy(p, f.rest)
+	f.rest = f.rest[n:]
+	return n, nil
+}
+
+func (f *follower) Close() error {
+	f.cancel()
+	return nil
+}
+
+func (f *follower) poll(wait time.Duration) error {
+	body, h, err := f.agent.ask(f.ctx, askTimeout, http.MethodGet,
+		fmt.Sprintf("%s?offset=%d&wait=%d", f.path, f.offset, int(wait.Seconds())), nil)
+	if err != nil {
+		return err
+	}
+	start, err := strconv.ParseInt(h.Get("X-Sweep-Offset"), 10, 64)
+	if err != nil || start < 0 {
+		return fmt.Errorf("agent: %s: no offset in the answer", f.path)
+	}
+	f.rest, f.ended = body, h.Get("X-Sweep-End") == "1"
+	if len(body) > 0 {
+		f.offset = start + int64(len(body))
+	}
+	return nil
+}
 
 // Keepalive calls beat ([Agent.Beat], counted as the effect that it is) at once
 // and then every interval, until ctx ends. No beat gets longer than an
 // interval. lost is called, from here, with the error of each beat that failed.
 // The caller runs it in a goroutine of its own and waits for it.
 func Keepalive(ctx context.Context, every time.Duration, beat func(context.Context) error, lost func(error)) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		beatCtx, cancel := context.WithTimeout(ctx, every)
+		err := beat(beatCtx)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			lost(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
 }

@@ -4,34 +4,60 @@
 // it: heartbeat, GPU readings, the engine's output.
 //
 // [Command] makes the command line of it, [Agent] is our end of the talk.
+//
+// What ends a pod, each without any of the others:
+//
+//	lifetime    counted on the pod by its machine's uptime; needs sh and sleep
+//	heartbeat   no beat for too long; needs python3
+//	[Agent.End] somebody says so; needs python3
+//	SIGTERM     the container is stopped from outside
+//
+// The first three are for good: the pod asks its provider to delete it, and a
+// container that is started again all the same does not start its engine. What
+// happens is printed on stdout, on lines that begin with "sweep-bootstrap:".
+//
+// A container whose engine has ended by itself ends with its status; one that
+// was over ends with 124, on SIGTERM with 143, and with 0 when it was told to
+// end.
 package bootstrap
 
 import (
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"sweep.dev/sweep/internal/secret"
 )
 
-// Options say what a bootstrap starts and when it ends.
+// Options say what a bootstrap starts and when it ends. Durations are rounded
+// up to seconds.
 type Options struct {
-	// Name is unique to the pod: what it calls its files by. "" derives one
-	// from the token and Expires.
+	// Name is unique to the pod: its state is in .sweep-<Name> of the pod's
+	// TMPDIR, or of /tmp. "" derives one from the token and Expires.
 	Name string
 	// Argv is the engine's command line.
 	Argv []string
 
 	// Lifetime is how long the engine may run, from the container's first start
-	// and by a clock that nobody sets. It is rounded up to seconds.
+	// and by a clock that nobody sets.
 	Lifetime time.Duration
 	// Expires is when the pod has to be gone by the wall clock, which is asked
 	// at a start only: what holds where the container's disk, and with it the
 	// memory of the first start, was lost. Zero is never.
 	Expires time.Time
 	// Heartbeat is how long the pod lives without a beat; 0 needs none. It
-	// works where the image has python3, and not at all where AgentPort is 0.
+	// needs an agent, and does not work where the image has no python3.
 	Heartbeat time.Duration
-	// Grace is how long the engine gets between SIGTERM and SIGKILL.
+	// Grace is how long the engine gets between SIGTERM and SIGKILL. Whoever
+	// stops the container has to give it some seconds more.
 	Grace time.Duration
 	// Hold keeps the container alive when the engine has ended by itself, for a
 	// provider that would start it again and again. Without it the container
@@ -46,7 +72,8 @@ type Options struct {
 	Token secret.String
 
 	// LogPath is a file on the pod that the engine's output goes to, besides
-	// stdout. "" is a file of the bootstrap's own where there is an agent.
+	// stdout; its folder exists. "" is a file of the bootstrap's own where
+	// there is an agent. It is emptied when it grows beyond 256 MiB.
 	LogPath string
 	// RunpodAPI is the base URL of RunPod's API ("https://host/v2"), where the
 	// pod asks for its own deletion with the key that RunPod gives it. "" does
@@ -63,12 +90,88 @@ var agentSource string
 // Command is the command line of a container, or of a process on a host, and
 // what has to be in its environment besides the engine's own: /bin/sh, -c, the
 // script, its name and the engine's argv. There is no secret in argv; the token
-// is in env, from where the script takes it before it starts the engine.
-// Options that Validate refuses make a script that starts nothing.
+// is in env, from where the script takes it before it starts the engine, as it
+// does with RunPod's key. Options that Validate refuses make a script that
+// starts nothing.
+//
+// Both together are less than 40 kB as JSON, without the engine's part:
+// RunPod takes 102,400 bytes.
 func Command(o Options) (argv []string, env map[string]string) {
 	argv = append([]string{"/bin/sh", "-c", script, "sweep-bootstrap"}, o.Argv...)
-	return argv, map[string]string{}
+	env = map[string]string{
+		"SWEEP_NAME":     o.name(),
+		"SWEEP_LIFETIME": seconds(o.Lifetime),
+		"SWEEP_GRACE":    seconds(o.Grace),
+	}
+	if !o.Expires.IsZero() {
+		env["SWEEP_EXPIRES"] = strconv.FormatInt(o.Expires.Unix(), 10)
+	}
+	if o.Hold {
+		env["SWEEP_HOLD"] = "1"
+	}
+	if o.LogPath != "" {
+		env["SWEEP_LOG"] = o.LogPath
+	}
+	if o.RunpodAPI != "" {
+		env["SWEEP_RUNPOD_API"] = o.RunpodAPI
+	}
+	if o.AgentPort != 0 {
+		env["SWEEP_AGENT_PORT"] = strconv.Itoa(o.AgentPort)
+		env["SWEEP_AGENT_PY"] = agentSource
+		env["SWEEP_TOKEN"] = o.Token.Reveal()
+		env["SWEEP_HEARTBEAT"] = seconds(o.Heartbeat)
+		if o.AgentHost != "" {
+			env["SWEEP_AGENT_HOST"] = o.AgentHost
+		}
+	}
+	return argv, env
 }
 
-// Validate says what is wrong with the options.
-func (o Options) Validate() error { return nil }
+// seconds rounds up, for a duration that is cut short would be another promise.
+func seconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
+}
+
+func (o Options) name() string {
+	if o.Name != "" {
+		return o.Name
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", o.Token.Reveal(), o.Expires.Unix()))
+	return hex.EncodeToString(sum[:8])
+}
+
+var (
+	namePattern  = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$`)
+	tokenPattern = regexp.MustCompile(`^[\x21-\x7e]{16,512}$`)
+)
+
+// maxLifetime is what the script's arithmetic is sure to hold, and far beyond
+// what a benchmark rents.
+const maxLifetime = 365 * 24 * time.Hour
+
+// Validate says what is wrong with the options, all of it.
+func (o Options) Validate() error {
+	var errs []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf("bootstrap: "+format, args...))
+		}
+	}
+	refuse(!namePattern.MatchString(o.name()), "%q is no name for a pod's state", o.Name)
+	refuse(len(o.Argv) == 0 || o.Argv[0] == "", "no command to start")
+	refuse(strings.Contains(strings.Join(o.Argv, ""), "\x00"), "an argument holds a NUL")
+	refuse(o.Lifetime <= 0 || o.Lifetime > maxLifetime, "lifetime %v is not between 0 and %v", o.Lifetime, maxLifetime)
+	refuse(!o.Expires.IsZero() && o.Expires.Unix() <= 0, "expires at %v", o.Expires)
+	refuse(o.Heartbeat < 0 || o.Heartbeat > maxLifetime, "heartbeat %v is not between 0 and %v", o.Heartbeat, maxLifetime)
+	refuse(o.Grace < 0 || o.Grace > maxLifetime, "grace %v is not between 0 and %v", o.Grace, maxLifetime)
+	refuse(o.AgentPort < 0 || o.AgentPort > 65535, "agent port %d", o.AgentPort)
+	refuse(o.Heartbeat > 0 && o.AgentPort == 0, "a heartbeat without an agent")
+	refuse(o.AgentPort != 0 && !tokenPattern.MatchString(o.Token.Reveal()), "the agent's token is not 16 to 512 printable characters")
+	refuse(o.LogPath != "" && (!path.IsAbs(o.LogPath) || strings.ContainsAny(o.LogPath, "\x00\n")), "log path %q is not absolute", o.LogPath)
+	if o.RunpodAPI != "" {
+		u, err := url.Parse(o.RunpodAPI)
+		refuse(err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http",
+			"%q is no base URL of an API", o.RunpodAPI)
+	}
+	return errors.Join(errs...)
+}

@@ -1,1 +1,517 @@
-# The first process of a rented container.
+#!/bin/sh
+# The first process of a rented container, or a detached one on a rented host.
+# It starts the engine, which is "$@", and ends it when its time is over,
+# whatever has become of whoever rented the place. It needs a POSIX sh and
+# sleep; every other program makes it better where it is there.
+#
+# What it is told, by the environment:
+#
+#   SWEEP_NAME        unique to the pod; names the folder of its state
+#   SWEEP_LIFETIME    seconds that the engine may run, from the first start on
+#   SWEEP_EXPIRES     when the pod has to be gone, in seconds since the epoch
+#   SWEEP_HEARTBEAT   seconds that it lives without a beat; 0 needs none
+#   SWEEP_GRACE       seconds between SIGTERM and SIGKILL
+#   SWEEP_HOLD        1: stay when the engine has ended by itself
+#   SWEEP_LOG         a file for the engine's output, besides stdout
+#   SWEEP_AGENT_PORT  where the agent listens; 0 is no agent
+#   SWEEP_AGENT_HOST  the address of that
+#   SWEEP_AGENT_PY    the agent's source
+#   SWEEP_TOKEN       what requests to the agent carry
+#   SWEEP_RUNPOD_API  base URL of the API that the pod asks for its deletion,
+#                     with RUNPOD_POD_ID and RUNPOD_API_KEY
+#
+# Nothing below redirects a special builtin (:, exec, trap): where that fails,
+# a shell ends, and with it the switch.
+set -u
+
+# No secret stays in the environment: each goes to the one program that needs
+# it. What the engine may see of the rest are the marks of the pod.
+name=${SWEEP_NAME:-} lifetime=${SWEEP_LIFETIME:-} expires=${SWEEP_EXPIRES:-0}
+heartbeat=${SWEEP_HEARTBEAT:-0} grace=${SWEEP_GRACE:-10} hold=${SWEEP_HOLD:-0}
+log=${SWEEP_LOG:-} port=${SWEEP_AGENT_PORT:-0} host=${SWEEP_AGENT_HOST:-0.0.0.0}
+source=${SWEEP_AGENT_PY:-} token=${SWEEP_TOKEN:-}
+api=${SWEEP_RUNPOD_API:-} pod=${RUNPOD_POD_ID:-} key=${RUNPOD_API_KEY:-}
+unset SWEEP_NAME SWEEP_LIFETIME SWEEP_HEARTBEAT SWEEP_GRACE SWEEP_HOLD SWEEP_LOG
+unset SWEEP_AGENT_PORT SWEEP_AGENT_HOST SWEEP_AGENT_PY SWEEP_TOKEN
+unset SWEEP_RUNPOD_API RUNPOD_API_KEY
+
+dir='' deadline=0 now=0 ticks=0 asked='' ending=''
+engine='' reaped='' ended='' sink='' agent='' napper='' agent_since=0 agent_failed=0 beats_from=0
+
+# say prints one line, here and in the engine's log. While the pod is ending
+# nothing may wait for whoever reads stdout, or does not.
+say() {
+	if [ -n "$log" ]; then
+		printf 'sweep-bootstrap: %s\n' "$*" 2>/dev/null >>"$log"
+	fi
+	if [ -n "$ending" ]; then
+		printf 'sweep-bootstrap: %s\n' "$*" &
+	else
+		printf 'sweep-bootstrap: %s\n' "$*"
+	fi
+}
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+is_number() {
+	case $1 in
+	'' | *[!0-9]* | 0?* | ????????????*) return 1 ;;
+	esac
+}
+
+# clock sets now to seconds of a clock that nobody sets: the machine's uptime,
+# or the turns of the main loop where there is none.
+clock() {
+	if read -r now _ 2>/dev/null </proc/uptime; then
+		now=${now%%.*}
+	else
+		now=$ticks
+	fi
+}
+
+# nap waits, and a signal ends the waiting. To wait for a child is also what
+# reaps every other one, which the first process of a container has to do.
+nap() {
+	sleep "$1" &
+	napper=$!
+	wait "$napper" || kill "$napper" 2>/dev/null
+}
+
+# ---- the lifetime
+
+# by_wall sets wall to the seconds until SWEEP_EXPIRES, at most the lifetime.
+by_wall() {
+	wall=$lifetime
+	[ "$expires" -gt 0 ] || return 0
+	today=$(date +%s 2>/dev/null) && is_number "$today" || return 0
+	if [ $((expires - today)) -lt "$wall" ]; then
+		wall=$((expires - today))
+	fi
+}
+
+# lifetime_left sets deadline on the uptime's scale. The first start is
+# remembered on the container's own disk, so that a restart gets no new life.
+# Without that memory, or across a reboot of the machine, the wall clock is
+# asked, once.
+lifetime_left() {
+	boot=-
+	read -r boot 2>/dev/null </proc/sys/kernel/random/boot_id
+	clock
+	was_boot='' was_start='' was_deadline='' was_left=''
+	if [ -n "$dir" ]; then
+		read -r was_boot was_start was_deadline was_left _ 2>/dev/null <"$dir/life"
+	fi
+	start=$now
+	if is_number "$was_start" && is_number "$was_deadline" && is_number "$was_left"; then
+		if [ "$was_boot" = "$boot" ] && [ "$now" -ge "$was_start" ]; then
+			start=$was_start
+			deadline=$was_deadline
+		else
+			by_wall
+			[ "$was_left" -ge "$wall" ] || wall=$was_left
+			deadline=$((now + wall))
+			printf '%20d\n' 0 2>/dev/null >"$dir/beat"
+			printf '%20d\n' 0 2>/dev/null >"$dir/keep"
+		fi
+	else
+		by_wall
+		deadline=$((now + wall))
+	fi
+	remember
+}
+
+remember() {
+	[ -n "$dir" ] || return 0
+	left=$((deadline - now))
+	[ "$left" -gt 0 ] || left=0
+	[ "$deadline" -gt 0 ] || deadline=0
+	printf '%s %s %s %s\n' "$boot" "$start" "$deadline" "$left" 2>/dev/null >"$dir/life"
+}
+
+# ---- the engine
+
+# launch becomes the engine, in a session of its own where that can be had. The
+# mark finds its descendants when they have left that session.
+launch() {
+	SWEEP_SWITCH=$name.
+	export SWEEP_SWITCH
+	if has setsid; then
+		exec setsid "$@"
+	elif has python3; then
+		exec python3 -I -c 'import os, sys; os.setsid(); os.execvp(sys.argv[1], sys.argv[1:])' "$@"
+	else
+		exec "$@"
+	fi
+}
+
+# drain copies the engine's output to the log and to stdout; when stdout breaks,
+# the log goes on.
+drain() {
+	tee -a "$log" || cat >>"$log"
+}
+
+start_engine() {
+	if [ -n "$dir" ]; then
+		rm -f "$dir/exit" "$dir/out" 2>/dev/null
+	fi
+	if [ -n "$log" ] && [ -n "$dir" ] && has tee && mkfifo "$dir/out" 2>/dev/null; then
+		drain <"$dir/out" &
+		sink=$!
+		launch "$@" >"$dir/out" 2>&1 &
+	else
+		launch "$@" 2>&1 &
+	fi
+	engine=$!
+	[ -z "$dir" ] || printf '%s\n' "$engine" 2>/dev/null >"$dir/engine"
+}
+
+# trim_log empties a log that would fill the disk. Offsets into it go on.
+trim_log() {
+	[ -n "$log" ] && [ -n "$dir" ] || return 0
+	size=$(wc -c 2>/dev/null <"$log")
+	size=${size##* }
+	is_number "$size" && [ "$size" -gt 268435456 ] || return 0
+	read_number base
+	printf '' 2>/dev/null >"$log"
+	printf '%s\n' $((number + size)) 2>/dev/null >"$dir/base"
+}
+
+# signal_marked sends a signal to all that carry the engine's mark and sets
+# found to how many there were.
+signal_marked() {
+	found=0
+	for process in /proc/[0-9]*; do
+		marked=''
+		while IFS= read -r line || [ -n "$line" ]; do
+			case $line in
+			*"SWEEP_SWITCH=$name."*) marked=1 && break ;;
+			esac
+		done 2>/dev/null <"$process/environ"
+		if [ -n "$marked" ] && kill -s "$1" "${process#/proc/}" 2>/dev/null; then
+			found=$((found + 1))
+		fi
+	done
+}
+
+# signal_engine sends a signal to the engine's group, or to the engine alone
+# where it could not get one. With the signal 0 it says whether that is there.
+# The number of an engine that was waited for may be somebody else's by now.
+signal_engine() {
+	kill -s "$1" -- "-$engine" 2>/dev/null ||
+		{ [ -z "$reaped" ] && kill -s "$1" "$engine" 2>/dev/null; }
+}
+
+# stop_engine ends the engine and all that it has started: SIGTERM, the grace,
+# SIGKILL.
+stop_engine() {
+	[ -n "$engine" ] || return 0
+	short=0.2
+	sleep "$short" 2>/dev/null || short=1
+	signal_engine TERM
+	clock
+	until=$((now + grace))
+	while signal_engine 0 && [ "$now" -lt "$until" ]; do
+		nap "$short"
+		ticks=$((ticks + 1))
+		clock
+	done
+	if signal_engine 0; then
+		say "the engine did not end within $grace s of SIGTERM: SIGKILL"
+		signal_engine KILL
+	fi
+	for _ in 1 2 3; do
+		signal_marked KILL
+		[ "$found" -gt 0 ] || break
+	done
+	for _ in 1 2 3 4 5; do
+		signal_engine 0 || break
+		nap "$short"
+	done
+	for _ in 1 2 3 4 5; do # the last lines of the output
+		if [ -z "$sink" ] || ! kill -s 0 "$sink" 2>/dev/null; then
+			break
+		fi
+		nap "$short"
+	done
+	status=${ended:-137}
+	if [ -z "$reaped" ] && ! kill -s 0 "$engine" 2>/dev/null; then
+		wait "$engine" # which does not block: one that cannot even be killed is not waited for
+		status=$?
+	fi
+	engine=''
+	[ -z "$dir" ] || printf '%s\n' "$status" 2>/dev/null >"$dir/exit"
+}
+
+# engine_ended reports an engine that nobody has asked to end.
+engine_ended() {
+	wait "$engine"
+	ended=$?
+	reaped=1
+	why=''
+	if [ "$ended" -gt 128 ]; then
+		why=" (signal $(kill -l "$((ended - 128))" 2>/dev/null))"
+	fi
+	say "engine exited with status $ended$why"
+	stop_engine
+	if [ "$hold" != 1 ]; then
+		leave "$ended"
+	fi
+	say "the pod stays until it is ended or its time is over"
+}
+
+# ---- the agent
+
+start_agent() {
+	if ! has python3; then
+		say "no python3: no agent and no heartbeat, the lifetime alone ends this pod"
+		port=0
+		return
+	fi
+	clock
+	agent_since=$now
+	SWEEP_TOKEN=$token SWEEP_DIR=$dir SWEEP_LOG=$log SWEEP_DEADLINE=$deadline \
+		SWEEP_AGENT_HOST=$host SWEEP_AGENT_PORT=$port SWEEP_GRACE=$grace python3 -I - <<-SOURCE 2>&1 &
+		$source
+	SOURCE
+	agent=$!
+}
+
+check_agent() {
+	if kill -s 0 "$agent" 2>/dev/null; then
+		return
+	fi
+	wait "$agent"
+	status=$?
+	if [ $((now - agent_since)) -gt 60 ]; then
+		agent_failed=0
+	fi
+	agent_failed=$((agent_failed + 1))
+	if [ "$agent_failed" -ge 5 ]; then
+		say "the agent ended with status $status, the fifth time: no heartbeat any more, the lifetime alone ends this pod"
+		agent='' port=0
+		return
+	fi
+	say "the agent ended with status $status: it is started again"
+	start_agent
+}
+
+# read_number sets number to what a file of the state says, 0 where it does not.
+read_number() {
+	number=0
+	read -r number _ 2>/dev/null <"$dir/$1"
+	is_number "$number" || number=0
+}
+
+# beating says whether the pod may live on as far as heartbeats go.
+beating() {
+	[ "$port" != 0 ] || return 0
+	read_number keep
+	if [ "$heartbeat" -gt 0 ]; then
+		limit=$number
+		read_number beat
+		[ "$number" -ge "$beats_from" ] || number=$beats_from
+		[ "$limit" -ge $((number + heartbeat)) ] || limit=$((number + heartbeat))
+	else
+		limit=$number
+	fi
+	[ "$limit" -eq 0 ] || [ "$now" -lt "$limit" ]
+}
+
+# ---- the end
+
+# ask sends one request to the provider and sets code to the answer's status,
+# 000 where there was none. The key is on no command line: it travels by stdin,
+# by a variable or by a file that nobody else can read.
+ask() {
+	method=$1 url=$2 body=$3 code=000
+	if has curl; then
+		set -- -q -K - -sS -X "$method" -o /dev/null -w '%{http_code}' --connect-timeout 10 --max-time 30 -A sweep-bootstrap/1
+		if [ -n "$body" ]; then
+			set -- "$@" -H 'Content-Type: application/json' --data "$body"
+		fi
+		code=$(printf 'header = "Authorization: Bearer %s"\n' "$key" | curl "$@" "$url" 2>/dev/null)
+	elif has python3; then
+		code=$(
+			RUNPOD_API_KEY=$key python3 -I -c '
+import os, sys, urllib.error, urllib.request
+class Stay(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *args):
+        return None
+method, url, body = sys.argv[1:]
+headers = {"Authorization": "Bearer " + os.environ["RUNPOD_API_KEY"], "User-Agent": "sweep-bootstrap/1"}
+if body:
+    headers["Content-Type"] = "application/json"
+request = urllib.request.Request(url, data=body.encode() or None, headers=headers, method=method)
+try:
+    print(urllib.request.build_opener(Stay).open(request, timeout=30).getcode())
+except urllib.error.HTTPError as e:
+    print(e.code)
+' "$method" "$url" "$body" 2>/dev/null
+		)
+	elif [ -n "$dir" ] && wget --version >/dev/null 2>&1; then # not the small one of busybox
+		(umask 077 && printf 'header = Authorization: Bearer %s\nheader = Content-Type: application/json\nmax_redirect = 0\n' "$key" 2>/dev/null >"$dir/wgetrc")
+		code=$(wget --config="$dir/wgetrc" -S -O /dev/null -t 1 -T 30 -U sweep-bootstrap/1 \
+			--method="$method" --body-data="$body" "$url" 2>&1 | while read -r word number _; do
+			case $word in HTTP/*) printf '%s' "$number" && break ;; esac
+		done)
+		rm -f "$dir/wgetrc"
+	else
+		code=none
+	fi
+	[ -n "$code" ] || code=000
+}
+
+# give_back asks the provider to delete this pod, as long as the container
+# lives; to stop it where a pod may not delete itself.
+give_back() {
+	[ -n "$api" ] || return 0
+	if [ -z "$pod" ] || [ -z "$key" ]; then
+		say "no RUNPOD_POD_ID or RUNPOD_API_KEY: the pod cannot delete itself"
+		return
+	fi
+	case $pod$key in
+	*[!A-Za-z0-9._~+/=-]*)
+		say "RUNPOD_POD_ID or RUNPOD_API_KEY is not what it should be: the pod cannot delete itself"
+		return
+		;;
+	esac
+	delay=1 refused=0
+	while [ "$asked" != TERM ]; do
+		ask DELETE "${api%/}/pods/$pod" ''
+		case $code in
+		2?? | 404)
+			say "the pod is deleted (HTTP $code)"
+			return
+			;;
+		401 | 403)
+			say "the pod may not delete itself (HTTP $code): it asks to be stopped"
+			ask POST "${api%/}/pods/$pod/action" '{"action":"stop"}'
+			case $code in
+			2??)
+				say "the pod is stopped (HTTP $code): its disk is still billed"
+				return
+				;;
+			401 | 403)
+				refused=$((refused + 1))
+				if [ "$refused" -ge 3 ]; then
+					say "the pod may neither delete nor stop itself (HTTP $code)"
+					return
+				fi
+				;;
+			esac
+			;;
+		none)
+			say "no curl, python3 or wget: the pod cannot delete itself"
+			return
+			;;
+		esac
+		say "the pod is not deleted yet (HTTP $code): trying again in $delay s"
+		nap "$delay"
+		delay=$((delay * 2))
+		[ "$delay" -le 60 ] || delay=60
+	done
+}
+
+# finish ends the pod for good: a container that its provider starts again finds
+# that it is over.
+finish() {
+	ending=1
+	[ -z "$dir" ] || printf '%s\n' "$1" 2>/dev/null >"$dir/over"
+	say "$1: the pod ends"
+	stop_engine
+	give_back
+	leave "$2"
+}
+
+# leave ends the container. As its first process it takes along what has neither
+# the engine's group nor its mark.
+leave() {
+	[ -z "$agent" ] || kill "$agent" 2>/dev/null
+	nap 0.2 2>/dev/null
+	if [ "$$" = 1 ]; then
+		kill -s KILL -- -1 2>/dev/null
+	fi
+	exit "$1"
+}
+
+# ---- main
+
+trap 'asked=TERM' TERM INT
+trap '[ -n "$asked" ] || asked=END' USR1
+trap 'true' HUP PIPE # handled, not ignored: the engine would inherit that
+
+for number in "$lifetime" "$expires" "$heartbeat" "$grace" "$port"; do
+	if ! is_number "$number"; then
+		say "\"$number\" is no number: the engine is not started"
+		exit 2
+	fi
+done
+case $name in
+'' | .* | *[!A-Za-z0-9._-]*)
+	say "SWEEP_NAME is not a name: the engine is not started"
+	exit 2
+	;;
+esac
+if [ $# -eq 0 ] || ! has sleep; then
+	say "no command to start, or no sleep to count with: the engine is not started"
+	exit 2
+fi
+
+for place in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm; do
+	dir=$place/.sweep-$name
+	(umask 077 && mkdir "$dir") 2>/dev/null || [ -d "$dir" ] || continue
+	if [ ! -L "$dir" ] && printf '' 2>/dev/null >"$dir/probe"; then
+		break
+	fi
+done
+if [ ! -e "$dir/probe" ]; then
+	dir=''
+	say "no place to write: no agent, and a restart is told by the wall clock"
+	port=0
+fi
+if [ -z "$log" ] && [ "$port" != 0 ]; then
+	log=$dir/log
+fi
+
+lifetime_left
+clock
+if [ -n "$dir" ] && [ -e "$dir/over" ]; then
+	deadline=$now
+	read -r why 2>/dev/null <"$dir/over"
+	finish "it was over before this start ($why), the engine is not started" 124
+elif [ "$now" -ge "$deadline" ]; then
+	finish "the lifetime was over before this start, the engine is not started" 124
+fi
+say "the engine starts, this pod ends in $((deadline - now)) s at the latest"
+start_engine "$@"
+beats_from=$now
+[ "$port" = 0 ] || start_agent
+
+while true; do
+	nap 1
+	ticks=$((ticks + 1))
+	clock
+	case $asked in
+	TERM)
+		say "SIGTERM: the engine ends"
+		ending=1
+		stop_engine
+		leave 143
+		;;
+	END) finish "the pod was told to end" 0 ;;
+	esac
+	if [ "$now" -ge "$deadline" ]; then
+		finish "the lifetime is over" 124
+	fi
+	if ! beating; then
+		finish "no heartbeat for too long" 124
+	fi
+	if [ -n "$engine" ] && ! kill -s 0 "$engine" 2>/dev/null; then
+		engine_ended
+	fi
+	[ -z "$agent" ] || check_agent
+	if [ $((ticks % 30)) -eq 0 ]; then
+		remember
+		trim_log
+	fi
+done
