@@ -5,6 +5,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/endpoint"
 	"sweep.dev/sweep/backends/process"
+	"sweep.dev/sweep/backends/runpod"
 	"sweep.dev/sweep/backends/sim"
 	"sweep.dev/sweep/internal/effect"
 )
@@ -15,6 +16,7 @@ func Factories(fx *effect.Effects) []backends.Factory {
 	return []backends.Factory{
 		endpoint.Factory(),
 		process.Factory(fx),
+		runpod.Factory(fx),
 		sim.Factory(fx),
 	}
 }

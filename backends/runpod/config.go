@@ -1,0 +1,273 @@
+package runpod
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/internal/secret"
+)
+
+// Kind is the backend's name in a plan.
+const Kind = "runpod"
+
+// The environment variables that stand in for what a plan leaves out.
+const (
+	keyVar  = "RUNPOD_API_KEY"
+	baseVar = "RUNPOD_API_BASE_URL"
+)
+
+// A Config is the backend's part of a plan.
+type Config struct {
+	Key      secret.String `yaml:"key,omitempty" doc:"API key. A reference, never the key itself." default:"${RUNPOD_API_KEY}" example:"${RUNPOD_API_KEY}"`
+	BaseURL  string        `yaml:"base_url,omitempty" doc:"Address of the API, version 2. The key is sent to this host alone." default:"${RUNPOD_API_BASE_URL}, or https://api.runpod.io/v2"`
+	ProxyURL string        `yaml:"proxy_url,omitempty" doc:"Address of a pod's HTTP port through RunPod's proxy." default:"https://{pod}-{port}.proxy.runpod.net"`
+
+	Candidates []Candidate `yaml:"candidates,omitempty" doc:"What may be rented, tried in this order." default:"one GPU of the cell's type in the secure cloud, anywhere"`
+	MoveGPU    bool        `yaml:"move_gpu,omitempty" doc:"Whether a candidate may name another GPU than the cell's; the row says which one it was." default:"false"`
+
+	Disk          int            `yaml:"disk,omitempty" doc:"Container disk, which must hold the unpacked image and the model; lost with the pod." default:"60" min:"10" max:"4096" unit:"GB"`
+	Volume        *Volume        `yaml:"volume,omitempty" doc:"Disk of the pod beside the container's." default:"none"`
+	NetworkVolume *NetworkVolume `yaml:"network_volume,omitempty" doc:"Network volume to mount in place of volume: models that were fetched once stay there." default:"none"`
+	Registry      string         `yaml:"registry,omitempty" doc:"Id of the registry credentials stored at RunPod, for a private image." default:"none"`
+	MinCUDA       string         `yaml:"min_cuda,omitempty" doc:"Oldest CUDA version that the host's driver may have: what the image needs." default:"any" pattern:"^[0-9]{1,2}(\\.[0-9]{1,2})?$" example:"12.8"`
+	AllowedCUDA   []string       `yaml:"allowed_cuda,omitempty" doc:"CUDA versions that the host may have, in place of min_cuda." default:"any" pattern:"^[0-9]{1,2}\\.[0-9]{1,2}$"`
+	Network       string         `yaml:"network,omitempty" doc:"How the engine is reached: its own TCP port; RunPod's HTTP proxy, which adds latency and ends requests after 100 s; or TCP, and the proxy where the host has no public port." default:"auto" enum:"auto,tcp,proxy"`
+
+	Bootstrap bool          `yaml:"bootstrap,omitempty" doc:"Start the engine under sweep's own script, which ends the pod when its time is up. Needs a shell in the image." default:"true"`
+	Heartbeat time.Duration `yaml:"heartbeat,omitempty" doc:"How long a pod goes on without hearing from sweep; needs python3 in the image." default:"10m" unit:"s"`
+	Pull      time.Duration `yaml:"pull,omitempty" doc:"How long the host may take until the container runs, most of it for the image." default:"20m" unit:"s"`
+
+	Env map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the container. Credentials by reference only: ${HF_TOKEN}, or {{ RUNPOD_SECRET_name }} for one that is stored at RunPod."`
+
+	Poll     time.Duration `yaml:"poll,omitempty" doc:"Between two looks at the pods; one call for all of them." default:"5s" unit:"s"`
+	Patience time.Duration `yaml:"patience,omitempty" doc:"How long a pod is looked for whose creation got no clear answer." default:"2m" unit:"s"`
+	Rate     int           `yaml:"calls_per_minute,omitempty" doc:"Most calls of the API; what RunPod says of its own limits comes first." default:"60" min:"6" max:"60000"`
+}
+
+// A Candidate is one thing that may be rented.
+type Candidate struct {
+	Cloud       string   `yaml:"cloud,omitempty" doc:"RunPod's own data centres, or those of others." default:"secure" enum:"secure,community"`
+	DataCenters []string `yaml:"data_centers,omitempty" doc:"Ids of data centres to choose from." default:"anywhere" example:"EU-RO-1"`
+	GPU         string   `yaml:"gpu,omitempty" doc:"Another GPU of the catalogue than the cell's; only with move_gpu." default:"the cell's"`
+	Spot        bool     `yaml:"spot,omitempty" doc:"Interruptible pods, which version 2 of the API does not have: refused." default:"false"`
+}
+
+// A Volume is a disk of the pod's host.
+type Volume struct {
+	Size int    `yaml:"size_gb" doc:"Size." min:"10" max:"4096" unit:"GB"`
+	Path string `yaml:"path,omitempty" doc:"Where it is mounted." default:"/workspace"`
+}
+
+// A NetworkVolume is one that exists.
+type NetworkVolume struct {
+	ID   string `yaml:"id" doc:"Id of the volume; it binds the pod to the volume's data centre."`
+	Path string `yaml:"path,omitempty" doc:"Where it is mounted." default:"/workspace"`
+}
+
+// DefaultConfig is what a plan's keys are decoded over.
+var DefaultConfig = Config{
+	ProxyURL: "https://{pod}-{port}.proxy.runpod.net", Disk: 60, Network: networkAuto, Bootstrap: true,
+	Heartbeat: 10 * time.Minute, Pull: 20 * time.Minute, Poll: 5 * time.Second, Patience: 2 * time.Minute, Rate: 60,
+}
+
+// The values of Config.Network.
+const (
+	networkAuto  = "auto"
+	networkTCP   = "tcp"
+	networkProxy = "proxy"
+)
+
+const (
+	defaultBase  = "https://api.runpod.io/v2"
+	defaultMount = "/workspace"
+)
+
+// fromEnv fills in the key and the address that a plan leaves out.
+func (c *Config) fromEnv(env func(string) (string, bool)) {
+	if c.Key.IsZero() {
+		if key, ok := env(keyVar); ok {
+			c.Key = secret.New("${"+keyVar+"}", strings.TrimSpace(key))
+		}
+	}
+	if c.BaseURL == "" {
+		c.BaseURL, _ = env(baseVar)
+	}
+	c.BaseURL = cmp.Or(c.BaseURL, defaultBase)
+}
+
+var (
+	reference  = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
+	dataCenter = regexp.MustCompile(`^[A-Z0-9]+(-[A-Z0-9]+)+$`)
+	variable   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// check names everything that is wrong, and returns the API's address.
+func (c *Config) check() (*url.URL, error) {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("backend runpod: "+format, args...))
+	}
+	if !c.Key.IsZero() && !reference.MatchString(c.Key.Ref()) {
+		bad("key: want a reference, ${NAME}, and not the key itself")
+	}
+	if strings.ContainsAny(c.Key.Reveal(), "\r\n\x00") {
+		bad("key: the value holds a line break")
+	}
+	base, err := baseURL(c.BaseURL)
+	if err != nil {
+		bad("base_url: %v", err)
+	}
+	filled := strings.NewReplacer("{pod}", "pod", "{port}", "8000").Replace(c.ProxyURL)
+	if _, err := secureURL(filled); err != nil {
+		bad("proxy_url: %v", err)
+	} else if !strings.Contains(c.ProxyURL, "{pod}") || !strings.Contains(c.ProxyURL, "{port}") {
+		bad("proxy_url: {pod} and {port} have to stand in it")
+	}
+	if len(c.Candidates) == 0 {
+		c.Candidates = []Candidate{{}}
+	}
+	for i := range c.Candidates {
+		c.Candidates[i].Cloud = cmp.Or(c.Candidates[i].Cloud, "secure")
+		for _, err := range c.Candidates[i].check(c.MoveGPU) {
+			bad("candidates[%d]: %v", i, err)
+		}
+	}
+	if c.Volume != nil && c.NetworkVolume != nil {
+		bad("volume and network_volume: a pod has one of them")
+	}
+	if v := c.Volume; v != nil {
+		v.Path = cmp.Or(v.Path, defaultMount)
+		if v.Size < 10 || !path.IsAbs(v.Path) {
+			bad("volume: want a size_gb of at least 10 and an absolute path")
+		}
+	}
+	if v := c.NetworkVolume; v != nil {
+		v.Path = cmp.Or(v.Path, defaultMount)
+		if v.ID == "" || !path.IsAbs(v.Path) {
+			bad("network_volume: want an id and an absolute path")
+		}
+	}
+	if c.MinCUDA != "" && len(c.AllowedCUDA) > 0 {
+		bad("min_cuda and allowed_cuda: only one of them")
+	}
+	if !slices.Contains([]string{networkAuto, networkTCP, networkProxy}, c.Network) {
+		bad("network: %q is not auto, tcp or proxy", c.Network)
+	}
+	for name := range c.Env {
+		if !variable.MatchString(name) || strings.HasPrefix(name, "SWEEP_") {
+			bad("env: %q is not a variable's name, or is one of sweep's own", name)
+		}
+	}
+	for name, v := range map[string]time.Duration{"heartbeat": c.Heartbeat, "pull": c.Pull, "poll": c.Poll, "patience": c.Patience} {
+		if v <= 0 {
+			bad("%s: want more than 0", name)
+		}
+	}
+	if c.Disk < 1 || c.Rate < 1 {
+		bad("disk and calls_per_minute: want at least 1")
+	}
+	return base, errors.Join(errs...)
+}
+
+func (c Candidate) check(move bool) (errs []error) {
+	if c.Cloud != "secure" && c.Cloud != "community" {
+		errs = append(errs, fmt.Errorf("cloud: %q is not secure or community", c.Cloud))
+	}
+	if c.Spot {
+		errs = append(errs, errors.New("spot: version 2 of RunPod's API has no spot pods; leave it out"))
+	}
+	for _, id := range c.DataCenters {
+		if !dataCenter.MatchString(id) {
+			errs = append(errs, fmt.Errorf("data_centers: %q is not an id like EU-RO-1", id))
+		}
+	}
+	if c.GPU == "" {
+		return errs
+	}
+	if !move {
+		errs = append(errs, errors.New("gpu: a cell is measured on the GPU that it names; move_gpu: true permits another one"))
+	}
+	if _, err := runpodID(c.GPU); err != nil {
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+// runpodID is what RunPod calls a GPU of the catalogue.
+func runpodID(name string) (string, error) {
+	g, ok := catalog.GPUByName(name)
+	switch {
+	case !ok:
+		return "", fmt.Errorf("%w: the catalogue has no GPU %q (sweep gpus)", backends.ErrSpec, name)
+	case g.RunpodID == "":
+		return "", fmt.Errorf("%w: RunPod has no %s", backends.ErrSpec, name)
+	}
+	return g.RunpodID, nil
+}
+
+// catalogName is a GPU of RunPod's in the catalogue; the id itself where it is
+// not there.
+func catalogName(id string) string {
+	for _, g := range catalog.GPUs() {
+		if g.RunpodID == id {
+			return g.Name
+		}
+	}
+	return id
+}
+
+// baseURL reads the API's address. Others write it without the version.
+func baseURL(text string) (*url.URL, error) {
+	u, err := secureURL(text)
+	if err != nil {
+		return nil, err
+	}
+	u.Path = strings.TrimRight(u.Path, "/")
+	if !strings.HasSuffix(u.Path, "/v2") {
+		if u.Path != "" {
+			return nil, errors.New("want an address that ends in /v2")
+		}
+		u.Path = "/v2"
+	}
+	return u, nil
+}
+
+// secureURL reads an address that a key may be sent to: in clear text only to
+// this machine.
+func secureURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errors.New("not a URL") // the parser's own error shows all of it
+	}
+	switch {
+	case u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("want https://host/path, without credentials or a query")
+	case u.Scheme == "https", u.Scheme == "http" && isLoopback(u.Hostname()):
+		return u, nil
+	}
+	return nil, errors.New("want https; http is for this machine alone")
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.IsLoopback()
+}
+
+// proxied is where the proxy has a port of a pod.
+func (c Config) proxied(id string, port int) string {
+	return strings.TrimRight(strings.NewReplacer("{pod}", id, "{port}", strconv.Itoa(port)).Replace(c.ProxyURL), "/")
+}

@@ -1,0 +1,424 @@
+package runpod
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/bootstrap"
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/netguard"
+	"sweep.dev/sweep/internal/runpodapi"
+	"sweep.dev/sweep/result"
+)
+
+// A deployment is one pod.
+type deployment struct {
+	b       *Backend
+	ref     backends.Ref
+	role    backends.Role
+	logPath string
+	gpu     string // that was asked for
+	quoted  float64
+	created time.Time
+	expires time.Time
+	network string
+	secrets keys
+
+	watch watch // of await, and of the watcher that comes after it
+	host  *podHost
+	agent *bootstrap.Agent // nil where there is none
+
+	stop    context.CancelFunc // of what start has started
+	running sync.WaitGroup
+	turn    chan struct{} // held by the Stop or Keep that is at work
+	over    bool          // stopped or kept; guarded by turn
+
+	done   chan struct{}
+	logged chan struct{} // closed with the log's first line
+	first  sync.Once
+
+	mu       sync.Mutex // guards what follows
+	stopping bool
+	err      error // set before done is closed
+	terms    backends.Terms
+	lastWord string // of the bootstrap
+}
+
+var (
+	_ backends.Deployment = (*deployment)(nil)
+	_ backends.Server     = (*deployment)(nil)
+	_ backends.Rental     = (*deployment)(nil)
+	_ backends.Keeper     = (*deployment)(nil)
+)
+
+func (b *Backend) deployment(spec backends.Spec, p runpodapi.Pod, quoted float64, network string, secrets keys) *deployment {
+	role := spec.Roles[0]
+	d := &deployment{
+		b: b, role: role, gpu: spec.GPU, quoted: quoted, created: time.Now(), expires: spec.Expires, network: network, secrets: secrets,
+		ref:  backends.Ref{Kind: Kind, RunID: spec.RunID, Pod: spec.Pod, ID: p.ID, Name: p.Name, Details: b.at()},
+		turn: make(chan struct{}, 1), done: make(chan struct{}), logged: make(chan struct{}), stop: func() {},
+	}
+	if role.LogPath != nil {
+		d.logPath = role.LogPath(0)
+	}
+	d.watch = watch{id: p.ID, gpus: max(1, spec.GPUs), pull: b.Pull, lag: b.freshness(), created: d.created}
+	if network != networkProxy {
+		d.watch.ports = []int{portOf(role)}
+		if !secrets.agent.IsZero() {
+			d.watch.ports = append(d.watch.ports, agentPort)
+		}
+	}
+	d.terms = backends.Terms{Ref: d.ref, USDPerHour: p.Cost, Since: d.created}
+	if p.Cost <= 0 { // it may be unknown for a while after the create
+		d.terms.USDPerHour = quoted
+	}
+	return d
+}
+
+// await returns when the container runs and its ports are known.
+func (d *deployment) await(ctx context.Context) error {
+	for {
+		ready, err := d.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return d.b.explain(ctx, d.ref.ID, err)
+		case ready:
+			return nil
+		}
+		if err := runpodapi.Sleep(ctx, runpodapi.Jitter(d.b.Poll)); err != nil {
+			return err
+		}
+	}
+}
+
+// look takes the newest listing of the account, which all deployments share.
+// A list that cannot be had says nothing of the pod; only a refusal ends it.
+func (d *deployment) look(ctx context.Context) (ready bool, err error) {
+	since := time.Now().Add(-d.b.Poll / 2)
+	if since.Before(d.created) {
+		since = d.created
+	}
+	seen, err := d.b.account.After(ctx, since)
+	if err != nil {
+		if errors.Is(err, backends.ErrRefused) && !d.watch.settled {
+			return false, err
+		}
+		return false, nil
+	}
+	p, listed := seen.Find(d.ref.ID)
+	ready, err = d.watch.look(p, listed, time.Now())
+	if listed {
+		d.learn(p)
+		d.discard(ctx, seen)
+	}
+	if ready && d.host == nil {
+		d.host = d.place(p)
+	}
+	return ready, err
+}
+
+// learn takes what a listing says of price and GPU.
+func (d *deployment) learn(p runpodapi.Pod) {
+	if p.Cost > 0 {
+		if d.quoted > 0 && p.Cost > 1.1*d.quoted {
+			d.note("cost_above_quote", fmt.Sprintf("RunPod bills $%.2f/h; the catalogue said $%.2f/h", p.Cost, d.quoted))
+		}
+		d.mu.Lock()
+		d.terms.USDPerHour = p.Cost
+		d.mu.Unlock()
+	}
+	if p.GPU != nil {
+		if name := catalogName(p.GPU.ID); name != d.gpu {
+			d.mu.Lock()
+			d.terms.GPU = name
+			d.mu.Unlock()
+		}
+	}
+}
+
+// discard deletes what should not be there: other pods of our name, and those of
+// creates that were given up.
+func (d *deployment) discard(ctx context.Context, seen runpodapi.Listing) {
+	for _, p := range seen.Pods {
+		d.b.mu.Lock()
+		stray := d.b.lost[p.Name]
+		d.b.mu.Unlock()
+		if p.Alive() && (stray || p.Name == d.ref.Name && p.ID != d.ref.ID) {
+			d.note("duplicate_pod", fmt.Sprintf("pod %s showed up late and was deleted", p.ID))
+			// Where it fails the next listing has it again.
+			_ = d.b.client.Delete(ctx, p.ID)
+		}
+	}
+}
+
+// place is where the pod is reached, and finds its agent.
+func (d *deployment) place(p runpodapi.Pod) *podHost {
+	h := &podHost{d: d, targets: map[string]string{}, path: host.Direct}
+	address := func(port int) string {
+		if d.network == networkProxy {
+			u, err := url.Parse(d.b.proxied(d.ref.ID, port))
+			if err == nil {
+				target := u.Host
+				if u.Port() == "" {
+					target += ":" + map[string]string{"http": "80", "https": "443"}[u.Scheme]
+				}
+				h.targets[target] = target
+			}
+			return d.b.proxied(d.ref.ID, port)
+		}
+		ip, public, _ := p.Runtime.Mapped(port)
+		target := backends.Address{Host: ip, Port: public}.String()
+		for _, inside := range []string{"127.0.0.1", "localhost"} {
+			h.targets[inside+":"+strconv.Itoa(port)] = target
+		}
+		h.targets[target] = target
+		return "http://" + target
+	}
+	if !d.secrets.agent.IsZero() {
+		d.agent = bootstrap.NewAgent(netguard.Dial, address(agentPort), d.secrets.agent)
+	}
+	h.url = address(portOf(d.role))
+	if d.network == networkProxy {
+		h.path = host.Proxy
+		d.note("network_proxy", "requests go through RunPod's HTTP proxy, which adds latency, may buffer, and ends a request after 100 s")
+	}
+	return h
+}
+
+// start begins what lives as long as the pod: the watcher, the heartbeat and
+// the copy of the log.
+func (d *deployment) start() {
+	ctx, cancel := context.WithCancel(context.Background()) // not the launch's: a pod outlives it
+	d.stop = cancel
+	d.running.Go(func() { d.follow(ctx) })
+	d.running.Go(func() { d.keepWatch(ctx) })
+	if d.agent != nil {
+		d.running.Go(func() { d.beat(ctx) })
+	}
+}
+
+// keepWatch looks at the pod until it ends or ctx does.
+func (d *deployment) keepWatch(ctx context.Context) {
+	if digest := imageDigest(d.b.systemLog(ctx, d.ref.ID)); digest != "" {
+		d.mu.Lock()
+		d.terms.ImageDigest = digest
+		d.mu.Unlock()
+	}
+	for runpodapi.Sleep(ctx, runpodapi.Jitter(d.b.Poll)) == nil {
+		if _, err := d.look(ctx); err != nil && ctx.Err() == nil {
+			d.mu.Lock()
+			word := d.lastWord
+			d.mu.Unlock()
+			if word != "" {
+				err = fmt.Errorf("%w (its last word: %s)", err, word)
+			}
+			d.fail(d.b.explain(ctx, d.ref.ID, err))
+			return
+		}
+	}
+}
+
+// Between two beats: a quarter of what the pod waits for, and no more than this.
+const longestBeat = 30 * time.Second
+
+// beat tells the pod that we are there, and hears from it when its engine has
+// ended.
+func (d *deployment) beat(ctx context.Context) {
+	every := min(d.b.Heartbeat/4, longestBeat)
+	failed := 0
+	bootstrap.Keepalive(ctx, every, func(ctx context.Context) error {
+		if err := d.b.fx.Call(ctx, effect.AgentBeat, d.agent.Beat); err != nil {
+			return err
+		}
+		failed = 0
+		s, err := d.agent.Status(ctx)
+		if err == nil && s.Exit != nil && runpodapi.Sleep(ctx, 2*time.Second) == nil { // for the log to arrive
+			d.exited(*s.Exit)
+		}
+		return err
+	}, func(error) {
+		if failed++; failed == 3 {
+			d.note("no_heartbeat", "the pod's agent does not answer: only its lifetime ends the pod without us")
+		}
+	})
+}
+
+var (
+	exitLine = regexp.MustCompile(`^sweep-bootstrap: engine exited with status (\d{1,3})\b`)
+	wordLine = regexp.MustCompile(`^sweep-bootstrap: (.+): the pod ends$`)
+)
+
+// line looks at one line of the container's log.
+func (d *deployment) line(text string) {
+	d.first.Do(func() { close(d.logged) })
+	if m := exitLine.FindStringSubmatch(text); m != nil {
+		if code, err := strconv.Atoi(m[1]); err == nil {
+			d.exited(code)
+		}
+	} else if m := wordLine.FindStringSubmatch(text); m != nil {
+		d.mu.Lock()
+		d.lastWord = m[1]
+		d.mu.Unlock()
+	}
+}
+
+// exited is the end of the engine, with a status as a shell has it.
+func (d *deployment) exited(status int) {
+	e := &backends.Exit{Role: d.role.Name, Code: status}
+	if status > 128 {
+		e.Code, e.Signal = -1, syscall.Signal(status-128).String()
+	}
+	d.fail(e)
+}
+
+// fail notes the first end that nobody asked for.
+func (d *deployment) fail(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopping || d.err != nil {
+		return
+	}
+	d.err = err
+	close(d.done)
+}
+
+// note adds findings for the rows, each once.
+func (d *deployment) note(code string, texts ...string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, text := range texts {
+		if f := (result.Finding{Code: code, Text: text}); !slices.Contains(d.terms.Findings, f) {
+			d.terms.Findings = append(d.terms.Findings, f)
+		}
+	}
+}
+
+func (d *deployment) Host(role string, replica int) host.Host {
+	if role != d.role.Name || replica != 0 {
+		panic(fmt.Sprintf("runpod: no replica %d of role %q", replica, role))
+	}
+	return d.host
+}
+
+func (d *deployment) Done() <-chan struct{} { return d.done }
+
+func (d *deployment) Err() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.err
+}
+
+// Terms are what is known of the pod by now.
+func (d *deployment) Terms() backends.Terms {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.terms
+	t.Findings = slices.Clone(t.Findings)
+	return t
+}
+
+// Authorize adds the key that this pod's engine was started with.
+func (d *deployment) Authorize(h http.Header) {
+	if !d.secrets.engine.IsZero() {
+		h.Set("Authorization", "Bearer "+d.secrets.engine.Reveal())
+	}
+}
+
+// Stop deletes the pod at once and returns when it is seen to be gone. Where it
+// fails it may be called again.
+func (d *deployment) Stop(ctx context.Context) error {
+	return d.finish(ctx, func() error {
+		t := d.Terms()
+		return d.b.end(ctx, d.ref.ID, d.ref.Name, t.USDPerHour, d.created)
+	})
+}
+
+// Keep tells the pod to end itself at until and lets go of it. It needs the
+// bootstrap's agent.
+func (d *deployment) Keep(ctx context.Context, until time.Time) error {
+	switch {
+	case d.agent == nil:
+		return fmt.Errorf("keep pod %s: there is no agent in it: %w", d.ref.ID, host.ErrNotSupported)
+	case until.After(d.expires):
+		return fmt.Errorf("keep pod %s: it ends itself at %s", d.ref.ID, d.expires.Format(time.RFC3339))
+	}
+	keep := func(ctx context.Context) error { return d.agent.Keep(ctx, until) }
+	if err := d.b.fx.Call(ctx, effect.AgentEnd, keep); err != nil {
+		return fmt.Errorf("keep pod %s: %w", d.ref.ID, err)
+	}
+	return d.finish(ctx, func() error { return nil })
+}
+
+// finish does the last thing to this pod, unless it was done before, and ends
+// what start has started.
+func (d *deployment) finish(ctx context.Context, last func() error) error {
+	select {
+	case d.turn <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("pod %s: %w", d.ref.ID, context.Cause(ctx))
+	}
+	defer func() { <-d.turn }()
+	if d.over {
+		return nil
+	}
+	d.mu.Lock()
+	d.stopping = true
+	d.mu.Unlock()
+	d.stop()
+	err := last()
+	d.running.Wait()
+	d.over = err == nil
+	return err
+}
+
+// Adopt takes over a pod that was kept, with the secrets that are in its own
+// environment.
+func (b *Backend) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref) (backends.Deployment, error) {
+	if err := errors.Join(b.Check(spec), b.mine(ref)); err != nil {
+		return nil, err
+	}
+	seen, err := b.account.After(ctx, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	p, ok := seen.Find(ref.ID)
+	if !ok || p.Status != runpodapi.StatusRunning {
+		return nil, fmt.Errorf("%w: pod %s does not run any more", backends.ErrNotFound, ref.ID)
+	}
+	marks, ok := b.listed(p)
+	if !ok || marks.Owner != spec.Owner || p.Env[backends.MarkDigest] != spec.Digest {
+		return nil, fmt.Errorf("%w: pod %s is not the one that was kept", backends.ErrNotFound, ref.ID)
+	}
+	role := spec.Roles[0]
+	network := networkTCP
+	if slices.Contains(p.Ports, strconv.Itoa(portOf(role))+"/http") {
+		network = networkProxy
+	}
+	d := b.deployment(spec, p, p.Cost, network, keysOf(p, role))
+	d.ref.RunID, d.ref.Pod = ref.RunID, ref.Pod
+	d.terms.Ref, d.terms.Since, d.expires = d.ref, p.Since(), marks.Expires
+	if err := d.await(ctx); err != nil {
+		return nil, err
+	}
+	if d.agent != nil {
+		// From now on it is us who keep it alive.
+		if err := d.agent.Keep(ctx, time.Time{}); err != nil {
+			return nil, fmt.Errorf("adopt pod %s: %w", ref.ID, err)
+		}
+	}
+	d.start()
+	return d, nil
+}

@@ -1,0 +1,79 @@
+package runpod
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/runpodapi"
+)
+
+// Bounds of a log stream.
+const (
+	idleLog     = 60 * time.Second // without a line, before it is opened again
+	maxLogLine  = 1 << 20          // bytes of one event
+	systemLines = 500
+	systemTime  = 3 * time.Second // the stream never ends by itself
+)
+
+// systemLog is the end of what the host says of a pod, as far as it is to be
+// had quickly.
+func (b *Backend) systemLog(ctx context.Context, id string) (lines []string) {
+	ctx, cancel := context.WithTimeout(ctx, systemTime)
+	defer cancel()
+	last := ""
+	query := url.Values{"source": {"system"}, "tail": {fmt.Sprint(systemLines)}}
+	// It ends with our time, and what was read until then is all there is.
+	_ = b.client.Stream(ctx, id, query, &last, func(e runpodapi.LogLine) { lines = append(lines, e.Line) })
+	return lines
+}
+
+var digestLine = regexp.MustCompile(`Digest: (sha256:[0-9a-f]{64})`)
+
+// imageDigest finds which image a host has pulled; "" where it does not say.
+func imageDigest(lines []string) string {
+	for _, line := range lines {
+		if m := digestLine.FindStringSubmatch(line); m != nil {
+			return m[1]
+		}
+	}
+	return ""
+}
+
+// follow writes the container's log to the role's file until ctx ends, opening
+// the stream again where it breaks.
+func (d *deployment) follow(ctx context.Context) {
+	var out *effect.File
+	if d.logPath != "" {
+		f, err := d.b.fx.Create(effect.LogCreate, d.logPath)
+		if err != nil {
+			d.note("log_not_written", "the server's log could not be written: "+err.Error())
+		} else {
+			out = f
+			defer f.Close()
+		}
+	}
+	query := url.Values{"source": {"container"}, "tail": {"5000"}}
+	last := ""
+	for try := 0; ctx.Err() == nil; try++ {
+		err := d.b.client.Stream(ctx, d.ref.ID, query, &last, func(e runpodapi.LogLine) {
+			try = 0
+			text := strings.TrimRight(e.Line, "\r\n")
+			if out != nil {
+				if _, err := out.Write([]byte(text + "\n")); err != nil {
+					d.note("log_not_written", "the server's log could not be written: "+err.Error())
+					out = nil
+				}
+			}
+			d.line(text)
+		})
+		if errors.Is(err, context.Canceled) || runpodapi.Sleep(ctx, runpodapi.Backoff(try)) != nil {
+			return
+		}
+	}
+}

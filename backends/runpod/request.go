@@ -1,0 +1,222 @@
+package runpod
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/bootstrap"
+	"sweep.dev/sweep/internal/runpodapi"
+	"sweep.dev/sweep/internal/secret"
+)
+
+// Limits of one create.
+const (
+	maxEnv  = 50
+	maxBody = 102_400 // bytes
+)
+
+// Where engine and agent listen in the container.
+const (
+	enginePort = 8000
+	agentPort  = 8765
+)
+
+// tokenVar holds the agent's token in the container; the bootstrap reads it.
+const tokenVar = "SWEEP_TOKEN"
+
+// keys are what protects one pod that everybody can reach.
+type keys struct {
+	engine secret.String // what the engine's clients need; empty where it takes none
+	agent  secret.String
+}
+
+func newKeys(role backends.Role, bootstrapped bool) keys {
+	var k keys
+	if role.KeyEnv != "" {
+		k.engine = secret.New("${"+role.KeyEnv+"}", rand.Text())
+	}
+	if bootstrapped {
+		k.agent = secret.New("${"+tokenVar+"}", rand.Text())
+	}
+	return k
+}
+
+// keysOf are the keys of a pod that runs.
+func keysOf(p runpodapi.Pod, role backends.Role) keys {
+	var k keys
+	if v := p.Env[role.KeyEnv]; role.KeyEnv != "" && v != "" {
+		k.engine = secret.New("${"+role.KeyEnv+"}", v)
+	}
+	if v := p.Env[tokenVar]; v != "" {
+		k.agent = secret.New("${"+tokenVar+"}", v)
+	}
+	return k
+}
+
+func portOf(role backends.Role) int { return cmp.Or(role.Port, enginePort) }
+
+// Check finds in a spec what could never be launched, or would start something
+// else than what is meant.
+func (b *Backend) Check(spec backends.Spec) error {
+	wrong := func(format string, args ...any) error {
+		return fmt.Errorf("%w: runpod: "+format, append([]any{backends.ErrSpec}, args...)...)
+	}
+	if len(spec.Roles) != 1 || spec.Roles[0].Replicas > 1 {
+		return wrong("a pod is one server, not several roles or replicas")
+	}
+	role := spec.Roles[0]
+	switch {
+	case role.Argv == nil:
+		return wrong("role %s has no command line", role.Name)
+	case role.Image == "":
+		return wrong("no image: name one in engines.%s.image", spec.Engine)
+	case strings.ContainsAny(role.Image, " \t\r\n\"'"):
+		return wrong("%q is not an image", role.Image)
+	case portOf(role) == agentPort:
+		return wrong("port %d is the agent's", agentPort)
+	}
+	for _, c := range b.Candidates {
+		if _, err := runpodID(cmp.Or(c.GPU, spec.GPU)); err != nil {
+			return err
+		}
+	}
+	argv, err := role.Argv(backends.Address{Host: "0.0.0.0", Port: portOf(role)})
+	if err != nil {
+		return fmt.Errorf("%w: %w", backends.ErrSpec, err)
+	}
+	return checkArgv(argv, role.Entrypoint, b.Bootstrap)
+}
+
+// checkArgv refuses a command line that begins with two servers: the classic is
+// one that repeats the image's ENTRYPOINT, which the engine takes for arguments.
+func checkArgv(argv, entrypoint []string, replaced bool) error {
+	if len(argv) == 0 || argv[0] == "" {
+		return fmt.Errorf("%w: an empty command line", backends.ErrSpec)
+	}
+	n := len(entrypoint)
+	if n == 0 {
+		return nil
+	}
+	if len(argv) < n || !slices.Equal(argv[:n], entrypoint) {
+		if replaced { // by the bootstrap: the image's own does not matter
+			return nil
+		}
+		return fmt.Errorf("%w: the command line begins with %q and the image's ENTRYPOINT is %q: name the image's own in engines.<name>.entrypoint ([] for none)",
+			backends.ErrSpec, argv[0], entrypoint)
+	}
+	rest := argv[n:]
+	repeated := len(rest) >= n && slices.Equal(rest[:n], entrypoint)
+	interpreter := len(rest) > 1 && python.MatchString(rest[0]) && strings.HasPrefix(rest[1], "-")
+	if repeated || interpreter {
+		return fmt.Errorf("%w: the command line repeats the image's ENTRYPOINT: %q is followed by %q",
+			backends.ErrSpec, strings.Join(entrypoint, " "), strings.Join(rest[:min(2, len(rest))], " "))
+	}
+	return nil
+}
+
+var python = regexp.MustCompile(`^(.*/)?python[0-9.]*$`)
+
+// request is the body of a create, and the address of an engine that listens to
+// everybody is what its command line is rendered with.
+func (b *Backend) request(spec backends.Spec, name string, o offer, network string, k keys) (runpodapi.CreateRequest, error) {
+	role := spec.Roles[0]
+	port := portOf(role)
+	argv, err := role.Argv(backends.Address{Host: "0.0.0.0", Port: port})
+	if err != nil {
+		return runpodapi.CreateRequest{}, fmt.Errorf("%w: %w", backends.ErrSpec, err)
+	}
+	r := runpodapi.CreateRequest{
+		Name: name, Image: role.Image, Disk: b.Disk, Registry: b.Registry,
+		Cloud: strings.ToUpper(o.Cloud), DataCenters: o.DataCenters,
+		GPU:   runpodapi.PodGPU{ID: o.id, Count: max(1, spec.GPUs), MinCUDA: b.MinCUDA, AllowedCUDAs: b.AllowedCUDA},
+		Ports: []string{strconv.Itoa(port) + "/" + protocol(network)},
+		Env:   map[string]string{},
+	}
+	for name, value := range b.Env {
+		r.Env[name] = value.Reveal()
+	}
+	maps.Copy(r.Env, role.Env)
+	maps.Copy(r.Env, backends.Marks(spec))
+	if role.KeyEnv != "" {
+		r.Env[role.KeyEnv] = k.engine.Reveal()
+	}
+	if b.Bootstrap {
+		options := bootstrap.Options{
+			Name: name, Argv: argv, Expires: spec.Expires, Lifetime: time.Until(spec.Expires), Heartbeat: b.Heartbeat,
+			Grace: spec.Grace, Hold: true, AgentPort: agentPort, Token: k.agent, RunpodAPI: b.client.Base(),
+		}
+		if err := options.Validate(); err != nil {
+			return r, fmt.Errorf("%w: %w", backends.ErrSpec, err)
+		}
+		command, env := bootstrap.Command(options)
+		maps.Copy(r.Env, env)
+		r.Ports = append(r.Ports, strconv.Itoa(agentPort)+"/"+protocol(network))
+		r.Args = execForm(command)
+	} else {
+		r.Args = shellForm(argv[len(role.Entrypoint):])
+	}
+	switch {
+	case b.Volume != nil:
+		r.Mounts = &runpodapi.Mounts{Persistent: &runpodapi.PersistentMount{Size: b.Volume.Size, Path: b.Volume.Path}}
+	case b.NetworkVolume != nil:
+		r.Mounts = &runpodapi.Mounts{Network: []runpodapi.NetworkMount{{VolumeID: b.NetworkVolume.ID, Path: b.NetworkVolume.Path}}}
+	}
+	return r, checkRequest(r)
+}
+
+func protocol(network string) string {
+	if network == networkProxy {
+		return "http"
+	}
+	return "tcp"
+}
+
+// checkRequest holds a request against the documented limits.
+func checkRequest(r runpodapi.CreateRequest) error {
+	if len(r.Env) > maxEnv {
+		return fmt.Errorf("%w: %d environment variables; runpod takes %d", backends.ErrSpec, len(r.Env), maxEnv)
+	}
+	body, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if len(body) > maxBody {
+		return fmt.Errorf("%w: a request of %d bytes; runpod takes %d", backends.ErrSpec, len(body), maxBody)
+	}
+	return nil
+}
+
+// execForm takes the place of the image's ENTRYPOINT and CMD, without a shell
+// that would cut the arguments up again.
+func execForm(argv []string) string {
+	text, err := json.Marshal(map[string][]string{"entrypoint": argv[:1], "cmd": argv[1:]})
+	if err != nil {
+		panic(err) // strings only
+	}
+	return string(text)
+}
+
+// shellForm is arguments as RunPod splits them: as a shell would. They follow
+// the image's ENTRYPOINT.
+func shellForm(argv []string) string {
+	quoted := make([]string, len(argv))
+	for i, arg := range argv {
+		if plain.MatchString(arg) {
+			quoted[i] = arg
+		} else {
+			quoted[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+var plain = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
