@@ -1,0 +1,93 @@
+package podtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Remap makes a command that was written for a container one for this machine,
+// where there is no network of its own: every port that it was told to listen
+// on becomes the one that ports has for it, and 0.0.0.0 becomes 127.0.0.1.
+//
+// A number is a port where it follows a flag whose name ends in "port" (or -p),
+// is the value of such a flag, stands behind "host:", or is in a variable whose
+// name has PORT in it. Any other number is left alone: --max-model-len 8000 is
+// not a port.
+func Remap(argv []string, env map[string]string, ports map[int]int) ([]string, map[string]string) {
+	argv, env = slices.Clone(argv), maps.Clone(env)
+	for i, a := range argv {
+		name, value, has := strings.Cut(a, "=")
+		switch {
+		case a == "0.0.0.0":
+			argv[i] = loopback
+		case has && portFlag.MatchString(name):
+			argv[i] = name + "=" + swap(value, ports)
+		case has && value == "0.0.0.0" && strings.HasPrefix(name, "-"):
+			argv[i] = name + "=" + loopback
+		case i > 0 && portFlag.MatchString(argv[i-1]):
+			argv[i] = swap(a, ports)
+		default:
+			argv[i] = listen(a, ports)
+		}
+	}
+	for name, value := range env {
+		switch {
+		// These tell of the outside already.
+		case strings.HasPrefix(name, "RUNPOD_TCP_PORT_"):
+		case value == "0.0.0.0":
+			env[name] = loopback
+		case portVariable.MatchString(name):
+			env[name] = swap(value, ports)
+		default:
+			env[name] = listen(value, ports)
+		}
+	}
+	return argv, env
+}
+
+const loopback = "127.0.0.1"
+
+var (
+	portFlag     = regexp.MustCompile(`(?i)^(-p|--?([\w-]*[-_])?port)$`)
+	portVariable = regexp.MustCompile(`(?i)(^|_)PORT(_|$)`)
+	listenOn     = regexp.MustCompile(`^(0\.0\.0\.0|127\.0\.0\.1|localhost|):(\d{1,5})$`)
+)
+
+func swap(value string, ports map[int]int) string {
+	if n, err := strconv.Atoi(value); err == nil && ports[n] != 0 {
+		return strconv.Itoa(ports[n])
+	}
+	return value
+}
+
+// listen swaps the port of an address to listen on.
+func listen(value string, ports map[int]int) string {
+	m := listenOn.FindStringSubmatch(value)
+	if m == nil || swap(m[2], ports) == m[2] {
+		return value
+	}
+	return loopback + ":" + swap(m[2], ports)
+}
+
+// FreePort finds a port of the loopback address on which nobody listens, below
+// those that the kernel gives to outgoing connections. Nothing holds it.
+func FreePort(ctx context.Context) (int, error) {
+	for range 200 {
+		port := 10000 + rand.IntN(22000)
+		var config net.ListenConfig
+		l, err := config.Listen(ctx, "tcp", fmt.Sprintf(":%d", port))
+		if err != nil {
+			continue
+		}
+		return port, l.Close()
+	}
+	return 0, errors.New("no free port")
+}
