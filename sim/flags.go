@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -117,7 +118,7 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 	fs.BoolVar(&noPrefix, "no-enable-prefix-caching", false, "do not")
 	fs.BoolVar(&f.chunked, "enable-chunked-prefill", true, "split long prompts over steps")
 	fs.BoolVar(&noChunked, "no-enable-chunked-prefill", false, "do not")
-	fs.StringVar(&f.apiKey, "api-key", "", "`key` that requests under /v1 must bear")
+	fs.StringVar(&f.apiKey, "api-key", "", "`key` that requests under /v1 must bear; default what the variable VLLM_API_KEY has")
 	fs.BoolVar(&f.promptDetails, "enable-prompt-tokens-details", true, "cached tokens in usage (vLLM: off)")
 	fs.BoolVar(&noDetails, "no-enable-prompt-tokens-details", false, "do not")
 	fs.BoolVar(&f.forceUsage, "enable-force-include-usage", false, "usage in every stream")
@@ -146,6 +147,9 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 	}
 	if len(positional) > 0 {
 		return nil, usageError{"error: unrecognized arguments: " + strings.Join(positional, " ")}
+	}
+	if f.apiKey == "" {
+		f.apiKey = os.Getenv("VLLM_API_KEY") // as vLLM does; never as a default, which --help would print
 	}
 	f.prefix = f.prefix && !noPrefix
 	f.chunked = f.chunked && !noChunked
