@@ -28,6 +28,7 @@ type suite struct {
 	nothing bool
 	crash   func(*testing.T, backends.Deployment)
 	spoil   func(*backends.Spec)
+	tools   bool
 }
 
 // An Option says how a backend differs from one that starts local processes.
@@ -42,6 +43,10 @@ func StartsNothing() Option { return func(s *suite) { s.nothing = true } }
 func CrashWith(crash func(*testing.T, backends.Deployment)) Option {
 	return func(s *suite) { s.crash = crash }
 }
+
+// ToolsOnly is for a backend whose hosts run nothing but tools that tell of the
+// GPU.
+func ToolsOnly() Option { return func(s *suite) { s.tools = true } }
 
 // SpoilWith makes a Spec that cannot be launched. By default its command does
 // not exist.
@@ -178,7 +183,7 @@ func (s *suite) launch(tt *testing.T) {
 	if p := h.Path(); p != host.Direct && p != host.Tunnel && p != host.Proxy {
 		t.Errorf("Path is %q", p)
 	}
-	if out, err := h.Exec(t.Context(), "echo", "here"); errors.Is(err, host.ErrNotSupported) != s.nothing || err == nil && string(out) != "here\n" {
+	if out, err := h.Exec(t.Context(), "echo", "here"); errors.Is(err, host.ErrNotSupported) != (s.nothing || s.tools) || err == nil && string(out) != "here\n" {
 		t.Errorf("Exec: %q, %v", out, err)
 	}
 	t.logs(d)
