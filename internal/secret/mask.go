@@ -55,24 +55,21 @@ func (m Mask) IsZero() bool { return len(m.forms) == 0 }
 
 // Text is s without secrets.
 func (m Mask) Text(s string) string {
-	if m.IsZero() {
+	if m.IsZero() || len(s) < maskedFrom {
 		return s
 	}
 	var out strings.Builder
-	from := 0
-	for {
-		at, f := first(&m, s, from)
-		if f == nil {
-			break
-		}
+	at, f := first(&m, s, 0)
+	from, ref := m.head(s[:at])
+	out.WriteString(ref)
+	for ; f != nil; at, f = first(&m, s, from) {
 		out.WriteString(s[from:at])
 		out.WriteString(f.ref)
 		from = at + len(f.text)
 	}
-	if from == 0 {
-		return s
-	}
-	out.WriteString(s[from:])
+	cut, ref := m.tail(s[from:])
+	out.WriteString(s[from : from+cut])
+	out.WriteString(ref)
 	return out.String()
 }
 
@@ -83,31 +80,51 @@ func (m Mask) Copy(w io.Writer, r io.Reader) (found bool, err error) {
 		_, err = io.Copy(w, r)
 		return false, err
 	}
+	put := func(text []byte, ref string) error {
+		found = found || ref != ""
+		_, err := io.WriteString(w, string(text)+ref)
+		return err
+	}
 	keep := len(m.forms[0].text) - 1 // the longest beginning of a secret
 	var text []byte
 	buf := make([]byte, 64<<10)
-	for {
+	for begun := false; ; {
 		n, rerr := r.Read(buf)
 		text = append(text, buf[:n]...)
+		end := rerr != nil
+		if !begun && !end && len(text) <= 2*keep {
+			continue // the rest of one must be whole to be seen
+		}
+		at, f := first(&m, text, 0)
 		from := 0
-		at, f := first(&m, text, from)
+		if !begun {
+			begun = true
+			var ref string
+			from, ref = m.head(string(text[:min(at, keep)]))
+			if err := put(nil, ref); err != nil {
+				return found, err
+			}
+		}
 		// At the end of what was read a longer one may begin before it, and not
 		// be whole yet.
-		for f != nil && (rerr != nil || at+keep < len(text)) {
-			found = true
-			if _, err := io.WriteString(w, string(text[from:at])+f.ref); err != nil {
+		for f != nil && (end || at+keep < len(text)) {
+			if err := put(text[from:at], f.ref); err != nil {
 				return found, err
 			}
 			from = at + len(f.text)
 			at, f = first(&m, text, from)
 		}
-		done := max(from, len(text)-keep)
-		if rerr != nil {
-			done = len(text)
-		} else if f != nil {
+		done, ref := max(from, len(text)-keep), ""
+		switch {
+		case end:
+			done = max(from, len(text)-keep-len(dots))
+			var cut int
+			cut, ref = m.tail(string(text[done:]))
+			done += cut
+		case f != nil:
 			done = min(done, at)
 		}
-		if _, err := w.Write(text[from:done]); err != nil {
+		if err := put(text[from:done], ref); err != nil {
 			return found, err
 		}
 		text = append(text[:0], text[done:]...)
@@ -119,6 +136,46 @@ func (m Mask) Copy(w io.Writer, r io.Reader) (found bool, err error) {
 			return found, rerr
 		}
 	}
+}
+
+// dots is what a text ends with that was cut.
+const dots = "..."
+
+// head is how much of a text's beginning is the rest of a secret, where the
+// text begins within one, and what to show for it: a log may be read from
+// anywhere. Less than what would be hidden by itself is no secret.
+func (m *Mask) head(s string) (to int, ref string) {
+	for i := range m.forms {
+		f := m.forms[i].text
+		for n := min(len(f)-1, len(s)); n >= max(maskedFrom, to+1); n-- {
+			if s[:n] == f[len(f)-n:] {
+				to, ref = n, m.forms[i].ref
+			}
+		}
+	}
+	return to, ref
+}
+
+// tail is where at a text's end a secret begins that is not whole, and what to
+// show for it: servers' answers are cut.
+func (m *Mask) tail(whole string) (from int, ref string) {
+	s, cut := strings.CutSuffix(whole, dots)
+	longest := 0
+	for i := range m.forms {
+		f := m.forms[i].text
+		for n := min(len(f)-1, len(s)); n >= max(maskedFrom, longest+1); n-- {
+			if s[len(s)-n:] == f[:n] {
+				longest, ref = n, m.forms[i].ref
+			}
+		}
+	}
+	switch {
+	case longest == 0:
+		return len(whole), ""
+	case cut:
+		ref += dots
+	}
+	return len(s) - longest, ref
 }
 
 // first is the first form in s at or after from, the longest where several

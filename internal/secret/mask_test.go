@@ -19,16 +19,27 @@ func mask() secret.Mask {
 func TestMask(t *testing.T) {
 	big := strings.Repeat("x", 64<<10-5)
 	for text, want := range map[string]string{
-		"":                              "",
-		"port 8000 is taken":            "port 8000 is taken",
-		"s3cr3t-c4n4ry":                 "${B}",
-		"k=s3cr3t-c4n4ry, aaaaaaaa.":    "k=${B}, ${A}.",
-		"aaaaaaaa-and-more":             "${LONG}",
-		"aaaaaaaa-and-mor":              "${A}-and-mor",
-		"s3cr3t-c4n4":                   "s3cr3t-c4n4",
-		"s3cr3t-c4n4rys3cr3t-c4n4ry":    "${B}${B}",
-		big + "aaaaaaaa-and-more" + big: big + "${LONG}" + big,
-		big + "aaaaaaaa-and-mor":        big + "${A}-and-mor",
+		"":                           "",
+		"port 8000 is taken":         "port 8000 is taken",
+		"s3cr3t-c4n4ry":              "${B}",
+		"k=s3cr3t-c4n4ry, aaaaaaaa.": "k=${B}, ${A}.",
+		"aaaaaaaa-and-more":          "${LONG}",
+		"aaaaaaaa-and-mor":           "${A}-and-mor",
+		// Cut within a secret, at the end or at the beginning.
+		"key s3cr3t-c4n4":                   "key ${B}",
+		"key s3cr3t-c4n4...":                "key ${B}...",
+		"key s3cr3t-":                       "key s3cr3t-",
+		"r3t-c4n4ry was sent":               "${B} was sent",
+		"c4n4ry was sent":                   "c4n4ry was sent",
+		"-c4n4ry was s3cr3t-c4n4":           "-c4n4ry was ${B}",
+		"r3t-c4n4ry,s3cr3t-c4n4ry,s3cr3t-c": "${B},${B},${B}",
+		"r3t-c4n4":                          "r3t-c4n4",
+		"aaaaaaaa-and-mo...":                "${A}-and-mo...",
+		"not cut...":                        "not cut...",
+		"a s3cr3t-c4n4 in the middle":       "a s3cr3t-c4n4 in the middle",
+		"s3cr3t-c4n4rys3cr3t-c4n4ry":        "${B}${B}",
+		big + "aaaaaaaa-and-more" + big:     big + "${LONG}" + big,
+		big + "aaaaaaaa-and-mor":            big + "${A}-and-mor",
 	} {
 		if got := mask().Text(text); got != want {
 			t.Errorf("Text(%.40q) = %.40q, want %.40q", text, got, want)
