@@ -19,6 +19,7 @@ import (
 
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/netguard"
 )
 
 // A containerHost is one engine in a container.
@@ -53,8 +54,7 @@ func (h *containerHost) Dial(ctx context.Context, netw, addr string) (net.Conn, 
 	} else {
 		addr = seen
 	}
-	var d net.Dialer
-	return d.DialContext(ctx, netw, addr)
+	return netguard.Dial(ctx, netw, addr)
 }
 
 func (h *containerHost) Logs(context.Context) (io.ReadCloser, error) {

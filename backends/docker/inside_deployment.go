@@ -22,6 +22,7 @@ import (
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/bootstrap"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/netguard"
 )
 
 // An insideDeployment is one engine in somebody else's container.
@@ -301,7 +302,8 @@ func (d *insideDeployment) scrape(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	c := http.Client{Transport: &http.Transport{DialContext: d.host.Dial, DisableKeepAlives: true}}
+	c := netguard.Client(d.host.Dial, 0)
+	defer c.CloseIdleConnections()
 	resp, err := c.Do(req)
 	if err != nil {
 		return
