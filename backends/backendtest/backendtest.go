@@ -28,7 +28,7 @@ type suite struct {
 	nothing bool
 	crash   func(*testing.T, backends.Deployment)
 	spoil   func(*backends.Spec)
-	tools   bool
+	remote  bool
 }
 
 // An Option says how a backend differs from one that starts local processes.
@@ -44,9 +44,10 @@ func CrashWith(crash func(*testing.T, backends.Deployment)) Option {
 	return func(s *suite) { s.crash = crash }
 }
 
-// ToolsOnly is for a backend whose hosts run nothing but tools that tell of the
-// GPU.
-func ToolsOnly() Option { return func(s *suite) { s.tools = true } }
+// Remote is for a backend whose servers run elsewhere: their hosts run nothing
+// but tools that tell of the GPU, and the processes that play them here may end
+// a moment after the provider has said so.
+func Remote() Option { return func(s *suite) { s.remote = true } }
 
 // SpoilWith makes a Spec that cannot be launched. By default its command does
 // not exist.
@@ -98,7 +99,11 @@ func (t *trial) nothingLeft() {
 	if refs, err := t.List(ctx, t.spec.Owner); err != nil || len(refs) != 0 {
 		t.Errorf("List at the end: %v, %v", refs, err)
 	}
-	for _, p := range procfs.With(map[string]string{"SWEEP_RUN_ID": t.spec.RunID}) {
+	left := func() []procfs.Process { return procfs.With(map[string]string{"SWEEP_RUN_ID": t.spec.RunID}) }
+	if t.remote {
+		eventually(t.T, "the processes of the pod end", func() bool { return len(left()) == 0 })
+	}
+	for _, p := range left() {
 		t.Errorf("left running: %+v", p)
 	}
 }
@@ -183,7 +188,7 @@ func (s *suite) launch(tt *testing.T) {
 	if p := h.Path(); p != host.Direct && p != host.Tunnel && p != host.Proxy {
 		t.Errorf("Path is %q", p)
 	}
-	if out, err := h.Exec(t.Context(), "echo", "here"); errors.Is(err, host.ErrNotSupported) != (s.nothing || s.tools) || err == nil && string(out) != "here\n" {
+	if out, err := h.Exec(t.Context(), "echo", "here"); errors.Is(err, host.ErrNotSupported) != (s.nothing || s.remote) || err == nil && string(out) != "here\n" {
 		t.Errorf("Exec: %q, %v", out, err)
 	}
 	t.logs(d)

@@ -377,8 +377,8 @@ func (d *deployment) finish(ctx context.Context, last func() error) error {
 	d.mu.Lock()
 	d.stopping = true
 	d.mu.Unlock()
+	err := last() // first: what follows the log still gets the end of it
 	d.stop()
-	err := last()
 	d.running.Wait()
 	d.over = err == nil
 	return err

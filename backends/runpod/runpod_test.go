@@ -1,0 +1,397 @@
+package runpod
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/backendtest"
+	"sweep.dev/sweep/backends/runpod/runpodtest"
+	"sweep.dev/sweep/backends/runpod/runpodtest/podtest"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/procfs"
+	"sweep.dev/sweep/internal/secret"
+	"sweep.dev/sweep/result"
+)
+
+func TestMain(m *testing.M) { backendtest.Main(m) }
+
+// image is what the emulator runs the test's own server in.
+const image = "example.com/server:1"
+
+// emulator starts an account with the given faults.
+func emulator(t *testing.T, faults ...string) *runpodtest.Emulator {
+	t.Helper()
+	e, err := runpodtest.New(runpodtest.Options{
+		Faults: faults, Images: []podtest.Image{{Pattern: "example.com/**"}, {Pattern: image}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Errorf("emulator: %v", err)
+		}
+	})
+	return e
+}
+
+// backend is one whose patience is short enough for a test.
+func backend(t *testing.T, e *runpodtest.Emulator, change ...func(*Config)) *Backend {
+	t.Helper()
+	c := DefaultConfig
+	c.Key, c.BaseURL, c.ProxyURL = secret.New("${RUNPOD_API_KEY}", e.Key()), e.URL(), e.ProxyURL()
+	c.Poll, c.Patience, c.Rate = 50*time.Millisecond, 4*time.Second, 60_000
+	for _, f := range change {
+		f(&c)
+	}
+	b, err := New(nil, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// spec is a deployment of the test's own server in a pod.
+func spec(t *testing.T) backends.Spec {
+	t.Helper()
+	s := backendtest.Spec(t)
+	s.GPU, s.GPUs = "rtx-2000-ada", 1
+	s.Expires = time.Now().Add(10 * time.Minute)
+	s.Grace = time.Second
+	s.Roles[0].Image, s.Roles[0].KeyEnv = image, "ENGINE_KEY"
+	return s
+}
+
+func TestContract(t *testing.T) {
+	e := emulator(t)
+	backendtest.Run(t, func(t *testing.T) (backends.Backend, backends.Spec) {
+		return backend(t, e), spec(t)
+	}, backendtest.Remote(), backendtest.CrashWith(crash), backendtest.SpoilWith(func(s *backends.Spec) {
+		s.Roles = slices.Clone(s.Roles)
+		s.Roles[0].Image = ""
+	}))
+	if err := e.Audit().Err(0); err != nil {
+		t.Error(err)
+	}
+}
+
+// crash kills the engine in a pod, not what watches over it.
+func crash(t *testing.T, d backends.Deployment) {
+	t.Helper()
+	for _, p := range procfs.With(map[string]string{backends.MarkRun: d.(backends.Rental).Terms().Ref.RunID}) {
+		argv, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		if err == nil && bytes.Contains(argv, []byte("\x00backendtest-server\x00127.")) && !bytes.HasPrefix(argv, []byte("/bin/sh")) {
+			if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+	}
+	t.Fatal("no engine to kill")
+}
+
+// launch is a launch that goes well; the pod is stopped with the test.
+func launch(t *testing.T, b *Backend, s backends.Spec, l backends.Ledger) *deployment {
+	t.Helper()
+	d, err := b.Launch(t.Context(), s, l)
+	if err != nil {
+		t.Fatalf("Launch: %v", err)
+	}
+	t.Cleanup(func() { stop(t, d) })
+	return d.(*deployment)
+}
+
+func stop(t *testing.T, d backends.Deployment) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := d.Stop(ctx); err != nil {
+		t.Errorf("Stop: %v", err)
+	}
+}
+
+// clean holds that nothing is left in the account and every intent was owed.
+func clean(t *testing.T, e *runpodtest.Emulator, l *backendtest.Ledger) {
+	t.Helper()
+	if alive := e.Audit().Alive(); len(alive) != 0 {
+		t.Errorf("left alive: %v", alive)
+	}
+	if states := l.States(); len(states) > 0 && states[len(states)-1] != backends.Gone && states[len(states)-1] != backends.Created {
+		t.Errorf("the ledger ends with %v", states)
+	}
+}
+
+// What RunPod does wrong on a create ends in one pod, and in none after Stop.
+func TestLaunch_misbehaviour(t *testing.T) {
+	for _, fault := range []string{
+		"create-500-but-creates", "create-drops-connection", "create-late=1s", "double-create", "create-500=1",
+		"list-lag=1s", "get-404-after-create=1s", "slow-provision=500ms", "429=2", "read-500=3", "html-502=2",
+		"no-capacity=1", "delete-500=2", "delete-200-but-alive", "terminated-later=500ms",
+	} {
+		t.Run(fault, func(t *testing.T) {
+			e := emulator(t, fault)
+			b := backend(t, e, func(c *Config) { c.Candidates = []Candidate{{Cloud: "secure"}, {Cloud: "community"}} })
+			var l backendtest.Ledger
+			s := spec(t)
+			d, err := b.Launch(t.Context(), s, &l)
+			// An error page instead of the answer to a create may have come before
+			// or after it.
+			if err != nil {
+				t.Fatalf("Launch: %v", err)
+			}
+			reaches(t, d)
+			if n := len(e.Audit().Alive()); n != 1 && !strings.HasPrefix(fault, "double") {
+				t.Errorf("%d pods live", n)
+			}
+			stop(t, d)
+			clean(t, e, &l)
+			for _, p := range e.Audit().Pods {
+				if !slices.ContainsFunc(l.Arrows(), func(a backends.Arrow) bool { return a.State == backends.Intended && a.Name == p.Name }) {
+					t.Errorf("pod %s had no intent", p.Name)
+				}
+			}
+		})
+	}
+}
+
+// reaches asks the engine through the pod's host.
+func reaches(t *testing.T, d backends.Deployment) {
+	t.Helper()
+	h := d.Host("server", 0)
+	client := http.Client{Transport: &http.Transport{DialContext: h.Dial, DisableKeepAlives: true}}
+	var err error
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		var resp *http.Response
+		if resp, err = client.Get(h.URL()); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+			err = errors.New(resp.Status)
+		}
+	}
+	t.Errorf("the engine does not answer: %v", err)
+}
+
+// Pods that cannot be used are given back, and the error says why.
+func TestLaunch_unusable(t *testing.T) {
+	for _, c := range []struct {
+		fault, want string
+		class       error
+	}{
+		{"zero-gpu", "GPUs", backends.ErrCapacity},
+		{"runtime-null-forever=cuda", "min_cuda", nil},
+		{"runtime-null-forever=disk", "backend.disk", nil},
+		{"exited-at-once", "exited", nil},
+		{"error-status", "ERROR", nil},
+		{"stock-gone", "no longer any instances", backends.ErrCapacity},
+		{"balance-gone", "balance", backends.ErrRefused},
+	} {
+		t.Run(c.fault, func(t *testing.T) {
+			e := emulator(t, c.fault)
+			b := backend(t, e, func(c *Config) { c.Pull = 500 * time.Millisecond })
+			var l backendtest.Ledger
+			_, err := b.Launch(t.Context(), spec(t), &l)
+			if err == nil || !strings.Contains(err.Error(), c.want) || c.class != nil && !errors.Is(err, c.class) {
+				t.Errorf("got %v", err)
+			}
+			clean(t, e, &l)
+		})
+	}
+}
+
+// A pod that ends while it is measured is noticed.
+func TestDone(t *testing.T) {
+	for fault, want := range map[string]string{"pod-dies=1s": "exited", "pod-vanishes=1s": "vanished"} {
+		t.Run(fault, func(t *testing.T) {
+			e := emulator(t, fault)
+			d := launch(t, backend(t, e), spec(t), &backendtest.Ledger{})
+			select {
+			case <-d.Done():
+			case <-time.After(30 * time.Second):
+				t.Fatal("nobody noticed")
+			}
+			if err := d.Err(); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// A DELETE that is refused leaves the pod with its id and price in the error.
+func TestStop_refused(t *testing.T) {
+	e := emulator(t)
+	d := launch(t, backend(t, e), spec(t), &backendtest.Ledger{})
+	e.SetFaults("delete-403")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	err := d.Stop(ctx)
+	if !errors.Is(err, backends.ErrRefused) || !strings.Contains(err.Error(), d.ref.ID) || !strings.Contains(err.Error(), "/h") {
+		t.Errorf("got %v", err)
+	}
+	e.SetFaults()
+}
+
+// The proxy is used where the plan says so, and the row tells.
+func TestLaunch_proxy(t *testing.T) {
+	e := emulator(t)
+	d := launch(t, backend(t, e, func(c *Config) { c.Network = networkProxy }), spec(t), &backendtest.Ledger{})
+	reaches(t, d)
+	h := d.Host("server", 0)
+	if h.Path() != host.Proxy || !slices.ContainsFunc(d.Terms().Findings, func(f result.Finding) bool { return f.Code == "network_proxy" }) {
+		t.Errorf("path %s, %+v", h.Path(), d.Terms())
+	}
+}
+
+// A kept pod is taken over with its own secrets, by another process.
+func TestAdopt(t *testing.T) {
+	e := emulator(t)
+	s := spec(t)
+	s.Digest = "digest"
+	var l backendtest.Ledger
+	first := backend(t, e)
+	d, err := first.Launch(t.Context(), s, &l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reaches(t, d)
+	agentAnswers(t, d.(*deployment))
+	if err := d.(backends.Keeper).Keep(t.Context(), time.Now().Add(time.Minute)); err != nil {
+		t.Fatalf("Keep: %v", err)
+	}
+	stop(t, d) // does nothing any more
+	if n := len(e.Audit().Alive()); n != 1 {
+		t.Fatalf("%d pods live", n)
+	}
+	ref := d.(backends.Rental).Terms().Ref
+	other := s
+	other.Digest = "another"
+	if _, err := backend(t, e).Adopt(t.Context(), other, ref); !errors.Is(err, backends.ErrNotFound) {
+		t.Errorf("another server was adopted: %v", err)
+	}
+	again, err := backend(t, e).Adopt(t.Context(), s, ref)
+	if err != nil {
+		t.Fatalf("Adopt: %v", err)
+	}
+	reaches(t, again)
+	a, b := http.Header{}, http.Header{}
+	d.(backends.Server).Authorize(a)
+	again.(backends.Server).Authorize(b)
+	if a.Get("Authorization") == "" || a.Get("Authorization") != b.Get("Authorization") {
+		t.Error("the adopted pod has another key")
+	}
+	stop(t, again)
+	clean(t, e, &l)
+}
+
+// agentAnswers waits for the agent, which starts beside the engine.
+func agentAnswers(t *testing.T, d *deployment) {
+	t.Helper()
+	var err error
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if _, err = d.agent.Status(t.Context()); err == nil {
+			return
+		}
+	}
+	t.Fatalf("no agent: %v", err)
+}
+
+// What is not sweep's is neither listed nor touched.
+func TestList_foreign(t *testing.T) {
+	e := emulator(t)
+	e.Foreign(5)
+	b := backend(t, e)
+	if list, err := b.List(t.Context(), "owner"); err != nil || len(list) != 0 {
+		t.Errorf("got %v, %v", list, err)
+	}
+	a, err := b.Account(t.Context())
+	if err != nil || a.SpentUSD == nil {
+		t.Errorf("got %+v, %v", a, err)
+	}
+}
+
+func TestPause(t *testing.T) {
+	e := emulator(t)
+	b := backend(t, e)
+	d := launch(t, b, spec(t), &backendtest.Ledger{})
+	if err := b.Pause(t.Context(), d.ref); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := b.List(t.Context(), "owner"); err != nil || len(list) != 1 || list[0].Status != "EXITED" {
+		t.Errorf("got %+v, %v", list, err)
+	}
+	if err := b.Pause(t.Context(), d.ref); err != nil {
+		t.Errorf("a second time: %v", err)
+	}
+	if err := b.Resume(t.Context(), d.ref); err != nil {
+		t.Error(err)
+	}
+	if err := b.Pause(t.Context(), backends.Ref{Kind: Kind, ID: "nosuchpod"}); !errors.Is(err, backends.ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A ref of another API proves nothing by its absence here.
+func TestTerminate_elsewhere(t *testing.T) {
+	e := emulator(t)
+	b := backend(t, e)
+	ref := backends.Ref{Kind: Kind, ID: "x", Details: map[string]string{"base_url": "https://api.runpod.io/v2"}}
+	if err := b.Terminate(t.Context(), ref); err == nil {
+		t.Error("a pod of another account is said to be gone")
+	}
+}
+
+func TestQuote(t *testing.T) {
+	e := emulator(t)
+	b := backend(t, e, func(c *Config) {
+		c.MoveGPU = true
+		c.Candidates = []Candidate{{}, {Cloud: "community"}, {GPU: "l4"}}
+	})
+	offers, err := b.Quote(t.Context(), spec(t))
+	if err != nil || len(offers) != 3 {
+		t.Fatalf("got %+v, %v", offers, err)
+	}
+	if o := offers[0]; o.GPU != "rtx-2000-ada" || o.Where != "secure" || o.USDPerHour <= 0 || !o.Available {
+		t.Errorf("got %+v", o)
+	}
+	if offers[2].GPU != "l4" {
+		t.Errorf("got %+v", offers[2])
+	}
+}
+
+// Deletes are sent at once, whatever else is being asked.
+func TestStop_eightAtOnce(t *testing.T) {
+	e := emulator(t)
+	b := backend(t, e, func(c *Config) { c.Rate = 600 })
+	var pods []*deployment
+	for i := range 8 {
+		s := spec(t)
+		s.Pod = fmt.Sprintf("d%d-l01", i)
+		pods = append(pods, launch(t, b, s, &backendtest.Ledger{}))
+	}
+	began := time.Now()
+	done := make(chan struct{})
+	for _, d := range pods {
+		go func() { stop(t, d); done <- struct{}{} }()
+	}
+	for range pods {
+		<-done
+	}
+	deletes := e.Audit().Deletes
+	if len(deletes) < 8 {
+		t.Fatalf("%d deletes", len(deletes))
+	}
+	if late := deletes[7].Received.Sub(began); late > 2*time.Second {
+		t.Errorf("the eighth delete came after %v", late)
+	}
+}
