@@ -14,7 +14,8 @@ import (
 // maxLines is how many lines of a pod's log are kept.
 const maxLines = 20_000
 
-// An entry is one line of a pod's log.
+// An entry is one line of a pod's log. Its time is in whole seconds, as in the
+// document: what resumes by time alone gets some lines twice.
 type entry struct {
 	At     time.Time `json:"ts"`
 	Source string    `json:"source"` // container or system
@@ -22,7 +23,14 @@ type entry struct {
 	seq    uint64
 }
 
-func (e entry) id() string { return fmt.Sprintf("%s/%012d", stamp(e.At), e.seq) }
+// String is the entry as an event of the stream.
+func (e entry) String() string {
+	var data strings.Builder
+	enc := json.NewEncoder(&data) // ends with a line break
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(e) // strings
+	return fmt.Sprintf("id: %s/%012d\ndata: %s\n", stamp(e.At), e.seq, data.String())
+}
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
@@ -48,7 +56,7 @@ func (l *podLog) add(source, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seq++
-	l.lines = append(l.lines, entry{At: l.now().UTC(), Source: source, Line: line, seq: l.seq})
+	l.lines = append(l.lines, entry{At: l.now().UTC().Truncate(time.Second), Source: source, Line: line, seq: l.seq})
 	if len(l.lines) > maxLines {
 		l.lines = l.lines[len(l.lines)-maxLines:]
 	}
@@ -161,11 +169,7 @@ func (e *Emulator) podLogs(c *call) {
 	}
 	for lines = from.first(lines); ; lines = from.only(lines) {
 		for _, line := range lines {
-			data, err := json.Marshal(map[string]string{"ts": stamp(line.At), "source": line.Source, "line": line.Line})
-			if err != nil {
-				return
-			}
-			fmt.Fprintf(c.w, "id: %s\ndata: %s\n\n", line.id(), data)
+			fmt.Fprint(c.w, line)
 		}
 		if err := flush.Flush(); err != nil {
 			return
@@ -173,6 +177,8 @@ func (e *Emulator) podLogs(c *call) {
 		select {
 		case <-more:
 		case <-c.r.Context().Done():
+			return
+		case <-p.forgotten:
 			return
 		case <-e.closing:
 			return
