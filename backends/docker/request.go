@@ -45,9 +45,9 @@ const (
 	defaultPort = 8000
 	// agentPort is the bootstrap's.
 	agentPort = 8011
-	// tokenVar has the agent's token in the container's environment, for a
-	// process that adopts it.
-	tokenVar = "SWEEP_DOCKER_TOKEN" //nolint:gosec // the name of a variable
+	// tokenVar is where the bootstrap gets its agent's token from; a process that
+	// adopts the container finds it there.
+	tokenVar = "SWEEP_TOKEN" //nolint:gosec // the name of a variable
 	// nvidiaWrapper is the ENTRYPOINT of NVIDIA's images: it prepares CUDA's
 	// compatibility libraries and executes its arguments.
 	nvidiaWrapper = "/opt/nvidia/nvidia_entrypoint.sh"
@@ -140,7 +140,6 @@ func (c Config) request(l limits, p containerPlan) (client.ContainerCreateOption
 		var own map[string]string
 		argv, own = bootstrap.Command(options)
 		maps.Copy(env, own)
-		env[tokenVar] = p.token.Reveal()
 		labels[labelAgent] = strconv.Itoa(p.agent())
 		ports = append(ports, p.agent())
 	}

@@ -1,0 +1,185 @@
+// Package dockertest runs a Docker daemon of its own for tests: the real
+// dockerd with its own data, socket and bridge, which touches neither another
+// daemon of the machine nor the firewall. It needs root and what
+// tools/engines/install-docker.sh installs.
+package dockertest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+)
+
+// Task is what makes a machine fit for these tests.
+const Task = "engines:docker"
+
+// patience bounds every wait for the daemon.
+const patience = 2 * time.Minute
+
+// A Daemon is a running dockerd.
+type Daemon struct {
+	Host string         // as DOCKER_HOST has it
+	API  *client.Client // of the test's own
+	root string         // of the repository
+}
+
+// lifeScript runs a daemon until its own stdin ends, which it does with the test
+// in whatever way: then the daemon is stopped, and with it its containers.
+const lifeScript = `
+bridge=$1 net=$2; shift 2
+ip link add "$bridge" type bridge && ip addr add "$net" dev "$bridge" && ip link set "$bridge" up || exit 1
+trap : INT TERM HUP
+"$@" &
+daemon=$!
+read _
+kill "$daemon"
+wait "$daemon"
+ip link del "$bridge"
+`
+
+// Start starts a daemon that ends with the test. root is the repository's; the
+// images that a daemon had stay in .engines/docker for the next.
+func Start(t testing.TB, root string) *Daemon {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Fatal("dockerd needs root: run this test as root")
+	}
+	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin")
+	for _, program := range []string{"dockerd", "ip"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Fatalf("%v\nrun: go tool -modfile=tools/go.mod task %s", err, Task)
+		}
+	}
+	root, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A socket's path has to be short.
+	dir, err := os.MkdirTemp("", "sweep-dockerd-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	n := os.Getpid()
+	d := &Daemon{Host: "unix://" + filepath.Join(dir, "sock"), root: root}
+	cmd := exec.Command("sh", "-c", lifeScript, "dockertest", fmt.Sprintf("swt%d", n), fmt.Sprintf("10.213.%d.1/24", n%250),
+		"dockerd", "-H", d.Host, "--data-root", filepath.Join(root, ".engines", "docker", "data"),
+		"--exec-root", filepath.Join(dir, "exec"), "-p", filepath.Join(dir, "pid"),
+		"--bridge", fmt.Sprintf("swt%d", n), "--iptables=false", "--ip6tables=false", "--ip-masq=false",
+		"--live-restore=false", "--shutdown-timeout", "2")
+	cmd.Stdout, cmd.Stderr = log, log
+	life, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		if d.API != nil {
+			_ = d.API.Close()
+		}
+		life.Close()
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			t.Error("dockerd does not end")
+		}
+		if t.Failed() {
+			text, _ := os.ReadFile(log.Name())
+			t.Logf("the last of dockerd's log:\n%s", text[max(0, len(text)-4000):])
+		}
+		_ = os.RemoveAll(dir)
+	})
+	if d.API, err = client.New(client.WithHost(d.Host)); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		_, err := d.API.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
+		cancel()
+		if err == nil {
+			return d
+		}
+		select {
+		case <-ended:
+			ended <- nil
+			t.Fatalf("dockerd has ended:\n%s", tail(log.Name()))
+		default:
+		}
+		if time.Now().After(end) {
+			t.Fatalf("dockerd does not answer: %v\n%s", err, tail(log.Name()))
+		}
+	}
+}
+
+func tail(path string) string {
+	text, _ := os.ReadFile(path)
+	return string(text[max(0, len(text)-4000):])
+}
+
+// Image makes sure that the daemon has the image with llama.cpp's server and
+// returns its name, which stands for exactly what was installed. It has sh,
+// python3 and no ENTRYPOINT.
+func (d *Daemon) Image(t testing.TB) string {
+	t.Helper()
+	dir := filepath.Join(d.root, ".engines", "docker")
+	stamp, err := os.ReadFile(filepath.Join(dir, ".stamp"))
+	if err != nil {
+		t.Fatalf("%v\nrun: go tool -modfile=tools/go.mod task %s", err, Task)
+	}
+	name := "sweep-llamacpp:" + strings.TrimSpace(string(stamp))[:12]
+	if _, err := d.API.ImageInspect(t.Context(), name); err == nil {
+		return name
+	}
+	f, err := os.Open(filepath.Join(dir, "rootfs.tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d.Import(t, f, name, "ENV PYTHONPATH=/opt/llamacpp")
+	return name
+}
+
+// Import makes an image of a root file system.
+func (d *Daemon) Import(t testing.TB, tar io.Reader, name string, changes ...string) {
+	t.Helper()
+	repository, tag, _ := strings.Cut(name, ":")
+	r, err := d.API.ImageImport(t.Context(), client.ImageImportSource{Source: tar, SourceName: "-"}, repository,
+		client.ImageImportOptions{Tag: tag, Changes: changes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if out, err := io.ReadAll(r); err != nil || strings.Contains(string(out), "errorDetail") {
+		t.Fatalf("import %s: %s, %v", name, out, err)
+	}
+}
+
+// Containers are the names of all containers that the daemon has.
+func (d *Daemon) Containers(t testing.TB) []string {
+	t.Helper()
+	res, err := d.API.ContainerList(context.WithoutCancel(t.Context()), client.ContainerListOptions{All: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range res.Items {
+		names = append(names, strings.Join(c.Names, ",")+" "+string(c.State))
+	}
+	return names
+}
