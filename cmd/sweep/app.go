@@ -14,6 +14,9 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/backends"
+	allbackends "sweep.dev/sweep/backends/all"
+	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 )
@@ -26,6 +29,11 @@ type app struct {
 	outWidth func() int // of the terminal on stdout
 	env      func(string) (string, bool)
 	exe      string // this program
+	in       io.Reader
+	inTTY    bool // somebody is there to be asked
+
+	// backends is every backend there is, for commands that have no plan.
+	backends func(*effect.Effects) []backends.Factory
 }
 
 func newApp() *app {
@@ -38,6 +46,8 @@ func newApp() *app {
 		outTTY: isatty.IsTerminal(os.Stdout.Fd()), errTTY: isatty.IsTerminal(os.Stderr.Fd()),
 		outWidth: func() int { columns, _ := sizeOf(os.Stdout); return columns },
 		env:      os.LookupEnv, exe: exe,
+		in: os.Stdin, inTTY: isatty.IsTerminal(os.Stdin.Fd()),
+		backends: allbackends.Factories,
 	}
 }
 
@@ -135,7 +145,8 @@ judges every number, and gives back what it started.
 		Commands: []*cli.Command{
 			a.validateCommand(), a.planCommand(), a.runCommand(), a.resumeCommand(),
 			a.statusCommand(), a.cellsCommand(), a.logsCommand(),
-			a.probeCommand(), a.gpusCommand(), a.doctorCommand(),
+			a.podsCommand(), a.gcCommand(), a.doctorCommand(),
+			a.probeCommand(), a.gpusCommand(),
 			a.schemaCommand(), a.simCommand(), a.versionCommand(),
 		},
 	}

@@ -22,7 +22,7 @@ const asSweep = "SWEEP_TEST_AS_SWEEP"
 func TestMain(m *testing.M) {
 	if os.Getenv(asSweep) != "" {
 		guard.Main()
-		os.Exit(newApp().main(os.Args))
+		os.Exit(asSweepMain())
 	}
 	os.Exit(m.Run())
 }
@@ -52,10 +52,11 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv(asSweep, "1")
 			env.Setenv("PLANS", plans)
+			env.Setenv("SWEEP_STATE_DIR", filepath.Join(env.WorkDir, ".state"))
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"wait-for": waitFor,
+			"wait-for": waitFor, "rent": rent, "mkrun": mkrun,
 		},
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	})

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/rundir/book"
+)
+
+const me, stranger = "me@laptop", "stranger@laptop"
+
+// An account is one random pod at a provider with what is really true of it,
+// which decide cannot see.
+type truth struct {
+	mine    bool
+	expired bool // by its own clock, for longer than clocks differ
+	live    bool // its run is at work
+	kept    bool // until later
+}
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// randomPod draws a pod, and the truth about it.
+func randomPod(t *rapid.T) (found, truth) {
+	var f found
+	var is truth
+	owner := rapid.SampledFrom([]string{me, stranger}).Draw(t, "owner")
+	run := rapid.SampledFrom([]string{"0123456789", "abcdef0123", "a run with spaces", "night-3"}).Draw(t, "run")
+	left := time.Duration(rapid.Int64Range(-72*3600, 72*3600).Draw(t, "seconds left")) * time.Second
+	expires := noon.Add(left)
+	f.Name = backends.NewName(owner, run, expires).String()
+	f.Kind, f.ID, f.Pod, f.listed = "test", "id", "p-l01", rapid.Bool().Draw(t, "listed")
+	is.mine, is.expired = owner == me, left <= -skew
+
+	// What a provider tells of it, as far as it does.
+	f.Owner = rapid.SampledFrom([]string{"", owner, backends.OwnerTag(owner)}).Draw(t, "listed owner")
+	f.RunID = rapid.SampledFrom([]string{"", run, backends.RunTag(run)}).Draw(t, "listed run")
+	if rapid.Bool().Draw(t, "expiry is marked") {
+		name, _ := backends.ParseName(f.Name)
+		f.Expires = name.Expires
+	}
+
+	// Lookalikes: what is not exactly what we make is not ours.
+	switch rapid.IntRange(0, 9).Draw(t, "lookalike") {
+	case 0:
+		f.Name = rapid.SampledFrom([]string{
+			"", "web-1", "sw-", "sw-" + strings.Repeat("0", 8), strings.ToUpper(f.Name), f.Name + " ", f.Name + "-copy", "my-" + f.Name,
+			strings.Replace(f.Name, "sw-", "sv-", 1), strings.Replace(f.Name, "-x", "-y", 1), f.Name[:len(f.Name)-8], f.Name + "\n" + f.Name,
+			strings.Replace(f.Name, "-x", "-x0", 1),
+		}).Draw(t, "name")
+		is.mine = false
+	case 1:
+		f.Name = rapid.String().Draw(t, "any name")
+		is.mine = false
+	case 2: // somebody copied a pod of ours with its name, and says so
+		f.Owner = rapid.SampledFrom([]string{"mallory", backends.OwnerTag("mallory"), strings.ToUpper(backends.OwnerTag(me))}).Draw(t, "marked owner")
+		is.mine = false
+	case 3:
+		f.RunID = "another-run"
+		is.mine = false
+	}
+
+	// What is known here of its run.
+	f.run = rapid.SampledFrom([]runSeen{runUnseen, runLive, runEnded}).Draw(t, "run seen")
+	is.live = f.run == runLive
+	if rapid.Bool().Draw(t, "in the ledger") {
+		state := rapid.SampledFrom([]backends.State{
+			backends.Intended, backends.Sent, backends.Created, backends.Ready, backends.Kept,
+			backends.Stopped, backends.Draining, backends.DeleteSent,
+		}).Draw(t, "state")
+		f.entry = &book.Entry{RunID: run, Owner: owner, Owed: rundir.Owed{Pod: f.Pod, State: state, Name: f.Name, Expires: expires}}
+		if state == backends.Kept {
+			// Never beyond its time, as the dead-man switch in it has it.
+			f.entry.Expires = expires.Add(-time.Duration(rapid.Int64Range(0, 48*3600).Draw(t, "kept shorter")) * time.Second)
+			is.kept = f.entry.Expires.Add(skew).After(noon)
+		}
+	}
+	return f, is
+}
+
+// The rules of sweep gc over random accounts: never what is not provably ours,
+// never an unexpired pod of a run at work, never one that is kept; always every
+// expired one of ours.
+func TestDecide_randomAccounts(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		for range rapid.IntRange(1, 8).Draw(t, "pods") {
+			f, is := randomPod(t)
+			w := wish{now: noon, owner: me, expired: rapid.Bool().Draw(t, "--expired")}
+			name, parsed := backends.ParseName(f.Name)
+			if parsed && rapid.Bool().Draw(t, "--run") {
+				w.run = rapid.SampledFrom([]string{name.Run, "another-run"}).Draw(t, "run asked for")
+			}
+			asked := w.run == "" || w.run == name.Run
+			got := decide(f, w)
+			if got.why == "" {
+				t.Errorf("no reason for %s", got.action)
+			}
+			keptPast := f.entry != nil && f.entry.State == backends.Kept && !is.kept
+			switch ended := got.action == end; {
+			case ended && !is.mine:
+				t.Errorf("ended what is not provably ours: %+v: %s", f, got.why)
+			case ended && !asked:
+				t.Errorf("ended a pod of a run that was not asked for: %+v", f)
+			case ended && is.live && !is.expired && !keptPast:
+				t.Errorf("ended an unexpired pod of a run at work: %+v: %s", f, got.why)
+			case ended && is.kept && !is.expired:
+				t.Errorf("ended a pod that is kept: %+v: %s", f, got.why)
+			case ended && f.run == runUnseen && !is.expired && !keptPast && w.run == "":
+				t.Errorf("ended an unexpired pod of a run that cannot be seen: %+v: %s", f, got.why)
+			case ended && w.expired && !is.expired && !keptPast:
+				t.Errorf("--expired ended one that is not: %+v: %s", f, got.why)
+			case !ended && is.mine && is.expired && asked:
+				t.Errorf("left an expired pod of ours: %+v: %s: %s", f, got.action, got.why)
+			}
+			// The clock of who made it, or ours, may be off by up to skew without
+			// an unexpired pod being ended.
+			if name, ok := backends.ParseName(f.Name); ok && w.run == "" && f.run != runEnded {
+				off := time.Duration(rapid.Int64Range(0, int64(skew)-1).Draw(t, "clock ahead"))
+				late := w
+				late.now = name.Expires.Add(-time.Nanosecond).Add(off)
+				f := f
+				f.entry = nil
+				if f.Expires.After(name.Expires) {
+					f.Expires = time.Time{}
+				}
+				if decide(f, late).action == end {
+					t.Errorf("ended before its time by a clock that is %v ahead: %+v", off, f)
+				}
+			}
+		}
+	})
+}
+
+// One row for each rule, in words.
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	pod := func(left time.Duration) found {
+		var f found
+		f.Name, f.listed = backends.NewName(me, "0123456789", noon.Add(left)).String(), true
+		return f
+	}
+	with := func(f found, change func(*found)) found { change(&f); return f }
+	kept := func(until time.Duration) func(*found) {
+		return func(f *found) {
+			f.entry = &book.Entry{Owed: rundir.Owed{State: backends.Kept, Expires: noon.Add(until)}}
+		}
+	}
+	mine := wish{now: noon, owner: me}
+	for _, c := range []struct {
+		name string
+		f    found
+		w    wish
+		want action
+		why  string
+	}{
+		{"expired, by its name alone", pod(-time.Hour), mine, end, "over 60 min ago"},
+		{"expired a moment ago: clocks differ", pod(-time.Minute), mine, leave, ""},
+		{"expired, and its run is still at work", with(pod(-time.Hour), func(f *found) { f.run = runLive }), mine, end, ""},
+		{"unexpired, of a run that is over", with(pod(time.Hour), func(f *found) { f.run = runEnded }), mine, end, "not at work"},
+		{"unexpired, of a run at work", with(pod(time.Hour), func(f *found) { f.run, f.holder = runLive, " as process 1 on h" }), mine, leave, "as process 1 on h"},
+		{"unexpired, of a run elsewhere", pod(time.Hour), mine, leave, "--run 0123456789"},
+		{"unexpired, of a run elsewhere that is named", pod(time.Hour), wish{now: noon, owner: me, run: "0123456789"}, end, "named"},
+		{"named, but at work", with(pod(time.Hour), func(f *found) { f.run = runLive }), wish{now: noon, owner: me, run: "0123456789"}, leave, "at work"},
+		{"another run is named", pod(-time.Hour), wish{now: noon, owner: me, run: "9876543210"}, other, ""},
+		{"--expired", with(pod(time.Hour), func(f *found) { f.run = runEnded }), wish{now: noon, owner: me, expired: true}, leave, "over in 60 min"},
+		{"kept", with(pod(time.Hour), kept(30*time.Minute)), mine, leave, "another 30 min"},
+		{"kept, and its run is named", with(pod(time.Hour), kept(30*time.Minute)), wish{now: noon, owner: me, run: "0123456789"}, leave, "kept"},
+		{"kept until a while ago", with(pod(time.Hour), kept(-30*time.Minute)), mine, end, "kept until 30 min ago"},
+		{"stopped by a person, of a run that is over", with(pod(time.Hour), func(f *found) {
+			f.run, f.entry = runEnded, &book.Entry{Owed: rundir.Owed{State: backends.Stopped}}
+		}), mine, leave, "a person has stopped it"},
+		{"another owner's, by explicit wish", pod(-time.Hour), wish{now: noon, owner: backends.OwnerTag(me)}, end, ""},
+		{"another owner's", pod(-time.Hour), wish{now: noon, owner: stranger}, foreign, "another owner"},
+		{"nobody's", pod(-time.Hour), wish{now: noon}, foreign, ""},
+		{"a mark that allows more time", with(pod(-time.Hour), func(f *found) { f.Expires = noon.Add(time.Hour) }), mine, leave, ""},
+		{"another tool's", with(pod(0), func(f *found) { f.Name = "sw-build-7" }), mine, foreign, "name"},
+	} {
+		if got := decide(c.f, c.w); got.action != c.want || !strings.Contains(got.why, c.why) {
+			t.Errorf("%s: %s (%s), want %s (%s)", c.name, got.action, got.why, c.want, c.why)
+		}
+	}
+}
