@@ -1,0 +1,284 @@
+# What sweep runs on an SSH host. It arrives on the stdin of a /bin/sh, functions
+# first and one call of them in the last line, so that a connection that is lost
+# on the way leaves a shell with nothing to do. It needs a POSIX shell, /proc,
+# setsid, and the awk, cat, grep, rm, tail, tr and wc of any Linux.
+#
+# A pod is a folder WORKDIR/NAME with
+#
+#	marks     one NAME=VALUE a line: whose it is
+#	ports     those that it was given, one a line
+#	N/pid     process N: pid, start in clock ticks, boot
+#	N/log     what it said
+#	N/status  how it ended, as a shell has it; oom behind it where that was it
+#	gone      in an otherwise empty folder: the name is used up
+#
+# and every process of it has SWEEP_SSH_POD=NAME in its environment. The name
+# is random, so that this is proof; a pid alone never is.
+umask 077
+
+sw_say() { printf '%s\n' "$*"; }
+
+# sw_fail STATUS TEXT...: 90 is a mistake in what was asked for, 91 a port that is
+# taken, 92 a name that is, 93 a pod that is not empty.
+sw_fail() { sw_status=$1; shift; sw_say "$*" >&2; exit "$sw_status"; }
+
+# sw_in WORKDIR: goes there.
+sw_in() {
+	mkdir -p -- "$1" && cd -- "$1" || sw_fail 90 "workdir $1 cannot be used"
+	[ -w . ] || sw_fail 90 "workdir $1 cannot be written to"
+}
+
+# sw_stat PID: sets state, session and start; fails where there is none. The
+# command's name may hold anything, so fields count from behind it.
+sw_stat() {
+	sw_line=
+	{ IFS= read -r sw_line <"/proc/$1/stat"; } 2>/dev/null
+	sw_fields=${sw_line##*) }
+	[ "$sw_fields" != "$sw_line" ] || return 1
+	set -- $sw_fields
+	[ $# -ge 20 ] || return 1
+	state=$1 session=$4 start=${20}
+}
+
+sw_boot() { cat /proc/sys/kernel/random/boot_id 2>/dev/null || sw_say unknown; }
+
+# sw_marked PREFIX: NAME PID START SESSION of every living process with a name
+# that begins so. grep finds candidates, the exact line decides.
+sw_marked() {
+	grep -lF "SWEEP_SSH_POD=$1" /proc/[0-9]*/environ 2>/dev/null | while IFS= read -r sw_file; do
+		pid=${sw_file#/proc/} pid=${pid%/environ}
+		name=$(tr '\0' '\n' 2>/dev/null <"$sw_file" | sed -n 's/^SWEEP_SSH_POD=\(sw-[a-z0-9-]*\)$/\1/p' | head -n 1)
+		case $name in "$1"*) ;; *) continue ;; esac
+		sw_stat "$pid" || continue
+		[ "$state" != Z ] && sw_say "$name $pid $start $session"
+	done
+} 2>/dev/null
+
+# sw_members NAME: PID START ROOT of every living process of a pod. A server that
+# writes its title over its environment has lost its mark; it is known as the
+# descendant of a marked process, or by a session that only such are in. ROOT is
+# 1 for those whose parent is none of them; they come first.
+sw_members() {
+	sw_found=$(sw_marked "$1" | awk -v name="$1" '$1 == name { print $2 }')
+	[ -n "$sw_found" ] || return 0
+	cat /proc/[0-9]*/stat 2>/dev/null | SW_FOUND=$sw_found awk '
+		{
+			pid = $1; sub(/^.*\) /, "")
+			if ($1 != "Z" && NF >= 20) { parent[pid] = $2; session[pid] = $4; start[pid] = $20 }
+		}
+		END {
+			n = split(ENVIRON["SW_FOUND"], found, "\n")
+			for (i = 1; i <= n; i++) if (found[i] in start) { ours[found[i]] = 1; shared[session[found[i]]] = 1 }
+			for (more = 1; more; ) {
+				more = 0
+				for (p in start) if (!(p in ours) && ((parent[p] in ours) || (session[p] in shared))) {
+					ours[p] = 1; shared[session[p]] = 1; more = 1
+				}
+			}
+			for (p in ours) if (!(parent[p] in ours)) print p, start[p], 1
+			for (p in ours) if (parent[p] in ours) print p, start[p], 0
+		}'
+}
+
+# sw_tools: what a host has to have, and what is good to have.
+sw_tools() {
+	for tool in setsid awk cat grep head rm sed sleep tail tr wc; do
+		command -v "$tool" >/dev/null 2>&1 || sw_fail 90 "there is no $tool"
+	done
+	[ -r "/proc/$$/stat" ] && [ -r "/proc/$$/environ" ] || sw_fail 90 "there is no /proc to be read"
+	for tool in python3 nvidia-smi; do
+		command -v "$tool" >/dev/null 2>&1 && sw_say "has $tool"
+	done
+	return 0
+}
+
+# sw_survey WORKDIR: what a launch has to know.
+sw_survey() {
+	sw_tools
+	sw_in "$1"
+	sw_say "home $(pwd -P)"
+	cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk '$2 ~ /:[0-9A-F]+$/ { sub(/^.*:/, "", $2); print "used", $2 }'
+	awk '{ print "range", $1 }' /proc/sys/net/ipv4/ip_local_port_range 2>/dev/null
+	cat sw-*/ports 2>/dev/null | awk '{ print "given", $1 }'
+	return 0
+}
+
+# sw_free PORT...: fails where one is taken. A port that only has connections
+# from here counts too: a server could not listen on it.
+sw_free() {
+	for port; do
+		hex=$(printf '%04X' "$port")
+		if cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v p=":$hex" '
+			substr($2, length($2) - 4) == p && $4 != "06" { taken = 1 } END { exit !taken }'; then
+			sw_fail 91 "port $port is in use"
+		fi
+	done
+}
+
+# sw_leader is the first process of a session. It writes down who it is before
+# it starts anything: where its folder is gone, so is its reason to be.
+sw_leader='
+d=$1; shift
+trap : TERM INT HUP
+IFS= read -r s <"/proc/$$/stat" || exit 1
+set_start() { start=${20}; }
+set_start ${s##*) }
+printf "%s %s %s\n" "$$" "$start" "$(cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo unknown)" >"$d/pid.new" && mv "$d/pid.new" "$d/pid" || exit 1
+killed() { cat /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control /proc/vmstat 2>/dev/null | awk "\$1 == \"oom_kill\" { n += \$2 } END { print n + 0 }"; }
+before=$(killed)
+"$@"
+code=$? oom=
+[ "$code" != 137 ] || [ "$(killed)" = "$before" ] || oom=oom
+printf "%s %s\n" "$code" "$oom" >"$d/status.new" 2>/dev/null && mv "$d/status.new" "$d/status"
+exit "$code"'
+
+# sw_exec N ARGV...: detaches process N of the pod in the current folder.
+sw_exec() {
+	sw_n=$1; shift
+	export SWEEP_SSH_POD SWEEP_SSH_DIR
+	setsid /bin/sh -c "$sw_leader" sweep-ssh "$SWEEP_SSH_DIR/$sw_n" "$@" </dev/null >>"$SWEEP_SSH_DIR/$sw_n/log" 2>&1 &
+}
+
+# sw_start WORKDIR NAME MARKS COUNT PORT...: starts the COUNT processes that
+# sw_process knows. mkdir is what makes a name used once.
+sw_start() {
+	sw_in "$1"
+	SWEEP_SSH_POD=$2 SWEEP_SSH_DIR=$(pwd -P)/$2
+	sw_marks=$3 sw_count=$4
+	shift 4
+	sw_free "$@"
+	find . -maxdepth 2 -path './sw-*/gone' -mtime +1 2>/dev/null | while IFS= read -r sw_old; do rm -rf -- "${sw_old%/gone}"; done
+	mkdir -- "$SWEEP_SSH_POD" 2>/dev/null || sw_fail 92 "$SWEEP_SSH_DIR is there already"
+	sw_say "$sw_marks" >"$SWEEP_SSH_POD/marks" || sw_fail 94 "$SWEEP_SSH_DIR cannot be written to"
+	for port; do sw_say "$port"; done >"$SWEEP_SSH_POD/ports"
+	n=0
+	while [ "$n" -lt "$sw_count" ]; do
+		mkdir -- "$SWEEP_SSH_DIR/$n" || sw_fail 94 "$SWEEP_SSH_DIR/$n cannot be made"
+		( sw_process "$n" ) || exit $?
+		n=$((n + 1))
+	done
+	sw_tries=0
+	n=0
+	while [ "$n" -lt "$sw_count" ]; do
+		if [ -e "$SWEEP_SSH_DIR/$n/pid" ]; then n=$((n + 1)); continue; fi
+		sw_tries=$((sw_tries + 1))
+		[ "$sw_tries" -lt 200 ] || sw_fail 94 "process $n did not start: $(tail -c 500 "$SWEEP_SSH_DIR/$n/log")"
+		sleep 0.05 2>/dev/null || sleep 1
+	done
+	: >"$SWEEP_SSH_DIR/started"
+	sw_show "$SWEEP_SSH_POD"
+}
+
+# sw_show NAME...: what the folders here say.
+sw_show() {
+	for name; do
+		[ -d "$name" ] && [ -O "$name" ] || continue
+		sw_say "pod $name"
+		[ ! -e "$name/gone" ] || sw_say "gone"
+		[ ! -e "$name/started" ] || sw_say "started"
+		[ ! -r "$name/marks" ] || sed 's/^/mark /' "$name/marks"
+		[ ! -r "$name/ports" ] || sed 's/^/port /' "$name/ports"
+		for sw_d in "$name"/[0-9]*; do
+			[ ! -r "$sw_d/pid" ] || sw_say "process ${sw_d##*/} $(cat "$sw_d/pid")"
+			[ ! -r "$sw_d/status" ] || sw_say "status ${sw_d##*/} $(cat "$sw_d/status")"
+		done
+	done
+}
+
+# sw_look WORKDIR NAME: one pod, its folder first. Without a NAME every pod, with
+# every process that is marked as one.
+sw_look() {
+	sw_say "boot $(sw_boot)"
+	if cd -- "$1" 2>/dev/null; then
+		sw_say "home $(pwd -P)"
+		if [ -n "$2" ]; then sw_show "$2"; else sw_show sw-*; fi
+	fi
+	if [ -n "$2" ]; then
+		sw_members "$2" | sed "s/^/live $2 /"
+	else
+		sw_marked sw- | sed 's/^/live /'
+	fi
+}
+
+# sw_kill NAME: SIGKILL to every process of the pod, looked up now. The roots
+# last: by them the others are known.
+sw_kill() {
+	sw_members "$1" | sed '1!G;h;$!d' | while read -r pid old root; do
+		sw_stat "$pid" && [ "$start" = "$old" ] && kill -s KILL "$pid" 2>/dev/null
+	done
+	return 0
+}
+
+# sw_ask NAME: SIGTERM to the groups of the pod's roots, which see to the others.
+sw_ask() {
+	sw_members "$1" | while read -r pid old root; do
+		[ "$root" = 1 ] && sw_stat "$pid" && [ "$start" = "$old" ] || continue
+		if [ "$session" = "$pid" ]; then
+			kill -s TERM -- "-$pid" 2>/dev/null
+		else
+			kill -s TERM "$pid" 2>/dev/null
+		fi
+	done
+	return 0
+}
+
+# sw_remove WORKDIR NAME KEEP: the folder of a pod that has no process. KEEP=1
+# leaves the name behind, so that a start that is still on its way fails.
+sw_remove() {
+	[ -z "$(sw_members "$2")" ] || sw_fail 93 "$2 still has processes"
+	cd -- "$1" 2>/dev/null || [ "$3" = 1 ] || return 0
+	[ "$3" != 1 ] || sw_in "$1"
+	[ ! -e "$2" ] || [ -O "$2" ] || sw_fail 94 "$2 belongs to somebody else"
+	for sw_place in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm; do # where the bootstrap keeps its state
+		for sw_d in "$sw_place/.sweep-$2-"*; do [ ! -O "$sw_d" ] || rm -rf -- "$sw_d"; done
+	done
+	if [ "$3" = 1 ]; then
+		mkdir -- "$2" 2>/dev/null || rm -rf -- "$2"/* || sw_fail 94 "$2 cannot be removed"
+		: >"$2/gone" || sw_fail 94 "$2 cannot be written to"
+	else
+		rm -rf -- "$2" || sw_fail 94 "$2 cannot be removed"
+	fi
+}
+
+# sw_environ WORKDIR NAME N: the environment that process N was started with.
+sw_environ() {
+	cd -- "$1" && read -r pid old boot <"$2/$3/pid" || sw_fail 90 "no process"
+	sw_stat "$pid" && [ "$start" = "$old" ] && cat "/proc/$pid/environ"
+}
+
+# sw_watch WORKDIR NAME: answers "N OFFSET" on stdin with a line
+# "N STATE STATUS BYTES [oom]" and so many bytes of the log from there. STATE is
+# up, exited or lost. It ends with its stdin.
+sw_watch() {
+	cd -- "$1/$2" || sw_fail 90 "$1/$2 is gone"
+	while read -r n offset; do
+		sw_state=lost sw_code=0
+		if read -r pid old boot <"$n/pid" && sw_stat "$pid" && [ "$start" = "$old" ] && [ "$state" != Z ]; then sw_state=up; fi 2>/dev/null
+		sw_oom=
+		if read -r sw_code sw_oom <"$n/status"; then sw_state=exited; else sw_code=0; fi 2>/dev/null
+		size=0
+		[ "$offset" -lt 0 ] || size=$(wc -c <"$n/log") 2>/dev/null || size=0
+		size=$((size - offset))
+		[ "$offset" -ge 0 ] && [ "$size" -ge 0 ] || size=0
+		[ "$size" -le 262144 ] || size=262144
+		sw_say "$n $sw_state $sw_code $size $sw_oom"
+		[ "$size" -eq 0 ] || tail -c "+$((offset + 1))" "$n/log" | head -c "$size"
+	done
+}
+
+# sw_run ARGV...: a command that ends when our side hangs up, with all that it
+# has started. stdin is how we notice.
+sw_run() {
+	exec 3<&0
+	setsid "$@" 3<&- </dev/null &
+	pid=$!
+	{ while read -r sw_line; do :; done; kill -s KILL -- "-$pid"; } <&3 >/dev/null 2>&1 &
+	watcher=$!
+	exec 3<&-
+	wait "$pid"
+	code=$?
+	kill -s KILL "$watcher" 2>/dev/null
+	exit "$code"
+}
+
+printf '\n%s\n' sweep-on-ssh

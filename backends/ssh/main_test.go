@@ -1,0 +1,9 @@
+package ssh_test
+
+import (
+	"testing"
+
+	"sweep.dev/sweep/backends/backendtest"
+)
+
+func TestMain(m *testing.M) { backendtest.Main(m) }

@@ -1,0 +1,216 @@
+// Package ssh runs engines on a host that already runs and that somebody has
+// rented: it logs in, starts the servers detached under a bootstrap (package
+// bootstrap), reaches them through the connection, and gives back what it took.
+//
+// # Trust
+//
+// A host is who known_hosts says. One that is not in there, and one that shows
+// another key, are refused; nothing is ever added. ~/.ssh/config is not read,
+// and there is no jump host: what a run depends on stands in its plan.
+//
+// # What is on the host
+//
+// One folder for each pod, called by its [backends.Name], below the workdir: see
+// host.sh, which is all that is ever run there. It arrives on the stdin of a
+// shell, so that neither a command line nor a file there has a secret in it;
+// secrets stand in the environment of the servers and nowhere else.
+//
+// # Losing the connection
+//
+// The servers do not need it. A lost connection is made again, with patience
+// (Config.Reconnect), and requests through the tunnel wait for it; only then is
+// the deployment over. If we are gone for good, the pod ends itself at its hour,
+// and where the host has python3 also when it misses our heartbeat.
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/secret"
+)
+
+// Kind is the backend's name in a plan.
+const Kind = "ssh"
+
+// A Config is the backend's part of a plan.
+type Config struct {
+	Host       string        `yaml:"host" doc:"The host's name or address. ~/.ssh/config is not read." example:"gpu.example.com"`
+	Port       int           `yaml:"port,omitempty" doc:"Port of its SSH server." default:"22" min:"1" max:"65535"`
+	User       string        `yaml:"user,omitempty" doc:"Who logs in." default:"who runs sweep"`
+	Key        string        `yaml:"key,omitempty" doc:"File of the private key. Without one the keys of the SSH agent (SSH_AUTH_SOCK), and without an agent ~/.ssh/id_ed25519, id_ecdsa or id_rsa." example:"~/.ssh/id_ed25519"`
+	Passphrase secret.String `yaml:"passphrase,omitempty" doc:"Passphrase of the key file. A reference, never the passphrase itself: ${SWEEP_SSH_PASSPHRASE}."`
+	KnownHosts string        `yaml:"known_hosts,omitempty" doc:"File with the keys of known hosts. A host that is not in it is refused." default:"~/.ssh/known_hosts"`
+
+	Network string                   `yaml:"network,omitempty" doc:"How requests reach a server: tunnel goes through the SSH connection, direct goes to the host's address; then the server listens there for everybody, with a random key where the engine can have one." default:"tunnel" enum:"tunnel,direct"`
+	Workdir string                   `yaml:"workdir,omitempty" doc:"Folder on the host for the pods' own folders; ~ is the user's home there." default:"~/.cache/sweep"`
+	Setup   string                   `yaml:"setup,omitempty" doc:"Shell lines that are run on the host before each server, in its own shell: what activates an environment." example:". ~/vllm/bin/activate"`
+	Env     map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the servers, beyond that of a login. Credentials by reference only: ${HF_TOKEN}."`
+
+	ConnectTimeout time.Duration `yaml:"connect_timeout,omitempty" doc:"Bound of one connection, until it has logged in." default:"15s" unit:"s"`
+	Keepalive      time.Duration `yaml:"keepalive,omitempty" doc:"Time between two questions whether the host is still there; after three without an answer the connection counts as lost." default:"10s" unit:"s"`
+	Reconnect      time.Duration `yaml:"reconnect,omitempty" doc:"How long a lost connection is tried to be made again before the deployment counts as lost." default:"2m" unit:"s"`
+	Heartbeat      time.Duration `yaml:"heartbeat,omitempty" doc:"A server ends itself when it has not heard from sweep for so long. Needs python3 on the host; 0 turns it off." default:"10m" unit:"s"`
+}
+
+// Defaults are the values of what a plan leaves out.
+func Defaults() Config {
+	return Config{
+		Port: 22, KnownHosts: "~/.ssh/known_hosts", Network: string(host.Tunnel), Workdir: "~/.cache/sweep",
+		ConnectTimeout: 15 * time.Second, Keepalive: 10 * time.Second, Reconnect: 2 * time.Minute, Heartbeat: 10 * time.Minute,
+	}
+}
+
+// A Backend starts servers on one host. Its methods may be called concurrently.
+// It holds no connection between calls; each deployment has one of its own.
+type Backend struct {
+	fx  *effect.Effects
+	c   Config
+	env map[string]string
+}
+
+var (
+	_ backends.Backend = (*Backend)(nil)
+	_ backends.Adopter = (*Backend)(nil)
+	_ backends.Checker = (*Backend)(nil)
+	_ backends.Prober  = (*Backend)(nil)
+)
+
+// Factory makes ssh backends.
+func Factory(fx *effect.Effects) backends.Factory {
+	return backends.Factory{
+		Kind:     Kind,
+		Doc:      "engines on a host that runs already, over SSH",
+		FreeGPU:  true,
+		Outlives: true,
+		Launch:   2 * time.Minute,
+		Settle:   settle,
+		Config:   Config{},
+		New: func(decode func(any) error) (backends.Backend, error) {
+			c := Defaults()
+			if err := decode(&c); err != nil {
+				return nil, err
+			}
+			return New(fx, c)
+		},
+	}
+}
+
+// New makes a backend of a configuration. The error names everything that is
+// wrong with it. Nothing is connected to.
+func New(fx *effect.Effects, c Config) (*Backend, error) {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("backend ssh: "+format, args...))
+	}
+	switch {
+	case c.Host == "":
+		bad("host: which host?")
+	case strings.ContainsAny(c.Host, "@/ \t\n[]"):
+		bad("host: want a name or an address alone, got %q; the user and the port have keys of their own", c.Host)
+	}
+	if c.Port < 1 || c.Port > 65535 {
+		bad("port: want 1 to 65535, got %d", c.Port)
+	}
+	if c.User == "" {
+		who, err := user.Current()
+		if err != nil {
+			bad("user: who is to log in? %v", err)
+		} else {
+			c.User = who.Username
+		}
+	}
+	if c.Network != string(host.Tunnel) && c.Network != string(host.Direct) {
+		bad("network: want tunnel or direct, got %q", c.Network)
+	}
+	if c.Key == "" && !c.Passphrase.IsZero() {
+		bad("passphrase: of which key? Say the key's file")
+	}
+	if c.Workdir == "" || strings.ContainsAny(c.Workdir, "\x00\n") || !strings.HasPrefix(c.Workdir, "/") && c.Workdir != "~" && !strings.HasPrefix(c.Workdir, "~/") {
+		bad("workdir: want an absolute path, or one below ~/, got %q", c.Workdir)
+	}
+	if strings.ContainsRune(c.Setup, 0) {
+		bad("setup: has a NUL byte")
+	}
+	for name, d := range map[string]time.Duration{"connect_timeout": c.ConnectTimeout, "keepalive": c.Keepalive, "reconnect": c.Reconnect} {
+		if d < 10*time.Millisecond {
+			bad("%s: want 10ms or more, got %v", name, d)
+		}
+	}
+	if c.Heartbeat != 0 && c.Heartbeat < time.Second {
+		bad("heartbeat: want 0 or 1s and more, got %v", c.Heartbeat)
+	}
+	b := &Backend{fx: fx, env: map[string]string{}}
+	for name, value := range c.Env {
+		b.env[name] = value.Reveal()
+	}
+	if _, err := exports(b.env); err != nil {
+		bad("env: %v", err)
+	}
+	for _, path := range []*string{&c.Key, &c.KnownHosts} {
+		expanded, err := expand(*path)
+		if err != nil {
+			bad("%v", err)
+		}
+		*path = expanded
+	}
+	b.c = c
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// expand replaces a leading ~/ by our home.
+func expand(path string) (string, error) {
+	rest, ok := strings.CutPrefix(path, "~/")
+	if !ok {
+		return path, nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", path, err)
+	}
+	return filepath.Join(home, rest), nil
+}
+
+// address is host:port of the SSH server.
+func (b *Backend) address() string { return net.JoinHostPort(b.c.Host, strconv.Itoa(b.c.Port)) }
+
+// at is what finds the host again: keys of a Config, none of them a credential.
+func (b *Backend) at() map[string]string {
+	at := map[string]string{
+		"host": b.c.Host, "port": strconv.Itoa(b.c.Port), "user": b.c.User,
+		"known_hosts": b.c.KnownHosts, "workdir": b.c.Workdir, "network": b.c.Network,
+	}
+	if b.c.Key != "" {
+		at["key"] = b.c.Key
+	}
+	if ref := b.c.Passphrase.Ref(); strings.HasPrefix(ref, "${") {
+		at["passphrase"] = ref
+	}
+	return at
+}
+
+// Probe implements [backends.Prober]: it logs in and looks for the tools that
+// host.sh needs.
+func (b *Backend) Probe(ctx context.Context) error {
+	l, err := b.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	_, err = l.read(ctx, "sw_survey "+folder(b.c.Workdir))
+	return err
+}
