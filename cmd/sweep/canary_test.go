@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,11 +27,31 @@ import (
 // reads them, and in the environment of who was given them.
 const (
 	canaryKey    = "sk-canary-6f1c0e9ab7d24453"
-	canaryHeader = "hd-canary-0b8a4f2e91c7d6e3"
+	canaryHeader = `hd/canary+0b8a4f2e"91c7=d6&e3` // that every encoding changes
 	canaryEnv    = "hf_canary81f3c5d7e9b1a2c4"
+	canaryCloud  = "rpa_CANARY7d21e0b94c6a4f58"
 )
 
 var canaryNames = []string{"SWEEP_API_KEY=" + canaryKey, "SWEEP_TENANT_TOKEN=" + canaryHeader, "HF_TOKEN=" + canaryEnv}
+
+// encoded is a canary in all the ways that a server, a log or we ourselves
+// may have written it.
+func encoded(canary string) map[string]string {
+	quoted, _ := json.Marshal(canary)
+	list := map[string]string{
+		"plain": canary, "hex": hex.EncodeToString([]byte(canary)), "HEX": fmt.Sprintf("%X", canary),
+		"URL": url.QueryEscape(canary), "path": url.PathEscape(canary), "JSON": strings.Trim(string(quoted), `"`),
+		"numbers": strings.Trim(fmt.Sprint([]byte(canary)), "[]"),
+	}
+	// What base64 makes of it within a longer text, by where it begins in it.
+	for before := range 3 {
+		text := base64.StdEncoding.EncodeToString([]byte("...."[:before] + canary + "..."))
+		list[fmt.Sprintf("base64 %d", before)] = text[(8*before+5)/6 : 8*(before+len(canary))/6]
+		text = base64.URLEncoding.EncodeToString([]byte("...."[:before] + canary + "..."))
+		list[fmt.Sprintf("base64url %d", before)] = text[(8*before+5)/6 : 8*(before+len(canary))/6]
+	}
+	return list
+}
 
 // TestCanary_endpoint measures a server that tells everybody what it was sent,
 // as real ones do ("Incorrect API key provided: ...").
@@ -47,7 +71,7 @@ matrix: {engine: generic-openai, gpu: x, concurrency: 2, max_tokens: 2}
 backend: {kind: endpoint, url: %q, key: "${SWEEP_API_KEY}", headers: {X-Tenant: "of ${SWEEP_TENANT_TOKEN}"}}
 engines: {generic-openai: {}}
 load:
-  requests: 12
+  requests: 24
   warmup: {requests: 1}
   output: natural
   headers: {X-Other: "${SWEEP_TENANT_TOKEN}"}
@@ -90,8 +114,20 @@ func (s *indiscreet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if s.count.Add(1)%s.every == 0 {
 		w.WriteHeader(http.StatusUnauthorized)
-		fmt.Fprintf(w, `{"error":{"message":"Incorrect API key provided: %s %s %s"}}`,
-			r.Header.Get("Authorization"), r.Header.Get("X-Tenant"), r.Header.Get("X-Other"))
+		told := []string{r.Header.Get("Authorization"), r.Header.Get("X-Tenant"), r.Header.Get("X-Other")}
+		// In another way each time. Its answer is cut, perhaps within a secret.
+		switch n := s.count.Load() / s.every % 6; n {
+		case 1:
+			told = append(told, base64.StdEncoding.EncodeToString([]byte(strings.Join(told, ","))))
+		case 2:
+			told = append(told, hex.EncodeToString([]byte(told[0])), fmt.Sprintf("%X", told[1]))
+		case 3:
+			told = append(told, url.Values{"key": told}.Encode())
+		default:
+			told = append([]string{strings.Repeat("x", 320+int(n)*5)}, told...)
+		}
+		message, _ := json.Marshal("Incorrect API key provided: " + strings.Join(told, " "))
+		fmt.Fprintf(w, `{"error":{"message":%s}}`, message)
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
@@ -221,9 +257,17 @@ func silent(t *testing.T, dir string, got ran) {
 
 func tells(t *testing.T, where string, b []byte) {
 	t.Helper()
-	for _, canary := range []string{canaryKey, canaryHeader, canaryEnv} {
-		if i := bytes.Index(b, []byte(canary)); i >= 0 {
-			t.Errorf("%s tells the secret: ...%q", where, b[max(0, i-60):i+len(canary)])
+	for _, canary := range []string{canaryKey, canaryHeader, canaryEnv, canaryCloud} {
+		for form, text := range encoded(canary) {
+			if i := bytes.Index(b, []byte(text)); i >= 0 {
+				t.Errorf("%s tells the secret (%s): ...%q", where, form, b[max(0, i-60):i+len(text)])
+			}
+		}
+		// A beginning or an end of one, where a text was cut.
+		for _, part := range []string{canary[:12], canary[len(canary)-12:]} {
+			if i := bytes.Index(b, []byte(part)); i >= 0 {
+				t.Errorf("%s tells a part of the secret: ...%q", where, b[max(0, i-60):i+len(part)])
+			}
 		}
 	}
 }
@@ -259,4 +303,38 @@ validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s}
 		t.Errorf("exit %d, want %d\n%s", got.code, exitOK, got.stderr)
 	}
 	silent(t, dir, got)
+}
+
+// TestCanary_panic has sweep panic with everything in its memory: a dump of all
+// goroutines shows addresses, and no secret behind them.
+func TestCanary_panic(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, point := range []string{"commit.journal", "spawn.guard"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "serve.sh"), `echo "token $HF_TOKEN, tenant $TENANT"
+exec `+self+` sim --model sweep/tiny --gpu h100 --time-scale 20 "$@"
+`)
+			write(t, filepath.Join(dir, "panic.yaml"), `
+version: 1
+name: panic
+model: sweep/tiny
+matrix: {engine: vllm, gpu: x, concurrency: 1, max_tokens: 3}
+backend: {kind: process, env: {TENANT: "${SWEEP_TENANT_TOKEN}"}}
+engines: {vllm: {command: [sh, serve.sh, "--host={{.Host}}", "--port={{.Port}}"], env: {HF_TOKEN: "${HF_TOKEN}"}}}
+load: {requests: 4, warmup: {requests: 0}, headers: {Authorization: "Bearer ${SWEEP_API_KEY}"}, prompts: {input_tokens: 20}}
+`)
+			got := sweep(t, dir, append([]string{"SWEEP_FAULT=" + point + ":before:panic", "GOTRACEBACK=all"}, canaryNames...), "run", "-o", "out", "panic.yaml")
+			if got.code == exitOK || !strings.Contains(got.stderr, "panic") || !strings.Contains(got.stderr, "goroutine") {
+				t.Errorf("exit %d without a panic\n%s", got.code, got.stderr)
+			}
+			tells(t, "stdout", []byte(got.stdout))
+			tells(t, "stderr", []byte(got.stderr))
+		})
+	}
 }
