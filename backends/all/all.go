@@ -7,6 +7,7 @@ import (
 	"sweep.dev/sweep/backends/process"
 	"sweep.dev/sweep/backends/runpod"
 	"sweep.dev/sweep/backends/sim"
+	"sweep.dev/sweep/backends/ssh"
 	"sweep.dev/sweep/internal/effect"
 )
 
@@ -18,5 +19,6 @@ func Factories(fx *effect.Effects) []backends.Factory {
 		process.Factory(fx),
 		runpod.Factory(fx),
 		sim.Factory(fx),
+		ssh.Factory(fx),
 	}
 }

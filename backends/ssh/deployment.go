@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"sweep.dev/sweep/backends"
@@ -88,17 +89,15 @@ func (d *deployment) begin(ctx context.Context) error {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	d.watching = cancel
 	d.watchers.Go(func() { d.watch(life) })
-	if d.b.c.Heartbeat > 0 {
-		for _, r := range d.replicas {
-			if a := r.agentClient(); a != nil {
-				beat := func(ctx context.Context) error {
-					return d.b.fx.Call(ctx, effect.AgentBeat, a.Beat)
-				}
-				// A beat that fails is made up for by the next; if none gets
-				// through, the pod's end is what will be seen.
-				d.watchers.Go(func() { bootstrap.Keepalive(life, d.b.c.Heartbeat/10, beat, func(error) {}) })
-			}
+	for _, r := range d.replicas {
+		a := r.agentClient()
+		if a == nil {
+			continue
 		}
+		beat := func(ctx context.Context) error { return d.b.fx.Call(ctx, effect.AgentBeat, a.Beat) }
+		// A beat that fails is made up for by the next; if none gets through,
+		// the pod's end is what will be seen.
+		d.watchers.Go(func() { bootstrap.Keepalive(life, d.b.c.Heartbeat/10, beat, func(error) {}) })
 	}
 	return nil
 }
@@ -131,6 +130,9 @@ func (d *deployment) watch(life context.Context) {
 				err = d.link.next(life, client)
 			}
 		}
+		if asFailure(err) != nil { // its folder is gone: so is the pod
+			err = &backends.Exit{Role: d.replicas[0].role.Name, Code: -1, Signal: syscall.SIGKILL.String()}
+		}
 		if err != nil && life.Err() == nil {
 			d.ended(err)
 			return
@@ -151,10 +153,6 @@ func (d *deployment) attend(life context.Context) error {
 		return err
 	})
 	if err != nil {
-		if f := asFailure(err); f != nil { // its folder is gone: so is the pod
-			d.ended(&backends.Exit{Role: d.replicas[0].role.Name, Code: -1, Signal: "killed"})
-			return nil
-		}
 		return err
 	}
 	defer w.close()
@@ -221,7 +219,7 @@ func (d *deployment) Err() error {
 // without us.
 func (d *deployment) Terms() backends.Terms {
 	t := backends.Terms{Ref: d.ref, Since: d.since}
-	if d.replicas[0].agent == 0 && d.b.c.Heartbeat > 0 {
+	if d.replicas[0].agent == 0 {
 		t.Findings = append(t.Findings, result.Finding{
 			Code: "no_heartbeat", Text: "the host has no python3: the server ends itself at its hour, not when sweep is gone",
 		})

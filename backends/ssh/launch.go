@@ -197,10 +197,10 @@ func (b *Backend) launch(ctx context.Context, l *link, spec backends.Spec, ledge
 		}
 		return err
 	}
-	release := func(err error) error {
+	release := func(err error, unclear bool) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), spec.Grace+settle)
 		defer cancel()
-		if end := l.end(ctx, s.workdir, name, spec.Grace, true, nil); end != nil {
+		if end := l.end(ctx, s.workdir, name, spec.Grace, unclear, nil); end != nil {
 			return errors.Join(err, fmt.Errorf("pod %s: %w", name, end))
 		}
 		return gone(err)
@@ -220,16 +220,16 @@ func (b *Backend) launch(ctx context.Context, l *link, spec backends.Spec, ledge
 	case f != nil && f.status == exitPort:
 		return nil, gone(err)
 	case err != nil:
-		return nil, release(fmt.Errorf("start on %s: %w", b.address(), err))
+		return nil, release(fmt.Errorf("start on %s: %w", b.address(), err), f == nil)
 	case ctx.Err() != nil:
-		return nil, release(context.Cause(ctx))
+		return nil, release(context.Cause(ctx), false)
 	}
 	d.saw(seen)
 	if err := ledger.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Created, Ref: &d.ref}); err != nil {
-		return nil, release(fmt.Errorf("record of pod %s: %w", spec.Pod, err))
+		return nil, release(fmt.Errorf("record of pod %s: %w", spec.Pod, err), false)
 	}
 	if err := d.begin(ctx); err != nil {
-		return nil, release(err)
+		return nil, release(err, false)
 	}
 	return d, nil
 }

@@ -61,7 +61,7 @@ type Config struct {
 	ConnectTimeout time.Duration `yaml:"connect_timeout,omitempty" doc:"Bound of one connection, until it has logged in." default:"15s" unit:"s"`
 	Keepalive      time.Duration `yaml:"keepalive,omitempty" doc:"Time between two questions whether the host is still there; after three without an answer the connection counts as lost." default:"10s" unit:"s"`
 	Reconnect      time.Duration `yaml:"reconnect,omitempty" doc:"How long a lost connection is tried to be made again before the deployment counts as lost." default:"2m" unit:"s"`
-	Heartbeat      time.Duration `yaml:"heartbeat,omitempty" doc:"A server ends itself when it has not heard from sweep for so long. Needs python3 on the host; 0 turns it off." default:"10m" unit:"s"`
+	Heartbeat      time.Duration `yaml:"heartbeat,omitempty" doc:"A server ends itself when it has not heard from sweep for so long. Needs python3 on the host; without it the pod's hour alone ends it." default:"10m" unit:"s"`
 }
 
 // Defaults are the values of what a plan leaves out.
@@ -143,13 +143,19 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 	if strings.ContainsRune(c.Setup, 0) {
 		bad("setup: has a NUL byte")
 	}
-	for name, d := range map[string]time.Duration{"connect_timeout": c.ConnectTimeout, "keepalive": c.Keepalive, "reconnect": c.Reconnect} {
-		if d < 10*time.Millisecond {
-			bad("%s: want 10ms or more, got %v", name, d)
+	for _, d := range []struct {
+		name string
+		is   time.Duration
+		min  time.Duration
+	}{
+		{"connect_timeout", c.ConnectTimeout, 10 * time.Millisecond},
+		{"keepalive", c.Keepalive, 10 * time.Millisecond},
+		{"reconnect", c.Reconnect, 10 * time.Millisecond},
+		{"heartbeat", c.Heartbeat, time.Second},
+	} {
+		if d.is < d.min {
+			bad("%s: want %v or more, got %v", d.name, d.min, d.is)
 		}
-	}
-	if c.Heartbeat != 0 && c.Heartbeat < time.Second {
-		bad("heartbeat: want 0 or 1s and more, got %v", c.Heartbeat)
 	}
 	b := &Backend{fx: fx, env: map[string]string{}}
 	for name, value := range c.Env {
