@@ -14,15 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/plaintext"
 )
 
 func (a *app) doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
-		Usage: "checks this machine: what a run would need and may not find",
-		Description: `Every check says what it found, and what to do where that is not enough.
+		Usage: "checks this machine and the providers: what a run would need and may not find",
+		Description: `Every check says what it found, and what to do where that is not enough. Each
+provider whose credentials are in the environment is asked whether they work,
+for the account's balance and what runs there, and for pods that were left
+behind.
 
-  $ sweep doctor` + exitHelp(exitOK, exitInternal, exitUsage),
+  $ sweep doctor` + exitHelp(exitOK, exitInternal, exitUsage, exitProvider),
 		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print as JSON"}},
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -37,6 +41,8 @@ type symptom struct {
 	State string `json:"state"` // ok, warn or fail
 	Found string `json:"found"`
 	Do    string `json:"do,omitempty"`
+
+	refused bool // it fails because a provider does not take the credentials
 }
 
 const (
@@ -46,8 +52,13 @@ const (
 
 func (a *app) doctor(ctx context.Context, asJSON bool) error {
 	checks := []symptom{cpus(), openFiles(), disk("."), durable("."), nvidia(ctx), a.faults()}
+	rented, err := a.rented(ctx)
+	if err != nil {
+		return err
+	}
+	checks = append(checks, rented...)
 	if asJSON {
-		enc := json.NewEncoder(a.out)
+		enc := json.NewEncoder(plaintext.JSON(a.out))
 		enc.SetIndent("", "  ")
 		if err := enc.Encode(checks); err != nil {
 			return err
@@ -61,9 +72,14 @@ func (a *app) doctor(ctx context.Context, asJSON bool) error {
 		}
 	}
 	for _, s := range checks {
-		if s.State == "fail" {
-			return &statusError{exitInternal, fmt.Errorf("%s: %s", s.Check, s.Found)}
+		if s.State != "fail" {
+			continue
 		}
+		code := exitInternal
+		if s.refused {
+			code = exitProvider
+		}
+		return &statusError{code, fmt.Errorf("%s: %s", s.Check, s.Found)}
 	}
 	return nil
 }
