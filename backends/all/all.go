@@ -3,6 +3,7 @@ package all
 
 import (
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/docker"
 	"sweep.dev/sweep/backends/endpoint"
 	"sweep.dev/sweep/backends/process"
 	"sweep.dev/sweep/backends/runpod"
@@ -15,6 +16,7 @@ import (
 // goes through fx; nil is without faults.
 func Factories(fx *effect.Effects) []backends.Factory {
 	return []backends.Factory{
+		docker.Factory(fx),
 		endpoint.Factory(),
 		process.Factory(fx),
 		runpod.Factory(fx),

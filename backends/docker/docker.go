@@ -33,6 +33,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -70,10 +71,10 @@ var (
 	_ backends.Prober  = (*Backend)(nil)
 )
 
-// Factory makes docker backends. getenv is the environment, for the daemon's
-// address (DOCKER_HOST) and its certificates (DOCKER_CERT_PATH,
-// DOCKER_TLS_VERIFY).
-func Factory(fx *effect.Effects, getenv func(string) (string, bool)) backends.Factory {
+// Factory makes docker backends. Where a plan does not say which daemon, the
+// environment does, as it does for Docker's own command line: DOCKER_HOST,
+// DOCKER_TLS_VERIFY, DOCKER_CERT_PATH.
+func Factory(fx *effect.Effects) backends.Factory {
 	return backends.Factory{
 		Kind:     Kind,
 		Doc:      "engines in containers of this machine's Docker",
@@ -88,7 +89,7 @@ func Factory(fx *effect.Effects, getenv func(string) (string, bool)) backends.Fa
 			if err := decode(&c); err != nil {
 				return nil, err
 			}
-			return New(fx, c, getenv)
+			return New(fx, c, os.LookupEnv)
 		},
 		Default: func(env func(string) (string, bool)) (backends.Backend, error) {
 			return New(fx, DefaultConfig(), env)
@@ -96,7 +97,8 @@ func Factory(fx *effect.Effects, getenv func(string) (string, bool)) backends.Fa
 	}
 }
 
-// New makes a backend of a configuration. It does not connect.
+// New makes a backend of a configuration; getenv is the environment, nil an
+// empty one. It does not connect.
 func New(fx *effect.Effects, c Config, getenv func(string) (string, bool)) (*Backend, error) {
 	limits, err := c.check()
 	if err != nil {

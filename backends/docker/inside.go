@@ -288,6 +288,8 @@ func (b *Backend) endInside(ctx context.Context, id, name string, grace time.Dur
 			return err
 		}
 		mine := s.of(name)
+		// Who only reads the log for us ends by itself, but not at once.
+		readers := !slices.ContainsFunc(mine, func(p *insideProcess) bool { return !p.follows })
 		for _, p := range s.ports(mine) {
 			if !slices.Contains(ports, p) {
 				ports = append(ports, p)
@@ -305,10 +307,10 @@ func (b *Backend) endInside(ctx context.Context, id, name string, grace time.Dur
 				return err
 			}
 			return fmt.Errorf("port %d is still taken, by %s", s.taken(ports), all.holder(s.taken(ports)))
-		case len(mine) > 0 && !asked:
+		case len(mine) > 0 && !readers && !asked:
 			asked = true
 			err = b.signal(ctx, id, "TERM", leaders(mine))
-		case time.Now().After(kill):
+		case readers || time.Now().After(kill):
 			err = b.signal(ctx, id, "KILL", mine)
 		}
 		if err != nil {

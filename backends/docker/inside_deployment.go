@@ -148,7 +148,7 @@ func (d *insideDeployment) follow(ctx context.Context, out io.Writer) {
 		leader := 0
 		if s, err := d.b.look(ctx, d.container, false); err == nil {
 			for _, p := range leaders(s.of(d.name)) {
-				if p.environ[followVar] == "" {
+				if !p.follows {
 					leader = p.pid
 				}
 			}

@@ -47,7 +47,7 @@ func (l *lab) inside(t *testing.T) {
 			return in(nil), spec
 		}, backendtest.CrashWith(func(t *testing.T, d backends.Deployment) {
 			port := d.Host("server", 0).URL()[strings.LastIndex(d.Host("server", 0).URL(), ":")+1:]
-			command("sh", "-c", `for d in /proc/[0-9]*; do if tr '\0' ' ' <$d/cmdline | grep -q "^python3 -c .* `+port+` $"; then kill -9 ${d#/proc/}; fi; done; true`)
+			command("sh", "-c", `for d in /proc/[0-9]*; do if tr '\0\n' '  ' <$d/cmdline | grep -q "^python3 -c .* `+port+` $"; then kill -9 ${d#/proc/}; fi; done; true`)
 		}), backendtest.SpoilWith(func(s *backends.Spec) { s.Roles[0].Port = 70000 }))
 	})
 

@@ -45,6 +45,9 @@ func (b *Backend) Check(spec backends.Spec) error {
 		if role.Argv == nil || role.Replicas < 1 {
 			return fmt.Errorf("%w: role %s has no command or no replica", backends.ErrSpec, role.Name)
 		}
+		if role.Port < 0 || role.Port > 65535 {
+			return fmt.Errorf("%w: no port %d", backends.ErrSpec, role.Port)
+		}
 		if b.config.Inside == nil && imageOf(spec, role) == "" {
 			return fmt.Errorf("%w: role %s has no image: set engines.%s.image", backends.ErrSpec, role.Name, spec.Engine)
 		}

@@ -57,6 +57,7 @@ type insideProcess struct {
 	command                     string // "" where it was not asked
 	environ                     map[string]string
 	sockets                     []string // inodes
+	follows                     bool     // it, or who has started it, only reads the log for us
 }
 
 // token names the process for killScript.
@@ -177,6 +178,9 @@ func (s survey) of(name string) []*insideProcess {
 				continue
 			}
 			mine[pid], changed = true, true
+			if q := s.processes[p.parent]; p.environ[followVar] != "" || q != nil && q.follows {
+				p.follows = true
+			}
 			if p.session == pid {
 				sessions[pid] = true
 			}
