@@ -30,10 +30,10 @@ import (
 
 // Bounds of one call.
 const (
-	readTimeout   = 30 * time.Second
-	createTimeout = 2 * time.Minute
-	maxAnswer     = 32 << 20 // bytes
-	maxPages      = 200
+	readTimeout = 30 * time.Second
+	actTimeout  = 2 * time.Minute
+	maxAnswer   = 32 << 20 // bytes
+	maxPages    = 200
 )
 
 // A Client speaks to the API. It sends the key to the host of base and to no
@@ -45,15 +45,15 @@ type Client struct {
 	http  *http.Client
 	pace  *limiter
 	agent string
-	mask  secret.Mask
+	mask  *secret.Mask // behind a pointer: %v of a client must not show it
 }
 
 // New makes a client of the API at base. It makes at most perMinute calls in the
 // long run.
 func New(fx *effect.Effects, base *url.URL, key secret.String, perMinute int) *Client {
+	mask := secret.NewMask([]secret.String{key})
 	return &Client{
-		fx: fx, base: base, key: key, pace: newLimiter(perMinute), agent: "sweep/" + version(),
-		mask: secret.NewMask([]secret.String{key}), http: netguard.Client(nil, 0),
+		fx: fx, base: base, key: key, pace: newLimiter(perMinute), agent: "sweep/" + version(), mask: &mask, http: netguard.Client(nil, 0),
 	}
 }
 
@@ -91,7 +91,9 @@ func (c *Client) once(ctx context.Context, k call, out any) error {
 		k.timeout = readTimeout
 	}
 	if k.whole {
-		ctx = context.WithoutCancel(ctx)
+		var done func()
+		ctx, done = outlast(ctx)
+		defer done()
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, k.timeout, fmt.Errorf("no answer within %v", k.timeout))
 	defer cancel()
@@ -122,6 +124,25 @@ func (c *Client) once(ctx context.Context, k call, out any) error {
 		}
 		return nil
 	})
+}
+
+// lateAnswer is how long the answer to a create is waited for once nobody wants
+// the pod any more.
+const lateAnswer = 10 * time.Second
+
+// outlast is a context that ends that much later than ctx.
+func outlast(ctx context.Context) (context.Context, func()) {
+	longer, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	late := make(chan *time.Timer, 1)
+	stop := context.AfterFunc(ctx, func() {
+		late <- time.AfterFunc(lateAnswer, func() { cancel(context.Cause(ctx)) })
+	})
+	return longer, func() {
+		if !stop() {
+			(<-late).Stop()
+		}
+		cancel(nil)
+	}
 }
 
 // broken is the error of a connection, with what ended it and without the key.
@@ -220,11 +241,12 @@ func (c *Client) Pod(ctx context.Context, id string) (Pod, error) {
 	return p, err
 }
 
-// Create asks for a pod, once. See [Certain] for its errors.
-func (c *Client) Create(ctx context.Context, r CreateRequest) (Pod, error) {
+// Create asks for a pod, once, and waits for the answer at most for timeout. See
+// [Certain] for its errors.
+func (c *Client) Create(ctx context.Context, r CreateRequest, timeout time.Duration) (Pod, error) {
 	var p Pod
 	err := c.once(ctx, call{
-		point: effect.RunpodCreate, method: http.MethodPost, path: "/pods", body: r, timeout: createTimeout,
+		point: effect.RunpodCreate, method: http.MethodPost, path: "/pods", body: r, timeout: timeout,
 		// An answer that nobody waits for is a pod that nobody knows.
 		whole: true,
 	}, &p)
@@ -243,7 +265,7 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 func (c *Client) Act(ctx context.Context, id, action string) error {
 	return c.once(ctx, call{
 		point: effect.RunpodAction, method: http.MethodPost, path: "/pods/" + url.PathEscape(id) + "/action",
-		body: actionRequest{action}, timeout: createTimeout,
+		body: actionRequest{action}, timeout: actTimeout,
 	}, nil)
 }
 
