@@ -3,7 +3,6 @@ package ssh
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"sweep.dev/sweep/backends"
@@ -20,10 +19,6 @@ func (b *Backend) Adopt(ctx context.Context, spec backends.Spec, ref backends.Re
 	if _, ok := backends.ParseName(ref.Name); !ok || ref.Kind != Kind {
 		return nil, fmt.Errorf("ref %q does not name a pod: %w", ref.ID, backends.ErrNotFound)
 	}
-	workdir, ok := strings.CutSuffix(ref.Details[detailDir], "/"+ref.Name)
-	if !ok {
-		return nil, fmt.Errorf("ref %q has no folder: %w", ref.ID, backends.ErrNotFound)
-	}
 	l, err := b.open(ctx)
 	if err != nil {
 		return nil, err
@@ -33,23 +28,31 @@ func (b *Backend) Adopt(ctx context.Context, spec backends.Spec, ref backends.Re
 			l.close()
 		}
 	}()
+	workdir := b.workdirOf(ref)
 	s, err := l.look(ctx, workdir, ref.Name)
 	if err != nil {
 		return nil, err
 	}
 	pod := s.pod(ref.Name)
-	if pod == nil || !pod.started || len(s.live[ref.Name]) == 0 {
+	switch {
+	case len(s.live[ref.Name]) == 0:
+		// Whoever hears that it is not found takes it for gone: so it has to be.
+		if err := l.end(ctx, workdir, ref.Name, 0, false, nil); err != nil {
+			return nil, err
+		}
 		return nil, fmt.Errorf("pod %s runs no more: %w", ref.Name, backends.ErrNotFound)
+	case pod == nil || !pod.started:
+		return nil, fmt.Errorf("pod %s has lost its folder on the host: end it", ref.Name)
 	}
 	if got := pod.marks[backends.MarkDigest]; got != spec.Digest {
-		return nil, fmt.Errorf("pod %s is another server (%.12s): %w", ref.Name, got, backends.ErrNotFound)
+		return nil, fmt.Errorf("pod %s is another server (%.12s)", ref.Name, got)
 	}
 	name, _ := backends.ParseName(ref.Name)
 	if name.Expires.Before(spec.Expires) || spec.Expires.IsZero() {
 		spec.Expires = name.Expires // its own end stays
 	}
 	d := &deployment{
-		b: b, link: l, spec: spec, workdir: workdir, since: time.Now(), ref: ref,
+		b: b, link: l, spec: spec, workdir: s.home, since: time.Now(), ref: ref,
 		done: make(chan struct{}), turn: make(chan struct{}, 1),
 	}
 	if err := d.recognize(ctx, pod); err != nil {
@@ -81,7 +84,7 @@ func (d *deployment) recognize(ctx context.Context, pod *found) error {
 		for n := range role.Replicas {
 			env, err := d.link.environ(ctx, d.workdir, d.ref.Name, len(d.replicas))
 			if err != nil {
-				return fmt.Errorf("pod %s: %w: %w", d.ref.Name, backends.ErrNotFound, err)
+				return fmt.Errorf("pod %s: %w", d.ref.Name, err)
 			}
 			j := job{role: role, replica: n, port: next()}
 			if token := env[tokenVar()]; token != "" {
@@ -89,7 +92,7 @@ func (d *deployment) recognize(ctx context.Context, pod *found) error {
 				d.token = secret.New("${SWEEP_POD_KEY}", token)
 			}
 			if j.port == 0 {
-				return fmt.Errorf("pod %s has no port for %s: %w", d.ref.Name, role.Name, backends.ErrNotFound)
+				return fmt.Errorf("pod %s has no port for %s", d.ref.Name, role.Name)
 			}
 			if key := env[role.KeyEnv]; role.KeyEnv != "" && d.b.direct() && key != "" {
 				d.key = secret.New("${SWEEP_POD_KEY}", key)

@@ -143,20 +143,25 @@ func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) error {
 	if _, ok := backends.ParseName(name); !ok {
 		return fmt.Errorf("ref %q does not name a pod: %w", ref.ID, backends.ErrNotFound)
 	}
-	workdir := b.c.Workdir
-	if dir, ok := strings.CutSuffix(ref.Details[detailDir], "/"+name); ok && dir != "" {
-		workdir = dir // where the plan names another by now
-	}
 	grace, _ := time.ParseDuration(ref.Details[detailGrace]) // 0 where it is not known
 	l, err := b.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer l.close()
-	if err := l.end(ctx, workdir, name, max(grace, 2*time.Second), ref.ID == "", nil); err != nil {
+	if err := l.end(ctx, b.workdirOf(ref), name, max(grace, 2*time.Second), ref.ID == "", nil); err != nil {
 		return fmt.Errorf("pod %s: %w", name, err)
 	}
 	return nil
+}
+
+// workdirOf is where a pod's folder is: the plan may name another by now.
+func (b *Backend) workdirOf(ref backends.Ref) string {
+	dir := ref.Details[detailDir]
+	if i := strings.LastIndexByte(dir, '/'); i > 0 {
+		return dir[:i]
+	}
+	return b.c.Workdir
 }
 
 // end ends every process of a pod, sees that there is none in two looks, and

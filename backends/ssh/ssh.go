@@ -134,8 +134,13 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 	if c.Network != string(host.Tunnel) && c.Network != string(host.Direct) {
 		bad("network: want tunnel or direct, got %q", c.Network)
 	}
-	if c.Key == "" && !c.Passphrase.IsZero() {
-		bad("passphrase: of which key? Say the key's file")
+	if !c.Passphrase.IsZero() {
+		if c.Key == "" {
+			bad("passphrase: of which key? Say the key's file")
+		}
+		if !strings.Contains(c.Passphrase.Ref(), "${") {
+			bad("passphrase: want a reference such as ${SWEEP_SSH_PASSPHRASE}, not the passphrase itself")
+		}
 	}
 	if c.Workdir == "" || strings.ContainsAny(c.Workdir, "\x00\n") || !strings.HasPrefix(c.Workdir, "/") && c.Workdir != "~" && !strings.HasPrefix(c.Workdir, "~/") {
 		bad("workdir: want an absolute path, or one below ~/, got %q", c.Workdir)
@@ -195,16 +200,14 @@ func expand(path string) (string, error) {
 func (b *Backend) address() string { return net.JoinHostPort(b.c.Host, strconv.Itoa(b.c.Port)) }
 
 // at is what finds the host again: keys of a Config, none of them a credential.
+// A key with a passphrase cannot be used from there; an agent that has it can.
 func (b *Backend) at() map[string]string {
 	at := map[string]string{
 		"host": b.c.Host, "port": strconv.Itoa(b.c.Port), "user": b.c.User,
-		"known_hosts": b.c.KnownHosts, "workdir": b.c.Workdir, "network": b.c.Network,
+		"known_hosts": b.c.KnownHosts, "workdir": b.c.Workdir,
 	}
-	if b.c.Key != "" {
+	if b.c.Key != "" && b.c.Passphrase.IsZero() {
 		at["key"] = b.c.Key
-	}
-	if ref := b.c.Passphrase.Ref(); strings.HasPrefix(ref, "${") {
-		at["passphrase"] = ref
 	}
 	return at
 }

@@ -1,7 +1,6 @@
-// Package sshtest starts real OpenSSH servers for tests: on a free port of
-// 127.0.0.1, with a host key, a user key and a configuration of their own, for
-// the user who runs the test. It needs sshd and ssh-keygen; where they are
-// missing the test fails and says what brings them.
+// Package sshtest starts SSH servers for tests: real OpenSSH ones ([Start]), and
+// small ones of this process ([StartInProcess]). Each is on a free port of
+// 127.0.0.1 and has keys of its own.
 package sshtest
 
 import (
@@ -29,12 +28,15 @@ type Server struct {
 	OtherKey   string // and of one that it does not
 	KnownHosts string // file with its key
 
-	dir  string
-	bin  string
-	sshd *exec.Cmd
+	dir   string
+	make  func(t testing.TB, name string) string // a key pair
+	bin   string
+	sshd  *exec.Cmd
+	inner *inProcess // nil where it is an sshd
 }
 
-// Start starts an sshd.
+// Start starts an sshd for the user who runs the test. It needs sshd and
+// ssh-keygen; where they are missing the test fails and says what brings them.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	who, err := user.Current()
@@ -42,6 +44,7 @@ func Start(t testing.TB) *Server {
 		t.Fatal(err)
 	}
 	s := &Server{User: who.Username, dir: t.TempDir(), bin: look(t, "sshd")}
+	s.make = s.keygen
 	s.Key, s.OtherKey = s.keygen(t, "user"), s.keygen(t, "other")
 	s.KnownHosts = filepath.Join(s.dir, "known_hosts")
 	s.keygen(t, "host")
@@ -73,6 +76,10 @@ func Start(t testing.TB) *Server {
 // Run starts the server again after Stop.
 func (s *Server) Run(t testing.TB) {
 	t.Helper()
+	if s.inner != nil {
+		s.listen(t)
+		return
+	}
 	said := &bytes.Buffer{}
 	s.sshd = exec.Command(s.bin, "-D", "-e", "-f", s.path("config"))
 	s.sshd.Stderr = said
@@ -97,6 +104,9 @@ func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.It
 
 // Stop ends the server, not its connections: each has a process of its own.
 func (s *Server) Stop() {
+	if s.inner != nil && s.inner.listener != nil {
+		s.inner.listener.Close()
+	}
 	if s.sshd != nil {
 		_ = s.sshd.Process.Kill()
 		_ = s.sshd.Wait()
@@ -109,28 +119,13 @@ func (s *Server) Stop() {
 func (s *Server) Trust(t testing.TB, key string) {
 	t.Helper()
 	if _, err := os.Stat(s.path(key)); err != nil {
-		s.keygen(t, key)
+		s.make(t, key)
 	}
 	public, err := os.ReadFile(s.path(key + ".pub"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	write(t, s.KnownHosts, fmt.Sprintf("[127.0.0.1]:%d %s", s.Port, public))
-}
-
-// Encrypted makes a copy of Key with a passphrase.
-func (s *Server) Encrypted(t testing.TB, passphrase string) string {
-	t.Helper()
-	key, err := os.ReadFile(s.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := s.path("encrypted")
-	if err := os.WriteFile(path, key, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	run(t, look(t, "ssh-keygen"), "-q", "-p", "-P", "", "-N", passphrase, "-f", path)
-	return path
 }
 
 func (s *Server) path(name string) string { return filepath.Join(s.dir, name) }

@@ -1,5 +1,3 @@
-//go:build e2e_ssh
-
 package ssh_test
 
 import (
@@ -40,8 +38,8 @@ func spec(t *testing.T) backends.Spec {
 	return s
 }
 
-func TestReal_contract(t *testing.T) {
-	s := sshtest.Start(t)
+func TestContract(t *testing.T) {
+	s := server(t)
 	workdir := t.TempDir()
 	backendtest.Run(t, func(t *testing.T) (backends.Backend, backends.Spec) {
 		return configure(t, s, func(c *ssh.Config) { c.Workdir = workdir }), spec(t)
