@@ -123,7 +123,7 @@ func (b *Backend) rent(ctx context.Context, spec backends.Spec, r runpodapi.Crea
 	if err := l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Sent}); err != nil {
 		return nothing(fmt.Errorf("record of pod %s: %w", spec.Pod, err))
 	}
-	p, err := b.client.Create(ctx, r)
+	p, err := b.client.Create(ctx, r, b.Patience)
 	switch {
 	case err == nil:
 		return p, nil, nil

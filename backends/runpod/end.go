@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,17 +46,25 @@ func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) error {
 func (b *Backend) end(ctx context.Context, id, name string, price float64, made time.Time) error {
 	ids := map[string]bool{id: false} // whether a DELETE of it went well
 	last := errors.New("not deleted yet")
+	var dead time.Time // since when what is still listed is TERMINATED
 	for try := 0; ; try++ {
 		unknown, err := b.remove(ctx, ids)
 		if err == nil {
-			var left []string
+			var left []runpodapi.Pod
 			left, err = b.absent(ctx, ids, name)
 			switch {
 			case len(left) > 0:
-				for _, id := range left {
-					ids[id] = ids[id]
+				err = fmt.Errorf("still listed: %s", describe(left))
+				alive := slices.ContainsFunc(left, runpodapi.Pod.Alive)
+				if alive || dead.IsZero() {
+					dead = time.Now()
 				}
-				err = fmt.Errorf("still listed: %s", strings.Join(left, ", "))
+				if !alive && time.Since(dead) > b.freshness() {
+					return nil // TERMINATED is for good; how long it is listed is RunPod's business
+				}
+				for _, p := range left {
+					ids[p.ID] = ids[p.ID]
+				}
 			case err == nil && unknown && time.Since(made) < b.freshness():
 				err = errors.New("it is too new for its absence to mean something")
 			case err == nil:
@@ -99,9 +108,17 @@ func (b *Backend) remove(ctx context.Context, ids map[string]bool) (unknown bool
 	return unknown, err
 }
 
-// absent makes two lists of the account and returns the ids that one of them
-// still has: of ids, and of other pods with the name.
-func (b *Backend) absent(ctx context.Context, ids map[string]bool, name string) (left []string, err error) {
+func describe(pods []runpodapi.Pod) string {
+	var parts []string
+	for _, p := range pods {
+		parts = append(parts, p.ID+" "+p.Status)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// absent makes two lists of the account and returns the pods that one of them
+// still has: with one of ids, or with the name.
+func (b *Backend) absent(ctx context.Context, ids map[string]bool, name string) (left []runpodapi.Pod, err error) {
 	since := time.Now()
 	for round := range 2 {
 		if round > 0 {
@@ -115,8 +132,8 @@ func (b *Backend) absent(ctx context.Context, ids map[string]bool, name string) 
 		}
 		since = seen.Began
 		for _, p := range seen.Pods {
-			if _, ours := ids[p.ID]; p.Alive() && (ours || name != "" && p.Name == name) {
-				left = append(left, p.ID)
+			if _, ours := ids[p.ID]; ours || name != "" && p.Name == name {
+				left = append(left, p)
 			}
 		}
 		if len(left) > 0 {

@@ -3,9 +3,9 @@ package runpod
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +18,8 @@ const (
 	idleLog     = 60 * time.Second // without a line, before it is opened again
 	maxLogLine  = 1 << 20          // bytes of one event
 	systemLines = 500
-	systemTime  = 3 * time.Second // the stream never ends by itself
+	systemTime  = 3 * time.Second        // the stream never ends by itself
+	systemQuiet = 500 * time.Millisecond // after a line: that was what there is
 )
 
 // systemLog is the end of what the host says of a pod, as far as it is to be
@@ -26,10 +27,15 @@ const (
 func (b *Backend) systemLog(ctx context.Context, id string) (lines []string) {
 	ctx, cancel := context.WithTimeout(ctx, systemTime)
 	defer cancel()
+	quiet := time.AfterFunc(systemTime, cancel)
+	defer quiet.Stop()
 	last := ""
-	query := url.Values{"source": {"system"}, "tail": {fmt.Sprint(systemLines)}}
+	query := url.Values{"source": {"system"}, "tail": {strconv.Itoa(systemLines)}}
 	// It ends with our time, and what was read until then is all there is.
-	_ = b.client.Stream(ctx, id, query, &last, func(e runpodapi.LogLine) { lines = append(lines, e.Line) })
+	_ = b.client.Stream(ctx, id, query, &last, func(e runpodapi.LogLine) {
+		lines = append(lines, e.Line)
+		quiet.Reset(systemQuiet)
+	})
 	return lines
 }
 

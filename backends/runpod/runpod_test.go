@@ -134,13 +134,14 @@ func clean(t *testing.T, e *runpodtest.Emulator, l *backendtest.Ledger) {
 // What RunPod does wrong on a create ends in one pod, and in none after Stop.
 func TestLaunch_misbehaviour(t *testing.T) {
 	for _, fault := range []string{
-		"create-500-but-creates", "create-drops-connection", "create-late=1s", "double-create", "create-500=1",
+		"create-500-but-creates", "create-hangs", "create-drops-connection", "create-late=1s", "double-create", "create-500=1",
 		"list-lag=1s", "get-404-after-create=1s", "slow-provision=500ms", "429=2", "read-500=3", "html-502=2",
 		"no-capacity=1", "delete-500=2", "delete-200-but-alive", "terminated-later=500ms",
 	} {
 		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
 			e := emulator(t, fault)
-			b := backend(t, e, func(c *Config) { c.Candidates = []Candidate{{Cloud: "secure"}, {Cloud: "community"}} })
+			b := backend(t, e, func(c *Config) { c.Candidates = []Candidate{{}, {}} })
 			var l backendtest.Ledger
 			s := spec(t)
 			d, err := b.Launch(t.Context(), s, &l)
@@ -198,6 +199,7 @@ func TestLaunch_unusable(t *testing.T) {
 		{"balance-gone", "balance", backends.ErrRefused},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
+			t.Parallel()
 			e := emulator(t, c.fault)
 			b := backend(t, e, func(c *Config) { c.Pull = 500 * time.Millisecond })
 			var l backendtest.Ledger
@@ -214,6 +216,7 @@ func TestLaunch_unusable(t *testing.T) {
 func TestDone(t *testing.T) {
 	for fault, want := range map[string]string{"pod-dies=1s": "exited", "pod-vanishes=1s": "vanished"} {
 		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
 			e := emulator(t, fault)
 			d := launch(t, backend(t, e), spec(t), &backendtest.Ledger{})
 			select {

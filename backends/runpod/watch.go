@@ -70,7 +70,9 @@ func (w *watch) look(p runpodapi.Pod, listed bool, now time.Time) (ready bool, e
 	if w.settled {
 		return true, nil
 	}
-	w.settled, err = w.reachable(p, now)
+	if w.settled, err = w.reachable(p, now); w.settled {
+		w.restarts = 0 // those were part of its start
+	}
 	return w.settled, err
 }
 

@@ -90,7 +90,7 @@ func newError(method, path string, resp *http.Response, body []byte) *Error {
 // Transient says whether the same call may go well later: no answer, or one
 // that does not speak of the request.
 func Transient(err error) bool {
-	if err == nil || errors.Is(err, context.Canceled) {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errNotSent) {
 		return false
 	}
 	var api *Error

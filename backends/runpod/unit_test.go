@@ -1,0 +1,214 @@
+package runpod
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/runpodapi"
+	"sweep.dev/sweep/internal/secret"
+)
+
+func TestCheckArgv(t *testing.T) {
+	vllm := []string{"vllm", "serve"}
+	for _, c := range []struct {
+		argv, entrypoint string
+		replaced         bool
+		want             string
+	}{
+		{"vllm serve org/model --port 8000", "vllm serve", true, ""},
+		{"vllm serve org/model --port 8000", "vllm serve", false, ""},
+		{"vllm serve vllm serve org/model", "vllm serve", true, "repeats"},
+		{"vllm serve python -m vllm.entrypoints.openai.api_server", "vllm serve", true, "repeats"},
+		{"vllm serve /usr/bin/python3 -m vllm", "vllm serve", false, "repeats"},
+		{"vllm serve python-model --x", "vllm serve", true, ""},
+		{"python3 -m sglang.launch_server", "", false, ""},
+		{"python3 -m vllm", "vllm serve", true, ""}, // exec form: the image's own does not matter
+		{"python3 -m vllm", "vllm serve", false, "entrypoint"},
+		{"", "", true, "empty"},
+	} {
+		err := checkArgv(strings.Fields(c.argv), strings.Fields(c.entrypoint), c.replaced)
+		if (err == nil) != (c.want == "") || err != nil && (!strings.Contains(err.Error(), c.want) || !errors.Is(err, backends.ErrSpec)) {
+			t.Errorf("%q with %q: got %v, want %q", c.argv, vllm, err, c.want)
+		}
+	}
+}
+
+func TestForms(t *testing.T) {
+	argv := []string{"/bin/sh", "-c", `echo "a b" 'c'`, "sweep-bootstrap", "vllm", "--x={\"a\": 1}", ""}
+	var form struct{ Entrypoint, Cmd []string }
+	if err := json.Unmarshal([]byte(execForm(argv)), &form); err != nil || strings.Join(append(form.Entrypoint, form.Cmd...), "\x00") != strings.Join(argv, "\x00") {
+		t.Errorf("got %+v, %v", form, err)
+	}
+	if got, want := shellForm([]string{"org/model", "--x={\"a\": 1}", "it's", ""}), `org/model '--x={"a": 1}' 'it'\''s' ''`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestConfig(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		want   string
+	}{
+		{"defaults", func(*Config) {}, ""},
+		{"literal key", func(c *Config) { c.Key = secret.Plain("rpa_canary") }, "want a reference"},
+		{"clear text", func(c *Config) { c.BaseURL = "http://api.runpod.io/v2" }, "want https"},
+		{"loopback", func(c *Config) { c.BaseURL = "http://127.0.0.1:9999" }, ""},
+		{"a name that looks like loopback", func(c *Config) { c.BaseURL = "http://127.0.0.1.evil.example/v2" }, "want https"},
+		{"version 1", func(c *Config) { c.BaseURL = "https://rest.runpod.io/v1" }, "/v2"},
+		{"credentials", func(c *Config) { c.BaseURL = "https://u:canary@api.runpod.io/v2" }, "without credentials"},
+		{"spot", func(c *Config) { c.Candidates = []Candidate{{Spot: true}} }, "no spot"},
+		{"moved", func(c *Config) { c.Candidates = []Candidate{{GPU: "l4"}} }, "move_gpu"},
+		{"moved with leave", func(c *Config) { c.MoveGPU, c.Candidates = true, []Candidate{{GPU: "l4"}} }, ""},
+		{"moved to nothing", func(c *Config) { c.MoveGPU, c.Candidates = true, []Candidate{{GPU: "l5"}} }, "no GPU"},
+		{"moved to what RunPod lacks", func(c *Config) { c.MoveGPU, c.Candidates = true, []Candidate{{GPU: "t4"}} }, "RunPod has no t4"},
+		{"data centre", func(c *Config) { c.Candidates = []Candidate{{DataCenters: []string{"eu-ro-1"}}} }, "EU-RO-1"},
+		{"two volumes", func(c *Config) { c.Volume, c.NetworkVolume = &Volume{Size: 20}, &NetworkVolume{ID: "x"} }, "one of them"},
+		{"two cudas", func(c *Config) { c.MinCUDA, c.AllowedCUDA = "12.8", []string{"12.8"} }, "only one"},
+		{"our own variable", func(c *Config) { c.Env = map[string]secret.String{"SWEEP_OWNER": secret.Plain("x")} }, "SWEEP_OWNER"},
+		{"proxy", func(c *Config) { c.ProxyURL = "https://proxy.example" }, "{pod}"},
+		{"no time", func(c *Config) { c.Poll = 0 }, "poll"},
+	} {
+		config := DefaultConfig
+		config.BaseURL = defaultBase
+		c.change(&config)
+		_, err := New(nil, config)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: the error shows a secret: %v", c.name, err)
+		}
+	}
+}
+
+func TestFactory_default(t *testing.T) {
+	env := map[string]string{}
+	lookup := func(name string) (string, bool) { v, ok := env[name]; return v, ok }
+	if _, err := Factory(nil).Default(lookup); err == nil || !strings.Contains(err.Error(), "RUNPOD_API_KEY") {
+		t.Errorf("got %v", err)
+	}
+	env["RUNPOD_API_KEY"], env["RUNPOD_API_BASE_URL"] = "key\n", "http://127.0.0.1:1/"
+	b, err := Factory(nil).Default(lookup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := b.(*Backend); got.Key.Reveal() != "key" || got.at()["base_url"] != "http://127.0.0.1:1/v2" {
+		t.Errorf("got %q at %v", got.Key.Reveal(), got.at())
+	}
+}
+
+// A story is what listings say of a pod, one after another.
+func TestWatch(t *testing.T) {
+	start := time.Unix(1e9, 0)
+	up := func(uptime int) *runpodapi.Runtime {
+		ip, port := "1.2.3.4", 40000
+		return &runpodapi.Runtime{Uptime: &uptime, Ports: []runpodapi.PortMapping{{Private: 8000, Public: &port, Type: "tcp", IP: &ip}}}
+	}
+	pulled := func(uptime int) *runpodapi.Runtime { return &runpodapi.Runtime{Uptime: &uptime} }
+	bare := 5
+	running := func(r *runpodapi.Runtime) *runpodapi.Pod {
+		return &runpodapi.Pod{Status: runpodapi.StatusRunning, Runtime: r, GPU: &runpodapi.PodGPU{Count: 1}}
+	}
+	type at struct {
+		second int
+		pod    *runpodapi.Pod // nil: not listed
+	}
+	for name, c := range map[string]struct {
+		story []at
+		ready bool
+		want  string
+	}{
+		"ready":                    {[]at{{0, nil}, {5, running(nil)}, {10, running(&runpodapi.Runtime{})}, {15, running(up(1))}}, true, ""},
+		"never listed":             {[]at{{0, nil}, {59, nil}, {61, nil}}, false, "never listed"},
+		"vanished":                 {[]at{{0, running(up(1))}, {5, nil}, {10, nil}}, false, "vanished"},
+		"missed once":              {[]at{{0, running(up(1))}, {5, nil}, {10, running(up(11))}, {15, nil}}, false, ""},
+		"pull for ever":            {[]at{{0, running(nil)}, {1199, running(nil)}, {1201, running(nil)}}, false, "does not run"},
+		"crash loop":               {[]at{{0, running(pulled(9))}, {5, running(pulled(5))}, {9, running(pulled(4))}, {12, running(pulled(3))}}, false, "started again"},
+		"slow start":               {[]at{{0, running(pulled(9))}, {5, running(up(0))}, {9, running(up(4))}}, true, ""},
+		"restarted":                {[]at{{0, running(up(9))}, {5, running(up(1))}}, false, "started again"},
+		"no port":                  {[]at{{0, running(&runpodapi.Runtime{Uptime: &bare})}, {61, running(&runpodapi.Runtime{Uptime: &bare})}}, false, "no public TCP port"},
+		"exited":                   {[]at{{0, &runpodapi.Pod{Status: runpodapi.StatusExited}}}, false, "exited"},
+		"terminated":               {[]at{{0, &runpodapi.Pod{Status: runpodapi.StatusTerminated}}}, false, "terminated"},
+		"no GPU":                   {[]at{{0, &runpodapi.Pod{Status: runpodapi.StatusRunning, GPU: &runpodapi.PodGPU{}}}}, false, "0 of 1 GPUs"},
+		"no GPU, nothing said yet": {[]at{{0, &runpodapi.Pod{Status: "PROVISIONING"}}}, false, ""},
+	} {
+		w := watch{id: "p", gpus: 1, ports: []int{8000}, pull: 20 * time.Minute, lag: time.Minute, created: start}
+		var ready bool
+		var err error
+		for _, a := range c.story {
+			if err != nil {
+				t.Fatalf("%s: ended at once: %v", name, err)
+			}
+			p := runpodapi.Pod{}
+			if a.pod != nil {
+				p = *a.pod
+			}
+			ready, err = w.look(p, a.pod != nil, start.Add(time.Duration(a.second)*time.Second))
+		}
+		if ready != c.ready || (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: ready %t, %v; want %t, %q", name, ready, err, c.ready, c.want)
+		}
+	}
+}
+
+// The largest request that is made by default is far from RunPod's limits.
+func TestRequest_limits(t *testing.T) {
+	c := DefaultConfig
+	c.BaseURL = defaultBase
+	c.Env = map[string]secret.String{"HF_TOKEN": secret.New("${HF_TOKEN}", "hf_canary")}
+	b, err := New(nil, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := spec(t)
+	r, err := b.request(s, "sw-a", offer{Candidate: Candidate{Cloud: "secure"}, id: "NVIDIA L4"}, networkTCP, newKeys(s.Roles[0], true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(r)
+	if err != nil || len(text) > maxBody*3/4 || len(r.Env) > maxEnv/2 {
+		t.Errorf("%d bytes, %d variables, %v", len(text), len(r.Env), err)
+	}
+	if strings.Contains(r.Args, r.Env[tokenVar]) || r.Env[tokenVar] == "" || strings.Contains(r.Args, r.Env["ENGINE_KEY"]) || r.Env["ENGINE_KEY"] == "" {
+		t.Error("a secret is in the arguments, or missing")
+	}
+	if strings.Join(r.Ports, " ") != "8000/tcp 8765/tcp" || r.GPU.Count != 1 || r.Env["HF_TOKEN"] != "hf_canary" || r.Env[backends.MarkOwner] != s.Owner {
+		t.Errorf("got %+v", r)
+	}
+	b.Env = map[string]secret.String{"BIG": secret.Plain(strings.Repeat("x", maxBody))}
+	if _, err := b.request(s, "sw-a", offer{}, networkTCP, newKeys(s.Roles[0], true)); !errors.Is(err, backends.ErrSpec) {
+		t.Errorf("a request that is too large: %v", err)
+	}
+}
+
+// Only what is provably sweep's is listed.
+func TestListed(t *testing.T) {
+	c := DefaultConfig
+	c.BaseURL = defaultBase
+	b, err := New(nil, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := backends.NewName("me", "run1", time.Now().Add(time.Hour)).String()
+	for what, c := range map[string]struct {
+		pod  runpodapi.Pod
+		want bool
+	}{
+		"by name":            {runpodapi.Pod{Name: name}, true},
+		"with marks":         {runpodapi.Pod{Name: name, Env: map[string]string{backends.MarkOwner: "me", backends.MarkRun: "run1", backends.MarkPod: "d1"}}, true},
+		"another owner":      {runpodapi.Pod{Name: name, Env: map[string]string{backends.MarkOwner: "you"}}, false},
+		"another run":        {runpodapi.Pod{Name: name, Env: map[string]string{backends.MarkOwner: "me", backends.MarkRun: "run2"}}, false},
+		"marks alone":        {runpodapi.Pod{Name: "my pod", Env: map[string]string{backends.MarkOwner: "me"}}, false},
+		"a name like sweeps": {runpodapi.Pod{Name: name + "-copy"}, false},
+	} {
+		l, ok := b.listed(c.pod)
+		if ok != c.want || ok && !owns("me", l.Owner) || ok && owns("you", l.Owner) {
+			t.Errorf("%s: %+v, %t", what, l, ok)
+		}
+	}
+}
