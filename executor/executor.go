@@ -313,7 +313,9 @@ func (r *run) hideInLogs(deployment string, launch int) {
 // the ledger says that the pod is gone.
 func (r *run) terminate(ctx context.Context, l backends.Ledger, owed rundir.Owed, known []backends.Listed) error {
 	var refs []backends.Ref
-	if owed.Ref != nil || owed.Name != "" {
+	// Of an intent alone nothing was sent. Where the answer to what was sent is
+	// not known, the pod may show up late, and a second one too.
+	if owed.Ref != nil || owed.Name != "" && owed.State != backends.Intended {
 		refs = append(refs, owed.Find(r.State.Manifest.RunID))
 	}
 	for _, l := range known {

@@ -32,6 +32,7 @@ type script struct {
 	models  func(look int) []string                   // what is listed; nil is the model m
 	probe   func(look int) (status int, model string) // answer to the completion of one token; nil is 200, m
 	reset   int                                       // status of the cache reset; 0 is 200
+	kept    error                                     // of Keep
 	request func(s *fakeServer, n int)                // before the nth streamed answer, from 1; may block or kill
 	tokens  int                                       // of each answer; 0 is what was asked for
 	status  int                                       // of each streamed answer; 0 is 200
@@ -43,7 +44,9 @@ type fakeBackend struct {
 	script func(n int, spec backends.Spec) script // of the nth launch, from 1
 	known  []backends.Listed                      // what List returns
 	refuse error                                  // of Terminate
-	probe  error                                  // of Probe
+
+	usdPerHour float64 // what a server costs; its deployment can be kept then
+	probe      error   // of Probe
 
 	mu      sync.Mutex
 	calls   []string
@@ -86,8 +89,16 @@ func (b *fakeBackend) Probe(context.Context) error { return b.probe }
 
 func (b *fakeBackend) Launch(ctx context.Context, spec backends.Spec, l backends.Ledger) (backends.Deployment, error) {
 	b.called("launch %s", spec.Pod)
-	if err := l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Intended, Kind: "fake"}); err != nil {
-		return nil, err
+	b.mu.Lock()
+	usd := b.usdPerHour
+	b.mu.Unlock()
+	for _, a := range []backends.Arrow{
+		{Pod: spec.Pod, State: backends.Intended, Kind: "fake", Name: "sw-" + spec.Pod, Expires: &spec.Expires, USDPerHour: usd},
+		{Pod: spec.Pod, State: backends.Sent},
+	} {
+		if err := l.Record(ctx, a); err != nil {
+			return nil, err
+		}
 	}
 	s := &fakeServer{backend: b, pod: spec.Pod, done: make(chan struct{}), ended: make(chan struct{})}
 	if b.script != nil {
@@ -122,7 +133,48 @@ func (b *fakeBackend) Launch(ctx context.Context, spec backends.Spec, l backends
 	if s.exit != nil {
 		s.die(s.exit)
 	}
+	if usd > 0 {
+		return rentedServer{s, backends.Terms{Ref: ref, USDPerHour: usd, ImageDigest: "sha256:0a"}}, nil
+	}
 	return s, nil
+}
+
+// A rentedServer costs money, and can be left running.
+type rentedServer struct {
+	*fakeServer
+	terms backends.Terms
+}
+
+var (
+	_ backends.Rental = rentedServer{}
+	_ backends.Keeper = rentedServer{}
+)
+
+func (s rentedServer) Terms() backends.Terms { return s.terms }
+
+func (s rentedServer) Keep(_ context.Context, until time.Time) error {
+	s.backend.called("keep %s", s.pod)
+	return s.kept
+}
+
+// An adoptingBackend takes over what another run kept.
+type adoptingBackend struct {
+	*fakeBackend
+	missing bool
+}
+
+func (b adoptingBackend) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref) (backends.Deployment, error) {
+	b.called("adopt %s", ref.ID)
+	if b.missing {
+		return nil, fmt.Errorf("no such pod: %w", backends.ErrNotFound)
+	}
+	s := &fakeServer{backend: b.fakeBackend, pod: ref.Pod, done: make(chan struct{}), ended: make(chan struct{})}
+	s.start()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.servers = append(b.servers, s)
+	b.up++
+	return rentedServer{s, backends.Terms{Ref: ref, USDPerHour: b.usdPerHour}}, nil
 }
 
 func (b *fakeBackend) List(_ context.Context, owner string) ([]backends.Listed, error) {

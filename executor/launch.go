@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"sweep.dev/sweep/backends"
@@ -140,13 +141,13 @@ func (d *deployment) atOnce(ctx context.Context, release func(context.Context)) 
 		defer cancel()
 		release(ctx)
 	})
-	return func() bool {
+	return sync.OnceValue(func() bool {
 		if cancel() {
 			return true
 		}
 		<-ended
 		return false
-	}
+	})
 }
 
 // ledgerOf is the ledger of one launch: the run directory's and the book.
