@@ -154,14 +154,19 @@ func (a *app) agreed(c *cli.Command, due int) (yes, asked bool) {
 
 // endAll ends pods, all at once: each is money.
 func endAll(ctx context.Context, inv *inventory, due []doomed) {
+	pods := make([]found, len(due))
+	for i, d := range due {
+		pods[i] = d.found
+	}
+	pods = once(pods)
 	var all sync.WaitGroup
-	for _, d := range due {
+	for i, d := range due {
 		all.Go(func() {
 			var err error
 			if d.by == nil || d.by.backend == nil {
 				err = fmt.Errorf("no %s could be asked", d.Kind)
 			} else {
-				err = terminate(ctx, inv, d.found)
+				err = terminate(ctx, inv, pods[i])
 			}
 			d.row.Gone = err == nil
 			if err != nil {

@@ -20,11 +20,24 @@ import (
 const asSweep = "SWEEP_TEST_AS_SWEEP"
 
 func TestMain(m *testing.M) {
+	guard.Main() // in the tests' own process too: they emulate providers whose pods are processes
 	if os.Getenv(asSweep) != "" {
-		guard.Main()
 		os.Exit(asSweepMain())
 	}
-	os.Exit(m.Run())
+	os.Exit(withLedger(m.Run))
+}
+
+// withLedger keeps what tests rent out of the ledger of whoever runs them.
+func withLedger(run func() int) int {
+	dir, err := os.MkdirTemp("", "sweep-ledger")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Setenv("SWEEP_STATE_DIR", dir); err != nil {
+		panic(err)
+	}
+	return run()
 }
 
 // TestScripts runs every testdata/script/*.txtar: what a person types, and

@@ -144,7 +144,7 @@ func (inv *inventory) named(ids []string, force bool) ([]found, error) {
 			list = append(list, f)
 		}
 	}
-	return list, nil
+	return once(list), nil
 }
 
 // stop stops a pod. It is written down first: a stopped pod that the ledger
@@ -181,6 +181,19 @@ func pauser(f found) (backends.Pauser, error) {
 		return nil, fmt.Errorf("pods of %s cannot be stopped and started, only terminated", f.Kind)
 	}
 	return p, nil
+}
+
+// once leaves each entry of the ledger with the first pod that shares it, which
+// writes it down for all.
+func once(pods []found) []found {
+	seen := map[*book.Entry]bool{}
+	for i, f := range pods {
+		if f.entry != nil && seen[f.entry] {
+			pods[i].entry = nil
+		}
+		seen[f.entry] = true
+	}
+	return pods
 }
 
 // terminate ends a pod and returns when it is seen to be gone.

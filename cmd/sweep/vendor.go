@@ -195,17 +195,19 @@ func (inv *inventory) ask(ctx context.Context) {
 	all.Wait()
 }
 
-// join makes one list of both sides. A pod has one unique name; where a
-// provider is asked by two addresses it lists the same one twice.
+// join makes one list of both sides. A name is given once; what shares it, as
+// where a provider has made two pods of one request, shares its entry and its
+// fate. Where a provider is asked at two addresses it lists the same pod twice.
 func (inv *inventory) join(entries []book.Entry, wanted func(kind string) bool) {
-	byName := map[string]int{}
-	for _, p := range inv.vendors {
-		for _, l := range p.pods {
-			if i, ok := byName[l.Kind+" "+l.Name]; ok && inv.pods[i].ID == l.ID {
+	byName := map[string][]int{}
+	for _, v := range inv.vendors {
+		for _, l := range v.pods {
+			key := l.Kind + " " + l.Name
+			if slices.ContainsFunc(byName[key], func(i int) bool { return inv.pods[i].ID == l.ID }) {
 				continue
 			}
-			byName[l.Kind+" "+l.Name] = len(inv.pods)
-			inv.pods = append(inv.pods, found{Listed: l, listed: true, by: p})
+			byName[key] = append(byName[key], len(inv.pods))
+			inv.pods = append(inv.pods, found{Listed: l, listed: true, by: v})
 		}
 	}
 	for _, e := range entries {
@@ -213,18 +215,17 @@ func (inv *inventory) join(entries []book.Entry, wanted func(kind string) bool) 
 			continue
 		}
 		run, holder := seen(e)
-		if i, ok := byName[e.Kind+" "+e.Name]; ok && e.Name != "" {
+		same := byName[e.Kind+" "+e.Name]
+		for _, i := range same {
 			f := &inv.pods[i]
 			f.entry, f.run, f.holder = &e, run, holder
-			f.Pod = cmp.Or(f.Pod, e.Pod)
-			if f.USDPerHour == 0 {
-				f.USDPerHour = e.USDPerHour
-			}
-			continue
+			f.Pod, f.USDPerHour = cmp.Or(f.Pod, e.Pod), cmp.Or(f.USDPerHour, e.USDPerHour)
 		}
-		l := backends.Listed{Ref: e.Find(), Owner: e.Owner, Since: e.Since, USDPerHour: e.USDPerHour}
-		l.Name = e.Name
-		inv.pods = append(inv.pods, found{Listed: l, entry: &e, run: run, holder: holder, by: inv.at(e)})
+		if len(same) == 0 {
+			l := backends.Listed{Ref: e.Find(), Owner: e.Owner, Since: e.Since, USDPerHour: e.USDPerHour}
+			l.Name = e.Name
+			inv.pods = append(inv.pods, found{Listed: l, entry: &e, run: run, holder: holder, by: inv.at(e)})
+		}
 	}
 	slices.SortStableFunc(inv.pods, func(a, b found) int {
 		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Name, b.Name))
