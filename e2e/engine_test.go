@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
@@ -24,10 +25,11 @@ type rig struct {
 
 	plan          string
 	engine        string
-	low, high     int // the plan's concurrencies
-	short, long   int // the plan's max_tokens
-	requests      int // of one cell
-	slow          int // requests that keep the low, long cell busy for ten seconds and more
+	backend       string // "" is process
+	low, high     int    // the plan's concurrencies
+	short, long   int    // the plan's max_tokens
+	requests      int    // of one cell
+	slow          int    // requests that keep the low, long cell busy for ten seconds and more
 	hasHistograms bool
 }
 
@@ -97,7 +99,7 @@ func (g rig) grid(t *testing.T) {
 func (g rig) check(t *testing.T, r row) {
 	t.Helper()
 	for column, want := range map[string]string{
-		"engine": g.engine, "backend": "process", "simulated": "false", "attempt": "1",
+		"engine": g.engine, "backend": cmp.Or(g.backend, "process"), "simulated": "false", "attempt": "1",
 		"requests": strconv.Itoa(g.requests), "completed": strconv.Itoa(g.requests), "failed": "0",
 	} {
 		if r[column] != want {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	mathrand "math/rand/v2"
 	"regexp"
 	"slices"
 	"strconv"
@@ -167,7 +168,6 @@ func (b *Backend) launchInside(ctx context.Context, spec backends.Spec, l backen
 		options.Heartbeat, options.AgentPort = b.config.Heartbeat, freePort(before, network)
 		options.Token = secret.New("(the pod's own token)", rand.Text())
 		if options.AgentPort != 0 {
-			d.ports = append(d.ports, options.AgentPort)
 			d.agent = bootstrap.NewAgent(nil, "http://"+network.port(options.AgentPort), options.Token)
 		} else {
 			options.Heartbeat = 0
@@ -208,9 +208,11 @@ func (b *Backend) launchInside(ctx context.Context, spec backends.Spec, l backen
 }
 
 // freePort is a port for the agent that nobody listens on and that can be
-// reached; 0 where there is none.
+// reached; 0 where there is none. It is drawn, because the agent of a pod that
+// was started a moment ago may not listen yet.
 func freePort(s survey, r reach) int {
-	for port := agentPort; port < agentPort+1000; port++ {
+	for range 100 {
+		port := 10_000 + mathrand.IntN(20_000)
 		if len(s.listening[port]) == 0 && r.ip.IsValid() {
 			return port
 		}

@@ -34,8 +34,6 @@ const (
 // Check implements [backends.Checker].
 func (b *Backend) Check(spec backends.Spec) error {
 	switch {
-	case spec.RunID == "" || spec.Pod == "" || spec.Owner == "":
-		return fmt.Errorf("%w: a pod needs an owner, a run and a name", backends.ErrSpec)
 	case len(spec.Roles) == 0:
 		return fmt.Errorf("%w: no role", backends.ErrSpec)
 	case b.config.Inside != nil && (len(spec.Roles) != 1 || spec.Roles[0].Replicas != 1):
@@ -60,6 +58,9 @@ func (b *Backend) Check(spec backends.Spec) error {
 func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Ledger) (backends.Deployment, error) {
 	if err := b.Check(spec); err != nil {
 		return nil, err
+	}
+	if spec.RunID == "" || spec.Pod == "" || spec.Owner == "" {
+		return nil, fmt.Errorf("%w: a pod needs an owner, a run and a name", backends.ErrSpec)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)

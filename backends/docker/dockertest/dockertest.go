@@ -155,6 +155,20 @@ func (d *Daemon) Image(t testing.TB) string {
 	return name
 }
 
+// Tag gives an image another name, for the time of the test.
+func (d *Daemon) Tag(t testing.TB, image, name string) {
+	t.Helper()
+	if _, err := d.API.ImageTag(t.Context(), client.ImageTagOptions{Source: image, Target: name}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// It only removes the name: the image has another.
+		if _, err := d.API.ImageRemove(context.WithoutCancel(t.Context()), name, client.ImageRemoveOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Import makes an image of a root file system.
 func (d *Daemon) Import(t testing.TB, tar io.Reader, name string, changes ...string) {
 	t.Helper()
