@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,6 +26,7 @@ func TestSimProvider(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), self, "sim", "--provider", "runpod", "--provision", "0s", "--pull", "50ms",
+		"--seed", strconv.Itoa(os.Getpid()), // for an id that nobody else's emulator has
 		"--stock", "NVIDIA L4=1", "--fault", "slow-provision=50ms,429=1",
 		// A pod gets nothing of our environment, in which this binary is sweep.
 		"--image", "vllm/vllm-openai:*=env "+asSweep+"=1 "+self+" sim --gpu l4")

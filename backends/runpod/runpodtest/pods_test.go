@@ -183,8 +183,9 @@ func TestEngine(t *testing.T) {
 		t.Errorf("nvidia-smi: %q, want what the engine has taken", out)
 	}
 
+	// Its id is not enough: an emulator with the same seed may run beside us.
 	var pids []int
-	for _, q := range procfs.With(map[string]string{"RUNPOD_POD_ID": id}) {
+	for _, q := range procfs.With(map[string]string{"HOME": filepath.Join(e.dir, id)}) {
 		pids = append(pids, q.PID)
 	}
 	if len(pids) == 0 {
@@ -205,7 +206,7 @@ func TestEngine(t *testing.T) {
 	}
 	ask(t, e, 204, "DELETE", "/v2/pods/"+id, nil)
 	within(t, "its processes are gone", func() bool {
-		return len(procfs.With(map[string]string{"RUNPOD_POD_ID": id})) == 0
+		return len(procfs.With(map[string]string{"HOME": filepath.Join(e.dir, id)})) == 0
 	})
 	if a := e.Audit(); a.Err(0) != nil || a.USD <= 0 || a.MostPods != 1 {
 		t.Errorf("audit: %+v", a)
@@ -252,7 +253,7 @@ func TestRestart(t *testing.T) {
 	ask(t, e, 422, "PATCH", "/v2/pods/"+id, `{"status":"EXITED"}`)
 	ask(t, e, 200, "POST", "/v2/pods/"+id+"/action", `{"action":"stop"}`)
 	ask(t, e, 409, "POST", "/v2/pods/"+id+"/action", `{"action":"restart"}`)
-	within(t, "nothing runs", func() bool { return len(procfs.With(map[string]string{"RUNPOD_POD_ID": id})) == 0 })
+	within(t, "nothing runs", func() bool { return len(procfs.With(map[string]string{"HOME": filepath.Join(e.dir, id)})) == 0 })
 	before := len(lines(e, id, "container"))
 	ask(t, e, 200, "POST", "/v2/pods/"+id+"/action", `{"action":"start"}`)
 	within(t, "a start with a new disk", func() bool {

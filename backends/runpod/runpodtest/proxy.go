@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -70,6 +71,7 @@ func (e *Emulator) proxy(w http.ResponseWriter, r *http.Request) {
 	p := httputil.ReverseProxy{
 		Transport:     loopback(),
 		FlushInterval: -1,
+		ErrorLog:      log.New(io.Discard, "", 0), // a body that is cut short is meant to be
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.SetURL(&url.URL{Scheme: "http", Host: fmt.Sprintf("127.0.0.1:%d", target)})
 			pr.Out.URL.Path, pr.Out.URL.RawPath = path, ""
