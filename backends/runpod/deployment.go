@@ -96,6 +96,7 @@ func (d *deployment) await(ctx context.Context) error {
 		case err != nil:
 			return d.b.explain(ctx, d.ref.ID, err)
 		case ready:
+			d.terms.ImageDigest = imageDigest(d.b.systemLog(ctx, d.ref.ID)) // nobody else has d yet
 			return nil
 		}
 		if err := runpodapi.Sleep(ctx, runpodapi.Jitter(d.b.Poll)); err != nil {
@@ -212,11 +213,6 @@ func (d *deployment) start() {
 
 // keepWatch looks at the pod until it ends or ctx does.
 func (d *deployment) keepWatch(ctx context.Context) {
-	if digest := imageDigest(d.b.systemLog(ctx, d.ref.ID)); digest != "" {
-		d.mu.Lock()
-		d.terms.ImageDigest = digest
-		d.mu.Unlock()
-	}
 	for runpodapi.Sleep(ctx, runpodapi.Jitter(d.b.Poll)) == nil {
 		if _, err := d.look(ctx); err != nil && ctx.Err() == nil {
 			d.mu.Lock()

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/backends/runpod/runpodtest"
+)
+
+// TestPlans_runpod runs the plans for RunPod against the emulated service: every
+// pod is a simulated engine under the real bootstrap, on the GPU that was rented.
+func TestPlans_runpod(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for plan, c := range map[string]struct{ cells, pods int }{
+		"runpod-chat-capacity": {12, 1},
+		"runpod-anchor-h100":   {12, 3},
+	} {
+		t.Run(plan, func(t *testing.T) {
+			t.Parallel()
+			e, err := runpodtest.New(runpodtest.Options{
+				Key: "rpa_CANARY0123456789", Sweep: []string{"env", asSweep + "=1", self}, SimArgs: []string{"--time-scale=20"},
+				Provision: 50 * time.Millisecond, Pull: 50 * time.Millisecond,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := e.Close(); err != nil {
+					t.Errorf("emulator: %v", err)
+				}
+			})
+			path, err := filepath.Abs(filepath.Join("../../plans", plan+".yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			out := filepath.Join(dir, "run")
+			env := []string{"RUNPOD_API_BASE_URL=" + e.URL(), "RUNPOD_API_KEY=" + e.Key(), "SWEEP_STATE_DIR=" + filepath.Join(dir, "ledger")}
+			args := slices.Concat([]string{
+				"run", "--yes", "-o", out, "--set", "load.requests=32", "--set", "backend.poll=200ms", "--set", "backend.calls_per_minute=6000",
+			}, rehearsal, []string{path})
+			got := sweep(t, dir, env, args...)
+			if got.code != exitOK && got.code != exitSLO {
+				t.Fatalf("exit %d\n%s\n%s", got.code, got.stdout, got.stderr)
+			}
+			if strings.Contains(got.stdout+got.stderr, "CANARY") {
+				t.Error("the key is shown")
+			}
+			checkRows(t, out, c.cells, 0, nil, "image_digest")
+			audit := e.Audit()
+			if err := audit.Err(0); err != nil {
+				t.Error(err)
+			}
+			if len(audit.Pods) != c.pods || len(audit.Alive()) != 0 {
+				t.Errorf("%d pods, alive %v", len(audit.Pods), audit.Alive())
+			}
+		})
+	}
+}
