@@ -20,6 +20,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"sweep.dev/sweep/backends/runpod/runpodtest"
+	"sweep.dev/sweep/backends/runpod/runpodtest/podtest"
 	"sweep.dev/sweep/store"
 )
 
@@ -336,5 +338,135 @@ load: {requests: 4, warmup: {requests: 0}, headers: {Authorization: "Bearer ${SW
 			tells(t, "stdout", []byte(got.stdout))
 			tells(t, "stderr", []byte(got.stderr))
 		})
+	}
+}
+
+// TestCanary_runpod rents pods whose servers print what they were given, and
+// looks for the keys that protect them, too: nobody ever needs to see those.
+func TestCanary_runpod(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := podtest.Quote("env", asSweep+"=1", self, "sim", "--time-scale", "20", "--gpu")
+	e, err := runpodtest.New(runpodtest.Options{
+		Key: canaryCloud, Secrets: map[string]string{"stored": canaryEnv},
+		Images: []podtest.Image{{
+			Pattern: "example.com/leaky*", Entrypoint: []string{"vllm", "serve"},
+			Programs: map[string]string{"vllm": `shift
+echo "token $HF_TOKEN, tenant $TENANT, stored $STORED"
+printf %s "$HF_TOKEN:$TENANT" | base64
+exec ` + quoted + ` {gpu} "$@"
+`},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "runpod.yaml"), fmt.Sprintf(`
+version: 1
+name: runpod
+model: sweep/tiny
+matrix: {engine: [good, bad], gpu: rtx-2000-ada, concurrency: 1, max_tokens: 3}
+backend:
+  kind: runpod
+  key: ${RUNPOD_API_KEY}
+  proxy_url: %q
+  env: {TENANT: "${SWEEP_TENANT_TOKEN}", STORED: "{{ RUNPOD_SECRET_stored }}"}
+  poll: 100ms
+engines:
+  good: {profile: vllm, image: "example.com/leaky:1", env: {HF_TOKEN: "${HF_TOKEN}"}}
+  bad: {profile: vllm, image: "example.com/no-such:1", env: {HF_TOKEN: "${HF_TOKEN}"}}
+load: {requests: 4, warmup: {requests: 0}, prompts: {input_tokens: 20}}
+validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s}
+budget: {max_cost: 5}
+retries: 0
+timeouts: {launch: 30s, ready: 30s}
+`, e.ProxyURL()))
+
+	keys := map[string]bool{} // what protects the pods, by value
+	lines := map[string]bool{}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			look(keys, lines, "VLLM_API_KEY=", "SWEEP_TOKEN=")
+			select {
+			case <-quit:
+				return
+			case <-time.After(50 * time.Millisecond):
+			}
+		}
+	}()
+	env := append([]string{"RUNPOD_API_KEY=" + canaryCloud, "RUNPOD_API_BASE_URL=" + e.URL(), "SWEEP_STATE_DIR=" + filepath.Join(dir, "state")}, canaryNames...)
+	got := sweep(t, dir, env, "run", "--yes", "-o", "out", "--events", "events.jsonl", "runpod.yaml")
+	close(quit)
+	<-done
+	if got.code != exitIncomplete || !strings.Contains(got.stdout, "did not start") {
+		t.Errorf("exit %d, want %d\n%s\n%s", got.code, exitIncomplete, got.stdout, got.stderr)
+	}
+	silent(t, dir, got)
+	for _, args := range [][]string{{"logs", "out"}, {"status", "out"}, {"cells", "--json", "out"}, {"plan", "runpod.yaml"}, {"pods"}, {"pods", "--json"}, {"doctor"}} {
+		silent(t, dir, sweep(t, dir, env, args...))
+	}
+	if logs := sweep(t, dir, env, "logs", "out").stdout; !strings.Contains(logs, "token ${HF_TOKEN}, tenant ${SWEEP_TENANT_TOKEN}, stored ${HF_TOKEN}") {
+		t.Errorf("the server's own words are not in its log:\n%s", logs)
+	}
+	if len(keys) < 2 {
+		t.Errorf("%d keys of pods were found, want the engine's and the agent's", len(keys))
+	}
+	for key := range keys {
+		for line := range lines {
+			if strings.Contains(line, key) {
+				t.Errorf("a command line holds a pod's key: %q", line)
+			}
+		}
+		nowhere(t, dir, key)
+	}
+	for line := range lines {
+		tells(t, "a command line", []byte(line))
+	}
+}
+
+// look adds the values of variables in the environments of all processes, and
+// all command lines.
+func look(values, lines map[string]bool, names ...string) {
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range procs {
+		line, _ := os.ReadFile(filepath.Join(p, "cmdline")) // may have ended
+		lines[string(line)] = true
+		env, _ := os.ReadFile(filepath.Join(p, "environ"))
+		for kv := range strings.SplitSeq(string(env), "\x00") {
+			for _, name := range names {
+				if v, ok := strings.CutPrefix(kv, name); ok && len(v) >= 16 {
+					values[v] = true
+				}
+			}
+		}
+	}
+}
+
+// nowhere fails where a file below dir holds a text.
+func nowhere(t *testing.T, dir, text string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if bytes.Contains(b, []byte(text)) {
+			t.Errorf("%s holds a pod's key", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
