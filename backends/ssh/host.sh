@@ -54,12 +54,19 @@ sw_marked() {
 	done
 } 2>/dev/null
 
-# sw_members NAME: PID START ROOT of every living process of a pod. A server that
+# sw_members NAME PID@START...: PID START ROOT of every living process of a pod. A server that
 # writes its title over its environment has lost its mark; it is known as the
-# descendant of a marked process, or by a session that only such are in. ROOT is
-# 1 for those whose parent is none of them; they come first.
+# descendant of a marked process, or by a session that only such are in, or from
+# an earlier look. ROOT is 1 for those whose parent is none of them; they come
+# first.
 sw_members() {
-	sw_found=$(sw_marked "$1" | awk -v name="$1" '$1 == name { print $2 }')
+	sw_found=$(
+		sw_marked "$1" | awk -v name="$1" '$1 == name { print $2 }'
+		shift
+		for sw_known; do
+			sw_stat "${sw_known%@*}" && [ "$start" = "${sw_known#*@}" ] && sw_say "${sw_known%@*}"
+		done
+	)
 	[ -n "$sw_found" ] || return 0
 	cat /proc/[0-9]*/stat 2>/dev/null | SW_FOUND=$sw_found awk '
 		{
@@ -185,7 +192,7 @@ sw_show() {
 	done
 }
 
-# sw_look WORKDIR NAME: one pod, its folder first. Without a NAME every pod, with
+# sw_look WORKDIR NAME PID@START...: one pod, its folder first. Without a NAME every pod, with
 # every process that is marked as one.
 sw_look() {
 	sw_say "boot $(sw_boot)"
@@ -194,16 +201,18 @@ sw_look() {
 		if [ -n "$2" ]; then sw_show "$2"; else sw_show sw-*; fi
 	fi
 	if [ -n "$2" ]; then
-		sw_members "$2" | sed "s/^/live $2 /"
+		sw_name=$2
+		shift
+		sw_members "$@" | sed "s/^/live $sw_name /"
 	else
 		sw_marked sw- | sed 's/^/live /'
 	fi
 }
 
-# sw_kill NAME: SIGKILL to every process of the pod, looked up now. The roots
+# sw_kill NAME PID@START...: SIGKILL to every process of the pod, looked up now. The roots
 # last: by them the others are known.
 sw_kill() {
-	sw_members "$1" | sed '1!G;h;$!d' | while read -r pid old root; do
+	sw_members "$@" | sed '1!G;h;$!d' | while read -r pid old root; do
 		sw_stat "$pid" && [ "$start" = "$old" ] && kill -s KILL "$pid" 2>/dev/null
 	done
 	return 0

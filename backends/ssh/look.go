@@ -79,9 +79,10 @@ func parseSighting(out []byte) sighting {
 	return s
 }
 
-// look asks for one pod, or for all where name is "".
-func (l *link) look(ctx context.Context, workdir, name string) (sighting, error) {
-	out, err := l.read(ctx, "sw_look "+folder(workdir)+" "+quote(name))
+// look asks for one pod, or for all where name is "". known are processes that
+// an earlier look has found to be the pod's.
+func (l *link) look(ctx context.Context, workdir, name string, known ...string) (sighting, error) {
+	out, err := l.read(ctx, "sw_look "+folder(workdir)+" "+words(append([]string{name}, known...)...))
 	if err != nil {
 		return sighting{}, err
 	}
@@ -184,11 +185,13 @@ func (l *link) end(ctx context.Context, workdir, name string, grace time.Duratio
 	// The bootstrap needs a moment beyond the grace that it gives.
 	final := time.Now().Add(grace + 3*time.Second)
 	absent, asked, removed := 0, false, false
+	var known []string // those that lose their parents are still the pod's
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
-		s, err := l.look(ctx, workdir, name)
+		s, err := l.look(ctx, workdir, name, known...)
 		if err != nil {
 			return err
 		}
+		known = s.live[name]
 		switch {
 		case len(s.live[name]) > 0:
 			absent = 0
@@ -198,7 +201,7 @@ func (l *link) end(ctx context.Context, workdir, name string, grace time.Duratio
 			}
 			call := "sw_ask " + quote(name)
 			if over {
-				call = "sw_kill " + quote(name)
+				call = "sw_kill " + words(append([]string{name}, known...)...)
 			}
 			if _, err := l.repeat(ctx, effect.SSHStop, call); err != nil {
 				return err
