@@ -100,7 +100,7 @@ func (a *app) act(ctx context.Context, c *cli.Command, act podAct) error {
 		fmt.Fprintf(a.out, "%s  %s\n", f.Name, act.done)
 	}
 	err = errors.Join(errs...)
-	if err != nil && act.ends() && !errors.Is(err, backends.ErrRefused) {
+	if err != nil && act.ends() {
 		err = &statusError{exitCleanup, err}
 	}
 	return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +16,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"sweep.dev/sweep/backends"
+	allbackends "sweep.dev/sweep/backends/all"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/book"
 )
@@ -317,23 +320,29 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// What the ledger says of a place becomes the plug-in's configuration, or an
-// error; a credential can not be set that way.
+// What the ledger says of a place becomes the plug-in's configuration; what it
+// says of the pod, or what is no text, such as a credential, does not.
 func TestDecodeAt(t *testing.T) {
 	t.Parallel()
 	type config struct {
-		Host string        `yaml:"host"`
-		Port int           `yaml:"port"`
-		Wait time.Duration `yaml:"wait"`
-		Keys []string      `yaml:"keys"`
+		Host   string        `yaml:"host"`
+		Port   int           `yaml:"port"`
+		Key    secret.String `yaml:"key"`
+		Inside *struct{}     `yaml:"inside"`
 	}
-	var c config
-	if err := decodeAt(map[string]string{"host": "h", "port": "22"})(&c); err != nil || c.Host != "h" || c.Port != 22 {
+	f := backends.Factory{Config: config{}}
+	at := placeOf(f, map[string]string{"host": "h", "port": "22", "key": "k", "inside": "0123", "grace": "2s"})
+	if want := map[string]string{"host": "h", "port": "22"}; !maps.Equal(at, want) {
+		t.Errorf("the place is %v, want %v", at, want)
+	}
+	c := config{Host: "default", Port: 1}
+	if err := decodeAt(at, &c); err != nil || c.Host != "h" || c.Port != 22 || !c.Key.IsZero() {
 		t.Errorf("%+v, %v", c, err)
 	}
-	for _, at := range []map[string]string{{"port": "many"}, {"keys": "k"}, {"nothing": "x"}} {
-		if err := decodeAt(at)(&c); err == nil {
-			t.Errorf("%v: no error", at)
-		}
+	if err := decodeAt(map[string]string{"port": "many"}, &c); err == nil {
+		t.Error("a port that is no number: no error")
+	}
+	for _, f := range allbackends.Factories(nil) { // none of them may panic
+		_ = placeOf(f, map[string]string{"host": "h"})
 	}
 }

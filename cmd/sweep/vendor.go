@@ -137,46 +137,52 @@ func vendorsOf(f backends.Factory, entries []book.Entry, env func(string) (strin
 	}
 	seen := map[string]bool{}
 	for _, e := range entries {
-		if e.Kind != f.Kind || len(e.At) == 0 || seen[place(e.At)] {
+		at := placeOf(f, e.At)
+		if e.Kind != f.Kind || len(at) == 0 || seen[place(at)] {
 			continue
 		}
-		seen[place(e.At)] = true
-		b, err := f.New(decodeAt(e.At))
-		list = append(list, &vendor{factory: f, at: e.At, backend: b, err: err})
+		seen[place(at)] = true
+		b, err := f.New(func(config any) error { return decodeAt(at, config) })
+		list = append(list, &vendor{factory: f, at: at, backend: b, err: err})
 	}
 	return list
 }
 
-// decodeAt is a plug-in's decode for what a ledger says of where it is: its
-// keys are those of the plug-in's part of a plan.
-func decodeAt(at map[string]string) func(any) error {
-	return func(config any) error {
-		v := reflect.ValueOf(config).Elem()
-		left := maps.Clone(at)
-		for _, f := range fieldtag.Of(v.Type()) {
-			text, ok := left[f.Key]
-			if !ok {
-				continue
-			}
-			delete(left, f.Key)
-			switch field := v.Field(f.Index); field.Kind() {
-			case reflect.String:
-				field.SetString(text)
-			case reflect.Int:
-				n, err := strconv.Atoi(text)
-				if err != nil {
-					return fmt.Errorf("the ledger's %s: %w", f.Key, err)
-				}
-				field.SetInt(int64(n))
-			default:
-				return fmt.Errorf("the ledger's %s is no text", f.Key)
-			}
-		}
-		if len(left) > 0 {
-			return fmt.Errorf("the ledger knows it by %s, which no plan could say", place(left))
-		}
+// placeOf is what of a ledger's At stands in a plan too, as a text or a number:
+// it names the place. The rest is about the pod.
+func placeOf(f backends.Factory, at map[string]string) map[string]string {
+	if f.Config == nil {
 		return nil
 	}
+	where := map[string]string{}
+	for _, field := range fieldtag.Of(reflect.TypeOf(f.Config)) {
+		text, ok := at[field.Key]
+		if kind := field.Type.Kind(); ok && (kind == reflect.String || kind == reflect.Int) {
+			where[field.Key] = text
+		}
+	}
+	return where
+}
+
+// decodeAt is a plug-in's decode for a place: its keys are those of the plug-in's
+// part of a plan. config is a pointer to that part.
+func decodeAt(at map[string]string, config any) error {
+	v := reflect.ValueOf(config).Elem()
+	for _, f := range fieldtag.Of(v.Type()) {
+		text, ok := at[f.Key]
+		switch field := v.Field(f.Index); {
+		case !ok:
+		case field.Kind() == reflect.Int:
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				return fmt.Errorf("the ledger's %s: %w", f.Key, err)
+			}
+			field.SetInt(int64(n))
+		default:
+			field.SetString(text)
+		}
+	}
+	return nil
 }
 
 // ask lists every provider, all at once.
@@ -220,6 +226,9 @@ func (inv *inventory) join(entries []book.Entry, wanted func(kind string) bool) 
 			f := &inv.pods[i]
 			f.entry, f.run, f.holder = &e, run, holder
 			f.Pod, f.USDPerHour = cmp.Or(f.Pod, e.Pod), cmp.Or(f.USDPerHour, e.USDPerHour)
+			if f.Since.IsZero() {
+				f.Since = e.Since
+			}
 		}
 		if len(same) == 0 {
 			l := backends.Listed{Ref: e.Find(), Owner: e.Owner, Since: e.Since, USDPerHour: e.USDPerHour}
@@ -241,7 +250,7 @@ func (inv *inventory) at(e book.Entry) *vendor {
 		if p.factory.Kind != e.Kind || p.backend == nil {
 			continue
 		}
-		if maps.Equal(p.at, e.At) {
+		if p.at != nil && maps.Equal(p.at, placeOf(p.factory, e.At)) {
 			return p
 		}
 		if best == nil && p.at == nil {
