@@ -105,7 +105,11 @@ func (d *deployment) execute(ctx context.Context) (err error) {
 			d.keep(tctx)
 		}
 		d.addCleanup(undo.run(tctx))
-		d.emit(Event{Type: DeploymentStopped, Deployment: d.ID})
+		stopped := Event{Type: DeploymentStopped, Deployment: d.ID}
+		if d.server != nil && d.server.kept {
+			stopped.Status = "kept"
+		}
+		d.emit(stopped)
 	}()
 
 	for i := range d.trials {

@@ -130,8 +130,7 @@ func (m *measurement) identify(row result.Row, finished time.Time) {
 	set("started_at", m.started)
 	set("finished_at", finished)
 	set("backend", m.Plan.Backend.Kind)
-	sim, ok := m.Backend.(backends.Simulator)
-	set("simulated", ok && sim.Simulated())
+	set("simulated", m.simulated())
 	set("engine", cell.Server.Engine)
 	set("model", cell.Server.Model)
 	set("model_revision", orNil(cell.Server.ModelRevision))
@@ -146,6 +145,18 @@ func (m *measurement) identify(row result.Row, finished time.Time) {
 		set("client_cpu", m.health.CPU)
 	}
 }
+
+// simulated says whether the numbers are made up: by the backend, or by an engine
+// that says so of itself wherever it runs.
+func (m *measurement) simulated() bool {
+	if sim, ok := m.Backend.(backends.Simulator); ok && sim.Simulated() {
+		return true
+	}
+	return m.server != nil && strings.HasSuffix(m.server.version, simulatedVersion)
+}
+
+// simulatedVersion ends the version of every simulated engine.
+const simulatedVersion = "+sim"
 
 func orNil(s string) any {
 	if s == "" {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
+
+	"sweep.dev/sweep/rundir"
 )
 
 // A Style says how a summary is written.
@@ -43,7 +47,8 @@ func (r *Run) Summary(w io.Writer, style Style) error {
 	if s.simulated() {
 		p.paragraph("All numbers are simulated: they rehearse a plan, they do not measure a GPU.")
 	}
-	p.section("NOT KNOWN TO BE GONE: these may still run, or cost money", s.owed())
+	p.section("NOT KNOWN TO BE GONE: these may still run, or cost money", s.owed(false))
+	p.section("Kept running, and billed until then; the next run of the same server takes them over", s.owed(true))
 	for _, g := range s.grids() {
 		p.grid(g)
 	}
@@ -96,12 +101,23 @@ func (s *summary) simulated() bool {
 	return len(rows) > 0
 }
 
-func (s *summary) owed() []item {
+// owed are the pods that are not known to be gone: those that were kept on
+// purpose, or all others.
+func (s *summary) owed(kept bool) []item {
 	var items []item
 	for _, o := range s.State.Owed {
-		text := fmt.Sprintf("pod %s (%s)", o.Pod, o.Kind)
+		if o.Kept() != kept {
+			continue
+		}
+		text := fmt.Sprintf("pod %s (%s)", cmp.Or(o.Name, o.Pod), o.Kind)
 		if o.Ref != nil {
 			text += ", " + o.Ref.ID
+		}
+		if o.USDPerHour > 0 {
+			text += fmt.Sprintf(", $%.2f/h", o.USDPerHour)
+		}
+		if kept {
+			text += ", until " + o.Expires.UTC().Format(time.DateTime) + " UTC"
 		}
 		items = append(items, item{text: text})
 	}
@@ -376,7 +392,7 @@ func (r *Run) Next() string {
 		}
 	}
 	switch {
-	case len(r.State.Owed) > 0: // first of all, and it may be enough
+	case slices.ContainsFunc(r.State.Owed, func(o rundir.Owed) bool { return !o.Kept() }): // first of all, and it may be enough
 		return "sweep resume " + r.Dir
 	case again:
 		return "sweep resume --retry invalid,failed " + r.Dir

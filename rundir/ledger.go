@@ -80,10 +80,13 @@ func (o Owed) Find(runID string) backends.Ref {
 	return backends.Ref{Kind: o.Kind, RunID: runID, Pod: o.Pod, Name: o.Name, Details: o.At}
 }
 
+// Kept says whether it was left running on purpose.
+func (o Owed) Kept() bool { return o.State == backends.Kept }
+
 // Due says whether the pod should be gone by now: not one that is kept until
 // later.
 func (o Owed) Due(now time.Time) bool {
-	return o.State != backends.Kept || !now.Before(o.Expires)
+	return !o.Kept() || !now.Before(o.Expires)
 }
 
 // Apply takes one more arrow of a pod's life, at its time. Whatever came before,

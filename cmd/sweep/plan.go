@@ -116,6 +116,10 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(p, d), plural(len(d.Cells), "cell"), roundMinutes(took), text)
 		for _, o := range one.offers {
 			stock := cmp.Or(strings.ToLower(o.Stock), "not told")
+			if o.USDPerHour == 0 {
+				fmt.Fprintf(w, "  %s\t%s\tnot offered\t\n", o.GPU, o.Where)
+				continue
+			}
 			fmt.Fprintf(w, "  %s\t%s, $%.2f/h\tstock %s\t\n", o.GPU, o.Where, o.USDPerHour, stock)
 		}
 		for _, cell := range d.Cells {

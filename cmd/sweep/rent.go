@@ -17,7 +17,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/executor"
-	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/rundir"
@@ -183,14 +183,12 @@ func (a *app) book() (*book.Book, error) {
 	if err != nil {
 		return nil, &usage{err}
 	}
-	b, err := openBook(fx, dir)
+	b, err := book.Open(fx, dir)
 	if err != nil {
 		return nil, &usage{&hinted{err, "what is rented has to stand in a ledger outside of the run directory; SWEEP_STATE_DIR names another folder for it"}}
 	}
 	return b, nil
 }
-
-func openBook(fx *effect.Effects, dir string) (*book.Book, error) { return book.Open(fx, dir) }
 
 // lifetime is after what time a pod of this run ends itself.
 func lifetime(j job) time.Duration {
@@ -220,4 +218,39 @@ func owedText(m rundir.Manifest, owed []rundir.Owed) (text, command string) {
 		text += fmt.Sprintf("; they cost $%.2f/h together", rate)
 	}
 	return text, fmt.Sprintf("sweep gc --run %s --yes", m.RunID)
+}
+
+// leftovers ends what earlier runs of this person have left at the run's own
+// provider, before anything new is rented: what is past its date, and what is
+// of a run that is over. What cannot be ended is a reason not to begin.
+func (a *app) leftovers(ctx context.Context, j job, say func(string, ...any)) error {
+	if !j.plugins.factory.Outlives || len(j.state.Committed) >= j.state.Manifest.Trials && len(j.retry) == 0 {
+		return nil
+	}
+	own := &vendor{factory: j.plugins.factory, backend: j.plugins.backend}
+	inv := &inventory{vendors: []*vendor{own}}
+	var entries []book.Entry
+	inv.book, entries, inv.damaged = a.owed()
+	inv.ask(ctx)
+	if own.err != nil {
+		return fmt.Errorf("look for what earlier runs left: backend %s: %w: %w", own.factory.Kind, executor.ErrUnreachable, own.err)
+	}
+	inv.join(entries, func(kind string) bool { return kind == own.factory.Kind })
+	_, due, _ := judge(inv, wish{now: time.Now(), owner: j.state.Manifest.Owner})
+	endAll(ctx, inv, due)
+	var left []string
+	for _, d := range due {
+		if d.row.Gone {
+			say("pod %s, which an earlier run left, is gone (%s)", plaintext.Line(d.row.Name), d.row.Why)
+			continue
+		}
+		left = append(left, fmt.Sprintf("%s: %s", plaintext.Line(d.row.Name), plaintext.Line(d.row.Error)))
+	}
+	if len(left) > 0 {
+		return &statusError{exitCleanup, &hinted{
+			fmt.Errorf("nothing was rented: what an earlier run left is not seen to be gone: %s", strings.Join(left, "; ")),
+			"sweep gc --yes tries again; sweep pods shows what it costs",
+		}}
+	}
+	return nil
 }

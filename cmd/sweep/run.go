@@ -169,6 +169,10 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	ctx, teardown, stop := signals(ctx, ui.notice)
 	defer stop()
 	ui.start()
+	if err := a.leftovers(ctx, j, ui.notice); err != nil {
+		ui.stop()
+		return err
+	}
 	collectors := make([]executor.Named, len(j.plugins.collectors))
 	for i, n := range j.plugins.collectors {
 		collectors[i] = executor.Named{Kind: n.kind, Collector: n.collector}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -43,9 +44,10 @@ type status struct {
 	LastType string         `json:"last_event_type"`
 	Running  bool           `json:"running"`
 	Trials   int            `json:"trials"`
-	Counts   map[string]int `json:"counts"` // by status, with pending
-	Now      []string       `json:"now"`    // trials that are being run
-	Owed     []string       `json:"owed"`   // pods that are not known to be gone
+	Counts   map[string]int `json:"counts"`         // by status, with pending
+	Now      []string       `json:"now"`            // trials that are being run
+	Owed     []string       `json:"owed"`           // pods that are not known to be gone
+	Kept     []string       `json:"kept,omitempty"` // pods that were left running on purpose
 	Warning  string         `json:"warning,omitempty"`
 }
 
@@ -67,6 +69,10 @@ func (a *app) status(c *cli.Command, dir string) error {
 		s.Last, s.LastType = run.State.Events[n-1].Time, run.State.Events[n-1].Type
 	}
 	for _, o := range run.State.Owed {
+		if o.Kept() {
+			s.Kept = append(s.Kept, fmt.Sprintf("%s, until %s", cmp.Or(o.Name, o.Pod), o.Expires.Local().Format(time.DateTime)))
+			continue
+		}
 		s.Owed = append(s.Owed, o.Pod)
 	}
 	holder, err := rundir.LockHolder(dir)
@@ -101,6 +107,9 @@ func (a *app) status(c *cli.Command, dir string) error {
 			continue
 		}
 		fmt.Fprintf(a.out, "  owed: pod %s is not known to be gone\n", pod)
+	}
+	for _, pod := range s.Kept {
+		fmt.Fprintf(a.out, "  kept: pod %s\n", pod)
 	}
 	if !s.Running && (s.Counts["pending"] > 0 || len(s.Owed) > 0) {
 		a.next("sweep resume " + dir)

@@ -240,7 +240,7 @@ func words(e executor.Event, v *view) (string, report.Verdict) {
 		text, verdict := outcomeWords(e, v.refused[e.Deployment])
 		return fmt.Sprintf("[%d/%d] %s", e.Done, e.Total, text), verdict
 	case executor.DeploymentStopped:
-		if l := v.line(e.Deployment); l != nil {
+		if l := v.line(e.Deployment); l != nil && e.Status == "" {
 			return l.name + ": stopped", ""
 		}
 	}
