@@ -3,6 +3,7 @@ package runpodtest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,10 +113,7 @@ func (a Audit) Err(slack time.Duration) error {
 func (e *Emulator) Audit() Audit {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	a := Audit{At: e.now(), Requests: len(e.events), NoIntent: slices.Clone(e.noIntent), Fired: map[string]int{}}
-	for name, n := range e.fired {
-		a.Fired[name] = n
-	}
+	a := Audit{At: e.now(), Requests: len(e.events), NoIntent: slices.Clone(e.noIntent), Fired: maps.Clone(e.fired)}
 	for _, ev := range e.events {
 		switch {
 		case ev.Method == "POST" && ev.Path == "/v2/pods":

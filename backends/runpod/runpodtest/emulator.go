@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -269,6 +270,8 @@ func (e *Emulator) image(ref string) (podtest.Image, bool) {
 	i.Programs = programs
 	return i, true
 }
+
+var secretPattern = regexp.MustCompile(`\{\{ *RUNPOD_SECRET_(\w+) *\}\}`)
 
 // start starts a pod's container.
 func (e *Emulator) start(ctx context.Context, p *pod, image podtest.Image) (*podtest.Container, error) {

@@ -183,9 +183,9 @@ func TestFaults_pod(t *testing.T) {
 	t.Run("runtime-null-forever", func(t *testing.T) {
 		for kind, line := range map[string]string{"cuda": "unsatisfied condition: cuda>=12.8", "disk": "no space left on device"} {
 			e, id := made(t, "runtime-null-forever="+kind)
-			p := status(t, e, id, "RUNNING")
+			status(t, e, id, "RUNNING")
 			logged(t, e, id, line)
-			if p = look(t, e, id); p["runtime"] != nil || len(lines(e, id, "container")) != 0 {
+			if p := look(t, e, id); p["runtime"] != nil || len(lines(e, id, "container")) != 0 {
 				t.Errorf("its container runs: %v", p)
 			}
 			ask(t, e, 204, "DELETE", "/v2/pods/"+id, nil)

@@ -227,15 +227,15 @@ func (e *Emulator) run(ctx context.Context, p *pod) {
 		}
 		return
 	}
-	if err := e.assign(ctx, p); err != nil {
+	if err := e.assign(ctx, p, wrong); err != nil {
 		system("error creating container: %v", err)
 		return
 	}
-	e.keepRunning(ctx, p, image)
+	e.keepRunning(ctx, p, ref, image, wrong)
 }
 
 // assign gives the pod its ports. e.mu is not held.
-func (e *Emulator) assign(ctx context.Context, p *pod) error {
+func (e *Emulator) assign(ctx context.Context, p *pod, wrong trouble) error {
 	host, shown := map[int]int{}, map[int]int{}
 	e.mu.Lock()
 	declared := slices.Concat(privatePorts(p.ports, "tcp"), privatePorts(p.ports, "http"))
@@ -248,7 +248,7 @@ func (e *Emulator) assign(ctx context.Context, p *pod) error {
 		if host[n], err = podtest.FreePort(ctx); err != nil {
 			return err
 		}
-		if shown[n] = host[n]; p.wrong.noNetwork {
+		if shown[n] = host[n]; wrong.noNetwork {
 			if shown[n], err = podtest.FreePort(ctx); err != nil {
 				return err
 			}
@@ -262,15 +262,15 @@ func (e *Emulator) assign(ctx context.Context, p *pod) error {
 
 // keepRunning starts the container, again whenever it ends, until ctx ends or
 // the pod dies of a fault.
-func (e *Emulator) keepRunning(ctx context.Context, p *pod, image podtest.Image) {
+func (e *Emulator) keepRunning(ctx context.Context, p *pod, ref string, image podtest.Image, wrong trouble) {
 	var death <-chan time.Time
-	if d := p.wrong.dies + p.wrong.vanishes; d > 0 {
+	if d := wrong.dies + wrong.vanishes; d > 0 {
 		t := time.NewTimer(d)
 		defer t.Stop()
 		death = t.C
 	}
 	for first := true; ; first = false {
-		p.log.add("system", "start container for %s: begin", p.image)
+		p.log.add("system", "start container for %s: begin", ref)
 		container, err := e.start(ctx, p, image)
 		var done <-chan struct{}
 		switch {
@@ -306,7 +306,7 @@ func (e *Emulator) keepRunning(ctx context.Context, p *pod, image podtest.Image)
 		switch {
 		case died:
 			e.mu.Lock()
-			if p.wrong.vanishes > 0 {
+			if wrong.vanishes > 0 {
 				e.end(p)
 			} else {
 				e.stop(p)

@@ -30,7 +30,6 @@ type rule struct {
 
 var (
 	text    = &rule{kind: "string"}
-	number  = &rule{kind: "integer"}
 	flag    = &rule{kind: "boolean"}
 	texts   = &rule{kind: "array", items: text}
 	clouds  = []string{"SECURE", "COMMUNITY"}
