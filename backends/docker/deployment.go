@@ -88,9 +88,11 @@ func (d *deployment) watch(ctx context.Context, id string, role backends.Role, n
 			d.ended(err)
 		}
 	})
-	if base, token := agentOf(c); base != "" && d.b.config.Heartbeat > 0 {
+	if base, token := agentOf(c); base != "" {
 		r.agent = bootstrap.NewAgent(nil, base, secret.New("(the pod's own token)", token))
-		r.watchers.Go(func() { d.b.beat(life, r.agent) })
+		if d.b.config.Heartbeat > 0 {
+			r.watchers.Go(func() { d.b.beat(life, r.agent) })
+		}
 	}
 	return nil
 }

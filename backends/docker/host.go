@@ -49,12 +49,11 @@ func (h *containerHost) Path() host.Path {
 // where an engine does not listen that others can reach, is taken for the same
 // port of its own.
 func (h *containerHost) Dial(ctx context.Context, netw, addr string) (net.Conn, error) {
-	if seen, err := h.network.seenFromHere(addr); err != nil {
+	seen, err := h.network.seenFromHere(addr)
+	if err != nil {
 		return nil, err
-	} else {
-		addr = seen
 	}
-	return netguard.Dial(ctx, netw, addr)
+	return netguard.Dial(ctx, netw, seen)
 }
 
 func (h *containerHost) Logs(context.Context) (io.ReadCloser, error) {

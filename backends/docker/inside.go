@@ -334,23 +334,23 @@ func leaders(processes []*insideProcess) []*insideProcess {
 	})
 }
 
-// A lineWatch closes found when a line that matches has been written.
+// A lineWatch closes found when a whole line that matches has been written.
 type lineWatch struct {
 	pattern *regexp.Regexp
 	once    sync.Once
 	found   chan struct{}
-	rest    []byte
+	rest    []byte // of a line that is not complete
 }
 
 func (w *lineWatch) Write(p []byte) (int, error) {
 	w.rest = append(w.rest, p...)
 	for {
 		line, after, ok := bytes.Cut(w.rest, []byte("\n"))
-		if w.pattern.Match(line) {
-			w.once.Do(func() { close(w.found) })
-		}
 		if !ok {
 			break
+		}
+		if w.pattern.Match(line) {
+			w.once.Do(func() { close(w.found) })
 		}
 		w.rest = after
 	}

@@ -100,7 +100,7 @@ func (d *insideDeployment) start(ctx context.Context, role backends.Role, option
 
 // watch follows the log, and with it the life, of the engine.
 func (d *insideDeployment) watch(ctx context.Context) error {
-	var out io.Writer = io.Discard
+	out := io.Discard
 	var log *effect.File
 	if d.host.log != "" {
 		f, err := d.b.fx.Create(effect.LogCreate, d.host.log)
@@ -153,7 +153,7 @@ func (d *insideDeployment) follow(ctx context.Context, out io.Writer) {
 				}
 			}
 			if leader == 0 {
-				have += d.rest(ctx, out, have)
+				d.rest(ctx, out, have)
 				d.ended(ctx)
 				return
 			}
@@ -194,15 +194,13 @@ func (d *insideDeployment) followOnce(ctx context.Context, out io.Writer, have i
 }
 
 // rest copies what the reader has not seen of a log that is complete.
-func (d *insideDeployment) rest(ctx context.Context, out io.Writer, have int64) int64 {
+func (d *insideDeployment) rest(ctx context.Context, out io.Writer, have int64) {
 	text, err := d.b.exec(ctx, d.container, client.ExecCreateOptions{
 		User: d.b.config.User, Cmd: []string{"tail", "-c", "+" + strconv.FormatInt(have+1, 10), d.file},
 	})
-	if err != nil && len(text) == 0 {
-		return 0
+	if err == nil {
+		_, _ = out.Write(text) // a log that cannot be written must not end a run
 	}
-	n, _ := out.Write(text) // a log that cannot be written must not end a run
-	return int64(n)
 }
 
 // ended notes the end of an engine that nobody asked to end.

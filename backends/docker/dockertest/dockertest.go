@@ -62,8 +62,7 @@ func Start(t testing.TB, root string) *Daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A socket's path has to be short.
-	dir, err := os.MkdirTemp("", "sweep-dockerd-")
+	dir, err := os.MkdirTemp("", "sweep-dockerd-") //nolint:usetesting // the path of a socket has to be short
 	if err != nil {
 		t.Fatal(err)
 	}
