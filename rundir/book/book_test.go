@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -205,7 +206,7 @@ func TestEntries_damaged(t *testing.T) {
 	if err := os.Symlink(secret, filepath.Join(dir, "aaaa-link.json")); err != nil {
 		t.Fatal(err)
 	}
-	for i, raw := range [][]byte{{}, whole[:len(whole)/2], append(whole[:len(whole):len(whole)], '{'), []byte(`{"schema":2}`), []byte(`{"schema":1}`)} {
+	for i, raw := range [][]byte{{}, whole[:len(whole)/2], append(slices.Clip(whole), '{'), []byte(`{"schema":2}`), []byte(`{"schema":1}`)} {
 		write(t, filepath.Join(dir, fmt.Sprintf("zzzz-torn%d.json", i)), raw)
 	}
 	write(t, filepath.Join(dir, ".zzzz-p9.json.tmp"), whole[:10]) // a writer was killed
