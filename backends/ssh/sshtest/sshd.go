@@ -173,3 +173,6 @@ func freePort(t testing.TB) int {
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
 }
+
+// PID is the listening sshd's. It panics where the server is none.
+func (s *Server) PID() int { return s.sshd.Process.Pid }

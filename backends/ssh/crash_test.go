@@ -1,0 +1,168 @@
+package ssh_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/backendtest"
+	"sweep.dev/sweep/backends/ssh"
+)
+
+// parentVar makes this test binary a sweep that launches a pod on the host of
+// the configuration, says so, and waits to be killed.
+const parentVar = "SSH_TEST_PARENT"
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(parentVar); text != "" {
+		parent(text)
+	}
+	backendtest.Main(m)
+}
+
+// An errand is what a parent is told.
+type errand struct {
+	Port                           int
+	User, Key, KnownHosts, Workdir string
+	Heartbeat, Life                time.Duration
+	Log                            string
+}
+
+func parent(text string) {
+	var e errand
+	if err := json.Unmarshal([]byte(text), &e); err != nil {
+		panic(err)
+	}
+	c := ssh.Defaults()
+	c.Host, c.Port, c.User, c.Key, c.KnownHosts, c.Workdir, c.Heartbeat = "127.0.0.1", e.Port, e.User, e.Key, e.KnownHosts, e.Workdir, e.Heartbeat
+	b, err := ssh.New(nil, c)
+	if err != nil {
+		panic(err)
+	}
+	_ = os.Unsetenv(parentVar) // the pod is not to have it
+	var l backendtest.Ledger
+	_, err = b.Launch(context.Background(), backends.Spec{
+		Owner: "owner-of-parent", RunID: "runofparent", Pod: "d1-l01", Grace: 5 * time.Second, Expires: time.Now().Add(e.Life),
+		Roles: []backends.Role{{
+			Name: "server", Replicas: 1, LogPath: func(int) string { return e.Log },
+			Argv: shell("echo up; exec sleep 1000"),
+		}},
+	}, &l)
+	if err != nil {
+		panic(err)
+	}
+	_ = json.NewEncoder(os.Stdout).Encode(l.Arrows()[2].Ref)
+	time.Sleep(10 * time.Minute)
+}
+
+// orphan is the pod of a sweep that was killed with SIGKILL.
+func orphan(t *testing.T, c ssh.Config, life time.Duration) backends.Ref {
+	t.Helper()
+	e := errand{c.Port, c.User, c.Key, c.KnownHosts, c.Workdir, c.Heartbeat, life, t.TempDir() + "/log"}
+	text, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), parentVar+"="+string(text))
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var ref backends.Ref
+	err = json.NewDecoder(out).Decode(&ref)
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+// config is what configure makes a backend of.
+func config(t *testing.T, change ...func(*ssh.Config)) (ssh.Config, *ssh.Backend) {
+	t.Helper()
+	var c ssh.Config
+	b := configure(t, server(t), append(change, func(made *ssh.Config) { c = *made })...)
+	return c, b
+}
+
+// What kill -9 leaves is found by its owner, and by its name alone, and ended.
+func TestLeftover(t *testing.T) {
+	c, b := config(t)
+	ref := orphan(t, c, 10*time.Minute)
+	if len(pod(ref.Name)) == 0 {
+		t.Fatal("the pod died with us")
+	}
+	for owner, want := range map[string]int{"owner-of-parent": 1, "": 1, "somebody": 0} {
+		list, err := b.List(t.Context(), owner)
+		if owner == "" { // there may be pods of other tests
+			for i := len(list) - 1; i >= 0; i-- {
+				if list[i].Name != ref.Name {
+					list = append(list[:i], list[i+1:]...)
+				}
+			}
+		}
+		if err != nil || len(list) != want {
+			t.Fatalf("List(%q): %v, %v", owner, list, err)
+		}
+		if want == 0 {
+			continue
+		}
+		got := list[0]
+		if got.Owner != "owner-of-parent" || got.RunID != "runofparent" || got.Pod != "d1-l01" || got.ID != ref.ID ||
+			got.Kind != "ssh" || got.Status != "running" || time.Until(got.Expires) < 5*time.Minute {
+			t.Errorf("List(%q): %+v", owner, got)
+		}
+	}
+	// From a ledger that only has the intent.
+	bare := backends.Ref{Kind: ssh.Kind, Pod: ref.Pod, RunID: ref.RunID, Name: ref.Name}
+	if err := b.Terminate(t.Context(), bare); err != nil {
+		t.Fatal(err)
+	}
+	if left := pod(ref.Name); len(left) != 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// Without us a pod ends: at its hour, and where the host has python3, as soon as
+// it misses our heartbeat.
+func TestDeadMan(t *testing.T) {
+	for name, e := range map[string]errand{
+		"lifetime":  {Heartbeat: time.Hour, Life: 8 * time.Second},
+		"heartbeat": {Heartbeat: 4 * time.Second, Life: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, b := config(t, func(c *ssh.Config) { c.Heartbeat = e.Heartbeat })
+			ref := orphan(t, c, e.Life)
+			waitFor(t, "the pod's end", func() bool { return len(pod(ref.Name)) == 0 })
+			if list, err := b.List(t.Context(), "owner-of-parent"); err != nil || len(list) != 0 {
+				for _, l := range list {
+					if l.Name == ref.Name {
+						t.Errorf("List: %+v, %v", l, err)
+					}
+				}
+			}
+			status, err := os.ReadFile(fmt.Sprintf("%s/0/status", ref.Details["dir"]))
+			if err != nil || len(status) < 3 || string(status[:3]) != "124" {
+				t.Errorf("it ended with %q, %v", status, err)
+			}
+			if err := b.Terminate(t.Context(), ref); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(ref.Details["dir"]); err == nil {
+				t.Error("its folder is left")
+			}
+		})
+	}
+}

@@ -1,9 +1,0 @@
-package ssh_test
-
-import (
-	"testing"
-
-	"sweep.dev/sweep/backends/backendtest"
-)
-
-func TestMain(m *testing.M) { backendtest.Main(m) }
