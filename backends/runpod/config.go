@@ -93,6 +93,26 @@ const (
 	defaultMount = "/workspace"
 )
 
+// known checks an address that a plan names. A plan may be a stranger's: the
+// account's key is not for a host of theirs. Whoever holds the key can say
+// otherwise, in the environment.
+func (c *Config) known(env func(string) (string, bool)) error {
+	u, err := url.Parse(c.BaseURL)
+	if err != nil || c.BaseURL == "" {
+		return nil // check says what is wrong with it
+	}
+	name := u.Hostname()
+	if isLoopback(name) || name == "runpod.io" || strings.HasSuffix(name, ".runpod.io") || strings.HasSuffix(name, ".runpod.dev") {
+		return nil
+	}
+	if own, ok := env(baseVar); ok {
+		if o, err := url.Parse(own); err == nil && o.Scheme == u.Scheme && o.Host == u.Host {
+			return nil
+		}
+	}
+	return fmt.Errorf("backend runpod: base_url: %s is not RunPod's, and a plan may not send the key there: set %s in the environment", u.Host, baseVar)
+}
+
 // fromEnv fills in the key and the address that a plan leaves out.
 func (c *Config) fromEnv(env func(string) (string, bool)) {
 	if c.Key.IsZero() {

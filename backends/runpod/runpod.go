@@ -80,6 +80,9 @@ func Factory(fx *effect.Effects) backends.Factory {
 			if err := decode(&c); err != nil {
 				return nil, err
 			}
+			if err := c.known(os.LookupEnv); err != nil {
+				return nil, err
+			}
 			c.fromEnv(os.LookupEnv)
 			return New(fx, c)
 		},

@@ -26,8 +26,11 @@ var always = []string{"HF_TOKEN", "RUNPOD_API_KEY"}
 const prefix = "SWEEP_"
 
 var (
-	reference  = regexp.MustCompile(`\$?\$\{([^}]*)\}?`)
-	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	reference = regexp.MustCompile(`\$?\$\{([^}]*)\}?`)
+	// placeholder is a reference that a provider fills in, to a secret that is
+	// stored there: {{ RUNPOD_SECRET_hf }}.
+	placeholder = regexp.MustCompile(`^\{\{ *[A-Z][A-Za-z0-9_]* *\}\}$`)
+	identifier  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 	credentialName = regexp.MustCompile(`(?i)(^|[^a-z0-9])(api[-_]?key|(?:proxy-)?authorization|auth|bearer|cookie|credentials?|passwd|x-api-key)$|(?i)(key|token|secret|password)$`)
 )
@@ -139,7 +142,7 @@ func (d *Decoder) credential(name string, n *syntax.Node, where string) {
 	if !credentialName.MatchString(name) || n.Kind == syntax.Map || n.Kind == syntax.List || n.Kind == syntax.Null {
 		return
 	}
-	if strings.Contains(n.Text, "${") {
+	if strings.Contains(n.Text, "${") || placeholder.MatchString(n.Text) {
 		return
 	}
 	d.exposed(n, where)
