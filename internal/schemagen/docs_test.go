@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -49,37 +50,49 @@ matrix: {engine: vllm, gpu: [l4, rtx-2000-ada], concurrency: [1, 8, 16]}
 load: {requests: 32, max_tokens: 128, prompts: {input_tokens: 200}}
 `
 
-// TestPage_blocks checks every YAML block of the page: a whole plan as it is,
+// TestDocs_blocks checks every YAML block of every page: a whole plan as it is,
 // a part of one in the place of the same parts of a plan that is right.
-func TestPage_blocks(t *testing.T) {
-	blocks := strings.Split(string(readPage(t)), "```yaml\n")[1:]
-	if len(blocks) < 6 {
-		t.Fatalf("only %d blocks", len(blocks))
+func TestDocs_blocks(t *testing.T) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(pages) < 4 {
+		t.Fatalf("%d pages, %v", len(pages), err)
 	}
 	s := compiled(t)
-	for i, block := range blocks {
-		block, _, _ = strings.Cut(block, "```")
-		if !strings.HasPrefix(block, "version:") {
-			block = stand(t, block)
-		}
-		opts := plan.Options{
-			Vocabulary: vocabulary(),
-			LookupEnv:  func(string) (string, bool) { return "x", true },
-		}
-		if _, err := plan.Parse("docs/plan.md", "../../docs", []byte(block), opts); err != nil {
-			if d, ok := plan.IsDiagnostics(err); ok {
-				t.Errorf("block %d: %s\n%s", i+1, d.Pretty(), block)
-				continue
-			}
-			t.Errorf("block %d: %v", i+1, err)
-		}
-		var v any
-		if err := yaml.Unmarshal([]byte(block), &v); err != nil {
+	count := map[string]int{}
+	for _, page := range pages {
+		name := filepath.Base(page)
+		text, err := os.ReadFile(page)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Validate(clone(t, v)); err != nil {
-			t.Errorf("block %d: %v", i+1, err)
+		for i, block := range strings.Split(string(text), "```yaml\n")[1:] {
+			count[name]++
+			block, _, _ = strings.Cut(block, "```")
+			if !strings.HasPrefix(block, "version:") {
+				block = stand(t, block)
+			}
+			opts := plan.Options{
+				Vocabulary: vocabulary(),
+				LookupEnv:  func(string) (string, bool) { return "x", true },
+			}
+			if _, err := plan.Parse("docs/"+name, "../../docs", []byte(block), opts); err != nil {
+				if d, ok := plan.IsDiagnostics(err); ok {
+					t.Errorf("%s, block %d: %s\n%s", name, i+1, d.Pretty(), block)
+					continue
+				}
+				t.Errorf("%s, block %d: %v", name, i+1, err)
+			}
+			var v any
+			if err := yaml.Unmarshal([]byte(block), &v); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Validate(clone(t, v)); err != nil {
+				t.Errorf("%s, block %d: %v", name, i+1, err)
+			}
 		}
+	}
+	if count["plan.md"] < 6 || count["runpod.md"] < 3 {
+		t.Errorf("blocks found: %v", count)
 	}
 }
 
