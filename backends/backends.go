@@ -164,6 +164,17 @@ func (e *Exit) Error() string {
 	}
 }
 
+// A Failure is why a server could not be started, where the provider says so:
+// the class that a row has, and what to do about it.
+type Failure struct {
+	Class string // as the engines' own failures have them, or image, registry, host
+	Hint  string
+	Err   error
+}
+
+func (f *Failure) Error() string { return f.Err.Error() }
+func (f *Failure) Unwrap() error { return f.Err }
+
 // A Server is a backend, or a deployment, whose servers want to be asked in a
 // certain way. Optional, found by type assertion.
 type Server interface {

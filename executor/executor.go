@@ -250,7 +250,7 @@ func (r *run) reclaim(ctx context.Context) error {
 		return r.cleanup
 	}
 	for _, owed := range r.State.Owed {
-		if mine, err := r.toReclaim(ctx, owed); err != nil {
+		if mine, err := r.toReclaim(ctx, owed, known); err != nil {
 			return err
 		} else if !mine {
 			continue
@@ -271,16 +271,18 @@ func (r *run) reclaim(ctx context.Context) error {
 }
 
 // toReclaim says whether a pod that an earlier run of this directory owes is to
-// be ended now. One that it kept may have another run by now.
-func (r *run) toReclaim(ctx context.Context, owed rundir.Owed) (bool, error) {
-	if owed.State != backends.Kept || r.Book == nil {
+// be ended now. One that it kept may be another run's by now, and that may have
+// given it back.
+func (r *run) toReclaim(ctx context.Context, owed rundir.Owed, known []backends.Listed) (bool, error) {
+	if !owed.Kept() || r.Book == nil {
 		return true, nil
 	}
 	holds, err := r.Book.Holds(owed.Pod)
+	there := slices.ContainsFunc(known, func(l backends.Listed) bool { return l.Name == owed.Name })
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("pod %s, which was kept: %w", owed.Pod, err)
-	case !holds:
+	case !holds, !there && !owed.Due(time.Now()):
 		return false, r.Dir.Ledger().Record(ctx, backends.Arrow{Pod: owed.Pod, State: backends.Gone})
 	}
 	return owed.Due(time.Now()), nil

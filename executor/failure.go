@@ -72,7 +72,11 @@ func failureOf(ctx context.Context, err error, dep backends.Deployment, log []st
 	var exit *backends.Exit
 	var wrong *wrongModel
 	var over limit
+	var known *backends.Failure
 	switch {
+	case errors.As(err, &known):
+		f.class, f.hint = known.Class, known.Hint
+		return f
 	case errors.As(err, &exit):
 		end = engine.End{Exited: true, Code: exit.Code, Signal: exit.Signal, OOMKilled: exit.OOMKilled}
 	case errors.As(err, &wrong):

@@ -253,6 +253,7 @@ func TestReclaim_kept(t *testing.T) {
 		{"not due", true, false, 0, 1},
 		{"due", true, true, 1, 0},
 		{"taken over", false, true, 0, 0},
+		{"given back", true, false, 0, 0},
 	} {
 		w := newWorld(t, nil)
 		w.backend.usdPerHour = 1
@@ -268,6 +269,10 @@ func TestReclaim_kept(t *testing.T) {
 			s.served.Wait()
 		}
 		book := &fakeBook{holds: c.holds}
+		if owed := w.state().Owed; c.name != "given back" {
+			w.backend.known = []backends.Listed{{Ref: *owed[0].Ref}}
+			w.backend.known[0].Name = owed[0].Name
+		}
 		if _, err := w.run(t.Context(), func(c *Config) { c.Book = book }); err != nil {
 			t.Fatal(err)
 		}

@@ -191,8 +191,8 @@ func TestLaunch_unusable(t *testing.T) {
 		class       error
 	}{
 		{"zero-gpu", "GPUs", backends.ErrCapacity},
-		{"runtime-null-forever=cuda", "min_cuda", nil},
-		{"runtime-null-forever=disk", "backend.disk", nil},
+		{"runtime-null-forever=cuda", "unsatisfied condition: cuda", nil},
+		{"runtime-null-forever=disk", "no space left on device", nil},
 		{"exited-at-once", "exited", nil},
 		{"error-status", "ERROR", nil},
 		{"stock-gone", "no longer any instances", backends.ErrCapacity},
@@ -204,7 +204,12 @@ func TestLaunch_unusable(t *testing.T) {
 			b := backend(t, e, func(c *Config) { c.Pull = 500 * time.Millisecond })
 			var l backendtest.Ledger
 			_, err := b.Launch(t.Context(), spec(t), &l)
-			if err == nil || !strings.Contains(err.Error(), c.want) || c.class != nil && !errors.Is(err, c.class) {
+			text := fmt.Sprint(err)
+			var f *backends.Failure
+			if errors.As(err, &f) {
+				text += " (" + f.Hint + ")"
+			}
+			if err == nil || !strings.Contains(text, c.want) || c.class != nil && !errors.Is(err, c.class) {
 				t.Errorf("got %v", err)
 			}
 			clean(t, e, &l)

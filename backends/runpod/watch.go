@@ -128,14 +128,14 @@ func (w *watch) reachable(p runpodapi.Pod, now time.Time) (bool, error) {
 // trouble are lines of a pod's system log that say why a container does not
 // start, the most telling first.
 var trouble = []struct {
-	line *regexp.Regexp
-	hint string
+	line        *regexp.Regexp
+	class, hint string
 }{
-	{regexp.MustCompile(`(?i)no space left on device|disk quota exceeded`), "the image does not fit: a larger disk in backend.disk"},
-	{regexp.MustCompile(`(?i)unsatisfied condition: cuda`), "the host's driver is too old for the image: set backend.min_cuda"},
-	{regexp.MustCompile(`(?i)manifest unknown|not found: manifest|repository does not exist|pull access denied|unauthorized|invalid reference format`), "the image cannot be pulled: its name, its tag, or backend.registry"},
-	{regexp.MustCompile(`(?i)toomanyrequests|rate limit`), "the registry limits pulls: credentials in backend.registry"},
-	{regexp.MustCompile(`(?i)layer does not exist|error creating container|error starting container|OCI runtime`), "the host cannot start the container: another host may"},
+	{regexp.MustCompile(`(?i)no space left on device|disk quota exceeded`), "disk", "the image does not fit: a larger disk in backend.disk"},
+	{regexp.MustCompile(`(?i)unsatisfied condition: cuda`), "driver", "the host's driver is too old for the image: set backend.min_cuda"},
+	{regexp.MustCompile(`(?i)manifest unknown|not found: manifest|repository does not exist|pull access denied|unauthorized|invalid reference format`), "image", "the image cannot be pulled: its name, its tag, or backend.registry"},
+	{regexp.MustCompile(`(?i)toomanyrequests|rate limit`), "registry", "the registry limits pulls: credentials in backend.registry"},
+	{regexp.MustCompile(`(?i)layer does not exist|error creating container|error starting container|OCI runtime`), "host", "the host cannot start the container: another host may"},
 }
 
 // explain adds to the end of a pod what its system log says of it.
@@ -143,7 +143,7 @@ func (b *Backend) explain(ctx context.Context, id string, err error) error {
 	lines := b.systemLog(ctx, id)
 	for _, t := range trouble {
 		if i := slices.IndexFunc(lines, t.line.MatchString); i >= 0 {
-			return fmt.Errorf("%w: %s (%.300s)", err, t.hint, strings.TrimSpace(lines[i]))
+			return &backends.Failure{Class: t.class, Hint: t.hint, Err: fmt.Errorf("%w: %.300s", err, strings.TrimSpace(lines[i]))}
 		}
 	}
 	return err
