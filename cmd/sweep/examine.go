@@ -104,7 +104,7 @@ func accountWords(a backends.Account) []string {
 	} else {
 		parts = append(parts, "it does not tell the balance")
 	}
-	parts = append(parts, fmt.Sprintf("%s running at $%s/h, sweep's and others'", plural(a.Pods, "pod"), dollars(a.USDPerHour)))
+	parts = append(parts, fmt.Sprintf("%s running at %s/h, sweep's and others'", plural(a.Pods, "pod"), dollars(a.USDPerHour)))
 	if a.SpentUSD != nil {
 		parts = append(parts, fmt.Sprintf("$%.2f spent in 24 h", *a.SpentUSD))
 	}
@@ -125,7 +125,7 @@ func (inv *inventory) leftovers(v *vendor) (symptom, bool) {
 		return symptom{}, false
 	}
 	return symptom{
-		Check: "leftovers", State: "warn", Found: fmt.Sprintf("%s of yours at %s, $%s/h, that should be gone", plural(n, "pod"), v.where(), dollars(rate)),
+		Check: "leftovers", State: "warn", Found: fmt.Sprintf("%s of yours at %s, %s/h, that should be gone", plural(n, "pod"), v.where(), dollars(rate)),
 		Do: fmt.Sprintf("sweep gc --backend %s --yes", v.factory.Kind),
 	}, true
 }

@@ -87,7 +87,7 @@ func (a *app) gc(ctx context.Context, c *cli.Command) error {
 	text := !c.Bool("json")
 	if text {
 		for _, r := range rows {
-			if _, err := fmt.Fprintf(a.out, "%-5s  %s  %s  %s  $%s/h: %s\n", r.Action, r.Backend, plaintext.Line(r.Name),
+			if _, err := fmt.Fprintf(a.out, "%-5s  %s  %s  %s  %s/h: %s\n", r.Action, r.Backend, plaintext.Line(r.Name),
 				plaintext.Line(r.standing()), dollars(r.USDPerHour), plaintext.Line(r.Why)); err != nil {
 				return gone(err)
 			}
@@ -194,11 +194,11 @@ func (a *app) swept(inv *inventory, due []doomed, ended, asked bool, rows int) e
 	refused := inv.refused()
 	switch {
 	case len(stuck) > 0:
-		a.say("sweep: clean-up not verified: %s may still be billed, $%s/h together", plural(len(stuck), "pod"), dollars(rate))
+		a.say("sweep: clean-up not verified: %s may still be billed, %s/h together", plural(len(stuck), "pod"), dollars(rate))
 		a.next("sweep gc --yes")
 		return &statusError{exitCleanup, nil}
 	case len(due) > 0 && !ended:
-		a.say("sweep: nothing was ended; %s, $%s/h together, would be", plural(len(due), "pod"), dollars(rate))
+		a.say("sweep: nothing was ended; %s, %s/h together, would be", plural(len(due), "pod"), dollars(rate))
 		a.next("sweep gc --yes")
 		if !asked {
 			// A timer without --yes must not look as if it cleaned up.

@@ -80,7 +80,7 @@ func (a *app) act(ctx context.Context, c *cli.Command, act podAct) error {
 	now := time.Now()
 	for _, f := range pods {
 		r := f.row(now)
-		a.say("%s  %s  %s, %s old, $%s/h%s", plaintext.Line(r.Name), r.Backend, plaintext.Line(r.standing()), since(now, r.Since), dollars(r.USDPerHour), inUse(f))
+		a.say("%s  %s  %s, %s old, %s/h%s", plaintext.Line(r.Name), r.Backend, plaintext.Line(r.standing()), since(now, r.Since), dollars(r.USDPerHour), inUse(f))
 	}
 	yes, err := a.ask(c.Bool("yes"), fmt.Sprintf("%s %s? %s", act.name, plural(len(pods), "pod"), act.warn))
 	if err != nil {

@@ -175,7 +175,7 @@ func (a *app) printPods(rows []podRow, now time.Time, owners bool) error {
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	if len(rows) > 0 {
-		line("OWNER", "NAME", "BACKEND", "RUN", "POD", "GPU", "STATE", "AGE", "$/H", "$ SO FAR", "ENDS")
+		line("OWNER", "NAME", "BACKEND", "RUN", "POD", "GPU", "STATE", "AGE", "PER HOUR", "SO FAR", "ENDS")
 	}
 	for _, r := range rows {
 		rate, usd = rate+r.USDPerHour, usd+r.USD
@@ -189,7 +189,7 @@ func (a *app) printPods(rows []podRow, now time.Time, owners bool) error {
 		_, err := fmt.Fprintln(a.out, "nothing is rented, as far as could be asked")
 		return err
 	}
-	_, err := fmt.Fprintf(a.out, "%s, $%s/h, $%s so far\n", plural(len(rows), "pod"), dollars(rate), dollars(usd))
+	_, err := fmt.Fprintf(a.out, "%s, %s/h, %s so far\n", plural(len(rows), "pod"), dollars(rate), dollars(usd))
 	return err
 }
 
@@ -203,9 +203,9 @@ func since(now, t time.Time) string {
 // dollars is money in cents, and never nothing where there is some.
 func dollars(usd float64) string {
 	if usd > 0 && usd < 0.01 {
-		return "<0.01"
+		return "<$0.01"
 	}
-	return fmt.Sprintf("%.2f", usd)
+	return fmt.Sprintf("$%.2f", usd)
 }
 
 func ends(now, t time.Time) string {
