@@ -199,6 +199,10 @@ func (d *deployment) place(p runpodapi.Pod) *podHost {
 	return h
 }
 
+// firstWords is how long a launch waits for the log, so that what is said in a
+// short life is not lost with it.
+const firstWords = 2 * time.Second
+
 // start begins what lives as long as the pod: the watcher, the heartbeat and
 // the copy of the log.
 func (d *deployment) start() {
@@ -208,6 +212,10 @@ func (d *deployment) start() {
 	d.running.Go(func() { d.keepWatch(ctx) })
 	if d.agent != nil {
 		d.running.Go(func() { d.beat(ctx) })
+	}
+	select {
+	case <-d.logged:
+	case <-time.After(firstWords):
 	}
 }
 
@@ -331,90 +339,4 @@ func (d *deployment) Authorize(h http.Header) {
 	if !d.secrets.engine.IsZero() {
 		h.Set("Authorization", "Bearer "+d.secrets.engine.Reveal())
 	}
-}
-
-// Stop deletes the pod at once and returns when it is seen to be gone. Where it
-// fails it may be called again.
-func (d *deployment) Stop(ctx context.Context) error {
-	return d.finish(ctx, func() error {
-		t := d.Terms()
-		return d.b.end(ctx, d.ref.ID, d.ref.Name, t.USDPerHour, d.created)
-	})
-}
-
-// Keep tells the pod to end itself at until and lets go of it. It needs the
-// bootstrap's agent.
-func (d *deployment) Keep(ctx context.Context, until time.Time) error {
-	switch {
-	case d.agent == nil:
-		return fmt.Errorf("keep pod %s: there is no agent in it: %w", d.ref.ID, host.ErrNotSupported)
-	case until.After(d.expires):
-		return fmt.Errorf("keep pod %s: it ends itself at %s", d.ref.ID, d.expires.Format(time.RFC3339))
-	}
-	keep := func(ctx context.Context) error { return d.agent.Keep(ctx, until) }
-	if err := d.b.fx.Call(ctx, effect.AgentEnd, keep); err != nil {
-		return fmt.Errorf("keep pod %s: %w", d.ref.ID, err)
-	}
-	return d.finish(ctx, func() error { return nil })
-}
-
-// finish does the last thing to this pod, unless it was done before, and ends
-// what start has started.
-func (d *deployment) finish(ctx context.Context, last func() error) error {
-	select {
-	case d.turn <- struct{}{}:
-	case <-ctx.Done():
-		return fmt.Errorf("pod %s: %w", d.ref.ID, context.Cause(ctx))
-	}
-	defer func() { <-d.turn }()
-	if d.over {
-		return nil
-	}
-	d.mu.Lock()
-	d.stopping = true
-	d.mu.Unlock()
-	err := last() // first: what follows the log still gets the end of it
-	d.stop()
-	d.running.Wait()
-	d.over = err == nil
-	return err
-}
-
-// Adopt takes over a pod that was kept, with the secrets that are in its own
-// environment.
-func (b *Backend) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref) (backends.Deployment, error) {
-	if err := errors.Join(b.Check(spec), b.mine(ref)); err != nil {
-		return nil, err
-	}
-	seen, err := b.account.After(ctx, time.Now())
-	if err != nil {
-		return nil, err
-	}
-	p, ok := seen.Find(ref.ID)
-	if !ok || p.Status != runpodapi.StatusRunning {
-		return nil, fmt.Errorf("%w: pod %s does not run any more", backends.ErrNotFound, ref.ID)
-	}
-	marks, ok := b.listed(p)
-	if !ok || marks.Owner != spec.Owner || p.Env[backends.MarkDigest] != spec.Digest {
-		return nil, fmt.Errorf("%w: pod %s is not the one that was kept", backends.ErrNotFound, ref.ID)
-	}
-	role := spec.Roles[0]
-	network := networkTCP
-	if slices.Contains(p.Ports, strconv.Itoa(portOf(role))+"/http") {
-		network = networkProxy
-	}
-	d := b.deployment(spec, p, p.Cost, network, keysOf(p, role))
-	d.ref.RunID, d.ref.Pod = ref.RunID, ref.Pod
-	d.terms.Ref, d.terms.Since, d.expires = d.ref, p.Since(), marks.Expires
-	if err := d.await(ctx); err != nil {
-		return nil, err
-	}
-	if d.agent != nil {
-		// From now on it is us who keep it alive.
-		if err := d.agent.Keep(ctx, time.Time{}); err != nil {
-			return nil, fmt.Errorf("adopt pod %s: %w", ref.ID, err)
-		}
-	}
-	d.start()
-	return d, nil
 }

@@ -45,8 +45,7 @@ func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) error {
 // lives.
 func (b *Backend) end(ctx context.Context, id, name string, price float64, made time.Time) error {
 	ids := map[string]bool{id: false} // whether a DELETE of it went well
-	last := errors.New("not deleted yet")
-	var dead time.Time // since when what is still listed is TERMINATED
+	var dead time.Time                // since when what is still listed is TERMINATED
 	for try := 0; ; try++ {
 		unknown, err := b.remove(ctx, ids)
 		if err == nil {
@@ -63,7 +62,9 @@ func (b *Backend) end(ctx context.Context, id, name string, price float64, made 
 					return nil // TERMINATED is for good; how long it is listed is RunPod's business
 				}
 				for _, p := range left {
-					ids[p.ID] = ids[p.ID]
+					if _, known := ids[p.ID]; !known {
+						ids[p.ID] = false // a twin, for the next round
+					}
 				}
 			case err == nil && unknown && time.Since(made) < b.freshness():
 				err = errors.New("it is too new for its absence to mean something")
@@ -74,9 +75,8 @@ func (b *Backend) end(ctx context.Context, id, name string, price float64, made 
 		if errors.Is(err, backends.ErrRefused) || ctx.Err() != nil {
 			return stillThere(id, name, price, errors.Join(context.Cause(ctx), err))
 		}
-		last = err
-		if err := runpodapi.Sleep(ctx, min(runpodapi.Backoff(try), runpodapi.Jitter(b.Poll))); err != nil {
-			return stillThere(id, name, price, errors.Join(err, last))
+		if cut := runpodapi.Sleep(ctx, min(runpodapi.Backoff(try), runpodapi.Jitter(b.Poll))); cut != nil {
+			return stillThere(id, name, price, errors.Join(cut, err))
 		}
 	}
 }

@@ -256,7 +256,7 @@ func (c *Client) Create(ctx context.Context, r CreateRequest, timeout time.Durat
 	return p, err
 }
 
-// Remove deletes a pod; one that does not exist is [backends.ErrNotFound].
+// Delete deletes a pod; one that does not exist is [backends.ErrNotFound].
 func (c *Client) Delete(ctx context.Context, id string) error {
 	return c.once(ctx, call{point: effect.RunpodDelete, method: http.MethodDelete, path: "/pods/" + url.PathEscape(id)}, nil)
 }

@@ -93,8 +93,7 @@ func Transient(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errNotSent) {
 		return false
 	}
-	var api *Error
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[*Error](err); ok {
 		return api.status >= 500 || api.status == http.StatusTooManyRequests || api.status == http.StatusRequestTimeout
 	}
 	var fault *effect.Fault
@@ -116,8 +115,7 @@ func IsStatus(err error, status int) bool {
 // Certain says whether a create that failed has made nothing for sure: it was
 // refused by an answer that speaks of it, or was never sent.
 func Certain(err error) bool {
-	var api *Error
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[*Error](err); ok {
 		return api.status < 500 && api.status != http.StatusRequestTimeout && api.status != http.StatusConflict
 	}
 	var fault *effect.Fault
