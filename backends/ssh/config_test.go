@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/ssh"
@@ -71,8 +72,6 @@ func TestCheck(t *testing.T) {
 		"no role":    func(s *backends.Spec) { s.Roles = nil },
 		"no command": func(s *backends.Spec) { s.Roles[0].Argv = nil },
 		"no replica": func(s *backends.Spec) { s.Roles[0].Replicas = 0 },
-		"no run":     func(s *backends.Spec) { s.RunID = "" },
-		"no pod":     func(s *backends.Spec) { s.Pod = "" },
 		"CPUs":       func(s *backends.Spec) { s.Roles[0].CPUs = []int{0} },
 		"one port":   func(s *backends.Spec) { s.Roles[0].Port, s.Roles[0].Replicas = 8000, 2 },
 		"a mark":     func(s *backends.Spec) { s.Owner = "a\nSWEEP_POD=b" },
@@ -84,9 +83,17 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	s := spec(t)
-	s.Expires = s.Expires.AddDate(-1, 0, 0)
-	if _, err := b.Launch(t.Context(), s, nil); !errors.Is(err, backends.ErrSpec) {
-		t.Errorf("a pod that is over already: %v", err)
+	for name, change := range map[string]func(*backends.Spec){
+		"no run":  func(s *backends.Spec) { s.RunID = "" },
+		"no pod":  func(s *backends.Spec) { s.Pod = "" },
+		"no role": func(s *backends.Spec) { s.Roles = nil },
+		"over":    func(s *backends.Spec) { s.Expires = s.Expires.AddDate(-1, 0, 0) },
+		"no end":  func(s *backends.Spec) { s.Expires = time.Time{} },
+	} {
+		s := spec(t)
+		change(&s)
+		if _, err := b.Launch(t.Context(), s, nil); !errors.Is(err, backends.ErrSpec) {
+			t.Errorf("%s: Launch: %v", name, err)
+		}
 	}
 }

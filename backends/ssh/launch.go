@@ -108,10 +108,7 @@ type job struct {
 
 // Check implements [backends.Checker].
 func (b *Backend) Check(spec backends.Spec) error {
-	switch {
-	case spec.RunID == "" || spec.Pod == "":
-		return fmt.Errorf("%w: a pod needs a run and a name", backends.ErrSpec)
-	case len(spec.Roles) == 0:
+	if len(spec.Roles) == 0 {
 		return fmt.Errorf("%w: no role", backends.ErrSpec)
 	}
 	for name, value := range backends.Marks(spec) {
@@ -140,7 +137,10 @@ func (b *Backend) Launch(ctx context.Context, spec backends.Spec, ledger backend
 	if err := b.Check(spec); err != nil {
 		return nil, err
 	}
-	if time.Until(spec.Expires) < time.Second {
+	switch {
+	case spec.RunID == "" || spec.Pod == "":
+		return nil, fmt.Errorf("%w: a pod needs a run and a name", backends.ErrSpec)
+	case time.Until(spec.Expires) < time.Second:
 		return nil, fmt.Errorf("%w: a pod on a host needs a time to end at, which is not %v", backends.ErrSpec, spec.Expires)
 	}
 	l, err := b.open(ctx)
