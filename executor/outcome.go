@@ -10,6 +10,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/plan"
@@ -271,6 +272,8 @@ func ServerLabel(p *plan.Plan, d plan.Deployment) string {
 	return words(d.Cells[0].Settings, func(column string) bool { return server[column] })
 }
 
+// words are on one line that does nothing on a terminal: a plan may be a
+// stranger's.
 func words(settings []plan.Setting, want func(column string) bool) string {
 	var parts []string
 	for _, s := range settings {
@@ -282,5 +285,5 @@ func words(settings []plan.Setting, want func(column string) bool) string {
 			parts = append(parts, fmt.Sprintf("%s=%v", s.Column, s.Value))
 		}
 	}
-	return strings.Join(parts, " ")
+	return plaintext.Line(strings.Join(parts, " "))
 }

@@ -80,6 +80,16 @@ load: {requests: 4, warmup: {requests: 0}, prompts: {input_tokens: 20}}
 	// A stranger's plan attacks too.
 	write(t, filepath.Join(dir, "wrong.yaml"), "version: 1\nname: x\nnonsense: \"\\e]52;c;ZXZpbA==\\a\\n::error::evil\"\n")
 
+	write(t, filepath.Join(dir, "label.yaml"), `
+version: 1
+name: label
+model: sweep/tiny
+matrix: {engine: vllm, gpu: "x\n::error::evil", concurrency: 1, max_tokens: 3}
+backend: process
+engines: {vllm: {command: [sh, -c, "exit 3\n::error::evil"], env: {A: "\e]52;c;ZXZpbA==\a\u009b31m"}}}
+load: {requests: 4, warmup: {requests: 0}, prompts: {input_tokens: 20}}
+`)
+
 	github := []string{"GITHUB_ACTIONS=true", "CI=true"}
 	for _, args := range [][]string{
 		{"run", "-o", "out", "--events", "-", "endpoint.yaml"},
@@ -94,6 +104,11 @@ load: {requests: 4, warmup: {requests: 0}, prompts: {input_tokens: 20}}
 		{"probe", s.URL},
 		{"probe", "--json", s.URL},
 		{"probe", "--model", "\x1b]52;c;ZXZpbA==\x07", s.URL + "/nowhere"},
+		{"plan", "label.yaml"},
+		{"plan", "--commands", "label.yaml"},
+		{"plan", "--json", "label.yaml"},
+		{"run", "-o", "label", "label.yaml"},
+		{"cells", "label"},
 		{"validate", "wrong.yaml"},
 		{"validate", "--json", "wrong.yaml"},
 		{"run", "no\x1b]52;c;ZXZpbA==\x07\n::error::such.yaml"},

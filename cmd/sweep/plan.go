@@ -15,6 +15,7 @@ import (
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/report"
 )
@@ -94,7 +95,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 	asked := err == nil
 	if err != nil {
 		// A plan can be looked at without an account.
-		fmt.Fprintf(a.err, "sweep: %v; list prices of the catalogue instead\n", err)
+		a.say("sweep: %v; list prices of the catalogue instead", err)
 		costs, err = prices(ctx, p, &plugins{}, deployments, a.exe)
 		if err != nil {
 			return err
@@ -115,7 +116,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 		}
 		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(p, d), plural(len(d.Cells), "cell"), roundMinutes(took), text)
 		for _, o := range one.offers {
-			stock := cmp.Or(strings.ToLower(o.Stock), "not told")
+			stock := cmp.Or(strings.ToLower(plaintext.Line(o.Stock)), "not told")
 			if o.USDPerHour == 0 {
 				fmt.Fprintf(w, "  %s\t%s\tnot offered\t\n", o.GPU, o.Where)
 				continue
@@ -256,7 +257,7 @@ type commander interface {
 // shell. Secrets stay references.
 func (a *app) commands(p *plan.Plan, made *plugins, deployments []plan.Deployment) error {
 	for _, d := range deployments {
-		fmt.Fprintf(a.out, "# deployment %s: %s\n", d.ID, executor.ServerLabel(p, d))
+		fmt.Fprintf(a.out, "# deployment %s: %s\n", d.ID, plaintext.Line(executor.ServerLabel(p, d)))
 		if c, ok := made.backend.(commander); ok {
 			spec := backends.Spec{
 				Engine: d.Server.Profile, Model: d.Server.Model, Args: map[string]any{},
@@ -265,7 +266,7 @@ func (a *app) commands(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 			for _, arg := range d.Server.Args {
 				spec.Args[arg.Name] = arg.Value
 			}
-			fmt.Fprintf(a.out, "%s\n\n", commandLine(c.Command(spec, backends.Address{Host: "127.0.0.1", Port: 8000})))
+			fmt.Fprintf(a.out, "%s\n\n", plaintext.Lines(commandLine(c.Command(spec, backends.Address{Host: "127.0.0.1", Port: 8000}))))
 			continue
 		}
 		if !made.factory.Starts {
@@ -293,7 +294,7 @@ func (a *app) commands(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 				env = append(env, k+"="+quote(v.Ref()))
 			}
 			sort.Strings(env)
-			fmt.Fprintln(a.out, strings.Join(append(env, commandLine(argv)), " "))
+			fmt.Fprintln(a.out, plaintext.Lines(strings.Join(append(env, commandLine(argv)), " ")))
 		}
 		fmt.Fprintln(a.out)
 	}

@@ -130,7 +130,7 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 		return err
 	}
 	if state.Warning != "" {
-		fmt.Fprintf(a.err, "sweep: %s\n", state.Warning)
+		a.say("sweep: %s", state.Warning)
 	}
 	return a.execute(ctx, c, job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only, retry: retry})
 }
