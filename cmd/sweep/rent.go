@@ -4,6 +4,9 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -169,8 +172,29 @@ func (a *app) openBook(j job) (executor.Book, error) {
 	if err != nil {
 		return nil, err
 	}
+	place, err := placeOfPlan(j.plan)
+	if err != nil {
+		return nil, err
+	}
 	m := j.state.Manifest
-	return b.Page(book.Run{ID: m.RunID, Owner: m.Owner, Dir: dir}, j.plan.Backend.Kind), nil
+	return b.Page(book.Run{ID: m.RunID, Owner: m.Owner, Dir: dir}, j.plan.Backend.Kind, place), nil
+}
+
+// placeOfPlan tells the configuration of a plan's backend from any other: a pod
+// that is kept on another host is no server of this plan's.
+func placeOfPlan(p *plan.Plan) (string, error) {
+	resolved, err := p.Resolved()
+	if err != nil {
+		return "", err
+	}
+	var part struct {
+		Backend json.RawMessage `json:"backend"`
+	}
+	if err := json.Unmarshal(resolved, &part); err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(part.Backend)
+	return hex.EncodeToString(sum[:6]), nil
 }
 
 // book opens the ledger of this machine.

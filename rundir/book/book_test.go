@@ -358,7 +358,7 @@ func TestUpdate(t *testing.T) {
 func TestPage(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir(), "")
-	first, second := b.Page(alice, "test"), b.Page(bob, "test")
+	first, second := b.Page(alice, "test", "here"), b.Page(bob, "test", "here")
 	until := time.Now().Add(time.Hour)
 	inner := &memory{}
 	record(t, first.Ledger("d", inner), append(born(alice, "short"), kept("short", until.Add(-30*time.Minute)))...)
@@ -370,10 +370,17 @@ func TestPage(t *testing.T) {
 		"another owner": func() (bool, error) {
 			stranger := bob
 			stranger.Owner = "mallory@laptop"
-			_, ok, err := b.Page(stranger, "test").Adopt("d", time.Minute)
+			_, ok, err := b.Page(stranger, "test", "here").Adopt("d", time.Minute)
 			return ok, err
 		},
-		"another kind":       func() (bool, error) { _, ok, err := b.Page(bob, "docker").Adopt("d", time.Minute); return ok, err },
+		"another kind": func() (bool, error) {
+			_, ok, err := b.Page(bob, "docker", "here").Adopt("d", time.Minute)
+			return ok, err
+		},
+		"another place": func() (bool, error) {
+			_, ok, err := b.Page(bob, "test", "there").Adopt("d", time.Minute)
+			return ok, err
+		},
 		"another digest":     func() (bool, error) { _, ok, err := second.Adopt("e", time.Minute); return ok, err },
 		"no digest":          func() (bool, error) { _, ok, err := second.Adopt("", time.Minute); return ok, err },
 		"not kept that long": func() (bool, error) { _, ok, err := second.Adopt("d", 2*time.Hour); return ok, err },

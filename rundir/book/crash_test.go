@@ -304,7 +304,7 @@ func playTaker(base string) error {
 		return err
 	}
 	run := book.Run{ID: fmt.Sprintf("taker-%d", os.Getpid()), Owner: alice.Owner}
-	_, ok, err := b.Page(run, "test").Adopt("d", time.Minute)
+	_, ok, err := b.Page(run, "test", "").Adopt("d", time.Minute)
 	if err == nil && ok {
 		fmt.Print("took")
 	} else if err == nil {

@@ -12,17 +12,27 @@ import (
 // A Page is the book as one run writes it. Its methods may be called
 // concurrently.
 type Page struct {
-	book *Book
-	run  Run
-	kind string
+	book  *Book
+	run   Run
+	kind  string
+	place string
 }
 
-// Page is the book for a run on a kind of backend.
-func (b *Book) Page(run Run, kind string) Page { return Page{b, run, kind} }
+// Page is the book for a run on a kind of backend. place tells the backend's
+// configuration from any other: a pod that is kept on another host is the same
+// server, and out of reach.
+func (b *Book) Page(run Run, kind, place string) Page { return Page{b, run, kind, place} }
 
-// Ledger is [Book.Ledger].
+// Ledger is [Book.Ledger] with a digest that has the place in it.
 func (p Page) Ledger(digest string, inner backends.Ledger) backends.Ledger {
-	return p.book.Ledger(p.run, digest, inner)
+	return p.book.Ledger(p.run, p.here(digest), inner)
+}
+
+func (p Page) here(digest string) string {
+	if digest == "" || p.place == "" {
+		return digest
+	}
+	return digest + "@" + p.place
 }
 
 // Adopt takes over a kept pod of this owner that was launched with digest and
@@ -37,7 +47,7 @@ func (p Page) Adopt(digest string, life time.Duration) (o rundir.Owed, ok bool, 
 		var best *Entry
 		for i, e := range entries {
 			fits := e.State == backends.Kept && e.Kind == p.kind && e.Owner == p.run.Owner &&
-				e.Digest == digest && digest != "" && !e.Expires.Before(time.Now().Add(life))
+				e.Digest == p.here(digest) && digest != "" && !e.Expires.Before(time.Now().Add(life))
 			if fits && (best == nil || e.Expires.After(best.Expires)) {
 				best = &entries[i]
 			}
