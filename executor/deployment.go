@@ -51,7 +51,6 @@ type server struct {
 	dir     string
 	roles   []backends.Role
 	version string
-	terms   backends.Terms // zero where it costs nothing
 	pod     *pod
 	// release ends the server once, and waits until it has ended.
 	release func(context.Context)

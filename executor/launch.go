@@ -73,10 +73,10 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 	}
 	s := &server{Deployment: dep, launch: n, dir: dir, roles: spec.Roles, pod: p}
 	if rental, ok := dep.(backends.Rental); ok {
-		s.terms = rental.Terms()
+		terms := rental.Terms()
 		owed, _ := p.debt()
-		if s.terms.USDPerHour > 0 {
-			d.emit(Event{Type: Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("%s: rented at $%.2f/h as %s; it ends itself at %s", d.label, s.terms.USDPerHour, s.terms.Ref.ID, owed.Expires.Local().Format(time.DateTime))})
+		if terms.USDPerHour > 0 {
+			d.emit(Event{Type: Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("%s: rented at $%.2f/h as %s; it ends itself at %s", d.label, terms.USDPerHour, terms.Ref.ID, owed.Expires.Local().Format(time.DateTime))})
 		}
 	}
 	stop := undo.push(func(ctx context.Context) error {

@@ -38,8 +38,9 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 	row := result.Row{}
 	maps.Copy(row, m.columns)
 	maps.Copy(row, measured) // what we measured ourselves is nobody else's
+	terms := m.terms()
 	m.identify(row, finished)
-	m.price(row)
+	m.price(row, terms)
 	row.Derive()
 
 	switch {
@@ -65,9 +66,7 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 			o.Findings = append(o.Findings, n)
 		}
 	}
-	if m.server != nil {
-		o.Findings = append(o.Findings, m.server.terms.Findings...)
-	}
+	o.Findings = append(o.Findings, terms.Findings...)
 	row["findings"] = codes(o.Findings)
 	var err error
 	if o.Row, err = row.Conform(m.Plan.Columns()); err != nil {
@@ -139,7 +138,7 @@ func (m *measurement) identify(row result.Row, finished time.Time) {
 	set("stamp_kind", orNil(m.health.StampKind))
 	if m.server != nil {
 		set("engine_version", orNil(m.server.version))
-		set("image_digest", orNil(m.server.terms.ImageDigest))
+		set("image_digest", orNil(m.terms().ImageDigest))
 		set("network_path", string(m.server.Host(m.frontRole(), 0).Path()))
 	}
 	if m.health.StampKind != "" {
@@ -166,11 +165,23 @@ func orNil(s string) any {
 	return s
 }
 
+// terms are what the server was got for, by now: a price or a finding may have
+// come after the launch.
+func (m *measurement) terms() backends.Terms {
+	if m.server == nil {
+		return backends.Terms{}
+	}
+	if rental, ok := m.server.Deployment.(backends.Rental); ok {
+		return rental.Terms()
+	}
+	return backends.Terms{}
+}
+
 // price fills in what the deployment costs: what its provider bills, else the
 // GPUs' list price; what follows from it is derived.
-func (m *measurement) price(row result.Row) {
-	if m.server != nil && m.server.terms.USDPerHour > 0 {
-		row["usd_per_hour"] = m.server.terms.USDPerHour
+func (m *measurement) price(row result.Row, terms backends.Terms) {
+	if terms.USDPerHour > 0 {
+		row["usd_per_hour"] = terms.USDPerHour
 		return
 	}
 	server := m.trial.cell.Server
