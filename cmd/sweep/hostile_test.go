@@ -84,7 +84,7 @@ load: {requests: 4, warmup: {requests: 0}, prompts: {input_tokens: 20}}
 version: 1
 name: label
 model: sweep/tiny
-matrix: {engine: vllm, gpu: "x\n::error::evil", concurrency: 1, max_tokens: 3}
+matrix: {engine: vllm, gpu: "x \u202e ##[error]", concurrency: 1, max_tokens: 3}
 backend: process
 engines: {vllm: {command: [sh, -c, "exit 3\n::error::evil"], env: {A: "\e]52;c;ZXZpbA==\a\u009b31m"}}}
 load: {requests: 4, warmup: {requests: 0}, prompts: {input_tokens: 20}}

@@ -28,7 +28,9 @@ var (
 )
 
 // notSecret are keys that only sound like a credential, and why.
-var notSecret = map[string]string{}
+var notSecret = map[string]string{
+	"backend ssh.key": "the path of a key file",
+}
 
 // TestConfigs_secrets walks through everything that a plan can say: what holds
 // a credential is a secret.String, which no encoder and no format verb prints.
