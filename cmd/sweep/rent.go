@@ -120,9 +120,13 @@ func (a *app) agree(ctx context.Context, c *cli.Command, p *plan.Plan, made *plu
 	}
 	var usd, rate float64
 	for _, d := range deployments {
-		one := costs[d.ID]
-		usd += one.usdPerHour * estimate(p, d).Hours()
+		one, took := costs[d.ID], estimate(p, d)
+		usd += one.usdPerHour * took.Hours()
 		rate = max(rate, one.usdPerHour)
+		if life := p.Budget.MaxPodLifetime; took > life {
+			fmt.Fprintf(a.err, "sweep: %s takes about %s, and its pod ends itself after %s: raise budget.max_pod_lifetime, or the run ends there (exit 5)\n",
+				plaintext.Line(executor.ServerLabel(p, d)), roundMinutes(took), life)
+		}
 	}
 	rate *= float64(min(len(deployments), max(1, c.Int("parallel"))))
 	b := budgetOf(c, p)
