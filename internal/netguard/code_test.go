@@ -38,8 +38,8 @@ func TestCode(t *testing.T) {
 		}
 		name := e.Name()
 		if e.IsDir() {
-			// Test packages, and modules of their own.
-			if path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "tools" || strings.HasSuffix(name, "test")) {
+			// Test packages and the drill, and modules of their own.
+			if path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "drill" || name == "tools" || strings.HasSuffix(name, "test")) {
 				return fs.SkipDir
 			}
 			return nil
