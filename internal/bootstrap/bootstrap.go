@@ -16,6 +16,14 @@
 // container that is started again all the same does not start its engine. What
 // happens is printed on stdout, on lines that begin with "sweep-bootstrap:".
 //
+// A container that its provider starts again remembers all that on its own disk.
+// Where that was wiped it has the rest of the time until [Options.Expires], and
+// a heartbeat to lose again.
+//
+// The engine does not get the token or the provider's key in its environment.
+// That keeps them out of dumps and logs; it is no wall between two processes of
+// the same user, who can read what the first one was started with.
+//
 // A container whose engine has ended by itself ends with its status; one that
 // was over ends with 124, on SIGTERM with 143, and with 0 when it was told to
 // end.

@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -208,12 +209,13 @@ func TestEngine_stdout(t *testing.T) {
 				log := filepath.Join(t.TempDir(), "log")
 				release := make(chan struct{})
 				p := rent(t, rental{shell: shell, out: reader{stuck, release}, Options: Options{
-					Argv: sh("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i + 1)); done; echo all said; exec sleep 1000"), Lifetime: 5 * time.Second, LogPath: log,
+					Argv: sh("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i + 1)); done; echo all said"), Lifetime: 5 * time.Second, LogPath: log,
+					Hold: true, // the shell itself has something to say while the pod lives
 				}})
 				eventually(t, "the lifetime ends in the log", func() bool {
 					b, err := os.ReadFile(log)
 					return err == nil && strings.Contains(string(b), "the lifetime is over") &&
-						(stuck || strings.Contains(string(b), "all said"))
+						(stuck || strings.Contains(string(b), "all said\n") && strings.Contains(string(b), "the pod stays"))
 				})
 				eventually(t, "the engine is gone", func() bool {
 					for _, process := range procfs.With(p.mark) {
@@ -238,8 +240,9 @@ type reader struct {
 }
 
 func (r reader) Write(p []byte) (int, error) {
-	if r.stuck {
-		<-r.release
+	if !r.stuck {
+		return 0, io.ErrClosedPipe
 	}
+	<-r.release
 	return len(p), nil
 }

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 const (
 	testToken = "tok-canary-0123456789abcdef"
 	testKey   = "rpa_canary0123456789ABCDEF"
-	patient = 90 * time.Second // for what has to happen, on a machine that is busy
+	patient   = 90 * time.Second // for what has to happen, on a machine that is busy
 )
 
 // shells are those of this machine that a container may have as its sh.
@@ -140,7 +140,9 @@ func (o *transcript) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.tee != nil {
-		_, _ = o.tee.Write(p)
+		if _, err := o.tee.Write(p); err != nil {
+			return 0, err // what copies to us gives up, and stdout is a broken pipe
+		}
 	}
 	return o.text.Write(p)
 }
