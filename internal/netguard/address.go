@@ -32,20 +32,15 @@ var metadataAddrs = []struct {
 	{netip.MustParsePrefix("192.0.0.192/32"), "Oracle's metadata service"},
 }
 
-var (
-	thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
-	broadcast   = netip.MustParseAddr("255.255.255.255")
-)
-
 // reason says what a is, if that is a reason not to connect to it; else "".
 func reason(a netip.Addr) string {
 	a = a.WithZone("").Unmap()
 	switch {
 	case a.IsLoopback():
 		return "" // ::1 would carry 0.0.0.1, too
-	case a.IsMulticast(), a == broadcast:
+	case a.IsMulticast(), a == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
 		return "a link-local or multicast address, not a server's"
-	case a.IsUnspecified(), thisNetwork.Contains(a):
+	case a.IsUnspecified(), a.Is4() && a.As4()[0] == 0: // "this network", 0.0.0.0/8
 		return "an address to listen on, not to connect to"
 	}
 	if what := metadata(a); what != "" {
