@@ -97,9 +97,12 @@ const (
 // account's key is not for a host of theirs. Whoever holds the key can say
 // otherwise, in the environment.
 func (c *Config) known(env func(string) (string, bool)) error {
-	u, err := url.Parse(c.BaseURL)
-	if err != nil || c.BaseURL == "" {
-		return nil // check says what is wrong with it
+	if c.BaseURL == "" {
+		return nil
+	}
+	u, err := baseURL(c.BaseURL)
+	if err != nil {
+		return fmt.Errorf("backend runpod: base_url: %w", err)
 	}
 	name := u.Hostname()
 	if isLoopback(name) || name == "runpod.io" || strings.HasSuffix(name, ".runpod.io") || strings.HasSuffix(name, ".runpod.dev") {

@@ -92,8 +92,7 @@ func exposures(where string, typ reflect.Type, seen map[reflect.Type]bool, found
 		return nil
 	}
 	seen[typ] = true
-	for i := range typ.NumField() {
-		field := typ.Field(i)
+	for field := range typ.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
 		if name == "-" || !field.IsExported() {
 			continue
