@@ -27,7 +27,6 @@ type rental struct {
 	usdPerHour float64
 	since      time.Time
 	expires    time.Time // zero: never
-	kept       bool
 }
 
 func (r *rental) cost(now time.Time) float64 { return r.usdPerHour * now.Sub(r.since).Hours() }
