@@ -264,10 +264,20 @@ func (b *Backend) terminateInside(ctx context.Context, ref backends.Ref) error {
 			ports = append(ports, n)
 		}
 	}
-	if err := b.endInside(ctx, ref.Details[detailInside], ref.Name, grace, ports); err != nil {
-		return fmt.Errorf("pod %s: %w", ref.Pod, err)
+	// A start that was cut short may still be on its way through the daemon.
+	for end := time.Now().Add(lookPatience / 4); ; {
+		if err := b.endInside(ctx, ref.Details[detailInside], ref.Name, grace, ports); err != nil {
+			return fmt.Errorf("pod %s: %w", ref.Pod, err)
+		}
+		if ref.ID != "" || time.Now().After(end) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("pod %s: %w", ref.Pod, context.Cause(ctx))
+		case <-time.After(5 * lookEvery):
+		}
 	}
-	return nil
 }
 
 // endInside ends exactly the processes of a pod in a container, and returns
