@@ -306,7 +306,25 @@ func TestConnection_cut(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 			return len(logOf(t, d)) > before
 		})
+		flying, err := d.Host("server", 0).Dial(t.Context(), "tcp", strings.TrimPrefix(d.Host("server", 0).URL(), "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() {
+			_, err := flying.Read(make([]byte, 1))
+			ended <- err
+		}()
 		wire.Down(true)
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Error("a connection read something out of nothing")
+			}
+		case <-time.After(patience):
+			t.Fatal("a connection of a lost tunnel hangs")
+		}
+		flying.Close()
 		back := time.AfterFunc(300*time.Millisecond, func() { wire.Down(false) })
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		if _, err := get(ctx, d.Host("server", 0), ""); err != nil {
@@ -551,6 +569,31 @@ func TestKeepAndAdopt(t *testing.T) {
 	}
 	if _, err := b.Adopt(t.Context(), next, ref); !errors.Is(err, backends.ErrNotFound) {
 		t.Errorf("a pod that is gone: %v", err)
+	}
+}
+
+// A deadline that passes ends a connection through the tunnel, and says so.
+func TestDial_deadline(t *testing.T) {
+	d, _ := launch(t, configure(t, server(t)), spec(t))
+	ready(t, d)
+	h := d.Host("server", 0)
+	conn, err := h.Dial(t.Context(), "tcp", strings.TrimPrefix(h.URL(), "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	var timeout net.Error
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Errorf("got %v", err)
+	}
+	if _, err := h.Dial(t.Context(), "tcp", "127.0.0.1:1"); err == nil {
+		t.Error("a port that nobody listens on")
+	}
+	if err := d.Err(); err != nil {
+		t.Errorf("the deployment ended: %v", err)
 	}
 }
 
