@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -174,5 +176,46 @@ func TestPods_runpod(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(a.dir, "ledger")); err != nil {
 		t.Errorf("the ledger: %v", err)
+	}
+}
+
+// A run that is interrupted while it looks for what earlier runs left says so.
+func TestRun_interruptedEarly(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	a.SetFaults("read-500:*")
+	write(t, filepath.Join(a.dir, "plan.yaml"), `
+version: 1
+name: early
+model: sweep/tiny
+matrix: {engine: vllm, gpu: l4, concurrency: 1, max_tokens: 1}
+engines: {vllm: {image: "vllm/vllm-openai:v0.29.0"}}
+backend: {kind: runpod, calls_per_minute: 600}
+budget: {max_cost: 1}
+load: {requests: 1, prompts: {input_tokens: 20}}
+`)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	cmd := exec.CommandContext(t.Context(), self, "run", "-o", "run", "plan.yaml")
+	cmd.Dir, cmd.Env, cmd.Stderr = a.dir, append(append(os.Environ(), asSweep+"=1"), a.env...), &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	asked := func() bool {
+		return slices.ContainsFunc(a.Events(), func(ev runpodtest.Event) bool { return ev.Path == "/v2/pods" && ev.Status == 500 })
+	}
+	for end := time.Now().Add(time.Minute); !asked() && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitInt {
+		t.Errorf("ended with %v, want %d\n%s", err, exitInt, said.String())
+	}
+	if n := a.Audit().Creates; n != 0 {
+		t.Errorf("%d pods were made", n)
 	}
 }

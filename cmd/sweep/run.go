@@ -171,6 +171,10 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	ui.start()
 	if err := a.leftovers(ctx, j, ui.notice); err != nil {
 		ui.stop()
+		var sig signalled
+		if errors.As(context.Cause(ctx), &sig) && exitCode(err) != exitCleanup {
+			err = &statusError{signalCode(sig.sig), err}
+		}
 		return err
 	}
 	collectors := make([]executor.Named, len(j.plugins.collectors))
