@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
@@ -106,11 +107,7 @@ func TestLeftover(t *testing.T) {
 	for owner, want := range map[string]int{"owner-of-parent": 1, "": 1, "somebody": 0} {
 		list, err := b.List(t.Context(), owner)
 		if owner == "" { // there may be pods of other tests
-			for i := len(list) - 1; i >= 0; i-- {
-				if list[i].Name != ref.Name {
-					list = append(list[:i], list[i+1:]...)
-				}
-			}
+			list = slices.DeleteFunc(list, func(l backends.Listed) bool { return l.Name != ref.Name })
 		}
 		if err != nil || len(list) != want {
 			t.Fatalf("List(%q): %v, %v", owner, list, err)

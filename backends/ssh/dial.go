@@ -121,8 +121,7 @@ func (b *Backend) knownHost() (*knownHost, error) {
 	if err != nil {
 		return nil, err
 	}
-	var unknown *knownhosts.KeyError
-	if errors.As(callback(b.address(), &net.TCPAddr{IP: net.IPv4zero}, nobody), &unknown) {
+	if unknown, ok := errors.AsType[*knownhosts.KeyError](callback(b.address(), &net.TCPAddr{IP: net.IPv4zero}, nobody)); ok {
 		for _, w := range unknown.Want {
 			switch t := w.Key.Type(); t {
 			case gossh.KeyAlgoRSA:
@@ -241,8 +240,7 @@ func (b *Backend) keyFile(path string) (gossh.Signer, error) {
 	}
 	defer clear(pem)
 	s, err := gossh.ParsePrivateKey(pem)
-	var locked *gossh.PassphraseMissingError
-	if errors.As(err, &locked) {
+	if _, locked := errors.AsType[*gossh.PassphraseMissingError](err); locked {
 		if b.c.Passphrase.IsZero() {
 			return nil, fmt.Errorf("%s has a passphrase: add it to an SSH agent, or name it under backend.passphrase", path)
 		}

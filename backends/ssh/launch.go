@@ -20,10 +20,6 @@ import (
 	"sweep.dev/sweep/internal/secret"
 )
 
-// What processes of a pod have in their environment besides the marks of
-// package backends.
-const markPod = "SWEEP_SSH_POD" // the pod's Name
-
 // The details of a ref: what [Backend.at] says, and these.
 const (
 	detailDir   = "dir"   // the pod's folder
@@ -103,7 +99,6 @@ type job struct {
 	replica int
 	port    int
 	agent   int // its port; 0 where there is none
-	script  string
 }
 
 // Check implements [backends.Checker].

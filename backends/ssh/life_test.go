@@ -254,7 +254,7 @@ func TestStop_stubborn(t *testing.T) {
 	waitFor(t, "both processes", func() bool {
 		b, _ := os.ReadFile(file)
 		pids = nil
-		for _, f := range strings.Fields(string(b)) {
+		for f := range strings.FieldsSeq(string(b)) {
 			pid, _ := strconv.Atoi(f)
 			pids = append(pids, pid)
 		}
@@ -629,4 +629,9 @@ func TestLaunch_roles(t *testing.T) {
 	if !errors.As(d.Err(), &exit) || exit.Role != "server" || exit.Replica != 1 || exit.Signal != "killed" {
 		t.Errorf("got %+v", d.Err())
 	}
+}
+
+// withRun are the living processes of a run's pods.
+func withRun(run string) []procfs.Process {
+	return procfs.With(map[string]string{backends.MarkRun: run})
 }

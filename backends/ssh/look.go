@@ -165,6 +165,9 @@ func (b *Backend) workdirOf(ref backends.Ref) string {
 	return b.c.Workdir
 }
 
+// shortPause is between two looks at a pod that ends.
+const shortPause = 50 * time.Millisecond
+
 // end ends every process of a pod, sees that there is none in two looks, and
 // removes its folder. SIGTERM first; SIGKILL when grace or ctx is over. unclear
 // says that the pod's start may still be on its way. last, which may be nil, is
@@ -186,12 +189,14 @@ func (l *link) end(ctx context.Context, workdir, name string, grace time.Duratio
 	final := time.Now().Add(grace + 3*time.Second)
 	absent, asked, removed := 0, false, false
 	var known []string // those that lose their parents are still the pod's
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
+	for pause := shortPause; ; pause = min(2*pause, 10*shortPause) {
 		s, err := l.look(ctx, workdir, name, known...)
 		if err != nil {
 			return err
 		}
-		known = s.live[name]
+		if known = s.live[name]; len(known) == 0 {
+			pause = shortPause
+		}
 		switch {
 		case len(s.live[name]) > 0:
 			absent = 0
