@@ -2,6 +2,7 @@ package ssh_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -31,7 +32,7 @@ type errand struct {
 	Port                           int
 	User, Key, KnownHosts, Workdir string
 	Heartbeat, Life                time.Duration
-	Log                            string
+	Owner, Log                     string
 }
 
 func parent(text string) {
@@ -48,7 +49,7 @@ func parent(text string) {
 	_ = os.Unsetenv(parentVar) // the pod is not to have it
 	var l backendtest.Ledger
 	_, err = b.Launch(context.Background(), backends.Spec{
-		Owner: "owner-of-parent", RunID: "runofparent", Pod: "d1-l01", Grace: 5 * time.Second, Expires: time.Now().Add(e.Life),
+		Owner: e.Owner, RunID: "runofparent", Pod: "d1-l01", Grace: 5 * time.Second, Expires: time.Now().Add(e.Life),
 		Roles: []backends.Role{{
 			Name: "server", Replicas: 1, LogPath: func(int) string { return e.Log },
 			Argv: shell("echo up; exec sleep 1000"),
@@ -61,10 +62,11 @@ func parent(text string) {
 	time.Sleep(10 * time.Minute)
 }
 
-// orphan is the pod of a sweep that was killed with SIGKILL.
-func orphan(t *testing.T, c ssh.Config, life time.Duration) backends.Ref {
+// orphan is the pod of a sweep that was killed with SIGKILL, and its owner.
+func orphan(t *testing.T, b *ssh.Backend, c ssh.Config, life time.Duration) (backends.Ref, string) {
 	t.Helper()
-	e := errand{c.Port, c.User, c.Key, c.KnownHosts, c.Workdir, c.Heartbeat, life, t.TempDir() + "/log"}
+	owner := "owner-" + rand.Text()
+	e := errand{c.Port, c.User, c.Key, c.KnownHosts, c.Workdir, c.Heartbeat, life, owner, t.TempDir() + "/log"}
 	text, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +88,12 @@ func orphan(t *testing.T, c ssh.Config, life time.Duration) backends.Ref {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ref
+	t.Cleanup(func() {
+		if err := b.Terminate(context.WithoutCancel(t.Context()), ref); err != nil {
+			t.Error(err)
+		}
+	})
+	return ref, owner
 }
 
 // config is what configure makes a backend of.
@@ -100,11 +107,11 @@ func config(t *testing.T, change ...func(*ssh.Config)) (ssh.Config, *ssh.Backend
 // What kill -9 leaves is found by its owner, and by its name alone, and ended.
 func TestLeftover(t *testing.T) {
 	c, b := config(t)
-	ref := orphan(t, c, 10*time.Minute)
+	ref, mine := orphan(t, b, c, 10*time.Minute)
 	if len(pod(ref.Name)) == 0 {
 		t.Fatal("the pod died with us")
 	}
-	for owner, want := range map[string]int{"owner-of-parent": 1, "": 1, "somebody": 0} {
+	for owner, want := range map[string]int{mine: 1, "": 1, "somebody": 0} {
 		list, err := b.List(t.Context(), owner)
 		if owner == "" { // there may be pods of other tests
 			list = slices.DeleteFunc(list, func(l backends.Listed) bool { return l.Name != ref.Name })
@@ -116,7 +123,7 @@ func TestLeftover(t *testing.T) {
 			continue
 		}
 		got := list[0]
-		if got.Owner != "owner-of-parent" || got.RunID != "runofparent" || got.Pod != "d1-l01" || got.ID != ref.ID ||
+		if got.Owner != mine || got.RunID != "runofparent" || got.Pod != "d1-l01" || got.ID != ref.ID ||
 			got.Kind != "ssh" || got.Status != "running" || time.Until(got.Expires) < 5*time.Minute {
 			t.Errorf("List(%q): %+v", owner, got)
 		}
@@ -141,14 +148,10 @@ func TestDeadMan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, b := config(t, func(c *ssh.Config) { c.Heartbeat = e.Heartbeat })
-			ref := orphan(t, c, e.Life)
+			ref, mine := orphan(t, b, c, e.Life)
 			waitFor(t, "the pod's end", func() bool { return len(pod(ref.Name)) == 0 })
-			if list, err := b.List(t.Context(), "owner-of-parent"); err != nil || len(list) != 0 {
-				for _, l := range list {
-					if l.Name == ref.Name {
-						t.Errorf("List: %+v, %v", l, err)
-					}
-				}
+			if list, err := b.List(t.Context(), mine); err != nil || len(list) != 0 {
+				t.Errorf("List: %v, %v", list, err)
 			}
 			status, err := os.ReadFile(fmt.Sprintf("%s/0/status", ref.Details["dir"]))
 			if err != nil || len(status) < 3 || string(status[:3]) != "124" {

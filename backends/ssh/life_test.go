@@ -3,6 +3,7 @@ package ssh_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -418,7 +419,7 @@ func TestLaunch_cutAnywhere(t *testing.T) {
 	started, failed := 0, 0
 	for _, after := range []int64{0, 900, 3000, 12000, 20000, 25000, 30000, 36000, 42000, 48000, 54000, 60000} {
 		sp := spec(t)
-		sp.Owner, sp.RunID = "owner-of-cuts", "run-of-cuts"
+		sp.RunID = "run-of-cuts-" + rand.Text()
 		wire.CutAfter(after)
 		var l backendtest.Ledger
 		d, err := b.Launch(t.Context(), sp, &l)
