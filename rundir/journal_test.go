@@ -8,12 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sweep.dev/sweep/backends"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"sweep.dev/sweep/backends"
 )
 
 // small is a journal of a few lines with everything in it that replay reads.

@@ -205,8 +205,7 @@ func TestLaunch_unusable(t *testing.T) {
 			var l backendtest.Ledger
 			_, err := b.Launch(t.Context(), spec(t), &l)
 			text := fmt.Sprint(err)
-			var f *backends.Failure
-			if errors.As(err, &f) {
+			if f, ok := errors.AsType[*backends.Failure](err); ok {
 				text += " (" + f.Hint + ")"
 			}
 			if err == nil || !strings.Contains(text, c.want) || c.class != nil && !errors.Is(err, c.class) {

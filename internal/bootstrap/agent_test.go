@@ -483,7 +483,7 @@ func TestClient_errors(t *testing.T) {
 	}{
 		{"over", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }, ErrOver},
 		{"token", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, ErrToken},
-		{"other", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "\x1b[2Jgone", 502) }, nil},
+		{"other", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "\x1b[2Jgone", http.StatusBadGateway) }, nil},
 	} {
 		err := fakeAgent(t, c.h).Beat(t.Context())
 		if err == nil || c.want != nil && !errors.Is(err, c.want) || strings.ContainsAny(err.Error(), "\x1b\n") || strings.Contains(err.Error(), testToken) {
