@@ -33,8 +33,10 @@ type account struct {
 
 	mu       sync.Mutex // guards what follows
 	requests int
-	bodies   [][]byte // of creates, without their env
-	given    []string // credentials in the env of pods
+	busy     int       // requests that are being answered
+	quiet    time.Time // since when there are none
+	bodies   [][]byte  // of creates, without their env
+	given    []string  // credentials in the env of pods
 	onCount  func(n int)
 }
 
@@ -71,8 +73,15 @@ func (a *account) Close() error {
 func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	a.requests++
+	a.busy++
 	n, tell := a.requests, a.onCount
 	a.mu.Unlock()
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.busy--
+		a.quiet = time.Now()
+	}()
 	if tell != nil {
 		tell(n)
 	}
@@ -85,6 +94,19 @@ func (a *account) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = io.NopCloser(bytes.NewReader(b))
 	}
 	a.Emulator.ServeHTTP(w, r)
+}
+
+// settled waits until everything that a dead process has sent is answered.
+func (a *account) settled() {
+	for range 100 {
+		time.Sleep(50 * time.Millisecond)
+		a.mu.Lock()
+		done := a.busy == 0 && time.Since(a.quiet) > 200*time.Millisecond
+		a.mu.Unlock()
+		if done {
+			return
+		}
+	}
 }
 
 var credential = regexp.MustCompile(`(?i)key|token|secret|password`)

@@ -146,7 +146,7 @@ func play(t *testing.T, s scenario, seed uint64, total *tally) {
 		return
 	}
 	began := time.Now()
-	w, err := newWorld(t.Context(), bin, dir, s, seed)
+	w, err := newWorld(t.Context(), bin, dir, s, seed, nil)
 	if err != nil {
 		t.Errorf("%s: %v", s, err)
 		return

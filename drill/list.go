@@ -67,13 +67,21 @@ func modeOf(fault string) (mode, bool) {
 	all := append(modes(), proxied()...)
 	i := slices.IndexFunc(all, func(m mode) bool { return m.fault == fault })
 	if i < 0 {
-		name, _, _ := strings.Cut(fault, "=")
-		i = slices.IndexFunc(all, func(m mode) bool { return strings.HasPrefix(m.fault, name) })
+		name := nameOf(fault)
+		i = slices.IndexFunc(all, func(m mode) bool { return nameOf(m.fault) == name })
 	}
 	if i < 0 {
 		return mode{}, false
 	}
 	return all[i], true
+}
+
+// nameOf is a fault without its value and its count.
+func nameOf(fault string) string {
+	if i := strings.IndexAny(fault, "=:"); i >= 0 {
+		return fault[:i]
+	}
+	return fault
 }
 
 // mayEnd says whether a run under the scenario's faults may end so.

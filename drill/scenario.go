@@ -92,7 +92,7 @@ func (s scenario) String() string {
 func parseScenario(text string) (s scenario, err error) {
 	class, rest, ok := strings.Cut(text, "/")
 	if !ok {
-		return s, fmt.Errorf("scenario %q: want CLASS/KEY=VALUE,...", text)
+		return s, fmt.Errorf("scenario %q: want CLASS/KEY=VALUE and more of them", text)
 	}
 	s.class = class
 	for part := range strings.SplitSeq(rest, ",") {
@@ -147,40 +147,69 @@ func (s scenario) check() error {
 	return nil
 }
 
+// A shape is what a plan has beside what a scenario says of it.
+type shape struct {
+	gpus  []string
+	seqs  []int  // an argument of the server: each is a deployment, the second not on the second GPU
+	load  string // how much is asked in each cell
+	poll  time.Duration
+	calls int // in a minute
+}
+
 // plan is the plan that the scenario runs: three deployments over two GPUs, two
 // cells each, over in about a second where nobody disturbs it.
 func (s scenario) plan(proxyURL string) string {
+	return s.shaped(proxyURL, shape{
+		gpus: []string{"rtx-2000-ada", "l4"}, seqs: []int{8, 16}, load: fmt.Sprintf("requests: %d", requests),
+		poll: 100 * time.Millisecond, calls: 6000,
+	})
+}
+
+func (s scenario) shaped(proxyURL string, x shape) string {
+	exclude := ""
+	if len(x.gpus) > 1 {
+		exclude = fmt.Sprintf("  exclude: [\"gpu == '%s' and arg_max_num_seqs == %d\"]\n", x.gpus[1], x.seqs[1])
+	}
 	return fmt.Sprintf(`version: 1
 name: drill
 model: sweep/tiny
 matrix:
   engine: vllm
-  gpu: [rtx-2000-ada, l4]
-  args.max-num-seqs: [8, 16]
+  gpu: %s
+  args.max-num-seqs: %s
   concurrency: [1, 2]
   max_tokens: 3
-  exclude: ["gpu == 'l4' and arg_max_num_seqs == 16"]
-engines:
+%sengines:
   vllm: {image: "vllm/vllm-openai:v0.29.0"}
 backend:
   kind: runpod
   network: %s
   proxy_url: %q
-  poll: 100ms
+  poll: %v
   patience: 3s
   pull: 10s
   heartbeat: %v
-  calls_per_minute: 6000
+  calls_per_minute: %d
   env: {HF_TOKEN: "${HF_TOKEN}"}
 budget: {max_cost: %g, max_time: 5m, max_pod_lifetime: %v}
 timeouts: {launch: 60s, ready: 15s, request: 20s, stop: 5s}
 load:
-  requests: %d
+  %s
   warmup: {requests: 1}
   prompts: {kind: synthetic, input_tokens: 20}
 validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 60s}
 collect: [{prom: {interval: 200ms}}, nvsmi, proc]
-`, cmp.Or(s.net, "auto"), proxyURL, cmp.Or(s.beat, time.Minute), cmp.Or(s.cost, 1), cmp.Or(s.life, 30*time.Minute), requests)
+`, list(x.gpus), list(x.seqs), exclude, cmp.Or(s.net, "auto"), proxyURL, x.poll, cmp.Or(s.beat, time.Minute), x.calls,
+		cmp.Or(s.cost, 1), cmp.Or(s.life, 30*time.Minute), x.load)
+}
+
+// list is a list in YAML.
+func list[T any](values []T) string {
+	var text []string
+	for _, v := range values {
+		text = append(text, fmt.Sprint(v))
+	}
+	return "[" + strings.Join(text, ", ") + "]"
 }
 
 // What the plan has.

@@ -19,6 +19,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/runpod/runpodtest"
+	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/rundirtest"
 )
@@ -54,18 +55,24 @@ type world struct {
 	log      strings.Builder
 	before   map[rundir.Key]string
 	lifted   bool // the account behaves again
+	over     bool // the run has ended: what comes now gets no signal
 }
 
-// newWorld makes the world of a scenario in an empty folder.
-func newWorld(ctx context.Context, sweep, dir string, s scenario, seed uint64) (*world, error) {
+// newWorld makes the world of a scenario in an empty folder. change, where it is
+// not nil, has the last word on the emulator.
+func newWorld(ctx context.Context, sweep, dir string, s scenario, seed uint64, change func(*runpodtest.Options)) (*world, error) {
 	w := &world{ctx: ctx, sweep: sweep, dir: dir, run: filepath.Join(dir, "run"), state: filepath.Join(dir, "state"), s: s}
-	var err error
-	w.account, err = newAccount(ctx, runpodtest.Options{
+	o := runpodtest.Options{
 		Key: fmt.Sprintf("rpa_CANARY%016x", seed), Seed: seed, Sweep: []string{sweep}, SimArgs: []string{"--time-scale=20"},
 		Provision: 50 * time.Millisecond, Pull: 50 * time.Millisecond, RestartDelay: 50 * time.Millisecond,
 		Faults: s.faults,
 		Intent: runpodtest.DurableIntent(w.state, filepath.Join(dir, "run*")),
-	}, w.signal())
+	}
+	if change != nil {
+		change(&o)
+	}
+	var err error
+	w.account, err = newAccount(ctx, o, w.signal())
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +98,7 @@ func (w *world) signal() func(int) {
 	return func(n int) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if n == at && w.child != nil {
+		if n == at && w.child != nil && !w.over {
 			_ = w.child.Signal(sig) // it may have ended in this moment
 		}
 	}
@@ -125,54 +132,87 @@ func rule(kill string) string {
 // patience is how long one command may take: more than any teardown.
 const patience = 8 * time.Minute
 
-// command runs the program and returns how it ended. What it said is kept.
-func (w *world) command(kill string, args ...string) ended {
-	ctx, cancel := context.WithTimeout(w.ctx, patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, w.sweep, args...)
-	var out, err bytes.Buffer
-	cmd.Dir, cmd.Stdout, cmd.Stderr = w.dir, &out, &err
-	cmd.Env = []string{
+// A child is the program at work.
+type child struct {
+	w        *world
+	cmd      *exec.Cmd
+	kill     string
+	out, err bytes.Buffer
+	began    time.Time
+	failed   error         // of its start or its end
+	over     chan struct{} // closed when it has ended
+}
+
+// begin starts the program.
+func (w *world) begin(kill string, args ...string) *child {
+	c := &child{w: w, kill: kill, cmd: exec.CommandContext(w.ctx, w.sweep, args...), began: time.Now(), over: make(chan struct{})}
+	c.cmd.Dir, c.cmd.Stdout, c.cmd.Stderr = w.dir, &c.out, &c.err
+	c.cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + w.home(), "TMPDIR=" + w.home(),
 		"RUNPOD_API_BASE_URL=" + w.url, "RUNPOD_API_KEY=" + w.Key(), "HF_TOKEN=" + w.hfToken(),
 		"SWEEP_STATE_DIR=" + w.state,
 	}
 	if kill != "" {
-		cmd.Env = append(cmd.Env, "SWEEP_FAULT="+rule(kill))
+		c.cmd.Env = append(c.cmd.Env, "SWEEP_FAULT="+rule(kill))
 	}
-	began := time.Now()
-	var e ended
 	w.mu.Lock()
-	fail := cmd.Start()
-	w.child = cmd.Process
+	c.failed = c.cmd.Start()
+	w.child = c.cmd.Process
 	w.mu.Unlock()
-	if fail == nil {
-		fail = cmd.Wait()
+	if c.failed != nil {
+		close(c.over)
+		return c
 	}
+	limit := time.AfterFunc(patience, func() {
+		w.fault("sweep %s did not end within %v", args[0], patience)
+		_ = c.cmd.Process.Kill() // it may have ended in this moment
+	})
+	go func() {
+		defer close(c.over)
+		c.failed = c.cmd.Wait()
+		limit.Stop()
+	}()
+	return c
+}
+
+// signal sends a signal to the program.
+func (c *child) signal(sig syscall.Signal) {
+	if err := c.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		c.w.fault("%v: %v", sig, err)
+	}
+}
+
+// wait returns how the program ended. What it said is kept.
+func (c *child) wait() ended {
+	w := c.w
+	<-c.over
+	e := ended{codeOf(c.cmd.ProcessState), c.out.String(), c.err.String()}
+	what := c.cmd.Args[1]
 	w.mu.Lock()
 	w.child = nil
-	w.mu.Unlock()
-	e.code = codeOf(cmd.ProcessState)
-	e.stdout, e.stderr = out.String(), err.String()
-	w.mu.Lock()
-	fmt.Fprintf(&w.log, "$ SWEEP_FAULT=%s sweep %s\n%s%s-> %d after %v\n", kill, strings.Join(args, " "), e.stdout, e.stderr, e.code, time.Since(began).Round(time.Millisecond))
-	w.mu.Unlock()
-	switch {
-	case ctx.Err() != nil:
-		w.fault("sweep %s did not end within %v", args[0], patience)
-	case e.code == exitKilled && kill == "":
-		w.fault("sweep %s: %v", args[0], fail)
-	case e.code == exitKilled:
-		w.mu.Lock()
+	fmt.Fprintf(&w.log, "%s $ SWEEP_FAULT=%s sweep %s\n%s%s-> %d after %v\n", c.began.UTC().Format("15:04:05.000"), c.kill,
+		strings.Join(c.cmd.Args[1:], " "), e.stdout, e.stderr, e.code, time.Since(c.began).Round(time.Millisecond))
+	if e.code == exitKilled && c.kill != "" {
 		w.killed++
-		w.points = append(w.points, kill)
-		w.mu.Unlock()
+		w.points = append(w.points, c.kill)
 	}
+	w.mu.Unlock()
 	if found := contains([]byte(e.stdout+e.stderr), w.credentials()); found != "" {
-		w.fault("sweep %s says the credential %s", args[0], found)
+		w.fault("sweep %s says the credential %s", what, found)
 	}
 	if strings.Contains(e.stderr, "panic") {
-		w.fault("sweep %s panics", args[0])
+		w.fault("sweep %s panics", what)
+	}
+	return e
+}
+
+// command runs the program to its end, which only a fault point may make
+// SIGKILL.
+func (w *world) command(kill string, args ...string) ended {
+	c := w.begin(kill, args...)
+	e := c.wait()
+	if e.code == exitKilled && kill == "" {
+		w.fault("sweep %s: %v", args[0], c.failed)
 	}
 	return e
 }
@@ -223,6 +263,7 @@ func (w *world) play() {
 	defer stop()
 	w.first(w.s.kill)
 	for i, st := range w.s.then {
+		w.settled()
 		again := ""
 		if i == 0 {
 			again = w.s.again
@@ -241,20 +282,24 @@ func (w *world) first(kill string) {
 		args = append(args, "--keep-pod=20m")
 	}
 	e := w.command(kill, append(args, "plan.yaml")...)
+	w.mu.Lock()
+	signalled := w.s.signal != "" && !w.over
+	w.over = true
+	w.mu.Unlock()
 	w.honest("the run", e, w.s.keep && e.code == exitOK)
 	w.intact()
 	ok := w.s.mayEnd(e.code)
 	switch {
 	case e.code == exitKilled:
 		ok = kill != ""
-	case w.s.signal != "":
+	case signalled:
 		want := exitTerm
 		if strings.HasPrefix(w.s.signal, "INT") {
 			want = exitInt
 		}
 		hup := strings.HasPrefix(w.s.signal, "HUP") && e.code == 128+int(syscall.SIGHUP)
 		ok = ok || hup || e.code == want || e.code == exitCleanup && slices.Contains(w.s.faults, "delete-403")
-	case w.s.cost > 0:
+	case w.s.cost > 0, w.s.life > 0: // so short a life has no room for a teardown
 		ok = ok || e.code == exitBudget
 	}
 	if !ok {
@@ -336,12 +381,39 @@ func (w *world) resume(again string) {
 // gc cleans up on the same machine, where the ledger is.
 func (w *world) gc(again string) {
 	w.settle()
-	e := w.command(again, "gc", "--backend=runpod", "--yes")
+	for _, args := range w.cleanups() {
+		w.clean(again, args)
+		again = ""
+	}
+}
+
+// cleanups are the commands that a person gives: where the run directory is not
+// here any more a run has to be named.
+func (w *world) cleanups() [][]string {
+	if _, err := os.Stat(w.run); err == nil {
+		return [][]string{{"gc", "--backend=runpod", "--yes"}}
+	}
+	runs := map[string]bool{}
+	for _, h := range w.Audit().Alive() {
+		if n, ok := backends.ParseName(h.Name); ok {
+			runs[n.Run] = true
+		}
+	}
+	var list [][]string
+	for run := range runs {
+		list = append(list, []string{"gc", "--backend=runpod", "--yes", "--run=" + run})
+	}
+	return list
+}
+
+// clean gives one of them, once more where it is killed.
+func (w *world) clean(again string, args []string) {
+	e := w.command(again, args...)
 	if e.code == exitKilled && again != "" {
-		e = w.command("", "gc", "--backend=runpod", "--yes")
+		e = w.command("", args...)
 	}
 	if e.code != exitOK {
-		w.fault("gc ends with %d", e.code)
+		w.fault("%s ends with %d", strings.Join(args, " "), e.code)
 	}
 	w.honest("gc", e, false)
 }
@@ -370,39 +442,47 @@ func (w *world) lost(again string) {
 	if now := w.Audit().Alive(); len(now) < len(alive) && w.s.beat == 0 && w.s.life == 0 {
 		w.fault("gc on another machine has ended pods whose time is not over")
 	}
-	runs := map[string]bool{}
-	for _, h := range alive {
-		if n, ok := backends.ParseName(h.Name); ok {
-			runs[n.Run] = true
-		}
-	}
-	for run := range runs {
-		e := w.command(again, "gc", "--backend=runpod", "--run="+run, "--yes")
-		if e.code == exitKilled && again != "" {
-			e = w.command("", "gc", "--backend=runpod", "--run="+run, "--yes")
-		}
+	for _, args := range w.cleanups() {
+		w.clean(again, args)
 		again = ""
-		if e.code != exitOK {
-			w.fault("gc --run ends with %d", e.code)
-		}
-		w.honest("gc --run", e, false)
 	}
 }
 
-// await waits until no pod of ours runs any more, by itself.
+// await waits until no pod of ours serves any more, by itself. A pod that may
+// not delete itself is started again and again by its provider, without its
+// engine.
 func (w *world) await(limit time.Duration) {
-	for end := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) {
-		alive := slices.DeleteFunc(w.Audit().Alive(), func(h runpodtest.Held) bool {
+	for end := time.Now().Add(limit); ; time.Sleep(200 * time.Millisecond) {
+		left := slices.DeleteFunc(w.Audit().Alive(), func(h runpodtest.Held) bool {
+			if slices.Contains(w.s.faults, "pod-key-forbidden") {
+				return !serves(h)
+			}
 			return h.Status == "EXITED" || h.Status == "TERMINATED" || h.Status == "ERROR"
 		})
-		if len(alive) == 0 {
+		if len(left) == 0 {
 			return
 		}
 		if time.Now().After(end) {
-			w.fault("pod %s runs %v after its run has died: %s", alive[0].Name, limit, alive[0].Status)
+			w.fault("pod %s runs %v after its run has died: %s", left[0].Name, limit, left[0].Status)
 			return
 		}
 	}
+}
+
+// serves says whether a pod's engine runs, or whether the pod is still on its
+// way there.
+func serves(h runpodtest.Held) bool {
+	name, _ := backends.ParseName(h.Name)
+	if h.Status == "PROVISIONING" || h.Restarts == 0 {
+		return true
+	}
+	for _, p := range procfs.With(map[string]string{backends.MarkRun: name.Run}) {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
+		if err == nil && strings.Contains(string(b), "\x00sim\x00--gpu\x00") {
+			return true
+		}
+	}
+	return false
 }
 
 // adopt runs the plan once more, on the pods that were kept.
@@ -468,8 +548,11 @@ func (w *world) complete() {
 
 // finish is what must hold in the end, whatever has happened.
 func (w *world) finish() {
-	budget := cmp.Or(w.s.cost, 1)
-	if err := (oracle{slack: 20 * time.Second, cost: budget}).check(w.Audit()); err != nil {
+	o := oracle{slack: 20 * time.Second, cost: cmp.Or(w.s.cost, 1)}
+	if slices.Contains(w.s.faults, "pod-key-forbidden") {
+		o.slack = time.Hour // only a person can end these, and gc has
+	}
+	if err := o.check(w.Audit()); err != nil {
 		w.fault("%v", err)
 	}
 	if err := w.untouched(w.ctx); err != nil {
