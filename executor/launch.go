@@ -187,12 +187,19 @@ func (d *deployment) obtain(ctx context.Context, spec backends.Spec, p *pod) (ba
 func (d *deployment) adopt(ctx context.Context, b backends.Adopter, spec backends.Spec, p *pod, kept rundir.Owed) (backends.Deployment, error) {
 	ref := kept.Find(spec.RunID)
 	p.name = kept.Pod // by which the book has it already
+	// It is there already, so even the first arrow has its ref: of an intent
+	// without one nothing was sent, and nothing is ended.
+	intent := backends.Arrow{
+		Pod: p.name, State: backends.Intended, Kind: kept.Kind, Name: kept.Name, At: kept.At,
+		Expires: &kept.Expires, USDPerHour: kept.USDPerHour, Ref: &ref,
+	}
 	for _, a := range []backends.Arrow{
-		{Pod: p.name, State: backends.Intended, Kind: kept.Kind, Name: kept.Name, At: kept.At, Expires: &kept.Expires, USDPerHour: kept.USDPerHour},
+		intent,
 		{Pod: p.name, State: backends.Sent},
 		{Pod: p.name, State: backends.Created, Ref: &ref},
 	} {
 		if err := p.Record(ctx, a); err != nil {
+			p.hold(intent)
 			return nil, err
 		}
 	}

@@ -54,6 +54,16 @@ func (p *pod) Record(ctx context.Context, a backends.Arrow) error {
 	return err
 }
 
+// hold makes a pod owed that is this run's already, though its intent could not
+// be written down.
+func (p *pod) hold(intent backends.Arrow) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.owed.Pod == "" {
+		p.owed.Apply(intent, time.Now())
+	}
+}
+
 // debt is what of the pod is owed now.
 func (p *pod) debt() (owed rundir.Owed, ok bool) {
 	p.mu.Lock()

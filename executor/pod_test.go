@@ -197,6 +197,7 @@ func TestKeep(t *testing.T) {
 type fakeBook struct {
 	kept  *rundir.Owed
 	holds bool
+	taken func() // called when it was taken over
 	asked []string
 }
 
@@ -209,6 +210,9 @@ func (b *fakeBook) Adopt(digest string, _ time.Duration) (rundir.Owed, bool, err
 	}
 	o := *b.kept
 	b.kept = nil
+	if b.taken != nil {
+		b.taken()
+	}
 	return o, true, nil
 }
 
@@ -239,6 +243,26 @@ func TestAdopt(t *testing.T) {
 		want(t, "owed", len(w.state().Owed), 0)
 		want(t, "digest", strings.HasPrefix(book.asked[0], "fake-"), true)
 	}
+}
+
+// A run that ends in the moment in which it has taken a pod over ends the pod
+// too: nobody else knows of it any more.
+func TestAdopt_interrupted(t *testing.T) {
+	t.Parallel()
+	ref := backends.Ref{Kind: "fake", RunID: "run-0", Pod: "old-l01", ID: "id-old"}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	book := &fakeBook{taken: cancel, kept: &rundir.Owed{
+		Pod: "old-l01", Kind: "fake", Name: "sw-old", State: backends.Created, Ref: &ref, Expires: time.Now().Add(time.Hour),
+	}}
+	w := newWorld(t, nil)
+	rep, err := w.run(ctx, func(c *Config) { c.Book, c.Backend = book, adoptingBackend{w.backend, false} })
+	if err != nil || rep.Cleanup != nil {
+		t.Fatalf("%v, %+v", err, rep)
+	}
+	want(t, "ended", w.backend.count("terminate id-old"), 1)
+	want(t, "adopted", w.backend.count("adopt"), 0)
+	want(t, "owed", len(w.state().Owed), 0)
 }
 
 // What a run has kept is ended by its resume where it is due, and never where
