@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -264,6 +265,15 @@ func (a *app) leftovers(ctx context.Context, j job, say func(string, ...any)) er
 		return fmt.Errorf("look for what earlier runs left: backend %s: %w: %w", own.factory.Kind, executor.ErrUnreachable, own.err)
 	}
 	inv.join(entries, func(kind string) bool { return kind == own.factory.Kind })
+	for i, f := range inv.pods {
+		// This process has rented nothing yet, and what the journal owes is the
+		// executor's: a pod that is this run's by the ledger of the machine
+		// alone was being taken over when an earlier process died.
+		if f.entry != nil && f.entry.RunID == j.state.Manifest.RunID &&
+			!slices.ContainsFunc(j.state.Owed, func(o rundir.Owed) bool { return o.Pod == f.entry.Pod }) {
+			inv.pods[i].run = runEnded
+		}
+	}
 	_, due, _ := judge(inv, wish{now: time.Now(), owner: j.state.Manifest.Owner})
 	endAll(ctx, inv, due)
 	var left []string
