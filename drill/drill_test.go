@@ -140,7 +140,7 @@ func play(t *testing.T, s scenario, seed uint64, total *tally) {
 		t.Error(err)
 		return
 	}
-	dir, err := os.MkdirTemp("", "drill-")
+	dir, err := os.MkdirTemp("", "drill-") //nolint:usetesting // it is kept where the scenario fails
 	if err != nil {
 		t.Error(err)
 		return

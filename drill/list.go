@@ -253,17 +253,24 @@ func everyBudget() (list []scenario) {
 	return list
 }
 
-func everyKeep() []scenario {
-	return []scenario{
+func everyKeep() (list []scenario) {
+	for _, at := range []string{
+		"book.rename:before", "book.rename:after", "book.rename:before@2", "book.rename:after@2", "book.dirsync:after@2",
+		"book.rename:after@4", "book.rename:after@6", "ledger.intent:before", "ledger.intent:after", "ledger.sent:before",
+		"ledger.sent:after", "ledger.created:before", "ledger.created:after", "ledger.ready:after", "runpod.delete:before",
+	} {
+		list = append(list, scenario{class: "keep", keep: true, again: at, then: []step{stepAdopt, stepResume}})
+	}
+	for n := 1; n <= 90; n += 2 {
+		list = append(list, scenario{class: "keep", keep: true, pods: 1, again: fmt.Sprintf("op:before@%d", n), then: []step{stepAdopt, stepResume}})
+	}
+	return append(list, []scenario{
 		{class: "keep", keep: true, then: []step{stepTerminate}},
 		{class: "keep", keep: true, then: []step{stepAdopt}},
 		{class: "keep", keep: true, then: []step{stepStop, stepStart, stepTerminate}},
 		{class: "keep", keep: true, again: "runpod.delete:after", then: []step{stepTerminate, stepTerminate}},
-		{class: "keep", keep: true, again: "book.rename:after", then: []step{stepAdopt, stepResume}},
-		{class: "keep", keep: true, again: "ledger.created:after", then: []step{stepAdopt, stepResume}},
-		{class: "keep", keep: true, again: "runpod.delete:before", then: []step{stepAdopt, stepResume}},
 		{class: "keep", keep: true, faults: []string{"terminated-later=1s"}, then: []step{stepAdopt}},
-	}
+	}...)
 }
 
 // all is every scenario that has a place of its own. There are more: see mixed.

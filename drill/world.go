@@ -358,7 +358,7 @@ func (w *world) resume(again string) {
 			w.first("") // it died before there was a run
 			continue
 		}
-		w.honest("the resume", e, w.s.keep)
+		w.honest("the resume", e, w.s.keep && !slices.Contains(w.s.then, stepAdopt))
 		killed := e.code == exitKilled && again != ""
 		again = ""
 		switch {
