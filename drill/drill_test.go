@@ -37,8 +37,14 @@ var (
 
 func TestMain(m *testing.M) {
 	guard.Main() // the emulator's pods are processes
-	os.Exit(m.Run())
+	code := m.Run()
+	if built != "" {
+		_ = os.RemoveAll(built) // nobody would look at what is left
+	}
+	os.Exit(code)
 }
+
+var built string // the folder that program has made
 
 // program builds sweep once.
 var program = sync.OnceValues(func() (string, error) {
@@ -49,6 +55,7 @@ var program = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	built = dir
 	path := filepath.Join(dir, "sweep")
 	out, err := exec.Command("go", "build", "-o", path, "sweep.dev/sweep/cmd/sweep").CombinedOutput()
 	if err != nil {

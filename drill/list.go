@@ -1,6 +1,7 @@
 package drill
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -323,7 +324,7 @@ func (s scenario) slow() bool {
 }
 
 // A plan of the drill: all scenarios in the order in which they are run. What
-// seen does not have comes first; the quick one begins with one of each class
+// seen does not have comes first, and of that the named points; the quick one begins with one of each class
 // and leaves out what is slow.
 func order(seed uint64, quick bool, seen map[string]int) []scenario {
 	r := rand.New(rand.NewPCG(seed, 0x6472696c6c))
@@ -342,7 +343,15 @@ func order(seed uint64, quick bool, seen map[string]int) []scenario {
 		}
 		return append(first, list...)
 	}
-	slices.SortStableFunc(list, func(a, b scenario) int { return seen[a.String()] - seen[b.String()] })
+	later := func(s scenario) int {
+		if s.class == "point" {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(list, func(a, b scenario) int {
+		return cmp.Or(seen[a.String()]-seen[b.String()], later(a)-later(b))
+	})
 	return list
 }
 
