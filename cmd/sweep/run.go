@@ -171,11 +171,11 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	ui.start()
 	if err := a.leftovers(ctx, j, ui.notice); err != nil {
 		ui.stop()
-		var sig signalled
-		if errors.As(context.Cause(ctx), &sig) && exitCode(err) != exitCleanup {
-			err = &statusError{signalCode(sig.sig), err}
+		rep := executor.Report{Missing: 1, Interrupted: context.Cause(ctx)}
+		if exitCode(err) == exitCleanup {
+			rep.Cleanup = err
 		}
-		return err
+		return a.verdict(j, nil, rep, err)
 	}
 	collectors := make([]executor.Named, len(j.plugins.collectors))
 	for i, n := range j.plugins.collectors {
