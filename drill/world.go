@@ -262,13 +262,13 @@ func (w *world) play() {
 	stop := watch(w.credentials, func(text string) { w.fault("%s", text) })
 	defer stop()
 	w.first(w.s.kill)
-	for i, st := range w.s.then {
+	again := w.s.again
+	for _, st := range w.s.then {
 		w.settled()
-		again := ""
-		if i == 0 {
-			again = w.s.again
-		}
 		w.step(st, again)
+		if !slices.Contains([]step{stepTear, stepRemove, stepBeat, stepLife}, st) {
+			again = "" // these are no commands of ours
+		}
 	}
 	w.finish()
 }
