@@ -121,7 +121,7 @@ func (d *deployment) watch(life context.Context) {
 		}
 	}()
 	for life.Err() == nil {
-		client, err := d.link.current(life)
+		client, _, err := d.link.current(life)
 		if err == nil {
 			if err = d.attend(life); err == nil {
 				return
@@ -316,7 +316,7 @@ func (d *deployment) Stop(ctx context.Context) error {
 	d.stopping = true
 	d.mu.Unlock()
 	l := d.link
-	if _, err := l.current(ctx); err != nil { // given up: perhaps the host is back
+	if _, _, err := l.current(ctx); err != nil { // given up: perhaps the host is back
 		fresh, err := d.b.open(ctx)
 		if err != nil {
 			d.quiet()

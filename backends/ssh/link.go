@@ -74,22 +74,24 @@ func (l *link) set(client *gossh.Client, err error) {
 	l.changed = make(chan struct{})
 }
 
-// current is the connection, as soon as there is one.
-func (l *link) current(ctx context.Context) (*gossh.Client, error) {
+// current is the connection, as soon as there is one. gone is closed when it is
+// that no more: the library forgets what is asked of a connection in the moment
+// in which it ends, and who asks has to look for himself.
+func (l *link) current(ctx context.Context) (client *gossh.Client, gone <-chan struct{}, err error) {
 	for {
 		l.mu.Lock()
 		client, err, changed := l.client, l.err, l.changed
 		l.mu.Unlock()
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case client != nil:
-			return client, nil
+			return client, changed, nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("the connection to %s is lost: %w", l.b.address(), context.Cause(ctx))
+			return nil, nil, fmt.Errorf("the connection to %s is lost: %w", l.b.address(), context.Cause(ctx))
 		}
 	}
 }
@@ -182,11 +184,11 @@ func (l *link) again() (*gossh.Client, error) {
 // dial opens a connection from the host to addr, which is as seen from there.
 func (l *link) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	for {
-		client, err := l.current(ctx)
+		client, gone, err := l.current(ctx)
 		if err != nil {
 			return nil, err
 		}
-		conn, err := client.DialContext(ctx, network, addr)
+		conn, err := dialOn(ctx, client, gone, network, addr)
 		var refused *gossh.OpenChannelError
 		switch {
 		case err == nil:
@@ -198,6 +200,25 @@ func (l *link) dial(ctx context.Context, network, addr string) (net.Conn, error)
 			return nil, err
 		}
 	}
+}
+
+// dialOn dials on one connection, as long as that is there.
+func dialOn(ctx context.Context, client *gossh.Client, gone <-chan struct{}, network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-gone:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	defer func() {
+		cancel()
+		<-watched
+	}()
+	return client.DialContext(ctx, network, addr)
 }
 
 // next waits until client, which has failed, is not the current one any more.

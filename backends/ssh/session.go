@@ -77,7 +77,7 @@ type session struct {
 
 // session starts one. call is the script's last lines. The caller closes it.
 func (l *link) session(ctx context.Context, call string) (*session, *gossh.Client, error) {
-	client, err := l.current(ctx)
+	client, gone, err := l.current(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,21 +86,24 @@ func (l *link) session(ctx context.Context, call string) (*session, *gossh.Clien
 		err error
 	}
 	done := make(chan made, 1)
-	l.wg.Go(func() { // ends with the client at the latest
+	go func() { // ends with the client, but for what the library forgets
 		s, err := begin(client, call)
 		done <- made{s, err}
-	})
+	}()
 	select {
 	case m := <-done:
 		return m.s, client, m.err
+	case <-gone:
+		err = errLost
 	case <-ctx.Done():
-		l.wg.Go(func() {
-			if m := <-done; m.s != nil {
-				_ = m.s.Close()
-			}
-		})
-		return nil, client, context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
+	go func() {
+		if m := <-done; m.s != nil {
+			_ = m.s.Close()
+		}
+	}()
+	return nil, client, err
 }
 
 func begin(client *gossh.Client, call string) (_ *session, err error) {
