@@ -115,7 +115,16 @@ func (a *app) agree(ctx context.Context, c *cli.Command, p *plan.Plan, made *plu
 	if err != nil {
 		return err
 	}
+	if least := p.Timeouts.Stop + made.factory.Settle + time.Minute; p.Budget.MaxPodLifetime < least {
+		return &usage{&hinted{
+			fmt.Errorf("budget.max_pod_lifetime is %s: a pod of %s is given back %s before it ends itself, so nothing could be measured", p.Budget.MaxPodLifetime, p.Backend.Kind, least-time.Minute),
+			fmt.Sprintf("at least %s, or a shorter timeouts.stop", least),
+		}}
+	}
 	costs, err := prices(ctx, p, made, deployments, a.exe)
+	if err != nil && exitCode(err) == exitInternal {
+		return &statusError{exitIncomplete, &hinted{err, "nothing was rented; the same command tries again"}}
+	}
 	if err != nil {
 		return err
 	}

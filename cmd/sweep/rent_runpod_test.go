@@ -133,6 +133,7 @@ func TestRent_notAgreed(t *testing.T) {
 		{[]string{"run", "--max-cost", "0.0000001", "rent.yaml"}, exitBudget, "over the budget, so nothing was rented"},
 		{[]string{"run", "--set", "budget.max_cost=0.0000001", "rent.yaml"}, exitBudget, "over the budget"},
 		{[]string{"run", "--max-cost", "-1", "rent.yaml"}, exitUsage, "want more than 0"},
+		{[]string{"run", "--yes", "--set", "budget.max_pod_lifetime=2m", "rent.yaml"}, exitUsage, "nothing could be measured"},
 		{[]string{"run", "--yes", "--set", "engines.vllm.command=[vllm, serve, python3, -m, vllm.entrypoints.openai.api_server]", "rent.yaml"}, exitUsage, "ENTRYPOINT"},
 		{[]string{"validate", "--set", "engines.vllm.command=[vllm, serve, vllm, serve, x]", "rent.yaml"}, exitUsage, "ENTRYPOINT"},
 	} {
@@ -140,6 +141,11 @@ func TestRent_notAgreed(t *testing.T) {
 			t.Errorf("sweep %v: exit %d, want %d and %q\n%s%s", c.args, r.code, c.code, c.said, r.stdout, r.stderr)
 		}
 	}
+	a.SetFaults("html-502:*")
+	if r := a.sweep("run", "--yes", "rent.yaml"); r.code != exitIncomplete || !strings.Contains(r.stderr, "nothing was rented") {
+		t.Errorf("a provider that does not work: exit %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	a.SetFaults()
 	if n := a.Audit().Creates; n != 0 {
 		t.Errorf("%d pods were created", n)
 	}

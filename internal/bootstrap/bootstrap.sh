@@ -395,6 +395,7 @@ give_back() {
 				refused=$((refused + 1))
 				if [ "$refused" -ge 3 ]; then
 					say "the pod may neither delete nor stop itself (HTTP $code)"
+					stuck=1
 					return
 				fi
 				;;
@@ -419,7 +420,11 @@ finish() {
 	[ -z "$dir" ] || printf '%s\n' "$1" 2>/dev/null >"$dir/over"
 	say "$1: the pod ends"
 	stop_engine
+	stuck=''
 	give_back
+	# A provider that starts the container again whenever it ends is not asked
+	# the same thing every second.
+	[ -z "$stuck" ] || [ "$hold" != 1 ] || nap 60
 	leave "$2"
 }
 
