@@ -5,8 +5,10 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +25,11 @@ func TestMain(m *testing.M) {
 	guard.Main() // in the tests' own process too: they emulate providers whose pods are processes
 	if os.Getenv(asSweep) != "" {
 		os.Exit(asSweepMain())
+	}
+	if signal.Ignored(syscall.SIGHUP) {
+		// Under nohup; what a script starts is to hear of a terminal that hangs
+		// up. A signal that is caught here is one that a child has by default.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	os.Exit(withLedger(m.Run))
 }
