@@ -31,9 +31,10 @@ type rental struct {
 
 func (r *rental) cost(now time.Time) float64 { return r.usdPerHour * now.Sub(r.since).Hours() }
 
-// money is what a run spends. Providers bill by the second; it is counted from
-// the moment at which a create is sent until the pod is seen to be gone, so it
-// never says less than the bill.
+// money is what a run spends. It is counted from the moment at which a create is
+// sent until the pod is seen to be gone, at the price that the ledger has, which
+// covers disks: never less than the bill, but for the second that a provider
+// which bills by the second rounds up.
 type money struct {
 	max     float64       // USD; 0 is no bound
 	reserve time.Duration // that a teardown may take: what it costs is kept back

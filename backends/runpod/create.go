@@ -69,7 +69,7 @@ func (b *Backend) launch(ctx context.Context, spec backends.Spec, o offer, netwo
 	if err != nil {
 		return nil, err
 	}
-	p, twins, err := b.rent(ctx, spec, request, o.price, l)
+	p, twins, err := b.rent(ctx, spec, request, o.price+b.diskPrice(), l)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (b *Backend) launch(ctx context.Context, spec backends.Spec, o offer, netwo
 		}
 		return errors.Join(err, l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Gone}))
 	}
-	arrow := backends.Arrow{Pod: spec.Pod, State: backends.Created, Ref: &d.ref, USDPerHour: p.Cost}
+	arrow := backends.Arrow{Pod: spec.Pod, State: backends.Created, Ref: &d.ref, USDPerHour: p.Cost + b.diskPrice()}
 	if err := l.Record(ctx, arrow); err != nil {
 		return nil, gone(fmt.Errorf("record of pod %s: %w", spec.Pod, err))
 	}
@@ -94,6 +94,20 @@ func (b *Backend) launch(ctx context.Context, spec backends.Spec, o offer, netwo
 	}
 	d.start()
 	return d, nil
+}
+
+// diskUSD is what a GB of disk costs for a month of 730 hours while its pod runs,
+// beside the price that the API tells: https://docs.runpod.io/pods/pricing
+const diskUSD = 0.10
+
+// diskPrice is what the pod's disks cost in an hour. It stands in what a ledger
+// says of a pod, so that a budget is never less than the bill.
+func (b *Backend) diskPrice() float64 {
+	gb := b.Disk
+	if b.Volume != nil {
+		gb += b.Volume.Size
+	}
+	return float64(gb) * diskUSD / 730
 }
 
 // settling is a context for giving back what ctx has no time for any more.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
 	"slices"
@@ -128,6 +129,23 @@ func clean(t *testing.T, e *runpodtest.Emulator, l *backendtest.Ledger) {
 	}
 	if states := l.States(); len(states) > 0 && states[len(states)-1] != backends.Gone && states[len(states)-1] != backends.Created {
 		t.Errorf("the ledger ends with %v", states)
+	}
+}
+
+// The ledger's price is what is billed: a budget that is kept by it is kept.
+func TestLaunch_price(t *testing.T) {
+	t.Parallel()
+	e := emulator(t)
+	var l backendtest.Ledger
+	d := launch(t, backend(t, e, func(c *Config) { c.Volume = &Volume{Size: 40, Path: "/workspace"} }), spec(t), &l)
+	time.Sleep(200 * time.Millisecond)
+	stop(t, d)
+	held := e.Audit().Pods[0]
+	billed := held.USD / (math.Ceil(held.Gone.Sub(held.Created).Seconds()) / 3600) // by the second that has begun
+	for _, a := range l.Arrows() {
+		if a.USDPerHour > 0 && (a.USDPerHour < billed*0.999 || a.USDPerHour > billed*1.001) {
+			t.Errorf("%s says $%.4f/h, billed are $%.4f/h", a.State, a.USDPerHour, billed)
+		}
 	}
 }
 
