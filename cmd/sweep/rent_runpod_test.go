@@ -195,7 +195,7 @@ func TestRent_budget(t *testing.T) {
 	t.Parallel()
 	a := renting(t)
 	// $0.24/h and a teardown that may take minutes: the reserve is what counts.
-	const most = 0.0105
+	const most = 0.0109
 	r := a.sweep("run", "-o", "out", "--max-cost", fmt.Sprint(most), "--set", "load.requests=20000", "rent.yaml")
 	if r.code != exitBudget || !strings.Contains(r.stderr, "budget for this run is used up") {
 		t.Errorf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
