@@ -355,7 +355,12 @@ func (w *world) resume(again string) {
 		e := w.command(again, args...)
 		w.intact()
 		if e.code == exitUsage && strings.Contains(e.stderr, "no run") && n == 0 {
-			w.first("") // it died before there was a run
+			// It died before there was a run.
+			if slices.Contains(w.s.then, stepAdopt) {
+				w.adopt("")
+			} else {
+				w.first("")
+			}
 			continue
 		}
 		w.honest("the resume", e, w.s.keep && !slices.Contains(w.s.then, stepAdopt))
@@ -473,10 +478,11 @@ func (w *world) await(limit time.Duration) {
 // way there.
 func serves(h runpodtest.Held) bool {
 	name, _ := backends.ParseName(h.Name)
-	if h.Status == "PROVISIONING" || h.Restarts == 0 {
+	processes := procfs.With(map[string]string{backends.MarkRun: name.Run})
+	if h.Status == "PROVISIONING" || h.Restarts == 0 && len(processes) == 0 {
 		return true
 	}
-	for _, p := range procfs.With(map[string]string{backends.MarkRun: name.Run}) {
+	for _, p := range processes {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
 		if err == nil && strings.Contains(string(b), "\x00sim\x00--gpu\x00") {
 			return true
