@@ -68,6 +68,13 @@ func (b *Backend) end(ctx context.Context, id, name string, price float64, made 
 				}
 			case err == nil && unknown && time.Since(made) < b.freshness():
 				err = errors.New("it is too new for its absence to mean something")
+			case err == nil && name != "" && time.Since(made) < b.freshness():
+				// One create may have made two, and the other not be listed yet.
+				// It is worth a look while nobody is in a hurry.
+				if cut := runpodapi.Sleep(ctx, runpodapi.Jitter(b.Poll)); cut != nil {
+					return nil //nolint:nilerr // what was to be ended is seen to be gone
+				}
+				continue
 			case err == nil:
 				return nil
 			}
@@ -82,7 +89,7 @@ func (b *Backend) end(ctx context.Context, id, name string, price float64, made 
 }
 
 // freshness is how long absence means nothing for a pod that was just made.
-func (b *Backend) freshness() time.Duration { return min(fresh, b.Patience/2) }
+func (b *Backend) freshness() time.Duration { return min(fresh, b.Patience*2/3) }
 
 func stillThere(id, name string, price float64, err error) error {
 	cost := ""

@@ -131,9 +131,11 @@ remember() {
 # ---- the engine
 
 # launch becomes the engine, in a session of its own where that can be had. The
-# mark finds its descendants when they have left that session.
+# mark finds its descendants when they have left that session. The provider's id
+# is in it because one create may make two pods of a name, where both can see
+# each other's processes.
 launch() {
-	SWEEP_SWITCH=$name.
+	SWEEP_SWITCH=$name.$pod.
 	export SWEEP_SWITCH
 	if has setsid; then
 		exec setsid "$@"
@@ -184,7 +186,7 @@ signal_marked() {
 		marked=''
 		while IFS= read -r line || [ -n "$line" ]; do
 			case $line in
-			*"SWEEP_SWITCH=$name."*) marked=1 && break ;;
+			*"SWEEP_SWITCH=$name.$pod."*) marked=1 && break ;;
 			esac
 		done 2>/dev/null <"$process/environ"
 		if [ -n "$marked" ] && kill -s "$1" "${process#/proc/}" 2>/dev/null; then

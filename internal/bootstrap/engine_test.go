@@ -219,7 +219,7 @@ func TestEngine_stdout(t *testing.T) {
 				})
 				eventually(t, "the engine is gone", func() bool {
 					for _, process := range procfs.With(p.mark) {
-						if procfs.ReadEnviron(process.PID).Has(map[string]string{"SWEEP_SWITCH": p.name + "."}) {
+						if procfs.ReadEnviron(process.PID).Has(map[string]string{"SWEEP_SWITCH": p.name + ".pod123."}) {
 							return false
 						}
 					}
