@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/ending"
 )
 
 // Adopt implements [backends.Adopter]: it takes over the running containers of
@@ -23,7 +24,7 @@ func (b *Backend) Adopt(ctx context.Context, spec backends.Spec, ref backends.Re
 	if len(ids) == 0 {
 		return nil, fmt.Errorf("pod %s: %w", ref.Pod, backends.ErrNotFound)
 	}
-	d := &deployment{b: b, spec: spec, terms: backends.Terms{Ref: ref}, done: make(chan struct{})}
+	d := &deployment{b: b, spec: spec, terms: backends.Terms{Ref: ref}, Ending: ending.New()}
 	defer func() {
 		if err != nil {
 			d.letGo()

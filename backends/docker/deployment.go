@@ -13,6 +13,7 @@ import (
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/bootstrap"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/ending"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -22,16 +23,13 @@ type deployment struct {
 	spec  backends.Spec
 	terms backends.Terms
 
+	*ending.Ending
+
 	replicas []*replica // complete before anybody else has the deployment
-	done     chan struct{}
 
 	stop sync.Mutex // one Stop at a time; guards gone and kept
 	gone bool       // seen to be gone
 	kept bool       // let go of
-
-	mu       sync.Mutex // guards what follows
-	stopping bool
-	err      error // set before done is closed
 }
 
 var (
@@ -85,7 +83,7 @@ func (d *deployment) watch(ctx context.Context, id string, role backends.Role, n
 	})
 	r.watchers.Go(func() {
 		if err := d.b.wait(life, id, r); err != nil {
-			d.ended(err)
+			d.Ended(err)
 		}
 	})
 	if base, token := agentOf(c); base != "" {
@@ -105,17 +103,6 @@ func (b *Backend) beat(ctx context.Context, agent *bootstrap.Agent) {
 	}, func(error) {})
 }
 
-// ended notes the first end that nobody asked for.
-func (d *deployment) ended(err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.stopping || d.err != nil {
-		return
-	}
-	d.err = err
-	close(d.done)
-}
-
 func (d *deployment) Host(role string, replica int) host.Host {
 	for _, r := range d.replicas {
 		if r.role == role && r.n == replica {
@@ -123,14 +110,6 @@ func (d *deployment) Host(role string, replica int) host.Host {
 		}
 	}
 	panic(fmt.Sprintf("docker: no replica %d of role %q", replica, role))
-}
-
-func (d *deployment) Done() <-chan struct{} { return d.done }
-
-func (d *deployment) Err() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.err
 }
 
 // Terms implements [backends.Rental]: a container costs nothing, but somebody
@@ -178,9 +157,7 @@ func (b *Backend) keep(ctx context.Context, agent *bootstrap.Agent, until time.T
 
 // letGo ends everybody who watches.
 func (d *deployment) letGo() {
-	d.mu.Lock()
-	d.stopping = true
-	d.mu.Unlock()
+	d.Ask()
 	for _, r := range d.replicas {
 		r.cancel()
 	}
@@ -191,9 +168,7 @@ func (d *deployment) letGo() {
 
 // Stop implements [backends.Deployment]. A second call waits for the first.
 func (d *deployment) Stop(ctx context.Context) error {
-	d.mu.Lock()
-	d.stopping = true
-	d.mu.Unlock()
+	d.Ask()
 	d.stop.Lock()
 	defer d.stop.Unlock()
 	if d.gone || d.kept {
@@ -212,9 +187,7 @@ func (d *deployment) Stop(ctx context.Context) error {
 // abandon is Stop for a launch that failed, with containers that nobody
 // watches yet.
 func (d *deployment) abandon(ctx context.Context, ids []string) error {
-	d.mu.Lock()
-	d.stopping = true
-	d.mu.Unlock()
+	d.Ask()
 	d.stop.Lock()
 	defer d.stop.Unlock()
 	return d.end(ctx, ids)

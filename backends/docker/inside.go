@@ -21,6 +21,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/bootstrap"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/ending"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -147,7 +148,7 @@ func (b *Backend) launchInside(ctx context.Context, spec backends.Spec, l backen
 	d := &insideDeployment{
 		b: b, spec: spec, name: name.String(), container: c.ID, ports: []int{port},
 		oom:  c.State != nil && c.State.OOMKilled,
-		file: "/tmp/sweep-" + name.String() + ".log", done: make(chan struct{}),
+		file: "/tmp/sweep-" + name.String() + ".log", Ending: ending.New(),
 		host: &containerHost{b: b, id: c.ID, network: network, address: address, user: b.config.User},
 	}
 	if role.LogPath != nil {

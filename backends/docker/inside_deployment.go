@@ -22,6 +22,7 @@ import (
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/bootstrap"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/ending"
 	"sweep.dev/sweep/internal/netguard"
 )
 
@@ -42,14 +43,10 @@ type insideDeployment struct {
 	exec     string // Docker's id of what was started
 	cancel   context.CancelFunc
 	watchers sync.WaitGroup
-	done     chan struct{}
+	*ending.Ending
 
 	stop sync.Mutex // one Stop at a time; guards gone
 	gone bool
-
-	mu       sync.Mutex // guards what follows
-	stopping bool
-	err      error // set before done is closed
 }
 
 var (
@@ -212,13 +209,9 @@ func (d *insideDeployment) ended(ctx context.Context) {
 	if c, err := d.b.inspect(ctx, d.container); err == nil && c.State != nil {
 		state.OOMKilled = c.State.OOMKilled && !d.oom // the mark stays on the container for good
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.stopping || d.err != nil || ctx.Err() != nil {
-		return
+	if ctx.Err() == nil {
+		d.Ended(exit(d.spec.Roles[0].Name, 0, state))
 	}
-	d.err = exit(d.spec.Roles[0].Name, 0, state)
-	close(d.done)
 }
 
 // ready waits for the line that the configuration names, and then as long as
@@ -227,7 +220,7 @@ func (d *insideDeployment) ready(ctx context.Context) error {
 	if d.line != nil {
 		select {
 		case <-d.line.found:
-		case <-d.done:
+		case <-d.Done():
 			return fmt.Errorf("before its ready line: %w", d.Err())
 		case <-ctx.Done():
 			return fmt.Errorf("no line of its output matches %q: %w", d.b.limits.ready, context.Cause(ctx))
@@ -239,7 +232,7 @@ func (d *insideDeployment) ready(ctx context.Context) error {
 	select {
 	case <-time.After(d.b.config.Inside.Soak):
 		return nil
-	case <-d.done:
+	case <-d.Done():
 		return fmt.Errorf("while it was left alone: %w", d.Err())
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -253,21 +246,12 @@ func (d *insideDeployment) Host(role string, replica int) host.Host {
 	return d.host
 }
 
-func (d *insideDeployment) Done() <-chan struct{} { return d.done }
 func (d *insideDeployment) Terms() backends.Terms { return d.terms }
-
-func (d *insideDeployment) Err() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.err
-}
 
 // Stop ends exactly what was started, and returns when none of it runs and
 // every port that it used is free. The container goes on.
 func (d *insideDeployment) Stop(ctx context.Context) error {
-	d.mu.Lock()
-	d.stopping = true
-	d.mu.Unlock()
+	d.Ask()
 	d.stop.Lock()
 	defer d.stop.Unlock()
 	if d.gone {

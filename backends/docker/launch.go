@@ -15,6 +15,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/ending"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -89,7 +90,7 @@ func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 	// Once they are made, the containers' labels say who has which GPU.
 	defer give()
 
-	d := &deployment{b: b, spec: spec, terms: backends.Terms{ImageDigest: images[imageOf(spec, spec.Roles[0])].digest}, done: make(chan struct{})}
+	d := &deployment{b: b, spec: spec, terms: backends.Terms{ImageDigest: images[imageOf(spec, spec.Roles[0])].digest}, Ending: ending.New()}
 	la := &launch{b: b, ledger: l, spec: spec, name: plans[0].name, d: d}
 	if err := la.run(ctx, plans); err != nil {
 		return nil, err

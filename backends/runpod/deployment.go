@@ -17,6 +17,7 @@ import (
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/bootstrap"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/ending"
 	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/runpodapi"
 	"sweep.dev/sweep/result"
@@ -44,13 +45,11 @@ type deployment struct {
 	turn    chan struct{} // held by the Stop or Keep that is at work
 	over    bool          // stopped or kept; guarded by turn
 
-	done   chan struct{}
+	*ending.Ending
 	logged chan struct{} // closed with the log's first line
 	first  sync.Once
 
 	mu       sync.Mutex // guards what follows
-	stopping bool
-	err      error // set before done is closed
 	terms    backends.Terms
 	lastWord string // of the bootstrap
 }
@@ -67,7 +66,7 @@ func (b *Backend) deployment(spec backends.Spec, p runpodapi.Pod, quoted float64
 	d := &deployment{
 		b: b, role: role, gpu: spec.GPU, quoted: quoted, created: time.Now(), expires: spec.Expires, network: network, secrets: secrets,
 		ref:  backends.Ref{Kind: Kind, RunID: spec.RunID, Pod: spec.Pod, ID: p.ID, Name: p.Name, Details: b.at()},
-		turn: make(chan struct{}, 1), done: make(chan struct{}), logged: make(chan struct{}), stop: func() {},
+		turn: make(chan struct{}, 1), Ending: ending.New(), logged: make(chan struct{}), stop: func() {},
 	}
 	if role.LogPath != nil {
 		d.logPath = role.LogPath(0)
@@ -229,7 +228,7 @@ func (d *deployment) keepWatch(ctx context.Context) {
 			if word != "" {
 				err = fmt.Errorf("%w (its last word: %s)", err, word)
 			}
-			d.fail(d.b.explain(ctx, d.ref.ID, err))
+			d.Ended(d.b.explain(ctx, d.ref.ID, err))
 			return
 		}
 	}
@@ -285,18 +284,7 @@ func (d *deployment) exited(status int) {
 	if status > 128 {
 		e.Code, e.Signal = -1, syscall.Signal(status-128).String()
 	}
-	d.fail(e)
-}
-
-// fail notes the first end that nobody asked for.
-func (d *deployment) fail(err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.stopping || d.err != nil {
-		return
-	}
-	d.err = err
-	close(d.done)
+	d.Ended(e)
 }
 
 // note adds findings for the rows, each once.
@@ -315,14 +303,6 @@ func (d *deployment) Host(role string, replica int) host.Host {
 		panic(fmt.Sprintf("runpod: no replica %d of role %q", replica, role))
 	}
 	return d.host
-}
-
-func (d *deployment) Done() <-chan struct{} { return d.done }
-
-func (d *deployment) Err() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.err
 }
 
 // Terms are what is known of the pod by now.

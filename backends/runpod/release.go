@@ -51,9 +51,7 @@ func (d *deployment) finish(ctx context.Context, last func() error) error {
 	if d.over {
 		return nil
 	}
-	d.mu.Lock()
-	d.stopping = true
-	d.mu.Unlock()
+	d.Ask()
 	err := last() // first: what follows the log still gets the end of it
 	d.stop()
 	d.running.Wait()

@@ -7,6 +7,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/bootstrap"
+	"sweep.dev/sweep/internal/ending"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -53,7 +54,7 @@ func (b *Backend) Adopt(ctx context.Context, spec backends.Spec, ref backends.Re
 	}
 	d := &deployment{
 		b: b, link: l, spec: spec, workdir: s.home, since: time.Now(), ref: ref,
-		done: make(chan struct{}), turn: make(chan struct{}, 1),
+		Ending: ending.New(), turn: make(chan struct{}, 1),
 	}
 	if err := d.recognize(ctx, pod); err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/bootstrap"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/ending"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/result"
 )
@@ -33,14 +34,10 @@ type deployment struct {
 
 	watching context.CancelFunc // ends what follows the pod; nil before begin
 	watchers sync.WaitGroup
-	done     chan struct{}
+	*ending.Ending
 
 	turn chan struct{} // held by the one Stop that works
 	over bool          // guarded by turn: nothing is left to stop
-
-	mu       sync.Mutex
-	stopping bool
-	err      error // set before done is closed
 }
 
 // A replica is one process, and the place where it runs.
@@ -134,7 +131,7 @@ func (d *deployment) watch(life context.Context) {
 			err = &backends.Exit{Role: d.replicas[0].role.Name, Code: -1, Signal: syscall.SIGKILL.String()}
 		}
 		if err != nil && life.Err() == nil {
-			d.ended(err)
+			d.Ended(err)
 			return
 		}
 	}
@@ -171,7 +168,7 @@ func (d *deployment) attend(life context.Context) error {
 				return err
 			}
 			if exit != nil {
-				d.ended(exit)
+				d.Ended(exit)
 				return nil
 			}
 		}
@@ -184,17 +181,6 @@ func (d *deployment) attend(life context.Context) error {
 	}
 }
 
-// ended notes the first end that nobody asked for.
-func (d *deployment) ended(err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.stopping || d.err != nil {
-		return
-	}
-	d.err = err
-	close(d.done)
-}
-
 // Host implements [backends.Deployment].
 func (d *deployment) Host(role string, n int) host.Host {
 	for _, r := range d.replicas {
@@ -203,16 +189,6 @@ func (d *deployment) Host(role string, n int) host.Host {
 		}
 	}
 	panic(fmt.Sprintf("ssh: no replica %d of role %q", n, role))
-}
-
-// Done implements [backends.Deployment].
-func (d *deployment) Done() <-chan struct{} { return d.done }
-
-// Err implements [backends.Deployment].
-func (d *deployment) Err() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.err
 }
 
 // Terms implements [backends.Rental]: the host costs what it costs with or
@@ -265,9 +241,7 @@ func (d *deployment) Keep(ctx context.Context, until time.Time) error {
 
 // quiet ends everything here that follows the pod.
 func (d *deployment) quiet() {
-	d.mu.Lock()
-	d.stopping = true
-	d.mu.Unlock()
+	d.Ask()
 	if d.watching != nil {
 		d.watching()
 	}
@@ -312,9 +286,7 @@ func (d *deployment) Stop(ctx context.Context) error {
 	if d.over {
 		return nil
 	}
-	d.mu.Lock()
-	d.stopping = true
-	d.mu.Unlock()
+	d.Ask()
 	l := d.link
 	if _, _, err := l.current(ctx); err != nil { // given up: perhaps the host is back
 		fresh, err := d.b.open(ctx)

@@ -17,6 +17,7 @@ import (
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/bootstrap"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/ending"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -169,8 +170,8 @@ func (b *Backend) launch(ctx context.Context, l *link, spec backends.Spec, ledge
 	name := backends.NewName(spec.Owner, spec.RunID, spec.Expires).String()
 	d := &deployment{
 		b: b, link: l, spec: spec, workdir: s.workdir, since: time.Now(),
-		ref:  b.ref(spec, name, s.workdir),
-		done: make(chan struct{}), turn: make(chan struct{}, 1),
+		ref:    b.ref(spec, name, s.workdir),
+		Ending: ending.New(), turn: make(chan struct{}, 1),
 	}
 	d.token = newSecret()
 	if b.direct() {

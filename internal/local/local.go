@@ -35,6 +35,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/ending"
 	"sweep.dev/sweep/internal/guard"
 	"sweep.dev/sweep/internal/procfs"
 )
@@ -81,7 +82,7 @@ func (m *Machine) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 			return nil, fmt.Errorf("record of pod %s: %w", spec.Pod, err)
 		}
 	}
-	d := &deployment{machine: m, grace: spec.Grace, done: make(chan struct{})}
+	d := &deployment{machine: m, grace: spec.Grace, Ending: ending.New()}
 	defer func() {
 		if err == nil {
 			return
@@ -204,11 +205,7 @@ type deployment struct {
 	give      sync.Once
 
 	watchers sync.WaitGroup
-	done     chan struct{}
-
-	mu       sync.Mutex // guards what follows
-	stopping bool
-	err      error // set before done is closed
+	*ending.Ending
 }
 
 type process struct {
@@ -228,19 +225,12 @@ func (d *deployment) add(role string, n int, p *guard.Process, h *localHost) {
 	})
 }
 
-// exited notes the first end that nobody asked for.
 func (d *deployment) exited(role string, n int, e guard.Exit) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.stopping || d.err != nil {
-		return
-	}
 	exit := &backends.Exit{Role: role, Replica: n, Code: e.Code, OOMKilled: e.OOM}
 	if e.Signal != 0 {
 		exit.Signal = e.Signal.String()
 	}
-	d.err = exit
-	close(d.done)
+	d.Ended(exit)
 }
 
 func (d *deployment) Host(role string, replica int) host.Host {
@@ -252,18 +242,8 @@ func (d *deployment) Host(role string, replica int) host.Host {
 	panic(fmt.Sprintf("local: no replica %d of role %q", replica, role))
 }
 
-func (d *deployment) Done() <-chan struct{} { return d.done }
-
-func (d *deployment) Err() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.err
-}
-
 func (d *deployment) Stop(ctx context.Context) error {
-	d.mu.Lock()
-	d.stopping = true
-	d.mu.Unlock()
+	d.Ask()
 	errs, panics := make([]error, len(d.processes)), make([]any, len(d.processes))
 	var all sync.WaitGroup
 	for i, p := range d.processes {
