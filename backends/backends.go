@@ -33,10 +33,19 @@ type Role struct {
 	Argv func(Address) ([]string, error)
 	Env  map[string]string
 	Dir  string // working directory; "" is ours
+	// Extra renders what beside its command line depends on where a replica is.
+	// May be nil. A backend that cannot carry it refuses the spec.
+	Extra func(Address) (Extra, error)
+	// Started is called after a replica has been started and before the next
+	// role is: it returns when that may be. ctx is the launch's. May be nil. A
+	// backend that runs one role alone does not call it.
+	Started func(ctx context.Context, h host.Host, replica int) error
 
 	// Port is the port that the role serves on; 0 lets the backend choose a
 	// free one, which it passes to Argv.
 	Port int
+	// Ports are further ports by name, 0 for a free one each.
+	Ports map[string]int
 	// Image is the container image, and Entrypoint its ENTRYPOINT: with what
 	// Argv begins, or nil for an image without one. For backends that run images.
 	Image      string
@@ -54,8 +63,22 @@ type Role struct {
 
 // An Address is where a replica will listen.
 type Address struct {
-	Host string
-	Port int
+	Host  string
+	Port  int
+	Ports map[string]int // by the names of Role.Ports
+	// Replica is which of its role this is, from 0.
+	Replica int
+	// Dir is where the files of Extra are; "" where they can be nowhere.
+	Dir string
+	// Peers is where the replicas of all roles of the deployment listen, this
+	// one among them, by role. Their own Peers are nil.
+	Peers map[string][]Address
+}
+
+// Extra is what a replica gets beside its command line.
+type Extra struct {
+	Env   map[string]string
+	Files map[string][]byte // by name, under Address.Dir
 }
 
 func (a Address) String() string { return fmt.Sprintf("%s:%d", a.Host, a.Port) }

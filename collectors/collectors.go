@@ -13,13 +13,27 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// A Target is what a collector looks at during one trial.
+// A Target is one server that a collector looks at.
 type Target struct {
 	Role    string
 	Replica int
+	Tier    string // what it is to a request: see [engine.Role]
 	Host    host.Host
-	Profile *engine.Profile // how this engine names its series
-	Anchor  result.Anchor   // the trial's clock
+	// Metrics is how this role names its series; nil where it exposes none.
+	Metrics *engine.Metrics
+	// MetricsAddr is where they are, host:port as seen from the role; "" is the
+	// address of its URL.
+	MetricsAddr string
+}
+
+// A Trial is what a collector watches: everything that serves one trial.
+type Trial struct {
+	// Targets are the replicas of all roles, at least one, in the profile's order.
+	Targets []Target
+	Profile *engine.Profile
+	// Args are the engine's arguments that the plan gave, by name.
+	Args   map[string]any
+	Anchor result.Anchor // the trial's clock
 	// Authorize adds what requests to this server must carry; may be nil.
 	Authorize func(http.Header)
 	// Clients are the process ids of the measuring client itself.
@@ -31,7 +45,7 @@ type Target struct {
 }
 
 // AwaitLoad waits until the load begins, and is false where ctx was done first.
-func (t *Target) AwaitLoad(ctx context.Context) bool {
+func (t *Trial) AwaitLoad(ctx context.Context) bool {
 	if t.Loaded == nil {
 		return ctx.Err() == nil
 	}
@@ -43,11 +57,12 @@ func (t *Target) AwaitLoad(ctx context.Context) bool {
 	}
 }
 
-// A Collector watches one target while one trial runs.
+// A Collector watches the servers of one trial while it runs. What it says of
+// them is of all together, and of each role where there are several.
 type Collector interface {
 	// Start takes the baseline before it returns; ctx bounds the whole
 	// session. A failure ends this collector, never the trial.
-	Start(ctx context.Context, t Target, s Sink) (Session, error)
+	Start(ctx context.Context, t Trial, s Sink) (Session, error)
 }
 
 // A Session is one collector at work.

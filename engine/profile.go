@@ -3,7 +3,11 @@
 // is a YAML file under profiles/, not code.
 package engine
 
-import "time"
+import (
+	"net"
+	"strconv"
+	"time"
+)
 
 // A Profile is one engine.
 type Profile struct {
@@ -19,7 +23,10 @@ type Profile struct {
 	// engine that sweep cannot start (generic-openai).
 	Roles []Role `yaml:"roles,omitempty"`
 
-	// Ready says when a started server may be measured.
+	// Entry is the role that requests go to; "" is the first.
+	Entry string `yaml:"entry,omitempty"`
+
+	// Ready says when a started deployment may be measured.
 	Ready Ready `yaml:"ready"`
 	// API is what may be sent to it.
 	API API `yaml:"api"`
@@ -27,6 +34,11 @@ type Profile struct {
 	Flags Flags `yaml:"flags,omitempty"`
 	// Metrics says what its /metrics means.
 	Metrics Metrics `yaml:"metrics,omitempty"`
+	// Totals says, for single quantities, in which roles they are counted: in a
+	// deployment that splits prefill from decode both workers see every
+	// request. A quantity that is not listed is that of all roles of the tier
+	// engine, else of the frontend, else of the router.
+	Totals map[string][]string `yaml:"totals,omitempty"`
 	// Failures are this engine's own failure texts, tried before the common ones.
 	Failures []Failure `yaml:"failures,omitempty"`
 }
@@ -44,10 +56,54 @@ type Role struct {
 	Entrypoint []string          `yaml:"entrypoint,omitempty"`
 	Env        map[string]string `yaml:"env,omitempty"`
 	Port       int               `yaml:"port,omitempty"` // the engine's own default
+	// Ports are further ports that the role listens on, by name, with the
+	// engine's own defaults: {{.Ports.metrics}} in templates.
+	Ports map[string]int `yaml:"ports,omitempty"`
+	// Files are written before the role starts, by name, as templates:
+	// {{.Dir}}/NAME is where.
+	Files map[string]string `yaml:"files,omitempty"`
+	// Replicas is how many of this role are started; 0 is one, and a plan may
+	// say otherwise.
+	Replicas int `yaml:"replicas,omitempty"`
+	// Tier is what the role is to a request: the engine itself (the default),
+	// or a frontend or router that sees the same requests once more. The plan's
+	// args become flags of the tier engine alone.
+	Tier string `yaml:"tier,omitempty"`
+	// Ready is what has to hold before the next role is started.
+	Ready RoleReady `yaml:"ready,omitempty"`
+	// Metrics takes the place of the profile's for this role.
+	Metrics *Metrics `yaml:"metrics,omitempty"`
 	// KeyEnv is the variable from which the server takes the key that its
 	// clients must have.
 	KeyEnv string `yaml:"key_env,omitempty"`
 }
+
+// Tiers of a role.
+const (
+	TierEngine   = "engine"
+	TierFrontend = "frontend"
+	TierRouter   = "router"
+)
+
+// A RoleReady is when one role is so far that the next may be started; the zero
+// value is at once. Of each replica, all that is given must hold.
+type RoleReady struct {
+	Line   string        `yaml:"line,omitempty"`   // regular expression over one line of its log
+	Health string        `yaml:"health,omitempty"` // path that answers 200
+	Wait   time.Duration `yaml:"wait,omitempty"`   // after that, for what nobody announces
+}
+
+// An Address is where one replica of a role listens.
+type Address struct {
+	Host  string
+	Port  int
+	Ports map[string]int // by the names of Role.Ports
+}
+
+func (a Address) String() string { return net.JoinHostPort(a.Host, strconv.Itoa(a.Port)) }
+
+// URL is the base of its HTTP server.
+func (a Address) URL() string { return "http://" + a.String() }
 
 // Vars is what a template of a Role may use.
 type Vars struct {
@@ -56,17 +112,25 @@ type Vars struct {
 	Served string
 	Host   string // where to listen
 	Port   int
-	GPUs   int
-	GPU    string
-	Seed   uint64
+	Ports  map[string]int // see Role.Ports
+	Dir    string         // where Role.Files are
+	// Peers is where the replicas of all roles listen: {{(index .Peers.worker 0).URL}},
+	// or as an element of its own {{each "worker" "URL"}}, which becomes one
+	// argument for each replica.
+	Peers   map[string][]Address
+	Replica int // which of its role this is, from 0
+	GPUs    int
+	GPU     string
+	Seed    uint64
 	// Sweep is the path of the running program, for the simulated engine.
 	Sweep string
 }
 
-// Ready says when a server may be measured: Health answers 200, Models lists
-// the model, and a completion of one token comes back. Health and Models are
-// skipped where empty; the completion never is.
+// Ready says when a server may be measured: Line stands in the log of the entry
+// role, Health answers 200, Models lists the model, and a completion of one
+// token comes back. What is empty is skipped; the completion never is.
 type Ready struct {
+	Line    string        `yaml:"line,omitempty"`    // regular expression over one line; necessary, never sufficient
 	Health  string        `yaml:"health,omitempty"`  // path
 	Models  string        `yaml:"models,omitempty"`  // path
 	Timeout time.Duration `yaml:"timeout,omitempty"` // default for the plan's timeouts.ready
@@ -90,6 +154,8 @@ type API struct {
 	// CacheReset is a path to POST to that empties the prefix cache; "" where
 	// there is none. A 404 means that the server was started without it.
 	CacheReset string `yaml:"cache_reset,omitempty"`
+	// Tokenize is a path that counts the tokens of a text; "" where there is none.
+	Tokenize string `yaml:"tokenize,omitempty"`
 	// Version is a path whose JSON answer holds "version".
 	Version string `yaml:"version,omitempty"`
 	// FreshConnections: the server closes connections on its own after an
@@ -114,19 +180,42 @@ type Flags struct {
 	Lists string `yaml:"lists,omitempty"`
 	// Served is the flag that takes the name to answer to, where there is one.
 	Served string `yaml:"served,omitempty"`
+	// Nested is the flag that takes a YAML file of settings: an argument whose
+	// value is a mapping, or whose name has a dot, goes there and not on the
+	// command line.
+	Nested string `yaml:"nested,omitempty"`
 	// Reserved names the flags that sweep sets itself and a plan must not.
 	Reserved []string `yaml:"reserved,omitempty"`
 }
 
 // Metrics says what an engine's /metrics means.
 type Metrics struct {
+	// Like names a built-in profile whose metrics these start from: a Dynamo
+	// worker has those of the engine inside it.
+	Like string `yaml:"like,omitempty"`
 	Path string `yaml:"path,omitempty"`
+	// Fallback are paths that are tried where Path holds no metrics.
+	Fallback []string `yaml:"fallback,omitempty"`
+	// Port is the name of the port, of Role.Ports; "" is the role's own.
+	Port string `yaml:"port,omitempty"`
+	// Iterations is a path of iteration statistics in JSON, of which every
+	// answer empties the queue (trtllm-serve).
+	Iterations string `yaml:"iterations,omitempty"`
+	// Prefixes are the namespaces of the engine's own series. The names in
+	// Series have the first; the others stand for it: vllm: and vllm_ and
+	// ray_vllm:, or "" for a server that has none.
+	Prefixes []string `yaml:"prefixes,omitempty"`
 	// Exclusive: a scrape changes what the next one sees, so only one client
 	// may scrape.
 	Exclusive bool `yaml:"exclusive,omitempty"`
 	// Series maps canonical names (see [Canonical]) to where the engine has
 	// them; the first of the list that a body contains is taken.
 	Series map[string][]Series `yaml:"series,omitempty"`
+	// Settings are arguments that the engine reports of itself, by the name of
+	// the argument: another value than the plan's is a finding.
+	Settings map[string][]Series `yaml:"settings,omitempty"`
+	// Meanings says in a few words what further series mean, by name.
+	Meanings map[string]string `yaml:"meanings,omitempty"`
 }
 
 // A Series is one way an engine exposes a canonical quantity.
@@ -138,6 +227,11 @@ type Series struct {
 	Reduce string            `yaml:"reduce,omitempty"` // over series: sum (default), mean, max
 	// Label takes the value from this label of an info series instead.
 	Label string `yaml:"label,omitempty"`
+	// Times is a second series, or a label of the same one, by which the value
+	// is multiplied: blocks times tokens of a block.
+	Times *Series `yaml:"times,omitempty"`
+	// Not leaves out series with one of these values of a label.
+	Not map[string][]string `yaml:"not,omitempty"`
 }
 
 // A Failure maps a text in a server's log to the class of its end.
@@ -151,45 +245,31 @@ type Failure struct {
 	Wrapper bool `yaml:"wrapper,omitempty"`
 }
 
-// The kinds of a canonical quantity.
-const (
-	Gauge     = "gauge"
-	Counter   = "counter"
-	Histogram = "histogram"
-)
-
-// Canonical returns the kind of a canonical quantity, or "" where there is
-// none of that name.
-func Canonical(name string) string {
-	switch name {
-	case RequestsRunning, RequestsWaiting, KVCacheUsage, ProcessStart, GenerationPerSecond:
-		return Gauge
-	case PrefixQueries, PrefixHits, Preemptions, PromptTokens, GenerationTokens, RequestsFinished:
-		return Counter
-	case TTFT, ITL, TPOT, E2E, Queue, Prefill, Decode:
-		return Histogram
+// Role is the role of that name, or nil.
+func (p *Profile) Role(name string) *Role {
+	for i := range p.Roles {
+		if p.Roles[i].Name == name {
+			return &p.Roles[i]
+		}
 	}
-	return ""
+	return nil
 }
 
-// Canonical quantities: name, kind, unit.
-const (
-	RequestsRunning     = "requests_running"      // gauge, requests
-	RequestsWaiting     = "requests_waiting"      // gauge, requests
-	KVCacheUsage        = "kv_cache_usage"        // gauge, 0 to 1
-	PrefixQueries       = "prefix_cache_queries"  // counter, tokens
-	PrefixHits          = "prefix_cache_hits"     // counter, tokens
-	Preemptions         = "preemptions"           // counter
-	PromptTokens        = "prompt_tokens"         // counter
-	GenerationTokens    = "generation_tokens"     // counter
-	TTFT                = "ttft"                  // histogram, seconds
-	ITL                 = "itl"                   // histogram, seconds
-	TPOT                = "tpot"                  // histogram, seconds
-	E2E                 = "e2e"                   // histogram, seconds
-	Queue               = "queue"                 // histogram, seconds
-	Prefill             = "prefill"               // histogram, seconds
-	Decode              = "decode"                // histogram, seconds
-	RequestsFinished    = "requests_finished"     // counter
-	ProcessStart        = "process_start"         // gauge, seconds since the epoch
-	GenerationPerSecond = "generation_per_second" // gauge, the engine's own figure
-)
+// EntryRole is the name of the role that requests go to.
+func (p *Profile) EntryRole() string {
+	switch {
+	case p.Entry != "":
+		return p.Entry
+	case len(p.Roles) > 0:
+		return p.Roles[0].Name
+	}
+	return "server"
+}
+
+// MetricsOf is what the metrics of a role mean: its own, or the profile's.
+func (p *Profile) MetricsOf(role string) *Metrics {
+	if r := p.Role(role); r != nil && r.Metrics != nil {
+		return r.Metrics
+	}
+	return &p.Metrics
+}

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
@@ -85,15 +87,40 @@ func safely(f func() error) (err error) {
 	return f()
 }
 
-// watch starts all collectors on all roles and returns after their baselines;
+// targets are the servers of the trial.
+func (m *measurement) targets() []collectors.Target {
+	var list []collectors.Target
+	for _, role := range m.server.roles {
+		for replica := range role.Replicas {
+			t := collectors.Target{Role: role.Name, Replica: replica, Tier: engine.TierEngine, Host: m.server.Host(role.Name, replica), Metrics: &m.profile.Metrics}
+			if of := m.profile.Role(role.Name); of != nil {
+				t.Tier, t.Metrics = cmp.Or(of.Tier, engine.TierEngine), m.profile.MetricsOf(role.Name)
+			}
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// args are the engine's arguments that the plan gave.
+func (m *measurement) args() map[string]any {
+	args := make(map[string]any)
+	for _, a := range m.Server.Args {
+		args[a.Name] = a.Value
+	}
+	return args
+}
+
+// watch starts all collectors and returns after their baselines;
 // the end of ctx cuts those short. The returned function takes the last looks
 // and returns the columns.
 func (m *measurement) watch(ctx context.Context) func(context.Context) result.Row {
 	m.sink.files = m.files
-	target := collectors.Target{Authorize: m.authorizer(m.server.Deployment)}
 	begun := make(chan struct{})
-	target.Loaded = begun
-	target.Profile, target.Anchor, target.Clients = m.profile, m.anchor, []int{os.Getpid()}
+	watched := collectors.Trial{
+		Targets: m.targets(), Profile: m.profile, Args: m.args(), Anchor: m.anchor, Loaded: begun,
+		Authorize: m.authorizer(m.server.Deployment), Clients: []int{os.Getpid()},
+	}
 
 	type started struct {
 		kind    string
@@ -107,34 +134,28 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 	// The sessions' context lives until their last look: the end of the load
 	// must not cut them off before it.
 	live, stop := context.WithCancel(context.WithoutCancel(ctx))
-	for _, role := range m.server.roles {
-		for replica := range role.Replicas {
-			for _, c := range m.Collectors {
-				t := target
-				t.Role, t.Replica, t.Host = role.Name, replica, m.server.Host(role.Name, replica)
-				wg.Go(func() {
-					// Each has a context of its own: one that hangs must not take
-					// the others with it.
-					live, cut := context.WithCancelCause(live)
-					bound, cancel := context.WithTimeoutCause(ctx, baselineTimeout, limit{"the first look", baselineTimeout})
-					defer cancel()
-					defer context.AfterFunc(bound, func() { cut(context.Cause(bound)) })()
-					var s collectors.Session
-					err := safely(func() (err error) {
-						s, err = c.Collector.Start(live, t, &m.sink)
-						return err
-					})
-					if err != nil {
-						cut(err)
-						m.sink.Note(result.Finding{Code: "no_" + c.Kind, Text: fmt.Sprintf("%s collected nothing: %v", c.Kind, err)})
-						return
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					sessions = append(sessions, started{c.Kind, s})
-				})
+	for _, c := range m.Collectors {
+		wg.Go(func() {
+			// Each has a context of its own: one that hangs must not take
+			// the others with it.
+			live, cut := context.WithCancelCause(live)
+			bound, cancel := context.WithTimeoutCause(ctx, baselineTimeout, limit{"the first look", baselineTimeout})
+			defer cancel()
+			defer context.AfterFunc(bound, func() { cut(context.Cause(bound)) })()
+			var s collectors.Session
+			err := safely(func() (err error) {
+				s, err = c.Collector.Start(live, watched, &m.sink)
+				return err
+			})
+			if err != nil {
+				cut(err)
+				m.sink.Note(result.Finding{Code: "no_" + c.Kind, Text: fmt.Sprintf("%s collected nothing: %v", c.Kind, err)})
+				return
 			}
-		}
+			mu.Lock()
+			defer mu.Unlock()
+			sessions = append(sessions, started{c.Kind, s})
+		})
 	}
 	wg.Wait()
 	close(begun)

@@ -13,12 +13,13 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/result"
 )
 
 // A fakeCollector is made of the functions that a test cares about.
 type fakeCollector struct {
-	start  func(context.Context, collectors.Target, collectors.Sink) error
+	start  func(context.Context, collectors.Trial, collectors.Sink) error
 	finish func(context.Context, collectors.Sink) (result.Row, error)
 }
 
@@ -28,7 +29,7 @@ type fakeSession struct {
 	ctx  context.Context
 }
 
-func (c *fakeCollector) Start(ctx context.Context, t collectors.Target, s collectors.Sink) (collectors.Session, error) {
+func (c *fakeCollector) Start(ctx context.Context, t collectors.Trial, s collectors.Sink) (collectors.Session, error) {
 	if c.start != nil {
 		if err := c.start(ctx, t, s); err != nil {
 			return nil, err
@@ -56,8 +57,8 @@ func TestCollect(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.collectors = []Named{{"good", &fakeCollector{
-		start: func(_ context.Context, target collectors.Target, s collectors.Sink) error {
-			if target.Role != "server" || target.Host == nil || target.Profile == nil || len(target.Clients) != 1 {
+		start: func(_ context.Context, target collectors.Trial, s collectors.Sink) error {
+			if len(target.Targets) != 1 || target.Targets[0].Role != "server" || target.Targets[0].Host == nil || target.Profile == nil || len(target.Clients) != 1 {
 				t.Errorf("target: %+v", target)
 			}
 			s.Sample(result.Sample{Source: result.FromServer, Name: "x", Value: 1})
@@ -89,7 +90,7 @@ func TestCollect_tellsWhenTheLoadBegins(t *testing.T) {
 	loaded := make(chan (<-chan struct{}), 100)
 	w.collectors = []Named{
 		{"quick", &fakeCollector{
-			start: func(_ context.Context, target collectors.Target, _ collectors.Sink) error {
+			start: func(_ context.Context, target collectors.Trial, _ collectors.Sink) error {
 				loaded <- target.Loaded
 				return nil
 			},
@@ -102,7 +103,7 @@ func TestCollect_tellsWhenTheLoadBegins(t *testing.T) {
 				}
 			},
 		}},
-		{"slow", &fakeCollector{start: func(_ context.Context, target collectors.Target, _ collectors.Sink) error {
+		{"slow", &fakeCollector{start: func(_ context.Context, target collectors.Trial, _ collectors.Sink) error {
 			time.Sleep(20 * time.Millisecond)
 			select {
 			case <-target.Loaded:
@@ -129,7 +130,7 @@ func TestCollect_harmsNothing(t *testing.T) {
 		bad      *fakeCollector
 		findings string
 	}{
-		"start fails": {&fakeCollector{start: func(context.Context, collectors.Target, collectors.Sink) error {
+		"start fails": {&fakeCollector{start: func(context.Context, collectors.Trial, collectors.Sink) error {
 			return errors.New("no such tool")
 		}}, "no_bad"},
 		"finish fails": {&fakeCollector{finish: func(context.Context, collectors.Sink) (result.Row, error) {
@@ -147,7 +148,7 @@ func TestCollect_harmsNothing(t *testing.T) {
 		"panic in an artifact": {&fakeCollector{finish: func(_ context.Context, s collectors.Sink) (result.Row, error) {
 			return nil, s.Artifact("scrapes/torn.txt", io.MultiReader(strings.NewReader("half"), panickingReader{}))
 		}}, "no_bad"},
-		"panic at the start": {&fakeCollector{start: func(context.Context, collectors.Target, collectors.Sink) error {
+		"panic at the start": {&fakeCollector{start: func(context.Context, collectors.Trial, collectors.Sink) error {
 			panic("ours")
 		}}, "no_bad"},
 		"artifact outside": {&fakeCollector{finish: func(_ context.Context, s collectors.Sink) (result.Row, error) {
@@ -168,7 +169,7 @@ func TestCollect_harmsNothing(t *testing.T) {
 			var cut atomic.Bool
 			good := &fakeCollector{}
 			var alive func() error
-			good.start = func(ctx context.Context, _ collectors.Target, _ collectors.Sink) error { alive = ctx.Err; return nil }
+			good.start = func(ctx context.Context, _ collectors.Trial, _ collectors.Sink) error { alive = ctx.Err; return nil }
 			good.finish = func(context.Context, collectors.Sink) (result.Row, error) {
 				cut.Store(alive() != nil)
 				return result.Row{"gpu_util_mean": 12.5}, nil
@@ -191,7 +192,7 @@ func TestCollect_hangs(t *testing.T) {
 	t.Parallel()
 	hang := func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
 	for name, bad := range map[string]*fakeCollector{
-		"start": {start: func(ctx context.Context, _ collectors.Target, _ collectors.Sink) error { return hang(ctx) }},
+		"start": {start: func(ctx context.Context, _ collectors.Trial, _ collectors.Sink) error { return hang(ctx) }},
 		"finish": {finish: func(ctx context.Context, _ collectors.Sink) (result.Row, error) {
 			return nil, hang(ctx)
 		}},
@@ -200,13 +201,13 @@ func TestCollect_hangs(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var alive func() error
 				good := &fakeCollector{
-					start: func(ctx context.Context, _ collectors.Target, _ collectors.Sink) error { alive = ctx.Err; return nil },
+					start: func(ctx context.Context, _ collectors.Trial, _ collectors.Sink) error { alive = ctx.Err; return nil },
 					finish: func(context.Context, collectors.Sink) (result.Row, error) {
 						return result.Row{"gpu_util_mean": 12.5}, alive()
 					},
 				}
 				m, _ := judged(t)
-				m.Backend = &fakeBackend{}
+				m.Backend, m.profile = &fakeBackend{}, &engine.Profile{}
 				m.Collectors = []Named{{"bad", bad}, {"good", good}}
 				m.server = &server{Deployment: &fakeServer{}, roles: []backends.Role{{Name: "server", Replicas: 1}}}
 				begun := time.Now()
@@ -234,7 +235,7 @@ func TestCollect_contexts(t *testing.T) {
 	w := newWorld(t, firstLaunches(dies(3)), `retries: 0`)
 	w.backend.script = firstLaunches(dies(3), script{request: hang(2, func() { stop(errStop) })})
 	w.collectors = []Named{{"good", &fakeCollector{
-		start: func(ctx context.Context, _ collectors.Target, _ collectors.Sink) error { alive = ctx.Err; return nil },
+		start: func(ctx context.Context, _ collectors.Trial, _ collectors.Sink) error { alive = ctx.Err; return nil },
 		finish: func(ctx context.Context, _ collectors.Sink) (result.Row, error) {
 			if finished++; finished == 1 {
 				first = errors.Join(ctx.Err(), alive()) // of a trial whose server died

@@ -89,7 +89,7 @@ func whileUp(ctx context.Context, dep backends.Deployment) (_ context.Context, s
 // execute runs the deployment's trials one after another. The error is ours;
 // what servers do wrong becomes rows.
 func (d *deployment) execute(ctx context.Context) (err error) {
-	profile, ok := engine.Lookup(d.Server.Profile)
+	profile, ok := d.Plan.Profile(d.Server.Profile)
 	if !ok {
 		return fmt.Errorf("engine profile %q does not exist", d.Server.Profile)
 	}

@@ -139,7 +139,7 @@ func (m *measurement) identify(row result.Row, finished time.Time) {
 	if m.server != nil {
 		set("engine_version", orNil(m.server.version))
 		set("image_digest", orNil(m.terms().ImageDigest))
-		set("network_path", string(m.server.Host(m.frontRole(), 0).Path()))
+		set("network_path", string(m.server.Host(m.profile.EntryRole(), 0).Path()))
 	}
 	if m.health.StampKind != "" {
 		set("client_cpu", m.health.CPU)

@@ -23,14 +23,6 @@ const (
 	readyPollMax = time.Second
 )
 
-// frontRole is the role that requests go to: the first of the profile.
-func (d *deployment) frontRole() string {
-	if len(d.profile.Roles) == 0 {
-		return "server"
-	}
-	return d.profile.Roles[0].Name
-}
-
 // ready returns when the engine has answered a completion of one token with
 // the expected model, and returns the engine's version ("" where it tells
 // none). An open port is not readiness, and neither is a health check.
@@ -196,7 +188,7 @@ const (
 )
 
 func (d *deployment) api(dep backends.Deployment) *apiClient {
-	h := dep.Host(d.frontRole(), 0)
+	h := dep.Host(d.profile.EntryRole(), 0)
 	c := &apiClient{base: h.URL(), auth: d.authorizer(dep), mask: d.mask}
 	c.http = &http.Client{
 		Transport: &http.Transport{

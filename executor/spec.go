@@ -35,7 +35,7 @@ func (d *deployment) spec(n int, dir string) (backends.Spec, error) {
 // the path of this program, for engines that are part of it.
 func Specify(p *plan.Plan, d plan.Deployment, sweep string) (backends.Spec, error) {
 	s := d.Server
-	profile, ok := engine.Lookup(s.Profile)
+	profile, ok := p.Profile(s.Profile)
 	if !ok {
 		return backends.Spec{}, fmt.Errorf("engine profile %q does not exist", s.Profile)
 	}

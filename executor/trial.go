@@ -117,7 +117,7 @@ func (m *measurement) run(ctx context.Context) error {
 	mctx, stop := whileUp(mctx, m.server)
 	defer stop()
 
-	h := m.server.Host(m.frontRole(), 0)
+	h := m.server.Host(m.profile.EntryRole(), 0)
 	driver, err := m.driver(h)
 	if err != nil {
 		return err

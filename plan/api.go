@@ -51,9 +51,10 @@ type PluginDoc struct {
 // Options of Open and Parse.
 type Options struct {
 	Vocabulary Vocabulary
-	Set        []string // --set path=value, in order
-	AllowEnv   []string // further variables that ${VAR} may name
-	MaxCells   int      // 0 is 10,000
+	Set        []string    // --set path=value, in order
+	AllowEnv   []string    // further variables that ${VAR} may name
+	MaxCells   int         // 0 is 10,000
+	Engines    *engine.Set // nil is the built-in ones
 	LookupEnv  func(string) (string, bool)
 
 	// Fixed in tests, so that a new profile or GPU changes no golden file.
@@ -96,6 +97,7 @@ func Parse(name, dir string, src []byte, opts Options) (*Plan, error) {
 	l.root = syntax.Set(l.root, opts.Set, l.Report)
 
 	p := l.decode()
+	p.engines = l.profile
 	p.source = src
 	l.check(p)
 	if l.Report.Len() == 0 {
@@ -116,6 +118,7 @@ type internals struct {
 	order   []Deployment
 	base    map[string]any // of SpecDigest: what all cells have in common
 	env     *strict.Env
+	engines func(name string) (*engine.Profile, bool)
 	source  []byte
 }
 
@@ -138,12 +141,12 @@ func (l *loader) profile(name string) (*engine.Profile, bool) {
 		p, ok := l.opts.profiles[name]
 		return p, ok
 	}
-	return engine.Lookup(name)
+	return l.opts.Engines.Lookup(name)
 }
 
 func (l *loader) profileNames() []string {
 	if l.opts.profiles == nil {
-		return engine.Names()
+		return l.opts.Engines.Names()
 	}
 	var names []string
 	for name := range l.opts.profiles {
@@ -165,6 +168,14 @@ func IsDiagnostics(err error) (*Diagnostics, bool) {
 	var d *Diagnostics
 	ok := errors.As(err, &d)
 	return d, ok
+}
+
+// Profile is an engine profile by its name, as Server.Profile has it.
+func (p *Plan) Profile(name string) (*engine.Profile, bool) {
+	if p.engines == nil {
+		return engine.Lookup(name)
+	}
+	return p.engines(name)
 }
 
 // Columns is the columns of this plan's cells table, axes and SLOs included.

@@ -110,6 +110,20 @@ func (l *loader) impliedEngine(p *Plan) {
 	}
 }
 
+// roleNames are the roles of the plan's engines that have several, each once.
+func (l *loader) roleNames() []string {
+	var names []string
+	for _, key := range slices.Sorted(maps.Keys(l.profiles)) {
+		if roles := l.profiles[key].Roles; len(roles) > 1 {
+			for _, r := range roles {
+				names = append(names, r.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 func (l *loader) unknownEngine(n *syntax.Node, name string, names []string) {
 	d := l.Report.Node(n, "unknown-engine", "there is no engine %q", name)
 	d.Expected = strict.OneOf(names)

@@ -78,7 +78,7 @@ func (l *loader) compileSLOs(p *Plan) {
 	for _, a := range p.Matrix.Axes {
 		axes = append(axes, a.column())
 	}
-	p.columns = result.Columns(result.Extra{Axes: axes, SLOs: names})
+	p.columns = result.Columns(result.Extra{Axes: axes, SLOs: names, Roles: l.roleNames()})
 	env := columnEnv(p.columns)
 	for i := range p.SLO {
 		n := l.sloNode(p.SLO[i].Name)

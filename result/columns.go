@@ -30,6 +30,9 @@ type Column struct {
 type Extra struct {
 	Axes []Column // one for every axis that is not a column already, in the plan's order
 	SLOs []string // names; each becomes the nullable Bool column slo_<name>
+	// Roles are the roles of engines that have several; each adds the columns of
+	// the server for itself: <role>_requests_running_mean.
+	Roles []string
 }
 
 // Columns is the registry: the columns of the cells table of one plan, in
@@ -41,7 +44,7 @@ type Extra struct {
 // would be slo_pass, which means all of them.
 func Columns(x Extra) []Column {
 	before := slices.Concat(fixedAxes(), headline(), identity(), loadAxes())
-	after := slices.Concat(load(), latency(), server(), gpu(), cost(), client())
+	after := slices.Concat(load(), latency(), server(), gpu(), cost(), client(), roles(x.Roles))
 	objectives := make([]Column, 0, len(x.SLOs))
 	for _, name := range x.SLOs {
 		objectives = append(objectives, nullable("slo_"+name, Bool, "", "Whether the objective "+name+" was met; null where it could not be checked."))
@@ -61,6 +64,23 @@ func Columns(x Extra) []Column {
 		}
 	}
 	return cols
+}
+
+// roles are the server's columns once more for each role.
+func roles(names []string) []Column {
+	var cols []Column
+	for _, role := range names {
+		for _, c := range server() {
+			c.Name, c.Doc = RoleColumn(role, c.Name), "Role "+role+": "+c.Doc
+			cols = append(cols, c)
+		}
+	}
+	return cols
+}
+
+// RoleColumn is the name of a server's column for one role alone.
+func RoleColumn(role, column string) string {
+	return strings.ReplaceAll(role, "-", "_") + "_" + column
 }
 
 // Lookup finds a column by its name.

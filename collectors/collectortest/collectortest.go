@@ -112,7 +112,7 @@ func Run(t *testing.T, s Suite) {
 		cancel()
 		h, stop := newHost(s.HTTP, s.Exec)
 		defer stop()
-		if session, err := s.New().Start(ctx, Target(h), new(Sink)); err == nil {
+		if session, err := s.New().Start(ctx, Trial(h), new(Sink)); err == nil {
 			finish(t, session)
 		}
 	})
@@ -121,7 +121,7 @@ func Run(t *testing.T, s Suite) {
 		ctx, cancel := context.WithCancel(context.Background())
 		h, stop := newHost(s.HTTP, s.Exec)
 		defer stop()
-		session, err := s.New().Start(ctx, Target(h), new(Sink))
+		session, err := s.New().Start(ctx, Trial(h), new(Sink))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func Run(t *testing.T, s Suite) {
 		defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 		h, stop := newHost(s.HTTP, s.Exec)
 		defer stop()
-		session, err := s.New().Start(t.Context(), Target(h), new(Sink))
+		session, err := s.New().Start(t.Context(), Trial(h), new(Sink))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func (s Suite) good(t *testing.T) (columns result.Row) {
 		h, stop := newHost(handler, exec)
 		defer stop()
 		h.Pids = s.PIDs
-		session, err := s.New().Start(t.Context(), Target(h), sink)
+		session, err := s.New().Start(t.Context(), Trial(h), sink)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +206,7 @@ func (s Suite) session(t *testing.T, handler http.HandlerFunc, exec func(context
 	}
 	h, stop := newHost(wrapped, exec)
 	defer stop()
-	target := Target(h)
+	target := Trial(h)
 	target.Clients = nil
 	begun := time.Now()
 	session, err := s.New().Start(t.Context(), target, sink)
@@ -270,11 +270,12 @@ func checkColumns(t *testing.T, row result.Row) {
 	}
 }
 
-// Target is a target around h with vLLM's profile; the client is this process.
-func Target(h host.Host) collectors.Target {
+// Trial is one whose only target is h, with vLLM's profile; the client is this process.
+func Trial(h host.Host) collectors.Trial {
 	profile, _ := engine.Lookup("vllm")
-	return collectors.Target{
-		Role: "server", Host: h, Profile: profile, Anchor: result.NewAnchor(), Clients: []int{os.Getpid()},
+	return collectors.Trial{
+		Targets: []collectors.Target{{Role: "server", Tier: engine.TierEngine, Host: h, Metrics: &profile.Metrics}},
+		Profile: profile, Anchor: result.NewAnchor(), Clients: []int{os.Getpid()},
 	}
 }
 

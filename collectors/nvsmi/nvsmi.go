@@ -82,13 +82,14 @@ func (c Config) limit() time.Duration {
 
 // Start takes the first look. Where there is nothing to see the session is one
 // that does nothing.
-func (c *Collector) Start(ctx context.Context, t collectors.Target, sink collectors.Sink) (collectors.Session, error) {
+func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collectors.Sink) (collectors.Session, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
 	s := &session{
 		config: c.config,
-		target: t,
+		trial:  t,
+		target: t.Targets[0],
 		sink:   sink,
 		fields: append(append([]string(nil), throttleFields...), coreFields...),
 		window: &window{maxGap: max(5*c.config.Interval, 5*time.Second)},
@@ -116,6 +117,7 @@ func (nothing) Finish(context.Context) (result.Row, error) { return emptyRow(), 
 // behind done, Finish.
 type session struct {
 	config Config
+	trial  collectors.Trial
 	target collectors.Target
 	sink   collectors.Sink
 	fields []string
@@ -144,10 +146,10 @@ func (s *session) first(ctx context.Context) error {
 
 func (s *session) loop(ctx context.Context) {
 	defer close(s.done)
-	if !s.target.AwaitLoad(ctx) {
+	if !s.trial.AwaitLoad(ctx) {
 		return
 	}
-	s.window.begin(s.target.Anchor.Since())
+	s.window.begin(s.trial.Anchor.Since())
 	interval := s.config.Interval
 	wait := min(interval, firstLook)
 	backoff := 1
@@ -173,9 +175,9 @@ func (s *session) look(ctx context.Context, loaded bool) error {
 	limit := s.config.limit()
 	runCtx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("nvidia-smi took longer than %v: %w", limit, context.DeadlineExceeded))
 	defer cancel()
-	begun := s.target.Anchor.Since()
+	begun := s.trial.Anchor.Since()
 	out, err := s.target.Host.Exec(runCtx, "nvidia-smi", "--query-gpu="+strings.Join(s.fields, ","), "--format=csv,noheader,nounits")
-	ended := s.target.Anchor.Since()
+	ended := s.trial.Anchor.Since()
 	if err != nil && loaded && ctx.Err() != nil {
 		return err // Finish ended it, which is no failure
 	}

@@ -209,7 +209,7 @@ func TestSession_oldDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	sink := new(collectortest.Sink)
-	session, err := c.Start(t.Context(), collectortest.Target(h), sink)
+	session, err := c.Start(t.Context(), collectortest.Trial(h), sink)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestSession_absent(t *testing.T) {
 				t.Fatal(err)
 			}
 			sink := new(collectortest.Sink)
-			session, err := c.Start(t.Context(), collectors.Target{Host: &collectortest.Host{Run: exec}}, sink)
+			session, err := c.Start(t.Context(), collectors.Trial{Targets: []collectors.Target{{Host: &collectortest.Host{Run: exec}}}}, sink)
 			if err != nil {
 				t.Fatal(err)
 			}

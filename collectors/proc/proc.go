@@ -61,22 +61,26 @@ func New(c Config) (*Collector, error) {
 	return &Collector{c}, nil
 }
 
-// A side is the server's or the client's processes.
+// A side is one server's or the client's processes.
 type side struct {
-	source result.Source
-	pids   func() []int
-	tree   tree
-	lastAt time.Duration
+	source  result.Source
+	role    string // of the server; "" for the client
+	replica int
+	pids    func() []int
+	tree    tree
+	lastAt  time.Duration
 }
 
 // Start takes the first look.
-func (c *Collector) Start(ctx context.Context, t collectors.Target, sink collectors.Sink) (collectors.Session, error) {
+func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collectors.Sink) (collectors.Session, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	s := &session{target: t, sink: sink, done: make(chan struct{})}
-	if p, ok := t.Host.(host.Processor); ok {
-		s.sides = append(s.sides, &side{source: result.FromHost, pids: p.PIDs})
+	s := &session{trial: t, sink: sink, done: make(chan struct{})}
+	for _, target := range t.Targets {
+		if p, ok := target.Host.(host.Processor); ok {
+			s.sides = append(s.sides, &side{source: result.FromHost, role: target.Role, replica: target.Replica, pids: p.PIDs})
+		}
 	}
 	if len(t.Clients) > 0 {
 		s.sides = append(s.sides, &side{source: result.FromClient, pids: func() []int { return t.Clients }})
@@ -100,7 +104,7 @@ func (nothing) Finish(context.Context) (result.Row, error) { return result.Row{}
 // A session is owned by one goroutine at a time: Start, then loop, then,
 // behind done, Finish.
 type session struct {
-	target collectors.Target
+	trial  collectors.Trial
 	sink   collectors.Sink
 	sides  []*side
 	cancel context.CancelFunc
@@ -124,16 +128,16 @@ func (s *session) loop(ctx context.Context, interval time.Duration) {
 // look returns how many processes it saw.
 func (s *session) look() (seen int) {
 	for _, side := range s.sides {
-		at := s.target.Anchor.Since()
+		at := s.trial.Anchor.Since()
 		first, before := side.tree.looks == 0, side.tree.total
 		n, memory := side.tree.observe(side.pids(), readStat)
 		seen += n
 		if n > 0 {
-			s.sample(side.source, at, "processes", float64(n), "")
-			s.sample(side.source, at, "memory_rss_bytes", float64(memory), "bytes")
-			s.sample(side.source, at, "cpu_seconds", side.tree.total.Seconds(), "s")
+			s.sample(side, at, "processes", float64(n), "")
+			s.sample(side, at, "memory_rss_bytes", float64(memory), "bytes")
+			s.sample(side, at, "cpu_seconds", side.tree.total.Seconds(), "s")
 			if past := at - side.lastAt; !first && past > 0 {
-				s.sample(side.source, at, "cpu_cores", (side.tree.total-before).Seconds()/past.Seconds(), "cores")
+				s.sample(side, at, "cpu_cores", (side.tree.total-before).Seconds()/past.Seconds(), "cores")
 			}
 		}
 		side.lastAt = at
@@ -141,12 +145,8 @@ func (s *session) look() (seen int) {
 	return seen
 }
 
-func (s *session) sample(source result.Source, at time.Duration, name string, v float64, unit string) {
-	role, replica := s.target.Role, s.target.Replica
-	if source == result.FromClient {
-		role, replica = "", 0
-	}
-	s.sink.Sample(result.Sample{T: at, Source: source, Role: role, Replica: replica, Name: name, Value: v, Unit: unit})
+func (s *session) sample(of *side, at time.Duration, name string, v float64, unit string) {
+	s.sink.Sample(result.Sample{T: at, Source: of.source, Role: of.role, Replica: of.replica, Name: name, Value: v, Unit: unit})
 }
 
 // Finish takes the last look.

@@ -85,7 +85,7 @@ func TestSession_work(t *testing.T) {
 	}
 	sink := new(collectortest.Sink)
 	h := &collectortest.Host{Pids: func() []int { return []int{os.Getpid()} }}
-	session, err := c.Start(t.Context(), collectortest.Target(h), sink)
+	session, err := c.Start(t.Context(), collectortest.Trial(h), sink)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestSession_nothingToSee(t *testing.T) {
 		t.Fatal(err)
 	}
 	sink := new(collectortest.Sink)
-	session, err := c.Start(t.Context(), collectors.Target{}, sink)
+	session, err := c.Start(t.Context(), collectors.Trial{}, sink)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func New(c Config) (*Collector, error) {
 
 // Start takes the first look. A target that does not answer it still gets a
 // session: its gauges may be seen later.
-func (c *Collector) Start(ctx context.Context, t collectors.Target, sink collectors.Sink) (collectors.Session, error) {
+func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collectors.Sink) (collectors.Session, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -101,7 +101,8 @@ func (c *Collector) Start(ctx context.Context, t collectors.Target, sink collect
 	ctx, cancel := context.WithCancel(ctx)
 	s := &session{
 		config:   c.config,
-		target:   t,
+		trial:    t,
+		target:   t.Targets[0],
 		sink:     sink,
 		scraper:  scraper,
 		archive:  archive,
@@ -133,6 +134,7 @@ func (nothing) Finish(context.Context) (result.Row, error) { return emptyRow(), 
 // behind done, Finish.
 type session struct {
 	config   Config
+	trial    collectors.Trial
 	target   collectors.Target
 	sink     collectors.Sink
 	scraper  *scraper
@@ -154,7 +156,7 @@ type session struct {
 
 func (s *session) loop(ctx context.Context) {
 	defer close(s.done)
-	if !s.target.AwaitLoad(ctx) {
+	if !s.trial.AwaitLoad(ctx) {
 		return
 	}
 	interval := s.config.Interval
@@ -187,7 +189,7 @@ func (s *session) look(ctx context.Context, limit time.Duration, loaded bool) *s
 		return looked // Finish ended it, which is no failure
 	}
 	s.looks++
-	s.archive.add(looked, s.target.Anchor.Start.Add(looked.at))
+	s.archive.add(looked, s.trial.Anchor.Start.Add(looked.at))
 	if looked.err != nil {
 		s.failed++
 		s.lastErr = looked.err

@@ -34,7 +34,7 @@ type scrape struct {
 type scraper struct {
 	client *http.Client
 	url    string
-	target collectors.Target
+	trial  collectors.Trial
 	seq    int
 	buffer []byte
 
@@ -44,15 +44,15 @@ type scraper struct {
 	dials    sync.WaitGroup
 }
 
-func newScraper(t collectors.Target, path string) (*scraper, error) {
-	base, err := url.Parse(t.Host.URL())
+func newScraper(t collectors.Trial, path string) (*scraper, error) {
+	base, err := url.Parse(t.Targets[0].Host.URL())
 	if err != nil {
 		return nil, fmt.Errorf("address of the server: %w", err)
 	}
 	life, endDials := context.WithCancel(context.Background())
 	s := &scraper{
 		url:      strings.TrimSuffix(base.String(), "/") + path,
-		target:   t,
+		trial:    t,
 		endDials: endDials,
 	}
 	transport := &http.Transport{
@@ -62,7 +62,7 @@ func newScraper(t collectors.Target, path string) (*scraper, error) {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			defer context.AfterFunc(life, cancel)()
-			return t.Host.Dial(ctx, network, addr)
+			return t.Targets[0].Host.Dial(ctx, network, addr)
 		},
 		// Only one connection is ever needed, and no proxy stands between.
 		MaxConnsPerHost:        1,
@@ -116,10 +116,10 @@ func (s *scraper) fetch(ctx context.Context, out *scrape) error {
 	// Asked for OpenMetrics, some servers answer in it; the plain format is
 	// what every engine and this reader know best.
 	req.Header.Set("Accept", "text/plain;version=0.0.4, text/plain;q=0.8, */*;q=0.1")
-	if s.target.Authorize != nil {
-		s.target.Authorize(req.Header)
+	if s.trial.Authorize != nil {
+		s.trial.Authorize(req.Header)
 	}
-	out.at = s.target.Anchor.Since()
+	out.at = s.trial.Anchor.Since()
 	resp, err := s.client.Do(req)
 	if err != nil {
 		if ue, ok := errors.AsType[*url.Error](err); ok {
@@ -129,7 +129,7 @@ func (s *scraper) fetch(ctx context.Context, out *scrape) error {
 	}
 	defer resp.Body.Close()
 	begun := time.Now()
-	out.at = s.target.Anchor.Since()
+	out.at = s.trial.Anchor.Since()
 	out.status = resp.StatusCode
 	out.contentType = resp.Header.Get("Content-Type")
 	out.started, _ = strconv.ParseFloat(resp.Header.Get("Process-Start-Time-Unix"), 64)

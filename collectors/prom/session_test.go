@@ -21,6 +21,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/result"
 )
@@ -82,8 +83,10 @@ func run(t *testing.T, c Config, handler http.Handler, length time.Duration) (re
 		t.Fatal(err)
 	}
 	s := new(sink)
-	target := collectors.Target{
-		Role: "server", Host: &place{url: server.URL}, Profile: profile(t, "vllm"), Anchor: result.NewAnchor(),
+	p := profile(t, "vllm")
+	target := collectors.Trial{
+		Targets: []collectors.Target{{Role: "server", Tier: engine.TierEngine, Host: &place{url: server.URL}, Metrics: &p.Metrics}},
+		Profile: p, Anchor: result.NewAnchor(),
 		Authorize: func(h http.Header) { h.Set("Authorization", "Bearer k") },
 	}
 	session, err := collector.Start(t.Context(), target, s)
@@ -339,7 +342,7 @@ func TestSession_noMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := new(sink)
-	session, err := c.Start(t.Context(), collectors.Target{Host: &place{}, Profile: profile(t, "generic-openai")}, s)
+	session, err := c.Start(t.Context(), collectors.Trial{Targets: []collectors.Target{{Host: &place{}}}, Profile: profile(t, "generic-openai")}, s)
 	if err != nil {
 		t.Fatal(err)
 	}
