@@ -16,7 +16,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestContract(t *testing.T) {
-	body, err := os.ReadFile("testdata/recorded/vllm-0.32.0.txt")
+	body, err := os.ReadFile("../../internal/exposition/testdata/recorded/vllm-0.32.0.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/exposition"
 )
 
 // points returns what a body says of a series, each thing once.
-func points(e *Exposition, s engine.Series) []Point {
-	var out []Point
+func points(e *exposition.Exposition, s engine.Series) []exposition.Point {
+	var out []exposition.Point
 	for _, name := range append([]string{s.Name}, s.Plus...) {
 		named := e.Named(name)
 		if s.Label != "" {
@@ -23,10 +24,10 @@ func points(e *Exposition, s engine.Series) []Point {
 
 // fromLabel takes the values out of a label, for series of which the value is
 // always 1. A label that is no number ("None") is no value.
-func fromLabel(in []Point, label string) []Point {
-	var out []Point
+func fromLabel(in []exposition.Point, label string) []exposition.Point {
+	var out []exposition.Point
 	for _, p := range in {
-		if v, ok := parseValue(value(p.Labels, label)); ok {
+		if v, ok := exposition.ParseValue(value(p.Labels, label)); ok {
 			p.Value = v
 			out = append(out, p)
 		}
@@ -34,7 +35,7 @@ func fromLabel(in []Point, label string) []Point {
 	return out
 }
 
-func value(labels []Label, name string) string {
+func value(labels []exposition.Label, name string) string {
 	for _, l := range labels {
 		if l.Name == name {
 			return l.Value
@@ -43,15 +44,15 @@ func value(labels []Label, name string) string {
 	return ""
 }
 
-func has(labels []Label, name string) bool {
-	return slices.ContainsFunc(labels, func(l Label) bool { return l.Name == name })
+func has(labels []exposition.Label, name string) bool {
+	return slices.ContainsFunc(labels, func(l exposition.Label) bool { return l.Name == name })
 }
 
-func without(labels []Label, name string) []Label {
-	return slices.DeleteFunc(slices.Clone(labels), func(l Label) bool { return l.Name == name })
+func without(labels []exposition.Label, name string) []exposition.Label {
+	return slices.DeleteFunc(slices.Clone(labels), func(l exposition.Label) bool { return l.Name == name })
 }
 
-func matches(labels []Label, want map[string]string) bool {
+func matches(labels []exposition.Label, want map[string]string) bool {
 	for name, v := range want {
 		if value(labels, name) != v {
 			return false
@@ -60,15 +61,15 @@ func matches(labels []Label, want map[string]string) bool {
 	return true
 }
 
-func match(in []Point, want map[string]string) []Point {
+func match(in []exposition.Point, want map[string]string) []exposition.Point {
 	if len(want) == 0 {
 		return in
 	}
-	return slices.DeleteFunc(slices.Clone(in), func(p Point) bool { return !matches(p.Labels, want) })
+	return slices.DeleteFunc(slices.Clone(in), func(p exposition.Point) bool { return !matches(p.Labels, want) })
 }
 
-func matchHistograms(in []Histogram, want map[string]string) []Histogram {
-	return slices.DeleteFunc(slices.Clone(in), func(h Histogram) bool { return !matches(h.Labels, want) })
+func matchHistograms(in []exposition.Histogram, want map[string]string) []exposition.Histogram {
+	return slices.DeleteFunc(slices.Clone(in), func(h exposition.Histogram) bool { return !matches(h.Labels, want) })
 }
 
 // keep finds, for series that several parts of one engine export, which of
@@ -78,7 +79,7 @@ func matchHistograms(in []Histogram, want map[string]string) []Histogram {
 //     replica of its own (then tp_rank and dp_rank agree)
 //   - pipeline-parallel ranks: rank 0
 //   - priorities: the one for all of them, whose label is empty
-func keep(sets [][]Label) func([]Label) bool {
+func keep(sets [][]exposition.Label) func([]exposition.Label) bool {
 	replicas, anyTotal := len(sets) > 0, false
 	ranks := make(map[string]bool)
 	for _, l := range sets {
@@ -87,7 +88,7 @@ func keep(sets [][]Label) func([]Label) bool {
 		anyTotal = anyTotal || has(l, "priority") && value(l, "priority") == ""
 	}
 	replicas = replicas && len(ranks) > 1
-	return func(l []Label) bool {
+	return func(l []exposition.Label) bool {
 		switch {
 		case has(l, "tp_rank") && value(l, "tp_rank") != "0" && !replicas:
 			return false
@@ -100,13 +101,13 @@ func keep(sets [][]Label) func([]Label) bool {
 	}
 }
 
-func dedup(in []Point) []Point {
-	sets := make([][]Label, len(in))
+func dedup(in []exposition.Point) []exposition.Point {
+	sets := make([][]exposition.Label, len(in))
 	for i, p := range in {
 		sets[i] = p.Labels
 	}
 	counts := keep(sets)
-	var out []Point
+	var out []exposition.Point
 	byPID := make(map[string]int)
 	for _, p := range in {
 		if !counts(p.Labels) {
@@ -119,7 +120,7 @@ func dedup(in []Point) []Point {
 		// Python's multiprocess mode exports a gauge once for each process,
 		// most of which never set it.
 		p.Labels = without(p.Labels, "pid")
-		key := labelString(p.Labels)
+		key := exposition.LabelString(p.Labels)
 		i, seen := byPID[key]
 		switch {
 		case !seen:
@@ -132,17 +133,17 @@ func dedup(in []Point) []Point {
 	return out
 }
 
-func dedupHistograms(in []Histogram) []Histogram {
-	sets := make([][]Label, len(in))
+func dedupHistograms(in []exposition.Histogram) []exposition.Histogram {
+	sets := make([][]exposition.Label, len(in))
 	for i, h := range in {
 		sets[i] = h.Labels
 	}
 	counts := keep(sets)
-	return slices.DeleteFunc(slices.Clone(in), func(h Histogram) bool { return !counts(h.Labels) })
+	return slices.DeleteFunc(slices.Clone(in), func(h exposition.Histogram) bool { return !counts(h.Labels) })
 }
 
-func finite(in []Point) []Point {
-	return slices.DeleteFunc(slices.Clone(in), func(p Point) bool {
+func finite(in []exposition.Point) []exposition.Point {
+	return slices.DeleteFunc(slices.Clone(in), func(p exposition.Point) bool {
 		return math.IsNaN(p.Value) || math.IsInf(p.Value, 0)
 	})
 }
@@ -155,7 +156,7 @@ func scale(s engine.Series) float64 {
 }
 
 // reduce is one value out of at least one.
-func reduce(points []Point, s engine.Series) float64 {
+func reduce(points []exposition.Point, s engine.Series) float64 {
 	sum, highest := 0.0, math.Inf(-1)
 	for _, p := range points {
 		sum += p.Value

@@ -23,6 +23,7 @@ import (
 
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/result"
 )
 
@@ -210,13 +211,13 @@ func (s *session) samples(l *scrape) {
 	}
 	for _, p := range l.exposition.Points {
 		if s.own(p.Name) && !strings.HasSuffix(p.Name, "_created") {
-			s.sample(l.at, p.Name, labelString(p.Labels), p.Value, unitOf(p.Name))
+			s.sample(l.at, p.Name, exposition.LabelString(p.Labels), p.Value, unitOf(p.Name))
 		}
 	}
 	for _, h := range l.exposition.Histograms {
 		if s.own(h.Name) {
-			s.sample(l.at, h.Name+"_sum", labelString(h.Labels), h.Sum, unitOf(h.Name))
-			s.sample(l.at, h.Name+"_count", labelString(h.Labels), h.Count, "")
+			s.sample(l.at, h.Name+"_sum", exposition.LabelString(h.Labels), h.Sum, unitOf(h.Name))
+			s.sample(l.at, h.Name+"_count", exposition.LabelString(h.Labels), h.Count, "")
 		}
 	}
 }

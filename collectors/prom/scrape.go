@@ -14,18 +14,19 @@ import (
 	"time"
 
 	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/internal/exposition"
 )
 
 // A scrape is one look at a target.
 type scrape struct {
 	seq         int
-	at          time.Duration // when the answer began, on the trial's clock
-	status      int           // 0 where there was no answer
-	body        []byte        // valid until the next scrape
-	whole       bool          // the transport vouches for the body's end
-	started     float64       // when the server's process started, 0 where it does not say
-	exposition  *Exposition   // nil beside an error
-	processing  time.Duration // what reading the answer cost us
+	at          time.Duration          // when the answer began, on the trial's clock
+	status      int                    // 0 where there was no answer
+	body        []byte                 // valid until the next scrape
+	whole       bool                   // the transport vouches for the body's end
+	started     float64                // when the server's process started, 0 where it does not say
+	exposition  *exposition.Exposition // nil beside an error
+	processing  time.Duration          // what reading the answer cost us
 	err         error
 	contentType string
 }
@@ -148,7 +149,7 @@ func (s *scraper) fetch(ctx context.Context, out *scrape) error {
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("status %d", resp.StatusCode)
 	}
-	out.exposition, err = Parse(out.body, out.whole)
+	out.exposition, err = exposition.Parse(out.body, out.whole)
 	return err
 }
 
@@ -167,9 +168,9 @@ func (s *scraper) read(r io.Reader) ([]byte, error) {
 			return buf, nil
 		case err != nil:
 			return buf, err
-		case len(buf) > maxBody:
+		case len(buf) > exposition.MaxBody:
 			s.buffer = nil // not worth keeping
-			return nil, fmt.Errorf("it is larger than %d MiB", maxBody>>20)
+			return nil, fmt.Errorf("it is larger than %d MiB", exposition.MaxBody>>20)
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/result"
 )
 
@@ -156,7 +157,7 @@ func TestSession(t *testing.T) {
 		t.Fatalf("%d bodies of %d looks", len(bodies), looks)
 	}
 	for i, b := range bodies {
-		e, err := Parse(b, true)
+		e, err := exposition.Parse(b, true)
 		if err != nil {
 			t.Fatal(err)
 		}

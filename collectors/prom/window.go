@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/exposition"
 )
 
 // A window follows one target over one trial: what its counters and histograms
@@ -46,7 +47,7 @@ func newWindow(p *engine.Profile) *window {
 // the load ran: gauges count only then, since the first and the last body show
 // an idle server. whole says that the body was complete; processStart comes
 // from outside the body and is 0 where unknown.
-func (w *window) observe(e *Exposition, loaded, whole bool, processStart float64) {
+func (w *window) observe(e *exposition.Exposition, loaded, whole bool, processStart float64) {
 	first := w.bodies == 0
 	w.bodies++
 	if first {
@@ -73,7 +74,7 @@ func (w *window) observe(e *Exposition, loaded, whole bool, processStart float64
 
 // choose finds the name under which the engine has a quantity: the first of
 // the list that a body contains, and from then on always that one.
-func (w *window) choose(name string, list []engine.Series, e *Exposition) (engine.Series, bool) {
+func (w *window) choose(name string, list []engine.Series, e *exposition.Exposition) (engine.Series, bool) {
 	if s, ok := w.chosen[name]; ok {
 		return s, true
 	}
@@ -86,7 +87,7 @@ func (w *window) choose(name string, list []engine.Series, e *Exposition) (engin
 	return engine.Series{}, false
 }
 
-func (w *window) observeGauge(name string, s engine.Series, e *Exposition, loaded bool) {
+func (w *window) observeGauge(name string, s engine.Series, e *exposition.Exposition, loaded bool) {
 	points := finite(points(e, s))
 	if len(points) == 0 {
 		return
@@ -131,9 +132,9 @@ func (w *window) observeStart(start float64) {
 }
 
 // observeCreated notices a series that was made anew, where the engine tells.
-func (w *window) observeCreated(name string, e *Exposition) {
+func (w *window) observeCreated(name string, e *exposition.Exposition) {
 	for _, p := range e.Named(strings.TrimSuffix(name, "_total") + "_created") {
-		key := p.Name + "{" + labelString(p.Labels)
+		key := p.Name + "{" + exposition.LabelString(p.Labels)
 		if was, ok := w.created[key]; ok && math.Abs(was-p.Value) > 1 {
 			w.restarted = p.Name + " moved during the trial"
 		}
@@ -141,7 +142,7 @@ func (w *window) observeCreated(name string, e *Exposition) {
 	}
 }
 
-func (w *window) observeCounter(name string, s engine.Series, e *Exposition, first bool) {
+func (w *window) observeCounter(name string, s engine.Series, e *exposition.Exposition, first bool) {
 	c := w.counters[name]
 	if c == nil {
 		c = &counter{last: make(map[string]float64)}
@@ -151,7 +152,7 @@ func (w *window) observeCounter(name string, s engine.Series, e *Exposition, fir
 	total := 0.0
 	missing := len(c.last)
 	for _, p := range points {
-		key := p.Name + "{" + labelString(p.Labels)
+		key := p.Name + "{" + exposition.LabelString(p.Labels)
 		total += p.Value
 		was, known := c.last[key]
 		c.last[key] = p.Value
@@ -180,7 +181,7 @@ func (w *window) observeCounter(name string, s engine.Series, e *Exposition, fir
 	c.scale = scale(s)
 }
 
-func (w *window) observeHistogram(name string, s engine.Series, e *Exposition, first bool) {
+func (w *window) observeHistogram(name string, s engine.Series, e *exposition.Exposition, first bool) {
 	h := w.hists[name]
 	if h == nil {
 		h = &histogram{series: make(map[string]*histSeries)}
@@ -189,7 +190,7 @@ func (w *window) observeHistogram(name string, s engine.Series, e *Exposition, f
 	h.scale = scale(s)
 	missing := len(h.series)
 	for _, body := range dedupHistograms(matchHistograms(e.HistogramsNamed(s.Name), s.Match)) {
-		key := labelString(body.Labels)
+		key := exposition.LabelString(body.Labels)
 		was := h.series[key]
 		now, ok := snapshot(body)
 		if !ok {
@@ -253,7 +254,7 @@ type histogram struct {
 
 // snapshot brings a histogram into the form of a snap: the +Inf bucket and the
 // count stand for each other where one is missing. It is not ok without both.
-func snapshot(h Histogram) (snap, bool) {
+func snapshot(h exposition.Histogram) (snap, bool) {
 	s := snap{sum: h.Sum, count: h.Count}
 	for _, b := range h.Buckets {
 		s.les = append(s.les, b.Le)

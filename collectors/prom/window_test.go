@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/result"
 )
 
@@ -25,9 +26,9 @@ func profile(t *testing.T, name string) *engine.Profile {
 	return p
 }
 
-func parse(t *testing.T, body string) *Exposition {
+func parse(t *testing.T, body string) *exposition.Exposition {
 	t.Helper()
-	e, err := Parse([]byte(body), true)
+	e, err := exposition.Parse([]byte(body), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func TestWindow_recorded(t *testing.T) {
 		{"sim", "vllm-0.32.0", []string{engine.GenerationPerSecond}},
 		{"llamacpp", "llamacpp-b11549", []string{engine.KVCacheUsage}},
 	} {
-		body, err := os.ReadFile("testdata/recorded/" + tt.file + ".txt")
+		body, err := os.ReadFile("../../internal/exposition/testdata/recorded/" + tt.file + ".txt")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +270,7 @@ info{block_size="16",other="None"} 1
 			t.Errorf("%+v (-want +got):\n%s", tt.s, diff)
 		}
 	}
-	if got := reduce([]Point{{Value: 4}, {Value: 8}}, engine.Series{Reduce: "mean", Scale: 0.001}); got != 0.006 {
+	if got := reduce([]exposition.Point{{Value: 4}, {Value: 8}}, engine.Series{Reduce: "mean", Scale: 0.001}); got != 0.006 {
 		t.Errorf("scaled mean: %v", got)
 	}
 }

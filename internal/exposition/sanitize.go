@@ -1,4 +1,4 @@
-package prom
+package exposition
 
 import (
 	"bytes"
@@ -130,7 +130,7 @@ func (out *sanitized) group(samples []rawSample, types map[string]string) {
 			families[name] = f
 			out.families = append(out.families, f)
 		}
-		key := s.name + "{" + labelString(s.labels)
+		key := s.name + "{" + LabelString(s.labels)
 		if i, twice := f.index[key]; twice {
 			out.duplicates++
 			f.samples[i] = s
@@ -198,7 +198,7 @@ func bound(s rawSample, label string) (float64, bool) {
 	if !ok {
 		return 0, false
 	}
-	v, ok := parseValue(text)
+	v, ok := ParseValue(text)
 	return v, ok && !math.IsNaN(v)
 }
 
@@ -210,7 +210,7 @@ func normalize(s *rawSample, label string) bool {
 	s.labels = slices.Clone(s.labels)
 	for i := range s.labels {
 		if s.labels[i].Name == label {
-			s.labels[i].Value = formatValue(v)
+			s.labels[i].Value = FormatValue(v)
 		}
 	}
 	return true
@@ -236,12 +236,12 @@ func sampleLine(line string) (rawSample, bool) {
 	if len(f) == 0 || len(f) > 2 {
 		return s, false
 	}
-	v, ok := parseValue(f[0])
+	v, ok := ParseValue(f[0])
 	if !ok {
 		return s, false
 	}
 	if len(f) == 2 {
-		if _, ok := parseValue(f[1]); !ok {
+		if _, ok := ParseValue(f[1]); !ok {
 			return s, false
 		}
 	}
@@ -338,10 +338,10 @@ func quotedString(s string) (text, rest string, ok bool) {
 	return "", "", false
 }
 
-// parseValue reads a number as the format knows it, and C's spellings of not a
+// ParseValue reads a number as the format knows it, and C's spellings of not a
 // number. Go's hexadecimal and underscored numbers are no numbers here, nor is
 // what does not fit into a float64.
-func parseValue(s string) (float64, bool) {
+func ParseValue(s string) (float64, bool) {
 	if strings.ContainsAny(s, "xXpP_") {
 		return 0, false
 	}
@@ -352,7 +352,7 @@ func parseValue(s string) (float64, bool) {
 	return v, err == nil
 }
 
-func formatValue(v float64) string {
+func FormatValue(v float64) string {
 	switch {
 	case math.IsInf(v, 1):
 		return "+Inf"
@@ -389,7 +389,7 @@ func text(families []*rawFamily) []byte {
 				b.WriteByte('=')
 				writeQuoted(&b, l.Value)
 			}
-			b.WriteString("} " + formatValue(s.value) + "\n")
+			b.WriteString("} " + FormatValue(s.value) + "\n")
 		}
 	}
 	return b.Bytes()
@@ -416,9 +416,9 @@ func writeQuoted(b *bytes.Buffer, s string) {
 	b.WriteByte('"')
 }
 
-// labelString is the canonical form of a label set: k="v" pairs sorted by
+// LabelString is the canonical form of a label set: k="v" pairs sorted by
 // name, joined by commas.
-func labelString(labels []Label) string {
+func LabelString(labels []Label) string {
 	var b bytes.Buffer
 	for i, l := range labels {
 		if i > 0 {

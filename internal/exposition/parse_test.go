@@ -1,4 +1,4 @@
-package prom
+package exposition
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ func describe(e *Exposition, err error) string {
 	}
 	var b strings.Builder
 	for _, p := range e.Flat() {
-		fmt.Fprintf(&b, "%s %s{%s} %s\n", p.Kind, p.Name, labelString(p.Labels), formatValue(p.Value))
+		fmt.Fprintf(&b, "%s %s{%s} %s\n", p.Kind, p.Name, LabelString(p.Labels), FormatValue(p.Value))
 	}
 	fmt.Fprintf(&b, "dropped %d, twice %d\n", e.Dropped, e.Duplicates)
 	return b.String()
@@ -88,13 +88,13 @@ func oracle(body []byte) map[string]string {
 			value := unescape.Replace(l[2])
 			if l[1] == "le" || l[1] == "quantile" {
 				if f, err := strconv.ParseFloat(value, 64); err == nil {
-					value = formatValue(f)
+					value = FormatValue(f)
 				}
 			}
 			labels = append(labels, Label{l[1], value})
 		}
 		slices.SortFunc(labels, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
-		out[m[1]+"{"+labelString(labels)+"}"] = formatValue(v)
+		out[m[1]+"{"+LabelString(labels)+"}"] = FormatValue(v)
 	}
 	return out
 }
@@ -102,7 +102,7 @@ func oracle(body []byte) map[string]string {
 func flatMap(e *Exposition) map[string]string {
 	out := make(map[string]string)
 	for _, p := range e.Flat() {
-		out[p.Name+"{"+labelString(p.Labels)+"}"] = formatValue(p.Value)
+		out[p.Name+"{"+LabelString(p.Labels)+"}"] = FormatValue(p.Value)
 	}
 	return out
 }
@@ -222,7 +222,7 @@ func TestParse_bounds(t *testing.T) {
 	}
 	var bomb bytes.Buffer
 	zw := gzip.NewWriter(&bomb)
-	for range maxBody/(1<<20) + 1 {
+	for range MaxBody/(1<<20) + 1 {
 		if _, err := zw.Write(make([]byte, 1<<20)); err != nil {
 			t.Fatal(err)
 		}

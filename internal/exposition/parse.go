@@ -1,4 +1,8 @@
-package prom
+// Package exposition reads what servers expose in the text format of Prometheus or
+// of OpenMetrics, tolerantly: real engines send bodies that a strict reader
+// refuses as a whole for one line. It repairs them line by line and hands the
+// rest to expfmt.
+package exposition
 
 import (
 	"bytes"
@@ -16,8 +20,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// maxBody bounds one body, unpacked.
-const maxBody = 32 << 20
+// MaxBody bounds one body, unpacked.
+const MaxBody = 32 << 20
 
 // Errors of Parse that a caller may want to tell apart.
 var (
@@ -118,11 +122,11 @@ func unwrap(body []byte) ([]byte, error) {
 			return nil, fmt.Errorf("unpack: %w", err)
 		}
 		// A bomb is cut at the bound, not unpacked.
-		if body, err = io.ReadAll(io.LimitReader(zr, maxBody+1)); err != nil {
+		if body, err = io.ReadAll(io.LimitReader(zr, MaxBody+1)); err != nil {
 			return nil, fmt.Errorf("unpack: %w", err)
 		}
-		if len(body) > maxBody {
-			return nil, fmt.Errorf("the body is larger than %d MiB", maxBody>>20)
+		if len(body) > MaxBody {
+			return nil, fmt.Errorf("the body is larger than %d MiB", MaxBody>>20)
 		}
 	}
 	if trimmed := bytes.TrimSpace(body); bytes.HasPrefix(trimmed, []byte(`"`)) {
@@ -191,7 +195,7 @@ func (e *Exposition) add(f *dto.MetricFamily) {
 
 func (e *Exposition) addSummary(name string, labels []Label, s *dto.Summary) {
 	for _, q := range s.GetQuantile() {
-		with := append(slices.Clone(labels), Label{"quantile", formatValue(q.GetQuantile())})
+		with := append(slices.Clone(labels), Label{"quantile", FormatValue(q.GetQuantile())})
 		slices.SortFunc(with, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
 		e.Points = append(e.Points, Point{name, "summary", with, q.GetValue()})
 	}
@@ -260,7 +264,7 @@ func (e *Exposition) Flat() []Point {
 	out := slices.Clone(e.Points)
 	for _, h := range e.Histograms {
 		for _, b := range h.Buckets {
-			with := append(slices.Clone(h.Labels), Label{"le", formatValue(b.Le)})
+			with := append(slices.Clone(h.Labels), Label{"le", FormatValue(b.Le)})
 			slices.SortFunc(with, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
 			out = append(out, Point{h.Name + "_bucket", "histogram", with, b.Count})
 		}
