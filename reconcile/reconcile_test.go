@@ -1,0 +1,106 @@
+package reconcile
+
+import (
+	"strings"
+	"testing"
+
+	"sweep.dev/sweep/result"
+)
+
+// agreed is a row whose two sides say the same.
+func agreed(change result.Row) result.Row {
+	row := result.Row{
+		"requests": int64(16), "completed": int64(16), "server_requests": int64(16),
+		"output_tokens": int64(2048), "server_output_tokens": int64(2048),
+		"input_tokens": int64(3200), "server_input_tokens": int64(3200),
+		"mean_ttft_ms": 126.0, "server_mean_ttft_ms": 116.0,
+		"mean_tpot_ms": 9.7, "server_mean_tpot_ms": 9.7,
+		"mean_e2e_ms": 1300.0, "server_mean_e2e_ms": 1285.0,
+		"throughput_tok_s": 766.0, "server_reported_throughput_tok_s": 770.0,
+		"network_path": "direct",
+	}
+	for k, v := range change {
+		row[k] = v
+	}
+	return row
+}
+
+func TestFindings(t *testing.T) {
+	for name, c := range map[string]struct {
+		change result.Row
+		code   string // "" where nothing is to be found
+		words  []string
+	}{
+		"agreed":               {nil, "", nil},
+		"the last step":        {result.Row{"server_output_tokens": int64(2060)}, "", nil},
+		"tokens made in vain":  {result.Row{"server_output_tokens": int64(2500)}, TokensDisagree, []string{"2048", "2500", "in vain"}},
+		"tokens not counted":   {result.Row{"server_output_tokens": int64(1024)}, TokensDisagree, []string{"1024", "one of its processes"}},
+		"another client":       {result.Row{"server_requests": int64(20)}, RequestsDisagree, []string{"16", "20", "somebody else"}},
+		"prefix cache":         {result.Row{"server_input_tokens": int64(1600), "prefix_cache_hit_rate": 0.5}, "", nil},
+		"prompts not counted":  {result.Row{"server_input_tokens": int64(1600)}, InputDisagrees, []string{"3200", "1600"}},
+		"waits before":         {result.Row{"mean_ttft_ms": 400.0, "mean_e2e_ms": 1570.0}, TTFTDisagrees, []string{"400", "116", "before the engine's clock starts"}},
+		"first chunk is held":  {result.Row{"mean_ttft_ms": 900.0}, TTFTDisagrees, []string{"900", "held back"}},
+		"a proxy":              {result.Row{"mean_ttft_ms": 400.0, "network_path": "proxy"}, TTFTDisagrees, []string{"proxy"}},
+		"a proxy that buffers": {result.Row{"mean_tpot_ms": 15.0, "network_path": "proxy"}, TPOTDisagrees, []string{"15", "9.7", "proxy"}},
+		"faster than itself":   {result.Row{"mean_e2e_ms": 900.0}, E2EDisagrees, []string{"cannot be", "other requests"}},
+		"faster, with others":  {result.Row{"mean_e2e_ms": 900.0, "server_requests": int64(17)}, E2EDisagrees, []string{"somebody else"}},
+		"busy windows":         {result.Row{"throughput_tok_s": 361.0, "server_reported_throughput_tok_s": 460.0}, ReportedThroughput, []string{"460", "361", "busy"}},
+		"single moments":       {result.Row{"throughput_tok_s": 500.0, "server_reported_throughput_tok_s": 300.0}, ReportedThroughput, []string{"300", "moments"}},
+		"failed requests":      {result.Row{"completed": int64(15), "server_output_tokens": int64(9), "mean_ttft_ms": 9e9}, "", nil},
+		"nothing exposed":      {result.Row{"server_output_tokens": nil, "server_mean_ttft_ms": nil, "server_requests": nil}, "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found := Findings(agreed(c.change), nil)
+			if c.code == "" {
+				if len(found) != 0 {
+					t.Errorf("found %+v", found)
+				}
+				return
+			}
+			for _, f := range found {
+				if f.Code != c.code {
+					continue
+				}
+				for _, w := range c.words {
+					if !strings.Contains(f.Text, w) {
+						t.Errorf("%q does not say %q", f.Text, w)
+					}
+				}
+				return
+			}
+			t.Errorf("found %+v, want %s", found, c.code)
+		})
+	}
+}
+
+// Without TPOT of its own an engine is held to its ITL.
+func TestCompare_itl(t *testing.T) {
+	row := agreed(result.Row{"server_mean_tpot_ms": nil, "mean_itl_ms": 20.0, "server_mean_itl_ms": 10.0})
+	for _, f := range Compare(row) {
+		if f.Name == "mean_itl_ms" && f.Code == TPOTDisagrees {
+			return
+		}
+	}
+	t.Error("ITL was not compared")
+}
+
+func TestCoalesced(t *testing.T) {
+	request := func(tokens, first int, counts []int32, chunks int) result.Request {
+		return result.Request{
+			Status: result.Completed, CompletionTokens: tokens, FirstTokenChunk: first, ChunkTokens: counts, ChunkUS: make([]int32, chunks),
+		}
+	}
+	for name, c := range map[string]struct {
+		r    result.Request
+		want bool
+	}{
+		"a token each":        {request(8, 1, nil, 9), false},
+		"two a chunk":         {request(8, 1, []int32{0, 2, 2, 2, 2, 0}, 6), true},
+		"an empty last chunk": {request(3, 1, []int32{0, 1, 1, 1, 0}, 5), false},
+		"no token":            {request(0, -1, nil, 2), false},
+	} {
+		if _, got := coalesced([]result.Request{c.r}); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
