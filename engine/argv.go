@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,31 +23,38 @@ type Arg struct {
 // flagsElement is the element of a command that the flags take the place of.
 const flagsElement = "{{flags}}"
 
+// eachElement is an element that becomes one argument for each replica of a
+// role, or two where a text shall stand before each.
+var eachElement = regexp.MustCompile(`^\{\{\s*each\s+"([^"]+)"\s+"(URL|Addr)"(?:\s+"([^"]+)")?\s*\}\}$`)
+
 // Argv renders the command line of a role.
 //
 // Each element of command, or of the role's own where command is nil, is a
 // text/template over [Vars] and becomes exactly one argument; no shell is
 // involved. {{arg "parallel"}} stands for the value of an argument of the plan
-// and is an error without it, {{arg "parallel" 4}} has a default. An argument
-// that a template used is not repeated as a flag. The other args become flags
-// in their order: at the end, or in place of an element that is {{flags}}.
+// and is an error without it, {{arg "parallel" 4}} has a default. An element
+// {{each "worker" "URL"}} becomes one argument for each replica of that role
+// ("URL" or "Addr"), {{each "worker" "URL" "--worker"}} two.
 //
-// true is --name; false is --no-name where the profile says so and nothing
-// otherwise. Lists are written as the profile says, mappings as JSON. A name
-// of one letter gets one dash.
+// The args that no role's own command used become flags of the roles of tier
+// engine, in their order: at the end, or in place of an element that is
+// {{flags}}. true is --name; false is --no-name where the profile says so and
+// nothing otherwise. Lists are written as the profile says, mappings as JSON. A
+// name of one letter gets one dash. For what goes into a file instead see
+// [Profile.Extra].
 func (p *Profile) Argv(role string, v Vars, args []Arg, command []string) ([]string, error) {
-	i := slices.IndexFunc(p.Roles, func(r Role) bool { return r.Name == role })
-	if i < 0 {
+	r := p.Role(role)
+	if r == nil {
 		return nil, fmt.Errorf("engine %s has no role %q that could be started", p.Name, role)
 	}
 	if command == nil {
-		command = p.Roles[i].Command
+		command = r.Command
 	}
 	if len(command) == 0 {
 		return nil, fmt.Errorf("engine %s: the command of role %q is empty", p.Name, role)
 	}
 
-	used := make(map[string]bool)
+	used := p.usedByOthers(role, args)
 	argv := make([]string, 0, len(command)+2*len(args))
 	at := -1
 	for _, text := range command {
@@ -56,13 +65,24 @@ func (p *Profile) Argv(role string, v Vars, args []Arg, command []string) ([]str
 			at = len(argv)
 			continue
 		}
+		if m := eachElement.FindStringSubmatch(text); m != nil {
+			list, err := each(v, m[1], m[2], m[3])
+			if err != nil {
+				return nil, fmt.Errorf("engine %s: command element %q: %w", p.Name, text, err)
+			}
+			argv = append(argv, list...)
+			continue
+		}
 		s, err := p.render(text, v, args, used)
 		if err != nil {
 			return nil, fmt.Errorf("engine %s: %w", p.Name, err)
 		}
 		argv = append(argv, s)
 	}
-	flags, err := p.flags(v, args, used)
+	if !r.engine() {
+		return argv, nil
+	}
+	flags, err := p.flags(r, v, args, used)
 	if err != nil {
 		return nil, fmt.Errorf("engine %s: %w", p.Name, err)
 	}
@@ -70,6 +90,42 @@ func (p *Profile) Argv(role string, v Vars, args []Arg, command []string) ([]str
 		at = len(argv)
 	}
 	return slices.Insert(argv, at, flags...), nil
+}
+
+// usedByOthers are the args that the commands of other roles take.
+func (p *Profile) usedByOthers(role string, args []Arg) map[string]bool {
+	used := make(map[string]bool)
+	for _, r := range p.Roles {
+		if r.Name == role {
+			continue
+		}
+		for _, text := range r.Command {
+			if strings.Contains(text, "{{arg ") {
+				_, _ = p.render(text, Vars{}, args, used) // what it gives is of no interest
+			}
+		}
+	}
+	return used
+}
+
+// each is where the replicas of a role listen, each behind a text unless that
+// is "".
+func each(v Vars, role, what, before string) ([]string, error) {
+	var out []string
+	for _, a := range v.Peers[role] {
+		if before != "" {
+			out = append(out, before)
+		}
+		if what == "URL" {
+			out = append(out, a.URL())
+		} else {
+			out = append(out, a.String())
+		}
+	}
+	if out == nil {
+		return nil, fmt.Errorf("no replica of a role %q is known", role)
+	}
+	return out, nil
 }
 
 func (p *Profile) render(text string, v Vars, args []Arg, used map[string]bool) (string, error) {
@@ -133,7 +189,7 @@ func (p *Profile) listed(list []string, name string) bool {
 	return slices.ContainsFunc(list, func(s string) bool { return p.FlagName(s) == p.FlagName(name) })
 }
 
-func (p *Profile) flags(v Vars, args []Arg, used map[string]bool) ([]string, error) {
+func (p *Profile) flags(r *Role, v Vars, args []Arg, used map[string]bool) ([]string, error) {
 	var out []string
 	seen := make(map[string]bool)
 	for _, a := range args {
@@ -149,6 +205,9 @@ func (p *Profile) flags(v Vars, args []Arg, used map[string]bool) ([]string, err
 			return nil, fmt.Errorf("argument %q: sweep sets --%s itself", a.Name, name)
 		}
 		seen[name] = true
+		if p.nested(a) {
+			continue
+		}
 		flag, err := p.flag(name, a.Value)
 		if err != nil {
 			return nil, fmt.Errorf("argument %q: %w", a.Name, err)
@@ -158,6 +217,13 @@ func (p *Profile) flags(v Vars, args []Arg, used map[string]bool) ([]string, err
 	served := p.FlagName(p.Flags.Served)
 	if v.Served != "" && v.Served != v.Model && served != "" && !seen[served] && !used[served] {
 		out = append(out, dashed(served), v.Served)
+	}
+	if p.hasArgsFile(r, args) {
+		nested := p.FlagName(p.Flags.Nested)
+		if seen[nested] {
+			return nil, fmt.Errorf("argument %q: sweep has settings of its own for this file; give them one by one", nested)
+		}
+		out = append(out, dashed(nested), path.Join(v.Dir, ArgsFile))
 	}
 	return out, nil
 }

@@ -53,9 +53,12 @@ type Role struct {
 	Image   string   `yaml:"image,omitempty"`
 	// Entrypoint is the ENTRYPOINT of Image: with what Command begins. Empty for
 	// an image without one.
-	Entrypoint []string          `yaml:"entrypoint,omitempty"`
-	Env        map[string]string `yaml:"env,omitempty"`
-	Port       int               `yaml:"port,omitempty"` // the engine's own default
+	Entrypoint []string `yaml:"entrypoint,omitempty"`
+	// Versions is how older releases were started; see [Profile.At].
+	Versions []RoleVersion `yaml:"versions,omitempty"`
+	// Env is the environment of a replica, as templates like Command.
+	Env  map[string]string `yaml:"env,omitempty"`
+	Port int               `yaml:"port,omitempty"` // the engine's own default
 	// Ports are further ports that the role listens on, by name, with the
 	// engine's own defaults: {{.Ports.metrics}} in templates.
 	Ports map[string]int `yaml:"ports,omitempty"`
@@ -84,6 +87,14 @@ const (
 	TierFrontend = "frontend"
 	TierRouter   = "router"
 )
+
+// A RoleVersion takes the place of what a role says, for releases before Below.
+type RoleVersion struct {
+	Below      string   `yaml:"below"`
+	Command    []string `yaml:"command,omitempty"`
+	Image      string   `yaml:"image,omitempty"`
+	Entrypoint []string `yaml:"entrypoint,omitempty"`
+}
 
 // A RoleReady is when one role is so far that the next may be started; the zero
 // value is at once. Of each replica, all that is given must hold.
@@ -184,6 +195,8 @@ type Flags struct {
 	// value is a mapping, or whose name has a dot, goes there and not on the
 	// command line.
 	Nested string `yaml:"nested,omitempty"`
+	// NestedNames lists arguments that go there too, whatever their value.
+	NestedNames []string `yaml:"nested_names,omitempty"`
 	// Reserved names the flags that sweep sets itself and a plan must not.
 	Reserved []string `yaml:"reserved,omitempty"`
 }
@@ -254,6 +267,9 @@ func (p *Profile) Role(name string) *Role {
 	}
 	return nil
 }
+
+// engine says whether the plan's args are for this role.
+func (r *Role) engine() bool { return r.Tier == "" || r.Tier == TierEngine }
 
 // EntryRole is the name of the role that requests go to.
 func (p *Profile) EntryRole() string {
