@@ -52,13 +52,16 @@ func TestGPUs_areCopies(t *testing.T) {
 }
 
 // count is the number of weights of a shape, as the published code makes them:
-// Qwen2 has biases on q, k and v; Gemma 3 has four norms a layer and norms on
-// q and k.
+// Qwen2 has biases on q, k and v; Qwen3 has norms on q and k instead; Gemma 3
+// has those and four norms a layer.
 func count(m Model) int64 {
 	q, kv := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim
 	layer := m.Hidden*q + 2*m.Hidden*kv + q*m.Hidden + 3*m.Hidden*m.Intermediate + 2*m.Hidden
-	if strings.HasPrefix(m.Name, "Qwen/") {
+	if strings.HasPrefix(m.Name, "Qwen/Qwen2") {
 		layer += q + 2*kv
+	}
+	if strings.HasPrefix(m.Name, "Qwen/Qwen3") {
+		layer += 2 * m.HeadDim
 	}
 	if strings.HasPrefix(m.Name, "google/gemma-3") {
 		layer += 2*m.Hidden + 2*m.HeadDim
