@@ -12,6 +12,7 @@ import (
 
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/sim/core"
+	"sweep.dev/sweep/sim/fleet"
 	"sweep.dev/sweep/sim/server"
 )
 
@@ -47,6 +48,8 @@ type flags struct {
 	requestLog string
 	faults     server.Faults
 	ignored    []string // given, known to vLLM, without effect here
+
+	wrap fleet.Wrap // nil for a server on its own
 }
 
 // withoutEffect are flags of the real engine that change nothing that is

@@ -17,6 +17,7 @@ import (
 
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/sim/core"
+	"sweep.dev/sweep/sim/fleet"
 	"sweep.dev/sweep/sim/live"
 	"sweep.dev/sweep/sim/server"
 )
@@ -25,6 +26,17 @@ import (
 // are without the program's name. With --help the text goes to stdout;
 // everything a server says goes to stderr, as vLLM's does.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	single := func(ctx context.Context, args []string, wrap fleet.Wrap) int {
+		return serveOne(ctx, args, wrap, stdout, stderr)
+	}
+	if fleet.Is(args) {
+		return fleet.Main(ctx, args, single, stdout, stderr)
+	}
+	return single(ctx, args, nil)
+}
+
+// serveOne is the program with one server. wrap may be nil.
+func serveOne(ctx context.Context, args []string, wrap fleet.Wrap, stdout, stderr io.Writer) int {
 	f, err := parseFlags(args, stdout)
 	var usage usageError
 	switch {
@@ -40,6 +52,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "sweep sim: %v\n", err)
 		return 2
 	}
+	f.wrap = wrap
 	log := &logger{w: stderr}
 	err = run(ctx, f, log)
 	var died *server.Death
@@ -107,7 +120,7 @@ func listen(ctx context.Context, f *flags) (net.Listener, error) {
 func (f *flags) plan(log *logger) (*core.Config, error) {
 	m, ok := catalog.ModelByName(f.model)
 	if !ok {
-		return nil, &core.StartError{Text: fmt.Sprintf("OSError: %s is not a local folder and is not a valid model identifier listed on 'https://huggingface.co/models'. The simulator knows: %s.", f.model, strings.Join(modelNames(), ", "))}
+		return nil, &core.StartError{Cause: core.NoModel, Text: fmt.Sprintf("OSError: %s is not a local folder and is not a valid model identifier listed on 'https://huggingface.co/models'. The simulator knows: %s.", f.model, strings.Join(modelNames(), ", "))}
 	}
 	g, _ := catalog.GPUByName(f.gpu) // checked with the flags
 	cfg, err := core.Plan(f.options(g, m))
@@ -147,8 +160,12 @@ func serve(ctx context.Context, f *flags, cfg *core.Config, log *logger, request
 		KVDType: f.kvDType, BlocksOverride: f.blocks, TimeScale: f.timeScale,
 		Requests: requests, Faults: f.faults, End: cancel,
 	}, engine)
+	handler := s.Handler()
+	if f.wrap != nil {
+		handler = f.wrap(fleet.Engine{Handler: handler, Config: *cfg, Served: f.served, URL: "http://" + l.Addr().String()})
+	}
 	h := &http.Server{
-		Handler:           s.Handler(),
+		Handler:           handler,
 		ReadHeaderTimeout: 10 * time.Second,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ErrorLog:          log.std(),

@@ -559,3 +559,25 @@ func BenchmarkStep(b *testing.B) {
 		e.End()
 	}
 }
+
+// TestReceived: a prompt whose cache comes from elsewhere costs one token's
+// computing and all its blocks, and is found by the next one like it.
+func TestReceived(t *testing.T) {
+	e := New(config(t, nil))
+	p := prompt(1, 1000)
+	e.Add(0, Request{Prompt: p, MaxTokens: 1, Received: len(p)})
+	step, ok := e.Begin(0)
+	if !ok || step.Prefill != 1 {
+		t.Fatalf("computes %d tokens of the prompt, want 1", step.Prefill)
+	}
+	if got, want := e.Stats().KVUsage*float64(e.cfg.Blocks), float64(blocksFor(len(p))); got < want-0.5 || got > want+0.5 {
+		t.Errorf("%.1f blocks in use, want %v", got, want)
+	}
+	if out := e.End(); len(out) != 1 || out[0].Cached != 0 || out[0].Prompt != len(p) {
+		t.Errorf("%+v", out)
+	}
+	e.Add(step.End, Request{Prompt: p, MaxTokens: 1})
+	if step, _ := e.Begin(step.End); step.Prefill != len(p)-(len(p)-1)/BlockSize*BlockSize {
+		t.Errorf("the same prompt computes %d tokens", step.Prefill)
+	}
+}

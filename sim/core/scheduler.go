@@ -16,6 +16,9 @@ type Request struct {
 	StopAt int
 	// Token is the i-th generated token. Nil is a constant.
 	Token func(i int) uint32
+	// Received is how many tokens of Prompt need not be computed: their cache
+	// has come from another engine. A preemption loses it.
+	Received int
 }
 
 // A Finish is why a sequence ended.
@@ -208,19 +211,23 @@ func (e *Engine) admit(now time.Duration, budget int) {
 		// The last token is always computed: its logits are what is wanted.
 		found := e.cache.lookup(s.hashes, (len(s.tokens)-1)/BlockSize)
 		hit := len(found) * BlockSize
-		n := len(s.tokens) - hit
+		done := hit
+		if s.preemptions == 0 {
+			done = max(hit, min(s.req.Received, len(s.tokens)-1))
+		}
+		n := len(s.tokens) - done
 		if n > budget && !e.cfg.ChunkedPrefill {
 			return
 		}
 		n = min(n, budget)
-		if blocksFor(hit+n)-len(found) > e.cache.free-e.cache.idle(found) {
+		if blocksFor(done+n)-len(found) > e.cache.free-e.cache.idle(found) {
 			return
 		}
 		e.waiting = e.waiting[1:]
 		e.running = append(e.running, s)
 		e.cache.share(found)
 		s.blocks = append(s.blocks[:0], found...)
-		s.computed = hit
+		s.computed = done
 		if !s.started {
 			s.started = true
 			s.timing.Scheduled = now
@@ -231,7 +238,8 @@ func (e *Engine) admit(now time.Duration, budget int) {
 				e.stats.PrefixHits += hit
 			}
 		}
-		e.grow(s, hit+n)
+		e.grow(s, done+n)
+		e.name(s, hit, done)
 		e.plan(s, n)
 		budget -= n
 	}
@@ -249,7 +257,13 @@ func (e *Engine) plan(s *sequence, n int) {
 		e.step.Prefill += n
 	}
 	s.hashes = chain(s.hashes, s.tokens)
-	for i := s.computed / BlockSize; (i+1)*BlockSize <= s.computed+n; i++ {
+	e.name(s, s.computed, s.computed+n)
+}
+
+// name lets the blocks be found that are full once the tokens of s up to end
+// are computed; those before start were.
+func (e *Engine) name(s *sequence, start, end int) {
+	for i := start / BlockSize; (i+1)*BlockSize <= end; i++ {
 		e.cache.name(s.blocks[i], s.hashes[i])
 	}
 }

@@ -161,6 +161,12 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 	s.engine.Meter.Accept(j.maxTokens)
 
 	c := live.NewCall(j.req)
+	if j.req.Received > 0 {
+		select {
+		case <-time.After(s.transferTime(j.req.Received)):
+		case <-r.Context().Done():
+		}
+	}
 	s.engine.Submit(c)
 	var tokens int
 	var finish string
@@ -220,6 +226,9 @@ func (s *Server) wholeBody(j *job, text string, o core.Output) any {
 	out := object{
 		"id": j.id, "created": j.created, "model": j.model, "choices": []any{choice},
 		"service_tier": nil, "system_fingerprint": fingerprint, "usage": json.RawMessage(s.usage(nil, j, o)), "kv_transfer_params": nil,
+	}
+	if t := j.body.KVTransfer; t != nil && t.RemoteDecode {
+		out["kv_transfer_params"] = object{"do_remote_prefill": true, "do_remote_decode": false, "remote_block_ids": []any{}, "remote_engine_id": "sim", "remote_host": "127.0.0.1", "remote_port": 5600}
 	}
 	if j.chat {
 		out["object"] = "chat.completion"

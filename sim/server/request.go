@@ -35,7 +35,28 @@ type body struct {
 	Temperature *float64   `json:"temperature"`
 	TopP        *float64   `json:"top_p"`
 	N           *int       `json:"n"`
+
+	KVTransfer *kvTransfer `json:"kv_transfer_params"`
 }
+
+// kvTransfer is how a proxy has one server compute the prompt and another one
+// the answer, as vLLM's NIXL connector wants it
+// (https://docs.vllm.ai/en/latest/features/disagg_prefill.html).
+type kvTransfer struct {
+	RemoteDecode  bool `json:"do_remote_decode"`
+	RemotePrefill bool `json:"do_remote_prefill"`
+}
+
+// transferTime is how long the cache of a prompt is on its way from another
+// server.
+func (s *Server) transferTime(tokens int) time.Duration {
+	bytes := float64(tokens) * s.cfg.Core.KVBytesPerToken() * float64(s.cfg.Core.GPUs)
+	return s.engine.Unscale(time.Duration(bytes / KVBandwidth * float64(time.Second)))
+}
+
+// KVBandwidth is how fast a cache goes from one server to another, in bytes a
+// second: one port of 200 Gb/s.
+const KVBandwidth = 25e9
 
 type chatMessage struct {
 	Role    string          `json:"role"`
@@ -197,5 +218,8 @@ func (s *Server) understand(b *body, chat bool) (*job, *apiError) {
 	}
 	j.answer.StopStrings(b.Stop, maxTokens)
 	j.req = core.Request{Prompt: prompt, MaxTokens: maxTokens, StopAt: j.answer.StopAt, Token: j.answer.Token}
+	if b.KVTransfer != nil && b.KVTransfer.RemotePrefill {
+		j.req.Received = len(prompt)
+	}
 	return j, nil
 }

@@ -1,0 +1,39 @@
+// Package fleet is the simulated engine in several processes: Dynamo's frontend
+// and its workers, llm-d's gateway, endpoint picker, routing sidecar, prefill
+// and decode servers. Each role is one process; what computes in it is the same
+// simulated engine that runs alone.
+package fleet
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"sweep.dev/sweep/sim/core"
+)
+
+// An Engine is a simulated engine that is about to serve.
+type Engine struct {
+	Handler http.Handler // its own HTTP dialect
+	Config  core.Config
+	Served  []string // the names that requests may use
+	URL     string   // where it listens
+}
+
+// A Wrap puts a role around an engine's HTTP server. It is called once the
+// address is known and before the first request.
+type Wrap func(Engine) http.Handler
+
+// A Single runs one engine with its own command line until ctx is done, and
+// returns its exit status.
+type Single func(ctx context.Context, args []string, wrap Wrap) int
+
+// Is says whether a command line is one of a role.
+func Is(args []string) bool {
+	for _, a := range args {
+		if name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "="); strings.HasPrefix(a, "-") && name == "role" {
+			return true
+		}
+	}
+	return false
+}
