@@ -26,6 +26,7 @@ import (
 	"io/fs"
 	"maps"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -99,11 +100,12 @@ func (m *Machine) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 			err = errors.Join(err, fmt.Errorf("pod %s: %w", spec.Pod, gone))
 		}
 	}()
+	if d.peers, err = m.allocate(ctx, spec, d); err != nil {
+		return nil, err
+	}
 	for _, role := range spec.Roles {
-		for n := range role.Replicas {
-			if err := m.start(ctx, spec, role, n, d); err != nil {
-				return nil, fmt.Errorf("%s: %w", replicaName(role, n), err)
-			}
+		if err := m.startRole(ctx, spec, role, d); err != nil {
+			return nil, err
 		}
 	}
 	ref := m.ref(spec, d)
@@ -135,14 +137,82 @@ func replicaName(role backends.Role, n int) string {
 	return fmt.Sprintf("%s %d", role.Name, n)
 }
 
-// start starts one replica and adds it to d.
-func (m *Machine) start(ctx context.Context, spec backends.Spec, role backends.Role, n int, d *deployment) error {
-	port, err := m.ports.take(ctx, role.Port, n)
+// allocate gives every replica of every role its ports before any is started:
+// each may be told where all the others will listen.
+func (m *Machine) allocate(ctx context.Context, spec backends.Spec, d *deployment) (map[string][]backends.Address, error) {
+	dir, err := directory(spec)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	d.held = append(d.held, port)
-	address := backends.Address{Host: loopback, Port: port}
+	take := func(want, n int) (int, error) {
+		port, err := m.ports.take(ctx, want, n)
+		if err == nil {
+			d.held = append(d.held, port)
+		}
+		return port, err
+	}
+	all := make(map[string][]backends.Address, len(spec.Roles))
+	for _, role := range spec.Roles {
+		for n := range role.Replicas {
+			a := backends.Address{Host: loopback, Replica: n, Dir: dir}
+			if a.Port, err = take(role.Port, n); err != nil {
+				return nil, fmt.Errorf("%s: %w", replicaName(role, n), err)
+			}
+			for _, name := range slices.Sorted(maps.Keys(role.Ports)) {
+				if a.Ports == nil {
+					a.Ports = make(map[string]int, len(role.Ports))
+				}
+				if a.Ports[name], err = take(role.Ports[name], n); err != nil {
+					return nil, fmt.Errorf("%s: port %s: %w", replicaName(role, n), name, err)
+				}
+			}
+			all[role.Name] = append(all[role.Name], a)
+		}
+	}
+	return all, nil
+}
+
+// startRole starts all replicas of a role, and returns when the next role may
+// be. A server that ends while we wait for that ends the launch.
+func (m *Machine) startRole(ctx context.Context, spec backends.Spec, role backends.Role, d *deployment) error {
+	for n, address := range d.peers[role.Name] {
+		address.Peers = d.peers
+		if err := m.start(ctx, spec, role, address, d); err != nil {
+			return fmt.Errorf("%s: %w", replicaName(role, n), err)
+		}
+	}
+	if role.Started == nil {
+		return nil
+	}
+	up, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-d.Done():
+			cancel(d.Err())
+		case <-up.Done():
+		}
+	}()
+	defer func() {
+		cancel(nil)
+		<-watched
+	}()
+	for n := range role.Replicas {
+		err := role.Started(up, d.Host(role.Name, n), n)
+		if ended := d.Err(); ended != nil {
+			return ended
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", replicaName(role, n), err)
+		}
+	}
+	return nil
+}
+
+// start starts one replica and adds it to d.
+func (m *Machine) start(ctx context.Context, spec backends.Spec, role backends.Role, address backends.Address, d *deployment) error {
 	argv, err := role.Argv(address)
 	if err != nil {
 		return fmt.Errorf("%w: %w", backends.ErrSpec, err)
@@ -150,6 +220,16 @@ func (m *Machine) start(ctx context.Context, spec backends.Spec, role backends.R
 	env := maps.Clone(m.Env)
 	if env == nil {
 		env = map[string]string{}
+	}
+	if role.Extra != nil {
+		extra, err := role.Extra(address)
+		if err != nil {
+			return fmt.Errorf("%w: %w", backends.ErrSpec, err)
+		}
+		maps.Copy(env, extra.Env)
+		if err := d.write(address.Dir, extra.Files); err != nil {
+			return err
+		}
 	}
 	maps.Copy(env, role.Env)
 	start := guard.Spec{
@@ -162,7 +242,7 @@ func (m *Machine) start(ctx context.Context, spec backends.Spec, role backends.R
 		start.CPUs = m.CPUs
 	}
 	if role.LogPath != nil {
-		start.LogPath = role.LogPath(n)
+		start.LogPath = role.LogPath(address.Replica)
 	}
 	p, err := guard.Start(ctx, m.Effects, start)
 	for _, permanent := range []error{exec.ErrNotFound, fs.ErrNotExist, fs.ErrPermission, syscall.EINVAL, syscall.ENOEXEC} {
@@ -173,7 +253,7 @@ func (m *Machine) start(ctx context.Context, spec backends.Spec, role backends.R
 	if err != nil {
 		return err
 	}
-	d.add(role.Name, n, p, &localHost{
+	d.add(role.Name, address.Replica, p, &localHost{
 		fx: m.Effects, address: address, log: start.LogPath, process: p,
 	})
 	return nil
@@ -202,6 +282,8 @@ type deployment struct {
 	grace     time.Duration
 	processes []*process
 	held      []int // ports
+	peers     map[string][]backends.Address
+	files     map[string][]byte // that were written, by path
 	give      sync.Once
 
 	watchers sync.WaitGroup

@@ -1,18 +1,18 @@
 """Makes a Llama model of random weights with a tokenizer of its own: 9 MB.
 
-    tiny_hf.py DIR
+    tiny_hf.py [--no-weights] DIR
 
 It makes a real engine do everything that it does for a real model, except
-for most of the arithmetic. What it says means nothing.
+for most of the arithmetic. What it says means nothing. An engine that only
+mocks the arithmetic needs no weights, and then this needs no torch.
 """
 
 import glob
 import sys
 import sysconfig
 
-import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, PreTrainedTokenizerFast
 
 VOCABULARY = 4096
 CHAT = (
@@ -45,31 +45,44 @@ def tokenizer():
     return fast
 
 
+def config():
+    return LlamaConfig(
+        architectures=["LlamaForCausalLM"],
+        vocab_size=VOCABULARY,
+        hidden_size=256,
+        intermediate_size=512,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        head_dim=64,
+        max_position_embeddings=8192,
+        bos_token_id=0,
+        eos_token_id=1,
+        pad_token_id=2,
+        tie_word_embeddings=True,
+    )
+
+
 def model():
+    import torch
+    from transformers import LlamaForCausalLM
+
     torch.manual_seed(0)
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=256,
-            intermediate_size=512,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=4,
-            head_dim=64,
-            max_position_embeddings=8192,
-            bos_token_id=0,
-            eos_token_id=1,
-            pad_token_id=2,
-            tie_word_embeddings=True,
-        )
-    ).to(torch.float32)
+    return LlamaForCausalLM(config()).to(torch.float32)
 
 
 def main():
-    if len(sys.argv) != 2:
+    args = sys.argv[1:]
+    weights = "--no-weights" not in args
+    if not weights:
+        args.remove("--no-weights")
+    if len(args) != 1:
         sys.exit(__doc__)
-    tokenizer().save_pretrained(sys.argv[1])
-    model().save_pretrained(sys.argv[1])
+    tokenizer().save_pretrained(args[0])
+    if weights:
+        model().save_pretrained(args[0])
+    else:
+        config().save_pretrained(args[0])
 
 
 main()
