@@ -128,31 +128,14 @@ func (d *deployment) Keep(ctx context.Context, until time.Time) error {
 		if r.agent == nil {
 			return fmt.Errorf("keep %s: it has no dead-man switch that could be told when to end: %w", d.spec.Pod, host.ErrNotSupported)
 		}
-		if err := d.b.keep(ctx, r.agent, until); err != nil {
+		keep := func(ctx context.Context) error { return r.agent.Keep(ctx, until) }
+		if err := d.b.call(ctx, effect.AgentEnd, keep); err != nil {
 			return fmt.Errorf("keep %s: %w", d.spec.Pod, err)
 		}
 	}
 	d.kept = true
 	d.letGo()
 	return nil
-}
-
-// keepPatience is how long an agent is waited for: it starts beside its engine,
-// and an engine that needs no time to load can be the first of the two.
-const keepPatience = 15 * time.Second
-
-func (b *Backend) keep(ctx context.Context, agent *bootstrap.Agent, until time.Time) error {
-	for end := time.Now().Add(keepPatience); ; {
-		err := b.call(ctx, effect.AgentEnd, func(ctx context.Context) error { return agent.Keep(ctx, until) })
-		if err == nil || errors.Is(err, bootstrap.ErrOver) || errors.Is(err, bootstrap.ErrToken) || time.Now().After(end) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), err)
-		case <-time.After(2 * lookEvery):
-		}
-	}
 }
 
 // letGo ends everybody who watches.

@@ -111,8 +111,8 @@ func (c Config) request(l limits, p containerPlan) (client.ContainerCreateOption
 	if err != nil {
 		return none, fmt.Errorf("%w: %w", backends.ErrSpec, err)
 	}
-	if len(argv) == 0 {
-		return none, fmt.Errorf("%w: no command", backends.ErrSpec)
+	if err := backends.CheckArgv(argv, p.role.Entrypoint, true); err != nil {
+		return none, err
 	}
 	env := map[string]string{}
 	for name, value := range c.Env {

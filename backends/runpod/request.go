@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,37 +92,8 @@ func (b *Backend) Check(spec backends.Spec) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", backends.ErrSpec, err)
 	}
-	return checkArgv(argv, role.Entrypoint, b.Bootstrap)
+	return backends.CheckArgv(argv, role.Entrypoint, b.Bootstrap)
 }
-
-// checkArgv refuses a command line that begins with two servers: the classic is
-// one that repeats the image's ENTRYPOINT, which the engine takes for arguments.
-func checkArgv(argv, entrypoint []string, replaced bool) error {
-	if len(argv) == 0 || argv[0] == "" {
-		return fmt.Errorf("%w: an empty command line", backends.ErrSpec)
-	}
-	n := len(entrypoint)
-	if n == 0 {
-		return nil
-	}
-	if len(argv) < n || !slices.Equal(argv[:n], entrypoint) {
-		if replaced { // by the bootstrap: the image's own does not matter
-			return nil
-		}
-		return fmt.Errorf("%w: the command line begins with %q and the image's ENTRYPOINT is %q: name the image's own in engines.<name>.entrypoint ([] for none)",
-			backends.ErrSpec, argv[0], entrypoint)
-	}
-	rest := argv[n:]
-	repeated := len(rest) >= n && slices.Equal(rest[:n], entrypoint)
-	interpreter := len(rest) > 1 && python.MatchString(rest[0]) && strings.HasPrefix(rest[1], "-")
-	if repeated || interpreter {
-		return fmt.Errorf("%w: the command line repeats the image's ENTRYPOINT: %q is followed by %q",
-			backends.ErrSpec, strings.Join(entrypoint, " "), strings.Join(rest[:min(2, len(rest))], " "))
-	}
-	return nil
-}
-
-var python = regexp.MustCompile(`^(.*/)?python[0-9.]*$`)
 
 // request is the body of a create, and the address of an engine that listens to
 // everybody is what its command line is rendered with.

@@ -38,9 +38,7 @@ func renting(t *testing.T, faults ...string) *runpodAccount {
 	}
 	e, err := runpodtest.New(runpodtest.Options{
 		Key: "rpa_CANARY0123456789", Sweep: []string{"env", asSweep + "=1", executable(t)},
-		// As every engine it is there later than the pod's agent, also here.
-		SimArgs: []string{"--start-delay", "2s"},
-		Faults:  faults, Intent: runpodtest.DurableIntent(state, outs...),
+		Faults: faults, Intent: runpodtest.DurableIntent(state, outs...),
 	})
 	if err != nil {
 		t.Fatal(err)

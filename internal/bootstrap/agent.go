@@ -70,12 +70,28 @@ func (a *Agent) Beat(ctx context.Context) error {
 // Keep tells the pod that no heartbeat is needed until then, and that it ends
 // itself then where there was none for its grace; its hard lifetime stays. The
 // zero time, or one that is past, takes an earlier Keep back. A pod whose
-// machine boots meanwhile forgets it.
+// machine boots meanwhile forgets it. An agent that does not answer yet is asked
+// again for 15 seconds: it starts beside its engine, and an engine that needs no
+// time to load can be the first of the two.
 func (a *Agent) Keep(ctx context.Context, until time.Time) error {
-	left := max(0, int64(time.Until(until)/time.Second))
-	_, _, err := a.ask(ctx, askTimeout, http.MethodPost, "/keep", map[string]any{"seconds": left})
-	return err
+	for end := time.Now().Add(keepPatience); ; {
+		left := max(0, int64(time.Until(until)/time.Second))
+		_, _, err := a.ask(ctx, askTimeout, http.MethodPost, "/keep", map[string]any{"seconds": left})
+		if err == nil || errors.Is(err, ErrOver) || errors.Is(err, ErrToken) || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-time.After(keepAgain):
+		}
+	}
 }
+
+const (
+	keepPatience = 15 * time.Second
+	keepAgain    = 500 * time.Millisecond
+)
 
 // End tells the pod to end now, for good. It does not wait for that.
 func (a *Agent) End(ctx context.Context) error {
