@@ -2,15 +2,15 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
-	"regexp"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/goccy/go-yaml"
@@ -62,14 +62,25 @@ func Names() []string {
 }
 
 // Parse reads one profile. Unknown keys, unknown canonical names, templates
-// and expressions that do not compile are errors. A profile with like starts
-// from the built-in profile of that name and replaces what it says itself, key
-// by key.
-func Parse(src []byte) (*Profile, error) {
-	p, err := base(src)
+// and expressions that do not compile or name what there is not are errors, each
+// with its line and column.
+//
+// A profile with like starts from the built-in profile of that name and
+// replaces what it says itself, key by key; roles and lists are replaced as a
+// whole. Metrics with like do the same with the metrics of a profile. An empty
+// list of series takes a quantity away.
+func Parse(src []byte) (*Profile, error) { return parse(src, 0) }
+
+// deepest is how far profiles may be like others that are like others.
+const deepest = 3
+
+func parse(src []byte, depth int) (*Profile, error) {
+	p, err := base(src, depth)
 	if err != nil {
 		return nil, err
 	}
+	parent := p.Metrics
+	totals := p.Totals
 	dec := yaml.NewDecoder(bytes.NewReader(src), yaml.Strict())
 	if err := dec.Decode(p); err != nil {
 		if errors.Is(err, io.EOF) {
@@ -80,14 +91,28 @@ func Parse(src []byte) (*Profile, error) {
 	if p.API.MaxTokensField == "" {
 		p.API.MaxTokensField = "max_tokens"
 	}
-	if err := p.check(); err != nil {
-		return nil, fmt.Errorf("profile %q: %w", p.Name, err)
+	p.Totals = merged(totals, p.Totals)
+	p.Metrics.from(&parent)
+	var problems []problem
+	if err := p.Metrics.resolve(depth); err != nil {
+		problems = append(problems, problem{at: []any{"metrics", "like"}, text: err.Error()})
+	}
+	for i := range p.Roles {
+		if m := p.Roles[i].Metrics; m != nil {
+			if err := m.resolve(depth); err != nil {
+				problems = append(problems, problem{at: []any{"roles", i, "metrics", "like"}, text: err.Error()})
+			}
+		}
+	}
+	problems = append(problems, p.check()...)
+	if len(problems) > 0 {
+		return nil, located(p.Name, src, problems)
 	}
 	return p, nil
 }
 
 // base is what a profile starts from: nothing, or what it is like.
-func base(src []byte) (*Profile, error) {
+func base(src []byte, depth int) (*Profile, error) {
 	var head struct {
 		Like string `yaml:"like"`
 	}
@@ -97,84 +122,67 @@ func base(src []byte) (*Profile, error) {
 	if head.Like == "" {
 		return new(Profile), nil
 	}
-	// Read again instead of copied: the two must not share a slice or map.
-	parent, err := profiles.ReadFile("profiles/" + head.Like + ".yaml")
+	p, err := embedded(head.Like, depth)
 	if err != nil {
-		return nil, fmt.Errorf("profile: like: there is no profile %q", head.Like)
+		return nil, fmt.Errorf("profile: like: %w", err)
 	}
-	var p Profile
-	if err := yaml.NewDecoder(bytes.NewReader(parent), yaml.Strict()).Decode(&p); err != nil {
-		return nil, fmt.Errorf("profile: like %q: %w", head.Like, err)
-	}
-	if p.Like != "" {
-		return nil, fmt.Errorf("profile: like: %q is itself like another", head.Like)
-	}
-	return &p, nil
+	return p, nil
 }
 
-// check returns everything that is wrong with a decoded profile.
-func (p *Profile) check() error {
-	var errs []error
-	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if p.Name == "" {
-		fail("name is missing")
+// embedded reads a built-in profile again instead of sharing it: what starts
+// from it must not write into it.
+func embedded(name string, depth int) (*Profile, error) {
+	if depth == deepest {
+		return nil, fmt.Errorf("%q is like another that is like another, too many times", name)
 	}
-	seen := map[string]bool{}
-	for _, r := range p.Roles {
-		if r.Name == "" || seen[r.Name] {
-			fail("role %q: every role needs a name of its own", r.Name)
-		}
-		seen[r.Name] = true
-		if len(r.Command) == 0 {
-			fail("role %q has no command", r.Name)
-		}
-		for _, text := range r.Command {
-			if text == flagsElement {
-				continue
-			}
-			if _, err := parseTemplate(text, nil); err != nil {
-				fail("role %q: %w", r.Name, err)
-			}
-		}
+	src, err := profiles.ReadFile("profiles/" + name + ".yaml")
+	if err != nil {
+		return nil, fmt.Errorf("there is no profile %q", name)
 	}
-	if !slices.Contains([]string{"", "dash", "underscore"}, p.Flags.Style) {
-		fail("flags.style %q: want dash or underscore", p.Flags.Style)
+	p, err := parse(src, depth+1)
+	if err != nil {
+		return nil, err
 	}
-	if !slices.Contains([]string{"", "spread", "repeat", "comma"}, p.Flags.Lists) {
-		fail("flags.lists %q: want spread, repeat or comma", p.Flags.Lists)
-	}
-	for name, list := range p.Metrics.Series {
-		if Canonical(name) == "" {
-			fail("metrics.series: %q is not a canonical quantity", name)
-		}
-		for _, s := range list {
-			if s.Name == "" {
-				fail("metrics.series.%s: a series without a name", name)
-			}
-			if !slices.Contains([]string{"", "sum", "mean", "max"}, s.Reduce) {
-				fail("metrics.series.%s: reduce %q: want sum, mean or max", name, s.Reduce)
-			}
-		}
-	}
-	for _, path := range []string{p.Ready.Health, p.Ready.Models, p.API.Chat, p.API.Completions, p.API.CacheReset, p.API.Version, p.Metrics.Path} {
-		if path != "" && !strings.HasPrefix(path, "/") {
-			fail("path %q does not start with a slash", path)
-		}
-	}
-	for _, f := range p.Failures {
-		if err := f.check(); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+	p.Metrics.Like = "" // it has them already
+	return p, nil
 }
 
-func (f Failure) check() error {
-	if f.Class == "" {
-		return fmt.Errorf("failure %q has no class", f.Match)
+// resolve fills in what metrics with like do not say themselves.
+func (m *Metrics) resolve(depth int) error {
+	if m.Like == "" {
+		return nil
 	}
-	if _, err := regexp.Compile("(?i)" + f.Match); err != nil {
-		return fmt.Errorf("failure %s: %w", f.Class, err)
+	p, err := embedded(m.Like, depth)
+	if err != nil {
+		return err
 	}
+	m.from(&p.Metrics)
 	return nil
+}
+
+// from fills in, key by key, what m does not say itself.
+func (m *Metrics) from(parent *Metrics) {
+	m.Path = cmp.Or(m.Path, parent.Path)
+	m.Port = cmp.Or(m.Port, parent.Port)
+	m.Iterations = cmp.Or(m.Iterations, parent.Iterations)
+	if m.Fallback == nil {
+		m.Fallback = parent.Fallback
+	}
+	if m.Prefixes == nil {
+		m.Prefixes = parent.Prefixes
+	}
+	m.Exclusive = m.Exclusive || parent.Exclusive
+	m.Series = merged(parent.Series, m.Series)
+	m.Settings = merged(parent.Settings, m.Settings)
+	m.Meanings = merged(parent.Meanings, m.Meanings)
+}
+
+// merged is parent with what own says instead.
+func merged[V any](parent, own map[string]V) map[string]V {
+	if len(parent) == 0 {
+		return own
+	}
+	out := maps.Clone(parent)
+	maps.Copy(out, own)
+	return out
 }

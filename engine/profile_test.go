@@ -92,7 +92,7 @@ func TestParse_rejects(t *testing.T) {
 		{"expression", "name: x\nfailures: [{class: a, match: '('}]\n", "missing closing"},
 		{"class", "name: x\nfailures: [{match: 'a'}]\n", "no class"},
 		{"like nothing", "name: x\nlike: nothing\n", "no profile"},
-		{"like a like", "name: x\nlike: sim\n", "itself like"},
+		{"metrics like nothing", "name: x\nmetrics: {like: nothing}\n", "no profile"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,0 +1,372 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// A problem is one thing wrong with a profile, and the keys and indices that
+// lead to it.
+type problem struct {
+	at   []any
+	text string
+}
+
+// located says what is wrong, and where in src. What a profile has from the one
+// it is like stands nowhere in it.
+func located(name string, src []byte, problems []problem) error {
+	var root ast.Node
+	if file, err := parser.ParseBytes(src, 0); err == nil && len(file.Docs) > 0 {
+		root = file.Docs[0].Body
+	}
+	var errs []error
+	for _, p := range problems {
+		where := fmt.Sprintf("profile %q", name)
+		if n := find(root, p.at); n != nil && n.GetToken() != nil {
+			pos := n.GetToken().Position
+			where = fmt.Sprintf("%d:%d", pos.Line, pos.Column)
+		}
+		errs = append(errs, fmt.Errorf("%s: %s: %s", where, pathString(p.at), p.text))
+	}
+	return errors.Join(errs...)
+}
+
+func pathString(at []any) string {
+	var b strings.Builder
+	for _, step := range at {
+		if i, ok := step.(int); ok {
+			fmt.Fprintf(&b, "[%d]", i)
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		fmt.Fprint(&b, step)
+	}
+	return b.String()
+}
+
+// find is the node that the steps lead to, or the last one on the way that
+// there is. It is nil where there is not even the first.
+func find(n ast.Node, at []any) ast.Node {
+	var last ast.Node
+	for _, step := range at {
+		var next ast.Node
+		switch step := step.(type) {
+		case string:
+			for _, pair := range pairs(n) {
+				if pair.Key.GetToken().Value == step {
+					last, next = pair.Key, pair.Value
+				}
+			}
+		case int:
+			if list, ok := n.(*ast.SequenceNode); ok && step < len(list.Values) {
+				next = list.Values[step]
+				last = next
+			}
+		}
+		if next == nil {
+			return last
+		}
+		n = next
+	}
+	if _, isMapping := n.(*ast.MappingNode); isMapping || n == nil {
+		return last
+	}
+	if _, isSequence := n.(*ast.SequenceNode); isSequence {
+		return last
+	}
+	return n
+}
+
+func pairs(n ast.Node) []*ast.MappingValueNode {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return n.Values
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}
+	}
+	return nil
+}
+
+// A checker collects what is wrong with a profile.
+type checker struct {
+	p        *Profile
+	problems []problem
+}
+
+func (c *checker) fail(at []any, format string, args ...any) {
+	c.problems = append(c.problems, problem{at: slices.Clone(at), text: fmt.Sprintf(format, args...)})
+}
+
+// at is a path of keys and indices.
+func at(steps ...any) []any { return steps }
+
+func under(path []any, steps ...any) []any { return append(slices.Clone(path), steps...) }
+
+var (
+	profileName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
+	roleName    = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	variable    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+)
+
+// check returns everything that is wrong with a decoded profile.
+func (p *Profile) check() []problem {
+	c := &checker{p: p}
+	switch {
+	case p.Name == "":
+		c.fail(at("name"), "name is missing")
+	case !profileName.MatchString(p.Name):
+		c.fail(at("name"), "%q: want small letters, digits, dots and dashes", p.Name)
+	}
+	c.roles()
+	if p.Entry != "" && p.Role(p.Entry) == nil {
+		c.fail(at("entry"), "there is no role %q", p.Entry)
+	}
+	c.expression(at("ready", "line"), p.Ready.Line)
+	c.path(at("ready", "health"), p.Ready.Health)
+	c.path(at("ready", "models"), p.Ready.Models)
+	if p.Ready.Timeout < 0 {
+		c.fail(at("ready", "timeout"), "%s is less than nothing", p.Ready.Timeout)
+	}
+	for key, path := range map[string]string{
+		"chat": p.API.Chat, "completions": p.API.Completions, "cache_reset": p.API.CacheReset, "tokenize": p.API.Tokenize, "version": p.API.Version,
+	} {
+		c.path(at("api", key), path)
+	}
+	c.flags()
+	c.metrics(at("metrics"), &p.Metrics, nil)
+	for _, name := range slices.Sorted(maps.Keys(p.Totals)) {
+		if Canonical(name) == "" {
+			c.fail(at("totals", name), "%q is not a canonical quantity", name)
+		}
+		for i, role := range p.Totals[name] {
+			if p.Role(role) == nil {
+				c.fail(at("totals", name, i), "there is no role %q", role)
+			}
+		}
+	}
+	for i, f := range p.Failures {
+		if err := f.check(); err != nil {
+			c.fail(at("failures", i), "%v", err)
+		}
+	}
+	return c.problems
+}
+
+func (c *checker) roles() {
+	seen := map[string]bool{}
+	for i, r := range c.p.Roles {
+		where := at("roles", i)
+		switch {
+		case r.Name == "" || seen[r.Name]:
+			c.fail(under(where, "name"), "role %q: every role needs a name of its own", r.Name)
+		case !roleName.MatchString(r.Name):
+			c.fail(under(where, "name"), "role %q: want small letters, digits and underscores", r.Name)
+		}
+		seen[r.Name] = true
+		if !slices.Contains([]string{"", TierEngine, TierFrontend, TierRouter}, r.Tier) {
+			c.fail(under(where, "tier"), "%q: want engine, frontend or router", r.Tier)
+		}
+		c.port(under(where, "port"), r.Port)
+		for _, name := range slices.Sorted(maps.Keys(r.Ports)) {
+			if !roleName.MatchString(name) {
+				c.fail(under(where, "ports", name), "want small letters, digits and underscores")
+			}
+			c.port(under(where, "ports", name), r.Ports[name])
+		}
+		if r.Replicas < 0 {
+			c.fail(under(where, "replicas"), "%d is less than none", r.Replicas)
+		}
+		if r.KeyEnv != "" && !variable.MatchString(r.KeyEnv) {
+			c.fail(under(where, "key_env"), "%q is no name of a variable", r.KeyEnv)
+		}
+		c.expression(under(where, "ready", "line"), r.Ready.Line)
+		c.path(under(where, "ready", "health"), r.Ready.Health)
+		if r.Ready.Wait < 0 {
+			c.fail(under(where, "ready", "wait"), "%s is less than nothing", r.Ready.Wait)
+		}
+		c.command(under(where, "command"), &r, r.Command)
+		for _, name := range slices.Sorted(maps.Keys(r.Env)) {
+			if !variable.MatchString(name) {
+				c.fail(under(where, "env", name), "%q is no name of a variable", name)
+			}
+			c.template(under(where, "env", name), &r, r.Env[name])
+		}
+		for _, name := range slices.Sorted(maps.Keys(r.Files)) {
+			if name == "" || strings.ContainsAny(name, `/\`) || strings.HasPrefix(name, ".") {
+				c.fail(under(where, "files", name), "%q: want a plain file name", name)
+			}
+			c.template(under(where, "files", name), &r, r.Files[name])
+		}
+		var before []int
+		for j, v := range r.Versions {
+			below, ok := parseVersion(v.Below)
+			if !ok {
+				c.fail(under(where, "versions", j, "below"), "%q: want a version such as 0.11", v.Below)
+			} else if slices.Compare(below, before) <= 0 {
+				c.fail(under(where, "versions", j, "below"), "%q: want the oldest first", v.Below)
+			}
+			before = below
+			if v.Command != nil {
+				c.command(under(where, "versions", j, "command"), &r, v.Command)
+			}
+		}
+		if r.Metrics != nil {
+			c.metrics(under(where, "metrics"), r.Metrics, &r)
+		}
+	}
+}
+
+func (c *checker) command(where []any, r *Role, command []string) {
+	if len(command) == 0 {
+		c.fail(where, "role %q has no command", r.Name)
+	}
+	for i, text := range command {
+		if text == flagsElement {
+			continue
+		}
+		if m := eachElement.FindStringSubmatch(text); m != nil {
+			if c.p.Role(m[1]) == nil {
+				c.fail(under(where, i), "there is no role %q", m[1])
+			}
+			continue
+		}
+		c.template(under(where, i), r, text)
+	}
+}
+
+// template tries a template with every variable that it may use.
+func (c *checker) template(where []any, r *Role, text string) {
+	v := Vars{Model: "org/model", Host: "127.0.0.1", Port: 1, Ports: r.Ports, Dir: "/dir", GPUs: 1, GPU: "gpu", Sweep: "sweep"}
+	v.Peers = make(map[string][]Address)
+	for _, peer := range c.p.Roles {
+		for range max(peer.Replicas, 1) {
+			v.Peers[peer.Name] = append(v.Peers[peer.Name], Address{Host: "127.0.0.1", Port: 1, Ports: peer.Ports})
+		}
+	}
+	t, err := parseTemplate(text, func(_ string, byDefault ...any) (string, error) {
+		if len(byDefault) > 1 {
+			return "", errors.New("arg: one default at most")
+		}
+		return "1", nil
+	})
+	if err == nil {
+		err = t.Execute(new(strings.Builder), v)
+	}
+	if err != nil {
+		c.fail(where, "%v", err)
+	}
+}
+
+func (c *checker) flags() {
+	f := c.p.Flags
+	if !slices.Contains([]string{"", "dash", "underscore"}, f.Style) {
+		c.fail(at("flags", "style"), "style %q: want dash or underscore", f.Style)
+	}
+	if !slices.Contains([]string{"", "spread", "repeat", "comma"}, f.Lists) {
+		c.fail(at("flags", "lists"), "lists %q: want spread, repeat or comma", f.Lists)
+	}
+	if len(f.NestedNames) > 0 && f.Nested == "" {
+		c.fail(at("flags", "nested_names"), "there is no flag nested that takes a file")
+	}
+	for key, list := range map[string][]string{
+		"negate": f.Negate, "known": f.Known, "reserved": f.Reserved, "served": {f.Served}, "nested": {f.Nested}, "nested_names": f.NestedNames,
+	} {
+		for i, name := range list {
+			if strings.HasPrefix(name, "-") {
+				where := at("flags", key, i)
+				if key == "served" || key == "nested" {
+					where = where[:2]
+				}
+				c.fail(where, "%q: want the flag without its dashes", name)
+			}
+		}
+	}
+}
+
+// metrics checks what stands in a profile, or in a role r.
+func (c *checker) metrics(where []any, m *Metrics, r *Role) {
+	c.path(under(where, "path"), m.Path)
+	c.path(under(where, "iterations"), m.Iterations)
+	for i, path := range m.Fallback {
+		c.path(under(where, "fallback", i), path)
+	}
+	if m.Port != "" && r != nil {
+		if _, ok := r.Ports[m.Port]; !ok {
+			c.fail(under(where, "port"), "role %q has no port %q", r.Name, m.Port)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Series)) {
+		if Canonical(name) == "" {
+			c.fail(under(where, "series", name), "%q is not a canonical quantity", name)
+		}
+		for i := range m.Series[name] {
+			c.series(under(where, "series", name, i), &m.Series[name][i], false)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Settings)) {
+		for i := range m.Settings[name] {
+			c.series(under(where, "settings", name, i), &m.Settings[name][i], false)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.Meanings)) {
+		if m.Meanings[name] == "" {
+			c.fail(under(where, "meanings", name), "says nothing")
+		}
+	}
+}
+
+func (c *checker) series(where []any, s *Series, times bool) {
+	if s.Name == "" && (!times || s.Label == "") {
+		c.fail(under(where, "name"), "a series without a name")
+	}
+	if s.Scale < 0 {
+		c.fail(under(where, "scale"), "%g is less than nothing", s.Scale)
+	}
+	if !slices.Contains([]string{"", "sum", "mean", "max"}, s.Reduce) {
+		c.fail(under(where, "reduce"), "reduce %q: want sum, mean or max", s.Reduce)
+	}
+	if s.Times != nil {
+		if times {
+			c.fail(under(where, "times"), "a factor has no factor")
+			return
+		}
+		c.series(under(where, "times"), s.Times, true)
+	}
+}
+
+func (c *checker) expression(where []any, expr string) {
+	if _, err := regexp.Compile(expr); err != nil {
+		c.fail(where, "%v", err)
+	}
+}
+
+func (c *checker) path(where []any, path string) {
+	if path != "" && !strings.HasPrefix(path, "/") {
+		c.fail(where, "path %q does not start with a slash", path)
+	}
+}
+
+func (c *checker) port(where []any, port int) {
+	if port < 0 || port > 65535 {
+		c.fail(where, "%d is no port", port)
+	}
+}
+
+func (f Failure) check() error {
+	if f.Class == "" {
+		return fmt.Errorf("failure %q has no class", f.Match)
+	}
+	if _, err := regexp.Compile("(?i)" + f.Match); err != nil {
+		return fmt.Errorf("failure %s: %w", f.Class, err)
+	}
+	return nil
+}
