@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/sim/core"
+	"sweep.dev/sweep/sim/dialect"
 	"sweep.dev/sweep/sim/fleet"
 	"sweep.dev/sweep/sim/server"
 )
@@ -19,6 +21,12 @@ import (
 // flags is the command line.
 type flags struct {
 	engine     string
+	release    string
+	dialect    *dialect.Dialect
+	settings   dialect.Settings
+	context    int // of all slots together
+	unified    bool
+	kvTokens   int
 	model      string
 	served     []string
 	gpu        string
@@ -47,7 +55,8 @@ type flags struct {
 	startDelay time.Duration
 	requestLog string
 	faults     server.Faults
-	ignored    []string // given, known to vLLM, without effect here
+	ignored    []string        // given, known to the engine, without effect here
+	given      map[string]bool // by name
 
 	wrap fleet.Wrap // nil for a server on its own
 }
@@ -62,6 +71,17 @@ var withoutEffect = map[string]bool{
 	"uvicorn-log-level": true, "chat-template": true, "disable-access-log-for-endpoints": true,
 	"distributed-executor-backend": true, "compilation-config": true,
 }
+
+// own are the flags that the simulator has with every engine, beside that
+// engine's.
+var own = map[string]bool{
+	"engine": true, "engine-version": true, "model": true, "gpu": true, "tensor-parallel-size": true,
+	"host": true, "port": true, "seed": true, "jitter": true, "time-scale": true, "start-delay": true,
+	"request-log": true, "fault": true, "help": true,
+}
+
+// hidden begins the names of flags that only other engines' flags become.
+const hidden = "x-"
 
 // usageError is a mistake on the command line.
 type usageError struct{ msg string }
@@ -81,6 +101,13 @@ and its failures are those of the GPU and the model that it is given.
   $ curl -s 'localhost:8000/sim/nvidia-smi?query=index,name,memory.used,utilization.gpu'
 
 Flags have the names of vllm serve, with dashes or underscores:
+`
+	helpEngines = `
+Other engines have their own flags, under their own names and with dashes or
+underscores, beside --engine, --engine-version, --model, --gpu, --gpu-count,
+--host, --port, --seed, --jitter, --time-scale, --start-delay, --request-log and
+--fault. Of each the newest release is spoken, or the
+one that --engine-version names; of vllm 0.32.0 or 0.8.5.
 `
 	helpFaults = `
 Faults for tests, as --fault NAME=VALUE, more than once or separated by commas:
@@ -102,7 +129,8 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 	fs.SetOutput(io.Discard)
 	var served string
 	var noPrefix, noChunked, noDetails bool
-	fs.StringVar(&f.engine, "engine", "vllm", "`dialect` of HTTP, metrics and failures: vllm")
+	fs.StringVar(&f.engine, "engine", "vllm", "`engine` whose flags, HTTP, metrics and failures these are: "+strings.Join(dialect.Names(), ", "))
+	fs.StringVar(&f.release, "engine-version", "", "`release` of the engine, see below; default the newest")
 	fs.StringVar(&f.model, "model", "", "`model` to serve, by its name in the catalogue: "+strings.Join(modelNames(), ", "))
 	fs.StringVar(&served, "served-model-name", "", "`name` that requests use; default the model's (several, separated by commas: any of them)")
 	fs.StringVar(&f.gpu, "gpu", "rtx-2000-ada", "`GPU` to run on: "+strings.Join(catalog.GPUNames(), ", "))
@@ -133,7 +161,23 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 	fs.StringVar(&f.requestLog, "request-log", "", "append a JSON line to `file` when a request arrives and when it ends")
 	fs.Var(&f.faults, "fault", "`name=value` of a fault, see below")
 
-	args, positional, err := arrange(fs, args, &f.ignored)
+	fs.BoolVar(&f.settings.Metrics, "x-metrics", false, "")
+	fs.BoolVar(&f.settings.Iterations, "x-iterations", false, "")
+	fs.IntVar(&f.settings.Queue, "x-queue", 0, "")
+	fs.IntVar(&f.settings.Concurrent, "x-concurrent", 0, "")
+	fs.IntVar(&f.settings.InputTokens, "x-input-tokens", 0, "")
+	fs.IntVar(&f.settings.Ping, "x-ping", 0, "")
+	fs.IntVar(&f.kvTokens, "x-kv-tokens", 0, "")
+	fs.IntVar(&f.context, "x-context", 0, "")
+	fs.BoolVar(&f.unified, "x-unified", false, "")
+
+	f.engine, f.release = spoken(args)
+	d, err := dialect.New(f.engine, f.release)
+	if err != nil {
+		return nil, usageError{msg: err.Error()}
+	}
+	f.dialect = d
+	args, positional, err := f.arrange(fs, args)
 	if err != nil {
 		return nil, err
 	}
@@ -149,8 +193,10 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 		positional = positional[1:]
 	}
 	if len(positional) > 0 {
-		return nil, usageError{"error: unrecognized arguments: " + strings.Join(positional, " ")}
+		return nil, usageError{d.Usage.Complain(positional)}
 	}
+	f.given = make(map[string]bool)
+	fs.Visit(func(g *flag.Flag) { f.given[g.Name] = true })
 	if f.apiKey == "" {
 		f.apiKey = os.Getenv("VLLM_API_KEY") // as vLLM does; never as a default, which --help would print
 	}
@@ -161,16 +207,61 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 	if len(f.served) == 0 {
 		f.served = []string{f.model}
 	}
+	f.byDefault()
 	return f, f.check()
 }
 
-// arrange turns a command line of vLLM into one for package flag: names with
-// dashes, "--no-x" and short forms known, flags without effect taken out, the
-// positional arguments apart. Unknown arguments fail together, in argparse's
-// words.
-func arrange(fs *flag.FlagSet, args []string, ignored *[]string) (known, positional []string, err error) {
-	alias := map[string]string{"gpu-count": "tensor-parallel-size", "tp": "tensor-parallel-size", "h": "help"}
-	var unknown []string
+// spoken finds the engine and its release, which say what all other arguments
+// mean.
+func spoken(args []string) (engine, release string) {
+	engine = "vllm"
+	for i, arg := range args {
+		name, value, has := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if !has && i+1 < len(args) {
+			value = args[i+1]
+		}
+		switch strings.ReplaceAll(name, "_", "-") {
+		case "engine":
+			engine = value
+		case "engine-version":
+			release = value
+		}
+	}
+	return engine, release
+}
+
+// byDefault fills in what an engine other than vLLM has where it is not told.
+func (f *flags) byDefault() {
+	d := f.dialect
+	set := func(name string, to func()) {
+		if !f.given[name] {
+			to()
+		}
+	}
+	set("port", func() { f.port = d.Port })
+	if d.Name == "vllm" {
+		f.settings.Metrics = !f.disableLogStats
+		return
+	}
+	set("gpu-memory-utilization", func() { f.util = d.Start.Share })
+	set("enable-prompt-tokens-details", func() { f.promptDetails = d.API.CachedTokens })
+	set("x-metrics", func() { f.settings.Metrics = d.API.Metrics })
+	set("x-concurrent", func() { f.settings.Concurrent = d.API.Concurrent })
+	set("x-ping", func() { f.settings.Ping = d.API.Ping })
+	set("max-num-seqs", func() { f.maxSeqs = d.Start.Seqs })
+	set("x-unified", func() { f.unified = !f.given["max-num-seqs"] })
+}
+
+// arrange turns a command line of the engine into one for package flag: names
+// with dashes, "--no-x" and short forms known, flags without effect taken out,
+// the positional arguments apart. Unknown arguments fail together, in the
+// engine's words.
+func (f *flags) arrange(fs *flag.FlagSet, args []string) (known, positional []string, err error) {
+	alias := map[string]string{"gpu-count": "tensor-parallel-size", "h": "help"}
+	if f.dialect.Name == "vllm" {
+		alias["tp"] = "tensor-parallel-size"
+	}
+	var unknown, settings []string
 	for len(args) > 0 {
 		arg := args[0]
 		args = args[1:]
@@ -187,19 +278,11 @@ func arrange(fs *flag.FlagSet, args []string, ignored *[]string) (known, positio
 		if a, ok := alias[name]; ok {
 			name = a
 		}
-		takes, silent := withoutEffect[name]
-		if positive, no := strings.CutPrefix(name, "no-"); no && !silent {
-			takesValue, known := withoutEffect[positive]
-			silent = known && !takesValue
-		}
-		def := fs.Lookup(name)
-		switch {
-		case name == "help":
+		if name == "help" {
 			return []string{"-help"}, nil, nil
-		case def != nil:
-			b, ok := def.Value.(interface{ IsBoolFlag() bool })
-			takes = !ok || !b.IsBoolFlag()
-		case !silent:
+		}
+		to, ok := f.meaning(fs, name)
+		if !ok {
 			unknown = append(unknown, arg)
 			for len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 				unknown = append(unknown, args[0])
@@ -207,32 +290,83 @@ func arrange(fs *flag.FlagSet, args []string, ignored *[]string) (known, positio
 			}
 			continue
 		}
-		if takes && !has {
+		if to.Value && !has {
 			if len(args) == 0 {
-				return nil, nil, usageError{"error: argument --" + name + ": expected one argument"}
+				return nil, nil, usageError{fmt.Sprintf(f.dialect.Usage.Missing, name)}
 			}
 			value, args, has = args[0], args[1:], true
 		}
-		if name == "served-model-name" {
+		if to.To == "served-model-name" {
 			for len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 				value += "," + args[0]
 				args = args[1:]
 			}
 		}
-		if silent {
-			*ignored = append(*ignored, "--"+name)
-			continue
-		}
-		if has {
-			known = append(known, "-"+name+"="+value)
-		} else {
-			known = append(known, "-"+name)
+		switch {
+		case to.To == "":
+			f.ignored = append(f.ignored, "--"+name)
+		case to.To == "x-config":
+			more, err := f.config(value)
+			if err != nil {
+				return nil, nil, err
+			}
+			settings = append(settings, more...)
+		case to.As != "" && !has:
+			known = append(known, "-"+to.To+"="+to.As)
+		case has:
+			known = append(known, to.Becomes(value))
+		default:
+			known = append(known, "-"+to.To)
 		}
 	}
 	if len(unknown) > 0 {
-		return nil, nil, usageError{"error: unrecognized arguments: " + strings.Join(unknown, " ")}
+		return nil, nil, usageError{f.dialect.Usage.Complain(unknown)}
 	}
-	return known, positional, nil
+	return append(known, settings...), positional, nil
+}
+
+// meaning is what a flag of the command line is to the simulator: one of its
+// own, which for vLLM all are, or what the engine's becomes.
+func (f *flags) meaning(fs *flag.FlagSet, name string) (dialect.Flag, bool) {
+	if to, ok := f.dialect.Lookup(name); ok {
+		return to, true
+	}
+	if f.dialect.Name != "vllm" && !own[name] || strings.HasPrefix(name, hidden) {
+		return dialect.Flag{}, false
+	}
+	if def := fs.Lookup(name); def != nil {
+		b, ok := def.Value.(interface{ IsBoolFlag() bool })
+		return dialect.Flag{To: name, Value: !ok || !b.IsBoolFlag()}, true
+	}
+	takes, ok := withoutEffect[name]
+	if positive, no := strings.CutPrefix(name, "no-"); no && !ok {
+		takesValue, known := withoutEffect[positive]
+		ok = known && !takesValue
+	}
+	return dialect.Flag{Value: takes}, ok
+}
+
+// config reads a file of settings into flags. What it says wins over the
+// command line, as it does with trtllm-serve.
+func (f *flags) config(path string) ([]string, error) {
+	src, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usageError{f.dialect.Usage.Head + "Error: Invalid value for '--config': " + err.Error()}
+	}
+	settings, err := dialect.ParseConfig(src)
+	if err != nil {
+		return nil, usageError{fmt.Sprintf("%sError: %s: %v", f.dialect.Usage.Head, path, err)}
+	}
+	var known []string
+	for _, key := range slices.Sorted(maps.Keys(settings)) {
+		to, ok := f.dialect.Config(key)
+		if !ok {
+			f.ignored = append(f.ignored, key)
+			continue
+		}
+		known = append(known, to.Becomes(settings[key]))
+	}
+	return known, nil
 }
 
 func (f *flags) check() error {
@@ -252,7 +386,6 @@ func (f *flags) check() error {
 		return usageError{"error: the following arguments are required: --model"}
 	}
 	return errors.Join(
-		choice("engine", f.engine, "vllm"),
 		choice("gpu", f.gpu, catalog.GPUNames()...),
 		choice("dtype", f.dtype, "auto", "half", "float16", "bfloat16", "float", "float32"),
 		choice("kv-cache-dtype", f.kvDType, "auto", "fp8"),
@@ -271,19 +404,39 @@ func (f *flags) check() error {
 
 // options is what the core is asked to start.
 func (f *flags) options(g catalog.GPU, m catalog.Model) core.Options {
-	return core.Options{
+	o := core.Options{
 		Model: m, GPU: g, GPUs: f.gpus, DType: f.dtype, KVDType: f.kvDType,
 		MemoryUtilization: f.util, MaxModelLen: f.maxLen, MaxSeqs: f.maxSeqs, MaxBatchedTokens: f.maxBatched,
 		NoPrefixCaching: !f.prefix, NoChunkedPrefill: !f.chunked,
-		KVBytes: f.kvBytes, Blocks: f.blocks, BusyBytes: f.faults.BusyBytes,
+		KVBytes: f.kvBytes, Blocks: f.blocks, KVTokens: f.kvTokens, BusyBytes: f.faults.BusyBytes,
 		Seed: f.seed, Jitter: f.jitter,
+		Division: f.dialect.Start.Division, ShrinkLen: f.dialect.Start.Shrinks || f.dialect.Name != "vllm" && f.maxLen == 0,
 	}
+	if f.dialect.Name == "vllm" {
+		return o
+	}
+	if o.MaxBatchedTokens > 0 {
+		o.MaxBatchedTokens = max(o.MaxBatchedTokens, o.MaxSeqs) // a limit of prefills alone
+	}
+	if o.Division == core.Fixed {
+		total := f.context
+		if total == 0 {
+			total = m.Context
+		}
+		o.MaxModelLen = total
+		if !f.unified {
+			o.MaxModelLen = total / max(1, o.MaxSeqs)
+		}
+		o.MaxModelLen = min(o.MaxModelLen, m.Context)
+		o.Blocks = max(1, total/core.BlockSize)
+	}
+	return o
 }
 
 func printHelp(w io.Writer, fs *flag.FlagSet) {
 	fmt.Fprint(w, helpHead)
 	fs.VisitAll(func(d *flag.Flag) {
-		if strings.HasPrefix(d.Name, "no-") {
+		if strings.HasPrefix(d.Name, "no-") || strings.HasPrefix(d.Name, hidden) {
 			return
 		}
 		value, usage := flag.UnquoteUsage(d)
@@ -302,6 +455,19 @@ func printHelp(w io.Writer, fs *flag.FlagSet) {
 		}
 		fmt.Fprintf(w, "  %s\n        %s\n", name, usage)
 	})
+	fmt.Fprint(w, helpEngines)
+	for _, name := range dialect.Names()[1:] {
+		d, err := dialect.New(name, "")
+		if err != nil {
+			continue // each of the names is one
+		}
+		fmt.Fprintf(w, "  --engine %s (%s)\n", name, strings.Join(dialect.Releases(name), ", "))
+		for _, g := range d.Flags {
+			if g.To != "" && !strings.HasPrefix(g.To, hidden) {
+				fmt.Fprintf(w, "        %-34s as --%s\n", "--"+g.Names[0], strings.TrimSuffix(g.To+"="+g.As, "="))
+			}
+		}
+	}
 	fmt.Fprint(w, helpFaults)
 	for _, k := range server.FaultKinds {
 		fmt.Fprintf(w, "  %-22s %s\n", k.Name, k.Doc)
@@ -316,3 +482,14 @@ func modelNames() []string {
 	}
 	return names
 }
+
+// Engines lists the engines whose dialect the simulator speaks, by the names of
+// their profiles. Their servers are started as
+//
+//	sweep sim --engine NAME --model M --gpu G --host H --port P [flags]
+//
+// where the flags are the engine's own, as its profile renders a plan's
+// arguments, and the simulator's: --gpu-count, --seed, --jitter, --time-scale,
+// --start-delay, --request-log and --fault. Other names are refused in the
+// engine's words.
+func Engines() []string { return dialect.Names() }

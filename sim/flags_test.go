@@ -32,7 +32,7 @@ func TestParseFlags_mistakes(t *testing.T) {
 		"--model m extra":                       "unrecognized arguments: extra",
 		"--model m --warp 9 --speed":            "unrecognized arguments: --warp 9 --speed",
 		"--model":                               "argument --model: expected one argument",
-		"--model m --engine sglang":             "argument --engine: invalid choice: 'sglang' (choose from 'vllm')",
+		"--model m --engine ollama":             "argument --engine: invalid choice: 'ollama' (choose from 'vllm', 'sglang', 'trtllm', 'llamacpp', 'tgi')",
 		"--model m --dtype int4 --port 1x":      `invalid value "1x" for flag -port`,
 		"--model m --time-scale 0":              "argument --time-scale: must be above 0",
 		"--model m --port 70000":                "argument --port: must be a port number",

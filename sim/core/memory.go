@@ -24,6 +24,25 @@ const (
 	SamplerCopies = 3
 )
 
+// A Division is how an engine divides a GPU's memory between the KV cache and
+// everything else.
+type Division int
+
+// The divisions that engines know.
+const (
+	// OfTotal gives the cache what a share of the whole memory leaves beside
+	// weights and activations (vLLM).
+	OfTotal Division = iota
+	// Static is a share of the whole memory for weights and cache; activations
+	// take what is beside it (SGLang).
+	Static
+	// OfFree gives the cache a share of what is free once the weights are
+	// loaded and a step was tried (TensorRT-LLM, TGI).
+	OfFree
+	// Fixed is a cache of as many tokens as was asked for (llama.cpp).
+	Fixed
+)
+
 // Options are what an engine is started with; zero values take vLLM's
 // defaults, which depend on the card.
 type Options struct {
@@ -34,15 +53,24 @@ type Options struct {
 	DType   string // auto, half, float16, bfloat16, float, float32; "" is auto
 	KVDType string // auto or fp8; "" is auto
 
-	MemoryUtilization float64 // 0 is 0.92
-	MaxModelLen       int     // 0 is the model's own
+	// Division is how the memory is divided, MemoryUtilization the share that it
+	// speaks of; 0 is 0.92.
+	Division          Division
+	MemoryUtilization float64
+	MaxModelLen       int // 0 is the model's own
 	MaxSeqs           int
 	MaxBatchedTokens  int
 	NoPrefixCaching   bool
 	NoChunkedPrefill  bool
 
+	// ShrinkLen starts an engine whose cache holds less than one longest
+	// sequence: it then takes shorter ones.
+	ShrinkLen bool
+
 	KVBytes int64 // size of the KV cache on each GPU instead of what is free
 	Blocks  int   // number of blocks instead of what fits
+	// KVTokens bounds the cache; 0 is no bound.
+	KVTokens int
 	// BusyBytes is what another process holds of each GPU.
 	BusyBytes int64
 
@@ -80,13 +108,44 @@ func (c *Config) KVTokens() int { return c.Blocks * BlockSize }
 // UsedBytes is what the engine holds of each GPU once it is started.
 func (c *Config) UsedBytes() int64 { return c.WeightBytes + c.WorkBytes + c.KVBytes }
 
-// A StartError is why an engine did not start, as a Python exception of the
-// real engine: "ValueError: ...".
-type StartError struct{ Text string }
+// A Cause is what kept an engine from starting.
+type Cause int
+
+// The causes.
+const (
+	NoSupport  Cause = iota // the GPU cannot do the type
+	Uneven                  // the heads cannot be split
+	TooLong                 // more than the model's own context
+	BadBatch                // limits that contradict each other
+	Busy                    // another process holds the memory
+	NoWeights               // the weights do not fit, or one step beside them
+	NoCache                 // nothing is left for the cache
+	SmallCache              // the cache does not hold one longest sequence
+	NoSampler               // the largest batch does not fit
+	NoModel                 // there is no such model
+)
+
+// A StartError is why an engine did not start. Text is vLLM's exception,
+// "ValueError: ..."; other engines word the rest.
+type StartError struct {
+	Text  string
+	Cause Cause
+	// Want bytes did not fit into Free bytes of each GPU, of Total.
+	Want, Free, Total float64
+	Tokens            int // of the cache, or of the longest sequence where the cache has none
+}
 
 func (e *StartError) Error() string { return e.Text }
 
-func startError(format string, a ...any) error { return &StartError{fmt.Sprintf(format, a...)} }
+func startError(cause Cause, format string, a ...any) *StartError {
+	return &StartError{Cause: cause, Text: fmt.Sprintf(format, a...)}
+}
+
+// sized adds the figures.
+func (e *StartError) sized(want, free, total float64, tokens int) *StartError {
+	e.Want, e.Free, e.Total, e.Tokens = want, free, total, tokens
+	return e
+}
 
 // Plan decides whether an engine starts. A *StartError says why not, with the
 // text of vLLM 0.32.
@@ -128,7 +187,7 @@ func (c *Config) planType(o *Options) error {
 		c.DType = o.DType
 	}
 	if !o.GPU.Supports(c.DType) {
-		return startError("ValueError: %s is only supported on GPUs with compute capability of at least 8.0. Your %s GPU has compute capability %s. You can use float16 instead by explicitly setting the `dtype` flag in CLI, for example: --dtype=half.",
+		return startError(NoSupport, "ValueError: %s is only supported on GPUs with compute capability of at least 8.0. Your %s GPU has compute capability %s. You can use float16 instead by explicitly setting the `dtype` flag in CLI, for example: --dtype=half.",
 			strings.ToUpper(c.DType[:1])+c.DType[1:], o.GPU.Product, o.GPU.ComputeCapability)
 	}
 	c.KVElem = c.elem()
@@ -136,7 +195,7 @@ func (c *Config) planType(o *Options) error {
 		c.KVElem = 1
 	}
 	if o.Model.Heads%c.GPUs != 0 {
-		return startError("ValueError: Total number of attention heads (%d) must be divisible by tensor parallel size (%d).", o.Model.Heads, c.GPUs)
+		return startError(Uneven, "ValueError: Total number of attention heads (%d) must be divisible by tensor parallel size (%d).", o.Model.Heads, c.GPUs)
 	}
 	return nil
 }
@@ -148,7 +207,7 @@ func (c *Config) planLimits(o *Options) error {
 		c.MaxModelLen = o.Model.Context
 	}
 	if c.MaxModelLen > o.Model.Context {
-		return startError("ValueError: User-specified max_model_len (%d) is greater than the derived max_model_len (max_position_embeddings=%d or model_max_length=None in model's config.json). To allow overriding this maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1. VLLM_ALLOW_LONG_MAX_MODEL_LEN must be used with extreme caution. If the model uses relative position encoding (RoPE), positions exceeding derived_max_model_len lead to nan.",
+		return startError(TooLong, "ValueError: User-specified max_model_len (%d) is greater than the derived max_model_len (max_position_embeddings=%d or model_max_length=None in model's config.json). To allow overriding this maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1. VLLM_ALLOW_LONG_MAX_MODEL_LEN must be used with extreme caution. If the model uses relative position encoding (RoPE), positions exceeding derived_max_model_len lead to nan.",
 			c.MaxModelLen, o.Model.Context)
 	}
 	seqs, tokens := 256, 2048
@@ -166,11 +225,11 @@ func (c *Config) planLimits(o *Options) error {
 		c.MaxSeqs = min(seqs, c.MaxBatchedTokens)
 	}
 	if !c.ChunkedPrefill && c.MaxBatchedTokens < c.MaxModelLen {
-		return startError("ValueError: max_num_batched_tokens (%d) is smaller than max_model_len (%d). This effectively limits the maximum sequence length to max_num_batched_tokens and makes vLLM reject longer sequences. Please increase max_num_batched_tokens or decrease max_model_len.",
+		return startError(BadBatch, "ValueError: max_num_batched_tokens (%d) is smaller than max_model_len (%d). This effectively limits the maximum sequence length to max_num_batched_tokens and makes vLLM reject longer sequences. Please increase max_num_batched_tokens or decrease max_model_len.",
 			c.MaxBatchedTokens, c.MaxModelLen)
 	}
 	if c.MaxBatchedTokens < c.MaxSeqs {
-		return startError("ValueError: max_num_batched_tokens (%d) must be greater than or equal to max_num_seqs (%d).", c.MaxBatchedTokens, c.MaxSeqs)
+		return startError(BadBatch, "ValueError: max_num_batched_tokens (%d) must be greater than or equal to max_num_seqs (%d).", c.MaxBatchedTokens, c.MaxSeqs)
 	}
 	return nil
 }
@@ -186,9 +245,9 @@ func (c *Config) planMemory(o *Options) error {
 	total := float64(o.GPU.Memory() - DriverReserve)
 	budget := total * c.MemoryUtilization
 	free := total - float64(o.BusyBytes)
-	if free < budget {
-		return startError("ValueError: Free memory on device cuda:0 (%.2f/%.2f GiB) on startup is less than desired GPU memory utilization (%.2f, %.2f GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
-			inGiB(free), inGiB(total), c.MemoryUtilization, inGiB(budget))
+	if o.Division == OfTotal && free < budget {
+		return startError(Busy, "ValueError: Free memory on device cuda:0 (%.2f/%.2f GiB) on startup is less than desired GPU memory utilization (%.2f, %.2f GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
+			inGiB(free), inGiB(total), c.MemoryUtilization, inGiB(budget)).sized(budget, free, total, 0)
 	}
 
 	weights := c.Machine.WeightBytes()
@@ -204,35 +263,70 @@ func (c *Config) planMemory(o *Options) error {
 		return outOfMemory(o.GPU, weights+activations, free)
 	}
 	c.WorkBytes = int64(activations + ContextBytes)
+	rest := free - weights - float64(c.WorkBytes)
 
-	available := budget - weights - float64(c.WorkBytes)
-	if o.KVBytes > 0 {
-		available = float64(o.KVBytes)
-		if weights+float64(c.WorkBytes)+available > free {
-			return outOfMemory(o.GPU, weights+float64(c.WorkBytes)+available, free)
-		}
-	}
 	perToken := c.KVBytesPerToken()
 	blockBytes := perToken * BlockSize
+	var available float64
+	switch {
+	case o.KVBytes > 0:
+		available = float64(o.KVBytes)
+		if available > rest {
+			return outOfMemory(o.GPU, weights+float64(c.WorkBytes)+available, free)
+		}
+	case o.Division == Static:
+		available = min(budget, free) - weights
+	case o.Division == OfFree:
+		available = rest * c.MemoryUtilization
+	case o.Division == Fixed:
+		available = float64(o.Blocks) * blockBytes
+	default:
+		available = budget - weights - float64(c.WorkBytes)
+	}
 	if available < blockBytes {
-		return startError("ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine. See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details.")
+		return startError(NoCache, "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine. See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details.").
+			sized(blockBytes, max(available, 0), total, c.MaxModelLen)
 	}
 	c.Blocks = int(available / blockBytes)
+	if o.KVTokens > 0 {
+		c.Blocks = max(1, min(c.Blocks, o.KVTokens/BlockSize))
+	}
 	if o.Blocks > 0 {
 		c.Blocks = o.Blocks
 		available = float64(o.Blocks) * blockBytes
 	}
-	if need := math.Ceil(float64(c.MaxModelLen)/BlockSize) * blockBytes; need > float64(c.Blocks)*blockBytes {
-		return startError("ValueError: To serve at least one request with the model's max seq len (%d), (%.2f GiB KV cache is needed, which is larger than the available KV cache memory (%.2f GiB). Based on the available memory, the estimated maximum model length is %d. Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine. See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details.",
-			c.MaxModelLen, inGiB(need), inGiB(available), c.Blocks*BlockSize)
+	if o.Division == Fixed && available > rest {
+		return startError(NoCache, "the KV cache does not fit").sized(available, rest, total, c.KVTokens())
+	}
+	if err := c.planLongest(o, available, total); err != nil {
+		return err
 	}
 	c.KVBytes = int64(float64(c.Blocks) * blockBytes)
 
 	sampler := float64(c.MaxSeqs) * float64(o.Model.Vocab) * 4 * SamplerCopies
-	if left := free - weights - float64(c.WorkBytes) - float64(c.KVBytes) + activations; sampler > left {
-		return startError("RuntimeError: CUDA out of memory occurred when warming up sampler with %d dummy requests. Please try lowering `max_num_seqs` or `gpu_memory_utilization` when initializing the engine.", c.MaxSeqs)
+	left := free - weights - float64(c.WorkBytes) - float64(c.KVBytes) + activations
+	if o.Division == Static {
+		left = min(left, rest-float64(c.KVBytes)+ContextBytes) // graphs keep their activations
+	}
+	if sampler > left {
+		return startError(NoSampler, "RuntimeError: CUDA out of memory occurred when warming up sampler with %d dummy requests. Please try lowering `max_num_seqs` or `gpu_memory_utilization` when initializing the engine.", c.MaxSeqs).
+			sized(sampler, max(left, 0), total, c.KVTokens())
 	}
 	return nil
+}
+
+// planLongest holds the cache against one longest sequence.
+func (c *Config) planLongest(o *Options, available, total float64) error {
+	need := math.Ceil(float64(c.MaxModelLen)/BlockSize) * c.KVBytesPerToken() * BlockSize
+	switch {
+	case need <= float64(c.Blocks)*c.KVBytesPerToken()*BlockSize:
+		return nil
+	case o.ShrinkLen:
+		c.MaxModelLen = c.KVTokens()
+		return nil
+	}
+	return startError(SmallCache, "ValueError: To serve at least one request with the model's max seq len (%d), (%.2f GiB KV cache is needed, which is larger than the available KV cache memory (%.2f GiB). Based on the available memory, the estimated maximum model length is %d. Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine. See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details.",
+		c.MaxModelLen, inGiB(need), inGiB(available), c.KVTokens()).sized(need, available, total, c.KVTokens())
 }
 
 // outOfMemory is the allocator's own message: the allocation that failed is
@@ -241,6 +335,7 @@ func outOfMemory(g catalog.GPU, want, free float64) error {
 	total := float64(g.Memory() - DriverReserve)
 	const chunk = 256 << 20
 	left := math.Mod(math.Max(free-ContextBytes, 0), chunk)
-	return startError("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate %.2f MiB. GPU 0 has a total capacity of %.2f GiB of which %.2f MiB is free. Including non-PyTorch memory, this process has %.2f GiB memory in use. Of the allocated memory %.2f GiB is allocated by PyTorch, and 13.11 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)",
-		math.Min(chunk, want)/(1<<20), inGiB(total), left/(1<<20), inGiB(free-left), inGiB(math.Max(free-left-ContextBytes, 0)))
+	return startError(NoWeights, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate %.2f MiB. GPU 0 has a total capacity of %.2f GiB of which %.2f MiB is free. Including non-PyTorch memory, this process has %.2f GiB memory in use. Of the allocated memory %.2f GiB is allocated by PyTorch, and 13.11 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)",
+		math.Min(chunk, want)/(1<<20), inGiB(total), left/(1<<20), inGiB(free-left), inGiB(math.Max(free-left-ContextBytes, 0))).
+		sized(want, free, total, 0)
 }
