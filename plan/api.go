@@ -55,7 +55,13 @@ type Options struct {
 	AllowEnv   []string    // further variables that ${VAR} may name
 	MaxCells   int         // 0 is 10,000
 	Engines    *engine.Set // nil is the built-in ones
-	LookupEnv  func(string) (string, bool)
+	// EngineFiles are paths of further engine profiles (--engine-file), beside
+	// the plan's own.
+	EngineFiles []string
+	// EngineTexts take the place of all engine files where they are not nil:
+	// what a run that is resumed has kept.
+	EngineTexts []EngineFile
+	LookupEnv   func(string) (string, bool)
 
 	// Fixed in tests, so that a new profile or GPU changes no golden file.
 	profiles map[string]*engine.Profile
@@ -97,6 +103,7 @@ func Parse(name, dir string, src []byte, opts Options) (*Plan, error) {
 	l.root = syntax.Set(l.root, opts.Set, l.Report)
 
 	p := l.decode()
+	l.engineFiles(p)
 	p.engines = l.profile
 	p.source = src
 	l.check(p)
@@ -120,6 +127,8 @@ type internals struct {
 	env     *strict.Env
 	engines func(name string) (*engine.Profile, bool)
 	source  []byte
+
+	engineTexts []EngineFile
 }
 
 // loader holds what is needed while one plan is read.
@@ -134,9 +143,16 @@ type loader struct {
 	excludes []*expression.Expression
 	included []*syntax.Node // the entries of matrix.include, for positions
 	trees    forester
+
+	own   engine.Set        // of the engine files
+	sums  map[string]string // of their contents, by profile
+	texts []EngineFile
 }
 
 func (l *loader) profile(name string) (*engine.Profile, bool) {
+	if l.own.Own(name) {
+		return l.own.Lookup(name)
+	}
 	if l.opts.profiles != nil {
 		p, ok := l.opts.profiles[name]
 		return p, ok
@@ -145,15 +161,14 @@ func (l *loader) profile(name string) (*engine.Profile, bool) {
 }
 
 func (l *loader) profileNames() []string {
-	if l.opts.profiles == nil {
-		return l.opts.Engines.Names()
-	}
 	var names []string
-	for name := range l.opts.profiles {
-		names = append(names, name)
+	if l.opts.profiles == nil {
+		names = l.opts.Engines.Names()
 	}
+	names = slices.AppendSeq(names, maps.Keys(l.opts.profiles))
+	names = slices.AppendSeq(names, maps.Keys(l.sums))
 	slices.Sort(names)
-	return names
+	return slices.Compact(names)
 }
 
 func (l *loader) gpuNames() []string {

@@ -70,12 +70,31 @@ func lookupAxis(name string) (axisKind, bool) {
 	if env, ok := strings.CutPrefix(name, "env."); ok && envName.MatchString(env) {
 		return axisKind{column: "env_" + columnName(env), server: true, kind: speltValue, field: fieldtag.Field{Doc: "An environment variable of the server."}, typ: result.String}, true
 	}
+	if role, what, ok := roleAxis(name); ok {
+		if arg, ok := strings.CutPrefix(what, "args."); ok {
+			return axisKind{column: columnName(role) + "_arg_" + columnName(arg), server: true, kind: anyValue, field: fieldtag.Field{Doc: "An argument of one role of the engine."}}, true
+		}
+		return axisKind{column: columnName(role) + "_replicas", server: true, kind: countValue, field: count("servers", 1024, "How many of one role of the engine are started."), typ: result.Int}, true
+	}
 	return axisKind{}, false
+}
+
+// roleAxis takes roles.worker.replicas and roles.frontend.args.router-mode
+// apart; what is replicas or args.router-mode.
+func roleAxis(name string) (role, what string, ok bool) {
+	rest, ok := strings.CutPrefix(name, "roles.")
+	role, what, more := strings.Cut(rest, ".")
+	if !ok || !more || !roleName.MatchString(role) {
+		return "", "", false
+	}
+	arg, isArg := strings.CutPrefix(what, "args.")
+	return role, what, what == "replicas" || isArg && flagName.MatchString(arg)
 }
 
 var (
 	flagName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 	envName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	roleName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 )
 
 // columnName makes an identifier of SQL and of expressions.
@@ -127,7 +146,7 @@ func (a Axis) column() result.Column {
 // An AxisDoc describes an axis for the schema and the documentation.
 type AxisDoc struct {
 	Name    string // "" for a family of axes
-	Pattern string // of a family's names: args.*, env.*
+	Pattern string // of a family's names: args.*, env.*, roles.*
 	Field   fieldtag.Field
 	// Ranges says whether {from, to, factor} may stand for a list; Text and
 	// Whole what single values are: text, whole numbers, any scalar otherwise.
@@ -137,7 +156,7 @@ type AxisDoc struct {
 // Axes describes every axis that a matrix may have.
 func Axes() []AxisDoc {
 	var out []AxisDoc
-	for _, name := range append(axisNames(), "args.x", "env.X") {
+	for _, name := range append(axisNames(), "args.x", "env.X", "roles.r.replicas", "roles.r.args.x") {
 		kind, _ := lookupAxis(name)
 		d := AxisDoc{
 			Name: name, Field: kind.field,
@@ -149,8 +168,15 @@ func Axes() []AxisDoc {
 			d.Name, d.Pattern = "", `^args\.`+flagName.String()[1:]
 		case "env.X":
 			d.Name, d.Pattern = "", `^env\.`+envName.String()[1:]
+		case "roles.r.replicas":
+			d.Name, d.Pattern = "", `^roles\.`+inner(roleName)+`\.replicas$`
+		case "roles.r.args.x":
+			d.Name, d.Pattern = "", `^roles\.`+inner(roleName)+`\.args\.`+flagName.String()[1:]
 		}
 		out = append(out, d)
 	}
 	return out
 }
+
+// inner is an anchored expression without its anchors.
+func inner(r *regexp.Regexp) string { return strings.TrimSuffix(r.String()[1:], "$") }

@@ -81,14 +81,14 @@ func (l *loader) checkEngines(p *Plan) {
 func (l *loader) checkGiven(p *Plan) {
 	const why = "the server runs already"
 	for _, key := range slices.Sorted(maps.Keys(p.Engines)) {
-		for _, what := range []string{"image", "entrypoint", "command", "args", "env", "cpus"} {
+		for _, what := range []string{"image", "entrypoint", "command", "args", "env", "cpus", "roles"} {
 			if l.has("engines", key, what) {
 				l.ignored(why, "", "engines", key, what)
 			}
 		}
 	}
 	for _, a := range p.Matrix.Axes {
-		if strings.HasPrefix(a.Name, "args.") || strings.HasPrefix(a.Name, "env.") {
+		if strings.HasPrefix(a.Name, "args.") || strings.HasPrefix(a.Name, "env.") || strings.HasPrefix(a.Name, "roles.") {
 			l.ignored(why, "", "matrix", a.Name)
 		}
 	}
@@ -153,10 +153,22 @@ func (l *loader) checkEngine(p *Plan, key string) {
 	if n, ok := l.root.At("engines", key, "command"); ok && len(n.Items) == 0 && n.Kind == syntax.List {
 		l.Report.Node(n, "value", "engines.%s.command is empty", key)
 	}
-	args := l.root.Get("engines").Get(key).Get("args")
-	if args == nil {
-		return
+	if len(profile.Roles) > 1 && e.Command != nil {
+		var names []string
+		for _, r := range profile.Roles {
+			names = append(names, r.Name)
+		}
+		d := l.Report.Node(l.key("engines", key, "command"), "conflict", "%s has several roles, and one command line cannot be all of them", profile.Name)
+		d.Hint = "write it under roles." + strings.Join(names, ", roles.")
 	}
+	if args := l.root.Get("engines").Get(key).Get("args"); args != nil {
+		l.checkArgs(profile, args)
+	}
+	l.checkRoles(p, key, profile)
+}
+
+// checkArgs judges the args that stand under an engine, or under a role of it.
+func (l *loader) checkArgs(profile *engine.Profile, args *syntax.Node) {
 	seen := make(map[string]string)
 	for _, a := range args.Entries {
 		l.checkArg(profile, a.Key, a.Key.Text)
@@ -220,7 +232,7 @@ func numbered(a, b string) bool {
 	return strip(a) == strip(b)
 }
 
-// checkEngineAxes holds args.* and env.* against every engine that gets them.
+// checkEngineAxes holds args.*, env.* and roles.* against every engine that gets them.
 func (l *loader) checkEngineAxes(p *Plan) {
 	for _, a := range p.Matrix.Axes {
 		at := l.key("matrix", a.Name)
@@ -237,6 +249,9 @@ func (l *loader) checkEngineAxes(p *Plan) {
 					}
 				}
 			}
+		}
+		if role, what, ok := roleAxis(a.Name); ok {
+			l.checkRoleAxis(p, at, role, what)
 		}
 		if name, ok := strings.CutPrefix(a.Name, "env."); ok {
 			for _, key := range slices.Sorted(maps.Keys(p.Engines)) {

@@ -32,16 +32,20 @@ func cellID(c Cell, axes []Axis, t forester) string {
 func serverID(s Server) string { return digest(tree(s), 10) }
 
 // SpecDigest is what else could change the measurement of a cell, in 12 hex
-// digits: the engine's profile, image, command, fixed arguments, environment
+// digits: the engine's profile, and its content where a file gave it, image, command, fixed arguments, environment
 // (by reference) and CPUs, the model's revision, the backend and the
 // collectors with their settings, the seeds, the content of the prompt file,
 // the request deadline, and --set.
 func (p *Plan) SpecDigest(c Cell) string {
-	return digest(map[string]any{
+	parts := map[string]any{
 		"plan":    p.base,
 		"profile": c.Server.Profile,
 		"engine":  tree(p.Engines[c.Server.Engine]),
-	}, 12)
+	}
+	if c.Server.ProfileSHA256 != "" {
+		parts["profile_sha256"] = c.Server.ProfileSHA256
+	}
+	return digest(parts, 12)
 }
 
 // digestBase is the part of SpecDigest that all cells have in common.

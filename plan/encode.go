@@ -2,7 +2,9 @@ package plan
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"time"
 
@@ -136,6 +138,13 @@ func (p *Plan) resolved() map[string]any {
 	}
 	if sum := p.Load.Prompts.FileSHA256; sum != "" {
 		out["prompts_sha256"] = sum
+	}
+	if len(p.engineTexts) > 0 {
+		var sums []string
+		for _, f := range p.engineTexts {
+			sums = append(sums, fmt.Sprintf("%x", sha256.Sum256(f.Text)))
+		}
+		out["engine_files_sha256"] = sums
 	}
 	out["cells"] = len(p.cells)
 	return out

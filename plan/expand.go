@@ -248,6 +248,7 @@ func (s *servers) make(settings []Setting) Server {
 	out := Server{Model: s.p.Model, ModelRevision: s.p.ModelRevision, GPUCount: 1}
 	args := make(map[string]any)
 	env := make(map[string]secret.String)
+	roles := make(map[string]Role)
 	for i, set := range settings {
 		name := s.p.Matrix.Axes[i].Name
 		switch name {
@@ -264,12 +265,15 @@ func (s *servers) make(settings []Setting) Server {
 				args[arg] = set.Value
 			} else if v, ok := strings.CutPrefix(name, "env."); ok {
 				env[v] = secret.Plain(set.Value.(string))
+			} else if role, what, ok := roleAxis(name); ok {
+				roles[role] = roles[role].with(what, set.Value)
 			}
 		}
 	}
 	e := s.p.Engines[out.Engine]
 	if profile := s.l.profiles[out.Engine]; profile != nil {
 		out.Profile = profile.Name
+		out.ProfileSHA256 = s.l.fileDigest(profile.Name)
 	}
 	out.Served = cmp.Or(e.Served, out.Model)
 	out.Image, out.Entrypoint, out.Command, out.CPUs = e.Image, e.Entrypoint, e.Command, e.CPUs
@@ -281,7 +285,40 @@ func (s *servers) make(settings []Setting) Server {
 	if len(env) > 0 {
 		out.Env = env
 	}
+	for name, role := range e.Roles {
+		roles[name] = role.over(roles[name])
+	}
+	if len(roles) > 0 {
+		out.Roles = roles
+	}
 	return out
+}
+
+// with is a role with the value of one axis.
+func (r Role) with(what string, v Value) Role {
+	arg, ok := strings.CutPrefix(what, "args.")
+	if !ok {
+		r.Replicas = int(v.(int64))
+		return r
+	}
+	r.Args = maps.Clone(r.Args)
+	if r.Args == nil {
+		r.Args = make(map[string]any)
+	}
+	r.Args[arg] = v
+	return r
+}
+
+// over is a role of the plan with the axes of one cell.
+func (r Role) over(axes Role) Role {
+	r.Replicas = cmp.Or(axes.Replicas, r.Replicas)
+	args := maps.Clone(r.Args)
+	if args == nil {
+		args = axes.Args
+	}
+	maps.Copy(args, axes.Args)
+	r.Args = args
+	return r
 }
 
 // deployments groups the cells by their server and puts them in the order in

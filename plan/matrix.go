@@ -57,14 +57,16 @@ func (l *loader) matrix(n *syntax.Node) Matrix {
 func (l *loader) unknownAxis(key *syntax.Node) {
 	names := append(axisNames(), "zip", "include", "exclude")
 	d := l.Report.Node(key, "unknown-axis", "%q is not an axis", key.Text)
-	d.Expected = strict.OneOf(append(names, "args.<argument>", "env.<VARIABLE>"))
+	d.Expected = strict.OneOf(append(names, "args.<argument>", "env.<VARIABLE>", "roles.<role>.replicas", "roles.<role>.args.<argument>"))
 	d.Nearest = syntax.Nearest(key.Text, names)
 	if prefix, rest, ok := strings.Cut(key.Text, "."); ok && d.Nearest == "" {
 		switch prefix {
 		case "args", "env":
 			d.Hint = fmt.Sprintf("%q cannot be the name of an argument or variable", rest)
+		case "roles":
+			d.Hint = "of a role there are the axes roles.<role>.replicas and roles.<role>.args.<argument>"
 		default:
-			d.Hint = "axes that reach the engine begin with args. or env."
+			d.Hint = "axes that reach the engine begin with args., env. or roles."
 		}
 	} else if d.Nearest == "" {
 		d.Hint = l.Elsewhere(key.Text)

@@ -19,7 +19,9 @@ type Plan struct {
 	Matrix  Matrix            `yaml:"matrix,omitempty" doc:"Axes of the experiment, what is added to and what is taken from their product. Every combination is a cell." default:"one cell"`
 	Backend Plugin            `yaml:"backend" doc:"Where servers run: a kind, or a mapping with the key kind and the backend's own keys."`
 	Engines map[string]Engine `yaml:"engines,omitempty" doc:"Settings of each engine, by the name that the axis engine uses." default:"every engine as its profile has it"`
-	Load    Load              `yaml:"load" doc:"What is sent in one trial. A key that is an axis of the matrix is left out here."`
+	// EngineFiles are as written; see EngineFile.
+	EngineFiles []string `yaml:"engine_files,omitempty" doc:"Engine profiles of your own: YAML files, relative to the plan's folder, that add an engine or take the place of a built-in one." default:"none"`
+	Load        Load     `yaml:"load" doc:"What is sent in one trial. A key that is an axis of the matrix is left out here."`
 
 	SLO      []SLO     `yaml:"slo,omitempty" doc:"Objectives by name: an expression over the columns of the cells table, or a mapping of expr and severity." default:"none"`
 	Goodput  *Goodput  `yaml:"goodput,omitempty" doc:"Bounds within which a request counts as good, for goodput_req_s." default:"none"`
@@ -79,6 +81,20 @@ type Engine struct {
 	Env     map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the server. Credentials by reference only: ${HF_TOKEN}."`
 	CPUs    []int                    `yaml:"cpus,omitempty" doc:"CPUs to pin the server to, on backends that can." default:"all" min:"0" max:"4095"`
 	Served  string                   `yaml:"served_model_name,omitempty" doc:"Name that the server answers to." default:"the model"`
+
+	Roles map[string]Role `yaml:"roles,omitempty" doc:"What is different for single roles of an engine that has several, by the role's name." default:"every role as the profile has it"`
+}
+
+// A Role is what a plan says of one role of an engine, beyond what it says of
+// the engine. What stands here wins.
+type Role struct {
+	Replicas   int                      `yaml:"replicas,omitempty" doc:"How many of this role are started." default:"the profile's, or 1" min:"1" max:"1024"`
+	Image      string                   `yaml:"image,omitempty" doc:"Container image of this role, on backends that run images." default:"the engine's"`
+	Entrypoint []string                 `yaml:"entrypoint,omitempty" doc:"ENTRYPOINT of the image." default:"the engine's"`
+	Command    []string                 `yaml:"command,omitempty" doc:"Command line that takes the place of the profile's." default:"the profile's"`
+	Args       map[string]any           `yaml:"args,omitempty" doc:"Arguments of this role alone, by name, without dashes. The engine's own args reach the roles that run the model; frontends and routers have only these."`
+	Env        map[string]secret.String `yaml:"env,omitempty" doc:"Environment of this role, beyond the engine's. Credentials by reference only: ${HF_TOKEN}."`
+	CPUs       []int                    `yaml:"cpus,omitempty" doc:"CPUs to pin the role to, on backends that can." default:"the engine's" min:"0" max:"4095"`
 }
 
 // Load is what is sent in one trial. Every field that is an axis of the
@@ -219,6 +235,10 @@ type Server struct {
 	Args          []Arg    // sorted by name
 	Env           map[string]secret.String
 	CPUs          []int
+	Roles         map[string]Role // what is different for single roles; nil for none
+	// ProfileSHA256 is the digest of the file that gave the profile, "" for a
+	// built-in one.
+	ProfileSHA256 string
 }
 
 // An Arg is one engine argument: --name value. Value is string, bool, int64,

@@ -52,6 +52,11 @@ func testOptions() Options {
 			},
 			"sglang":         {Name: "sglang", API: engine.API{IgnoreEOS: true}},
 			"generic-openai": {Name: "generic-openai"},
+			"dynamo": {
+				Name: "dynamo", Entry: "frontend", API: engine.API{IgnoreEOS: true},
+				Flags: engine.Flags{Reserved: []string{"model"}, Known: []string{"max-num-seqs", "max-model-len"}},
+				Roles: []engine.Role{{Name: "worker"}, {Name: "frontend", Tier: engine.TierFrontend}},
+			},
 		},
 		gpus: []string{"t4", "rtx-2000-ada", "l4", "a100-80gb"},
 	}

@@ -1,0 +1,110 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sweep.dev/sweep/plan/internal/syntax"
+)
+
+// maxEngineFile bounds one engine profile.
+const maxEngineFile = 1 << 20
+
+// An EngineFile is an engine profile that a plan or a command line brought along.
+type EngineFile struct {
+	Name string // as it was written
+	Text []byte
+}
+
+// engineFiles reads the profiles of Options.EngineFiles and of the plan, in that
+// order. What a run has kept is taken instead, so that a resume knows the same
+// engines wherever their files are by now.
+func (l *loader) engineFiles(p *Plan) {
+	l.sums = make(map[string]string)
+	if l.opts.EngineTexts != nil {
+		for _, f := range l.opts.EngineTexts {
+			l.addEngine(l.root, f)
+		}
+	} else {
+		for _, name := range l.opts.EngineFiles {
+			l.readEngine(l.root, name, name)
+		}
+		for _, n := range items(l.root.Get("engine_files")) {
+			path := n.Text
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(l.dir, path)
+			}
+			l.readEngine(n, n.Text, path)
+		}
+	}
+	p.engineTexts = l.texts
+}
+
+// items are the entries of a list of texts; what else stands there was reported.
+func items(n *syntax.Node) []*syntax.Node {
+	if n == nil || n.Kind != syntax.List {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(n.Items), func(n *syntax.Node) bool { return n.Kind != syntax.String || n.Text == "" })
+}
+
+func (l *loader) readEngine(at *syntax.Node, name, path string) {
+	f, err := os.Open(path)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			l.Report.Node(at, "file", "there is no engine file %s", name).Hint = "it is looked for in the plan's folder"
+			return
+		}
+		l.Report.Node(at, "file", "engine file %s: %v", name, err)
+		return
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxEngineFile+1))
+	switch {
+	case err != nil:
+		l.Report.Node(at, "file", "engine file %s: %v", name, err)
+	case len(text) > maxEngineFile:
+		l.Report.Node(at, "file", "engine file %s has more than %d MiB", name, maxEngineFile>>20)
+	default:
+		l.addEngine(at, EngineFile{Name: name, Text: text})
+	}
+}
+
+func (l *loader) addEngine(at *syntax.Node, f EngineFile) {
+	profile, err := l.own.Add(f.Text)
+	if err != nil {
+		l.Report.Node(at, "engine-file", "%s", inFile(f.Name, err))
+		return
+	}
+	sum := sha256.Sum256(f.Text)
+	l.sums[profile.Name] = hex.EncodeToString(sum[:])
+	l.texts = append(l.texts, f)
+}
+
+// yamlPlace is how the YAML library begins what is wrong; lines of the file follow.
+var yamlPlace = regexp.MustCompile(`\[(\d+:\d+)\] ([^\n]*)`)
+
+// inFile is an error about a file on one line, at its place where it has one.
+func inFile(name string, err error) string {
+	if m := yamlPlace.FindStringSubmatch(err.Error()); m != nil {
+		return fmt.Sprintf("%s:%s: %s", name, m[1], m[2])
+	}
+	return name + ": " + strings.ReplaceAll(err.Error(), "\n", "; ")
+}
+
+// fileDigest is the digest of the file that gave a profile; "" for one that no
+// file of this plan did.
+func (l *loader) fileDigest(profile string) string { return l.sums[profile] }
+
+// EngineTexts are the engine profiles that came with the plan, for
+// [Options].EngineTexts of a resume. Nil where there are none.
+func (p *Plan) EngineTexts() []EngineFile { return p.engineTexts }
