@@ -24,14 +24,17 @@ import (
 //	axes NAME...                      a server axis ends in !
 //	cell VALUE...                     one for each axis
 //	  STATUS KEY=VALUE...             one line for each of its trials; pending is a status
+//	skipped VALUE...                  a cell that was predicted not to fit
+//	predicted KEY=VALUE...            of the cell above: starts, kv, class
 //	owed POD ID
 //	ended "REASON"                    run_finished
 //
 // The keys of a trial are: tok (output tokens/s), req (requests/s), ttft, tpot
 // and e2e (p50/p95 in ms), n (completed requests; fewer than a p95 needs are
 // low confidence), usd (per 1M tokens), error="CLASS|TEXT", start (it never
-// became ready), log="LINE", reason and finding="CODE|TEXT", and for objectives
-// miss, warn="NAME|EXPR|COLUMN=NUMBER" and unchecked="NAME|EXPR|TEXT".
+// became ready), log="LINE", reason and finding="CODE|TEXT",
+// scrape=ROLE-REPLICA (a file of scrapes), the name of any other column, and for
+// objectives miss, warn="NAME|EXPR|COLUMN=NUMBER" and unchecked="NAME|EXPR|TEXT".
 func madeUp(t *testing.T, text string) *Run {
 	t.Helper()
 	d := parseMadeUp(t, text)
@@ -52,6 +55,15 @@ func madeUp(t *testing.T, text string) *Run {
 		a, err := rd.Begin(t.Context(), rundir.Key{Cell: o.CellID, Trial: o.Trial}, 1)
 		if err != nil {
 			t.Fatal(err)
+		}
+		for _, f := range o.Files {
+			w, err := a.Create(f.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if err := a.Commit(t.Context(), o, "digest"); err != nil {
 			t.Fatal(err)
@@ -94,7 +106,7 @@ func parseMadeUp(t *testing.T, text string) *description {
 	d.resolved.Repeats = 1
 	fixed := map[string]any{}
 	var axes []string
-	trial := 0
+	trial, skipped := 0, false
 	for line := range strings.Lines(text) {
 		words := split(t, line)
 		if len(words) == 0 {
@@ -116,8 +128,26 @@ func parseMadeUp(t *testing.T, text string) *description {
 			d.owed[args[0]] = args[1]
 		case "ended":
 			d.ended = args[0]
-		case "cell":
-			c := Cell{ID: fmt.Sprintf("c%03d", len(d.resolved.Cells)), Deployment: "d"}
+		case "predicted":
+			cells := &d.resolved.Cells
+			if skipped {
+				cells = &d.resolved.Skipped
+			}
+			p := &Prediction{}
+			for _, arg := range args {
+				switch key, value, _ := strings.Cut(arg, "="); key {
+				case "starts":
+					p.Starts = true
+				case "kv":
+					p.KVTokens, _ = strconv.ParseInt(value, 10, 64)
+				case "class":
+					p.Class = value
+				}
+			}
+			(*cells)[len(*cells)-1].Predicted = p
+		case "cell", "skipped":
+			skipped = words[0] == "skipped"
+			c := Cell{ID: fmt.Sprintf("c%03d", len(d.resolved.Cells)+len(d.resolved.Skipped)), Deployment: "d"}
 			var label []string
 			for i, axis := range axes {
 				name, server := strings.CutSuffix(axis, "!")
@@ -126,8 +156,12 @@ func parseMadeUp(t *testing.T, text string) *description {
 				label = append(label, setting(s))
 			}
 			c.Label = strings.Join(label, " ")
-			d.resolved.Cells = append(d.resolved.Cells, c)
 			trial = 0
+			if skipped {
+				d.resolved.Skipped = append(d.resolved.Skipped, c)
+			} else {
+				d.resolved.Cells = append(d.resolved.Cells, c)
+			}
 		case "pending":
 			trial++
 		default:
@@ -195,8 +229,17 @@ func madeUpOutcome(t *testing.T, c Cell, trial int, status string, args []string
 		case "unchecked":
 			slo.Error = last
 			o.SLOs = append(o.SLOs, slo)
+		case "scrape":
+			o.Files = append(o.Files, result.File{Name: "scrapes/" + value + ".prom.zst"}) // Commit counts them again
 		default:
-			t.Fatalf("what is %q?", arg)
+			c, ok := result.Lookup(result.Columns(result.Extra{}), key)
+			if !ok {
+				t.Fatalf("what is %q?", arg)
+			}
+			o.Row[key] = plainValue(value)
+			if n, err := strconv.ParseInt(value, 10, 64); err == nil && c.Type == result.Int {
+				o.Row[key] = n
+			}
 		}
 	}
 	return o

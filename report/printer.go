@@ -135,7 +135,7 @@ func (p *printer) grid(g grid) {
 		for to < len(heads) && total(width[:1])+total(width[from:to+1]) <= limit {
 			to++
 		}
-		if heads[1] == g.values[0] {
+		if g.across != "" && heads[1] == g.values[0] {
 			p.line(strings.Repeat(" ", total(width[:1])+2) + g.across)
 		}
 		p.part(g, heads, width, from, to)
@@ -143,11 +143,12 @@ func (p *printer) grid(g grid) {
 	}
 }
 
-// heads are the axis that goes down, and each column of the one across.
+// heads are the axis that goes down, and each column of the one across, which
+// a table of different things has not.
 func (g grid) heads() []string {
 	heads := []string{g.down}
 	for _, v := range g.values {
-		heads = append(heads, g.across+" "+v)
+		heads = append(heads, strings.TrimSpace(g.across+" "+v))
 	}
 	return heads
 }

@@ -24,6 +24,9 @@ type Resolved struct {
 	RecordStarts bool            `json:"record_start_failures,omitempty"`
 	Columns      []result.Column `json:"columns"`
 	Cells        []Cell          `json:"cells"` // in the plan's order
+	// Skipped are cells that are not run because their server was predicted not
+	// to fit.
+	Skipped []Cell `json:"skipped,omitempty"`
 }
 
 // A Cell is one cell of the plan.
@@ -33,6 +36,8 @@ type Cell struct {
 	Digest     string    `json:"spec_digest"`
 	Label      string    `json:"label"`
 	Settings   []Setting `json:"settings"`
+	// Predicted is what was expected of the cell's server; nil where nobody knows.
+	Predicted *Prediction `json:"predicted,omitempty"`
 }
 
 // A Setting is the value of one axis in one cell.

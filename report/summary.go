@@ -47,12 +47,16 @@ func (r *Run) Summary(w io.Writer, style Style) error {
 	if s.simulated() {
 		p.paragraph("All numbers are simulated: they rehearse a plan, they do not measure a GPU.")
 	}
+	if text := s.requests(); text != "" {
+		p.paragraph(text)
+	}
 	p.section("NOT KNOWN TO BE GONE: these may still run, or cost money", s.owed(false))
 	p.section("Kept running, and billed until then; the next run of the same server takes them over", s.owed(true))
 	for _, g := range s.grids() {
 		p.grid(g)
 	}
 	p.paragraph(s.legend()...)
+	s.comparisons(p)
 	p.section("Sweet spots", s.spots())
 	p.section("Unstable", s.unstable())
 	p.section("Objectives that were not met", s.missed())
@@ -68,6 +72,27 @@ func (r *Run) Summary(w io.Writer, style Style) error {
 		p.section("Next", plain([]string{s.Next()}))
 	}
 	return p.err
+}
+
+// comparisons are the sections that a plan has by what it varies: several
+// engines, settings of memory, several GPUs.
+func (s *summary) comparisons(p *printer) {
+	if contests := s.contests(); len(contests) > 0 {
+		p.grid(s.table(contests[0]))
+		p.paragraph(s.caveats(contests[0])...)
+		p.section("Engines ranked", s.ranked(contests))
+	}
+	if surface := s.surface(); surface != nil {
+		p.grid(surface.grid)
+		p.paragraph(surface.notes...)
+	}
+	if shapes := s.shapes(); len(shapes) > 0 {
+		for _, sh := range shapes {
+			p.grid(sh.grid)
+		}
+		p.paragraph(shapeNotes...)
+		p.section("Which GPU for which load", s.choices(shapes))
+	}
 }
 
 // count is how many cells have each verdict.

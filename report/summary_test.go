@@ -16,7 +16,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestSummary holds each testdata/*.txtar: the run that it describes, and what
-// is said of it. The file narrow.txt is for a terminal of 60 columns, and
+// is said of it. The files narrow.txt and terminal.txt are for terminals of 60 and 80 columns, and
 // colour.txt has what is painted between the verdict's braces.
 func TestSummary(t *testing.T) {
 	t.Parallel()
@@ -25,10 +25,11 @@ func TestSummary(t *testing.T) {
 		t.Fatalf("no golden files: %v", err)
 	}
 	styles := map[string]Style{
-		"summary.txt": {},
-		"summary.md":  {Markdown: true},
-		"narrow.txt":  {Width: 60},
-		"colour.txt":  {Paint: func(v Verdict, s string) string { return fmt.Sprintf("{%s:%s}", v, s) }},
+		"summary.txt":  {},
+		"summary.md":   {Markdown: true},
+		"narrow.txt":   {Width: 60},
+		"terminal.txt": {Width: 80},
+		"colour.txt":   {Paint: func(v Verdict, s string) string { return fmt.Sprintf("{%s:%s}", v, s) }},
 	}
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
@@ -86,9 +87,9 @@ func checkHarmless(t *testing.T, name, text string) {
 	if found := html.FindString(text); strings.HasSuffix(name, ".md") && found != "" {
 		t.Errorf("%s: HTML: %q", name, found)
 	}
-	if name == "narrow.txt" {
+	if limit := map[string]int{"narrow.txt": 60, "terminal.txt": 80}[name]; limit > 0 {
 		for line := range strings.Lines(text) {
-			if n := columns(strings.TrimSuffix(line, "\n")); n > 60 && !strings.Contains(line, "| ") && !strings.Contains(line, "DIR") {
+			if n := columns(strings.TrimSuffix(line, "\n")); n > limit && !strings.Contains(line, "| ") && !strings.Contains(line, "DIR") {
 				t.Errorf("%s: a line of %d columns: %s", name, n, line)
 			}
 		}

@@ -1,0 +1,76 @@
+package report
+
+import (
+	"fmt"
+)
+
+// planned is how many requests the plan has for one trial of a point; 0 where
+// its time decides.
+func (s *summary) planned(p *Point) int64 {
+	if s.fixed["duration"] != nil {
+		return 0
+	}
+	workers, _ := s.value(p, "concurrency").(float64)
+	if each, _ := s.fixed["requests_per_worker"].(float64); each > 0 {
+		return int64(each * workers)
+	}
+	n, _ := s.fixed["requests"].(float64)
+	return int64(n)
+}
+
+// completion is how many requests of a point were completed, and of how many:
+// those that the plan has, or where it has a time, those that were sent. Trials
+// without an outcome count as none of theirs.
+func (s *summary) completion(p *Point) (done, of int64) {
+	planned := s.planned(p)
+	for _, t := range p.Trials {
+		sent := planned
+		if t.Outcome != nil {
+			done += int64(number(t.Outcome.Row, "completed"))
+			sent = max(sent, int64(number(t.Outcome.Row, "requests")))
+		}
+		of += sent
+	}
+	return done, of
+}
+
+// completed says it in words: "5 of 5"; "-" where nobody counted.
+func (s *summary) completed(p *Point) string {
+	done, of := s.completion(p)
+	if of == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d of %d", done, of)
+}
+
+// requests are all requests of the run in one line; "" where nothing was sent.
+// Servers that did not start count where the plan takes that for a fault.
+func (s *summary) requests() string {
+	var done, of, failed, cancelled int64
+	measured := false
+	for _, p := range s.points {
+		if p.Verdict == NoStart && s.Resolved.RecordStarts {
+			continue
+		}
+		d, o := s.completion(p)
+		done, of = done+d, of+o
+		for _, t := range p.Trials {
+			if t.Outcome != nil {
+				measured = measured || t.Outcome.Row["requests"] != nil
+				failed += int64(number(t.Outcome.Row, "failed"))
+				cancelled += int64(number(t.Outcome.Row, "cancelled"))
+			}
+		}
+	}
+	if !measured || of == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("Completed %d of %s", done, plural(int(of), "request"))
+	if failed > 0 {
+		text += fmt.Sprintf("; %d failed", failed)
+	}
+	if cancelled > 0 {
+		text += fmt.Sprintf("; %d were in flight when their time was over", cancelled)
+	}
+	return text + "."
+}

@@ -1,0 +1,237 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Prediction is what the arithmetic of the simulated engine says of a server
+// before it is started.
+type Prediction struct {
+	Starts   bool   `json:"starts"`
+	Class    string `json:"class,omitempty"` // of the failure, as error_class
+	Text     string `json:"text,omitempty"`  // of the failure
+	KVTokens int64  `json:"kv_cache_tokens,omitempty"`
+}
+
+// memoryArgs are the arguments that decide whether a server fits, by the word
+// that stands for each whatever the engine calls it.
+var memoryArgs = map[string]string{
+	"arg_gpu_memory_utilization":            "memory",
+	"arg_mem_fraction_static":               "memory",
+	"arg_free_gpu_memory_fraction":          "memory",
+	"arg_kv_cache_free_gpu_memory_fraction": "memory",
+	"arg_max_model_len":                     "length",
+	"arg_context_length":                    "length",
+	"arg_max_seq_len":                       "length",
+	"arg_ctx_size":                          "length",
+	"arg_max_num_seqs":                      "seqs",
+	"arg_max_running_requests":              "seqs",
+	"arg_max_batch_size":                    "seqs",
+	"arg_parallel":                          "seqs",
+	"arg_max_num_batched_tokens":            "batch",
+	"arg_chunked_prefill_size":              "batch",
+	"arg_max_num_tokens":                    "batch",
+}
+
+// A memorySurface is a table of servers: which start, and which were to.
+type memorySurface struct {
+	grid  grid
+	notes []string
+}
+
+// A start is one server of the surface with its points.
+type start struct {
+	points    []*Point
+	predicted *Prediction
+	skipped   bool
+}
+
+// surface is the table of the servers of a plan that varies an argument of
+// memory; nil for every other.
+func (s *summary) surface() *memorySurface {
+	columns := s.varied()
+	if !slices.ContainsFunc(columns, func(c string) bool { return memoryArgs[c] != "" }) {
+		return nil
+	}
+	var order []string
+	starts := map[string]*start{}
+	texts := map[string][]string{}
+	add := func(c Cell) *start {
+		var key []string
+		for _, column := range columns {
+			key = append(key, fmt.Sprint(s.of(c, column)))
+		}
+		name := strings.Join(key, "\x00")
+		if starts[name] == nil {
+			order = append(order, name)
+			starts[name], texts[name] = &start{predicted: c.Predicted}, key
+		}
+		return starts[name]
+	}
+	for _, p := range s.points {
+		st := add(p.Cell)
+		st.points = append(st.points, p)
+	}
+	for _, c := range s.Resolved.Skipped {
+		add(c).skipped = true
+	}
+
+	heads, legend := s.heads(columns)
+	predicted := false
+	for _, st := range starts {
+		predicted = predicted || st.predicted != nil
+	}
+	m := &memorySurface{grid: grid{name: "Which servers start, with how many tokens of KV cache", down: heads[0], values: append(heads[1:], "outcome")}}
+	if predicted {
+		m.grid.values = append(m.grid.values, "predicted")
+	}
+	as, compared := 0, 0
+	for _, name := range order {
+		st := starts[name]
+		verdict, outcome := st.outcome()
+		row := []field{}
+		for _, text := range texts[name] {
+			row = append(row, field{text: text})
+		}
+		row = append(row, field{text: strings.TrimSpace(outcome + " " + st.kvTokens()), verdict: verdict})
+		if predicted {
+			text := st.predicted.String()
+			if same, ok := st.asPredicted(outcome); ok {
+				compared++
+				if same {
+					as++
+				} else {
+					text += " <>"
+				}
+			}
+			row = append(row, field{text: text})
+		}
+		m.grid.rows = append(m.grid.rows, row)
+	}
+	m.notes = append(m.notes, legend...)
+	if compared > 0 {
+		text := fmt.Sprintf("Prediction: %d of %s came out as the simulator's arithmetic had it", as, plural(compared, "server"))
+		if as < compared {
+			text += "; <> marks the others"
+		}
+		m.notes = append(m.notes, text+".")
+	}
+	if n := len(s.Resolved.Skipped); n > 0 {
+		m.notes = append(m.notes, fmt.Sprintf("Skipped: %s of servers that were predicted not to fit.", plural(n, "cell")))
+	}
+	return m
+}
+
+// varied are the server axes with several values, in the plan's order.
+func (s *summary) varied() []string {
+	values := map[string]map[any]bool{}
+	var order []string
+	look := func(c Cell) {
+		for _, set := range c.Settings {
+			if !set.Server {
+				continue
+			}
+			if values[set.Column] == nil {
+				values[set.Column], order = map[any]bool{}, append(order, set.Column)
+			}
+			values[set.Column][set.Value] = true
+		}
+	}
+	for _, p := range s.points {
+		look(p.Cell)
+	}
+	for _, c := range s.Resolved.Skipped {
+		look(c)
+	}
+	return slices.DeleteFunc(order, func(column string) bool { return len(values[column]) < 2 })
+}
+
+// of is a cell's value of an axis; "-" where it has none.
+func (s *summary) of(c Cell, column string) any {
+	for _, set := range c.Settings {
+		if set.Column == column {
+			return set.Value
+		}
+	}
+	return "-"
+}
+
+// heads are short names for columns, and what they stand for: a table of long
+// ones fits no terminal. Two arguments of one meaning keep their own names.
+func (s *summary) heads(columns []string) (heads, legend []string) {
+	count := map[string]int{}
+	for _, c := range columns {
+		count[memoryArgs[c]]++
+	}
+	var words []string
+	for _, c := range columns {
+		head := strings.ReplaceAll(strings.TrimPrefix(c, "arg_"), "_", "-")
+		if short := memoryArgs[c]; short != "" && count[short] == 1 {
+			words = append(words, short+" is "+head)
+			head = short
+		}
+		heads = append(heads, head)
+	}
+	if len(words) > 0 {
+		legend = []string{strings.Join(words, ", ") + "."}
+	}
+	return heads, legend
+}
+
+// outcome is what became of a server: whether it started, or the class of why
+// not. A server that started once can.
+func (s *start) outcome() (v Verdict, text string) {
+	v, text = Pending, "pending"
+	if s.skipped && len(s.points) == 0 {
+		return Pending, "skipped"
+	}
+	for _, p := range s.points {
+		switch p.Verdict {
+		case Pending:
+		case NoStart:
+			v, text = NoStart, p.reason()
+		default:
+			return Acceptable, "starts"
+		}
+	}
+	return v, text
+}
+
+// kvTokens is the size of the KV cache that the server told; "" for none.
+func (s *start) kvTokens() string {
+	for _, p := range s.points {
+		if n, ok := p.average("kv_cache_tokens"); ok {
+			return fmt.Sprintf("%.0f", n)
+		}
+	}
+	return ""
+}
+
+func (p *Prediction) outcome() string {
+	if p.Starts {
+		return "starts"
+	}
+	return p.Class
+}
+
+func (p *Prediction) String() string {
+	switch {
+	case p == nil:
+		return "-"
+	case p.Starts && p.KVTokens > 0:
+		return fmt.Sprintf("starts %d", p.KVTokens)
+	}
+	return p.outcome()
+}
+
+// asPredicted compares an outcome with its prediction. ok is false where there
+// is nothing to compare: the arithmetic knows of memory, and of no port that is
+// taken.
+func (s *start) asPredicted(outcome string) (same, ok bool) {
+	if s.predicted == nil || outcome != "starts" && !strings.HasPrefix(outcome, "oom.") {
+		return false, false
+	}
+	return outcome == s.predicted.outcome(), true
+}
