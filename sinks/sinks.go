@@ -18,6 +18,9 @@ type Table struct {
 	// in the order of Rows, for sinks that join them.
 	Requests []string
 	Samples  []string
+	// Attempts are the folders of the committed attempts, in the order of Rows,
+	// for sinks that gather what collectors kept there.
+	Attempts []string
 }
 
 // A File writes one derived file: to a temporary name beside it and renamed

@@ -19,8 +19,8 @@ func derive(j job) (*report.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	table := sinks.Table{Columns: run.Resolved.Columns, Rows: run.Rows()}
-	for _, dir := range run.Attempts() {
+	table := sinks.Table{Columns: run.Resolved.Columns, Rows: run.Rows(), Attempts: run.Attempts()}
+	for _, dir := range table.Attempts {
 		table.Requests = append(table.Requests, filepath.Join(dir, "requests.parquet"))
 		table.Samples = append(table.Samples, filepath.Join(dir, "samples.parquet"))
 	}

@@ -4,6 +4,7 @@ package all
 import (
 	"sweep.dev/sweep/sinks"
 	"sweep.dev/sweep/sinks/csv"
+	"sweep.dev/sweep/sinks/metricslog"
 	"sweep.dev/sweep/sinks/parquet"
 )
 
@@ -11,6 +12,7 @@ import (
 func Factories() []sinks.Factory {
 	return []sinks.Factory{
 		csv.Factory(),
+		metricslog.Factory(),
 		parquet.Factory(),
 	}
 }

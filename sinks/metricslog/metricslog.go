@@ -1,0 +1,264 @@
+// Package metricslog writes metrics-<engine>.log: what the servers of an engine
+// exposed in all its trials, as plain text, in the order in which it came.
+//
+// Each body stands below the line with which the collector kept it, and that
+// line says of which server it is:
+//
+//	# sweep scrape cell=1f3a trial=1 attempt=1 server=worker-0 seq=4 t_us=1000127 wall=2026-01-02T03:04:05.123456789Z status=200 bytes=51234
+//
+// The file as a whole is text for people and grep. The bodies of one server
+// alone, unpacked from its archive in the attempt's folder, are an exposition.
+package metricslog
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/sinks"
+)
+
+// Factory is this sink's entry in the list of sinks. It has no configuration.
+func Factory() sinks.Factory {
+	return sinks.Factory{
+		Kind: "metricslog",
+		Doc:  "metrics-<engine>.log, what each engine exposed as plain text, in order",
+		New: func(decode func(any) error, _ []result.Column) (sinks.Sink, error) {
+			if decode != nil {
+				if err := decode(&struct{}{}); err != nil {
+					return nil, err
+				}
+			}
+			return Sink{}, nil
+		},
+	}
+}
+
+// A Sink writes the logs of a run. It holds one body of each server of one
+// attempt in memory at a time.
+type Sink struct{}
+
+var _ sinks.Sink = Sink{}
+
+// Build implements sinks.Sink.
+func (Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
+	byName := map[string][]trial{}
+	for i, row := range t.Rows {
+		if i >= len(t.Attempts) {
+			break
+		}
+		name := Name(text(row, "engine"))
+		byName[name] = append(byName[name], trial{row, t.Attempts[i]})
+	}
+	names := make([]string, 0, len(byName))
+	for name := range byName {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		trials := byName[name]
+		slices.SortStableFunc(trials, func(a, b trial) int { return a.started().Compare(b.started()) })
+		err := create(name, func(w sinks.Writer) error {
+			out := bufio.NewWriter(w)
+			for _, tr := range trials {
+				if err := tr.write(ctx, out); err != nil {
+					return err
+				}
+			}
+			return out.Flush()
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// unfit is what no file name should have, whatever a plan calls its engine.
+var unfit = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// Name is the file of an engine.
+func Name(engine string) string {
+	return "metrics-" + strings.Trim(unfit.ReplaceAllString(engine, "-"), ".-") + ".log"
+}
+
+// A trial is a row with the folder of its attempt.
+type trial struct {
+	row result.Row
+	dir string
+}
+
+func (t trial) started() time.Time {
+	at, _ := t.row["started_at"].(time.Time)
+	return at
+}
+
+func text(row result.Row, column string) string {
+	s, _ := row[column].(string)
+	return s
+}
+
+// write merges the archives of the trial's servers by the time of each body. An
+// attempt without an archive, one of a server that did not start or tells
+// nothing, leaves nothing.
+func (t trial) write(ctx context.Context, w *bufio.Writer) (err error) {
+	paths, err := filepath.Glob(filepath.Join(t.dir, "scrapes", "*"+suffix))
+	if err != nil {
+		return err
+	}
+	var open []*archive
+	defer func() {
+		for _, a := range open {
+			err = errors.Join(err, a.close())
+		}
+	}()
+	id := fmt.Sprintf("cell=%s trial=%v attempt=%v", text(t.row, "cell_id"), t.row["trial"], t.row["attempt"])
+	var next []*archive // with a body to write
+	for _, path := range paths {
+		a, err := openArchive(path)
+		if err != nil {
+			return err
+		}
+		open = append(open, a)
+		more, err := a.next()
+		if err != nil {
+			return err
+		}
+		if more {
+			next = append(next, a)
+		}
+	}
+	for len(next) > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		first := slices.MinFunc(next, func(a, b *archive) int { return a.at.Compare(b.at) })
+		if err := first.write(w, id); err != nil {
+			return err
+		}
+		more, err := first.next()
+		if err != nil {
+			return err
+		}
+		if !more {
+			next = slices.DeleteFunc(next, func(a *archive) bool { return a == first })
+		}
+	}
+	return nil
+}
+
+const (
+	suffix = ".prom.zst"
+	opener = "# sweep scrape "
+	// maxBody is the longest body that is kept in an archive with room to spare.
+	maxBody = 256 << 20
+)
+
+// An archive is what one server exposed over one attempt, body by body.
+type archive struct {
+	path   string
+	server string
+	file   *os.File
+	dec    *zstd.Decoder
+	r      *bufio.Reader
+
+	head string // of the body, without its beginning
+	at   time.Time
+	body []byte
+}
+
+func openArchive(path string) (*archive, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	dec, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+	}
+	return &archive{
+		path: path, server: strings.TrimSuffix(filepath.Base(path), suffix), file: f, dec: dec, r: bufio.NewReader(dec),
+	}, nil
+}
+
+func (a *archive) close() error {
+	a.dec.Close()
+	return a.file.Close()
+}
+
+// next reads the next body; false is the end of the archive.
+func (a *archive) next() (more bool, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", a.path, err)
+		}
+	}()
+	line, err := a.r.ReadString('\n')
+	if errors.Is(err, io.EOF) && line == "" {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	head, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), opener)
+	if !ok {
+		return false, fmt.Errorf("not the beginning of a scrape: %.80q", line)
+	}
+	a.head, a.at = head, time.Time{}
+	size := int64(-1)
+	for field := range strings.SplitSeq(head, " ") {
+		key, value, _ := strings.Cut(field, "=")
+		if key == "error" {
+			break // a text, which may say anything
+		}
+		switch key {
+		case "bytes":
+			if size, err = strconv.ParseInt(value, 10, 64); err != nil || size < 0 || size > maxBody {
+				return false, fmt.Errorf("size of a scrape: %q", value)
+			}
+		case "wall":
+			if a.at, err = time.Parse(time.RFC3339Nano, value); err != nil {
+				return false, err
+			}
+		}
+	}
+	if size < 0 {
+		return false, fmt.Errorf("a scrape without its size: %.80q", line)
+	}
+	a.body = slices.Grow(a.body[:0], int(size)+1)[:size+1] // with the line's end below it
+	if _, err := io.ReadFull(a.r, a.body); err != nil {
+		return false, err
+	}
+	a.body = a.body[:size]
+	return true, nil
+}
+
+func (a *archive) write(w *bufio.Writer, id string) error {
+	if _, err := fmt.Fprintf(w, "%s%s server=%s %s\n", opener, id, a.server, a.head); err != nil {
+		return err
+	}
+	if _, err := w.Write(a.body); err != nil {
+		return err
+	}
+	if n := len(a.body); n > 0 && a.body[n-1] != '\n' {
+		if err := w.WriteByte('\n'); err != nil {
+			return err
+		}
+	}
+	return w.WriteByte('\n')
+}
