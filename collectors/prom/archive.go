@@ -2,6 +2,7 @@ package prom
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -13,18 +14,21 @@ import (
 const maxArchive = 64 << 20
 
 // An archive keeps every body as it came, in one zstd stream: one file a
-// session, and bodies that are almost equal cost almost nothing. Each body
+// target, and bodies that are almost equal cost almost nothing. Each body
 // follows a comment line that says when it came and how long it is, so that
-// the stream as a whole is still an exposition.
+// the stream as a whole is still an exposition. Iteration statistics follow
+// their body as a comment of one line.
 type archive struct {
 	buf  bytes.Buffer
 	enc  *zstd.Encoder
+	max  int // bytes, compressed
 	full bool
 	err  error
 }
 
-func newArchive() (*archive, error) {
-	a := new(archive)
+// newArchive is one of several that share the bound.
+func newArchive(share int) (*archive, error) {
+	a := &archive{max: maxArchive / share}
 	enc, err := zstd.NewWriter(&a.buf,
 		zstd.WithEncoderLevel(zstd.SpeedFastest), // it runs while the client measures
 		zstd.WithEncoderConcurrency(1),
@@ -45,7 +49,7 @@ func (a *archive) add(s *scrape, wall time.Time) {
 	if a.err != nil || a.full {
 		return
 	}
-	if a.buf.Len() > maxArchive {
+	if a.buf.Len() > a.max {
 		a.full, body = true, nil
 	}
 	head := fmt.Sprintf("# sweep scrape seq=%d t_us=%d wall=%s status=%d bytes=%d", s.seq, s.at.Microseconds(), wall.UTC().Format(time.RFC3339Nano), s.status, len(body))
@@ -55,7 +59,14 @@ func (a *archive) add(s *scrape, wall time.Time) {
 	if a.full {
 		head += " archive=full"
 	}
-	for _, part := range [][]byte{[]byte(head + "\n"), body, []byte("\n")} {
+	parts := [][]byte{[]byte(head + "\n"), body, []byte("\n")}
+	if s.iterated != nil && !a.full {
+		var line bytes.Buffer // JSON may go over several lines, a comment may not
+		if json.Compact(&line, s.iterated) == nil {
+			parts = append(parts, fmt.Appendf(nil, "# iterations %s\n", line.Bytes()))
+		}
+	}
+	for _, part := range parts {
 		if _, err := a.enc.Write(part); err != nil {
 			a.err = err
 		}

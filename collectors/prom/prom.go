@@ -1,10 +1,17 @@
 // Package prom reads the metrics that an engine exposes in Prometheus' format.
 //
-// One session takes a look before the load, one each interval during it and
-// one after the drain. Counters and histograms are differences between the
-// first and the last look, followed look by look so that a restart in between
-// is seen; gauges are what the looks under load saw. Percentiles are
-// interpolated inside the engine's buckets, so they are as coarse as those.
+// One session looks at every server of a trial, at all of them side by side:
+// before the load, each interval during it, and after the drain. Counters and
+// histograms are differences between the first and the last look, followed
+// look by look so that a restart in between is seen; gauges are what the looks
+// under load saw. Percentiles are interpolated inside the engine's buckets, so
+// they are as coarse as those.
+//
+// What several servers say becomes one figure: counters are summed, histograms
+// bucket by bucket where their bounds agree, gauges as the quantity demands. A
+// figure of which one server's part is missing is not known; it is never that
+// of the others. A frontend sees the requests of the engines once more, so
+// what it says is only taken where the engines say nothing.
 //
 // A target that is slow, gone or full of garbage costs its own columns and
 // nothing else: every look is bounded in time (0.9 of the interval; before and
@@ -15,15 +22,12 @@ package prom
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/result"
 )
 
@@ -43,7 +47,7 @@ var Default = Config{Interval: time.Second}
 const (
 	firstLook  = 250 * time.Millisecond // under load, so that a short trial has one
 	maxBackoff = 16                     // intervals
-	maxNames   = 2000                   // series whose samples are kept
+	maxNames   = 2000                   // series of one target whose samples are kept
 )
 
 // Factory makes the collector from its part of the plan.
@@ -62,7 +66,7 @@ func Factory() collectors.Factory {
 	}
 }
 
-// A Collector scrapes one target a session.
+// A Collector scrapes the servers of a trial.
 type Collector struct{ config Config }
 
 var _ collectors.Collector = (*Collector)(nil)
@@ -84,40 +88,42 @@ func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collecto
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	path := c.config.Path
-	if path == "" && t.Profile != nil {
-		path = t.Profile.Metrics.Path
-	}
-	if path == "" || t.Profile == nil {
+	if t.Profile == nil {
 		return nothing{}, nil
 	}
-	scraper, err := newScraper(t, path)
-	if err != nil {
-		return nil, err
+	s := &session{config: c.config, trial: t, sink: sink, done: make(chan struct{})}
+	for i := range t.Targets {
+		target := t.Targets[i]
+		paths := c.paths(target.Metrics)
+		if len(paths) == 0 && (target.Metrics == nil || target.Metrics.Iterations == "") {
+			continue // it exposes nothing
+		}
+		w, err := newWatch(t, target, paths, &s.reading, len(t.Targets))
+		if err != nil {
+			return nil, err
+		}
+		s.watches = append(s.watches, w)
 	}
-	archive, err := newArchive()
-	if err != nil {
-		return nil, err
+	if len(s.watches) == 0 {
+		return nothing{t.Profile}, nil
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	s := &session{
-		config:   c.config,
-		trial:    t,
-		target:   t.Targets[0],
-		sink:     sink,
-		scraper:  scraper,
-		archive:  archive,
-		window:   newWindow(t.Profile),
-		prefixes: prefixes(t.Profile),
-		names:    make(map[string]bool),
-		cancel:   cancel,
-		done:     make(chan struct{}),
-	}
-	if first := s.look(ctx, s.config.edgeLimit(), false); first.err == nil {
-		s.firstAt, s.baseline = first.at, true
-	}
+	ctx, s.cancel = context.WithCancel(ctx)
+	s.look(ctx, s.config.edgeLimit(), edge)
 	go s.loop(ctx)
 	return s, nil
+}
+
+// paths are where a target may have its metrics, the first most likely.
+func (c *Collector) paths(m *engine.Metrics) []string {
+	switch {
+	case m == nil:
+		return nil
+	case c.config.Path != "" && m.Path != "":
+		return []string{c.config.Path}
+	case m.Path == "":
+		return nil
+	}
+	return append([]string{m.Path}, m.Fallback...)
 }
 
 // edgeLimit bounds the first and the last look, for which a server at rest has
@@ -127,199 +133,6 @@ func (c Config) edgeLimit() time.Duration {
 }
 
 // nothing is the session of an engine that exposes no metrics.
-type nothing struct{}
+type nothing struct{ profile *engine.Profile }
 
-func (nothing) Finish(context.Context) (result.Row, error) { return emptyRow(), nil }
-
-// A session is owned by one goroutine at a time: Start, then loop, then,
-// behind done, Finish.
-type session struct {
-	config   Config
-	trial    collectors.Trial
-	target   collectors.Target
-	sink     collectors.Sink
-	scraper  *scraper
-	archive  *archive
-	window   *window
-	prefixes []string
-	cancel   context.CancelFunc
-	done     chan struct{}
-
-	baseline bool // the first look succeeded
-	firstAt  time.Duration
-	looks    int
-	failed   int
-	dropped  int
-	lastErr  error
-	names    map[string]bool // series whose samples are kept
-	cut      bool            // there were more
-}
-
-func (s *session) loop(ctx context.Context) {
-	defer close(s.done)
-	if !s.trial.AwaitLoad(ctx) {
-		return
-	}
-	interval := s.config.Interval
-	wait := min(interval, firstLook)
-	backoff := 1
-	for {
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-		begun := time.Now()
-		looked := s.look(ctx, interval*9/10, true)
-		if looked.err != nil {
-			backoff = min(2*backoff, maxBackoff)
-		} else {
-			backoff = 1
-		}
-		// The client measures on this machine: whatever a target sends, reading
-		// it must stay cheap.
-		wait = max(interval*time.Duration(backoff)-time.Since(begun), 10*looked.processing, interval/10)
-	}
-}
-
-func (s *session) look(ctx context.Context, limit time.Duration, loaded bool) *scrape {
-	looked := s.scraper.scrape(ctx, limit)
-	if looked.err != nil && loaded && ctx.Err() != nil {
-		return looked // Finish ended it, which is no failure
-	}
-	s.looks++
-	s.archive.add(looked, s.trial.Anchor.Start.Add(looked.at))
-	if looked.err != nil {
-		s.failed++
-		s.lastErr = looked.err
-		return looked
-	}
-	s.dropped += looked.exposition.Dropped
-	s.window.observe(looked.exposition, loaded, looked.whole, looked.started)
-	s.samples(looked)
-	return looked
-}
-
-// samples passes on what a look saw: the canonical quantities under their own
-// names, and the engine's series under the engine's. Of histograms only the
-// sum and the count; the buckets are in the archive.
-func (s *session) samples(l *scrape) {
-	for name, v := range s.window.lastValues {
-		s.sample(l.at, name, "", v, unitOf(name))
-	}
-	for _, p := range l.exposition.Points {
-		if s.own(p.Name) && !strings.HasSuffix(p.Name, "_created") {
-			s.sample(l.at, p.Name, exposition.LabelString(p.Labels), p.Value, unitOf(p.Name))
-		}
-	}
-	for _, h := range l.exposition.Histograms {
-		if s.own(h.Name) {
-			s.sample(l.at, h.Name+"_sum", exposition.LabelString(h.Labels), h.Sum, unitOf(h.Name))
-			s.sample(l.at, h.Name+"_count", exposition.LabelString(h.Labels), h.Count, "")
-		}
-	}
-}
-
-func (s *session) own(name string) bool {
-	for _, p := range s.prefixes {
-		if strings.HasPrefix(name, p) {
-			return true
-		}
-	}
-	return false
-}
-
-func (s *session) sample(at time.Duration, name, labels string, v float64, unit string) {
-	if math.IsNaN(v) { // the engine says that there is no value
-		return
-	}
-	key := name + "{" + labels
-	if !s.names[key] {
-		if len(s.names) >= maxNames {
-			s.cut = true
-			return
-		}
-		s.names[key] = true
-	}
-	s.sink.Sample(result.Sample{
-		T: at, Source: result.FromServer, Role: s.target.Role, Replica: s.target.Replica,
-		Name: name, Labels: labels, Value: v, Unit: unit,
-	})
-}
-
-// Finish takes the last look, which makes the row.
-func (s *session) Finish(ctx context.Context) (result.Row, error) {
-	s.cancel()
-	<-s.done
-	defer s.scraper.close()
-	last := s.look(ctx, s.config.edgeLimit(), false)
-	bracketed := s.baseline && last.err == nil
-	row := s.window.row(bracketed, last.at-s.firstAt)
-	s.findings()
-	raw, err := s.archive.close()
-	if err == nil {
-		name := fmt.Sprintf("scrapes/%s-%d.prom.zst", s.target.Role, s.target.Replica)
-		if err = s.sink.Artifact(name, raw); err != nil {
-			err = fmt.Errorf("keep the scrapes: %w", err)
-		}
-	}
-	if !bracketed {
-		err = errors.Join(fmt.Errorf("metrics of %s: %w", s.scraper.url, s.lastErr), err)
-	}
-	return row, err
-}
-
-// Codes of the findings. A trial with EngineRestarted must not be used.
-const (
-	EngineRestarted = "engine_restarted"
-	MetricsMissing  = "metrics_missing"
-	MetricsPartial  = "metrics_partial"
-	MetricsCut      = "metrics_cut"
-)
-
-func (s *session) findings() {
-	note := func(code, format string, args ...any) {
-		s.sink.Note(result.Finding{Code: code, Text: fmt.Sprintf(format, args...)})
-	}
-	if s.window.restarted != "" {
-		note(EngineRestarted, "the engine restarted: %s", s.window.restarted)
-	}
-	if s.failed > 0 {
-		note(MetricsMissing, "%d of %d looks at the engine's metrics failed, the last with: %v", s.failed, s.looks, s.lastErr)
-	}
-	switch {
-	case s.dropped > 0:
-		note(MetricsPartial, "%d lines of the engine's metrics could not be read", s.dropped)
-	case s.window.vanished != "":
-		note(MetricsPartial, "a series of %s vanished during the trial", s.window.vanished)
-	}
-	if s.cut || s.archive.full {
-		note(MetricsCut, "the engine exposes more than is kept: %d series, and %d MiB of raw bodies", maxNames, maxArchive>>20)
-	}
-}
-
-// unitOf is the unit of a canonical quantity, or what a series' own name says.
-func unitOf(name string) string {
-	switch name {
-	case engine.KVCacheUsage:
-		return "ratio"
-	case engine.RequestsRunning, engine.RequestsWaiting, engine.RequestsFinished:
-		return "requests"
-	case engine.PromptTokens, engine.GenerationTokens, engine.PrefixHits, engine.PrefixQueries:
-		return "tokens"
-	case engine.GenerationPerSecond:
-		return "tokens/s"
-	case engine.ProcessStart:
-		return "s"
-	}
-	base := strings.TrimSuffix(name, "_total")
-	switch {
-	case strings.HasSuffix(base, "_seconds"):
-		return "s"
-	case strings.HasSuffix(base, "_bytes"):
-		return "bytes"
-	}
-	return ""
-}
+func (n nothing) Finish(context.Context) (result.Row, error) { return emptyRow(n.profile), nil }

@@ -2,89 +2,237 @@ package prom
 
 import (
 	"math"
-	"time"
 
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/result"
 )
 
-// latencies are the canonical histograms that have columns.
+// latencies are the canonical histograms with four columns each.
 var latencies = [...]string{engine.TTFT, engine.ITL, engine.TPOT, engine.E2E, engine.Queue, engine.Prefill, engine.Decode}
 
-// emptyRow has every column that this collector knows, none of them measured.
-func emptyRow() result.Row {
-	row := result.Row{
-		"prefix_cache_hit_rate": nil, "preemptions": nil,
-		"server_output_tokens": nil, "server_throughput_tok_s": nil,
-	}
-	for _, name := range latencies {
-		for _, stat := range []string{"mean", "p50", "p95", "p99"} {
-			row["server_"+stat+"_"+name+"_ms"] = nil
+// A column is one of the row, and how it comes out of what was seen; nil where
+// it could not be measured.
+type column struct {
+	name  string
+	value func(view) any
+}
+
+// columns are those of the server, once for all together and once for each
+// role.
+var columns = makeColumns()
+
+func makeColumns() []column {
+	var list []column
+	for _, l := range latencies {
+		list = append(list, column{"server_mean_" + l + "_ms", meanOf(l)})
+		for _, p := range []struct {
+			name string
+			q    float64
+		}{{"p50", 0.50}, {"p95", 0.95}, {"p99", 0.99}} {
+			list = append(list, column{"server_" + p.name + "_" + l + "_ms", quantileOf(l, p.q)})
 		}
 	}
-	for _, name := range []string{engine.RequestsRunning, engine.RequestsWaiting, engine.KVCacheUsage} {
-		row[name+"_mean"], row[name+"_max"] = nil, nil
+	for _, q := range []string{engine.RequestsRunning, engine.RequestsWaiting, engine.KVCacheUsage} {
+		list = append(list, column{q + "_mean", gaugeMean(q)}, column{q + "_max", gaugeMax(q)})
+	}
+	for _, q := range []string{engine.PrefillBootstrapQueue, engine.PrefillInflightQueue, engine.DecodePreallocQueue, engine.DecodeTransferQueue} {
+		list = append(list, column{q + "_max", gaugeMax(q)})
+	}
+	return append(list,
+		column{"prefix_cache_hit_rate", ratio(engine.PrefixHits, engine.PrefixQueries)},
+		column{"preemptions", gain(engine.Preemptions)},
+		column{"server_output_tokens", gain(engine.GenerationTokens)},
+		column{"server_throughput_tok_s", func(v view) any {
+			return float(v(engine.GenerationTokens).rate(engine.GenerationTokens))
+		}},
+		column{"server_reported_throughput_tok_s", reported},
+		column{"server_input_tokens", gain(engine.PromptTokens)},
+		column{"server_requests", gain(engine.RequestsFinished)},
+		column{"server_requests_failed", gain(engine.RequestsFailed)},
+		column{"kv_cache_blocks", size(engine.KVCacheBlocks)},
+		column{"kv_cache_tokens", size(engine.KVCacheTokens)},
+		column{"spec_accept_rate", either(ratio(engine.SpecAccepted, engine.SpecDrafted), gaugeMean(engine.SpecAcceptRate))},
+		column{"spec_accept_length", gaugeMean(engine.SpecAcceptLen)},
+		column{"mean_kv_transfer_ms", meanOf(engine.KVTransfer)},
+		column{"p95_kv_transfer_ms", quantileOf(engine.KVTransfer, 0.95)},
+		column{"kv_transfer_bytes", gain(engine.KVTransferred)},
+		column{"server_request_bytes", gain(engine.RequestBytes)},
+		column{"server_response_bytes", gain(engine.ResponseBytes)},
+		column{"transport_up", func(v view) any {
+			least, ok := v(engine.TransportUp).least(engine.TransportUp)
+			if !ok {
+				return nil
+			}
+			return least == 1
+		}},
+		column{"transport_errors", gain(engine.TransportErrors)},
+		column{"engine_uptime_s", func(v view) any { return float(v(engine.Uptime).last(engine.Uptime)) }},
+	)
+}
+
+// lineColumns count what was exposed, whatever it means.
+const (
+	metricLines = "metric_lines"
+	metricNames = "metric_names"
+)
+
+// emptyRow has every column that this collector knows of a deployment with
+// these roles, none of them measured.
+func emptyRow(p *engine.Profile) result.Row {
+	row := make(result.Row)
+	for _, role := range append([]string{""}, roleNames(p)...) {
+		for _, c := range columns {
+			row[inRole(role, c.name)] = nil
+		}
+		row[inRole(role, metricLines)], row[inRole(role, metricNames)] = nil, nil
 	}
 	return row
 }
 
-// row is what the window saw. bracketed says that both the first and the last
-// look succeeded, over apart: without them nobody knows what was gained.
-func (w *window) row(bracketed bool, apart time.Duration) result.Row {
-	row := emptyRow()
-	for _, name := range []string{engine.RequestsRunning, engine.RequestsWaiting, engine.KVCacheUsage} {
-		if g := w.gauges[name]; g != nil && g.n > 0 {
-			row[name+"_mean"], row[name+"_max"] = g.sum/float64(g.n), g.max
+// roleNames are the roles that have columns of their own: all, where there are
+// several.
+func roleNames(p *engine.Profile) []string {
+	if p == nil || len(p.Roles) < 2 {
+		return nil
+	}
+	var names []string
+	for _, r := range p.Roles {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+func inRole(role, column string) string {
+	if role == "" {
+		return column
+	}
+	return result.RoleColumn(role, column)
+}
+
+// makeRow is what was seen of all targets, together and role by role.
+func makeRow(p *engine.Profile, sources []*source) result.Row {
+	row := emptyRow(p)
+	fill(row, "", totals(p, sources), sources)
+	for _, role := range roleNames(p) {
+		var mine []*source
+		for _, s := range sources {
+			if s.role == role {
+				mine = append(mine, s)
+			}
 		}
-	}
-	if !bracketed {
-		return row
-	}
-	if n, ok := w.gained(engine.Preemptions); ok {
-		row["preemptions"] = int64(math.Round(n))
-	}
-	if n, ok := w.gained(engine.GenerationTokens); ok {
-		row["server_output_tokens"] = int64(math.Round(n))
-		if apart > 0 {
-			row["server_throughput_tok_s"] = n / apart.Seconds()
-		}
-	}
-	hits, ok := w.gained(engine.PrefixHits)
-	queries, ok2 := w.gained(engine.PrefixQueries)
-	if ok && ok2 && queries > 0 {
-		row["prefix_cache_hit_rate"] = hits / queries
-	}
-	for _, name := range latencies {
-		w.latency(row, name)
+		fill(row, role, only(role, sources), mine)
 	}
 	return row
 }
 
-func (w *window) latency(row result.Row, name string) {
-	h := w.hists[name]
-	gain, ok := h.merged()
-	if !ok || gain.count <= 0 {
-		return
+func fill(row result.Row, role string, v view, sources []*source) {
+	for _, c := range columns {
+		row[inRole(role, c.name)] = c.value(v)
 	}
-	ms := 1000 * h.scale
-	if mean := gain.sum / gain.count; !math.IsNaN(mean) && !math.IsInf(mean, 0) {
-		row["server_mean_"+name+"_ms"] = mean * ms
-	}
-	for _, p := range []struct {
-		name string
-		q    float64
-	}{{"p50", 0.50}, {"p95", 0.95}, {"p99", 0.99}} {
-		if v, ok := gain.quantile(p.q); ok {
-			row["server_"+p.name+"_"+name+"_ms"] = v * ms
+	count, names := 0, make(map[string]bool)
+	for _, s := range sources {
+		if s.lines == nil {
+			return // of one server nobody knows
 		}
+		count += s.lines.count
+		for n := range s.lines.names {
+			names[n] = true
+		}
+	}
+	if len(sources) > 0 {
+		row[inRole(role, metricLines)], row[inRole(role, metricNames)] = int64(count), int64(len(names))
 	}
 }
 
-// gained is what a counter grew by over the window.
-func (w *window) gained(name string) (float64, bool) {
-	c := w.counters[name]
-	if c == nil || c.unknown || c.incomplete || len(c.last) == 0 {
-		return 0, false
+func float(v float64, ok bool) any {
+	if !ok || math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
 	}
-	return c.gain * c.scale, true
+	return v
+}
+
+// whole is a number of things; one that no int64 holds is no measurement.
+func whole(v float64, ok bool) any {
+	if !ok || !(math.Abs(v) < 1<<53) {
+		return nil
+	}
+	return int64(math.Round(v))
+}
+
+func gain(quantity string) func(view) any {
+	return func(v view) any { return whole(v(quantity).gained(quantity)) }
+}
+
+func size(quantity string) func(view) any {
+	return func(v view) any { return whole(v(quantity).last(quantity)) }
+}
+
+func gaugeMean(quantity string) func(view) any {
+	return func(v view) any {
+		average, _, ok := v(quantity).gauge(quantity)
+		return float(average, ok)
+	}
+}
+
+func gaugeMax(quantity string) func(view) any {
+	return func(v view) any {
+		_, most, ok := v(quantity).gauge(quantity)
+		return float(most, ok)
+	}
+}
+
+func meanOf(quantity string) func(view) any {
+	return func(v view) any {
+		h, ok := v(quantity).histogram(quantity)
+		return float(1000*h.sum/h.count, ok)
+	}
+}
+
+func quantileOf(quantity string, q float64) func(view) any {
+	return func(v view) any {
+		h, ok := v(quantity).histogram(quantity)
+		if !ok {
+			return nil
+		}
+		s, ok := h.quantile(q)
+		return float(1000*s, ok)
+	}
+}
+
+// ratio is of sums, never a mean of ratios. Both are asked of the servers that
+// have the divisor.
+func ratio(part, all string) func(view) any {
+	return func(v view) any {
+		g := v(all)
+		n, ok := g.gained(part)
+		d, ok2 := g.gained(all)
+		return float(n/d, ok && ok2 && d > 0)
+	}
+}
+
+func either(first, second func(view) any) func(view) any {
+	return func(v view) any {
+		if x := first(v); x != nil {
+			return x
+		}
+		return second(v)
+	}
+}
+
+// reported is the mean of the engine's own figure of its output over the looks
+// at which it was at work: it says 0 in between, or its last figure.
+func reported(v view) any {
+	running := make(map[int]float64)
+	for _, m := range v(engine.RequestsRunning).moments(engine.RequestsRunning) {
+		running[m.round] = m.value
+	}
+	var busy []moment
+	for _, m := range v(engine.GenerationPerSecond).moments(engine.GenerationPerSecond) {
+		n, known := running[m.round]
+		if m.value > 0 && (!known || n > 0) {
+			busy = append(busy, m)
+		}
+	}
+	average, _, ok := averageOf(busy)
+	return float(average, ok)
 }

@@ -26,18 +26,30 @@ type scrape struct {
 	whole       bool                   // the transport vouches for the body's end
 	started     float64                // when the server's process started, 0 where it does not say
 	exposition  *exposition.Exposition // nil beside an error
-	processing  time.Duration          // what reading the answer cost us
+	processing  time.Duration          // what reading the answers cost us
 	err         error
 	contentType string
+
+	// The iteration statistics, where the engine has those. An answer empties
+	// the server's queue, so each is asked for once.
+	iterated   []byte
+	iterations []*exposition.Exposition
 }
 
 // A scraper fetches bodies from one target, one at a time.
 type scraper struct {
 	client *http.Client
-	url    string
-	trial  collectors.Trial
-	seq    int
-	buffer []byte
+	base   string
+	// paths are where metrics may be, until one was found to have them.
+	paths     []string
+	iterated  string // the path of iteration statistics, or ""
+	authorize func(http.Header)
+	since     func() time.Duration // the trial's clock
+	// reading is held while an answer is read into values, so that of several
+	// targets only one costs us a CPU and the memory for that.
+	reading *sync.Mutex
+	seq     int
+	buffer  []byte
 
 	// A dial may outlive the request that asked for it. close ends and awaits
 	// those.
@@ -45,15 +57,20 @@ type scraper struct {
 	dials    sync.WaitGroup
 }
 
-func newScraper(t collectors.Trial, path string) (*scraper, error) {
-	base, err := url.Parse(t.Targets[0].Host.URL())
+func newScraper(t collectors.Target, paths []string) (*scraper, error) {
+	addr := t.Host.URL()
+	if t.MetricsAddr != "" {
+		addr = "http://" + t.MetricsAddr
+	}
+	base, err := url.Parse(addr)
 	if err != nil {
 		return nil, fmt.Errorf("address of the server: %w", err)
 	}
 	life, endDials := context.WithCancel(context.Background())
 	s := &scraper{
-		url:      strings.TrimSuffix(base.String(), "/") + path,
-		trial:    t,
+		base:     strings.TrimSuffix(base.String(), "/"),
+		paths:    paths,
+		iterated: t.Metrics.Iterations,
 		endDials: endDials,
 	}
 	transport := &http.Transport{
@@ -63,7 +80,7 @@ func newScraper(t collectors.Trial, path string) (*scraper, error) {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			defer context.AfterFunc(life, cancel)()
-			return t.Targets[0].Host.Dial(ctx, network, addr)
+			return t.Host.Dial(ctx, network, addr)
 		},
 		// Only one connection is ever needed, and no proxy stands between.
 		MaxConnsPerHost:        1,
@@ -72,6 +89,14 @@ func newScraper(t collectors.Trial, path string) (*scraper, error) {
 	}
 	s.client = &http.Client{Transport: transport, CheckRedirect: sameHost}
 	return s, nil
+}
+
+// url is where the metrics are, or the first place where they may be.
+func (s *scraper) url() string {
+	if len(s.paths) > 0 {
+		return s.base + s.paths[0]
+	}
+	return s.base + s.iterated
 }
 
 // sameHost follows an engine from /metrics to /metrics/ but nowhere else: the
@@ -99,28 +124,97 @@ func (s *scraper) scrape(ctx context.Context, limit time.Duration) *scrape {
 	s.seq++
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no complete answer within %v", limit))
 	defer cancel()
-	if err := s.fetch(ctx, out); err != nil {
+	err := s.metrics(ctx, out)
+	if err == nil && s.iterated != "" {
+		err = s.iterate(ctx, out)
+	}
+	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
 		out.err = err
-		out.exposition = nil
+		out.exposition, out.iterations = nil, nil
 	}
 	return out
 }
 
-func (s *scraper) fetch(ctx context.Context, out *scrape) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
+var errSwitchedOff = errors.New("the server has no metrics at this path: they may be switched off (status 404)")
+
+// metrics fetches the exposition. Until one of the paths had metrics they are
+// tried in turn.
+func (s *scraper) metrics(ctx context.Context, out *scrape) error {
+	if len(s.paths) == 0 {
+		out.exposition = new(exposition.Exposition)
+		return nil
+	}
+	var first error
+	for _, path := range s.paths {
+		err := s.fetch(ctx, out, path)
+		if err == nil {
+			out.exposition, err = s.parse(out)
+		}
+		if err == nil {
+			s.paths = []string{path}
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+		if !errors.Is(err, errSwitchedOff) && !errors.Is(err, exposition.ErrNoMetrics) {
+			break
+		}
+	}
+	return first
+}
+
+func (s *scraper) iterate(ctx context.Context, out *scrape) error {
+	answer := &scrape{}
+	buffer := s.buffer
+	s.buffer = nil // the metrics are still in it
+	err := s.fetch(ctx, answer, s.iterated)
+	s.buffer = buffer
+	out.processing += answer.processing
+	if errors.Is(err, errSwitchedOff) && len(s.paths) > 0 {
+		s.iterated = "" // this server was started without them
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("iteration statistics: %w", err)
+	}
+	if len(s.paths) == 0 {
+		out.at, out.status = answer.at, answer.status
+	}
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	begun := time.Now()
+	defer func() { out.processing += time.Since(begun) }()
+	out.iterated = answer.body
+	if out.iterations, err = parseIterations(answer.body); err != nil {
+		return fmt.Errorf("iteration statistics: %w", err)
+	}
+	return nil
+}
+
+func (s *scraper) parse(out *scrape) (*exposition.Exposition, error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	begun := time.Now()
+	defer func() { out.processing += time.Since(begun) }()
+	return exposition.Parse(out.body, out.whole)
+}
+
+func (s *scraper) fetch(ctx context.Context, out *scrape, path string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+path, nil)
 	if err != nil {
 		return err
 	}
 	// Asked for OpenMetrics, some servers answer in it; the plain format is
 	// what every engine and this reader know best.
 	req.Header.Set("Accept", "text/plain;version=0.0.4, text/plain;q=0.8, */*;q=0.1")
-	if s.trial.Authorize != nil {
-		s.trial.Authorize(req.Header)
+	if s.authorize != nil {
+		s.authorize(req.Header)
 	}
-	out.at = s.trial.Anchor.Since()
+	out.at = s.since()
 	resp, err := s.client.Do(req)
 	if err != nil {
 		if ue, ok := errors.AsType[*url.Error](err); ok {
@@ -130,7 +224,7 @@ func (s *scraper) fetch(ctx context.Context, out *scrape) error {
 	}
 	defer resp.Body.Close()
 	begun := time.Now()
-	out.at = s.trial.Anchor.Since()
+	out.at = s.since()
 	out.status = resp.StatusCode
 	out.contentType = resp.Header.Get("Content-Type")
 	out.started, _ = strconv.ParseFloat(resp.Header.Get("Process-Start-Time-Unix"), 64)
@@ -139,18 +233,16 @@ func (s *scraper) fetch(ctx context.Context, out *scrape) error {
 	out.whole = resp.ContentLength >= 0 || resp.Uncompressed || len(resp.TransferEncoding) > 0 || resp.ProtoMajor > 1
 
 	out.body, err = s.read(resp.Body)
-	defer func() { out.processing = time.Since(begun) }()
-	if err != nil {
-		return fmt.Errorf("read the answer: %w", err)
-	}
+	out.processing += time.Since(begun)
 	switch {
+	case err != nil:
+		return fmt.Errorf("read the answer: %w", err)
 	case resp.StatusCode == http.StatusNotFound:
-		return errors.New("the server has no metrics at this path: they may be switched off (status 404)")
+		return errSwitchedOff
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("status %d", resp.StatusCode)
 	}
-	out.exposition, err = exposition.Parse(out.body, out.whole)
-	return err
+	return nil
 }
 
 // read is io.ReadAll with a bound, into a buffer that is used again.

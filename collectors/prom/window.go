@@ -2,7 +2,6 @@ package prom
 
 import (
 	"math"
-	"slices"
 	"strings"
 
 	"sweep.dev/sweep/engine"
@@ -13,11 +12,11 @@ import (
 // gained between the first and the last body, and what its gauges showed in
 // between. It has no clock and does no I/O.
 type window struct {
-	profile  *engine.Profile
+	metrics  *engine.Metrics
 	gauges   map[string]*gauge
 	counters map[string]*counter
 	hists    map[string]*histogram
-	chosen   map[string]engine.Series // which name of a canonical quantity the engine has
+	chosen   map[string]found // which name of a canonical quantity the engine has
 
 	bodies int
 	// sure says that the first body was complete. Only then does a series that
@@ -32,91 +31,106 @@ type window struct {
 	lastValues map[string]float64 // canonical values of the last body
 }
 
-func newWindow(p *engine.Profile) *window {
+// A body is what a window sees at one look.
+type body struct {
+	*exposition.Exposition
+	// round numbers the looks that all targets are looked at side by side.
+	round int
+	// loaded says that it was fetched while the load ran: gauges count only
+	// then, since the first and the last body show an idle server.
+	loaded bool
+	whole  bool // the body was complete
+	// processStart comes from outside the body, 0 where unknown; now is when it
+	// was fetched. Both in seconds since the epoch.
+	processStart, now float64
+}
+
+func newWindow(m *engine.Metrics) *window {
 	return &window{
-		profile:  p,
+		metrics:  m,
 		gauges:   make(map[string]*gauge),
 		counters: make(map[string]*counter),
 		hists:    make(map[string]*histogram),
-		chosen:   make(map[string]engine.Series),
+		chosen:   make(map[string]found),
 		created:  make(map[string]float64),
 	}
 }
 
-// observe takes one body into account. loaded says that it was fetched while
-// the load ran: gauges count only then, since the first and the last body show
-// an idle server. whole says that the body was complete; processStart comes
-// from outside the body and is 0 where unknown.
-func (w *window) observe(e *exposition.Exposition, loaded, whole bool, processStart float64) {
+// observe takes one body into account.
+func (w *window) observe(b body) {
 	first := w.bodies == 0
 	w.bodies++
 	if first {
-		w.sure = whole && e.Dropped == 0
+		w.sure = b.whole && b.Dropped == 0
 	}
 	w.lastValues = make(map[string]float64)
-	for name, list := range w.profile.Metrics.Series {
-		s, ok := w.choose(name, list, e)
+	for name, list := range w.metrics.Series {
+		f, ok := w.choose(name, list, b.Exposition)
 		if !ok {
 			continue
 		}
 		switch engine.Canonical(name) {
 		case engine.Gauge:
-			w.observeGauge(name, s, e, loaded)
+			w.observeGauge(name, f, b)
 		case engine.Counter:
-			w.observeCounter(name, s, e, first)
+			w.observeCounter(name, f, b.Exposition, first)
 		case engine.Histogram:
-			w.observeHistogram(name, s, e, first)
+			w.observeHistogram(name, f, b.Exposition, first)
 		}
-		w.observeCreated(s.Name, e)
+		w.observeCreated(f.names[0], b.Exposition)
 	}
-	w.observeStart(processStart)
+	w.observeStart(b.processStart)
+	if _, ok := w.lastValues[engine.Uptime]; !ok && w.start > 0 && b.now > w.start {
+		w.lastValues[engine.Uptime] = b.now - w.start
+		w.note(engine.Uptime, b, b.now-w.start, b.now-w.start)
+	}
 }
 
 // choose finds the name under which the engine has a quantity: the first of
 // the list that a body contains, and from then on always that one.
-func (w *window) choose(name string, list []engine.Series, e *exposition.Exposition) (engine.Series, bool) {
-	if s, ok := w.chosen[name]; ok {
-		return s, true
+func (w *window) choose(name string, list []engine.Series, e *exposition.Exposition) (found, bool) {
+	if f, ok := w.chosen[name]; ok {
+		return f, true
 	}
 	for _, s := range list {
-		if len(e.Named(s.Name)) > 0 || len(e.HistogramsNamed(s.Name)) > 0 {
-			w.chosen[name] = s
-			return s, true
+		if f, ok := find(e, s, w.metrics.Prefixes, engine.Canonical(name)); ok {
+			w.chosen[name] = f
+			return f, true
 		}
 	}
-	return engine.Series{}, false
+	return found{}, false
 }
 
-func (w *window) observeGauge(name string, s engine.Series, e *exposition.Exposition, loaded bool) {
-	points := finite(points(e, s))
+func (w *window) observeGauge(name string, f found, b body) {
+	points := f.points(b.Exposition)
 	if len(points) == 0 {
 		return
 	}
-	value, highest := reduce(points, s), math.Inf(-1)
-	if s.Reduce == "mean" {
-		// Of a share, the fullest replica matters beside the mean.
-		for _, p := range points {
-			highest = max(highest, p.Value*scale(s))
-		}
-	} else {
-		highest = value
-	}
+	value, most := within(name, f.Series, points)
 	w.lastValues[name] = value
 	if name == engine.ProcessStart {
 		w.observeStart(value)
-		return
 	}
-	if !loaded {
-		return
-	}
+	w.note(name, b, value, most)
+}
+
+// note keeps a gauge's value of one round. A body that holds several moments
+// (iteration statistics) is observed once for each, in one round.
+func (w *window) note(name string, b body, value, most float64) {
 	g := w.gauges[name]
 	if g == nil {
-		g = &gauge{max: math.Inf(-1)}
+		g = new(gauge)
 		w.gauges[name] = g
 	}
-	g.n++
-	g.sum += value
-	g.max = max(g.max, highest)
+	g.last = value
+	if n := len(g.seen); n > 0 && g.seen[n-1].round == b.round && g.seen[n-1].loaded == b.loaded {
+		s := &g.seen[n-1]
+		s.n++
+		s.sum += value
+		s.most = max(s.most, most)
+		return
+	}
+	g.seen = append(g.seen, sight{round: b.round, loaded: b.loaded, n: 1, sum: value, most: most})
 }
 
 func (w *window) observeStart(start float64) {
@@ -142,13 +156,13 @@ func (w *window) observeCreated(name string, e *exposition.Exposition) {
 	}
 }
 
-func (w *window) observeCounter(name string, s engine.Series, e *exposition.Exposition, first bool) {
+func (w *window) observeCounter(name string, f found, e *exposition.Exposition, first bool) {
 	c := w.counters[name]
 	if c == nil {
 		c = &counter{last: make(map[string]float64)}
 		w.counters[name] = c
 	}
-	points := finite(points(e, s))
+	points := f.points(e)
 	total := 0.0
 	missing := len(c.last)
 	for _, p := range points {
@@ -173,26 +187,24 @@ func (w *window) observeCounter(name string, s engine.Series, e *exposition.Expo
 	}
 	c.incomplete = missing > 0
 	if c.incomplete {
-		w.vanished = s.Name
+		w.vanished = f.names[0]
 	}
 	if len(points) > 0 {
-		w.lastValues[name] = total * scale(s)
+		w.lastValues[name] = total
 	}
-	c.scale = scale(s)
 }
 
-func (w *window) observeHistogram(name string, s engine.Series, e *exposition.Exposition, first bool) {
+func (w *window) observeHistogram(name string, f found, e *exposition.Exposition, first bool) {
 	h := w.hists[name]
 	if h == nil {
-		h = &histogram{series: make(map[string]*histSeries)}
+		h = &histogram{series: make(map[string]*histSeries), scale: scale(f.Series)}
 		w.hists[name] = h
 	}
-	h.scale = scale(s)
 	missing := len(h.series)
-	for _, body := range dedupHistograms(matchHistograms(e.HistogramsNamed(s.Name), s.Match)) {
-		key := exposition.LabelString(body.Labels)
+	for _, b := range f.histograms(e) {
+		key := exposition.LabelString(b.Labels)
 		was := h.series[key]
-		now, ok := snapshot(body)
+		now, ok := snapshot(b)
 		if !ok {
 			h.unknown = true
 			continue
@@ -211,149 +223,46 @@ func (w *window) observeHistogram(name string, s engine.Series, e *exposition.Ex
 			missing--
 		}
 		if !was.advance(now) {
-			w.restarted = s.Name + " fell during the trial"
+			w.restarted = f.names[0] + " fell during the trial"
 		}
 	}
 	h.incomplete = missing > 0
 	if h.incomplete {
-		w.vanished = s.Name
+		w.vanished = f.names[0]
 	}
 }
 
+// has says whether a body had the quantity.
+func (w *window) has(name string) bool {
+	return w.gauges[name] != nil || w.counters[name] != nil || w.hists[name] != nil
+}
+
+// gained is what a counter grew by over the window.
+func (w *window) gained(name string) (float64, bool) {
+	c := w.counters[name]
+	if c == nil || c.unknown || c.incomplete || len(c.last) == 0 {
+		return 0, false
+	}
+	return c.gain, true
+}
+
+// A gauge is what was seen of one, look by look.
 type gauge struct {
-	n        int
-	sum, max float64
+	seen []sight
+	last float64
+}
+
+// A sight is what one round showed: usually one value.
+type sight struct {
+	round     int
+	loaded    bool
+	n         int
+	sum, most float64
 }
 
 type counter struct {
 	last       map[string]float64
 	gain       float64
-	scale      float64
 	unknown    bool // something showed up whose beginning nobody saw
 	incomplete bool // something is missing from the last body
-}
-
-// A snap is one histogram at one moment: cumulative counts by bound. The last
-// bound is +Inf.
-type snap struct {
-	les, cum   []float64
-	sum, count float64
-}
-
-type histSeries struct {
-	last, gain snap
-	changed    bool // its bounds are not what they were
-}
-
-type histogram struct {
-	series     map[string]*histSeries
-	scale      float64
-	unknown    bool
-	incomplete bool
-}
-
-// snapshot brings a histogram into the form of a snap: the +Inf bucket and the
-// count stand for each other where one is missing. It is not ok without both.
-func snapshot(h exposition.Histogram) (snap, bool) {
-	s := snap{sum: h.Sum, count: h.Count}
-	for _, b := range h.Buckets {
-		s.les = append(s.les, b.Le)
-		s.cum = append(s.cum, b.Count)
-	}
-	if n := len(s.les); n == 0 || !math.IsInf(s.les[n-1], 1) {
-		if math.IsNaN(s.count) {
-			return s, false
-		}
-		s.les = append(s.les, math.Inf(1))
-		s.cum = append(s.cum, s.count)
-	}
-	if math.IsNaN(s.count) {
-		s.count = s.cum[len(s.cum)-1]
-	}
-	return s, true
-}
-
-// advance adds what was gained since the last snap. It is false where the
-// series fell: then all of now was gained since it began again.
-func (h *histSeries) advance(now snap) bool {
-	if !slices.Equal(h.last.les, now.les) {
-		h.changed = true
-		h.last = now
-		return true
-	}
-	grew := now.count >= h.last.count
-	for i := range now.cum {
-		grew = grew && now.cum[i] >= h.last.cum[i]
-	}
-	if !grew {
-		h.last = snap{les: now.les, cum: make([]float64, len(now.cum))}
-	}
-	for i := range now.cum {
-		h.gain.cum[i] += now.cum[i] - h.last.cum[i]
-	}
-	h.gain.sum += now.sum - h.last.sum
-	h.gain.count += now.count - h.last.count
-	h.last = now
-	return grew
-}
-
-// merged is what all series of a histogram gained together. Where their bounds
-// differ les is nil, and only the sum and the count mean something.
-func (h *histogram) merged() (snap, bool) {
-	if h == nil || h.unknown || h.incomplete || len(h.series) == 0 {
-		return snap{}, false
-	}
-	var out snap
-	begun, equal := false, true
-	for _, s := range h.series {
-		if s.changed {
-			return snap{}, false
-		}
-		out.sum += s.gain.sum
-		out.count += s.gain.count
-		switch {
-		case !begun:
-			out.les, out.cum = s.gain.les, slices.Clone(s.gain.cum)
-		case !slices.Equal(out.les, s.gain.les):
-			equal = false
-		case equal:
-			for i := range out.cum {
-				out.cum[i] += s.gain.cum[i]
-			}
-		}
-		begun = true
-	}
-	if !equal {
-		out.les, out.cum = nil, nil
-	}
-	return out, true
-}
-
-// quantile interpolates linearly inside the bucket in which the q-quantile
-// lies, as Prometheus' histogram_quantile does; the first bucket begins at 0.
-// There is no answer in the +Inf bucket: its bound says only "more than".
-func (s snap) quantile(q float64) (float64, bool) {
-	if len(s.cum) == 0 {
-		return 0, false
-	}
-	total := s.cum[len(s.cum)-1]
-	if total <= 0 || math.IsNaN(total) {
-		return 0, false
-	}
-	rank := q * total
-	lo, below := 0.0, 0.0
-	for i, le := range s.les {
-		cum := max(s.cum[i], below) // a gain of two bodies that were not taken at one moment may dip
-		if cum >= rank && cum > below {
-			switch {
-			case math.IsInf(le, 1):
-				return 0, false
-			case le <= lo:
-				return le, true
-			}
-			return lo + (le-lo)*(rank-below)/(cum-below), true
-		}
-		lo, below = max(lo, le), cum
-	}
-	return 0, false
 }

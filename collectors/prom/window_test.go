@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -39,11 +40,20 @@ func parse(t *testing.T, body string) *exposition.Exposition {
 // others under load.
 func through(t *testing.T, engineName string, bodies ...string) *window {
 	t.Helper()
-	w := newWindow(profile(t, engineName))
+	w := newWindow(&profile(t, engineName).Metrics)
 	for i, b := range bodies {
-		w.observe(parse(t, b), i > 0 && i < len(bodies)-1, true, 0)
+		w.observe(body{Exposition: parse(t, b), round: i, loaded: i > 0 && i < len(bodies)-1, whole: true})
 	}
 	return w
+}
+
+// row is that of a single server.
+func (w *window) row(bracketed bool, apart time.Duration) result.Row {
+	s := &source{role: "server", tier: engine.TierEngine, metrics: w.metrics, windows: []*window{w}, bracketed: bracketed, apart: apart.Seconds()}
+	for i := 1; i < w.bodies-1; i++ {
+		s.answered = append(s.answered, i)
+	}
+	return makeRow(&engine.Profile{}, []*source{s})
 }
 
 func checkRow(t *testing.T, row, want result.Row) {
@@ -109,31 +119,29 @@ vllm:time_to_first_token_seconds_count{engine="0"} %d
 	})
 }
 
-// Every quantity of the profiles is found in what the engines really print.
+// What every release has is found in what the engines really print.
 func TestWindow_recorded(t *testing.T) {
+	basics := []string{engine.RequestsRunning, engine.RequestsWaiting, engine.PromptTokens, engine.GenerationTokens, engine.PrefixHits, engine.PrefixQueries}
+	histograms := []string{engine.TTFT, engine.ITL, engine.TPOT, engine.E2E, engine.Queue, engine.Prefill, engine.Decode}
+	full := slices.Concat(basics, histograms, []string{engine.KVCacheUsage, engine.Preemptions, engine.RequestsFinished, engine.ProcessStart})
 	for _, tt := range []struct {
 		engine, file string
-		without      []string // names that this release does not have
+		want         []string
 	}{
-		{"vllm", "vllm-0.32.0", []string{engine.GenerationPerSecond}},
-		{"sim", "vllm-0.32.0", []string{engine.GenerationPerSecond}},
-		{"llamacpp", "llamacpp-b11549", []string{engine.KVCacheUsage}},
+		{"vllm", "vllm-0.32.0", full},
+		{"sim", "vllm-0.32.0", full},
+		{"llamacpp", "llamacpp-b11549", append(basics, engine.GenerationPerSecond)},
 	} {
-		body, err := os.ReadFile("../../internal/exposition/testdata/recorded/" + tt.file + ".txt")
+		src, err := os.ReadFile("../../internal/exposition/testdata/recorded/" + tt.file + ".txt")
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := profile(t, tt.engine)
-		w := newWindow(p)
-		w.observe(parse(t, string(body)), true, true, 0)
-		var missing []string
-		for name := range p.Metrics.Series {
-			if _, ok := w.chosen[name]; !ok {
-				missing = append(missing, name)
+		w := newWindow(&profile(t, tt.engine).Metrics)
+		w.observe(body{Exposition: parse(t, string(src)), loaded: true, whole: true})
+		for _, name := range tt.want {
+			if !w.has(name) {
+				t.Errorf("%s: no %s", tt.file, name)
 			}
-		}
-		if diff := cmp.Diff(tt.without, missing); diff != "" {
-			t.Errorf("%s: names without a series (-want +got):\n%s", tt.file, diff)
 		}
 	}
 }
@@ -187,9 +195,9 @@ func TestWindow_lazySeries(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWindow(profile(t, "vllm"))
-			w.observe(parse(t, tt.first), false, tt.whole, 0)
-			w.observe(parse(t, other+"vllm:generation_tokens_total 7\n"), false, true, 0)
+			w := newWindow(&profile(t, "vllm").Metrics)
+			w.observe(body{Exposition: parse(t, tt.first), whole: tt.whole})
+			w.observe(body{Exposition: parse(t, other+"vllm:generation_tokens_total 7\n"), whole: true})
 			checkRow(t, w.row(true, time.Second), result.Row{"server_output_tokens": tt.want})
 		})
 	}
@@ -206,9 +214,9 @@ func TestWindow_vanished(t *testing.T) {
 }
 
 func TestWindow_headerStart(t *testing.T) {
-	w := newWindow(profile(t, "llamacpp"))
-	w.observe(parse(t, "llamacpp:tokens_predicted_total 1\n"), false, true, 1700000000)
-	w.observe(parse(t, "llamacpp:tokens_predicted_total 2\n"), false, true, 1700000060)
+	w := newWindow(&profile(t, "llamacpp").Metrics)
+	w.observe(body{Exposition: parse(t, "llamacpp:tokens_predicted_total 1\n"), whole: true, processStart: 1700000000})
+	w.observe(body{Exposition: parse(t, "llamacpp:tokens_predicted_total 2\n"), whole: true, processStart: 1700000060})
 	if w.restarted == "" {
 		t.Error("a new process was not noticed")
 	}
@@ -240,38 +248,14 @@ func TestDedup(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := parse(t, tt.body+"\n")
 			s := engine.Series{Name: "x"}
-			if got := reduce(finite(points(e, s)), s); got != tt.want {
+			f, ok := find(e, s, nil, engine.Gauge)
+			if !ok {
+				t.Fatal("not found")
+			}
+			if got, _ := within(engine.RequestsRunning, s, f.points(e)); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
-	}
-}
-
-func TestPoints_matchScaleLabel(t *testing.T) {
-	e := parse(t, `m{request_type="waiting"} 3
-m{request_type="active"} 5
-info{block_size="16",other="None"} 1
-`)
-	for _, tt := range []struct {
-		s    engine.Series
-		want []float64
-	}{
-		{engine.Series{Name: "m", Match: map[string]string{"request_type": "waiting"}}, []float64{3}},
-		{engine.Series{Name: "m", Plus: []string{"info"}}, []float64{5, 3, 1}},
-		{engine.Series{Name: "info", Label: "block_size"}, []float64{16}},
-		{engine.Series{Name: "info", Label: "other"}, nil},
-		{engine.Series{Name: "info", Label: "absent"}, nil},
-	} {
-		var got []float64
-		for _, p := range points(e, tt.s) {
-			got = append(got, p.Value)
-		}
-		if diff := cmp.Diff(tt.want, got, cmpopts.SortSlices(func(a, b float64) bool { return a > b })); diff != "" {
-			t.Errorf("%+v (-want +got):\n%s", tt.s, diff)
-		}
-	}
-	if got := reduce([]exposition.Point{{Value: 4}, {Value: 8}}, engine.Series{Reduce: "mean", Scale: 0.001}); got != 0.006 {
-		t.Errorf("scaled mean: %v", got)
 	}
 }
 

@@ -1,0 +1,338 @@
+package prom
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/exposition"
+)
+
+// A found series is one of the ways of an engine to expose a quantity, under
+// the names that a body really has. The zero prefix of the names is settled
+// once, so that what is added up or multiplied comes from one namespace: a
+// gateway may expose everything under an old and a new one.
+type found struct {
+	engine.Series
+	names []string // Name and Plus, as in the body
+	times string   // the name of Times, as in the body
+}
+
+// find looks for a series in a body under each of the engine's prefixes, and
+// for a counter with and without _total.
+func find(e *exposition.Exposition, s engine.Series, prefixes []string, kind string) (found, bool) {
+	for _, rename := range renames(s.Name, prefixes) {
+		f := found{Series: s}
+		ok := true
+		for i, name := range append([]string{s.Name}, s.Plus...) {
+			name = spelling(e, rename(name), kind)
+			f.names = append(f.names, name)
+			ok = ok && (i > 0 || exists(e, name))
+		}
+		if s.Times != nil && s.Times.Name != "" {
+			f.times = spelling(e, rename(s.Times.Name), engine.Gauge)
+		}
+		if !ok {
+			continue
+		}
+		if kind == engine.Histogram {
+			if len(f.histograms(e)) > 0 {
+				return f, true
+			}
+			continue
+		}
+		if len(f.points(e)) > 0 {
+			return f, true
+		}
+	}
+	return found{}, false
+}
+
+// renames are the ways to write a name: as it stands, and with the further
+// prefixes where it has the first.
+func renames(name string, prefixes []string) []func(string) string {
+	out := []func(string) string{func(s string) string { return s }}
+	if len(prefixes) == 0 || !strings.HasPrefix(name, prefixes[0]) {
+		return out
+	}
+	for _, p := range prefixes[1:] {
+		out = append(out, func(s string) string {
+			if rest, ok := strings.CutPrefix(s, prefixes[0]); ok {
+				return p + rest
+			}
+			return s
+		})
+	}
+	return out
+}
+
+// spelling is the name of a counter as the body has it: some clients leave out
+// _total, and OpenMetrics demands it.
+func spelling(e *exposition.Exposition, name, kind string) string {
+	if kind != engine.Counter || exists(e, name) {
+		return name
+	}
+	other, has := strings.CutSuffix(name, "_total")
+	if !has {
+		other = name + "_total"
+	}
+	if exists(e, other) {
+		return other
+	}
+	return name
+}
+
+func exists(e *exposition.Exposition, name string) bool {
+	return len(e.Named(name)) > 0 || len(e.HistogramsNamed(name)) > 0 || len(partOfHistogram(e, name)) > 0 || len(summaries(e, name)) > 0
+}
+
+// partOfHistogram finds x_sum and x_count of a histogram x: what one engine
+// counts stands in the other's histogram.
+func partOfHistogram(e *exposition.Exposition, name string) []exposition.Point {
+	var out []exposition.Point
+	for _, suffix := range []string{"_sum", "_count"} {
+		base, ok := strings.CutSuffix(name, suffix)
+		if !ok {
+			continue
+		}
+		for _, h := range e.HistogramsNamed(base) {
+			v := h.Sum
+			if suffix == "_count" {
+				v = h.Count
+			}
+			if !math.IsNaN(v) {
+				out = append(out, exposition.Point{Name: name, Kind: "counter", Labels: h.Labels, Value: v})
+			}
+		}
+	}
+	return out
+}
+
+// summaries are histograms without buckets.
+func summaries(e *exposition.Exposition, name string) []exposition.Histogram {
+	var out []exposition.Histogram
+	for _, sum := range e.Named(name + "_sum") {
+		for _, count := range e.Named(name + "_count") {
+			if sum.Kind == "summary" && slices.Equal(sum.Labels, count.Labels) {
+				out = append(out, exposition.Histogram{Name: name, Labels: sum.Labels, Sum: sum.Value, Count: count.Value})
+			}
+		}
+	}
+	return out
+}
+
+// points returns what a body says of the series, each thing once, in the
+// canonical unit.
+func (f found) points(e *exposition.Exposition) []exposition.Point {
+	var out []exposition.Point
+	for _, name := range f.names {
+		named := e.Named(name)
+		if len(named) == 0 {
+			named = partOfHistogram(e, name)
+		}
+		named = slices.DeleteFunc(slices.Clone(named), func(p exposition.Point) bool { return !f.matches(p.Labels) })
+		for _, p := range dedup(named) {
+			if f.Label != "" {
+				v, ok := exposition.ParseValue(value(p.Labels, f.Label))
+				if !ok {
+					continue // "None" is no value
+				}
+				p.Value = v
+			}
+			if f.Times != nil {
+				v, ok := f.factor(e, p)
+				if !ok {
+					continue
+				}
+				p.Value *= v
+			}
+			if math.IsNaN(p.Value) || math.IsInf(p.Value, 0) {
+				continue // the engine says that there is no value
+			}
+			p.Value *= scale(f.Series)
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// texts are the values of a label.
+func (f found) texts(e *exposition.Exposition) []string {
+	var out []string
+	for _, p := range e.Named(f.names[0]) {
+		if f.matches(p.Labels) && has(p.Labels, f.Label) {
+			out = append(out, value(p.Labels, f.Label))
+		}
+	}
+	return out
+}
+
+// factor is what Times multiplies a point by: a label of the same point, or
+// the second series. Of several only that counts which agrees with the point
+// in all labels that both have.
+func (f found) factor(e *exposition.Exposition, p exposition.Point) (float64, bool) {
+	t := *f.Times
+	if t.Label != "" && (t.Name == "" || t.Name == f.Name) {
+		v, ok := exposition.ParseValue(value(p.Labels, t.Label))
+		return v * scale(t), ok
+	}
+	all := found{Series: t, names: []string{f.times}}.points(e)
+	var fit []exposition.Point
+	for _, q := range all {
+		if len(all) == 1 || agree(p.Labels, q.Labels) {
+			fit = append(fit, q)
+		}
+	}
+	if len(fit) != 1 {
+		return 0, false
+	}
+	return fit[0].Value, true
+}
+
+func agree(a, b []exposition.Label) bool {
+	for _, l := range a {
+		if l.Name != "pid" && has(b, l.Name) && value(b, l.Name) != l.Value {
+			return false
+		}
+	}
+	return true
+}
+
+// histograms returns the series of a histogram, each once.
+func (f found) histograms(e *exposition.Exposition) []exposition.Histogram {
+	named := e.HistogramsNamed(f.names[0])
+	if len(named) == 0 {
+		named = summaries(e, f.names[0])
+	}
+	named = slices.DeleteFunc(slices.Clone(named), func(h exposition.Histogram) bool { return !f.matches(h.Labels) })
+	sets := make([][]exposition.Label, len(named))
+	for i, h := range named {
+		sets[i] = h.Labels
+	}
+	counts := keep(sets)
+	return slices.DeleteFunc(named, func(h exposition.Histogram) bool { return !counts(h.Labels) })
+}
+
+func (f found) matches(labels []exposition.Label) bool {
+	for name, v := range f.Match {
+		if value(labels, name) != v {
+			return false
+		}
+	}
+	for name, list := range f.Not {
+		if slices.Contains(list, value(labels, name)) {
+			return false
+		}
+	}
+	return true
+}
+
+func value(labels []exposition.Label, name string) string {
+	for _, l := range labels {
+		if l.Name == name {
+			return l.Value
+		}
+	}
+	return ""
+}
+
+func has(labels []exposition.Label, name string) bool {
+	return slices.ContainsFunc(labels, func(l exposition.Label) bool { return l.Name == name })
+}
+
+func without(labels []exposition.Label, names ...string) []exposition.Label {
+	return slices.DeleteFunc(slices.Clone(labels), func(l exposition.Label) bool { return slices.Contains(names, l.Name) })
+}
+
+// ranks are labels of the parts of one replica, most significant first.
+var ranks = []string{"pp_rank", "tp_rank", "moe_ep_rank"}
+
+// generate is the endpoint of a Dynamo worker that serves requests; others
+// answer questions of the router.
+const generate = "generate"
+
+// keep finds, for series that several parts of one engine export, which of
+// them count: the parts of one replica say the same thing again.
+//
+//   - tensor, pipeline and expert ranks: of series that differ only in those,
+//     the one of the lowest ranks; data-parallel ranks are replicas and stay
+//   - priorities: the one for all of them, whose label is empty
+//   - endpoints of a Dynamo worker: generate
+func keep(sets [][]exposition.Label) func([]exposition.Label) bool {
+	anyTotal, anyGenerate := false, false
+	lowest := make(map[string][]exposition.Label)
+	for _, l := range sets {
+		anyTotal = anyTotal || has(l, "priority") && value(l, "priority") == ""
+		anyGenerate = anyGenerate || value(l, "dynamo_endpoint") == generate
+		key := replicaKey(l)
+		if was, ok := lowest[key]; !ok || below(l, was) {
+			lowest[key] = l
+		}
+	}
+	return func(l []exposition.Label) bool {
+		switch {
+		case anyTotal && value(l, "priority") != "":
+			return false
+		case anyGenerate && has(l, "dynamo_endpoint") && value(l, "dynamo_endpoint") != generate:
+			return false
+		}
+		first := lowest[replicaKey(l)]
+		return !below(first, l) && !below(l, first)
+	}
+}
+
+func replicaKey(labels []exposition.Label) string {
+	return exposition.LabelString(without(labels, append([]string{"pid"}, ranks...)...))
+}
+
+// below says that the ranks of a come before those of b.
+func below(a, b []exposition.Label) bool {
+	for _, name := range ranks {
+		x, okx := exposition.ParseValue(value(a, name))
+		y, oky := exposition.ParseValue(value(b, name))
+		if okx && oky && x != y {
+			return x < y
+		}
+	}
+	return false
+}
+
+func dedup(in []exposition.Point) []exposition.Point {
+	sets := make([][]exposition.Label, len(in))
+	for i, p := range in {
+		sets[i] = p.Labels
+	}
+	counts := keep(sets)
+	var out []exposition.Point
+	byPID := make(map[string]int)
+	for _, p := range in {
+		if !counts(p.Labels) {
+			continue
+		}
+		if !has(p.Labels, "pid") {
+			out = append(out, p)
+			continue
+		}
+		// Python's multiprocess mode exports a gauge once for each process,
+		// most of which never set it.
+		p.Labels = without(p.Labels, "pid")
+		key := p.Name + "{" + exposition.LabelString(p.Labels)
+		i, seen := byPID[key]
+		switch {
+		case !seen:
+			byPID[key] = len(out)
+			out = append(out, p)
+		case p.Value > out[i].Value || math.IsNaN(out[i].Value):
+			out[i].Value = p.Value
+		}
+	}
+	return out
+}
+
+func scale(s engine.Series) float64 {
+	if s.Scale == 0 {
+		return 1
+	}
+	return s.Scale
+}

@@ -1,0 +1,113 @@
+package prom
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/exposition"
+)
+
+// differing lists the arguments of a plan that the engine reports of itself
+// with another value, each in words with both. A setting that the engine does
+// not report, or leaves open, is no difference.
+func differing(m *engine.Metrics, args map[string]any, e *exposition.Exposition) []string {
+	var out []string
+	for name, list := range m.Settings {
+		want, ok := argument(args, name)
+		if !ok {
+			continue
+		}
+		got, ok := setting(m, list, e)
+		if !ok || !claim(got) || !claim(want) || same(got, want) {
+			continue
+		}
+		out = append(out, fmt.Sprintf("%s is %s, the plan says %s", name, got, want))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// argument is a plan's argument, whichever way its name is written. A list or
+// a mapping has no one value.
+func argument(args map[string]any, name string) (string, bool) {
+	plain := func(s string) string { return strings.ReplaceAll(strings.TrimLeft(s, "-"), "_", "-") }
+	for k, v := range args {
+		if plain(k) != plain(name) {
+			continue
+		}
+		switch v := v.(type) {
+		case string:
+			return v, true
+		case bool, int, int64, uint64:
+			return fmt.Sprint(v), true
+		case float64:
+			return strconv.FormatFloat(v, 'g', -1, 64), true
+		}
+	}
+	return "", false
+}
+
+// setting is what the engine says, where all of its parts say the same.
+func setting(m *engine.Metrics, list []engine.Series, e *exposition.Exposition) (string, bool) {
+	for _, s := range list {
+		for _, rename := range renames(s.Name, m.Prefixes) {
+			f := found{Series: s, names: []string{rename(s.Name)}}
+			if s.Times != nil && s.Times.Name != "" {
+				f.times = rename(s.Times.Name)
+			}
+			var texts []string
+			if s.Label != "" && s.Times == nil && s.Scale == 0 {
+				texts = f.texts(e)
+			} else {
+				for _, p := range f.points(e) {
+					texts = append(texts, strconv.FormatFloat(p.Value, 'g', -1, 64))
+				}
+			}
+			slices.Sort(texts)
+			if texts = slices.Compact(texts); len(texts) == 1 {
+				return texts[0], true
+			}
+		}
+	}
+	return "", false
+}
+
+// claim says whether a text is a value, and not that there is none or that the
+// engine may choose.
+func claim(s string) bool {
+	switch strings.ToLower(s) {
+	case "", "none", "null", "auto", "nan", "undefined":
+		return false
+	}
+	return true
+}
+
+// same compares numbers as numbers, and booleans as booleans: an engine says
+// True, 1.0 or 1 where the plan says true.
+func same(a, b string) bool {
+	if x, ok := exposition.ParseValue(a); ok {
+		if y, ok := exposition.ParseValue(b); ok {
+			return math.Abs(x-y) <= 1e-6*max(math.Abs(x), math.Abs(y))
+		}
+	}
+	if x, ok := truth(a); ok {
+		if y, ok := truth(b); ok {
+			return x == y
+		}
+	}
+	return strings.EqualFold(a, b)
+}
+
+func truth(s string) (v, ok bool) {
+	switch strings.ToLower(s) {
+	case "true", "1", "1.0":
+		return true, true
+	case "false", "0", "0.0":
+		return false, true
+	}
+	return false, false
+}
