@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bufio"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -22,6 +23,8 @@ const (
 	ClassOOMHost    = "oom.host"    // the machine's memory, not the GPU's
 	ClassTimeout    = "timeout"     // it did not get ready in its time
 	ClassWrongModel = "wrong_model" // it answers, but with another model
+	ClassHang       = "hang"        // it is alive and answers nothing any more
+	ClassCrash      = "crash"       // an error of its own: a traceback, a fault
 	ClassUnknown    = "unknown"
 )
 
@@ -39,17 +42,48 @@ type End struct {
 	Signal    string // "" where it exited
 	OOMKilled bool   // the kernel says that its out-of-memory killer did it
 	TimedOut  bool   // it was given up while it started
+	Hung      bool   // it was given up after it had served: no token in a request's time
 	// WrongModel is the model that it answered with instead of ours; "" where
 	// that was not the reason.
 	WrongModel string
+	// Engine is the server's key under the plan's engines, which Change names;
+	// "" is the profile's name.
+	Engine string
 }
 
 // A Diagnosis is why a server did not start or ended.
 type Diagnosis struct {
 	Class string // snake_case, with a dot below a family: "oom.max_len"
+	Says  string // what is wrong, in one sentence; "" for a class that is not in [Classes]
 	Line  string // the line of the log that says so, or the last one; at most 500 bytes
-	Hint  string // what to try, "" where nothing can be said
+	// Hint is what to try, with the numbers of the line; "" where nothing can be
+	// said. At most 500 bytes.
+	Hint string
+	// Change is what to change in the plan: a key and its new value, as in
+	// "engines.vllm.args.max-model-len: 68384", or which way to change it; ""
+	// where the plan cannot help. At most 500 bytes.
+	Change string
 }
+
+// Advice is all that a person can do with a diagnosis, in one line: what is
+// wrong, what to try, and what to change in the plan.
+func (d Diagnosis) Advice() string {
+	parts := []string{d.Says, d.Hint}
+	if d.Change != "" {
+		parts = append(parts, "in the plan: "+d.Change)
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
+}
+
+// A Class is one kind of failure.
+type Class struct {
+	Name string `yaml:"class"`
+	Says string `yaml:"says"` // what is wrong, in one sentence without its full stop
+}
+
+// Classes are the classes that [Profile.Classify] gives for the built-in
+// engines. A profile of one's own may have further ones.
+func Classes() []Class { return slices.Clone(common().classes) }
 
 //go:embed failures.yaml
 var failuresYAML []byte
@@ -59,13 +93,37 @@ type pattern struct {
 	re *regexp.Regexp
 }
 
-// common is the table that holds for every engine. It is part of the program.
-var common = sync.OnceValue(func() []pattern {
-	var list []Failure
-	if err := yaml.UnmarshalWithOptions(failuresYAML, &list, yaml.Strict()); err != nil {
+// A table is what holds for every engine.
+type table struct {
+	classes  []Class
+	harmless []*regexp.Regexp
+	patterns []pattern
+}
+
+func (t *table) says(class string) string {
+	for _, c := range t.classes {
+		if c.Name == class {
+			return c.Says
+		}
+	}
+	return ""
+}
+
+// common is part of the program: a table that does not parse is a bug.
+var common = sync.OnceValue(func() *table {
+	var file struct {
+		Classes  []Class
+		Harmless []string
+		Failures []Failure
+	}
+	if err := yaml.UnmarshalWithOptions(failuresYAML, &file, yaml.Strict()); err != nil {
 		panic(fmt.Sprintf("engine: failures.yaml: %v", err))
 	}
-	return compile(list)
+	t := &table{classes: file.Classes, patterns: compile(file.Failures)}
+	for _, text := range file.Harmless {
+		t.harmless = append(t.harmless, regexp.MustCompile("(?i)"+text))
+	}
+	return t
 })
 
 func compile(list []Failure) []pattern {
@@ -80,38 +138,76 @@ func compile(list []Failure) []pattern {
 // lines of it, see [TailLines]) and from how it ended. What the kernel or a
 // wrong answer states is believed first; then the table is gone through in its
 // order, the profile's own entries before the common ones, each over the whole
-// tail; then wrappers; then the bare way of the end.
+// tail; then comes an exception that no entry knows; then wrappers; then the
+// bare way of the end.
 func (p *Profile) Classify(tail []string, end End) Diagnosis {
-	lines := make([]string, len(tail))
-	for i, l := range tail {
-		lines[i] = clean(l)
+	t := common()
+	d := p.classify(t, tail, end)
+	d.Says = t.says(d.Class)
+	return d
+}
+
+func (p *Profile) classify(t *table, tail []string, end End) Diagnosis {
+	lines := make([]string, 0, len(tail))
+	for _, l := range tail {
+		if l = clean(l); !matchesAny(t.harmless, l) {
+			lines = append(lines, l)
+		}
 	}
 	last := lastLine(lines)
 	switch {
 	case end.OOMKilled:
-		return Diagnosis{ClassOOMHost, last, "the kernel killed the server because the machine's memory, or the container's, was used up"}
+		return Diagnosis{Class: ClassOOMHost, Line: last, Hint: "the kernel killed the server for the memory that it used",
+			Change: "take a smaller model, or raise backend.memory"}
 	case end.WrongModel != "":
-		return Diagnosis{ClassWrongModel, last, fmt.Sprintf("the server answers as %q; set served_model_name if that is the right model", shorten(end.WrongModel))}
+		return Diagnosis{Class: ClassWrongModel, Line: last,
+			Hint:   fmt.Sprintf("the server answers as %q; set served_model_name if that is the right model", shorten(end.WrongModel)),
+			Change: fmt.Sprintf("engines.%s.served_model_name: %s", cmp.Or(end.Engine, p.Name), shorten(end.WrongModel))}
 	}
-	patterns := append(compile(p.Failures), common()...)
-	for _, wrappers := range []bool{false, true} {
-		if d, ok := search(patterns, wrappers, lines); ok {
-			return d
-		}
+	patterns := slices.Concat(compile(p.Failures), t.patterns)
+	key := "engines." + cmp.Or(end.Engine, p.Name)
+	if d, ok := search(patterns, false, lines, key); ok {
+		return d
 	}
-	switch {
-	case end.TimedOut:
-		return Diagnosis{ClassTimeout, last, "raise timeouts.ready, or see in the log what it waits for"}
-	case end.Signal != "":
-		return Diagnosis{ClassSignal, last, "signal: " + end.Signal}
-	case end.Exited:
-		return Diagnosis{ClassExit, last, fmt.Sprintf("exit status %d", end.Code)}
-	default:
-		return Diagnosis{ClassUnknown, last, ""}
+	if line, ok := exception(patterns, lines); ok {
+		return Diagnosis{Class: ClassCrash, Line: shorten(line), Hint: "its traceback stands in the log"}
 	}
+	if d, ok := search(patterns, true, lines, key); ok {
+		return d
+	}
+	return end.diagnosis(last)
 }
 
-func search(patterns []pattern, wrappers bool, lines []string) (Diagnosis, bool) {
+// diagnosis is what the way of the end says by itself.
+func (e End) diagnosis(last string) Diagnosis {
+	switch {
+	case e.Hung:
+		return Diagnosis{Class: ClassHang, Line: last, Hint: "no token came within a request's deadline",
+			Change: "raise timeouts.request if an answer may take that long"}
+	case e.TimedOut:
+		return Diagnosis{Class: ClassTimeout, Line: last, Hint: "see in the log what it waits for",
+			Change: "raise timeouts.ready if it only needs longer"}
+	case slices.Contains(faults, e.Signal):
+		return Diagnosis{Class: ClassCrash, Line: last, Hint: "signal: " + e.Signal}
+	case e.Signal == "bus error": // of a mapping that cannot be filled
+		return Diagnosis{Class: "shm", Line: last, Hint: "signal: bus error; give the container more shared memory",
+			Change: "raise backend.shm_size"}
+	case e.Signal == "illegal instruction":
+		return Diagnosis{Class: "driver", Line: last, Hint: "signal: illegal instruction; this build is for another processor"}
+	case e.Signal != "":
+		return Diagnosis{Class: ClassSignal, Line: last, Hint: "signal: " + e.Signal}
+	case e.Exited:
+		return Diagnosis{Class: ClassExit, Line: last, Hint: fmt.Sprintf("exit status %d", e.Code)}
+	}
+	return Diagnosis{Class: ClassUnknown, Line: last}
+}
+
+// faults are the signals by which a program ends itself, in the words of
+// [syscall.Signal].
+var faults = []string{"segmentation fault", "aborted", "floating point exception", "trace/breakpoint trap", "bad system call"}
+
+// search goes through the patterns in their order; key stands for ${engine}.
+func search(patterns []pattern, wrappers bool, lines []string, key string) (Diagnosis, bool) {
 	for _, p := range patterns {
 		if p.Wrapper != wrappers {
 			continue
@@ -121,11 +217,43 @@ func search(patterns []pattern, wrappers bool, lines []string) (Diagnosis, bool)
 			if m == nil {
 				continue
 			}
-			hint := p.re.ExpandString(nil, p.Hint, line, m)
-			return Diagnosis{p.Class, shorten(line), string(hint)}, true
+			expand := func(template string) string {
+				template = strings.ReplaceAll(template, "${engine}", strings.ReplaceAll(key, "$", "$$"))
+				return shorten(string(p.re.ExpandString(nil, template, line, m)))
+			}
+			return Diagnosis{Class: p.Class, Line: shorten(line), Hint: expand(p.Hint), Change: expand(p.Change)}, true
 		}
 	}
 	return Diagnosis{}, false
+}
+
+// raised is the last line of a Python traceback, behind whatever a logger or a
+// container's runtime writes before it.
+var raised = regexp.MustCompile(`^(?:.*[\])\dZF:]\s+)??(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Failure|Exit)(?::\s|$)`)
+
+// exception finds the first exception that was raised in the log, since those
+// after it are its consequences. Wrappers and the ways to end on request are
+// none.
+func exception(patterns []pattern, lines []string) (string, bool) {
+	traceback := false
+	for _, line := range lines {
+		if strings.Contains(line, "Traceback (most recent call last)") {
+			traceback = true
+			continue
+		}
+		if !traceback || !raised.MatchString(line) || strings.Contains(line, "CancelledError") || strings.Contains(line, "SystemExit") {
+			continue
+		}
+		wrapper := slices.ContainsFunc(patterns, func(p pattern) bool { return p.Wrapper && p.re.MatchString(line) })
+		if !wrapper {
+			return line, true
+		}
+	}
+	return "", false
+}
+
+func matchesAny(list []*regexp.Regexp, line string) bool {
+	return slices.ContainsFunc(list, func(re *regexp.Regexp) bool { return re.MatchString(line) })
 }
 
 // Tail returns the last n lines that r has, in memory bounded by n. Lines

@@ -44,7 +44,7 @@ func TestClassify_texts(t *testing.T) {
 		{llama, "oom.cuda", "", "llama_model_load: error loading model: unable to allocate CUDA0 buffer"},
 		{llama, "oom.kv_startup", "", "llama_kv_cache_init: failed to allocate buffer for kv cache"},
 		{llama, "oom.host", "quantisation", "alloc_tensor_range: failed to allocate CPU buffer of size 81604378624"},
-		{llama, "model", "GGUF", "gguf_init_from_file_impl: failed to read magic"},
+		{llama, "model.format", "GGUF", "gguf_init_from_file_impl: failed to read magic"},
 		{llama, "model", "further up", "llama_model_load_from_file_impl: failed to load model"},
 		{llama, "args", "arguments", "error: invalid argument: --max-num-seqs"},
 		{vllm, "shm", "shared memory", "RuntimeError: unable to open shared memory object </torch_1> in read-write mode"},
@@ -69,8 +69,8 @@ func TestClassify_texts(t *testing.T) {
 	for _, tt := range tests {
 		log := []string{"INFO starting", tt.line, "  at exit", ""}
 		got := tt.p.Classify(log, End{Exited: true, Code: 1})
-		if got.Class != tt.class || !strings.Contains(got.Hint, tt.hint) {
-			t.Errorf("%s\n got %q, hint %q\nwant %q, hint with %q", tt.line, got.Class, got.Hint, tt.class, tt.hint)
+		if got.Class != tt.class || !strings.Contains(got.Advice(), tt.hint) {
+			t.Errorf("%s\n got %q, hint %q\nwant %q, hint with %q", tt.line, got.Class, got.Advice(), tt.class, tt.hint)
 		}
 		if want := shorten(tt.line); got.Line != want {
 			t.Errorf("line: got %q, want %q", got.Line, want)
@@ -129,7 +129,7 @@ func TestClassify_ends(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := p.Classify(tt.log, tt.end)
-			if got.Class != tt.want || !strings.Contains(got.Hint, tt.hint) {
+			if got.Class != tt.want || !strings.Contains(got.Advice(), tt.hint) {
 				t.Errorf("got %+v, want class %q, hint with %q", got, tt.want, tt.hint)
 			}
 		})
@@ -184,7 +184,7 @@ func TestTail(t *testing.T) {
 }
 
 func TestFailures_table(t *testing.T) {
-	for _, p := range common() {
+	for _, p := range common().patterns {
 		if err := p.check(); err != nil {
 			t.Error(err)
 		}

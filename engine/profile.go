@@ -51,7 +51,8 @@ type Role struct {
 	// flags, and a plan may replace Command itself (engines.<name>.command).
 	Command []string `yaml:"command"`
 	Image   string   `yaml:"image,omitempty"`
-	// Entrypoint is the ENTRYPOINT of Image: with what Command begins. Empty for
+	// Entrypoint is the ENTRYPOINT of Image: with what Command begins, or what
+	// stands there in the place of its first element; see [InImage]. Empty for
 	// an image without one.
 	Entrypoint []string `yaml:"entrypoint,omitempty"`
 	// Versions is how older releases were started; see [Profile.At].
@@ -109,6 +110,7 @@ type Address struct {
 	Host  string
 	Port  int
 	Ports map[string]int // by the names of Role.Ports
+	Dir   string         // where its Role.Files are, for roles on one machine that share one
 }
 
 func (a Address) String() string { return net.JoinHostPort(a.Host, strconv.Itoa(a.Port)) }
@@ -167,8 +169,10 @@ type API struct {
 	CacheReset string `yaml:"cache_reset,omitempty"`
 	// Tokenize is a path that counts the tokens of a text; "" where there is none.
 	Tokenize string `yaml:"tokenize,omitempty"`
-	// Version is a path whose JSON answer holds "version".
+	// Version is a path whose JSON answer holds VersionField.
 	Version string `yaml:"version,omitempty"`
+	// VersionField is "version" unless the server calls it otherwise.
+	VersionField string `yaml:"version_field,omitempty"`
 	// FreshConnections: the server closes connections on its own after an
 	// answer, so a request that reused one would race with that.
 	FreshConnections bool `yaml:"fresh_connections,omitempty"`
@@ -253,6 +257,9 @@ type Failure struct {
 	Match string `yaml:"match"` // regular expression over one line, case-insensitive
 	// Hint says what to try; ${1} or ${name} stands for a group of Match.
 	Hint string `yaml:"hint,omitempty"`
+	// Change says what to change in the plan, with groups like Hint; ${engine}
+	// stands for the engine's key there: "${engine}.args.max-model-len: ${1}".
+	Change string `yaml:"change,omitempty"`
 	// Wrapper: this text only wraps the cause, which stands further up; it
 	// counts if nothing else matches.
 	Wrapper bool `yaml:"wrapper,omitempty"`
