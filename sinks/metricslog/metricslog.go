@@ -165,6 +165,7 @@ func (t trial) write(ctx context.Context, w *bufio.Writer) (err error) {
 const (
 	suffix = ".prom.zst"
 	opener = "# sweep scrape "
+	extra  = "# iterations "
 	// maxBody is the longest body that is kept in an archive with room to spare.
 	maxBody = 256 << 20
 )
@@ -245,7 +246,26 @@ func (a *archive) next() (more bool, err error) {
 		return false, err
 	}
 	a.body = a.body[:size]
-	return true, nil
+	return true, a.rest()
+}
+
+// rest adds what else the collector kept of this look: comments of one line.
+func (a *archive) rest() error {
+	for {
+		if begin, _ := a.r.Peek(len(extra)); string(begin) != extra {
+			return nil // also at the end, which the next read tells
+		}
+		line, err := a.r.ReadBytes('\n')
+		if err != nil {
+			return err
+		}
+		if n := len(a.body); n > 0 && a.body[n-1] != '\n' {
+			a.body = append(a.body, '\n')
+		}
+		if a.body = append(a.body, line...); len(a.body) > maxBody {
+			return errors.New("a scrape without an end")
+		}
+	}
 }
 
 func (a *archive) write(w *bufio.Writer, id string) error {

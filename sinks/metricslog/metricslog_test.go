@@ -25,6 +25,7 @@ type scrape struct {
 	at   float64
 	body string
 	tail string // of the line above it
+	more string // lines below it
 }
 
 // attempt makes the folder of an attempt with an archive for each server.
@@ -42,7 +43,7 @@ func attempt(t *testing.T, servers map[string][]scrape) string {
 		}
 		for i, s := range scrapes {
 			wall := start.Add(time.Duration(s.at * float64(time.Second)))
-			fmt.Fprintf(enc, "# sweep scrape seq=%d t_us=%.0f wall=%s status=200 bytes=%d%s\n%s\n", i, 1e6*s.at, wall.Format(time.RFC3339Nano), len(s.body), s.tail, s.body)
+			fmt.Fprintf(enc, "# sweep scrape seq=%d t_us=%.0f wall=%s status=200 bytes=%d%s\n%s\n%s", i, 1e6*s.at, wall.Format(time.RFC3339Nano), len(s.body), s.tail, s.body, s.more)
 		}
 		if err := enc.Close(); err != nil {
 			t.Fatal(err)
@@ -102,7 +103,7 @@ func TestBuild(t *testing.T) {
 				"frontend-0": {{at: 0, body: "# HELP a b\na 1\n"}, {at: 2, body: "a 2\n"}},
 				"worker-0":   {{at: 0.5, body: "w 1"}, {at: 3, body: "", tail: ` error="bytes=99 wall=never"`}},
 			}),
-			attempt(t, map[string][]scrape{"server-0": {{at: 0, body: "x 1\n"}}}),
+			attempt(t, map[string][]scrape{"server-0": {{at: 0, body: "x 1", more: "# iterations [{}]\n"}, {at: 1, body: "x 2\n"}}}),
 			t.TempDir(), // its server told nothing
 		},
 	}
@@ -127,7 +128,8 @@ a 2
 up 3
 
 `,
-		"metrics-my-engine-2.log": "# sweep scrape cell=other trial=1 attempt=1 server=server-0 seq=0 t_us=0 wall=2026-03-04T05:06:07Z status=200 bytes=4\nx 1\n\n",
+		"metrics-my-engine-2.log": "# sweep scrape cell=other trial=1 attempt=1 server=server-0 seq=0 t_us=0 wall=2026-03-04T05:06:07Z status=200 bytes=3\nx 1\n# iterations [{}]\n\n" +
+			"# sweep scrape cell=other trial=1 attempt=1 server=server-0 seq=1 t_us=1000000 wall=2026-03-04T05:06:08Z status=200 bytes=4\nx 2\n\n",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
