@@ -14,6 +14,7 @@ import (
 
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
@@ -95,6 +96,9 @@ func (m *measurement) targets() []collectors.Target {
 			t := collectors.Target{Role: role.Name, Replica: replica, Tier: engine.TierEngine, Host: m.server.Host(role.Name, replica), Metrics: &m.profile.Metrics}
 			if of := m.profile.Role(role.Name); of != nil {
 				t.Tier, t.Metrics = cmp.Or(of.Tier, engine.TierEngine), m.profile.MetricsOf(role.Name)
+				if p, ok := t.Host.(host.Porter); ok && t.Metrics.Port != "" {
+					t.MetricsAddr = p.Addr(t.Metrics.Port)
+				}
 			}
 			list = append(list, t)
 		}

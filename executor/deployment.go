@@ -51,6 +51,7 @@ type server struct {
 	dir     string
 	roles   []backends.Role
 	version string
+	startUp time.Duration // from the launch until it answered; 0 for a server that was up before
 	pod     *pod
 	// release ends the server once, and waits until it has ended.
 	release func(context.Context)
@@ -170,7 +171,7 @@ func (d *deployment) trial(ctx context.Context, t *trial, undo *cleanup) error {
 
 // death tells of the end of the server that was up.
 func (d *deployment) death(ctx context.Context, t *trial) *failure {
-	f := failureOf(ctx, endOf(d.server), d.server, d.tail(d.server.logPaths()), d.profile)
+	f := failureOf(ctx, endOf(d.server), d.server, d.logs(d.server.roles), d.profile)
 	d.emit(Event{
 		Type: ServerDied, Deployment: d.ID, Launch: d.server.launch, Cell: t.key.Cell,
 		Class: f.class, Error: f.text, Label: Label(t.cell),

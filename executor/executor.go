@@ -186,13 +186,8 @@ func Check(p *plan.Plan, b backends.Backend, only func(plan.Cell) (bool, error))
 		if err != nil {
 			return err
 		}
-		for _, role := range spec.Roles {
-			if role.Argv == nil {
-				continue
-			}
-			if _, err := role.Argv(backends.Address{Host: "127.0.0.1", Port: 1}); err != nil {
-				return err
-			}
+		if _, err := Commands(p, d.Deployment, "sweep"); err != nil {
+			return err
 		}
 		if c, ok := b.(backends.Checker); ok {
 			if err := c.Check(spec); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -62,8 +63,11 @@ func endOf(dep backends.Deployment) error {
 
 // failureOf finds the class of the end of a server: by what ended it, and by
 // what its log says.
-func failureOf(ctx context.Context, err error, dep backends.Deployment, log []string, p *engine.Profile) *failure {
-	f := &failure{class: engine.ClassUnknown, text: err.Error(), log: log}
+func failureOf(ctx context.Context, err error, dep backends.Deployment, logs []serverLog, p *engine.Profile) *failure {
+	f := &failure{class: engine.ClassUnknown, text: err.Error()}
+	for _, log := range logs {
+		f.log = append(f.log, log.lines...)
+	}
 	if dep != nil && dep.Err() != nil { // it may have ended while we were told something else
 		err = dep.Err()
 		f.text = err.Error()
@@ -81,7 +85,7 @@ func failureOf(ctx context.Context, err error, dep backends.Deployment, log []st
 		end = engine.End{Exited: true, Code: exit.Code, Signal: exit.Signal, OOMKilled: exit.OOMKilled}
 	case errors.As(err, &wrong):
 		end.WrongModel = strings.Join(wrong.got, ", ")
-	case errors.As(context.Cause(ctx), &over):
+	case errors.As(context.Cause(ctx), &over), errors.As(err, &over):
 		f.text = over.Error()
 		if !errors.Is(err, context.DeadlineExceeded) {
 			f.text += "; the last answer: " + err.Error()
@@ -94,14 +98,53 @@ func failureOf(ctx context.Context, err error, dep backends.Deployment, log []st
 		f.class = "spec"
 		return f
 	}
-	d := p.Classify(log, end)
-	f.class, f.hint = d.Class, d.Hint
+	d, log := classify(p, logs, exit, end)
+	f.log = log
+	f.class, f.hint = d.Class, d.Advice()
 	if d.Class == engine.ClassSignal {
 		f.hint = "" // the text says it; the log's last line knows nothing of a signal
 	} else if d.Line != "" && wrong == nil {
 		f.text += ": " + d.Line
 	}
 	return f
+}
+
+// A serverLog is the last lines of one replica of a role.
+type serverLog struct {
+	role    string
+	replica int
+	lines   []string
+}
+
+// classify finds the class of an end in the logs of all servers: first in that of
+// the one that ended, then in those of the others in their start order, since a
+// frontend fails of the worker behind it. The lines are those of the log that
+// explains it.
+func classify(p *engine.Profile, logs []serverLog, exit *backends.Exit, end engine.End) (engine.Diagnosis, []string) {
+	if len(logs) == 0 {
+		return p.Classify(nil, end), nil
+	}
+	ordered := slices.Clone(logs)
+	slices.SortStableFunc(ordered, func(a, b serverLog) int { return rank(a, exit) - rank(b, exit) })
+	for _, log := range ordered {
+		d := p.Classify(log.lines, end)
+		if told(d.Class) {
+			return d, log.lines
+		}
+	}
+	return p.Classify(ordered[0].lines, end), ordered[0].lines
+}
+
+func rank(l serverLog, exit *backends.Exit) int {
+	if exit != nil && exit.Role == l.role && exit.Replica == l.replica {
+		return 0
+	}
+	return 1
+}
+
+// told says whether a class is what a log says, and not only how a server ended.
+func told(class string) bool {
+	return !slices.Contains([]string{engine.ClassUnknown, engine.ClassExit, engine.ClassSignal, engine.ClassTimeout}, class)
 }
 
 // isDisk says whether an error is our own disk's: no fault of a server, and no
@@ -115,17 +158,23 @@ func isDisk(err error) bool {
 	return false
 }
 
-// tail reads the last lines of logs. A log that cannot be read is no reason to
-// lose the failure that it would explain.
-func (r *run) tail(paths []string) []string {
-	var lines []string
-	for _, path := range paths {
-		lines = append(lines, tailFile(path)...)
+// logs are the last lines of the logs of all roles. A log that cannot be read is
+// no reason to lose the failure that it would explain.
+func (r *run) logs(roles []backends.Role) []serverLog {
+	var logs []serverLog
+	for _, role := range roles {
+		if role.LogPath == nil {
+			continue
+		}
+		for n := range role.Replicas {
+			lines := tailFile(role.LogPath(n))
+			for i := range lines {
+				lines[i] = r.mask.Text(lines[i])
+			}
+			logs = append(logs, serverLog{role.Name, n, lines})
+		}
 	}
-	for i := range lines {
-		lines[i] = r.mask.Text(lines[i])
-	}
-	return lines
+	return logs
 }
 
 func tailFile(path string) []string {

@@ -52,9 +52,13 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 		return nil, nil, err
 	}
 
-	lctx, cancel := context.WithTimeoutCause(ctx, d.Plan.Timeouts.Launch,
-		limit{"timeouts.launch", d.Plan.Timeouts.Launch})
+	bound := limit{"timeouts.launch", d.Plan.Timeouts.Launch}
+	if waits(spec.Roles) { // for a role that becomes ready, which has bounds of its own
+		bound = limit{"timeouts.launch and timeouts.ready", bound.d + time.Duration(len(spec.Roles))*d.Plan.ReadyTimeout(d.profile)}
+	}
+	lctx, cancel := context.WithTimeoutCause(ctx, bound.d, bound)
 	defer cancel()
+	launched := time.Now()
 	p := &pod{deployment: d, name: spec.Pod, ledger: d.ledgerOf(spec)}
 	dep, err := d.obtain(lctx, spec, p)
 	if err != nil {
@@ -69,7 +73,7 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 		if errors.Is(err, backends.ErrRefused) || isDisk(err) {
 			return nil, nil, err
 		}
-		return nil, d.launchFailed(n, failureOf(lctx, err, nil, nil, d.profile)), nil
+		return nil, d.launchFailed(n, failureOf(lctx, err, nil, d.logs(spec.Roles), d.profile)), nil
 	}
 	s := &server{Deployment: dep, launch: n, dir: dir, roles: spec.Roles, pod: p}
 	if rental, ok := dep.(backends.Rental); ok {
@@ -101,15 +105,18 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 	timeout := d.Plan.ReadyTimeout(d.profile)
 	rctx, cancel := context.WithTimeoutCause(ctx, timeout, limit{"timeouts.ready", timeout})
 	defer cancel()
-	s.version, err = d.ready(rctx, dep)
+	s.version, err = d.ready(rctx, dep, s.roles)
 	if err != nil {
-		cause := failureOf(rctx, err, dep, d.tail(s.logPaths()), d.profile)
+		cause := failureOf(rctx, err, dep, d.logs(s.roles), d.profile)
 		d.server = s
 		d.release()
 		if d.over(ctx) {
 			return nil, nil, nil
 		}
 		return nil, d.launchFailed(n, cause), nil
+	}
+	if !d.Given && p.name == spec.Pod { // else it was up before
+		s.startUp = time.Since(launched)
 	}
 	if err := p.Record(ctx, backends.Arrow{Pod: p.name, State: backends.Ready}); err != nil {
 		return nil, nil, err

@@ -39,6 +39,7 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 	maps.Copy(row, m.columns)
 	maps.Copy(row, measured) // what we measured ourselves is nobody else's
 	terms := m.terms()
+	o.Findings = append(o.Findings, m.moved(terms)...)
 	m.identify(row, finished)
 	m.price(row, terms)
 	row.Derive()
@@ -138,6 +139,9 @@ func (m *measurement) identify(row result.Row, finished time.Time) {
 	set("stamp_kind", orNil(m.health.StampKind))
 	if m.server != nil {
 		set("engine_version", orNil(m.server.version))
+		if m.server.startUp > 0 {
+			set("start_up_s", m.server.startUp.Seconds())
+		}
 		set("image_digest", orNil(m.terms().ImageDigest))
 		set("network_path", string(m.server.Host(m.profile.EntryRole(), 0).Path()))
 	}
@@ -175,6 +179,17 @@ func (m *measurement) terms() backends.Terms {
 		return rental.Terms()
 	}
 	return backends.Terms{}
+}
+
+// GPUMoved is the finding that a trial ran on another GPU than its cell asks for.
+const GPUMoved = "gpu_moved"
+
+func (m *measurement) moved(terms backends.Terms) []result.Finding {
+	want := m.trial.cell.Server.GPU
+	if terms.GPU == "" || want == "" || terms.GPU == want {
+		return nil
+	}
+	return []result.Finding{{Code: GPUMoved, Text: fmt.Sprintf("it ran on %s, the cell asks for %s", terms.GPU, want)}}
 }
 
 // price fills in what the deployment costs: what its provider bills, else the

@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/internal/netguard"
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -26,15 +26,20 @@ const (
 // ready returns when the engine has answered a completion of one token with
 // the expected model, and returns the engine's version ("" where it tells
 // none). An open port is not readiness, and neither is a health check.
-func (d *deployment) ready(ctx context.Context, dep backends.Deployment) (version string, err error) {
+// The engine's ready line, where there is one, only says when to begin asking.
+func (d *deployment) ready(ctx context.Context, dep backends.Deployment, roles []backends.Role) (version string, err error) {
 	api := d.api(dep)
 	defer api.close()
+	line := d.readyLine(roles)
 	up, stop := whileUp(ctx, dep)
 	defer stop()
 	wait := readyPollMin
 	last := fmt.Errorf("no answer yet")
 	for {
-		err := d.answers(up, api)
+		err := line()
+		if err == nil {
+			err = d.answers(up, api)
+		}
 		if err == nil {
 			return d.version(ctx, api), nil
 		}
@@ -53,6 +58,17 @@ func (d *deployment) ready(ctx context.Context, dep backends.Deployment) (versio
 			wait = min(wait*3/2, readyPollMax)
 		}
 	}
+}
+
+// readyLine says whether the ready line stands in the entry role's log. A server
+// that somebody else started has none that we could read.
+func (d *deployment) readyLine(roles []backends.Role) func() error {
+	for _, r := range roles {
+		if d.profile.Ready.Line != "" && !d.Given && r.Name == d.profile.EntryRole() && r.LogPath != nil {
+			return newAwaitedLine(r.LogPath(0), d.profile.Ready.Line).seen
+		}
+	}
+	return func() error { return nil }
 }
 
 // answers makes one round of the readiness rule.
@@ -146,15 +162,28 @@ func (d *deployment) version(ctx context.Context, api *apiClient) string {
 	return v.Version
 }
 
-// resetCache empties the engine's prefix cache where the profile says how. A
-// server that was started without the endpoint answers 404: prompts are unique
+// resetCache empties the prefix cache of every replica that runs the model, where
+// the profile says how. A server that was started without the endpoint answers 404: prompts are unique
 // over trials anyway, so that is no fault.
 func (d *deployment) resetCache(ctx context.Context) error {
 	path := d.profile.API.CacheReset
 	if path == "" {
 		return nil
 	}
-	api := d.api(d.server.Deployment)
+	var errs []error
+	for _, role := range d.server.roles {
+		if of := d.profile.Role(role.Name); of != nil && of.Tier != "" && of.Tier != engine.TierEngine {
+			continue
+		}
+		for n := range role.Replicas {
+			errs = append(errs, d.resetReplica(ctx, d.server.Host(role.Name, n), path))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (d *deployment) resetReplica(ctx context.Context, h host.Host, path string) error {
+	api := d.apiOf(d.server.Deployment, h)
 	defer api.close()
 	_, err := api.post(ctx, path, nil)
 	var answer *badStatus
@@ -189,18 +218,11 @@ const (
 
 func (d *deployment) api(dep backends.Deployment) *apiClient {
 	h := dep.Host(d.profile.EntryRole(), 0)
-	c := &apiClient{base: h.URL(), auth: d.authorizer(dep), mask: d.mask}
-	c.http = &http.Client{
-		Transport: &http.Transport{
-			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				return h.Dial(ctx, network, addr)
-			},
-			DisableCompression: true,
-		},
-		// A redirect could carry a key to another host.
-		CheckRedirect: netguard.NoRedirect,
-	}
-	return c
+	return d.apiOf(dep, h)
+}
+
+func (d *deployment) apiOf(dep backends.Deployment, h host.Host) *apiClient {
+	return &apiClient{base: h.URL(), auth: d.authorizer(dep), http: clientOf(h), mask: d.mask}
 }
 
 func (c *apiClient) close() { c.http.CloseIdleConnections() }

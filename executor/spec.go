@@ -1,14 +1,12 @@
 package executor
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"strconv"
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/plan"
 )
 
@@ -26,6 +24,9 @@ func (d *deployment) spec(n int, dir string) (backends.Spec, error) {
 		spec.Roles[i].LogPath = func(replica int) string {
 			return filepath.Join(dir, name+"-"+strconv.Itoa(replica)+".log")
 		}
+		if i < len(spec.Roles)-1 { // the last is what the readiness of all is about
+			spec.Roles[i].Started = d.started(d.profile.Role(name), spec.Roles[i].LogPath)
+		}
 	}
 	return spec, nil
 }
@@ -39,10 +40,6 @@ func Specify(p *plan.Plan, d plan.Deployment, sweep string) (backends.Spec, erro
 	if !ok {
 		return backends.Spec{}, fmt.Errorf("engine profile %q does not exist", s.Profile)
 	}
-	env := map[string]string{}
-	for k, v := range s.Env {
-		env[k] = v.Reveal()
-	}
 	spec := backends.Spec{
 		Engine: s.Profile, Model: s.Model, Args: make(map[string]any, len(s.Args)),
 		GPU: s.GPU, GPUs: s.GPUCount, Seed: p.Seed, Grace: p.Timeouts.Stop,
@@ -52,17 +49,14 @@ func Specify(p *plan.Plan, d plan.Deployment, sweep string) (backends.Spec, erro
 	for _, a := range s.Args {
 		spec.Args[a.Name] = a.Value
 	}
-	roles := profile.Roles
-	if len(roles) == 0 {
-		roles = []engine.Role{{Name: "server"}}
+	if len(profile.Roles) == 0 { // an engine that runs already
+		spec.Roles = []backends.Role{{Name: "server", Replicas: 1, Env: reveal(s.Env), CPUs: s.CPUs, Image: s.Image, Entrypoint: s.Entrypoint}}
+		return spec, nil
 	}
-	for _, role := range roles {
-		r := backends.Role{
-			Name: role.Name, Replicas: 1, Env: merge(role.Env, env), CPUs: s.CPUs,
-			Image: cmp.Or(s.Image, role.Image), Entrypoint: entrypoint(s, role), KeyEnv: role.KeyEnv,
-		}
-		if len(profile.Roles) > 0 { // else it is an engine that runs already
-			r.Argv = func(a backends.Address) ([]string, error) { return Argv(profile, role.Name, s, p.Seed, sweep, a) }
+	for _, role := range profile.Roles {
+		r, err := newRenderer(profile, role.Name, s, p.Seed, sweep).role()
+		if err != nil {
+			return backends.Spec{}, err
 		}
 		spec.Roles = append(spec.Roles, r)
 	}
@@ -78,15 +72,6 @@ func (d *deployment) expires(now time.Time) time.Time {
 	return now.Add(d.Lifetime + d.Keep).Truncate(time.Second).UTC()
 }
 
-// entrypoint is the ENTRYPOINT of a role's image: the plan's, where it names an
-// image of its own, else the profile's.
-func entrypoint(s plan.Server, role engine.Role) []string {
-	if s.Entrypoint != nil {
-		return s.Entrypoint
-	}
-	return role.Entrypoint
-}
-
 // A launchRecord is launch.json: what the server was started with. The port is
 // chosen later; credentials stay references.
 type launchRecord struct {
@@ -99,33 +84,15 @@ type launchRecord struct {
 
 func (d *deployment) launchRecord(spec backends.Spec) launchRecord {
 	l := launchRecord{Deployment: d.ID, Pod: spec.Pod, Backend: d.Plan.Backend.Kind, Server: d.Server, Argv: map[string][]string{}}
-	for _, role := range d.profile.Roles {
-		argv, err := d.argv(role.Name, backends.Address{Host: "HOST", Port: role.Port})
+	addresses := exampleAddresses(d.profile, spec, "HOST")
+	for _, role := range spec.Roles {
+		if role.Argv == nil {
+			continue
+		}
+		argv, err := role.Argv(exampleOf(addresses, role.Name))
 		if err == nil { // else the launch will say it
 			l.Argv[role.Name] = argv
 		}
 	}
 	return l
-}
-
-func (d *deployment) argv(role string, a backends.Address) ([]string, error) {
-	return Argv(d.profile, role, d.Server, d.Plan.Seed, d.Sweep, a)
-}
-
-// Argv is the command line of one replica of a role. sweep is the path of this
-// program, for engines that are part of it.
-func Argv(p *engine.Profile, role string, s plan.Server, seed uint64, sweep string, a backends.Address) ([]string, error) {
-	args := make([]engine.Arg, len(s.Args))
-	for i, arg := range s.Args {
-		args[i] = engine.Arg{Name: arg.Name, Value: arg.Value}
-	}
-	vars := engine.Vars{Model: s.Model, Served: s.Served, Host: a.Host, Port: a.Port, GPU: s.GPU, GPUs: s.GPUCount, Seed: seed, Sweep: sweep}
-	if s.Served == s.Model {
-		vars.Served = ""
-	}
-	argv, err := p.Argv(role, vars, args, s.Command)
-	if err != nil {
-		return nil, fmt.Errorf("command line of %s: %w", s.Engine, err)
-	}
-	return argv, nil
 }

@@ -44,6 +44,14 @@ type Host interface {
 	Path() Path
 }
 
+// A Porter is a Host whose role listens on further ports than that of its URL;
+// found by type assertion.
+type Porter interface {
+	// Addr is host:port of the port of that name, as seen from the role; ""
+	// where it has none.
+	Addr(port string) string
+}
+
 // A Processor is a Host whose server is a local process tree; found by type
 // assertion.
 type Processor interface {

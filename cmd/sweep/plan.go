@@ -273,28 +273,17 @@ func (a *app) commands(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 			fmt.Fprintf(a.out, "# the %s backend starts no server\n\n", p.Backend.Kind)
 			continue
 		}
-		profile, ok := engine.Lookup(d.Server.Profile)
-		if !ok {
-			return fmt.Errorf("engine profile %q does not exist", d.Server.Profile)
+		commands, err := executor.Commands(p, d, a.exe)
+		if err != nil {
+			return err
 		}
-		for _, role := range profile.Roles {
-			port := role.Port
-			if port == 0 {
-				port = 8000
-			}
-			argv, err := executor.Argv(profile, role.Name, d.Server, p.Seed, a.exe, backends.Address{Host: "127.0.0.1", Port: port})
-			if err != nil {
-				return err
-			}
+		for _, c := range commands {
 			var env []string
-			for k, v := range role.Env {
+			for k, v := range c.Env {
 				env = append(env, k+"="+quote(v))
 			}
-			for k, v := range d.Server.Env {
-				env = append(env, k+"="+quote(v.Ref()))
-			}
 			sort.Strings(env)
-			fmt.Fprintln(a.out, plaintext.Lines(strings.Join(append(env, commandLine(argv)), " ")))
+			fmt.Fprintln(a.out, plaintext.Lines(strings.Join(append(env, commandLine(c.Argv)), " ")))
 		}
 		fmt.Fprintln(a.out)
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -31,11 +32,20 @@ type localHost struct {
 var (
 	_ host.Host      = (*localHost)(nil)
 	_ host.Processor = (*localHost)(nil)
+	_ host.Porter    = (*localHost)(nil)
 )
 
 func (h *localHost) URL() string     { return "http://" + h.address.String() }
 func (h *localHost) Path() host.Path { return host.Direct }
 func (h *localHost) PIDs() []int     { return h.process.PIDs() }
+
+func (h *localHost) Addr(name string) string {
+	port, ok := h.address.Ports[name]
+	if !ok {
+		return ""
+	}
+	return net.JoinHostPort(h.address.Host, strconv.Itoa(port))
+}
 
 func (h *localHost) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return netguard.Dial(ctx, network, addr)

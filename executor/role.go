@@ -1,0 +1,252 @@
+package executor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/secret"
+	"sweep.dev/sweep/plan"
+)
+
+// A renderer makes what the replicas of one role are started with: of the
+// profile, of what the plan says of the engine, and of what it says of the role.
+type renderer struct {
+	profile *engine.Profile // as of the version that the plan's image names
+	of      *engine.Role
+	own     plan.Role
+	server  plan.Server
+	seed    uint64
+	sweep   string
+}
+
+func newRenderer(p *engine.Profile, role string, s plan.Server, seed uint64, sweep string) *renderer {
+	own := s.Roles[role]
+	p = p.At(engine.ImageVersion(cmp.Or(own.Image, s.Image)))
+	return &renderer{profile: p, of: p.Role(role), own: own, server: s, seed: seed, sweep: sweep}
+}
+
+// role is what a backend needs to know of it. Its ports are the backend's to
+// choose.
+func (r *renderer) role() (backends.Role, error) {
+	env := reveal(r.server.Env)
+	maps.Copy(env, reveal(r.own.Env))
+	out := backends.Role{
+		Name: r.of.Name, Replicas: cmp.Or(r.own.Replicas, r.of.Replicas, 1),
+		Env: env, Argv: r.argv, KeyEnv: r.of.KeyEnv,
+		Image: cmp.Or(r.own.Image, r.server.Image, r.of.Image), Entrypoint: r.of.Entrypoint, CPUs: r.server.CPUs,
+	}
+	for _, own := range [][]string{r.server.Entrypoint, r.own.Entrypoint} {
+		if own != nil {
+			out.Entrypoint = own
+		}
+	}
+	if r.own.CPUs != nil {
+		out.CPUs = r.own.CPUs
+	}
+	for name := range r.of.Ports {
+		if out.Ports == nil {
+			out.Ports = make(map[string]int)
+		}
+		out.Ports[name] = 0
+	}
+	// What is the same wherever a replica is reaches every backend; the rest
+	// only one that can carry it.
+	for name, text := range r.of.Env {
+		if _, given := env[name]; given {
+			continue
+		}
+		if strings.Contains(text, "{{") {
+			out.Extra = r.extra
+			continue
+		}
+		env[name] = text
+	}
+	files := len(r.of.Files) > 0
+	if r.engine() && r.profile.Flags.Nested != "" {
+		_, made, err := r.profile.Extra(r.of.Name, r.vars(backends.Address{Host: "HOST", Dir: "DIR", Peers: map[string][]backends.Address{}}), r.args())
+		files = files || err != nil || len(made) > 0 // an error shows when it is rendered
+	}
+	if files {
+		out.Extra = r.extra
+	}
+	return out, nil
+}
+
+func (r *renderer) engine() bool { return cmp.Or(r.of.Tier, engine.TierEngine) == engine.TierEngine }
+
+// argv is the command line of one replica.
+func (r *renderer) argv(a backends.Address) ([]string, error) {
+	command := r.own.Command
+	if command == nil && len(r.profile.Roles) == 1 {
+		command = r.server.Command
+	}
+	argv, err := r.profile.Argv(r.of.Name, r.vars(a), r.args(), command)
+	if err == nil && !r.engine() {
+		argv, err = r.withOwnFlags(argv, command)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("command line of %s: %w", r.server.Engine, err)
+	}
+	return argv, nil
+}
+
+// withOwnFlags adds a frontend's or a router's own arguments, which are flags of
+// no engine: all but those that its command line has used already.
+func (r *renderer) withOwnFlags(argv, command []string) ([]string, error) {
+	if len(r.own.Args) == 0 {
+		return argv, nil
+	}
+	if command == nil {
+		command = r.of.Command
+	}
+	plain := &engine.Profile{
+		Name:  r.profile.Name,
+		Flags: engine.Flags{Style: r.profile.Flags.Style, Lists: r.profile.Flags.Lists, Negate: r.profile.Flags.Negate},
+		Roles: []engine.Role{{Name: r.of.Name, Command: []string{""}}},
+	}
+	var own []engine.Arg
+	for _, a := range arguments(r.own.Args) {
+		quoted := fmt.Sprintf("arg %q", a.Name)
+		if !slices.ContainsFunc(command, func(text string) bool { return strings.Contains(text, quoted) }) {
+			own = append(own, a)
+		}
+	}
+	flags, err := plain.Argv(r.of.Name, engine.Vars{}, own, nil)
+	if err != nil {
+		return nil, err
+	}
+	return append(argv, flags[1:]...), nil
+}
+
+// extra is what a replica gets beside its command line.
+func (r *renderer) extra(a backends.Address) (backends.Extra, error) {
+	env, files, err := r.profile.Extra(r.of.Name, r.vars(a), r.args())
+	if err != nil {
+		return backends.Extra{}, fmt.Errorf("what %s is configured with: %w", r.server.Engine, err)
+	}
+	return backends.Extra{Env: env, Files: files}, nil
+}
+
+// args are the plan's arguments of the engine with the role's own over them.
+func (r *renderer) args() []engine.Arg {
+	var args []engine.Arg
+	own := arguments(r.own.Args)
+	for _, a := range r.server.Args {
+		same := func(o engine.Arg) bool { return r.profile.FlagName(o.Name) == r.profile.FlagName(a.Name) }
+		if !slices.ContainsFunc(own, same) {
+			args = append(args, engine.Arg{Name: a.Name, Value: a.Value})
+		}
+	}
+	return append(args, own...)
+}
+
+func arguments(m map[string]any) []engine.Arg {
+	args := make([]engine.Arg, 0, len(m))
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		args = append(args, engine.Arg{Name: name, Value: m[name]})
+	}
+	return args
+}
+
+func (r *renderer) vars(a backends.Address) engine.Vars {
+	s := r.server
+	v := engine.Vars{
+		Model: s.Model, Served: s.Served, Host: a.Host, Port: a.Port, Ports: a.Ports, Dir: a.Dir,
+		Replica: a.Replica, GPU: s.GPU, GPUs: s.GPUCount, Seed: r.seed, Sweep: r.sweep,
+	}
+	if s.Served == s.Model {
+		v.Served = ""
+	}
+	if a.Peers != nil {
+		v.Peers = make(map[string][]engine.Address, len(a.Peers))
+	}
+	for role, list := range a.Peers {
+		for _, p := range list {
+			v.Peers[role] = append(v.Peers[role], engine.Address{Host: p.Host, Port: p.Port, Ports: p.Ports})
+		}
+	}
+	return v
+}
+
+// A Command is how one role of a deployment would be started.
+type Command struct {
+	Role string
+	Argv []string
+	Env  map[string]string // of the profile and the plan; secrets stay references
+}
+
+// Commands are how the roles of a deployment would be started on this machine,
+// each on its engine's own ports.
+func Commands(p *plan.Plan, d plan.Deployment, sweep string) ([]Command, error) {
+	spec, err := Specify(p, d, sweep)
+	if err != nil {
+		return nil, err
+	}
+	profile, _ := p.Profile(d.Server.Profile)
+	addresses := exampleAddresses(profile, spec, "127.0.0.1")
+	var out []Command
+	for _, role := range spec.Roles {
+		if role.Argv == nil {
+			continue
+		}
+		a := exampleOf(addresses, role.Name)
+		c := Command{Role: role.Name, Env: map[string]string{}}
+		if c.Argv, err = role.Argv(a); err != nil {
+			return nil, err
+		}
+		if role.Extra != nil {
+			extra, err := role.Extra(a)
+			if err != nil {
+				return nil, err
+			}
+			maps.Copy(c.Env, extra.Env)
+		}
+		maps.Copy(c.Env, role.Env)
+		for _, env := range []map[string]secret.String{d.Server.Env, d.Server.Roles[role.Name].Env} {
+			for name, v := range env {
+				c.Env[name] = v.Ref()
+			}
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// exampleAddresses is where the roles of a spec could listen: each on the
+// engine's own ports.
+func exampleAddresses(p *engine.Profile, spec backends.Spec, host string) map[string][]backends.Address {
+	all := make(map[string][]backends.Address, len(spec.Roles))
+	for _, role := range spec.Roles {
+		of := p.Role(role.Name)
+		if of == nil {
+			continue
+		}
+		for n := range role.Replicas {
+			all[role.Name] = append(all[role.Name], backends.Address{Host: host, Port: cmp.Or(of.Port, 8000), Ports: of.Ports, Replica: n, Dir: "DIR"})
+		}
+	}
+	return all
+}
+
+// exampleOf is the first replica of a role among the example's addresses.
+func exampleOf(all map[string][]backends.Address, role string) backends.Address {
+	a := backends.Address{Host: "HOST"}
+	if list := all[role]; len(list) > 0 {
+		a = list[0]
+	}
+	a.Peers = all
+	return a
+}
+
+func reveal(env map[string]secret.String) map[string]string {
+	out := make(map[string]string, len(env))
+	for k, v := range env {
+		out[k] = v.Reveal()
+	}
+	return out
+}

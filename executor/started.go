@@ -1,0 +1,175 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/netguard"
+)
+
+// started is what a backend calls between two roles: it returns when a replica
+// is so far that the next role may be started. Nil where that is at once. It
+// has the time that a whole server has to become ready.
+func (d *deployment) started(role *engine.Role, logPath func(int) string) func(context.Context, host.Host, int) error {
+	if role == nil || role.Ready == (engine.RoleReady{}) {
+		return nil
+	}
+	timeout := d.Plan.ReadyTimeout(d.profile)
+	return func(ctx context.Context, h host.Host, replica int) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, timeout, limit{"timeouts.ready", timeout})
+		defer cancel()
+		if err := d.awaitRole(ctx, role.Ready, h, logPath(replica)); err != nil {
+			return fmt.Errorf("before the next role: %w", err)
+		}
+		return nil
+	}
+}
+
+func (d *deployment) awaitRole(ctx context.Context, ready engine.RoleReady, h host.Host, path string) error {
+	if ready.Line != "" {
+		line := newAwaitedLine(path, ready.Line)
+		if err := poll(ctx, line.seen); err != nil {
+			return err
+		}
+	}
+	if ready.Health != "" {
+		api := &apiClient{base: h.URL(), auth: func(http.Header) {}, http: clientOf(h), mask: d.mask}
+		defer api.close()
+		err := poll(ctx, func() error {
+			_, err := api.get(ctx, ready.Health)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(ready.Wait):
+		return nil
+	}
+}
+
+// poll calls look until it gives no error. At the end of ctx the error is its
+// cause and what look said last.
+func poll(ctx context.Context, look func() error) error {
+	for wait := readyPollMin; ; wait = min(wait*3/2, readyPollMax) {
+		err := look()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return &notYet{context.Cause(ctx), err}
+		case <-time.After(wait):
+		}
+	}
+}
+
+// A notYet is a wait that ended before what was waited for: its text is what was
+// seen last.
+type notYet struct{ cause, last error }
+
+func (e *notYet) Error() string   { return e.last.Error() }
+func (e *notYet) Unwrap() []error { return []error{e.cause, e.last} }
+
+// clientOf asks one host, and nobody else.
+func clientOf(h host.Host) *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				return h.Dial(ctx, network, addr)
+			},
+			DisableCompression: true,
+		},
+		// A redirect could carry a key to another host.
+		CheckRedirect: netguard.NoRedirect,
+	}
+}
+
+// An awaitedLine looks for one line in a log that grows. It reads each byte once.
+type awaitedLine struct {
+	path  string
+	re    *regexp.Regexp
+	err   error
+	off   int64
+	rest  []byte // of a line that is being written
+	found bool
+}
+
+// maxLogLine bounds a line that is still being written.
+const maxLogLine = 64 << 10
+
+func newAwaitedLine(path, expr string) *awaitedLine {
+	l := &awaitedLine{path: path}
+	l.re, l.err = regexp.Compile(expr)
+	return l
+}
+
+// seen is nil once the line has been written.
+func (l *awaitedLine) seen() error {
+	if l.found || l.err != nil {
+		return l.err
+	}
+	f, err := os.Open(l.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("no log says %q yet", l.re)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Seek(l.off, io.SeekStart); err != nil {
+		return err
+	}
+	chunk := make([]byte, maxLogLine)
+	for {
+		n, err := f.Read(chunk)
+		l.off += int64(n)
+		l.rest = append(l.rest, chunk[:n]...)
+		for !l.found {
+			line, rest, ok := bytes.Cut(l.rest, []byte("\n"))
+			if !ok {
+				break
+			}
+			l.found, l.rest = l.re.Match(colours.ReplaceAll(line, nil)), rest
+		}
+		if l.found {
+			return nil
+		}
+		if len(l.rest) > maxLogLine {
+			l.rest = l.rest[len(l.rest)-maxLogLine:]
+		}
+		if errors.Is(err, io.EOF) {
+			return fmt.Errorf("its log does not say %q yet", l.re)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// colours break up the words of a log that was meant for a terminal.
+var colours = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]`)
+
+// waits says whether a launch of these roles waits for one of them.
+func waits(roles []backends.Role) bool {
+	for _, r := range roles {
+		if r.Started != nil {
+			return true
+		}
+	}
+	return false
+}
