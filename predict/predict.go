@@ -1,0 +1,114 @@
+// Package predict says before a server is started whether it would fit on its
+// GPU, by the arithmetic of the simulated engine: weights, one largest step,
+// and what is left for the KV cache. Its constants are in package sim/core.
+//
+// A prediction is as good as that arithmetic. It knows dense models and GPUs of
+// the catalogue and the flags that the simulator knows, and makes none for
+// anything else: a flag that nobody understood may be the one that makes the
+// server fit.
+package predict
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/sim"
+	"sweep.dev/sweep/sim/core"
+)
+
+// A Server is what is known of a server before it is started.
+type Server struct {
+	Engine string // name of the profile
+	Model  string
+	GPU    string         // name in the catalogue
+	GPUs   int            // that share the model; 0 is 1
+	Args   map[string]any // of the engine, by their names in the plan
+}
+
+// A Prediction is what would become of a server.
+type Prediction struct {
+	Starts   bool
+	Class    string // of the failure, as the classifier of failures names it
+	Text     string // of the failure, in the engine's words
+	KVTokens int64  // of a server that starts
+}
+
+// engines are the dialects of the simulator by the profiles whose engine is
+// that one: what stands before it needs no GPU.
+var engines = map[string]string{
+	"vllm": "vllm", "dynamo": "vllm", "dynamo-vllm": "vllm", "llm-d": "vllm", "sim": "vllm",
+	"sglang": "sglang", "dynamo-sglang": "sglang",
+	"trtllm": "trtllm", "dynamo-trtllm": "trtllm",
+	"tgi": "tgi",
+}
+
+// Start predicts a start. known is false where nothing can be said.
+func Start(s Server) (p Prediction, known bool) {
+	dialect, ok := engines[s.Engine]
+	if !ok {
+		return p, false
+	}
+	if _, ok := catalog.GPUByName(s.GPU); !ok {
+		return p, false
+	}
+	tokens, err := sim.Predict(s.argv(dialect))
+	failure, failed := errors.AsType[*core.StartError](err)
+	switch {
+	case failed:
+		return Prediction{Class: class(failure.Text), Text: failure.Text}, true
+	case err != nil:
+		return p, false
+	}
+	return Prediction{Starts: true, KVTokens: int64(tokens)}, true
+}
+
+// class is what the classifier calls a failure. Whatever the engine, the
+// arithmetic words it as vLLM does.
+func class(text string) string {
+	profile, ok := engine.Lookup("vllm")
+	if !ok {
+		return engine.ClassUnknown
+	}
+	return profile.Classify([]string{text}, engine.End{}).Class
+}
+
+func (s Server) argv(dialect string) []string {
+	argv := []string{"--engine=" + dialect, "--model=" + s.Model, "--gpu=" + s.GPU}
+	if s.GPUs > 1 {
+		argv = append(argv, "--gpu-count="+strconv.Itoa(s.GPUs))
+	}
+	var flags []string
+	for name, value := range s.Args {
+		switch v := value.(type) {
+		case bool:
+			if v {
+				flags = append(flags, "--"+name)
+			} else if dialect == "vllm" {
+				flags = append(flags, "--no-"+name)
+			}
+		case float64:
+			flags = append(flags, "--"+name+"="+number(v))
+		default:
+			flags = append(flags, fmt.Sprintf("--%s=%v", name, v))
+		}
+	}
+	slices.Sort(flags)
+	// What the simulator has and the engine does not must not be meant by it.
+	return append(argv, slices.DeleteFunc(flags, func(f string) bool {
+		return strings.HasPrefix(f, "--served-model-name") || strings.HasPrefix(f, "--api-key")
+	})...)
+}
+
+// number has no exponent: a flag may want an integer.
+func number(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
+		return strconv.FormatInt(int64(v), 10)
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
