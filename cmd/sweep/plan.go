@@ -13,7 +13,6 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/catalog"
-	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
