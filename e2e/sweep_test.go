@@ -70,14 +70,20 @@ type invocation struct {
 // end of the test, and it is asked politely first.
 func start(t *testing.T, args ...string) *invocation {
 	t.Helper()
+	return launch(t, append([]string{program}, args...)...)
+}
+
+// launch runs a command that becomes the program.
+func launch(t *testing.T, argv ...string) *invocation {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
 	s := &invocation{t: t, mark: fmt.Sprintf("%s-%d-%d", t.Name(), os.Getpid(), time.Now().UnixNano()), done: make(chan struct{})}
-	s.cmd = exec.CommandContext(ctx, program, args...)
+	s.cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
 	s.cmd.Env = append(os.Environ(), "SWEEP_E2E="+s.mark, "NO_COLOR=1")
 	s.cmd.Stdout, s.cmd.Stderr = &s.stdout, &s.stderr
 	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(syscall.SIGTERM) }
 	s.cmd.WaitDelay = time.Minute
-	t.Logf("sweep %s", strings.Join(args, " "))
+	t.Logf("%s", strings.Join(argv, " "))
 	if err := s.cmd.Start(); err != nil {
 		cancel()
 		t.Fatal(err)
