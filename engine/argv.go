@@ -92,6 +92,16 @@ func (p *Profile) Argv(role string, v Vars, args []Arg, command []string) ([]str
 	return slices.Insert(argv, at, flags...), nil
 }
 
+// InImage is a command line of a role's own Command as it is in the role's
+// image: what begins with another program than the image's ENTRYPOINT begins
+// with that one instead. llama-server is /app/llama-server there, and on no PATH.
+func InImage(argv, entrypoint []string) []string {
+	if len(argv) == 0 || len(entrypoint) == 0 || len(argv) >= len(entrypoint) && slices.Equal(argv[:len(entrypoint)], entrypoint) {
+		return argv
+	}
+	return slices.Concat(entrypoint, argv[1:])
+}
+
 // usedByOthers are the args that the commands of other roles take.
 func (p *Profile) usedByOthers(role string, args []Arg) map[string]bool {
 	used := make(map[string]bool)

@@ -249,7 +249,7 @@ func (c *checker) template(where []any, r *Role, text string) {
 	v.Peers = make(map[string][]Address)
 	for _, peer := range c.p.Roles {
 		for range max(peer.Replicas, 1) {
-			v.Peers[peer.Name] = append(v.Peers[peer.Name], Address{Host: "127.0.0.1", Port: 1, Ports: peer.Ports})
+			v.Peers[peer.Name] = append(v.Peers[peer.Name], Address{Host: "127.0.0.1", Port: 1, Ports: peer.Ports, Dir: "/dir"})
 		}
 	}
 	t, err := parseTemplate(text, func(_ string, byDefault ...any) (string, error) {

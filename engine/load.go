@@ -11,35 +11,36 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/goccy/go-yaml"
 )
 
-//go:embed profiles/*.yaml
+//go:embed profiles/*.yaml profiles/parts/*.yaml
 var profiles embed.FS
 
-// builtin reads the embedded profiles once. They are part of the program: one
-// that does not parse is a bug that no user can mend, hence the panic.
-var builtin = sync.OnceValue(func() map[string]*Profile {
-	names, err := fs.Glob(profiles, "profiles/*.yaml")
+// builtin reads each embedded profile once, when it is asked for: together they
+// take longer than most commands. They are part of the program: one that does
+// not parse is a bug that no user can mend, hence the panic.
+var builtin = sync.OnceValue(func() map[string]func() *Profile {
+	files, err := fs.Glob(profiles, "profiles/*.yaml")
 	if err != nil {
 		panic(err)
 	}
-	all := make(map[string]*Profile, len(names))
-	for _, name := range names {
-		src, err := profiles.ReadFile(name)
-		if err != nil {
-			panic(err)
-		}
-		p, err := Parse(src)
-		if err != nil {
-			panic(fmt.Sprintf("engine: %s: %v", name, err))
-		}
-		if p.Name+".yaml" != path.Base(name) {
-			panic(fmt.Sprintf("engine: %s holds the profile %q", name, p.Name))
-		}
-		all[p.Name] = p
+	all := make(map[string]func() *Profile, len(files))
+	for _, file := range files {
+		name := strings.TrimSuffix(path.Base(file), ".yaml")
+		all[name] = sync.OnceValue(func() *Profile {
+			p, err := embedded(name, 0)
+			if err != nil {
+				panic(fmt.Sprintf("engine: %s: %v", file, err))
+			}
+			if p.Name != name {
+				panic(fmt.Sprintf("engine: %s holds the profile %q", file, p.Name))
+			}
+			return p
+		})
 	}
 	return all
 })
@@ -48,18 +49,14 @@ var builtin = sync.OnceValue(func() map[string]*Profile {
 // be changed.
 func Lookup(name string) (*Profile, bool) {
 	p, ok := builtin()[name]
-	return p, ok
+	if !ok {
+		return nil, false
+	}
+	return p(), true
 }
 
 // Names lists the built-in profiles, sorted.
-func Names() []string {
-	var names []string
-	for name := range builtin() {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func Names() []string { return slices.Sorted(maps.Keys(builtin())) }
 
 // Parse reads one profile. Unknown keys, unknown canonical names, templates
 // and expressions that do not compile or name what there is not are errors, each
@@ -69,10 +66,10 @@ func Names() []string {
 // replaces what it says itself, key by key; roles and lists are replaced as a
 // whole. Metrics with like do the same with the metrics of a profile. An empty
 // list of series takes a quantity away.
-func Parse(src []byte) (*Profile, error) { return parse(src, 0) }
+func Parse(src []byte) (*Profile, error) { return parse(src, 1) }
 
 // deepest is how far profiles may be like others that are like others.
-const deepest = 3
+const deepest = 4
 
 func parse(src []byte, depth int) (*Profile, error) {
 	p, err := base(src, depth)
@@ -90,6 +87,9 @@ func parse(src []byte, depth int) (*Profile, error) {
 	}
 	if p.API.MaxTokensField == "" {
 		p.API.MaxTokensField = "max_tokens"
+	}
+	if p.API.VersionField == "" {
+		p.API.VersionField = "version"
 	}
 	p.Totals = merged(totals, p.Totals)
 	p.Metrics.from(&parent)
@@ -143,35 +143,69 @@ func embedded(name string, depth int) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Metrics.Like = "" // it has them already
+	p.Metrics.Like = nil // it has them already
 	return p, nil
 }
 
 // resolve fills in what metrics with like do not say themselves.
 func (m *Metrics) resolve(depth int) error {
-	if m.Like == "" {
-		return nil
+	var all Metrics
+	for _, name := range m.Like {
+		from, err := metricsOf(name, depth)
+		if err != nil {
+			return err
+		}
+		all.add(from)
 	}
-	p, err := embedded(m.Like, depth)
-	if err != nil {
-		return err
-	}
-	m.from(&p.Metrics)
+	m.from(&all)
 	return nil
 }
 
-// from fills in, key by key, what m does not say itself.
+// metricsOf is what a built-in profile or part says of metrics.
+func metricsOf(name string, depth int) (*Metrics, error) {
+	src, err := profiles.ReadFile("profiles/parts/" + name + ".yaml")
+	if err != nil {
+		p, err := embedded(name, depth)
+		if err != nil {
+			return nil, err
+		}
+		return &p.Metrics, nil
+	}
+	m := new(Metrics)
+	if err := yaml.NewDecoder(bytes.NewReader(src), yaml.Strict()).Decode(m); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return m, nil
+}
+
+// add joins other metrics to m: each quantity is looked for as m has it, then
+// as they have it.
+func (m *Metrics) add(other *Metrics) {
+	own := *m
+	m.from(other)
+	for name, list := range other.Series {
+		if mine := own.Series[name]; len(mine) > 0 {
+			m.Series[name] = slices.Concat(mine, list)
+		}
+	}
+	for name, list := range other.Settings {
+		if mine := own.Settings[name]; len(mine) > 0 {
+			m.Settings[name] = slices.Concat(mine, list)
+		}
+	}
+}
+
+// from fills in, key by key, what m does not say itself. Where it is read is
+// one thing: who says the path says it all.
 func (m *Metrics) from(parent *Metrics) {
-	m.Path = cmp.Or(m.Path, parent.Path)
-	m.Port = cmp.Or(m.Port, parent.Port)
-	m.Iterations = cmp.Or(m.Iterations, parent.Iterations)
-	if m.Fallback == nil {
-		m.Fallback = parent.Fallback
+	if m.Path == "" {
+		m.Path, m.Fallback, m.Iterations = parent.Path, parent.Fallback, parent.Iterations
+		m.Port = cmp.Or(m.Port, parent.Port)
+		m.Exclusive = m.Exclusive || parent.Exclusive
 	}
 	if m.Prefixes == nil {
 		m.Prefixes = parent.Prefixes
 	}
-	m.Exclusive = m.Exclusive || parent.Exclusive
 	m.Series = merged(parent.Series, m.Series)
 	m.Settings = merged(parent.Settings, m.Settings)
 	m.Meanings = merged(parent.Meanings, m.Meanings)

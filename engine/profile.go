@@ -207,9 +207,11 @@ type Flags struct {
 
 // Metrics says what an engine's /metrics means.
 type Metrics struct {
-	// Like names a built-in profile whose metrics these start from: a Dynamo
-	// worker has those of the engine inside it.
-	Like string `yaml:"like,omitempty"`
+	// Like names built-in profiles, or the parts under profiles/parts, whose
+	// metrics these start from: a Dynamo worker has its own and those of the
+	// engine inside it. Where two of them have a quantity, it is looked for as
+	// the first has it and then as the second.
+	Like []string `yaml:"like,omitempty"`
 	Path string `yaml:"path,omitempty"`
 	// Fallback are paths that are tried where Path holds no metrics.
 	Fallback []string `yaml:"fallback,omitempty"`

@@ -10,7 +10,10 @@ import (
 )
 
 func TestLookup_builtin(t *testing.T) {
-	want := []string{"generic-openai", "llamacpp", "sim", "vllm"}
+	want := []string{
+		"dynamo", "dynamo-disagg", "dynamo-mocker", "dynamo-sglang", "dynamo-trtllm", "generic-openai", "llamacpp", "llm-d", "nim",
+		"sglang", "sglang-router-llamacpp", "sim", "tgi", "trtllm", "vllm",
+	}
 	if diff := cmp.Diff(want, Names()); diff != "" {
 		t.Fatalf("names (-want +got):\n%s", diff)
 	}
@@ -92,7 +95,7 @@ func TestParse_rejects(t *testing.T) {
 		{"expression", "name: x\nfailures: [{class: a, match: '('}]\n", "missing closing"},
 		{"class", "name: x\nfailures: [{match: 'a'}]\n", "no class"},
 		{"like nothing", "name: x\nlike: nothing\n", "no profile"},
-		{"metrics like nothing", "name: x\nmetrics: {like: nothing}\n", "no profile"},
+		{"metrics like nothing", "name: x\nmetrics: {like: [nothing]}\n", "no profile"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -108,7 +111,8 @@ func TestParse_rejects(t *testing.T) {
 }
 
 func TestCanonical_everySeriesHasOne(t *testing.T) {
-	for name := range builtin()["vllm"].Metrics.Series {
+	vllm, _ := Lookup("vllm")
+	for name := range vllm.Metrics.Series {
 		if Canonical(name) == "" {
 			t.Errorf("%q has no kind", name)
 		}
