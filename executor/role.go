@@ -167,7 +167,7 @@ func (r *renderer) vars(a backends.Address) engine.Vars {
 	}
 	for role, list := range a.Peers {
 		for _, p := range list {
-			v.Peers[role] = append(v.Peers[role], engine.Address{Host: p.Host, Port: p.Port, Ports: p.Ports})
+			v.Peers[role] = append(v.Peers[role], engine.Address{Host: p.Host, Port: p.Port, Ports: p.Ports, Dir: p.Dir})
 		}
 	}
 	return v
@@ -227,7 +227,7 @@ func exampleAddresses(p *engine.Profile, spec backends.Spec, host string) map[st
 			continue
 		}
 		for n := range role.Replicas {
-			all[role.Name] = append(all[role.Name], backends.Address{Host: host, Port: cmp.Or(of.Port, 8000), Ports: of.Ports, Replica: n, Dir: "DIR"})
+			all[role.Name] = append(all[role.Name], backends.Address{Host: host, Port: cmp.Or(of.Port, 8000), Ports: of.Ports, Replica: n, Dir: fmt.Sprintf("DIR/%s-%d", role.Name, n)})
 		}
 	}
 	return all

@@ -94,7 +94,7 @@ func roleAxis(name string) (role, what string, ok bool) {
 var (
 	flagName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 	envName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	roleName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
+	roleName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 )
 
 // columnName makes an identifier of SQL and of expressions.

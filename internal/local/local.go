@@ -140,10 +140,6 @@ func replicaName(role backends.Role, n int) string {
 // allocate gives every replica of every role its ports before any is started:
 // each may be told where all the others will listen.
 func (m *Machine) allocate(ctx context.Context, spec backends.Spec, d *deployment) (map[string][]backends.Address, error) {
-	dir, err := directory(spec)
-	if err != nil {
-		return nil, err
-	}
 	take := func(want, n int) (int, error) {
 		port, err := m.ports.take(ctx, want, n)
 		if err == nil {
@@ -154,6 +150,10 @@ func (m *Machine) allocate(ctx context.Context, spec backends.Spec, d *deploymen
 	all := make(map[string][]backends.Address, len(spec.Roles))
 	for _, role := range spec.Roles {
 		for n := range role.Replicas {
+			dir, err := directory(spec, role, n)
+			if err != nil {
+				return nil, err
+			}
 			a := backends.Address{Host: loopback, Replica: n, Dir: dir}
 			if a.Port, err = take(role.Port, n); err != nil {
 				return nil, fmt.Errorf("%s: %w", replicaName(role, n), err)
@@ -227,7 +227,7 @@ func (m *Machine) start(ctx context.Context, spec backends.Spec, role backends.R
 			return fmt.Errorf("%w: %w", backends.ErrSpec, err)
 		}
 		maps.Copy(env, extra.Env)
-		if err := d.write(address.Dir, extra.Files); err != nil {
+		if err := write(address.Dir, extra.Files); err != nil {
 			return err
 		}
 	}
@@ -283,7 +283,6 @@ type deployment struct {
 	processes []*process
 	held      []int // ports
 	peers     map[string][]backends.Address
-	files     map[string][]byte // that were written, by path
 	give      sync.Once
 
 	watchers sync.WaitGroup
