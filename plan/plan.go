@@ -35,6 +35,7 @@ type Plan struct {
 	Order          string   `yaml:"order,omitempty" doc:"Order of the deployments and of the cells in each: as declared, or shuffled by the seed." default:"declared" enum:"declared,shuffled"`
 	Retries        *int     `yaml:"retries,omitempty" doc:"Further attempts at a trial whose server died under it." default:"1" min:"0" max:"10" unit:"attempts"`
 	OnStartFailure string   `yaml:"on_start_failure,omitempty" doc:"What a server that does not start is: a failure of its cells, or a result to record." default:"fail" enum:"fail,record"`
+	Predicted      string   `yaml:"predicted,omitempty" doc:"What is done with servers that the simulator's arithmetic predicts not to fit their GPU." default:"start" enum:"start,skip"`
 	Budget         *Budget  `yaml:"budget,omitempty" doc:"What the run may cost at most. The flags --max-cost and --max-time take the place of its keys."`
 	Timeouts       Timeouts `yaml:"timeouts,omitempty" doc:"Bounds on every phase; each is reported by its name when it is reached."`
 

@@ -16,4 +16,5 @@ const (
 
 	OrderShuffled       = "shuffled"
 	RecordStartFailures = "record"
+	PredictedSkip       = "skip"
 )

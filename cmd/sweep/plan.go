@@ -45,11 +45,11 @@ requests; dollars are the GPUs' list prices for that time.
 			if err != nil {
 				return err
 			}
-			only, err := filter(p, made, c.String("only"))
+			asked, _, err := filter(p, made, c.String("only"))
 			if err != nil {
 				return err
 			}
-			deployments, err := selected(p, only)
+			deployments, err := selected(p, asked)
 			if err != nil {
 				return err
 			}
@@ -105,6 +105,11 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 	var dollars float64
 	priced, cells := true, 0
 	for _, d := range deployments {
+		note := predictionText(p, d.Server)
+		if note != "" && p.Predicted == plan.PredictedSkip {
+			fmt.Fprintf(w, "deployment %s\t%s\t%s\t\n", d.ID, executor.ServerLabel(p, d), note)
+			continue
+		}
 		took := estimate(p, d)
 		one, text := costs[d.ID], ""
 		priced = priced && one.known
@@ -114,6 +119,9 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 			text = "$" + report.Dollars(usd)
 		}
 		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(p, d), plural(len(d.Cells), "cell"), roundMinutes(took), text)
+		if note != "" {
+			fmt.Fprintf(w, "  %s\t\t\t\n", note)
+		}
 		for _, o := range one.offers {
 			stock := cmp.Or(strings.ToLower(plaintext.Line(o.Stock)), "not told")
 			if o.USDPerHour == 0 {
@@ -229,11 +237,13 @@ func (a *app) planJSON(p *plan.Plan, deployments []plan.Deployment) error {
 	type deployment struct {
 		ID    string `json:"id"`
 		Label string `json:"label"`
-		Cells []cell `json:"cells"`
+		// Predicted is what would become of the server; absent where nobody knows.
+		Predicted *report.Prediction `json:"predicted,omitempty"`
+		Cells     []cell             `json:"cells"`
 	}
 	list := make([]deployment, 0, len(deployments))
 	for _, d := range deployments {
-		out := deployment{ID: d.ID, Label: executor.ServerLabel(p, d)}
+		out := deployment{ID: d.ID, Label: executor.ServerLabel(p, d), Predicted: predicted(d.Server)}
 		for _, c := range d.Cells {
 			settings := map[string]any{}
 			for _, s := range c.Settings {

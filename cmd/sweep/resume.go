@@ -118,7 +118,7 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	if err != nil {
 		return err
 	}
-	only, err := filter(p, made, m.Only)
+	_, only, err := filter(p, made, m.Only)
 	if err != nil {
 		return err
 	}

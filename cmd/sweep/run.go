@@ -79,7 +79,7 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	only, err := filter(p, made, c.String("only"))
+	asked, only, err := filter(p, made, c.String("only"))
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	if dir == "" {
 		dir = filepath.Join("runs", fmt.Sprintf("%s-%s-%s", p.Name, m.CreatedAt.Format("20060102T150405Z"), m.RunID[:4]))
 	}
-	resolved, cells, err := resolve(p, only)
+	resolved, cells, err := resolve(p, asked, only)
 	if err != nil {
 		return err
 	}
@@ -125,24 +125,24 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	return a.execute(ctx, c, job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only})
 }
 
-func filter(p *plan.Plan, made *plugins, expr string) (func(plan.Cell) (bool, error), error) {
-	if expr == "" {
-		return nil, runnable(p, made, nil)
-	}
-	f, err := p.Filter(expr)
-	if err != nil {
-		return nil, &usage{fmt.Errorf("--only: %w", err)}
-	}
-	for _, d := range p.Deployments() {
-		for _, cell := range d.Cells {
-			if ok, err := f(cell); err != nil {
-				return nil, &usage{fmt.Errorf("--only: %w", err)}
-			} else if ok {
-				return f, runnable(p, made, f)
-			}
+// filter chooses the cells that --only asks for, and of those the ones that are
+// run. nil stands for all.
+func filter(p *plan.Plan, made *plugins, expr string) (asked, only func(plan.Cell) (bool, error), err error) {
+	if expr != "" {
+		if asked, err = p.Filter(expr); err != nil {
+			return nil, nil, &usage{fmt.Errorf("--only: %w", err)}
+		}
+		if some, err := selected(p, asked); err != nil {
+			return nil, nil, &usage{fmt.Errorf("--only: %w", err)}
+		} else if len(some) == 0 {
+			return nil, nil, &usage{fmt.Errorf("--only %q selects no cell", expr)}
 		}
 	}
-	return nil, &usage{fmt.Errorf("--only %q selects no cell", expr)}
+	only = fitting(p, asked)
+	if some, err := selected(p, only); err == nil && len(some) == 0 {
+		return nil, nil, &usage{errors.New("every server is predicted not to fit its GPU, and the plan skips such; sweep plan says why")}
+	}
+	return asked, only, runnable(p, made, only)
 }
 
 // runnable finds what the plan's own checks cannot see: prompts that are too
@@ -328,8 +328,9 @@ func count(run *report.Run) (failed, invalid, missed int) {
 	return failed, invalid, missed
 }
 
-// resolve is plan.resolved.json: the plan with its defaults, and its cells.
-func resolve(p *plan.Plan, only func(plan.Cell) (bool, error)) (b []byte, cells int, err error) {
+// resolve is plan.resolved.json: the plan with its defaults, and its cells: of
+// those that were asked for the ones that are run, and the ones that are not.
+func resolve(p *plan.Plan, asked, only func(plan.Cell) (bool, error)) (b []byte, cells int, err error) {
 	inner, err := p.Resolved()
 	if err != nil {
 		return nil, 0, err
@@ -343,18 +344,29 @@ func resolve(p *plan.Plan, only func(plan.Cell) (bool, error)) (b []byte, cells 
 		server[axis.Column] = axis.Server
 	}
 	order := map[string]int{}
-	deployments, err := selected(p, only)
+	deployments, err := selected(p, asked)
 	if err != nil {
 		return nil, 0, err
 	}
 	for _, d := range deployments {
+		expected := predicted(d.Server)
 		for _, cell := range d.Cells {
-			rc := report.Cell{ID: cell.ID, Deployment: d.ID, Digest: p.SpecDigest(cell), Label: executor.Label(cell)}
+			rc := report.Cell{ID: cell.ID, Deployment: d.ID, Digest: p.SpecDigest(cell), Label: executor.Label(cell), Predicted: expected}
 			for _, s := range cell.Settings {
 				rc.Settings = append(rc.Settings, report.Setting{Column: s.Column, Server: server[s.Column], Value: s.Value})
 			}
 			order[cell.ID] = cell.Index
-			r.Cells = append(r.Cells, rc)
+			runs := true
+			if only != nil {
+				if runs, err = only(cell); err != nil {
+					return nil, 0, err
+				}
+			}
+			if runs {
+				r.Cells = append(r.Cells, rc)
+			} else {
+				r.Skipped = append(r.Skipped, rc)
+			}
 		}
 	}
 	// The plan's order: a shuffled run reports like another.

@@ -34,7 +34,7 @@ import (
 func Factory() sinks.Factory {
 	return sinks.Factory{
 		Kind: "metricslog",
-		Doc:  "metrics-<engine>.log, what each engine exposed as plain text, in order",
+		Doc:  "what each engine exposed, as plain text in order: metrics-ENGINE.log",
 		New: func(decode func(any) error, _ []result.Column) (sinks.Sink, error) {
 			if decode != nil {
 				if err := decode(&struct{}{}); err != nil {

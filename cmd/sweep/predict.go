@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/predict"
+	"sweep.dev/sweep/report"
+)
+
+// predicted is what would become of a server; nil where nobody knows.
+func predicted(s plan.Server) *report.Prediction {
+	args := make(map[string]any, len(s.Args))
+	for _, a := range s.Args {
+		args[a.Name] = a.Value
+	}
+	p, known := predict.Start(predict.Server{Engine: s.Profile, Model: s.Model, GPU: s.GPU, GPUs: s.GPUCount, Args: args})
+	if !known {
+		return nil
+	}
+	return &report.Prediction{Starts: p.Starts, Class: p.Class, Text: p.Text, KVTokens: p.KVTokens}
+}
+
+// fitting narrows a filter to the cells whose server is not predicted to fail,
+// where the plan wants that.
+func fitting(p *plan.Plan, only func(plan.Cell) (bool, error)) func(plan.Cell) (bool, error) {
+	if p.Predicted != plan.PredictedSkip {
+		return only
+	}
+	byServer := map[string]bool{} // false: it does not fit
+	for _, d := range p.Deployments() {
+		fits := predicted(d.Server)
+		for _, cell := range d.Cells {
+			byServer[cell.ID] = fits == nil || fits.Starts
+		}
+	}
+	return func(c plan.Cell) (bool, error) {
+		if !byServer[c.ID] || only == nil {
+			return byServer[c.ID], nil
+		}
+		return only(c)
+	}
+}
+
+// predictionText is a prediction for people; "" where there is nothing to warn
+// of.
+func predictionText(p *plan.Plan, s plan.Server) string {
+	switch got := predicted(s); {
+	case got == nil || got.Starts:
+		return ""
+	case p.Predicted == plan.PredictedSkip:
+		return fmt.Sprintf("predicted: does not fit (%s), skipped", got.Class)
+	default:
+		return fmt.Sprintf("predicted: does not fit (%s)", got.Class)
+	}
+}
