@@ -23,14 +23,9 @@ func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 		return nil, err
 	}
 	roles := slices.Clone(spec.Roles)
+	given := spec
 	for i, role := range roles {
-		// Machine renders the command lines of a role's replicas in their order.
-		replica := 0
-		roles[i].Argv = func(at backends.Address) ([]string, error) {
-			argv := b.argv(spec, role, replica, at)
-			replica++
-			return argv, nil
-		}
+		roles[i].Argv = func(at backends.Address) ([]string, error) { return b.argv(given, role, at) }
 	}
 	spec.Roles = roles
 	d, err := b.Machine.Launch(ctx, spec, l)

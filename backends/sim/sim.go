@@ -96,21 +96,31 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 // Simulated is true.
 func (b *Backend) Simulated() bool { return true }
 
-// dialects are the engines whose dialect the simulator speaks.
-var dialects = []string{"", "vllm", "sim", "generic-openai"}
-
 // argv is the command line of one replica.
-func (b *Backend) argv(spec backends.Spec, role backends.Role, replica int, at backends.Address) []string {
-	argv := []string{
-		b.self, "sim",
-		"--model=" + spec.Model,
-		"--gpu=" + spec.GPU,
-		"--host=" + at.Host,
-		"--port=" + strconv.Itoa(at.Port),
-		"--seed=" + strconv.FormatUint(spec.Seed, 10),
-		"--time-scale=" + number(b.config.TimeScale),
-		"--jitter=" + number(b.config.Jitter),
+func (b *Backend) argv(spec backends.Spec, role backends.Role, at backends.Address) ([]string, error) {
+	k, err := kindOf(spec, role, at)
+	if err != nil {
+		return nil, err
 	}
+	argv := []string{b.self, "sim"}
+	if k.role != "" {
+		argv = append(argv, "--engine="+k.engine, "--role="+k.role)
+	}
+	argv = append(argv, "--host="+at.Host, "--port="+strconv.Itoa(at.Port))
+	argv = append(argv, k.flags...)
+	if !k.computes {
+		return argv, nil
+	}
+	if k.role == "" && k.engine != "vllm" {
+		argv = append(argv, "--engine="+k.engine)
+	}
+	argv = append(argv,
+		"--model="+spec.Model,
+		"--gpu="+spec.GPU,
+		"--seed="+strconv.FormatUint(spec.Seed, 10),
+		"--time-scale="+number(b.config.TimeScale),
+		"--jitter="+number(b.config.Jitter),
+	)
 	if spec.GPUs > 1 {
 		argv = append(argv, "--tensor-parallel-size="+strconv.Itoa(spec.GPUs))
 	}
@@ -121,15 +131,19 @@ func (b *Backend) argv(spec backends.Spec, role backends.Role, replica int, at b
 		argv = append(argv, "--fault="+f)
 	}
 	if b.config.RequestLog && role.LogPath != nil {
-		argv = append(argv, "--request-log="+RequestLog(role.LogPath(replica)))
+		argv = append(argv, "--request-log="+RequestLog(role.LogPath(at.Replica)))
 	}
 	// What the plan says of the engine comes last, so that it wins.
-	return append(argv, flags(spec.Args)...)
+	return append(argv, flags(k.args)...), nil
 }
 
 // Command is the command line of a server of spec at an address, for people.
 func (b *Backend) Command(spec backends.Spec, at backends.Address) []string {
-	return b.argv(spec, backends.Role{}, 0, at)
+	argv, err := b.argv(spec, backends.Role{Name: "server"}, at)
+	if err != nil {
+		return []string{b.self, "sim", "#", err.Error()}
+	}
+	return argv
 }
 
 // RequestLog is where a server with the log logPath writes what it was asked.
@@ -176,8 +190,10 @@ func number(v float64) string {
 
 // check refuses what would fail in the same way again.
 func check(spec backends.Spec) error {
-	if !slices.Contains(dialects, spec.Engine) {
-		return fmt.Errorf("%w: the simulator speaks the dialect of vllm, not of %s", backends.ErrSpec, spec.Engine)
+	for _, role := range spec.Roles {
+		if _, err := kindOf(spec, role, backends.Address{}); err != nil {
+			return err
+		}
 	}
 	if _, ok := catalog.GPUByName(spec.GPU); !ok {
 		return fmt.Errorf("%w: the simulator needs a GPU of the catalogue, not %q", backends.ErrSpec, spec.GPU)

@@ -229,7 +229,7 @@ func TestLaunch_refusesTheImpossible(t *testing.T) {
 	for name, change := range map[string]func(*backends.Spec){
 		"no gpu":       func(s *backends.Spec) { s.GPU = "" },
 		"free label":   func(s *backends.Spec) { s.GPU = "my-laptop" },
-		"other tongue": func(s *backends.Spec) { s.Engine = "llamacpp" },
+		"other tongue": func(s *backends.Spec) { s.Engine = "cobol" },
 	} {
 		s := spec(t)
 		change(&s)
