@@ -3,7 +3,6 @@ package executor
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -87,30 +86,6 @@ func (m *measurement) scheduleLag() float64 {
 	}
 	slices.Sort(lags)
 	return result.Quantile(lags, 0.99) / 1e6
-}
-
-// TokensDisagree is the finding that the engine's own counter and its answers
-// do not tell of the same output.
-const TokensDisagree = "tokens_disagree"
-
-// maxDisagreement is the share of the output by which they may differ: an
-// engine may count the last step's tokens a moment after it sent them.
-const maxDisagreement = 0.05
-
-// disagreement holds the output that the answers tell of against what the
-// engine says that it made. Both may be exact only where every request was
-// completed: of the others the engine alone counts what it made in vain.
-func disagreement(row result.Row) []result.Finding {
-	told, ok := row["output_tokens"].(int64)
-	made, ok2 := row["server_output_tokens"].(int64)
-	if !ok || !ok2 || row["completed"] != row["requests"] {
-		return nil
-	}
-	if math.Abs(float64(told-made)) <= maxDisagreement*float64(max(told, made)) {
-		return nil
-	}
-	return []result.Finding{{Code: TokensDisagree, Text: fmt.Sprintf(
-		"the answers tell of %d output tokens and the engine's own counter of %d: one of them is wrong, or somebody else used the server", told, made)}}
 }
 
 // outputLength says which completed requests did not get max_tokens tokens, or

@@ -185,36 +185,6 @@ func TestInvalid_openLoop(t *testing.T) {
 	}
 }
 
-// What the engine counts and what its answers say must not differ by more than
-// the tokens of a step, where nothing was made in vain.
-func TestDisagreement(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		told, made any
-		completed  int64
-		want       bool
-	}{
-		"the same":             {int64(384), int64(384), 24, false},
-		"a step behind":        {int64(400), int64(380), 24, false},
-		"answers say more":     {int64(456), int64(384), 24, true},
-		"the engine says more": {int64(361), int64(460), 24, true},
-		"made in vain":         {int64(361), int64(460), 23, false},
-		"not exposed":          {int64(456), nil, 24, false},
-		"not counted":          {nil, int64(384), 24, false},
-		"nothing":              {int64(0), int64(0), 24, false},
-	} {
-		row := result.Row{"output_tokens": tt.told, "server_output_tokens": tt.made, "requests": int64(24), "completed": tt.completed}
-		got := disagreement(row)
-		want(t, name, len(got) == 1, tt.want)
-		for _, f := range got {
-			want(t, "code", f.Code, TokensDisagree)
-			if !strings.Contains(f.Text, fmt.Sprint(tt.told)) || !strings.Contains(f.Text, fmt.Sprint(tt.made)) {
-				t.Errorf("%s: %s", name, f.Text)
-			}
-		}
-	}
-}
-
 // An objective over a column that was not measured is an error, never a pass;
 // warnings do not fail a trial.
 func TestSLOs(t *testing.T) {

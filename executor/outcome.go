@@ -14,6 +14,7 @@ import (
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/reconcile"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/store"
 )
@@ -59,7 +60,7 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 			row["status"] = result.StatusInvalid
 		}
 		row["invalid_reasons"] = codes(o.Invalid)
-		o.Findings = append(o.Findings, disagreement(row)...)
+		o.Findings = append(o.Findings, reconcile.Findings(row, m.requests)...)
 		o.SLOs = m.slos(row)
 	}
 	for _, n := range m.sink.notes {
