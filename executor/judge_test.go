@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -157,7 +156,7 @@ func TestInvalid_not(t *testing.T) {
 			},
 		},
 		"another note": {nil, func(m *measurement, _ result.Row) {
-			m.sink.Note(result.Finding{Code: "no_nvsmi", Text: "there is none"})
+			m.sink.Note(result.Finding{Code: "no_gpu", Text: "there is none"})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
