@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,21 +20,32 @@ type problem struct {
 	text string
 }
 
-// located says what is wrong, and where in src. What a profile has from the one
-// it is like stands nowhere in it.
+// located says what is wrong, and where in src, in its order. What a profile has
+// from the one it is like stands nowhere in it.
 func located(name string, src []byte, problems []problem) error {
 	var root ast.Node
 	if file, err := parser.ParseBytes(src, 0); err == nil && len(file.Docs) > 0 {
 		root = file.Docs[0].Body
 	}
-	var errs []error
+	type placed struct {
+		line, column int
+		text         string
+	}
+	var all []placed
 	for _, p := range problems {
-		where := fmt.Sprintf("profile %q", name)
+		l := placed{text: fmt.Sprintf("profile %q: %s: %s", name, pathString(p.at), p.text)}
 		if n := find(root, p.at); n != nil && n.GetToken() != nil {
 			pos := n.GetToken().Position
-			where = fmt.Sprintf("%d:%d", pos.Line, pos.Column)
+			l = placed{pos.Line, pos.Column, fmt.Sprintf("%d:%d: %s: %s", pos.Line, pos.Column, pathString(p.at), p.text)}
 		}
-		errs = append(errs, fmt.Errorf("%s: %s: %s", where, pathString(p.at), p.text))
+		all = append(all, l)
+	}
+	slices.SortStableFunc(all, func(a, b placed) int {
+		return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.column, b.column), cmp.Compare(a.text, b.text))
+	})
+	var errs []error
+	for _, l := range all {
+		errs = append(errs, errors.New(l.text))
 	}
 	return errors.Join(errs...)
 }

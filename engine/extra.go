@@ -18,8 +18,8 @@ const ArgsFile = "sweep-args.yaml"
 //
 // Where the profile has a flag for a file of settings, the args of a role of
 // tier engine that are mappings, have a dot in their name or are listed in
-// [Flags].NestedNames are in [ArgsFile], a dot for each level, over what the
-// role itself puts there.
+// [Flags].NestedNames are in [ArgsFile], a dot for each level and underscores for
+// dashes, over what the role itself puts there.
 func (p *Profile) Extra(role string, v Vars, args []Arg) (env map[string]string, files map[string][]byte, err error) {
 	r := p.Role(role)
 	if r == nil {
@@ -91,7 +91,7 @@ func (p *Profile) argsFile(own []byte, args []Arg) ([]byte, error) {
 		if !p.nested(a) {
 			continue
 		}
-		if err := put(plans, strings.Split(p.FlagName(a.Name), "."), a.Value); err != nil {
+		if err := put(plans, strings.Split(strings.ReplaceAll(a.Name, "-", "_"), "."), a.Value); err != nil {
 			return nil, fmt.Errorf("argument %q: %w", a.Name, err)
 		}
 	}

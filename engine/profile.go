@@ -212,7 +212,7 @@ type Metrics struct {
 	// engine inside it. Where two of them have a quantity, it is looked for as
 	// the first has it and then as the second.
 	Like []string `yaml:"like,omitempty"`
-	Path string `yaml:"path,omitempty"`
+	Path string   `yaml:"path,omitempty"`
 	// Fallback are paths that are tried where Path holds no metrics.
 	Fallback []string `yaml:"fallback,omitempty"`
 	// Port is the name of the port, of Role.Ports; "" is the role's own.

@@ -110,6 +110,202 @@ func TestParse_rejects(t *testing.T) {
 	}
 }
 
+// Everything that is wrong is told at once, with the line where it stands.
+func TestParse_positions(t *testing.T) {
+	src := `name: x
+roles:
+  - name: front
+    tier: middle
+    command: [a, "{{.Prot}}", '{{each "workers" "URL"}}']
+    env: {A: "{{.Ports.metrics}}", "B C": x}
+    ready: {line: "("}
+    metrics: {port: metrics, path: metrics}
+    port: 70000
+    versions:
+      - below: newest
+  - name: Worker
+    command: [b, "{{(index .Peers.front 0).URL}}", "{{.Replica}}{{.Dir}}{{.Ports.kv}}"]
+    ports: {kv: 5600}
+    files: {../x: y}
+    replicas: -1
+entry: router
+flags: {served: --name, nested_names: [a]}
+metrics:
+  series:
+    ttft: [{name: y, scale: -1}, {label: z}]
+    e2e: [{name: y, times: {reduce: sum}}]
+  settings: {block-size: [{}]}
+totals:
+  ttfb: [front]
+  ttft: [decode]
+`
+	_, err := Parse([]byte(src))
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	want := []string{
+		`4:11: roles[0].tier: "middle": want engine, frontend or router`,
+		`9:11: roles[0].port: 70000 is no port`,
+		`7:19: roles[0].ready.line: error parsing regexp`,
+		`5:18: roles[0].command[1]: template:`,
+		`5:31: roles[0].command[2]: there is no role "workers"`,
+		`6:14: roles[0].env.A: template:`,
+		`6:43: roles[0].env.B C: "B C" is no name of a variable`,
+		`11:16: roles[0].versions[0].below: "newest": want a version such as 0.11`,
+		`8:36: roles[0].metrics.path: path "metrics" does not start with a slash`,
+		`8:21: roles[0].metrics.port: role "front" has no port "metrics"`,
+		`12:11: roles[1].name: role "Worker": want small letters`,
+		`16:15: roles[1].replicas: -1 is less than none`,
+		`15:`, // the file's name
+		`17:8: entry: there is no role "router"`,
+		`18:`, `18:`, // flags
+		`22:`, `21:`, `21:`, // series
+		`23:`, // settings
+		`25:3: totals.ttfb: "ttfb" is not a canonical quantity`,
+		`26:10: totals.ttft[0]: there is no role "decode"`,
+	}
+	got := strings.Split(err.Error(), "\n")
+	for _, w := range want {
+		i := slices.IndexFunc(got, func(line string) bool { return strings.HasPrefix(line, w) })
+		if i < 0 {
+			t.Errorf("nothing begins with %s", w)
+			continue
+		}
+		got = slices.Delete(got, i, i+1)
+	}
+	if len(got) > 0 || t.Failed() {
+		t.Errorf("left: %s\nall: %v", strings.Join(got, "\n"), err)
+	}
+}
+
+// Metrics that are like two others look for a quantity as the first has it, then
+// as the second; what the profile says itself takes the place of both.
+func TestParse_metricsLike(t *testing.T) {
+	p, err := Parse([]byte(`name: mine
+like: llamacpp
+roles:
+  - name: a
+    command: [a]
+    metrics:
+      path: /m
+      like: [vllm, dynamo-worker]
+      series:
+        ttft: [{name: mine}]
+        preemptions: []
+metrics:
+  series:
+    ttft: [{name: ours}]
+totals: {ttft: [a]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := p.MetricsOf("a")
+	names := func(list []Series) (out []string) {
+		for _, s := range list {
+			out = append(out, s.Name)
+		}
+		return out
+	}
+	for quantity, want := range map[string][]string{
+		RequestsRunning: {"vllm:num_requests_running", "dynamo_component_inflight_requests"},
+		TTFT:            {"mine"},
+		Preemptions:     nil,
+		ITL:             {"vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"},
+	} {
+		if diff := cmp.Diff(want, names(m.Series[quantity])); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", quantity, diff)
+		}
+	}
+	if m.Path != "/m" || m.Prefixes[0] != "vllm:" || m.Meanings["dynamo_engine_request"] == "" {
+		t.Errorf("path %q, prefixes %q", m.Path, m.Prefixes)
+	}
+	if got := names(p.Metrics.Series[TTFT]); !slices.Equal(got, []string{"ours"}) || p.Metrics.Path != "/metrics" || !p.Metrics.Exclusive {
+		t.Errorf("the profile's own: ttft %q, %+v", got, p.Metrics.Path)
+	}
+	if len(p.Metrics.Series[RequestsRunning]) == 0 {
+		t.Error("one quantity of its own cost it all the others")
+	}
+	llamacpp, _ := Lookup("llamacpp")
+	if _, has := llamacpp.Metrics.Series[TTFT]; has {
+		t.Error("a profile wrote into the one that it is like")
+	}
+}
+
+func TestProfile_At(t *testing.T) {
+	p, err := Parse([]byte(`name: x
+roles:
+  - name: server
+    command: [new]
+    image: repo/new
+    entrypoint: [new]
+    versions:
+      - {below: "0.9", command: [oldest], image: repo/old}
+      - {below: "0.11", command: [old], entrypoint: [old]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for version, want := range map[string]string{
+		"": "new repo/new new", "latest": "new repo/new new", "0.8.5.post1": "oldest repo/old new", "0.9": "old repo/new old",
+		"v0.10.2": "old repo/new old", "0.11.0": "new repo/new new", "1.0": "new repo/new new",
+	} {
+		r := p.At(version).Roles[0]
+		if got := r.Command[0] + " " + r.Image + " " + r.Entrypoint[0]; got != want {
+			t.Errorf("%q: got %s, want %s", version, got, want)
+		}
+	}
+	for image, want := range map[string]string{
+		"vllm/vllm-openai:v0.10.2": "0.10.2", "localhost:5000/x/vllm:0.9.1-cu128": "0.9.1", "vllm/vllm-openai": "", "vllm/vllm-openai:latest": "",
+		"localhost:5000/vllm": "", "vllm/vllm-openai:v0.9.1@sha256:00": "0.9.1", "x:nightly-0.12": "", "x:25.08": "25.08",
+	} {
+		if got := ImageVersion(image); got != want {
+			t.Errorf("%s: version %q, want %q", image, got, want)
+		}
+	}
+}
+
+func TestExtra_rejects(t *testing.T) {
+	p, _ := Lookup("trtllm")
+	for name, args := range map[string][]Arg{
+		"twice":        {{"kv_cache_config.dtype", "fp8"}, {"kv_cache_config", map[string]any{"dtype": "auto"}}},
+		"given as one": {{"disable_overlap_scheduler", true}, {"disable_overlap_scheduler.x", 1}},
+		"no name":      {{"kv_cache_config.", 1}},
+	} {
+		_, files, err := p.Extra("server", vars, args)
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v, %s", name, err, files)
+		}
+	}
+	if _, err := p.Argv("server", vars, []Arg{{"extra_llm_api_options", "mine.yaml"}}, nil); err == nil {
+		t.Error("a file of the plan's own, which sweep's would hide, is accepted")
+	}
+	env, files, err := p.Extra("decode", vars, nil)
+	if env != nil || files != nil || err != nil {
+		t.Errorf("a role that does not exist has %v, %v, %v", env, files, err)
+	}
+}
+
+func TestArgv_each(t *testing.T) {
+	p, err := Parse([]byte("name: x\nroles: [{name: worker, command: [w]}, {name: router, tier: router, command: [r, '{{each \"worker\" \"Addr\" \"--worker\"}}', '{{arg \"mode\" \"a\"}}']}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := vars
+	v.Peers = map[string][]Address{"worker": {{Host: "h", Port: 1}, {Host: "::1", Port: 2}}}
+	args := []Arg{{"mode", "b"}, {"xx", "y"}}
+	for role, want := range map[string]string{"router": "r --worker h:1 --worker [::1]:2 b", "worker": "w --xx y"} {
+		got, err := p.Argv(role, v, args, nil)
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, %v, want %s", role, got, err, want)
+		}
+	}
+	v.Peers = nil
+	if got, err := p.Argv("router", v, nil, nil); err == nil {
+		t.Errorf("a router without workers: %q", got)
+	}
+}
+
 func TestCanonical_everySeriesHasOne(t *testing.T) {
 	vllm, _ := Lookup("vllm")
 	for name := range vllm.Metrics.Series {
