@@ -108,6 +108,27 @@ func Parse(body []byte, whole bool) (*Exposition, error) {
 	return out, nil
 }
 
+// Salvage reads what a file or a cut answer still holds, whatever became of its
+// end. A last line without its newline may have lost digits: it is dropped and
+// counted. Its errors are those of [Parse] but for ErrTruncated.
+func Salvage(body []byte) (*Exposition, error) {
+	if bytes.HasPrefix(body, []byte{0x1f, 0x8b}) {
+		var err error
+		if body, err = unpack(body); err != nil && len(body) == 0 {
+			return nil, err
+		}
+	}
+	e, err := Parse(body, false)
+	if !errors.Is(err, ErrTruncated) {
+		return e, err
+	}
+	if e, err = Parse(body[:bytes.LastIndexByte(body, '\n')+1], false); err != nil {
+		return nil, err
+	}
+	e.Dropped++
+	return e, nil
+}
+
 func expand(families []*rawFamily) (map[string]*dto.MetricFamily, error) {
 	p := expfmt.NewTextParser(model.UTF8Validation)
 	return p.TextToMetricFamilies(bytes.NewReader(text(families)))
@@ -117,16 +138,9 @@ func expand(families []*rawFamily) (map[string]*dto.MetricFamily, error) {
 // the JSON string that some releases of llama.cpp send.
 func unwrap(body []byte) ([]byte, error) {
 	if bytes.HasPrefix(body, []byte{0x1f, 0x8b}) {
-		zr, err := gzip.NewReader(bytes.NewReader(body))
-		if err != nil {
-			return nil, fmt.Errorf("unpack: %w", err)
-		}
-		// A bomb is cut at the bound, not unpacked.
-		if body, err = io.ReadAll(io.LimitReader(zr, MaxBody+1)); err != nil {
-			return nil, fmt.Errorf("unpack: %w", err)
-		}
-		if len(body) > MaxBody {
-			return nil, fmt.Errorf("the body is larger than %d MiB", MaxBody>>20)
+		var err error
+		if body, err = unpack(body); err != nil {
+			return nil, err
 		}
 	}
 	if trimmed := bytes.TrimSpace(body); bytes.HasPrefix(trimmed, []byte(`"`)) {
@@ -136,6 +150,23 @@ func unwrap(body []byte) ([]byte, error) {
 		}
 	}
 	return body, nil
+}
+
+// unpack returns beside an error what came before it.
+func unpack(body []byte) ([]byte, error) {
+	zr, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("unpack: %w", err)
+	}
+	// A bomb is cut at the bound, not unpacked.
+	out, err := io.ReadAll(io.LimitReader(zr, MaxBody+1))
+	switch {
+	case len(out) > MaxBody:
+		return nil, fmt.Errorf("the body is larger than %d MiB", MaxBody>>20)
+	case err != nil:
+		return out, fmt.Errorf("unpack: %w", err)
+	}
+	return out, nil
 }
 
 func ended(body []byte, whole bool) error {

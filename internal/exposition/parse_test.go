@@ -111,7 +111,7 @@ func flatMap(e *Exposition) map[string]string {
 // losing a valid series or inventing a value.
 func TestParse_recorded(t *testing.T) {
 	files, err := filepath.Glob("testdata/recorded/*.txt")
-	if err != nil || len(files) != 3 {
+	if err != nil || len(files) != 7 {
 		t.Fatalf("%d recorded files, %v", len(files), err)
 	}
 	for _, file := range files {

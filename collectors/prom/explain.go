@@ -1,0 +1,341 @@
+package prom
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/exposition"
+)
+
+// What a family of series is to sweep.
+const (
+	IsQuantity = "quantity"   // one or more canonical quantities are taken from it
+	IsOther    = "other_name" // another name of a quantity that is taken from elsewhere
+	IsMeaning  = "meaning"    // the profile says what it means
+	IsRuntime  = "runtime"    // what the language of the server says of itself
+	IsUnknown  = "unknown"
+)
+
+// An Explained body is what sweep makes of it.
+type Explained struct {
+	// Engines are those that the body is of; several can sit in one.
+	Engines  []string `json:"engines"`
+	Families []Family `json:"families"` // in the body's order
+	Lines    int      `json:"lines"`    // samples, without _created
+	Names    int      `json:"names"`    // different names among them
+	Created  int      `json:"created"`  // _created samples
+	// Dropped counts lines that could not be read, Duplicates series that stood twice.
+	Dropped    int `json:"dropped"`
+	Duplicates int `json:"duplicates"`
+}
+
+// A Family is what a body says under one name.
+type Family struct {
+	Name   string `json:"name"`
+	Type   string `json:"type"` // counter, gauge, histogram, summary or untyped
+	Is     string `json:"is"`
+	Series int    `json:"series"` // label sets
+	// Readings are the quantities that are taken from it.
+	Readings []Reading `json:"readings,omitempty"`
+	// Meaning is what it says in words, "" where nobody knows.
+	Meaning string `json:"meaning,omitempty"`
+	// Value is that of the only series, or the sum of a counter's; for a
+	// histogram the mean. Nil where there is no such value.
+	Value *float64 `json:"value,omitempty"`
+	Unit  string   `json:"unit,omitempty"` // by its own name
+}
+
+// A Reading is one canonical quantity and its value now.
+type Reading struct {
+	Quantity string `json:"quantity"`
+	// Value is in the quantity's unit; of a histogram the mean since the server
+	// started, nil where nothing was observed yet.
+	Value *float64 `json:"value"`
+	Count *float64 `json:"count,omitempty"` // of a histogram: observations
+	Unit  string   `json:"unit,omitempty"`
+}
+
+// Count is how many families are of one kind.
+func (x *Explained) Count(is string) int {
+	n := 0
+	for _, f := range x.Families {
+		if f.Is == is {
+			n++
+		}
+	}
+	return n
+}
+
+// namespaces are the prefixes of the names by which engines, and what stands
+// beside them, are told apart, in the order in which they are tried. An engine
+// without a profile is recognised all the same.
+var namespaces = [...]struct{ prefix, engine string }{
+	{"vllm:", "vllm"},
+	{"vllm_", "vllm"},
+	{"ray_vllm", "vllm"},
+	{"sglang:", "sglang"},
+	{"sglang_", "sglang"},
+	{"smg_", "sglang-gateway"},
+	{"sgl_router_", "sglang-gateway"},
+	{"trtllm:", "trtllm"},
+	{"trtllm_", "trtllm"},
+	{"llamacpp:", "llamacpp"},
+	{"tgi_", "tgi"},
+	{"lmdeploy:", "lmdeploy"},
+	{"nv_", "triton"},
+	{"dynamo_", "dynamo"},
+	{"DCGM_FI_", "dcgm-exporter"},
+	{"nvidia_smi_", "nvidia_gpu_exporter"},
+	{"llm_d_epp_", "llm-d"},
+	{"inference_", "llm-d"},
+	{"envoy_", "envoy"},
+}
+
+// detect says of which engines a body is. Names without a prefix are those of
+// TensorRT-LLM before 2026, which has a label of its own, or of a NIM.
+func detect(profiles []*engine.Profile, e *exposition.Exposition) []string {
+	names := make(map[string][]exposition.Label)
+	for _, p := range e.Points {
+		names[p.Name] = p.Labels
+	}
+	for _, h := range e.Histograms {
+		names[h.Name] = h.Labels
+	}
+	var out []string
+	covered := make(map[string]bool)
+	add := func(engineName, prefix string) {
+		for name := range names {
+			if strings.HasPrefix(name, prefix) {
+				covered[name] = true
+				if !slices.Contains(out, engineName) {
+					out = append(out, engineName)
+				}
+			}
+		}
+	}
+	for _, n := range namespaces {
+		add(n.engine, n.prefix)
+	}
+	if labels, ok := names["e2e_request_latency_seconds"]; ok {
+		switch _, nim := names["num_request_max"]; {
+		case has(labels, "engine_type"):
+			out = append(out, "trtllm")
+		case nim:
+			out = append(out, "nim")
+		}
+	}
+	// Profiles that came from a file.
+	for name := range covered {
+		delete(names, name)
+	}
+	for _, p := range profiles {
+		for _, m := range metricsOf(p) {
+			for _, prefix := range m.Prefixes {
+				if prefix != "" {
+					add(p.Name, prefix)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// metricsOf are the profile's metrics and those of its roles.
+func metricsOf(p *engine.Profile) []*engine.Metrics {
+	var out []*engine.Metrics
+	for _, r := range p.Roles {
+		if r.Metrics != nil {
+			out = append(out, r.Metrics)
+		}
+	}
+	return append(out, &p.Metrics)
+}
+
+// Explain says what a body means to the profiles of the engines that it is of.
+// A single profile is taken whatever the body looks like. It is pure.
+func Explain(profiles []*engine.Profile, e *exposition.Exposition) Explained {
+	counted := count(e)
+	x := Explained{
+		Engines: detect(profiles, e), Lines: counted.count, Names: len(counted.names),
+		Dropped: e.Dropped, Duplicates: e.Duplicates, Families: families(e),
+	}
+	byName := make(map[string]*Family)
+	for i := range x.Families {
+		byName[x.Families[i].Name] = &x.Families[i]
+	}
+	x.Created = len(e.Flat()) - counted.count
+	for _, m := range relevant(profiles, x.Engines) {
+		x.read(m, e, byName)
+	}
+	for i := range x.Families {
+		f := &x.Families[i]
+		switch {
+		case f.Is != "":
+		case f.Meaning != "":
+			f.Is = IsMeaning
+		case noise(f.Name):
+			f.Is = IsRuntime
+		default:
+			f.Is = IsUnknown
+		}
+	}
+	return x
+}
+
+// relevant are the metrics of the profiles whose engine a body is of, in the
+// order of the engines: of a profile that is a variant of another its own too.
+func relevant(profiles []*engine.Profile, engines []string) []*engine.Metrics {
+	if len(profiles) == 1 {
+		return metricsOf(profiles[0])
+	}
+	var out []*engine.Metrics
+	for _, name := range engines {
+		for _, exact := range []bool{true, false} {
+			for _, p := range profiles {
+				if p.Name == name && exact || strings.HasPrefix(p.Name, name+"-") && !exact {
+					out = append(out, metricsOf(p)...)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// read notes what metrics m make of the families.
+func (x *Explained) read(m *engine.Metrics, e *exposition.Exposition, byName map[string]*Family) {
+	family := func(name string) *Family {
+		if f := byName[name]; f != nil {
+			return f
+		}
+		for _, suffix := range []string{"_sum", "_count"} {
+			if base, ok := strings.CutSuffix(name, suffix); ok && byName[base] != nil {
+				return byName[base]
+			}
+		}
+		return nil
+	}
+	w := newWindow(m)
+	w.observe(body{Exposition: e, loaded: true, whole: true})
+	for _, q := range engine.Quantities() {
+		taken, ok := w.chosen[q.Name]
+		if !ok {
+			continue
+		}
+		if f := family(taken.names[0]); f != nil && !f.says(q.Name) {
+			f.Is = IsQuantity
+			f.Readings = append(f.Readings, w.reading(q, taken, e))
+		}
+		for _, name := range append(taken.names[1:], taken.times) {
+			if f := family(name); f != nil && f.Is == "" {
+				f.Is, f.Meaning = IsOther, "a part of "+q.Name
+			}
+		}
+	}
+	for _, q := range engine.Quantities() {
+		for _, s := range m.Series[q.Name] {
+			other, ok := find(e, s, m.Prefixes, q.Kind)
+			if !ok {
+				continue
+			}
+			if f := family(other.names[0]); f != nil && f.Is == "" {
+				f.Is, f.Meaning = IsOther, "another name of "+q.Name
+			}
+		}
+	}
+	for name, meaning := range m.Meanings {
+		for _, rename := range renames(name, m.Prefixes) {
+			for _, kind := range []string{engine.Gauge, engine.Counter} {
+				if f := family(spelling(e, rename(name), kind)); f != nil && f.Meaning == "" {
+					f.Meaning = meaning
+				}
+			}
+		}
+	}
+	for name, list := range m.Settings {
+		for _, s := range list {
+			for _, rename := range renames(s.Name, m.Prefixes) {
+				if f := byName[rename(s.Name)]; f != nil && f.Meaning == "" {
+					f.Meaning = "settings that the engine reports of itself, among them " + name
+				}
+			}
+		}
+	}
+}
+
+func (f *Family) says(quantity string) bool {
+	return slices.ContainsFunc(f.Readings, func(r Reading) bool { return r.Quantity == quantity })
+}
+
+func (w *window) reading(q engine.Quantity, f found, e *exposition.Exposition) Reading {
+	r := Reading{Quantity: q.Name, Unit: q.Unit}
+	if q.Kind != engine.Histogram {
+		if v, ok := w.lastValues[q.Name]; ok {
+			r.Value = &v
+		}
+		return r
+	}
+	total, n := 0.0, 0.0
+	for _, h := range f.histograms(e) {
+		if s, ok := snapshot(h); ok {
+			total += s.sum
+			n += s.count
+		}
+	}
+	r.Count = &n
+	r.Value = number(total * scale(f.Series) / n)
+	return r
+}
+
+// number is a value that JSON can hold, or nil.
+func number(v float64) *float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return &v
+}
+
+// families lists what stands in a body under one name each, _created left out.
+func families(e *exposition.Exposition) []Family {
+	var out []Family
+	at := make(map[string]int)
+	add := func(name, kind string, v float64) {
+		i, ok := at[name]
+		if !ok {
+			i = len(out)
+			at[name] = i
+			out = append(out, Family{Name: name, Type: kind, Unit: unitOf(name)})
+		}
+		f := &out[i]
+		f.Series++
+		switch {
+		case f.Series == 1:
+			f.Value = number(v)
+		case f.Value != nil && kind == "counter" && !math.IsNaN(v):
+			*f.Value += v
+		default:
+			f.Value = nil
+		}
+	}
+	for _, p := range e.Points {
+		switch {
+		case strings.HasSuffix(p.Name, "_created"):
+		case p.Kind != "summary":
+			add(p.Name, p.Kind, p.Value)
+		case strings.HasSuffix(p.Name, "_count") && !has(p.Labels, "quantile"):
+			base := strings.TrimSuffix(p.Name, "_count")
+			v := math.NaN()
+			for _, s := range e.Named(base + "_sum") {
+				if slices.Equal(s.Labels, p.Labels) {
+					v = s.Value / p.Value
+				}
+			}
+			add(base, p.Kind, v)
+		}
+	}
+	for _, h := range e.Histograms {
+		add(h.Name, "histogram", h.Sum/h.Count)
+	}
+	return out
+}

@@ -1,0 +1,100 @@
+package prom
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/exposition"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+func profiles() []*engine.Profile {
+	var out []*engine.Profile
+	for _, name := range engine.Names() {
+		p, _ := engine.Lookup(name)
+		out = append(out, p)
+	}
+	return out
+}
+
+// summarise is one line about what is made of a body, and the names that
+// nobody knows.
+func summarise(name string, src []byte) string {
+	e, err := exposition.Salvage(src)
+	if err != nil {
+		if !errors.Is(err, exposition.ErrNoMetrics) {
+			return fmt.Sprintf("%s: %v\n", name, err)
+		}
+		return name + ": no metrics\n"
+	}
+	x := Explain(profiles(), e)
+	var readings []string
+	var b strings.Builder
+	for _, f := range x.Families {
+		for _, r := range f.Readings {
+			readings = append(readings, r.Quantity)
+		}
+	}
+	slices.Sort(readings)
+	readings = slices.Compact(readings)
+	fmt.Fprintf(&b, "%s: %s: %d lines, %d families: %d taken, %d other names, %d explained, %d of the runtime, %d unknown; %d dropped, %d twice, %d _created\n",
+		name, strings.Join(x.Engines, "+"), x.Lines, len(x.Families), x.Count(IsQuantity), x.Count(IsOther), x.Count(IsMeaning), x.Count(IsRuntime), x.Count(IsUnknown), x.Dropped, x.Duplicates, x.Created)
+	fmt.Fprintf(&b, "  %d quantities: %s\n", len(readings), strings.Join(readings, " "))
+	return b.String()
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	file = filepath.Join("testdata", file)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+func TestExplain_recorded(t *testing.T) {
+	golden(t, "recorded.golden", summariseAll(t, "../../internal/exposition/testdata/recorded"))
+}
+
+func TestExplain_fixtures(t *testing.T) {
+	const dir = "../../../shared/fixtures"
+	if _, err := os.Stat(dir); err != nil {
+		t.Skip("the folder of fixtures is absent")
+	}
+	golden(t, "fixtures.golden", summariseAll(t, dir))
+}
+
+func summariseAll(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
+	}
+	var b strings.Builder
+	for _, file := range files {
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.WriteString(summarise(filepath.Base(file), src))
+	}
+	return b.String()
+}
