@@ -41,6 +41,7 @@ var measures = []measure{
 	{"TPOT, ms", "mean_tpot_ms", lessIsBest, false},
 	{"TPOT p95, ms", "p95_tpot_ms", lessIsBest, false},
 	{"TPOT by engine, ms", "server_mean_tpot_ms", plainFact, false},
+	{"ITL by engine, ms", "server_mean_itl_ms", plainFact, false},
 	{"E2E, ms", "mean_e2e_ms", lessIsBest, false},
 	{"E2E by engine, ms", "server_mean_e2e_ms", plainFact, false},
 	{"queue, ms", "server_mean_queue_ms", lessIsBest, false},

@@ -439,7 +439,8 @@ func (s *summary) files() []string {
 			lines = append(lines, path)
 		}
 	}
-	return lines
+	logs, _ := filepath.Glob(filepath.Join(s.Dir, "metrics-*.log")) // the only error is a bad pattern
+	return append(lines, logs...)
 }
 
 func plain(lines []string) []item {

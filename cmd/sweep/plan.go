@@ -105,9 +105,9 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 	var dollars float64
 	priced, cells := true, 0
 	for _, d := range deployments {
-		note := predictionText(p, d.Server)
+		note := predictionText(d.Server)
 		if note != "" && p.Predicted == plan.PredictedSkip {
-			fmt.Fprintf(w, "deployment %s\t%s\t%s\t\n", d.ID, executor.ServerLabel(p, d), note)
+			fmt.Fprintf(w, "deployment %s\t%s\n  skipped\t%s\n", d.ID, executor.ServerLabel(p, d), note)
 			continue
 		}
 		took := estimate(p, d)
@@ -120,7 +120,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 		}
 		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(p, d), plural(len(d.Cells), "cell"), roundMinutes(took), text)
 		if note != "" {
-			fmt.Fprintf(w, "  %s\t\t\t\n", note)
+			fmt.Fprintf(w, "  predicted\t%s\n", note)
 		}
 		for _, o := range one.offers {
 			stock := cmp.Or(strings.ToLower(plaintext.Line(o.Stock)), "not told")

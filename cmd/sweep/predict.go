@@ -44,13 +44,9 @@ func fitting(p *plan.Plan, only func(plan.Cell) (bool, error)) func(plan.Cell) (
 
 // predictionText is a prediction for people; "" where there is nothing to warn
 // of.
-func predictionText(p *plan.Plan, s plan.Server) string {
-	switch got := predicted(s); {
-	case got == nil || got.Starts:
-		return ""
-	case p.Predicted == plan.PredictedSkip:
-		return fmt.Sprintf("predicted: does not fit (%s), skipped", got.Class)
-	default:
-		return fmt.Sprintf("predicted: does not fit (%s)", got.Class)
+func predictionText(s plan.Server) string {
+	if got := predicted(s); got != nil && !got.Starts {
+		return fmt.Sprintf("does not fit (%s)", got.Class)
 	}
+	return ""
 }
