@@ -198,7 +198,7 @@ load:
   warmup: {requests: 1}
   prompts: {kind: synthetic, input_tokens: 20}
 validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 60s}
-collect: [{prom: {interval: 200ms}}, nvsmi, proc]
+collect: [{prom: {interval: 200ms}}, gpu, proc]
 `, list(x.gpus), list(x.seqs), exclude, cmp.Or(s.net, "auto"), proxyURL, x.poll, cmp.Or(s.beat, time.Minute), x.calls,
 		cmp.Or(s.cost, 1), cmp.Or(s.life, 30*time.Minute), x.load)
 }

@@ -44,7 +44,7 @@ func Defaults() Plan {
 
 // The plug-ins of a plan that names none, where the vocabulary has them.
 func defaultSinks() []string   { return []string{"parquet", "csv"} }
-func defaultCollect() []string { return []string{"prom", "nvsmi", "proc"} }
+func defaultCollect() []string { return []string{"prom", "gpu", "proc"} }
 
 func (l *loader) decode() *Plan {
 	l.Env = &strict.Env{Lookup: l.opts.LookupEnv, Allow: l.opts.AllowEnv}

@@ -116,7 +116,7 @@ func TestPlugin_Decode(t *testing.T) {
 	// Defaults of a plug-in without keys stay.
 	cfg = promConfig{Interval: time.Second}
 	if err := p.Collect[1].Decode(&cfg); err != nil || cfg.Interval != time.Second {
-		t.Errorf("nvsmi = %+v, %v", cfg, err)
+		t.Errorf("gpu = %+v, %v", cfg, err)
 	}
 }
 

@@ -28,7 +28,7 @@ type Plan struct {
 	Validity *Validity `yaml:"validity,omitempty" doc:"Bounds beyond which a trial is INVALID."`
 
 	Sinks   []Plugin `yaml:"sinks,omitempty" doc:"Derived tables to write: names, or mappings of one name to its own keys. Raw requests and samples are always kept." default:"[parquet, csv]"`
-	Collect []Plugin `yaml:"collect,omitempty" doc:"What is measured beside the requests: names, or mappings of one name to its own keys." default:"[prom, nvsmi, proc]"`
+	Collect []Plugin `yaml:"collect,omitempty" doc:"What is measured beside the requests: names, or mappings of one name to its own keys." default:"[prom, gpu, proc]"`
 
 	Repeats        int      `yaml:"repeats,omitempty" doc:"Trials of each cell." default:"1" min:"1" max:"1000" unit:"trials"`
 	Seed           uint64   `yaml:"seed,omitempty" doc:"Seed of prompts, arrivals and order: the same plan and seed give the same load." default:"1" min:"0"`

@@ -32,7 +32,7 @@ func testOptions() Options {
 				{Kind: "process", FreeGPU: true},
 				{Kind: "endpoint", FreeGPU: true, Given: true, Config: endpointConfig{}},
 			},
-			Collectors: []PluginDoc{{Kind: "prom", Config: promConfig{}}, {Kind: "nvsmi"}, {Kind: "proc"}},
+			Collectors: []PluginDoc{{Kind: "prom", Config: promConfig{}}, {Kind: "gpu"}, {Kind: "proc"}},
 			Sinks:      []PluginDoc{{Kind: "csv", Config: csvConfig{}}, {Kind: "parquet"}},
 		},
 		LookupEnv: func(name string) (string, bool) {

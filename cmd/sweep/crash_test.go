@@ -38,7 +38,7 @@ load:
   warmup: {requests: 1}
   prompts: {kind: synthetic, input_tokens: 20}
 validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s}
-collect: [{prom: {interval: 200ms}}, nvsmi, proc]
+collect: [{prom: {interval: 200ms}}, gpu, proc]
 `
 
 // elsewhere are the points that an undisturbed run does not reach, with the

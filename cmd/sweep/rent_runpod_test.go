@@ -23,7 +23,7 @@ engines: {vllm: {image: "vllm/vllm-openai:v0.29.0"}}
 load: {requests: 4, warmup: {requests: 1}, prompts: {kind: synthetic, input_tokens: 20}}
 validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s}
 timeouts: {ready: 60s, stop: 5s}
-collect: [{prom: {interval: 200ms}}, nvsmi]
+collect: [{prom: {interval: 200ms}}, gpu]
 `
 
 // renting is an account whose pods are simulated engines, and a folder with the

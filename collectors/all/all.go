@@ -3,7 +3,7 @@ package all
 
 import (
 	"sweep.dev/sweep/collectors"
-	"sweep.dev/sweep/collectors/nvsmi"
+	"sweep.dev/sweep/collectors/gpu"
 	"sweep.dev/sweep/collectors/proc"
 	"sweep.dev/sweep/collectors/prom"
 )
@@ -13,7 +13,7 @@ import (
 func Collectors() []collectors.Factory {
 	return []collectors.Factory{
 		prom.Factory(),
-		nvsmi.Factory(),
+		gpu.Factory(),
 		proc.Factory(),
 	}
 }

@@ -1,0 +1,333 @@
+package gpu
+
+import (
+	"encoding/csv"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// parsers by what a file's name begins with.
+var parsers = map[string]func([]byte) ([]reading, error){
+	"csv":      func(b []byte) ([]reading, error) { return parseCSV(b, coreFields, false) },
+	"xml":      parseXML,
+	"exporter": func(b []byte) ([]reading, error) { return parseExporter(b, true) },
+	"amdsmi":   parseAMD,
+	"wrapper":  func(b []byte) ([]reading, error) { return parseWrapper(b, true) },
+}
+
+// show writes readings for people, all of what they say.
+func show(list []reading) string {
+	var b strings.Builder
+	for _, r := range list {
+		fmt.Fprintf(&b, "gpu %s part %q uuid %s name %q driver %q\n", r.index, r.part, r.uuid, r.name, r.driver)
+		for _, q := range slices.Sorted(maps.Keys(r.values)) {
+			fmt.Fprintf(&b, "  %s %.10g %s\n", q, r.values[q], quantities[q].unit)
+		}
+		if r.reasonsKnown {
+			fmt.Fprintf(&b, "  reasons %v\n", slices.Sorted(maps.Keys(r.reasons)))
+		}
+		if r.pidsKnown {
+			fmt.Fprintf(&b, "  pids %v\n", r.pids)
+		}
+	}
+	return b.String()
+}
+
+// TestGolden reads a file of each quirk: into readings, and into those of whole
+// GPUs.
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/*__*")
+	if err != nil || len(files) < 12 {
+		t.Fatal(len(files), err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, ".golden") {
+			continue
+		}
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kind, _, _ := strings.Cut(filepath.Base(file), "__")
+			list, err := parsers[kind](b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := show(list) + "-- whole --\n" + show(whole(list))
+			golden := file + ".golden"
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseCSV(t *testing.T) {
+	fields := []string{"index", "uuid", "driver_version", "utilization.gpu", "memory.used", "power.draw", "temperature.gpu", "name"}
+	type values = map[string]float64
+	full := values{util: 97, memoryUsed: 1000 << 20, power: 60.5, temperature: 55}
+	tests := []struct {
+		name, out string
+		want      []values
+		err       error
+	}{
+		{"as asked", "0, GPU-1, 590.48.01, 97, 1000, 60.50, 55, NVIDIA L4\n", []values{full}, nil},
+		{"with header and units", "index, uuid, driver_version, utilization.gpu [%], memory.used [MiB], power.draw [W], temperature.gpu, name\n0, GPU-1, 590.48.01, 97 %, 1000 MiB, 60.50 W, 55, NVIDIA L4\n", []values{full}, nil},
+		{"other columns than asked", "uuid, memory.used [MiB]\nGPU-1, 3 MiB\n", []values{{memoryUsed: 3 << 20}}, nil},
+		{"CRLF", "0, GPU-1, 590.48.01, 97, 1000, 60.50, 55, NVIDIA L4\r\n", []values{full}, nil},
+		{"two", "0, GPU-1, 5, 97, 1000, 60.50, 55, A\n1, GPU-2, 5, 97, 1000, 60.50, 55, B\n", []values{full, full}, nil},
+		{"a name with a comma", "0, GPU-1, 5, 97, 1000, 60.50, 55, A, B\n", []values{full}, nil},
+		{"nothing is not zero", "0, GPU-1, 5, [N/A], N/A, [Not Supported], , A\n", []values{{}}, nil},
+		{"other ways to say nothing", "0, GPU-1, 5, [Unknown Error], [Insufficient Permissions], [GPU requires reset], [Requested functionality has been deprecated], A\n", []values{{}}, nil},
+		{"no measurement", "0, GPU-1, 5, 101, -1, NaN, 0x20, A\n", []values{{}}, nil},
+		{"a line that was cut", "0, GPU-1, 5, 97, 1000, 60.50, 55, A\n1, GPU-2, 5, 97, 10", []values{full}, nil},
+		{"a partition", "0, MIG-1, 5, [N/A], 1000, 60.50, 55, A\n", []values{{memoryUsed: 1000 << 20, power: 60.5, temperature: 55}}, nil},
+		{"unknown field", "Field \"clocks_event_reasons_counters.sw_power_cap\" is not a valid field to query.\n", nil, errFields},
+		{"no GPU", "No devices were found\n", nil, errNoGPU},
+		{"no driver", "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", nil, errDriver},
+		{"mismatch", "Failed to initialize NVML: Driver/library version mismatch\n", nil, errDriver},
+		{"empty", "", nil, errAnswer},
+		{"numbers that are no GPU", "0, 1, 2, 3, 4, 5, 6, 7\n", nil, errAnswer},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			list, err := parseCSV([]byte(tt.out), fields, false)
+			if !errors.Is(err, tt.err) {
+				t.Fatalf("error: got %v, want %v", err, tt.err)
+			}
+			var got []values
+			for _, r := range list {
+				got = append(got, r.values)
+			}
+			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What is no answer is an error, and which one says why.
+func TestParse_refuses(t *testing.T) {
+	for _, tt := range []struct {
+		kind, body string
+		err        error
+	}{
+		{"xml", "", errAnswer},
+		{"xml", "<html></html>", errAnswer},
+		{"xml", "<nvidia_smi_log><gpu><uuid>GPU-a</uuid>", errAnswer},
+		{"xml", "<nvidia_smi_log></nvidia_smi_log>", errNoGPU},
+		{"xml", "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", errDriver},
+		{"exporter", "vllm:num_requests_running 3\n", errAnswer},
+		{"exporter", "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-a\"} 9223372036854775794\n", errAnswer},
+		{"amdsmi", "", errAnswer},
+		{"amdsmi", "[1, 2]", errAnswer},
+		{"amdsmi", `[{"gpu": 0, "usage": "N/A"}]`, errAnswer},
+		{"amdsmi", "ERROR: [no driver]\n{", errAnswer},
+		{"wrapper", "<html></html>", errAnswer},
+		{"wrapper", `{"gpus": []}`, errAnswer},
+		{"wrapper", `"ok"`, errAnswer},
+	} {
+		if list, err := parsers[tt.kind]([]byte(tt.body)); !errors.Is(err, tt.err) || len(list) > 0 {
+			t.Errorf("%s of %q: %v, %v", tt.kind, tt.body, list, err)
+		}
+	}
+}
+
+const fixtures = "../../../shared/fixtures"
+
+// What real cards printed, all columns: every number that a card states is read,
+// and nothing else.
+func TestFixtures_csv(t *testing.T) {
+	read := 0
+	for _, file := range fixture(t, "nvidia_smi__*query*.txt") {
+		out, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := csv.NewReader(strings.NewReader(string(out)))
+		r.TrimLeadingSpace, r.LazyQuotes = true, true
+		records, err := r.ReadAll()
+		if err != nil || len(records) < 2 {
+			continue // the help, which is no table
+		}
+		list, err := parseCSV(out, coreFields, true)
+		if err != nil || len(list) != len(records)-1 {
+			t.Fatalf("%s: %d GPUs of %d: %v", file, len(list), len(records)-1, err)
+		}
+		for i, g := range list {
+			for j, h := range records[0] {
+				field, _, _ := strings.Cut(h, " [")
+				m, ok := smiFields[field]
+				if !ok || m.rank > 0 {
+					continue
+				}
+				cell := strings.TrimRight(records[i+1][j], " %MiBWHzus")
+				v, got := g.values[m.quantity]
+				if isNumber := cell != "" && strings.Trim(cell, "0123456789.") == ""; isNumber != got {
+					t.Errorf("%s: %s is %q, read: %v", filepath.Base(file), field, records[i+1][j], got)
+				} else if got {
+					read++
+					if want, _ := number(cell); v != want*m.scale {
+						t.Errorf("%s: %s is %v of %q", filepath.Base(file), field, v, records[i+1][j])
+					}
+				}
+			}
+		}
+	}
+	if read < 40 {
+		t.Errorf("only %d numbers were read", read)
+	}
+}
+
+func fixture(t *testing.T, pattern string) []string {
+	t.Helper()
+	if _, err := os.Stat(fixtures); err != nil {
+		t.Skip("the folder of fixtures is absent")
+	}
+	files, err := filepath.Glob(filepath.Join(fixtures, pattern))
+	if err != nil || len(files) == 0 {
+		t.Fatal("no fixture", pattern, err)
+	}
+	return files
+}
+
+// The other recorded answers, whole.
+func TestFixtures(t *testing.T) {
+	for _, tt := range []struct {
+		kind, pattern string
+		want          []string // lines of the first GPU
+		n             int
+	}{
+		{"xml", "nvidia_smi_xml__*", []string{"memory_used 52428800 bytes", "memory_total 8.589934592e+10 bytes", "power 67.03 W", "temperature 27 celsius", "clock_sm 1275 MHz", "reasons []", "pids []"}, 5},
+		{"exporter", "nvidia_gpu_exporter__*", []string{"utilization 100 percent", "memory_bandwidth_utilization 11 percent", "memory_used 2.078067917e+10 bytes", "power 631.95 W", "temperature 59 celsius", "clock_sm 1980 MHz", "pids [11327 11328 11345]", "reasons []"}, 1},
+		{"exporter", "amd__*", []string{"power 41 W", "utilization 0 percent", "memory_total 6.8702e+10 bytes"}, 1},
+	} {
+		for _, file := range fixture(t, tt.pattern) {
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := parsers[tt.kind](b)
+			if err != nil || len(list) != tt.n {
+				t.Fatalf("%s: %d readings, %v", file, len(list), err)
+			}
+			got := show(list[:1])
+			for _, want := range tt.want {
+				if !strings.Contains(got, "  "+want+"\n") {
+					t.Errorf("%s: no %q in\n%s", filepath.Base(file), want, got)
+				}
+			}
+		}
+	}
+}
+
+// hold checks what must be true of any answer.
+func hold(t *testing.T, list []reading, err error) {
+	t.Helper()
+	if (err == nil) != (len(list) > 0) {
+		t.Fatalf("%d GPUs, %v", len(list), err)
+	}
+	for _, r := range append(list, whole(list)...) {
+		for q, v := range r.values {
+			if m, ok := quantities[q]; !ok || !(v >= m.min && v <= m.max) {
+				t.Fatalf("%s = %v", q, v)
+			}
+		}
+	}
+}
+
+func seed(f *testing.F, kinds ...string) {
+	for _, kind := range kinds {
+		files, err := filepath.Glob("testdata/" + kind + "__*")
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, file := range files {
+			if b, err := os.ReadFile(file); err == nil && !strings.HasSuffix(file, ".golden") {
+				f.Add(b)
+			}
+		}
+	}
+}
+
+func FuzzParseCSV(f *testing.F) {
+	seed(f, "csv")
+	f.Add([]byte("0, GPU-1, 590.48.01, [N/A], 40 %, 1000 MiB, , 6e3, 55, 1980, NVIDIA, L4"))
+	f.Fuzz(func(t *testing.T, out []byte) {
+		list, err := parseCSV(out, coreFields, false)
+		hold(t, list, err)
+	})
+}
+
+func FuzzParseXML(f *testing.F) {
+	seed(f, "xml")
+	f.Fuzz(func(t *testing.T, out []byte) {
+		list, err := parseXML(out)
+		hold(t, list, err)
+	})
+}
+
+func FuzzParseWrapper(f *testing.F) {
+	seed(f, "wrapper", "amdsmi", "csv", "xml")
+	f.Fuzz(func(t *testing.T, out []byte) {
+		list, err := parseWrapper(out, true)
+		hold(t, list, err)
+	})
+}
+
+// Every cut of every answer gives an error or readings that the whole answer has
+// too: never another number.
+func TestCut(t *testing.T) {
+	for _, kind := range []string{"csv", "xml", "amdsmi"} {
+		files, err := filepath.Glob("testdata/" + kind + "__*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, ".golden") {
+				continue
+			}
+			b, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			full, err := parsers[kind](b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range b {
+				list, err := parsers[kind](b[:i])
+				if err != nil {
+					continue
+				}
+				for j, r := range list {
+					if j >= len(full) || !maps.Equal(r.values, full[j].values) {
+						t.Fatalf("%s, cut at %d: %v", file, i, r.values)
+					}
+				}
+			}
+		}
+	}
+}

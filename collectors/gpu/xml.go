@@ -1,0 +1,175 @@
+package gpu
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// What of nvidia-smi -q -x is read. The schema changed over the years: power
+// stands in power_readings/power_draw (v11), in gpu_power_readings/power_draw
+// (v12) and in gpu_power_readings as average and instant (v13); what holds the
+// clocks down was called throttle reasons, and has counters in v13.
+type xmlLog struct {
+	XMLName xml.Name
+	Driver  string   `xml:"driver_version"`
+	GPUs    []xmlGPU `xml:"gpu"`
+}
+
+type xmlGPU struct {
+	Name       string        `xml:"product_name"`
+	UUID       string        `xml:"uuid"`
+	Parts      []xmlPart     `xml:"mig_devices>mig_device"`
+	Memory     xmlMemory     `xml:"fb_memory_usage"`
+	Util       string        `xml:"utilization>gpu_util"`
+	Bandwidth  string        `xml:"utilization>memory_util"`
+	Temp       string        `xml:"temperature>gpu_temp"`
+	MemoryTemp string        `xml:"temperature>memory_temp"`
+	OldPower   xmlPower      `xml:"power_readings"`
+	Power      xmlPower      `xml:"gpu_power_readings"`
+	ClockSM    string        `xml:"clocks>sm_clock"`
+	ClockMem   string        `xml:"clocks>mem_clock"`
+	OldReasons xmlElements   `xml:"clocks_throttle_reasons"`
+	Reasons    xmlElements   `xml:"clocks_event_reasons"`
+	Counters   xmlElements   `xml:"clocks_event_reasons_counters"`
+	Processes  *xmlProcesses `xml:"processes"`
+}
+
+type xmlPart struct {
+	Instance string    `xml:"gpu_instance_id"`
+	Compute  string    `xml:"compute_instance_id"`
+	Memory   xmlMemory `xml:"fb_memory_usage"`
+}
+
+type xmlMemory struct {
+	Total    string `xml:"total"`
+	Reserved string `xml:"reserved"`
+	Used     string `xml:"used"`
+	Free     string `xml:"free"`
+}
+
+type xmlPower struct {
+	Draw    string `xml:"power_draw"`
+	Average string `xml:"average_power_draw"`
+	Instant string `xml:"instant_power_draw"`
+}
+
+type xmlElements struct {
+	List []struct {
+		XMLName xml.Name
+		Text    string `xml:",chardata"`
+	} `xml:",any"`
+}
+
+type xmlProcesses struct {
+	Text string `xml:",chardata"` // N/A, or who may not see them
+	List []struct {
+		PID  string `xml:"pid"`
+		Type string `xml:"type"`
+	} `xml:"process_info"`
+}
+
+// parseXML reads what nvidia-smi -q -x prints, of schema v10 to v13. The parts
+// of a GPU follow it. An answer that was cut is an error: nothing of it counts.
+func parseXML(out []byte) ([]reading, error) {
+	var log xmlLog
+	decoder := xml.NewDecoder(bytes.NewReader(out))
+	if err := decoder.Decode(&log); err != nil {
+		if said := complaint(string(out)); said != errAnswer {
+			return nil, said
+		}
+		return nil, fmt.Errorf("%w: %w", errAnswer, err)
+	}
+	if log.XMLName.Local != "nvidia_smi_log" {
+		return nil, errAnswer
+	}
+	if len(log.GPUs) == 0 {
+		return nil, errNoGPU
+	}
+	var list []reading
+	for i, g := range log.GPUs {
+		r := g.reading()
+		// The XML has no index; its order is that of nvidia-smi.
+		r.index, r.driver = strconv.Itoa(i), text(strings.TrimSpace(log.Driver))
+		list = append(list, r)
+		for _, p := range g.Parts {
+			part := newReading()
+			part.uuid, part.index, part.name, part.driver = r.uuid, r.index, r.name, r.driver
+			part.part = strings.TrimSpace(p.Instance) + "/" + strings.TrimSpace(p.Compute)
+			p.Memory.into(&part)
+			list = append(list, part)
+		}
+	}
+	return list, nil
+}
+
+func (g *xmlGPU) reading() reading {
+	r := newReading()
+	if uuid := strings.TrimSpace(g.UUID); nvidiaUUID(uuid) {
+		r.uuid = uuid
+	}
+	r.name = text(strings.TrimSpace(g.Name))
+	g.Memory.into(&r)
+	for _, v := range []struct{ quantity, text string }{
+		{util, g.Util},
+		{bandwidth, g.Bandwidth},
+		{temperature, g.Temp},
+		{memoryTemp, g.MemoryTemp},
+		{clockSM, g.ClockSM},
+		{clockMemory, g.ClockMem},
+		// The last one that is a number counts.
+		{power, g.OldPower.Instant},
+		{power, g.Power.Instant},
+		{power, g.OldPower.Average},
+		{power, g.Power.Average},
+		{power, g.OldPower.Draw},
+		{power, g.Power.Draw},
+	} {
+		if n, ok := number(v.text); ok {
+			r.set(v.quantity, n)
+		}
+	}
+	for _, e := range append(g.OldReasons.List, g.Reasons.List...) {
+		reason, ok := strings.CutPrefix(e.XMLName.Local, "clocks_event_reason_")
+		if !ok {
+			reason, ok = strings.CutPrefix(e.XMLName.Local, "clocks_throttle_reason_")
+		}
+		if state := strings.TrimSpace(e.Text); ok && (state == "Active" || state == "Not Active") {
+			r.active(reason, state == "Active")
+		}
+	}
+	for _, e := range g.Counters.List {
+		if us, ok := number(e.Text); ok {
+			switch strings.TrimPrefix(e.XMLName.Local, "clocks_event_reasons_counters_") {
+			case "sw_power_cap":
+				r.set(throttled+swPowerCap, us/1e3)
+			case "sw_therm_slowdown":
+				r.set(throttled+swThermal, us/1e3)
+			case "hw_therm_slowdown":
+				r.set(throttled+hwThermal, us/1e3)
+			case "hw_power_brake":
+				r.set(throttled+hwPowerBrake, us/1e3)
+			}
+		}
+	}
+	if g.Processes != nil && strings.TrimSpace(g.Processes.Text) == "" {
+		r.pidsKnown = true
+		for _, p := range g.Processes.List {
+			if pid, err := strconv.Atoi(strings.TrimSpace(p.PID)); err == nil && pid > 0 {
+				r.pids = append(r.pids, pid)
+			}
+		}
+	}
+	return r
+}
+
+func (m xmlMemory) into(r *reading) {
+	for quantity, s := range map[string]string{memoryTotal: m.Total, memoryReserved: m.Reserved, memoryUsed: m.Used, memoryFree: m.Free} {
+		if n, ok := number(s); ok {
+			r.set(quantity, n*mib)
+		}
+	}
+	r.memory()
+}
