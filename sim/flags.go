@@ -83,10 +83,22 @@ var own = map[string]bool{
 // hidden begins the names of flags that only other engines' flags become.
 const hidden = "x-"
 
-// usageError is a mistake on the command line.
-type usageError struct{ msg string }
+// usageError is a mistake on the command line, in the words of an engine other
+// than vLLM where there is one.
+type usageError struct {
+	msg     string
+	dialect *dialect.Dialect
+}
 
 func (e usageError) Error() string { return e.msg }
+
+func (f *flags) usage(msg string) error {
+	e := usageError{msg: msg}
+	if f.dialect.Name != "vllm" {
+		e.dialect = f.dialect
+	}
+	return e
+}
 
 // help begins and ends the text of --help; the flags stand between.
 const (
@@ -186,14 +198,14 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 			printHelp(help, fs)
 			return nil, flag.ErrHelp
 		}
-		return nil, usageError{"error: " + err.Error()}
+		return nil, usageError{msg: "error: " + err.Error()}
 	}
 	if f.model == "" && len(positional) > 0 {
 		f.model = positional[0]
 		positional = positional[1:]
 	}
 	if len(positional) > 0 {
-		return nil, usageError{d.Usage.Complain(positional)}
+		return nil, f.usage(d.Usage.Complain(positional))
 	}
 	f.given = make(map[string]bool)
 	fs.Visit(func(g *flag.Flag) { f.given[g.Name] = true })
@@ -292,7 +304,7 @@ func (f *flags) arrange(fs *flag.FlagSet, args []string) (known, positional []st
 		}
 		if to.Value && !has {
 			if len(args) == 0 {
-				return nil, nil, usageError{fmt.Sprintf(f.dialect.Usage.Missing, name)}
+				return nil, nil, f.usage(f.dialect.Usage.Head + fmt.Sprintf(f.dialect.Usage.Missing, name))
 			}
 			value, args, has = args[0], args[1:], true
 		}
@@ -320,7 +332,7 @@ func (f *flags) arrange(fs *flag.FlagSet, args []string) (known, positional []st
 		}
 	}
 	if len(unknown) > 0 {
-		return nil, nil, usageError{f.dialect.Usage.Complain(unknown)}
+		return nil, nil, f.usage(f.dialect.Usage.Complain(unknown))
 	}
 	return append(known, settings...), positional, nil
 }
@@ -351,11 +363,11 @@ func (f *flags) meaning(fs *flag.FlagSet, name string) (dialect.Flag, bool) {
 func (f *flags) config(path string) ([]string, error) {
 	src, err := os.ReadFile(path)
 	if err != nil {
-		return nil, usageError{f.dialect.Usage.Head + "Error: Invalid value for '--config': " + err.Error()}
+		return nil, f.usage(f.dialect.Usage.Head + "Error: Invalid value for '--config': " + err.Error())
 	}
 	settings, err := dialect.ParseConfig(src)
 	if err != nil {
-		return nil, usageError{fmt.Sprintf("%sError: %s: %v", f.dialect.Usage.Head, path, err)}
+		return nil, f.usage(fmt.Sprintf("%sError: %s: %v", f.dialect.Usage.Head, path, err))
 	}
 	var known []string
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
@@ -374,16 +386,16 @@ func (f *flags) check() error {
 		if slices.Contains(of, v) {
 			return nil
 		}
-		return usageError{fmt.Sprintf("error: argument --%s: invalid choice: '%s' (choose from '%s')", name, v, strings.Join(of, "', '"))}
+		return usageError{msg: fmt.Sprintf("error: argument --%s: invalid choice: '%s' (choose from '%s')", name, v, strings.Join(of, "', '"))}
 	}
 	bounds := func(name string, ok bool, want string) error {
 		if ok {
 			return nil
 		}
-		return usageError{fmt.Sprintf("error: argument --%s: must be %s", name, want)}
+		return usageError{msg: fmt.Sprintf("error: argument --%s: must be %s", name, want)}
 	}
 	if f.model == "" {
-		return usageError{"error: the following arguments are required: --model"}
+		return usageError{msg: "error: the following arguments are required: --model"}
 	}
 	return errors.Join(
 		choice("gpu", f.gpu, catalog.GPUNames()...),

@@ -17,6 +17,7 @@ import (
 
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/sim/core"
+	"sweep.dev/sweep/sim/dialect"
 	"sweep.dev/sweep/sim/fleet"
 	"sweep.dev/sweep/sim/live"
 	"sweep.dev/sweep/sim/server"
@@ -42,6 +43,9 @@ func serveOne(ctx context.Context, args []string, wrap fleet.Wrap, stdout, stder
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
+	case errors.As(err, &usage) && usage.dialect != nil:
+		fmt.Fprintln(stderr, err)
+		return usage.dialect.Usage.Status
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "usage: sweep sim [flags] [MODEL]    (sweep sim --help says more)\n")
 		for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -53,7 +57,7 @@ func serveOne(ctx context.Context, args []string, wrap fleet.Wrap, stdout, stder
 		return 2
 	}
 	f.wrap = wrap
-	log := &logger{w: stderr}
+	log := &logger{w: stderr, line: f.dialect.Start.Line}
 	err = run(ctx, f, log)
 	var died *server.Death
 	var start *core.StartError
@@ -61,38 +65,37 @@ func serveOne(ctx context.Context, args []string, wrap fleet.Wrap, stdout, stder
 	case err == nil:
 		return 0
 	case errors.As(err, &died):
-		return die(died, log)
+		return f.die(died, log)
 	case errors.As(err, &start):
-		log.failure(start.Text)
+		f.fail(start, log)
 	default:
-		log.error("%v", err)
+		log.errorf("%v", err)
 	}
 	return 1
 }
 
 // run serves until ctx is done (nil) or something ends it before.
 func run(ctx context.Context, f *flags, log *logger) error {
-	log.info("vLLM API server version %s", server.Version)
+	log.info(f.dialect.Start.Hello(f.dialect)...)
 	if len(f.ignored) > 0 {
-		log.warn("without effect in the simulator: %s", strings.Join(f.ignored, " "))
+		log.warnf("without effect in the simulator: %s", strings.Join(f.ignored, " "))
 	}
 	// An address that is taken must be known before the model is loaded.
-	if l, err := listen(ctx, f); err != nil {
-		return err
-	} else if err := l.Close(); err != nil {
-		return err
-	}
-	cfg, err := f.plan(log)
+	l, err := listen(ctx, f)
 	if err != nil {
 		return err
 	}
-	select {
-	case <-time.After(f.startDelay):
-	case <-ctx.Done():
-		return nil
+	defer l.Close()
+	stopLoading := func() error { return l.Close() }
+	if f.dialect.API.Loading != nil {
+		stopLoading = answerLoading(f.dialect, l, log)
 	}
-	if f.faults.DieAtStart != nil {
-		return f.faults.DieAtStart
+	cfg, err := f.load(ctx, log)
+	if stopErr := stopLoading(); err == nil {
+		err = stopErr
+	}
+	if err != nil || cfg == nil {
+		return err
 	}
 
 	requests, err := server.OpenRequestLog(f.requestLog)
@@ -100,18 +103,53 @@ func run(ctx context.Context, f *flags, log *logger) error {
 		return err
 	}
 	defer requests.Close()
-	l, err := listen(ctx, f)
-	if err != nil {
+	if l, err = listen(ctx, f); err != nil {
 		return err
 	}
 	return serve(ctx, f, cfg, log, requests, l)
+}
+
+// fail writes the end of an engine's log.
+func (f *flags) fail(e *core.StartError, log *logger) {
+	log.raw(f.dialect.Start.Fail(&dialect.Failure{StartError: e, Model: f.model, Share: f.util, Seqs: f.maxSeqs, Prefill: f.maxBatched, Now: time.Now()})...)
+}
+
+// load starts the engine on paper and takes the time that it takes; nil where
+// ctx ends it.
+func (f *flags) load(ctx context.Context, log *logger) (*core.Config, error) {
+	cfg, err := f.plan(log)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-time.After(f.startDelay):
+	case <-ctx.Done():
+		return nil, nil
+	}
+	if f.faults.DieAtStart != nil {
+		return nil, f.faults.DieAtStart
+	}
+	return cfg, nil
+}
+
+// answerLoading serves an engine that listens while it loads, until the
+// function that it returns is called.
+func answerLoading(d *dialect.Dialect, l net.Listener, log *logger) (stop func() error) {
+	h := &http.Server{Handler: server.Loading(d), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.std()}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = h.Serve(l) }) // ends with Close
+	return func() error {
+		err := h.Close()
+		wg.Wait()
+		return err
+	}
 }
 
 func listen(ctx context.Context, f *flags) (net.Listener, error) {
 	addr := net.JoinHostPort(f.host, strconv.Itoa(f.port))
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("OSError: [Errno 98] Address already in use: %s", addr)
+		return nil, fmt.Errorf(f.dialect.Start.Taken, addr)
 	}
 	return l, err
 }
@@ -128,35 +166,25 @@ func (f *flags) plan(log *logger) (*core.Config, error) {
 		return nil, err
 	}
 	if cfg.Fallback {
-		log.warn("Your device '%s' (with compute capability %s) doesn't support torch.%s. Falling back to torch.float16 for compatibility.", g.Product, g.ComputeCapability, m.DType)
+		log.warnf("Your device '%s' (with compute capability %s) doesn't support torch.%s. Falling back to torch.float16 for compatibility.", g.Product, g.ComputeCapability, m.DType)
 	}
-	log.info("Simulating %s on %d x %s, %s, seed %d, time scale %v", m.Name, cfg.GPUs, g.Product, cfg.DType, cfg.Seed, f.timeScale)
-	log.info("Model loading took %.4f GiB memory", gib(cfg.WeightBytes))
-	log.info("Available KV cache memory: %.2f GiB", gib(cfg.KVBytes))
-	log.info("GPU KV cache size: %s tokens", thousands(cfg.KVTokens()))
-	log.info("Maximum concurrency for %s tokens per request: %.2fx", thousands(cfg.MaxModelLen), float64(cfg.KVTokens())/float64(cfg.MaxModelLen))
+	log.infof("Simulating %s on %d x %s, %s, seed %d, time scale %v", m.Name, cfg.GPUs, g.Product, cfg.DType, cfg.Seed, f.timeScale)
+	log.info(f.dialect.Start.Loaded(f.state(cfg))...)
 	return cfg, nil
 }
 
-func gib(n int64) float64 { return float64(n) / (1 << 30) }
-
-// thousands prints 123456 as 123,456.
-func thousands(n int) string {
-	s := strconv.Itoa(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+func (f *flags) state(cfg *core.Config) *dialect.State {
+	return &dialect.State{Dialect: f.dialect, Settings: f.settings, Core: *cfg, Model: f.model, Served: f.served, Started: time.Now()}
 }
 
 // serve runs engine and HTTP server on l, and returns when both have ended.
 func serve(ctx context.Context, f *flags, cfg *core.Config, log *logger, requests *server.RequestLog, l net.Listener) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	engine := live.New(*cfg, f.timeScale)
+	engine := live.New(*cfg, f.timeScale, f.dialect.API.Bounds(cfg.MaxModelLen))
 	s := server.New(server.Config{
-		Core: *cfg, Model: f.model, Served: f.served, APIKey: f.apiKey,
-		PromptDetails: f.promptDetails, ForceUsage: f.forceUsage, DisableLogStats: f.disableLogStats,
+		Dialect: f.dialect, Settings: f.settings, Core: *cfg, Model: f.model, Served: f.served, APIKey: f.apiKey,
+		PromptDetails: f.promptDetails, ForceUsage: f.forceUsage,
 		KVDType: f.kvDType, BlocksOverride: f.blocks, TimeScale: f.timeScale,
 		Requests: requests, Faults: f.faults, End: cancel,
 	}, engine)
@@ -172,11 +200,10 @@ func serve(ctx context.Context, f *flags, cfg *core.Config, log *logger, request
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { engine.Run(ctx) })
-	wg.Go(func() { report(ctx, engine, log) })
+	wg.Go(func() { report(ctx, f.dialect, engine, cfg, log) })
 	failed := make(chan error, 1)
 	wg.Go(func() { failed <- h.Serve(l) })
-	log.info("Starting vLLM API server 0 on http://%s", l.Addr())
-	log.info("Application startup complete.")
+	log.info(f.dialect.Start.Ready(f.state(cfg), "http://"+l.Addr().String())...)
 
 	var err error
 	select {
@@ -188,16 +215,16 @@ func serve(ctx context.Context, f *flags, cfg *core.Config, log *logger, request
 	_ = h.Close()
 	wg.Wait()
 	s.Wait()
-	log.info("Timer error: %s", engine.Meter.Timer())
+	log.infof("Timer error: %s", engine.Meter.Timer())
 	if died, ok := errors.AsType[*server.Death](context.Cause(ctx)); ok {
 		return died
 	}
-	log.info("Shutting down")
+	log.info(f.dialect.Start.Bye)
 	return err
 }
 
 // report logs once in ten seconds what the engine does, while it does anything.
-func report(ctx context.Context, engine *live.Engine, log *logger) {
+func report(ctx context.Context, d *dialect.Dialect, engine *live.Engine, cfg *core.Config, log *logger) {
 	const interval = 10 * time.Second
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -213,20 +240,22 @@ func report(ctx context.Context, engine *live.Engine, log *logger) {
 			continue
 		}
 		rate := func(a, b int) float64 { return float64(a-b) / interval.Seconds() }
-		hit := 0.0
-		if now.PrefixQueries > 0 {
-			hit = 100 * float64(now.PrefixHits) / float64(now.PrefixQueries)
+		p := &dialect.Progress{
+			Stats: now, PromptRate: rate(now.PromptTokens, last.PromptTokens), OutputRate: rate(now.GenerationTokens, last.GenerationTokens),
+			Timer: engine.Meter.Timer(), MaxTokens: cfg.KVTokens(),
 		}
-		log.info("Engine 000: Avg prompt throughput: %.1f tokens/s, Avg generation throughput: %.1f tokens/s, Running: %d reqs, Waiting: %d reqs, GPU KV cache usage: %.1f%%, Prefix cache hit rate: %.1f%%, timer error: %s",
-			rate(now.PromptTokens, last.PromptTokens), rate(now.GenerationTokens, last.GenerationTokens), now.Running, now.Waiting, 100*now.KVUsage, hit, engine.Meter.Timer())
+		if now.PrefixQueries > 0 {
+			p.HitRate = float64(now.PrefixHits) / float64(now.PrefixQueries)
+		}
+		log.info(d.Start.Report(p))
 		last = now
 	}
 }
 
 // die ends the process by a signal, or returns the status to end it with.
-func die(d *server.Death, log *logger) int {
+func (f *flags) die(d *server.Death, log *logger) int {
 	if d.Signal == 0 {
-		log.failure(fmt.Sprintf("RuntimeError: %v", d))
+		f.fail(&core.StartError{Cause: core.Other, Text: fmt.Sprintf("RuntimeError: %v", d)}, log)
 		return d.Code
 	}
 	if p, err := os.FindProcess(os.Getpid()); err == nil && p.Signal(d.Signal) == nil {

@@ -113,16 +113,18 @@ type Cause int
 
 // The causes.
 const (
-	NoSupport  Cause = iota // the GPU cannot do the type
-	Uneven                  // the heads cannot be split
-	TooLong                 // more than the model's own context
-	BadBatch                // limits that contradict each other
-	Busy                    // another process holds the memory
-	NoWeights               // the weights do not fit, or one step beside them
-	NoCache                 // nothing is left for the cache
-	SmallCache              // the cache does not hold one longest sequence
-	NoSampler               // the largest batch does not fit
-	NoModel                 // there is no such model
+	Other      Cause = iota
+	NoSupport        // the GPU cannot do the type
+	Uneven           // the heads cannot be split
+	TooLong          // more than the model's own context
+	BadBatch         // limits that contradict each other
+	Busy             // another process holds the memory
+	NoWeights        // the weights do not fit
+	NoStep           // one largest step does not fit beside them
+	NoCache          // nothing is left for the cache
+	SmallCache       // the cache does not hold one longest sequence
+	NoSampler        // the largest batch does not fit
+	NoModel          // there is no such model
 )
 
 // A StartError is why an engine did not start. Text is vLLM's exception,
@@ -252,7 +254,7 @@ func (c *Config) planMemory(o *Options) error {
 
 	weights := c.Machine.WeightBytes()
 	if weights+ContextBytes > free {
-		return outOfMemory(o.GPU, weights, free)
+		return outOfMemory(NoWeights, o.GPU, weights, free)
 	}
 	c.WeightBytes = int64(weights)
 
@@ -260,7 +262,7 @@ func (c *Config) planMemory(o *Options) error {
 	// the feed-forward layer's two inputs. Everything else is reused.
 	activations := float64(c.MaxBatchedTokens) * float64(4*o.Model.Hidden+2*o.Model.Intermediate/c.GPUs) * c.elem()
 	if weights+activations+ContextBytes > free {
-		return outOfMemory(o.GPU, weights+activations, free)
+		return outOfMemory(NoStep, o.GPU, weights+activations, free)
 	}
 	c.WorkBytes = int64(activations + ContextBytes)
 	rest := free - weights - float64(c.WorkBytes)
@@ -272,7 +274,7 @@ func (c *Config) planMemory(o *Options) error {
 	case o.KVBytes > 0:
 		available = float64(o.KVBytes)
 		if available > rest {
-			return outOfMemory(o.GPU, weights+float64(c.WorkBytes)+available, free)
+			return outOfMemory(NoCache, o.GPU, weights+float64(c.WorkBytes)+available, free)
 		}
 	case o.Division == Static:
 		available = min(budget, free) - weights
@@ -331,11 +333,11 @@ func (c *Config) planLongest(o *Options, available, total float64) error {
 
 // outOfMemory is the allocator's own message: the allocation that failed is
 // the last one of those that make up want.
-func outOfMemory(g catalog.GPU, want, free float64) error {
+func outOfMemory(cause Cause, g catalog.GPU, want, free float64) error {
 	total := float64(g.Memory() - DriverReserve)
 	const chunk = 256 << 20
 	left := math.Mod(math.Max(free-ContextBytes, 0), chunk)
-	return startError(NoWeights, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate %.2f MiB. GPU 0 has a total capacity of %.2f GiB of which %.2f MiB is free. Including non-PyTorch memory, this process has %.2f GiB memory in use. Of the allocated memory %.2f GiB is allocated by PyTorch, and 13.11 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)",
+	return startError(cause, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate %.2f MiB. GPU 0 has a total capacity of %.2f GiB of which %.2f MiB is free. Including non-PyTorch memory, this process has %.2f GiB memory in use. Of the allocated memory %.2f GiB is allocated by PyTorch, and 13.11 MiB is reserved by PyTorch but unallocated. If reserved but unallocated memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for Memory Management  (https://docs.pytorch.org/docs/stable/notes/cuda.html#optimizing-memory-usage-with-pytorch-cuda-alloc-conf)",
 		math.Min(chunk, want)/(1<<20), inGiB(total), left/(1<<20), inGiB(free-left), inGiB(math.Max(free-left-ContextBytes, 0))).
 		sized(want, free, total, 0)
 }

@@ -77,11 +77,12 @@ type span struct {
 	memory, compute float64 // busy share
 }
 
-// New makes an engine that runs scale virtual seconds in a real one.
-func New(cfg core.Config, scale float64) *Engine {
+// New makes an engine that runs scale virtual seconds in a real one, with
+// buckets of these bounds.
+func New(cfg core.Config, scale float64, b Bounds) *Engine {
 	now := time.Now()
 	return &Engine{
-		Started: now, Meter: newMeter(cfg.MaxModelLen),
+		Started: now, Meter: newMeter(cfg.MaxModelLen, b),
 		scale: scale, wake: make(chan struct{}, 1), core: core.New(cfg), origin: now, calls: map[int]*Call{},
 	}
 }
@@ -163,7 +164,7 @@ func (e *Engine) Run(ctx context.Context) {
 		outs := e.core.End()
 		// Whoever has read a token must find it in the counters.
 		e.Meter.step(step, outs, e.Unscale)
-		e.publish()
+		e.Meter.iteration(step, e.publish(), e.Unscale(step.Total))
 		for _, o := range outs {
 			c := e.calls[o.ID]
 			if o.Finish != core.Running {
@@ -200,11 +201,12 @@ func (e *Engine) obey(now time.Duration) {
 }
 
 // publish lets everybody see the core's counters.
-func (e *Engine) publish() {
+func (e *Engine) publish() core.Stats {
 	stats := e.core.Stats()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.stats = stats
+	return stats
 }
 
 // occupy records that the GPU is busy with a step.

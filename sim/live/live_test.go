@@ -23,7 +23,7 @@ func run(t *testing.T) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := New(*cfg, 1)
+	e := New(*cfg, 1, Bounds{})
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { e.Run(ctx) })
@@ -97,7 +97,7 @@ func TestEngine_resetCacheEndsWithItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := New(*cfg, 1) // nobody runs it
+	e := New(*cfg, 1, Bounds{}) // nobody runs it
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if e.ResetCache(ctx) {
@@ -135,7 +135,7 @@ func TestHistogram_aBoundBelongsToItsBucket(t *testing.T) {
 }
 
 func TestCounts_areACopy(t *testing.T) {
-	m := newMeter(100)
+	m := newMeter(100, Bounds{})
 	before := m.Counts()
 	m.finished("stop")
 	m.Accept(5)

@@ -33,6 +33,19 @@ func tokenBounds(limit int) []float64 {
 	}
 }
 
+// Bounds are the bounds of histograms' buckets that differ between engines; nil
+// are those of vLLM. Tokens are those of prompts and answers.
+type Bounds struct {
+	TTFT, Gap, TPOT, E2E, Queue, Prefill, Phase, Tokens []float64
+}
+
+func or(b, byDefault []float64) []float64 {
+	if b == nil {
+		return byDefault
+	}
+	return b
+}
+
 // A Histogram counts values by bucket; Counts[len(Bounds)] is beyond the last
 // bound. A bound belongs to its own bucket.
 type Histogram struct {
@@ -69,6 +82,10 @@ type Counts struct {
 	TTFT, Gap, TPOT, E2E, Queue, Inference, Prefill, Decode Histogram
 	Prompt, Generation, MaxTokens, Iteration, Preemptions   Histogram
 
+	Cached    int // prompt tokens of what has finished that were in the prefix cache
+	Sequences int // of all steps together
+	Longest   int // most tokens that a sequence has had, prompt and answer
+
 	Late    Histogram // how late the pacer ended steps
 	Latest  float64   // the worst of them
 	Resyncs int       // how often the clock was set anew
@@ -83,17 +100,53 @@ func (c *Counts) histograms() []*Histogram {
 
 // A Meter keeps Counts. Its methods may be called concurrently.
 type Meter struct {
-	mu sync.Mutex
-	c  Counts
+	mu    sync.Mutex
+	c     Counts
+	steps []Iteration // since they were taken last; a ring once it is full
+	over  int         // steps beyond that
 }
 
-func newMeter(maxModelLen int) *Meter {
-	tokens := tokenBounds(maxModelLen)
+// An Iteration is one step of the engine, and what was there at its end.
+type Iteration struct {
+	Took            time.Duration // real
+	Prefill, Decode int           // tokens
+	Sequences       int
+	core.Stats
+}
+
+// maxIterations bounds what is kept for a reader that does not come.
+const maxIterations = 1000
+
+// Iterations takes the steps since the last call, at most the last 1000.
+func (m *Meter) Iterations() []Iteration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := m.over % maxIterations
+	steps := append(slices.Clone(m.steps[min(at, len(m.steps)):]), m.steps[:min(at, len(m.steps))]...)
+	m.steps, m.over = m.steps[:0], 0
+	return steps
+}
+
+func (m *Meter) iteration(s core.Step, stats core.Stats, took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	it := Iteration{took, s.Prefill, s.Decode, s.Sequences, stats}
+	if len(m.steps) < maxIterations {
+		m.steps = append(m.steps, it)
+		return
+	}
+	m.steps[m.over%maxIterations] = it
+	m.over++
+}
+
+func newMeter(maxModelLen int, b Bounds) *Meter {
+	tokens := or(b.Tokens, tokenBounds(maxModelLen))
+	phase := or(b.Phase, latencyBounds)
 	return &Meter{c: Counts{
 		Finished: map[string]int{},
-		TTFT:     newHistogram(ttftBounds), Gap: newHistogram(gapBounds), TPOT: newHistogram(gapBounds),
-		E2E: newHistogram(latencyBounds), Queue: newHistogram(latencyBounds), Inference: newHistogram(latencyBounds),
-		Prefill: newHistogram(latencyBounds), Decode: newHistogram(latencyBounds),
+		TTFT:     newHistogram(or(b.TTFT, ttftBounds)), Gap: newHistogram(or(b.Gap, gapBounds)), TPOT: newHistogram(or(b.TPOT, gapBounds)),
+		E2E: newHistogram(or(b.E2E, latencyBounds)), Queue: newHistogram(or(b.Queue, latencyBounds)),
+		Inference: newHistogram(phase), Prefill: newHistogram(or(b.Prefill, phase)), Decode: newHistogram(phase),
 		Prompt: newHistogram(tokens), Generation: newHistogram(tokens), MaxTokens: newHistogram(tokens),
 		Iteration: newHistogram(iterationBounds), Preemptions: newHistogram(preemptBounds),
 		Late: newHistogram(timerBounds),
@@ -143,15 +196,18 @@ func (m *Meter) step(s core.Step, outs []core.Output, real func(time.Duration) t
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.c.Iteration.observe(float64(s.Tokens))
+	m.c.Sequences += s.Sequences
 	for _, o := range outs {
 		if o.N == 1 {
 			m.c.TTFT.observe(real(o.First - o.Arrived).Seconds())
 		} else {
 			m.c.Gap.observe(real(o.Gap).Seconds())
 		}
+		m.c.Longest = max(m.c.Longest, o.Prompt+o.N)
 		if o.Finish == core.Running {
 			continue
 		}
+		m.c.Cached += o.Cached
 		m.c.Finished[string(o.Finish)]++
 		m.c.E2E.observe(real(o.Last - o.Arrived).Seconds())
 		m.c.Queue.observe(real(o.Scheduled - o.Arrived).Seconds())

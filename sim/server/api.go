@@ -1,6 +1,6 @@
-// Package server is vLLM's HTTP dialect in front of a simulated engine: its
-// endpoints, chunks, errors and metrics, and what goes wrong with them on
-// purpose.
+// Package server is the HTTP side of a simulated engine, in the dialect of the
+// engine that it plays: its endpoints, chunks, errors and metrics, and what
+// goes wrong with them on purpose.
 package server
 
 import (
@@ -9,29 +9,29 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"sweep.dev/sweep/sim/core"
+	"sweep.dev/sweep/sim/dialect"
 	"sweep.dev/sweep/sim/live"
+	"sweep.dev/sweep/sim/metrics"
 )
-
-// Version is what the server calls itself at /version: the vLLM whose dialect
-// it speaks.
-const Version = "0.32.0+sim"
 
 // A Config is what a server is, beside its engine.
 type Config struct {
-	Core   core.Config
-	Model  string   // as asked for
-	Served []string // the names that requests may use, at least one
-	APIKey string   // that requests under /v1 must bear; "" is none
+	Dialect  *dialect.Dialect
+	Settings dialect.Settings
+	Core     core.Config
+	Model    string   // as asked for
+	Served   []string // the names that requests may use, at least one
+	APIKey   string   // that requests under /v1 must bear; "" is none
 
-	PromptDetails   bool // cached tokens in usage
-	ForceUsage      bool // usage in every stream
-	DisableLogStats bool // no vllm: metrics
+	PromptDetails bool // cached tokens in usage
+	ForceUsage    bool // usage in every stream
 
 	// For cache_config_info and sim_info alone.
 	KVDType        string
@@ -47,48 +47,104 @@ type Config struct {
 // A Server is the HTTP side of an engine.
 type Server struct {
 	cfg    Config
+	api    *dialect.API
 	engine *live.Engine
 	board  board
 
-	arrived atomic.Int64 // requests for completions
-	ended   atomic.Int64
-	streams sync.WaitGroup // handlers of completions
+	arrived  atomic.Int64 // requests for completions
+	ended    atomic.Int64
+	underWay atomic.Int64
+	streams  sync.WaitGroup // handlers of completions
+
+	mu   sync.Mutex
+	last *metrics.Snapshot // of the scrape before
 }
 
 // New makes the server of an engine.
-func New(cfg Config, engine *live.Engine) *Server { return &Server{cfg: cfg, engine: engine} }
+func New(cfg Config, engine *live.Engine) *Server {
+	return &Server{cfg: cfg, api: &cfg.Dialect.API, engine: engine}
+}
 
 // Wait returns when no completion is under way any more. Those that are end
 // with the context of their requests.
 func (s *Server) Wait() { s.streams.Wait() }
 
-// Handler serves everything that vLLM serves and a simulator can, and
+// Handler serves what the engine serves and a simulator can, and
 // /sim/nvidia-smi.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("GET /ping", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, 200, map[string]string{"version": Version}) })
-	mux.HandleFunc("GET /metrics", s.serveMetrics)
 	mux.HandleFunc("GET /sim/nvidia-smi", s.nvidiaSMI)
-	mux.HandleFunc("POST /tokenize", s.tokenize)
-	mux.HandleFunc("POST /reset_prefix_cache", s.resetPrefixCache)
-	mux.Handle("GET /v1/models", s.authorized(s.models))
-	mux.Handle("POST /v1/chat/completions", s.authorized(func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, true) }))
-	mux.Handle("POST /v1/completions", s.authorized(func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, false) }))
+	for _, r := range s.api.Routes {
+		if r.If != nil && !r.If(&s.cfg.Settings) {
+			continue
+		}
+		var h http.Handler = s.action(r)
+		if !r.Open {
+			h = s.authorized(h)
+		}
+		mux.Handle(r.Pattern, h)
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeJSON(w, 404, map[string]string{"detail": "Not Found"})
+		writeJSON(w, 404, s.api.NotFound)
 	})
 	return mux
 }
 
-func (s *Server) authorized(h http.HandlerFunc) http.Handler {
+// Loading answers everything while the model of an engine is loaded that
+// listens before.
+func Loading(d *dialect.Dialect) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		status, body := d.API.Refuse(d.API.Loading)
+		writeJSON(w, status, body)
+	})
+}
+
+func (s *Server) action(r dialect.Route) http.HandlerFunc {
+	switch r.Do {
+	case dialect.Models:
+		return s.models
+	case dialect.Chat:
+		return func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, true) }
+	case dialect.Complete:
+		return func(w http.ResponseWriter, r *http.Request) { s.complete(w, r, false) }
+	case dialect.Tokenize:
+		return s.tokenize
+	case dialect.Flush:
+		return s.resetPrefixCache
+	case dialect.Generate:
+		return s.generate
+	case dialect.Metrics:
+		return s.serveMetrics
+	case dialect.Iterations:
+		return s.iterations
+	}
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if r.Say == nil {
+			return
+		}
+		switch v := r.Say(s.state()).(type) {
+		case string:
+			_, _ = w.Write([]byte(v))
+		default:
+			writeJSON(w, 200, v)
+		}
+	}
+}
+
+func (s *Server) state() *dialect.State {
+	return &dialect.State{
+		Dialect: s.cfg.Dialect, Settings: s.cfg.Settings, Core: s.cfg.Core, Model: s.cfg.Model, Served: s.cfg.Served,
+		Started: s.engine.Started, Stats: s.engine.Stats(),
+	}
+}
+
+func (s *Server) authorized(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.cfg.APIKey != "" && r.Header.Get("Authorization") != "Bearer "+s.cfg.APIKey {
 			writeJSON(w, http.StatusUnauthorized, map[string]string{"error": "Unauthorized"})
 			return
 		}
-		h(w, r)
+		h.ServeHTTP(w, r)
 	})
 }
 
@@ -103,26 +159,18 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(b)
 }
 
-// An apiError is a refusal in vLLM's shape.
-type apiError struct {
-	Message string  `json:"message"`
-	Type    string  `json:"type"`
-	Param   *string `json:"param"`
-	Code    int     `json:"code"`
-}
-
-func (e *apiError) Error() string { return e.Message }
-
-func badRequest(param, format string, a ...any) *apiError {
-	e := &apiError{Message: fmt.Sprintf(format, a...), Type: "BadRequestError", Code: 400}
+func badRequest(param, format string, a ...any) *dialect.Error {
+	e := &dialect.Error{Message: fmt.Sprintf(format, a...), Type: "BadRequestError", Code: 400}
 	if param != "" {
 		e.Param = &param
 	}
 	return e
 }
 
-func (e *apiError) write(w http.ResponseWriter) {
-	writeJSON(w, e.Code, map[string]*apiError{"error": e})
+func (s *Server) refuse(w http.ResponseWriter, e *dialect.Error) int {
+	status, body := s.api.Refuse(e)
+	writeJSON(w, status, body)
+	return status
 }
 
 // complete answers /v1/chat/completions and /v1/completions.
@@ -131,12 +179,17 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 	defer s.streams.Done()
 	n := int(s.arrived.Add(1))
 	requestID := r.Header.Get("X-Request-Id")
-	refuse := func(e *apiError) {
-		s.cfg.Requests.write(Record{Event: "refused", N: n, ID: requestID, Path: r.URL.Path, Status: e.Code})
-		e.write(w)
+	refuse := func(e *dialect.Error) {
+		status := s.refuse(w, e)
+		s.cfg.Requests.write(Record{Event: "refused", N: n, ID: requestID, Path: r.URL.Path, Status: status})
 	}
 	if n <= s.cfg.Faults.unavailable {
-		refuse(&apiError{Message: "The server is overloaded. (simulated fault)", Type: "ServiceUnavailableError", Code: 503})
+		refuse(&dialect.Error{Message: "The server is overloaded. (simulated fault)", Type: "ServiceUnavailableError", Code: 503})
+		return
+	}
+	defer s.underWay.Add(-1)
+	if limit := s.cfg.Settings.Concurrent; s.underWay.Add(1) > int64(limit) && limit > 0 && s.api.Overloaded != nil {
+		refuse(s.api.Overloaded)
 		return
 	}
 	b, refused := s.read(w, r)
@@ -150,12 +203,16 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 		return
 	}
 	j.n, j.requestID, j.path = n, requestID, r.URL.Path
-	j.id = responseID(chat, requestID, s.cfg.Core.Seed, n)
-	if s.cfg.ForceUsage && b.Stream && b.StreamOptions == nil {
-		b.StreamOptions = &struct {
-			IncludeUsage         bool `json:"include_usage"`
-			ContinuousUsageStats bool `json:"continuous_usage_stats"`
-		}{IncludeUsage: true}
+	j.reply.ID = s.responseID(chat, requestID, n)
+	if full := s.api.QueueFull; full != nil && s.cfg.Settings.Queue > 0 && s.engine.Stats().Waiting >= s.cfg.Settings.Queue {
+		if b.Stream { // the stream has begun before it knows
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = w.Write(s.broken(full))
+			s.cfg.Requests.write(Record{Event: "refused", N: n, ID: requestID, Path: r.URL.Path, Status: full.Code})
+			return
+		}
+		refuse(full)
+		return
 	}
 	s.cfg.Requests.write(Record{Event: "arrived", N: n, ID: requestID, Path: r.URL.Path, PromptTokens: j.prompt, MaxTokens: j.maxTokens})
 	s.engine.Meter.Accept(j.maxTokens)
@@ -186,12 +243,16 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 	}
 }
 
-// responseID is the client's id with vLLM's prefix, or one drawn by the seed.
-func responseID(chat bool, requestID string, seed uint64, n int) string {
+// responseID is the client's id with the engine's prefix, or one drawn by the
+// seed.
+func (s *Server) responseID(chat bool, requestID string, n int) string {
 	if requestID == "" {
-		requestID = fmt.Sprintf("%016x", rand.New(rand.NewPCG(seed, uint64(n))).Uint64())
+		requestID = fmt.Sprintf("%016x", rand.New(rand.NewPCG(s.cfg.Core.Seed, uint64(n))).Uint64())
 	}
-	if chat {
+	switch {
+	case s.api.ID != nil:
+		return s.api.ID(chat, requestID)
+	case chat:
 		return "chatcmpl-" + requestID
 	}
 	return "cmpl-" + requestID
@@ -214,54 +275,26 @@ func (s *Server) whole(w http.ResponseWriter, r *http.Request, j *job, c *live.C
 			if o.Finish == core.Running {
 				continue
 			}
-			writeJSON(w, 200, s.wholeBody(j, text.String(), o))
+			writeJSON(w, 200, s.api.Whole(&j.reply, s.token(j, o, ""), text.String()))
 			return tokens, string(o.Finish)
 		}
 	}
 }
 
-func (s *Server) wholeBody(j *job, text string, o core.Output) any {
-	type object = map[string]any
-	choice := object{"index": 0, "logprobs": nil, "finish_reason": o.Finish, "stop_reason": j.stopReason(o.Finish), "token_ids": nil}
-	out := object{
-		"id": j.id, "created": j.created, "model": j.model, "choices": []any{choice},
-		"service_tier": nil, "system_fingerprint": fingerprint, "usage": json.RawMessage(s.usage(nil, j, o)), "kv_transfer_params": nil,
+// token is one output of the engine as a part of a reply.
+func (s *Server) token(j *job, o core.Output, text string) *dialect.Token {
+	t := &dialect.Token{Output: o, Text: text, Count: o.N}
+	if o.Finish != core.Running && s.cfg.Faults.hits(j.n) {
+		t.Count += s.cfg.Faults.wrongUsage
 	}
-	if t := j.body.KVTransfer; t != nil && t.RemoteDecode {
-		out["kv_transfer_params"] = object{"do_remote_prefill": true, "do_remote_decode": false, "remote_block_ids": []any{}, "remote_engine_id": "sim", "remote_host": "127.0.0.1", "remote_port": 5600}
-	}
-	if j.chat {
-		out["object"] = "chat.completion"
-		choice["message"] = object{"role": "assistant", "content": text, "refusal": nil, "annotations": nil, "audio": nil, "function_call": nil, "tool_calls": []any{}, "reasoning": nil}
-		out["prompt_logprobs"], out["prompt_token_ids"] = nil, nil
-	} else {
-		out["object"] = "text_completion"
-		choice["text"], choice["prompt_logprobs"], choice["prompt_token_ids"] = text, nil, nil
-	}
-	return out
-}
-
-func (j *job) stopReason(f core.Finish) any {
-	if f == core.Stop && j.answer.Stop != "" {
-		return j.answer.Stop
-	}
-	return nil
+	return t
 }
 
 func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
-	type card struct {
-		ID         string `json:"id"`
-		Object     string `json:"object"`
-		Created    int64  `json:"created"`
-		OwnedBy    string `json:"owned_by"`
-		Root       string `json:"root"`
-		Parent     any    `json:"parent"`
-		MaxLen     int    `json:"max_model_len"`
-		Permission []any  `json:"permission"`
-	}
-	var data []card
+	var data []any
+	state := s.state()
 	for _, name := range s.cfg.Served {
-		data = append(data, card{name, "model", s.engine.Started.Unix(), "vllm", s.cfg.Model, nil, s.cfg.Core.MaxModelLen, []any{}})
+		data = append(data, s.api.Card(state, name))
 	}
 	writeJSON(w, 200, map[string]any{"object": "list", "data": data})
 }
@@ -269,15 +302,15 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) tokenize(w http.ResponseWriter, r *http.Request) {
 	b, refused := s.read(w, r)
 	if refused != nil {
-		refused.write(w)
+		s.refuse(w, refused)
 		return
 	}
 	t, refused := b.tokens(len(b.Messages) > 0)
 	if refused != nil {
-		refused.write(w)
+		s.refuse(w, refused)
 		return
 	}
-	writeJSON(w, 200, map[string]any{"count": len(t), "max_model_len": s.cfg.Core.MaxModelLen, "tokens": t, "token_strs": nil})
+	writeJSON(w, 200, s.api.Count(s.state(), t))
 }
 
 // resetPrefixCache waits up to two seconds for the cache to be out of use:
@@ -288,15 +321,78 @@ func (s *Server) resetPrefixCache(w http.ResponseWriter, r *http.Request) {
 	for !s.engine.ResetCache(ctx) {
 		select {
 		case <-ctx.Done():
-			(&apiError{Message: "The prefix cache is in use.", Type: "ServiceUnavailableError", Code: 503}).write(w)
+			s.refuse(w, s.api.Busy)
 			return
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+	_, _ = w.Write([]byte(s.api.Flushed))
+}
+
+// generate answers once a token has been computed.
+func (s *Server) generate(w http.ResponseWriter, r *http.Request) {
+	c := live.NewCall(core.Request{Prompt: []uint32{1}, MaxTokens: 1})
+	s.engine.Submit(c)
+	select {
+	case <-c.Ready():
+		_, _ = w.Write([]byte(s.api.Generated))
+	case <-r.Context().Done():
+		s.engine.Abort(c)
+	}
+}
+
+// snapshot is the engine for a scrape.
+func (s *Server) snapshot() *metrics.Snapshot {
+	stats := s.engine.Stats()
+	now := &metrics.Snapshot{
+		Stats: stats, Counts: s.engine.Meter.Counts(), Config: s.cfg.Core, Quiet: !s.cfg.Settings.Metrics,
+		Model: s.cfg.Served[0], Started: s.engine.Started, Now: time.Now(),
+		CPU: cpuSeconds(), Busy: s.engine.Unscale(stats.Busy).Seconds(),
+		KVDType: s.cfg.KVDType, BlocksOverride: s.cfg.BlocksOverride, TimeScale: s.cfg.TimeScale,
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last != nil {
+		last := *s.last
+		last.Last = nil
+		now.Last = &last
+	}
+	s.last = now
+	return now
+}
+
+// iterations are those of trtllm-serve; what was read is gone.
+// https://nvidia.github.io/TensorRT-LLM/commands/trtllm-serve/trtllm-serve.html#metrics-endpoint
+func (s *Server) iterations(w http.ResponseWriter, _ *http.Request) {
+	type object = map[string]any
+	list := []object{}
+	if s.cfg.Settings.Iterations {
+		c := &s.cfg.Core
+		for _, it := range s.engine.Meter.Iterations() {
+			used := int(it.KVUsage*float64(c.Blocks) + 0.5)
+			reused, missed := it.PrefixHits/core.BlockSize, (it.PrefixQueries-it.PrefixHits)/core.BlockSize
+			list = append(list, object{
+				"iter": it.Steps, "iterLatencyMS": float64(it.Took.Microseconds()) / 1e3, "timestamp": time.Now().Format("01-02-2006 15:04:05.000000"),
+				"numActiveRequests": it.Running, "numQueuedRequests": it.Waiting, "maxNumActiveRequests": c.MaxSeqs, "gpuMemUsage": c.UsedBytes(),
+				"kvCacheStats": object{
+					"maxNumBlocks": c.Blocks, "freeNumBlocks": c.Blocks - used, "usedNumBlocks": used, "tokensPerBlock": core.BlockSize,
+					"reusedBlocks": reused, "missedBlocks": missed, "cacheHitRate": float64(reused) / float64(max(1, reused+missed)),
+				},
+				"inflightBatchingStats": object{
+					"numScheduledRequests": it.Sequences, "numContextRequests": it.Sequences - it.Decode, "numGenRequests": it.Decode,
+					"numPausedRequests": 0, "numCtxTokens": it.Prefill, "microBatchId": 0,
+				},
+			})
+		}
+	}
+	writeJSON(w, 200, list)
 }
 
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	w.Header().Set("Content-Type", s.api.Type)
+	if s.cfg.Dialect.Name == "llamacpp" {
+		w.Header().Set("Process-Start-Time-Unix", strconv.FormatInt(s.engine.Started.Unix(), 10))
+	}
 	switch s.cfg.Faults.metrics {
 	case "hang":
 		<-r.Context().Done()
@@ -312,6 +408,8 @@ func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	case "gone":
 		http.Error(w, "Not Found", http.StatusNotFound)
 	default:
-		s.writeMetrics(w)
+		now := s.snapshot()
+		s.api.Expose(w, now)
+		metrics.Simulated(w, now)
 	}
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
 
 	"sweep.dev/sweep/sim/core"
+	"sweep.dev/sweep/sim/dialect"
 	"sweep.dev/sweep/sim/text"
 )
 
@@ -18,6 +20,8 @@ type body struct {
 	Model    string          `json:"model"`
 	Messages []chatMessage   `json:"messages"`
 	Prompt   json.RawMessage `json:"prompt"`
+	Content  json.RawMessage `json:"content"` // to tokenize, of llama.cpp
+	Inputs   json.RawMessage `json:"inputs"`  // and of TGI
 
 	MaxTokens           *int `json:"max_tokens"`
 	MaxCompletionTokens *int `json:"max_completion_tokens"`
@@ -101,7 +105,7 @@ func (l *stringList) UnmarshalJSON(b []byte) error {
 // bodyLimit bounds what is read of one request.
 const bodyLimit = 64 << 20
 
-func (s *Server) read(w http.ResponseWriter, r *http.Request) (*body, *apiError) {
+func (s *Server) read(w http.ResponseWriter, r *http.Request) (*body, *dialect.Error) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
 	if err != nil {
 		return nil, badRequest("", "cannot read the body: %v", err)
@@ -110,14 +114,47 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (*body, *apiError)
 	if err := json.Unmarshal(raw, b); err != nil {
 		return nil, badRequest("", "[{'type': 'json_invalid', 'loc': ('body',), 'msg': 'JSON decode error', 'ctx': {'error': %q}}]", err.Error())
 	}
-	if b.Model != "" && !slices.Contains(s.cfg.Served, b.Model) {
-		return nil, &apiError{Message: fmt.Sprintf("The model `%s` does not exist.", b.Model), Type: "NotFoundError", Param: new("model"), Code: 404}
+	if refused := s.fields(raw, b); refused != nil {
+		return nil, refused
+	}
+	if b.Model != "" && !s.api.AnyModel && !slices.Contains(s.cfg.Served, b.Model) {
+		return nil, &dialect.Error{Message: fmt.Sprintf("The model `%s` does not exist.", b.Model), Type: "NotFoundError", Param: new("model"), Code: 404}
 	}
 	return b, nil
 }
 
+// fields forgets what the engine ignores of a request, and refuses what it
+// does not know, if it does.
+func (s *Server) fields(raw []byte, b *body) *dialect.Error {
+	for _, name := range s.api.Ignores {
+		switch name {
+		case "ignore_eos":
+			b.IgnoreEOS = false
+		case "min_tokens":
+			b.MinTokens = 0
+		case "continuous_usage_stats":
+			if b.StreamOptions != nil {
+				b.StreamOptions.ContinuousUsageStats = false
+			}
+		}
+	}
+	if len(s.api.Fields) == 0 {
+		return nil
+	}
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &given); err != nil {
+		return nil // it was an object before
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(s.api.Fields, name) {
+			return badRequest("", "[{'type': 'extra_forbidden', 'loc': ('body', '%s'), 'msg': 'Extra inputs are not permitted', 'input': %s}]", name, given[name])
+		}
+	}
+	return nil
+}
+
 // tokens is the prompt of a request.
-func (b *body) tokens(chat bool) ([]uint32, *apiError) {
+func (b *body) tokens(chat bool) ([]uint32, *dialect.Error) {
 	if chat {
 		if len(b.Messages) == 0 {
 			return nil, badRequest("messages", "messages: at least one message is required")
@@ -131,6 +168,11 @@ func (b *body) tokens(chat bool) ([]uint32, *apiError) {
 			ms = append(ms, text.Message{Role: m.Role, Content: content})
 		}
 		return text.Chat(ms), nil
+	}
+	for _, other := range []json.RawMessage{b.Content, b.Inputs} {
+		if b.Prompt == nil {
+			b.Prompt = other
+		}
 	}
 	var one string
 	var ids []uint32
@@ -149,27 +191,17 @@ func (b *body) tokens(chat bool) ([]uint32, *apiError) {
 // A job is a request that was understood.
 type job struct {
 	n         int    // which request of this process, from 1
-	id        string // of the response
 	requestID string // the client's
 	path      string
-	created   int64
-	model     string
-	chat      bool
-	body      *body
+	reply     dialect.Reply
 	prompt    int // tokens
 	maxTokens int
 	answer    text.Answer
 	req       core.Request
 }
 
-func (j *job) usage() bool { return j.body.StreamOptions != nil && j.body.StreamOptions.IncludeUsage }
-
-func (j *job) continuous() bool {
-	return j.usage() && j.body.StreamOptions.ContinuousUsageStats
-}
-
-// understand checks a request as vLLM does and draws its answer.
-func (s *Server) understand(b *body, chat bool) (*job, *apiError) {
+// understand checks a request and draws its answer.
+func (s *Server) understand(b *body, chat bool) (*job, *dialect.Error) {
 	prompt, refused := b.tokens(chat)
 	if refused != nil {
 		return nil, refused
@@ -188,12 +220,18 @@ func (s *Server) understand(b *body, chat bool) (*job, *apiError) {
 		}
 		maxTokens = *m
 	}
+	asked := b.MaxTokens != nil || b.MaxCompletionTokens != nil
+	if most := s.cfg.Settings.InputTokens; most > 0 && len(prompt) > most {
+		return nil, badRequest("", "Input validation error: `inputs` must have less than %d tokens. Given: %d", most, len(prompt))
+	}
+	if s.api.Cuts && len(prompt) < limit {
+		maxTokens = min(maxTokens, limit-len(prompt))
+	}
 	if len(prompt) >= limit || len(prompt)+maxTokens > limit {
-		if b.MaxTokens == nil && b.MaxCompletionTokens == nil {
-			return nil, badRequest("input_tokens", "This model's maximum context length is %d tokens. However, your request has %d input tokens. Please reduce the length of the input messages. (parameter=input_tokens, value=%d)", limit, len(prompt), len(prompt))
+		if !asked {
+			maxTokens = 0
 		}
-		return nil, badRequest("input_tokens", "This model's maximum context length is %d tokens. However, you requested %d output tokens and your prompt contains %d input tokens, for a total of %d tokens. Please reduce the length of the input prompt or the number of requested output tokens. (parameter=input_tokens, value=%d)",
-			limit, maxTokens, len(prompt), len(prompt)+maxTokens, len(prompt))
+		return nil, s.api.TooLong(len(prompt), maxTokens, limit)
 	}
 	switch {
 	case b.N != nil && *b.N != 1:
@@ -211,12 +249,20 @@ func (s *Server) understand(b *body, chat bool) (*job, *apiError) {
 	if b.Seed != nil {
 		seed = uint64(*b.Seed)
 	}
-	j := &job{chat: chat, body: b, prompt: len(prompt), maxTokens: maxTokens, model: s.cfg.Served[0], created: time.Now().Unix()}
+	j := &job{prompt: len(prompt), maxTokens: maxTokens}
+	j.reply = dialect.Reply{
+		Model: s.cfg.Served[0], Created: time.Now().Unix(), Chat: chat, Prompt: len(prompt), Cached: s.cfg.PromptDetails, Scale: s.cfg.TimeScale,
+		Usage: s.cfg.ForceUsage && b.StreamOptions == nil, Remote: b.KVTransfer != nil && b.KVTransfer.RemoteDecode,
+	}
+	if o := b.StreamOptions; o != nil && o.IncludeUsage {
+		j.reply.Usage, j.reply.Continuous = true, o.ContinuousUsageStats
+	}
 	j.answer = text.NewAnswer(s.cfg.Core.Seed, prompt, seed)
 	if !b.IgnoreEOS {
 		j.answer.NaturalStop(b.MinTokens + 1)
 	}
 	j.answer.StopStrings(b.Stop, maxTokens)
+	j.reply.StopString = j.answer.Stop
 	j.req = core.Request{Prompt: prompt, MaxTokens: maxTokens, StopAt: j.answer.StopAt, Token: j.answer.Token}
 	if b.KVTransfer != nil && b.KVTransfer.RemotePrefill {
 		j.req.Received = len(prompt)

@@ -2,130 +2,16 @@ package server
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"sweep.dev/sweep/sim/core"
+	"sweep.dev/sweep/sim/dialect"
 	"sweep.dev/sweep/sim/live"
 )
-
-// fingerprint is the system_fingerprint of every answer.
-const fingerprint = "vllm-0.32.0-sim"
-
-// A chunker writes the events of one stream in vLLM's shape, byte for byte but
-// for the values. It builds them by hand: at 20,000 events a second, JSON by
-// reflection is what would cost most.
-type chunker struct {
-	s    *Server
-	j    *job
-	head []byte // up to and with "choices":[
-	sent int    // bytes of text
-}
-
-func newChunker(s *Server, j *job) *chunker {
-	kind := "text_completion"
-	if j.chat {
-		kind = "chat.completion.chunk"
-	}
-	id, _ := json.Marshal(j.id) // a string always marshals
-	model, _ := json.Marshal(j.model)
-	head := fmt.Appendf(nil, `data: {"id":%s,"object":"%s","created":%d,"model":%s,"choices":[`, id, kind, j.created, model)
-	return &chunker{s: s, j: j, head: head}
-}
-
-// role appends the chunk that a chat starts with; it comes in the same write
-// as the first token.
-func (c *chunker) role(b []byte, o core.Output) []byte {
-	b = append(b, c.head...)
-	b = append(b, `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"prompt_token_ids":null,"prompt_text":null`...)
-	if c.j.continuous() {
-		o.N = 0
-		b = append(b, `,"usage":`...)
-		b = c.s.usage(b, c.j, o)
-	}
-	return append(b, "}\n\n"...)
-}
-
-// token appends the chunk of one token.
-func (c *chunker) token(b []byte, o core.Output) []byte {
-	piece := c.j.answer.Piece(o.N-1, c.sent)
-	c.sent += len(piece)
-	b = append(b, c.head...)
-	if c.j.chat {
-		b = append(b, `{"index":0,"delta":{"content":"`...)
-		b = append(b, piece...)
-		b = append(b, `"},"logprobs":null,"finish_reason":`...)
-		if o.Finish != core.Running {
-			b = c.finish(b, o.Finish)
-		} else {
-			b = append(b, "null"...)
-		}
-		b = append(b, `,"token_ids":null}]`...)
-	} else {
-		b = append(b, `{"index":0,"text":"`...)
-		b = append(b, piece...)
-		b = append(b, `","logprobs":null,"finish_reason":`...)
-		if o.Finish != core.Running {
-			b = c.finish(b, o.Finish)
-		} else {
-			b = append(b, `null,"stop_reason":null`...)
-		}
-		b = append(b, "}]"...)
-	}
-	if c.j.continuous() {
-		b = append(b, `,"usage":`...)
-		b = c.s.usage(b, c.j, o)
-	}
-	return append(b, "}\n\n"...)
-}
-
-func (c *chunker) finish(b []byte, f core.Finish) []byte {
-	b = append(b, '"')
-	b = append(b, f...)
-	b = append(b, `","stop_reason":`...)
-	reason, _ := json.Marshal(c.j.stopReason(f)) // a string or nil
-	return append(b, reason...)
-}
-
-// end appends what follows the last token.
-func (c *chunker) end(b []byte, o core.Output) []byte {
-	if c.j.usage() {
-		b = append(b, c.head...)
-		b = append(b, `],"usage":`...)
-		b = c.s.usage(b, c.j, o)
-		b = append(b, `,"system_fingerprint":"`+fingerprint+`"`...)
-		b = append(b, "}\n\n"...)
-	}
-	if f := &c.s.cfg.Faults; !f.noDone || !f.hits(c.j.n) {
-		b = append(b, "data: [DONE]\n\n"...)
-	}
-	return b
-}
-
-// usage appends the usage object after o.
-func (s *Server) usage(b []byte, j *job, o core.Output) []byte {
-	n := o.N
-	if o.Finish != core.Running && s.cfg.Faults.hits(j.n) {
-		n += s.cfg.Faults.wrongUsage
-	}
-	b = append(b, `{"prompt_tokens":`...)
-	b = strconv.AppendInt(b, int64(j.prompt), 10)
-	b = append(b, `,"total_tokens":`...)
-	b = strconv.AppendInt(b, int64(j.prompt+n), 10)
-	b = append(b, `,"completion_tokens":`...)
-	b = strconv.AppendInt(b, int64(n), 10)
-	if s.cfg.PromptDetails {
-		b = append(b, `,"prompt_tokens_details":{"cached_tokens":`...)
-		b = strconv.AppendInt(b, int64(o.Cached), 10)
-		b = append(b, '}')
-	}
-	return append(b, '}')
-}
 
 // stream sends tokens as they come. Tokens that came while the last write was
 // under way go out in one write, each as an event of its own. It returns the
@@ -140,12 +26,24 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, j *job, c *live.
 	if err := out.Flush(); err != nil {
 		return 0, ""
 	}
-	chunks := newChunker(s, j)
+	j.reply.Head = []byte(s.api.Head(&j.reply))
+	var silent <-chan time.Time
+	if n := s.cfg.Settings.Ping; n > 0 {
+		tick := time.NewTicker(time.Duration(n) * time.Second)
+		defer tick.Stop()
+		silent = tick.C
+	}
 	var outs []core.Output
 	var buf []byte
+	sent := 0 // bytes of text
 	for {
 		select {
 		case <-c.Ready():
+		case <-silent:
+			if err := s.write(r, w, out, j, []byte(":\n\n")); err != nil {
+				return tokens, ""
+			}
+			continue
 		case <-r.Context().Done():
 			return tokens, ""
 		}
@@ -153,17 +51,22 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, j *job, c *live.
 		buf = buf[:0]
 		var wrong fault
 		for _, o := range outs {
-			if o.N == 1 && j.chat {
-				buf = chunks.role(buf, o)
+			t := s.token(j, o, j.answer.Piece(o.N-1, sent))
+			if o.N == 1 {
+				buf = s.api.First(buf, &j.reply, t)
 			}
 			if wrong = s.faultAt(j, o.N-1); wrong != nil {
 				break
 			}
-			buf = chunks.token(buf, o)
+			sent += len(t.Text)
+			buf = s.api.Token(buf, &j.reply, t)
 			tokens = o.N
 			if o.Finish != core.Running {
 				finish = string(o.Finish)
-				buf = chunks.end(buf, o)
+				buf = s.api.End(buf, &j.reply, t)
+				if f := &s.cfg.Faults; !f.noDone || !f.hits(j.n) {
+					buf = append(buf, done...)
+				}
 			}
 		}
 		if err := s.write(r, w, out, j, buf); err != nil {
@@ -177,6 +80,18 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, j *job, c *live.
 			return tokens, finish
 		}
 	}
+}
+
+// done is the end of every stream.
+const done = "data: [DONE]\n\n"
+
+// broken is the end of a stream that fails in the middle.
+func (s *Server) broken(e *dialect.Error) []byte {
+	b, err := json.Marshal(s.api.Break(e))
+	if err != nil {
+		return nil // an error always marshals
+	}
+	return append(append([]byte("data: "), b...), "\n\n"+done...)
 }
 
 // write sends b at once, or in a trickle.
@@ -223,9 +138,12 @@ func (s *Server) faultAt(j *job, chunks int) fault {
 	case f.cutAfter:
 		return lastWords("")
 	case f.errorAfter:
-		return lastWords(`data: {"error":{"message":"EngineCore encountered an issue. See stack trace (above) for the root cause.","type":"InternalServerError","param":null,"code":500}}` + "\n\ndata: [DONE]\n\n")
+		if s.api.Break == nil { // the connection is dropped
+			return func(http.ResponseWriter, *http.Request, *http.ResponseController) { panic(http.ErrAbortHandler) }
+		}
+		return lastWords(string(s.broken(&dialect.Error{Message: s.api.Dead, Type: "InternalServerError", Code: 500})))
 	case f.badAfter:
-		return lastWords(`data: {"id":"` + j.id + `","choices":[{"index":0,"delta":{"content":` + "\n\n")
+		return lastWords(`data: {"id":"` + j.reply.ID + `","choices":[{"index":0,"delta":{"content":` + "\n\n")
 	case f.longAfter:
 		return lastWords("data: " + strings.Repeat("x", 2<<20) + "\n\n")
 	}
