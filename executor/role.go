@@ -227,7 +227,7 @@ func exampleAddresses(p *engine.Profile, spec backends.Spec, host string) map[st
 			continue
 		}
 		for n := range role.Replicas {
-			all[role.Name] = append(all[role.Name], backends.Address{Host: host, Port: cmp.Or(of.Port, 8000), Ports: of.Ports, Replica: n, Dir: fmt.Sprintf("DIR/%s-%d", role.Name, n)})
+			all[role.Name] = append(all[role.Name], backends.Address{Host: host, Port: cmp.Or(of.Port, 8000) + n, Ports: of.Ports, Replica: n, Dir: fmt.Sprintf("DIR/%s-%d", role.Name, n)})
 		}
 	}
 	return all
