@@ -59,40 +59,47 @@ func (h simulated) PIDs() []int {
 }
 
 // otherTools tell of GPUs too. This machine's are not the simulated ones.
-var otherTools = []string{"amd-smi", "dcgmi", "nvitop", "rocm-smi"}
+var otherTools = []string{"dcgmi", "nvitop", "rocm-smi"}
 
 // Exec runs a command of this machine, where the server really runs; but
-// nvidia-smi --query-gpu=... --format=... tells of the simulated GPUs.
+// nvidia-smi --query-gpu=... --format=..., nvidia-smi -q -x and amd-smi metric,
+// list or process with --json tell of the simulated GPUs.
 func (h simulated) Exec(ctx context.Context, argv ...string) ([]byte, error) {
 	if len(argv) == 0 {
 		return h.Host.Exec(ctx)
 	}
-	switch tool := filepath.Base(argv[0]); {
+	tool := filepath.Base(argv[0])
+	query := url.Values{}
+	switch {
 	case slices.Contains(otherTools, tool):
 		return nil, fmt.Errorf("a simulated host has no %s: %w", tool, host.ErrNotSupported)
-	case tool != "nvidia-smi":
+	case tool == "amd-smi" && len(argv) == 3 && argv[2] == "--json":
+		query.Set("command", argv[1])
+	case tool == "nvidia-smi" && slices.Equal(argv[1:], []string{"-q", "-x"}):
+		query.Set("xml", "1")
+	case tool != "nvidia-smi" && tool != "amd-smi":
 		return h.Host.Exec(ctx, argv...)
-	}
-	query := url.Values{}
-	for _, arg := range argv[1:] {
-		name, value, _ := strings.Cut(arg, "=")
-		switch name {
-		case "--query-gpu":
-			query.Set("query", value)
-		case "--format":
-			query.Set("format", value)
-		default:
-			return nil, fmt.Errorf("a simulated nvidia-smi has no %s: %w", name, host.ErrNotSupported)
+	default:
+		for _, arg := range argv[1:] {
+			name, value, _ := strings.Cut(arg, "=")
+			switch {
+			case tool == "nvidia-smi" && name == "--query-gpu":
+				query.Set("query", value)
+			case tool == "nvidia-smi" && name == "--format":
+				query.Set("format", value)
+			default:
+				return nil, fmt.Errorf("a simulated %s has no %s: %w", tool, name, host.ErrNotSupported)
+			}
 		}
 	}
-	out, status, err := h.get(ctx, "/sim/nvidia-smi?"+query.Encode())
+	out, status, err := h.get(ctx, "/sim/"+tool+"?"+query.Encode())
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("nvidia-smi: %w", err)
+		return nil, fmt.Errorf("%s: %w", tool, err)
 	case status == http.StatusNotFound:
-		return nil, fmt.Errorf("nvidia-smi: %s: %w", strings.TrimSpace(string(out)), host.ErrNotSupported)
+		return nil, fmt.Errorf("%s: %s: %w", tool, strings.TrimSpace(string(out)), host.ErrNotSupported)
 	case status != http.StatusOK:
-		return out, fmt.Errorf("nvidia-smi: exit status 2: %s", strings.TrimSpace(string(out)))
+		return out, fmt.Errorf("%s: exit status 2: %s", tool, strings.TrimSpace(string(out)))
 	}
 	return out, nil
 }
