@@ -161,11 +161,9 @@ func Main(ctx context.Context, args []string, single Single, stdout, stderr io.W
 		log.error("dynamo_llm::http::service::service_v2", "%v", err)
 		return 1
 	}
-	run := map[string]func(context.Context, options, net.Listener, *logger) error{"frontend": runFrontend}[o.role]
-	if run == nil {
-		fmt.Fprintln(stderr, "sweep sim: no such role")
-		return 2
-	}
+	run := map[string]func(context.Context, options, net.Listener, *logger) error{
+		"frontend": runFrontend, "sidecar": runSidecar, "epp": runPicker, "gateway": runGateway,
+	}[o.role]
 	if err := run(ctx, *o, l, log); err != nil {
 		log.error("sim", "%v", err)
 		return 1
