@@ -82,5 +82,8 @@ func (r rule) of(parts []part) (v, most float64) {
 	case lowest:
 		return low, low
 	}
-	return total, total
+	if len(parts) == 1 {
+		return total, top
+	}
+	return total, total // the most of each was not at one moment
 }

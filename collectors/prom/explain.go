@@ -235,12 +235,16 @@ func (x *Explained) read(m *engine.Metrics, e *exposition.Exposition, byName map
 	}
 	for _, q := range engine.Quantities() {
 		for _, s := range m.Series[q.Name] {
-			other, ok := find(e, s, m.Prefixes, q.Kind)
-			if !ok {
+			if other, ok := find(e, s, m.Prefixes, q.Kind); ok {
+				if f := family(other.names[0]); f != nil && f.Is == "" {
+					f.Is, f.Meaning = IsOther, "another name of "+q.Name
+				}
 				continue
 			}
-			if f := family(other.names[0]); f != nil && f.Is == "" {
-				f.Is, f.Meaning = IsOther, "another name of "+q.Name
+			for _, rename := range renames(s.Name, m.Prefixes) {
+				if f := family(spelling(e, rename(s.Name), q.Kind)); f != nil && f.Is == "" && f.Meaning == "" {
+					f.Meaning = "would be " + q.Name + ", but what belongs to it is missing or says nothing"
+				}
 			}
 		}
 	}

@@ -1,0 +1,366 @@
+package prom
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/result"
+)
+
+// seen is a source that answered all of these bodies, the first and the last
+// at rest; "" is a look that failed.
+func seen(t *testing.T, role, tier string, m *engine.Metrics, bodies ...string) *source {
+	t.Helper()
+	s := &source{role: role, tier: tier, metrics: m, windows: []*window{newWindow(m)}, apart: 10}
+	for i, src := range bodies {
+		loaded := i > 0 && i < len(bodies)-1
+		if src == "" {
+			continue
+		}
+		e := parse(t, src)
+		s.windows[0].observe(body{Exposition: e, round: i, loaded: loaded, whole: true})
+		s.lines = nil
+		if loaded {
+			s.answered = append(s.answered, i)
+		} else {
+			s.lines = count(e)
+		}
+	}
+	s.bracketed = len(bodies) > 1 && bodies[0] != "" && bodies[len(bodies)-1] != ""
+	return s
+}
+
+func roles(names ...string) *engine.Profile {
+	p := &engine.Profile{}
+	for _, n := range names {
+		p.Roles = append(p.Roles, engine.Role{Name: n})
+	}
+	return p
+}
+
+// Two replicas: counters and requests are added up, of a share the mean by the
+// size of the cache and the fullest count.
+func TestMerge_replicas(t *testing.T) {
+	m := &profile(t, "vllm").Metrics
+	at := func(running, usage float64, tokens, blocks, hits, queries int) string {
+		return fmt.Sprintf(`vllm:num_requests_running %v
+vllm:kv_cache_usage_perc %v
+vllm:generation_tokens_total %d
+vllm:cache_config_info{num_gpu_blocks="%d",block_size="16"} 1
+vllm:prefix_cache_hits_total %d
+vllm:prefix_cache_queries_total %d
+# TYPE vllm:time_to_first_token_seconds histogram
+vllm:time_to_first_token_seconds_bucket{le="1"} %[3]d
+vllm:time_to_first_token_seconds_bucket{le="+Inf"} %[3]d
+vllm:time_to_first_token_seconds_sum %[3]d
+vllm:time_to_first_token_seconds_count %[3]d
+`, running, usage, tokens, blocks, hits, queries)
+	}
+	sources := []*source{
+		seen(t, "server", engine.TierEngine, m, at(0, 0, 100, 300, 0, 0), at(4, 0.4, 110, 300, 0, 0), at(6, 0.8, 120, 300, 0, 0), at(0, 0, 130, 300, 90, 100)),
+		seen(t, "server", engine.TierEngine, m, at(0, 0, 0, 100, 0, 0), at(1, 0.8, 5, 100, 0, 0), at(3, 0.0, 8, 100, 0, 0), at(0, 0, 10, 100, 0, 900)),
+	}
+	checkRow(t, makeRow(roles("server"), sources), result.Row{
+		"requests_running_mean":   7.0, // 5 and 9
+		"requests_running_max":    9.0, // never 6 + 3 of other moments
+		"kv_cache_usage_mean":     0.55,
+		"kv_cache_usage_max":      0.8,
+		"kv_cache_blocks":         int64(400),
+		"kv_cache_tokens":         int64(6400),
+		"server_output_tokens":    int64(40),
+		"server_throughput_tok_s": 4.0,
+		"prefix_cache_hit_rate":   0.09, // 90 of 1000, not the mean of 0.9 and 0
+		"server_mean_ttft_ms":     1000.0,
+		"server_p50_ttft_ms":      500.0,
+		"metric_lines":            int64(20),
+		"metric_names":            int64(9),
+	})
+
+	// Of one of them nothing is known: then nothing is of both together.
+	gone := seen(t, "server", engine.TierEngine, m, "", "", "")
+	checkRow(t, makeRow(roles("server"), []*source{sources[0], gone}), result.Row{
+		"requests_running_mean": nil, "requests_running_max": nil, "kv_cache_usage_max": nil,
+		"server_output_tokens": nil, "server_mean_ttft_ms": nil, "kv_cache_blocks": nil, "metric_lines": nil,
+	})
+	// It failed at the end: what its gauges showed counts all the same.
+	late := seen(t, "server", engine.TierEngine, m, at(0, 0, 0, 100, 0, 0), at(1, 0, 5, 100, 0, 0), "", "")
+	checkRow(t, makeRow(roles("server"), []*source{sources[0], late}), result.Row{
+		"requests_running_mean": 5.0, // of the one round that both answered
+		"server_output_tokens":  nil,
+	})
+}
+
+// What a frontend says of the same requests is never added to the engines',
+// and only taken where they say nothing.
+func TestMerge_tiers(t *testing.T) {
+	worker := &engine.Metrics{Path: "/metrics", Series: map[string][]engine.Series{
+		engine.GenerationTokens: {{Name: "w_tokens_total"}},
+		engine.RequestsFinished: {{Name: "w_requests_total"}},
+		engine.TransportUp:      {{Name: "w_state"}},
+		engine.Uptime:           {{Name: "w_uptime"}},
+	}}
+	front := &engine.Metrics{Path: "/metrics", Series: map[string][]engine.Series{
+		engine.GenerationTokens: {{Name: "f_tokens_total"}},
+		engine.RequestsWaiting:  {{Name: "f_queued"}},
+		engine.E2E:              {{Name: "f_duration_seconds"}},
+	}}
+	p := roles("frontend", "prefill", "decode-worker")
+	p.Totals = map[string][]string{engine.RequestsFinished: {"decode-worker"}}
+	at := func(tokens, requests, state, uptime int) string {
+		return fmt.Sprintf("w_tokens_total %d\nw_requests_total %d\nw_state %d\nw_uptime %d\n", tokens, requests, state, uptime)
+	}
+	frontAt := func(tokens, n int) string {
+		return fmt.Sprintf("f_tokens_total %d\nf_queued %d\n# TYPE f_duration_seconds histogram\nf_duration_seconds_bucket{le=\"+Inf\"} %[2]d\nf_duration_seconds_sum %[2]d\n", tokens, n)
+	}
+	sources := []*source{
+		seen(t, "frontend", engine.TierFrontend, front, frontAt(0, 0), frontAt(50, 2), frontAt(101, 4)),
+		seen(t, "prefill", engine.TierEngine, worker, at(0, 0, 1, 10), at(2, 2, 1, 15), at(4, 4, 1, 20)),
+		seen(t, "decode-worker", engine.TierEngine, worker, at(0, 0, 1, 40), at(50, 2, 2, 45), at(100, 4, 1, 50)),
+	}
+	row := makeRow(p, sources)
+	checkRow(t, row, result.Row{
+		"server_output_tokens":               int64(104), // both workers, no frontend
+		"server_requests":                    int64(4),   // as the profile says
+		"requests_waiting_max":               2.0,        // the frontend's: no engine has one
+		"server_mean_e2e_ms":                 1000.0,
+		"transport_up":                       false, // one look saw it reconnect
+		"engine_uptime_s":                    20.0,  // the youngest
+		"frontend_server_output_tokens":      int64(101),
+		"frontend_transport_up":              nil,
+		"prefill_server_output_tokens":       int64(4),
+		"prefill_requests_waiting_max":       nil,
+		"prefill_transport_up":               true,
+		"decode_worker_server_output_tokens": int64(100),
+		"decode_worker_engine_uptime_s":      50.0,
+		"metric_lines":                       int64(12),
+		"metric_names":                       int64(8),
+		"prefill_metric_lines":               int64(4),
+	})
+	for name := range emptyRow(p) {
+		if _, ok := row[name]; !ok {
+			t.Errorf("the row lacks %s", name)
+		}
+	}
+	types := make(map[string]result.Type)
+	for _, c := range result.Columns(result.Extra{Roles: []string{"frontend", "prefill", "decode-worker"}}) {
+		types[c.Name] = c.Type
+	}
+	for name := range row {
+		if types[name] == "" {
+			t.Errorf("%s is no column of the cells table", name)
+		}
+	}
+}
+
+// Every column of the server is one of this collector.
+func TestRow_registry(t *testing.T) {
+	row := emptyRow(roles("a", "b"))
+	for _, c := range result.Columns(result.Extra{Roles: []string{"a", "b"}}) {
+		if strings.HasPrefix(c.Name, "a_") {
+			base := strings.TrimPrefix(c.Name, "a_")
+			for _, name := range []string{c.Name, base, "b_" + base} {
+				if _, ok := row[name]; !ok {
+					t.Errorf("the row lacks %s", name)
+				}
+			}
+		}
+	}
+	if n := len(emptyRow(roles("a"))); 3*n != len(row) {
+		t.Errorf("a single role has %d columns, two have %d", n, len(row))
+	}
+}
+
+func TestRow_counters(t *testing.T) {
+	m := &engine.Metrics{Path: "/metrics", Series: map[string][]engine.Series{
+		engine.SpecDrafted:     {{Name: "drafted_total"}},
+		engine.SpecAccepted:    {{Name: "accepted_total"}},
+		engine.SpecAcceptRate:  {{Name: "rate"}},
+		engine.KVTransfer:      {{Name: "transfer_ms", Scale: 0.001}},
+		engine.KVTransferred:   {{Name: "moved_mb_sum", Scale: 1e6}},
+		engine.RequestsFailed:  {{Name: "requests_total", Not: map[string][]string{"reason": {"stop", "length"}}}},
+		engine.RequestsRunning: {{Name: "running"}},
+
+		engine.GenerationPerSecond: {{Name: "throughput"}},
+		engine.DecodePreallocQueue: {{Name: "prealloc"}},
+		engine.TransportErrors:     {{Name: "errors_total"}},
+	}}
+	at := func(n int, running, throughput float64) string {
+		return fmt.Sprintf(`drafted_total %d
+accepted_total %d
+rate 0.9
+# TYPE transfer_ms histogram
+transfer_ms_bucket{le="10"} %[2]d
+transfer_ms_bucket{le="20"} %[1]d
+transfer_ms_bucket{le="+Inf"} %[1]d
+transfer_ms_sum %[3]d
+# TYPE moved_mb histogram
+moved_mb_bucket{le="+Inf"} %[1]d
+moved_mb_sum %[1]d
+requests_total{reason="stop"} 100
+requests_total{reason="abort"} %[2]d
+running %[4]v
+throughput %[5]v
+prealloc %[1]d
+`, 2*n, n, 20*n, running, throughput)
+	}
+	s := seen(t, "server", engine.TierEngine, m, at(0, 0, 0), at(1, 2, 400), at(2, 2, 0), at(3, 2, 500), at(4, 0, 500), at(10, 0, 500))
+	checkRow(t, makeRow(roles("server"), []*source{s}), result.Row{
+		"spec_accept_rate":                 0.5, // counted, not what the gauge claims
+		"mean_kv_transfer_ms":              10.0,
+		"p95_kv_transfer_ms":               19.0,
+		"kv_transfer_bytes":                int64(20e6),
+		"server_requests_failed":           int64(10),
+		"decode_prealloc_queue_max":        8.0,
+		"transport_errors":                 nil,
+		"server_reported_throughput_tok_s": 450.0, // while it was at work
+	})
+}
+
+// One engine, one quantity, and every way to write its names.
+func TestFind(t *testing.T) {
+	vllm := []string{"vllm:", "vllm_", "ray_vllm:"}
+	tests := []struct {
+		name, body string
+		s          engine.Series
+		prefixes   []string
+		kind       string
+		want       []float64
+	}{
+		{"as written", "vllm:x 3", engine.Series{Name: "vllm:x"}, vllm, engine.Gauge, []float64{3}},
+		{"an underscore", "vllm_x 3", engine.Series{Name: "vllm:x"}, vllm, engine.Gauge, []float64{3}},
+		{"inside Ray", "ray_vllm:x 3", engine.Series{Name: "vllm:x"}, vllm, engine.Gauge, []float64{3}},
+		{"bare, where the engine has it so", "x 3", engine.Series{Name: "vllm:x"}, []string{"vllm:", ""}, engine.Gauge, []float64{3}},
+		{"bare, where not", "x 3", engine.Series{Name: "vllm:x"}, vllm, engine.Gauge, nil},
+		{"two prefixes, of which one counts", "llm_d_epp_x 3\ninference_x 3", engine.Series{Name: "llm_d_epp_x"}, []string{"llm_d_epp_", "inference_"}, engine.Gauge, []float64{3}},
+		{"what is added has the same prefix", "b_x_total 3\nb_y_total 4\na_y_total 9", engine.Series{Name: "a_x_total", Plus: []string{"a_y_total"}}, []string{"a_", "b_"}, engine.Counter, []float64{3, 4}},
+		{"a counter without _total", "tgi_x 3", engine.Series{Name: "tgi_x_total"}, nil, engine.Counter, []float64{3}},
+		{"and with it", "tgi_x_total 3", engine.Series{Name: "tgi_x"}, nil, engine.Counter, []float64{3}},
+		{"a gauge is not a counter", "x_total 3", engine.Series{Name: "x"}, nil, engine.Gauge, nil},
+		{"the sum of a histogram", "# TYPE h histogram\nh_bucket{le=\"+Inf\"} 2\nh_sum 7\nh_count 2", engine.Series{Name: "h_sum"}, nil, engine.Counter, []float64{7}},
+		{"the sum of a summary", "# TYPE h summary\nh_sum 7\nh_count 2", engine.Series{Name: "h_sum"}, nil, engine.Counter, []float64{7}},
+		{"only some", "m{t=\"a\"} 3\nm{t=\"b\"} 5", engine.Series{Name: "m", Match: map[string]string{"t": "a"}}, nil, engine.Gauge, []float64{3}},
+		{"not some", "m{t=\"a\"} 3\nm{t=\"b\"} 5\nm{t=\"c\"} 6", engine.Series{Name: "m", Not: map[string][]string{"t": {"a", "c"}}}, nil, engine.Gauge, []float64{5}},
+		{"a label", "i{n=\"16\"} 1", engine.Series{Name: "i", Label: "n"}, nil, engine.Gauge, []float64{16}},
+		{"a label that says nothing", "i{n=\"None\"} 1", engine.Series{Name: "i", Label: "n"}, nil, engine.Gauge, nil},
+		{"two labels", "i{n=\"16\",m=\"4\"} 1", engine.Series{Name: "i", Label: "n", Times: &engine.Series{Label: "m"}}, nil, engine.Gauge, []float64{64}},
+		{"two labels, one of them nothing", "i{n=\"16\",m=\"None\"} 1", engine.Series{Name: "i", Label: "n", Times: &engine.Series{Name: "i", Label: "m"}}, nil, engine.Gauge, nil},
+		{"two series", "a{pid=\"7\"} 3\nb{pid=\"8\"} 5", engine.Series{Name: "a", Times: &engine.Series{Name: "b"}}, nil, engine.Gauge, []float64{15}},
+		{"two series by their labels", "a{n=\"x\"} 3\na{n=\"y\"} 4\nb{n=\"x\"} 10\nb{n=\"y\"} 100", engine.Series{Name: "a", Times: &engine.Series{Name: "b"}}, nil, engine.Gauge, []float64{30, 400}},
+		{"two series, one missing", "a 3", engine.Series{Name: "a", Times: &engine.Series{Name: "b"}}, nil, engine.Gauge, nil},
+		{"scaled", "a 300", engine.Series{Name: "a", Scale: 0.01}, nil, engine.Gauge, []float64{3}},
+		{"no value", "a NaN", engine.Series{Name: "a"}, nil, engine.Gauge, nil},
+		{"what the router asks a worker", "r_total{dynamo_endpoint=\"generate\"} 7\nr_total{dynamo_endpoint=\"worker_kv_query\"} 90", engine.Series{Name: "r_total"}, nil, engine.Counter, []float64{7}},
+		{"data-parallel replicas of two tensor ranks", "a{dp_rank=\"0\",tp_rank=\"0\"} 1\na{dp_rank=\"0\",tp_rank=\"1\"} 1\na{dp_rank=\"1\",tp_rank=\"2\"} 2\na{dp_rank=\"1\",tp_rank=\"3\"} 2", engine.Series{Name: "a"}, nil, engine.Gauge, []float64{1, 2}},
+		{"expert ranks", "a{moe_ep_rank=\"0\",tp_rank=\"0\"} 1\na{moe_ep_rank=\"1\",tp_rank=\"1\"} 1", engine.Series{Name: "a"}, nil, engine.Gauge, []float64{1}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := parse(t, tt.body+"\n")
+			var got []float64
+			if f, ok := find(e, tt.s, tt.prefixes, tt.kind); ok {
+				for _, p := range f.points(e) {
+					got = append(got, p.Value)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDiffering(t *testing.T) {
+	m := &engine.Metrics{Prefixes: []string{"vllm:", "vllm_"}, Settings: map[string][]engine.Series{
+		"block-size":             {{Name: "vllm:cache_config_info", Label: "block_size"}},
+		"gpu-memory-utilization": {{Name: "vllm:cache_config_info", Label: "gpu_memory_utilization"}},
+		"enable-prefix-caching":  {{Name: "vllm:cache_config_info", Label: "enable_prefix_caching"}},
+		"kv-cache-dtype":         {{Name: "vllm:cache_config_info", Label: "cache_dtype"}},
+		"max-num-seqs":           {{Name: "max_num_seqs"}},
+	}}
+	e := parse(t, `vllm_cache_config_info{block_size="128",gpu_memory_utilization="0.90",enable_prefix_caching="True",cache_dtype="auto"} 1
+max_num_seqs{model="a"} 256
+max_num_seqs{model="b"} 256
+`)
+	for _, tt := range []struct {
+		args map[string]any
+		want []string
+	}{
+		{map[string]any{"block_size": 128, "gpu-memory-utilization": 0.9, "enable-prefix-caching": true, "kv-cache-dtype": "fp8", "max-num-seqs": uint64(256)}, nil},
+		{map[string]any{"block-size": "auto", "other": 1}, nil},
+		{map[string]any{"enable-prefix-caching": "true", "max-num-seqs": 256.0}, nil},
+		{map[string]any{"block-size": 16, "enable-prefix-caching": false, "max-num-seqs": int64(64)}, []string{
+			"block-size is 128, the plan says 16", "enable-prefix-caching is True, the plan says false", "max-num-seqs is 256, the plan says 64",
+		}},
+	} {
+		if diff := cmp.Diff(tt.want, differing(m, tt.args, e)); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", tt.args, diff)
+		}
+	}
+}
+
+// trtllm-serve's queue of iterations: every entry counts, and what was in the
+// queue before the trial does not.
+func TestIterations(t *testing.T) {
+	entry := func(active, queued, used, reused, missed int) string {
+		return fmt.Sprintf(`{"iter":7,"timestamp":"08-01-2026 12:00:00","numActiveRequests":%d,"numQueuedRequests":%d,"kvCacheStats":{"maxNumBlocks":100,"usedNumBlocks":%d,"tokensPerBlock":32,"reusedBlocks":%d,"missedBlocks":%d}}`, active, queued, used, reused, missed)
+	}
+	w := newWindow(&iterations)
+	take := func(round int, loaded bool, src string) {
+		t.Helper()
+		entries, err := parseIterations([]byte(src))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			w.observe(body{Exposition: e, round: round, loaded: loaded, whole: true})
+		}
+	}
+	take(1, false, "["+entry(0, 0, 0, 100, 100)+"]")
+	take(2, true, "["+entry(2, 0, 10, 110, 110)+","+entry(4, 3, 30, 120, 110)+"]")
+	take(3, true, "["+entry(6, 0, 20, 130, 120)+"]")
+	take(4, true, "[]")
+	take(5, false, "["+entry(0, 0, 0, 160, 120)+"]")
+	s := &source{
+		role: "server", tier: engine.TierEngine, metrics: &engine.Metrics{Iterations: "/metrics"},
+		windows: []*window{newWindow(&engine.Metrics{}), w}, bracketed: true, apart: 1, answered: []int{2, 3, 4},
+	}
+	checkRow(t, makeRow(roles("server"), []*source{s}), result.Row{
+		"requests_running_mean": 4.5, // 3 and 6
+		"requests_running_max":  6.0,
+		"requests_waiting_max":  3.0,
+		"kv_cache_usage_max":    0.3,
+		"kv_cache_blocks":       int64(100),
+		"kv_cache_tokens":       int64(3200),
+		"prefix_cache_hit_rate": 0.75,
+	})
+	for _, bad := range []string{"", "{}", "<html>", `[1]`, "vllm:x 1\n"} {
+		if _, err := parseIterations([]byte(bad)); err == nil {
+			t.Errorf("accepted %q", bad)
+		}
+	}
+}
+
+// A restart of one of several servers is seen.
+func TestMerge_restart(t *testing.T) {
+	m := &profile(t, "vllm").Metrics
+	at := func(n int) string { return fmt.Sprintf("vllm:generation_tokens_total %d\n", n) }
+	s := seen(t, "server", engine.TierEngine, m, at(5), at(9), at(3))
+	if s.windows[0].restarted == "" {
+		t.Error("nobody says that it restarted")
+	}
+	checkRow(t, makeRow(roles("server"), []*source{s}), result.Row{"server_output_tokens": int64(7)})
+}
+
+// The start of a process is its uptime where the engine does not say that.
+func TestWindow_uptime(t *testing.T) {
+	m := &profile(t, "vllm").Metrics
+	w := newWindow(m)
+	w.observe(body{Exposition: parse(t, "process_start_time_seconds 1700000000\n"), whole: true, now: 1700000042})
+	s := &source{role: "server", tier: engine.TierEngine, metrics: m, windows: []*window{w}, bracketed: true, apart: time.Second.Seconds()}
+	checkRow(t, makeRow(roles("server"), []*source{s}), result.Row{"engine_uptime_s": 42.0})
+}
