@@ -70,10 +70,12 @@ func New(cfg Config, engine *live.Engine) *Server {
 func (s *Server) Wait() { s.streams.Wait() }
 
 // Handler serves what the engine serves and a simulator can, and
-// /sim/nvidia-smi.
+// its GPUs' tools under /sim/.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /sim/nvidia-smi", s.nvidiaSMI)
+	mux.HandleFunc("GET /sim/dcgm", s.dcgm)
+	mux.HandleFunc("GET /sim/amd-smi", s.amdSMI)
 	for _, r := range s.api.Routes {
 		if r.If != nil && !r.If(&s.cfg.Settings) {
 			continue
