@@ -1,0 +1,319 @@
+package gpu
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sweep.dev/sweep/result"
+)
+
+const second = time.Second
+
+// board is a reading of values as they are read best.
+func board(index string, busy, usedMiB, watts, temp float64) reading {
+	return reading{
+		index: index, uuid: "GPU-" + index, driver: "590.48.01",
+		values: map[string]float64{
+			util: busy, memoryUsed: usedMiB * mib, memoryTotal: 1000 * mib, memoryFree: (1000 - usedMiB) * mib,
+			power: watts, temperature: temp, clockSM: 10 * busy, bandwidth: busy / 2,
+		},
+	}
+}
+
+func with(r reading, quantity string, v float64) reading {
+	r.values[quantity] = v
+	return r
+}
+
+func without(r reading, quantity string) reading {
+	delete(r.values, quantity)
+	return r
+}
+
+// compare holds columns of a row.
+func compare(t *testing.T, got, want result.Row) {
+	t.Helper()
+	have := make(result.Row, len(want))
+	for name := range want {
+		have[name] = got[name]
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestWindow(t *testing.T) {
+	w := newWindow(5 * second)
+	w.observe(0, 0, []reading{board("1", 0, 100, 50, 40), board("0", 0, 100, 50, 40)}, false)
+	w.begin(0)
+	w.observe(0, 1*second, []reading{board("1", 100, 200, 200, 60), board("0", 50, 300, 100, 50)}, true)
+	w.observe(0, 2*second, []reading{board("1", 100, 250, 200, 70), board("0", 100, 200, 300, 50)}, true)
+	w.observe(0, 3*second, []reading{board("1", 0, 100, 50, 60), board("0", 0, 100, 50, 40)}, false)
+	want := result.Row{
+		"gpu_util_mean": 87.5, "gpu_util_max": 100.0,
+		"gpu_memory_used_max_bytes": int64(500 * mib), "gpu_memory_total_bytes": int64(2000 * mib),
+		"gpu_memory_free_min_bytes": int64(1500 * mib), "gpu_memory_idle_bytes": int64(200 * mib),
+		"gpu_memory_bandwidth_util_mean": 43.75, "gpu_clock_mean_mhz": 875.0,
+		"gpu_power_mean_w": 400.0, "gpu_temp_max_c": 70.0,
+		"gpu_energy_j":      200.0 + 400 + 300, // (100+300)/2, (300+500)/2, (500+100)/2
+		"gpu_energy_source": "integrated",
+		"gpu_throttled_ms":  nil, "gpu_throttle_reasons": nil, "gpu_foreign_processes": nil,
+		"gpu_uuid": "GPU-0,GPU-1", "driver_version": "590.48.01",
+	}
+	if diff := cmp.Diff(want, w.row(true)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	compare(t, w.row(false), result.Row{"gpu_energy_j": nil, "gpu_energy_source": nil})
+}
+
+// Replicas on one machine see the same GPUs, which count once; other machines'
+// are summed, though each is looked at for itself.
+func TestWindow_hosts(t *testing.T) {
+	w := newWindow(5 * second)
+	for at := range 4 {
+		loaded := at == 1 || at == 2
+		if at == 1 {
+			w.begin(500 * time.Millisecond)
+		}
+		d := time.Duration(at) * second
+		w.observe(0, d, []reading{board("0", 80, 100, 100, 40)}, loaded)
+		w.observe(1, d+100*time.Millisecond, []reading{board("0", 80, 100, 100, 40)}, loaded) // the same
+		w.observe(2, d+200*time.Millisecond, []reading{board("7", 40, 300, 50, 50)}, loaded)
+	}
+	compare(t, w.row(true), result.Row{
+		"gpu_util_mean": 60.0, "gpu_memory_used_max_bytes": int64(400 * mib), "gpu_power_mean_w": 150.0,
+		"gpu_energy_j": 100*2.5 + 50*2.7, "gpu_uuid": "GPU-0,GPU-7",
+	})
+}
+
+// GPUs without a UUID are told apart by their host and their number.
+func TestWindow_nameless(t *testing.T) {
+	w := newWindow(5 * second)
+	for host := range 2 {
+		r := board("0", 50, 100, 10, 20)
+		r.uuid = ""
+		w.observe(host, 0, []reading{r}, false)
+	}
+	w.begin(0)
+	w.observe(0, second, nil, false)
+	compare(t, w.row(true), result.Row{"gpu_memory_used_max_bytes": int64(200 * mib), "gpu_uuid": nil})
+}
+
+// Energy counts from the moment that the load begins, however long before it the
+// first look was.
+func TestWindow_begin(t *testing.T) {
+	w := newWindow(5 * second)
+	w.observe(0, 0, []reading{board("0", 0, 1, 40, 30)}, false)
+	w.begin(30 * second)
+	w.observe(0, 31*second, []reading{board("0", 50, 1, 60, 30)}, true)
+	w.observe(0, 32*second, []reading{board("0", 0, 1, 40, 30)}, false)
+	compare(t, w.row(true), result.Row{"gpu_energy_j": 100.0, "gpu_energy_source": "integrated"})
+}
+
+func TestWindow_counter(t *testing.T) {
+	type look struct{ at, joules, watts float64 } // NaN: not told
+	nan := math.NaN()
+	tests := []struct {
+		name   string
+		begin  float64
+		looks  []look
+		joules any
+		source any
+	}{
+		{"its increase", 0, []look{{0, 1000, 50}, {1, 1300, 300}, {2, 1600, 300}, {3, 1650, 50}}, 650.0, "counter"},
+		{"what was before the load, at the power then", 10, []look{{0, 1000, 50}, {11, 1800, 300}, {12, 2100, 300}}, 600.0, "counter"},
+		{"the same, without a power", 10, []look{{0, 1000, nan}, {20, 1800, nan}, {21, 2100, nan}}, 700.0, "counter"},
+		{"a look that misses it", 0, []look{{0, 1000, nan}, {1, nan, nan}, {2, 1600, nan}}, 600.0, "counter"},
+		{"a restart of the driver", 0, []look{{0, 1000, 100}, {1, 1100, 100}, {2, 50, 100}, {3, 150, 100}}, 300.0, "integrated"},
+		{"a restart, and no power", 0, []look{{0, 1000, nan}, {1, 1100, nan}, {2, 50, nan}}, nil, nil},
+		{"one that stands still", 0, []look{{0, 0, 100}, {1, 0, 100}, {2, 0, 100}}, 200.0, "integrated"},
+		{"one that an exporter renews rarely", 0, []look{{0, 1000, 100}, {1, 1000, 100}, {2, 1000, 100}, {3, 4000, 100}, {4, 4000, 100}}, 400.0, "integrated"},
+		{"a long gap", 0, []look{{0, 1000, 100}, {60, 7000, 100}}, 6000.0, "counter"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWindow(5 * second)
+			for i, l := range tt.looks {
+				r := without(board("0", 50, 1, 1, 1), power)
+				if !math.IsNaN(l.joules) {
+					with(r, energy, l.joules)
+				}
+				if !math.IsNaN(l.watts) {
+					with(r, power, l.watts)
+				}
+				w.observe(0, time.Duration(l.at*float64(second)), []reading{r}, i > 0 && i < len(tt.looks)-1)
+				if i == 0 {
+					w.begin(time.Duration(tt.begin * float64(second)))
+				}
+			}
+			compare(t, w.row(true), result.Row{"gpu_energy_j": tt.joules, "gpu_energy_source": tt.source})
+		})
+	}
+}
+
+func TestWindow_unknownPower(t *testing.T) {
+	mute := func() reading { return without(board("0", 50, 100, 0, 40), power) }
+	tests := []struct {
+		name string
+		feed func(*window)
+	}{
+		{"a look without", func(w *window) {
+			w.observe(0, 0, []reading{board("0", 0, 1, 50, 1)}, false)
+			w.observe(0, 1*second, []reading{mute()}, true)
+			w.observe(0, 2*second, []reading{board("0", 0, 1, 50, 1)}, false)
+		}},
+		{"one of two cards without", func(w *window) {
+			other := mute()
+			other.uuid = "GPU-x"
+			w.observe(0, 0, []reading{board("0", 0, 1, 50, 1), other}, false)
+			w.observe(0, 1*second, []reading{board("0", 0, 1, 50, 1), other}, false)
+		}},
+		{"a long gap", func(w *window) {
+			w.observe(0, 0, []reading{board("0", 0, 1, 50, 1)}, false)
+			w.observe(0, 60*second, []reading{board("0", 0, 1, 50, 1)}, false)
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWindow(5 * second)
+			tt.feed(w)
+			compare(t, w.row(true), result.Row{"gpu_energy_j": nil, "gpu_energy_source": nil})
+		})
+	}
+}
+
+func TestWindow_throttled(t *testing.T) {
+	reasons := func(list ...string) reading {
+		r := board("0", 50, 1, 1, 1)
+		r.reasonsKnown = true
+		for _, reason := range list {
+			r.active(reason, true)
+		}
+		return r
+	}
+	counted := func(hw, cap float64) reading {
+		return with(with(board("0", 50, 1, 1, 1), throttled+hwThermal, hw), throttled+swPowerCap, cap)
+	}
+	tests := []struct {
+		name   string
+		looks  []reading
+		ms     any
+		reason any
+	}{
+		{"not told", []reading{board("0", 1, 1, 1, 1), board("0", 1, 1, 1, 1)}, nil, nil},
+		{"never", []reading{reasons(), reasons(), reasons()}, 0.0, nil},
+		{"idle and a power cap are none", []reading{reasons(gpuIdle), reasons(swPowerCap), reasons(swPowerCap)}, 0.0, nil},
+		{"active at some looks", []reading{reasons(), reasons(swThermal, hwSlowdown), reasons(swThermal), reasons()}, 2000.0, "sw_thermal_slowdown,hw_slowdown"},
+		{"a general reason beside its own", []reading{reasons(), reasons(hwSlowdown, hwPowerBrake), reasons()}, 1000.0, "hw_power_brake_slowdown"},
+		{"counters", []reading{counted(100, 5), counted(400, 900), counted(400, 1900)}, 300.0, "hw_thermal_slowdown"},
+		{"counters that stand still", []reading{counted(100, 5), counted(100, 900)}, 0.0, nil},
+		{"a counter that restarts", []reading{counted(1000, 5), counted(1250, 5), counted(10, 5), counted(20, 5)}, 260.0, "hw_thermal_slowdown"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWindow(5 * second)
+			for i, r := range tt.looks {
+				w.observe(0, time.Duration(i)*second, []reading{r}, i > 0)
+				if i == 0 {
+					w.begin(0)
+				}
+			}
+			compare(t, w.row(true), result.Row{"gpu_throttled_ms": tt.ms, "gpu_throttle_reasons": tt.reason})
+		})
+	}
+}
+
+// A MIG GPU has no utilisation of its own, and each of its instances has memory.
+func TestWindow_parts(t *testing.T) {
+	part := func(name string, used float64) reading {
+		r := newReading()
+		r.uuid, r.index, r.part = "GPU-a", "0", name
+		r.set(memoryUsed, used)
+		r.set(memoryFree, 100-used)
+		r.memory()
+		return r
+	}
+	parent := newReading()
+	parent.uuid, parent.index = "GPU-a", "0"
+	parent.set(power, 60)
+	w := newWindow(5 * second)
+	for at := range 3 {
+		w.observe(0, time.Duration(at)*second, []reading{parent, part("3/0", 60), part("4/0", 1)}, at == 1)
+		if at == 0 {
+			w.begin(0)
+		}
+	}
+	compare(t, w.row(true), result.Row{
+		"gpu_util_mean": nil, "gpu_memory_used_max_bytes": int64(61), "gpu_memory_total_bytes": int64(200),
+		"gpu_power_mean_w": 60.0, "gpu_energy_j": 120.0, "gpu_uuid": "GPU-a",
+	})
+}
+
+func TestWindow_processes(t *testing.T) {
+	on := func(uuid string, pids ...int) reading {
+		r := board("0", 50, 100, 1, 1)
+		r.uuid, r.pids, r.pidsKnown = uuid, pids, true
+		return r
+	}
+	ours := map[int]bool{10: true, 11: true}
+	tests := []struct {
+		name          string
+		before, under []reading
+		foreign, uuid any
+	}{
+		{"ours alone", []reading{on("GPU-a", 10)}, []reading{on("GPU-a", 10, 11)}, int64(0), "GPU-a"},
+		{"somebody else from the start", []reading{on("GPU-a", 10, 99)}, []reading{on("GPU-a", 10)}, int64(1), "GPU-a"},
+		{"GPUs that are not ours do not count", []reading{on("GPU-a", 10), on("GPU-b", 98, 99)}, []reading{on("GPU-a", 10), on("GPU-b", 98, 99)}, int64(0), "GPU-a"},
+		{"another namespace", []reading{on("GPU-a", 70001)}, []reading{on("GPU-a", 70001)}, int64(0), "GPU-a"},
+		{"another namespace, and one more under load", []reading{on("GPU-a", 70001)}, []reading{on("GPU-a", 70001, 70002)}, int64(1), "GPU-a"},
+		{"none at all", []reading{on("GPU-a")}, []reading{on("GPU-a")}, int64(0), "GPU-a"},
+		{"hidden", []reading{with(on("GPU-a"), memoryUsed, 9<<30)}, []reading{with(on("GPU-a"), memoryUsed, 9<<30)}, nil, "GPU-a"},
+		{"not told", []reading{board("a", 1, 1, 1, 1)}, []reading{board("a", 1, 1, 1, 1)}, nil, "GPU-a"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWindow(5 * second)
+			w.processes.observe(0, tt.before, ours)
+			w.observe(0, 0, tt.before, false)
+			w.begin(0)
+			w.processes.observe(0, tt.under, ours)
+			w.observe(0, second, tt.under, true)
+			compare(t, w.row(true), result.Row{"gpu_foreign_processes": tt.foreign, "gpu_uuid": tt.uuid})
+		})
+	}
+}
+
+func TestWindow_unused(t *testing.T) {
+	tests := []struct {
+		name  string
+		rest  reading
+		under []reading
+		want  bool
+	}{
+		{"at rest", board("0", 0, 5, 20, 30), []reading{board("0", 0, 5, 20, 30), board("0", 0, 5, 20, 30), board("0", 0, 5, 20, 30)}, true},
+		{"too few looks", board("0", 0, 5, 20, 30), []reading{board("0", 0, 5, 20, 30), board("0", 0, 5, 20, 30)}, false},
+		{"busy once", board("0", 0, 5, 20, 30), []reading{board("0", 0, 5, 20, 30), board("0", 3, 5, 20, 30), board("0", 0, 5, 20, 30)}, false},
+		{"a model that nobody asked", board("0", 0, 900, 20, 30), []reading{board("0", 0, 900, 20, 30), board("0", 0, 900, 20, 30), board("0", 0, 900, 20, 30)}, false},
+		{"memory that grows", board("0", 0, 5, 20, 30), []reading{board("0", 0, 5, 20, 30), board("0", 0, 49, 20, 30), board("0", 0, 49, 20, 30)}, false},
+		{"a driver that tells no utilisation", without(board("0", 0, 5, 20, 30), util), []reading{without(board("0", 0, 5, 1, 1), util), without(board("0", 0, 5, 1, 1), util), without(board("0", 0, 5, 1, 1), util)}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWindow(5 * second)
+			w.observe(0, 0, []reading{tt.rest}, false)
+			w.begin(0)
+			for i, r := range tt.under {
+				w.observe(0, time.Duration(i+1)*second, []reading{r}, true)
+			}
+			if got := w.unused(); got != tt.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+	if newWindow(second).unused() {
+		t.Error("no GPU at all")
+	}
+}
