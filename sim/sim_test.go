@@ -68,7 +68,7 @@ type instance struct {
 	client *http.Client
 }
 
-var listening = regexp.MustCompile(`server 0 on (http://\S+)`)
+var listening = regexp.MustCompile(`(?:server 0 on|running on|listening on|Listening on) (http://\S+)`)
 
 // start runs the program with a tiny model on a fast GPU and waits for it to listen.
 func start(t testing.TB, args ...string) *instance {

@@ -30,9 +30,19 @@ type Snapshot struct {
 	// between two; nil for the first.
 	Last *Snapshot
 
+	HTTP []Traffic
+
 	KVDType        string
 	BlocksOverride int
 	TimeScale      float64
+}
+
+// Traffic is what one path was asked, by the first digit of the status that it
+// answered.
+type Traffic struct {
+	Path     string
+	Requests [6]int
+	Bytes    int64 // of the bodies of requests
 }
 
 // An exposition writes the text format 0.0.4 in one of the ways in which

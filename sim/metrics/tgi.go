@@ -40,6 +40,9 @@ func TGI(w io.Writer, s *Snapshot) {
 	e.histogram("tgi_request_input_length", "Input token length per request", s.Counts.Prompt)
 	e.histogram("tgi_request_generated_tokens", "Generated tokens per request", s.Counts.Generation)
 	e.histogram("tgi_request_max_new_tokens", "Maximum new tokens per request", s.Counts.MaxTokens)
+	none := live.Histogram{Bounds: s.Counts.Prompt.Bounds, Counts: make([]uint64, len(s.Counts.Prompt.Counts))}
+	none.Counts[0] = s.Counts.Prompt.Total()
+	e.histogram("tgi_request_skipped_tokens", "Speculated tokens per request", none)
 	e.family("tgi_batch_inference_count", "counter", "Inference calls per method (prefill or decode)")
 	e.series("tgi_batch_inference_count", `method="prefill"`, float64(s.Counts.TTFT.Total()))
 	e.series("tgi_batch_inference_count", `method="decode"`, float64(s.Steps))

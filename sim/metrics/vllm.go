@@ -11,6 +11,7 @@ import (
 // VLLM writes the names of vLLM since 0.12.
 func VLLM(w io.Writer, s *Snapshot) {
 	process(w, s)
+	traffic(w, s)
 	if s.Quiet {
 		return
 	}
@@ -56,6 +57,31 @@ func VLLM(w io.Writer, s *Snapshot) {
 		float64(cfg.KVTokens())/float64(cfg.MaxModelLen), cfg.KVBytes, cfg.KVTokens(), cfg.Blocks, orNone(s.BlocksOverride)), 1)
 }
 
+// traffic is what the instrumented HTTP server tells.
+func traffic(w io.Writer, s *Snapshot) {
+	e := &exposition{w: w}
+	if len(s.HTTP) == 0 {
+		return
+	}
+	e.family("http_requests_total", "counter", "Total number of requests by method, status and handler.")
+	for _, t := range s.HTTP {
+		for digit, n := range t.Requests {
+			if n > 0 {
+				e.series("http_requests_total", fmt.Sprintf(`handler=%s,method="POST",status="%dxx"`, quote(t.Path), digit), float64(n))
+			}
+		}
+	}
+	e.family("http_request_size_bytes", "summary", "Content length of incoming requests by handler. Only value of header is respected. Otherwise ignored. No percentile calculated. ")
+	for _, t := range s.HTTP {
+		n := 0
+		for _, k := range t.Requests {
+			n += k
+		}
+		e.series("http_request_size_bytes_count", "handler="+quote(t.Path), float64(n))
+		e.series("http_request_size_bytes_sum", "handler="+quote(t.Path), float64(t.Bytes))
+	}
+}
+
 // process is what the Python client tells of a single process.
 func process(w io.Writer, s *Snapshot) {
 	e := &exposition{w: w}
@@ -68,6 +94,7 @@ func process(w io.Writer, s *Snapshot) {
 // time per output token has today.
 func VLLM08(w io.Writer, s *Snapshot) {
 	process(w, s)
+	traffic(w, s)
 	if s.Quiet {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,8 +57,9 @@ type Server struct {
 	underWay atomic.Int64
 	streams  sync.WaitGroup // handlers of completions
 
-	mu   sync.Mutex
-	last *metrics.Snapshot // of the scrape before
+	mu      sync.Mutex
+	last    *metrics.Snapshot // of the scrape before
+	traffic []metrics.Traffic
 }
 
 // New makes the server of an engine.
@@ -181,8 +183,11 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 	defer s.streams.Done()
 	n := int(s.arrived.Add(1))
 	requestID := r.Header.Get("X-Request-Id")
+	answered := http.StatusOK
+	defer func() { s.count(r, answered) }()
 	refuse := func(e *dialect.Error) {
 		status := s.refuse(w, e)
+		answered = status
 		s.cfg.Requests.write(Record{Event: "refused", N: n, ID: requestID, Path: r.URL.Path, Status: status})
 	}
 	if n <= s.cfg.Faults.unavailable {
@@ -243,6 +248,19 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 		// The end of this answer is written when this handler has returned.
 		time.AfterFunc(20*time.Millisecond, func() { s.cfg.End(f.death) })
 	}
+}
+
+// count notes a request by its path.
+func (s *Server) count(r *http.Request, status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.traffic, func(t metrics.Traffic) bool { return t.Path == r.URL.Path })
+	if i < 0 {
+		s.traffic = append(s.traffic, metrics.Traffic{Path: r.URL.Path})
+		i = len(s.traffic) - 1
+	}
+	s.traffic[i].Requests[status/100]++
+	s.traffic[i].Bytes += max(0, r.ContentLength)
 }
 
 // responseID is the client's id with the engine's prefix, or one drawn by the
@@ -354,6 +372,7 @@ func (s *Server) snapshot() *metrics.Snapshot {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now.HTTP = slices.Clone(s.traffic)
 	if s.last != nil {
 		last := *s.last
 		last.Last = nil

@@ -1,0 +1,552 @@
+package sim
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sweep.dev/sweep/collectors/prom"
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/exposition"
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/openai"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/sim/dialect"
+)
+
+// A speaker is one release of one engine, started with what its profile adds.
+type speaker struct{ engine, release string }
+
+func (s speaker) String() string { return s.engine + " " + s.release }
+
+// speakers are all of them.
+func speakers() (list []speaker) {
+	for _, name := range Engines() {
+		for _, release := range dialect.Releases(name) {
+			list = append(list, speaker{name, release})
+		}
+	}
+	return list
+}
+
+func (s speaker) start(t testing.TB, more ...string) *instance {
+	t.Helper()
+	args := []string{"--engine", s.engine, "--engine-version", s.release}
+	switch s.engine {
+	case "sglang":
+		args = append(args, "--enable-metrics")
+	case "llamacpp":
+		args = append(args, "--metrics")
+	case "trtllm":
+		path := filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(path, []byte("return_perf_metrics: true\nenable_iter_perf_stats: true\nkv_cache_config:\n  enable_block_reuse: true\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--config", path)
+	}
+	return start(t, append(args, more...)...)
+}
+
+// profile is what sweep knows of the engine.
+func (s speaker) profile(t testing.TB) *engine.Profile {
+	t.Helper()
+	p, ok := engine.Lookup(s.engine)
+	if !ok {
+		t.Fatalf("no profile %s", s.engine)
+	}
+	return p
+}
+
+type recorder struct {
+	mu   sync.Mutex
+	rows []result.Request
+}
+
+func (r *recorder) Record(row result.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rows = append(r.rows, row)
+}
+
+// drive sends requests with sweep's own driver, as the profile has it send them.
+func drive(t *testing.T, in *instance, p *engine.Profile, chat bool, requests int, deadline time.Duration) []result.Request {
+	t.Helper()
+	d, err := openai.New(openai.Config{
+		BaseURL: in.url, Model: "sweep/tiny", Chat: chat, Stream: true, IncludeUsage: p.API.IncludeUsage,
+		ContinuousUsage: p.API.ContinuousUsage, IgnoreEOS: p.API.IgnoreEOS, MinTokens: p.API.MinTokens,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	src, err := load.NewSource(load.SourceConfig{
+		Seed: 1, Cell: "c", Trial: 1, Concurrency: 2, Requests: requests, MaxTokens: 8,
+		Deadline: deadline, Prompts: load.Prompts{InputTokens: 40},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rec recorder
+	if _, err := d.Run(t.Context(), src, &rec, load.Options{Anchor: result.NewAnchor()}); err != nil {
+		t.Fatal(err)
+	}
+	return rec.rows
+}
+
+// TestDialects_streamToTheDriver: sweep's own client reads every engine's
+// stream, and finds all tokens and the first one.
+func TestDialects_streamToTheDriver(t *testing.T) {
+	for _, s := range speakers() {
+		t.Run(s.String(), func(t *testing.T) {
+			in, p := s.start(t), s.profile(t)
+			for _, chat := range []bool{true, false} {
+				rows := drive(t, in, p, chat, 6, 20*time.Second)
+				if len(rows) != 6 {
+					t.Fatalf("%d requests recorded", len(rows))
+				}
+				for _, r := range rows {
+					if r.Status != result.Completed || r.CompletionTokens != 8 || r.TokenSource != "usage" || r.FinishReason != "length" {
+						t.Errorf("chat %v: %s %s: %s; %d tokens by %q, %s", chat, r.Status, r.ErrorClass, r.Error, r.CompletionTokens, r.TokenSource, r.FinishReason)
+					}
+					if r.FirstToken == result.Never || r.LastToken < r.FirstToken || r.PromptTokens < 20 {
+						t.Errorf("chat %v: first token at %v, last at %v, %d prompt tokens", chat, r.FirstToken, r.LastToken, r.PromptTokens)
+					}
+					sum := int32(0)
+					for _, n := range r.ChunkTokens {
+						sum += n
+					}
+					if p.API.ContinuousUsage && sum != 8 {
+						t.Errorf("chat %v: the chunks have %v tokens", chat, r.ChunkTokens)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestDialects_failuresToTheDriver: what breaks a stream, and what is refused,
+// has the class that sweep gives it for the real engine.
+func TestDialects_failuresToTheDriver(t *testing.T) {
+	broken := map[string]string{"trtllm": result.ErrReset} // it drops the connection
+	rejected := map[string]string{"tgi": "HTTP 422"}
+	for _, name := range Engines() {
+		s := speaker{name, ""}
+		t.Run(name, func(t *testing.T) {
+			in := s.start(t, "--fault", "error-after=2")
+			want := broken[name]
+			if want == "" {
+				want = result.ErrServer
+			}
+			for _, r := range drive(t, in, s.profile(t), true, 2, 20*time.Second) {
+				if r.Status != result.Failed || r.ErrorClass != want || r.FirstToken == result.Never {
+					t.Errorf("%s, class %s, want %s: %s", r.Status, r.ErrorClass, want, r.Error)
+				}
+			}
+			in = s.start(t, "--fault", "unavailable=2", map[string]string{
+				"vllm": "--max-model-len=64", "sglang": "--context-length=64", "trtllm": "--max_seq_len=64", "llamacpp": "-c=32", "tgi": "--max-total-tokens=64",
+			}[name])
+			for _, r := range drive(t, in, s.profile(t), true, 2, 20*time.Second) {
+				if r.ErrorClass != result.ErrOverload {
+					t.Errorf("busy: class %s: %s", r.ErrorClass, r.Error)
+				}
+			}
+			status := "HTTP 400"
+			if rejected[name] != "" {
+				status = rejected[name]
+			}
+			for _, r := range drive(t, in, s.profile(t), true, 1, 20*time.Second) {
+				if name != "llamacpp" && r.Status == result.Completed {
+					continue // 40 tokens and the template may fit
+				}
+				if r.ErrorClass != result.ErrRejected || !strings.HasPrefix(r.Error, status) {
+					t.Errorf("too long: class %s: %s", r.ErrorClass, r.Error)
+				}
+			}
+		})
+	}
+}
+
+// absent are quantities that a profile knows and a single server without load
+// of that kind does not show, by release; * is every one.
+var absent = map[string][]string{
+	"tgi *":           {engine.RequestsFailed},
+	"vllm *":          {engine.PrefixHitRate, engine.SpecDrafted, engine.SpecAccepted, engine.KVTransfer, engine.KVTransferred, engine.SpecAcceptRate, engine.SpecAcceptLen},
+	"vllm 0.32.0":     {engine.GenerationPerSecond}, // gone with V0
+	"vllm 0.8.5":      {engine.GenerationPerSecond, engine.TPOT},
+	"sglang *":        {engine.KVTransfer, engine.KVTransferred, engine.RequestsFailed},
+	"sglang 0.4.5":    {engine.PrefillBootstrapQueue, engine.PrefillInflightQueue, engine.DecodePreallocQueue, engine.DecodeTransferQueue, engine.Preemptions, engine.KVCacheTokens, engine.KVCacheBlocks, engine.PrefixHits, engine.Queue, engine.Prefill, engine.Decode, engine.SpecAcceptRate, engine.SpecAcceptLen},
+	"trtllm *":        {engine.RequestsFailed},
+	"llamacpp b11549": {engine.KVCacheUsage}, // since 2025-05
+	"llamacpp b5000":  {engine.PrefixQueries, engine.PrefixHits, engine.SpecDrafted, engine.SpecAccepted},
+}
+
+// TestDialects_metricsMeanSomething: each quantity that an engine's profile
+// claims is found in what the simulated one exposes, with the right count.
+func TestDialects_metricsMeanSomething(t *testing.T) {
+	for _, s := range speakers() {
+		t.Run(s.String(), func(t *testing.T) {
+			in, p := s.start(t), s.profile(t)
+			const n = 3
+			for range n {
+				in.do("POST", p.API.Chat, chat(strings.Repeat("count me ", 20), `,"max_tokens":10,"stop":["zzz"]`))
+			}
+			body := in.scrape(p)
+			e, err := exposition.Parse([]byte(body), true)
+			if err != nil || e.Dropped > 0 || e.Duplicates > 0 {
+				t.Fatalf("%v, %d dropped, %d twice", err, e.Dropped, e.Duplicates)
+			}
+			found := map[string]prom.Reading{}
+			for _, f := range prom.Explain([]*engine.Profile{p}, e).Families {
+				for _, r := range f.Readings {
+					found[r.Quantity] = r
+				}
+			}
+			if s.String() == "trtllm 1.0.0" { // five names
+				want := []string{engine.E2E, engine.Queue, engine.RequestsFinished, engine.TPOT, engine.TTFT}
+				for _, q := range want {
+					if _, ok := found[q]; !ok {
+						t.Errorf("no %s", q)
+					}
+				}
+				return
+			}
+			missing := append(slices.Clone(absent[s.engine+" *"]), absent[s.String()]...)
+			for q := range p.Metrics.Series {
+				_, ok := found[q]
+				if none := slices.Contains(missing, q); ok == none {
+					t.Errorf("%s: found %v, absent %v", q, ok, none)
+				}
+			}
+			value := func(q string, want float64) {
+				r, ok := found[q]
+				v := r.Value
+				if r.Count != nil {
+					v = r.Count
+				}
+				if ok && (v == nil || *v != want) {
+					t.Errorf("%s is %+v, want %v", q, r, want)
+				}
+			}
+			value(engine.RequestsFinished, n)
+			value(engine.GenerationTokens, n*10)
+			value(engine.RequestsRunning, 0)
+			value(engine.E2E, n)
+			value(engine.TTFT, n)
+			value(engine.ITL, n*9)
+			value(engine.TPOT, n)
+			if r := found[engine.PromptTokens]; r.Value == nil || *r.Value < 40 {
+				t.Errorf("prompt tokens: %+v", r)
+			}
+		})
+	}
+}
+
+// scrape is the body of the metrics, without what only the simulator has.
+func (in *instance) scrape(p *engine.Profile) string {
+	in.t.Helper()
+	status, body := in.do("GET", p.Metrics.Path, "")
+	if status != 200 {
+		in.t.Fatalf("%s: %d %s", p.Metrics.Path, status, body)
+	}
+	var own strings.Builder
+	for line := range strings.Lines(body) {
+		if !strings.HasPrefix(strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE "), "sim_") {
+			own.WriteString(line)
+		}
+	}
+	return own.String()
+}
+
+// names are the families of a body with their types, and the label names of
+// their series. A value of le is a part of the name.
+func names(body string, labels bool) []string {
+	var list []string
+	series := regexp.MustCompile(`^([a-zA-Z_:0-9]+)(?:\{(.*)\})? `)
+	label := regexp.MustCompile(`([a-z_]+)="([^"]*)"`)
+	for line := range strings.Lines(body) {
+		if strings.HasPrefix(line, "# TYPE ") {
+			list = append(list, strings.TrimSpace(line))
+		}
+		if m := series.FindStringSubmatch(line); m != nil && labels {
+			var keys []string
+			for _, l := range label.FindAllStringSubmatch(m[2], -1) {
+				if l[1] == "le" {
+					l[1] += "=" + l[2]
+				}
+				keys = append(keys, l[1])
+			}
+			list = append(list, fmt.Sprint(m[1], keys))
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func recorded(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// TestLlamaCpp_isTheRecordedOne: the same metrics with the same help in the
+// same order, and the same keys in every chunk.
+func TestLlamaCpp_isTheRecordedOne(t *testing.T) {
+	s := speaker{"llamacpp", ""}
+	in := s.start(t)
+	_, got := in.do("POST", "/v1/chat/completions", chat("Hello", `,"stream":true,"max_tokens":12,"ignore_eos":true,"stream_options":{"include_usage":true}`))
+	float := regexp.MustCompile(`:[0-9.e+-]+`)
+	blank := func(s string) []string {
+		list := shape(s)
+		for i := range list {
+			list[i] = float.ReplaceAllString(list[i], ":_")
+			list[i] = strings.ReplaceAll(list[i], ":_.", ":_")
+		}
+		return list
+	}
+	decimals := regexp.MustCompile(`(\d)\.\d+`)
+	clean := func(s string) string { return decimals.ReplaceAllString(s, "$1") }
+	if d := cmp.Diff(blank(clean(recorded(t, "recorded__llamacpp-b11549__chat.sse"))), blank(clean(got))); d != "" {
+		t.Errorf("recorded (-) and simulated (+) streams differ:\n%s", d)
+	}
+	value := regexp.MustCompile(`(?m) [0-9.e+-]+$`)
+	want := value.ReplaceAllString(recorded(t, "recorded__llamacpp-b11549__metrics.txt"), " _")
+	if d := cmp.Diff(want, value.ReplaceAllString(in.scrape(s.profile(t)), " _")); d != "" {
+		t.Errorf("recorded (-) and simulated (+) metrics differ:\n%s", d)
+	}
+}
+
+// fixture is a published recording that may be read and not kept here.
+func fixture(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "shared", "fixtures", name))
+	if err != nil {
+		t.Skip("without the shared recordings")
+	}
+	return string(b)
+}
+
+// TestSGLang_hasThePublishedNames: what a recording of 0.5.10 has is there with
+// the same type, but for what has been renamed since.
+func TestSGLang_hasThePublishedNames(t *testing.T) {
+	published := fixture(t, "datadog__sglang_metrics__v0.5.10.txt")
+	s := speaker{"sglang", ""}
+	in := s.start(t)
+	in.do("POST", "/v1/chat/completions", chat("one", `,"max_tokens":2`))
+	in.do("POST", "/v1/chat/completions", chat(strings.Repeat("one two three ", 40), `,"max_tokens":2`))
+	in.do("POST", "/v1/chat/completions", chat(strings.Repeat("one two three ", 40), `,"max_tokens":2`))
+	have := names(in.scrape(s.profile(t)), false)
+	gone := []string{"sglang:http_requests_active", "sglang:engine_startup_time", "sglang:engine_load_weights_time"}
+	for _, f := range names(published, false) {
+		if name := strings.Fields(f)[2]; !slices.Contains(have, f) && !slices.Contains(gone, name) {
+			t.Errorf("the simulator has no %s", f)
+		}
+	}
+}
+
+// TestTRTLLM_hasTheRecordedNames: a Dynamo worker exposes TensorRT-LLM's own
+// metrics; the same names, labels and buckets are here, without _created, which
+// several processes do not have.
+func TestTRTLLM_hasTheRecordedNames(t *testing.T) {
+	worker := fixture(t, "dynamo__worker_trtllm__2026-01.txt")
+	s := speaker{"trtllm", ""}
+	in := s.start(t)
+	in.do("POST", "/v1/chat/completions", chat("one", `,"max_tokens":2,"ignore_eos":true`))
+	have := names(in.scrape(s.profile(t)), true)
+	n := 0
+	for _, f := range names(worker, true) {
+		if !strings.Contains(f, "trtllm_") || strings.Contains(f, "_created") {
+			continue
+		}
+		n++
+		if !slices.Contains(have, f) {
+			t.Errorf("the simulator has no %s", f)
+		}
+	}
+	if n < 100 {
+		t.Errorf("only %d names in the recording", n)
+	}
+}
+
+// TestDialects_startFailures: what does not fit ends with the engine's own
+// text, and sweep finds the cause in it.
+func TestDialects_startFailures(t *testing.T) {
+	for _, c := range []struct {
+		engine, args string
+		status       int
+		class, text  string
+	}{
+		{"sglang", "--model meta-llama/Llama-3.1-8B-Instruct --gpu rtx-2000-ada", 1, "oom.cuda", "torch.OutOfMemoryError"},
+		{"sglang", "--model Qwen/Qwen2.5-1.5B-Instruct --gpu rtx-2000-ada --mem-fraction-static 0.1", 1, "oom.kv_startup", "mem_fraction_static=0.1"},
+		{"sglang", "--model Qwen/Qwen2.5-1.5B-Instruct --gpu rtx-2000-ada --mem-fraction-static 0.95", 1, "oom.warmup", "Capture cuda graph failed"},
+		{"sglang", "--model nobody/nothing", 1, "model", "is not a valid model identifier"},
+		{"sglang", "--model sweep/tiny --max-num-seqs 4", 2, "args", "launch_server.py: error: unrecognized arguments: --max-num-seqs 4"},
+		{"trtllm", "--model meta-llama/Llama-3.1-8B-Instruct --gpu rtx-2000-ada", 1, "oom.cuda", "torch.OutOfMemoryError"},
+		{"trtllm", "--model Qwen/Qwen2.5-1.5B-Instruct --gpu rtx-2000-ada --free_gpu_memory_fraction 0.00001", 1, "oom.kv_startup", "could not be created: KV cache"},
+		{"trtllm", "--model Qwen/Qwen2.5-1.5B-Instruct --gpu rtx-2000-ada --free_gpu_memory_fraction 0.05 --max_seq_len 32768", 1, "oom.kv_startup", "maxTokensInPagedKvCache"},
+		{"trtllm", "sweep/tiny --mem-fraction-static 0.5", 2, "args", "Error: No such option: --mem-fraction-static"},
+		{"llamacpp", "-m meta-llama/Llama-3.1-8B-Instruct --gpu rtx-2000-ada", 1, "oom.cuda", "cudaMalloc failed: out of memory"},
+		{"llamacpp", "-m Qwen/Qwen2.5-1.5B-Instruct --gpu rtx-2000-ada -c 2000000", 1, "oom.kv_startup", "failed to allocate buffer for kv cache"},
+		{"llamacpp", "-m nothing.gguf", 1, "model", "failed to open GGUF file"},
+		{"llamacpp", "-m sweep/tiny --warp 9", 1, "args", "error: invalid argument: --warp"},
+		{"tgi", "--model-id meta-llama/Llama-3.1-8B-Instruct --gpu rtx-2000-ada", 1, "oom.cuda", "ShardCannotStart"},
+		{"tgi", "--model-id Qwen/Qwen2.5-1.5B-Instruct --gpu rtx-2000-ada --max-batch-prefill-tokens 400000", 1, "", "You need to decrease `--max-batch-prefill-tokens`"},
+		{"tgi", "--model-id sweep/tiny --max-num-seqs 4", 2, "args", "error: unexpected argument '--max-num-seqs' found"},
+	} {
+		p := speaker{c.engine, ""}.profile(t)
+		status, out := program(t, append([]string{"--engine", c.engine, "--port", "0"}, strings.Fields(c.args)...)...)
+		if status != c.status || !strings.Contains(out, c.text) {
+			t.Errorf("%s %s: status %d, want %d and %q in\n%s", c.engine, c.args, status, c.status, c.text, out)
+			continue
+		}
+		if got := p.Classify(strings.Split(out, "\n"), engine.End{Exited: true, Code: status}); c.class != "" && got.Class != c.class {
+			t.Errorf("%s %s: class %s, want %s: %s", c.engine, c.args, got.Class, c.class, got.Line)
+		}
+	}
+}
+
+// TestDialects_saySimulated: nobody can take one for the real engine.
+func TestDialects_saySimulated(t *testing.T) {
+	for name, path := range map[string]string{"vllm": "/version", "sglang": "/server_info", "trtllm": "/version", "llamacpp": "/props", "tgi": "/info"} {
+		for _, release := range dialect.Releases(name) {
+			s := speaker{name, release}
+			if _, said := s.start(t).do("GET", path, ""); !strings.Contains(said, `"`+release+dialect.Mark+`"`) {
+				t.Errorf("%s at %s: %s", s, path, said)
+			}
+		}
+	}
+}
+
+// TestDialects_ready: the profile's conditions hold.
+func TestDialects_ready(t *testing.T) {
+	for _, s := range speakers() {
+		in, p := s.start(t), s.profile(t)
+		if status, said := in.do("GET", p.Ready.Health, ""); status != 200 {
+			t.Errorf("%s: health is %d %s", s, status, said)
+		}
+		if _, said := in.do("GET", p.Ready.Models, ""); !strings.Contains(said, `"id":"sweep/tiny"`) {
+			t.Errorf("%s: models are %s", s, said)
+		}
+		if p.Ready.Line != "" && !regexp.MustCompile(p.Ready.Line).MatchString(in.log.String()) {
+			t.Errorf("%s: no line %q in\n%s", s, p.Ready.Line, in.log)
+		}
+		if p.API.CacheReset != "" {
+			if status, said := in.do("POST", p.API.CacheReset, ""); status != 200 {
+				t.Errorf("%s: %s is %d %s", s, p.API.CacheReset, status, said)
+			}
+		}
+	}
+}
+
+// TestLlamaCpp_answersWhileItLoads: unlike the others, which do not listen.
+func TestLlamaCpp_answersWhileItLoads(t *testing.T) {
+	// A free port, so that the address is known before the log names it.
+	l, err := listen(t.Context(), &flags{host: "127.0.0.1", dialect: must(dialect.New("llamacpp", ""))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := strings.Cut(l.Addr().String(), ":")
+	_ = l.Close()
+	loading := make(chan bool, 1)
+	go func() {
+		c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		for range 1000 {
+			resp, err := c.Get("http://127.0.0.1:" + port + "/health") //nolint:noctx // it is polled for a moment
+			if err == nil {
+				status := resp.StatusCode
+				_ = resp.Body.Close()
+				if status == http.StatusOK {
+					break
+				}
+				loading <- status == http.StatusServiceUnavailable
+				return
+			}
+			time.Sleep(2 * time.Millisecond)
+		}
+		loading <- false
+	}()
+	in := start(t, "--engine", "llamacpp", "--port", port, "--start-delay", "300ms")
+	if !<-loading {
+		t.Error("no 503 before the 200")
+	}
+	if _, said := in.do("GET", "/health", ""); said != `{"status":"ok"}` {
+		t.Errorf("health: %s", said)
+	}
+	_, said := in.do("GET", "/slots", "")
+	if strings.Count(said, `"n_ctx"`) != 4 {
+		t.Errorf("slots: %s", said)
+	}
+}
+
+func must(d *dialect.Dialect, err error) *dialect.Dialect {
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// TestTRTLLM_iterations: statistics are there until they are read.
+func TestTRTLLM_iterations(t *testing.T) {
+	in := speaker{"trtllm", ""}.start(t)
+	in.do("POST", "/v1/chat/completions", chat("one", `,"max_tokens":5,"ignore_eos":true`))
+	_, said := in.do("GET", "/metrics", "")
+	if n := strings.Count(said, `"iterLatencyMS"`); n != 5 || !strings.Contains(said, `"kvCacheStats":{`) {
+		t.Errorf("%d iterations: %s", n, said)
+	}
+	if _, said := in.do("GET", "/metrics", ""); said != "[]" {
+		t.Errorf("read again: %s", said)
+	}
+	status, said := in.do("POST", "/v1/chat/completions", chat("one", `,"max_tokens":5,"no_such_field":1`))
+	if status != 400 || !strings.Contains(said, "Extra inputs are not permitted") {
+		t.Errorf("an unknown field: %d %s", status, said)
+	}
+	bare := start(t, "--engine", "trtllm")
+	if status, _ := bare.do("GET", "/prometheus/metrics", ""); status != 404 {
+		t.Errorf("metrics that nobody switched on: %d", status)
+	}
+}
+
+// TestTGI_atItsLimits: more requests than it takes are refused, and what it
+// does not know has no effect.
+func TestTGI_atItsLimits(t *testing.T) {
+	in := start(t, "--engine", "tgi", "--max-concurrent-requests", "1", "--time-scale", "0.01")
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", in.url+"/v1/chat/completions", strings.NewReader(chat("x", `,"stream":true,"max_tokens":4000`)))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		resp, err := in.client.Do(r)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		<-stop
+		_ = resp.Body.Close()
+	})
+	for range 1000 {
+		if in.metric("tgi_request_count ") == 1 {
+			break
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	status, said := in.do("POST", "/v1/chat/completions", chat("y", `,"max_tokens":4`))
+	if status != 429 || said != `{"error":"Model is overloaded","error_type":"overloaded"}` {
+		t.Errorf("%d %s", status, said)
+	}
+	close(stop)
+	wg.Wait()
+}
