@@ -11,75 +11,75 @@ import (
 
 // A Profile is one engine.
 type Profile struct {
-	Name string `yaml:"name"`
+	Name string `yaml:"name" doc:"Name of the engine, as plans and commands use it." pattern:"^[a-z0-9][a-z0-9.-]*$"`
 	// Like names a built-in profile that this one starts from.
-	Like string `yaml:"like,omitempty"`
-	Doc  string `yaml:"doc"` // one line
+	Like string `yaml:"like,omitempty" doc:"Built-in profile that this one starts from, key by key."`
+	Doc  string `yaml:"doc" doc:"What it is, in one line."` // one line
 	// Homepage is where the facts of this profile can be checked.
-	Homepage string `yaml:"homepage,omitempty"`
+	Homepage string `yaml:"homepage,omitempty" doc:"Where the facts of the profile can be checked."`
 
 	// Roles are the kinds of process that one deployment of this engine has,
 	// in start order. A plain server is one role named "server". Empty for an
 	// engine that sweep cannot start (generic-openai).
-	Roles []Role `yaml:"roles,omitempty"`
+	Roles []Role `yaml:"roles,omitempty" doc:"Kinds of process of one deployment, in start order; none for an engine that sweep cannot start."`
 
 	// Entry is the role that requests go to; "" is the first.
-	Entry string `yaml:"entry,omitempty"`
+	Entry string `yaml:"entry,omitempty" doc:"Role that requests go to." default:"the first"`
 
 	// Ready says when a started deployment may be measured.
-	Ready Ready `yaml:"ready"`
+	Ready Ready `yaml:"ready" doc:"When a deployment may be measured."`
 	// API is what may be sent to it.
-	API API `yaml:"api"`
+	API API `yaml:"api" doc:"What may be sent to it."`
 	// Flags says how a plan's args become a command line.
-	Flags Flags `yaml:"flags,omitempty"`
+	Flags Flags `yaml:"flags,omitempty" doc:"How the args of a plan become a command line."`
 	// Metrics says what its /metrics means.
-	Metrics Metrics `yaml:"metrics,omitempty"`
+	Metrics Metrics `yaml:"metrics,omitempty" doc:"What its metrics mean."`
 	// Totals says, for single quantities, in which roles they are counted: in a
 	// deployment that splits prefill from decode both workers see every
 	// request. A quantity that is not listed is that of all roles of the tier
 	// engine, else of the frontend, else of the router.
-	Totals map[string][]string `yaml:"totals,omitempty"`
+	Totals map[string][]string `yaml:"totals,omitempty" doc:"For single quantities, the roles in which they are counted." default:"all roles of the tier engine, else the frontend, else the router"`
 	// Failures are this engine's own failure texts, tried before the common ones.
-	Failures []Failure `yaml:"failures,omitempty"`
+	Failures []Failure `yaml:"failures,omitempty" doc:"Texts in its log that say why it ended, tried before the common ones."`
 }
 
 // A Role is one kind of process of an engine.
 type Role struct {
-	Name string `yaml:"name"`
+	Name string `yaml:"name" doc:"Name of the role: small letters, digits and underscores." pattern:"^[a-z][a-z0-9_]*$"`
 	// Command is the argv of a server on this machine, as text/template
 	// strings over [Vars]; see [Profile.Argv]. The plan's args follow it as
 	// flags, and a plan may replace Command itself (engines.<name>.command).
-	Command []string `yaml:"command"`
-	Image   string   `yaml:"image,omitempty"`
+	Command []string `yaml:"command" doc:"Command line, each element a template and one argument."`
+	Image   string   `yaml:"image,omitempty" doc:"Container image."`
 	// Entrypoint is the ENTRYPOINT of Image: with what Command begins, or what
 	// stands there in the place of its first element; see [InImage]. Empty for
 	// an image without one.
-	Entrypoint []string `yaml:"entrypoint,omitempty"`
+	Entrypoint []string `yaml:"entrypoint,omitempty" doc:"ENTRYPOINT of the image."`
 	// Versions is how older releases were started; see [Profile.At].
-	Versions []RoleVersion `yaml:"versions,omitempty"`
+	Versions []RoleVersion `yaml:"versions,omitempty" doc:"How older releases were started, the oldest first."`
 	// Env is the environment of a replica, as templates like Command.
-	Env  map[string]string `yaml:"env,omitempty"`
-	Port int               `yaml:"port,omitempty"` // the engine's own default
+	Env  map[string]string `yaml:"env,omitempty" doc:"Environment, as templates."`
+	Port int               `yaml:"port,omitempty" doc:"The engine's own default port." min:"0" max:"65535"` // the engine's own default
 	// Ports are further ports that the role listens on, by name, with the
 	// engine's own defaults: {{.Ports.metrics}} in templates.
-	Ports map[string]int `yaml:"ports,omitempty"`
+	Ports map[string]int `yaml:"ports,omitempty" doc:"Further ports by name, with their defaults." min:"0" max:"65535"`
 	// Files are written before the role starts, by name, as templates:
 	// {{.Dir}}/NAME is where.
-	Files map[string]string `yaml:"files,omitempty"`
+	Files map[string]string `yaml:"files,omitempty" doc:"Files to write before it starts, by name, as templates."`
 	// Replicas is how many of this role are started; 0 is one, and a plan may
 	// say otherwise.
-	Replicas int `yaml:"replicas,omitempty"`
+	Replicas int `yaml:"replicas,omitempty" doc:"How many are started." default:"1" min:"0"`
 	// Tier is what the role is to a request: the engine itself (the default),
 	// or a frontend or router that sees the same requests once more. The plan's
 	// args become flags of the tier engine alone.
-	Tier string `yaml:"tier,omitempty"`
+	Tier string `yaml:"tier,omitempty" doc:"What the role is to a request; only those of tier engine get the args of a plan." default:"engine" enum:"engine,frontend,router"`
 	// Ready is what has to hold before the next role is started.
-	Ready RoleReady `yaml:"ready,omitempty"`
+	Ready RoleReady `yaml:"ready,omitempty" doc:"What has to hold before the next role is started."`
 	// Metrics takes the place of the profile's for this role.
-	Metrics *Metrics `yaml:"metrics,omitempty"`
+	Metrics *Metrics `yaml:"metrics,omitempty" doc:"What its metrics mean, in the place of the profile's."`
 	// KeyEnv is the variable from which the server takes the key that its
 	// clients must have.
-	KeyEnv string `yaml:"key_env,omitempty"`
+	KeyEnv string `yaml:"key_env,omitempty" doc:"Variable from which the server takes the key that clients must have."`
 }
 
 // Tiers of a role.
@@ -91,18 +91,18 @@ const (
 
 // A RoleVersion takes the place of what a role says, for releases before Below.
 type RoleVersion struct {
-	Below      string   `yaml:"below"`
-	Command    []string `yaml:"command,omitempty"`
-	Image      string   `yaml:"image,omitempty"`
-	Entrypoint []string `yaml:"entrypoint,omitempty"`
+	Below      string   `yaml:"below" doc:"Release from which on this no longer holds." example:"0.11"`
+	Command    []string `yaml:"command,omitempty" doc:"Command line then."`
+	Image      string   `yaml:"image,omitempty" doc:"Image then."`
+	Entrypoint []string `yaml:"entrypoint,omitempty" doc:"ENTRYPOINT of the image then."`
 }
 
 // A RoleReady is when one role is so far that the next may be started; the zero
 // value is at once. Of each replica, all that is given must hold.
 type RoleReady struct {
-	Line   string        `yaml:"line,omitempty"`   // regular expression over one line of its log
-	Health string        `yaml:"health,omitempty"` // path that answers 200
-	Wait   time.Duration `yaml:"wait,omitempty"`   // after that, for what nobody announces
+	Line   string        `yaml:"line,omitempty" doc:"Regular expression over one line of its log."` // regular expression over one line of its log
+	Health string        `yaml:"health,omitempty" doc:"Path that answers 200."`                     // path that answers 200
+	Wait   time.Duration `yaml:"wait,omitempty" doc:"Time to wait after that."`                     // after that, for what nobody announces
 }
 
 // An Address is where one replica of a role listens.
@@ -143,66 +143,66 @@ type Vars struct {
 // role, Health answers 200, Models lists the model, and a completion of one
 // token comes back. What is empty is skipped; the completion never is.
 type Ready struct {
-	Line    string        `yaml:"line,omitempty"`    // regular expression over one line; necessary, never sufficient
-	Health  string        `yaml:"health,omitempty"`  // path
-	Models  string        `yaml:"models,omitempty"`  // path
-	Timeout time.Duration `yaml:"timeout,omitempty"` // default for the plan's timeouts.ready
+	Line    string        `yaml:"line,omitempty" doc:"Regular expression over one line of the entry role's log; necessary, never sufficient."` // regular expression over one line; necessary, never sufficient
+	Health  string        `yaml:"health,omitempty" doc:"Path that answers 200."`                                                               // path
+	Models  string        `yaml:"models,omitempty" doc:"Path of the list of models, which must have the model."`                               // path
+	Timeout time.Duration `yaml:"timeout,omitempty" doc:"How long a start may take unless the plan says otherwise."`                           // default for the plan's timeouts.ready
 }
 
 // API is the dialect of OpenAI's API that an engine speaks.
 type API struct {
-	Chat        string `yaml:"chat,omitempty"`        // path of chat completions
-	Completions string `yaml:"completions,omitempty"` // path of completions
+	Chat        string `yaml:"chat,omitempty" doc:"Path of chat completions."`   // path of chat completions
+	Completions string `yaml:"completions,omitempty" doc:"Path of completions."` // path of completions
 	// IgnoreEOS: the server takes ignore_eos and then generates exactly max_tokens.
-	IgnoreEOS bool `yaml:"ignore_eos,omitempty"`
+	IgnoreEOS bool `yaml:"ignore_eos,omitempty" doc:"It takes ignore_eos and then gives exactly max_tokens." default:"false"`
 	// MinTokens: the server takes min_tokens.
-	MinTokens bool `yaml:"min_tokens,omitempty"`
+	MinTokens bool `yaml:"min_tokens,omitempty" doc:"It takes min_tokens." default:"false"`
 	// IncludeUsage: the server takes stream_options.include_usage.
-	IncludeUsage bool `yaml:"include_usage,omitempty"`
+	IncludeUsage bool `yaml:"include_usage,omitempty" doc:"It takes stream_options.include_usage." default:"false"`
 	// ContinuousUsage: stream_options.continuous_usage_stats gives the token
 	// count with every chunk.
-	ContinuousUsage bool `yaml:"continuous_usage,omitempty"`
+	ContinuousUsage bool `yaml:"continuous_usage,omitempty" doc:"It takes stream_options.continuous_usage_stats." default:"false"`
 	// MaxTokensField is "max_tokens" unless the server wants another.
-	MaxTokensField string `yaml:"max_tokens_field,omitempty"`
+	MaxTokensField string `yaml:"max_tokens_field,omitempty" doc:"What it calls max_tokens." default:"max_tokens"`
 	// CacheReset is a path to POST to that empties the prefix cache; "" where
 	// there is none. A 404 means that the server was started without it.
-	CacheReset string `yaml:"cache_reset,omitempty"`
+	CacheReset string `yaml:"cache_reset,omitempty" doc:"Path to POST to that empties the prefix cache."`
 	// Tokenize is a path that counts the tokens of a text; "" where there is none.
-	Tokenize string `yaml:"tokenize,omitempty"`
+	Tokenize string `yaml:"tokenize,omitempty" doc:"Path that counts the tokens of a text."`
 	// Version is a path whose JSON answer holds VersionField.
-	Version string `yaml:"version,omitempty"`
+	Version string `yaml:"version,omitempty" doc:"Path whose JSON answer holds the version."`
 	// VersionField is "version" unless the server calls it otherwise.
-	VersionField string `yaml:"version_field,omitempty"`
+	VersionField string `yaml:"version_field,omitempty" doc:"Field of that answer." default:"version"`
 	// FreshConnections: the server closes connections on its own after an
 	// answer, so a request that reused one would race with that.
-	FreshConnections bool `yaml:"fresh_connections,omitempty"`
+	FreshConnections bool `yaml:"fresh_connections,omitempty" doc:"It closes connections on its own, so none is used twice." default:"false"`
 	// Body is sent with every request beside what sweep itself sends.
-	Body map[string]any `yaml:"body,omitempty"`
+	Body map[string]any `yaml:"body,omitempty" doc:"Sent with every request."`
 }
 
 // Flags says how a plan's args become command-line flags: --name value.
 type Flags struct {
 	// Style is "dash" (--max-num-seqs, the default) or "underscore".
-	Style string `yaml:"style,omitempty"`
+	Style string `yaml:"style,omitempty" doc:"How names of flags are written." default:"dash" enum:"dash,underscore"`
 	// Negate lists boolean flags that have a --no- form; false for a boolean
 	// that is not listed leaves the flag out. "*" means that all have one.
-	Negate []string `yaml:"negate,omitempty"`
+	Negate []string `yaml:"negate,omitempty" doc:"Boolean flags that have a --no- form; \"*\" is all."`
 	// Known lists the flags that validate knows, for its "did you mean". An
 	// unlisted flag is passed on: engines grow faster than this list.
-	Known []string `yaml:"known,omitempty"`
+	Known []string `yaml:"known,omitempty" doc:"Flags that it knows, for \"did you mean\"; others are passed on."`
 	// Lists says how a list becomes a flag: "spread" (--x a b, the default),
 	// "repeat" (--x a --x b) or "comma" (--x a,b).
-	Lists string `yaml:"lists,omitempty"`
+	Lists string `yaml:"lists,omitempty" doc:"How a list is written: --x a b, --x a --x b or --x a,b." default:"spread" enum:"spread,repeat,comma"`
 	// Served is the flag that takes the name to answer to, where there is one.
-	Served string `yaml:"served,omitempty"`
+	Served string `yaml:"served,omitempty" doc:"Flag for the name to answer to."`
 	// Nested is the flag that takes a YAML file of settings: an argument whose
 	// value is a mapping, or whose name has a dot, goes there and not on the
 	// command line.
-	Nested string `yaml:"nested,omitempty"`
+	Nested string `yaml:"nested,omitempty" doc:"Flag that takes a YAML file of settings: mappings and names with a dot go there."`
 	// NestedNames lists arguments that go there too, whatever their value.
-	NestedNames []string `yaml:"nested_names,omitempty"`
+	NestedNames []string `yaml:"nested_names,omitempty" doc:"Further arguments that go there."`
 	// Reserved names the flags that sweep sets itself and a plan must not.
-	Reserved []string `yaml:"reserved,omitempty"`
+	Reserved []string `yaml:"reserved,omitempty" doc:"Flags that sweep sets itself."`
 }
 
 // Metrics says what an engine's /metrics means.
@@ -211,60 +211,60 @@ type Metrics struct {
 	// metrics these start from: a Dynamo worker has its own and those of the
 	// engine inside it. Where two of them have a quantity, it is looked for as
 	// the first has it and then as the second.
-	Like []string `yaml:"like,omitempty"`
-	Path string   `yaml:"path,omitempty"`
+	Like []string `yaml:"like,omitempty" doc:"Built-in profiles or parts whose metrics these start from."`
+	Path string   `yaml:"path,omitempty" doc:"Path of the metrics."`
 	// Fallback are paths that are tried where Path holds no metrics.
-	Fallback []string `yaml:"fallback,omitempty"`
+	Fallback []string `yaml:"fallback,omitempty" doc:"Paths to try where that holds none."`
 	// Port is the name of the port, of Role.Ports; "" is the role's own.
-	Port string `yaml:"port,omitempty"`
+	Port string `yaml:"port,omitempty" doc:"Name of the port, if it is not the role's own."`
 	// Iterations is a path of iteration statistics in JSON, of which every
 	// answer empties the queue (trtllm-serve).
-	Iterations string `yaml:"iterations,omitempty"`
+	Iterations string `yaml:"iterations,omitempty" doc:"Path of iteration statistics in JSON."`
 	// Prefixes are the namespaces of the engine's own series. The names in
 	// Series have the first; the others stand for it: vllm: and vllm_ and
 	// ray_vllm:, or "" for a server that has none.
-	Prefixes []string `yaml:"prefixes,omitempty"`
+	Prefixes []string `yaml:"prefixes,omitempty" doc:"Namespaces of the engine's own series; the names below have the first."`
 	// Exclusive: a scrape changes what the next one sees, so only one client
 	// may scrape.
-	Exclusive bool `yaml:"exclusive,omitempty"`
+	Exclusive bool `yaml:"exclusive,omitempty" doc:"A scrape changes what the next one sees." default:"false"`
 	// Series maps canonical names (see [Canonical]) to where the engine has
 	// them; the first of the list that a body contains is taken.
-	Series map[string][]Series `yaml:"series,omitempty"`
+	Series map[string][]Series `yaml:"series,omitempty" doc:"Where it has each quantity; the first that a body contains is taken."`
 	// Settings are arguments that the engine reports of itself, by the name of
 	// the argument: another value than the plan's is a finding.
-	Settings map[string][]Series `yaml:"settings,omitempty"`
+	Settings map[string][]Series `yaml:"settings,omitempty" doc:"Arguments that it reports of itself."`
 	// Meanings says in a few words what further series mean, by name.
-	Meanings map[string]string `yaml:"meanings,omitempty"`
+	Meanings map[string]string `yaml:"meanings,omitempty" doc:"What further series mean."`
 }
 
 // A Series is one way an engine exposes a canonical quantity.
 type Series struct {
-	Name   string            `yaml:"name"`             // with its prefix, as in the body; _total of a counter included
-	Match  map[string]string `yaml:"match,omitempty"`  // only series with these labels
-	Plus   []string          `yaml:"plus,omitempty"`   // further names whose values are added to it
-	Scale  float64           `yaml:"scale,omitempty"`  // multiply by this for the canonical unit; 0 is 1
-	Reduce string            `yaml:"reduce,omitempty"` // over series: sum (default), mean, max
+	Name   string            `yaml:"name" doc:"Name in the body, with prefix and with the _total of a counter."`
+	Match  map[string]string `yaml:"match,omitempty" doc:"Only series with these labels."`
+	Plus   []string          `yaml:"plus,omitempty" doc:"Names whose values are added."`
+	Scale  float64           `yaml:"scale,omitempty" doc:"Factor to the canonical unit." default:"1" min:"0"`
+	Reduce string            `yaml:"reduce,omitempty" doc:"How several series become one." default:"sum" enum:"sum,mean,max"`
 	// Label takes the value from this label of an info series instead.
-	Label string `yaml:"label,omitempty"`
+	Label string `yaml:"label,omitempty" doc:"Label that holds the value."`
 	// Times is a second series, or a label of the same one, by which the value
 	// is multiplied: blocks times tokens of a block.
-	Times *Series `yaml:"times,omitempty"`
+	Times *Series `yaml:"times,omitempty" doc:"Series, or label of the same one, to multiply by."`
 	// Not leaves out series with one of these values of a label.
-	Not map[string][]string `yaml:"not,omitempty"`
+	Not map[string][]string `yaml:"not,omitempty" doc:"Leave out series with one of these values of a label."`
 }
 
 // A Failure maps a text in a server's log to the class of its end.
 type Failure struct {
-	Class string `yaml:"class"`
-	Match string `yaml:"match"` // regular expression over one line, case-insensitive
+	Class string `yaml:"class" doc:"Class of the end."`
+	Match string `yaml:"match" doc:"Regular expression over one line of the log, whatever the case."` // regular expression over one line, case-insensitive
 	// Hint says what to try; ${1} or ${name} stands for a group of Match.
-	Hint string `yaml:"hint,omitempty"`
+	Hint string `yaml:"hint,omitempty" doc:"What to try; ${1} or ${name} is a group of match."`
 	// Change says what to change in the plan, with groups like Hint; ${engine}
 	// stands for the engine's key there: "${engine}.args.max-model-len: ${1}".
-	Change string `yaml:"change,omitempty"`
+	Change string `yaml:"change,omitempty" doc:"What to change in the plan, with groups like hint."`
 	// Wrapper: this text only wraps the cause, which stands further up; it
 	// counts if nothing else matches.
-	Wrapper bool `yaml:"wrapper,omitempty"`
+	Wrapper bool `yaml:"wrapper,omitempty" doc:"It only wraps the cause and counts if nothing else matches." default:"false"`
 }
 
 // Role is the role of that name, or nil.

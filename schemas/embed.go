@@ -5,9 +5,14 @@ package schemas
 
 import _ "embed"
 
-//go:generate go run ../internal/schemagen plan.schema.json ../docs/plan.md
+//go:generate go run ../internal/schemagen plan.schema.json ../docs/plan.md engine.schema.json
 
 // Plan is the JSON Schema (draft-07) of the plan language.
 //
 //go:embed plan.schema.json
 var Plan []byte
+
+// Engine is the JSON Schema (draft-07) of engine profiles.
+//
+//go:embed engine.schema.json
+var Engine []byte

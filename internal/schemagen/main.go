@@ -1,5 +1,5 @@
-// Command schemagen writes the JSON Schema of the plan language and the
-// reference of its keys in docs/plan.md. It is run by go generate in package
+// Command schemagen writes the JSON Schemas of the plan language and of engine
+// profiles, and the reference of the plan's keys in docs/plan.md. It is run by go generate in package
 // schemas, which embeds the schema.
 package main
 
@@ -21,8 +21,15 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 2 {
-		return fmt.Errorf("want the schema to write and the page to bring up to date, got %d arguments", len(args))
+	if len(args) != 3 {
+		return fmt.Errorf("want the schema to write, the page to bring up to date and the schema of engines, got %d arguments", len(args))
+	}
+	profiles, err := generateEngine()
+	if err != nil {
+		return err
+	}
+	if err := write(args[2], profiles); err != nil {
+		return err
 	}
 	text, err := generate(vocabulary())
 	if err != nil {

@@ -21,11 +21,16 @@ type object map[string]any
 
 // A generator makes the schema of the plan language from the structs that
 // plans are decoded into, by the same tags that decoding checks.
-type generator struct{ vocabulary plan.Vocabulary }
+type generator struct {
+	vocabulary plan.Vocabulary
+	shared     map[reflect.Type]string // types that stand in the definitions, by their names there
+	names      map[string][]string     // what the keys of a mapping may be, by the key of the mapping
+	blank      bool                    // texts may be empty, durations nothing
+}
 
 // generate returns the schema as text.
 func generate(v plan.Vocabulary) ([]byte, error) {
-	g := generator{v}
+	g := generator{vocabulary: v}
 	root := g.structure(reflect.TypeFor[plan.Plan]())
 	root["$schema"] = "http://json-schema.org/draft-07/schema#"
 	root["$id"] = "https://sweep.dev/schemas/plan.schema.json"
@@ -79,6 +84,9 @@ func example(f fieldtag.Field) any {
 
 // value is the schema of one value.
 func (g generator) value(t reflect.Type, f fieldtag.Field) object {
+	if s, ok := g.reference(t); ok {
+		return s
+	}
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		// A unit is required, and nothing is no duration.
@@ -110,13 +118,17 @@ func (g generator) value(t reflect.Type, f fieldtag.Field) object {
 	case reflect.Slice:
 		return object{"type": "array", "items": g.value(t.Elem(), f)}
 	case reflect.Map:
-		return object{"type": "object", "additionalProperties": g.value(t.Elem(), fieldtag.Field{}), "propertyNames": object{"minLength": 1}}
+		elem := fieldtag.Field{Min: f.Min, Max: f.Max}
+		return object{"type": "object", "additionalProperties": g.value(t.Elem(), elem), "propertyNames": g.keys(f)}
 	case reflect.Interface:
 		return object{} // an engine argument, a field of a body: whatever it is
 	case reflect.Bool:
 		return object{"type": "boolean"}
 	case reflect.String:
-		s := object{"type": "string", "minLength": 1}
+		s := object{"type": "string"}
+		if !g.blank {
+			s["minLength"] = 1
+		}
 		if f.Pattern != "" {
 			s["pattern"] = f.Pattern
 		}
