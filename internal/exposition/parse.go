@@ -122,10 +122,13 @@ func Salvage(body []byte) (*Exposition, error) {
 	if !errors.Is(err, ErrTruncated) {
 		return e, err
 	}
-	if e, err = Parse(body[:bytes.LastIndexByte(body, '\n')+1], false); err != nil {
+	cut := bytes.LastIndexByte(body, '\n') + 1
+	if e, err = Parse(body[:cut], true); err != nil {
 		return nil, err
 	}
-	e.Dropped++
+	if cut < len(body) {
+		e.Dropped++
+	}
 	return e, nil
 }
 

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+)
+
+// A running server is asked where its engine has metrics, and says what is
+// wrong where it has none.
+func TestMetrics_servers(t *testing.T) {
+	t.Parallel()
+	body, err := os.ReadFile("../../internal/exposition/testdata/recorded/vllm-0.32.0.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(path string, body []byte) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != path {
+				http.NotFound(w, r)
+				return
+			}
+			w.Header().Set("Content-Type", "application/octet-stream")
+			_, _ = w.Write(body)
+		}
+	}
+	other := httptest.NewServer(at("/metrics", body))
+	defer other.Close()
+	tests := []struct {
+		name    string
+		handler http.HandlerFunc
+		args    []string // {} is the server
+		want    string   // on stdout, or with code 1 on stderr
+		code    int
+	}{
+		{"without a path", at("/metrics", body), []string{"{}"}, "generation_tokens", exitOK},
+		{"a rarer path", at("/prometheus/metrics", body), []string{"{}/"}, "/prometheus/metrics", exitOK},
+		{"one's own path", at("/own", body), []string{"{}/own"}, "vllm:num_requests_running", exitOK},
+		{"with a key", func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer k1" {
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			_, _ = w.Write(body)
+		}, []string{"{}", "--key-env", "METRICS_KEY"}, "generation_tokens", exitOK},
+		{"with a slash", func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasSuffix(r.URL.Path, "/") {
+				http.Redirect(w, r, r.URL.Path+"/", http.StatusTemporaryRedirect)
+				return
+			}
+			_, _ = w.Write(body)
+		}, []string{"{}"}, "generation_tokens", exitOK},
+		{"gzip that nobody announced", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain")
+			zw := gzip.NewWriter(w)
+			_, _ = zw.Write(body)
+			_ = zw.Close()
+		}, []string{"{}"}, "generation_tokens", exitOK},
+		{"another host", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, other.URL+"/metrics", http.StatusFound)
+		}, []string{"{}"}, "302", exitInternal},
+		{"nothing", http.NotFound, []string{"{}"}, "404", exitInternal},
+		{"refused", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, []string{"{}/metrics"}, "403", exitInternal},
+		{"HTML", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>\n") }, []string{"{}"}, "HTML", exitInternal},
+		{"too much", func(w http.ResponseWriter, r *http.Request) {
+			line := []byte(strings.Repeat("x 1\n", 1<<16))
+			for r.Context().Err() == nil {
+				if _, err := w.Write(line); err != nil {
+					return
+				}
+			}
+		}, []string{"{}"}, "larger than 32 MiB", exitInternal},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(tt.handler)
+			defer server.Close()
+			args := []string{"metrics"}
+			for _, a := range tt.args {
+				args = append(args, strings.ReplaceAll(a, "{}", server.URL))
+			}
+			got := sweep(t, t.TempDir(), []string{"METRICS_KEY=k1"}, args...)
+			said := got.stdout
+			if tt.code != exitOK {
+				said = got.stderr
+			}
+			if got.code != tt.code || !strings.Contains(said, tt.want) {
+				t.Errorf("exit %d, stdout %s, stderr %s", got.code, got.stdout, got.stderr)
+			}
+		})
+	}
+}
