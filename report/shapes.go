@@ -20,14 +20,15 @@ type candidate struct {
 	gpu    string
 	points []*Point
 	price  float64 // USD an hour; 0 is unknown
-	// quick is the point at which one user gets most of his tokens a second for
-	// the price; full the one at which all of them together do.
-	quick, full *Point
+	// first is the point with the least p95 of TTFT, quick the one at which one
+	// user gets most tokens a second for the price, full the one at which all of
+	// them together do; all nil where no point meets every objective.
+	first, quick, full *Point
 }
 
 // shapeNotes say how a GPU is chosen.
 var shapeNotes = []string{
-	"tok/s: 1000 / p50 TPOT, what one user sees; per $/h: that for the price of an hour. Mtok/$: millions of tokens, of prompts and answers, for a dollar. Of the cells that meet every objective each figure is that of the best one, at the load beside it.",
+	"tok/s: 1000 / p50 TPOT, what one user sees; per $/h: that for the price of an hour. Mtok/$: millions of tokens, of prompts and answers, for a dollar. Of the cells that meet every objective each figure is that of the best one, the last two at the load beside them.",
 }
 
 // shapes are the kinds of request that several GPUs with a price were tried
@@ -88,6 +89,9 @@ func (c *candidate) choose() {
 		default:
 			continue
 		}
+		if c.first == nil || c.wait(p) > 0 && c.wait(p) < c.wait(c.first) {
+			c.first = p
+		}
 		if c.quick == nil || c.speed(p) > c.speed(c.quick) {
 			c.quick = p
 		}
@@ -95,6 +99,12 @@ func (c *candidate) choose() {
 			c.full = p
 		}
 	}
+}
+
+// wait is the p95 of the time to first token, ms; 0 where it is not known.
+func (c *candidate) wait(p *Point) float64 {
+	ms, _ := p.average("p95_ttft_ms")
+	return ms
 }
 
 // speed is one user's tokens/s for a dollar an hour.
@@ -125,7 +135,7 @@ func (s *summary) draw(sh *shape) {
 			texts[1] = fmt.Sprintf("%.2f", c.price)
 		}
 		if c.quick != nil {
-			texts[2], texts[3] = c.quick.shown("p95_ttft_ms"), c.quick.shown("p50_user_tok_s")
+			texts[2], texts[3] = positive(c.wait(c.first)), c.quick.shown("p50_user_tok_s")
 			texts[4], texts[5] = positive(c.speed(c.quick)), amount(c.quick)
 			texts[6], texts[7] = positive(c.output(c.full)/1e6), amount(c.full)
 		} else if len(c.points) > 0 {
@@ -160,19 +170,22 @@ func positive(v float64) string {
 	return "-"
 }
 
-// choices say for each shape which GPU gives most for a dollar, of both.
+// choices say for each shape which GPU answers first, and which gives most for a
+// dollar, to one user and to all.
 func (s *summary) choices(shapes []*shape) []item {
 	var items []item
 	for _, sh := range shapes {
 		it := item{text: cmp.Or(sh.name, "the plan's load")}
 		for _, by := range []struct {
 			name, unit string
+			best       direction
 			value      func(*candidate) float64
 		}{
-			{"latency per dollar", "tok/s a user per $/h", func(c *candidate) float64 { return c.speed(c.quick) }},
-			{"throughput per dollar", "Mtok/$", func(c *candidate) float64 { return c.output(c.full) / 1e6 }},
+			{"latency", "ms p95 TTFT", lessIsBest, func(c *candidate) float64 { return c.wait(c.first) }},
+			{"latency per dollar", "tok/s a user per $/h", moreIsBest, func(c *candidate) float64 { return c.speed(c.quick) }},
+			{"throughput per dollar", "Mtok/$", moreIsBest, func(c *candidate) float64 { return c.output(c.full) / 1e6 }},
 		} {
-			if text := sh.rank(by.unit, by.value); text != "" {
+			if text := sh.rank(by.unit, by.best, by.value); text != "" {
 				it.below = append(it.below, by.name+": "+text)
 			}
 		}
@@ -186,9 +199,9 @@ func (s *summary) choices(shapes []*shape) []item {
 	return items
 }
 
-// rank orders the candidates by a figure of which more is better; "" where not
-// one has it.
-func (sh *shape) rank(unit string, value func(*candidate) float64) string {
+// rank orders the candidates by a figure, the best first; "" where not one has
+// it.
+func (sh *shape) rank(unit string, best direction, value func(*candidate) float64) string {
 	var some []*candidate
 	for _, c := range sh.gpus {
 		if c.quick != nil && value(c) > 0 {
@@ -198,14 +211,22 @@ func (sh *shape) rank(unit string, value func(*candidate) float64) string {
 	if len(some) == 0 {
 		return ""
 	}
-	slices.SortStableFunc(some, func(a, b *candidate) int { return cmp.Compare(value(b), value(a)) })
+	slices.SortStableFunc(some, func(a, b *candidate) int {
+		if best == moreIsBest {
+			a, b = b, a
+		}
+		return cmp.Compare(value(a), value(b))
+	})
 	texts := make([]string, len(some))
 	for i, c := range some {
 		texts[i] = fmt.Sprintf("%s %s", c.gpu, Figure(value(c)))
-		if i == 0 {
+		switch {
+		case i == 0:
 			texts[i] += " " + unit
-		} else {
+		case best == moreIsBest:
 			texts[i] += fmt.Sprintf(" (%.2fx less)", value(some[0])/value(c))
+		default:
+			texts[i] += fmt.Sprintf(" (%.2fx slower)", value(c)/value(some[0]))
 		}
 	}
 	return strings.Join(texts, ", ")

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,6 +44,7 @@ type memorySurface struct {
 
 // A start is one server of the surface with its points.
 type start struct {
+	cell      Cell // one of its cells
 	points    []*Point
 	predicted *Prediction
 	skipped   bool
@@ -66,7 +68,7 @@ func (s *summary) surface() *memorySurface {
 		name := strings.Join(key, "\x00")
 		if starts[name] == nil {
 			order = append(order, name)
-			starts[name], texts[name] = &start{predicted: c.Predicted}, key
+			starts[name], texts[name] = &start{cell: c, predicted: c.Predicted}, key
 		}
 		return starts[name]
 	}
@@ -77,6 +79,8 @@ func (s *summary) surface() *memorySurface {
 	for _, c := range s.Resolved.Skipped {
 		add(c).skipped = true
 	}
+
+	slices.SortStableFunc(order, func(a, b string) int { return s.compare(columns, starts[a].cell, starts[b].cell) })
 
 	heads, legend := s.heads(columns)
 	predicted := false
@@ -156,6 +160,29 @@ func (s *summary) of(c Cell, column string) any {
 		}
 	}
 	return "-"
+}
+
+// compare orders two cells by some of their settings, the first first: numbers
+// by their size, others in the order in which the plan has them.
+func (s *summary) compare(columns []string, a, b Cell) int {
+	for _, column := range columns {
+		x, y := s.of(a, column), s.of(b, column)
+		if x == y {
+			continue
+		}
+		small, one := x.(float64)
+		large, two := y.(float64)
+		if one && two {
+			return cmp.Compare(small, large)
+		}
+		return cmp.Compare(s.place(column, x), s.place(column, y))
+	}
+	return 0
+}
+
+// place is where the plan first has a value of an axis.
+func (s *summary) place(column string, value any) int {
+	return slices.IndexFunc(slices.Concat(s.Resolved.Cells, s.Resolved.Skipped), func(c Cell) bool { return s.of(c, column) == value })
 }
 
 // heads are short names for columns, and what they stand for: a table of long

@@ -103,7 +103,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	var total time.Duration
 	var dollars float64
-	priced, cells := true, 0
+	priced, cells, servers := true, 0, 0
 	for _, d := range deployments {
 		note := predictionText(d.Server)
 		if note != "" && p.Predicted == plan.PredictedSkip {
@@ -135,6 +135,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 			fmt.Fprintf(w, "  %s\t%s\t%s\n", cell.ID, executor.Label(cell), est.Round(time.Second))
 		}
 		cells += len(d.Cells)
+		servers++
 		total += took
 	}
 	if err := w.Flush(); err != nil {
@@ -153,7 +154,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 		cost += fmt.Sprintf(", at most $%.2f", p.Budget.MaxCost)
 	}
 	_, err = fmt.Fprintf(a.out, "\n%s in %s, %s, about %s; %s\n", plural(cells, "cell"),
-		plural(len(deployments), "deployment"), plural(cells*max(1, p.Repeats), "trial"), roundMinutes(total), cost)
+		plural(servers, "deployment"), plural(cells*max(1, p.Repeats), "trial"), roundMinutes(total), cost)
 	return err
 }
 
