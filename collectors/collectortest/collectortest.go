@@ -405,6 +405,13 @@ func (s *Sink) Artifacts() map[string][]byte {
 	return out
 }
 
+// Notes returns the findings so far.
+func (s *Sink) Notes() []result.Finding {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]result.Finding(nil), s.notes...)
+}
+
 // Codes returns the codes of the findings so far.
 func (s *Sink) Codes() []string {
 	s.mu.Lock()
