@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/reconcile"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
@@ -116,6 +117,7 @@ func (a *app) oneCell(c *cli.Command, run *report.Run, want string) error {
 				fmt.Fprintln(a.out, strings.TrimRight(fmt.Sprintf("  %-28s %s %s", col.Name, plaintext.Line(report.Figure(v)), col.Unit), " "))
 			}
 		}
+		a.sideBySide(t.Outcome.Row)
 		for _, f := range append(t.Outcome.Invalid, t.Outcome.Findings...) {
 			fmt.Fprintf(a.out, "  %s: %s\n", f.Code, plaintext.Line(f.Text))
 		}
@@ -128,6 +130,23 @@ func (a *app) oneCell(c *cli.Command, run *report.Run, want string) error {
 		return &usage{fmt.Errorf("no cell of %s begins with %q (see: sweep cells %s)", run.Dir, want, run.Dir)}
 	}
 	return nil
+}
+
+// sideBySide prints what client and engine say of the same thing.
+func (a *app) sideBySide(row result.Row) {
+	figures := reconcile.Compare(row)
+	if len(figures) == 0 {
+		return
+	}
+	fmt.Fprintf(a.out, "\n  %-28s %12s %12s\n", "the same by both sides", "client", "engine")
+	for _, f := range figures {
+		mark := ""
+		if f.Code != "" {
+			mark = "  <- " + f.Code
+		}
+		fmt.Fprintf(a.out, "  %-28s %12s %12s %s%s\n", f.Name, report.Figure(f.Client), report.Figure(f.Server), f.Unit, mark)
+	}
+	fmt.Fprintln(a.out)
 }
 
 // logPaths are the engine logs of a run, or of one cell's trials.
