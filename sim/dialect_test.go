@@ -462,7 +462,7 @@ func TestLlamaCpp_answersWhileItLoads(t *testing.T) {
 	go func() {
 		c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 		for range 1000 {
-			resp, err := c.Get("http://127.0.0.1:" + port + "/health") //nolint:noctx // it is polled for a moment
+			resp, err := c.Get("http://127.0.0.1:" + port + "/health")
 			if err == nil {
 				status := resp.StatusCode
 				_ = resp.Body.Close()

@@ -1,6 +1,7 @@
-// Package sim is the simulated engine as a program: an OpenAI server in vLLM's
-// dialect in front of the virtual GPU of package sim/core, paced in real time.
-// It is what `sweep sim` runs, always as a process of its own, so that it never
+// Package sim is the simulated engine as a program: an OpenAI server in the
+// dialect of vLLM, SGLang, TensorRT-LLM, llama.cpp or TGI in front of the virtual
+// GPU of package sim/core, paced in real time. Package sim/dialect holds what
+// differs between them; what computes is the same for all. It is what `sweep sim` runs, always as a process of its own, so that it never
 // shares a scheduler or a garbage collector with the client that measures it.
 //
 // # What is simulated

@@ -104,9 +104,10 @@ func (f *flags) usage(msg string) error {
 const (
 	helpHead = `Usage: sweep sim [flags] [MODEL]
 
-Runs a simulated inference engine: an OpenAI server in vLLM's dialect in front of
-a GPU that is only arithmetic. Its answers mean nothing; its timing, its metrics
-and its failures are those of the GPU and the model that it is given.
+Runs a simulated inference engine: an OpenAI server in the dialect of vLLM, or of
+another engine, in front of a GPU that is only arithmetic. Its answers mean
+nothing; its timing, its metrics and its failures are those of the GPU and the
+model that it is given.
   $ sweep sim --model Qwen/Qwen2.5-1.5B-Instruct --gpu rtx-2000-ada --port 8000
   $ curl -s localhost:8000/v1/chat/completions -d '{"messages":[{"role":"user","content":"Hi"}],"max_tokens":8}'
   $ curl -s localhost:8000/metrics                       # in vLLM's names
@@ -115,11 +116,10 @@ and its failures are those of the GPU and the model that it is given.
 Flags have the names of vllm serve, with dashes or underscores:
 `
 	helpEngines = `
-Other engines have their own flags, under their own names and with dashes or
-underscores, beside --engine, --engine-version, --model, --gpu, --gpu-count,
---host, --port, --seed, --jitter, --time-scale, --start-delay, --request-log and
---fault. Of each the newest release is spoken, or the
-one that --engine-version names; of vllm 0.32.0 or 0.8.5.
+Other engines have their own flags, with dashes or underscores, beside --engine,
+--engine-version, --model, --gpu, --gpu-count, --host, --port, --seed, --jitter,
+--time-scale, --start-delay, --request-log and --fault. The newest release is
+spoken, or the one that --engine-version names; of vllm 0.32.0 or 0.8.5.
 `
 	helpFaults = `
 Faults for tests, as --fault NAME=VALUE, more than once or separated by commas:
@@ -127,8 +127,8 @@ Faults for tests, as --fault NAME=VALUE, more than once or separated by commas:
 	helpTail = `
 EXIT STATUS
   0      stopped by a signal, or by the end of its context
-  1      the engine failed to start; its last lines say why, in vLLM's words
-  2      usage: unrecognized arguments, invalid values
+  1      the engine failed to start; its last lines say why, in its own words
+  2      usage: unrecognized arguments, invalid values (llama.cpp: 1)
   other  asked for with --fault
 `
 )

@@ -87,3 +87,27 @@ func (e *exposition) requests(prefix, reason string, s *Snapshot) {
 	e.histogram(prefix+"time_per_output_token_seconds", "Histogram of time per output token in seconds.", s.Counts.TPOT)
 	e.histogram(prefix+"request_queue_time_seconds", "Histogram of time spent in WAITING phase for request.", s.Counts.Queue)
 }
+
+// TRTLLMIterations are the statistics of single steps, as JSON has them
+// (https://nvidia.github.io/TensorRT-LLM/commands/trtllm-serve/trtllm-serve.html#metrics-endpoint).
+func TRTLLMIterations(c *core.Config, steps []live.Iteration) []any {
+	type object = map[string]any
+	list := []any{}
+	for _, it := range steps {
+		used := int(math.Round(it.KVUsage * float64(c.Blocks)))
+		reused, missed := it.PrefixHits/core.BlockSize, (it.PrefixQueries-it.PrefixHits)/core.BlockSize
+		list = append(list, object{
+			"iter": it.Steps, "iterLatencyMS": float64(it.Took.Microseconds()) / 1e3,
+			"numActiveRequests": it.Running, "numQueuedRequests": it.Waiting, "maxNumActiveRequests": c.MaxSeqs, "gpuMemUsage": c.UsedBytes(),
+			"kvCacheStats": object{
+				"maxNumBlocks": c.Blocks, "freeNumBlocks": c.Blocks - used, "usedNumBlocks": used, "tokensPerBlock": core.BlockSize,
+				"reusedBlocks": reused, "missedBlocks": missed, "cacheHitRate": ratio(float64(reused), float64(reused+missed)),
+			},
+			"inflightBatchingStats": object{
+				"numScheduledRequests": it.Sequences, "numContextRequests": it.Sequences - it.Decode, "numGenRequests": it.Decode,
+				"numPausedRequests": 0, "numCtxTokens": it.Prefill, "microBatchId": 0,
+			},
+		})
+	}
+	return list
+}

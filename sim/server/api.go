@@ -382,29 +382,12 @@ func (s *Server) snapshot() *metrics.Snapshot {
 	return now
 }
 
-// iterations are those of trtllm-serve; what was read is gone.
-// https://nvidia.github.io/TensorRT-LLM/commands/trtllm-serve/trtllm-serve.html#metrics-endpoint
+// iterations are the single steps since the last question; what was read is
+// gone.
 func (s *Server) iterations(w http.ResponseWriter, _ *http.Request) {
-	type object = map[string]any
-	list := []object{}
+	list := []any{}
 	if s.cfg.Settings.Iterations {
-		c := &s.cfg.Core
-		for _, it := range s.engine.Meter.Iterations() {
-			used := int(it.KVUsage*float64(c.Blocks) + 0.5)
-			reused, missed := it.PrefixHits/core.BlockSize, (it.PrefixQueries-it.PrefixHits)/core.BlockSize
-			list = append(list, object{
-				"iter": it.Steps, "iterLatencyMS": float64(it.Took.Microseconds()) / 1e3, "timestamp": time.Now().Format("01-02-2006 15:04:05.000000"),
-				"numActiveRequests": it.Running, "numQueuedRequests": it.Waiting, "maxNumActiveRequests": c.MaxSeqs, "gpuMemUsage": c.UsedBytes(),
-				"kvCacheStats": object{
-					"maxNumBlocks": c.Blocks, "freeNumBlocks": c.Blocks - used, "usedNumBlocks": used, "tokensPerBlock": core.BlockSize,
-					"reusedBlocks": reused, "missedBlocks": missed, "cacheHitRate": float64(reused) / float64(max(1, reused+missed)),
-				},
-				"inflightBatchingStats": object{
-					"numScheduledRequests": it.Sequences, "numContextRequests": it.Sequences - it.Decode, "numGenRequests": it.Decode,
-					"numPausedRequests": 0, "numCtxTokens": it.Prefill, "microBatchId": 0,
-				},
-			})
-		}
+		list = metrics.TRTLLMIterations(&s.cfg.Core, s.engine.Meter.Iterations())
 	}
 	writeJSON(w, 200, list)
 }

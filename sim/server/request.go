@@ -142,9 +142,7 @@ func (s *Server) fields(raw []byte, b *body) *dialect.Error {
 		return nil
 	}
 	var given map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &given); err != nil {
-		return nil // it was an object before
-	}
+	_ = json.Unmarshal(raw, &given) // it was an object before
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(s.api.Fields, name) {
 			return badRequest("", "[{'type': 'extra_forbidden', 'loc': ('body', '%s'), 'msg': 'Extra inputs are not permitted', 'input': %s}]", name, given[name])
