@@ -30,8 +30,13 @@ func kindOf(spec backends.Spec, role backends.Role, at backends.Address) (kind, 
 	if served, ok := flagOf(real, "served-model-name", "served_model_name", "model-name", "alias"); ok && served != spec.Model {
 		k.flags = append(k.flags, "--served-model-name="+served)
 	}
-	if config, ok := flagOf(real, "config", "extra_llm_api_options", "extra-engine-args"); ok && len(role.Ports) == 0 && config != "" {
+	if config, ok := flagOf(real, "config", "extra_llm_api_options", "extra-engine-args"); ok && config != "" {
 		k.flags = append(k.flags, "--config="+config)
+	}
+	for _, name := range switches {
+		if slices.Contains(real, "--"+name) {
+			k.flags = append(k.flags, "--"+name)
+		}
 	}
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(spec.Roles, func(r backends.Role) bool { return slices.Contains(names, r.Name) })
@@ -83,6 +88,10 @@ func kindOf(spec backends.Spec, role backends.Role, at backends.Address) (kind, 
 	}
 	return k, nil
 }
+
+// switches are flags of the profiles' own command lines without which an engine
+// tells less of itself.
+var switches = []string{"enable-metrics", "metrics", "publish-events-and-metrics"}
 
 // inner is the engine inside a worker of Dynamo, by the module that is run.
 func inner(real []string) string {

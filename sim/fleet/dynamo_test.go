@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"regexp"
@@ -179,6 +180,25 @@ func TestDynamo_midStream(t *testing.T) {
 	}
 	if n := value(t, f, "dynamo_frontend_requests_total", "status", "error", "error_type", "internal"); n != 1 {
 		t.Errorf("%v errors", n)
+	}
+}
+
+// What has come is sent at once, not when more comes: the stream of a worker
+// that falls silent is as far as the worker got.
+func TestDynamo_relaysAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	f := dynamo(t, "frontend", "--discovery="+dir)
+	dynamo(t, "worker", "--discovery="+dir, "--fault=hang-after=4")
+	serving(t, f)
+	resp := post(t, f.url+"/v1/chat/completions", fmt.Sprintf(chat, "x", 12))
+	in := bufio.NewScanner(resp.Body)
+	for n := 0; n < 4; {
+		if !in.Scan() {
+			t.Fatal(in.Err())
+		}
+		if strings.HasPrefix(in.Text(), "data: {") {
+			n++
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -118,6 +119,24 @@ func TestLLMD(t *testing.T) {
 		_, body := get(t, d.epp.url+"/metrics")
 		return strings.Contains(body, `llm_d_epp_request_error_total{error_code="404",`)
 	})
+}
+
+func TestLLMD_relaysAtOnce(t *testing.T) {
+	p := start(t, append([]string{"--engine=llm-d", "--role=decode", "--fault=hang-after=4"}, engineArgs...)...)
+	s := start(t, "--engine=llm-d", "--role=sidecar", "--worker-urls="+p.url)
+	e := start(t, "--engine=llm-d", "--role=epp", "--worker-urls="+s.url)
+	g := start(t, "--engine=llm-d", "--role=gateway", "--epp-url="+e.url)
+	serving(t, g)
+	resp := post(t, g.url+"/v1/chat/completions", fmt.Sprintf(chat, "x", 12))
+	in := bufio.NewScanner(resp.Body)
+	for n := 0; n < 5; { // the role and four tokens
+		if !in.Scan() {
+			t.Fatal(in.Err())
+		}
+		if strings.HasPrefix(in.Text(), "data: {") {
+			n++
+		}
+	}
 }
 
 // Without prefill servers the decode servers compute prompts themselves.

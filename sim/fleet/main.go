@@ -92,6 +92,7 @@ func parseOptions(args []string) (*options, error) {
 		"worker-urls": list(&o.workers), "prefill-urls": list(&o.prefillers), "epp-url": list(&epp),
 		"router-mode": text(&o.router),
 	}
+	publish := false
 	var both []string // flags of ours that the engine inside has too
 	for len(args) > 0 {
 		arg := args[0]
@@ -99,6 +100,10 @@ func parseOptions(args []string) (*options, error) {
 		name, value, has := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 		name = strings.ReplaceAll(name, "_", "-")
 		set := flags[name]
+		if name == "publish-events-and-metrics" { // of dynamo.trtllm
+			publish = true
+			continue
+		}
 		if set == nil || !strings.HasPrefix(arg, "-") {
 			o.rest = append(o.rest, arg)
 			continue
@@ -118,6 +123,9 @@ func parseOptions(args []string) (*options, error) {
 	}
 	if len(epp) > 0 {
 		o.epp = epp[0]
+	}
+	if publish && o.inner == "trtllm" {
+		o.rest = append(o.rest, "--x-metrics")
 	}
 	switch {
 	case Roles(o.engine) == nil:

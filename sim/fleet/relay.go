@@ -278,6 +278,11 @@ func (s *stream) begin() {
 func (s *stream) relay(from io.Reader, token func(time.Time)) error {
 	in := bufio.NewReaderSize(from, 64<<10)
 	for {
+		if in.Buffered() == 0 {
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
 		line, err := in.ReadSlice('\n')
 		if err != nil {
 			if s.finish != "" && errors.Is(err, io.EOF) {
@@ -311,11 +316,6 @@ func (s *stream) relay(from io.Reader, token func(time.Time)) error {
 				token(time.Now())
 			}
 			s.chunk(choice.Text, choice.FinishReason)
-		}
-		if in.Buffered() == 0 {
-			if err := s.flush(); err != nil {
-				return err
-			}
 		}
 	}
 }

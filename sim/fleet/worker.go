@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -133,23 +135,33 @@ func cardOf(e Engine, id uint64, mode string) card {
 func (w *dynamoWorker) metrics(out http.ResponseWriter, r *http.Request) {
 	inner := &recorder{header: http.Header{}, status: http.StatusOK}
 	if e := w.engine.Load(); e != nil {
+		r = r.Clone(r.Context())
+		r.URL.Path = cmp.Or(metricsPaths[w.opts.inner], "/metrics")
 		e.Handler.ServeHTTP(inner, r)
 	}
-	if inner.status != http.StatusOK {
+	if inner.status == http.StatusNotFound && w.opts.inner != "vllm" {
+		inner.body.Reset() // an engine that was not told to have metrics
+	} else if inner.status != http.StatusOK {
 		http.Error(out, http.StatusText(inner.status), inner.status)
 		return
 	}
 	w.board.get("dynamo_component_uptime_seconds").set(time.Since(w.started).Seconds())
 	out.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	w.board.write(out)
-	// The process's own series stay away: the runtime passes on the engine's alone.
 	for line := range bytes.Lines(inner.body.Bytes()) {
 		words := bytes.TrimPrefix(bytes.TrimPrefix(line, []byte("# HELP ")), []byte("# TYPE "))
-		if !bytes.HasPrefix(words, []byte("process_")) && !bytes.HasPrefix(words, []byte("python_")) {
+		if slices.ContainsFunc(passedOn, func(prefix string) bool { return bytes.HasPrefix(words, []byte(prefix)) }) {
 			_, _ = out.Write(line)
 		}
 	}
 }
+
+// passedOn are the namespaces of engines, and the simulator's own: what else an
+// engine's server tells of its process and its HTTP does not exist in a worker.
+var passedOn = []string{"vllm:", "sglang:", "trtllm_", "sim_"}
+
+// metricsPaths are where engines have them that do not at /metrics.
+var metricsPaths = map[string]string{"trtllm": "/prometheus/metrics"}
 
 // A recorder keeps an answer.
 type recorder struct {
