@@ -58,7 +58,7 @@ type flags struct {
 	ignored    []string        // given, known to the engine, without effect here
 	given      map[string]bool // by name
 
-	wrap fleet.Wrap // nil for a server on its own
+	inside *fleet.Inside // nil for a server on its own
 }
 
 // withoutEffect are flags of the real engine that change nothing that is
@@ -77,7 +77,7 @@ var withoutEffect = map[string]bool{
 var own = map[string]bool{
 	"engine": true, "engine-version": true, "model": true, "gpu": true, "tensor-parallel-size": true,
 	"host": true, "port": true, "seed": true, "jitter": true, "time-scale": true, "start-delay": true,
-	"request-log": true, "fault": true, "help": true,
+	"request-log": true, "fault": true, "help": true, "served-model-name": true,
 }
 
 // hidden begins the names of flags that only other engines' flags become.
@@ -117,9 +117,10 @@ Flags have the names of vllm serve, with dashes or underscores:
 `
 	helpEngines = `
 Other engines have their own flags, with dashes or underscores, beside --engine,
---engine-version, --model, --gpu, --gpu-count, --host, --port, --seed, --jitter,
---time-scale, --start-delay, --request-log and --fault. The newest release is
-spoken, or the one that --engine-version names; of vllm 0.32.0 or 0.8.5.
+--engine-version, --model, --served-model-name, --gpu, --gpu-count, --host,
+--port, --seed, --jitter, --time-scale, --start-delay, --request-log and --fault.
+The newest release is spoken, or the one that --engine-version names; of vllm
+0.32.0 or 0.8.5.
 `
 	helpFaults = `
 Faults for tests, as --fault NAME=VALUE, more than once or separated by commas:
@@ -343,12 +344,16 @@ func (f *flags) meaning(fs *flag.FlagSet, name string) (dialect.Flag, bool) {
 	if to, ok := f.dialect.Lookup(name); ok {
 		return to, true
 	}
-	if f.dialect.Name != "vllm" && !own[name] || strings.HasPrefix(name, hidden) {
-		return dialect.Flag{}, false
-	}
-	if def := fs.Lookup(name); def != nil {
+	if def := fs.Lookup(name); def != nil && (f.dialect.Name == "vllm" || own[name]) && !strings.HasPrefix(name, hidden) {
 		b, ok := def.Value.(interface{ IsBoolFlag() bool })
 		return dialect.Flag{To: name, Value: !ok || !b.IsBoolFlag()}, true
+	}
+	if positive, no := strings.CutPrefix(name, "no-"); no && f.dialect.Name != "vllm" {
+		to, ok := f.dialect.Lookup(positive) // what a plan switches off is left out
+		return dialect.Flag{}, ok && !to.Value
+	}
+	if f.dialect.Name != "vllm" {
+		return dialect.Flag{}, false
 	}
 	takes, ok := withoutEffect[name]
 	if positive, no := strings.CutPrefix(name, "no-"); no && !ok {

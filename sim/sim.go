@@ -27,8 +27,8 @@ import (
 // are without the program's name. With --help the text goes to stdout;
 // everything a server says goes to stderr, as vLLM's does.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	single := func(ctx context.Context, args []string, wrap fleet.Wrap) int {
-		return serveOne(ctx, args, wrap, stdout, stderr)
+	single := func(ctx context.Context, args []string, in *fleet.Inside) int {
+		return serveOne(ctx, args, in, stdout, stderr)
 	}
 	if fleet.Is(args) {
 		return fleet.Main(ctx, args, single, stdout, stderr)
@@ -36,8 +36,8 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return single(ctx, args, nil)
 }
 
-// serveOne is the program with one server. wrap may be nil.
-func serveOne(ctx context.Context, args []string, wrap fleet.Wrap, stdout, stderr io.Writer) int {
+// serveOne is the program with one server. in is nil for one on its own.
+func serveOne(ctx context.Context, args []string, in *fleet.Inside, stdout, stderr io.Writer) int {
 	f, err := parseFlags(args, stdout)
 	var usage usageError
 	switch {
@@ -56,7 +56,9 @@ func serveOne(ctx context.Context, args []string, wrap fleet.Wrap, stdout, stder
 		fmt.Fprintf(stderr, "sweep sim: %v\n", err)
 		return 2
 	}
-	f.wrap = wrap
+	if f.inside = in; in != nil && in.Metrics {
+		f.settings.Metrics = true
+	}
 	log := &logger{w: stderr, line: f.dialect.Start.Line}
 	err = run(ctx, f, log)
 	var died *server.Death
@@ -189,8 +191,8 @@ func serve(ctx context.Context, f *flags, cfg *core.Config, log *logger, request
 		Requests: requests, Faults: f.faults, End: cancel,
 	}, engine)
 	handler := s.Handler()
-	if f.wrap != nil {
-		handler = f.wrap(fleet.Engine{Handler: handler, Config: *cfg, Served: f.served, URL: "http://" + l.Addr().String()})
+	if f.inside != nil {
+		handler = f.inside.Wrap(fleet.Engine{Handler: handler, Config: *cfg, Served: f.served, URL: "http://" + l.Addr().String()})
 	}
 	h := &http.Server{
 		Handler:           handler,

@@ -306,3 +306,28 @@ func TestUsage(t *testing.T) {
 		}
 	}
 }
+
+// The engine inside a worker is told by its own series, where it has them.
+func TestDynamo_inner(t *testing.T) {
+	for _, c := range []struct{ args, series string }{
+		{"--inner=sglang --enable-metrics", "sglang:num_running_reqs"},
+		{"--inner=sglang", ""},
+		{"--inner=trtllm --publish-events-and-metrics", "trtllm_time_to_first_token_seconds_count"},
+		{"--inner=trtllm", ""},
+	} {
+		w := dynamo(t, "worker", strings.Fields(c.args)...)
+		f := dynamo(t, "frontend", "--worker-urls="+w.url)
+		serving(t, f)
+		a := ask(t, f.url, fmt.Sprintf(chat, "x", 5))
+		if got, want := keySets(a.chunks), keySets(recordedChunks(t, "testdata/recorded__dynamo-1.6.1__chat.sse")); !slices.Equal(got, want) || a.usage(t)["completion_tokens"] != 5.0 {
+			t.Errorf("%s: the stream is not Dynamo's:\n%s", c.args, a.raw)
+		}
+		_, body := get(t, w.url+"/metrics")
+		if valueIn(t, body, "dynamo_component_requests_total", "dynamo_endpoint", "generate") != 1 {
+			t.Errorf("%s: not one request", c.args)
+		}
+		if engine := strings.Contains(body, "\nsglang:") || strings.Contains(body, "\ntrtllm_"); engine != (c.series != "") || !strings.Contains(body, c.series) {
+			t.Errorf("%s: series of the engine: %v", c.args, engine)
+		}
+	}
+}

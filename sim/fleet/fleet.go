@@ -20,13 +20,18 @@ type Engine struct {
 	URL     string   // where it listens
 }
 
-// A Wrap puts a role around an engine's HTTP server. It is called once the
-// address is known and before the first request.
-type Wrap func(Engine) http.Handler
+// An Inside is what a role does with the engine in it.
+type Inside struct {
+	// Metrics says that the engine has its metrics, whatever its flags are.
+	Metrics bool
+	// Wrap puts the role around the engine's HTTP server. It is called once the
+	// address is known and before the first request.
+	Wrap func(Engine) http.Handler
+}
 
 // A Single runs one engine with its own command line until ctx is done, and
-// returns its exit status.
-type Single func(ctx context.Context, args []string, wrap Wrap) int
+// returns its exit status. in is nil for one on its own.
+type Single func(ctx context.Context, args []string, in *Inside) int
 
 // Is says whether a command line is one of a role.
 func Is(args []string) bool {

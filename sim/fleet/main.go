@@ -25,6 +25,7 @@ type options struct {
 	prefillers          []string // URLs
 	router              string
 	epp                 string // URL
+	publish             bool   // the engine's metrics too
 	rest                []string
 }
 
@@ -92,7 +93,6 @@ func parseOptions(args []string) (*options, error) {
 		"worker-urls": list(&o.workers), "prefill-urls": list(&o.prefillers), "epp-url": list(&epp),
 		"router-mode": text(&o.router),
 	}
-	publish := false
 	var both []string // flags of ours that the engine inside has too
 	for len(args) > 0 {
 		arg := args[0]
@@ -101,7 +101,7 @@ func parseOptions(args []string) (*options, error) {
 		name = strings.ReplaceAll(name, "_", "-")
 		set := flags[name]
 		if name == "publish-events-and-metrics" { // of dynamo.trtllm
-			publish = true
+			o.publish = true
 			continue
 		}
 		if set == nil || !strings.HasPrefix(arg, "-") {
@@ -123,9 +123,6 @@ func parseOptions(args []string) (*options, error) {
 	}
 	if len(epp) > 0 {
 		o.epp = epp[0]
-	}
-	if publish && o.inner == "trtllm" {
-		o.rest = append(o.rest, "--x-metrics")
 	}
 	switch {
 	case Roles(o.engine) == nil:

@@ -56,13 +56,13 @@ func runWorker(ctx context.Context, o options, single Single, stderr io.Writer) 
 		wg.Go(func() { _ = serve(ctx, l, w.system(http.NotFoundHandler()), &logger{w: stderr}) })
 	}
 	defer w.leave()
-	return single(ctx, o.rest, func(e Engine) http.Handler {
+	return single(ctx, o.rest, &Inside{Metrics: o.publish, Wrap: func(e Engine) http.Handler {
 		w.engine.Store(&e)
 		if err := w.register(e.URL); err != nil {
 			fmt.Fprintf(stderr, "WARNING cannot register: %v\n", err)
 		}
 		return w.system(w.count(e.Handler))
-	})
+	}})
 }
 
 func (w *dynamoWorker) file() string {
