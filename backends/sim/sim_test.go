@@ -190,7 +190,10 @@ func TestExec_nvidiaSMI(t *testing.T) {
 	if _, err := h.Exec(t.Context(), "nvidia-smi", "--query-gpu=index,warp.core"); err == nil || errors.Is(err, host.ErrNotSupported) || !strings.Contains(err.Error(), `Field "warp.core" is not a valid field to query.`) {
 		t.Errorf("an unknown field: %v", err)
 	}
-	for _, argv := range [][]string{{"/opt/rocm/bin/rocm-smi"}, {"nvidia-smi", "-L"}} {
+	if out, err := h.Exec(t.Context(), "nvidia-smi", "-q", "-x"); err != nil || strings.Count(string(out), "<uuid>GPU-") != 2 {
+		t.Errorf("XML: %v %s", err, out)
+	}
+	for _, argv := range [][]string{{"/opt/rocm/bin/rocm-smi"}, {"nvidia-smi", "-L"}, {"amd-smi", "metric", "--json"}} {
 		if _, err := h.Exec(t.Context(), argv...); !errors.Is(err, host.ErrNotSupported) {
 			t.Errorf("%v: %v", argv, err)
 		}
