@@ -509,7 +509,7 @@ type processes struct {
 	counts   map[int]int     // of each host at its latest look
 	baseline int             // before the load
 	most     int
-	others   map[string]int // by GPU: most at once that are not the deployment's
+	others   map[int]int // of each host: most at once that are not the deployment's
 }
 
 func (p *processes) begin() {
@@ -525,12 +525,12 @@ func (p *processes) begin() {
 func (p *processes) observe(host int, list []reading, own map[int]bool) {
 	all := make(map[int]bool)
 	known := false
-	for _, r := range whole(list) {
+	list = whole(list)
+	for _, r := range list {
 		if !r.pidsKnown || r.uuid == "" {
 			continue
 		}
 		known = true
-		others := make(map[int]bool)
 		for _, pid := range r.pids {
 			all[pid] = true
 			if own[pid] {
@@ -538,14 +538,8 @@ func (p *processes) observe(host int, list []reading, own map[int]bool) {
 					p.ours = make(map[string]bool)
 				}
 				p.ours[r.uuid] = true
-			} else {
-				others[pid] = true
 			}
 		}
-		if p.others == nil {
-			p.others = make(map[string]int)
-		}
-		p.others[r.uuid] = max(p.others[r.uuid], len(others))
 	}
 	if !known {
 		return
@@ -561,6 +555,18 @@ func (p *processes) observe(host int, list []reading, own map[int]bool) {
 		sum += n
 	}
 	p.most = max(p.most, sum)
+	others := make(map[int]bool)
+	for _, r := range list {
+		for _, pid := range r.pids {
+			if p.ours[r.uuid] && !own[pid] {
+				others[pid] = true
+			}
+		}
+	}
+	if p.others == nil {
+		p.others = make(map[int]int)
+	}
+	p.others[host] = max(p.others[host], len(others))
 }
 
 // foreign is how many at least were not of the deployment.
@@ -568,8 +574,8 @@ func (p *processes) foreign() (n int, ok bool) {
 	if len(p.ours) == 0 {
 		return max(0, p.most-p.baseline), p.looks > 0
 	}
-	for uuid := range p.ours {
-		n += p.others[uuid]
+	for _, others := range p.others {
+		n += others
 	}
 	return n, p.looks > 0
 }
