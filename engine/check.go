@@ -316,6 +316,11 @@ func (c *checker) metrics(where []any, m *Metrics, r *Role) {
 			c.fail(under(where, "port"), "role %q has no port %q", r.Name, m.Port)
 		}
 	}
+	if re, err := regexp.Compile(m.Reported); err != nil {
+		c.fail(under(where, "reported"), "%v", err)
+	} else if m.Reported != "" && re.NumSubexp() < 1 {
+		c.fail(under(where, "reported"), "it has no group for the number")
+	}
 	for _, name := range slices.Sorted(maps.Keys(m.Series)) {
 		if Canonical(name) == "" {
 			c.fail(under(where, "series", name), "%q is not a canonical quantity", name)

@@ -206,6 +206,7 @@ func (m *Metrics) from(parent *Metrics) {
 	if m.Prefixes == nil {
 		m.Prefixes = parent.Prefixes
 	}
+	m.Reported = cmp.Or(m.Reported, parent.Reported)
 	m.Series = merged(parent.Series, m.Series)
 	m.Settings = merged(parent.Settings, m.Settings)
 	m.Meanings = merged(parent.Meanings, m.Meanings)

@@ -233,6 +233,9 @@ type Metrics struct {
 	// Settings are arguments that the engine reports of itself, by the name of
 	// the argument: another value than the plan's is a finding.
 	Settings map[string][]Series `yaml:"settings,omitempty" doc:"Arguments that it reports of itself."`
+	// Reported is a regular expression over one line of the engine's log, whose
+	// first group is the output tokens per second that it claims of itself.
+	Reported string `yaml:"reported,omitempty" doc:"Regular expression over one line of the log; its first group is the output tokens per second that the engine claims."`
 	// Meanings says in a few words what further series mean, by name.
 	Meanings map[string]string `yaml:"meanings,omitempty" doc:"What further series mean."`
 }

@@ -39,6 +39,11 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 	row := result.Row{}
 	maps.Copy(row, m.columns)
 	maps.Copy(row, measured) // what we measured ourselves is nobody else's
+	if row[reportedColumn] == nil && m.server != nil && failed == nil {
+		if claimed, ok := m.reported(); ok {
+			row[reportedColumn] = claimed
+		}
+	}
 	terms := m.terms()
 	o.Findings = append(o.Findings, m.moved(terms)...)
 	m.identify(row, finished)
@@ -69,10 +74,17 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 		}
 	}
 	o.Findings = append(o.Findings, terms.Findings...)
+	routing, err := m.route()
+	if err != nil {
+		return nil, fmt.Errorf("which worker served what: %w", err)
+	}
+	o.Findings = append(o.Findings, m.idle(routing)...)
 	row["findings"] = codes(o.Findings)
-	var err error
 	if o.Row, err = row.Conform(m.Plan.Columns()); err != nil {
 		return nil, fmt.Errorf("row of %s: %w", Label(cell), err)
+	}
+	if err := m.writeRouting(routing); err != nil {
+		return nil, err
 	}
 	return o, m.write()
 }

@@ -1,0 +1,69 @@
+package executor
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+
+	"sweep.dev/sweep/engine"
+)
+
+// reportedColumn is the output that an engine claims of itself.
+const reportedColumn = "server_reported_throughput_tok_s"
+
+// reported is what the engines' logs claim of the output during this attempt,
+// in tokens per second: of each replica the mean of what it said while it was at
+// work, all of them together. It is not ok where they say nothing.
+func (m *measurement) reported() (claimed float64, ok bool) {
+	for _, role := range m.server.roles {
+		metrics := m.profile.MetricsOf(role.Name)
+		of := m.profile.Role(role.Name)
+		if metrics.Reported == "" || of != nil && of.Tier != "" && of.Tier != engine.TierEngine {
+			continue
+		}
+		re, err := regexp.Compile(metrics.Reported)
+		if err != nil {
+			continue // a profile that was read has one that compiles
+		}
+		for replica := range role.Replicas {
+			path := role.LogPath(replica)
+			if mean, said := claimedIn(path, m.logStart[path], re); said {
+				claimed, ok = claimed+mean, true
+			}
+		}
+	}
+	return claimed, ok
+}
+
+// claimedIn is the mean of the figures above zero in a log, from an offset on
+// and over 16 MiB at most.
+func claimedIn(path string, offset int64, re *regexp.Regexp) (float64, bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return 0, false
+	}
+	sum, n := 0.0, 0
+	lines := bufio.NewReaderSize(io.LimitReader(f, engineLogMax), 64<<10)
+	for {
+		line, err := lines.ReadSlice('\n')
+		if found := re.FindSubmatch(line); found != nil {
+			if v, err := strconv.ParseFloat(string(found[1]), 64); err == nil && v > 0 {
+				sum, n = sum+v, n+1
+			}
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			break
+		}
+	}
+	if n == 0 {
+		return 0, false
+	}
+	return sum / float64(n), true
+}

@@ -1,0 +1,37 @@
+package executor
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// What an engine claims in its log is read from where the attempt began, and
+// while it was at rest it claims nothing.
+func TestClaimedIn(t *testing.T) {
+	t.Parallel()
+	re := regexp.MustCompile(`Avg generation throughput: ([0-9.]+) tokens/s`)
+	before := "INFO loggers.py Avg generation throughput: 9999.0 tokens/s, Running: 1 reqs\n"
+	during := strings.Join([]string{
+		"INFO loggers.py Avg generation throughput: 0.0 tokens/s, Running: 0 reqs",
+		"INFO loggers.py Avg generation throughput: 400.0 tokens/s, Running: 8 reqs",
+		strings.Repeat("x", 100<<10),
+		"INFO loggers.py Avg generation throughput: 520.0 tokens/s, Running: 8 reqs",
+		"INFO loggers.py Avg generation throughput: ... tokens/s",
+	}, "\n")
+	path := filepath.Join(t.TempDir(), "server-0.log")
+	if err := os.WriteFile(path, []byte(before+during), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, ok := claimedIn(path, int64(len(before)), re)
+	want(t, "said", ok, true)
+	want(t, "claimed", got, 460.0)
+	if _, ok := claimedIn(path, int64(len(before+during)), re); ok {
+		t.Error("it claims something at rest")
+	}
+	if _, ok := claimedIn(path+".gone", 0, re); ok {
+		t.Error("a log that is not there claims something")
+	}
+}
