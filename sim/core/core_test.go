@@ -581,3 +581,62 @@ func TestReceived(t *testing.T) {
 		t.Errorf("the same prompt computes %d tokens", step.Prefill)
 	}
 }
+
+// TestDivisions: the same card under each way to divide it. By hand: an L4 has
+// 22.5 GiB less the driver's half; the model's weights are w, its largest step
+// takes a.
+func TestDivisions(t *testing.T) {
+	o := Options{Model: model(t, "Qwen/Qwen2.5-1.5B-Instruct"), GPU: gpu(t, "l4"), MemoryUtilization: 0.5, MaxModelLen: 4096, MaxSeqs: 64}
+	plan := func(change func(*Options)) *Config {
+		t.Helper()
+		o := o
+		change(&o)
+		c, err := Plan(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	total := float64(o.GPU.Memory() - DriverReserve)
+	base := plan(func(*Options) {})
+	weights, work := float64(base.WeightBytes), float64(base.WorkBytes)
+	for _, c := range []struct {
+		name string
+		got  *Config
+		want float64 // bytes of the cache
+	}{
+		{"of the total", base, total/2 - weights - work},
+		{"static", plan(func(o *Options) { o.Division = Static }), total/2 - weights},
+		{"of what is free", plan(func(o *Options) { o.Division = OfFree }), (total - weights - work) / 2},
+		{"of what another process leaves", plan(func(o *Options) { o.Division, o.BusyBytes = OfFree, 4<<30 }), (total - 4<<30 - weights - work) / 2},
+		{"fixed", plan(func(o *Options) { o.Division, o.Blocks = Fixed, 1000 }), 1000 * BlockSize * base.KVBytesPerToken()},
+		{"bounded", plan(func(o *Options) { o.KVTokens = 8192 }), 8192 * base.KVBytesPerToken()},
+	} {
+		block := base.KVBytesPerToken() * BlockSize
+		if got := float64(c.got.KVBytes); got > c.want || got < c.want-block {
+			t.Errorf("%s: a cache of %.0f bytes, want %.0f less at most a block", c.name, got, c.want)
+		}
+	}
+	if c := plan(func(o *Options) { o.ShrinkLen, o.KVTokens = true, 1024 }); c.MaxModelLen != 1024 {
+		t.Errorf("with a cache of 1024 tokens the longest sequence is %d", c.MaxModelLen)
+	}
+	for _, c := range []struct {
+		name   string
+		cause  Cause
+		change func(*Options)
+	}{
+		{"weights beyond a static share", NoCache, func(o *Options) { o.Division, o.MemoryUtilization = Static, 0.1 }},
+		{"a static share that leaves nothing", NoSampler, func(o *Options) { o.Division, o.MemoryUtilization, o.MaxSeqs = Static, 0.95, 512 }},
+		{"a fixed cache that does not fit", NoCache, func(o *Options) { o.Division, o.Blocks = Fixed, 1_000_000 }},
+		{"a bound below the longest sequence", SmallCache, func(o *Options) { o.Division, o.KVTokens = OfFree, 1024 }},
+		{"a step that does not fit", NoStep, func(o *Options) { o.Division, o.MaxBatchedTokens = OfFree, 1_000_000 }},
+	} {
+		o := o
+		c.change(&o)
+		_, err := Plan(o)
+		start, ok := errors.AsType[*StartError](err)
+		if !ok || start.Cause != c.cause || start.Text == "" || start.Want < start.Free && c.cause != NoCache {
+			t.Errorf("%s: %+v", c.name, err)
+		}
+	}
+}

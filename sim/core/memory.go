@@ -292,6 +292,7 @@ func (c *Config) planMemory(o *Options) error {
 	c.Blocks = int(available / blockBytes)
 	if o.KVTokens > 0 {
 		c.Blocks = max(1, min(c.Blocks, o.KVTokens/BlockSize))
+		available = min(available, float64(c.Blocks)*blockBytes)
 	}
 	if o.Blocks > 0 {
 		c.Blocks = o.Blocks
