@@ -48,7 +48,7 @@ func TestLlamaCpp_failures(t *testing.T) {
 		},
 		{
 			name: "unknown argument", set: []string{"engines.llamacpp.args.max-num-seqs=4"},
-			class: "args", parts: []string{"unrecognized arguments: --max-num-seqs 4", "take --max-num-seqs 4 out of engines.llamacpp.args"},
+			class: "args", parts: []string{"unrecognized arguments: --max-num-seqs 4", "take max-num-seqs out of engines.llamacpp.args"},
 		},
 		{
 			name: "port taken", taken: true,

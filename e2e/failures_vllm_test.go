@@ -26,8 +26,8 @@ func TestVLLM_failures(t *testing.T) {
 			class: "model", parts: []string{".engines/nope", "in the plan: mend model"},
 		},
 		{
-			name: "unknown argument", set: []string{"engines.vllm.args.max-modellen=5"},
-			class: "args", parts: []string{"unrecognized arguments: --max-modellen 5", "take --max-modellen 5 out of engines.vllm.args"},
+			name: "unknown argument", set: []string{"engines.vllm.args.no-such-flag=5"},
+			class: "args", parts: []string{"unrecognized arguments: --no-such-flag 5", "take no-such-flag out of engines.vllm.args"},
 		},
 		{
 			name: "port taken", taken: true,

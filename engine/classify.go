@@ -88,11 +88,6 @@ func Classes() []Class { return slices.Clone(common().classes) }
 //go:embed failures.yaml
 var failuresYAML []byte
 
-type pattern struct {
-	Failure
-	re *regexp.Regexp
-}
-
 // A table is what holds for every engine.
 type table struct {
 	classes  []Class
@@ -126,14 +121,6 @@ var common = sync.OnceValue(func() *table {
 	return t
 })
 
-func compile(list []Failure) []pattern {
-	out := make([]pattern, 0, len(list))
-	for _, f := range list {
-		out = append(out, pattern{f, regexp.MustCompile("(?i)" + f.Match)})
-	}
-	return out
-}
-
 // Classify says why a server ended, from the tail of its log (at least 250
 // lines of it, see [TailLines]) and from how it ended. What the kernel or a
 // wrong answer states is believed first; then the table is gone through in its
@@ -148,13 +135,9 @@ func (p *Profile) Classify(tail []string, end End) Diagnosis {
 }
 
 func (p *Profile) classify(t *table, tail []string, end End) Diagnosis {
-	lines := make([]string, 0, len(tail))
-	for _, l := range tail {
-		if l = clean(l); !matchesAny(t.harmless, l) {
-			lines = append(lines, l)
-		}
-	}
+	lines := t.telling(tail)
 	last := lastLine(lines)
+	key := "engines." + cmp.Or(end.Engine, p.Name)
 	switch {
 	case end.OOMKilled:
 		return Diagnosis{Class: ClassOOMHost, Line: last, Hint: "the kernel killed the server for the memory that it used",
@@ -162,24 +145,45 @@ func (p *Profile) classify(t *table, tail []string, end End) Diagnosis {
 	case end.WrongModel != "":
 		return Diagnosis{Class: ClassWrongModel, Line: last,
 			Hint:   fmt.Sprintf("the server answers as %q; set served_model_name if that is the right model", shorten(end.WrongModel)),
-			Change: fmt.Sprintf("engines.%s.served_model_name: %s", cmp.Or(end.Engine, p.Name), shorten(end.WrongModel))}
+			Change: shorten(key + ".served_model_name: " + end.WrongModel)}
 	}
 	patterns := slices.Concat(compile(p.Failures), t.patterns)
-	key := "engines." + cmp.Or(end.Engine, p.Name)
-	if d, ok := search(patterns, false, lines, key); ok {
+	if d, by := search(patterns, false, lines, key); by != nil {
 		return d
 	}
 	if line, ok := exception(patterns, lines); ok {
 		return Diagnosis{Class: ClassCrash, Line: shorten(line), Hint: "its traceback stands in the log"}
 	}
-	if d, ok := search(patterns, true, lines, key); ok {
+	if d, by := search(patterns, true, lines, key); by != nil {
 		return d
 	}
-	return end.diagnosis(last)
+	return end.diagnosis(last, key)
+}
+
+// frame is one level of a Python traceback; the line of source below it holds
+// the text of an error with its gaps.
+var frame = regexp.MustCompile(`^(.*?) {2}File ".+", line \d+`)
+
+// telling are the lines of a tail that can explain an end, without colours.
+func (t *table) telling(tail []string) []string {
+	lines := make([]string, 0, len(tail))
+	var source string // with what a line of source begins
+	for _, l := range tail {
+		l = clean(l)
+		below := source != "" && strings.HasPrefix(l, source)
+		source = ""
+		if m := frame.FindStringSubmatch(l); m != nil {
+			source = m[1] + "    "
+		}
+		if !below && !matchesAny(t.harmless, l) {
+			lines = append(lines, l)
+		}
+	}
+	return lines
 }
 
 // diagnosis is what the way of the end says by itself.
-func (e End) diagnosis(last string) Diagnosis {
+func (e End) diagnosis(last, key string) Diagnosis {
 	switch {
 	case e.Hung:
 		return Diagnosis{Class: ClassHang, Line: last, Hint: "no token came within a request's deadline",
@@ -193,7 +197,8 @@ func (e End) diagnosis(last string) Diagnosis {
 		return Diagnosis{Class: "shm", Line: last, Hint: "signal: bus error; give the container more shared memory",
 			Change: "raise backend.shm_size"}
 	case e.Signal == "illegal instruction":
-		return Diagnosis{Class: "driver", Line: last, Hint: "signal: illegal instruction; this build is for another processor"}
+		return Diagnosis{Class: "driver", Line: last, Hint: "signal: illegal instruction; this build is for another processor",
+			Change: "set " + key + ".image or " + key + ".command to a build for this processor"}
 	case e.Signal != "":
 		return Diagnosis{Class: ClassSignal, Line: last, Hint: "signal: " + e.Signal}
 	case e.Exited:
@@ -206,14 +211,19 @@ func (e End) diagnosis(last string) Diagnosis {
 // [syscall.Signal].
 var faults = []string{"segmentation fault", "aborted", "floating point exception", "trace/breakpoint trap", "bad system call"}
 
-// search goes through the patterns in their order; key stands for ${engine}.
-func search(patterns []pattern, wrappers bool, lines []string, key string) (Diagnosis, bool) {
+// search goes through the patterns in their order, and returns the one that
+// matches; key stands for ${engine}.
+func search(patterns []pattern, wrappers bool, lines []string, key string) (Diagnosis, *Failure) {
+	lower := make([]string, len(lines))
+	for i, line := range lines {
+		lower[i] = strings.ToLower(line)
+	}
 	for _, p := range patterns {
 		if p.Wrapper != wrappers {
 			continue
 		}
-		for _, line := range lines {
-			m := p.re.FindStringSubmatchIndex(line)
+		for i, line := range lines {
+			m := p.find(line, lower[i])
 			if m == nil {
 				continue
 			}
@@ -221,15 +231,15 @@ func search(patterns []pattern, wrappers bool, lines []string, key string) (Diag
 				template = strings.ReplaceAll(template, "${engine}", strings.ReplaceAll(key, "$", "$$"))
 				return shorten(string(p.re.ExpandString(nil, template, line, m)))
 			}
-			return Diagnosis{Class: p.Class, Line: shorten(line), Hint: expand(p.Hint), Change: expand(p.Change)}, true
+			return Diagnosis{Class: p.Class, Line: shorten(line), Hint: expand(p.Hint), Change: expand(p.Change)}, &p.Failure
 		}
 	}
-	return Diagnosis{}, false
+	return Diagnosis{}, nil
 }
 
 // raised is the last line of a Python traceback, behind whatever a logger or a
 // container's runtime writes before it.
-var raised = regexp.MustCompile(`^(?:.*[\])\dZF:]\s+)??(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Failure|Exit)(?::\s|$)`)
+var raised = regexp.MustCompile(`^(?:.*[\])|\dZF:]\s+)??(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Failure|Exit)(?::\s|$)`)
 
 // exception finds the first exception that was raised in the log, since those
 // after it are its consequences. Wrappers and the ways to end on request are
