@@ -106,6 +106,30 @@ func Run(t *testing.T, s Suite) {
 			}
 		})
 	}
+	t.Run("two targets", func(t *testing.T) {
+		row := s.pair(t, s.HTTP, s.Exec)
+		for name := range columns {
+			if _, ok := row[name]; !ok {
+				t.Errorf("the row lacks %s", name)
+			}
+		}
+		for _, name := range s.Measures {
+			if row[name] == nil {
+				t.Errorf("%s was not measured", name)
+			}
+		}
+		checkColumns(t, row)
+	})
+	for _, target := range targets[:2] { // gone and hanging: the others take as long and show no more
+		t.Run("one of two "+target.name, func(t *testing.T) {
+			var handler http.Handler
+			if target.http != nil {
+				handler = target.http
+			}
+			// What is known of the other alone is the collector's affair.
+			checkColumns(t, s.pair(t, handler, target.exec))
+		})
+	}
 	t.Run("cancelled before the start", func(t *testing.T) {
 		defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 		ctx, cancel := context.WithCancel(context.Background())
@@ -226,6 +250,35 @@ func (s Suite) session(t *testing.T, handler http.HandlerFunc, exec func(context
 	return row
 }
 
+// pair is one whole session of two targets, of which the second has this
+// handler and exec.
+func (s Suite) pair(t *testing.T, handler http.Handler, exec func(context.Context, ...string) ([]byte, error)) result.Row {
+	t.Helper()
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	first, stop := newHost(s.HTTP, s.Exec)
+	defer stop()
+	second, stop := newHost(handler, exec)
+	defer stop()
+	first.Pids, second.Pids = s.PIDs, s.PIDs
+	sink := new(Sink)
+	begun := time.Now()
+	session, err := s.New().Start(t.Context(), Trial(first, second), sink)
+	if took := time.Since(begun); took > bound {
+		t.Errorf("Start took %v", took)
+	}
+	if err != nil {
+		return nil
+	}
+	time.Sleep(600 * time.Millisecond)
+	row := finish(t, session)
+	sink.close()
+	time.Sleep(100 * time.Millisecond)
+	if late := sink.Late(); late != "" {
+		t.Errorf("after Finish: %s", late)
+	}
+	return row
+}
+
 func finish(t *testing.T, session collectors.Session) result.Row {
 	t.Helper()
 	begun := time.Now()
@@ -270,13 +323,15 @@ func checkColumns(t *testing.T, row result.Row) {
 	}
 }
 
-// Trial is one whose only target is h, with vLLM's profile; the client is this process.
-func Trial(h host.Host) collectors.Trial {
+// Trial is one whose targets are replicas of one server on these hosts, with
+// vLLM's profile; the client is this process.
+func Trial(hosts ...host.Host) collectors.Trial {
 	profile, _ := engine.Lookup("vllm")
-	return collectors.Trial{
-		Targets: []collectors.Target{{Role: "server", Tier: engine.TierEngine, Host: h, Metrics: &profile.Metrics}},
-		Profile: profile, Anchor: result.NewAnchor(), Clients: []int{os.Getpid()},
+	t := collectors.Trial{Profile: profile, Anchor: result.NewAnchor(), Clients: []int{os.Getpid()}}
+	for i, h := range hosts {
+		t.Targets = append(t.Targets, collectors.Target{Role: "server", Replica: i, Tier: engine.TierEngine, Host: h, Metrics: &profile.Metrics})
 	}
+	return t
 }
 
 // A Host is a host of two functions, for tests.

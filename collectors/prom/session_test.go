@@ -184,6 +184,9 @@ func readArchive(t *testing.T, raw []byte) [][]byte {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if head == "\n" || strings.HasPrefix(head, "# iterations ") {
+			continue
+		}
 		_, size, ok := strings.Cut(head, "bytes=")
 		var n int
 		if _, err := fmt.Sscanf(size, "%d", &n); !ok || err != nil {
@@ -292,6 +295,10 @@ func TestSession_goodAnswers(t *testing.T) {
 			zw := gzip.NewWriter(w)
 			_, _ = io.WriteString(zw, body)
 			_ = zw.Close()
+		}},
+		{"a wrong content type", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, body)
 		}},
 	}
 	for _, tt := range tests {
