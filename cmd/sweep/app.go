@@ -146,7 +146,7 @@ judges every number, and gives back what it started.
 			a.validateCommand(), a.planCommand(), a.runCommand(), a.resumeCommand(),
 			a.statusCommand(), a.cellsCommand(), a.logsCommand(),
 			a.podsCommand(), a.gcCommand(), a.doctorCommand(),
-			a.probeCommand(), a.metricsCommand(), a.gpusCommand(),
+			a.probeCommand(), a.metricsCommand(), a.enginesCommand(), a.gpusCommand(),
 			a.schemaCommand(), a.simCommand(), a.versionCommand(),
 		},
 	}

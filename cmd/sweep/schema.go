@@ -11,17 +11,20 @@ import (
 
 func (a *app) schemaCommand() *cli.Command {
 	return &cli.Command{
-		Name:  "schema",
-		Usage: "prints the JSON Schema of the plan language",
+		Name:      "schema",
+		Usage:     "prints the JSON Schema of the plan language or of engine profiles",
+		ArgsUsage: "[plan|engine]",
 		Description: `Editors that speak yaml-language-server complete and check plans with it.
 
-  $ sweep schema > plan.schema.json` + exitHelp(exitOK, exitUsage),
+  $ sweep schema > plan.schema.json
+  $ sweep schema engine > engine.schema.json` + exitHelp(exitOK, exitUsage),
 		OnUsageError: usageError,
 		Action: func(_ context.Context, c *cli.Command) error {
-			if c.Args().Len() > 0 {
-				return &usage{fmt.Errorf("schema takes no argument, got %q", c.Args().First())}
+			text, ok := map[string][]byte{"": schemas.Plan, "plan": schemas.Plan, "engine": schemas.Engine}[c.Args().First()]
+			if !ok || c.Args().Len() > 1 {
+				return &usage{fmt.Errorf("schema takes plan or engine, got %q", c.Args().Slice())}
 			}
-			_, err := a.out.Write(schemas.Plan)
+			_, err := a.out.Write(text)
 			return err
 		},
 	}
