@@ -33,6 +33,9 @@ type Role struct {
 	Argv func(Address) ([]string, error)
 	Env  map[string]string
 	Dir  string // working directory; "" is ours
+	// Args are the engine's arguments for this role: Spec.Args with its own over
+	// them, and its own alone where it is no engine. Nil is Spec.Args.
+	Args map[string]any
 	// Extra renders what beside its command line depends on where a replica is.
 	// May be nil. A backend that cannot carry it refuses the spec.
 	Extra func(Address) (Extra, error)

@@ -37,7 +37,7 @@ func (r *renderer) role() (backends.Role, error) {
 	maps.Copy(env, reveal(r.own.Env))
 	out := backends.Role{
 		Name: r.of.Name, Replicas: cmp.Or(r.own.Replicas, r.of.Replicas, 1),
-		Env: env, Argv: r.argv, KeyEnv: r.of.KeyEnv,
+		Env: env, Argv: r.argv, Args: named(r.argsOfRole()), KeyEnv: r.of.KeyEnv,
 		Image: cmp.Or(r.own.Image, r.server.Image, r.of.Image), Entrypoint: r.of.Entrypoint, CPUs: r.server.CPUs,
 	}
 	for _, own := range [][]string{r.server.Entrypoint, r.own.Entrypoint} {
@@ -143,6 +143,23 @@ func (r *renderer) args() []engine.Arg {
 		}
 	}
 	return append(args, own...)
+}
+
+// argsOfRole are the arguments that reach this role: a frontend's and a router's
+// are no flags of the engine.
+func (r *renderer) argsOfRole() []engine.Arg {
+	if !r.engine() {
+		return arguments(r.own.Args)
+	}
+	return r.args()
+}
+
+func named(args []engine.Arg) map[string]any {
+	m := make(map[string]any, len(args))
+	for _, a := range args {
+		m[a.Name] = a.Value
+	}
+	return m
 }
 
 func arguments(m map[string]any) []engine.Arg {

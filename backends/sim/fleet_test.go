@@ -135,3 +135,28 @@ func TestLaunch_refusesRoles(t *testing.T) {
 		}
 	}
 }
+
+// What the plan says of one role is for that role, and a frontend gets none of
+// the engine's arguments.
+func TestCommand_ofRoles(t *testing.T) {
+	b := backend(t, func(c *Config) { c.Faults = []string{"every=3"} })
+	s := roles(t, "dynamo-disagg", "prefill", "decode", "frontend")
+	s.Roles[0].Args = map[string]any{"max-num-seqs": int64(4)}
+	at := func(port int) backends.Address { return backends.Address{Host: "127.0.0.1", Port: port} }
+	peers := map[string][]backends.Address{"prefill": {at(1)}, "decode": {at(2)}, "frontend": {at(3)}}
+	for i, want := range []string{
+		"--engine=dynamo --role=prefill --host=127.0.0.1 --port=1 --inner=vllm --model=sweep/tiny --gpu=l4 --seed=7 --time-scale=1 --jitter=0.01 --fault=every=3 --max-num-seqs=4",
+		"--engine=dynamo --role=decode --host=127.0.0.1 --port=2 --inner=vllm --model=sweep/tiny --gpu=l4 --seed=7 --time-scale=1 --jitter=0.01 --fault=every=3 --max-num-seqs=16",
+		"--engine=dynamo --role=frontend --host=127.0.0.1 --port=3 --worker-urls=http://127.0.0.1:1,http://127.0.0.1:2",
+	} {
+		a := at(i + 1)
+		a.Peers = peers
+		argv, err := b.argv(s, s.Roles[i], a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(argv[2:], " "); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", s.Roles[i].Name, got, want)
+		}
+	}
+}

@@ -26,7 +26,11 @@ func kindOf(spec backends.Spec, role backends.Role, at backends.Address) (kind, 
 	if role.Argv != nil {
 		real, _ = role.Argv(at) // what it says wrong is no matter of ours
 	}
-	k := kind{engine: spec.Engine, computes: true, args: settled(spec.Args, real)}
+	args := spec.Args
+	if role.Args != nil {
+		args = role.Args
+	}
+	k := kind{engine: spec.Engine, computes: true, args: settled(args, real)}
 	if served, ok := flagOf(real, "served-model-name", "served_model_name", "model-name", "alias"); ok && served != spec.Model {
 		k.flags = append(k.flags, "--served-model-name="+served)
 	}
