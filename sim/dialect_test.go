@@ -401,7 +401,7 @@ func TestDialects_startFailures(t *testing.T) {
 		{"llamacpp", "-m nothing.gguf", 1, "model", "failed to open GGUF file"},
 		{"llamacpp", "-m sweep/tiny --warp 9", 1, "args", "error: invalid argument: --warp"},
 		{"tgi", "--model-id meta-llama/Llama-3.1-8B-Instruct --gpu rtx-2000-ada", 1, "oom.cuda", "ShardCannotStart"},
-		{"tgi", "--model-id Qwen/Qwen2.5-1.5B-Instruct --gpu rtx-2000-ada --max-batch-prefill-tokens 400000", 1, "", "You need to decrease `--max-batch-prefill-tokens`"},
+		{"tgi", "--model-id Qwen/Qwen2.5-1.5B-Instruct --gpu rtx-2000-ada --max-batch-prefill-tokens 400000", 1, "oom.warmup", "400000 prefill tokens. You need to decrease `--max-batch-prefill-tokens`"},
 		{"tgi", "--model-id sweep/tiny --max-num-seqs 4", 2, "args", "error: unexpected argument '--max-num-seqs' found"},
 	} {
 		p := speaker{c.engine, ""}.profile(t)

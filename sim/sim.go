@@ -113,7 +113,7 @@ func run(ctx context.Context, f *flags, log *logger) error {
 
 // fail writes the end of an engine's log.
 func (f *flags) fail(e *core.StartError, log *logger) {
-	log.raw(f.dialect.Start.Fail(&dialect.Failure{StartError: e, Model: f.model, Share: f.util, Seqs: f.maxSeqs, Prefill: f.maxBatched, Now: time.Now()})...)
+	log.raw(f.dialect.Start.Fail(&dialect.Failure{StartError: e, Model: f.model, Share: f.util, Seqs: f.maxSeqs, Now: time.Now()})...)
 }
 
 // load starts the engine on paper and takes the time that it takes; nil where

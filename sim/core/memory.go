@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -135,6 +136,7 @@ type StartError struct {
 	// Want bytes did not fit into Free bytes of each GPU, of Total.
 	Want, Free, Total float64
 	Tokens            int // of the cache, or of the longest sequence where the cache has none
+	Step              int // tokens of the largest step
 }
 
 func (e *StartError) Error() string { return e.Text }
@@ -168,6 +170,9 @@ func Plan(o Options) (*Config, error) {
 	}
 	for _, check := range []func(*Options) error{c.planType, c.planLimits, c.planMemory} {
 		if err := check(&o); err != nil {
+			if start, ok := errors.AsType[*StartError](err); ok {
+				start.Step = c.MaxBatchedTokens
+			}
 			return nil, err
 		}
 	}

@@ -45,11 +45,10 @@ const (
 // A Failure is a start that failed.
 type Failure struct {
 	*core.StartError
-	Model   string
-	Share   float64 // of the memory that was asked for
-	Seqs    int
-	Prefill int // tokens of a step
-	Now     time.Time
+	Model string
+	Share float64 // of the memory that was asked for
+	Seqs  int
+	Now   time.Time
 }
 
 // A Progress is what an engine did since the last one.

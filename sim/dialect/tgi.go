@@ -49,7 +49,7 @@ func tgi(d *Dialect) {
 		Missing: "error: a value is required for '--%s <VALUE>' but none was supplied\n\nFor more information, try '--help'.", Status: 2,
 	}
 	d.Start = Start{
-		Division: core.OfFree, Share: 1, Seqs: 128,
+		Division: core.OfFree, Share: 0.95, Seqs: 128,
 		Line: func(level Level, text string, now time.Time) string {
 			if level == Warn {
 				level = "WARN"
@@ -146,7 +146,7 @@ func tgiFail(f *Failure) []string {
 	cause := f.Text
 	switch f.Cause {
 	case core.NoStep, core.NoSampler:
-		cause = fmt.Sprintf("RuntimeError: Not enough memory to handle %d prefill tokens. You need to decrease `--max-batch-prefill-tokens`", f.Prefill)
+		cause = fmt.Sprintf("RuntimeError: Not enough memory to handle %d prefill tokens. You need to decrease `--max-batch-prefill-tokens`", f.Step)
 	case core.NoCache, core.SmallCache:
 		cause = fmt.Sprintf("RuntimeError: Not enough memory to handle `max_total_tokens=%d`", f.Tokens)
 	}
