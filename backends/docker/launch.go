@@ -51,6 +51,9 @@ func (b *Backend) Check(spec backends.Spec) error {
 			return fmt.Errorf("%w: role %s has no image: set engines.%s.image", backends.ErrSpec, role.Name, spec.Engine)
 		}
 	}
+	if err := backends.CheckPlain(spec); err != nil {
+		return err
+	}
 	return b.config.checkGPUs(spec)
 }
 

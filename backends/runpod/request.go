@@ -72,6 +72,9 @@ func (b *Backend) Check(spec backends.Spec) error {
 	if len(spec.Roles) != 1 || spec.Roles[0].Replicas > 1 {
 		return wrong("a pod is one server, not several roles or replicas")
 	}
+	if err := backends.CheckPlain(spec); err != nil {
+		return err
+	}
 	role := spec.Roles[0]
 	switch {
 	case role.Argv == nil:

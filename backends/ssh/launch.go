@@ -125,7 +125,7 @@ func (b *Backend) Check(spec backends.Spec) error {
 			return fmt.Errorf("role %s: %w", role.Name, err)
 		}
 	}
-	return nil
+	return backends.CheckPlain(spec)
 }
 
 // Launch implements [backends.Backend].

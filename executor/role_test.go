@@ -1,0 +1,201 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
+)
+
+// rolesPlan is a plan whose engine has three roles.
+func rolesPlan(t *testing.T, lines ...string) *plan.Plan {
+	return parsePlan(t, append([]string{
+		`matrix: {engine: dynamo-disagg, roles.decode.replicas: [2], concurrency: [1]}`,
+		`engines: {dynamo-disagg: {served_model_name: tiny, args: {max-num-seqs: 8, block-size: 16}, env: {A: engine, B: engine}, cpus: [0],` +
+			` roles: {decode: {args: {max_num_seqs: 32}, env: {B: role}, cpus: [1], image: other:1}, frontend: {args: {router-mode: kv, busy-threshold: 0.5}}}}}`,
+	}, lines...)...)
+}
+
+func TestSpecify_roles(t *testing.T) {
+	p := rolesPlan(t)
+	d := p.Deployments()[0]
+	spec, err := Specify(p, d, "sweep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles := map[string]backends.Role{}
+	for _, r := range spec.Roles {
+		roles[r.Name] = r
+	}
+	if len(spec.Roles) != 3 || roles["prefill"].Replicas != 1 || roles["decode"].Replicas != 2 || roles["frontend"].Replicas != 1 {
+		t.Fatalf("got %+v", spec.Roles)
+	}
+	dec := roles["decode"]
+	if dec.Env["A"] != "engine" || dec.Env["B"] != "role" || roles["prefill"].Env["B"] != "engine" || !slices.Equal(dec.CPUs, []int{1}) || dec.Image != "other:1" {
+		t.Errorf("decode is %+v", dec)
+	}
+	commands, err := Commands(p, d, "sweep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]string{}
+	for _, c := range commands {
+		lines[c.Role] = strings.Join(c.Argv, " ")
+		if kv := c.Env["DYN_FILE_KV"]; !strings.HasSuffix(kv, "/discovery") || kv != commands[0].Env["DYN_FILE_KV"] {
+			t.Errorf("%s: environment %v", c.Role, c.Env)
+		}
+	}
+	for role, wants := range map[string][]string{
+		"prefill":  {"--max-num-seqs 8", "--block-size 16"},
+		"decode":   {"--max-num-seqs 32", "--block-size 16"},
+		"frontend": {"--router-mode kv", "--busy-threshold 0.5"},
+	} {
+		for _, want := range wants {
+			if strings.Count(lines[role], want) != 1 {
+				t.Errorf("%s: want %q once in %q", role, want, lines[role])
+			}
+		}
+	}
+	if strings.Contains(lines["frontend"], "block-size") || strings.Contains(lines["frontend"], "max-num-seqs") {
+		t.Errorf("the engine's arguments reached the frontend: %q", lines["frontend"])
+	}
+	if dec.Extra == nil {
+		t.Fatal("decode's environment depends on where the frontend is, and nothing renders it")
+	}
+	if _, rendered := dec.Env["DYN_FILE_KV"]; rendered || dec.Env["DYN_DISCOVERY_BACKEND"] != "file" {
+		t.Errorf("decode's own environment is %v", dec.Env)
+	}
+}
+
+// What stands in a server's id changes nothing where there are no roles.
+func TestSpecify_oneRole(t *testing.T) {
+	p := parsePlan(t)
+	spec, err := Specify(p, p.Deployments()[0], "sweep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := spec.Roles[0]; len(spec.Roles) != 1 || r.Extra != nil || r.Ports != nil || r.Started != nil || r.Replicas != 1 {
+		t.Errorf("got %+v", spec.Roles)
+	}
+}
+
+func TestAwaitedLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	l := newAwaitedLine(path, "added model .*tiny")
+	write := func(text string) {
+		t.Helper()
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, text := range []string{"", "loading\n", strings.Repeat("x", 3*maxLogLine) + "\n", "\x1b[2madded\x1b[0m model \x1b[3m", "name\x1b[0m=tiny"} {
+		if text != "" {
+			write(text)
+		}
+		if l.seen() == nil {
+			t.Fatalf("seen after %.40q", text)
+		}
+	}
+	write("\nmore\n")
+	if err := l.seen(); err != nil {
+		t.Error(err)
+	}
+	if err := newAwaitedLine(path, "(").seen(); err == nil {
+		t.Error("an expression that does not compile was found")
+	}
+}
+
+func TestStarted_says(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(path, []byte("loading\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := &deployment{run: &run{Config: Config{Plan: parsePlan(t, `timeouts: {ready: 100ms}`)}}}
+	role := &engine.Role{Name: "worker", Ready: engine.RoleReady{Line: "ready"}}
+	err := d.started(role, func(int) string { return path })(t.Context(), nil, 0)
+	var over limit
+	if !errors.As(err, &over) || over.name != "timeouts.ready" || !strings.Contains(err.Error(), "its log does not say") {
+		t.Errorf("got %v", err)
+	}
+	if d.started(&engine.Role{}, nil) != nil {
+		t.Error("a role that is ready at once is waited for")
+	}
+	role.Ready = engine.RoleReady{Line: "loading", Wait: time.Millisecond}
+	if err := d.started(role, func(int) string { return path })(t.Context(), nil, 0); err != nil {
+		t.Error(err)
+	}
+}
+
+// A worker's death explains the frontend's failure.
+func TestFailureOf_roles(t *testing.T) {
+	p, _ := engine.Lookup("vllm")
+	logs := []serverLog{
+		{"worker", 0, []string{"all is well"}},
+		{"worker", 1, []string{"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"}},
+		{"frontend", 0, []string{"no workers left"}},
+	}
+	f := failureOf(context.Background(), &backends.Exit{Role: "frontend", Code: 1}, nil, logs, p)
+	if !strings.HasPrefix(f.class, "oom") || !strings.Contains(f.text, "CUDA out of memory") || !slices.Equal(f.log, logs[1].lines) {
+		t.Errorf("got %+v", f)
+	}
+	// Nothing is told: the log of the one that ended is shown.
+	logs[1].lines = []string{"fine"}
+	f = failureOf(context.Background(), &backends.Exit{Role: "frontend", Code: 1}, nil, logs, p)
+	if f.class != engine.ClassExit || !slices.Equal(f.log, logs[2].lines) {
+		t.Errorf("got %+v", f)
+	}
+}
+
+func TestReadRouting(t *testing.T) {
+	f, err := os.Open("testdata/dynamo-1.6.1-disagg.frontend.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := readRouting(f)
+	if err != nil || r == nil {
+		t.Fatal(r, err)
+	}
+	if got := r.String(); got != "prefill 7 (7); decode 7 (7)" {
+		t.Errorf("got %q", got)
+	}
+	one := r.Requests["ecb04fb6-4d36-46a3-9bc0-6c2079e92330"]
+	if one["prefill"] != "14432561736065644925" || one["decode"] != "3334648018003761726" {
+		t.Errorf("got %v", one)
+	}
+	if r, err := readRouting(strings.NewReader("Selected model\n")); r != nil || err != nil {
+		t.Errorf("got %v, %v", r, err)
+	}
+	m := &measurement{deployment: &deployment{server: &server{roles: []backends.Role{{Name: "prefill", Replicas: 1}, {Name: "decode", Replicas: 2}}}}}
+	idle := m.idle(r)
+	if len(idle) != 1 || idle[0].Code != WorkerIdle || !strings.Contains(idle[0].Text, "1 of the 2 workers of decode got no request") {
+		t.Errorf("got %v", idle)
+	}
+}
+
+func TestMoved(t *testing.T) {
+	m := &measurement{trial: &trial{cell: plan.Cell{Server: plan.Server{GPU: "l4"}}}}
+	want := []result.Finding{{Code: GPUMoved, Text: "it ran on a40, the cell asks for l4"}}
+	if got := m.moved(backends.Terms{GPU: "a40"}); !slices.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+	for _, gpu := range []string{"", "l4"} {
+		if got := m.moved(backends.Terms{GPU: gpu}); got != nil {
+			t.Errorf("%q: got %v", gpu, got)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package executor
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sweep.dev/sweep/result"
+)
+
+// A Routing is routing.json of an attempt: which worker a router chose for each
+// phase of each request, as its log says. The warm-up's requests are among them.
+type Routing struct {
+	Workers []RoutedWorker `json:"workers"` // by phase, and by requests from most to least
+	// Requests are, by the router's own id of a request (what a chat completion
+	// has after "chatcmpl-"), the worker of each phase.
+	Requests map[string]map[string]string `json:"requests"`
+}
+
+// A RoutedWorker is how many requests of one phase went to one worker.
+type RoutedWorker struct {
+	Phase    string `json:"phase"` // prefill, decode, or the router's own word
+	Worker   string `json:"worker"`
+	Requests int    `json:"requests"`
+}
+
+// selectedWorker is the line that Dynamo's KV router writes for each choice.
+// https://github.com/ai-dynamo/dynamo/tree/main/lib/kv-router
+var selectedWorker = regexp.MustCompile(`Selected worker .*request_id="?([^" ]+)"? .*worker_id=(\d+) .*worker_type=(\w+)`)
+
+// readRouting reads a router's log. It is nil where the log tells of no choice.
+func readRouting(r io.Reader) (*Routing, error) {
+	out := &Routing{Requests: make(map[string]map[string]string)}
+	in := bufio.NewReaderSize(r, maxLogLine)
+	for {
+		line, err := in.ReadSlice('\n')
+		if m := selectedWorker.FindSubmatch(colours.ReplaceAll(line, nil)); m != nil {
+			id, worker, phase := string(m[1]), string(m[2]), string(m[3])
+			if out.Requests[id] == nil {
+				out.Requests[id] = make(map[string]string)
+			}
+			out.Requests[id][phase] = worker // of one that was tried again, the last
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, err
+		}
+	}
+	counts := make(map[RoutedWorker]int)
+	for _, phases := range out.Requests {
+		for phase, worker := range phases {
+			counts[RoutedWorker{Phase: phase, Worker: worker}]++
+		}
+	}
+	for w, n := range counts {
+		w.Requests = n
+		out.Workers = append(out.Workers, w)
+	}
+	slices.SortFunc(out.Workers, func(a, b RoutedWorker) int {
+		return cmp.Or(cmp.Compare(phaseRank(a.Phase), phaseRank(b.Phase)), cmp.Compare(a.Phase, b.Phase), b.Requests-a.Requests, cmp.Compare(a.Worker, b.Worker))
+	})
+	if len(out.Workers) == 0 {
+		return nil, nil //nolint:nilnil // no choice is no error
+	}
+	return out, nil
+}
+
+// phaseRank puts the phases of a request in their order.
+func phaseRank(phase string) int {
+	if i := slices.Index([]string{"prefill", "decode"}, phase); i >= 0 {
+		return i
+	}
+	return 2
+}
+
+// String is one line: prefill 26 (26); decode 26 (14 + 12).
+func (r *Routing) String() string {
+	var phases []string
+	shares := make(map[string][]string)
+	total := make(map[string]int)
+	for _, w := range r.Workers {
+		if _, ok := shares[w.Phase]; !ok {
+			phases = append(phases, w.Phase)
+		}
+		shares[w.Phase] = append(shares[w.Phase], fmt.Sprint(w.Requests))
+		total[w.Phase] += w.Requests
+	}
+	for i, p := range phases {
+		phases[i] = fmt.Sprintf("%s %d (%s)", p, total[p], strings.Join(shares[p], " + "))
+	}
+	return strings.Join(phases, "; ")
+}
+
+// WorkerIdle is the finding that a router left a worker without a request.
+const WorkerIdle = "worker_idle"
+
+// route reads what the entry role's log says of this attempt.
+func (m *measurement) route() (*Routing, error) {
+	if m.server == nil || len(m.server.roles) < 2 {
+		return nil, nil //nolint:nilnil // nobody chooses
+	}
+	for _, role := range m.server.roles {
+		if role.Name != m.profile.EntryRole() || role.LogPath == nil {
+			continue
+		}
+		path := role.LogPath(0)
+		f, err := os.Open(path)
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, nil //nolint:nilnil // a server without a log
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if _, err := f.Seek(m.logStart[path], io.SeekStart); err != nil {
+			return nil, err
+		}
+		return readRouting(f)
+	}
+	return nil, nil //nolint:nilnil // an entry that is not ours
+}
+
+// idle are the workers of a phase, which is a role's name, that got no request.
+func (m *measurement) idle(r *Routing) []result.Finding {
+	if r == nil {
+		return nil
+	}
+	served := make(map[string]map[string]bool)
+	for _, w := range r.Workers {
+		if served[w.Phase] == nil {
+			served[w.Phase] = make(map[string]bool)
+		}
+		served[w.Phase][w.Worker] = true
+	}
+	var left []string
+	for _, role := range m.server.roles {
+		if n := len(served[role.Name]); n > 0 && n < role.Replicas {
+			left = append(left, fmt.Sprintf("%d of the %d workers of %s got no request", role.Replicas-n, role.Replicas, role.Name))
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return []result.Finding{{Code: WorkerIdle, Text: strings.Join(left, ", ") + ": " + r.String()}}
+}
+
+func (m *measurement) writeRouting(r *Routing) error {
+	if r == nil {
+		return nil
+	}
+	return m.file("routing.json", func(w io.Writer) error {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(r)
+	})
+}
