@@ -45,6 +45,14 @@ func (h *podHost) Exec(ctx context.Context, argv ...string) ([]byte, error) {
 	return h.d.agent.Exec(ctx, argv...)
 }
 
+// Samples are what nvidia-smi in the pod says each second, by its agent.
+func (h *podHost) Samples(ctx context.Context, offset int64) (io.ReadCloser, error) {
+	if h.d.agent == nil {
+		return nil, host.ErrNotSupported
+	}
+	return h.d.agent.Samples(ctx, offset)
+}
+
 // firstLine is how long Logs waits for a log that has to come by way of RunPod.
 const firstLine = 5 * time.Second
 

@@ -52,6 +52,15 @@ func (r *replica) Exec(ctx context.Context, argv ...string) (out []byte, err err
 	return out, nil
 }
 
+// Samples are what nvidia-smi on the host says each second, by the agent.
+func (r *replica) Samples(ctx context.Context, offset int64) (io.ReadCloser, error) {
+	a := r.agentClient()
+	if a == nil {
+		return nil, host.ErrNotSupported
+	}
+	return a.Samples(ctx, offset)
+}
+
 // Logs implements [host.Host] with the copy that we have of the log, brought up
 // to date where the host can be reached.
 func (r *replica) Logs(ctx context.Context) (io.ReadCloser, error) {

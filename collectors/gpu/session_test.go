@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -369,5 +370,21 @@ func TestNew_rejects(t *testing.T) {
 		} else if strings.Contains(err.Error(), "secret") {
 			t.Errorf("%v", err)
 		}
+	}
+}
+
+// What runs commands in a pod may be there a moment after its engine.
+func TestSession_lateAgent(t *testing.T) {
+	refused := 2
+	h := &collectortest.Host{Run: func(context.Context, ...string) ([]byte, error) {
+		if refused--; refused >= 0 {
+			return nil, fmt.Errorf("agent: dial tcp 127.0.0.1:8081: %w", syscall.ECONNREFUSED)
+		}
+		return []byte("0, GPU-1, 590, 70, 0, 9000, 16376, 20, 30, 210, A\n"), nil
+	}}
+	session, sink := begin(t, Config{}, make(chan struct{}), h)
+	collectortest.Want(t, end(t, session), result.Row{"gpu_uuid": "GPU-1"})
+	if codes := sink.Codes(); len(codes) != 0 {
+		t.Errorf("findings: %v", codes)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
 
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/netguard"
@@ -93,7 +95,12 @@ func smiCSV(h host.Host) *source {
 		// An older driver refuses the whole query for one field, in words that
 		// have changed before; so any refusal is worth a smaller question.
 		for level = range questions {
-			if list, out, err = s.look(ctx); err == nil || final(ctx, err) {
+			list, out, err = s.look(ctx)
+			// Who runs commands in a pod may start a moment after its engine.
+			for errors.Is(err, syscall.ECONNREFUSED) && sleep(ctx, 250*time.Millisecond) {
+				list, out, err = s.look(ctx)
+			}
+			if err == nil || final(ctx, err) {
 				break
 			}
 		}
