@@ -7,6 +7,7 @@ import (
 
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/exposition"
+	"sweep.dev/sweep/internal/quantities"
 )
 
 // What a family of series is to sweep.
@@ -142,6 +143,10 @@ func detect(profiles []*engine.Profile, e *exposition.Exposition) []string {
 	return out
 }
 
+func has(labels []exposition.Label, name string) bool {
+	return slices.ContainsFunc(labels, func(l exposition.Label) bool { return l.Name == name })
+}
+
 // metricsOf are the profile's metrics and those of its roles.
 func metricsOf(p *engine.Profile) []*engine.Metrics {
 	var out []*engine.Metrics
@@ -216,18 +221,18 @@ func (x *Explained) read(m *engine.Metrics, e *exposition.Exposition, byName map
 		}
 		return nil
 	}
-	w := newWindow(m)
-	w.observe(body{Exposition: e, loaded: true, whole: true})
+	w := quantities.NewWindow(m)
+	w.Observe(quantities.Body{Exposition: e, Loaded: true, Whole: true})
 	for _, q := range engine.Quantities() {
-		taken, ok := w.chosen[q.Name]
+		taken, ok := w.Chosen(q.Name)
 		if !ok {
 			continue
 		}
-		if f := family(taken.names[0]); f != nil && !f.says(q.Name) {
+		if f := family(taken.Names[0]); f != nil && !f.says(q.Name) {
 			f.Is = IsQuantity
-			f.Readings = append(f.Readings, w.reading(q, taken, e))
+			f.Readings = append(f.Readings, read(w, q, taken, e))
 		}
-		for _, name := range append(taken.names[1:], taken.times) {
+		for _, name := range append(taken.Names[1:], taken.Second) {
 			if f := family(name); f != nil && f.Is == "" {
 				f.Is, f.Meaning = IsOther, "a part of "+q.Name
 			}
@@ -235,23 +240,23 @@ func (x *Explained) read(m *engine.Metrics, e *exposition.Exposition, byName map
 	}
 	for _, q := range engine.Quantities() {
 		for _, s := range m.Series[q.Name] {
-			if other, ok := find(e, s, m.Prefixes, q.Kind); ok {
-				if f := family(other.names[0]); f != nil && f.Is == "" {
+			if other, ok := quantities.Find(e, s, m.Prefixes, q.Kind); ok {
+				if f := family(other.Names[0]); f != nil && f.Is == "" {
 					f.Is, f.Meaning = IsOther, "another name of "+q.Name
 				}
 				continue
 			}
-			for _, rename := range renames(s.Name, m.Prefixes) {
-				if f := family(spelling(e, rename(s.Name), q.Kind)); f != nil && f.Is == "" && f.Meaning == "" {
+			for _, rename := range quantities.Renames(s.Name, m.Prefixes) {
+				if f := family(quantities.Spelling(e, rename(s.Name), q.Kind)); f != nil && f.Is == "" && f.Meaning == "" {
 					f.Meaning = "would be " + q.Name + ", but what belongs to it is missing or says nothing"
 				}
 			}
 		}
 	}
 	for name, meaning := range m.Meanings {
-		for _, rename := range renames(name, m.Prefixes) {
+		for _, rename := range quantities.Renames(name, m.Prefixes) {
 			for _, kind := range []string{engine.Gauge, engine.Counter} {
-				if f := family(spelling(e, rename(name), kind)); f != nil && f.Meaning == "" {
+				if f := family(quantities.Spelling(e, rename(name), kind)); f != nil && f.Meaning == "" {
 					f.Meaning = meaning
 				}
 			}
@@ -259,7 +264,7 @@ func (x *Explained) read(m *engine.Metrics, e *exposition.Exposition, byName map
 	}
 	for name, list := range m.Settings {
 		for _, s := range list {
-			for _, rename := range renames(s.Name, m.Prefixes) {
+			for _, rename := range quantities.Renames(s.Name, m.Prefixes) {
 				if f := byName[rename(s.Name)]; f != nil && f.Meaning == "" {
 					f.Meaning = "settings that the engine reports of itself, among them " + name
 				}
@@ -272,23 +277,16 @@ func (f *Family) says(quantity string) bool {
 	return slices.ContainsFunc(f.Readings, func(r Reading) bool { return r.Quantity == quantity })
 }
 
-func (w *window) reading(q engine.Quantity, f found, e *exposition.Exposition) Reading {
+func read(w *quantities.Window, q engine.Quantity, f quantities.Found, e *exposition.Exposition) Reading {
 	r := Reading{Quantity: q.Name, Unit: q.Unit}
 	if q.Kind != engine.Histogram {
-		if v, ok := w.lastValues[q.Name]; ok {
+		if v, ok := w.Last[q.Name]; ok {
 			r.Value = &v
 		}
 		return r
 	}
-	total, n := 0.0, 0.0
-	for _, h := range f.histograms(e) {
-		if s, ok := snapshot(h); ok {
-			total += s.sum
-			n += s.count
-		}
-	}
-	r.Count = &n
-	r.Value = number(total * scale(f.Series) / n)
+	sum, n := f.Observed(e)
+	r.Count, r.Value = &n, number(sum/n)
 	return r
 }
 

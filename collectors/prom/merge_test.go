@@ -4,34 +4,34 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/quantities"
 	"sweep.dev/sweep/result"
 )
 
 // seen is a source that answered all of these bodies, the first and the last
 // at rest; "" is a look that failed.
-func seen(t *testing.T, role, tier string, m *engine.Metrics, bodies ...string) *source {
+func seen(t *testing.T, role, tier string, m *engine.Metrics, bodies ...string) *server {
 	t.Helper()
-	s := &source{role: role, tier: tier, metrics: m, windows: []*window{newWindow(m)}, apart: 10}
+	s := &server{Source: quantities.Source{Role: role, Tier: tier, Windows: []*quantities.Window{quantities.NewWindow(m)}, Apart: 10}}
 	for i, src := range bodies {
 		loaded := i > 0 && i < len(bodies)-1
 		if src == "" {
 			continue
 		}
 		e := parse(t, src)
-		s.windows[0].observe(body{Exposition: e, round: i, loaded: loaded, whole: true})
+		s.Windows[0].Observe(quantities.Body{Exposition: e, Round: i, Loaded: loaded, Whole: true})
 		s.lines = nil
 		if loaded {
-			s.answered = append(s.answered, i)
+			s.Answered = append(s.Answered, i)
 		} else {
 			s.lines = count(e)
 		}
 	}
-	s.bracketed = len(bodies) > 1 && bodies[0] != "" && bodies[len(bodies)-1] != ""
+	s.Bracketed = len(bodies) > 1 && bodies[0] != "" && bodies[len(bodies)-1] != ""
 	return s
 }
 
@@ -61,7 +61,7 @@ vllm:time_to_first_token_seconds_sum %[3]d
 vllm:time_to_first_token_seconds_count %[3]d
 `, running, usage, tokens, blocks, hits, queries)
 	}
-	sources := []*source{
+	sources := []*server{
 		seen(t, "server", engine.TierEngine, m, at(0, 0, 100, 300, 0, 0), at(4, 0.4, 110, 300, 0, 0), at(6, 0.8, 120, 300, 0, 0), at(0, 0, 130, 300, 90, 100)),
 		seen(t, "server", engine.TierEngine, m, at(0, 0, 0, 100, 0, 0), at(1, 0.8, 5, 100, 0, 0), at(3, 0.0, 8, 100, 0, 0), at(0, 0, 10, 100, 0, 900)),
 	}
@@ -83,13 +83,13 @@ vllm:time_to_first_token_seconds_count %[3]d
 
 	// Of one of them nothing is known: then nothing is of both together.
 	gone := seen(t, "server", engine.TierEngine, m, "", "", "")
-	checkRow(t, makeRow(roles("server"), []*source{sources[0], gone}), result.Row{
+	checkRow(t, makeRow(roles("server"), []*server{sources[0], gone}), result.Row{
 		"requests_running_mean": nil, "requests_running_max": nil, "kv_cache_usage_max": nil,
 		"server_output_tokens": nil, "server_mean_ttft_ms": nil, "kv_cache_blocks": nil, "metric_lines": nil,
 	})
 	// It failed at the end: what its gauges showed counts all the same.
 	late := seen(t, "server", engine.TierEngine, m, at(0, 0, 0, 100, 0, 0), at(1, 0, 5, 100, 0, 0), "", "")
-	checkRow(t, makeRow(roles("server"), []*source{sources[0], late}), result.Row{
+	checkRow(t, makeRow(roles("server"), []*server{sources[0], late}), result.Row{
 		"requests_running_mean": 5.0, // of the one round that both answered
 		"server_output_tokens":  nil,
 	})
@@ -117,7 +117,7 @@ func TestMerge_tiers(t *testing.T) {
 	frontAt := func(tokens, n int) string {
 		return fmt.Sprintf("f_tokens_total %d\nf_queued %d\n# TYPE f_duration_seconds histogram\nf_duration_seconds_bucket{le=\"+Inf\"} %[2]d\nf_duration_seconds_sum %[2]d\n", tokens, n)
 	}
-	sources := []*source{
+	sources := []*server{
 		seen(t, "frontend", engine.TierFrontend, front, frontAt(0, 0), frontAt(50, 2), frontAt(101, 4)),
 		seen(t, "prefill", engine.TierEngine, worker, at(0, 0, 1, 10), at(2, 2, 1, 15), at(4, 4, 1, 20)),
 		seen(t, "decode-worker", engine.TierEngine, worker, at(0, 0, 1, 40), at(50, 2, 2, 45), at(100, 4, 1, 50)),
@@ -209,7 +209,7 @@ prealloc %[1]d
 `, 2*n, n, 20*n, running, throughput)
 	}
 	s := seen(t, "server", engine.TierEngine, m, at(0, 0, 0), at(1, 2, 400), at(2, 2, 0), at(3, 2, 500), at(4, 0, 500), at(10, 0, 500))
-	checkRow(t, makeRow(roles("server"), []*source{s}), result.Row{
+	checkRow(t, makeRow(roles("server"), []*server{s}), result.Row{
 		"spec_accept_rate":                 0.5, // counted, not what the gauge claims
 		"mean_kv_transfer_ms":              10.0,
 		"p95_kv_transfer_ms":               19.0,
@@ -219,59 +219,6 @@ prealloc %[1]d
 		"transport_errors":                 nil,
 		"server_reported_throughput_tok_s": 450.0, // while it was at work
 	})
-}
-
-// One engine, one quantity, and every way to write its names.
-func TestFind(t *testing.T) {
-	vllm := []string{"vllm:", "vllm_", "ray_vllm:"}
-	tests := []struct {
-		name, body string
-		s          engine.Series
-		prefixes   []string
-		kind       string
-		want       []float64
-	}{
-		{"as written", "vllm:x 3", engine.Series{Name: "vllm:x"}, vllm, engine.Gauge, []float64{3}},
-		{"an underscore", "vllm_x 3", engine.Series{Name: "vllm:x"}, vllm, engine.Gauge, []float64{3}},
-		{"inside Ray", "ray_vllm:x 3", engine.Series{Name: "vllm:x"}, vllm, engine.Gauge, []float64{3}},
-		{"bare, where the engine has it so", "x 3", engine.Series{Name: "vllm:x"}, []string{"vllm:", ""}, engine.Gauge, []float64{3}},
-		{"bare, where not", "x 3", engine.Series{Name: "vllm:x"}, vllm, engine.Gauge, nil},
-		{"two prefixes, of which one counts", "llm_d_epp_x 3\ninference_x 3", engine.Series{Name: "llm_d_epp_x"}, []string{"llm_d_epp_", "inference_"}, engine.Gauge, []float64{3}},
-		{"what is added has the same prefix", "b_x_total 3\nb_y_total 4\na_y_total 9", engine.Series{Name: "a_x_total", Plus: []string{"a_y_total"}}, []string{"a_", "b_"}, engine.Counter, []float64{3, 4}},
-		{"a counter without _total", "tgi_x 3", engine.Series{Name: "tgi_x_total"}, nil, engine.Counter, []float64{3}},
-		{"and with it", "tgi_x_total 3", engine.Series{Name: "tgi_x"}, nil, engine.Counter, []float64{3}},
-		{"a gauge is not a counter", "x_total 3", engine.Series{Name: "x"}, nil, engine.Gauge, nil},
-		{"the sum of a histogram", "# TYPE h histogram\nh_bucket{le=\"+Inf\"} 2\nh_sum 7\nh_count 2", engine.Series{Name: "h_sum"}, nil, engine.Counter, []float64{7}},
-		{"the sum of a summary", "# TYPE h summary\nh_sum 7\nh_count 2", engine.Series{Name: "h_sum"}, nil, engine.Counter, []float64{7}},
-		{"only some", "m{t=\"a\"} 3\nm{t=\"b\"} 5", engine.Series{Name: "m", Match: map[string]string{"t": "a"}}, nil, engine.Gauge, []float64{3}},
-		{"not some", "m{t=\"a\"} 3\nm{t=\"b\"} 5\nm{t=\"c\"} 6", engine.Series{Name: "m", Not: map[string][]string{"t": {"a", "c"}}}, nil, engine.Gauge, []float64{5}},
-		{"a label", "i{n=\"16\"} 1", engine.Series{Name: "i", Label: "n"}, nil, engine.Gauge, []float64{16}},
-		{"a label that says nothing", "i{n=\"None\"} 1", engine.Series{Name: "i", Label: "n"}, nil, engine.Gauge, nil},
-		{"two labels", "i{n=\"16\",m=\"4\"} 1", engine.Series{Name: "i", Label: "n", Times: &engine.Series{Label: "m"}}, nil, engine.Gauge, []float64{64}},
-		{"two labels, one of them nothing", "i{n=\"16\",m=\"None\"} 1", engine.Series{Name: "i", Label: "n", Times: &engine.Series{Name: "i", Label: "m"}}, nil, engine.Gauge, nil},
-		{"two series", "a{pid=\"7\"} 3\nb{pid=\"8\"} 5", engine.Series{Name: "a", Times: &engine.Series{Name: "b"}}, nil, engine.Gauge, []float64{15}},
-		{"two series by their labels", "a{n=\"x\"} 3\na{n=\"y\"} 4\nb{n=\"x\"} 10\nb{n=\"y\"} 100", engine.Series{Name: "a", Times: &engine.Series{Name: "b"}}, nil, engine.Gauge, []float64{30, 400}},
-		{"two series, one missing", "a 3", engine.Series{Name: "a", Times: &engine.Series{Name: "b"}}, nil, engine.Gauge, nil},
-		{"scaled", "a 300", engine.Series{Name: "a", Scale: 0.01}, nil, engine.Gauge, []float64{3}},
-		{"no value", "a NaN", engine.Series{Name: "a"}, nil, engine.Gauge, nil},
-		{"what the router asks a worker", "r_total{dynamo_endpoint=\"generate\"} 7\nr_total{dynamo_endpoint=\"worker_kv_query\"} 90", engine.Series{Name: "r_total"}, nil, engine.Counter, []float64{7}},
-		{"data-parallel replicas of two tensor ranks", "a{dp_rank=\"0\",tp_rank=\"0\"} 1\na{dp_rank=\"0\",tp_rank=\"1\"} 1\na{dp_rank=\"1\",tp_rank=\"2\"} 2\na{dp_rank=\"1\",tp_rank=\"3\"} 2", engine.Series{Name: "a"}, nil, engine.Gauge, []float64{1, 2}},
-		{"expert ranks", "a{moe_ep_rank=\"0\",tp_rank=\"0\"} 1\na{moe_ep_rank=\"1\",tp_rank=\"1\"} 1", engine.Series{Name: "a"}, nil, engine.Gauge, []float64{1}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			e := parse(t, tt.body+"\n")
-			var got []float64
-			if f, ok := find(e, tt.s, tt.prefixes, tt.kind); ok {
-				for _, p := range f.points(e) {
-					got = append(got, p.Value)
-				}
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
 }
 
 func TestDiffering(t *testing.T) {
@@ -309,7 +256,7 @@ func TestIterations(t *testing.T) {
 	entry := func(active, queued, used, reused, missed int) string {
 		return fmt.Sprintf(`{"iter":7,"timestamp":"08-01-2026 12:00:00","numActiveRequests":%d,"numQueuedRequests":%d,"kvCacheStats":{"maxNumBlocks":100,"usedNumBlocks":%d,"tokensPerBlock":32,"reusedBlocks":%d,"missedBlocks":%d}}`, active, queued, used, reused, missed)
 	}
-	w := newWindow(&iterations)
+	w := quantities.NewWindow(&iterations)
 	take := func(round int, loaded bool, src string) {
 		t.Helper()
 		entries, err := parseIterations([]byte(src))
@@ -317,7 +264,7 @@ func TestIterations(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, e := range entries {
-			w.observe(body{Exposition: e, round: round, loaded: loaded, whole: true})
+			w.Observe(quantities.Body{Exposition: e, Round: round, Loaded: loaded, Whole: true})
 		}
 	}
 	take(1, false, "["+entry(0, 0, 0, 100, 100)+"]")
@@ -325,11 +272,11 @@ func TestIterations(t *testing.T) {
 	take(3, true, "["+entry(6, 0, 20, 130, 120)+"]")
 	take(4, true, "[]")
 	take(5, false, "["+entry(0, 0, 0, 160, 120)+"]")
-	s := &source{
-		role: "server", tier: engine.TierEngine, metrics: &engine.Metrics{Iterations: "/metrics"},
-		windows: []*window{newWindow(&engine.Metrics{}), w}, bracketed: true, apart: 1, answered: []int{2, 3, 4},
-	}
-	checkRow(t, makeRow(roles("server"), []*source{s}), result.Row{
+	s := &server{Source: quantities.Source{
+		Role: "server", Tier: engine.TierEngine,
+		Windows: []*quantities.Window{quantities.NewWindow(&engine.Metrics{}), w}, Bracketed: true, Apart: 1, Answered: []int{2, 3, 4},
+	}}
+	checkRow(t, makeRow(roles("server"), []*server{s}), result.Row{
 		"requests_running_mean": 4.5, // 3 and 6
 		"requests_running_max":  6.0,
 		"requests_waiting_max":  3.0,
@@ -350,17 +297,17 @@ func TestMerge_restart(t *testing.T) {
 	m := &profile(t, "vllm").Metrics
 	at := func(n int) string { return fmt.Sprintf("vllm:generation_tokens_total %d\n", n) }
 	s := seen(t, "server", engine.TierEngine, m, at(5), at(9), at(3))
-	if s.windows[0].restarted == "" {
+	if s.Windows[0].Restarted == "" {
 		t.Error("nobody says that it restarted")
 	}
-	checkRow(t, makeRow(roles("server"), []*source{s}), result.Row{"server_output_tokens": int64(7)})
+	checkRow(t, makeRow(roles("server"), []*server{s}), result.Row{"server_output_tokens": int64(7)})
 }
 
 // The start of a process is its uptime where the engine does not say that.
 func TestWindow_uptime(t *testing.T) {
 	m := &profile(t, "vllm").Metrics
-	w := newWindow(m)
-	w.observe(body{Exposition: parse(t, "process_start_time_seconds 1700000000\n"), whole: true, now: 1700000042})
-	s := &source{role: "server", tier: engine.TierEngine, metrics: m, windows: []*window{w}, bracketed: true, apart: time.Second.Seconds()}
-	checkRow(t, makeRow(roles("server"), []*source{s}), result.Row{"engine_uptime_s": 42.0})
+	w := quantities.NewWindow(m)
+	w.Observe(quantities.Body{Exposition: parse(t, "process_start_time_seconds 1700000000\n"), Whole: true, Now: 1700000042})
+	s := &server{Source: quantities.Source{Role: "server", Tier: engine.TierEngine, Windows: []*quantities.Window{w}, Bracketed: true, Apart: 1}}
+	checkRow(t, makeRow(roles("server"), []*server{s}), result.Row{"engine_uptime_s": 42.0})
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/quantities"
 	"sweep.dev/sweep/result"
 )
 
@@ -14,7 +15,7 @@ var latencies = [...]string{engine.TTFT, engine.ITL, engine.TPOT, engine.E2E, en
 // it could not be measured.
 type column struct {
 	name  string
-	value func(view) any
+	value func(quantities.View) any
 }
 
 // columns are those of the server, once for all together and once for each
@@ -42,8 +43,8 @@ func makeColumns() []column {
 		column{"prefix_cache_hit_rate", ratio(engine.PrefixHits, engine.PrefixQueries)},
 		column{"preemptions", gain(engine.Preemptions)},
 		column{"server_output_tokens", gain(engine.GenerationTokens)},
-		column{"server_throughput_tok_s", func(v view) any {
-			return float(v(engine.GenerationTokens).rate(engine.GenerationTokens))
+		column{"server_throughput_tok_s", func(v quantities.View) any {
+			return float(v(engine.GenerationTokens).Rate(engine.GenerationTokens))
 		}},
 		column{"server_reported_throughput_tok_s", reported},
 		column{"server_input_tokens", gain(engine.PromptTokens)},
@@ -58,15 +59,15 @@ func makeColumns() []column {
 		column{"kv_transfer_bytes", gain(engine.KVTransferred)},
 		column{"server_request_bytes", gain(engine.RequestBytes)},
 		column{"server_response_bytes", gain(engine.ResponseBytes)},
-		column{"transport_up", func(v view) any {
-			least, ok := v(engine.TransportUp).least(engine.TransportUp)
+		column{"transport_up", func(v quantities.View) any {
+			least, ok := v(engine.TransportUp).Least(engine.TransportUp)
 			if !ok {
 				return nil
 			}
 			return least == 1
 		}},
 		column{"transport_errors", gain(engine.TransportErrors)},
-		column{"engine_uptime_s", func(v view) any { return float(v(engine.Uptime).last(engine.Uptime)) }},
+		column{"engine_uptime_s", func(v quantities.View) any { return float(v(engine.Uptime).Last(engine.Uptime)) }},
 	)
 }
 
@@ -109,28 +110,44 @@ func inRole(role, column string) string {
 	return result.RoleColumn(role, column)
 }
 
-// makeRow is what was seen of all targets, together and role by role.
-func makeRow(p *engine.Profile, sources []*source) result.Row {
+// A server is all that was seen of one target.
+type server struct {
+	quantities.Source
+	lines *lines // of the last body, nil where that is missing
+}
+
+// lines are the samples of a body, without _created.
+type lines struct {
+	count int
+	names map[string]bool
+}
+
+// makeRow is what was seen of all servers, together and role by role.
+func makeRow(p *engine.Profile, servers []*server) result.Row {
 	row := emptyRow(p)
-	fill(row, "", totals(p, sources), sources)
+	var sources []*quantities.Source
+	for _, s := range servers {
+		sources = append(sources, &s.Source)
+	}
+	fill(row, "", quantities.Totals(p, sources), servers)
 	for _, role := range roleNames(p) {
-		var mine []*source
-		for _, s := range sources {
-			if s.role == role {
+		var mine []*server
+		for _, s := range servers {
+			if s.Role == role {
 				mine = append(mine, s)
 			}
 		}
-		fill(row, role, only(role, sources), mine)
+		fill(row, role, quantities.Only(role, sources), mine)
 	}
 	return row
 }
 
-func fill(row result.Row, role string, v view, sources []*source) {
+func fill(row result.Row, role string, v quantities.View, servers []*server) {
 	for _, c := range columns {
 		row[inRole(role, c.name)] = c.value(v)
 	}
 	count, names := 0, make(map[string]bool)
-	for _, s := range sources {
+	for _, s := range servers {
 		if s.lines == nil {
 			return // of one server nobody knows
 		}
@@ -139,7 +156,7 @@ func fill(row result.Row, role string, v view, sources []*source) {
 			names[n] = true
 		}
 	}
-	if len(sources) > 0 {
+	if len(servers) > 0 {
 		row[inRole(role, metricLines)], row[inRole(role, metricNames)] = int64(count), int64(len(names))
 	}
 }
@@ -159,59 +176,59 @@ func whole(v float64, ok bool) any {
 	return int64(math.Round(v))
 }
 
-func gain(quantity string) func(view) any {
-	return func(v view) any { return whole(v(quantity).gained(quantity)) }
+func gain(quantity string) func(quantities.View) any {
+	return func(v quantities.View) any { return whole(v(quantity).Gained(quantity)) }
 }
 
-func size(quantity string) func(view) any {
-	return func(v view) any { return whole(v(quantity).last(quantity)) }
+func size(quantity string) func(quantities.View) any {
+	return func(v quantities.View) any { return whole(v(quantity).Last(quantity)) }
 }
 
-func gaugeMean(quantity string) func(view) any {
-	return func(v view) any {
-		average, _, ok := v(quantity).gauge(quantity)
+func gaugeMean(quantity string) func(quantities.View) any {
+	return func(v quantities.View) any {
+		average, _, ok := v(quantity).Gauge(quantity)
 		return float(average, ok)
 	}
 }
 
-func gaugeMax(quantity string) func(view) any {
-	return func(v view) any {
-		_, most, ok := v(quantity).gauge(quantity)
+func gaugeMax(quantity string) func(quantities.View) any {
+	return func(v quantities.View) any {
+		_, most, ok := v(quantity).Gauge(quantity)
 		return float(most, ok)
 	}
 }
 
-func meanOf(quantity string) func(view) any {
-	return func(v view) any {
-		h, ok := v(quantity).histogram(quantity)
-		return float(1000*h.sum/h.count, ok)
+func meanOf(quantity string) func(quantities.View) any {
+	return func(v quantities.View) any {
+		h, ok := v(quantity).Histogram(quantity)
+		return float(1000*h.Sum/h.Count, ok)
 	}
 }
 
-func quantileOf(quantity string, q float64) func(view) any {
-	return func(v view) any {
-		h, ok := v(quantity).histogram(quantity)
+func quantileOf(quantity string, q float64) func(quantities.View) any {
+	return func(v quantities.View) any {
+		h, ok := v(quantity).Histogram(quantity)
 		if !ok {
 			return nil
 		}
-		s, ok := h.quantile(q)
+		s, ok := h.Quantile(q)
 		return float(1000*s, ok)
 	}
 }
 
 // ratio is of sums, never a mean of ratios. Both are asked of the servers that
 // have the divisor.
-func ratio(part, all string) func(view) any {
-	return func(v view) any {
+func ratio(part, all string) func(quantities.View) any {
+	return func(v quantities.View) any {
 		g := v(all)
-		n, ok := g.gained(part)
-		d, ok2 := g.gained(all)
+		n, ok := g.Gained(part)
+		d, ok2 := g.Gained(all)
 		return float(n/d, ok && ok2 && d > 0)
 	}
 }
 
-func either(first, second func(view) any) func(view) any {
-	return func(v view) any {
+func either(first, second func(quantities.View) any) func(quantities.View) any {
+	return func(v quantities.View) any {
 		if x := first(v); x != nil {
 			return x
 		}
@@ -221,18 +238,18 @@ func either(first, second func(view) any) func(view) any {
 
 // reported is the mean of the engine's own figure of its output over the looks
 // at which it was at work: it says 0 in between, or its last figure.
-func reported(v view) any {
+func reported(v quantities.View) any {
 	running := make(map[int]float64)
-	for _, m := range v(engine.RequestsRunning).moments(engine.RequestsRunning) {
-		running[m.round] = m.value
+	for _, m := range v(engine.RequestsRunning).Moments(engine.RequestsRunning) {
+		running[m.Round] = m.Value
 	}
-	var busy []moment
-	for _, m := range v(engine.GenerationPerSecond).moments(engine.GenerationPerSecond) {
-		n, known := running[m.round]
-		if m.value > 0 && (!known || n > 0) {
+	var busy []quantities.Moment
+	for _, m := range v(engine.GenerationPerSecond).Moments(engine.GenerationPerSecond) {
+		n, known := running[m.Round]
+		if m.Value > 0 && (!known || n > 0) {
 			busy = append(busy, m)
 		}
 	}
-	average, _, ok := averageOf(busy)
+	average, _, ok := quantities.Average(busy)
 	return float(average, ok)
 }

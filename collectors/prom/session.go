@@ -1,6 +1,7 @@
 package prom
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/exposition"
+	"sweep.dev/sweep/internal/quantities"
 	"sweep.dev/sweep/result"
 )
 
@@ -31,8 +33,8 @@ type session struct {
 
 // A watch is what a session knows of one target.
 type watch struct {
-	collectors.Target
-	source
+	at collectors.Target
+	server
 	scraper *scraper
 	archive *archive
 
@@ -52,16 +54,16 @@ type watch struct {
 
 func newWatch(t collectors.Trial, target collectors.Target, paths []string, reading *sync.Mutex, share int) (*watch, error) {
 	w := &watch{
-		Target:  target,
-		source:  source{role: target.Role, tier: target.Tier, metrics: target.Metrics, windows: []*window{newWindow(target.Metrics)}},
+		at: target,
+		server: server{Source: quantities.Source{
+			Role: target.Role, Tier: cmp.Or(target.Tier, engine.TierEngine),
+			Windows: []*quantities.Window{quantities.NewWindow(target.Metrics)},
+		}},
 		backoff: 1,
 		names:   make(map[string]bool),
 	}
-	if w.tier == "" {
-		w.tier = engine.TierEngine
-	}
 	if target.Metrics.Iterations != "" {
-		w.windows = append(w.windows, newWindow(&iterations))
+		w.Windows = append(w.Windows, quantities.NewWindow(&iterations))
 	}
 	var err error
 	if w.scraper, err = newScraper(target, paths); err != nil {
@@ -74,7 +76,7 @@ func newWatch(t collectors.Trial, target collectors.Target, paths []string, read
 	return w, nil
 }
 
-func (w *watch) String() string { return fmt.Sprintf("%s %d", w.Role, w.Replica) }
+func (w *watch) String() string { return fmt.Sprintf("%s %d", w.Role, w.at.Replica) }
 
 // phase is when a look is taken.
 type phase int
@@ -156,37 +158,37 @@ func (s *session) take(w *watch, l *scrape, when phase) {
 		w.failed++
 		w.lastErr = l.err
 		if when == edge {
-			w.bracketed = false
+			w.Bracketed = false
 		}
 		return
 	}
-	first := w.windows[0].bodies == 0
+	first := w.Windows[0].Bodies == 0
 	w.dropped += l.exposition.Dropped
-	b := body{
-		Exposition: l.exposition, round: s.rounds, loaded: when == loaded, whole: l.whole,
-		processStart: l.started, now: float64(wall.UnixMicro()) / 1e6,
+	b := quantities.Body{
+		Exposition: l.exposition, Round: s.rounds, Loaded: when == loaded, Whole: l.whole,
+		ProcessStart: l.started, Now: float64(wall.UnixMicro()) / 1e6,
 	}
-	w.windows[0].observe(b)
-	if len(w.windows) > 1 {
+	w.Windows[0].Observe(b)
+	if len(w.Windows) > 1 {
 		entries := l.iterations
 		if first && len(entries) > 1 {
 			entries = entries[len(entries)-1:] // the others are of before the trial
 		}
 		for _, e := range entries {
 			b.Exposition = e
-			w.windows[1].observe(b)
+			w.Windows[1].Observe(b)
 		}
 	}
 	switch {
 	case when == loaded:
-		w.answered = append(w.answered, s.rounds)
+		w.Answered = append(w.Answered, s.rounds)
 	case s.rounds == 1:
 		w.baseline, w.firstAt = true, l.at
 	default:
-		w.bracketed, w.apart = w.baseline, (l.at - w.firstAt).Seconds()
+		w.Bracketed, w.Apart = w.baseline, (l.at - w.firstAt).Seconds()
 	}
-	if first && w.tier == engine.TierEngine {
-		w.settings = differing(w.Metrics, s.trial.Args, l.exposition)
+	if first && w.Tier == engine.TierEngine {
+		w.settings = differing(w.at.Metrics, s.trial.Args, l.exposition)
 	}
 	if when == edge {
 		w.lines = count(l.exposition)
@@ -210,9 +212,9 @@ func count(e *exposition.Exposition) *lines {
 // names, and every series under the engine's. Of histograms only the sum and
 // the count; the buckets are in the archive.
 func (s *session) samples(w *watch, l *scrape) {
-	for i := len(w.windows) - 1; i >= 0; i-- {
-		for name, v := range w.windows[i].lastValues {
-			if w.window(name) == w.windows[i] {
+	for i := len(w.Windows) - 1; i >= 0; i-- {
+		for name, v := range w.Windows[i].Last {
+			if w.Window(name) == w.Windows[i] {
 				s.sample(w, l.at, name, "", v, unitOf(name))
 			}
 		}
@@ -253,7 +255,7 @@ func (s *session) sample(w *watch, at time.Duration, name, labels string, v floa
 		w.names[key] = true
 	}
 	s.sink.Sample(result.Sample{
-		T: at, Source: result.FromServer, Role: w.Role, Replica: w.Replica,
+		T: at, Source: result.FromServer, Role: w.Role, Replica: w.at.Replica,
 		Name: name, Labels: labels, Value: v, Unit: unit,
 	})
 }
@@ -263,25 +265,25 @@ func (s *session) Finish(ctx context.Context) (result.Row, error) {
 	s.cancel()
 	<-s.done
 	s.look(ctx, s.config.edgeLimit(), edge)
-	var sources []*source
+	var servers []*server
 	var errs []error
 	for _, w := range s.watches {
 		w.scraper.close()
-		sources = append(sources, &w.source)
+		servers = append(servers, &w.server)
 		raw, err := w.archive.close()
 		if err == nil {
-			name := fmt.Sprintf("scrapes/%s-%d.prom.zst", w.Role, w.Replica)
+			name := fmt.Sprintf("scrapes/%s-%d.prom.zst", w.Role, w.at.Replica)
 			if err = s.sink.Artifact(name, raw); err != nil {
 				err = fmt.Errorf("keep the scrapes: %w", err)
 			}
 		}
-		if !w.bracketed {
+		if !w.Bracketed {
 			errs = append(errs, fmt.Errorf("metrics of %s: %w", w.scraper.url(), w.lastErr))
 		}
 		errs = append(errs, err)
 	}
 	s.findings()
-	return makeRow(s.trial.Profile, sources), errors.Join(errs...)
+	return makeRow(s.trial.Profile, servers), errors.Join(errs...)
 }
 
 // Codes of the findings. A trial with EngineRestarted must not be used.
@@ -306,12 +308,12 @@ func (s *session) findings() {
 			texts[code] = append(texts[code], text)
 		}
 		vanished := ""
-		for _, win := range w.windows {
-			if win.restarted != "" {
-				note(EngineRestarted, "the engine restarted: %s", win.restarted)
+		for _, win := range w.Windows {
+			if win.Restarted != "" {
+				note(EngineRestarted, "the engine restarted: %s", win.Restarted)
 			}
-			if win.vanished != "" {
-				vanished = win.vanished
+			if win.Vanished != "" {
+				vanished = win.Vanished
 			}
 		}
 		if w.failed > 0 {

@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/exposition"
+	"sweep.dev/sweep/internal/quantities"
 )
 
 // differing lists the arguments of a plan that the engine reports of itself
@@ -54,16 +55,16 @@ func argument(args map[string]any, name string) (string, bool) {
 // setting is what the engine says, where all of its parts say the same.
 func setting(m *engine.Metrics, list []engine.Series, e *exposition.Exposition) (string, bool) {
 	for _, s := range list {
-		for _, rename := range renames(s.Name, m.Prefixes) {
-			f := found{Series: s, names: []string{rename(s.Name)}}
+		for _, rename := range quantities.Renames(s.Name, m.Prefixes) {
+			f := quantities.Found{Series: s, Names: []string{rename(s.Name)}}
 			if s.Times != nil && s.Times.Name != "" {
-				f.times = rename(s.Times.Name)
+				f.Second = rename(s.Times.Name)
 			}
 			var texts []string
 			if s.Label != "" && s.Times == nil && s.Scale == 0 {
-				texts = f.texts(e)
+				texts = f.Texts(e)
 			} else {
-				for _, p := range f.points(e) {
+				for _, p := range f.Points(e) {
 					texts = append(texts, strconv.FormatFloat(p.Value, 'g', -1, 64))
 				}
 			}

@@ -2,7 +2,6 @@ package prom
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -11,10 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"pgregory.net/rapid"
 
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/exposition"
+	"sweep.dev/sweep/internal/quantities"
 	"sweep.dev/sweep/result"
 )
 
@@ -38,22 +37,24 @@ func parse(t *testing.T, body string) *exposition.Exposition {
 
 // through is a window that saw bodies: the first and the last at rest, the
 // others under load.
-func through(t *testing.T, engineName string, bodies ...string) *window {
+func through(t *testing.T, engineName string, bodies ...string) *quantities.Window {
 	t.Helper()
-	w := newWindow(&profile(t, engineName).Metrics)
+	w := quantities.NewWindow(&profile(t, engineName).Metrics)
 	for i, b := range bodies {
-		w.observe(body{Exposition: parse(t, b), round: i, loaded: i > 0 && i < len(bodies)-1, whole: true})
+		w.Observe(quantities.Body{Exposition: parse(t, b), Round: i, Loaded: i > 0 && i < len(bodies)-1, Whole: true})
 	}
 	return w
 }
 
-// row is that of a single server.
-func (w *window) row(bracketed bool, apart time.Duration) result.Row {
-	s := &source{role: "server", tier: engine.TierEngine, metrics: w.metrics, windows: []*window{w}, bracketed: bracketed, apart: apart.Seconds()}
-	for i := 1; i < w.bodies-1; i++ {
-		s.answered = append(s.answered, i)
+// rowOf is that of a single server.
+func rowOf(w *quantities.Window, bracketed bool, apart time.Duration) result.Row {
+	s := &server{Source: quantities.Source{
+		Role: "server", Tier: engine.TierEngine, Windows: []*quantities.Window{w}, Bracketed: bracketed, Apart: apart.Seconds(),
+	}}
+	for i := 1; i < w.Bodies-1; i++ {
+		s.Answered = append(s.Answered, i)
 	}
-	return makeRow(&engine.Profile{}, []*source{s})
+	return makeRow(&engine.Profile{}, []*server{s})
 }
 
 func checkRow(t *testing.T, row, want result.Row) {
@@ -92,7 +93,7 @@ vllm:time_to_first_token_seconds_count{engine="0"} %d
 `, tokens, 100+2*hits, hits, running, running/10, hits, 2*hits, 2*hits, ttftSum, 2*hits)
 	}
 	w := through(t, "vllm", body(100, 1, 10, 0), body(150, 1, 10, 4), body(180, 2, 10, 8), body(200, 4, 20, 0))
-	checkRow(t, w.row(true, 2*time.Second), result.Row{
+	checkRow(t, rowOf(w, true, 2*time.Second), result.Row{
 		"server_output_tokens":    int64(100),
 		"server_throughput_tok_s": 50.0,
 		"preemptions":             int64(0),
@@ -109,11 +110,11 @@ vllm:time_to_first_token_seconds_count{engine="0"} %d
 		"server_p99_ttft_ms":  198.0,
 		"server_p50_e2e_ms":   nil,
 	})
-	if w.restarted != "" || w.vanished != "" {
-		t.Errorf("restarted %q, vanished %q", w.restarted, w.vanished)
+	if w.Restarted != "" || w.Vanished != "" {
+		t.Errorf("restarted %q, vanished %q", w.Restarted, w.Vanished)
 	}
 	// Without both ends only the gauges mean something.
-	checkRow(t, w.row(false, 0), result.Row{
+	checkRow(t, rowOf(w, false, 0), result.Row{
 		"server_output_tokens": nil, "server_p50_ttft_ms": nil, "prefix_cache_hit_rate": nil, "preemptions": nil,
 		"requests_running_max": 9.0,
 	})
@@ -136,10 +137,10 @@ func TestWindow_recorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := newWindow(&profile(t, tt.engine).Metrics)
-		w.observe(body{Exposition: parse(t, string(src)), loaded: true, whole: true})
+		w := quantities.NewWindow(&profile(t, tt.engine).Metrics)
+		w.Observe(quantities.Body{Exposition: parse(t, string(src)), Loaded: true, Whole: true})
 		for _, name := range tt.want {
-			if !w.has(name) {
+			if !w.Has(name) {
 				t.Errorf("%s: no %s", tt.file, name)
 			}
 		}
@@ -151,7 +152,7 @@ func TestWindow_llamacppHitRate(t *testing.T) {
 		return fmt.Sprintf("# TYPE llamacpp:prompt_tokens_total counter\nllamacpp:prompt_tokens_total %d\n# TYPE llamacpp:prompt_tokens_cached_total counter\nllamacpp:prompt_tokens_cached_total %d\n", computed, cached)
 	}
 	w := through(t, "llamacpp", body(100, 0), body(130, 10))
-	checkRow(t, w.row(true, time.Second), result.Row{"prefix_cache_hit_rate": 0.25})
+	checkRow(t, rowOf(w, true, time.Second), result.Row{"prefix_cache_hit_rate": 0.25})
 }
 
 func TestWindow_restarts(t *testing.T) {
@@ -171,10 +172,10 @@ func TestWindow_restarts(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := through(t, "vllm", tt.bodies...)
-			if (w.restarted == "") != (tt.want == "") || !strings.Contains(w.restarted, tt.want) {
-				t.Errorf("restarted: %q, want %q", w.restarted, tt.want)
+			if (w.Restarted == "") != (tt.want == "") || !strings.Contains(w.Restarted, tt.want) {
+				t.Errorf("restarted: %q, want %q", w.Restarted, tt.want)
 			}
-			checkRow(t, w.row(true, time.Second), result.Row{"server_output_tokens": tt.gain})
+			checkRow(t, rowOf(w, true, time.Second), result.Row{"server_output_tokens": tt.gain})
 		})
 	}
 }
@@ -195,10 +196,10 @@ func TestWindow_lazySeries(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWindow(&profile(t, "vllm").Metrics)
-			w.observe(body{Exposition: parse(t, tt.first), whole: tt.whole})
-			w.observe(body{Exposition: parse(t, other+"vllm:generation_tokens_total 7\n"), whole: true})
-			checkRow(t, w.row(true, time.Second), result.Row{"server_output_tokens": tt.want})
+			w := quantities.NewWindow(&profile(t, "vllm").Metrics)
+			w.Observe(quantities.Body{Exposition: parse(t, tt.first), Whole: tt.whole})
+			w.Observe(quantities.Body{Exposition: parse(t, other+"vllm:generation_tokens_total 7\n"), Whole: true})
+			checkRow(t, rowOf(w, true, time.Second), result.Row{"server_output_tokens": tt.want})
 		})
 	}
 }
@@ -207,17 +208,17 @@ func TestWindow_vanished(t *testing.T) {
 	w := through(t, "vllm",
 		"vllm:generation_tokens_total{engine=\"0\"} 5\nvllm:generation_tokens_total{engine=\"1\"} 5\n",
 		"vllm:generation_tokens_total{engine=\"0\"} 9\n")
-	if w.vanished == "" {
+	if w.Vanished == "" {
 		t.Error("a series vanished and nobody says so")
 	}
-	checkRow(t, w.row(true, time.Second), result.Row{"server_output_tokens": nil})
+	checkRow(t, rowOf(w, true, time.Second), result.Row{"server_output_tokens": nil})
 }
 
 func TestWindow_headerStart(t *testing.T) {
-	w := newWindow(&profile(t, "llamacpp").Metrics)
-	w.observe(body{Exposition: parse(t, "llamacpp:tokens_predicted_total 1\n"), whole: true, processStart: 1700000000})
-	w.observe(body{Exposition: parse(t, "llamacpp:tokens_predicted_total 2\n"), whole: true, processStart: 1700000060})
-	if w.restarted == "" {
+	w := quantities.NewWindow(&profile(t, "llamacpp").Metrics)
+	w.Observe(quantities.Body{Exposition: parse(t, "llamacpp:tokens_predicted_total 1\n"), Whole: true, ProcessStart: 1700000000})
+	w.Observe(quantities.Body{Exposition: parse(t, "llamacpp:tokens_predicted_total 2\n"), Whole: true, ProcessStart: 1700000060})
+	if w.Restarted == "" {
 		t.Error("a new process was not noticed")
 	}
 }
@@ -228,97 +229,7 @@ func TestWindow_names(t *testing.T) {
 		"vllm:kv_cache_usage_perc 0\n",
 		"vllm:kv_cache_usage_perc 0.5\nvllm:gpu_cache_usage_perc 0.5\n",
 		"vllm:gpu_cache_usage_perc 0.9\n", "vllm:kv_cache_usage_perc 0\n")
-	checkRow(t, w.row(true, time.Second), result.Row{"kv_cache_usage_mean": 0.5, "kv_cache_usage_max": 0.5})
-}
-
-func TestDedup(t *testing.T) {
-	tests := []struct {
-		name, body string
-		want       float64 // the sum
-	}{
-		{"tensor-parallel ranks say the same", `x{tp_rank="0"} 3` + "\n" + `x{tp_rank="1"} 3`, 3},
-		{"data-parallel replicas add up", `x{tp_rank="0",dp_rank="0"} 3` + "\n" + `x{tp_rank="1",dp_rank="1"} 4`, 7},
-		{"pipeline ranks say the same", `x{pp_rank="0"} 3` + "\n" + `x{pp_rank="1"} 5`, 3},
-		{"priorities beside their total", `x{priority=""} 3` + "\n" + `x{priority="1"} 2` + "\n" + `x{priority="2"} 1`, 3},
-		{"priorities without one", `x{priority="1"} 2` + "\n" + `x{priority="2"} 1`, 3},
-		{"processes of which one set it", `x{pid="7"} 0` + "\n" + `x{pid="8"} 0.4` + "\n" + `x{pid="9"} NaN`, 0.4},
-		{"processes of two engines", `x{pid="7",engine="0"} 1` + "\n" + `x{pid="7",engine="1"} 2`, 3},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			e := parse(t, tt.body+"\n")
-			s := engine.Series{Name: "x"}
-			f, ok := find(e, s, nil, engine.Gauge)
-			if !ok {
-				t.Fatal("not found")
-			}
-			if got, _ := within(engine.RequestsRunning, s, f.points(e)); got != tt.want {
-				t.Errorf("got %v, want %v", got, tt.want)
-			}
-		})
-	}
-}
-
-func TestQuantile(t *testing.T) {
-	inf := math.Inf(1)
-	tests := []struct {
-		name string
-		s    snap
-		q    float64
-		want float64
-		ok   bool
-	}{
-		{"the middle of the first bucket", snap{les: []float64{1, inf}, cum: []float64{10, 10}}, 0.5, 0.5, true},
-		{"inside the second", snap{les: []float64{1, 2, inf}, cum: []float64{5, 15, 15}}, 0.5, 1.25, true},
-		{"behind empty buckets", snap{les: []float64{1, 2, 4, inf}, cum: []float64{0, 0, 10, 10}}, 0.5, 3, true},
-		{"beyond the last bound nobody knows", snap{les: []float64{1, inf}, cum: []float64{5, 10}}, 0.9, 0, false},
-		{"exactly on a bound", snap{les: []float64{1, inf}, cum: []float64{5, 10}}, 0.5, 1, true},
-		{"only +Inf", snap{les: []float64{inf}, cum: []float64{10}}, 0.5, 0, false},
-		{"a bucket at zero", snap{les: []float64{0, 1, inf}, cum: []float64{10, 10, 10}}, 0.5, 0, true},
-		{"nothing", snap{les: []float64{1, inf}, cum: []float64{0, 0}}, 0.5, 0, false},
-		{"no buckets", snap{}, 0.5, 0, false},
-		{"a dip", snap{les: []float64{1, 2, 3, inf}, cum: []float64{5, 4, 10, 10}}, 0.8, 2.6, true},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got, ok := tt.s.quantile(tt.q)
-			if ok != tt.ok || math.Abs(got-tt.want) > 1e-9 {
-				t.Errorf("got %v, %v, want %v, %v", got, ok, tt.want, tt.ok)
-			}
-		})
-	}
-}
-
-// The quantile lies in the bucket in which the exact one lies.
-func TestQuantile_bracketsTheExactOne(t *testing.T) {
-	les := []float64{0.1, 0.25, 0.5, 1, 2.5, 5, math.Inf(1)}
-	rapid.Check(t, func(t *rapid.T) {
-		values := rapid.SliceOfN(rapid.Float64Range(0.0001, 4.99), 1, 200).Draw(t, "values")
-		q := rapid.Float64Range(0.01, 1).Draw(t, "q")
-		s := snap{les: les, cum: make([]float64, len(les))}
-		for _, v := range values {
-			for i, le := range les {
-				if v <= le {
-					s.cum[i]++
-				}
-			}
-		}
-		got, ok := s.quantile(q)
-		if !ok {
-			t.Fatal("no quantile")
-		}
-		rank, below := q*float64(len(values)), 0.0
-		lo := 0.0
-		for i, le := range les {
-			if s.cum[i] >= rank && s.cum[i] > below {
-				if got < lo-1e-9 || got > le+1e-9 {
-					t.Fatalf("%v is not in (%v, %v]", got, lo, le)
-				}
-				return
-			}
-			lo, below = le, s.cum[i]
-		}
-	})
+	checkRow(t, rowOf(w, true, time.Second), result.Row{"kv_cache_usage_mean": 0.5, "kv_cache_usage_max": 0.5})
 }
 
 func TestHistogram_differentBounds(t *testing.T) {
@@ -333,5 +244,5 @@ vllm:e2e_request_latency_seconds_sum{engine="1"} %[1]d
 `, n)
 	}
 	w := through(t, "vllm", body(0), body(10))
-	checkRow(t, w.row(true, time.Second), result.Row{"server_mean_e2e_ms": 1000.0, "server_p50_e2e_ms": nil})
+	checkRow(t, rowOf(w, true, time.Second), result.Row{"server_mean_e2e_ms": 1000.0, "server_p50_e2e_ms": nil})
 }

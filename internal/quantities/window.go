@@ -1,4 +1,4 @@
-package prom
+package quantities
 
 import (
 	"math"
@@ -8,63 +8,63 @@ import (
 	"sweep.dev/sweep/internal/exposition"
 )
 
-// A window follows one target over one trial: what its counters and histograms
+// A Window follows one target over one trial: what its counters and histograms
 // gained between the first and the last body, and what its gauges showed in
 // between. It has no clock and does no I/O.
-type window struct {
-	metrics  *engine.Metrics
+type Window struct {
+	Metrics  *engine.Metrics
 	gauges   map[string]*gauge
 	counters map[string]*counter
 	hists    map[string]*histogram
-	chosen   map[string]found // which name of a canonical quantity the engine has
+	chosen   map[string]Found // which name of a canonical quantity the engine has
 
-	bodies int
+	Bodies int // that it saw
 	// sure says that the first body was complete. Only then does a series that
 	// shows up later start at zero; else it may just have been missed, and its
 	// total would be taken for a gain.
 	sure bool
 
-	start      float64            // the process's, seconds since the epoch; 0 where unknown
-	created    map[string]float64 // of single series
-	restarted  string             // how a restart was seen, "" where none was
-	vanished   string             // a series that was there and is not any more
-	lastValues map[string]float64 // canonical values of the last body
+	start     float64            // the process's, seconds since the epoch; 0 where unknown
+	created   map[string]float64 // of single series
+	Restarted string             // how a restart was seen, "" where none was
+	Vanished  string             // a series that was there and is not any more
+	Last      map[string]float64 // canonical values of the last body
 }
 
-// A body is what a window sees at one look.
-type body struct {
+// A Body is what a window sees at one look.
+type Body struct {
 	*exposition.Exposition
-	// round numbers the looks that all targets are looked at side by side.
-	round int
-	// loaded says that it was fetched while the load ran: gauges count only
+	// Round numbers the looks that all targets are looked at side by side.
+	Round int
+	// Loaded says that it was fetched while the load ran: gauges count only
 	// then, since the first and the last body show an idle server.
-	loaded bool
-	whole  bool // the body was complete
-	// processStart comes from outside the body, 0 where unknown; now is when it
+	Loaded bool
+	Whole  bool // the body was complete
+	// ProcessStart comes from outside the body, 0 where unknown; Now is when it
 	// was fetched. Both in seconds since the epoch.
-	processStart, now float64
+	ProcessStart, Now float64
 }
 
-func newWindow(m *engine.Metrics) *window {
-	return &window{
-		metrics:  m,
+func NewWindow(m *engine.Metrics) *Window {
+	return &Window{
+		Metrics:  m,
 		gauges:   make(map[string]*gauge),
 		counters: make(map[string]*counter),
 		hists:    make(map[string]*histogram),
-		chosen:   make(map[string]found),
+		chosen:   make(map[string]Found),
 		created:  make(map[string]float64),
 	}
 }
 
-// observe takes one body into account.
-func (w *window) observe(b body) {
-	first := w.bodies == 0
-	w.bodies++
+// Observe takes one body into account.
+func (w *Window) Observe(b Body) {
+	first := w.Bodies == 0
+	w.Bodies++
 	if first {
-		w.sure = b.whole && b.Dropped == 0
+		w.sure = b.Whole && b.Dropped == 0
 	}
-	w.lastValues = make(map[string]float64)
-	for name, list := range w.metrics.Series {
+	w.Last = make(map[string]float64)
+	for name, list := range w.Metrics.Series {
 		f, ok := w.choose(name, list, b.Exposition)
 		if !ok {
 			continue
@@ -77,37 +77,37 @@ func (w *window) observe(b body) {
 		case engine.Histogram:
 			w.observeHistogram(name, f, b.Exposition, first)
 		}
-		w.observeCreated(f.names[0], b.Exposition)
+		w.observeCreated(f.Names[0], b.Exposition)
 	}
-	w.observeStart(b.processStart)
-	if _, ok := w.lastValues[engine.Uptime]; !ok && w.start > 0 && b.now > w.start {
-		w.lastValues[engine.Uptime] = b.now - w.start
-		w.note(engine.Uptime, b, b.now-w.start, b.now-w.start)
+	w.observeStart(b.ProcessStart)
+	if _, ok := w.Last[engine.Uptime]; !ok && w.start > 0 && b.Now > w.start {
+		w.Last[engine.Uptime] = b.Now - w.start
+		w.note(engine.Uptime, b, b.Now-w.start, b.Now-w.start)
 	}
 }
 
 // choose finds the name under which the engine has a quantity: the first of
 // the list that a body contains, and from then on always that one.
-func (w *window) choose(name string, list []engine.Series, e *exposition.Exposition) (found, bool) {
+func (w *Window) choose(name string, list []engine.Series, e *exposition.Exposition) (Found, bool) {
 	if f, ok := w.chosen[name]; ok {
 		return f, true
 	}
 	for _, s := range list {
-		if f, ok := find(e, s, w.metrics.Prefixes, engine.Canonical(name)); ok {
+		if f, ok := Find(e, s, w.Metrics.Prefixes, engine.Canonical(name)); ok {
 			w.chosen[name] = f
 			return f, true
 		}
 	}
-	return found{}, false
+	return Found{}, false
 }
 
-func (w *window) observeGauge(name string, f found, b body) {
-	points := f.points(b.Exposition)
+func (w *Window) observeGauge(name string, f Found, b Body) {
+	points := f.Points(b.Exposition)
 	if len(points) == 0 {
 		return
 	}
 	value, most := within(name, f.Series, points)
-	w.lastValues[name] = value
+	w.Last[name] = value
 	if name == engine.ProcessStart {
 		w.observeStart(value)
 	}
@@ -116,53 +116,53 @@ func (w *window) observeGauge(name string, f found, b body) {
 
 // note keeps a gauge's value of one round. A body that holds several moments
 // (iteration statistics) is observed once for each, in one round.
-func (w *window) note(name string, b body, value, most float64) {
+func (w *Window) note(name string, b Body, value, most float64) {
 	g := w.gauges[name]
 	if g == nil {
 		g = new(gauge)
 		w.gauges[name] = g
 	}
 	g.last = value
-	if n := len(g.seen); n > 0 && g.seen[n-1].round == b.round && g.seen[n-1].loaded == b.loaded {
+	if n := len(g.seen); n > 0 && g.seen[n-1].round == b.Round && g.seen[n-1].loaded == b.Loaded {
 		s := &g.seen[n-1]
 		s.n++
 		s.sum += value
 		s.most = max(s.most, most)
 		return
 	}
-	g.seen = append(g.seen, sight{round: b.round, loaded: b.loaded, n: 1, sum: value, most: most})
+	g.seen = append(g.seen, sight{round: b.Round, loaded: b.Loaded, n: 1, sum: value, most: most})
 }
 
-func (w *window) observeStart(start float64) {
+func (w *Window) observeStart(start float64) {
 	const slack = 1 // second: the header of llama.cpp is whole, others are not
 	switch {
 	case start <= 0:
 	case w.start == 0:
 		w.start = start
 	case math.Abs(start-w.start) > slack:
-		w.restarted = "its process started during the trial"
+		w.Restarted = "its process started during the trial"
 		w.start = start
 	}
 }
 
 // observeCreated notices a series that was made anew, where the engine tells.
-func (w *window) observeCreated(name string, e *exposition.Exposition) {
+func (w *Window) observeCreated(name string, e *exposition.Exposition) {
 	for _, p := range e.Named(strings.TrimSuffix(name, "_total") + "_created") {
 		key := p.Name + "{" + exposition.LabelString(p.Labels)
 		if was, ok := w.created[key]; ok && math.Abs(was-p.Value) > 1 {
-			w.restarted = p.Name + " moved during the trial"
+			w.Restarted = p.Name + " moved during the trial"
 		}
 		w.created[key] = p.Value
 	}
 }
 
-func (w *window) observeCounter(name string, f found, e *exposition.Exposition, first bool) {
+func (w *Window) observeCounter(name string, f Found, e *exposition.Exposition, first bool) {
 	c := w.counters[name]
 	if c == nil {
 		c = &counter{last: make(map[string]float64)}
 		w.counters[name] = c
 	}
-	points := f.points(e)
+	points := f.Points(e)
 	total := 0.0
 	missing := len(c.last)
 	for _, p := range points {
@@ -174,7 +174,7 @@ func (w *window) observeCounter(name string, f found, e *exposition.Exposition, 
 		case known:
 			missing--
 			if p.Value < was {
-				w.restarted = p.Name + " fell during the trial"
+				w.Restarted = p.Name + " fell during the trial"
 				was = 0
 			}
 			c.gain += p.Value - was
@@ -187,21 +187,21 @@ func (w *window) observeCounter(name string, f found, e *exposition.Exposition, 
 	}
 	c.incomplete = missing > 0
 	if c.incomplete {
-		w.vanished = f.names[0]
+		w.Vanished = f.Names[0]
 	}
 	if len(points) > 0 {
-		w.lastValues[name] = total
+		w.Last[name] = total
 	}
 }
 
-func (w *window) observeHistogram(name string, f found, e *exposition.Exposition, first bool) {
+func (w *Window) observeHistogram(name string, f Found, e *exposition.Exposition, first bool) {
 	h := w.hists[name]
 	if h == nil {
-		h = &histogram{series: make(map[string]*histSeries), scale: scale(f.Series)}
+		h = &histogram{series: make(map[string]*histSeries), scale: Scale(f.Series)}
 		w.hists[name] = h
 	}
 	missing := len(h.series)
-	for _, b := range f.histograms(e) {
+	for _, b := range f.Histograms(e) {
 		key := exposition.LabelString(b.Labels)
 		was := h.series[key]
 		now, ok := snapshot(b)
@@ -213,8 +213,8 @@ func (w *window) observeHistogram(name string, f found, e *exposition.Exposition
 			if !first && !w.sure {
 				h.unknown = true
 			}
-			was = &histSeries{last: snap{les: now.les, cum: make([]float64, len(now.cum))}}
-			was.gain = snap{les: now.les, cum: make([]float64, len(now.cum))}
+			was = &histSeries{last: Snap{les: now.les, cum: make([]float64, len(now.cum))}}
+			was.gain = Snap{les: now.les, cum: make([]float64, len(now.cum))}
 			if first {
 				was.last = now
 			}
@@ -223,22 +223,28 @@ func (w *window) observeHistogram(name string, f found, e *exposition.Exposition
 			missing--
 		}
 		if !was.advance(now) {
-			w.restarted = f.names[0] + " fell during the trial"
+			w.Restarted = f.Names[0] + " fell during the trial"
 		}
 	}
 	h.incomplete = missing > 0
 	if h.incomplete {
-		w.vanished = f.names[0]
+		w.Vanished = f.Names[0]
 	}
 }
 
-// has says whether a body had the quantity.
-func (w *window) has(name string) bool {
+// Chosen is where the engine has a quantity, once a body had it.
+func (w *Window) Chosen(quantity string) (Found, bool) {
+	f, ok := w.chosen[quantity]
+	return f, ok
+}
+
+// Has says whether a body had the quantity.
+func (w *Window) Has(name string) bool {
 	return w.gauges[name] != nil || w.counters[name] != nil || w.hists[name] != nil
 }
 
 // gained is what a counter grew by over the window.
-func (w *window) gained(name string) (float64, bool) {
+func (w *Window) gained(name string) (float64, bool) {
 	c := w.counters[name]
 	if c == nil || c.unknown || c.incomplete || len(c.last) == 0 {
 		return 0, false

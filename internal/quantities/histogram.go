@@ -1,4 +1,4 @@
-package prom
+package quantities
 
 import (
 	"math"
@@ -7,16 +7,16 @@ import (
 	"sweep.dev/sweep/internal/exposition"
 )
 
-// A snap is one histogram at one moment: cumulative counts by bound. The last
+// A Snap is one histogram at one moment: cumulative counts by bound. The last
 // bound is +Inf. Where the bounds of what it was made from differ les is nil,
 // and only the sum and the count mean something.
-type snap struct {
+type Snap struct {
 	les, cum   []float64
-	sum, count float64
+	Sum, Count float64
 }
 
 type histSeries struct {
-	last, gain snap
+	last, gain Snap
 	changed    bool // its bounds are not what they were
 }
 
@@ -27,66 +27,78 @@ type histogram struct {
 	incomplete bool
 }
 
+// Observed is the sum and the count of all that the histogram of a body holds,
+// in the canonical unit.
+func (f Found) Observed(e *exposition.Exposition) (sum, count float64) {
+	for _, h := range f.Histograms(e) {
+		if s, ok := snapshot(h); ok {
+			sum += s.Sum * Scale(f.Series)
+			count += s.Count
+		}
+	}
+	return sum, count
+}
+
 // snapshot brings a histogram into the form of a snap: the +Inf bucket and the
 // count stand for each other where one is missing. It is not ok without both.
-func snapshot(h exposition.Histogram) (snap, bool) {
-	s := snap{sum: h.Sum, count: h.Count}
+func snapshot(h exposition.Histogram) (Snap, bool) {
+	s := Snap{Sum: h.Sum, Count: h.Count}
 	for _, b := range h.Buckets {
 		s.les = append(s.les, b.Le)
 		s.cum = append(s.cum, b.Count)
 	}
 	if n := len(s.les); n == 0 || !math.IsInf(s.les[n-1], 1) {
-		if math.IsNaN(s.count) {
+		if math.IsNaN(s.Count) {
 			return s, false
 		}
 		s.les = append(s.les, math.Inf(1))
-		s.cum = append(s.cum, s.count)
+		s.cum = append(s.cum, s.Count)
 	}
-	if math.IsNaN(s.count) {
-		s.count = s.cum[len(s.cum)-1]
+	if math.IsNaN(s.Count) {
+		s.Count = s.cum[len(s.cum)-1]
 	}
 	return s, true
 }
 
 // advance adds what was gained since the last snap. It is false where the
 // series fell: then all of now was gained since it began again.
-func (h *histSeries) advance(now snap) bool {
+func (h *histSeries) advance(now Snap) bool {
 	if !slices.Equal(h.last.les, now.les) {
 		h.changed = true
 		h.last = now
 		return true
 	}
-	grew := now.count >= h.last.count
+	grew := now.Count >= h.last.Count
 	for i := range now.cum {
 		grew = grew && now.cum[i] >= h.last.cum[i]
 	}
 	if !grew {
-		h.last = snap{les: now.les, cum: make([]float64, len(now.cum))}
+		h.last = Snap{les: now.les, cum: make([]float64, len(now.cum))}
 	}
 	for i := range now.cum {
 		h.gain.cum[i] += now.cum[i] - h.last.cum[i]
 	}
-	h.gain.sum += now.sum - h.last.sum
-	h.gain.count += now.count - h.last.count
+	h.gain.Sum += now.Sum - h.last.Sum
+	h.gain.Count += now.Count - h.last.Count
 	h.last = now
 	return grew
 }
 
 // gained is what all series of a histogram gained together, in the canonical
 // unit.
-func (h *histogram) gained() (snap, bool) {
+func (h *histogram) gained() (Snap, bool) {
 	if h == nil || h.unknown || h.incomplete {
-		return snap{}, false
+		return Snap{}, false
 	}
-	var list []snap
+	var list []Snap
 	for _, s := range h.series {
 		if s.changed {
-			return snap{}, false
+			return Snap{}, false
 		}
 		list = append(list, s.gain)
 	}
 	out := merge(list)
-	out.sum *= h.scale
+	out.Sum *= h.scale
 	out.les = slices.Clone(out.les)
 	for i := range out.les {
 		out.les[i] *= h.scale
@@ -95,12 +107,12 @@ func (h *histogram) gained() (snap, bool) {
 }
 
 // merge adds snaps up, bucket by bucket where all have the same bounds.
-func merge(list []snap) snap {
-	var out snap
+func merge(list []Snap) Snap {
+	var out Snap
 	equal := true
 	for i, s := range list {
-		out.sum += s.sum
-		out.count += s.count
+		out.Sum += s.Sum
+		out.Count += s.Count
 		if i == 0 {
 			out.les, out.cum = s.les, slices.Clone(s.cum)
 			continue
@@ -118,10 +130,10 @@ func merge(list []snap) snap {
 	return out
 }
 
-// quantile interpolates linearly inside the bucket in which the q-quantile
+// Quantile interpolates linearly inside the bucket in which the q-quantile
 // lies, as Prometheus' histogram_quantile does; the first bucket begins at 0.
 // There is no answer in the +Inf bucket: its bound says only "more than".
-func (s snap) quantile(q float64) (float64, bool) {
+func (s Snap) Quantile(q float64) (float64, bool) {
 	if len(s.cum) == 0 {
 		return 0, false
 	}

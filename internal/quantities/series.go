@@ -1,4 +1,9 @@
-package prom
+// Package quantities turns what servers expose into the canonical quantities
+// of package engine: it finds their series under every name that an engine has
+// for them, follows them over a trial, and adds up what several servers say.
+//
+// It has no clock and does no I/O.
+package quantities
 
 import (
 	"math"
@@ -9,49 +14,49 @@ import (
 	"sweep.dev/sweep/internal/exposition"
 )
 
-// A found series is one of the ways of an engine to expose a quantity, under
+// A Found series is one of the ways of an engine to expose a quantity, under
 // the names that a body really has. The zero prefix of the names is settled
 // once, so that what is added up or multiplied comes from one namespace: a
 // gateway may expose everything under an old and a new one.
-type found struct {
+type Found struct {
 	engine.Series
-	names []string // Name and Plus, as in the body
-	times string   // the name of Times, as in the body
+	Names  []string // Name and Plus, as in the body
+	Second string   // the name of Times, as in the body
 }
 
-// find looks for a series in a body under each of the engine's prefixes, and
+// Find looks for a series in a body under each of the engine's prefixes, and
 // for a counter with and without _total.
-func find(e *exposition.Exposition, s engine.Series, prefixes []string, kind string) (found, bool) {
-	for _, rename := range renames(s.Name, prefixes) {
-		f := found{Series: s}
+func Find(e *exposition.Exposition, s engine.Series, prefixes []string, kind string) (Found, bool) {
+	for _, rename := range Renames(s.Name, prefixes) {
+		f := Found{Series: s}
 		ok := true
 		for i, name := range append([]string{s.Name}, s.Plus...) {
-			name = spelling(e, rename(name), kind)
-			f.names = append(f.names, name)
+			name = Spelling(e, rename(name), kind)
+			f.Names = append(f.Names, name)
 			ok = ok && (i > 0 || exists(e, name))
 		}
 		if s.Times != nil && s.Times.Name != "" {
-			f.times = spelling(e, rename(s.Times.Name), engine.Gauge)
+			f.Second = Spelling(e, rename(s.Times.Name), engine.Gauge)
 		}
 		if !ok {
 			continue
 		}
 		if kind == engine.Histogram {
-			if len(f.histograms(e)) > 0 {
+			if len(f.Histograms(e)) > 0 {
 				return f, true
 			}
 			continue
 		}
-		if len(f.points(e)) > 0 {
+		if len(f.Points(e)) > 0 {
 			return f, true
 		}
 	}
-	return found{}, false
+	return Found{}, false
 }
 
-// renames are the ways to write a name: as it stands, and with the further
+// Renames are the ways to write a name: as it stands, and with the further
 // prefixes where it has the first.
-func renames(name string, prefixes []string) []func(string) string {
+func Renames(name string, prefixes []string) []func(string) string {
 	out := []func(string) string{func(s string) string { return s }}
 	if len(prefixes) == 0 || !strings.HasPrefix(name, prefixes[0]) {
 		return out
@@ -67,9 +72,9 @@ func renames(name string, prefixes []string) []func(string) string {
 	return out
 }
 
-// spelling is the name of a counter as the body has it: some clients leave out
+// Spelling is the name of a counter as the body has it: some clients leave out
 // _total, and OpenMetrics demands it.
-func spelling(e *exposition.Exposition, name, kind string) string {
+func Spelling(e *exposition.Exposition, name, kind string) string {
 	if kind != engine.Counter || exists(e, name) {
 		return name
 	}
@@ -122,11 +127,11 @@ func summaries(e *exposition.Exposition, name string) []exposition.Histogram {
 	return out
 }
 
-// points returns what a body says of the series, each thing once, in the
+// Points returns what a body says of the series, each thing once, in the
 // canonical unit.
-func (f found) points(e *exposition.Exposition) []exposition.Point {
+func (f Found) Points(e *exposition.Exposition) []exposition.Point {
 	var out []exposition.Point
-	for _, name := range f.names {
+	for _, name := range f.Names {
 		named := e.Named(name)
 		if len(named) == 0 {
 			named = partOfHistogram(e, name)
@@ -150,17 +155,17 @@ func (f found) points(e *exposition.Exposition) []exposition.Point {
 			if math.IsNaN(p.Value) || math.IsInf(p.Value, 0) {
 				continue // the engine says that there is no value
 			}
-			p.Value *= scale(f.Series)
+			p.Value *= Scale(f.Series)
 			out = append(out, p)
 		}
 	}
 	return out
 }
 
-// texts are the values of a label.
-func (f found) texts(e *exposition.Exposition) []string {
+// Texts are the values of a label.
+func (f Found) Texts(e *exposition.Exposition) []string {
 	var out []string
-	for _, p := range e.Named(f.names[0]) {
+	for _, p := range e.Named(f.Names[0]) {
 		if f.matches(p.Labels) && has(p.Labels, f.Label) {
 			out = append(out, value(p.Labels, f.Label))
 		}
@@ -171,13 +176,13 @@ func (f found) texts(e *exposition.Exposition) []string {
 // factor is what Times multiplies a point by: a label of the same point, or
 // the second series. Of several only that counts which agrees with the point
 // in all labels that both have.
-func (f found) factor(e *exposition.Exposition, p exposition.Point) (float64, bool) {
+func (f Found) factor(e *exposition.Exposition, p exposition.Point) (float64, bool) {
 	t := *f.Times
 	if t.Label != "" && (t.Name == "" || t.Name == f.Name) {
 		v, ok := exposition.ParseValue(value(p.Labels, t.Label))
-		return v * scale(t), ok
+		return v * Scale(t), ok
 	}
-	all := found{Series: t, names: []string{f.times}}.points(e)
+	all := Found{Series: t, Names: []string{f.Second}}.Points(e)
 	var fit []exposition.Point
 	for _, q := range all {
 		if len(all) == 1 || agree(p.Labels, q.Labels) {
@@ -199,11 +204,11 @@ func agree(a, b []exposition.Label) bool {
 	return true
 }
 
-// histograms returns the series of a histogram, each once.
-func (f found) histograms(e *exposition.Exposition) []exposition.Histogram {
-	named := e.HistogramsNamed(f.names[0])
+// Histograms returns the series of a histogram, each once.
+func (f Found) Histograms(e *exposition.Exposition) []exposition.Histogram {
+	named := e.HistogramsNamed(f.Names[0])
 	if len(named) == 0 {
-		named = summaries(e, f.names[0])
+		named = summaries(e, f.Names[0])
 	}
 	named = slices.DeleteFunc(slices.Clone(named), func(h exposition.Histogram) bool { return !f.matches(h.Labels) })
 	sets := make([][]exposition.Label, len(named))
@@ -214,7 +219,7 @@ func (f found) histograms(e *exposition.Exposition) []exposition.Histogram {
 	return slices.DeleteFunc(named, func(h exposition.Histogram) bool { return !counts(h.Labels) })
 }
 
-func (f found) matches(labels []exposition.Label) bool {
+func (f Found) matches(labels []exposition.Label) bool {
 	for name, v := range f.Match {
 		if value(labels, name) != v {
 			return false
@@ -330,7 +335,7 @@ func dedup(in []exposition.Point) []exposition.Point {
 	return out
 }
 
-func scale(s engine.Series) float64 {
+func Scale(s engine.Series) float64 {
 	if s.Scale == 0 {
 		return 1
 	}

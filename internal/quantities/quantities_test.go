@@ -1,0 +1,164 @@
+package quantities
+
+import (
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/exposition"
+)
+
+func parse(t *testing.T, body string) *exposition.Exposition {
+	t.Helper()
+	e, err := exposition.Parse([]byte(body), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// One engine, one quantity, and every way to write its names.
+func TestFind(t *testing.T) {
+	vllm := []string{"vllm:", "vllm_", "ray_vllm:"}
+	tests := []struct {
+		name, body string
+		s          engine.Series
+		prefixes   []string
+		kind       string
+		want       []float64
+	}{
+		{"as written", "vllm:x 3", engine.Series{Name: "vllm:x"}, vllm, engine.Gauge, []float64{3}},
+		{"an underscore", "vllm_x 3", engine.Series{Name: "vllm:x"}, vllm, engine.Gauge, []float64{3}},
+		{"inside Ray", "ray_vllm:x 3", engine.Series{Name: "vllm:x"}, vllm, engine.Gauge, []float64{3}},
+		{"bare, where the engine has it so", "x 3", engine.Series{Name: "vllm:x"}, []string{"vllm:", ""}, engine.Gauge, []float64{3}},
+		{"bare, where not", "x 3", engine.Series{Name: "vllm:x"}, vllm, engine.Gauge, nil},
+		{"two prefixes, of which one counts", "llm_d_epp_x 3\ninference_x 3", engine.Series{Name: "llm_d_epp_x"}, []string{"llm_d_epp_", "inference_"}, engine.Gauge, []float64{3}},
+		{"what is added has the same prefix", "b_x_total 3\nb_y_total 4\na_y_total 9", engine.Series{Name: "a_x_total", Plus: []string{"a_y_total"}}, []string{"a_", "b_"}, engine.Counter, []float64{3, 4}},
+		{"a counter without _total", "tgi_x 3", engine.Series{Name: "tgi_x_total"}, nil, engine.Counter, []float64{3}},
+		{"and with it", "tgi_x_total 3", engine.Series{Name: "tgi_x"}, nil, engine.Counter, []float64{3}},
+		{"a gauge is not a counter", "x_total 3", engine.Series{Name: "x"}, nil, engine.Gauge, nil},
+		{"the sum of a histogram", "# TYPE h histogram\nh_bucket{le=\"+Inf\"} 2\nh_sum 7\nh_count 2", engine.Series{Name: "h_sum"}, nil, engine.Counter, []float64{7}},
+		{"the sum of a summary", "# TYPE h summary\nh_sum 7\nh_count 2", engine.Series{Name: "h_sum"}, nil, engine.Counter, []float64{7}},
+		{"only some", "m{t=\"a\"} 3\nm{t=\"b\"} 5", engine.Series{Name: "m", Match: map[string]string{"t": "a"}}, nil, engine.Gauge, []float64{3}},
+		{"not some", "m{t=\"a\"} 3\nm{t=\"b\"} 5\nm{t=\"c\"} 6", engine.Series{Name: "m", Not: map[string][]string{"t": {"a", "c"}}}, nil, engine.Gauge, []float64{5}},
+		{"a label", "i{n=\"16\"} 1", engine.Series{Name: "i", Label: "n"}, nil, engine.Gauge, []float64{16}},
+		{"a label that says nothing", "i{n=\"None\"} 1", engine.Series{Name: "i", Label: "n"}, nil, engine.Gauge, nil},
+		{"two labels", "i{n=\"16\",m=\"4\"} 1", engine.Series{Name: "i", Label: "n", Times: &engine.Series{Label: "m"}}, nil, engine.Gauge, []float64{64}},
+		{"two labels, one of them nothing", "i{n=\"16\",m=\"None\"} 1", engine.Series{Name: "i", Label: "n", Times: &engine.Series{Name: "i", Label: "m"}}, nil, engine.Gauge, nil},
+		{"two series", "a{pid=\"7\"} 3\nb{pid=\"8\"} 5", engine.Series{Name: "a", Times: &engine.Series{Name: "b"}}, nil, engine.Gauge, []float64{15}},
+		{"two series by their labels", "a{n=\"x\"} 3\na{n=\"y\"} 4\nb{n=\"x\"} 10\nb{n=\"y\"} 100", engine.Series{Name: "a", Times: &engine.Series{Name: "b"}}, nil, engine.Gauge, []float64{30, 400}},
+		{"two series, one missing", "a 3", engine.Series{Name: "a", Times: &engine.Series{Name: "b"}}, nil, engine.Gauge, nil},
+		{"scaled", "a 300", engine.Series{Name: "a", Scale: 0.01}, nil, engine.Gauge, []float64{3}},
+		{"no value", "a NaN", engine.Series{Name: "a"}, nil, engine.Gauge, nil},
+		{"what the router asks a worker", "r_total{dynamo_endpoint=\"generate\"} 7\nr_total{dynamo_endpoint=\"worker_kv_query\"} 90", engine.Series{Name: "r_total"}, nil, engine.Counter, []float64{7}},
+		{"data-parallel replicas of two tensor ranks", "a{dp_rank=\"0\",tp_rank=\"0\"} 1\na{dp_rank=\"0\",tp_rank=\"1\"} 1\na{dp_rank=\"1\",tp_rank=\"2\"} 2\na{dp_rank=\"1\",tp_rank=\"3\"} 2", engine.Series{Name: "a"}, nil, engine.Gauge, []float64{1, 2}},
+		{"expert ranks", "a{moe_ep_rank=\"0\",tp_rank=\"0\"} 1\na{moe_ep_rank=\"1\",tp_rank=\"1\"} 1", engine.Series{Name: "a"}, nil, engine.Gauge, []float64{1}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := parse(t, tt.body+"\n")
+			var got []float64
+			if f, ok := Find(e, tt.s, tt.prefixes, tt.kind); ok {
+				for _, p := range f.Points(e) {
+					got = append(got, p.Value)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDedup(t *testing.T) {
+	tests := []struct {
+		name, body string
+		want       float64 // the sum
+	}{
+		{"tensor-parallel ranks say the same", `x{tp_rank="0"} 3` + "\n" + `x{tp_rank="1"} 3`, 3},
+		{"data-parallel replicas add up", `x{tp_rank="0",dp_rank="0"} 3` + "\n" + `x{tp_rank="1",dp_rank="1"} 4`, 7},
+		{"pipeline ranks say the same", `x{pp_rank="0"} 3` + "\n" + `x{pp_rank="1"} 5`, 3},
+		{"priorities beside their total", `x{priority=""} 3` + "\n" + `x{priority="1"} 2` + "\n" + `x{priority="2"} 1`, 3},
+		{"priorities without one", `x{priority="1"} 2` + "\n" + `x{priority="2"} 1`, 3},
+		{"processes of which one set it", `x{pid="7"} 0` + "\n" + `x{pid="8"} 0.4` + "\n" + `x{pid="9"} NaN`, 0.4},
+		{"processes of two engines", `x{pid="7",engine="0"} 1` + "\n" + `x{pid="7",engine="1"} 2`, 3},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := parse(t, tt.body+"\n")
+			s := engine.Series{Name: "x"}
+			f, ok := Find(e, s, nil, engine.Gauge)
+			if !ok {
+				t.Fatal("not found")
+			}
+			if got, _ := within(engine.RequestsRunning, s, f.Points(e)); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	inf := math.Inf(1)
+	tests := []struct {
+		name string
+		s    Snap
+		q    float64
+		want float64
+		ok   bool
+	}{
+		{"the middle of the first bucket", Snap{les: []float64{1, inf}, cum: []float64{10, 10}}, 0.5, 0.5, true},
+		{"inside the second", Snap{les: []float64{1, 2, inf}, cum: []float64{5, 15, 15}}, 0.5, 1.25, true},
+		{"behind empty buckets", Snap{les: []float64{1, 2, 4, inf}, cum: []float64{0, 0, 10, 10}}, 0.5, 3, true},
+		{"beyond the last bound nobody knows", Snap{les: []float64{1, inf}, cum: []float64{5, 10}}, 0.9, 0, false},
+		{"exactly on a bound", Snap{les: []float64{1, inf}, cum: []float64{5, 10}}, 0.5, 1, true},
+		{"only +Inf", Snap{les: []float64{inf}, cum: []float64{10}}, 0.5, 0, false},
+		{"a bucket at zero", Snap{les: []float64{0, 1, inf}, cum: []float64{10, 10, 10}}, 0.5, 0, true},
+		{"nothing", Snap{les: []float64{1, inf}, cum: []float64{0, 0}}, 0.5, 0, false},
+		{"no buckets", Snap{}, 0.5, 0, false},
+		{"a dip", Snap{les: []float64{1, 2, 3, inf}, cum: []float64{5, 4, 10, 10}}, 0.8, 2.6, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ok := tt.s.Quantile(tt.q)
+			if ok != tt.ok || math.Abs(got-tt.want) > 1e-9 {
+				t.Errorf("got %v, %v, want %v, %v", got, ok, tt.want, tt.ok)
+			}
+		})
+	}
+}
+
+// The quantile lies in the bucket in which the exact one lies.
+func TestQuantile_bracketsTheExactOne(t *testing.T) {
+	les := []float64{0.1, 0.25, 0.5, 1, 2.5, 5, math.Inf(1)}
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Float64Range(0.0001, 4.99), 1, 200).Draw(t, "values")
+		q := rapid.Float64Range(0.01, 1).Draw(t, "q")
+		s := Snap{les: les, cum: make([]float64, len(les))}
+		for _, v := range values {
+			for i, le := range les {
+				if v <= le {
+					s.cum[i]++
+				}
+			}
+		}
+		got, ok := s.Quantile(q)
+		if !ok {
+			t.Fatal("no quantile")
+		}
+		rank, below := q*float64(len(values)), 0.0
+		lo := 0.0
+		for i, le := range les {
+			if s.cum[i] >= rank && s.cum[i] > below {
+				if got < lo-1e-9 || got > le+1e-9 {
+					t.Fatalf("%v is not in (%v, %v]", got, lo, le)
+				}
+				return
+			}
+			lo, below = le, s.cum[i]
+		}
+	})
+}
