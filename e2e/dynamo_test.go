@@ -1,0 +1,188 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func needDynamo(t *testing.T) {
+	t.Helper()
+	need(t, "engines:dynamo", ".engines/dynamo/bin/python", ".engines/dynamo/tiny/tokenizer.json")
+}
+
+// process is one process of this run whose command line has a word.
+func (s *invocation) process(word string) int {
+	s.t.Helper()
+	all := s.processes()
+	for pid, argv := range all {
+		if filepath.Base(argv[0]) != filepath.Base(program) && strings.Contains(strings.Join(argv, " "), word) {
+			return pid
+		}
+	}
+	s.t.Fatalf("no %s among the processes of this run: %v", word, all)
+	return 0
+}
+
+// same fails unless all columns of a row have the same value.
+func (r row) same(t *testing.T, columns ...string) {
+	t.Helper()
+	want := r.number(t, columns[0])
+	for _, c := range columns[1:] {
+		if got := r.number(t, c); got != want {
+			t.Errorf("%s: %s is %v, %s is %v", r, columns[0], want, c, got)
+		}
+	}
+}
+
+// A frontend and one or two workers: both see every request, and what the roles
+// count agrees with what the client received.
+func TestDynamo_roles(t *testing.T) {
+	needDynamo(t)
+	dir := filepath.Join(t.TempDir(), "run")
+	s := start(t, "run", "-o", dir, "plans/local-dynamo.yaml")
+	ended(t, s.wait())
+	s.nothingLeft(0)
+	rows := readRows(t, dir)
+	if len(rows) != 4 {
+		t.Fatalf("got %d rows, want 4", len(rows))
+	}
+	for _, r := range rows {
+		usable(t, r)
+		if r["completed"] != "24" || r.number(t, "output_tokens") != 24*64 {
+			t.Errorf("%s: %s requests gave %s tokens", r, r["completed"], r["output_tokens"])
+		}
+		r.same(t, "output_tokens", "server_output_tokens", "frontend_server_output_tokens")
+		r.same(t, "input_tokens", "frontend_server_input_tokens")
+		r.same(t, "completed", "frontend_server_requests", "worker_server_requests")
+		if busy := r.number(t, "worker_requests_running_max"); busy < 1 || busy > r.number(t, "concurrency") {
+			t.Errorf("%s: the workers ran %v requests at once", r, busy)
+		}
+		client, frontend, worker := r.number(t, "mean_e2e_ms"), r.number(t, "frontend_server_mean_e2e_ms"), r.number(t, "worker_server_mean_e2e_ms")
+		if worker <= 0 || worker > frontend*1.1+5 || frontend > client*1.1+5 {
+			t.Errorf("%s: mean E2E of the client %v ms, the frontend %v ms, the workers %v ms", r, client, frontend, worker)
+		}
+		if r.number(t, "start_up_s") <= 0 {
+			t.Errorf("%s: it started in no time", r)
+		}
+	}
+	for _, replicas := range []string{"1", "2"} {
+		logs, err := filepath.Glob(filepath.Join(dir, "deployments", "*", "l01", "worker-"+map[string]string{"1": "0", "2": "1"}[replicas]+".log"))
+		if want := map[string]int{"1": 2, "2": 1}[replicas]; err != nil || len(logs) != want {
+			t.Errorf("logs %q (%v), want %d", logs, err, want)
+		}
+	}
+}
+
+type routing struct {
+	Workers []struct {
+		Phase    string
+		Worker   string
+		Requests int
+	}
+	Requests map[string]map[string]string
+}
+
+// Prefill and decode apart, behind the KV router: its log says which worker
+// served which phase of each request.
+func TestDynamo_disaggregated(t *testing.T) {
+	needDynamo(t)
+	dir := filepath.Join(t.TempDir(), "run")
+	s := start(t, "run", "-o", dir, "plans/local-dynamo-disagg.yaml")
+	ended(t, s.wait())
+	s.nothingLeft(0)
+	rows := readRows(t, dir)
+	if len(rows) != 2 {
+		t.Fatalf("got %d rows, want 2", len(rows))
+	}
+	for _, r := range rows {
+		usable(t, r)
+		// Both kinds see each request, which counts once.
+		r.same(t, "completed", "server_requests", "frontend_server_requests", "prefill_server_requests", "decode_server_requests")
+		r.same(t, "output_tokens", "server_output_tokens")
+		files, err := filepath.Glob(filepath.Join(dir, "cells", r["cell_id"], "t01", "a*", "routing.json"))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("%s: routing.json: %q, %v", r, files, err)
+		}
+		text, err := os.ReadFile(files[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got routing
+		if err := json.Unmarshal(text, &got); err != nil {
+			t.Fatal(err)
+		}
+		const sent = 24 + 2 // the warm-up too
+		phases := map[string]int{}
+		workers := map[string]string{}
+		for _, w := range got.Workers {
+			phases[w.Phase] += w.Requests
+			if other, ok := workers[w.Worker]; ok && other != w.Phase {
+				t.Errorf("%s: worker %s serves %s and %s", r, w.Worker, other, w.Phase)
+			}
+			workers[w.Worker] = w.Phase
+		}
+		if len(got.Requests) != sent || phases["prefill"] != sent || phases["decode"] != sent || len(phases) != 2 {
+			t.Errorf("%s: %d requests were routed: %+v", r, len(got.Requests), got.Workers)
+		}
+		if r["concurrency"] == "8" && len(workers) != 3 {
+			t.Errorf("%s: one worker that prefills and two that decode served it, got %v", r, workers)
+		}
+		t.Logf("%s: %+v", r, got.Workers)
+	}
+}
+
+// A worker that is killed under load is seen, although the frontend lives on, and
+// the trial is repeated on a new deployment.
+func TestDynamo_workerKilled(t *testing.T) {
+	needDynamo(t)
+	dir, events := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "events.jsonl")
+	s := start(t, "run", "-o", dir, "--events", events, "--only", "worker_replicas == 2 && concurrency == 1", "--set", "load.requests=40", "plans/local-dynamo.yaml")
+	s.until(events, func(e event) bool {
+		return e.Type == "trial_progress" && e.Attempt == 1 && e.Progress != nil && e.Progress.OutputTokens > 0
+	})
+	pid := s.process("dynamo.mocker")
+	t.Logf("kill -9 %d", pid)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, s.wait())
+	s.nothingLeft(0)
+	rows := readRows(t, dir)
+	if len(rows) != 1 || rows[0]["attempt"] != "2" {
+		t.Fatalf("got %v", rows)
+	}
+	usable(t, rows[0])
+}
+
+// kill -9 of sweep itself takes all roles with it.
+func TestDynamo_sweepKilled(t *testing.T) {
+	needDynamo(t)
+	dir, events := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "events.jsonl")
+	s := start(t, "run", "-o", dir, "--events", events, "--only", "worker_replicas == 2", "plans/local-dynamo.yaml")
+	first := s.until(events, func(e event) bool { return e.Type == "trial_committed" })
+	if err := s.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.wait()
+	s.nothingLeft(10 * time.Second)
+	s = start(t, "resume", dir)
+	ended(t, s.wait())
+	s.nothingLeft(0)
+	rows := readRows(t, dir)
+	if len(rows) != 2 {
+		t.Fatalf("got %d rows, want 2", len(rows))
+	}
+	for _, r := range rows {
+		usable(t, r)
+		if r["cell_id"] == first.Cell && r["attempt"] != "1" {
+			t.Errorf("%s: what was committed was measured again", r)
+		}
+	}
+}
