@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -549,4 +551,118 @@ func TestTGI_atItsLimits(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
+}
+
+// TestDialects_wire holds what each engine writes, byte for byte: a chat and a
+// completion as a stream, a whole answer, and a refusal.
+func TestDialects_wire(t *testing.T) {
+	float := regexp.MustCompile(`(_ms|_per_second|_per_token_ms)":[0-9.e+-]+`)
+	for _, name := range Engines()[1:] {
+		in := speaker{name, ""}.start(t, "--seed", "1", map[string]string{"sglang": "--context-length=512", "trtllm": "--max_seq_len=512", "llamacpp": "-c=512", "tgi": "--max-total-tokens=512"}[name])
+		var b strings.Builder
+		say := func(path, body string) {
+			status, said := in.do("POST", path, body)
+			said = created.ReplaceAllString(said, `"created":0`)
+			said = float.ReplaceAllString(said, `$1":0`)
+			fmt.Fprintf(&b, "POST %s %s\n%d\n%s\n\n", path, body, status, strings.TrimSuffix(said, "\n\n"))
+		}
+		const options = `,"stream":true,"max_tokens":2,"stream_options":{"include_usage":true}`
+		say("/v1/chat/completions", chat("Say something about water", options))
+		say("/v1/completions", `{"model":"sweep/tiny","prompt":"Once upon a time"`+options+`}`)
+		say("/v1/chat/completions", chat("Say something about water", `,"max_tokens":2`))
+		say("/v1/completions", `{"model":"sweep/tiny","prompt":"Once upon a time","max_tokens":600}`)
+		say("/v1/chat/completions", chat(strings.Repeat("a ", 5), `,"max_tokens":0`))
+		golden(t, name+".txt", b.String())
+	}
+}
+
+// TestSGLang_queueIsFull: a stream learns of it after its status of 200.
+func TestSGLang_queueIsFull(t *testing.T) {
+	in := start(t, "--engine", "sglang", "--enable-metrics", "--max-running-requests", "1", "--max-queued-requests", "1", "--time-scale", "0.01")
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	for range 2 {
+		wg.Go(func() {
+			r, err := http.NewRequestWithContext(ctx, "POST", in.url+"/v1/chat/completions", strings.NewReader(chat("x", `,"stream":true,"max_tokens":4000,"ignore_eos":true`)))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if resp, err := in.client.Do(r); err == nil {
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+			}
+		})
+	}
+	for range 5000 {
+		if _, said := in.do("GET", "/get_load", ""); strings.Contains(said, `"num_waiting_reqs":1`) {
+			break
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	status, said := in.do("POST", "/v1/chat/completions", chat("y", `,"max_tokens":4,"stream":true`))
+	if want := "data: " + `{"error":{"object":"error","message":"The request queue is full.","type":"SERVICE_UNAVAILABLE","param":null,"code":503}}` + "\n\ndata: [DONE]\n\n"; status != 200 || said != want {
+		t.Errorf("a stream: %d %s", status, said)
+	}
+	if status, said = in.do("POST", "/v1/chat/completions", chat("y", `,"max_tokens":4`)); status != 503 || !strings.HasPrefix(said, `{"object":"error",`) {
+		t.Errorf("a whole answer: %d %s", status, said)
+	}
+	if status, said = in.do("POST", "/flush_cache", ""); status != 400 {
+		t.Errorf("a flush while it works: %d %s", status, said)
+	}
+}
+
+// TestDialects_ignoredFields: what an engine does not know has no effect, and
+// what it knows has one.
+func TestDialects_ignoredFields(t *testing.T) {
+	for name, want := range map[string]string{"vllm": "length 3000", "sglang": "length 3000", "trtllm": "length 3000", "llamacpp": "length 3000", "tgi": "stop"} {
+		in := speaker{name, ""}.start(t, "--time-scale", "20")
+		_, said := in.do("POST", "/v1/chat/completions", chat("x", `,"max_tokens":3000,"ignore_eos":true`))
+		reason, tokens := "stop", ""
+		if strings.Contains(said, `"finish_reason":"length"`) {
+			reason = "length"
+			if strings.Contains(said, `"completion_tokens":3000`) {
+				tokens = " 3000"
+			}
+		}
+		if got := reason + tokens; got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestPing: a stream that is silent for long has comments in it.
+func TestPing(t *testing.T) {
+	in := start(t, "--engine", "llamacpp", "--sse-ping-interval", "1", "--time-scale", "0.0001")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, "POST", in.url+"/v1/chat/completions", strings.NewReader(chat("x", `,"stream":true,"max_tokens":4`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := in.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	first := make([]byte, 3)
+	if _, err := io.ReadFull(resp.Body, first); err != nil || string(first) != ":\n\n" {
+		t.Errorf("%q, %v", first, err)
+	}
+}
+
+// TestVLLM08_hasThePublishedNames: a recording of 2025 has both generations, but
+// for the prefix cache of 0.7.3 to 0.9.
+func TestVLLM08_hasThePublishedNames(t *testing.T) {
+	published := names(fixture(t, "datadog__vllm_metrics__v0_plus_v1_names.txt"), false)
+	s := speaker{"vllm", "0.8"}
+	in := s.start(t)
+	in.do("POST", "/v1/chat/completions", chat("one", `,"max_tokens":2`))
+	for _, f := range names(in.scrape(s.profile(t)), false) {
+		if !slices.Contains(published, f) && !strings.Contains(f, "http_request") && !strings.Contains(f, "gpu_prefix_cache_") {
+			t.Errorf("vLLM of 2025 has no %s", f)
+		}
+	}
 }

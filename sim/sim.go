@@ -69,7 +69,7 @@ func serveOne(ctx context.Context, args []string, in *fleet.Inside, stdout, stde
 	case errors.As(err, &died):
 		return f.die(died, log)
 	case errors.As(err, &start):
-		f.fail(start, log)
+		log.raw(f.failure(start)...)
 	default:
 		log.errorf("%v", err)
 	}
@@ -111,9 +111,9 @@ func run(ctx context.Context, f *flags, log *logger) error {
 	return serve(ctx, f, cfg, log, requests, l)
 }
 
-// fail writes the end of an engine's log.
-func (f *flags) fail(e *core.StartError, log *logger) {
-	log.raw(f.dialect.Start.Fail(&dialect.Failure{StartError: e, Model: f.model, Share: f.util, Seqs: f.maxSeqs, Now: time.Now()})...)
+// failure is the end of the log of an engine that does not start.
+func (f *flags) failure(e *core.StartError) []string {
+	return f.dialect.Start.Fail(&dialect.Failure{StartError: e, Model: f.model, Share: f.util, Seqs: f.maxSeqs, Now: time.Now()})
 }
 
 // load starts the engine on paper and takes the time that it takes; nil where
@@ -257,7 +257,7 @@ func report(ctx context.Context, d *dialect.Dialect, engine *live.Engine, cfg *c
 // die ends the process by a signal, or returns the status to end it with.
 func (f *flags) die(d *server.Death, log *logger) int {
 	if d.Signal == 0 {
-		f.fail(&core.StartError{Cause: core.Other, Text: fmt.Sprintf("RuntimeError: %v", d)}, log)
+		log.raw(f.failure(&core.StartError{Cause: core.Other, Text: fmt.Sprintf("RuntimeError: %v", d)})...)
 		return d.Code
 	}
 	if p, err := os.FindProcess(os.Getpid()); err == nil && p.Signal(d.Signal) == nil {
