@@ -21,6 +21,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 
 const (
 	recorded = "../internal/exposition/testdata/recorded"
+	routers  = "testdata/recorded"
 	shared   = "../../shared/fixtures"
 )
 
@@ -29,6 +30,7 @@ var bodies = []struct{ file, profile, role string }{
 	{recorded + "/vllm-0.32.0.txt", "vllm", "server"},
 	{recorded + "/llamacpp-b11549.txt", "llamacpp", "server"},
 	{recorded + "/llamacpp-b11549.txt", "sglang-router-llamacpp", "server"},
+	{routers + "/sglang-router-0.3.2.txt", "sglang-router-llamacpp", "router"},
 	{recorded + "/dynamo-1.6.1-frontend.txt", "dynamo", "frontend"},
 	{recorded + "/dynamo-1.6.1-worker.txt", "dynamo-mocker", "worker"},
 	{recorded + "/dynamo-1.6.1-disagg-frontend.txt", "dynamo-disagg", "frontend"},
@@ -49,7 +51,7 @@ var bodies = []struct{ file, profile, role string }{
 // TestProfiles_names holds what profiles say of metrics against what servers
 // really exposed: the name under which each quantity and setting is found.
 func TestProfiles_names(t *testing.T) {
-	for _, part := range []struct{ dir, golden string }{{recorded, "recorded.golden"}, {shared, "fixtures.golden"}} {
+	for _, part := range []struct{ dir, golden string }{{recorded, "recorded.golden"}, {routers, "routers.golden"}, {shared, "fixtures.golden"}} {
 		t.Run(part.golden, func(t *testing.T) {
 			if _, err := os.Stat(part.dir); err != nil {
 				if part.dir == shared {
