@@ -32,7 +32,7 @@ type histogram struct {
 func (f Found) Observed(e *exposition.Exposition) (sum, count float64) {
 	for _, h := range f.Histograms(e) {
 		if s, ok := snapshot(h); ok {
-			sum += s.Sum * Scale(f.Series)
+			sum += s.Sum * scale(f.Series)
 			count += s.Count
 		}
 	}

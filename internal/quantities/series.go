@@ -15,9 +15,9 @@ import (
 )
 
 // A Found series is one of the ways of an engine to expose a quantity, under
-// the names that a body really has. The zero prefix of the names is settled
-// once, so that what is added up or multiplied comes from one namespace: a
-// gateway may expose everything under an old and a new one.
+// the names that a body really has. Their prefix is settled once, so that what
+// is added up or multiplied comes from one namespace: a gateway may expose
+// everything under an old and a new one.
 type Found struct {
 	engine.Series
 	Names  []string // Name and Plus, as in the body
@@ -155,7 +155,7 @@ func (f Found) Points(e *exposition.Exposition) []exposition.Point {
 			if math.IsNaN(p.Value) || math.IsInf(p.Value, 0) {
 				continue // the engine says that there is no value
 			}
-			p.Value *= Scale(f.Series)
+			p.Value *= scale(f.Series)
 			out = append(out, p)
 		}
 	}
@@ -180,7 +180,7 @@ func (f Found) factor(e *exposition.Exposition, p exposition.Point) (float64, bo
 	t := *f.Times
 	if t.Label != "" && (t.Name == "" || t.Name == f.Name) {
 		v, ok := exposition.ParseValue(value(p.Labels, t.Label))
-		return v * Scale(t), ok
+		return v * scale(t), ok
 	}
 	all := Found{Series: t, Names: []string{f.Second}}.Points(e)
 	var fit []exposition.Point
@@ -335,7 +335,7 @@ func dedup(in []exposition.Point) []exposition.Point {
 	return out
 }
 
-func Scale(s engine.Series) float64 {
+func scale(s engine.Series) float64 {
 	if s.Scale == 0 {
 		return 1
 	}

@@ -45,6 +45,7 @@ type Body struct {
 	ProcessStart, Now float64
 }
 
+// NewWindow is a window of a target whose series mean m.
 func NewWindow(m *engine.Metrics) *Window {
 	return &Window{
 		Metrics:  m,
@@ -197,7 +198,7 @@ func (w *Window) observeCounter(name string, f Found, e *exposition.Exposition, 
 func (w *Window) observeHistogram(name string, f Found, e *exposition.Exposition, first bool) {
 	h := w.hists[name]
 	if h == nil {
-		h = &histogram{series: make(map[string]*histSeries), scale: Scale(f.Series)}
+		h = &histogram{series: make(map[string]*histSeries), scale: scale(f.Series)}
 		w.hists[name] = h
 	}
 	missing := len(h.series)
