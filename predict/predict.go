@@ -19,7 +19,6 @@ import (
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/sim"
-	"sweep.dev/sweep/sim/core"
 )
 
 // A Server is what is known of a server before it is started.
@@ -35,7 +34,7 @@ type Server struct {
 type Prediction struct {
 	Starts   bool
 	Class    string // of the failure, as the classifier of failures names it
-	Text     string // of the failure, in the engine's words
+	Text     string // of the failure: vLLM's words, whatever the engine
 	KVTokens int64  // of a server that starts
 }
 
@@ -58,24 +57,23 @@ func Start(s Server) (p Prediction, known bool) {
 		return p, false
 	}
 	tokens, err := sim.Predict(s.argv(dialect))
-	failure, failed := errors.AsType[*core.StartError](err)
+	refused, failed := errors.AsType[*sim.Refusal](err)
 	switch {
 	case failed:
-		return Prediction{Class: class(failure.Text), Text: failure.Text}, true
+		return Prediction{Class: class(dialect, refused.Log), Text: refused.Text}, true
 	case err != nil:
 		return p, false
 	}
 	return Prediction{Starts: true, KVTokens: int64(tokens)}, true
 }
 
-// class is what the classifier calls a failure. Whatever the engine, the
-// arithmetic words it as vLLM does.
-func class(text string) string {
-	profile, ok := engine.Lookup("vllm")
+// class is what the classifier calls a failure with this end of a log.
+func class(dialect string, log []string) string {
+	profile, ok := engine.Lookup(dialect)
 	if !ok {
 		return engine.ClassUnknown
 	}
-	return profile.Classify([]string{text}, engine.End{}).Class
+	return profile.Classify(log, engine.End{Exited: true, Code: 1}).Class
 }
 
 func (s Server) argv(dialect string) []string {

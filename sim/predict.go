@@ -4,14 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/sim/core"
+	"sweep.dev/sweep/sim/dialect"
 )
 
+// A Refusal is how a server ends that would not start.
+type Refusal struct {
+	*core.StartError
+	Log []string // its last lines, in the engine's words
+}
+
+func (r *Refusal) Unwrap() error { return r.StartError }
+
 // Predict says what a server with this command line would do, without starting
-// it: start, with so many tokens of KV cache, or fail with a *core.StartError.
-// Any other error says that the command line is not the simulator's.
+// it: start, with so many tokens of KV cache, or end with a *[Refusal]. Any other
+// error says that the command line is not the simulator's.
 func Predict(args []string) (kvTokens int, err error) {
 	f, err := parseFlags(args, io.Discard)
 	if err != nil {
@@ -23,9 +33,13 @@ func Predict(args []string) (kvTokens int, err error) {
 	}
 	g, ok := catalog.GPUByName(f.gpu)
 	if !ok {
-		return 0, errors.New("the simulator does not know the GPU " + f.gpu)
+		return 0, fmt.Errorf("the simulator does not know the GPU %q", f.gpu)
 	}
 	cfg, err := core.Plan(f.options(g, m))
+	if e, ok := errors.AsType[*core.StartError](err); ok {
+		last := f.dialect.Start.Fail(&dialect.Failure{StartError: e, Model: f.model, Share: f.util, Seqs: f.maxSeqs, Now: time.Unix(0, 0)})
+		return 0, &Refusal{e, last}
+	}
 	if err != nil {
 		return 0, err
 	}
