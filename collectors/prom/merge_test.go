@@ -161,8 +161,7 @@ func TestMerge_tiers(t *testing.T) {
 func TestRow_registry(t *testing.T) {
 	row := emptyRow(roles("a", "b"))
 	for _, c := range result.Columns(result.Extra{Roles: []string{"a", "b"}}) {
-		if strings.HasPrefix(c.Name, "a_") {
-			base := strings.TrimPrefix(c.Name, "a_")
+		if base, ok := strings.CutPrefix(c.Name, "a_"); ok {
 			for _, name := range []string{c.Name, base, "b_" + base} {
 				if _, ok := row[name]; !ok {
 					t.Errorf("the row lacks %s", name)

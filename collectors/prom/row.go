@@ -20,9 +20,7 @@ type column struct {
 
 // columns are those of the server, once for all together and once for each
 // role.
-var columns = makeColumns()
-
-func makeColumns() []column {
+func columns() []column {
 	var list []column
 	for _, l := range latencies {
 		list = append(list, column{"server_mean_" + l + "_ms", meanOf(l)})
@@ -82,7 +80,7 @@ const (
 func emptyRow(p *engine.Profile) result.Row {
 	row := make(result.Row)
 	for _, role := range append([]string{""}, roleNames(p)...) {
-		for _, c := range columns {
+		for _, c := range columns() {
 			row[inRole(role, c.name)] = nil
 		}
 		row[inRole(role, metricLines)], row[inRole(role, metricNames)] = nil, nil
@@ -143,7 +141,7 @@ func makeRow(p *engine.Profile, servers []*server) result.Row {
 }
 
 func fill(row result.Row, role string, v quantities.View, servers []*server) {
-	for _, c := range columns {
+	for _, c := range columns() {
 		row[inRole(role, c.name)] = c.value(v)
 	}
 	count, names := 0, make(map[string]bool)

@@ -212,9 +212,9 @@ func count(e *exposition.Exposition) *lines {
 // names, and every series under the engine's. Of histograms only the sum and
 // the count; the buckets are in the archive.
 func (s *session) samples(w *watch, l *scrape) {
-	for i := len(w.Windows) - 1; i >= 0; i-- {
-		for name, v := range w.Windows[i].Last {
-			if w.Window(name) == w.Windows[i] {
+	for _, win := range w.Windows {
+		for name, v := range win.Last {
+			if w.Window(name) == win {
 				s.sample(w, l.at, name, "", v, unitOf(name))
 			}
 		}

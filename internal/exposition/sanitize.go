@@ -352,6 +352,7 @@ func ParseValue(s string) (float64, bool) {
 	return v, err == nil
 }
 
+// FormatValue writes a number as the format knows it.
 func FormatValue(v float64) string {
 	switch {
 	case math.IsInf(v, 1):
