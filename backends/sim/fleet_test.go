@@ -160,3 +160,37 @@ func TestCommand_ofRoles(t *testing.T) {
 		}
 	}
 }
+
+// What stands in a file of settings does not stand on the command line too.
+func TestCommand_settings(t *testing.T) {
+	b := backend(t, nil)
+	s := roles(t, "trtllm", "server")
+	s.Args = map[string]any{"max_batch_size": int64(8), "return_perf_metrics": true, "kv_cache_config.enable_block_reuse": false}
+	s.Roles[0].Argv = func(backends.Address) ([]string, error) {
+		return []string{"trtllm-serve", "serve", "M", "--max_batch_size", "8", "--extra_llm_api_options", "/x/args.yaml"}, nil
+	}
+	argv, err := b.argv(s, s.Roles[0], backends.Address{Host: "127.0.0.1", Port: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "--host=127.0.0.1 --port=1 --config=/x/args.yaml --engine=trtllm --model=sweep/tiny --gpu=l4 --seed=7 --time-scale=1 --jitter=0.01 --max_batch_size=8"
+	if got := strings.Join(argv[2:], " "); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+func TestCommands(t *testing.T) {
+	list, err := backend(t, nil).Commands(roles(t, "llm-d", "prefill", "decodex2", "sidecarx2", "epp", "gateway"))
+	if err != nil || len(list) != 7 {
+		t.Fatalf("%d commands, %v", len(list), err)
+	}
+	for i, want := range map[int]string{
+		4: "--role=sidecar --host=127.0.0.1 --port=8004 --worker-urls=http://127.0.0.1:8002",
+		5: "--role=epp --host=127.0.0.1 --port=8005 --worker-urls=http://127.0.0.1:8003,http://127.0.0.1:8004 --prefill-urls=http://127.0.0.1:8000",
+		6: "--role=gateway --host=127.0.0.1 --port=8006 --epp-url=http://127.0.0.1:8005",
+	} {
+		if got := strings.Join(list[i], " "); !strings.HasSuffix(got, want) {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+	}
+}

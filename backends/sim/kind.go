@@ -34,7 +34,7 @@ func kindOf(spec backends.Spec, role backends.Role, at backends.Address) (kind, 
 	if served, ok := flagOf(real, "served-model-name", "served_model_name", "model-name", "alias"); ok && served != spec.Model {
 		k.flags = append(k.flags, "--served-model-name="+served)
 	}
-	if config, ok := flagOf(real, "config", "extra_llm_api_options", "extra-engine-args"); ok && config != "" {
+	if config, ok := flagOf(real, settingsFlags...); ok && config != "" {
 		k.flags = append(k.flags, "--config="+config)
 	}
 	for _, name := range switches {
@@ -120,20 +120,28 @@ func (k *kind) peers(flag string, at backends.Address, roles ...string) {
 	}
 }
 
-// settled are the arguments without those that stand in a file of settings,
-// which the real command line names.
+// settled are the arguments without those that stand in a file of settings: the
+// real command line names the file and not them.
 func settled(args map[string]any, real []string) map[string]any {
-	if _, ok := flagOf(real, "config", "extra_llm_api_options", "extra-engine-args"); !ok {
+	if _, ok := flagOf(real, settingsFlags...); !ok {
 		return args
 	}
+	plain := func(s string) string { return strings.ReplaceAll(strings.TrimLeft(s, "-"), "-", "_") }
 	out := map[string]any{}
 	for name, v := range args {
-		if _, nested := v.(map[string]any); !nested && !strings.Contains(name, ".") {
+		given := slices.ContainsFunc(real, func(arg string) bool {
+			flag, _, _ := strings.Cut(arg, "=")
+			return strings.HasPrefix(arg, "-") && plain(flag) == plain(name)
+		})
+		if given {
 			out[name] = v
 		}
 	}
 	return out
 }
+
+// settingsFlags name an engine's file of settings.
+var settingsFlags = []string{"config", "extra_llm_api_options", "extra-engine-args"}
 
 // flagOf is the value of the first of these flags on a command line.
 func flagOf(argv []string, names ...string) (string, bool) {

@@ -6,6 +6,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -137,13 +138,34 @@ func (b *Backend) argv(spec backends.Spec, role backends.Role, at backends.Addre
 	return append(argv, flags(k.args)...), nil
 }
 
-// Command is the command line of a server of spec at an address, for people.
-func (b *Backend) Command(spec backends.Spec, at backends.Address) []string {
-	argv, err := b.argv(spec, backends.Role{Name: "server"}, at)
-	if err != nil {
-		return []string{b.self, "sim", "#", err.Error()}
+// Commands are the command lines of a deployment, for people: its servers in
+// their order, on ports from 8000.
+func (b *Backend) Commands(spec backends.Spec) ([][]string, error) {
+	port := 8000
+	peers := map[string][]backends.Address{}
+	for _, role := range spec.Roles {
+		for n := range role.Replicas {
+			a := backends.Address{Host: "127.0.0.1", Port: port, Replica: n, Dir: "DIR", Ports: map[string]int{}}
+			port++
+			for _, name := range slices.Sorted(maps.Keys(role.Ports)) {
+				a.Ports[name] = port
+				port++
+			}
+			peers[role.Name] = append(peers[role.Name], a)
+		}
 	}
-	return argv
+	var out [][]string
+	for _, role := range spec.Roles {
+		for _, at := range peers[role.Name] {
+			at.Peers = peers
+			argv, err := b.argv(spec, role, at)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, argv)
+		}
+	}
+	return out, nil
 }
 
 // RequestLog is where a server with the log logPath writes what it was asked.

@@ -260,7 +260,7 @@ func (a *app) planJSON(p *plan.Plan, deployments []plan.Deployment) error {
 
 // A commander is a backend that makes command lines of its own.
 type commander interface {
-	Command(backends.Spec, backends.Address) []string
+	Commands(backends.Spec) ([][]string, error)
 }
 
 // commands prints how each server would be started, ready to be pasted into a
@@ -269,14 +269,18 @@ func (a *app) commands(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 	for _, d := range deployments {
 		fmt.Fprintf(a.out, "# deployment %s: %s\n", d.ID, plaintext.Line(executor.ServerLabel(p, d)))
 		if c, ok := made.backend.(commander); ok {
-			spec := backends.Spec{
-				Engine: d.Server.Profile, Model: d.Server.Model, Args: map[string]any{},
-				GPU: d.Server.GPU, GPUs: d.Server.GPUCount, Seed: p.Seed,
+			spec, err := executor.Specify(p, d, a.exe)
+			if err != nil {
+				return err
 			}
-			for _, arg := range d.Server.Args {
-				spec.Args[arg.Name] = arg.Value
+			commands, err := c.Commands(spec)
+			if err != nil {
+				return err
 			}
-			fmt.Fprintf(a.out, "%s\n\n", plaintext.Lines(commandLine(c.Command(spec, backends.Address{Host: "127.0.0.1", Port: 8000}))))
+			for _, argv := range commands {
+				fmt.Fprintln(a.out, plaintext.Lines(commandLine(argv)))
+			}
+			fmt.Fprintln(a.out)
 			continue
 		}
 		if !made.factory.Starts {
