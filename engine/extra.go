@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -72,12 +73,7 @@ func (p *Profile) hasArgsFile(r *Role, args []Arg) bool {
 	if _, ok := r.Files[ArgsFile]; ok {
 		return true
 	}
-	for _, a := range args {
-		if p.nested(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(args, p.nested)
 }
 
 // argsFile writes the nested args over the settings in own.

@@ -141,7 +141,7 @@ func fits(labels []exposition.Label, s engine.Series) bool {
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil { //nolint:forbidigo // a test's own file
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return

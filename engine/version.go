@@ -59,7 +59,7 @@ func parseVersion(version string) ([]int, bool) {
 		return nil, false
 	}
 	var out []int
-	for _, digits := range strings.Split(m[1], ".") {
+	for digits := range strings.SplitSeq(m[1], ".") {
 		n, err := strconv.Atoi(digits)
 		if err != nil {
 			return nil, false
