@@ -44,7 +44,8 @@ func TestContract(t *testing.T) {
 		more   []string
 	}{
 		"auto": {
-			gpu.Config{}, collectortest.Suite{Exec: exec("0, 0, 0, 0, 0x0, 15000, 376, N/A, 9001, 0, GPU-1, 590.48.01, 97, 40, 1000, 16376, 60.5, 55, 1980, NVIDIA RTX 2000 Ada\n")},
+			gpu.Config{},
+			collectortest.Suite{Exec: exec("0, 0, 0, 0, 0x0, 15000, 376, N/A, 9001, 0, GPU-1, 590.48.01, 97, 40, 1000, 16376, 60.5, 55, 1980, NVIDIA RTX 2000 Ada\n")},
 			[]string{"gpu_temp_max_c", "gpu_uuid", "driver_version", "gpu_memory_free_min_bytes", "gpu_memory_bandwidth_util_mean", "gpu_clock_mean_mhz", "gpu_throttled_ms"},
 		},
 		"XML": {gpu.Config{Source: gpu.NvidiaSMIXML}, collectortest.Suite{Exec: exec(string(xml))}, []string{"gpu_uuid", "driver_version", "gpu_throttled_ms"}},

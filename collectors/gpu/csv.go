@@ -66,9 +66,6 @@ var smiFields = map[string]meaning{
 
 const counters = "clocks_event_reasons_counters."
 
-// units are what may stand behind a number, and in brackets in a header.
-var units = []string{"%", "MiB", "W", "MHz", "us", "C", "mJ"}
-
 // A table reads rows of nvidia-smi's fields into readings.
 type table struct {
 	fields []string

@@ -212,9 +212,7 @@ func (t *track) observe(at time.Duration, r reading, loaded bool, w *window) {
 	before := t.id
 	t.id, t.seen = r, at
 	t.id.driver, t.id.name, t.id.index = cmp.Or(r.driver, before.driver), cmp.Or(r.name, before.name), cmp.Or(r.index, before.index)
-	for q, v := range r.values {
-		t.latest[q] = v
-	}
+	maps.Copy(t.latest, r.values)
 	if v, ok := r.values[util]; ok {
 		if loaded {
 			t.util.add(v)

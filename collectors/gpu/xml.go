@@ -3,6 +3,7 @@ package gpu
 import (
 	"bytes"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -77,7 +78,7 @@ func parseXML(out []byte) ([]reading, error) {
 	var log xmlLog
 	decoder := xml.NewDecoder(bytes.NewReader(out))
 	if err := decoder.Decode(&log); err != nil {
-		if said := complaint(string(out)); said != errAnswer {
+		if said := complaint(string(out)); !errors.Is(said, errAnswer) {
 			return nil, said
 		}
 		return nil, fmt.Errorf("%w: %w", errAnswer, err)
