@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/plan"
 )
 
@@ -41,7 +42,7 @@ func Specify(p *plan.Plan, d plan.Deployment, sweep string) (backends.Spec, erro
 		return backends.Spec{}, fmt.Errorf("engine profile %q does not exist", s.Profile)
 	}
 	spec := backends.Spec{
-		Engine: s.Profile, Model: s.Model, Args: make(map[string]any, len(s.Args)),
+		Engine: kindOf(profile), Model: s.Model, Args: make(map[string]any, len(s.Args)),
 		GPU: s.GPU, GPUs: s.GPUCount, Seed: p.Seed, Grace: p.Timeouts.Stop,
 		// The same server, in whatever run.
 		Digest: p.Backend.Kind + "-" + d.ID,
@@ -61,6 +62,15 @@ func Specify(p *plan.Plan, d plan.Deployment, sweep string) (backends.Spec, erro
 		spec.Roles = append(spec.Roles, r)
 	}
 	return spec, nil
+}
+
+// kindOf is what a backend knows an engine as: a profile of one's own is what it
+// is like.
+func kindOf(p *engine.Profile) string {
+	if _, ok := engine.Lookup(p.Name); !ok && p.Like != "" {
+		return p.Like
+	}
+	return p.Name
 }
 
 // expires is when a pod that is launched now ends itself at the latest; zero

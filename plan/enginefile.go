@@ -17,7 +17,7 @@ import (
 )
 
 // maxEngineFile bounds one engine profile.
-const maxEngineFile = 1 << 20
+const maxEngineFile = 256 << 10
 
 // An EngineFile is an engine profile that a plan or a command line brought along.
 type EngineFile struct {
@@ -73,7 +73,7 @@ func (l *loader) readEngine(at *syntax.Node, name, path string) {
 	case err != nil:
 		l.Report.Node(at, "file", "engine file %s: %v", name, err)
 	case len(text) > maxEngineFile:
-		l.Report.Node(at, "file", "engine file %s has more than %d MiB", name, maxEngineFile>>20)
+		l.Report.Node(at, "file", "engine file %s has more than %d KiB", name, maxEngineFile>>10)
 	default:
 		l.addEngine(at, EngineFile{Name: name, Text: text})
 	}

@@ -75,11 +75,20 @@ type Manifest struct {
 	AllowEnv   []string  `json:"allow_env,omitempty"`
 	MaxCells   int       `json:"max_cells,omitempty"`
 	Only       string    `json:"only,omitempty"`
+	// Engines are the engine profiles that came with the plan, by which a resume
+	// knows the same engines wherever their files are by then.
+	Engines []Text `json:"engines,omitempty"`
 	Host       string    `json:"host"` // where the client runs
 	Owner      string    `json:"owner"`
 	Version    string    `json:"version"` // of sweep
 	CreatedAt  time.Time `json:"created_at"`
 	Trials     int       `json:"trials"` // planned
+}
+
+// A Text is a small file that a run keeps.
+type Text struct {
+	Name string `json:"name"`
+	Text []byte `json:"text"` // base64 in JSON
 }
 
 // A Key names one trial.

@@ -96,7 +96,7 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	}
 	m := rundir.Manifest{
 		RunID: newRunID(), Plan: p.Name, PlanPath: abs, PlanDir: filepath.Dir(abs), PlanDigest: p.Digest(),
-		Set: c.StringSlice("set"), AllowEnv: allowEnv(c), MaxCells: c.Int("max-cells"),
+		Set: c.StringSlice("set"), AllowEnv: allowEnv(c), MaxCells: c.Int("max-cells"), Engines: kept(p.EngineTexts()),
 		Only: c.String("only"), Owner: owner(), Version: version(), Host: hostname(), CreatedAt: time.Now().UTC(),
 	}
 	dir := c.String("output")

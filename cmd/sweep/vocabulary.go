@@ -17,6 +17,7 @@ import (
 	allcollectors "sweep.dev/sweep/collectors/all"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/sinks"
 	allsinks "sweep.dev/sweep/sinks/all"
 )
@@ -26,6 +27,7 @@ func planFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "set", Usage: "override a value of the plan: `PATH=VALUE` (load.requests=8); recorded in the run", Config: cli.StringConfig{TrimSpace: true}},
 		&cli.StringSliceFlag{Name: "allow-env", Usage: "let ${`NAME`} of the plan read this environment variable"},
+		&cli.StringSliceFlag{Name: "engine-file", Usage: "a further `FILE` with a profile of an engine, as engine_files in the plan; kept with the run", Config: cli.StringConfig{TrimSpace: true}},
 		&cli.IntFlag{Name: "max-cells", Usage: "refuse a matrix with more cells than `N`", Value: plan.DefaultMaxCells, Validator: positive[int]},
 	}
 }
@@ -42,7 +44,25 @@ func (a *app) planOptions(c *cli.Command) plan.Options {
 	return plan.Options{
 		Vocabulary: vocabulary(), Set: c.StringSlice("set"), AllowEnv: allowEnv(c),
 		MaxCells: c.Int("max-cells"), LookupEnv: a.env,
+		EngineFiles: c.StringSlice("engine-file"),
 	}
+}
+
+// kept are engine profiles as a run keeps them, and given what it has kept.
+func kept(files []plan.EngineFile) []rundir.Text {
+	var texts []rundir.Text
+	for _, f := range files {
+		texts = append(texts, rundir.Text{Name: f.Name, Text: f.Text})
+	}
+	return texts
+}
+
+func given(texts []rundir.Text) []plan.EngineFile {
+	files := []plan.EngineFile{} // not nil: what was not kept is not read either
+	for _, t := range texts {
+		files = append(files, plan.EngineFile{Name: t.Name, Text: t.Text})
+	}
+	return files
 }
 
 // allowEnv are the names of --allow-env, which may also stand in one value.
