@@ -145,8 +145,8 @@ func TestCommand_ofRoles(t *testing.T) {
 	at := func(port int) backends.Address { return backends.Address{Host: "127.0.0.1", Port: port} }
 	peers := map[string][]backends.Address{"prefill": {at(1)}, "decode": {at(2)}, "frontend": {at(3)}}
 	for i, want := range []string{
-		"--engine=dynamo --role=prefill --host=127.0.0.1 --port=1 --inner=vllm --model=sweep/tiny --gpu=l4 --seed=7 --time-scale=1 --jitter=0.01 --fault=every=3 --max-num-seqs=4",
-		"--engine=dynamo --role=decode --host=127.0.0.1 --port=2 --inner=vllm --model=sweep/tiny --gpu=l4 --seed=7 --time-scale=1 --jitter=0.01 --fault=every=3 --max-num-seqs=16",
+		"--engine=dynamo --role=prefill --model=sweep/tiny --gpu=l4 --host=127.0.0.1 --port=1 --inner=vllm --seed=7 --time-scale=1 --jitter=0.01 --fault=every=3 --max-num-seqs=4",
+		"--engine=dynamo --role=decode --model=sweep/tiny --gpu=l4 --host=127.0.0.1 --port=2 --inner=vllm --seed=7 --time-scale=1 --jitter=0.01 --fault=every=3 --max-num-seqs=16",
 		"--engine=dynamo --role=frontend --host=127.0.0.1 --port=3 --worker-urls=http://127.0.0.1:1,http://127.0.0.1:2",
 	} {
 		a := at(i + 1)
@@ -173,7 +173,7 @@ func TestCommand_settings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "--host=127.0.0.1 --port=1 --config=/x/args.yaml --engine=trtllm --model=sweep/tiny --gpu=l4 --seed=7 --time-scale=1 --jitter=0.01 --max_batch_size=8"
+	want := "--engine=trtllm --model=sweep/tiny --gpu=l4 --host=127.0.0.1 --port=1 --config=/x/args.yaml --seed=7 --time-scale=1 --jitter=0.01 --max_batch_size=8"
 	if got := strings.Join(argv[2:], " "); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

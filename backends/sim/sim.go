@@ -104,20 +104,21 @@ func (b *Backend) argv(spec backends.Spec, role backends.Role, at backends.Addre
 		return nil, err
 	}
 	argv := []string{b.self, "sim"}
+	if k.role != "" || k.engine != "vllm" {
+		argv = append(argv, "--engine="+k.engine)
+	}
 	if k.role != "" {
-		argv = append(argv, "--engine="+k.engine, "--role="+k.role)
+		argv = append(argv, "--role="+k.role)
+	}
+	if k.computes {
+		argv = append(argv, "--model="+spec.Model, "--gpu="+spec.GPU)
 	}
 	argv = append(argv, "--host="+at.Host, "--port="+strconv.Itoa(at.Port))
 	argv = append(argv, k.flags...)
 	if !k.computes {
 		return argv, nil
 	}
-	if k.role == "" && k.engine != "vllm" {
-		argv = append(argv, "--engine="+k.engine)
-	}
 	argv = append(argv,
-		"--model="+spec.Model,
-		"--gpu="+spec.GPU,
 		"--seed="+strconv.FormatUint(spec.Seed, 10),
 		"--time-scale="+number(b.config.TimeScale),
 		"--jitter="+number(b.config.Jitter),
