@@ -2,7 +2,13 @@
 
 package e2e
 
-import "testing"
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
 
 // The model's KV cache takes 4 KiB for each token: 1 GiB holds 262,016 of them
 // beside the first block, and one request of 400,000 does not fit.
@@ -41,4 +47,42 @@ func TestVLLM_failures(t *testing.T) {
 			class: "oom.host", parts: []string{"out of host memory", "the kernel killed the server", "in the plan: take a smaller model"},
 		},
 	})
+}
+
+// TestVLLM_coreKilled: the process that computes dies in mid-cell without a
+// word. The server in front of it says so and ends itself, with status 0.
+func TestVLLM_coreKilled(t *testing.T) {
+	need(t, vllm.task, vllm.files...)
+	dir := filepath.Join(t.TempDir(), "run")
+	events := filepath.Join(t.TempDir(), "events.jsonl")
+	s := start(t, "run", "-o", dir, "--events", events, "--set", "retries=0",
+		"--only", "max_tokens == 128 && concurrency == 1", "--set", "load.requests="+strconv.Itoa(vllm.slow), vllm.plan)
+	s.until(events, func(e event) bool {
+		return e.Type == "trial_progress" && e.Progress != nil && e.Progress.OutputTokens > 0
+	})
+	core := 0
+	for pid, argv := range s.processes() {
+		if strings.Contains(argv[0], "EngineCore") {
+			core = pid
+		}
+	}
+	if core == 0 {
+		t.Fatalf("no engine core among %v", s.processes())
+	}
+	if err := syscall.Kill(core, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if code := s.wait(); code != 3 {
+		t.Errorf("exit code %d, want 3 for a failed cell", code)
+	}
+	s.nothingLeft(0)
+	rows := readRows(t, dir)
+	if len(rows) != 1 {
+		t.Fatalf("got %d rows, want 1", len(rows))
+	}
+	r := rows[0]
+	t.Logf("%s: %s", r["error_class"], r["error"])
+	if r["status"] != "failed" || r["error_class"] != "wrapper" || !strings.Contains(r["error"], "engine core exited unexpectedly") || !strings.Contains(r["error"], "ended without a word") {
+		t.Errorf("got class %q: %s", r["error_class"], r["error"])
+	}
 }
