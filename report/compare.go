@@ -430,6 +430,15 @@ func (s *summary) caveats(c *contest) []string {
 	for _, column := range s.tied() {
 		lines = append(lines, fmt.Sprintf("The engines differ in %s too: this compares deployments, not engines alone.", column))
 	}
+	var simulated []string
+	for _, p := range c.points {
+		if slices.ContainsFunc(p.counting(), func(row result.Row) bool { return row["simulated"] == true }) {
+			simulated = append(simulated, fmt.Sprint(s.value(p, "engine")))
+		}
+	}
+	if len(simulated) > 0 {
+		lines = append(lines, "Simulated: "+strings.Join(simulated, ", ")+". They share one arithmetic of a GPU, and differ in what they say and in how they divide its memory.")
+	}
 	var read []string
 	for _, p := range c.points {
 		if roles := p.scraped(); len(roles) > 0 {

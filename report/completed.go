@@ -70,7 +70,7 @@ func (s *summary) requests() string {
 		text += fmt.Sprintf("; %d failed", failed)
 	}
 	if cancelled > 0 {
-		text += fmt.Sprintf("; %d were in flight when their time was over", cancelled)
+		text += fmt.Sprintf("; %d in flight when the time was over", cancelled)
 	}
 	return text + "."
 }
