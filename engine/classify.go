@@ -25,6 +25,7 @@ const (
 	ClassWrongModel = "wrong_model" // it answers, but with another model
 	ClassHang       = "hang"        // it is alive and answers nothing any more
 	ClassCrash      = "crash"       // an error of its own: a traceback, a fault
+	ClassWrapper    = "wrapper"     // its log says only that something else failed
 	ClassUnknown    = "unknown"
 )
 
@@ -91,7 +92,7 @@ var failuresYAML []byte
 // A table is what holds for every engine.
 type table struct {
 	classes  []Class
-	harmless []*regexp.Regexp
+	harmless []pattern
 	patterns []pattern
 }
 
@@ -114,11 +115,11 @@ var common = sync.OnceValue(func() *table {
 	if err := yaml.UnmarshalWithOptions(failuresYAML, &file, yaml.Strict()); err != nil {
 		panic(fmt.Sprintf("engine: failures.yaml: %v", err))
 	}
-	t := &table{classes: file.Classes, patterns: compile(file.Failures)}
+	var harmless []Failure
 	for _, text := range file.Harmless {
-		t.harmless = append(t.harmless, regexp.MustCompile("(?i)"+text))
+		harmless = append(harmless, Failure{Match: text})
 	}
-	return t
+	return &table{classes: file.Classes, harmless: compile(harmless), patterns: compile(file.Failures)}
 })
 
 // Classify says why a server ended, from the tail of its log (at least 250
@@ -172,10 +173,14 @@ func (t *table) telling(tail []string) []string {
 		l = clean(l)
 		below := source != "" && strings.HasPrefix(l, source)
 		source = ""
-		if m := frame.FindStringSubmatch(l); m != nil {
-			source = m[1] + "    "
+		if strings.Contains(l, `  File "`) {
+			if m := frame.FindStringSubmatch(l); m != nil {
+				source = m[1] + "    "
+			}
 		}
-		if !below && !matchesAny(t.harmless, l) {
+		lower := strings.ToLower(l)
+		harmless := slices.ContainsFunc(t.harmless, func(p pattern) bool { return p.find(l, lower) != nil })
+		if !below && !harmless {
 			lines = append(lines, l)
 		}
 	}
@@ -254,16 +259,12 @@ func exception(patterns []pattern, lines []string) (string, bool) {
 		if !traceback || !raised.MatchString(line) || strings.Contains(line, "CancelledError") || strings.Contains(line, "SystemExit") {
 			continue
 		}
-		wrapper := slices.ContainsFunc(patterns, func(p pattern) bool { return p.Wrapper && p.re.MatchString(line) })
-		if !wrapper {
+		lower := strings.ToLower(line)
+		if !slices.ContainsFunc(patterns, func(p pattern) bool { return p.Wrapper && p.find(line, lower) != nil }) {
 			return line, true
 		}
 	}
 	return "", false
-}
-
-func matchesAny(list []*regexp.Regexp, line string) bool {
-	return slices.ContainsFunc(list, func(re *regexp.Regexp) bool { return re.MatchString(line) })
 }
 
 // Tail returns the last n lines that r has, in memory bounded by n. Lines
@@ -312,7 +313,10 @@ func clean(line string) string {
 	if len(line) > maxLine {
 		line = line[:maxLine]
 	}
-	return strings.TrimRight(escapes.ReplaceAllString(line, ""), " \t\r\n")
+	if strings.Contains(line, "\x1b") {
+		line = escapes.ReplaceAllString(line, "")
+	}
+	return strings.TrimRight(line, " \t\r\n")
 }
 
 func lastLine(lines []string) string {
