@@ -346,6 +346,8 @@ func unitOf(name string) string {
 	}
 	base := strings.TrimSuffix(name, "_total")
 	switch {
+	case strings.HasSuffix(base, "tokens_seconds"):
+		return "tokens/s" // llama.cpp's averages
 	case strings.HasSuffix(base, "_seconds"):
 		return "s"
 	case strings.HasSuffix(base, "_milliseconds"), strings.HasSuffix(base, "_ms"):

@@ -3,6 +3,7 @@ package exposition
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -289,6 +290,16 @@ func e2(e *Exposition) *Exposition {
 		}
 	}
 	return out
+}
+
+func TestSalvage_nothing(t *testing.T) {
+	for body, want := range map[string]string{
+		"": "it is empty", "{\"status\":\"ok\"}": "JSON", "<html></html>": "HTML", "404 page not found": "no line", "a 12": "no line",
+	} {
+		if e, err := Salvage([]byte(body)); !errors.Is(err, ErrNoMetrics) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, %v", body, e, err)
+		}
+	}
 }
 
 // 50 MB are read up to the bounds, and what is beyond is counted.

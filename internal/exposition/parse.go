@@ -124,7 +124,7 @@ func Salvage(body []byte) (*Exposition, error) {
 	}
 	cut := bytes.LastIndexByte(body, '\n') + 1
 	if e, err = Parse(body[:cut], true); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %s", ErrNoMetrics, looksLike(body))
 	}
 	if cut < len(body) {
 		e.Dropped++
