@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"html"
 	"math"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -38,6 +39,7 @@ const (
 type view struct {
 	s            *Server
 	index        int
+	port         string  // of the server
 	busy, memory float64 // shares of the last second
 	power, temp  float64
 	joules       float64
@@ -45,11 +47,15 @@ type view struct {
 	reserved     int64
 }
 
-func (s *Server) view(index int) view {
+func (s *Server) view(r *http.Request, index int) view {
 	busy, memory, compute := s.engine.Load()
 	g := s.cfg.Core.GPU
 	share := math.Min(1, powerBusy*busy+powerMemory*memory+powerCompute*compute)
-	v := view{s: s, index: index, busy: busy, memory: memory, power: g.IdleW + (g.TDP-g.IdleW)*share}
+	var port string
+	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		_, port, _ = net.SplitHostPort(local.String())
+	}
+	v := view{s: s, index: index, port: port, busy: busy, memory: memory, power: g.IdleW + (g.TDP-g.IdleW)*share}
 	v.total, v.reserved = g.MemoryMiB, core.DriverReserve>>20
 	v.used = (s.cfg.Core.UsedBytes() + s.cfg.Faults.BusyBytes) >> 20
 
@@ -106,10 +112,11 @@ func (v view) processes() []process {
 	return list
 }
 
-// uuid is the same for the same GPU, index and seed.
+// uuid is the same for the same GPU, index, seed and port: servers beside each
+// other have GPUs of their own.
 func (v view) uuid() string {
 	h := fnv.New128a()
-	fmt.Fprintf(h, "%s/%d/%d", v.s.cfg.Core.GPU.Name, v.index, v.s.cfg.Core.Seed)
+	fmt.Fprintf(h, "%s/%d/%d/%s", v.s.cfg.Core.GPU.Name, v.index, v.s.cfg.Core.Seed, v.port)
 	b := h.Sum(nil)
 	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
@@ -193,7 +200,7 @@ func (s *Server) nvidiaSMI(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.URL.Query().Get("xml") != "" {
-		s.nvidiaXML(w)
+		s.nvidiaXML(w, r)
 		return
 	}
 	format := r.URL.Query().Get("format")
@@ -222,7 +229,7 @@ func (s *Server) nvidiaSMI(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, strings.Join(header, ", "))
 	}
 	for i := range s.cfg.Core.GPUs {
-		v := s.view(i)
+		v := s.view(r, i)
 		var row []string
 		for _, n := range names {
 			f := fields[n]
@@ -237,7 +244,7 @@ func (s *Server) nvidiaSMI(w http.ResponseWriter, r *http.Request) {
 }
 
 // nvidiaXML prints the elements of schema v13 that tell of state.
-func (s *Server) nvidiaXML(w http.ResponseWriter) {
+func (s *Server) nvidiaXML(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/xml; charset=utf-8")
 	fmt.Fprintf(w, `<?xml version="1.0" ?>
 <!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v13.dtd">
@@ -248,7 +255,7 @@ func (s *Server) nvidiaXML(w http.ResponseWriter) {
 	<attached_gpus>%d</attached_gpus>
 `, time.Now().Format(time.ANSIC), driverVersion, s.cfg.Core.GPUs)
 	for i := range s.cfg.Core.GPUs {
-		v := s.view(i)
+		v := s.view(r, i)
 		active := func(is bool) string { return map[bool]string{true: "Active", false: "Not Active"}[is] }
 		fmt.Fprintf(w, `	<gpu id="%s">
 		<product_name>%s</product_name>
@@ -353,7 +360,7 @@ func (s *Server) dcgm(w http.ResponseWriter, r *http.Request) {
 		}
 		fmt.Fprintf(w, "# HELP %s The field of this name.\n# TYPE %s %s\n", name, name, e.kind)
 		for i := range s.cfg.Core.GPUs {
-			v := s.view(i)
+			v := s.view(r, i)
 			fmt.Fprintf(w, "%s{gpu=\"%d\",UUID=%q,pci_bus_id=%q,device=\"nvidia%d\",modelName=%q,Hostname=\"sim\",DCGM_FI_DRIVER_VERSION=%q} %s\n",
 				name, i, v.uuid(), fields["pci.bus_id"].value(v), i, s.cfg.Core.GPU.Product, driverVersion, strconv.FormatFloat(e.value(v), 'f', -1, 64))
 		}
@@ -371,7 +378,7 @@ func (s *Server) amdSMI(w http.ResponseWriter, r *http.Request) {
 	unit := func(v any, u string) object { return object{"value": v, "unit": u} }
 	var list []object
 	for i := range s.cfg.Core.GPUs {
-		v := s.view(i)
+		v := s.view(r, i)
 		switch r.URL.Query().Get("command") {
 		case "metric":
 			list = append(list, object{
