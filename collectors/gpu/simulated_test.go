@@ -193,3 +193,27 @@ func TestSimulated_idle(t *testing.T) {
 		t.Errorf("findings: %v", sink.Notes())
 	}
 }
+
+// Simulated servers beside each other are on GPUs of their own, which are summed.
+func TestSimulated_servers(t *testing.T) {
+	c, err := gpu.New(gpu.Config{Source: gpu.Exporter, URL: "/sim/dcgm", Interval: 200 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial := collectortest.Trial(&collectortest.Host{Base: simulate(t, "--gpu", "l4")})
+	other := trial.Targets[0]
+	other.Replica, other.Host = 1, &collectortest.Host{Base: simulate(t, "--gpu", "l4")}
+	trial.Targets = append(trial.Targets, other)
+	session, err := c.Start(t.Context(), trial, new(collectortest.Sink))
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, err := session.Finish(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	collectortest.Want(t, row, result.Row{"gpu_memory_total_bytes": int64(2 * 23034 << 20)})
+	if uuids := strings.Split(row["gpu_uuid"].(string), ","); len(uuids) != 2 || uuids[0] == uuids[1] {
+		t.Errorf("GPUs: %v", uuids)
+	}
+}
