@@ -199,3 +199,32 @@ func TestMoved(t *testing.T) {
 		}
 	}
 }
+
+// The ready line is necessary, and never sufficient.
+func TestReadyLine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "lined.yaml")
+	if err := os.WriteFile(file, []byte("name: lined\nlike: sim\ndoc: says when it is up\nready: {line: model is up}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lines := []string{`matrix: {engine: lined, concurrency: [1]}`, `engine_files: [` + file + `]`, `timeouts: {launch: 5s, ready: 600ms, request: 5s, trial: 20s, stop: 2s}`}
+	for name, c := range map[string]struct {
+		script script
+		want   string
+	}{
+		"both":   {script{log: []string{"the model is up", ""}}, "ok"},
+		"silent": {script{log: []string{"loading", ""}}, "failed"},
+		"sick":   {script{log: []string{"the model is up", ""}, health: 503}, "failed"},
+	} {
+		w := newWorld(t, func(int, backends.Spec) script { return c.script }, lines...)
+		if _, err := w.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o := w.outcomes()[0]
+		if o.Row["status"] != c.want {
+			t.Errorf("%s: got %v (%v), want %s", name, o.Row["status"], o.Row["error"], c.want)
+		}
+		if up, ok := o.Row["start_up_s"].(float64); (c.want == "ok") != (ok && up > 0) {
+			t.Errorf("%s: start_up_s is %v", name, o.Row["start_up_s"])
+		}
+	}
+}
