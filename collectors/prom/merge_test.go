@@ -1,7 +1,9 @@
 package prom
 
 import (
+	gocmp "cmp"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -309,4 +311,43 @@ func TestWindow_uptime(t *testing.T) {
 	w.Observe(quantities.Body{Exposition: parse(t, "process_start_time_seconds 1700000000\n"), Whole: true, Now: 1700000042})
 	s := &server{Source: quantities.Source{Role: "server", Tier: engine.TierEngine, Windows: []*quantities.Window{w}, Bracketed: true, Apart: 1}}
 	checkRow(t, makeRow(roles("server"), []*server{s}), result.Row{"engine_uptime_s": 42.0})
+}
+
+// What Dynamo's frontend, prefill and decode workers really exposed after seven
+// requests, which each of them saw: seven, and not twenty-one.
+func TestMerge_recordedDynamo(t *testing.T) {
+	p := profile(t, "dynamo-disagg")
+	var servers []*server
+	for _, r := range p.Roles {
+		src, err := os.ReadFile("../../internal/exposition/testdata/recorded/dynamo-1.6.1-disagg-" + r.Name + ".txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		servers = append(servers, seen(t, r.Name, gocmp.Or(r.Tier, engine.TierEngine), p.MetricsOf(r.Name), "nothing_yet 0\n", string(src)))
+	}
+	row := makeRow(p, servers)
+	checkRow(t, row, result.Row{
+		"server_requests":               int64(7),
+		"decode_server_requests":        int64(7),
+		"prefill_server_requests":       int64(7), // without what the router asked it
+		"frontend_server_requests":      int64(7),
+		"decode_server_request_bytes":   int64(10673),
+		"prefill_server_request_bytes":  int64(9189),
+		"decode_server_response_bytes":  int64(12953),
+		"decode_engine_uptime_s":        39.438556413,
+		"prefill_engine_uptime_s":       39.429159142,
+		"engine_uptime_s":               39.429159142,
+		"frontend_server_output_tokens": int64(75),
+		"frontend_server_input_tokens":  int64(668),
+		"frontend_requests_running_max": nil, // no look under load
+		"decode_server_mean_tpot_ms":    nil,
+		"server_output_tokens":          int64(75),
+		"server_input_tokens":           int64(668),
+		"prefill_server_output_tokens":  nil,
+		"decode_prefix_cache_hit_rate":  nil,
+		"transport_errors":              int64(0),
+		"frontend_metric_lines":         int64(806),
+		"decode_metric_lines":           int64(153),
+		"metric_lines":                  int64(1062),
+	})
 }
