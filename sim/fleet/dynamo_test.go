@@ -32,8 +32,8 @@ func TestDynamo_withoutWorkers(t *testing.T) {
 	if code, body := get(t, f.url+"/v1/models"); code != 200 || body != `{"data":[],"object":"list"}` {
 		t.Errorf("/v1/models: %d %s", code, body)
 	}
-	if a := post(t, f.url+"/v1/chat/completions", fmt.Sprintf(chat, "x", 1)); a.StatusCode != 404 {
-		t.Errorf("a model that nobody serves: %d", a.StatusCode)
+	if status, _ := post(t, f.url+"/v1/chat/completions", fmt.Sprintf(chat, "x", 1)); status != 404 {
+		t.Errorf("a model that nobody serves: %d", status)
 	}
 	if strings.Contains(f.log.String(), "added model") {
 		t.Error("a model was added without a worker")
@@ -142,11 +142,9 @@ func TestDynamo_refuses(t *testing.T) {
 		{"/v1/completions", `{"model":"sweep/tiny","prompt":"x","max_tokens":0}`, 400, "Validation: max_tokens must be at least 1, got 0"},
 		{"/v1/completions", `{"model":"sweep/tiny","prompt":"x","max_tokens":10000000}`, 400, "Validation: This model's maximum context length"},
 	} {
-		resp := post(t, f.url+c.path, c.body)
-		text := new(strings.Builder)
-		_, _ = fmt.Fprint(text, readAll(t, resp.Body))
-		if resp.StatusCode != c.code || !strings.Contains(text.String(), c.say) {
-			t.Errorf("%s: %d %s, want %d %s", c.body, resp.StatusCode, text, c.code, c.say)
+		status, answer := post(t, f.url+c.path, c.body)
+		if text := readAll(t, answer); status != c.code || !strings.Contains(text, c.say) {
+			t.Errorf("%s: %d %s, want %d %s", c.body, status, text, c.code, c.say)
 		}
 	}
 }
@@ -158,11 +156,11 @@ func TestDynamo_unary(t *testing.T) {
 		"/v1/chat/completions": `{"model":"sweep/tiny","messages":[{"role":"user","content":"x"}],"max_tokens":3,"ignore_eos":true,"nvext":{"extra_fields":["timing","worker_id"]}}`,
 		"/v1/completions":      `{"model":"sweep/tiny","prompt":"x","max_tokens":3,"ignore_eos":true,"nvext":{"extra_fields":["timing","worker_id"]}}`,
 	} {
-		resp := post(t, f.url+path, body)
-		text := readAll(t, resp.Body)
+		status, answer := post(t, f.url+path, body)
+		text := readAll(t, answer)
 		for _, want := range []string{`"completion_tokens":3`, `"finish_reason":"length"`, `"decode_worker_id":`, `"kv_hit_rate":0`, `"ttft_ms":`} {
-			if resp.StatusCode != 200 || !strings.Contains(text, want) {
-				t.Errorf("%s: %d %s has no %s", path, resp.StatusCode, text, want)
+			if status != 200 || !strings.Contains(text, want) {
+				t.Errorf("%s: %d %s has no %s", path, status, text, want)
 			}
 		}
 	}
@@ -190,8 +188,8 @@ func TestDynamo_relaysAtOnce(t *testing.T) {
 	f := dynamo(t, "frontend", "--discovery="+dir)
 	dynamo(t, "worker", "--discovery="+dir, "--fault=hang-after=4")
 	serving(t, f)
-	resp := post(t, f.url+"/v1/chat/completions", fmt.Sprintf(chat, "x", 12))
-	in := bufio.NewScanner(resp.Body)
+	_, stream := post(t, f.url+"/v1/chat/completions", fmt.Sprintf(chat, "x", 12))
+	in := bufio.NewScanner(stream)
 	for n := 0; n < 4; {
 		if !in.Scan() {
 			t.Fatal(in.Err())

@@ -129,14 +129,15 @@ func serving(t *testing.T, p *process) {
 	})
 }
 
-func post(t *testing.T, url, body string) *http.Response {
+// post returns the status and the body, which is open until the test ends.
+func post(t *testing.T, url, body string) (int, io.Reader) {
 	t.Helper()
 	resp, err := client.Post(url, "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { resp.Body.Close() })
-	return resp
+	return resp.StatusCode, resp.Body
 }
 
 const chat = `{"model":"sweep/tiny","messages":[{"role":"user","content":"%s"}],"max_tokens":%d,"ignore_eos":true,"stream":true,"stream_options":{"include_usage":true}}`
@@ -152,10 +153,10 @@ type answer struct {
 
 func ask(t *testing.T, url, body string) answer {
 	t.Helper()
-	resp := post(t, url+"/v1/chat/completions", body)
-	a := answer{status: resp.StatusCode}
+	status, stream := post(t, url+"/v1/chat/completions", body)
+	a := answer{status: status}
 	var raw strings.Builder
-	in := bufio.NewScanner(io.TeeReader(resp.Body, &raw))
+	in := bufio.NewScanner(io.TeeReader(stream, &raw))
 	for in.Scan() {
 		data, ok := strings.CutPrefix(in.Text(), "data: ")
 		switch {

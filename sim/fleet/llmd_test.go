@@ -88,8 +88,10 @@ func TestLLMD(t *testing.T) {
 		name string
 		want float64
 	}{
-		{d.prefill, "vllm:request_success_total", 6}, {d.prefill, "vllm:generation_tokens_total", 6},
-		{d.decode, "vllm:request_success_total", 6}, {d.decode, "vllm:generation_tokens_total", 72},
+		{d.prefill, "vllm:request_success_total", 6},
+		{d.prefill, "vllm:generation_tokens_total", 6},
+		{d.decode, "vllm:request_success_total", 6},
+		{d.decode, "vllm:generation_tokens_total", 72},
 		{d.sidecar, "vllm:generation_tokens_total", 72}, // of the server behind it
 	} {
 		if got := sum(t, c.of, c.name); got != c.want {
@@ -111,9 +113,9 @@ func TestLLMD(t *testing.T) {
 	if n := valueIn(t, body, "llm_d_inference_scheduler_disagg_decision_total", "decision_type", "prefill-decode"); n != 6 {
 		t.Errorf("%v decisions for prefill apart", n)
 	}
-	resp := post(t, d.gateway.url+"/v1/chat/completions", `{"model":"other","messages":[{"role":"user","content":"x"}]}`)
-	if text := readAll(t, resp.Body); resp.StatusCode != 404 || !strings.Contains(text, "does not exist") {
-		t.Errorf("%d %s", resp.StatusCode, text)
+	status, stream := post(t, d.gateway.url+"/v1/chat/completions", `{"model":"other","messages":[{"role":"user","content":"x"}]}`)
+	if text := readAll(t, stream); status != 404 || !strings.Contains(text, "does not exist") {
+		t.Errorf("%d %s", status, text)
 	}
 	until(t, "the error is counted", d.epp, func() bool {
 		_, body := get(t, d.epp.url+"/metrics")
@@ -127,8 +129,8 @@ func TestLLMD_relaysAtOnce(t *testing.T) {
 	e := start(t, "--engine=llm-d", "--role=epp", "--worker-urls="+s.url)
 	g := start(t, "--engine=llm-d", "--role=gateway", "--epp-url="+e.url)
 	serving(t, g)
-	resp := post(t, g.url+"/v1/chat/completions", fmt.Sprintf(chat, "x", 12))
-	in := bufio.NewScanner(resp.Body)
+	_, stream := post(t, g.url+"/v1/chat/completions", fmt.Sprintf(chat, "x", 12))
+	in := bufio.NewScanner(stream)
 	for n := 0; n < 5; { // the role and four tokens
 		if !in.Scan() {
 			t.Fatal(in.Err())

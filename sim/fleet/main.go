@@ -161,7 +161,7 @@ func Main(ctx context.Context, args []string, single Single, stdout, stderr io.W
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(o.host, strconv.Itoa(o.port)))
 	if err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
-			err = fmt.Errorf("Address already in use (os error 98): %w", err)
+			err = fmt.Errorf("cannot bind: Address already in use (os error 98): %w", err)
 		}
 		log.error("dynamo_llm::http::service::service_v2", "%v", err)
 		return 1

@@ -216,13 +216,6 @@ func (b *board) get(name string, given ...string) *series {
 	panic(fmt.Sprintf("fleet: %s has no series %v", name, given))
 }
 
-// has says whether the board has a family at all.
-func (b *board) has(name string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.byName[name] != nil
-}
-
 // write writes the text format 0.0.4.
 func (b *board) write(w io.Writer) {
 	b.mu.Lock()
