@@ -98,12 +98,17 @@ func failureOf(ctx context.Context, err error, dep backends.Deployment, logs []s
 		f.class = "spec"
 		return f
 	}
+	if len(f.log) == 0 { // it was never started, or said nothing: only its backend can tell why
+		logs = []serverLog{{lines: strings.Split(f.text, "\n")}}
+	}
 	d, log := classify(p, logs, exit, end)
-	f.log = log
+	if len(f.log) > 0 {
+		f.log = log
+	}
 	f.class, f.hint = d.Class, d.Advice()
 	if d.Class == engine.ClassSignal {
 		f.hint = "" // the text says it; the log's last line knows nothing of a signal
-	} else if d.Line != "" && wrong == nil {
+	} else if wrong == nil && !strings.Contains(f.text, d.Line) {
 		f.text += ": " + d.Line
 	}
 	return f
@@ -121,9 +126,6 @@ type serverLog struct {
 // frontend fails of the worker behind it. The lines are those of the log that
 // explains it.
 func classify(p *engine.Profile, logs []serverLog, exit *backends.Exit, end engine.End) (engine.Diagnosis, []string) {
-	if len(logs) == 0 {
-		return p.Classify(nil, end), nil
-	}
 	ordered := slices.Clone(logs)
 	slices.SortStableFunc(ordered, func(a, b serverLog) int { return rank(a, exit) - rank(b, exit) })
 	for _, log := range ordered {
@@ -142,9 +144,10 @@ func rank(l serverLog, exit *backends.Exit) int {
 	return 1
 }
 
-// told says whether a class is what a log says, and not only how a server ended.
+// told says whether a class is a cause, and not only how a server ended or that
+// something else failed.
 func told(class string) bool {
-	return !slices.Contains([]string{engine.ClassUnknown, engine.ClassExit, engine.ClassSignal, engine.ClassTimeout}, class)
+	return !slices.Contains([]string{engine.ClassUnknown, engine.ClassExit, engine.ClassSignal, engine.ClassTimeout, engine.ClassWrapper}, class)
 }
 
 // isDisk says whether an error is our own disk's: no fault of a server, and no
