@@ -51,10 +51,14 @@ type start struct {
 }
 
 // surface is the table of the servers of a plan that varies an argument of
-// memory; nil for every other.
+// memory, where one of them did not start or was not to; nil for every other.
 func (s *summary) surface() *memorySurface {
 	columns := s.varied()
 	if !slices.ContainsFunc(columns, func(c string) bool { return memoryArgs[c] != "" }) {
+		return nil
+	}
+	doubtful := func(p *Point) bool { return p.Verdict == NoStart || p.Cell.Predicted != nil && !p.Cell.Predicted.Starts }
+	if !s.Resolved.RecordStarts && len(s.Resolved.Skipped) == 0 && !slices.ContainsFunc(s.points, doubtful) {
 		return nil
 	}
 	var order []string
