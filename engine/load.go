@@ -111,6 +111,15 @@ func parse(src []byte, depth int) (*Profile, error) {
 	return p, nil
 }
 
+// JSON is the profile under the names of its YAML, with what it has from others.
+func (p *Profile) JSON() ([]byte, error) {
+	text, err := yaml.MarshalWithOptions(p, yaml.JSON())
+	if err != nil {
+		return nil, fmt.Errorf("profile %q: %w", p.Name, err)
+	}
+	return text, nil
+}
+
 // base is what a profile starts from: nothing, or what it is like.
 func base(src []byte, depth int) (*Profile, error) {
 	var head struct {

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/goccy/go-yaml"
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/engine"
@@ -78,7 +77,7 @@ func addProfile(set *engine.Set, file string) (*engine.Profile, error) {
 	if err == nil {
 		return p, nil
 	}
-	many, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // only what joins several
+	many, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -97,11 +96,11 @@ func (a *app) engines(set *engine.Set, name string, asJSON bool) error {
 			return &usage{fmt.Errorf("no engine %q (see: sweep engines)", name)}
 		}
 		if asJSON {
-			v, err := plainProfile(p)
+			text, err := p.JSON()
 			if err != nil {
 				return err
 			}
-			return a.json().Encode(v)
+			return a.json().Encode(json.RawMessage(text))
 		}
 		return explainEngine(a.out, p)
 	}
@@ -133,16 +132,6 @@ func (a *app) engines(set *engine.Set, name string, asJSON bool) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", plaintext.Line(l.Name), plaintext.Line(roles), plaintext.Line(l.Doc))
 	}
 	return w.Flush()
-}
-
-// plainProfile is a profile under the names of its YAML, with what it has from
-// others filled in.
-func plainProfile(p *engine.Profile) (any, error) {
-	src, err := yaml.MarshalWithOptions(p, yaml.JSON())
-	if err != nil {
-		return nil, fmt.Errorf("encode profile: %w", err)
-	}
-	return json.RawMessage(src), nil
 }
 
 // explainEngine says all that a profile says, in words.
@@ -307,8 +296,11 @@ func (w *explainer) api() {
 	w.section("API")
 	api := w.p.API
 	for _, l := range []struct{ what, path string }{
-		{"chat", api.Chat}, {"completions", api.Completions}, {"empties the prefix cache", api.CacheReset},
-		{"counts tokens", api.Tokenize}, {"tells its version", api.Version},
+		{"chat", api.Chat},
+		{"completions", api.Completions},
+		{"empties the prefix cache", api.CacheReset},
+		{"counts tokens", api.Tokenize},
+		{"tells its version", api.Version},
 	} {
 		if l.path != "" {
 			w.cells(l.what, l.path)
@@ -319,8 +311,11 @@ func (w *explainer) api() {
 		what string
 		is   bool
 	}{
-		{"ignore_eos", api.IgnoreEOS}, {"min_tokens", api.MinTokens}, {"stream_options.include_usage", api.IncludeUsage},
-		{"stream_options.continuous_usage_stats", api.ContinuousUsage}, {api.MaxTokensField, true},
+		{"ignore_eos", api.IgnoreEOS},
+		{"min_tokens", api.MinTokens},
+		{"stream_options.include_usage", api.IncludeUsage},
+		{"stream_options.continuous_usage_stats", api.ContinuousUsage},
+		{api.MaxTokensField, true},
 	} {
 		if l.is {
 			takes = append(takes, l.what)
