@@ -489,6 +489,7 @@ func printHelp(w io.Writer, fs *flag.FlagSet) {
 	for _, k := range server.FaultKinds {
 		fmt.Fprintf(w, "  %-22s %s\n", k.Name, k.Doc)
 	}
+	fmt.Fprint(w, fleet.Usage)
 	fmt.Fprint(w, helpTail)
 }
 
