@@ -171,7 +171,7 @@ func (d *deployment) trial(ctx context.Context, t *trial, undo *cleanup) error {
 
 // death tells of the end of the server that was up.
 func (d *deployment) death(ctx context.Context, t *trial) *failure {
-	f := failureOf(ctx, endOf(d.server), d.server, d.logs(d.server.roles), d.profile)
+	f := failureOf(ctx, endOf(d.server), d.server, d.logs(d.server.roles), d.profile, d.Cells[0].Server.Engine)
 	d.emit(Event{
 		Type: ServerDied, Deployment: d.ID, Launch: d.server.launch, Cell: t.key.Cell,
 		Class: f.class, Error: f.text, Label: Label(t.cell),

@@ -62,8 +62,8 @@ func endOf(dep backends.Deployment) error {
 }
 
 // failureOf finds the class of the end of a server: by what ended it, and by
-// what its log says.
-func failureOf(ctx context.Context, err error, dep backends.Deployment, logs []serverLog, p *engine.Profile) *failure {
+// what its log says. key is the engine's name in the plan.
+func failureOf(ctx context.Context, err error, dep backends.Deployment, logs []serverLog, p *engine.Profile, key string) *failure {
 	f := &failure{class: engine.ClassUnknown, text: err.Error()}
 	for _, log := range logs {
 		f.log = append(f.log, log.lines...)
@@ -101,6 +101,7 @@ func failureOf(ctx context.Context, err error, dep backends.Deployment, logs []s
 	if len(f.log) == 0 { // it was never started, or said nothing: only its backend can tell why
 		logs = []serverLog{{lines: strings.Split(f.text, "\n")}}
 	}
+	end.Engine = key
 	d, log := classify(p, logs, exit, end)
 	if len(f.log) > 0 {
 		f.log = log

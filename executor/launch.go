@@ -73,7 +73,7 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 		if errors.Is(err, backends.ErrRefused) || isDisk(err) {
 			return nil, nil, err
 		}
-		return nil, d.launchFailed(n, failureOf(lctx, err, nil, d.logs(spec.Roles), d.profile)), nil
+		return nil, d.launchFailed(n, failureOf(lctx, err, nil, d.logs(spec.Roles), d.profile, d.Cells[0].Server.Engine)), nil
 	}
 	s := &server{Deployment: dep, launch: n, dir: dir, roles: spec.Roles, pod: p}
 	if rental, ok := dep.(backends.Rental); ok {
@@ -107,7 +107,7 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 	defer cancel()
 	s.version, err = d.ready(rctx, dep, s.roles)
 	if err != nil {
-		cause := failureOf(rctx, err, dep, d.logs(s.roles), d.profile)
+		cause := failureOf(rctx, err, dep, d.logs(s.roles), d.profile, d.Cells[0].Server.Engine)
 		d.server = s
 		d.release()
 		if d.over(ctx) {

@@ -148,13 +148,13 @@ func TestFailureOf_roles(t *testing.T) {
 		{"worker", 1, []string{"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"}},
 		{"frontend", 0, []string{"no workers left"}},
 	}
-	f := failureOf(context.Background(), &backends.Exit{Role: "frontend", Code: 1}, nil, logs, p)
+	f := failureOf(context.Background(), &backends.Exit{Role: "frontend", Code: 1}, nil, logs, p, "vllm")
 	if !strings.HasPrefix(f.class, "oom") || !strings.Contains(f.text, "CUDA out of memory") || !slices.Equal(f.log, logs[1].lines) {
 		t.Errorf("got %+v", f)
 	}
 	// Nothing is told: the log of the one that ended is shown.
 	logs[1].lines = []string{"fine"}
-	f = failureOf(context.Background(), &backends.Exit{Role: "frontend", Code: 1}, nil, logs, p)
+	f = failureOf(context.Background(), &backends.Exit{Role: "frontend", Code: 1}, nil, logs, p, "vllm")
 	if f.class != engine.ClassExit || !slices.Equal(f.log, logs[2].lines) {
 		t.Errorf("got %+v", f)
 	}
