@@ -240,6 +240,7 @@ max_num_seqs{model="b"} 256
 	}{
 		{map[string]any{"block_size": 128, "gpu-memory-utilization": 0.9, "enable-prefix-caching": true, "kv-cache-dtype": "fp8", "max-num-seqs": uint64(256)}, nil},
 		{map[string]any{"block-size": "auto", "other": 1}, nil},
+		{map[string]any{"block-size": "1K"}, nil}, // not comparable
 		{map[string]any{"enable-prefix-caching": "true", "max-num-seqs": 256.0}, nil},
 		{map[string]any{"block-size": 16, "enable-prefix-caching": false, "max-num-seqs": int64(64)}, []string{
 			"block-size is 128, the plan says 16", "enable-prefix-caching is True, the plan says false", "max-num-seqs is 256, the plan says 64",

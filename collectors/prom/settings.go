@@ -88,19 +88,20 @@ func claim(s string) bool {
 }
 
 // same compares numbers as numbers, and booleans as booleans: an engine says
-// True, 1.0 or 1 where the plan says true.
+// True, 1.0 or 1 where the plan says true. What is a number on one side only
+// ("8G" and 8589934592) cannot be compared, and counts as the same.
 func same(a, b string) bool {
-	if x, ok := exposition.ParseValue(a); ok {
-		if y, ok := exposition.ParseValue(b); ok {
-			return math.Abs(x-y) <= 1e-6*max(math.Abs(x), math.Abs(y))
-		}
+	x, number1 := exposition.ParseValue(a)
+	y, number2 := exposition.ParseValue(b)
+	if number1 && number2 {
+		return math.Abs(x-y) <= 1e-6*max(math.Abs(x), math.Abs(y))
 	}
 	if x, ok := truth(a); ok {
 		if y, ok := truth(b); ok {
 			return x == y
 		}
 	}
-	return strings.EqualFold(a, b)
+	return number1 != number2 || strings.EqualFold(a, b)
 }
 
 func truth(s string) (v, ok bool) {

@@ -294,7 +294,7 @@ func e2(e *Exposition) *Exposition {
 
 func TestSalvage_nothing(t *testing.T) {
 	for body, want := range map[string]string{
-		"": "it is empty", "{\"status\":\"ok\"}": "JSON", "<html></html>": "HTML", "404 page not found": "no line", "a 12": "no line",
+		"": "it is empty", "{\"status\":\"ok\"}": "JSON", "<html></html>": "HTML", "[{\"numActiveRequests\": 1}]\n": "/prometheus/metrics", "404 page not found": "no line", "a 12": "no line",
 	} {
 		if e, err := Salvage([]byte(body)); !errors.Is(err, ErrNoMetrics) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v", body, e, err)

@@ -190,6 +190,8 @@ func looksLike(body []byte) string {
 		return "it is empty"
 	case strings.HasPrefix(head, "<"):
 		return "it looks like HTML"
+	case strings.HasPrefix(head, "[") && bytes.Contains(body, []byte(`"numActiveRequests"`)):
+		return "it looks like JSON: trtllm-serve's iteration statistics, whose metrics are at /prometheus/metrics"
 	case strings.HasPrefix(head, "{"), strings.HasPrefix(head, "["):
 		return "it looks like JSON"
 	default:
