@@ -57,7 +57,9 @@ func (s *summary) surface() *memorySurface {
 	if !slices.ContainsFunc(columns, func(c string) bool { return memoryArgs[c] != "" }) {
 		return nil
 	}
-	doubtful := func(p *Point) bool { return p.Verdict == NoStart || p.Cell.Predicted != nil && !p.Cell.Predicted.Starts }
+	doubtful := func(p *Point) bool {
+		return p.Verdict == NoStart || p.Cell.Predicted != nil && !p.Cell.Predicted.Starts
+	}
 	if !s.Resolved.RecordStarts && len(s.Resolved.Skipped) == 0 && !slices.ContainsFunc(s.points, doubtful) {
 		return nil
 	}
