@@ -153,13 +153,12 @@ func (d *deployment) version(ctx context.Context, api *apiClient) string {
 	if err != nil {
 		return ""
 	}
-	var v struct {
-		Version string `json:"version"`
-	}
+	var v map[string]any
 	if json.Unmarshal(body, &v) != nil {
 		return ""
 	}
-	return v.Version
+	version, _ := v[d.profile.API.VersionField].(string)
+	return version
 }
 
 // resetCache empties the prefix cache of every replica that runs the model, where
