@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -84,7 +85,10 @@ func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collecto
 		s.note(GPUPartial, "no GPU was watched of %d of %d servers, the first %s: %v", len(blind), len(first), blind[0].name(), blind[0].err)
 	}
 	for _, w := range s.watchers {
-		w.first(ctx)
+		wg.Go(func() { w.first(ctx) })
+	}
+	wg.Wait()
+	for _, w := range s.watchers {
 		s.loops.Go(func() { w.loop(ctx) })
 		if sampler, ok := w.target.Host.(Sampler); ok && w.source.file == smiFile {
 			s.loops.Go(func() { w.stream(ctx, sampler) })
@@ -285,7 +289,10 @@ func (w *watcher) look(ctx context.Context, loaded bool) error {
 // take takes readings into account and passes them on.
 func (w *watcher) take(at time.Duration, list []reading, loaded bool) {
 	s := w.session
-	own := s.own()
+	var own map[int]bool
+	if slices.ContainsFunc(list, func(r reading) bool { return r.pidsKnown }) {
+		own = s.own()
+	}
 	s.mu.Lock()
 	s.window.processes.observe(w.number, list, own)
 	s.window.observe(w.number, at, list, loaded)
