@@ -91,9 +91,9 @@ const (
 
 // Files of launches, attempts and derived views.
 const (
-	LaunchMkdir Point = "launch.mkdir" // deployments/<id>/lNN
+	LaunchMkdir Point = "launch.mkdir" // deployments/<id>/lNN, and the folders of its servers' files
 
-	LaunchCreate  Point = "launch.create"  // launch.json, under a temporary name
+	LaunchCreate  Point = "launch.create"  // launch.json or a server's file, under a temporary name
 	LaunchWrite   Point = "launch.write"   // "
 	LaunchSync    Point = "launch.sync"    // "
 	LaunchRename  Point = "launch.rename"  // "

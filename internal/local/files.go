@@ -2,11 +2,12 @@ package local
 
 import (
 	"fmt"
-	"os"
+	"io"
 	"path/filepath"
 	"strconv"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/effect"
 )
 
 // filesDir holds a folder for each replica of a launch, with what it is
@@ -18,7 +19,7 @@ const filesDir = "files"
 // directory is the folder of one replica, "" where it has none because nobody
 // keeps its log. It is absolute: a server may have another working directory.
 // It is there before any server is started, because others may use it.
-func directory(spec backends.Spec, role backends.Role, n int) (string, error) {
+func (m *Machine) directory(spec backends.Spec, role backends.Role, n int) (string, error) {
 	if role.LogPath == nil {
 		return "", nil
 	}
@@ -28,14 +29,14 @@ func directory(spec backends.Spec, role backends.Role, n int) (string, error) {
 	}
 	for _, r := range spec.Roles {
 		if r.Extra != nil {
-			return dir, os.MkdirAll(dir, 0o700)
+			return dir, m.Effects.MkdirAll(effect.LaunchMkdir, dir)
 		}
 	}
 	return dir, nil
 }
 
 // write puts the files of one replica into its folder.
-func write(dir string, files map[string][]byte) error {
+func (m *Machine) write(dir string, files map[string][]byte) error {
 	if len(files) > 0 && dir == "" {
 		return fmt.Errorf("%w: there is no folder for its files", backends.ErrSpec)
 	}
@@ -43,7 +44,11 @@ func write(dir string, files map[string][]byte) error {
 		if name != filepath.Base(name) || name == "." || name == ".." {
 			return fmt.Errorf("%w: %q is not the name of a file", backends.ErrSpec, name)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+		err := m.Effects.WriteFileAtomic(effect.LaunchCreate, filepath.Join(dir, name), func(w io.Writer) error {
+			_, err := w.Write(text)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}

@@ -150,7 +150,7 @@ func (m *Machine) allocate(ctx context.Context, spec backends.Spec, d *deploymen
 	all := make(map[string][]backends.Address, len(spec.Roles))
 	for _, role := range spec.Roles {
 		for n := range role.Replicas {
-			dir, err := directory(spec, role, n)
+			dir, err := m.directory(spec, role, n)
 			if err != nil {
 				return nil, err
 			}
@@ -227,7 +227,7 @@ func (m *Machine) start(ctx context.Context, spec backends.Spec, role backends.R
 			return fmt.Errorf("%w: %w", backends.ErrSpec, err)
 		}
 		maps.Copy(env, extra.Env)
-		if err := write(address.Dir, extra.Files); err != nil {
+		if err := m.write(address.Dir, extra.Files); err != nil {
 			return err
 		}
 	}

@@ -96,8 +96,8 @@ func TestLaunch_peers(t *testing.T) {
 			return string(text) == want
 		})
 		conf := filepath.Join(filepath.Dir(log), "files", file, "conf")
-		if st, err := os.Stat(conf); err != nil || st.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v", conf, st, err)
+		if text, err := os.ReadFile(conf); err != nil || string(text) != "peers 2\n" {
+			t.Errorf("%s: %q, %v", conf, text, err)
 		}
 	}
 }
