@@ -59,9 +59,24 @@ func Specify(p *plan.Plan, d plan.Deployment, sweep string) (backends.Spec, erro
 		if err != nil {
 			return backends.Spec{}, err
 		}
+		own := s.Roles[role.Name]
+		if inImages(p.Backend.Kind) && s.Command == nil && own.Command == nil && s.Entrypoint == nil && own.Entrypoint == nil {
+			r.Argv = inImage(r)
+		}
 		spec.Roles = append(spec.Roles, r)
 	}
 	return spec, nil
+}
+
+// inImages says whether a backend runs images.
+func inImages(kind string) bool { return kind == "docker" || kind == "runpod" }
+
+// inImage is the profile's own command line of a role as its image wants it.
+func inImage(r backends.Role) func(backends.Address) ([]string, error) {
+	return func(a backends.Address) ([]string, error) {
+		argv, err := r.Argv(a)
+		return engine.InImage(argv, r.Entrypoint), err
+	}
 }
 
 // kindOf is what a backend knows an engine as: a profile of one's own is what it
