@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"bufio"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -326,6 +327,53 @@ func TestDynamo_inner(t *testing.T) {
 		}
 		if engine := strings.Contains(body, "\nsglang:") || strings.Contains(body, "\ntrtllm_"); engine != (c.series != "") || !strings.Contains(body, c.series) {
 			t.Errorf("%s: series of the engine: %v", c.args, engine)
+		}
+	}
+}
+
+// The older release has older names, and says in each event what is null.
+func TestDynamo_older(t *testing.T) {
+	const old = "--dynamo-version=2026-01"
+	w := dynamo(t, "worker", old, "--inner=trtllm", "--publish-events-and-metrics")
+	f := dynamo(t, "frontend", old, "--worker-urls="+w.url)
+	serving(t, f)
+	a := ask(t, f.url, fmt.Sprintf(chat, "x", 4))
+	const delta = " choices.[].delta choices.[].delta.content choices.[].delta.function_call choices.[].delta.reasoning_content choices.[].delta.refusal choices.[].delta.role choices.[].delta.tool_calls"
+	const rest = " created id model object service_tier system_fingerprint usage"
+	want := []string{
+		"choices" + delta + " choices.[].index choices.[].logprobs" + rest,
+		"choices" + delta + " choices.[].finish_reason choices.[].index choices.[].logprobs" + rest,
+		"choices" + rest + " usage.completion_tokens usage.prompt_tokens usage.prompt_tokens_details usage.prompt_tokens_details.cached_tokens usage.total_tokens",
+	}
+	if got := keySets(a.chunks); !slices.Equal(got, want) || !a.done || a.usage(t)["completion_tokens"] != 4.0 {
+		t.Errorf("events are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	_, body := get(t, w.url+"/metrics")
+	if blocks := valueIn(t, body, "dynamo_component_kvstats_total_blocks", "dynamo_component", "tensorrt_llm"); blocks <= 0 {
+		t.Errorf("%v blocks", blocks)
+	}
+	if n := value(t, f, "dynamo_frontend_requests_total", "status", "success", "endpoint", "chat_completions"); n != 1 {
+		t.Errorf("%v requests", n)
+	}
+	// The captures of that release are not ours to copy.
+	for file, body := range map[string]string{"dynamo__frontend__2026-01.txt": "", "dynamo__worker_trtllm__2026-01.txt": body} {
+		text, err := os.ReadFile("../../../shared/fixtures/" + file)
+		if err != nil {
+			t.Skip("no captures of that release")
+		}
+		if body == "" {
+			_, body = get(t, f.url+"/metrics")
+		}
+		got, want := shapes(t, body), shapes(t, string(text))
+		for name, shape := range want {
+			if strings.HasPrefix(name, "dynamo_") && !maps.Equal(shape, got[name]) {
+				t.Errorf("%s: %s is %v, captured %v", file, name, got[name], shape)
+			}
+		}
+		for name := range got {
+			if strings.HasPrefix(name, "dynamo_") && want[name] == nil {
+				t.Errorf("%s: %s is not in it", file, name)
+			}
 		}
 	}
 }

@@ -149,15 +149,18 @@ func (p *picker) look(ctx context.Context, url string) (waiting, running, kv flo
 	if err != nil {
 		return
 	}
-	first := func(names ...string) float64 {
-		for _, name := range names {
-			if points := e.Named(name); len(points) > 0 {
-				return points[0].Value // as the picker does: the first rank alone
-			}
+	// The real one too reads the first rank alone.
+	return firstOf(e, "vllm:num_requests_waiting"), firstOf(e, "vllm:num_requests_running"), firstOf(e, "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"), true
+}
+
+// firstOf is the first series of the first of these names that a body has, or 0.
+func firstOf(e *exposition.Exposition, names ...string) float64 {
+	for _, name := range names {
+		if points := e.Named(name); len(points) > 0 {
+			return points[0].Value
 		}
-		return 0
 	}
-	return first("vllm:num_requests_waiting"), first("vllm:num_requests_running"), first("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"), true
+	return 0
 }
 
 // pool publishes the averages over the servers that are up.

@@ -43,7 +43,7 @@ func runFrontend(ctx context.Context, o options, l net.Listener, log *logger) er
 	defer client.CloseIdleConnections()
 	f := &frontend{
 		opts: o, log: log, client: client, started: time.Now(), since: map[string]time.Time{},
-		board:  newBoard(files, "worker", fmt.Sprintf("%x", newID()), "router", fmt.Sprint(newID())),
+		board:  boardOf(o.release, files, "worker", fmt.Sprintf("%x", newID()), "router", fmt.Sprint(newID())),
 		router: router{kv: o.router == "kv"},
 	}
 	f.registry = &registry{urls: o.workers, dir: o.discovery, client: client, joined: f.joined, left: f.left}
@@ -242,6 +242,7 @@ type call struct {
 	id        string // without prefix
 	client    string // the id that the client gave, or ""
 	chat      bool
+	old       bool // events as the older release has them
 	body      *body
 	fields    map[string]json.RawMessage
 	prompt    []uint32
@@ -252,7 +253,7 @@ type call struct {
 }
 
 func (f *frontend) understand(w http.ResponseWriter, r *http.Request, chat bool) (*call, *refusal) {
-	c := &call{id: newUUID(), client: r.Header.Get("X-Request-Id"), chat: chat, body: &body{}, arrived: time.Now()}
+	c := &call{old: f.opts.release == older, id: newUUID(), client: r.Header.Get("X-Request-Id"), chat: chat, body: &body{}, arrived: time.Now()}
 	c.created = c.arrived.Unix()
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyLimit))
 	if err != nil {

@@ -26,6 +26,7 @@ type options struct {
 	router              string
 	epp                 string // URL
 	publish             bool   // the engine's metrics too
+	release             string // of Dynamo
 	rest                []string
 }
 
@@ -35,6 +36,7 @@ Roles of an engine in several processes, as --engine dynamo|llm-d --role ROLE:
   dynamo  frontend         --host --port, --worker-urls URLS or --discovery DIR, --router-mode round-robin|kv
           worker           the engine --inner vllm with its flags; --system-port PORT, --discovery DIR
           prefill, decode  the same, for one phase each
+          all              --dynamo-version 1.6.1 (the default) or 2026-01, which has older names
   llm-d   prefill, decode  the engine --inner vllm with its flags
           sidecar          --host --port, --worker-urls URL of the decode server behind it
           epp              --host --port (metrics too), --worker-urls of sidecars, --prefill-urls of prefill servers
@@ -60,11 +62,18 @@ func Roles(engine string) []string { return slices.Concat(engineRoles[engine], o
 // engine is for those.
 func Computes(engine, role string) bool { return slices.Contains(engineRoles[engine], role) }
 
+// The releases of Dynamo that are spoken: the names of its series and the keys of
+// its events changed in 2026.
+const (
+	newest = "1.6.1"
+	older  = "2026-01"
+)
+
 // RouterModes are how Dynamo's frontend may choose a worker.
 var RouterModes = []string{"round-robin", "kv"}
 
 func parseOptions(args []string) (*options, error) {
-	o := &options{host: "127.0.0.1", port: 8000, inner: "vllm", router: "round-robin"}
+	o := &options{host: "127.0.0.1", port: 8000, inner: "vllm", router: "round-robin", release: newest}
 	list := func(to *[]string) func(string) error {
 		return func(v string) error {
 			for item := range strings.SplitSeq(v, ",") {
@@ -91,7 +100,7 @@ func parseOptions(args []string) (*options, error) {
 		"engine": text(&o.engine), "role": text(&o.role), "inner": text(&o.inner), "host": text(&o.host),
 		"port": number(&o.port), "system-port": number(&o.systemPort), "discovery": text(&o.discovery),
 		"worker-urls": list(&o.workers), "prefill-urls": list(&o.prefillers), "epp-url": list(&epp),
-		"router-mode": text(&o.router),
+		"router-mode": text(&o.router), "dynamo-version": text(&o.release),
 	}
 	var both []string // flags of ours that the engine inside has too
 	for len(args) > 0 {
@@ -131,6 +140,8 @@ func parseOptions(args []string) (*options, error) {
 		return nil, fmt.Errorf("argument --role: invalid choice: %q (choose from %s)", o.role, strings.Join(Roles(o.engine), ", "))
 	case !slices.Contains(RouterModes, o.router):
 		return nil, fmt.Errorf("argument --router-mode: invalid choice: %q (choose from %s)", o.router, strings.Join(RouterModes, ", "))
+	case o.release != newest && o.release != older:
+		return nil, fmt.Errorf("argument --dynamo-version: invalid choice: %q (choose from %s, %s)", o.release, newest, older)
 	case Computes(o.engine, o.role):
 		o.rest = slices.Concat([]string{"--engine=" + o.inner}, both, o.rest)
 	case len(o.rest) > 0:

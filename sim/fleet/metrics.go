@@ -25,6 +25,9 @@ type board struct {
 	list   []*family
 	byName map[string]*family
 	known  map[string]string // the value of a $name
+	// partial says that this release has not all the families that the code
+	// knows: what it does not have is counted for nobody.
+	partial bool
 }
 
 type family struct {
@@ -72,6 +75,16 @@ func (s *series) observe(v float64) {
 	s.total++
 	s.value += v
 	s.mu.Unlock()
+}
+
+// boardOf is newBoard for a release of Dynamo: an older one has other families.
+func boardOf(release string, files []string, known ...string) *board {
+	if release == newest {
+		return newBoard(files, known...)
+	}
+	b := newBoard([]string{files[0] + "-" + release}, known...)
+	b.partial = true
+	return b
 }
 
 // newBoard reads the families of these files. known are pairs of $name (without
@@ -205,6 +218,9 @@ func (b *board) get(name string, given ...string) *series {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f := b.byName[name]
+	if f == nil && b.partial {
+		return &series{counts: make([]uint64, 1)}
+	}
 	if f == nil {
 		panic("fleet: no family " + name)
 	}
@@ -224,7 +240,10 @@ func (b *board) write(w io.Writer) {
 		if len(f.series) == 0 {
 			continue
 		}
-		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", f.name, f.help, f.name, f.kind)
+		if f.help != "" {
+			fmt.Fprintf(w, "# HELP %s %s\n", f.name, f.help)
+		}
+		fmt.Fprintf(w, "# TYPE %s %s\n", f.name, f.kind)
 		for _, s := range f.series {
 			s.write(w, f)
 		}

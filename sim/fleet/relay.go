@@ -258,10 +258,14 @@ func newStream(c *call, w http.ResponseWriter) *stream {
 	if !c.chat {
 		prefix, object = "cmpl-", "text_completion"
 	}
+	nulls := ""
+	if c.old {
+		nulls = `"service_tier":null,"system_fingerprint":null,`
+	}
 	return &stream{
 		c: c, w: w, out: http.NewResponseController(w),
 		head: fmt.Appendf(nil, `data: {"id":"%s%s","choices":[`, prefix, c.id),
-		tail: fmt.Appendf(nil, `],"created":%d,"model":%s,"object":"%s"`, c.created, model, object),
+		tail: fmt.Appendf(nil, `],"created":%d,"model":%s,%s"object":"%s"`, c.created, model, nulls, object),
 	}
 }
 
@@ -341,6 +345,10 @@ func (s *stream) chunk(text string, finish *string) {
 		s.text.WriteString(text)
 		return
 	}
+	if s.c.old && s.c.chat {
+		s.oldChunk(text, finish)
+		return
+	}
 	if text != "" {
 		quoted, _ := json.Marshal(text) // a string always marshals
 		if s.c.chat {
@@ -359,6 +367,21 @@ func (s *stream) chunk(text string, finish *string) {
 	}
 }
 
+// oldChunk adds one event for both: the role is in each, what is null is said,
+// and the reason is not there before the end.
+func (s *stream) oldChunk(text string, finish *string) {
+	content, _ := json.Marshal(text)
+	if text == "" {
+		content = []byte("null")
+	}
+	end := ""
+	if finish != nil {
+		quoted, _ := json.Marshal(*finish)
+		end = `,"finish_reason":` + string(quoted)
+	}
+	s.event(`{"index":0,"delta":{"content":`+string(content)+`,"function_call":null,"tool_calls":null,"role":"assistant","refusal":null,"reasoning_content":null}`+end+`,"logprobs":null}`, s.c.continuous())
+}
+
 // role stands in the first chunk.
 func (s *stream) role() string {
 	if s.sent > 0 {
@@ -375,6 +398,8 @@ func (s *stream) event(choice string, withUsage bool) {
 	if withUsage {
 		s.buf = append(s.buf, `,"usage":`...)
 		s.buf = s.usage.append(s.buf)
+	} else if s.c.old {
+		s.buf = append(s.buf, `,"usage":null`...)
 	}
 	if s.finish != "" && choice != "" {
 		s.buf = append(s.buf, s.c.extra()...)

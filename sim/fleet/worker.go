@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/sim/core"
 )
 
@@ -39,7 +41,7 @@ func runWorker(ctx context.Context, o options, single Single, stderr io.Writer) 
 	if o.mode() != decode { // a decode worker publishes no events of its cache
 		known = append(known, "publisher", o.component(), "source", fmt.Sprintf("worker_kv_query_source_%x", w.id>>8))
 	}
-	w.board = newBoard([]string{"dynamo-worker"}, known...)
+	w.board = boardOf(o.release, []string{"dynamo-worker"}, known...)
 	w.label = []string{"dynamo_endpoint", "generate"}
 
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -58,6 +60,7 @@ func runWorker(ctx context.Context, o options, single Single, stderr io.Writer) 
 	defer w.leave()
 	return single(ctx, o.rest, &Inside{Metrics: o.publish, Wrap: func(e Engine) http.Handler {
 		w.engine.Store(&e)
+		w.board.fill("model", e.Served[0])
 		if err := w.register(e.URL); err != nil {
 			fmt.Fprintf(stderr, "WARNING cannot register: %v\n", err)
 		}
@@ -146,6 +149,9 @@ func (w *dynamoWorker) metrics(out http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.board.get("dynamo_component_uptime_seconds").set(time.Since(w.started).Seconds())
+	if w.opts.release == older {
+		w.kvStats(inner.body.Bytes())
+	}
 	out.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	w.board.write(out)
 	for line := range bytes.Lines(inner.body.Bytes()) {
@@ -153,6 +159,26 @@ func (w *dynamoWorker) metrics(out http.ResponseWriter, r *http.Request) {
 		if slices.ContainsFunc(passedOn, func(prefix string) bool { return bytes.HasPrefix(words, []byte(prefix)) }) {
 			_, _ = out.Write(line)
 		}
+	}
+}
+
+// kvStats are the engine's gauges once more, under Dynamo's older names.
+func (w *dynamoWorker) kvStats(body []byte) {
+	engine, e := w.engine.Load(), &exposition.Exposition{}
+	if parsed, err := exposition.Parse(body, true); err == nil {
+		e = parsed
+	}
+	usage := firstOf(e, "vllm:kv_cache_usage_perc", "sglang:token_usage", "trtllm_kv_cache_utilization")
+	hits, queries := firstOf(e, "vllm:prefix_cache_hits_total"), firstOf(e, "vllm:prefix_cache_queries_total")
+	blocks := 0.0
+	if engine != nil {
+		blocks = float64(engine.Config.Blocks)
+	}
+	for name, v := range map[string]float64{
+		"total_blocks": blocks, "active_blocks": math.Round(usage * blocks),
+		"gpu_cache_usage_percent": usage, "gpu_prefix_cache_hit_rate": hits / max(queries, 1),
+	} {
+		w.board.get("dynamo_component_kvstats_" + name).set(v)
 	}
 }
 
@@ -300,8 +326,11 @@ func (o *options) mode() string { return roleModes[o.role] }
 
 // component is what Dynamo calls the role: what answers is the backend.
 func (o *options) component() string {
-	if o.role == "prefill" {
+	switch {
+	case o.role == "prefill":
 		return "prefill"
+	case o.release == older && o.inner == "trtllm":
+		return "tensorrt_llm"
 	}
 	return "backend"
 }
