@@ -187,11 +187,11 @@ func (s *session) take(w *watch, l *scrape, when phase) {
 	default:
 		w.Bracketed, w.Apart = w.baseline, (l.at - w.firstAt).Seconds()
 	}
-	if first && w.Tier == engine.TierEngine {
-		w.settings = differing(w.at.Metrics, s.trial.Args, l.exposition)
-	}
 	if when == edge {
 		w.lines = count(l.exposition)
+		if w.Tier == engine.TierEngine { // the plan's arguments are those of engines
+			w.settings = differing(w.at.Metrics, s.trial.Args, l.exposition)
+		}
 	}
 	s.samples(w, l)
 }
