@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -60,15 +61,7 @@ func TestVLLM_coreKilled(t *testing.T) {
 	s.until(events, func(e event) bool {
 		return e.Type == "trial_progress" && e.Progress != nil && e.Progress.OutputTokens > 0
 	})
-	core := 0
-	for pid, argv := range s.processes() {
-		if strings.Contains(argv[0], "EngineCore") {
-			core = pid
-		}
-	}
-	if core == 0 {
-		t.Fatalf("no engine core among %v", s.processes())
-	}
+	core := child(t, s.engine(), "EngineCore")
 	if err := syscall.Kill(core, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -85,4 +78,29 @@ func TestVLLM_coreKilled(t *testing.T) {
 	if r["status"] != "failed" || r["error_class"] != "wrapper" || !strings.Contains(r["error"], "engine core exited unexpectedly") || !strings.Contains(r["error"], "ended without a word") {
 		t.Errorf("got class %q: %s", r["error_class"], r["error"])
 	}
+}
+
+// child is the process below parent whose command line has this name. One that
+// gives itself a name has no environment left by which it could be told.
+func child(t *testing.T, parent int, name string) int {
+	t.Helper()
+	lists, err := filepath.Glob("/proc/" + strconv.Itoa(parent) + "/task/*/children")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range lists {
+		pids, _ := os.ReadFile(list) // of a thread that may be gone
+		for _, pid := range strings.Fields(string(pids)) {
+			line, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+			if strings.Contains(string(line), name) {
+				n, err := strconv.Atoi(pid)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+		}
+	}
+	t.Fatalf("process %d has no child %s", parent, name)
+	return 0
 }
