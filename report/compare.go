@@ -176,9 +176,6 @@ func (s *summary) table(c *contest) grid {
 		}
 		g.rows = append(g.rows, row)
 	}
-	for _, column := range s.tied() {
-		line(column, func(p *Point) string { return fmt.Sprint(s.value(p, column)) })
-	}
 	outcome := []field{{text: "outcome"}}
 	for _, p := range shown {
 		outcome = append(outcome, field{text: p.Verdict.Mark() + " " + p.outcome(), verdict: p.Verdict})
@@ -428,7 +425,11 @@ func (s *summary) rank(c *contest, m measure) string {
 func (s *summary) caveats(c *contest) []string {
 	var lines []string
 	for _, column := range s.tied() {
-		lines = append(lines, fmt.Sprintf("The engines differ in %s too: this compares deployments, not engines alone.", column))
+		var each []string
+		for _, p := range c.points {
+			each = append(each, fmt.Sprintf("%v %v", s.value(p, "engine"), s.value(p, column)))
+		}
+		lines = append(lines, fmt.Sprintf("The engines differ in %s too (%s): this compares deployments, not engines alone.", column, strings.Join(each, ", ")))
 	}
 	var simulated []string
 	for _, p := range c.points {
