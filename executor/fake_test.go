@@ -100,7 +100,7 @@ func (b *fakeBackend) Launch(ctx context.Context, spec backends.Spec, l backends
 			return nil, err
 		}
 	}
-	s := &fakeServer{backend: b, pod: spec.Pod, done: make(chan struct{}), ended: make(chan struct{})}
+	s := &fakeServer{backend: b, pod: spec.Pod, roles: spec.Roles, done: make(chan struct{}), ended: make(chan struct{})}
 	if b.script != nil {
 		s.script = b.script(b.count("launch"), spec)
 	}
@@ -192,6 +192,7 @@ type fakeServer struct {
 	script
 	backend *fakeBackend
 	pod     string
+	roles   []backends.Role
 
 	http   *http.Server
 	url    string
@@ -397,10 +398,12 @@ func (s *fakeServer) Stop(ctx context.Context) error {
 }
 
 func (s *fakeServer) Host(role string, replica int) host.Host {
-	if role != "server" || replica != 0 {
-		panic("no such replica")
+	for _, r := range append([]backends.Role{{Name: "server", Replicas: 1}}, s.roles...) {
+		if r.Name == role && replica >= 0 && replica < r.Replicas {
+			return fakeHost{s.url} // one engine stands for all
+		}
 	}
-	return fakeHost{s.url}
+	panic("no such replica")
 }
 
 type fakeHost struct{ url string }

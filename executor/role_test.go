@@ -228,3 +228,19 @@ func TestReadyLine(t *testing.T) {
 		}
 	}
 }
+
+// Every replica that runs the model has its prefix cache emptied; a frontend has
+// none.
+func TestReset_everyReplica(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "split.yaml")
+	text := "name: split\nlike: sim\ndoc: two workers behind a frontend\nentry: frontend\nroles:\n" +
+		"  - {name: worker, replicas: 2, command: [worker]}\n  - {name: frontend, tier: frontend, command: [frontend]}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, nil, `matrix: {engine: split, concurrency: [1]}`, `engine_files: [`+file+`]`)
+	w.must()
+	if n := w.backend.list()[0].looked("reset"); n != 2 {
+		t.Errorf("the cache was emptied %d times, want once for each of two workers", n)
+	}
+}
