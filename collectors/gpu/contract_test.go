@@ -28,11 +28,11 @@ func serve(body func() string) http.Handler {
 }
 
 func TestContract(t *testing.T) {
-	xml, err := os.ReadFile("testdata/xml__v13.xml")
+	xml, err := os.ReadFile("../../internal/gpustate/testdata/xml__v13.xml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	amd, err := os.ReadFile("testdata/amdsmi__rocm7.json")
+	amd, err := os.ReadFile("../../internal/gpustate/testdata/amdsmi__rocm7.json")
 	if err != nil {
 		t.Fatal(err)
 	}

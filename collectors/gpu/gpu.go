@@ -3,7 +3,8 @@
 // several sources, each with its parser: nvidia-smi as CSV or XML and amd-smi,
 // run where the server runs or streamed by its host; the exporters DCGM's,
 // nvidia_gpu_exporter and AMD's; or a plain HTTP wrapper in the pod. All give
-// the same [reading]s, in the same units.
+// the same readings, in the same units:
+// see package gpustate.
 //
 // Where there is no source, no GPU, or no way to run a command, the columns are
 // null and one finding says why. Every look is bounded in time and in size.

@@ -14,6 +14,7 @@ import (
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/gpustate"
 	"sweep.dev/sweep/result"
 )
 
@@ -57,8 +58,8 @@ func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collecto
 	for _, w := range first {
 		fresh := false
 		for _, r := range w.baseline {
-			fresh = fresh || r.uuid == "" || !seen[r.uuid]
-			seen[r.uuid] = true
+			fresh = fresh || r.UUID == "" || !seen[r.UUID]
+			seen[r.UUID] = true
 		}
 		switch {
 		case w.err != nil:
@@ -148,7 +149,7 @@ type watcher struct {
 	target   collectors.Target
 	number   int
 	source   *source
-	baseline []reading
+	baseline []gpustate.Reading
 	before   struct {
 		at  time.Duration
 		out []byte
@@ -287,10 +288,10 @@ func (w *watcher) look(ctx context.Context, loaded bool) error {
 }
 
 // take takes readings into account and passes them on.
-func (w *watcher) take(at time.Duration, list []reading, loaded bool) {
+func (w *watcher) take(at time.Duration, list []gpustate.Reading, loaded bool) {
 	s := w.session
 	var own map[int]bool
-	if slices.ContainsFunc(list, func(r reading) bool { return r.pidsKnown }) {
+	if slices.ContainsFunc(list, func(r gpustate.Reading) bool { return r.PIDsKnown }) {
 		own = s.own()
 	}
 	s.mu.Lock()
@@ -298,17 +299,17 @@ func (w *watcher) take(at time.Duration, list []reading, loaded bool) {
 	s.window.observe(w.number, at, list, loaded)
 	s.mu.Unlock()
 	for _, r := range list {
-		labels := []string{fmt.Sprintf("gpu=%q", r.index)}
-		if r.part != "" {
-			labels = append(labels, fmt.Sprintf("part=%q", r.part))
+		labels := []string{fmt.Sprintf("gpu=%q", r.Index)}
+		if r.Part != "" {
+			labels = append(labels, fmt.Sprintf("part=%q", r.Part))
 		}
-		if r.uuid != "" {
-			labels = append(labels, fmt.Sprintf("uuid=%q", r.uuid))
+		if r.UUID != "" {
+			labels = append(labels, fmt.Sprintf("uuid=%q", r.UUID))
 		}
-		for quantity, v := range r.values {
+		for quantity, v := range r.Values {
 			s.sink.Sample(result.Sample{
 				T: at, Source: result.FromGPU, Role: w.target.Role, Replica: w.target.Replica,
-				Name: quantity, Labels: strings.Join(labels, ","), Value: v, Unit: quantities[quantity].unit,
+				Name: quantity, Labels: strings.Join(labels, ","), Value: v, Unit: gpustate.Quantities[quantity].Unit,
 			})
 		}
 	}

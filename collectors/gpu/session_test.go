@@ -21,6 +21,7 @@ import (
 	"sweep.dev/sweep/collectors/collectortest"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/gpustate"
 	"sweep.dev/sweep/result"
 )
 
@@ -129,7 +130,7 @@ func TestSession_amd(t *testing.T) {
 	h := &collectortest.Host{Pids: func() []int { return []int{42} }, Run: func(_ context.Context, argv ...string) ([]byte, error) {
 		switch strings.Join(argv, " ") {
 		case "amd-smi metric --json":
-			return os.ReadFile("testdata/amdsmi__banner.json")
+			return os.ReadFile("../../internal/gpustate/testdata/amdsmi__banner.json")
 		case "amd-smi list --json":
 			return []byte(`[{"gpu": 0, "uuid": "u0"}, {"gpu": 1, "uuid": "u1"}]`), nil
 		case "amd-smi process --json":
@@ -240,7 +241,7 @@ func TestSession_exporter(t *testing.T) {
 		case 3:
 			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
 		default:
-			b, _ := os.ReadFile("testdata/exporter__dcgm.prom")
+			b, _ := os.ReadFile("../../internal/gpustate/testdata/exporter__dcgm.prom")
 			_, _ = w.Write(b)
 		}
 	}))
@@ -304,7 +305,7 @@ func TestSession_stream(t *testing.T) {
 		return func() bool {
 			count := 0
 			for _, s := range sink.Samples() {
-				if s.Name == util {
+				if s.Name == gpustate.Util {
 					count++
 				}
 			}
@@ -325,7 +326,7 @@ func TestSession_stream(t *testing.T) {
 	columns := end(t, session)
 	collectortest.Want(t, columns, result.Row{"gpu_util_mean": 80.0, "gpu_memory_used_max_bytes": int64(9100 << 20), "gpu_uuid": "GPU-1"})
 	for _, s := range sink.Samples() {
-		if s.Name == util && s.Value == 55 {
+		if s.Name == gpustate.Util && s.Value == 55 {
 			t.Errorf("a row from before the trial: %+v", s)
 		}
 	}

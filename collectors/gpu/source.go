@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/gpustate"
 	"sweep.dev/sweep/internal/netguard"
 )
 
@@ -23,10 +24,10 @@ type source struct {
 	name string // for people
 	file string // end of the name of what is kept of its answers
 	// open settles how it asks, and is the first look; may be nil.
-	open func(ctx context.Context) (list []reading, out []byte, err error)
+	open func(ctx context.Context) (list []gpustate.Reading, out []byte, err error)
 	// ask asks once; whole says that the answer's end was not lost.
 	ask   func(ctx context.Context) (out []byte, whole bool, err error)
-	parse func(out []byte, whole bool) ([]reading, error)
+	parse func(out []byte, whole bool) ([]gpustate.Reading, error)
 	// header begins the file of its answers; may be nil.
 	header func() string
 	// snapshot tells of the processes, and costs more; may be nil.
@@ -35,7 +36,7 @@ type source struct {
 }
 
 // look asks and reads.
-func (s *source) look(ctx context.Context) (list []reading, out []byte, err error) {
+func (s *source) look(ctx context.Context) (list []gpustate.Reading, out []byte, err error) {
 	out, whole, err := s.ask(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -54,13 +55,13 @@ func (c Config) candidates(h host.Host) []*source {
 	case AMDSMI:
 		return []*source{amdSMI(h)}
 	case Exporter:
-		return []*source{overHTTP(h, "exporter", "prom", c.address(h.URL()), parseExporter)}
+		return []*source{overHTTP(h, "exporter", "prom", c.address(h.URL()), gpustate.ParseExporter)}
 	case HTTP:
-		return []*source{overHTTP(h, "wrapper", "txt", c.address(h.URL()), parseWrapper)}
+		return []*source{overHTTP(h, "wrapper", "txt", c.address(h.URL()), gpustate.ParseWrapper)}
 	}
 	list := []*source{smiCSV(h), amdSMI(h)}
 	if c.URL != "" || c.Port != 0 {
-		list = append(list, overHTTP(h, "exporter", "prom", c.address(h.URL()), parseExporter))
+		list = append(list, overHTTP(h, "exporter", "prom", c.address(h.URL()), gpustate.ParseExporter))
 	}
 	return list
 }
@@ -73,7 +74,7 @@ func execute(ctx context.Context, h host.Host, argv ...string) ([]byte, error) {
 		return nil, context.Cause(ctx)
 	}
 	if err != nil && !errors.Is(err, host.ErrNotSupported) {
-		if said := complaint(string(out)); !errors.Is(said, errAnswer) {
+		if said := gpustate.Complaint(string(out)); !errors.Is(said, gpustate.ErrAnswer) {
 			return nil, said
 		}
 	}
@@ -86,15 +87,17 @@ func smiCSV(h host.Host) *source {
 	level := 0
 	s := &source{name: NvidiaSMI, file: smiFile, snapshot: smiXML(h)}
 	s.ask = func(ctx context.Context) ([]byte, bool, error) {
-		out, err := execute(ctx, h, "nvidia-smi", "--query-gpu="+strings.Join(questions[level], ","), "--format=csv,noheader,nounits")
+		out, err := execute(ctx, h, "nvidia-smi", "--query-gpu="+strings.Join(gpustate.Questions[level], ","), "--format=csv,noheader,nounits")
 		return out, false, err
 	}
-	s.parse = func(out []byte, whole bool) ([]reading, error) { return parseCSV(out, questions[level], whole) }
-	s.header = func() string { return "t_us, " + strings.Join(questions[level], ", ") + "\n" }
-	s.open = func(ctx context.Context) (list []reading, out []byte, err error) {
+	s.parse = func(out []byte, whole bool) ([]gpustate.Reading, error) {
+		return gpustate.ParseCSV(out, gpustate.Questions[level], whole)
+	}
+	s.header = func() string { return "t_us, " + strings.Join(gpustate.Questions[level], ", ") + "\n" }
+	s.open = func(ctx context.Context) (list []gpustate.Reading, out []byte, err error) {
 		// An older driver refuses the whole query for one field, in words that
 		// have changed before; so any refusal is worth a smaller question.
-		for level = range questions {
+		for level = range gpustate.Questions {
 			list, out, err = s.look(ctx)
 			// Who runs commands in a pod may start a moment after its engine.
 			for errors.Is(err, syscall.ECONNREFUSED) && sleep(ctx, 250*time.Millisecond) {
@@ -112,7 +115,7 @@ func smiCSV(h host.Host) *source {
 // final says that another question would have the same answer.
 func final(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, host.ErrNotSupported) || errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, errNoGPU) || errors.Is(err, errDriver)
+		errors.Is(err, gpustate.ErrNoGPU) || errors.Is(err, gpustate.ErrDriver)
 }
 
 func smiXML(h host.Host) *source {
@@ -122,15 +125,15 @@ func smiXML(h host.Host) *source {
 			out, err := execute(ctx, h, "nvidia-smi", "-q", "-x")
 			return out, false, err
 		},
-		parse: func(out []byte, _ bool) ([]reading, error) { return parseXML(out) },
+		parse: func(out []byte, _ bool) ([]gpustate.Reading, error) { return gpustate.ParseXML(out) },
 	}
 }
 
 func amdSMI(h host.Host) *source {
 	var uuids map[string]string
-	identify := func(list []reading) []reading {
+	identify := func(list []gpustate.Reading) []gpustate.Reading {
 		for i := range list {
-			list[i].uuid = uuids[list[i].index]
+			list[i].UUID = uuids[list[i].Index]
 		}
 		return list
 	}
@@ -141,32 +144,32 @@ func amdSMI(h host.Host) *source {
 		}
 	}
 	s := &source{name: AMDSMI, file: "amd-smi.json", ask: run("metric")}
-	s.parse = func(out []byte, _ bool) ([]reading, error) {
-		list, err := parseAMD(out)
+	s.parse = func(out []byte, _ bool) ([]gpustate.Reading, error) {
+		list, err := gpustate.ParseAMD(out)
 		return identify(list), err
 	}
-	s.open = func(ctx context.Context) ([]reading, []byte, error) {
+	s.open = func(ctx context.Context) ([]gpustate.Reading, []byte, error) {
 		list, out, err := s.look(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
 		// Without it GPUs have no name but their number.
 		if named, _, err := run("list")(ctx); err == nil {
-			uuids = amdUUIDs(named)
+			uuids = gpustate.AMDUUIDs(named)
 		}
 		return identify(list), out, nil
 	}
 	s.snapshot = &source{
 		name: AMDSMI, file: "amd-smi-process.json", ask: run("process"),
-		parse: func(out []byte, _ bool) ([]reading, error) {
-			var list []reading
-			for index, pids := range amdProcesses(out) {
-				r := newReading()
-				r.index, r.pids, r.pidsKnown = index, pids, true
+		parse: func(out []byte, _ bool) ([]gpustate.Reading, error) {
+			var list []gpustate.Reading
+			for index, pids := range gpustate.AMDProcesses(out) {
+				r := gpustate.New()
+				r.Index, r.PIDs, r.PIDsKnown = index, pids, true
 				list = append(list, r)
 			}
 			if len(list) == 0 {
-				return nil, errAnswer
+				return nil, gpustate.ErrAnswer
 			}
 			return identify(list), nil
 		},
@@ -178,7 +181,7 @@ const maxBody = 4 << 20 // bytes of one answer over HTTP
 
 // overHTTP asks an exporter or a wrapper, by the network that the server sees.
 // What a server's requests must carry is not sent: an exporter is somebody else.
-func overHTTP(h host.Host, name, file, address string, parse func([]byte, bool) ([]reading, error)) *source {
+func overHTTP(h host.Host, name, file, address string, parse func([]byte, bool) ([]gpustate.Reading, error)) *source {
 	// A dial may outlive the request that asked for it. close ends and awaits
 	// those.
 	life, endDials := context.WithCancel(context.Background())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/gpustate"
 )
 
 // A Sampler is a host that samples its GPUs itself, which is cheaper than a run
@@ -102,7 +103,7 @@ func (w *watcher) read(ctx context.Context, r io.Reader, c *clock) error {
 		w.rows(string(rest[:end]), received, c)
 		rest = append([]byte(nil), rest[end:]...)
 		if len(rest) > maxLine {
-			return errAnswer
+			return gpustate.ErrAnswer
 		}
 		if err != nil {
 			return err
@@ -118,17 +119,12 @@ func (w *watcher) read(ctx context.Context, r io.Reader, c *clock) error {
 // for the clock: it took the shortest way.
 func (w *watcher) rows(lines string, received time.Duration, c *clock) {
 	type row struct {
-		r     reading
+		r     gpustate.Reading
 		stamp time.Time
 	}
 	var rows []row
-	t := table{fields: streamed}
 	for line := range strings.Lines(lines) {
-		cells := strings.Split(strings.TrimSpace(line), ",")
-		if len(cells) != len(streamed) {
-			continue
-		}
-		r, text, ok := t.row(cells)
+		r, text, ok := gpustate.ParseRow(line)
 		stamp, err := time.Parse("2006/01/02 15:04:05.000", text)
 		if ok && err == nil {
 			rows = append(rows, row{r, stamp})
@@ -151,6 +147,6 @@ func (w *watcher) rows(lines string, received time.Duration, c *clock) {
 		loaded := s.window.begun && at >= s.window.start
 		w.fresh = time.Now()
 		s.mu.Unlock()
-		w.take(at, []reading{row.r}, loaded)
+		w.take(at, []gpustate.Reading{row.r}, loaded)
 	}
 }

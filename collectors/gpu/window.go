@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"sweep.dev/sweep/internal/gpustate"
 	"sweep.dev/sweep/result"
 )
 
@@ -31,23 +32,23 @@ func newWindow(maxGap time.Duration) *window {
 
 // A track is one GPU over the trial.
 type track struct {
-	id     reading // who it is, as last seen
+	id     gpustate.Reading // who it is, as last seen
 	host   int
 	loaded int                // looks under load
 	latest map[string]float64 // by quantity
 	idle   map[string]float64 // as latest was when the load began
 	rest   float64            // highest utilisation before the load
 
-	util, bandwidth, power, clock mean // under load
-	utilMax, tempMax, usedMax     highest
-	integral                      integral
-	counter                       counter
-	throttled                     map[string]*counter // by reason
-	active                        map[string]time.Duration
-	activeKnown                   bool
-	seen                          time.Duration // of the last look
-	at                            time.Duration // of the last look that told reasons
-	reasons                       map[string]bool
+	busy, traffic, watts, clock mean // under load
+	utilMax, tempMax, usedMax   highest
+	integral                    integral
+	counter                     counter
+	held                        map[string]*counter // by reason
+	active                      map[string]time.Duration
+	activeKnown                 bool
+	seen                        time.Duration // of the last look
+	at                          time.Duration // of the last look that told reasons
+	reasons                     map[string]bool
 }
 
 type mean struct {
@@ -173,7 +174,7 @@ func (w *window) begin(at time.Duration) {
 		}
 		t.integral.begin(at)
 		t.counter.begin(at, rate)
-		for _, c := range t.throttled {
+		for _, c := range t.held {
 			c.begin(at, 0)
 		}
 		clear(t.active)
@@ -185,19 +186,19 @@ func (w *window) begin(at time.Duration) {
 
 // observe takes one look at a host into account. Means count only while the
 // load ran; the looks before and after it show GPUs at rest.
-func (w *window) observe(host int, at time.Duration, list []reading, loaded bool) {
-	list = whole(list)
+func (w *window) observe(host int, at time.Duration, list []gpustate.Reading, loaded bool) {
+	list = gpustate.Whole(list)
 	for _, r := range list {
-		if len(r.values) == 0 {
+		if len(r.Values) == 0 {
 			continue // it tells of processes alone
 		}
-		key := r.key()
-		if r.uuid == "" {
+		key := r.Key()
+		if r.UUID == "" {
 			key = fmt.Sprintf("%d%s", host, key)
 		}
 		t := w.tracks[key]
 		if t == nil {
-			t = &track{host: host, seen: at, at: at, latest: make(map[string]float64), throttled: make(map[string]*counter), active: make(map[string]time.Duration)}
+			t = &track{host: host, seen: at, at: at, latest: make(map[string]float64), held: make(map[string]*counter), active: make(map[string]time.Duration)}
 			w.tracks[key] = t
 		}
 		if t.host != host || at < t.seen {
@@ -208,56 +209,56 @@ func (w *window) observe(host int, at time.Duration, list []reading, loaded bool
 	w.memories()
 }
 
-func (t *track) observe(at time.Duration, r reading, loaded bool, w *window) {
+func (t *track) observe(at time.Duration, r gpustate.Reading, loaded bool, w *window) {
 	before := t.id
 	t.id, t.seen = r, at
-	t.id.driver, t.id.name, t.id.index = cmp.Or(r.driver, before.driver), cmp.Or(r.name, before.name), cmp.Or(r.index, before.index)
-	maps.Copy(t.latest, r.values)
-	if v, ok := r.values[util]; ok {
+	t.id.Driver, t.id.Name, t.id.Index = cmp.Or(r.Driver, before.Driver), cmp.Or(r.Name, before.Name), cmp.Or(r.Index, before.Index)
+	maps.Copy(t.latest, r.Values)
+	if v, ok := r.Values[gpustate.Util]; ok {
 		if loaded {
-			t.util.add(v)
+			t.busy.add(v)
 			t.utilMax.add(v)
 		} else if !w.begun {
 			t.rest = max(t.rest, v)
 		}
 	}
-	if v, ok := r.values[memoryUsed]; ok && loaded {
+	if v, ok := r.Values[gpustate.MemoryUsed]; ok && loaded {
 		t.usedMax.add(v)
 	}
 	if loaded {
 		t.loaded++
-		for q, m := range map[string]*mean{bandwidth: &t.bandwidth, clockSM: &t.clock, power: &t.power} {
-			if v, ok := r.values[q]; ok {
+		for q, m := range map[string]*mean{gpustate.Bandwidth: &t.traffic, gpustate.ClockSM: &t.clock, gpustate.Power: &t.watts} {
+			if v, ok := r.Values[q]; ok {
 				m.add(v)
 			}
 		}
 	}
-	if v, ok := r.values[temperature]; ok {
+	if v, ok := r.Values[gpustate.Temperature]; ok {
 		t.tempMax.add(v)
 	}
-	p, known := r.values[power]
+	p, known := r.Values[gpustate.Power]
 	t.integral.add(at, p, known, w.maxGap)
-	if v, ok := r.values[energy]; ok {
+	if v, ok := r.Values[gpustate.Energy]; ok {
 		t.counter.add(at, v)
 	}
-	for q, v := range r.values {
-		if reason, ok := strings.CutPrefix(q, throttled); ok && slices.Contains(throttles, reason) {
-			if t.throttled[reason] == nil {
-				t.throttled[reason] = new(counter)
+	for q, v := range r.Values {
+		if reason, ok := strings.CutPrefix(q, gpustate.Throttled); ok && slices.Contains(gpustate.Throttles, reason) {
+			if t.held[reason] == nil {
+				t.held[reason] = new(counter)
 			}
-			t.throttled[reason].add(at, v)
+			t.held[reason].add(at, v)
 		}
 	}
-	if r.reasonsKnown {
+	if r.ReasonsKnown {
 		// What was active at one end of a stretch was so for half of it.
 		if gap := at - t.at; gap > 0 && gap <= w.maxGap {
-			for _, of := range []map[string]bool{t.reasons, r.reasons} {
+			for _, of := range []map[string]bool{t.reasons, r.Reasons} {
 				for reason := range of {
 					t.active[reason] += gap / 2
 				}
 			}
 		}
-		t.activeKnown, t.reasons = true, r.reasons
+		t.activeKnown, t.reasons = true, r.Reasons
 		t.at = at
 	}
 }
@@ -265,10 +266,10 @@ func (t *track) observe(at time.Duration, r reading, loaded bool, w *window) {
 // memories sums memory over the GPUs as each was last seen. A sum over some of
 // them would be taken for one over all.
 func (w *window) memories() {
-	if used, ok := w.sum(func(t *track) (float64, bool) { v, ok := t.latest[memoryUsed]; return v, ok }); ok {
+	if used, ok := w.sum(func(t *track) (float64, bool) { v, ok := t.latest[gpustate.MemoryUsed]; return v, ok }); ok {
 		w.memoryMax.add(used)
 	}
-	if free, ok := w.sum(func(t *track) (float64, bool) { v, ok := t.latest[memoryFree]; return v, ok }); ok {
+	if free, ok := w.sum(func(t *track) (float64, bool) { v, ok := t.latest[gpustate.MemoryFree]; return v, ok }); ok {
 		w.freeMin.add(free)
 	}
 }
@@ -283,7 +284,7 @@ func (w *window) list() []*track {
 		}
 	}
 	slices.SortFunc(list, func(a, b *track) int {
-		return cmp.Or(a.host-b.host, order(a.id.index)-order(b.id.index), strings.Compare(a.id.uuid, b.id.uuid))
+		return cmp.Or(a.host-b.host, gpustate.Order(a.id.Index)-gpustate.Order(b.id.Index), strings.Compare(a.id.UUID, b.id.UUID))
 	})
 	return list
 }
@@ -326,8 +327,8 @@ func (w *window) row(bracketed bool) result.Row {
 	if len(list) == 0 {
 		return row
 	}
-	row["gpu_util_mean"] = average(list, func(t *track) mean { return t.util })
-	row["gpu_memory_bandwidth_util_mean"] = average(list, func(t *track) mean { return t.bandwidth })
+	row["gpu_util_mean"] = average(list, func(t *track) mean { return t.busy })
+	row["gpu_memory_bandwidth_util_mean"] = average(list, func(t *track) mean { return t.traffic })
 	row["gpu_clock_mean_mhz"] = average(list, func(t *track) mean { return t.clock })
 	var utilMax, tempMax highest
 	for _, t := range list {
@@ -339,7 +340,7 @@ func (w *window) row(bracketed bool) result.Row {
 		}
 	}
 	row["gpu_util_max"], row["gpu_temp_max_c"] = utilMax.value(), tempMax.value()
-	if v, ok := w.sum(func(t *track) (float64, bool) { return t.power.sum / float64(max(1, t.power.n)), t.power.n > 0 }); ok {
+	if v, ok := w.sum(func(t *track) (float64, bool) { return t.watts.sum / float64(max(1, t.watts.n)), t.watts.n > 0 }); ok {
 		row["gpu_power_mean_w"] = v
 	}
 	if w.memoryMax.seen {
@@ -348,13 +349,13 @@ func (w *window) row(bracketed bool) result.Row {
 	if w.freeMin.seen {
 		row["gpu_memory_free_min_bytes"] = int64(-w.freeMin.v)
 	}
-	if v, ok := w.sum(func(t *track) (float64, bool) { v, ok := t.latest[memoryTotal]; return v, ok }); ok {
+	if v, ok := w.sum(func(t *track) (float64, bool) { v, ok := t.latest[gpustate.MemoryTotal]; return v, ok }); ok {
 		row["gpu_memory_total_bytes"] = int64(v)
 	}
-	if v, ok := w.sum(func(t *track) (float64, bool) { v, ok := t.idle[memoryUsed]; return v, ok }); ok {
+	if v, ok := w.sum(func(t *track) (float64, bool) { v, ok := t.idle[gpustate.MemoryUsed]; return v, ok }); ok {
 		row["gpu_memory_idle_bytes"] = int64(v)
 	}
-	if j, source := w.energy(list); source != "" && bracketed {
+	if j, source := w.joules(list); source != "" && bracketed {
 		row["gpu_energy_j"], row["gpu_energy_source"] = j, source
 	}
 	if ms, reasons, ok := w.throttling(); ok {
@@ -368,11 +369,11 @@ func (w *window) row(bracketed bool) result.Row {
 	}
 	var uuids []string
 	for _, t := range list {
-		if t.id.uuid != "" {
-			uuids = append(uuids, t.id.uuid)
+		if t.id.UUID != "" {
+			uuids = append(uuids, t.id.UUID)
 		}
-		if row["driver_version"] == nil && t.id.driver != "" {
-			row["driver_version"] = t.id.driver
+		if row["driver_version"] == nil && t.id.Driver != "" {
+			row["driver_version"] = t.id.Driver
 		}
 	}
 	if len(uuids) > 0 {
@@ -397,7 +398,7 @@ func average(list []*track, of func(*track) mean) any {
 
 // energy is summed over the GPUs, with where it is from: integrated as soon as
 // one of them has no counter that can be trusted, "" where one has neither.
-func (w *window) energy(list []*track) (sum float64, source string) {
+func (w *window) joules(list []*track) (sum float64, source string) {
 	source = "counter"
 	for _, t := range list {
 		switch {
@@ -429,8 +430,8 @@ func (w *window) gaps() (n int) {
 func (w *window) throttling() (ms float64, reasons []string, ok bool) {
 	found := make(map[string]bool)
 	for _, t := range w.list() {
-		if len(t.throttled) > 0 {
-			for reason, c := range t.throttled {
+		if len(t.held) > 0 {
+			for reason, c := range t.held {
 				if c.between == 0 {
 					continue
 				}
@@ -447,15 +448,15 @@ func (w *window) throttling() (ms float64, reasons []string, ok bool) {
 		}
 		ok = true
 		for reason, d := range t.active {
-			if slices.Contains(throttles, reason) && d > 0 {
+			if slices.Contains(gpustate.Throttles, reason) && d > 0 {
 				found[reason] = true
 				ms = max(ms, float64(d)/float64(time.Millisecond))
 			}
 		}
 	}
-	for _, reason := range throttles {
+	for _, reason := range gpustate.Throttles {
 		// The general one says nothing beside one that says why.
-		if found[reason] && !(reason == hwSlowdown && (found[hwThermal] || found[hwPowerBrake])) {
+		if found[reason] && !(reason == gpustate.HWSlowdown && (found[gpustate.HWThermal] || found[gpustate.HWPowerBrake])) {
 			reasons = append(reasons, reason)
 		}
 	}
@@ -471,11 +472,11 @@ const residentShare = 0.05
 func (w *window) unused() bool {
 	list := w.list()
 	for _, t := range list {
-		total := t.latest[memoryTotal]
-		if t.loaded < 3 || t.util.n < 3 || !t.usedMax.seen || total == 0 {
+		total := t.latest[gpustate.MemoryTotal]
+		if t.loaded < 3 || t.busy.n < 3 || !t.usedMax.seen || total == 0 {
 			return false
 		}
-		if t.utilMax.v > t.rest || t.usedMax.v > residentShare*total || t.usedMax.v > t.idle[memoryUsed]+0.01*total {
+		if t.utilMax.v > t.rest || t.usedMax.v > residentShare*total || t.usedMax.v > t.idle[gpustate.MemoryUsed]+0.01*total {
 			return false
 		}
 	}
@@ -489,7 +490,7 @@ func (w *window) hidden(list []*track) bool {
 		return false
 	}
 	for _, t := range list {
-		if t.latest[memoryUsed] > 1<<30 {
+		if t.latest[gpustate.MemoryUsed] > 1<<30 {
 			return true
 		}
 	}
@@ -520,22 +521,22 @@ func (p *processes) begin() {
 
 // observe takes the processes on a host's GPUs into account. own are the
 // deployment's.
-func (p *processes) observe(host int, list []reading, own map[int]bool) {
+func (p *processes) observe(host int, list []gpustate.Reading, own map[int]bool) {
 	all := make(map[int]bool)
 	known := false
-	list = whole(list)
+	list = gpustate.Whole(list)
 	for _, r := range list {
-		if !r.pidsKnown || r.uuid == "" {
+		if !r.PIDsKnown || r.UUID == "" {
 			continue
 		}
 		known = true
-		for _, pid := range r.pids {
+		for _, pid := range r.PIDs {
 			all[pid] = true
 			if own[pid] {
 				if p.ours == nil {
 					p.ours = make(map[string]bool)
 				}
-				p.ours[r.uuid] = true
+				p.ours[r.UUID] = true
 			}
 		}
 	}
@@ -555,8 +556,8 @@ func (p *processes) observe(host int, list []reading, own map[int]bool) {
 	p.most = max(p.most, sum)
 	others := make(map[int]bool)
 	for _, r := range list {
-		for _, pid := range r.pids {
-			if p.ours[r.uuid] && !own[pid] {
+		for _, pid := range r.PIDs {
+			if p.ours[r.UUID] && !own[pid] {
 				others[pid] = true
 			}
 		}

@@ -7,29 +7,33 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sweep.dev/sweep/internal/gpustate"
 	"sweep.dev/sweep/result"
 )
 
-const second = time.Second
+const (
+	second = time.Second
+	mib    = 1 << 20
+)
 
 // board is a reading of values as they are read best.
-func board(index string, busy, usedMiB, watts, temp float64) reading {
-	return reading{
-		index: index, uuid: "GPU-" + index, driver: "590.48.01",
-		values: map[string]float64{
-			util: busy, memoryUsed: usedMiB * mib, memoryTotal: 1000 * mib, memoryFree: (1000 - usedMiB) * mib,
-			power: watts, temperature: temp, clockSM: 10 * busy, bandwidth: busy / 2,
+func board(index string, busy, usedMiB, watts, temp float64) gpustate.Reading {
+	return gpustate.Reading{
+		Index: index, UUID: "GPU-" + index, Driver: "590.48.01",
+		Values: map[string]float64{
+			gpustate.Util: busy, gpustate.MemoryUsed: usedMiB * mib, gpustate.MemoryTotal: 1000 * mib, gpustate.MemoryFree: (1000 - usedMiB) * mib,
+			gpustate.Power: watts, gpustate.Temperature: temp, gpustate.ClockSM: 10 * busy, gpustate.Bandwidth: busy / 2,
 		},
 	}
 }
 
-func with(r reading, quantity string, v float64) reading {
-	r.values[quantity] = v
+func with(r gpustate.Reading, quantity string, v float64) gpustate.Reading {
+	r.Values[quantity] = v
 	return r
 }
 
-func without(r reading, quantity string) reading {
-	delete(r.values, quantity)
+func without(r gpustate.Reading, quantity string) gpustate.Reading {
+	delete(r.Values, quantity)
 	return r
 }
 
@@ -47,11 +51,11 @@ func compare(t *testing.T, got, want result.Row) {
 
 func TestWindow(t *testing.T) {
 	w := newWindow(5 * second)
-	w.observe(0, 0, []reading{board("1", 0, 100, 50, 40), board("0", 0, 100, 50, 40)}, false)
+	w.observe(0, 0, []gpustate.Reading{board("1", 0, 100, 50, 40), board("0", 0, 100, 50, 40)}, false)
 	w.begin(0)
-	w.observe(0, 1*second, []reading{board("1", 100, 200, 200, 60), board("0", 50, 300, 100, 50)}, true)
-	w.observe(0, 2*second, []reading{board("1", 100, 250, 200, 70), board("0", 100, 200, 300, 50)}, true)
-	w.observe(0, 3*second, []reading{board("1", 0, 100, 50, 60), board("0", 0, 100, 50, 40)}, false)
+	w.observe(0, 1*second, []gpustate.Reading{board("1", 100, 200, 200, 60), board("0", 50, 300, 100, 50)}, true)
+	w.observe(0, 2*second, []gpustate.Reading{board("1", 100, 250, 200, 70), board("0", 100, 200, 300, 50)}, true)
+	w.observe(0, 3*second, []gpustate.Reading{board("1", 0, 100, 50, 60), board("0", 0, 100, 50, 40)}, false)
 	want := result.Row{
 		"gpu_util_mean": 87.5, "gpu_util_max": 100.0,
 		"gpu_memory_used_max_bytes": int64(500 * mib), "gpu_memory_total_bytes": int64(2000 * mib),
@@ -79,9 +83,9 @@ func TestWindow_hosts(t *testing.T) {
 			w.begin(500 * time.Millisecond)
 		}
 		d := time.Duration(at) * second
-		w.observe(0, d, []reading{board("0", 80, 100, 100, 40)}, loaded)
-		w.observe(1, d+100*time.Millisecond, []reading{board("0", 80, 100, 100, 40)}, loaded) // the same
-		w.observe(2, d+200*time.Millisecond, []reading{board("7", 40, 300, 50, 50)}, loaded)
+		w.observe(0, d, []gpustate.Reading{board("0", 80, 100, 100, 40)}, loaded)
+		w.observe(1, d+100*time.Millisecond, []gpustate.Reading{board("0", 80, 100, 100, 40)}, loaded) // the same
+		w.observe(2, d+200*time.Millisecond, []gpustate.Reading{board("7", 40, 300, 50, 50)}, loaded)
 	}
 	compare(t, w.row(true), result.Row{
 		"gpu_util_mean": 60.0, "gpu_memory_used_max_bytes": int64(400 * mib), "gpu_power_mean_w": 150.0,
@@ -94,8 +98,8 @@ func TestWindow_nameless(t *testing.T) {
 	w := newWindow(5 * second)
 	for host := range 2 {
 		r := board("0", 50, 100, 10, 20)
-		r.uuid = ""
-		w.observe(host, 0, []reading{r}, false)
+		r.UUID = ""
+		w.observe(host, 0, []gpustate.Reading{r}, false)
 	}
 	w.begin(0)
 	w.observe(0, second, nil, false)
@@ -106,10 +110,10 @@ func TestWindow_nameless(t *testing.T) {
 // first look was.
 func TestWindow_begin(t *testing.T) {
 	w := newWindow(5 * second)
-	w.observe(0, 0, []reading{board("0", 0, 1, 40, 30)}, false)
+	w.observe(0, 0, []gpustate.Reading{board("0", 0, 1, 40, 30)}, false)
 	w.begin(30 * second)
-	w.observe(0, 31*second, []reading{board("0", 50, 1, 60, 30)}, true)
-	w.observe(0, 32*second, []reading{board("0", 0, 1, 40, 30)}, false)
+	w.observe(0, 31*second, []gpustate.Reading{board("0", 50, 1, 60, 30)}, true)
+	w.observe(0, 32*second, []gpustate.Reading{board("0", 0, 1, 40, 30)}, false)
 	compare(t, w.row(true), result.Row{"gpu_energy_j": 100.0, "gpu_energy_source": "integrated"})
 }
 
@@ -137,14 +141,14 @@ func TestWindow_counter(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWindow(5 * second)
 			for i, l := range tt.looks {
-				r := without(board("0", 50, 1, 1, 1), power)
+				r := without(board("0", 50, 1, 1, 1), gpustate.Power)
 				if !math.IsNaN(l.joules) {
-					with(r, energy, l.joules)
+					with(r, gpustate.Energy, l.joules)
 				}
 				if !math.IsNaN(l.watts) {
-					with(r, power, l.watts)
+					with(r, gpustate.Power, l.watts)
 				}
-				w.observe(0, time.Duration(l.at*float64(second)), []reading{r}, i > 0 && i < len(tt.looks)-1)
+				w.observe(0, time.Duration(l.at*float64(second)), []gpustate.Reading{r}, i > 0 && i < len(tt.looks)-1)
 				if i == 0 {
 					w.begin(time.Duration(tt.begin * float64(second)))
 				}
@@ -155,25 +159,25 @@ func TestWindow_counter(t *testing.T) {
 }
 
 func TestWindow_unknownPower(t *testing.T) {
-	mute := func() reading { return without(board("0", 50, 100, 0, 40), power) }
+	mute := func() gpustate.Reading { return without(board("0", 50, 100, 0, 40), gpustate.Power) }
 	tests := []struct {
 		name string
 		feed func(*window)
 	}{
 		{"a look without", func(w *window) {
-			w.observe(0, 0, []reading{board("0", 0, 1, 50, 1)}, false)
-			w.observe(0, 1*second, []reading{mute()}, true)
-			w.observe(0, 2*second, []reading{board("0", 0, 1, 50, 1)}, false)
+			w.observe(0, 0, []gpustate.Reading{board("0", 0, 1, 50, 1)}, false)
+			w.observe(0, 1*second, []gpustate.Reading{mute()}, true)
+			w.observe(0, 2*second, []gpustate.Reading{board("0", 0, 1, 50, 1)}, false)
 		}},
 		{"one of two cards without", func(w *window) {
 			other := mute()
-			other.uuid = "GPU-x"
-			w.observe(0, 0, []reading{board("0", 0, 1, 50, 1), other}, false)
-			w.observe(0, 1*second, []reading{board("0", 0, 1, 50, 1), other}, false)
+			other.UUID = "GPU-x"
+			w.observe(0, 0, []gpustate.Reading{board("0", 0, 1, 50, 1), other}, false)
+			w.observe(0, 1*second, []gpustate.Reading{board("0", 0, 1, 50, 1), other}, false)
 		}},
 		{"a long gap", func(w *window) {
-			w.observe(0, 0, []reading{board("0", 0, 1, 50, 1)}, false)
-			w.observe(0, 60*second, []reading{board("0", 0, 1, 50, 1)}, false)
+			w.observe(0, 0, []gpustate.Reading{board("0", 0, 1, 50, 1)}, false)
+			w.observe(0, 60*second, []gpustate.Reading{board("0", 0, 1, 50, 1)}, false)
 		}},
 	}
 	for _, tt := range tests {
@@ -186,37 +190,37 @@ func TestWindow_unknownPower(t *testing.T) {
 }
 
 func TestWindow_throttled(t *testing.T) {
-	reasons := func(list ...string) reading {
+	reasons := func(list ...string) gpustate.Reading {
 		r := board("0", 50, 1, 1, 1)
-		r.reasonsKnown = true
+		r.ReasonsKnown = true
 		for _, reason := range list {
-			r.active(reason, true)
+			r.Active(reason, true)
 		}
 		return r
 	}
-	counted := func(hw, cap float64) reading {
-		return with(with(board("0", 50, 1, 1, 1), throttled+hwThermal, hw), throttled+swPowerCap, cap)
+	counted := func(hw, cap float64) gpustate.Reading {
+		return with(with(board("0", 50, 1, 1, 1), gpustate.Throttled+gpustate.HWThermal, hw), gpustate.Throttled+gpustate.SWPowerCap, cap)
 	}
 	tests := []struct {
 		name   string
-		looks  []reading
+		looks  []gpustate.Reading
 		ms     any
 		reason any
 	}{
-		{"not told", []reading{board("0", 1, 1, 1, 1), board("0", 1, 1, 1, 1)}, nil, nil},
-		{"never", []reading{reasons(), reasons(), reasons()}, 0.0, nil},
-		{"idle and a power cap are none", []reading{reasons(gpuIdle), reasons(swPowerCap), reasons(swPowerCap)}, 0.0, nil},
-		{"active at some looks", []reading{reasons(), reasons(swThermal, hwSlowdown), reasons(swThermal), reasons()}, 2000.0, "sw_thermal_slowdown,hw_slowdown"},
-		{"a general reason beside its own", []reading{reasons(), reasons(hwSlowdown, hwPowerBrake), reasons()}, 1000.0, "hw_power_brake_slowdown"},
-		{"counters", []reading{counted(100, 5), counted(400, 900), counted(400, 1900)}, 300.0, "hw_thermal_slowdown"},
-		{"counters that stand still", []reading{counted(100, 5), counted(100, 900)}, 0.0, nil},
-		{"a counter that restarts", []reading{counted(1000, 5), counted(1250, 5), counted(10, 5), counted(20, 5)}, 260.0, "hw_thermal_slowdown"},
+		{"not told", []gpustate.Reading{board("0", 1, 1, 1, 1), board("0", 1, 1, 1, 1)}, nil, nil},
+		{"never", []gpustate.Reading{reasons(), reasons(), reasons()}, 0.0, nil},
+		{"idle and a power cap are none", []gpustate.Reading{reasons(gpustate.Idle), reasons(gpustate.SWPowerCap), reasons(gpustate.SWPowerCap)}, 0.0, nil},
+		{"active at some looks", []gpustate.Reading{reasons(), reasons(gpustate.SWThermal, gpustate.HWSlowdown), reasons(gpustate.SWThermal), reasons()}, 2000.0, "sw_thermal_slowdown,hw_slowdown"},
+		{"a general reason beside its own", []gpustate.Reading{reasons(), reasons(gpustate.HWSlowdown, gpustate.HWPowerBrake), reasons()}, 1000.0, "hw_power_brake_slowdown"},
+		{"counters", []gpustate.Reading{counted(100, 5), counted(400, 900), counted(400, 1900)}, 300.0, "hw_thermal_slowdown"},
+		{"counters that stand still", []gpustate.Reading{counted(100, 5), counted(100, 900)}, 0.0, nil},
+		{"a counter that restarts", []gpustate.Reading{counted(1000, 5), counted(1250, 5), counted(10, 5), counted(20, 5)}, 260.0, "hw_thermal_slowdown"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWindow(5 * second)
 			for i, r := range tt.looks {
-				w.observe(0, time.Duration(i)*second, []reading{r}, i > 0)
+				w.observe(0, time.Duration(i)*second, []gpustate.Reading{r}, i > 0)
 				if i == 0 {
 					w.begin(0)
 				}
@@ -228,20 +232,21 @@ func TestWindow_throttled(t *testing.T) {
 
 // A MIG GPU has no utilisation of its own, and each of its instances has memory.
 func TestWindow_parts(t *testing.T) {
-	part := func(name string, used float64) reading {
-		r := newReading()
-		r.uuid, r.index, r.part = "GPU-a", "0", name
-		r.set(memoryUsed, used)
-		r.set(memoryFree, 100-used)
-		r.memory()
+	part := func(name string, used float64) gpustate.Reading {
+		r := gpustate.New()
+		r.UUID, r.Index, r.Part = "GPU-a", "0", name
+		r.Set(gpustate.MemoryUsed, used)
+		r.Set(gpustate.MemoryFree, 100-used)
+		r.Set(gpustate.MemoryTotal, 100)
+
 		return r
 	}
-	parent := newReading()
-	parent.uuid, parent.index = "GPU-a", "0"
-	parent.set(power, 60)
+	parent := gpustate.New()
+	parent.UUID, parent.Index = "GPU-a", "0"
+	parent.Set(gpustate.Power, 60)
 	w := newWindow(5 * second)
 	for at := range 3 {
-		w.observe(0, time.Duration(at)*second, []reading{parent, part("3/0", 60), part("4/0", 1)}, at == 1)
+		w.observe(0, time.Duration(at)*second, []gpustate.Reading{parent, part("3/0", 60), part("4/0", 1)}, at == 1)
 		if at == 0 {
 			w.begin(0)
 		}
@@ -253,25 +258,25 @@ func TestWindow_parts(t *testing.T) {
 }
 
 func TestWindow_processes(t *testing.T) {
-	on := func(uuid string, pids ...int) reading {
+	on := func(uuid string, pids ...int) gpustate.Reading {
 		r := board("0", 50, 100, 1, 1)
-		r.uuid, r.pids, r.pidsKnown = uuid, pids, true
+		r.UUID, r.PIDs, r.PIDsKnown = uuid, pids, true
 		return r
 	}
 	ours := map[int]bool{10: true, 11: true}
 	tests := []struct {
 		name          string
-		before, under []reading
+		before, under []gpustate.Reading
 		foreign, uuid any
 	}{
-		{"ours alone", []reading{on("GPU-a", 10)}, []reading{on("GPU-a", 10, 11)}, int64(0), "GPU-a"},
-		{"somebody else from the start", []reading{on("GPU-a", 10, 99)}, []reading{on("GPU-a", 10)}, int64(1), "GPU-a"},
-		{"GPUs that are not ours do not count", []reading{on("GPU-a", 10), on("GPU-b", 98, 99)}, []reading{on("GPU-a", 10), on("GPU-b", 98, 99)}, int64(0), "GPU-a"},
-		{"another namespace", []reading{on("GPU-a", 70001)}, []reading{on("GPU-a", 70001)}, int64(0), "GPU-a"},
-		{"another namespace, and one more under load", []reading{on("GPU-a", 70001)}, []reading{on("GPU-a", 70001, 70002)}, int64(1), "GPU-a"},
-		{"none at all", []reading{on("GPU-a")}, []reading{on("GPU-a")}, int64(0), "GPU-a"},
-		{"hidden", []reading{with(on("GPU-a"), memoryUsed, 9<<30)}, []reading{with(on("GPU-a"), memoryUsed, 9<<30)}, nil, "GPU-a"},
-		{"not told", []reading{board("a", 1, 1, 1, 1)}, []reading{board("a", 1, 1, 1, 1)}, nil, "GPU-a"},
+		{"ours alone", []gpustate.Reading{on("GPU-a", 10)}, []gpustate.Reading{on("GPU-a", 10, 11)}, int64(0), "GPU-a"},
+		{"somebody else from the start", []gpustate.Reading{on("GPU-a", 10, 99)}, []gpustate.Reading{on("GPU-a", 10)}, int64(1), "GPU-a"},
+		{"GPUs that are not ours do not count", []gpustate.Reading{on("GPU-a", 10), on("GPU-b", 98, 99)}, []gpustate.Reading{on("GPU-a", 10), on("GPU-b", 98, 99)}, int64(0), "GPU-a"},
+		{"another namespace", []gpustate.Reading{on("GPU-a", 70001)}, []gpustate.Reading{on("GPU-a", 70001)}, int64(0), "GPU-a"},
+		{"another namespace, and one more under load", []gpustate.Reading{on("GPU-a", 70001)}, []gpustate.Reading{on("GPU-a", 70001, 70002)}, int64(1), "GPU-a"},
+		{"none at all", []gpustate.Reading{on("GPU-a")}, []gpustate.Reading{on("GPU-a")}, int64(0), "GPU-a"},
+		{"hidden", []gpustate.Reading{with(on("GPU-a"), gpustate.MemoryUsed, 9<<30)}, []gpustate.Reading{with(on("GPU-a"), gpustate.MemoryUsed, 9<<30)}, nil, "GPU-a"},
+		{"not told", []gpustate.Reading{board("a", 1, 1, 1, 1)}, []gpustate.Reading{board("a", 1, 1, 1, 1)}, nil, "GPU-a"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -289,24 +294,24 @@ func TestWindow_processes(t *testing.T) {
 func TestWindow_unused(t *testing.T) {
 	tests := []struct {
 		name  string
-		rest  reading
-		under []reading
+		rest  gpustate.Reading
+		under []gpustate.Reading
 		want  bool
 	}{
-		{"at rest", board("0", 0, 5, 20, 30), []reading{board("0", 0, 5, 20, 30), board("0", 0, 5, 20, 30), board("0", 0, 5, 20, 30)}, true},
-		{"too few looks", board("0", 0, 5, 20, 30), []reading{board("0", 0, 5, 20, 30), board("0", 0, 5, 20, 30)}, false},
-		{"busy once", board("0", 0, 5, 20, 30), []reading{board("0", 0, 5, 20, 30), board("0", 3, 5, 20, 30), board("0", 0, 5, 20, 30)}, false},
-		{"a model that nobody asked", board("0", 0, 900, 20, 30), []reading{board("0", 0, 900, 20, 30), board("0", 0, 900, 20, 30), board("0", 0, 900, 20, 30)}, false},
-		{"memory that grows", board("0", 0, 5, 20, 30), []reading{board("0", 0, 5, 20, 30), board("0", 0, 49, 20, 30), board("0", 0, 49, 20, 30)}, false},
-		{"a driver that tells no utilisation", without(board("0", 0, 5, 20, 30), util), []reading{without(board("0", 0, 5, 1, 1), util), without(board("0", 0, 5, 1, 1), util), without(board("0", 0, 5, 1, 1), util)}, false},
+		{"at rest", board("0", 0, 5, 20, 30), []gpustate.Reading{board("0", 0, 5, 20, 30), board("0", 0, 5, 20, 30), board("0", 0, 5, 20, 30)}, true},
+		{"too few looks", board("0", 0, 5, 20, 30), []gpustate.Reading{board("0", 0, 5, 20, 30), board("0", 0, 5, 20, 30)}, false},
+		{"busy once", board("0", 0, 5, 20, 30), []gpustate.Reading{board("0", 0, 5, 20, 30), board("0", 3, 5, 20, 30), board("0", 0, 5, 20, 30)}, false},
+		{"a model that nobody asked", board("0", 0, 900, 20, 30), []gpustate.Reading{board("0", 0, 900, 20, 30), board("0", 0, 900, 20, 30), board("0", 0, 900, 20, 30)}, false},
+		{"memory that grows", board("0", 0, 5, 20, 30), []gpustate.Reading{board("0", 0, 5, 20, 30), board("0", 0, 49, 20, 30), board("0", 0, 49, 20, 30)}, false},
+		{"a driver that tells no utilisation", without(board("0", 0, 5, 20, 30), gpustate.Util), []gpustate.Reading{without(board("0", 0, 5, 1, 1), gpustate.Util), without(board("0", 0, 5, 1, 1), gpustate.Util), without(board("0", 0, 5, 1, 1), gpustate.Util)}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWindow(5 * second)
-			w.observe(0, 0, []reading{tt.rest}, false)
+			w.observe(0, 0, []gpustate.Reading{tt.rest}, false)
 			w.begin(0)
 			for i, r := range tt.under {
-				w.observe(0, time.Duration(i+1)*second, []reading{r}, true)
+				w.observe(0, time.Duration(i+1)*second, []gpustate.Reading{r}, true)
 			}
 			if got := w.unused(); got != tt.want {
 				t.Errorf("got %v", got)

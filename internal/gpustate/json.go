@@ -1,4 +1,4 @@
-package gpu
+package gpustate
 
 import (
 	"bytes"
@@ -9,43 +9,43 @@ import (
 	"strings"
 )
 
-// parseAMD reads what amd-smi metric --json prints: a list of GPUs, since ROCm
+// ParseAMD reads what amd-smi metric --json prints: a list of GPUs, since ROCm
 // 7 under gpu_data. A value is a number, or an object with its unit, or N/A.
 // Its MB are 2^20 bytes: 196592 of them are the 192 GiB of an MI300X.
-func parseAMD(out []byte) ([]reading, error) {
+func ParseAMD(out []byte) ([]Reading, error) {
 	entries, err := objects(out)
 	if err != nil {
 		return nil, err
 	}
-	var list []reading
+	var list []Reading
 	for i, g := range entries {
 		if _, ok := g["gpu"]; !ok {
 			continue
 		}
-		r := newReading()
-		r.index = strconv.Itoa(i)
+		r := New()
+		r.Index = strconv.Itoa(i)
 		if n, ok := value(g["gpu"]); ok {
-			r.index = strconv.Itoa(int(n))
+			r.Index = strconv.Itoa(int(n))
 		}
 		set := func(quantity string, scale float64, paths ...string) {
 			for _, path := range paths {
 				if v, ok := value(at(g, path)); ok {
-					r.set(quantity, v*scale)
+					r.Set(quantity, v*scale)
 					return
 				}
 			}
 		}
-		set(util, 1, "usage.gfx_activity")
-		set(bandwidth, 1, "usage.umc_activity")
-		set(memoryTotal, mib, "mem_usage.total_vram")
-		set(memoryUsed, mib, "mem_usage.used_vram")
-		set(memoryFree, mib, "mem_usage.free_vram")
-		set(power, 1, "power.socket_power", "power.current_socket_power", "power.average_socket_power")
-		set(energy, 1, "energy.total_energy_consumption")
-		set(temperature, 1, "temperature.hotspot", "temperature.edge")
-		set(memoryTemp, 1, "temperature.mem")
-		set(clockSM, 1, "clock.gfx_0.clk", "clock.gfx.clk")
-		set(clockMemory, 1, "clock.mem_0.clk", "clock.mem.clk")
+		set(Util, 1, "usage.gfx_activity")
+		set(Bandwidth, 1, "usage.umc_activity")
+		set(MemoryTotal, mib, "mem_usage.total_vram")
+		set(MemoryUsed, mib, "mem_usage.used_vram")
+		set(MemoryFree, mib, "mem_usage.free_vram")
+		set(Power, 1, "power.socket_power", "power.current_socket_power", "power.average_socket_power")
+		set(Energy, 1, "energy.total_energy_consumption")
+		set(Temperature, 1, "temperature.hotspot", "temperature.edge")
+		set(MemoryTemp, 1, "temperature.mem")
+		set(ClockSM, 1, "clock.gfx_0.clk", "clock.gfx.clk")
+		set(ClockMemory, 1, "clock.mem_0.clk", "clock.mem.clk")
 		for path, reason := range map[string]string{
 			"throttle.prochot_violation_status":        processorHot,
 			"throttle.socket_thermal_violation_status": socketHot,
@@ -53,22 +53,22 @@ func parseAMD(out []byte) ([]reading, error) {
 			"throttle.hbm_thermal_violation_status":    memoryHot,
 		} {
 			if s, ok := at(g, path).(string); ok && (s == "ACTIVE" || s == "NOT ACTIVE") {
-				r.active(reason, s == "ACTIVE")
+				r.Active(reason, s == "ACTIVE")
 			}
 		}
-		r.memory()
-		if len(r.values) > 0 {
+		r.complete()
+		if len(r.Values) > 0 {
 			list = append(list, r)
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%w: no GPU of amd-smi is in it", errAnswer)
+		return nil, fmt.Errorf("%w: no GPU of amd-smi is in it", ErrAnswer)
 	}
 	return list, nil
 }
 
-// amdUUIDs reads amd-smi list --json: the UUIDs of the GPUs by their index.
-func amdUUIDs(out []byte) map[string]string {
+// AMDUUIDs reads amd-smi list --json: the UUIDs of the GPUs by their index.
+func AMDUUIDs(out []byte) map[string]string {
 	entries, err := objects(out)
 	if err != nil {
 		return nil
@@ -83,8 +83,8 @@ func amdUUIDs(out []byte) map[string]string {
 	return uuids
 }
 
-// amdProcesses reads amd-smi process --json: the processes by their GPU's index.
-func amdProcesses(out []byte) map[string][]int {
+// AMDProcesses reads amd-smi process --json: the processes by their GPU's index.
+func AMDProcesses(out []byte) map[string][]int {
 	entries, err := objects(out)
 	if err != nil {
 		return nil
@@ -109,26 +109,26 @@ func amdProcesses(out []byte) map[string][]int {
 	return pids
 }
 
-// parseWrapper reads what a plain HTTP wrapper answers: nvidia-smi's CSV, with
+// ParseWrapper reads what a plain HTTP wrapper answers: nvidia-smi's CSV, with
 // its header or with the core fields, or JSON: objects with nvidia-smi's fields
 // by name, dots or underscores between the words, in a list or under "gpus";
 // what amd-smi prints; or the XML.
-func parseWrapper(body []byte, whole bool) ([]reading, error) {
+func ParseWrapper(body []byte, whole bool) ([]Reading, error) {
 	trimmed := bytes.TrimSpace(body)
 	switch {
 	case bytes.HasPrefix(trimmed, []byte("<")):
-		return parseXML(trimmed)
+		return ParseXML(trimmed)
 	case !bytes.HasPrefix(trimmed, []byte("[{")) && !bytes.HasPrefix(trimmed, []byte("{")) && !json.Valid(trimmed):
-		return parseCSV(body, coreFields, whole)
+		return ParseCSV(body, coreFields, whole)
 	}
 	entries, err := objects(body)
 	if err != nil {
 		return nil, err
 	}
 	if len(entries) > 0 && entries[0]["gpu"] != nil && (entries[0]["usage"] != nil || entries[0]["power"] != nil) {
-		return parseAMD(body)
+		return ParseAMD(body)
 	}
-	var list []reading
+	var list []Reading
 	for i, o := range entries {
 		t := table{fields: make([]string, 0, len(o))}
 		cells := make([]string, 0, len(o))
@@ -138,14 +138,14 @@ func parseWrapper(body []byte, whole bool) ([]reading, error) {
 			}
 		}
 		if r, _, ok := t.row(cells); ok {
-			if r.index == "" {
-				r.index = strconv.Itoa(i)
+			if r.Index == "" {
+				r.Index = strconv.Itoa(i)
 			}
 			list = append(list, r)
 		}
 	}
 	if len(list) == 0 {
-		return nil, errAnswer
+		return nil, ErrAnswer
 	}
 	return list, nil
 }
@@ -208,7 +208,7 @@ func objects(out []byte) ([]map[string]any, error) {
 	}
 	list, ok := root.([]any)
 	if !ok {
-		return nil, errAnswer
+		return nil, ErrAnswer
 	}
 	var entries []map[string]any
 	for _, v := range list {
@@ -222,7 +222,7 @@ func objects(out []byte) ([]map[string]any, error) {
 // document decodes the JSON that begins a line of out, of the first lines that
 // could.
 func document(out []byte) (root any, err error) {
-	err = errAnswer
+	err = ErrAnswer
 	tries := 0
 	for line := range bytes.Lines(out) {
 		if tries == 16 {
@@ -236,7 +236,7 @@ func document(out []byte) (root any, err error) {
 			if bad == nil {
 				return root, nil
 			}
-			err = fmt.Errorf("%w: %w", errAnswer, bad)
+			err = fmt.Errorf("%w: %w", ErrAnswer, bad)
 		}
 		out = out[len(line):]
 	}

@@ -1,4 +1,4 @@
-package gpu
+package gpustate
 
 import (
 	"bytes"
@@ -72,33 +72,33 @@ type xmlProcesses struct {
 	} `xml:"process_info"`
 }
 
-// parseXML reads what nvidia-smi -q -x prints, of schema v10 to v13. The parts
+// ParseXML reads what nvidia-smi -q -x prints, of schema v10 to v13. The parts
 // of a GPU follow it. An answer that was cut is an error: nothing of it counts.
-func parseXML(out []byte) ([]reading, error) {
+func ParseXML(out []byte) ([]Reading, error) {
 	var log xmlLog
 	decoder := xml.NewDecoder(bytes.NewReader(out))
 	if err := decoder.Decode(&log); err != nil {
-		if said := complaint(string(out)); !errors.Is(said, errAnswer) {
+		if said := Complaint(string(out)); !errors.Is(said, ErrAnswer) {
 			return nil, said
 		}
-		return nil, fmt.Errorf("%w: %w", errAnswer, err)
+		return nil, fmt.Errorf("%w: %w", ErrAnswer, err)
 	}
 	if log.XMLName.Local != "nvidia_smi_log" {
-		return nil, errAnswer
+		return nil, ErrAnswer
 	}
 	if len(log.GPUs) == 0 {
-		return nil, errNoGPU
+		return nil, ErrNoGPU
 	}
-	var list []reading
+	var list []Reading
 	for i, g := range log.GPUs {
-		r := g.reading()
+		r := g.state()
 		// The XML has no index; its order is that of nvidia-smi.
-		r.index, r.driver = strconv.Itoa(i), text(strings.TrimSpace(log.Driver))
+		r.Index, r.Driver = strconv.Itoa(i), text(strings.TrimSpace(log.Driver))
 		list = append(list, r)
 		for _, p := range g.Parts {
-			part := newReading()
-			part.uuid, part.index, part.name, part.driver = r.uuid, r.index, r.name, r.driver
-			part.part = strings.TrimSpace(p.Instance) + "/" + strings.TrimSpace(p.Compute)
+			part := New()
+			part.UUID, part.Index, part.Name, part.Driver = r.UUID, r.Index, r.Name, r.Driver
+			part.Part = strings.TrimSpace(p.Instance) + "/" + strings.TrimSpace(p.Compute)
 			p.Memory.into(&part)
 			list = append(list, part)
 		}
@@ -106,30 +106,30 @@ func parseXML(out []byte) ([]reading, error) {
 	return list, nil
 }
 
-func (g *xmlGPU) reading() reading {
-	r := newReading()
+func (g *xmlGPU) state() Reading {
+	r := New()
 	if uuid := strings.TrimSpace(g.UUID); nvidiaUUID(uuid) {
-		r.uuid = uuid
+		r.UUID = uuid
 	}
-	r.name = text(strings.TrimSpace(g.Name))
+	r.Name = text(strings.TrimSpace(g.Name))
 	g.Memory.into(&r)
 	for _, v := range []struct{ quantity, text string }{
-		{util, g.Util},
-		{bandwidth, g.Bandwidth},
-		{temperature, g.Temp},
-		{memoryTemp, g.MemoryTemp},
-		{clockSM, g.ClockSM},
-		{clockMemory, g.ClockMem},
+		{Util, g.Util},
+		{Bandwidth, g.Bandwidth},
+		{Temperature, g.Temp},
+		{MemoryTemp, g.MemoryTemp},
+		{ClockSM, g.ClockSM},
+		{ClockMemory, g.ClockMem},
 		// The last one that is a number counts.
-		{power, g.OldPower.Instant},
-		{power, g.Power.Instant},
-		{power, g.OldPower.Average},
-		{power, g.Power.Average},
-		{power, g.OldPower.Draw},
-		{power, g.Power.Draw},
+		{Power, g.OldPower.Instant},
+		{Power, g.Power.Instant},
+		{Power, g.OldPower.Average},
+		{Power, g.Power.Average},
+		{Power, g.OldPower.Draw},
+		{Power, g.Power.Draw},
 	} {
 		if n, ok := number(v.text); ok {
-			r.set(v.quantity, n)
+			r.Set(v.quantity, n)
 		}
 	}
 	for _, e := range append(g.OldReasons.List, g.Reasons.List...) {
@@ -138,39 +138,39 @@ func (g *xmlGPU) reading() reading {
 			reason, ok = strings.CutPrefix(e.XMLName.Local, "clocks_throttle_reason_")
 		}
 		if state := strings.TrimSpace(e.Text); ok && (state == "Active" || state == "Not Active") {
-			r.active(reason, state == "Active")
+			r.Active(reason, state == "Active")
 		}
 	}
 	for _, e := range g.Counters.List {
 		if us, ok := number(e.Text); ok {
 			switch strings.TrimPrefix(e.XMLName.Local, "clocks_event_reasons_counters_") {
 			case "sw_power_cap":
-				r.set(throttled+swPowerCap, us/1e3)
+				r.Set(Throttled+SWPowerCap, us/1e3)
 			case "sw_therm_slowdown":
-				r.set(throttled+swThermal, us/1e3)
+				r.Set(Throttled+SWThermal, us/1e3)
 			case "hw_therm_slowdown":
-				r.set(throttled+hwThermal, us/1e3)
+				r.Set(Throttled+HWThermal, us/1e3)
 			case "hw_power_brake":
-				r.set(throttled+hwPowerBrake, us/1e3)
+				r.Set(Throttled+HWPowerBrake, us/1e3)
 			}
 		}
 	}
 	if g.Processes != nil && strings.TrimSpace(g.Processes.Text) == "" {
-		r.pidsKnown = true
+		r.PIDsKnown = true
 		for _, p := range g.Processes.List {
 			if pid, err := strconv.Atoi(strings.TrimSpace(p.PID)); err == nil && pid > 0 {
-				r.pids = append(r.pids, pid)
+				r.PIDs = append(r.PIDs, pid)
 			}
 		}
 	}
 	return r
 }
 
-func (m xmlMemory) into(r *reading) {
-	for quantity, s := range map[string]string{memoryTotal: m.Total, memoryReserved: m.Reserved, memoryUsed: m.Used, memoryFree: m.Free} {
+func (m xmlMemory) into(r *Reading) {
+	for quantity, s := range map[string]string{MemoryTotal: m.Total, MemoryReserved: m.Reserved, MemoryUsed: m.Used, MemoryFree: m.Free} {
 		if n, ok := number(s); ok {
-			r.set(quantity, n*mib)
+			r.Set(quantity, n*mib)
 		}
 	}
-	r.memory()
+	r.complete()
 }

@@ -1,11 +1,11 @@
-package gpu
+package gpustate
 
 import (
 	"strconv"
 	"strings"
 )
 
-// What is asked of nvidia-smi, the richest question first: an older driver
+// Questions are what is asked of nvidia-smi, the richest question first: an older driver
 // refuses the whole query for one field that it does not know. The name stands
 // last: it is the one field in which a comma would not be a surprise, and where
 // a cut line loses nothing that counts.
@@ -14,7 +14,7 @@ var (
 		"index", "uuid", "driver_version", "utilization.gpu", "utilization.memory",
 		"memory.used", "memory.total", "power.draw", "temperature.gpu", "clocks.sm", "name",
 	}
-	questions = [][]string{
+	Questions = [][]string{
 		append([]string{
 			"clocks_event_reasons_counters.sw_power_cap", "clocks_event_reasons_counters.sw_thermal_slowdown",
 			"clocks_event_reasons_counters.hw_thermal_slowdown", "clocks_event_reasons_counters.hw_power_brake_slowdown",
@@ -23,8 +23,8 @@ var (
 		append([]string{"clocks_throttle_reasons.active", "memory.free", "temperature.memory", "clocks.mem"}, coreFields...),
 		coreFields,
 	}
-	// streamed are the columns of what a pod's agent streams.
-	streamed = []string{
+	// Streamed are the columns of what a pod's agent streams.
+	Streamed = []string{
 		"timestamp", "index", "uuid", "name", "utilization.gpu", "utilization.memory",
 		"memory.used", "memory.total", "power.draw", "temperature.gpu", "clocks.sm", "clocks.mem",
 	}
@@ -42,26 +42,26 @@ const mib = 1 << 20
 
 // smiFields are the fields of nvidia-smi --query-gpu that are numbers.
 var smiFields = map[string]meaning{
-	"utilization.gpu":          {quantity: util, scale: 1},
-	"utilization.memory":       {quantity: bandwidth, scale: 1},
-	"memory.used":              {quantity: memoryUsed, scale: mib},
-	"memory.total":             {quantity: memoryTotal, scale: mib},
-	"memory.free":              {quantity: memoryFree, scale: mib},
-	"memory.reserved":          {quantity: memoryReserved, scale: mib},
-	"power.draw":               {quantity: power, scale: 1},
-	"power.draw.average":       {quantity: power, scale: 1, rank: 1},
-	"power.draw.instant":       {quantity: power, scale: 1, rank: 2},
-	"temperature.gpu":          {quantity: temperature, scale: 1},
-	"temperature.memory":       {quantity: memoryTemp, scale: 1},
-	"clocks.sm":                {quantity: clockSM, scale: 1},
-	"clocks.current.sm":        {quantity: clockSM, scale: 1, rank: 1},
-	"clocks.mem":               {quantity: clockMemory, scale: 1},
-	"clocks.current.memory":    {quantity: clockMemory, scale: 1, rank: 1},
-	counters + swPowerCap:      {quantity: throttled + swPowerCap, scale: 1e-3}, // us
-	counters + swThermal:       {quantity: throttled + swThermal, scale: 1e-3},
-	counters + hwThermal:       {quantity: throttled + hwThermal, scale: 1e-3},
-	counters + hwPowerBrake:    {quantity: throttled + hwPowerBrake, scale: 1e-3},
-	"total_energy_consumption": {quantity: energy, scale: 1e-3}, // mJ
+	"utilization.gpu":          {quantity: Util, scale: 1},
+	"utilization.memory":       {quantity: Bandwidth, scale: 1},
+	"memory.used":              {quantity: MemoryUsed, scale: mib},
+	"memory.total":             {quantity: MemoryTotal, scale: mib},
+	"memory.free":              {quantity: MemoryFree, scale: mib},
+	"memory.reserved":          {quantity: MemoryReserved, scale: mib},
+	"power.draw":               {quantity: Power, scale: 1},
+	"power.draw.average":       {quantity: Power, scale: 1, rank: 1},
+	"power.draw.instant":       {quantity: Power, scale: 1, rank: 2},
+	"temperature.gpu":          {quantity: Temperature, scale: 1},
+	"temperature.memory":       {quantity: MemoryTemp, scale: 1},
+	"clocks.sm":                {quantity: ClockSM, scale: 1},
+	"clocks.current.sm":        {quantity: ClockSM, scale: 1, rank: 1},
+	"clocks.mem":               {quantity: ClockMemory, scale: 1},
+	"clocks.current.memory":    {quantity: ClockMemory, scale: 1, rank: 1},
+	counters + SWPowerCap:      {quantity: Throttled + SWPowerCap, scale: 1e-3}, // us
+	counters + SWThermal:       {quantity: Throttled + SWThermal, scale: 1e-3},
+	counters + HWThermal:       {quantity: Throttled + HWThermal, scale: 1e-3},
+	counters + HWPowerBrake:    {quantity: Throttled + HWPowerBrake, scale: 1e-3},
+	"total_energy_consumption": {quantity: Energy, scale: 1e-3}, // mJ
 }
 
 const counters = "clocks_event_reasons_counters."
@@ -73,20 +73,20 @@ type table struct {
 }
 
 // row reads one row, and is false where it is none of a GPU.
-func (t *table) row(cells []string) (r reading, stamp string, ok bool) {
-	r = newReading()
+func (t *table) row(cells []string) (r Reading, stamp string, ok bool) {
+	r = New()
 	t.ranks = make(map[string]int)
 	for i, field := range t.fields {
 		stamp = t.cell(&r, field, strings.TrimSpace(cells[i]), stamp)
 	}
-	if _, err := strconv.ParseUint(r.index, 10, 16); err != nil && r.index != "" {
+	if _, err := strconv.ParseUint(r.Index, 10, 16); err != nil && r.Index != "" {
 		return r, stamp, false
 	}
-	r.memory()
-	return r, stamp, nvidiaUUID(r.uuid)
+	r.complete()
+	return r, stamp, nvidiaUUID(r.UUID)
 }
 
-func (t *table) cell(r *reading, field, cell, stamp string) string {
+func (t *table) cell(r *Reading, field, cell, stamp string) string {
 	if old, ok := strings.CutPrefix(field, "clocks_throttle_reasons"); ok {
 		field = "clocks_event_reasons" + old
 	}
@@ -94,13 +94,13 @@ func (t *table) cell(r *reading, field, cell, stamp string) string {
 	case "timestamp":
 		return cell
 	case "index":
-		r.index = cell
+		r.Index = cell
 	case "uuid", "gpu_uuid":
-		r.uuid = cell
+		r.UUID = cell
 	case "driver_version":
-		r.driver = text(cell)
+		r.Driver = text(cell)
 	case "name", "gpu_name":
-		r.name = text(cell)
+		r.Name = text(cell)
 	case "clocks_event_reasons.active":
 		if bits, err := strconv.ParseUint(cell, 0, 64); err == nil && strings.HasPrefix(cell, "0x") {
 			r.mask(bits)
@@ -109,9 +109,9 @@ func (t *table) cell(r *reading, field, cell, stamp string) string {
 		if reason, ok := strings.CutPrefix(field, "clocks_event_reasons."); ok {
 			switch cell {
 			case "Active":
-				r.active(reason, true)
+				r.Active(reason, true)
 			case "Not Active":
-				r.active(reason, false)
+				r.Active(reason, false)
 			}
 			return stamp
 		}
@@ -120,21 +120,21 @@ func (t *table) cell(r *reading, field, cell, stamp string) string {
 		if rank, had := t.ranks[m.quantity]; !ok || !isNumber || had && rank <= m.rank {
 			return stamp
 		}
-		r.set(m.quantity, v*m.scale)
+		r.Set(m.quantity, v*m.scale)
 		t.ranks[m.quantity] = m.rank
 	}
 	return stamp
 }
 
-// parseCSV reads the CSV of a query for fields, with or without its header and
+// ParseCSV reads the CSV of a query for fields, with or without its header and
 // units; a header says itself which fields there are. A cell that says that it
 // has no value ([N/A], [Not Supported], N/A, nothing) or holds none is left out,
 // never taken for zero. whole says that the output's end was not lost: without
 // that a last line without its newline counts only where nothing but a name can
 // have been cut.
-func parseCSV(out []byte, fields []string, whole bool) ([]reading, error) {
+func ParseCSV(out []byte, fields []string, whole bool) ([]Reading, error) {
 	t := table{fields: fields}
-	var list []reading
+	var list []Reading
 	for line := range strings.Lines(string(out)) {
 		if header := headerOf(line); header != nil {
 			t.fields = header
@@ -150,9 +150,19 @@ func parseCSV(out []byte, fields []string, whole bool) ([]reading, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, complaint(string(out))
+		return nil, Complaint(string(out))
 	}
 	return list, nil
+}
+
+// ParseRow reads one line of [Streamed] columns, with its stamp as it stands there.
+func ParseRow(line string) (r Reading, stamp string, ok bool) {
+	cells := strings.Split(strings.TrimSpace(line), ",")
+	if len(cells) != len(Streamed) {
+		return Reading{}, "", false
+	}
+	t := table{fields: Streamed}
+	return t.row(cells)
 }
 
 // split cuts a line into as many cells as there are fields; nil where it has
@@ -184,17 +194,17 @@ func headerOf(line string) []string {
 	return cells
 }
 
-// complaint is what nvidia-smi said instead of an answer.
-func complaint(out string) error {
+// Complaint is what nvidia-smi said instead of an answer.
+func Complaint(out string) error {
 	out = strings.ToLower(out)
 	switch {
 	case strings.Contains(out, "is not a valid field"):
-		return errFields
+		return ErrFields
 	case strings.Contains(out, "no devices were found"):
-		return errNoGPU
+		return ErrNoGPU
 	case strings.Contains(out, "couldn't communicate"), strings.Contains(out, "failed to initialize nvml"):
-		return errDriver
+		return ErrDriver
 	default:
-		return errAnswer
+		return ErrAnswer
 	}
 }

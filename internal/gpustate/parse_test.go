@@ -1,4 +1,4 @@
-package gpu
+package gpustate
 
 import (
 	"encoding/csv"
@@ -19,27 +19,27 @@ import (
 var update = flag.Bool("update", false, "write the golden files")
 
 // parsers by what a file's name begins with.
-var parsers = map[string]func([]byte) ([]reading, error){
-	"csv":      func(b []byte) ([]reading, error) { return parseCSV(b, coreFields, false) },
-	"xml":      parseXML,
-	"exporter": func(b []byte) ([]reading, error) { return parseExporter(b, true) },
-	"amdsmi":   parseAMD,
-	"wrapper":  func(b []byte) ([]reading, error) { return parseWrapper(b, true) },
+var parsers = map[string]func([]byte) ([]Reading, error){
+	"csv":      func(b []byte) ([]Reading, error) { return ParseCSV(b, coreFields, false) },
+	"xml":      ParseXML,
+	"exporter": func(b []byte) ([]Reading, error) { return ParseExporter(b, true) },
+	"amdsmi":   ParseAMD,
+	"wrapper":  func(b []byte) ([]Reading, error) { return ParseWrapper(b, true) },
 }
 
 // show writes readings for people, all of what they say.
-func show(list []reading) string {
+func show(list []Reading) string {
 	var b strings.Builder
 	for _, r := range list {
-		fmt.Fprintf(&b, "gpu %s part %q uuid %s name %q driver %q\n", r.index, r.part, r.uuid, r.name, r.driver)
-		for _, q := range slices.Sorted(maps.Keys(r.values)) {
-			fmt.Fprintf(&b, "  %s %.10g %s\n", q, r.values[q], quantities[q].unit)
+		fmt.Fprintf(&b, "gpu %s part %q uuid %s name %q driver %q\n", r.Index, r.Part, r.UUID, r.Name, r.Driver)
+		for _, q := range slices.Sorted(maps.Keys(r.Values)) {
+			fmt.Fprintf(&b, "  %s %.10g %s\n", q, r.Values[q], Quantities[q].Unit)
 		}
-		if r.reasonsKnown {
-			fmt.Fprintf(&b, "  reasons %v\n", slices.Sorted(maps.Keys(r.reasons)))
+		if r.ReasonsKnown {
+			fmt.Fprintf(&b, "  reasons %v\n", slices.Sorted(maps.Keys(r.Reasons)))
 		}
-		if r.pidsKnown {
-			fmt.Fprintf(&b, "  pids %v\n", r.pids)
+		if r.PIDsKnown {
+			fmt.Fprintf(&b, "  pids %v\n", r.PIDs)
 		}
 	}
 	return b.String()
@@ -66,7 +66,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := show(list) + "-- whole --\n" + show(whole(list))
+			got := show(list) + "-- whole --\n" + show(Whole(list))
 			golden := file + ".golden"
 			if *update {
 				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
@@ -87,7 +87,7 @@ func TestGolden(t *testing.T) {
 func TestParseCSV(t *testing.T) {
 	fields := []string{"index", "uuid", "driver_version", "utilization.gpu", "memory.used", "power.draw", "temperature.gpu", "name"}
 	type values = map[string]float64
-	full := values{util: 97, memoryUsed: 1000 << 20, power: 60.5, temperature: 55}
+	full := values{Util: 97, MemoryUsed: 1000 << 20, Power: 60.5, Temperature: 55}
 	tests := []struct {
 		name, out string
 		want      []values
@@ -95,7 +95,7 @@ func TestParseCSV(t *testing.T) {
 	}{
 		{"as asked", "0, GPU-1, 590.48.01, 97, 1000, 60.50, 55, NVIDIA L4\n", []values{full}, nil},
 		{"with header and units", "index, uuid, driver_version, utilization.gpu [%], memory.used [MiB], power.draw [W], temperature.gpu, name\n0, GPU-1, 590.48.01, 97 %, 1000 MiB, 60.50 W, 55, NVIDIA L4\n", []values{full}, nil},
-		{"other columns than asked", "uuid, memory.used [MiB]\nGPU-1, 3 MiB\n", []values{{memoryUsed: 3 << 20}}, nil},
+		{"other columns than asked", "uuid, memory.used [MiB]\nGPU-1, 3 MiB\n", []values{{MemoryUsed: 3 << 20}}, nil},
 		{"CRLF", "0, GPU-1, 590.48.01, 97, 1000, 60.50, 55, NVIDIA L4\r\n", []values{full}, nil},
 		{"two", "0, GPU-1, 5, 97, 1000, 60.50, 55, A\n1, GPU-2, 5, 97, 1000, 60.50, 55, B\n", []values{full, full}, nil},
 		{"a name with a comma", "0, GPU-1, 5, 97, 1000, 60.50, 55, A, B\n", []values{full}, nil},
@@ -103,23 +103,23 @@ func TestParseCSV(t *testing.T) {
 		{"other ways to say nothing", "0, GPU-1, 5, [Unknown Error], [Insufficient Permissions], [GPU requires reset], [Requested functionality has been deprecated], A\n", []values{{}}, nil},
 		{"no measurement", "0, GPU-1, 5, 101, -1, NaN, 0x20, A\n", []values{{}}, nil},
 		{"a line that was cut", "0, GPU-1, 5, 97, 1000, 60.50, 55, A\n1, GPU-2, 5, 97, 10", []values{full}, nil},
-		{"a partition", "0, MIG-1, 5, [N/A], 1000, 60.50, 55, A\n", []values{{memoryUsed: 1000 << 20, power: 60.5, temperature: 55}}, nil},
-		{"unknown field", "Field \"clocks_event_reasons_counters.sw_power_cap\" is not a valid field to query.\n", nil, errFields},
-		{"no GPU", "No devices were found\n", nil, errNoGPU},
-		{"no driver", "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", nil, errDriver},
-		{"mismatch", "Failed to initialize NVML: Driver/library version mismatch\n", nil, errDriver},
-		{"empty", "", nil, errAnswer},
-		{"numbers that are no GPU", "0, 1, 2, 3, 4, 5, 6, 7\n", nil, errAnswer},
+		{"a partition", "0, MIG-1, 5, [N/A], 1000, 60.50, 55, A\n", []values{{MemoryUsed: 1000 << 20, Power: 60.5, Temperature: 55}}, nil},
+		{"unknown field", "Field \"clocks_event_reasons_counters.sw_power_cap\" is not a valid field to query.\n", nil, ErrFields},
+		{"no GPU", "No devices were found\n", nil, ErrNoGPU},
+		{"no driver", "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", nil, ErrDriver},
+		{"mismatch", "Failed to initialize NVML: Driver/library version mismatch\n", nil, ErrDriver},
+		{"empty", "", nil, ErrAnswer},
+		{"numbers that are no GPU", "0, 1, 2, 3, 4, 5, 6, 7\n", nil, ErrAnswer},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			list, err := parseCSV([]byte(tt.out), fields, false)
+			list, err := ParseCSV([]byte(tt.out), fields, false)
 			if !errors.Is(err, tt.err) {
 				t.Fatalf("error: got %v, want %v", err, tt.err)
 			}
 			var got []values
 			for _, r := range list {
-				got = append(got, r.values)
+				got = append(got, r.Values)
 			}
 			if diff := cmp.Diff(tt.want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -134,20 +134,20 @@ func TestParse_refuses(t *testing.T) {
 		kind, body string
 		err        error
 	}{
-		{"xml", "", errAnswer},
-		{"xml", "<html></html>", errAnswer},
-		{"xml", "<nvidia_smi_log><gpu><uuid>GPU-a</uuid>", errAnswer},
-		{"xml", "<nvidia_smi_log></nvidia_smi_log>", errNoGPU},
-		{"xml", "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", errDriver},
-		{"exporter", "vllm:num_requests_running 3\n", errAnswer},
-		{"exporter", "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-a\"} 9223372036854775794\n", errAnswer},
-		{"amdsmi", "", errAnswer},
-		{"amdsmi", "[1, 2]", errAnswer},
-		{"amdsmi", `[{"gpu": 0, "usage": "N/A"}]`, errAnswer},
-		{"amdsmi", "ERROR: [no driver]\n{", errAnswer},
-		{"wrapper", "<html></html>", errAnswer},
-		{"wrapper", `{"gpus": []}`, errAnswer},
-		{"wrapper", `"ok"`, errAnswer},
+		{"xml", "", ErrAnswer},
+		{"xml", "<html></html>", ErrAnswer},
+		{"xml", "<nvidia_smi_log><gpu><uuid>GPU-a</uuid>", ErrAnswer},
+		{"xml", "<nvidia_smi_log></nvidia_smi_log>", ErrNoGPU},
+		{"xml", "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", ErrDriver},
+		{"exporter", "vllm:num_requests_running 3\n", ErrAnswer},
+		{"exporter", "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",UUID=\"GPU-a\"} 9223372036854775794\n", ErrAnswer},
+		{"amdsmi", "", ErrAnswer},
+		{"amdsmi", "[1, 2]", ErrAnswer},
+		{"amdsmi", `[{"gpu": 0, "usage": "N/A"}]`, ErrAnswer},
+		{"amdsmi", "ERROR: [no driver]\n{", ErrAnswer},
+		{"wrapper", "<html></html>", ErrAnswer},
+		{"wrapper", `{"gpus": []}`, ErrAnswer},
+		{"wrapper", `"ok"`, ErrAnswer},
 	} {
 		if list, err := parsers[tt.kind]([]byte(tt.body)); !errors.Is(err, tt.err) || len(list) > 0 {
 			t.Errorf("%s of %q: %v, %v", tt.kind, tt.body, list, err)
@@ -172,7 +172,7 @@ func TestFixtures_csv(t *testing.T) {
 		if err != nil || len(records) < 2 {
 			continue // the help, which is no table
 		}
-		list, err := parseCSV(out, coreFields, true)
+		list, err := ParseCSV(out, coreFields, true)
 		if err != nil || len(list) != len(records)-1 {
 			t.Fatalf("%s: %d GPUs of %d: %v", file, len(list), len(records)-1, err)
 		}
@@ -184,7 +184,7 @@ func TestFixtures_csv(t *testing.T) {
 					continue
 				}
 				cell := strings.TrimRight(records[i+1][j], " %MiBWHzus")
-				v, got := g.values[m.quantity]
+				v, got := g.Values[m.quantity]
 				if isNumber := cell != "" && strings.Trim(cell, "0123456789.") == ""; isNumber != got {
 					t.Errorf("%s: %s is %q, read: %v", filepath.Base(file), field, records[i+1][j], got)
 				} else if got {
@@ -244,14 +244,14 @@ func TestFixtures(t *testing.T) {
 }
 
 // hold checks what must be true of any answer.
-func hold(t *testing.T, list []reading, err error) {
+func hold(t *testing.T, list []Reading, err error) {
 	t.Helper()
 	if (err == nil) != (len(list) > 0) {
 		t.Fatalf("%d GPUs, %v", len(list), err)
 	}
-	for _, r := range append(list, whole(list)...) {
-		for q, v := range r.values {
-			if m, ok := quantities[q]; !ok || !(v >= m.min && v <= m.max) {
+	for _, r := range append(list, Whole(list)...) {
+		for q, v := range r.Values {
+			if m, ok := Quantities[q]; !ok || !(v >= m.min && v <= m.max) {
 				t.Fatalf("%s = %v", q, v)
 			}
 		}
@@ -276,7 +276,7 @@ func FuzzParseCSV(f *testing.F) {
 	seed(f, "csv")
 	f.Add([]byte("0, GPU-1, 590.48.01, [N/A], 40 %, 1000 MiB, , 6e3, 55, 1980, NVIDIA, L4"))
 	f.Fuzz(func(t *testing.T, out []byte) {
-		list, err := parseCSV(out, coreFields, false)
+		list, err := ParseCSV(out, coreFields, false)
 		hold(t, list, err)
 	})
 }
@@ -284,7 +284,7 @@ func FuzzParseCSV(f *testing.F) {
 func FuzzParseXML(f *testing.F) {
 	seed(f, "xml")
 	f.Fuzz(func(t *testing.T, out []byte) {
-		list, err := parseXML(out)
+		list, err := ParseXML(out)
 		hold(t, list, err)
 	})
 }
@@ -292,7 +292,7 @@ func FuzzParseXML(f *testing.F) {
 func FuzzParseWrapper(f *testing.F) {
 	seed(f, "wrapper", "amdsmi", "csv", "xml")
 	f.Fuzz(func(t *testing.T, out []byte) {
-		list, err := parseWrapper(out, true)
+		list, err := ParseWrapper(out, true)
 		hold(t, list, err)
 	})
 }
@@ -323,8 +323,8 @@ func TestCut(t *testing.T) {
 					continue
 				}
 				for j, r := range list {
-					if j >= len(full) || !maps.Equal(r.values, full[j].values) {
-						t.Fatalf("%s, cut at %d: %v", file, i, r.values)
+					if j >= len(full) || !maps.Equal(r.Values, full[j].Values) {
+						t.Fatalf("%s, cut at %d: %v", file, i, r.Values)
 					}
 				}
 			}

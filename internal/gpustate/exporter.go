@@ -1,0 +1,277 @@
+package gpustate
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sweep.dev/sweep/internal/exposition"
+)
+
+// A dialect is one exporter: what its series mean, and how it says which GPU.
+type dialect struct {
+	name     string
+	prefixes []string // by which it is known; the first that fits is cut off
+	series   map[string]meaning
+	identify func(p exposition.Point, r *Reading)
+	// other reads series that are no plain number.
+	other func(name string, p exposition.Point, r *Reading)
+	// blank says that a value stands for none; may be nil.
+	blank func(float64) bool
+}
+
+var dialects = []dialect{
+	{
+		// Names up to DCGM 4.5 and those since:
+		// https://docs.nvidia.com/datacenter/dcgm/latest/dcgm-api/dcgm-api-field-ids.html
+		name:     "DCGM exporter",
+		prefixes: []string{"DCGM_FI_DEV_", "DCGM_FI_PROF_"},
+		series: map[string]meaning{
+			"GPU_UTIL":                 {quantity: Util, scale: 1},
+			"GR_ENGINE_ACTIVE":         {quantity: Util, scale: 100, rank: 2}, // what a MIG instance has
+			"GR_ENGINE_UTIL_RATIO":     {quantity: Util, scale: 100, rank: 2},
+			"MEM_COPY_UTIL":            {quantity: Bandwidth, scale: 1},
+			"DRAM_ACTIVE":              {quantity: Bandwidth, scale: 100, rank: 1},
+			"DRAM_UTIL_RATIO":          {quantity: Bandwidth, scale: 100, rank: 1},
+			"FB_USED":                  {quantity: MemoryUsed, scale: mib},
+			"FB_TOTAL":                 {quantity: MemoryTotal, scale: mib},
+			"FB_FREE":                  {quantity: MemoryFree, scale: mib},
+			"FB_RESERVED":              {quantity: MemoryReserved, scale: mib},
+			"POWER_USAGE":              {quantity: Power, scale: 1},
+			"BOARD_POWER_WATTS":        {quantity: Power, scale: 1},
+			"POWER_USAGE_INSTANT":      {quantity: Power, scale: 1, rank: 1},
+			"BOARD_POWER_RAW_WATTS":    {quantity: Power, scale: 1, rank: 1},
+			"GPU_TEMP":                 {quantity: Temperature, scale: 1},
+			"GPU_TEMP_CELSIUS":         {quantity: Temperature, scale: 1},
+			"MEMORY_TEMP":              {quantity: MemoryTemp, scale: 1},
+			"MEMORY_TEMP_CELSIUS":      {quantity: MemoryTemp, scale: 1},
+			"SM_CLOCK":                 {quantity: ClockSM, scale: 1},
+			"MEM_CLOCK":                {quantity: ClockMemory, scale: 1},
+			"THERMAL_VIOLATION":        {quantity: Throttled + thermal, scale: 1e-6}, // ns
+			"BOARD_LIMIT_VIOLATION":    {quantity: Throttled + boardLimit, scale: 1e-6},
+			"POWER_VIOLATION":          {quantity: Throttled + SWPowerCap, scale: 1e-6},
+			"GPU_ENERGY_JOULES_TOTAL":  {quantity: Energy, scale: 1},
+			"TOTAL_ENERGY_CONSUMPTION": {quantity: Energy, scale: 1e-3, rank: 1}, // mJ
+		},
+		identify: func(p exposition.Point, r *Reading) {
+			r.UUID = label(p, "UUID", "uuid")
+			r.Index = label(p, "gpu")
+			r.Name = label(p, "modelName")
+			r.Driver = label(p, "DCGM_FI_DRIVER_VERSION")
+			r.Part = label(p, "GPU_I_ID")
+		},
+		other: func(name string, p exposition.Point, r *Reading) {
+			switch name {
+			case "GPU_UTIL_RATIO":
+				// A percentage where it is the alias of 4.6, and a ratio since.
+				if p.Value > 1 {
+					r.Set(Util, p.Value)
+				} else {
+					r.Set(Util, 100*p.Value)
+				}
+			case "CLOCK_THROTTLE_REASONS", "CLOCKS_EVENT_REASONS":
+				if p.Value >= 0 && p.Value < 1<<32 {
+					r.mask(uint64(p.Value))
+				}
+			}
+		},
+		blank: dcgmBlank,
+	},
+	{
+		// https://github.com/utkuozdemir/nvidia_gpu_exporter/blob/master/METRICS.md
+		name:     "nvidia_gpu_exporter",
+		prefixes: []string{"nvidia_smi_"},
+		series: map[string]meaning{
+			"utilization_gpu_ratio":                 {quantity: Util, scale: 100},
+			"utilization_memory_ratio":              {quantity: Bandwidth, scale: 100},
+			"memory_used_bytes":                     {quantity: MemoryUsed, scale: 1},
+			"memory_total_bytes":                    {quantity: MemoryTotal, scale: 1},
+			"memory_free_bytes":                     {quantity: MemoryFree, scale: 1},
+			"memory_reserved_bytes":                 {quantity: MemoryReserved, scale: 1},
+			"power_draw_watts":                      {quantity: Power, scale: 1},
+			"power_draw_average_watts":              {quantity: Power, scale: 1, rank: 1},
+			"power_draw_instant_watts":              {quantity: Power, scale: 1, rank: 2},
+			"energy_joules_total":                   {quantity: Energy, scale: 1},
+			"temperature_gpu":                       {quantity: Temperature, scale: 1},
+			"temperature_memory":                    {quantity: MemoryTemp, scale: 1},
+			"clocks_current_sm_clock_hz":            {quantity: ClockSM, scale: 1e-6},
+			"clocks_current_memory_clock_hz":        {quantity: ClockMemory, scale: 1e-6},
+			smiCounters + SWPowerCap + "_seconds":   {quantity: Throttled + SWPowerCap, scale: 1e3},
+			smiCounters + SWThermal + "_seconds":    {quantity: Throttled + SWThermal, scale: 1e3},
+			smiCounters + HWThermal + "_seconds":    {quantity: Throttled + HWThermal, scale: 1e3},
+			smiCounters + HWPowerBrake + "_seconds": {quantity: Throttled + HWPowerBrake, scale: 1e3},
+		},
+		identify: func(p exposition.Point, r *Reading) {
+			// Its uuid is without what nvidia-smi puts before it.
+			if r.UUID = label(p, "uuid"); r.UUID != "" && !nvidiaUUID(r.UUID) {
+				r.UUID = "GPU-" + r.UUID
+			}
+		},
+		other: func(name string, p exposition.Point, r *Reading) {
+			switch name {
+			case "gpu_info":
+				r.Index, r.Name, r.Driver = label(p, "index"), label(p, "name"), label(p, "driver_version")
+			case "index":
+				r.Index = strconv.Itoa(int(p.Value))
+			case "compute_app_info":
+				if pid, err := strconv.Atoi(label(p, "pid")); err == nil {
+					r.PIDs = append(r.PIDs, pid)
+				}
+			case "compute_apps":
+				r.PIDsKnown = true
+			case "clocks_event_reasons_active":
+				if p.Value >= 0 && p.Value < 1<<32 {
+					r.mask(uint64(p.Value))
+				}
+			}
+		},
+	},
+	{
+		// https://instinct.docs.amd.com/projects/device-metrics-exporter/en/latest/configuration/metricslist.html
+		name:     "AMD device metrics exporter",
+		prefixes: []string{"amd_gpu_", "gpu_"},
+		series: map[string]meaning{
+			"gfx_activity":          {quantity: Util, scale: 1},
+			"usage":                 {quantity: Util, scale: 1, rank: 1},
+			"umc_activity":          {quantity: Bandwidth, scale: 1},
+			"used_vram":             {quantity: MemoryUsed, scale: 1e6}, // MB
+			"total_vram":            {quantity: MemoryTotal, scale: 1e6},
+			"free_vram":             {quantity: MemoryFree, scale: 1e6},
+			"used_memory":           {quantity: MemoryUsed, scale: 1e6, rank: 1},
+			"total_memory":          {quantity: MemoryTotal, scale: 1e6, rank: 1},
+			"package_power":         {quantity: Power, scale: 1},
+			"average_package_power": {quantity: Power, scale: 1, rank: 1},
+			"power_usage":           {quantity: Power, scale: 1, rank: 2},
+			"energy_consumed":       {quantity: Energy, scale: 1e-6}, // uJ
+			"junction_temperature":  {quantity: Temperature, scale: 1},
+			"edge_temperature":      {quantity: Temperature, scale: 1, rank: 1},
+			"memory_temperature":    {quantity: MemoryTemp, scale: 1},
+		},
+		identify: func(p exposition.Point, r *Reading) {
+			r.Index = label(p, "gpu_id")
+			r.Name = label(p, "card_model", "card_series")
+			r.Driver = label(p, "driver_version")
+			r.UUID = label(p, "gpu_uuid", "GPU_UUID")
+			serial := label(p, "serial_number", "SERIAL_NUMBER")
+			if kind := strings.ToUpper(label(p, "gpu_compute_partition_type")); kind != "" && kind != "SPX" && kind != "NONE" && serial != "" {
+				// Each partition is a GPU of its own there, on one board.
+				r.UUID, r.Part = serial, label(p, "gpu_partition_id")
+			}
+			if r.UUID == "" {
+				r.UUID = serial
+			}
+		},
+		other: func(name string, p exposition.Point, r *Reading) {
+			if name == "clock" {
+				switch kind := strings.ToLower(label(p, "clock_type")); strings.TrimPrefix(kind, "gpu_clock_type_") {
+				case "system":
+					r.Set(ClockSM, max(r.Values[ClockSM], p.Value))
+				case "memory":
+					r.Set(ClockMemory, max(r.Values[ClockMemory], p.Value))
+				}
+			}
+			for series, reason := range map[string]string{
+				"violation_processor_hot_residency_percentage":  processorHot,
+				"violation_socket_thermal_residency_percentage": socketHot,
+				"violation_vr_thermal_residency_percentage":     regulatorHot,
+				"violation_hbm_thermal_residency_percentage":    memoryHot,
+			} {
+				if name == series && p.Value >= 0 && p.Value <= 100 {
+					r.Active(reason, p.Value > 0)
+				}
+			}
+		},
+	},
+}
+
+const smiCounters = "clocks_event_reasons_counters_"
+
+// dcgmBlank says whether DCGM means that there is no value: the first four of
+// each type's blanks, of which a 64-bit one is no exact float.
+func dcgmBlank(v float64) bool {
+	return v >= 9223372036854775792 ||
+		v >= 0x7ffffff0 && v <= 0x7ffffff3 ||
+		v >= 140737488355328 && v <= 140737488355331
+}
+
+func label(p exposition.Point, names ...string) string {
+	for _, name := range names {
+		for _, l := range p.Labels {
+			if l.Name == name && l.Value != "" {
+				return l.Value
+			}
+		}
+	}
+	return ""
+}
+
+// cut takes a dialect's prefix off the name of a series.
+func (d *dialect) cut(name string) (string, bool) {
+	for _, prefix := range d.prefixes {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			return rest, true
+		}
+	}
+	return "", false
+}
+
+// ParseExporter reads what an exporter of GPUs exposes. Which one it is is
+// known by the names of its series. whole is as of [exposition.Parse].
+func ParseExporter(body []byte, whole bool) ([]Reading, error) {
+	e, err := exposition.Parse(body, whole)
+	if err != nil {
+		return nil, err
+	}
+	for i := range dialects {
+		if list := dialects[i].read(e.Points); len(list) > 0 {
+			return list, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: no series of a known exporter is in it", ErrAnswer)
+}
+
+func (d *dialect) read(points []exposition.Point) []Reading {
+	type id struct{ uuid, index, part string }
+	found := make(map[id]*Reading)
+	ranks := make(map[id]map[string]int)
+	var ids []id
+	for _, p := range points {
+		name, ok := d.cut(p.Name)
+		if !ok || d.blank != nil && d.blank(p.Value) {
+			continue
+		}
+		one := New()
+		d.identify(p, &one)
+		if one.UUID == "" && one.Index == "" {
+			continue // of the machine, not of a GPU
+		}
+		key := id{one.UUID, "", one.Part}
+		if one.UUID == "" {
+			key.index = one.Index
+		}
+		r := found[key]
+		if r == nil {
+			r = &one
+			found[key], ranks[key] = r, make(map[string]int)
+			ids = append(ids, key)
+		}
+		d.other(name, p, r)
+		m, ok := d.series[name]
+		if rank, had := ranks[key][m.quantity]; !ok || had && rank <= m.rank {
+			continue
+		}
+		r.Set(m.quantity, p.Value*m.scale)
+		ranks[key][m.quantity] = m.rank
+	}
+	var list []Reading
+	for _, key := range ids {
+		r := found[key]
+		r.complete()
+		if len(r.Values) > 0 {
+			list = append(list, *r)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Reading) int { return Order(a.Index) - Order(b.Index) })
+	return list
+}
