@@ -213,7 +213,7 @@ func (c *comparison) slower(code string, ms float64) string {
 	ours, theirs, ok := c.both("mean_e2e_ms", "server_mean_e2e_ms")
 	switch {
 	case code == TTFTDisagrees && ok && ours-theirs < ms/2:
-		return "the first chunks are held back on their way, and the end of the answers is not"
+		return "the first tokens have no text, or their chunks are held back on their way; the end of the answers is not"
 	case code == TTFTDisagrees:
 		return "requests wait before the engine's clock starts: in its HTTP server, its tokenizer or a router"
 	}

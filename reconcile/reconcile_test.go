@@ -40,7 +40,7 @@ func TestFindings(t *testing.T) {
 		"prefix cache":         {result.Row{"server_input_tokens": int64(1600), "prefix_cache_hit_rate": 0.5}, "", nil},
 		"prompts not counted":  {result.Row{"server_input_tokens": int64(1600)}, InputDisagrees, []string{"3200", "1600"}},
 		"waits before":         {result.Row{"mean_ttft_ms": 400.0, "mean_e2e_ms": 1570.0}, TTFTDisagrees, []string{"400", "116", "before the engine's clock starts"}},
-		"first chunk is held":  {result.Row{"mean_ttft_ms": 900.0}, TTFTDisagrees, []string{"900", "held back"}},
+		"first chunk is held":  {result.Row{"mean_ttft_ms": 900.0}, TTFTDisagrees, []string{"900", "held back", "no text"}},
 		"a proxy":              {result.Row{"mean_ttft_ms": 400.0, "network_path": "proxy"}, TTFTDisagrees, []string{"proxy"}},
 		"a proxy that buffers": {result.Row{"mean_tpot_ms": 15.0, "network_path": "proxy"}, TPOTDisagrees, []string{"15", "9.7", "proxy"}},
 		"faster than itself":   {result.Row{"mean_e2e_ms": 900.0}, E2EDisagrees, []string{"cannot be", "other requests"}},
