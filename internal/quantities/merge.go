@@ -191,10 +191,10 @@ func (g Group) Gauge(quantity string) (average, most float64, ok bool) {
 func Average(list []Moment) (average, most float64, ok bool) {
 	most = math.Inf(-1)
 	for _, m := range list {
-		average += m.Value / float64(len(list))
+		average += m.Value
 		most = max(most, m.Most)
 	}
-	return average, most, len(list) > 0
+	return average / float64(len(list)), most, len(list) > 0
 }
 
 // Last is what a gauge said last, under load or not.
