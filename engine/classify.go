@@ -141,12 +141,16 @@ func (p *Profile) classify(t *table, tail []string, end End) Diagnosis {
 	key := "engines." + cmp.Or(end.Engine, p.Name)
 	switch {
 	case end.OOMKilled:
-		return Diagnosis{Class: ClassOOMHost, Line: last, Hint: "the kernel killed the server for the memory that it used",
-			Change: "take a smaller model, or raise backend.memory"}
+		return Diagnosis{
+			Class: ClassOOMHost, Line: last, Hint: "the kernel killed the server for the memory that it used",
+			Change: "take a smaller model, or raise backend.memory",
+		}
 	case end.WrongModel != "":
-		return Diagnosis{Class: ClassWrongModel, Line: last,
+		return Diagnosis{
+			Class: ClassWrongModel, Line: last,
 			Hint:   fmt.Sprintf("the server answers as %q; set served_model_name if that is the right model", shorten(end.WrongModel)),
-			Change: shorten(key + ".served_model_name: " + end.WrongModel)}
+			Change: shorten(key + ".served_model_name: " + end.WrongModel),
+		}
 	}
 	patterns := slices.Concat(compile(p.Failures), t.patterns)
 	if d, by := search(patterns, false, lines, key); by != nil {
@@ -191,19 +195,27 @@ func (t *table) telling(tail []string) []string {
 func (e End) diagnosis(last, key string) Diagnosis {
 	switch {
 	case e.Hung:
-		return Diagnosis{Class: ClassHang, Line: last, Hint: "no token came within a request's deadline",
-			Change: "raise timeouts.request if an answer may take that long"}
+		return Diagnosis{
+			Class: ClassHang, Line: last, Hint: "no token came within a request's deadline",
+			Change: "raise timeouts.request if an answer may take that long",
+		}
 	case e.TimedOut:
-		return Diagnosis{Class: ClassTimeout, Line: last, Hint: "see in the log what it waits for",
-			Change: "raise timeouts.ready if it only needs longer"}
+		return Diagnosis{
+			Class: ClassTimeout, Line: last, Hint: "see in the log what it waits for",
+			Change: "raise timeouts.ready if it only needs longer",
+		}
 	case slices.Contains(faults, e.Signal):
 		return Diagnosis{Class: ClassCrash, Line: last, Hint: "signal: " + e.Signal}
 	case e.Signal == "bus error": // of a mapping that cannot be filled
-		return Diagnosis{Class: "shm", Line: last, Hint: "signal: bus error; give the container more shared memory",
-			Change: "raise backend.shm_size"}
+		return Diagnosis{
+			Class: "shm", Line: last, Hint: "signal: bus error; give the container more shared memory",
+			Change: "raise backend.shm_size",
+		}
 	case e.Signal == "illegal instruction":
-		return Diagnosis{Class: "driver", Line: last, Hint: "signal: illegal instruction; this build is for another processor",
-			Change: "set " + key + ".image or " + key + ".command to a build for this processor"}
+		return Diagnosis{
+			Class: "driver", Line: last, Hint: "signal: illegal instruction; this build is for another processor",
+			Change: "set " + key + ".image or " + key + ".command to a build for this processor",
+		}
 	case e.Signal != "":
 		return Diagnosis{Class: ClassSignal, Line: last, Hint: "signal: " + e.Signal}
 	case e.Exited:
