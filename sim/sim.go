@@ -88,9 +88,11 @@ func run(ctx context.Context, f *flags, log *logger) error {
 		return err
 	}
 	defer l.Close()
-	stopLoading := func() error { return l.Close() }
+	stopLoading := func() error { return nil }
 	if f.dialect.API.Loading != nil {
 		stopLoading = answerLoading(f.dialect, l, log)
+	} else if err := l.Close(); err != nil { // who asks is refused until it serves
+		return err
 	}
 	cfg, err := f.load(ctx, log)
 	if stopErr := stopLoading(); err == nil {

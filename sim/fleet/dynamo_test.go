@@ -377,3 +377,20 @@ func TestDynamo_older(t *testing.T) {
 		}
 	}
 }
+
+// The system port is there before the engine is.
+func TestDynamo_systemPort(t *testing.T) {
+	port := freePort(t)
+	system := &process{url: fmt.Sprint("http://127.0.0.1:", port), log: &logbook{}}
+	w := dynamo(t, "worker", fmt.Sprint("--system-port=", port), "--start-delay=1h")
+	until(t, "the system port answers", w, func() bool { code, _ := get(t, system.url+"/health"); return code == 503 })
+	if _, body := get(t, system.url+"/health"); !strings.Contains(body, `"status":"notready"`) {
+		t.Errorf("/health: %s", body)
+	}
+	if up := value(t, system, "dynamo_component_uptime_seconds"); up <= 0 {
+		t.Errorf("up for %v s", up)
+	}
+	if code, _ := get(t, w.url+"/health"); code != 0 {
+		t.Errorf("the engine's port answers %d", code)
+	}
+}
