@@ -147,7 +147,7 @@ func TestCommand_ofRoles(t *testing.T) {
 	for i, want := range []string{
 		"--engine=dynamo --role=prefill --model=sweep/tiny --gpu=l4 --host=127.0.0.1 --port=1 --inner=vllm --seed=7 --time-scale=1 --jitter=0.01 --fault=every=3 --max-num-seqs=4",
 		"--engine=dynamo --role=decode --model=sweep/tiny --gpu=l4 --host=127.0.0.1 --port=2 --inner=vllm --seed=7 --time-scale=1 --jitter=0.01 --fault=every=3 --max-num-seqs=16",
-		"--engine=dynamo --role=frontend --host=127.0.0.1 --port=3 --worker-urls=http://127.0.0.1:1,http://127.0.0.1:2",
+		"--engine=dynamo --role=frontend --host=127.0.0.1 --port=3 --worker-urls=http://127.0.0.1:1,http://127.0.0.1:2 --min-initial-workers=2",
 	} {
 		a := at(i + 1)
 		a.Peers = peers

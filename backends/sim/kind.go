@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sweep.dev/sweep/backends"
@@ -73,6 +74,10 @@ func kindOf(spec backends.Spec, role backends.Role, at backends.Address) (kind, 
 			k.flags = append(k.flags, "--router-mode="+mode)
 		}
 		k.peers("worker-urls", at, "worker", "prefill", "decode")
+		// Measured is the whole deployment, not what of it was first.
+		if n := len(at.Peers["worker"]) + len(at.Peers["prefill"]) + len(at.Peers["decode"]); n > 1 {
+			k.flags = append(k.flags, "--min-initial-workers="+strconv.Itoa(n))
+		}
 	case "sidecar":
 		behind := at.Peers["decode"]
 		if at.Replica < len(behind) {

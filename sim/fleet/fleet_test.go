@@ -340,3 +340,9 @@ func simMain(t *testing.T, log *logbook, args ...string) int {
 	t.Helper()
 	return sim.Main(t.Context(), args, log, log)
 }
+
+func metricsOf(t *testing.T, p *process) string {
+	t.Helper()
+	_, body := get(t, p.url+"/metrics")
+	return body
+}

@@ -46,7 +46,7 @@ func runFrontend(ctx context.Context, o options, l net.Listener, log *logger) er
 		board:  boardOf(o.release, files, "worker", fmt.Sprintf("%x", newID()), "router", fmt.Sprint(newID())),
 		router: router{kv: o.router == "kv"},
 	}
-	f.registry = &registry{urls: o.workers, dir: o.discovery, client: client, joined: f.joined, left: f.left}
+	f.registry = &registry{urls: o.workers, dir: o.discovery, least: o.least, client: client, joined: f.joined, left: f.left}
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()

@@ -27,13 +27,15 @@ type options struct {
 	epp                 string // URL
 	publish             bool   // the engine's metrics too
 	release             string // of Dynamo
+	least               int    // workers before the first counts
 	rest                []string
 }
 
 // Usage is what --help says of roles.
 const Usage = `
 Roles of an engine in several processes, as --engine dynamo|llm-d --role ROLE:
-  dynamo  frontend         --host --port, --worker-urls URLS or --discovery DIR, --router-mode round-robin|kv
+  dynamo  frontend         --host --port, --worker-urls URLS or --discovery DIR, --router-mode round-robin|kv,
+                           --min-initial-workers N before the first is known
           worker           the engine --inner vllm with its flags; --system-port PORT, --discovery DIR
           prefill, decode  the same, for one phase each
           all              --dynamo-version 1.6.1 (the default) or 2026-01, which has older names
@@ -98,7 +100,7 @@ func parseOptions(args []string) (*options, error) {
 	var epp []string
 	flags := map[string]func(string) error{
 		"engine": text(&o.engine), "role": text(&o.role), "inner": text(&o.inner), "host": text(&o.host),
-		"port": number(&o.port), "system-port": number(&o.systemPort), "discovery": text(&o.discovery),
+		"port": number(&o.port), "system-port": number(&o.systemPort), "min-initial-workers": number(&o.least), "discovery": text(&o.discovery),
 		"worker-urls": list(&o.workers), "prefill-urls": list(&o.prefillers), "epp-url": list(&epp),
 		"router-mode": text(&o.router), "dynamo-version": text(&o.release),
 	}

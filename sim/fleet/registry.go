@@ -50,6 +50,7 @@ type worker struct {
 type registry struct {
 	urls   []string
 	dir    string // "" where there is none
+	least  int    // no worker counts before there are so many
 	client *http.Client
 
 	// Called from one goroutine.
@@ -58,6 +59,7 @@ type registry struct {
 	mu      sync.Mutex
 	workers []*worker // in the order of their URLs
 	missed  map[string]int
+	early   []*worker // of which there are less than least
 }
 
 // How often a registry looks, and after how many silent looks a worker is gone.
@@ -99,6 +101,9 @@ func registered(dir string) (urls []string) {
 func (r *registry) look(ctx context.Context, n int) {
 	urls := append(slices.Clone(r.urls), registered(r.dir)...)
 	known := map[string]*worker{}
+	for _, w := range r.early {
+		known[w.url] = w
+	}
 	for _, w := range r.all() {
 		known[w.url] = w
 		if !slices.Contains(urls, w.url) {
@@ -149,7 +154,21 @@ func (r *registry) ask(ctx context.Context, url string) (c card, err error) {
 	return c, err
 }
 
+// add takes a worker in, once there are enough.
 func (r *registry) add(w *worker) {
+	r.early = append(r.early, w)
+	if len(r.early) < r.least {
+		r.missed[w.url] = 0
+		return
+	}
+	early := r.early
+	r.early, r.least = nil, 0
+	for _, w := range early {
+		r.admit(w)
+	}
+}
+
+func (r *registry) admit(w *worker) {
 	r.mu.Lock()
 	r.workers = append(r.workers, w)
 	slices.SortFunc(r.workers, func(a, b *worker) int { return strings.Compare(a.url, b.url) })
@@ -159,6 +178,11 @@ func (r *registry) add(w *worker) {
 }
 
 func (r *registry) drop(w *worker) {
+	if i := slices.Index(r.early, w); i >= 0 {
+		r.early = slices.Delete(r.early, i, i+1)
+		delete(r.missed, w.url)
+		return
+	}
 	r.mu.Lock()
 	r.workers = slices.DeleteFunc(r.workers, func(x *worker) bool { return x == w })
 	delete(r.missed, w.url)

@@ -230,6 +230,8 @@ func (w *dynamoWorker) count(next http.Handler) http.Handler {
 			transit.observe(max(0, start.Sub(time.Unix(0, ns)).Seconds()))
 		}
 		permit.observe(0)
+		requests.add(1)
+		received.add(float64(max(0, r.ContentLength)))
 		up := []*series{inflight, tasks, engine}
 		for _, s := range up {
 			s.add(1)
@@ -239,8 +241,6 @@ func (w *dynamoWorker) count(next http.Handler) http.Handler {
 			for _, s := range up {
 				s.add(-1)
 			}
-			requests.add(1)
-			received.add(float64(max(0, r.ContentLength)))
 			sent.add(float64(counted.bytes))
 			duration.observe(time.Since(start).Seconds())
 			if r.Context().Err() != nil {
