@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,6 +20,8 @@ const (
 	OutputLength    = "output_length"
 	ClientCPU       = "client_cpu"
 	ClientStalled   = "client_stalled"
+	GPUThrottled    = "gpu_throttled"
+	GPUForeign      = "gpu_foreign"
 	NothingMeasured = "nothing_measured"
 )
 
@@ -62,6 +65,15 @@ func (m *measurement) invalid(row result.Row) []result.Finding {
 	if m.health.MaxGap > v.MaxStall {
 		add(ClientStalled, "the client did not run for %s (bound %s): a stopped process or a starved machine",
 			m.health.MaxGap.Round(time.Millisecond), v.MaxStall)
+	}
+	took, _ := row["duration_s"].(float64)
+	if held, ok := row["gpu_throttled_ms"].(float64); ok && held/1000 > v.MaxThrottled*took {
+		reasons, _ := row["gpu_throttle_reasons"].(string)
+		add(GPUThrottled, "a GPU was held down for %.1f of %.1f s (bound %.0f %%) by %s: cool it, or measure another",
+			held/1000, took, 100*v.MaxThrottled, cmp.Or(reasons, "heat or a hardware limit"))
+	}
+	if n, ok := row["gpu_foreign_processes"].(int64); ok && v.MaxForeign != nil && n > int64(*v.MaxForeign) {
+		add(GPUForeign, "%d processes on the GPUs are not of this deployment (bound %d)", n, *v.MaxForeign)
 	}
 	return why
 }

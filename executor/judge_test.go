@@ -36,6 +36,27 @@ func judged(t *testing.T, lines ...string) (*measurement, result.Row) {
 	return m, result.Row{"error_rate": 0.05, "duration_s": 10.0}
 }
 
+// A server that serves nobody in their time hangs, and one that serves some of
+// them, refuses them or begins to answer is only slow or wrong.
+func TestHung(t *testing.T) {
+	t.Parallel()
+	given := result.Request{Status: result.Failed, ErrorClass: result.ErrTimeout, FirstTokenChunk: -1}
+	begun, refused, warm := given, given, given
+	begun.FirstTokenChunk, refused.ErrorClass, warm.Phase = 1, result.ErrOverload, result.Warmup
+	for name, c := range map[string]struct {
+		requests []result.Request
+		want     bool
+	}{
+		"all without a token": {[]result.Request{given, given}, true},
+		"one began":           {[]result.Request{given, begun}, false},
+		"one was refused":     {[]result.Request{given, refused}, false},
+		"the warm-up alone":   {[]result.Request{warm}, false},
+		"none":                {nil, false},
+	} {
+		want(t, name, hung(c.requests), c.want)
+	}
+}
+
 // late makes the first n requests so much later than they were scheduled.
 func late(n int, by time.Duration) func(*measurement, result.Row) {
 	return func(m *measurement, _ result.Row) {
@@ -57,6 +78,18 @@ func TestInvalid(t *testing.T) {
 		code  string
 		parts []string
 	}{
+		"throttled": {
+			func(_ *measurement, row result.Row) {
+				row["gpu_throttled_ms"], row["gpu_throttle_reasons"] = 1001.0, "hw_thermal_slowdown"
+			}, GPUThrottled, []string{"1.0 of 10.0 s", "10 %", "hw_thermal_slowdown"},
+		},
+		"foreign processes": {
+			func(m *measurement, row result.Row) {
+				none := 0
+				m.Plan.Validity.MaxForeign = &none
+				row["gpu_foreign_processes"] = int64(2)
+			}, GPUForeign, []string{"2 processes", "bound 0"},
+		},
 		"errors": {
 			func(_ *measurement, row result.Row) { row["error_rate"] = 0.06 },
 			ErrorRate,
@@ -123,6 +156,8 @@ func TestInvalid_not(t *testing.T) {
 		lines []string
 		spoil func(*measurement, result.Row)
 	}{
+		"held down for a moment": {nil, func(_ *measurement, row result.Row) { row["gpu_throttled_ms"] = 1000.0 }},
+		"others without a bound": {nil, func(_ *measurement, row result.Row) { row["gpu_foreign_processes"] = int64(3) }},
 		"a natural stop": {
 			[]string{`load: {requests: 2, max_tokens: 4, output: natural, prompts: {input_tokens: 24}}`},
 			func(m *measurement, _ result.Row) { m.requests[50].CompletionTokens = 3 },

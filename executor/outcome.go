@@ -10,6 +10,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/load"
@@ -58,6 +59,10 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 	case !anyCompleted(m.requests):
 		row["status"] = result.StatusFailed
 		row["error_class"], row["error"] = mostCommon(m.requests)
+		if hung(m.requests) {
+			d, _ := classify(m.profile, m.logs(m.server.roles), nil, engine.End{Hung: true, Engine: cell.Server.Engine})
+			row["error_class"], row["error"] = d.Class, fmt.Sprintf("%v (%s)", row["error"], d.Advice())
+		}
 	default:
 		o.Invalid = m.invalid(row)
 		row["status"], row["valid"] = result.StatusOK, len(o.Invalid) == 0
@@ -68,8 +73,12 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 		o.Findings = append(o.Findings, reconcile.Findings(row, m.requests)...)
 		o.SLOs = m.slos(row)
 	}
+	invalid := map[string]bool{EngineRestarted: true, gpuIdle: !anyCompleted(m.requests)}
+	for _, f := range o.Invalid {
+		invalid[f.Code] = true // it is said already
+	}
 	for _, n := range m.sink.notes {
-		if n.Code != EngineRestarted {
+		if !invalid[n.Code] {
 			o.Findings = append(o.Findings, n)
 		}
 	}
@@ -94,6 +103,25 @@ func withHint(f *failure) string {
 		return f.text
 	}
 	return f.text + " (" + f.hint + ")"
+}
+
+// gpuIdle is the GPU collector's finding that no GPU changed under load, which
+// says nothing where nothing was served.
+const gpuIdle = "gpu_idle"
+
+// hung says whether every request was given up after its time without a token.
+func hung(reqs []result.Request) bool {
+	n := 0
+	for _, r := range reqs {
+		switch {
+		case r.Phase == result.Warmup:
+		case r.Status != result.Failed || r.ErrorClass != result.ErrTimeout || r.FirstTokenChunk >= 0:
+			return false
+		default:
+			n++
+		}
+	}
+	return n > 0
 }
 
 func anyCompleted(reqs []result.Request) bool {

@@ -33,6 +33,7 @@ func Defaults() Plan {
 			MaxScheduleLag: 10 * time.Millisecond,
 			MaxClientCPU:   0.85,
 			MaxStall:       time.Second,
+			MaxThrottled:   0.1,
 		},
 		Budget: &Budget{MaxPodLifetime: 6 * time.Hour},
 		Timeouts: Timeouts{

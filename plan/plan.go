@@ -176,6 +176,9 @@ type Validity struct {
 	MaxScheduleLag time.Duration `yaml:"max_schedule_lag,omitempty" doc:"Largest p99 of our own lateness in sending." default:"10ms" unit:"s"`
 	MaxClientCPU   float64       `yaml:"max_client_cpu,omitempty" doc:"Largest share of its CPUs that the measuring client may use." default:"0.85" gt:"0" max:"1" unit:"ratio"`
 	MaxStall       time.Duration `yaml:"max_stall,omitempty" doc:"Longest time that our own process may stand still." default:"1s" unit:"s"`
+	MaxThrottled   float64       `yaml:"max_throttled,omitempty" doc:"Largest share of a trial in which heat or a hardware limit may hold a GPU's clocks down." default:"0.1" min:"0" max:"1" unit:"ratio"`
+	// MaxForeign is nil where processes of others on the GPUs are a finding and no more.
+	MaxForeign *int `yaml:"max_foreign_processes,omitempty" doc:"Most processes of others on the GPUs." default:"no bound; they are a finding" min:"0" max:"1000"`
 }
 
 // Budget is what a run may cost at most. What is needed to give everything back

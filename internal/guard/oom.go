@@ -18,7 +18,7 @@ import (
 // (v2: memory.events, v1: memory.oom_control); it counts kills of the cgroup's
 // processes whichever limit was hit, the machine's own included. Then every
 // failure of the command counts as one of memory, because an engine whose
-// worker was killed exits by itself with a status of its own.
+// worker was killed exits by itself with a status of its own: vLLM's with 0.
 //
 // Where no cgroup can be read, it is oom_kill of /proc/vmstat, which counts for
 // the whole machine. Then only a SIGKILL counts, or the status 137 by which a
@@ -93,7 +93,7 @@ func readCounter(path string) (uint64, bool) {
 
 // killed says whether e was the out-of-memory killer's doing.
 func (w *oomWatch) killed(e Exit) bool {
-	if w.path == "" || e.Code == 0 {
+	if w.path == "" {
 		return false
 	}
 	if w.shared && e.Signal != syscall.SIGKILL && e.Code != 128+int(syscall.SIGKILL) {
