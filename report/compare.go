@@ -267,7 +267,7 @@ func (p *Point) measured(m measure, best *float64) string {
 	text := Figure(v)
 	if _, ranked := p.valued(m); best != nil && ranked {
 		if r := ratio(m, v, *best); r > 0 {
-			text += fmt.Sprintf("  %.2fx", r)
+			text += "  " + times(r)
 		}
 	}
 	return text
@@ -400,11 +400,8 @@ func (s *summary) rank(c *contest, m measure) string {
 			continue
 		}
 		text := fmt.Sprintf("%v %s", s.value(p, "engine"), Figure(v))
-		switch r := ratio(m, v, *best); {
-		case r == 1:
-			text += " (1.00x)"
-		case r > 0:
-			text += fmt.Sprintf(" (%.2fx slower)", r)
+		if r := ratio(m, v, *best); r > 0 {
+			text += " (" + worse(r, "slower") + ")"
 		}
 		places = append(places, place{text, v})
 	}
@@ -469,4 +466,24 @@ func (s *summary) caveats(c *contest) []string {
 		notes = append(notes, "Means over the valid trials.")
 	}
 	return append(lines, strings.Join(append(notes, "-: not measured."), " "))
+}
+
+// times is a ratio with as many digits as anybody reads.
+func times(r float64) string {
+	switch {
+	case r >= 1000:
+		return ">999x"
+	case r >= 100:
+		return fmt.Sprintf("%.0fx", r)
+	}
+	return fmt.Sprintf("%.2fx", r)
+}
+
+// worse is a ratio in words; what differs by less than is shown is the same.
+func worse(r float64, how string) string {
+	text := times(r)
+	if text == "1.00x" {
+		return text
+	}
+	return text + " " + how
 }

@@ -224,9 +224,9 @@ func (sh *shape) rank(unit string, best direction, value func(*candidate) float6
 		case i == 0:
 			texts[i] += " " + unit
 		case best == moreIsBest:
-			texts[i] += fmt.Sprintf(" (%.2fx less)", value(some[0])/value(c))
+			texts[i] += " (" + worse(value(some[0])/value(c), "less") + ")"
 		default:
-			texts[i] += fmt.Sprintf(" (%.2fx slower)", value(c)/value(some[0]))
+			texts[i] += " (" + worse(value(c)/value(some[0]), "slower") + ")"
 		}
 	}
 	return strings.Join(texts, ", ")

@@ -54,6 +54,8 @@ func (e *Emulator) nvidiaSMI(w http.ResponseWriter, r *http.Request) {
 			query.Set("query", value)
 		case "--format":
 			query.Set("format", value)
+		case "-x":
+			query.Set("xml", "1")
 		}
 	}
 	e.mu.Lock()
@@ -73,15 +75,18 @@ func (e *Emulator) nvidiaSMI(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "No devices were found", http.StatusInternalServerError)
 		return
 	}
-	if query.Get("query") == "" {
-		fmt.Fprintf(w, "NVIDIA-SMI version  : 590.48.01\nDRIVER version      : 590.48.01\nCUDA Version        : 13.0\nGPU 0: %s\n", gpu.id)
-		return
-	}
 	for _, port := range ports {
+		if len(query) == 0 {
+			break
+		}
 		if out, ok := askEngine(r.Context(), port, query); ok {
 			fmt.Fprint(w, out)
 			return
 		}
+	}
+	if query.Get("query") == "" {
+		fmt.Fprintf(w, "NVIDIA-SMI version  : 590.48.01\nDRIVER version      : 590.48.01\nCUDA Version        : 13.0\nGPU 0: %s\n", gpu.id)
+		return
 	}
 	out, unknown := idleGPU(gpu, count, query.Get("query"), query.Get("format"))
 	if unknown != "" {
