@@ -37,7 +37,8 @@ type Role struct {
 	// them, and its own alone where it is no engine. Nil is Spec.Args.
 	Args map[string]any
 	// Extra renders what beside its command line depends on where a replica is.
-	// May be nil. A backend that cannot carry it refuses the spec.
+	// May be nil. A backend that cannot carry it refuses the spec; one that runs
+	// no roles side by side carries that of a role that is alone. Env wins over it.
 	Extra func(Address) (Extra, error)
 	// Started is called after a replica has been started and before the next
 	// role is: it returns when that may be. ctx is the launch's. May be nil. A

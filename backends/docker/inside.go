@@ -128,10 +128,6 @@ func (b *Backend) launchInside(ctx context.Context, spec backends.Spec, l backen
 	if len(before.listening[port]) > 0 {
 		return nil, fmt.Errorf("%w: port %d of container %s is taken, by %s", backends.ErrSpec, port, strings.TrimPrefix(c.Name, "/"), before.holder(port))
 	}
-	argv, err := role.Argv(backends.Address{Host: "0.0.0.0", Port: port})
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", backends.ErrSpec, err)
-	}
 	img, err := b.inspectImage(ctx, c.Image)
 	if err != nil {
 		return nil, err
@@ -145,6 +141,15 @@ func (b *Backend) launchInside(ctx context.Context, spec backends.Spec, l backen
 	}
 	spec.Expires = expires
 	name := backends.NewName(spec.Owner, spec.RunID, expires)
+	inside := backends.Address{Host: "0.0.0.0", Port: port, Dir: bootstrap.FilesDir(name.String())}
+	argv, err := role.Argv(inside)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", backends.ErrSpec, err)
+	}
+	extra, err := role.ExtraAt(inside)
+	if err != nil {
+		return nil, err
+	}
 	d := &insideDeployment{
 		b: b, spec: spec, name: name.String(), container: c.ID, ports: []int{port},
 		oom:  c.State != nil && c.State.OOMKilled,
@@ -163,7 +168,7 @@ func (b *Backend) launchInside(ctx context.Context, spec backends.Spec, l backen
 	}}
 	options := bootstrap.Options{
 		Name: name.String(), Argv: argv, Lifetime: time.Until(expires), Expires: expires,
-		Grace: spec.Grace, LogPath: d.file,
+		Grace: spec.Grace, LogPath: d.file, Files: extra.Files,
 	}
 	if b.config.DeadMan && b.config.Heartbeat > 0 {
 		options.Heartbeat, options.AgentPort = b.config.Heartbeat, freePort(before, network)
@@ -194,7 +199,7 @@ func (b *Backend) launchInside(ctx context.Context, spec backends.Spec, l backen
 		}
 		err = errors.Join(err, la.record(end, backends.Arrow{State: backends.Gone}))
 	}()
-	if err := d.start(ctx, role, options); err != nil {
+	if err := d.start(ctx, role, extra.Env, options); err != nil {
 		return nil, err
 	}
 	ref := d.terms.Ref

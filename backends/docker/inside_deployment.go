@@ -60,12 +60,13 @@ const followVar = "SWEEP_DOCKER_FOLLOW"
 
 // start runs the bootstrap in the container. Its answer may get lost; the
 // processes carry the pod's name.
-func (d *insideDeployment) start(ctx context.Context, role backends.Role, options bootstrap.Options) error {
+func (d *insideDeployment) start(ctx context.Context, role backends.Role, more map[string]string, options bootstrap.Options) error {
 	argv, own := bootstrap.Command(options)
 	env := map[string]string{}
 	for name, value := range d.b.config.Env {
 		env[name] = value.Reveal()
 	}
+	maps.Copy(env, more)
 	maps.Copy(env, role.Env)
 	maps.Copy(env, backends.Marks(d.spec))
 	maps.Copy(env, own)

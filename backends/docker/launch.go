@@ -14,6 +14,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/bootstrap"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/ending"
 	"sweep.dev/sweep/internal/secret"
@@ -53,6 +54,19 @@ func (b *Backend) Check(spec backends.Spec) error {
 	}
 	if err := backends.CheckPlain(spec); err != nil {
 		return err
+	}
+	for _, role := range spec.Roles {
+		a := b.config.address(containerPlan{spec: spec, role: role})
+		if b.config.Inside != nil {
+			a.Dir = bootstrap.FilesDir("NAME") // the bootstrap is always there
+		}
+		extra, err := role.ExtraAt(a)
+		if err != nil {
+			return err
+		}
+		if err := bootstrap.CheckFiles(extra.Files); err != nil {
+			return fmt.Errorf("%w: %w", backends.ErrSpec, err)
+		}
 	}
 	return b.config.checkGPUs(spec)
 }

@@ -95,21 +95,35 @@ func (p containerPlan) agent() int {
 	return agentPort
 }
 
+// address is what the engine's command line and its files are rendered with.
+func (c Config) address(p containerPlan) backends.Address {
+	a := backends.Address{Host: "0.0.0.0", Port: p.port(), Replica: p.replica}
+	if c.DeadMan {
+		a.Dir = bootstrap.FilesDir(p.containerName())
+	}
+	return a
+}
+
 // bootstrapOptions say what runs first in the container.
-func (c Config) bootstrapOptions(p containerPlan, argv []string) bootstrap.Options {
+func (c Config) bootstrapOptions(p containerPlan, argv []string, files map[string][]byte) bootstrap.Options {
 	return bootstrap.Options{
 		Name: p.containerName(), Argv: argv,
 		Lifetime: p.lifetime, Expires: p.name.Expires, Heartbeat: c.Heartbeat, Grace: p.spec.Grace,
-		AgentPort: p.agent(), Token: p.token,
+		AgentPort: p.agent(), Token: p.token, Files: files,
 	}
 }
 
 // request is the create request of one container.
 func (c Config) request(l limits, p containerPlan) (client.ContainerCreateOptions, error) {
 	var none client.ContainerCreateOptions
-	argv, err := p.role.Argv(backends.Address{Host: "0.0.0.0", Port: p.port()})
+	address := c.address(p)
+	argv, err := p.role.Argv(address)
 	if err != nil {
 		return none, fmt.Errorf("%w: %w", backends.ErrSpec, err)
+	}
+	extra, err := p.role.ExtraAt(address)
+	if err != nil {
+		return none, err
 	}
 	if err := backends.CheckArgv(argv, p.role.Entrypoint, true); err != nil {
 		return none, err
@@ -118,6 +132,7 @@ func (c Config) request(l limits, p containerPlan) (client.ContainerCreateOption
 	for name, value := range c.Env {
 		env[name] = value.Reveal()
 	}
+	maps.Copy(env, extra.Env)
 	maps.Copy(env, p.role.Env)
 	marks := backends.Marks(p.spec)
 	maps.Copy(env, marks)
@@ -133,7 +148,7 @@ func (c Config) request(l limits, p containerPlan) (client.ContainerCreateOption
 
 	ports := []int{p.port()}
 	if c.DeadMan {
-		options := c.bootstrapOptions(p, argv)
+		options := c.bootstrapOptions(p, argv, extra.Files)
 		if err := options.Validate(); err != nil {
 			return none, fmt.Errorf("%w: %w", backends.ErrSpec, err)
 		}

@@ -91,21 +91,42 @@ func (b *Backend) Check(spec backends.Spec) error {
 			return err
 		}
 	}
-	argv, err := role.Argv(backends.Address{Host: "0.0.0.0", Port: portOf(role)})
+	address := b.address(role, "NAME")
+	argv, err := role.Argv(address)
 	if err != nil {
+		return fmt.Errorf("%w: %w", backends.ErrSpec, err)
+	}
+	extra, err := role.ExtraAt(address)
+	if err != nil {
+		return err
+	}
+	if err := bootstrap.CheckFiles(extra.Files); err != nil {
 		return fmt.Errorf("%w: %w", backends.ErrSpec, err)
 	}
 	return backends.CheckArgv(argv, role.Entrypoint, b.Bootstrap)
 }
 
-// request is the body of a create, and the address of an engine that listens to
-// everybody is what its command line is rendered with.
+// address is that of an engine in the pod of a name: it listens to everybody.
+func (b *Backend) address(role backends.Role, name string) backends.Address {
+	a := backends.Address{Host: "0.0.0.0", Port: portOf(role)}
+	if b.Bootstrap {
+		a.Dir = bootstrap.FilesDir(name)
+	}
+	return a
+}
+
+// request is the body of a create.
 func (b *Backend) request(spec backends.Spec, name string, o offer, network string, k keys) (runpodapi.CreateRequest, error) {
 	role := spec.Roles[0]
-	port := portOf(role)
-	argv, err := role.Argv(backends.Address{Host: "0.0.0.0", Port: port})
+	address := b.address(role, name)
+	port := address.Port
+	argv, err := role.Argv(address)
 	if err != nil {
 		return runpodapi.CreateRequest{}, fmt.Errorf("%w: %w", backends.ErrSpec, err)
+	}
+	extra, err := role.ExtraAt(address)
+	if err != nil {
+		return runpodapi.CreateRequest{}, err
 	}
 	r := runpodapi.CreateRequest{
 		Name: name, Image: role.Image, Disk: b.Disk, Registry: b.Registry,
@@ -117,6 +138,7 @@ func (b *Backend) request(spec backends.Spec, name string, o offer, network stri
 	for name, value := range b.Env {
 		r.Env[name] = value.Reveal()
 	}
+	maps.Copy(r.Env, extra.Env)
 	maps.Copy(r.Env, role.Env)
 	maps.Copy(r.Env, backends.Marks(spec))
 	if role.KeyEnv != "" {
@@ -125,7 +147,7 @@ func (b *Backend) request(spec backends.Spec, name string, o offer, network stri
 	if b.Bootstrap {
 		options := bootstrap.Options{
 			Name: name, Argv: argv, Expires: spec.Expires, Lifetime: time.Until(spec.Expires), Heartbeat: b.Heartbeat,
-			Grace: spec.Grace, Hold: true, AgentPort: agentPort, Token: k.agent, RunpodAPI: b.client.Base(),
+			Grace: spec.Grace, Hold: true, AgentPort: agentPort, Token: k.agent, RunpodAPI: b.client.Base(), Files: extra.Files,
 		}
 		if err := options.Validate(); err != nil {
 			return r, fmt.Errorf("%w: %w", backends.ErrSpec, err)

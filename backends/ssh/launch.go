@@ -125,7 +125,31 @@ func (b *Backend) Check(spec backends.Spec) error {
 			return fmt.Errorf("role %s: %w", role.Name, err)
 		}
 	}
-	return backends.CheckPlain(spec)
+	if err := backends.CheckPlain(spec); err != nil {
+		return err
+	}
+	for _, role := range spec.Roles {
+		extra, err := role.ExtraAt(b.listen(job{role: role, port: role.Port}, "NAME"))
+		if err != nil {
+			return err
+		}
+		if _, err := exports(extra.Env); err != nil {
+			return fmt.Errorf("role %s: %w", role.Name, err)
+		}
+		if err := bootstrap.CheckFiles(extra.Files); err != nil {
+			return fmt.Errorf("%w: %w", backends.ErrSpec, err)
+		}
+	}
+	return nil
+}
+
+// listen is where a process under a name for its bootstrap will be.
+func (b *Backend) listen(j job, name string) backends.Address {
+	a := backends.Address{Host: loopback, Port: j.port, Replica: j.replica, Dir: bootstrap.FilesDir(name)}
+	if b.direct() {
+		a.Host = "0.0.0.0"
+	}
+	return a
 }
 
 // Launch implements [backends.Backend].
@@ -311,13 +335,15 @@ func (d *deployment) script(s survey) (string, error) {
 
 // process are the lines that start process n.
 func (d *deployment) process(n int, j job) (string, error) {
-	address := backends.Address{Host: loopback, Port: j.port}
-	if d.b.direct() {
-		address.Host = "0.0.0.0"
-	}
+	name := d.ref.Name + "-" + strconv.Itoa(n)
+	address := d.b.listen(j, name)
 	argv, err := j.role.Argv(address)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", backends.ErrSpec, err)
+	}
+	extra, err := j.role.ExtraAt(address)
+	if err != nil {
+		return "", err
 	}
 	for _, a := range argv {
 		if err := text("an argument", a); err != nil {
@@ -325,7 +351,7 @@ func (d *deployment) process(n int, j job) (string, error) {
 		}
 	}
 	o := bootstrap.Options{
-		Name: d.ref.Name + "-" + strconv.Itoa(n), Argv: argv,
+		Name: name, Argv: argv, Files: extra.Files,
 		Lifetime: time.Until(d.spec.Expires), Expires: d.spec.Expires, Grace: d.spec.Grace,
 	}
 	if j.agent != 0 {
@@ -339,6 +365,7 @@ func (d *deployment) process(n int, j job) (string, error) {
 	command, own := bootstrap.Command(o)
 
 	env := maps.Clone(d.b.env)
+	maps.Copy(env, extra.Env)
 	maps.Copy(env, j.role.Env)
 	if j.role.KeyEnv != "" && !d.key.IsZero() {
 		env[j.role.KeyEnv] = d.key.Reveal()

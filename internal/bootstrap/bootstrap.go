@@ -35,9 +35,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -79,6 +81,11 @@ type Options struct {
 	// Token is what every request to the agent must carry.
 	Token secret.String
 
+	// Files are what the engine is configured with, by name: texts that are
+	// written into [FilesDir] of the Name before the engine starts, readable by
+	// its user alone, and removed when the pod ends. See [CheckFiles].
+	Files map[string][]byte
+
 	// LogPath is a file on the pod that the engine's output goes to, besides
 	// stdout; its folder exists. "" is a file of the bootstrap's own where
 	// there is an agent. It is emptied when it grows beyond 256 MiB.
@@ -102,7 +109,7 @@ var agentSource string
 // does with RunPod's key. Options that Validate refuses make a script that
 // starts nothing.
 //
-// Both together are less than 40 kB as JSON, without the engine's part:
+// Both together are less than 40 kB as JSON, without the engine's part and Files:
 // RunPod takes 102,400 bytes.
 func Command(o Options) (argv []string, env map[string]string) {
 	argv = append([]string{"/bin/sh", "-c", script, "sweep-bootstrap"}, o.Argv...)
@@ -122,6 +129,13 @@ func Command(o Options) (argv []string, env map[string]string) {
 	}
 	if o.RunpodAPI != "" {
 		env["SWEEP_RUNPOD_API"] = o.RunpodAPI
+	}
+	if len(o.Files) > 0 {
+		env["SWEEP_FILES"] = FilesDir(o.name())
+		for n, name := range slices.Sorted(maps.Keys(o.Files)) {
+			of := "SWEEP_FILE_" + strconv.Itoa(n)
+			env[of+"_NAME"], env[of+"_TEXT"] = name, string(o.Files[name])
+		}
 	}
 	if o.AgentPort != 0 {
 		env["SWEEP_AGENT_PORT"] = strconv.Itoa(o.AgentPort)
@@ -176,6 +190,9 @@ func (o Options) Validate() error {
 	refuse(o.Heartbeat > 0 && o.AgentPort == 0, "a heartbeat without an agent")
 	refuse(o.AgentPort != 0 && !tokenPattern.MatchString(o.Token.Reveal()), "the agent's token is not 16 to 512 printable characters")
 	refuse(o.LogPath != "" && (!path.IsAbs(o.LogPath) || strings.ContainsAny(o.LogPath, "\x00\n")), "log path %q is not absolute", o.LogPath)
+	if err := CheckFiles(o.Files); err != nil {
+		errs = append(errs, err)
+	}
 	if o.RunpodAPI != "" {
 		u, err := url.Parse(o.RunpodAPI)
 		refuse(err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http",

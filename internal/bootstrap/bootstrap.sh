@@ -17,6 +17,10 @@
 #   SWEEP_AGENT_HOST  the address of that
 #   SWEEP_AGENT_PY    the agent's source
 #   SWEEP_TOKEN       what requests to the agent carry
+#   SWEEP_FILES       a folder, made for the files that the engine is configured
+#                     with and removed at the end
+#   SWEEP_FILE_0_NAME, SWEEP_FILE_0_TEXT
+#                     the first of them; the next has a 1, and so on
 #   SWEEP_RUNPOD_API  base URL of the API that the pod asks for its deletion,
 #                     with RUNPOD_POD_ID and RUNPOD_API_KEY
 #
@@ -29,10 +33,10 @@ set -u
 name=${SWEEP_NAME:-} lifetime=${SWEEP_LIFETIME:-} expires=${SWEEP_EXPIRES:-0}
 heartbeat=${SWEEP_HEARTBEAT:-0} grace=${SWEEP_GRACE:-10} hold=${SWEEP_HOLD:-0}
 log=${SWEEP_LOG:-} port=${SWEEP_AGENT_PORT:-0} host=${SWEEP_AGENT_HOST:-0.0.0.0}
-source=${SWEEP_AGENT_PY:-} token=${SWEEP_TOKEN:-}
+source=${SWEEP_AGENT_PY:-} token=${SWEEP_TOKEN:-} files=${SWEEP_FILES:-}
 api=${SWEEP_RUNPOD_API:-} pod=${RUNPOD_POD_ID:-} key=${RUNPOD_API_KEY:-}
 unset SWEEP_NAME SWEEP_LIFETIME SWEEP_HEARTBEAT SWEEP_GRACE SWEEP_HOLD SWEEP_LOG
-unset SWEEP_AGENT_PORT SWEEP_AGENT_HOST SWEEP_AGENT_PY SWEEP_TOKEN
+unset SWEEP_AGENT_PORT SWEEP_AGENT_HOST SWEEP_AGENT_PY SWEEP_TOKEN SWEEP_FILES
 unset SWEEP_RUNPOD_API RUNPOD_API_KEY
 
 dir='' deadline=0 now=0 ticks=0 asked='' ending=''
@@ -144,6 +148,26 @@ launch() {
 	else
 		exec "$@"
 	fi
+}
+
+# write_files puts what the engine is configured with where its command line
+# says that it is, and takes it out of the environment.
+write_files() {
+	[ -n "$files" ] || return 0
+	if ! (umask 077 && mkdir "$files") 2>/dev/null; then
+		[ -d "$files" ] && [ ! -L "$files" ] || return 1 # of an earlier start
+	fi
+	count=0 file='' text=''
+	while true; do
+		eval "file=\${SWEEP_FILE_${count}_NAME:-} text=\${SWEEP_FILE_${count}_TEXT:-}"
+		case $file in
+		'') return 0 ;;
+		. | .. | *[!A-Za-z0-9._-]*) return 1 ;;
+		esac
+		(umask 077 && printf '%s' "$text" >"$files/$file") 2>/dev/null || return 1
+		unset "SWEEP_FILE_${count}_NAME" "SWEEP_FILE_${count}_TEXT"
+		count=$((count + 1))
+	done
 }
 
 # drain copies the engine's output to the log and to stdout; when stdout breaks,
@@ -434,6 +458,7 @@ finish() {
 # the engine's group nor its mark.
 leave() {
 	[ -z "$agent" ] || kill "$agent" 2>/dev/null
+	[ -z "$files" ] || rm -rf "$files" 2>/dev/null
 	nap 0.2 2>/dev/null
 	if [ "$$" = 1 ]; then
 		kill -s KILL -- -1 2>/dev/null
@@ -488,6 +513,10 @@ if [ -n "$dir" ] && [ -e "$dir/over" ]; then
 	finish "it was over before this start ($why), the engine is not started" 124
 elif [ "$now" -ge "$deadline" ]; then
 	finish "the lifetime was over before this start, the engine is not started" 124
+fi
+if ! write_files; then
+	say "the engine's files cannot be written to $files: the engine is not started"
+	leave 2
 fi
 say "the engine starts, this pod ends in $((deadline - now)) s at the latest"
 start_engine "$@"

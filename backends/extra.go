@@ -1,0 +1,20 @@
+package backends
+
+import "fmt"
+
+// ExtraAt renders what a replica gets beside its command line; nothing where the
+// role has no Extra. A replica that needs files where a has no Dir for them is
+// refused. Errors are [ErrSpec].
+func (r Role) ExtraAt(a Address) (Extra, error) {
+	if r.Extra == nil {
+		return Extra{}, nil
+	}
+	extra, err := r.Extra(a)
+	switch {
+	case err != nil:
+		return Extra{}, fmt.Errorf("%w: %w", ErrSpec, err)
+	case len(extra.Files) > 0 && a.Dir == "":
+		return Extra{}, fmt.Errorf("%w: role %s is configured by files, which only the switch in its pod can write: do not turn it off", ErrSpec, r.Name)
+	}
+	return extra, nil
+}
