@@ -157,11 +157,25 @@ func (p *Profile) render(text string, v Vars, args []Arg, used map[string]bool) 
 	if err != nil {
 		return "", err
 	}
-	var b strings.Builder
-	if err := t.Execute(&b, v); err != nil {
+	var out bounded
+	if err := t.Execute(&out, v); err != nil {
 		return "", fmt.Errorf("command element %q: %w", text, err)
 	}
-	return b.String(), nil
+	return out.b.String(), nil
+}
+
+// maxText bounds what one template gives: one that loops must not take the
+// machine's memory.
+const maxText = 1 << 20
+
+// A bounded is a text of at most maxText bytes.
+type bounded struct{ b strings.Builder }
+
+func (w *bounded) Write(p []byte) (int, error) {
+	if w.b.Len()+len(p) > maxText {
+		return 0, fmt.Errorf("it gives more than %d KiB", maxText>>10)
+	}
+	return w.b.Write(p)
 }
 
 // parseTemplate parses one element; arg may be nil where it is not executed.

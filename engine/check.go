@@ -271,7 +271,7 @@ func (c *checker) template(where []any, r *Role, text string) {
 		return "1", nil
 	})
 	if err == nil {
-		err = t.Execute(new(strings.Builder), v)
+		err = t.Execute(new(bounded), v)
 	}
 	if err != nil {
 		c.fail(where, "%v", err)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -67,6 +68,27 @@ func Names() []string { return slices.Sorted(maps.Keys(builtin())) }
 // whole. Metrics with like do the same with the metrics of a profile. An empty
 // list of series takes a quantity away.
 func Parse(src []byte) (*Profile, error) { return parse(src, 1) }
+
+// maxFile bounds a file with a profile.
+const maxFile = 256 << 10
+
+// ReadFile reads a file with a profile for [Parse] or [Set.Add], of 256 KiB at
+// most.
+func ReadFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(src) > maxFile {
+		return nil, fmt.Errorf("%s has more than %d KiB", name, maxFile>>10)
+	}
+	return src, nil
+}
 
 // deepest is how far profiles may be like others that are like others.
 const deepest = 4

@@ -85,6 +85,7 @@ func TestParse_rejects(t *testing.T) {
 		{"empty", "", "empty"},
 		{"no name", "doc: x\n", "name is missing"},
 		{"template", "name: x\nroles: [{name: server, command: ['{{.Port']}]\n", "command element"},
+		{"a template that loops", "name: x\nroles: [{name: server, command: ['{{range 1000000000000}}much {{end}}']}]\n", "more than 1024 KiB"},
 		{"no command", "name: x\nroles: [{name: server}]\n", "no command"},
 		{"role twice", "name: x\nroles: [{name: a, command: [b]}, {name: a, command: [b]}]\n", "name of its own"},
 		{"canonical name", "name: x\nmetrics: {series: {ttfb: [{name: y}]}}\n", "canonical"},
@@ -315,5 +316,12 @@ func TestCanonical_everySeriesHasOne(t *testing.T) {
 	}
 	if Canonical("nonsense") != "" {
 		t.Error("nonsense has a kind")
+	}
+}
+
+// What has no end is not read to its end.
+func TestReadFile_bounded(t *testing.T) {
+	if _, err := ReadFile("/dev/zero"); err == nil || !strings.Contains(err.Error(), "more than 256 KiB") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -5,19 +5,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/plan/internal/syntax"
 )
-
-// maxEngineFile bounds one engine profile.
-const maxEngineFile = 256 << 10
 
 // An EngineFile is an engine profile that a plan or a command line brought along.
 type EngineFile struct {
@@ -58,22 +54,12 @@ func items(n *syntax.Node) []*syntax.Node {
 }
 
 func (l *loader) readEngine(at *syntax.Node, name, path string) {
-	f, err := os.Open(path)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			l.Report.Node(at, "file", "there is no engine file %s", name).Hint = "it is looked for in the plan's folder"
-			return
-		}
-		l.Report.Node(at, "file", "engine file %s: %v", name, err)
-		return
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxEngineFile+1))
+	text, err := engine.ReadFile(path)
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		l.Report.Node(at, "file", "there is no engine file %s", name).Hint = "it is looked for in the plan's folder"
 	case err != nil:
 		l.Report.Node(at, "file", "engine file %s: %v", name, err)
-	case len(text) > maxEngineFile:
-		l.Report.Node(at, "file", "engine file %s has more than %d KiB", name, maxEngineFile>>10)
 	default:
 		l.addEngine(at, EngineFile{Name: name, Text: text})
 	}

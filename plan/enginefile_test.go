@@ -86,7 +86,7 @@ func TestEngineFiles(t *testing.T) {
 
 func TestEngineFiles_tooLarge(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "large.yaml")
-	if err := os.WriteFile(path, make([]byte, maxEngineFile+1), 0o600); err != nil {
+	if err := os.WriteFile(path, make([]byte, 256<<10+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	opts := testOptions()

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -69,7 +68,7 @@ func isProfileFile(name string) bool {
 // addProfile reads a profile from a file. What is wrong with it is told line by
 // line, as file:line:column.
 func addProfile(set *engine.Set, file string) (*engine.Profile, error) {
-	src, err := os.ReadFile(file)
+	src, err := engine.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}

@@ -80,12 +80,8 @@ being measured: some engines tell of the time since they were last asked.
 func metricsProfiles(c *cli.Command) ([]*engine.Profile, error) {
 	var set engine.Set
 	for _, file := range c.StringSlice("engine-file") {
-		src, err := os.ReadFile(file)
-		if err != nil {
+		if _, err := addProfile(&set, file); err != nil {
 			return nil, err
-		}
-		if _, err := set.Add(src); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 	}
 	names := set.Names()
