@@ -69,6 +69,7 @@ func Run(t *testing.T, fresh func(*testing.T) (backends.Backend, backends.Spec),
 	t.Run("two at once", s.two)
 	t.Run("terminate", s.terminate)
 	if !s.nothing {
+		t.Run("extra", s.extra)
 		t.Run("spoiled", s.spoiled)
 		t.Run("crash", s.crashes)
 	}

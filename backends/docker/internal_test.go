@@ -2,6 +2,7 @@ package docker
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"maps"
 	"net/netip"
@@ -58,6 +59,17 @@ func TestRequest_golden(t *testing.T) {
 			p.role.Entrypoint, p.entrypoint = nil, []string{nvidiaWrapper}
 			p.role.Name, p.replica = "decode", 1
 		}},
+		{"files", func(c *Config, p *containerPlan) {
+			p.role.Extra = func(a backends.Address) (backends.Extra, error) {
+				return backends.Extra{
+					Env:   map[string]string{"CONFIG": a.Dir + "/args.yaml", "VLLM_NO_USAGE_STATS": "not the role's"},
+					Files: map[string][]byte{"args.yaml": []byte("a: \"$b\"\n"), "empty": nil},
+				}, nil
+			}
+			p.role.Argv = func(a backends.Address) ([]string, error) {
+				return []string{"engine", "--config", a.Dir + "/args.yaml"}, nil
+			}
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c, p := DefaultConfig(), base
@@ -92,6 +104,39 @@ func TestRequest_golden(t *testing.T) {
 				t.Errorf("-want +got\n%s", diff)
 			}
 		})
+	}
+}
+
+// Files are refused where nothing in the container could write them, and where
+// they are too much; a variable alone needs nobody.
+func TestCheck_extra(t *testing.T) {
+	of := func(e backends.Extra) func(*backends.Role) {
+		return func(r *backends.Role) { r.Extra = func(backends.Address) (backends.Extra, error) { return e, nil } }
+	}
+	file := backends.Extra{Files: map[string][]byte{"args.yaml": []byte("a: 1\n")}}
+	for _, test := range []struct {
+		name   string
+		config func(*Config)
+		role   func(*backends.Role)
+		want   string // in the error; "" is none
+	}{
+		{"a file", nil, of(file), ""},
+		{"a file inside", func(c *Config) { c.Inside, c.DeadMan = &Inside{Image: "x"}, false }, of(file), ""},
+		{"nobody writes it", func(c *Config) { c.DeadMan = false }, of(file), "configured by files"},
+		{"a variable alone", func(c *Config) { c.DeadMan = false }, of(backends.Extra{Env: map[string]string{"A": "1"}}), ""},
+		{"too much", nil, of(backends.Extra{Files: map[string][]byte{"f": []byte(strings.Repeat("x", 1<<17))}}), "131073 bytes"},
+		{"elsewhere", nil, of(backends.Extra{Files: map[string][]byte{"../f": nil}}), "not the name of a file"},
+	} {
+		c := DefaultConfig()
+		if test.config != nil {
+			test.config(&c)
+		}
+		role := backends.Role{Name: "server", Replicas: 1, Image: "x", Argv: func(backends.Address) ([]string, error) { return []string{"x"}, nil }}
+		test.role(&role)
+		err := (&Backend{config: c}).Check(backends.Spec{Roles: []backends.Role{role}})
+		if (err == nil) != (test.want == "") || err != nil && (!errors.Is(err, backends.ErrSpec) || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: got %v", test.name, err)
+		}
 	}
 }
 

@@ -161,6 +161,63 @@ func TestRequest_limits(t *testing.T) {
 	}
 }
 
+// What a role gets beside its command line is in the request, where both are of
+// the same folder.
+func TestRequest_extra(t *testing.T) {
+	c := DefaultConfig
+	c.BaseURL = defaultBase
+	c.Env = map[string]secret.String{"A": secret.Plain("the plan's backend"), "B": secret.Plain("the plan's backend")}
+	b, err := New(nil, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{"sweep-args.yaml": []byte("it's: \"$a\"\n"), "z": []byte("ü")}
+	s := spec(t)
+	s.Roles[0].Env = map[string]string{"C": "the role's"}
+	s.Roles[0].Argv = func(a backends.Address) ([]string, error) {
+		return []string{"trtllm-serve", a.Dir + "/sweep-args.yaml"}, nil
+	}
+	s.Roles[0].Extra = func(a backends.Address) (backends.Extra, error) {
+		return backends.Extra{Files: files, Env: map[string]string{"B": a.Dir, "C": a.Dir}}, nil
+	}
+	request := func() (runpodapi.CreateRequest, error) {
+		return b.request(s, "sw-a", offer{}, networkTCP, newKeys(s.Roles[0], b.Bootstrap))
+	}
+	r, err := request()
+	if err := errors.Join(err, b.Check(s)); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"SWEEP_FILE_0_NAME": "sweep-args.yaml", "SWEEP_FILE_0_TEXT": "it's: \"$a\"\n", "SWEEP_FILE_1_NAME": "z", "SWEEP_FILE_1_TEXT": "ü",
+		"A": "the plan's backend", "B": r.Env["SWEEP_FILES"], "C": "the role's",
+	} {
+		if got, ok := r.Env[name]; !ok || got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if dir := r.Env["SWEEP_FILES"]; dir == "" || !strings.Contains(r.Args, `"trtllm-serve","`+dir+`/sweep-args.yaml"`) {
+		t.Errorf("the files are in %q, the arguments are %.200q", dir, r.Args[len(r.Args)-200:])
+	}
+
+	refused := func(what, want string) {
+		t.Helper()
+		for _, err := range []error{func() error { _, err := request(); return err }(), b.Check(s)} {
+			if !errors.Is(err, backends.ErrSpec) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v", what, err)
+			}
+		}
+	}
+	files["z"] = []byte(strings.Repeat("x", 64<<10))
+	refused("too much", "files of ")
+	delete(files, "z")
+	b.Bootstrap = false
+	refused("nobody writes it", "configured by files")
+	clear(files)
+	if r, err := request(); err != nil || r.Env["SWEEP_FILES"] != "" {
+		t.Errorf("a variable alone: %v", err)
+	}
+}
+
 // Only what is provably sweep's is listed.
 func TestListed(t *testing.T) {
 	c := DefaultConfig

@@ -83,6 +83,17 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
+	for name, extra := range map[string]backends.Extra{
+		"a variable's name": {Env: map[string]string{"A=B": "c"}},
+		"a file's name":     {Files: map[string][]byte{"a/b": nil}},
+		"too much":          {Files: map[string][]byte{"f": []byte(strings.Repeat("x", 1<<16))}},
+	} {
+		s := spec(t)
+		s.Roles[0].Extra = func(backends.Address) (backends.Extra, error) { return extra, nil }
+		if err := b.Check(s); !errors.Is(err, backends.ErrSpec) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
 	for name, change := range map[string]func(*backends.Spec){
 		"no run":  func(s *backends.Spec) { s.RunID = "" },
 		"no pod":  func(s *backends.Spec) { s.Pod = "" },
