@@ -118,6 +118,7 @@ type counter struct {
 	v        float64
 	known    bool
 	skip     time.Duration // of the next stretch, that is before the load
+	rest     float64       // of the next increase, that is of before the load
 	between  int           // stretches
 	changes  int           // of those in which it moved
 	restarts int
@@ -133,7 +134,9 @@ func (c *counter) add(at time.Duration, v float64) {
 			if stretch := at - c.at; c.skip > 0 && stretch > 0 {
 				delta *= max(0, 1-c.skip.Seconds()/stretch.Seconds())
 			}
-			c.sum += delta
+			before := min(c.rest, delta)
+			c.rest -= before
+			c.sum += delta - before
 			c.changes++
 		}
 		c.between++
@@ -152,7 +155,9 @@ func (c *counter) begin(at time.Duration, rate float64) {
 		c.skip = max(0, at-c.at)
 		return
 	}
-	c.v += rate * max(0, at-c.at).Seconds()
+	// Not added to v: an exporter may say the same value once more, which is no
+	// counter that fell.
+	c.rest = rate * max(0, at-c.at).Seconds()
 	c.at = at
 }
 

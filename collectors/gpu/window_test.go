@@ -135,6 +135,7 @@ func TestWindow_counter(t *testing.T) {
 		{"a restart, and no power", 0, []look{{0, 1000, nan}, {1, 1100, nan}, {2, 50, nan}}, nil, nil},
 		{"one that stands still", 0, []look{{0, 0, 100}, {1, 0, 100}, {2, 0, 100}}, 200.0, "integrated"},
 		{"one that an exporter renews rarely", 0, []look{{0, 1000, 100}, {1, 1000, 100}, {2, 1000, 100}, {3, 4000, 100}, {4, 4000, 100}}, 400.0, "integrated"},
+		{"one that is not renewed when the load begins", 0.5, []look{{0, 1000, 50}, {1, 1000, 300}, {2, 1325, 300}, {3, 1625, 50}}, 600.0, "counter"},
 		{"a long gap", 0, []look{{0, 1000, 100}, {60, 7000, 100}}, 6000.0, "counter"},
 	}
 	for _, tt := range tests {
