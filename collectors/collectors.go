@@ -24,6 +24,8 @@ type Target struct {
 	// MetricsAddr is where they are, host:port as seen from the role; "" is the
 	// address of its URL.
 	MetricsAddr string
+	// Args are the engine's arguments that the plan gave this role, by name.
+	Args map[string]any
 }
 
 // A Trial is what a collector watches: everything that serves one trial.
@@ -31,9 +33,7 @@ type Trial struct {
 	// Targets are the replicas of all roles, at least one, in the profile's order.
 	Targets []Target
 	Profile *engine.Profile
-	// Args are the engine's arguments that the plan gave, by name.
-	Args   map[string]any
-	Anchor result.Anchor // the trial's clock
+	Anchor  result.Anchor // the trial's clock
 	// Authorize adds what requests to this server must carry; may be nil.
 	Authorize func(http.Header)
 	// Clients are the process ids of the measuring client itself.

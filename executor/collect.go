@@ -93,7 +93,10 @@ func (m *measurement) targets() []collectors.Target {
 	var list []collectors.Target
 	for _, role := range m.server.roles {
 		for replica := range role.Replicas {
-			t := collectors.Target{Role: role.Name, Replica: replica, Tier: engine.TierEngine, Host: m.server.Host(role.Name, replica), Metrics: &m.profile.Metrics}
+			t := collectors.Target{
+				Role: role.Name, Replica: replica, Tier: engine.TierEngine, Host: m.server.Host(role.Name, replica),
+				Metrics: &m.profile.Metrics, Args: role.Args,
+			}
 			if of := m.profile.Role(role.Name); of != nil {
 				t.Tier, t.Metrics = cmp.Or(of.Tier, engine.TierEngine), m.profile.MetricsOf(role.Name)
 				if p, ok := t.Host.(host.Porter); ok && t.Metrics.Port != "" {
@@ -106,15 +109,6 @@ func (m *measurement) targets() []collectors.Target {
 	return list
 }
 
-// args are the engine's arguments that the plan gave.
-func (m *measurement) args() map[string]any {
-	args := make(map[string]any)
-	for _, a := range m.Server.Args {
-		args[a.Name] = a.Value
-	}
-	return args
-}
-
 // watch starts all collectors and returns after their baselines;
 // the end of ctx cuts those short. The returned function takes the last looks
 // and returns the columns.
@@ -122,7 +116,7 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 	m.sink.files = m.files
 	begun := make(chan struct{})
 	watched := collectors.Trial{
-		Targets: m.targets(), Profile: m.profile, Args: m.args(), Anchor: m.anchor, Loaded: begun,
+		Targets: m.targets(), Profile: m.profile, Anchor: m.anchor, Loaded: begun,
 		Authorize: m.authorizer(m.server.Deployment), Clients: []int{os.Getpid()},
 	}
 

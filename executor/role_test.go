@@ -43,6 +43,17 @@ func TestSpecify_roles(t *testing.T) {
 	if dec.Env["A"] != "engine" || dec.Env["B"] != "role" || roles["prefill"].Env["B"] != "engine" || !slices.Equal(dec.CPUs, []int{1}) || dec.Image != "other:1" {
 		t.Errorf("decode is %+v", dec)
 	}
+	// What an engine reports of itself is held against what its own role was given.
+	profile, _ := p.Profile(d.Server.Profile)
+	m := &measurement{deployment: &deployment{profile: profile, server: &server{Deployment: &fakeServer{roles: spec.Roles}, roles: spec.Roles}}}
+	for _, target := range m.targets() {
+		if want := map[string]any{"prefill": int64(8), "decode": nil}[target.Role]; target.Args["max-num-seqs"] != want {
+			t.Errorf("%s: max-num-seqs is %v, want %v", target.Role, target.Args["max-num-seqs"], want)
+		}
+		if target.Role == "decode" && target.Args["max_num_seqs"] != int64(32) {
+			t.Errorf("decode has %v", target.Args)
+		}
+	}
 	commands, err := Commands(p, d, "sweep")
 	if err != nil {
 		t.Fatal(err)

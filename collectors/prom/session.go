@@ -190,7 +190,7 @@ func (s *session) take(w *watch, l *scrape, when phase) {
 	if when == edge {
 		w.lines = count(l.exposition)
 		if w.Tier == engine.TierEngine { // the plan's arguments are those of engines
-			w.settings = differing(w.at.Metrics, s.trial.Args, l.exposition)
+			w.settings = differing(w.at.Metrics, w.at.Args, l.exposition)
 		}
 	}
 	s.samples(w, l)

@@ -31,14 +31,14 @@ func target(t *testing.T, role, tier string, m *engine.Metrics, handler http.Han
 }
 
 // several is one whole session of these targets.
-func several(t *testing.T, p *engine.Profile, args map[string]any, length time.Duration, targets ...collectors.Target) (result.Row, *sink, error) {
+func several(t *testing.T, p *engine.Profile, length time.Duration, targets ...collectors.Target) (result.Row, *sink, error) {
 	t.Helper()
 	c, err := New(Config{Interval: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := new(sink)
-	session, err := c.Start(t.Context(), collectors.Trial{Targets: targets, Profile: p, Args: args, Anchor: result.NewAnchor()}, s)
+	session, err := c.Start(t.Context(), collectors.Trial{Targets: targets, Profile: p, Anchor: result.NewAnchor()}, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestSession_roles(t *testing.T) {
 		_, _ = io.WriteString(w, body)
 	}
 	var n atomic.Int64
-	row, s, err := several(t, roles("frontend", "worker"), nil, 500*time.Millisecond,
+	row, s, err := several(t, roles("frontend", "worker"), 500*time.Millisecond,
 		target(t, "frontend", engine.TierFrontend, front, func(w http.ResponseWriter, r *http.Request) {
 			together(w, r, fmt.Sprintf("f_tokens_total %d\nf_running 9\nf_queued 4\n", 1000*n.Add(1)))
 		}),
@@ -116,7 +116,7 @@ func TestSession_oneHangs(t *testing.T) {
 	var n atomic.Int64
 	good := func(w http.ResponseWriter, _ *http.Request) { counting(w, n.Add(1)) }
 	begun := time.Now()
-	row, s, err := several(t, roles("prefill", "decode"), nil, 600*time.Millisecond,
+	row, s, err := several(t, roles("prefill", "decode"), 600*time.Millisecond,
 		target(t, "prefill", engine.TierEngine, m, good),
 		target(t, "decode", engine.TierEngine, m, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
 	)
@@ -147,23 +147,24 @@ func TestSession_pathsAndIterations(t *testing.T) {
 		Settings: map[string][]engine.Series{"max-batch-size": {{Name: "trtllm_max_batch"}}},
 	}
 	var missed, metrics, iterated atomic.Int64
-	row, s, err := several(t, roles("server"), map[string]any{"max_batch_size": 64}, 500*time.Millisecond,
-		target(t, "server", engine.TierEngine, m, func(w http.ResponseWriter, r *http.Request) {
-			switch r.URL.Path {
-			case "/other":
-				w.Header().Set("Content-Type", "text/html")
-				fmt.Fprintf(w, "trtllm_tokens_total %d\ntrtllm_max_batch 2048\n", 10*metrics.Add(1))
-			case "/metrics":
-				n := iterated.Add(1)
-				_ = json.NewEncoder(w).Encode([]map[string]any{
-					{"numActiveRequests": 2 * n, "numQueuedRequests": 1, "kvCacheStats": map[string]any{"maxNumBlocks": 10, "usedNumBlocks": 5, "tokensPerBlock": 32}},
-					{"numActiveRequests": 4 * n},
-				})
-			default:
-				missed.Add(1)
-				http.NotFound(w, r)
-			}
-		}))
+	at := target(t, "server", engine.TierEngine, m, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/other":
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprintf(w, "trtllm_tokens_total %d\ntrtllm_max_batch 2048\n", 10*metrics.Add(1))
+		case "/metrics":
+			n := iterated.Add(1)
+			_ = json.NewEncoder(w).Encode([]map[string]any{
+				{"numActiveRequests": 2 * n, "numQueuedRequests": 1, "kvCacheStats": map[string]any{"maxNumBlocks": 10, "usedNumBlocks": 5, "tokensPerBlock": 32}},
+				{"numActiveRequests": 4 * n},
+			})
+		default:
+			missed.Add(1)
+			http.NotFound(w, r)
+		}
+	})
+	at.Args = map[string]any{"max_batch_size": 64}
+	row, s, err := several(t, roles("server"), 500*time.Millisecond, at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,6 +185,26 @@ func TestSession_pathsAndIterations(t *testing.T) {
 	}
 }
 
+// What a role was given apart is no other setting than the plan's.
+func TestSession_settingsOfRoles(t *testing.T) {
+	m := &engine.Metrics{Path: "/metrics", Settings: map[string][]engine.Series{"max-num-seqs": {{Name: "seqs"}}}}
+	runsWith := func(role string, seqs, plan int) collectors.Target {
+		at := target(t, role, engine.TierEngine, m, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintf(w, "seqs %d\n", seqs) })
+		at.Args = map[string]any{"max_num_seqs": int64(plan)}
+		return at
+	}
+	for name, want := range map[string][]string{"as given": nil, "others": {SettingDiffers}} {
+		other := 32
+		if want != nil {
+			other = 16
+		}
+		_, s, err := several(t, roles("prefill", "decode"), 0, runsWith("prefill", 8, 8), runsWith("decode", other, 32))
+		if err != nil || !slices.Equal(s.codes, want) {
+			t.Errorf("%s: %v, findings %v", name, err, s.codes)
+		}
+	}
+}
+
 // The metrics of a role can be on a port of their own, seen from there.
 func TestSession_ownPort(t *testing.T) {
 	m := &profile(t, "vllm").Metrics
@@ -193,7 +214,7 @@ func TestSession_ownPort(t *testing.T) {
 		Role: "server", Tier: engine.TierEngine, Metrics: m, MetricsAddr: "10.9.8.7:8081",
 		Host: &inside{place: &place{url: "http://127.0.0.1:1"}, to: strings.TrimPrefix(real.Host.URL(), "http://"), dialled: dialled},
 	}
-	row, _, err := several(t, roles("server"), nil, 150*time.Millisecond, elsewhere)
+	row, _, err := several(t, roles("server"), 150*time.Millisecond, elsewhere)
 	if err != nil {
 		t.Fatal(err)
 	}
