@@ -3,13 +3,28 @@ package main
 import (
 	"fmt"
 
+	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/predict"
 	"sweep.dev/sweep/report"
 )
 
-// predicted is what would become of a server; nil where nobody knows.
+// predicted is what would become of a server; nil where nobody knows. Of an
+// engine by a profile of one's own, by a command line of one's own, or with
+// arguments for single roles nobody does: a cell may be skipped for what stands
+// here.
 func predicted(s plan.Server) *report.Prediction {
+	profile, ok := engine.Lookup(s.Profile)
+	if !ok || s.ProfileSHA256 != "" || s.Command != nil {
+		return nil
+	}
+	for name, own := range s.Roles {
+		role := profile.Role(name)
+		computes := role != nil && (role.Tier == "" || role.Tier == engine.TierEngine)
+		if computes && (own.Command != nil || len(own.Args) > 0) {
+			return nil
+		}
+	}
 	args := make(map[string]any, len(s.Args))
 	for _, a := range s.Args {
 		args[a.Name] = a.Value

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"testing"
+
+	"sweep.dev/sweep/plan"
+)
+
+// Where nobody can say what is started nothing is predicted: cells are skipped
+// for predictions.
+func TestPredicted_unknown(t *testing.T) {
+	small := []plan.Arg{{Name: "gpu-memory-utilization", Value: 0.6}}
+	server := func(change func(*plan.Server)) plan.Server {
+		s := plan.Server{Engine: "vllm", Profile: "vllm", Model: "meta-llama/Llama-3.1-8B-Instruct", GPU: "l4", GPUCount: 1, Args: small}
+		change(&s)
+		return s
+	}
+	if got := predicted(server(func(*plan.Server) {})); got == nil || got.Starts {
+		t.Fatalf("16 GB of weights in 0.6 of an L4: %+v", got)
+	}
+	for name, change := range map[string]func(*plan.Server){
+		"a profile of one's own":      func(s *plan.Server) { s.ProfileSHA256 = "0" },
+		"a command line of one's own": func(s *plan.Server) { s.Command = []string{"my-vllm", "--gpu-memory-utilization", "0.9"} },
+		"arguments of a role": func(s *plan.Server) {
+			s.Roles = map[string]plan.Role{"server": {Args: map[string]any{"gpu-memory-utilization": 0.95}}}
+		},
+	} {
+		if got := predicted(server(change)); got != nil {
+			t.Errorf("%s: predicted %+v", name, got)
+		}
+	}
+	router := server(func(s *plan.Server) {
+		s.Profile = "dynamo"
+		s.Roles = map[string]plan.Role{"frontend": {Args: map[string]any{"router-mode": "kv"}}}
+	})
+	if predicted(router) == nil {
+		t.Error("a frontend's arguments need no GPU")
+	}
+}
