@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -439,8 +440,11 @@ func (s *summary) files() []string {
 			lines = append(lines, path)
 		}
 	}
-	logs, _ := filepath.Glob(filepath.Join(s.Dir, "metrics-*.log")) // the only error is a bad pattern
-	return append(lines, logs...)
+	logs, _ := fs.Glob(os.DirFS(s.Dir), "metrics-*.log") // the only error is a bad pattern
+	for _, name := range logs {
+		lines = append(lines, filepath.Join(s.Dir, name))
+	}
+	return lines
 }
 
 func plain(lines []string) []item {

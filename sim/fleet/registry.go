@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -88,10 +89,10 @@ func registered(dir string) (urls []string) {
 	if dir == "" {
 		return nil
 	}
-	files, _ := filepath.Glob(filepath.Join(dir, "*.json"))
+	files, _ := fs.Glob(os.DirFS(dir), "*.json") // the only error is a bad pattern
 	for _, file := range files {
 		var entry struct{ URL string }
-		if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &entry) == nil && entry.URL != "" {
+		if text, err := os.ReadFile(filepath.Join(dir, file)); err == nil && json.Unmarshal(text, &entry) == nil && entry.URL != "" {
 			urls = append(urls, entry.URL)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -117,7 +118,8 @@ func text(row result.Row, column string) string {
 // attempt without an archive, one of a server that did not start or tells
 // nothing, leaves nothing.
 func (t trial) write(ctx context.Context, w *bufio.Writer) (err error) {
-	paths, err := filepath.Glob(filepath.Join(t.dir, "scrapes", "*"+suffix))
+	// Of the folder alone: its path may have what a pattern would take for its own.
+	names, err := fs.Glob(os.DirFS(t.dir), "scrapes/*"+suffix)
 	if err != nil {
 		return err
 	}
@@ -129,8 +131,8 @@ func (t trial) write(ctx context.Context, w *bufio.Writer) (err error) {
 	}()
 	id := fmt.Sprintf("cell=%s trial=%v attempt=%v", text(t.row, "cell_id"), t.row["trial"], t.row["attempt"])
 	var next []*archive // with a body to write
-	for _, path := range paths {
-		a, err := openArchive(path)
+	for _, name := range names {
+		a, err := openArchive(filepath.Join(t.dir, name))
 		if err != nil {
 			return err
 		}

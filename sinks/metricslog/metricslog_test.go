@@ -31,8 +31,8 @@ type scrape struct {
 // attempt makes the folder of an attempt with an archive for each server.
 func attempt(t *testing.T, servers map[string][]scrape) string {
 	t.Helper()
-	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "scrapes"), 0o755); err != nil {
+	dir := filepath.Join(t.TempDir(), "run [1]*") // a name, and no pattern
+	if err := os.MkdirAll(filepath.Join(dir, "scrapes"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for server, scrapes := range servers {
