@@ -90,7 +90,7 @@ func child(t *testing.T, parent int, name string) int {
 	}
 	for _, list := range lists {
 		pids, _ := os.ReadFile(list) // of a thread that may be gone
-		for _, pid := range strings.Fields(string(pids)) {
+		for pid := range strings.FieldsSeq(string(pids)) {
 			line, _ := os.ReadFile("/proc/" + pid + "/cmdline")
 			if strings.Contains(string(line), name) {
 				n, err := strconv.Atoi(pid)

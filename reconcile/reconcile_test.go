@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -20,9 +21,7 @@ func agreed(change result.Row) result.Row {
 		"throughput_tok_s": 766.0, "server_reported_throughput_tok_s": 770.0,
 		"network_path": "direct",
 	}
-	for k, v := range change {
-		row[k] = v
-	}
+	maps.Copy(row, change)
 	return row
 }
 

@@ -66,23 +66,23 @@ var (
 
 // A Manifest is the first record of a journal: what this run is.
 type Manifest struct {
-	RunID      string    `json:"run_id"`
-	Plan       string    `json:"plan"`        // the plan's name
-	PlanPath   string    `json:"plan_path"`   // absolute, as given
-	PlanDir    string    `json:"plan_dir"`    // what relative files resolve against
-	PlanDigest string    `json:"plan_digest"` // of the resolved plan
-	Set        []string  `json:"set,omitempty"`
-	AllowEnv   []string  `json:"allow_env,omitempty"`
-	MaxCells   int       `json:"max_cells,omitempty"`
-	Only       string    `json:"only,omitempty"`
+	RunID      string   `json:"run_id"`
+	Plan       string   `json:"plan"`        // the plan's name
+	PlanPath   string   `json:"plan_path"`   // absolute, as given
+	PlanDir    string   `json:"plan_dir"`    // what relative files resolve against
+	PlanDigest string   `json:"plan_digest"` // of the resolved plan
+	Set        []string `json:"set,omitempty"`
+	AllowEnv   []string `json:"allow_env,omitempty"`
+	MaxCells   int      `json:"max_cells,omitempty"`
+	Only       string   `json:"only,omitempty"`
 	// Engines are the engine profiles that came with the plan, by which a resume
 	// knows the same engines wherever their files are by then.
-	Engines []Text `json:"engines,omitempty"`
-	Host       string    `json:"host"` // where the client runs
-	Owner      string    `json:"owner"`
-	Version    string    `json:"version"` // of sweep
-	CreatedAt  time.Time `json:"created_at"`
-	Trials     int       `json:"trials"` // planned
+	Engines   []Text    `json:"engines,omitempty"`
+	Host      string    `json:"host"` // where the client runs
+	Owner     string    `json:"owner"`
+	Version   string    `json:"version"` // of sweep
+	CreatedAt time.Time `json:"created_at"`
+	Trials    int       `json:"trials"` // planned
 }
 
 // A Text is a small file that a run keeps.
