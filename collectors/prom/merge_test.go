@@ -352,3 +352,50 @@ func TestMerge_recordedDynamo(t *testing.T) {
 		"metric_lines":                  int64(1062),
 	})
 }
+
+// What happens to one of two replicas is never taken for what both do.
+func TestMerge_oneOfTwo(t *testing.T) {
+	m := &profile(t, "vllm").Metrics
+	at := func(running, tokens int) string {
+		return fmt.Sprintf("vllm:num_requests_running %d\nvllm:generation_tokens_total %d\n", running, tokens)
+	}
+	ttft := func(n int, bounds ...string) string {
+		s := fmt.Sprintf("# TYPE vllm:time_to_first_token_seconds histogram\nvllm:time_to_first_token_seconds_sum %d\nvllm:time_to_first_token_seconds_count %[1]d\n", n)
+		for _, le := range append(bounds, "+Inf") {
+			s += fmt.Sprintf("vllm:time_to_first_token_seconds_bucket{le=%q} %d\n", le, n)
+		}
+		return s
+	}
+	good := seen(t, "server", engine.TierEngine, m, at(0, 100)+ttft(0, "1", "2"), at(4, 110), at(4, 120), at(0, 130)+ttft(10, "1", "2"))
+	for name, c := range map[string]struct {
+		bodies []string
+		want   result.Row
+	}{
+		"it begins again": {
+			[]string{at(0, 100), at(2, 110), at(2, 5), at(0, 8)},
+			result.Row{"server_output_tokens": int64(30 + 10 + 8), "requests_running_mean": 6.0},
+		},
+		"it answers late": {
+			[]string{"", "", at(2, 5), at(0, 8)},
+			result.Row{"server_output_tokens": nil, "requests_running_mean": 6.0},
+		},
+		"it tells late": { // it had nothing to count before
+			[]string{"up 1\n", "up 1\n", at(2, 5), at(0, 8)},
+			result.Row{"server_output_tokens": int64(38), "requests_running_mean": 5.0},
+		},
+		"a look without its gauge": {
+			[]string{at(2, 0), at(2, 5), "vllm:generation_tokens_total 6\n", at(0, 8)},
+			result.Row{"server_output_tokens": int64(38), "requests_running_mean": 6.0},
+		},
+		"other bounds": {
+			[]string{at(0, 0) + ttft(0, "1", "4"), at(2, 5), at(2, 6), at(0, 8) + ttft(10, "1", "4")},
+			result.Row{"server_mean_ttft_ms": 1000.0, "server_p50_ttft_ms": nil},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := seen(t, "server", engine.TierEngine, m, c.bodies...)
+			checkRow(t, makeRow(roles("server"), []*server{good, other}), c.want)
+			checkRow(t, makeRow(roles("server"), []*server{other, good}), c.want)
+		})
+	}
+}

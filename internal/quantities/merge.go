@@ -142,8 +142,9 @@ type Moment struct {
 	Value, Most float64
 }
 
-// Moments are the rounds under load in which all answered. One of which a
-// server is missing would be a smaller sum than there was.
+// Moments are the rounds under load in which all answered, and none left out
+// what it had told before. One of which a server is missing would be a smaller
+// sum than there was.
 func (g Group) Moments(quantity string) []Moment {
 	if !g.known() {
 		return nil
@@ -155,9 +156,21 @@ func (g Group) Moments(quantity string) []Moment {
 			answered[r]++
 		}
 		weight := g.capacity(s)
-		for _, v := range s.Window(quantity).gauges[quantity].seen {
+		seen := s.Window(quantity).gauges[quantity].seen
+		told := make(map[int]bool, len(seen))
+		for _, v := range seen {
+			told[v.round] = true
 			if v.loaded {
 				parts[v.round] = append(parts[v.round], part{v.sum / float64(v.n), v.most, weight})
+			}
+		}
+		// Of iteration statistics a server at rest has none.
+		if s.Window(quantity) != s.Windows[0] {
+			continue
+		}
+		for _, r := range s.Answered {
+			if r > seen[0].round && !told[r] {
+				delete(answered, r)
 			}
 		}
 	}
