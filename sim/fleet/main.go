@@ -196,5 +196,8 @@ func newID() uint64 { return rand.Uint64()>>1 | 1<<32 }
 // newClient is for requests to other roles: as many connections as there are
 // requests, and none kept when it is closed.
 func newClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4096, DisableCompression: true}}
+	return &http.Client{
+		Transport:     &http.Transport{MaxIdleConnsPerHost: 4096, DisableCompression: true},
+		CheckRedirect: netguard.NoRedirect,
+	}
 }
