@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"sweep.dev/sweep/internal/netguard"
 )
 
 // options is the command line of a role. What it does not know is the engine's.
