@@ -89,7 +89,7 @@ func (c *candidate) choose() {
 		default:
 			continue
 		}
-		if c.first == nil || c.wait(p) > 0 && c.wait(p) < c.wait(c.first) {
+		if c.first == nil || c.wait(p) > 0 && (c.wait(c.first) == 0 || c.wait(p) < c.wait(c.first)) {
 			c.first = p
 		}
 		if c.quick == nil || c.speed(p) > c.speed(c.quick) {
@@ -116,7 +116,7 @@ func (c *candidate) output(p *Point) float64 {
 }
 
 func (c *candidate) perDollar(p *Point, column string) float64 {
-	if v, ok := p.average(column); ok && p != nil && c.price > 0 {
+	if v, ok := p.average(column); ok && c.price > 0 {
 		return v / c.price
 	}
 	return 0
