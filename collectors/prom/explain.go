@@ -281,7 +281,7 @@ func read(w *quantities.Window, q engine.Quantity, f quantities.Found, e *exposi
 	r := Reading{Quantity: q.Name, Unit: q.Unit}
 	if q.Kind != engine.Histogram {
 		if v, ok := w.Last[q.Name]; ok {
-			r.Value = &v
+			r.Value = number(v)
 		}
 		return r
 	}
@@ -315,7 +315,7 @@ func families(e *exposition.Exposition) []Family {
 		case f.Series == 1:
 			f.Value = number(v)
 		case f.Value != nil && kind == "counter" && !math.IsNaN(v):
-			*f.Value += v
+			f.Value = number(*f.Value + v)
 		default:
 			f.Value = nil
 		}

@@ -1,6 +1,7 @@
 package prom
 
 import (
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -97,4 +98,15 @@ func summariseAll(t *testing.T, dir string) string {
 		b.WriteString(summarise(filepath.Base(file), src))
 	}
 	return b.String()
+}
+
+// What no number holds is no value: JSON has none for it.
+func TestExplain_overflow(t *testing.T) {
+	x := Explain([]*engine.Profile{profile(t, "vllm")}, parse(t, "# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total{engine=\"0\"} 1e308\nvllm:generation_tokens_total{engine=\"1\"} 1e308\n"))
+	if _, err := json.Marshal(x); err != nil {
+		t.Error(err)
+	}
+	if len(x.Families) != 1 || x.Families[0].Value != nil || x.Families[0].Readings[0].Value != nil {
+		t.Errorf("got %+v", x.Families)
+	}
 }
