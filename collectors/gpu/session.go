@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -137,6 +138,13 @@ func (s *session) own() map[int]bool {
 	return own
 }
 
+// ownSince is own, with what was so before.
+func (s *session) ownSince(before map[int]bool) map[int]bool {
+	own := s.own()
+	maps.Copy(own, before)
+	return own
+}
+
 func (s *session) note(code, format string, args ...any) {
 	s.sink.Note(result.Finding{Code: code, Text: fmt.Sprintf(format, args...)})
 }
@@ -153,7 +161,9 @@ type watcher struct {
 	before   struct {
 		at  time.Duration
 		out []byte
+		own map[int]bool
 	}
+	tells   bool // its looks tell of processes
 	err     error
 	raws    []*raw
 	rawSize int
@@ -207,13 +217,14 @@ func (w *watcher) try(ctx context.Context, source *source) error {
 	if source.open != nil {
 		look = source.open
 	}
+	own := w.session.own()
 	begun := w.session.trial.Anchor.Since()
 	list, out, err := look(ctx)
 	if err != nil {
 		return err
 	}
 	w.looks++
-	w.baseline = list
+	w.baseline, w.before.own = list, own
 	w.before.at, w.before.out = (begun+w.session.trial.Anchor.Since())/2, out
 	return nil
 }
@@ -225,8 +236,8 @@ func (w *watcher) bound(ctx context.Context, source *source, limit time.Duration
 // first takes the look into account that open took, and the processes.
 func (w *watcher) first(ctx context.Context) {
 	w.keep(w.source, w.before.at, w.before.out)
-	w.take(w.before.at, w.baseline, false)
-	w.before.out = nil
+	w.take(w.before.at, w.baseline, false, w.before.own)
+	w.before.out, w.before.own = nil, nil
 	w.snapshot(ctx, true)
 }
 
@@ -270,6 +281,10 @@ func (w *watcher) look(ctx context.Context, loaded bool) error {
 	s := w.session
 	runCtx, cancel := w.bound(ctx, w.source, s.config.limit())
 	defer cancel()
+	var own map[int]bool
+	if w.tells {
+		own = s.own()
+	}
 	begun := s.trial.Anchor.Since()
 	list, out, err := w.source.look(runCtx)
 	at := (begun + s.trial.Anchor.Since()) / 2
@@ -283,16 +298,17 @@ func (w *watcher) look(ctx context.Context, loaded bool) error {
 		return err
 	}
 	w.keep(w.source, at, out)
-	w.take(at, list, loaded)
+	w.take(at, list, loaded, own)
 	return nil
 }
 
-// take takes readings into account and passes them on.
-func (w *watcher) take(at time.Duration, list []gpustate.Reading, loaded bool) {
+// take takes readings into account and passes them on. own is the deployment's
+// processes before the look: one that has ended since is no stranger.
+func (w *watcher) take(at time.Duration, list []gpustate.Reading, loaded bool, own map[int]bool) {
 	s := w.session
-	var own map[int]bool
 	if slices.ContainsFunc(list, func(r gpustate.Reading) bool { return r.PIDsKnown }) {
-		own = s.own()
+		w.tells = true
+		own = s.ownSince(own)
 	}
 	s.mu.Lock()
 	s.window.processes.observe(w.number, list, own)
@@ -337,10 +353,7 @@ func (w *watcher) snapshot(ctx context.Context, values bool) {
 		return
 	}
 	w.keep(source, at, out)
-	own := s.own()
-	for pid := range before {
-		own[pid] = true
-	}
+	own := s.ownSince(before)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.window.processes.observe(w.number, list, own)

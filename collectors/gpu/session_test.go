@@ -389,3 +389,33 @@ func TestSession_lateAgent(t *testing.T) {
 		t.Errorf("findings: %v", codes)
 	}
 }
+
+// A process of the deployment that ends while a look is taken is no stranger.
+func TestSession_shortLived(t *testing.T) {
+	var looks atomic.Int64
+	h := &family{Host: &collectortest.Host{Run: func(context.Context, ...string) ([]byte, error) {
+		pids := "<process_info><pid>7</pid></process_info>"
+		if looks.Load() <= 2 {
+			pids += "<process_info><pid>8</pid></process_info>"
+		}
+		looks.Add(1) // with the third, 8 has ended
+		return []byte("<nvidia_smi_log><gpu><uuid>GPU-a</uuid><fb_memory_usage><used>9 MiB</used></fb_memory_usage><processes>" + pids + "</processes></gpu></nvidia_smi_log>"), nil
+	}}}
+	h.pids = func() []int {
+		if looks.Load() > 2 {
+			return []int{7}
+		}
+		return []int{7, 8}
+	}
+	session, _ := begin(t, Config{Source: NvidiaSMIXML}, nil, h)
+	wait(t, "looks", func() bool { return looks.Load() >= 5 })
+	collectortest.Want(t, end(t, session), result.Row{"gpu_foreign_processes": int64(0)})
+}
+
+// A family is a host whose processes are known.
+type family struct {
+	*collectortest.Host
+	pids func() []int
+}
+
+func (h *family) PIDs() []int { return h.pids() }

@@ -147,6 +147,6 @@ func (w *watcher) rows(lines string, received time.Duration, c *clock) {
 		loaded := s.window.begun && at >= s.window.start
 		w.fresh = time.Now()
 		s.mu.Unlock()
-		w.take(at, []gpustate.Reading{row.r}, loaded)
+		w.take(at, []gpustate.Reading{row.r}, loaded, nil)
 	}
 }
