@@ -39,7 +39,8 @@ func (m *measurement) reported() (claimed float64, ok bool) {
 }
 
 // claimedIn is the mean of the figures above zero in a log, from an offset on
-// and over 16 MiB at most.
+// and over 16 MiB at most. The first of them is left out: an engine speaks of
+// the seconds before, and those begin before the load.
 func claimedIn(path string, offset int64, re *regexp.Regexp) (float64, bool) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -49,12 +50,15 @@ func claimedIn(path string, offset int64, re *regexp.Regexp) (float64, bool) {
 	if _, err := f.Seek(offset, io.SeekStart); err != nil {
 		return 0, false
 	}
-	sum, n := 0.0, 0
+	sum, first, n := 0.0, 0.0, 0
 	lines := bufio.NewReaderSize(io.LimitReader(f, engineLogMax), 64<<10)
 	for {
 		line, err := lines.ReadSlice('\n')
 		if found := re.FindSubmatch(line); found != nil {
 			if v, err := strconv.ParseFloat(string(found[1]), 64); err == nil && v > 0 {
+				if n == 0 {
+					first = v
+				}
 				sum, n = sum+v, n+1
 			}
 		}
@@ -62,8 +66,8 @@ func claimedIn(path string, offset int64, re *regexp.Regexp) (float64, bool) {
 			break
 		}
 	}
-	if n == 0 {
+	if n < 2 {
 		return 0, false
 	}
-	return sum / float64(n), true
+	return (sum - first) / float64(n-1), true
 }

@@ -16,6 +16,7 @@ func TestClaimedIn(t *testing.T) {
 	before := "INFO loggers.py Avg generation throughput: 9999.0 tokens/s, Running: 1 reqs\n"
 	during := strings.Join([]string{
 		"INFO loggers.py Avg generation throughput: 0.0 tokens/s, Running: 0 reqs",
+		"INFO loggers.py Avg generation throughput: 100.0 tokens/s, Running: 8 reqs", // the load began in between
 		"INFO loggers.py Avg generation throughput: 400.0 tokens/s, Running: 8 reqs",
 		strings.Repeat("x", 100<<10),
 		"INFO loggers.py Avg generation throughput: 520.0 tokens/s, Running: 8 reqs",
