@@ -73,8 +73,9 @@ type Role struct {
 	// or a frontend or router that sees the same requests once more. The plan's
 	// args become flags of the tier engine alone.
 	Tier string `yaml:"tier,omitempty" doc:"What the role is to a request; only those of tier engine get the args of a plan." default:"engine" enum:"engine,frontend,router"`
-	// Ready is what has to hold before the next role is started.
-	Ready RoleReady `yaml:"ready,omitempty" doc:"What has to hold before the next role is started."`
+	// Ready is what has to hold before the next role is started, or the deployment
+	// is asked whether it serves.
+	Ready RoleReady `yaml:"ready,omitempty" doc:"What has to hold before the next role is started, or the deployment is asked whether it serves."`
 	// Metrics takes the place of the profile's for this role.
 	Metrics *Metrics `yaml:"metrics,omitempty" doc:"What its metrics mean, in the place of the profile's."`
 	// KeyEnv is the variable from which the server takes the key that its

@@ -14,6 +14,7 @@ import (
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/rundir"
 )
 
 // rolesPlan is a plan whose engine has three roles.
@@ -127,6 +128,28 @@ func TestAwaitedLine(t *testing.T) {
 	}
 	if err := newAwaitedLine(path, "(").seen(); err == nil {
 		t.Error("an expression that does not compile was found")
+	}
+}
+
+// Every role that is not the entry is waited for, the last one too: the entry
+// answers as soon as one worker has come.
+func TestSpec_started(t *testing.T) {
+	t.Parallel()
+	p, ok := engine.Lookup("dynamo-mocker")
+	if !ok || p.EntryRole() != "frontend" {
+		t.Fatalf("the profile is %+v", p)
+	}
+	plan := parsePlan(t, `matrix: {engine: dynamo-mocker, gpu: t4, concurrency: 1}`)
+	d := &deployment{
+		run:        &run{Config: Config{Plan: plan, State: &rundir.State{}}},
+		Deployment: plan.Deployments()[0], profile: p,
+	}
+	spec, err := d.spec(1, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range spec.Roles {
+		want(t, r.Name, r.Started != nil, r.Name == "worker")
 	}
 }
 

@@ -25,7 +25,8 @@ func (d *deployment) spec(n int, dir string) (backends.Spec, error) {
 		spec.Roles[i].LogPath = func(replica int) string {
 			return filepath.Join(dir, name+"-"+strconv.Itoa(replica)+".log")
 		}
-		if i < len(spec.Roles)-1 { // the last is what the readiness of all is about
+		// The readiness of all is about the entry, of the others nobody else asks.
+		if i < len(spec.Roles)-1 || name != d.profile.EntryRole() {
 			spec.Roles[i].Started = d.started(d.profile.Role(name), spec.Roles[i].LogPath)
 		}
 	}

@@ -18,8 +18,9 @@ import (
 	"sweep.dev/sweep/internal/netguard"
 )
 
-// started is what a backend calls between two roles: it returns when a replica
-// is so far that the next role may be started. Nil where that is at once. It
+// started is what a backend calls behind each role: it returns when a replica
+// is so far that the next role may be started, or the deployment asked whether it
+// serves. Nil where that is at once. It
 // has the time that a whole server has to become ready.
 func (d *deployment) started(role *engine.Role, logPath func(int) string) func(context.Context, host.Host, int) error {
 	if role == nil || role.Ready == (engine.RoleReady{}) {
@@ -30,7 +31,7 @@ func (d *deployment) started(role *engine.Role, logPath func(int) string) func(c
 		ctx, cancel := context.WithTimeoutCause(ctx, timeout, limit{"timeouts.ready", timeout})
 		defer cancel()
 		if err := d.awaitRole(ctx, role.Ready, h, logPath(replica)); err != nil {
-			return fmt.Errorf("before the next role: %w", err)
+			return fmt.Errorf("until its role is ready: %w", err)
 		}
 		return nil
 	}

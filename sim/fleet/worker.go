@@ -64,6 +64,8 @@ func runWorker(ctx context.Context, o options, single Single, stderr io.Writer) 
 		if err := w.register(e.URL); err != nil {
 			fmt.Fprintf(stderr, "WARNING cannot register: %v\n", err)
 		}
+		(&logger{w: stderr}).info("dynamo_runtime::pipeline::network::ingress::shared_tcp_endpoint",
+			"Registered endpoint 'dynamo.%s.generate' with shared TCP server", o.component())
 		return w.system(w.count(e.Handler))
 	}})
 }
