@@ -25,6 +25,12 @@ type truth struct {
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
+// dated is a name whose date begins otherwise. A serial may begin with an x too.
+func dated(name, begin string) string {
+	i := strings.LastIndex(name, "-x")
+	return name[:i] + begin + name[i+len("-x"):]
+}
+
 // randomPod draws a pod, and the truth about it.
 func randomPod(t *rapid.T) (found, truth) {
 	var f found
@@ -50,8 +56,8 @@ func randomPod(t *rapid.T) (found, truth) {
 	case 0:
 		f.Name = rapid.SampledFrom([]string{
 			"", "web-1", "sw-", "sw-" + strings.Repeat("0", 8), strings.ToUpper(f.Name), f.Name + " ", f.Name + "-copy", "my-" + f.Name,
-			strings.Replace(f.Name, "sw-", "sv-", 1), strings.Replace(f.Name, "-x", "-y", 1), f.Name[:len(f.Name)-8], f.Name + "\n" + f.Name,
-			strings.Replace(f.Name, "-x", "-x0", 1),
+			strings.Replace(f.Name, "sw-", "sv-", 1), dated(f.Name, "-y"), f.Name[:len(f.Name)-8], f.Name + "\n" + f.Name,
+			dated(f.Name, "-x0"),
 		}).Draw(t, "name")
 		is.mine = false
 	case 1:

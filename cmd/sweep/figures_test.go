@@ -251,6 +251,9 @@ func same(t *testing.T, column string, got, want any) {
 	t.Helper()
 	g, ok := got.(float64)
 	w, ok2 := want.(float64)
+	if ok2 && (math.IsInf(w, 0) || math.IsNaN(w)) { // a median of zero: no column holds what is no number
+		ok2, want = false, nil
+	}
 	if ok && ok2 && math.Abs(g-w) <= 1e-6*math.Max(1, math.Abs(w)) {
 		return
 	}
