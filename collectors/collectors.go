@@ -91,3 +91,15 @@ type Factory struct {
 	Config any // zero value of what New decodes into
 	New    func(decode func(any) error) (Collector, error)
 }
+
+// Configured is a factory's New: defaults, the plan's keys decoded over them,
+// and what make makes of that.
+func Configured[C any, T Collector](defaults C, make func(C) (T, error)) func(decode func(any) error) (Collector, error) {
+	return func(decode func(any) error) (Collector, error) {
+		c := defaults
+		if err := decode(&c); err != nil {
+			return nil, err
+		}
+		return make(c)
+	}
+}

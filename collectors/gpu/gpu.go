@@ -76,13 +76,7 @@ func Factory() collectors.Factory {
 		Kind:   "gpu",
 		Doc:    "GPUs: utilisation, memory, power, energy, clocks, heat and what else runs on them",
 		Config: Config{},
-		New: func(decode func(any) error) (collectors.Collector, error) {
-			c := Default
-			if err := decode(&c); err != nil {
-				return nil, err
-			}
-			return New(c)
-		},
+		New:    collectors.Configured(Default, New),
 	}
 }
 

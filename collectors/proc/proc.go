@@ -38,13 +38,7 @@ func Factory() collectors.Factory {
 		Kind:   "proc",
 		Doc:    "CPU and memory of the server's and of our own processes",
 		Config: Config{},
-		New: func(decode func(any) error) (collectors.Collector, error) {
-			c := Default
-			if err := decode(&c); err != nil {
-				return nil, err
-			}
-			return New(c)
-		},
+		New:    collectors.Configured(Default, New),
 	}
 }
 

@@ -56,13 +56,7 @@ func Factory() collectors.Factory {
 		Kind:   "prom",
 		Doc:    "the engine's own metrics, in Prometheus' format",
 		Config: Config{},
-		New: func(decode func(any) error) (collectors.Collector, error) {
-			c := Default
-			if err := decode(&c); err != nil {
-				return nil, err
-			}
-			return New(c)
-		},
+		New:    collectors.Configured(Default, New),
 	}
 }
 
