@@ -318,7 +318,10 @@ func Tail(r io.Reader, n int) ([]string, error) {
 	return out, fmt.Errorf("read log: %w", err)
 }
 
-// escapes are the sequences that colour a log, which would break up its words.
+// Uncoloured is a line of a log without the sequences that colour it on a
+// terminal, which break up its words.
+func Uncoloured(line []byte) []byte { return escapes.ReplaceAll(line, nil) }
+
 var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]`)
 
 func clean(line string) string {

@@ -22,8 +22,11 @@ const (
 	ClientStalled   = "client_stalled"
 	GPUThrottled    = "gpu_throttled"
 	GPUForeign      = "gpu_foreign"
-	NothingMeasured = "nothing_measured"
 )
+
+// NothingMeasured is the error_class of a trial of which no request came to an
+// end.
+const NothingMeasured = "nothing_measured"
 
 // cpuWindow is the shortest trial, in seconds, whose client's CPU share is
 // judged. The kernel counts CPU time in steps of up to 10 ms, so that the share

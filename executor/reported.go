@@ -54,7 +54,7 @@ func claimedIn(path string, offset int64, re *regexp.Regexp) (float64, bool) {
 	lines := bufio.NewReaderSize(io.LimitReader(f, engineLogMax), 64<<10)
 	for {
 		line, err := lines.ReadSlice('\n')
-		if found := re.FindSubmatch(line); found != nil {
+		if found := re.FindSubmatch(engine.Uncoloured(line)); found != nil {
 			if v, err := strconv.ParseFloat(string(found[1]), 64); err == nil && v > 0 {
 				if n == 0 {
 					first = v

@@ -19,7 +19,7 @@ func TestClaimedIn(t *testing.T) {
 		"INFO loggers.py Avg generation throughput: 100.0 tokens/s, Running: 8 reqs", // the load began in between
 		"INFO loggers.py Avg generation throughput: 400.0 tokens/s, Running: 8 reqs",
 		strings.Repeat("x", 100<<10),
-		"INFO loggers.py Avg generation throughput: 520.0 tokens/s, Running: 8 reqs",
+		"\x1b[32mINFO\x1b[0m loggers.py Avg generation \x1b[1mthroughput: 520.0\x1b[0m tokens/s, Running: 8 reqs",
 		"INFO loggers.py Avg generation throughput: ... tokens/s",
 	}, "\n")
 	path := filepath.Join(t.TempDir(), "server-0.log")

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/result"
 )
 
@@ -41,7 +42,7 @@ func readRouting(r io.Reader) (*Routing, error) {
 	in := bufio.NewReaderSize(r, maxLogLine)
 	for {
 		line, err := in.ReadSlice('\n')
-		if m := selectedWorker.FindSubmatch(colours.ReplaceAll(line, nil)); m != nil {
+		if m := selectedWorker.FindSubmatch(engine.Uncoloured(line)); m != nil {
 			id, worker, phase := string(m[1]), string(m[2]), string(m[3])
 			if out.Requests[id] == nil {
 				out.Requests[id] = make(map[string]string)

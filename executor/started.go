@@ -145,7 +145,7 @@ func (l *awaitedLine) seen() error {
 			if !ok {
 				break
 			}
-			l.found, l.rest = l.re.Match(colours.ReplaceAll(line, nil)), rest
+			l.found, l.rest = l.re.Match(engine.Uncoloured(line)), rest
 		}
 		if l.found {
 			return nil
@@ -161,9 +161,6 @@ func (l *awaitedLine) seen() error {
 		}
 	}
 }
-
-// colours break up the words of a log that was meant for a terminal.
-var colours = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]`)
 
 // waits says whether a launch of these roles waits for one of them.
 func waits(roles []backends.Role) bool {
