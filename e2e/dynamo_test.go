@@ -41,18 +41,25 @@ func (r row) same(t *testing.T, columns ...string) {
 	}
 }
 
+// ran runs a plan to its end and returns its folder and its rows.
+func ran(t *testing.T, plan string, want int) (dir string, rows []row) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "run")
+	s := start(t, "run", "-o", dir, plan)
+	ended(t, s.wait())
+	s.nothingLeft(0)
+	rows = readRows(t, dir)
+	if len(rows) != want {
+		t.Fatalf("got %d rows, want %d", len(rows), want)
+	}
+	return dir, rows
+}
+
 // A frontend and one or two workers: both see every request, and what the roles
 // count agrees with what the client received.
 func TestDynamo_roles(t *testing.T) {
 	needDynamo(t)
-	dir := filepath.Join(t.TempDir(), "run")
-	s := start(t, "run", "-o", dir, "plans/local-dynamo.yaml")
-	ended(t, s.wait())
-	s.nothingLeft(0)
-	rows := readRows(t, dir)
-	if len(rows) != 4 {
-		t.Fatalf("got %d rows, want 4", len(rows))
-	}
+	dir, rows := ran(t, "plans/local-dynamo.yaml", 4)
 	for _, r := range rows {
 		usable(t, r)
 		if r["completed"] != "24" || r.number(t, "output_tokens") != 24*64 {
@@ -93,14 +100,7 @@ type routing struct {
 // served which phase of each request.
 func TestDynamo_disaggregated(t *testing.T) {
 	needDynamo(t)
-	dir := filepath.Join(t.TempDir(), "run")
-	s := start(t, "run", "-o", dir, "plans/local-dynamo-disagg.yaml")
-	ended(t, s.wait())
-	s.nothingLeft(0)
-	rows := readRows(t, dir)
-	if len(rows) != 2 {
-		t.Fatalf("got %d rows, want 2", len(rows))
-	}
+	dir, rows := ran(t, "plans/local-dynamo-disagg.yaml", 2)
 	for _, r := range rows {
 		usable(t, r)
 		// Both kinds see each request, which counts once.

@@ -15,14 +15,7 @@ import (
 func TestRouter_replicas(t *testing.T) {
 	need(t, "engines:llamacpp", ".engines/llamacpp/bin/python", ".engines/gemma-3-270m-q4_k_m.gguf")
 	need(t, "engines:sglang-router", ".engines/sglang-router/bin/python")
-	dir := filepath.Join(t.TempDir(), "run")
-	s := start(t, "run", "-o", dir, "plans/local-router.yaml")
-	ended(t, s.wait())
-	s.nothingLeft(0)
-	rows := readRows(t, dir)
-	if len(rows) != 2 {
-		t.Fatalf("got %d rows, want 2", len(rows))
-	}
+	dir, rows := ran(t, "plans/local-router.yaml", 2)
 	for _, r := range rows {
 		usable(t, r)
 		if r["completed"] != "8" {
