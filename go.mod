@@ -3,6 +3,7 @@ module sweep.dev/sweep
 go 1.26.0
 
 require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/expr-lang/expr v1.17.8
 	github.com/goccy/go-yaml v1.19.2
 	github.com/google/go-cmp v0.7.0
@@ -21,6 +22,8 @@ require (
 	golang.org/x/tools v0.52.0
 	pgregory.net/rapid v1.3.0
 )
+
+require golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da // indirect
 
 require (
 	github.com/Microsoft/go-winio v0.6.2 // indirect

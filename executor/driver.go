@@ -8,6 +8,7 @@ import (
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/openai"
+	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/plan"
 )
 
@@ -21,7 +22,7 @@ type driver interface {
 func (m *measurement) driver(h host.Host) (driver, error) {
 	l := m.trial.cell.Load
 	api := m.profile.API
-	c := openai.Config{
+	c := wire.Config{
 		BaseURL: h.URL(), Model: m.Server.Served, Chat: l.Endpoint != plan.EndpointCompletions,
 		Stream: l.Stream == nil || *l.Stream, IncludeUsage: api.IncludeUsage, ContinuousUsage: api.ContinuousUsage,
 		MaxTokensField: api.MaxTokensField,

@@ -14,7 +14,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/internal/secret"
-	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
@@ -113,7 +113,7 @@ type run struct {
 	Config
 	eventMu sync.Mutex
 	all     []*deployment
-	entries map[string][]load.Entry // given prompts, by file and kind
+	entries map[string][]source.Entry // given prompts, by file and kind
 	stop    context.CancelCauseFunc
 	ledger  backends.Ledger // of the run directory and, where there is one, the book
 	money   *money

@@ -89,13 +89,13 @@ func (m *measurement) scheduleLag() float64 {
 	open := m.trial.cell.Load.RequestRate > 0
 	first := map[int]time.Duration{} // by slot
 	for _, r := range m.requests {
-		if at, ok := first[r.Slot]; r.Phase != result.Warmup && r.Sent >= 0 && (!ok || r.Sent < at) {
+		if at, ok := first[r.Slot]; r.Measured() && r.Sent >= 0 && (!ok || r.Sent < at) {
 			first[r.Slot] = r.Sent
 		}
 	}
 	var lags []int64
 	for _, r := range m.requests {
-		if r.Phase != result.Warmup && r.Sent >= 0 && (open || r.Sent > first[r.Slot]) {
+		if r.Measured() && r.Sent >= 0 && (open || r.Sent > first[r.Slot]) {
 			lags = append(lags, int64(r.Sent-r.Scheduled))
 		}
 	}
@@ -108,7 +108,7 @@ func (m *measurement) scheduleLag() float64 {
 func (m *measurement) outputLength() string {
 	wrong, first := 0, result.Request{}
 	for _, r := range m.requests {
-		if r.Phase == result.Warmup || r.Status != result.Completed || r.CompletionTokens == r.MaxTokens {
+		if !r.Measured() || r.Status != result.Completed || r.CompletionTokens == r.MaxTokens {
 			continue
 		}
 		if wrong == 0 {
@@ -134,7 +134,7 @@ func (m *measurement) exact() bool { return m.trial.cell.Load.Output == plan.Out
 func commonError(reqs []result.Request) string {
 	count := map[string]int{}
 	for _, r := range reqs {
-		if r.Phase != result.Warmup && r.Status == result.Failed {
+		if r.Measured() && r.Status == result.Failed {
 			count[r.ErrorClass+": "+r.Error]++
 		}
 	}

@@ -114,7 +114,7 @@ func hung(reqs []result.Request) bool {
 	n := 0
 	for _, r := range reqs {
 		switch {
-		case r.Phase == result.Warmup:
+		case !r.Measured():
 		case r.Status != result.Failed || r.ErrorClass != result.ErrTimeout || r.FirstTokenChunk >= 0:
 			return false
 		default:
@@ -126,7 +126,7 @@ func hung(reqs []result.Request) bool {
 
 func anyCompleted(reqs []result.Request) bool {
 	for _, r := range reqs {
-		if r.Phase != result.Warmup && r.Status == result.Completed {
+		if r.Measured() && r.Status == result.Completed {
 			return true
 		}
 	}

@@ -3,12 +3,12 @@ package executor
 import (
 	"fmt"
 
-	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/plan"
 )
 
 // load is the plan's load of this trial in the load package's terms.
-func (m *measurement) load() load.SourceConfig {
+func (m *measurement) load() source.Config {
 	l := m.trial.cell.Load
 	attempt := 1 // each is made on a server of its own, so all may ask the same
 	if m.Given {
@@ -17,16 +17,16 @@ func (m *measurement) load() load.SourceConfig {
 	if l.RequestsPerWorker > 0 {
 		l.Requests = 0 // the plan resolves it to the total
 	}
-	return load.SourceConfig{
+	return source.Config{
 		Seed: m.Plan.Seed, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: attempt,
 		Concurrency: l.Concurrency, ThinkTime: l.ThinkTime,
-		RequestRate: l.RequestRate, Arrivals: load.Arrivals(l.Arrivals), Burstiness: l.Burstiness, MaxInFlight: l.MaxInFlight,
+		RequestRate: l.RequestRate, Arrivals: source.Arrivals(l.Arrivals), Burstiness: l.Burstiness, MaxInFlight: l.MaxInFlight,
 		Requests: l.Requests, RequestsPerWorker: l.RequestsPerWorker, Duration: l.Duration,
 		WarmupRequests: l.Warmup.Requests,
 		MaxTokens:      l.MaxTokens, Deadline: m.Plan.Timeouts.Request, SampleSeed: l.Sampling.Seed,
-		Prompts: load.Prompts{
+		Prompts: source.Prompts{
 			System: l.Prompts.System, InputTokens: l.Prompts.InputTokens,
-			Distribution: load.Distribution(l.Prompts.Distribution), Spread: l.Prompts.Spread,
+			Distribution: source.Distribution(l.Prompts.Distribution), Spread: l.Prompts.Spread,
 			SharedPrefix: l.Prompts.SharedPrefix,
 			Entries:      m.entries[l.Prompts.File+"\x00"+l.Prompts.Kind], First: m.trial.first,
 			Reuse: l.Prompts.Reuse == plan.ReuseAllowed,
@@ -38,7 +38,7 @@ func (m *measurement) load() load.SourceConfig {
 // its own stretch of them: no prompt is asked twice in a run unless the plan
 // allows it.
 func (r *run) readPrompts() error {
-	r.entries = map[string][]load.Entry{}
+	r.entries = map[string][]source.Entry{}
 	next := map[string]int{}
 	for _, d := range r.all {
 		for i := range d.trials {
@@ -49,10 +49,10 @@ func (r *run) readPrompts() error {
 			}
 			key := p.File + "\x00" + p.Kind
 			if _, ok := r.entries[key]; !ok {
-				entries := load.InlinePrompts(p.Texts)
+				entries := source.InlinePrompts(p.Texts)
 				if p.File != "" {
 					var err error
-					if entries, err = load.ReadPrompts(p.File, p.Kind); err != nil {
+					if entries, err = source.ReadPrompts(p.File, p.Kind); err != nil {
 						return fmt.Errorf("prompts: %w", err)
 					}
 				}

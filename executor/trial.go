@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 )
@@ -196,7 +197,7 @@ func (m *measurement) reset(ctx context.Context) error {
 // warmUp sends the warm-up's requests; they are recorded as such and never
 // counted.
 func (m *measurement) warmUp(ctx context.Context, d load.Driver) error {
-	src, err := load.NewWarmup(m.load())
+	src, err := source.NewWarmup(m.load())
 	if err != nil {
 		return err
 	}
@@ -208,7 +209,7 @@ func (m *measurement) warmUp(ctx context.Context, d load.Driver) error {
 // ones are taken also where the load ended before its time; the end of run
 // alone, after which nobody needs them, cuts them short.
 func (m *measurement) measure(ctx, run context.Context, d load.Driver) error {
-	src, err := load.NewSource(m.load())
+	src, err := source.New(m.load())
 	if err != nil {
 		return err
 	}

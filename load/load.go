@@ -7,6 +7,9 @@ import (
 	"sweep.dev/sweep/result"
 )
 
+// MaxConcurrency bounds the requests in flight at once.
+const MaxConcurrency = 65_536
+
 // A Job is one request to send.
 type Job struct {
 	// N and Shard name the request within its trial, the warm-up included. N
@@ -28,7 +31,18 @@ type Job struct {
 	Seed *uint64
 	// Deadline bounds the request from its send; 0 means none.
 	Deadline time.Duration
+	// CancelAfter gives the request up that long after its send, on purpose; 0
+	// does not. It is recorded as Cancelled and Planned.
+	CancelAfter time.Duration
+	// Headers of this request alone, over those of all.
+	Headers []Header
+	// KeepAnswer asks for the text of the answer, for the next turn of a
+	// conversation. It costs an allocation per chunk.
+	KeepAnswer bool
 }
+
+// A Header is one field of a request's head.
+type Header struct{ Name, Value string }
 
 // A Prompt is what is asked.
 type Prompt struct {
@@ -98,18 +112,46 @@ type Progress struct {
 	OutputTokens int `json:"output_tokens"`
 }
 
-// Health is what the client knows of itself after a run.
+// Health is what the client knows of itself after a run: the evidence on which
+// its numbers are judged. A driver fills in what it can see.
 type Health struct {
-	CPU         float64       // share of the CPUs it may use, 0 to 1
-	MaxGap      time.Duration // longest time by which its own 50 ms ticker was late: a stopped or starved process
-	StampKind   string        // how chunks were stamped: "user"
+	Client      string // which driver: "std", "fast"
+	StampKind   string // result.StampKernel, result.StampUser, or "mixed"
 	NetworkPath string
 
-	// Chunks counts the events with a choice that were received, and Coalesced
-	// those of them that came out of the same read as an earlier one, whose
-	// stamp they share.
-	Chunks, Coalesced int
+	CPU    float64       // share of the CPUs it may use, 0 to 1
+	MaxGap time.Duration // longest time by which its own 50 ms ticker was late: a stopped or starved process
+	// Loop is the largest share of the time in which an event loop was busy, 0
+	// to 1; 0 where there is none.
+	Loop float64
+
+	// Chunks counts the events with a choice that were received, Reads the reads
+	// that brought some, and Coalesced the chunks with a token that came out of
+	// the same read as the one before.
+	Chunks, Reads, Coalesced int
+	// Lag is how long after the kernel's stamp of its last segment a read
+	// returned: the error that a client without kernel stamps would make. Empty
+	// where there are no such stamps.
+	Lag Durations
+	// StampError bounds by how much a coalesced chunk's time may be too late.
+	StampError time.Duration
+	// RTT is the round trip of the connections in use, as TCP estimates it,
+	// before and during the load. Empty where it cannot be asked for.
+	RTT Durations
+
 	// ColdDials counts the connections that a request had to wait for because
-	// none was open: their time is in its Sent - Scheduled.
-	ColdDials int
+	// none was open: their time is in its Sent - Scheduled. Reopened counts those
+	// of them that took the place of one that the server had closed.
+	ColdDials, Reopened int
+	// Retransmits counts the segments that TCP had to send again.
+	Retransmits int
+	// ClockSteps are the moments at which the wall clock jumped against the
+	// monotonic one, by more than 50 us.
+	ClockSteps []ClockStep
+}
+
+// A ClockStep is one jump of the wall clock.
+type ClockStep struct {
+	At time.Duration // offset from the trial's anchor at which it was seen
+	By time.Duration
 }

@@ -25,7 +25,7 @@ func AssignPhases(requests []result.Request, target int) {
 	for i := range requests {
 		r := &requests[i]
 		switch {
-		case r.Phase == result.Warmup:
+		case !r.Measured():
 		case r.Sent == result.Never:
 			r.Phase = result.Tail
 		case target <= 0:
@@ -48,7 +48,7 @@ func plateau(requests []result.Request, target int) (from, to time.Duration) {
 	}
 	edges := make([]edge, 0, 2*len(requests))
 	for i := range requests {
-		if r := &requests[i]; r.Phase != result.Warmup && r.Sent != result.Never {
+		if r := &requests[i]; r.Measured() && r.Sent != result.Never {
 			edges = append(edges, edge{r.Sent, 1}, edge{max(r.Sent, r.End), -1})
 		}
 	}

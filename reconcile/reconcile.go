@@ -252,7 +252,7 @@ func (c *comparison) reported() {
 func coalesced(requests []result.Request) (result.Finding, bool) {
 	tokens, chunks := 0, 0
 	for _, r := range requests {
-		if r.Phase == result.Warmup || r.Status != result.Completed || r.CompletionTokens <= 0 || r.FirstTokenChunk < 0 {
+		if !r.Measured() || r.Status != result.Completed || r.CompletionTokens <= 0 || r.FirstTokenChunk < 0 {
 			continue
 		}
 		tokens += r.CompletionTokens

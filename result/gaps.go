@@ -150,6 +150,6 @@ func (s *summary) gaps(requests []Request) {
 
 // hasGaps says whether a request's chunks count.
 func hasGaps(r *Request) bool {
-	return r.Phase != Warmup && r.Status == Completed &&
+	return r.Measured() && r.Status == Completed &&
 		r.FirstTokenChunk >= 0 && r.FirstTokenChunk < len(r.ChunkUS)
 }

@@ -10,12 +10,14 @@ const Never = time.Duration(-1)
 const Unknown = -1
 
 // Phase says which part of a trial a request belongs to, by the moment it was
-// sent. Figures count the ramp, the plateau and the tail; never the warm-up.
+// sent. Figures count the ramp, the plateau and the tail; never the warm-up, and
+// probes on their own.
 type Phase string
 
 // The phases of a trial.
 const (
 	Warmup  Phase = "warmup"
+	Probe   Phase = "probe"   // of the low-rate stream beside the load
 	Ramp    Phase = "ramp"    // in flight still rising to its target
 	Plateau Phase = "plateau" // in flight at its target
 	Tail    Phase = "tail"    // in flight falling for the last time
@@ -69,6 +71,7 @@ type Request struct {
 	CompletionTokens int
 	TokenSource      string // "usage", "chunks" (one token a chunk assumed) or ""
 	MaxTokens        int    // what was asked for
+	TargetTokens     int    // what the prompt was made for; Unknown where nobody said
 
 	// ChunkUS holds the receive times of all events with a choice, in whole
 	// microseconds: the first counted from Sent, each other from the one
@@ -82,9 +85,35 @@ type Request struct {
 	// one, Unknown where the server does not say. Nil where no event's is known.
 	ChunkTokens []int32
 
+	// Stamp is how this answer's times were taken: StampKernel or StampUser.
+	Stamp string
+	// Coalesced counts the chunks with a token that came out of the same read as
+	// the one before, whose receive time they share; StampError bounds by how
+	// much the time of any of them may be too late.
+	Coalesced  int
+	StampError time.Duration
+	// Fresh says that the connection was opened for this request, which had to
+	// wait for it: Scheduled to Sent holds the connect.
+	Fresh bool
+
+	// Answer is the text of the answer, where the job asked to keep it. It is
+	// never stored.
+	Answer string
+
 	FinishReason string
 	HTTPStatus   int // 0 where there was no answer
 	Status       Status
-	ErrorClass   string
-	Error        string
+	// Planned says that a Cancelled request was given up because the plan says so.
+	Planned    bool
+	ErrorClass string
+	Error      string
 }
+
+// Measured says whether a request counts in the figures of its trial.
+func (r *Request) Measured() bool { return r.Phase != Warmup && r.Phase != Probe }
+
+// How receive times are taken.
+const (
+	StampKernel = "kernel" // by the kernel, as a segment came in
+	StampUser   = "user"   // by this process, after its read returned
+)

@@ -51,7 +51,7 @@ const maxITLUnknown = 0.05
 func Summarize(requests []Request, o SummaryOptions) (Row, []Finding) {
 	s := summary{row: Row{}, opts: o}
 	for i := range requests {
-		if r := &requests[i]; r.Phase != Warmup {
+		if r := &requests[i]; r.Measured() {
 			s.count(r)
 		}
 	}

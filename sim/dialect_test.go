@@ -21,6 +21,8 @@ import (
 	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/openai"
+	"sweep.dev/sweep/load/source"
+	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/sim/dialect"
 )
@@ -82,7 +84,7 @@ func (r *recorder) Record(row result.Request) {
 // drive sends requests with sweep's own driver, as the profile has it send them.
 func drive(t *testing.T, in *instance, p *engine.Profile, chat bool, requests int, deadline time.Duration) []result.Request {
 	t.Helper()
-	d, err := openai.New(openai.Config{
+	d, err := openai.New(wire.Config{
 		BaseURL: in.url, Model: "sweep/tiny", Chat: chat, Stream: true, IncludeUsage: p.API.IncludeUsage,
 		ContinuousUsage: p.API.ContinuousUsage, IgnoreEOS: p.API.IgnoreEOS, MinTokens: p.API.MinTokens,
 	})
@@ -90,9 +92,9 @@ func drive(t *testing.T, in *instance, p *engine.Profile, chat bool, requests in
 		t.Fatal(err)
 	}
 	defer d.Close()
-	src, err := load.NewSource(load.SourceConfig{
+	src, err := source.New(source.Config{
 		Seed: 1, Cell: "c", Trial: 1, Concurrency: 2, Requests: requests, MaxTokens: 8,
-		Deadline: deadline, Prompts: load.Prompts{InputTokens: 40},
+		Deadline: deadline, Prompts: source.Prompts{InputTokens: 40},
 	})
 	if err != nil {
 		t.Fatal(err)

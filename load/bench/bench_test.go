@@ -19,6 +19,8 @@ import (
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/loadtest"
 	"sweep.dev/sweep/load/openai"
+	"sweep.dev/sweep/load/source"
+	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/result"
 )
 
@@ -111,14 +113,14 @@ type figure struct {
 // the server and the client agree on every one of them.
 func streams(tb testing.TB, url string, n, tokens int) figure {
 	tb.Helper()
-	d, err := openai.New(openai.Config{BaseURL: url, Model: "m", Chat: true, Stream: true, IncludeUsage: true})
+	d, err := openai.New(wire.Config{BaseURL: url, Model: "m", Chat: true, Stream: true, IncludeUsage: true})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	defer d.Close()
-	src, err := load.NewSource(load.SourceConfig{
+	src, err := source.New(source.Config{
 		Concurrency: n, Requests: n, MaxTokens: tokens, Deadline: 5 * time.Minute,
-		Prompts: load.Prompts{InputTokens: 50},
+		Prompts: source.Prompts{InputTokens: 50},
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
 )
 
@@ -73,10 +74,10 @@ func (s *serial) Next(slot int, prev *result.Request) (load.Job, bool) {
 
 // contractRun runs one load and checks that every job that was taken is
 // recorded exactly once.
-func contractRun(t *testing.T, ctx context.Context, d load.Driver, c load.SourceConfig, opts load.Options) []result.Request {
+func contractRun(t *testing.T, ctx context.Context, d load.Driver, c source.Config, opts load.Options) []result.Request {
 	t.Helper()
-	c.Cell, c.MaxTokens, c.Prompts = "contract", 6, load.Prompts{InputTokens: 16}
-	inner, err := load.NewSource(c)
+	c.Cell, c.MaxTokens, c.Prompts = "contract", 6, source.Prompts{InputTokens: 16}
+	inner, err := source.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,7 @@ func contractRun(t *testing.T, ctx context.Context, d load.Driver, c load.Source
 func contractClosed(t *testing.T, open func(*testing.T, string) load.Driver) {
 	e := New(func(*Request) Answer { return Answer{TTFT: 20 * time.Millisecond, ITL: 2 * time.Millisecond} })
 	defer e.Close()
-	rows := contractRun(t, t.Context(), open(t, e.URL), load.SourceConfig{Concurrency: 3, Requests: 12}, load.Options{RequestID: "x"})
+	rows := contractRun(t, t.Context(), open(t, e.URL), source.Config{Concurrency: 3, Requests: 12}, load.Options{RequestID: "x"})
 	stats := e.Stats()
 	if len(rows) != 12 || stats.Requests != 12 || stats.Peak != 3 {
 		t.Errorf("%d rows; the server saw %d requests, %d at once", len(rows), stats.Requests, stats.Peak)
@@ -140,7 +141,7 @@ func contractOpen(t *testing.T, open func(*testing.T, string) load.Driver) {
 	e := New(func(*Request) Answer { return Answer{TTFT: 100 * time.Millisecond} })
 	defer e.Close()
 	rows := contractRun(t, t.Context(), open(t, e.URL),
-		load.SourceConfig{RequestRate: 100, Arrivals: load.Constant, Requests: 20}, load.Options{})
+		source.Config{RequestRate: 100, Arrivals: source.Constant, Requests: 20}, load.Options{})
 	if p := e.Stats().Peak; p < 3 {
 		t.Errorf("%d at once: requests wait for each other", p)
 	}
@@ -158,7 +159,7 @@ func contractShards(t *testing.T, open func(*testing.T, string) load.Driver) {
 	seen := map[int]bool{}
 	for i := range 2 {
 		rows := contractRun(t, t.Context(), open(t, e.URL),
-			load.SourceConfig{Concurrency: 3, Requests: 7, Shard: load.Shard{Index: i, Of: 2}}, load.Options{RequestID: "x"})
+			source.Config{Concurrency: 3, Requests: 7, Shard: source.Shard{Index: i, Of: 2}}, load.Options{RequestID: "x"})
 		for _, r := range rows {
 			if r.Shard != i || seen[r.N] || e.Stats().Tokens[fmt.Sprintf("x-s%d-n%d", i, r.N)] != 6 {
 				t.Errorf("shard %d: %+v", i, r)
@@ -176,7 +177,7 @@ func contractFailures(t *testing.T, open func(*testing.T, string) load.Driver) {
 	e := New(func(r *Request) Answer { return Answer{Fault: faults[r.N%len(faults)], After: 2} })
 	defer e.Close()
 	rows := contractRun(t, t.Context(), open(t, e.URL),
-		load.SourceConfig{Concurrency: 1, Requests: len(faults), Deadline: 300 * time.Millisecond}, load.Options{})
+		source.Config{Concurrency: 1, Requests: len(faults), Deadline: 300 * time.Millisecond}, load.Options{})
 	if n := len(e.Requests()); n != len(faults) {
 		t.Errorf("the server saw %d requests for %d: one was sent again", n, len(faults))
 	}
@@ -204,7 +205,7 @@ func contractEnd(t *testing.T, open func(*testing.T, string) load.Driver) {
 	})
 	defer e.Close()
 	start := time.Now()
-	rows := contractRun(t, ctx, open(t, e.URL), load.SourceConfig{Concurrency: 4, Requests: 1000}, load.Options{Drain: 700 * time.Millisecond})
+	rows := contractRun(t, ctx, open(t, e.URL), source.Config{Concurrency: 4, Requests: 1000}, load.Options{Drain: 700 * time.Millisecond})
 	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("took %v with a drain of 700ms", took)
 	}
@@ -222,7 +223,7 @@ func contractNothing(t *testing.T, open func(*testing.T, string) load.Driver) {
 	defer e.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if rows := contractRun(t, ctx, open(t, e.URL), load.SourceConfig{Concurrency: 1, Requests: 5}, load.Options{}); len(rows) != 0 {
+	if rows := contractRun(t, ctx, open(t, e.URL), source.Config{Concurrency: 1, Requests: 5}, load.Options{}); len(rows) != 0 {
 		t.Errorf("%d rows of a context that was done", len(rows))
 	}
 }

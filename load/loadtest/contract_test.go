@@ -17,6 +17,7 @@ import (
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/loadtest"
 	"sweep.dev/sweep/load/openai"
+	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/result"
 )
 
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestContract_openai(t *testing.T) {
 	loadtest.Contract(t, func(t *testing.T, url string) load.Driver {
-		d, err := openai.New(openai.Config{BaseURL: url, Model: "m", Chat: true, Stream: true, IncludeUsage: true})
+		d, err := openai.New(wire.Config{BaseURL: url, Model: "m", Chat: true, Stream: true, IncludeUsage: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"encoding/json"
 	"io"
 	"log"
 	"maps"
@@ -12,100 +11,28 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/source"
+	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/result"
 )
-
-var noJob load.Job
-
-func TestEncoder(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		config Config
-		job    load.Job
-		want   string
-	}{
-		{
-			"chat",
-			Config{Model: "m", Chat: true, Stream: true, IncludeUsage: true, IgnoreEOS: true, MinTokens: true},
-			load.Job{Prompt: load.Prompt{Turns: []string{"hi"}}, MaxTokens: 5},
-			`{"model":"m","stream":true,"stream_options":{"include_usage":true},"ignore_eos":true,
-			"messages":[{"role":"user","content":"hi"}],"max_tokens":5,"min_tokens":5}`,
-		},
-		{
-			"conversation",
-			Config{Model: "m", Chat: true},
-			load.Job{Prompt: load.Prompt{System: "s", Turns: []string{"a", "b", "c"}}},
-			`{"model":"m","messages":[{"role":"system","content":"s"},{"role":"user","content":"a"},
-			{"role":"assistant","content":"b"},{"role":"user","content":"c"}]}`,
-		},
-		{
-			"completions",
-			Config{Model: "m"},
-			load.Job{Prompt: load.Prompt{System: "s", Turns: []string{"a"}}, MaxTokens: 1},
-			`{"model":"m","prompt":"s\n\na","max_tokens":1}`,
-		},
-		{
-			"sampling",
-			Config{Model: "m", Temperature: new(0.0), TopP: new(0.9), Stop: []string{"\n"}, MaxTokensField: "max_completion_tokens"},
-			load.Job{Prompt: load.Prompt{Turns: []string{"a"}}, MaxTokens: 1, Seed: new(uint64(1<<64 - 1))},
-			`{"model":"m","temperature":0,"top_p":0.9,"stop":["\n"],"prompt":"a","max_completion_tokens":1,"seed":18446744073709551615}`,
-		},
-		{
-			"continuous usage and further fields",
-			Config{
-				Model: "m", Stream: true, IncludeUsage: true, ContinuousUsage: true,
-				Body: map[string]any{"nvext": map[string]any{"extra_fields": []string{"timing"}}},
-			},
-			load.Job{Prompt: load.Prompt{Turns: []string{"a"}}},
-			`{"model":"m","stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},
-			"nvext":{"extra_fields":["timing"]},"prompt":"a"}`,
-		},
-		{
-			"text that JSON must escape",
-			Config{Model: "m"},
-			load.Job{Prompt: load.Prompt{Turns: []string{"\"\\\n<é\u2028"}}},
-			`{"model":"m","prompt":"\"\\\n<é\u2028"}`,
-		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			e, err := newEncoder(&c.config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			decode := func(b []byte) (v any) {
-				d := json.NewDecoder(strings.NewReader(string(b)))
-				d.UseNumber()
-				if err := d.Decode(&v); err != nil {
-					t.Fatalf("%v: %s", err, b)
-				}
-				return v
-			}
-			if diff := cmp.Diff(decode([]byte(c.want)), decode(e.encode(&c.job))); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-}
 
 func TestNew_refuses(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		set  func(*Config)
+		set  func(*wire.Config)
 		want string
 	}{
-		{"no URL", func(c *Config) { c.BaseURL = "" }, "is not http://host"},
-		{"scheme", func(c *Config) { c.BaseURL = "ftp://h" }, "is not http://host"},
-		{"password", func(c *Config) { c.BaseURL = "http://a:b@h" }, "password"},
-		{"model", func(c *Config) { c.Model = "" }, "no model"},
-		{"path with a host", func(c *Config) { c.Path = "http://evil/v1" }, "is not one"},
-		{"messages", func(c *Config) { c.Body = map[string]any{"messages": 1} }, "set by the prompts"},
-		{"stream", func(c *Config) { c.Body = map[string]any{"stream": false} }, "load.stream"},
-		{"max_tokens", func(c *Config) { c.Body = map[string]any{"max_tokens": 1} }, "load.max_tokens"},
-		{"twice", func(c *Config) { c.Temperature, c.Body = new(1.0), map[string]any{"temperature": 0} }, "twice"},
-		{"no JSON", func(c *Config) { c.Body = map[string]any{"x": func() {}} }, "body"},
+		{"no URL", func(c *wire.Config) { c.BaseURL = "" }, "is not http://host"},
+		{"scheme", func(c *wire.Config) { c.BaseURL = "ftp://h" }, "is not http://host"},
+		{"password", func(c *wire.Config) { c.BaseURL = "http://a:b@h" }, "password"},
+		{"model", func(c *wire.Config) { c.Model = "" }, "no model"},
+		{"path with a host", func(c *wire.Config) { c.Path = "http://evil/v1" }, "is not one"},
+		{"messages", func(c *wire.Config) { c.Body = map[string]any{"messages": 1} }, "set by the prompts"},
+		{"stream", func(c *wire.Config) { c.Body = map[string]any{"stream": false} }, "load.stream"},
+		{"max_tokens", func(c *wire.Config) { c.Body = map[string]any{"max_tokens": 1} }, "load.max_tokens"},
+		{"twice", func(c *wire.Config) { c.Temperature, c.Body = new(1.0), map[string]any{"temperature": 0} }, "twice"},
+		{"no JSON", func(c *wire.Config) { c.Body = map[string]any{"x": func() {}} }, "body"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := chat("http://127.0.0.1:1")
@@ -118,20 +45,6 @@ func TestNew_refuses(t *testing.T) {
 				t.Error("the error shows the password")
 			}
 		})
-	}
-}
-
-func TestEndpoint(t *testing.T) {
-	for _, c := range []struct{ base, path, want string }{
-		{"http://h", "", "http://h/v1/chat/completions"},
-		{"http://h:1/", "", "http://h:1/v1/chat/completions"},
-		{"https://h/proxy/8000/", "/v1/chat/completions", "https://h/proxy/8000/v1/chat/completions"},
-		{"http://h?key=1", "/x?n=2", "http://h/x?key=1&n=2"},
-	} {
-		u, err := (&Config{BaseURL: c.base, Path: c.path, Chat: true}).endpoint()
-		if err != nil || u.String() != c.want {
-			t.Errorf("%s + %s = %v, %v; want %s", c.base, c.path, u, err, c.want)
-		}
 	}
 }
 
@@ -184,7 +97,7 @@ func TestDialer_dropsDeadSpares(t *testing.T) {
 	}
 	defer l.Close()
 	host, port, _ := net.SplitHostPort(l.Addr().String())
-	d := newDialer(&Config{}, host, port, false)
+	d := newDialer(&wire.Config{}, host, port, false)
 	defer d.drop()
 	d.fill(t.Context(), 2)
 	for range 2 {
@@ -238,19 +151,6 @@ func TestDriver_bounds(t *testing.T) {
 	}
 }
 
-func TestClip(t *testing.T) {
-	for in, want := range map[string]string{
-		" a\n\x1b[31mb\x00 ":           "a  [31mb",
-		"\xff":                         "\ufffd",
-		strings.Repeat("é", 300):       strings.Repeat("é", 200) + "...",
-		"x" + strings.Repeat("é", 300): "x" + strings.Repeat("é", 199) + "...",
-	} {
-		if got := clip(in); got != want {
-			t.Errorf("%q: %q", in, got)
-		}
-	}
-}
-
 // TestFreshConnections: a server that closes its connections unannounced must
 // not cost a request.
 func TestFreshConnections(t *testing.T) {
@@ -265,11 +165,11 @@ func TestFreshConnections(t *testing.T) {
 	defer srv.Close()
 	for _, fresh := range []bool{false, true} {
 		clear(conns)
-		d, err := New(Config{BaseURL: srv.URL, Model: "m", Chat: true, FreshConnections: fresh})
+		d, err := New(wire.Config{BaseURL: srv.URL, Model: "m", Chat: true, FreshConnections: fresh})
 		if err != nil {
 			t.Fatal(err)
 		}
-		src, err := load.NewSource(load.SourceConfig{Cell: "c", Trial: 1, Concurrency: 1, Requests: 5, MaxTokens: 1, Prompts: load.Prompts{InputTokens: 10}})
+		src, err := source.New(source.Config{Cell: "c", Trial: 1, Concurrency: 1, Requests: 5, MaxTokens: 1, Prompts: source.Prompts{InputTokens: 10}})
 		if err != nil {
 			t.Fatal(err)
 		}

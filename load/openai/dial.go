@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/netguard"
+	"sweep.dev/sweep/load/wire"
 )
 
 const (
@@ -44,7 +45,7 @@ type dialer struct {
 	taken chan struct{} // tells keep that one is gone
 }
 
-func newDialer(c *Config, host, port string, secure bool) *dialer {
+func newDialer(c *wire.Config, host, port string, secure bool) *dialer {
 	d := &dialer{dial: c.Dial, addr: net.JoinHostPort(host, port), taken: make(chan struct{}, 1)}
 	if d.dial == nil {
 		d.dial = netguard.Dial
@@ -107,7 +108,7 @@ func (d *dialer) open(ctx context.Context) (net.Conn, error) {
 	defer cancel()
 	c, err := d.dial(ctx, "tcp", d.addr)
 	if err != nil {
-		return nil, &connectError{err}
+		return nil, &wire.ConnectError{Err: err}
 	}
 	if t, ok := c.(*net.TCPConn); ok {
 		// Go's default, but a dialer that was handed in may have its own.
@@ -119,7 +120,7 @@ func (d *dialer) open(ctx context.Context) (net.Conn, error) {
 	t := tls.Client(c, d.tls)
 	if err := t.HandshakeContext(ctx); err != nil {
 		c.Close()
-		return nil, &connectError{err}
+		return nil, &wire.ConnectError{Err: err}
 	}
 	return t, nil
 }
@@ -180,9 +181,3 @@ func (d *dialer) drop() {
 	}
 	d.spare = nil
 }
-
-// A connectError is a request that got no connection.
-type connectError struct{ err error }
-
-func (e *connectError) Error() string { return e.err.Error() }
-func (e *connectError) Unwrap() error { return e.err }

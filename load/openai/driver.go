@@ -1,3 +1,7 @@
+// Package openai is the driver on net/http: for every server, over TLS, through
+// tunnels and proxies.
+//
+// One stream has one connection: what else shared it would share its delays.
 package openai
 
 import (
@@ -8,6 +12,8 @@ import (
 	"time"
 
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/wire"
+	"sweep.dev/sweep/result"
 )
 
 const (
@@ -24,9 +30,9 @@ const (
 
 // A Driver asks one server. It implements [load.Driver]; one Run at a time.
 type Driver struct {
-	cfg       Config
+	cfg       wire.Config
 	url       *url.URL
-	encoder   *encoder
+	encoder   *wire.Encoder
 	header    http.Header
 	dialer    *dialer
 	transport *http.Transport
@@ -36,24 +42,10 @@ var _ load.Driver = (*Driver)(nil)
 
 // New checks the configuration and makes a driver. It opens no connection.
 // Close must follow.
-func New(c Config) (*Driver, error) {
-	u, err := c.endpoint()
+func New(c wire.Config) (*Driver, error) {
+	u, enc, err := c.Prepare()
 	if err != nil {
 		return nil, fmt.Errorf("openai: %w", err)
-	}
-	if c.Model == "" {
-		return nil, fmt.Errorf("openai: no model to ask for")
-	}
-	enc, err := newEncoder(&c)
-	if err != nil {
-		return nil, fmt.Errorf("openai: %w", err)
-	}
-	if c.MaxResponse == 0 {
-		c.MaxResponse = DefaultMaxResponse
-	}
-	accept := "application/json"
-	if c.Stream {
-		accept = "text/event-stream"
 	}
 	port := u.Port()
 	if port == "" {
@@ -62,7 +54,7 @@ func New(c Config) (*Driver, error) {
 	d := &Driver{
 		cfg: c, url: u, encoder: enc,
 		header: http.Header{
-			"Accept":       {accept},
+			"Accept":       {c.Accept()},
 			"Content-Type": {"application/json"},
 			"User-Agent":   {"sweep"},
 		},
@@ -120,7 +112,7 @@ func (d *Driver) Run(ctx context.Context, src load.Source, rec load.Recorder, op
 	r.background.Wait()
 	d.dialer.drop()
 	h := watch.Stop()
-	h.StampKind = "user"
+	h.StampKind, h.Client = result.StampUser, "std"
 	h.NetworkPath = d.cfg.NetworkPath
 	h.Chunks, h.Coalesced = int(r.chunks.Load()), int(r.coalesced.Load())
 	h.ColdDials = int(d.dialer.cold.Load())

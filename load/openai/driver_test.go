@@ -13,6 +13,8 @@ import (
 
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/loadtest"
+	"sweep.dev/sweep/load/source"
+	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/result"
 )
 
@@ -34,26 +36,26 @@ func (r recorder) by(t *testing.T) []result.Request {
 }
 
 // shape is a load of n requests by as many slots as it takes.
-func shape(n, slots int) load.SourceConfig {
-	return load.SourceConfig{
+func shape(n, slots int) source.Config {
+	return source.Config{
 		Seed: 1, Cell: "c", Trial: 1, Concurrency: slots, Requests: n, MaxTokens: 8,
-		Deadline: 20 * time.Second, Prompts: load.Prompts{InputTokens: 20},
+		Deadline: 20 * time.Second, Prompts: source.Prompts{InputTokens: 20},
 	}
 }
 
-func chat(url string) Config {
-	return Config{BaseURL: url, Model: "m", Chat: true, Stream: true, IncludeUsage: true, IgnoreEOS: true}
+func chat(url string) wire.Config {
+	return wire.Config{BaseURL: url, Model: "m", Chat: true, Stream: true, IncludeUsage: true, IgnoreEOS: true}
 }
 
 // drive runs one load against a server and returns what was recorded.
-func drive(t *testing.T, ctx context.Context, c Config, sc load.SourceConfig, opts load.Options) ([]result.Request, load.Health) {
+func drive(t *testing.T, ctx context.Context, c wire.Config, sc source.Config, opts load.Options) ([]result.Request, load.Health) {
 	t.Helper()
 	d, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	src, err := load.NewSource(sc)
+	src, err := source.New(sc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +166,7 @@ func TestDriver_dialects(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		answer loadtest.Answer
-		config func(*Config)
+		config func(*wire.Config)
 		check  func(t *testing.T, r *result.Request)
 	}{
 		{"crlf", loadtest.Answer{LineEnd: "\r\n"}, nil, nil},
@@ -176,12 +178,12 @@ func TestDriver_dialects(t *testing.T) {
 				t.Errorf("chunks %v, tokens %v", r.ChunkUS, r.ChunkTokens)
 			}
 		}},
-		{"completions", loadtest.Answer{}, func(c *Config) { c.Chat = false }, func(t *testing.T, r *result.Request) {
+		{"completions", loadtest.Answer{}, func(c *wire.Config) { c.Chat = false }, func(t *testing.T, r *result.Request) {
 			if r.FirstTokenChunk != 0 || len(r.ChunkUS) != 8 || r.ChunkTokens != nil {
 				t.Errorf("chunks %v, tokens %v, first %d", r.ChunkUS, r.ChunkTokens, r.FirstTokenChunk)
 			}
 		}},
-		{"several tokens a chunk, and how many", loadtest.Answer{PerChunk: 3}, func(c *Config) { c.ContinuousUsage = true }, func(t *testing.T, r *result.Request) {
+		{"several tokens a chunk, and how many", loadtest.Answer{PerChunk: 3}, func(c *wire.Config) { c.ContinuousUsage = true }, func(t *testing.T, r *result.Request) {
 			if want := []int32{0, 3, 3, 2}; !slices.Equal(r.ChunkTokens, want) {
 				t.Errorf("tokens %v, want %v", r.ChunkTokens, want)
 			}
@@ -196,7 +198,7 @@ func TestDriver_dialects(t *testing.T) {
 				t.Errorf("sent %v, first token %v, first output %v", r.Sent, r.FirstToken, r.FirstOutput)
 			}
 		}},
-		{"no usage asked for", loadtest.Answer{}, func(c *Config) { c.IncludeUsage = false }, func(t *testing.T, r *result.Request) {
+		{"no usage asked for", loadtest.Answer{}, func(c *wire.Config) { c.IncludeUsage = false }, func(t *testing.T, r *result.Request) {
 			if r.TokenSource != "chunks" || r.CompletionTokens != 8 || r.PromptTokens != result.Unknown {
 				t.Errorf("%+v", r)
 			}
@@ -247,7 +249,7 @@ func TestDriver_notStreamed(t *testing.T) {
 func TestDriver_openLoop(t *testing.T) {
 	e := engine(t, same(loadtest.Answer{ITL: 5 * time.Millisecond}))
 	sc := shape(60, 0)
-	sc.RequestRate, sc.Arrivals = 200, load.Constant
+	sc.RequestRate, sc.Arrivals = 200, source.Constant
 	anchor := result.NewAnchor()
 	rows, _ := drive(t, t.Context(), chat(e.URL), sc, load.Options{Anchor: anchor})
 	if len(rows) != 60 {
@@ -268,7 +270,7 @@ func TestDriver_openLoop(t *testing.T) {
 func TestDriver_openLoopBound(t *testing.T) {
 	e := engine(t, same(loadtest.Answer{ITL: 10 * time.Millisecond}))
 	sc := shape(12, 0)
-	sc.RequestRate, sc.Arrivals, sc.MaxInFlight = 1000, load.Constant, 3
+	sc.RequestRate, sc.Arrivals, sc.MaxInFlight = 1000, source.Constant, 3
 	rows, _ := drive(t, t.Context(), chat(e.URL), sc, load.Options{})
 	if p := e.Stats().Peak; p > 3 || len(rows) != 12 {
 		t.Errorf("%d rows, %d at once", len(rows), p)
@@ -379,7 +381,7 @@ func TestDriver_stallShowsInOpenLoop(t *testing.T) {
 			e.Stall(from, from+stall)
 			sc := shape(0, 0)
 			sc.MaxTokens = 1
-			sc.RequestRate, sc.Arrivals, sc.Duration, sc.MaxInFlight = 50, load.Constant, 2*time.Second, c.maxInFlight
+			sc.RequestRate, sc.Arrivals, sc.Duration, sc.MaxInFlight = 50, source.Constant, 2*time.Second, c.maxInFlight
 			rows, _ := drive(t, t.Context(), chat(e.URL), sc, load.Options{})
 			var late []time.Duration
 			for _, r := range rows {

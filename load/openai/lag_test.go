@@ -7,6 +7,7 @@ import (
 
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/loadtest"
+	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
 )
 
@@ -21,8 +22,8 @@ func BenchmarkScheduleLag(b *testing.B) {
 	}
 	defer d.Close()
 	for b.Loop() {
-		src, err := load.NewSource(load.SourceConfig{
-			RequestRate: 500, Requests: 1000, MaxTokens: 1, Prompts: load.Prompts{InputTokens: 20},
+		src, err := source.New(source.Config{
+			RequestRate: 500, Requests: 1000, MaxTokens: 1, Prompts: source.Prompts{InputTokens: 20},
 		})
 		if err != nil {
 			b.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/result"
 )
 
@@ -62,7 +63,7 @@ func (r *run) closed(loop load.Loop) {
 func (r *run) slot(slot int, p *prepared) {
 	s := newSender(r)
 	for p != nil {
-		q := r.unsent(&p.job, p.scheduled)
+		q := wire.Unsent(&p.job, p.scheduled)
 		if r.wait(p.scheduled) {
 			s.send(p, &q)
 		}
@@ -118,7 +119,7 @@ func (r *run) open(loop load.Loop) {
 			}
 		}
 		if !due {
-			q := r.unsent(&p.job, p.scheduled)
+			q := wire.Unsent(&p.job, p.scheduled)
 			r.record(&q)
 			continue
 		}
@@ -137,7 +138,7 @@ func (r *run) open(loop load.Loop) {
 func (r *run) sender(first *prepared, idle <-chan *prepared, seats <-chan struct{}) {
 	s := newSender(r)
 	for p := first; p != nil; p = <-idle {
-		q := r.unsent(&p.job, p.scheduled)
+		q := wire.Unsent(&p.job, p.scheduled)
 		s.send(p, &q)
 		r.record(&q)
 		<-seats
@@ -155,7 +156,7 @@ func (r *run) next(slot int, prev *result.Request) *prepared {
 	if !ok {
 		return nil
 	}
-	return &prepared{job: job, body: r.driver.encoder.encode(&job)}
+	return &prepared{job: job, body: r.driver.encoder.Encode(&job)}
 }
 
 // warm opens the connections that the start needs, and then holds some ready
@@ -164,20 +165,6 @@ func (r *run) warm(start, spare int) {
 	d := r.driver.dialer
 	d.fill(r.ctx, start)
 	r.background.Go(func() { d.keep(r.over, spare) })
-}
-
-// unsent is the record of a job before anything was sent, which is also what is
-// recorded if that never happens.
-func (r *run) unsent(j *load.Job, scheduled time.Duration) result.Request {
-	return result.Request{
-		Shard: j.Shard, N: j.N, Slot: j.Slot, Turn: j.Turn, Phase: j.Phase,
-		Scheduled: scheduled,
-		Sent:      result.Never, FirstByte: result.Never, FirstToken: result.Never,
-		FirstOutput: result.Never, LastToken: result.Never, End: result.Never,
-		PromptTokens: result.Unknown, CachedTokens: result.Unknown, CompletionTokens: result.Unknown,
-		MaxTokens: j.MaxTokens, FirstTokenChunk: -1,
-		Status: result.Cancelled, Error: "not sent: the load was ended",
-	}
 }
 
 func (r *run) record(q *result.Request) {
@@ -206,7 +193,7 @@ func (r *run) drain(cancel context.CancelCauseFunc) {
 	select {
 	case <-r.over.Done():
 	case <-t.C:
-		cancel(errDrained)
+		cancel(wire.ErrDrained)
 	}
 }
 

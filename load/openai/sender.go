@@ -9,11 +9,11 @@ import (
 	"mime"
 	"net/http"
 	"net/http/httptrace"
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	"sweep.dev/sweep/load/sse"
+	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/result"
 )
 
@@ -24,11 +24,10 @@ const tailTimeout = 250 * time.Millisecond
 
 // A sender sends requests one after the other with the same buffers.
 type sender struct {
-	run     *run
-	buf     []byte
-	parser  sse.Parser
-	scanner scanner
-	stream  stream
+	run    *run
+	buf    []byte
+	parser sse.Parser
+	stream wire.Answer
 }
 
 func newSender(r *run) *sender { return &sender{run: r, buf: make([]byte, bufferSize)} }
@@ -45,7 +44,11 @@ func (s *sender) send(p *prepared, q *result.Request) {
 	ctx, cancel := context.WithCancelCause(s.run.base)
 	defer cancel(nil)
 	if d := p.job.Deadline; d > 0 {
-		t := time.AfterFunc(d, func() { cancel(fmt.Errorf("%w (%s)", errDeadline, d)) })
+		t := time.AfterFunc(d, func() { cancel(fmt.Errorf("%w (%s)", wire.ErrDeadline, d)) })
+		defer t.Stop()
+	}
+	if d := p.job.CancelAfter; d > 0 {
+		t := time.AfterFunc(d, func() { cancel(fmt.Errorf("%w, after %s", wire.ErrPlanned, d)) })
 		defer t.Stop()
 	}
 	var at stamps
@@ -62,16 +65,16 @@ func (s *sender) send(p *prepared, q *result.Request) {
 	}
 	q.FirstByte = time.Duration(at.firstByte.Load())
 	if err != nil {
-		s.noAnswer(ctx, q, err)
+		wire.NoAnswer(q, context.Cause(ctx), err, s.now())
 		return
 	}
 	defer resp.Body.Close()
 	// Before Body.Close, which may wait for an answer that is not wanted.
-	defer cancel(errEnough)
-	q.HTTPStatus = resp.StatusCode
-	s.answer(ctx, resp, q, cancel)
+	defer cancel(wire.ErrEnough)
+	q.HTTPStatus, q.Stamp = resp.StatusCode, result.StampUser
+	s.answer(ctx, resp, p, q, cancel)
 	s.run.chunks.Add(int64(len(q.ChunkUS)))
-	s.run.coalesced.Add(int64(s.stream.coalesced))
+	s.run.coalesced.Add(int64(q.Coalesced))
 }
 
 func (s *sender) request(ctx context.Context, p *prepared, at *stamps) *http.Request {
@@ -92,50 +95,30 @@ func (s *sender) request(ctx context.Context, p *prepared, at *stamps) *http.Req
 		// it would do unseen when a connection breaks that it used before.
 		Body: io.NopCloser(bytes.NewReader(p.body)),
 	}
-	if id := s.run.opts.RequestID; id != "" {
-		id += "-s" + strconv.Itoa(p.job.Shard) + "-n" + strconv.Itoa(p.job.N)
-		req.Header.Set("X-Request-Id", id)
-	}
-	if d.cfg.Headers != nil {
-		d.cfg.Headers(req.Header)
-	}
+	d.cfg.RequestHeader(req.Header, &p.job, s.run.opts.RequestID)
 	return req.WithContext(httptrace.WithClientTrace(ctx, trace))
 }
 
-// noAnswer is a request for which no status came back.
-func (s *sender) noAnswer(ctx context.Context, q *result.Request, err error) {
-	q.End = s.now()
-	cause := context.Cause(ctx)
-	switch {
-	case cause == nil:
-		q.Status, q.ErrorClass, q.Error = result.Failed, classOfError(err), clip(err.Error())
-	case errors.Is(cause, errDeadline):
-		q.Status, q.ErrorClass, q.Error = result.Failed, result.ErrTimeout, clip(cause.Error()+": no answer")
-	default:
-		q.Status, q.Error = result.Cancelled, clip(cause.Error())
-	}
-}
-
-func (s *sender) answer(ctx context.Context, resp *http.Response, q *result.Request, cancel context.CancelCauseFunc) {
+func (s *sender) answer(ctx context.Context, resp *http.Response, p *prepared, q *result.Request, cancel context.CancelCauseFunc) {
 	cfg := &s.run.driver.cfg
 	st := &s.stream
-	st.begin(q, &s.scanner, cfg.Stream && cfg.IncludeUsage)
+	st.Begin(q, cfg.Stream && cfg.IncludeUsage, p.job.KeepAnswer)
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	var cause error
 	switch {
 	case resp.StatusCode != http.StatusOK:
-		body, err := s.read(ctx, resp, maxErrorBody)
+		body, err := s.read(ctx, resp, wire.MaxErrorBody)
 		if err != nil && context.Cause(ctx) != nil {
 			cause = err
 			break
 		}
-		st.fail(classOfStatus(resp.StatusCode), statusText(resp, body), s.now())
+		st.Fail(wire.ClassOfStatus(resp.StatusCode), wire.StatusText(resp.StatusCode, resp.Header.Get("Retry-After"), body), s.now())
 	case resp.Header.Get("Content-Encoding") != "":
-		st.fail(result.ErrProtocol, "the answer is compressed, which was not asked for", s.now())
+		st.Fail(result.ErrProtocol, "the answer is compressed, which was not asked for", s.now())
 	case !cfg.Stream:
 		var body []byte
 		if body, cause = s.read(ctx, resp, cfg.MaxResponse); cause == nil {
-			st.whole(body, s.now())
+			st.Whole(body, s.now())
 		}
 	case media == "application/json" || media == "text/html":
 		cause = s.notStream(ctx, resp, media)
@@ -144,21 +127,15 @@ func (s *sender) answer(ctx context.Context, resp *http.Response, q *result.Requ
 		q.ChunkUS, q.ChunkTokens = make([]int32, 0, size), make([]int32, 0, size)
 		cause = s.events(ctx, resp, cancel)
 	}
-	st.close(cause, s.now())
+	st.Close(cause, s.now())
 }
 
-// notStream is an answer of 200 that is something else than a stream: some
-// servers report errors so.
 func (s *sender) notStream(ctx context.Context, resp *http.Response, media string) error {
-	body, err := s.read(ctx, resp, maxErrorBody)
+	body, err := s.read(ctx, resp, wire.MaxErrorBody)
 	if err != nil && context.Cause(ctx) != nil {
 		return err
 	}
-	if c, err := decode(body); err == nil && c.failed {
-		s.stream.fail(result.ErrServer, c.failure, s.now())
-		return nil
-	}
-	s.stream.fail(result.ErrProtocol, fmt.Sprintf("the answer is %s and no event stream: %.80q", media, body), s.now())
+	s.stream.NotStream(media, body, s.now())
 	return nil
 }
 
@@ -171,7 +148,7 @@ func (s *sender) read(ctx context.Context, resp *http.Response, limit int64) ([]
 	case err != nil:
 		return body, err
 	case int64(len(body)) > limit:
-		return body[:limit], errTooLarge
+		return body[:limit], wire.ErrTooLarge
 	}
 	return body, nil
 }
@@ -183,60 +160,56 @@ func (s *sender) events(ctx context.Context, resp *http.Response, cancel context
 	s.parser.Reset()
 	left := s.run.driver.cfg.MaxResponse
 	var ev sse.Event
+	reads := 1
 	for {
 		n, err := resp.Body.Read(s.buf)
 		at := s.now()
+		mark := wire.Mark{At: at, After: result.Never, Read: reads}
+		reads++
 		left -= int64(n)
-		if !st.enough {
-			tokens := st.tokens
+		if !st.Enough() {
+			tokens := st.Tokens()
 			s.parser.Feed(s.buf[:n])
-			for !st.enough && s.parser.Next(&ev) {
-				st.event(&ev, at)
+			for !st.Enough() && s.parser.Next(&ev) {
+				st.Event(&ev, mark)
 			}
-			if e := s.parser.Err(); e != nil && !st.enough {
-				st.fail(result.ErrProtocol, e.Error(), at)
+			if e := s.parser.Err(); e != nil && !st.Enough() {
+				st.Fail(result.ErrProtocol, e.Error(), at)
 			}
-			if n := st.tokens - tokens; n > 0 {
+			if n := st.Tokens() - tokens; n > 0 {
 				s.run.tokens.Add(int64(n))
 			}
-			if st.enough && err == nil {
+			if st.Enough() && err == nil {
 				// Read on: a connection that is left before its end cannot be
 				// used again. What comes now is not looked at.
-				t := time.AfterFunc(tailTimeout, func() { cancel(errEnough) })
+				t := time.AfterFunc(tailTimeout, func() { cancel(wire.ErrEnough) })
 				defer t.Stop()
-				left = min(left, maxErrorBody)
+				left = min(left, wire.MaxErrorBody)
 			}
 		}
 		switch {
-		case err != nil && st.enough:
+		case err != nil && st.Enough():
 			return nil
 		case errors.Is(err, io.EOF):
-			s.flush(at)
+			s.flush(mark)
 			return io.EOF
 		case err != nil && context.Cause(ctx) != nil:
 			return context.Cause(ctx)
 		case err != nil:
 			return err
-		case left < 0 && st.enough:
+		case left < 0 && st.Enough():
 			return nil
 		case left < 0:
-			st.fail(result.ErrProtocol, errTooLarge.Error(), at)
+			st.Fail(result.ErrProtocol, wire.ErrTooLarge.Error(), at)
 			return nil
 		}
 	}
 }
 
-// flush takes in an event that lacks its blank line. One that was cut off in
-// the middle says nothing but that the stream was, so it is no error of its own.
-func (s *sender) flush(at time.Duration) {
+// flush takes in an event that lacks its blank line.
+func (s *sender) flush(m wire.Mark) {
 	var ev sse.Event
-	if !s.parser.Flush(&ev) {
-		return
+	if s.parser.Flush(&ev) {
+		s.stream.Rest(&ev, m)
 	}
-	if data := bytes.TrimSpace(ev.Data); len(data) > 0 && data[0] == '{' {
-		if _, err := s.scanner.parse(data); err != nil {
-			return
-		}
-	}
-	s.stream.event(&ev, at)
 }

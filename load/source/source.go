@@ -1,4 +1,4 @@
-package load
+package source
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
 )
 
@@ -13,7 +14,7 @@ import (
 // single machine gets through as many requests in a trial.
 const (
 	MaxRequests    = 5_000_000
-	MaxConcurrency = 65_536
+	MaxConcurrency = load.MaxConcurrency
 	MaxRate        = 1e6 // requests per second
 )
 
@@ -22,9 +23,9 @@ const (
 // trial by time would end with millions of failed rows.
 const coldRetry = 100 * time.Millisecond
 
-// SourceConfig is the load of one trial of one cell. The same values always
+// Config is the load of one trial of one cell. The same values always
 // make the same load: ids, prompts, arrival times.
-type SourceConfig struct {
+type Config struct {
 	// Seed, Cell and Trial seed everything that is drawn by chance. No prompt
 	// of one trial of one cell is made again for another.
 	Seed  uint64
@@ -76,9 +77,9 @@ type SourceConfig struct {
 	Shard Shard
 }
 
-// NewSource makes the source of a trial's measured requests. The error says
+// New makes the source of a trial's measured requests. The error says
 // what in the configuration cannot be.
-func NewSource(c SourceConfig) (Source, error) {
+func New(c Config) (load.Source, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
@@ -91,7 +92,7 @@ func NewSource(c SourceConfig) (Source, error) {
 // NewWarmup makes the source of the requests that are sent before a trial is
 // measured: a closed loop of the same kind of prompts, none of which the trial
 // itself sends. It ends at once where WarmupRequests is 0.
-func NewWarmup(c SourceConfig) (Source, error) {
+func NewWarmup(c Config) (load.Source, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
@@ -107,7 +108,7 @@ func NewWarmup(c SourceConfig) (Source, error) {
 // none of its own.
 const warmupSlots = 8
 
-func (c *SourceConfig) check() error {
+func (c *Config) check() error {
 	open := c.RequestRate != 0
 	switch {
 	case c.Concurrency == 0 && !open:
@@ -148,7 +149,7 @@ func (c *SourceConfig) check() error {
 // count is how many prompts the whole load may need, the warm-up included, or
 // -1 where only time bounds it. The schedule of an open loop by time is counted
 // when it has been made.
-func (c *SourceConfig) count() int {
+func (c *Config) count() int {
 	switch {
 	case c.Requests > 0:
 		return c.WarmupRequests + c.Requests
@@ -170,7 +171,7 @@ type openLoop struct {
 	next  int
 }
 
-func newOpen(c SourceConfig) (*openLoop, error) {
+func newOpen(c Config) (*openLoop, error) {
 	n := c.Requests
 	if n == 0 {
 		n = MaxRequests
@@ -194,13 +195,13 @@ func newOpen(c SourceConfig) (*openLoop, error) {
 	return s, nil
 }
 
-// Loop implements [Source].
-func (s *openLoop) Loop() Loop { return Loop{Open: true, Slots: 1, MaxInFlight: s.limit} }
+// Loop implements [load.Source].
+func (s *openLoop) Loop() load.Loop { return load.Loop{Open: true, Slots: 1, MaxInFlight: s.limit} }
 
-// Next implements [Source].
-func (s *openLoop) Next(int, *result.Request) (Job, bool) {
+// Next implements [load.Source].
+func (s *openLoop) Next(int, *result.Request) (load.Job, bool) {
 	if s.next == len(s.at) {
-		return Job{}, false
+		return load.Job{}, false
 	}
 	j := s.jobs.make(s.shard.id(s.next), 0)
 	j.At = s.at[s.next]
@@ -227,7 +228,7 @@ type slot struct {
 	begun time.Duration // when the slot's first request was due
 }
 
-func newClosed(c SourceConfig, phase result.Phase) (*closedLoop, error) {
+func newClosed(c Config, phase result.Phase) (*closedLoop, error) {
 	s := &closedLoop{
 		jobs: c.jobs(phase), shard: c.Shard, slots: make([]slot, c.Shard.part(c.Concurrency)),
 		total: -1, perWorker: c.RequestsPerWorker, workers: c.Concurrency,
@@ -239,14 +240,14 @@ func newClosed(c SourceConfig, phase result.Phase) (*closedLoop, error) {
 	return s, nil
 }
 
-// Loop implements [Source].
-func (s *closedLoop) Loop() Loop { return Loop{Slots: len(s.slots)} }
+// Loop implements [load.Source].
+func (s *closedLoop) Loop() load.Loop { return load.Loop{Slots: len(s.slots)} }
 
-// Next implements [Source].
+// Next implements [load.Source].
 //
 // Time is told by the requests themselves: a slot begins when its first
 // request was due, and its next one is due when the last has ended.
-func (s *closedLoop) Next(n int, prev *result.Request) (Job, bool) {
+func (s *closedLoop) Next(n int, prev *result.Request) (load.Job, bool) {
 	slot := &s.slots[n]
 	pause := time.Duration(0)
 	if prev != nil {
@@ -258,13 +259,13 @@ func (s *closedLoop) Next(n int, prev *result.Request) (Job, bool) {
 			pause = max(pause, coldRetry)
 		}
 		if s.duration > 0 && prev.End+pause-slot.begun >= s.duration {
-			return Job{}, false
+			return load.Job{}, false
 		}
 	}
 	var id int
 	switch {
 	case s.next == s.total, s.perWorker > 0 && slot.sent == s.perWorker:
-		return Job{}, false
+		return load.Job{}, false
 	case s.perWorker > 0:
 		// By slot and not in the order of the moment, so that the ids of all
 		// shards together are those of the whole.
@@ -290,7 +291,7 @@ type jobs struct {
 	prompts   prompter
 }
 
-func (c *SourceConfig) jobs(phase result.Phase) jobs {
+func (c *Config) jobs(phase result.Phase) jobs {
 	first := c.WarmupRequests
 	if phase == result.Warmup {
 		first = 0
@@ -301,14 +302,14 @@ func (c *SourceConfig) jobs(phase result.Phase) jobs {
 	}
 }
 
-func (m *jobs) make(id, slot int) Job {
+func (m *jobs) make(id, slot int) load.Job {
 	n := m.first + id
 	p, limit := m.prompts.prompt(n)
 	tokens := m.maxTokens
 	if limit > 0 && (tokens == 0 || limit < tokens) {
 		tokens = limit
 	}
-	return Job{
+	return load.Job{
 		N: n, Shard: m.shard, Slot: slot, Phase: m.phase,
 		Prompt: p, MaxTokens: tokens, Seed: m.seed, Deadline: m.deadline,
 	}

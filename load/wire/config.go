@@ -1,8 +1,7 @@
-// Package openai is the driver for servers that speak OpenAI's chat and
-// completions API over HTTP/1.1, on net/http.
-//
-// One stream has one connection: what else shared it would share its delays.
-package openai
+// Package wire is what is said to a server that speaks OpenAI's chat and
+// completions API, and what its answers mean. The drivers share it, so that a
+// row does not depend on which of them made it.
+package wire
 
 import (
 	"bytes"
@@ -24,7 +23,7 @@ import (
 const (
 	// DefaultMaxResponse bounds one answer in bytes.
 	DefaultMaxResponse = 64 << 20
-	maxErrorBody       = 64 << 10
+	MaxErrorBody       = 64 << 10
 )
 
 // Config is a server and how it is to be asked. BaseURL and Model must be set;
@@ -72,8 +71,8 @@ type Config struct {
 	MaxResponse int64  // 0 is DefaultMaxResponse
 }
 
-// An encoder makes the bodies of requests.
-type encoder struct {
+// An Encoder makes the bodies of requests.
+type Encoder struct {
 	fixed     []byte // {"model":...,"stream":true,... without the closing brace
 	chat      bool
 	maxField  string
@@ -90,8 +89,8 @@ var reserved = map[string]string{
 	"n":              "nothing: the requests table has one answer a request",
 }
 
-func newEncoder(c *Config) (*encoder, error) {
-	e := &encoder{chat: c.Chat, maxField: c.MaxTokensField, minTokens: c.MinTokens}
+func newEncoder(c *Config) (*Encoder, error) {
+	e := &Encoder{chat: c.Chat, maxField: c.MaxTokensField, minTokens: c.MinTokens}
 	if e.maxField == "" {
 		e.maxField = "max_tokens"
 	}
@@ -154,9 +153,9 @@ type message struct {
 	Content string `json:"content"`
 }
 
-// encode makes the body of one request. It is a fresh one each time, because
+// Encode makes the body of one request. It is a fresh one each time, because
 // net/http may still be reading the last one after its answer has come.
-func (e *encoder) encode(j *load.Job) []byte {
+func (e *Encoder) Encode(j *load.Job) []byte {
 	size := len(e.fixed) + len(j.Prompt.System) + 256
 	for _, t := range j.Prompt.Turns {
 		size += len(t) + len(t)/16 + 64
@@ -243,4 +242,45 @@ func (c *Config) endpoint() (*url.URL, error) {
 	maps.Copy(query, ref.Query())
 	out.RawQuery = query.Encode()
 	return &out, nil
+}
+
+// Prepare checks the configuration, fills in its defaults and returns where
+// requests go and what encodes them.
+func (c *Config) Prepare() (*url.URL, *Encoder, error) {
+	u, err := c.endpoint()
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.Model == "" {
+		return nil, nil, errors.New("no model to ask for")
+	}
+	e, err := newEncoder(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.MaxResponse == 0 {
+		c.MaxResponse = DefaultMaxResponse
+	}
+	return u, e, nil
+}
+
+// Accept is the media type that answers are to have.
+func (c *Config) Accept() string {
+	if c.Stream {
+		return "text/event-stream"
+	}
+	return "application/json"
+}
+
+// RequestHeader adds what a job's request says beyond what all of them say.
+func (c *Config) RequestHeader(h http.Header, j *load.Job, prefix string) {
+	if prefix != "" {
+		h.Set("X-Request-Id", fmt.Sprintf("%s-s%d-n%d", prefix, j.Shard, j.N))
+	}
+	if c.Headers != nil {
+		c.Headers(h)
+	}
+	for _, f := range j.Headers {
+		h.Set(f.Name, f.Value)
+	}
 }

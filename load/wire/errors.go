@@ -1,11 +1,10 @@
-package openai
+package wire
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -15,14 +14,15 @@ import (
 
 // Why a request ended that did not end by itself.
 var (
-	errDeadline = errors.New("deadline of the request")
-	errDrained  = errors.New("the time to drain is over")
-	errEnough   = errors.New("answer complete")
-	errTooLarge = errors.New("answer over its limit")
+	ErrPlanned  = errors.New("cancelled as the plan has it")
+	ErrDeadline = errors.New("deadline of the request")
+	ErrDrained  = errors.New("the time to drain is over")
+	ErrEnough   = errors.New("answer complete")
+	ErrTooLarge = errors.New("answer over its limit")
 )
 
-// classOfStatus is the class of a status other than 200.
-func classOfStatus(code int) string {
+// ClassOfStatus is the class of a status other than 200.
+func ClassOfStatus(code int) string {
 	switch {
 	case code == 401, code == 403:
 		return result.ErrAuth
@@ -38,15 +38,15 @@ func classOfStatus(code int) string {
 	return result.ErrHTTP
 }
 
-// classOfError is the class of an error of net/http, before the answer or
+// ClassOfError is the class of an error of net/http, before the answer or
 // within it. net/http has no types for answers that are not HTTP.
-func classOfError(err error) string {
-	var connect *connectError
+func ClassOfError(err error) string {
+	var connect *ConnectError
 	text := err.Error()
 	switch {
 	case errors.As(err, &connect):
 		return result.ErrConnect
-	case errors.Is(err, errTooLarge):
+	case errors.Is(err, ErrTooLarge):
 		return result.ErrProtocol
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return result.ErrReset
@@ -58,9 +58,9 @@ func classOfError(err error) string {
 	return result.ErrReset
 }
 
-// statusText says what a server said with a status other than 200.
-func statusText(resp *http.Response, body []byte) string {
-	text := fmt.Sprintf("HTTP %d", resp.StatusCode)
+// StatusText says what a server said with a status other than 200.
+func StatusText(code int, retryAfter string, body []byte) string {
+	text := fmt.Sprintf("HTTP %d", code)
 	var v map[string]any
 	switch {
 	case json.Unmarshal(body, &v) == nil && v != nil:
@@ -68,16 +68,22 @@ func statusText(resp *http.Response, body []byte) string {
 	case len(body) > 0:
 		text += ": " + string(body)
 	}
-	if after := resp.Header.Get("Retry-After"); after != "" {
-		text += " (retry after " + after + ")"
+	if retryAfter != "" {
+		text += " (retry after " + retryAfter + ")"
 	}
-	return clip(text)
+	return Clip(text)
 }
+
+// A ConnectError is a request that got no connection.
+type ConnectError struct{ Err error }
+
+func (e *ConnectError) Error() string { return e.Err.Error() }
+func (e *ConnectError) Unwrap() error { return e.Err }
 
 const maxErrorText = 400
 
 // clip makes one short, printable line of what a server said.
-func clip(s string) string {
+func Clip(s string) string {
 	s = strings.ToValidUTF8(s, "\ufffd")
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

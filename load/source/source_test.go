@@ -1,4 +1,4 @@
-package load
+package source
 
 import (
 	"cmp"
@@ -15,20 +15,21 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-func base() SourceConfig {
-	return SourceConfig{Seed: 7, Cell: "0123456789ab", Trial: 1, MaxTokens: 16, Prompts: Prompts{InputTokens: 40}}
+func base() Config {
+	return Config{Seed: 7, Cell: "0123456789ab", Trial: 1, MaxTokens: 16, Prompts: Prompts{InputTokens: 40}}
 }
 
 // pull takes every job of a source; each request takes took, one slot after
 // the other.
-func pull(t testing.TB, s Source, took time.Duration) []Job {
+func pull(t testing.TB, s load.Source, took time.Duration) []load.Job {
 	t.Helper()
-	var jobs []Job
+	var jobs []load.Job
 	l := s.Loop()
 	if l.Open {
 		for {
@@ -67,9 +68,9 @@ func pull(t testing.TB, s Source, took time.Duration) []Job {
 	return jobs
 }
 
-func must(t testing.TB, c SourceConfig) Source {
+func must(t testing.TB, c Config) load.Source {
 	t.Helper()
-	s, err := NewSource(c)
+	s, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,41 +80,41 @@ func must(t testing.TB, c SourceConfig) Source {
 func TestNewSource_refuses(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		set  func(*SourceConfig)
+		set  func(*Config)
 		want string
 	}{
-		{"no loop", func(c *SourceConfig) {}, "neither concurrency nor request rate"},
-		{"both loops", func(c *SourceConfig) { c.Concurrency, c.RequestRate, c.Requests = 1, 1, 1 }, "only one"},
-		{"no bound", func(c *SourceConfig) { c.Concurrency = 1 }, "nothing bounds"},
-		{"two counts", func(c *SourceConfig) { c.Concurrency, c.Requests, c.RequestsPerWorker = 1, 1, 1 }, "twice"},
-		{"negative", func(c *SourceConfig) { c.Concurrency, c.Requests = 1, -1 }, "negative"},
-		{"too many", func(c *SourceConfig) { c.Concurrency, c.Requests = 1, MaxRequests+1 }, "more than"},
-		{"product overflows", func(c *SourceConfig) { c.Concurrency, c.RequestsPerWorker = 60_000, math.MaxInt/2 }, "more than"},
-		{"huge concurrency", func(c *SourceConfig) { c.Concurrency, c.Requests = MaxConcurrency+1, 1 }, "concurrency"},
-		{"NaN rate", func(c *SourceConfig) { c.RequestRate, c.Requests = math.NaN(), 1 }, "request rate"},
-		{"infinite rate", func(c *SourceConfig) { c.RequestRate, c.Requests = math.Inf(1), 1 }, "request rate"},
-		{"rate times duration", func(c *SourceConfig) { c.RequestRate, c.Duration = 1e6, time.Hour }, "more than"},
-		{"think time in an open loop", func(c *SourceConfig) { c.RequestRate, c.Requests, c.ThinkTime = 1, 1, 1 }, "think time"},
-		{"per worker in an open loop", func(c *SourceConfig) { c.RequestRate, c.RequestsPerWorker = 1, 1 }, "per worker"},
-		{"arrivals", func(c *SourceConfig) { c.RequestRate, c.Requests, c.Arrivals = 1, 1, "burst" }, "not known"},
-		{"burstiness of poisson", func(c *SourceConfig) { c.RequestRate, c.Requests, c.Burstiness = 1, 1, 0.5 }, "no meaning"},
-		{"burstiness", func(c *SourceConfig) { c.RequestRate, c.Requests, c.Arrivals, c.Burstiness = 1, 1, Gamma, -1 }, "burstiness"},
-		{"no such shard", func(c *SourceConfig) { c.Concurrency, c.Requests, c.Shard = 4, 4, Shard{2, 2} }, "does not exist"},
-		{"more shards than slots", func(c *SourceConfig) { c.Concurrency, c.Requests, c.Shard = 2, 4, Shard{0, 3} }, "cannot be split"},
-		{"no input", func(c *SourceConfig) { c.Concurrency, c.Requests, c.Prompts.InputTokens = 1, 1, 0 }, "input tokens"},
-		{"spread of fixed", func(c *SourceConfig) { c.Concurrency, c.Requests, c.Prompts.Spread = 1, 1, 0.1 }, "spread"},
-		{"no spread", func(c *SourceConfig) { c.Concurrency, c.Requests, c.Prompts.Distribution = 1, 1, Normal }, "needs a spread"},
-		{"distribution", func(c *SourceConfig) { c.Concurrency, c.Requests, c.Prompts.Distribution = 1, 1, "zipf" }, "not known"},
-		{"prefix", func(c *SourceConfig) { c.Concurrency, c.Requests, c.Prompts.SharedPrefix = 1, 1, 1.1 }, "shared prefix"},
-		{"too few texts", func(c *SourceConfig) {
+		{"no loop", func(c *Config) {}, "neither concurrency nor request rate"},
+		{"both loops", func(c *Config) { c.Concurrency, c.RequestRate, c.Requests = 1, 1, 1 }, "only one"},
+		{"no bound", func(c *Config) { c.Concurrency = 1 }, "nothing bounds"},
+		{"two counts", func(c *Config) { c.Concurrency, c.Requests, c.RequestsPerWorker = 1, 1, 1 }, "twice"},
+		{"negative", func(c *Config) { c.Concurrency, c.Requests = 1, -1 }, "negative"},
+		{"too many", func(c *Config) { c.Concurrency, c.Requests = 1, MaxRequests+1 }, "more than"},
+		{"product overflows", func(c *Config) { c.Concurrency, c.RequestsPerWorker = 60_000, math.MaxInt/2 }, "more than"},
+		{"huge concurrency", func(c *Config) { c.Concurrency, c.Requests = MaxConcurrency+1, 1 }, "concurrency"},
+		{"NaN rate", func(c *Config) { c.RequestRate, c.Requests = math.NaN(), 1 }, "request rate"},
+		{"infinite rate", func(c *Config) { c.RequestRate, c.Requests = math.Inf(1), 1 }, "request rate"},
+		{"rate times duration", func(c *Config) { c.RequestRate, c.Duration = 1e6, time.Hour }, "more than"},
+		{"think time in an open loop", func(c *Config) { c.RequestRate, c.Requests, c.ThinkTime = 1, 1, 1 }, "think time"},
+		{"per worker in an open loop", func(c *Config) { c.RequestRate, c.RequestsPerWorker = 1, 1 }, "per worker"},
+		{"arrivals", func(c *Config) { c.RequestRate, c.Requests, c.Arrivals = 1, 1, "burst" }, "not known"},
+		{"burstiness of poisson", func(c *Config) { c.RequestRate, c.Requests, c.Burstiness = 1, 1, 0.5 }, "no meaning"},
+		{"burstiness", func(c *Config) { c.RequestRate, c.Requests, c.Arrivals, c.Burstiness = 1, 1, Gamma, -1 }, "burstiness"},
+		{"no such shard", func(c *Config) { c.Concurrency, c.Requests, c.Shard = 4, 4, Shard{2, 2} }, "does not exist"},
+		{"more shards than slots", func(c *Config) { c.Concurrency, c.Requests, c.Shard = 2, 4, Shard{0, 3} }, "cannot be split"},
+		{"no input", func(c *Config) { c.Concurrency, c.Requests, c.Prompts.InputTokens = 1, 1, 0 }, "input tokens"},
+		{"spread of fixed", func(c *Config) { c.Concurrency, c.Requests, c.Prompts.Spread = 1, 1, 0.1 }, "spread"},
+		{"no spread", func(c *Config) { c.Concurrency, c.Requests, c.Prompts.Distribution = 1, 1, Normal }, "needs a spread"},
+		{"distribution", func(c *Config) { c.Concurrency, c.Requests, c.Prompts.Distribution = 1, 1, "zipf" }, "not known"},
+		{"prefix", func(c *Config) { c.Concurrency, c.Requests, c.Prompts.SharedPrefix = 1, 1, 1.1 }, "shared prefix"},
+		{"too few texts", func(c *Config) {
 			c.Concurrency, c.Requests, c.WarmupRequests = 1, 3, 1
 			c.Prompts.Entries = InlinePrompts([]string{"a", "b", "c"})
 		}, "4 prompts are needed and 3 are left"},
-		{"texts for an unknown count", func(c *SourceConfig) {
+		{"texts for an unknown count", func(c *Config) {
 			c.Concurrency, c.Duration = 1, time.Second
 			c.Prompts.Entries = InlinePrompts([]string{"a"})
 		}, "only time bounds"},
-		{"too few texts for the schedule", func(c *SourceConfig) {
+		{"too few texts for the schedule", func(c *Config) {
 			c.RequestRate, c.Duration, c.Arrivals = 10, time.Second, Constant
 			c.Prompts.Entries = InlinePrompts([]string{"a"})
 		}, "10 prompts are needed"},
@@ -121,7 +122,7 @@ func TestNewSource_refuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := base()
 			c.set(&cfg)
-			_, err := NewSource(cfg)
+			_, err := New(cfg)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q in it", err, c.want)
 			}
@@ -132,17 +133,17 @@ func TestNewSource_refuses(t *testing.T) {
 func TestClosed_counts(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		set  func(*SourceConfig)
+		set  func(*Config)
 		want int
 	}{
-		{"requests", func(c *SourceConfig) { c.Requests = 10 }, 10},
-		{"fewer than slots", func(c *SourceConfig) { c.Requests = 2 }, 2},
-		{"per worker", func(c *SourceConfig) { c.RequestsPerWorker = 5 }, 15},
+		{"requests", func(c *Config) { c.Requests = 10 }, 10},
+		{"fewer than slots", func(c *Config) { c.Requests = 2 }, 2},
+		{"per worker", func(c *Config) { c.RequestsPerWorker = 5 }, 15},
 		// 3 slots, requests of 10 ms and 5 ms of thought in 100 ms: sent at 0, 15, ..., 90.
-		{"duration", func(c *SourceConfig) { c.Duration, c.ThinkTime = 100*time.Millisecond, 5*time.Millisecond }, 21},
+		{"duration", func(c *Config) { c.Duration, c.ThinkTime = 100*time.Millisecond, 5*time.Millisecond }, 21},
 		// A slot sends nothing at the end itself.
-		{"duration, exactly", func(c *SourceConfig) { c.Duration = 30 * time.Millisecond }, 9},
-		{"duration or requests", func(c *SourceConfig) { c.Duration, c.Requests = 30*time.Millisecond, 7 }, 7},
+		{"duration, exactly", func(c *Config) { c.Duration = 30 * time.Millisecond }, 9},
+		{"duration or requests", func(c *Config) { c.Duration, c.Requests = 30*time.Millisecond, 7 }, 7},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := base()
@@ -229,8 +230,8 @@ func TestShards_merge(t *testing.T) {
 			c.Concurrency = rapid.IntRange(of, 12).Draw(t, "slots")
 			c.RequestsPerWorker, c.Requests = rapid.IntRange(1, 5).Draw(t, "each"), 0
 		}
-		for name, source := range map[string]func(SourceConfig) (Source, error){"measured": NewSource, "warm-up": NewWarmup} {
-			make := func(c SourceConfig) Source {
+		for name, source := range map[string]func(Config) (load.Source, error){"measured": New, "warm-up": NewWarmup} {
+			make := func(c Config) load.Source {
 				s, err := source(c)
 				if err != nil {
 					t.Fatal(err)
@@ -239,7 +240,7 @@ func TestShards_merge(t *testing.T) {
 			}
 			whole := make(c)
 			want := pull2(whole)
-			var got []Job
+			var got []load.Job
 			slots, limit := 0, 0
 			for i := range of {
 				c.Shard = Shard{i, of}
@@ -259,8 +260,8 @@ func TestShards_merge(t *testing.T) {
 			} else if l.Open && l.MaxInFlight >= of && limit != l.MaxInFlight {
 				t.Fatalf("%d in flight over the shards, want %d", limit, l.MaxInFlight)
 			}
-			for _, jobs := range [][]Job{got, want} {
-				slices.SortFunc(jobs, func(a, b Job) int { return cmp.Compare(a.N, b.N) })
+			for _, jobs := range [][]load.Job{got, want} {
+				slices.SortFunc(jobs, func(a, b load.Job) int { return cmp.Compare(a.N, b.N) })
 				for i := range jobs { // who sends it may differ, what is sent not
 					jobs[i].Shard, jobs[i].Slot = 0, 0
 				}
@@ -272,7 +273,7 @@ func TestShards_merge(t *testing.T) {
 	})
 }
 
-func pull2(s Source) []Job { return pull(&testing.T{}, s, 0) }
+func pull2(s load.Source) []load.Job { return pull(&testing.T{}, s, 0) }
 
 func TestSource_sameAgain(t *testing.T) {
 	c := base()
@@ -282,10 +283,10 @@ func TestSource_sameAgain(t *testing.T) {
 	if diff := gocmp.Diff(a, b); diff != "" {
 		t.Fatal(diff)
 	}
-	for name, change := range map[string]func(*SourceConfig){
-		"seed":  func(c *SourceConfig) { c.Seed++ },
-		"cell":  func(c *SourceConfig) { c.Cell += "x" },
-		"trial": func(c *SourceConfig) { c.Trial++ },
+	for name, change := range map[string]func(*Config){
+		"seed":  func(c *Config) { c.Seed++ },
+		"cell":  func(c *Config) { c.Cell += "x" },
+		"trial": func(c *Config) { c.Trial++ },
 	} {
 		d := c
 		change(&d)

@@ -1,4 +1,4 @@
-package openai
+package wire
 
 import (
 	"bytes"
@@ -14,28 +14,30 @@ import (
 )
 
 // replay gives a stream its bytes in the given segments, a millisecond apart.
-func replay(segments ...[]byte) (result.Request, *stream) {
-	r := (&run{}).unsent(&noJob, 0)
+func replay(segments ...[]byte) (result.Request, *Answer) {
+	r := Unsent(&noJob, 0)
 	r.Status, r.Error, r.Sent = "", "", 0
-	var s stream
-	s.begin(&r, new(scanner), true)
+	var s Answer
+	s.Begin(&r, true, false)
 	var p sse.Parser
 	var ev sse.Event
 	at := time.Duration(0)
+	read := 0
 	for _, b := range segments {
 		at += time.Millisecond
 		p.Feed(b)
 		for p.Next(&ev) {
-			s.event(&ev, at)
+			read++
+			s.Event(&ev, Mark{At: at, After: result.Never, Read: read})
 		}
 	}
-	s.close(io.EOF, at)
+	s.Close(io.EOF, at)
 	return r, &s
 }
 
 // The streams of real servers, whole and cut in two at every byte: what is
 // counted does not depend on how the network cut them.
-func TestStream_recorded(t *testing.T) {
+func TestAnswer_recorded(t *testing.T) {
 	for _, c := range []struct {
 		file           string
 		chunks, prompt int
@@ -76,21 +78,21 @@ func TestStream_recorded(t *testing.T) {
 	}
 }
 
-func TestStream_gapsAreDifferencesOfFloors(t *testing.T) {
-	r := (&run{}).unsent(&noJob, 0)
+func TestAnswer_gapsAreDifferencesOfFloors(t *testing.T) {
+	r := Unsent(&noJob, 0)
 	r.Sent = 900 // ns
-	var s stream
-	s.begin(&r, new(scanner), false)
+	var s Answer
+	s.Begin(&r, false, false)
 	chunk := &sse.Event{Data: []byte(`{"choices":[{"index":0,"text":"a"}]}`)}
-	for _, at := range []time.Duration{1100, 1999, 2000, 5_000_500} {
-		s.event(chunk, at)
+	for i, at := range []time.Duration{1100, 1999, 2000, 5_000_500} {
+		s.Event(chunk, Mark{At: at, After: result.Never, Read: i + 1})
 	}
 	if diff := cmp.Diff([]int32{1, 0, 1, 4998}, r.ChunkUS); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestStream_everyChoiceMustFinish(t *testing.T) {
+func TestAnswer_everyChoiceMustFinish(t *testing.T) {
 	events := func(data ...string) []byte {
 		var b []byte
 		for _, d := range data {

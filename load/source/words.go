@@ -1,4 +1,4 @@
-package load
+package source
 
 // vocabulary is 256 common English words, one a byte. With the space before them
 // they are one token each in the vocabularies of current models.

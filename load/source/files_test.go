@@ -1,4 +1,4 @@
-package load
+package source
 
 import (
 	"os"
@@ -8,6 +8,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
 )
 
@@ -22,7 +23,7 @@ func write(t *testing.T, text string) string {
 
 func TestReadPrompts(t *testing.T) {
 	ask := func(line, limit int, system string, turns ...string) Entry {
-		return Entry{Prompt: Prompt{System: system, Turns: turns, Target: result.Unknown}, MaxTokens: limit, Line: line}
+		return Entry{Prompt: load.Prompt{System: system, Turns: turns, Target: result.Unknown}, MaxTokens: limit, Line: line}
 	}
 	for _, c := range []struct {
 		name, kind, text string

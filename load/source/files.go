@@ -1,4 +1,4 @@
-package load
+package source
 
 import (
 	"bufio"
@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
 )
 
@@ -102,7 +103,7 @@ func jsonlEntry(text []byte) (Entry, error) {
 	if err := json.Unmarshal(text, &in); err != nil {
 		return Entry{}, jsonError(err)
 	}
-	e := Entry{Prompt: Prompt{Target: result.Unknown}}
+	e := Entry{Prompt: load.Prompt{Target: result.Unknown}}
 	switch {
 	case in.Prompt != nil && in.Messages != nil:
 		return Entry{}, errors.New(`both "prompt" and "messages": only one can be sent`)
@@ -112,7 +113,7 @@ func jsonlEntry(text []byte) (Entry, error) {
 		}
 		e.Prompt.Turns = []string{*in.Prompt}
 	case len(in.Messages) > 0:
-		if err := e.Prompt.setMessages(in.Messages); err != nil {
+		if err := setMessages(&e.Prompt, in.Messages); err != nil {
 			return Entry{}, err
 		}
 	default:
@@ -127,7 +128,7 @@ func jsonlEntry(text []byte) (Entry, error) {
 	return e, nil
 }
 
-func (p *Prompt) setMessages(messages []message) error {
+func setMessages(p *load.Prompt, messages []message) error {
 	if messages[0].Role == "system" || messages[0].Role == "developer" {
 		p.System = messages[0].Content
 		messages = messages[1:]
@@ -184,7 +185,7 @@ func readShareGPT(r io.Reader) (entries []Entry, line int, err error) {
 			return fail(err)
 		}
 		at := lines.at(d.InputOffset())
-		e := Entry{Prompt: Prompt{Target: result.Unknown}, Line: at}
+		e := Entry{Prompt: load.Prompt{Target: result.Unknown}, Line: at}
 		turns := in.Conversations
 		if len(turns) > 0 && turns[0].From == "system" {
 			e.Prompt.System = turns[0].Value

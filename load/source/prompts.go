@@ -1,4 +1,4 @@
-package load
+package source
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 
+	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
 )
 
@@ -47,7 +48,7 @@ type Prompts struct {
 
 // An Entry is a given prompt.
 type Entry struct {
-	Prompt    Prompt
+	Prompt    load.Prompt
 	MaxTokens int // 0 where the entry says nothing
 	Line      int // in its file, from 1; 0 where it is from none
 }
@@ -56,7 +57,7 @@ type Entry struct {
 func InlinePrompts(texts []string) []Entry {
 	entries := make([]Entry, len(texts))
 	for i, t := range texts {
-		entries[i] = Entry{Prompt: Prompt{Turns: []string{t}, Target: result.Unknown}}
+		entries[i] = Entry{Prompt: load.Prompt{Turns: []string{t}, Target: result.Unknown}}
 	}
 	return entries
 }
@@ -121,10 +122,10 @@ func (p *Prompts) checkEntries(need int) error {
 // A prompter makes the nth prompt of a trial, warm-up included. limit is the
 // prompt's own bound on the output, 0 for none.
 type prompter interface {
-	prompt(n int) (p Prompt, limit int)
+	prompt(n int) (p load.Prompt, limit int)
 }
 
-func (c *SourceConfig) prompter(phase result.Phase) prompter {
+func (c *Config) prompter(phase result.Phase) prompter {
 	if len(c.Prompts.Entries) > 0 {
 		return &pool{&c.Prompts}
 	}
@@ -134,7 +135,7 @@ func (c *SourceConfig) prompter(phase result.Phase) prompter {
 // A pool is given prompts.
 type pool struct{ *Prompts }
 
-func (p *pool) prompt(n int) (Prompt, int) {
+func (p *pool) prompt(n int) (load.Prompt, int) {
 	e := p.Entries[(p.First+n)%len(p.Entries)]
 	if e.Prompt.System == "" {
 		e.Prompt.System = p.System
@@ -160,7 +161,7 @@ type synthetic struct {
 
 const markerWords = 8
 
-func newSynthetic(c *SourceConfig, phase result.Phase) *synthetic {
+func newSynthetic(c *Config, phase result.Phase) *synthetic {
 	s := &synthetic{Prompts: c.Prompts, perWord: c.Prompts.TokensPerWord}
 	if s.perWord == 0 {
 		s.perWord = 1
@@ -177,7 +178,7 @@ func newSynthetic(c *SourceConfig, phase result.Phase) *synthetic {
 	return s
 }
 
-func (s *synthetic) prompt(n int) (Prompt, int) {
+func (s *synthetic) prompt(n int) (load.Prompt, int) {
 	r := s.rng(uint64(n))
 	words := int(math.Round(s.length(r) / s.perWord))
 	own := max(markerWords, words-s.shared)
@@ -185,7 +186,7 @@ func (s *synthetic) prompt(n int) (Prompt, int) {
 	b.Grow(len(s.prefix) + 8*own)
 	b.WriteString(s.prefix)
 	s.write(&b, uint64(n), own)
-	return Prompt{
+	return load.Prompt{
 		System: s.System,
 		Turns:  []string{b.String()},
 		Target: int(math.Round(float64(s.shared+own) * s.perWord)),

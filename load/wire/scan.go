@@ -1,4 +1,4 @@
-package openai
+package wire
 
 // A scanner reads a chunk in one pass over its bytes and allocates nothing.
 //

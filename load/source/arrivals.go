@@ -1,4 +1,4 @@
-package load
+package source
 
 import (
 	"crypto/sha256"
@@ -79,13 +79,13 @@ func (a Arrivals) offsets(r *rng, rate, burstiness float64, n int, end time.Dura
 type rng struct{ src *rand.PCG }
 
 // rng returns a generator of its own for each purpose.
-func (c *SourceConfig) rng(purpose string) *rng {
+func (c *Config) rng(purpose string) *rng {
 	hi, lo := c.digest(purpose)
 	return &rng{rand.NewPCG(hi, lo)}
 }
 
 // digest is what sets this trial's purpose apart from every other.
-func (c *SourceConfig) digest(purpose string) (hi, lo uint64) {
+func (c *Config) digest(purpose string) (hi, lo uint64) {
 	h := sha256.Sum256(fmt.Appendf(nil, "sweep load\n%d\n%q\n%d\n%q", c.Seed, c.Cell, c.Trial, purpose))
 	return binary.BigEndian.Uint64(h[:]), binary.BigEndian.Uint64(h[8:])
 }

@@ -1,4 +1,4 @@
-package openai
+package wire
 
 import (
 	"bytes"
@@ -157,4 +157,26 @@ func errorText(v any) string {
 		return fmt.Sprint(v)
 	}
 	return string(b)
+}
+
+// textOf is the text of the first choice of an event or an answer: what a
+// conversation goes on with. Reasoning is not part of it.
+func textOf(data []byte) string {
+	var v struct {
+		Choices []struct {
+			Index   int                      `json:"index"`
+			Text    string                   `json:"text"`
+			Delta   struct{ Content string } `json:"delta"`
+			Message struct{ Content string } `json:"message"`
+		} `json:"choices"`
+	}
+	if json.Unmarshal(data, &v) != nil {
+		return ""
+	}
+	for _, c := range v.Choices {
+		if c.Index == 0 {
+			return c.Text + c.Delta.Content + c.Message.Content
+		}
+	}
+	return ""
 }

@@ -1,4 +1,4 @@
-package load
+package source
 
 import (
 	"math"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
 )
 
@@ -121,10 +122,10 @@ func TestPool(t *testing.T) {
 	c.Prompts.Entries[3].MaxTokens = 500
 	c.Prompts.Entries[4].Prompt.System = "own"
 	jobs := pull(t, must(t, c), 0)
-	for i, want := range []Job{
-		{Prompt: Prompt{System: "be brief", Turns: []string{"c"}}, MaxTokens: 30},
-		{Prompt: Prompt{System: "be brief", Turns: []string{"d"}}, MaxTokens: 100},
-		{Prompt: Prompt{System: "own", Turns: []string{"e"}}, MaxTokens: 100},
+	for i, want := range []load.Job{
+		{Prompt: load.Prompt{System: "be brief", Turns: []string{"c"}}, MaxTokens: 30},
+		{Prompt: load.Prompt{System: "be brief", Turns: []string{"d"}}, MaxTokens: 100},
+		{Prompt: load.Prompt{System: "own", Turns: []string{"e"}}, MaxTokens: 100},
 	} {
 		got := jobs[i]
 		if got.Prompt.Turns[0] != want.Prompt.Turns[0] || got.Prompt.System != want.Prompt.System ||
@@ -133,7 +134,7 @@ func TestPool(t *testing.T) {
 		}
 	}
 	c.Requests = 9
-	if _, err := NewSource(c); err == nil {
+	if _, err := New(c); err == nil {
 		t.Error("10 requests of 4 prompts")
 	}
 	c.Prompts.Reuse = true
@@ -156,15 +157,15 @@ func BenchmarkSynthetic(b *testing.B) {
 // TestSynthetic_attempts: another attempt begins every prompt differently and
 // is the same load in everything else.
 func TestSynthetic_attempts(t *testing.T) {
-	jobs := func(attempt int) []Job {
-		src, err := NewSource(SourceConfig{
+	jobs := func(attempt int) []load.Job {
+		src, err := New(Config{
 			Seed: 1, Cell: "c", Trial: 1, Attempt: attempt, RequestRate: 100, Requests: 20, MaxTokens: 4,
 			Prompts: Prompts{InputTokens: 40, Distribution: Normal, Spread: 0.3, SharedPrefix: 0.4},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var all []Job
+		var all []load.Job
 		for j, ok := src.Next(0, nil); ok; j, ok = src.Next(0, nil) {
 			all = append(all, j)
 		}

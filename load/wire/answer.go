@@ -1,0 +1,332 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"time"
+
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/sse"
+	"sweep.dev/sweep/result"
+)
+
+// A Mark is when a piece of an answer was received.
+type Mark struct {
+	// At is the receive time of the last of the bytes that Read took.
+	At time.Duration
+	// After is when the read before it had taken all there was: no byte of this
+	// one came earlier. [result.Never] where that is not known.
+	After time.Duration
+	// Read counts the reads of the answer, from 1. Events that came out of one
+	// read share its receive time.
+	Read int
+}
+
+// An Answer is what becomes of one request's answer: it takes in events with
+// their times and knows when there is enough, and at the end whether it was a
+// success. It has no clock and no connection, and allocates nothing per event
+// where the request's lists have room.
+type Answer struct {
+	r       *result.Request
+	scanner scanner
+
+	wantUsage bool
+	keep      bool   // the text of the answer is wanted
+	seen      uint64 // choices, one bit each
+	finished  uint64
+	usage     bool
+	tokens    int   // chunks with a token
+	counted   int   // completion tokens by continuous usage so far
+	lastUS    int64 // of the last chunk, in whole microseconds since the anchor
+	known     bool  // the tokens of some event are
+
+	events int
+	read   int // that brought the last chunk with a token
+
+	enough bool // [DONE] or a failure: what follows is of no interest
+	fault  fault
+}
+
+// A fault is why an answer cannot be a success.
+type fault struct{ class, text string }
+
+// Begin readies s for the answer to r, which was sent. keep says that the
+// request's Answer is wanted: the text of the first choice.
+func (s *Answer) Begin(r *result.Request, wantUsage, keep bool) {
+	*s = Answer{r: r, wantUsage: wantUsage, keep: keep}
+}
+
+// Enough says that what follows is of no interest: the stream has said that it
+// is complete, or it has failed.
+func (s *Answer) Enough() bool { return s.enough }
+
+// Tokens is how many chunks with a token have come.
+func (s *Answer) Tokens() int { return s.tokens }
+
+// Event takes in one event whose last byte came with the read m.
+func (s *Answer) Event(ev *sse.Event, m Mark) {
+	s.events++
+	if string(ev.Name) == "error" {
+		s.Fail(result.ErrServer, namedError(ev), m.At)
+		return
+	}
+	data := bytes.TrimRight(ev.Data, " \t")
+	switch {
+	case len(data) == 0:
+		return
+	case string(data) == "[DONE]":
+		s.end(m.At)
+		return
+	case data[0] != '{' && len(ev.Name) > 0:
+		return // an annotation of the server's own
+	}
+	c, err := s.scanner.parse(data)
+	switch {
+	case err != nil:
+		s.Fail(result.ErrProtocol, fmt.Sprintf("event %d is not JSON: %v: %.80q", s.events, err, data), m.At)
+	case c.failed:
+		s.Fail(result.ErrServer, c.failure, m.At)
+	default:
+		s.chunk(&c, m)
+		if s.keep && c.token {
+			s.r.Answer += textOf(data)
+		}
+	}
+}
+
+// Rest takes in an event that the end of the stream left without its blank
+// line. One that was cut off in the middle says nothing but that the stream
+// was, so it is no error of its own.
+func (s *Answer) Rest(ev *sse.Event, m Mark) {
+	if data := bytes.TrimSpace(ev.Data); len(data) > 0 && data[0] == '{' {
+		if _, err := s.scanner.parse(data); err != nil {
+			return
+		}
+	}
+	s.Event(ev, m)
+}
+
+func namedError(ev *sse.Event) string {
+	if len(ev.Data) > 0 {
+		if c, err := decode(ev.Data); err == nil && c.failed {
+			return c.failure
+		}
+		return string(ev.Data)
+	}
+	if len(ev.Comment) > 0 {
+		return string(ev.Comment)
+	}
+	return "the server sent an error event without a reason"
+}
+
+func (s *Answer) chunk(c *chunk, m Mark) {
+	if c.usage {
+		s.count(c.count)
+	}
+	if !c.choice {
+		return
+	}
+	s.seen |= c.seen
+	s.finished |= c.finished
+	if c.finish != "" {
+		s.r.FinishReason = c.finish
+	}
+
+	us := m.At.Microseconds()
+	s.r.ChunkUS = append(s.r.ChunkUS, int32(min(us-s.lastMicro(), math.MaxInt32)))
+	s.lastUS = us
+	s.r.LastToken = m.At
+
+	tokens := 0
+	switch {
+	case c.usage && c.count.completion >= 0:
+		tokens = max(0, c.count.completion-s.counted)
+		s.counted = max(s.counted, c.count.completion)
+	case c.token:
+		tokens = result.Unknown
+	}
+	if tokens != result.Unknown {
+		s.known = true
+	}
+	s.r.ChunkTokens = append(s.r.ChunkTokens, int32(tokens))
+	if !c.token {
+		return
+	}
+	s.tokens++
+	// Chunks without a token (the role, the usage) share segments by nature.
+	if s.read == m.Read {
+		s.r.Coalesced++
+		if m.After != result.Never {
+			s.r.StampError = max(s.r.StampError, m.At-m.After)
+		}
+	}
+	s.read = m.Read
+	if s.r.FirstToken == result.Never {
+		s.r.FirstToken = m.At
+		s.r.FirstTokenChunk = len(s.r.ChunkUS) - 1
+	}
+	if c.output && s.r.FirstOutput == result.Never {
+		s.r.FirstOutput = m.At
+	}
+}
+
+// lastMicro is what the next chunk's time is counted from.
+func (s *Answer) lastMicro() int64 {
+	if len(s.r.ChunkUS) == 0 {
+		return s.r.Sent.Microseconds()
+	}
+	return s.lastUS
+}
+
+// count takes in what the server says of its tokens; a later count that leaves
+// one out does not take it back.
+func (s *Answer) count(u usage) {
+	if u.completion >= 0 {
+		s.usage = true
+		s.r.CompletionTokens = u.completion
+		s.r.TokenSource = "usage"
+	}
+	if u.prompt >= 0 {
+		s.r.PromptTokens = u.prompt
+	}
+	if u.cached >= 0 {
+		s.r.CachedTokens = u.cached
+	}
+}
+
+func (s *Answer) end(at time.Duration) {
+	s.enough = true
+	s.r.End = at
+}
+
+// Fail ends the answer: it cannot be a success any more.
+func (s *Answer) Fail(class, text string, at time.Duration) {
+	s.fault = fault{class, text}
+	s.end(at)
+}
+
+// Whole takes in an answer that was not streamed.
+func (s *Answer) Whole(body []byte, at time.Duration) {
+	c, err := decode(body)
+	switch {
+	case err != nil:
+		s.Fail(result.ErrProtocol, fmt.Sprintf("the answer is not JSON: %v: %.80q", err, body), at)
+		return
+	case c.failed:
+		s.Fail(result.ErrServer, c.failure, at)
+		return
+	}
+	if c.usage {
+		s.count(c.count)
+	}
+	s.seen, s.finished = c.seen, c.finished
+	s.r.FinishReason = c.finish
+	if c.token {
+		s.tokens = 1
+	}
+	if s.keep {
+		s.r.Answer = textOf(body)
+	}
+	if !s.complete() {
+		s.Fail(result.ErrTruncated, "the answer has no finish_reason", at)
+		return
+	}
+	s.end(at)
+}
+
+// NotStream takes in an answer of 200 that is something else than a stream:
+// some servers report errors so.
+func (s *Answer) NotStream(media string, body []byte, at time.Duration) {
+	if c, err := decode(body); err == nil && c.failed {
+		s.Fail(result.ErrServer, c.failure, at)
+		return
+	}
+	s.Fail(result.ErrProtocol, fmt.Sprintf("the answer is %s and no event stream: %.80q", media, body), at)
+}
+
+// complete says that everything has come that makes a success.
+func (s *Answer) complete() bool {
+	return s.seen != 0 && s.seen == s.finished && (s.usage || !s.wantUsage)
+}
+
+// Close judges the answer. cause is why the reading ended: io.EOF where the
+// answer did, nil where there was enough. [DONE] is no success by itself, and
+// neither its absence nor a connection that breaks after everything has come is
+// a failure.
+func (s *Answer) Close(cause error, at time.Duration) {
+	r := s.r
+	if r.End == result.Never {
+		r.End = at
+	}
+	if !s.known {
+		r.ChunkTokens = nil
+	}
+	if s.r.TokenSource == "" && len(r.ChunkUS) > 0 {
+		r.CompletionTokens, r.TokenSource = s.tokens, "chunks"
+	}
+	switch {
+	case s.fault.class != "":
+		s.failed(s.fault.class, s.fault.text)
+	case s.complete() && s.tokens == 0 && r.CompletionTokens <= 0:
+		s.failed(result.ErrNoTokens, "the server finished ("+r.FinishReason+") without a token")
+	case s.complete():
+		r.Status = result.Completed
+	case cause == nil, errors.Is(cause, io.EOF):
+		s.failed(result.ErrTruncated, s.missing())
+	case errors.Is(cause, ErrDeadline):
+		s.failed(result.ErrTimeout, fmt.Sprintf("%v: no end after %d events", cause, s.events))
+	case errors.Is(cause, ErrPlanned):
+		r.Status, r.Planned = result.Cancelled, true
+		r.Error = Clip(cause.Error())
+	case errors.Is(cause, ErrDrained):
+		r.Status = result.Cancelled
+		r.Error = Clip(cause.Error())
+	default:
+		s.failed(ClassOfError(cause), fmt.Sprintf("after %d events: %v", s.events, cause))
+	}
+}
+
+func (s *Answer) missing() string {
+	switch {
+	case s.events == 0:
+		return "the stream ended without an event"
+	case s.seen == 0 || s.seen != s.finished:
+		return "the stream ended without finish_reason"
+	}
+	return "the stream ended without the usage that was asked for"
+}
+
+func (s *Answer) failed(class, text string) {
+	s.r.Status, s.r.ErrorClass, s.r.Error = result.Failed, class, Clip(text)
+}
+
+// NoAnswer records that no answer came to a request: cause is why it was given
+// up, nil where err, of the connection, is the reason.
+func NoAnswer(r *result.Request, cause, err error, at time.Duration) {
+	r.End = at
+	switch {
+	case cause == nil:
+		r.Status, r.ErrorClass, r.Error = result.Failed, ClassOfError(err), Clip(err.Error())
+	case errors.Is(cause, ErrDeadline):
+		r.Status, r.ErrorClass, r.Error = result.Failed, result.ErrTimeout, Clip(cause.Error()+": no answer")
+	default:
+		r.Status, r.Planned, r.Error = result.Cancelled, errors.Is(cause, ErrPlanned), Clip(cause.Error())
+	}
+}
+
+// Unsent is the record of a job before anything was sent, which is also what is
+// recorded if that never happens.
+func Unsent(j *load.Job, scheduled time.Duration) result.Request {
+	return result.Request{
+		Shard: j.Shard, N: j.N, Slot: j.Slot, Turn: j.Turn, Phase: j.Phase,
+		Scheduled: scheduled,
+		Sent:      result.Never, FirstByte: result.Never, FirstToken: result.Never,
+		FirstOutput: result.Never, LastToken: result.Never, End: result.Never,
+		PromptTokens: result.Unknown, CachedTokens: result.Unknown, CompletionTokens: result.Unknown,
+		MaxTokens: j.MaxTokens, TargetTokens: j.Prompt.Target, FirstTokenChunk: -1,
+		Status: result.Cancelled, Error: "not sent: the load was ended",
+	}
+}
