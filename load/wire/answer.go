@@ -35,6 +35,7 @@ type Answer struct {
 
 	wantUsage bool
 	keep      bool   // the text of the answer is wanted
+	text      []byte // so far
 	seen      uint64 // choices, one bit each
 	finished  uint64
 	usage     bool
@@ -91,8 +92,12 @@ func (s *Answer) Event(ev *sse.Event, m Mark) {
 		s.Fail(result.ErrServer, c.failure, m.At)
 	default:
 		s.chunk(&c, m)
-		if s.keep && c.token {
-			s.r.Answer += textOf(data)
+		switch {
+		case !s.keep || !c.output:
+		case c.text != nil:
+			s.text = append(s.text, c.text...)
+		default:
+			s.text = append(s.text, textOf(data)...)
 		}
 	}
 }
@@ -228,7 +233,7 @@ func (s *Answer) Whole(body []byte, at time.Duration) {
 		s.tokens = 1
 	}
 	if s.keep {
-		s.r.Answer = textOf(body)
+		s.text = append(s.text, textOf(body)...)
 	}
 	if !s.complete() {
 		s.Fail(result.ErrTruncated, "the answer has no finish_reason", at)
@@ -264,6 +269,7 @@ func (s *Answer) Close(cause error, at time.Duration) {
 	if !s.known {
 		r.ChunkTokens = nil
 	}
+	r.Answer = string(s.text)
 	if s.r.TokenSource == "" && len(r.ChunkUS) > 0 {
 		r.CompletionTokens, r.TokenSource = s.tokens, "chunks"
 	}

@@ -120,3 +120,24 @@ func TestAnswer_everyChoiceMustFinish(t *testing.T) {
 		t.Errorf("with an annotation: %+v", r)
 	}
 }
+
+func TestAnswer_keepsItsText(t *testing.T) {
+	r := Unsent(&noJob, 0)
+	r.Sent = 0
+	var s Answer
+	s.Begin(&r, false, true)
+	for i, data := range []string{
+		`{"choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}`,
+		`{"choices":[{"index":0,"delta":{"reasoning":"hm"}}]}`,
+		`{"choices":[{"index":0,"delta":{"content":"one"}}]}`,
+		`{"choices":[{"index":0,"delta":{"content":" t\u0077o\n"}}]}`,
+		`{"choices":[{"index":0,"delta":{"tool_calls":[{"function":{"name":"f"}}]}}]}`,
+		`{"choices":[{"index":0,"delta":{"content":"three"},"finish_reason":"stop"}]}`,
+	} {
+		s.Event(&sse.Event{Data: []byte(data)}, Mark{At: time.Duration(i), After: result.Never, Read: i + 1})
+	}
+	s.Close(io.EOF, 9)
+	if r.Status != result.Completed || r.Answer != "one two\nthree" {
+		t.Errorf("%s %q: %q", r.Status, r.Error, r.Answer)
+	}
+}

@@ -18,6 +18,8 @@ type chunk struct {
 	token    bool   // content, reasoning, or the text of a tool call
 	output   bool   // text that is not reasoning
 	finish   string // the last finish_reason
+	// text is the output where it stands for itself in the event, else nil.
+	text []byte
 
 	usage bool
 	count usage
@@ -159,24 +161,25 @@ func errorText(v any) string {
 	return string(b)
 }
 
-// textOf is the text of the first choice of an event or an answer: what a
-// conversation goes on with. Reasoning is not part of it.
+// textOf is the text of an event or an answer: what a conversation goes on
+// with. Reasoning and tool calls are not part of it.
 func textOf(data []byte) string {
+	type content struct {
+		Content string `json:"content"`
+	}
 	var v struct {
 		Choices []struct {
-			Index   int                      `json:"index"`
-			Text    string                   `json:"text"`
-			Delta   struct{ Content string } `json:"delta"`
-			Message struct{ Content string } `json:"message"`
+			Text    string  `json:"text"`
+			Delta   content `json:"delta"`
+			Message content `json:"message"`
 		} `json:"choices"`
 	}
 	if json.Unmarshal(data, &v) != nil {
 		return ""
 	}
+	var text string
 	for _, c := range v.Choices {
-		if c.Index == 0 {
-			return c.Text + c.Delta.Content + c.Message.Content
-		}
+		text += c.Text + c.Delta.Content + c.Message.Content
 	}
-	return ""
+	return text
 }

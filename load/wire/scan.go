@@ -10,6 +10,8 @@ type scanner struct {
 	b []byte
 	i int
 	c chunk
+
+	texts int // of output
 }
 
 // scan reads data into s.c; false means that it is not sure and that s.c means
@@ -109,7 +111,9 @@ func (s *scanner) delta() bool {
 func (s *scanner) toolCall() bool {
 	return s.object(func(s *scanner, key []byte) (uint8, bool) {
 		if string(key) == "function" {
-			return keyA, s.null() || s.function()
+			ok := s.null() || s.function()
+			s.c.text, s.texts = nil, 2 // it is no text to go on with
+			return keyA, ok
 		}
 		return keyOther, s.skip(0)
 	})
@@ -162,10 +166,16 @@ func (s *scanner) details() bool {
 // content takes a string that is a token if it is not empty.
 func (s *scanner) content(output bool) bool {
 	start := s.i
-	_, ok := s.str()
-	if s.i-start > len(`""`) {
+	plain, ok := s.str()
+	if ok && s.i-start > len(`""`) {
 		s.c.token = true
 		s.c.output = s.c.output || output
+		if output {
+			s.c.text = nil
+			if s.texts++; s.texts == 1 && plain {
+				s.c.text = s.b[start+1 : s.i-1]
+			}
+		}
 	}
 	return ok
 }
