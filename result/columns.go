@@ -44,7 +44,7 @@ type Extra struct {
 // would be slo_pass, which means all of them.
 func Columns(x Extra) []Column {
 	before := slices.Concat(fixedAxes(), headline(), identity(), loadAxes())
-	after := slices.Concat(load(), latency(), server(), gpu(), cost(), client(), roles(x.Roles))
+	after := slices.Concat(load(), latency(), censored(), steady(), probe(), server(), gpu(), cost(), client(), roles(x.Roles))
 	objectives := make([]Column, 0, len(x.SLOs))
 	for _, name := range x.SLOs {
 		objectives = append(objectives, nullable("slo_"+name, Bool, "", "Whether the objective "+name+" was met; null where it could not be checked."))

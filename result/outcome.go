@@ -33,6 +33,9 @@ type SLOResult struct {
 	Error string `json:"error,omitempty"`
 	// Values holds the columns that the expression reads, as measured.
 	Values map[string]any `json:"values,omitempty"`
+	// LowConfidence are those of them that rest on too few requests: the check
+	// stands, but another trial may well decide it otherwise.
+	LowConfidence []string `json:"low_confidence,omitempty"`
 }
 
 // A File is one file of a committed attempt.

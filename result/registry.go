@@ -1,5 +1,7 @@
 package result
 
+import "strings"
+
 // This file is the registry's data: every column of the cells table, with its
 // meaning. The order of the functions in Columns and of the columns in them is
 // the order of the table, and a name that was published stays what it means.
@@ -47,7 +49,7 @@ func identity() []Column {
 		nullable("start_up_s", Float, "s", "From the launch of the deployment until it answered."),
 		nullable("client_host", String, "", "Name of the machine that sent the load."),
 		nullable("network_path", String, "", "How the client reached the server: loopback, direct, tunnel or proxy."),
-		nullable("stamp_kind", String, "", "Where receive times were taken: user is this process, after its read returned."),
+		nullable("stamp_kind", String, "", "How receive times were taken: kernel (as a segment came in), user (by this process, after its read returned) or mixed (some of each; the requests table says which)."),
 	}
 }
 
@@ -77,20 +79,40 @@ func load() []Column {
 		nullable("requests", Int, "requests", "Requests that were sent and measured: completed, failed and cancelled; never the warm-up."),
 		nullable("completed", Int, "requests", "Requests that ended as they should."),
 		nullable("failed", Int, "requests", "Requests that ended otherwise."),
-		nullable("cancelled", Int, "requests", "Requests that were still in flight when the trial's time was over."),
+		nullable("cancelled", Int, "requests", "Requests that we gave up: those that the plan cancels, and those still in flight when the trial's time was over."),
+		nullable("cancelled_planned", Int, "requests", "Those of them that were given up because the plan says so."),
 		nullable("error_rate", Float, "ratio", "failed / (completed + failed)."),
 		nullable("duration_s", Float, "s", "From the first send to the last byte."),
 		nullable("input_tokens", Int, "tokens", "Prompt tokens of the completed requests, as the server counted them; null where it did not say for each."),
 		nullable("output_tokens", Int, "tokens", "Completion tokens of the completed requests, as the server counted them, or of one token a chunk where it did not (finding tokens_assumed); null where neither is known for each."),
 		nullable("request_throughput", Float, "requests/s", "completed / duration_s."),
+		nullable("achieved_rate", Float, "requests/s", "Sends per second: (sends - 1) / the time from the first send to the last. In an open loop it stands beside request_rate."),
 		nullable("throughput_tok_s", Float, "tokens/s", "output_tokens / duration_s."),
 		nullable("total_throughput_tok_s", Float, "tokens/s", "(input_tokens + output_tokens) / duration_s."),
 		nullable("goodput_req_s", Float, "requests/s", "Completed requests within every bound of the plan's goodput / duration_s; null where the plan has none."),
+		nullable("mean_prompt_tokens", Float, "tokens", "Mean of the prompt lengths of the completed requests, as the server counted them; null, as are the next seven, where it did not count every one."),
+		nullable("std_prompt_tokens", Float, "tokens", "Standard deviation (/ n) of those lengths."),
+		nullable("min_prompt_tokens", Float, "tokens", "Shortest of those prompts."),
+		nullable("p50_prompt_tokens", Float, "tokens", "Median of those lengths."),
+		nullable("p95_prompt_tokens", Float, "tokens", "95th percentile of those lengths."),
+		nullable("max_prompt_tokens", Float, "tokens", "Longest of those prompts."),
+		nullable("prompt_length_error", Float, "ratio", "Mean of |achieved - target| / target over the completed requests whose prompt was made for a length; null where none was."),
+		nullable("cached_tokens", Int, "tokens", "Prompt tokens of the completed requests that the server had in its prefix cache; null where it did not say for each."),
+		nullable("output_length_error", Float, "ratio", "Share of the completed requests whose output, as the server counted it, has another length than max_tokens; null where it did not count every one."),
 	}
 }
 
-// The latencies of the cells table, and what each is.
-var latencies = [...]struct{ name, doc string }{
+// A latencyDoc is the name of a latency and what it is.
+type latencyDoc struct{ name, doc string }
+
+// short is what it is, without how it is measured.
+func (l latencyDoc) short() string {
+	name, _, _ := strings.Cut(l.doc, ":")
+	return name
+}
+
+// The latencies of the cells table.
+var latencies = [...]latencyDoc{
 	{"ttft", "time to first token: the first content, reasoning or tool-call text"},
 	{"ttfo", "time to first output: the first text that is not reasoning"},
 	{"tpot", "time per output token after the first: (E2E - TTFT) / (n - 1), n as the server counted; requests with n < 2 left out"},
@@ -110,6 +132,66 @@ var statistics = [...]struct{ name, doc string }{
 	{"p95", "95th percentile"},
 	{"p99", "99th percentile"},
 	{"max", "Maximum"},
+}
+
+// The suffixes of figures that are not those of all completed requests.
+const (
+	// PlateauSuffix is of the figures over the plateau.
+	PlateauSuffix = "_plateau"
+	// CensoredSuffix is of the percentiles with failures counted as infinite.
+	CensoredSuffix = "_censored"
+)
+
+// steady is what a trial's ramp, plateau and tail are, and the figures over the
+// plateau.
+func steady() []Column {
+	cols := []Column{
+		nullable("ramp_s", Float, "s", "From the first send to the beginning of the plateau."),
+		nullable("plateau_s", Float, "s", "Length of the plateau: from the first to the last moment with the target in flight; in an open loop from one median e2e after the first send to the last send. Null where there was none."),
+		nullable("tail_s", Float, "s", "From the end of the plateau to the last byte."),
+		nullable("in_flight_mean", Float, "requests", "Mean over the plateau of the requests in flight."),
+		nullable("throughput_tok_s"+PlateauSuffix, Float, "tokens/s", "Output tokens that arrived within the plateau / plateau_s."),
+		nullable("request_throughput"+PlateauSuffix, Float, "requests/s", "Requests that were completed within the plateau / plateau_s."),
+		nullable("goodput_req_s"+PlateauSuffix, Float, "requests/s", "Those of them within every bound of the plan's goodput / plateau_s."),
+	}
+	for _, l := range latencies {
+		for _, s := range statistics {
+			cols = append(cols, nullable(s.name+"_"+l.name+"_ms"+PlateauSuffix, Float, "ms", s.doc+" of "+l.short()+", over the requests sent on the plateau."))
+		}
+	}
+	for _, d := range []struct{ name, doc string }{
+		{"ttft", "the time to first token"}, {"tpot", "the time per output token"}, {"throughput", "the output tokens per second"},
+	} {
+		cols = append(cols, nullable(d.name+"_drift", Float, "ratio", "Relative change of "+d.doc+" from the beginning of the plateau to its end, by Theil and Sen's line through its slices; null where there are too few."))
+	}
+	return append(cols, nullable("ended_by", String, "", "What ended the load: requests, duration, interval (of confidence, as narrow as asked), error_rate, saturated or interrupted."))
+}
+
+// censored are the percentiles that failures leave no better.
+func censored() []Column {
+	var cols []Column
+	for _, l := range latencies {
+		if l.name == "schedule_lag" {
+			continue
+		}
+		for _, q := range percentiles {
+			cols = append(cols, nullable(q.name+"_"+l.name+"_ms"+CensoredSuffix, Float, "ms", q.doc+" of "+l.short()+", with failed requests counted as infinite; null where it is."))
+		}
+	}
+	return cols
+}
+
+// probe are the figures of the low-rate stream beside the load.
+func probe() []Column {
+	return []Column{
+		nullable("probe_requests", Int, "requests", "Requests of the probe beside the load; they are in no other figure."),
+		nullable("probe_failed", Int, "requests", "Those of them that failed."),
+		nullable("p50_probe_ttft_ms", Float, "ms", "Median time to first token of the completed probe requests."),
+		nullable("p95_probe_ttft_ms", Float, "ms", "95th percentile of it."),
+		nullable("p50_probe_tpot_ms", Float, "ms", "Median time per output token of the completed probe requests."),
+		nullable("p50_probe_e2e_ms", Float, "ms", "Median end-to-end latency of the completed probe requests."),
+		nullable("p95_probe_e2e_ms", Float, "ms", "95th percentile of it."),
+	}
 }
 
 func latency() []Column {
@@ -207,6 +289,22 @@ func cost() []Column {
 
 func client() []Column {
 	return []Column{
+		nullable("client", String, "", "Which client sent the load: std (net/http) or fast (its own event loops)."),
 		nullable("client_cpu", Float, "ratio", "Share of the CPUs it may use that the client used, 0 to 1."),
+		nullable("client_loop", Float, "ratio", "Largest share of its time in which an event loop of the client was busy, 0 to 1; null where it has none."),
+		nullable("p50_client_lag_ms", Float, "ms", "Median of how long after the kernel's stamp a read returned: what stamps of the client's own would be off by. Null, as are the next two, without kernel stamps."),
+		nullable("p99_client_lag_ms", Float, "ms", "99th percentile of it."),
+		nullable("max_client_lag_ms", Float, "ms", "Maximum of it."),
+		nullable("coalesced_ratio", Float, "ratio", "Chunks with a token that came out of the same read as the one before / all chunks: they share its receive time."),
+		nullable("stamp_error_ms", Float, "ms", "Bound of how much the receive time of a coalesced chunk may be too late."),
+		nullable("p50_rtt_ms", Float, "ms", "Median round trip of the connections in use, as TCP estimates it; no latency is adjusted by it."),
+		nullable("max_rtt_ms", Float, "ms", "Longest of those round trips."),
+		nullable("clock_steps", Int, "", "Jumps of the wall clock against the monotonic one by more than 50 us."),
+		nullable("tcp_retransmits", Int, "segments", "Segments that the client's TCP had to send again."),
+		nullable("reopened_connections", Int, "", "Connections that had to be opened again during the load because the server had closed them."),
+		nullable("client_max_stall_ms", Float, "ms", "Longest time by which the client's own ticker was late: a stopped or starved process."),
+		nullable("cpu_steal", Float, "ratio", "Share of the machine's CPU time that its hypervisor gave to others, 0 to 1."),
+		nullable("calibrated_error_ms", Float, "ms", "p99 of the error that this client adds to a receive time, by calibration on this machine."),
+		nullable("calibrated_ceiling_chunks_s", Float, "chunks/s", "Most chunks per second that this client took in by calibration on this machine."),
 	}
 }

@@ -290,4 +290,5 @@ func (s *summary) lowConfidence() any {
 var percentiles = [...]struct {
 	name string
 	p    float64
-}{{"p50", 0.50}, {"p90", 0.90}, {"p95", 0.95}, {"p99", 0.99}}
+	doc  string
+}{{"p50", 0.50, "Median"}, {"p90", 0.90, "90th percentile"}, {"p95", 0.95, "95th percentile"}, {"p99", 0.99, "99th percentile"}}

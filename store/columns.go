@@ -5,7 +5,7 @@ package store
 // sampleRow.
 type Column struct {
 	Name     string
-	Type     string // string, int32, int64, double, timestamp, list<int32>
+	Type     string // string, bool, int32, int64, double, timestamp, list<int32>
 	Unit     string
 	Nullable bool
 	Doc      string // one sentence
@@ -18,7 +18,7 @@ func RequestColumns() []Column {
 		Column{"n", "int64", "", false, "Its number within the shard, in the order in which the source made it."},
 		Column{"slot", "int32", "", false, "The closed-loop slot that sent it; 0 in an open loop."},
 		Column{"turn", "int32", "", false, "Its turn in a conversation, from 0."},
-		Column{"phase", "string", "", false, "warmup, ramp, plateau or tail, by the moment it was sent; figures never count the warm-up."},
+		Column{"phase", "string", "", false, "warmup, probe (of the low-rate stream beside the load), or ramp, plateau or tail by the moment it was sent; figures never count the warm-up, and probes on their own."},
 		anchorColumn(),
 		Column{"scheduled_ns", "int64", "ns", true, "When it was to be sent, counted from the anchor, as are all instants of the row."},
 		Column{"sent_ns", "int64", "ns", true, "Immediately before its first byte was written or, where it got no connection, when it asked for one; null where it was never tried."},
@@ -32,12 +32,18 @@ func RequestColumns() []Column {
 		Column{"completion_tokens", "int64", "tokens", true, "Tokens of the answer; token_source says who counted."},
 		Column{"token_source", "string", "", true, "usage: the server; chunks: one token a chunk was assumed; null: nobody."},
 		Column{"max_tokens", "int64", "tokens", true, "What was asked for at most."},
+		Column{"target_tokens", "int64", "tokens", true, "What the prompt was made for; null where nobody said."},
 		Column{"chunk_us", "list<int32>", "us", false, "Receive times of all events with a choice, as differences of whole microseconds: the first from sent_ns, each other from the one before. Empty where the answer was not streamed."},
 		Column{"first_token_chunk", "int32", "", true, "Index in chunk_us, from 0, of the first token: the time to it is the sum of the elements up to and with this one."},
 		Column{"chunk_tokens", "list<int32>", "tokens", true, "Tokens of each event: 0 for one without content, null where the server does not say; the whole list is null where nothing is known."},
+		Column{"stamp_kind", "string", "", true, "How the receive times were taken: kernel or user; null where nothing was received."},
+		Column{"coalesced", "int32", "", false, "Chunks with a token that came out of the same read as the one before, whose receive time they share."},
+		Column{"stamp_error_ns", "int64", "ns", true, "Bound of how much the time of any of them may be too late; null where none is in doubt."},
+		Column{"fresh_connection", "bool", "", false, "Whether its connection was opened for it: scheduled_ns to sent_ns holds the connect."},
 		Column{"finish_reason", "string", "", true, "Why the server stopped, in its words."},
 		Column{"http_status", "int32", "", true, "Status of the answer; null where there was none."},
 		Column{"status", "string", "", false, "completed, failed or cancelled."},
+		Column{"planned", "bool", "", false, "Whether a cancelled request was given up because the plan says so."},
 		Column{"error_class", "string", "", true, "Class of what went wrong: connect, timeout, reset, http, auth, overload, rejected, proxy, server, protocol, truncated, no_tokens."},
 		Column{"error", "string", "", true, "What went wrong, in words."},
 	)

@@ -68,6 +68,8 @@ func typeName(f parquet.Field) string {
 		return "int32"
 	case s == "INT(64,true)":
 		return "int64"
+	case s == "BOOLEAN":
+		return "bool"
 	default:
 		return strings.ToLower(s)
 	}

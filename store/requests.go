@@ -45,14 +45,20 @@ type requestRow struct {
 	CompletionTokens *int64  `parquet:"completion_tokens,optional"`
 	TokenSource      *string `parquet:"token_source,optional,dict"`
 	MaxTokens        *int64  `parquet:"max_tokens,optional"`
+	TargetTokens     *int64  `parquet:"target_tokens,optional"`
 
 	ChunkUS         []int32  `parquet:"chunk_us,list" parquet-element:",plain"`
 	FirstTokenChunk *int32   `parquet:"first_token_chunk,optional"`
 	ChunkTokens     []*int32 `parquet:"chunk_tokens,list,optional" parquet-element:",optional,plain"`
+	StampKind       *string  `parquet:"stamp_kind,optional,dict"`
+	Coalesced       int32    `parquet:"coalesced"`
+	StampError      *int64   `parquet:"stamp_error_ns,optional"`
+	Fresh           bool     `parquet:"fresh_connection"`
 
 	FinishReason *string `parquet:"finish_reason,optional,dict"`
 	HTTPStatus   *int32  `parquet:"http_status,optional"`
 	Status       string  `parquet:"status,dict"`
+	Planned      bool    `parquet:"planned"`
 	ErrorClass   *string `parquet:"error_class,optional,dict"`
 	Error        *string `parquet:"error,optional,dict"`
 }
@@ -91,10 +97,15 @@ func (row *requestRow) set(ids IDs, r *result.Request) {
 
 		PromptTokens: count(r.PromptTokens), CachedTokens: count(r.CachedTokens),
 		CompletionTokens: count(r.CompletionTokens), TokenSource: text(r.TokenSource), MaxTokens: count(r.MaxTokens),
+		TargetTokens: count(r.TargetTokens),
 
-		ChunkUS: r.ChunkUS,
+		ChunkUS: r.ChunkUS, StampKind: text(r.Stamp), Coalesced: int32(r.Coalesced), Fresh: r.Fresh,
 
-		FinishReason: text(r.FinishReason), Status: string(r.Status), ErrorClass: text(r.ErrorClass), Error: text(r.Error),
+		FinishReason: text(r.FinishReason), Status: string(r.Status), Planned: r.Planned,
+		ErrorClass: text(r.ErrorClass), Error: text(r.Error),
+	}
+	if r.StampError != 0 {
+		row.StampError = new(int64(r.StampError))
 	}
 	if r.HTTPStatus != 0 {
 		row.HTTPStatus = new(int32(r.HTTPStatus))
@@ -123,10 +134,13 @@ func (row *requestRow) get() Request {
 
 		PromptTokens: toCount(row.PromptTokens), CachedTokens: toCount(row.CachedTokens),
 		CompletionTokens: toCount(row.CompletionTokens), TokenSource: orZero(row.TokenSource), MaxTokens: toCount(row.MaxTokens),
+		TargetTokens: toCount(row.TargetTokens),
 
 		FirstTokenChunk: -1,
+		Stamp:           orZero(row.StampKind), Coalesced: int(row.Coalesced), StampError: time.Duration(orZero(row.StampError)), Fresh: row.Fresh,
 
 		FinishReason: orZero(row.FinishReason), HTTPStatus: int(orZero(row.HTTPStatus)), Status: result.Status(row.Status),
+		Planned:    row.Planned,
 		ErrorClass: orZero(row.ErrorClass), Error: orZero(row.Error),
 	}
 	if len(row.ChunkUS) > 0 {

@@ -36,6 +36,13 @@ var unmeasured = []string{
 	// vLLM counts no streamed answers, and its log tells of its output every ten seconds.
 	"server_response_bytes", "server_reported_throughput_tok_s",
 	"gpu_throttle_reasons",
+	// Of what these plans do not ask for: a probe, prompts of a stated length.
+	"probe_requests", "probe_failed", "p50_probe_ttft_ms", "p95_probe_ttft_ms", "p50_probe_tpot_ms", "p50_probe_e2e_ms", "p95_probe_e2e_ms",
+	"prompt_length_error",
+	"ttft_drift", "tpot_drift", "throughput_drift", "ended_by",
+	"client", "client_loop", "p50_client_lag_ms", "p99_client_lag_ms", "max_client_lag_ms", "coalesced_ratio", "stamp_error_ms",
+	"p50_rtt_ms", "max_rtt_ms", "clock_steps", "tcp_retransmits", "reopened_connections", "client_max_stall_ms", "cpu_steal",
+	"calibrated_error_ms", "calibrated_ceiling_chunks_s",
 }
 
 // perhaps are those of them that a plan may have after all.
