@@ -17,7 +17,8 @@ func digest(v any, digits int) string {
 // cellID names a cell by what it is: the values of its axes, the model and the
 // resolved load with its prompts. Not the order of anything, not the seed, and
 // nothing of the server but its axes: the same cell has the same id every
-// night, on every machine.
+// night, on every machine. Who sends and what ends a trial early change how a
+// cell is measured, not which it is: they are the spec digest's.
 func cellID(c Cell, axes []Axis, t forester) string {
 	values := make(map[string]any, len(axes))
 	for i, s := range c.Settings {
@@ -25,6 +26,7 @@ func cellID(c Cell, axes []Axis, t forester) string {
 	}
 	load := c.Load
 	load.Sampling.Seed = nil
+	load.Client, load.Stop = "", nil
 	return digest(map[string]any{"axes": values, "model": c.Server.Model, "load": t.tree(load)}, 12)
 }
 
@@ -34,8 +36,9 @@ func serverID(s Server) string { return digest(tree(s), 10) }
 // SpecDigest is what else could change the measurement of a cell, in 12 hex
 // digits: the engine's profile, and its content where a file gave it, image, command, fixed arguments, environment
 // (by reference) and CPUs, the model's revision, the backend and the
-// collectors with their settings, the seeds, the content of the prompt file,
-// the request deadline, and --set.
+// collectors with their settings, the seeds, the contents of the files of
+// prompts, pairs and traces, the client that a plan chooses, what ends a trial
+// early, the request deadline, and --set.
 func (p *Plan) SpecDigest(c Cell) string {
 	parts := map[string]any{
 		"plan":    p.base,
@@ -60,6 +63,20 @@ func (p *Plan) digestBase() map[string]any {
 	}
 	if p.Load.Sampling.Seed != nil {
 		base["sampling_seed"] = *p.Load.Sampling.Seed
+	}
+	// What a plan does not say is left out: its digest is the one that it had
+	// before it could be said.
+	if sum := p.Load.Prompts.PairsSHA256; sum != "" {
+		base["pairs"] = sum
+	}
+	if t := p.Load.Trace; t != nil {
+		base["trace"] = t.FileSHA256
+	}
+	if c := p.Load.Client; c != "" && c != ClientAuto {
+		base["client"] = c
+	}
+	if p.Load.Stop != nil {
+		base["stop"] = tree(p.Load.Stop)
 	}
 	if len(p.set) > 0 {
 		base["set"] = p.set

@@ -52,8 +52,12 @@ func (t forester) of(v reflect.Value) any {
 		return out
 	case typeOf[Prompts]():
 		p := v.Interface().(Prompts)
-		p.File = p.FileRef // as written: digests are the same on every machine
+		p.File, p.PairsFile = p.FileRef, p.PairsRef // as written: digests are the same on every machine
 		v = reflect.ValueOf(p)
+	case typeOf[Trace]():
+		t := v.Interface().(Trace)
+		t.File = t.FileRef
+		v = reflect.ValueOf(t)
 	}
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -138,6 +142,12 @@ func (p *Plan) resolved() map[string]any {
 	}
 	if sum := p.Load.Prompts.FileSHA256; sum != "" {
 		out["prompts_sha256"] = sum
+	}
+	if sum := p.Load.Prompts.PairsSHA256; sum != "" {
+		out["pairs_sha256"] = sum
+	}
+	if t := p.Load.Trace; t != nil {
+		out["trace_sha256"] = t.FileSHA256
 	}
 	if len(p.engineTexts) > 0 {
 		var sums []string

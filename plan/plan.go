@@ -23,9 +23,10 @@ type Plan struct {
 	EngineFiles []string `yaml:"engine_files,omitempty" doc:"Engine profiles of your own: YAML files, relative to the plan's folder, that add an engine or take the place of a built-in one." default:"none"`
 	Load        Load     `yaml:"load" doc:"What is sent in one trial. A key that is an axis of the matrix is left out here."`
 
-	SLO      []SLO     `yaml:"slo,omitempty" doc:"Objectives by name: an expression over the columns of the cells table, or a mapping of expr and severity." default:"none"`
-	Goodput  *Goodput  `yaml:"goodput,omitempty" doc:"Bounds within which a request counts as good, for goodput_req_s." default:"none"`
-	Validity *Validity `yaml:"validity,omitempty" doc:"Bounds beyond which a trial is INVALID."`
+	SLO       []SLO     `yaml:"slo,omitempty" doc:"Objectives by name: an expression over the columns of the cells table, or a mapping of expr and severity." default:"none"`
+	SLOWindow string    `yaml:"slo_window,omitempty" doc:"Which figures the names in slo mean: those of the whole trial, or those of its plateau (p95_ttft_ms is then p95_ttft_ms_plateau). A name with a suffix of its own always means itself." default:"whole" enum:"whole,plateau"`
+	Goodput   *Goodput  `yaml:"goodput,omitempty" doc:"Bounds within which a request counts as good, for goodput_req_s." default:"none"`
+	Validity  *Validity `yaml:"validity,omitempty" doc:"Bounds beyond which a trial is INVALID."`
 
 	Sinks   []Plugin `yaml:"sinks,omitempty" doc:"Derived tables to write: names, or mappings of one name to its own keys. Raw requests and samples are always kept." default:"[parquet, csv]"`
 	Collect []Plugin `yaml:"collect,omitempty" doc:"What is measured beside the requests: names, or mappings of one name to its own keys." default:"[prom, gpu, proc]"`
@@ -36,6 +37,7 @@ type Plan struct {
 	Retries        *int     `yaml:"retries,omitempty" doc:"Further attempts at a trial whose server died under it." default:"1" min:"0" max:"10" unit:"attempts"`
 	OnStartFailure string   `yaml:"on_start_failure,omitempty" doc:"What a server that does not start is: a failure of its cells, or a result to record." default:"fail" enum:"fail,record"`
 	Predicted      string   `yaml:"predicted,omitempty" doc:"What is done with servers that the simulator's arithmetic predicts not to fit their GPU." default:"start" enum:"start,skip"`
+	Calibrate      string   `yaml:"calibrate,omitempty" doc:"Whether the measuring client is calibrated before a run, at the plan's worst shape: where no calibration of this host and version is at hand, or never." default:"auto" enum:"auto,never"`
 	Budget         *Budget  `yaml:"budget,omitempty" doc:"What the run may cost at most. The flags --max-cost and --max-time take the place of its keys."`
 	Timeouts       Timeouts `yaml:"timeouts,omitempty" doc:"Bounds on every phase; each is reported by its name when it is reached."`
 
@@ -98,63 +100,6 @@ type Role struct {
 	CPUs       []int                    `yaml:"cpus,omitempty" doc:"CPUs to pin the role to, on backends that can." default:"the engine's" min:"0" max:"4095"`
 }
 
-// Load is what is sent in one trial. Every field that is an axis of the
-// matrix is filled in from the cell.
-type Load struct {
-	Concurrency int     `yaml:"concurrency,omitempty" doc:"Closed loop: requests in flight at once. Exactly one of concurrency and request_rate is given." min:"1" max:"100000" unit:"requests"`
-	RequestRate float64 `yaml:"request_rate,omitempty" doc:"Open loop: requests sent per second, whether or not earlier ones have ended." gt:"0" max:"1000000" unit:"requests/s"`
-	Arrivals    string  `yaml:"arrivals,omitempty" doc:"Open loop: the times between requests." default:"poisson" enum:"constant,poisson,gamma"`
-	Burstiness  float64 `yaml:"burstiness,omitempty" doc:"Shape of gamma arrivals: 1 is Poisson, below 1 is burstier." default:"1" gt:"0" max:"1000"`
-	MaxInFlight int     `yaml:"max_in_flight,omitempty" doc:"Open loop: most requests in flight; one that would pass it waits, and its lateness is measured." default:"the driver's own limit" min:"1" max:"100000" unit:"requests"`
-
-	Requests          int           `yaml:"requests,omitempty" doc:"Requests of one trial. With duration, whichever is reached first ends it." min:"1" max:"100000000" unit:"requests"`
-	RequestsPerWorker int           `yaml:"requests_per_worker,omitempty" doc:"Closed loop: requests of one trial for each of its concurrency, in place of requests." min:"1" max:"10000000" unit:"requests"`
-	Duration          time.Duration `yaml:"duration,omitempty" doc:"How long one trial sends; requests in flight then end by their deadline." unit:"s" example:"60s"`
-	Warmup            Warmup        `yaml:"warmup,omitempty" doc:"What is sent before a trial is measured."`
-	ThinkTime         time.Duration `yaml:"think_time,omitempty" doc:"Closed loop: pause between the end of a request and the next of the same worker." default:"none" unit:"s" example:"2s"`
-
-	Endpoint  string                   `yaml:"endpoint,omitempty" doc:"API that requests go to." default:"chat" enum:"chat,completions"`
-	Stream    *bool                    `yaml:"stream,omitempty" doc:"Whether answers are streamed. Without streaming there is no TTFT, ITL or TPOT." default:"true"`
-	MaxTokens int                      `yaml:"max_tokens,omitempty" doc:"Output tokens of one request at most; may be written 4k (4,000) or 4ki (4,096)." min:"1" max:"10000000" unit:"tokens"`
-	Output    string                   `yaml:"output,omitempty" doc:"What output length is expected: exactly max_tokens (ignore_eos), or where the model stops." default:"exact where the engine knows ignore_eos and there is no stop, else natural" enum:"exact,natural"`
-	Sampling  Sampling                 `yaml:"sampling,omitempty" doc:"How the server picks tokens."`
-	Prompts   Prompts                  `yaml:"prompts,omitempty" doc:"What is asked."`
-	Body      map[string]any           `yaml:"body,omitempty" doc:"Further fields of every request's JSON body."`
-	Headers   map[string]secret.String `yaml:"headers,omitempty" doc:"Further headers of every request. Credentials by reference only: Bearer ${SWEEP_API_KEY}."`
-}
-
-// Warmup is what is sent before a trial is measured, with prompts of its own.
-type Warmup struct {
-	Requests int `yaml:"requests,omitempty" doc:"Requests before each trial, with prompts of their own; 0 is none." default:"2" min:"0" max:"1000000" unit:"requests"`
-}
-
-// Sampling is how the server picks tokens.
-type Sampling struct {
-	Temperature *float64 `yaml:"temperature,omitempty" doc:"Sampling temperature; 0 is greedy." default:"the server's" min:"0" max:"100"`
-	TopP        *float64 `yaml:"top_p,omitempty" doc:"Probability mass to sample from." default:"the server's" gt:"0" max:"1" unit:"ratio"`
-	Seed        *uint64  `yaml:"seed,omitempty" doc:"Seed sent with every request." default:"none" min:"0"`
-	IgnoreEOS   *bool    `yaml:"ignore_eos,omitempty" doc:"Generate up to max_tokens whatever the model says. The same as output: exact, for those who look for it here." default:"true where output is exact"`
-	Stop        []string `yaml:"stop,omitempty" doc:"Texts that end the output." default:"none" blank:"allowed"`
-}
-
-// Prompts is what is asked.
-type Prompts struct {
-	Kind         string   `yaml:"kind,omitempty" doc:"Where prompts come from: made up to a length, listed here, or read from a file." default:"synthetic" enum:"synthetic,inline,jsonl,sharegpt"`
-	InputTokens  int      `yaml:"input_tokens,omitempty" doc:"Synthetic: mean length of a prompt; may be written 4k or 4ki." min:"1" max:"10000000" unit:"tokens"`
-	Distribution string   `yaml:"distribution,omitempty" doc:"Synthetic: how lengths are spread around input_tokens." default:"fixed" enum:"fixed,uniform,normal,lognormal"`
-	Spread       float64  `yaml:"spread,omitempty" doc:"Half width (uniform) or standard deviation (normal, lognormal), as a share of input_tokens." gt:"0" max:"10" unit:"ratio"`
-	SharedPrefix float64  `yaml:"shared_prefix,omitempty" doc:"Synthetic: share of input_tokens that all prompts of a trial begin with." default:"0" min:"0" max:"1" unit:"ratio"`
-	Texts        []string `yaml:"texts,omitempty" doc:"Inline: the prompts."`
-	File         string   `yaml:"file,omitempty" doc:"jsonl, sharegpt: the file, relative to the plan's folder."`
-	System       string   `yaml:"system,omitempty" doc:"System message of every request (chat)." default:"none"`
-	Reuse        string   `yaml:"reuse,omitempty" doc:"Whether prompts of a list may be sent again once all were sent, so that a prefix cache may know them." default:"never" enum:"never,allowed"`
-
-	// FileRef is File as written; File is resolved against the plan's folder.
-	FileRef string `yaml:"-"`
-	// FileSHA256 is the digest of the file's content when the plan was read.
-	FileSHA256 string `yaml:"-"`
-}
-
 // An SLO is one objective over the columns of the cells table.
 type SLO struct {
 	Name     string
@@ -175,8 +120,16 @@ type Validity struct {
 	MaxErrorRate   float64       `yaml:"max_error_rate,omitempty" doc:"Largest share of failed requests." default:"0.05" min:"0" max:"1" unit:"ratio"`
 	MaxScheduleLag time.Duration `yaml:"max_schedule_lag,omitempty" doc:"Largest p99 of our own lateness in sending." default:"10ms" unit:"s"`
 	MaxClientCPU   float64       `yaml:"max_client_cpu,omitempty" doc:"Largest share of its CPUs that the measuring client may use." default:"0.85" gt:"0" max:"1" unit:"ratio"`
+	MaxClientLag   time.Duration `yaml:"max_client_lag,omitempty" doc:"Largest p99 of the time from the kernel's stamp of a segment to our own read of it." default:"1ms, or 5 % of the median gap between chunks where that is more" unit:"s"`
 	MaxStall       time.Duration `yaml:"max_stall,omitempty" doc:"Longest time that our own process may stand still." default:"1s" unit:"s"`
 	MaxThrottled   float64       `yaml:"max_throttled,omitempty" doc:"Largest share of a trial in which heat or a hardware limit may hold a GPU's clocks down." default:"0.1" min:"0" max:"1" unit:"ratio"`
+	// A nil bound is the one that its doc names.
+	MaxCoalesced      *float64 `yaml:"max_coalesced,omitempty" doc:"Largest share of the chunks with content that came out of the same read as the one before." default:"1%" min:"0" max:"1" unit:"ratio"`
+	MaxSteal          *float64 `yaml:"max_steal,omitempty" doc:"Largest share of our CPUs that the hypervisor gave to others." default:"2%" min:"0" max:"1" unit:"ratio"`
+	MaxLoop           *float64 `yaml:"max_loop,omitempty" doc:"Largest share of the time in which an event loop of the fast client was busy." default:"70%" gt:"0" max:"1" unit:"ratio"`
+	MaxDrift          *float64 `yaml:"max_drift,omitempty" doc:"Largest relative change of TTFT, TPOT or throughput over the plateau." default:"20%" gt:"0" max:"100" unit:"ratio"`
+	MaxOutputOff      *float64 `yaml:"max_output_off,omitempty" doc:"Largest share of completed requests whose output has another length than the one asked for, where output is exact." default:"1%" min:"0" max:"1" unit:"ratio"`
+	MaxCacheHitExcess *float64 `yaml:"max_cache_hit_excess,omitempty" doc:"Largest amount by which the prefix cache's hit rate may pass what the plan's own sharing explains." default:"5%" min:"0" max:"1" unit:"ratio"`
 	// MaxForeign is nil where processes of others on the GPUs are a finding and no more.
 	MaxForeign *int `yaml:"max_foreign_processes,omitempty" doc:"Most processes of others on the GPUs." default:"no bound; they are a finding" min:"0" max:"1000"`
 }

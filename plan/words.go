@@ -10,6 +10,17 @@ const (
 
 	PromptsSynthetic = "synthetic"
 	ReuseAllowed     = "allowed"
+	LengthWords      = "words"
+	Empirical        = "empirical"
+
+	TraceTimestamps = "timestamps"
+
+	ClientAuto = "auto"
+	ClientStd  = "std"
+	ClientFast = "fast"
+
+	WindowPlateau  = "plateau"
+	CalibrateNever = "never"
 
 	SeverityFail = "fail"
 	SeverityWarn = "warn"
