@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"math/rand/v2"
 	"strings"
 
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/draw"
 	"sweep.dev/sweep/result"
 )
 
@@ -195,28 +195,28 @@ func (s *synthetic) prompt(n int) (load.Prompt, int) {
 
 // length draws the tokens of a prompt. What a tail would make absurd is cut at
 // ten times the mean.
-func (s *synthetic) length(r *rng) float64 {
+func (s *synthetic) length(r *draw.Rand) float64 {
 	mean := float64(s.InputTokens)
 	sd := s.Spread * mean
 	x := mean
 	switch s.Distribution {
 	case Uniform:
-		x = mean + sd*(2*r.uniform()-1)
+		x = mean + sd*(2*r.Uniform()-1)
 	case Normal:
-		x = mean + sd*r.normal()
+		x = mean + sd*r.Normal()
 	case LogNormal:
 		// The parameters that give this mean and this standard deviation.
 		v := math.Log(1 + s.Spread*s.Spread)
-		x = math.Exp(math.Log(mean) - v/2 + math.Sqrt(v)*r.normal())
+		x = math.Exp(math.Log(mean) - v/2 + math.Sqrt(v)*r.Normal())
 	}
 	return min(max(x, 1), 10*mean)
 }
 
 // write writes the marker of n and then words drawn for n.
 func (s *synthetic) write(b *strings.Builder, n uint64, words int) {
-	mark := scramble(s.key ^ n ^ s.salt)
+	mark := draw.Scramble(s.key ^ n ^ s.salt)
 	r := s.rng(n ^ 1<<63)
-	var draw uint64
+	var word uint64
 	for i := range words {
 		if i > 0 {
 			b.WriteByte(' ')
@@ -227,23 +227,13 @@ func (s *synthetic) write(b *strings.Builder, n uint64, words int) {
 			continue
 		}
 		if i%8 == 0 {
-			draw = r.src.Uint64()
+			word = r.Uint64()
 		}
-		b.WriteString(vocabulary[byte(draw)])
-		draw >>= 8
+		b.WriteString(vocabulary[byte(word)])
+		word >>= 8
 	}
 }
 
-func (s *synthetic) rng(n uint64) *rng {
-	return &rng{rand.NewPCG(s.lo, scramble(n^bits.RotateLeft64(s.key, 32)))}
-}
-
-// scramble is a bijection on 64 bits (the finalizer of SplitMix64), so that
-// different numbers make different markers.
-func scramble(x uint64) uint64 {
-	x ^= x >> 30
-	x *= 0xbf58476d1ce4e5b9
-	x ^= x >> 27
-	x *= 0x94d049bb133111eb
-	return x ^ x>>31
+func (s *synthetic) rng(n uint64) *draw.Rand {
+	return draw.New(s.lo, draw.Scramble(n^bits.RotateLeft64(s.key, 32)))
 }

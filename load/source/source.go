@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/arrivals"
 	"sweep.dev/sweep/result"
 )
 
@@ -134,7 +135,7 @@ func (c *Config) check() error {
 		c.RequestsPerWorker > MaxRequests/max(1, c.Concurrency):
 		return fmt.Errorf("more than %d requests", MaxRequests)
 	}
-	if err := c.Arrivals.check(c.Burstiness); err != nil {
+	if err := c.process().Check(); err != nil {
 		return err
 	}
 	if err := c.Shard.check(); err != nil {
@@ -162,6 +163,10 @@ func (c *Config) count() int {
 	}
 }
 
+func (c *Config) process() arrivals.Process {
+	return arrivals.Process{Kind: c.Arrivals, Burstiness: c.Burstiness}
+}
+
 // An openLoop is a schedule that was made before the first send.
 type openLoop struct {
 	jobs  jobs
@@ -179,7 +184,7 @@ func newOpen(c Config) (*openLoop, error) {
 			return nil, fmt.Errorf("load: %g requests a second for %s are more than %d requests", c.RequestRate, c.Duration, MaxRequests/2)
 		}
 	}
-	all := c.Arrivals.offsets(c.rng("arrivals"), c.RequestRate, c.Burstiness, n, c.Duration)
+	all := c.process().Schedule(c.rng("arrivals"), []arrivals.Stage{{Rate: c.RequestRate}}, n, c.Duration)
 	// A pool of prompts that may not be used again must hold the schedule.
 	if err := c.Prompts.check(len(all) + c.WarmupRequests); err != nil {
 		return nil, fmt.Errorf("load: %w", err)

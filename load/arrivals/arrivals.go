@@ -1,0 +1,224 @@
+// Package arrivals makes the send times of open loops: a pure function of a
+// seed, the kind of arrivals and the rates.
+//
+// Arrivals are a renewal process of rate 1 whose time is rescaled. Let S1 <= S2
+// <= ... be its points, and L(t) the integral of the rate from 0 to t, the
+// number of requests expected by then. Request i is due at
+//
+//	t(i) = L^-1(S(i))
+//
+// At a constant rate r that is S(i)/r. In a ramp from a to b over d seconds, s
+// of whose expected requests have passed, it is the root of a*t + (b-a)*t^2/2d
+// = s, which is
+//
+//	t = 2s / (a + sqrt(a^2 + 2*s*(b-a)/d))
+//
+// in the form that loses no digits where a and b are close. With Poisson
+// arrivals this is exactly the inhomogeneous Poisson process of that rate; with
+// the other kinds the gaps keep their coefficient of variation, counted in
+// expected requests.
+package arrivals
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"sweep.dev/sweep/load/draw"
+)
+
+// Kind is how the requests of an open loop are spread over time.
+type Kind string
+
+// The kinds of arrivals. The zero value is Poisson.
+const (
+	// Constant sends at equal distances, the first at once.
+	Constant Kind = "constant"
+	// Poisson sends after exponential gaps: independent users.
+	Poisson Kind = "poisson"
+	// Gamma sends after gamma gaps whose coefficient of variation is
+	// 1/sqrt(burstiness).
+	Gamma Kind = "gamma"
+)
+
+// A Process is a kind of arrivals.
+type Process struct {
+	Kind Kind
+	// Burstiness is the shape of Gamma arrivals: 1 is Poisson, below 1 is
+	// burstier, above 1 is more even. 0 is 1.
+	Burstiness float64
+}
+
+// Check says what in the process cannot be.
+func (p Process) Check() error {
+	switch p.Kind {
+	case "", Constant, Poisson:
+		if p.Burstiness != 0 && p.Burstiness != 1 {
+			return fmt.Errorf("burstiness has no meaning for %s arrivals", p.Kind)
+		}
+	case Gamma:
+		if p.Burstiness != 0 && !(p.Burstiness >= 0.01 && p.Burstiness <= 1000) {
+			return fmt.Errorf("burstiness %g is not between 0.01 and 1000", p.Burstiness)
+		}
+	default:
+		return fmt.Errorf("arrivals %q are not known: constant, poisson or gamma", p.Kind)
+	}
+	return nil
+}
+
+// points returns the points of the process at rate 1, one a call. None is below
+// the one before.
+func (p Process) points(r *draw.Rand) func() float64 {
+	s := 0.0
+	switch p.Kind {
+	case Constant:
+		s = -1
+		return func() float64 { s++; return s }
+	case Gamma:
+		shape := p.Burstiness
+		if shape == 0 {
+			shape = 1
+		}
+		return func() float64 { s += r.Gamma(shape) / shape; return s }
+	default:
+		return func() float64 { s += r.Exp(); return s }
+	}
+}
+
+// MaxRate bounds a rate, in requests per second.
+const MaxRate = 1e6
+
+// A Stage is a part of a schedule. It holds Rate for the time For, or goes to
+// Rate over the time Over in a straight line from the rate before it, which is 0
+// at first. One with neither holds its rate without an end.
+type Stage struct {
+	Rate      float64 // requests per second
+	For, Over time.Duration
+}
+
+// Check says what in stages cannot be. open allows the last to have no end.
+func Check(stages []Stage, open bool) error {
+	sends := false
+	for i, s := range stages {
+		switch {
+		case !(s.Rate >= 0 && s.Rate <= MaxRate):
+			return fmt.Errorf("stage %d: rate %g is not between 0 and %g a second", i+1, s.Rate, float64(MaxRate))
+		case s.For < 0 || s.Over < 0:
+			return fmt.Errorf("stage %d: a time is negative", i+1)
+		case s.For > 0 && s.Over > 0:
+			return fmt.Errorf("stage %d both holds its rate and goes to it: that is two stages", i+1)
+		case s.For == 0 && s.Over == 0 && (!open || i < len(stages)-1):
+			return fmt.Errorf("stage %d has no end", i+1)
+		}
+		sends = sends || s.Rate > 0
+	}
+	if len(stages) > 0 && !sends {
+		return errors.New("no stage sends anything")
+	}
+	return nil
+}
+
+// Length is how long the stages are, 0 where they have no end.
+func Length(stages []Stage) time.Duration {
+	var sum time.Duration
+	for _, s := range stages {
+		if s.For == 0 && s.Over == 0 {
+			return 0
+		}
+		sum += s.For + s.Over
+	}
+	return sum
+}
+
+// Expected is how many requests are expected before end; an end of 0 is that of
+// the stages, and infinity where they have none.
+func Expected(stages []Stage, end time.Duration) float64 {
+	limit := math.Inf(1)
+	if end > 0 {
+		limit = end.Seconds()
+	}
+	sum := 0.0
+	for _, p := range pieces(stages) {
+		if left := limit - p.start; left < p.d {
+			p.b = p.a + (p.b-p.a)*max(left, 0)/p.d
+			p.d = max(left, 0)
+		}
+		sum += p.count()
+	}
+	return sum
+}
+
+// Schedule returns at most n send times in order, all below end where that is
+// not 0 and within the stages where they have an end.
+func (p Process) Schedule(r *draw.Rand, stages []Stage, n int, end time.Duration) []time.Duration {
+	size := n
+	if e := Expected(stages, end); e < float64(n)/1.1 {
+		size = int(e*1.1) + 16
+	}
+	out := make([]time.Duration, 0, size)
+	next := p.points(r)
+	s := 0.0 // of the point that is due
+	if n > 0 {
+		s = next()
+	}
+	before := 0.0 // expected by the beginning of the piece
+	for _, piece := range pieces(stages) {
+		count := piece.count()
+		for len(out) < n && s-before < count {
+			t := piece.start + piece.at(s-before)
+			// Past what a Duration holds nobody waits; and it must not wrap.
+			if t > float64(math.MaxInt64/int64(time.Second)) {
+				return out
+			}
+			at := time.Duration(math.Round(t * float64(time.Second)))
+			if end > 0 && at >= end {
+				return out
+			}
+			out = append(out, at)
+			s = next()
+		}
+		before += count
+	}
+	return out
+}
+
+// A piece is a stage with the rate that it begins at. Its times are in seconds.
+type piece struct{ start, d, a, b float64 }
+
+func pieces(stages []Stage) []piece {
+	out := make([]piece, len(stages))
+	rate, start := 0.0, 0.0
+	for i, s := range stages {
+		p := piece{start: start, d: (s.For + s.Over).Seconds(), a: s.Rate, b: s.Rate}
+		if s.Over > 0 {
+			p.a = rate
+		}
+		if s.For == 0 && s.Over == 0 {
+			p.d = math.Inf(1)
+		}
+		out[i] = p
+		rate, start = s.Rate, start+p.d
+	}
+	return out
+}
+
+// count is how many requests the piece expects.
+func (p piece) count() float64 {
+	if p.a+p.b == 0 {
+		return 0
+	}
+	return p.d * (p.a + p.b) / 2
+}
+
+// at is when, from the piece's beginning, s requests are expected.
+func (p piece) at(s float64) float64 {
+	switch {
+	case s <= 0:
+		return 0
+	case p.a == p.b:
+		return s / p.a
+	}
+	// Rounding may take the root just below 0 at the end of a ramp to 0.
+	return min(p.d, 2*s/(p.a+math.Sqrt(max(0, p.a*p.a+2*s*(p.b-p.a)/p.d))))
+}
