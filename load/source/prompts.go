@@ -119,10 +119,25 @@ func (p *Prompts) checkEntries(need int) error {
 	return nil
 }
 
-// A prompter makes the nth prompt of a trial, warm-up included. limit is the
-// prompt's own bound on the output, 0 for none.
+// An ask says which prompt is due.
+type ask struct {
+	// n is its number in the trial, the warm-up included: no two asks of a trial
+	// have the same. entry is that of the given prompt to take; it is n but in
+	// conversations, whose turns all take one entry.
+	n, entry int
+	// turn is its place in a conversation. A later one is a message of the
+	// user's alone, without the prefix and the system message of the first.
+	turn int
+	// tokens is the length of a recorded request; 0 leaves it to be drawn.
+	// blocks names what its text consists of, in blocks of a fixed length.
+	tokens int
+	blocks []uint32
+}
+
+// A prompter makes the prompts of a trial. limit is the prompt's own bound on
+// the output, 0 for none.
 type prompter interface {
-	prompt(n int) (p load.Prompt, limit int)
+	prompt(a ask) (p load.Prompt, limit int)
 }
 
 func (c *Config) prompter(phase result.Phase) prompter {
@@ -135,8 +150,8 @@ func (c *Config) prompter(phase result.Phase) prompter {
 // A pool is given prompts.
 type pool struct{ *Prompts }
 
-func (p *pool) prompt(n int) (load.Prompt, int) {
-	e := p.Entries[(p.First+n)%len(p.Entries)]
+func (p *pool) prompt(a ask) (load.Prompt, int) {
+	e := p.Entries[(p.First+a.entry)%len(p.Entries)]
 	if e.Prompt.System == "" {
 		e.Prompt.System = p.System
 	}
@@ -178,14 +193,14 @@ func newSynthetic(c *Config, phase result.Phase) *synthetic {
 	return s
 }
 
-func (s *synthetic) prompt(n int) (load.Prompt, int) {
-	r := s.rng(uint64(n))
+func (s *synthetic) prompt(a ask) (load.Prompt, int) {
+	r := s.rng(uint64(a.n))
 	words := int(math.Round(s.length(r) / s.perWord))
 	own := max(markerWords, words-s.shared)
 	var b strings.Builder
 	b.Grow(len(s.prefix) + 8*own)
 	b.WriteString(s.prefix)
-	s.write(&b, uint64(n), own)
+	s.write(&b, uint64(a.n), own)
 	return load.Prompt{
 		System: s.System,
 		Turns:  []string{b.String()},

@@ -31,7 +31,7 @@ func TestSynthetic_neverRepeats(t *testing.T) {
 				c.Cell, c.Trial = cell, trial
 				s := newSynthetic(&c, phase)
 				for n := range 2000 {
-					p, _ := s.prompt(n)
+					p, _ := s.prompt(ask{n: n})
 					start := strings.Join(strings.Fields(p.Turns[0])[:markerWords], " ")
 					if seen[start] {
 						t.Fatalf("%s %d %q %d begins like another: %s", cell, trial, phase, n, start)
@@ -71,7 +71,7 @@ func TestSynthetic_length(t *testing.T) {
 			s := newSynthetic(&cfg, "")
 			var sum, squares float64
 			for i := range n {
-				p, _ := s.prompt(i)
+				p, _ := s.prompt(ask{n: i})
 				words := len(strings.Fields(p.Turns[0]))
 				if words < c.min || words > c.max {
 					t.Fatalf("%d words are not between %d and %d", words, c.min, c.max)
@@ -96,7 +96,7 @@ func TestSynthetic_sharedPrefix(t *testing.T) {
 	c.Prompts.InputTokens, c.Prompts.SharedPrefix = 100, 0.6
 	words := func(trial, n int) []string {
 		c.Trial = trial
-		p, _ := newSynthetic(&c, "").prompt(n)
+		p, _ := newSynthetic(&c, "").prompt(ask{n: n})
 		return strings.Fields(p.Turns[0])
 	}
 	common := func(a, b []string) (n int) {
@@ -149,7 +149,7 @@ func BenchmarkSynthetic(b *testing.B) {
 	s := newSynthetic(&c, "")
 	n := 0
 	for b.Loop() {
-		s.prompt(n)
+		s.prompt(ask{n: n})
 		n++
 	}
 }

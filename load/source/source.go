@@ -309,7 +309,7 @@ func (c *Config) jobs(phase result.Phase) jobs {
 
 func (m *jobs) make(id, slot int) load.Job {
 	n := m.first + id
-	p, limit := m.prompts.prompt(n)
+	p, limit := m.prompts.prompt(ask{n: n, entry: n})
 	tokens := m.maxTokens
 	if limit > 0 && (tokens == 0 || limit < tokens) {
 		tokens = limit
