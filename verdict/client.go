@@ -1,0 +1,240 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/result"
+)
+
+// Reasons for INVALID that lie with the client and its machine.
+const (
+	ClientCPU     = "client_cpu"
+	ClientLoop    = "client_loop"
+	ClientCeiling = "client_ceiling"
+	ClientLag     = "client_lag"
+	Coalesced     = "coalesced"
+	ClientStalled = "client_stalled"
+	CPUSteal      = "cpu_steal"
+	ClockStep     = "clock_step"
+)
+
+const (
+	// cpuWindow is the shortest trial, in seconds, whose shares of CPU time are
+	// judged. The kernel counts CPU time in steps of up to 10 ms, so that the
+	// share of a trial of a few milliseconds may be anything, beyond 1 too.
+	cpuWindow = 0.5
+
+	// lagFloor and lagShare bound the lag that a receive time may contain: what
+	// is below a millisecond or a twentieth of the median gap is no part of what
+	// anybody decides by.
+	lagFloor = time.Millisecond
+	lagShare = 0.05
+	// lateShare bounds a lag that no receive time contains, as a share of the
+	// median gap: a read that is later than half of it soon finds two chunks.
+	lateShare = 0.5
+
+	// minCoalesced is how many chunks that share a read are more than chance:
+	// of a hundred chunks a single one is the whole bound.
+	minCoalesced = 5
+
+	// maxOfCeiling is the share of the calibrated ceiling that a load may use.
+	// The ceiling is a mean, and loads have bursts.
+	maxOfCeiling = 0.70
+)
+
+func clientCPU(e *Evidence, b Bounds) (result.Finding, bool) {
+	if took, _ := e.number("duration_s"); took < cpuWindow || e.Health.CPU <= b.ClientCPU {
+		return fine()
+	}
+	return found(ClientCPU, "the client used %.0f %% of the CPU it may use (bound %.0f %%): give it cores of its own",
+		100*e.Health.CPU, 100*b.ClientCPU)
+}
+
+func clientLoop(e *Evidence, b Bounds) (result.Finding, bool) {
+	if took, _ := e.number("duration_s"); took < cpuWindow || e.Health.Loop <= b.Loop {
+		return fine()
+	}
+	return found(ClientLoop, "an event loop of the client was busy for %.0f %% of the time (bound %.0f %%): give it more or faster cores, or ask for less",
+		100*e.Health.Loop, 100*b.Loop)
+}
+
+func clientCeiling(e *Evidence, _ Bounds) (result.Finding, bool) {
+	ceiling, ok := e.number("calibrated_ceiling_chunks_s")
+	took, _ := e.number("duration_s")
+	if !ok || ceiling <= 0 || took < cpuWindow {
+		return fine()
+	}
+	chunks := 0
+	for i := range e.Requests {
+		if r := &e.Requests[i]; r.Measured() {
+			chunks += len(r.ChunkUS)
+		}
+	}
+	rate := float64(chunks) / took
+	if rate <= maxOfCeiling*ceiling {
+		return fine()
+	}
+	return found(ClientCeiling, "%.0f chunks/s came, and the client was calibrated to carry %.0f on this machine (bound %.0f %% of it): give it more cores, or ask for less",
+		rate, ceiling, 100*maxOfCeiling)
+}
+
+// clientLag holds the client's lateness in reading against its bound.
+//
+// Where the stamps are this process's own, or some of them, the lag is in every
+// receive time: max(1 ms, 5 % of the median gap). Nobody can see it from within
+// a process that has no other clock, so without any kernel stamp the error that
+// the calibration found stands for it.
+//
+// Where the kernel took them, a late read leaves the receive times right. What
+// it spoils is the send of a closed loop's next request, and chunks that find
+// themselves in one read, which is judged on its own. The bound is therefore
+// where these begin: the default of the schedule's lag, or half of the median
+// gap. A lag in between is a remark.
+//
+// It is judged by the lower 99 % confidence limit of its p99, so that one late
+// read of twenty does not spoil a trial.
+func clientLag(e *Evidence, b Bounds) (result.Finding, bool) {
+	lag, how := e.lag()
+	bound := lagBound(e, b)
+	if how == "" || lag <= bound {
+		return fine()
+	}
+	return found(ClientLag, "%s is %s (bound %s), and %s: give the client cores of its own, or fewer streams",
+		how, short(lag), short(bound), e.spoiled())
+}
+
+// harmlessLag is the remark on a lag that would have spoiled the receive times,
+// had not the kernel taken them.
+func harmlessLag(e *Evidence, b Bounds) (result.Finding, bool) {
+	lag, how := e.lag()
+	strict := e.strictLag()
+	if e.Health.StampKind != result.StampKernel || how == "" || lag <= strict || lag > lagBound(e, b) {
+		return fine()
+	}
+	return found(ClientLag, "%s is %s, above %s: receive times are the kernel's and stand; the client was late in reading them", how, short(lag), short(strict))
+}
+
+// lag is how late the client was, and by what that is known; "" where by
+// nothing.
+func (e *Evidence) lag() (time.Duration, string) {
+	if n := e.Health.Lag.N(); n > 0 {
+		// The normal approximation of the order statistic's rank.
+		p := 0.99 - 2.33*math.Sqrt(0.99*0.01/float64(n))
+		return e.Health.Lag.Quantile(max(0.5, p)), "the client's p99 lag behind the kernel"
+	}
+	if ms, ok := e.number("calibrated_error_ms"); ok && e.Health.StampKind == result.StampUser {
+		return time.Duration(ms * float64(time.Millisecond)), "the client's p99 error by calibration"
+	}
+	return 0, ""
+}
+
+func lagBound(e *Evidence, b Bounds) time.Duration {
+	if b.ClientLag > 0 {
+		return b.ClientLag
+	}
+	if e.Health.StampKind != result.StampKernel {
+		return e.strictLag()
+	}
+	return max(DefaultScheduleLag, e.ofGap(lateShare))
+}
+
+func (e *Evidence) strictLag() time.Duration { return max(lagFloor, e.ofGap(lagShare)) }
+
+// ofGap is a share of the median gap between chunks; 0 where there are none.
+func (e *Evidence) ofGap(share float64) time.Duration {
+	ms, _ := e.number("p50_icl_ms")
+	return time.Duration(share * ms * float64(time.Millisecond))
+}
+
+func (e *Evidence) spoiled() string {
+	if e.Health.StampKind == result.StampKernel {
+		return "it delays what is sent next and joins chunks in one read"
+	}
+	return "it is in the receive times"
+}
+
+// coalesced holds the share of the chunks with a token that shared a read with
+// the one before, and so have its time. Whose doing that was shows in the lag:
+// a read that came soon after its last segment found them together, so that a
+// server or a proxy had written them at once.
+func coalesced(e *Evidence, b Bounds) (result.Finding, bool) {
+	ratio, ok := e.number("coalesced_ratio")
+	shared, worst := 0, time.Duration(0)
+	for i := range e.Requests {
+		if r := &e.Requests[i]; r.Measured() {
+			shared += r.Coalesced
+			worst = max(worst, r.StampError)
+		}
+	}
+	if !ok || shared < minCoalesced || ratio <= b.Coalesced {
+		return fine()
+	}
+	return found(Coalesced, "%d chunks with a token (%.1f %%, bound %.4g %%) came in one read with the one before and have its time, which may be up to %s late: %s",
+		shared, 100*ratio, 100*b.Coalesced, short(worst), e.joinedBy())
+}
+
+func (e *Evidence) joinedBy() string {
+	lag := e.Health.Lag
+	gap, ok := e.number("p50_icl_ms")
+	switch {
+	case lag.N() == 0:
+		return "either the client read late or the server or a proxy wrote several at once; measure where kernel stamps are to be had, or use TPOT"
+	case ok && gap > 0 && milliseconds(lag.Quantile(0.9)) < gap/2:
+		return fmt.Sprintf("the client read soon (p90 lag %s), so the server or a proxy wrote several at once; use TPOT, or look at the engine's stream interval", short(lag.Quantile(0.9)))
+	}
+	return fmt.Sprintf("the client read late (p90 lag %s) or the server wrote several at once; give the client cores of its own", short(lag.Quantile(0.9)))
+}
+
+func clientStalled(e *Evidence, b Bounds) (result.Finding, bool) {
+	if e.Health.MaxGap <= b.Stall {
+		return fine()
+	}
+	return found(ClientStalled, "the client did not run for %s (bound %s): a stopped process or a starved machine",
+		e.Health.MaxGap.Round(time.Millisecond), b.Stall)
+}
+
+func cpuSteal(e *Evidence, b Bounds) (result.Finding, bool) {
+	steal, ok := e.number("cpu_steal")
+	took, _ := e.number("duration_s")
+	if !ok || took < cpuWindow || steal <= b.Steal {
+		return fine()
+	}
+	return found(CPUSteal, "the hypervisor gave %.1f %% of this machine's CPU time to others (bound %.4g %%): measure from a machine that is not shared",
+		100*steal, 100*b.Steal)
+}
+
+// clockStep: kernel stamps are of the wall clock, and are put on the monotonic
+// one by an offset that a step makes wrong for a moment. Times that this
+// process takes are monotonic from the start.
+func clockStep(e *Evidence, _ Bounds) (result.Finding, bool) {
+	steps := e.Health.ClockSteps
+	if len(steps) == 0 || e.Health.StampKind == result.StampUser {
+		return fine()
+	}
+	var parts []string
+	for i, s := range steps {
+		if i == 3 {
+			parts = append(parts, "...")
+			break
+		}
+		parts = append(parts, fmt.Sprintf("by %s at %.1f s", s.By, s.At.Seconds()))
+	}
+	return found(ClockStep, "the wall clock, which the kernel stamps by, was set %d times: %s (bound 0): let the machine's clock settle, or stop what sets it",
+		len(steps), strings.Join(parts, ", "))
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// short is a duration to three digits.
+func short(d time.Duration) string {
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d >= 10*time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return d.Round(time.Microsecond).String()
+}

@@ -1,0 +1,73 @@
+// Package verdict says whether the numbers of a trial may be used. It holds
+// what the client knows of itself, what the server and the machine say and the
+// requests against bounds, and names each bound that was broken: the reasons
+// for INVALID.
+//
+// It judges the measurement, not the server: a slow server is valid, and what
+// is good enough is the objectives' question. It has no clock and does no I/O.
+package verdict
+
+import (
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/result"
+)
+
+// Evidence is all that a verdict rests on.
+type Evidence struct {
+	// Row holds the trial's columns. A column that is null breaks no rule.
+	Row      result.Row
+	Requests []result.Request
+	Health   load.Health // of the run that was measured
+	// Told is what others have found; an engine that was restarted is a reason.
+	Told []result.Finding
+
+	Open        bool // the load is an open loop
+	MaxInFlight int  // the plan's bound of an open loop; 0: none
+	Exact       bool // every request must yield MaxTokens tokens
+	Warmup      int  // requests that the plan warms up with
+	// Shared is the largest share of the prompts' tokens that a prefix cache can
+	// know by what the plan shares between prompts, 0 to 1; nil where that
+	// cannot be said.
+	Shared *float64
+	// Drifts are the trends over the plateau.
+	Drifts []Drift
+}
+
+// A Drift is how one figure changed over the plateau.
+type Drift struct {
+	Name   string  // of the figure: ttft, tpot, throughput
+	Change float64 // from the plateau's begin to its end, as a share of the begin
+	// P is the probability that a series without a trend shows one like this.
+	P float64
+}
+
+// A rule looks for one way in which a measurement goes wrong.
+type rule func(*Evidence, Bounds) (result.Finding, bool)
+
+// Judge returns why the numbers of a measured trial must not be used: each rule
+// that was broken, with the figure, the bound and what to do. An empty answer
+// means VALID. Rules do not know of each other.
+func Judge(e Evidence, b Bounds) []result.Finding {
+	return hold(&e, b, []rule{
+		engineRestarted, errorRate, scheduleLag, outputLength, warmupMissing, cacheState, reopened,
+		clientCPU, clientLoop, clientCeiling, clientLag, coalesced, clientStalled, cpuSteal, clockStep,
+		gpuThrottled, gpuForeign, drift,
+	})
+}
+
+// Remarks returns what a person should know of the verdict beside its reasons:
+// the bounds that the plan has loosened, and a lag that the kernel's stamps make
+// harmless.
+func Remarks(e Evidence, b Bounds) []result.Finding {
+	return hold(&e, b, []rule{loosened, harmlessLag})
+}
+
+func hold(e *Evidence, b Bounds, rules []rule) []result.Finding {
+	var out []result.Finding
+	for _, r := range rules {
+		if f, broken := r(e, b); broken {
+			out = append(out, f)
+		}
+	}
+	return out
+}

@@ -1,0 +1,271 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/result"
+)
+
+// Reasons for INVALID. They are codes of the column invalid_reasons.
+const (
+	EngineRestarted = "engine_restarted"
+	ErrorRate       = "error_rate"
+	ScheduleLag     = "schedule_lag"
+	OutputLength    = "output_length"
+	WarmupMissing   = "warmup_missing"
+	CacheState      = "cache_state"
+	Reopened        = "connections_reopened"
+	GPUThrottled    = "gpu_throttled"
+	GPUForeign      = "gpu_foreign"
+	DriftFound      = "drift"
+)
+
+// BoundLoosened is the finding that the plan's bounds are wider than the
+// defaults.
+const BoundLoosened = "bound_loosened"
+
+// maxReopened is the share of the requests that may find their connection
+// closed by the server and wait for another. Some servers close each after a
+// hundred requests; beyond 5 % the connects are in the p95 of an open loop.
+const maxReopened = 0.05
+
+// driftLevel is the probability that a steady series may have of being taken
+// for one with a trend. There are three series a trial, and hundreds of trials
+// in a run: at 1 in 10,000 a run of 300 trials has a false one in 11.
+const driftLevel = 1e-4
+
+func found(code, format string, args ...any) (result.Finding, bool) {
+	return result.Finding{Code: code, Text: fmt.Sprintf(format, args...)}, true
+}
+
+func fine() (result.Finding, bool) { return result.Finding{}, false }
+
+// number is a column's value, and whether it has one.
+func (e *Evidence) number(name string) (float64, bool) {
+	switch v := e.Row[name].(type) {
+	case float64:
+		return v, !math.IsNaN(v)
+	case int64:
+		return float64(v), true
+	}
+	return 0, false
+}
+
+func (e *Evidence) text(name string) string {
+	s, _ := e.Row[name].(string)
+	return s
+}
+
+func engineRestarted(e *Evidence, _ Bounds) (result.Finding, bool) {
+	for _, f := range e.Told {
+		if f.Code == EngineRestarted {
+			return f, true
+		}
+	}
+	return fine()
+}
+
+func errorRate(e *Evidence, b Bounds) (result.Finding, bool) {
+	rate, ok := e.number("error_rate")
+	if !ok || rate <= b.ErrorRate {
+		return fine()
+	}
+	return found(ErrorRate, "%.1f %% of the requests failed (bound %.1f %%), most often: %s",
+		100*rate, 100*b.ErrorRate, CommonError(e.Requests))
+}
+
+// CommonError is the class and text of the error that most measured requests
+// failed with; "" where none did.
+func CommonError(requests []result.Request) string {
+	count := map[string]int{}
+	for i := range requests {
+		if r := &requests[i]; r.Measured() && r.Status == result.Failed {
+			count[r.ErrorClass+": "+r.Error]++
+		}
+	}
+	best := ""
+	for _, text := range slices.Sorted(maps.Keys(count)) {
+		if best == "" || count[text] > count[best] {
+			best = text
+		}
+	}
+	return best
+}
+
+// scheduleLag holds the p99 of what the schedule was missed by. In a closed
+// loop a slot's first request does not count: all slots begin at one instant,
+// which no client can keep, and each latency starts at its own send. From then
+// on lateness is load that is missing.
+func scheduleLag(e *Evidence, b Bounds) (result.Finding, bool) {
+	first := map[int]time.Duration{} // by slot
+	for i := range e.Requests {
+		r := &e.Requests[i]
+		if at, ok := first[r.Slot]; r.Measured() && r.Sent >= 0 && (!ok || r.Sent < at) {
+			first[r.Slot] = r.Sent
+		}
+	}
+	var lags []int64
+	for i := range e.Requests {
+		r := &e.Requests[i]
+		if r.Measured() && r.Sent >= 0 && (e.Open || r.Sent > first[r.Slot]) {
+			lags = append(lags, int64(r.Sent-r.Scheduled))
+		}
+	}
+	slices.Sort(lags)
+	p99 := result.Quantile(lags, 0.99) // NaN of none
+	if !(p99 > float64(b.ScheduleLag)) {
+		return fine()
+	}
+	held := ""
+	if e.MaxInFlight > 0 {
+		held = fmt.Sprintf(", or max_in_flight %d held it back", e.MaxInFlight)
+	}
+	return found(ScheduleLag, "p99 of sent - scheduled is %.1f ms (bound %s): the client did not keep the plan's schedule%s",
+		p99/1e6, b.ScheduleLag, held)
+}
+
+// outputLength counts the completed requests that did not get exactly
+// max_tokens tokens. A server that does not count them leaves it unknown, which
+// is no better.
+func outputLength(e *Evidence, b Bounds) (result.Finding, bool) {
+	if !e.Exact {
+		return fine()
+	}
+	wrong, completed, first := 0, 0, (*result.Request)(nil)
+	for i := range e.Requests {
+		r := &e.Requests[i]
+		if !r.Measured() || r.Status != result.Completed {
+			continue
+		}
+		completed++
+		if r.CompletionTokens != r.MaxTokens {
+			wrong++
+			first = cmp.Or(first, r)
+		}
+	}
+	if float64(wrong) <= b.OutputOff*float64(completed) {
+		return fine()
+	}
+	if first.CompletionTokens == result.Unknown {
+		return found(OutputLength, "of %d completed requests (of %d, bound %.4g %%) the server does not say how many tokens they got; the plan wants exactly %d",
+			wrong, completed, 100*b.OutputOff, first.MaxTokens)
+	}
+	return found(OutputLength, "%d completed requests (of %d, bound %.4g %%) did not get the exact output length, the first %d of %d tokens (finish_reason %q)",
+		wrong, completed, 100*b.OutputOff, first.CompletionTokens, first.MaxTokens, first.FinishReason)
+}
+
+// warmupMissing: an engine's first requests pay for what is made once, like
+// graphs, kernels and buffers. Where none of the warm-up came through, those of
+// the measurement did.
+func warmupMissing(e *Evidence, _ Bounds) (result.Finding, bool) {
+	sent := 0
+	for i := range e.Requests {
+		r := &e.Requests[i]
+		if r.Phase != result.Warmup {
+			continue
+		}
+		if r.Status == result.Completed {
+			return fine()
+		}
+		sent++
+	}
+	if e.Warmup <= 0 {
+		return fine()
+	}
+	return found(WarmupMissing, "none of the %d requests of the warm-up (%d sent) was completed: the measurement begins on a cold engine; mend their error, or say warmup: {requests: 0}",
+		e.Warmup, sent)
+}
+
+// cacheState holds what the prefix cache knew against what the plan's prompts
+// share. What a chat template puts before every prompt is shared too: the tokens
+// of a prompt beyond those that it was made for.
+func cacheState(e *Evidence, b Bounds) (result.Finding, bool) {
+	if e.Shared == nil {
+		return fine()
+	}
+	prompt, target, cached := 0, 0, 0
+	told := true // by the answers themselves
+	for i := range e.Requests {
+		r := &e.Requests[i]
+		if !r.Measured() || r.Status != result.Completed || r.PromptTokens <= 0 || r.TargetTokens == result.Unknown {
+			continue
+		}
+		prompt += r.PromptTokens
+		target += min(r.TargetTokens, r.PromptTokens)
+		if r.CachedTokens == result.Unknown {
+			told = false
+		} else {
+			cached += r.CachedTokens
+		}
+	}
+	if prompt == 0 {
+		return fine()
+	}
+	hits, who := float64(cached)/float64(prompt), "the answers"
+	if rate, ok := e.number("prefix_cache_hit_rate"); ok && (!told || rate > hits) {
+		hits, who = rate, "the engine"
+	} else if !told {
+		return fine()
+	}
+	template := float64(prompt-target) / float64(prompt)
+	explained := min(1, *e.Shared*(1-template)+template)
+	if hits <= explained+b.CacheHitExcess {
+		return fine()
+	}
+	return found(CacheState, "by %s %.1f %% of the prompt tokens were in the prefix cache, and the plan's prompts explain %.1f %% (bound %.4g %% more): somebody sent them before; empty the cache, take another seed, or say cache_bust: true",
+		who, 100*hits, 100*explained, 100*b.CacheHitExcess)
+}
+
+func reopened(e *Evidence, _ Bounds) (result.Finding, bool) {
+	sent := 0
+	for i := range e.Requests {
+		if r := &e.Requests[i]; r.Measured() && r.Sent >= 0 {
+			sent++
+		}
+	}
+	if n := e.Health.Reopened; n > 1 && float64(n) > maxReopened*float64(sent) {
+		return found(Reopened, "%d of %d requests found their connection closed by the server and waited for another (bound %.4g %%): raise its keep-alive, or look for a proxy that closes",
+			n, sent, 100*maxReopened)
+	}
+	return fine()
+}
+
+func gpuThrottled(e *Evidence, b Bounds) (result.Finding, bool) {
+	took, _ := e.number("duration_s")
+	held, ok := e.number("gpu_throttled_ms")
+	if !ok || held/1000 <= b.Throttled*took {
+		return fine()
+	}
+	return found(GPUThrottled, "a GPU was held down for %.1f of %.1f s (bound %.0f %%) by %s: cool it, or measure another",
+		held/1000, took, 100*b.Throttled, cmp.Or(e.text("gpu_throttle_reasons"), "heat or a hardware limit"))
+}
+
+func gpuForeign(e *Evidence, b Bounds) (result.Finding, bool) {
+	n, ok := e.number("gpu_foreign_processes")
+	if !ok || b.Foreign == nil || n <= float64(*b.Foreign) {
+		return fine()
+	}
+	return found(GPUForeign, "%.0f processes on the GPUs are not of this deployment (bound %d)", n, *b.Foreign)
+}
+
+// drift: figures of a plateau that is none are of no load that anybody asked
+// for. A change counts where it is both large and no chance.
+func drift(e *Evidence, b Bounds) (result.Finding, bool) {
+	var parts []string
+	for _, d := range e.Drifts {
+		if math.Abs(d.Change) > b.Drift && d.P < driftLevel {
+			parts = append(parts, fmt.Sprintf("%s by %+.0f %% (p %.1g)", d.Name, 100*d.Change, d.P))
+		}
+	}
+	if len(parts) == 0 {
+		return fine()
+	}
+	return found(DriftFound, "within the plateau %s changed (bound %.4g %%): the warm-up was not over, the load is more than the server can carry, it throttles or it leaks; warm up longer, or look at the slices in samples.parquet",
+		strings.Join(parts, " and "), 100*b.Drift)
+}

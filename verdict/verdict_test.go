@@ -1,0 +1,460 @@
+package verdict
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/result"
+)
+
+// clean is evidence that nothing is wrong with: 200 requests of 4 tokens, 20 ms
+// between chunks, on a client with kernel stamps.
+func clean() *Evidence {
+	e := &Evidence{
+		Row: result.Row{
+			"duration_s": 10.0, "error_rate": 0.0, "p50_icl_ms": 20.0, "coalesced_ratio": 0.0, "cpu_steal": 0.0,
+			"calibrated_ceiling_chunks_s": 1000.0, "calibrated_error_ms": 0.05, "prefix_cache_hit_rate": 0.0,
+			"gpu_throttled_ms": 0.0, "gpu_foreign_processes": int64(0),
+		},
+		Health: load.Health{Client: "fast", StampKind: result.StampKernel, CPU: 0.3, Loop: 0.3, MaxGap: 10 * time.Millisecond, Chunks: 1000},
+		Exact:  true, Warmup: 2, Shared: new(float64),
+	}
+	for n := range 2 {
+		e.Requests = append(e.Requests, result.Request{N: n, Phase: result.Warmup, Status: result.Completed, PromptTokens: 100, CachedTokens: 90})
+	}
+	for n := range 200 {
+		at := time.Duration(n) * 50 * time.Millisecond
+		e.Requests = append(e.Requests, result.Request{
+			N: 2 + n, Slot: n % 2, Phase: result.Plateau, Scheduled: at, Sent: at + time.Millisecond, End: at + 40*time.Millisecond,
+			Status: result.Completed, MaxTokens: 4, CompletionTokens: 4, FinishReason: "length",
+			PromptTokens: 100, TargetTokens: 100, ChunkUS: []int32{0, 1, 20000, 20000, 20000},
+		})
+	}
+	for range 1000 {
+		e.Health.Lag.Add(40 * time.Microsecond)
+	}
+	return e
+}
+
+// measured are the requests that count.
+func (e *Evidence) measured() []result.Request { return e.Requests[2:] }
+
+func (e *Evidence) lags(n int, by time.Duration) {
+	for range n {
+		e.Health.Lag.Add(by)
+	}
+}
+
+// coalesce lets so many chunks of a thousand share a read.
+func (e *Evidence) coalesce(n int) {
+	e.Row["coalesced_ratio"] = float64(n) / 1000
+	for i := range n {
+		e.measured()[i].Coalesced = 1
+		e.measured()[i].StampError = 15 * time.Millisecond
+	}
+}
+
+func (e *Evidence) late(n int, by time.Duration) {
+	for i := range n {
+		r := &e.measured()[i+2] // the first of each slot is nobody's fault
+		r.Sent = r.Scheduled + by
+	}
+}
+
+func (e *Evidence) short(n int) {
+	for i := range n {
+		e.measured()[100+i].CompletionTokens = 3
+	}
+}
+
+func (e *Evidence) cache(tokens int) {
+	delete(e.Row, "prefix_cache_hit_rate")
+	for i := range e.measured() {
+		e.measured()[i].CachedTokens = tokens
+	}
+}
+
+// spoils are one for each reason: what the rule lets pass, what it does not,
+// and what the text must say of it.
+var spoils = []struct {
+	name        string
+	code        string
+	below, over func(*Evidence)
+	parts       []string
+}{
+	{
+		"restart", EngineRestarted,
+		func(e *Evidence) { e.Told = []result.Finding{{Code: "no_gpu", Text: "there is none"}} },
+		func(e *Evidence) {
+			e.Told = []result.Finding{{Code: EngineRestarted, Text: "its counters fell from 7 to 0"}}
+		},
+		[]string{"from 7 to 0"},
+	},
+	{
+		"errors", ErrorRate,
+		func(e *Evidence) { e.Row["error_rate"] = 0.05 },
+		func(e *Evidence) { e.Row["error_rate"] = 0.06 },
+		[]string{"6.0 %", "5.0 %"},
+	},
+	{
+		"schedule", ScheduleLag,
+		func(e *Evidence) { e.late(150, 10*time.Millisecond) },
+		func(e *Evidence) { e.late(150, 10400*time.Microsecond) },
+		[]string{"10.4 ms", "10ms"},
+	},
+	{
+		"output", OutputLength,
+		func(e *Evidence) { e.short(2) },
+		func(e *Evidence) { e.short(3) },
+		[]string{"3 completed requests", "of 200", "3 of 4 tokens", "length"},
+	},
+	{
+		"warm-up", WarmupMissing,
+		func(e *Evidence) { e.Requests[0].Status = result.Failed },
+		func(e *Evidence) { e.Requests[0].Status, e.Requests[1].Status = result.Failed, result.Failed },
+		[]string{"none of the 2 requests"},
+	},
+	{
+		"cache", CacheState,
+		func(e *Evidence) { e.cache(5) },
+		func(e *Evidence) { e.cache(6) },
+		[]string{"the answers 6.0 %", "explain 0.0 %", "5 % more", "cache_bust"},
+	},
+	{
+		"reopened", Reopened,
+		func(e *Evidence) { e.Health.Reopened = 10 },
+		func(e *Evidence) { e.Health.Reopened = 11 },
+		[]string{"11 of 200", "5 %"},
+	},
+	{
+		"cpu", ClientCPU,
+		func(e *Evidence) { e.Health.CPU = 0.85 },
+		func(e *Evidence) { e.Health.CPU = 0.9 },
+		[]string{"90 %", "85 %"},
+	},
+	{
+		"loop", ClientLoop,
+		func(e *Evidence) { e.Health.Loop = 0.7 },
+		func(e *Evidence) { e.Health.Loop = 0.75 },
+		[]string{"75 %", "70 %"},
+	},
+	{
+		"ceiling", ClientCeiling,
+		func(e *Evidence) { e.Row["calibrated_ceiling_chunks_s"] = 142.9 },
+		func(e *Evidence) { e.Row["calibrated_ceiling_chunks_s"] = 142.0 },
+		[]string{"100 chunks/s", "carry 142", "70 %"},
+	},
+	{
+		"lag", ClientLag,
+		func(e *Evidence) { e.lags(100, 9900*time.Microsecond) },
+		func(e *Evidence) { e.lags(100, 10100*time.Microsecond) },
+		[]string{"10.1ms", "bound 10ms", "sent next"},
+	},
+	{
+		"coalesced", Coalesced,
+		func(e *Evidence) { e.coalesce(10) },
+		func(e *Evidence) { e.coalesce(11) },
+		[]string{"11 chunks", "1.1 %", "1 %", "15ms", "wrote several at once"},
+	},
+	{
+		"stall", ClientStalled,
+		func(e *Evidence) { e.Health.MaxGap = time.Second },
+		func(e *Evidence) { e.Health.MaxGap = 1500 * time.Millisecond },
+		[]string{"1.5s", "1s"},
+	},
+	{
+		"steal", CPUSteal,
+		func(e *Evidence) { e.Row["cpu_steal"] = 0.02 },
+		func(e *Evidence) { e.Row["cpu_steal"] = 0.021 },
+		[]string{"2.1 %", "2 %"},
+	},
+	{
+		"clock", ClockStep,
+		func(*Evidence) {},
+		func(e *Evidence) {
+			e.Health.ClockSteps = []load.ClockStep{{At: 1500 * time.Millisecond, By: -20 * time.Millisecond}}
+		},
+		[]string{"1 times", "-20ms", "1.5 s"},
+	},
+	{
+		"throttled", GPUThrottled,
+		func(e *Evidence) { e.Row["gpu_throttled_ms"] = 1000.0 },
+		func(e *Evidence) {
+			e.Row["gpu_throttled_ms"], e.Row["gpu_throttle_reasons"] = 1001.0, "hw_thermal_slowdown"
+		},
+		[]string{"1.0 of 10.0 s", "10 %", "hw_thermal_slowdown"},
+	},
+	{
+		"foreign", GPUForeign,
+		func(*Evidence) {},
+		func(e *Evidence) { e.Row["gpu_foreign_processes"] = int64(2) },
+		[]string{"2 processes", "bound 0"},
+	},
+	{
+		"drift", DriftFound,
+		func(e *Evidence) { e.Drifts = []Drift{{"ttft", 0.2, 1e-9}, {"tpot", 3, 0.01}} },
+		func(e *Evidence) { e.Drifts = []Drift{{"ttft", -0.3, 1e-9}, {"tpot", 3, 0.01}} },
+		[]string{"ttft by -30 %", "20 %"},
+	},
+}
+
+// strict are the defaults, with a bound on foreign processes.
+func strict() Bounds {
+	b := Defaults()
+	b.Foreign = new(int)
+	return b
+}
+
+func TestJudge_clean(t *testing.T) {
+	if why := Judge(*clean(), strict()); len(why) != 0 {
+		t.Errorf("%+v", why)
+	}
+	if said := Remarks(*clean(), strict()); len(said) != 0 {
+		t.Errorf("%+v", said)
+	}
+	// Nothing that is not known is held against a trial.
+	if why := Judge(Evidence{}, Defaults()); len(why) != 0 {
+		t.Errorf("of nothing: %+v", why)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	for _, s := range spoils {
+		t.Run(s.name, func(t *testing.T) {
+			e := clean()
+			s.below(e)
+			if why := Judge(*e, strict()); len(why) != 0 {
+				t.Errorf("at its bound: %+v", why)
+			}
+			e = clean()
+			s.over(e)
+			why := Judge(*e, strict())
+			if len(why) != 1 || why[0].Code != s.code {
+				t.Fatalf("got %+v, want %s", why, s.code)
+			}
+			for _, part := range s.parts {
+				if !strings.Contains(why[0].Text, part) {
+					t.Errorf("%q is not in: %s", part, why[0].Text)
+				}
+			}
+		})
+	}
+}
+
+// Whatever else is wrong, each rule says the same of its own evidence.
+func TestJudge_independent(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		e := clean()
+		var want []string
+		for _, s := range spoils {
+			if rng.IntN(3) == 0 {
+				s.over(e)
+				want = append(want, s.code)
+			}
+		}
+		var got []string
+		for _, f := range Judge(*e, strict()) {
+			got = append(got, f.Code)
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	}
+}
+
+// What is not wrong although it looks so.
+func TestJudge_not(t *testing.T) {
+	for name, spoil := range map[string]func(*Evidence){
+		"a natural stop":            func(e *Evidence) { e.Exact = false; e.short(50) },
+		"a failed request's output": func(e *Evidence) { e.short(10); fail(e, 100, 110) },
+		"the CPU share of a moment": func(e *Evidence) { e.Health.CPU, e.Health.Loop, e.Row["duration_s"] = 4.1, 4.1, 0.003 },
+		"steal of a moment": func(e *Evidence) {
+			e.Row["cpu_steal"], e.Row["duration_s"] = 0.5, 0.02
+			delete(e.Row, "calibrated_ceiling_chunks_s")
+		},
+		"no steal to be seen": func(e *Evidence) { e.Row["cpu_steal"] = nil },
+		"a warm-up nobody wants": func(e *Evidence) {
+			e.Warmup = 0
+			e.Requests = e.Requests[2:]
+		},
+		"others without a bound": func(e *Evidence) { e.Row["gpu_foreign_processes"] = nil },
+		"slots that start together": func(e *Evidence) {
+			e.measured()[0].Sent += time.Second - 950*time.Millisecond
+			e.measured()[1].Sent += 48 * time.Millisecond
+		},
+		"a template before each prompt": func(e *Evidence) {
+			e.cache(40)
+			for i := range e.measured() {
+				e.measured()[i].TargetTokens = 60
+			}
+		},
+		"a prefix that the plan shares":   func(e *Evidence) { e.cache(50); *e.Shared = 0.5 },
+		"a cache that nobody can explain": func(e *Evidence) { e.cache(90); e.Shared = nil },
+		"a cache that nobody tells of":    func(e *Evidence) { e.cache(result.Unknown) },
+		"one late read of twenty": func(e *Evidence) {
+			e.Health.Lag = load.Durations{}
+			e.lags(19, time.Millisecond)
+			e.lags(1, time.Second)
+		},
+		"four chunks of forty in one read": func(e *Evidence) { e.coalesce(4); e.Row["coalesced_ratio"] = 0.1 },
+		"a step that no stamp is on": func(e *Evidence) {
+			e.Health.StampKind = result.StampUser
+			e.Health.ClockSteps = make([]load.ClockStep, 3)
+		},
+		"one connection that the server ended": func(e *Evidence) { e.Requests = e.Requests[:12]; e.Health.Reopened = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := clean()
+			spoil(e)
+			if why := Judge(*e, strict()); len(why) != 0 {
+				t.Errorf("%+v", why)
+			}
+		})
+	}
+}
+
+func fail(e *Evidence, from, to int) {
+	for i := from; i < to; i++ {
+		r := &e.measured()[i]
+		r.Status, r.ErrorClass, r.Error = result.Failed, result.ErrOverload, "429 slow down"
+	}
+}
+
+func TestJudge_commonError(t *testing.T) {
+	e := clean()
+	fail(e, 0, 12)
+	e.measured()[20].Status = result.Failed
+	e.Row["error_rate"] = 0.065
+	if why := Judge(*e, strict()); len(why) != 1 || !strings.Contains(why[0].Text, "overload: 429 slow down") {
+		t.Errorf("%+v", why)
+	}
+	if got := CommonError(nil); got != "" {
+		t.Errorf("of nothing: %q", got)
+	}
+}
+
+// An open loop has a schedule from its first request on.
+func TestJudge_openLoop(t *testing.T) {
+	e := clean()
+	e.Open, e.MaxInFlight = true, 7
+	for i := range 3 {
+		e.measured()[i].Sent = e.measured()[i].Scheduled + time.Second
+	}
+	why := Judge(*e, strict())
+	if len(why) != 1 || why[0].Code != ScheduleLag || !strings.Contains(why[0].Text, "max_in_flight 7") {
+		t.Errorf("got %+v", why)
+	}
+}
+
+// Tokens that nobody counts are not known to be right.
+func TestJudge_uncounted(t *testing.T) {
+	e := clean()
+	for i := range e.measured() {
+		e.measured()[i].CompletionTokens = result.Unknown
+	}
+	if why := Judge(*e, strict()); len(why) != 1 || !strings.Contains(why[0].Text, "does not say") {
+		t.Errorf("%+v", why)
+	}
+}
+
+// The same lag is in receive times that this process took, and not in the
+// kernel's.
+func TestJudge_lagByStamp(t *testing.T) {
+	for _, c := range []struct {
+		kind    string
+		lag     time.Duration // measured; 0: none
+		byError float64       // ms, by calibration
+		reason  bool
+		remark  bool
+	}{
+		{result.StampKernel, 900 * time.Microsecond, 0, false, false},
+		{result.StampKernel, 3 * time.Millisecond, 0, false, true},
+		{result.StampKernel, 11 * time.Millisecond, 0, true, false},
+		{"mixed", 900 * time.Microsecond, 0, false, false},
+		{"mixed", 3 * time.Millisecond, 0, true, false},
+		{result.StampUser, 0, 0.9, false, false},
+		{result.StampUser, 0, 3, true, false},
+	} {
+		e := clean()
+		e.Health.StampKind, e.Health.Lag = c.kind, load.Durations{}
+		if c.lag > 0 {
+			e.lags(100, c.lag)
+		}
+		e.Row["calibrated_error_ms"] = c.byError
+		why, said := Judge(*e, strict()), Remarks(*e, strict())
+		if reason := len(why) == 1 && why[0].Code == ClientLag; reason != c.reason || len(why) > 1 {
+			t.Errorf("%+v: %+v", c, why)
+		}
+		if remark := len(said) == 1 && said[0].Code == ClientLag; remark != c.remark || len(said) > 1 {
+			t.Errorf("%+v: remarks %+v", c, said)
+		}
+	}
+	// With gaps of 100 ms the bounds are 5 and 50 ms.
+	e := clean()
+	e.Row["p50_icl_ms"] = 100.0
+	e.lags(200, 40*time.Millisecond)
+	if why := Judge(*e, strict()); len(why) != 0 {
+		t.Errorf("%+v", why)
+	}
+	if b := strict(); true {
+		b.ClientLag = 2 * time.Millisecond
+		if why := Judge(*e, b); len(why) != 1 || !strings.Contains(why[0].Text, "bound 2ms") {
+			t.Errorf("%+v", why)
+		}
+	}
+}
+
+// What is known of chunks that share a read depends on when they were read.
+func TestJudge_joinedBy(t *testing.T) {
+	for _, c := range []struct {
+		lag  time.Duration
+		says string
+	}{
+		{0, "either the client read late or the server"},
+		{time.Millisecond, "the client read soon"},
+		{12 * time.Millisecond, "the client read late"},
+	} {
+		e := clean()
+		e.coalesce(100)
+		e.Health.Lag = load.Durations{}
+		if c.lag > 0 {
+			e.lags(50, c.lag)
+		}
+		why := Judge(*e, strict())
+		i := slices.IndexFunc(why, func(f result.Finding) bool { return f.Code == Coalesced })
+		if i < 0 || !strings.Contains(why[i].Text, c.says) {
+			t.Errorf("%v: %+v", c, why)
+		}
+	}
+}
+
+// A plan that loosens a bound says so in every row, with what it hides.
+func TestRemarks_loosened(t *testing.T) {
+	b := strict()
+	b.ClientCPU, b.OutputOff, b.ClientLag = 1, 0.005, time.Second
+	e := clean()
+	said := Remarks(*e, b)
+	if len(said) != 1 || said[0].Code != BoundLoosened {
+		t.Fatalf("%+v", said)
+	}
+	for _, part := range []string{"max_client_cpu 100 % (default 85 %)", "max_client_lag 1s (default 10ms)", "the same"} {
+		if !strings.Contains(said[0].Text, part) {
+			t.Errorf("%q is not in: %s", part, said[0].Text)
+		}
+	}
+	if strings.Contains(said[0].Text, "max_output_off") {
+		t.Errorf("a tighter bound: %s", said[0].Text)
+	}
+	e.Health.CPU = 0.95
+	if why := Judge(*e, b); len(why) != 0 {
+		t.Errorf("%+v", why)
+	}
+	if said = Remarks(*e, b); len(said) != 1 || !strings.Contains(said[0].Text, "INVALID: client_cpu") {
+		t.Errorf("%+v", said)
+	}
+}
