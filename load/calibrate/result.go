@@ -1,0 +1,194 @@
+package calibrate
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"time"
+
+	"sweep.dev/sweep/result"
+)
+
+// A Shape is the load that a client is calibrated for.
+type Shape struct {
+	Streams int     `json:"streams"`
+	Rate    float64 `json:"chunks_per_s_per_stream"`
+	Client  string  `json:"client"` // which driver is asked for: auto, std or fast
+}
+
+// Bounds of a shape: a calibration is to be over in seconds and to need little
+// memory, whatever a plan asks for. A stream that is slower than the least rate
+// would bring too few chunks in that time.
+const (
+	MaxStreams    = 4096
+	maxStreamsStd = 1024 // net/http needs 40 to 85 KB for each
+	minRate       = 10
+	maxRate       = 2000
+)
+
+// Bounded is the shape nearest to s that is calibrated: streams are a power of
+// two, so that plans which differ little share a calibration.
+func (s Shape) Bounded() Shape {
+	most := MaxStreams
+	if s.Client == "std" {
+		most = maxStreamsStd
+	}
+	s.Streams = min(most, 1<<bits.Len(uint(max(1, s.Streams)-1)))
+	// Two digits, for the same reason.
+	s.Rate = min(maxRate, max(minRate, s.Rate))
+	digit := math.Pow(10, math.Floor(math.Log10(s.Rate))-1)
+	s.Rate = math.Round(s.Rate/digit) * digit
+	return s
+}
+
+// A Machine is what a calibration is true of.
+type Machine struct {
+	Host   string `json:"host"`
+	CPU    string `json:"cpu"` // model
+	CPUs   int    `json:"cpus"`
+	Kernel string `json:"kernel"`
+	Sweep  string `json:"sweep"` // version
+}
+
+// A Result is what a client was found to add to what it measures. It stands in
+// JSON with its durations in nanoseconds.
+type Result struct {
+	Machine
+	Shape
+
+	At   time.Time     `json:"at"`
+	Took time.Duration `json:"took_ns"`
+
+	// Driver is the client that was measured, std or fast, and Stamp how it
+	// takes receive times: result.StampKernel, result.StampUser, or "mixed".
+	Driver string `json:"driver"`
+	Stamp  string `json:"stamp"`
+	// ClientCPUs and ServerCPUs are how many CPUs each had to itself; where there
+	// is only one, or they could not be kept apart, ServerCPUs is 0 and the
+	// server's work is in all figures.
+	ClientCPUs int `json:"client_cpus"`
+	ServerCPUs int `json:"server_cpus"`
+
+	Random Pattern `json:"random"` // streams at phases of their own
+	Bursts Pattern `json:"bursts"` // all streams in step, as an engine sends them
+	// Ceiling is what the client can take in at this many streams.
+	Ceiling Ceiling `json:"ceiling"`
+	// Timer is how late requests of an open loop of 1,000 a second were sent.
+	Timer Spread `json:"timer"`
+}
+
+// A Pattern is what was seen of one way for streams to lie in time.
+type Pattern struct {
+	Chunks int     `json:"chunks"`       // received
+	Rate   float64 `json:"chunks_per_s"` // of them, in the steady part
+	// Error is the recorded receive time less the send time in the chunk: what
+	// the client adds, and the loopback's some microseconds.
+	Error Spread `json:"error"`
+	// Lag is how long after the kernel's stamp a read returned: what a client
+	// without kernel stamps would add to that. Empty where there are none.
+	Lag Spread `json:"lag"`
+	// CPU is the time of this process for each chunk, in the steady part.
+	CPU       time.Duration `json:"cpu_per_chunk_ns"`
+	Loop      float64       `json:"loop"`      // busiest event loop's share of the time; 0 where there is none
+	Coalesced float64       `json:"coalesced"` // share of the chunks
+	Failed    int           `json:"failed"`    // streams
+}
+
+// A Spread is what a number of durations are like.
+type Spread struct {
+	N    int           `json:"n"`
+	P50  time.Duration `json:"p50_ns"`
+	P99  time.Duration `json:"p99_ns"`
+	P999 time.Duration `json:"p999_ns"`
+}
+
+// A Ceiling is the most chunks per second that were taken in with at most 1 %
+// of them coalesced and CPU to spare.
+type Ceiling struct {
+	Chunks float64 `json:"chunks_per_s"`
+	// By is what stood in the way of more: "coalesced", "cpu", or "offered"
+	// where nothing did: then it is at least so many.
+	By string `json:"by"`
+}
+
+// The reasons of a ceiling.
+const (
+	ByCoalesced = "coalesced"
+	ByCPU       = "cpu"
+	ByOffered   = "offered"
+)
+
+// SafeShare is the share of the ceiling up to which the added error stays what
+// it is: up to 70 % of a core it does not change, above that queues grow.
+const SafeShare = 0.7
+
+// Error is the p99 of the error that the client adds, of the worse pattern.
+func (r *Result) Error() time.Duration { return max(r.Random.Error.P99, r.Bursts.Error.P99) }
+
+// Warning is what to say before a load of so many chunks a second, "" where the
+// client carries it.
+func (r *Result) Warning(chunks float64) string {
+	if r.Ceiling.Chunks <= 0 || r.Ceiling.By == ByOffered || chunks <= SafeShare*r.Ceiling.Chunks {
+		return ""
+	}
+	return fmt.Sprintf("the plan may ask this client for %s chunks/s, and it takes in %s at %d streams, of which %.0f %% are safe: cells at the upper end may be INVALID (client_lag, coalesced)",
+		thousands(chunks), thousands(r.Ceiling.Chunks), r.Streams, 100*SafeShare)
+}
+
+// Lines says in two lines what was found.
+func (r *Result) Lines() []string {
+	worse := r.Random
+	if r.Bursts.Error.P99 > worse.Error.P99 {
+		worse = r.Bursts
+	}
+	stamps := "times are stamped by the kernel"
+	switch r.Stamp {
+	case result.StampUser:
+		stamps = "times are taken after each read: there are no kernel stamps here"
+	case result.StampKernel:
+	default:
+		stamps = "some times are stamped by the kernel, others taken after the read"
+	}
+	first := fmt.Sprintf("Client (%s, %s): at %d streams of %s chunks/s it adds %s to a time (p50), p99 %s, p99.9 %s",
+		r.Driver, stamps, r.Streams, thousands(r.Rate), micros(worse.Error.P50), micros(worse.Error.P99), micros(worse.Error.P999))
+	if worse.Lag.N > 0 {
+		first += fmt.Sprintf("; without kernel stamps p99 %s more", micros(worse.Lag.P99))
+	}
+	least := ""
+	if r.Ceiling.By == ByOffered {
+		least = "at least "
+	}
+	second := fmt.Sprintf("Calibrated %s on %s: %s CPU a chunk, ceiling %s%s chunks/s, open-loop timer p50 %s, p99 %s late",
+		r.At.UTC().Format("2006-01-02 15:04"), r.Host, micros(worse.CPU), least, thousands(r.Ceiling.Chunks), micros(r.Timer.P50), micros(r.Timer.P99))
+	if r.ServerCPUs == 0 {
+		second += "; the null server shared its CPUs, so they are worse than they need be"
+	}
+	return []string{first, second}
+}
+
+func micros(d time.Duration) string {
+	us := float64(d) / float64(time.Microsecond)
+	switch {
+	case us >= 10_000:
+		return fmt.Sprintf("%.0f ms", us/1000)
+	case us >= 1000:
+		return fmt.Sprintf("%.1f ms", us/1000)
+	case us >= 10:
+		return fmt.Sprintf("%.0f us", us)
+	}
+	return fmt.Sprintf("%.1f us", us)
+}
+
+// thousands writes a count with three digits and commas.
+func thousands(v float64) string {
+	if v < 1000 {
+		return fmt.Sprintf("%.3g", v)
+	}
+	digit := math.Pow(10, math.Floor(math.Log10(v))-2)
+	n := int64(math.Round(v/digit) * digit)
+	text := ""
+	for ; n >= 1000; n /= 1000 {
+		text = fmt.Sprintf(",%03d", n%1000) + text
+	}
+	return fmt.Sprint(n) + text
+}
