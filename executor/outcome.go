@@ -13,10 +13,11 @@ import (
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/internal/secret"
-	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/reconcile"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/summary"
+	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/store"
 )
 
@@ -29,13 +30,13 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 	cell := m.trial.cell
 	finished := time.Now().UTC()
 	target := cell.Load.Concurrency
-	load.AssignPhases(m.requests, target)
+	timeline.AssignPhases(m.requests, target)
 
 	o := &result.Outcome{
 		CellID: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: m.attempt,
 		StartedAt: m.started, FinishedAt: finished,
 	}
-	measured, findings := result.Summarize(m.requests, m.summaryOptions())
+	measured, findings := summary.Of(m.requests, m.summaryOptions())
 	o.Findings = findings
 	row := result.Row{}
 	maps.Copy(row, m.columns)
@@ -246,10 +247,10 @@ func (m *measurement) price(row result.Row, terms backends.Terms) {
 	}
 }
 
-func (m *measurement) summaryOptions() result.SummaryOptions {
-	o := result.SummaryOptions{Open: m.trial.cell.Load.RequestRate > 0}
+func (m *measurement) summaryOptions() summary.Options {
+	o := summary.Options{Open: m.trial.cell.Load.RequestRate > 0}
 	if g := m.Plan.Goodput; g != nil {
-		o.Goodput = &result.Goodput{TTFT: g.TTFT, TPOT: g.TPOT, E2E: g.E2E}
+		o.Goodput = &summary.Goodput{TTFT: g.TTFT, TPOT: g.TPOT, E2E: g.E2E}
 	}
 	return o
 }

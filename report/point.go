@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/groups"
 )
 
 // A Point is one cell with all its trials: one place of a grid. Its figures
@@ -34,15 +35,15 @@ func (p *Point) spread(column string) float64 { return number(p.group, column+"_
 
 // points makes the points of a run, in the plan's order, and judges them.
 func (r *Run) points() []*Point {
-	groups := map[any]result.Row{}
-	_, rows := result.Groups(r.Resolved.Columns, r.Rows())
+	byCell := map[any]result.Row{}
+	_, rows := groups.Of(r.Resolved.Columns, r.Rows())
 	for _, row := range rows {
-		groups[row["cell_id"]] = row
+		byCell[row["cell_id"]] = row
 	}
 	var points []*Point
 	for _, t := range r.Trials { // all trials of a cell are neighbours
 		if n := len(points); n == 0 || points[n-1].Cell.ID != t.Cell.ID {
-			points = append(points, &Point{Cell: t.Cell, group: groups[t.Cell.ID]})
+			points = append(points, &Point{Cell: t.Cell, group: byCell[t.Cell.ID]})
 		}
 		p := points[len(points)-1]
 		p.Trials = append(p.Trials, t)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/result"
+	summarize "sweep.dev/sweep/result/summary"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -80,7 +81,7 @@ func TestP95Samples(t *testing.T) {
 				ChunkUS: []int32{1000, 1000}, ChunkTokens: []int32{1, 1}, CompletionTokens: 2, TokenSource: "usage", End: 2e6,
 			}
 		}
-		row, _ := result.Summarize(reqs, result.SummaryOptions{})
+		row, _ := summarize.Of(reqs, summarize.Options{})
 		text, _ := row["low_confidence"].(string)
 		return text
 	}

@@ -174,7 +174,7 @@ func censored() []Column {
 		if l.name == "schedule_lag" {
 			continue
 		}
-		for _, q := range percentiles {
+		for _, q := range statistics[3:7] {
 			cols = append(cols, nullable(q.name+"_"+l.name+"_ms"+CensoredSuffix, Float, "ms", q.doc+" of "+l.short()+", with failed requests counted as infinite; null where it is."))
 		}
 	}

@@ -97,3 +97,19 @@ func TestRow_Derive(t *testing.T) {
 	r.Derive()
 	check(t, r, Row{"cost_usd": 0.02, "usd_per_1m_output_tokens": nil, "joules_per_output_token": nil, "server_throughput_tok_s": nil})
 }
+
+// check holds columns against what they must be; nil means that there is none.
+func check(t *testing.T, row Row, want Row) {
+	t.Helper()
+	for name, w := range want {
+		got := row[name]
+		if g, ok := got.(float64); ok {
+			if w, ok := w.(float64); ok && math.Abs(g-w) <= 1e-9*math.Max(1, math.Abs(w)) {
+				continue
+			}
+		}
+		if got != w {
+			t.Errorf("%s is %v (%T), want %v (%T)", name, got, got, w, w)
+		}
+	}
+}

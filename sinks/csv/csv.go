@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/groups"
 	"sweep.dev/sweep/sinks"
 )
 
@@ -88,8 +89,8 @@ func (s *Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) erro
 	if err := s.write(ctx, create, "cells.csv", t.Columns, cols, t.Rows); err != nil {
 		return err
 	}
-	groupCols, groups := result.Groups(t.Columns, t.Rows)
-	return s.write(ctx, create, "groups.csv", groupCols, groupCols, groups)
+	groupCols, cells := groups.Of(t.Columns, t.Rows)
+	return s.write(ctx, create, "groups.csv", groupCols, groupCols, cells)
 }
 
 // write makes one file of the columns cols of rows, which have the columns all.

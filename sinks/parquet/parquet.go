@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/groups"
 	"sweep.dev/sweep/sinks"
 	"sweep.dev/sweep/store"
 )
@@ -37,13 +38,13 @@ var _ sinks.Sink = Sink{}
 
 // Build implements sinks.Sink.
 func (Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
-	groupCols, groups := result.Groups(t.Columns, t.Rows)
+	groupCols, cells := groups.Of(t.Columns, t.Rows)
 	for _, f := range []struct {
 		name  string
 		write func(sinks.Writer) error
 	}{
 		{"cells.parquet", func(w sinks.Writer) error { return store.WriteTable(w, t.Columns, t.Rows) }},
-		{"groups.parquet", func(w sinks.Writer) error { return store.WriteTable(w, groupCols, groups) }},
+		{"groups.parquet", func(w sinks.Writer) error { return store.WriteTable(w, groupCols, cells) }},
 		{"requests.parquet", func(w sinks.Writer) error { return store.ConcatRequests(ctx, w, t.Requests) }},
 		{"samples.parquet", func(w sinks.Writer) error { return store.ConcatSamples(ctx, w, t.Samples) }},
 	} {

@@ -1,8 +1,10 @@
-package result
+package summary
 
 import (
 	"fmt"
 	"math"
+
+	"sweep.dev/sweep/result"
 )
 
 // A grain says how many tokens a request's chunks are taken for.
@@ -20,14 +22,14 @@ const (
 // of the chunks with content, or, as some engines send an event for a token
 // without text too (the end of the sequence, half a character), of all events
 // from the first token on.
-func grainOf(r *Request) grain {
+func grainOf(r *result.Request) grain {
 	content, tokens, silent := 0, 0, false
 	for i := r.FirstTokenChunk; i < len(r.ChunkUS); i++ {
 		k := int(tokensOf(r, i))
 		if k == 0 {
 			continue
 		}
-		if k == Unknown {
+		if k == result.Unknown {
 			k, silent = 1, true
 		}
 		content++
@@ -47,9 +49,9 @@ func grainOf(r *Request) grain {
 }
 
 // tokensOf is what is known of a chunk's tokens: 0 for one without content.
-func tokensOf(r *Request, chunk int) int32 {
+func tokensOf(r *result.Request, chunk int) int32 {
 	if chunk >= len(r.ChunkTokens) {
-		return Unknown
+		return result.Unknown
 	}
 	return r.ChunkTokens[chunk]
 }
@@ -57,7 +59,7 @@ func tokensOf(r *Request, chunk int) int32 {
 // appendChunkGaps adds the gap before each chunk with content after the first,
 // in nanoseconds. A chunk without content, such as the one that only states
 // the finish reason, ends no gap.
-func appendChunkGaps(samples []int64, r *Request) []int64 {
+func appendChunkGaps(samples []int64, r *result.Request) []int64 {
 	var gap int64
 	for i := r.FirstTokenChunk + 1; i < len(r.ChunkUS); i++ {
 		gap += int64(r.ChunkUS[i])
@@ -71,13 +73,13 @@ func appendChunkGaps(samples []int64, r *Request) []int64 {
 
 // appendTokenGaps adds the gap of each token after the first chunk, in
 // nanoseconds: k of g/k for a chunk of k tokens after a gap g.
-func appendTokenGaps(samples []int64, r *Request, g grain) []int64 {
+func appendTokenGaps(samples []int64, r *result.Request, g grain) []int64 {
 	var gap int64
 	for i := r.FirstTokenChunk + 1; i < len(r.ChunkUS); i++ {
 		gap += int64(r.ChunkUS[i])
 		k := tokensOf(r, i)
 		switch {
-		case g == perEvent || k == Unknown:
+		case g == perEvent || k == result.Unknown:
 			k = 1
 		case k == 0:
 			continue
@@ -93,9 +95,9 @@ func appendTokenGaps(samples []int64, r *Request, g grain) []int64 {
 
 // gaps makes the columns of what there is many of in each request: the gaps
 // between its chunks (ICL) and between its tokens (ITL).
-func (s *summary) gaps(requests []Request) {
+func (s *summary) gaps(requests []result.Request) {
 	chunks := 0
-	var streamed []*Request
+	var streamed []*result.Request
 	for i := range requests {
 		if r := &requests[i]; hasGaps(r) {
 			streamed = append(streamed, r)
@@ -123,15 +125,15 @@ func (s *summary) gaps(requests []Request) {
 	if unknown > 0 {
 		text := fmt.Sprintf("%d of %d requests got several tokens in a chunk and the server did not say how many", unknown, len(streamed))
 		if float64(unknown) > maxITLUnknown*float64(len(streamed)) {
-			s.findings = append(s.findings, Finding{FindingITLUnknown, text + "; there is no inter-token latency"})
+			s.findings = append(s.findings, result.Finding{Code: FindingITLUnknown, Text: text + "; there is no inter-token latency"})
 			return
 		}
-		s.findings = append(s.findings, Finding{FindingITLUnknown, text + "; they are left out of the inter-token latency"})
+		s.findings = append(s.findings, result.Finding{Code: FindingITLUnknown, Text: text + "; they are left out of the inter-token latency"})
 	}
 	if single == len(streamed) { // every gap between chunks is one between tokens
-		for _, st := range statistics {
-			if v, ok := s.row[st.name+"_icl_ms"]; ok {
-				s.row[st.name+"_itl_ms"] = v
+		for _, st := range []string{"mean", "std", "min", "p50", "p90", "p95", "p99", "max"} {
+			if v, ok := s.row[st+"_icl_ms"]; ok {
+				s.row[st+"_itl_ms"] = v
 			}
 		}
 		s.addLow("itl", len(scratch))
@@ -149,7 +151,7 @@ func (s *summary) gaps(requests []Request) {
 }
 
 // hasGaps says whether a request's chunks count.
-func hasGaps(r *Request) bool {
-	return r.Measured() && r.Status == Completed &&
+func hasGaps(r *result.Request) bool {
+	return r.Measured() && r.Status == result.Completed &&
 		r.FirstTokenChunk >= 0 && r.FirstTokenChunk < len(r.ChunkUS)
 }

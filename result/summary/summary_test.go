@@ -1,4 +1,4 @@
-package result
+package summary
 
 import (
 	"math"
@@ -8,15 +8,17 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"sweep.dev/sweep/result"
 )
 
 const ms = time.Millisecond
 
 // streamed is a completed request: sent, then chunks at the given gaps in
 // milliseconds, the first one with the first token.
-func streamed(sent time.Duration, tokens int, gaps ...int) Request {
-	r := Request{
-		Phase: Plateau, Scheduled: sent, Sent: sent, Status: Completed,
+func streamed(sent time.Duration, tokens int, gaps ...int) result.Request {
+	r := result.Request{
+		Phase: result.Plateau, Scheduled: sent, Sent: sent, Status: result.Completed,
 		PromptTokens: 10, CompletionTokens: tokens, TokenSource: "usage",
 	}
 	at := sent
@@ -32,7 +34,7 @@ func streamed(sent time.Duration, tokens int, gaps ...int) Request {
 }
 
 // check holds columns against what they must be; nil means that there is none.
-func check(t *testing.T, row Row, want Row) {
+func check(t *testing.T, row result.Row, want result.Row) {
 	t.Helper()
 	for name, w := range want {
 		got := row[name]
@@ -47,12 +49,12 @@ func check(t *testing.T, row Row, want Row) {
 	}
 }
 
-func TestSummarize_closedForm(t *testing.T) {
-	row, findings := Summarize([]Request{
+func TestOf_closedForm(t *testing.T) {
+	row, findings := Of([]result.Request{
 		streamed(0, 4, 100, 10, 20, 30),
 		streamed(50*ms, 5, 200, 10, 10, 10, 20),
-	}, SummaryOptions{Goodput: &Goodput{TTFT: 150, TPOT: 20, E2E: 1000}})
-	check(t, row, Row{
+	}, Options{Goodput: &Goodput{TTFT: 150, TPOT: 20, E2E: 1000}})
+	check(t, row, result.Row{
 		"requests": int64(2), "completed": int64(2), "failed": int64(0), "cancelled": int64(0),
 		"error_rate": 0.0, "duration_s": 0.3, // 0 to 50+250 ms
 		"input_tokens": int64(20), "output_tokens": int64(9),
@@ -72,76 +74,76 @@ func TestSummarize_closedForm(t *testing.T) {
 	}
 }
 
-func TestSummarize_openLoopCountsFromTheSchedule(t *testing.T) {
+func TestOf_openLoopCountsFromTheSchedule(t *testing.T) {
 	r := streamed(500*ms, 3, 100, 10, 10)
 	r.Scheduled = 200 * ms // we, or the limit in flight, were 300 ms late
-	open, _ := Summarize([]Request{r}, SummaryOptions{Open: true})
-	check(t, open, Row{
+	open, _ := Of([]result.Request{r}, Options{Open: true})
+	check(t, open, result.Row{
 		"p50_ttft_ms": 400.0, "p50_ttfo_ms": 400.0, "p50_e2e_ms": 420.0, "p50_tpot_ms": 10.0,
 		"p50_schedule_lag_ms": 300.0, "duration_s": 0.12,
 	})
-	closed, _ := Summarize([]Request{r}, SummaryOptions{})
-	check(t, closed, Row{"p50_ttft_ms": 100.0, "p50_e2e_ms": 120.0, "p50_tpot_ms": 10.0, "p50_schedule_lag_ms": 300.0})
+	closed, _ := Of([]result.Request{r}, Options{})
+	check(t, closed, result.Row{"p50_ttft_ms": 100.0, "p50_e2e_ms": 120.0, "p50_tpot_ms": 10.0, "p50_schedule_lag_ms": 300.0})
 }
 
-func TestSummarize_leavesOut(t *testing.T) {
+func TestOf_leavesOut(t *testing.T) {
 	warm := streamed(0, 2, 9000, 9000)
-	warm.Phase = Warmup
+	warm.Phase = result.Warmup
 	failed := streamed(20_000*ms, 2, 5000, 5000)
-	failed.Status, failed.End = Failed, 90_000*ms // its deadline is no byte
-	refused := Request{
-		Status: Failed, Sent: 20_000 * ms, Scheduled: 20_000 * ms, FirstByte: Never, FirstToken: Never,
-		FirstOutput: Never, LastToken: Never, End: 80_000 * ms, FirstTokenChunk: -1,
+	failed.Status, failed.End = result.Failed, 90_000*ms // its deadline is no byte
+	refused := result.Request{
+		Status: result.Failed, Sent: 20_000 * ms, Scheduled: 20_000 * ms, FirstByte: result.Never, FirstToken: result.Never,
+		FirstOutput: result.Never, LastToken: result.Never, End: 80_000 * ms, FirstTokenChunk: -1,
 	}
 	cancelled := streamed(20_100*ms, 2, 700, 700)
-	cancelled.Status = Cancelled
-	row, _ := Summarize([]Request{warm, failed, refused, cancelled, streamed(20_200*ms, 2, 10, 10)}, SummaryOptions{})
-	check(t, row, Row{
+	cancelled.Status = result.Cancelled
+	row, _ := Of([]result.Request{warm, failed, refused, cancelled, streamed(20_200*ms, 2, 10, 10)}, Options{})
+	check(t, row, result.Row{
 		"requests": int64(4), "completed": int64(1), "failed": int64(2), "cancelled": int64(1),
 		"error_rate": 2.0 / 3, "max_e2e_ms": 20.0, "max_itl_ms": 10.0, "output_tokens": int64(2),
 		"duration_s": 10.0, // the failed one's last token
 	})
 }
 
-func TestSummarize_whatIsNotKnownIsNull(t *testing.T) {
-	whole := Request{
-		Phase: Plateau, Status: Completed, Sent: 0, FirstByte: 90 * ms, FirstToken: Never, FirstOutput: Never,
-		LastToken: Never, End: 100 * ms, PromptTokens: 5, CompletionTokens: 8, TokenSource: "usage", FirstTokenChunk: -1,
+func TestOf_whatIsNotKnownIsNull(t *testing.T) {
+	whole := result.Request{
+		Phase: result.Plateau, Status: result.Completed, Sent: 0, FirstByte: 90 * ms, FirstToken: result.Never, FirstOutput: result.Never,
+		LastToken: result.Never, End: 100 * ms, PromptTokens: 5, CompletionTokens: 8, TokenSource: "usage", FirstTokenChunk: -1,
 	}
-	row, _ := Summarize([]Request{whole}, SummaryOptions{Goodput: &Goodput{TTFT: 100}})
-	check(t, row, Row{
+	row, _ := Of([]result.Request{whole}, Options{Goodput: &Goodput{TTFT: 100}})
+	check(t, row, result.Row{
 		"p50_e2e_ms": 100.0, "output_tokens": int64(8), "throughput_tok_s": 80.0,
 		"p50_ttft_ms": nil, "p50_tpot_ms": nil, "p50_itl_ms": nil, "p50_icl_ms": nil, "p50_user_tok_s": nil,
 		"goodput_req_s": nil, // a bound that cannot be checked is not met
 	})
 
-	silent := streamed(0, Unknown, 10, 10)
-	silent.PromptTokens, silent.TokenSource = Unknown, ""
-	row, _ = Summarize([]Request{silent, streamed(0, 2, 10, 10)}, SummaryOptions{})
-	check(t, row, Row{
+	silent := streamed(0, result.Unknown, 10, 10)
+	silent.PromptTokens, silent.TokenSource = result.Unknown, ""
+	row, _ = Of([]result.Request{silent, streamed(0, 2, 10, 10)}, Options{})
+	check(t, row, result.Row{
 		"input_tokens": nil, "output_tokens": nil, "throughput_tok_s": nil, "total_throughput_tok_s": nil,
 		"request_throughput": 100.0, "goodput_req_s": nil,
 	})
 
-	row, _ = Summarize(nil, SummaryOptions{})
-	check(t, row, Row{"requests": int64(0), "error_rate": nil, "duration_s": nil, "request_throughput": nil, "p50_ttft_ms": nil})
+	row, _ = Of(nil, Options{})
+	check(t, row, result.Row{"requests": int64(0), "error_rate": nil, "duration_s": nil, "request_throughput": nil, "p50_ttft_ms": nil})
 
 	one := streamed(0, 1, 10)
-	row, _ = Summarize([]Request{one}, SummaryOptions{Goodput: &Goodput{TPOT: 1}})
-	check(t, row, Row{"p50_tpot_ms": nil, "p50_ttft_ms": 10.0, "goodput_req_s": 100.0})
+	row, _ = Of([]result.Request{one}, Options{Goodput: &Goodput{TPOT: 1}})
+	check(t, row, result.Row{"p50_tpot_ms": nil, "p50_ttft_ms": 10.0, "goodput_req_s": 100.0})
 }
 
-func TestSummarize_tokensOfChunks(t *testing.T) {
-	with := func(tokens int, k []int32, gaps ...int) Request {
+func TestOf_tokensOfChunks(t *testing.T) {
+	with := func(tokens int, k []int32, gaps ...int) result.Request {
 		r := streamed(0, tokens, gaps...)
 		r.ChunkTokens = k
 		return r
 	}
-	role := with(3, []int32{0, Unknown, Unknown, Unknown, 0}, 5, 95, 10, 20, 1)
+	role := with(3, []int32{0, result.Unknown, result.Unknown, result.Unknown, 0}, 5, 95, 10, 20, 1)
 	role.FirstTokenChunk, role.FirstToken = 1, 100*ms
 	for _, c := range []struct {
 		name   string
-		r      Request
+		r      result.Request
 		itl    []float64 // nil: there is none
 		icl    []float64
 		source string
@@ -152,15 +154,15 @@ func TestSummarize_tokensOfChunks(t *testing.T) {
 		{"stated", with(6, []int32{1, 4, 1}, 100, 10, 20), []float64{2.5, 2.5, 2.5, 2.5, 20}, []float64{10, 20}, ""},
 		{"a role before, a finish after", role, []float64{10, 20}, []float64{10, 20}, "usage"},
 		{"a chunk without text in between", with(3, []int32{1, 1, 0, 1}, 100, 10, 5, 20), []float64{10, 25}, []float64{10, 25}, "usage"},
-		{"a token without text at the end", with(4, []int32{Unknown, Unknown, Unknown, 0}, 100, 10, 20, 7), []float64{10, 20, 7}, []float64{10, 20}, "usage"},
-		{"some stated", with(4, []int32{Unknown, 2, Unknown}, 100, 10, 20), []float64{5, 5, 20}, []float64{10, 20}, "usage"},
+		{"a token without text at the end", with(4, []int32{result.Unknown, result.Unknown, result.Unknown, 0}, 100, 10, 20, 7), []float64{10, 20, 7}, []float64{10, 20}, "usage"},
+		{"some stated", with(4, []int32{result.Unknown, 2, result.Unknown}, 100, 10, 20), []float64{5, 5, 20}, []float64{10, 20}, "usage"},
 	} {
 		c.r.TokenSource = c.source
-		row, findings := Summarize([]Request{c.r}, SummaryOptions{})
+		row, findings := Of([]result.Request{c.r}, Options{})
 		for name, want := range map[string][]float64{"itl": c.itl, "icl": c.icl} {
 			if want == nil {
-				check(t, row, Row{"mean_" + name + "_ms": nil})
-				if !slices.ContainsFunc(findings, func(f Finding) bool { return f.Code == FindingITLUnknown }) {
+				check(t, row, result.Row{"mean_" + name + "_ms": nil})
+				if !slices.ContainsFunc(findings, func(f result.Finding) bool { return f.Code == FindingITLUnknown }) {
 					t.Errorf("%s: nothing says that there is no ITL: %v", c.name, findings)
 				}
 				continue
@@ -170,7 +172,7 @@ func TestSummarize_tokensOfChunks(t *testing.T) {
 				sum += v
 			}
 			t.Log(c.name, name)
-			check(t, row, Row{
+			check(t, row, result.Row{
 				"mean_" + name + "_ms": sum / float64(len(want)), "max_" + name + "_ms": slices.Max(want),
 				"min_" + name + "_ms": slices.Min(want),
 			})
@@ -178,39 +180,39 @@ func TestSummarize_tokensOfChunks(t *testing.T) {
 	}
 }
 
-func TestSummarize_fewUnknownChunksAreLeftOut(t *testing.T) {
-	requests := []Request{streamed(0, 9, 100, 80)} // eight tokens in one chunk, or so
+func TestOf_fewUnknownChunksAreLeftOut(t *testing.T) {
+	requests := []result.Request{streamed(0, 9, 100, 80)} // eight tokens in one chunk, or so
 	for range 19 {
 		requests = append(requests, streamed(0, 2, 100, 10))
 	}
-	row, findings := Summarize(requests, SummaryOptions{})
-	check(t, row, Row{"max_itl_ms": 10.0, "max_icl_ms": 80.0})
+	row, findings := Of(requests, Options{})
+	check(t, row, result.Row{"max_itl_ms": 10.0, "max_icl_ms": 80.0})
 	if len(findings) != 1 || findings[0].Code != FindingITLUnknown || !strings.Contains(findings[0].Text, "1 of 20") {
 		t.Errorf("findings: %v", findings)
 	}
-	row, _ = Summarize(append(requests, streamed(0, 9, 100, 80)), SummaryOptions{})
-	check(t, row, Row{"max_itl_ms": nil, "max_icl_ms": 80.0})
+	row, _ = Of(append(requests, streamed(0, 9, 100, 80)), Options{})
+	check(t, row, result.Row{"max_itl_ms": nil, "max_icl_ms": 80.0})
 }
 
-func TestSummarize_lowConfidence(t *testing.T) {
-	var requests []Request
+func TestOf_lowConfidence(t *testing.T) {
+	var requests []result.Request
 	for range 58 {
 		requests = append(requests, streamed(0, 1, 10))
 	}
-	row, _ := Summarize(requests, SummaryOptions{})
-	check(t, row, Row{"low_confidence": "p95_ttft_ms,p99_ttft_ms,p95_ttfo_ms,p99_ttfo_ms,p95_e2e_ms,p99_e2e_ms,p95_schedule_lag_ms,p99_schedule_lag_ms"})
+	row, _ := Of(requests, Options{})
+	check(t, row, result.Row{"low_confidence": "p95_ttft_ms,p99_ttft_ms,p95_ttfo_ms,p99_ttfo_ms,p95_e2e_ms,p99_e2e_ms,p95_schedule_lag_ms,p99_schedule_lag_ms"})
 	for len(requests) < 299 {
 		requests = append(requests, streamed(0, 1, 10))
 	}
-	row, _ = Summarize(requests, SummaryOptions{})
-	check(t, row, Row{"low_confidence": nil})
+	row, _ = Of(requests, Options{})
+	check(t, row, result.Row{"low_confidence": nil})
 }
 
-// TestSummarize_isTheSlowOne holds the summary against the formulas written
+// TestOf_isTheSlowOne holds the summary against the formulas written
 // down a second time, request by request, in floating point.
-func TestSummarize_isTheSlowOne(t *testing.T) {
+func TestOf_isTheSlowOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var requests []Request
+		var requests []result.Request
 		for n := rapid.IntRange(1, 40).Draw(t, "n"); n > 0; n-- {
 			gaps := rapid.SliceOfN(rapid.IntRange(0, 500), 1, 30).Draw(t, "gaps")
 			r := streamed(time.Duration(rapid.IntRange(0, 10_000).Draw(t, "sent"))*ms, len(gaps), gaps...)
@@ -223,12 +225,12 @@ func TestSummarize_isTheSlowOne(t *testing.T) {
 					r.CompletionTokens += int(k)
 				}
 			}
-			r.Status = rapid.SampledFrom([]Status{Completed, Completed, Failed, Cancelled}).Draw(t, "status")
-			r.Phase = rapid.SampledFrom([]Phase{Warmup, Ramp, Plateau, Tail}).Draw(t, "phase")
+			r.Status = rapid.SampledFrom([]result.Status{result.Completed, result.Completed, result.Failed, result.Cancelled}).Draw(t, "status")
+			r.Phase = rapid.SampledFrom([]result.Phase{result.Warmup, result.Ramp, result.Plateau, result.Tail}).Draw(t, "phase")
 			requests = append(requests, r)
 		}
 		open := rapid.Bool().Draw(t, "open")
-		got, _ := Summarize(requests, SummaryOptions{Open: open})
+		got, _ := Of(requests, Options{Open: open})
 		for name, samples := range slow(requests, open) {
 			slices.Sort(samples)
 			for _, q := range []struct {
@@ -254,15 +256,15 @@ func TestSummarize_isTheSlowOne(t *testing.T) {
 }
 
 // slow is every latency's samples in milliseconds.
-func slow(requests []Request, open bool) map[string][]float64 {
+func slow(requests []result.Request, open bool) map[string][]float64 {
 	out := map[string][]float64{"ttft": nil, "e2e": nil, "tpot": nil, "itl": nil, "icl": nil, "schedule_lag": nil}
 	add := func(name string, v float64) { out[name] = append(out[name], v) }
 	for _, r := range requests {
-		if r.Phase == Warmup {
+		if r.Phase == result.Warmup {
 			continue
 		}
 		add("schedule_lag", (r.Sent-r.Scheduled).Seconds()*1e3)
-		if r.Status != Completed {
+		if r.Status != result.Completed {
 			continue
 		}
 		late := 0.0
@@ -294,9 +296,9 @@ func slow(requests []Request, open bool) map[string][]float64 {
 	return out
 }
 
-// BenchmarkSummarize is ten million gaps, as a long trial has them.
-func BenchmarkSummarize(b *testing.B) {
-	requests := make([]Request, 20_000)
+// BenchmarkOf is ten million gaps, as a long trial has them.
+func BenchmarkOf(b *testing.B) {
+	requests := make([]result.Request, 20_000)
 	x := uint32(1)
 	for i := range requests {
 		r := streamed(0, 501, 100)
@@ -311,7 +313,7 @@ func BenchmarkSummarize(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		Summarize(requests, SummaryOptions{})
+		Of(requests, Options{})
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/10e6, "ns/gap")
 }
@@ -332,7 +334,7 @@ func BenchmarkPercentiles(b *testing.B) {
 		b.StartTimer()
 		sortRadix(samples, scratch)
 		for _, q := range percentiles {
-			Quantile(samples, q.p)
+			result.Quantile(samples, q.p)
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/sample")

@@ -1,4 +1,4 @@
-package result
+package summary
 
 import (
 	"fmt"
@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"sweep.dev/sweep/result"
 )
 
-// SummaryOptions say how a trial's requests are to be read.
-type SummaryOptions struct {
+// Options say how a trial's requests are to be read.
+type Options struct {
 	// Open says that the load was an open loop: every latency starts when the
 	// request was scheduled, so that a client or server that falls behind
 	// cannot hide it. In a closed loop it starts at the send.
@@ -24,7 +26,7 @@ type Goodput struct {
 	E2E  float64
 }
 
-// Codes of what Summarize finds.
+// Codes of what is found.
 const (
 	// FindingTokensAssumed: the server did not count its output, and each
 	// content chunk was taken for a token.
@@ -39,7 +41,7 @@ const (
 // slow, so beyond that what is left would be a choice of the fast ones.
 const maxITLUnknown = 0.05
 
-// Summarize makes the load and latency columns of a trial from its requests,
+// Of makes the load and latency columns of a trial from its requests,
 // low_confidence included. It looks at nothing else, and changes nothing.
 //
 // The warm-up does not count. Latencies are those of the completed requests;
@@ -48,8 +50,8 @@ const maxITLUnknown = 0.05
 // The time is counted from the first send to the last byte of any request.
 // Percentiles are exact, from all samples, and std is the population's, as in
 // numpy. What was not measured is nil.
-func Summarize(requests []Request, o SummaryOptions) (Row, []Finding) {
-	s := summary{row: Row{}, opts: o}
+func Of(requests []result.Request, o Options) (result.Row, []result.Finding) {
+	s := summary{row: result.Row{}, opts: o}
 	for i := range requests {
 		if r := &requests[i]; r.Measured() {
 			s.count(r)
@@ -62,12 +64,12 @@ func Summarize(requests []Request, o SummaryOptions) (Row, []Finding) {
 	return s.row, s.findings
 }
 
-// A summary is a Summarize at work.
+// A summary is one in the making.
 type summary struct {
-	row      Row
-	opts     SummaryOptions
+	row      result.Row
+	opts     Options
 	low      []string
-	findings []Finding
+	findings []result.Finding
 
 	requests, completed, failed, cancelled int
 
@@ -97,7 +99,7 @@ func (t *tally) add(n int) {
 }
 
 // count takes one measured request in.
-func (s *summary) count(r *Request) {
+func (s *summary) count(r *result.Request) {
 	s.requests++
 	if r.Sent >= 0 {
 		if !s.sent || r.Sent < s.first {
@@ -110,10 +112,10 @@ func (s *summary) count(r *Request) {
 	}
 
 	switch r.Status {
-	case Failed:
+	case result.Failed:
 		s.failed++
 		return
-	case Cancelled:
+	case result.Cancelled:
 		s.cancelled++
 		return
 	}
@@ -131,7 +133,7 @@ func (s *summary) count(r *Request) {
 	end := e2eEnd(r)
 	e2e := int64(end - start)
 	s.e2e = append(s.e2e, e2e)
-	ttft, tpot := int64(Never), int64(Never)
+	ttft, tpot := int64(result.Never), int64(result.Never)
 	if r.FirstToken >= 0 {
 		ttft = int64(r.FirstToken - start)
 		s.ttft = append(s.ttft, ttft)
@@ -148,7 +150,7 @@ func (s *summary) count(r *Request) {
 
 // judge holds a completed request against the bounds of the goodput. A request
 // of one token has no time per token to be too long.
-func (s *summary) judge(r *Request, ttft, tpot, e2e int64) {
+func (s *summary) judge(r *result.Request, ttft, tpot, e2e int64) {
 	g := s.opts.Goodput
 	if g == nil {
 		return
@@ -166,7 +168,7 @@ func (s *summary) judge(r *Request, ttft, tpot, e2e int64) {
 
 // e2eEnd is the end of a completed request: its last chunk with a choice, or,
 // where it was not streamed, the end of the answer.
-func e2eEnd(r *Request) time.Duration {
+func e2eEnd(r *result.Request) time.Duration {
 	if r.LastToken >= 0 {
 		return r.LastToken
 	}
@@ -175,8 +177,8 @@ func e2eEnd(r *Request) time.Duration {
 
 // lastByte is when the last byte of a request came, or Never. The end of a
 // request that did not complete is when it was given up, which is no byte.
-func lastByte(r *Request) time.Duration {
-	if r.Status == Completed {
+func lastByte(r *result.Request) time.Duration {
+	if r.Status == result.Completed {
 		return r.End
 	}
 	return max(r.FirstByte, r.LastToken)
@@ -199,7 +201,7 @@ func (s *summary) rates() {
 		row["output_tokens"] = s.output.sum
 	}
 	if s.assumed > 0 {
-		s.findings = append(s.findings, Finding{FindingTokensAssumed, fmt.Sprintf(
+		s.findings = append(s.findings, result.Finding{Code: FindingTokensAssumed, Text: fmt.Sprintf(
 			"the server did not count the output of %d of %d completed requests; each content chunk was taken for one token", s.assumed, s.completed)})
 	}
 	if !s.sent || !s.byted || s.last <= s.first {
@@ -258,7 +260,7 @@ func (s *summary) describe(name string, samples, scratch []int64) {
 	set("min", float64(samples[0]))
 	set("max", float64(samples[n-1]))
 	for _, q := range percentiles {
-		set(q.name, Quantile(samples, q.p))
+		set(q.name, result.Quantile(samples, q.p))
 	}
 	s.addLow(name, n)
 }
@@ -275,7 +277,7 @@ func (s *summary) addLow(name string, n int) {
 // lowConfidence joins those names in the order of the columns; nil for none.
 func (s *summary) lowConfidence() any {
 	var names []string
-	for _, c := range latency() {
+	for _, c := range result.Columns(result.Extra{}) {
 		if slices.Contains(s.low, c.Name) {
 			names = append(names, c.Name)
 		}
@@ -290,5 +292,4 @@ func (s *summary) lowConfidence() any {
 var percentiles = [...]struct {
 	name string
 	p    float64
-	doc  string
-}{{"p50", 0.50, "Median"}, {"p90", 0.90, "90th percentile"}, {"p95", 0.95, "95th percentile"}, {"p99", 0.99, "99th percentile"}}
+}{{"p50", 0.50}, {"p90", 0.90}, {"p95", 0.95}, {"p99", 0.99}}

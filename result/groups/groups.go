@@ -1,9 +1,11 @@
-package result
+package groups
 
 import (
 	"math"
 	"slices"
 	"strings"
+
+	"sweep.dev/sweep/result"
 )
 
 // grouped are the columns that are summarized over the trials of a cell.
@@ -16,34 +18,34 @@ var grouped = []string{
 	"p50_user_tok_s", "error_rate", "cost_usd", "usd_per_1m_output_tokens",
 }
 
-// Groups makes the table of cells from the table of trials: one row per cell,
+// Of makes the table of cells from the table of trials: one row per cell,
 // in the order of their first trials, with the number of trials and of valid
 // ones, and of each of its figures over the valid trials the mean, the
 // standard deviation (n - 1), the coefficient of variation (sd / mean) and the
 // 95 % interval of the mean by Student's t. What there are too few trials for
 // is nil.
-func Groups(cols []Column, rows []Row) ([]Column, []Row) {
+func Of(cols []result.Column, rows []result.Row) ([]result.Column, []result.Row) {
 	keys := groupKeys(cols)
 	out := append(slices.Clone(keys),
-		required("trials", Int, "trials", "Trials of the cell."),
-		required("valid_trials", Int, "trials", "Those whose numbers may be used; the figures are over them."),
+		result.Column{Name: "trials", Type: result.Int, Unit: "trials", Doc: "Trials of the cell."},
+		result.Column{Name: "valid_trials", Type: result.Int, Unit: "trials", Doc: "Those whose numbers may be used; the figures are over them."},
 	)
-	var figures []Column
+	var figures []result.Column
 	for _, name := range grouped {
-		if c, ok := Lookup(cols, name); ok {
+		if c, ok := result.Lookup(cols, name); ok {
 			figures = append(figures, c)
 			out = append(out,
-				nullable(name+"_mean", Float, c.Unit, "Mean of "+name+" over the valid trials."),
-				nullable(name+"_sd", Float, c.Unit, "Standard deviation (n - 1) of "+name+" between the valid trials."),
-				nullable(name+"_cv", Float, "ratio", "Standard deviation of "+name+" / its mean."),
-				nullable(name+"_ci95_low", Float, c.Unit, "Lower end of the 95 % interval of the mean of "+name+"."),
-				nullable(name+"_ci95_high", Float, c.Unit, "Upper end of the 95 % interval of the mean of "+name+"."),
+				nullable(name+"_mean", result.Float, c.Unit, "Mean of "+name+" over the valid trials."),
+				nullable(name+"_sd", result.Float, c.Unit, "Standard deviation (n - 1) of "+name+" between the valid trials."),
+				nullable(name+"_cv", result.Float, "ratio", "Standard deviation of "+name+" / its mean."),
+				nullable(name+"_ci95_low", result.Float, c.Unit, "Lower end of the 95 % interval of the mean of "+name+"."),
+				nullable(name+"_ci95_high", result.Float, c.Unit, "Upper end of the 95 % interval of the mean of "+name+"."),
 			)
 		}
 	}
 
 	var order []string
-	cells := map[string][]Row{}
+	cells := map[string][]result.Row{}
 	for _, row := range rows {
 		id, _ := row["cell_id"].(string)
 		if cells[id] == nil {
@@ -51,7 +53,7 @@ func Groups(cols []Column, rows []Row) ([]Column, []Row) {
 		}
 		cells[id] = append(cells[id], row)
 	}
-	var table []Row
+	var table []result.Row
 	for _, id := range order {
 		table = append(table, group(keys, figures, cells[id]))
 	}
@@ -59,16 +61,16 @@ func Groups(cols []Column, rows []Row) ([]Column, []Row) {
 }
 
 // groupKeys are the columns that all trials of a cell share.
-func groupKeys(cols []Column) []Column {
+func groupKeys(cols []result.Column) []result.Column {
 	shared := []string{
 		"gpu", "concurrency", "max_tokens", "run_id", "plan", "cell_id", "spec_digest", "backend", "simulated",
 		"engine", "model", "model_revision", "gpu_count", "request_rate", "target_input_tokens",
 	}
 	own := map[string]bool{}
-	for _, c := range Columns(Extra{}) {
+	for _, c := range result.Columns(result.Extra{}) {
 		own[c.Name] = true
 	}
-	var keys []Column
+	var keys []result.Column
 	for _, c := range cols {
 		axis := !own[c.Name] && !strings.HasPrefix(c.Name, "slo_")
 		if axis || slices.Contains(shared, c.Name) {
@@ -79,12 +81,12 @@ func groupKeys(cols []Column) []Column {
 }
 
 // group is the row of one cell.
-func group(keys, figures []Column, trials []Row) Row {
-	row := Row{"trials": int64(len(trials))}
+func group(keys, figures []result.Column, trials []result.Row) result.Row {
+	row := result.Row{"trials": int64(len(trials))}
 	for _, c := range keys {
 		row[c.Name] = trials[0][c.Name]
 	}
-	var valid []Row
+	var valid []result.Row
 	for _, t := range trials {
 		if t["valid"] == true {
 			valid = append(valid, t)
@@ -94,7 +96,7 @@ func group(keys, figures []Column, trials []Row) Row {
 	for _, c := range figures {
 		var values []float64
 		for _, t := range valid {
-			if v, ok := t.number(c.Name); ok {
+			if v, ok := number(t, c.Name); ok {
 				values = append(values, v)
 			}
 		}
@@ -149,4 +151,19 @@ func studentT975(df int) float64 {
 	v := float64(df)
 	const z3, z5, z7 = z * z * z, z * z * z * z * z, z * z * z * z * z * z * z
 	return z + (z3+z)/(4*v) + (5*z5+16*z3+3*z)/(96*v*v) + (3*z7+19*z5+17*z3-15*z)/(384*v*v*v)
+}
+
+func nullable(name string, t result.Type, unit, doc string) result.Column {
+	return result.Column{Name: name, Type: t, Unit: unit, Nullable: true, Doc: doc}
+}
+
+// number is a column's value, and whether it has one.
+func number(r result.Row, name string) (float64, bool) {
+	switch v := r[name].(type) {
+	case float64:
+		return v, true
+	case int64:
+		return float64(v), true
+	}
+	return 0, false
 }
