@@ -66,6 +66,26 @@ func (p *Parser) Reset() {
 	p.clear()
 }
 
+// A State is what a parser has to remember of a stream between two events. The
+// zero value is the start of one.
+type State struct{ begun, afterCR bool }
+
+// Between returns the state of a stream all of whose bytes so far belong to
+// whole events, so that another parser can go on with it: who reads thousands of
+// streams needs a parser for those alone that stand in the middle of an event.
+// It is for after Next has returned false.
+func (p *Parser) Between() (State, bool) {
+	whole := p.err == nil && len(p.line) == 0 && p.dataLines == 0 && len(p.name) == 0 && len(p.comment) == 0
+	return State{p.begun, p.afterCR}, whole
+}
+
+// Resume makes the parser ready to go on with a stream between two events. It
+// keeps its buffers.
+func (p *Parser) Resume(s State) {
+	p.Reset()
+	p.begun, p.afterCR = s.begun, s.afterCR
+}
+
 // Feed gives the parser the next segment of the stream. The segment must stay
 // as it is until Next has returned false.
 func (p *Parser) Feed(segment []byte) {

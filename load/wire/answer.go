@@ -31,7 +31,7 @@ type Mark struct {
 // where the request's lists have room.
 type Answer struct {
 	r       *result.Request
-	scanner scanner
+	scanner *scanner
 
 	wantUsage bool
 	keep      bool   // the text of the answer is wanted
@@ -54,10 +54,20 @@ type Answer struct {
 // A fault is why an answer cannot be a success.
 type fault struct{ class, text string }
 
+// A Scratch is what an answer needs while it takes in one event.
+type Scratch struct{ s scanner }
+
+// Share has s use b, as other answers of the same goroutine may: there are
+// thousands of answers, and one event at a time.
+func (s *Answer) Share(b *Scratch) { s.scanner = &b.s }
+
 // Begin readies s for the answer to r, which was sent. keep says that the
 // request's Answer is wanted: the text of the first choice.
 func (s *Answer) Begin(r *result.Request, wantUsage, keep bool) {
-	*s = Answer{r: r, wantUsage: wantUsage, keep: keep}
+	*s = Answer{r: r, scanner: s.scanner, wantUsage: wantUsage, keep: keep}
+	if s.scanner == nil {
+		s.scanner = new(scanner)
+	}
 }
 
 // Enough says that what follows is of no interest: the stream has said that it

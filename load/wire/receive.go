@@ -1,0 +1,182 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"sweep.dev/sweep/load/sse"
+	"sweep.dev/sweep/result"
+)
+
+// TailTimeout is how long the end of a connection's answer is waited for once
+// its content is complete. It nearly always comes with it; a server that keeps
+// the connection open loses it.
+const TailTimeout = 250 * time.Millisecond
+
+// DeadlineError is why a request ended that took longer than d.
+func DeadlineError(d time.Duration) error { return fmt.Errorf("%w (%s)", ErrDeadline, d) }
+
+// PlannedError is why a request ended that was to be given up after d.
+func PlannedError(d time.Duration) error { return fmt.Errorf("%w, after %s", ErrPlanned, d) }
+
+// Lists gives q's lists of chunks the room that its answer will need, so that
+// they do not grow while it comes: 8 bytes a chunk.
+func Lists(q *result.Request) {
+	const (
+		most  = 16 << 10 // chunks that are made room for before they come
+		extra = 4        // those without a token: the role, the reason
+	)
+	size := q.MaxTokens
+	if size <= 0 {
+		size = 256
+	}
+	size = min(size, most) + extra
+	q.ChunkUS, q.ChunkTokens = make([]int32, 0, size), make([]int32, 0, size)
+}
+
+// A Receiver reads answers whose heads net/http has read, one after the other
+// with the same buffers. Its context's cause is why an answer is given up.
+type Receiver struct {
+	Config *Config
+	// Now is the trial's clock.
+	Now func() time.Duration
+	// Mark is asked after each read of a stream, for its bytes.
+	Mark func() Mark
+	// Tokens, if not nil, is told how many chunks with a token came.
+	Tokens func(n int)
+
+	Answer Answer
+	Parser sse.Parser
+
+	buf []byte
+}
+
+const receiveBuffer = 16 << 10
+
+// Receive reads the answer to q and judges it. cancel ends the reading of resp.
+// It reports whether the body was read to its end.
+func (v *Receiver) Receive(ctx context.Context, cancel context.CancelCauseFunc, resp *http.Response, q *result.Request, keep bool) bool {
+	c, st := v.Config, &v.Answer
+	q.HTTPStatus = resp.StatusCode
+	st.Begin(q, c.Stream && c.IncludeUsage, keep)
+	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	var cause error
+	whole := false
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		var body []byte
+		body, cause = v.all(ctx, resp, MaxErrorBody)
+		whole = cause == nil
+		if cause != nil && context.Cause(ctx) != nil {
+			break
+		}
+		cause = nil
+		st.Fail(ClassOfStatus(resp.StatusCode), StatusText(resp.StatusCode, resp.Header.Get("Retry-After"), body), v.Now())
+	case resp.Header.Get("Content-Encoding") != "":
+		st.Fail(result.ErrProtocol, "the answer is compressed, which was not asked for", v.Now())
+	case !c.Stream:
+		var body []byte
+		if body, cause = v.all(ctx, resp, c.MaxResponse); cause == nil {
+			st.Whole(body, v.Now())
+			whole = true
+		}
+	case media == "application/json" || media == "text/html":
+		var body []byte
+		body, cause = v.all(ctx, resp, MaxErrorBody)
+		whole = cause == nil
+		if cause != nil && context.Cause(ctx) != nil {
+			break
+		}
+		cause = nil
+		st.NotStream(media, body, v.Now())
+	default:
+		Lists(q)
+		v.Parser.Reset()
+		return v.Stream(ctx, cancel, resp.Body, c.MaxResponse)
+	}
+	st.Close(cause, v.Now())
+	return whole
+}
+
+// all reads an answer to its end, but at most limit bytes.
+func (v *Receiver) all(ctx context.Context, resp *http.Response, limit int64) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	switch {
+	case err != nil && context.Cause(ctx) != nil:
+		return body, context.Cause(ctx)
+	case err != nil:
+		return body, err
+	case int64(len(body)) > limit:
+		return body[:limit], ErrTooLarge
+	}
+	return body, nil
+}
+
+// Stream goes on with an answer that Answer and Parser have taken in a part of,
+// perhaps none: body is the rest, which may have limit bytes. It judges the
+// answer and reports whether the body was read to its end.
+func (v *Receiver) Stream(ctx context.Context, cancel context.CancelCauseFunc, body io.Reader, limit int64) bool {
+	cause, whole := v.events(ctx, cancel, body, limit)
+	v.Answer.Close(cause, v.Now())
+	return whole
+}
+
+// events returns why the stream ended: io.EOF, nil where there was enough, or
+// what broke it.
+func (v *Receiver) events(ctx context.Context, cancel context.CancelCauseFunc, body io.Reader, left int64) (cause error, whole bool) {
+	st := &v.Answer
+	if v.buf == nil {
+		v.buf = make([]byte, receiveBuffer)
+	}
+	var ev sse.Event
+	tail := false
+	for {
+		if st.Enough() && !tail {
+			// Read on: a connection that is left before its end cannot be used
+			// again. What comes now is not looked at.
+			tail = true
+			t := time.AfterFunc(TailTimeout, func() { cancel(ErrEnough) })
+			defer t.Stop()
+			left = min(left, MaxErrorBody)
+		}
+		n, err := body.Read(v.buf)
+		mark := v.Mark()
+		left -= int64(n)
+		if !st.Enough() {
+			tokens := st.Tokens()
+			v.Parser.Feed(v.buf[:n])
+			for !st.Enough() && v.Parser.Next(&ev) {
+				st.Event(&ev, mark)
+			}
+			if e := v.Parser.Err(); e != nil && !st.Enough() {
+				st.Fail(result.ErrProtocol, e.Error(), mark.At)
+			}
+			if n := st.Tokens() - tokens; n > 0 && v.Tokens != nil {
+				v.Tokens(n)
+			}
+		}
+		switch {
+		case err != nil && st.Enough():
+			return nil, errors.Is(err, io.EOF)
+		case errors.Is(err, io.EOF):
+			if v.Parser.Flush(&ev) {
+				st.Rest(&ev, mark)
+			}
+			return io.EOF, true
+		case err != nil && context.Cause(ctx) != nil:
+			return context.Cause(ctx), false
+		case err != nil:
+			return err, false
+		case left < 0 && st.Enough():
+			return nil, false
+		case left < 0:
+			st.Fail(result.ErrProtocol, ErrTooLarge.Error(), mark.At)
+			return nil, false
+		}
+	}
+}
