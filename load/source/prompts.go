@@ -3,12 +3,8 @@ package source
 import (
 	"errors"
 	"fmt"
-	"math"
-	"math/bits"
-	"strings"
 
 	"sweep.dev/sweep/load"
-	"sweep.dev/sweep/load/draw"
 	"sweep.dev/sweep/result"
 )
 
@@ -18,23 +14,30 @@ const MaxInputTokens = 4_000_000
 // Prompts says what is asked: made up, if Entries is empty, and else taken from
 // Entries in their order.
 type Prompts struct {
-	// System goes before every prompt that has no system message of its own.
-	System string
+	// System goes before every prompt that has no system message of its own, or
+	// before SystemShare of them, 0 to 1, picked by the seed; nil is all.
+	System      string
+	SystemShare *float64
 
-	// InputTokens is the mean length of a synthetic prompt, the system message
-	// and the server's template not counted.
+	// InputTokens is the mean length of a synthetic prompt: the user's text, the
+	// system message and the server's template not counted.
 	InputTokens  int
 	Distribution Distribution // of the lengths; default Fixed
 	// Spread is a share of InputTokens: the half width for Uniform, the
 	// standard deviation for Normal and LogNormal.
 	Spread float64
-	// SharedPrefix is the share of InputTokens that all measured prompts of a
+	// Pairs are what Empirical draws from, in the place of InputTokens and Spread.
+	Pairs []Pair
+	// SharedPrefix is the share of InputTokens that the measured prompts of a
 	// trial begin with, 0 to 1. The rest is each prompt's own, at the least a
-	// marker of 8 words.
+	// marker: 8 words of the built-in list. A prompt that is drawn shorter than
+	// both has so much less of the prefix.
 	SharedPrefix float64
-	// TokensPerWord is how many tokens a model makes of a word of the made-up
-	// text; 0 is 1, about right for the tokenizers of 2024 and later.
-	TokensPerWord float64
+	// PrefixGroups is how many different prefixes there are, which prompts have
+	// by turns; 0 is 1.
+	PrefixGroups int
+	// Tokens is how the server counts; nil where nobody asked it.
+	Tokens *Tokens
 
 	// Entries are given prompts; First is the index of the first to use, so
 	// that trials can take turns through one file.
@@ -44,13 +47,39 @@ type Prompts struct {
 	// up. Without it too few entries are an error, because a server that has
 	// seen a prompt answers it from its cache.
 	Reuse bool
+	// CacheBust puts a marker before each given prompt, and before the system
+	// message of one that has one: no two requests share a prefix, in no attempt.
+	CacheBust bool
 }
+
+// A Pair is the lengths of one request, in tokens.
+type Pair struct{ Input, Output int }
+
+// MaxPrefixGroups bounds the different prefixes of a load.
+const MaxPrefixGroups = 1_000_000
 
 // An Entry is a given prompt.
 type Entry struct {
-	Prompt    load.Prompt
+	Prompt load.Prompt
+	// Turns are the whole conversation of an entry that has several questions,
+	// of which Prompt may ask the first alone: messages of user and assistant by
+	// turns, the user's first and last. Nil where there is one question.
+	Turns     []string
 	MaxTokens int // 0 where the entry says nothing
 	Line      int // in its file, from 1; 0 where it is from none
+}
+
+// Questions are the messages of the user's in an entry's conversation.
+func (e *Entry) Questions() []string {
+	turns := e.Turns
+	if turns == nil {
+		turns = e.Prompt.Turns
+	}
+	var q []string
+	for i := 0; i < len(turns); i += 2 {
+		q = append(q, turns[i])
+	}
+	return q
 }
 
 // InlinePrompts makes entries of texts.
@@ -71,21 +100,33 @@ const (
 	Uniform   Distribution = "uniform"
 	Normal    Distribution = "normal"
 	LogNormal Distribution = "lognormal"
+	// Empirical draws one of the pairs for each request, with equal chances: its
+	// length and what it asks for.
+	Empirical Distribution = "empirical"
 )
 
 // check looks at what can be known before the first prompt; need is how many
 // there will be, or -1.
 func (p *Prompts) check(need int) error {
+	if s := p.SystemShare; s != nil && !(*s >= 0 && *s <= 1) {
+		return fmt.Errorf("a share of %g requests with a system message is not between 0 and 1", *s)
+	}
 	if len(p.Entries) > 0 {
 		return p.checkEntries(need)
 	}
 	switch {
-	case p.InputTokens < 1 || p.InputTokens > MaxInputTokens:
+	case p.Distribution != Empirical && (p.InputTokens < 1 || p.InputTokens > MaxInputTokens):
 		return fmt.Errorf("synthetic prompts of %d input tokens are not between 1 and %d", p.InputTokens, MaxInputTokens)
 	case !(p.SharedPrefix >= 0 && p.SharedPrefix <= 1):
 		return fmt.Errorf("shared prefix %g is not between 0 and 1", p.SharedPrefix)
-	case !(p.TokensPerWord >= 0 && p.TokensPerWord <= 100):
-		return fmt.Errorf("%g tokens per word are not between 0 and 100", p.TokensPerWord)
+	case p.PrefixGroups < 0 || p.PrefixGroups > MaxPrefixGroups:
+		return fmt.Errorf("%d groups of prompts with a prefix are not between 0 and %d", p.PrefixGroups, MaxPrefixGroups)
+	case p.PrefixGroups > 1 && p.SharedPrefix == 0:
+		return errors.New("groups of prompts with a prefix have no meaning without a shared prefix")
+	case p.CacheBust:
+		return errors.New("synthetic prompts begin with markers of their own: a cache-busting one has no meaning")
+	case !(p.Tokens.perWord() > 0 && p.Tokens.perWord() <= 100):
+		return fmt.Errorf("%g tokens per word are not between 0 and 100", p.Tokens.PerWord)
 	case !(p.Spread >= 0 && p.Spread <= 10):
 		return fmt.Errorf("spread %g is not between 0 and 10", p.Spread)
 	}
@@ -98,10 +139,52 @@ func (p *Prompts) check(need int) error {
 		if p.Spread == 0 {
 			return fmt.Errorf("a %s distribution of lengths needs a spread", p.Distribution)
 		}
+	case Empirical:
+		return p.checkPairs()
 	default:
-		return fmt.Errorf("distribution %q is not known: fixed, uniform, normal or lognormal", p.Distribution)
+		return fmt.Errorf("distribution %q is not known: fixed, uniform, normal, lognormal or empirical", p.Distribution)
+	}
+	if len(p.Pairs) > 0 {
+		return errors.New("pairs of lengths have no meaning but for an empirical distribution")
 	}
 	return nil
+}
+
+func (p *Prompts) checkPairs() error {
+	if len(p.Pairs) == 0 {
+		return errors.New("an empirical distribution of lengths needs pairs")
+	}
+	if p.Spread != 0 {
+		return errors.New("spread has no meaning for an empirical distribution of lengths")
+	}
+	for i, x := range p.Pairs {
+		if err := x.check(); err != nil {
+			return fmt.Errorf("pair %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+func (x Pair) check() error {
+	switch {
+	case x.Input < 1 || x.Input > MaxInputTokens:
+		return fmt.Errorf("an input of %d tokens is not between 1 and %d", x.Input, MaxInputTokens)
+	case x.Output < 1 || x.Output > maxFileTokens:
+		return fmt.Errorf("an output of %d tokens is not between 1 and %d", x.Output, maxFileTokens)
+	}
+	return nil
+}
+
+// mean is the mean length of a synthetic prompt.
+func (p *Prompts) mean() float64 {
+	if p.Distribution != Empirical {
+		return float64(p.InputTokens)
+	}
+	sum := 0.0
+	for _, x := range p.Pairs {
+		sum += float64(x.Input)
+	}
+	return sum / float64(max(1, len(p.Pairs)))
 }
 
 func (p *Prompts) checkEntries(need int) error {
@@ -129,126 +212,61 @@ type ask struct {
 	// user's alone, without the prefix and the system message of the first.
 	turn int
 	// tokens is the length of a recorded request; 0 leaves it to be drawn.
-	// blocks names what its text consists of, in blocks of a fixed length.
+	// blocks names what its text consists of, in blocks of BlockTokens.
 	tokens int
 	blocks []uint32
+	// maxTokens is what the request shall ask for, unless its prompt says
+	// otherwise; 0 is nothing.
+	maxTokens int
 }
 
-// A prompter makes the prompts of a trial. limit is the prompt's own bound on
-// the output, 0 for none.
+// A prompter makes the prompts of a trial, and says what to ask for as
+// max_tokens: a bound of a prompt's own that is lower, or the output of a drawn pair.
 type prompter interface {
-	prompt(a ask) (p load.Prompt, limit int)
+	prompt(a ask) (p load.Prompt, maxTokens int)
 }
 
 func (c *Config) prompter(phase result.Phase) prompter {
 	if len(c.Prompts.Entries) > 0 {
-		return &pool{&c.Prompts}
+		return &pool{&c.Prompts, newScribe(c, phase)}
 	}
 	return newSynthetic(c, phase)
 }
 
 // A pool is given prompts.
-type pool struct{ *Prompts }
+type pool struct {
+	*Prompts
+	scribe scribe
+}
 
 func (p *pool) prompt(a ask) (load.Prompt, int) {
 	e := p.Entries[(p.First+a.entry)%len(p.Entries)]
+	maxTokens := a.maxTokens
+	if e.MaxTokens > 0 && (maxTokens == 0 || e.MaxTokens < maxTokens) {
+		maxTokens = e.MaxTokens
+	}
+	if a.turn > 0 {
+		q := e.Questions()
+		return load.Prompt{Turns: q[min(a.turn, len(q)-1):][:1], Target: result.Unknown}, maxTokens
+	}
 	if e.Prompt.System == "" {
-		e.Prompt.System = p.System
+		e.Prompt.System = p.systemOf(&p.scribe, a.n)
 	}
-	return e.Prompt, e.MaxTokens
-}
-
-// synthetic makes text of common words.
-//
-//	[ shared prefix: its own marker, words ] [ marker of the prompt ] [ words ]
-//
-// A marker is eight words that spell a number of 64 bits, different for each
-// prompt, attempt, trial and cell. It stands at the very start, because a prefix cache
-// compares from there: two prompts differ within their first block.
-type synthetic struct {
-	Prompts
-	perWord float64
-	key, lo uint64
-	salt    uint64 // of the markers
-	prefix  string
-	shared  int // words of prefix
-}
-
-const markerWords = 8
-
-func newSynthetic(c *Config, phase result.Phase) *synthetic {
-	s := &synthetic{Prompts: c.Prompts, perWord: c.Prompts.TokensPerWord}
-	if s.perWord == 0 {
-		s.perWord = 1
-	}
-	s.key, s.lo = c.digest("prompts" + string(phase))
-	s.salt = uint64(max(c.Attempt, 1)-1) << 48 // above every n
-	s.shared = int(math.Round(s.SharedPrefix * float64(s.InputTokens) / s.perWord))
-	if s.shared > 0 {
-		// The prefix is seeded as a prompt that no request has.
-		var b strings.Builder
-		s.write(&b, math.MaxUint64, s.shared)
-		s.prefix = b.String() + " "
-	}
-	return s
-}
-
-func (s *synthetic) prompt(a ask) (load.Prompt, int) {
-	r := s.rng(uint64(a.n))
-	words := int(math.Round(s.length(r) / s.perWord))
-	own := max(markerWords, words-s.shared)
-	var b strings.Builder
-	b.Grow(len(s.prefix) + 8*own)
-	b.WriteString(s.prefix)
-	s.write(&b, uint64(a.n), own)
-	return load.Prompt{
-		System: s.System,
-		Turns:  []string{b.String()},
-		Target: int(math.Round(float64(s.shared+own) * s.perWord)),
-	}, 0
-}
-
-// length draws the tokens of a prompt. What a tail would make absurd is cut at
-// ten times the mean.
-func (s *synthetic) length(r *draw.Rand) float64 {
-	mean := float64(s.InputTokens)
-	sd := s.Spread * mean
-	x := mean
-	switch s.Distribution {
-	case Uniform:
-		x = mean + sd*(2*r.Uniform()-1)
-	case Normal:
-		x = mean + sd*r.Normal()
-	case LogNormal:
-		// The parameters that give this mean and this standard deviation.
-		v := math.Log(1 + s.Spread*s.Spread)
-		x = math.Exp(math.Log(mean) - v/2 + math.Sqrt(v)*r.Normal())
-	}
-	return min(max(x, 1), 10*mean)
-}
-
-// write writes the marker of n and then words drawn for n.
-func (s *synthetic) write(b *strings.Builder, n uint64, words int) {
-	mark := draw.Scramble(s.key ^ n ^ s.salt)
-	r := s.rng(n ^ 1<<63)
-	var word uint64
-	for i := range words {
-		if i > 0 {
-			b.WriteByte(' ')
+	if p.CacheBust {
+		mark := p.scribe.text(uint64(a.n), p.scribe.marker) + " "
+		if e.Prompt.System != "" {
+			e.Prompt.System = mark + e.Prompt.System
+		} else {
+			e.Prompt.Turns = append([]string{mark + e.Prompt.Turns[0]}, e.Prompt.Turns[1:]...)
 		}
-		if i < markerWords {
-			b.WriteString(vocabulary[byte(mark)])
-			mark >>= 8
-			continue
-		}
-		if i%8 == 0 {
-			word = r.Uint64()
-		}
-		b.WriteString(vocabulary[byte(word)])
-		word >>= 8
 	}
+	return e.Prompt, maxTokens
 }
 
-func (s *synthetic) rng(n uint64) *draw.Rand {
-	return draw.New(s.lo, draw.Scramble(n^bits.RotateLeft64(s.key, 32)))
+// systemOf is the system message that request n carries.
+func (p *Prompts) systemOf(w *scribe, n int) string {
+	if s := p.SystemShare; p.System == "" || s == nil || *s >= 1 || w.rng(uint64(n)^1<<62).Uniform() < *s {
+		return p.System
+	}
+	return ""
 }

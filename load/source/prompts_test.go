@@ -32,7 +32,7 @@ func TestSynthetic_neverRepeats(t *testing.T) {
 				s := newSynthetic(&c, phase)
 				for n := range 2000 {
 					p, _ := s.prompt(ask{n: n})
-					start := strings.Join(strings.Fields(p.Turns[0])[:markerWords], " ")
+					start := strings.Join(strings.Fields(p.Turns[0])[:8], " ")
 					if seen[start] {
 						t.Fatalf("%s %d %q %d begins like another: %s", cell, trial, phase, n, start)
 					}
@@ -56,10 +56,10 @@ func TestSynthetic_length(t *testing.T) {
 		{"uniform", func(p *Prompts) { p.Distribution, p.Spread = Uniform, 0.5 }, 200, 100 / math.Sqrt(3), 100, 300},
 		{"normal", func(p *Prompts) { p.Distribution, p.Spread = Normal, 0.2 }, 200, 40, 8, 2000},
 		{"lognormal", func(p *Prompts) { p.Distribution, p.Spread = LogNormal, 0.5 }, 200, 100, 8, 2000},
-		{"calibrated", func(p *Prompts) { p.TokensPerWord = 1.25 }, 160, 0, 160, 160},
+		{"calibrated", func(p *Prompts) { p.Tokens = &Tokens{PerWord: 1.25} }, 160, 0, 160, 160},
 		{"shared", func(p *Prompts) { p.SharedPrefix = 0.5 }, 200, 0, 200, 200},
-		{"all shared", func(p *Prompts) { p.SharedPrefix = 1 }, 208, 0, 208, 208},
-		{"shorter than a marker", func(p *Prompts) { p.InputTokens = 3 }, 8, 0, 8, 8},
+		{"all shared", func(p *Prompts) { p.SharedPrefix = 1 }, 200, 0, 200, 200},
+		{"shorter than a marker", func(p *Prompts) { p.InputTokens = 3 }, 3, 0, 3, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := base()
@@ -76,7 +76,7 @@ func TestSynthetic_length(t *testing.T) {
 				if words < c.min || words > c.max {
 					t.Fatalf("%d words are not between %d and %d", words, c.min, c.max)
 				}
-				if want := int(math.Round(float64(words) * s.perWord)); p.Target != want {
+				if want := int(math.Round(float64(words) * s.Tokens.perWord())); p.Target != want {
 					t.Fatalf("target %d for %d words", p.Target, words)
 				}
 				sum += float64(words)
@@ -178,7 +178,7 @@ func TestSynthetic_attempts(t *testing.T) {
 			t.Errorf("job %d: no attempt and the first attempt differ", i)
 		}
 		wa, wc := strings.Fields(a.Prompt.Turns[0]), strings.Fields(c.Prompt.Turns[0])
-		if slices.Equal(wa[:markerWords], wc[:markerWords]) {
+		if slices.Equal(wa[:8], wc[:8]) {
 			t.Errorf("job %d begins the same in two attempts", i)
 		}
 		if a.At != c.At || len(wa) != len(wc) || a.Prompt.Target != c.Prompt.Target || a.N != c.N {

@@ -309,11 +309,7 @@ func (c *Config) jobs(phase result.Phase) jobs {
 
 func (m *jobs) make(id, slot int) load.Job {
 	n := m.first + id
-	p, limit := m.prompts.prompt(ask{n: n, entry: n})
-	tokens := m.maxTokens
-	if limit > 0 && (tokens == 0 || limit < tokens) {
-		tokens = limit
-	}
+	p, tokens := m.prompts.prompt(ask{n: n, entry: n, maxTokens: m.maxTokens})
 	return load.Job{
 		N: n, Shard: m.shard, Slot: slot, Phase: m.phase,
 		Prompt: p, MaxTokens: tokens, Seed: m.seed, Deadline: m.deadline,
