@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 		serve(itl)
 		return
 	}
+	if worker() {
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
