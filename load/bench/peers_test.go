@@ -43,7 +43,7 @@ type peer struct {
 }
 
 // A place is where one run of a peer writes.
-type place struct{ root, dir, url, sweep string }
+type place struct{ root, dir, url, sweep, core string }
 
 func (p *place) engine(parts ...string) string {
 	return filepath.Join(append([]string{p.root, ".engines"}, parts...)...)
@@ -72,7 +72,7 @@ func TestPeers(t *testing.T) {
 		// A stream's two requests last 2 x (55 + 199 x 10) ms.
 		table.row(n, "truth", "50 to 60", "10.00", "10.00", fmt.Sprintf("%.0f", 400*float64(streams)/4.09), "", "", "")
 		for _, p := range peers() {
-			at := &place{root: root, dir: filepath.Join(dir, fmt.Sprintf("%s-%d", strings.ReplaceAll(p.name, " ", "-"), streams)), url: b.url, sweep: sweep}
+			at := &place{root: root, core: "1", dir: filepath.Join(dir, fmt.Sprintf("%s-%d", strings.ReplaceAll(p.name, " ", "-"), streams)), url: b.url, sweep: sweep}
 			if err := os.MkdirAll(at.dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +92,10 @@ func runPeer(t *testing.T, p peer, at *place, streams int) reading {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	argv := append([]string{"taskset", "-c", "1"}, p.argv(at, streams)...)
+	argv := p.argv(at, streams)
+	if at.core != "" {
+		argv = append([]string{"taskset", "-c", at.core}, argv...)
+	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = at.dir
 	cmd.Env = append(os.Environ(), "VLLM_NO_USAGE_STATS=1", "HF_HUB_DISABLE_TELEMETRY=1", "SWEEP_CALIBRATE=never")
