@@ -1,0 +1,290 @@
+package stopping
+
+import (
+	"container/heap"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/result"
+)
+
+func completed(end, e2e time.Duration) *result.Request {
+	return &result.Request{
+		Scheduled: end - e2e, Sent: end - e2e, FirstToken: end - e2e/2, LastToken: end, End: end,
+		CompletionTokens: 11, Status: result.Completed,
+	}
+}
+
+// A rule of nothing ends nothing.
+func TestRule_nothing(t *testing.T) {
+	r := New(Config{})
+	for i := range 1000 {
+		q := completed(time.Duration(i)*time.Second, time.Second)
+		q.Status = result.Failed
+		r.End(q)
+		r.InFlight(q.End, i, i)
+	}
+	if d, over := r.Over(); over {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestRule_errorRate(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fails func(i int) bool
+		at    int // requests after which it ends; 0: never
+	}{
+		{"all", func(int) bool { return true }, failureMin},
+		{"at the limit", func(i int) bool { return i%10 >= 7 }, 0},
+		{"above it", func(i int) bool { return i%10 < 4 }, failureMin},
+		{"a bad start", func(i int) bool { return i < 6 }, 0},
+		{"from a moment on", func(i int) bool { return i >= 500 }, 516},
+		{"a burst of it", func(i int) bool { return i >= 500 && i < 515 }, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := New(Config{ErrorRate: 0.3})
+			for i := range 1000 {
+				q := completed(time.Duration(i)*time.Second, time.Second)
+				if c.fails(i) {
+					q.Status = result.Failed
+				}
+				r.End(q)
+				// What we gave up ourselves is neither.
+				r.End(&result.Request{Status: result.Cancelled})
+				r.End(&result.Request{Status: result.Failed, Phase: result.Probe})
+				d, over := r.Over()
+				if over && (i+1 != c.at || d.By != Failing || !d.Cancel || !strings.Contains(d.Text, "30 %")) {
+					t.Fatalf("after %d: %+v, want %d", i+1, d, c.at)
+				}
+				if over {
+					return
+				}
+			}
+			if c.at > 0 {
+				t.Errorf("it did not end")
+			}
+		})
+	}
+}
+
+// The interval is as it is in textbooks, and its mean is in it as often as it
+// says, also where one value follows the other.
+func TestInterval(t *testing.T) {
+	mean, half := interval([]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 0.95)
+	if mean != 5.5 || math.Abs(half-2.1659) > 0.001 { // R: t.test(1:10)
+		t.Errorf("%g +- %g", mean, half)
+	}
+	for _, c := range []struct{ p, want float64 }{{0.975, 2.2622}, {0.95, 1.8331}, {0.995, 3.2498}} {
+		if got := student(c.p, 9); math.Abs(got/c.want-1) > 2e-3 {
+			t.Errorf("t(%g, 9) = %g, want %g", c.p, got, c.want)
+		}
+	}
+}
+
+func TestRule_precision(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	const runs, mean = 400, 100.0
+	inside, ended, requests := 0, 0, 0
+	for range runs {
+		r := New(Config{Until: &Precision{Metric: "e2e_ms", Within: 0.05, Confidence: 0.95, MinRequests: 30}})
+		sum, n, drift := 0.0, 0, 0.0
+		for i := range 20_000 {
+			// An autoregressive series, as neighbours in a queue are.
+			drift = 0.7*drift + rng.NormFloat64()*20
+			ms := mean + drift
+			q := completed(time.Hour+time.Duration(i)*time.Second, time.Duration(ms*float64(time.Millisecond)))
+			r.End(q)
+			sum, n = sum+ms, n+1
+			if d, over := r.Over(); over {
+				if d.By != Precise || d.Cancel {
+					t.Fatalf("%+v", d)
+				}
+				ended++
+				requests += n
+				if math.Abs(sum/float64(n)-mean) <= 0.05*mean {
+					inside++
+				}
+				break
+			}
+		}
+	}
+	// Stopping at the first look that is narrow enough costs some of the 95 %.
+	if ended < runs || float64(inside) < 0.85*runs {
+		t.Errorf("of %d runs %d ended after %d requests each, %d with the mean within 5 %%", runs, ended, requests/max(1, ended), inside)
+	}
+	t.Logf("%d of %d within, %d requests each", inside, runs, requests/max(1, ended))
+}
+
+func TestRule_precisionMetrics(t *testing.T) {
+	for metric, want := range map[string]string{
+		"ttft_ms": "50", "e2e_ms": "100", "tpot_ms": "5", "itl_ms": "5", "throughput_tok_s": "11",
+	} {
+		r := New(Config{Until: &Precision{Metric: metric, Within: 0.1, Confidence: 0.9, MinRequests: 40}})
+		n := 0
+		for i := range 100 {
+			r.End(completed(time.Duration(i+1)*time.Second, 100*time.Millisecond))
+			if _, over := r.Over(); !over {
+				n++
+			}
+		}
+		d, over := r.Over()
+		if !over || n < 39 || !strings.Contains(d.Text, "mean "+metric+" is "+want+",") {
+			t.Errorf("%s after %d: %+v", metric, n, d)
+		}
+	}
+	// Values that differ widely are not known soon.
+	r := New(Config{Until: &Precision{Metric: "e2e_ms", Within: 0.01, Confidence: 0.95, MinRequests: 30}})
+	rng := rand.New(rand.NewPCG(5, 6))
+	for i := range 500 {
+		r.End(completed(time.Hour+time.Duration(i)*time.Second, time.Duration(rng.ExpFloat64()*float64(time.Second))))
+	}
+	if d, over := r.Over(); over {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A queue is k servers with a common line.
+type queue struct {
+	k       int
+	rate    float64 // arrivals per second
+	service func(*rand.Rand) float64
+}
+
+// load is the share of its capacity that a queue is asked for.
+func (q *queue) load() float64 {
+	rng := rand.New(rand.NewPCG(9, 9))
+	sum := 0.0
+	for range 100_000 {
+		sum += q.service(rng) / 100_000
+	}
+	return q.rate * sum / float64(q.k)
+}
+
+type times []float64
+
+func (t times) Len() int           { return len(t) }
+func (t times) Less(i, j int) bool { return t[i] < t[j] }
+func (t times) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
+func (t *times) Push(x any)        { *t = append(*t, x.(float64)) }
+func (t *times) Pop() any {
+	old := *t
+	x := old[len(old)-1]
+	*t = old[:len(old)-1]
+	return x
+}
+
+// run feeds a rule with n requests of the queue, from empty on, and returns
+// after how many it ended the load; 0 is never.
+func (q *queue) run(seed uint64, n int) int {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	r := New(Config{Saturated: true, Open: true})
+	free := make(times, q.k)
+	type finished struct{ arrived, begun, end float64 }
+	var open []finished // in flight
+	clock, look := 0.0, 0.0
+	at := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	for sent := range n {
+		clock += rng.ExpFloat64() / q.rate
+		for ; look < clock; look += 0.25 {
+			for {
+				first := -1
+				for i, f := range open {
+					if f.end <= look && (first < 0 || f.end < open[first].end) {
+						first = i
+					}
+				}
+				if first < 0 {
+					break
+				}
+				f := open[first]
+				open = append(open[:first], open[first+1:]...)
+				r.End(&result.Request{
+					Scheduled: at(f.arrived), Sent: at(f.arrived), FirstToken: at(f.begun + 0.01), LastToken: at(f.end), End: at(f.end),
+					Status: result.Completed, CompletionTokens: 10,
+				})
+			}
+			r.InFlight(at(look), sent, len(open))
+			if d, over := r.Over(); over {
+				if d.By != Saturated || !d.Cancel {
+					panic(d.By)
+				}
+				return sent
+			}
+		}
+		begun := max(clock, heap.Pop(&free).(float64))
+		end := begun + q.service(rng)
+		heap.Push(&free, end)
+		open = append(open, finished{clock, begun, end})
+	}
+	return 0
+}
+
+func exponential(mean float64) func(*rand.Rand) float64 {
+	return func(rng *rand.Rand) float64 { return mean * rng.ExpFloat64() }
+}
+
+// lognormal has a coefficient of variation of 1.3.
+func lognormal(mean float64) func(*rand.Rand) float64 {
+	const sigma = 1.0
+	return func(rng *rand.Rand) float64 { return mean * math.Exp(sigma*rng.NormFloat64()-sigma*sigma/2) }
+}
+
+func fixed(mean float64) func(*rand.Rand) float64 {
+	return func(*rand.Rand) float64 { return mean }
+}
+
+// A server that is busy and follows is left alone, and one that does not follow
+// is found: queues of many shapes at 80 % and at 120 % of what they carry.
+func TestRule_saturated(t *testing.T) {
+	const runs, n = 60, 1500
+	services := map[string]func(float64) func(*rand.Rand) float64{"exponential": exponential, "lognormal": lognormal, "fixed": fixed}
+	falsely, total := 0, 0
+	for name, service := range services {
+		for _, k := range []int{1, 4, 32} {
+			busy := &queue{k, 10, service(0.08 * float64(k))}
+			if rho := busy.load(); math.Abs(rho-0.8) > 0.02 {
+				t.Fatalf("%s: load %g", name, rho)
+			}
+			over := &queue{k, 10, service(0.12 * float64(k))}
+			found, after := 0, 0
+			for i := range uint64(runs) {
+				if busy.run(i, n) > 0 {
+					falsely++
+				}
+				total++
+				if m := over.run(i, n); m > 0 {
+					found++
+					after += m
+				}
+			}
+			t.Logf("%s, %d servers: %d of %d found at 120 %%, after %d requests each", name, k, found, runs, after/max(1, found))
+			if float64(found) < 0.9*runs {
+				t.Errorf("%s, %d servers: only %d of %d found at 120 %%", name, k, found, runs)
+			}
+		}
+	}
+	t.Logf("at 80 %% %d of %d falsely ended", falsely, total)
+	if float64(falsely) > 0.01*float64(total) {
+		t.Errorf("at 80 %% %d of %d falsely ended", falsely, total)
+	}
+}
+
+func TestMannKendall(t *testing.T) {
+	for _, c := range []struct {
+		v    []float64
+		want float64
+	}{
+		{[]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 3.936}, // S = 45: (45-1)/sqrt(125)
+		{[]float64{10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, -3.936},
+		{[]float64{1, 1, 1, 1}, 0},
+		{nil, 0},
+	} {
+		if got := mannKendall(c.v); math.Abs(got-c.want) > 0.001 {
+			t.Errorf("%v: %g, want %g", c.v, got, c.want)
+		}
+	}
+}
