@@ -30,7 +30,7 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 	cell := m.trial.cell
 	finished := time.Now().UTC()
 	target := cell.Load.Concurrency
-	timeline.AssignPhases(m.requests, target)
+	timeline.Assign(m.requests, target)
 
 	o := &result.Outcome{
 		CellID: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: m.attempt,

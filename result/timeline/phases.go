@@ -9,65 +9,164 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// plateauShare is the share of its target that a load must have in flight to
-// be on its plateau. Below 1, because the turn from one request to the next
-// takes a moment in which a slot has none; at small targets it is all of them.
+// plateauShare is the share of its target that a load must have at work to be
+// on its plateau. Below 1, so that one slot that is done early does not end the
+// plateau of a hundred; of a small target it is all.
 const plateauShare = 0.95
 
-// AssignPhases sets the Phase of each measured request by the moment it was
-// sent. The plateau is from the first to the last moment at which the target
-// was in flight: what was sent before is ramp, after it tail. A load that never
-// reached its target is all ramp. A target of 0 is that of an open loop, which
-// has none: all of it is plateau. Requests of the warm-up stay what they are;
-// those that were never sent are tail.
-func AssignPhases(requests []result.Request, target int) {
-	from, to := plateau(requests, target)
+// A Span is the course of a trial, in offsets from its anchor: what was sent
+// before From is ramp, after To tail. The zero Span is of a trial in which
+// nothing was sent.
+type Span struct {
+	First time.Duration // first send
+	From  time.Duration // the plateau
+	To    time.Duration
+	Last  time.Duration // last byte
+	// Steady says whether there was a plateau. Without one From and To are Last,
+	// and all of the trial is ramp.
+	Steady bool
+}
+
+// Length is the length of the plateau, 0 where there was none.
+func (s Span) Length() time.Duration { return s.To - s.From }
+
+// Assign sets the Phase of each measured request by the moment it was sent, and
+// returns the span. Requests of the warm-up and of the probe stay what they
+// are; those that were never sent are tail.
+//
+// target is the number of slots of a closed loop. Its plateau is from the first
+// to the last moment at which the target was at work; a slot is at work from
+// its first send to the end of its last request, as between two requests it
+// turns, or thinks because the plan says so. A load that never reached its
+// target has no plateau.
+//
+// A target of 0 is that of an open loop, which has no number in flight to
+// reach. What is in flight there is settled by how long requests take (Little's
+// law), so that it cannot be what it will be before the first of them are done:
+// the plateau begins one median end-to-end latency after the first send. It
+// ends with the last send, after which nothing arrives. Where requests take
+// longer than the trial, there is none.
+func Assign(requests []result.Request, target int) Span {
+	var s Span
+	if target > 0 {
+		s = closed(requests, target)
+	} else {
+		s = open(requests)
+	}
 	for i := range requests {
 		r := &requests[i]
 		switch {
 		case !r.Measured():
 		case r.Sent == result.Never:
 			r.Phase = result.Tail
-		case target <= 0:
-			r.Phase = result.Plateau
-		case r.Sent < from:
+		case r.Sent < s.From || !s.Steady:
 			r.Phase = result.Ramp
-		case r.Sent > to:
+		case r.Sent > s.To:
 			r.Phase = result.Tail
 		default:
 			r.Phase = result.Plateau
 		}
 	}
+	return s
 }
 
-// plateau returns the first and the last moment with the target in flight.
-func plateau(requests []result.Request, target int) (from, to time.Duration) {
-	type edge struct {
-		at   time.Duration
-		step int
-	}
-	edges := make([]edge, 0, 2*len(requests))
+// bounds are the first send and the last byte of the trial.
+func bounds(requests []result.Request) (first, last time.Duration, ok bool) {
+	first = math.MaxInt64
 	for i := range requests {
-		if r := &requests[i]; r.Measured() && r.Sent != result.Never {
-			edges = append(edges, edge{r.Sent, 1}, edge{max(r.Sent, r.End), -1})
+		if r := &requests[i]; sent(r) {
+			first, last, ok = min(first, r.Sent), max(last, LastByte(r)), true
 		}
 	}
-	// Where one ends as another begins, the load did not fall.
-	slices.SortFunc(edges, func(a, b edge) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.step, a.step))
-	})
+	return first, max(first, last), ok
+}
+
+// sent says whether a request counts and was sent.
+func sent(r *result.Request) bool { return r.Measured() && r.Sent >= 0 }
+
+// LastByte is when the last byte of a request came, or result.Never. The end of
+// a request that did not complete is when it was given up, which is no byte.
+func LastByte(r *result.Request) time.Duration {
+	if r.Status == result.Completed {
+		return r.End
+	}
+	return max(r.FirstByte, r.LastToken)
+}
+
+// closed is the span of a closed loop.
+func closed(requests []result.Request, target int) Span {
+	first, last, ok := bounds(requests)
+	if !ok {
+		return Span{}
+	}
+	type slot struct{ shard, slot int }
+	type work struct{ from, to time.Duration }
+	slots := map[slot]work{}
+	for i := range requests {
+		r := &requests[i]
+		if !sent(r) {
+			continue
+		}
+		k := slot{r.Shard, r.Slot}
+		w, known := slots[k]
+		if !known {
+			w.from = r.Sent
+		}
+		slots[k] = work{min(w.from, r.Sent), max(w.to, r.Sent, r.End)}
+	}
 	need := max(1, int(math.Ceil(plateauShare*float64(target))))
-	from = math.MaxInt64
-	inFlight := 0
-	for _, e := range edges {
-		before := inFlight
-		inFlight += e.step
-		if inFlight >= need {
-			from = min(from, e.at)
+	none := Span{First: first, From: last, To: last, Last: last}
+	if len(slots) < need {
+		return none
+	}
+	begins, ends := make([]time.Duration, 0, len(slots)), make([]time.Duration, 0, len(slots))
+	for _, w := range slots {
+		begins, ends = append(begins, w.from), append(ends, w.to)
+	}
+	slices.Sort(begins)
+	slices.SortFunc(ends, func(a, b time.Duration) int { return cmp.Compare(b, a) })
+	from, to := begins[need-1], ends[need-1]
+	if to <= from { // they were never at work at once
+		return none
+	}
+	return Span{First: first, From: from, To: to, Last: max(last, to), Steady: true}
+}
+
+// open is the span of an open loop.
+func open(requests []result.Request) Span {
+	first, last, ok := bounds(requests)
+	if !ok {
+		return Span{}
+	}
+	var took []int64
+	end := first
+	for i := range requests {
+		r := &requests[i]
+		if !sent(r) {
+			continue
 		}
-		if inFlight >= need || before >= need {
-			to = e.at
+		end = max(end, r.Sent)
+		if r.Status == result.Completed {
+			took = append(took, int64(Done(r)-r.Scheduled))
 		}
 	}
-	return from, to
+	slices.Sort(took)
+	none := Span{First: first, From: last, To: last, Last: last}
+	if len(took) == 0 {
+		return none
+	}
+	from := first + time.Duration(result.Quantile(took, 0.5))
+	if end <= from {
+		return none
+	}
+	return Span{First: first, From: from, To: end, Last: max(last, end), Steady: true}
+}
+
+// Done is the end of a completed request: its last chunk with a choice, or,
+// where it was not streamed, the end of the answer.
+func Done(r *result.Request) time.Duration {
+	if r.LastToken >= 0 {
+		return r.LastToken
+	}
+	return r.End
 }

@@ -7,10 +7,13 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-func TestAssignPhases(t *testing.T) {
-	at := func(sent, end int) result.Request {
-		return result.Request{Sent: time.Duration(sent), End: time.Duration(end)}
+func TestAssign(t *testing.T) {
+	in := func(slot, sent, end int) result.Request {
+		return result.Request{
+			Slot: slot, Scheduled: time.Duration(sent), Sent: time.Duration(sent), LastToken: result.Never, End: time.Duration(end), Status: result.Completed,
+		}
 	}
+	at := func(sent, end int) result.Request { return in(0, sent, end) }
 	for _, c := range []struct {
 		name     string
 		target   int
@@ -19,28 +22,48 @@ func TestAssignPhases(t *testing.T) {
 	}{
 		{
 			"up and down", 2,
-			[]result.Request{at(0, 10), at(4, 20), at(12, 18), at(21, 30)},
+			[]result.Request{in(0, 0, 10), in(1, 4, 20), in(0, 12, 18), in(0, 21, 30)},
 			[]result.Phase{result.Ramp, result.Plateau, result.Plateau, result.Tail},
 		},
 		{
 			"together", 2,
-			[]result.Request{at(0, 10), at(0, 12), at(10, 20), at(12, 20)},
+			[]result.Request{in(0, 0, 10), in(1, 0, 12), in(0, 10, 20), in(1, 12, 20)},
 			[]result.Phase{result.Plateau, result.Plateau, result.Plateau, result.Plateau},
 		},
 		{
-			"a dip is still the plateau", 2,
-			[]result.Request{at(0, 10), at(1, 30), at(15, 16), at(20, 40)},
+			"between two requests a slot thinks", 2,
+			[]result.Request{in(0, 0, 10), in(1, 1, 30), in(0, 15, 16), in(0, 20, 40)},
 			[]result.Phase{result.Ramp, result.Plateau, result.Plateau, result.Plateau},
 		},
 		{
-			"never reached", 3,
-			[]result.Request{at(0, 10), at(1, 30)},
+			"slots of two shards", 2,
+			[]result.Request{in(0, 0, 10), {Shard: 1, Sent: 2, End: 9}},
+			[]result.Phase{result.Ramp, result.Plateau},
+		},
+		{
+			"one after the other", 2,
+			[]result.Request{in(0, 0, 10), in(1, 11, 20)},
 			[]result.Phase{result.Ramp, result.Ramp},
 		},
 		{
-			"an open loop has no target", 0,
-			[]result.Request{at(0, 10), at(90, 91)},
-			[]result.Phase{result.Plateau, result.Plateau},
+			"never reached", 3,
+			[]result.Request{in(0, 0, 10), in(1, 1, 30)},
+			[]result.Phase{result.Ramp, result.Ramp},
+		},
+		{
+			"an open loop, from one median request on to the last send", 0,
+			[]result.Request{at(0, 10), at(5, 12), at(10, 20), at(90, 95), at(95, 300)},
+			[]result.Phase{result.Ramp, result.Ramp, result.Plateau, result.Plateau, result.Plateau},
+		},
+		{
+			"an open loop that was over before its first answers", 0,
+			[]result.Request{at(0, 100), at(50, 150)},
+			[]result.Phase{result.Ramp, result.Ramp},
+		},
+		{
+			"an open loop of which nothing was completed", 0,
+			[]result.Request{{Sent: 0, End: 5, Status: result.Failed}, {Sent: 3, End: 5, Status: result.Failed}},
+			[]result.Phase{result.Ramp, result.Ramp},
 		},
 		{
 			"never sent", 1,
@@ -55,7 +78,7 @@ func TestAssignPhases(t *testing.T) {
 		{"nothing", 1, nil, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			AssignPhases(c.requests, c.target)
+			Assign(c.requests, c.target)
 			for i, r := range c.requests {
 				if r.Phase != c.want[i] {
 					t.Errorf("request %d: %q, want %q", i, r.Phase, c.want[i])
@@ -66,9 +89,12 @@ func TestAssignPhases(t *testing.T) {
 	// 19 of 20 are the plateau of a target of 20.
 	var many []result.Request
 	for i := range 19 {
-		many = append(many, at(i, 100))
+		many = append(many, in(i, i, 100))
 	}
-	AssignPhases(many, 20)
+	span := Assign(many, 20)
+	if want := (Span{First: 0, From: 18, To: 100, Last: 100, Steady: true}); span != want {
+		t.Errorf("span %+v, want %+v", span, want)
+	}
 	if many[18].Phase != result.Plateau || many[17].Phase != result.Ramp {
 		t.Errorf("%q %q", many[17].Phase, many[18].Phase)
 	}
