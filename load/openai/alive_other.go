@@ -2,6 +2,4 @@
 
 package openai
 
-import "net"
-
-func alive(net.Conn) bool { return true }
+func alive(*conn) bool { return true }

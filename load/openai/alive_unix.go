@@ -2,19 +2,12 @@
 
 package openai
 
-import (
-	"crypto/tls"
-	"net"
-	"syscall"
-)
+import "syscall"
 
 // alive reports whether an idle connection is still open: a server may have
 // given up on one that it heard nothing from. Where it cannot tell it says yes.
-func alive(c net.Conn) bool {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
-	}
-	s, ok := c.(syscall.Conn)
+func alive(c *conn) bool {
+	s, ok := c.stamps.Conn.(syscall.Conn)
 	if !ok {
 		return true
 	}

@@ -13,6 +13,7 @@ import (
 
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/source"
+	"sweep.dev/sweep/load/stamp"
 	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/result"
 )
@@ -98,6 +99,7 @@ func TestDialer_dropsDeadSpares(t *testing.T) {
 	defer l.Close()
 	host, port, _ := net.SplitHostPort(l.Addr().String())
 	d := newDialer(&wire.Config{}, host, port, false)
+	d.begin(stamp.NewClock(result.NewAnchor()))
 	defer d.drop()
 	d.fill(t.Context(), 2)
 	for range 2 {
@@ -116,8 +118,10 @@ func TestDialer_dropsDeadSpares(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if !alive(c) || d.cold.Load() != 1 {
-		t.Errorf("alive %v, %d cold dials", alive(c), d.cold.Load())
+	var h load.Health
+	d.health(&h)
+	if !alive(c.(*conn)) || h.ColdDials != 1 || h.Reopened != 1 {
+		t.Errorf("alive %v, %d cold dials, %d reopened", alive(c.(*conn)), h.ColdDials, h.Reopened)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/netguard"
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/stamp"
 	"sweep.dev/sweep/load/wire"
 )
 
@@ -33,20 +35,29 @@ type dialFunc = func(ctx context.Context, network, addr string) (net.Conn, error
 // request finds none idle, and the request waits for it; here it gets one that
 // stands already, and the time to the first token has no connect in it.
 type dialer struct {
-	dial dialFunc
-	tls  *tls.Config // nil for http
-	addr string
+	dial  dialFunc
+	tls   *tls.Config // nil for http
+	addr  string
+	fresh bool // no connection is used twice
 
-	cold atomic.Int64 // requests that had to wait for a dial
+	clock *stamp.Clock // of the run
 
-	mu    sync.Mutex
-	spare []net.Conn    // the oldest first
-	want  int           // spares that keep holds ready
-	taken chan struct{} // tells keep that one is gone
+	cold     atomic.Int64 // requests that had to wait for a dial
+	lost     atomic.Int64 // connections that the server has closed
+	reopened atomic.Int64 // those of cold that replaced one of lost
+
+	mu       sync.Mutex
+	open     map[*conn]bool // all that are not closed
+	spare    []*conn        // the oldest first
+	want     int            // spares that keep holds ready
+	reserved int            // and those that will be needed soon
+	taken    chan struct{}  // tells keep that one is gone
+	rtt      load.Durations
+	again    int // segments that were sent again
 }
 
 func newDialer(c *wire.Config, host, port string, secure bool) *dialer {
-	d := &dialer{dial: c.Dial, addr: net.JoinHostPort(host, port), taken: make(chan struct{}, 1)}
+	d := &dialer{dial: c.Dial, addr: net.JoinHostPort(host, port), fresh: c.FreshConnections, taken: make(chan struct{}, 1)}
 	if d.dial == nil {
 		d.dial = netguard.Dial
 	}
@@ -63,6 +74,18 @@ func newDialer(c *wire.Config, host, port string, secure bool) *dialer {
 	return d
 }
 
+// begin starts the counts of a run. No connection is open.
+func (d *dialer) begin(clock *stamp.Clock) {
+	d.clock = clock
+	d.cold.Store(0)
+	d.lost.Store(0)
+	d.reopened.Store(0)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open, d.rtt, d.again = map[*conn]bool{}, load.Durations{}, 0
+	d.want, d.reserved = 0, 0
+}
+
 // take is what net/http dials with.
 func (d *dialer) take(ctx context.Context, _, _ string) (net.Conn, error) {
 	for {
@@ -71,29 +94,30 @@ func (d *dialer) take(ctx context.Context, _, _ string) (net.Conn, error) {
 			break
 		}
 		if alive(c) {
-			return &conn{Conn: c}, nil
+			return c, nil
 		}
+		d.lost.Add(1)
 		c.Close()
 	}
 	d.cold.Add(1)
-	c, err := d.open(ctx)
+	// One that the server closed is replaced once.
+	if n := d.reopened.Add(1); n > d.lost.Load() || d.fresh {
+		d.reopened.Add(-1)
+	}
+	c, err := d.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: c}, nil
+	c.cold = true
+	return c, nil
 }
 
 // pop takes the oldest spare: a server that gives each connection a thread has
 // given that one its own. If there is none, more are wanted from now on.
-func (d *dialer) pop() net.Conn {
+func (d *dialer) pop() *conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	defer func() {
-		select {
-		case d.taken <- struct{}{}:
-		default:
-		}
-	}()
+	defer d.tell()
 	if len(d.spare) == 0 {
 		d.want = min(2*d.want, maxSpare)
 		return nil
@@ -103,7 +127,23 @@ func (d *dialer) pop() net.Conn {
 	return c
 }
 
-func (d *dialer) open(ctx context.Context) (net.Conn, error) {
+// tell has keep look.
+func (d *dialer) tell() {
+	select {
+	case d.taken <- struct{}{}:
+	default:
+	}
+}
+
+// reserve has keep hold n more spares ready for a while, or fewer.
+func (d *dialer) reserve(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.reserved += n
+	d.tell()
+}
+
+func (d *dialer) connect(ctx context.Context) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	c, err := d.dial(ctx, "tcp", d.addr)
@@ -114,15 +154,61 @@ func (d *dialer) open(ctx context.Context) (net.Conn, error) {
 		// Go's default, but a dialer that was handed in may have its own.
 		_ = t.SetNoDelay(true)
 	}
-	if d.tls == nil {
-		return c, nil
+	stamps := stamp.Wrap(c, d.clock)
+	w := &conn{Conn: stamps, stamps: stamps, dialer: d}
+	if d.tls != nil {
+		t := tls.Client(stamps, d.tls)
+		if err := t.HandshakeContext(ctx); err != nil {
+			c.Close()
+			return nil, &wire.ConnectError{Err: err}
+		}
+		w.Conn = t
 	}
-	t := tls.Client(c, d.tls)
-	if err := t.HandshakeContext(ctx); err != nil {
-		c.Close()
-		return nil, &wire.ConnectError{Err: err}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open[w] = true
+	return w, nil
+}
+
+// forget takes in what TCP knows of a connection that is about to be closed.
+func (d *dialer) forget(c *conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.open[c] {
+		return
 	}
-	return t, nil
+	delete(d.open, c)
+	if rtt, again, ok := c.stamps.TCP(); ok {
+		d.rtt.Add(rtt)
+		d.again += again
+	}
+}
+
+// maxAsked bounds how many connections are asked for their round trip at once:
+// a question takes about a microsecond.
+const maxAsked = 256
+
+// measure asks open connections for their round trip.
+func (d *dialer) measure() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	asked := 0
+	for c := range d.open { // in no order: others come another time
+		if asked++; asked > maxAsked {
+			return
+		}
+		if rtt, _, ok := c.stamps.TCP(); ok {
+			d.rtt.Add(rtt)
+		}
+	}
+}
+
+// health adds what the connections of a run were like. All are closed.
+func (d *dialer) health(h *load.Health) {
+	h.ColdDials, h.Reopened = int(d.cold.Load()), int(d.reopened.Load())
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h.RTT, h.Retransmits = d.rtt, d.again
 }
 
 // fill opens spare connections until there are n. It gives up at the first
@@ -139,7 +225,7 @@ func (d *dialer) fill(ctx context.Context, n int) {
 	for range min(missing, dialsAtOnce) {
 		wg.Go(func() {
 			for left.Add(-1) >= 0 {
-				c, err := d.open(ctx)
+				c, err := d.connect(ctx)
 				if err != nil {
 					cancel()
 					return
@@ -165,7 +251,7 @@ func (d *dialer) keep(ctx context.Context, n int) {
 			return
 		case <-d.taken:
 			d.mu.Lock()
-			n = d.want
+			n = d.want + d.reserved
 			d.mu.Unlock()
 			d.fill(ctx, n)
 		}
@@ -175,9 +261,10 @@ func (d *dialer) keep(ctx context.Context, n int) {
 // drop closes the spare connections.
 func (d *dialer) drop() {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, c := range d.spare {
+	spare := d.spare
+	d.spare = nil
+	d.mu.Unlock()
+	for _, c := range spare {
 		c.Close()
 	}
-	d.spare = nil
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/stamp"
 	"sweep.dev/sweep/load/wire"
-	"sweep.dev/sweep/result"
 )
 
 const (
@@ -91,15 +91,17 @@ func (d *Driver) Run(ctx context.Context, src load.Source, rec load.Recorder, op
 	// What an earlier run left may have been idle for so long that the server
 	// is about to close it.
 	d.Close()
-	d.dialer.cold.Store(0)
+	clock := stamp.NewClock(opts.Anchor)
+	d.dialer.begin(clock)
 
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	over, end := context.WithCancel(base)
 	defer end()
-	r := &run{driver: d, ctx: ctx, base: base, over: over, src: src, rec: rec, opts: opts}
+	r := &run{driver: d, ctx: ctx, base: base, over: over, clock: clock, src: src, rec: rec, opts: opts}
 	r.background.Go(func() { r.drain(cancel) })
 	r.background.Go(r.report)
+	r.background.Go(r.observe)
 	watch := load.StartWatch()
 
 	if loop := src.Loop(); loop.Open {
@@ -110,12 +112,11 @@ func (d *Driver) Run(ctx context.Context, src load.Source, rec load.Recorder, op
 
 	end()
 	r.background.Wait()
-	d.dialer.drop()
+	clock.Check()
+	d.dialer.measure()
+	d.Close() // which takes in what TCP knows of each connection
 	h := watch.Stop()
-	h.StampKind, h.Client = result.StampUser, "std"
-	h.NetworkPath = d.cfg.NetworkPath
-	h.Chunks, h.Coalesced = int(r.chunks.Load()), int(r.coalesced.Load())
-	h.ColdDials = int(d.dialer.cold.Load())
+	r.health(&h)
 	if opts.Progress != nil {
 		opts.Progress(r.progress())
 	}

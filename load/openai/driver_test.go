@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -128,7 +129,11 @@ func TestDriver_closedLoop(t *testing.T) {
 			t.Errorf("row %d: 30ms and 7 gaps of 10ms in %v", i, e2e)
 		}
 	}
-	if h.StampKind != "user" || h.Chunks != 24*9 || h.CPU <= 0 || h.CPU > 1 || h.ColdDials != 0 {
+	kind := result.StampUser
+	if runtime.GOOS == "linux" {
+		kind = result.StampKernel
+	}
+	if h.Client != "std" || h.StampKind != kind || rows[23].Stamp != kind || h.Chunks != 24*9 || h.CPU <= 0 || h.CPU > 1 || h.ColdDials != 0 {
 		t.Errorf("health %+v", h)
 	}
 	last := progress[len(progress)-1]

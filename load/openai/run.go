@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/stamp"
 	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/result"
 )
@@ -17,6 +18,7 @@ type run struct {
 	ctx    context.Context // once done, nothing new is sent
 	base   context.Context // of the requests: done when the drain is over
 	over   context.Context // done when the last request has ended
+	clock  *stamp.Clock
 	opts   load.Options
 
 	background sync.WaitGroup
@@ -26,7 +28,53 @@ type run struct {
 	rec load.Recorder
 
 	sent, done, failed, tokens atomic.Int64
-	chunks, coalesced          atomic.Int64
+
+	evidence
+}
+
+// evidence is what the senders saw of how well they measured.
+type evidence struct {
+	mu                       sync.Mutex
+	lag                      load.Durations
+	chunks, reads, coalesced int
+	stampError               time.Duration
+	kernel, user             int // answers, by how they were stamped
+}
+
+// add takes in one answer that came over reads, and how it was stamped.
+func (e *evidence) add(q *result.Request, reads int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.chunks += len(q.ChunkUS)
+	e.coalesced += q.Coalesced
+	e.stampError = max(e.stampError, q.StampError)
+	e.reads += reads
+	if q.Stamp == result.StampKernel {
+		e.kernel++
+	} else {
+		e.user++
+	}
+}
+
+// late takes in the lag of one read, where there is a stamp to count it from.
+func (e *evidence) late(lag time.Duration) {
+	if lag == result.Never {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lag.Add(lag)
+}
+
+// kind says how the answers of a run were stamped.
+func (e *evidence) kind() string {
+	switch {
+	case e.kernel == 0:
+		return result.StampUser
+	case e.user == 0:
+		return result.StampKernel
+	}
+	return "mixed"
 }
 
 // A prepared job needs only to be sent.
@@ -164,6 +212,7 @@ func (r *run) next(slot int, prev *result.Request) *prepared {
 func (r *run) warm(start, spare int) {
 	d := r.driver.dialer
 	d.fill(r.ctx, start)
+	d.measure()
 	r.background.Go(func() { d.keep(r.over, spare) })
 }
 
@@ -194,6 +243,37 @@ func (r *run) drain(cancel context.CancelCauseFunc) {
 	case <-r.over.Done():
 	case <-t.C:
 		cancel(wire.ErrDrained)
+	}
+}
+
+// health is what is known when all is over.
+func (r *run) health(h *load.Health) {
+	h.Client, h.StampKind, h.NetworkPath = "std", r.kind(), r.driver.cfg.NetworkPath
+	h.Chunks, h.Reads, h.Coalesced, h.StampError = r.chunks, r.reads, r.coalesced, r.stampError
+	h.Lag = r.lag
+	h.ClockSteps = r.clock.Steps()
+	r.driver.dialer.health(h)
+}
+
+const (
+	checkEvery   = 100 * time.Millisecond // of the wall clock
+	measureEvery = 10                     // checks, of the round trips
+)
+
+// observe looks at the clock and at the network while the run lasts.
+func (r *run) observe() {
+	t := time.NewTicker(checkEvery)
+	defer t.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-r.over.Done():
+			return
+		case <-t.C:
+			r.clock.Check()
+			if n%measureEvery == 0 {
+				r.driver.dialer.measure()
+			}
+		}
 	}
 }
 

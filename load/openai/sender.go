@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/load/sse"
+	"sweep.dev/sweep/load/stamp"
 	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/result"
 )
@@ -32,9 +33,34 @@ type sender struct {
 
 func newSender(r *run) *sender { return &sender{run: r, buf: make([]byte, bufferSize)} }
 
-// stamps are written by net/http, perhaps after the request has been given up;
-// so each request has its own.
-type stamps struct{ sent, firstByte atomic.Int64 }
+// A transit is one request on its way. It is written by net/http, perhaps after
+// the request has been given up; so each request has its own.
+type transit struct {
+	conn      atomic.Pointer[conn]
+	cold      atomic.Bool
+	unstamped atomic.Int64 // reads of the connection before the answer
+	firstByte atomic.Int64
+}
+
+// trace has net/http tell which connection a request got, and when its answer
+// began.
+func (t *transit) trace() *httptrace.ClientTrace {
+	t.firstByte.Store(int64(result.Never))
+	return &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) {
+			if c, ok := info.Conn.(*conn); ok {
+				c.arm()
+				t.cold.Store(c.cold && !info.Reused)
+				t.unstamped.Store(int64(c.stamps.Last().Unstamped))
+				t.conn.Store(c)
+			}
+		},
+		GotFirstResponseByte: func() {
+			// Called by the goroutine that read it.
+			t.firstByte.Store(int64(t.conn.Load().stamps.Last().At))
+		},
+	}
+}
 
 func (s *sender) now() time.Duration { return s.run.opts.Anchor.Since() }
 
@@ -48,22 +74,23 @@ func (s *sender) send(p *prepared, q *result.Request) {
 		defer t.Stop()
 	}
 	if d := p.job.CancelAfter; d > 0 {
-		t := time.AfterFunc(d, func() { cancel(fmt.Errorf("%w, after %s", wire.ErrPlanned, d)) })
-		defer t.Stop()
+		defer s.giveUp(d, cancel)()
 	}
-	var at stamps
-	at.sent.Store(int64(result.Never))
-	at.firstByte.Store(int64(result.Never))
-	req := s.request(ctx, p, &at)
+	var way transit
+	req := s.request(httptrace.WithClientTrace(ctx, way.trace()), p)
 
 	s.run.sent.Add(1)
 	asked := s.now()
 	resp, err := s.run.driver.transport.RoundTrip(req)
 	q.Sent = asked
-	if t := time.Duration(at.sent.Load()); t != result.Never {
-		q.Sent = t
+	c := way.conn.Load()
+	if c != nil {
+		if t := c.written(); t != result.Never {
+			q.Sent = t
+		}
+		q.Fresh = way.cold.Load()
 	}
-	q.FirstByte = time.Duration(at.firstByte.Load())
+	q.FirstByte = time.Duration(way.firstByte.Load())
 	if err != nil {
 		wire.NoAnswer(q, context.Cause(ctx), err, s.now())
 		return
@@ -71,22 +98,34 @@ func (s *sender) send(p *prepared, q *result.Request) {
 	defer resp.Body.Close()
 	// Before Body.Close, which may wait for an answer that is not wanted.
 	defer cancel(wire.ErrEnough)
-	q.HTTPStatus, q.Stamp = resp.StatusCode, result.StampUser
-	s.answer(ctx, resp, p, q, cancel)
-	s.run.chunks.Add(int64(len(q.ChunkUS)))
-	s.run.coalesced.Add(int64(q.Coalesced))
+	q.HTTPStatus = resp.StatusCode
+	reads := s.answer(ctx, resp, c.stamps, p, q, cancel)
+	q.Stamp = result.StampKernel
+	if c.stamps.Last().Unstamped > int(way.unstamped.Load()) {
+		q.Stamp = result.StampUser
+	}
+	s.run.add(q, reads)
 }
 
-func (s *sender) request(ctx context.Context, p *prepared, at *stamps) *http.Request {
-	d := s.run.driver
-	trace := &httptrace.ClientTrace{
-		GotConn: func(info httptrace.GotConnInfo) {
-			if c, ok := info.Conn.(*conn); ok {
-				c.arm(func() { at.sent.Store(int64(s.run.opts.Anchor.Since())) })
-			}
-		},
-		GotFirstResponseByte: func() { at.firstByte.Store(int64(s.run.opts.Anchor.Since())) },
+// giveUpLead is how long before a request is given up on purpose a connection
+// is opened for the one that follows: its own will be thrown away.
+const giveUpLead = 100 * time.Millisecond
+
+// giveUp gives a request up after d. The function that it returns forgets it.
+func (s *sender) giveUp(d time.Duration, cancel context.CancelCauseFunc) func() {
+	dialer := s.run.driver.dialer
+	soon := time.AfterFunc(d-giveUpLead, func() { dialer.reserve(1) })
+	t := time.AfterFunc(d, func() { cancel(fmt.Errorf("%w, after %s", wire.ErrPlanned, d)) })
+	return func() {
+		t.Stop()
+		if !soon.Stop() {
+			dialer.reserve(-1)
+		}
 	}
+}
+
+func (s *sender) request(ctx context.Context, p *prepared) *http.Request {
+	d := s.run.driver
 	req := &http.Request{
 		Method: http.MethodPost, URL: d.url, Host: d.url.Host, Header: d.header.Clone(),
 		ProtoMajor: 1, ProtoMinor: 1,
@@ -96,15 +135,17 @@ func (s *sender) request(ctx context.Context, p *prepared, at *stamps) *http.Req
 		Body: io.NopCloser(bytes.NewReader(p.body)),
 	}
 	d.cfg.RequestHeader(req.Header, &p.job, s.run.opts.RequestID)
-	return req.WithContext(httptrace.WithClientTrace(ctx, trace))
+	return req.WithContext(ctx)
 }
 
-func (s *sender) answer(ctx context.Context, resp *http.Response, p *prepared, q *result.Request, cancel context.CancelCauseFunc) {
+// answer reads an answer to its end and returns how many reads brought chunks.
+func (s *sender) answer(ctx context.Context, resp *http.Response, stamps *stamp.Conn, p *prepared, q *result.Request, cancel context.CancelCauseFunc) int {
 	cfg := &s.run.driver.cfg
 	st := &s.stream
 	st.Begin(q, cfg.Stream && cfg.IncludeUsage, p.job.KeepAnswer)
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	var cause error
+	reads := 0
 	switch {
 	case resp.StatusCode != http.StatusOK:
 		body, err := s.read(ctx, resp, wire.MaxErrorBody)
@@ -125,9 +166,10 @@ func (s *sender) answer(ctx context.Context, resp *http.Response, p *prepared, q
 	default:
 		size := min(q.MaxTokens, 4096) + 4
 		q.ChunkUS, q.ChunkTokens = make([]int32, 0, size), make([]int32, 0, size)
-		cause = s.events(ctx, resp, cancel)
+		reads, cause = s.events(ctx, resp, stamps, q, cancel)
 	}
 	st.Close(cause, s.now())
+	return reads
 }
 
 func (s *sender) notStream(ctx context.Context, resp *http.Response, media string) error {
@@ -153,32 +195,40 @@ func (s *sender) read(ctx context.Context, resp *http.Response, limit int64) ([]
 	return body, nil
 }
 
-// events reads a stream to its end and returns why it ended: io.EOF, nil where
-// there was enough, or what broke it.
-func (s *sender) events(ctx context.Context, resp *http.Response, cancel context.CancelCauseFunc) error {
+// events reads a stream to its end and returns how many reads brought chunks,
+// and why it ended: io.EOF, nil where there was enough, or what broke it.
+func (s *sender) events(ctx context.Context, resp *http.Response, stamps *stamp.Conn, q *result.Request, cancel context.CancelCauseFunc) (reads int, cause error) {
 	st := &s.stream
 	s.parser.Reset()
 	left := s.run.driver.cfg.MaxResponse
 	var ev sse.Event
-	reads := 1
+	var last stamp.Reading
 	for {
 		n, err := resp.Body.Read(s.buf)
-		at := s.now()
-		mark := wire.Mark{At: at, After: result.Never, Read: reads}
-		reads++
 		left -= int64(n)
-		if !st.Enough() {
-			tokens := st.Tokens()
+		if n > 0 && !st.Enough() {
+			m := stamps.Last()
+			if last.Read > 0 && m.Read > last.Read+1 {
+				// More than one read: what came with an earlier one came
+				// after the last one that is known.
+				m.After = last.At
+			}
+			tokens, chunks := st.Tokens(), len(q.ChunkUS)
 			s.parser.Feed(s.buf[:n])
 			for !st.Enough() && s.parser.Next(&ev) {
-				st.Event(&ev, mark)
+				st.Event(&ev, m.Mark)
 			}
 			if e := s.parser.Err(); e != nil && !st.Enough() {
-				st.Fail(result.ErrProtocol, e.Error(), at)
+				st.Fail(result.ErrProtocol, e.Error(), m.At)
 			}
 			if n := st.Tokens() - tokens; n > 0 {
 				s.run.tokens.Add(int64(n))
 			}
+			if m.Read != last.Read && len(q.ChunkUS) > chunks {
+				reads++
+				s.run.late(m.Lag)
+			}
+			last = m
 			if st.Enough() && err == nil {
 				// Read on: a connection that is left before its end cannot be
 				// used again. What comes now is not looked at.
@@ -189,19 +239,19 @@ func (s *sender) events(ctx context.Context, resp *http.Response, cancel context
 		}
 		switch {
 		case err != nil && st.Enough():
-			return nil
+			return reads, nil
 		case errors.Is(err, io.EOF):
-			s.flush(mark)
-			return io.EOF
+			s.flush(last.Mark)
+			return reads, io.EOF
 		case err != nil && context.Cause(ctx) != nil:
-			return context.Cause(ctx)
+			return reads, context.Cause(ctx)
 		case err != nil:
-			return err
+			return reads, err
 		case left < 0 && st.Enough():
-			return nil
+			return reads, nil
 		case left < 0:
-			st.Fail(result.ErrProtocol, wire.ErrTooLarge.Error(), at)
-			return nil
+			st.Fail(result.ErrProtocol, wire.ErrTooLarge.Error(), s.now())
+			return reads, nil
 		}
 	}
 }

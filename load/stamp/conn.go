@@ -74,15 +74,6 @@ func (c *Conn) Last() Reading {
 	return c.last
 }
 
-// Kind says how the reads so far were stamped: result.StampUser if one of them
-// was.
-func (c *Conn) Kind() string {
-	if c.raw == nil || c.Last().Unstamped > 0 {
-		return result.StampUser
-	}
-	return result.StampKernel
-}
-
 // TCP is what TCP knows of the connection; see [TCP].
 func (c *Conn) TCP() (rtt time.Duration, retransmits int, ok bool) {
 	if c.raw == nil {
@@ -92,14 +83,6 @@ func (c *Conn) TCP() (rtt time.Duration, retransmits int, ok bool) {
 		return 0, 0, false
 	}
 	return rtt, retransmits, ok
-}
-
-// SyscallConn implements [syscall.Conn] where the connection below does.
-func (c *Conn) SyscallConn() (syscall.RawConn, error) {
-	if s, ok := c.Conn.(syscall.Conn); ok {
-		return s.SyscallConn()
-	}
-	return nil, os.ErrInvalid
 }
 
 // Read implements [net.Conn].

@@ -118,8 +118,8 @@ func TestConn_betweenSendAndRead(t *testing.T) {
 			lateness++
 		}
 	}
-	if want := result.StampKernel; kernel && (c.Kind() != want || lateness < 50) {
-		t.Errorf("%s stamps; %d of 100 late reads have a lag", c.Kind(), lateness)
+	if n := c.Last().Unstamped; kernel && (n > 0 || lateness < 50) {
+		t.Errorf("%d reads without a stamp; %d of 100 late reads have a lag", n, lateness)
 	}
 	if len(clock.Steps()) > 0 {
 		t.Errorf("steps %v", clock.Steps())
@@ -217,8 +217,8 @@ func TestConn_plain(t *testing.T) {
 			t.Errorf("sent %v: %+v", at, m)
 		}
 	}
-	if _, _, ok := c.TCP(); c.Kind() != result.StampUser || ok {
-		t.Errorf("kind %s, TCP %v", c.Kind(), ok)
+	if _, _, ok := c.TCP(); ok {
+		t.Error("a pipe has a round trip")
 	}
 	there.Close()
 	if _, err := c.Read(b); err != io.EOF || c.Last().Read != 3 {
