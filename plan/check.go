@@ -21,6 +21,13 @@ func (l *loader) check(p *Plan) {
 		l.checkZip,
 		l.checkLoop,
 		l.checkAmount,
+		l.checkStages,
+		l.checkTrace,
+		l.checkConversation,
+		l.checkCancel,
+		l.checkProbe,
+		l.checkUntil,
+		l.checkStop,
 		l.checkAxesOfLoad,
 		l.checkMaxTokens,
 		l.checkSampling,
@@ -202,7 +209,8 @@ func (l *loader) checkTimeouts(p *Plan) {
 	}
 	if t.Trial == 0 {
 		t.Trial = defaultTrial
-		if need := p.Load.Duration + t.Request + trialMargin; p.Load.Duration > 0 && need > t.Trial {
+		sends := p.Load.Duration + last(p.Load.Stages)
+		if need := sends + t.Request + trialMargin; sends > 0 && need > t.Trial {
 			t.Trial = need
 		}
 	}

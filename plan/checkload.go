@@ -3,9 +3,11 @@ package plan
 import (
 	"maps"
 	"net/textproto"
+	"regexp"
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/plan/internal/strict"
 	"sweep.dev/sweep/plan/internal/syntax"
 )
 
@@ -41,38 +43,61 @@ func (l *loader) checkAxesOfLoad(*Plan) {
 	}
 }
 
+// checkLoop says what makes requests go: exactly one thing, with the keys that
+// mean something to it.
 func (l *loader) checkLoop(p *Plan) {
-	closed, open := l.given("concurrency"), l.given("request_rate")
+	ld := &p.Load
+	if ld.Client == ClientAuto {
+		ld.Client = ""
+	}
+	var ways [][]string
+	for _, way := range []string{"concurrency", "request_rate"} {
+		if l.given(way) {
+			ways = append(ways, l.where(way))
+		}
+	}
+	for _, way := range []string{"stages", "trace"} {
+		if l.has("load", way) {
+			ways = append(ways, path("load", way))
+		}
+	}
 	switch {
-	case closed && open:
-		l.conflict("a closed loop has concurrency, an open loop has request_rate (and max_in_flight)", l.where("request_rate"),
-			"a load has a concurrency or a request_rate, not both")
-	case !closed && !open:
-		l.missing("the load has neither a concurrency nor a request_rate", "an axis concurrency: [1, 8, 32], or load.concurrency, or request_rate in either place", "load")
+	case len(ways) > 1:
+		l.conflict("a closed loop has concurrency; an open loop has request_rate, stages or a trace", ways[len(ways)-1],
+			"a load has one of concurrency, request_rate, stages and trace, not several")
+	case len(ways) == 0:
+		l.missing("the load has neither a concurrency nor a request_rate", "an axis concurrency: [1, 8, 32], or load.concurrency, or request_rate in either place, or load.stages, or load.trace", "load")
 		return
 	}
-	ld := &p.Load
-	if open {
-		for _, key := range []string{"think_time", "requests_per_worker"} {
+	if l.given("concurrency") {
+		for _, key := range []string{"arrivals", "burstiness", "max_in_flight"} {
 			if l.has("load", key) {
-				l.ignored("an open loop has no workers", "", "load", key)
+				l.ignored("a closed loop sends when a request has ended", "give a request_rate in place of concurrency", "load", key)
 			}
 		}
-		if ld.Arrivals == "" {
-			ld.Arrivals = "poisson"
+		return
+	}
+	for _, key := range []string{"think_time", "requests_per_worker", "conversation"} {
+		if l.has("load", key) {
+			l.ignored("an open loop has no workers", "", "load", key)
 		}
-		switch {
-		case ld.Arrivals != "gamma" && l.has("load", "burstiness"):
-			l.ignored("it is the shape of gamma arrivals", "write arrivals: gamma", "load", "burstiness")
-		case ld.Arrivals == "gamma" && ld.Burstiness == 0:
-			ld.Burstiness = 1
+	}
+	if ld.Trace != nil {
+		for _, key := range []string{"arrivals", "burstiness"} {
+			if l.has("load", key) {
+				l.ignored("the trace says when requests are sent", "", "load", key)
+			}
 		}
 		return
 	}
-	for _, key := range []string{"arrivals", "burstiness", "max_in_flight"} {
-		if l.has("load", key) {
-			l.ignored("a closed loop sends when a request has ended", "give a request_rate in place of concurrency", "load", key)
-		}
+	if ld.Arrivals == "" {
+		ld.Arrivals = "poisson"
+	}
+	switch {
+	case ld.Arrivals != "gamma" && l.has("load", "burstiness"):
+		l.ignored("it is the shape of gamma arrivals", "write arrivals: gamma", "load", "burstiness")
+	case ld.Arrivals == "gamma" && ld.Burstiness == 0:
+		ld.Burstiness = 1
 	}
 }
 
@@ -81,13 +106,30 @@ func (l *loader) checkAmount(*Plan) {
 	switch {
 	case requests && each:
 		l.conflict("keep one of them", path("load", "requests_per_worker"), "load has both requests and requests_per_worker")
-	case !requests && !each && !duration:
+	case requests || each || duration || l.has("load", "stages") || l.has("load", "trace"):
+	case l.has("load", "until"):
+		l.missing("load.until has no cap: a metric may never be known well enough", "load.requests, load.requests_per_worker or load.duration", "load", "until")
+	default:
 		l.missing("nothing says when a trial ends", "load.requests, load.requests_per_worker or load.duration", "load")
 	}
 }
 
-func (l *loader) checkMaxTokens(*Plan) {
-	if !l.given("max_tokens") {
+// lengths says why input_tokens has nothing to say: "" where it has. known is
+// false where the plan does not tell yet.
+func (l *loader) lengths(p *Plan) (why string, known bool) {
+	switch t := p.Load.Trace; {
+	case t != nil && t.Format == "":
+		return "", false // reported
+	case t.Lengths():
+		return "the trace says how long each prompt is", true
+	case p.Load.Prompts.Distribution == Empirical:
+		return "each pair says how long its prompt is", true
+	}
+	return "", true
+}
+
+func (l *loader) checkMaxTokens(p *Plan) {
+	if brought, known := l.lengths(p); known && brought == "" && !l.given("max_tokens") {
 		l.missing("nothing says how long an answer may be", "load.max_tokens or the axis max_tokens", "load")
 	}
 }
@@ -145,25 +187,74 @@ func (l *loader) checkBody(*Plan) {
 }
 
 func (l *loader) checkHeaders(*Plan) {
-	headers := l.root.Get("load").Get("headers")
-	if headers == nil {
-		return
-	}
-	reserved := []string{"Accept", "Accept-Encoding", "Connection", "Content-Length", "Content-Type", "Host", "Transfer-Encoding", "User-Agent", "X-Request-Id"}
 	seen := make(map[string]bool)
-	for _, e := range headers.Entries {
-		name := textproto.CanonicalMIMEHeaderKey(e.Key.Text)
-		switch {
-		case !isToken(e.Key.Text):
-			l.Report.Node(e.Key, "value", "%q cannot be the name of a header", e.Key.Text)
-		case slices.Contains(reserved, name):
-			l.Report.Node(e.Key, "reserved", "sweep sets %s of every request itself", name)
-		case seen[name]:
-			l.Report.Node(e.Key, "duplicate", "the header %s is given twice", name)
-		case strings.ContainsAny(e.Value.Text, "\r\n"):
-			l.Report.Node(e.Value, "value", "the value of a header is one line")
+	for _, key := range []string{"headers", "request_headers"} {
+		n := l.root.Get("load").Get(key)
+		if n == nil {
+			continue
 		}
-		seen[name] = true
+		for _, e := range n.Entries {
+			l.checkHeader(e, seen)
+			if key == "request_headers" {
+				l.checkRequestHeader(e)
+			}
+		}
+	}
+}
+
+func (l *loader) checkHeader(e syntax.Entry, seen map[string]bool) {
+	reserved := []string{"Accept", "Accept-Encoding", "Connection", "Content-Length", "Content-Type", "Host", "Transfer-Encoding", "User-Agent", "X-Request-Id"}
+	name := textproto.CanonicalMIMEHeaderKey(e.Key.Text)
+	switch {
+	case !isToken(e.Key.Text):
+		l.Report.Node(e.Key, "value", "%q cannot be the name of a header", e.Key.Text)
+	case slices.Contains(reserved, name):
+		l.Report.Node(e.Key, "reserved", "sweep sets %s of every request itself", name)
+	case seen[name]:
+		l.Report.Node(e.Key, "duplicate", "the header %s is given twice", name)
+	case strings.ContainsAny(e.Value.Text, "\r\n"):
+		l.Report.Node(e.Value, "value", "the value of a header is one line")
+	}
+	seen[name] = true
+}
+
+// placeholder is what stands in braces in a request's own header.
+var placeholder = regexp.MustCompile(`\{[^{}]*\}|[{}]`)
+
+func (l *loader) checkRequestHeader(e syntax.Entry) {
+	if strict.LooksSecret(e.Key.Text) {
+		d := l.Report.Node(e.Key, "secret", "%s is a credential, and request_headers are written to files", e.Key.Text)
+		d.Expected = "a credential in load.headers only, by reference"
+	}
+	names := []string{"n", "slot", "turn", "conversation", "max_tokens", "input_tokens"}
+	found := placeholder.FindAllStringIndex(e.Value.Text, -1)
+	for _, at := range found {
+		whole := e.Value.Text[at[0]:at[1]]
+		if at[0] > 0 && e.Value.Text[at[0]-1] == '$' {
+			continue // a variable
+		}
+		name := strings.Trim(whole, "{}")
+		from := len([]rune(e.Value.Text[:at[0]]))
+		report := func(rule, format string, args ...any) *syntax.Diagnostic {
+			return l.Report.At(e.Value.Src, e.Value.Offset(from, from+len([]rune(whole))), rule, format, args...)
+		}
+		switch {
+		case len(whole) < 2 || !slices.Contains(names, name):
+			d := report("placeholder", "%s is no placeholder", whole)
+			d.Expected = "one of {" + strings.Join(names, "}, {") + "}"
+			if near := syntax.Nearest(name, names); name != "" && near != "" {
+				d.Nearest = "{" + near + "}"
+			}
+		case name == "slot" && !l.given("concurrency"):
+			report("no-effect", "{slot} is always 0: an open loop has no workers")
+		case (name == "turn" || name == "conversation") && !l.has("load", "conversation"):
+			report("no-effect", "%s says nothing: the load has no conversations", whole).Hint = "load.conversation: {turns: 4} makes some"
+		case name == "input_tokens" && l.has("load", "prompts", "kind") && l.root.Get("load").Get("prompts").Get("kind").Text != PromptsSynthetic:
+			report("no-effect", "{input_tokens} is known of synthetic prompts alone")
+		}
+	}
+	if len(found) == 0 && e.Value.Kind == syntax.String {
+		l.Report.Node(e.Value, "no-effect", "this header is the same in every request").Hint = "it belongs in load.headers"
 	}
 }
 

@@ -4,11 +4,16 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"sweep.dev/sweep/plan/internal/syntax"
 )
 
 func (l *loader) checkPrompts(p *Plan) {
@@ -16,10 +21,11 @@ func (l *loader) checkPrompts(p *Plan) {
 	// Which kinds each key means something to.
 	kindsOf := map[string]string{
 		"input_tokens": "synthetic", "distribution": "synthetic", "spread": "synthetic", "shared_prefix": "synthetic",
-		"texts": "inline", "file": "jsonl sharegpt", "reuse": "inline jsonl sharegpt",
+		"pairs": "synthetic", "pairs_file": "synthetic", "prefix_groups": "synthetic", "length": "synthetic",
+		"texts": "inline", "file": "jsonl sharegpt csv", "reuse": "inline jsonl sharegpt csv", "cache_bust": "inline jsonl sharegpt csv",
 	}
-	for _, key := range []string{"input_tokens", "distribution", "spread", "shared_prefix", "texts", "file", "reuse"} {
-		if strings.Contains(kindsOf[key], pr.Kind) {
+	for _, key := range slices.Sorted(maps.Keys(kindsOf)) {
+		if slices.Contains(strings.Fields(kindsOf[key]), pr.Kind) {
 			continue
 		}
 		why := "prompts are " + pr.Kind
@@ -33,9 +39,12 @@ func (l *loader) checkPrompts(p *Plan) {
 	if pr.System != "" && p.Load.Endpoint == EndpointCompletions {
 		l.ignored("the completions endpoint has no system message", "", "load", "prompts", "system")
 	}
+	if l.has("load", "prompts", "system_share") && !l.has("load", "prompts", "system") {
+		l.ignored("there is no system message to share", "", "load", "prompts", "system_share")
+	}
 	switch pr.Kind {
 	case PromptsSynthetic:
-		l.checkSynthetic(pr)
+		l.checkSynthetic(p)
 	case "inline":
 		if pr.Reuse == "" {
 			pr.Reuse = "never"
@@ -51,15 +60,36 @@ func (l *loader) checkPrompts(p *Plan) {
 	}
 }
 
-func (l *loader) checkSynthetic(pr *Prompts) {
-	if !l.given("input_tokens") {
+func (l *loader) checkSynthetic(p *Plan) {
+	pr := &p.Load.Prompts
+	brought, known := l.lengths(p)
+	switch {
+	case known && brought == "" && !l.given("input_tokens"):
 		l.missing("nothing says how long a prompt is", "load.prompts.input_tokens or the axis input_tokens", "load", "prompts")
+	case brought != "" && l.given("input_tokens"):
+		l.ignored(brought, "", l.where("input_tokens")...)
+	}
+	if l.has("load", "prompts", "prefix_groups") && !l.given("shared_prefix") {
+		l.ignored("no share of a prompt is shared", "write shared_prefix: 50%", "load", "prompts", "prefix_groups")
+	}
+	if p.Load.Trace.Lengths() {
+		for _, key := range []string{"distribution", "spread", "pairs", "pairs_file"} {
+			if l.has("load", "prompts", key) {
+				l.ignored(brought, "", "load", "prompts", key)
+			}
+		}
+		return
 	}
 	if pr.Distribution == "" {
 		pr.Distribution = "fixed"
 	}
+	l.checkPairs(pr)
 	spread := l.has("load", "prompts", "spread")
 	switch {
+	case pr.Distribution == Empirical:
+		if spread {
+			l.ignored("the pairs say how lengths are spread", "", "load", "prompts", "spread")
+		}
 	case pr.Distribution == "fixed" && spread:
 		l.ignored("the distribution is fixed", "write distribution: uniform, normal or lognormal", "load", "prompts", "spread")
 	case pr.Distribution != "fixed" && !spread:
@@ -69,8 +99,45 @@ func (l *loader) checkSynthetic(pr *Prompts) {
 	}
 }
 
-// checkPromptFile reads the file once, for its digest: what is asked is part
-// of what could change a measurement.
+// checkPairs checks what an empirical distribution draws from.
+func (l *loader) checkPairs(pr *Prompts) {
+	list, file := l.has("load", "prompts", "pairs"), l.has("load", "prompts", "pairs_file")
+	switch {
+	case pr.Distribution != Empirical:
+		for _, key := range []string{"pairs", "pairs_file"} {
+			if l.has("load", "prompts", key) {
+				l.ignored("the distribution is "+pr.Distribution, "write distribution: empirical", "load", "prompts", key)
+			}
+		}
+		return
+	case list && file:
+		l.conflict("keep one of them", path("load", "prompts", "pairs_file"), "load.prompts has both pairs and a pairs_file")
+	case !list && !file:
+		l.missing("an empirical distribution needs pairs of lengths", "pairs: [[200, 100], [1k, 50]], or pairs_file", "load", "prompts", "distribution")
+	}
+	if n, _ := l.root.At("load", "prompts", "pairs"); list && n.Kind == syntax.List {
+		if len(n.Items) == 0 {
+			l.Report.Node(n, "value", "load.prompts.pairs is empty").Expected = "pairs: [[200, 100], [1k, 50]]"
+		}
+		for i, pair := range n.Items {
+			if pair.Kind == syntax.List && len(pair.Items) != 2 {
+				l.Report.Node(pair, "value", "load.prompts.pairs[%d] has %s", i, plural(len(pair.Items), "length")).Expected = "two: of the input and of the output, like [200, 100]"
+			}
+		}
+	}
+	if pr.PairsFile != "" {
+		pr.PairsRef = pr.PairsFile
+		pr.PairsFile, pr.PairsSHA256 = l.digestFile(pr.PairsFile, "load", "prompts", "pairs_file")
+	}
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
 func (l *loader) checkPromptFile(pr *Prompts) {
 	if pr.File == "" {
 		if !l.has("load", "prompts", "file") {
@@ -79,38 +146,45 @@ func (l *loader) checkPromptFile(pr *Prompts) {
 		return
 	}
 	pr.FileRef = pr.File
-	if !filepath.IsAbs(pr.File) {
-		pr.File = filepath.Join(l.dir, pr.File)
+	pr.File, pr.FileSHA256 = l.digestFile(pr.File, "load", "prompts", "file")
+}
+
+// digestFile reads a file that a plan names once, for its digest: what is asked
+// is part of what could change a measurement. It returns where the file is.
+func (l *loader) digestFile(ref string, keys ...string) (file, sum string) {
+	file = ref
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(l.dir, file)
 	}
-	at := l.at("load", "prompts", "file")
+	at := l.at(keys...)
 	// Looked at before it is opened: opening a pipe waits for its writer.
-	info, err := os.Stat(pr.File)
+	info, err := os.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		l.Report.Node(at, "file", "there is no file %s", pr.FileRef).Hint = "the path is relative to the plan's folder"
-		return
+		l.Report.Node(at, "file", "there is no file %s", ref).Hint = "the path is relative to the plan's folder"
+		return file, ""
 	case err != nil:
-		l.Report.Node(at, "file", "%s cannot be read: %v", pr.FileRef, reason(err))
-		return
+		l.Report.Node(at, "file", "%s cannot be read: %v", ref, reason(err))
+		return file, ""
 	case !info.Mode().IsRegular():
-		l.Report.Node(at, "file", "%s is not a regular file", pr.FileRef)
-		return
+		l.Report.Node(at, "file", "%s is not a regular file", ref)
+		return file, ""
 	}
-	f, err := os.Open(pr.File)
+	f, err := os.Open(file)
 	if err != nil {
-		l.Report.Node(at, "file", "%s cannot be read: %v", pr.FileRef, reason(err))
-		return
+		l.Report.Node(at, "file", "%s cannot be read: %v", ref, reason(err))
+		return file, ""
 	}
 	defer f.Close()
 	h := sha256.New()
 	n, err := io.Copy(h, f)
 	switch {
 	case err != nil:
-		l.Report.Node(at, "file", "%s cannot be read: %v", pr.FileRef, reason(err))
+		l.Report.Node(at, "file", "%s cannot be read: %v", ref, reason(err))
 	case n == 0:
-		l.Report.Node(at, "file", "%s is empty", pr.FileRef)
+		l.Report.Node(at, "file", "%s is empty", ref)
 	}
-	pr.FileSHA256 = hex.EncodeToString(h.Sum(nil))
+	return file, hex.EncodeToString(h.Sum(nil))
 }
 
 // reason is the cause of a file's error without its path, which the message

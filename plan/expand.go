@@ -36,6 +36,7 @@ func (l *loader) expand(p *Plan) {
 		l.Report.Node(l.key("matrix", "exclude"), "no-cells", "every cell is excluded")
 	}
 	l.checkCells(p)
+	l.checkCap(p)
 	if l.Report.Len() > 0 {
 		return
 	}

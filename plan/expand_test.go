@@ -3,6 +3,8 @@ package plan
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -89,6 +91,82 @@ func TestSpecDigest(t *testing.T) {
 	for _, same := range []string{"description: other words", "sinks: [csv]", "repeats: 4", "retries: 0", "order: shuffled", "validity: {max_stall: 3s}"} {
 		if spec(simple+same+"\n") != base {
 			t.Errorf("%s changes the digest", same)
+		}
+	}
+}
+
+// TestIdentity_load holds which keys of the load make another cell, and which
+// only another way to measure the same one.
+func TestIdentity_load(t *testing.T) {
+	identity := func(set ...string) (cell, spec string) {
+		// --set is in the digest itself: the text is changed in its place.
+		src := simple
+		for _, s := range set {
+			src = strings.Replace(src, "load:\n", "load:\n  "+s+"\n", 1)
+		}
+		p := parse(t, src)
+		return p.Cells()[0].ID, p.SpecDigest(p.Cells()[0])
+	}
+	cell, spec := identity()
+	for _, other := range []string{
+		"conversation: {turns: 2}", "cancel: {share: 0.1, after: 1s}", "probe: {}", "until: {metric: e2e_ms, within: 5%, min_requests: 4}",
+		`request_headers: {X-N: "{n}"}`,
+	} {
+		if c, s := identity(other); c == cell || s != spec {
+			t.Errorf("%s: another cell %t, another digest %t", other, c != cell, s != spec)
+		}
+	}
+	for _, other := range []string{"client: std", "client: fast", "stop: {error_rate: 50%}"} {
+		if c, s := identity(other); c != cell || s == spec {
+			t.Errorf("%s: another cell %t, another digest %t", other, c != cell, s != spec)
+		}
+	}
+	if c, s := identity("client: auto"); c != cell || s != spec {
+		t.Errorf("client: auto, which is the default: another cell %t, another digest %t", c != cell, s != spec)
+	}
+}
+
+// TestIdentity_files holds that what a file holds is the spec digest's, and where
+// it is nobody's.
+func TestIdentity_files(t *testing.T) {
+	read := func(name, trace, pairs string) *Plan {
+		dir := t.TempDir()
+		for file, text := range map[string]string{"t.txt": trace, "p.csv": pairs} {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p, err := Parse(name, dir, []byte(`
+version: 1
+name: p
+model: m
+backend: sim
+matrix: {engine: vllm, gpu: l4}
+load:
+  trace: {file: t.txt, format: timestamps}
+  prompts: {distribution: empirical, pairs_file: p.csv}
+`), testOptions())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Load.Trace.File; got != filepath.Join(dir, "t.txt") || p.Load.Prompts.PairsFile != filepath.Join(dir, "p.csv") {
+			t.Errorf("the files are %s and %s, in %s", got, p.Load.Prompts.PairsFile, dir)
+		}
+		return p
+	}
+	base := read("a", "0\n1\n", "1,2\n")
+	cell := base.Cells()[0]
+	for name, tt := range map[string]struct {
+		p    *Plan
+		same bool
+	}{
+		"another folder": {read("b", "0\n1\n", "1,2\n"), true},
+		"another trace":  {read("a", "0\n2\n", "1,2\n"), false},
+		"other pairs":    {read("a", "0\n1\n", "1,3\n"), false},
+	} {
+		c := tt.p.Cells()[0]
+		if c.ID != cell.ID || (tt.p.SpecDigest(c) == base.SpecDigest(cell)) != tt.same || (tt.p.Digest() == base.Digest()) != tt.same {
+			t.Errorf("%s: cell %s and %s, spec %s and %s", name, c.ID, cell.ID, tt.p.SpecDigest(c), base.SpecDigest(cell))
 		}
 	}
 }

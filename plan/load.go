@@ -64,7 +64,9 @@ type Trace struct {
 
 // Lengths says whether the trace's format brings the lengths of prompts and
 // answers.
-func (t *Trace) Lengths() bool { return t != nil && t.Format != TraceTimestamps }
+func (t *Trace) Lengths() bool {
+	return t != nil && t.Format != "" && t.Format != TraceTimestamps
+}
 
 // A Conversation is how long each of a worker's conversations is.
 type Conversation struct {

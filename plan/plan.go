@@ -147,7 +147,7 @@ type Timeouts struct {
 	Launch  time.Duration `yaml:"launch,omitempty" doc:"From the request for a server until it is started." default:"the backend's, or 5m" unit:"s"`
 	Ready   time.Duration `yaml:"ready,omitempty" doc:"From its start until a server answers a completion." default:"the engine profile's, or 10m" unit:"s"`
 	Request time.Duration `yaml:"request,omitempty" doc:"Deadline of each request." default:"5m" unit:"s"`
-	Trial   time.Duration `yaml:"trial,omitempty" doc:"One attempt at a trial, warm-up and drain included." default:"1h, or longer where load.duration asks for it" unit:"s"`
+	Trial   time.Duration `yaml:"trial,omitempty" doc:"One attempt at a trial, warm-up and drain included." default:"1h, or longer where load.duration or load.stages ask for it" unit:"s"`
 	Stop    time.Duration `yaml:"stop,omitempty" doc:"From the polite signal to a server until the final one." default:"30s" unit:"s"`
 }
 

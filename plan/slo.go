@@ -11,7 +11,20 @@ import (
 )
 
 // A Check is a compiled objective.
-type Check struct{ expr *expression.Expression }
+type Check struct {
+	expr *expression.Expression
+	// window holds the columns that names mean under the plan's slo_window, where
+	// that is not themselves.
+	window map[string]string
+}
+
+// column is where the value of a name stands.
+func (c *Check) column(name string) string {
+	if other, ok := c.window[name]; ok {
+		return other
+	}
+	return name
+}
 
 // streamed matches the columns that only a streamed answer has.
 var streamed = regexp.MustCompile(`^[a-z0-9]+_(ttft|ttfo|tpot|itl|icl)_ms|^p50_user_tok_s$`)
@@ -79,6 +92,9 @@ func (l *loader) compileSLOs(p *Plan) {
 		axes = append(axes, a.column())
 	}
 	p.columns = result.Columns(result.Extra{Axes: axes, SLOs: names, Roles: l.roleNames()})
+	if len(p.SLO) == 0 && l.has("slo_window") {
+		l.ignored("the plan has no slo", "", "slo_window")
+	}
 	env := columnEnv(p.columns)
 	for i := range p.SLO {
 		n := l.sloNode(p.SLO[i].Name)
@@ -89,7 +105,7 @@ func (l *loader) compileSLOs(p *Plan) {
 		if e == nil {
 			continue
 		}
-		p.SLO[i].check = &Check{e}
+		p.SLO[i].check = &Check{expr: e, window: p.window(e.Reads)}
 		for _, name := range e.Reads {
 			if streamed.MatchString(name) && p.Load.Stream != nil && !*p.Load.Stream {
 				l.Report.Node(n, "no-effect", "%s is never measured with load.stream: false", name).Hint = "without streaming there are e2e and the token counts"
@@ -98,8 +114,24 @@ func (l *loader) compileSLOs(p *Plan) {
 	}
 }
 
+// window says which columns names mean under the plan's slo_window, where that
+// is not themselves.
+func (p *Plan) window(names []string) map[string]string {
+	if p.SLOWindow != WindowPlateau {
+		return nil
+	}
+	out := make(map[string]string)
+	for _, name := range names {
+		if _, ok := result.Lookup(p.columns, name+result.PlateauSuffix); ok {
+			out[name] = name + result.PlateauSuffix
+		}
+	}
+	return out
+}
+
 // Evaluate holds the objective against a row. A column that is nil or absent
-// makes an error, never a pass. Values holds what the expression read.
+// makes an error, never a pass. Values holds what the expression read, by the
+// names of the columns.
 func (s SLO) Evaluate(row result.Row) result.SLOResult {
 	out := result.SLOResult{Name: s.Name, Expr: s.Expr, Severity: s.Severity}
 	if s.check == nil {
@@ -110,17 +142,18 @@ func (s SLO) Evaluate(row result.Row) result.SLOResult {
 	out.Values = make(map[string]any, len(env))
 	var missing []string
 	for _, name := range s.check.expr.Reads {
-		v := row[name]
-		out.Values[name] = v
+		column := s.check.column(name)
+		v := row[column]
+		out.Values[column] = v
 		switch n := v.(type) {
 		case nil:
-			missing = append(missing, name)
+			missing = append(missing, column)
 		case int64:
 			v = float64(n)
 		case int:
 			v = float64(n)
 		case time.Time:
-			missing = append(missing, name)
+			missing = append(missing, column)
 		}
 		env[name] = v
 	}

@@ -97,3 +97,28 @@ func TestColumns(t *testing.T) {
 		seen[c.Name] = true
 	}
 }
+
+// The window says what the names mean: those of figures that the plateau has
+// too, and no others.
+func TestSLO_window(t *testing.T) {
+	src := strings.Replace(simple, "responsive: p95_ttft_ms < 200", "responsive: p95_ttft_ms < 200 && p99_ttft_ms_censored < 900 && error_rate == 0 && throughput_tok_s > 5", 1)
+	row := result.Row{
+		"p95_ttft_ms": 900.0, "p95_ttft_ms_plateau": 100.0, "p99_ttft_ms_censored": 800.0, "error_rate": 0.0,
+		"throughput_tok_s": 1.0, "throughput_tok_s_plateau": 10.0,
+	}
+	p := parse(t, src+"slo_window: plateau\n")
+	got := p.SLO[0].Evaluate(row)
+	want := map[string]any{"p95_ttft_ms_plateau": 100.0, "p99_ttft_ms_censored": 800.0, "error_rate": 0.0, "throughput_tok_s_plateau": 10.0}
+	if diff := cmp.Diff(want, got.Values); diff != "" || !got.Pass {
+		t.Errorf("over the plateau: %+v\n%s", got, diff)
+	}
+	delete(row, "p95_ttft_ms_plateau")
+	if got := p.SLO[0].Evaluate(row); got.Pass || got.Error != "not measured: p95_ttft_ms_plateau" {
+		t.Errorf("without a plateau: %+v", got)
+	}
+	for _, whole := range []string{"", "slo_window: whole\n"} {
+		if got := parse(t, src+whole).SLO[0].Evaluate(row); got.Pass || got.Error != "" || got.Values["p95_ttft_ms"] != 900.0 {
+			t.Errorf("%q: %+v", whole, got)
+		}
+	}
+}

@@ -93,14 +93,17 @@ func table(b *bytes.Buffer, where string, t reflect.Type) {
 			at = where + "." + f.Key
 		}
 		in := f.Type
-		for in.Kind() == reflect.Pointer || in.Kind() == reflect.Map {
-			if in.Kind() == reflect.Map {
+		for in.Kind() == reflect.Pointer || in.Kind() == reflect.Map || in.Kind() == reflect.Slice {
+			switch in.Kind() {
+			case reflect.Map:
 				at += ".<name>"
+			case reflect.Slice:
+				at += "[]"
 			}
 			in = in.Elem()
 		}
 		switch in {
-		case reflect.TypeFor[plan.Matrix](), reflect.TypeFor[plan.Plugin](), reflect.TypeFor[secret.String](), reflect.TypeFor[time.Duration]():
+		case reflect.TypeFor[plan.Matrix](), reflect.TypeFor[plan.Plugin](), reflect.TypeFor[plan.SLO](), reflect.TypeFor[secret.String](), reflect.TypeFor[time.Duration]():
 			continue
 		}
 		if in.Kind() == reflect.Struct {

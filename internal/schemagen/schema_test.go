@@ -113,6 +113,7 @@ func parses(t *testing.T, v any) error {
 }
 
 // A key is one key of the plan language: where it stands, and what its tags say.
+// [] stands for an entry of a list.
 type key struct {
 	path  []string
 	field fieldtag.Field
@@ -136,12 +137,18 @@ func inside(t reflect.Type, path []string) []key {
 		return nil
 	case reflect.TypeFor[[]plan.SLO]():
 		return keys(reflect.TypeFor[plan.SLOKeys](), append(append([]string{}, path...), "*"))
+	case reflect.TypeFor[[]plan.Plugin]():
+		return nil
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
 		return inside(t.Elem(), path)
 	case reflect.Struct:
 		return keys(t, path)
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Struct {
+			return inside(t.Elem(), append(append([]string{}, path...), "[]"))
+		}
 	case reflect.Map:
 		if t.Elem().Kind() == reflect.Struct {
 			return inside(t.Elem(), append(append([]string{}, path...), "*"))
@@ -171,6 +178,13 @@ func everyKey() []key {
 
 // find returns the objects of v that path leads to, and the last key of each.
 func find(v any, path []string) (holders []map[string]any, names []string) {
+	if list, ok := v.([]any); ok && path[0] == "[]" {
+		for _, item := range list {
+			h, n := find(item, path[1:])
+			holders, names = append(holders, h...), append(names, n...)
+		}
+		return holders, names
+	}
 	m, ok := v.(map[string]any)
 	if !ok {
 		return nil, nil
