@@ -8,6 +8,7 @@ import (
 
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/arrivals"
+	"sweep.dev/sweep/load/trace"
 	"sweep.dev/sweep/result"
 )
 
@@ -16,13 +17,15 @@ import (
 const (
 	MaxRequests    = 5_000_000
 	MaxConcurrency = load.MaxConcurrency
-	MaxRate        = 1e6 // requests per second
+	MaxRate        = arrivals.MaxRate
 )
 
-// coldRetry is how long a closed-loop slot waits after it could not connect.
-// Without it a server that is down would be asked as fast as a CPU can, and a
-// trial by time would end with millions of failed rows.
-const coldRetry = 100 * time.Millisecond
+// Where the numbers of requests begin that are no part of the load: they are
+// above all others, as nobody knows beforehand how many there will be.
+const (
+	FirstProbe       = 1 << 40
+	firstTimedWarmup = 1 << 41
+)
 
 // Config is the load of one trial of one cell. The same values always
 // make the same load: ids, prompts, arrival times.
@@ -39,22 +42,31 @@ type Config struct {
 
 	// Concurrency makes a closed loop: so many slots, each of which sends its
 	// next request when its last one has ended and ThinkTime has passed.
-	Concurrency int
-	ThinkTime   time.Duration
+	Concurrency  int
+	ThinkTime    time.Duration
+	Conversation Conversation
 
 	// RequestRate makes an open loop, in requests per second: requests are
-	// sent when they are due, whatever became of the earlier ones.
+	// sent when they are due, whatever became of the earlier ones. Stages, in its
+	// place, are rates one after the other; the load ends with the last of them.
 	RequestRate float64
+	Stages      []arrivals.Stage
 	Arrivals    Arrivals // default Poisson
 	// Burstiness is the shape of Gamma arrivals: 1 is Poisson, below 1 is
 	// burstier, above 1 is more even. The default is 1.
 	Burstiness float64
+	// Trace makes an open loop that sends request i when row i says, and ends
+	// with the last of them. A row with lengths says how long a synthetic prompt
+	// is, and what is asked for within MaxTokens. Rows are shared and never
+	// written to. TraceSpeed plays them so many times as fast; 0 is 1.
+	Trace      []trace.Row
+	TraceSpeed float64
 	// MaxInFlight bounds an open loop; 0 leaves it to the driver.
 	MaxInFlight int
 
 	// Requests, RequestsPerWorker (closed loop only) and Duration bound the
-	// load: at least one of them must be set, the first that is reached ends
-	// it. Duration ends the sending: a slot sends nothing at or after that
+	// load: at least one of them must be set, unless stages or a trace bound it,
+	// and the first that is reached ends it. Duration ends the sending: a slot sends nothing at or after that
 	// time since its first send, and requests in flight go on to their end.
 	// No context is needed for it.
 	Requests          int
@@ -62,7 +74,17 @@ type Config struct {
 	Duration          time.Duration
 	// WarmupRequests are sent before, by the source of NewWarmup. Their ids
 	// come first: the measured requests are numbered from WarmupRequests on.
+	// WarmupDuration bounds them too; without WarmupRequests it alone does.
 	WarmupRequests int
+	WarmupDuration time.Duration
+
+	// Probe is what NewProbe sends beside the load.
+	Probe Probe
+	// Cancel gives up a share of the measured requests on purpose.
+	Cancel Cancel
+	// Headers are sent with each request, the values as templates; see
+	// [Config.CheckHeaders].
+	Headers []load.Header
 
 	// MaxTokens is asked for in each request; a prompt that brings a lower
 	// bound of its own keeps that.
@@ -84,24 +106,29 @@ func New(c Config) (load.Source, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
-	if c.RequestRate > 0 {
+	if c.open() {
 		return newOpen(c)
 	}
 	return newClosed(c, "")
 }
 
 // NewWarmup makes the source of the requests that are sent before a trial is
-// measured: a closed loop of the same kind of prompts, none of which the trial
-// itself sends. It ends at once where WarmupRequests is 0.
+// measured: a closed loop of single requests with the same kind of prompts, none
+// of which the trial itself sends. Those before a trace have its mean lengths.
+// It ends at once where neither WarmupRequests nor WarmupDuration is set.
 func NewWarmup(c Config) (load.Source, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
-	if c.RequestRate > 0 {
+	if c.open() {
 		c.Concurrency = warmupSlots * max(1, c.Shard.Of)
 	}
-	c.RequestRate, c.ThinkTime = 0, 0
-	c.Requests, c.RequestsPerWorker, c.Duration = c.WarmupRequests, 0, 0
+	if _, output := c.recorded(); c.MaxTokens == 0 {
+		c.MaxTokens = output
+	}
+	c.RequestRate, c.Stages, c.Trace = 0, nil, nil
+	c.ThinkTime, c.Conversation, c.Cancel = 0, Conversation{}, Cancel{}
+	c.Requests, c.RequestsPerWorker, c.Duration = c.WarmupRequests, 0, c.WarmupDuration
 	return newClosed(c, result.Warmup)
 }
 
@@ -109,211 +136,127 @@ func NewWarmup(c Config) (load.Source, error) {
 // none of its own.
 const warmupSlots = 8
 
+// check says what in the configuration cannot be, and fills in the length of
+// prompts where a trace says it.
 func (c *Config) check() error {
-	open := c.RequestRate != 0
+	loops := 0
+	for _, set := range []bool{c.Concurrency != 0, c.RequestRate != 0, len(c.Stages) > 0, len(c.Trace) > 0} {
+		if set {
+			loops++
+		}
+	}
+	open := c.open()
+	bounded := c.Requests != 0 || c.RequestsPerWorker != 0 || c.Duration != 0
 	switch {
-	case c.Concurrency == 0 && !open:
-		return errors.New("neither concurrency nor request rate is set")
-	case c.Concurrency != 0 && open:
-		return errors.New("concurrency makes a closed loop and request rate an open one: only one can be")
+	case loops == 0:
+		return errors.New("neither concurrency nor request rate, stages or a trace is set")
+	case loops > 1:
+		return errors.New("concurrency makes a closed loop, and request rate, stages and a trace make open ones: only one can be")
 	case c.Concurrency < 0 || c.Concurrency > MaxConcurrency:
 		return fmt.Errorf("concurrency %d is not between 1 and %d", c.Concurrency, MaxConcurrency)
-	case open && !(c.RequestRate > 0 && c.RequestRate <= MaxRate):
+	case c.RequestRate != 0 && !(c.RequestRate > 0 && c.RequestRate <= MaxRate):
 		return fmt.Errorf("request rate %g is not between 0 and %g a second", c.RequestRate, float64(MaxRate))
 	case open && c.ThinkTime != 0:
 		return errors.New("think time has no meaning in an open loop")
 	case open && c.RequestsPerWorker != 0:
 		return errors.New("requests per worker has no meaning in an open loop")
-	case c.Requests == 0 && c.RequestsPerWorker == 0 && c.Duration == 0:
+	case open && c.Conversation.Turns != 0:
+		return errors.New("conversations have no meaning in an open loop: a turn is due when the one before it has ended")
+	case c.Conversation.Turns < 0 || c.Conversation.Turns > MaxTurns:
+		return fmt.Errorf("conversations of %d turns are not between 1 and %d", c.Conversation.Turns, MaxTurns)
+	case !bounded && len(c.Trace) == 0 && arrivals.Length(c.Stages) == 0:
 		return errors.New("nothing bounds the load: set requests or duration")
 	case c.Requests != 0 && c.RequestsPerWorker != 0:
 		return errors.New("requests and requests per worker say the same thing twice")
 	case c.Requests < 0 || c.RequestsPerWorker < 0 || c.Duration < 0 || c.WarmupRequests < 0,
-		c.ThinkTime < 0, c.MaxInFlight < 0, c.MaxTokens < 0, c.Deadline < 0:
+		c.WarmupDuration < 0, c.ThinkTime < 0, c.MaxInFlight < 0, c.MaxTokens < 0, c.Deadline < 0:
 		return errors.New("a count or a time is negative")
 	case c.Requests > MaxRequests, c.WarmupRequests > MaxRequests,
 		c.RequestsPerWorker > MaxRequests/max(1, c.Concurrency):
 		return fmt.Errorf("more than %d requests", MaxRequests)
-	}
-	if err := c.process().Check(); err != nil {
-		return err
-	}
-	if err := c.Shard.check(); err != nil {
-		return err
-	}
-	if !open && c.Concurrency < c.Shard.Of {
+	case !open && c.Concurrency < c.Shard.Of:
 		return fmt.Errorf("a concurrency of %d cannot be split over %d shards", c.Concurrency, c.Shard.Of)
 	}
-	return c.Prompts.check(c.count())
+	if err := errors.Join(
+		c.process().Check(), arrivals.Check(c.Stages, bounded), c.checkTrace(),
+		c.Cancel.check(), c.Probe.check(), c.CheckHeaders(), c.Shard.check(),
+	); err != nil {
+		return err
+	}
+	if input, _ := c.recorded(); c.Prompts.InputTokens == 0 {
+		c.Prompts.InputTokens = input
+	}
+	return c.Prompts.check(c.Needed())
 }
 
-// count is how many prompts the whole load may need, the warm-up included, or
-// -1 where only time bounds it. The schedule of an open loop by time is counted
-// when it has been made.
-func (c *Config) count() int {
+// Needed is how many prompts the load takes, the warm-up included, or -1 where
+// only time bounds it. Of given prompts a conversation takes one. The schedule of
+// an open loop is counted when it has been made: what Needed says of one that
+// time alone bounds is its warm-up.
+func (c *Config) Needed() int {
+	n := 0
 	switch {
+	case c.WarmupDuration > 0 && c.WarmupRequests == 0:
+		return -1
+	case len(c.Trace) > 0:
+		if n = len(c.Trace); c.Requests > 0 {
+			n = min(n, c.Requests)
+		}
 	case c.Requests > 0:
-		return c.WarmupRequests + c.Requests
+		n, _ = c.conversations(c.Requests, c.WarmupRequests)
 	case c.RequestsPerWorker > 0:
-		return c.WarmupRequests + c.RequestsPerWorker*c.Concurrency
-	case c.RequestRate > 0:
-		return c.WarmupRequests
-	default:
+		n = c.led() * c.Concurrency
+	case !c.open():
 		return -1
 	}
-}
-
-func (c *Config) process() arrivals.Process {
-	return arrivals.Process{Kind: c.Arrivals, Burstiness: c.Burstiness}
-}
-
-// An openLoop is a schedule that was made before the first send.
-type openLoop struct {
-	jobs  jobs
-	shard Shard
-	at    []time.Duration // of this shard
-	limit int
-	next  int
-}
-
-func newOpen(c Config) (*openLoop, error) {
-	n := c.Requests
-	if n == 0 {
-		n = MaxRequests
-		if expected := c.RequestRate * c.Duration.Seconds(); expected > MaxRequests/2 {
-			return nil, fmt.Errorf("load: %g requests a second for %s are more than %d requests", c.RequestRate, c.Duration, MaxRequests/2)
-		}
-	}
-	all := c.process().Schedule(c.rng("arrivals"), []arrivals.Stage{{Rate: c.RequestRate}}, n, c.Duration)
-	// A pool of prompts that may not be used again must hold the schedule.
-	if err := c.Prompts.check(len(all) + c.WarmupRequests); err != nil {
-		return nil, fmt.Errorf("load: %w", err)
-	}
-	s := &openLoop{jobs: c.jobs(""), shard: c.Shard, limit: c.Shard.part(c.MaxInFlight)}
-	if c.MaxInFlight > 0 {
-		s.limit = max(1, s.limit)
-	}
-	s.at = make([]time.Duration, 0, c.Shard.part(len(all)))
-	for g := c.Shard.Index; g < len(all); g += max(1, c.Shard.Of) {
-		s.at = append(s.at, all[g])
-	}
-	return s, nil
-}
-
-// Loop implements [load.Source].
-func (s *openLoop) Loop() load.Loop { return load.Loop{Open: true, Slots: 1, MaxInFlight: s.limit} }
-
-// Next implements [load.Source].
-func (s *openLoop) Next(int, *result.Request) (load.Job, bool) {
-	if s.next == len(s.at) {
-		return load.Job{}, false
-	}
-	j := s.jobs.make(s.shard.id(s.next), 0)
-	j.At = s.at[s.next]
-	s.next++
-	return j, true
-}
-
-// A closedLoop is a number of slots that share a number of requests.
-type closedLoop struct {
-	jobs  jobs
-	shard Shard
-	slots []slot
-
-	total     int // requests of this shard; -1 where none is set
-	perWorker int // 0 where none is set
-	workers   int // of all shards
-	duration  time.Duration
-	think     time.Duration
-	next      int
-}
-
-type slot struct {
-	sent  int
-	begun time.Duration // when the slot's first request was due
-}
-
-func newClosed(c Config, phase result.Phase) (*closedLoop, error) {
-	s := &closedLoop{
-		jobs: c.jobs(phase), shard: c.Shard, slots: make([]slot, c.Shard.part(c.Concurrency)),
-		total: -1, perWorker: c.RequestsPerWorker, workers: c.Concurrency,
-		duration: c.Duration, think: c.ThinkTime,
-	}
-	if c.Requests > 0 || phase == result.Warmup {
-		s.total = c.Shard.part(c.Requests)
-	}
-	return s, nil
-}
-
-// Loop implements [load.Source].
-func (s *closedLoop) Loop() load.Loop { return load.Loop{Slots: len(s.slots)} }
-
-// Next implements [load.Source].
-//
-// Time is told by the requests themselves: a slot begins when its first
-// request was due, and its next one is due when the last has ended.
-func (s *closedLoop) Next(n int, prev *result.Request) (load.Job, bool) {
-	slot := &s.slots[n]
-	pause := time.Duration(0)
-	if prev != nil {
-		if slot.sent == 1 {
-			slot.begun = prev.Scheduled
-		}
-		pause = s.think
-		if prev.ErrorClass == result.ErrConnect {
-			pause = max(pause, coldRetry)
-		}
-		if s.duration > 0 && prev.End+pause-slot.begun >= s.duration {
-			return load.Job{}, false
-		}
-	}
-	var id int
-	switch {
-	case s.next == s.total, s.perWorker > 0 && slot.sent == s.perWorker:
-		return load.Job{}, false
-	case s.perWorker > 0:
-		// By slot and not in the order of the moment, so that the ids of all
-		// shards together are those of the whole.
-		id = slot.sent*s.workers + s.shard.id(n)
-	default:
-		id = s.shard.id(s.next)
-	}
-	s.next++
-	slot.sent++
-	j := s.jobs.make(id, n)
-	j.At = pause
-	return j, true
+	return c.WarmupRequests + n
 }
 
 // jobs makes jobs from ids.
 type jobs struct {
 	phase     result.Phase
-	shard     int
-	first     int // id of the first request of this phase
+	shard     Shard
+	first     int // number of the first request of this phase
 	maxTokens int
 	deadline  time.Duration
 	seed      *uint64
 	prompts   prompter
+	cancel    picker
+	headers   headers
 }
 
 func (c *Config) jobs(phase result.Phase) jobs {
 	first := c.WarmupRequests
-	if phase == result.Warmup {
+	switch {
+	case phase == result.Probe:
+		first = FirstProbe
+	case phase == result.Warmup && c.WarmupRequests == 0:
+		first = firstTimedWarmup
+	case phase == result.Warmup:
 		first = 0
 	}
 	return jobs{
-		phase: phase, shard: c.Shard.Index, first: first, maxTokens: c.MaxTokens,
+		phase: phase, shard: c.Shard, first: first, maxTokens: c.MaxTokens,
 		deadline: c.Deadline, seed: c.SampleSeed, prompts: c.prompter(phase),
+		cancel: c.picker(phase), headers: c.headers(phase),
 	}
 }
 
-func (m *jobs) make(id, slot int) load.Job {
-	n := m.first + id
-	p, tokens := m.prompts.prompt(ask{n: n, entry: n, maxTokens: m.maxTokens})
-	return load.Job{
-		N: n, Shard: m.shard, Slot: slot, Phase: m.phase,
-		Prompt: p, MaxTokens: tokens, Seed: m.seed, Deadline: m.deadline,
+// make makes request id of this phase, a part of a conversation. What is asked
+// for are a's tokens and those of all requests, whichever are fewer.
+func (m *jobs) make(id, slot, conversation int, a ask) load.Job {
+	a.n = m.first + id
+	if a.maxTokens == 0 || m.maxTokens > 0 && m.maxTokens < a.maxTokens {
+		a.maxTokens = m.maxTokens
 	}
+	p, tokens := m.prompts.prompt(a)
+	j := load.Job{
+		N: a.n, Shard: m.shard.Index, Slot: slot, Turn: a.turn, Phase: m.phase,
+		Prompt: p, MaxTokens: tokens, Seed: m.seed, Deadline: m.deadline,
+		CancelAfter: m.cancel.after(id),
+	}
+	j.Headers = m.headers.of(&j, m.shard.id(slot), conversation)
+	return j
 }
 
 // A Shard is one of Of equal parts of a load. Request g of the whole belongs to

@@ -1,0 +1,125 @@
+package source
+
+import (
+	"time"
+
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/result"
+)
+
+// coldRetry is how long a closed-loop slot waits after it could not connect.
+// Without it a server that is down would be asked as fast as a CPU can, and a
+// trial by time would end with millions of failed rows.
+const coldRetry = 100 * time.Millisecond
+
+// A closedLoop is a number of slots that share a number of conversations. A
+// request without a history is a conversation of one turn.
+//
+// Conversation g of the whole load belongs to shard g mod Of, and its turn k is
+// request g*turns+k, whether or not the turns before it were answered.
+type closedLoop struct {
+	jobs  jobs
+	shard Shard
+	slots []slot
+
+	turns     int           // of a conversation at most
+	lengths   func(int) int // turns of the conversation that takes an entry
+	total     int           // conversations of this shard; -1 where none is set
+	final     int           // the last conversation of the whole load, which
+	cut       int           // has so many turns; -1 where none is set
+	perWorker int           // turns of each slot; 0 where none is set
+	workers   int           // of all shards
+	duration  time.Duration
+	think     time.Duration
+	next      int // conversations that were begun
+}
+
+type slot struct {
+	sent  int
+	begun time.Duration // when the slot's first request was due
+
+	led     int // conversations that it has begun
+	planned int // their turns
+	current int // the one that it leads
+	turn    int // that is due in it; 0 where none is led
+	length  int // its turns
+	prompt  load.Prompt
+}
+
+func newClosed(c Config, phase result.Phase) (*closedLoop, error) {
+	s := &closedLoop{
+		jobs: c.jobs(phase), shard: c.Shard, slots: make([]slot, c.Shard.part(c.Concurrency)),
+		turns: c.turns(), total: -1, final: -1, perWorker: c.RequestsPerWorker, workers: c.Concurrency,
+		duration: c.Duration, think: c.ThinkTime,
+	}
+	s.lengths = c.turnsOf
+	if c.Requests > 0 || phase == result.Warmup && c.Duration == 0 {
+		var all int
+		all, s.cut = c.conversations(c.Requests, s.jobs.first)
+		s.total, s.final = c.Shard.part(all), all-1
+	}
+	return s, nil
+}
+
+// Loop implements [load.Source].
+func (s *closedLoop) Loop() load.Loop { return load.Loop{Slots: len(s.slots)} }
+
+// Next implements [load.Source].
+//
+// Time is told by the requests themselves: a slot begins when its first
+// request was due, and its next one is due when the last has ended.
+func (s *closedLoop) Next(n int, prev *result.Request) (load.Job, bool) {
+	slot := &s.slots[n]
+	pause := time.Duration(0)
+	if prev != nil {
+		if slot.sent == 1 {
+			slot.begun = prev.Scheduled
+		}
+		slot.follow(prev)
+		if slot.turn > 0 || s.turns == 1 {
+			pause = s.think
+		}
+		if prev.ErrorClass == result.ErrConnect {
+			pause = max(pause, coldRetry)
+		}
+		if s.duration > 0 && prev.End+pause-slot.begun >= s.duration {
+			return load.Job{}, false
+		}
+	}
+	if slot.turn == 0 && !s.begin(n, slot) {
+		return load.Job{}, false
+	}
+	a := ask{entry: s.jobs.first + slot.current, turn: slot.turn}
+	j := s.jobs.make(slot.current*s.turns+slot.turn, n, slot.current, a)
+	j.At, j.Turn = pause, slot.turn
+	slot.sent++
+	if s.turns > 1 {
+		slot.ask(&j)
+	}
+	return j, true
+}
+
+// begin gives a slot its next conversation; false is the end.
+func (s *closedLoop) begin(n int, slot *slot) bool {
+	switch {
+	case s.next == s.total, s.perWorker > 0 && slot.planned >= s.perWorker:
+		return false
+	case s.perWorker > 0:
+		// By slot and not in the order of the moment, so that the ids of all
+		// shards together are those of the whole.
+		slot.current = slot.led*s.workers + s.shard.id(n)
+	default:
+		slot.current = s.shard.id(s.next)
+	}
+	slot.length = s.lengths(s.jobs.first + slot.current)
+	if s.perWorker > 0 {
+		slot.length = min(slot.length, s.perWorker-slot.planned)
+	}
+	if slot.current == s.final {
+		slot.length = min(slot.length, s.cut)
+	}
+	s.next++
+	slot.led++
+	slot.planned += slot.length
+	return true
+}
