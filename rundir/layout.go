@@ -16,7 +16,10 @@ const (
 	PlanFile     = "plan.yaml"          // as given
 	ResolvedFile = "plan.resolved.json" // defaults filled in, secrets as references
 	JournalFile  = "journal.jsonl"
-	ResultFile   = "result.json" // of an attempt
+	// CalibrationFile is what the measuring client was found to add to what it
+	// measures; there is none where nobody looked.
+	CalibrationFile = "calibration.json"
+	ResultFile      = "result.json" // of an attempt
 
 	ballastFile    = ".ballast"
 	cellsDir       = "cells"
@@ -78,7 +81,7 @@ func checkDerived(name string) error {
 		return err
 	}
 	switch name {
-	case LockFile, PlanFile, ResolvedFile, JournalFile, cellsDir, deploymentsDir:
+	case LockFile, PlanFile, ResolvedFile, CalibrationFile, JournalFile, cellsDir, deploymentsDir:
 		return fmt.Errorf("derived file %q: the name belongs to the run itself", name)
 	}
 	return nil

@@ -39,6 +39,7 @@ package rundir
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -268,6 +269,20 @@ func (d *Dir) Append(_ context.Context, typ string, data any) error {
 		return fmt.Errorf("append: event type %q is written by package rundir alone", typ)
 	}
 	return d.journal.append(effect.EventJournal, typ, data)
+}
+
+// WriteCalibration keeps what was found out about the client of this run, as
+// [CalibrationFile], atomically.
+func (d *Dir) WriteCalibration(found any) error {
+	err := d.files.WriteFileAtomic(effect.SetupCreate, CalibrationFile, func(w io.Writer) error {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", " ")
+		return enc.Encode(found)
+	})
+	if err != nil {
+		return fmt.Errorf("write %s: %w", CalibrationFile, err)
+	}
+	return nil
 }
 
 // LaunchDir journals the launch n, from 1, of a deployment, makes

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,11 @@ func (s scenario) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
+	if _, err := os.Stat(filepath.Join(s.dir, rundir.CalibrationFile)); err != nil {
+		if err := d.WriteCalibration(map[string]int{"ceiling": 100_000}); err != nil {
+			return err
+		}
+	}
 	if err := d.Append(ctx, "run_started", nil); err != nil {
 		return err
 	}

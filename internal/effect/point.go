@@ -18,7 +18,7 @@ const (
 	LockWrite    Point = "lock.write"    // the holder's name in it
 	RunMkdir     Point = "run.mkdir"     // the run directory itself, durable in its parent
 	RunDirsync   Point = "run.dirsync"   // the run directory's own entries
-	SetupCreate  Point = "setup.create"  // plan.yaml and plan.resolved.json, under a temporary name
+	SetupCreate  Point = "setup.create"  // plan.yaml, plan.resolved.json and calibration.json, under a temporary name
 	SetupWrite   Point = "setup.write"   // "
 	SetupSync    Point = "setup.sync"    // "
 	SetupRename  Point = "setup.rename"  // "

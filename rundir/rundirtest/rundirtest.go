@@ -53,6 +53,9 @@ func Check(dir string) error {
 	if h, err := rundir.LockHolder(dir); err != nil || h != nil {
 		bad("the lock is held by %v (%w)", h, err)
 	}
+	if b, err := os.ReadFile(filepath.Join(dir, rundir.CalibrationFile)); err == nil && !json.Valid(b) {
+		bad("%s is cut: %q", rundir.CalibrationFile, b)
+	}
 	errs = append(errs, leftovers(dir, st)...)
 	return errors.Join(errs...)
 }
