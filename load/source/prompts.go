@@ -212,7 +212,7 @@ type ask struct {
 	// user's alone, without the prefix and the system message of the first.
 	turn int
 	// tokens is the length of a recorded request; 0 leaves it to be drawn.
-	// blocks names what its text consists of, in blocks of BlockTokens.
+	// blocks names what its text consists of, in blocks of trace.BlockTokens.
 	tokens int
 	blocks []uint32
 	// maxTokens is what the request shall ask for, unless its prompt says

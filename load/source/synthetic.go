@@ -6,12 +6,9 @@ import (
 
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/draw"
+	"sweep.dev/sweep/load/trace"
 	"sweep.dev/sweep/result"
 )
-
-// BlockTokens is the length of a block of a recorded prompt, as the Mooncake
-// traces have them (https://github.com/kvcache-ai/Mooncake).
-const BlockTokens = 512
 
 // synthetic makes text of common words.
 //
@@ -70,7 +67,7 @@ func (s *synthetic) prompt(a ask) (load.Prompt, int) {
 		s.write(&b, uint64(a.n), rest)
 	}
 	p := load.Prompt{System: s.systemOf(&s.scribe, a.n), Turns: []string{b.String()}}
-	p.Target = s.Tokens.target(&p, words)
+	p.Target = s.Tokens.target(&p, tokens)
 	return p, maxTokens
 }
 
@@ -103,7 +100,7 @@ func (s *synthetic) group(n int) uint64 {
 // writeBlocks writes what the names stand for, at most so many words, and
 // returns how many are left.
 func (s *synthetic) writeBlocks(b *strings.Builder, names []uint32, words int) int {
-	size := max(1, s.wordsOf(BlockTokens))
+	size := max(1, s.wordsOf(trace.BlockTokens))
 	for i, name := range names {
 		if words == 0 {
 			break

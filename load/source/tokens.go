@@ -33,11 +33,17 @@ type Tokens struct {
 // template, the system message, a token for the beginning.
 type Overhead struct {
 	First int // where there is one message of the user's
-	Turn  int // more for each answer and message that follow
+	Turn  int // more for each answer and message that follow; result.Unknown where that differs
 }
 
-// Of is the overhead of a prompt of so many turns, answers included.
-func (o Overhead) Of(turns int) int { return o.First + max(0, turns-1)/2*o.Turn }
+// Of is the overhead of a prompt of so many turns, answers included, or
+// result.Unknown.
+func (o Overhead) Of(turns int) int {
+	if turns > 1 && o.Turn == result.Unknown {
+		return result.Unknown
+	}
+	return o.First + max(0, turns-1)/2*o.Turn
+}
 
 // perWord is how many tokens a word is.
 func (t *Tokens) perWord() float64 {
@@ -47,12 +53,12 @@ func (t *Tokens) perWord() float64 {
 	return t.PerWord
 }
 
-// target is what a server should count of a prompt whose turns are so many
-// words; without its own overhead where that is not known.
-func (t *Tokens) target(p *load.Prompt, words int) int {
-	n := int(math.Round(float64(words) * t.perWord()))
+// target is what a server should count of a prompt whose text was made for so
+// many tokens; without its own overhead where that is not known.
+func (t *Tokens) target(p *load.Prompt, tokens float64) int {
+	n := max(1, int(math.Round(tokens)))
 	if o := t.overhead(p); o != nil {
-		n += o.Of(len(p.Turns))
+		n += o.First // made-up prompts have one turn
 	}
 	return n
 }

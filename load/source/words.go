@@ -1,5 +1,7 @@
 package source
 
+import "slices"
+
 // vocabulary is 256 common English words, one a byte. With the space before them
 // they are one token each in the vocabularies of current models.
 var vocabulary = [256]string{
@@ -36,3 +38,8 @@ var vocabulary = [256]string{
 	"bright", "dark", "clean", "fresh", "heavy", "strong", "quiet", "loud",
 	"sharp", "soft", "hard", "deep", "wide", "narrow", "round", "flat",
 }
+
+// Vocabulary is the words that synthetic prompts are made of where nothing is
+// known of the server's tokenizer, and from which those are chosen that are one
+// of its tokens.
+func Vocabulary() []string { return slices.Clone(vocabulary[:]) }

@@ -1,0 +1,200 @@
+// Package tokens finds out how a server counts the tokens of a prompt, so that
+// made-up prompts have exactly the length that a plan asks for.
+//
+// It looks for words that are one token each in the server's own tokenizer,
+// whatever words stand around them: a text of n of them is n tokens, and a whole
+// load of such texts is exact without asking about each. The engine's tokenizer
+// is asked where it has an endpoint for that, and else the usage of answers of
+// one token. What the server counts beyond the text (the chat template, the
+// system message, a token for the beginning) is always told by usage.
+package tokens
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/draw"
+	"sweep.dev/sweep/load/source"
+	"sweep.dev/sweep/load/wire"
+	"sweep.dev/sweep/result"
+)
+
+// How long the texts are, in words, that are asked about: an endpoint that
+// counts costs nothing, and a prompt has to be computed and to fit the context.
+const (
+	longestCounted  = 2000
+	longestComputed = 200
+)
+
+// A Learner learns from one server. It may be used by several goroutines.
+type Learner struct {
+	server Server
+	asked  atomic.Int64
+
+	mu    sync.Mutex
+	vocab *vocabulary
+	by    string
+}
+
+// NewLearner makes a learner that has asked nothing yet.
+func NewLearner(s Server) *Learner { return &Learner{server: s} }
+
+// Ways to learn.
+const (
+	ByTokenizer = "tokenizer" // the engine's endpoint
+	ByUsage     = "usage"     // of answers of one token
+)
+
+// A Learned is what there is to know about one kind of prompt.
+type Learned struct {
+	Tokens source.Tokens
+	// Exact: every text that is made of Tokens has as many tokens as asked for.
+	Exact bool
+	// Spread is by how much one of 100 tokens is off else: a standard deviation,
+	// as a share.
+	Spread float64
+	Why    string // it is not exact
+	By     string // ByTokenizer or ByUsage
+	Asked  int    // questions so far, of all kinds of prompts
+}
+
+// Learn finds out how the server counts prompts that are sent as c says, with
+// this system message. The first call looks for words: some 30 short questions to
+// a tokenizer of whole words, some 300 to one of parts of words. Later ones only
+// ask for the overhead, about 20 questions of a few words each.
+//
+// The error is that of the server: no usage, no answer.
+func (l *Learner) Learn(ctx context.Context, c wire.Config, system string) (Learned, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, err := newShape(c)
+	if err != nil {
+		return Learned{}, fmt.Errorf("tokens: %w", err)
+	}
+	got, err := l.learn(ctx, s, system)
+	if err != nil {
+		return Learned{}, fmt.Errorf("tokens: %w", err)
+	}
+	got.Asked = int(l.asked.Load())
+	return got, nil
+}
+
+func (l *Learner) learn(ctx context.Context, s shape, system string) (Learned, error) {
+	byUsage := func(ctx context.Context, text string) (int, error) {
+		return l.usage(ctx, s, load.Prompt{Turns: []string{text}})
+	}
+	if l.vocab == nil && l.server.Tokenize != "" {
+		// An endpoint that is not there, or says something else, is no failure.
+		if v, err := search(ctx, l.tokenize, source.Vocabulary(), longestCounted); err == nil {
+			l.vocab, l.by = v, ByTokenizer
+		} else if ctx.Err() != nil {
+			return Learned{}, err
+		}
+	}
+	if l.vocab == nil {
+		v, err := search(ctx, byUsage, source.Vocabulary(), longestComputed)
+		if err != nil {
+			return Learned{}, err
+		}
+		l.vocab, l.by = v, ByUsage
+	}
+	got, err := l.overheads(ctx, s, system)
+	if err != nil || got.Exact || l.by == ByUsage || !l.vocab.exact {
+		return got, err
+	}
+	// The endpoint counts otherwise than the server does when it computes. Words
+	// that usage knows as one token are so in the template as well.
+	v, err := search(ctx, byUsage, source.Vocabulary(), longestComputed)
+	if err != nil || !v.exact {
+		return got, err
+	}
+	l.vocab, l.by = v, ByUsage
+	return l.overheads(ctx, s, system)
+}
+
+// overheads asks what the server counts beside the words, and whether that is
+// the same for all texts.
+func (l *Learner) overheads(ctx context.Context, s shape, system string) (Learned, error) {
+	v := l.vocab
+	got := Learned{Exact: v.exact, Spread: v.spread, Why: v.why, By: l.by}
+	got.Tokens = source.Tokens{Words: v.words, Starts: v.starts, PerWord: v.perWord}
+	plain, off, err := l.overhead(ctx, s, "")
+	if err != nil {
+		return got, err
+	}
+	got.Tokens.Plain = &plain
+	if system != "" {
+		with, more, err := l.overhead(ctx, s, system)
+		if err != nil {
+			return got, err
+		}
+		got.Tokens.System, off = &with, max(off, more)
+	}
+	if off > 0 && v.exact {
+		got.Exact, got.Spread = false, float64(off)/100
+		got.Why = fmt.Sprintf("what the server counts beside the words differs by up to %d tokens from prompt to prompt", off)
+	}
+	return got, nil
+}
+
+// Lengths, in words, of the messages with which the overhead is found.
+var (
+	questions     = [][]int{{1}, {2}, {5}, {12}, {30}}
+	conversations = [][]int{{3, 2, 6}, {7, 2, 5}, {5, 1, 4, 3, 2}}
+)
+
+// overhead asks what the server counts beside the words, first for single
+// questions and then for conversations. off is by how much that differs from
+// question to question, in tokens.
+func (l *Learner) overhead(ctx context.Context, s shape, system string) (o source.Overhead, off int, err error) {
+	single, err := l.beside(ctx, s, system, questions)
+	if err != nil {
+		return o, 0, err
+	}
+	o.First = median(single)
+	for _, n := range single {
+		off = max(off, abs(n-o.First))
+	}
+	o.Turn = result.Unknown
+	// A server that takes no conversations, or counts each differently, is asked
+	// for none whose length must be known.
+	talks, err := l.beside(ctx, s, system, conversations)
+	if err != nil {
+		return o, off, ctx.Err()
+	}
+	turn := talks[0] - o.First
+	if talks[1]-o.First == turn && talks[2]-o.First == 2*turn {
+		o.Turn = turn
+	}
+	return o, off, nil
+}
+
+// beside is what the server counts of prompts beyond their words.
+func (l *Learner) beside(ctx context.Context, s shape, system string, lengths [][]int) ([]int, error) {
+	r := draw.New(5, uint64(len(lengths)))
+	prompts := make([]load.Prompt, len(lengths))
+	words := make([]float64, len(lengths))
+	for i, turns := range lengths {
+		prompts[i].System = system
+		for _, n := range turns {
+			prompts[i].Turns = append(prompts[i].Turns, l.vocab.text(r, n))
+			words[i] += float64(n)
+		}
+	}
+	return each(ctx, len(prompts), func(ctx context.Context, i int) (int, error) {
+		n, err := l.usage(ctx, s, prompts[i])
+		return n - int(math.Round(words[i]*l.vocab.perWord)), err
+	})
+}
+
+func median(xs []int) int {
+	s := slices.Sorted(slices.Values(xs))
+	return s[len(s)/2]
+}
+
+func abs(n int) int { return max(n, -n) }
