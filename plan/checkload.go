@@ -203,7 +203,10 @@ func (l *loader) checkHeaders(*Plan) {
 }
 
 func (l *loader) checkHeader(e syntax.Entry, seen map[string]bool) {
-	reserved := []string{"Accept", "Accept-Encoding", "Connection", "Content-Length", "Content-Type", "Host", "Transfer-Encoding", "User-Agent", "X-Request-Id"}
+	reserved := []string{
+		"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect", "Host",
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent", "X-Request-Id",
+	}
 	name := textproto.CanonicalMIMEHeaderKey(e.Key.Text)
 	switch {
 	case !isToken(e.Key.Text):
@@ -218,13 +221,17 @@ func (l *loader) checkHeader(e syntax.Entry, seen map[string]bool) {
 	seen[name] = true
 }
 
-// placeholder is what stands in braces in a request's own header.
-var placeholder = regexp.MustCompile(`\{[^{}]*\}|[{}]`)
+// placeholder is what stands in braces in a request's own header. Any other
+// brace is one.
+var placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
 
 func (l *loader) checkRequestHeader(e syntax.Entry) {
 	if strict.LooksSecret(e.Key.Text) {
 		d := l.Report.Node(e.Key, "secret", "%s is a credential, and request_headers are written to files", e.Key.Text)
 		d.Expected = "a credential in load.headers only, by reference"
+	}
+	if v := e.Value.Text; strings.Trim(v, " \t") != v || strings.ContainsFunc(v, func(r rune) bool { return (r < ' ' || r > '~') && r != '\t' && r != '\n' && r != '\r' }) {
+		l.Report.Node(e.Value, "value", "the value of a request's own header is printable ASCII, without spaces around it")
 	}
 	names := []string{"n", "slot", "turn", "conversation", "max_tokens", "input_tokens"}
 	found := placeholder.FindAllStringIndex(e.Value.Text, -1)
@@ -239,16 +246,16 @@ func (l *loader) checkRequestHeader(e syntax.Entry) {
 			return l.Report.At(e.Value.Src, e.Value.Offset(from, from+len([]rune(whole))), rule, format, args...)
 		}
 		switch {
-		case len(whole) < 2 || !slices.Contains(names, name):
+		case !slices.Contains(names, name):
 			d := report("placeholder", "%s is no placeholder", whole)
 			d.Expected = "one of {" + strings.Join(names, "}, {") + "}"
-			if near := syntax.Nearest(name, names); name != "" && near != "" {
+			if near := syntax.Nearest(name, names); near != "" {
 				d.Nearest = "{" + near + "}"
 			}
 		case name == "slot" && !l.given("concurrency"):
 			report("no-effect", "{slot} is always 0: an open loop has no workers")
-		case (name == "turn" || name == "conversation") && !l.has("load", "conversation"):
-			report("no-effect", "%s says nothing: the load has no conversations", whole).Hint = "load.conversation: {turns: 4} makes some"
+		case name == "turn" && !l.has("load", "conversation"):
+			report("no-effect", "{turn} is always 0: the load has no conversations").Hint = "load.conversation: {turns: 4} makes some"
 		case name == "input_tokens" && l.has("load", "prompts", "kind") && l.root.Get("load").Get("prompts").Get("kind").Text != PromptsSynthetic:
 			report("no-effect", "{input_tokens} is known of synthetic prompts alone")
 		}

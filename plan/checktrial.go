@@ -95,6 +95,9 @@ func (l *loader) checkConversation(p *Plan) {
 	if p.Load.Endpoint == EndpointCompletions {
 		l.conflict("write endpoint: chat", path("load", "conversation"), "the completions endpoint has no conversations")
 	}
+	if kind := p.Load.Prompts.Kind; kind == "inline" || kind == "csv" {
+		l.ignored("each of these prompts is a conversation of one turn", "synthetic prompts, jsonl and sharegpt have longer ones", "load", "conversation")
+	}
 }
 
 func (l *loader) checkCancel(p *Plan) {

@@ -39,7 +39,7 @@ type Load struct {
 	Prompts        Prompts                  `yaml:"prompts,omitempty" doc:"What is asked."`
 	Body           map[string]any           `yaml:"body,omitempty" doc:"Further fields of every request's JSON body."`
 	Headers        map[string]secret.String `yaml:"headers,omitempty" doc:"Further headers of every request. Credentials by reference only: Bearer ${SWEEP_API_KEY}."`
-	RequestHeaders map[string]string        `yaml:"request_headers,omitempty" doc:"Headers that differ from request to request: {n}, {slot}, {turn}, {conversation}, {max_tokens} and {input_tokens} stand for the request's own."`
+	RequestHeaders map[string]string        `yaml:"request_headers,omitempty" doc:"Headers that differ from request to request: {n}, {slot}, {turn}, {conversation}, {max_tokens} and {input_tokens} stand for the request's own; any other brace is one."`
 }
 
 // A Stage is one part of an open loop. Exactly one of For and Over is set.
@@ -52,7 +52,7 @@ type Stage struct {
 // A Trace says when requests are sent, by a record of when real ones were.
 type Trace struct {
 	File   string  `yaml:"file,omitempty" doc:"The trace, relative to the plan's folder."`
-	Format string  `yaml:"format,omitempty" doc:"What the file is: a time in seconds on each line, a trace of Mooncake's (JSON lines), of Azure's LLM inference (CSV) or of BurstGPT's (CSV). The last three bring the lengths of prompts and answers too." enum:"timestamps,mooncake,azure,burstgpt"`
+	Format string  `yaml:"format,omitempty" doc:"What the file is: times alone (a number of seconds or a date and time on each line, or a column or field timestamp), or a trace of Mooncake's (JSON lines), of Azure's LLM inference (CSV) or of BurstGPT's (CSV). The last three bring the lengths of prompts and answers too." enum:"timestamps,mooncake,azure,burstgpt"`
 	Speed  float64 `yaml:"speed,omitempty" doc:"Play the trace so many times as fast." default:"1" gt:"0" max:"10000"`
 	Limit  int     `yaml:"limit,omitempty" doc:"Requests to take from the trace's beginning." default:"all" min:"1" max:"100000000" unit:"requests"`
 

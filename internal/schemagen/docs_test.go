@@ -108,7 +108,7 @@ func stand(t *testing.T, block string) string {
 	}
 	maps.Copy(base, part)
 	load, _ := base["load"].(map[string]any)
-	if load["prompts"] == nil {
+	if load["prompts"] == nil && load["trace"] == nil {
 		load["prompts"] = map[string]any{"input_tokens": 200}
 	}
 	axes, _ := base["matrix"].(map[string]any)
