@@ -23,7 +23,10 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da // indirect
+require (
+	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794 // indirect
+	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da // indirect
+)
 
 require (
 	github.com/Microsoft/go-winio v0.6.2 // indirect
