@@ -164,7 +164,7 @@ func steady() []Column {
 	} {
 		cols = append(cols, nullable(d.name+"_drift", Float, "ratio", "Relative change of "+d.doc+" from the beginning of the plateau to its end, by Theil and Sen's line through its slices; null where there are too few."))
 	}
-	return append(cols, nullable("ended_by", String, "", "What ended the load: requests, duration, interval (of confidence, as narrow as asked), error_rate, saturated or interrupted."))
+	return append(cols, nullable("ended_by", String, "", "What ended the load: requests, duration, precision (the mean is known as well as asked), error_rate or saturated; null where it did not end."))
 }
 
 // censored are the percentiles that failures leave no better.
@@ -295,7 +295,7 @@ func client() []Column {
 		nullable("p50_client_lag_ms", Float, "ms", "Median of how long after the kernel's stamp a read returned: what stamps of the client's own would be off by. Null, as are the next two, without kernel stamps."),
 		nullable("p99_client_lag_ms", Float, "ms", "99th percentile of it."),
 		nullable("max_client_lag_ms", Float, "ms", "Maximum of it."),
-		nullable("coalesced_ratio", Float, "ratio", "Chunks with a token that came out of the same read as the one before / all chunks: they share its receive time."),
+		nullable("coalesced_ratio", Float, "ratio", "Chunks with a token that came out of the same read as the one before, whose receive time they share / all chunks with a token."),
 		nullable("stamp_error_ms", Float, "ms", "Bound of how much the receive time of a coalesced chunk may be too late."),
 		nullable("p50_rtt_ms", Float, "ms", "Median round trip of the connections in use, as TCP estimates it; no latency is adjusted by it."),
 		nullable("max_rtt_ms", Float, "ms", "Longest of those round trips."),

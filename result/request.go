@@ -112,6 +112,21 @@ type Request struct {
 // Measured says whether a request counts in the figures of its trial.
 func (r *Request) Measured() bool { return r.Phase != Warmup && r.Phase != Probe }
 
+// TokenChunks is how many events of the answer have a token; where the server
+// does not say, all from the first token on.
+func (r *Request) TokenChunks() int {
+	if r.FirstTokenChunk < 0 {
+		return 0
+	}
+	n := 0
+	for i := r.FirstTokenChunk; i < len(r.ChunkUS); i++ {
+		if i >= len(r.ChunkTokens) || r.ChunkTokens[i] != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // How receive times are taken.
 const (
 	StampKernel = "kernel" // by the kernel, as a segment came in

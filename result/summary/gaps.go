@@ -2,7 +2,10 @@ package summary
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 
 	"sweep.dev/sweep/result"
 )
@@ -93,28 +96,32 @@ func appendTokenGaps(samples []int64, r *result.Request, g grain) []int64 {
 	return samples
 }
 
+// maxITLUnknown is the share of completed requests that the inter-token
+// latency may do without. An engine joins tokens in one chunk where it is
+// slow, so beyond that what is left would be a choice of the fast ones.
+const maxITLUnknown = 0.05
+
 // gaps makes the columns of what there is many of in each request: the gaps
 // between its chunks (ICL) and between its tokens (ITL).
-func (s *summary) gaps(requests []result.Request) {
+func (s *summary) gaps(c *samples, scratch *scratch) {
 	chunks := 0
-	var streamed []*result.Request
-	for i := range requests {
-		if r := &requests[i]; hasGaps(r) {
-			streamed = append(streamed, r)
-			chunks += len(r.ChunkUS) - r.FirstTokenChunk - 1
+	for _, r := range c.streamed {
+		chunks += len(r.ChunkUS) - r.FirstTokenChunk - 1
+	}
+	values := slices.Grow(scratch.values[:0], chunks)
+	n := 0
+	for _, r := range c.streamed {
+		before := len(values)
+		if values = appendChunkGaps(values, r); len(values) > before {
+			n++
 		}
 	}
-	samples := make([]int64, 0, chunks)
-	for _, r := range streamed {
-		samples = appendChunkGaps(samples, r)
-	}
-	scratch := make([]int64, len(samples))
-	s.describe("icl", samples, scratch)
+	s.describe("icl", c, values, n, c.missing(len(values)), scratch)
+	scratch.values = values
 
-	samples = samples[:0]
 	unknown, single := 0, 0
-	grains := make([]grain, len(streamed))
-	for i, r := range streamed {
+	grains := make([]grain, len(c.streamed))
+	for i, r := range c.streamed {
 		switch grains[i] = grainOf(r); grains[i] {
 		case unknownGrain:
 			unknown++
@@ -123,35 +130,62 @@ func (s *summary) gaps(requests []result.Request) {
 		}
 	}
 	if unknown > 0 {
-		text := fmt.Sprintf("%d of %d requests got several tokens in a chunk and the server did not say how many", unknown, len(streamed))
-		if float64(unknown) > maxITLUnknown*float64(len(streamed)) {
-			s.findings = append(s.findings, result.Finding{Code: FindingITLUnknown, Text: text + "; there is no inter-token latency"})
+		text := fmt.Sprintf("%d of %d requests got several tokens in a chunk and the server did not say how many", unknown, len(c.streamed))
+		none := float64(unknown) > maxITLUnknown*float64(len(c.streamed))
+		if none {
+			text += "; there is no inter-token latency"
+		} else {
+			text += "; they are left out of the inter-token latency"
+		}
+		if c == &s.all {
+			s.findings = append(s.findings, result.Finding{Code: FindingITLUnknown, Text: text})
+		}
+		if none {
 			return
 		}
-		s.findings = append(s.findings, result.Finding{Code: FindingITLUnknown, Text: text + "; they are left out of the inter-token latency"})
 	}
-	if single == len(streamed) { // every gap between chunks is one between tokens
-		for _, st := range []string{"mean", "std", "min", "p50", "p90", "p95", "p99", "max"} {
-			if v, ok := s.row[st+"_icl_ms"]; ok {
-				s.row[st+"_itl_ms"] = v
+	if single == len(c.streamed) { // every gap between chunks is one between tokens
+		for _, name := range slices.Collect(maps.Keys(s.row)) {
+			if statistic, suffix, ok := strings.Cut(name, "_icl_ms"); ok && (suffix == c.suffix || c == &s.all && suffix == result.CensoredSuffix) {
+				s.row[statistic+"_itl_ms"+suffix] = s.row[name]
 			}
 		}
-		s.addLow("itl", len(scratch))
+		for _, q := range percentiles {
+			if n > 0 {
+				s.trust(q.name+"_itl_ms"+c.suffix, q.p, n)
+			}
+		}
 		return
 	}
-	for i, r := range streamed {
-		if grains[i] != unknownGrain {
-			samples = appendTokenGaps(samples, r, grains[i])
+	values, n = values[:0], 0
+	for i, r := range c.streamed {
+		if grains[i] == unknownGrain {
+			continue
+		}
+		before := len(values)
+		if values = appendTokenGaps(values, r, grains[i]); len(values) > before {
+			n++
 		}
 	}
-	if len(scratch) < len(samples) {
-		scratch = make([]int64, len(samples))
-	}
-	s.describe("itl", samples, scratch)
+	s.describe("itl", c, values, n, c.missing(len(values)), scratch)
+	scratch.values = values
 }
 
-// hasGaps says whether a request's chunks count.
-func hasGaps(r *result.Request) bool {
-	return r.Measured() && r.Status == result.Completed &&
-		r.FirstTokenChunk >= 0 && r.FirstTokenChunk < len(r.ChunkUS)
+// missing is how many gaps the lost requests did not get, where the completed
+// ones have so many: for each as many as a completed one that asked for as much
+// has on average, and at least one. What gaps they did get count for nothing, so
+// that a request that was quick until it failed makes no percentile better.
+func (c *samples) missing(gaps int) int {
+	asked := 0
+	for _, r := range c.streamed {
+		asked += max(1, r.MaxTokens)
+	}
+	if asked == 0 {
+		return len(c.lost)
+	}
+	missing := 0
+	for _, r := range c.lost {
+		missing += max(1, int(math.Ceil(float64(gaps)*float64(max(1, r.MaxTokens))/float64(asked))))
+	}
+	return missing
 }

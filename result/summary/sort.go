@@ -1,17 +1,6 @@
 package summary
 
-import (
-	"math"
-	"slices"
-)
-
-// minSamples is how many samples the p-quantile needs before the largest of
-// them lies above it with a confidence of 95 %, whatever the distribution: the
-// smallest n with p^n <= 0.05. Below that, a column p99 is the maximum by
-// another name.
-func minSamples(p float64) int {
-	return int(math.Ceil(math.Log(0.05) / math.Log(p)))
-}
+import "slices"
 
 // sortRadix sorts values in place, with scratch of at least the same length. A
 // comparison sort takes four times as long on the ten million gaps of a long

@@ -9,14 +9,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestMinSamples(t *testing.T) {
-	for p, want := range map[float64]int{0.5: 5, 0.9: 29, 0.95: 59, 0.99: 299} {
-		if got := minSamples(p); got != want {
-			t.Errorf("p%g needs %d, want %d", 100*p, got, want)
-		}
-	}
-}
-
 func TestSortRadix_isSort(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.SampledFrom([]int{0, 1, 2, 8191, 8192, 20_000}).Draw(t, "n")

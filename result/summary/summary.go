@@ -1,13 +1,13 @@
+// Package summary makes the figures of a trial from its requests.
 package summary
 
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 	"time"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/timeline"
 )
 
 // Options say how a trial's requests are to be read.
@@ -17,6 +17,13 @@ type Options struct {
 	// cannot hide it. In a closed loop it starts at the send.
 	Open    bool
 	Goodput *Goodput // nil where the plan has none
+	// Span is the course of the trial, from timeline.Assign, which has set the
+	// phases of the requests too. The zero Span makes no figures of the plateau.
+	Span timeline.Span
+	// EndedEarly says that the load was ended because of what was measured (too
+	// many errors, saturation): what we gave up then counts as infinite where
+	// failures do.
+	EndedEarly bool
 }
 
 // Goodput is the bounds that a good request keeps, in milliseconds; 0 is none.
@@ -36,30 +43,36 @@ const (
 	FindingITLUnknown = "itl_unknown"
 )
 
-// maxITLUnknown is the share of completed requests that the inter-token
-// latency may do without. An engine joins tokens in one chunk where it is
-// slow, so beyond that what is left would be a choice of the fast ones.
-const maxITLUnknown = 0.05
-
-// Of makes the load and latency columns of a trial from its requests,
+// Of makes the load, latency and probe columns of a trial from its requests,
 // low_confidence included. It looks at nothing else, and changes nothing.
 //
-// The warm-up does not count. Latencies are those of the completed requests;
-// schedule_lag is of all that were sent. Tokens are those of the completed
-// requests: what a failed or cancelled one delivered was of no use to anybody.
-// The time is counted from the first send to the last byte of any request.
-// Percentiles are exact, from all samples, and std is the population's, as in
-// numpy. What was not measured is nil.
+// The warm-up does not count, and the probe on its own. Latencies are those of
+// the completed requests; schedule_lag is of all that were sent. Tokens are
+// those of the completed requests: what a failed or cancelled one delivered was
+// of no use to anybody. The time is counted from the first send to the last
+// byte of any request. Percentiles are exact, from all samples, and std is the
+// population's, as in numpy. What was not measured is nil.
+//
+// Over the plateau stand the latencies of the requests that were sent on it,
+// and the rates of what arrived or was completed within it. The censored
+// percentiles have the failed requests as infinite beside the completed ones;
+// they are never below the others, and nil where they are infinite.
 func Of(requests []result.Request, o Options) (result.Row, []result.Finding) {
-	s := summary{row: result.Row{}, opts: o}
+	s := summary{row: result.Row{}, opts: o, low: map[string]bool{}, plateau: samples{suffix: result.PlateauSuffix}}
+	s.probe.suffix = "_probe"
 	for i := range requests {
-		if r := &requests[i]; r.Measured() {
+		switch r := &requests[i]; {
+		case r.Phase == result.Probe:
+			s.probe.add(r, o.Open)
+		case r.Measured():
 			s.count(r)
 		}
 	}
 	s.rates()
+	s.prompts.columns(s.row)
+	s.steady(requests)
 	s.latencies()
-	s.gaps(requests)
+	s.probes()
 	s.row["low_confidence"] = s.lowConfidence()
 	return s.row, s.findings
 }
@@ -68,20 +81,23 @@ func Of(requests []result.Request, o Options) (result.Row, []result.Finding) {
 type summary struct {
 	row      result.Row
 	opts     Options
-	low      []string
+	low      map[string]bool // percentile columns with too few requests
 	findings []result.Finding
 
-	requests, completed, failed, cancelled int
+	requests, completed, failed, cancelled, planned int
 
 	first, last   time.Duration // first send, last byte
-	sent, byted   bool          // whether there was one
+	lastSend      time.Duration
+	sends         int
+	byted         bool // whether there was a byte
 	input, output tally
+	prompts       prompts
 	assumed       int // completed requests whose tokens are counted as chunks
 
-	good        int
-	goodUnknown bool // a completed request could not be held against the bounds
+	good, goodOnPlateau int
+	goodUnknown         bool // a completed request could not be held against the bounds
 
-	ttft, ttfo, tpot, e2e, lag []int64 // ns
+	all, plateau, probe samples
 }
 
 // A tally is a sum that is worth nothing once a part of it is unknown.
@@ -102,86 +118,92 @@ func (t *tally) add(n int) {
 func (s *summary) count(r *result.Request) {
 	s.requests++
 	if r.Sent >= 0 {
-		if !s.sent || r.Sent < s.first {
-			s.first, s.sent = r.Sent, true
+		if s.sends == 0 || r.Sent < s.first {
+			s.first = r.Sent
 		}
-		s.lag = append(s.lag, int64(r.Sent-r.Scheduled))
+		s.sends++
+		s.lastSend = max(s.lastSend, r.Sent)
 	}
-	if b := lastByte(r); b >= 0 {
+	if b := timeline.LastByte(r); b >= 0 {
 		s.last, s.byted = max(s.last, b), true
 	}
-
+	s.all.add(r, s.opts.Open)
+	if r.Phase == result.Plateau && s.opts.Span.Steady {
+		s.plateau.add(r, s.opts.Open)
+	}
 	switch r.Status {
 	case result.Failed:
 		s.failed++
+		s.all.lost = append(s.all.lost, r)
 		return
 	case result.Cancelled:
 		s.cancelled++
+		switch {
+		case r.Planned:
+			s.planned++
+		case s.opts.EndedEarly && (s.opts.Open || r.Sent >= 0):
+			s.all.lost = append(s.all.lost, r)
+		}
 		return
 	}
 	s.completed++
 	s.input.add(r.PromptTokens)
 	s.output.add(r.CompletionTokens)
+	s.prompts.add(r)
 	if r.TokenSource == "chunks" {
 		s.assumed++
 	}
-
-	start := r.Sent
-	if s.opts.Open {
-		start = r.Scheduled
-	}
-	end := e2eEnd(r)
-	e2e := int64(end - start)
-	s.e2e = append(s.e2e, e2e)
-	ttft, tpot := int64(result.Never), int64(result.Never)
-	if r.FirstToken >= 0 {
-		ttft = int64(r.FirstToken - start)
-		s.ttft = append(s.ttft, ttft)
-		if n := r.CompletionTokens; r.TokenSource == "usage" && n >= 2 {
-			tpot = int64(math.Round(float64(end-r.FirstToken) / float64(n-1)))
-			s.tpot = append(s.tpot, tpot)
+	switch good, known := s.opts.Goodput.judge(r, s.opts.Open); {
+	case !known:
+		s.goodUnknown = true
+	case good:
+		s.good++
+		if s.within(timeline.Done(r)) {
+			s.goodOnPlateau++
 		}
 	}
-	if r.FirstOutput >= 0 {
-		s.ttfo = append(s.ttfo, int64(r.FirstOutput-start))
-	}
-	s.judge(r, ttft, tpot, e2e)
 }
 
-// judge holds a completed request against the bounds of the goodput. A request
-// of one token has no time per token to be too long.
-func (s *summary) judge(r *result.Request, ttft, tpot, e2e int64) {
-	g := s.opts.Goodput
+// within says whether a moment lies on the plateau. Its end belongs to it, its
+// beginning to the ramp.
+func (s *summary) within(t time.Duration) bool { return t > s.opts.Span.From && t <= s.opts.Span.To }
+
+// judge holds a completed request against the bounds, where that can be done. A
+// request of one token has no time per token to be too long.
+func (g *Goodput) judge(r *result.Request, open bool) (good, known bool) {
 	if g == nil {
-		return
+		return false, true
 	}
+	ttft, tpot, e2e := latenciesOf(r, open)
 	single := r.TokenSource == "usage" && r.CompletionTokens < 2
 	if g.TTFT > 0 && ttft < 0 || g.TPOT > 0 && tpot < 0 && !single {
-		s.goodUnknown = true
-		return
+		return false, false
 	}
 	within := func(ns int64, bound float64) bool { return bound <= 0 || float64(ns)/1e6 <= bound }
-	if within(ttft, g.TTFT) && within(tpot, g.TPOT) && within(e2e, g.E2E) {
-		s.good++
-	}
+	return within(ttft, g.TTFT) && within(tpot, g.TPOT) && within(e2e, g.E2E), true
 }
 
-// e2eEnd is the end of a completed request: its last chunk with a choice, or,
-// where it was not streamed, the end of the answer.
-func e2eEnd(r *result.Request) time.Duration {
-	if r.LastToken >= 0 {
-		return r.LastToken
+// latenciesOf are the latencies of a completed request in nanoseconds;
+// result.Never for one that it does not have.
+func latenciesOf(r *result.Request, open bool) (ttft, tpot, e2e int64) {
+	start := begin(r, open)
+	end := timeline.Done(r)
+	ttft, tpot = int64(result.Never), int64(result.Never)
+	if r.FirstToken >= 0 {
+		ttft = int64(r.FirstToken - start)
+		if n := r.CompletionTokens; r.TokenSource == "usage" && n >= 2 {
+			tpot = int64(math.Round(float64(end-r.FirstToken) / float64(n-1)))
+		}
 	}
-	return r.End
+	return ttft, tpot, int64(end - start)
 }
 
-// lastByte is when the last byte of a request came, or Never. The end of a
-// request that did not complete is when it was given up, which is no byte.
-func lastByte(r *result.Request) time.Duration {
-	if r.Status == result.Completed {
-		return r.End
+// begin is the moment from which the latencies of a request count.
+func begin(r *result.Request, open bool) time.Duration {
+	if open {
+		return r.Scheduled
 	}
-	return max(r.FirstByte, r.LastToken)
+	return r.Sent
 }
 
 // rates makes the load columns.
@@ -191,6 +213,7 @@ func (s *summary) rates() {
 	row["completed"] = int64(s.completed)
 	row["failed"] = int64(s.failed)
 	row["cancelled"] = int64(s.cancelled)
+	row["cancelled_planned"] = int64(s.planned)
 	if n := s.completed + s.failed; n > 0 {
 		row["error_rate"] = float64(s.failed) / float64(n)
 	}
@@ -204,7 +227,10 @@ func (s *summary) rates() {
 		s.findings = append(s.findings, result.Finding{Code: FindingTokensAssumed, Text: fmt.Sprintf(
 			"the server did not count the output of %d of %d completed requests; each content chunk was taken for one token", s.assumed, s.completed)})
 	}
-	if !s.sent || !s.byted || s.last <= s.first {
+	if s.lastSend > s.first {
+		row["achieved_rate"] = float64(s.sends-1) / (s.lastSend - s.first).Seconds()
+	}
+	if s.sends == 0 || !s.byted || s.last <= s.first {
 		return
 	}
 	seconds := (s.last - s.first).Seconds()
@@ -221,75 +247,52 @@ func (s *summary) rates() {
 	}
 }
 
-// latencies makes the columns of what there is one of in each request.
-func (s *summary) latencies() {
-	scratch := make([]int64, s.requests)
-	s.describe("ttft", s.ttft, scratch)
-	s.describe("ttfo", s.ttfo, scratch)
-	s.describe("tpot", s.tpot, scratch)
-	s.describe("e2e", s.e2e, scratch)
-	s.describe("schedule_lag", s.lag, scratch)
-	if p50, ok := s.row["p50_tpot_ms"].(float64); ok && p50 > 0 {
-		s.row["p50_user_tok_s"] = 1000 / p50
-	}
-}
-
-// describe makes the eight columns of one latency from its samples, which it
-// sorts with the help of scratch. Samples are in nanoseconds; none make no
-// columns.
-func (s *summary) describe(name string, samples, scratch []int64) {
-	n := len(samples)
-	if n == 0 {
+// steady makes the columns of the ramp, the plateau and the tail.
+func (s *summary) steady(requests []result.Request) {
+	span := s.opts.Span
+	seconds := span.Length().Seconds()
+	if !span.Steady || seconds <= 0 {
 		return
 	}
-	sortRadix(samples, scratch)
-	var sum, squares float64
-	for _, v := range samples {
-		sum += float64(v)
+	var busy time.Duration
+	completed, tokens := 0, 0.0
+	for i := range requests {
+		r := &requests[i]
+		if !r.Measured() || r.Sent < 0 {
+			continue
+		}
+		busy += max(0, min(r.End, span.To)-max(r.Sent, span.From))
+		if r.Status != result.Completed {
+			continue
+		}
+		if s.within(timeline.Done(r)) {
+			completed++
+		}
+		timeline.Arrivals(r, func(at time.Duration, k float64) {
+			if s.within(at) {
+				tokens += k
+			}
+		})
 	}
-	mean := sum / float64(n)
-	for _, v := range samples {
-		d := float64(v) - mean
-		squares += d * d
+	row := s.row
+	row["ramp_s"] = (span.From - span.First).Seconds()
+	row["plateau_s"] = seconds
+	row["tail_s"] = (span.Last - span.To).Seconds()
+	row["in_flight_mean"] = busy.Seconds() / seconds
+	row["request_throughput"+result.PlateauSuffix] = float64(completed) / seconds
+	if !s.output.unknown {
+		row["throughput_tok_s"+result.PlateauSuffix] = tokens / seconds
 	}
-	set := func(statistic string, v float64) {
-		s.row[statistic+"_"+name+"_ms"] = v / 1e6
+	if s.opts.Goodput != nil && !s.goodUnknown {
+		row["goodput_req_s"+result.PlateauSuffix] = float64(s.goodOnPlateau) / seconds
 	}
-	set("mean", mean)
-	set("std", math.Sqrt(squares/float64(n)))
-	set("min", float64(samples[0]))
-	set("max", float64(samples[n-1]))
-	for _, q := range percentiles {
-		set(q.name, result.Quantile(samples, q.p))
-	}
-	s.addLow(name, n)
-}
-
-// addLow names the percentiles of a latency that n samples are too few for.
-func (s *summary) addLow(name string, n int) {
-	for _, q := range percentiles {
-		if n > 0 && n < minSamples(q.p) {
-			s.low = append(s.low, q.name+"_"+name+"_ms")
+	drifts := timeline.DriftOf(requests, span, s.opts.Open)
+	for _, d := range []struct {
+		column string
+		drift  timeline.Drift
+	}{{"ttft_drift", drifts.TTFT}, {"tpot_drift", drifts.TPOT}, {"throughput_drift", drifts.Throughput}} {
+		if d.drift.Known() {
+			row[d.column] = d.drift.Change
 		}
 	}
 }
-
-// lowConfidence joins those names in the order of the columns; nil for none.
-func (s *summary) lowConfidence() any {
-	var names []string
-	for _, c := range result.Columns(result.Extra{}) {
-		if slices.Contains(s.low, c.Name) {
-			names = append(names, c.Name)
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	return strings.Join(names, ",")
-}
-
-// The percentiles of the cells table.
-var percentiles = [...]struct {
-	name string
-	p    float64
-}{{"p50", 0.50}, {"p90", 0.90}, {"p95", 0.95}, {"p99", 0.99}}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/timeline"
 )
 
 const ms = time.Millisecond
@@ -196,16 +197,186 @@ func TestOf_fewUnknownChunksAreLeftOut(t *testing.T) {
 
 func TestOf_lowConfidence(t *testing.T) {
 	var requests []result.Request
-	for range 58 {
+	for range 129 {
 		requests = append(requests, streamed(0, 1, 10))
 	}
 	row, _ := Of(requests, Options{})
-	check(t, row, result.Row{"low_confidence": "p95_ttft_ms,p99_ttft_ms,p95_ttfo_ms,p99_ttfo_ms,p95_e2e_ms,p99_e2e_ms,p95_schedule_lag_ms,p99_schedule_lag_ms"})
-	for len(requests) < 299 {
+	check(t, row, result.Row{"low_confidence": "p95_ttft_ms,p95_e2e_ms,p99_ttft_ms,p95_ttfo_ms,p99_ttfo_ms,p99_e2e_ms,p95_schedule_lag_ms,p99_schedule_lag_ms"})
+	for len(requests) < 662 {
 		requests = append(requests, streamed(0, 1, 10))
 	}
 	row, _ = Of(requests, Options{})
 	check(t, row, result.Row{"low_confidence": nil})
+
+	// Of the plateau, what is too little there alone; gaps count by their requests.
+	for i := range requests {
+		requests[i] = streamed(time.Duration(i)*ms, 3, 10, 10, 10)
+		if i < 600 {
+			requests[i].Phase = result.Ramp
+		}
+	}
+	row, _ = Of(requests, Options{Span: timeline.Span{From: 600 * ms, To: 700 * ms, Last: 700 * ms, Steady: true}})
+	low, _ := row["low_confidence"].(string)
+	for name, want := range map[string]bool{
+		"p99_ttft_ms": false, "p99_itl_ms": false, "p50_ttft_ms_plateau": false,
+		"p90_ttft_ms_plateau": true, "p90_itl_ms_plateau": true, "p99_icl_ms_plateau": true, "p99_icl_ms": false,
+	} {
+		if got := slices.Contains(strings.Split(low, ","), name); got != want {
+			t.Errorf("%s: low confidence %v, want %v (%s)", name, got, want, low)
+		}
+		if got := len(row.LowConfidence([]string{name})) > 0; got != want {
+			t.Errorf("%s: the row says %v, want %v", name, got, want)
+		}
+	}
+	few, _ := Of(requests[:20], Options{})
+	if got, want := few.LowConfidence([]string{"p50_ttft_ms", "p95_ttft_ms_plateau", "p95_ttft_ms_censored", "p50_user_tok_s", "requests"}),
+		[]string{"p95_ttft_ms_censored", "p95_ttft_ms_plateau"}; !slices.Equal(got, want) {
+		t.Errorf("of 20 requests %v is of low confidence, want %v", got, want)
+	}
+}
+
+// failed is a request that broke after some chunks.
+func failed(sent time.Duration, asked int, gaps ...int) result.Request {
+	r := streamed(sent, result.Unknown, gaps...)
+	r.Status, r.MaxTokens, r.TokenSource = result.Failed, asked, ""
+	if len(gaps) == 0 {
+		r.FirstByte, r.FirstToken, r.FirstOutput, r.LastToken, r.FirstTokenChunk = result.Never, result.Never, result.Never, result.Never, -1
+	}
+	return r
+}
+
+func TestOf_failuresAreInfinite(t *testing.T) {
+	var requests []result.Request
+	for i := range 9 {
+		r := streamed(0, 3, 100+i, 10, 20)
+		r.MaxTokens = 3
+		requests = append(requests, r)
+	}
+	requests = append(requests, failed(0, 3, 1, 1)) // quick, until it broke
+	row, _ := Of(requests, Options{})
+	check(t, row, result.Row{
+		"p50_ttft_ms": 104.0, "p50_ttft_ms_censored": 104.5, // of ten, the last infinite
+		"p90_ttft_ms_censored": nil, "p99_e2e_ms_censored": nil, "p90_ttft_ms": 107.2,
+		// 18 gaps and two that are missing.
+		"p50_icl_ms": 15.0, "p50_icl_ms_censored": 20.0, "p90_icl_ms": 20.0, "p90_icl_ms_censored": nil,
+		"p50_itl_ms_censored": 20.0, "p50_schedule_lag_ms_censored": nil,
+	})
+	if got := row.WhyNull("p90_ttft_ms_censored"); !strings.Contains(got, "1 of 10") {
+		t.Errorf("why p90_ttft_ms_censored is null: %q", got)
+	}
+	for _, name := range []string{"p50_ttft_ms_censored", "p90_ttft_ms", "goodput_req_s"} {
+		if got := row.WhyNull(name); got != "" {
+			t.Errorf("why %s is null: %q", name, got)
+		}
+	}
+
+	planned, given := streamed(0, 3, 5, 5), streamed(0, 3, 5, 5)
+	planned.Status, planned.Planned, given.Status = result.Cancelled, true, result.Cancelled
+	requests = append(requests[:9:9], planned, given)
+	row, _ = Of(requests, Options{})
+	check(t, row, result.Row{"p50_ttft_ms_censored": 104.0, "p99_ttft_ms_censored": 107.92, "cancelled": int64(2), "cancelled_planned": int64(1)})
+	row, _ = Of(requests, Options{EndedEarly: true})
+	check(t, row, result.Row{"p50_ttft_ms_censored": 104.5, "p99_ttft_ms_censored": nil})
+}
+
+func TestOf_censoredIsNeverBetter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var requests []result.Request
+		for n := rapid.IntRange(1, 30).Draw(t, "n"); n > 0; n-- {
+			gaps := rapid.SliceOfN(rapid.IntRange(0, 500), 1, 10).Draw(t, "gaps")
+			r := streamed(0, len(gaps), gaps...)
+			r.MaxTokens = rapid.IntRange(0, 20).Draw(t, "max")
+			r.Status = rapid.SampledFrom([]result.Status{result.Completed, result.Completed, result.Failed, result.Cancelled}).Draw(t, "status")
+			requests = append(requests, r)
+		}
+		row, _ := Of(requests, Options{EndedEarly: rapid.Bool().Draw(t, "early")})
+		lost := false
+		for _, r := range requests {
+			lost = lost || r.Status == result.Failed
+		}
+		for _, l := range []string{"ttft", "ttfo", "tpot", "itl", "icl", "e2e"} {
+			for _, q := range percentiles {
+				name := q.name + "_" + l + "_ms"
+				plain, ok := row[name].(float64)
+				with, finite := row[name+"_censored"].(float64)
+				switch {
+				case finite && !ok:
+					t.Fatalf("%s is nil, censored it is %v", name, with)
+				case finite && with < plain:
+					t.Fatalf("%s is %v, censored it is %v", name, plain, with)
+				case ok && !finite && !lost && row["cancelled"] == int64(0):
+					t.Fatalf("%s is %v, censored it is nil and nothing failed", name, plain)
+				}
+			}
+		}
+	})
+}
+
+func TestOf_plateau(t *testing.T) {
+	// Two slots, 100 ms to the first token and 10 ms for each other one.
+	in := func(slot int, sent time.Duration) result.Request {
+		r := streamed(sent, 5, 100, 10, 10, 10, 10)
+		r.Slot = slot
+		return r
+	}
+	requests := []result.Request{in(0, 0), in(1, 70*ms), in(0, 140*ms), in(1, 210*ms), in(0, 280*ms)}
+	requests[4].ChunkUS[0] = 900_000 // alone, and slow
+	requests[4].FirstToken, requests[4].LastToken, requests[4].End = 1180*ms, 1220*ms, 1220*ms
+	span := timeline.Assign(requests, 2)
+	if want := (timeline.Span{From: 70 * ms, To: 350 * ms, Last: 1220 * ms, Steady: true}); span != want {
+		t.Fatalf("span %+v, want %+v", span, want)
+	}
+	row, _ := Of(requests, Options{Span: span, Goodput: &Goodput{TTFT: 500}})
+	check(t, row, result.Row{
+		"ramp_s": 0.07, "plateau_s": 0.28, "tail_s": 0.87,
+		"in_flight_mean": 2.0, // from 70 to 350 ms there were always two
+		// Tokens at 100 to 140, 170 to 210, 240 to 280 and 310 to 350 ms.
+		"throughput_tok_s_plateau": 20 / 0.28, "throughput_tok_s": 25 / 1.22,
+		"request_throughput_plateau": 4 / 0.28, "goodput_req_s_plateau": 4 / 0.28, "goodput_req_s": 4 / 1.22,
+		"max_ttft_ms": 900.0, "max_ttft_ms_plateau": 900.0, "mean_ttft_ms_plateau": 300.0, "mean_ttft_ms": 260.0,
+		"max_icl_ms_plateau": 10.0, "mean_itl_ms_plateau": 10.0, "p50_schedule_lag_ms_plateau": 0.0,
+		"achieved_rate": 4 / 0.28, "ttft_drift": nil,
+	})
+	row, _ = Of(requests[:1], Options{Span: timeline.Assign(requests[:1], 2)})
+	check(t, row, result.Row{"plateau_s": nil, "ramp_s": nil, "throughput_tok_s_plateau": nil, "p50_ttft_ms_plateau": nil, "achieved_rate": nil})
+}
+
+func TestOf_probe(t *testing.T) {
+	probe := func(sent time.Duration, gaps ...int) result.Request {
+		r := streamed(sent, len(gaps), gaps...)
+		r.Phase = result.Probe
+		return r
+	}
+	broken := failed(0, 2)
+	broken.Phase = result.Probe
+	row, _ := Of([]result.Request{probe(0, 100, 20), probe(9000*ms, 300, 40), broken, streamed(0, 2, 10, 10)}, Options{})
+	check(t, row, result.Row{
+		"requests": int64(1), "max_ttft_ms": 10.0, "duration_s": 0.02, "failed": int64(0),
+		"probe_requests": int64(3), "probe_failed": int64(1), "p50_probe_ttft_ms": 200.0, "p95_probe_ttft_ms": 290.0,
+		"p50_probe_tpot_ms": 30.0, "p50_probe_e2e_ms": 230.0, "p95_probe_e2e_ms": 329.0,
+	})
+	if got := row.LowConfidence([]string{"p95_probe_ttft_ms"}); len(got) != 1 {
+		t.Errorf("two probes are enough for a p95: %v", row["low_confidence"])
+	}
+	row, _ = Of([]result.Request{streamed(0, 2, 10, 10)}, Options{})
+	check(t, row, result.Row{"probe_requests": nil, "p50_probe_ttft_ms": nil})
+}
+
+func TestOf_lengths(t *testing.T) {
+	with := func(prompt, target, cached, asked, got int) result.Request {
+		r := streamed(0, got, 10, 10)
+		r.PromptTokens, r.TargetTokens, r.CachedTokens, r.MaxTokens = prompt, target, cached, asked
+		return r
+	}
+	requests := []result.Request{with(90, 100, 16, 2, 2), with(120, 100, 0, 3, 2), with(30, result.Unknown, 0, 2, 2)}
+	row, _ := Of(requests, Options{})
+	check(t, row, result.Row{
+		"mean_prompt_tokens": 80.0, "min_prompt_tokens": 30.0, "p50_prompt_tokens": 90.0, "p95_prompt_tokens": 117.0, "max_prompt_tokens": 120.0,
+		"std_prompt_tokens": math.Sqrt(4200.0 / 3), "prompt_length_error": 0.15, "cached_tokens": int64(16), "output_length_error": 1.0 / 3,
+	})
+	requests[0].PromptTokens, requests[1].CachedTokens, requests[2].TokenSource = result.Unknown, result.Unknown, "chunks"
+	row, _ = Of(requests, Options{})
+	check(t, row, result.Row{"mean_prompt_tokens": nil, "prompt_length_error": nil, "cached_tokens": nil, "output_length_error": nil})
 }
 
 // TestOf_isTheSlowOne holds the summary against the formulas written

@@ -15,13 +15,13 @@ const (
 	minSlices = 8
 	// maxDriftSlices is as many as more of would add nothing but work, and
 	// dependence between neighbours.
-	maxDriftSlices = 24
+	maxDriftSlices = 40
 	// cycles is how many median requests a slice is long. Requests that begin
 	// together go on in waves of their own length, and neighbouring slices that
 	// share the same requests are not independent.
 	cycles = 2
 	// level is the chance that a steady load is taken for one that drifts.
-	level = 0.01
+	level = 0.001
 )
 
 // A Drift is the trend of a figure over the plateau.
@@ -77,7 +77,7 @@ func DriftOf(requests []result.Request, s Span, open bool) Drifts {
 				at, v = append(at, float64(i)), append(v, x)
 			}
 		}
-		return Trend(at, v, float64(n-1))
+		return Trend(at, v)
 	}
 	known := func(d time.Duration) (float64, bool) { return float64(d), d >= 0 }
 	return Drifts{
@@ -87,30 +87,56 @@ func DriftOf(requests []result.Request, s Span, open bool) Drifts {
 	}
 }
 
-// Trend is the drift of values at ascending moments from 0 to length. It is
-// unknown for fewer than eight of them, and where their line is not positive at
-// its ends or they are all 0, as such a change has no ratio.
-func Trend(at, values []float64, length float64) Drift {
+// Trend is the drift of values at ascending moments. It is unknown for fewer
+// than eight of them, and where the first of them are 0, as that has no ratio.
+func Trend(at, values []float64) Drift {
 	n := len(values)
 	if n < minSlices {
 		return Drift{P: 1}
 	}
+	begin := middle(values[:n/4])
+	if begin == 0 {
+		return Drift{P: 1}
+	}
+	return Drift{Change: middle(values[n-n/4:])/begin - 1, P: mannKendall(values, min(dependence(withoutLine(at, values)), dependence(withoutStep(values)))), Slices: n}
+}
+
+// middle is the median of values.
+func middle(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return result.Quantile(sorted, 0.5)
+}
+
+// withoutLine is what is left of values without their line.
+func withoutLine(at, values []float64) []float64 {
 	slope := senSlope(at, values)
-	rest := make([]float64, n)
+	rest := make([]float64, len(values))
 	for i, v := range values {
 		rest[i] = v - slope*at[i]
 	}
-	sorted := slices.Clone(rest)
-	slices.Sort(sorted)
-	begin := result.Quantile(sorted, 0.5)
-	base := min(begin, begin+slope*length)
-	if base <= 0 {
-		base = math.Abs(begin + slope*length/2)
+	return rest
+}
+
+// withoutStep is what is left of values without the step that leaves the least
+// absolute deviation from the medians on its two sides.
+func withoutStep(values []float64) []float64 {
+	var best []float64
+	least := math.Inf(1)
+	for k := minSlices / 4; k <= len(values)-minSlices/4; k++ {
+		before, after := middle(values[:k]), middle(values[k:])
+		rest, sum := make([]float64, len(values)), 0.0
+		for i, v := range values {
+			rest[i] = v - before
+			if i >= k {
+				rest[i] = v - after
+			}
+			sum += math.Abs(rest[i])
+		}
+		if sum < least {
+			least, best = sum, rest
+		}
 	}
-	if base <= 0 {
-		return Drift{P: 1}
-	}
-	return Drift{Change: slope * length / base, P: mannKendall(values, rest), Slices: n}
+	return best
 }
 
 // senSlope is the median of the slopes of all pairs.
@@ -127,7 +153,7 @@ func senSlope(at, values []float64) float64 {
 
 // mannKendall is the two-sided p-value of a trend in values; rest is what is
 // left of them without it.
-func mannKendall(values, rest []float64) float64 {
+func mannKendall(values []float64, dependence float64) float64 {
 	n := float64(len(values))
 	s := 0
 	for i := range values {
@@ -139,7 +165,7 @@ func mannKendall(values, rest []float64) float64 {
 	for _, t := range ties(values) {
 		variance -= t * (t - 1) * (2*t + 5)
 	}
-	variance = variance / 18 * dependence(rest)
+	variance = variance / 18 * dependence
 	if s == 0 || variance <= 0 {
 		return 1
 	}
