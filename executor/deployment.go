@@ -40,8 +40,9 @@ type trial struct {
 	key    rundir.Key
 	cell   plan.Cell
 	digest string
-	done   bool // has an outcome
-	first  int  // of the given prompts: where this trial's begin
+	done   bool   // has an outcome
+	first  int    // of the given prompts: where this trial's begin
+	skip   string // why it is not run; "" where it is
 }
 
 // A server is one launch of a deployment that became ready.
@@ -112,11 +113,20 @@ func (d *deployment) execute(ctx context.Context) (err error) {
 		d.emit(stopped)
 	}()
 
+	if err := d.skipLevels(); err != nil {
+		return err
+	}
 	for i := range d.trials {
 		if d.over(ctx) {
 			return nil
 		}
 		if d.trials[i].done {
+			continue
+		}
+		if d.trials[i].skip != "" {
+			if err := d.commitSkipped(ctx, &d.trials[i]); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := d.trial(ctx, &d.trials[i], &undo); err != nil {

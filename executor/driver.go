@@ -1,25 +1,19 @@
 package executor
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/load"
-	"sweep.dev/sweep/load/openai"
+	"sweep.dev/sweep/load/client"
 	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/plan"
 )
 
-// A driver is a load driver that holds connections.
-type driver interface {
-	load.Driver
-	Close()
-}
-
-// driver makes the client that measures this trial's server.
-func (m *measurement) driver(h host.Host) (driver, error) {
+// driver makes a client that measures this trial's server.
+func (m *measurement) driver(h host.Host) (client.Driver, error) {
 	l := m.trial.cell.Load
 	api := m.profile.API
 	c := wire.Config{
@@ -35,7 +29,7 @@ func (m *measurement) driver(h host.Host) (driver, error) {
 	if c.Chat {
 		c.Path = api.Chat
 	}
-	return openai.New(c)
+	return client.New(c, cmp.Or(m.Client, l.Client))
 }
 
 // authorizer adds what the servers of this backend, and of one deployment of

@@ -14,7 +14,9 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/internal/secret"
+	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/load/source"
+	"sweep.dev/sweep/load/trace"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
@@ -65,6 +67,13 @@ type Config struct {
 	// timeouts.stop until a pod is seen to be gone.
 	StopSlack time.Duration
 
+	// Client is which driver sends, in place of the plan's choice: auto, std or
+	// fast; "" leaves it to the plan.
+	Client string
+	// Calibration is what the client is known to add on this machine; nil where it
+	// was not calibrated.
+	Calibration *calibrate.Result
+
 	ClientHost string
 	Sweep      string // path of this program, for engines that are part of it
 
@@ -114,6 +123,8 @@ type run struct {
 	eventMu sync.Mutex
 	all     []*deployment
 	entries map[string][]source.Entry // given prompts, by file and kind
+	traces  map[string][]trace.Row    // by what the plan says of them
+	pairs   map[string][]source.Pair  // by file
 	stop    context.CancelCauseFunc
 	ledger  backends.Ledger // of the run directory and, where there is one, the book
 	money   *money
@@ -230,7 +241,7 @@ func (r *run) plan() (Report, error) {
 		}
 	}
 	r.total, r.done = rep.Planned, rep.Before
-	return rep, r.readPrompts()
+	return rep, r.readFiles()
 }
 
 // reclaim ends what an earlier run of this directory left running. Nothing new
@@ -426,7 +437,7 @@ func (r *run) committedOne(d *deployment, t trial, o *result.Outcome) {
 		Label: Label(t.cell), Status: status, Class: class, Error: text, Row: o.Row, Done: done, Total: r.total,
 	})
 	recorded := r.Plan.OnStartFailure == "record" && o.StartFailure
-	if r.FailFast && status != result.StatusOK && !recorded {
+	if r.FailFast && status != result.StatusOK && status != result.StatusSkipped && !recorded {
 		r.stop(ErrFailFast)
 	}
 }

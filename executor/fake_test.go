@@ -36,6 +36,7 @@ type script struct {
 	request func(s *fakeServer, n int)                // before the nth streamed answer, from 1; may block or kill
 	tokens  int                                       // of each answer; 0 is what was asked for
 	status  int                                       // of each streamed answer; 0 is 200
+	after   int                                       // streamed answers before status holds
 }
 
 // A fakeBackend starts engines in this process and writes down what it is
@@ -317,7 +318,7 @@ func (s *fakeServer) complete(w http.ResponseWriter, r *http.Request) {
 		return
 	default:
 	}
-	if s.status != 0 {
+	if s.status != 0 && n > s.after {
 		http.Error(w, `{"error":{"message":"no"}}`, s.status)
 		return
 	}

@@ -1,151 +1,70 @@
 package executor
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
-)
-
-// Reasons for INVALID. They are codes of the column invalid_reasons.
-const (
-	EngineRestarted = "engine_restarted"
-	ErrorRate       = "error_rate"
-	ScheduleLag     = "schedule_lag"
-	OutputLength    = "output_length"
-	ClientCPU       = "client_cpu"
-	ClientStalled   = "client_stalled"
-	GPUThrottled    = "gpu_throttled"
-	GPUForeign      = "gpu_foreign"
+	"sweep.dev/sweep/result/timeline"
+	"sweep.dev/sweep/stopping"
+	"sweep.dev/sweep/verdict"
 )
 
 // NothingMeasured is the error_class of a trial of which no request came to an
 // end.
 const NothingMeasured = "nothing_measured"
 
-// cpuWindow is the shortest trial, in seconds, whose client's CPU share is
-// judged. The kernel counts CPU time in steps of up to 10 ms, so that the share
-// of a trial of a few milliseconds may be anything, beyond 1 too.
-const cpuWindow = 0.5
-
-// invalid says why the numbers of a measured trial must not be used: each rule
-// with the figure that broke it and the bound. An empty answer means VALID.
-//
-// It judges the measurement, not the server: a slow server is valid, and what
-// is good enough is the SLOs' question.
-func (m *measurement) invalid(row result.Row) []result.Finding {
-	v := m.Plan.Validity
-	var why []result.Finding
-	add := func(code, format string, args ...any) {
-		why = append(why, result.Finding{Code: code, Text: fmt.Sprintf(format, args...)})
-	}
-	for _, n := range m.sink.notes {
-		if n.Code == EngineRestarted {
-			why = append(why, n)
+// bounds are the plan's bounds of a valid measurement, with the defaults of what
+// it does not say.
+func bounds(v *plan.Validity) verdict.Bounds {
+	b := verdict.Defaults()
+	b.ErrorRate, b.ScheduleLag, b.ClientCPU = v.MaxErrorRate, v.MaxScheduleLag, v.MaxClientCPU
+	b.Stall, b.ClientLag, b.Throttled, b.Foreign = v.MaxStall, v.MaxClientLag, v.MaxThrottled, v.MaxForeign
+	for bound, given := range map[*float64]*float64{
+		&b.Coalesced: v.MaxCoalesced, &b.Steal: v.MaxSteal, &b.Loop: v.MaxLoop, &b.Drift: v.MaxDrift,
+		&b.OutputOff: v.MaxOutputOff, &b.CacheHitExcess: v.MaxCacheHitExcess,
+	} {
+		if given != nil {
+			*bound = *given
 		}
 	}
-	if rate, ok := row["error_rate"].(float64); ok && rate > v.MaxErrorRate {
-		add(ErrorRate, "%.1f %% of the requests failed (bound %.1f %%), most often: %s",
-			100*rate, 100*v.MaxErrorRate, commonError(m.requests))
-	}
-	if lag, held := m.scheduleLag(), ""; lag > milliseconds(v.MaxScheduleLag) {
-		if bound := m.trial.cell.Load.MaxInFlight; bound > 0 {
-			held = fmt.Sprintf(", or max_in_flight %d held it back", bound)
-		}
-		add(ScheduleLag, "p99 of sent - scheduled is %.1f ms (bound %s): the client did not keep the plan's schedule%s", lag, v.MaxScheduleLag, held)
-	}
-	if text := m.outputLength(); m.exact() && text != "" {
-		add(OutputLength, "%s", text)
-	}
-	if took, ok := row["duration_s"].(float64); ok && took >= cpuWindow && m.health.CPU > v.MaxClientCPU {
-		add(ClientCPU, "the client used %.0f %% of the CPU it may use (bound %.0f %%): give it cores of its own", 100*m.health.CPU, 100*v.MaxClientCPU)
-	}
-	if m.health.MaxGap > v.MaxStall {
-		add(ClientStalled, "the client did not run for %s (bound %s): a stopped process or a starved machine",
-			m.health.MaxGap.Round(time.Millisecond), v.MaxStall)
-	}
-	took, _ := row["duration_s"].(float64)
-	if held, ok := row["gpu_throttled_ms"].(float64); ok && held/1000 > v.MaxThrottled*took {
-		reasons, _ := row["gpu_throttle_reasons"].(string)
-		add(GPUThrottled, "a GPU was held down for %.1f of %.1f s (bound %.0f %%) by %s: cool it, or measure another",
-			held/1000, took, 100*v.MaxThrottled, cmp.Or(reasons, "heat or a hardware limit"))
-	}
-	if n, ok := row["gpu_foreign_processes"].(int64); ok && v.MaxForeign != nil && n > int64(*v.MaxForeign) {
-		add(GPUForeign, "%d processes on the GPUs are not of this deployment (bound %d)", n, *v.MaxForeign)
-	}
-	return why
+	return b
 }
 
-// scheduleLag is the p99, in milliseconds, of what the schedule was missed by;
-// NaN where nothing was sent. In a closed loop a slot's first request does not
-// count: all slots begin at one instant, which no client can keep, and each
-// latency starts at its own send. From then on lateness is load that is missing.
-func (m *measurement) scheduleLag() float64 {
-	open := m.trial.cell.Load.RequestRate > 0
-	first := map[int]time.Duration{} // by slot
-	for _, r := range m.requests {
-		if at, ok := first[r.Slot]; r.Measured() && r.Sent >= 0 && (!ok || r.Sent < at) {
-			first[r.Slot] = r.Sent
-		}
+// evidence is what the verdict on this trial rests on.
+func (m *measurement) evidence(row result.Row, plateau timeline.Span) verdict.Evidence {
+	l := m.trial.cell.Load
+	e := verdict.Evidence{
+		Row: row, Requests: m.requests, Health: m.health, Told: m.sink.notes,
+		Open: open(l), MaxInFlight: l.MaxInFlight, Exact: m.exact(), Warmup: l.Warmup.Requests,
 	}
-	var lags []int64
-	for _, r := range m.requests {
-		if r.Measured() && r.Sent >= 0 && (open || r.Sent > first[r.Slot]) {
-			lags = append(lags, int64(r.Sent-r.Scheduled))
-		}
+	drifts := timeline.DriftOf(m.requests, plateau, e.Open)
+	for name, d := range map[string]timeline.Drift{"TTFT": drifts.TTFT, "TPOT": drifts.TPOT, "throughput": drifts.Throughput} {
+		e.Drifts = append(e.Drifts, verdict.Drift{Name: name, Change: d.Change, P: d.P})
 	}
-	slices.Sort(lags)
-	return result.Quantile(lags, 0.99) / 1e6
+	slices.SortFunc(e.Drifts, func(a, b verdict.Drift) int { return strings.Compare(a.Name, b.Name) })
+	if c := m.Calibration; c != nil && c.Ceiling.By != calibrate.ByOffered {
+		e.Ceiling = c.Ceiling.Chunks
+	}
+	// What the plan asks to end a load by is a result.
+	switch m.ended.By {
+	case stopping.Failing:
+		e.Expected = []string{verdict.ErrorRate}
+	case stopping.Saturated:
+		e.Expected = []string{verdict.Drifted}
+	}
+	return e
 }
 
-// outputLength says which completed requests did not get max_tokens tokens, or
-// "". A server that does not count them leaves it unknown, which is no better.
-func (m *measurement) outputLength() string {
-	wrong, first := 0, result.Request{}
-	for _, r := range m.requests {
-		if !r.Measured() || r.Status != result.Completed || r.CompletionTokens == r.MaxTokens {
-			continue
-		}
-		if wrong == 0 {
-			first = r
-		}
-		wrong++
-	}
-	switch {
-	case wrong == 0:
-		return ""
-	case first.CompletionTokens == result.Unknown:
-		return fmt.Sprintf("of %d completed requests the server does not say how many tokens they got; the plan wants exactly %d",
-			wrong, first.MaxTokens)
-	}
-	return fmt.Sprintf("%d completed requests did not get the exact output length, the first %d of %d tokens (finish_reason %q)",
-		wrong, first.CompletionTokens, first.MaxTokens, first.FinishReason)
-}
+// open says whether a load is sent by a schedule.
+func open(l plan.Load) bool { return l.RequestRate > 0 || len(l.Stages) > 0 || l.Trace != nil }
 
 // exact says whether every request of this trial must yield max_tokens tokens.
 func (m *measurement) exact() bool { return m.trial.cell.Load.Output == plan.OutputExact }
-
-// commonError is the error that most requests failed with.
-func commonError(reqs []result.Request) string {
-	count := map[string]int{}
-	for _, r := range reqs {
-		if r.Measured() && r.Status == result.Failed {
-			count[r.ErrorClass+": "+r.Error]++
-		}
-	}
-	best := ""
-	for _, text := range slices.Sorted(maps.Keys(count)) {
-		if best == "" || count[text] > count[best] {
-			best = text
-		}
-	}
-	return best
-}
 
 // slos holds every objective against the row. slo_pass is what the failing
 // severities say together; it is null where nothing was measured.
@@ -160,6 +79,7 @@ func (m *measurement) slos(row result.Row) []result.SLOResult {
 		if r.Error == "" {
 			row["slo_"+r.Name] = r.Pass
 		}
+		r.LowConfidence = row.LowConfidence(slices.Sorted(maps.Keys(r.Values)))
 		if !r.Pass && r.Severity != plan.SeverityWarn {
 			pass = false
 		}

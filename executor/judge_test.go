@@ -1,12 +1,19 @@
 package executor
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/timeline"
+	"sweep.dev/sweep/stopping"
+	"sweep.dev/sweep/verdict"
 )
 
 // judged is a measurement that nothing is wrong with, and its row.
@@ -57,166 +64,59 @@ func TestHung(t *testing.T) {
 	}
 }
 
-// late makes the first n requests so much later than they were scheduled.
-func late(n int, by time.Duration) func(*measurement, result.Row) {
-	return func(m *measurement, _ result.Row) {
-		for i := range n + 1 { // the first is nobody's fault
-			m.requests[i].Sent = m.requests[i].Scheduled + by
+// A plan that says nothing of validity has the defaults of the verdict, and each
+// of its keys moves the bound of its name alone.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	if diff := cmp.Diff(verdict.Defaults(), bounds(parsePlan(t, `validity: {}`).Validity)); diff != "" {
+		t.Errorf("- the verdict's, + the plan's:\n%s", diff)
+	}
+	one := 1
+	for key, set := range map[string]func(*verdict.Bounds){
+		"max_error_rate: 50%":       func(b *verdict.Bounds) { b.ErrorRate = 0.5 },
+		"max_schedule_lag: 1s":      func(b *verdict.Bounds) { b.ScheduleLag = time.Second },
+		"max_client_cpu: 50%":       func(b *verdict.Bounds) { b.ClientCPU = 0.5 },
+		"max_client_lag: 2ms":       func(b *verdict.Bounds) { b.ClientLag = 2 * time.Millisecond },
+		"max_stall: 5s":             func(b *verdict.Bounds) { b.Stall = 5 * time.Second },
+		"max_throttled: 50%":        func(b *verdict.Bounds) { b.Throttled = 0.5 },
+		"max_coalesced: 50%":        func(b *verdict.Bounds) { b.Coalesced = 0.5 },
+		"max_steal: 50%":            func(b *verdict.Bounds) { b.Steal = 0.5 },
+		"max_loop: 50%":             func(b *verdict.Bounds) { b.Loop = 0.5 },
+		"max_drift: 50%":            func(b *verdict.Bounds) { b.Drift = 0.5 },
+		"max_output_off: 0":         func(b *verdict.Bounds) { b.OutputOff = 0 },
+		"max_cache_hit_excess: 50%": func(b *verdict.Bounds) { b.CacheHitExcess = 0.5 },
+		"max_foreign_processes: 1":  func(b *verdict.Bounds) { b.Foreign = &one },
+	} {
+		want := verdict.Defaults()
+		set(&want)
+		if diff := cmp.Diff(want, bounds(parsePlan(t, `validity: {`+key+`}`).Validity)); diff != "" {
+			t.Errorf("%s:\n%s", key, diff)
 		}
 	}
 }
 
-// Each rule lets pass what is at its bound, and tells the figure that is
-// beyond it, with the bound.
-func TestInvalid(t *testing.T) {
+// The verdict is given what the plan says of the load, and what it was ended by
+// is no fault of it.
+func TestEvidence(t *testing.T) {
 	t.Parallel()
-	if m, row := judged(t); len(m.invalid(row)) != 0 {
-		t.Fatalf("at the bounds: %v", m.invalid(row))
+	m, row := judged(t)
+	e := m.evidence(row, timeline.Span{})
+	if e.Open || !e.Exact || e.Warmup != 1 || e.Ceiling != 0 || e.Expected != nil || len(e.Requests) != 100 {
+		t.Errorf("%+v", e)
 	}
-	for name, tt := range map[string]struct {
-		spoil func(*measurement, result.Row)
-		code  string
-		parts []string
-	}{
-		"throttled": {
-			func(_ *measurement, row result.Row) {
-				row["gpu_throttled_ms"], row["gpu_throttle_reasons"] = 1001.0, "hw_thermal_slowdown"
-			}, GPUThrottled, []string{"1.0 of 10.0 s", "10 %", "hw_thermal_slowdown"},
-		},
-		"foreign processes": {
-			func(m *measurement, row result.Row) {
-				none := 0
-				m.Plan.Validity.MaxForeign = &none
-				row["gpu_foreign_processes"] = int64(2)
-			}, GPUForeign, []string{"2 processes", "bound 0"},
-		},
-		"errors": {
-			func(_ *measurement, row result.Row) { row["error_rate"] = 0.06 },
-			ErrorRate,
-			[]string{"6.0 %", "5.0 %", "overload: 429 slow down"},
-		},
-		"lag": {
-			late(2, 10400*time.Microsecond),
-			ScheduleLag,
-			[]string{"10.4 ms", "10ms"},
-		},
-		"short output": {
-			func(m *measurement, _ result.Row) {
-				m.requests[50].CompletionTokens = 3
-				m.requests[51].CompletionTokens = 2
-			},
-			OutputLength,
-			[]string{"2 completed requests", "3 of 4 tokens", "length"},
-		},
-		"long output": {
-			func(m *measurement, _ result.Row) { m.requests[99].CompletionTokens = 5 },
-			OutputLength,
-			[]string{"1 completed requests", "5 of 4 tokens"},
-		},
-		"uncounted output": {
-			func(m *measurement, _ result.Row) { m.requests[99].CompletionTokens = result.Unknown },
-			OutputLength,
-			[]string{"does not say"},
-		},
-		"cpu": {
-			func(m *measurement, _ result.Row) { m.health.CPU = 0.9 },
-			ClientCPU,
-			[]string{"90 %", "85 %"},
-		},
-		"stall": {
-			func(m *measurement, _ result.Row) { m.health.MaxGap = 1500 * time.Millisecond },
-			ClientStalled,
-			[]string{"1.5s", "1s"},
-		},
-		"restart": {func(m *measurement, _ result.Row) {
-			m.sink.Note(result.Finding{Code: EngineRestarted, Text: "its counters fell from 7 to 0"})
-		}, EngineRestarted, []string{"from 7 to 0"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m, row := judged(t)
-			tt.spoil(m, row)
-			why := m.invalid(row)
-			if len(why) != 1 || why[0].Code != tt.code {
-				t.Fatalf("got %+v, want %s", why, tt.code)
-			}
-			for _, part := range tt.parts {
-				if !strings.Contains(why[0].Text, part) {
-					t.Errorf("%q is not in: %s", part, why[0].Text)
-				}
-			}
-		})
+	m, row = judged(t, `matrix: {engine: sim, request_rate: [1]}`,
+		`load: {requests: 100, max_in_flight: 7, max_tokens: 4, output: natural, prompts: {input_tokens: 24}}`)
+	m.Calibration = &calibrate.Result{Ceiling: calibrate.Ceiling{Chunks: 5, By: calibrate.ByCPU}}
+	for by, reason := range map[string]string{stopping.Saturated: verdict.Drifted, stopping.Failing: verdict.ErrorRate} {
+		m.ended.By = by
+		e = m.evidence(row, timeline.Span{})
+		if !e.Open || e.Exact || e.MaxInFlight != 7 || e.Ceiling != 5 || !slices.Equal(e.Expected, []string{reason}) {
+			t.Errorf("%+v", e)
+		}
 	}
-}
-
-// What is not wrong although it looks so.
-func TestInvalid_not(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		lines []string
-		spoil func(*measurement, result.Row)
-	}{
-		"held down for a moment": {nil, func(_ *measurement, row result.Row) { row["gpu_throttled_ms"] = 1000.0 }},
-		"others without a bound": {nil, func(_ *measurement, row result.Row) { row["gpu_foreign_processes"] = int64(3) }},
-		"a natural stop": {
-			[]string{`load: {requests: 2, max_tokens: 4, output: natural, prompts: {input_tokens: 24}}`},
-			func(m *measurement, _ result.Row) { m.requests[50].CompletionTokens = 3 },
-		},
-		"the warm-up's output": {nil, func(m *measurement, _ result.Row) {
-			m.requests[50].CompletionTokens, m.requests[50].Phase = 3, result.Warmup
-		}},
-		"a failed request's output": {nil, func(m *measurement, _ result.Row) { m.requests[0].CompletionTokens = 0 }},
-		"the CPU share of a moment": {nil, func(m *measurement, row result.Row) { m.health.CPU, row["duration_s"] = 4.1, 0.003 }},
-		"nothing sent": {nil, func(m *measurement, row result.Row) {
-			row["error_rate"] = nil
-			for i := range m.requests {
-				m.requests[i].Sent = result.Never
-			}
-		}},
-		"a lag of the warm-up": {nil, func(m *measurement, row result.Row) {
-			late(10, time.Second)(m, row)
-			for i := range 11 {
-				m.requests[i].Phase = result.Warmup
-			}
-		}},
-		"slots that start together": {
-			[]string{`matrix: {engine: sim, concurrency: [50]}`, `load: {requests: 100, max_tokens: 4, prompts: {input_tokens: 24}}`},
-			func(m *measurement, _ result.Row) {
-				for i := range m.requests {
-					r := &m.requests[i]
-					if r.Slot = i % 50; i < 50 {
-						r.Scheduled, r.Sent = 0, time.Duration(i)*time.Millisecond
-					}
-				}
-			},
-		},
-		"another note": {nil, func(m *measurement, _ result.Row) {
-			m.sink.Note(result.Finding{Code: "no_gpu", Text: "there is none"})
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m, row := judged(t, tt.lines...)
-			tt.spoil(m, row)
-			if why := m.invalid(row); len(why) != 0 {
-				t.Errorf("got %+v", why)
-			}
-		})
-	}
-}
-
-// An open loop has a schedule from its first request on.
-func TestInvalid_openLoop(t *testing.T) {
-	t.Parallel()
-	m, row := judged(t, `matrix: {engine: sim, request_rate: [1]}`, `load: {requests: 100, max_in_flight: 7, max_tokens: 4, prompts: {input_tokens: 24}}`)
-	if why := m.invalid(row); len(why) != 0 {
-		t.Fatalf("at the bounds: %v", why)
-	}
-	late(1, time.Second)(m, row)
-	why := m.invalid(row)
-	if len(why) != 1 || why[0].Code != ScheduleLag || !strings.Contains(why[0].Text, "max_in_flight 7") {
-		t.Errorf("got %+v", why)
-	}
+	// A ceiling that nobody came to is none.
+	m.Calibration.Ceiling.By = calibrate.ByOffered
+	want(t, "ceiling", m.evidence(row, timeline.Span{}).Ceiling, 0)
 }
 
 // An objective over a column that was not measured is an error, never a pass;
@@ -283,7 +183,7 @@ func TestJudged_rows(t *testing.T) {
 	for _, o := range w.outcomes() {
 		want(t, "status", o.Row["status"], "invalid")
 		want(t, "valid", o.Row["valid"], false)
-		want(t, "invalid_reasons", o.Row["invalid_reasons"], OutputLength)
+		want(t, "invalid_reasons", o.Row["invalid_reasons"], verdict.OutputLength)
 		want(t, "slo_pass", o.Row["slo_pass"], true)
 		if len(o.Invalid) != 1 || !strings.Contains(o.Invalid[0].Text, "3 of 4 tokens") {
 			t.Errorf("%+v", o.Invalid)

@@ -19,6 +19,7 @@ import (
 	"sweep.dev/sweep/result/summary"
 	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/store"
+	"sweep.dev/sweep/verdict"
 )
 
 // engineLogMax bounds the part of a server's log that is kept with a trial.
@@ -29,8 +30,8 @@ const engineLogMax = 16 << 20
 func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 	cell := m.trial.cell
 	finished := time.Now().UTC()
-	target := cell.Load.Concurrency
-	timeline.Assign(m.requests, target)
+	span := timeline.Assign(m.requests, cell.Load.Concurrency)
+	m.sink.samples = append(m.sink.samples, timeline.Samples(timeline.Of(m.requests, timeline.Step, open(cell.Load)))...)
 
 	o := &result.Outcome{
 		CellID: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: m.attempt,
@@ -52,7 +53,13 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 	m.price(row, terms)
 	row.Derive()
 
+	m.client(row)
+	row["ended_by"] = orNil(m.ended.By)
+
 	switch {
+	case m.trial.skip != "":
+		row["status"], row["error"] = result.StatusSkipped, m.trial.skip
+		o.Findings = append(o.Findings, result.Finding{Code: LevelSkipped, Text: m.trial.skip})
 	case failed != nil:
 		o.StartFailure = failed.start
 		o.LogTail = lastLines(failed.log, keptLines)
@@ -65,7 +72,9 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 			row["error_class"], row["error"] = d.Class, fmt.Sprintf("%v (%s)", row["error"], d.Advice())
 		}
 	default:
-		o.Invalid = m.invalid(row)
+		evidence, bounds := m.evidence(row, span), bounds(m.Plan.Validity)
+		o.Invalid = verdict.Judge(evidence, bounds)
+		o.Findings = append(o.Findings, verdict.Remarks(evidence, bounds)...)
 		row["status"], row["valid"] = result.StatusOK, len(o.Invalid) == 0
 		if len(o.Invalid) > 0 {
 			row["status"] = result.StatusInvalid
@@ -74,7 +83,7 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 		o.Findings = append(o.Findings, reconcile.Findings(row, m.requests)...)
 		o.SLOs = m.slos(row)
 	}
-	invalid := map[string]bool{EngineRestarted: true, gpuIdle: !anyCompleted(m.requests)}
+	invalid := map[string]bool{verdict.EngineRestarted: true, gpuIdle: !anyCompleted(m.requests)}
 	for _, f := range o.Invalid {
 		invalid[f.Code] = true // it is said already
 	}
@@ -136,7 +145,7 @@ func anyCompleted(reqs []result.Request) bool {
 
 // mostCommon is the class and text that explain why no request was completed.
 func mostCommon(reqs []result.Request) (class, text string) {
-	c := commonError(reqs)
+	c := verdict.CommonError(reqs)
 	if c == "" {
 		return NothingMeasured, "no request was completed"
 	}
@@ -178,7 +187,6 @@ func (m *measurement) identify(row result.Row, finished time.Time) {
 	set("model", cell.Server.Model)
 	set("model_revision", orNil(cell.Server.ModelRevision))
 	set("client_host", m.ClientHost)
-	set("stamp_kind", orNil(m.health.StampKind))
 	if m.server != nil {
 		set("engine_version", orNil(m.server.version))
 		if m.server.startUp > 0 {
@@ -186,9 +194,6 @@ func (m *measurement) identify(row result.Row, finished time.Time) {
 		}
 		set("image_digest", orNil(m.terms().ImageDigest))
 		set("network_path", string(m.server.Host(m.profile.EntryRole(), 0).Path()))
-	}
-	if m.health.StampKind != "" {
-		set("client_cpu", m.health.CPU)
 	}
 }
 
@@ -248,7 +253,7 @@ func (m *measurement) price(row result.Row, terms backends.Terms) {
 }
 
 func (m *measurement) summaryOptions() summary.Options {
-	o := summary.Options{Open: m.trial.cell.Load.RequestRate > 0}
+	o := summary.Options{Open: open(m.trial.cell.Load)}
 	if g := m.Plan.Goodput; g != nil {
 		o.Goodput = &summary.Goodput{TTFT: g.TTFT, TPOT: g.TPOT, E2E: g.E2E}
 	}

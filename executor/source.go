@@ -2,65 +2,105 @@ package executor
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/arrivals"
 	"sweep.dev/sweep/load/source"
+	"sweep.dev/sweep/load/trace"
 	"sweep.dev/sweep/plan"
 )
 
 // load is the plan's load of this trial in the load package's terms.
 func (m *measurement) load() source.Config {
-	l := m.trial.cell.Load
-	attempt := 1 // each is made on a server of its own, so all may ask the same
+	c := m.sourceOf(m.trial)
+	c.Attempt = 1 // each is made on a server of its own, so all may ask the same
 	if m.Given {
-		attempt = m.attempt
+		c.Attempt = m.attempt
 	}
+	return c
+}
+
+// sourceOf is the load of a trial's first attempt.
+func (r *run) sourceOf(t *trial) source.Config {
+	l := t.cell.Load
 	if l.RequestsPerWorker > 0 {
 		l.Requests = 0 // the plan resolves it to the total
 	}
-	return source.Config{
-		Seed: m.Plan.Seed, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: attempt,
+	p := l.Prompts
+	c := source.Config{
+		Seed: r.Plan.Seed, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: 1,
 		Concurrency: l.Concurrency, ThinkTime: l.ThinkTime,
 		RequestRate: l.RequestRate, Arrivals: source.Arrivals(l.Arrivals), Burstiness: l.Burstiness, MaxInFlight: l.MaxInFlight,
 		Requests: l.Requests, RequestsPerWorker: l.RequestsPerWorker, Duration: l.Duration,
 		WarmupRequests: l.Warmup.Requests,
-		MaxTokens:      l.MaxTokens, Deadline: m.Plan.Timeouts.Request, SampleSeed: l.Sampling.Seed,
+		MaxTokens:      l.MaxTokens, Deadline: r.Plan.Timeouts.Request, SampleSeed: l.Sampling.Seed,
 		Prompts: source.Prompts{
-			System: l.Prompts.System, InputTokens: l.Prompts.InputTokens,
-			Distribution: source.Distribution(l.Prompts.Distribution), Spread: l.Prompts.Spread,
-			SharedPrefix: l.Prompts.SharedPrefix,
-			Entries:      m.entries[l.Prompts.File+"\x00"+l.Prompts.Kind], First: m.trial.first,
-			Reuse: l.Prompts.Reuse == plan.ReuseAllowed,
+			System: p.System, SystemShare: p.SystemShare, InputTokens: p.InputTokens,
+			Distribution: source.Distribution(p.Distribution), Spread: p.Spread, Pairs: r.pairs[pairsKey(p)],
+			SharedPrefix: p.SharedPrefix, PrefixGroups: p.PrefixGroups,
+			Entries: r.entries[promptsKey(p)], First: t.first,
+			Reuse: p.Reuse == plan.ReuseAllowed, CacheBust: p.CacheBust,
 		},
 	}
+	for _, s := range l.Stages {
+		c.Stages = append(c.Stages, arrivals.Stage{Rate: s.Rate, For: s.For, Over: s.Over})
+	}
+	if l.Trace != nil {
+		c.Trace, c.TraceSpeed = r.traces[traceKey(l.Trace)], l.Trace.Speed
+	}
+	if l.Conversation != nil {
+		c.Conversation.Turns = l.Conversation.Turns
+	}
+	if l.Cancel != nil {
+		c.Cancel = source.Cancel{Share: l.Cancel.Share, After: l.Cancel.After}
+	}
+	if l.Probe != nil {
+		c.Probe = source.Probe{Rate: l.Probe.Rate, InputTokens: l.Probe.InputTokens, MaxTokens: l.Probe.MaxTokens}
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.RequestHeaders)) {
+		c.Headers = append(c.Headers, load.Header{Name: name, Value: l.RequestHeaders[name]})
+	}
+	return c
 }
 
-// readPrompts reads what prompts the cells' loads name, and gives every trial
-// its own stretch of them: no prompt is asked twice in a run unless the plan
-// allows it.
-func (r *run) readPrompts() error {
+// Files are read once, whatever the number of trials that name them.
+func promptsKey(p plan.Prompts) string { return p.File + "\x00" + p.Kind }
+func pairsKey(p plan.Prompts) string   { return p.PairsFile + "\x00" + fmt.Sprint(p.Pairs) }
+func traceKey(t *plan.Trace) string {
+	return strings.Join([]string{t.File, t.Format, fmt.Sprint(t.Limit)}, "\x00")
+}
+
+// readFiles reads what prompts and traces the cells' loads name, and gives every
+// trial its own stretch of given prompts: no prompt is asked twice in a run
+// unless the plan allows it.
+func (r *run) readFiles() error {
 	r.entries = map[string][]source.Entry{}
+	r.traces = map[string][]trace.Row{}
+	r.pairs = map[string][]source.Pair{}
 	next := map[string]int{}
 	for _, d := range r.all {
 		for i := range d.trials {
 			t := &d.trials[i]
+			if err := r.readTrace(t.cell.Load.Trace); err != nil {
+				return err
+			}
 			p := t.cell.Load.Prompts
 			if p.Kind == plan.PromptsSynthetic {
+				if err := r.readPairs(p); err != nil {
+					return fmt.Errorf("prompts: %w", err)
+				}
 				continue
 			}
-			key := p.File + "\x00" + p.Kind
-			if _, ok := r.entries[key]; !ok {
-				entries := source.InlinePrompts(p.Texts)
-				if p.File != "" {
-					var err error
-					if entries, err = source.ReadPrompts(p.File, p.Kind); err != nil {
-						return fmt.Errorf("prompts: %w", err)
-					}
-				}
-				r.entries[key] = entries
+			if err := r.readPrompts(p); err != nil {
+				return fmt.Errorf("prompts: %w", err)
 			}
+			key := promptsKey(p)
 			t.first = next[key]
-			need := t.cell.Load.Warmup.Requests + needed(t.cell.Load)
-			next[key] += need
+			c := r.sourceOf(t)
+			next[key] += max(0, c.Needed()) // -1 where only time tells, which the language allows with reuse alone
 			if have := len(r.entries[key]); p.Reuse != plan.ReuseAllowed && next[key] > have {
 				return fmt.Errorf("prompts: the plan asks more than %d prompts of %s, which has %d; shorten the load or say reuse: allowed",
 					next[key]-1, promptsName(p), have)
@@ -70,13 +110,48 @@ func (r *run) readPrompts() error {
 	return nil
 }
 
-// needed is how many prompts one trial takes at most; 0 where only time tells,
-// which the language allows with reuse alone.
-func needed(l plan.Load) int {
-	if l.RequestsPerWorker > 0 {
-		return l.RequestsPerWorker * l.Concurrency
+func (r *run) readPrompts(p plan.Prompts) (err error) {
+	key := promptsKey(p)
+	if _, ok := r.entries[key]; ok {
+		return nil
 	}
-	return l.Requests
+	entries := source.InlinePrompts(p.Texts)
+	if p.File != "" {
+		entries, err = source.ReadPrompts(p.File, p.Kind)
+	}
+	r.entries[key] = entries
+	return err
+}
+
+func (r *run) readPairs(p plan.Prompts) error {
+	key := pairsKey(p)
+	if _, ok := r.pairs[key]; ok || p.Distribution != string(source.Empirical) {
+		return nil
+	}
+	pairs := make([]source.Pair, 0, len(p.Pairs))
+	for _, x := range p.Pairs {
+		pairs = append(pairs, source.Pair{Input: x[0], Output: x[1]})
+	}
+	if p.PairsFile != "" {
+		var err error
+		if pairs, err = source.ReadPairs(p.PairsFile); err != nil {
+			return err
+		}
+	}
+	r.pairs[key] = pairs
+	return nil
+}
+
+func (r *run) readTrace(t *plan.Trace) error {
+	if t == nil || r.traces[traceKey(t)] != nil {
+		return nil
+	}
+	read, err := trace.Read(t.File, trace.Format(t.Format), t.Limit)
+	if err != nil {
+		return err
+	}
+	r.traces[traceKey(t)] = read.Rows
+	return nil
 }
 
 func promptsName(p plan.Prompts) string {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/stopping"
 )
 
 // attempt makes one attempt at a trial on the server that is up, and commits
@@ -19,12 +21,12 @@ import (
 // When the run is interrupted the attempt is discarded: half a measurement is
 // no result.
 func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (death *failure, err error) {
-	a, err := d.Dir.Begin(context.WithoutCancel(ctx), t.key, n)
+	m, err := d.begin(ctx, t, n)
 	if err != nil {
-		return nil, fmt.Errorf("begin attempt: %w", err)
+		return nil, err
 	}
+	a := m.files
 	d.emit(Event{Type: TrialStarted, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: n, Label: Label(t.cell)})
-	m := &measurement{deployment: d, trial: t, attempt: n, files: a, anchor: result.NewAnchor(), sink: sink{mask: d.mask}, started: time.Now().UTC()}
 	m.markLogs()
 	err = m.run(ctx)
 
@@ -47,13 +49,20 @@ func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (d
 
 // commitFailure commits a failed row for a trial whose server never came up.
 func (d *deployment) commitFailure(ctx context.Context, t *trial, n int, f *failure) error {
+	m, err := d.begin(ctx, t, n)
+	if err != nil {
+		return err
+	}
+	return m.commit(ctx, f)
+}
+
+// begin makes an attempt that nothing is known of.
+func (d *deployment) begin(ctx context.Context, t *trial, n int) (*measurement, error) {
 	a, err := d.Dir.Begin(context.WithoutCancel(ctx), t.key, n)
 	if err != nil {
-		return fmt.Errorf("begin attempt: %w", err)
+		return nil, fmt.Errorf("begin attempt: %w", err)
 	}
-	now := time.Now().UTC()
-	m := &measurement{deployment: d, trial: t, attempt: n, files: a, anchor: result.NewAnchor(), sink: sink{mask: d.mask}, started: now}
-	return m.commit(ctx, f)
+	return &measurement{deployment: d, trial: t, attempt: n, files: a, anchor: result.NewAnchor(), sink: sink{mask: d.mask}, started: time.Now().UTC()}, nil
 }
 
 // commit makes the attempt's outcome the trial's. A trial that was measured to
@@ -69,6 +78,7 @@ func (m *measurement) commit(ctx context.Context, failed *failure) error {
 		return errors.Join(fmt.Errorf("commit %s trial %d: %w", m.trial.key.Cell, m.trial.key.Trial, err),
 			m.files.Discard(ctx, "its commit failed"))
 	}
+	m.skipHigher(m.trial.cell, o.Row)
 	m.committedOne(m.deployment, *m.trial, o)
 	return nil
 }
@@ -100,14 +110,19 @@ type measurement struct {
 
 	logStart map[string]int64 // where each of the server's logs stood at the start
 	sink     sink
+	mu       sync.Mutex // of requests: the load and its probe end side by side
 	requests []result.Request
 	health   load.Health
-	columns  result.Row // from the collectors
+	ended    stopping.Decision // why the load ended
+	stolen   *float64          // share of the CPU time that a hypervisor gave to others; nil: not known
+	columns  result.Row        // from the collectors
 }
 
 // Record implements [load.Recorder].
 func (m *measurement) Record(r result.Request) {
 	r.Error = m.mask.Text(r.Error)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.requests = append(m.requests, r)
 }
 
@@ -205,22 +220,42 @@ func (m *measurement) warmUp(ctx context.Context, d load.Driver) error {
 	return errors.Join(err, context.Cause(ctx))
 }
 
-// measure runs the load between the collectors' first and last looks. The last
-// ones are taken also where the load ended before its time; the end of run
-// alone, after which nobody needs them, cuts them short.
+// measure runs the load between the collectors' first and last looks, and the
+// plan's probes beside it. The last looks are taken also where the load ended
+// before its time; the end of run alone, after which nobody needs them, cuts
+// them short.
 func (m *measurement) measure(ctx, run context.Context, d load.Driver) error {
-	src, err := source.New(m.load())
+	config := m.load()
+	src, err := source.New(config)
 	if err != nil {
 		return err
 	}
+	loaded, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	watch := m.watch(ctx)
-	m.health, err = d.Run(ctx, src, m, m.options(func(p load.Progress) {
+	probed, err := m.beside(loaded, config)
+	if err != nil {
+		m.columns = watch(run)
+		return err
+	}
+	stolen := m.stealing()
+	s := &supervisor{Source: src, record: m.Record, cancel: cancel, rule: ruleOf(m.trial.cell.Load)}
+	m.health, err = d.Run(loaded, s, s, m.options(func(p load.Progress) {
+		s.tell(func(r *stopping.Rule) { r.InFlight(m.anchor.Since(), p.Sent, p.InFlight) })
 		m.emit(Event{
 			Type: TrialProgress, Deployment: m.ID, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial,
 			Attempt: m.attempt, Progress: &p, Label: Label(m.trial.cell),
 		})
 	}))
+	stolen()
+	probed()
 	m.columns = watch(run)
+	var early bool
+	if m.ended, early = s.over(); early {
+		m.sink.Note(result.Finding{Code: EndedEarly, Text: m.ended.Text})
+	} else {
+		m.ended.By = capped(config, m.requests)
+	}
 	return errors.Join(err, context.Cause(ctx))
 }
 

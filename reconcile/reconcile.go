@@ -251,28 +251,17 @@ func (c *comparison) reported() {
 // different things.
 func coalesced(requests []result.Request) (result.Finding, bool) {
 	tokens, chunks := 0, 0
-	for _, r := range requests {
+	for i := range requests {
+		r := &requests[i]
 		if !r.Measured() || r.Status != result.Completed || r.CompletionTokens <= 0 || r.FirstTokenChunk < 0 {
 			continue
 		}
 		tokens += r.CompletionTokens
-		chunks += chunksOf(r)
+		chunks += r.TokenChunks()
 	}
 	if chunks == 0 || float64(tokens) < minCoalesced*float64(chunks) {
 		return result.Finding{}, false
 	}
 	return result.Finding{Code: ChunksCoalesced, Text: fmt.Sprintf(
 		"%d tokens came in %d chunks: the gaps between chunks (ICL) are not those between tokens, and ITL spreads each gap over its tokens", tokens, chunks)}, true
-}
-
-// chunksOf is how many events of an answer have tokens; where the engine does
-// not say, all from the first token on.
-func chunksOf(r result.Request) int {
-	n := 0
-	for i := r.FirstTokenChunk; i < len(r.ChunkUS); i++ {
-		if i >= len(r.ChunkTokens) || r.ChunkTokens[i] != 0 {
-			n++
-		}
-	}
-	return n
 }

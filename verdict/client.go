@@ -62,9 +62,8 @@ func clientLoop(e *Evidence, b Bounds) (result.Finding, bool) {
 }
 
 func clientCeiling(e *Evidence, _ Bounds) (result.Finding, bool) {
-	ceiling, ok := e.number("calibrated_ceiling_chunks_s")
 	took, _ := e.number("duration_s")
-	if !ok || ceiling <= 0 || took < cpuWindow {
+	if e.Ceiling <= 0 || took < cpuWindow {
 		return fine()
 	}
 	chunks := 0
@@ -74,11 +73,11 @@ func clientCeiling(e *Evidence, _ Bounds) (result.Finding, bool) {
 		}
 	}
 	rate := float64(chunks) / took
-	if rate <= maxOfCeiling*ceiling {
+	if rate <= maxOfCeiling*e.Ceiling {
 		return fine()
 	}
 	return found(ClientCeiling, "%.0f chunks/s came, and the client was calibrated to carry %.0f on this machine (bound %.0f %% of it): give it more cores, or ask for less",
-		rate, ceiling, 100*maxOfCeiling)
+		rate, e.Ceiling, 100*maxOfCeiling)
 }
 
 // clientLag holds the client's lateness in reading against its bound.
@@ -104,17 +103,6 @@ func clientLag(e *Evidence, b Bounds) (result.Finding, bool) {
 	}
 	return found(ClientLag, "%s is %s (bound %s), and %s: give the client cores of its own, or fewer streams",
 		how, short(lag), short(bound), e.spoiled())
-}
-
-// harmlessLag is the remark on a lag that would have spoiled the receive times,
-// had not the kernel taken them.
-func harmlessLag(e *Evidence, b Bounds) (result.Finding, bool) {
-	lag, how := e.lag()
-	strict := e.strictLag()
-	if e.Health.StampKind != result.StampKernel || how == "" || lag <= strict || lag > lagBound(e, b) {
-		return fine()
-	}
-	return found(ClientLag, "%s is %s, above %s: receive times are the kernel's and stand; the client was late in reading them", how, short(lag), short(strict))
 }
 
 // lag is how late the client was, and by what that is known; "" where by
@@ -157,19 +145,27 @@ func (e *Evidence) spoiled() string {
 }
 
 // coalesced holds the share of the chunks with a token that shared a read with
-// the one before, and so have its time. Whose doing that was shows in the lag:
-// a read that came soon after its last segment found them together, so that a
-// server or a proxy had written them at once.
+// the one before, and so have its time. Those whose time is thereby off by no
+// more than what a lag may be do not count: a server that has several at once to
+// say writes them within microseconds.
+//
+// Whose doing it was shows in the lag: a read that came soon after its last
+// segment found them together, so that a server or a proxy had held them back.
 func coalesced(e *Evidence, b Bounds) (result.Finding, bool) {
-	ratio, ok := e.number("coalesced_ratio")
-	shared, worst := 0, time.Duration(0)
+	chunks, shared, worst := 0, 0, time.Duration(0)
 	for i := range e.Requests {
-		if r := &e.Requests[i]; r.Measured() {
+		r := &e.Requests[i]
+		if !r.Measured() {
+			continue
+		}
+		chunks += r.TokenChunks()
+		if r.StampError > e.strictLag() {
 			shared += r.Coalesced
 			worst = max(worst, r.StampError)
 		}
 	}
-	if !ok || shared < minCoalesced || ratio <= b.Coalesced {
+	ratio := float64(shared) / float64(max(1, chunks))
+	if shared < minCoalesced || ratio <= b.Coalesced {
 		return fine()
 	}
 	return found(Coalesced, "%d chunks with a token (%.1f %%, bound %.4g %%) came in one read with the one before and have its time, which may be up to %s late: %s",
@@ -178,14 +174,14 @@ func coalesced(e *Evidence, b Bounds) (result.Finding, bool) {
 
 func (e *Evidence) joinedBy() string {
 	lag := e.Health.Lag
-	gap, ok := e.number("p50_icl_ms")
+	late := lag.Quantile(0.9)
 	switch {
 	case lag.N() == 0:
 		return "either the client read late or the server or a proxy wrote several at once; measure where kernel stamps are to be had, or use TPOT"
-	case ok && gap > 0 && milliseconds(lag.Quantile(0.9)) < gap/2:
-		return fmt.Sprintf("the client read soon (p90 lag %s), so the server or a proxy wrote several at once; use TPOT, or look at the engine's stream interval", short(lag.Quantile(0.9)))
+	case late <= max(lagFloor, e.ofGap(lateShare)):
+		return fmt.Sprintf("the client read soon (p90 lag %s), so the server or a proxy wrote several at once; use TPOT, or look at the engine's stream interval", short(late))
 	}
-	return fmt.Sprintf("the client read late (p90 lag %s) or the server wrote several at once; give the client cores of its own", short(lag.Quantile(0.9)))
+	return fmt.Sprintf("the client read late (p90 lag %s) or the server wrote several at once; give the client cores of its own", short(late))
 }
 
 func clientStalled(e *Evidence, b Bounds) (result.Finding, bool) {

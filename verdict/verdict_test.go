@@ -16,12 +16,12 @@ import (
 func clean() *Evidence {
 	e := &Evidence{
 		Row: result.Row{
-			"duration_s": 10.0, "error_rate": 0.0, "p50_icl_ms": 20.0, "coalesced_ratio": 0.0, "cpu_steal": 0.0,
-			"calibrated_ceiling_chunks_s": 1000.0, "calibrated_error_ms": 0.05, "prefix_cache_hit_rate": 0.0,
+			"duration_s": 10.0, "error_rate": 0.0, "p50_icl_ms": 20.0, "cpu_steal": 0.0,
+			"calibrated_error_ms": 0.05, "prefix_cache_hit_rate": 0.0,
 			"gpu_throttled_ms": 0.0, "gpu_foreign_processes": int64(0),
 		},
 		Health: load.Health{Client: "fast", StampKind: result.StampKernel, CPU: 0.3, Loop: 0.3, MaxGap: 10 * time.Millisecond, Chunks: 1000},
-		Exact:  true, Warmup: 2, Shared: new(float64),
+		Exact:  true, Warmup: 2, Shared: new(float64), Ceiling: 1000,
 	}
 	for n := range 2 {
 		e.Requests = append(e.Requests, result.Request{N: n, Phase: result.Warmup, Status: result.Completed, PromptTokens: 100, CachedTokens: 90})
@@ -31,7 +31,7 @@ func clean() *Evidence {
 		e.Requests = append(e.Requests, result.Request{
 			N: 2 + n, Slot: n % 2, Phase: result.Plateau, Scheduled: at, Sent: at + time.Millisecond, End: at + 40*time.Millisecond,
 			Status: result.Completed, MaxTokens: 4, CompletionTokens: 4, FinishReason: "length",
-			PromptTokens: 100, TargetTokens: 100, ChunkUS: []int32{0, 1, 20000, 20000, 20000},
+			PromptTokens: 100, TargetTokens: 100, ChunkUS: []int32{0, 1, 20000, 20000, 20000}, FirstTokenChunk: 1,
 		})
 	}
 	for range 1000 {
@@ -49,9 +49,8 @@ func (e *Evidence) lags(n int, by time.Duration) {
 	}
 }
 
-// coalesce lets so many chunks of a thousand share a read.
+// coalesce lets so many chunks of eight hundred share a read.
 func (e *Evidence) coalesce(n int) {
-	e.Row["coalesced_ratio"] = float64(n) / 1000
 	for i := range n {
 		e.measured()[i].Coalesced = 1
 		e.measured()[i].StampError = 15 * time.Millisecond
@@ -144,8 +143,8 @@ var spoils = []struct {
 	},
 	{
 		"ceiling", ClientCeiling,
-		func(e *Evidence) { e.Row["calibrated_ceiling_chunks_s"] = 142.9 },
-		func(e *Evidence) { e.Row["calibrated_ceiling_chunks_s"] = 142.0 },
+		func(e *Evidence) { e.Ceiling = 142.9 },
+		func(e *Evidence) { e.Ceiling = 142 },
 		[]string{"100 chunks/s", "carry 142", "70 %"},
 	},
 	{
@@ -156,9 +155,9 @@ var spoils = []struct {
 	},
 	{
 		"coalesced", Coalesced,
-		func(e *Evidence) { e.coalesce(10) },
-		func(e *Evidence) { e.coalesce(11) },
-		[]string{"11 chunks", "1.1 %", "1 %", "15ms", "wrote several at once"},
+		func(e *Evidence) { e.coalesce(8) },
+		func(e *Evidence) { e.coalesce(9) },
+		[]string{"9 chunks", "1.1 %", "1 %", "15ms", "wrote several at once"},
 	},
 	{
 		"stall", ClientStalled,
@@ -195,7 +194,7 @@ var spoils = []struct {
 		[]string{"2 processes", "bound 0"},
 	},
 	{
-		"drift", DriftFound,
+		"drift", Drifted,
 		func(e *Evidence) { e.Drifts = []Drift{{"ttft", 0.2, 1e-9}, {"tpot", 3, 0.01}} },
 		func(e *Evidence) { e.Drifts = []Drift{{"ttft", -0.3, 1e-9}, {"tpot", 3, 0.01}} },
 		[]string{"ttft by -30 %", "20 %"},
@@ -335,6 +334,17 @@ func TestJudge_commonError(t *testing.T) {
 	}
 	if got := CommonError(nil); got != "" {
 		t.Errorf("of nothing: %q", got)
+	}
+}
+
+// What a plan ends a load by is a result of it.
+func TestJudge_expected(t *testing.T) {
+	e := clean()
+	e.Row["error_rate"] = 0.5
+	e.Health.CPU = 1
+	e.Expected = []string{ErrorRate}
+	if why := Judge(*e, strict()); len(why) != 1 || why[0].Code != ClientCPU {
+		t.Errorf("%+v", why)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/verdict"
 )
 
 // A glass is a terminal: it knows what we write to one, and nothing else.
@@ -472,8 +473,8 @@ func TestShort(t *testing.T) {
 func TestAdvice(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{
-		executor.EngineRestarted, executor.ErrorRate, executor.ScheduleLag, executor.OutputLength,
-		executor.ClientCPU, executor.ClientStalled, executor.NothingMeasured,
+		verdict.EngineRestarted, verdict.ErrorRate, verdict.ScheduleLag, verdict.OutputLength,
+		verdict.ClientCPU, verdict.ClientStalled, executor.NothingMeasured,
 	} {
 		if !strings.Contains(report.Advice(code), " -> ") {
 			t.Errorf("%s: no advice of the form cause -> what to try: %q", code, report.Advice(code))

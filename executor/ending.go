@@ -1,0 +1,127 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/source"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/stopping"
+)
+
+// EndedEarly is the finding that the plan's load.until or load.stop ended a load
+// before its cap.
+const EndedEarly = "ended_early"
+
+// errEnough is the cause with which a load's context ends where what is in
+// flight is not worth waiting for.
+var errEnough = errors.New("the load has told enough")
+
+// A supervisor stands between a driver, its source and its recorder, and ends
+// the load when that has told enough: it hands out nothing more, and cancels
+// what is in flight where nobody needs it.
+type supervisor struct {
+	load.Source
+	record func(result.Request)
+	cancel context.CancelCauseFunc
+
+	mu   sync.Mutex
+	rule *stopping.Rule
+}
+
+// ruleOf is what may end a trial of this load before its cap.
+func ruleOf(l plan.Load) *stopping.Rule {
+	c := stopping.Config{Open: open(l)}
+	if u := l.Until; u != nil {
+		c.Until = &stopping.Precision{Metric: u.Metric, Within: u.Within, Confidence: u.Confidence, MinRequests: u.MinRequests}
+	}
+	if s := l.Stop; s != nil {
+		c.ErrorRate, c.Saturated = s.ErrorRate, s.Saturated
+	}
+	return stopping.New(c)
+}
+
+// Next implements [load.Source].
+func (s *supervisor) Next(slot int, prev *result.Request) (load.Job, bool) {
+	if _, over := s.over(); over {
+		return load.Job{}, false
+	}
+	return s.Source.Next(slot, prev)
+}
+
+// Record implements [load.Recorder].
+func (s *supervisor) Record(q result.Request) {
+	s.record(q)
+	s.tell(func(r *stopping.Rule) { r.End(&q) })
+}
+
+func (s *supervisor) tell(what func(*stopping.Rule)) {
+	s.mu.Lock()
+	what(s.rule)
+	s.mu.Unlock()
+	if d, over := s.over(); over && d.Cancel {
+		s.cancel(errEnough)
+	}
+}
+
+func (s *supervisor) over() (stopping.Decision, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rule.Over()
+}
+
+// capped is which of its caps ended a load that nothing ended before.
+func capped(c source.Config, requests []result.Request) string {
+	most := c.Requests
+	if c.RequestsPerWorker > 0 {
+		most = c.RequestsPerWorker * c.Concurrency
+	}
+	if len(c.Trace) > 0 && (most == 0 || len(c.Trace) < most) {
+		most = len(c.Trace)
+	}
+	measured := 0
+	for i := range requests {
+		if requests[i].Measured() {
+			measured++
+		}
+	}
+	if (c.Duration > 0 || len(c.Stages) > 0) && (most == 0 || measured < most) {
+		return stopping.Duration
+	}
+	return stopping.Requests
+}
+
+// beside sends the plan's probes until the returned function is called, which
+// waits for their end.
+func (m *measurement) beside(ctx context.Context, c source.Config) (stop func(), err error) {
+	if c.Probe == (source.Probe{}) {
+		return func() {}, nil
+	}
+	src, err := source.NewProbe(c)
+	if err != nil {
+		return nil, err
+	}
+	d, err := m.driver(m.server.Host(m.profile.EntryRole(), 0))
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	var broken error
+	running.Go(func() { _, broken = d.Run(ctx, src, m, m.options(nil)) })
+	return func() {
+		cancel()
+		running.Wait()
+		d.Close()
+		if broken != nil {
+			m.sink.Note(result.Finding{Code: ProbeFailed, Text: fmt.Sprintf("the probe beside the load broke off: %v", broken)})
+		}
+	}, nil
+}
+
+// ProbeFailed is the finding that the client could not send the probes.
+const ProbeFailed = "probe_failed"

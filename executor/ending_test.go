@@ -1,0 +1,152 @@
+package executor
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/load/arrivals"
+	"sweep.dev/sweep/load/source"
+	"sweep.dev/sweep/load/trace"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/stopping"
+)
+
+// What the plan knows well enough ends the load, and what was sent by then ends
+// as it does.
+func TestEnding_precision(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, `matrix: {engine: sim, concurrency: [2]}`,
+		`load: {requests: 2000, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}, until: {metric: e2e_ms, within: 99%, confidence: 0.5, min_requests: 20}}`)
+	w.must()
+	o := w.outcomes()[0]
+	want(t, "status", o.Row["status"], "ok")
+	want(t, "ended by", o.Row["ended_by"], stopping.Precise)
+	want(t, "findings", strings.Join(codesOf(o), ","), EndedEarly)
+	want(t, "cancelled", o.Row["cancelled"], any(int64(0)))
+	if n := o.Row["completed"].(int64); n < 20 || n >= 2000 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// A server that fails more than the plan wants to see ends the load; the row is
+// a result, and the higher levels are not run.
+func TestEnding_errorRate(t *testing.T) {
+	t.Parallel()
+	lines := []string{
+		`repeats: 2`,
+		`matrix: {engine: sim, concurrency: [1, 2, 4]}`,
+		`load: {requests: 400, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}, stop: {error_rate: 30%, skip_higher: true}}`,
+	}
+	w := newWorld(t, always(script{after: 30, status: 429}), lines...)
+	rep := w.must()
+	want(t, "committed", rep.Committed, 6)
+	var got []string
+	for _, o := range w.outcomes() {
+		by, _ := o.Row["ended_by"].(string)
+		got = append(got, o.Row["status"].(string)+"/"+by)
+		if o.Row["status"] == result.StatusSkipped {
+			text, _ := o.Row["error"].(string)
+			if !strings.Contains(text, "concurrency=1 was ended by error_rate") || o.Row["valid"] != nil || !slices.Contains(codesOf(o), LevelSkipped) {
+				t.Errorf("%q, %v, %v", text, o.Row["valid"], codesOf(o))
+			}
+		}
+	}
+	want(t, "outcomes", strings.Join(got, " "), "ok/error_rate skipped/ skipped/ failed/error_rate skipped/ skipped/")
+	want(t, "rows of what was cut", w.outcomes()[0].Row["requests"].(int64) < 100, true)
+	want(t, "launches", w.backend.count("launch"), 1)
+}
+
+// A run that ended between the trial and the rows that are skipped because of it
+// goes on with them, and starts no server for it.
+func TestEnding_skipAfterResume(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, always(script{after: 30, status: 429}),
+		`matrix: {engine: sim, concurrency: [1, 2]}`,
+		`load: {requests: 400, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}, stop: {error_rate: 30%, skip_higher: true}}`)
+	first := func(c *Config) { c.Only = func(c plan.Cell) (bool, error) { return c.Load.Concurrency == 1, nil } }
+	w.must(first)
+	w.must()
+	want(t, "outcomes", w.summary(), "ok/1 skipped/1")
+	want(t, "launches", w.backend.count("launch"), 1)
+}
+
+// An open loop whose server does not follow is ended as saturated.
+func TestEnding_saturated(t *testing.T) {
+	t.Parallel()
+	gate := make(chan struct{}, 1) // one request at a time
+	w := newWorld(t, func(int, backends.Spec) script {
+		return script{request: func(*fakeServer, int) {
+			gate <- struct{}{}
+			time.Sleep(25 * time.Millisecond)
+			<-gate
+		}}
+	}, `matrix: {engine: sim, request_rate: [60, 120]}`,
+		`load: {duration: 28s, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}, stop: {saturated: true, skip_higher: true}}`)
+	w.must()
+	list := w.outcomes()
+	want(t, "outcomes", w.summary(), "ok/1 skipped/1")
+	want(t, "ended by", list[0].Row["ended_by"], stopping.Saturated)
+	if n := list[0].Row["cancelled"].(int64); n == 0 {
+		t.Error("nothing was in flight")
+	}
+}
+
+// Probes are sent beside the load, have rows of their own and are in no figure
+// of it.
+func TestEnding_probe(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(int, backends.Spec) script {
+		return script{request: func(*fakeServer, int) { time.Sleep(20 * time.Millisecond) }}
+	}, `matrix: {engine: sim, concurrency: [1]}`,
+		`load: {requests: 20, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}, probe: {rate: 10, input_tokens: 9, max_tokens: 2}}`)
+	w.must()
+	o := w.outcomes()[0]
+	want(t, "requests", o.Row["requests"], any(int64(20)))
+	if n, _ := o.Row["probe_requests"].(int64); n < 2 {
+		t.Errorf("%v probes", o.Row["probe_requests"])
+	}
+	want(t, "ended by", o.Row["ended_by"], stopping.Requests)
+}
+
+func TestCapped(t *testing.T) {
+	requests := make([]result.Request, 12)
+	for i := range 2 {
+		requests[i].Phase = result.Warmup
+	}
+	for _, c := range []struct {
+		c    source.Config
+		want string
+	}{
+		{source.Config{Requests: 10}, stopping.Requests},
+		{source.Config{Requests: 10, Duration: time.Second}, stopping.Requests},
+		{source.Config{Requests: 11, Duration: time.Second}, stopping.Duration},
+		{source.Config{Duration: time.Second}, stopping.Duration},
+		{source.Config{RequestsPerWorker: 5, Concurrency: 2, Duration: time.Second}, stopping.Requests},
+		{source.Config{Stages: []arrivals.Stage{{Rate: 1, For: time.Second}}}, stopping.Duration},
+		{source.Config{Trace: make([]trace.Row, 10)}, stopping.Requests},
+		{source.Config{Trace: make([]trace.Row, 20), Duration: time.Second}, stopping.Duration},
+	} {
+		if got := capped(c.c, requests); got != c.want {
+			t.Errorf("%+v: %s", c.c, got)
+		}
+	}
+}
+
+func TestAbove(t *testing.T) {
+	p := parsePlan(t, `matrix: {engine: sim, gpu: [a, b], request_rate: [1, 2.5], max_tokens: [4, 8]}`,
+		`load: {requests: 4, prompts: {input_tokens: 24}}`)
+	var cells []plan.Cell
+	for _, d := range p.Deployments() {
+		cells = append(cells, d.Cells...)
+	}
+	for _, a := range cells {
+		for _, b := range cells {
+			higher := a.Server.GPU == b.Server.GPU && a.Load.MaxTokens == b.Load.MaxTokens && a.Load.RequestRate > b.Load.RequestRate
+			want(t, Label(a)+" above "+Label(b), above(a, b), higher)
+		}
+	}
+}

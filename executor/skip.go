@@ -1,0 +1,88 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/stopping"
+)
+
+// LevelSkipped is the finding that a trial was not run, because a lower level of
+// the same axis was ended by what a higher one can only have more of.
+const LevelSkipped = "level_skipped"
+
+// skipHigher keeps the trials that ask for more than a cell which was ended so
+// from being run, where its plan wants that.
+func (d *deployment) skipHigher(c plan.Cell, row result.Row) {
+	by, _ := row["ended_by"].(string)
+	if c.Load.Stop == nil || !c.Load.Stop.SkipHigher || by != stopping.Saturated && by != stopping.Failing {
+		return
+	}
+	for i := range d.trials {
+		if t := &d.trials[i]; !t.done && t.skip == "" && above(t.cell, c) {
+			t.skip = fmt.Sprintf("not run: %s was ended by %s, and this asks for more", Label(c), by)
+		}
+	}
+}
+
+// skipLevels is skipHigher of what an earlier run has committed.
+func (d *deployment) skipLevels() error {
+	for _, t := range d.trials {
+		if !t.done || t.cell.Load.Stop == nil || !t.cell.Load.Stop.SkipHigher {
+			continue
+		}
+		o, err := rundir.Outcome(d.Path, d.State.Committed[t.key])
+		if err != nil {
+			return fmt.Errorf("what ended %s: %w", Label(t.cell), err)
+		}
+		d.skipHigher(t.cell, o.Row)
+	}
+	return nil
+}
+
+// above says whether two cells differ in nothing but that a asks for more of
+// request_rate or concurrency.
+func above(a, b plan.Cell) bool {
+	more := false
+	for _, s := range a.Settings {
+		i := slices.IndexFunc(b.Settings, func(o plan.Setting) bool { return o.Column == s.Column })
+		if i < 0 {
+			return false
+		}
+		other := b.Settings[i].Value
+		if s.Value == other {
+			continue
+		}
+		x, ok := level(s.Value)
+		y, ok2 := level(other)
+		if s.Column != "request_rate" && s.Column != "concurrency" || !ok || !ok2 || x <= y || more {
+			return false
+		}
+		more = true
+	}
+	return more && len(a.Settings) == len(b.Settings)
+}
+
+func level(v plan.Value) (float64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return float64(n), true
+	case float64:
+		return n, true
+	}
+	return 0, false
+}
+
+// commitSkipped commits the row of a trial that is not run, so that a resume
+// does not run it either.
+func (d *deployment) commitSkipped(ctx context.Context, t *trial) error {
+	m, err := d.begin(ctx, t, d.State.Attempts[t.key]+1)
+	if err != nil {
+		return err
+	}
+	return m.commit(ctx, nil)
+}
