@@ -31,8 +31,11 @@ const (
 // empty lines are passed over.
 //
 // "sharegpt" is one array of objects with "conversations". The first human turn
-// of each is the prompt, with the system message before it; conversations that
-// do not begin with a human are passed over.
+// of each is the prompt, with the system message before it, and all of it is the
+// conversation; those that do not begin with a human are passed over.
+//
+// "csv" has a header and in it the column "prompt" and perhaps "max_tokens", as
+// RFC 4180 has it: a prompt in quotes may have several lines.
 func ReadPrompts(path, kind string) ([]Entry, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -46,8 +49,10 @@ func ReadPrompts(path, kind string) ([]Entry, error) {
 		entries, line, err = readJSONL(f)
 	case "sharegpt":
 		entries, line, err = readShareGPT(f)
+	case "csv":
+		entries, line, err = readCSV(f)
 	default:
-		return nil, fmt.Errorf("prompts: kind %q is not known: jsonl or sharegpt", kind)
+		return nil, fmt.Errorf("prompts: kind %q is not known: jsonl, sharegpt or csv", kind)
 	}
 	switch {
 	case err != nil:
@@ -152,6 +157,28 @@ func setMessages(p *load.Prompt, messages []message) error {
 	return nil
 }
 
+type shareTurn struct {
+	From  string `json:"from"`
+	Value string `json:"value"`
+}
+
+// conversation is what human and model said by turns, up to the last question;
+// what follows a turn that is empty or out of turn is left out.
+func conversation(turns []shareTurn) []string {
+	var said []string
+	for i, t := range turns {
+		human := t.From == "human" || t.From == "user"
+		if human != (i%2 == 0) || strings.TrimSpace(t.Value) == "" {
+			break
+		}
+		said = append(said, t.Value)
+	}
+	if len(said)%2 == 0 && len(said) > 0 {
+		said = said[:len(said)-1]
+	}
+	return said
+}
+
 func readShareGPT(r io.Reader) (entries []Entry, line int, err error) {
 	lines := &lineReader{r: r, line: 1}
 	d := json.NewDecoder(lines)
@@ -176,10 +203,7 @@ func readShareGPT(r io.Reader) (entries []Entry, line int, err error) {
 			return fail(fmt.Errorf("more than %d prompts", MaxPrompts))
 		}
 		var in struct {
-			Conversations []struct {
-				From  string `json:"from"`
-				Value string `json:"value"`
-			} `json:"conversations"`
+			Conversations []shareTurn `json:"conversations"`
 		}
 		if err := d.Decode(&in); err != nil {
 			return fail(err)
@@ -191,13 +215,17 @@ func readShareGPT(r io.Reader) (entries []Entry, line int, err error) {
 			e.Prompt.System = turns[0].Value
 			turns = turns[1:]
 		}
-		if len(turns) == 0 || turns[0].From != "human" && turns[0].From != "user" || strings.TrimSpace(turns[0].Value) == "" {
+		said := conversation(turns)
+		if len(said) == 0 {
 			continue
 		}
-		if len(turns[0].Value) > MaxPromptBytes {
-			return nil, at, fmt.Errorf("prompt over %d bytes", MaxPromptBytes)
+		if size := len(strings.Join(said, "")); size > MaxPromptBytes {
+			return nil, at, fmt.Errorf("conversation over %d bytes", MaxPromptBytes)
 		}
-		e.Prompt.Turns = []string{turns[0].Value}
+		e.Prompt.Turns = said[:1:1]
+		if len(said) > 1 {
+			e.Turns = said
+		}
 		entries = append(entries, e)
 	}
 	if _, err := d.Token(); err != nil {

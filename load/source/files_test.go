@@ -44,6 +44,16 @@ func TestReadPrompts(t *testing.T) {
 				{"from":"user","value":"w"}]}]`,
 			[]Entry{ask(2, 0, "", "u"), ask(7, 0, "s", "w")},
 		},
+		{
+			"longer conversations", "sharegpt", `[
+			{"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"},{"from":"human","value":"c"},{"from":"gpt","value":"d"}]},
+			{"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"},{"from":"gpt","value":"c"},{"from":"human","value":"d"}]}]`,
+			[]Entry{talk(ask(2, 0, "", "a"), "a", "b", "c"), ask(3, 0, "", "a")},
+		},
+		{
+			"csv", "csv", "\ufeffid,prompt,max_tokens\r\n1,a,\r\n2,\"b \"\"c\"\",\nd\",9\r\n\r\n3,e,\r\n",
+			[]Entry{ask(2, 0, "", "a"), ask(3, 9, "", "b \"c\",\nd"), ask(6, 0, "", "e")},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := ReadPrompts(write(t, c.text), c.kind)
@@ -57,9 +67,44 @@ func TestReadPrompts(t *testing.T) {
 	}
 }
 
+func talk(e Entry, turns ...string) Entry {
+	e.Turns = turns
+	return e
+}
+
+func TestReadPairs(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       []Pair
+		err        string
+	}{
+		{"plain", "10,20\n30,40\n", []Pair{{10, 20}, {30, 40}}, ""},
+		{"header", "id,output,input\n1,20,10\n", []Pair{{10, 20}}, ""},
+		{"empty", "", nil, "no pair"},
+		{"only a header", "input,output\n", nil, "no pair"},
+		{"another header", "in,out\n1,2\n", nil, `:1: no column "input"`},
+		{"one field", "10\n", nil, ":1: 1 fields"},
+		{"no number", "10,20\n30,x\n", nil, `:2: "x" is not a whole number`},
+		{"zero", "10,20\n30,0\n", nil, ":2: an output of 0"},
+		{"negative", "-1,20\n", nil, ":1: an input of -1"},
+		{"ragged", "10,20\n30\n", nil, ":2: wrong number"},
+	} {
+		got, err := ReadPairs(write(t, c.text))
+		if !gocmp.Equal(got, c.want) || (c.err == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %v, %v", c.name, got, err)
+		}
+	}
+}
+
 func TestReadPrompts_refuses(t *testing.T) {
 	for _, c := range []struct{ name, kind, text, want string }{
-		{"kind", "csv", "", `kind "csv" is not known`},
+		{"kind", "xml", "", `kind "xml" is not known`},
+		{"csv without a header", "csv", "", ":1: no header"},
+		{"csv without a prompt", "csv", "text,max_tokens\na,1\n", `:1: no column "prompt"`},
+		{"csv with an empty prompt", "csv", "prompt\na\n\"\"\n", ":3: the prompt is empty"},
+		{"csv with more fields", "csv", "prompt,max_tokens\na,1\nb,2,3\n", ":3: wrong number of fields"},
+		{"csv with a bare quote", "csv", "prompt\n\"a\nb\"\nc\"d\n", ":4: bare"},
+		{"csv with a bound", "csv", "prompt,max_tokens\n\"a\nb\",7\nc,0\n", `:4: max_tokens "0"`},
 		{"empty", "jsonl", "\n \n", "no prompt in it"},
 		{"no JSON", "jsonl", "{\"prompt\":\"a\"}\nhello", ":2: invalid character"},
 		{"no object", "jsonl", "[1]", ":1: a array where an object is due"},

@@ -1,0 +1,153 @@
+package source
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/result"
+)
+
+// MaxPairs bounds the pairs of a file.
+const MaxPairs = 1_000_000
+
+// ReadPairs reads pairs of lengths from a CSV file: two columns of whole numbers,
+// input and output, in this order or named so in a first line. Errors name the
+// file and the line.
+func ReadPairs(path string) ([]Pair, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("pairs: %w", err)
+	}
+	defer f.Close()
+	t := newTable(f)
+	input, output := 0, 1
+	var pairs []Pair
+	for first := true; ; first = false {
+		row, err := t.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil && first {
+			// A name where a number is due makes it a header.
+			if _, bad := strconv.Atoi(row[0]); bad != nil {
+				if input, err = column(row, "input"); err == nil {
+					output, err = column(row, "output")
+				}
+				if err == nil {
+					continue
+				}
+			} else if len(row) != 2 {
+				err = fmt.Errorf("%d fields where two are due: input and output", len(row))
+			}
+		}
+		var x Pair
+		if err == nil {
+			x, err = pairOf(row[input], row[output])
+		}
+		if err == nil && len(pairs) == MaxPairs {
+			err = fmt.Errorf("more than %d pairs", MaxPairs)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, t.line, err)
+		}
+		pairs = append(pairs, x)
+	}
+	if len(pairs) == 0 {
+		return nil, fmt.Errorf("%s: no pair in it", path)
+	}
+	return pairs, nil
+}
+
+func pairOf(input, output string) (x Pair, err error) {
+	for i, text := range []string{input, output} {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return x, fmt.Errorf("%.40q is not a whole number", text)
+		}
+		*[]*int{&x.Input, &x.Output}[i] = n
+	}
+	return x, x.check()
+}
+
+// readCSV reads prompts from a CSV file as RFC 4180 has it, with a header.
+func readCSV(r io.Reader) (entries []Entry, line int, err error) {
+	t := newTable(r)
+	header, err := t.next()
+	if errors.Is(err, io.EOF) {
+		return nil, 1, errors.New(`no header: a first line that names the columns "prompt" and perhaps "max_tokens"`)
+	}
+	if err != nil {
+		return nil, t.line, err
+	}
+	prompt, err := column(header, "prompt")
+	if err != nil {
+		return nil, t.line, err
+	}
+	bound, _ := column(header, "max_tokens") // -1 where there is none
+	for {
+		row, err := t.next()
+		if errors.Is(err, io.EOF) {
+			return entries, t.line, nil
+		}
+		if err != nil {
+			return nil, t.line, err
+		}
+		e := Entry{Prompt: load.Prompt{Turns: []string{row[prompt]}, Target: result.Unknown}, Line: t.line}
+		switch {
+		case len(entries) == MaxPrompts:
+			return nil, t.line, fmt.Errorf("more than %d prompts", MaxPrompts)
+		case row[prompt] == "":
+			return nil, t.line, errors.New("the prompt is empty")
+		case len(row[prompt]) > MaxPromptBytes:
+			return nil, t.line, fmt.Errorf("prompt over %d bytes", MaxPromptBytes)
+		case bound >= 0 && row[bound] != "":
+			if e.MaxTokens, err = strconv.Atoi(row[bound]); err != nil || e.MaxTokens < 1 || e.MaxTokens > maxFileTokens {
+				return nil, t.line, fmt.Errorf("max_tokens %.40q is not a number between 1 and %d", row[bound], maxFileTokens)
+			}
+		}
+		entries = append(entries, e)
+	}
+}
+
+// A table is the records of a CSV file, all of one length.
+type table struct {
+	r    *csv.Reader
+	line int // on which the last record began, or its error is
+}
+
+func newTable(r io.Reader) *table {
+	b := bufio.NewReader(r)
+	if mark, _ := b.Peek(3); string(mark) == "\xef\xbb\xbf" {
+		_, _ = b.Discard(3)
+	}
+	return &table{r: csv.NewReader(b), line: 1}
+}
+
+func (t *table) next() ([]string, error) {
+	row, err := t.r.Read()
+	if syntax, ok := errors.AsType[*csv.ParseError](err); ok {
+		t.line = syntax.Line
+		return nil, syntax.Err
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.line, _ = t.r.FieldPos(0)
+	return row, nil
+}
+
+// column is the place of a name in a header.
+func column(header []string, name string) (int, error) {
+	if i := slices.IndexFunc(header, func(h string) bool { return strings.TrimSpace(h) == name }); i >= 0 {
+		return i, nil
+	}
+	return -1, fmt.Errorf("no column %q in the header", name)
+}
