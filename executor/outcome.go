@@ -37,7 +37,7 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 		CellID: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: m.attempt,
 		StartedAt: m.started, FinishedAt: finished,
 	}
-	measured, findings := summary.Of(m.requests, m.summaryOptions())
+	measured, findings := summary.Of(m.requests, m.summaryOptions(span))
 	o.Findings = findings
 	row := result.Row{}
 	maps.Copy(row, m.columns)
@@ -252,8 +252,8 @@ func (m *measurement) price(row result.Row, terms backends.Terms) {
 	}
 }
 
-func (m *measurement) summaryOptions() summary.Options {
-	o := summary.Options{Open: open(m.trial.cell.Load)}
+func (m *measurement) summaryOptions(span timeline.Span) summary.Options {
+	o := summary.Options{Open: open(m.trial.cell.Load), Span: span, EndedEarly: m.ended.Cancel}
 	if g := m.Plan.Goodput; g != nil {
 		o.Goodput = &summary.Goodput{TTFT: g.TTFT, TPOT: g.TPOT, E2E: g.E2E}
 	}
