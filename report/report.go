@@ -61,6 +61,9 @@ type Run struct {
 	State    *rundir.State
 	Resolved Resolved
 	Trials   []Trial // every planned trial: cells in the plan's order, trials within
+	// Calibration is what was found out about the measuring client, in lines for
+	// the summary; nil where nobody looked.
+	Calibration []string
 }
 
 // Open reads a run directory, also while a run is writing it.

@@ -51,6 +51,9 @@ func (r *Run) Summary(w io.Writer, style Style) error {
 	if text := s.requests(); text != "" {
 		p.paragraph(text)
 	}
+	if len(s.Calibration) > 0 {
+		p.paragraph(s.Calibration...)
+	}
 	p.section("NOT KNOWN TO BE GONE: these may still run, or cost money", s.owed(false))
 	p.section("Kept running, and billed until then; the next run of the same server takes them over", s.owed(true))
 	for _, g := range s.grids() {

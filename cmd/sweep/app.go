@@ -145,7 +145,7 @@ judges every number, and gives back what it started.
 		Commands: []*cli.Command{
 			a.validateCommand(), a.planCommand(), a.runCommand(), a.resumeCommand(),
 			a.statusCommand(), a.cellsCommand(), a.logsCommand(),
-			a.podsCommand(), a.gcCommand(), a.doctorCommand(),
+			a.podsCommand(), a.gcCommand(), a.doctorCommand(), a.calibrateCommand(),
 			a.probeCommand(), a.metricsCommand(), a.enginesCommand(), a.gpusCommand(),
 			a.schemaCommand(), a.simCommand(), a.versionCommand(),
 		},

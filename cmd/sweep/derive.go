@@ -19,6 +19,9 @@ func derive(j job) (*report.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	if j.calibration != nil {
+		run.Calibration = j.calibration.Lines()
+	}
 	table := sinks.Table{Columns: run.Resolved.Columns, Rows: run.Rows(), Attempts: run.Attempts()}
 	for _, dir := range table.Attempts {
 		table.Requests = append(table.Requests, filepath.Join(dir, "requests.parquet"))

@@ -41,8 +41,11 @@ func withLedger(run func() int) int {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	if err := os.Setenv("SWEEP_STATE_DIR", dir); err != nil {
-		panic(err)
+	// A calibration takes seconds; the test of it turns it on again.
+	for name, value := range map[string]string{"SWEEP_STATE_DIR": dir, "SWEEP_CALIBRATE": "never"} {
+		if err := os.Setenv(name, value); err != nil {
+			panic(err)
+		}
 	}
 	return run()
 }
@@ -73,6 +76,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv(asSweep, "1")
 			env.Setenv("PLANS", plans)
 			env.Setenv("SWEEP_STATE_DIR", filepath.Join(env.WorkDir, ".state"))
+			env.Setenv("XDG_CACHE_HOME", filepath.Join(env.WorkDir, ".cache"))
+			env.Setenv("SWEEP_CALIBRATE", "never")
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

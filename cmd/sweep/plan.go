@@ -59,6 +59,7 @@ requests; dollars are the GPUs' list prices for that time.
 			case c.Bool("json"):
 				return a.planJSON(p, deployments)
 			}
+			a.warnOfDemand(p, deployments)
 			return a.planText(ctx, p, made, deployments)
 		},
 	}

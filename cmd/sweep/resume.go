@@ -122,6 +122,10 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	if err != nil {
 		return err
 	}
+	calibration, fresh, err := a.calibrateResume(ctx, c, p, before, dir, only, retry)
+	if err != nil {
+		return err
+	}
 	d, state, err := rundir.Open(fx, dir)
 	if err != nil {
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
@@ -132,5 +136,10 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	if state.Warning != "" {
 		a.say("sweep: %s", state.Warning)
 	}
-	return a.execute(ctx, c, job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only, retry: retry})
+	if fresh {
+		if err := d.WriteCalibration(calibration); err != nil {
+			return errors.Join(err, d.Close())
+		}
+	}
+	return a.execute(ctx, c, job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only, retry: retry, calibration: calibration})
 }

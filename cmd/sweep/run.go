@@ -20,6 +20,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
@@ -29,6 +30,7 @@ import (
 // runFlags are shared by run and resume.
 func runFlags() []cli.Flag {
 	return append([]cli.Flag{
+		calibrateFlag(),
 		&cli.IntFlag{Name: "parallel", Usage: "run `N` deployments at once; they share this machine's client", Value: 1, Validator: positive[int]},
 		&cli.BoolFlag{Name: "fail-fast", Usage: "stop at the first trial that failed or is INVALID"},
 		&cli.DurationFlag{Name: "max-time", Usage: "stop measuring after `DURATION` and tear down (exit 5)", Validator: positive[time.Duration], DefaultText: "no bound"},
@@ -72,6 +74,8 @@ type job struct {
 	path    string
 	only    func(plan.Cell) (bool, error)
 	retry   []string
+
+	calibration *calibrate.Result // of the client; nil where nobody looked
 }
 
 func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
@@ -80,6 +84,15 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 		return err
 	}
 	asked, only, err := filter(p, made, c.String("only"))
+	if err != nil {
+		return err
+	}
+	deployments, err := selected(p, only)
+	if err != nil {
+		return err
+	}
+	// Before anything is rented: what the client cannot take in is paid for too.
+	calibration, err := a.calibrateRun(ctx, c, p, deployments)
 	if err != nil {
 		return err
 	}
@@ -119,10 +132,13 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 		return err
 	}
 	state, err := rundir.Read(dir)
+	if err == nil && calibration != nil {
+		err = d.WriteCalibration(calibration)
+	}
 	if err != nil {
 		return errors.Join(err, d.Close())
 	}
-	return a.execute(ctx, c, job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only})
+	return a.execute(ctx, c, job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only, calibration: calibration})
 }
 
 // filter chooses the cells that --only asks for, and of those the ones that are
@@ -188,7 +204,8 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 		Only: j.only, Retry: j.retry, Parallel: c.Int("parallel"),
 		FailFast: c.Bool("fail-fast"), MaxTime: limits.time, MaxCost: limits.cost,
 		Lifetime: lifetime(j), Keep: c.Duration("keep-pod"), Book: pods, StopSlack: j.plugins.factory.Settle,
-		ClientHost: hostname(), Sweep: a.exe, Teardown: teardown, Events: ui.event,
+		Calibration: j.calibration,
+		ClientHost:  hostname(), Sweep: a.exe, Teardown: teardown, Events: ui.event,
 	})
 	ui.stop()
 	if rep.Spending.USD > 0 {
