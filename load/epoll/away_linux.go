@@ -46,7 +46,6 @@ func (l *loop) handOver(s *slot, b []byte, end error) {
 	e.came = append(e.came, b...)
 	e.mark = wire.Mark{At: s.last, After: s.last, Read: max(1, s.nreads)}
 	if end != nil {
-		s.lost = true
 		_ = unix.Close(int(s.fd))
 	} else {
 		e.fd = int(s.fd)
@@ -70,8 +69,6 @@ func (l *loop) handOver(s *slot, b []byte, end error) {
 func (l *loop) back(s *slot, fd int) {
 	if fd >= 0 {
 		l.connect(s, fd)
-	} else {
-		s.lost = true
 	}
 	l.finish(s, fd >= 0)
 }
@@ -134,6 +131,7 @@ func (e *errand) read(ctx context.Context, cancel context.CancelCauseFunc, conn 
 	resp, err := e.head(in, limited)
 	if err != nil {
 		wire.NoAnswer(&s.req, context.Cause(ctx), err, r.clock.Now())
+		s.lost = context.Cause(ctx) == nil
 		return false
 	}
 	defer resp.Body.Close()
@@ -166,6 +164,7 @@ func (e *errand) read(ctx context.Context, cancel context.CancelCauseFunc, conn 
 		s.req.Stamp = result.StampUser
 	}
 	keep := !resp.Close && (!e.body || s.keep)
+	s.lost = context.Cause(ctx) == nil
 	return whole && keep && in.Buffered() == 0 && len(s.out) == 0 && context.Cause(ctx) == nil
 }
 

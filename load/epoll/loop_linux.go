@@ -329,10 +329,10 @@ func (l *loop) begin(s *slot, out []byte) {
 	s.state = dialing
 	s.req.Fresh = true
 	l.cold++
-	if s.lost {
+	if s.lost && !l.run.driver.cfg.FreshConnections {
 		l.reopened++
-		s.lost = false
 	}
+	s.lost = false
 	if len(s.out) == 0 {
 		s.out = bytes.Clone(out)
 	}

@@ -167,6 +167,7 @@ func (l *loop) stream(s *slot, b []byte, m wire.Mark) {
 			st.Rest(&l.event, m)
 		}
 		l.judge(s, why, m.At)
+		s.lost = !s.keep
 		l.finish(s, s.keep && len(b) == 0 && len(s.out) == 0)
 	case errors.Is(why, http1.ErrMore):
 		s.hold(b)

@@ -238,9 +238,16 @@ func (c *Config) endpoint() (*url.URL, error) {
 	}
 	out := *u
 	out.Path = strings.TrimRight(u.Path, "/") + "/" + strings.TrimLeft(ref.Path, "/")
-	query := out.Query()
-	maps.Copy(query, ref.Query())
-	out.RawQuery = query.Encode()
+	switch {
+	case ref.RawQuery == "":
+	case out.RawQuery == "":
+		// As it was written: some servers know the order.
+		out.RawQuery = ref.RawQuery
+	default:
+		query := out.Query()
+		maps.Copy(query, ref.Query())
+		out.RawQuery = query.Encode()
+	}
 	return &out, nil
 }
 
