@@ -65,7 +65,7 @@ func (p *picker) picks(id int, share float64) bool {
 	if share <= 0 {
 		return false
 	}
-	start := func(k int) int { return int(math.Ceil(float64(k) / share)) }
+	start := func(k int) int { return int(min(math.Ceil(float64(k)/share), 1<<53)) }
 	k := int(float64(id) * share)
 	// Rounding may have missed the run by one.
 	for id < start(k) {

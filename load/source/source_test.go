@@ -16,6 +16,8 @@ import (
 	"pgregory.net/rapid"
 
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/arrivals"
+	"sweep.dev/sweep/load/trace"
 	"sweep.dev/sweep/result"
 )
 
@@ -62,6 +64,9 @@ func pull(t testing.TB, s load.Source, took time.Duration) []load.Job {
 				at += prev[slot].End
 			}
 			prev[slot] = &result.Request{Scheduled: at, Sent: at, End: at + took, Status: result.Completed}
+			if j.KeepAnswer {
+				prev[slot].Answer = fmt.Sprintf("answer %d", j.N)
+			}
 			jobs = append(jobs, j)
 		}
 	}
@@ -85,6 +90,22 @@ func TestNewSource_refuses(t *testing.T) {
 	}{
 		{"no loop", func(c *Config) {}, "neither concurrency nor request rate"},
 		{"both loops", func(c *Config) { c.Concurrency, c.RequestRate, c.Requests = 1, 1, 1 }, "only one"},
+		{"rate and stages", func(c *Config) { c.RequestRate, c.Stages = 1, []arrivals.Stage{{Rate: 1, For: 1}} }, "only one"},
+		{"stages and a trace", func(c *Config) { c.Trace, c.Stages = make([]trace.Row, 1), []arrivals.Stage{{Rate: 1, For: 1}} }, "only one"},
+		{"stages without an end", func(c *Config) { c.Stages = []arrivals.Stage{{Rate: 1}} }, "nothing bounds"},
+		{"a stage without an end", func(c *Config) { c.Stages, c.Requests = []arrivals.Stage{{Rate: 1}, {Rate: 2, For: 1}}, 1 }, "stage 1 has no end"},
+		{"stages of too many", func(c *Config) { c.Stages = []arrivals.Stage{{Rate: 1e6, For: time.Hour}} }, "more than"},
+		{"trace out of order", func(c *Config) { c.Trace = []trace.Row{{At: 2}, {At: 1}} }, "row 2"},
+		{"speed", func(c *Config) { c.Trace, c.TraceSpeed = make([]trace.Row, 1), -1 }, "speed"},
+		{"slow motion", func(c *Config) { c.Trace, c.TraceSpeed = []trace.Row{{At: time.Hour}}, 1e-9 }, "century"},
+		{"turns in an open loop", func(c *Config) { c.RequestRate, c.Requests, c.Conversation.Turns = 1, 1, 2 }, "conversations have no meaning"},
+		{"turns", func(c *Config) { c.Concurrency, c.Requests, c.Conversation.Turns = 1, 1, -1 }, "turns"},
+		{"share to cancel", func(c *Config) { c.Concurrency, c.Requests, c.Cancel = 1, 1, Cancel{1.5, 1} }, "not between 0 and 1"},
+		{"cancel at once", func(c *Config) { c.Concurrency, c.Requests, c.Cancel = 1, 1, Cancel{0.5, 0} }, "not above 0"},
+		{"cancel none", func(c *Config) { c.Concurrency, c.Requests, c.Cancel = 1, 1, Cancel{0, 1} }, "without their share"},
+		{"probe without a rate", func(c *Config) { c.Concurrency, c.Requests, c.Probe = 1, 1, Probe{InputTokens: 1, MaxTokens: 1} }, "probes a second"},
+		{"probe without input", func(c *Config) { c.Concurrency, c.Requests, c.Probe = 1, 1, Probe{Rate: 1, MaxTokens: 1} }, "input tokens"},
+		{"probe without output", func(c *Config) { c.Concurrency, c.Requests, c.Probe = 1, 1, Probe{Rate: 1, InputTokens: 1} }, "no tokens"},
 		{"no bound", func(c *Config) { c.Concurrency = 1 }, "nothing bounds"},
 		{"two counts", func(c *Config) { c.Concurrency, c.Requests, c.RequestsPerWorker = 1, 1, 1 }, "twice"},
 		{"negative", func(c *Config) { c.Concurrency, c.Requests = 1, -1 }, "negative"},
@@ -218,7 +239,7 @@ func TestShards_merge(t *testing.T) {
 		c.WarmupRequests = rapid.IntRange(0, 5).Draw(t, "warmup")
 		c.Requests = rapid.IntRange(1, 60).Draw(t, "requests")
 		of := rapid.IntRange(1, 5).Draw(t, "of")
-		switch rapid.SampledFrom([]string{"open", "open by time", "closed", "per worker"}).Draw(t, "loop") {
+		switch rapid.SampledFrom([]string{"open", "open by time", "closed", "per worker", "stages", "trace", "conversations"}).Draw(t, "loop") {
 		case "open":
 			c.RequestRate, c.MaxInFlight = 50, rapid.IntRange(0, 9).Draw(t, "limit")
 		case "open by time":
@@ -229,8 +250,32 @@ func TestShards_merge(t *testing.T) {
 		case "per worker":
 			c.Concurrency = rapid.IntRange(of, 12).Draw(t, "slots")
 			c.RequestsPerWorker, c.Requests = rapid.IntRange(1, 5).Draw(t, "each"), 0
+		case "stages":
+			c.Requests, c.Stages = 0, []arrivals.Stage{{Rate: 30, Over: time.Second}, {Rate: 10, For: time.Second}}
+		case "trace":
+			for i := range rapid.IntRange(1, 60).Draw(t, "rows") {
+				c.Trace = append(c.Trace, trace.Row{At: time.Duration(i/3) * time.Second, Input: int32(10 + i), Output: int32(1 + i), Blocks: []uint32{uint32(i % 4)}})
+			}
+			c.TraceSpeed, c.Prompts.InputTokens = 3, 0
+		case "conversations":
+			c.Concurrency = rapid.IntRange(of, 12).Draw(t, "slots")
+			c.Conversation.Turns = rapid.IntRange(2, 5).Draw(t, "turns")
+			if rapid.Bool().Draw(t, "each") {
+				c.RequestsPerWorker, c.Requests = rapid.IntRange(1, 9).Draw(t, "turns each"), 0
+			}
 		}
-		for name, source := range map[string]func(Config) (load.Source, error){"measured": New, "warm-up": NewWarmup} {
+		if rapid.Bool().Draw(t, "more") {
+			c.Cancel = Cancel{Share: rapid.Float64Range(0.01, 1).Draw(t, "cancelled"), After: time.Second}
+			c.Headers = []load.Header{{Name: "X-Session", Value: "{conversation} {n} {turn} {max_tokens} {input_tokens}"}}
+			c.Probe = Probe{Rate: 7, InputTokens: 20, MaxTokens: 2}
+			if !c.open() {
+				c.Duration = 5 * time.Second // nothing takes time here: it bounds the probes alone
+			}
+		}
+		for name, source := range map[string]func(Config) (load.Source, error){"measured": New, "warm-up": NewWarmup, "probes": NewProbe} {
+			if name == "probes" && c.length() == 0 {
+				continue // they end with the load alone
+			}
 			make := func(c Config) load.Source {
 				s, err := source(c)
 				if err != nil {
