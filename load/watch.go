@@ -10,20 +10,26 @@ import (
 const watchPeriod = 50 * time.Millisecond
 
 // A Watch observes this process while a driver runs: the share of the CPUs it
-// used and the longest time it was not run at all. Drivers start one and merge
-// what it saw into their [Health].
+// used and the longest time it was not run at all, because it was starved or
+// stopped, or the machine was suspended. Drivers start one and merge what it saw
+// into their [Health].
 type Watch struct {
-	start time.Time
-	cpu   time.Duration
-	stop  chan struct{}
-	once  sync.Once
-	wg    sync.WaitGroup
-	gap   time.Duration
+	start  time.Time
+	cpu    time.Duration
+	asleep func() (time.Duration, bool)
+	slept  time.Duration // what asleep said last; -1 before
+	stop   chan struct{}
+	once   sync.Once
+	wg     sync.WaitGroup
+	gap    time.Duration
 }
 
 // StartWatch starts to observe; Stop must follow.
-func StartWatch() *Watch {
-	w := &Watch{start: time.Now(), cpu: cpuTime(), stop: make(chan struct{})}
+func StartWatch() *Watch { return startWatch(asleep) }
+
+func startWatch(asleep func() (time.Duration, bool)) *Watch {
+	w := &Watch{start: time.Now(), cpu: cpuTime(), asleep: asleep, slept: -1, stop: make(chan struct{})}
+	w.sleep()
 	w.wg.Go(w.tick)
 	return w
 }
@@ -37,14 +43,29 @@ func (w *Watch) tick() {
 		case <-w.stop:
 			// A process that was stopped until now has not ticked since.
 			w.gap = max(w.gap, time.Since(last)-watchPeriod)
+			w.sleep()
 			return
 		case <-t.C:
 			// Not the ticker's own time: that is when the tick was due.
 			now := time.Now()
 			w.gap = max(w.gap, now.Sub(last)-watchPeriod)
 			last = now
+			w.sleep()
 		}
 	}
+}
+
+// sleep looks whether the machine was suspended, which no clock of Go's tells.
+func (w *Watch) sleep() {
+	slept, ok := w.asleep()
+	if !ok {
+		return
+	}
+	// Two readings are never of quite one moment.
+	if d := slept - w.slept; w.slept >= 0 && d > 2*time.Millisecond {
+		w.gap = max(w.gap, d)
+	}
+	w.slept = slept
 }
 
 // Stop ends the watch and returns what it saw: CPU and MaxGap are set. Further

@@ -5,7 +5,9 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -30,6 +32,33 @@ func TestWatch_cpu(t *testing.T) {
 	}
 	if h.MaxGap < 0 || h.MaxGap > 5*time.Second {
 		t.Errorf("gap %v", h.MaxGap)
+	}
+}
+
+// A machine that was suspended measured nothing meanwhile, and its monotonic
+// clock stood still.
+func TestWatch_suspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var total atomic.Int64
+		var unknown atomic.Bool
+		w := startWatch(func() (time.Duration, bool) {
+			return time.Hour + time.Duration(total.Load()), !unknown.Load()
+		})
+		time.Sleep(3 * watchPeriod)
+		synctest.Wait()
+		total.Store(int64(3 * time.Second))
+		time.Sleep(3 * watchPeriod)
+		synctest.Wait()
+		total.Store(int64(9 * time.Second))
+		unknown.Store(true)
+		if gap := w.Stop().MaxGap; gap != 3*time.Second {
+			t.Errorf("suspended for 3s, and the watch saw %v", gap)
+		}
+	})
+	// This machine runs.
+	d, ok := asleep()
+	if again, _ := asleep(); ok && (again-d).Abs() > 10*time.Millisecond {
+		t.Errorf("asleep for %v, and then for %v", d, again)
 	}
 }
 

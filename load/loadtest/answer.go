@@ -17,7 +17,8 @@ type answer struct {
 	w     http.ResponseWriter
 	r     *http.Request
 	begun time.Time
-	sent  int // tokens
+	sent  int             // tokens
+	held  strings.Builder // events of a batch that is not complete
 }
 
 // instead answers with the faults that have no stream, and reports whether it
@@ -104,11 +105,17 @@ func (a *answer) stream() {
 		if i == a.After && a.midStream() {
 			return
 		}
-		a.wait(a.TTFT + time.Duration(a.sent)*a.ITL)
+		if i%a.Batch == 0 {
+			a.wait(a.TTFT + time.Duration(a.sent)*a.ITL)
+		}
 		n := min(a.PerChunk, a.Tokens-a.sent)
 		a.sent += n
 		last := a.sent == a.Tokens && !a.FinishOwn
-		if !a.event(a.choice(a.text("delta", strings.Repeat("w ", n)), last)) {
+		text := strings.Repeat("w ", n)
+		if a.Times {
+			text = fmt.Sprintf("T%019d", a.Now())
+		}
+		if !a.token(a.choice(a.text("delta", text), last), (i+1)%a.Batch == 0 || a.sent == a.Tokens) {
 			return
 		}
 	}
@@ -193,6 +200,27 @@ func (a *answer) choice(text string, last bool) string {
 func (a *answer) usage() string {
 	n := a.sent + a.Usage
 	return fmt.Sprintf(`{"prompt_tokens":7,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":3}}`, n, n+7)
+}
+
+// token sends an event with a token, or holds it back for the next.
+func (a *answer) token(data string, now bool) bool {
+	a.held.WriteString("data: " + data + a.LineEnd + a.LineEnd)
+	if !now {
+		return true
+	}
+	s := a.held.String()
+	a.held.Reset()
+	if a.Pause == 0 || a.Split == 0 {
+		return a.raw(s)
+	}
+	for len(s) > a.Split {
+		if !a.raw(s[:a.Split]) {
+			return false
+		}
+		s = s[a.Split:]
+		time.Sleep(a.Pause)
+	}
+	return a.raw(s)
 }
 
 // event sends one event of data.

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"sweep.dev/sweep/result"
 )
 
 // A Fault is a way in which an answer goes wrong.
@@ -52,6 +54,9 @@ type Answer struct {
 	Reasoning int           // the first tokens that are reasoning
 	LineEnd   string        // default LF
 	Split     int           // flush after so many bytes; 0 is after each event
+	Pause     time.Duration // between the parts that Split makes of a token's event
+	Batch     int           // token chunks that leave in one write; 0 is 1
+	Times     bool          // the text of a chunk is when it was made: T and 19 digits, since the engine's start
 	Usage     int           // what usage claims beyond the truth
 	FinishOwn bool          // finish_reason in a chunk of its own
 
@@ -152,6 +157,10 @@ func (e *Engine) Close() {
 	e.server.Close()
 }
 
+// Anchor is the engine's start: a load that has it too counts on one clock with
+// the engine.
+func (e *Engine) Anchor() result.Anchor { return result.Anchor{Start: e.start} }
+
 // Now is the time since the engine's start.
 func (e *Engine) Now() time.Duration { return time.Since(e.start) }
 
@@ -215,7 +224,7 @@ func (e *Engine) serve(w http.ResponseWriter, r *http.Request) {
 	if a.Tokens == 0 {
 		a.Tokens = max(1, q.Body.MaxTokens)
 	}
-	a.PerChunk = max(1, a.PerChunk)
+	a.PerChunk, a.Batch = max(1, a.PerChunk), max(1, a.Batch)
 	if a.LineEnd == "" {
 		a.LineEnd = "\n"
 	}

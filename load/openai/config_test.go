@@ -62,9 +62,12 @@ func TestNew_noProxy(t *testing.T) {
 }
 
 func TestDriver_tls(t *testing.T) {
+	var mu sync.Mutex
 	var protos []string
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
 		protos = append(protos, r.Proto)
+		mu.Unlock()
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = w.Write([]byte("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":\"stop\"}],\"usage\":{\"completion_tokens\":1}}\n\n"))
 	}))
@@ -79,6 +82,8 @@ func TestDriver_tls(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if len(protos) != 3 || protos[0] != "HTTP/1.1" || h.ColdDials != 0 {
 		t.Errorf("%v, %d cold dials", protos, h.ColdDials)
 	}
@@ -168,7 +173,9 @@ func TestFreshConnections(t *testing.T) {
 	}))
 	defer srv.Close()
 	for _, fresh := range []bool{false, true} {
+		mu.Lock()
 		clear(conns)
+		mu.Unlock()
 		d, err := New(wire.Config{BaseURL: srv.URL, Model: "m", Chat: true, FreshConnections: fresh})
 		if err != nil {
 			t.Fatal(err)
@@ -186,8 +193,11 @@ func TestFreshConnections(t *testing.T) {
 		if fresh {
 			want = 5
 		}
-		if len(got) != 5 || len(conns) != want {
-			t.Errorf("fresh %v: %d requests over %d connections, want 5 over %d", fresh, len(got), len(conns), want)
+		mu.Lock()
+		n := len(conns)
+		mu.Unlock()
+		if len(got) != 5 || n != want {
+			t.Errorf("fresh %v: %d requests over %d connections, want 5 over %d", fresh, len(got), n, want)
 		}
 	}
 }

@@ -185,8 +185,8 @@ func (d *dialer) forget(c *conn) {
 }
 
 // maxAsked bounds how many connections are asked for their round trip at once:
-// a question takes about a microsecond.
-const maxAsked = 256
+// a question costs as much as several chunks.
+const maxAsked = 16
 
 // measure asks open connections for their round trip.
 func (d *dialer) measure() {

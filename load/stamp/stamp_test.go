@@ -270,6 +270,39 @@ func TestClock_step(t *testing.T) {
 	}
 }
 
+// A clock that was set is noticed by the first stamp that it makes impossible.
+func TestConn_clockWasSet(t *testing.T) {
+	if !stamped(t) {
+		t.Log("no stamps here: there is nothing to notice")
+		return
+	}
+	for _, by := range []time.Duration{-20 * time.Millisecond, time.Hour} {
+		a := result.NewAnchor()
+		clock := NewClock(a)
+		client, server := pair(t)
+		c := Wrap(client, clock)
+		b := make([]byte, 64)
+		for range 3 {
+			write(t, server, a)
+			if _, err := c.Read(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// As if the wall clock had been set since it was last looked at.
+		clock.offset.Add(-int64(by))
+		at := write(t, server, a)
+		if _, err := c.Read(b); err != nil {
+			t.Fatal(err)
+		}
+		if m := c.Last(); m.At < at || m.At > a.Since() {
+			t.Errorf("set by %v: sent %v, stamped %v", by, at, m.At)
+		}
+		if steps := clock.Steps(); len(steps) != 1 || (steps[0].By-by).Abs() > time.Millisecond {
+			t.Errorf("set by %v: steps %v", by, steps)
+		}
+	}
+}
+
 // A reading that was torn by the loss of the CPU is no step, and no news.
 func TestClock_torn(t *testing.T) {
 	c := NewClock(result.NewAnchor())
