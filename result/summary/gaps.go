@@ -103,12 +103,13 @@ const maxITLUnknown = 0.05
 
 // gaps makes the columns of what there is many of in each request: the gaps
 // between its chunks (ICL) and between its tokens (ITL).
-func (s *summary) gaps(c *samples, scratch *scratch) {
+// The memory that it returns holds the gaps of chunks or of tokens.
+func (s *summary) gaps(c *samples, memory []int64) []int64 {
 	chunks := 0
 	for _, r := range c.streamed {
 		chunks += len(r.ChunkUS) - r.FirstTokenChunk - 1
 	}
-	values := slices.Grow(scratch.values[:0], chunks)
+	values := slices.Grow(memory[:0], chunks)
 	n := 0
 	for _, r := range c.streamed {
 		before := len(values)
@@ -116,8 +117,7 @@ func (s *summary) gaps(c *samples, scratch *scratch) {
 			n++
 		}
 	}
-	s.describe("icl", c, values, n, c.missing(len(values)), scratch)
-	scratch.values = values
+	s.describe("icl", c, values, n, c.missing(len(values)))
 
 	unknown, single := 0, 0
 	grains := make([]grain, len(c.streamed))
@@ -141,7 +141,7 @@ func (s *summary) gaps(c *samples, scratch *scratch) {
 			s.findings = append(s.findings, result.Finding{Code: FindingITLUnknown, Text: text})
 		}
 		if none {
-			return
+			return values
 		}
 	}
 	if single == len(c.streamed) { // every gap between chunks is one between tokens
@@ -155,7 +155,7 @@ func (s *summary) gaps(c *samples, scratch *scratch) {
 				s.trust(q.name+"_itl_ms"+c.suffix, q.p, n)
 			}
 		}
-		return
+		return values
 	}
 	values, n = values[:0], 0
 	for i, r := range c.streamed {
@@ -167,8 +167,8 @@ func (s *summary) gaps(c *samples, scratch *scratch) {
 			n++
 		}
 	}
-	s.describe("itl", c, values, n, c.missing(len(values)), scratch)
-	scratch.values = values
+	s.describe("itl", c, values, n, c.missing(len(values)))
+	return values
 }
 
 // missing is how many gaps the lost requests did not get, where the completed

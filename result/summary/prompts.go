@@ -43,27 +43,20 @@ func (p *prompts) add(r *result.Request) {
 
 // columns makes the columns of the lengths.
 func (p *prompts) columns(row result.Row) {
-	n := float64(len(p.tokens))
 	if p.outputs > 0 && !p.outputsUncounted {
 		row["output_length_error"] = float64(p.wrong) / float64(p.outputs)
 	}
-	if n == 0 || p.unknown {
+	if len(p.tokens) == 0 || p.unknown {
 		return
 	}
-	sortRadix(p.tokens, make([]int64, len(p.tokens)))
-	var sum, squares float64
-	for _, v := range p.tokens {
-		sum += float64(v)
-	}
-	for _, v := range p.tokens {
-		squares += (float64(v) - sum/n) * (float64(v) - sum/n)
-	}
-	row["mean_prompt_tokens"] = sum / n
-	row["std_prompt_tokens"] = math.Sqrt(squares / n)
-	row["min_prompt_tokens"] = float64(p.tokens[0])
-	row["p50_prompt_tokens"] = result.Quantile(p.tokens, 0.50)
-	row["p95_prompt_tokens"] = result.Quantile(p.tokens, 0.95)
-	row["max_prompt_tokens"] = float64(p.tokens[len(p.tokens)-1])
+	m := momentsOf(p.tokens)
+	q := quantiles(p.tokens, m, 0, 0.50, 0.95)
+	row["mean_prompt_tokens"] = m.mean
+	row["std_prompt_tokens"] = m.std
+	row["min_prompt_tokens"] = float64(m.min)
+	row["p50_prompt_tokens"] = q[0]
+	row["p95_prompt_tokens"] = q[1]
+	row["max_prompt_tokens"] = float64(m.max)
 	if p.targets > 0 {
 		row["prompt_length_error"] = p.off / float64(p.targets)
 	}

@@ -49,77 +49,47 @@ func (c *samples) add(r *result.Request, open bool) {
 
 // latencies makes the latency columns, of the whole and of the plateau.
 func (s *summary) latencies() {
-	scratch := &scratch{}
+	var memory []int64 // of the gaps, used again
 	for _, c := range []*samples{&s.all, &s.plateau} {
 		lost := len(c.lost)
-		s.describe("ttft", c, c.ttft, len(c.ttft), lost, scratch)
-		s.describe("ttfo", c, c.ttfo, len(c.ttfo), lost, scratch)
-		s.describe("tpot", c, c.tpot, len(c.tpot), lost, scratch)
-		s.describe("e2e", c, c.e2e, len(c.e2e), lost, scratch)
-		s.describe("schedule_lag", c, c.lag, len(c.lag), 0, scratch)
-		s.gaps(c, scratch)
+		s.describe("ttft", c, c.ttft, len(c.ttft), lost)
+		s.describe("ttfo", c, c.ttfo, len(c.ttfo), lost)
+		s.describe("tpot", c, c.tpot, len(c.tpot), lost)
+		s.describe("e2e", c, c.e2e, len(c.e2e), lost)
+		s.describe("schedule_lag", c, c.lag, len(c.lag), 0)
+		memory = s.gaps(c, memory)
 	}
 	if p50, ok := s.row["p50_tpot_ms"].(float64); ok && p50 > 0 {
 		s.row["p50_user_tok_s"] = 1000 / p50
 	}
 }
 
-// scratch is memory that is used again.
-type scratch struct{ values, sort []int64 }
-
-// describe makes the eight columns of one latency from its values, which it
-// sorts, and for the whole trial the censored ones, with so many values lost.
-// The values are those of n requests. None make no columns.
-func (s *summary) describe(latency string, c *samples, values []int64, n, lost int, scratch *scratch) {
+// describe makes the eight columns of one latency from its values and, for the
+// whole trial, the censored ones with so many values lost. The values are those
+// of n requests. None make no columns.
+func (s *summary) describe(latency string, c *samples, values []int64, n, lost int) {
 	if len(values) == 0 {
 		return
 	}
-	if len(scratch.sort) < len(values) {
-		scratch.sort = make([]int64, len(values))
-	}
-	sortRadix(values, scratch.sort)
-	var sum, squares float64
-	for _, v := range values {
-		sum += float64(v)
-	}
-	mean := sum / float64(len(values))
-	for _, v := range values {
-		d := float64(v) - mean
-		squares += d * d
-	}
+	m := momentsOf(values)
 	column := "_" + latency + "_ms" + c.suffix
 	set := func(statistic string, ns float64) { s.row[statistic+column] = ns / 1e6 }
-	set("mean", mean)
-	set("std", math.Sqrt(squares/float64(len(values))))
-	set("min", float64(values[0]))
-	set("max", float64(values[len(values)-1]))
-	for _, q := range percentiles {
-		set(q.name, result.Quantile(values, q.p))
+	set("mean", m.mean)
+	set("std", m.std)
+	set("min", float64(m.min))
+	set("max", float64(m.max))
+	exact := quantiles(values, m, 0, shares[:]...)
+	censored := exact
+	if lost > 0 {
+		censored = quantiles(values, m, lost, shares[:]...)
+	}
+	for i, q := range percentiles {
+		set(q.name, exact[i])
 		s.trust(q.name+column, q.p, n)
-		if c.suffix == "" && latency != "schedule_lag" {
-			if v := censored(values, lost, q.p); !math.IsInf(v, 1) {
-				s.row[q.name+column+result.CensoredSuffix] = v / 1e6
-			}
+		if c.suffix == "" && latency != "schedule_lag" && !math.IsInf(censored[i], 1) {
+			s.row[q.name+column+result.CensoredSuffix] = censored[i] / 1e6
 		}
 	}
-}
-
-// censored is the p-quantile of sorted values and so many more that are
-// infinite.
-func censored(sorted []int64, lost int, p float64) float64 {
-	if lost == 0 {
-		return result.Quantile(sorted, p)
-	}
-	n := len(sorted)
-	h := p * float64(n+lost-1)
-	i := int(h)
-	switch {
-	case i < n-1:
-		return result.Quantile(sorted[i:i+2], h-math.Floor(h))
-	case i == n-1 && h == math.Floor(h):
-		return float64(sorted[i])
-	}
-	return math.Inf(1)
 }
 
 // trust notes a percentile that n requests are too few for.
@@ -150,7 +120,9 @@ func (s *summary) lowConfidence() any {
 var percentiles = [...]struct {
 	name string
 	p    float64
-}{{"p50", 0.50}, {"p90", 0.90}, {"p95", 0.95}, {"p99", 0.99}}
+}{{"p50", shares[0]}, {"p90", shares[1]}, {"p95", shares[2]}, {"p99", shares[3]}}
+
+var shares = [...]float64{0.50, 0.90, 0.95, 0.99}
 
 // probes makes the columns of the probe beside the load.
 func (s *summary) probes() {
@@ -168,11 +140,11 @@ func (s *summary) probes() {
 		if len(l.values) == 0 {
 			continue
 		}
-		sortRadix(l.values, make([]int64, len(l.values)))
-		for _, q := range percentiles {
+		exact := quantiles(l.values, momentsOf(l.values), 0, shares[:]...)
+		for i, q := range percentiles {
 			if q.name == "p50" || q.name == "p95" && l.p95 {
 				column := fmt.Sprintf("%s_probe_%s_ms", q.name, l.name)
-				s.row[column] = result.Quantile(l.values, q.p) / 1e6
+				s.row[column] = exact[i] / 1e6
 				s.trust(column, q.p, len(l.values))
 			}
 		}

@@ -488,25 +488,3 @@ func BenchmarkOf(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/10e6, "ns/gap")
 }
-
-// BenchmarkPercentiles is the sort and the percentiles alone, of ten million
-// samples that are new each time.
-func BenchmarkPercentiles(b *testing.B) {
-	const n = 10_000_000
-	source, samples, scratch := make([]int64, n), make([]int64, n), make([]int64, n)
-	x := uint32(1)
-	for i := range source {
-		x = x*1664525 + 1013904223
-		source[i] = int64(20_000+x>>18) * 1000
-	}
-	for b.Loop() {
-		b.StopTimer()
-		copy(samples, source)
-		b.StartTimer()
-		sortRadix(samples, scratch)
-		for _, q := range percentiles {
-			result.Quantile(samples, q.p)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/sample")
-}
