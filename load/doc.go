@@ -17,9 +17,16 @@
 //   - Sent is read immediately before the first byte is written, on a
 //     connection that is open: connecting is no part of any latency. A request
 //     that got no connection counts as sent when it asked for one.
-//   - A chunk's time is read as soon as the read that completed its event has
-//     returned, before a byte of it is looked at. Events that came out of one
-//     read share its stamp; [Health] counts them.
+//   - A chunk's time is when the kernel received the segment with the last byte
+//     of its event (package stamp), so that neither a busy client nor a late
+//     wake-up is in it. A read that took several segments has the time of the
+//     last: events that came out of one read share it, are counted, and bear
+//     the bound of the error, which is the time since the connection was last
+//     empty. Where the kernel gives no stamp (another system than Linux, a
+//     tunnel inside this process) it is when the read returned, and the row
+//     says so.
+//   - FirstByte and End are of the same kind; the end of a request that failed or
+//     was given up is when we noticed.
 //   - The first token is the first chunk with non-empty content, reasoning or
 //     tool-call text. A chunk that only names the role is none, although some
 //     clients count it.
@@ -30,6 +37,13 @@
 // stalls for a second, the requests that were due in that second wait too, and
 // leaving their wait out (coordinated omission) would make the stall look like
 // one slow request among thousands.
+//
+// What lies between a stamp and the return of its read is kept beside the
+// results ([Health]'s Lag): it is the error that a client without stamps would
+// have made. The round trip of the connections is kept too, and is never
+// subtracted from anything. Stamps are of the wall clock, which is held against
+// the monotonic one ten times a second: a jump is in ClockSteps, and the times
+// between the jump and its discovery are not to be trusted.
 //
 // Requests are encoded before they are due, connections are opened before the
 // load begins, and JSON is looked at only for the few facts that are needed
