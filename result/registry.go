@@ -162,7 +162,7 @@ func steady() []Column {
 	for _, d := range []struct{ name, doc string }{
 		{"ttft", "the time to first token"}, {"tpot", "the time per output token"}, {"throughput", "the output tokens per second"},
 	} {
-		cols = append(cols, nullable(d.name+"_drift", Float, "ratio", "Relative change of "+d.doc+" from the beginning of the plateau to its end, by Theil and Sen's line through its slices; null where there are too few."))
+		cols = append(cols, nullable(d.name+"_drift", Float, "ratio", "Relative change of "+d.doc+" over the plateau: the median of the last quarter of its slices / that of the first - 1; null where there are too few."))
 	}
 	return append(cols, nullable("ended_by", String, "", "What ended the load: requests, duration, precision (the mean is known as well as asked), error_rate or saturated; null where it did not end."))
 }

@@ -13,28 +13,30 @@ const (
 	// minSlices is how many slices a drift needs: with eight, a rank test can
 	// still say something at its level when two of them are out of order.
 	minSlices = 8
-	// maxDriftSlices is as many as more of would add nothing but work, and
-	// dependence between neighbours.
+	// maxDriftSlices is where more slices would only be more alike.
 	maxDriftSlices = 40
 	// cycles is how many median requests a slice is long. Requests that begin
 	// together go on in waves of their own length, and neighbouring slices that
 	// share the same requests are not independent.
 	cycles = 2
-	// level is the chance that a steady load is taken for one that drifts.
+	// level is the chance that a steady load is taken for one that drifts. A run
+	// has hundreds of cells, and three figures in each.
 	level = 0.001
 )
 
 // A Drift is the trend of a figure over the plateau.
 type Drift struct {
 	// Change is the relative change from the beginning of the plateau to its
-	// end: Theil and Sen's slope (the median of the slopes of all pairs of
-	// slices; Sen, JASA 63, 1968) times the length, over what their line says of
-	// the beginning, or of the end where that is less.
+	// end: the median of the last quarter of the slices over that of the first,
+	// less 1. A line through all of them would overlook a step near the end.
 	Change float64
 	// P is the chance to see such a trend where there is none, two-sided, by the
 	// rank test of Mann (1945) and Kendall (1975) with ties and with the variance
 	// corrected for slices that depend on each other (Hamed and Rao, Journal of
-	// Hydrology 204, 1998).
+	// Hydrology 204, 1998). Whether they do is asked of what is left without the
+	// trend: without Theil and Sen's line (Sen, JASA 63, 1968) or without the
+	// best step, whichever leaves less, as either kind of trend left in would
+	// look like dependence.
 	P float64
 	// Slices is what it rests on; 0 where there are too few to say anything, and
 	// then Change is 0 and P is 1.
