@@ -128,14 +128,6 @@ func (e *errand) read(ctx context.Context, cancel context.CancelCauseFunc, conn 
 	}
 	limited := &limitedReader{r: io.MultiReader(bytes.NewReader(e.came), rest), left: maxHeader}
 	in := bufio.NewReaderSize(limited, 16<<10)
-	resp, err := e.head(in, limited)
-	if err != nil {
-		wire.NoAnswer(&s.req, context.Cause(ctx), err, r.clock.Now())
-		s.lost = context.Cause(ctx) == nil
-		return false
-	}
-	defer resp.Body.Close()
-	limited.left = 1<<63 - 1
 	mark := func() wire.Mark {
 		if conn == nil || conn.Last().Read == 0 {
 			return e.mark
@@ -144,9 +136,17 @@ func (e *errand) read(ctx context.Context, cancel context.CancelCauseFunc, conn 
 		m.Read += e.mark.Read
 		return m
 	}
-	if s.req.FirstByte == result.Never {
+	if _, err := in.Peek(1); err == nil && s.req.FirstByte == result.Never {
 		s.req.FirstByte = mark().At
 	}
+	resp, err := e.head(in, limited)
+	if err != nil {
+		wire.NoAnswer(&s.req, context.Cause(ctx), err, r.clock.Now())
+		s.lost = context.Cause(ctx) == nil
+		return false
+	}
+	defer resp.Body.Close()
+	limited.left = 1<<63 - 1
 	v := wire.Receiver{
 		Config: &r.driver.cfg, Now: r.clock.Now, Mark: mark,
 		Tokens: func(n int) { r.tokens.Add(int64(n)) },
