@@ -585,6 +585,49 @@ func TestReceived(t *testing.T) {
 // TestDivisions: the same card under each way to divide it. By hand: an L4 has
 // 22.5 GiB less the driver's half; the model's weights are w, its largest step
 // takes a.
+// TestKnown: a prompt that counts as known is counted as a hit, whole blocks of
+// it, and is answered as fast as one.
+func TestKnown(t *testing.T) {
+	p := prompt(1, 1000)
+	run := func(r Request) (time.Duration, Output, Stats) {
+		e := New(config(t, nil))
+		r.Prompt, r.MaxTokens = p, 1
+		e.Add(0, r)
+		e.Begin(0)
+		out := e.End()
+		if len(out) != 1 {
+			t.Fatalf("%d tokens in one step", len(out))
+		}
+		return out[0].First, out[0], e.Stats()
+	}
+	cold, first, _ := run(Request{})
+	warm, known, stats := run(Request{Known: len(p)})
+	want := (len(p) - 1) / BlockSize * BlockSize
+	if first.Cached != 0 || known.Cached != want || stats.PrefixHits != want || stats.PrefixQueries != len(p) {
+		t.Errorf("%d and %d tokens cached, %d of %d by the counters, want %d", first.Cached, known.Cached, stats.PrefixHits, stats.PrefixQueries, want)
+	}
+	if warm >= cold/2 {
+		t.Errorf("the first token after %v, and where the prompt is known after %v", cold, warm)
+	}
+}
+
+// TestStretch: a step takes what it is stretched to, and what follows comes later
+// by as much.
+func TestStretch(t *testing.T) {
+	plain, slow := config(t, nil), config(t, nil)
+	slow.Stretch = func(busy, total time.Duration) time.Duration {
+		if busy == 0 {
+			return total
+		}
+		return total + time.Second
+	}
+	load := []arrival{{prompt: prompt(1, 64), out: 5}}
+	a, b := play(t, New(plain), load)[0], play(t, New(slow), load)[0]
+	if a.ttft() != b.ttft() || b.timing.Last-a.timing.Last != 4*time.Second {
+		t.Errorf("first tokens after %v and %v, last ones at %v and %v", a.ttft(), b.ttft(), a.timing.Last, b.timing.Last)
+	}
+}
+
 func TestDivisions(t *testing.T) {
 	o := Options{Model: model(t, "Qwen/Qwen2.5-1.5B-Instruct"), GPU: gpu(t, "l4"), MemoryUtilization: 0.5, MaxModelLen: 4096, MaxSeqs: 64}
 	plan := func(change func(*Options)) *Config {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"sweep.dev/sweep/catalog"
 )
@@ -101,6 +102,9 @@ type Config struct {
 
 	Seed   uint64
 	Jitter float64
+	// Stretch is how long a step takes that would take total, on a GPU that has
+	// been busy for so long: what goes wrong on purpose. Nil leaves it as it is.
+	Stretch func(busy, total time.Duration) time.Duration
 }
 
 // KVTokens is the capacity of the cache in tokens.

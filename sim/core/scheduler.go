@@ -19,6 +19,9 @@ type Request struct {
 	// Received is how many tokens of Prompt need not be computed: their cache
 	// has come from another engine. A preemption loses it.
 	Received int
+	// Known is how many tokens of Prompt count as found in the prefix cache,
+	// whatever it holds: what goes wrong on purpose. A preemption loses it.
+	Known int
 }
 
 // A Finish is why a sequence ended.
@@ -110,6 +113,7 @@ type Engine struct {
 	step    Step
 	nextID  int
 	stats   Stats
+	busy    time.Duration // since the beginning, whatever the counters say
 }
 
 // New makes an idle engine.
@@ -146,6 +150,9 @@ func (e *Engine) Abort(id int) {
 // ResetPrefixCache empties the prefix cache; false where sequences are using it.
 func (e *Engine) ResetPrefixCache() bool { return e.cache.reset() }
 
+// Forget sets the counters to nothing, as a new process has them.
+func (e *Engine) Forget() { e.stats = Stats{} }
+
 // Stats are the counters at this moment.
 func (e *Engine) Stats() Stats {
 	s := e.stats
@@ -173,6 +180,10 @@ func (e *Engine) Begin(now time.Duration) (Step, bool) {
 	if e.cfg.Jitter > 0 {
 		e.step.Total = time.Duration(float64(e.step.Total) * math.Exp(e.cfg.Jitter*e.rand.NormFloat64()))
 	}
+	if e.cfg.Stretch != nil {
+		e.step.Total = e.cfg.Stretch(e.busy, e.step.Total)
+	}
+	e.busy += e.step.Total
 	e.step.End = now + e.step.Total
 	e.step.Sequences = len(e.batch)
 	return e.step, true
@@ -212,8 +223,10 @@ func (e *Engine) admit(now time.Duration, budget int) {
 		found := e.cache.lookup(s.hashes, (len(s.tokens)-1)/BlockSize)
 		hit := len(found) * BlockSize
 		done := hit
+		known := hit
 		if s.preemptions == 0 {
-			done = max(hit, min(s.req.Received, len(s.tokens)-1))
+			known = max(hit, min(s.req.Known, (len(s.tokens)-1)/BlockSize*BlockSize))
+			done = max(known, min(s.req.Received, len(s.tokens)-1))
 		}
 		n := len(s.tokens) - done
 		if n > budget && !e.cfg.ChunkedPrefill {
@@ -231,11 +244,11 @@ func (e *Engine) admit(now time.Duration, budget int) {
 		if !s.started {
 			s.started = true
 			s.timing.Scheduled = now
-			s.cached = hit
+			s.cached = known
 			e.stats.PromptTokens += len(s.req.Prompt)
 			if e.cfg.PrefixCaching {
 				e.stats.PrefixQueries += len(s.req.Prompt)
-				e.stats.PrefixHits += hit
+				e.stats.PrefixHits += known
 			}
 		}
 		e.grow(s, done+n)

@@ -53,11 +53,12 @@ func (c *Call) Take(dst []core.Output) []core.Output {
 // else leaves orders for it, which it takes between two steps. The methods may
 // be called concurrently, also after Run has returned.
 type Engine struct {
-	Started time.Time
-	Meter   *Meter
-	scale   float64 // virtual seconds per real second
+	Meter *Meter
+	scale float64 // virtual seconds per real second
 
 	mu     sync.Mutex
+	began  time.Time // what it says of its start
+	forget bool
 	adds   []*Call
 	aborts []*Call
 	wake   chan struct{}
@@ -82,8 +83,7 @@ type span struct {
 func New(cfg core.Config, scale float64, b Bounds) *Engine {
 	now := time.Now()
 	return &Engine{
-		Started: now, Meter: newMeter(cfg.MaxModelLen, b),
-		scale: scale, wake: make(chan struct{}, 1), core: core.New(cfg), origin: now, calls: map[int]*Call{},
+		Meter: newMeter(cfg.MaxModelLen, b), scale: scale, began: now, wake: make(chan struct{}, 1), core: core.New(cfg), origin: now, calls: map[int]*Call{},
 	}
 }
 
@@ -102,6 +102,20 @@ func (e *Engine) Submit(c *Call) { e.order(func() { e.adds = append(e.adds, c) }
 
 // Abort takes a call out; what is already on its way may still arrive.
 func (e *Engine) Abort(c *Call) { e.order(func() { e.aborts = append(e.aborts, c) }) }
+
+// Started is when the engine was started, as it says.
+func (e *Engine) Started() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.began
+}
+
+// Restart makes start and counters those of a process that begins now. What is
+// under way goes on.
+func (e *Engine) Restart() {
+	e.Meter.reset()
+	e.order(func() { e.began, e.forget, e.stats = time.Now(), true, core.Stats{} })
+}
 
 // ResetCache empties the prefix cache; false while it is in use.
 func (e *Engine) ResetCache(ctx context.Context) bool {
@@ -181,9 +195,12 @@ func (e *Engine) Run(ctx context.Context) {
 // later than now.
 func (e *Engine) obey(now time.Duration) {
 	e.mu.Lock()
-	adds, aborts, resets := e.adds, e.aborts, e.resets
-	e.adds, e.aborts, e.resets = nil, nil, nil
+	adds, aborts, resets, forget := e.adds, e.aborts, e.resets, e.forget
+	e.adds, e.aborts, e.resets, e.forget = nil, nil, nil, false
 	e.mu.Unlock()
+	if forget {
+		e.core.Forget()
+	}
 	for _, c := range adds {
 		c.id = e.core.Add(min(now, e.virtual(c.arrived)), c.req)
 		e.calls[c.id] = c
@@ -200,12 +217,15 @@ func (e *Engine) obey(now time.Duration) {
 	}
 }
 
-// publish lets everybody see the core's counters.
+// publish lets everybody see the core's counters, unless they are about to be
+// forgotten.
 func (e *Engine) publish() core.Stats {
 	stats := e.core.Stats()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.stats = stats
+	if !e.forget {
+		e.stats = stats
+	}
 	return stats
 }
 

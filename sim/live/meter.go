@@ -101,6 +101,7 @@ func (c *Counts) histograms() []*Histogram {
 // A Meter keeps Counts. Its methods may be called concurrently.
 type Meter struct {
 	mu    sync.Mutex
+	none  func() Counts
 	c     Counts
 	steps []Iteration // since they were taken last; a ring once it is full
 	over  int         // steps beyond that
@@ -142,15 +143,25 @@ func (m *Meter) iteration(s core.Step, stats core.Stats, took time.Duration) {
 func newMeter(maxModelLen int, b Bounds) *Meter {
 	tokens := or(b.Tokens, tokenBounds(maxModelLen))
 	phase := or(b.Phase, latencyBounds)
-	return &Meter{c: Counts{
-		Finished: map[string]int{},
-		TTFT:     newHistogram(or(b.TTFT, ttftBounds)), Gap: newHistogram(or(b.Gap, gapBounds)), TPOT: newHistogram(or(b.TPOT, gapBounds)),
-		E2E: newHistogram(or(b.E2E, latencyBounds)), Queue: newHistogram(or(b.Queue, latencyBounds)),
-		Inference: newHistogram(phase), Prefill: newHistogram(or(b.Prefill, phase)), Decode: newHistogram(phase),
-		Prompt: newHistogram(tokens), Generation: newHistogram(tokens), MaxTokens: newHistogram(tokens),
-		Iteration: newHistogram(iterationBounds), Preemptions: newHistogram(preemptBounds),
-		Late: newHistogram(timerBounds),
-	}}
+	none := func() Counts {
+		return Counts{
+			Finished: map[string]int{},
+			TTFT:     newHistogram(or(b.TTFT, ttftBounds)), Gap: newHistogram(or(b.Gap, gapBounds)), TPOT: newHistogram(or(b.TPOT, gapBounds)),
+			E2E: newHistogram(or(b.E2E, latencyBounds)), Queue: newHistogram(or(b.Queue, latencyBounds)),
+			Inference: newHistogram(phase), Prefill: newHistogram(or(b.Prefill, phase)), Decode: newHistogram(phase),
+			Prompt: newHistogram(tokens), Generation: newHistogram(tokens), MaxTokens: newHistogram(tokens),
+			Iteration: newHistogram(iterationBounds), Preemptions: newHistogram(preemptBounds),
+			Late: newHistogram(timerBounds),
+		}
+	}
+	return &Meter{none: none, c: none()}
+}
+
+// reset counts from nothing.
+func (m *Meter) reset() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.c = m.none()
 }
 
 // Counts is a copy of what there is at this moment.

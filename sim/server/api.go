@@ -58,6 +58,7 @@ type Server struct {
 	streams  sync.WaitGroup // handlers of completions
 
 	mu      sync.Mutex
+	cpu     float64           // seconds of this process before the beginning that it tells of
 	last    *metrics.Snapshot // of the scrape before
 	traffic []metrics.Traffic
 }
@@ -138,7 +139,7 @@ func (s *Server) action(r dialect.Route) http.HandlerFunc {
 func (s *Server) state() *dialect.State {
 	return &dialect.State{
 		Dialect: s.cfg.Dialect, Settings: s.cfg.Settings, Core: s.cfg.Core, Model: s.cfg.Model, Served: s.cfg.Served,
-		Started: s.engine.Started, Stats: s.engine.Stats(),
+		Started: s.engine.Started(), Stats: s.engine.Stats(),
 	}
 }
 
@@ -199,6 +200,9 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 		refuse(s.api.Overloaded)
 		return
 	}
+	if f := &s.cfg.Faults; f.slowRead > 0 && f.hits(n) {
+		r.Body = slowReader{r.Body, r.Context(), f.slowRead}
+	}
 	b, refused := s.read(w, r)
 	if refused != nil {
 		refuse(refused)
@@ -210,6 +214,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 		return
 	}
 	j.n, j.requestID, j.path = n, requestID, r.URL.Path
+	s.cfg.Faults.alter(j)
 	j.reply.ID = s.responseID(chat, requestID, n)
 	if full := s.api.QueueFull; full != nil && s.cfg.Settings.Queue > 0 && s.engine.Stats().Waiting >= s.cfg.Settings.Queue {
 		if b.Stream { // the stream has begun before it knows
@@ -244,10 +249,22 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 		s.engine.Abort(c)
 	}
 	s.cfg.Requests.write(Record{Event: "ended", N: n, ID: requestID, PromptTokens: j.prompt, OutputTokens: tokens, FinishReason: finish})
-	if f := &s.cfg.Faults; f.dieAfter > 0 && s.ended.Add(1) >= int64(f.dieAfter) {
+	f, ended := &s.cfg.Faults, s.ended.Add(1)
+	if f.dieAfter > 0 && ended >= int64(f.dieAfter) {
 		// The end of this answer is written when this handler has returned.
 		time.AfterFunc(20*time.Millisecond, func() { s.cfg.End(f.death) })
 	}
+	if ended == int64(f.restart) {
+		s.restart()
+	}
+}
+
+// restart makes everything that tells of the past that of a new process.
+func (s *Server) restart() {
+	s.engine.Restart()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cpu, s.last, s.traffic = cpuSeconds(), nil, nil
 }
 
 // count notes a request by its path.
@@ -366,12 +383,13 @@ func (s *Server) snapshot() *metrics.Snapshot {
 	stats := s.engine.Stats()
 	now := &metrics.Snapshot{
 		Stats: stats, Counts: s.engine.Meter.Counts(), Config: s.cfg.Core, Quiet: !s.cfg.Settings.Metrics,
-		Model: s.cfg.Served[0], Started: s.engine.Started, Now: time.Now(),
+		Model: s.cfg.Served[0], Started: s.engine.Started(), Now: time.Now(),
 		CPU: cpuSeconds(), Busy: s.engine.Unscale(stats.Busy).Seconds(),
 		KVDType: s.cfg.KVDType, BlocksOverride: s.cfg.BlocksOverride, TimeScale: s.cfg.TimeScale,
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now.CPU -= s.cpu
 	now.HTTP = slices.Clone(s.traffic)
 	if s.last != nil {
 		last := *s.last
@@ -395,7 +413,7 @@ func (s *Server) iterations(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) serveMetrics(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", s.api.Type)
 	if s.cfg.Dialect.Name == "llamacpp" {
-		w.Header().Set("Process-Start-Time-Unix", strconv.FormatInt(s.engine.Started.Unix(), 10))
+		w.Header().Set("Process-Start-Time-Unix", strconv.FormatInt(s.engine.Started().Unix(), 10))
 	}
 	switch s.cfg.Faults.metrics {
 	case "hang":

@@ -33,6 +33,7 @@ const (
 	powerBusy, powerMemory, powerCompute = 0.15, 0.40, 0.60
 	roomTemp, tempRise                   = 28.0, 42.0
 	thermalTime                          = 15 * time.Second
+	hotTemp                              = 88.0 // where cards of data centres begin to slow down
 )
 
 // view is the state that the fields of a query show.
@@ -45,6 +46,8 @@ type view struct {
 	joules       float64
 	used, total  int64 // MiB
 	reserved     int64
+	hot          bool          // heat holds the clocks down
+	throttled    time.Duration // since it did, at work
 }
 
 func (s *Server) view(r *http.Request, index int) view {
@@ -59,6 +62,10 @@ func (s *Server) view(r *http.Request, index int) view {
 	v.total, v.reserved = g.MemoryMiB, core.DriverReserve>>20
 	v.used = (s.cfg.Core.UsedBytes() + s.cfg.Faults.BusyBytes) >> 20
 
+	if worked := s.engine.Stats().Busy; s.cfg.Faults.hotAt(worked) {
+		v.hot, v.throttled = true, s.engine.Unscale(worked-s.cfg.Faults.hot)
+	}
+
 	s.board.mu.Lock()
 	defer s.board.mu.Unlock()
 	now := time.Now()
@@ -72,17 +79,32 @@ func (s *Server) view(r *http.Request, index int) view {
 	}
 	s.board.at, s.board.power = now, v.power
 	v.temp, v.joules = s.board.temp, s.board.joules
+	if v.hot {
+		v.temp = hotTemp
+	}
 	return v
 }
 
 const idleMHz = 210
 
 func (v view) mhz() int {
-	if v.busy > 0.01 {
-		return v.s.cfg.Core.GPU.MaxSMMHz
+	switch most := v.s.cfg.Core.GPU.MaxSMMHz; {
+	case v.busy <= 0.01:
+		return idleMHz
+	case v.hot:
+		return max(idleMHz+1, int(float64(most)/v.s.cfg.Faults.slower))
+	default:
+		return most
 	}
-	return idleMHz
 }
+
+// slowed says whether heat is what holds the clocks down at this moment.
+func (v view) slowed() bool { return v.hot && v.mhz() > idleMHz }
+
+func active(is bool) string { return map[bool]string{true: "Active", false: "Not Active"}[is] }
+
+// slowdown is a reason that heat gives.
+func slowdown(v view) string { return active(v.slowed()) }
 
 // memoryMHz is that of GDDR6 in a busy and in an idle card.
 func (v view) memoryMHz() int {
@@ -169,20 +191,26 @@ var fields = map[string]field{
 	"clocks.current.memory":   {"MHz", func(v view) string { return strconv.Itoa(v.memoryMHz()) }},
 	"clocks.max.sm":           {"MHz", func(v view) string { return strconv.Itoa(v.s.cfg.Core.GPU.MaxSMMHz) }},
 	"clocks_event_reasons.active": {"", func(v view) string {
-		return map[bool]string{true: "0x0000000000000000", false: "0x0000000000000001"}[v.mhz() > idleMHz]
+		switch {
+		case v.mhz() <= idleMHz:
+			return "0x0000000000000001"
+		case v.slowed():
+			return "0x0000000000000048"
+		}
+		return "0x0000000000000000"
 	}},
 	"clocks_event_reasons.gpu_idle": {"", func(v view) string {
-		return map[bool]string{true: "Not Active", false: "Active"}[v.mhz() > idleMHz]
+		return active(v.mhz() <= idleMHz)
 	}},
 	"clocks_event_reasons.sw_power_cap":                     {"", constant("Not Active")},
-	"clocks_event_reasons.hw_slowdown":                      {"", constant("Not Active")},
-	"clocks_event_reasons.hw_thermal_slowdown":              {"", constant("Not Active")},
+	"clocks_event_reasons.hw_slowdown":                      {"", slowdown},
+	"clocks_event_reasons.hw_thermal_slowdown":              {"", slowdown},
 	"clocks_event_reasons.hw_power_brake_slowdown":          {"", constant("Not Active")},
 	"clocks_event_reasons.sw_thermal_slowdown":              {"", constant("Not Active")},
 	"clocks_event_reasons_counters.sw_power_cap":            {"us", constant("0")},
 	"clocks_event_reasons_counters.sync_boost":              {"us", constant("0")},
 	"clocks_event_reasons_counters.sw_thermal_slowdown":     {"us", constant("0")},
-	"clocks_event_reasons_counters.hw_thermal_slowdown":     {"us", constant("0")},
+	"clocks_event_reasons_counters.hw_thermal_slowdown":     {"us", func(v view) string { return strconv.FormatInt(v.throttled.Microseconds(), 10) }},
 	"clocks_event_reasons_counters.hw_power_brake_slowdown": {"us", constant("0")},
 	"ecc.errors.uncorrected.volatile.total":                 {"", constant("0")},
 	"ecc.errors.corrected.volatile.total":                   {"", constant("0")},
@@ -256,7 +284,6 @@ func (s *Server) nvidiaXML(w http.ResponseWriter, r *http.Request) {
 `, time.Now().Format(time.ANSIC), driverVersion, s.cfg.Core.GPUs)
 	for i := range s.cfg.Core.GPUs {
 		v := s.view(r, i)
-		active := func(is bool) string { return map[bool]string{true: "Active", false: "Not Active"}[is] }
 		fmt.Fprintf(w, `	<gpu id="%s">
 		<product_name>%s</product_name>
 		<mig_mode><current_mig>N/A</current_mig></mig_mode>
@@ -269,8 +296,8 @@ func (s *Server) nvidiaXML(w http.ResponseWriter, r *http.Request) {
 		<clocks_event_reasons>
 			<clocks_event_reason_gpu_idle>%s</clocks_event_reason_gpu_idle>
 			<clocks_event_reason_sw_power_cap>Not Active</clocks_event_reason_sw_power_cap>
-			<clocks_event_reason_hw_slowdown>Not Active</clocks_event_reason_hw_slowdown>
-			<clocks_event_reason_hw_thermal_slowdown>Not Active</clocks_event_reason_hw_thermal_slowdown>
+			<clocks_event_reason_hw_slowdown>%s</clocks_event_reason_hw_slowdown>
+			<clocks_event_reason_hw_thermal_slowdown>%s</clocks_event_reason_hw_thermal_slowdown>
 			<clocks_event_reason_hw_power_brake_slowdown>Not Active</clocks_event_reason_hw_power_brake_slowdown>
 			<clocks_event_reason_sw_thermal_slowdown>Not Active</clocks_event_reason_sw_thermal_slowdown>
 		</clocks_event_reasons>
@@ -278,7 +305,7 @@ func (s *Server) nvidiaXML(w http.ResponseWriter, r *http.Request) {
 			<clocks_event_reasons_counters_sw_power_cap>0 us</clocks_event_reasons_counters_sw_power_cap>
 			<clocks_event_reasons_counters_sync_boost>0 us</clocks_event_reasons_counters_sync_boost>
 			<clocks_event_reasons_counters_sw_therm_slowdown>0 us</clocks_event_reasons_counters_sw_therm_slowdown>
-			<clocks_event_reasons_counters_hw_therm_slowdown>0 us</clocks_event_reasons_counters_hw_therm_slowdown>
+			<clocks_event_reasons_counters_hw_therm_slowdown>%d us</clocks_event_reasons_counters_hw_therm_slowdown>
 			<clocks_event_reasons_counters_hw_power_brake>0 us</clocks_event_reasons_counters_hw_power_brake>
 		</clocks_event_reasons_counters>
 		<fb_memory_usage>
@@ -307,6 +334,7 @@ func (s *Server) nvidiaXML(w http.ResponseWriter, r *http.Request) {
 		</clocks>
 		<processes>
 `, fields["pci.bus_id"].value(v), html.EscapeString(s.cfg.Core.GPU.Product), v.uuid(), i, fields["pstate"].value(v), active(v.mhz() <= idleMHz),
+			slowdown(v), slowdown(v), v.throttled.Microseconds(),
 			v.total, v.reserved, v.used, v.total-v.used-v.reserved, percent(v.busy), percent(v.memory), int(v.temp),
 			v.power, v.power, s.cfg.Core.GPU.TDP, v.mhz(), v.mhz(), v.memoryMHz())
 		for _, p := range v.processes() {
@@ -389,7 +417,7 @@ func (s *Server) amdSMI(w http.ResponseWriter, r *http.Request) {
 				"temperature": object{"edge": "N/A", "hotspot": unit(int(v.temp), "C"), "mem": unit(int(v.temp)-5, "C")},
 				"energy":      object{"total_energy_consumption": unit(math.Round(1e3*v.joules)/1e3, "J")},
 				"mem_usage":   object{"total_vram": unit(v.total, "MB"), "used_vram": unit(v.used, "MB"), "free_vram": unit(v.total-v.used, "MB")},
-				"throttle":    object{"prochot_violation_status": "NOT ACTIVE", "ppt_violation_status": "NOT ACTIVE", "socket_thermal_violation_status": "NOT ACTIVE", "hbm_thermal_violation_status": "NOT ACTIVE"},
+				"throttle":    object{"prochot_violation_status": "NOT ACTIVE", "ppt_violation_status": "NOT ACTIVE", "socket_thermal_violation_status": strings.ToUpper(slowdown(v)), "hbm_thermal_violation_status": "NOT ACTIVE"},
 			})
 		case "list":
 			list = append(list, object{"gpu": i, "bdf": fields["pci.bus_id"].value(v), "uuid": strings.TrimPrefix(v.uuid(), "GPU-")})

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net"
@@ -27,6 +28,12 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, j *job, c *live.
 		return 0, ""
 	}
 	j.reply.Head = []byte(s.api.Head(&j.reply))
+	f := s.faultsOf(j)
+	if f.roleFirst {
+		if err := s.write(r, w, out, j, s.api.First(nil, &j.reply, &dialect.Token{})); err != nil {
+			return 0, ""
+		}
+	}
 	var silent <-chan time.Time
 	if n := s.cfg.Settings.Ping; n > 0 {
 		tick := time.NewTicker(time.Duration(n) * time.Second)
@@ -35,7 +42,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, j *job, c *live.
 	}
 	var outs []core.Output
 	var buf []byte
-	sent := 0 // bytes of text
+	var text string // of the tokens whose chunk is not complete
+	sent := 0       // bytes of text
+	held := 0       // chunks in buf
 	for {
 		select {
 		case <-c.Ready():
@@ -48,30 +57,49 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, j *job, c *live.
 			return tokens, ""
 		}
 		outs = c.Take(outs[:0])
-		buf = buf[:0]
 		var wrong fault
 		for _, o := range outs {
 			t := s.token(j, o, j.answer.Piece(o.N-1, sent))
-			if o.N == 1 {
+			if o.N == 1 && !f.roleFirst {
 				buf = s.api.First(buf, &j.reply, t)
 			}
 			if wrong = s.faultAt(j, o.N-1); wrong != nil {
 				break
 			}
+			if o.N == f.stallAfter {
+				if err := s.write(r, w, out, j, buf); err != nil || !sleep(r.Context(), f.stall) {
+					return tokens, ""
+				}
+				buf, held = buf[:0], 0
+			}
 			sent += len(t.Text)
-			buf = s.api.Token(buf, &j.reply, t)
 			tokens = o.N
+			text += t.Text
+			if o.Finish == core.Running && f.merge > 0 && o.N%f.merge != 0 {
+				continue
+			}
+			t.Text, text = text, ""
+			from := len(buf)
+			buf = s.api.Token(buf, &j.reply, t)
+			if o.N <= f.reasoning && j.reply.Chat {
+				buf = append(buf[:from], reasoned.Replace(string(buf[from:]))...)
+			}
+			held++
 			if o.Finish != core.Running {
 				finish = string(o.Finish)
 				buf = s.api.End(buf, &j.reply, t)
-				if f := &s.cfg.Faults; !f.noDone || !f.hits(j.n) {
+				if !f.noDone {
 					buf = append(buf, done...)
 				}
 			}
 		}
+		if wrong == nil && finish == "" && held < max(1, f.coalesce) {
+			continue
+		}
 		if err := s.write(r, w, out, j, buf); err != nil {
 			return tokens, ""
 		}
+		buf, held = buf[:0], 0
 		if wrong != nil {
 			wrong(w, r, out)
 			return tokens, ""
@@ -79,6 +107,27 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, j *job, c *live.
 		if finish != "" {
 			return tokens, finish
 		}
+	}
+}
+
+// faultsOf are those of one request.
+func (s *Server) faultsOf(j *job) *Faults {
+	if !s.cfg.Faults.hits(j.n) {
+		return &Faults{}
+	}
+	return &s.cfg.Faults
+}
+
+// reasoned makes reasoning of a chunk's text, and the other way round: what a
+// chunk has of the one it has not of the other.
+var reasoned = strings.NewReplacer(`"content":`, `"reasoning_content":`, `"reasoning_content":`, `"content":`)
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
