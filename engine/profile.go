@@ -170,6 +170,8 @@ type API struct {
 	CacheReset string `yaml:"cache_reset,omitempty" doc:"Path to POST to that empties the prefix cache."`
 	// Tokenize is a path that counts the tokens of a text; "" where there is none.
 	Tokenize string `yaml:"tokenize,omitempty" doc:"Path that counts the tokens of a text."`
+	// TokenizeField is what a request to it calls the text.
+	TokenizeField string `yaml:"tokenize_field,omitempty" doc:"What a request to it calls the text." default:"prompt"`
 	// Version is a path whose JSON answer holds VersionField.
 	Version string `yaml:"version,omitempty" doc:"Path whose JSON answer holds the version."`
 	// VersionField is "version" unless the server calls it otherwise.

@@ -17,11 +17,12 @@ import (
 // atOnce is how many questions are under way at a time. They are short.
 const atOnce = 8
 
+// A Post sends body as JSON to a path of the server and returns the body of an
+// answer with status 200. It is called by several goroutines at a time.
+type Post func(ctx context.Context, path string, body any) ([]byte, error)
+
 // A Server is what is asked.
 type Server struct {
-	// Post sends body as JSON to a path of the server and returns the body of an
-	// answer with status 200. It is called by several goroutines at a time.
-	Post func(ctx context.Context, path string, body any) ([]byte, error)
 	// Model is the name that requests use.
 	Model string
 	// Tokenize is the path at which the engine counts the tokens of a text, and
@@ -36,13 +37,13 @@ type Server struct {
 type counter func(ctx context.Context, text string) (int, error)
 
 // tokenize is the count of the engine's tokenizer.
-func (l *Learner) tokenize(ctx context.Context, text string) (int, error) {
+func (l *Learner) tokenize(ctx context.Context, post Post, text string) (int, error) {
 	field := l.server.Field
 	if field == "" {
 		field = "prompt"
 	}
 	l.asked.Add(1)
-	answer, err := l.server.Post(ctx, l.server.Tokenize, map[string]any{"model": l.server.Model, field: text, "add_special_tokens": false})
+	answer, err := post(ctx, l.server.Tokenize, map[string]any{"model": l.server.Model, field: text, "add_special_tokens": false})
 	if err != nil {
 		return 0, err
 	}
@@ -81,11 +82,12 @@ func counted(answer []byte) (int, error) {
 // A shape is how the prompts of a load are sent: the endpoint, the fields that
 // may change the template, the system message.
 type shape struct {
+	post    Post
 	encoder *wire.Encoder
 	path    string
 }
 
-func newShape(c wire.Config) (shape, error) {
+func newShape(post Post, c wire.Config) (shape, error) {
 	c.Stream = false
 	_, encoder, err := c.Prepare()
 	if err != nil {
@@ -99,7 +101,7 @@ func newShape(c wire.Config) (shape, error) {
 	default:
 		path = "/v1/completions"
 	}
-	return shape{encoder, path}, nil
+	return shape{post, encoder, path}, nil
 }
 
 // errNoUsage is a server that does not say how long a prompt was.
@@ -109,7 +111,7 @@ var errNoUsage = errors.New("no usage.prompt_tokens in the answer")
 // one token.
 func (l *Learner) usage(ctx context.Context, s shape, p load.Prompt) (int, error) {
 	l.asked.Add(1)
-	answer, err := l.server.Post(ctx, s.path, json.RawMessage(s.encoder.Encode(&load.Job{Prompt: p, MaxTokens: 1})))
+	answer, err := s.post(ctx, s.path, json.RawMessage(s.encoder.Encode(&load.Job{Prompt: p, MaxTokens: 1})))
 	if err != nil {
 		return 0, err
 	}

@@ -63,16 +63,17 @@ type Learned struct {
 	Asked  int    // questions so far, of all kinds of prompts
 }
 
-// Learn finds out how the server counts prompts that are sent as c says, with
-// this system message. The first call looks for words: some 30 short questions to
+// Learn finds out, by post, how the server counts prompts that are sent as c
+// says, with this system message. The first call looks for words: some 30 short questions to
 // a tokenizer of whole words, some 300 to one of parts of words. Later ones only
-// ask for the overhead, about 20 questions of a few words each.
+// ask for the overhead: 8 questions of a few words each, and 8 with the system
+// message.
 //
 // The error is that of the server: no usage, no answer.
-func (l *Learner) Learn(ctx context.Context, c wire.Config, system string) (Learned, error) {
+func (l *Learner) Learn(ctx context.Context, post Post, c wire.Config, system string) (Learned, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s, err := newShape(c)
+	s, err := newShape(post, c)
 	if err != nil {
 		return Learned{}, fmt.Errorf("tokens: %w", err)
 	}
@@ -88,9 +89,10 @@ func (l *Learner) learn(ctx context.Context, s shape, system string) (Learned, e
 	byUsage := func(ctx context.Context, text string) (int, error) {
 		return l.usage(ctx, s, load.Prompt{Turns: []string{text}})
 	}
+	byTokenizer := func(ctx context.Context, text string) (int, error) { return l.tokenize(ctx, s.post, text) }
 	if l.vocab == nil && l.server.Tokenize != "" {
 		// An endpoint that is not there, or says something else, is no failure.
-		if v, err := search(ctx, l.tokenize, source.Vocabulary(), longestCounted); err == nil {
+		if v, err := search(ctx, byTokenizer, source.Vocabulary(), longestCounted); err == nil {
 			l.vocab, l.by = v, ByTokenizer
 		} else if ctx.Err() != nil {
 			return Learned{}, err

@@ -11,7 +11,6 @@ import (
 // Bounds of the search for words.
 const (
 	minWords  = 16 // fewer make dull text, and markers of 16 words
-	minStarts = 4
 	someWords = 64 // enough, where each further one costs questions
 	chunk     = 8
 	starts    = 24 // words that are asked about as the first of a text
@@ -35,19 +34,23 @@ type vocabulary struct {
 // That whole texts have as many tokens as words is verified at the end: a
 // tokenizer may make one token of two words.
 func search(ctx context.Context, count counter, candidates []string, longest int) (*vocabulary, error) {
+	v := &vocabulary{perWord: 1}
 	first, err := ask(ctx, count, candidates[:min(starts, len(candidates))])
 	if err != nil {
 		return nil, err
 	}
 	// No word is less than one token, and some are one: what the shortest counts
 	// beyond that is what every text does.
-	v := &vocabulary{perWord: 1}
 	beside := slices.Min(first) - 1
-	for i, n := range first {
-		if n == beside+1 {
-			v.starts = append(v.starts, candidates[i])
+	one := func(words []string, counts []int) (list []string) {
+		for i, n := range counts {
+			if n == beside+1 {
+				list = append(list, words[i])
+			}
 		}
+		return list
 	}
+	v.starts = one(candidates, first)
 	start := v.starts[0]
 	fits := func(ctx context.Context, lists [][]string) ([]bool, error) {
 		texts := make([]string, len(lists))
@@ -66,8 +69,16 @@ func search(ctx context.Context, count counter, candidates []string, longest int
 	}
 	for range 3 {
 		v.starts = slices.DeleteFunc(v.starts, func(w string) bool { return !slices.Contains(v.words, w) })
-		if len(v.words) < minWords || len(v.starts) < minStarts {
+		if len(v.words) < minWords {
 			break
+		}
+		if len(v.starts) == 0 {
+			if first, err = ask(ctx, count, v.words); err != nil {
+				return nil, err
+			}
+			if v.starts = one(v.words, first); len(v.starts) == 0 {
+				break
+			}
 		}
 		ok, err := additive(ctx, count, v, beside, longest)
 		if err != nil {
@@ -84,8 +95,11 @@ func search(ctx context.Context, count counter, candidates []string, longest int
 	return fit(ctx, count, candidates, longest)
 }
 
+// A fitter says which lists of words are one token a word.
+type fitter func(ctx context.Context, lists [][]string) ([]bool, error)
+
 // keep returns the words that are one token each after a space.
-func keep(ctx context.Context, fits func(context.Context, [][]string) ([]bool, error), words []string) ([]string, error) {
+func keep(ctx context.Context, fits fitter, words []string) ([]string, error) {
 	// A server that refuses so long a text may take shorter ones.
 	if ok, err := fits(ctx, [][]string{words}); err == nil && ok[0] || ctx.Err() != nil {
 		return slices.Clone(words), ctx.Err()
@@ -107,30 +121,46 @@ func keep(ctx context.Context, fits func(context.Context, [][]string) ([]bool, e
 		if len(kept) >= someWords {
 			break
 		}
-		// Twice, so that one that merges with the first word is not lost, and a
-		// word that merges with itself is.
-		alone := make([][]string, len(some))
-		for i, w := range some {
-			alone[i] = []string{w, w}
-		}
-		single, err := fits(ctx, alone)
+		good, err := alone(ctx, fits, some)
 		if err != nil {
 			return nil, err
 		}
-		for i, ok := range single {
-			if ok {
-				kept = append(kept, some[i])
-			}
+		kept = append(kept, good...)
+	}
+	return kept, nil
+}
+
+// alone returns the words that are one token each by themselves: asked about
+// twice in a row, since a word may merge with the one that every text begins with.
+func alone(ctx context.Context, fits fitter, words []string) ([]string, error) {
+	lists := make([][]string, len(words))
+	for i, w := range words {
+		lists[i] = []string{w, w}
+	}
+	return those(ctx, fits, words, lists)
+}
+
+// those returns the words whose lists fit.
+func those(ctx context.Context, fits fitter, words []string, lists [][]string) (kept []string, err error) {
+	ok, err := fits(ctx, lists)
+	if err != nil {
+		return nil, err
+	}
+	for i, w := range words {
+		if ok[i] {
+			kept = append(kept, w)
 		}
 	}
 	return kept, nil
 }
 
 // unmerged leaves out the words that make a token with a neighbour: each is
-// asked about before and after every other one.
-func unmerged(ctx context.Context, fits func(context.Context, [][]string) ([]bool, error), words []string) ([]string, error) {
-	if len(words) > someWords {
-		words = words[:someWords]
+// asked about before and after every other one. What was kept by chunks is asked
+// about alone first: a word that is two tokens hides a pair that is one.
+func unmerged(ctx context.Context, fits fitter, words []string) ([]string, error) {
+	words, err := alone(ctx, fits, words[:min(len(words), someWords)])
+	if err != nil {
+		return nil, err
 	}
 	lists := make([][]string, len(words))
 	for i, w := range words {
@@ -138,17 +168,7 @@ func unmerged(ctx context.Context, fits func(context.Context, [][]string) ([]boo
 			lists[i] = append(lists[i], w, x)
 		}
 	}
-	ok, err := fits(ctx, lists)
-	if err != nil {
-		return nil, err
-	}
-	var kept []string
-	for i, w := range words {
-		if ok[i] {
-			kept = append(kept, w)
-		}
-	}
-	return kept, nil
+	return those(ctx, fits, words, lists)
 }
 
 // additive says whether whole texts have as many tokens as words.
