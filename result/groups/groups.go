@@ -5,30 +5,41 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/perf/benchmath"
+
 	"sweep.dev/sweep/result"
 )
 
 // grouped are the columns that are summarized over the trials of a cell.
 var grouped = []string{
-	"p50_ttft_ms", "p95_ttft_ms", "p99_ttft_ms",
-	"p50_tpot_ms", "p95_tpot_ms", "p99_tpot_ms",
-	"p50_itl_ms", "p95_itl_ms", "p99_itl_ms",
-	"p50_e2e_ms", "p95_e2e_ms", "p99_e2e_ms",
+	"mean_ttft_ms", "p50_ttft_ms", "p95_ttft_ms", "p99_ttft_ms",
+	"mean_tpot_ms", "p50_tpot_ms", "p95_tpot_ms", "p99_tpot_ms",
+	"p50_itl_ms", "p95_itl_ms", "p99_itl_ms", "p99_icl_ms",
+	"mean_e2e_ms", "p50_e2e_ms", "p95_e2e_ms", "p99_e2e_ms",
 	"throughput_tok_s", "total_throughput_tok_s", "request_throughput", "goodput_req_s",
-	"p50_user_tok_s", "error_rate", "cost_usd", "usd_per_1m_output_tokens",
+	"p50_user_tok_s", "error_rate", "achieved_rate", "duration_s",
+	"p50_ttft_ms_plateau", "p95_ttft_ms_plateau", "p50_tpot_ms_plateau", "p95_tpot_ms_plateau", "p95_e2e_ms_plateau",
+	"throughput_tok_s_plateau", "request_throughput_plateau", "goodput_req_s_plateau", "in_flight_mean",
+	"p50_probe_ttft_ms", "p95_probe_ttft_ms",
+	"server_throughput_tok_s", "kv_cache_usage_max", "prefix_cache_hit_rate", "gpu_power_mean_w",
+	"cost_usd", "usd_per_1m_output_tokens", "joules_per_output_token", "p99_client_lag_ms",
 }
 
 // Of makes the table of cells from the table of trials: one row per cell,
 // in the order of their first trials, with the number of trials and of valid
-// ones, and of each of its figures over the valid trials the mean, the
-// standard deviation (n - 1), the coefficient of variation (sd / mean) and the
-// 95 % interval of the mean by Student's t. What there are too few trials for
-// is nil.
+// ones, and of each of its figures over the valid trials the mean, the median,
+// the standard deviation (n - 1), the coefficient of variation (sd / mean) and
+// the 95 % interval of the mean by Student's t. What there are too few trials
+// for is nil. A trial that is unlike the others is named and stays in.
+//
+// The figures of percentiles are over the trials' own percentiles, not
+// percentiles of all their requests together.
 func Of(cols []result.Column, rows []result.Row) ([]result.Column, []result.Row) {
 	keys := groupKeys(cols)
 	out := append(slices.Clone(keys),
 		result.Column{Name: "trials", Type: result.Int, Unit: "trials", Doc: "Trials of the cell."},
 		result.Column{Name: "valid_trials", Type: result.Int, Unit: "trials", Doc: "Those whose numbers may be used; the figures are over them."},
+		nullable(OutlierTrials, result.String, "", "Valid trials that are unlike the others, with the figure by which they are: trial:figure, joined by commas. None is left out."),
 	)
 	var figures []result.Column
 	for _, name := range grouped {
@@ -36,6 +47,7 @@ func Of(cols []result.Column, rows []result.Row) ([]result.Column, []result.Row)
 			figures = append(figures, c)
 			out = append(out,
 				nullable(name+"_mean", result.Float, c.Unit, "Mean of "+name+" over the valid trials."),
+				nullable(name+"_median", result.Float, c.Unit, "Median of "+name+" over the valid trials."),
 				nullable(name+"_sd", result.Float, c.Unit, "Standard deviation (n - 1) of "+name+" between the valid trials."),
 				nullable(name+"_cv", result.Float, "ratio", "Standard deviation of "+name+" / its mean."),
 				nullable(name+"_ci95_low", result.Float, c.Unit, "Lower end of the 95 % interval of the mean of "+name+"."),
@@ -100,24 +112,30 @@ func group(keys, figures []result.Column, trials []result.Row) result.Row {
 				values = append(values, v)
 			}
 		}
-		n := float64(len(values))
-		if n == 0 {
+		if len(values) == 0 {
 			continue
 		}
 		mean, sd := meanAndSD(values)
 		row[c.Name+"_mean"] = mean
-		if n < 2 {
+		row[c.Name+"_median"] = median(values)
+		if len(values) < 2 {
 			continue
 		}
 		row[c.Name+"_sd"] = sd
 		if mean != 0 {
 			row[c.Name+"_cv"] = sd / mean
 		}
-		half := studentT975(len(values)-1) * sd / math.Sqrt(n)
-		row[c.Name+"_ci95_low"], row[c.Name+"_ci95_high"] = mean-half, mean+half
+		interval := benchmath.AssumeNormal.Summary(benchmath.NewSample(values, &benchmath.DefaultThresholds), confidence)
+		row[c.Name+"_ci95_low"], row[c.Name+"_ci95_high"] = interval.Lo, interval.Hi
+	}
+	if named := outliers(valid); named != "" {
+		row[OutlierTrials] = named
 	}
 	return row
 }
+
+// confidence is that of the interval of a mean.
+const confidence = 0.95
 
 // meanAndSD are the mean and the sample's standard deviation, which is NaN for
 // one value.
@@ -132,25 +150,6 @@ func meanAndSD(values []float64) (mean, sd float64) {
 		sum += (v - mean) * (v - mean)
 	}
 	return mean, math.Sqrt(sum / (n - 1))
-}
-
-// studentT975 is the 97.5 % quantile of Student's t with df degrees of
-// freedom: the tabled values up to 30, and from there the first terms of the
-// Cornish-Fisher expansion around the normal's (Abramowitz and Stegun,
-// 26.7.5), which are off by less than 1e-5.
-func studentT975(df int) float64 {
-	table := [...]float64{
-		12.706205, 4.302653, 3.182446, 2.776445, 2.570582, 2.446912, 2.364624, 2.306004, 2.262157, 2.228139,
-		2.200985, 2.178813, 2.160369, 2.144787, 2.131450, 2.119905, 2.109816, 2.100922, 2.093024, 2.085963,
-		2.079614, 2.073873, 2.068658, 2.063899, 2.059539, 2.055529, 2.051831, 2.048407, 2.045230, 2.042272,
-	}
-	if df <= len(table) {
-		return table[df-1]
-	}
-	const z = 1.959963984540054
-	v := float64(df)
-	const z3, z5, z7 = z * z * z, z * z * z * z * z, z * z * z * z * z * z * z
-	return z + (z3+z)/(4*v) + (5*z5+16*z3+3*z)/(96*v*v) + (3*z7+19*z5+17*z3-15*z)/(384*v*v*v)
 }
 
 func nullable(name string, t result.Type, unit, doc string) result.Column {

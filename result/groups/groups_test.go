@@ -2,6 +2,8 @@ package groups
 
 import (
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"sweep.dev/sweep/result"
@@ -19,10 +21,10 @@ func TestOf(t *testing.T) {
 	if len(got) != 3 {
 		t.Fatalf("%d rows, want 3", len(got))
 	}
-	half := 4.302653 * 2 / math.Sqrt(3)
+	half := 4.30265272991 * 2 / math.Sqrt(3)
 	check(t, got[0], result.Row{
 		"cell_id": "b", "engine": "vllm", "arg_x": int64(7), "trials": int64(5), "valid_trials": int64(4),
-		"p50_ttft_ms_mean": 12.0, "p50_ttft_ms_sd": 2.0, "p50_ttft_ms_cv": 2.0 / 12,
+		"p50_ttft_ms_mean": 12.0, "p50_ttft_ms_median": 12.0, "p50_ttft_ms_sd": 2.0, "p50_ttft_ms_cv": 2.0 / 12,
 		"p50_ttft_ms_ci95_low": 12 - half, "p50_ttft_ms_ci95_high": 12 + half, "throughput_tok_s_mean": nil,
 	})
 	check(t, got[1], result.Row{"cell_id": "a", "trials": int64(1), "p50_ttft_ms_mean": 5.0, "p50_ttft_ms_sd": nil, "p50_ttft_ms_ci95_low": nil})
@@ -48,25 +50,54 @@ func TestMeanAndSD_ofEqualValues(t *testing.T) {
 	}
 }
 
-// TestStudentT975 integrates the density: half of what lies between -t and t
-// must be 0.475.
-func TestStudentT975(t *testing.T) {
-	for df := 1; df <= 200; df++ {
-		v := float64(df)
-		a, _ := math.Lgamma((v + 1) / 2)
-		b, _ := math.Lgamma(v / 2)
-		c := math.Exp(a-b) / math.Sqrt(v*math.Pi)
-		density := func(x float64) float64 { return c * math.Pow(1+x*x/v, -(v+1)/2) }
-		const steps = 20_000 // Simpson's rule
-		end := studentT975(df)
-		h := end / steps
-		sum := density(0) + density(end)
-		for i := 1; i < steps; i++ {
-			sum += density(float64(i)*h) * float64(2+2*(i%2))
+func TestOf_namesOutliers(t *testing.T) {
+	trials := func(valid any, values ...float64) []result.Row {
+		var rows []result.Row
+		for i, v := range values {
+			rows = append(rows, result.Row{
+				"cell_id": "a", "trial": int64(i + 1), "valid": valid, "throughput_tok_s": v, "error_rate": 0.0, "p50_ttft_ms": 7.0,
+			})
 		}
-		if got := sum * h / 3; math.Abs(got-0.475) > 2e-7 {
-			t.Errorf("df %d: %.7f lies between 0 and %v, want 0.475", df, got, end)
+		return rows
+	}
+	for _, c := range []struct {
+		rows []result.Row
+		want any
+	}{
+		{trials(true, 100, 101, 99, 100.5, 60), "5:throughput_tok_s"},
+		{trials(true, 100, 101, 99, 60), nil},                        // too few
+		{trials(false, 100, 101, 99, 100.5, 60), nil},                // no numbers to use
+		{trials(true, 100, 100.01, 99.99, 100.02, 103), nil},         // too close to matter
+		{trials(true, 100, 120, 80, 110, 60), nil},                   // they all differ
+		{trials(true, 100, 100, 100, 100, 50), "5:throughput_tok_s"}, // no deviation but its own
+	} {
+		_, got := Of(result.Columns(result.Extra{}), c.rows)
+		if got[0][OutlierTrials] != c.want {
+			t.Errorf("%v: outliers %v, want %v", c.rows, got[0][OutlierTrials], c.want)
 		}
+		if n := int64(len(c.rows)); c.rows[0]["valid"] == true && (got[0]["valid_trials"] != n || got[0]["throughput_tok_s_mean"] == nil) {
+			t.Errorf("an outlier was left out: %v", got[0])
+		}
+	}
+}
+
+// TestIsOutlier_isSeldomOfItsKind holds that trials of one normal distribution,
+// as far apart as trials usually are, are hardly ever called outliers.
+func TestIsOutlier_isSeldomOfItsKind(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	named := 0
+	const cells = 2000
+	for range cells {
+		values := make([]float64, 5)
+		for i := range values {
+			values[i] = 100 + 3*r.NormFloat64()
+		}
+		if slices.ContainsFunc(values, func(v float64) bool { return isOutlier(v, values) }) {
+			named++
+		}
+	}
+	if share := float64(named) / cells; share > 0.02 {
+		t.Errorf("an outlier in %.1f %% of cells that have none", 100*share)
 	}
 }
 
@@ -76,7 +107,7 @@ func check(t *testing.T, row result.Row, want result.Row) {
 	for name, w := range want {
 		got := row[name]
 		if g, ok := got.(float64); ok {
-			if w, ok := w.(float64); ok && math.Abs(g-w) <= 1e-9*math.Max(1, math.Abs(w)) {
+			if w, ok := w.(float64); ok && math.Abs(g-w) <= 1e-8*math.Max(1, math.Abs(w)) {
 				continue
 			}
 		}
