@@ -14,7 +14,7 @@ var marks = []struct {
 	v    Verdict
 	mark string
 }{
-	{SweetSpot, "*"}, {Acceptable, "+"}, {Unstable, "~"}, {Missed, "-"}, {Invalid, "!"}, {NoStart, "o"}, {FailedRun, "x"}, {Pending, "."},
+	{SweetSpot, "*"}, {Acceptable, "+"}, {Unstable, "~"}, {Missed, "-"}, {Invalid, "!"}, {NoStart, "o"}, {FailedRun, "x"}, {Skipped, "/"}, {Pending, "."},
 }
 
 // Mark is the one character that stands for a verdict.
@@ -177,8 +177,8 @@ func (s *summary) field(p *Point) field {
 
 func (s *summary) fieldText(p *Point) string {
 	switch p.Verdict {
-	case Pending:
-		return "pending"
+	case Pending, Skipped:
+		return string(p.Verdict)
 	case Invalid, NoStart, FailedRun:
 		return p.reason()
 	}

@@ -62,7 +62,7 @@ func (r *Run) points() []*Point {
 func (p *Point) judge() {
 	order := map[Verdict]int{Acceptable: 1, Unstable: 2, Missed: 3}
 	without := Pending
-	rank := map[Verdict]int{Pending: 0, FailedRun: 1, NoStart: 2, Invalid: 3}
+	rank := map[Verdict]int{Pending: 0, Skipped: 1, FailedRun: 2, NoStart: 3, Invalid: 4}
 	for _, t := range p.Trials {
 		v, why := judge(t.Outcome)
 		if order[v] == 0 {

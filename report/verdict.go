@@ -19,6 +19,7 @@ const (
 	Invalid    Verdict = "INVALID"
 	NoStart    Verdict = "did not start"
 	FailedRun  Verdict = "failed"
+	Skipped    Verdict = "skipped" // not run, because of what a lower level of its axis did
 	Pending    Verdict = "pending"
 )
 
@@ -60,6 +61,8 @@ func judge(o *result.Outcome) (v Verdict, why string) {
 	case result.StatusOK:
 	case result.StatusInvalid:
 		return Invalid, ""
+	case result.StatusSkipped:
+		return Skipped, ""
 	default:
 		if o.StartFailure {
 			return NoStart, ""

@@ -3,9 +3,11 @@ package verdict
 import (
 	"fmt"
 	"math"
+	"sort"
 	"strings"
 	"time"
 
+	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
 )
 
@@ -39,6 +41,15 @@ const (
 	// minCoalesced is how many chunks that share a read are more than chance:
 	// of a hundred chunks a single one is the whole bound.
 	minCoalesced = 5
+
+	// maxTogether is the share of the chunks that a server may hold back and send
+	// with the one before. From there on their gaps of zero are in the p10 of the
+	// gaps, and what they add to others in the p90.
+	maxTogether = 0.10
+
+	// stealWindow is the shortest trial, in seconds, whose steal is judged: of two
+	// CPUs 2 % are then 8 of the kernel's ticks.
+	stealWindow = 2.0
 
 	// maxOfCeiling is the share of the calibrated ceiling that a load may use.
 	// The ceiling is a mean, and loads have bursts.
@@ -149,8 +160,11 @@ func (e *Evidence) spoiled() string {
 // more than what a lag may be do not count: a server that has several at once to
 // say writes them within microseconds.
 //
-// Whose doing it was shows in the lag: a read that came soon after its last
-// segment found them together, so that a server or a proxy had held them back.
+// Whose doing it was shows in the lag. Where the client read late as often as
+// chunks shared a read, the times are wrong by its fault, and the bound is the
+// plan's. Where it read soon, chunks came together because a server or a proxy
+// had held them back: then their times are right, and the bound is where the
+// gaps between chunks no longer tell of tokens.
 func coalesced(e *Evidence, b Bounds) (result.Finding, bool) {
 	chunks, shared, worst := 0, 0, time.Duration(0)
 	for i := range e.Requests {
@@ -164,24 +178,31 @@ func coalesced(e *Evidence, b Bounds) (result.Finding, bool) {
 			worst = max(worst, r.StampError)
 		}
 	}
+	bound, who := b.Coalesced, "either the client read late or the server or a proxy wrote several at once; measure where kernel stamps are to be had, or use TPOT"
+	if n := e.Health.Lag.N(); n > 0 {
+		late := lateReads(e.Health.Lag, e.strictLag())
+		if 2*late <= float64(shared) {
+			bound = max(bound, maxTogether)
+			who = "the client read soon, so the server or a proxy wrote several at once; use TPOT, or look at the engine's stream interval"
+		} else {
+			who = "the client read late or the server wrote several at once; give the client cores of its own"
+		}
+		who = fmt.Sprintf("%.0f of %d reads were later than %s: %s", late, n, short(e.strictLag()), who)
+	}
 	ratio := float64(shared) / float64(max(1, chunks))
-	if shared < minCoalesced || ratio <= b.Coalesced {
+	if shared < minCoalesced || ratio <= bound {
 		return fine()
 	}
 	return found(Coalesced, "%d chunks with a token (%.1f %%, bound %.4g %%) came in one read with the one before and have its time, which may be up to %s late: %s",
-		shared, 100*ratio, 100*b.Coalesced, short(worst), e.joinedBy())
+		shared, 100*ratio, 100*bound, short(worst), who)
 }
 
-func (e *Evidence) joinedBy() string {
-	lag := e.Health.Lag
-	late := lag.Quantile(0.9)
-	switch {
-	case lag.N() == 0:
-		return "either the client read late or the server or a proxy wrote several at once; measure where kernel stamps are to be had, or use TPOT"
-	case late <= max(lagFloor, e.ofGap(lateShare)):
-		return fmt.Sprintf("the client read soon (p90 lag %s), so the server or a proxy wrote several at once; use TPOT, or look at the engine's stream interval", short(late))
-	}
-	return fmt.Sprintf("the client read late (p90 lag %s) or the server wrote several at once; give the client cores of its own", short(late))
+// lateReads is how many of the lags are above a bound, to a ten-thousandth of
+// them.
+func lateReads(lags load.Durations, bound time.Duration) float64 {
+	const steps = 10_000
+	n := sort.Search(steps+1, func(i int) bool { return lags.Quantile(float64(i)/steps) > bound })
+	return math.Round(float64(steps+1-n) / (steps + 1) * float64(lags.N()))
 }
 
 func clientStalled(e *Evidence, b Bounds) (result.Finding, bool) {
@@ -195,7 +216,7 @@ func clientStalled(e *Evidence, b Bounds) (result.Finding, bool) {
 func cpuSteal(e *Evidence, b Bounds) (result.Finding, bool) {
 	steal, ok := e.number("cpu_steal")
 	took, _ := e.number("duration_s")
-	if !ok || took < cpuWindow || steal <= b.Steal {
+	if !ok || took < stealWindow || steal <= b.Steal {
 		return fine()
 	}
 	return found(CPUSteal, "the hypervisor gave %.1f %% of this machine's CPU time to others (bound %.4g %%): measure from a machine that is not shared",

@@ -149,15 +149,15 @@ var spoils = []struct {
 	},
 	{
 		"lag", ClientLag,
-		func(e *Evidence) { e.lags(100, 9900*time.Microsecond) },
-		func(e *Evidence) { e.lags(100, 10100*time.Microsecond) },
+		func(e *Evidence) { e.lags(20, 9900*time.Microsecond) },
+		func(e *Evidence) { e.lags(20, 10100*time.Microsecond) },
 		[]string{"10.1ms", "bound 10ms", "sent next"},
 	},
 	{
 		"coalesced", Coalesced,
-		func(e *Evidence) { e.coalesce(8) },
-		func(e *Evidence) { e.coalesce(9) },
-		[]string{"9 chunks", "1.1 %", "1 %", "15ms", "wrote several at once"},
+		func(e *Evidence) { e.coalesce(80) },
+		func(e *Evidence) { e.coalesce(81) },
+		[]string{"81 chunks", "10.1 %", "10 %", "15ms", "the client read soon"},
 	},
 	{
 		"stall", ClientStalled,
@@ -273,7 +273,7 @@ func TestJudge_not(t *testing.T) {
 		"a failed request's output": func(e *Evidence) { e.short(10); fail(e, 100, 110) },
 		"the CPU share of a moment": func(e *Evidence) { e.Health.CPU, e.Health.Loop, e.Row["duration_s"] = 4.1, 4.1, 0.003 },
 		"steal of a moment": func(e *Evidence) {
-			e.Row["cpu_steal"], e.Row["duration_s"] = 0.5, 0.02
+			e.Row["cpu_steal"], e.Row["duration_s"] = 0.5, 1.9
 			delete(e.Row, "calibrated_ceiling_chunks_s")
 		},
 		"no steal to be seen": func(e *Evidence) { e.Row["cpu_steal"] = nil },
@@ -419,27 +419,44 @@ func TestJudge_lagByStamp(t *testing.T) {
 	}
 }
 
-// What is known of chunks that share a read depends on when they were read.
-func TestJudge_joinedBy(t *testing.T) {
+// What is known of chunks that share a read depends on when they were read: a
+// client that was late is the cause at 1 %, a server at 10 %.
+func TestJudge_together(t *testing.T) {
 	for _, c := range []struct {
-		lag  time.Duration
-		says string
+		name     string
+		late     int // reads by 2 ms, of a thousand
+		kernel   bool
+		at, over int // chunks of 800
+		says     string
 	}{
-		{0, "either the client read late or the server"},
-		{time.Millisecond, "the client read soon"},
-		{12 * time.Millisecond, "the client read late"},
+		{"late", 100, true, 8, 9, "the client read late or"},
+		{"soon", 2, true, 80, 81, "2 of 1000 reads were later than 1ms: the client read soon"},
+		{"who knows", 0, false, 8, 9, "either the client read late or the server"},
 	} {
-		e := clean()
-		e.coalesce(100)
-		e.Health.Lag = load.Durations{}
-		if c.lag > 0 {
-			e.lags(50, c.lag)
+		judge := func(n int) []result.Finding {
+			e := clean()
+			e.coalesce(n)
+			e.Health.Lag = load.Durations{}
+			if c.kernel {
+				e.lags(1000-c.late, 40*time.Microsecond)
+				e.lags(c.late, 2*time.Millisecond)
+			}
+			return Judge(*e, strict())
 		}
-		why := Judge(*e, strict())
-		i := slices.IndexFunc(why, func(f result.Finding) bool { return f.Code == Coalesced })
-		if i < 0 || !strings.Contains(why[i].Text, c.says) {
-			t.Errorf("%v: %+v", c, why)
+		if why := judge(c.at); len(why) != 0 {
+			t.Errorf("%s: %+v", c.name, why)
 		}
+		if why := judge(c.over); len(why) != 1 || why[0].Code != Coalesced || !strings.Contains(why[0].Text, c.says) {
+			t.Errorf("%s: %+v", c.name, why)
+		}
+	}
+	// A plan that allows more allows it whoever it was.
+	e := clean()
+	e.coalesce(200)
+	b := strict()
+	b.Coalesced = 0.25
+	if why := Judge(*e, b); len(why) != 0 {
+		t.Errorf("%+v", why)
 	}
 }
 

@@ -37,7 +37,7 @@ load:
   requests: 4
   warmup: {requests: 1}
   prompts: {kind: synthetic, input_tokens: 20}
-validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s}
+validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
 collect: [{prom: {interval: 200ms}}, gpu, proc]
 `
 

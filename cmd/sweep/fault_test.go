@@ -101,7 +101,7 @@ model: Qwen/Qwen2.5-1.5B-Instruct
 matrix: {engine: vllm, gpu: l4, concurrency: 2, max_tokens: 100}
 backend: sim
 load: {requests: 12, warmup: {requests: 0}, prompts: {input_tokens: 20}}
-validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 1s}
+validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 1s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
 `)
 	self, err := os.Executable()
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/load/calibrate"
+	"sweep.dev/sweep/load/client"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
@@ -31,12 +32,20 @@ import (
 func runFlags() []cli.Flag {
 	return append([]cli.Flag{
 		calibrateFlag(),
+		&cli.StringFlag{Name: "client", Usage: "which client sends: `KIND` is auto, std (net/http) or fast (plain HTTP/1.1)", DefaultText: "load.client of the plan", Validator: clientKind},
 		&cli.IntFlag{Name: "parallel", Usage: "run `N` deployments at once; they share this machine's client", Value: 1, Validator: positive[int]},
 		&cli.BoolFlag{Name: "fail-fast", Usage: "stop at the first trial that failed or is INVALID"},
 		&cli.DurationFlag{Name: "max-time", Usage: "stop measuring after `DURATION` and tear down (exit 5)", Validator: positive[time.Duration], DefaultText: "no bound"},
 		&cli.StringFlag{Name: "events", Usage: "write every event as a JSON line to `FILE` (- is stdout)"},
 		&cli.BoolFlag{Name: "json", Usage: "print the rows as JSON instead of the summary"},
 	}, rentFlags()...)
+}
+
+func clientKind(kind string) error {
+	if !slices.Contains([]string{client.Auto, client.Std, client.Fast}, kind) {
+		return fmt.Errorf("want auto, std or fast, got %q", kind)
+	}
+	return nil
 }
 
 func (a *app) runCommand() *cli.Command {
@@ -204,8 +213,8 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 		Only: j.only, Retry: j.retry, Parallel: c.Int("parallel"),
 		FailFast: c.Bool("fail-fast"), MaxTime: limits.time, MaxCost: limits.cost,
 		Lifetime: lifetime(j), Keep: c.Duration("keep-pod"), Book: pods, StopSlack: j.plugins.factory.Settle,
-		Calibration: j.calibration,
-		ClientHost:  hostname(), Sweep: a.exe, Teardown: teardown, Events: ui.event,
+		Client: c.String("client"), Calibration: j.calibration,
+		ClientHost: hostname(), Sweep: a.exe, Teardown: teardown, Events: ui.event,
 	})
 	ui.stop()
 	if rep.Spending.USD > 0 {

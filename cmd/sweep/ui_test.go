@@ -474,7 +474,9 @@ func TestAdvice(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{
 		verdict.EngineRestarted, verdict.ErrorRate, verdict.ScheduleLag, verdict.OutputLength,
-		verdict.ClientCPU, verdict.ClientStalled, executor.NothingMeasured,
+		verdict.ClientCPU, verdict.ClientStalled, verdict.ClientLoop, verdict.ClientCeiling, verdict.ClientLag, verdict.Coalesced,
+		verdict.CPUSteal, verdict.ClockStep, verdict.WarmupMissing, verdict.CacheState, verdict.Reopened, verdict.Drifted,
+		verdict.GPUThrottled, verdict.GPUForeign, executor.NothingMeasured,
 	} {
 		if !strings.Contains(report.Advice(code), " -> ") {
 			t.Errorf("%s: no advice of the form cause -> what to try: %q", code, report.Advice(code))
