@@ -150,7 +150,7 @@ func (w *world) begin(kill string, args ...string) *child {
 	c.cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + w.home(), "TMPDIR=" + w.home(),
 		"RUNPOD_API_BASE_URL=" + w.url, "RUNPOD_API_KEY=" + w.Key(), "HF_TOKEN=" + w.hfToken(),
-		"SWEEP_STATE_DIR=" + w.state,
+		"SWEEP_STATE_DIR=" + w.state, "SWEEP_CALIBRATE=never",
 	}
 	if kill != "" {
 		c.cmd.Env = append(c.cmd.Env, "SWEEP_FAULT="+rule(kill))

@@ -115,7 +115,9 @@ func (a *app) calibration(ctx context.Context, shape calibrate.Shape, fresh bool
 }
 
 // measuringClient is the client of a run.
-func measuringClient(c wire.Config, kind string) (calibrate.Driver, error) { return client.New(c, kind) }
+func measuringClient(c wire.Config, kind string) (calibrate.Driver, error) {
+	return client.New(c, kind)
+}
 
 func calibrationTable(a *app, r *calibrate.Result) error {
 	cpus := fmt.Sprintf("client on %d, null server on %d", r.ClientCPUs, r.ServerCPUs)
@@ -161,8 +163,11 @@ func calibrationTable(a *app, r *calibrate.Result) error {
 	if r.Ceiling.By == calibrate.ByOffered {
 		bound = "at least "
 	}
-	_, err := fmt.Fprintf(a.out, "ceiling      %s%.0f chunks/s (%s)\n", bound, r.Ceiling.Chunks, why)
-	return err
+	fmt.Fprintf(a.out, "ceiling      %s%.0f chunks/s (%s)\n", bound, r.Ceiling.Chunks, why)
+	if r.Disturbed() {
+		fmt.Fprintf(a.out, "\nthe client did not run for %d ms meanwhile: --fresh measures again, on a quieter machine\n", r.Stall.Milliseconds())
+	}
+	return nil
 }
 
 // oneOf refuses a value that is none of those.

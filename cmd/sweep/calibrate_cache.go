@@ -18,6 +18,10 @@ import (
 // filed under has changed since, but what else runs on a machine may.
 const calibrationAge = 7 * 24 * time.Hour
 
+// disturbedAge is how long one is good for that was made while the machine had
+// other things to do.
+const disturbedAge = time.Hour
+
 // A calibrationCache is a folder with one file for each machine and shape.
 type calibrationCache struct {
 	fx  *effect.Effects
@@ -57,7 +61,11 @@ func (s *calibrationCache) find(m calibrate.Machine, shape calibrate.Shape) *cal
 	if err != nil || found.Machine != m || found.Shape != shape {
 		return nil
 	}
-	if age := time.Since(found.At); age < 0 || age > calibrationAge {
+	most := calibrationAge
+	if found.Disturbed() {
+		most = disturbedAge
+	}
+	if age := time.Since(found.At); age < 0 || age > most {
 		return nil
 	}
 	return found

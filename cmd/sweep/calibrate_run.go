@@ -3,10 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -51,7 +53,36 @@ func demandOf(p *plan.Plan, deployments []plan.Deployment) demand {
 			}
 		}
 	}
+	if d.Client == plan.ClientAuto && p != nil && !plainTCP(p) {
+		d.Client = plan.ClientStd
+	}
 	return d
+}
+
+// plainTCP is whether requests go to the plan's servers by HTTP without TLS and
+// without a tunnel, which is what the fast client needs.
+func plainTCP(p *plan.Plan) bool {
+	resolved, err := p.Resolved()
+	if err != nil {
+		return true
+	}
+	var part struct {
+		Backend struct {
+			Kind   string
+			Config struct{ URL, Network string }
+		}
+	}
+	if err := json.Unmarshal(resolved, &part); err != nil {
+		return true
+	}
+	b := part.Backend
+	switch {
+	case strings.HasPrefix(b.Config.URL, "https://"), b.Kind == "ssh":
+		return false
+	case b.Kind == "runpod":
+		return b.Config.Network == "tcp" // else it may be the provider's proxy
+	}
+	return true
 }
 
 // streams is how many answers of a load come at once at most. An open loop

@@ -66,6 +66,8 @@ func TestCalibrationCache_find(t *testing.T) {
 	}{
 		"young":           {change: func(*calibrate.Result) {}, ok: true},
 		"a week old":      {change: func(r *calibrate.Result) { r.At = r.At.Add(-calibrationAge) }},
+		"disturbed":       {change: func(r *calibrate.Result) { r.Stall = time.Second }, ok: true},
+		"disturbed, old":  {change: func(r *calibrate.Result) { r.Stall = time.Second; r.At = r.At.Add(-2 * disturbedAge) }},
 		"of the future":   {change: func(r *calibrate.Result) { r.At = r.At.Add(time.Hour) }},
 		"cut off":         {change: func(*calibrate.Result) {}, cut: true},
 		"another kernel":  {change: func(r *calibrate.Result) { r.Kernel = "other" }},
@@ -165,5 +167,31 @@ func TestWarnOfDemand(t *testing.T) {
 	a.warnOfDemand(nil, load(64))
 	if !strings.Contains(said.String(), "3,200 chunks/s") || !strings.Contains(said.String(), "4,000 at 64 streams") {
 		t.Errorf("said %q", said)
+	}
+}
+
+// What goes through TLS or a tunnel is measured by net/http, so that is what is
+// calibrated.
+func TestPlainTCP(t *testing.T) {
+	for _, c := range []struct {
+		backend string
+		want    bool
+	}{
+		{"{kind: endpoint, url: 'http://127.0.0.1:1'}", true},
+		{"{kind: endpoint, url: 'https://127.0.0.1:1'}", false},
+		{"{kind: sim}", true},
+	} {
+		text := "version: 1\nname: x\nmodel: sweep/tiny\nmatrix: {engine: vllm, gpu: h100, concurrency: [1], max_tokens: [3]}\nload: {requests: 1, prompts: {kind: synthetic, input_tokens: 20}}\nbackend: " + c.backend + "\n"
+		p, err := plan.Parse("x.yaml", t.TempDir(), []byte(text), plan.Options{Vocabulary: vocabulary(), MaxCells: 10, LookupEnv: os.LookupEnv})
+		if err != nil {
+			t.Fatalf("%s: %v", c.backend, err)
+		}
+		want := plan.ClientAuto
+		if !c.want {
+			want = plan.ClientStd
+		}
+		if got := demandOf(p, p.Deployments()).Client; got != want {
+			t.Errorf("%s: %s", c.backend, got)
+		}
 	}
 }

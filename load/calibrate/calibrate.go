@@ -258,6 +258,7 @@ func (m *measurement) load(ctx context.Context, query string, src *requests) (*o
 	seen.watch = watch(seen.anchor)
 	seen.health, err = d.Run(ctx, src, &seen.rows, load.Options{Anchor: seen.anchor})
 	seen.watch.stop()
+	m.result.Stall = max(m.result.Stall, seen.health.MaxGap)
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

@@ -58,6 +58,9 @@ type Result struct {
 
 	At   time.Time     `json:"at"`
 	Took time.Duration `json:"took_ns"`
+	// Stall is the longest time that this process did not run meanwhile: what
+	// all figures are worse by on a machine that was not quiet.
+	Stall time.Duration `json:"stall_ns"`
 
 	// Driver is the client that was measured, std or fast, and Stamp how it
 	// takes receive times: result.StampKernel, result.StampUser, or "mixed".
@@ -118,6 +121,13 @@ const (
 	ByOffered   = "offered"
 )
 
+// quiet is a stall that takes part in no percentile up to p99 of a calibration.
+const quiet = 10 * time.Millisecond
+
+// Disturbed says that the machine was not quiet enough for these figures to
+// stand for longer than there is nothing better.
+func (r *Result) Disturbed() bool { return r.Stall > quiet }
+
 // SafeShare is the share of the ceiling up to which the added error stays what
 // it is: up to 70 % of a core it does not change, above that queues grow.
 const SafeShare = 0.7
@@ -162,6 +172,9 @@ func (r *Result) Lines() []string {
 		r.At.UTC().Format("2006-01-02 15:04"), r.Host, micros(worse.CPU), least, thousands(r.Ceiling.Chunks), micros(r.Timer.P50), micros(r.Timer.P99))
 	if r.ServerCPUs == 0 {
 		second += "; the null server shared its CPUs, so they are worse than they need be"
+	}
+	if r.Disturbed() {
+		second += fmt.Sprintf("; the client did not run for %s meanwhile", micros(r.Stall))
 	}
 	return []string{first, second}
 }
