@@ -54,6 +54,8 @@ type server struct {
 	version string
 	startUp time.Duration // from the launch until it answered; 0 for a server that was up before
 	pod     *pod
+	// counting is what was learned of its tokenizer.
+	counting counting
 	// release ends the server once, and waits until it has ended.
 	release func(context.Context)
 	calm    func() bool // takes back the order to end it when the run is ended

@@ -20,6 +20,7 @@ func (m *measurement) load() source.Config {
 	if m.Given {
 		c.Attempt = m.attempt
 	}
+	c.Prompts.Tokens = m.tokens
 	return c
 }
 

@@ -112,6 +112,7 @@ type measurement struct {
 	sink     sink
 	mu       sync.Mutex // of requests: the load and its probe end side by side
 	requests []result.Request
+	tokens   *source.Tokens // how the server counts prompts; nil: not known
 	health   load.Health
 	ended    stopping.Decision // why the load ended
 	stolen   *float64          // share of the CPU time that a hypervisor gave to others; nil: not known
@@ -140,6 +141,10 @@ func (m *measurement) run(ctx context.Context) error {
 	}
 	defer driver.Close()
 	return m.steps(mctx, m.trial, m.attempt, []step{
+		{"count tokens", 0, func(ctx context.Context) (err error) {
+			m.tokens, err = m.countTokens(ctx, &m.server.counting, h)
+			return err
+		}},
 		{"reset", 2 * questionTimeout, m.reset},
 		{"warm up", 0, func(ctx context.Context) error { return m.warmUp(ctx, driver) }},
 		{"measure", 0, func(measuring context.Context) error { return m.measure(measuring, ctx, driver) }},
