@@ -170,8 +170,11 @@ func TestConversation_given(t *testing.T) {
 		got = append(got, j.Prompt.Turns)
 	}
 	want := [][]string{
-		{"a"}, {"a", "answer 1", "b"}, {"a", "answer 1", "b", "answer 2", "c"},
-		{"e"}, {"e", "answer 4", "f"},
+		{"a"},
+		{"a", "answer 1", "b"},
+		{"a", "answer 1", "b", "answer 2", "c"},
+		{"e"},
+		{"e", "answer 4", "f"},
 		{"g"},
 	}
 	if diff := gocmp.Diff(want, got); diff != "" {

@@ -46,8 +46,7 @@ func TestRead(t *testing.T) {
 		{"jsonl", Timestamps, 1, "{\"timestamp\":7}\n{\"timestamp\":8}", []Row{{At: 0}}, 0},
 		{"jsonl with dates", Timestamps, 0, "{\"timestamp\":\"2026-01-01 00:00:00\"}\n{\"timestamp\":\"2026-01-01 00:00:03\"}", []Row{{At: 0}, {At: 3 * s}}, 0},
 		{
-			"mooncake", Mooncake, 0,
-			`{"timestamp": 27482, "input_length": 6755, "output_length": 500, "hash_ids": [46, 47]}
+			"mooncake", Mooncake, 0, `{"timestamp": 27482, "input_length": 6755, "output_length": 500, "hash_ids": [46, 47]}
 {"timestamp": 27482, "input_length": 513, "output_length": 52, "hash_ids": [46, 900000000000]}
 {"timestamp": 30535.5, "input_length": 672, "output_length": 0, "hash_ids": []}
 {"timestamp": 30535.5, "input_length": 672, "output_length": 26, "other": 1}`,
