@@ -39,6 +39,7 @@ type Driver struct {
 	url     *url.URL
 	addr    string
 	encoder *wire.Encoder
+	loops   int // event loops; 0 is as many as the load needs
 }
 
 var _ load.Driver = (*Driver)(nil)

@@ -19,9 +19,11 @@ import (
 const (
 	// readBuffer holds what one read takes: more than a socket does by default.
 	readBuffer = 256 << 10
-	// longestWait bounds the wait of a loop: to stop the world the runtime
-	// interrupts it, but not on every system.
-	longestWait = 5 * time.Millisecond
+	// longestWait bounds the wait of a loop, as a last resort: to stop the world
+	// the runtime sends its thread a signal, which ends the wait at once.
+	longestWait = 25 * time.Millisecond
+	// lookEvery is how often the wall clock is held against the monotonic one.
+	lookEvery = 50 * time.Millisecond
 	// spin is how long before its instant an open loop stops to sleep and burns
 	// the rest: the kernel wakes up tens of microseconds late.
 	spin = 100 * time.Microsecond
@@ -142,7 +144,7 @@ func (l *loop) main(start time.Duration) {
 	} else {
 		l.first()
 	}
-	drained := false
+	drained, look := false, start
 	for l.live > 0 || l.due != nil {
 		now := l.clock.Now()
 		wait := min(longestWait, l.timers.next()-now)
@@ -173,6 +175,10 @@ func (l *loop) main(start time.Duration) {
 		l.expire(woken)
 		if l.due != nil {
 			l.keepSchedule()
+		}
+		if woken >= look {
+			l.clock.Check()
+			look = woken + lookEvery
 		}
 		if l.tokens > 0 {
 			l.run.tokens.Add(int64(l.tokens))

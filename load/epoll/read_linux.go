@@ -158,25 +158,27 @@ func (l *loop) stream(s *slot, b []byte, m wire.Mark) {
 	if !s.marked {
 		s.req.Stamp = result.StampUser
 	}
-	switch {
-	case s.left < 0:
+	if s.left < 0 {
 		l.judge(s, nil, m.At)
 		l.finish(s, false)
-	case errors.Is(why, io.EOF):
-		if !st.Enough() && p.Flush(&l.event) {
-			st.Rest(&l.event, m)
-		}
-		l.judge(s, why, m.At)
-		s.lost = !s.keep
-		l.finish(s, s.keep && len(b) == 0 && len(s.out) == 0)
-	case errors.Is(why, http1.ErrMore):
+		return
+	}
+	switch why { //nolint:errorlint // these are never wrapped, and this is run for every chunk
+	case http1.ErrMore:
 		s.hold(b)
 		l.pause(s, p)
 		if st.Enough() && s.state != ending {
 			s.state = ending
 			l.timers.set(s, l.clock.Now()+wire.TailTimeout)
 		}
-	case errors.Is(why, http1.ErrOdd):
+	case io.EOF:
+		if !st.Enough() && p.Flush(&l.event) {
+			st.Rest(&l.event, m)
+		}
+		l.judge(s, why, m.At)
+		s.lost = !s.keep
+		l.finish(s, s.keep && len(b) == 0 && len(s.out) == 0)
+	case http1.ErrOdd:
 		l.pause(s, p)
 		l.handOver(s, b, nil)
 	default:

@@ -37,8 +37,6 @@ const (
 	maxSpare  = 32
 
 	reportEvery = 250 * time.Millisecond
-	// lookEvery is how often the wall clock is held against the monotonic one.
-	lookEvery = 50 * time.Millisecond
 )
 
 func supported() error { return nil }
@@ -170,6 +168,9 @@ func (r *run) health(h *load.Health) {
 
 func (r *run) makeLoops(streams int) error {
 	n := min(runtime.NumCPU()-1, (streams*chunksPerStream+chunksPerLoop-1)/chunksPerLoop)
+	if r.driver.loops > 0 {
+		n = r.driver.loops
+	}
 	for range max(1, n) {
 		l, err := newLoop(r)
 		if err != nil {
@@ -281,19 +282,17 @@ func (r *run) wake() {
 }
 
 func (r *run) report(over context.Context) {
-	look, tell := time.NewTicker(lookEvery), time.NewTicker(reportEvery)
-	defer look.Stop()
-	defer tell.Stop()
+	if r.opts.Progress == nil {
+		return
+	}
+	t := time.NewTicker(reportEvery)
+	defer t.Stop()
 	for {
 		select {
 		case <-over.Done():
 			return
-		case <-look.C:
-			r.clock.Check()
-		case <-tell.C:
-			if r.opts.Progress != nil {
-				r.opts.Progress(r.progress())
-			}
+		case <-t.C:
+			r.opts.Progress(r.progress())
 		}
 	}
 }
