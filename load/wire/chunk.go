@@ -41,10 +41,16 @@ var errNotObject = errors.New("not a JSON object")
 // thousand; whatever it is not sure of is decoded, and the two must always
 // agree (see FuzzScan).
 func (s *scanner) parse(data []byte) (chunk, error) {
-	if s.scan(data) {
-		return s.c, nil
+	if c, ok := s.memo.again(data); ok {
+		return c, nil
 	}
-	return decode(data)
+	if !s.scan(data) {
+		return decode(data)
+	}
+	if len(s.c.text) > 0 {
+		s.memo.keep(data, s.at, &s.c)
+	}
+	return s.c, nil
 }
 
 // decode is the definition of what an event means.

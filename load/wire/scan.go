@@ -1,5 +1,7 @@
 package wire
 
+import "bytes"
+
 // A scanner reads a chunk in one pass over its bytes and allocates nothing.
 //
 // It checks the whole of the JSON as it goes, and gives up at whatever could
@@ -12,12 +14,49 @@ type scanner struct {
 	c chunk
 
 	texts int // of output
+	at    int // where the last of them begins
+
+	memo memo
+}
+
+// A memo is the last event that was scanned and had one plain text, and what it
+// meant. The next of the stream nearly always differs in that text alone, and
+// then it means the same.
+type memo struct {
+	event    []byte
+	from, to int // of its text; to is 0 where there is none
+	meant    chunk
+}
+
+// keep remembers an event.
+func (m *memo) keep(data []byte, at int, c *chunk) {
+	m.event = append(m.event[:0], data...)
+	m.from, m.to, m.meant = at, at+len(c.text), *c
+	m.meant.text = nil
+}
+
+// again reports whether data is the event that is remembered but for its text,
+// which stands for itself and is not empty as that of the other was not.
+func (m *memo) again(data []byte) (chunk, bool) {
+	to := len(data) - (len(m.event) - m.to)
+	if m.to == 0 || to <= m.from || !bytes.Equal(data[:m.from], m.event[:m.from]) || !bytes.Equal(data[to:], m.event[m.to:]) {
+		return chunk{}, false
+	}
+	text := data[m.from:to]
+	for _, c := range text {
+		if c < 0x20 || c >= 0x80 || c == '"' || c == '\\' {
+			return chunk{}, false
+		}
+	}
+	c := m.meant
+	c.text = text
+	return c, true
 }
 
 // scan reads data into s.c; false means that it is not sure and that s.c means
 // nothing.
 func (s *scanner) scan(data []byte) bool {
-	*s = scanner{b: data, c: chunk{count: noUsage}}
+	s.b, s.i, s.c, s.texts = data, 0, chunk{count: noUsage}, 0
 	s.space()
 	if !s.top() {
 		return false
@@ -173,7 +212,7 @@ func (s *scanner) content(output bool) bool {
 		if output {
 			s.c.text = nil
 			if s.texts++; s.texts == 1 && plain {
-				s.c.text = s.b[start+1 : s.i-1]
+				s.c.text, s.at = s.b[start+1:s.i-1], start+1
 			}
 		}
 	}

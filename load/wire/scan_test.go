@@ -294,6 +294,62 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
+// What an event means does not depend on the one before, however alike they are.
+func TestParse_afterAnother(t *testing.T) {
+	const head, tail = `{"choices":[{"index":0,"delta":{"content":"`, `"},"finish_reason":null}]}`
+	texts := []string{
+		"a", "word", "", " ", "ä", `\n`, `a"b`, `","reasoning":"x`, `"},"finish_reason":"stop","x":{"y":"`, "\x01", "a\\", `\"`, "a",
+	}
+	for _, first := range texts {
+		for _, second := range texts {
+			checkParse(t, []byte(head+first+tail), []byte(head+second+tail))
+		}
+		for _, c := range chunks {
+			checkParse(t, []byte(head+first+tail), []byte(c.data))
+			checkParse(t, []byte(c.data), []byte(head+first+tail))
+		}
+	}
+	// The memo is of use: a stream's chunks are alike.
+	var s scanner
+	for _, text := range []string{"a", "bcd", "e"} {
+		if _, ok := s.memo.again([]byte(head + text + tail)); ok != (text != "a") {
+			t.Errorf("%q is taken for the one before: %v", text, ok)
+		}
+		if _, err := s.parse([]byte(head + text + tail)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// checkParse parses two events one after the other and holds both against the
+// decoder.
+func checkParse(t *testing.T, events ...[]byte) {
+	t.Helper()
+	var s scanner
+	for _, data := range events {
+		got, err := s.parse(data)
+		want, wantErr := decode(data)
+		if (err == nil) != (wantErr == nil) {
+			t.Fatalf("%s: %v, decoded %v", data, err, wantErr)
+		}
+		if diff := cmp.Diff(want, got, cmpChunk); err == nil && diff != "" {
+			t.Fatalf("%s: (-decode +parse):\n%s", data, diff)
+		}
+		if got.text != nil && string(got.text) != textOf(data) {
+			t.Fatalf("%s: text %q, decoded %q", data, got.text, textOf(data))
+		}
+	}
+}
+
+// FuzzParse holds two events of one stream against the decoder.
+func FuzzParse(f *testing.F) {
+	for i, c := range chunks {
+		f.Add([]byte(c.data), []byte(chunks[(i+1)%len(chunks)].data))
+		f.Add([]byte(c.data), []byte(c.data))
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte) { checkParse(t, first, second, first) })
+}
+
 func BenchmarkScan(b *testing.B) {
 	data := recorded(b, "testdata/vllm-0.32.0-chat.sse")[3]
 	b.SetBytes(int64(len(data)))
@@ -302,6 +358,13 @@ func BenchmarkScan(b *testing.B) {
 		s := new(scanner)
 		for b.Loop() {
 			s.scan(data)
+		}
+	})
+	b.Run("again", func(b *testing.B) {
+		b.ReportAllocs()
+		s := new(scanner)
+		for b.Loop() {
+			_, _ = s.parse(data)
 		}
 	})
 	b.Run("decode", func(b *testing.B) {
