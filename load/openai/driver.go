@@ -25,7 +25,10 @@ const (
 	// the close on its way.
 	idleTimeout = 4 * time.Second
 
-	bufferSize = 16 << 10
+	writeBuffer = 16 << 10 // a request goes out in one write
+	// readBuffer holds any chunk. It is no power of two, so that the buffers of
+	// a thousand streams do not all fall into the same sets of the cache.
+	readBuffer = 4864
 )
 
 // A Driver asks one server. It implements [load.Driver]; one Run at a time.
@@ -73,8 +76,8 @@ func New(c wire.Config) (*Driver, error) {
 		MaxIdleConnsPerHost:    load.MaxConcurrency,
 		IdleConnTimeout:        idleTimeout,
 		MaxResponseHeaderBytes: 256 << 10,
-		ReadBufferSize:         bufferSize,
-		WriteBufferSize:        bufferSize,
+		ReadBufferSize:         readBuffer,
+		WriteBufferSize:        writeBuffer,
 	}
 	return d, nil
 }

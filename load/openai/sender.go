@@ -31,7 +31,7 @@ type sender struct {
 	stream wire.Answer
 }
 
-func newSender(r *run) *sender { return &sender{run: r, buf: make([]byte, bufferSize)} }
+func newSender(r *run) *sender { return &sender{run: r, buf: make([]byte, readBuffer)} }
 
 // A transit is one request on its way. It is written by net/http, perhaps after
 // the request has been given up; so each request has its own.

@@ -33,7 +33,6 @@ type Conn struct {
 
 	// Of the read that is under way.
 	b      []byte
-	oob    [ControlSize]byte
 	n      int
 	wall   int64
 	errno  syscall.Errno
@@ -114,7 +113,8 @@ func (c *Conn) Read(b []byte) (int, error) {
 // receive is what the runtime's poller calls: first at once, and then whenever
 // there may be something.
 func (c *Conn) receive(fd uintptr) bool {
-	c.n, c.wall, c.errno = Recv(int(fd), c.b, c.oob[:])
+	var oob [ControlSize]byte // here, where memory is warm
+	c.n, c.wall, c.errno = Recv(int(fd), c.b, oob[:])
 	if c.errno == syscall.EAGAIN {
 		c.waited = true
 		return false
