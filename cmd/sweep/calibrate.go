@@ -14,12 +14,8 @@ import (
 	"sweep.dev/sweep/load/client"
 	"sweep.dev/sweep/load/nullserver"
 	"sweep.dev/sweep/load/wire"
-	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 )
-
-// clients are the drivers that can be asked for.
-var clients = []string{plan.ClientAuto, plan.ClientStd, plan.ClientFast}
 
 func (a *app) calibrateCommand() *cli.Command {
 	return &cli.Command{
@@ -36,7 +32,7 @@ calibration of this machine and version is younger than a week.
 		Flags: append(planFlags(),
 			&cli.IntFlag{Name: "streams", Usage: "without a plan: `N` streams at once", Value: 256, Validator: positive[int]},
 			&cli.FloatFlag{Name: "rate", Usage: "without a plan: `N` chunks per second of each stream", Value: defaultRate, Validator: positive[float64]},
-			&cli.StringFlag{Name: "client", Usage: "calibrate the client `KIND`: auto, std or fast", DefaultText: "the plan's", Validator: oneOf(clients...)},
+			&cli.StringFlag{Name: "client", Usage: "calibrate the client `KIND`: auto, std or fast", DefaultText: "the plan's", Validator: clientKind},
 			&cli.BoolFlag{Name: "fresh", Usage: "measure again, whatever is known already"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
 			&cli.BoolFlag{Name: "serve", Usage: "be the server, until standard input ends", Hidden: true},

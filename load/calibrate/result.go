@@ -141,7 +141,7 @@ func (r *Result) Warning(chunks float64) string {
 	if r.Ceiling.Chunks <= 0 || r.Ceiling.By == ByOffered || chunks <= SafeShare*r.Ceiling.Chunks {
 		return ""
 	}
-	return fmt.Sprintf("the plan may ask this client for %s chunks/s, and it takes in %s at %d streams, of which %.0f %% are safe: cells at the upper end may be INVALID (client_lag, coalesced)",
+	return fmt.Sprintf("the plan may ask this client for %s chunks/s, and it takes in %s at %d streams, of which %.0f %% are safe: cells that reach it are INVALID (client_ceiling); give the client more cores, or ask for less",
 		thousands(chunks), thousands(r.Ceiling.Chunks), r.Streams, 100*SafeShare)
 }
 
