@@ -262,9 +262,9 @@ func (p *Point) measured(m measure, best *float64) string {
 	case !ok:
 		return "-"
 	case p.Valid == 0 && !m.lasting:
-		return Invalid.Mark() + " " + Figure(v)
+		return Invalid.Mark() + " " + Figure(v) + p.mark(m.column)
 	}
-	text := Figure(v)
+	text := Figure(v) + p.mark(m.column)
 	if _, ranked := p.valued(m); best != nil && ranked {
 		if r := ratio(m, v, *best); r > 0 {
 			text += "  " + times(r)

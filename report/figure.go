@@ -34,9 +34,12 @@ func Figure(v any) string {
 	}
 }
 
-// P95Samples is how many requests a p95 needs before it is more than their
-// maximum by another name; rows with fewer name it in low_confidence.
-const P95Samples = 59
+// P50Samples and P95Samples are how many requests such a percentile needs; rows
+// with fewer name it in low_confidence.
+const (
+	P50Samples = 11
+	P95Samples = 130
+)
 
 // Headline is a measured trial in one line: its rate, its latency, and how few
 // requests that rests on where they are too few.
@@ -72,15 +75,21 @@ func shown(row result.Row) []string {
 // few is the number of requests behind a p95 that is shown, where they are too
 // few for one; else 0.
 func few(row result.Row) int {
-	low, _ := row["low_confidence"].(string)
-	for name := range strings.SplitSeq(low, ",") {
-		for _, l := range shown(row) {
-			if name == "p95_"+l+"_ms" {
-				return max(1, int(number(row, "completed")))
-			}
+	for _, l := range shown(row) {
+		if n := restsOn(row, "p95_"+l+"_ms"); n > 0 {
+			return n
 		}
 	}
 	return 0
+}
+
+// restsOn is the number of requests behind a percentile, where they are too few
+// for it; else 0.
+func restsOn(row result.Row, column string) int {
+	if len(row.LowConfidence([]string{column})) == 0 {
+		return 0
+	}
+	return max(1, int(number(row, "completed")))
 }
 
 // number is a column's value as a float64; 0 where it is null.

@@ -236,7 +236,7 @@ func (s *summary) legend() []string {
 		part = part || p.Valid > 0 && p.Valid < len(p.Trials)
 	}
 	if few {
-		lines = append(lines, fmt.Sprintf("(n): the p95 rests on n requests, too few to trust it; %d are needed.", P95Samples))
+		lines = append(lines, fmt.Sprintf("(n): a percentile that rests on n requests, too few to trust it: a p50 needs %d, a p95 %d.", P50Samples, P95Samples))
 	}
 	if part {
 		lines = append(lines, "n/m: n of the cell's m trials are valid.")

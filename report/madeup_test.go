@@ -34,7 +34,7 @@ import (
 // low confidence), usd (per 1M tokens), error="CLASS|TEXT", start (it never
 // became ready), log="LINE", reason and finding="CODE|TEXT",
 // scrape=ROLE-REPLICA (a file of scrapes), the name of any other column, and for
-// objectives miss, warn="NAME|EXPR|COLUMN=NUMBER" and unchecked="NAME|EXPR|TEXT".
+// objectives miss, thin (met, on too few requests), warn="NAME|EXPR|COLUMN=NUMBER" and unchecked="NAME|EXPR|TEXT".
 func madeUp(t *testing.T, text string) *Run {
 	t.Helper()
 	d := parseMadeUp(t, text)
@@ -219,9 +219,12 @@ func madeUpOutcome(t *testing.T, c Cell, trial int, status string, args []string
 			o.Row["invalid_reasons"] = strings.Join(codes, ",")
 		case "finding":
 			o.Findings = append(o.Findings, result.Finding{Code: code, Text: text})
-		case "miss", "warn":
+		case "miss", "warn", "thin":
 			if key == "warn" {
 				slo.Severity = "warn"
+			}
+			if key == "thin" {
+				slo.Pass, slo.LowConfidence = true, []string{strings.Fields(expr)[0]}
 			}
 			name, v, _ := strings.Cut(last, "=")
 			slo.Values = map[string]any{name: plainValue(v)}

@@ -33,6 +33,21 @@ func (p *Point) mean(column string) any { return p.group[column+"_mean"] }
 // a single one.
 func (p *Point) spread(column string) float64 { return number(p.group, column+"_cv") }
 
+// mark is what stands behind a percentile of a point that rests on too few
+// requests in any of the trials that count: how few they are. Else it is "".
+func (p *Point) mark(column string) string {
+	few := 0
+	for _, row := range p.counting() {
+		if n := restsOn(row, column); n > 0 && (few == 0 || n < few) {
+			few = n
+		}
+	}
+	if few == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d)", few)
+}
+
 // points makes the points of a run, in the plan's order, and judges them.
 func (r *Run) points() []*Point {
 	byCell := map[any]result.Row{}

@@ -46,6 +46,9 @@ func (p *printer) title(text string) {
 
 // paragraph writes lines that belong together.
 func (p *printer) paragraph(lines ...string) {
+	if len(lines) == 0 {
+		return
+	}
 	for i, l := range lines {
 		switch {
 		case !p.Markdown:

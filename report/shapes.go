@@ -135,7 +135,8 @@ func (s *summary) draw(sh *shape) {
 			texts[1] = fmt.Sprintf("%.2f", c.price)
 		}
 		if c.quick != nil {
-			texts[2], texts[3] = positive(c.wait(c.first)), c.quick.shown("p50_user_tok_s")
+			texts[2] = positive(c.wait(c.first)) + c.first.mark("p95_ttft_ms")
+			texts[3] = c.quick.shown("p50_user_tok_s") + c.quick.mark("p50_user_tok_s")
 			texts[4], texts[5] = positive(c.speed(c.quick)), amount(c.quick)
 			texts[6], texts[7] = positive(c.output(c.full)/1e6), amount(c.full)
 		} else if len(c.points) > 0 {

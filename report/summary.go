@@ -60,9 +60,11 @@ func (r *Run) Summary(w io.Writer, style Style) error {
 		p.grid(g)
 	}
 	p.paragraph(s.legend()...)
+	p.paragraph(s.trust()...)
 	s.comparisons(p)
 	p.section("Sweet spots", s.spots())
 	p.section("Unstable", s.unstable())
+	p.section("Trials unlike the others of their cell (they count all the same)", s.outliers())
 	p.section("Objectives that were not met", s.missed())
 	p.section("INVALID: these numbers must not be used", s.invalid())
 	p.section("Failed", s.failed(func(t Trial) bool { return Judge(t) == FailedRun }))
@@ -238,6 +240,9 @@ func (s *summary) missed() []item {
 			}
 			if o.Severity == severityWarn {
 				text += " [warning only]"
+			}
+			if len(o.LowConfidence) > 0 {
+				text += fmt.Sprintf(" [on %s, too few for it]", plural(int(number(t.Outcome.Row, "completed")), "request"))
 			}
 			if Judge(t) == Invalid {
 				text += " [the trial is INVALID]"

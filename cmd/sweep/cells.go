@@ -117,6 +117,13 @@ func (a *app) oneCell(c *cli.Command, run *report.Run, want string) error {
 				fmt.Fprintln(a.out, strings.TrimRight(fmt.Sprintf("  %-28s %s %s", col.Name, plaintext.Line(report.Figure(v)), col.Unit), " "))
 			}
 		}
+		course, err := run.Course(t)
+		if err != nil {
+			return err
+		}
+		for _, line := range course {
+			fmt.Fprintln(a.out, "  "+line)
+		}
 		a.sideBySide(t.Outcome.Row)
 		for _, f := range append(t.Outcome.Invalid, t.Outcome.Findings...) {
 			fmt.Fprintf(a.out, "  %s: %s\n", f.Code, plaintext.Line(f.Text))

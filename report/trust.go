@@ -1,0 +1,132 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"sweep.dev/sweep/result/groups"
+)
+
+// trust is what the numbers rest on, in a few lines: the client that took them,
+// and the objectives that too few requests decided.
+func (s *summary) trust() []string {
+	var lines []string
+	if text := s.client(); text != "" {
+		lines = append(lines, text)
+	}
+	return append(lines, s.thinObjectives()...)
+}
+
+// client says what the measuring client was and what it adds, the worst over
+// all trials; "" where no trial knows.
+func (s *summary) client() string {
+	kinds, stamps := s.texts("client"), s.texts("stamp_kind")
+	if len(stamps) == 0 {
+		return ""
+	}
+	text := "Client: "
+	if len(kinds) > 0 {
+		text += strings.Join(kinds, " and ") + ", "
+	}
+	text += "receive times by " + strings.Join(stamps, " and ")
+	for _, f := range []struct {
+		column, format string
+		scale          float64
+	}{
+		{"p99_client_lag_ms", "its reads up to %s ms behind the kernel (p99)", 1},
+		{"calibrated_error_ms", "an error of %s ms (p99) by calibration", 1},
+		{"stamp_error_ms", "coalesced chunks up to %s ms late", 1},
+		{"max_rtt_ms", "round trips of up to %s ms", 1},
+		{"client_cpu", "up to %s %% of its CPU", 100},
+	} {
+		worst, known := 0.0, false
+		for _, row := range s.Rows() {
+			if row[f.column] != nil {
+				worst, known = max(worst, f.scale*number(row, f.column)), true
+			}
+		}
+		if known && (worst > 0 || f.column != "stamp_error_ms") {
+			text += ", " + fmt.Sprintf(f.format, Figure(worst))
+		}
+	}
+	return text + "."
+}
+
+// texts are the different values of a column of texts.
+func (s *summary) texts(column string) []string {
+	var all []string
+	for _, row := range s.Rows() {
+		if text, ok := row[column].(string); ok && !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// thinObjectives are the objectives that percentiles of too few requests
+// decided, one way or the other.
+func (s *summary) thinObjectives() []string {
+	type objective struct {
+		columns      string
+		thin, trials int
+	}
+	var order []string
+	byName := map[string]*objective{}
+	for _, t := range s.Trials {
+		if t.Outcome == nil {
+			continue
+		}
+		for _, o := range t.Outcome.SLOs {
+			b := byName[o.Name]
+			if b == nil {
+				b = &objective{}
+				byName[o.Name], order = b, append(order, o.Name)
+			}
+			b.trials++
+			if len(o.LowConfidence) > 0 && o.Error == "" {
+				b.thin++
+				b.columns = strings.Join(o.LowConfidence, ", ")
+			}
+		}
+	}
+	var parts []string
+	for _, name := range order {
+		if b := byName[name]; b.thin > 0 {
+			parts = append(parts, fmt.Sprintf("%s (%s) in %d of %s", name, b.columns, b.thin, plural(b.trials, "trial")))
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return []string{"Decided on too few requests, met or not: " + strings.Join(parts, "; ") + "."}
+}
+
+// outliers are the trials that are unlike the others of their cell.
+func (s *summary) outliers() []item {
+	var items []item
+	for _, p := range s.points {
+		named, _ := p.group[groups.OutlierTrials].(string)
+		if named == "" {
+			continue
+		}
+		var trials []string
+		figures := map[string][]string{}
+		for name := range strings.SplitSeq(named, ",") {
+			trial, column, _ := strings.Cut(name, ":")
+			if figures[trial] == nil {
+				trials = append(trials, trial)
+			}
+			for _, t := range p.Trials {
+				if t.Outcome != nil && fmt.Sprint(t.Trial) == trial {
+					figures[trial] = append(figures[trial], fmt.Sprintf("%s %s where the median is %s",
+						column, Figure(t.Outcome.Row[column]), Figure(p.group[column+"_median"])))
+				}
+			}
+		}
+		for _, trial := range trials {
+			items = append(items, item{text: fmt.Sprintf("%s, trial %s: %s", p.Cell.Label, trial, strings.Join(figures[trial], ", "))})
+		}
+	}
+	return items
+}
