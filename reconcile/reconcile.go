@@ -109,13 +109,14 @@ func (c *comparison) number(name string) (float64, bool) {
 }
 
 // both are the two sides of a figure. They are of the same requests only where
-// every one was completed.
+// every one was completed, and no probe was sent beside them.
 func (c *comparison) both(client, server string) (a, b float64, ok bool) {
 	a, ok = c.number(client)
 	b, ok2 := c.number(server)
 	done, _ := c.number("completed")
 	sent, _ := c.number("requests")
-	return a, b, ok && ok2 && done == sent && done > 0
+	probes, _ := c.number("probe_requests")
+	return a, b, ok && ok2 && done == sent && done > 0 && probes == 0
 }
 
 func (c *comparison) add(f Figure) { c.figures = append(c.figures, f) }

@@ -47,6 +47,7 @@ func TestFindings(t *testing.T) {
 		"busy windows":         {result.Row{"throughput_tok_s": 361.0, "server_reported_throughput_tok_s": 460.0}, ReportedThroughput, []string{"460", "361", "busy"}},
 		"single moments":       {result.Row{"throughput_tok_s": 500.0, "server_reported_throughput_tok_s": 300.0}, ReportedThroughput, []string{"300", "moments"}},
 		"failed requests":      {result.Row{"completed": int64(15), "server_output_tokens": int64(9), "mean_ttft_ms": 9e9}, "", nil},
+		"probes beside it":     {result.Row{"probe_requests": int64(4), "server_requests": int64(20), "server_output_tokens": int64(2500)}, "", nil},
 		"nothing exposed":      {result.Row{"server_output_tokens": nil, "server_mean_ttft_ms": nil, "server_requests": nil}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -243,8 +243,6 @@ func clockStep(e *Evidence, _ Bounds) (result.Finding, bool) {
 		len(steps), strings.Join(parts, ", "))
 }
 
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
 // short is a duration to three digits.
 func short(d time.Duration) string {
 	switch {
