@@ -150,6 +150,9 @@ func (s *Answer) chunk(c *chunk, m Mark) {
 		s.r.FinishReason = c.finish
 	}
 
+	if len(s.r.ChunkUS) == cap(s.r.ChunkUS) {
+		room(s.r)
+	}
 	us := m.At.Microseconds()
 	s.r.ChunkUS = append(s.r.ChunkUS, int32(min(us-s.lastMicro(), math.MaxInt32)))
 	s.lastUS = us

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"time"
 
 	"sweep.dev/sweep/load/sse"
@@ -24,19 +25,23 @@ func DeadlineError(d time.Duration) error { return fmt.Errorf("%w (%s)", ErrDead
 // PlannedError is why a request ended that was to be given up after d.
 func PlannedError(d time.Duration) error { return fmt.Errorf("%w, after %s", ErrPlanned, d) }
 
-// Lists gives q's lists of chunks the room that its answer will need, so that
-// they do not grow while it comes: 8 bytes a chunk.
+// Lists readies q's lists of chunks for an answer. They begin small and then
+// grow once, to all that the request asked for: ten thousand streams that have
+// hardly begun need little, and one that goes on allocates nothing more.
 func Lists(q *result.Request) {
+	const first = 64
+	q.ChunkUS, q.ChunkTokens = make([]int32, 0, first), make([]int32, 0, first)
+}
+
+// room grows lists that are full.
+func room(q *result.Request) {
 	const (
 		most  = 16 << 10 // chunks that are made room for before they come
 		extra = 4        // those without a token: the role, the reason
 	)
-	size := q.MaxTokens
-	if size <= 0 {
-		size = 256
+	if n := min(q.MaxTokens, most) + extra - len(q.ChunkUS); n > 0 {
+		q.ChunkUS, q.ChunkTokens = slices.Grow(q.ChunkUS, n), slices.Grow(q.ChunkTokens, n)
 	}
-	size = min(size, most) + extra
-	q.ChunkUS, q.ChunkTokens = make([]int32, 0, size), make([]int32, 0, size)
 }
 
 // A Receiver reads answers whose heads net/http has read, one after the other
