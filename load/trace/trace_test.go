@@ -50,7 +50,8 @@ func TestRead(t *testing.T) {
 {"timestamp": 27482, "input_length": 513, "output_length": 52, "hash_ids": [46, 900000000000]}
 {"timestamp": 30535.5, "input_length": 672, "output_length": 0, "hash_ids": []}
 {"timestamp": 30535.5, "input_length": 672, "output_length": 26, "other": 1}`,
-			[]Row{{0, 6755, 500, []uint32{0, 1}}, {0, 513, 52, []uint32{0, 2}}, {3053500 * us, 672, 26, nil}}, 1,
+			[]Row{{0, 6755, 500, []uint32{0, 1}}, {0, 513, 52, []uint32{0, 2}}, {3053500 * us, 672, 26, nil}},
+			1,
 		},
 		{
 			"azure 2023", Azure, 0, "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 18:17:04.0319600,3180,8\n",
