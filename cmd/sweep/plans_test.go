@@ -31,16 +31,15 @@ var rehearsal = []string{
 // unmeasured are the columns that are null in every row of a plan that has no
 // use for them: no axis, no bound, no fault.
 var unmeasured = []string{
-	"error", "error_class", "findings", "goodput_req_s", "image_digest", "invalid_reasons", "model_revision", "request_rate",
+	"error", "error_class", "findings", "goodput_req_s", "goodput_req_s_plateau", "image_digest", "invalid_reasons", "model_revision", "request_rate",
 	// Of speculative decoding, and of deployments of several roles.
 	"spec_accept_rate", "spec_accept_length", "prefill_bootstrap_queue_max", "prefill_inflight_queue_max", "decode_prealloc_queue_max",
 	"decode_transfer_queue_max", "mean_kv_transfer_ms", "p95_kv_transfer_ms", "kv_transfer_bytes", "transport_up", "transport_errors",
 	// vLLM counts no streamed answers, and its log tells of its output every ten seconds.
 	"server_response_bytes", "server_reported_throughput_tok_s",
 	"gpu_throttle_reasons",
-	// Of what these plans do not ask for: a probe, prompts of a stated length.
+	// Of what these plans do not ask for: a probe.
 	"probe_requests", "probe_failed", "p50_probe_ttft_ms", "p95_probe_ttft_ms", "p50_probe_tpot_ms", "p50_probe_e2e_ms", "p95_probe_e2e_ms",
-	"prompt_length_error",
 	// Of long trials, of chunks that share a read, of a client with event loops and of one that was calibrated.
 	"ttft_drift", "tpot_drift", "throughput_drift", "stamp_error_ms", "client_loop", "calibrated_error_ms", "calibrated_ceiling_chunks_s",
 }
