@@ -147,6 +147,9 @@ func (s SLO) Evaluate(row result.Row) result.SLOResult {
 		out.Values[column] = v
 		switch n := v.(type) {
 		case nil:
+			if why := row.WhyNull(column); why != "" {
+				column += " (" + why + ")"
+			}
 			missing = append(missing, column)
 		case int64:
 			v = float64(n)
