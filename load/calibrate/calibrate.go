@@ -46,8 +46,8 @@ const (
 	firstToken = 30 * time.Millisecond // all requests are sent before the first chunk comes
 	timerRate  = 1000                  // requests per second
 	// kept is how many chunks per second have their text kept, to hold their
-	// times against the truth: each of them costs the client some more.
-	kept = 3000
+	// times against the truth: each of them costs the client a little more.
+	kept = 20_000
 	// grace is how long a part may take beyond its time, before what is in
 	// flight is given up.
 	grace = 2 * time.Second
