@@ -146,8 +146,13 @@ func TestSynthetic_blocks(t *testing.T) {
 		text string
 		want int
 	}{
-		{text(1, 1300, 1, 2, 3), 1300}, {text(2, 1030, 1, 2, 4), 1024}, {text(3, 900, 1, 5), 512},
-		{text(4, 700, 1), 512}, {text(5, 100, 1), 100}, {text(6, 600, 2, 1), 0}, {text(7, 600), 0},
+		{text(1, 1300, 1, 2, 3), 1300},
+		{text(2, 1030, 1, 2, 4), 1024},
+		{text(3, 900, 1, 5), 512},
+		{text(4, 700, 1), 512},
+		{text(5, 100, 1), 100},
+		{text(6, 600, 2, 1), 0},
+		{text(7, 600), 0},
 	} {
 		if n := common(a, x.text); n < x.want || n > x.want+2 {
 			t.Errorf("%d words in common, want %d", n, x.want)

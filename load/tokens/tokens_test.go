@@ -27,7 +27,6 @@ type engine struct {
 
 	tokenizer, usage bool
 	liar             bool // the endpoint counts words
-	asked            int
 }
 
 func all(string) bool { return true }
