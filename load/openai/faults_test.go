@@ -15,7 +15,7 @@ import (
 )
 
 func TestDriver_faults(t *testing.T) {
-	const deadline = 400 * time.Millisecond
+	const deadline = time.Second
 	after := loadtest.Answer{After: 3}
 	with := func(f loadtest.Fault) loadtest.Answer { a := after; a.Fault = f; return a }
 	for _, c := range []struct {
@@ -28,7 +28,7 @@ func TestDriver_faults(t *testing.T) {
 	}{
 		{"hang before headers", with(loadtest.HangBeforeHeaders), result.ErrTimeout, "no answer", false, true},
 		{"hang in mid-stream", with(loadtest.HangMidStream), result.ErrTimeout, "after 4 events", true, true},
-		{"trickle", loadtest.Answer{Fault: loadtest.Trickle, ITL: 2 * time.Millisecond}, result.ErrTimeout, "deadline", false, true},
+		{"trickle", loadtest.Answer{Fault: loadtest.Trickle, ITL: 6 * time.Millisecond}, result.ErrTimeout, "deadline", false, true},
 		{"reset", with(loadtest.ResetMidStream), result.ErrReset, "", true, false},
 		{"drop", with(loadtest.DropMidStream), result.ErrReset, "EOF", true, false},
 		{"end without finish_reason", with(loadtest.EndMidStream), result.ErrTruncated, "without finish_reason", true, false},

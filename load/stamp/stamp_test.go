@@ -3,9 +3,11 @@ package stamp
 import (
 	"crypto/tls"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -221,7 +223,7 @@ func TestConn_plain(t *testing.T) {
 		t.Error("a pipe has a round trip")
 	}
 	there.Close()
-	if _, err := c.Read(b); err != io.EOF || c.Last().Read != 3 {
+	if _, err := c.Read(b); !errors.Is(err, io.EOF) || c.Last().Read != 3 {
 		t.Errorf("%v after the end, %d reads", err, c.Last().Read)
 	}
 }
@@ -230,12 +232,12 @@ func TestConn_ends(t *testing.T) {
 	client, server := pair(t)
 	c := Wrap(client, NewClock(result.NewAnchor()))
 	_ = c.SetReadDeadline(time.Now().Add(-time.Second))
-	if _, err := c.Read(make([]byte, 1)); err == nil || !err.(net.Error).Timeout() {
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%v past the deadline", err)
 	}
 	_ = c.SetReadDeadline(time.Time{})
 	server.Close()
-	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+	if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("%v after the end", err)
 	}
 	c.Close()
