@@ -40,7 +40,7 @@ func (r *Run) Course(t Trial) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
 		return nil, err

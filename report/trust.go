@@ -25,11 +25,11 @@ func (s *summary) client() string {
 	if len(stamps) == 0 {
 		return ""
 	}
-	text := "Client: "
+	var parts []string
 	if len(kinds) > 0 {
-		text += strings.Join(kinds, " and ") + ", "
+		parts = append(parts, strings.Join(kinds, " and "))
 	}
-	text += "receive times by " + strings.Join(stamps, " and ")
+	parts = append(parts, "receive times by "+strings.Join(stamps, " and "))
 	for _, f := range []struct {
 		column, format string
 		scale          float64
@@ -47,10 +47,10 @@ func (s *summary) client() string {
 			}
 		}
 		if known && (worst > 0 || f.column != "stamp_error_ms") {
-			text += ", " + fmt.Sprintf(f.format, Figure(worst))
+			parts = append(parts, fmt.Sprintf(f.format, Figure(worst)))
 		}
 	}
-	return text + "."
+	return "Client: " + strings.Join(parts, ", ") + "."
 }
 
 // texts are the different values of a column of texts.

@@ -2,7 +2,6 @@ package result
 
 import (
 	"math"
-
 	"slices"
 	"testing"
 

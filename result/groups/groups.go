@@ -1,3 +1,4 @@
+// Package groups is the statistics over the trials of a cell.
 package groups
 
 import (
