@@ -86,14 +86,16 @@ func (l *loop) take(s *slot, b []byte, m wire.Mark) {
 	if s.req.FirstByte == result.Never {
 		s.req.FirstByte = m.At
 	}
-	for {
+	// Interim answers are kept until the one that counts is there: what is
+	// handed over has to be whole.
+	for all := b; ; {
 		h, n, err := http1.ParseHead(b)
 		switch {
-		case errors.Is(err, http1.ErrMore):
-			s.hold(b)
+		case err == http1.ErrMore && len(all) <= 2*http1.MaxHead: //nolint:errorlint // never wrapped
+			s.hold(all)
 			return
 		case err != nil:
-			l.handOver(s, b, nil)
+			l.handOver(s, all, nil)
 			return
 		}
 		b = b[n:]

@@ -194,6 +194,7 @@ func FuzzStream(f *testing.F) {
 		"HTTP/1.1 500 no\r\nContent-Length: 2\r\n\r\n{}", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"error\":\"x\"}",
 		streamHead + "Transfer-Encoding: chunked\r\n\r\n7\r\ndata: {\r\nzz\r\n", streamHead + "\r\nevent: error\r: why\r\r",
 		streamHead + "Transfer-Encoding: chunked\r\n\r\n5;a\r\ndata:\r\n0\r\nA: b\r\n\r\n", "SSH-2.0\r\n", "",
+		"HTTP/1.1 100 Continue\r\n\r\n",
 	} {
 		f.Add(s, uint16(3), uint16(7))
 	}
