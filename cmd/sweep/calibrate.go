@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -99,7 +100,7 @@ func (a *app) calibration(ctx context.Context, shape calibrate.Shape, fresh bool
 	}
 	found, err := calibrate.Run(ctx, calibrate.Config{
 		Machine: machine, Shape: shape, Driver: measuringClient,
-		Server: func() *exec.Cmd { return exec.Command(a.exe, "calibrate", "--serve") },
+		Server: func() *exec.Cmd { return exec.CommandContext(ctx, a.exe, "calibrate", "--serve") },
 	})
 	if err != nil {
 		return nil, err
@@ -169,10 +170,8 @@ func calibrationTable(a *app, r *calibrate.Result) error {
 // oneOf refuses a value that is none of those.
 func oneOf(values ...string) func(string) error {
 	return func(v string) error {
-		for _, one := range values {
-			if v == one {
-				return nil
-			}
+		if slices.Contains(values, v) {
+			return nil
 		}
 		return fmt.Errorf("want one of %v, got %q", values, v)
 	}

@@ -245,6 +245,7 @@ func TestServer_pipelinedInPieces(t *testing.T) {
 			t.Fatal(err)
 		}
 		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
 		if err != nil || strings.Count(string(b), `"T`) != 2 {
 			t.Errorf("answer %d: %v\n%s", i, err, b)
 		}
