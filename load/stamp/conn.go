@@ -146,7 +146,9 @@ func (c *Conn) mark() {
 			c.clock.Check()
 			at = c.clock.At(c.wall)
 		}
-		m.At = min(max(at, m.After), now)
+		// What is read later is not earlier, even where the last read had to be
+		// stamped here.
+		m.At = min(max(at, m.After, c.last.At), now)
 		m.Lag = now - m.At
 	} else {
 		m.Unstamped++
