@@ -126,31 +126,38 @@ func TestDemandOf(t *testing.T) {
 		want  demand
 	}{
 		{
-			"the largest of a closed loop", []plan.Load{{Concurrency: 4}, {Concurrency: 100}},
+			"the largest of a closed loop",
+			[]plan.Load{{Concurrency: 4}, {Concurrency: 100}},
 			demand{calibrate.Shape{Streams: 100, Rate: 50, Client: "auto"}, 5000},
 		},
 		{
-			"an open loop with a bound", []plan.Load{{RequestRate: 10, MaxInFlight: 30}},
+			"an open loop with a bound",
+			[]plan.Load{{RequestRate: 10, MaxInFlight: 30}},
 			demand{calibrate.Shape{Streams: 30, Rate: 50, Client: "auto"}, 1500},
 		},
 		{
-			"an open loop by Little's law: 10/s of 2 s", []plan.Load{{RequestRate: 10, MaxTokens: 100}},
+			"an open loop by Little's law: 10/s of 2 s",
+			[]plan.Load{{RequestRate: 10, MaxTokens: 100}},
 			demand{calibrate.Shape{Streams: 20, Rate: 50, Client: "auto"}, 1000},
 		},
 		{
-			"the highest stage", []plan.Load{{Stages: []plan.Stage{{Rate: 5}, {Rate: 20}, {Rate: 1}}, MaxTokens: 100}},
+			"the highest stage",
+			[]plan.Load{{Stages: []plan.Stage{{Rate: 5}, {Rate: 20}, {Rate: 1}}, MaxTokens: 100}},
 			demand{calibrate.Shape{Streams: 40, Rate: 50, Client: "auto"}, 2000},
 		},
 		{
-			"a trace", []plan.Load{{Trace: &plan.Trace{}, MaxTokens: 100}},
+			"a trace",
+			[]plan.Load{{Trace: &plan.Trace{}, MaxTokens: 100}},
 			demand{calibrate.Shape{Streams: openStreams, Rate: 50, Client: "auto"}, 50 * openStreams},
 		},
 		{
-			"one cell wants the slower client", []plan.Load{{Concurrency: 1, Client: "fast"}, {Concurrency: 2, Client: "std"}, {Concurrency: 1, Client: "fast"}},
+			"one cell wants the slower client",
+			[]plan.Load{{Concurrency: 1, Client: "fast"}, {Concurrency: 2, Client: "std"}, {Concurrency: 1, Client: "fast"}},
 			demand{calibrate.Shape{Streams: 2, Rate: 50, Client: "std"}, 100},
 		},
 		{
-			"without streaming there are no chunks", []plan.Load{{Concurrency: 8, Stream: &no}},
+			"without streaming there are no chunks",
+			[]plan.Load{{Concurrency: 8, Stream: &no}},
 			demand{calibrate.Shape{Streams: 8, Client: "auto"}, 0},
 		},
 	} {
