@@ -165,22 +165,24 @@ func (l *loop) stream(s *slot, b []byte, m wire.Mark) {
 		l.finish(s, false)
 		return
 	}
-	switch why { //nolint:errorlint // these are never wrapped, and this is run for every chunk
-	case http1.ErrMore:
+	if why == http1.ErrMore { //nolint:errorlint // never wrapped, and this is run for every chunk
 		s.hold(b)
 		l.pause(s, p)
 		if st.Enough() && s.state != ending {
 			s.state = ending
 			l.timers.set(s, l.clock.Now()+wire.TailTimeout)
 		}
-	case io.EOF:
+		return
+	}
+	switch {
+	case errors.Is(why, io.EOF):
 		if !st.Enough() && p.Flush(&l.event) {
 			st.Rest(&l.event, m)
 		}
 		l.judge(s, why, m.At)
 		s.lost = !s.keep
 		l.finish(s, s.keep && len(b) == 0 && len(s.out) == 0)
-	case http1.ErrOdd:
+	case errors.Is(why, http1.ErrOdd):
 		l.pause(s, p)
 		l.handOver(s, b, nil)
 	default:

@@ -353,7 +353,7 @@ func raiseFiles(streams int) error {
 	// Beside ours: what the program has open, and dials under way.
 	need := uint64(streams + 256)
 	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur >= need {
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil || limit.Cur >= need {
 		return nil
 	}
 	if limit.Max < uint64(streams+64) {

@@ -87,7 +87,7 @@ func TestEndpoint(t *testing.T) {
 		{"http://h", "", "http://h/v1/chat/completions"},
 		{"http://h:1/", "", "http://h:1/v1/chat/completions"},
 		{"https://h/proxy/8000/", "/v1/chat/completions", "https://h/proxy/8000/v1/chat/completions"},
-		{"http://h?key=1", "/x?n=2", "http://h/x?key=1&n=2"},
+		{"http://h?key=1", "/x?n=2&itl=1", "http://h/x?key=1&n=2&itl=1"},
 	} {
 		u, err := (&Config{BaseURL: c.base, Path: c.path, Chat: true}).endpoint()
 		if err != nil || u.String() != c.want {

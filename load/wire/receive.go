@@ -126,14 +126,14 @@ func (v *Receiver) all(ctx context.Context, resp *http.Response, limit int64) ([
 // perhaps none: body is the rest, which may have limit bytes. It judges the
 // answer and reports whether the body was read to its end.
 func (v *Receiver) Stream(ctx context.Context, cancel context.CancelCauseFunc, body io.Reader, limit int64) bool {
-	cause, whole := v.events(ctx, cancel, body, limit)
+	whole, cause := v.events(ctx, cancel, body, limit)
 	v.Answer.Close(cause, v.Now())
 	return whole
 }
 
 // events returns why the stream ended: io.EOF, nil where there was enough, or
 // what broke it.
-func (v *Receiver) events(ctx context.Context, cancel context.CancelCauseFunc, body io.Reader, left int64) (cause error, whole bool) {
+func (v *Receiver) events(ctx context.Context, cancel context.CancelCauseFunc, body io.Reader, left int64) (whole bool, cause error) {
 	st := &v.Answer
 	if v.buf == nil {
 		v.buf = make([]byte, receiveBuffer)
@@ -167,21 +167,21 @@ func (v *Receiver) events(ctx context.Context, cancel context.CancelCauseFunc, b
 		}
 		switch {
 		case err != nil && st.Enough():
-			return nil, errors.Is(err, io.EOF)
+			return errors.Is(err, io.EOF), nil
 		case errors.Is(err, io.EOF):
 			if v.Parser.Flush(&ev) {
 				st.Rest(&ev, mark)
 			}
-			return io.EOF, true
+			return true, io.EOF
 		case err != nil && context.Cause(ctx) != nil:
-			return context.Cause(ctx), false
+			return false, context.Cause(ctx)
 		case err != nil:
-			return err, false
+			return false, err
 		case left < 0 && st.Enough():
-			return nil, false
+			return false, nil
 		case left < 0:
 			st.Fail(result.ErrProtocol, ErrTooLarge.Error(), mark.At)
-			return nil, false
+			return false, nil
 		}
 	}
 }
