@@ -237,16 +237,8 @@ func (c *Config) endpoint() (*url.URL, error) {
 	}
 	out := *u
 	out.Path = strings.TrimRight(u.Path, "/") + "/" + strings.TrimLeft(ref.Path, "/")
-	switch {
-	case ref.RawQuery == "":
-	case out.RawQuery == "":
-		// As it was written: some servers know the order.
-		out.RawQuery = ref.RawQuery
-	default:
-		query := out.Query()
-		maps.Copy(query, ref.Query())
-		out.RawQuery = query.Encode()
-	}
+	// In the order in which they were given: not every server takes another.
+	out.RawQuery = strings.Trim(u.RawQuery+"&"+ref.RawQuery, "&")
 	return &out, nil
 }
 
