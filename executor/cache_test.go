@@ -1,38 +1,50 @@
 package executor
 
 import (
-	"math"
 	"testing"
 
 	"sweep.dev/sweep/load/source"
-	"sweep.dev/sweep/load/trace"
+	"sweep.dev/sweep/result"
 )
 
-func TestSharedOf(t *testing.T) {
-	counted := &source.Tokens{Plain: &source.Overhead{First: 20}, System: &source.Overhead{First: 100}}
-	entries := source.InlinePrompts([]string{"a"})
+// What a prefix cache may know is judged whatever the prompts are, but where the
+// plan lets them be asked again.
+func TestShared(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
-		c    source.Config
-		want float64 // below 0: not known
+		load      string
+		low, high float64 // low above high: not judged
 	}{
-		"nothing":              {source.Config{Prompts: source.Prompts{InputTokens: 100}}, 0},
-		"a prefix":             {source.Config{Prompts: source.Prompts{InputTokens: 100, SharedPrefix: 0.25}}, 0.25},
-		"and a template":       {source.Config{Prompts: source.Prompts{InputTokens: 100, SharedPrefix: 0.25, Tokens: counted}}, 45.0 / 120},
-		"a system message":     {source.Config{Prompts: source.Prompts{InputTokens: 100, System: "s", Tokens: counted}}, 0.5},
-		"one of unknown size":  {source.Config{Prompts: source.Prompts{InputTokens: 100, System: "s"}}, -1},
-		"given prompts":        {source.Config{Prompts: source.Prompts{Entries: entries}}, -1},
-		"with markers":         {source.Config{Prompts: source.Prompts{Entries: entries, CacheBust: true, System: "s"}}, 0},
-		"a conversation":       {source.Config{Conversation: source.Conversation{Turns: 2}, Prompts: source.Prompts{InputTokens: 100}}, -1},
-		"a trace":              {source.Config{Trace: make([]trace.Row, 1), Prompts: source.Prompts{InputTokens: 100}}, -1},
-		"pairs":                {source.Config{Prompts: source.Prompts{Distribution: source.Empirical}}, 0},
-		"pairs after a prefix": {source.Config{Prompts: source.Prompts{Distribution: source.Empirical, SharedPrefix: 0.1}}, -1},
+		"nothing":         {`{input_tokens: 1000}`, 0, 0.1},
+		"a prefix":        {`{input_tokens: 1000, shared_prefix: 50%}`, 0.45, 0.6},
+		"given prompts":   {`{kind: inline, texts: [one of them, and another]}`, 0, 1},
+		"asked again":     {`{kind: inline, texts: [one], reuse: allowed}`, 1, 0},
+		"behind a marker": {`{kind: inline, texts: [one], reuse: allowed, cache_bust: true}`, 0, 1},
 	} {
-		got := sharedOf(c.c)
-		switch {
-		case (got == nil) != (c.want < 0):
-			t.Errorf("%s: %v", name, got)
-		case got != nil && math.Abs(*got-c.want) > 1e-9:
-			t.Errorf("%s: %g, want %g", name, *got, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, _ := judged(t, `load: {requests: 2, max_tokens: 4, warmup: {requests: 0}, prompts: `+c.load+`}`)
+			for i := range m.requests {
+				m.requests[i].PromptTokens = 1000
+			}
+			m.deployment.run.entries = map[string][]source.Entry{promptsKey(m.trial.cell.Load.Prompts): source.InlinePrompts(m.trial.cell.Load.Prompts.Texts)}
+			got := m.shared()
+			switch {
+			case c.low > c.high:
+				if got != nil {
+					t.Errorf("%g, want nothing", *got)
+				}
+			case got == nil || *got < c.low || *got > c.high:
+				t.Errorf("%v, want %g to %g", got, c.low, c.high)
+			}
+		})
+	}
+	// What was not sent shares nothing.
+	m, _ := judged(t)
+	for i := range m.requests {
+		m.requests[i].Sent = result.Never
+	}
+	if got := m.shared(); got == nil || *got != 0 {
+		t.Errorf("of no request: %v", got)
 	}
 }

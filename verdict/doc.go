@@ -27,9 +27,9 @@ type Evidence struct {
 	MaxInFlight int  // the plan's bound of an open loop; 0: none
 	Exact       bool // every request must yield MaxTokens tokens
 	Warmup      int  // requests that the plan warms up with
-	// Shared is the largest share of the prompts' tokens that a prefix cache can
-	// know by what the plan shares between prompts, 0 to 1; nil where that
-	// cannot be said.
+	// Shared is the largest share of the prompts' tokens, the template's among
+	// them, that a prefix cache can know by what the load shares between prompts,
+	// 0 to 1; nil where that cannot be said.
 	Shared *float64
 	// Drifts are the trends over the plateau.
 	Drifts []Drift

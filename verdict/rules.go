@@ -180,21 +180,19 @@ func warmupMissing(e *Evidence, _ Bounds) (result.Finding, bool) {
 }
 
 // cacheState holds what the prefix cache knew against what the plan's prompts
-// share. What a chat template puts before every prompt is shared too: the tokens
-// of a prompt beyond those that it was made for.
+// share.
 func cacheState(e *Evidence, b Bounds) (result.Finding, bool) {
 	if e.Shared == nil {
 		return fine()
 	}
-	prompt, target, cached := 0, 0, 0
+	prompt, cached := 0, 0
 	told := true // by the answers themselves
 	for i := range e.Requests {
 		r := &e.Requests[i]
-		if !r.Measured() || r.Status != result.Completed || r.PromptTokens <= 0 || r.TargetTokens == result.Unknown {
+		if !r.Measured() || r.Status != result.Completed || r.PromptTokens <= 0 {
 			continue
 		}
 		prompt += r.PromptTokens
-		target += min(r.TargetTokens, r.PromptTokens)
 		if r.CachedTokens == result.Unknown {
 			told = false
 		} else {
@@ -210,13 +208,11 @@ func cacheState(e *Evidence, b Bounds) (result.Finding, bool) {
 	} else if !told {
 		return fine()
 	}
-	template := float64(prompt-target) / float64(prompt)
-	explained := min(1, *e.Shared*(1-template)+template)
-	if hits <= explained+b.CacheHitExcess {
+	if hits <= *e.Shared+b.CacheHitExcess {
 		return fine()
 	}
 	return found(CacheState, "by %s %.1f %% of the prompt tokens were in the prefix cache, and the plan's prompts explain %.1f %% (bound %.4g %% more): somebody sent them before; empty the cache, take another seed, or say cache_bust: true",
-		who, 100*hits, 100*explained, 100*b.CacheHitExcess)
+		who, 100*hits, 100**e.Shared, 100*b.CacheHitExcess)
 }
 
 func reopened(e *Evidence, _ Bounds) (result.Finding, bool) {

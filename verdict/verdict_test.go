@@ -286,13 +286,8 @@ func TestJudge_not(t *testing.T) {
 			e.measured()[0].Sent += time.Second - 950*time.Millisecond
 			e.measured()[1].Sent += 48 * time.Millisecond
 		},
-		"a template before each prompt": func(e *Evidence) {
-			e.cache(40)
-			for i := range e.measured() {
-				e.measured()[i].TargetTokens = 60
-			}
-		},
 		"a prefix that the plan shares":   func(e *Evidence) { e.cache(50); *e.Shared = 0.5 },
+		"prompts of no known length":      func(e *Evidence) { e.cache(50); *e.Shared = 0.5; e.measured()[0].TargetTokens = result.Unknown },
 		"a cache that nobody can explain": func(e *Evidence) { e.cache(90); e.Shared = nil },
 		"a cache that nobody tells of":    func(e *Evidence) { e.cache(result.Unknown) },
 		"one late read of twenty": func(e *Evidence) {
