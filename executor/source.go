@@ -8,6 +8,7 @@ import (
 
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/arrivals"
+	"sweep.dev/sweep/load/dataset"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/load/trace"
 	"sweep.dev/sweep/plan"
@@ -118,7 +119,7 @@ func (r *run) readPrompts(p plan.Prompts) (err error) {
 	}
 	entries := source.InlinePrompts(p.Texts)
 	if p.File != "" {
-		entries, err = source.ReadPrompts(p.File, p.Kind)
+		entries, err = dataset.ReadPrompts(p.File, p.Kind)
 	}
 	r.entries[key] = entries
 	return err
@@ -135,7 +136,7 @@ func (r *run) readPairs(p plan.Prompts) error {
 	}
 	if p.PairsFile != "" {
 		var err error
-		if pairs, err = source.ReadPairs(p.PairsFile); err != nil {
+		if pairs, err = dataset.ReadPairs(p.PairsFile); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,9 @@ import (
 	"sweep.dev/sweep/result"
 )
 
+// MaxOutputTokens bounds what a prompt of a file may say of its output.
+const MaxOutputTokens = 1_000_000
+
 // MaxInputTokens bounds what a synthetic prompt may be asked to hold.
 const MaxInputTokens = 4_000_000
 
@@ -158,19 +161,20 @@ func (p *Prompts) checkPairs() error {
 		return errors.New("spread has no meaning for an empirical distribution of lengths")
 	}
 	for i, x := range p.Pairs {
-		if err := x.check(); err != nil {
+		if err := x.Check(); err != nil {
 			return fmt.Errorf("pair %d: %w", i+1, err)
 		}
 	}
 	return nil
 }
 
-func (x Pair) check() error {
+// Check bounds both lengths.
+func (x Pair) Check() error {
 	switch {
 	case x.Input < 1 || x.Input > MaxInputTokens:
 		return fmt.Errorf("an input of %d tokens is not between 1 and %d", x.Input, MaxInputTokens)
-	case x.Output < 1 || x.Output > maxFileTokens:
-		return fmt.Errorf("an output of %d tokens is not between 1 and %d", x.Output, maxFileTokens)
+	case x.Output < 1 || x.Output > MaxOutputTokens:
+		return fmt.Errorf("an output of %d tokens is not between 1 and %d", x.Output, MaxOutputTokens)
 	}
 	return nil
 }

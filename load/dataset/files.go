@@ -1,4 +1,7 @@
-package source
+// Package dataset reads what is asked from files: prompts and conversations
+// (JSONL, ShareGPT, CSV), and pairs of input and output lengths (CSV). Errors
+// name the file and the line, and everything is bounded.
+package dataset
 
 import (
 	"bufio"
@@ -11,6 +14,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
 )
 
@@ -18,7 +22,6 @@ import (
 const (
 	MaxPromptBytes = 4 << 20 // a line, a conversation
 	MaxPrompts     = 1_000_000
-	maxFileTokens  = 1_000_000 // max_tokens of a line
 )
 
 // ReadPrompts reads a prompt file of the given kind. Errors name the file and
@@ -36,13 +39,13 @@ const (
 //
 // "csv" has a header and in it the column "prompt" and perhaps "max_tokens", as
 // RFC 4180 has it: a prompt in quotes may have several lines.
-func ReadPrompts(path, kind string) ([]Entry, error) {
+func ReadPrompts(path, kind string) ([]source.Entry, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("prompts: %w", err)
 	}
 	defer f.Close()
-	var entries []Entry
+	var entries []source.Entry
 	var line int
 	switch kind {
 	case "jsonl":
@@ -63,7 +66,7 @@ func ReadPrompts(path, kind string) ([]Entry, error) {
 	return entries, nil
 }
 
-func readJSONL(r io.Reader) (entries []Entry, line int, err error) {
+func readJSONL(r io.Reader) (entries []source.Entry, line int, err error) {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 0, 64<<10), MaxPromptBytes)
 	for s.Scan() {
@@ -99,34 +102,34 @@ type message struct {
 	Content string `json:"content"`
 }
 
-func jsonlEntry(text []byte) (Entry, error) {
+func jsonlEntry(text []byte) (source.Entry, error) {
 	var in struct {
 		Prompt    *string   `json:"prompt"`
 		Messages  []message `json:"messages"`
 		MaxTokens *int      `json:"max_tokens"`
 	}
 	if err := json.Unmarshal(text, &in); err != nil {
-		return Entry{}, jsonError(err)
+		return source.Entry{}, jsonError(err)
 	}
-	e := Entry{Prompt: load.Prompt{Target: result.Unknown}}
+	e := source.Entry{Prompt: load.Prompt{Target: result.Unknown}}
 	switch {
 	case in.Prompt != nil && in.Messages != nil:
-		return Entry{}, errors.New(`both "prompt" and "messages": only one can be sent`)
+		return source.Entry{}, errors.New(`both "prompt" and "messages": only one can be sent`)
 	case in.Prompt != nil:
 		if *in.Prompt == "" {
-			return Entry{}, errors.New("the prompt is empty")
+			return source.Entry{}, errors.New("the prompt is empty")
 		}
 		e.Prompt.Turns = []string{*in.Prompt}
 	case len(in.Messages) > 0:
 		if err := setMessages(&e.Prompt, in.Messages); err != nil {
-			return Entry{}, err
+			return source.Entry{}, err
 		}
 	default:
-		return Entry{}, errors.New(`neither "prompt" nor "messages"`)
+		return source.Entry{}, errors.New(`neither "prompt" nor "messages"`)
 	}
 	if m := in.MaxTokens; m != nil {
-		if *m < 1 || *m > maxFileTokens {
-			return Entry{}, fmt.Errorf("max_tokens %d is not between 1 and %d", *m, maxFileTokens)
+		if *m < 1 || *m > source.MaxOutputTokens {
+			return source.Entry{}, fmt.Errorf("max_tokens %d is not between 1 and %d", *m, source.MaxOutputTokens)
 		}
 		e.MaxTokens = *m
 	}
@@ -179,12 +182,12 @@ func conversation(turns []shareTurn) []string {
 	return said
 }
 
-func readShareGPT(r io.Reader) (entries []Entry, line int, err error) {
+func readShareGPT(r io.Reader) (entries []source.Entry, line int, err error) {
 	lines := &lineReader{r: r, line: 1}
 	d := json.NewDecoder(lines)
 	// fail places an error at what the decoder has read; an error of the
 	// syntax says its own place.
-	fail := func(err error) ([]Entry, int, error) {
+	fail := func(err error) ([]source.Entry, int, error) {
 		at := d.InputOffset()
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			at = max(at, syntax.Offset)
@@ -209,7 +212,7 @@ func readShareGPT(r io.Reader) (entries []Entry, line int, err error) {
 			return fail(err)
 		}
 		at := lines.at(d.InputOffset())
-		e := Entry{Prompt: load.Prompt{Target: result.Unknown}, Line: at}
+		e := source.Entry{Prompt: load.Prompt{Target: result.Unknown}, Line: at}
 		turns := in.Conversations
 		if len(turns) > 0 && turns[0].From == "system" {
 			e.Prompt.System = turns[0].Value

@@ -1,4 +1,4 @@
-package source
+package dataset
 
 import (
 	"bufio"
@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
 )
 
@@ -21,7 +22,7 @@ const MaxPairs = 1_000_000
 // ReadPairs reads pairs of lengths from a CSV file: two columns of whole numbers,
 // input and output, in this order or named so in a first line. Errors name the
 // file and the line.
-func ReadPairs(path string) ([]Pair, error) {
+func ReadPairs(path string) ([]source.Pair, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("pairs: %w", err)
@@ -29,7 +30,7 @@ func ReadPairs(path string) ([]Pair, error) {
 	defer f.Close()
 	t := newTable(f)
 	input, output := 0, 1
-	var pairs []Pair
+	var pairs []source.Pair
 	for first := true; ; first = false {
 		row, err := t.next()
 		if errors.Is(err, io.EOF) {
@@ -48,7 +49,7 @@ func ReadPairs(path string) ([]Pair, error) {
 				err = fmt.Errorf("%d fields where two are due: input and output", len(row))
 			}
 		}
-		var x Pair
+		var x source.Pair
 		if err == nil {
 			x, err = pairOf(row[input], row[output])
 		}
@@ -66,7 +67,7 @@ func ReadPairs(path string) ([]Pair, error) {
 	return pairs, nil
 }
 
-func pairOf(input, output string) (x Pair, err error) {
+func pairOf(input, output string) (x source.Pair, err error) {
 	for i, text := range []string{input, output} {
 		n, err := strconv.Atoi(text)
 		if err != nil {
@@ -74,11 +75,11 @@ func pairOf(input, output string) (x Pair, err error) {
 		}
 		*[]*int{&x.Input, &x.Output}[i] = n
 	}
-	return x, x.check()
+	return x, x.Check()
 }
 
 // readCSV reads prompts from a CSV file as RFC 4180 has it, with a header.
-func readCSV(r io.Reader) (entries []Entry, line int, err error) {
+func readCSV(r io.Reader) (entries []source.Entry, line int, err error) {
 	t := newTable(r)
 	header, err := t.next()
 	if errors.Is(err, io.EOF) {
@@ -100,7 +101,7 @@ func readCSV(r io.Reader) (entries []Entry, line int, err error) {
 		if err != nil {
 			return nil, t.line, err
 		}
-		e := Entry{Prompt: load.Prompt{Turns: []string{row[prompt]}, Target: result.Unknown}, Line: t.line}
+		e := source.Entry{Prompt: load.Prompt{Turns: []string{row[prompt]}, Target: result.Unknown}, Line: t.line}
 		switch {
 		case len(entries) == MaxPrompts:
 			return nil, t.line, fmt.Errorf("more than %d prompts", MaxPrompts)
@@ -109,8 +110,8 @@ func readCSV(r io.Reader) (entries []Entry, line int, err error) {
 		case len(row[prompt]) > MaxPromptBytes:
 			return nil, t.line, fmt.Errorf("prompt over %d bytes", MaxPromptBytes)
 		case bound >= 0 && row[bound] != "":
-			if e.MaxTokens, err = strconv.Atoi(row[bound]); err != nil || e.MaxTokens < 1 || e.MaxTokens > maxFileTokens {
-				return nil, t.line, fmt.Errorf("max_tokens %.40q is not a number between 1 and %d", row[bound], maxFileTokens)
+			if e.MaxTokens, err = strconv.Atoi(row[bound]); err != nil || e.MaxTokens < 1 || e.MaxTokens > source.MaxOutputTokens {
+				return nil, t.line, fmt.Errorf("max_tokens %.40q is not a number between 1 and %d", row[bound], source.MaxOutputTokens)
 			}
 		}
 		entries = append(entries, e)

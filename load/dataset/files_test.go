@@ -1,4 +1,4 @@
-package source
+package dataset
 
 import (
 	"os"
@@ -9,6 +9,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
 )
 
@@ -22,17 +23,17 @@ func write(t *testing.T, text string) string {
 }
 
 func TestReadPrompts(t *testing.T) {
-	ask := func(line, limit int, system string, turns ...string) Entry {
-		return Entry{Prompt: load.Prompt{System: system, Turns: turns, Target: result.Unknown}, MaxTokens: limit, Line: line}
+	ask := func(line, limit int, system string, turns ...string) source.Entry {
+		return source.Entry{Prompt: load.Prompt{System: system, Turns: turns, Target: result.Unknown}, MaxTokens: limit, Line: line}
 	}
 	for _, c := range []struct {
 		name, kind, text string
-		want             []Entry
+		want             []source.Entry
 	}{
-		{"prompts", "jsonl", "\ufeff{\"prompt\":\"a\",\"id\":7}\n\n{\"prompt\":\"b\",\"max_tokens\":9}", []Entry{ask(1, 0, "", "a"), ask(3, 9, "", "b")}},
+		{"prompts", "jsonl", "\ufeff{\"prompt\":\"a\",\"id\":7}\n\n{\"prompt\":\"b\",\"max_tokens\":9}", []source.Entry{ask(1, 0, "", "a"), ask(3, 9, "", "b")}},
 		{
 			"messages", "jsonl", `{"messages":[{"role":"system","content":"s"},{"role":"user","content":"u"},{"role":"assistant","content":"a"},{"role":"user","content":"v"}]}` + "\r\n",
-			[]Entry{ask(1, 0, "s", "u", "a", "v")},
+			[]source.Entry{ask(1, 0, "s", "u", "a", "v")},
 		},
 		{
 			"conversations", "sharegpt", `[
@@ -42,17 +43,17 @@ func TestReadPrompts(t *testing.T) {
 			{"id":"4","conversations":[
 				{"from":"system","value":"s"},
 				{"from":"user","value":"w"}]}]`,
-			[]Entry{ask(2, 0, "", "u"), ask(7, 0, "s", "w")},
+			[]source.Entry{ask(2, 0, "", "u"), ask(7, 0, "s", "w")},
 		},
 		{
 			"longer conversations", "sharegpt", `[
 			{"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"},{"from":"human","value":"c"},{"from":"gpt","value":"d"}]},
 			{"conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"},{"from":"gpt","value":"c"},{"from":"human","value":"d"}]}]`,
-			[]Entry{talk(ask(2, 0, "", "a"), "a", "b", "c"), ask(3, 0, "", "a")},
+			[]source.Entry{talk(ask(2, 0, "", "a"), "a", "b", "c"), ask(3, 0, "", "a")},
 		},
 		{
 			"csv", "csv", "\ufeffid,prompt,max_tokens\r\n1,a,\r\n2,\"b \"\"c\"\",\nd\",9\r\n\r\n3,e,\r\n",
-			[]Entry{ask(2, 0, "", "a"), ask(3, 9, "", "b \"c\",\nd"), ask(6, 0, "", "e")},
+			[]source.Entry{ask(2, 0, "", "a"), ask(3, 9, "", "b \"c\",\nd"), ask(6, 0, "", "e")},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -67,7 +68,7 @@ func TestReadPrompts(t *testing.T) {
 	}
 }
 
-func talk(e Entry, turns ...string) Entry {
+func talk(e source.Entry, turns ...string) source.Entry {
 	e.Turns = turns
 	return e
 }
@@ -75,11 +76,11 @@ func talk(e Entry, turns ...string) Entry {
 func TestReadPairs(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
-		want       []Pair
+		want       []source.Pair
 		err        string
 	}{
-		{"plain", "10,20\n30,40\n", []Pair{{10, 20}, {30, 40}}, ""},
-		{"header", "id,output,input\n1,20,10\n", []Pair{{10, 20}}, ""},
+		{"plain", "10,20\n30,40\n", []source.Pair{{Input: 10, Output: 20}, {Input: 30, Output: 40}}, ""},
+		{"header", "id,output,input\n1,20,10\n", []source.Pair{{Input: 10, Output: 20}}, ""},
 		{"empty", "", nil, "no pair"},
 		{"only a header", "input,output\n", nil, "no pair"},
 		{"another header", "in,out\n1,2\n", nil, `:1: no column "input"`},
