@@ -67,7 +67,7 @@ func Judge(e Evidence, b Bounds) []result.Finding {
 // the bounds that the plan has loosened, and a lag that the kernel's stamps make
 // harmless.
 func Remarks(e Evidence, b Bounds) []result.Finding {
-	return hold(&e, b, []rule{loosened, harmlessLag})
+	return hold(&e, b, []rule{loosened, harmlessLag, serverStalled, coldConnections})
 }
 
 func hold(e *Evidence, b Bounds, rules []rule) []result.Finding {
