@@ -22,10 +22,16 @@ type Precision struct {
 // Operations Research 30, 1982): fewer and longer ones are safer.
 const batches = 10
 
+// moving is the standard score of a trend in the parts from which on the series
+// has no mean yet, whichever way it goes: 1 in 20 of steady ones show it, and go
+// on for a while.
+const moving = 1.96
+
 // A precision is the interval of confidence of a mean by the method of
 // non-overlapping batch means, with Student's t of the batches' spread (Law and
 // Kelton, Simulation Modeling and Analysis). It is looked at when the series has
-// grown by a fifth.
+// grown by a fifth. A series that still rises or falls has no mean to know: a
+// wide bound would be met in the middle of its way.
 type precision struct {
 	Precision
 	open   bool
@@ -57,7 +63,7 @@ func (p *precision) add(q *result.Request) (half, mean float64, ok bool) {
 	p.next = int(math.Ceil(growth * float64(p.next)))
 	means := p.batchMeans()
 	mean, half = interval(means, p.Confidence)
-	return half, mean, mean > 0 && half <= p.Within*mean
+	return half, mean, mean > 0 && half <= p.Within*mean && math.Abs(mannKendall(means)) <= moving
 }
 
 func (p *precision) throughput() bool { return p.Metric == "throughput_tok_s" }

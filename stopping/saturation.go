@@ -58,36 +58,65 @@ func (b *backlog) end(at, ttft time.Duration) {
 
 func (b *backlog) look(at time.Duration, sent, inFlight int) (rise, bool) {
 	b.looks = append(b.looks, flight{at, sent, inFlight})
-	if b.settle == 0 || at < b.next {
+	if at < b.next {
 		return rise{}, false
 	}
-	first := slices.IndexFunc(b.looks, func(f flight) bool { return f.at >= b.settle })
-	if first < 0 || len(b.looks)-first < 2*slicesOf || sent-b.looks[first].sent < minSent {
+	looks := b.settled()
+	if len(looks) == 0 || sent-looks[0].sent < minSent {
 		return rise{}, false
 	}
-	looks := b.looks[first:]
 	from := looks[0].at
 	b.next = from + time.Duration(growth*float64(at-from))
 	return b.rising(looks)
 }
 
+// settled are the looks after the load's first moments; nil where they are too
+// few.
+func (b *backlog) settled() []flight {
+	first := slices.IndexFunc(b.looks, func(f flight) bool { return f.at >= b.settle })
+	if b.settle == 0 || first < 0 || len(b.looks)-first < 2*slicesOf {
+		return nil
+	}
+	return b.looks[first:]
+}
+
+// growing says whether what is in flight goes up: less than a rise, which is a
+// verdict, and enough to go on looking.
+func (b *backlog) growing() bool {
+	looks := b.settled()
+	if len(looks) == 0 {
+		return false
+	}
+	from, to := looks[0], looks[len(looks)-1]
+	flights := means(inFlight(looks))
+	more := flights[len(flights)-1] - flights[0]
+	return more > minExcess*float64(to.sent-from.sent) && mannKendall(flights) > trend
+}
+
+// inFlight is what was in flight, by slices of time.
+func inFlight(looks []flight) (parts [slicesOf][]float64) {
+	from, to := looks[0].at, looks[len(looks)-1].at
+	for _, l := range looks {
+		i := sliceOf(l.at, from, to)
+		parts[i] = append(parts[i], float64(l.inFlight))
+	}
+	return parts
+}
+
+func sliceOf(at, from, to time.Duration) int {
+	return min(int(slicesOf*float64(at-from)/float64(max(1, to-from))), slicesOf-1)
+}
+
 func (b *backlog) rising(looks []flight) (rise, bool) {
 	from, to := looks[0], looks[len(looks)-1]
-	slice := func(at time.Duration) int {
-		return min(int(slicesOf*float64(at-from.at)/float64(to.at-from.at)), slicesOf-1)
-	}
-	var inFlight, ttft [slicesOf][]float64
-	for _, l := range looks {
-		i := slice(l.at)
-		inFlight[i] = append(inFlight[i], float64(l.inFlight))
-	}
+	var ttft [slicesOf][]float64
 	for _, e := range b.ends {
 		if e.at >= from.at && e.at <= to.at {
-			i := slice(e.at)
+			i := sliceOf(e.at, from.at, to.at)
 			ttft[i] = append(ttft[i], float64(e.ttft))
 		}
 	}
-	flights, waits := means(inFlight), means(ttft)
+	flights, waits := means(inFlight(looks)), means(ttft)
 	if len(flights) < slicesOf || len(waits) < slicesOf-2 {
 		return rise{}, false
 	}

@@ -74,11 +74,11 @@ func (r *Rule) End(q *result.Request) {
 	if q.Status != result.Completed {
 		return
 	}
-	if r.cfg.Saturated && q.FirstToken >= 0 {
+	if r.watched() && q.FirstToken >= 0 {
 		r.backlog.end(q.End, q.FirstToken-q.Scheduled)
 	}
 	if r.precision != nil {
-		if half, mean, ok := r.precision.add(q); ok {
+		if half, mean, ok := r.precision.add(q); ok && !r.backlog.growing() {
 			u := r.cfg.Until
 			r.end(Precise, false, "after %d requests the mean %s is %.4g, within %.2g %% at a confidence of %.4g %%",
 				r.precision.n(), u.Metric, mean, 100*half/mean, 100*u.Confidence)
@@ -89,14 +89,18 @@ func (r *Rule) End(q *result.Request) {
 // InFlight takes how many requests have been sent and are in flight at a
 // moment, a few times a second.
 func (r *Rule) InFlight(at time.Duration, sent, inFlight int) {
-	if r.over != nil || !r.cfg.Saturated {
+	if r.over != nil || !r.watched() {
 		return
 	}
-	if rise, ok := r.backlog.look(at, sent, inFlight); ok {
+	if rise, ok := r.backlog.look(at, sent, inFlight); ok && r.cfg.Saturated {
 		r.end(Saturated, true, "of the last %d requests sent %.0f more came than ended, and TTFT went from %s to %s: the server cannot follow %.4g requests/s",
 			rise.sent, rise.flight, rise.from.Round(time.Millisecond), rise.to.Round(time.Millisecond), rise.rate)
 	}
 }
+
+// watched says whether it matters what is in flight. A queue that grows has no
+// steady state, and a figure no mean, whether or not that is to end the load.
+func (r *Rule) watched() bool { return r.cfg.Saturated || r.cfg.Open && r.cfg.Until != nil }
 
 // Over is why the load is to end, and whether it is.
 func (r *Rule) Over() (Decision, bool) {

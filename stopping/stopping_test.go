@@ -178,10 +178,11 @@ func (t *times) Pop() any {
 }
 
 // run feeds a rule with n requests of the queue, from empty on, and returns
-// after how many it ended the load; 0 is never.
-func (q *queue) run(seed uint64, n int) int {
+// after how many it ended the load, and why; 0 is never.
+func (q *queue) run(cfg Config, seed uint64, n int) (sent int, by string) {
 	rng := rand.New(rand.NewPCG(seed, 7))
-	r := New(Config{Saturated: true, Open: true})
+	cfg.Open = true
+	r := New(cfg)
 	free := make(times, q.k)
 	type finished struct{ arrived, begun, end float64 }
 	var open []finished // in flight
@@ -209,10 +210,7 @@ func (q *queue) run(seed uint64, n int) int {
 			}
 			r.InFlight(at(look), sent, len(open))
 			if d, over := r.Over(); over {
-				if d.By != Saturated || !d.Cancel {
-					panic(d.By)
-				}
-				return sent
+				return sent, d.By
 			}
 		}
 		begun := max(clock, heap.Pop(&free).(float64))
@@ -220,7 +218,7 @@ func (q *queue) run(seed uint64, n int) int {
 		heap.Push(&free, end)
 		open = append(open, finished{clock, begun, end})
 	}
-	return 0
+	return 0, ""
 }
 
 func exponential(mean float64) func(*rand.Rand) float64 {
@@ -252,11 +250,11 @@ func TestRule_saturated(t *testing.T) {
 			over := &queue{k, 10, service(0.12 * float64(k))}
 			found, after := 0, 0
 			for i := range uint64(runs) {
-				if busy.run(i, n) > 0 {
+				if _, by := busy.run(Config{Saturated: true}, i, n); by != "" {
 					falsely++
 				}
 				total++
-				if m := over.run(i, n); m > 0 {
+				if m, by := over.run(Config{Saturated: true}, i, n); by == Saturated {
 					found++
 					after += m
 				}
@@ -270,6 +268,36 @@ func TestRule_saturated(t *testing.T) {
 	t.Logf("at 80 %% %d of %d falsely ended", falsely, total)
 	if float64(falsely) > 0.01*float64(total) {
 		t.Errorf("at 80 %% %d of %d falsely ended", falsely, total)
+	}
+}
+
+// However little is asked of an interval, it is no end of a load that its server
+// cannot follow; one that it can follow does end so.
+func TestRule_precisionOfQueue(t *testing.T) {
+	const runs, n = 40, 2000
+	for _, metric := range []string{"ttft_ms", "e2e_ms", "tpot_ms", "throughput_tok_s"} {
+		loose := Config{Saturated: true, Until: &Precision{Metric: metric, Within: 0.3, Confidence: 0.8, MinRequests: 30}}
+		for _, k := range []int{1, 8} {
+			followed, wrong, found := 0, 0, 0
+			for i := range uint64(runs) {
+				if _, by := (&queue{k, 10, lognormal(0.04 * float64(k))}).run(loose, i, n); by == Precise {
+					followed++
+				}
+				over := &queue{k, 10, lognormal(1 * float64(k))}
+				if _, by := over.run(loose, i, n); by == Saturated {
+					found++
+				}
+				unwatched := loose
+				unwatched.Saturated = false
+				if _, by := over.run(unwatched, i, n); by != "" {
+					wrong++
+				}
+			}
+			t.Logf("%s, %d servers: at 40 %% %d of %d ended by precision; at 1000 %% %d where nothing else may end it, and %d by saturation", metric, k, followed, runs, wrong, found)
+			if float64(followed) < 0.9*runs || float64(wrong) > 0.05*runs || float64(found) < 0.9*runs {
+				t.Errorf("%s, %d servers: at 40 %% %d of %d ended by precision; at 1000 %% %d where nothing else may end it, and %d by saturation", metric, k, followed, runs, wrong, found)
+			}
+		}
 	}
 }
 
