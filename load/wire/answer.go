@@ -77,6 +77,9 @@ func (s *Answer) Enough() bool { return s.enough }
 // Tokens is how many chunks with a token have come.
 func (s *Answer) Tokens() int { return s.tokens }
 
+// Chunks is how many chunks have come.
+func (s *Answer) Chunks() int { return len(s.r.ChunkUS) }
+
 // Event takes in one event whose last byte came with the read m.
 func (s *Answer) Event(ev *sse.Event, m Mark) {
 	s.events++

@@ -82,7 +82,7 @@ func (e *ConnectError) Unwrap() error { return e.Err }
 
 const maxErrorText = 400
 
-// clip makes one short, printable line of what a server said.
+// Clip makes one short, printable line of what a server said.
 func Clip(s string) string {
 	s = strings.ToValidUTF8(s, "\ufffd")
 	s = strings.Map(func(r rune) rune {

@@ -52,7 +52,8 @@ type Receiver struct {
 	Now func() time.Duration
 	// Mark is asked after each read of a stream, for its bytes.
 	Mark func() Mark
-	// Tokens, if not nil, is told how many chunks with a token came.
+	// Tokens, if not nil, is told of each read that brought chunks how many of
+	// them had a token.
 	Tokens func(n int)
 
 	Answer Answer
@@ -61,7 +62,9 @@ type Receiver struct {
 	buf []byte
 }
 
-const receiveBuffer = 16 << 10
+// receiveBuffer holds any chunk. It is no power of two, so that the buffers of a
+// thousand streams do not all fall into the same sets of the cache.
+const receiveBuffer = 4864
 
 // Receive reads the answer to q and judges it. cancel ends the reading of resp.
 // It reports whether the body was read to its end.
@@ -139,7 +142,7 @@ func (v *Receiver) events(ctx context.Context, cancel context.CancelCauseFunc, b
 		v.buf = make([]byte, receiveBuffer)
 	}
 	var ev sse.Event
-	tail := false
+	mark, tail := v.Mark(), false
 	for {
 		if st.Enough() && !tail {
 			// Read on: a connection that is left before its end cannot be used
@@ -150,20 +153,10 @@ func (v *Receiver) events(ctx context.Context, cancel context.CancelCauseFunc, b
 			left = min(left, MaxErrorBody)
 		}
 		n, err := body.Read(v.buf)
-		mark := v.Mark()
 		left -= int64(n)
-		if !st.Enough() {
-			tokens := st.Tokens()
-			v.Parser.Feed(v.buf[:n])
-			for !st.Enough() && v.Parser.Next(&ev) {
-				st.Event(&ev, mark)
-			}
-			if e := v.Parser.Err(); e != nil && !st.Enough() {
-				st.Fail(result.ErrProtocol, e.Error(), mark.At)
-			}
-			if n := st.Tokens() - tokens; n > 0 && v.Tokens != nil {
-				v.Tokens(n)
-			}
+		if n > 0 && !st.Enough() {
+			mark = v.mark(mark)
+			v.take(v.buf[:n], &ev, mark)
 		}
 		switch {
 		case err != nil && st.Enough():
@@ -183,5 +176,31 @@ func (v *Receiver) events(ctx context.Context, cancel context.CancelCauseFunc, b
 			st.Fail(result.ErrProtocol, ErrTooLarge.Error(), mark.At)
 			return false, nil
 		}
+	}
+}
+
+// mark is that of the bytes that were just read. Where they came over more than
+// one read, what came with an earlier one came after the last that is known.
+func (v *Receiver) mark(last Mark) Mark {
+	m := v.Mark()
+	if last.Read > 0 && m.Read > last.Read+1 {
+		m.After = last.At
+	}
+	return m
+}
+
+// take takes in what one read brought.
+func (v *Receiver) take(b []byte, ev *sse.Event, m Mark) {
+	st := &v.Answer
+	tokens, chunks := st.Tokens(), st.Chunks()
+	v.Parser.Feed(b)
+	for !st.Enough() && v.Parser.Next(ev) {
+		st.Event(ev, m)
+	}
+	if e := v.Parser.Err(); e != nil && !st.Enough() {
+		st.Fail(result.ErrProtocol, e.Error(), m.At)
+	}
+	if v.Tokens != nil && st.Chunks() > chunks {
+		v.Tokens(st.Tokens() - tokens)
 	}
 }
