@@ -21,7 +21,8 @@ import (
 
 var (
 	reps    = flag.Int("reps", 3, "interleaved repetitions of each measurement")
-	seconds = flag.Float64("seconds", 3, "measured in each, after 1.5 s")
+	seconds = flag.Float64("seconds", 3, "measured in each, after the warm-up")
+	warm    = flag.Float64("warm", 1.5, "seconds of each before it is measured")
 	only    = flag.String("only", "", "one part of the table: cost, error, start, open, memory, allocs")
 )
 
@@ -103,7 +104,7 @@ func output(t *testing.T, argv ...string) string {
 func (b *bench) run(o order) finding {
 	b.t.Helper()
 	if o.Warm == 0 {
-		o.Warm = 1.5
+		o.Warm = *warm
 	}
 	if o.Seconds == 0 {
 		o.Seconds = *seconds
