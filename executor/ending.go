@@ -13,9 +13,12 @@ import (
 	"sweep.dev/sweep/stopping"
 )
 
-// EndedEarly is the finding that the plan's load.until or load.stop ended a load
-// before its cap.
-const EndedEarly = "ended_early"
+// Findings that a load ended before its cap: by the plan's load.until, or by its
+// load.stop.
+const (
+	EndedEarly  = "ended_early"
+	LoadStopped = "load_stopped"
+)
 
 // errEnough is the cause with which a load's context ends where what is in
 // flight is not worth waiting for.

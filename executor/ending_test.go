@@ -90,6 +90,7 @@ func TestEnding_saturated(t *testing.T) {
 	list := w.outcomes()
 	want(t, "outcomes", w.summary(), "ok/1 skipped/1")
 	want(t, "ended by", list[0].Row["ended_by"], stopping.Saturated)
+	want(t, "load_stopped", slices.Contains(codesOf(list[0]), LoadStopped), true)
 	if n := list[0].Row["cancelled"].(int64); n == 0 {
 		t.Error("nothing was in flight")
 	}

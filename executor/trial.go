@@ -257,7 +257,11 @@ func (m *measurement) measure(ctx, run context.Context, d load.Driver) error {
 	m.columns = watch(run)
 	var early bool
 	if m.ended, early = s.over(); early {
-		m.sink.Note(result.Finding{Code: EndedEarly, Text: m.ended.Text})
+		code := EndedEarly
+		if m.ended.By != stopping.Precise {
+			code = LoadStopped
+		}
+		m.sink.Note(result.Finding{Code: code, Text: m.ended.Text})
 	} else {
 		m.ended.By = capped(config, m.requests)
 	}

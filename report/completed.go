@@ -46,7 +46,7 @@ func (s *summary) completed(p *Point) string {
 // requests are all requests of the run in one line; "" where nothing was sent.
 // Servers that did not start count where the plan takes that for a fault.
 func (s *summary) requests() string {
-	var done, of, failed, cancelled int64
+	var done, of, failed, planned, cancelled int64
 	measured := false
 	for _, p := range s.points {
 		if p.Verdict == NoStart && s.Resolved.RecordStarts {
@@ -58,7 +58,8 @@ func (s *summary) requests() string {
 			if t.Outcome != nil {
 				measured = measured || t.Outcome.Row["requests"] != nil
 				failed += int64(number(t.Outcome.Row, "failed"))
-				cancelled += int64(number(t.Outcome.Row, "cancelled"))
+				given := int64(number(t.Outcome.Row, "cancelled_planned"))
+				planned, cancelled = planned+given, cancelled+int64(number(t.Outcome.Row, "cancelled"))-given
 			}
 		}
 	}
@@ -69,8 +70,11 @@ func (s *summary) requests() string {
 	if failed > 0 {
 		text += fmt.Sprintf("; %d failed", failed)
 	}
+	if planned > 0 {
+		text += fmt.Sprintf("; %d given up as planned", planned)
+	}
 	if cancelled > 0 {
-		text += fmt.Sprintf("; %d in flight when the time was over", cancelled)
+		text += fmt.Sprintf("; %d in flight when the load ended", cancelled)
 	}
 	return text + "."
 }

@@ -2,8 +2,8 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,27 +13,34 @@ import (
 
 // measured runs a plan of the simulator, deaf to the machine's weather, and
 // returns its rows and what was said.
-func measured(t *testing.T, plan string, codes ...int) (rows []result.Row, out string, got ran) {
+func measured(t *testing.T, plan string, codes ...int) ([]result.Row, ran) {
+	t.Helper()
+	args, out := prepared(t, plan)
+	got := sweep(t, t.TempDir(), nil, args...)
+	if !slices.Contains(codes, got.code) {
+		t.Fatalf("exit %d, want %v\n%s\n%s", got.code, codes, got.stdout, got.stderr)
+	}
+	return rowsOf(t, out), got
+}
+
+// prepared writes a plan and returns the command line that runs it into out.
+func prepared(t *testing.T, plan string) (args []string, out string) {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "plan.yaml")
 	text := "version: 1\nname: measured\nmodel: Qwen/Qwen2.5-1.5B-Instruct\nengines: {vllm: {args: {max-model-len: 4096, max-num-seqs: 8}}}\n" + plan
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil { //nolint:forbidigo // a test's plan
+	write(t, path, text)
+	out = filepath.Join(dir, "run")
+	return append(append([]string{"run", "--calibrate", "never", "-o", out}, rehearsal...), path), out
+}
+
+func rowsOf(t *testing.T, out string) []result.Row {
+	t.Helper()
+	run, err := report.Open(out)
+	if err != nil {
 		t.Fatal(err)
 	}
-	out = filepath.Join(dir, "run")
-	got = sweep(t, dir, nil, append(append([]string{"run", "--calibrate", "never", "-o", out}, rehearsal...), path)...)
-	for _, code := range codes {
-		if got.code == code {
-			run, err := report.Open(out)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return run.Rows(), out, got
-		}
-	}
-	t.Fatalf("exit %d, want %v\n%s\n%s", got.code, codes, got.stdout, got.stderr)
-	return nil, "", got
+	return run.Rows()
 }
 
 // TestVerdict_warmCache: prompts that a server knows without the load's doing are
@@ -53,7 +60,7 @@ func TestVerdict_warmCache(t *testing.T) {
 		for fault, want := range map[string]any{"[]": nil, "[warm-cache]": "cache_state"} {
 			t.Run(name+" "+fault, func(t *testing.T) {
 				t.Parallel()
-				rows, _, got := measured(t, `
+				rows, got := measured(t, `
 matrix: {engine: vllm, gpu: l4, concurrency: [2]}
 backend: {kind: sim, time_scale: 8, faults: `+fault+`}
 load: `+load, exitOK, exitIncomplete)
@@ -63,4 +70,51 @@ load: `+load, exitOK, exitIncomplete)
 			})
 		}
 	}
+}
+
+// overloaded has a rate that its server carries, one that it cannot, and one
+// above.
+const overloaded = `
+matrix: {engine: vllm, gpu: l4, request_rate: [6, 90, 180]}
+backend: {kind: sim}
+load:
+  duration: 40s
+  max_tokens: 16
+  until: {metric: e2e_ms, within: 30%, confidence: 0.8, min_requests: 20}
+  stop: {saturated: true, skip_higher: true}
+  prompts: {input_tokens: 50}
+`
+
+// TestRun_saturated: a rate that the server cannot follow ends by that, however
+// loose the precision that would end it too, and higher ones are not tried; also
+// by who resumes a run that was killed in between.
+func TestRun_saturated(t *testing.T) {
+	t.Parallel()
+	check := func(t *testing.T, rows []result.Row) {
+		t.Helper()
+		var got []string
+		for _, row := range rows {
+			got = append(got, fmt.Sprint(row["request_rate"], " ", row["status"], " ", row["ended_by"]))
+		}
+		want := []string{"6 ok precision", "90 ok saturated", "180 skipped <nil>"}
+		if strings.Join(got, ", ") != strings.Join(want, ", ") {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	rows, got := measured(t, overloaded, exitOK)
+	check(t, rows)
+	for _, text := range []string{"load_stopped: ", "the server cannot follow", "level_skipped: "} {
+		if !strings.Contains(got.stdout, text) {
+			t.Errorf("the summary does not say %q\n%s", text, got.stdout)
+		}
+	}
+
+	args, out := prepared(t, overloaded)
+	if got := sweep(t, t.TempDir(), []string{"SWEEP_FAULT=commit.journal:after:kill@2"}, args...); got.code != -1 {
+		t.Fatalf("it was not killed: %d\n%s", got.code, got.stderr)
+	}
+	if got := sweep(t, t.TempDir(), nil, "resume", "--calibrate", "never", out); got.code != exitOK {
+		t.Fatalf("resume ended with %d\n%s", got.code, got.stderr)
+	}
+	check(t, rowsOf(t, out))
 }
