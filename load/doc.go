@@ -4,8 +4,8 @@
 // back. The seam is the driver, not the single request, because a driver may
 // own many connections in one event loop. Nothing above knows which one ran.
 //
-//	SourceConfig ──NewSource──▶ Source ──Next──▶ Driver ──Record──▶ requests
-//	(seed, shape, prompts)      (no clock)       (clock, sockets)
+//	source.Config ──source.New──▶ Source ──Next──▶ Driver ──Record──▶ requests
+//	(seed, shape, prompts)        (no clock)       (clock, sockets)
 //
 // # What is timed, and from which instant
 //
