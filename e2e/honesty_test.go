@@ -1,0 +1,48 @@
+//go:build e2e || e2e_vllm
+
+package e2e
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// honest: nothing is wrong with any cell of a small grid on a real engine, and
+// no verdict says so. The engine has one CPU and the client the other, so that
+// a cell that others on the machine have disturbed may be measured again.
+func (g rig) honest(t *testing.T) {
+	need(t, g.task, g.files...)
+	dir := filepath.Join(t.TempDir(), "run")
+	s := start(t, "run", "-o", dir, g.plan)
+	code := s.wait()
+	for range 3 {
+		if code != 3 {
+			break
+		}
+		for _, r := range readRows(t, dir) {
+			if r["valid"] != "true" {
+				t.Logf("measured again: %s, steal %s, client's CPU %s", r, r["cpu_steal"], r["client_cpu"])
+			}
+		}
+		s = start(t, "resume", "--retry", "invalid", dir)
+		code = s.wait()
+	}
+	if code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	s.nothingLeft(0)
+	rows := readRows(t, dir)
+	if len(rows) != 4 {
+		t.Fatalf("got %d rows, want 4", len(rows))
+	}
+	for _, r := range rows {
+		if r["valid"] != "true" {
+			t.Errorf("a false verdict: %s", r)
+		}
+		t.Logf("%s: client %s, stamps %s, lag p50 %s, p99 %s, max %s ms, chunks that shared a read %s, stamp error %s ms, round trip p50 %s, max %s ms; gaps p50 %s ms",
+			r, r["client"], r["stamp_kind"], r["p50_client_lag_ms"], r["p99_client_lag_ms"], r["max_client_lag_ms"], r["coalesced_ratio"], r["stamp_error_ms"], r["p50_rtt_ms"], r["max_rtt_ms"], r["p50_icl_ms"])
+		if r["stamp_kind"] == "kernel" && r.number(t, "p50_client_lag_ms") <= 0 {
+			t.Errorf("%s: a read is never as early as the kernel's stamp", r)
+		}
+	}
+}

@@ -1,0 +1,288 @@
+//go:build honesty
+
+package honesty
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// where a fault is flagged.
+const (
+	reason = "invalid_reasons" // the trial is INVALID, the run exits with 3
+	remark = "findings"        // the figures stand, and a finding says what to know of them
+	class  = "error_class"     // nothing was completed: the row has failed
+	column = "column"          // the figures are right in spite of it
+)
+
+// A fault is one way in which a measurement goes wrong, or seems to.
+type fault struct {
+	name   string
+	sim    string   // faults of the simulated engine
+	set    []string // of the plan
+	server func(t *testing.T) string
+	prefix []string
+	during func(t *testing.T, s *invocation)
+
+	where, code string
+	says        string             // is in its text
+	not         string             // a code that would blame another
+	holds       func(outcome) bool // of the row
+}
+
+var faults = []fault{
+	{
+		name: "the server stands still", sim: "stall-all=700ms:200ms", set: []string{"load.requests=8"},
+		where: remark, code: "server_stalled", says: "the client ran meanwhile", not: "client_stalled",
+		holds: func(o outcome) bool { return o.number("max_icl_ms") > 600 },
+	},
+	{
+		name: "streams stand still, and what they missed comes at once", sim: "stall=4:300ms",
+		where: reason, code: "coalesced", says: "the server or a proxy wrote several at once", not: "client_stalled",
+	},
+	{
+		name: "the client is stopped", set: []string{"load.requests=64"},
+		during: func(t *testing.T, s *invocation) {
+			s.measuring()
+			stop(t, s.cmd.Process.Pid, 1500*time.Millisecond)
+		},
+		where: reason, code: "client_stalled", says: "a stopped process",
+	},
+	{
+		name: "the client reads late", prefix: []string{"taskset", "-c", "1"}, set: []string{"load.requests=64", "backend.cpus=[0]"},
+		during: func(t *testing.T, _ *invocation) { hog(t) },
+		where:  reason, code: "client_lag", says: "give the client cores of its own",
+	},
+	{name: "chunks are coalesced", sim: "coalesce=4", where: reason, code: "coalesced", says: "wrote several at once"},
+	{name: "the server reads slowly", sim: "slow-read=8000", where: remark, code: "ttft_disagrees", says: "before the engine's clock starts"},
+	{name: "the prefix cache is warm", sim: "warm-cache", where: reason, code: "cache_state"},
+	{name: "answers stop early", sim: "early-stop=12", where: reason, code: "output_length", says: "12 of 24 tokens"},
+	{name: "usage lies", sim: "wrong-usage=3", where: reason, code: "output_length", says: "27 of 24 tokens"},
+	{
+		name: "usage lies, and any length is right", sim: "wrong-usage=3", set: []string{"load.output=natural"},
+		where: remark, code: "tokens_disagree",
+	},
+	{name: "usage is missing", sim: "no-usage", where: class, code: "truncated", says: "without the usage that was asked for"},
+	{name: "usage is missing now and then", sim: "every=4,no-usage", where: reason, code: "error_rate", says: "without the usage that was asked for"},
+	{
+		name: "a chunk has several tokens", sim: "chunk-tokens=4", where: remark, code: "chunks_coalesced", says: "in 96 chunks",
+		holds: func(o outcome) bool { return near(o.number("p50_itl_ms"), o.number("p50_icl_ms")/4, 0.3) },
+	},
+	{
+		// The role comes at once, and a prefill of 3,000 tokens takes far longer.
+		name: "the first chunk has the role alone", sim: "role-first", set: []string{"load.prompts.input_tokens=3000"},
+		where: column, code: "ttft_disagrees",
+		holds: func(o outcome) bool {
+			return o.number("p50_ttft_ms") > 0.8*o.number("server_mean_ttft_ms") && o.number("min_ttft_ms") > 20
+		},
+	},
+	{
+		// TTFT is the first token of any kind, TTFO the first of the answer.
+		name: "reasoning comes before the answer", sim: "reasoning=10", where: column, code: "ttft_disagrees",
+		holds: func(o outcome) bool {
+			return near(o.number("p50_ttfo_ms")-o.number("p50_ttft_ms"), 10*o.number("p50_tpot_ms"), 0.3)
+		},
+	},
+	{name: "an error after status 200", sim: "every=4,error-after=3", where: reason, code: "error_rate", says: "25.0 %"},
+	{name: "a reset in mid-stream", sim: "every=4,reset-after=3", where: reason, code: "error_rate", says: "25.0 %"},
+	{name: "a response that ends in the middle", sim: "every=4,cut-after=3", where: reason, code: "error_rate", says: "25.0 %"},
+	{name: "an event that is no JSON", sim: "every=4,malformed-after=3", where: reason, code: "error_rate", says: "25.0 %"},
+	{name: "a line of 2 MiB", sim: "every=4,long-line-after=3", where: reason, code: "error_rate", says: "25.0 %"},
+	{name: "a stream that falls silent", sim: "every=4,hang-after=3", set: []string{"timeouts.request=1s"}, where: reason, code: "error_rate", says: "25.0 %"},
+	{
+		name: "no [DONE]", sim: "no-done", where: column, code: "error_rate",
+		holds: func(o outcome) bool { return o.number("completed") == 16 && o.number("failed") == 0 },
+	},
+	{
+		name: "a byte a second", sim: "trickle=1s", set: []string{"load.requests=4", "timeouts.request=2s"},
+		where: class, code: "hang",
+	},
+	{name: "the engine is restarted", sim: "restart=10", where: reason, code: "engine_restarted"},
+	{name: "the GPU is throttled", sim: "throttle=100ms:1.5", where: reason, code: "gpu_throttled"},
+	{name: "others are on the GPU", sim: "gpu-busy=1", set: []string{"validity.max_foreign_processes=0"}, where: reason, code: "gpu_foreign"},
+	{name: "the warm-up fails", sim: "unavailable=2", where: reason, code: "warmup_missing"},
+	{
+		name: "connections are closed between requests", server: closing(false), set: []string{"load.think_time=100ms"},
+		where: reason, code: "connections_reopened",
+	},
+	{name: "each request needs a connection of its own", server: closing(true), where: remark, code: "cold_connections"},
+}
+
+// TestFaults runs each fault with each client, and the same plan without it:
+// the one is flagged for what it is, the other is not flagged for that.
+func TestFaults(t *testing.T) {
+	ran, flagged := 0, 0
+	for _, f := range faults {
+		runs, passed := 0, 0 // those that -run leaves out are neither
+		for _, client := range []string{"fast", "std"} {
+			t.Run(client+"/"+f.name, func(t *testing.T) {
+				runs++
+				if f.run(t, client); !t.Failed() {
+					passed++
+				}
+			})
+		}
+		if runs > 0 {
+			ran++
+		}
+		if runs > 0 && passed == runs {
+			flagged++
+		}
+	}
+	fmt.Printf("honesty: %d faults, %d flagged\n", ran, flagged)
+}
+
+func (f fault) run(t *testing.T, client string) {
+	code, o, others := f.measure(t, client, true)
+	t.Logf("exit %d, others had %.1f %% of the machine, %s", code, 100*others, o)
+	found := o.Findings
+	switch f.where {
+	case reason:
+		found = o.Invalid
+		if code != 3 || o.text("status") != "invalid" {
+			t.Errorf("exit %d, status %s; want 3, invalid", code, o.text("status"))
+		}
+	case class:
+		found = []finding{{o.text("error_class"), o.text("error")}}
+		if code != 3 || o.text("status") != "failed" {
+			t.Errorf("exit %d, status %s; want 3, failed", code, o.text("status"))
+		}
+	}
+	flagged := false
+	for _, x := range found {
+		if f.not != "" && x.Code == f.not {
+			t.Errorf("%s is blamed: %s", x.Code, x.Text)
+		}
+		flagged = flagged || x.Code == f.code && strings.Contains(x.Text, f.says)
+	}
+	if flagged != (f.where != column) {
+		t.Errorf("flagged for %s (%q): %v", f.code, f.says, flagged)
+	}
+	if f.holds != nil && !f.holds(o) {
+		t.Errorf("the row is wrong: %v", o.Row)
+	}
+	if f.where != reason && f.where != remark {
+		return
+	}
+	f.absent(t, client)
+}
+
+// absent fails where the same plan is flagged without the fault. Others on the
+// machine are a fault too: what they cause is measured again.
+func (f fault) absent(t *testing.T, client string) {
+	for range *roundsFlag {
+		o, others := f.control(t, client)
+		if !o.has(f.code) {
+			return
+		}
+		t.Logf("without the fault, others had %.1f %% of the machine: %s", 100*others, o)
+	}
+	t.Errorf("%s is there without the fault", f.code)
+}
+
+// control measures the plan of a fault without it. It is the same for many.
+func (f fault) control(t *testing.T, client string) (outcome, float64) {
+	key := client + strings.Join(f.set, " ")
+	if c, ok := controls[key]; ok && !c.outcome.has(f.code) {
+		return c.outcome, c.others
+	}
+	_, o, others := f.measure(t, client, false)
+	controls[key] = control{o, others}
+	return o, others
+}
+
+type control struct {
+	outcome outcome
+	others  float64
+}
+
+var controls = map[string]control{}
+
+const faultPlan = `version: 1
+name: honesty
+model: Qwen/Qwen2.5-7B-Instruct
+matrix: {engine: under-test, gpu: a100-80gb, concurrency: 4}
+backend: %s
+engines:
+  under-test: {profile: %s}
+load:
+  requests: 16
+  max_tokens: 24
+  warmup: {requests: 2}
+  prompts: {input_tokens: 100, length: words}
+calibrate: never
+retries: 0
+sinks: [csv]
+`
+
+// measure runs the plan of a fault, with or without it.
+func (f fault) measure(t *testing.T, client string, faulty bool) (int, outcome, float64) {
+	t.Helper()
+	dir := t.TempDir()
+	backend, profile := "{kind: sim}", "vllm"
+	if f.server != nil && faulty {
+		backend, profile = "{kind: endpoint, url: "+f.server(t)+"}", "generic-openai"
+	}
+	plan := filepath.Join(dir, "honesty.yaml")
+	if err := os.WriteFile(plan, fmt.Appendf(nil, faultPlan, backend, profile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := filepath.Join(dir, "run")
+	args := []string{"run", "-o", run, "--client", client}
+	for _, s := range f.set {
+		args = append(args, "--set", s)
+	}
+	var prefix []string
+	if faulty {
+		prefix = f.prefix
+		if f.sim != "" {
+			args = append(args, "--set", "backend.faults=["+f.sim+"]")
+		}
+	}
+	s := start(t, prefix, append(args, plan)...)
+	w := watch(t, s.cmd.Process.Pid)
+	if faulty && f.during != nil {
+		f.during(t, s)
+	}
+	code := s.wait()
+	w.end()
+	all := outcomes(t, run)
+	if len(all) != 1 {
+		t.Fatalf("exit %d, %d cells, want 1", code, len(all))
+	}
+	return code, all[0], w.others(all[0].Begin, all[0].End)
+}
+
+// stop stops a process for a while.
+func stop(t *testing.T, pid int, d time.Duration) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(d)
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// hog takes CPU 1 from all others until the test ends.
+func hog(t *testing.T) {
+	t.Helper()
+	for range 3 {
+		c := exec.CommandContext(t.Context(), "nice", "-n", "-5", "taskset", "-c", "1", "sh", "-c", "while :; do :; done")
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Wait() })
+	}
+}
+
+func near(got, want, within float64) bool {
+	return got > (1-within)*want && got < (1+within)*want
+}
