@@ -54,7 +54,7 @@ func (l *loop) dispatch() bool {
 	l.live++
 	l.begin(s, p.out)
 	l.fetch(l.start)
-	if l.idle == 0 && l.due != nil {
+	if l.due != nil {
 		l.openSpares()
 	}
 	return true
@@ -105,12 +105,13 @@ func (l *loop) rest(s *slot) {
 	l.timers.set(s, l.clock.Now()+idleTimeout)
 }
 
-// openSpares opens connections for the requests to come.
+// openSpares opens connections for the requests to come, before the last one at
+// rest is taken.
 func (l *loop) openSpares() {
 	if l.run.driver.cfg.FreshConnections {
 		return
 	}
-	for ; l.coming < l.spares; l.coming++ {
+	for ; l.idle+l.coming < l.spares; l.coming++ {
 		l.open(nil)
 	}
 }

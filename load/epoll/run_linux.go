@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,6 +118,9 @@ func (d *Driver) Run(ctx context.Context, src load.Source, rec load.Recorder, op
 func (r *run) measure(cancel context.CancelCauseFunc) load.Health {
 	over, end := context.WithCancel(context.Background())
 	var background, loops sync.WaitGroup
+	// What getting ready has left behind is not to be collected during the load,
+	// nor to count as the memory of its streams.
+	debug.FreeOSMemory()
 	background.Go(func() { r.drain(over, cancel) })
 	background.Go(func() { r.report(over) })
 	watch := load.StartWatch()
