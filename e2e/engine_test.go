@@ -31,11 +31,12 @@ type rig struct {
 	requests      int    // of one cell
 	slow          int    // requests that keep the low, long cell busy for ten seconds and more
 	hasHistograms bool
+	tokenizes     bool // it counts prompts for whoever asks
 }
 
 // excused are the reasons for INVALID that a machine with two busy cores may
 // give a measurement, and no fault of the engine or of sweep.
-var excused = []string{"client_cpu", "client_stalled", "schedule_lag"}
+var excused = []string{"client_cpu", "client_stalled", "schedule_lag", "client_lag", "client_loop", "coalesced", "cpu_steal"}
 
 // usable fails unless the row was measured, and measured well or honestly
 // called INVALID for a busy client.
@@ -121,6 +122,20 @@ func (g rig) check(t *testing.T, r row) {
 	}
 	if ttft, e2e := r.number(t, "mean_ttft_ms"), r.number(t, "mean_e2e_ms"); ttft >= e2e {
 		t.Errorf("%s: mean TTFT %v is not below mean E2E %v", r, ttft, e2e)
+	}
+	if r["client"] != "fast" || r["stamp_kind"] != "kernel" {
+		t.Errorf("%s: measured by the client %q with stamps of %q, want fast and kernel", r, r["client"], r["stamp_kind"])
+	}
+	t.Logf("%s: client lag p50 %s ms, p99 %s ms, max %s ms; stamps off by %s ms; round trips of up to %s ms",
+		r, r["p50_client_lag_ms"], r["p99_client_lag_ms"], r["max_client_lag_ms"], r["stamp_error_ms"], r["max_rtt_ms"])
+	if g.tokenizes {
+		if off := r.number(t, "prompt_length_error"); off != 0 {
+			t.Errorf("%s: prompts are off their length by %v of it", r, off)
+		}
+		// What the chat template puts around a prompt comes on top.
+		if got, asked := r.number(t, "mean_prompt_tokens"), r.number(t, "target_input_tokens"); got <= asked {
+			t.Errorf("%s: prompts of %v tokens, want more than the %v of the text", r, got, asked)
+		}
 	}
 	if running := r.number(t, "requests_running_max"); running > r.number(t, "concurrency") {
 		t.Errorf("%s: the engine ran %v requests at once", r, running)

@@ -10,7 +10,7 @@ var llamaCpp = rig{
 	plan:   "plans/local-llamacpp.yaml",
 	engine: "llamacpp",
 	low:    1, high: 2, short: 16, long: 32, requests: 6,
-	slow: 12,
+	slow: 12, tokenizes: true,
 }
 
 func TestLlamaCpp_grid(t *testing.T)        { llamaCpp.grid(t) }

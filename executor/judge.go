@@ -40,7 +40,7 @@ func (m *measurement) evidence(row result.Row, plateau timeline.Span) verdict.Ev
 	l := m.trial.cell.Load
 	e := verdict.Evidence{
 		Row: row, Requests: m.requests, Health: m.health, Told: m.sink.notes,
-		Open: open(l), MaxInFlight: l.MaxInFlight, Exact: m.exact(), Warmup: l.Warmup.Requests,
+		Open: open(l), MaxInFlight: l.MaxInFlight, Exact: m.exact(), Warmup: warmup(l.Warmup),
 		Shared: m.shared(),
 	}
 	drifts := timeline.DriftOf(m.requests, plateau, e.Open)
@@ -59,6 +59,14 @@ func (m *measurement) evidence(row result.Row, plateau timeline.Span) verdict.Ev
 		e.Expected = []string{verdict.Drifted}
 	}
 	return e
+}
+
+// warmup is how many requests are sent before a trial, at the least.
+func warmup(w plan.Warmup) int {
+	if w.Requests == 0 && w.Duration > 0 {
+		return 1
+	}
+	return w.Requests
 }
 
 // open says whether a load is sent by a schedule.

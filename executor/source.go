@@ -37,7 +37,7 @@ func (r *run) sourceOf(t *trial) source.Config {
 		Concurrency: l.Concurrency, ThinkTime: l.ThinkTime,
 		RequestRate: l.RequestRate, Arrivals: source.Arrivals(l.Arrivals), Burstiness: l.Burstiness, MaxInFlight: l.MaxInFlight,
 		Requests: l.Requests, RequestsPerWorker: l.RequestsPerWorker, Duration: l.Duration,
-		WarmupRequests: l.Warmup.Requests,
+		WarmupRequests: l.Warmup.Requests, WarmupDuration: l.Warmup.Duration,
 		MaxTokens:      l.MaxTokens, Deadline: r.Plan.Timeouts.Request, SampleSeed: l.Sampling.Seed,
 		Prompts: source.Prompts{
 			System: p.System, SystemShare: p.SystemShare, InputTokens: p.InputTokens,

@@ -257,11 +257,11 @@ func (m *measurement) measure(ctx, run context.Context, d load.Driver) error {
 	m.columns = watch(run)
 	var early bool
 	if m.ended, early = s.over(); early {
-		code := EndedEarly
+		f := result.Finding{Code: EndedEarly, Text: m.ended.Text}
 		if m.ended.By != stopping.Precise {
-			code = LoadStopped
+			f.Code = LoadStopped
 		}
-		m.sink.Note(result.Finding{Code: code, Text: m.ended.Text})
+		m.sink.Note(f)
 	} else {
 		m.ended.By = capped(config, m.requests)
 	}

@@ -101,7 +101,13 @@ func (l *loader) checkLoop(p *Plan) {
 	}
 }
 
-func (l *loader) checkAmount(*Plan) {
+func (l *loader) checkAmount(p *Plan) {
+	if w := &p.Load.Warmup; w.Duration > 0 && !l.has("load", "warmup", "requests") {
+		w.Requests = 0
+		if pr := p.Load.Prompts; pr.Kind != PromptsSynthetic && pr.Reuse != ReuseAllowed {
+			l.missing("a warm-up by time alone takes nobody knows how many of the given prompts", "load.warmup.requests beside it, or reuse: allowed", "load", "warmup")
+		}
+	}
 	requests, each, duration := l.has("load", "requests"), l.has("load", "requests_per_worker"), l.has("load", "duration")
 	switch {
 	case requests && each:
