@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"sweep.dev/sweep/result"
 )
@@ -183,9 +184,9 @@ func textOf(data []byte) string {
 	if json.Unmarshal(data, &v) != nil {
 		return ""
 	}
-	var text string
+	var text strings.Builder
 	for _, c := range v.Choices {
-		text += c.Text + c.Delta.Content + c.Message.Content
+		text.WriteString(c.Text + c.Delta.Content + c.Message.Content)
 	}
-	return text
+	return text.String()
 }

@@ -77,14 +77,9 @@ func (v *Receiver) Receive(ctx context.Context, cancel context.CancelCauseFunc, 
 	whole := false
 	switch {
 	case resp.StatusCode != http.StatusOK:
-		var body []byte
-		body, cause = v.all(ctx, resp, MaxErrorBody)
-		whole = cause == nil
-		if cause != nil && context.Cause(ctx) != nil {
-			break
-		}
-		cause = nil
-		st.Fail(ClassOfStatus(resp.StatusCode), StatusText(resp.StatusCode, resp.Header.Get("Retry-After"), body), v.Now())
+		return v.refusal(ctx, resp, func(body []byte) {
+			st.Fail(ClassOfStatus(resp.StatusCode), StatusText(resp.StatusCode, resp.Header.Get("Retry-After"), body), v.Now())
+		})
 	case resp.Header.Get("Content-Encoding") != "":
 		st.Fail(result.ErrProtocol, "the answer is compressed, which was not asked for", v.Now())
 	case !c.Stream:
@@ -94,14 +89,7 @@ func (v *Receiver) Receive(ctx context.Context, cancel context.CancelCauseFunc, 
 			whole = true
 		}
 	case media == "application/json" || media == "text/html":
-		var body []byte
-		body, cause = v.all(ctx, resp, MaxErrorBody)
-		whole = cause == nil
-		if cause != nil && context.Cause(ctx) != nil {
-			break
-		}
-		cause = nil
-		st.NotStream(media, body, v.Now())
+		return v.refusal(ctx, resp, func(body []byte) { st.NotStream(media, body, v.Now()) })
 	default:
 		Lists(q)
 		v.Parser.Reset()
@@ -109,6 +97,19 @@ func (v *Receiver) Receive(ctx context.Context, cancel context.CancelCauseFunc, 
 	}
 	st.Close(cause, v.Now())
 	return whole
+}
+
+// refusal reads an answer that has no events, as far as it comes, and has say
+// tell what it means.
+func (v *Receiver) refusal(ctx context.Context, resp *http.Response, say func(body []byte)) bool {
+	body, err := v.all(ctx, resp, MaxErrorBody)
+	if err != nil && context.Cause(ctx) != nil {
+		v.Answer.Close(err, v.Now())
+		return false
+	}
+	say(body)
+	v.Answer.Close(nil, v.Now())
+	return err == nil
 }
 
 // all reads an answer to its end, but at most limit bytes.
