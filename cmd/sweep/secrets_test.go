@@ -29,7 +29,8 @@ var (
 
 // notSecret are keys that only sound like a credential, and why.
 var notSecret = map[string]string{
-	"backend ssh.key": "the path of a key file",
+	"backend ssh.key":           "the path of a key file",
+	"plan.load.request_headers": "a plan with a credential in them is refused",
 }
 
 // TestConfigs_secrets walks through everything that a plan can say: what holds
