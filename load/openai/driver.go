@@ -25,7 +25,10 @@ const (
 	// the close on its way.
 	idleTimeout = 4 * time.Second
 
-	writeBuffer = 16 << 10 // a request goes out in one write
+	// writeBuffer holds most requests whole. Where hundreds start at once, larger
+	// ones would cost them more (page faults, collections) than a second write
+	// costs a long prompt.
+	writeBuffer = 4 << 10
 	// readBuffer holds any chunk. It is no power of two, so that the buffers of
 	// a thousand streams do not all fall into the same sets of the cache.
 	readBuffer = 4864
