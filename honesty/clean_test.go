@@ -25,11 +25,20 @@ var (
 // servers have decode steps of 2 to 50 ms at slow simulated seconds a second, in
 // this order.
 var servers = [][2]string{
-	{"Qwen/Qwen2.5-1.5B-Instruct", "h100"}, {"Qwen/Qwen2.5-1.5B-Instruct", "a100-80gb"}, {"Qwen/Qwen2.5-1.5B-Instruct", "a100-40gb"},
-	{"Qwen/Qwen3-0.6B", "l4"}, {"Qwen/Qwen2.5-1.5B-Instruct", "l40s"}, {"Qwen/Qwen2.5-7B-Instruct", "h100"},
-	{"Qwen/Qwen3-0.6B", "rtx-2000-ada"}, {"Qwen/Qwen2.5-7B-Instruct", "a100-80gb"}, {"Qwen/Qwen2.5-7B-Instruct", "a100-40gb"},
-	{"Qwen/Qwen2.5-1.5B-Instruct", "l4"}, {"Qwen/Qwen2.5-1.5B-Instruct", "rtx-2000-ada"}, {"Qwen/Qwen2.5-7B-Instruct", "l40s"},
-	{"meta-llama/Llama-3.1-8B-Instruct", "l40s"}, {"meta-llama/Llama-3.1-70B-Instruct", "mi300x"},
+	{"Qwen/Qwen2.5-1.5B-Instruct", "h100"},
+	{"Qwen/Qwen2.5-1.5B-Instruct", "a100-80gb"},
+	{"Qwen/Qwen2.5-1.5B-Instruct", "a100-40gb"},
+	{"Qwen/Qwen3-0.6B", "l4"},
+	{"Qwen/Qwen2.5-1.5B-Instruct", "l40s"},
+	{"Qwen/Qwen2.5-7B-Instruct", "h100"},
+	{"Qwen/Qwen3-0.6B", "rtx-2000-ada"},
+	{"Qwen/Qwen2.5-7B-Instruct", "a100-80gb"},
+	{"Qwen/Qwen2.5-7B-Instruct", "a100-40gb"},
+	{"Qwen/Qwen2.5-1.5B-Instruct", "l4"},
+	{"Qwen/Qwen2.5-1.5B-Instruct", "rtx-2000-ada"},
+	{"Qwen/Qwen2.5-7B-Instruct", "l40s"},
+	{"meta-llama/Llama-3.1-8B-Instruct", "l40s"},
+	{"meta-llama/Llama-3.1-70B-Instruct", "mi300x"},
 }
 
 const slow = 0.6
@@ -42,7 +51,7 @@ type cell struct {
 	gap     time.Duration // as it was meant; the server decides
 	streams int
 	tokens  int
-	words   int // in each chunk: with the dialects, its size of 0.1 to 0.4 KB
+	words   int // in each chunk: with the dialects, its size
 	dialect string
 	open    bool
 	client  string
@@ -72,7 +81,7 @@ func hypercube(n int, r *rand.Rand) []cell {
 	for i := range cells {
 		c := cell{
 			server: servers[of(gaps[i], len(servers))], gap: time.Duration(between(gaps[i], 2, 50) * float64(time.Millisecond)),
-			streams: int(between(streams[i], 1, 65)), tokens: int(between(tokens[i], 8, 201)), words: []int{1, 4, 16}[of(words[i], 3)],
+			streams: int(between(streams[i], 1, 65)), tokens: int(between(tokens[i], 8, 201)), words: []int{1, 2, 4}[of(words[i], 3)],
 			dialect: dialects[of(dialect[i], len(dialects))], open: loop[i] < 0.5, client: []string{"fast", "std"}[of(client[i], 2)],
 		}
 		// No answer takes longer than two seconds, or all cells would take hours,

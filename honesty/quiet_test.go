@@ -101,7 +101,7 @@ func used(pid int) int64 {
 		more, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, task.Name()))
 		kids = append(append(kids, ' '), more...)
 	}
-	for _, kid := range strings.Fields(string(kids)) {
+	for kid := range strings.FieldsSeq(string(kids)) {
 		if n, err := strconv.Atoi(kid); err == nil {
 			sum += used(n)
 		}
