@@ -123,7 +123,7 @@ type run struct {
 	eventMu sync.Mutex
 	all     []*deployment
 	entries map[string][]source.Entry // given prompts, by file and kind
-	traces  map[string][]trace.Row    // by what the plan says of them
+	traces  map[string]trace.Trace    // by what the plan says of them
 	pairs   map[string][]source.Pair  // by file
 	stop    context.CancelCauseFunc
 	ledger  backends.Ledger // of the run directory and, where there is one, the book

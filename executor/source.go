@@ -12,6 +12,7 @@ import (
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/load/trace"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
 )
 
 // load is the plan's load of this trial in the load package's terms.
@@ -38,7 +39,7 @@ func (r *run) sourceOf(t *trial) source.Config {
 		RequestRate: l.RequestRate, Arrivals: source.Arrivals(l.Arrivals), Burstiness: l.Burstiness, MaxInFlight: l.MaxInFlight,
 		Requests: l.Requests, RequestsPerWorker: l.RequestsPerWorker, Duration: l.Duration,
 		WarmupRequests: l.Warmup.Requests, WarmupDuration: l.Warmup.Duration,
-		MaxTokens:      l.MaxTokens, Deadline: r.Plan.Timeouts.Request, SampleSeed: l.Sampling.Seed,
+		MaxTokens: l.MaxTokens, Deadline: r.Plan.Timeouts.Request, SampleSeed: l.Sampling.Seed,
 		Prompts: source.Prompts{
 			System: p.System, SystemShare: p.SystemShare, InputTokens: p.InputTokens,
 			Distribution: source.Distribution(p.Distribution), Spread: p.Spread, Pairs: r.pairs[pairsKey(p)],
@@ -51,7 +52,7 @@ func (r *run) sourceOf(t *trial) source.Config {
 		c.Stages = append(c.Stages, arrivals.Stage{Rate: s.Rate, For: s.For, Over: s.Over})
 	}
 	if l.Trace != nil {
-		c.Trace, c.TraceSpeed = r.traces[traceKey(l.Trace)], l.Trace.Speed
+		c.Trace, c.TraceSpeed = r.traces[traceKey(l.Trace)].Rows, l.Trace.Speed
 	}
 	if l.Conversation != nil {
 		c.Conversation.Turns = l.Conversation.Turns
@@ -80,7 +81,7 @@ func traceKey(t *plan.Trace) string {
 // unless the plan allows it.
 func (r *run) readFiles() error {
 	r.entries = map[string][]source.Entry{}
-	r.traces = map[string][]trace.Row{}
+	r.traces = map[string]trace.Trace{}
 	r.pairs = map[string][]source.Pair{}
 	next := map[string]int{}
 	for _, d := range r.all {
@@ -145,15 +146,32 @@ func (r *run) readPairs(p plan.Prompts) error {
 }
 
 func (r *run) readTrace(t *plan.Trace) error {
-	if t == nil || r.traces[traceKey(t)] != nil {
+	if t == nil || r.traces[traceKey(t)].Rows != nil {
 		return nil
 	}
 	read, err := trace.Read(t.File, trace.Format(t.Format), t.Limit)
 	if err != nil {
 		return err
 	}
-	r.traces[traceKey(t)] = read.Rows
+	r.traces[traceKey(t)] = *read
 	return nil
+}
+
+// TraceRowsSkipped is the finding that a trace has requests which nobody can send
+// again.
+const TraceRowsSkipped = "trace_rows_skipped"
+
+// noteTrace says what of its trace the load leaves out.
+func (m *measurement) noteTrace() {
+	t := m.trial.cell.Load.Trace
+	if t == nil {
+		return
+	}
+	if read := m.traces[traceKey(t)]; read.Skipped > 0 {
+		m.sink.Note(result.Finding{Code: TraceRowsSkipped, Text: fmt.Sprintf(
+			"%d requests of the trace have no input or no output tokens, as failed ones are recorded, and are not sent; %d are",
+			read.Skipped, len(read.Rows))})
+	}
 }
 
 func promptsName(p plan.Prompts) string {

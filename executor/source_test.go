@@ -129,3 +129,20 @@ func TestPrompts_tooFew(t *testing.T) {
 	w.must()
 	want(t, "prompts with reuse", len(w.prompts()), 12)
 }
+
+// Failed requests of a trace are not sent again, and the row says so.
+func TestTrace_skipped(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "t.csv")
+	text := "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.0000000,20,4\n2023-11-16 18:15:46.0100000,20,0\n2023-11-16 18:15:46.0200000,20,4\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil { //nolint:forbidigo // a test's trace
+		t.Fatal(err)
+	}
+	w := newWorld(t, nil, `matrix: {engine: sim}`, fmt.Sprintf(`load: {warmup: {requests: 1}, trace: {file: %q, format: azure}}`, file))
+	w.must()
+	o := w.outcomes()[0]
+	want(t, "requests", o.Row["requests"], any(int64(2)))
+	if i := slices.Index(codesOf(o), TraceRowsSkipped); i < 0 {
+		t.Errorf("findings %v", codesOf(o))
+	}
+}

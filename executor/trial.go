@@ -231,6 +231,7 @@ func (m *measurement) warmUp(ctx context.Context, d load.Driver) error {
 // them short.
 func (m *measurement) measure(ctx, run context.Context, d load.Driver) error {
 	config := m.load()
+	m.noteTrace()
 	src, err := source.New(config)
 	if err != nil {
 		return err

@@ -142,6 +142,13 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	about := "about " + roundMinutes(total)
+	switch l := p.Load; {
+	case l.Trace != nil:
+		about = "as long as the trace"
+	case l.Until != nil || l.Stop != nil:
+		about += " at most"
+	}
 	cost := "no price: not every gpu is in the catalogue"
 	switch _, quoted := made.backend.(backends.Quoter); {
 	case p.Backend.Kind == "sim":
@@ -154,8 +161,8 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 	if p.Budget.MaxCost > 0 {
 		cost += fmt.Sprintf(", at most $%.2f", p.Budget.MaxCost)
 	}
-	_, err = fmt.Fprintf(a.out, "\n%s in %s, %s, about %s; %s\n", plural(cells, "cell"),
-		plural(servers, "deployment"), plural(cells*max(1, p.Repeats), "trial"), roundMinutes(total), cost)
+	_, err = fmt.Fprintf(a.out, "\n%s in %s, %s, %s; %s\n", plural(cells, "cell"),
+		plural(servers, "deployment"), plural(cells*max(1, p.Repeats), "trial"), about, cost)
 	return err
 }
 
@@ -201,7 +208,21 @@ func tokenEstimate(s plan.Server) time.Duration {
 	return time.Duration(2 * float64(model.Parameters) / (0.85 * bandwidth) * float64(time.Second))
 }
 
-// trialEstimate is how long one trial may take.
+// sending is how long a load sends, where the plan says it: its duration, or all
+// of its stages.
+func sending(l plan.Load) time.Duration {
+	var stages time.Duration
+	for _, s := range l.Stages {
+		stages += s.For + s.Over
+	}
+	if l.Duration > 0 && (stages == 0 || l.Duration < stages) {
+		return l.Duration
+	}
+	return stages
+}
+
+// trialEstimate is how long one trial may take, if nothing ends it early. The
+// time of a trace is in its file, which nobody reads for a look at a plan.
 func trialEstimate(s plan.Server, l plan.Load) time.Duration {
 	request := tokenEstimate(s) * time.Duration(max(1, l.MaxTokens))
 	workers := max(1, l.Concurrency)
@@ -211,21 +232,25 @@ func trialEstimate(s plan.Server, l plan.Load) time.Duration {
 	}
 	rounds := func(n int) time.Duration { return time.Duration((n + workers - 1) / workers) }
 	d := rounds(l.Warmup.Requests) * request
+	if w := l.Warmup.Duration; w > 0 && (l.Warmup.Requests == 0 || w < d) {
+		d = w
+	}
+	sends := sending(l)
 	switch {
 	case l.RequestRate > 0 && n > 0:
 		byCount := time.Duration(float64(n)/l.RequestRate*float64(time.Second)) + request
-		if l.Duration > 0 {
-			byCount = min(byCount, l.Duration)
+		if sends > 0 {
+			byCount = min(byCount, sends)
 		}
 		return d + byCount
 	case n > 0:
 		byCount := rounds(n) * (request + l.ThinkTime)
-		if l.Duration > 0 {
-			byCount = min(byCount, l.Duration)
+		if sends > 0 {
+			byCount = min(byCount, sends)
 		}
 		return d + byCount
 	default:
-		return d + l.Duration
+		return d + sends
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"testing"
+	"time"
 
 	"sweep.dev/sweep/plan"
 )
@@ -35,5 +36,24 @@ func TestPredicted_unknown(t *testing.T) {
 	})
 	if predicted(router) == nil {
 		t.Error("a frontend's arguments need no GPU")
+	}
+}
+
+// What is sent by time takes that time, whatever says it.
+func TestTrialEstimate_time(t *testing.T) {
+	t.Parallel()
+	stages := []plan.Stage{{Rate: 10, For: 30 * time.Second}, {Rate: 50, Over: time.Minute}}
+	for _, c := range []struct {
+		load plan.Load
+		want time.Duration
+	}{
+		{plan.Load{Stages: stages}, 90 * time.Second},
+		{plan.Load{Stages: stages, Duration: time.Minute}, time.Minute},
+		{plan.Load{RequestRate: 1, Duration: 10 * time.Second, Warmup: plan.Warmup{Duration: 5 * time.Second}}, 15 * time.Second},
+		{plan.Load{RequestRate: 10, Requests: 10_000, Duration: 10 * time.Second}, 10 * time.Second},
+	} {
+		if got := trialEstimate(plan.Server{}, c.load); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.load, got, c.want)
+		}
 	}
 }

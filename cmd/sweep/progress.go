@@ -102,7 +102,7 @@ func newView(j job) *view {
 }
 
 func expect(s plan.Server, l plan.Load) *expected {
-	e := &expected{seconds: trialEstimate(s, l).Seconds(), requests: l.Requests, duration: l.Duration}
+	e := &expected{seconds: trialEstimate(s, l).Seconds(), requests: l.Requests, duration: sending(l)}
 	if l.RequestsPerWorker > 0 {
 		e.requests = l.RequestsPerWorker * max(1, l.Concurrency)
 	}
