@@ -29,7 +29,7 @@ func PlannedError(d time.Duration) error { return fmt.Errorf("%w, after %s", Err
 // grow once, to all that the request asked for: ten thousand streams that have
 // hardly begun need little, and one that goes on allocates nothing more.
 func Lists(q *result.Request) {
-	const first = 64
+	const first = 16
 	q.ChunkUS, q.ChunkTokens = make([]int32, 0, first), make([]int32, 0, first)
 }
 
