@@ -135,7 +135,7 @@ func TestTrace_skipped(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "t.csv")
 	text := "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.0000000,20,4\n2023-11-16 18:15:46.0100000,20,0\n2023-11-16 18:15:46.0200000,20,4\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil { //nolint:forbidigo // a test's trace
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	w := newWorld(t, nil, `matrix: {engine: sim}`, fmt.Sprintf(`load: {warmup: {requests: 1}, trace: {file: %q, format: azure}}`, file))
