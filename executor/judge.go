@@ -48,7 +48,7 @@ func (m *measurement) evidence(row result.Row, plateau timeline.Span) verdict.Ev
 		e.Drifts = append(e.Drifts, verdict.Drift{Name: name, Change: d.Change, P: d.P})
 	}
 	slices.SortFunc(e.Drifts, func(a, b verdict.Drift) int { return strings.Compare(a.Name, b.Name) })
-	if c := m.Calibration; c != nil && c.Ceiling.By != calibrate.ByOffered {
+	if c := m.Calibration; c != nil && c.Ceiling.By != calibrate.ByOffered && !c.Disturbed() {
 		e.Ceiling = c.Ceiling.Chunks
 	}
 	// What the plan asks to end a load by is a result.

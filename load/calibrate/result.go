@@ -125,7 +125,8 @@ const (
 const quiet = 10 * time.Millisecond
 
 // Disturbed says that the machine was not quiet enough for these figures to
-// stand for longer than there is nothing better.
+// stand for longer than there is nothing better; no trial is judged by its
+// ceiling.
 func (r *Result) Disturbed() bool { return r.Stall > quiet }
 
 // SafeShare is the share of the ceiling up to which the added error stays what
@@ -140,6 +141,10 @@ func (r *Result) Error() time.Duration { return max(r.Random.Error.P99, r.Bursts
 func (r *Result) Warning(chunks float64) string {
 	if r.Ceiling.Chunks <= 0 || r.Ceiling.By == ByOffered || chunks <= SafeShare*r.Ceiling.Chunks {
 		return ""
+	}
+	if r.Disturbed() {
+		return fmt.Sprintf("the plan may ask this client for %s chunks/s, and it took in %s at %d streams; but it was kept from running for %s meanwhile, so no cell is judged by that: sweep calibrate --fresh on a quiet machine says what it can",
+			thousands(chunks), thousands(r.Ceiling.Chunks), r.Streams, r.Stall.Round(time.Millisecond))
 	}
 	return fmt.Sprintf("the plan may ask this client for %s chunks/s, and it takes in %s at %d streams, of which %.0f %% are safe: cells that reach it are INVALID (client_ceiling); give the client more cores, or ask for less",
 		thousands(chunks), thousands(r.Ceiling.Chunks), r.Streams, 100*SafeShare)
