@@ -15,7 +15,7 @@ import (
 )
 
 // closing makes a server that answers each chat with 24 tokens and closes the
-// connection: as it has said, or without a word, soon after the answer.
+// connection: as it has said, or without a word, as soon as it has answered.
 func closing(said bool) func(t *testing.T) string {
 	return func(t *testing.T) string {
 		t.Helper()
@@ -79,9 +79,6 @@ func answer(c net.Conn, said bool) {
 	event(begin + `],"usage":{"prompt_tokens":100,"completion_tokens":24,"total_tokens":124}}`)
 	event("[DONE]")
 	_, _ = fmt.Fprint(c, "0\r\n\r\n")
-	if !said {
-		time.Sleep(20 * time.Millisecond)
-	}
 }
 
 func whole(c net.Conn, body string) {
