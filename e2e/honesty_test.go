@@ -5,11 +5,13 @@ package e2e
 import (
 	"path/filepath"
 	"testing"
+
+	"sweep.dev/sweep/verdict"
 )
 
 // honest: nothing is wrong with any cell of a small grid on a real engine, and
-// no verdict says so. The engine has one CPU and the client the other, so that
-// a cell that others on the machine have disturbed may be measured again.
+// no verdict says so. A cell that others on the machine have disturbed is measured
+// again; what the hypervisor took is a true reason, however often.
 func (g rig) honest(t *testing.T) {
 	need(t, g.task, g.files...)
 	dir := filepath.Join(t.TempDir(), "run")
@@ -27,16 +29,20 @@ func (g rig) honest(t *testing.T) {
 		s = start(t, "resume", "--retry", "invalid", dir)
 		code = s.wait()
 	}
-	if code != 0 {
-		t.Errorf("exit code %d, want 0", code)
-	}
 	s.nothingLeft(0)
 	rows := readRows(t, dir)
 	if len(rows) != 4 {
 		t.Fatalf("got %d rows, want 4", len(rows))
 	}
+	stolen := 0
 	for _, r := range rows {
-		if r["valid"] != "true" {
+		switch {
+		case r["valid"] == "true":
+		case r["invalid_reasons"] == verdict.CPUSteal && r.number(t, "cpu_steal") > verdict.DefaultSteal:
+			// The kernel has counted it: a true verdict.
+			t.Logf("%s: this machine is shared, steal %s", r, r["cpu_steal"])
+			stolen++
+		default:
 			t.Errorf("a false verdict: %s", r)
 		}
 		t.Logf("%s: client %s, stamps %s, lag p50 %s, p99 %s, max %s ms, chunks that shared a read %s, stamp error %s ms, round trip p50 %s, max %s ms; gaps p50 %s ms",
@@ -44,5 +50,8 @@ func (g rig) honest(t *testing.T) {
 		if r["stamp_kind"] == "kernel" && r.number(t, "p50_client_lag_ms") <= 0 {
 			t.Errorf("%s: a read is never as early as the kernel's stamp", r)
 		}
+	}
+	if want := min(stolen, 1) * 3; code != want {
+		t.Errorf("exit code %d, want %d", code, want)
 	}
 }

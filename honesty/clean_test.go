@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sweep.dev/sweep/verdict"
 )
 
 var (
@@ -139,7 +141,8 @@ sinks: [csv]
 // them, had at most 2 % of its CPU time during the trial. A cell that is INVALID
 // is measured again until it is VALID; one that is INVALID for the same reason
 // in two trials that nobody disturbed is a false verdict, and one that is never
-// VALID is undecided, which fails the test too.
+// VALID is undecided, which fails the test too. Steal alone is no opinion: where
+// the kernel has counted it here too, the cell was no clean one.
 func TestClean(t *testing.T) {
 	seed := *seedFlag
 	if seed == 0 {
@@ -152,18 +155,19 @@ func TestClean(t *testing.T) {
 		key := fmt.Sprintf("%s, open loop %v, %d tokens in a chunk", c.client, c.open, c.words)
 		groups[key] = append(groups[key], c)
 	}
-	var valid, wrong, undecided, again int
+	var valid, wrong, undecided, again, stolen int
 	for _, key := range slices.Sorted(maps.Keys(groups)) {
-		c := cleaning{t: t, dir: filepath.Join(t.TempDir(), "run"), cells: len(groups[key]), quiet: map[string]map[string]int{}}
+		c := cleaning{t: t, dir: filepath.Join(t.TempDir(), "run"), cells: len(groups[key]), quiet: map[string]map[string]int{}, steal: map[string]float64{}}
 		c.run(cleanPlan(groups[key]))
 		t.Logf("%s: %d cells, %d VALID", key, c.cells, c.valid)
 		valid += c.valid
 		wrong += c.wrong
 		undecided += c.undecided
 		again += c.again
+		stolen += c.stolen
 	}
-	fmt.Printf("honesty: %d clean cells, %d false verdicts, %d undecided; %d trials INVALID on a disturbed machine; seed %d\n",
-		valid+wrong+undecided, wrong, undecided, again, seed)
+	fmt.Printf("honesty: %d clean cells, %d false verdicts, %d undecided; %d cells INVALID for steal that the kernel counted, %d trials on a disturbed machine; seed %d\n",
+		valid+wrong+undecided, wrong, undecided, stolen, again, seed)
 }
 
 // cleaning is one run of clean cells.
@@ -174,6 +178,9 @@ type cleaning struct {
 
 	quiet                          map[string]map[string]int // INVALID while nobody disturbed, by cell and reason
 	valid, wrong, undecided, again int
+
+	steal  map[string]float64 // of the last attempt, as the watcher saw it
+	stolen int
 }
 
 func (c *cleaning) run(plan string) {
@@ -192,22 +199,25 @@ func (c *cleaning) run(plan string) {
 		if len(all) != c.cells {
 			c.t.Fatalf("exit %d, %d cells, want %d", code, len(all), c.cells)
 		}
-		c.valid, c.wrong, c.undecided = 0, 0, 0
+		c.valid, c.wrong, c.undecided, c.stolen = 0, 0, 0, 0
 		for _, o := range all {
 			if judged[o.Cell] < o.Attempt {
 				judged[o.Cell] = o.Attempt
 				c.judge(o, w.others(o.Begin, o.End))
+				c.steal[o.Cell] = w.stolen(o.Begin, o.End)
 			}
 			switch {
 			case o.text("status") == "ok":
 				c.valid++
 			case c.confirmed(o.Cell):
 				c.wrong++
+			case len(o.Invalid) == 1 && o.has(verdict.CPUSteal) && c.steal[o.Cell] > verdict.DefaultSteal:
+				c.stolen++
 			default:
 				c.undecided++
 			}
 		}
-		if c.undecided == 0 {
+		if c.undecided+c.stolen == 0 {
 			break
 		}
 		args = []string{"resume", "--retry", "invalid", c.dir}

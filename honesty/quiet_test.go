@@ -29,8 +29,8 @@ type watcher struct {
 
 // A sample is in ticks of the kernel since the boot.
 type sample struct {
-	at               time.Time
-	total, busy, own int64
+	at                      time.Time
+	total, busy, own, steal int64
 }
 
 // watch looks at the machine and at the processes below pid until the test ends
@@ -73,6 +73,9 @@ func (w *watcher) look(pid int) {
 		s.total += n
 		if i != 3 && i != 4 {
 			s.busy += n
+		}
+		if i == 7 {
+			s.steal = n
 		}
 	}
 	s.own = used(pid) + used(os.Getpid()) - children(os.Getpid())
@@ -138,6 +141,20 @@ func stat(pid int) []int64 {
 // others is the share of the machine's CPU time that neither idled nor was
 // ours, between two times.
 func (w *watcher) others(begin, end time.Time) float64 {
+	share, ok := w.share(begin, end, func(s sample) int64 { return s.busy - s.own })
+	if !ok {
+		return 1 // nobody looked
+	}
+	return share
+}
+
+// stolen is the share that the hypervisor gave to others.
+func (w *watcher) stolen(begin, end time.Time) float64 {
+	share, _ := w.share(begin, end, func(s sample) int64 { return s.steal })
+	return share
+}
+
+func (w *watcher) share(begin, end time.Time, of func(sample) int64) (_ float64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var a, b sample
@@ -150,7 +167,7 @@ func (w *watcher) others(begin, end time.Time) float64 {
 		}
 	}
 	if b.total <= a.total {
-		return 1 // nobody looked
+		return 0, false
 	}
-	return max(0, float64(b.busy-a.busy-(b.own-a.own))/float64(b.total-a.total))
+	return max(0, float64(of(b)-of(a))/float64(b.total-a.total)), true
 }
