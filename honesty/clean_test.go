@@ -99,9 +99,9 @@ func hypercube(n int, r *rand.Rand) []cell {
 // cleanPlan has one engine for each cell, whose name is the cell's number. Its
 // cells are those of include alone; the axes' own product is left out.
 func cleanPlan(cells []cell) string {
-	load, levels := "concurrency", "[1, 2]"
+	load, levels, arrivals := "concurrency", "[1, 2]", ""
 	if cells[0].open {
-		load = "request_rate"
+		load, arrivals = "request_rate", "  arrivals: constant\n" // a short Poisson process may be empty
 	}
 	var engines, include strings.Builder
 	for i, c := range cells {
@@ -126,12 +126,12 @@ matrix:
 engines:
 %sload:
   duration: 700ms
-  warmup: {requests: 1}
+%s  warmup: {requests: 1}
   prompts: {input_tokens: 50, length: words}
   client: %s
 calibrate: never
 sinks: [csv]
-`, servers[0][0], servers[5][0], load, levels, include.String(), slow, cells[0].words, engines.String(), cells[0].client)
+`, servers[0][0], servers[5][0], load, levels, include.String(), slow, cells[0].words, engines.String(), arrivals, cells[0].client)
 }
 
 // TestClean measures cells in which nothing goes wrong. None may be INVALID.

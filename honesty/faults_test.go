@@ -47,7 +47,7 @@ var faults = []fault{
 	},
 	{
 		name: "streams stand still, and what they missed comes at once", sim: "stall=4:300ms",
-		where: reason, code: "coalesced", says: "the server or a proxy wrote several at once", not: "client_stalled",
+		where: reason, code: "coalesced", says: "wrote several at once", not: "client_stalled",
 	},
 	{
 		name: "the client is stopped", set: []string{"load.requests=64"},

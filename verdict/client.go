@@ -160,28 +160,39 @@ func (e *Evidence) spoiled() string {
 // more than what a lag may be do not count: a server that has several at once to
 // say writes them within microseconds.
 //
-// Whose doing it was shows in the lag. Where the client read late as often as
-// chunks shared a read, the times are wrong by its fault, and the bound is the
-// plan's. Where it read soon, chunks came together because a server or a proxy
+// Whose doing it was shows in the lag, which is that of the last chunk in a read:
+// a read that was late by many gaps has joined as many chunks, and shows as late
+// by one. Where the late reads may have joined half of those that shared a read,
+// the times are wrong by the client's fault, and the bound is the plan's. Where it
+// read soon, chunks came together because a server or a proxy
 // had held them back: then their times are right, and the bound is where the
 // gaps between chunks no longer tell of tokens.
 func coalesced(e *Evidence, b Bounds) (result.Finding, bool) {
 	chunks, shared, worst := 0, 0, time.Duration(0)
+	var off, streamed time.Duration // sum of the shared chunks' bounds, and of all gaps
 	for i := range e.Requests {
 		r := &e.Requests[i]
 		if !r.Measured() {
 			continue
 		}
 		chunks += r.TokenChunks()
+		for _, us := range r.ChunkUS[min(r.FirstTokenChunk+1, len(r.ChunkUS)):] {
+			streamed += time.Duration(us) * time.Microsecond
+		}
 		if r.StampError > e.strictLag() {
 			shared += r.Coalesced
+			off += time.Duration(r.Coalesced) * r.StampError
 			worst = max(worst, r.StampError)
 		}
 	}
 	bound, who := b.Coalesced, "either the client read late or the server or a proxy wrote several at once; measure where kernel stamps are to be had, or use TPOT"
 	if n := e.Health.Lag.N(); n > 0 {
 		late := lateReads(e.Health.Lag, e.strictLag())
-		if 2*late <= float64(shared) {
+		joined := late // at most
+		if gap := float64(streamed) / float64(max(1, chunks)); gap > 0 && shared > 0 {
+			joined *= max(1, float64(off)/float64(shared)/gap)
+		}
+		if 2*joined <= float64(shared) {
 			bound = max(bound, maxTogether)
 			who = "the client read soon, so the server or a proxy wrote several at once; use TPOT, or look at the engine's stream interval"
 		} else {

@@ -414,6 +414,23 @@ func TestJudge_lagByStamp(t *testing.T) {
 	}
 }
 
+// A read that was late by six gaps has joined six chunks and counts once: the
+// client is to blame for all of them.
+func TestJudge_togetherByFewReads(t *testing.T) {
+	e := clean()
+	e.coalesce(60)
+	for i := range 60 {
+		e.measured()[i].StampError = 90 * time.Millisecond // gaps are of 15 ms
+	}
+	e.Health.Lag = load.Durations{}
+	e.lags(990, 40*time.Microsecond)
+	e.lags(10, 8*time.Millisecond)
+	why := Judge(*e, strict())
+	if len(why) != 1 || why[0].Code != Coalesced || !strings.Contains(why[0].Text, "the client read late or") {
+		t.Errorf("%+v", why)
+	}
+}
+
 // What is known of chunks that share a read depends on when they were read: a
 // client that was late is the cause at 1 %, a server at 10 %.
 func TestJudge_together(t *testing.T) {
