@@ -239,6 +239,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except ValueError:
             size = -1
         if size < 0 or size > BODY or self.headers.get("Transfer-Encoding"):
+            # Who is cut off in the middle of sending does not hear why.
+            for _ in range(min(size, 16 * BODY) // BODY):
+                self.rfile.read(BODY)
             raise Refused(413, "a body of at most %d bytes with its length" % BODY)
         return self.rfile.read(size)
 
