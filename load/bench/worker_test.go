@@ -112,7 +112,15 @@ func work(ctx context.Context, text string) error {
 	}
 	w := &watch{from: o.Warm, to: o.Warm + o.Seconds, rss: rss()}
 	anchor, mono := anchored()
-	h, err := d.Run(ctx, in, w, load.Options{Anchor: anchor, Progress: w.progress, Drain: time.Minute})
+	drain := time.Minute
+	if !o.Once && !o.Truth && o.Rate == 0 {
+		// What counts has been seen; the last answers need not be waited for.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration((o.Warm+o.Seconds+0.4)*float64(time.Second)))
+		defer cancel()
+		drain = 0
+	}
+	h, err := d.Run(ctx, in, w, load.Options{Anchor: anchor, Progress: w.progress, Drain: drain})
 	if err != nil {
 		return err
 	}
@@ -225,6 +233,9 @@ func (w *watch) finding(o *order, h load.Health, mono int64) finding {
 	tokens := 0
 	for i := range w.rows {
 		r := &w.rows[i]
+		if r.Status == result.Cancelled {
+			continue
+		}
 		if r.Status != result.Completed {
 			f.Failed++
 			if f.FirstError == "" {
