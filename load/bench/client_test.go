@@ -35,7 +35,6 @@ type bench struct {
 	t          *testing.T
 	floor, url string
 	port       string
-	pin        func(core string, argv ...string) []string
 }
 
 // TestClient prints the measuring client's table: each figure is a ratio within

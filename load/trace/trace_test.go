@@ -55,19 +55,23 @@ func TestRead(t *testing.T) {
 		},
 		{
 			"azure 2023", Azure, 0, "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 18:17:04.0319600,3180,8\n",
-			[]Row{{0, 4808, 10, nil}, {52 * ms, 3180, 8, nil}}, 0,
+			[]Row{{0, 4808, 10, nil}, {52 * ms, 3180, 8, nil}},
+			0,
 		},
 		{
 			"azure 2024", Azure, 2, "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00.009930+00:00,2162,5\n2024-05-10 00:00:00.017335+00:00,2399,6\n2024-05-10 00:00:01+00:00,76,15\n",
-			[]Row{{0, 2162, 5, nil}, {7405 * us, 2399, 6, nil}}, 0,
+			[]Row{{0, 2162, 5, nil}, {7405 * us, 2399, 6, nil}},
+			0,
 		},
 		{
 			"burstgpt", BurstGPT, 0, "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n45,ChatGPT,1087,0,1087,Conversation log\n118,GPT-4,417,276,693,API log\n",
-			[]Row{{0, 472, 18, nil}, {113 * s, 417, 276, nil}}, 1,
+			[]Row{{0, 472, 18, nil}, {113 * s, 417, 276, nil}},
+			1,
 		},
 		{
 			"burstgpt with sessions", BurstGPT, 0, "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n19440110.0,1722ac82,43,GPT-4,906.0,446,1352,Conversation log\n",
-			[]Row{{0, 906, 446, nil}}, 0,
+			[]Row{{0, 906, 446, nil}},
+			0,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
