@@ -142,7 +142,9 @@ func (m *measurement) run(ctx context.Context) error {
 	defer driver.Close()
 	return m.steps(mctx, m.trial, m.attempt, []step{
 		{"count tokens", 0, func(ctx context.Context) (err error) {
-			m.tokens, err = m.countTokens(ctx, &m.server.counting, h)
+			if m.tokens, err = m.countTokens(ctx, &m.server.counting, h); err == nil {
+				m.markLogs() // its questions are no requests of the trial
+			}
 			return err
 		}},
 		{"reset", 2 * questionTimeout, m.reset},
