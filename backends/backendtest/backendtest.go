@@ -217,19 +217,25 @@ func (t *trial) created() backends.Ref {
 }
 
 // logs reads the server's log, which has a line by the time that it answers.
+// logs reads what the server has said. It may come here a moment after the
+// server's first answer.
 func (t *trial) logs(d backends.Deployment) {
 	t.Helper()
-	r, err := t.host(d).Logs(t.Context())
-	if t.nothing && errors.Is(err, host.ErrNotSupported) {
-		return
-	}
-	if err != nil {
-		t.Fatalf("Logs: %v", err)
-	}
-	defer r.Close()
-	if text, err := io.ReadAll(r); err != nil || len(text) == 0 {
-		t.Errorf("Logs: %q, %v", text, err)
-	}
+	eventually(t.T, "the log says something", func() bool {
+		r, err := t.host(d).Logs(t.Context())
+		if t.nothing && errors.Is(err, host.ErrNotSupported) {
+			return true
+		}
+		if err != nil {
+			t.Fatalf("Logs: %v", err)
+		}
+		defer r.Close()
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatalf("Logs: %q, %v", text, err)
+		}
+		return len(text) > 0
+	})
 }
 
 func (t *trial) listed(ref backends.Ref) {
