@@ -149,7 +149,7 @@ func (e *errand) read(ctx context.Context, cancel context.CancelCauseFunc, conn 
 	limited.left = 1<<63 - 1
 	v := wire.Receiver{
 		Config: &r.driver.cfg, Now: r.clock.Now, Mark: mark,
-		Tokens: func(n int) { r.tokens.Add(int64(n)) },
+		Tokens: func(n int) { r.meter.Tokens.Add(int64(n)) },
 	}
 	var whole bool
 	if e.body {

@@ -181,7 +181,7 @@ func (l *loop) main(start time.Duration) {
 			look = woken + lookEvery
 		}
 		if l.tokens > 0 {
-			l.run.tokens.Add(int64(l.tokens))
+			l.run.meter.Tokens.Add(int64(l.tokens))
 			l.tokens = 0
 		}
 		if !drained && l.run.drained.Load() {
@@ -315,7 +315,7 @@ func (l *loop) begin(s *slot, out []byte) {
 	now := l.clock.Now()
 	s.req.Status, s.req.Error = "", ""
 	s.req.Sent = now
-	l.run.sent.Add(1)
+	l.run.meter.Sent.Add(1)
 	s.until, s.planned = result.Never, false
 	if s.deadline > 0 {
 		s.until = now + s.deadline

@@ -36,8 +36,6 @@ const (
 	// away what a request needs.
 	spareOpen = 2
 	maxSpare  = 32
-
-	reportEvery = 250 * time.Millisecond
 )
 
 func supported() error { return nil }
@@ -60,9 +58,9 @@ type run struct {
 	src load.Source
 	rec load.Recorder
 
-	drained                    atomic.Bool
-	inFlight                   atomic.Int64
-	sent, done, failed, tokens atomic.Int64
+	drained  atomic.Bool
+	inFlight atomic.Int64
+	meter    load.Meter
 }
 
 // Run implements [load.Driver]. Its errors are [ErrUnsuitable], before a job is
@@ -122,7 +120,7 @@ func (r *run) measure(cancel context.CancelCauseFunc) load.Health {
 	// nor to count as the memory of its streams.
 	debug.FreeOSMemory()
 	background.Go(func() { r.drain(over, cancel) })
-	background.Go(func() { r.report(over) })
+	background.Go(func() { r.meter.Report(over, r.opts.Progress) })
 	watch := load.StartWatch()
 	start := r.clock.Now()
 	for _, l := range r.loops {
@@ -137,7 +135,7 @@ func (r *run) measure(cancel context.CancelCauseFunc) load.Health {
 	r.clock.Check()
 	r.health(&h)
 	if r.opts.Progress != nil {
-		r.opts.Progress(r.progress())
+		r.opts.Progress(r.meter.Progress())
 	}
 	return h
 }
@@ -285,41 +283,15 @@ func (r *run) wake() {
 	}
 }
 
-func (r *run) report(over context.Context) {
-	if r.opts.Progress == nil {
-		return
-	}
-	t := time.NewTicker(reportEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-over.Done():
-			return
-		case <-t.C:
-			r.opts.Progress(r.progress())
-		}
-	}
-}
-
-func (r *run) progress() load.Progress {
-	// done before sent, so that what is in flight is never negative.
-	done, failed, tokens := r.done.Load(), r.failed.Load(), r.tokens.Load()
-	sent := r.sent.Load()
-	return load.Progress{
-		Sent: int(sent), Done: int(done), Failed: int(failed),
-		InFlight: int(max(0, sent-done)), OutputTokens: int(tokens),
-	}
-}
-
 // record gives a request to the recorder, and asks for what slot sends after it
 // if next says so.
 func (r *run) record(q *result.Request, slot int, next bool) (job load.Job, ok bool) {
 	if q.End == result.Never {
 		q.End = r.clock.Now()
 	}
-	r.done.Add(1)
+	r.meter.Done.Add(1)
 	if q.Status == result.Failed {
-		r.failed.Add(1)
+		r.meter.Failed.Add(1)
 	}
 	next = next && r.ctx.Err() == nil
 	r.mu.Lock()

@@ -106,7 +106,7 @@ func (d *Driver) Run(ctx context.Context, src load.Source, rec load.Recorder, op
 	defer end()
 	r := &run{driver: d, ctx: ctx, base: base, over: over, clock: clock, src: src, rec: rec, opts: opts}
 	r.background.Go(func() { r.drain(cancel) })
-	r.background.Go(r.report)
+	r.background.Go(func() { r.meter.Report(r.over, opts.Progress) })
 	r.background.Go(r.observe)
 	watch := load.StartWatch()
 
@@ -124,7 +124,7 @@ func (d *Driver) Run(ctx context.Context, src load.Source, rec load.Recorder, op
 	h := watch.Stop()
 	r.health(&h)
 	if opts.Progress != nil {
-		opts.Progress(r.progress())
+		opts.Progress(r.meter.Progress())
 	}
 	return h, nil
 }

@@ -3,7 +3,6 @@ package openai
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"sweep.dev/sweep/load"
@@ -27,7 +26,7 @@ type run struct {
 	src load.Source
 	rec load.Recorder
 
-	sent, done, failed, tokens atomic.Int64
+	meter load.Meter
 
 	evidence
 }
@@ -220,9 +219,9 @@ func (r *run) record(q *result.Request) {
 	if q.End == result.Never {
 		q.End = r.opts.Anchor.Since()
 	}
-	r.done.Add(1)
+	r.meter.Done.Add(1)
 	if q.Status == result.Failed {
-		r.failed.Add(1)
+		r.meter.Failed.Add(1)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -274,33 +273,5 @@ func (r *run) observe() {
 				r.driver.dialer.measure()
 			}
 		}
-	}
-}
-
-const reportEvery = 250 * time.Millisecond
-
-func (r *run) report() {
-	if r.opts.Progress == nil {
-		return
-	}
-	t := time.NewTicker(reportEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-r.over.Done():
-			return
-		case <-t.C:
-			r.opts.Progress(r.progress())
-		}
-	}
-}
-
-func (r *run) progress() load.Progress {
-	// done before sent, so that what is in flight is never negative.
-	done, failed, tokens := r.done.Load(), r.failed.Load(), r.tokens.Load()
-	sent := r.sent.Load()
-	return load.Progress{
-		Sent: int(sent), Done: int(done), Failed: int(failed),
-		InFlight: int(max(0, sent-done)), OutputTokens: int(tokens),
 	}
 }

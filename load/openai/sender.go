@@ -40,7 +40,7 @@ func (s *sender) mark() wire.Mark {
 
 // brought takes in that the last read brought chunks, and so many with a token.
 func (s *sender) brought(tokens int) {
-	s.run.tokens.Add(int64(tokens))
+	s.run.meter.Tokens.Add(int64(tokens))
 	if s.last.Read != s.known {
 		s.known = s.last.Read
 		s.reads++
@@ -94,7 +94,7 @@ func (s *sender) send(p *prepared, q *result.Request) {
 	var way transit
 	req := s.request(httptrace.WithClientTrace(ctx, way.trace()), p)
 
-	s.run.sent.Add(1)
+	s.run.meter.Sent.Add(1)
 	asked := s.now()
 	resp, err := s.run.driver.transport.RoundTrip(req)
 	q.Sent = asked

@@ -93,15 +93,7 @@ func newShape(post Post, c wire.Config) (shape, error) {
 	if err != nil {
 		return shape{}, err
 	}
-	path := c.Path
-	switch {
-	case path != "":
-	case c.Chat:
-		path = "/v1/chat/completions"
-	default:
-		path = "/v1/completions"
-	}
-	return shape{post, encoder, path}, nil
+	return shape{post, encoder, c.APIPath()}, nil
 }
 
 // errNoUsage is a server that does not say how long a prompt was.

@@ -211,6 +211,17 @@ func text(p *load.Prompt) string {
 	return strings.Join(parts, "\n\n")
 }
 
+// APIPath is Path, or its default.
+func (c *Config) APIPath() string {
+	switch {
+	case c.Path != "":
+		return c.Path
+	case c.Chat:
+		return "/v1/chat/completions"
+	}
+	return "/v1/completions"
+}
+
 // endpoint checks the parts of the URL and joins them.
 func (c *Config) endpoint() (*url.URL, error) {
 	u, err := url.Parse(c.BaseURL)
@@ -223,14 +234,7 @@ func (c *Config) endpoint() (*url.URL, error) {
 	if u.User != nil {
 		return nil, errors.New("the base URL holds a password: send it in a header")
 	}
-	path := c.Path
-	switch {
-	case path != "":
-	case c.Chat:
-		path = "/v1/chat/completions"
-	default:
-		path = "/v1/completions"
-	}
+	path := c.APIPath()
 	ref, err := url.Parse(path)
 	if err != nil || ref.IsAbs() || ref.Host != "" {
 		return nil, fmt.Errorf("path %q is not one", path)
