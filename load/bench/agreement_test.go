@@ -3,14 +3,12 @@
 package bench
 
 import (
-	"encoding/csv"
 	"flag"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -35,7 +33,7 @@ func TestAgreement(t *testing.T) {
 	}
 	at := place{root: root, url: startVLLM(t, root, dir), sweep: sweep}
 	tools := []peer{
-		{"sweep", func(p *place, _ int) []string { return sweepOnVLLM(t, p) }, readSweepTPOT},
+		{"sweep", func(p *place, _ int) []string { return sweepOnVLLM(t, p) }, readSweep("p50_tpot_ms")},
 		{"vllm bench 0.32.0", func(p *place, _ int) []string {
 			return []string{
 				p.engine("vllm", "bin", "vllm"), "bench", "serve", "--backend", "openai-chat", "--base-url", p.url,
@@ -148,27 +146,4 @@ sinks: [csv]
 		t.Fatal(err)
 	}
 	return []string{p.sweep, "run", "-o", filepath.Join(p.dir, "run"), path}
-}
-
-// readSweepTPOT is readSweep with the median TPOT in place of the gaps.
-func readSweepTPOT(p *place) (reading, error) {
-	r, err := readSweep(p)
-	if err != nil {
-		return r, err
-	}
-	f, err := os.Open(filepath.Join(p.dir, "run", "cells.csv"))
-	if err != nil {
-		return r, err
-	}
-	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		return r, err
-	}
-	for i, column := range rows[0] {
-		if column == "p50_tpot_ms" {
-			r.p50, err = strconv.ParseFloat(rows[1][i], 64)
-		}
-	}
-	return r, err
 }

@@ -123,8 +123,8 @@ func runPeer(t *testing.T, p peer, at *place, streams int) reading {
 
 func peers() []peer {
 	return []peer{
-		{"sweep fast", sweepRun("fast"), readSweep},
-		{"sweep std", sweepRun("std"), readSweep},
+		{"sweep fast", sweepRun("fast"), readSweep("p50_icl_ms")},
+		{"sweep std", sweepRun("std"), readSweep("p50_icl_ms")},
 		{"vllm bench 0.32.0", func(p *place, streams int) []string {
 			return []string{
 				p.engine("vllm", "bin", "vllm"), "bench", "serve", "--backend", "openai-chat", "--base-url", p.url,
@@ -233,33 +233,42 @@ sinks: [csv]
 	}
 }
 
-func readSweep(p *place) (reading, error) {
+// sweepRow is the one row of a run's cells.csv, by column.
+func sweepRow(p *place) (map[string]string, error) {
 	f, err := os.Open(filepath.Join(p.dir, "run", "cells.csv"))
 	if err != nil {
-		return reading{}, err
+		return nil, err
 	}
 	defer f.Close()
 	rows, err := csv.NewReader(f).ReadAll()
 	if err != nil {
-		return reading{}, err
+		return nil, err
 	}
 	if len(rows) != 2 {
-		return reading{}, fmt.Errorf("%d lines in cells.csv", len(rows))
+		return nil, fmt.Errorf("%d lines in cells.csv", len(rows))
 	}
-	get := func(name string) string {
-		for i, column := range rows[0] {
-			if column == name {
-				return rows[1][i]
-			}
+	row := map[string]string{}
+	for i, column := range rows[0] {
+		row[column] = rows[1][i]
+	}
+	return row, nil
+}
+
+// readSweep takes gap for the median of what lies between two tokens.
+func readSweep(gap string) func(*place) (reading, error) {
+	return func(p *place) (reading, error) {
+		row, err := sweepRow(p)
+		if err != nil {
+			return reading{}, err
 		}
-		return ""
+		number := func(name string) float64 {
+			v, _ := strconv.ParseFloat(row[name], 64)
+			return v
+		}
+		p50, err := strconv.ParseFloat(row[gap], 64)
+		return reading{
+			ttft: number("mean_ttft_ms"), p50: p50, p99: number("p99_icl_ms"), throughput: number("throughput_tok_s"),
+			note: strings.TrimSpace(row["status"] + " " + row["invalid_reasons"] + row["error"]),
+		}, err
 	}
-	number := func(name string) float64 {
-		v, _ := strconv.ParseFloat(get(name), 64)
-		return v
-	}
-	return reading{
-		ttft: number("mean_ttft_ms"), p50: number("p50_icl_ms"), p99: number("p99_icl_ms"), throughput: number("throughput_tok_s"),
-		note: strings.TrimSpace(get("status") + " " + get("invalid_reasons") + get("error")),
-	}, nil
 }
