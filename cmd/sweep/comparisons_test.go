@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -49,20 +48,7 @@ func TestComparisons(t *testing.T) {
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			path, err := filepath.Abs(filepath.Join("../../plans", p.plan+".yaml"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			dir := t.TempDir()
-			out := filepath.Join(dir, "run")
-			args := append([]string{"run", "-o", out}, rehearsal...)
-			for _, s := range p.set {
-				args = append(args, "--set", s)
-			}
-			got := sweep(t, dir, nil, append(args, path)...)
-			if !slices.Contains([]int{exitOK, exitSLO, exitIncomplete}, got.code) {
-				t.Fatalf("exit %d\n%s\n%s", got.code, got.stdout, got.stderr)
-			}
+			out := rehearse(t, p.plan, p.set, []int{exitOK, exitSLO, exitIncomplete})
 			run, err := report.Open(out)
 			if err != nil {
 				t.Fatal(err)

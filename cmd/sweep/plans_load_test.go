@@ -1,8 +1,6 @@
 package main
 
 import (
-	"path/filepath"
-	"slices"
 	"testing"
 
 	"sweep.dev/sweep/report"
@@ -64,20 +62,7 @@ func TestPlans_load(t *testing.T) {
 	} {
 		t.Run(p.plan, func(t *testing.T) {
 			t.Parallel()
-			path, err := filepath.Abs(filepath.Join("../../plans", p.plan+".yaml"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			dir := t.TempDir()
-			out := filepath.Join(dir, "run")
-			args := append([]string{"run", "-o", out}, rehearsal...)
-			for _, s := range p.set {
-				args = append(args, "--set", s)
-			}
-			got := sweep(t, dir, nil, append(args, path)...)
-			if !slices.Contains(p.codes, got.code) {
-				t.Fatalf("exit %d\n%s\n%s", got.code, got.stdout, got.stderr)
-			}
+			out := rehearse(t, p.plan, p.set, p.codes)
 			run, err := report.Open(out)
 			if err != nil {
 				t.Fatal(err)

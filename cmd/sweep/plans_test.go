@@ -73,23 +73,31 @@ func TestPlans_onSim(t *testing.T) {
 	} {
 		t.Run(p.plan, func(t *testing.T) {
 			t.Parallel()
-			path, err := filepath.Abs(filepath.Join("../../plans", p.plan+".yaml"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			dir := t.TempDir()
-			out := filepath.Join(dir, "run")
-			args := append([]string{"run", "-o", out}, rehearsal...)
-			for _, s := range p.set {
-				args = append(args, "--set", s)
-			}
-			got := sweep(t, dir, nil, append(args, path)...)
-			if !slices.Contains(p.code, got.code) {
-				t.Fatalf("exit %d\n%s\n%s", got.code, got.stdout, got.stderr)
-			}
+			out := rehearse(t, p.plan, p.set, p.code)
 			checkRows(t, out, p.cells, p.failed, p.null)
 		})
 	}
+}
+
+// rehearse runs a shipped plan, made short, and returns its run directory. It
+// must end with one of the exit codes.
+func rehearse(t *testing.T, plan string, set []string, codes []int) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("../../plans", plan+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	out := filepath.Join(dir, "run")
+	args := append([]string{"run", "-o", out}, rehearsal...)
+	for _, s := range set {
+		args = append(args, "--set", s)
+	}
+	got := sweep(t, dir, nil, append(args, path)...)
+	if !slices.Contains(codes, got.code) {
+		t.Fatalf("exit %d\n%s\n%s", got.code, got.stdout, got.stderr)
+	}
+	return out
 }
 
 // TestPlans_endpoint runs plans/endpoint.yaml against a simulated engine that
