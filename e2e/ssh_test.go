@@ -22,7 +22,7 @@ var overSSH = rig{
 	files:  []string{".engines/llamacpp/bin/python", ".engines/gemma-3-270m-q4_k_m.gguf"},
 	plan:   "plans/ssh-host.yaml",
 	engine: "llamacpp", backend: "ssh",
-	low: 1, high: 2, short: 16, long: 32, requests: 6,
+	low: 1, high: 2, short: 16, long: 32, requests: 6, tunnelled: true,
 }
 
 // A box is a host to log in to, and the plan's keys for it.
