@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ var (
 	reps    = flag.Int("reps", 3, "interleaved repetitions of each measurement")
 	seconds = flag.Float64("seconds", 3, "measured in each, after the warm-up")
 	warm    = flag.Float64("warm", 1.5, "seconds of each before it is measured")
+	again   = flag.Int("again", 5, "how often a run is repeated until the hypervisor has let it be")
 	only    = flag.String("only", "", "one part of the table: cost, error, start, open, memory, allocs")
 )
 
@@ -35,6 +37,8 @@ type bench struct {
 	t          *testing.T
 	floor, url string
 	port       string
+
+	runs, disturbed int
 }
 
 // TestClient prints the measuring client's table: each figure is a ratio within
@@ -53,7 +57,12 @@ func TestClient(t *testing.T) {
 			p.run()
 		}
 	}
+	fmt.Printf("\n%d runs, of which %d count although the hypervisor took more than %g %% of the CPUs\n", b.runs, b.disturbed, 100*stolen)
 }
+
+// stolen is the share of the machine's CPU time above which a run tells of the
+// hypervisor's other guests.
+const stolen = 0.01
 
 func start(t *testing.T) *bench {
 	t.Helper()
@@ -99,8 +108,50 @@ func output(t *testing.T, argv ...string) string {
 	return string(out)
 }
 
-// run runs one client on core 1.
+// run runs one client until the machine was ours, or for the last time.
 func (b *bench) run(o order) finding {
+	b.t.Helper()
+	b.runs++
+	for left := *again; ; left-- {
+		total, steal := ticks(b.t)
+		f := b.once(o)
+		t, s := ticks(b.t)
+		quiet := float64(s-steal) <= stolen*float64(t-total)
+		if !quiet && left > 0 {
+			continue
+		}
+		if !quiet {
+			b.disturbed++
+		}
+		return f
+	}
+}
+
+// ticks are the machine's CPU time since the boot, and what of it the
+// hypervisor gave to others.
+func ticks(t *testing.T) (total, steal int) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	// user nice system idle iowait irq softirq steal; guests are in user.
+	for i, f := range strings.Fields(line)[1:9] {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += n
+		if i == 7 {
+			steal = n
+		}
+	}
+	return total, steal
+}
+
+// once runs one client on core 1.
+func (b *bench) once(o order) finding {
 	b.t.Helper()
 	if o.Warm == 0 {
 		o.Warm = *warm
@@ -272,14 +323,18 @@ func (b *bench) open() {
 // memory is what a stream costs, beyond 8 bytes a chunk.
 func (b *bench) memory() {
 	p := newTable("Memory of a stream, KB (beyond 8 bytes a chunk)", "streams", "client", "KB")
-	for _, n := range []int{1024, 4096, 10_000} {
+	const tokens = 100
+	for _, s := range []shape{{streams: 1024, itl: 100_000}, {streams: 4096, itl: 100_000}, {streams: 10_000, itl: 250_000}} {
 		for _, c := range []string{"fast", "std"} {
 			var kb []float64
 			for range *reps {
-				f := b.run(order{Client: c, Streams: n, Query: "n=200&itl=500000&ttft=20000&mode=0"})
+				// Until the answers are nearly whole: room that was made for chunks
+				// which are yet to come would count as the stream's.
+				most := tokens * float64(s.itl) / 1e6
+				f := b.run(order{Client: c, Streams: s.streams, Query: s.query(tokens), Seconds: 0.85*most - *warm})
 				kb = append(kb, f.RSSPerSlot/1024)
 			}
-			p.row(fmt.Sprint(n), c, f2(quantile(kb, 0.5)))
+			p.row(fmt.Sprint(s.streams), c, f2(quantile(kb, 0.5)))
 		}
 	}
 	p.print(os.Stdout)

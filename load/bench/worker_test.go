@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"runtime"
 	"runtime/metrics"
@@ -91,8 +92,16 @@ func work(ctx context.Context, text string) error {
 		return err
 	}
 	defer d.Close()
+	query, err := url.ParseQuery(o.Query)
+	if err != nil {
+		return err
+	}
+	tokens, err := strconv.Atoi(query.Get("n"))
+	if err != nil {
+		return err
+	}
 	c := source.Config{
-		Concurrency: o.Streams, MaxTokens: 200, Deadline: 5 * time.Minute,
+		Concurrency: o.Streams, MaxTokens: tokens, Deadline: 5 * time.Minute,
 		Duration: time.Duration((o.Warm + o.Seconds) * float64(time.Second)),
 		Prompts:  source.Prompts{InputTokens: 16},
 	}

@@ -64,11 +64,14 @@ static void onreq(conn*c){ // rb contains full headers
  char line[512];snprintf(line,sizeof line,"%s%s",c->rb,strchr(c->rb,'?')?"":defq);if(eol)*eol='\r';
  char*cl=strcasestr(c->rb,"content-length:");int bl=cl?atoi(cl+15):0;*he='\r';
  int need=(he-c->rb)+4+bl;if(c->rn<need)return;
+ int stream=memmem(he+4,bl,"\"stream\":true",13)||memmem(he+4,bl,"\"stream\": true",14);
  memmove(c->rb,c->rb+need,c->rn-need);c->rn-=need;
  if(strncmp(line,"GET /stats",10)==0){char b[1024],o[1400];struct rusage ru;getrusage(RUSAGE_SELF,&ru);
    int n=sprintf(b,"{\"chunks\":%lu,\"writes\":%lu,\"eagain\":%lu,\"late_max_us\":%.1f,\"late_mean_us\":%.2f,\"reqs\":%lu,\"cpu_s\":%.4f}\n",st_chunks,st_writes,st_eagain,st_late_max/1e3,st_late_n?st_late_sum/1e3/st_late_n:0.,st_reqs,ru.ru_utime.tv_sec+ru.ru_utime.tv_usec/1e6+ru.ru_stime.tv_sec+ru.ru_stime.tv_usec/1e6);
    st_late_max=st_late_n=st_late_sum=0;st_eagain=0;
    int m=sprintf(o,"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",n,b);wr(c,o,m);return;}
+ if(!stream){static const char*b="{\"object\":\"chat.completion\",\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"a\"},\"finish_reason\":\"length\"}],\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1,\"total_tokens\":2}}";
+   char o[512];int m=snprintf(o,sizeof o,"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s",strlen(b),b);wr(c,o,m);return;}
  st_reqs++;c->total=c->left=qint(line,"?n=",200);uint64_t itl=qint(line,"&itl=",20000)*1000ull,ttft=qint(line,"&ttft=",20000)*1000ull;
  c->mode=qint(line,"&mode=",0);c->k=qint(line,"&k=",1);if(c->k>1024)c->k=1024;c->itl=itl;c->active=1;c->role=0;
  static const char*h="HTTP/1.1 200 OK\r\ndate: Mon, 01 Jan 2026 00:00:00 GMT\r\nserver: uvicorn\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n";
