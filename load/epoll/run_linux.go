@@ -116,9 +116,6 @@ func (d *Driver) Run(ctx context.Context, src load.Source, rec load.Recorder, op
 func (r *run) measure(cancel context.CancelCauseFunc) load.Health {
 	over, end := context.WithCancel(context.Background())
 	var background, loops sync.WaitGroup
-	// What getting ready has left behind is not to be collected during the load,
-	// nor to count as the memory of its streams.
-	debug.FreeOSMemory()
 	background.Go(func() { r.drain(over, cancel) })
 	background.Go(func() { r.meter.Report(over, r.opts.Progress) })
 	watch := load.StartWatch()
@@ -233,6 +230,9 @@ func (r *run) prepareClosed(first, slots int) {
 		missing--
 	}
 	r.driver.fill(r.ctx, missing, give)
+	// What getting ready has left behind is not to be collected during the load,
+	// nor to count as the memory of its streams.
+	debug.FreeOSMemory()
 }
 
 // prepareOpen opens the connections that each loop begins with, and has the
