@@ -21,6 +21,7 @@ import (
 var (
 	seedFlag   = flag.Uint64("seed", 0, "what the clean cells are drawn by; 0 takes the clock")
 	cellsFlag  = flag.Int("cells", 200, "clean cells")
+	clockFlag  = flag.Bool("clock", false, "also set this machine's clock by 30 ms and back, as root")
 	roundsFlag = flag.Int("rounds", 6, "how often a cell may be measured until the machine lets it")
 )
 

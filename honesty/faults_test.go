@@ -32,6 +32,7 @@ type fault struct {
 	server func(t *testing.T) string
 	prefix []string
 	during func(t *testing.T, s *invocation)
+	asked  *bool // it is only run for who asks for it
 
 	where, code string
 	says        string             // is in its text
@@ -115,6 +116,10 @@ var faults = []fault{
 		name: "connections are closed between requests", server: closing(false),
 		where: reason, code: "connections_reopened",
 	},
+	{
+		name: "the machine's clock is set", set: []string{"load.requests=64"}, during: setClock, asked: clockFlag,
+		where: reason, code: "clock_step", says: "was set 2 times",
+	},
 	{name: "each request needs a connection of its own", server: closing(true), where: remark, code: "cold_connections"},
 }
 
@@ -123,6 +128,9 @@ var faults = []fault{
 func TestFaults(t *testing.T) {
 	ran, flagged := 0, 0
 	for _, f := range faults {
+		if f.asked != nil && !*f.asked {
+			continue
+		}
 		runs, passed := 0, 0 // those that -run leaves out are neither
 		for _, client := range []string{"fast", "std"} {
 			t.Run(client+"/"+f.name, func(t *testing.T) {
@@ -142,39 +150,54 @@ func TestFaults(t *testing.T) {
 	fmt.Printf("honesty: %d faults, %d flagged\n", ran, flagged)
 }
 
+// run measures until the machine was ours, or the fault is flagged all the same.
 func (f fault) run(t *testing.T, client string) {
-	code, o, others := f.measure(t, client, true)
-	t.Logf("exit %d, others had %.1f %% of the machine, %s", code, 100*others, o)
+	var wrong []string
+	for range *roundsFlag {
+		code, o, others := f.measure(t, client, true)
+		t.Logf("exit %d, others had %.1f %% of the machine, %s", code, 100*others, o)
+		if wrong = f.wrong(code, o); len(wrong) == 0 || others <= disturbed {
+			break
+		}
+	}
+	for _, w := range wrong {
+		t.Error(w)
+	}
+	if f.where == reason || f.where == remark {
+		f.absent(t, client)
+	}
+}
+
+// wrong says what a measurement with the fault should have said.
+func (f fault) wrong(code int, o outcome) (out []string) {
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	found := o.Findings
 	switch f.where {
 	case reason:
 		found = o.Invalid
 		if code != 3 || o.text("status") != "invalid" {
-			t.Errorf("exit %d, status %s; want 3, invalid", code, o.text("status"))
+			add("exit %d, status %s; want 3, invalid", code, o.text("status"))
 		}
 	case class:
 		found = []finding{{o.text("error_class"), o.text("error")}}
 		if code != 3 || o.text("status") != "failed" {
-			t.Errorf("exit %d, status %s; want 3, failed", code, o.text("status"))
+			add("exit %d, status %s; want 3, failed", code, o.text("status"))
 		}
 	}
 	flagged := false
 	for _, x := range found {
 		if f.not != "" && x.Code == f.not {
-			t.Errorf("%s is blamed: %s", x.Code, x.Text)
+			add("%s is blamed: %s", x.Code, x.Text)
 		}
 		flagged = flagged || x.Code == f.code && strings.Contains(x.Text, f.says)
 	}
 	if flagged != (f.where != column) {
-		t.Errorf("flagged for %s (%q): %v", f.code, f.says, flagged)
+		add("flagged for %s (%q): %v", f.code, f.says, flagged)
 	}
 	if f.holds != nil && !f.holds(o) {
-		t.Errorf("the row is wrong: %v", o.Row)
+		add("the row is wrong: %v", o.Row)
 	}
-	if f.where != reason && f.where != remark {
-		return
-	}
-	f.absent(t, client)
+	return out
 }
 
 // absent fails where the same plan is flagged without the fault. Others on the
@@ -272,6 +295,19 @@ func stop(t *testing.T, pid int, d time.Duration) {
 	time.Sleep(d)
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// setClock sets the machine's clock ahead for a moment, and back.
+func setClock(t *testing.T, s *invocation) {
+	t.Helper()
+	s.measuring()
+	for _, by := range []unix.Timeval{{Usec: 30e6}, {Sec: -1, Usec: 970e6}} {
+		// The kernel wants nanoseconds that are never less than none.
+		if _, err := unix.Adjtimex(&unix.Timex{Modes: unix.ADJ_SETOFFSET | unix.ADJ_NANO, Time: by}); err != nil {
+			t.Fatalf("set the clock: %v; it takes root, or CAP_SYS_TIME", err)
+		}
+		time.Sleep(200 * time.Millisecond)
 	}
 }
 
