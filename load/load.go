@@ -116,7 +116,7 @@ type Progress struct {
 // its numbers are judged. A driver fills in what it can see.
 type Health struct {
 	Client      string // which driver: "std", "fast"
-	StampKind   string // result.StampKernel, result.StampUser, or "mixed"
+	StampKind   string // see [StampKind]
 	NetworkPath string
 
 	CPU    float64       // share of the CPUs it may use, 0 to 1
@@ -154,4 +154,18 @@ type Health struct {
 type ClockStep struct {
 	At time.Duration // offset from the trial's anchor at which it was seen
 	By time.Duration
+}
+
+// StampKind names how so many answers were stamped: [result.StampKernel],
+// [result.StampUser], "mixed", or "" where there were none.
+func StampKind(kernel, user int) string {
+	switch {
+	case kernel == 0 && user == 0:
+		return ""
+	case user == 0:
+		return result.StampKernel
+	case kernel == 0:
+		return result.StampUser
+	}
+	return "mixed"
 }

@@ -155,14 +155,7 @@ func (r *run) health(h *load.Health) {
 		kernel += l.kernel
 		user += l.user
 	}
-	switch {
-	case user == 0:
-		h.StampKind = result.StampKernel
-	case kernel == 0:
-		h.StampKind = result.StampUser
-	default:
-		h.StampKind = "mixed"
-	}
+	h.StampKind = load.StampKind(kernel, user)
 }
 
 func (r *run) makeLoops(streams int) error {

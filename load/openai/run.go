@@ -65,17 +65,6 @@ func (e *evidence) late(lag time.Duration) {
 	e.lag.Add(lag)
 }
 
-// kind says how the answers of a run were stamped.
-func (e *evidence) kind() string {
-	switch {
-	case e.kernel == 0:
-		return result.StampUser
-	case e.user == 0:
-		return result.StampKernel
-	}
-	return "mixed"
-}
-
 // A prepared job needs only to be sent.
 type prepared struct {
 	job       load.Job
@@ -247,7 +236,7 @@ func (r *run) drain(cancel context.CancelCauseFunc) {
 
 // health is what is known when all is over.
 func (r *run) health(h *load.Health) {
-	h.Client, h.StampKind, h.NetworkPath = "std", r.kind(), r.driver.cfg.NetworkPath
+	h.Client, h.StampKind, h.NetworkPath = "std", load.StampKind(r.kernel, r.user), r.driver.cfg.NetworkPath
 	h.Chunks, h.Reads, h.Coalesced, h.StampError = r.chunks, r.reads, r.coalesced, r.stampError
 	h.Lag = r.lag
 	h.ClockSteps = r.clock.Steps()
