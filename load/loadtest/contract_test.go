@@ -62,11 +62,18 @@ func (d naive) Run(ctx context.Context, src load.Source, rec load.Recorder, opts
 		}
 	})
 	var mu sync.Mutex
+	stamped := 0
+	record := func(r result.Request) { // with the lock
+		if r.Stamp != "" {
+			stamped++
+		}
+		rec.Record(r)
+	}
 	next := func(slot int, prev *result.Request) (load.Job, bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		if prev != nil {
-			rec.Record(*prev)
+			record(*prev)
 		}
 		if ctx.Err() != nil {
 			return load.Job{}, false
@@ -104,7 +111,7 @@ func (d naive) Run(ctx context.Context, src load.Source, rec load.Recorder, opts
 				r := send(j, start+j.At)
 				mu.Lock()
 				defer mu.Unlock()
-				rec.Record(r)
+				record(r)
 			})
 		}
 	} else {
@@ -124,7 +131,7 @@ func (d naive) Run(ctx context.Context, src load.Source, rec load.Recorder, opts
 	close(ended)
 	background.Wait()
 	h := watch.Stop()
-	h.StampKind = "user"
+	h.StampKind = load.StampKind(0, stamped)
 	return h, nil
 }
 
@@ -177,7 +184,7 @@ func (d naive) ask(ctx context.Context, j load.Job, r *result.Request, opts load
 			return errors.New("error object")
 		}
 		for _, choice := range c.Choices {
-			r.LastToken = opts.Anchor.Since()
+			r.LastToken, r.Stamp = opts.Anchor.Since(), result.StampUser
 			if choice.Delta.Content != "" && r.FirstToken == result.Never {
 				r.FirstToken = r.LastToken
 			}
