@@ -260,6 +260,9 @@ func outcomeWords(e executor.Event, refused string) (string, report.Verdict) {
 		}
 		return fmt.Sprintf("%s: failed: %s: %s", label, e.Class, e.Error), report.FailedRun
 	}
+	if e.Status == result.StatusSkipped {
+		return label + ": " + e.Error, report.Skipped
+	}
 	text := label + ": " + report.Headline(e.Row)
 	switch {
 	case e.Status == result.StatusInvalid:

@@ -304,6 +304,7 @@ func TestUI_words(t *testing.T) {
 		},
 		{executor.Event{Type: executor.TrialCommitted, Label: "c", Status: "ok", Row: with("slo_pass", false)}, "[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, SLO failed", report.Missed},
 		{executor.Event{Type: executor.TrialCommitted, Label: "c", Status: "failed", Class: "signal", Error: "killed"}, "[0/0] c: failed: signal: killed", report.FailedRun},
+		{executor.Event{Type: executor.TrialCommitted, Label: "c", Status: "skipped", Error: "not run: why"}, "[0/0] c: not run: why", report.Skipped},
 		{
 			executor.Event{Type: executor.TrialCommitted, Deployment: "refused", Label: "c", Status: "failed", Class: "oom.kv", Error: "a long story (a hint)"},
 			"[0/0] c: failed: oom.kv (a hint)", report.FailedRun,
