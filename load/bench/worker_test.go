@@ -12,6 +12,7 @@ import (
 	"runtime/metrics"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -215,14 +216,17 @@ func allocs() uint64 {
 	return s[0].Value.Uint64()
 }
 
+// rss is the memory of the process that is its own: pages of the program that
+// come in as it runs belong to no stream.
 func rss() int64 {
-	b, err := os.ReadFile("/proc/self/statm")
+	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0
 	}
-	var total, resident int64
-	_, _ = fmt.Sscan(string(b), &total, &resident)
-	return resident * int64(os.Getpagesize())
+	_, line, _ := strings.Cut(string(b), "\nRssAnon:")
+	var kb int64
+	_, _ = fmt.Sscan(line, &kb)
+	return kb << 10
 }
 
 func (w *watch) finding(o *order, h load.Health, mono int64) finding {
