@@ -14,10 +14,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"sweep.dev/sweep/internal/procfs"
 )
 
 var (
@@ -113,10 +114,13 @@ func (b *bench) run(o order) finding {
 	b.t.Helper()
 	b.runs++
 	for left := *again; ; left-- {
-		total, steal := ticks(b.t)
+		from, ok := procfs.ReadCPUTime()
 		f := b.once(o)
-		t, s := ticks(b.t)
-		quiet := float64(s-steal) <= stolen*float64(t-total)
+		to, still := procfs.ReadCPUTime()
+		if !ok || !still {
+			b.t.Fatal("/proc/stat does not tell of the hypervisor")
+		}
+		quiet := to.StolenSince(from) <= stolen
 		if !quiet && left > 0 {
 			continue
 		}
@@ -125,29 +129,6 @@ func (b *bench) run(o order) finding {
 		}
 		return f
 	}
-}
-
-// ticks are the machine's CPU time since the boot, and what of it the
-// hypervisor gave to others.
-func ticks(t *testing.T) (total, steal int) {
-	t.Helper()
-	text, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	// user nice system idle iowait irq softirq steal; guests are in user.
-	for i, f := range strings.Fields(line)[1:9] {
-		n, err := strconv.Atoi(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		total += n
-		if i == 7 {
-			steal = n
-		}
-	}
-	return total, steal
 }
 
 // once runs one client on core 1.
