@@ -105,7 +105,7 @@ func (c *Config) headers(phase result.Phase) headers {
 		return h
 	}
 	hi, _ := c.digest(fmt.Sprintf("conversations %s %d", phase, max(1, c.Attempt)))
-	h.session = fmt.Sprintf("%016x-", hi)
+	h.session = fmt.Sprintf("%016x-", hi^c.Salt)
 	for _, t := range c.Headers {
 		h.names = append(h.names, t.Name)
 		h.templates = append(h.templates, parts(t.Value))

@@ -26,10 +26,10 @@ const sharingLooks = 200_000
 // this load share with each other: the template and the system message, a prefix
 // from the second request of its group on, the blocks of a trace, all that was
 // said before in a conversation, a given prompt that is asked again. A server
-// that was empty before the warm-up has no way to find more than high. It finds
-// low at the least if nothing is evicted, the cache has blocks of so many tokens,
-// and requests in flight at the same time do not find each other. Both are 0 for
-// no requests.
+// that was empty before the warm-up, or holds no more than Uncleared says, has no
+// way to find more than high. It finds low at the least if nothing is evicted,
+// the cache has blocks of so many tokens, and requests in flight at the same time
+// do not find each other. Both are 0 for no requests.
 //
 // Given prompts are compared by their bytes, whose share stands for that of
 // their tokens.
@@ -52,6 +52,9 @@ func (c *Config) share(requests int, each func(total, shared, sure float64)) {
 	turns := c.turns()
 	p := c.prompter("")
 	seen := &prefixes{at: map[uint64]int{}, seed: maphash.MakeSeed()}
+	if p, ok := p.(*pool); ok {
+		c.askBefore(p, seen)
+	}
 	// So many may be under way with the same beginning.
 	flight := max(1, c.Concurrency)
 	for n := 0; n < requests; n += turns {
@@ -75,7 +78,7 @@ func (c *Config) share(requests int, each func(total, shared, sure float64)) {
 			head, answer = float64(c.headOf("")), float64(maxTokens)
 			text, shared = seen.given(asked)
 		}
-		if n == 0 && c.WarmupRequests == 0 {
+		if n == 0 && c.WarmupRequests == 0 && !c.Uncleared {
 			head, text = 0, text+head
 		}
 		sure := head + shared
@@ -92,6 +95,24 @@ func (c *Config) share(requests int, each func(total, shared, sure float64)) {
 			}
 			each(said+own, said, said-answer)
 			said += own
+		}
+	}
+}
+
+// askBefore notes the given prompts that the server may have been asked before
+// the measured ones: those of the warm-up, and of other trials.
+func (c *Config) askBefore(p *pool, seen *prefixes) {
+	for i := range min(c.WarmupRequests, sharingLooks) {
+		asked, _ := p.prompt(ask{n: i, entry: i})
+		seen.given(asked)
+	}
+	if !c.Uncleared || p.CacheBust {
+		return
+	}
+	for i := range min(len(p.Entries), sharingLooks) {
+		if i < p.First || i >= p.First+c.Needed() {
+			asked, _ := p.prompt(ask{n: i, entry: len(p.Entries) - p.First + i})
+			seen.given(asked)
 		}
 	}
 }

@@ -79,3 +79,55 @@ func TestCacheHits_given(t *testing.T) {
 		t.Errorf("half of each is the system message: %g", h)
 	}
 }
+
+// TestCacheHits_uncleared: on a server whose cache still holds what was asked
+// before, the first request finds the template, and given prompts find what others
+// of the list begin with, but not themselves.
+func TestCacheHits_uncleared(t *testing.T) {
+	c := base()
+	c.Concurrency, c.Requests, c.WarmupRequests = 1, 1, 0
+	c.Prompts = Prompts{InputTokens: 90, Tokens: &Tokens{Plain: &Overhead{First: 10}}}
+	for uncleared, want := range map[bool]float64{false: 0, true: 0.1} {
+		c.Uncleared = uncleared
+		if _, high := c.CacheHits(1, 1); math.Abs(high-want) > 1e-9 {
+			t.Errorf("uncleared %v: %g, want %g", uncleared, high, want)
+		}
+	}
+	document := strings.Repeat("a document that two trials ask about ", 200)
+	c.Prompts = Prompts{Entries: InlinePrompts([]string{document + "first", document + strings.Repeat("second ", 1000), strings.Repeat("own ", 1000)}), First: 1}
+	for uncleared, want := range map[bool]float64{false: 0, true: 0.5} {
+		c.Uncleared = uncleared
+		if _, high := c.CacheHits(1, 1); math.Abs(high-want) > 0.05 {
+			t.Errorf("given, uncleared %v: %g, want about %g", uncleared, high, want)
+		}
+	}
+	c.Prompts.First = 2
+	if _, high := c.CacheHits(1, 1); high > 0.05 {
+		t.Errorf("its own text is none that was asked before: %g", high)
+	}
+}
+
+// TestSalt: another run's markers are others, and everything behind them is the same.
+func TestSalt(t *testing.T) {
+	text := func(salt uint64) string {
+		c := base()
+		c.Concurrency, c.Requests, c.Salt = 1, 1, salt
+		c.Prompts = Prompts{InputTokens: 100}
+		src, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j, _ := src.Next(0, nil)
+		return j.Prompt.Turns[0]
+	}
+	a, b := strings.Fields(text(1)), strings.Fields(text(2))
+	differ := 0
+	for i := range a {
+		if a[i] != b[i] {
+			differ++
+		}
+	}
+	if len(a) != 100 || len(b) != 100 || differ == 0 || differ > 8 || a[0] == b[0] && a[1] == b[1] {
+		t.Errorf("%d of %d and %d words differ", differ, len(a), len(b))
+	}
+}

@@ -96,7 +96,7 @@ func newScribe(c *Config, phase result.Phase) scribe {
 		w.marker += int(math.Ceil((64 - math.Log2(float64(len(w.starts)))) / math.Log2(float64(len(w.words)))))
 	}
 	w.key, w.lo = c.digest("prompts" + string(phase))
-	w.salt = uint64(max(c.Attempt, 1)-1) << 48 // above every id but those of blocks and prefixes
+	w.salt = c.Salt ^ uint64(max(c.Attempt, 1)-1)<<48 // above every id but those of blocks and prefixes
 	return w
 }
 
