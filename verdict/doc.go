@@ -31,6 +31,9 @@ type Evidence struct {
 	// them, that a prefix cache can know by what the load shares between prompts,
 	// 0 to 1; nil where that cannot be said.
 	Shared *float64
+	// MayKnow: an earlier run may have left the prompts in the server's prefix
+	// cache, and nothing has emptied it.
+	MayKnow bool
 	// Drifts are the trends over the plateau.
 	Drifts []Drift
 	// Ceiling is what the client carries by calibration, in chunks per second; 0
@@ -64,10 +67,10 @@ func Judge(e Evidence, b Bounds) []result.Finding {
 }
 
 // Remarks returns what a person should know of the verdict beside its reasons:
-// the bounds that the plan has loosened, and a lag that the kernel's stamps make
-// harmless.
+// the bounds that the plan has loosened, a lag that the kernel's stamps make
+// harmless, a cache of unknown contents.
 func Remarks(e Evidence, b Bounds) []result.Finding {
-	return hold(&e, b, []rule{loosened, harmlessLag, serverStalled, coldConnections})
+	return hold(&e, b, []rule{loosened, harmlessLag, serverStalled, coldConnections, cacheUnknown})
 }
 
 func hold(e *Evidence, b Bounds, rules []rule) []result.Finding {

@@ -12,6 +12,10 @@ import (
 // defaults.
 const BoundLoosened = "bound_loosened"
 
+// CacheUnknown is the finding that the prefix cache may have known the prompts
+// from an earlier run, and that nothing says whether it did.
+const CacheUnknown = "cache_unknown"
+
 // loosened names the bounds that the plan has made wider, each with its
 // default, and the reasons that the defaults would have given.
 func loosened(e *Evidence, b Bounds) (result.Finding, bool) {
@@ -73,4 +77,16 @@ func harmlessLag(e *Evidence, b Bounds) (result.Finding, bool) {
 		return fine()
 	}
 	return found(ClientLag, "%s is %s, above %s: receive times are the kernel's and stand; the client was late in reading them", how, short(lag), short(strict))
+}
+
+// cacheUnknown is the remark that nothing says whether prompts that may have been
+// sent before were answered from the prefix cache.
+func cacheUnknown(e *Evidence, _ Bounds) (result.Finding, bool) {
+	if !e.MayKnow || e.Shared == nil {
+		return fine()
+	}
+	if _, who := cacheHits(e); who != "" {
+		return fine() // it is judged
+	}
+	return found(CacheUnknown, "the server may have been asked these prompts by an earlier run, its prefix cache was not emptied, and it does not say what it had cached: TTFT may be of a warm cache; say cache_bust: true, or backend.reset_cache: between_trials if its owner permits that")
 }

@@ -185,6 +185,17 @@ func cacheState(e *Evidence, b Bounds) (result.Finding, bool) {
 	if e.Shared == nil {
 		return fine()
 	}
+	hits, who := cacheHits(e)
+	if who == "" || hits <= *e.Shared+b.CacheHitExcess {
+		return fine()
+	}
+	return found(CacheState, "by %s %.1f %% of the prompt tokens were in the prefix cache, and the plan's prompts explain %.1f %% (bound %.4g %% more): somebody sent them before; empty the cache, take another seed, or say cache_bust: true",
+		who, 100*hits, 100**e.Shared, 100*b.CacheHitExcess)
+}
+
+// cacheHits is the share of the prompt tokens that the prefix cache knew, and who
+// says so; "" if nobody does.
+func cacheHits(e *Evidence) (hits float64, who string) {
 	prompt, cached := 0, 0
 	told := true // by the answers themselves
 	for i := range e.Requests {
@@ -199,20 +210,13 @@ func cacheState(e *Evidence, b Bounds) (result.Finding, bool) {
 			cached += r.CachedTokens
 		}
 	}
-	if prompt == 0 {
-		return fine()
+	if told = told && prompt > 0; told {
+		hits, who = float64(cached)/float64(prompt), "the answers"
 	}
-	hits, who := float64(cached)/float64(prompt), "the answers"
-	if rate, ok := e.number("prefix_cache_hit_rate"); ok && (!told || rate > hits) {
+	if rate, ok := e.number("prefix_cache_hit_rate"); ok && prompt > 0 && (!told || rate > hits) {
 		hits, who = rate, "the engine"
-	} else if !told {
-		return fine()
 	}
-	if hits <= *e.Shared+b.CacheHitExcess {
-		return fine()
-	}
-	return found(CacheState, "by %s %.1f %% of the prompt tokens were in the prefix cache, and the plan's prompts explain %.1f %% (bound %.4g %% more): somebody sent them before; empty the cache, take another seed, or say cache_bust: true",
-		who, 100*hits, 100**e.Shared, 100*b.CacheHitExcess)
+	return hits, who
 }
 
 func reopened(e *Evidence, _ Bounds) (result.Finding, bool) {

@@ -312,6 +312,29 @@ func TestJudge_not(t *testing.T) {
 	}
 }
 
+// TestRemarks_cacheUnknown: what an earlier run may have left in a cache is said
+// unless the server says what it had cached, which is judged then.
+func TestRemarks_cacheUnknown(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*Evidence)
+		want  bool
+	}{
+		"nothing says what was cached": {func(e *Evidence) { e.cache(result.Unknown) }, true},
+		"the answers say it":           {func(e *Evidence) { e.cache(0) }, false},
+		"the engine says it":           {func(e *Evidence) { e.cache(result.Unknown); e.Row["prefix_cache_hit_rate"] = 0.0 }, false},
+		"the plan asks again":          {func(e *Evidence) { e.cache(result.Unknown); e.Shared = nil }, false},
+		"no earlier run":               {func(e *Evidence) { e.cache(result.Unknown); e.MayKnow = false }, false},
+	} {
+		e := clean()
+		e.MayKnow = true
+		c.spoil(e)
+		said := Remarks(*e, strict())
+		if got := len(said) == 1 && said[0].Code == CacheUnknown; got != c.want || len(said) > 1 {
+			t.Errorf("%s: %+v, want %v", name, said, c.want)
+		}
+	}
+}
+
 func fail(e *Evidence, from, to int) {
 	for i := from; i < to; i++ {
 		r := &e.measured()[i]
