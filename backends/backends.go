@@ -293,6 +293,14 @@ type Prober interface {
 	Probe(ctx context.Context) error
 }
 
+// A Guest is a backend whose servers belong to somebody else. Optional, found by
+// type assertion. A backend of given servers without it permits nothing.
+type Guest interface {
+	// MayResetCache says whether a run may empty the servers' prefix caches
+	// between two trials.
+	MayResetCache() bool
+}
+
 // A Factory makes a Backend from its part of the plan: it fills defaults,
 // decodes over them with decode, and checks. Errors of decode carry positions
 // and are passed on as they are.
@@ -301,8 +309,9 @@ type Factory struct {
 	Doc  string // one line
 	// Starts says that this backend runs engines' command lines itself.
 	Starts bool
-	// Given says that the servers run already: nothing that would change a
-	// server can reach one.
+	// Given says that the servers run already and belong to somebody else:
+	// nothing that would change a server reaches one, unless the backend is a
+	// [Guest] that may.
 	Given bool
 	// FreeGPU says that gpu may be a free label, not only a catalogue name.
 	FreeGPU bool

@@ -1,5 +1,101 @@
 package executor
 
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
+)
+
+// CacheNotReset is the finding that a prefix cache which was to be emptied was
+// not. No made-up prompt is sent twice, so nothing rests on it.
+const CacheNotReset = "cache_not_reset"
+
+// mayResetCache says whether the prefix caches of this run's servers may be
+// emptied: always those of its own servers, and those of others if the plan says
+// that their owner permits it.
+func (r *run) mayResetCache() bool {
+	if !r.Given {
+		return true
+	}
+	g, ok := r.Backend.(backends.Guest)
+	return ok && g.MayResetCache()
+}
+
+// reset empties the engine's prefix cache, if that is possible and permitted, and
+// notes whether the trial begins with what was asked before it.
+func (m *measurement) reset(ctx context.Context) error {
+	m.uncleared = m.server.used
+	m.server.used = true // by what follows
+	path := m.profile.API.CacheReset
+	if path == "" || !m.mayResetCache() {
+		return nil
+	}
+	err := m.resetCaches(ctx, path)
+	switch {
+	case err == nil:
+		m.uncleared = false
+		return nil
+	case isNotFound(err) && !m.Given:
+		return nil // it was started without the call
+	}
+	_, slow := errors.AsType[limit](context.Cause(ctx))
+	if ctx.Err() != nil && !slow {
+		return err // nobody wants the trial any more
+	}
+	m.sink.Note(result.Finding{Code: CacheNotReset, Text: fmt.Sprintf("the engine's prefix cache was not emptied: %v", err)})
+	return nil
+}
+
+// resetCaches empties the prefix cache of every replica that runs the model.
+func (d *deployment) resetCaches(ctx context.Context, path string) error {
+	var errs []error
+	for _, role := range d.server.roles {
+		if of := d.profile.Role(role.Name); of != nil && of.Tier != "" && of.Tier != engine.TierEngine {
+			continue
+		}
+		for n := range role.Replicas {
+			errs = append(errs, d.resetReplica(ctx, d.server.Host(role.Name, n), path))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (d *deployment) resetReplica(ctx context.Context, h host.Host, path string) error {
+	api := d.apiOf(d.server.Deployment, h)
+	defer api.close()
+	_, err := api.post(ctx, path, nil)
+	return err
+}
+
+// isNotFound says whether every server that answered did so with 404.
+func isNotFound(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // of errors.Join itself
+		for _, e := range joined.Unwrap() {
+			if !isNotFound(e) {
+				return false
+			}
+		}
+		return true
+	}
+	var answer *badStatus
+	return errors.As(err, &answer) && answer.code == http.StatusNotFound
+}
+
+// mayKnow says whether an earlier run may have left the prompts of this trial in
+// the server's prefix cache: it sends given prompts without a marker of its own to
+// a server that was up before the run and that was not emptied.
+func (m *measurement) mayKnow() bool {
+	p := m.trial.cell.Load.Prompts
+	return m.uncleared && m.server.foreign && p.Kind != plan.PromptsSynthetic && !p.CacheBust
+}
+
 // shared is the largest share of the prompts' tokens that a prefix cache can
 // know because of what the load itself shares. Nil where the plan lets prompts be
 // asked again: of these a cache may know all from the trial before.

@@ -54,6 +54,9 @@ type server struct {
 	version string
 	startUp time.Duration // from the launch until it answered; 0 for a server that was up before
 	pod     *pod
+	// foreign: it was up before this run, and somebody else may have asked it.
+	foreign bool
+	used    bool // its prefix cache may hold prompts
 	// counting is what was learned of its tokenizer.
 	counting counting
 	// release ends the server once, and waits until it has ended.

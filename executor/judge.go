@@ -41,7 +41,7 @@ func (m *measurement) evidence(row result.Row, plateau timeline.Span) verdict.Ev
 	e := verdict.Evidence{
 		Row: row, Requests: m.requests, Health: m.health, Told: m.sink.notes,
 		Open: open(l), MaxInFlight: l.MaxInFlight, Exact: m.exact(), Warmup: warmup(l.Warmup),
-		Shared: m.shared(),
+		Shared: m.shared(), MayKnow: m.mayKnow(),
 	}
 	drifts := timeline.DriftOf(m.requests, plateau, e.Open)
 	for name, d := range map[string]timeline.Drift{"TTFT": drifts.TTFT, "TPOT": drifts.TPOT, "throughput": drifts.Throughput} {

@@ -76,6 +76,8 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 		return nil, d.launchFailed(n, failureOf(lctx, err, nil, d.logs(spec.Roles), d.profile, d.Cells[0].Server.Engine)), nil
 	}
 	s := &server{Deployment: dep, launch: n, dir: dir, roles: spec.Roles, pod: p}
+	s.foreign = d.Given || p.name != spec.Pod // given, or kept by an earlier run
+	s.used = s.foreign
 	if rental, ok := dep.(backends.Rental); ok {
 		terms := rental.Terms()
 		owed, _ := p.debt()
@@ -115,7 +117,7 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 		}
 		return nil, d.launchFailed(n, cause), nil
 	}
-	if !d.Given && p.name == spec.Pod { // else it was up before
+	if !s.foreign {
 		s.startUp = time.Since(launched)
 	}
 	if err := p.Record(ctx, backends.Arrow{Pod: p.name, State: backends.Ready}); err != nil {

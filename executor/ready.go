@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/secret"
 )
@@ -159,37 +157,6 @@ func (d *deployment) version(ctx context.Context, api *apiClient) string {
 	}
 	version, _ := v[d.profile.API.VersionField].(string)
 	return version
-}
-
-// resetCache empties the prefix cache of every replica that runs the model, where
-// the profile says how. A server that was started without the endpoint answers 404: prompts are unique
-// over trials anyway, so that is no fault.
-func (d *deployment) resetCache(ctx context.Context) error {
-	path := d.profile.API.CacheReset
-	if path == "" {
-		return nil
-	}
-	var errs []error
-	for _, role := range d.server.roles {
-		if of := d.profile.Role(role.Name); of != nil && of.Tier != "" && of.Tier != engine.TierEngine {
-			continue
-		}
-		for n := range role.Replicas {
-			errs = append(errs, d.resetReplica(ctx, d.server.Host(role.Name, n), path))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (d *deployment) resetReplica(ctx context.Context, h host.Host, path string) error {
-	api := d.apiOf(d.server.Deployment, h)
-	defer api.close()
-	_, err := api.post(ctx, path, nil)
-	var answer *badStatus
-	if errors.As(err, &answer) && answer.code == http.StatusNotFound {
-		return nil
-	}
-	return err
 }
 
 // A badStatus is an answer other than 200.

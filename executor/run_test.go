@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -287,6 +289,60 @@ func TestRun_cacheReset(t *testing.T) {
 			want(t, "finding", found, finding)
 		}
 	}
+}
+
+// A server that sweep did not start keeps its cache, unless the plan says that its
+// owner permits more; then a reset that does not work is said, also where there is
+// no such call.
+func TestRun_cacheResetOfOthers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		guest   backends.Backend
+		status  int
+		resets  int
+		finding bool
+	}{
+		"not a guest":         {nil, 200, 0, false},
+		"not permitted":       {guestBackend{permits: false}, 200, 0, false},
+		"permitted":           {guestBackend{permits: true}, 200, 2, false},
+		"permitted, no route": {guestBackend{permits: true}, 404, 2, true},
+	} {
+		w := newWorld(t, always(script{reset: c.status}))
+		w.must(func(config *Config) {
+			config.Given = true
+			if g, ok := c.guest.(guestBackend); ok {
+				g.fakeBackend = w.backend
+				config.Backend = g
+			}
+		})
+		want(t, name+": resets", w.backend.list()[0].looked("reset"), c.resets)
+		for _, o := range w.outcomes() {
+			want(t, name+": finding", slices.ContainsFunc(o.Findings, func(f result.Finding) bool { return f.Code == CacheNotReset }), c.finding)
+		}
+	}
+}
+
+// A guestBackend has servers of somebody else.
+type guestBackend struct {
+	*fakeBackend
+	permits bool
+}
+
+func (b guestBackend) MayResetCache() bool { return b.permits }
+
+// Two runs of one plan on a server that outlives them ask it different prompts;
+// two attempts of one run too. On servers of their own they ask the same.
+func TestRun_promptsOfOthers(t *testing.T) {
+	t.Parallel()
+	first := func(given bool, run string) string {
+		w := newWorld(t, nil)
+		w.id = run
+		w.must(func(c *Config) { c.Given = given })
+		return w.prompts()[0].prompt
+	}
+	want(t, "own servers", first(false, "run-1") == first(false, "run-2"), true)
+	want(t, "one run", first(true, "run-1") == first(true, "run-1"), true)
+	want(t, "given servers", first(true, "run-1") == first(true, "run-2"), false)
 }
 
 // The journal that cannot be written ends the run as our own fault.

@@ -2,6 +2,8 @@ package executor
 
 import (
 	"fmt"
+	"hash/fnv"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -22,8 +24,19 @@ func (m *measurement) load() source.Config {
 	if m.Given {
 		c.Attempt = m.attempt
 	}
+	if m.server != nil && m.server.foreign {
+		c.Salt = saltOf(m.State.Manifest.RunID)
+	}
+	c.Uncleared = m.uncleared
 	c.Prompts.Tokens = m.tokens
 	return c
+}
+
+// saltOf is what a run changes the markers of its prompts by.
+func saltOf(run string) uint64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, run)
+	return h.Sum64()
 }
 
 // sourceOf is the load of a trial's first attempt.

@@ -113,10 +113,12 @@ type measurement struct {
 	mu       sync.Mutex // of requests: the load and its probe end side by side
 	requests []result.Request
 	tokens   *source.Tokens // how the server counts prompts; nil: not known
-	health   load.Health
-	ended    stopping.Decision // why the load ended
-	stolen   *float64          // share of the CPU time that a hypervisor gave to others; nil: not known
-	columns  result.Row        // from the collectors
+	// uncleared: the server's prefix cache holds what was asked before the trial.
+	uncleared bool
+	health    load.Health
+	ended     stopping.Decision // why the load ended
+	stolen    *float64          // share of the CPU time that a hypervisor gave to others; nil: not known
+	columns   result.Row        // from the collectors
 }
 
 // Record implements [load.Recorder].
@@ -196,24 +198,6 @@ func (m *measurement) diedUnderLoad(ctx context.Context) bool {
 	case <-t.C:
 	}
 	return m.server.gone()
-}
-
-// CacheNotReset is the finding that the engine offers to empty its prefix
-// cache, and did not. No prompt is sent twice, so nothing rests on it.
-const CacheNotReset = "cache_not_reset"
-
-// reset empties the engine's prefix cache.
-func (m *measurement) reset(ctx context.Context) error {
-	err := m.resetCache(ctx)
-	if err == nil {
-		return nil
-	}
-	_, slow := errors.AsType[limit](context.Cause(ctx))
-	if ctx.Err() != nil && !slow {
-		return err // nobody wants the trial any more
-	}
-	m.sink.Note(result.Finding{Code: CacheNotReset, Text: fmt.Sprintf("the engine's prefix cache was not emptied: %v", err)})
-	return nil
 }
 
 // warmUp sends the warm-up's requests; they are recorded as such and never

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -73,6 +74,7 @@ type world struct {
 	collectors []Named
 	on         func(Event) // called with each event
 	fault      string      // of the run directory, see package effect
+	id         string      // of the run; "" is testRun
 
 	mu     sync.Mutex
 	events []Event
@@ -101,7 +103,7 @@ func (w *world) open() (*rundir.Dir, *rundir.State) {
 	if d, st, err := rundir.Open(fx, w.dir); err == nil {
 		return d, st
 	}
-	d, err := rundir.Create(fx, w.dir, rundir.Manifest{RunID: testRun, Owner: testOwner, Plan: w.plan.Name}, []byte("x"), []byte("{}"))
+	d, err := rundir.Create(fx, w.dir, rundir.Manifest{RunID: cmp.Or(w.id, testRun), Owner: testOwner, Plan: w.plan.Name}, []byte("x"), []byte("{}"))
 	if err != nil {
 		w.t.Fatal(err)
 	}

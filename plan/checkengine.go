@@ -87,9 +87,24 @@ func (l *loader) checkGiven(p *Plan) {
 			}
 		}
 	}
+	l.checkResetCache()
 	for _, a := range p.Matrix.Axes {
 		if strings.HasPrefix(a.Name, "args.") || strings.HasPrefix(a.Name, "env.") || strings.HasPrefix(a.Name, "roles.") {
 			l.ignored(why, "", "matrix", a.Name)
+		}
+	}
+}
+
+// checkResetCache rejects the permission to empty a cache that no call empties.
+func (l *loader) checkResetCache() {
+	n := l.root.Get("backend").Get("reset_cache")
+	if n == nil || n.Text != "between_trials" {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(l.profiles)) {
+		if profile := l.profiles[key]; profile.API.CacheReset == "" {
+			d := l.Report.Node(n, "no-effect", "engine %s has no call that empties its prefix cache (api.cache_reset of the profile %s)", key, profile.Name)
+			d.Expected = "never"
 		}
 	}
 }

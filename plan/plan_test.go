@@ -14,6 +14,8 @@ type (
 	endpointConfig struct {
 		URL string        `yaml:"url" doc:"Address of the server."`
 		Key secret.String `yaml:"key,omitempty" doc:"Key, by reference."`
+
+		ResetCache string `yaml:"reset_cache,omitempty" doc:"Whether." enum:"never,between_trials"`
 	}
 	promConfig struct {
 		Interval time.Duration `yaml:"interval,omitempty"`
@@ -44,7 +46,7 @@ func testOptions() Options {
 		},
 		profiles: map[string]*engine.Profile{
 			"vllm": {
-				Name: "vllm", API: engine.API{IgnoreEOS: true},
+				Name: "vllm", API: engine.API{IgnoreEOS: true, CacheReset: "/reset_prefix_cache"},
 				Flags: engine.Flags{
 					Reserved: []string{"host", "port", "model"}, Served: "served-model-name",
 					Known: []string{"max-num-seqs", "max-model-len", "gpu-memory-utilization", "dtype", "enable-prefix-caching"},

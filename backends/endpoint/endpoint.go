@@ -30,12 +30,22 @@ type Config struct {
 	Key     secret.String            `yaml:"key,omitempty" doc:"Sent as a bearer token. A reference, never the key itself: ${SWEEP_API_KEY}."`
 	Headers map[string]secret.String `yaml:"headers,omitempty" doc:"Sent with every request. What carries credentials (Authorization, Cookie, X-Api-Key, ...) by reference only."`
 
+	// ResetCache is Never ("" too) or BetweenTrials.
+	ResetCache string `yaml:"reset_cache,omitempty" doc:"Whether sweep may empty the server's prefix cache, which slows whoever else uses it: never, or between_trials, before each of them. The engine profile must have a call for it (vLLM, SGLang)." default:"never" enum:"never,between_trials"`
+
 	// See package netguard.
 	AllowLinkLocal bool `yaml:"allow_link_local,omitempty" doc:"Permit an address that is link-local or a cloud's metadata service." default:"false"`
 }
 
+// Values of [Config.ResetCache].
+const (
+	Never         = "never"
+	BetweenTrials = "between_trials"
+)
+
 // A Backend is one server that already runs.
 type Backend struct {
+	resets  bool
 	url     *url.URL
 	headers map[string]secret.String // by canonical name
 	host    *endpointHost
@@ -45,6 +55,7 @@ var (
 	_ backends.Backend = (*Backend)(nil)
 	_ backends.Server  = (*Backend)(nil)
 	_ backends.Prober  = (*Backend)(nil)
+	_ backends.Guest   = (*Backend)(nil)
 )
 
 // Factory makes endpoint backends.
@@ -68,7 +79,7 @@ func Factory() backends.Factory {
 // New makes a backend of a configuration. The error names everything that is
 // wrong with it.
 func New(c Config) (*Backend, error) {
-	b := &Backend{headers: map[string]secret.String{}}
+	b := &Backend{resets: c.ResetCache == BetweenTrials, headers: map[string]secret.String{}}
 	var errs []error
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("backend endpoint: "+format, args...))
@@ -95,6 +106,9 @@ func New(c Config) (*Backend, error) {
 		if err := b.host.guard.Check(u.Hostname()); err != nil {
 			bad("url: %w", err)
 		}
+	}
+	if !slices.Contains([]string{"", Never, BetweenTrials}, c.ResetCache) {
+		bad("reset_cache: want %s or %s, got %q", Never, BetweenTrials, c.ResetCache)
 	}
 	for name, value := range c.Headers {
 		canonical := http.CanonicalHeaderKey(name)
@@ -146,6 +160,9 @@ func (b *Backend) Authorize(h http.Header) {
 		h.Set(name, value.Reveal())
 	}
 }
+
+// MayResetCache implements [backends.Guest].
+func (b *Backend) MayResetCache() bool { return b.resets }
 
 // probeTimeout bounds Probe where its context does not.
 const probeTimeout = 30 * time.Second

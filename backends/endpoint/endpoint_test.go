@@ -43,6 +43,7 @@ func TestNew_refuses(t *testing.T) {
 		{"no URL", Config{}, "want http://"},
 		{"no scheme", Config{URL: "localhost:8000"}, "want http://"},
 		{"another scheme", Config{URL: "ftp://localhost"}, "want http://"},
+		{"a cache reset that there is not", Config{URL: ok, ResetCache: "always"}, "want never or between_trials"},
 		{"no URL at all", Config{URL: "http://user:canary@host:port"}, "not a URL"},
 		{"credentials in the URL", Config{URL: "http://user:canary@host"}, "credentials"},
 		{"the API's path", Config{URL: ok + "/v1/"}, "leave out the /v1"},
