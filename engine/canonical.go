@@ -1,5 +1,7 @@
 package engine
 
+import "math"
+
 // The kinds of a canonical quantity.
 const (
 	Gauge     = "gauge"
@@ -14,6 +16,39 @@ type Quantity struct {
 	Kind string // Gauge, Counter or Histogram
 	Unit string // "s", "tokens", "requests", "ratio", "bytes", "blocks", ... or ""
 	Doc  string // half a sentence
+	// Range is what its values can be. A value outside of it is one that nobody
+	// measured, whichever engine exposes it. If only one engine uses a value for
+	// "unknown", that stands in its profile: see [Series].
+	Range Range
+}
+
+// A Range is the values that a quantity can have. None holds a negative number,
+// an infinite one or NaN.
+type Range string
+
+// The ranges.
+const (
+	NotNegative Range = "0 and more"
+	// Positive: a KV cache has a size, and one step of speculative decoding gives
+	// at least one token. Engines show 0 before they know, and without it.
+	Positive Range = "more than 0"
+	// Share: some releases of SGLang had hit rates in percent (#1461) and accept
+	// rates above 1 (#11572).
+	Share Range = "0 to 1"
+)
+
+// Measured says whether v can be a measurement of the quantity. If not, the
+// value is unknown, never 0.
+func (q Quantity) Measured(v float64) bool {
+	switch {
+	case math.IsNaN(v), math.IsInf(v, 0), v < 0:
+		return false
+	case q.Range == Positive:
+		return v > 0
+	case q.Range == Share:
+		return v <= 1
+	}
+	return true
 }
 
 // Canonical returns the kind of a canonical quantity, or "" where there is
@@ -84,41 +119,41 @@ const (
 )
 
 var quantities = [...]Quantity{
-	{RequestsRunning, Gauge, "requests", "requests that the engine works on"},
-	{RequestsWaiting, Gauge, "requests", "requests in the engine's queue"},
-	{RequestsFinished, Counter, "requests", "requests that ended, whatever their end"},
-	{RequestsFailed, Counter, "requests", "requests that ended by an error or were given up"},
-	{Preemptions, Counter, "requests", "requests that were put back to free KV cache"},
-	{PrefillBootstrapQueue, Gauge, "requests", "prefill worker: requests that wait for a decode worker to be known"},
-	{PrefillInflightQueue, Gauge, "requests", "prefill worker: requests whose KV cache is on its way"},
-	{DecodePreallocQueue, Gauge, "requests", "decode worker: requests that wait for KV cache to receive into"},
-	{DecodeTransferQueue, Gauge, "requests", "decode worker: requests whose KV cache is on its way"},
-	{KVCacheUsage, Gauge, "ratio", "share of the KV cache in use, 0 to 1"},
-	{KVCacheBlocks, Gauge, "blocks", "size of the KV cache"},
-	{KVCacheTokens, Gauge, "tokens", "size of the KV cache"},
-	{PrefixQueries, Counter, "tokens", "prompt tokens looked up in the prefix cache"},
-	{PrefixHits, Counter, "tokens", "prompt tokens found in the prefix cache"},
-	{PrefixHitRate, Gauge, "ratio", "the engine's own figure of hits / queries"},
-	{KVTransfer, Histogram, "s", "time to move the KV cache of a request from prefill to decode"},
-	{KVTransferred, Counter, "bytes", "KV cache that was moved from prefill to decode"},
-	{SpecDrafted, Counter, "tokens", "tokens that speculative decoding proposed"},
-	{SpecAccepted, Counter, "tokens", "proposed tokens that were accepted"},
-	{SpecAcceptRate, Gauge, "ratio", "the engine's own figure of accepted / proposed"},
-	{SpecAcceptLen, Gauge, "tokens", "tokens that one step of speculative decoding gives"},
-	{PromptTokens, Counter, "tokens", "prompt tokens"},
-	{GenerationTokens, Counter, "tokens", "output tokens"},
-	{GenerationPerSecond, Gauge, "tokens/s", "the engine's own figure of its output"},
-	{TTFT, Histogram, "s", "time to first token"},
-	{ITL, Histogram, "s", "gap between two tokens"},
-	{TPOT, Histogram, "s", "time per output token after the first, a value for each request"},
-	{E2E, Histogram, "s", "end-to-end latency"},
-	{Queue, Histogram, "s", "time in the queue"},
-	{Prefill, Histogram, "s", "prefill time"},
-	{Decode, Histogram, "s", "decode time"},
-	{RequestBytes, Counter, "bytes", "bodies of requests"},
-	{ResponseBytes, Counter, "bytes", "bodies of responses"},
-	{TransportUp, Gauge, "", "whether the message transport between the roles is connected"},
-	{TransportErrors, Counter, "", "errors of the message transport between the roles"},
-	{ProcessStart, Gauge, "s", "start of the process, since the epoch"},
-	{Uptime, Gauge, "s", "time since the process started"},
+	{RequestsRunning, Gauge, "requests", "requests that the engine works on", NotNegative},
+	{RequestsWaiting, Gauge, "requests", "requests in the engine's queue", NotNegative},
+	{RequestsFinished, Counter, "requests", "requests that ended, whatever their end", NotNegative},
+	{RequestsFailed, Counter, "requests", "requests that ended by an error or were given up", NotNegative},
+	{Preemptions, Counter, "requests", "requests that were put back to free KV cache", NotNegative},
+	{PrefillBootstrapQueue, Gauge, "requests", "prefill worker: requests that wait for a decode worker to be known", NotNegative},
+	{PrefillInflightQueue, Gauge, "requests", "prefill worker: requests whose KV cache is on its way", NotNegative},
+	{DecodePreallocQueue, Gauge, "requests", "decode worker: requests that wait for KV cache to receive into", NotNegative},
+	{DecodeTransferQueue, Gauge, "requests", "decode worker: requests whose KV cache is on its way", NotNegative},
+	{KVCacheUsage, Gauge, "ratio", "share of the KV cache in use, 0 to 1", NotNegative},
+	{KVCacheBlocks, Gauge, "blocks", "size of the KV cache", Positive},
+	{KVCacheTokens, Gauge, "tokens", "size of the KV cache", Positive},
+	{PrefixQueries, Counter, "tokens", "prompt tokens looked up in the prefix cache", NotNegative},
+	{PrefixHits, Counter, "tokens", "prompt tokens found in the prefix cache", NotNegative},
+	{PrefixHitRate, Gauge, "ratio", "the engine's own figure of hits / queries", Share},
+	{KVTransfer, Histogram, "s", "time to move the KV cache of a request from prefill to decode", NotNegative},
+	{KVTransferred, Counter, "bytes", "KV cache that was moved from prefill to decode", NotNegative},
+	{SpecDrafted, Counter, "tokens", "tokens that speculative decoding proposed", NotNegative},
+	{SpecAccepted, Counter, "tokens", "proposed tokens that were accepted", NotNegative},
+	{SpecAcceptRate, Gauge, "ratio", "the engine's own figure of accepted / proposed", Share},
+	{SpecAcceptLen, Gauge, "tokens", "tokens that one step of speculative decoding gives", Positive},
+	{PromptTokens, Counter, "tokens", "prompt tokens", NotNegative},
+	{GenerationTokens, Counter, "tokens", "output tokens", NotNegative},
+	{GenerationPerSecond, Gauge, "tokens/s", "the engine's own figure of its output", NotNegative},
+	{TTFT, Histogram, "s", "time to first token", NotNegative},
+	{ITL, Histogram, "s", "gap between two tokens", NotNegative},
+	{TPOT, Histogram, "s", "time per output token after the first, a value for each request", NotNegative},
+	{E2E, Histogram, "s", "end-to-end latency", NotNegative},
+	{Queue, Histogram, "s", "time in the queue", NotNegative},
+	{Prefill, Histogram, "s", "prefill time", NotNegative},
+	{Decode, Histogram, "s", "decode time", NotNegative},
+	{RequestBytes, Counter, "bytes", "bodies of requests", NotNegative},
+	{ResponseBytes, Counter, "bytes", "bodies of responses", NotNegative},
+	{TransportUp, Gauge, "", "whether the message transport between the roles is connected", NotNegative},
+	{TransportErrors, Counter, "", "errors of the message transport between the roles", NotNegative},
+	{ProcessStart, Gauge, "s", "start of the process, since the epoch", Positive},
+	{Uptime, Gauge, "s", "time since the process started", Positive},
 }

@@ -341,8 +341,9 @@ func (c *checker) metrics(where []any, m *Metrics, r *Role) {
 	}
 }
 
-func (c *checker) series(where []any, s *Series, times bool) {
-	if s.Name == "" && (!times || s.Label == "") {
+// series checks one series; second says that it is another's times or needs.
+func (c *checker) series(where []any, s *Series, second bool) {
+	if s.Name == "" && (!second || s.Label == "") {
 		c.fail(under(where, "name"), "a series without a name")
 	}
 	if s.Scale < 0 {
@@ -351,12 +352,18 @@ func (c *checker) series(where []any, s *Series, times bool) {
 	if !slices.Contains([]string{"", "sum", "mean", "max"}, s.Reduce) {
 		c.fail(under(where, "reduce"), "reduce %q: want sum, mean or max", s.Reduce)
 	}
+	if second && (s.Times != nil || s.Needs != nil) {
+		c.fail(where, "a series of times or needs has neither of its own")
+		return
+	}
 	if s.Times != nil {
-		if times {
-			c.fail(under(where, "times"), "a factor has no factor")
-			return
-		}
 		c.series(under(where, "times"), s.Times, true)
+	}
+	if s.Needs != nil {
+		if s.Needs.Name == "" {
+			c.fail(under(where, "needs", "name"), "a series without a name")
+		}
+		c.series(under(where, "needs"), s.Needs, true)
 	}
 }
 

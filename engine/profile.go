@@ -255,6 +255,12 @@ type Series struct {
 	// Times is a second series, or a label of the same one, by which the value
 	// is multiplied: blocks times tokens of a block.
 	Times *Series `yaml:"times,omitempty" doc:"Series, or label of the same one, to multiply by."`
+	// Unknown are values that the engine exposes if it has none, in the engine's
+	// own unit: -1 for a cache that is off.
+	Unknown []float64 `yaml:"unknown,omitempty" doc:"Values that stand for unknown, in the engine's own unit."`
+	// Needs is a series with the same labels without which the value is unknown,
+	// for a 0 that may be real: an accept rate counts if there is an accept length.
+	Needs *Series `yaml:"needs,omitempty" doc:"Series with the same labels without whose value this one is unknown."`
 	// Not leaves out series with one of these values of a label.
 	Not map[string][]string `yaml:"not,omitempty" doc:"Leave out series with one of these values of a label."`
 }

@@ -459,6 +459,12 @@ func seriesText(s engine.Series) string {
 	if s.Reduce != "" && s.Reduce != "sum" {
 		b.WriteString(" (" + s.Reduce + ")")
 	}
+	for _, v := range s.Unknown {
+		fmt.Fprintf(&b, ", %g is unknown", v)
+	}
+	if s.Needs != nil {
+		b.WriteString(", needs " + s.Needs.Name)
+	}
 	return b.String()
 }
 

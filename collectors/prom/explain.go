@@ -240,7 +240,7 @@ func (x *Explained) read(m *engine.Metrics, e *exposition.Exposition, byName map
 	}
 	for _, q := range engine.Quantities() {
 		for _, s := range m.Series[q.Name] {
-			if other, ok := quantities.Find(e, s, m.Prefixes, q.Kind); ok {
+			if other, ok := quantities.Find(e, s, m.Prefixes, q); ok {
 				if f := family(other.Names[0]); f != nil && f.Is == "" {
 					f.Is, f.Meaning = IsOther, "another name of "+q.Name
 				}

@@ -147,6 +147,44 @@ func TestWindow_recorded(t *testing.T) {
 	}
 }
 
+// Engines expose 0 for what they do not know. Lines as SGLang 0.5 without
+// speculation and Dynamo's workers print them.
+func TestWindow_zerosThatNobodyMeasured(t *testing.T) {
+	speculation := func(rate, length float64) string {
+		return fmt.Sprintf("# TYPE sglang:spec_accept_rate gauge\nsglang:spec_accept_rate{model_name=\"m\",tp_rank=\"0\"} %g\n"+
+			"# TYPE sglang:spec_accept_length gauge\nsglang:spec_accept_length{model_name=\"m\",tp_rank=\"0\"} %g\n", rate, length)
+	}
+	kvstats := func(blocks, usage, hits float64) string {
+		const labels = `{dynamo_component="backend",dynamo_namespace="dynamo"}`
+		return fmt.Sprintf("dynamo_component_kvstats_total_blocks%[1]s %[2]g\ndynamo_component_kvstats_gpu_cache_usage_percent%[1]s %[3]g\n"+
+			"dynamo_component_kvstats_gpu_prefix_cache_hit_rate%[1]s %[4]g\n", labels, blocks, usage, hits)
+	}
+	for _, tt := range []struct {
+		name, engine, role, body string
+		want                     result.Row
+		hitRate                  bool
+	}{
+		{"no speculation", "sglang", "", speculation(0, 0), result.Row{"spec_accept_rate": nil, "spec_accept_length": nil}, false},
+		{"speculation that accepts nothing", "sglang", "", speculation(0, 1), result.Row{"spec_accept_rate": 0.0, "spec_accept_length": 1.0}, false},
+		{"a rate above 1", "sglang", "", speculation(1.7, 2.5), result.Row{"spec_accept_rate": nil, "spec_accept_length": 2.5}, false},
+		{"a worker of SGLang in Dynamo", "dynamo-sglang", "worker", kvstats(0, 0, 0), result.Row{"kv_cache_blocks": nil, "kv_cache_usage_mean": nil, "kv_cache_usage_max": nil}, false},
+		{"a worker that fills them, at rest", "dynamo", "worker", kvstats(800, 0, 0), result.Row{"kv_cache_blocks": int64(800), "kv_cache_usage_mean": 0.0}, true},
+		{"a hit rate of vLLM V0 without the cache", "vllm", "", "vllm:gpu_prefix_cache_hit_rate -1\n", result.Row{}, false},
+		{"a hit rate of vLLM V0", "vllm", "", "vllm:gpu_prefix_cache_hit_rate 0\n", result.Row{}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := quantities.NewWindow(profile(t, tt.engine).MetricsOf(tt.role))
+			for i := range 3 {
+				w.Observe(quantities.Body{Exposition: parse(t, tt.body), Round: i, Loaded: i == 1, Whole: true})
+			}
+			checkRow(t, rowOf(w, true, time.Second), tt.want)
+			if w.Has(engine.PrefixHitRate) != tt.hitRate {
+				t.Errorf("prefix_cache_hit_rate is known: %v", !tt.hitRate)
+			}
+		})
+	}
+}
+
 func TestWindow_llamacppHitRate(t *testing.T) {
 	body := func(computed, cached int) string {
 		return fmt.Sprintf("# TYPE llamacpp:prompt_tokens_total counter\nllamacpp:prompt_tokens_total %d\n# TYPE llamacpp:prompt_tokens_cached_total counter\nllamacpp:prompt_tokens_cached_total %d\n", computed, cached)

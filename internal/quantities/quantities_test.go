@@ -61,7 +61,45 @@ func TestFind(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := parse(t, tt.body+"\n")
 			var got []float64
-			if f, ok := Find(e, tt.s, tt.prefixes, tt.kind); ok {
+			if f, ok := Find(e, tt.s, tt.prefixes, engine.Quantity{Kind: tt.kind}); ok {
+				for _, p := range f.Points(e) {
+					got = append(got, p.Value)
+				}
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A value that stands for unknown is not found, whether the quantity cannot have
+// it, the engine's profile says so, or what it needs is unknown.
+func TestFind_unknown(t *testing.T) {
+	needs := engine.Series{Name: "rate", Needs: &engine.Series{Name: "length", Unknown: []float64{0}}}
+	tests := []struct {
+		name, body string
+		s          engine.Series
+		quantity   string
+		want       []float64
+	}{
+		{"a cache without blocks", "x 0", engine.Series{Name: "x"}, engine.KVCacheBlocks, nil},
+		{"a queue without requests", "x 0", engine.Series{Name: "x"}, engine.RequestsWaiting, []float64{0}},
+		{"fewer than no requests", "x -1", engine.Series{Name: "x"}, engine.RequestsWaiting, nil},
+		{"a share in percent", "x 87", engine.Series{Name: "x"}, engine.PrefixHitRate, nil},
+		{"the engine's own value", "x{p=\"0\"} 9\nx{p=\"1\"} 3", engine.Series{Name: "x", Unknown: []float64{9}}, engine.RequestsWaiting, []float64{3}},
+		{"before it is scaled", "x 9", engine.Series{Name: "x", Unknown: []float64{9}, Scale: 2}, engine.RequestsWaiting, nil},
+		{"a real zero beside what it needs", "rate 0\nlength 1", needs, engine.SpecAcceptRate, []float64{0}},
+		{"a zero beside an unknown", "rate 0\nlength 0", needs, engine.SpecAcceptRate, nil},
+		{"a zero without what it needs", "rate 0", needs, engine.SpecAcceptRate, nil},
+		{"each by its labels", "rate{e=\"0\"} 0.1\nrate{e=\"1\"} 0\nlength{e=\"0\"} 2\nlength{e=\"1\"} 0", needs, engine.SpecAcceptRate, []float64{0.1}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			e := parse(t, tt.body+"\n")
+			q, _ := engine.LookupQuantity(tt.quantity)
+			var got []float64
+			if f, ok := Find(e, tt.s, nil, q); ok {
 				for _, p := range f.Points(e) {
 					got = append(got, p.Value)
 				}
@@ -90,7 +128,7 @@ func TestDedup(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := parse(t, tt.body+"\n")
 			s := engine.Series{Name: "x"}
-			f, ok := Find(e, s, nil, engine.Gauge)
+			f, ok := Find(e, s, nil, engine.Quantity{Kind: engine.Gauge})
 			if !ok {
 				t.Fatal("not found")
 			}

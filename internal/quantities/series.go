@@ -20,15 +20,19 @@ import (
 // everything under an old and a new one.
 type Found struct {
 	engine.Series
-	Names  []string // Name and Plus, as in the body
-	Second string   // the name of Times, as in the body
+	Quantity engine.Quantity // what it is; the zero value is anything
+	Names    []string        // Name and Plus, as in the body
+	Second   string          // the name of Times, as in the body
+	Needed   string          // the name of Needs, as in the body
 }
 
 // Find looks for a series in a body under each of the engine's prefixes, and
-// for a counter with and without _total.
-func Find(e *exposition.Exposition, s engine.Series, prefixes []string, kind string) (Found, bool) {
+// for a counter with and without _total. A series without a known value is not
+// there.
+func Find(e *exposition.Exposition, s engine.Series, prefixes []string, q engine.Quantity) (Found, bool) {
+	kind := q.Kind
 	for _, rename := range Renames(s.Name, prefixes) {
-		f := Found{Series: s}
+		f := Found{Series: s, Quantity: q}
 		ok := true
 		for i, name := range append([]string{s.Name}, s.Plus...) {
 			name = Spelling(e, rename(name), kind)
@@ -37,6 +41,9 @@ func Find(e *exposition.Exposition, s engine.Series, prefixes []string, kind str
 		}
 		if s.Times != nil && s.Times.Name != "" {
 			f.Second = Spelling(e, rename(s.Times.Name), engine.Gauge)
+		}
+		if s.Needs != nil {
+			f.Needed = Spelling(e, rename(s.Needs.Name), engine.Counter)
 		}
 		if !ok {
 			continue
@@ -128,7 +135,7 @@ func summaries(e *exposition.Exposition, name string) []exposition.Histogram {
 }
 
 // Points returns what a body says of the series, each thing once, in the
-// canonical unit.
+// canonical unit. What stands for an unknown value is left out.
 func (f Found) Points(e *exposition.Exposition) []exposition.Point {
 	var out []exposition.Point
 	for _, name := range f.Names {
@@ -145,6 +152,9 @@ func (f Found) Points(e *exposition.Exposition) []exposition.Point {
 				}
 				p.Value = v
 			}
+			if slices.Contains(f.Unknown, p.Value) || !f.counts(e, p) {
+				continue
+			}
 			if f.Times != nil {
 				v, ok := f.factor(e, p)
 				if !ok {
@@ -156,6 +166,9 @@ func (f Found) Points(e *exposition.Exposition) []exposition.Point {
 				continue // the engine says that there is no value
 			}
 			p.Value *= scale(f.Series)
+			if f.Quantity.Name != "" && !f.Quantity.Measured(p.Value) {
+				continue
+			}
 			out = append(out, p)
 		}
 	}
@@ -193,6 +206,15 @@ func (f Found) factor(e *exposition.Exposition, p exposition.Point) (float64, bo
 		return 0, false
 	}
 	return fit[0].Value, true
+}
+
+// counts says whether the series that f needs has a value beside the point p.
+func (f Found) counts(e *exposition.Exposition, p exposition.Point) bool {
+	if f.Needs == nil {
+		return true
+	}
+	needed := Found{Series: *f.Needs, Names: []string{f.Needed}}.Points(e)
+	return slices.ContainsFunc(needed, func(q exposition.Point) bool { return agree(p.Labels, q.Labels) })
 }
 
 func agree(a, b []exposition.Label) bool {

@@ -93,8 +93,9 @@ func (w *Window) choose(name string, list []engine.Series, e *exposition.Exposit
 	if f, ok := w.chosen[name]; ok {
 		return f, true
 	}
+	q, _ := engine.LookupQuantity(name)
 	for _, s := range list {
-		if f, ok := Find(e, s, w.Metrics.Prefixes, engine.Canonical(name)); ok {
+		if f, ok := Find(e, s, w.Metrics.Prefixes, q); ok {
 			w.chosen[name] = f
 			return f, true
 		}

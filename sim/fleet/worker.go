@@ -164,7 +164,8 @@ func (w *dynamoWorker) metrics(out http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// kvStats are the engine's gauges once more, under Dynamo's older names.
+// kvStats are the engine's gauges once more, under Dynamo's older names. A worker
+// of SGLang has them and never fills them.
 func (w *dynamoWorker) kvStats(body []byte) {
 	engine, e := w.engine.Load(), &exposition.Exposition{}
 	if parsed, err := exposition.Parse(body, true); err == nil {
@@ -173,7 +174,9 @@ func (w *dynamoWorker) kvStats(body []byte) {
 	usage := firstOf(e, "vllm:kv_cache_usage_perc", "sglang:token_usage", "trtllm_kv_cache_utilization")
 	hits, queries := firstOf(e, "vllm:prefix_cache_hits_total"), firstOf(e, "vllm:prefix_cache_queries_total")
 	blocks := 0.0
-	if engine != nil {
+	if len(e.Named("sglang:token_usage")) > 0 {
+		usage = 0
+	} else if engine != nil {
 		blocks = float64(engine.Config.Blocks)
 	}
 	for name, v := range map[string]float64{
