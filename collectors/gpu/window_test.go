@@ -258,6 +258,36 @@ func TestWindow_parts(t *testing.T) {
 	})
 }
 
+// On MIG, DCGM has 0 for the utilisation of the GPU and of its instances, and the
+// truth in the engine's activity.
+func TestWindow_instances(t *testing.T) {
+	page := func(active string) []gpustate.Reading {
+		list, err := gpustate.ParseExporter([]byte(`DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a"} 0
+DCGM_FI_DEV_GPU_UTIL{gpu="0",UUID="GPU-a",GPU_I_PROFILE="3g.20gb",GPU_I_ID="1"} 0
+DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a",GPU_I_PROFILE="3g.20gb",GPU_I_ID="1"} 18000
+`+active), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list
+	}
+	for _, tt := range []struct {
+		active string
+		want   any
+	}{
+		{`DCGM_FI_PROF_GR_ENGINE_ACTIVE{gpu="0",UUID="GPU-a",GPU_I_PROFILE="3g.20gb",GPU_I_ID="1"} 0.97` + "\n", 97.0},
+		{"", nil}, // its profiling is off
+	} {
+		w := newWindow(time.Minute)
+		w.begin(0)
+		w.observe(0, time.Second, page(tt.active), true)
+		row := w.row(false)
+		if row["gpu_util_mean"] != tt.want || row["gpu_util_max"] != tt.want {
+			t.Errorf("utilisation %v, at most %v, want %v", row["gpu_util_mean"], row["gpu_util_max"], tt.want)
+		}
+	}
+}
+
 func TestWindow_processes(t *testing.T) {
 	on := func(uuid string, pids ...int) gpustate.Reading {
 		r := board("0", 50, 100, 1, 1)

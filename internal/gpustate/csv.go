@@ -120,8 +120,9 @@ func (t *table) cell(r *Reading, field, cell, stamp string) string {
 		if rank, had := t.ranks[m.quantity]; !ok || !isNumber || had && rank <= m.rank {
 			return stamp
 		}
-		r.Set(m.quantity, v*m.scale)
-		t.ranks[m.quantity] = m.rank
+		if r.Set(m.quantity, v*m.scale) {
+			t.ranks[m.quantity] = m.rank
+		}
 	}
 	return stamp
 }

@@ -2,6 +2,7 @@ package gpustate
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,9 @@ type dialect struct {
 	other func(name string, p exposition.Point, r *Reading)
 	// blank says that a value stands for none; may be nil.
 	blank func(float64) bool
+	// whole are the series that only a whole GPU has. Of a GPU that is cut into
+	// parts, and of the parts, their value is none.
+	whole []string
 }
 
 var dialects = []dialect{
@@ -77,6 +81,9 @@ var dialects = []dialect{
 			}
 		},
 		blank: dcgmBlank,
+		// DCGM 3.3 has 0 for MIG instances:
+		// https://github.com/NVIDIA/dcgm-exporter/issues/216
+		whole: []string{"GPU_UTIL", "GPU_UTIL_RATIO", "MEM_COPY_UTIL", "MEM_COPY_UTIL_RATIO"},
 	},
 	{
 		// https://github.com/utkuozdemir/nvidia_gpu_exporter/blob/master/METRICS.md
@@ -182,6 +189,7 @@ var dialects = []dialect{
 				}
 			}
 		},
+		blank: amdBlank,
 	},
 }
 
@@ -194,6 +202,10 @@ func dcgmBlank(v float64) bool {
 		v >= 0x7ffffff0 && v <= 0x7ffffff3 ||
 		v >= 140737488355328 && v <= 140737488355331
 }
+
+// amdBlank says whether AMD means that there is no value: the largest number of
+// 32 or 64 bits. That of 16 bits can be real megabytes, see [Quantities].
+func amdBlank(v float64) bool { return v == math.MaxUint32 || v == math.MaxUint64 }
 
 func label(p exposition.Point, names ...string) string {
 	for _, name := range names {
@@ -231,11 +243,27 @@ func ParseExporter(body []byte, whole bool) ([]Reading, error) {
 	return nil, fmt.Errorf("%w: no series of a known exporter is in it", ErrAnswer)
 }
 
+// cutGPUs are the GPUs, by [Reading.Key], that are cut into parts.
+func (d *dialect) cutGPUs(points []exposition.Point) map[string]bool {
+	cut := make(map[string]bool)
+	for _, p := range points {
+		if _, ok := d.cut(p.Name); !ok {
+			continue
+		}
+		var r Reading
+		if d.identify(p, &r); r.Part != "" {
+			cut[r.Key()] = true
+		}
+	}
+	return cut
+}
+
 func (d *dialect) read(points []exposition.Point) []Reading {
 	type id struct{ uuid, index, part string }
 	found := make(map[id]*Reading)
 	ranks := make(map[id]map[string]int)
 	var ids []id
+	cut := d.cutGPUs(points)
 	for _, p := range points {
 		name, ok := d.cut(p.Name)
 		if !ok || d.blank != nil && d.blank(p.Value) {
@@ -256,13 +284,17 @@ func (d *dialect) read(points []exposition.Point) []Reading {
 			found[key], ranks[key] = r, make(map[string]int)
 			ids = append(ids, key)
 		}
+		if cut[one.Key()] && slices.Contains(d.whole, name) {
+			continue
+		}
 		d.other(name, p, r)
 		m, ok := d.series[name]
 		if rank, had := ranks[key][m.quantity]; !ok || had && rank <= m.rank {
 			continue
 		}
-		r.Set(m.quantity, p.Value*m.scale)
-		ranks[key][m.quantity] = m.rank
+		if r.Set(m.quantity, p.Value*m.scale) {
+			ranks[key][m.quantity] = m.rank
+		}
 	}
 	var list []Reading
 	for _, key := range ids {

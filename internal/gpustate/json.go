@@ -29,8 +29,7 @@ func ParseAMD(out []byte) ([]Reading, error) {
 		}
 		set := func(quantity string, scale float64, paths ...string) {
 			for _, path := range paths {
-				if v, ok := value(at(g, path)); ok {
-					r.Set(quantity, v*scale)
+				if v, ok := value(at(g, path)); ok && !amdBlank(v) && r.Set(quantity, v*scale) {
 					return
 				}
 			}

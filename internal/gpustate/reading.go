@@ -30,24 +30,27 @@ const (
 	Throttled = "throttled_"
 )
 
-// Quantities says in which unit each is, and what it may be: what lies outside
-// is no measurement.
+// Quantities says in which unit each is, and what it may be. A value outside of
+// that is unknown. So are the values by which tools say that they have none: 0
+// for a power, a temperature, a clock or the size of a memory (no sensor, or a
+// partition whose board is another's), and AMD's largest number of 16, 32 or 64
+// bits, which lies above every maximum here.
 var Quantities = map[string]struct {
 	Unit     string
 	min, max float64
 }{
 	Util:           {"percent", 0, 100},
 	Bandwidth:      {"percent", 0, 100},
-	MemoryTotal:    {"bytes", 0, 1 << 50},
+	MemoryTotal:    {"bytes", 1, 1 << 50},
 	MemoryUsed:     {"bytes", 0, 1 << 50},
 	MemoryFree:     {"bytes", 0, 1 << 50},
 	MemoryReserved: {"bytes", 0, 1 << 50},
-	Power:          {"W", 0, 1e5},
-	Energy:         {"J", 0, 1e15},
-	Temperature:    {"celsius", -100, 300},
-	MemoryTemp:     {"celsius", -100, 300},
-	ClockSM:        {"MHz", 0, 1e5},
-	ClockMemory:    {"MHz", 0, 1e5},
+	Power:          {"W", 1e-3, 1e4},
+	Energy:         {"J", 0, 1e13},
+	Temperature:    {"celsius", 1, 300},
+	MemoryTemp:     {"celsius", 1, 300},
+	ClockSM:        {"MHz", 1, 2e4},
+	ClockMemory:    {"MHz", 1, 2e4},
 
 	Throttled + SWPowerCap:   {"ms", 0, 1e15},
 	Throttled + SWThermal:    {"ms", 0, 1e15},
@@ -102,13 +105,16 @@ type Reading struct {
 // New is a reading that says nothing yet.
 func New() Reading { return Reading{Values: make(map[string]float64)} }
 
-// Set keeps v unless it is no measurement of that quantity.
-func (r *Reading) Set(quantity string, v float64) {
+// Set keeps v unless it is no measurement of that quantity, and says whether it
+// did.
+func (r *Reading) Set(quantity string, v float64) bool {
 	q, ok := Quantities[quantity]
 	// Written so that NaN is refused.
-	if ok && v >= q.min && v <= q.max {
-		r.Values[quantity] = v
+	if !ok || !(v >= q.min && v <= q.max) {
+		return false
 	}
+	r.Values[quantity] = v
+	return true
 }
 
 // Active says whether a reason holds the clocks down now.
@@ -154,9 +160,10 @@ func (r *Reading) Key() string {
 }
 
 // Whole makes one reading of each GPU from those of it and of its parts. What is
-// said of the GPU itself counts; else memory is summed over the parts, and of
-// everything else the highest stands for the GPU: parts repeat what is the
-// board's (power), show nothing of it, or are busy each for itself.
+// said of the GPU itself counts, except how busy it is: that is known of the
+// parts alone. Else memory is summed over the parts, and of everything else the
+// highest stands for the GPU: parts repeat what is the board's (power), show
+// nothing of it, or are busy each for itself.
 func Whole(list []Reading) []Reading {
 	var out []Reading
 	at := make(map[string]int)
@@ -201,7 +208,7 @@ func Whole(list []Reading) []Reading {
 	for i, r := range out {
 		out[i].Values = maps.Clone(r.Values)
 		for q, v := range told[r.Key()] {
-			if _, ok := r.Values[q]; !ok {
+			if _, ok := r.Values[q]; !ok || q == Util || q == Bandwidth {
 				out[i].Set(q, v)
 			}
 		}
