@@ -210,7 +210,7 @@ func (s *Answer) count(u usage) {
 		s.r.CompletionTokens = u.completion
 		s.r.TokenSource = "usage"
 	}
-	if u.prompt >= 0 {
+	if u.prompt > 0 { // no prompt is without a token
 		s.r.PromptTokens = u.prompt
 	}
 	if u.cached >= 0 {
@@ -281,6 +281,10 @@ func (s *Answer) Close(cause error, at time.Duration) {
 	r := s.r
 	if r.End == result.Never {
 		r.End = at
+	}
+	if s.usage && r.CompletionTokens == 0 && s.tokens > 0 {
+		// A server that fills usage with zeros beside text counted nothing.
+		r.CompletionTokens, r.TokenSource, s.known = result.Unknown, "", false
 	}
 	if !s.known {
 		r.ChunkTokens = nil

@@ -78,6 +78,17 @@ func TestAnswer_recorded(t *testing.T) {
 	}
 }
 
+// A usage of zeros beside text is one that nobody counted, and so is a prompt of
+// no tokens.
+func TestAnswer_usageOfZeros(t *testing.T) {
+	const text = `data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}],"usage":{"prompt_tokens":0,"completion_tokens":0}}` + "\n\n"
+	const end = `data: {"choices":[{"index":0,"delta":{"content":"b"},"finish_reason":"stop"}],"usage":{"prompt_tokens":0,"completion_tokens":0}}` + "\n\ndata: [DONE]\n\n"
+	r, _ := replay([]byte(text), []byte(end))
+	if r.Status != result.Completed || r.PromptTokens != result.Unknown || r.CompletionTokens != 2 || r.TokenSource != "chunks" || r.ChunkTokens != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestAnswer_gapsAreDifferencesOfFloors(t *testing.T) {
 	r := Unsent(&noJob, 0)
 	r.Sent = 900 // ns
