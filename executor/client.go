@@ -48,7 +48,9 @@ func (m *measurement) client(row result.Row) {
 	}
 	if c := m.Calibration; c != nil {
 		row["calibrated_error_ms"] = milliseconds(c.Error())
-		row["calibrated_ceiling_chunks_s"] = c.Ceiling.Chunks
+		if c.Ceiling.Chunks > 0 {
+			row["calibrated_ceiling_chunks_s"] = c.Ceiling.Chunks
+		}
 	}
 }
 
@@ -58,8 +60,9 @@ func (m *measurement) stealing() (stop func()) {
 	from, ok := procfs.ReadCPUTime()
 	return func() {
 		if to, still := procfs.ReadCPUTime(); ok && still {
-			share := to.StolenSince(from)
-			m.stolen = &share
+			if share, known := to.StolenSince(from); known {
+				m.stolen = &share
+			}
 		}
 	}
 }

@@ -46,10 +46,11 @@ func parseCPUTime(b []byte) (CPUTime, bool) {
 }
 
 // StolenSince is the share of the machine's CPU time that its hypervisor gave to
-// others between two readings, 0 to 1; 0 where no time has passed.
-func (t CPUTime) StolenSince(from CPUTime) float64 {
+// others between two readings, 0 to 1; false if no time has passed, or if the
+// kernel's figures stepped back.
+func (t CPUTime) StolenSince(from CPUTime) (share float64, ok bool) {
 	if t.All <= from.All || t.Steal < from.Steal {
-		return 0
+		return 0, false
 	}
-	return float64(t.Steal-from.Steal) / float64(t.All-from.All)
+	return float64(t.Steal-from.Steal) / float64(t.All-from.All), true
 }

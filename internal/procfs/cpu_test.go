@@ -18,12 +18,14 @@ func TestParseCPUTime(t *testing.T) {
 			t.Errorf("%q: %+v, %v", c.text, got, ok)
 		}
 	}
-	if got := (CPUTime{300, 14}).StolenSince(CPUTime{100, 4}); got != 0.05 {
-		t.Errorf("stolen %g", got)
+	if got, ok := (CPUTime{300, 14}).StolenSince(CPUTime{100, 4}); got != 0.05 || !ok {
+		t.Errorf("stolen %g, %v", got, ok)
 	}
 	// The kernel's figures may step back when a CPU is taken away.
-	if got := (CPUTime{100, 4}).StolenSince(CPUTime{100, 5}); got != 0 {
-		t.Errorf("stolen %g", got)
+	for _, from := range []CPUTime{{100, 5}, {50, 5}, {100, 4}} {
+		if got, ok := (CPUTime{100, 4}).StolenSince(from); ok {
+			t.Errorf("stolen %g since %v", got, from)
+		}
 	}
 	if now, ok := ReadCPUTime(); ok && now.All == 0 {
 		t.Error("the machine has done nothing")
