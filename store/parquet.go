@@ -127,6 +127,14 @@ func count(n int) *int64 {
 	return new(int64(n))
 }
 
+// positive is a count whose 0 means that there is none.
+func positive(n int) *int64 {
+	if n == 0 {
+		return nil
+	}
+	return count(n)
+}
+
 func text(s string) *string {
 	if s == "" {
 		return nil

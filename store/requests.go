@@ -96,7 +96,7 @@ func (row *requestRow) set(ids IDs, r *result.Request) {
 		LastToken: instant(r.LastToken), End: instant(r.End),
 
 		PromptTokens: count(r.PromptTokens), CachedTokens: count(r.CachedTokens),
-		CompletionTokens: count(r.CompletionTokens), TokenSource: text(r.TokenSource), MaxTokens: count(r.MaxTokens),
+		CompletionTokens: count(r.CompletionTokens), TokenSource: text(r.TokenSource), MaxTokens: positive(r.MaxTokens),
 		TargetTokens: count(r.TargetTokens),
 
 		ChunkUS: r.ChunkUS, StampKind: text(r.Stamp), Coalesced: int32(r.Coalesced), Fresh: r.Fresh,
@@ -133,7 +133,7 @@ func (row *requestRow) get() Request {
 		LastToken: toInstant(row.LastToken), End: toInstant(row.End),
 
 		PromptTokens: toCount(row.PromptTokens), CachedTokens: toCount(row.CachedTokens),
-		CompletionTokens: toCount(row.CompletionTokens), TokenSource: orZero(row.TokenSource), MaxTokens: toCount(row.MaxTokens),
+		CompletionTokens: toCount(row.CompletionTokens), TokenSource: orZero(row.TokenSource), MaxTokens: max(0, toCount(row.MaxTokens)),
 		TargetTokens: toCount(row.TargetTokens),
 
 		FirstTokenChunk: -1,

@@ -31,7 +31,7 @@ func requestsOf() *rapid.Generator[[]result.Request] {
 			Scheduled: instant.Draw(t, "scheduled"), Sent: instant.Draw(t, "sent"), FirstByte: instant.Draw(t, "byte"),
 			FirstToken: instant.Draw(t, "token"), FirstOutput: instant.Draw(t, "output"), LastToken: instant.Draw(t, "last"),
 			End: instant.Draw(t, "end"), PromptTokens: count.Draw(t, "prompt"), CachedTokens: count.Draw(t, "cached"),
-			CompletionTokens: count.Draw(t, "completion"), TokenSource: word.Draw(t, "source"), MaxTokens: count.Draw(t, "max"),
+			CompletionTokens: count.Draw(t, "completion"), TokenSource: word.Draw(t, "source"), MaxTokens: rapid.IntRange(0, 1<<40).Draw(t, "max"),
 			TargetTokens: count.Draw(t, "target"),
 			Stamp:        rapid.SampledFrom([]string{"", result.StampKernel, result.StampUser}).Draw(t, "stamp"),
 			Coalesced:    rapid.IntRange(0, 9).Draw(t, "coalesced"), StampError: time.Duration(rapid.Int64Range(0, 1<<40).Draw(t, "stamp error")),
