@@ -36,6 +36,7 @@ type script struct {
 	request func(s *fakeServer, n int)                // before the nth streamed answer, from 1; may block or kill
 	tokens  int                                       // of each answer; 0 is what was asked for
 	status  int                                       // of each streamed answer; 0 is 200
+	mute    bool                                      // it exposes no metrics
 	after   int                                       // streamed answers before status holds
 }
 
@@ -237,7 +238,11 @@ func (s *fakeServer) start() {
 		w.WriteHeader(max(s.reset, http.StatusOK))
 	})
 	mux.HandleFunc("POST /v1/chat/completions", s.complete)
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		if s.mute {
+			http.NotFound(w, r)
+			return
+		}
 		_, _ = io.WriteString(w, "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running 1\n"+
 			"# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total 8\n")
 	})

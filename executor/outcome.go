@@ -169,8 +169,11 @@ func (m *measurement) identify(row result.Row, finished time.Time) {
 	if l.RequestRate > 0 {
 		set("request_rate", l.RequestRate)
 	}
-	set("max_tokens", int64(l.MaxTokens))
-	if l.Prompts.Kind == plan.PromptsSynthetic {
+	// 0 is a length that each prompt brings itself: of a trace or a distribution.
+	if l.MaxTokens > 0 {
+		set("max_tokens", int64(l.MaxTokens))
+	}
+	if l.Prompts.Kind == plan.PromptsSynthetic && l.Prompts.InputTokens > 0 {
 		set("target_input_tokens", int64(l.Prompts.InputTokens))
 	}
 	set("run_id", m.State.Manifest.RunID)

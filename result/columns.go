@@ -23,7 +23,11 @@ type Column struct {
 	Type     Type
 	Unit     string // "ms", "tokens/s", "ratio", "bytes", ... or ""
 	Nullable bool
-	Doc      string // one sentence
+	// Given says that the column is known without a measurement: who the trial is,
+	// what it was given and how it ended. Every other column is null in a trial
+	// that measured nothing; none has a 0 that nobody measured.
+	Given bool
+	Doc   string // one sentence
 }
 
 // Extra names the columns that depend on the plan.
@@ -43,7 +47,7 @@ type Extra struct {
 // added again. Whoever names an objective keeps clear of "pass": its column
 // would be slo_pass, which means all of them.
 func Columns(x Extra) []Column {
-	before := slices.Concat(fixedAxes(), headline(), identity(), loadAxes())
+	before := slices.Concat(given(fixedAxes()), headline(), given(identity()), given(loadAxes()))
 	after := slices.Concat(load(), latency(), censored(), steady(), probe(), server(), gpu(), cost(), client(), roles(x.Roles))
 	objectives := make([]Column, 0, len(x.SLOs))
 	for _, name := range x.SLOs {
@@ -53,15 +57,23 @@ func Columns(x Extra) []Column {
 	for _, c := range slices.Concat(before, outcome(), objectives, after) {
 		known[c.Name] = true
 	}
-	axes := slices.DeleteFunc(slices.Clone(x.Axes), func(a Column) bool { return known[a.Name] })
+	axes := given(slices.DeleteFunc(slices.Clone(x.Axes), func(a Column) bool { return known[a.Name] }))
 
 	var cols []Column
 	clear(known)
-	for _, c := range slices.Concat(before, axes, outcome(), objectives, after) {
+	for _, c := range slices.Concat(before, axes, given(outcome()), given(objectives), after) {
 		if !known[c.Name] { // the headline has some of the later ones already
 			known[c.Name] = true
 			cols = append(cols, c)
 		}
+	}
+	return cols
+}
+
+// given marks columns that are known without a measurement.
+func given(cols []Column) []Column {
+	for i := range cols {
+		cols[i].Given = true
 	}
 	return cols
 }

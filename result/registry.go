@@ -12,7 +12,7 @@ func fixedAxes() []Column {
 	return []Column{
 		nullable("gpu", String, "", "GPU of the server: a name of the catalogue, or the plan's own label."),
 		nullable("concurrency", Int, "requests", "Requests in flight at once; null in an open loop."),
-		nullable("max_tokens", Int, "tokens", "Output tokens that each request asked for at most."),
+		nullable("max_tokens", Int, "tokens", "Output tokens that each request asked for at most; null if each prompt brings its own, as those of a trace or a distribution do."),
 	}
 }
 
@@ -57,7 +57,7 @@ func identity() []Column {
 func loadAxes() []Column {
 	return []Column{
 		nullable("request_rate", Float, "requests/s", "Offered rate of an open loop; null in a closed loop."),
-		nullable("target_input_tokens", Int, "tokens", "Input tokens that the prompts were made for; the axis input_tokens. What was sent is input_tokens."),
+		nullable("target_input_tokens", Int, "tokens", "Input tokens that the prompts were made for; the axis input_tokens. What was sent is input_tokens. Null if their lengths are those of a trace or a distribution."),
 	}
 }
 
@@ -76,15 +76,15 @@ func outcome() []Column {
 
 func load() []Column {
 	return []Column{
-		nullable("requests", Int, "requests", "Requests that were sent and measured: completed, failed and cancelled; never the warm-up."),
+		nullable("requests", Int, "requests", "Requests that were sent and measured: completed, failed and cancelled; never the warm-up. Null, as are the next four, if there was none."),
 		nullable("completed", Int, "requests", "Requests that ended as they should."),
 		nullable("failed", Int, "requests", "Requests that ended otherwise."),
 		nullable("cancelled", Int, "requests", "Requests that we gave up: those that the plan cancels, and those still in flight when the trial's time was over."),
 		nullable("cancelled_planned", Int, "requests", "Those of them that were given up because the plan says so."),
 		nullable("error_rate", Float, "ratio", "failed / (completed + failed)."),
 		nullable("duration_s", Float, "s", "From the first send to the last byte."),
-		nullable("input_tokens", Int, "tokens", "Prompt tokens of the completed requests, as the server counted them; null where it did not say for each."),
-		nullable("output_tokens", Int, "tokens", "Completion tokens of the completed requests, as the server counted them, or of one token a chunk where it did not (finding tokens_assumed); null where neither is known for each."),
+		nullable("input_tokens", Int, "tokens", "Prompt tokens of the completed requests, as the server counted them; null where it did not say for each, and if none was completed."),
+		nullable("output_tokens", Int, "tokens", "Completion tokens of the completed requests, as the server counted them, or of one token a chunk where it did not (finding tokens_assumed); null where neither is known for each, and if none was completed."),
 		nullable("request_throughput", Float, "requests/s", "completed / duration_s."),
 		nullable("achieved_rate", Float, "requests/s", "Sends per second: (sends - 1) / the time from the first send to the last. In an open loop it stands beside request_rate."),
 		nullable("throughput_tok_s", Float, "tokens/s", "output_tokens / duration_s."),
@@ -237,10 +237,10 @@ func server() []Column {
 		nullable("server_input_tokens", Int, "tokens", "Prompt tokens that the engine counted during the trial."),
 		nullable("server_requests", Int, "requests", "Requests that ended at the engine during the trial, whatever their end."),
 		nullable("server_requests_failed", Int, "requests", "Those of them that ended by an error or were given up."),
-		nullable("kv_cache_blocks", Int, "blocks", "Size of the KV cache, as the engine reports it."),
+		nullable("kv_cache_blocks", Int, "blocks", "Size of the KV cache, as the engine reports it; 0 is an engine that does not know it."),
 		nullable("kv_cache_tokens", Int, "tokens", "Size of the KV cache, as the engine reports it or as its blocks have it."),
-		nullable("spec_accept_rate", Float, "ratio", "Proposed tokens that speculative decoding accepted / proposed, over the trial."),
-		nullable("spec_accept_length", Float, "tokens", "Mean of the tokens that one step of speculative decoding gave."),
+		nullable("spec_accept_rate", Float, "ratio", "Proposed tokens that speculative decoding accepted / proposed, over the trial; null without speculative decoding."),
+		nullable("spec_accept_length", Float, "tokens", "Mean of the tokens that one step of speculative decoding gave, 1 or more; null without speculative decoding."),
 		nullable("prefill_bootstrap_queue_max", Float, "requests", "Most requests seen on prefill workers that waited for their decode worker."),
 		nullable("prefill_inflight_queue_max", Float, "requests", "Most requests seen on prefill workers whose KV cache was on its way."),
 		nullable("decode_prealloc_queue_max", Float, "requests", "Most requests seen on decode workers that waited for KV cache to receive into."),
@@ -260,7 +260,7 @@ func server() []Column {
 
 func gpu() []Column {
 	return []Column{
-		nullable("gpu_util_mean", Float, "percent", "Mean utilisation of the GPUs."),
+		nullable("gpu_util_mean", Float, "percent", "Mean utilisation of the GPUs; of one that is cut into instances (MIG), that of its busiest."),
 		nullable("gpu_util_max", Float, "percent", "Highest utilisation seen of any GPU."),
 		nullable("gpu_memory_used_max_bytes", Int, "bytes", "Most memory seen in use, summed over the GPUs."),
 		nullable("gpu_power_mean_w", Float, "W", "Mean power, summed over the GPUs."),
@@ -279,12 +279,13 @@ func gpu() []Column {
 }
 
 func cost() []Column {
-	return []Column{
+	return append(given([]Column{
 		nullable("usd_per_hour", Float, "USD/h", "Price of the deployment."),
+	}),
 		nullable("cost_usd", Float, "USD", "Price of the measured time: usd_per_hour x duration_s / 3600."),
 		nullable("usd_per_1m_output_tokens", Float, "USD", "cost_usd per million output tokens."),
 		nullable("joules_per_output_token", Float, "J", "gpu_energy_j / output_tokens."),
-	}
+	)
 }
 
 func client() []Column {

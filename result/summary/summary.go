@@ -206,8 +206,16 @@ func begin(r *result.Request, open bool) time.Duration {
 	return r.Sent
 }
 
-// rates makes the load columns.
+// rates makes the load columns. Without a request there are none, and without a
+// completed one no tokens were counted: a server that answers nothing is not one
+// that was measured at 0 tokens/s.
 func (s *summary) rates() {
+	if s.requests == 0 {
+		return
+	}
+	if s.completed == 0 {
+		s.input.unknown, s.output.unknown = true, true
+	}
 	row := s.row
 	row["requests"] = int64(s.requests)
 	row["completed"] = int64(s.completed)

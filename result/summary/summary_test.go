@@ -127,11 +127,30 @@ func TestOf_whatIsNotKnownIsNull(t *testing.T) {
 	})
 
 	row, _ = Of(nil, Options{})
-	check(t, row, result.Row{"requests": int64(0), "error_rate": nil, "duration_s": nil, "request_throughput": nil, "p50_ttft_ms": nil})
+	check(t, row, result.Row{"requests": nil, "failed": nil, "error_rate": nil, "duration_s": nil, "request_throughput": nil, "p50_ttft_ms": nil})
 
 	one := streamed(0, 1, 10)
 	row, _ = Of([]result.Request{one}, Options{Goodput: &Goodput{TPOT: 1}})
 	check(t, row, result.Row{"p50_tpot_ms": nil, "p50_ttft_ms": 10.0, "goodput_req_s": 100.0})
+}
+
+// Nothing measured is no measurement of nothing.
+func TestOf_nothing(t *testing.T) {
+	warm := streamed(0, 3, 100, 10, 10)
+	warm.Phase = result.Warmup
+	for _, requests := range [][]result.Request{nil, {warm}} {
+		row, _ := Of(requests, Options{})
+		for name, v := range row {
+			if v != nil {
+				t.Errorf("%s is %v", name, v)
+			}
+		}
+	}
+	row, _ := Of([]result.Request{failed(0, 3, 1, 1)}, Options{})
+	check(t, row, result.Row{
+		"requests": int64(1), "completed": int64(0), "failed": int64(1), "error_rate": 1.0,
+		"input_tokens": nil, "output_tokens": nil, "throughput_tok_s": nil, "total_throughput_tok_s": nil, "cached_tokens": nil,
+	})
 }
 
 func TestOf_tokensOfChunks(t *testing.T) {
