@@ -12,8 +12,9 @@
 // Every instant is an offset on the monotonic clock from the trial's anchor.
 //
 //   - Scheduled is when the source wanted the request sent. In a closed loop
-//     that is the end of the slot's last request plus the think time, in an
-//     open loop the start of the load plus the arrival's offset.
+//     that is the end of the slot's last request plus the think time, or plus
+//     the pause after a request that failed; in an open loop the start of the
+//     load plus the arrival's offset.
 //   - Sent is read immediately before the first byte is written, on a
 //     connection that is open: connecting is no part of any latency. A request
 //     that got no connection counts as sent when it asked for one.

@@ -22,8 +22,11 @@ type Job struct {
 
 	// At is the offset from the driver's start at which to send, in an open
 	// loop; in a closed loop it is the think time after the slot's previous
-	// request ended.
+	// request ended, or the pause after its failure if that is longer.
 	At time.Duration
+	// Paused is the part of At, beyond the think time, by which a closed loop's
+	// slot waits because its previous request failed.
+	Paused time.Duration
 
 	Prompt    Prompt
 	MaxTokens int

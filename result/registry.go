@@ -83,6 +83,7 @@ func load() []Column {
 		nullable("cancelled_planned", Int, "requests", "Those of them that were given up because the plan says so."),
 		nullable("error_rate", Float, "ratio", "failed / (completed + failed)."),
 		nullable("duration_s", Float, "s", "From the first send to the last byte."),
+		nullable("slot_paused_s", Float, "s", "Time that the slots of a closed loop waited because their last request had failed, summed over slots; think time is no part of it. Null in an open loop."),
 		nullable("input_tokens", Int, "tokens", "Prompt tokens of the completed requests, as the server counted them; null where it did not say for each, and if none was completed."),
 		nullable("output_tokens", Int, "tokens", "Completion tokens of the completed requests, as the server counted them, or of one token a chunk where it did not (finding tokens_assumed); null where neither is known for each, and if none was completed."),
 		nullable("request_throughput", Float, "requests/s", "completed / duration_s."),
@@ -164,7 +165,7 @@ func steady() []Column {
 	} {
 		cols = append(cols, nullable(d.name+"_drift", Float, "ratio", "Relative change of "+d.doc+" over the plateau: the median of the last quarter of its slices / that of the first - 1; null where there are too few."))
 	}
-	return append(cols, nullable("ended_by", String, "", "What ended the load: requests, duration, precision (the mean is known as well as asked), error_rate or saturated; null where it did not end."))
+	return append(cols, nullable("ended_by", String, "", "What ended the load: requests, duration, precision (the mean is known as well as asked), error_rate, saturated, refused (every answer is an error that comes at once) or records (no more can be kept); null where it did not end."))
 }
 
 // censored are the percentiles that failures leave no better.

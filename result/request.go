@@ -100,6 +100,13 @@ type Request struct {
 	// never stored.
 	Answer string
 
+	// Paused is how long the slot waited before Scheduled, beyond its think time,
+	// because its previous request failed. 0 in an open loop.
+	Paused time.Duration
+	// RetryAfter is how long the server asked to be left alone when it refused the
+	// request; 0 if it did not.
+	RetryAfter time.Duration
+
 	FinishReason string
 	HTTPStatus   int // 0 where there was no answer
 	Status       Status

@@ -38,7 +38,7 @@ var answers = map[string]loadtest.Answer{
 	"not HTTP":                {Fault: loadtest.NotHTTP},
 	"redirect":                {Fault: loadtest.Redirect, Location: "http://127.0.0.1:1/"},
 	"lingers after [DONE]":    {Fault: loadtest.LingerAfterDone},
-	"busy":                    {Fault: loadtest.Status, Code: 503},
+	"busy":                    {Fault: loadtest.Status, Code: 503, RetryAfter: "1"},
 	"too many":                {Fault: loadtest.Status, Code: 429},
 	"no key":                  {Fault: loadtest.Status, Code: 401},
 	"no model":                {Fault: loadtest.Status, Code: 404},
@@ -147,7 +147,8 @@ func timeless(rows []result.Request) []result.Request {
 			r.ChunkUS, r.ChunkTokens, r.CompletionTokens, r.TokenSource, r.FirstTokenChunk = nil, nil, 0, "", 0
 			r.FirstToken, r.FirstOutput, r.LastToken = 0, 0, 0
 		}
-		if r.Status == result.Failed && r.HTTPStatus == 0 {
+		// The fast driver opens a lost connection again while the slot pauses.
+		if r.Status == result.Failed && r.HTTPStatus == 0 || r.Paused > 0 {
 			r.Fresh = false
 		}
 		out[i] = r

@@ -29,7 +29,9 @@ func (a *answer) instead() bool {
 		a.hang()
 	case Status:
 		a.w.Header().Set("Content-Type", "application/json")
-		a.w.Header().Set("Retry-After", "3")
+		if a.RetryAfter != "" {
+			a.w.Header().Set("Retry-After", a.RetryAfter)
+		}
 		a.w.WriteHeader(a.Code)
 		fmt.Fprintf(a.w, `{"error":{"message":"status %d","type":"T","param":null,"code":%d}}`, a.Code, a.Code)
 	case Redirect:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +27,8 @@ func Contract(t *testing.T, open func(t *testing.T, url string) load.Driver) {
 		{"shards", contractShards},
 		{"failures", contractFailures},
 		{"end of the context", contractEnd},
+		{"refusals", contractRefusals},
+		{"end of a pause", contractPause},
 		{"nothing to do", contractNothing},
 	}
 	for _, c := range tests {
@@ -217,6 +220,60 @@ func contractEnd(t *testing.T, open func(*testing.T, string) load.Driver) {
 	}
 	if status[result.Completed] == 0 || status[result.Cancelled] == 0 || status[result.Failed] > 0 || len(rows) > 100 {
 		t.Errorf("%v", status)
+	}
+}
+
+// contractRefusals: a server that refuses at once is not asked as fast as a CPU
+// can, and the pauses are in no request's lateness.
+func contractRefusals(t *testing.T, open func(*testing.T, string) load.Driver) {
+	e := New(func(*Request) Answer { return Answer{Fault: Status, Code: 503} })
+	defer e.Close()
+	const slots = 4
+	rows := contractRun(t, t.Context(), open(t, e.URL), source.Config{Concurrency: slots, Duration: 700 * time.Millisecond}, load.Options{})
+	// 10, 20, 40 ... 320 ms lie between the requests of a slot: seven in 630 ms.
+	if n := len(rows); n < slots || n > 7*slots {
+		t.Errorf("%d requests in 700 ms, want at most %d", n, 7*slots)
+	}
+	ended := map[int]time.Duration{}
+	for _, r := range rows { // a slot's are recorded in their order
+		if last, ok := ended[r.Slot]; ok && (r.Paused == 0 || r.Scheduled != last+r.Paused) {
+			t.Errorf("slot %d: the last ended at %v, paused %v, scheduled %v", r.Slot, last, r.Paused, r.Scheduled)
+		}
+		ended[r.Slot] = r.End
+	}
+}
+
+// contractPause: a slot that pauses is not waited for when the run ends.
+func contractPause(t *testing.T, open func(*testing.T, string) load.Driver) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	e := New(func(*Request) Answer { return Answer{Fault: Status, Code: 429, RetryAfter: "29"} })
+	defer e.Close()
+	defer cancel(nil)
+	var once sync.Once
+	start := time.Now()
+	rows := contractRun(t, ctx, open(t, e.URL), source.Config{Concurrency: 2, Requests: 100}, load.Options{
+		Progress: func(p load.Progress) {
+			if p.Done >= 2 { // and a moment later both have their next request
+				once.Do(func() { time.AfterFunc(100*time.Millisecond, func() { cancel(errors.New("enough")) }) })
+			}
+		},
+	})
+	if took := time.Since(start); took > 15*time.Second {
+		t.Errorf("the run ended after %v, with its slots in a pause of 29 s", took)
+	}
+	paused := 0
+	for _, r := range rows {
+		switch {
+		case r.Paused == 0 && (r.Status != result.Failed || r.RetryAfter != 29*time.Second):
+			t.Errorf("%+v", r)
+		case r.Paused > 0 && (r.Status != result.Cancelled || r.Sent != result.Never || r.Paused != 29*time.Second):
+			t.Errorf("%+v", r)
+		case r.Paused > 0:
+			paused++
+		}
+	}
+	if paused == 0 {
+		t.Error("no slot was in a pause")
 	}
 }
 

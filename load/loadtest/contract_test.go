@@ -62,12 +62,15 @@ func (d naive) Run(ctx context.Context, src load.Source, rec load.Recorder, opts
 		}
 	})
 	var mu sync.Mutex
-	stamped := 0
+	stamped, done := 0, 0
 	record := func(r result.Request) { // with the lock
 		if r.Stamp != "" {
 			stamped++
 		}
 		rec.Record(r)
+		if done++; opts.Progress != nil {
+			opts.Progress(load.Progress{Done: done})
+		}
 	}
 	next := func(slot int, prev *result.Request) (load.Job, bool) {
 		mu.Lock()
@@ -82,7 +85,7 @@ func (d naive) Run(ctx context.Context, src load.Source, rec load.Recorder, opts
 	}
 	send := func(j load.Job, at time.Duration) result.Request {
 		r := result.Request{
-			N: j.N, Shard: j.Shard, Slot: j.Slot, Phase: j.Phase, Scheduled: at, Sent: result.Never,
+			N: j.N, Shard: j.Shard, Slot: j.Slot, Phase: j.Phase, Scheduled: at, Paused: j.Paused, Sent: result.Never,
 			FirstToken: result.Never, LastToken: result.Never, FirstTokenChunk: -1, Status: result.Cancelled,
 		}
 		if wait(ctx, opts.Anchor, at) == nil {
@@ -160,6 +163,7 @@ func (d naive) ask(ctx context.Context, j load.Job, r *result.Request, opts load
 		return err
 	}
 	defer resp.Body.Close()
+	r.RetryAfter = wire.RetryAfter(resp.Header, time.Now())
 	finished := false
 	lines := bufio.NewScanner(resp.Body)
 	for lines.Scan() {

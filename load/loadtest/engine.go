@@ -40,7 +40,7 @@ const (
 	NoUsage                 // leaves out the usage that was asked for
 	NoTokens                // finishes without a token
 	HTML                    // 200 with a page of a proxy
-	Status                  // Answer.Code, with Retry-After: 3
+	Status                  // Answer.Code, with Answer.RetryAfter
 	Redirect                // 307 to Answer.Location
 	LingerAfterDone         // keeps the connection open after [DONE]
 	NotHTTP                 // answers with something that is not HTTP
@@ -60,10 +60,11 @@ type Answer struct {
 	Usage     int           // what usage claims beyond the truth
 	FinishOwn bool          // finish_reason in a chunk of its own
 
-	Fault    Fault
-	After    int
-	Code     int
-	Location string
+	Fault      Fault
+	After      int
+	Code       int
+	RetryAfter string // header of Status; "" is none
+	Location   string
 }
 
 // A Request is one request as the engine saw it.

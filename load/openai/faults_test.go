@@ -40,7 +40,7 @@ func TestDriver_faults(t *testing.T) {
 		{"no tokens", with(loadtest.NoTokens), result.ErrNoTokens, "without a token", false, false},
 		{"page of a proxy", with(loadtest.HTML), result.ErrProtocol, "text/html", false, false},
 		{"not HTTP", with(loadtest.NotHTTP), result.ErrProtocol, "malformed", false, false},
-		{"busy", loadtest.Answer{Fault: loadtest.Status, Code: 503}, result.ErrOverload, "retry after 3", false, false},
+		{"busy", loadtest.Answer{Fault: loadtest.Status, Code: 503, RetryAfter: "1"}, result.ErrOverload, "retry after 1", false, false},
 		{"too many", loadtest.Answer{Fault: loadtest.Status, Code: 429}, result.ErrOverload, "T: status 429", false, false},
 		{"no key", loadtest.Answer{Fault: loadtest.Status, Code: 401}, result.ErrAuth, "", false, false},
 		{"no model", loadtest.Answer{Fault: loadtest.Status, Code: 404}, result.ErrRejected, "", false, false},

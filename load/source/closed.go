@@ -7,11 +7,6 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// coldRetry is how long a closed-loop slot waits after it could not connect.
-// Without it a server that is down would be asked as fast as a CPU can, and a
-// trial by time would end with millions of failed rows.
-const coldRetry = 100 * time.Millisecond
-
 // A closedLoop is a number of slots that share a number of conversations. A
 // request without a history is a conversation of one turn.
 //
@@ -37,6 +32,7 @@ type closedLoop struct {
 type slot struct {
 	sent  int
 	begun time.Duration // when the slot's first request was due
+	backoff
 
 	led     int // conversations that it has begun
 	planned int // their turns
@@ -70,19 +66,17 @@ func (s *closedLoop) Loop() load.Loop { return load.Loop{Slots: len(s.slots)} }
 // request was due, and its next one is due when the last has ended.
 func (s *closedLoop) Next(n int, prev *result.Request) (load.Job, bool) {
 	slot := &s.slots[n]
-	pause := time.Duration(0)
+	think, at := time.Duration(0), time.Duration(0)
 	if prev != nil {
 		if slot.sent == 1 {
 			slot.begun = prev.Scheduled
 		}
 		slot.follow(prev)
 		if slot.turn > 0 || s.turns == 1 {
-			pause = s.think
+			think = s.think
 		}
-		if prev.ErrorClass == result.ErrConnect {
-			pause = max(pause, coldRetry)
-		}
-		if s.duration > 0 && prev.End+pause-slot.begun >= s.duration {
+		at = max(think, slot.after(prev))
+		if s.duration > 0 && prev.End+at-slot.begun >= s.duration {
 			return load.Job{}, false
 		}
 	}
@@ -91,7 +85,7 @@ func (s *closedLoop) Next(n int, prev *result.Request) (load.Job, bool) {
 	}
 	a := ask{entry: s.jobs.first + slot.current, turn: slot.turn}
 	j := s.jobs.make(slot.current*s.turns+slot.turn, n, slot.current, a)
-	j.At, j.Turn = pause, slot.turn
+	j.At, j.Paused, j.Turn = at, at-think, slot.turn
 	slot.sent++
 	if s.turns > 1 {
 		slot.ask(&j)

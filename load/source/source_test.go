@@ -178,21 +178,6 @@ func TestClosed_counts(t *testing.T) {
 	}
 }
 
-// A slot that cannot connect does not ask as fast as it can.
-func TestClosed_waitsAfterNoConnection(t *testing.T) {
-	cfg := base()
-	cfg.Concurrency, cfg.Requests = 1, 3
-	s := must(t, cfg)
-	s.Next(0, nil)
-	j, _ := s.Next(0, &result.Request{Status: result.Failed, ErrorClass: result.ErrConnect})
-	if j.At != coldRetry {
-		t.Errorf("waits %v", j.At)
-	}
-	if j, _ = s.Next(0, &result.Request{Status: result.Failed, ErrorClass: result.ErrReset}); j.At != 0 {
-		t.Errorf("waits %v after a reset", j.At)
-	}
-}
-
 func TestWarmup(t *testing.T) {
 	for _, rate := range []float64{0, 5} {
 		cfg := base()

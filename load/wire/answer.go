@@ -348,8 +348,8 @@ func NoAnswer(r *result.Request, cause, err error, at time.Duration) {
 func Unsent(j *load.Job, scheduled time.Duration) result.Request {
 	return result.Request{
 		Shard: j.Shard, N: j.N, Slot: j.Slot, Turn: j.Turn, Phase: j.Phase,
-		Scheduled: scheduled,
-		Sent:      result.Never, FirstByte: result.Never, FirstToken: result.Never,
+		Scheduled: scheduled, Paused: j.Paused,
+		Sent: result.Never, FirstByte: result.Never, FirstToken: result.Never,
 		FirstOutput: result.Never, LastToken: result.Never, End: result.Never,
 		PromptTokens: result.Unknown, CachedTokens: result.Unknown, CompletionTokens: result.Unknown,
 		MaxTokens: j.MaxTokens, TargetTokens: j.Prompt.Target, FirstTokenChunk: -1,

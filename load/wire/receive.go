@@ -77,6 +77,7 @@ func (v *Receiver) Receive(ctx context.Context, cancel context.CancelCauseFunc, 
 	whole := false
 	switch {
 	case resp.StatusCode != http.StatusOK:
+		q.RetryAfter = RetryAfter(resp.Header, time.Now())
 		return v.refusal(ctx, resp, func(body []byte) {
 			st.Fail(ClassOfStatus(resp.StatusCode), StatusText(resp.StatusCode, resp.Header.Get("Retry-After"), body), v.Now())
 		})

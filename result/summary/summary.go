@@ -86,6 +86,8 @@ type summary struct {
 
 	requests, completed, failed, cancelled, planned int
 
+	paused time.Duration // of slots, after requests that failed
+
 	first, last   time.Duration // first send, last byte
 	lastSend      time.Duration
 	sends         int
@@ -117,6 +119,7 @@ func (t *tally) add(n int) {
 // count takes one measured request in.
 func (s *summary) count(r *result.Request) {
 	s.requests++
+	s.paused += pause(r)
 	if r.Sent >= 0 {
 		if s.sends == 0 || r.Sent < s.first {
 			s.first = r.Sent
@@ -162,6 +165,15 @@ func (s *summary) count(r *result.Request) {
 			s.goodOnPlateau++
 		}
 	}
+}
+
+// pause is how long the slot of a request paused before it: all that it was to, or
+// until the load ended.
+func pause(r *result.Request) time.Duration {
+	if r.Sent >= 0 || r.End < 0 {
+		return r.Paused
+	}
+	return min(r.Paused, max(0, r.End-(r.Scheduled-r.Paused)))
 }
 
 // within says whether a moment lies on the plateau. Its end belongs to it, its
@@ -222,6 +234,9 @@ func (s *summary) rates() {
 	row["failed"] = int64(s.failed)
 	row["cancelled"] = int64(s.cancelled)
 	row["cancelled_planned"] = int64(s.planned)
+	if !s.opts.Open {
+		row["slot_paused_s"] = s.paused.Seconds()
+	}
 	if n := s.completed + s.failed; n > 0 {
 		row["error_rate"] = float64(s.failed) / float64(n)
 	}

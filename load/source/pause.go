@@ -1,0 +1,37 @@
+package source
+
+import (
+	"time"
+
+	"sweep.dev/sweep/result"
+)
+
+// Bounds of the pause of a closed loop's slot after a request that failed. It
+// doubles with each failure in a row and ends with the first success. Without
+// it a server that refuses at once would be asked as fast as a CPU can, and a
+// trial by time would end with a million failed rows.
+const (
+	firstPause   = 10 * time.Millisecond
+	longestPause = time.Second
+	// longestRetryAfter bounds the pause that a server asks for by Retry-After:
+	// one that names an hour would end the trial.
+	longestRetryAfter = 30 * time.Second
+)
+
+// A backoff is the failures of one slot in a row.
+type backoff struct{ failures int }
+
+// after is how long the slot pauses after the request prev. A request that we
+// gave up ourselves says nothing against the server.
+func (b *backoff) after(prev *result.Request) time.Duration {
+	if prev.Status != result.Failed {
+		b.failures = 0
+		return 0
+	}
+	pause := longestPause
+	if b.failures < 7 { // 10 ms << 7 is more than 1 s
+		pause = min(longestPause, firstPause<<b.failures)
+	}
+	b.failures++
+	return max(pause, min(prev.RetryAfter, longestRetryAfter))
+}
