@@ -13,12 +13,22 @@ import (
 	"sweep.dev/sweep/stopping"
 )
 
-// Findings that a load ended before its cap: by the plan's load.until, or by its
-// load.stop.
+// Findings that a load ended before its cap.
 const (
-	EndedEarly  = "ended_early"
-	LoadStopped = "load_stopped"
+	EndedEarly  = "ended_early"  // by the plan's load.until
+	LoadStopped = "load_stopped" // by its load.stop
+	LoadRefused = "load_refused" // since the server refuses every request at once
+	RecordsFull = "records_full" // since no more requests can be kept
 )
+
+// endings are the findings of what ends a load before its cap.
+var endings = map[string]string{
+	stopping.Precise:   EndedEarly,
+	stopping.Failing:   LoadStopped,
+	stopping.Saturated: LoadStopped,
+	stopping.Refused:   LoadRefused,
+	stopping.Full:      RecordsFull,
+}
 
 // errEnough is the cause with which a load's context ends where what is in
 // flight is not worth waiting for.
@@ -30,6 +40,7 @@ var errEnough = errors.New("the load has told enough")
 type supervisor struct {
 	load.Source
 	record func(result.Request)
+	full   func() (string, bool)
 	cancel context.CancelCauseFunc
 
 	mu   sync.Mutex
@@ -59,7 +70,12 @@ func (s *supervisor) Next(slot int, prev *result.Request) (load.Job, bool) {
 // Record implements [load.Recorder].
 func (s *supervisor) Record(q result.Request) {
 	s.record(q)
-	s.tell(func(r *stopping.Rule) { r.End(&q) })
+	text, full := s.full()
+	s.tell(func(r *stopping.Rule) {
+		if r.End(&q); full {
+			r.Fill(text)
+		}
+	})
 }
 
 func (s *supervisor) tell(what func(*stopping.Rule)) {
@@ -77,20 +93,15 @@ func (s *supervisor) over() (stopping.Decision, bool) {
 	return s.rule.Over()
 }
 
-// capped is which of its caps ended a load that nothing ended before.
-func capped(c source.Config, requests []result.Request) string {
+// capped is which of its caps ended a load of so many measured requests that
+// nothing ended before.
+func capped(c source.Config, measured int) string {
 	most := c.Requests
 	if c.RequestsPerWorker > 0 {
 		most = c.RequestsPerWorker * c.Concurrency
 	}
 	if len(c.Trace) > 0 && (most == 0 || len(c.Trace) < most) {
 		most = len(c.Trace)
-	}
-	measured := 0
-	for i := range requests {
-		if requests[i].Measured() {
-			measured++
-		}
 	}
 	if (c.Duration > 0 || len(c.Stages) > 0) && (most == 0 || measured < most) {
 		return stopping.Duration

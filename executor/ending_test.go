@@ -38,7 +38,7 @@ func TestEnding_errorRate(t *testing.T) {
 	t.Parallel()
 	lines := []string{
 		`repeats: 2`,
-		`matrix: {engine: sim, concurrency: [1, 2, 4]}`,
+		`matrix: {engine: sim, concurrency: [8, 16, 32]}`,
 		`load: {requests: 400, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}, stop: {error_rate: 30%, skip_higher: true}}`,
 	}
 	w := newWorld(t, always(script{after: 30, status: 429}), lines...)
@@ -50,7 +50,7 @@ func TestEnding_errorRate(t *testing.T) {
 		got = append(got, o.Row["status"].(string)+"/"+by)
 		if o.Row["status"] == result.StatusSkipped {
 			text, _ := o.Row["error"].(string)
-			if !strings.Contains(text, "concurrency=1 was ended by error_rate") || o.Row["valid"] != nil || !slices.Contains(codesOf(o), LevelSkipped) {
+			if !strings.Contains(text, "concurrency=8 was ended by error_rate") || o.Row["valid"] != nil || !slices.Contains(codesOf(o), LevelSkipped) {
 				t.Errorf("%q, %v, %v", text, o.Row["valid"], codesOf(o))
 			}
 		}
@@ -60,14 +60,42 @@ func TestEnding_errorRate(t *testing.T) {
 	want(t, "launches", w.backend.count("launch"), 1)
 }
 
+// A server that refuses at once ends the load long before its time, in both
+// loops, and is asked no more often than the pauses allow.
+func TestEnding_refused(t *testing.T) {
+	t.Parallel()
+	for _, axis := range []string{"concurrency: [16]", "request_rate: [200]"} {
+		t.Run(axis, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, always(script{after: 1, status: 503}), `matrix: {engine: sim, `+axis+`}`,
+				`load: {duration: 20s, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}}`)
+			w.must()
+			o := w.outcomes()[0]
+			want(t, "status", o.Row["status"], result.StatusFailed)
+			want(t, "error class", o.Row["error_class"], any(result.ErrOverload))
+			want(t, "ended by", o.Row["ended_by"], any(stopping.Refused))
+			want(t, "finding", slices.Contains(codesOf(o), LoadRefused), true)
+			// A slow answer of a busy machine breaks a row of 50; each beginning is
+			// bounded too, as slots pause for a second by then.
+			if n := o.Row["requests"].(int64); n < 50 || n > 1000 {
+				t.Errorf("%d requests", n)
+			}
+			paused, closed := o.Row["slot_paused_s"].(float64)
+			if want := strings.HasPrefix(axis, "concurrency"); closed != want || closed && paused < 0.3 {
+				t.Errorf("slot_paused_s is %v", o.Row["slot_paused_s"])
+			}
+		})
+	}
+}
+
 // A run that ended between the trial and the rows that are skipped because of it
 // goes on with them, and starts no server for it.
 func TestEnding_skipAfterResume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, always(script{after: 30, status: 429}),
-		`matrix: {engine: sim, concurrency: [1, 2]}`,
+		`matrix: {engine: sim, concurrency: [8, 16]}`,
 		`load: {requests: 400, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}, stop: {error_rate: 30%, skip_higher: true}}`)
-	first := func(c *Config) { c.Only = func(c plan.Cell) (bool, error) { return c.Load.Concurrency == 1, nil } }
+	first := func(c *Config) { c.Only = func(c plan.Cell) (bool, error) { return c.Load.Concurrency == 8, nil } }
 	w.must(first)
 	w.must()
 	want(t, "outcomes", w.summary(), "ok/1 skipped/1")
@@ -114,10 +142,6 @@ func TestEnding_probe(t *testing.T) {
 }
 
 func TestCapped(t *testing.T) {
-	requests := make([]result.Request, 12)
-	for i := range 2 {
-		requests[i].Phase = result.Warmup
-	}
 	for _, c := range []struct {
 		c    source.Config
 		want string
@@ -131,7 +155,7 @@ func TestCapped(t *testing.T) {
 		{source.Config{Trace: make([]trace.Row, 10)}, stopping.Requests},
 		{source.Config{Trace: make([]trace.Row, 20), Duration: time.Second}, stopping.Duration},
 	} {
-		if got := capped(c.c, requests); got != c.want {
+		if got := capped(c.c, 10); got != c.want {
 			t.Errorf("%+v: %s", c.c, got)
 		}
 	}

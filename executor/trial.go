@@ -110,9 +110,10 @@ type measurement struct {
 
 	logStart map[string]int64 // where each of the server's logs stood at the start
 	sink     sink
-	mu       sync.Mutex // of requests: the load and its probe end side by side
-	requests []result.Request
-	tokens   *source.Tokens // how the server counts prompts; nil: not known
+	mu       sync.Mutex // of records: the load and its probe end side by side
+	records  records
+	requests []result.Request // what records held, once the attempt is over
+	tokens   *source.Tokens   // how the server counts prompts; nil: not known
 	// uncleared: the server's prefix cache holds what was asked before the trial.
 	uncleared bool
 	health    load.Health
@@ -126,7 +127,14 @@ func (m *measurement) Record(r result.Request) {
 	r.Error = m.mask.Text(r.Error)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.requests = append(m.requests, r)
+	m.records.add(r)
+}
+
+// full says whether the trial can keep no more requests.
+func (m *measurement) full() (text string, is bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.records.full()
 }
 
 // run takes the attempt through its steps. A server that dies ends it.
@@ -142,6 +150,7 @@ func (m *measurement) run(ctx context.Context) error {
 		return err
 	}
 	defer driver.Close()
+	defer func() { m.requests = m.records.take() }()
 	return m.steps(mctx, m.trial, m.attempt, []step{
 		{"count tokens", 0, func(ctx context.Context) (err error) {
 			if m.tokens, err = m.countTokens(ctx, &m.server.counting, h); err == nil {
@@ -231,7 +240,7 @@ func (m *measurement) measure(ctx, run context.Context, d load.Driver) error {
 		return err
 	}
 	stolen := m.stealing()
-	s := &supervisor{Source: src, record: m.Record, cancel: cancel, rule: ruleOf(m.trial.cell.Load)}
+	s := &supervisor{Source: src, record: m.Record, full: m.full, cancel: cancel, rule: ruleOf(m.trial.cell.Load)}
 	m.health, err = d.Run(loaded, s, s, m.options(func(p load.Progress) {
 		s.tell(func(r *stopping.Rule) { r.InFlight(m.anchor.Since(), p.Sent, p.InFlight) })
 		m.emit(Event{
@@ -244,13 +253,9 @@ func (m *measurement) measure(ctx, run context.Context, d load.Driver) error {
 	m.columns = watch(run)
 	var early bool
 	if m.ended, early = s.over(); early {
-		f := result.Finding{Code: EndedEarly, Text: m.ended.Text}
-		if m.ended.By != stopping.Precise {
-			f.Code = LoadStopped
-		}
-		m.sink.Note(f)
+		m.sink.Note(result.Finding{Code: endings[m.ended.By], Text: m.ended.Text})
 	} else {
-		m.ended.By = capped(config, m.requests)
+		m.ended.By = capped(config, m.records.measured)
 	}
 	return errors.Join(err, context.Cause(ctx))
 }

@@ -19,6 +19,8 @@ const (
 	Precise   = "precision"  // the interval of confidence is as narrow as asked
 	Failing   = "error_rate" // more requests failed than allowed
 	Saturated = "saturated"  // requests come faster than the server ends them
+	Refused   = "refused"    // every answer is an error that comes at once
+	Full      = "records"    // the records of its requests take all the memory they may
 )
 
 // Config is what may end a load before its cap. The zero value is nothing.
@@ -47,6 +49,7 @@ type Rule struct {
 	cfg       Config
 	precision *precision
 	failures  failures
+	refusals  int // in a row
 	backlog   backlog
 	over      *Decision
 }
@@ -63,6 +66,11 @@ func New(c Config) *Rule {
 // End takes a measured request that has ended, in the order of their ends.
 func (r *Rule) End(q *result.Request) {
 	if r.over != nil || !q.Measured() || q.Status == result.Cancelled {
+		return
+	}
+	if r.refused(q) {
+		r.end(Refused, true, "the last %d answers were errors that came within %s each, the last of them %s: %s: the server refuses this load at once; look at its log and its limits, then run the cell again",
+			refusedRow, refusedWithin, q.ErrorClass, q.Error)
 		return
 	}
 	if r.cfg.ErrorRate > 0 {
@@ -112,6 +120,31 @@ func (r *Rule) Over() (Decision, bool) {
 
 func (r *Rule) end(by string, cancel bool, format string, args ...any) {
 	r.over = &Decision{By: by, Text: fmt.Sprintf(format, args...), Cancel: cancel}
+}
+
+// A load ends once so many answers in a row were errors that came so soon:
+// asking on would measure how fast a server can say no. No plan has to ask for
+// it.
+const (
+	refusedRow    = 50
+	refusedWithin = 100 * time.Millisecond
+)
+
+func (r *Rule) refused(q *result.Request) bool {
+	if q.Status != result.Failed || q.Sent < 0 || q.End-q.Sent > refusedWithin {
+		r.refusals = 0
+		return false
+	}
+	r.refusals++
+	return r.refusals >= refusedRow
+}
+
+// Fill ends the load because no more requests can be kept; what is in flight
+// goes on to its end. text says how much they take.
+func (r *Rule) Fill(text string) {
+	if r.over == nil {
+		r.end(Full, false, "%s", text)
+	}
 }
 
 // The window of the error rate: the last requests, once there are enough that a

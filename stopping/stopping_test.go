@@ -316,3 +316,60 @@ func TestMannKendall(t *testing.T) {
 		}
 	}
 }
+
+// A server that refuses at once ends the load, whatever the plan says of errors.
+func TestRule_refused(t *testing.T) {
+	const ms = time.Millisecond
+	refusal := func(took time.Duration) *result.Request {
+		return &result.Request{Sent: 5 * ms, End: 5*ms + took, Status: result.Failed, ErrorClass: result.ErrOverload, Error: "HTTP 503"}
+	}
+	for _, c := range []struct {
+		name string
+		open bool
+		ends func(i int) *result.Request
+		at   int // requests after which it ends; 0: never
+	}{
+		{"all", false, func(int) *result.Request { return refusal(ms) }, refusedRow},
+		{"in an open loop", true, func(int) *result.Request { return refusal(ms) }, refusedRow},
+		{"just in time", false, func(int) *result.Request { return refusal(100 * ms) }, refusedRow},
+		{"slowly", false, func(int) *result.Request { return refusal(101 * ms) }, 0},
+		{"one of 50 is slow", false, func(i int) *result.Request { return refusal(time.Duration(i%50+1) / 50 * 101 * ms) }, 0},
+		{"one of 50 is answered", false, func(i int) *result.Request {
+			if i%50 == 49 {
+				return completed(time.Second, time.Second)
+			}
+			return refusal(ms)
+		}, 0},
+		{"from a moment on", false, func(i int) *result.Request {
+			if i < 300 {
+				return completed(time.Second, time.Second)
+			}
+			return refusal(ms)
+		}, 300 + refusedRow},
+		{"what was never sent", false, func(int) *result.Request {
+			return &result.Request{Sent: result.Never, Status: result.Cancelled}
+		}, 0},
+		{"the warm-up", false, func(int) *result.Request {
+			q := refusal(ms)
+			q.Phase = result.Warmup
+			return q
+		}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := New(Config{Open: c.open})
+			for i := range 1000 {
+				r.End(c.ends(i))
+				d, over := r.Over()
+				if over && (i+1 != c.at || d.By != Refused || !d.Cancel || !strings.Contains(d.Text, "overload: HTTP 503")) {
+					t.Fatalf("after %d: %+v", i+1, d)
+				}
+				if over {
+					return
+				}
+			}
+			if c.at > 0 {
+				t.Error("it did not end")
+			}
+		})
+	}
+}

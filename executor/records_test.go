@@ -1,0 +1,68 @@
+package executor
+
+import (
+	"strings"
+	"testing"
+
+	"sweep.dev/sweep/result"
+)
+
+// What is kept is never copied while it grows, whatever its number.
+func TestRecords_neverCopied(t *testing.T) {
+	var s records
+	s.add(result.Request{Phase: result.Warmup})
+	first := &s.pages[0][0]
+	const n = 10*recordPage + 7
+	if got := testing.AllocsPerRun(1, func() {
+		for range n / 2 {
+			s.add(result.Request{})
+		}
+	}); got > 2*n/2/recordPage+4 {
+		t.Errorf("%v allocations for %d requests", got, n/2)
+	}
+	if first != &s.pages[0][0] {
+		t.Error("a page was copied")
+	}
+	if s.measured != n-1 {
+		t.Errorf("%d measured of %d", s.measured, n-1)
+	}
+	for i := range s.pages {
+		if cap(s.pages[i]) != recordPage {
+			t.Errorf("page %d has room for %d", i, cap(s.pages[i]))
+		}
+	}
+}
+
+func TestRecords_take(t *testing.T) {
+	var s records
+	for i := range 3*recordPage + 1 {
+		s.add(result.Request{N: i})
+	}
+	all := s.take()
+	if len(all) != 3*recordPage+1 || cap(all) != len(all) {
+		t.Fatalf("%d requests, room for %d", len(all), cap(all))
+	}
+	for i := range all {
+		if all[i].N != i {
+			t.Fatalf("request %d is %d", i, all[i].N)
+		}
+	}
+	if rest := s.take(); rest != nil || s.bytes != 0 {
+		t.Errorf("%d are left, %d bytes", len(rest), s.bytes)
+	}
+}
+
+// Chunks count as what they take.
+func TestRecords_full(t *testing.T) {
+	s := records{limit: 1 << 20}
+	for i := range 100 {
+		if text, full := s.full(); full {
+			if i < 10 || i > 14 || !strings.Contains(text, "bound 1 MiB") {
+				t.Errorf("full after %d requests of 80 KB: %s", i, text)
+			}
+			return
+		}
+		s.add(result.Request{ChunkUS: make([]int32, 10_000), ChunkTokens: make([]int32, 10_000)})
+	}
+	t.Error("never full")
+}
