@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/template"
 )
 
 // An Arg is one engine argument of a plan: a flag's name without dashes, and a
@@ -55,6 +54,7 @@ func (p *Profile) Argv(role string, v Vars, args []Arg, command []string) ([]str
 	}
 
 	used := p.usedByOthers(role, args)
+	arg, limit := p.argument(args, used), newBudget()
 	argv := make([]string, 0, len(command)+2*len(args))
 	at := -1
 	for _, text := range command {
@@ -67,15 +67,18 @@ func (p *Profile) Argv(role string, v Vars, args []Arg, command []string) ([]str
 		}
 		if m := eachElement.FindStringSubmatch(text); m != nil {
 			list, err := each(v, m[1], m[2], m[3])
+			if err == nil {
+				err = limit.spend(size(list))
+			}
 			if err != nil {
-				return nil, fmt.Errorf("engine %s: command element %q: %w", p.Name, text, err)
+				return nil, fmt.Errorf("engine %s: command element %.80q: %w", p.Name, text, err)
 			}
 			argv = append(argv, list...)
 			continue
 		}
-		s, err := p.render(text, v, args, used)
+		s, err := limit.render(text, v, arg)
 		if err != nil {
-			return nil, fmt.Errorf("engine %s: %w", p.Name, err)
+			return nil, fmt.Errorf("engine %s: command element %.80q: %w", p.Name, text, err)
 		}
 		argv = append(argv, s)
 	}
@@ -105,17 +108,27 @@ func InImage(argv, entrypoint []string) []string {
 // usedByOthers are the args that the commands of other roles take.
 func (p *Profile) usedByOthers(role string, args []Arg) map[string]bool {
 	used := make(map[string]bool)
+	arg, limit := p.argument(args, used), newBudget()
 	for _, r := range p.Roles {
 		if r.Name == role {
 			continue
 		}
 		for _, text := range r.Command {
 			if strings.Contains(text, "{{arg ") {
-				_, _ = p.render(text, Vars{}, args, used) // what it gives is of no interest
+				_, _ = limit.render(text, Vars{}, arg) // what it gives is of no interest
 			}
 		}
 	}
 	return used
+}
+
+// size is the bytes of a list of arguments, with one for the end of each.
+func size(list []string) int {
+	n := len(list)
+	for _, s := range list {
+		n += len(s)
+	}
+	return n
 }
 
 // each is where the replicas of a role listen, each behind a text unless that
@@ -138,8 +151,10 @@ func each(v Vars, role, what, before string) ([]string, error) {
 	return out, nil
 }
 
-func (p *Profile) render(text string, v Vars, args []Arg, used map[string]bool) (string, error) {
-	t, err := parseTemplate(text, func(name string, byDefault ...any) (string, error) {
+// argument is the function arg of the templates: the value of an argument of
+// the plan, whose name is added to used.
+func (p *Profile) argument(args []Arg, used map[string]bool) argFunc {
+	return func(name string, byDefault ...any) (string, error) {
 		if len(byDefault) > 1 {
 			return "", fmt.Errorf("arg %q: one default at most", name)
 		}
@@ -153,41 +168,7 @@ func (p *Profile) render(text string, v Vars, args []Arg, used map[string]bool) 
 			return scalar(byDefault[0])
 		}
 		return "", fmt.Errorf("the plan has no argument %q", name)
-	})
-	if err != nil {
-		return "", err
 	}
-	var out bounded
-	if err := t.Execute(&out, v); err != nil {
-		return "", fmt.Errorf("command element %q: %w", text, err)
-	}
-	return out.b.String(), nil
-}
-
-// maxText bounds what one template gives: one that loops must not take the
-// machine's memory.
-const maxText = 1 << 20
-
-// A bounded is a text of at most maxText bytes.
-type bounded struct{ b strings.Builder }
-
-func (w *bounded) Write(p []byte) (int, error) {
-	if w.b.Len()+len(p) > maxText {
-		return 0, fmt.Errorf("it gives more than %d KiB", maxText>>10)
-	}
-	return w.b.Write(p)
-}
-
-// parseTemplate parses one element; arg may be nil where it is not executed.
-func parseTemplate(text string, arg func(string, ...any) (string, error)) (*template.Template, error) {
-	if arg == nil {
-		arg = func(string, ...any) (string, error) { return "", errors.New("not executed") }
-	}
-	t, err := template.New("command").Option("missingkey=error").Funcs(template.FuncMap{"arg": arg}).Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("command element %q: %w", text, err)
-	}
-	return t, nil
 }
 
 // FlagName is the one spelling of a flag that may be written with dashes or

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 
@@ -108,10 +109,35 @@ func pairs(n ast.Node) []*ast.MappingValueNode {
 	return nil
 }
 
+// MaxReplicas is how many of one role there can be in a deployment.
+const MaxReplicas = 1024
+
+// The bounds of a profile beside those of its templates.
+const (
+	maxRoles      = 32
+	maxExpression = 1_000   // bytes of a regular expression
+	maxProgram    = 200_000 // instructions of all of them together, of 40 bytes or more each
+)
+
 // A checker collects what is wrong with a profile.
 type checker struct {
 	p        *Profile
+	peers    map[string][]Address // for the templates
+	budget   *budget              // of the templates
+	program  int                  // instructions of the regular expressions so far
 	problems []problem
+}
+
+// newChecker is a checker whose templates see so many replicas of a role.
+func newChecker(p *Profile, replicas func(*Role) int) *checker {
+	c := &checker{p: p, peers: make(map[string][]Address, len(p.Roles)), budget: newBudget()}
+	for i := range p.Roles {
+		r := &p.Roles[i]
+		for range replicas(r) {
+			c.peers[r.Name] = append(c.peers[r.Name], Address{Host: "127.0.0.1", Port: 1, Ports: r.Ports, Dir: "/dir"})
+		}
+	}
+	return c
 }
 
 func (c *checker) fail(at []any, format string, args ...any) {
@@ -131,7 +157,10 @@ var (
 
 // check returns everything that is wrong with a decoded profile.
 func (p *Profile) check() []problem {
-	c := &checker{p: p}
+	if len(p.Roles) > maxRoles {
+		return []problem{{at: at("roles"), text: fmt.Sprintf("%d roles, %d at most", len(p.Roles), maxRoles)}}
+	}
+	c := newChecker(p, func(r *Role) int { return min(max(r.Replicas, 1), MaxReplicas) })
 	switch {
 	case p.Name == "":
 		c.fail(at("name"), "name is missing")
@@ -166,9 +195,10 @@ func (p *Profile) check() []problem {
 		}
 	}
 	for i, f := range p.Failures {
-		if err := f.check(); err != nil {
-			c.fail(at("failures", i), "%v", err)
+		if f.Class == "" {
+			c.fail(at("failures", i), "failure %.80q has no class", f.Match)
 		}
+		c.expression(at("failures", i, "match"), "(?i)"+f.Match)
 	}
 	return c.problems
 }
@@ -196,6 +226,9 @@ func (c *checker) roles() {
 		}
 		if r.Replicas < 0 {
 			c.fail(under(where, "replicas"), "%d is less than none", r.Replicas)
+		}
+		if r.Replicas > MaxReplicas {
+			c.fail(under(where, "replicas"), "%d replicas, %d at most", r.Replicas, MaxReplicas)
 		}
 		if r.KeyEnv != "" && !variable.MatchString(r.KeyEnv) {
 			c.fail(under(where, "key_env"), "%q is no name of a variable", r.KeyEnv)
@@ -257,25 +290,38 @@ func (c *checker) command(where []any, r *Role, command []string) {
 
 // template tries a template with every variable that it may use.
 func (c *checker) template(where []any, r *Role, text string) {
-	v := Vars{Model: "org/model", Host: "127.0.0.1", Port: 1, Ports: r.Ports, Dir: "/dir", GPUs: 1, GPU: "gpu", Sweep: "sweep"}
-	v.Peers = make(map[string][]Address)
-	for _, peer := range c.p.Roles {
-		for range max(peer.Replicas, 1) {
-			v.Peers[peer.Name] = append(v.Peers[peer.Name], Address{Host: "127.0.0.1", Port: 1, Ports: peer.Ports, Dir: "/dir"})
-		}
+	v := Vars{Model: "org/model", Host: "127.0.0.1", Port: 1, Ports: r.Ports, Dir: "/dir", Peers: c.peers, GPUs: 1, GPU: "gpu", Sweep: "sweep"}
+	if c.budget.steps < 0 {
+		return // said once
 	}
-	t, err := parseTemplate(text, func(_ string, byDefault ...any) (string, error) {
+	_, err := c.budget.render(text, v, func(_ string, byDefault ...any) (string, error) {
 		if len(byDefault) > 1 {
 			return "", errors.New("arg: one default at most")
 		}
 		return "1", nil
 	})
-	if err == nil {
-		err = t.Execute(new(bounded), v)
-	}
 	if err != nil {
 		c.fail(where, "%v", err)
 	}
+}
+
+// CheckCommand returns what is wrong with a command that a plan gives for a
+// role, by the index of the element. The plan may start any number of replicas
+// of each role, so each has the most there can be.
+func (p *Profile) CheckCommand(role string, command []string) map[int]error {
+	r := p.Role(role)
+	if r == nil {
+		return nil // nothing of it is started
+	}
+	c := newChecker(p, func(*Role) int { return MaxReplicas })
+	c.command(nil, r, command)
+	wrong := make(map[int]error)
+	for _, one := range c.problems {
+		if i, ok := one.at[0].(int); ok && wrong[i] == nil {
+			wrong[i] = errors.New(one.text)
+		}
+	}
+	return wrong
 }
 
 func (c *checker) flags() {
@@ -316,9 +362,7 @@ func (c *checker) metrics(where []any, m *Metrics, r *Role) {
 			c.fail(under(where, "port"), "role %q has no port %q", r.Name, m.Port)
 		}
 	}
-	if re, err := regexp.Compile(m.Reported); err != nil {
-		c.fail(under(where, "reported"), "%v", err)
-	} else if m.Reported != "" && re.NumSubexp() < 1 {
+	if re := c.expression(under(where, "reported"), m.Reported); re != nil && m.Reported != "" && re.NumSubexp() < 1 {
 		c.fail(under(where, "reported"), "it has no group for the number")
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Series)) {
@@ -367,10 +411,29 @@ func (c *checker) series(where []any, s *Series, second bool) {
 	}
 }
 
-func (c *checker) expression(where []any, expr string) {
-	if _, err := regexp.Compile(expr); err != nil {
-		c.fail(where, "%v", err)
+// expression checks a regular expression, and returns nil for one that is wrong.
+// Ten bytes of one can become a thousand instructions.
+func (c *checker) expression(where []any, expr string) *regexp.Regexp {
+	if len(expr) > maxExpression {
+		c.fail(where, "a regular expression of %d bytes, %d at most", len(expr), maxExpression)
+		return nil
 	}
+	tree, err := syntax.Parse(expr, syntax.Perl)
+	if err != nil {
+		c.fail(where, "%v", err)
+		return nil
+	}
+	before := c.program
+	if prog, err := syntax.Compile(tree.Simplify()); err == nil {
+		c.program += len(prog.Inst)
+	}
+	if c.program > maxProgram {
+		if before <= maxProgram { // said once
+			c.fail(where, "the regular expressions have more than %d instructions together", maxProgram)
+		}
+		return nil
+	}
+	return regexp.MustCompile(expr)
 }
 
 func (c *checker) path(where []any, path string) {
@@ -383,14 +446,4 @@ func (c *checker) port(where []any, port int) {
 	if port < 0 || port > 65535 {
 		c.fail(where, "%d is no port", port)
 	}
-}
-
-func (f Failure) check() error {
-	if f.Class == "" {
-		return fmt.Errorf("failure %q has no class", f.Match)
-	}
-	if _, err := regexp.Compile("(?i)" + f.Match); err != nil {
-		return fmt.Errorf("failure %s: %w", f.Class, err)
-	}
-	return nil
 }

@@ -185,8 +185,8 @@ func TestTail(t *testing.T) {
 
 func TestFailures_table(t *testing.T) {
 	for _, p := range common().patterns {
-		if err := p.check(); err != nil {
-			t.Error(err)
+		if p.Class == "" {
+			t.Errorf("%s: no class", p.Match)
 		}
 		if p.Hint == "" {
 			t.Errorf("%s: no hint", p.Class)

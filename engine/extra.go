@@ -26,11 +26,12 @@ func (p *Profile) Extra(role string, v Vars, args []Arg) (env map[string]string,
 	if r == nil {
 		return nil, nil, nil // nothing of it is started
 	}
+	arg, limit := p.argument(args, map[string]bool{}), newBudget()
 	for name, text := range r.Env {
 		if env == nil {
 			env = make(map[string]string, len(r.Env))
 		}
-		if env[name], err = p.render(text, v, args, map[string]bool{}); err != nil {
+		if env[name], err = limit.render(text, v, arg); err != nil {
 			return nil, nil, fmt.Errorf("engine %s: env %s: %w", p.Name, name, err)
 		}
 	}
@@ -38,7 +39,7 @@ func (p *Profile) Extra(role string, v Vars, args []Arg) (env map[string]string,
 		if files == nil {
 			files = make(map[string][]byte, len(r.Files))
 		}
-		text, err := p.render(text, v, args, map[string]bool{})
+		text, err := limit.render(text, v, arg)
 		if err != nil {
 			return nil, nil, fmt.Errorf("engine %s: file %s: %w", p.Name, name, err)
 		}

@@ -4,18 +4,17 @@ import (
 	"bytes"
 	"cmp"
 	"embed"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/goccy/go-yaml"
+
+	"sweep.dev/sweep/internal/input"
 )
 
 //go:embed profiles/*.yaml profiles/parts/*.yaml
@@ -67,28 +66,19 @@ func Names() []string { return slices.Sorted(maps.Keys(builtin())) }
 // replaces what it says itself, key by key; roles and lists are replaced as a
 // whole. Metrics with like do the same with the metrics of a profile. An empty
 // list of series takes a quantity away.
-func Parse(src []byte) (*Profile, error) { return parse(src, 1) }
+func Parse(src []byte) (*Profile, error) {
+	if err := guard(src); err != nil {
+		return nil, err
+	}
+	return parse(src, 1)
+}
 
 // maxFile bounds a file with a profile.
 const maxFile = 256 << 10
 
 // ReadFile reads a file with a profile for [Parse] or [Set.Add], of 256 KiB at
-// most.
-func ReadFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	src, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(src) > maxFile {
-		return nil, fmt.Errorf("%s has more than %d KiB", name, maxFile>>10)
-	}
-	return src, nil
-}
+// most. Errors are as those of [input.Open].
+func ReadFile(name string) ([]byte, error) { return input.ReadFile(name, maxFile) }
 
 // deepest is how far profiles may be like others that are like others.
 const deepest = 4
@@ -102,10 +92,7 @@ func parse(src []byte, depth int) (*Profile, error) {
 	totals := p.Totals
 	dec := yaml.NewDecoder(bytes.NewReader(src), yaml.Strict())
 	if err := dec.Decode(p); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, errors.New("the profile is empty")
-		}
-		return nil, fmt.Errorf("profile: %w", err)
+		return nil, inYAML(err)
 	}
 	if p.API.MaxTokensField == "" {
 		p.API.MaxTokensField = "max_tokens"
@@ -148,7 +135,7 @@ func base(src []byte, depth int) (*Profile, error) {
 		Like string `yaml:"like"`
 	}
 	if err := yaml.Unmarshal(src, &head); err != nil {
-		return nil, fmt.Errorf("profile: %w", err)
+		return nil, inYAML(err)
 	}
 	if head.Like == "" {
 		return new(Profile), nil

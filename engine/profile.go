@@ -68,7 +68,7 @@ type Role struct {
 	Files map[string]string `yaml:"files,omitempty" doc:"Files to write before it starts, by name, as templates."`
 	// Replicas is how many of this role are started; 0 is one, and a plan may
 	// say otherwise.
-	Replicas int `yaml:"replicas,omitempty" doc:"How many are started." default:"1" min:"0"`
+	Replicas int `yaml:"replicas,omitempty" doc:"How many are started." default:"1" min:"0" max:"1024"`
 	// Tier is what the role is to a request: the engine itself (the default),
 	// or a frontend or router that sees the same requests once more. The plan's
 	// args become flags of the tier engine alone.

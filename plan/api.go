@@ -2,20 +2,18 @@ package plan
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/internal/secret"
+	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/expression"
 	"sweep.dev/sweep/plan/internal/strict"
-	"sweep.dev/sweep/plan/internal/syntax"
 	"sweep.dev/sweep/result"
 )
 
@@ -71,20 +69,33 @@ type Options struct {
 // DefaultMaxCells bounds the product of a matrix, counted before it is made.
 const DefaultMaxCells = 10_000
 
-// Open reads, checks and resolves a plan file. The error is a *Diagnostics
+// Open reads, checks and resolves a plan file of at most 1 MiB. The error is a *Diagnostics
 // where the plan is wrong, with everything that is wrong with it.
 func Open(path string, opts Options) (*Plan, error) {
-	f, err := os.Open(path)
+	src, err := input.ReadNamed(path, syntax.MaxBytes)
 	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	// One byte more than allowed is enough to see that there are too many.
-	src, err := io.ReadAll(io.LimitReader(f, syntax.MaxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("read plan: %w", err)
+		return nil, unread(path, err)
 	}
 	return Parse(path, filepath.Dir(path), src, opts)
+}
+
+// unread is the error of a plan whose file was not read. A file that cannot be a
+// plan is a diagnostic; one that is not there, or not to be read, stays as it is.
+func unread(path string, err error) error {
+	rule := ""
+	switch {
+	case errors.Is(err, input.ErrTooLarge):
+		rule = "too-large"
+	case errors.Is(err, input.ErrEmpty):
+		rule = "empty"
+	case errors.Is(err, input.ErrNotRegular):
+		rule = "file"
+	default:
+		return err
+	}
+	var r syntax.Report
+	r.At(syntax.NewSource(path, ""), syntax.Span{Line: 1, Col: 1, EndCol: 2}, rule, "the plan is not read: %v", input.Reason(err))
+	return r.Err()
 }
 
 // Parse is Open for bytes; name stands in messages, dir is what relative files

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/expression"
 	"sweep.dev/sweep/plan/internal/strict"
-	"sweep.dev/sweep/plan/internal/syntax"
 )
 
 // check runs every check, whatever the ones before it found: a person wants

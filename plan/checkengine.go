@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/strict"
-	"sweep.dev/sweep/plan/internal/syntax"
 )
 
 // Defaults that depend on other keys.
@@ -179,7 +179,24 @@ func (l *loader) checkEngine(p *Plan, key string) {
 	if args := l.root.Get("engines").Get(key).Get("args"); args != nil {
 		l.checkArgs(profile, args)
 	}
+	l.checkCommand(profile, profile.EntryRole(), l.root.Get("engines").Get(key).Get("command"))
 	l.checkRoles(p, key, profile)
+}
+
+// checkCommand judges the templates of a command line that the plan gives.
+func (l *loader) checkCommand(profile *engine.Profile, role string, command *syntax.Node) {
+	nodes := items(command)
+	elements := make([]string, len(nodes))
+	for i, n := range nodes {
+		elements[i] = n.Text
+	}
+	if len(elements) == 0 {
+		return // reported already, or not given
+	}
+	wrong := profile.CheckCommand(role, elements)
+	for _, i := range slices.Sorted(maps.Keys(wrong)) {
+		l.Report.Node(nodes[i], "template", "%v", wrong[i])
+	}
 }
 
 // checkArgs judges the args that stand under an engine, or under a role of it.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/strict"
-	"sweep.dev/sweep/plan/internal/syntax"
 )
 
 // loadPaths says where each load axis stands when it is no axis.

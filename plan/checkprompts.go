@@ -8,12 +8,12 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"sweep.dev/sweep/plan/internal/syntax"
+	"sweep.dev/sweep/internal/input"
+	"sweep.dev/sweep/internal/syntax"
 )
 
 func (l *loader) checkPrompts(p *Plan) {
@@ -157,41 +157,19 @@ func (l *loader) digestFile(ref string, keys ...string) (file, sum string) {
 		file = filepath.Join(l.dir, file)
 	}
 	at := l.at(keys...)
-	// Looked at before it is opened: opening a pipe waits for its writer.
-	info, err := os.Stat(file)
+	f, err := input.Open(file, input.MaxData)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		l.Report.Node(at, "file", "there is no file %s", ref).Hint = "the path is relative to the plan's folder"
 		return file, ""
 	case err != nil:
-		l.Report.Node(at, "file", "%s cannot be read: %v", ref, reason(err))
-		return file, ""
-	case !info.Mode().IsRegular():
-		l.Report.Node(at, "file", "%s is not a regular file", ref)
-		return file, ""
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		l.Report.Node(at, "file", "%s cannot be read: %v", ref, reason(err))
+		l.Report.Node(at, "file", "%s cannot be read: %v", ref, input.Reason(err))
 		return file, ""
 	}
 	defer f.Close()
 	h := sha256.New()
-	n, err := io.Copy(h, f)
-	switch {
-	case err != nil:
-		l.Report.Node(at, "file", "%s cannot be read: %v", ref, reason(err))
-	case n == 0:
-		l.Report.Node(at, "file", "%s is empty", ref)
+	if _, err := io.Copy(h, f); err != nil {
+		l.Report.Node(at, "file", "%s cannot be read: %v", ref, input.Reason(err))
 	}
 	return file, hex.EncodeToString(h.Sum(nil))
-}
-
-// reason is the cause of a file's error without its path, which the message
-// has as the plan wrote it.
-func reason(err error) error {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return pe.Err
-	}
-	return err
 }

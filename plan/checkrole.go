@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/strict"
-	"sweep.dev/sweep/plan/internal/syntax"
 )
 
 // checkRoles checks what a plan says of single roles of an engine.
@@ -25,6 +25,7 @@ func (l *loader) checkRoles(p *Plan, key string, profile *engine.Profile) {
 		if n := e.Value.Get("command"); n != nil && n.Kind == syntax.List && len(n.Items) == 0 {
 			l.Report.Node(n, "value", "engines.%s.roles.%s.command is empty", key, name)
 		}
+		l.checkCommand(profile, name, e.Value.Get("command"))
 		if args := e.Value.Get("args"); args != nil {
 			l.checkArgs(flagsOf(profile, role), args)
 		}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"sweep.dev/sweep/plan/internal/syntax"
+	"sweep.dev/sweep/internal/syntax"
 )
 
 // wants reports the keys of a section that are missing, each with what it might

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/fieldtag"
+	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/strict"
-	"sweep.dev/sweep/plan/internal/syntax"
 )
 
 // Defaults is what a plan is decoded over. What depends on other keys (the

@@ -4,15 +4,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/plan/internal/syntax"
+	"sweep.dev/sweep/internal/input"
+	"sweep.dev/sweep/internal/syntax"
 )
 
 // An EngineFile is an engine profile that a plan or a command line brought along.
@@ -59,7 +58,7 @@ func (l *loader) readEngine(at *syntax.Node, name, path string) {
 	case errors.Is(err, fs.ErrNotExist):
 		l.Report.Node(at, "file", "there is no engine file %s", name).Hint = "it is looked for in the plan's folder"
 	case err != nil:
-		l.Report.Node(at, "file", "engine file %s: %v", name, err)
+		l.Report.Node(at, "file", "engine file %s: %v", name, input.Reason(err))
 	default:
 		l.addEngine(at, EngineFile{Name: name, Text: text})
 	}
@@ -76,15 +75,18 @@ func (l *loader) addEngine(at *syntax.Node, f EngineFile) {
 	l.texts = append(l.texts, f)
 }
 
-// yamlPlace is how the YAML library begins what is wrong; lines of the file follow.
-var yamlPlace = regexp.MustCompile(`\[(\d+:\d+)\] ([^\n]*)`)
-
-// inFile is an error about a file on one line, at its place where it has one.
+// inFile is an error about a file on one line, each part at its place if it
+// has one.
 func inFile(name string, err error) string {
-	if m := yamlPlace.FindStringSubmatch(err.Error()); m != nil {
-		return fmt.Sprintf("%s:%s: %s", name, m[1], m[2])
+	many, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return name + ": " + err.Error()
 	}
-	return name + ": " + strings.ReplaceAll(err.Error(), "\n", "; ")
+	var parts []string
+	for _, one := range many.Unwrap() {
+		parts = append(parts, name+":"+one.Error())
+	}
+	return strings.Join(parts, "; ")
 }
 
 // fileDigest is the digest of the file that gave a profile; "" for one that no

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/strict"
-	"sweep.dev/sweep/plan/internal/syntax"
 )
 
 // matrix decodes the matrix of a plan.

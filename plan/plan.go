@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/secret"
-	"sweep.dev/sweep/plan/internal/syntax"
+	"sweep.dev/sweep/internal/syntax"
 )
 
 // A Plan is one experiment, checked and with its defaults filled in.

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"sweep.dev/sweep/internal/fieldtag"
-	"sweep.dev/sweep/plan/internal/syntax"
+	"sweep.dev/sweep/internal/syntax"
 )
 
 // axisRange decodes {from, to, factor} and {from, to, step}.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/expression"
-	"sweep.dev/sweep/plan/internal/syntax"
 	"sweep.dev/sweep/result"
 )
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/sim/core"
 	"sweep.dev/sweep/sim/dialect"
 	"sweep.dev/sweep/sim/fleet"
@@ -363,10 +364,13 @@ func (f *flags) meaning(fs *flag.FlagSet, name string) (dialect.Flag, bool) {
 	return dialect.Flag{Value: takes}, ok
 }
 
+// maxConfig bounds a file of settings.
+const maxConfig = 1 << 20
+
 // config reads a file of settings into flags. What it says wins over the
 // command line, as it does with trtllm-serve.
 func (f *flags) config(path string) ([]string, error) {
-	src, err := os.ReadFile(path)
+	src, err := input.ReadFile(path, maxConfig)
 	if err != nil {
 		return nil, f.usage(f.dialect.Usage.Head + "Error: Invalid value for '--config': " + err.Error())
 	}

@@ -19,6 +19,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/internal/netguard"
 )
 
@@ -105,7 +106,16 @@ type knownHost struct {
 
 func (b *Backend) knownHost() (*knownHost, error) {
 	k := &knownHost{b: b}
-	callback, err := knownhosts.New(b.c.KnownHosts)
+	// knownhosts opens the file itself, and would wait for the writer of a pipe.
+	var callback gossh.HostKeyCallback
+	f, err := input.Open(b.c.KnownHosts, maxKnownHosts)
+	if err == nil {
+		_ = f.Close()
+		callback, err = knownhosts.New(b.c.KnownHosts)
+	}
+	if errors.Is(err, input.ErrEmpty) || b.c.KnownHosts == os.DevNull {
+		err = fs.ErrNotExist // it knows as many hosts as one that is not there
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		k.callback = func(string, net.Addr, gossh.PublicKey) error { return &knownhosts.KeyError{} }
@@ -233,8 +243,14 @@ func (b *Backend) signers(ctx context.Context) (_ []gossh.Signer, done func(), e
 	return signers, none, nil
 }
 
+// Bounds of the files that a plan names, in bytes.
+const (
+	maxKey        = 64 << 10
+	maxKnownHosts = 16 << 20
+)
+
 func (b *Backend) keyFile(path string) (gossh.Signer, error) {
-	pem, err := os.ReadFile(path)
+	pem, err := input.ReadFile(path, maxKey)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"sweep.dev/sweep/collectors/prom"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/exposition"
+	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/plaintext"
 )
@@ -123,16 +123,10 @@ func (a *app) readMetrics(ctx context.Context, c *cli.Command, from string, prof
 
 // readFile reads a file of at most 32 MiB, or the standard input.
 func (a *app) readFile(name string) ([]byte, error) {
-	in := a.in
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in = f
+	if name == "-" {
+		return readMost(name, a.in)
 	}
-	return readMost(name, in)
+	return input.ReadNamed(name, exposition.MaxBody)
 }
 
 func readMost(what string, r io.Reader) ([]byte, error) {

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
@@ -23,7 +23,7 @@ const MaxPairs = 1_000_000
 // input and output, in this order or named so in a first line. Errors name the
 // file and the line.
 func ReadPairs(path string) ([]source.Pair, error) {
-	f, err := os.Open(path)
+	f, err := input.Open(path, input.MaxData)
 	if err != nil {
 		return nil, fmt.Errorf("pairs: %w", err)
 	}
@@ -71,7 +71,7 @@ func pairOf(input, output string) (x source.Pair, err error) {
 	for i, text := range []string{input, output} {
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			return x, fmt.Errorf("%.40q is not a whole number", text)
+			return x, errors.New("a length is not a whole number")
 		}
 		*[]*int{&x.Input, &x.Output}[i] = n
 	}
@@ -111,7 +111,7 @@ func readCSV(r io.Reader) (entries []source.Entry, line int, err error) {
 			return nil, t.line, fmt.Errorf("prompt over %d bytes", MaxPromptBytes)
 		case bound >= 0 && row[bound] != "":
 			if e.MaxTokens, err = strconv.Atoi(row[bound]); err != nil || e.MaxTokens < 1 || e.MaxTokens > source.MaxOutputTokens {
-				return nil, t.line, fmt.Errorf("max_tokens %.40q is not a number between 1 and %d", row[bound], source.MaxOutputTokens)
+				return nil, t.line, fmt.Errorf("max_tokens is not a number between 1 and %d", source.MaxOutputTokens)
 			}
 		}
 		entries = append(entries, e)
@@ -121,19 +121,22 @@ func readCSV(r io.Reader) (entries []source.Entry, line int, err error) {
 // A table is the records of a CSV file, all of one length.
 type table struct {
 	r    *csv.Reader
+	each *records
 	line int // on which the last record began, or its error is
 }
 
 func newTable(r io.Reader) *table {
-	b := bufio.NewReader(r)
+	each := &records{r: r, sep: ','}
+	b := bufio.NewReader(each)
 	if mark, _ := b.Peek(3); string(mark) == "\xef\xbb\xbf" {
 		_, _ = b.Discard(3)
 	}
-	return &table{r: csv.NewReader(b), line: 1}
+	return &table{r: csv.NewReader(b), each: each, line: 1}
 }
 
 func (t *table) next() ([]string, error) {
 	row, err := t.r.Read()
+	t.each.next()
 	if syntax, ok := errors.AsType[*csv.ParseError](err); ok {
 		t.line = syntax.Line
 		return nil, syntax.Err

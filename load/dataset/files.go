@@ -10,9 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
+	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
@@ -40,7 +40,7 @@ const (
 // "csv" has a header and in it the column "prompt" and perhaps "max_tokens", as
 // RFC 4180 has it: a prompt in quotes may have several lines.
 func ReadPrompts(path, kind string) ([]source.Entry, error) {
-	f, err := os.Open(path)
+	f, err := input.Open(path, input.MaxData)
 	if err != nil {
 		return nil, fmt.Errorf("prompts: %w", err)
 	}
@@ -147,7 +147,7 @@ func setMessages(p *load.Prompt, messages []message) error {
 			want = "assistant"
 		}
 		if m.Role != want {
-			return fmt.Errorf("message %d has the role %q where %q is due", i+1, m.Role, want)
+			return fmt.Errorf("message %d has another role than %s", i+1, want)
 		}
 		if m.Content == "" {
 			return fmt.Errorf("message %d has no content", i+1)
@@ -183,7 +183,8 @@ func conversation(turns []shareTurn) []string {
 }
 
 func readShareGPT(r io.Reader) (entries []source.Entry, line int, err error) {
-	lines := &lineReader{r: r, line: 1}
+	each := &records{r: r, sep: '{'}
+	lines := &lineReader{r: each, line: 1}
 	d := json.NewDecoder(lines)
 	// fail places an error at what the decoder has read; an error of the
 	// syntax says its own place.
@@ -211,6 +212,7 @@ func readShareGPT(r io.Reader) (entries []source.Entry, line int, err error) {
 		if err := d.Decode(&in); err != nil {
 			return fail(err)
 		}
+		each.next()
 		at := lines.at(d.InputOffset())
 		e := source.Entry{Prompt: load.Prompt{Target: result.Unknown}, Line: at}
 		turns := in.Conversations

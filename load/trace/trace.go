@@ -11,11 +11,12 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"sweep.dev/sweep/internal/input"
 )
 
 // Bounds of a trace. A row without blocks takes 40 bytes.
@@ -79,7 +80,7 @@ type Trace struct {
 // Read reads the first limit rows of the trace at path, all where limit is 0.
 // Errors name the file and the line.
 func Read(path string, f Format, limit int) (*Trace, error) {
-	file, err := os.Open(path)
+	file, err := input.Open(path, input.MaxData)
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
@@ -327,7 +328,7 @@ func split(line string) ([]string, error) {
 func tokens(s string) (int32, error) {
 	n, err := strconv.ParseFloat(s, 64)
 	if err != nil || n != math.Trunc(n) || math.Abs(n) > math.MaxInt32 {
-		return 0, fmt.Errorf("%.40q is no number of tokens", s)
+		return 0, errors.New("a field is not a number of tokens")
 	}
 	return int32(n), nil
 }
@@ -338,7 +339,7 @@ func anyTime(s string) (time.Duration, error) {
 	}
 	at, err := wallClock(s)
 	if err != nil {
-		return 0, fmt.Errorf("%.40q is neither a number of seconds nor a date and a time", s)
+		return 0, errors.New("the time is neither a number of seconds nor a date and a time")
 	}
 	return at, nil
 }
@@ -348,7 +349,7 @@ func seconds(s string) (time.Duration, error) { return decimal(s, time.Second) }
 // decimal reads a number of units without losing digits, which matters for
 // seconds that are counted from 1970. There are no times below 0.
 func decimal(s string, unit time.Duration) (time.Duration, error) {
-	wrong := fmt.Errorf("%.40q is no time in %s", s, map[time.Duration]string{time.Second: "seconds", time.Millisecond: "milliseconds"}[unit])
+	wrong := fmt.Errorf("the time is not a number of %s", map[time.Duration]string{time.Second: "seconds", time.Millisecond: "milliseconds"}[unit])
 	if s == "" {
 		return 0, wrong
 	}
@@ -374,7 +375,7 @@ func wallClock(s string) (time.Duration, error) {
 			return time.Duration(t.UnixNano()), nil
 		}
 	}
-	return 0, fmt.Errorf("%.40q is no date and time", s)
+	return 0, errors.New("the time is not a date and a time")
 }
 
 // jsonError says the same in fewer words of encoding/json.
@@ -385,5 +386,8 @@ func jsonError(err error) error {
 		}
 		return fmt.Errorf("%q is a %s where a %s is due", kind.Field, kind.Value, kind.Type.Kind())
 	}
-	return err
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return syntax
+	}
+	return errors.New("a field is not a number") // what encoding/json says here quotes the file
 }

@@ -93,16 +93,16 @@ func TestRead_refuses(t *testing.T) {
 		text   string
 		want   string
 	}{
-		{"format", "weka", "", `format "weka" is not known`},
+		{"format", "weka", "x", `format "weka" is not known`},
 		{"empty", Timestamps, "\n# nothing\n", "no request in it"},
 		{"only failures", BurstGPT, "Timestamp,Request tokens,Response tokens\n1,2,0", "none of its 1 requests"},
-		{"word", Timestamps, "1\n2\nthree\n", `:3: "three" is neither`},
+		{"word", Timestamps, "1\n2\nthree\n", ":3: the time is neither"},
 		{"no such column", Timestamps, "when,what\n1,2\n", `:1: no column "timestamp"`},
 		{"other columns", Azure, "Timestamp,Request tokens,Response tokens\n", `:1: no column "ContextTokens"`},
 		{"short row", Azure, "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808\n", ":2: 2 columns where the header has 3"},
-		{"no date", Azure, "TIMESTAMP,ContextTokens,GeneratedTokens\n17,4808,3\n", `:2: "17" is no date`},
-		{"tokens", BurstGPT, "Timestamp,Request tokens,Response tokens\n1,many,3\n", `:2: "many" is no number`},
-		{"half a token", BurstGPT, "Timestamp,Request tokens,Response tokens\n1,1.5,3\n", `:2: "1.5" is no number`},
+		{"no date", Azure, "TIMESTAMP,ContextTokens,GeneratedTokens\n17,4808,3\n", ":2: the time is not a date"},
+		{"tokens", BurstGPT, "Timestamp,Request tokens,Response tokens\n1,many,3\n", ":2: a field is not a number of tokens"},
+		{"half a token", BurstGPT, "Timestamp,Request tokens,Response tokens\n1,1.5,3\n", ":2: a field is not a number of tokens"},
 		{"negative tokens", BurstGPT, "Timestamp,Request tokens,Response tokens\n1,-1,3\n", ":2: an input of -1"},
 		{"huge input", Mooncake, `{"timestamp":0,"input_length":9000000,"output_length":1}`, ":1: an input of 9000000"},
 		{"huge output", Mooncake, `{"timestamp":0,"input_length":9,"output_length":2000000}`, ":1: an output of 2000000"},
@@ -112,7 +112,7 @@ func TestRead_refuses(t *testing.T) {
 		{"kind", Mooncake, `{"timestamp":0,"input_length":"a","output_length":1}`, `:1: "input_length" is a string where a int32 is due`},
 		{"no JSON", Mooncake, "hello", ":1: invalid character"},
 		{"NaN", Timestamps, "NaN\n", ":1: no column"},
-		{"overflow", BurstGPT, "Timestamp,Request tokens,Response tokens\n99999999999,1,1\n", ":2: \"99999999999\" is no time in seconds"},
+		{"overflow", BurstGPT, "Timestamp,Request tokens,Response tokens\n99999999999,1,1\n", ":2: the time is not a number of seconds"},
 		{"long line", Timestamps, "1\n" + strings.Repeat("x", maxLine+1), ":2: line over"},
 		{"quote", Timestamps, "timestamp,a\n1,\"b\n", ":2: not a line of CSV"},
 	} {
@@ -172,4 +172,20 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A plan may name any file of the machine. What is said of one that is no trace
+// holds no word of it.
+func TestRead_quotesNoOtherFile(t *testing.T) {
+	for _, text := range []string{
+		"root:x:0:0:canary:/root:/bin/canary\n", "canary\n", "1\ncanary\n", "timestamp\ncanary\n", `{"timestamp": "canary"}`,
+		`{"timestamp": canary}`, `{"timestamp": 1, "input_length": "canary"}`,
+		"TIMESTAMP,ContextTokens,GeneratedTokens\ncanary,1,1\n", "Timestamp,Request tokens,Response tokens\n1,canary,1\n",
+	} {
+		for _, f := range []Format{Timestamps, Mooncake, Azure, BurstGPT} {
+			if _, err := Read(write(t, text), f, 0); err != nil && strings.Contains(err.Error(), "canary") {
+				t.Errorf("%s of %s: %v", f, text, err)
+			}
+		}
+	}
 }

@@ -105,7 +105,7 @@ func ParseConfig(src []byte) (map[string]string, error) {
 		}
 		key, value, ok := strings.Cut(text, ":")
 		if !ok || strings.HasPrefix(text, "- ") {
-			return nil, fmt.Errorf("line %d: only mappings are understood here, not %q", n+1, text)
+			return nil, fmt.Errorf("line %d: only mappings are understood here", n+1)
 		}
 		key, value = open[len(open)-1].prefix+strings.Trim(key, `"'`), strings.TrimSpace(value)
 		var inner map[string]any

@@ -22,8 +22,8 @@ import (
 	"github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/vm"
 
+	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/strict"
-	"sweep.dev/sweep/plan/internal/syntax"
 )
 
 const (

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"sweep.dev/sweep/plan/internal/syntax"
+	"sweep.dev/sweep/internal/syntax"
 )
 
 func env() Env {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/internal/secret"
-	"sweep.dev/sweep/plan/internal/syntax"
+	"sweep.dev/sweep/internal/syntax"
 )
 
 // Env is what ${VAR} may reach. A plan can come from a stranger: it must not

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/fieldtag"
-	"sweep.dev/sweep/plan/internal/syntax"
+	"sweep.dev/sweep/internal/syntax"
 )
 
 func (d *Decoder) scalar(n *syntax.Node, v reflect.Value, f fieldtag.Field, where string) {

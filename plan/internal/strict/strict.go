@@ -13,7 +13,7 @@ import (
 
 	"sweep.dev/sweep/internal/fieldtag"
 	"sweep.dev/sweep/internal/secret"
-	"sweep.dev/sweep/plan/internal/syntax"
+	"sweep.dev/sweep/internal/syntax"
 )
 
 // A Decoder decodes trees of one plan.

@@ -1,0 +1,149 @@
+// Package input opens the files that a plan or a command names. A plan may come
+// from a stranger, so each file is bounded before its first byte is read: it is
+// a regular file, it has a size, and the size is within a limit.
+package input
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// The causes why a file is not read. They come inside a [*fs.PathError].
+var (
+	// ErrNotRegular is a folder, a pipe, a socket or a device.
+	ErrNotRegular = errors.New("it is not a regular file")
+	// ErrEmpty is a file without a byte, as all files of /proc are.
+	ErrEmpty = errors.New("it is empty")
+	// ErrTooLarge is a file beyond the limit.
+	ErrTooLarge = errors.New("it is too large")
+)
+
+// MaxData bounds a file of prompts, lengths or arrivals. Its readers bound what
+// one record takes in memory.
+const MaxData = 4 << 30
+
+// A File is a regular file that gives at most the bytes of its limit.
+type File struct {
+	f     *os.File
+	limit int64
+	read  int64
+}
+
+// Open opens the regular file of that name, which has between one byte and
+// limit bytes. It never waits for the writer of a pipe. Errors are
+// [*fs.PathError] and hold nothing of the content.
+func Open(name string, limit int64) (*File, error) {
+	// A device is not even opened: that alone can start something.
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := check(name, info, limit); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) //nolint:forbidigo // to read; os.Open would wait if the name became a pipe since
+	if err != nil {
+		return nil, err
+	}
+	if info, err = f.Stat(); err == nil {
+		err = check(name, info, limit)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return &File{f: f, limit: limit}, nil
+}
+
+// ReadFile reads the regular file of that name, which has between one byte and
+// limit bytes. Errors are as those of [Open].
+func ReadFile(name string, limit int64) ([]byte, error) {
+	f, err := Open(name, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// ReadNamed is [ReadFile] for a file that the user names on the command line. It
+// may be a pipe that the shell has opened too: /dev/stdin, or what <(command)
+// stands for.
+func ReadNamed(name string, limit int64) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil || info.Mode().Type() != fs.ModeNamedPipe || !strings.HasPrefix(name, "/dev/") {
+		return ReadFile(name, limit)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(&File{f: f, limit: limit})
+	if err == nil && len(b) == 0 {
+		err = refused(name, ErrEmpty)
+	}
+	return b, err
+}
+
+func check(name string, info fs.FileInfo, limit int64) error {
+	switch {
+	case !info.Mode().IsRegular():
+		return refused(name, ErrNotRegular)
+	case info.Size() == 0:
+		return refused(name, ErrEmpty)
+	case info.Size() > limit:
+		return tooLarge(name, limit)
+	}
+	return nil
+}
+
+// Read reads from the file. A file that grew beyond its limit since it was
+// opened ends with [ErrTooLarge].
+func (f *File) Read(b []byte) (int, error) {
+	if left := f.limit + 1 - f.read; int64(len(b)) > left {
+		b = b[:left]
+	}
+	n, err := f.f.Read(b)
+	if f.read += int64(n); f.read > f.limit {
+		return 0, tooLarge(f.f.Name(), f.limit)
+	}
+	return n, err
+}
+
+// Close closes the file.
+func (f *File) Close() error { return f.f.Close() }
+
+func refused(name string, cause error) error {
+	return &fs.PathError{Op: "read", Path: name, Err: cause}
+}
+
+func tooLarge(name string, limit int64) error {
+	return refused(name, fmt.Errorf("%w: more than %s", ErrTooLarge, size(limit)))
+}
+
+func size(n int64) string {
+	for _, unit := range []struct {
+		bytes int64
+		name  string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= unit.bytes && n%unit.bytes == 0 {
+			return fmt.Sprintf("%d %s", n/unit.bytes, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
+
+// Reason is the cause of a file's error without its path, for a message that
+// names the file as the plan wrote it.
+func Reason(err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return pe.Err
+	}
+	return err
+}
