@@ -144,13 +144,12 @@ func (e *Effects) hit(ctx context.Context, p Point, phase Phase, op uint64) *Fau
 }
 
 func (f *fault) strike(ctx context.Context, p Point) *Fault {
-	self := syscall.Getpid()
 	switch f.action {
 	case "kill":
-		_ = syscall.Kill(self, syscall.SIGKILL)
+		_ = syscall.Kill(syscall.Getpid(), syscall.SIGKILL)
 		select {} // the signal may reach another thread first: nothing may happen here any more
 	case "stop":
-		_ = syscall.Kill(self, syscall.SIGSTOP)
+		stopHere()
 	case "panic":
 		panic(fmt.Sprintf("fault %s %s: panic", f.phase, p))
 	case "err":
