@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Makes the generated files again and fails if one changes by it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+files=(schemas docs)
+before=$(mktemp -d)
+trap 'rm -rf "$before"' EXIT
+cp -R "${files[@]}" "$before"
+go generate ./...
+for f in "${files[@]}"; do
+	diff -ru "$before/$f" "$f" || { echo "check-generated: $f was not current: commit what go generate ./... has made" >&2; exit 1; }
+done
