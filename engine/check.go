@@ -183,6 +183,7 @@ func (p *Profile) check() []problem {
 		c.path(at("api", key), path)
 	}
 	c.flags()
+	c.gpus()
 	c.metrics(at("metrics"), &p.Metrics, nil)
 	for _, name := range slices.Sorted(maps.Keys(p.Totals)) {
 		if Canonical(name) == "" {

@@ -32,6 +32,8 @@ type Profile struct {
 	API API `yaml:"api" doc:"What may be sent to it."`
 	// Flags says how a plan's args become a command line.
 	Flags Flags `yaml:"flags,omitempty" doc:"How the args of a plan become a command line."`
+	// GPUs says how many GPUs its replicas use.
+	GPUs GPUs `yaml:"gpus,omitempty" doc:"How many GPUs one replica uses, by its arguments."`
 	// Metrics says what its /metrics means.
 	Metrics Metrics `yaml:"metrics,omitempty" doc:"What its metrics mean."`
 	// Totals says, for single quantities, in which roles they are counted: in a
@@ -133,7 +135,7 @@ type Vars struct {
 	// argument for each replica.
 	Peers   map[string][]Address
 	Replica int // which of its role this is, from 0
-	GPUs    int
+	GPUs    int // of one replica of this role
 	GPU     string
 	Seed    uint64
 	// Sweep is the path of the running program, for the simulated engine.
