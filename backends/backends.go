@@ -27,6 +27,7 @@ var (
 type Role struct {
 	Name     string // "server" where there is only one
 	Replicas int    // at least 1
+	GPUs     int    // of one replica; 0 for a frontend or a router
 
 	// Argv renders the command line of one replica once its port is known.
 	// Nil for a backend that starts nothing (endpoint).
@@ -99,7 +100,7 @@ type Spec struct {
 	// Argv as it is (the simulator). Values are string, int64, float64 or bool.
 	Args  map[string]any
 	GPU   string // catalogue name or free label; "" where the plan names none
-	GPUs  int
+	GPUs  int    // of all roles and replicas
 	Image string
 	Seed  uint64
 

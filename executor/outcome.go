@@ -162,7 +162,7 @@ func (m *measurement) identify(row result.Row, finished time.Time) {
 	l := cell.Load
 	set := func(name string, v any) { row[name] = v }
 	set("gpu", orNil(cell.Server.GPU))
-	set("gpu_count", int64(max(1, cell.Server.GPUCount)))
+	set("gpu_count", int64(cell.Server.GPUCount))
 	if l.Concurrency > 0 {
 		set("concurrency", int64(l.Concurrency))
 	}
@@ -250,8 +250,8 @@ func (m *measurement) price(row result.Row, terms backends.Terms) {
 		return
 	}
 	server := m.trial.cell.Server
-	if gpu, ok := catalog.GPUByName(server.GPU); ok && gpu.USDPerHour > 0 {
-		row["usd_per_hour"] = gpu.USDPerHour * float64(max(1, server.GPUCount))
+	if gpu, ok := catalog.GPUByName(server.GPU); ok && gpu.USDPerHour > 0 && server.GPUCount > 0 {
+		row["usd_per_hour"] = gpu.USDPerHour * float64(server.GPUCount)
 	}
 }
 

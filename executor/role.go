@@ -36,7 +36,7 @@ func (r *renderer) role() (backends.Role, error) {
 	env := reveal(r.server.Env)
 	maps.Copy(env, reveal(r.own.Env))
 	out := backends.Role{
-		Name: r.of.Name, Replicas: cmp.Or(r.own.Replicas, r.of.Replicas, 1),
+		Name: r.of.Name, Replicas: r.server.ReplicasOf(r.of), GPUs: r.server.GPUsOf(r.of.Name),
 		Env: env, Argv: r.argv, Args: named(r.argsOfRole()), KeyEnv: r.of.KeyEnv,
 		Image: cmp.Or(r.own.Image, r.server.Image, r.of.Image), Entrypoint: r.of.Entrypoint, CPUs: r.server.CPUs,
 	}
@@ -81,10 +81,7 @@ func (r *renderer) engine() bool { return cmp.Or(r.of.Tier, engine.TierEngine) =
 
 // argv is the command line of one replica.
 func (r *renderer) argv(a backends.Address) ([]string, error) {
-	command := r.own.Command
-	if command == nil && len(r.profile.Roles) == 1 {
-		command = r.server.Command
-	}
+	command := r.server.CommandOf(r.profile, r.of.Name)
 	argv, err := r.profile.Argv(r.of.Name, r.vars(a), r.args(), command)
 	if err == nil && !r.engine() {
 		argv, err = r.withOwnFlags(argv, command)
@@ -133,17 +130,7 @@ func (r *renderer) extra(a backends.Address) (backends.Extra, error) {
 }
 
 // args are the plan's arguments of the engine with the role's own over them.
-func (r *renderer) args() []engine.Arg {
-	var args []engine.Arg
-	own := arguments(r.own.Args)
-	for _, a := range r.server.Args {
-		same := func(o engine.Arg) bool { return r.profile.FlagName(o.Name) == r.profile.FlagName(a.Name) }
-		if !slices.ContainsFunc(own, same) {
-			args = append(args, engine.Arg{Name: a.Name, Value: a.Value})
-		}
-	}
-	return append(args, own...)
-}
+func (r *renderer) args() []engine.Arg { return r.server.ArgsOf(r.profile, r.of.Name) }
 
 // argsOfRole are the arguments that reach this role: a frontend's and a router's
 // are no flags of the engine.
@@ -174,7 +161,7 @@ func (r *renderer) vars(a backends.Address) engine.Vars {
 	s := r.server
 	v := engine.Vars{
 		Model: s.Model, Served: s.Served, Host: a.Host, Port: a.Port, Ports: a.Ports, Dir: a.Dir,
-		Replica: a.Replica, GPU: s.GPU, GPUs: s.GPUCount, Seed: r.seed, Sweep: r.sweep,
+		Replica: a.Replica, GPU: s.GPU, GPUs: s.GPUsOf(r.of.Name), Seed: r.seed, Sweep: r.sweep,
 	}
 	if s.Served == s.Model {
 		v.Served = ""

@@ -52,7 +52,7 @@ func Specify(p *plan.Plan, d plan.Deployment, sweep string) (backends.Spec, erro
 		spec.Args[a.Name] = a.Value
 	}
 	if len(profile.Roles) == 0 { // an engine that runs already
-		spec.Roles = []backends.Role{{Name: "server", Replicas: 1, Args: spec.Args, Env: reveal(s.Env), CPUs: s.CPUs, Image: s.Image, Entrypoint: s.Entrypoint}}
+		spec.Roles = []backends.Role{{Name: "server", Replicas: 1, GPUs: s.GPUCount, Args: spec.Args, Env: reveal(s.Env), CPUs: s.CPUs, Image: s.Image, Entrypoint: s.Entrypoint}}
 		return spec, nil
 	}
 	for _, role := range profile.Roles {

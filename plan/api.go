@@ -154,6 +154,7 @@ type loader struct {
 	excludes []*expression.Expression
 	included []*syntax.Node // the entries of matrix.include, for positions
 	trees    forester
+	met      map[string]bool // problems of servers that were reported
 
 	own   engine.Set        // of the engine files
 	sums  map[string]string // of their contents, by profile

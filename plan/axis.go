@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/fieldtag"
 	"sweep.dev/sweep/result"
 )
@@ -49,7 +50,7 @@ func lookupAxis(name string) (axisKind, bool) {
 	case "gpu":
 		return text("GPUs by their names in the catalogue (sweep gpus); a free label on backends that do not choose hardware."), true
 	case "gpu_count":
-		return axisKind{server: true, kind: countValue, field: count("GPUs", 4096, "GPUs of one server."), typ: result.Int}, true
+		return axisKind{server: true, kind: countValue, field: count("GPUs", engine.MaxGPUs, "GPUs of all roles and replicas of a deployment. Needed only where the arguments of the engine do not say it."), typ: result.Int}, true
 	case "concurrency":
 		return axisKind{kind: countValue, field: count("requests", 100_000, "Closed loop: requests in flight at once."), typ: result.Int}, true
 	case "max_tokens":

@@ -204,7 +204,7 @@ func (l *loader) checkArgs(profile *engine.Profile, args *syntax.Node) {
 	seen := make(map[string]string)
 	for _, a := range args.Entries {
 		l.checkArg(profile, a.Key, a.Key.Text)
-		flag := profile.FlagName(a.Key.Text)
+		flag := profile.ArgName(a.Key.Text)
 		if other, ok := seen[flag]; ok {
 			l.Report.Node(a.Key, "duplicate", "%s and %s are the same argument", other, a.Key.Text)
 		}
@@ -276,7 +276,7 @@ func (l *loader) checkEngineAxes(p *Plan) {
 				profile := l.profiles[key]
 				l.checkArg(profile, at, arg)
 				for fixed := range p.Engines[key].Args {
-					if profile.FlagName(fixed) == profile.FlagName(arg) {
+					if profile.ArgName(fixed) == profile.ArgName(arg) {
 						l.conflict("keep one of them", path("engines", key, "args", fixed), "engines.%s.args.%s is also an axis of the matrix", key, fixed)
 					}
 				}

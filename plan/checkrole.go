@@ -56,7 +56,7 @@ func (l *loader) checkRoleAxis(p *Plan, at *syntax.Node, name, what string) {
 		flags := flagsOf(profile, role)
 		l.checkArg(flags, at, arg)
 		for fixed := range given.Args {
-			if flags.FlagName(fixed) == flags.FlagName(arg) {
+			if flags.ArgName(fixed) == flags.ArgName(arg) {
 				l.conflict("keep one of them", path("engines", key, "roles", name, "args", fixed), "engines.%s.roles.%s.args.%s is also an axis of the matrix", key, name, fixed)
 			}
 		}
@@ -91,5 +91,6 @@ func flagsOf(profile *engine.Profile, role *engine.Role) *engine.Profile {
 	}
 	other := *profile
 	other.Flags.Known, other.Flags.Reserved, other.Flags.Served = nil, nil, ""
+	other.GPUs = engine.GPUs{}
 	return &other
 }

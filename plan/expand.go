@@ -246,7 +246,8 @@ func (s *servers) get(settings []Setting) Server {
 }
 
 func (s *servers) make(settings []Setting) Server {
-	out := Server{Model: s.p.Model, ModelRevision: s.p.ModelRevision, GPUCount: 1}
+	out := Server{Model: s.p.Model, ModelRevision: s.p.ModelRevision}
+	declared := 0 // the plan's gpu_count
 	args := make(map[string]any)
 	env := make(map[string]secret.String)
 	roles := make(map[string]Role)
@@ -260,7 +261,7 @@ func (s *servers) make(settings []Setting) Server {
 		case "gpu":
 			out.GPU = set.Value.(string)
 		case "gpu_count":
-			out.GPUCount = int(set.Value.(int64))
+			declared = int(set.Value.(int64))
 		default:
 			if arg, ok := strings.CutPrefix(name, "args."); ok {
 				args[arg] = set.Value
@@ -292,6 +293,7 @@ func (s *servers) make(settings []Setting) Server {
 	if len(roles) > 0 {
 		out.Roles = roles
 	}
+	s.countGPUs(&out, declared)
 	return out
 }
 

@@ -185,7 +185,7 @@ type Server struct {
 	ModelRevision string
 	Served        string // the name that the server answers to; default Model
 	GPU           string
-	GPUCount      int
+	GPUCount      int      // of all roles and replicas; 0 for engines that need none
 	Image         string   // "" for the profile's
 	Entrypoint    []string // of Image; nil: the profile's
 	Command       []string // nil: the profile's
@@ -196,6 +196,10 @@ type Server struct {
 	// ProfileSHA256 is the digest of the file that gave the profile, "" for a
 	// built-in one.
 	ProfileSHA256 string
+
+	// RoleGPUs is how many GPUs one replica of each role has, 0 for a frontend or
+	// a router; nil if only GPUCount is known.
+	RoleGPUs map[string]int `yaml:"-"`
 }
 
 // An Arg is one engine argument: --name value. Value is string, bool, int64,

@@ -43,7 +43,7 @@ func identity() []Column {
 		nullable("image_digest", String, "", "Digest of the container image that ran: sha256:..."),
 		nullable("model", String, "", "The model that was served."),
 		nullable("model_revision", String, "", "Revision of the model, where the plan pins one."),
-		nullable("gpu_count", Int, "GPUs", "GPUs of one server."),
+		nullable("gpu_count", Int, "GPUs", "GPUs of all roles and replicas of the deployment: by the engine's parallelism arguments, else by the plan."),
 		nullable("gpu_uuid", String, "", "UUIDs of the GPUs, joined by commas."),
 		nullable("driver_version", String, "", "Version of the GPU driver."),
 		nullable("start_up_s", Float, "s", "From the launch of the deployment until it answered."),
@@ -281,7 +281,7 @@ func gpu() []Column {
 
 func cost() []Column {
 	return append(given([]Column{
-		nullable("usd_per_hour", Float, "USD/h", "Price of the deployment."),
+		nullable("usd_per_hour", Float, "USD/h", "Price of all GPUs of the deployment."),
 	}),
 		nullable("cost_usd", Float, "USD", "Price of the measured time: usd_per_hour x duration_s / 3600."),
 		nullable("usd_per_1m_output_tokens", Float, "USD", "cost_usd per million output tokens."),

@@ -20,7 +20,7 @@ import (
 // (image, env, cpus) wins over it.
 type Config struct {
 	Host      string                   `yaml:"host,omitempty" doc:"Address of the Docker daemon, which has to be one of this machine." default:"$DOCKER_HOST, else unix:///var/run/docker.sock" example:"unix:///run/user/1000/docker.sock"`
-	GPUs      []string                 `yaml:"gpus,omitempty" doc:"GPUs that containers may use: ids (GPU-fef8089b-...) or indexes, as nvidia-smi -L lists them. Each container gets as many of them as gpu_count says, for itself." default:"none, which leaves the containers on the CPU"`
+	GPUs      []string                 `yaml:"gpus,omitempty" doc:"GPUs that containers may use: ids (GPU-fef8089b-...) or indexes, as nvidia-smi -L lists them. Each server of a model gets as many of them as its arguments ask for (or gpu_count), for itself; a frontend or a router gets none." default:"none, which leaves the containers on the CPU"`
 	Memory    string                   `yaml:"memory,omitempty" doc:"Memory that a container may use, swap included; above it the kernel kills." default:"no limit" pattern:"^[0-9]+(\\.[0-9]+)?([kKmMgGtT]([iI]?[bB])?|[bB])?$" example:"64GiB"`
 	ShmSize   string                   `yaml:"shm_size,omitempty" doc:"Limit of /dev/shm, over which the GPUs of a server exchange data. Nothing is reserved." default:"8GiB" pattern:"^[0-9]+(\\.[0-9]+)?([kKmMgGtT]([iI]?[bB])?|[bB])?$"`
 	Pull      string                   `yaml:"pull,omitempty" doc:"When to fetch the image: where there is none of its name, always, or never." default:"missing" enum:"missing,always,never"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -260,7 +261,7 @@ func TestGPUs(t *testing.T) {
 		"Labels": map[string]any{"dev.sweep.gpus": "GPU-a", "dev.sweep.name": name},
 	}}
 	spec := fakeSpec(t)
-	spec.GPU, spec.GPUs = "h100", 2
+	spec.GPU, spec.GPUs, spec.Roles[0].GPUs = "h100", 2, 2
 	if _, err := b.Launch(t.Context(), spec, &backendtest.Ledger{}); !errors.Is(err, backends.ErrSpec) {
 		t.Fatal(err) // the fake starts nothing
 	}
@@ -280,6 +281,46 @@ func TestGPUs(t *testing.T) {
 	spec.GPUs = 1
 	if err := f.backend(t, nil).Check(spec); !errors.Is(err, backends.ErrSpec) || !strings.Contains(err.Error(), "backend.gpus") {
 		t.Errorf("a GPU of the catalogue without gpus: %v", err)
+	}
+}
+
+// TestGPUs_roles: each replica has the GPUs of its role, and a frontend sees none
+// even if NVIDIA's runtime is the daemon's own.
+func TestGPUs_roles(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	b := f.backend(t, func(c *docker.Config) { c.GPUs = []string{"GPU-a", "GPU-b", "GPU-c", "GPU-d"} })
+	spec := fakeSpec(t)
+	spec.GPU, spec.GPUs = "h100", 4
+	worker := spec.Roles[0]
+	worker.Name, worker.Replicas, worker.GPUs = "worker", 2, 2
+	frontend := spec.Roles[0]
+	frontend.Name, frontend.Env = "frontend", map[string]string{"A": "b"}
+	spec.Roles = []backends.Role{worker, frontend}
+	if _, err := b.Launch(t.Context(), spec, &backendtest.Ledger{}); !errors.Is(err, backends.ErrSpec) {
+		t.Fatal(err) // the fake starts nothing
+	}
+	var got []string
+	for _, c := range f.creates {
+		host, _ := c["HostConfig"].(map[string]any)
+		requests, err := json.Marshal(host["DeviceRequests"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		env, err := json.Marshal(c["Env"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		void := strings.Contains(string(env), `"NVIDIA_VISIBLE_DEVICES=void"`)
+		got = append(got, fmt.Sprintf("%s void=%v", requests, void))
+	}
+	want := []string{
+		`[{"Capabilities":[["gpu"]],"Count":0,"DeviceIDs":["GPU-a","GPU-b"],"Driver":"","Options":null}] void=false`,
+		`[{"Capabilities":[["gpu"]],"Count":0,"DeviceIDs":["GPU-c","GPU-d"],"Driver":"","Options":null}] void=false`,
+		`null void=true`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
 	}
 }
 

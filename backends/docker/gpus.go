@@ -82,7 +82,7 @@ func (c Config) checkGPUs(spec backends.Spec) error {
 		return fmt.Errorf("%w: gpu %s, but backend.gpus is empty: list the GPUs that containers may use (nvidia-smi -L), "+
 			"or call the axis by a label of your own, such as cpu", backends.ErrSpec, known.Name)
 	case len(c.GPUs) > 0 && spec.GPUs > len(c.GPUs):
-		return fmt.Errorf("%w: the server needs %d GPUs, and backend.gpus lists %d", backends.ErrSpec, spec.GPUs, len(c.GPUs))
+		return fmt.Errorf("%w: the deployment needs %d GPUs, and backend.gpus lists %d", backends.ErrSpec, spec.GPUs, len(c.GPUs))
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 	}
 	give := func() {}
 	for i := range plans {
-		ids, giveOne, err := b.takeGPUs(ctx, spec.GPUs)
+		ids, giveOne, err := b.takeGPUs(ctx, plans[i].role.GPUs)
 		if err != nil {
 			give()
 			return nil, err

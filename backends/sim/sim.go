@@ -123,9 +123,6 @@ func (b *Backend) argv(spec backends.Spec, role backends.Role, at backends.Addre
 		"--time-scale="+number(b.config.TimeScale),
 		"--jitter="+number(b.config.Jitter),
 	)
-	if spec.GPUs > 1 {
-		argv = append(argv, "--tensor-parallel-size="+strconv.Itoa(spec.GPUs))
-	}
 	if b.config.StartDelay > 0 {
 		argv = append(argv, "--start-delay="+b.config.StartDelay.String())
 	}
@@ -135,8 +132,14 @@ func (b *Backend) argv(spec backends.Spec, role backends.Role, at backends.Addre
 	if b.config.RequestLog && role.LogPath != nil {
 		argv = append(argv, "--request-log="+RequestLog(role.LogPath(at.Replica)))
 	}
-	// What the plan says of the engine comes last, so that it wins.
-	return append(argv, flags(k.args)...), nil
+	// What the plan says of the engine comes after what sweep says, so that it
+	// wins. The simulator shares a model over all GPUs of a server as tensor
+	// parallelism does, whatever kinds the plan mixes.
+	argv = append(argv, flags(k.args)...)
+	if role.GPUs > 1 {
+		argv = append(argv, "--gpu-count="+strconv.Itoa(role.GPUs))
+	}
+	return argv, nil
 }
 
 // Commands are the command lines of a deployment, for people: its servers in

@@ -58,7 +58,7 @@ func spec(t *testing.T) backends.Spec {
 		Owner: "tester-" + t.Name(), RunID: "run", Pod: "d1-l01", Engine: "vllm", Model: "sweep/tiny", GPU: "l4", GPUs: 2, Seed: 7,
 		Args:  map[string]any{"max-num-seqs": int64(16), "gpu-memory-utilization": 0.5, "enable-prefix-caching": false, "enforce-eager": false},
 		Grace: 2 * time.Second,
-		Roles: []backends.Role{{Name: "server", Replicas: 1, LogPath: func(n int) string { return filepath.Join(dir, fmt.Sprintf("server-%d.log", n)) }}},
+		Roles: []backends.Role{{Name: "server", Replicas: 1, GPUs: 2, LogPath: func(n int) string { return filepath.Join(dir, fmt.Sprintf("server-%d.log", n)) }}},
 	}
 }
 

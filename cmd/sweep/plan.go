@@ -120,6 +120,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 			text = "$" + report.Dollars(usd)
 		}
 		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(p, d), plural(len(d.Cells), "cell"), roundMinutes(took), text)
+		fmt.Fprintf(w, "  uses\t%s\n", hardware(d.Server, one))
 		if note != "" {
 			fmt.Fprintf(w, "  predicted\t%s\n", note)
 		}
@@ -166,6 +167,18 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 	return err
 }
 
+// hardware is the GPUs of a server, all roles and replicas, and their price.
+func hardware(s plan.Server, of price) string {
+	text := plural(s.GPUCount, "GPU")
+	if s.GPU != "" {
+		text = fmt.Sprintf("%d x %s", s.GPUCount, s.GPU)
+	}
+	if of.known {
+		text += fmt.Sprintf(", $%.2f/h", of.usdPerHour)
+	}
+	return text
+}
+
 func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -204,7 +217,7 @@ func tokenEstimate(s plan.Server) time.Duration {
 	if !known || !listed {
 		return 20 * time.Millisecond
 	}
-	bandwidth := gpu.Bandwidth * 1e9 * float64(max(1, s.GPUCount))
+	bandwidth := gpu.Bandwidth * 1e9 * float64(max(1, s.ReplicaGPUs()))
 	return time.Duration(2 * float64(model.Parameters) / (0.85 * bandwidth) * float64(time.Second))
 }
 

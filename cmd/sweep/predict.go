@@ -10,9 +10,9 @@ import (
 )
 
 // predicted is what would become of a server; nil where nobody knows. Of an
-// engine by a profile of one's own, by a command line of one's own, or with
-// arguments for single roles nobody does: a cell may be skipped for what stands
-// here.
+// engine by a profile of one's own, by a command line of one's own, with
+// arguments for single roles or with more than tensor parallelism nobody does: a
+// cell may be skipped for what stands here.
 func predicted(s plan.Server) *report.Prediction {
 	profile, ok := engine.Lookup(s.Profile)
 	if !ok || s.ProfileSHA256 != "" || s.Command != nil {
@@ -25,11 +25,17 @@ func predicted(s plan.Server) *report.Prediction {
 			return nil
 		}
 	}
+	for _, role := range profile.Roles {
+		// The arithmetic is that of a model whose tensors are shared.
+		if spread, err := s.Parallelism(profile, role.Name); err != nil || !spread.Only(engine.TensorParallel) {
+			return nil
+		}
+	}
 	args := make(map[string]any, len(s.Args))
 	for _, a := range s.Args {
 		args[a.Name] = a.Value
 	}
-	p, known := predict.Start(predict.Server{Engine: s.Profile, Model: s.Model, GPU: s.GPU, GPUs: s.GPUCount, Args: args})
+	p, known := predict.Start(predict.Server{Engine: s.Profile, Model: s.Model, GPU: s.GPU, GPUs: s.ReplicaGPUs(), Args: args})
 	if !known {
 		return nil
 	}

@@ -71,7 +71,7 @@ func prices(ctx context.Context, p *plan.Plan, made *plugins, deployments []plan
 	for _, d := range deployments {
 		if !asks {
 			gpu, ok := catalog.GPUByName(d.Server.GPU)
-			all[d.ID] = price{usdPerHour: gpu.USDPerHour * float64(max(1, d.Server.GPUCount)), known: ok}
+			all[d.ID] = price{usdPerHour: gpu.USDPerHour * float64(d.Server.GPUCount), known: ok}
 			continue
 		}
 		spec, err := executor.Specify(p, d, sweep)
