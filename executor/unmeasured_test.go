@@ -43,7 +43,7 @@ func TestRow_unmeasuredIsNull(t *testing.T) {
 	}
 	// What the client knows by itself of requests that were all refused.
 	refused := []string{
-		"requests", "completed", "failed", "cancelled", "cancelled_planned", "error_rate", "duration_s",
+		"requests", "completed", "failed", "cancelled", "cancelled_planned", "slot_paused_s", "error_rate", "duration_s",
 		"request_throughput", "achieved_rate", "ramp_s", "plateau_s", "tail_s", "in_flight_mean", "request_throughput_plateau", "ended_by", "client", "client_cpu", "client_max_stall_ms", "clock_steps",
 		"reopened_connections", "cpu_steal", "p50_rtt_ms", "max_rtt_ms", "tcp_retransmits",
 		"p50_client_lag_ms", "p99_client_lag_ms", "max_client_lag_ms", "client_loop",

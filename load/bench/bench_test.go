@@ -25,12 +25,19 @@ import (
 )
 
 // engineEnv makes this test binary the server: it holds the time between two
-// tokens.
-const engineEnv = "SWEEP_BENCH_ENGINE_ITL"
+// tokens, or flood.
+const (
+	engineEnv = "SWEEP_BENCH_ENGINE_ITL"
+	flood     = "flood" // tokens without end and without pause
+)
 
 func TestMain(m *testing.M) {
 	if itl, err := time.ParseDuration(os.Getenv(engineEnv)); err == nil {
-		serve(itl)
+		serve(loadtest.Answer{TTFT: itl, ITL: itl})
+		return
+	}
+	if os.Getenv(engineEnv) == flood {
+		serve(loadtest.Answer{Fault: loadtest.Flood})
 		return
 	}
 	if worker() {
@@ -41,24 +48,24 @@ func TestMain(m *testing.M) {
 
 // serve is the server's process: it ends when its standard input does, which
 // is at the latest when the client's process ends.
-func serve(itl time.Duration) {
-	e := loadtest.New(func(*loadtest.Request) loadtest.Answer {
-		return loadtest.Answer{TTFT: itl, ITL: itl}
-	})
+func serve(a loadtest.Answer) {
+	e := loadtest.New(func(*loadtest.Request) loadtest.Answer { return a })
 	fmt.Println(e.URL)
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	e.Close()
 }
 
 // server starts the other process and returns its URL.
-func server(tb testing.TB, itl time.Duration) string {
+func server(tb testing.TB, itl time.Duration) string { return launch(tb, itl.String()) }
+
+func launch(tb testing.TB, answer string) string {
 	tb.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		tb.Fatal(err)
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), engineEnv+"="+itl.String())
+	cmd.Env = append(os.Environ(), engineEnv+"="+answer)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -3,4 +3,8 @@
 // collector and its scheduler with the server measures itself.
 //
 //	go test ./load/bench -run '^$' -bench ThousandStreams -benchtime 1x
+//
+// BenchmarkFlood is what a server that ignores max_tokens costs the client:
+//
+//	task bench PKG=./load/bench BENCH=Flood
 package bench

@@ -403,7 +403,6 @@ func (l *loop) finish(s *slot, reuse bool) {
 		s.parser = nil
 	}
 	s.tail, s.out = nil, nil
-	s.req.ChunkUS, s.req.ChunkTokens = fit(s.req.ChunkUS), fit(s.req.ChunkTokens)
 	if l.run.open {
 		l.run.record(&s.req, 0, false)
 		l.live--
@@ -433,14 +432,6 @@ func (l *loop) end(s *slot) {
 	s.state = unused
 	s.out = nil
 	l.live--
-}
-
-// fit gives back the room that a list did not need.
-func fit(list []int32) []int32 {
-	if cap(list) > 64 && cap(list) > 2*len(list) {
-		return append(make([]int32, 0, len(list)), list...)
-	}
-	return list
 }
 
 // count adds what the request says to the health of the client.

@@ -111,7 +111,7 @@ func (l *loop) take(s *slot, b []byte, m wire.Mark) {
 	if s.marked {
 		s.req.Stamp = result.StampKernel
 	}
-	s.left = cfg.MaxResponse
+	s.left = cfg.ResponseLimit(s.req.MaxTokens)
 	s.sse = sse.State{}
 	wire.Lists(&s.req)
 	s.answer.Share(&l.scratch)

@@ -2,6 +2,7 @@ package loadtest
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -153,6 +154,14 @@ func (a *answer) midStream() bool {
 		}
 		c.Close()
 	case EndMidStream:
+	case Flood:
+		event := "data: " + a.choice(a.text("delta", "w"), false) + a.LineEnd + a.LineEnd
+		many := strings.Repeat(event, 64)
+		for a.r.Context().Err() == nil {
+			if _, err := io.WriteString(a.w, many); err != nil {
+				break
+			}
+		}
 	case Garbage:
 		a.event(`{"choices":[{"index":0,"delta":{"content":"w`)
 		a.hang()

@@ -44,6 +44,7 @@ const (
 	Redirect                // 307 to Answer.Location
 	LingerAfterDone         // keeps the connection open after [DONE]
 	NotHTTP                 // answers with something that is not HTTP
+	Flood                   // ignores max_tokens, and sends tokens as fast as it can without end
 )
 
 // An Answer is how the engine answers one request.

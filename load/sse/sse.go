@@ -20,13 +20,19 @@ import (
 // that passes either is no event stream that anybody meant to send.
 const (
 	MaxLine  = 1 << 20
-	MaxEvent = 4 << 20
+	MaxEvent = 1 << 20
+	// maxName bounds the name of an event and the comment beside it; what is
+	// longer is cut.
+	maxName = 1 << 10
+	// keptBuffer is the size up to which a parser keeps its buffers for the next
+	// stream.
+	keptBuffer = 64 << 10
 )
 
 // Errors of a stream that cannot be read on.
 var (
 	ErrLineTooLong  = errors.New("line over 1 MiB")
-	ErrEventTooLong = errors.New("event over 4 MiB")
+	ErrEventTooLong = errors.New("event over 1 MiB")
 )
 
 // An Event is one event. Its slices are valid until the parser is used again.
@@ -59,8 +65,12 @@ type Parser struct {
 	err error
 }
 
-// Reset makes the parser ready for another stream. It keeps its buffers.
+// Reset makes the parser ready for another stream. It keeps its buffers, unless
+// a long event made them large.
 func (p *Parser) Reset() {
+	if cap(p.line)+cap(p.data) > keptBuffer {
+		p.line, p.data = nil, nil
+	}
 	p.in, p.pos, p.lf = nil, 0, 0
 	p.line, p.afterCR, p.begun, p.err = p.line[:0], false, false, nil
 	p.clear()
@@ -219,8 +229,8 @@ func (p *Parser) field(line []byte) {
 		p.data = append(p.data, value...)
 		p.dataLines++
 	case "event":
-		p.name = append(p.name[:0], value...)
+		p.name = append(p.name[:0], value[:min(len(value), maxName)]...)
 	case "":
-		p.comment = append(p.comment[:0], value...)
+		p.comment = append(p.comment[:0], value[:min(len(value), maxName)]...)
 	}
 }

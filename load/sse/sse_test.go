@@ -165,7 +165,7 @@ func TestParser_limits(t *testing.T) {
 		}
 	}
 	if _, err := parse(strings.Repeat(fits+"\n", 5)); !errors.Is(err, ErrEventTooLong) {
-		t.Errorf("an event over 4 MiB: %v", err)
+		t.Errorf("an event over 1 MiB: %v", err)
 	}
 	var p Parser
 	p.Feed([]byte(strings.Repeat("y", MaxLine+1)))

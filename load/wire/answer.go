@@ -99,6 +99,8 @@ func (s *Answer) Event(ev *sse.Event, m Mark) {
 	}
 	c, err := s.scanner.parse(data)
 	switch {
+	case errors.Is(err, errTooMany):
+		s.Fail(result.ErrProtocol, fmt.Sprintf("event %d: %v", s.events, err), m.At)
 	case err != nil:
 		s.Fail(result.ErrProtocol, fmt.Sprintf("event %d is not JSON: %v: %.80q", s.events, err, data), m.At)
 	case c.failed:
@@ -106,11 +108,15 @@ func (s *Answer) Event(ev *sse.Event, m Mark) {
 	default:
 		s.chunk(&c, m)
 		switch {
-		case !s.keep || !c.output:
+		case !s.keep || !c.output || s.enough:
 		case c.text != nil:
 			s.text = append(s.text, c.text...)
 		default:
 			s.text = append(s.text, textOf(data)...)
+		}
+		if most := maxText(s.r.MaxTokens); len(s.text) > most {
+			s.text = nil
+			s.Fail(result.ErrProtocol, fmt.Sprintf("over %d bytes of text for max_tokens %d: the server ignores it", most, s.r.MaxTokens), m.At)
 		}
 	}
 }
@@ -129,7 +135,7 @@ func (s *Answer) Rest(ev *sse.Event, m Mark) {
 
 func namedError(ev *sse.Event) string {
 	if len(ev.Data) > 0 {
-		if c, err := decode(ev.Data); err == nil && c.failed {
+		if c, err := decodeOf(ev.Data, minValues); err == nil && c.failed {
 			return c.failure
 		}
 		return string(ev.Data)
@@ -150,9 +156,13 @@ func (s *Answer) chunk(c *chunk, m Mark) {
 	s.seen |= c.seen
 	s.finished |= c.finished
 	if c.finish != "" {
-		s.r.FinishReason = c.finish
+		s.r.FinishReason = reason(c.finish)
 	}
 
+	if most := MaxChunks(s.r.MaxTokens); len(s.r.ChunkUS) >= most {
+		s.Fail(result.ErrProtocol, fmt.Sprintf("over %d chunks for max_tokens %d: the server ignores it", most, s.r.MaxTokens), m.At)
+		return
+	}
 	if len(s.r.ChunkUS) == cap(s.r.ChunkUS) {
 		room(s.r)
 	}
@@ -231,8 +241,11 @@ func (s *Answer) Fail(class, text string, at time.Duration) {
 
 // Whole takes in an answer that was not streamed.
 func (s *Answer) Whole(body []byte, at time.Duration) {
-	c, err := decode(body)
+	c, err := decodeOf(body, maxValues(s.r.MaxTokens))
 	switch {
+	case errors.Is(err, errTooMany):
+		s.Fail(result.ErrProtocol, fmt.Sprintf("the answer: %v", err), at)
+		return
 	case err != nil:
 		s.Fail(result.ErrProtocol, fmt.Sprintf("the answer is not JSON: %v: %.80q", err, body), at)
 		return
@@ -244,7 +257,7 @@ func (s *Answer) Whole(body []byte, at time.Duration) {
 		s.count(c.count)
 	}
 	s.seen, s.finished = c.seen, c.finished
-	s.r.FinishReason = c.finish
+	s.r.FinishReason = reason(c.finish)
 	if c.token {
 		s.tokens = 1
 	}
@@ -289,6 +302,7 @@ func (s *Answer) Close(cause error, at time.Duration) {
 	if !s.known {
 		r.ChunkTokens = nil
 	}
+	r.ChunkUS, r.ChunkTokens = fit(r.ChunkUS), fit(r.ChunkTokens)
 	r.Answer = string(s.text)
 	if s.r.TokenSource == "" && len(r.ChunkUS) > 0 {
 		r.CompletionTokens, r.TokenSource = s.tokens, "chunks"

@@ -38,6 +38,9 @@ var noUsage = usage{result.Unknown, result.Unknown, result.Unknown}
 
 var errNotObject = errors.New("not a JSON object")
 
+// errTooMany is JSON that would take far more memory than its bytes.
+var errTooMany = errors.New("more JSON values than an answer can have")
+
 // parse reads one event. The scanner knows the chunks that servers send by the
 // thousand; whatever it is not sure of is decoded, and the two must always
 // agree (see FuzzScan).
@@ -46,12 +49,20 @@ func (s *scanner) parse(data []byte) (chunk, error) {
 		return c, nil
 	}
 	if !s.scan(data) {
-		return decode(data)
+		return decodeOf(data, minValues)
 	}
-	if len(s.c.text) > 0 {
+	if len(s.c.text) > 0 && len(data) <= maxMemo {
 		s.memo.keep(data, s.at, &s.c)
 	}
 	return s.c, nil
+}
+
+// decodeOf is decode of what has at most so many values, else errTooMany.
+func decodeOf(data []byte, most int) (chunk, error) {
+	if values(data) > most {
+		return chunk{}, errTooMany
+	}
+	return decode(data)
 }
 
 // decode is the definition of what an event means.

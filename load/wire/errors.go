@@ -93,7 +93,7 @@ func Clip(s string) string {
 	}, s)
 	s = strings.TrimSpace(s)
 	if len(s) <= maxErrorText {
-		return s
+		return strings.Clone(s) // and not all that it was cut out of
 	}
 	cut := maxErrorText
 	for !utf8.RuneStart(s[cut]) {

@@ -44,6 +44,14 @@ func room(q *result.Request) {
 	}
 }
 
+// fit gives back the room that a list did not need: it is kept with the request.
+func fit(list []int32) []int32 {
+	if cap(list) > 64 && cap(list) > 2*len(list) {
+		return append(make([]int32, 0, len(list)), list...)
+	}
+	return list
+}
+
 // A Receiver reads answers whose heads net/http has read, one after the other
 // with the same buffers. Its context's cause is why an answer is given up.
 type Receiver struct {
@@ -85,7 +93,7 @@ func (v *Receiver) Receive(ctx context.Context, cancel context.CancelCauseFunc, 
 		st.Fail(result.ErrProtocol, "the answer is compressed, which was not asked for", v.Now())
 	case !c.Stream:
 		var body []byte
-		if body, cause = v.all(ctx, resp, c.MaxResponse); cause == nil {
+		if body, cause = v.all(ctx, resp, c.ResponseLimit(q.MaxTokens)); cause == nil {
 			st.Whole(body, v.Now())
 			whole = true
 		}
@@ -94,7 +102,7 @@ func (v *Receiver) Receive(ctx context.Context, cancel context.CancelCauseFunc, 
 	default:
 		Lists(q)
 		v.Parser.Reset()
-		return v.Stream(ctx, cancel, resp.Body, c.MaxResponse)
+		return v.Stream(ctx, cancel, resp.Body, c.ResponseLimit(q.MaxTokens))
 	}
 	st.Close(cause, v.Now())
 	return whole

@@ -28,6 +28,10 @@ type memo struct {
 	meant    chunk
 }
 
+// maxMemo is the longest event that is remembered, in bytes: each stream of the
+// standard driver has a memo.
+const maxMemo = 16 << 10
+
 // keep remembers an event.
 func (m *memo) keep(data []byte, at int, c *chunk) {
 	m.event = append(m.event[:0], data...)

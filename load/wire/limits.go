@@ -1,0 +1,83 @@
+package wire
+
+import (
+	"bytes"
+	"strings"
+)
+
+// What one answer may take. A server that ignores max_tokens and sends as fast
+// as it can is cut off here, as a protocol error: what it costs is bounded by
+// what was asked for, not by how long it goes on.
+const (
+	// chunksPerToken is how many chunks there may be for each token of
+	// max_tokens. Most servers send one; those that stream by characters send
+	// about five for a token of English.
+	chunksPerToken = 8
+	// minChunks is for requests of few tokens: the role, the reason and the
+	// chunks that keep a connection alive are no tokens.
+	minChunks = 4096
+	// maxChunks is for requests without max_tokens, which go on to the end of
+	// the model's context.
+	maxChunks = 1 << 20
+
+	// bytesPerToken holds the chunk of a token with twenty logprobs and its
+	// usage four times over; minResponse holds what a first chunk may bring of
+	// the prompt.
+	bytesPerToken = 16 << 10
+	minResponse   = 8 << 20
+
+	// textPerToken bounds the text that is kept for a conversation. The longest
+	// tokens of common vocabularies are runs of 128 blanks.
+	textPerToken = 128
+	minText      = 64 << 10
+
+	// valuesPerToken and minValues bound the JSON values of what has to be
+	// decoded: an empty list of two bytes takes forty in memory.
+	valuesPerToken = 256
+	minValues      = 64 << 10
+
+	// maxReason bounds a finish_reason, in bytes. The longest known has 14.
+	maxReason = 64
+)
+
+// limit is n for each token that a request asks for, at least floor and at most
+// ceiling. Without max_tokens it is the ceiling.
+func limit(maxTokens, n, floor, ceiling int) int {
+	if maxTokens <= 0 || maxTokens > ceiling/n {
+		return ceiling
+	}
+	return min(ceiling, max(floor, n*maxTokens))
+}
+
+// MaxChunks is how many chunks an answer to a request of so many max_tokens may
+// have; 0 tokens is a request without a bound.
+func MaxChunks(maxTokens int) int { return limit(maxTokens, chunksPerToken, minChunks, maxChunks) }
+
+// ResponseLimit is how many bytes an answer to a request of so many max_tokens
+// may have; 0 tokens is a request without a bound.
+func (c *Config) ResponseLimit(maxTokens int) int64 {
+	most := int(c.MaxResponse)
+	return int64(limit(maxTokens, bytesPerToken, min(minResponse, most), most))
+}
+
+func maxText(maxTokens int) int {
+	return limit(maxTokens, textPerToken, minText, DefaultMaxResponse)
+}
+
+func maxValues(maxTokens int) int {
+	return limit(maxTokens, valuesPerToken, minValues, 16<<20)
+}
+
+// values is how many JSON values data can have at most, without reading it: the
+// signs that begin or separate them, also those within texts.
+func values(data []byte) int {
+	return bytes.Count(data, []byte(",")) + bytes.Count(data, []byte("[")) + bytes.Count(data, []byte("{")) + 1
+}
+
+// reason is a finish_reason that is kept with the request.
+func reason(s string) string {
+	if len(s) <= maxReason {
+		return s
+	}
+	return strings.Clone(s[:maxReason])
+}
