@@ -74,8 +74,9 @@ var faults = []fault{
 		name: "usage lies, and any length is right", sim: "wrong-usage=3", set: []string{"load.output=natural"},
 		where: remark, code: "tokens_disagree",
 	},
-	{name: "usage is missing", sim: "no-usage", where: class, code: "truncated", says: "without the usage that was asked for"},
-	{name: "usage is missing now and then", sim: "every=4,no-usage", where: reason, code: "error_rate", says: "without the usage that was asked for"},
+	{name: "usage is missing", sim: "no-usage", where: remark, code: "tokens_assumed", says: "16 of 16 completed requests"},
+	{name: "usage is missing now and then", sim: "every=4,no-usage", where: remark, code: "tokens_assumed", says: "4 of 16 completed requests"},
+	{name: "usage and [DONE] are missing", sim: "no-usage,no-done", where: class, code: "truncated", says: "without [DONE] and without the usage"},
 	{
 		name: "a chunk has several tokens", sim: "chunk-tokens=4", where: remark, code: "chunks_coalesced", says: "in 96 chunks",
 		holds: func(o outcome) bool { return near(o.number("p50_itl_ms"), o.number("p50_icl_ms")/4, 0.3) },

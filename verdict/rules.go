@@ -153,6 +153,10 @@ func outputLength(e *Evidence, b Bounds) (result.Finding, bool) {
 		return found(OutputLength, "of %d completed requests (of %d, bound %.4g %%) the server does not say how many tokens they got; the plan wants exactly %d",
 			wrong, completed, 100*b.OutputOff, first.MaxTokens)
 	}
+	if first.TokenSource == "chunks" {
+		return found(OutputLength, "%d completed requests (of %d, bound %.4g %%) have another number of chunks than max_tokens, the first %d of %d, and the server counts no tokens: whether it keeps the exact output length is not known; load.output: natural asks for none",
+			wrong, completed, 100*b.OutputOff, first.CompletionTokens, first.MaxTokens)
+	}
 	return found(OutputLength, "%d completed requests (of %d, bound %.4g %%) did not get the exact output length, the first %d of %d tokens (finish_reason %q)",
 		wrong, completed, 100*b.OutputOff, first.CompletionTokens, first.MaxTokens, first.FinishReason)
 }

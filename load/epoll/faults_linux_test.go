@@ -33,6 +33,8 @@ var answers = map[string]loadtest.Answer{
 	"error event":             {Fault: loadtest.ErrorEvent, After: 3},
 	"no [DONE]":               {Fault: loadtest.NoDone},
 	"no usage":                {Fault: loadtest.NoUsage},
+	"no usage and no [DONE]":  {Fault: loadtest.NoEnd},
+	"[DONE] alone":            {Fault: loadtest.NoFinish, After: 3},
 	"no tokens":               {Fault: loadtest.NoTokens},
 	"page of a proxy":         {Fault: loadtest.HTML},
 	"not HTTP":                {Fault: loadtest.NotHTTP},

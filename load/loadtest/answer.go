@@ -125,10 +125,10 @@ func (a *answer) stream() {
 	if a.Fault == NoTokens || a.FinishOwn {
 		a.event(a.choice(a.text("delta", ""), true))
 	}
-	if a.q.Body.StreamOptions.IncludeUsage && a.Fault != NoUsage {
+	if a.q.Body.StreamOptions.IncludeUsage && a.Fault != NoUsage && a.Fault != NoEnd {
 		a.event(`{"id":"x","choices":[],"usage":` + a.usage() + `}`)
 	}
-	if a.Fault != NoDone {
+	if a.Fault != NoDone && a.Fault != NoEnd {
 		a.event("[DONE]")
 	}
 	if a.Fault == LingerAfterDone {
@@ -162,6 +162,8 @@ func (a *answer) midStream() bool {
 				break
 			}
 		}
+	case NoFinish:
+		a.event("[DONE]")
 	case Garbage:
 		a.event(`{"choices":[{"index":0,"delta":{"content":"w`)
 		a.hang()

@@ -38,6 +38,8 @@ const (
 	ErrorEvent              // sends event: error with a comment, and ends
 	NoDone                  // a good answer without [DONE]
 	NoUsage                 // leaves out the usage that was asked for
+	NoEnd                   // leaves out the usage that was asked for, and [DONE]
+	NoFinish                // ends with [DONE], without finish_reason and usage
 	NoTokens                // finishes without a token
 	HTML                    // 200 with a page of a proxy
 	Status                  // Answer.Code, with Answer.RetryAfter

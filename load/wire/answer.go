@@ -39,6 +39,7 @@ type Answer struct {
 	seen      uint64 // choices, one bit each
 	finished  uint64
 	usage     bool
+	done      bool  // [DONE] has come
 	tokens    int   // chunks with a token
 	counted   int   // completion tokens by continuous usage so far
 	lastUS    int64 // of the last chunk, in whole microseconds since the anchor
@@ -92,6 +93,7 @@ func (s *Answer) Event(ev *sse.Event, m Mark) {
 	case len(data) == 0:
 		return
 	case string(data) == "[DONE]":
+		s.done = true
 		s.end(m.At)
 		return
 	case data[0] != '{' && len(ev.Name) > 0:
@@ -281,9 +283,11 @@ func (s *Answer) NotStream(media string, body []byte, at time.Duration) {
 	s.Fail(result.ErrProtocol, fmt.Sprintf("the answer is %s and no event stream: %.80q", media, body), at)
 }
 
-// complete says that everything has come that makes a success.
+// complete says that everything has come that makes a success: a finish_reason
+// of every choice, and proof that nothing follows. That is the usage that was
+// asked for, or [DONE] of a server that counts no tokens.
 func (s *Answer) complete() bool {
-	return s.seen != 0 && s.seen == s.finished && (s.usage || !s.wantUsage)
+	return s.seen != 0 && s.seen == s.finished && (s.usage || s.done || !s.wantUsage)
 }
 
 // Close judges the answer. cause is why the reading ended: io.EOF where the
@@ -336,7 +340,7 @@ func (s *Answer) missing() string {
 	case s.seen == 0 || s.seen != s.finished:
 		return "the stream ended without finish_reason"
 	}
-	return "the stream ended without the usage that was asked for"
+	return "the stream ended without [DONE] and without the usage that was asked for"
 }
 
 func (s *Answer) failed(class, text string) {

@@ -71,7 +71,7 @@ func TestAnswer_recorded(t *testing.T) {
 					t.Fatalf("ends after %d of %d bytes: %s %s", cut, len(b), r.Status, r.ErrorClass)
 				}
 			}
-			if r, _ := replay(b[:done]); r.Status != result.Completed {
+			if r, _ := replay(b[:done]); r.Status != result.Completed || r.TokenSource != "usage" {
 				t.Errorf("without [DONE]: %+v", r)
 			}
 		})
@@ -86,6 +86,31 @@ func TestAnswer_usageOfZeros(t *testing.T) {
 	r, _ := replay([]byte(text), []byte(end))
 	if r.Status != result.Completed || r.PromptTokens != result.Unknown || r.CompletionTokens != 2 || r.TokenSource != "chunks" || r.ChunkTokens != nil {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A stream without the usage that was asked for is complete if finish_reason and
+// [DONE] came; each of its chunks with content is counted as one token.
+func TestAnswer_withoutUsage(t *testing.T) {
+	const (
+		text   = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n"
+		finish = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n"
+		done   = "data: [DONE]\n\n"
+	)
+	for _, c := range []struct{ name, stream, class string }{
+		{"finish_reason and [DONE]", text + text + finish + done, ""},
+		{"no [DONE]", text + text + finish, result.ErrTruncated},
+		{"no finish_reason", text + text + done, result.ErrTruncated},
+		{"[DONE] alone", done, result.ErrTruncated},
+		{"no token", finish + done, result.ErrNoTokens},
+	} {
+		r, _ := replay([]byte(c.stream))
+		if r.ErrorClass != c.class {
+			t.Errorf("%s: %s, class %q: %s", c.name, r.Status, r.ErrorClass, r.Error)
+		}
+		if c.class == "" && (r.Status != result.Completed || r.TokenSource != "chunks" || r.CompletionTokens != 2) {
+			t.Errorf("%s: %+v", c.name, r)
+		}
 	}
 }
 

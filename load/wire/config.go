@@ -38,8 +38,9 @@ type Config struct {
 	// tokens.
 	Stream bool
 	// IncludeUsage and ContinuousUsage ask for token counts, at the end of a
-	// stream and with every chunk. With IncludeUsage a stream that ends
-	// without a count has failed.
+	// stream and with every chunk. With IncludeUsage a stream that ends with
+	// neither a count nor [DONE] has failed. If [DONE] came without a count,
+	// each chunk with content is counted as one token.
 	IncludeUsage    bool
 	ContinuousUsage bool
 

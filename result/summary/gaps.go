@@ -119,18 +119,24 @@ func (s *summary) gaps(c *samples, memory []int64) []int64 {
 	}
 	s.describe("icl", c, values, n, c.missing(len(values)))
 
-	unknown, single := 0, 0
+	unknown, uncounted, single := 0, 0, 0
 	grains := make([]grain, len(c.streamed))
 	for i, r := range c.streamed {
 		switch grains[i] = grainOf(r); grains[i] {
 		case unknownGrain:
 			unknown++
+			if r.TokenSource != "usage" {
+				uncounted++
+			}
 		case perContent:
 			single++
 		}
 	}
 	if unknown > 0 {
 		text := fmt.Sprintf("%d of %d requests got several tokens in a chunk and the server did not say how many", unknown, len(c.streamed))
+		if uncounted == unknown {
+			text = fmt.Sprintf("the server did not count the output of %d of %d requests, so how many tokens a chunk has is not known", unknown, len(c.streamed))
+		}
 		none := float64(unknown) > maxITLUnknown*float64(len(c.streamed))
 		if none {
 			text += "; there is no inter-token latency"
