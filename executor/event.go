@@ -38,6 +38,7 @@ const (
 	RunStarted        EventType = "run_started"
 	DeploymentStarted EventType = "deployment_started"
 	StepStarted       EventType = "step"
+	Waiting           EventType = "waiting" // a server is not ready: its last answer, when that changes; never journaled
 	ServerReady       EventType = "server_ready"
 	TrialStarted      EventType = "trial_started"
 	TrialProgress     EventType = "trial_progress" // about four times a second, never journaled

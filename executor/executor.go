@@ -77,6 +77,8 @@ type Config struct {
 	ClientHost string
 	Sweep      string // path of this program, for engines that are part of it
 
+	patience patience // shorter in tests
+
 	// Teardown outlives the run's context; nil is context.Background().
 	Teardown context.Context
 	// Events is called by one goroutine at a time; it must not block for long.

@@ -49,8 +49,15 @@ type wrongModel struct {
 	got  []string
 }
 
+// maxListed bounds the models of a server that a message names.
+const maxListed = 20
+
 func (e *wrongModel) Error() string {
-	return fmt.Sprintf("the server serves %q, not %q", e.got, e.want)
+	got, more := e.got, ""
+	if n := len(got) - maxListed; n > 0 {
+		got, more = got[:maxListed], fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("the server serves %q%s, not %q", got, more, e.want)
 }
 
 // endOf is why a deployment ended, after its Done.

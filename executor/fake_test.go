@@ -38,6 +38,8 @@ type script struct {
 	status  int                                       // of each streamed answer; 0 is 200
 	mute    bool                                      // it exposes no metrics
 	after   int                                       // streamed answers before status holds
+
+	uncounted bool // streams have no usage
 }
 
 // A fakeBackend starts engines in this process and writes down what it is
@@ -297,13 +299,21 @@ func (s *fakeServer) complete(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if !body.Stream {
+	if !body.Stream || r.Header.Get("X-Request-Id") == "" { // no request of the load
 		status, model := http.StatusOK, "m"
 		if look := s.look("probe"); s.probe != nil {
 			status, model = s.probe(look)
 		}
+		before, usage, after := "", "null", ""
+		if body.Stream && status == http.StatusOK {
+			w.Header().Set("Content-Type", "text/event-stream")
+			before, after = "data: ", "\n\ndata: [DONE]\n\n"
+			if !s.uncounted {
+				usage = `{"prompt_tokens":8,"completion_tokens":1}`
+			}
+		}
 		w.WriteHeader(status)
-		fmt.Fprintf(w, `{"model":%q,"choices":[{"index":0,"message":{"content":"w"},"finish_reason":"length"}]}`, model)
+		fmt.Fprintf(w, `%s{"model":%q,"choices":[{"index":0,"message":{"content":"w"},"finish_reason":"length"}],"usage":%s}%s`, before, model, usage, after)
 		return
 	}
 	s.mu.Lock()
@@ -340,7 +350,10 @@ func (s *fakeServer) complete(w http.ResponseWriter, r *http.Request) {
 		}
 		fmt.Fprintf(&b, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"w \"},\"finish_reason\":%s}]}\n\n", finish)
 	}
-	fmt.Fprintf(&b, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":8,\"completion_tokens\":%d,\"total_tokens\":%d}}\n\ndata: [DONE]\n\n", tokens, tokens+8)
+	if !s.uncounted {
+		fmt.Fprintf(&b, "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":8,\"completion_tokens\":%d,\"total_tokens\":%d}}\n\n", tokens, tokens+8)
+	}
+	b.WriteString("data: [DONE]\n\n")
 	_, _ = io.WriteString(w, b.String())
 }
 

@@ -107,7 +107,7 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 	timeout := d.Plan.ReadyTimeout(d.profile)
 	rctx, cancel := context.WithTimeoutCause(ctx, timeout, limit{"timeouts.ready", timeout})
 	defer cancel()
-	s.version, err = d.ready(rctx, dep, s.roles)
+	first, err := d.ready(rctx, dep, s.roles)
 	if err != nil {
 		cause := failureOf(rctx, err, dep, d.logs(s.roles), d.profile, d.Cells[0].Server.Engine)
 		d.server = s
@@ -116,6 +116,10 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 			return nil, nil, nil
 		}
 		return nil, d.launchFailed(n, cause), nil
+	}
+	s.version = first.version
+	if first.uncounted {
+		d.emit(Event{Type: Notice, Deployment: d.ID, Launch: n, Label: d.label, Text: d.label + ": the server streams no usage: each chunk with content counts as one token (tokens_assumed)"})
 	}
 	if !s.foreign {
 		s.startUp = time.Since(launched)

@@ -207,7 +207,7 @@ func TestReady_endWithoutReason(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, always(script{health: http.StatusServiceUnavailable}), `timeouts: {ready: 20s, stop: 5s}`)
 	w.on = func(e Event) {
-		if e.Step != "ready" {
+		if e.Type != StepStarted || e.Step != "ready" {
 			return
 		}
 		go func() {

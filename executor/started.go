@@ -30,17 +30,18 @@ func (d *deployment) started(role *engine.Role, logPath func(int) string) func(c
 	return func(ctx context.Context, h host.Host, replica int) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, timeout, limit{"timeouts.ready", timeout})
 		defer cancel()
-		if err := d.awaitRole(ctx, role.Ready, h, logPath(replica)); err != nil {
+		last := &lastAnswer{deployment: d, step: fmt.Sprintf("until %s %d is ready", role.Name, replica)}
+		if err := d.awaitRole(ctx, role.Ready, h, logPath(replica), last.show); err != nil {
 			return fmt.Errorf("until its role is ready: %w", err)
 		}
 		return nil
 	}
 }
 
-func (d *deployment) awaitRole(ctx context.Context, ready engine.RoleReady, h host.Host, path string) error {
+func (d *deployment) awaitRole(ctx context.Context, ready engine.RoleReady, h host.Host, path string, show func(error)) error {
 	if ready.Line != "" {
 		line := newAwaitedLine(path, ready.Line)
-		if err := poll(ctx, line.seen); err != nil {
+		if err := poll(ctx, line.seen, show); err != nil {
 			return err
 		}
 	}
@@ -50,7 +51,7 @@ func (d *deployment) awaitRole(ctx context.Context, ready engine.RoleReady, h ho
 		err := poll(ctx, func() error {
 			_, err := api.get(ctx, ready.Health)
 			return err
-		})
+		}, show)
 		if err != nil {
 			return err
 		}
@@ -63,14 +64,15 @@ func (d *deployment) awaitRole(ctx context.Context, ready engine.RoleReady, h ho
 	}
 }
 
-// poll calls look until it gives no error. At the end of ctx the error is its
-// cause and what look said last.
-func poll(ctx context.Context, look func() error) error {
+// poll calls look until it gives no error, and show with each error. At the end
+// of ctx the error is its cause and what look said last.
+func poll(ctx context.Context, look func() error, show func(error)) error {
 	for wait := readyPollMin; ; wait = min(wait*3/2, readyPollMax) {
 		err := look()
 		if err == nil {
 			return nil
 		}
+		show(err)
 		select {
 		case <-ctx.Done():
 			return &notYet{context.Cause(ctx), err}

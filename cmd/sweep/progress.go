@@ -60,6 +60,7 @@ type liveLine struct {
 	label      string // what it is doing, in words
 	step       string
 	since      time.Time // the step's begin
+	answer     string    // the server's last, while it is waited for
 	trial      *expected
 	progress   *load.Progress
 	recent     []reading
@@ -123,8 +124,12 @@ func (v *view) follow(e executor.Event, now time.Time) {
 		v.live = slices.DeleteFunc(v.live, func(l *liveLine) bool { return l.deployment == e.Deployment })
 	case executor.StepStarted:
 		if l := v.line(e.Deployment); l != nil {
-			l.label, l.step, l.since, l.progress, l.recent = e.Label, e.Step, now, nil, nil
+			l.label, l.step, l.since, l.answer, l.progress, l.recent = e.Label, e.Step, now, "", nil, nil
 			l.trial = v.trials[rundir.Key{Cell: e.Cell, Trial: e.Trial}]
+		}
+	case executor.Waiting:
+		if l := v.line(e.Deployment); l != nil {
+			l.answer = e.Text
 		}
 	case executor.TrialProgress:
 		if l := v.line(e.Deployment); l != nil && e.Progress != nil {
@@ -206,8 +211,12 @@ func (f *forecast) words(now time.Time, running float64) string {
 	return text
 }
 
-// fit joins a line's parts. Where they are too long the last of the details is
-// left out, and then the label loses its beginning: what it shares with others.
+// shortDetail is how many characters of a long detail always stay.
+const shortDetail = 24
+
+// fit joins a line's parts. If they are too long the last of more than two
+// details is left out, then a long one loses its end, then the label its
+// beginning, which it shares with others.
 func fit(head, label string, details []string, width int) string {
 	label = plaintext.Line(label)
 	if width <= 0 {
@@ -219,6 +228,10 @@ func fit(head, label string, details []string, width int) string {
 	n := utf8.RuneCountInString(label)
 	for len(details) > 2 && room() < n {
 		details = details[:len(details)-1]
+	}
+	last := &details[len(details)-1]
+	if long := []rune(*last); room() < n && len(long) > shortDetail {
+		*last = string(long[:max(shortDetail, len(long)-(n-room())-1)]) + "…"
 	}
 	if most := max(8, room()); n > most {
 		label = "…" + string([]rune(label)[n-most+1:])
@@ -257,10 +270,14 @@ func (l *liveLine) rate() string {
 func (l *liveLine) details(now time.Time) []string {
 	p := l.progress
 	if p == nil {
+		list := []string{l.step}
 		if waited := now.Sub(l.since); waited >= 2*time.Second {
-			return []string{strings.TrimSpace(l.step + " " + short(waited))}
+			list[0] = strings.TrimSpace(l.step + " " + short(waited))
 		}
-		return []string{l.step}
+		if l.answer != "" {
+			list = append(list, "last answer: "+l.answer)
+		}
+		return list
 	}
 	done := fmt.Sprintf("%d requests", p.Done)
 	if l.trial != nil && l.trial.requests > 0 {

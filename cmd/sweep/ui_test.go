@@ -262,7 +262,13 @@ func TestUI_piped(t *testing.T) {
 	var out bytes.Buffer
 	u.out, u.screen, u.said = &out, nil, epoch
 	feed(u, runStarted, d1Started, executor.Event{Type: executor.StepStarted, Deployment: "d1", Launch: 1, Step: "launch", Label: "vllm l4"})
+	feed(u,
+		executor.Event{Type: executor.StepStarted, Deployment: "d1", Step: "ready", Label: "vllm l4"},
+		executor.Event{Type: executor.Waiting, Deployment: "d1", Step: "ready", Label: "vllm l4", Text: "connection refused"},
+		executor.Event{Type: executor.Waiting, Deployment: "d1", Step: "ready", Label: "vllm l4", Text: "GET /health answered 503"})
 	c.pass(29 * time.Second)
+	u.tick()
+	c.pass(time.Second)
 	u.tick()
 	feed(u, executor.Event{Type: executor.LaunchFailed, Deployment: "d1", Label: "vllm l4", Class: "oom.weights", Error: "CUDA\x1b[31m out of\r\nmemory"})
 	c.pass(29 * time.Second)
@@ -275,9 +281,11 @@ func TestUI_piped(t *testing.T) {
 	want(t, "stderr", out.String(), `
 4 trials
 vllm l4: launch 1
+  [0/2] ETA 2m20s  vllm l4: ready 30s, last answer: GET /health answered 503
+  [0/4] ETA 4m40s in all
 vllm l4: did not start: oom.weights: CUDA out of  memory
-  [0/2] ETA 2m08s  vllm l4 concurrency=4: 8/24 requests, 300 tok/s, 4 in flight
-  [0/4] ETA 4m42s in all
+  [0/2] ETA 2m10s  vllm l4 concurrency=4: 8/24 requests, 300 tok/s, 4 in flight
+  [0/4] ETA 4m46s in all
 `)
 }
 
@@ -427,6 +435,16 @@ func TestFit(t *testing.T) {
 		20: "  [1/6]  …kens=64: 9/24 requests, 319 tok/s",
 	} {
 		if got := fit("  [1/6]", "vllm l4 concurrency=16 max_tokens=64", details, width); got != want {
+			t.Errorf("%d columns: %q, want %q", width, got, want)
+		}
+	}
+	for width, want := range map[int]string{
+		0:  "  [0/6]  vllm l4: ready 45s, last answer: GET /health answered 503 Service Unavailable",
+		60: "  [0/6]  vllm l4: ready 45s, last answer: GET /health answ…",
+		40: "  [0/6]  vllm l4: ready 45s, last answer: GET /health…",
+	} {
+		waiting := []string{"ready 45s", "last answer: GET /health answered 503 Service Unavailable"}
+		if got := fit("  [0/6]", "vllm l4", waiting, width); got != want {
 			t.Errorf("%d columns: %q, want %q", width, got, want)
 		}
 	}
