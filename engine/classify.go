@@ -149,7 +149,7 @@ func (p *Profile) classify(t *table, tail []string, end End) Diagnosis {
 		return Diagnosis{
 			Class: ClassWrongModel, Line: last,
 			Hint:   fmt.Sprintf("the server answers as %q; set served_model_name if that is the right model", shorten(end.WrongModel)),
-			Change: shorten(key + ".served_model_name: " + end.WrongModel),
+			Change: shorten(key + ".served_model_name: " + oneOf(end.WrongModel)),
 		}
 	}
 	patterns := slices.Concat(compile(p.Failures), t.patterns)
@@ -355,4 +355,12 @@ func shorten(line string) string {
 		cut--
 	}
 	return line[:cut] + "…"
+}
+
+// oneOf is a name, or several that commas separate.
+func oneOf(names string) string {
+	if strings.Contains(names, ", ") {
+		return "one of " + names
+	}
+	return names
 }

@@ -124,6 +124,7 @@ func TestClassify_ends(t *testing.T) {
 		{"the log explains a time-out", oom, End{TimedOut: true}, "oom.cuda", "GPU"},
 		{"time-out", quiet, End{TimedOut: true}, ClassTimeout, "timeouts.ready"},
 		{"wrong model", oom, End{WrongModel: "tiny"}, ClassWrongModel, `"tiny"`},
+		{"wrong model of several", oom, End{WrongModel: "tiny, small"}, ClassWrongModel, "served_model_name: one of tiny, small"},
 		{"nothing is known", nil, End{}, ClassUnknown, ""},
 	}
 	for _, tt := range tests {

@@ -145,8 +145,8 @@ func TestRedirect_carriesNoKey(t *testing.T) {
 		code     int
 	}{
 		{"everything", func(*http.Request, string) bool { return true }, "/v1/models answered 307", exitIncomplete},
-		{"readiness", func(_ *http.Request, body string) bool { return body != "" && !strings.Contains(body, `"stream":true`) }, "completions answered 307", exitIncomplete},
-		{"the load", func(_ *http.Request, body string) bool { return strings.Contains(body, `"stream":true`) }, "completions answered 307", exitIncomplete},
+		{"readiness", func(r *http.Request, body string) bool { return body != "" && r.Header.Get("X-Request-Id") == "" }, "completions answered 307", exitIncomplete},
+		{"the load", func(r *http.Request, _ string) bool { return r.Header.Get("X-Request-Id") != "" }, "", exitIncomplete},
 		{"metrics", func(r *http.Request, _ string) bool { return r.URL.Path == "/metrics" }, "metrics        none: GET /metrics answered 307", exitOK},
 	} {
 		t.Run(c.name, func(t *testing.T) {
