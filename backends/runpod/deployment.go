@@ -18,7 +18,6 @@ import (
 	"sweep.dev/sweep/internal/bootstrap"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/ending"
-	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/runpodapi"
 	"sweep.dev/sweep/result"
 )
@@ -188,7 +187,7 @@ func (d *deployment) place(p runpodapi.Pod) *podHost {
 		return "http://" + target
 	}
 	if !d.secrets.agent.IsZero() {
-		d.agent = bootstrap.NewAgent(netguard.Dial, address(agentPort), d.secrets.agent)
+		d.agent = bootstrap.NewAgent(d.b.dial, address(agentPort), d.secrets.agent)
 	}
 	h.url = address(portOf(d.role))
 	if d.network == networkProxy {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/internal/netguard"
 )
 
 // A podHost is the pod as the network shows it.
@@ -34,7 +33,7 @@ func (h *podHost) Dial(ctx context.Context, network, addr string) (net.Conn, err
 	if !ok {
 		return nil, fmt.Errorf("dial %s: refused: it is no address of pod %s", addr, h.d.ref.ID)
 	}
-	return netguard.Dial(ctx, network, target)
+	return h.d.b.dial(ctx, network, target)
 }
 
 // Exec runs nvidia-smi in the pod, by its agent.

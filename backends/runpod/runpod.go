@@ -24,12 +24,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"sync"
 	"time"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/runpodapi"
 )
 
@@ -39,6 +41,8 @@ type Backend struct {
 	fx      *effect.Effects
 	client  *runpodapi.Client
 	account *runpodapi.Lister
+	// dial reaches the ports of pods; [netguard.Dial] but in tests.
+	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	mu   sync.Mutex
 	lost map[string]bool // names of creates that were given up
@@ -97,7 +101,7 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 		return nil, err
 	}
 	api := runpodapi.New(fx, base, c.Key, c.Rate)
-	return &Backend{Config: c, fx: fx, client: api, account: runpodapi.NewLister(api), lost: map[string]bool{}}, nil
+	return &Backend{Config: c, fx: fx, client: api, account: runpodapi.NewLister(api), dial: netguard.Dial, lost: map[string]bool{}}, nil
 }
 
 // at is what finds this account's API again.

@@ -22,9 +22,9 @@ import (
 var (
 	// ErrOver says that the pod ends or has ended itself: no beat helps.
 	ErrOver = errors.New("the pod has ended itself")
-	// ErrToken says that whoever answers does not take our token: another
-	// pod's agent, or none.
-	ErrToken = errors.New("the agent refuses the token")
+	// ErrToken says that whoever answers does not have our token: another pod's
+	// agent, or none.
+	ErrToken = errors.New("what answers is not this pod's agent")
 )
 
 const (
@@ -39,16 +39,20 @@ const (
 // called concurrently. Their contexts bound them, and no request takes longer
 // than 30 s (Exec: 40 s). Each request has a connection of its own, so that an
 // Agent has nothing to close.
+//
+// Requests and answers are signed with the token, which does not cross the wire.
+// What they say does, in clear text if base is http.
 type Agent struct {
 	base   string
-	token  secret.String
+	signer *signer
 	client *http.Client
 }
 
-// NewAgent makes the client of an agent at base ("http://127.0.0.1:8081").
-// Connections are made by dial; nil is [netguard.Dial]. It does not connect.
+// NewAgent makes the client of an agent at base ("http://127.0.0.1:8081"), with the
+// token of its [Options]. Connections are made by dial; nil is [netguard.Dial]. It
+// does not connect.
 func NewAgent(dial func(ctx context.Context, network, addr string) (net.Conn, error), base string, token secret.String) *Agent {
-	return &Agent{strings.TrimSuffix(base, "/"), token, netguard.Client(dial, 0)}
+	return &Agent{strings.TrimSuffix(base, "/"), newSigner(token), netguard.Client(dial, 0)}
 }
 
 // Status is what a bootstrap says of itself.
@@ -107,7 +111,7 @@ func (a *Agent) Exec(ctx context.Context, argv ...string) ([]byte, error) {
 		return nil, fmt.Errorf("nothing but nvidia-smi is run on a pod: %w", host.ErrNotSupported)
 	}
 	out, h, err := a.ask(ctx, toolTimeout, http.MethodPost, "/exec", map[string]any{"argv": argv})
-	if answer := (*answerError)(nil); errors.As(err, &answer) && (answer.status == http.StatusForbidden || answer.status == http.StatusNotFound) {
+	if answer := (*answerError)(nil); errors.As(err, &answer) && answer.signed && (answer.status == http.StatusForbidden || answer.status == http.StatusNotFound) {
 		return nil, fmt.Errorf("%w: %w", err, host.ErrNotSupported)
 	}
 	if err != nil {
@@ -150,6 +154,7 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 type answerError struct {
 	status int
 	text   string // from a pod: quoted where it is shown
+	signed bool   // by the pod's agent; a proxy's is not
 }
 
 func (e *answerError) Error() string {
@@ -157,27 +162,38 @@ func (e *answerError) Error() string {
 }
 
 func (e *answerError) Is(target error) bool {
-	return target == ErrOver && e.status == http.StatusGone ||
+	return target == ErrOver && e.status == http.StatusGone && e.signed ||
 		target == ErrToken && e.status == http.StatusUnauthorized
 }
 
+// ask sends one request, and once more if the agent has another session or clock
+// than we thought: it was just started, or this machine slept. A request that is
+// refused for that has done nothing.
 func (a *Agent) ask(ctx context.Context, limit time.Duration, method, path string, args any) ([]byte, http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var body io.Reader
+	var body []byte
 	if args != nil {
-		b, err := json.Marshal(args)
-		if err != nil {
+		var err error
+		if body, err = json.Marshal(args); err != nil {
 			return nil, nil, fmt.Errorf("agent: %w", err)
 		}
-		body = bytes.NewReader(b)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, a.base+path, body)
+	out, h, err := a.once(ctx, method, path, body)
+	if answer := (*answerError)(nil); errors.As(err, &answer) && answer.signed && answer.status == http.StatusUnauthorized {
+		out, h, err = a.once(ctx, method, path, body)
+	}
+	return out, h, err
+}
+
+func (a *Agent) once(ctx context.Context, method, path string, body []byte) ([]byte, http.Header, error) {
+	req, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, nil, fmt.Errorf("agent: %w", err)
 	}
 	req.Close = true
-	req.Header.Set("Authorization", "Bearer "+a.token.Reveal())
+	authorization, nonce := a.signer.sign(method, path, body)
+	req.Header.Set("Authorization", authorization)
 	req.Header.Set("User-Agent", "sweep")
 	resp, err := a.client.Do(req)
 	if err != nil {
@@ -186,14 +202,16 @@ func (a *Agent) ask(ctx context.Context, limit time.Duration, method, path strin
 	defer resp.Body.Close()
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxError)) // the status says enough
-		return nil, nil, &answerError{resp.StatusCode, string(text)}
+		return nil, nil, &answerError{resp.StatusCode, string(text), a.signer.check(nonce, resp.StatusCode, resp.Header, text)}
 	}
 	out, err := io.ReadAll(io.LimitReader(resp.Body, maxOutput+1))
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, nil, fmt.Errorf("agent: %s: %w", path, err)
-	}
-	if len(out) > maxOutput {
+	case len(out) > maxOutput:
 		return nil, nil, fmt.Errorf("agent: %s: more than %d MiB in one answer", path, maxOutput>>20)
+	case !a.signer.check(nonce, resp.StatusCode, resp.Header, out):
+		return nil, nil, fmt.Errorf("agent: %s: an answer without its signature: %w", path, ErrToken)
 	}
 	return out, resp.Header, nil
 }

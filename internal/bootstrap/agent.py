@@ -2,10 +2,13 @@
 
 It holds no decision. Beats and promises go into files that the shell, its
 parent, looks at each second; the shell ends the pod, with or without an agent.
-It needs Python 3.6 and nothing else. Every request carries the pod's token.
+It needs Python 3.6 and nothing else. The network between may be read and changed
+by others: requests and answers are signed with the pod's token, which nobody
+sends. sign.go says how.
 """
 
 import collections
+import hashlib
 import hmac
 import http.server
 import json
@@ -21,7 +24,7 @@ import threading
 import time
 import urllib.parse
 
-TOKEN = os.environ.pop("SWEEP_TOKEN", "")
+TOKEN = os.environ.pop("SWEEP_TOKEN", "").encode()
 DIR = os.environ.pop("SWEEP_DIR")
 LOG = os.environ.pop("SWEEP_LOG")
 DEADLINE = int(os.environ.pop("SWEEP_DEADLINE"))
@@ -29,6 +32,8 @@ GRACE = int(os.environ.pop("SWEEP_GRACE"))
 HOST = os.environ.pop("SWEEP_AGENT_HOST")
 PORT = int(os.environ.pop("SWEEP_AGENT_PORT"))
 SHELL = os.getppid()
+SESSION = os.urandom(16).hex()
+BEGAN = time.monotonic()
 
 BODY = 64 << 10  # bytes of a request
 CHUNK = 1 << 20  # bytes of the log or of the samples in one answer
@@ -36,6 +41,7 @@ OUTPUT = 4 << 20  # bytes of one nvidia-smi, and of all samples kept
 WAIT = 25  # seconds that an answer waits for news: less than any proxy
 BUSY = 64  # connections at a time
 TOOL = 30  # seconds for one nvidia-smi
+WINDOW = 30000  # milliseconds that a request may be too old or too new
 
 # What nvidia-smi may be asked: nothing that changes a GPU.
 READS = re.compile(
@@ -47,6 +53,45 @@ SAMPLES = (
     "--query-gpu=timestamp,index,uuid,name,utilization.gpu,utilization.memory,"
     "memory.used,memory.total,power.draw,temperature.gpu,clocks.sm,clocks.mem"
 )
+
+
+SIGNED = re.compile(r"Sweep-HMAC-SHA256 ([0-9a-f]{32}) ([0-9]{1,15}) ([0-9a-f]{32}) ([0-9a-f]{64})\Z")
+MARKS = ("X-Sweep-Offset", "X-Sweep-End", "X-Sweep-Exit")
+
+
+def sign(*parts):
+    return hmac.new(TOKEN, "\n".join(parts).encode(), hashlib.sha256).hexdigest()
+
+
+def digest(body):
+    return hashlib.sha256(body).hexdigest()
+
+
+def since_start():
+    return int((time.monotonic() - BEGAN) * 1000)
+
+
+class Nonces:
+    """The requests of the last WINDOW, of which none is taken twice."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.seen = {}
+
+    def take(self, nonce, at):
+        now = since_start()
+        if abs(at - now) > WINDOW:
+            return False
+        with self.lock:
+            for old in [n for n, t in self.seen.items() if t < now - WINDOW]:
+                del self.seen[old]
+            if nonce in self.seen:
+                return False
+            self.seen[nonce] = at
+            return True
+
+
+NONCES = Nonces()
 
 
 def clock():
@@ -213,6 +258,7 @@ def run(argv):
 class Handler(http.server.BaseHTTPRequestHandler):
     server_version, sys_version = "sweep", ""
     timeout = 15  # seconds for a peer that says or takes nothing
+    nonce = ""  # of a request that was signed with our token
 
     def log_message(self, *args):
         pass
@@ -225,13 +271,23 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def serve(self, method):
         try:
+            self.nonce = ""
             body = self.body()
-            want, have = "Bearer " + TOKEN, self.headers.get("Authorization", "")
-            if not TOKEN or not hmac.compare_digest(want.encode(), have.encode("utf-8", "replace")):
-                raise Refused(401, "")
+            self.admit(body)
             method(urllib.parse.urlsplit(self.path), body)
         except Refused as e:
-            self.answer(e.code, str(e).encode())
+            self.answer(e.code, str(e).encode()[:400])
+
+    def admit(self, body):
+        """Whoever signs as we do, for this session and now, and not once more."""
+        m = SIGNED.match(self.headers.get("Authorization", ""))
+        if TOKEN and m:
+            session, at, nonce, mac = m.groups()
+            if hmac.compare_digest(mac, sign("request", session, at, nonce, self.command, self.path, digest(body))):
+                self.nonce = nonce  # the answer says what session and time it is
+                if session == SESSION and NONCES.take(nonce, int(at)):
+                    return
+        raise Refused(401, "")
 
     def body(self):
         try:
@@ -246,10 +302,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.rfile.read(size)
 
     def answer(self, code, body, **headers):
+        headers = {name.replace("_", "-"): str(value) for name, value in headers.items()}
+        if self.nonce:
+            at = str(since_start())
+            marks = [headers.get(name, "") for name in MARKS]
+            headers["X-Sweep-Session"], headers["X-Sweep-Time"] = SESSION, at
+            headers["X-Sweep-Mac"] = sign("answer", self.nonce, str(code), SESSION, at, *(marks + [digest(body)]))
         self.send_response(code)
         self.send_header("Content-Length", str(len(body)))
         for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), str(value))
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -145,7 +146,11 @@ func TestAgent_wrongToken(t *testing.T) {
 	p := rent(t, rental{path: box, Options: withAgent(t, Options{Argv: sh("exec sleep 1000"), Heartbeat: 20 * time.Second})})
 	before := p.up()
 	base := "http://127.0.0.1:" + strconv.Itoa(p.port)
-	for _, token := range []string{"", "Bearer", "Bearer ", "Bearer " + testToken + "x", "Bearer " + testToken[1:], testToken, "Basic " + testToken, "Bearer \xff"} {
+	// The key itself is no signature, and so is what another key signs.
+	other := newSigner(secret.New("", strings.Repeat("x", 20)))
+	other.session, other.ahead = p.agent.signer.session, p.agent.signer.ahead+p.agent.signer.began.Sub(other.began)
+	foreign, _ := other.sign("POST", "/end", nil)
+	for _, token := range []string{"", "Bearer " + testToken, "Bearer \xff", testToken, scheme, scheme + " " + testToken, foreign, foreign[:len(foreign)-64]} {
 		for _, r := range []struct{ method, path, body string }{
 			{"POST", "/beat", ""},
 			{"POST", "/keep", `{"seconds": 600}`},
@@ -168,8 +173,7 @@ func TestAgent_wrongToken(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(box, "ran")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("nvidia-smi was run: %v", err)
 	}
-	other := NewAgent(nil, base, secret.New("", strings.Repeat("x", 20)))
-	if err := other.Beat(t.Context()); !errors.Is(err, ErrToken) {
+	if err := NewAgent(nil, base, secret.New("", strings.Repeat("x", 20))).Beat(t.Context()); !errors.Is(err, ErrToken) {
 		t.Errorf("got %v", err)
 	}
 	p.ends(124) // none of it was a beat
@@ -201,7 +205,7 @@ func TestAgent_badRequests(t *testing.T) {
 	t.Parallel()
 	p := rent(t, rental{Options: withAgent(t, Options{Argv: sh("exec sleep 1000")})})
 	p.up()
-	base, auth := "http://127.0.0.1:"+strconv.Itoa(p.port), "Bearer "+testToken
+	base := "http://127.0.0.1:" + strconv.Itoa(p.port)
 	for _, c := range []struct {
 		method, path, body string
 		want               int
@@ -225,6 +229,7 @@ func TestAgent_badRequests(t *testing.T) {
 		{"GET", "/../../etc/passwd", "", 404},
 		{"PUT", "/beat", "", 501},
 	} {
+		auth, _ := p.agent.signer.sign(c.method, c.path, []byte(c.body))
 		if status, body := request(t, c.method, base+c.path, auth, c.body); status != c.want || strings.Contains(body, testToken) {
 			t.Errorf("%s %s %.40q: HTTP %d %.200q, want %d", c.method, c.path, c.body, status, body, c.want)
 		}
@@ -455,7 +460,24 @@ func TestAgent_isLeftAlone(t *testing.T) {
 
 // ---- the client against servers that are not the agent
 
+// fakeAgent is a client of a server that signs as an agent does.
 func fakeAgent(t *testing.T, handler http.HandlerFunc) *Agent {
+	return agentOf(t, func(w http.ResponseWriter, r *http.Request) {
+		said := httptest.NewRecorder()
+		handler(said, r)
+		h := w.Header()
+		maps.Copy(h, said.Header())
+		h.Set("X-Sweep-Session", strings.Repeat("1", 32))
+		h.Set("X-Sweep-Time", "0")
+		nonce := strings.Fields(r.Header.Get("Authorization"))[3]
+		h.Set("X-Sweep-Mac", newSigner(secret.New("${TOKEN}", testToken)).mac("answer", nonce, strconv.Itoa(said.Code), h.Get("X-Sweep-Session"), "0",
+			h.Get("X-Sweep-Offset"), h.Get("X-Sweep-End"), h.Get("X-Sweep-Exit"), digest(said.Body.Bytes())))
+		w.WriteHeader(said.Code)
+		_, _ = w.Write(said.Body.Bytes())
+	})
+}
+
+func agentOf(t *testing.T, handler http.HandlerFunc) *Agent {
 	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
 	return NewAgent(nil, s.URL+"/", secret.New("${TOKEN}", testToken))
@@ -495,9 +517,32 @@ func TestClient_errors(t *testing.T) {
 	}
 }
 
+// Only an agent that has our key says that a pod is over, or what it printed.
+func TestClient_unsigned(t *testing.T) {
+	t.Parallel()
+	answer := func(status int) *Agent {
+		return agentOf(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Sweep-Exit", "0")
+			w.WriteHeader(status)
+		})
+	}
+	if err := answer(http.StatusOK).Beat(t.Context()); !errors.Is(err, ErrToken) {
+		t.Errorf("a beat: %v", err)
+	}
+	if err := answer(http.StatusGone).Beat(t.Context()); err == nil || errors.Is(err, ErrOver) {
+		t.Errorf("a pod that is over: %v", err)
+	}
+	if out, err := answer(http.StatusOK).Exec(t.Context(), "nvidia-smi"); !errors.Is(err, ErrToken) {
+		t.Errorf("nvidia-smi: %q, %v", out, err)
+	}
+	if _, err := answer(http.StatusNotFound).Exec(t.Context(), "nvidia-smi"); err == nil || errors.Is(err, host.ErrNotSupported) {
+		t.Errorf("no nvidia-smi: %v", err)
+	}
+}
+
 func TestClient_bounded(t *testing.T) {
 	t.Parallel()
-	a := fakeAgent(t, func(w http.ResponseWriter, _ *http.Request) {
+	a := agentOf(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Sweep-Exit", "0")
 		_, _ = io.CopyN(w, zeros{}, 64<<20) // the client hangs up
 	})
@@ -517,18 +562,14 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 func TestClient_dial(t *testing.T) {
 	t.Parallel()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Host != "pod.invalid:8081" || r.Header.Get("Authorization") != "Bearer "+testToken {
-			w.WriteHeader(http.StatusTeapot)
-		}
-	}))
-	t.Cleanup(s.Close)
+	p := rent(t, rental{Options: withAgent(t, Options{Argv: sh("exec sleep 1000")})})
+	p.up()
 	a := NewAgent(func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if addr != "pod.invalid:8081" {
 			t.Errorf("dials %s", addr)
 		}
 		var d net.Dialer
-		return d.DialContext(ctx, network, s.Listener.Addr().String())
+		return d.DialContext(ctx, network, "127.0.0.1:"+strconv.Itoa(p.port))
 	}, "http://pod.invalid:8081", secret.New("", testToken))
 	if err := a.Beat(t.Context()); err != nil {
 		t.Error(err)

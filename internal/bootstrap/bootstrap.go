@@ -20,6 +20,9 @@
 // Where that was wiped it has the rest of the time until [Options.Expires], and
 // a heartbeat to lose again.
 //
+// The network to the agent may be read by others: requests and answers are signed
+// with the token, which is never sent.
+//
 // The engine does not get the token or the provider's key in its environment.
 // That keeps them out of dumps and logs; it is no wall between two processes of
 // the same user, who can read what the first one was started with.
@@ -78,7 +81,7 @@ type Options struct {
 	AgentPort int
 	// AgentHost is the address that it listens on; "" is 0.0.0.0.
 	AgentHost string
-	// Token is what every request to the agent must carry.
+	// Token is the key by which requests to the agent and its answers are signed.
 	Token secret.String
 
 	// Files are what the engine is configured with, by name: texts that are

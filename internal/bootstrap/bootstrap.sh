@@ -16,7 +16,7 @@
 #   SWEEP_AGENT_PORT  where the agent listens; 0 is no agent
 #   SWEEP_AGENT_HOST  the address of that
 #   SWEEP_AGENT_PY    the agent's source
-#   SWEEP_TOKEN       what requests to the agent carry
+#   SWEEP_TOKEN       the key by which requests to the agent are signed
 #   SWEEP_FILES       a folder, made for the files that the engine is configured
 #                     with and removed at the end
 #   SWEEP_FILE_0_NAME, SWEEP_FILE_0_TEXT

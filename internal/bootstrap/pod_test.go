@@ -115,6 +115,8 @@ type rental struct {
 	disk  string    // TMPDIR; "" is a new one
 	out   io.Writer // besides the pod's own
 	env   []string
+	// source changes the agent's source; nil leaves it.
+	source func(string) string
 }
 
 // A pod is one running bootstrap.
@@ -186,6 +188,9 @@ func rent(t *testing.T, r rental) *pod {
 		t.Fatal(err)
 	}
 	argv, env := Command(r.Options)
+	if r.source != nil {
+		env["SWEEP_AGENT_PY"] = r.source(env["SWEEP_AGENT_PY"])
+	}
 	if r.shell != nil {
 		argv = append(slices.Clone(r.shell), argv[1:]...)
 	}
