@@ -66,17 +66,12 @@ func (s *summary) advise() []item {
 		items = append(items, item{text: "spec (" + plural(impossible, "trial") + "): the server cannot be started like that -> install the engine where PATH finds it, or say how it starts with engines.NAME.command (sweep plan --commands PLAN shows every command)"})
 	}
 	if unchecked > 0 {
-		items = append(items, item{text: "an objective could not be checked, which is no pass -> let a collector measure its column (collect), or take the objective out"})
+		items = append(items, item{text: "an objective could not be checked, so its cells are undecided -> let a collector measure its column (collect), or take the objective out, and run the plan again"})
 	}
 	if few > 0 {
-		items = append(items, item{text: "a p95 of few requests is their maximum by another name (" + plural(few, "cell") + ") -> raise load.requests, load.requests_per_worker or load.duration"})
+		items = append(items, item{text: "a p95 of few requests is close to their maximum (" + plural(few, "cell") + ") -> raise load.requests, load.requests_per_worker or load.duration"})
 	}
-	edges := 0
-	for _, l := range ladders(s.points) {
-		if l.points[len(l.points)-1].Verdict == SweetSpot {
-			edges++
-		}
-	}
+	edges := len(s.answers(AskMoreLoad))
 	if edges > 0 {
 		items = append(items, item{text: "no more load was tried than that of " + plural(edges, "sweet spot") + ", so the server may carry more -> add larger values of concurrency or request_rate"})
 	}

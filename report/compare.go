@@ -9,51 +9,35 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// A direction says which of two values is the better one.
-type direction int
-
-const (
-	plainFact  direction = iota // neither
-	lessIsBest                  // times
-	moreIsBest                  // rates
-)
-
-// A measure is one line of a comparison: a column in a person's words.
-type measure struct {
-	name   string
-	column string
-	best   direction
-	// lasting: the server says it of itself, whatever the trial was worth.
-	lasting bool
-}
-
 // measures are the lines of a comparison. Client and server stand side by side
-// with their means: an engine's histogram has no exact percentile.
+// with their means: an engine's histogram has no exact percentile. Engines are
+// not ranked by how long a trial took, which its plan or an early end decides,
+// nor by what each counts in its own way.
 var measures = []measure{
-	{"start-up, s", "start_up_s", lessIsBest, true},
-	{"duration, s", "duration_s", lessIsBest, false},
-	{"output tokens/s", "throughput_tok_s", moreIsBest, false},
-	{"engine's count, tok/s", "server_throughput_tok_s", plainFact, false},
-	{"engine's report, tok/s", reported, plainFact, false},
-	{"TTFT, ms", "mean_ttft_ms", lessIsBest, false},
-	{"TTFT p95, ms", "p95_ttft_ms", lessIsBest, false},
-	{"TTFT by engine, ms", "server_mean_ttft_ms", plainFact, false},
-	{"TPOT, ms", "mean_tpot_ms", lessIsBest, false},
-	{"TPOT p95, ms", "p95_tpot_ms", lessIsBest, false},
-	{"TPOT by engine, ms", "server_mean_tpot_ms", plainFact, false},
-	{"ITL by engine, ms", "server_mean_itl_ms", plainFact, false},
-	{"E2E, ms", "mean_e2e_ms", lessIsBest, false},
-	{"E2E by engine, ms", "server_mean_e2e_ms", plainFact, false},
-	{"queue, ms", "server_mean_queue_ms", lessIsBest, false},
-	{"prefill, ms", "server_mean_prefill_ms", lessIsBest, false},
-	{"decode, ms", "server_mean_decode_ms", lessIsBest, false},
-	{"KV cache, blocks", "kv_cache_blocks", plainFact, true},
-	{"KV cache, tokens", "kv_cache_tokens", plainFact, true},
-	{"request bytes", "server_request_bytes", plainFact, false},
-	{"response bytes", "server_response_bytes", plainFact, false},
-	{"uptime, s", "engine_uptime_s", plainFact, true},
-	{"metric lines", "metric_lines", plainFact, true},
-	{"unique metrics", "metric_names", plainFact, true},
+	{name: "start-up, s", column: "start_up_s", best: lessIsBest, lasting: true},
+	{name: "duration, s", column: "duration_s"},
+	{name: "output tokens/s", column: "throughput_tok_s", best: moreIsBest},
+	{name: "engine's count, tok/s", column: "server_throughput_tok_s"},
+	{name: "engine's report, tok/s", column: reported},
+	{name: "TTFT, ms", column: "mean_ttft_ms", best: lessIsBest},
+	{name: "TTFT p95, ms", column: "p95_ttft_ms", best: lessIsBest},
+	{name: "TTFT by engine, ms", column: "server_mean_ttft_ms"},
+	{name: "TPOT, ms", column: "mean_tpot_ms", best: lessIsBest},
+	{name: "TPOT p95, ms", column: "p95_tpot_ms", best: lessIsBest},
+	{name: "TPOT by engine, ms", column: "server_mean_tpot_ms"},
+	{name: "ITL by engine, ms", column: "server_mean_itl_ms"},
+	{name: "E2E, ms", column: "mean_e2e_ms", best: lessIsBest},
+	{name: "E2E by engine, ms", column: "server_mean_e2e_ms"},
+	{name: "queue, ms", column: "server_mean_queue_ms"},
+	{name: "prefill, ms", column: "server_mean_prefill_ms"},
+	{name: "decode, ms", column: "server_mean_decode_ms"},
+	{name: "KV cache, blocks", column: "kv_cache_blocks", lasting: true},
+	{name: "KV cache, tokens", column: "kv_cache_tokens", lasting: true},
+	{name: "request bytes", column: "server_request_bytes"},
+	{name: "response bytes", column: "server_response_bytes"},
+	{name: "uptime, s", column: "engine_uptime_s", lasting: true},
+	{name: "metric lines", column: "metric_lines", lasting: true},
+	{name: "unique metrics", column: "metric_names", lasting: true},
 }
 
 // reported is what an engine claims of itself, which is held against what was
@@ -81,16 +65,7 @@ func (s *summary) contests() []*contest {
 	byName := map[string]*contest{}
 	var all []*contest
 	for _, p := range s.points {
-		if p.Verdict == Pending {
-			continue
-		}
-		var parts []string
-		for _, set := range p.Cell.Settings {
-			if set.Column != "engine" && !slices.Contains(tied, set.Column) {
-				parts = append(parts, setting(set))
-			}
-		}
-		name := strings.Join(parts, " ")
+		name := label(p.Cell, func(set Setting) bool { return set.Column != "engine" && !slices.Contains(tied, set.Column) })
 		c := byName[name]
 		if c == nil {
 			c = &contest{name: name}
@@ -104,6 +79,43 @@ func (s *summary) contests() []*contest {
 	})
 	return all
 }
+
+// engineClaims compare the engines of a contest by each measure that has a best:
+// by those that are said, or for the contest that is shown, by all of its table.
+// The last claim, without a measure, is who is in none of them.
+func (s *summary) engineClaims(c *contest, shown bool) []Claim {
+	in := Claim{Question: AskEngine, About: c.name}
+	for _, p := range c.points {
+		in.Loads = []float64{load(p.Cell)}
+		name := fmt.Sprint(s.value(p, "engine"))
+		if p.Valid > 0 {
+			in.Places = append(in.Places, p.place(name, measure{}))
+			continue
+		}
+		in.Left = append(in.Left, Left{Side: name, Why: p.why(), Hole: p.open.kind != "", Cell: []string{p.Cell.ID}, at: []*Point{p}})
+	}
+	in.unmix()
+	in.answer()
+	var claims []Claim
+	for _, m := range measures {
+		if m.best == plainFact || !shown && !isRanking(m.column) {
+			continue
+		}
+		claim := Claim{Question: AskEngine, About: c.name, Loads: in.Loads, Measure: m.id(), measure: m}
+		for _, side := range in.Places {
+			if _, ok := side.point.figure(m); ok {
+				claim.Places = append(claim.Places, side.point.place(side.Side, m))
+			}
+		}
+		if claim.answer(); claim.Answer == Decided {
+			claims = append(claims, claim)
+		}
+	}
+	return append(claims, in)
+}
+
+// isRanking says whether the order by a column is said in words.
+func isRanking(column string) bool { return slices.Contains(rankings, column) }
 
 // tied are the server axes that belong to the engine: each engine has one value
 // of them, and not all the same (a model that only one of them can read).
@@ -156,7 +168,7 @@ func (c *contest) most() (most float64) {
 
 // measured are the points that have numbers, also such as must not be used.
 func (c *contest) measured() []*Point {
-	return slices.DeleteFunc(slices.Clone(c.points), func(p *Point) bool { return p.Verdict == NoStart || p.Verdict == FailedRun })
+	return slices.DeleteFunc(slices.Clone(c.points), func(p *Point) bool { return p.Valid == 0 && p.Verdict != Invalid })
 }
 
 // table is a contest with a measure on each line and an engine in each column.
@@ -184,8 +196,8 @@ func (s *summary) table(c *contest) grid {
 	line("version", func(p *Point) string { return cmp.Or(p.words("engine_version"), "-") })
 	line("requests completed", func(p *Point) string { return s.completed(p) })
 	for _, m := range measures {
-		best := c.best(m)
-		line(m.name, func(p *Point) string { return p.measured(m, best) })
+		ranked := s.ranks(c, m)
+		line(m.name, func(p *Point) string { return p.measured(m, ranked[p]) })
 		if m.column == reported {
 			line("reported / actual", func(p *Point) string { return p.claim() })
 		}
@@ -204,59 +216,34 @@ func (p *Point) outcome() string {
 	return string(p.Verdict)
 }
 
-// why is the outcome of a point without numbers to use, with its reason.
+// why is what keeps a point out of a comparison.
 func (p *Point) why() string {
-	if p.Verdict == Invalid {
-		return "INVALID (" + p.reason() + ")"
+	switch {
+	case p.open.kind != "":
+		return p.open.String()
+	case p.passes():
+		return "not measured"
 	}
 	return p.outcome()
 }
 
-// best is the best value of a measure among the valid points; nil where
-// there are not two to choose from.
-func (c *contest) best(m measure) (best *float64) {
-	n := 0
-	for _, p := range c.points {
-		v, ok := p.valued(m)
-		if !ok || m.best == plainFact {
-			continue
-		}
-		if n++; best == nil || m.best == lessIsBest && v < *best || m.best == moreIsBest && v > *best {
-			best = &v
+// ranks are how much worse each of a contest's points is than the best of a
+// measure, by what is claimed; of those that are not ranked it has none.
+func (s *summary) ranks(c *contest, m measure) map[*Point]float64 {
+	ranks := map[*Point]float64{}
+	for _, claim := range s.answers(AskEngine) {
+		if claim.About == c.name && claim.Measure == m.id() {
+			for _, p := range claim.Places {
+				ranks[p.point] = p.Ratio
+			}
 		}
 	}
-	if n < 2 {
-		return nil
-	}
-	return best
-}
-
-// valued is a point's value of a measure, where it may be compared.
-func (p *Point) valued(m measure) (float64, bool) {
-	if p.Valid == 0 {
-		return 0, false
-	}
-	return p.average(m.column)
-}
-
-// ratio is how much worse than the best a value is, 1 for the best; 0 where
-// the two have no ratio.
-func ratio(m measure, v, best float64) float64 {
-	if m.best == moreIsBest {
-		v, best = best, v
-	}
-	switch {
-	case best <= 0:
-		return 0
-	case v == best:
-		return 1
-	}
-	return v / best
+	return ranks
 }
 
 // measured is a line's field: the value, and how much worse it is than the
 // best. What an INVALID trial measured has a mark and no rank.
-func (p *Point) measured(m measure, best *float64) string {
+func (p *Point) measured(m measure, ratio float64) string {
 	v, ok := p.average(m.column)
 	switch {
 	case !ok:
@@ -265,10 +252,8 @@ func (p *Point) measured(m measure, best *float64) string {
 		return Invalid.Mark() + " " + Figure(v) + p.mark(m.column)
 	}
 	text := Figure(v) + p.mark(m.column)
-	if _, ranked := p.valued(m); best != nil && ranked {
-		if r := ratio(m, v, *best); r > 0 {
-			text += "  " + times(r)
-		}
+	if ratio > 0 {
+		text += "  " + times(ratio)
 	}
 	return text
 }
@@ -345,79 +330,6 @@ func (p *Point) scraped() []string {
 	return roles
 }
 
-// ranked tells for every load that several engines had who is first, and how
-// much slower the others are.
-func (s *summary) ranked(contests []*contest) []item {
-	var items []item
-	if len(contests) == 0 {
-		return nil
-	}
-	name := func(column string) measure {
-		i := slices.IndexFunc(measures, func(m measure) bool { return m.column == column })
-		return measures[i]
-	}
-	// A start is not of one load: the contest that is shown stands for all.
-	if text := s.rank(contests[0], name("start_up_s")); text != "" {
-		items = append(items, item{text: text})
-	}
-	for i, c := range contests {
-		if i == maxRanked {
-			items = append(items, item{text: fmt.Sprintf("and at %s more: cells.csv has them", plural(len(contests)-i, "load"))})
-			break
-		}
-		it := item{text: cmp.Or(c.name, "at the plan's load")}
-		for _, column := range rankings {
-			if text := s.rank(c, name(column)); text != "" {
-				it.below = append(it.below, text)
-			}
-		}
-		for _, p := range c.points {
-			if p.Valid == 0 {
-				it.below = append(it.below, fmt.Sprintf("not ranked: %v, %s", s.value(p, "engine"), p.why()))
-			}
-		}
-		if len(it.below) > 0 {
-			items = append(items, it)
-		}
-	}
-	return items
-}
-
-// rank is one ranking in words; "" where there are not two to rank.
-func (s *summary) rank(c *contest, m measure) string {
-	best := c.best(m)
-	if best == nil {
-		return ""
-	}
-	type place struct {
-		text  string
-		value float64
-	}
-	var places []place
-	for _, p := range c.points {
-		v, ok := p.valued(m)
-		if !ok {
-			continue
-		}
-		text := fmt.Sprintf("%v %s", s.value(p, "engine"), Figure(v))
-		if r := ratio(m, v, *best); r > 0 {
-			text += " (" + worse(r, "slower") + ")"
-		}
-		places = append(places, place{text, v})
-	}
-	slices.SortStableFunc(places, func(a, b place) int {
-		if m.best == moreIsBest {
-			a, b = b, a
-		}
-		return cmp.Compare(a.value, b.value)
-	})
-	texts := make([]string, len(places))
-	for i, p := range places {
-		texts[i] = p.text
-	}
-	return m.name + ": " + strings.Join(texts, ", ")
-}
-
 // caveats say what a comparison is not.
 func (s *summary) caveats(c *contest) []string {
 	var lines []string
@@ -430,7 +342,7 @@ func (s *summary) caveats(c *contest) []string {
 	}
 	var simulated []string
 	for _, p := range c.points {
-		if slices.ContainsFunc(p.counting(), func(row result.Row) bool { return row["simulated"] == true }) {
+		if p.simulated() {
 			simulated = append(simulated, fmt.Sprint(s.value(p, "engine")))
 		}
 	}
@@ -448,7 +360,7 @@ func (s *summary) caveats(c *contest) []string {
 	}
 	var without []string
 	for _, p := range c.points {
-		if p.Verdict == NoStart || p.Verdict == FailedRun {
+		if p.Valid == 0 && p.Verdict != Invalid {
 			without = append(without, fmt.Sprintf("%v (%s)", s.value(p, "engine"), p.outcome()))
 		}
 	}
@@ -466,24 +378,4 @@ func (s *summary) caveats(c *contest) []string {
 		notes = append(notes, "Means over the valid trials.")
 	}
 	return append(lines, strings.Join(append(notes, "-: not measured."), " "))
-}
-
-// times is a ratio with as many digits as anybody reads.
-func times(r float64) string {
-	switch {
-	case r >= 1000:
-		return ">999x"
-	case r >= 100:
-		return fmt.Sprintf("%.0fx", r)
-	}
-	return fmt.Sprintf("%.2fx", r)
-}
-
-// worse is a ratio in words; what differs by less than is shown is the same.
-func worse(r float64, how string) string {
-	text := times(r)
-	if text == "1.00x" {
-		return text
-	}
-	return text + " " + how
 }

@@ -14,7 +14,7 @@ var marks = []struct {
 	v    Verdict
 	mark string
 }{
-	{SweetSpot, "*"}, {Acceptable, "+"}, {Unstable, "~"}, {Missed, "-"}, {Invalid, "!"}, {NoStart, "o"}, {FailedRun, "x"}, {Skipped, "/"}, {Pending, "."},
+	{SweetSpot, "*"}, {Acceptable, "+"}, {Unstable, "~"}, {Undecided, "?"}, {Missed, "-"}, {Invalid, "!"}, {NoStart, "o"}, {FailedRun, "x"}, {Skipped, "/"}, {Pending, "."},
 }
 
 // Mark is the one character that stands for a verdict.
@@ -24,7 +24,7 @@ func (v Verdict) Mark() string {
 			return m.mark
 		}
 	}
-	return "?"
+	return " "
 }
 
 // A grid is a table of points that differ in two axes.
@@ -46,7 +46,7 @@ type field struct {
 // axis: load down, max_tokens across. Where the plan varies neither, or one of
 // them alone, the free sides go to the axes that it does vary.
 func (s *summary) grids() []grid {
-	down, across := s.sides()
+	down, across := s.axes()
 	byName := map[string][]*Point{}
 	var names []string
 	for _, p := range s.points {
@@ -73,8 +73,8 @@ func (s *summary) grids() []grid {
 	return grids
 }
 
-// sides chooses the axis that goes down and the one that goes across.
-func (s *summary) sides() (down, across string) {
+// axes chooses the axis that goes down and the one that goes across.
+func (s *summary) axes() (down, across string) {
 	values := map[string]map[any]bool{}
 	var order []Setting // load first: it is what one server is compared by
 	for _, p := range s.points {

@@ -2,9 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
-	"sort"
-	"strings"
 
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/groups"
@@ -23,6 +20,7 @@ type Point struct {
 	// they are too few for one; else 0.
 	Few int
 
+	open  hole
 	group result.Row
 }
 
@@ -65,9 +63,7 @@ func (r *Run) points() []*Point {
 	}
 	for _, p := range points {
 		p.judge()
-	}
-	for _, l := range ladders(points) {
-		l.settle()
+		p.open = p.hole(r.Resolved.RecordStarts)
 	}
 	return points
 }
@@ -75,7 +71,7 @@ func (r *Run) points() []*Point {
 // judge is the worst verdict on a valid trial, or where no trial is valid, on
 // the one that came furthest.
 func (p *Point) judge() {
-	order := map[Verdict]int{Acceptable: 1, Unstable: 2, Missed: 3}
+	order := map[Verdict]int{Acceptable: 1, Unstable: 2, Undecided: 3, Missed: 4}
 	without := Pending
 	rank := map[Verdict]int{Pending: 0, Skipped: 1, FailedRun: 2, NoStart: 3, Invalid: 4}
 	for _, t := range p.Trials {
@@ -104,44 +100,69 @@ func (p *Point) judge() {
 	}
 }
 
-// A ladder is the cells that differ in the amount of load alone.
-type ladder struct {
-	name   string
-	points []*Point
+// A hole is why nothing can be concluded from a cell.
+type hole struct {
+	kind   Verdict // of the trials that are why; "" for no hole
+	why    string  // the reason of the first, in codes
+	n, all int     // so many trials of all are of this kind and reason
 }
 
-// isLoad names the axes whose value is an amount of load.
-func isLoad(column string) bool { return column == "concurrency" || column == "request_rate" }
-
-// ladders sorts points into ladders of two cells and more; with less there is
-// nothing to choose.
-func ladders(points []*Point) []*ladder {
-	byName := map[string]*ladder{}
-	var all []*ladder
-	for _, p := range points {
-		var parts []string
-		for _, s := range p.Cell.Settings {
-			if !isLoad(s.Column) {
-				parts = append(parts, setting(s))
-			}
-		}
-		name := strings.Join(parts, " ")
-		l := byName[name]
-		if l == nil {
-			l = &ladder{name: name}
-			byName[name], all = l, append(all, l)
-		}
-		l.points = append(l.points, p)
+// hole is that of a point: one of its trials is INVALID, failed, pending or
+// undecided. An outcome has none: the point passes, misses an objective whatever
+// its other trials show, was skipped, or did not start in a plan that records
+// that. Of several kinds a pending trial is told last.
+func (p *Point) hole(recordStarts bool) hole {
+	var first hole
+	if p.Verdict == Missed {
+		return first
 	}
-	var some []*ladder
-	for _, l := range all {
-		if len(l.points) < 2 {
+	for _, t := range p.Trials {
+		v, why := judge(t.Outcome)
+		switch {
+		case v == Pending || v == Undecided:
+		case v == Invalid:
+			why, _ = t.Outcome.Row["invalid_reasons"].(string)
+		case v == FailedRun || v == NoStart && !recordStarts:
+			why, _ = t.Outcome.Row["error_class"].(string)
+		default:
 			continue
 		}
-		sort.SliceStable(l.points, func(i, j int) bool { return load(l.points[i].Cell) < load(l.points[j].Cell) })
-		some = append(some, l)
+		switch {
+		case first.kind == "" || first.kind == Pending && v != Pending:
+			first = hole{kind: v, why: why, n: 1, all: len(p.Trials)}
+		case v == first.kind && why == first.why:
+			first.n++
+		}
 	}
-	return some
+	return first
+}
+
+// short is the kind of the hole, and in how many trials it is.
+func (h hole) short() string { return h.words("") }
+
+// String is short, with the reason.
+func (h hole) String() string {
+	if h.why == "" {
+		return h.words("")
+	}
+	return h.words(" (" + h.why + ")")
+}
+
+func (h hole) words(why string) string {
+	text := string(h.kind) + why
+	if h.n < h.all {
+		text += fmt.Sprintf(" in %d of %d trials", h.n, h.all)
+	}
+	return text
+}
+
+// passes says whether every trial is valid and meets every objective.
+func (p *Point) passes() bool {
+	switch p.Verdict {
+	case SweetSpot, Acceptable, Unstable:
+		return p.Valid == len(p.Trials)
+	}
+	return false
 }
 
 // setting is a value of an axis in the words of a cell's label.
@@ -151,51 +172,4 @@ func setting(s Setting) string {
 		return fmt.Sprint(s.Value)
 	}
 	return fmt.Sprintf("%s=%v", s.Column, s.Value)
-}
-
-func load(c Cell) float64 {
-	for _, s := range c.Settings {
-		if v, ok := s.Value.(float64); ok && isLoad(s.Column) {
-			return v
-		}
-	}
-	return 0
-}
-
-// settle finds the sweet spot, once every cell has an outcome: before that, the
-// best may be still to come.
-func (l *ladder) settle() {
-	if l.count(Pending) > 0 {
-		return
-	}
-	column := "throughput_tok_s"
-	if best(l.points, column) == 0 { // nobody counted tokens
-		column = "request_throughput"
-	}
-	most := best(l.points, column)
-	for _, p := range l.points {
-		if p.Verdict == Acceptable && most > 0 && number(p.group, column+"_mean") >= kneeShare*most {
-			p.Verdict = SweetSpot
-			return
-		}
-	}
-}
-
-// count is how many cells have one of these verdicts.
-func (l *ladder) count(verdicts ...Verdict) (n int) {
-	for _, p := range l.points {
-		if slices.Contains(verdicts, p.Verdict) {
-			n++
-		}
-	}
-	return n
-}
-
-func best(points []*Point, column string) (most float64) {
-	for _, p := range points {
-		if p.Verdict == Acceptable {
-			most = max(most, number(p.group, column+"_mean"))
-		}
-	}
-	return most
 }

@@ -4,231 +4,203 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // A shape is one kind of request on several GPUs: the points differ in the GPU
 // and in the amount of load alone.
 type shape struct {
 	name string
-	gpus []*candidate
-	grid grid
+	gpus []side
 }
 
-// A candidate is one GPU for a shape. Both points meet every objective.
-type candidate struct {
-	gpu    string
-	points []*Point
-	price  float64 // USD an hour; 0 is unknown
-	// first is the point with the least p95 of TTFT, quick the one at which one
-	// user gets most tokens a second for the price, full the one at which all of
-	// them together do; all nil where no point meets every objective.
-	first, quick, full *Point
-}
-
-// shapeNotes say how a GPU is chosen.
+// shapeNotes say what a table of GPUs has.
 var shapeNotes = []string{
-	"tok/s: 1000 / p50 TPOT, what one user sees; per $/h: that for the price of an hour. Mtok/$: millions of tokens, of prompts and answers, for a dollar. Of the cells that meet every objective each figure is that of the best one, the last two at the load beside them.",
+	"load: that of the most tokens for a dollar, of the cells that meet every objective; the other figures are of the same cell. tok/s: 1000 / p50 TPOT, what one user sees; per $/h: that for the price of an hour. Mtok/$: millions of tokens, of prompts and answers, for a dollar. The figures are of the cards that were measured, not of every card of their kind.",
 }
 
 // shapes are the kinds of request that several GPUs with a price were tried
 // with.
 func (s *summary) shapes() []*shape {
-	byName := map[string]*shape{}
 	var all []*shape
-	for _, p := range s.points {
-		var parts []string
-		for _, set := range p.Cell.Settings {
-			if set.Column != "gpu" && !isLoad(set.Column) {
-				parts = append(parts, setting(set))
-			}
-		}
-		name := strings.Join(parts, " ")
-		sh := byName[name]
-		if sh == nil {
-			sh = &shape{name: name}
-			byName[name], all = sh, append(all, sh)
-		}
-		gpu := fmt.Sprint(s.value(p, "gpu"))
-		i := slices.IndexFunc(sh.gpus, func(c *candidate) bool { return c.gpu == gpu })
-		if i < 0 {
-			i = len(sh.gpus)
-			sh.gpus = append(sh.gpus, &candidate{gpu: gpu})
-		}
-		sh.gpus[i].points = append(sh.gpus[i].points, p)
+	for _, g := range s.sides(
+		func(set Setting) bool { return set.Column != "gpu" && !isLoad(set.Column) },
+		func(p *Point) string { return fmt.Sprint(s.value(p, "gpu")) },
+	) {
+		all = append(all, &shape{g.about, g.sides})
 	}
-	for _, sh := range all {
-		for _, c := range sh.gpus {
-			c.choose()
-		}
-	}
-	all = slices.DeleteFunc(all, func(sh *shape) bool {
-		priced := 0
-		for _, c := range sh.gpus {
-			if c.price > 0 {
-				priced++
-			}
-		}
-		return priced < 2
-	})
-	for _, sh := range all {
-		s.draw(sh)
-	}
-	return all
+	return slices.DeleteFunc(all, func(sh *shape) bool { return priced(sh.gpus) < 2 })
 }
 
-func (c *candidate) choose() {
-	for _, p := range c.points {
-		if usd, ok := p.average("usd_per_hour"); ok {
-			c.price = usd
+// A group of sides shares some settings.
+type group struct {
+	about string
+	sides []side
+}
+
+// sides sorts points into groups by some of their settings, and within those
+// into sides by their names.
+func (s *summary) sides(share func(Setting) bool, name func(*Point) string) []group {
+	var groups []group
+	for _, p := range s.points {
+		about := label(p.Cell, share)
+		i := slices.IndexFunc(groups, func(g group) bool { return g.about == about })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, group{about: about})
+		}
+		g := &groups[i]
+		j := slices.IndexFunc(g.sides, func(d side) bool { return d.name == name(p) })
+		if j < 0 {
+			j = len(g.sides)
+			g.sides = append(g.sides, side{name: name(p)})
+		}
+		g.sides[j].points = append(g.sides[j].points, p)
+	}
+	for _, g := range groups {
+		for _, d := range g.sides {
+			slices.SortStableFunc(d.points, func(a, b *Point) int { return compareLoads(a.Cell, b.Cell) })
 		}
 	}
-	for _, p := range c.points {
-		switch p.Verdict {
-		case SweetSpot, Acceptable, Unstable:
-		default:
+	return groups
+}
+
+func priced(sides []side) (n int) {
+	for _, d := range sides {
+		if d.priced() {
+			n++
+		}
+	}
+	return n
+}
+
+// costClaims compare servers that had the same kind of request, by the price of
+// a token.
+func (s *summary) costClaims() []Claim {
+	var claims []Claim
+	for _, g := range s.sides(
+		func(set Setting) bool { return !set.Server && !isLoad(set.Column) },
+		func(p *Point) string { return label(p.Cell, func(set Setting) bool { return set.Server }) },
+	) {
+		if priced(g.sides) > 1 {
+			claims = append(claims, compareBests(AskCost, g.about, g.sides, tokenCost))
+		}
+	}
+	return claims
+}
+
+// claims compare the GPUs at each load that several of them were given, by what
+// a user waits for and sees, and at their bests, by what they do for a dollar.
+func (sh *shape) claims() []Claim {
+	var points []*Point
+	for _, d := range sh.gpus {
+		points = append(points, d.points...)
+	}
+	slices.SortStableFunc(points, func(a, b *Point) int { return compareLoads(a.Cell, b.Cell) })
+	points = slices.CompactFunc(points, func(a, b *Point) bool { return load(a.Cell) == load(b.Cell) })
+	var claims []Claim
+	for _, p := range points {
+		claims = append(claims, sh.at(p)...)
+	}
+	return append(claims, compareBests(AskGPUBest, sh.name, sh.gpus, perDollar))
+}
+
+// at are the claims at one load, that of a point: one for each measure if two GPUs
+// meet every objective there, one without a measure if one does. There is none
+// for a load that was given to one GPU alone.
+func (sh *shape) at(of *Point) []Claim {
+	base := Claim{Question: AskGPU, About: sh.name, Loads: []float64{load(of.Cell)}, at: loadText(of.Cell)}
+	tried := 0
+	var sides []Place
+	for _, d := range sh.gpus {
+		points := d.at(base.Loads)
+		if len(points) == 0 {
+			base.Left = append(base.Left, Left{Side: d.name, Why: "not tried"})
 			continue
 		}
-		if c.first == nil || c.wait(p) > 0 && (c.wait(c.first) == 0 || c.wait(p) < c.wait(c.first)) {
-			c.first = p
+		tried++
+		p := points[0]
+		if !p.passes() {
+			base.Left = append(base.Left, Left{Side: d.name, Why: p.briefly(), Hole: p.open.kind != "", Cell: []string{p.Cell.ID}, at: points})
+			continue
 		}
-		if c.quick == nil || c.speed(p) > c.speed(c.quick) {
-			c.quick = p
-		}
-		if c.full == nil || c.output(p) > c.output(c.full) {
-			c.full = p
-		}
+		sides = append(sides, p.place(d.name, measure{}))
 	}
-}
-
-// wait is the p95 of the time to first token, ms; 0 where it is not known.
-func (c *candidate) wait(p *Point) float64 {
-	ms, _ := p.average("p95_ttft_ms")
-	return ms
-}
-
-// speed is one user's tokens/s for a dollar an hour.
-func (c *candidate) speed(p *Point) float64 { return c.perDollar(p, "p50_user_tok_s") }
-
-// output is all tokens for a dollar.
-func (c *candidate) output(p *Point) float64 {
-	return 3600 * c.perDollar(p, "total_throughput_tok_s")
-}
-
-func (c *candidate) perDollar(p *Point, column string) float64 {
-	if v, ok := p.average(column); ok && c.price > 0 {
-		return v / c.price
+	if tried < 2 || len(sides) == 0 {
+		return nil
 	}
-	return 0
-}
-
-// draw makes the table of a shape.
-func (s *summary) draw(sh *shape) {
-	sh.grid = grid{
-		name: "GPUs for " + cmp.Or(sh.name, "the plan's load"), down: "gpu",
-		values: []string{"$/h", "p95 TTFT", "tok/s", "per $/h", "load", "Mtok/$", "load"},
+	if len(sides) < 2 {
+		base.Places = sides
+		base.answer()
+		return []Claim{base}
 	}
-	for _, c := range sh.gpus {
-		texts := []string{c.gpu, "-", "-", "-", "-", "-", "-", "-"}
-		verdict := Verdict("")
-		if c.price > 0 {
-			texts[1] = fmt.Sprintf("%.2f", c.price)
-		}
-		if c.quick != nil {
-			texts[2] = positive(c.wait(c.first)) + c.first.mark("p95_ttft_ms")
-			texts[3] = c.quick.shown("p50_user_tok_s") + c.quick.mark("p50_user_tok_s")
-			texts[4], texts[5] = positive(c.speed(c.quick)), amount(c.quick)
-			texts[6], texts[7] = positive(c.output(c.full)/1e6), amount(c.full)
-		} else if len(c.points) > 0 {
-			texts[2], verdict = c.points[0].Verdict.Mark()+" "+c.points[0].outcome(), c.points[0].Verdict
-		}
-		row := []field{}
-		for i, text := range texts {
-			f := field{text: text}
-			if i == 2 {
-				f.verdict = verdict
+	var claims []Claim
+	for _, m := range []measure{firstToken, userPerDollar} {
+		c := base
+		c.Measure, c.measure, c.Left = m.id(), m, slices.Clone(base.Left)
+		for _, side := range sides {
+			if _, ok := side.point.figure(m); ok {
+				c.Places = append(c.Places, side.point.place(side.Side, m))
+			} else {
+				c.Left = append(c.Left, Left{Side: side.Side, Why: "not measured"})
 			}
-			row = append(row, f)
 		}
-		sh.grid.rows = append(sh.grid.rows, row)
+		c.unmix()
+		c.answer()
+		claims = append(claims, c)
 	}
+	return claims
 }
 
-func (p *Point) shown(column string) string {
-	if v, ok := p.average(column); ok {
+// bests is the table of a comparison of GPUs at their bests.
+func bests(c Claim) grid {
+	g := grid{
+		name: "GPUs for " + cmp.Or(c.About, "the plan's load"), down: "gpu",
+		values: []string{"$/h", "load", "p95 TTFT", "tok/s", "per $/h", "Mtok/$"},
+	}
+	if len(c.Loads) > 1 {
+		g.name += ", each at its best of " + c.at
+	} else if c.at != "" {
+		g.name += ", at " + c.at
+	}
+	for _, p := range c.Places {
+		row := []field{{text: p.Side}}
+		for _, text := range []string{
+			fmt.Sprintf("%.2f", p.point.known("usd_per_hour")), positive(load(p.point.Cell)),
+			p.point.shown(firstToken) + p.point.mark(firstToken.column),
+			p.point.shown(measure{column: "p50_user_tok_s"}) + p.point.mark("p50_user_tok_s"),
+			p.point.shown(userPerDollar), Figure(p.Value),
+		} {
+			row = append(row, field{text: text})
+		}
+		g.rows = append(g.rows, row)
+	}
+	for _, l := range c.Left {
+		row := []field{{text: l.Side}, {text: "-"}, {text: "-"}, {text: l.Why}, {text: "-"}, {text: "-"}, {text: "-"}}
+		if l.Hole {
+			row[3] = field{text: Undecided.Mark() + " not decided", verdict: Undecided}
+		}
+		g.rows = append(g.rows, row)
+	}
+	return g
+}
+
+// known is the mean of a column over the trials that count; 0 where there is
+// none.
+func (p *Point) known(column string) float64 {
+	v, _ := p.average(column)
+	return v
+}
+
+func (p *Point) shown(m measure) string {
+	if v, ok := p.figure(m); ok {
 		return Figure(v)
 	}
 	return "-"
 }
-
-// amount is a point's load; "-" where the plan does not vary it.
-func amount(p *Point) string { return positive(load(p.Cell)) }
 
 func positive(v float64) string {
 	if v > 0 {
 		return Figure(v)
 	}
 	return "-"
-}
-
-// choices say for each shape which GPU answers first, and which gives most for a
-// dollar, to one user and to all.
-func (s *summary) choices(shapes []*shape) []item {
-	var items []item
-	for _, sh := range shapes {
-		it := item{text: cmp.Or(sh.name, "the plan's load")}
-		for _, by := range []struct {
-			name, unit string
-			best       direction
-			value      func(*candidate) float64
-		}{
-			{"latency", "ms p95 TTFT", lessIsBest, func(c *candidate) float64 { return c.wait(c.first) }},
-			{"latency per dollar", "tok/s a user per $/h", moreIsBest, func(c *candidate) float64 { return c.speed(c.quick) }},
-			{"throughput per dollar", "Mtok/$", moreIsBest, func(c *candidate) float64 { return c.output(c.full) / 1e6 }},
-		} {
-			if text := sh.rank(by.unit, by.best, by.value); text != "" {
-				it.below = append(it.below, by.name+": "+text)
-			}
-		}
-		for _, c := range sh.gpus {
-			if c.quick == nil {
-				it.below = append(it.below, fmt.Sprintf("not ranked: %s, no cell of it meets every objective", c.gpu))
-			}
-		}
-		items = append(items, it)
-	}
-	return items
-}
-
-// rank orders the candidates by a figure, the best first; "" where not one has
-// it.
-func (sh *shape) rank(unit string, best direction, value func(*candidate) float64) string {
-	var some []*candidate
-	for _, c := range sh.gpus {
-		if c.quick != nil && value(c) > 0 {
-			some = append(some, c)
-		}
-	}
-	if len(some) == 0 {
-		return ""
-	}
-	slices.SortStableFunc(some, func(a, b *candidate) int {
-		if best == moreIsBest {
-			a, b = b, a
-		}
-		return cmp.Compare(value(a), value(b))
-	})
-	texts := make([]string, len(some))
-	for i, c := range some {
-		texts[i] = fmt.Sprintf("%s %s", c.gpu, Figure(value(c)))
-		switch {
-		case i == 0:
-			texts[i] += " " + unit
-		case best == moreIsBest:
-			texts[i] += " (" + worse(value(some[0])/value(c), "less") + ")"
-		default:
-			texts[i] += " (" + worse(value(c)/value(some[0]), "slower") + ")"
-		}
-	}
-	return strings.Join(texts, ", ")
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -34,19 +35,27 @@ type summary struct {
 	fixed     map[string]any // what the plan says of the load outside of its axes
 	rate      string         // the column that stands for how much a cell carries
 	latencies []string       // whose p95 is shown
+	claims    []Claim
+}
+
+// newSummary judges a run and concludes what there is to say about it.
+func newSummary(r *Run) *summary {
+	s := &summary{Run: r, points: r.points(), repeats: max(1, r.Resolved.Repeats), fixed: fixedLoad(r.Resolved.Plan)}
+	s.figures()
+	s.conclude()
+	return s
 }
 
 // Summary writes what the run found: the grids, the cells worth using, every
 // objective that was missed with the value that missed it, every INVALID and
 // failed trial with its reason, what to try, and the files.
 func (r *Run) Summary(w io.Writer, style Style) error {
-	s := &summary{Run: r, points: r.points(), repeats: max(1, r.Resolved.Repeats), fixed: fixedLoad(r.Resolved.Plan)}
-	s.figures()
+	s := newSummary(r)
 	p := &printer{w: w, Style: style}
 
 	p.title(r.State.Manifest.Plan + ": " + s.count())
-	if s.simulated() {
-		p.paragraph("All numbers are simulated: they rehearse a plan, they do not measure a GPU.")
+	if text := s.simulated(); text != "" {
+		p.paragraph(text)
 	}
 	if text := s.requests(); text != "" {
 		p.paragraph(text)
@@ -63,9 +72,12 @@ func (r *Run) Summary(w io.Writer, style Style) error {
 	p.paragraph(s.trust()...)
 	s.comparisons(p)
 	p.section("Sweet spots", s.spots())
+	p.section("Cost of output tokens", s.costs())
+	p.paragraph(s.toDecide()...)
 	p.section("Unstable", s.unstable())
 	p.section("Trials unlike the others of their cell (they count all the same)", s.outliers())
 	p.section("Objectives that were not met", s.missed())
+	p.section("Objectives that could not be checked", s.unchecked())
 	p.section("INVALID: these numbers must not be used", s.invalid())
 	p.section("Failed", s.failed(func(t Trial) bool { return Judge(t) == FailedRun }))
 	p.section(s.noStartTitle(), s.failed(func(t Trial) bool { return Judge(t) == NoStart }))
@@ -86,19 +98,23 @@ func (s *summary) comparisons(p *printer) {
 	if contests := s.contests(); len(contests) > 0 {
 		p.grid(s.table(contests[0]))
 		p.paragraph(s.caveats(contests[0])...)
-		p.section("Engines ranked", s.ranked(contests))
+		p.section("Engines ranked", s.ranked())
 	}
 	if surface := s.surface(); surface != nil {
 		p.grid(surface.grid)
 		p.paragraph(surface.notes...)
 	}
-	if shapes := s.shapes(); len(shapes) > 0 {
-		for _, sh := range shapes {
-			p.grid(sh.grid)
+	tables := false
+	for _, c := range s.answers(AskGPUBest) {
+		if len(c.Places) > 0 {
+			p.grid(bests(c))
+			tables = true
 		}
-		p.paragraph(shapeNotes...)
-		p.section("Which GPU for which load", s.choices(shapes))
 	}
+	if tables {
+		p.paragraph(shapeNotes...)
+	}
+	p.section("Which GPU for which load", s.choices())
 }
 
 // count is how many cells have each verdict.
@@ -122,14 +138,22 @@ func (s *summary) count() string {
 	return cells + ": " + strings.Join(parts, ", ")
 }
 
-func (s *summary) simulated() bool {
+// simulated says whose numbers are simulated; "" for nobody's.
+func (s *summary) simulated() string {
 	rows := s.Rows()
+	n := 0
 	for _, row := range rows {
-		if row["simulated"] != true {
-			return false
+		if row["simulated"] == true {
+			n++
 		}
 	}
-	return len(rows) > 0
+	switch n {
+	case 0:
+		return ""
+	case len(rows):
+		return "All numbers are simulated: they rehearse a plan, they do not measure a GPU."
+	}
+	return fmt.Sprintf("The numbers of %d of %s are simulated: they rehearse a plan, they do not measure a GPU.", n, plural(len(rows), "trial"))
 }
 
 // owed are the pods that are not known to be gone: those that were kept on
@@ -155,42 +179,12 @@ func (s *summary) owed(kept bool) []item {
 	return items
 }
 
-// spots are the sweet spots, and the ladders that have none.
-func (s *summary) spots() []item {
-	var items []item
-	var cheapest *Point
-	found := 0
-	const price = "usd_per_1m_output_tokens"
-	for _, l := range ladders(s.points) {
-		i := slices.IndexFunc(l.points, func(p *Point) bool { return p.Verdict == SweetSpot })
-		if i < 0 {
-			if l.count(Pending) == 0 {
-				items = append(items, item{text: l.name + ": none, no cell is acceptable"})
-			}
-			continue
-		}
-		p := l.points[i]
-		found++
-		if p.mean(price) != nil && (cheapest == nil || number(p.group, price+"_mean") < number(cheapest.group, price+"_mean")) {
-			cheapest = p
-		}
-		text := p.Cell.Label + ": " + s.describe(p)
-		if n := l.count(Invalid, FailedRun, NoStart); n > 0 {
-			text += fmt.Sprintf("; %d of the %d cells it was chosen from have no numbers to use", n, len(l.points))
-		}
-		items = append(items, item{text: text})
-	}
-	if found > 1 && cheapest != nil {
-		items = append(items, item{text: fmt.Sprintf("cheapest of them: %s, $%s per 1M output tokens", cheapest.Cell.Label, Dollars(cheapest.mean(price)))})
-	}
-	return items
-}
-
-// describe is a point's figures in words.
-func (s *summary) describe(p *Point) string {
-	parts := []string{Figure(p.mean(s.rate)) + " " + rates[s.rate]}
+// describe is a cell that was chosen, with its figures in words.
+func (s *summary) describe(c Claim) string {
+	p := c.Places[0].point
+	parts := []string{p.Cell.Label + ": " + Figure(c.Places[0].Value) + " " + rates[c.Measure]}
 	if p.Valid > 1 {
-		parts[0] += fmt.Sprintf(" ±%.0f%% over %s", 100*p.spread(s.rate), plural(p.Valid, "trial"))
+		parts[0] += fmt.Sprintf(" ±%.0f%% over %s", 100*p.spread(c.Measure), plural(p.Valid, "trial"))
 	}
 	for _, l := range s.latencies {
 		parts = append(parts, fmt.Sprintf("p95 %s %s ms", strings.ToUpper(l), Figure(p.mean("p95_"+l+"_ms"))))
@@ -222,32 +216,44 @@ func (s *summary) unstable() []item {
 	return items
 }
 
+// missed are the objectives that valid trials missed.
 func (s *summary) missed() []item {
+	return s.objectives(func(t Trial, o result.SLOResult) string {
+		if o.Pass || o.Error != "" {
+			return ""
+		}
+		text := values(o.Values)
+		if o.Severity == severityWarn {
+			text += " [warning only]"
+		}
+		if len(o.LowConfidence) > 0 {
+			text += fmt.Sprintf(" [on %s, too few for it]", plural(int(number(t.Outcome.Row, "completed")), "request"))
+		}
+		return text
+	})
+}
+
+// unchecked are the objectives that could not be held against valid trials.
+func (s *summary) unchecked() []item {
+	return s.objectives(func(_ Trial, o result.SLOResult) string {
+		if o.Error != "" && o.Severity == severityWarn {
+			return o.Error + " [warning only]"
+		}
+		return o.Error
+	})
+}
+
+// objectives are those of the valid trials that there is something to say of.
+func (s *summary) objectives(say func(Trial, result.SLOResult) string) []item {
 	var items []item
 	for _, t := range s.Trials {
-		if t.Outcome == nil {
+		if t.Outcome == nil || Judge(t) == Invalid {
 			continue
 		}
 		for _, o := range t.Outcome.SLOs {
-			if o.Pass {
-				continue
+			if text := say(t, o); text != "" {
+				items = append(items, item{text: fmt.Sprintf("%s: %s (%s): %s", s.label(t), o.Name, o.Expr, text)})
 			}
-			text := fmt.Sprintf("%s: %s (%s): ", s.label(t), o.Name, o.Expr)
-			if o.Error != "" {
-				text += "could not be checked: " + o.Error
-			} else {
-				text += values(o.Values)
-			}
-			if o.Severity == severityWarn {
-				text += " [warning only]"
-			}
-			if len(o.LowConfidence) > 0 {
-				text += fmt.Sprintf(" [on %s, too few for it]", plural(int(number(t.Outcome.Row, "completed")), "request"))
-			}
-			if Judge(t) == Invalid {
-				text += " [the trial is INVALID]"
-			}
-			items = append(items, item{text: text})
 		}
 	}
 	return items

@@ -225,6 +225,13 @@ func (s *start) outcome() (v Verdict, text string) {
 		case Pending:
 		case NoStart:
 			v, text = NoStart, p.reason()
+		case FailedRun, Skipped: // also before its server was there
+			if _, ok := p.average("start_up_s"); ok {
+				return Acceptable, "starts"
+			}
+			if v != NoStart {
+				v, text = FailedRun, p.reason()
+			}
 		default:
 			return Acceptable, "starts"
 		}

@@ -74,7 +74,7 @@ func (s *summary) thinObjectives() []string {
 	var order []string
 	byName := map[string]*objective{}
 	for _, t := range s.Trials {
-		if t.Outcome == nil {
+		if t.Outcome == nil || Judge(t) == Invalid {
 			continue
 		}
 		for _, o := range t.Outcome.SLOs {

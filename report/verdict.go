@@ -15,6 +15,7 @@ const (
 	SweetSpot  Verdict = "sweet spot" // of a cell only
 	Acceptable Verdict = "acceptable"
 	Unstable   Verdict = "unstable"
+	Undecided  Verdict = "undecided" // no objective was missed, and one could not be checked
 	Missed     Verdict = "SLO failed"
 	Invalid    Verdict = "INVALID"
 	NoStart    Verdict = "did not start"
@@ -41,9 +42,12 @@ const (
 // rules says how verdicts are reached, in the words that every summary prints.
 var rules = []string{
 	"acceptable: valid, and every objective of severity fail is met",
+	"undecided: valid, no objective of severity fail is missed, and one could not be checked",
 	fmt.Sprintf("unstable: acceptable, but the p95 of TTFT or TPOT is more than %.0f times its p50 (and above %.0f ms), or tokens/s differ between trials by more than %.0f %% (sd / mean)",
 		jitterBound, jitterFloorMS, 100*spreadBound),
-	fmt.Sprintf("sweet spot: of the acceptable cells that differ in concurrency or request rate alone (two cells at least, none pending), the one of the least load that gives %.0f %% of the most tokens/s among them", 100*kneeShare),
+	fmt.Sprintf("sweet spot: of the acceptable cells that differ in concurrency or request rate alone, the one of the least load that gives %.0f %% of the most tokens/s among them", 100*kneeShare),
+	"hole: a cell with an INVALID, failed, pending or undecided trial. Below a sweet spot, or next above it or above the most tokens/s, it leaves the sweet spot not decided; next above the best cell of a side, that best",
+	"sides are ranked at equal load, or each at its best of the loads that all of them were given",
 }
 
 // Judge is the verdict on one trial by itself.
@@ -52,7 +56,8 @@ func Judge(t Trial) Verdict {
 	return v
 }
 
-// judge is the verdict on an outcome, and for an unstable one the reason.
+// judge is the verdict on an outcome, and the reason of an unstable or undecided
+// one.
 func judge(o *result.Outcome) (v Verdict, why string) {
 	if o == nil {
 		return Pending, ""
@@ -69,10 +74,18 @@ func judge(o *result.Outcome) (v Verdict, why string) {
 		}
 		return FailedRun, ""
 	}
+	unchecked := ""
 	for _, s := range o.SLOs {
-		if !s.Pass && s.Severity != severityWarn {
+		switch {
+		case s.Pass || s.Severity == severityWarn:
+		case s.Error == "":
 			return Missed, ""
+		case unchecked == "":
+			unchecked = s.Name
 		}
+	}
+	if unchecked != "" {
+		return Undecided, unchecked + " could not be checked"
 	}
 	for _, l := range []string{"ttft", "tpot"} {
 		p50, p95 := number(o.Row, "p50_"+l+"_ms"), number(o.Row, "p95_"+l+"_ms")

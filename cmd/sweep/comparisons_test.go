@@ -32,7 +32,7 @@ func TestComparisons(t *testing.T) {
 		},
 		{
 			name: "GPUs", plan: "chat-vs-batch", set: []string{"backend.time_scale=10", "load.requests=16", "matrix.concurrency=[4,16]"}, rows: 8,
-			want: []string{"## GPUs for vllm target_input_tokens=200 max_tokens=256", "| gpu | $/h |", "## Which GPU for which load", "latency per dollar: ", "throughput per dollar: "},
+			want: []string{"## Which GPU for which load", "target_input_tokens=200 max_tokens=256", "concurrency=4", "each at its best of concurrency 4, 16, Mtok/$: ", "## Cost of output tokens"},
 		},
 		{
 			name: "a surface without what cannot fit", plan: "memory-surface", set: []string{"backend.time_scale=10", "predicted=skip"}, rows: 6,

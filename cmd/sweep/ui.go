@@ -312,7 +312,7 @@ func (a *app) painter(tty bool) func(report.Verdict, string) string {
 		return nil
 	}
 	codes := map[report.Verdict]string{
-		report.SweetSpot: "1;32", report.Acceptable: "32", report.Unstable: "33", report.Missed: "35",
+		report.SweetSpot: "1;32", report.Acceptable: "32", report.Unstable: "33", report.Undecided: "33", report.Missed: "35",
 		report.Invalid: "1;31", report.NoStart: "31", report.FailedRun: "31", report.Pending: "2",
 	}
 	return func(v report.Verdict, s string) string { return "\x1b[" + codes[v] + "m" + s + "\x1b[0m" }

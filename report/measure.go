@@ -1,0 +1,148 @@
+package report
+
+import (
+	"fmt"
+
+	"sweep.dev/sweep/result"
+)
+
+// A direction says which of two values is the better one.
+type direction int
+
+const (
+	plainFact  direction = iota // neither
+	lessIsBest                  // times and prices
+	moreIsBest                  // rates
+)
+
+// A measure is what sides are compared by: a column of the cells table, or the
+// quotient of two, in a person's words.
+type measure struct {
+	name   string
+	column string
+	best   direction
+	// lasting: the server says it of itself, whatever the trial was worth.
+	lasting bool
+
+	per   string  // the column by which column is divided; "" for none
+	scale float64 // what the quotient is multiplied by
+	money bool    // dollars
+}
+
+var (
+	tokenRate   = measure{name: "output tokens/s", column: "throughput_tok_s", best: moreIsBest}
+	requestRate = measure{name: "requests/s", column: "request_throughput", best: moreIsBest}
+
+	firstToken    = measure{name: "p95 TTFT, ms", column: "p95_ttft_ms", best: lessIsBest}
+	userPerDollar = measure{name: "tok/s a user per $/h", column: "p50_user_tok_s", best: moreIsBest, per: "usd_per_hour", scale: 1}
+	perDollar     = measure{name: "Mtok/$", column: "total_throughput_tok_s", best: moreIsBest, per: "usd_per_hour", scale: 3600.0 / 1e6}
+	tokenCost     = measure{name: "$ per 1M output tokens", column: "usd_per_1m_output_tokens", best: lessIsBest, money: true}
+)
+
+// id names a measure in a claim: by its columns.
+func (m measure) id() string {
+	if m.per != "" {
+		return m.column + "/" + m.per
+	}
+	return m.column
+}
+
+// of is a row's value of the measure. A value that no server has, 0 or less, is
+// as good as none where it is a rate or a price.
+func (m measure) of(row result.Row) (float64, bool) {
+	if row[m.column] == nil {
+		return 0, false
+	}
+	v := number(row, m.column)
+	if m.per != "" {
+		by := number(row, m.per)
+		if by <= 0 {
+			return 0, false
+		}
+		v *= m.scale / by
+	}
+	return v, true
+}
+
+// better says whether a is better than b.
+func (m measure) better(a, b float64) bool {
+	switch m.best {
+	case moreIsBest:
+		return a > b
+	case lessIsBest:
+		return a < b
+	}
+	return false
+}
+
+// worse is how much worse than the best a value is, 1 for the best; 0 where the
+// two have no ratio.
+func (m measure) worse(v, best float64) float64 {
+	if m.best == moreIsBest {
+		v, best = best, v
+	}
+	switch {
+	case best <= 0:
+		return 0
+	case v == best:
+		return 1
+	}
+	return v / best
+}
+
+// how is the word for the worse of two values.
+func (m measure) how() string {
+	switch {
+	case m.money:
+		return "more"
+	case m.per != "":
+		return "less"
+	}
+	return "slower"
+}
+
+// show is a value for people.
+func (m measure) show(v float64) string {
+	if m.money {
+		return "$" + Dollars(v)
+	}
+	return Figure(v)
+}
+
+// figure is the mean of a measure over the valid trials of a point.
+func (p *Point) figure(m measure) (mean float64, ok bool) {
+	if p.Valid == 0 {
+		return 0, false
+	}
+	n := 0
+	for _, row := range p.counting() {
+		if v, ok := m.of(row); ok {
+			mean += v
+			n++
+		}
+	}
+	if n == 0 {
+		return 0, false
+	}
+	return mean / float64(n), true
+}
+
+// times is a ratio with as many digits as anybody reads.
+func times(r float64) string {
+	switch {
+	case r >= 1000:
+		return ">999x"
+	case r >= 100:
+		return fmt.Sprintf("%.0fx", r)
+	}
+	return fmt.Sprintf("%.2fx", r)
+}
+
+// worse is a ratio in words; what differs by less than is shown is the same.
+func worse(r float64, how string) string {
+	text := times(r)
+	if text == "1.00x" {
+		return text
+	}
+	return text + " " + how
+}
