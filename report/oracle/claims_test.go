@@ -1,0 +1,179 @@
+package oracle
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"sweep.dev/sweep/report"
+)
+
+// seed makes the grids of the suite; each has its number as a second seed.
+const (
+	seed  = 20261122
+	grids = 1000
+)
+
+// TestClaims derives every conclusion of random experiments a second time, and
+// holds the report's claims and what is printed of them against that.
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	answers := map[string]int{}
+	for n := range grids {
+		e := random(rand.New(rand.NewPCG(seed, uint64(n))))
+		run := e.of()
+		want := e.statements()
+		for _, s := range want {
+			answers[s.question+" "+s.answer]++
+		}
+		wrong := compare(want, claimed(e, run.Claims()), exact)
+		wrong = append(wrong, printed(e, run, want)...)
+		if len(wrong) > 0 {
+			t.Fatalf("grid %d of seed %d: %d differ; the first:\n%s\n%v", n, seed, len(wrong), strings.Join(wrong[:min(3, len(wrong))], "\n"), e)
+		}
+	}
+	// A generator that never comes to some answer tests nothing about it.
+	for _, answer := range []string{
+		"sweet decided", "sweet none", "sweet open", "most decided", "more decided", "engine decided", "engine open", "engine incomparable",
+		"gpu decided", "gpu open", "gpu incomparable", "gpubest decided", "gpubest open", "gpubest incomparable", "cost decided", "cost open", "cost incomparable",
+		"verdict " + acceptable, "verdict " + unstable, "verdict " + undecided, "verdict " + missed, "verdict " + invalid, "verdict " + noStart,
+		"verdict " + failed, "verdict " + skipped, "verdict " + pending, "verdict " + sweetSpot,
+	} {
+		if answers[answer] < grids/50 {
+			t.Errorf("%d grids have %d times the answer %q", grids, answers[answer], answer)
+		}
+	}
+	t.Logf("seed %d, %d grids, answers: %v", seed, grids, answers)
+}
+
+// claimed are the report's claims, as statements.
+func claimed(e *experiment, claims []report.Claim) map[string]statement {
+	questions := map[report.Question]string{
+		report.AskVerdict: qVerdict, report.AskSweetSpot: qSweet, report.AskMost: qMost, report.AskMoreLoad: qMore,
+		report.AskEngine: qEngine, report.AskGPU: qGPU, report.AskGPUBest: qGPUBest, report.AskCost: qCost,
+	}
+	answers := map[report.Answer]string{
+		report.Decided: aDecided, report.None: aNone, report.NotDecided: aOpen, report.NotComparable: aIncomparble,
+	}
+	all := map[string]statement{}
+	for _, c := range claims {
+		s := statement{question: questions[c.Question], about: c.About, answer: answers[c.Answer], figure: c.Measure}
+		switch s.question {
+		case qVerdict:
+			s.answer = string(c.Places[0].Verdict)
+			all[s.key()] = s
+			continue
+		case qGPU, qGPUBest, qCost:
+			s.loads = c.Loads
+		}
+		for _, p := range c.Places {
+			s.places = append(s.places, place{side: p.Side, cell: p.Cell, value: p.Value, ratio: p.Ratio})
+		}
+		for _, h := range c.Holes {
+			for _, c := range e.cells {
+				if slices.Contains(h.Cell, c.id) {
+					s.open = append(s.open, fmt.Sprint(c.load()))
+				}
+			}
+		}
+		for _, l := range c.Left {
+			if l.Hole {
+				s.open = append(s.open, l.Side)
+			} else {
+				s.left = append(s.left, l.Side)
+			}
+		}
+		all[s.key()] = s
+	}
+	return all
+}
+
+// tolerance is how far two values may be apart.
+type tolerance struct {
+	value, ratio float64 // shares
+	usd          float64 // dollars, of prices
+}
+
+var exact = tolerance{value: 1e-9, ratio: 1e-9}
+
+// compare says how statements differ from what they have to be.
+func compare(want, got map[string]statement, tol tolerance) []string {
+	var wrong []string
+	for key, w := range want {
+		g, ok := got[key]
+		if !ok {
+			if w.question == qEngine && !slices.ContainsFunc(said, func(f figure) bool { return f.id() == w.figure }) && w.figure != "" {
+				continue // of a table that is not shown
+			}
+			wrong = append(wrong, fmt.Sprintf("not said: %s: %+v", key, w))
+			continue
+		}
+		if why := differ(w, g, tol); why != "" {
+			wrong = append(wrong, fmt.Sprintf("%s: %s:\n  want %+v\n  got  %+v", key, why, w, g))
+		}
+	}
+	for key, g := range got {
+		if _, ok := want[key]; !ok {
+			wrong = append(wrong, fmt.Sprintf("nobody can say: %s: %+v", key, g))
+		}
+	}
+	slices.Sort(wrong)
+	return wrong
+}
+
+func differ(w, g statement, tol tolerance) string {
+	if n := len(g.places); n > 0 && g.places[n-1].more == len(w.places)-(n-1) {
+		w.places, g.places = w.places[:n-1], g.places[:n-1]
+	}
+	switch {
+	case w.answer != g.answer:
+		return "the answer"
+	case !slices.Equal(w.loads, g.loads):
+		return "the loads"
+	case len(w.places) != len(g.places):
+		return "the number of places"
+	case !sameSet(w.open, g.open):
+		return "who is open"
+	case !sameSet(w.left, g.left):
+		return "who is left out"
+	}
+	for i, p := range w.places {
+		// Equal values may stand in any order.
+		j := slices.IndexFunc(g.places, func(o place) bool { return o.side == p.side })
+		if j < 0 {
+			return "the place of " + p.side
+		}
+		o := g.places[j]
+		if o.cell != "" && o.cell != p.cell || o.label != "" && o.label != p.label || o.load != 0 && o.load != p.load {
+			return "the cell"
+		}
+		if w.figure == "" {
+			continue
+		}
+		if cents := w.figure == costs.id() && math.Abs(p.value-o.value) <= tol.usd; !cents && !near(p.value, o.value, tol.value) {
+			return fmt.Sprintf("the value of %s, %v and not %v", p.side, o.value, p.value)
+		}
+		if i != j && !near(p.value, w.places[j].value, max(tol.value, 1e-12)) {
+			return "the order"
+		}
+		if math.IsInf(o.ratio, 1) {
+			p.ratio = readable(p.ratio)
+		}
+		if p.ratio > 0 && !near(p.ratio, o.ratio, tol.ratio) {
+			return fmt.Sprintf("the ratio of %s, %v and not %v", p.side, o.ratio, p.ratio)
+		}
+	}
+	return ""
+}
+
+func near(a, b, share float64) bool {
+	return a == b || !math.IsInf(a-b, 0) && math.Abs(a-b) <= share*math.Max(math.Abs(a), math.Abs(b))
+}
+
+func sameSet(a, b []string) bool {
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	return slices.Equal(a, b)
+}
