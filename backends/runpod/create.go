@@ -80,7 +80,7 @@ func (b *Backend) launch(ctx context.Context, spec backends.Spec, o offer, netwo
 		// still owes the pod.
 		ctx, cancel := b.settling(ctx)
 		defer cancel()
-		if end := b.end(ctx, p.ID, name, p.Cost, d.created); end != nil {
+		if end := d.end(ctx); end != nil {
 			return errors.Join(err, end)
 		}
 		return errors.Join(err, l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Gone}))
@@ -147,38 +147,45 @@ func (b *Backend) rent(ctx context.Context, spec backends.Spec, r runpodapi.Crea
 		// The caller looks for it, with more patience than we have left.
 		return runpodapi.Pod{}, nil, fmt.Errorf("%w; whether pod %s was created is not known: %w", context.Cause(ctx), r.Name, err)
 	}
-	p, twins, lookErr := b.look(ctx, r.Name)
+	found, lookErr := b.look(ctx, r.Name)
 	switch {
 	case lookErr != nil:
 		return runpodapi.Pod{}, nil, fmt.Errorf("whether pod %s was created is not known: %w", r.Name, errors.Join(err, lookErr))
-	case p.ID == "":
-		b.mu.Lock()
-		b.lost[r.Name] = true
-		b.mu.Unlock()
+	case len(found) == 0:
+		b.lose(r.Name)
 		return nothing(fmt.Errorf("%w within %v: %w", errLost, b.Patience, err))
 	}
-	return p, twins, nil
+	twins, discardErr := b.discard(ctx, found[1:])
+	if discardErr != nil {
+		return runpodapi.Pod{}, nil, fmt.Errorf("pod %s was created more than once: %w", r.Name, discardErr)
+	}
+	return found[0], twins, nil
+}
+
+// lose notes that no pod may have this name any more: see [deployment.discard].
+func (b *Backend) lose(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lost[name] = true
 }
 
 // look searches the account for a name until something has it or the patience
-// is over. Of several pods one is kept, the rest is deleted at once.
-func (b *Backend) look(ctx context.Context, name string) (runpodapi.Pod, []string, error) {
+// is over. It returns all living pods that have it, the best one first.
+func (b *Backend) look(ctx context.Context, name string) ([]runpodapi.Pod, error) {
 	deadline := time.Now().Add(b.Patience)
 	for try := 0; ; try++ {
 		seen, err := b.account.After(ctx, time.Now())
 		if err != nil && !runpodapi.Transient(err) {
-			return runpodapi.Pod{}, nil, err
+			return nil, err
 		}
-		found := named(seen.Pods, name)
-		if len(found) > 0 {
-			twins, err := b.discard(ctx, found[1:])
-			return found[0], twins, err
+		if found := named(seen.Pods, name); len(found) > 0 {
+			return found, nil
 		}
 		if time.Now().After(deadline) {
-			return runpodapi.Pod{}, nil, err // an account that could not be read has proven nothing
+			return nil, err // an account that could not be read has proven nothing
 		}
 		if err := runpodapi.Sleep(ctx, min(runpodapi.Backoff(try), runpodapi.Jitter(b.Poll))); err != nil {
-			return runpodapi.Pod{}, nil, err
+			return nil, err
 		}
 	}
 }
@@ -207,9 +214,11 @@ func rank(p runpodapi.Pod) int {
 
 // discard deletes pods that one create has made too many of.
 func (b *Backend) discard(ctx context.Context, pods []runpodapi.Pod) (findings []string, err error) {
+	if len(pods) == 0 {
+		return nil, nil
+	}
 	for _, p := range pods {
-		err = errors.Join(err, b.end(ctx, p.ID, "", p.Cost, time.Time{}))
 		findings = append(findings, fmt.Sprintf("one create made pod %s as well, which was deleted", p.ID))
 	}
-	return findings, err
+	return findings, b.end(ctx, doomed{ids: idsOf(pods), price: pods[0].Cost})
 }

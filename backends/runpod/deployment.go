@@ -50,7 +50,8 @@ type deployment struct {
 
 	mu       sync.Mutex // guards what follows
 	terms    backends.Terms
-	lastWord string // of the bootstrap
+	lastWord string    // of the bootstrap
+	listed   time.Time // when a list first had the pod
 }
 
 var (
@@ -120,7 +121,7 @@ func (d *deployment) look(ctx context.Context) (ready bool, err error) {
 	p, listed := seen.Find(d.ref.ID)
 	ready, err = d.watch.look(p, listed, time.Now())
 	if listed {
-		d.learn(p)
+		d.learn(p, time.Now())
 		d.discard(ctx, seen)
 	}
 	if ready && d.host == nil {
@@ -129,8 +130,13 @@ func (d *deployment) look(ctx context.Context) (ready bool, err error) {
 	return ready, err
 }
 
-// learn takes what a listing says of price and GPU.
-func (d *deployment) learn(p runpodapi.Pod) {
+// learn takes what a listing says of the pod, its price and its GPU.
+func (d *deployment) learn(p runpodapi.Pod, now time.Time) {
+	d.mu.Lock()
+	if d.listed.IsZero() {
+		d.listed = now
+	}
+	d.mu.Unlock()
 	if p.Cost > 0 {
 		if d.quoted > 0 && p.Cost > 1.1*d.quoted {
 			d.note("cost_above_quote", fmt.Sprintf("RunPod bills $%.2f/h; the catalogue said $%.2f/h", p.Cost, d.quoted))

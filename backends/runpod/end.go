@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"sweep.dev/sweep/backends"
@@ -24,33 +25,57 @@ func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) error {
 	}
 	switch {
 	case ref.ID != "":
-		return b.end(ctx, ref.ID, ref.Name, 0, time.Time{})
+		return b.end(ctx, doomed{ids: []string{ref.ID}, name: ref.Name})
 	case ref.Name == "":
 		return fmt.Errorf("%w: a ref without an id and a name", backends.ErrNotFound)
 	}
-	p, _, err := b.look(ctx, ref.Name)
+	found, err := b.look(ctx, ref.Name)
 	if err != nil {
 		return fmt.Errorf("whether pod %s exists is not known: %w", ref.Name, err)
 	}
-	if p.ID == "" {
+	if len(found) == 0 {
 		return nil
 	}
-	return b.end(ctx, p.ID, ref.Name, p.Cost, time.Time{})
+	return b.end(ctx, doomed{ids: idsOf(found), name: ref.Name, price: found[0].Cost})
+}
+
+// A doomed pod is one that is to be given back, together with everything else
+// that its create has made.
+type doomed struct {
+	ids   []string  // at least one
+	name  string    // other pods of this name are deleted too; "" for none
+	price float64   // USD per hour, for messages; 0: unknown
+	made  time.Time // when it was created; zero: long ago
+	// listed is when a list first had it; zero: none was seen to.
+	listed time.Time
+}
+
+func idsOf(pods []runpodapi.Pod) (ids []string) {
+	for _, p := range pods {
+		ids = append(ids, p.ID)
+	}
+	return ids
 }
 
 // end deletes a pod, and everything else of its name, until it is seen to be
 // gone: the DELETE was answered, and two successive lists that began after the
-// answer do not have it. It gives up only with ctx. made is when the pod was
-// created, zero for long ago: what is fresh may be missing from a list though it
-// lives.
-func (b *Backend) end(ctx context.Context, id, name string, price float64, made time.Time) error {
-	ids := map[string]bool{id: false} // whether a DELETE of it went well
-	var dead time.Time                // since when what is still listed is TERMINATED
+// answer do not have it. It gives up only with ctx. What is fresh may be missing
+// from a list though it lives.
+//
+// All DELETEs are sent at once. One that went well is sent again only if a later
+// list still has the pod: each takes a call from the account's quota, for which
+// the lists then wait.
+func (b *Backend) end(ctx context.Context, d doomed) error {
+	pods := map[string]*removal{}
+	for _, id := range d.ids {
+		pods[id] = &removal{due: true}
+	}
+	var dead time.Time // since when what is still listed is TERMINATED
 	for try := 0; ; try++ {
-		unknown, err := b.remove(ctx, ids)
+		unknown, err := b.remove(ctx, pods)
 		if err == nil {
 			var left []runpodapi.Pod
-			left, err = b.absent(ctx, ids, name)
+			left, err = b.absent(ctx, pods, d.name)
 			switch {
 			case len(left) > 0:
 				err = fmt.Errorf("still listed: %s", describe(left))
@@ -62,16 +87,17 @@ func (b *Backend) end(ctx context.Context, id, name string, price float64, made 
 					return nil // TERMINATED is for good; how long it is listed is RunPod's business
 				}
 				for _, p := range left {
-					if _, known := ids[p.ID]; !known {
-						ids[p.ID] = false // a twin, for the next round
+					if pods[p.ID] == nil {
+						pods[p.ID] = &removal{} // a twin
 					}
+					pods[p.ID].due = true
 				}
-			case err == nil && unknown && time.Since(made) < b.freshness():
+			case err == nil && unknown && time.Since(d.made) < b.freshness():
 				err = errors.New("it is too new for its absence to mean something")
-			case err == nil && name != "" && time.Since(made) < b.freshness():
+			case err == nil && d.name != "" && time.Until(b.alone(d)) > 0:
 				// One create may have made two, and the other not be listed yet.
 				// It is worth a look while nobody is in a hurry.
-				if cut := runpodapi.Sleep(ctx, runpodapi.Jitter(b.Poll)); cut != nil {
+				if cut := runpodapi.Sleep(ctx, min(runpodapi.Jitter(b.Poll), time.Until(b.alone(d)))); cut != nil {
 					return nil //nolint:nilerr // what was to be ended is seen to be gone
 				}
 				continue
@@ -80,37 +106,69 @@ func (b *Backend) end(ctx context.Context, id, name string, price float64, made 
 			}
 		}
 		if errors.Is(err, backends.ErrRefused) || ctx.Err() != nil {
-			return stillThere(id, name, price, errors.Join(context.Cause(ctx), err))
+			return stillThere(d, errors.Join(context.Cause(ctx), err))
 		}
 		if cut := runpodapi.Sleep(ctx, min(runpodapi.Backoff(try), runpodapi.Jitter(b.Poll))); cut != nil {
-			return stillThere(id, name, price, errors.Join(cut, err))
+			return stillThere(d, errors.Join(cut, err))
 		}
 	}
+}
+
+// alone is from when on a list that has no other pod of the name proves that the
+// create made no other: twice the time in which the pod itself came to be listed,
+// and at least two polls. Of a pod that no list ever had, that time is unknown:
+// then it is the freshness.
+func (b *Backend) alone(d doomed) time.Time {
+	lag := b.freshness()
+	if !d.listed.IsZero() {
+		lag = min(lag, max(2*b.Poll, 2*d.listed.Sub(d.made)))
+	}
+	return d.made.Add(lag)
 }
 
 // freshness is how long absence means nothing for a pod that was just made.
 func (b *Backend) freshness() time.Duration { return min(fresh, b.Patience*2/3) }
 
-func stillThere(id, name string, price float64, err error) error {
+func stillThere(d doomed, err error) error {
 	cost := ""
-	if price > 0 {
-		cost = fmt.Sprintf(", $%.2f/h", price)
+	if d.price > 0 {
+		cost = fmt.Sprintf(", $%.2f/h", d.price)
 	}
-	return fmt.Errorf("runpod: pod %s (%s%s) is not seen to be gone: %w", id, name, cost, err)
+	return fmt.Errorf("runpod: pod %s (%s%s) is not seen to be gone: %w", strings.Join(d.ids, ", "), d.name, cost, err)
 }
 
-// remove sends the DELETEs. unknown says that for one there was never another
-// answer than 404, which for a new pod is no proof.
-func (b *Backend) remove(ctx context.Context, ids map[string]bool) (unknown bool, err error) {
-	for id, deleted := range ids {
-		switch e := b.client.Delete(ctx, id); {
-		case e == nil:
-			ids[id] = true
-		case errors.Is(e, backends.ErrNotFound):
-			unknown = unknown || !deleted
-		default:
-			err = errors.Join(err, e)
+// A removal is how far the DELETE of one pod has come.
+type removal struct {
+	due bool // it is to be sent, for the first time or again
+	met bool // a DELETE went well: the API knew the pod
+}
+
+// remove sends the DELETEs that are due, all at once. unknown says that for one
+// pod there was never another answer than 404, which for a new pod is no proof.
+func (b *Backend) remove(ctx context.Context, pods map[string]*removal) (unknown bool, err error) {
+	var mu sync.Mutex
+	var sent sync.WaitGroup
+	for id, r := range pods {
+		if !r.due {
+			continue
 		}
+		sent.Go(func() {
+			e := b.client.Delete(ctx, id)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case e == nil:
+				r.due, r.met = false, true
+			case errors.Is(e, backends.ErrNotFound):
+				r.due = !r.met // until a list proves that it is gone
+			default:
+				err = errors.Join(err, e)
+			}
+		})
+	}
+	sent.Wait()
+	for _, r := range pods {
+		unknown = unknown || !r.met
 	}
 	return unknown, err
 }
@@ -124,8 +182,8 @@ func describe(pods []runpodapi.Pod) string {
 }
 
 // absent makes two lists of the account and returns the pods that one of them
-// still has: with one of ids, or with the name.
-func (b *Backend) absent(ctx context.Context, ids map[string]bool, name string) (left []runpodapi.Pod, err error) {
+// still has: one of pods, or one with the name.
+func (b *Backend) absent(ctx context.Context, pods map[string]*removal, name string) (left []runpodapi.Pod, err error) {
 	since := time.Now()
 	for round := range 2 {
 		if round > 0 {
@@ -139,7 +197,7 @@ func (b *Backend) absent(ctx context.Context, ids map[string]bool, name string) 
 		}
 		since = seen.Began
 		for _, p := range seen.Pods {
-			if _, ours := ids[p.ID]; ours || name != "" && p.Name == name {
+			if pods[p.ID] != nil || name != "" && p.Name == name {
 				left = append(left, p)
 			}
 		}

@@ -17,10 +17,20 @@ import (
 // Stop deletes the pod at once and returns when it is seen to be gone. Where it
 // fails it may be called again.
 func (d *deployment) Stop(ctx context.Context) error {
-	return d.finish(ctx, func() error {
-		t := d.Terms()
-		return d.b.end(ctx, d.ref.ID, d.ref.Name, t.USDPerHour, d.created)
-	})
+	return d.finish(ctx, func() error { return d.end(ctx) })
+}
+
+// end deletes the pod and returns when it is seen to be gone. Its name is watched
+// for as long as other deployments live: a twin that shows up later is deleted.
+func (d *deployment) end(ctx context.Context) error {
+	d.mu.Lock()
+	doomed := doomed{ids: []string{d.ref.ID}, name: d.ref.Name, price: d.terms.USDPerHour, made: d.created, listed: d.listed}
+	d.mu.Unlock()
+	if err := d.b.end(ctx, doomed); err != nil {
+		return err
+	}
+	d.b.lose(d.ref.Name)
+	return nil
 }
 
 // Keep tells the pod to end itself at until and lets go of it. It needs the

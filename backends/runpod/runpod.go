@@ -6,13 +6,17 @@
 // went well. Every create therefore has a name of its own, which is on the
 // ledger before the request is sent. A request without a clear answer is never
 // sent again: the account is looked through for the name until the pod shows up
-// or [Config.Patience] is over. Names that were given up are still watched for
-// as long as the deployment lives, and what shows up late is deleted.
+// or [Config.Patience] is over. Names that were given up, and those of pods that
+// are gone, are still watched for as long as a deployment lives, and what shows
+// up late is deleted.
 //
 // # What gone means
 //
 // A pod is gone after its DELETE was answered and two successive lists of the
-// whole account do not have it any more. A 404 alone proves nothing.
+// whole account do not have it any more. A 404 alone proves nothing. One create
+// is known to have made two pods, so a young pod's name is looked for until a
+// twin would have been listed: twice as long as the pod itself took to be listed,
+// two polls at least and a minute at most.
 //
 // # Calls
 //
@@ -45,7 +49,7 @@ type Backend struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	mu   sync.Mutex
-	lost map[string]bool // names of creates that were given up
+	lost map[string]bool // names of creates that were given up, and of pods that are gone
 }
 
 var (

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"sweep.dev/sweep/backends/runpod/runpodtest/podtest"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/procfs"
+	"sweep.dev/sweep/internal/runpodapi"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/result"
 )
@@ -391,6 +393,93 @@ func TestQuote(t *testing.T) {
 	}
 	if offers[2].GPU != "l4" {
 		t.Errorf("got %+v", offers[2])
+	}
+}
+
+// An ordinary pod is seen to be gone soon after its one DELETE, also while it is
+// young: a DELETE that went well is not repeated, and a twin is waited for only
+// as long as the lists were seen to lag.
+func TestStop_young(t *testing.T) {
+	t.Parallel()
+	e := emulator(t)
+	b := backend(t, e, func(c *Config) { c.Patience = 2 * time.Minute }) // new for a minute
+	var pods []*deployment
+	for i := range 3 {
+		s := spec(t)
+		s.Pod = fmt.Sprintf("d%d-l01", i)
+		pods = append(pods, launch(t, b, s, &backendtest.Ledger{}))
+	}
+	began := time.Now()
+	var stopped sync.WaitGroup
+	for _, d := range pods {
+		stopped.Go(func() { stop(t, d) })
+	}
+	stopped.Wait()
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("three pods were seen to be gone after %v", took)
+	}
+	if deletes := e.Audit().Deletes; len(deletes) != len(pods) {
+		t.Errorf("%d DELETEs for %d pods: %v", len(deletes), len(pods), deletes[:min(9, len(deletes))])
+	}
+	if alive := e.Audit().Alive(); len(alive) != 0 {
+		t.Errorf("left alive: %v", alive)
+	}
+}
+
+// A twin that the account lists late is deleted too, though the pod that was
+// meant is deleted before either was listed.
+func TestStop_lateTwin(t *testing.T) {
+	t.Parallel()
+	e := emulator(t, "double-create", "list-lag=1s")
+	b := backend(t, e)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := b.Launch(ctx, spec(t), interrupting{cancel})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Launch: %v", err)
+	}
+	if audit := e.Audit(); len(audit.Pods) != 2 || len(audit.Alive()) != 0 {
+		t.Errorf("%d pods, alive %v", len(audit.Pods), audit.Alive())
+	}
+}
+
+// interrupting is the ledger of a run that is interrupted as soon as it has a pod.
+type interrupting struct{ interrupt func() }
+
+func (l interrupting) Record(_ context.Context, a backends.Arrow) error {
+	if a.State == backends.Created {
+		l.interrupt()
+	}
+	return nil
+}
+
+// Pods that one lost create has made are deleted together, not one after another.
+func TestTerminate_twins(t *testing.T) {
+	t.Parallel()
+	e := emulator(t, "double-create", "delete-200-but-alive=3")
+	b := backend(t, e)
+	s := spec(t)
+	name := backends.NewName(s.Owner, s.RunID, s.Expires).String()
+	r := runpodapi.CreateRequest{
+		Name: name, Image: image, Disk: 20, Ports: []string{"8000/tcp"}, Env: map[string]string{}, Cloud: "SECURE",
+		GPU: runpodapi.PodGPU{ID: "NVIDIA RTX 2000 Ada Generation", Count: 1},
+	}
+	if _, err := b.client.Create(t.Context(), r, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Terminate(t.Context(), backends.Ref{Kind: Kind, Name: name}); err != nil {
+		t.Error(err)
+	}
+	audit := e.Audit()
+	if len(audit.Pods) != 2 || len(audit.Alive()) != 0 {
+		t.Fatalf("%d pods, alive %v", len(audit.Pods), audit.Alive())
+	}
+	first := map[string]bool{}
+	for _, d := range audit.Deletes[:2] {
+		first[d.Path] = true
+	}
+	if len(first) != 2 {
+		t.Errorf("the first two DELETEs are of the same pod: %v", audit.Deletes)
 	}
 }
 

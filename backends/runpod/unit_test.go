@@ -244,3 +244,28 @@ func TestListed(t *testing.T) {
 		}
 	}
 }
+
+// How long a twin is waited for follows from how late the pod itself was listed.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	b := &Backend{Config: DefaultConfig}
+	made := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		listed time.Duration // after made; 0: never
+		want   time.Duration
+	}{
+		{0, time.Minute},
+		{100 * time.Millisecond, 10 * time.Second},
+		{5 * time.Second, 10 * time.Second},
+		{20 * time.Second, 40 * time.Second},
+		{50 * time.Second, time.Minute},
+	} {
+		d := doomed{made: made}
+		if c.listed > 0 {
+			d.listed = made.Add(c.listed)
+		}
+		if got := b.alone(d).Sub(made); got != c.want {
+			t.Errorf("listed after %v: alone after %v, want %v", c.listed, got, c.want)
+		}
+	}
+}
