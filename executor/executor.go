@@ -145,9 +145,26 @@ type run struct {
 // (a disk that is full, a provider that refuses); failed and invalid trials are
 // outcomes, not errors. The Report is valid also beside an error.
 func Run(ctx context.Context, c Config) (Report, error) {
+	return start(ctx, c, func(ctx context.Context, r *run, rep Report) error {
+		if err := r.reclaim(ctx); err != nil {
+			return err
+		}
+		return r.execute(ctx, rep)
+	})
+}
+
+// Reclaim does the first part of Run alone: it ends what an earlier run of the
+// directory left, and starts nothing. The caller must read the directory's state
+// again before it runs it.
+func Reclaim(ctx context.Context, c Config) (Report, error) {
+	return start(ctx, c, func(ctx context.Context, r *run, _ Report) error { return r.reclaim(ctx) })
+}
+
+// start makes a run, does work with it, and reports how it ended.
+func start(ctx context.Context, c Config, work func(context.Context, *run, Report) error) (Report, error) {
 	r := &run{Config: c, ledger: c.Dir.Ledger(), mask: secret.NewMask(c.Plan.Secrets())}
 	r.money = &money{max: c.MaxCost, reserve: c.Plan.Timeouts.Stop + c.StopSlack}
-	r.money.ended = spent(c.State, time.Now())
+	r.money.ended = Spent(c.State, time.Now())
 	if c.Book != nil {
 		r.ledger = c.Book.Ledger("", r.ledger)
 	}
@@ -172,10 +189,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 		r.stop(nil)
 		watching.Wait()
 	}()
-	err = r.reclaim(ctx)
-	if err == nil {
-		err = r.execute(ctx, rep)
-	}
+	err = work(ctx, r, rep)
 	rep.Committed = r.committed
 	rep.Missing = rep.Planned - rep.Before - r.committed
 	rep.Cleanup, rep.Owed, rep.Kept, rep.Spending = r.cleanup, r.owed, r.kept, r.money.spending(time.Now())
@@ -211,6 +225,13 @@ func Check(p *plan.Plan, b backends.Backend, only func(plan.Cell) (bool, error))
 	return nil
 }
 
+// Done says whether the nth trial of a cell, from 1, has an outcome that counts: of
+// the plan as it is now, and with no status that is to be run again.
+func Done(p *plan.Plan, st *rundir.State, retry []string, cell plan.Cell, n int) bool {
+	commit, ok := st.Committed[rundir.Key{Cell: cell.ID, Trial: n}]
+	return ok && commit.Digest == p.SpecDigest(cell) && !slices.Contains(retry, commit.Status)
+}
+
 // plan lists the trials of the run and which of them have an outcome already.
 // Every trial of the plan is listed, so that each gets the same prompts whether
 // or not the run is a resumed one.
@@ -231,14 +252,13 @@ func (r *run) plan() (Report, error) {
 					}
 				}
 				rep.Planned++
-				key := rundir.Key{Cell: cell.ID, Trial: n}
-				digest := r.Plan.SpecDigest(cell)
-				commit, ok := r.State.Committed[key]
-				done := ok && commit.Digest == digest && !slices.Contains(r.Retry, commit.Status)
+				done := Done(r.Plan, r.State, r.Retry, cell, n)
 				if done {
 					rep.Before++
 				}
-				left.trials = append(left.trials, trial{key: key, cell: cell, digest: digest, done: done})
+				left.trials = append(left.trials, trial{
+					key: rundir.Key{Cell: cell.ID, Trial: n}, cell: cell, digest: r.Plan.SpecDigest(cell), done: done,
+				})
 			}
 		}
 	}
@@ -246,59 +266,9 @@ func (r *run) plan() (Report, error) {
 	return rep, r.readFiles()
 }
 
-// reclaim ends what an earlier run of this directory left running. Nothing new
-// is started while something old may still hold a port, a GPU or money.
-func (r *run) reclaim(ctx context.Context) error {
-	if len(r.State.Owed) == 0 {
-		return nil
-	}
-	known, err := r.Backend.List(ctx, r.State.Manifest.Owner)
-	if err != nil {
-		r.addCleanup(fmt.Errorf("list what an earlier run left: %w", err))
-		return r.cleanup
-	}
-	for _, owed := range r.State.Owed {
-		if mine, err := r.toReclaim(ctx, owed, known); err != nil {
-			return err
-		} else if !mine {
-			continue
-		}
-		// One that cannot be ended must not keep the others running.
-		if err := r.terminate(ctx, r.ledger, owed, known); err != nil {
-			r.addOwed(fmt.Errorf("pod %s of an earlier run: %w", owed.Pod, err), owed)
-			continue
-		}
-		r.emit(Event{Type: Notice, Text: fmt.Sprintf("pod %s of an earlier run is gone", owed.Pod)})
-	}
-	for id, launches := range r.State.Launches {
-		for n := range launches {
-			r.hideInLogs(id, n+1)
-		}
-	}
-	return r.cleanup
-}
-
-// toReclaim says whether a pod that an earlier run of this directory owes is to
-// be ended now. One that it kept may be another run's by now, and that may have
-// given it back.
-func (r *run) toReclaim(ctx context.Context, owed rundir.Owed, known []backends.Listed) (bool, error) {
-	if !owed.Kept() || r.Book == nil {
-		return true, nil
-	}
-	holds, err := r.Book.Holds(owed.Pod)
-	there := slices.ContainsFunc(known, func(l backends.Listed) bool { return l.Name == owed.Name })
-	switch {
-	case err != nil:
-		return false, fmt.Errorf("pod %s, which was kept: %w", owed.Pod, err)
-	case !holds, !there && !owed.Due(time.Now()):
-		return false, r.Dir.Ledger().Record(ctx, backends.Arrow{Pod: owed.Pod, State: backends.Gone})
-	}
-	return owed.Due(time.Now()), nil
-}
-
-// spent is what the pods of a journal that are gone have cost, and those that
-// are owed until now.
-func spent(st *rundir.State, now time.Time) float64 {
+// Spent is what the pods of a journal that are gone have cost, and those that
+// are owed until now, in USD.
+func Spent(st *rundir.State, now time.Time) float64 {
 	usd := st.SpentUSD
 	for _, o := range st.Owed {
 		until := now
@@ -316,34 +286,6 @@ func (r *run) hideInLogs(deployment string, launch int) {
 	if err := r.Dir.HideInLogs(deployment, launch, r.mask); err != nil {
 		r.emit(Event{Type: Notice, Deployment: deployment, Launch: launch, Text: err.Error()})
 	}
-}
-
-// terminate ends everything that an owed pod may be: what the ledger names, and
-// what else the provider knows by its name. When it returns without an error
-// the ledger says that the pod is gone.
-func (r *run) terminate(ctx context.Context, l backends.Ledger, owed rundir.Owed, known []backends.Listed) error {
-	var refs []backends.Ref
-	// Of an intent alone nothing was sent. Where the answer to what was sent is
-	// not known, the pod may show up late, and a second one too.
-	if owed.Ref != nil || owed.Name != "" && owed.State != backends.Intended {
-		refs = append(refs, owed.Find(r.State.Manifest.RunID))
-	}
-	for _, l := range known {
-		same := func(ref backends.Ref) bool { return ref.ID == l.ID }
-		if l.RunID == r.State.Manifest.RunID && l.Pod == owed.Pod && !slices.ContainsFunc(refs, same) {
-			refs = append(refs, l.Ref)
-		}
-	}
-	// A full disk is no reason to leave anything running.
-	disk := l.Record(ctx, backends.Arrow{Pod: owed.Pod, State: backends.DeleteSent})
-	var errs []error
-	for _, ref := range refs {
-		errs = append(errs, r.Backend.Terminate(ctx, ref))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return errors.Join(disk, err)
-	}
-	return errors.Join(disk, l.Record(ctx, backends.Arrow{Pod: owed.Pod, State: backends.Gone}))
 }
 
 func (r *run) execute(ctx context.Context, rep Report) error {

@@ -81,11 +81,7 @@ func (p *pod) settle() {
 	ctx, cancel := context.WithTimeoutCause(p.Teardown, p.stopTimeout(),
 		errors.New("timeouts.stop: what the launch left did not end in time"))
 	defer cancel()
-	known, err := p.Backend.List(ctx, p.State.Manifest.Owner)
-	if err == nil {
-		err = p.terminate(ctx, p, owed, known)
-	}
-	if err != nil {
+	if err := p.terminate(ctx, p, owed, p.list(ctx)); err != nil {
 		p.owe(owed)
 		p.giveUp(fmt.Errorf("pod %s of a launch that failed: %w", owed.Pod, err))
 	}

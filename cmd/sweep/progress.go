@@ -88,7 +88,7 @@ func newView(j job) *view {
 			for n := range max(1, j.plan.Repeats) {
 				key := rundir.Key{Cell: cell.ID, Trial: n + 1}
 				f.total++
-				if c, ok := j.state.Committed[key]; ok && !slices.Contains(j.retry, c.Status) {
+				if executor.Done(j.plan, j.state, j.retry, cell, n+1) {
 					f.done++
 					continue
 				}

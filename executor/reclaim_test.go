@@ -1,0 +1,124 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"sweep.dev/sweep/backends"
+)
+
+// A searching backend finds the pods whose create got no answer only once all
+// DELETEs have come in, and lists only then too.
+type searching struct {
+	*fakeBackend
+	deletes *sync.WaitGroup
+}
+
+func (b searching) List(ctx context.Context, owner string) ([]backends.Listed, error) {
+	b.deletes.Wait()
+	return b.fakeBackend.List(ctx, owner)
+}
+
+func (b searching) Terminate(ctx context.Context, ref backends.Ref) error {
+	if ref.ID == "" {
+		b.deletes.Wait()
+		b.called("search %s", ref.Name)
+		return nil
+	}
+	err := b.fakeBackend.Terminate(ctx, ref)
+	b.deletes.Done()
+	b.deletes.Wait() // seen to be gone after all others were sent
+	return err
+}
+
+// owing writes pods into the journal: each is created, but for those that are
+// lost, whose create got no answer.
+func (w *world) owing(created, lost int) {
+	w.t.Helper()
+	d, _ := w.open()
+	l := d.Ledger()
+	record := func(a backends.Arrow) {
+		if err := l.Record(context.Background(), a); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	for i := range created + lost {
+		pod := fmt.Sprintf("d%d-l01", i)
+		record(backends.Arrow{Pod: pod, State: backends.Intended, Kind: "fake", Name: "sw-" + pod, USDPerHour: 1})
+		record(backends.Arrow{Pod: pod, State: backends.Sent})
+		if i >= lost { // the lost ones first
+			record(backends.Arrow{Pod: pod, State: backends.Created, Ref: &backends.Ref{Kind: "fake", RunID: testRun, Pod: pod, ID: "id-" + pod}})
+		}
+	}
+	if err := d.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// All pods of an earlier run are ended at once: neither the search for one whose
+// create got no answer, nor the list, holds up a DELETE. Where one waits for
+// another this hangs.
+func TestReclaim_atOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	const created, lost = 5, 2
+	w.owing(created, lost)
+	var deletes sync.WaitGroup
+	deletes.Add(created)
+	w.must(func(c *Config) { c.Backend = searching{w.backend, &deletes} })
+	want(t, "deleted", w.backend.count("terminate"), created)
+	want(t, "searched", w.backend.count("search"), lost)
+	want(t, "owed", len(w.state().Owed), 0)
+}
+
+// A list that cannot be had is a reason to owe, and none to leave what is known.
+func TestReclaim_noList(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.owing(2, 0)
+	no := errors.New("no list")
+	rep, err := w.run(t.Context(), func(c *Config) { c.Backend = unlisted{w.backend, no} })
+	if !errors.Is(err, no) || !errors.Is(rep.Cleanup, no) {
+		t.Errorf("%v, %+v", err, rep)
+	}
+	want(t, "deleted", w.backend.count("terminate"), 2)
+	want(t, "launched", w.backend.count("launch"), 0)
+	want(t, "owed", len(w.state().Owed), 2)
+	want(t, "said", len(rep.Owed), 2)
+}
+
+type unlisted struct {
+	*fakeBackend
+	err error
+}
+
+func (b unlisted) List(context.Context, string) ([]backends.Listed, error) { return nil, b.err }
+
+// What Reclaim does is over with it: nothing is started, and a run that comes
+// after it has nothing left to end.
+func TestReclaim_alone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.owing(2, 1)
+	d, st := w.open()
+	rep, err := Reclaim(t.Context(), Config{Plan: w.plan, Dir: d, State: st, Path: w.dir, Backend: w.backend})
+	if err != nil || rep.Cleanup != nil || len(rep.Owed) != 0 {
+		t.Errorf("%v, %+v", err, rep)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	want(t, "ended", w.backend.count("terminate"), 3)
+	want(t, "launched", w.backend.count("launch"), 0)
+	want(t, "owed", len(w.state().Owed), 0)
+	for _, e := range w.state().Events {
+		if e.Type == string(RunStarted) {
+			t.Error("a run began")
+		}
+	}
+	w.must()
+	want(t, "ended again", w.backend.count("terminate"), 3)
+}
