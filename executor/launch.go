@@ -64,6 +64,9 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 	if err != nil {
 		p.settle()
 		d.hideInLogs(d.ID, n)
+		if full, ok := errors.AsType[*noRoom](err); ok {
+			return d.startLater(ctx, undo, full)
+		}
 		if errors.Is(err, ErrMaxCost) {
 			d.run.stop(err)
 		}
@@ -132,6 +135,18 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 		Text: fmt.Sprintf("ready after %s", time.Since(started).Round(10*time.Millisecond)),
 	}
 	return s, nil, d.record(ctx, e)
+}
+
+// startLater is start once another pod of the run is given back. The one that has
+// no room now is no reason to end the others.
+func (d *deployment) startLater(ctx context.Context, undo *cleanup, full *noRoom) (*server, *failure, error) {
+	d.emit(Event{Type: Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("%s: waits until another pod is given back: %v", d.label, full)})
+	select {
+	case <-full.freed:
+		return d.start(ctx, undo)
+	case <-ctx.Done():
+		return nil, nil, nil
+	}
 }
 
 // atOnce ends a server as soon as the run is ended, beside whatever is being

@@ -21,15 +21,23 @@ var (
 // bill may pass the budget, beside the reserve.
 const moneyPoll = time.Second
 
-// A rental is what one pod costs from the moment at which it may exist.
+// A rental is what one pod costs. It is intended before its create is sent, and
+// billed from the moment at which the pod may exist.
 type rental struct {
 	pod        string
 	usdPerHour float64
-	since      time.Time
+	since      time.Time // zero: intended, not billed yet
 	expires    time.Time // zero: never
 }
 
-func (r *rental) cost(now time.Time) float64 { return r.usdPerHour * now.Sub(r.since).Hours() }
+func (r *rental) billed() bool { return !r.since.IsZero() }
+
+func (r *rental) cost(now time.Time) float64 {
+	if !r.billed() {
+		return 0
+	}
+	return r.usdPerHour * now.Sub(r.since).Hours()
+}
 
 // money is what a run spends. It is counted from the moment at which a create is
 // sent until the pod is seen to be gone, at the price that the ledger has, which
@@ -42,15 +50,67 @@ type money struct {
 	mu    sync.Mutex
 	ended float64 // spent on pods that are gone, also by earlier runs of the directory
 	live  []*rental
+	freed chan struct{} // closed when one of live ends; nil while nobody waits for it
 }
 
-// begin counts a pod from now on.
-func (m *money) begin(pod string, o rundir.Owed, now time.Time) *rental {
+// A noRoom is a rental that the budget has no room for beside the others of the
+// run, and may have once one of them is given back.
+type noRoom struct {
+	error
+	freed <-chan struct{} // closed then
+}
+
+func (e *noRoom) Unwrap() error { return e.error }
+
+// intend sets aside what one more pod costs, or says that the budget has no room
+// for it: with a [noRoom] as long as other pods are there. Rentals that are
+// intended and not billed yet count: of two launches at the same moment, the
+// second one sees the first.
+func (m *money) intend(pod string, usdPerHour float64, now time.Time) (*rental, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.affords(now, usdPerHour); err != nil {
+		if len(m.live) == 0 {
+			return nil, err
+		}
+		if m.freed == nil {
+			m.freed = make(chan struct{})
+		}
+		return nil, &noRoom{err, m.freed}
+	}
+	r := &rental{pod: pod, usdPerHour: usdPerHour}
+	m.live = append(m.live, r)
+	return r, nil
+}
+
+// take counts a pod that is there already, whatever the budget says.
+func (m *money) take(pod string, o rundir.Owed, now time.Time) *rental {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := &rental{pod: pod, usdPerHour: o.USDPerHour, since: now, expires: o.Expires}
 	m.live = append(m.live, r)
 	return r
+}
+
+// raise sets aside what a rental costs more than was thought, or says that the
+// budget has no room for it.
+func (m *money) raise(r *rental, usdPerHour float64, now time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.affords(now, max(0, usdPerHour-r.usdPerHour)); err != nil {
+		return err
+	}
+	r.usdPerHour = max(r.usdPerHour, usdPerHour)
+	return nil
+}
+
+// bill counts what a rental costs from now on.
+func (m *money) bill(r *rental, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !r.billed() {
+		r.since = now
+	}
 }
 
 // change takes what is known of a pod by now.
@@ -69,6 +129,10 @@ func (m *money) end(r *rental, now time.Time) {
 	defer m.mu.Unlock()
 	m.ended += r.cost(now)
 	m.live = slices.DeleteFunc(m.live, func(x *rental) bool { return x == r })
+	if m.freed != nil {
+		close(m.freed)
+		m.freed = nil
+	}
 }
 
 // Spending is what a run costs at one moment.
@@ -82,36 +146,43 @@ type Spending struct {
 func (m *money) spending(now time.Time) Spending {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := Spending{Pods: len(m.live), USD: m.ended, MaxUSD: m.max}
+	s := Spending{USD: m.ended, MaxUSD: m.max}
 	for _, r := range m.live {
-		s.USDPerHour += r.usdPerHour
-		s.USD += r.cost(now)
+		if r.billed() {
+			s.Pods++
+			s.USDPerHour += r.usdPerHour
+			s.USD += r.cost(now)
+		}
 	}
 	return s
 }
 
-// affords says whether one more pod may be rented: what is spent, what giving
-// back everything costs, and the new pod for one poll.
+// affords says whether the run may cost that much more in an hour: what is spent,
+// and what everything that is billed or intended costs while it is given back,
+// and for one poll. m.mu is held.
 func (m *money) affords(now time.Time, usdPerHour float64) error {
 	if m.max <= 0 {
 		return nil
 	}
-	s := m.spending(now)
-	rate := s.USDPerHour + usdPerHour
-	if s.USD+rate*(m.reserve+moneyPoll).Hours() > m.max {
-		return fmt.Errorf("%w: $%.2f of $%.2f are spent, and $%.2f/h cost $%.2f while they are given back",
-			ErrMaxCost, s.USD, m.max, rate, rate*m.reserve.Hours())
+	usd, rate := m.ended, usdPerHour
+	for _, r := range m.live {
+		usd += r.cost(now)
+		rate += r.usdPerHour
+	}
+	if usd+rate*(m.reserve+moneyPoll).Hours() > m.max {
+		return fmt.Errorf("%w: $%.2f of $%.2f are spent, and pods at $%.2f/h together cost up to $%.2f more while they are given back",
+			ErrMaxCost, usd, m.max, rate, rate*m.reserve.Hours())
 	}
 	return nil
 }
 
 // over says why the run has to end now, or nil.
 func (m *money) over(now time.Time) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if err := m.affords(now, 0); err != nil {
 		return err
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	for _, r := range m.live {
 		if !r.expires.IsZero() && now.Add(m.reserve).After(r.expires) {
 			return fmt.Errorf("%w: pod %s ends itself at %s", ErrLifetime, r.pod, r.expires.Local().Format(time.TimeOnly))

@@ -20,13 +20,13 @@ type pod struct {
 
 	mu     sync.Mutex
 	owed   rundir.Owed // Pod is "" while nothing is
-	rental *rental     // what it costs; nil before it does
+	rental *rental     // what it costs; nil before it is intended
 }
 
 // Record implements [backends.Ledger]. What the run cannot pay for is not begun.
 func (p *pod) Record(ctx context.Context, a backends.Arrow) error {
 	if a.State == backends.Intended {
-		if err := p.money.affords(time.Now(), a.USDPerHour); err != nil {
+		if err := p.intend(a.USDPerHour); err != nil {
 			return err
 		}
 	}
@@ -46,21 +46,34 @@ func (p *pod) Record(ctx context.Context, a backends.Arrow) error {
 	case p.owed.Pod == "", p.owed.State == backends.Kept:
 		p.money.end(p.rental, time.Now())
 		p.rental = nil
-	case p.rental == nil && a.State == backends.Sent:
-		p.rental = p.money.begin(p.name, p.owed, time.Now())
 	case p.rental != nil:
+		if p.owed.State != backends.Intended {
+			p.money.bill(p.rental, time.Now())
+		}
 		p.money.change(p.rental, p.owed)
 	}
 	return err
 }
 
-// hold makes a pod owed that is this run's already, though its intent could not
-// be written down.
+// intend sets aside what the pod will cost.
+func (p *pod) intend(usdPerHour float64) (err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.rental != nil { // an earlier create of this launch is not known to be gone
+		return p.money.raise(p.rental, usdPerHour, time.Now())
+	}
+	p.rental, err = p.money.intend(p.name, usdPerHour, time.Now())
+	return err
+}
+
+// hold makes a pod owed, and its cost this run's, though its intent could not be
+// written down or paid for: it is there already.
 func (p *pod) hold(intent backends.Arrow) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.owed.Pod == "" {
 		p.owed.Apply(intent, time.Now())
+		p.rental = p.money.take(p.name, p.owed, time.Now())
 	}
 }
 
