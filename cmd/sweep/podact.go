@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -91,14 +92,24 @@ func (a *app) act(ctx context.Context, c *cli.Command, act podAct) error {
 	}
 	ctx, _, stop := signals(ctx, a.say)
 	defer stop()
-	var errs []error
-	for _, f := range pods {
-		if err := act.do(ctx, inv, f); err != nil {
-			errs = append(errs, fmt.Errorf("%s %s: %w", act.name, f.Name, err))
-			continue
-		}
-		fmt.Fprintf(a.out, "%s  %s\n", f.Name, act.done)
+	var (
+		mu   sync.Mutex
+		errs []error
+		all  sync.WaitGroup
+	)
+	for _, f := range pods { // all at once: each is money
+		all.Go(func() {
+			err := act.do(ctx, inv, f)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s %s: %w", act.name, f.Name, err))
+				return
+			}
+			fmt.Fprintf(a.out, "%s  %s\n", f.Name, act.done)
+		})
 	}
+	all.Wait()
 	err = errors.Join(errs...)
 	if err != nil && act.ends() {
 		err = &statusError{exitCleanup, err}
