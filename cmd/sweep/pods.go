@@ -235,5 +235,6 @@ func (a *app) ask(yes bool, question string) (bool, error) {
 	if _, err := fmt.Fscanln(a.in, &answer); err != nil && answer == "" {
 		return false, nil // an empty line, or the end of the input
 	}
-	return answer == "y" || answer == "Y" || answer == "yes", nil
+	answer = strings.ToLower(answer)
+	return answer == "y" || answer == "yes", nil
 }

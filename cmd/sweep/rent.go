@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -9,13 +8,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/mattn/go-isatty"
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/backends"
@@ -98,78 +95,153 @@ func prices(ctx context.Context, p *plan.Plan, made *plugins, deployments []plan
 
 // estimate is how long a deployment takes, from its launch to its end.
 func estimate(p *plan.Plan, d plan.Deployment) time.Duration {
+	return estimateLeft(p, d, func(plan.Cell) int { return max(1, p.Repeats) })
+}
+
+// estimateLeft is estimate where only some trials of each cell are left to do.
+func estimateLeft(p *plan.Plan, d plan.Deployment, left func(plan.Cell) int) time.Duration {
 	took := startEstimate(p, d.Server)
 	for _, cell := range d.Cells {
-		took += trialEstimate(cell.Server, cell.Load) * time.Duration(max(1, p.Repeats))
+		took += trialEstimate(cell.Server, cell.Load) * time.Duration(left(cell))
 	}
 	return took
 }
 
-// agree says what a run is going to rent, and asks whether it may, before
-// anything is made. It is silent where nothing costs money.
-func (a *app) agree(ctx context.Context, c *cli.Command, p *plan.Plan, made *plugins, only func(plan.Cell) (bool, error)) error {
-	if !made.factory.Bills {
+// A rentQuote is what a run is going to rent, as a person is told of it.
+type rentQuote struct {
+	pods, atOnce int
+	unknown      int           // pods whose price nobody knows
+	usdPerHour   float64       // at most, of all that stand at once
+	usd          float64       // about, for what is left to measure
+	spent        float64       // by earlier runs of the directory
+	max          float64       // the bound for the whole run directory; 0: none
+	kept         float64       // at most, for pods that are kept afterwards
+	keep         time.Duration // how long they are; 0: not at all
+}
+
+// String is one line without the plan's name.
+func (q rentQuote) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "rents %s", plural(q.pods, "pod"))
+	switch {
+	case q.atOnce > 1:
+		fmt.Fprintf(&b, ", %d at once", q.atOnce)
+	case q.pods > 1:
+		b.WriteString(", one after another")
+	}
+	if q.unknown == q.pods {
+		b.WriteString(", at a price that is not known")
+	} else {
+		fmt.Fprintf(&b, ", at up to $%.2f/h: about $%s", q.usdPerHour, report.Dollars(q.usd))
+	}
+	if q.unknown > 0 && q.unknown < q.pods {
+		fmt.Fprintf(&b, " without %s of unknown price", plural(q.unknown, "pod"))
+	}
+	if q.spent > 0 {
+		fmt.Fprintf(&b, " more, $%s are spent", report.Dollars(q.spent))
+	}
+	if q.max > 0 {
+		fmt.Fprintf(&b, ", at most $%.2f", q.max)
+		if q.spent > 0 {
+			b.WriteString(" in all")
+		}
+	} else {
+		b.WriteString(", no max_cost bounds it")
+	}
+	if q.keep > 0 {
+		fmt.Fprintf(&b, "; --keep-pod %s costs up to $%s more, which no max_cost bounds", q.keep, report.Dollars(q.kept))
+	}
+	return b.String()
+}
+
+// tooDear says whether the estimate is over the bound.
+func (q rentQuote) tooDear() bool { return q.max > 0 && q.spent+q.usd > q.max }
+
+// quoteOf asks what the trials cost that are left to do. It has no pods where
+// nothing is rented.
+func (a *app) quoteOf(ctx context.Context, c *cli.Command, j job) (rentQuote, error) {
+	q := rentQuote{max: budgetOf(c, j.plan).cost, keep: c.Duration("keep-pod")}
+	left := func(cell plan.Cell) (n int) {
+		for trial := range max(1, j.plan.Repeats) {
+			if j.state == nil || !executor.Done(j.plan, j.state, j.retry, cell, trial+1) {
+				n++
+			}
+		}
+		return n
+	}
+	deployments, err := selected(j.plan, func(cell plan.Cell) (bool, error) {
+		if j.only != nil {
+			if ok, err := j.only(cell); !ok || err != nil {
+				return false, err
+			}
+		}
+		return left(cell) > 0, nil
+	})
+	if err != nil || len(deployments) == 0 {
+		return q, err
+	}
+	costs, err := prices(ctx, j.plan, j.plugins, deployments, a.exe)
+	if err != nil {
+		return q, err
+	}
+	if j.state != nil {
+		q.spent = executor.Spent(j.state, time.Now())
+	}
+	q.pods, q.atOnce = len(deployments), min(len(deployments), max(1, c.Int("parallel")))
+	for _, d := range deployments {
+		one, took := costs[d.ID], estimateLeft(j.plan, d, left)
+		if !one.known {
+			q.unknown++
+		}
+		q.usd += one.usdPerHour * took.Hours()
+		q.kept += one.usdPerHour * q.keep.Hours()
+		q.usdPerHour = max(q.usdPerHour, one.usdPerHour)
+		if life := j.plan.Budget.MaxPodLifetime; took > life {
+			fmt.Fprintf(a.err, "sweep: %s takes about %s, and its pod ends itself after %s: raise budget.max_pod_lifetime, or the run ends there (exit 5)\n",
+				plaintext.Line(executor.ServerLabel(j.plan, d)), roundMinutes(took), life)
+		}
+	}
+	q.usdPerHour *= float64(q.atOnce)
+	return q, nil
+}
+
+// agree says what a job is going to rent, and asks whether it may, before
+// anything is rented. On a terminal a person answers, whatever bounds the cost;
+// without one --yes or a bound does. It is silent where nothing costs money.
+func (a *app) agree(ctx context.Context, c *cli.Command, j job) error {
+	if !j.plugins.factory.Bills {
 		return nil
 	}
-	deployments, err := selected(p, only)
-	if err != nil {
-		return err
-	}
-	if least := p.Timeouts.Stop + made.factory.Settle + time.Minute; p.Budget.MaxPodLifetime < least {
+	p := j.plan
+	if least := p.Timeouts.Stop + j.plugins.factory.Settle + time.Minute; p.Budget.MaxPodLifetime < least {
 		return &usage{&hinted{
 			fmt.Errorf("budget.max_pod_lifetime is %s: a pod of %s is given back %s before it ends itself, so nothing could be measured", p.Budget.MaxPodLifetime, p.Backend.Kind, least-time.Minute),
 			fmt.Sprintf("at least %s, or a shorter timeouts.stop", least),
 		}}
 	}
-	costs, err := prices(ctx, p, made, deployments, a.exe)
-	if err != nil && exitCode(err) == exitInternal {
+	q, err := a.quoteOf(ctx, c, j)
+	switch {
+	case err != nil && exitCode(err) == exitInternal:
 		return &statusError{exitIncomplete, &hinted{err, "nothing was rented; the same command tries again"}}
-	}
-	if err != nil {
+	case err != nil:
 		return err
-	}
-	var usd, rate float64
-	for _, d := range deployments {
-		one, took := costs[d.ID], estimate(p, d)
-		usd += one.usdPerHour * took.Hours()
-		rate = max(rate, one.usdPerHour)
-		if life := p.Budget.MaxPodLifetime; took > life {
-			fmt.Fprintf(a.err, "sweep: %s takes about %s, and its pod ends itself after %s: raise budget.max_pod_lifetime, or the run ends there (exit 5)\n",
-				plaintext.Line(executor.ServerLabel(p, d)), roundMinutes(took), life)
-		}
-	}
-	rate *= float64(min(len(deployments), max(1, c.Int("parallel"))))
-	b := budgetOf(c, p)
-	bound := "no max_cost bounds it"
-	if b.cost > 0 {
-		bound = fmt.Sprintf("at most $%.2f", b.cost)
-	}
-	said := fmt.Sprintf("rents %s, one after another, at up to $%.2f/h: about $%s, %s", plural(len(deployments), "pod"), rate, report.Dollars(usd), bound)
-	if c.Int("parallel") > 1 {
-		said = strings.Replace(said, "one after another", fmt.Sprintf("%d at once", min(len(deployments), c.Int("parallel"))), 1)
-	}
-	if b.cost > 0 && usd > b.cost {
+	case q.pods == 0:
+		return nil
+	case q.tooDear():
 		return &statusError{exitBudget, &hinted{
-			fmt.Errorf("%s %s: that is over the budget, so nothing was rented", p.Name, said),
+			fmt.Errorf("%s %s: that is over the budget, so nothing was rented", p.Name, q),
 			"--max-cost and budget.max_cost are the bound; --only and load.requests make the run smaller",
 		}}
 	}
-	fmt.Fprintf(a.err, "%s %s\n", p.Name, said)
+	fmt.Fprintf(a.err, "%s %s\n", p.Name, q)
+	yes, err := a.ask(c.Bool("yes"), "go on?")
 	switch {
-	case c.Bool("yes") || b.cost > 0:
+	case yes, err != nil && q.max > 0:
 		return nil
-	case !isatty.IsTerminal(os.Stdin.Fd()) || !a.errTTY:
-		return &usage{&hinted{errors.New("nobody is there to be asked, and nothing bounds the cost"), "--yes rents all the same; --max-cost USD, or budget.max_cost in the plan, bounds it"}}
+	case err != nil:
+		return &usage{&hinted{fmt.Errorf("%w, and nothing bounds the cost: nothing was rented", err), "--yes rents all the same; --max-cost USD, or budget.max_cost in the plan, bounds it"}}
 	}
-	fmt.Fprint(a.err, "go on? [y/N] ")
-	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if err != nil {
-		return err
-	}
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return &usage{errors.New("not agreed: nothing was rented")}
-	}
-	return nil
+	return &usage{errors.New("not agreed: nothing was rented")}
 }
 
 // openBook opens the ledger of this machine for a run whose pods outlive it;

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
@@ -122,10 +123,6 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	if err != nil {
 		return err
 	}
-	calibration, fresh, err := a.calibrateResume(ctx, c, p, before, dir, only, retry)
-	if err != nil {
-		return err
-	}
 	d, state, err := rundir.Open(fx, dir)
 	if err != nil {
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
@@ -136,10 +133,55 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	if state.Warning != "" {
 		a.say("sweep: %s", state.Warning)
 	}
+	j := job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only, retry: retry}
+	if err := a.prepare(ctx, c, &j); err != nil {
+		return errors.Join(err, d.Close())
+	}
+	return a.execute(ctx, c, j)
+}
+
+// prepare does what comes before a run goes on. What it has left costs money, so
+// that is ended first, whatever a person says to the rest.
+func (a *app) prepare(ctx context.Context, c *cli.Command, j *job) error {
+	if err := a.reclaim(ctx, c, j); err != nil {
+		return err
+	}
+	calibration, fresh, err := a.calibrateResume(ctx, c, j.plan, j.state, j.path, j.only, j.retry)
+	if err != nil {
+		return err
+	}
 	if fresh {
-		if err := d.WriteCalibration(calibration); err != nil {
-			return errors.Join(err, d.Close())
+		if err := j.dir.WriteCalibration(calibration); err != nil {
+			return err
 		}
 	}
-	return a.execute(ctx, c, job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only, retry: retry, calibration: calibration})
+	j.calibration = calibration
+	return a.agree(ctx, c, *j)
+}
+
+// reclaim ends what the earlier run has left. An error has been told, with the
+// next command.
+func (a *app) reclaim(ctx context.Context, c *cli.Command, j *job) error {
+	if len(j.state.Owed) == 0 {
+		return nil
+	}
+	pods, err := a.openBook(*j)
+	if err != nil {
+		return err
+	}
+	ui, err := a.newUI(c, *j)
+	if err != nil {
+		return err
+	}
+	j.named = true
+	ctx, teardown, stop := signals(ctx, ui.notice)
+	defer stop()
+	ui.start()
+	rep, err := executor.Reclaim(ctx, a.config(teardown, c, *j, pods, ui))
+	ui.stop()
+	if err != nil || rep.Interrupted != nil {
+		return a.verdict(*j, nil, rep, err)
+	}
+	j.state, err = rundir.Read(j.path)
+	return err
 }

@@ -79,12 +79,13 @@ type job struct {
 	plan    *plan.Plan
 	plugins *plugins
 	dir     *rundir.Dir
-	state   *rundir.State
+	state   *rundir.State // nil before there is a run directory
 	path    string
 	only    func(plan.Cell) (bool, error)
 	retry   []string
 
 	calibration *calibrate.Result // of the client; nil where nobody looked
+	named       bool              // the run directory has been told
 }
 
 func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
@@ -105,7 +106,7 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.agree(ctx, c, p, made, only); err != nil {
+	if err := a.agree(ctx, c, job{plan: p, plugins: made, only: only}); err != nil {
 		return err
 	}
 	fx, err := a.effects()
@@ -202,20 +203,7 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 		}
 		return a.verdict(j, nil, rep, err)
 	}
-	collectors := make([]executor.Named, len(j.plugins.collectors))
-	for i, n := range j.plugins.collectors {
-		collectors[i] = executor.Named{Kind: n.kind, Collector: n.collector}
-	}
-	limits := budgetOf(c, j.plan)
-	rep, runErr := executor.Run(ctx, executor.Config{
-		Plan: j.plan, Dir: j.dir, State: j.state, Path: j.path,
-		Backend: j.plugins.backend, Given: j.plugins.factory.Given, Collectors: collectors,
-		Only: j.only, Retry: j.retry, Parallel: c.Int("parallel"),
-		FailFast: c.Bool("fail-fast"), MaxTime: limits.time, MaxCost: limits.cost,
-		Lifetime: lifetime(j), Keep: c.Duration("keep-pod"), Book: pods, StopSlack: j.plugins.factory.Settle,
-		Client: c.String("client"), Calibration: j.calibration,
-		ClientHost: hostname(), Sweep: a.exe, Teardown: teardown, Events: ui.event,
-	})
+	rep, runErr := executor.Run(ctx, a.config(teardown, c, j, pods, ui))
 	ui.stop()
 	if rep.Spending.USD > 0 {
 		fmt.Fprintf(a.err, "pods of this run have cost about $%s until now; the provider's bill decides\n", report.Dollars(rep.Spending.USD))
@@ -241,6 +229,24 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 		err = &statusError{exitInternal, nil}
 	}
 	return err
+}
+
+// config is a job as the executor wants it.
+func (a *app) config(teardown context.Context, c *cli.Command, j job, pods executor.Book, ui *ui) executor.Config {
+	collectors := make([]executor.Named, len(j.plugins.collectors))
+	for i, n := range j.plugins.collectors {
+		collectors[i] = executor.Named{Kind: n.kind, Collector: n.collector}
+	}
+	limits := budgetOf(c, j.plan)
+	return executor.Config{
+		Plan: j.plan, Dir: j.dir, State: j.state, Path: j.path,
+		Backend: j.plugins.backend, Given: j.plugins.factory.Given, Collectors: collectors,
+		Only: j.only, Retry: j.retry, Parallel: c.Int("parallel"),
+		FailFast: c.Bool("fail-fast"), MaxTime: limits.time, MaxCost: limits.cost,
+		Lifetime: lifetime(j), Keep: c.Duration("keep-pod"), Book: pods, StopSlack: j.plugins.factory.Settle,
+		Client: c.String("client"), Calibration: j.calibration,
+		ClientHost: hostname(), Sweep: a.exe, Teardown: teardown, Events: ui.event,
+	}
 }
 
 // show prints the result: rows for machines, the summary for people. A reader

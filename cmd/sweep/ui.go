@@ -83,7 +83,9 @@ func (a *app) newUI(c *cli.Command, j job) (*ui, error) {
 		}
 		u.events = &eventLog{w: f, close: f.Close}
 	}
-	u.notice("run directory %s", j.path)
+	if !j.named {
+		u.notice("run directory %s", j.path)
+	}
 	return u, nil
 }
 
