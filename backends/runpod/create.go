@@ -152,7 +152,7 @@ func (b *Backend) rent(ctx context.Context, spec backends.Spec, r runpodapi.Crea
 	case lookErr != nil:
 		return runpodapi.Pod{}, nil, fmt.Errorf("whether pod %s was created is not known: %w", r.Name, errors.Join(err, lookErr))
 	case len(found) == 0:
-		b.lose(r.Name)
+		b.lose(r.Name, "")
 		return nothing(fmt.Errorf("%w within %v: %w", errLost, b.Patience, err))
 	}
 	twins, discardErr := b.discard(ctx, found[1:])
@@ -162,11 +162,12 @@ func (b *Backend) rent(ctx context.Context, spec backends.Spec, r runpodapi.Crea
 	return found[0], twins, nil
 }
 
-// lose notes that no pod may have this name any more: see [deployment.discard].
-func (b *Backend) lose(name string) {
+// lose notes that no pod may have this name any more, but the one with id, which
+// an old list may still have: see [deployment.discard].
+func (b *Backend) lose(name, id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lost[name] = true
+	b.lost[name] = id
 }
 
 // look searches the account for a name until something has it or the patience

@@ -159,9 +159,9 @@ func (d *deployment) learn(p runpodapi.Pod, now time.Time) {
 func (d *deployment) discard(ctx context.Context, seen runpodapi.Listing) {
 	for _, p := range seen.Pods {
 		d.b.mu.Lock()
-		stray := d.b.lost[p.Name]
+		id, stray := d.b.lost[p.Name]
 		d.b.mu.Unlock()
-		if p.Alive() && (stray || p.Name == d.ref.Name && p.ID != d.ref.ID) {
+		if p.Alive() && (stray && p.ID != id || p.Name == d.ref.Name && p.ID != d.ref.ID) {
 			d.note("duplicate_pod", fmt.Sprintf("pod %s showed up late and was deleted", p.ID))
 			// Where it fails the next listing has it again.
 			_ = d.b.client.Delete(ctx, p.ID)

@@ -29,7 +29,7 @@ func (d *deployment) end(ctx context.Context) error {
 	if err := d.b.end(ctx, doomed); err != nil {
 		return err
 	}
-	d.b.lose(d.ref.Name)
+	d.b.lose(d.ref.Name, d.ref.ID)
 	return nil
 }
 

@@ -48,8 +48,10 @@ type Backend struct {
 	// dial reaches the ports of pods; [netguard.Dial] but in tests.
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	mu   sync.Mutex
-	lost map[string]bool // names of creates that were given up, and of pods that are gone
+	mu sync.Mutex
+	// lost are names that no pod may have any more: of creates that were given up,
+	// and of pods that are gone, with their ids.
+	lost map[string]string
 }
 
 var (
@@ -105,7 +107,7 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 		return nil, err
 	}
 	api := runpodapi.New(fx, base, c.Key, c.Rate)
-	return &Backend{Config: c, fx: fx, client: api, account: runpodapi.NewLister(api), dial: netguard.Dial, lost: map[string]bool{}}, nil
+	return &Backend{Config: c, fx: fx, client: api, account: runpodapi.NewLister(api), dial: netguard.Dial, lost: map[string]string{}}, nil
 }
 
 // at is what finds this account's API again.

@@ -443,6 +443,33 @@ func TestStop_lateTwin(t *testing.T) {
 	}
 }
 
+// The name of a pod that is gone is watched while other deployments live.
+func TestStop_twinAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	e := emulator(t)
+	b := backend(t, e)
+	other := launch(t, b, spec(t), &backendtest.Ledger{})
+	s := spec(t)
+	s.Pod = "d2-l01"
+	d := launch(t, b, s, &backendtest.Ledger{})
+	stop(t, d)
+	twin, err := b.client.Create(t.Context(), runpodapi.CreateRequest{
+		Name: d.ref.Name, Image: image, Disk: 20, Ports: []string{"8000/tcp"}, Env: map[string]string{}, Cloud: "SECURE",
+		GPU: runpodapi.PodGPU{ID: "NVIDIA RTX 2000 Ada Generation", Count: 1},
+	}, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); len(e.Audit().Alive()) > 1; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("twin %s is still alive", twin.ID)
+		}
+	}
+	if n := len(other.Terms().Findings); n != 1 {
+		t.Errorf("%d findings: %v", n, other.Terms().Findings)
+	}
+}
+
 // interrupting is the ledger of a run that is interrupted as soon as it has a pod.
 type interrupting struct{ interrupt func() }
 

@@ -26,7 +26,8 @@ func (a *app) resumeCommand() *cli.Command {
 		ArgsUsage: "DIR",
 		Description: `Ends what the earlier run may have left, then runs every trial of DIR that has
 no outcome yet. What is committed is never measured again, unless --retry says so.
-Resuming a complete run changes nothing.
+Resuming a complete run changes nothing. Where pods have to be rented again it
+shows what they cost and asks, as sweep run does.
 
   $ sweep resume runs/quickstart-20261121T101500Z-3f2a
   $ sweep resume --retry invalid,failed runs/quickstart-20261121T101500Z-3f2a` + exitHelp(),
