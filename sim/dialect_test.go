@@ -186,8 +186,8 @@ var absent = map[string][]string{
 	"vllm *":          {engine.PrefixHitRate, engine.SpecDrafted, engine.SpecAccepted, engine.KVTransfer, engine.KVTransferred, engine.SpecAcceptRate, engine.SpecAcceptLen},
 	"vllm 0.32.0":     {engine.GenerationPerSecond}, // gone with V0
 	"vllm 0.8.5":      {engine.GenerationPerSecond, engine.TPOT},
-	"sglang *":        {engine.KVTransfer, engine.KVTransferred, engine.RequestsFailed},
-	"sglang 0.4.5":    {engine.PrefillBootstrapQueue, engine.PrefillInflightQueue, engine.DecodePreallocQueue, engine.DecodeTransferQueue, engine.Preemptions, engine.KVCacheTokens, engine.KVCacheBlocks, engine.PrefixHits, engine.Queue, engine.Prefill, engine.Decode, engine.SpecAcceptRate, engine.SpecAcceptLen},
+	"sglang *":        {engine.KVTransfer, engine.KVTransferred, engine.RequestsFailed, engine.SpecAcceptRate, engine.SpecAcceptLen}, // zeros without speculation
+	"sglang 0.4.5":    {engine.PrefillBootstrapQueue, engine.PrefillInflightQueue, engine.DecodePreallocQueue, engine.DecodeTransferQueue, engine.Preemptions, engine.KVCacheTokens, engine.KVCacheBlocks, engine.PrefixHits, engine.Queue, engine.Prefill, engine.Decode},
 	"trtllm *":        {engine.RequestsFailed},
 	"llamacpp b11549": {engine.KVCacheUsage}, // since 2025-05
 	"llamacpp b5000":  {engine.PrefixQueries, engine.PrefixHits, engine.SpecDrafted, engine.SpecAccepted},
