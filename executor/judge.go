@@ -75,26 +75,30 @@ func open(l plan.Load) bool { return l.RequestRate > 0 || len(l.Stages) > 0 || l
 // exact says whether every request of this trial must yield max_tokens tokens.
 func (m *measurement) exact() bool { return m.trial.cell.Load.Output == plan.OutputExact }
 
-// slos holds every objective against the row. slo_pass is what the failing
-// severities say together; it is null where nothing was measured.
+// slos holds every objective against the row. slo_pass is what those of severity
+// fail say together: false if one is missed, else null if one could not be
+// checked. It is null without objectives, and where nothing was measured.
 func (m *measurement) slos(row result.Row) []result.SLOResult {
 	if len(m.Plan.SLO) == 0 {
 		return nil
 	}
 	results := make([]result.SLOResult, 0, len(m.Plan.SLO))
-	pass := true
+	missed, unchecked := false, false
 	for _, slo := range m.Plan.SLO {
 		r := slo.Evaluate(row)
 		if r.Error == "" {
 			row["slo_"+r.Name] = r.Pass
 		}
 		r.LowConfidence = row.LowConfidence(slices.Sorted(maps.Keys(r.Values)))
-		if !r.Pass && r.Severity != plan.SeverityWarn {
-			pass = false
+		if r.Severity != plan.SeverityWarn {
+			missed = missed || !r.Pass && r.Error == ""
+			unchecked = unchecked || r.Error != ""
 		}
 		results = append(results, r)
 	}
-	row["slo_pass"] = pass
+	if missed || !unchecked {
+		row["slo_pass"] = !missed
+	}
 	return results
 }
 

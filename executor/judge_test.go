@@ -125,7 +125,7 @@ func TestSLOs(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		slo  string
-		pass bool
+		pass any
 		cols map[string]any
 		err  bool
 	}{
@@ -133,15 +133,16 @@ func TestSLOs(t *testing.T) {
 		"missed":                   {`{quick: p95_ttft_ms < 100}`, false, map[string]any{"slo_quick": false}, false},
 		"warned":                   {`{quick: {expr: p95_ttft_ms < 100, severity: warn}}`, true, map[string]any{"slo_quick": false}, false},
 		"one of two":               {`{quick: p95_ttft_ms < 200, clean: error_rate == 0}`, false, map[string]any{"slo_quick": true, "slo_clean": false}, false},
-		"not measured":             {`{cool: gpu_temp_max_c < 80}`, false, map[string]any{"slo_cool": nil}, true},
-		"not measured, either way": {`{cool: not (gpu_temp_max_c > 80)}`, false, map[string]any{"slo_cool": nil}, true},
+		"not measured":             {`{cool: gpu_temp_max_c < 80}`, nil, map[string]any{"slo_cool": nil}, true},
+		"a warning not measured":   {`{cool: {expr: gpu_temp_max_c < 80, severity: warn}}`, true, map[string]any{"slo_cool": nil}, true},
+		"not measured, either way": {`{cool: not (gpu_temp_max_c > 80)}`, nil, map[string]any{"slo_cool": nil}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m, _ := judged(t, `slo: `+tt.slo)
 			row := result.Row{"p95_ttft_ms": 150.0, "error_rate": 0.05}
 			results := m.slos(row)
-			want(t, "slo_pass", row["slo_pass"].(bool), tt.pass)
+			want(t, "slo_pass", row["slo_pass"], tt.pass)
 			for name, v := range tt.cols {
 				want(t, name, row[name], v)
 			}
@@ -153,8 +154,14 @@ func TestSLOs(t *testing.T) {
 			}
 		})
 	}
-	m, _ := judged(t)
-	row := result.Row{}
+	// A miss is one, whatever else could not be checked.
+	m, _ := judged(t, `slo: {cool: gpu_temp_max_c < 80, clean: error_rate == 0}`)
+	row := result.Row{"error_rate": 0.05}
+	m.slos(row)
+	want(t, "slo_pass", row["slo_pass"], any(false))
+
+	m, _ = judged(t)
+	row = result.Row{}
 	if got := m.slos(row); got != nil || row["slo_pass"] != nil {
 		t.Errorf("without objectives: %v, %v", got, row)
 	}
