@@ -330,6 +330,39 @@ func (p *Point) scraped() []string {
 	return roles
 }
 
+// counts say which values of an axis ran on how many GPUs, if those differ and
+// the plan does not vary them: then deployments are compared.
+func (s *summary) counts(axis string, points []*Point) []string {
+	var order []string
+	by := map[string][]string{}
+	all := map[string]bool{}
+	for _, p := range points {
+		if s.of(p.Cell, "gpu_count") != "-" {
+			return nil // every sentence names it
+		}
+		name := fmt.Sprint(s.value(p, axis))
+		if by[name] == nil {
+			order = append(order, name)
+		}
+		for _, row := range p.counting() {
+			if n, ok := row["gpu_count"].(int64); ok && !slices.Contains(by[name], fmt.Sprint(n)) {
+				by[name] = append(by[name], fmt.Sprint(n))
+				all[fmt.Sprint(n)] = true
+			}
+		}
+	}
+	if len(all) < 2 {
+		return nil
+	}
+	var each []string
+	for _, name := range order {
+		if len(by[name]) > 0 {
+			each = append(each, name+" "+strings.Join(by[name], ", "))
+		}
+	}
+	return []string{fmt.Sprintf("The servers have different numbers of GPUs (%s): this compares deployments.", strings.Join(each, "; "))}
+}
+
 // caveats say what a comparison is not.
 func (s *summary) caveats(c *contest) []string {
 	var lines []string
@@ -340,6 +373,7 @@ func (s *summary) caveats(c *contest) []string {
 		}
 		lines = append(lines, fmt.Sprintf("The engines differ in %s too (%s): this compares deployments, not engines alone.", column, strings.Join(each, ", ")))
 	}
+	lines = append(lines, s.counts("engine", c.points)...)
 	var simulated []string
 	for _, p := range c.points {
 		if p.simulated() {

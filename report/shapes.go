@@ -31,6 +31,14 @@ func (s *summary) shapes() []*shape {
 	return slices.DeleteFunc(all, func(sh *shape) bool { return priced(sh.gpus) < 2 })
 }
 
+func (sh *shape) points() []*Point {
+	var points []*Point
+	for _, d := range sh.gpus {
+		points = append(points, d.points...)
+	}
+	return points
+}
+
 // A group of sides shares some settings.
 type group struct {
 	about string
@@ -91,10 +99,7 @@ func (s *summary) costClaims() []Claim {
 // claims compare the GPUs at each load that several of them were given, by what
 // a user waits for and sees, and at their bests, by what they do for a dollar.
 func (sh *shape) claims() []Claim {
-	var points []*Point
-	for _, d := range sh.gpus {
-		points = append(points, d.points...)
-	}
+	points := sh.points()
 	slices.SortStableFunc(points, func(a, b *Point) int { return compareLoads(a.Cell, b.Cell) })
 	points = slices.CompactFunc(points, func(a, b *Point) bool { return load(a.Cell) == load(b.Cell) })
 	var claims []Claim

@@ -112,7 +112,15 @@ func (s *summary) comparisons(p *printer) {
 		}
 	}
 	if tables {
-		p.paragraph(shapeNotes...)
+		notes := slices.Clone(shapeNotes)
+		for _, sh := range s.shapes() {
+			for _, line := range s.counts("gpu", sh.points()) {
+				if !slices.Contains(notes, line) {
+					notes = append(notes, line)
+				}
+			}
+		}
+		p.paragraph(notes...)
 	}
 	p.section("Which GPU for which load", s.choices())
 }
@@ -401,7 +409,7 @@ func (s *summary) findings() []item {
 		text := code + ": " + k.text
 		switch {
 		case k.several:
-			text += fmt.Sprintf(" (%s; the like in %s in all)", k.label, plural(k.trials, "trial"))
+			text += fmt.Sprintf(" (%s; %s have it, each with its own numbers)", k.label, plural(k.trials, "trial"))
 		case k.trials > 1:
 			text += fmt.Sprintf(" (%s)", plural(k.trials, "trial"))
 		}

@@ -94,7 +94,7 @@ func product(values [][]any, each func([]any)) {
 // to a point, with noise, ties, holes and columns that nobody measured.
 func (e *experiment) run(r *rand.Rand) {
 	holes, nulls := choice(r, 0, 0.03, 0.1, 0.3), choice(r, 0, 0, 0.05, 0.2)
-	noise := choice(r, 0, 0.01, 0.2)
+	noise, jitter := choice(r, 0, 0.01, 0.2), choice(r, 0, 0.05, 0.4)
 	price := map[any]float64{"l4": 0.43, "a100-80gb": 1.64, "h100": 2.99}
 	if chance(r, 0.1) {
 		price = nil
@@ -144,6 +144,9 @@ func (e *experiment) run(r *rand.Rand) {
 				}
 			}
 			e.measure(r, row, load, speed[name], knee[name], noise)
+			if chance(r, jitter) {
+				row["p95_ttft_ms"] = choice(r, 2.1, 5) * row["p50_ttft_ms"].(float64)
+			}
 			for _, column := range []string{
 				"throughput_tok_s", "total_throughput_tok_s", "p50_user_tok_s", "p95_ttft_ms", "usd_per_1m_output_tokens", "usd_per_hour", "mean_tpot_ms", "mean_ttft_ms",
 			} {
@@ -174,9 +177,6 @@ func (e *experiment) measure(r *rand.Rand, row result.Row, load, speed, knee, no
 	row["mean_ttft_ms"], row["p50_ttft_ms"], row["p95_ttft_ms"] = wait, wait, wait*choice(r, 1.1, 1.3, 1.3, 1.9)
 	row["mean_tpot_ms"], row["p50_tpot_ms"], row["p95_tpot_ms"] = step, step, step*1.2
 	row["p50_user_tok_s"], row["mean_e2e_ms"], row["p95_e2e_ms"] = 1000/step, wait+127*step, 1.3*(wait+127*step)
-	if chance(r, 0.05) {
-		row["p95_ttft_ms"] = choice(r, 2.1, 5) * wait
-	}
 	if usd, ok := row["usd_per_hour"].(float64); ok {
 		row["usd_per_1m_output_tokens"] = usd / 3600 / rate * 1e6
 	}
