@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -16,6 +17,16 @@ import (
 
 // atOnce is how many questions are under way at a time. They are short.
 const atOnce = 8
+
+// Bounds of what a server of somebody else is asked, of all kinds of prompts
+// together and one question after the other.
+const (
+	MaxShort  = 8   // completions of one token
+	MaxCounts = 256 // texts for its tokenizer
+)
+
+// errSpent is a server of somebody else that has been asked as much as it may be.
+var errSpent = fmt.Errorf("it was asked %d short requests, or its tokenizer %d texts, which is all that a server of somebody else is asked", MaxShort, MaxCounts)
 
 // A Post sends body as JSON to a path of the server and returns the body of an
 // answer with status 200. It is called by several goroutines at a time.
@@ -30,11 +41,27 @@ type Server struct {
 	// (llama.cpp) or "inputs" (TGI). Without a path the server is asked for
 	// answers of one token, whose usage says how long the prompt was.
 	Tokenize, Field string
+	// Given is a server of somebody else: it gets MaxShort completions and
+	// MaxCounts texts at most.
+	Given bool
 }
 
-// A counter counts the tokens of a text, and perhaps the same number beside them
+// A counter counts the tokens of texts, and perhaps the same number beside them
 // for every text.
-type counter func(ctx context.Context, text string) (int, error)
+type counter struct {
+	of     func(ctx context.Context, text string) (int, error)
+	atOnce int
+}
+
+func (l *Learner) byTokenizer(s shape) counter {
+	return counter{func(ctx context.Context, text string) (int, error) { return l.tokenize(ctx, s.post, text) }, l.atOnce()}
+}
+
+func (l *Learner) byUsage(s shape) counter {
+	return counter{func(ctx context.Context, text string) (int, error) {
+		return l.usage(ctx, s, load.Prompt{Turns: []string{text}})
+	}, l.atOnce()}
+}
 
 // tokenize is the count of the engine's tokenizer.
 func (l *Learner) tokenize(ctx context.Context, post Post, text string) (int, error) {
@@ -42,7 +69,9 @@ func (l *Learner) tokenize(ctx context.Context, post Post, text string) (int, er
 	if field == "" {
 		field = "prompt"
 	}
-	l.asked.Add(1)
+	if err := l.may(ctx, &l.counts, MaxCounts); err != nil {
+		return 0, err
+	}
 	answer, err := post(ctx, l.server.Tokenize, map[string]any{"model": l.server.Model, field: text, "add_special_tokens": false})
 	if err != nil {
 		return 0, err
@@ -52,6 +81,26 @@ func (l *Learner) tokenize(ctx context.Context, post Post, text string) (int, er
 		return 0, fmt.Errorf("%s: %w", l.server.Tokenize, err)
 	}
 	return n, nil
+}
+
+// may counts one more question, unless no more may be asked.
+func (l *Learner) may(ctx context.Context, asked *atomic.Int64, most int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if asked.Add(1) > most && l.server.Given {
+		asked.Add(-1)
+		return errSpent
+	}
+	return nil
+}
+
+// atOnce is how many questions may be under way at a time.
+func (l *Learner) atOnce() int {
+	if l.server.Given {
+		return 1
+	}
+	return atOnce
 }
 
 // counted reads the answer of a tokenizer: {"count": 3}, {"tokens": [1, 2, 3]}
@@ -102,7 +151,9 @@ var errNoUsage = errors.New("no usage.prompt_tokens in the answer")
 // usage is the length of a prompt as the server counts it, told by an answer of
 // one token.
 func (l *Learner) usage(ctx context.Context, s shape, p load.Prompt) (int, error) {
-	l.asked.Add(1)
+	if err := l.may(ctx, &l.shorts, MaxShort); err != nil {
+		return 0, err
+	}
 	answer, err := s.post(ctx, s.path, json.RawMessage(s.encoder.Encode(&load.Job{Prompt: p, MaxTokens: 1})))
 	if err != nil {
 		return 0, err
@@ -122,7 +173,7 @@ func (l *Learner) usage(ctx context.Context, s shape, p load.Prompt) (int, error
 }
 
 // each calls f for 0 to n-1, some at a time.
-func each(ctx context.Context, n int, f func(ctx context.Context, i int) (int, error)) ([]int, error) {
+func each(ctx context.Context, n, atOnce int, f func(ctx context.Context, i int) (int, error)) ([]int, error) {
 	out := make([]int, n)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
@@ -137,7 +188,7 @@ func each(ctx context.Context, n int, f func(ctx context.Context, i int) (int, e
 
 // ask counts texts.
 func ask(ctx context.Context, count counter, texts []string) ([]int, error) {
-	return each(ctx, len(texts), func(ctx context.Context, i int) (int, error) { return count(ctx, texts[i]) })
+	return each(ctx, len(texts), count.atOnce, func(ctx context.Context, i int) (int, error) { return count.of(ctx, texts[i]) })
 }
 
 func join(words ...string) string { return strings.Join(words, " ") }

@@ -33,8 +33,8 @@ const (
 
 // A Learner learns from one server. It may be used by several goroutines.
 type Learner struct {
-	server Server
-	asked  atomic.Int64
+	server         Server
+	shorts, counts atomic.Int64 // questions so far
 
 	mu    sync.Mutex
 	vocab *vocabulary
@@ -67,7 +67,7 @@ type Learned struct {
 // says, with this system message. The first call looks for words: some 30 short questions to
 // a tokenizer of whole words, some 300 to one of parts of words. Later ones only
 // ask for the overhead: 8 questions of a few words each, and 8 with the system
-// message.
+// message. A server of somebody else is asked much less: see [Server.Given].
 //
 // The error is that of the server: no usage, no answer.
 func (l *Learner) Learn(ctx context.Context, post Post, c wire.Config, system string) (Learned, error) {
@@ -77,29 +77,29 @@ func (l *Learner) Learn(ctx context.Context, post Post, c wire.Config, system st
 	if err != nil {
 		return Learned{}, fmt.Errorf("tokens: %w", err)
 	}
-	got, err := l.learn(ctx, s, system)
+	learn := l.learn
+	if l.server.Given {
+		learn = l.learnGiven
+	}
+	got, err := learn(ctx, s, system)
 	if err != nil {
 		return Learned{}, fmt.Errorf("tokens: %w", err)
 	}
-	got.Asked = int(l.asked.Load())
+	got.Asked = int(l.shorts.Load() + l.counts.Load())
 	return got, nil
 }
 
 func (l *Learner) learn(ctx context.Context, s shape, system string) (Learned, error) {
-	byUsage := func(ctx context.Context, text string) (int, error) {
-		return l.usage(ctx, s, load.Prompt{Turns: []string{text}})
-	}
-	byTokenizer := func(ctx context.Context, text string) (int, error) { return l.tokenize(ctx, s.post, text) }
 	if l.vocab == nil && l.server.Tokenize != "" {
 		// An endpoint that is not there, or says something else, is no failure.
-		if v, err := search(ctx, byTokenizer, source.Vocabulary(), longestCounted); err == nil {
+		if v, err := search(ctx, l.byTokenizer(s), source.Vocabulary(), longestCounted, thorough()); err == nil {
 			l.vocab, l.by = v, ByTokenizer
 		} else if ctx.Err() != nil {
 			return Learned{}, err
 		}
 	}
 	if l.vocab == nil {
-		v, err := search(ctx, byUsage, source.Vocabulary(), longestComputed)
+		v, err := search(ctx, l.byUsage(s), source.Vocabulary(), longestComputed, thorough())
 		if err != nil {
 			return Learned{}, err
 		}
@@ -111,7 +111,7 @@ func (l *Learner) learn(ctx context.Context, s shape, system string) (Learned, e
 	}
 	// The endpoint counts otherwise than the server does when it computes. Words
 	// that usage knows as one token are so in the template as well.
-	v, err := search(ctx, byUsage, source.Vocabulary(), longestComputed)
+	v, err := search(ctx, l.byUsage(s), source.Vocabulary(), longestComputed, thorough())
 	if err != nil || !v.exact {
 		return got, err
 	}
@@ -119,12 +119,20 @@ func (l *Learner) learn(ctx context.Context, s shape, system string) (Learned, e
 	return l.overheads(ctx, s, system)
 }
 
+// words is what the vocabulary alone says.
+func (l *Learner) words() Learned {
+	v := l.vocab
+	return Learned{
+		Tokens: source.Tokens{Words: v.words, Starts: v.starts, PerWord: v.perWord},
+		Exact:  v.exact, Spread: v.spread, Why: v.why, By: l.by,
+	}
+}
+
 // overheads asks what the server counts beside the words, and whether that is
 // the same for all texts.
 func (l *Learner) overheads(ctx context.Context, s shape, system string) (Learned, error) {
 	v := l.vocab
-	got := Learned{Exact: v.exact, Spread: v.spread, Why: v.why, By: l.by}
-	got.Tokens = source.Tokens{Words: v.words, Starts: v.starts, PerWord: v.perWord}
+	got := l.words()
 	plain, off, err := l.overhead(ctx, s, "")
 	if err != nil {
 		return got, err
@@ -137,11 +145,18 @@ func (l *Learner) overheads(ctx context.Context, s shape, system string) (Learne
 		}
 		got.Tokens.System, off = &with, max(off, more)
 	}
-	if off > 0 && v.exact {
-		got.Exact, got.Spread = false, float64(off)/100
-		got.Why = fmt.Sprintf("what the server counts beside the words differs by up to %d tokens from prompt to prompt", off)
+	if v.exact {
+		got.differs(off)
 	}
 	return got, nil
+}
+
+// differs takes in by how many tokens the overhead differed between prompts.
+func (l *Learned) differs(off int) {
+	if off > 0 {
+		l.Exact, l.Spread = false, float64(off)/100
+		l.Why = fmt.Sprintf("what the server counts beside the words differs by up to %d tokens from prompt to prompt", off)
+	}
 }
 
 // Lengths, in words, of the messages with which the overhead is found.
@@ -188,7 +203,7 @@ func (l *Learner) beside(ctx context.Context, s shape, system string, lengths []
 			words[i] += float64(n)
 		}
 	}
-	return each(ctx, len(prompts), func(ctx context.Context, i int) (int, error) {
+	return each(ctx, len(prompts), l.atOnce(), func(ctx context.Context, i int) (int, error) {
 		n, err := l.usage(ctx, s, prompts[i])
 		return n - int(math.Round(words[i]*l.vocab.perWord)), err
 	})

@@ -10,11 +10,19 @@ import (
 
 // Bounds of the search for words.
 const (
-	minWords  = 16 // fewer make dull text, and markers of 16 words
-	someWords = 64 // enough, where each further one costs questions
-	chunk     = 8
-	starts    = 24 // words that are asked about as the first of a text
+	minWords = 16 // fewer make dull text, and markers of 16 words
+	chunk    = 8
 )
+
+// An effort is how much a search asks.
+type effort struct {
+	words  int // enough, where each further one costs questions
+	starts int // words that are asked about as the first of a text
+	alone  int // words that are asked about one by one to find those
+}
+
+func thorough() effort { return effort{words: 64, starts: 24, alone: 256} }
+func sparing() effort  { return effort{words: 40, starts: 8, alone: 96} }
 
 // A vocabulary is words of which each is one token, or where there are none, how
 // many tokens a word is.
@@ -33,9 +41,9 @@ type vocabulary struct {
 // Words are first asked about all together, then in chunks, then one by one.
 // That whole texts have as many tokens as words is verified at the end: a
 // tokenizer may make one token of two words.
-func search(ctx context.Context, count counter, candidates []string, longest int) (*vocabulary, error) {
+func search(ctx context.Context, count counter, candidates []string, longest int, e effort) (*vocabulary, error) {
 	v := &vocabulary{perWord: 1}
-	first, err := ask(ctx, count, candidates[:min(starts, len(candidates))])
+	first, err := ask(ctx, count, candidates[:min(e.starts, len(candidates))])
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +72,7 @@ func search(ctx context.Context, count counter, candidates []string, longest int
 		}
 		return ok, err
 	}
-	if v.words, err = keep(ctx, fits, candidates); err != nil {
+	if v.words, err = keep(ctx, fits, candidates, e); err != nil {
 		return nil, err
 	}
 	for range 3 {
@@ -88,7 +96,7 @@ func search(ctx context.Context, count counter, candidates []string, longest int
 			v.exact = true
 			return v, nil
 		}
-		if v.words, err = unmerged(ctx, fits, v.words); err != nil {
+		if v.words, err = unmerged(ctx, fits, v.words, e.words); err != nil {
 			return nil, err
 		}
 	}
@@ -99,7 +107,7 @@ func search(ctx context.Context, count counter, candidates []string, longest int
 type fitter func(ctx context.Context, lists [][]string) ([]bool, error)
 
 // keep returns the words that are one token each after a space.
-func keep(ctx context.Context, fits fitter, words []string) ([]string, error) {
+func keep(ctx context.Context, fits fitter, words []string, e effort) ([]string, error) {
 	// A server that refuses so long a text may take shorter ones.
 	if ok, err := fits(ctx, [][]string{words}); err == nil && ok[0] || ctx.Err() != nil {
 		return slices.Clone(words), ctx.Err()
@@ -117,8 +125,8 @@ func keep(ctx context.Context, fits fitter, words []string) ([]string, error) {
 			rest = append(rest, chunks[i]...)
 		}
 	}
-	for some := range slices.Chunk(rest, 2*atOnce) {
-		if len(kept) >= someWords {
+	for some := range slices.Chunk(rest[:min(len(rest), e.alone)], 2*atOnce) {
+		if len(kept) >= e.words {
 			break
 		}
 		good, err := alone(ctx, fits, some)
@@ -157,8 +165,8 @@ func those(ctx context.Context, fits fitter, words []string, lists [][]string) (
 // unmerged leaves out the words that make a token with a neighbour: each is
 // asked about before and after every other one. What was kept by chunks is asked
 // about alone first: a word that is two tokens hides a pair that is one.
-func unmerged(ctx context.Context, fits fitter, words []string) ([]string, error) {
-	words, err := alone(ctx, fits, words[:min(len(words), someWords)])
+func unmerged(ctx context.Context, fits fitter, words []string, enough int) ([]string, error) {
+	words, err := alone(ctx, fits, words[:min(len(words), enough)])
 	if err != nil {
 		return nil, err
 	}
@@ -219,25 +227,31 @@ func fit(ctx context.Context, count counter, candidates []string, longest int) (
 	if err != nil {
 		return nil, err
 	}
+	v.perWord, _, v.spread = fitted(xs, counts)
+	v.why = "no list of words was found that are one token each"
+	return v, nil
+}
+
+// fitted is how many tokens a word is, and how many a text has beside its words,
+// by least squares over texts of xs words and so many tokens. spread is the
+// standard deviation of a text of 100 tokens, as a share.
+func fitted(xs []float64, counts []int) (perWord, beside, spread float64) {
 	ys := make([]float64, len(counts))
 	for i, n := range counts {
 		ys[i] = float64(n)
 	}
-	slope, at := line(xs, ys)
-	if slope <= 0 {
-		slope = 1
+	perWord, beside = line(xs, ys)
+	if perWord <= 0 {
+		perWord = 1
 	}
 	squares := 0.0
 	for i, x := range xs {
-		e := ys[i] - at - slope*x
+		e := ys[i] - beside - perWord*x
 		squares += e * e / x // of one word: those of a text add up
 	}
-	v.perWord = slope
-	// A text of 100 tokens has 100/slope words; the variance of a text is that of
+	// A text of 100 tokens has 100/perWord words; the variance of a text is that of
 	// a word as often.
-	v.spread = math.Sqrt(squares/float64(len(xs))*100/slope) / 100
-	v.why = "no list of words was found that are one token each"
-	return v, nil
+	return perWord, beside, math.Sqrt(squares/float64(len(xs))*100/perWord) / 100
 }
 
 // line is the line of least squares through points.
