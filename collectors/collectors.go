@@ -36,6 +36,12 @@ type Trial struct {
 	Anchor  result.Anchor // the trial's clock
 	// Authorize adds what requests to this server must carry; may be nil.
 	Authorize func(http.Header)
+	// Given says that the servers belong to somebody else: nothing may be asked
+	// that changes them.
+	Given bool
+	// Asked is called for each request to the servers, by several goroutines; may
+	// be nil.
+	Asked func()
 	// Clients are the process ids of the measuring client itself.
 	Clients []int
 	// Loaded is closed when the load begins, right after the slowest collector's

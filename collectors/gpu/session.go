@@ -190,7 +190,7 @@ func (w *watcher) close() {
 
 // open finds the source that sees a GPU, and takes the first look with it.
 func (w *watcher) open(ctx context.Context) (err error) {
-	for _, source := range w.session.config.candidates(w.target.Host) {
+	for _, source := range w.session.config.candidates(w.target.Host, w.session.trial.Asked) {
 		w.source = source
 		failed := w.try(ctx, source)
 		if failed == nil {

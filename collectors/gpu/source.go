@@ -45,8 +45,12 @@ func (s *source) look(ctx context.Context) (list []gpustate.Reading, out []byte,
 	return list, out, err
 }
 
-// candidates are the sources to try on a host, in order.
-func (c Config) candidates(h host.Host) []*source {
+// candidates are the sources to try on a host, in order. asked is called for each
+// request to the server itself; it may be nil.
+func (c Config) candidates(h host.Host, asked func()) []*source {
+	if asked == nil || !strings.HasPrefix(c.URL, "/") {
+		asked = func() {} // an exporter is another server
+	}
 	switch c.Source {
 	case NvidiaSMI:
 		return []*source{smiCSV(h)}
@@ -55,13 +59,13 @@ func (c Config) candidates(h host.Host) []*source {
 	case AMDSMI:
 		return []*source{amdSMI(h)}
 	case Exporter:
-		return []*source{overHTTP(h, "exporter", "prom", c.address(h.URL()), gpustate.ParseExporter)}
+		return []*source{overHTTP(h, "exporter", "prom", c.address(h.URL()), asked, gpustate.ParseExporter)}
 	case HTTP:
-		return []*source{overHTTP(h, "wrapper", "txt", c.address(h.URL()), gpustate.ParseWrapper)}
+		return []*source{overHTTP(h, "wrapper", "txt", c.address(h.URL()), asked, gpustate.ParseWrapper)}
 	}
 	list := []*source{smiCSV(h), amdSMI(h)}
 	if c.URL != "" || c.Port != 0 {
-		list = append(list, overHTTP(h, "exporter", "prom", c.address(h.URL()), gpustate.ParseExporter))
+		list = append(list, overHTTP(h, "exporter", "prom", c.address(h.URL()), asked, gpustate.ParseExporter))
 	}
 	return list
 }
@@ -181,7 +185,7 @@ const maxBody = 4 << 20 // bytes of one answer over HTTP
 
 // overHTTP asks an exporter or a wrapper, by the network that the server sees.
 // What a server's requests must carry is not sent: an exporter is somebody else.
-func overHTTP(h host.Host, name, file, address string, parse func([]byte, bool) ([]gpustate.Reading, error)) *source {
+func overHTTP(h host.Host, name, file, address string, asked func(), parse func([]byte, bool) ([]gpustate.Reading, error)) *source {
 	// A dial may outlive the request that asked for it. close ends and awaits
 	// those.
 	life, endDials := context.WithCancel(context.Background())
@@ -196,7 +200,10 @@ func overHTTP(h host.Host, name, file, address string, parse func([]byte, bool) 
 	}, 0)
 	return &source{
 		name: name, file: "gpu." + file, parse: parse,
-		ask: func(ctx context.Context) ([]byte, bool, error) { return fetch(ctx, client, address) },
+		ask: func(ctx context.Context) ([]byte, bool, error) {
+			asked()
+			return fetch(ctx, client, address)
+		},
 		close: func() {
 			endDials()
 			dials.Wait()

@@ -88,6 +88,12 @@ func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collecto
 	s := &session{config: c.config, trial: t, sink: sink, done: make(chan struct{})}
 	for i := range t.Targets {
 		target := t.Targets[i]
+		if m := target.Metrics; t.Given && m != nil && m.Iterations != "" {
+			// Whoever reads the statistics of iterations takes them from all others.
+			kept := *m
+			kept.Iterations = ""
+			target.Metrics = &kept
+		}
 		paths := c.paths(target.Metrics)
 		if len(paths) == 0 && (target.Metrics == nil || target.Metrics.Iterations == "") {
 			continue // it exposes nothing

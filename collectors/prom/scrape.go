@@ -44,6 +44,7 @@ type scraper struct {
 	paths     []string
 	iterated  string // the path of iteration statistics, or ""
 	authorize func(http.Header)
+	asked     func()               // may be nil
 	since     func() time.Duration // the trial's clock
 	// reading is held while an answer is read into values, so that of several
 	// targets only one costs us a CPU and the memory for that.
@@ -87,7 +88,13 @@ func newScraper(t collectors.Target, paths []string) (*scraper, error) {
 		MaxResponseHeaderBytes: 64 << 10,
 		IdleConnTimeout:        time.Minute,
 	}
-	s.client = &http.Client{Transport: transport, CheckRedirect: sameHost}
+	s.client = &http.Client{Transport: transport, CheckRedirect: func(req *http.Request, via []*http.Request) error {
+		err := sameHost(req, via)
+		if err == nil && s.asked != nil {
+			s.asked()
+		}
+		return err
+	}}
 	return s, nil
 }
 
@@ -215,6 +222,9 @@ func (s *scraper) fetch(ctx context.Context, out *scrape, path string) error {
 		s.authorize(req.Header)
 	}
 	out.at = s.since()
+	if s.asked != nil {
+		s.asked()
+	}
 	resp, err := s.client.Do(req)
 	if err != nil {
 		if ue, ok := errors.AsType[*url.Error](err); ok {

@@ -69,7 +69,8 @@ func newWatch(t collectors.Trial, target collectors.Target, paths []string, read
 	if w.scraper, err = newScraper(target, paths); err != nil {
 		return nil, fmt.Errorf("%s: %w", w, err)
 	}
-	w.scraper.authorize, w.scraper.since, w.scraper.reading = t.Authorize, t.Anchor.Since, reading
+	w.scraper.authorize, w.scraper.asked = t.Authorize, t.Asked
+	w.scraper.since, w.scraper.reading = t.Anchor.Since, reading
 	if w.archive, err = newArchive(share); err != nil {
 		return nil, err
 	}
