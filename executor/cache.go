@@ -76,7 +76,7 @@ func (d *deployment) resetReplica(ctx context.Context, h host.Host, path string)
 
 // isNotFound says whether every server that answered did so with 404.
 func isNotFound(err error) bool {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // of errors.Join itself
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
 			if !isNotFound(e) {
 				return false

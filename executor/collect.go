@@ -118,6 +118,7 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 	watched := collectors.Trial{
 		Targets: m.targets(), Profile: m.profile, Anchor: m.anchor, Loaded: begun,
 		Authorize: m.authorizer(m.server.Deployment), Clients: []int{os.Getpid()},
+		Given: m.Given, Asked: func() { m.extra.add(1, 0) },
 	}
 
 	type started struct {

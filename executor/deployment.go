@@ -27,6 +27,7 @@ type deployment struct {
 	label  string
 
 	profile *engine.Profile
+	extra   tally
 	server  *server // nil while none is up
 
 	launches int         // in this run

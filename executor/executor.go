@@ -292,19 +292,20 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 	if err := r.record(ctx, Event{Type: RunStarted, Done: rep.Before, Total: rep.Planned}); err != nil {
 		return err
 	}
+	r.announce()
 	if p, ok := r.Backend.(backends.Prober); ok && rep.Before < rep.Planned {
 		if err := p.Probe(ctx); err != nil {
 			return fmt.Errorf("backend %s: %w: %w", r.Plan.Backend.Kind, ErrUnreachable, err)
+		}
+		if r.Given {
+			r.pending()[0].extra.add(1, 0)
 		}
 	}
 	// Not errgroup.WithContext: one deployment's own error must not cut the
 	// others' trials short, and each must be waited for.
 	var g errgroup.Group
 	g.SetLimit(max(1, r.Parallel))
-	for _, d := range r.all {
-		if !slices.ContainsFunc(d.trials, func(t trial) bool { return !t.done }) {
-			continue
-		}
+	for _, d := range r.pending() {
 		g.Go(func() error {
 			if d.over(ctx) {
 				return nil
@@ -323,6 +324,13 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 		last.Error = context.Cause(ctx).Error()
 	}
 	return errors.Join(err, r.record(context.WithoutCancel(ctx), last))
+}
+
+// pending are the deployments that have trials without an outcome.
+func (r *run) pending() []*deployment {
+	return slices.DeleteFunc(slices.Clone(r.all), func(d *deployment) bool {
+		return !slices.ContainsFunc(d.trials, func(t trial) bool { return !t.done })
+	})
 }
 
 // A Panic is a fault of ours in the midst of a deployment. What the deployment

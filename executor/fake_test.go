@@ -248,7 +248,10 @@ func (s *fakeServer) start() {
 		_, _ = io.WriteString(w, "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running 1\n"+
 			"# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total 8\n")
 	})
-	s.http = &http.Server{Handler: mux}
+	s.http = &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.look("all")
+		mux.ServeHTTP(w, r)
+	})}
 	s.served.Go(func() { _ = s.http.Serve(l) })
 }
 

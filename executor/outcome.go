@@ -54,6 +54,7 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 	row.Derive()
 
 	m.client(row)
+	m.extras(row)
 	row["ended_by"] = orNil(m.ended.By)
 
 	switch {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"time"
@@ -89,7 +90,9 @@ func (d *deployment) readyLine(roles []backends.Role) func() error {
 // answers makes one round of the readiness rule.
 func (d *deployment) answers(ctx context.Context, api *apiClient) (answered, error) {
 	p := d.profile
-	if p.Ready.Health != "" {
+	// The completion below shows more than a health check, which may cost a token
+	// too (SGLang): a server of somebody else is not asked both.
+	if p.Ready.Health != "" && !d.Given {
 		if _, err := api.get(ctx, p.Ready.Health); err != nil {
 			return answered{}, err
 		}
@@ -196,6 +199,7 @@ type apiClient struct {
 	http *http.Client
 	auth func(http.Header)
 	mask secret.Mask
+	sent func(path string) // called for each question that was written
 }
 
 // Bounds of one question: a server that hangs is not ready. A first completion
@@ -211,7 +215,12 @@ func (d *deployment) api(dep backends.Deployment) *apiClient {
 }
 
 func (d *deployment) apiOf(dep backends.Deployment, h host.Host) *apiClient {
-	return &apiClient{base: h.URL(), auth: d.authorizer(dep), http: clientOf(h), mask: d.mask}
+	return d.asker(h, d.authorizer(dep))
+}
+
+// asker asks a host of this deployment, and counts what it asks.
+func (d *deployment) asker(h host.Host, auth func(http.Header)) *apiClient {
+	return &apiClient{base: h.URL(), auth: auth, http: clientOf(h), mask: d.mask, sent: d.asked}
 }
 
 func (c *apiClient) close() { c.http.CloseIdleConnections() }
@@ -322,6 +331,11 @@ func (c *apiClient) ask(ctx context.Context, method, path string, body any) (*ht
 		}
 		payload = bytes.NewReader(b)
 	}
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(i httptrace.WroteRequestInfo) {
+		if i.Err == nil {
+			c.sent(path)
+		}
+	}})
 	req, err := http.NewRequestWithContext(ctx, method, u, payload)
 	if err != nil {
 		return nil, err

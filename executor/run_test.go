@@ -341,8 +341,9 @@ func TestRun_promptsOfOthers(t *testing.T) {
 		return w.prompts()[0].prompt
 	}
 	want(t, "own servers", first(false, "run-1") == first(false, "run-2"), true)
-	want(t, "one run", first(true, "run-1") == first(true, "run-1"), true)
-	want(t, "given servers", first(true, "run-1") == first(true, "run-2"), false)
+	given := first(true, "run-1")
+	want(t, "one run", given == first(true, "run-1"), true)
+	want(t, "given servers", given == first(true, "run-2"), false)
 }
 
 // The journal that cannot be written ends the run as our own fault.

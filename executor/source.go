@@ -28,7 +28,7 @@ func (m *measurement) load() source.Config {
 		c.Salt = saltOf(m.State.Manifest.RunID)
 	}
 	c.Uncleared = m.uncleared
-	c.Prompts.Tokens = m.tokens
+	c.Prompts.Tokens = m.counted.tokens()
 	return c
 }
 

@@ -46,7 +46,7 @@ func (d *deployment) awaitRole(ctx context.Context, ready engine.RoleReady, h ho
 		}
 	}
 	if ready.Health != "" {
-		api := &apiClient{base: h.URL(), auth: func(http.Header) {}, http: clientOf(h), mask: d.mask}
+		api := d.asker(h, func(http.Header) {})
 		defer api.close()
 		err := poll(ctx, func() error {
 			_, err := api.get(ctx, ready.Health)

@@ -34,23 +34,52 @@ const countingTimeout = 2 * time.Minute
 type counting struct {
 	mu      sync.Mutex
 	learner *tokens.Learner
-	known   map[string]counted // by kind
+	known   map[string]*counted // by kind
 }
 
+// counted is how a server counts one kind of prompts.
 type counted struct {
-	tokens *source.Tokens // nil where the server does not tell
-	note   *result.Finding
+	tokens.Learned
+	err    error // why it is not known
+	warmed bool  // a warm-up has added what it tells
 }
 
-// countTokens finds out how the server counts this trial's made-up prompts, and
-// notes where their length cannot be exact. It asks before the trial resets the
-// prefix cache; what it asks is none of the trial's prompts. Without made-up
-// prompts, and where the plan wants words, it asks nothing and returns nil. The
-// error is that ctx is done.
-func (m *measurement) countTokens(ctx context.Context, c *counting, h host.Host) (*source.Tokens, error) {
+// tokens is what prompts are made by; nil if it is not known.
+func (c *counted) tokens() *source.Tokens {
+	if c == nil || c.err != nil {
+		return nil
+	}
+	return &c.Tokens
+}
+
+// note is what a person should know of the lengths of prompts that are made by it.
+func (c *counted) note() *result.Finding {
+	switch {
+	case c == nil:
+		return nil
+	case c.err != nil:
+		return &result.Finding{Code: PromptLengthUnknown, Text: fmt.Sprintf(
+			"made-up prompts have one word for each token of input_tokens, since the server does not tell how it counts: %v", c.err)}
+	case !c.Exact:
+		return &result.Finding{Code: PromptLengthInexact, Text: fmt.Sprintf(
+			"made-up prompts do not have exactly input_tokens tokens: %s; one of 100 tokens is off by about %.1f %%", c.Why, 100*c.Spread)}
+	}
+	return nil
+}
+
+// countsTokens says whether a load needs to know how the server counts: it makes
+// up prompts, and the plan does not want them in words.
+func countsTokens(l plan.Load) bool {
+	return l.Prompts.Kind == plan.PromptsSynthetic && l.Prompts.Length != plan.LengthWords
+}
+
+// countTokens finds out how the server counts this trial's made-up prompts. It
+// asks before the trial resets the prefix cache; what it asks is none of the
+// trial's prompts. The error is that ctx is done.
+func (m *measurement) countTokens(ctx context.Context, c *counting, h host.Host) error {
 	l := m.trial.cell.Load
-	if l.Prompts.Kind != plan.PromptsSynthetic || l.Prompts.Length == plan.LengthWords {
-		return nil, nil //nolint:nilnil // nothing has to be known
+	if !countsTokens(l) {
+		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,43 +94,48 @@ func (m *measurement) countTokens(ctx context.Context, c *counting, h host.Host)
 	}
 	kind, err := json.Marshal([]any{shape.Chat, shape.Body, l.Prompts.System})
 	if err != nil {
-		return nil, fmt.Errorf("count tokens: %w", err)
+		return fmt.Errorf("count tokens: %w", err)
 	}
 	got, ok := c.known[string(kind)]
 	if !ok {
-		client := &apiClient{base: h.URL(), auth: m.authorize, http: clientOf(h), mask: m.mask}
+		client := m.asker(h, m.authorize)
 		defer client.close()
 		if c.learner == nil {
-			c.learner = tokens.NewLearner(tokens.Server{Model: m.Server.Served, Tokenize: api.Tokenize, Field: api.TokenizeField})
-			c.known = map[string]counted{}
+			c.learner = tokens.NewLearner(tokens.Server{Model: m.Server.Served, Tokenize: api.Tokenize, Field: api.TokenizeField, Given: m.Given})
+			c.known = map[string]*counted{}
 		}
 		asking, cancel := context.WithTimeoutCause(ctx, countingTimeout, limit{"counting the tokens of prompts", countingTimeout})
 		defer cancel()
 		learned, err := c.learner.Learn(asking, client.post, shape, l.Prompts.System)
 		if err != nil && ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 		if asking.Err() != nil {
 			err = context.Cause(asking)
 		}
-		got = countedOf(learned, err)
+		got = &counted{Learned: learned, err: err}
 		c.known[string(kind)] = got
 	}
-	if got.note != nil {
-		m.sink.Note(*got.note)
-	}
-	return got.tokens, nil
+	m.counted = got
+	return nil
 }
 
-func countedOf(l tokens.Learned, err error) counted {
-	if err != nil {
-		return counted{note: &result.Finding{Code: PromptLengthUnknown, Text: fmt.Sprintf(
-			"made-up prompts have one word for each token of input_tokens, since the server does not tell how it counts: %v", err)}}
+// learnFromWarmup adds what the first warm-up of a kind of prompts tells of how
+// the server counts them: its usage costs no request.
+func (m *measurement) learnFromWarmup(c *counting) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := m.trial.cell.Load.Prompts
+	mixed := p.System != "" && p.SystemShare != nil && *p.SystemShare < 1
+	if m.counted.tokens() == nil || m.counted.warmed || mixed {
+		return
 	}
-	got := counted{tokens: &l.Tokens}
-	if !l.Exact {
-		got.note = &result.Finding{Code: PromptLengthInexact, Text: fmt.Sprintf(
-			"made-up prompts do not have exactly input_tokens tokens: %s; one of 100 tokens is off by about %.1f %%", l.Why, 100*l.Spread)}
+	var sent []tokens.Sent
+	for i := range m.requests {
+		if r := &m.requests[i]; r.Status == result.Completed && r.PromptTokens > 0 && r.TargetTokens > 0 {
+			sent = append(sent, tokens.Sent{Target: r.TargetTokens, Counted: r.PromptTokens})
+		}
 	}
-	return got
+	m.counted.Refine(sent, p.System != "")
+	m.counted.warmed = len(sent) > 0
 }

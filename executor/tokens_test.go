@@ -9,18 +9,23 @@ import (
 	"sweep.dev/sweep/load/tokens"
 )
 
-// TestCountedOf: what could not be learned, or not exactly, is a finding.
-func TestCountedOf(t *testing.T) {
+// TestCounted: what could not be learned, or not exactly, is a finding.
+func TestCounted(t *testing.T) {
+	var none *counted
+	if none.tokens() != nil || none.note() != nil {
+		t.Error("given prompts need no count")
+	}
 	known := source.Tokens{PerWord: 1}
-	if got := countedOf(tokens.Learned{Tokens: known, Exact: true}, nil); got.tokens == nil || got.note != nil {
+	got := &counted{Learned: tokens.Learned{Tokens: known, Exact: true}}
+	if got.tokens() == nil || got.note() != nil {
 		t.Errorf("exact: %+v", got)
 	}
-	got := countedOf(tokens.Learned{Tokens: known, Spread: 0.031, Why: "it merges words"}, nil)
-	if got.tokens == nil || got.note == nil || got.note.Code != PromptLengthInexact || !strings.Contains(got.note.Text, "it merges words; one of 100 tokens is off by about 3.1 %") {
-		t.Errorf("inexact: %+v", got)
+	got = &counted{Learned: tokens.Learned{Tokens: known, Spread: 0.031, Why: "it merges words"}}
+	if note := got.note(); got.tokens() == nil || note == nil || note.Code != PromptLengthInexact || !strings.Contains(note.Text, "it merges words; one of 100 tokens is off by about 3.1 %") {
+		t.Errorf("inexact: %+v", note)
 	}
-	got = countedOf(tokens.Learned{}, errors.New("no usage"))
-	if got.tokens != nil || got.note == nil || got.note.Code != PromptLengthUnknown || !strings.HasSuffix(got.note.Text, "no usage") {
-		t.Errorf("unknown: %+v", got)
+	got = &counted{err: errors.New("no usage")}
+	if note := got.note(); got.tokens() != nil || note == nil || note.Code != PromptLengthUnknown || !strings.HasSuffix(note.Text, "no usage") {
+		t.Errorf("unknown: %+v", note)
 	}
 }

@@ -38,6 +38,7 @@ func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (d
 		death = d.death(ctx, t)
 	}
 	if death != nil && !last {
+		d.extra.of(m.requests)
 		return death, d.discard(ctx, t, n, a, "the server died: "+death.text)
 	}
 	failed := death
@@ -113,7 +114,7 @@ type measurement struct {
 	mu       sync.Mutex // of records: the load and its probe end side by side
 	records  records
 	requests []result.Request // what records held, once the attempt is over
-	tokens   *source.Tokens   // how the server counts prompts; nil: not known
+	counted  *counted         // how the server counts prompts; nil: nothing has to be known
 	// uncleared: the server's prefix cache holds what was asked before the trial.
 	uncleared bool
 	health    load.Health
@@ -153,7 +154,7 @@ func (m *measurement) run(ctx context.Context) error {
 	defer func() { m.requests = m.records.take() }()
 	return m.steps(mctx, m.trial, m.attempt, []step{
 		{"count tokens", 0, func(ctx context.Context) (err error) {
-			if m.tokens, err = m.countTokens(ctx, &m.server.counting, h); err == nil {
+			if err = m.countTokens(ctx, &m.server.counting, h); err == nil {
 				m.markLogs() // its questions are no requests of the trial
 			}
 			return err
@@ -217,6 +218,7 @@ func (m *measurement) warmUp(ctx context.Context, d load.Driver) error {
 		return err
 	}
 	_, err = d.Run(ctx, src, m, m.options(nil))
+	m.learnFromWarmup(&m.server.counting)
 	return errors.Join(err, context.Cause(ctx))
 }
 
@@ -227,6 +229,9 @@ func (m *measurement) warmUp(ctx context.Context, d load.Driver) error {
 func (m *measurement) measure(ctx, run context.Context, d load.Driver) error {
 	config := m.load()
 	m.noteTrace()
+	if f := m.counted.note(); f != nil {
+		m.sink.Note(*f)
+	}
 	src, err := source.New(config)
 	if err != nil {
 		return err

@@ -100,6 +100,8 @@ func load() []Column {
 		nullable("prompt_length_error", Float, "ratio", "Mean of |achieved - target| / target over the completed requests whose prompt was made for a length; null where none was."),
 		nullable("cached_tokens", Int, "tokens", "Prompt tokens of the completed requests that the server had in its prefix cache; null where it did not say for each."),
 		nullable("output_length_error", Float, "ratio", "Share of the completed requests whose output, as the server counted it, has another length than max_tokens; null where it did not count every one."),
+		nullable("extra_requests", Int, "requests", "Requests that sweep sent to the deployment's servers beyond the measured ones and the probes since the row before: readiness, counting of tokens, cache resets, warm-up, looks at metrics, and attempts that were discarded; null where nothing was run."),
+		nullable("extra_completions", Int, "requests", "Those of them that asked the model for tokens."),
 	}
 }
 

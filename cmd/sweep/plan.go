@@ -57,7 +57,7 @@ requests; dollars are the GPUs' list prices for that time.
 			case c.Bool("commands"):
 				return a.commands(p, made, deployments)
 			case c.Bool("json"):
-				return a.planJSON(p, deployments)
+				return a.planJSON(p, made, deployments)
 			}
 			a.warnOfDemand(p, deployments)
 			return a.planText(ctx, p, made, deployments)
@@ -143,6 +143,9 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	if err := a.extras(p, made, deployments); err != nil {
+		return err
+	}
 	about := "about " + roundMinutes(total)
 	switch l := p.Load; {
 	case l.Trace != nil:
@@ -177,6 +180,18 @@ func hardware(s plan.Server, of price) string {
 		text += fmt.Sprintf(", $%.2f/h", of.usdPerHour)
 	}
 	return text
+}
+
+// extras prints what servers are sent beyond the load.
+func (a *app) extras(p *plan.Plan, made *plugins, deployments []plan.Deployment) error {
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	for _, group := range executor.Announce(p, deployments, made.backend, made.factory.Given) {
+		fmt.Fprintln(w, group.Title())
+		for _, x := range group.Extras {
+			fmt.Fprintf(w, "  %s\t%s\t%s\n", x.What, x.Most(), x.Text)
+		}
+	}
+	return w.Flush()
 }
 
 func plural(n int, what string) string {
@@ -267,7 +282,7 @@ func trialEstimate(s plan.Server, l plan.Load) time.Duration {
 	}
 }
 
-func (a *app) planJSON(p *plan.Plan, deployments []plan.Deployment) error {
+func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deployment) error {
 	type cell struct {
 		ID       string         `json:"id"`
 		Digest   string         `json:"spec_digest"`
@@ -280,10 +295,15 @@ func (a *app) planJSON(p *plan.Plan, deployments []plan.Deployment) error {
 		// Predicted is what would become of the server; absent where nobody knows.
 		Predicted *report.Prediction `json:"predicted,omitempty"`
 		Cells     []cell             `json:"cells"`
+		// Extra is what the server is sent beyond the load.
+		Extra []executor.Extra `json:"extra"`
 	}
 	list := make([]deployment, 0, len(deployments))
 	for _, d := range deployments {
-		out := deployment{ID: d.ID, Label: executor.ServerLabel(p, d), Predicted: predicted(d.Server)}
+		out := deployment{
+			ID: d.ID, Label: executor.ServerLabel(p, d), Predicted: predicted(d.Server),
+			Extra: executor.Extras(p, d, made.backend, made.factory.Given),
+		}
 		for _, c := range d.Cells {
 			settings := map[string]any{}
 			for _, s := range c.Settings {

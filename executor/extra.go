@@ -1,0 +1,291 @@
+package executor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/load/tokens"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
+)
+
+// An Extra is one kind of requests that sweep sends to the servers of a deployment
+// beyond the plan's load.
+type Extra struct {
+	What string `json:"what"` // see docs/given.md
+	// Requests is how many at most while nothing has to be tried again, and
+	// Completions how many of them ask the model for tokens. Nil is not known
+	// beforehand.
+	Requests    *int   `json:"requests"`
+	Completions *int   `json:"completions"`
+	Text        string `json:"text"` // which requests, and when
+}
+
+// Most is how many requests at most, in words.
+func (x Extra) Most() string {
+	plural := func(n int, what string) string {
+		if n == 1 {
+			return "1 " + what
+		}
+		return fmt.Sprintf("%d %ss", n, what)
+	}
+	switch {
+	case x.Requests == nil:
+		return "as many as it takes"
+	case x.Completions == nil || *x.Completions == 0:
+		return plural(*x.Requests, "request")
+	case *x.Completions == *x.Requests:
+		return plural(*x.Completions, "completion")
+	}
+	return fmt.Sprintf("%s, %s", plural(*x.Requests, "request"), plural(*x.Completions, "completion"))
+}
+
+// An Announcement is what is sent beyond the load to servers that get the same.
+type Announcement struct {
+	Servers []string // labels
+	Extras  []Extra
+}
+
+// String is the announcement on one line.
+func (a Announcement) String() string {
+	parts := make([]string, len(a.Extras))
+	for i, x := range a.Extras {
+		parts[i] = x.What + ": " + x.Most()
+	}
+	return fmt.Sprintf("%s: %s", a.Title(), strings.Join(parts, "; "))
+}
+
+// Title says which servers.
+func (a Announcement) Title() string {
+	switch n := len(a.Servers); n {
+	case 1:
+		return "beyond the load " + a.Servers[0] + " gets at most"
+	default:
+		return fmt.Sprintf("beyond the load %s and %d more servers get at most", a.Servers[0], n-1)
+	}
+}
+
+// Announce groups what the servers of several deployments are sent beyond the load.
+func Announce(p *plan.Plan, deployments []plan.Deployment, b backends.Backend, given bool) (list []Announcement) {
+	at := map[string]int{}
+	for _, d := range deployments {
+		a := Announcement{[]string{ServerLabel(p, d)}, Extras(p, d, b, given)}
+		var key strings.Builder
+		for _, x := range a.Extras {
+			key.WriteString(x.What + x.Most() + x.Text + "\n")
+		}
+		if i, ok := at[key.String()]; ok {
+			list[i].Servers = append(list[i].Servers, a.Servers...)
+			continue
+		}
+		at[key.String()] = len(list)
+		list = append(list, a)
+	}
+	return list
+}
+
+// announce says at the start of a run what its servers are sent beyond the load.
+func (r *run) announce() {
+	var left []plan.Deployment
+	for _, d := range r.pending() {
+		one := d.Deployment
+		one.Cells = nil
+		for _, t := range d.trials {
+			if !t.done && !slices.ContainsFunc(one.Cells, func(c plan.Cell) bool { return c.ID == t.cell.ID }) {
+				one.Cells = append(one.Cells, t.cell)
+			}
+		}
+		left = append(left, one)
+	}
+	for _, a := range Announce(r.Plan, left, r.Backend, r.Given) {
+		r.emit(Event{Type: Notice, Text: a.String()})
+	}
+}
+
+// Extras lists what a deployment of p would be sent beyond its load: known before
+// anything is started, and counted in the columns extra_requests and
+// extra_completions. Kinds of which there are none are left out.
+func Extras(p *plan.Plan, d plan.Deployment, b backends.Backend, given bool) []Extra {
+	profile, ok := p.Profile(d.Server.Profile)
+	if !ok || len(d.Cells) == 0 {
+		return nil
+	}
+	a := announcer{run: &run{Config: Config{Plan: p, Backend: b, Given: given}}, profile: profile, d: d}
+	for _, cell := range d.Cells {
+		for range max(1, p.Repeats) {
+			a.trials = append(a.trials, cell.Load)
+		}
+	}
+	return a.all()
+}
+
+// An announcer knows what the requests beyond a load depend on.
+type announcer struct {
+	run     *run
+	profile *engine.Profile
+	d       plan.Deployment
+	trials  []plan.Load
+}
+
+// all is the table of everything that is sent beyond a load.
+func (a *announcer) all() []Extra {
+	var list []Extra
+	for _, of := range []func() Extra{a.reachable, a.ready, a.count, a.reset, a.warmup, a.metrics} {
+		if x := of(); x.Text != "" {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// trialsText is "each of 12 trials".
+func (a *announcer) trialsText() string {
+	if len(a.trials) == 1 {
+		return "the trial"
+	}
+	return fmt.Sprintf("each of %d trials", len(a.trials))
+}
+
+// reachable is the backend's own question, once in a run.
+func (a *announcer) reachable() Extra {
+	if _, ok := a.run.Backend.(backends.Prober); !ok || !a.run.Given {
+		return Extra{}
+	}
+	return Extra{"reachable", new(1), new(0), "GET /v1/models, once in a run"}
+}
+
+// ready is one round of the readiness rule, which is repeated until it succeeds.
+func (a *announcer) ready() Extra {
+	api, ready := a.profile.API, a.profile.Ready
+	if a.run.Given {
+		ready.Health = ""
+	}
+	var gets []string
+	for _, path := range []string{ready.Health, ready.Models, api.Version} {
+		if path != "" {
+			gets = append(gets, "GET "+path+", ")
+		}
+	}
+	return Extra{"ready", new(len(gets) + 1), new(1), strings.Join(gets, "") + "a completion of one token; again while they fail"}
+}
+
+// count is how the server's tokens are learned, see package tokens.
+func (a *announcer) count() Extra {
+	if !slices.ContainsFunc(a.trials, countsTokens) {
+		return Extra{}
+	}
+	path := a.profile.API.Tokenize
+	switch {
+	case a.run.Given && path != "":
+		return Extra{"count", new(tokens.MaxShort + tokens.MaxCounts), new(tokens.MaxShort), fmt.Sprintf(
+			"at most %d texts for %s (16 for most tokenizers) and %d completions of one token", tokens.MaxCounts, path, tokens.MaxShort)}
+	case a.run.Given:
+		return Extra{"count", new(tokens.MaxShort), new(tokens.MaxShort), fmt.Sprintf("at most %d completions of one token", tokens.MaxShort)}
+	case path != "":
+		return Extra{"count", nil, nil, "32 to some 400 texts for " + path + " and 8 completions of one token for each kind of prompts"}
+	}
+	return Extra{"count", nil, nil, "40 to some 400 completions of one token"}
+}
+
+// reset empties prefix caches.
+func (a *announcer) reset() Extra {
+	path := a.profile.API.CacheReset
+	if path == "" || !a.run.mayResetCache() {
+		return Extra{}
+	}
+	replicas := 0
+	for _, role := range a.profile.Roles {
+		if role.Tier == "" || role.Tier == engine.TierEngine {
+			replicas += max(1, a.d.Server.Roles[role.Name].Replicas, role.Replicas)
+		}
+	}
+	return Extra{"reset", new(len(a.trials) * max(1, replicas)), new(0), "POST " + path + " before " + a.trialsText()}
+}
+
+// warmup is the plan's own.
+func (a *announcer) warmup() Extra {
+	n, timed := 0, false
+	for _, l := range a.trials {
+		n += l.Warmup.Requests
+		timed = timed || l.Warmup.Requests == 0 && l.Warmup.Duration > 0
+	}
+	switch {
+	case timed:
+		return Extra{"warm_up", nil, nil, "completions for the time of load.warmup before " + a.trialsText()}
+	case n == 0:
+		return Extra{}
+	}
+	return Extra{"warm_up", new(n), new(n), "completions before " + a.trialsText()}
+}
+
+// metrics are the looks of the collector prom.
+func (a *announcer) metrics() Extra {
+	if !slices.ContainsFunc(a.run.Plan.Collect, func(c plan.Plugin) bool { return c.Kind == "prom" }) {
+		return Extra{}
+	}
+	all := []*engine.Metrics{&a.profile.Metrics}
+	for _, role := range a.profile.Roles {
+		all = append(all, a.profile.MetricsOf(role.Name))
+	}
+	var gets []string
+	for _, m := range all {
+		if m == nil {
+			continue
+		}
+		paths := []string{m.Path}
+		if !a.run.Given { // an answer of statistics empties the server's queue of them
+			paths = append(paths, m.Iterations)
+		}
+		for _, path := range paths {
+			if get := "GET " + path; path != "" && !slices.Contains(gets, get) {
+				gets = append(gets, get)
+			}
+		}
+	}
+	if len(gets) == 0 {
+		return Extra{}
+	}
+	return Extra{"metrics", nil, new(0), strings.Join(gets, ", ") + " before, at each interval during, and after " + a.trialsText()}
+}
+
+// A tally counts what a deployment's servers were sent beyond the load, until a row
+// takes it. It may be used by several goroutines.
+type tally struct{ requests, completions atomic.Int64 }
+
+// add counts requests, of which some asked the model for tokens.
+func (t *tally) add(requests, completions int) {
+	t.requests.Add(int64(requests))
+	t.completions.Add(int64(completions))
+}
+
+// of counts the requests of a load, or of a phase of one, that no row has.
+func (t *tally) of(requests []result.Request, phases ...result.Phase) {
+	for i := range requests {
+		if r := &requests[i]; r.Sent >= 0 && (len(phases) == 0 || slices.Contains(phases, r.Phase)) {
+			t.add(1, 1)
+		}
+	}
+}
+
+// asked counts a question by its path.
+func (d *deployment) asked(path string) {
+	completions := 0
+	if api := d.profile.API; path == api.Chat || path == api.Completions {
+		completions = 1
+	}
+	d.extra.add(1, completions)
+}
+
+// extras fills in what the servers were sent beyond the load since the row before.
+func (m *measurement) extras(row result.Row) {
+	if m.trial.skip != "" {
+		return
+	}
+	m.extra.of(m.requests, result.Warmup)
+	row["extra_requests"] = m.extra.requests.Swap(0)
+	row["extra_completions"] = m.extra.completions.Swap(0)
+}

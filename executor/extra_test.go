@@ -1,0 +1,113 @@
+package executor
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"sweep.dev/sweep/backends"
+)
+
+// What a run says that it sends beyond the load is at least what it sends, of each
+// kind by itself.
+func TestAnnounce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		given bool
+		load  string
+		want  string
+	}{
+		"own": {
+			false, `load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}}`,
+			"ready: 4 requests, 1 completion; count: as many as it takes; reset: 2 requests; warm_up: 2 completions; metrics: as many as it takes",
+		},
+		"own, by words and time": {
+			false, `load: {requests: 2, warmup: {duration: 1s}, max_tokens: 4, prompts: {input_tokens: 24, length: words}}`,
+			"ready: 4 requests, 1 completion; reset: 2 requests; warm_up: as many as it takes; metrics: as many as it takes",
+		},
+		"given": {
+			true, `load: {requests: 2, warmup: {requests: 0}, max_tokens: 4, prompts: {input_tokens: 24}}`,
+			"reachable: 1 request; ready: 3 requests, 1 completion; count: 264 requests, 8 completions; metrics: as many as it takes",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil, c.load)
+			w.must(func(config *Config) { config.Given = c.given })
+			notices := w.seen(Notice)
+			if len(notices) == 0 || notices[0].Text != "beyond the load sim gets at most: "+c.want {
+				t.Errorf("got %+v, want %s", notices, c.want)
+			}
+		})
+	}
+}
+
+// Servers that get the same are announced once.
+func TestAnnounce_several(t *testing.T) {
+	t.Parallel()
+	p := parsePlan(t, `matrix: {engine: sim, gpu: [a, b, c], concurrency: [1, 2], exclude: ['gpu == "c" && concurrency == 2']}`)
+	got := Announce(p, p.Deployments(), &fakeBackend{}, true)
+	if len(got) != 2 || len(got[0].Servers) != 2 || !strings.HasPrefix(got[0].Title(), "beyond the load sim a and 1 more servers") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Every request that the servers get is the load's or is counted in a row: of
+// attempts that a death discarded, of launches that failed, and of a run that goes on.
+func TestRun_extraRequests(t *testing.T) {
+	t.Parallel()
+	dies := func(n int, _ backends.Spec) script {
+		return script{request: func(s *fakeServer, i int) {
+			if n == 1 && i == 3 {
+				s.die(killed())
+			}
+		}}
+	}
+	for name, s := range map[string]func(int, backends.Spec) script{"quiet": nil, "a death": dies} {
+		w := newWorld(t, s, `load: {requests: 3, warmup: {requests: 2}, max_tokens: 4, prompts: {input_tokens: 24, length: words}}`)
+		w.must()
+		var asked, computed int64
+		for _, server := range w.backend.list() {
+			computed += int64(len(server.prompts()) + server.looked("probe"))
+			asked += int64(server.looked("all"))
+		}
+		for _, o := range w.outcomes() {
+			requests := o.Row["requests"].(int64)
+			asked -= requests + o.Row["extra_requests"].(int64)
+			computed -= requests + o.Row["extra_completions"].(int64)
+		}
+		if s != nil { // a server that died got less than it was sent
+			asked, computed = max(0, asked), max(0, computed)
+		}
+		want(t, name+": requests that nobody counted", asked, 0)
+		want(t, name+": completions that nobody counted", computed, 0)
+	}
+}
+
+// The table of the docs has every kind of requests that code sends.
+func TestAnnounce_kinds(t *testing.T) {
+	t.Parallel()
+	p := parsePlan(t, `load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}}`)
+	var kinds []string
+	for _, given := range []bool{false, true} {
+		for _, x := range Extras(p, p.Deployments()[0], &fakeBackend{}, given) {
+			if !slices.Contains(kinds, x.What) {
+				kinds = append(kinds, x.What)
+			}
+		}
+	}
+	b, err := os.ReadFile("../docs/given.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := string(b)
+	for _, kind := range kinds {
+		if !strings.Contains(docs, "| `"+kind+"` |") {
+			t.Errorf("docs/given.md does not list %s", kind)
+		}
+	}
+	if len(kinds) != 6 {
+		t.Errorf("%v are not all kinds", kinds)
+	}
+}
