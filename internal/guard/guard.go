@@ -307,7 +307,8 @@ func (p *Process) Exit() Exit {
 // that have been sent SIGKILL.
 const killWait = 2 * time.Second
 
-// Stop ends the command and all its descendants: SIGTERM to each, after
+// Stop ends the command and all its descendants: SIGTERM to each, and SIGCONT
+// to those that are stopped, after
 // Spec.Grace or at the end of ctx SIGKILL. It returns nil when all are seen to
 // be gone, and an error that wraps the context's cause where they are not two
 // seconds after SIGKILL (a process in uninterruptible sleep). Idempotent.

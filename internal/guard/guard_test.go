@@ -214,6 +214,23 @@ func TestStop_politeThenFinal(t *testing.T) {
 	}
 }
 
+// A process that is stopped ends as any other: it need not wait for its grace.
+func TestStop_stoppedProcess(t *testing.T) {
+	p, log := under(t, "sleep", func(s *Spec) { s.Grace = forever })
+	lines(t, log, 1)
+	if err := syscall.Kill(p.PID(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := p.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if e := p.Exit(); e.Signal != syscall.SIGTERM {
+		t.Errorf("got %+v", e)
+	}
+}
+
 func TestStop_contextCutsGrace(t *testing.T) {
 	p, log := under(t, "stubborn", func(s *Spec) { s.Grace = forever })
 	lines(t, log, 1)

@@ -168,6 +168,9 @@ func (w *ward) watch() {
 	within := func(grace time.Duration) {
 		if deadline.IsZero() {
 			signalTree(w.pid, syscall.SIGTERM)
+			// A process that is stopped takes no signal but SIGKILL, and would use
+			// up its grace.
+			signalTree(w.pid, syscall.SIGCONT)
 		} else if time.Until(deadline) <= grace {
 			return
 		}
