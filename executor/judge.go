@@ -43,6 +43,7 @@ func (m *measurement) evidence(row result.Row, plateau timeline.Span) verdict.Ev
 		Open: open(l), MaxInFlight: l.MaxInFlight, Exact: m.exact(), Warmup: warmup(l.Warmup),
 		Shared: m.shared(), MayKnow: m.mayKnow(),
 	}
+	e.Server, e.Thefts = looks(m.sink.samples)
 	drifts := timeline.DriftOf(m.requests, plateau, e.Open)
 	for name, d := range map[string]timeline.Drift{"TTFT": drifts.TTFT, "TPOT": drifts.TPOT, "throughput": drifts.Throughput} {
 		e.Drifts = append(e.Drifts, verdict.Drift{Name: name, Change: d.Change, P: d.P})

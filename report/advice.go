@@ -13,6 +13,7 @@ var advice = map[string]string{
 	"client_ceiling":       "more chunks came than this client was calibrated to carry -> give it more or faster cores (sweep calibrate shows what they bring), or lower the load",
 	"client_lag":           "the client read late -> give it cores of its own (engines.NAME.cpus pins a local engine away from it), or fewer streams",
 	"coalesced":            "chunks came several in one read, so that their times are not their own -> the reason says whether the client was late (give it cores of its own) or the server wrote them at once (use TPOT, or its stream interval)",
+	"server_stopped":       "the server's process did not run while requests waited -> find who stopped it or took its CPU, and run the cell again",
 	"cpu_steal":            "the hypervisor gave this machine's CPU to others -> measure from a machine that is not shared",
 	"clock_step":           "the wall clock, which receive times are stamped by, was set -> let the machine's clock settle before the run",
 	"warmup_missing":       "no request of the warm-up was completed -> mend their error, or say load.warmup: {requests: 0}",

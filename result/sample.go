@@ -26,6 +26,13 @@ const (
 	FromClient Source = "client" // this process, seen by the OS
 )
 
+// Names of samples from [FromHost] that the verdict on a trial rests on.
+const (
+	ProcessCPU       = "cpu_seconds"       // of a server's processes since the first look
+	ProcessesStopped = "processes_stopped" // of a server's processes, those in state T
+	MachineSteal     = "cpu_steal"         // of the machine's CPU time since the last look, 0 to 1
+)
+
 // A Sample is one value of one series at one instant, on the trial's clock.
 type Sample struct {
 	T       time.Duration // offset from the trial's anchor

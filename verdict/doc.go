@@ -34,6 +34,10 @@ type Evidence struct {
 	// MayKnow: an earlier run may have left the prompts in the server's prefix
 	// cache, and nothing has emptied it.
 	MayKnow bool
+	// Server is what the machine of the server said of its processes, and Thefts
+	// of its hypervisor; empty where nobody can look there.
+	Server []Process
+	Thefts []Theft
 	// Drifts are the trends over the plateau.
 	Drifts []Drift
 	// Ceiling is what the client carries by calibration, in chunks per second; 0
@@ -60,7 +64,7 @@ type rule func(*Evidence, Bounds) (result.Finding, bool)
 // means VALID. Rules do not know of each other.
 func Judge(e Evidence, b Bounds) []result.Finding {
 	return hold(&e, b, []rule{
-		engineRestarted, errorRate, scheduleLag, outputLength, warmupMissing, cacheState, reopened,
+		engineRestarted, serverStopped, errorRate, scheduleLag, outputLength, warmupMissing, cacheState, reopened,
 		clientCPU, clientLoop, clientCeiling, clientLag, coalesced, clientStalled, cpuSteal, clockStep,
 		gpuThrottled, gpuForeign, drift,
 	})

@@ -6,7 +6,10 @@
 // Per look and side: cpu_seconds since the first look, cpu_cores (the mean
 // number of CPUs in use since the last look), memory_rss_bytes (resident,
 // summed over processes, so that pages they share count for each) and
-// processes. Everywhere but on Linux it sees nothing.
+// processes. Four times a second it looks whether a process of the server is
+// stopped, and gives processes_stopped if so; cpu_steal is the share of the
+// machine's CPU time that its hypervisor gave to others since the last look.
+// Everywhere but on Linux it sees nothing.
 package proc
 
 import (
@@ -16,6 +19,7 @@ import (
 
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/result"
 )
 
@@ -28,6 +32,9 @@ type Config struct {
 
 // Default is the configuration that a plan's keys are decoded over.
 var Default = Config{Interval: time.Second}
+
+// glanceEvery is how often the collector looks for stopped processes.
+const glanceEvery = 250 * time.Millisecond
 
 // Missing is the code of the finding that no process could be seen at all.
 const Missing = "process_metrics_missing"
@@ -101,6 +108,7 @@ type session struct {
 	trial  collectors.Trial
 	sink   collectors.Sink
 	sides  []*side
+	cpu    procfs.CPUTime // of the machine, at the last look
 	cancel context.CancelFunc
 	done   chan struct{}
 }
@@ -109,14 +117,44 @@ func (s *session) loop(ctx context.Context, interval time.Duration) {
 	defer close(s.done)
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
+	glance := time.NewTicker(glanceEvery)
+	defer glance.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 			s.look()
+		case <-glance.C:
+			s.glance()
 		}
 	}
+}
+
+// glance looks whether a server is stopped.
+func (s *session) glance() {
+	for _, side := range s.sides {
+		if side.source != result.FromHost {
+			continue
+		}
+		at := s.trial.Anchor.Since()
+		if n := side.tree.stopped(readStat); n > 0 {
+			s.sample(side, at, result.ProcessesStopped, float64(n), "")
+		}
+	}
+}
+
+// steal takes what the hypervisor gave to others since the last look.
+func (s *session) steal() {
+	now, ok := procfs.ReadCPUTime()
+	if !ok {
+		return
+	}
+	share, known := now.StolenSince(s.cpu)
+	if known && s.cpu.All > 0 {
+		s.sink.Sample(result.Sample{T: s.trial.Anchor.Since(), Source: result.FromHost, Name: result.MachineSteal, Value: share, Unit: "ratio"})
+	}
+	s.cpu = now
 }
 
 // look returns how many processes it saw.
@@ -129,13 +167,14 @@ func (s *session) look() (seen int) {
 		if n > 0 {
 			s.sample(side, at, "processes", float64(n), "")
 			s.sample(side, at, "memory_rss_bytes", float64(memory), "bytes")
-			s.sample(side, at, "cpu_seconds", side.tree.total.Seconds(), "s")
+			s.sample(side, at, result.ProcessCPU, side.tree.total.Seconds(), "s")
 			if past := at - side.lastAt; !first && past > 0 {
 				s.sample(side, at, "cpu_cores", (side.tree.total-before).Seconds()/past.Seconds(), "cores")
 			}
 		}
 		side.lastAt = at
 	}
+	s.steal()
 	return seen
 }
 

@@ -36,7 +36,7 @@ func TestParseStat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := stat{start: 77777, cpu: 3 * time.Second, memory: 300 * uint64(os.Getpagesize())}
+	want := stat{state: 'S', start: 77777, cpu: 3 * time.Second, memory: 300 * uint64(os.Getpagesize())}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -61,11 +61,11 @@ func TestTree(t *testing.T) {
 		memory uint64
 	}{
 		{"what was before does not count", func() {}, []int{1}, 0, 1, 5},
-		{"work", func() { table[1] = stat{10, 130, 6} }, []int{1}, 30, 1, 6},
-		{"a child counts from its start", func() { table[2] = stat{20, 7, 4} }, []int{1, 2}, 37, 2, 10},
+		{"work", func() { table[1] = stat{'S', 10, 130, 6} }, []int{1}, 30, 1, 6},
+		{"a child counts from its start", func() { table[2] = stat{'S', 20, 7, 4} }, []int{1, 2}, 37, 2, 10},
 		{"its end takes nothing away", func() { delete(table, 2) }, []int{1, 2}, 37, 1, 6},
-		{"another process of the same pid", func() { table[1] = stat{30, 5, 1} }, []int{1}, 42, 1, 1},
-		{"a pid that is named twice", func() { table[1] = stat{30, 6, 1} }, []int{1, 1}, 43, 1, 1},
+		{"another process of the same pid", func() { table[1] = stat{'S', 30, 5, 1} }, []int{1}, 42, 1, 1},
+		{"a pid that is named twice", func() { table[1] = stat{'S', 30, 6, 1} }, []int{1, 1}, 43, 1, 1},
 		{"nobody left", func() { delete(table, 1) }, nil, 43, 0, 0},
 	}
 	for _, s := range steps {

@@ -15,6 +15,7 @@ const ticks = 100
 
 // A stat is what /proc/PID/stat says of the work of one process.
 type stat struct {
+	state  byte          // R, S, D, T, Z, ...
 	start  uint64        // clock ticks since boot; with the pid it names a process for good
 	cpu    time.Duration // user and system
 	memory uint64        // resident, bytes
@@ -51,6 +52,7 @@ func parseStat(b []byte) (stat, error) {
 		numbers[i] = v
 	}
 	return stat{
+		state:  fields[0][0],
 		start:  numbers[2],
 		cpu:    time.Duration(numbers[0]+numbers[1]) * (time.Second / ticks),
 		memory: numbers[3] * uint64(os.Getpagesize()),
@@ -68,6 +70,20 @@ type id struct {
 	pid   int
 	start uint64
 }
+
+// stopped is how many of the processes of the last look are in state T.
+func (t *tree) stopped(read func(int) (stat, bool)) (n int) {
+	for p := range t.seen {
+		if s, ok := read(p.pid); ok && s.start == p.start && s.state == stopped {
+			n++
+		}
+	}
+	return n
+}
+
+// stopped is the state of a process that SIGSTOP or a terminal has stopped; one
+// that a debugger holds is in another (proc_pid_stat(5)).
+const stopped = 'T'
 
 // observe looks at the processes of this moment. CPU time of before the first
 // look does not count; a process that shows up later counts from its start.

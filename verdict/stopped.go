@@ -1,0 +1,201 @@
+package verdict
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"sweep.dev/sweep/result"
+)
+
+// ServerStopped is the reason that the server's process did not run while
+// requests waited for it: no user of that server would have waited so.
+const ServerStopped = "server_stopped"
+
+const (
+	// idleFloor is the shortest time without any CPU time that counts: the
+	// kernel counts in hundredths of a second, and a thread may wait that long
+	// for a GPU.
+	idleFloor = time.Second
+	// idleWorks is the CPU time, in cores over the trial, above which a process
+	// is one that works while it serves. What uses less may well serve without.
+	idleWorks = 0.05
+	// stolenMost is the share of a machine's CPU time beyond which what runs on
+	// it does not run.
+	stolenMost = 0.5
+)
+
+// A Process is what was seen of one server's processes on the machine that they
+// run on: by the kernel, at moments of the trial's clock.
+type Process struct {
+	Name string // the role and the replica
+	// Stopped are the looks at which one of them was in state T: stopped by a
+	// signal.
+	Stopped []time.Duration
+	Work    []Work // in the order of their times
+}
+
+// Work is the CPU time of a server's processes until a moment.
+type Work struct{ At, CPU time.Duration }
+
+// A Theft is the share of a machine's CPU time, 0 to 1, that its hypervisor gave
+// to others between two moments.
+type Theft struct {
+	From, To time.Duration
+	Share    float64
+}
+
+// An interval of the trial.
+type interval struct{ from, to time.Duration }
+
+func (i interval) length() time.Duration { return i.to - i.from }
+
+// holds says whether o lies within i.
+func (i interval) holds(o interval) bool { return i.from <= o.from && o.to <= i.to }
+
+// serverStopped looks for a time in which requests waited and the server's
+// process did not run. A silence alone is none: a server that computes, waits for
+// its GPU or swaps is what its users get. A process in state T is one by itself;
+// a process without CPU time, or a machine whose CPU others had, only where no
+// stream got anything meanwhile and the client ran.
+func serverStopped(e *Evidence, _ Bounds) (result.Finding, bool) {
+	waited := waits(e.Requests, max(stallFloor, e.ofGap(stallGaps)))
+	if len(waited) == 0 {
+		return fine()
+	}
+	for _, p := range e.Server {
+		for _, at := range p.Stopped {
+			if w, ok := within(waited, interval{at, at}); ok {
+				return found(ServerStopped, "at %.1f s the server's process (%s) was stopped (state T), and a request waited for %s: no server does that by itself; look for who sent SIGSTOP, a debugger or a frozen container, and run the cell again",
+					at.Seconds(), p.Name, short(w.length()))
+			}
+		}
+	}
+	for _, i := range idle(e.Server) {
+		if w, ok := e.starved(waited, i); ok {
+			return found(ServerStopped, "from %.1f s on the server's processes had no CPU time for %s, and a request waited for %s: they were frozen, or the machine did not run them; look for what else ran there, and run the cell again",
+				i.from.Seconds(), short(i.length()), short(w.length()))
+		}
+	}
+	for _, t := range e.Thefts {
+		i := interval{t.From, t.To}
+		if t.Share < stolenMost {
+			continue
+		}
+		if w, ok := e.starved(waited, i); ok {
+			return found(ServerStopped, "from %.1f s on a hypervisor gave %.0f %% of the server's machine to others for %s, and a request waited for %s: measure on a machine that is not shared",
+				i.from.Seconds(), 100*t.Share, short(i.length()), short(w.length()))
+		}
+	}
+	return fine()
+}
+
+// starved says whether requests waited through all of i, nothing came for any of
+// them in it, and the client ran; and how long one waited.
+func (e *Evidence) starved(waited []interval, i interval) (interval, bool) {
+	if i.length() < idleFloor || 2*e.Health.MaxGap > i.length() {
+		return interval{}, false
+	}
+	w, ok := within(waited, i)
+	if !ok || served(e.Requests, i) {
+		return interval{}, false
+	}
+	return w, true
+}
+
+// waits are the times, each longer than bound, in which one request got nothing:
+// from its send to its first chunk, between two, and to its end.
+func waits(requests []result.Request, bound time.Duration) []interval {
+	var out []interval
+	for i := range requests {
+		r := &requests[i]
+		if !r.Measured() || r.Sent < 0 {
+			continue
+		}
+		t := r.Sent
+		add := func(to time.Duration) {
+			if to-t > bound {
+				out = append(out, interval{t, to})
+			}
+			t = max(t, to)
+		}
+		for _, us := range r.ChunkUS {
+			add(t + time.Duration(us)*time.Microsecond)
+		}
+		add(r.End)
+	}
+	slices.SortFunc(out, func(a, b interval) int { return cmp.Compare(b.length(), a.length()) })
+	return out
+}
+
+// within is the longest of the waits that holds i.
+func within(waited []interval, i interval) (interval, bool) {
+	for _, w := range waited {
+		if w.holds(i) {
+			return w, true
+		}
+	}
+	return interval{}, false
+}
+
+// served says whether any request got something within i.
+func served(requests []result.Request, i interval) bool {
+	for n := range requests {
+		r := &requests[n]
+		if r.Sent < 0 || r.Sent > i.to || r.End < i.from {
+			continue
+		}
+		t := r.Sent
+		for _, us := range r.ChunkUS {
+			if t += time.Duration(us) * time.Microsecond; t > i.from && t < i.to {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// idle are the times in which no process of the server had any CPU time, though
+// each of them has some while it serves.
+func idle(processes []Process) []interval {
+	var all []interval
+	for n, p := range processes {
+		if len(p.Work) < 2 {
+			return nil
+		}
+		first, last := p.Work[0], p.Work[len(p.Work)-1]
+		if float64(last.CPU-first.CPU) < idleWorks*float64(last.At-first.At) {
+			return nil
+		}
+		var own []interval
+		for k := 1; k < len(p.Work); k++ {
+			from, to := p.Work[k-1], p.Work[k]
+			switch {
+			case to.CPU != from.CPU:
+			case len(own) > 0 && own[len(own)-1].to == from.At:
+				own[len(own)-1].to = to.At
+			default:
+				own = append(own, interval{from.At, to.At})
+			}
+		}
+		if n == 0 {
+			all = own
+		} else {
+			all = common(all, own)
+		}
+	}
+	return all
+}
+
+// common are the times that are in both.
+func common(a, b []interval) []interval {
+	var out []interval
+	for _, x := range a {
+		for _, y := range b {
+			if i := (interval{max(x.from, y.from), min(x.to, y.to)}); i.from < i.to {
+				out = append(out, i)
+			}
+		}
+	}
+	return out
+}
