@@ -75,9 +75,8 @@ func TestEnding_refused(t *testing.T) {
 			want(t, "error class", o.Row["error_class"], any(result.ErrOverload))
 			want(t, "ended by", o.Row["ended_by"], any(stopping.Refused))
 			want(t, "finding", slices.Contains(codesOf(o), LoadRefused), true)
-			// A slow answer of a busy machine breaks a row of 50; each beginning is
-			// bounded too, as slots pause for a second by then.
-			if n := o.Row["requests"].(int64); n < 50 || n > 1000 {
+			// How many it takes is the machine's: a slow answer breaks a row of 50.
+			if n := o.Row["requests"].(int64); n < 50 {
 				t.Errorf("%d requests", n)
 			}
 			paused, closed := o.Row["slot_paused_s"].(float64)
