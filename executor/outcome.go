@@ -163,7 +163,11 @@ func (m *measurement) identify(row result.Row, finished time.Time) {
 	l := cell.Load
 	set := func(name string, v any) { row[name] = v }
 	set("gpu", orNil(cell.Server.GPU))
-	set("gpu_count", int64(cell.Server.GPUCount))
+	// Of a server that runs already nobody but the plan can say how many GPUs it
+	// has; the axis gpu_count is among the settings.
+	if cell.Server.GPU != "" || cell.Server.RoleGPUs != nil {
+		set("gpu_count", int64(cell.Server.GPUCount))
+	}
 	if l.Concurrency > 0 {
 		set("concurrency", int64(l.Concurrency))
 	}

@@ -130,3 +130,25 @@ func TestRow_lengthsOfPrompts(t *testing.T) {
 		})
 	}
 }
+
+// How many GPUs a given server has, nobody knows unless the plan says so.
+func TestRow_gpuCount(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		matrix string
+		want   any
+	}{
+		"nothing said": {`matrix: {engine: sim, concurrency: [1]}`, nil},
+		"a GPU":        {`matrix: {engine: sim, gpu: a, concurrency: [1]}`, int64(1)},
+		"a number":     {`matrix: {engine: sim, gpu_count: [2], concurrency: [1]}`, int64(2)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil, tt.matrix, `backend: given`)
+			w.must()
+			for _, o := range w.outcomes() {
+				want(t, "gpu_count", o.Row["gpu_count"], tt.want)
+			}
+		})
+	}
+}

@@ -53,7 +53,7 @@ func parsePlan(t testing.TB, lines ...string) *plan.Plan {
 	}
 	p, err := plan.Parse("plan.yaml", t.TempDir(), []byte(strings.Join(all, "\n")+"\n"), plan.Options{
 		Vocabulary: plan.Vocabulary{
-			Backends: docs("fake"), Collectors: docs("prom", "gpu", "proc"), Sinks: docs("csv", "parquet"),
+			Backends: append(docs("fake"), plan.PluginDoc{Kind: "given", FreeGPU: true, Given: true}), Collectors: docs("prom", "gpu", "proc"), Sinks: docs("csv", "parquet"),
 		},
 	})
 	if d, ok := plan.IsDiagnostics(err); ok {

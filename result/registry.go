@@ -43,7 +43,7 @@ func identity() []Column {
 		nullable("image_digest", String, "", "Digest of the container image that ran: sha256:..."),
 		nullable("model", String, "", "The model that was served."),
 		nullable("model_revision", String, "", "Revision of the model, where the plan pins one."),
-		nullable("gpu_count", Int, "GPUs", "GPUs of all roles and replicas of the deployment: by the engine's parallelism arguments, else by the plan."),
+		nullable("gpu_count", Int, "GPUs", "GPUs of all roles and replicas of the deployment: by the engine's parallelism arguments, else by the plan; null for a given server of which the plan says neither gpu nor gpu_count."),
 		nullable("gpu_uuid", String, "", "UUIDs of the GPUs, joined by commas."),
 		nullable("driver_version", String, "", "Version of the GPU driver."),
 		nullable("start_up_s", Float, "s", "From the launch of the deployment until it answered."),
