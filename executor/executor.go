@@ -74,6 +74,11 @@ type Config struct {
 	// was not calibrated.
 	Calibration *calibrate.Result
 
+	// Environ is the environment of this process, as name=value. What is a
+	// credential of it is masked in all that is written, whether or not the plan
+	// names it; nothing else is taken from it.
+	Environ []string
+
 	ClientHost string
 	Sweep      string // path of this program, for engines that are part of it
 
@@ -162,7 +167,7 @@ func Reclaim(ctx context.Context, c Config) (Report, error) {
 
 // start makes a run, does work with it, and reports how it ended.
 func start(ctx context.Context, c Config, work func(context.Context, *run, Report) error) (Report, error) {
-	r := &run{Config: c, ledger: c.Dir.Ledger(), mask: secret.NewMask(c.Plan.Secrets())}
+	r := &run{Config: c, ledger: c.Dir.Ledger(), mask: secret.NewMask(slices.Concat(c.Plan.Secrets(), secret.FromEnviron(c.Environ)))}
 	r.money = &money{max: c.MaxCost, reserve: c.Plan.Timeouts.Stop + c.StopSlack}
 	r.money.ended = Spent(c.State, time.Now())
 	if c.Book != nil {

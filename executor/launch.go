@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -245,9 +248,37 @@ func (d *deployment) adopt(ctx context.Context, b backends.Adopter, spec backend
 	return dep, nil
 }
 
+// withheld says that a model's hub may have refused the server for want of a
+// token that is set here. Nothing of this environment reaches a server unless
+// its plan says so.
+func (d *deployment) withheld(class string) string {
+	const token = "HF_TOKEN"
+	if !slices.Contains([]string{"auth", "model", engine.ClassUnknown, engine.ClassExit, engine.ClassTimeout}, class) || d.Given {
+		return ""
+	}
+	here := slices.ContainsFunc(d.Environ, func(v string) bool { return strings.HasPrefix(v, token+"=") && v != token+"=" })
+	server := d.Cells[0].Server
+	_, named := server.Env[token]
+	for _, role := range server.Roles {
+		_, own := role.Env[token]
+		named = named || own
+	}
+	for _, s := range d.Plan.Secrets() { // the backend's env is not the executor's to read
+		named = named || s.Ref() == "${"+token+"}"
+	}
+	if !here || named {
+		return ""
+	}
+	return fmt.Sprintf("%s is set here and was not passed to the server: the plan does not name it (engines.%s.env: {%s: ${%s}})", token, server.Engine, token, token)
+}
+
 // launchFailed tells of a server that did not start.
 func (d *deployment) launchFailed(n int, f *failure) *failure {
 	f.start = true
+	f.text = d.mask.Text(f.text)
+	if hint := d.withheld(f.class); hint != "" {
+		f.hint = strings.Trim(f.hint+"; "+hint, "; ")
+	}
 	d.emit(Event{Type: LaunchFailed, Deployment: d.ID, Launch: n, Class: f.class, Error: f.text, Label: d.label})
 	return f
 }

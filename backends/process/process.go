@@ -18,7 +18,7 @@ const Kind = "process"
 // wins over it.
 type Config struct {
 	Dir  string                   `yaml:"dir,omitempty" doc:"Working directory of the servers." default:"where sweep was started"`
-	Env  map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the servers, beyond sweep's own. Credentials by reference only: ${HF_TOKEN}."`
+	Env  map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the servers, beyond the few variables of sweep's own that all get (docs/run.md). Credentials by reference only: ${HF_TOKEN}."`
 	CPUs []int                    `yaml:"cpus,omitempty" doc:"CPUs that the servers may run on (Linux)." default:"all" min:"0"`
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"sweep.dev/sweep/internal/guard"
+	"sweep.dev/sweep/internal/local"
 )
 
 // asSweep makes this test binary the program itself, for its children too: a
@@ -23,7 +24,8 @@ const asSweep = "SWEEP_TEST_AS_SWEEP"
 
 func TestMain(m *testing.M) {
 	guard.Main() // in the tests' own process too: they emulate providers whose pods are processes
-	if os.Getenv(asSweep) != "" {
+	// A server is known by its mark: it gets no variable that its plan does not name.
+	if os.Getenv(asSweep) != "" || os.Getenv(local.MarkBackend) != "" {
 		os.Exit(asSweepMain())
 	}
 	if signal.Ignored(syscall.SIGHUP) {

@@ -112,7 +112,7 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 			"another version may measure differently; go on with the one that began, or start a new run",
 		}}
 	}
-	fx, err := a.effects()
+	fx, err := a.effects(shared(c)...)
 	if err != nil {
 		return err
 	}

@@ -37,6 +37,7 @@ func runFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "fail-fast", Usage: "stop at the first trial that failed or is INVALID"},
 		&cli.DurationFlag{Name: "max-time", Usage: "stop measuring after `DURATION` and tear down (exit 5)", Validator: positive[time.Duration], DefaultText: "no bound"},
 		&cli.StringFlag{Name: "events", Usage: "write every event as a JSON line to `FILE` (- is stdout)"},
+		&cli.BoolFlag{Name: "share", Usage: "let all users of this machine read the run's files (0644, folders 0755) instead of its owner alone"},
 		&cli.BoolFlag{Name: "json", Usage: "print the rows as JSON instead of the summary"},
 	}, rentFlags()...)
 }
@@ -109,7 +110,7 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	if err := a.agree(ctx, c, job{plan: p, plugins: made, only: only}); err != nil {
 		return err
 	}
-	fx, err := a.effects()
+	fx, err := a.effects(shared(c)...)
 	if err != nil {
 		return err
 	}
@@ -245,7 +246,7 @@ func (a *app) config(teardown context.Context, c *cli.Command, j job, pods execu
 		FailFast: c.Bool("fail-fast"), MaxTime: limits.time, MaxCost: limits.cost,
 		Lifetime: lifetime(j), Keep: c.Duration("keep-pod"), Book: pods, StopSlack: j.plugins.factory.Settle,
 		Client: c.String("client"), Calibration: j.calibration,
-		ClientHost: hostname(), Sweep: a.exe, Teardown: teardown, Events: ui.event,
+		Environ: os.Environ(), ClientHost: hostname(), Sweep: a.exe, Teardown: teardown, Events: ui.event,
 	}
 }
 
@@ -409,13 +410,21 @@ func resolve(p *plan.Plan, asked, only func(plan.Cell) (bool, error)) (b []byte,
 
 // effects carries the fault points of a rehearsed crash; without SWEEP_FAULT
 // there are none.
-func (a *app) effects() (*effect.Effects, error) {
+func (a *app) effects(opts ...effect.Option) (*effect.Effects, error) {
 	spec, _ := a.env("SWEEP_FAULT")
-	fx, err := effect.New(spec)
+	fx, err := effect.New(spec, opts...)
 	if err != nil {
 		return nil, &usage{err}
 	}
 	return fx, nil
+}
+
+// shared is the option of --share.
+func shared(c *cli.Command) []effect.Option {
+	if c.Bool("share") {
+		return []effect.Option{effect.Shared()}
+	}
+	return nil
 }
 
 func newRunID() string {

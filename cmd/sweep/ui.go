@@ -77,7 +77,7 @@ func (a *app) newUI(c *cli.Command, j job) (*ui, error) {
 	case "-":
 		u.events = &eventLog{w: a.out, close: func() error { return nil }}
 	default:
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644) //nolint:forbidigo // for the caller, not part of the run
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600) //nolint:forbidigo // for the caller, not part of the run
 		if err != nil {
 			return nil, &usage{fmt.Errorf("--events: %w", err)}
 		}

@@ -44,6 +44,7 @@ type Effects struct {
 	faults []*fault
 	ops    atomic.Uint64
 	log    *Log
+	shared bool
 }
 
 // An Option changes what [New] makes.
@@ -52,6 +53,10 @@ type Option func(*Effects)
 // Record keeps every file operation in log, so that a test can replay a loss
 // of power at any of them. All data that is written stays in memory.
 func Record(log *Log) Option { return func(e *Effects) { e.log = log } }
+
+// Shared lets everybody on the machine read what is made: files have the mode
+// 0644 and folders 0755, in place of 0600 and 0700.
+func Shared() Option { return func(e *Effects) { e.shared = true } }
 
 // New makes Effects with the faults of spec; "" is none.
 func New(spec string, opts ...Option) (*Effects, error) {

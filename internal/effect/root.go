@@ -11,10 +11,15 @@ import (
 	"syscall"
 )
 
-const (
-	filePerm = 0o644
-	dirPerm  = 0o755
-)
+// permissions of a file and of a folder that is made, less the umask: what a
+// server said, and what was asked of it, is its owner's alone unless it is
+// shared on purpose.
+func (e *Effects) permissions() (file, dir fs.FileMode) {
+	if e != nil && e.shared {
+		return 0o644, 0o755
+	}
+	return 0o600, 0o700
+}
 
 // A Root does file operations below one directory and cannot be led out of it,
 // neither by ".." nor by a symbolic link.
@@ -230,10 +235,11 @@ func (r *Root) path(name string) string {
 }
 
 func (r *Root) openFile(name string, flag int) (*os.File, error) {
+	perm, _ := r.fx.permissions()
 	if r.root == nil {
-		return os.OpenFile(name, flag, filePerm)
+		return os.OpenFile(name, flag, perm)
 	}
-	return r.root.OpenFile(name, flag, filePerm)
+	return r.root.OpenFile(name, flag, perm)
 }
 
 func (r *Root) stat(name string) (fs.FileInfo, error) {
@@ -244,10 +250,11 @@ func (r *Root) stat(name string) (fs.FileInfo, error) {
 }
 
 func (r *Root) mkdir(name string) error {
+	_, perm := r.fx.permissions()
 	if r.root == nil {
-		return os.Mkdir(name, dirPerm)
+		return os.Mkdir(name, perm)
 	}
-	return r.root.Mkdir(name, dirPerm)
+	return r.root.Mkdir(name, perm)
 }
 
 func (r *Root) rename(from, to string) error {

@@ -61,8 +61,9 @@ const (
 // A Spec is one command to run.
 type Spec struct {
 	Argv []string // found by PATH, or relative to Dir
-	// Env is what the command's environment has beyond ours. It reaches the
-	// guard through a pipe, so that only the command itself shows it.
+	// Env is the environment of the command, and beside Marks all of it: of ours
+	// it gets nothing. It reaches the guard through a pipe, so that only the
+	// command itself shows it.
 	Env map[string]string
 	// Marks are in the environment of the guard too: names by which another
 	// process finds both. Nothing secret.

@@ -117,13 +117,13 @@ func TestStart_errors(t *testing.T) {
 		want error
 		text string
 	}{
-		{"not in PATH", Spec{Argv: []string{"no-such-command"}}, exec.ErrNotFound, `no-such-command`},
+		{"not in PATH", Spec{Env: ourPath(), Argv: []string{"no-such-command"}}, exec.ErrNotFound, `no-such-command`},
 		{"no such file", Spec{Argv: []string{"/no/such/file"}}, fs.ErrNotExist, "/no/such/file"},
 		{"not executable", Spec{Argv: []string{plain}}, fs.ErrPermission, "plain"},
-		{"no such folder", Spec{Argv: []string{"true"}, Dir: "/no/such"}, fs.ErrNotExist, "chdir"},
-		{"no such CPU", Spec{Argv: []string{"true"}, CPUs: []int{0, 1000}}, syscall.EINVAL, "CPU"},
-		{"negative CPU", Spec{Argv: []string{"true"}, CPUs: []int{-1}}, syscall.EINVAL, "-1"},
-		{"no folder for the log", Spec{Argv: []string{"true"}, LogPath: "/no/such/log"}, fs.ErrNotExist, "log"},
+		{"no such folder", Spec{Env: ourPath(), Argv: []string{"true"}, Dir: "/no/such"}, fs.ErrNotExist, "chdir"},
+		{"no such CPU", Spec{Env: ourPath(), Argv: []string{"true"}, CPUs: []int{0, 1000}}, syscall.EINVAL, "CPU"},
+		{"negative CPU", Spec{Env: ourPath(), Argv: []string{"true"}, CPUs: []int{-1}}, syscall.EINVAL, "-1"},
+		{"no folder for the log", Spec{Env: ourPath(), Argv: []string{"true"}, LogPath: "/no/such/log"}, fs.ErrNotExist, "log"},
 		{"nothing", Spec{}, nil, "no command"},
 	} {
 		p, err := Start(t.Context(), nil, c.spec)
@@ -148,14 +148,14 @@ func TestStart_cancelled(t *testing.T) {
 	cause := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
-	if _, err := Start(ctx, nil, Spec{Argv: []string{"sleep", "60"}}); !errors.Is(err, cause) {
+	if _, err := Start(ctx, nil, Spec{Env: ourPath(), Argv: []string{"sleep", "60"}}); !errors.Is(err, cause) {
 		t.Errorf("got %v", err)
 	}
 	// In the middle: some of these are cancelled before the guard answers.
 	for i := range 20 {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		timer := time.AfterFunc(time.Duration(i)*time.Millisecond, func() { cancel(cause) })
-		p, err := Start(ctx, nil, Spec{Argv: []string{"sleep", "60"}, Marks: map[string]string{"GUARD_TEST_MARK": "cancelled"}})
+		p, err := Start(ctx, nil, Spec{Env: ourPath(), Argv: []string{"sleep", "60"}, Marks: map[string]string{"GUARD_TEST_MARK": "cancelled"}})
 		timer.Stop()
 		switch {
 		case err == nil:
@@ -180,7 +180,7 @@ func TestStart_faults(t *testing.T) {
 				t.Fatal(err)
 			}
 			mark := map[string]string{"GUARD_TEST_MARK": string(point) + string(phase)}
-			if _, err := Start(t.Context(), fx, Spec{Argv: []string{"sleep", "60"}, Marks: mark}); !errors.Is(err, syscall.EIO) {
+			if _, err := Start(t.Context(), fx, Spec{Env: ourPath(), Argv: []string{"sleep", "60"}, Marks: mark}); !errors.Is(err, syscall.EIO) {
 				t.Errorf("%s %s: got %v", point, phase, err)
 			}
 			if left := procfs.With(mark); len(left) != 0 {
@@ -317,7 +317,7 @@ func TestCommand_sees(t *testing.T) {
 		"dir " + dir + "\n",
 		`env GUARD_TEST_SECRET "canary\xff" true`,
 		`env GUARD_TEST_MARK "mark" true`,
-		`env GUARD_TEST_OURS "ours" true`,
+		`env GUARD_TEST_OURS "" false`,
 		`env SWEEP_GUARD "" false`,
 		"true\non stderr\nSigIgn:", // in the order of writing
 		"Cpus_allowed_list:\t0\n",
@@ -357,7 +357,7 @@ func TestStart_manyLeaveNoZombie(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for range 13 {
-				p, err := Start(t.Context(), nil, Spec{Argv: []string{"true"}})
+				p, err := Start(t.Context(), nil, Spec{Env: ourPath(), Argv: []string{"true"}})
 				if err != nil {
 					t.Error(err)
 					return

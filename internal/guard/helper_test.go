@@ -136,13 +136,16 @@ func show() {
 	time.Sleep(forever)
 }
 
+// ourPath is the one variable that a command needs to be found by its name.
+func ourPath() map[string]string { return map[string]string{"PATH": os.Getenv("PATH")} }
+
 // under starts a helper of this binary under guard and stops it in the end.
 func under(t *testing.T, mode string, change ...func(*Spec)) (*Process, string) {
 	t.Helper()
 	log := filepath.Join(t.TempDir(), "log")
 	spec := Spec{
 		Argv:    []string{os.Args[0]},
-		Env:     map[string]string{helperVar: mode},
+		Env:     map[string]string{helperVar: mode, "PATH": os.Getenv("PATH")},
 		LogPath: log,
 		Grace:   5 * time.Second,
 	}

@@ -69,9 +69,9 @@ func launch(spec Spec, id string) (pid int, err error) {
 	if err := adopt(); err != nil {
 		return 0, err
 	}
-	if err := os.Unsetenv(GuardVar); err != nil {
-		return 0, err
-	}
+	// What we have from our parent ends here: its credentials are not the
+	// command's.
+	os.Clearenv()
 	if err := os.Setenv(GuardedVar, id); err != nil {
 		return 0, err
 	}

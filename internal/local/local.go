@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -62,7 +63,8 @@ type Machine struct {
 	Kind    string // the backend's
 	Effects *effect.Effects
 
-	// What roles have that do not say otherwise.
+	// What roles have that do not say otherwise; Env is beside what [Passed]
+	// takes of our own.
 	Dir  string
 	Env  map[string]string
 	CPUs []int
@@ -217,10 +219,8 @@ func (m *Machine) start(ctx context.Context, spec backends.Spec, role backends.R
 	if err != nil {
 		return fmt.Errorf("%w: %w", backends.ErrSpec, err)
 	}
-	env := maps.Clone(m.Env)
-	if env == nil {
-		env = map[string]string{}
-	}
+	env := Passed(os.Environ())
+	maps.Copy(env, m.Env)
 	if role.Extra != nil {
 		extra, err := role.Extra(address)
 		if err != nil {

@@ -31,11 +31,10 @@ type form struct{ text, ref string }
 func NewMask(secrets []String) Mask {
 	var m Mask
 	for _, s := range secrets {
-		if len(s.Reveal()) < maskedFrom {
-			continue
-		}
-		for _, text := range encodings(s.Reveal()) {
-			m.forms = append(m.forms, form{text, s.Ref()})
+		for _, value := range parts(s.Reveal()) {
+			for _, text := range encodings(value) {
+				m.forms = append(m.forms, form{text, s.Ref()})
+			}
 		}
 	}
 	if len(m.forms) == 0 {
@@ -48,6 +47,23 @@ func NewMask(secrets []String) Mask {
 		m.begin[k>>6] |= 1 << (k & 63)
 	}
 	return m
+}
+
+// parts are a value and, of one that has several lines, each of them that is
+// long enough to be a part of a key: a log is read line by line.
+func parts(value string) []string {
+	if len(value) < maskedFrom {
+		return nil
+	}
+	out := []string{value}
+	if lines := strings.Split(strings.TrimSpace(value), "\n"); len(lines) > 1 {
+		for _, line := range lines {
+			if line = strings.TrimSpace(line); len(line) >= 2*maskedFrom && !strings.HasPrefix(line, "-----") {
+				out = append(out, line)
+			}
+		}
+	}
+	return out
 }
 
 // IsZero says that nothing is hidden.

@@ -79,7 +79,7 @@ func (w *dynamoWorker) register(url string) error {
 	if w.opts.discovery == "" {
 		return nil
 	}
-	if err := os.MkdirAll(w.opts.discovery, 0o755); err != nil {
+	if err := os.MkdirAll(w.opts.discovery, 0o700); err != nil {
 		return err
 	}
 	text, err := json.Marshal(map[string]string{"url": url})
@@ -87,7 +87,7 @@ func (w *dynamoWorker) register(url string) error {
 		return err
 	}
 	// Renamed into place: nobody reads half of it.
-	if err := os.WriteFile(w.file()+".new", text, 0o644); err != nil {
+	if err := os.WriteFile(w.file()+".new", text, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(w.file()+".new", w.file())

@@ -35,19 +35,6 @@ var (
 	credentialName = regexp.MustCompile(`(?i)(^|[^a-z0-9])(api[-_]?key|(?:proxy-)?authorization|auth|bearer|cookie|credentials?|passwd|x-api-key)$|(?i)(key|token|secret|password)$`)
 )
 
-// Secret says whether a variable of this name holds a credential.
-func Secret(name string) bool {
-	if slices.Contains(always, name) {
-		return true
-	}
-	for _, suffix := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS"} {
-		if strings.HasSuffix(strings.ToUpper(name), suffix) {
-			return true
-		}
-	}
-	return false
-}
-
 func (e *Env) allowed(name string) bool {
 	return slices.Contains(always, name) || strings.HasPrefix(name, prefix) || slices.Contains(e.Allow, name)
 }
@@ -82,7 +69,7 @@ func (e *Env) expand(r *syntax.Report, n *syntax.Node, where string, secrets boo
 			d.Expected = "one of ${SWEEP_...}, ${HF_TOKEN} or ${RUNPOD_API_KEY}"
 			d.Hint = "allow it with --allow-env " + name + ", or write $${" + name + "} for the text itself"
 			ok = false
-		case Secret(name) && !secrets:
+		case secret.Named(name) && !secrets:
 			d := r.At(n.Src, span, "secret", "${%s} is a credential and %s is written to files", name, place(where))
 			d.Expected = "a credential in env, headers or a backend's key only"
 			ok = false

@@ -47,15 +47,7 @@ func TestParse(t *testing.T) {
 func tokensOf(s string) (float64, error) { n, err := ParseTokens(s); return float64(n), err }
 func intOf(s string) (float64, error)    { n, err := ParseInt(s); return float64(n), err }
 
-func TestSecret(t *testing.T) {
-	for name, want := range map[string]bool{
-		"HF_TOKEN": true, "RUNPOD_API_KEY": true, "SWEEP_API_KEY": true, "SWEEP_DB_PASSWORD": true, "SWEEP_SECRET": true,
-		"SWEEP_MODEL": false, "SWEEP_TOKENIZER": false, "SWEEP_KEYBOARD": false,
-	} {
-		if got := Secret(name); got != want {
-			t.Errorf("Secret(%s) = %v", name, got)
-		}
-	}
+func TestLooksSecret(t *testing.T) {
 	for name, want := range map[string]bool{
 		"Authorization": true, "X-Api-Key": true, "Cookie": true, "HF_TOKEN": true, "api-key": true, "key": true,
 		"TOKENIZERS_PARALLELISM": false, "X-Team": false, "Accept-Language": false, "OMP_NUM_THREADS": false,

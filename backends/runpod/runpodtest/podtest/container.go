@@ -76,9 +76,7 @@ func Start(ctx context.Context, s Spec) (*Container, error) {
 		return nil, err
 	}
 	p, err := guard.Start(ctx, nil, guard.Spec{
-		// Of our own environment it gets nothing, as a container would not.
-		Argv: slices.Concat([]string{"env"}, unset(env), argv),
-		Env:  env, Dir: s.Dir, LogPath: path, Grace: s.Grace,
+		Argv: argv, Env: env, Dir: s.Dir, LogPath: path, Grace: s.Grace,
 	})
 	if err != nil {
 		log.Close()
@@ -91,20 +89,6 @@ func Start(ctx context.Context, s Spec) (*Container, error) {
 		c.follow(log, s.Line)
 	})
 	return c, nil
-}
-
-// unset are the arguments by which env(1) forgets our environment. Its names
-// may be seen by all, its values not.
-func unset(keep map[string]string) []string {
-	var args []string
-	for _, kv := range os.Environ() {
-		name, _, _ := strings.Cut(kv, "=")
-		if _, ok := keep[name]; ok || name == "" || name == guard.GuardVar || name == guard.GuardedVar {
-			continue
-		}
-		args = append(args, "-u", name)
-	}
-	return args
 }
 
 // poll is how often the output is looked at.

@@ -1,0 +1,51 @@
+package secret
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Named says whether a variable of this name holds a credential: a word of it,
+// in any letter case, ends with one of those below.
+func Named(name string) bool {
+	words := strings.FieldsFunc(strings.ToUpper(name), func(r rune) bool { return r == '_' || r == '-' || r == '.' })
+	return slices.ContainsFunc(words, func(word string) bool {
+		word = strings.TrimSuffix(word, "S")
+		for _, end := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"} {
+			if strings.HasSuffix(word, end) {
+				return true
+			}
+		}
+		return word == "PAT" || word == "AUTH"
+	})
+}
+
+// FromEnviron is every credential of an environment, given as name=value: the
+// values of the variables that are [Named] so, and the passwords in the URLs of
+// all others, as a proxy's may be. Their reference is ${NAME}.
+func FromEnviron(environ []string) []String {
+	var list []String
+	for _, variable := range environ {
+		name, value, ok := strings.Cut(variable, "=")
+		if !ok {
+			continue
+		}
+		ref := "${" + name + "}"
+		if Named(name) {
+			list = append(list, New(ref, value))
+		}
+		if !strings.Contains(value, "://") {
+			continue
+		}
+		if u, err := url.Parse(value); err == nil && u.User != nil {
+			password, _ := u.User.Password()
+			list = append(list, New(ref, password))
+			// As it stands in the URL, where it is escaped.
+			if _, escaped, ok := strings.Cut(u.User.String(), ":"); ok && escaped != password {
+				list = append(list, New(ref, escaped))
+			}
+		}
+	}
+	return list
+}
