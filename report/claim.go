@@ -17,9 +17,9 @@ const (
 	AskVerdict Question = "verdict"
 	// AskSweetSpot: which load of a series is its sweet spot? One place.
 	AskSweetSpot Question = "sweet spot"
-	// AskMost: which load of a series gives most tokens a second and meets every
+	// AskBest: which load of a series gives most tokens a second and meets every
 	// objective? It is asked where the sweet spot is not decided. One place.
-	AskMost Question = "most"
+	AskBest Question = "best"
 	// AskMoreLoad: was no more load tried than a sweet spot has? One place.
 	AskMoreLoad Question = "more load"
 	// AskEngine: how do engines compare at one load?
@@ -147,7 +147,7 @@ func (l *series) claims() []Claim {
 	}
 	c.Answer, c.Holes = NotDecided, holesOf(holes)
 	if most, _ := peak(l.points, m, (*Point).passes); most != nil {
-		return []Claim{c, {Question: AskMost, About: l.name, Measure: m.id(), measure: m, Answer: Decided, Places: []Place{most.place("", m)}}}
+		return []Claim{c, {Question: AskBest, About: l.name, Measure: m.id(), measure: m, Answer: Decided, Places: []Place{most.place("", m)}}}
 	}
 	return []Claim{c}
 }
@@ -210,7 +210,7 @@ type side struct {
 	series
 }
 
-// price says whether anybody knows what an hour of the side costs.
+// priced says whether any row of the side has a price.
 func (d side) priced() bool {
 	return slices.ContainsFunc(d.points, func(p *Point) bool {
 		return slices.ContainsFunc(p.rows(), func(row result.Row) bool { return number(row, "usd_per_hour") > 0 })

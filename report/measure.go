@@ -47,13 +47,13 @@ func (m measure) id() string {
 	return m.column
 }
 
-// of is a row's value of the measure. A value that no server has, 0 or less, is
-// as good as none where it is a rate or a price.
-func (m measure) of(row result.Row) (float64, bool) {
+// of is a row's value of the measure. ok is false if a column of it is null, or
+// what it is divided by is not above 0.
+func (m measure) of(row result.Row) (v float64, ok bool) {
 	if row[m.column] == nil {
 		return 0, false
 	}
-	v := number(row, m.column)
+	v = number(row, m.column)
 	if m.per != "" {
 		by := number(row, m.per)
 		if by <= 0 {

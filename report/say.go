@@ -44,11 +44,11 @@ func (p *Point) briefly() string {
 // decided.
 func (s *summary) spots() []item {
 	var items []item
-	for _, c := range s.answers(AskSweetSpot, AskMost) {
+	for _, c := range s.answers(AskSweetSpot, AskBest) {
 		switch {
-		case c.Question == AskMost:
+		case c.Question == AskBest:
 			last := &items[len(items)-1]
-			last.below = append(last.below, "most: "+s.describe(c))
+			last.below = append(last.below, "best: "+s.describe(c))
 		case c.Answer == Decided:
 			items = append(items, item{text: s.describe(c)})
 		case c.Answer == None:

@@ -52,7 +52,7 @@ func TestClaims(t *testing.T) {
 // claimed are the report's claims, as statements.
 func claimed(e *experiment, claims []report.Claim) map[string]statement {
 	questions := map[report.Question]string{
-		report.AskVerdict: qVerdict, report.AskSweetSpot: qSweet, report.AskMost: qMost, report.AskMoreLoad: qMore,
+		report.AskVerdict: qVerdict, report.AskSweetSpot: qSweet, report.AskBest: qMost, report.AskMoreLoad: qMore,
 		report.AskEngine: qEngine, report.AskGPU: qGPU, report.AskGPUBest: qGPUBest, report.AskCost: qCost,
 	}
 	answers := map[report.Answer]string{

@@ -255,7 +255,7 @@ func readSweet(it entry, add func(statement)) {
 		add(s)
 	}
 	for _, line := range it.below {
-		rest, ok := strings.CutPrefix(line, "most: ")
+		rest, ok := strings.CutPrefix(line, "best: ")
 		label, text, _ := strings.Cut(rest, ": ")
 		s := readRate(label, text)
 		if s.question = qMost; !ok {
