@@ -237,3 +237,41 @@ func (h *inside) Dial(ctx context.Context, network, addr string) (net.Conn, erro
 	h.dialled <- addr
 	return new(net.Dialer).DialContext(ctx, network, h.to)
 }
+
+// Statistics that are gone once they are read are left to whoever owns a given
+// server; every request to it is told.
+func TestSession_given(t *testing.T) {
+	for _, given := range []bool{false, true} {
+		m := &engine.Metrics{Path: "/prometheus/metrics", Iterations: "/metrics", Series: map[string][]engine.Series{engine.GenerationTokens: {{Name: "tokens_total"}}}}
+		var metrics, iterated, asked atomic.Int64
+		at := target(t, "server", engine.TierEngine, m, func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/moved":
+				fmt.Fprintf(w, "tokens_total %d\n", metrics.Add(1))
+			case "/prometheus/metrics":
+				metrics.Add(1)
+				http.Redirect(w, r, "/moved", http.StatusFound)
+			default:
+				iterated.Add(1)
+				fmt.Fprint(w, "[]")
+			}
+		})
+		c, err := New(Config{Interval: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		session, err := c.Start(t.Context(), collectors.Trial{
+			Targets: []collectors.Target{at}, Profile: roles("server"), Anchor: result.NewAnchor(),
+			Given: given, Asked: func() { asked.Add(1) },
+		}, new(sink))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := session.Finish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if read := iterated.Load() > 0; read == given || asked.Load() != metrics.Load()+iterated.Load() {
+			t.Errorf("given %v: %d metrics and %d statistics, and %d were told", given, metrics.Load(), iterated.Load(), asked.Load())
+		}
+	}
+}
