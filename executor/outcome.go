@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/internal/secret"
@@ -247,16 +246,16 @@ func (m *measurement) moved(terms backends.Terms) []result.Finding {
 	return []result.Finding{{Code: GPUMoved, Text: fmt.Sprintf("it ran on %s, the cell asks for %s", terms.GPU, want)}}
 }
 
-// price fills in what the deployment costs: what its provider bills, else the
-// GPUs' list price; what follows from it is derived.
+// price fills in what the deployment costs: what its provider bills, else what
+// the plan, the user's configuration or the catalogue says. What follows from it
+// is derived.
 func (m *measurement) price(row result.Row, terms backends.Terms) {
 	if terms.USDPerHour > 0 {
-		row["usd_per_hour"] = terms.USDPerHour
+		row["usd_per_hour"], row["price_source"] = terms.USDPerHour, result.PriceProvider
 		return
 	}
-	server := m.trial.cell.Server
-	if gpu, ok := catalog.GPUByName(server.GPU); ok && gpu.USDPerHour > 0 && server.GPUCount > 0 {
-		row["usd_per_hour"] = gpu.USDPerHour * float64(server.GPUCount)
+	if usd, source := m.Plan.PriceOf(m.trial.cell.Server); source != "" {
+		row["usd_per_hour"], row["price_source"] = usd, source
 	}
 }
 

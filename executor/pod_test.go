@@ -145,8 +145,8 @@ func TestMoney_inRows(t *testing.T) {
 		}
 	}
 	w.must()
-	if row["usd_per_hour"] != 0.25 || row["image_digest"] != "sha256:0a" {
-		t.Errorf("%v, %v", row["usd_per_hour"], row["image_digest"])
+	if row["usd_per_hour"] != 0.25 || row["price_source"] != result.PriceProvider || row["image_digest"] != "sha256:0a" {
+		t.Errorf("%v, %v, %v", row["usd_per_hour"], row["price_source"], row["image_digest"])
 	}
 }
 

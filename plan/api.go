@@ -60,6 +60,8 @@ type Options struct {
 	// what a run that is resumed has kept.
 	EngineTexts []EngineFile
 	LookupEnv   func(string) (string, bool)
+	// Config is the path of the user's configuration file; "" is none.
+	Config string
 
 	// Fixed in tests, so that a new profile or GPU changes no golden file.
 	profiles map[string]*engine.Profile
@@ -136,6 +138,7 @@ type internals struct {
 	order   []Deployment
 	base    map[string]any // of SpecDigest: what all cells have in common
 	env     *strict.Env
+	config  Config
 	engines func(name string) (*engine.Profile, bool)
 	source  []byte
 

@@ -18,6 +18,7 @@ func (l *loader) check(p *Plan) {
 		l.checkModel,
 		l.checkEngines,
 		l.checkGPUs,
+		l.checkPrices,
 		l.checkZip,
 		l.checkLoop,
 		l.checkAmount,

@@ -338,7 +338,7 @@ func TestServer_argsAndEnv(t *testing.T) {
 		for _, a := range c.Server.Args {
 			names = append(names, a.Name)
 		}
-		want := []string{"dtype", "enable-prefix-caching", "gpu-memory-utilization", "lora-modules", "max-num-seqs"}
+		want := []string{"dtype", "enable-prefix-caching", "gpu-memory-utilization", "lora-modules", "max-num-seqs", "tensor-parallel-size"}
 		if !cmp.Equal(names, want) {
 			t.Fatalf("args = %v, want %v", names, want)
 		}

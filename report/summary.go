@@ -73,6 +73,7 @@ func (r *Run) Summary(w io.Writer, style Style) error {
 	s.comparisons(p)
 	p.section("Sweet spots", s.spots())
 	p.section("Cost of output tokens", s.costs())
+	p.section("Prices", s.prices())
 	p.paragraph(s.toDecide()...)
 	p.section("Unstable", s.unstable())
 	p.section("Trials unlike the others of their cell (they count all the same)", s.outliers())

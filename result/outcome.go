@@ -15,6 +15,14 @@ const (
 	StatusSkipped = "skipped"
 )
 
+// Who says what a deployment costs: the values of price_source.
+const (
+	PriceProvider  = "provider"  // what is billed for a rented pod
+	PricePlan      = "plan"      // prices of the plan
+	PriceConfig    = "config"    // prices of the user's configuration
+	PriceCatalogue = "catalogue" // the list price
+)
+
 // A Finding is one thing a person should know about a trial, with the numbers
 // it rests on.
 type Finding struct {

@@ -284,6 +284,7 @@ func gpu() []Column {
 func cost() []Column {
 	return append(given([]Column{
 		nullable("usd_per_hour", Float, "USD/h", "Price of all GPUs of the deployment."),
+		nullable("price_source", String, "", "Who says so: provider (what is billed), plan or config (prices of the plan, or of the user's configuration), catalogue (the list price). Null without a price."),
 	}),
 		nullable("cost_usd", Float, "USD", "Price of the measured time: usd_per_hour x duration_s / 3600."),
 		nullable("usd_per_1m_output_tokens", Float, "USD", "cost_usd per million output tokens."),

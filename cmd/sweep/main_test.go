@@ -44,7 +44,7 @@ func withLedger(run func() int) int {
 	}
 	defer os.RemoveAll(dir)
 	// A calibration takes seconds; the test of it turns it on again.
-	for name, value := range map[string]string{"SWEEP_STATE_DIR": dir, "SWEEP_CALIBRATE": "never"} {
+	for name, value := range map[string]string{"SWEEP_STATE_DIR": dir, "XDG_CONFIG_HOME": dir, "SWEEP_CALIBRATE": "never"} {
 		if err := os.Setenv(name, value); err != nil {
 			panic(err)
 		}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 	"text/tabwriter"
@@ -26,7 +28,9 @@ func (a *app) planCommand() *cli.Command {
 		ArgsUsage: "PLAN",
 		Description: `Expands PLAN and shows what a run would do. Minutes are a bound from what the
 plan says of itself where it says a duration, and an estimate where it counts
-requests; dollars are the GPUs' list prices for that time.
+requests; dollars are for that time at the provider's prices, else at those of the
+plan or of the user's configuration (SWEEP_CONFIG, or sweep/config.yaml in the
+system's folder for configurations), else at the catalogue's list prices.
 
   $ sweep plan plans/chat-capacity.yaml
   $ sweep plan --commands plans/local-vllm.yaml    # the command that starts each server` + exitHelp(exitOK, exitUsage),
@@ -92,10 +96,9 @@ func selected(p *plan.Plan, only func(plan.Cell) (bool, error)) ([]plan.Deployme
 
 func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deployments []plan.Deployment) error {
 	costs, err := prices(ctx, p, made, deployments, a.exe)
-	asked := err == nil
 	if err != nil {
 		// A plan can be looked at without an account.
-		a.say("sweep: %v; list prices of the catalogue instead", err)
+		a.say("sweep: %v; the plan's own and list prices instead", err)
 		costs, err = prices(ctx, p, &plugins{}, deployments, a.exe)
 		if err != nil {
 			return err
@@ -105,6 +108,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 	var total time.Duration
 	var dollars float64
 	priced, cells, servers := true, 0, 0
+	sources := map[string]bool{}
 	for _, d := range deployments {
 		note := predictionText(d.Server)
 		if note != "" && p.Predicted == plan.PredictedSkip {
@@ -117,6 +121,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 		if one.known {
 			usd := one.usdPerHour * took.Hours()
 			dollars += usd
+			sources[report.PriceSource(one.source)] = true
 			text = "$" + report.Dollars(usd)
 		}
 		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(p, d), plural(len(d.Cells), "cell"), roundMinutes(took), text)
@@ -153,14 +158,14 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 	case l.Until != nil || l.Stop != nil:
 		about += " at most"
 	}
-	cost := "no price: not every gpu is in the catalogue"
-	switch _, quoted := made.backend.(backends.Quoter); {
+	cost := "no price: not every gpu is in the catalogue or in prices"
+	from := strings.Join(slices.Sorted(maps.Keys(sources)), " and ")
+	switch {
+	case !priced:
 	case p.Backend.Kind == "sim":
-		cost = fmt.Sprintf("nothing is rented: simulated (the GPUs would list at about $%.2f)", dollars)
-	case priced && quoted && asked:
-		cost = fmt.Sprintf("about $%.2f at the provider's prices now", dollars)
-	case priced:
-		cost = fmt.Sprintf("about $%.2f at list price", dollars)
+		cost = fmt.Sprintf("nothing is rented: simulated (the GPUs would cost about $%.2f, %s)", dollars, from)
+	default:
+		cost = fmt.Sprintf("about $%.2f, %s", dollars, from)
 	}
 	if p.Budget.MaxCost > 0 {
 		cost += fmt.Sprintf(", at most $%.2f", p.Budget.MaxCost)
@@ -177,7 +182,7 @@ func hardware(s plan.Server, of price) string {
 		text = fmt.Sprintf("%d x %s", s.GPUCount, s.GPU)
 	}
 	if of.known {
-		text += fmt.Sprintf(", $%.2f/h", of.usdPerHour)
+		text += fmt.Sprintf(", $%.2f/h (%s)", of.usdPerHour, report.PriceSource(of.source))
 	}
 	return text
 }

@@ -119,7 +119,7 @@ func TestPlans_endpoint(t *testing.T) {
 	checkRows(t, out, 4, 0, []string{
 		"gpu_uuid", "driver_version", "gpu_util_mean", "gpu_util_max", "gpu_memory_used_max_bytes", "gpu_power_mean_w",
 		"gpu_energy_j", "gpu_energy_source", "gpu_temp_max_c", "gpu_memory_total_bytes", "gpu_memory_free_min_bytes", "gpu_memory_idle_bytes",
-		"gpu_memory_bandwidth_util_mean", "gpu_clock_mean_mhz", "gpu_throttled_ms", "gpu_foreign_processes", "start_up_s", "usd_per_hour", "cost_usd", "usd_per_1m_output_tokens", "joules_per_output_token",
+		"gpu_memory_bandwidth_util_mean", "gpu_clock_mean_mhz", "gpu_throttled_ms", "gpu_foreign_processes", "start_up_s", "usd_per_hour", "price_source", "cost_usd", "usd_per_1m_output_tokens", "joules_per_output_token",
 	}, "findings")
 
 	probe := sweep(t, dir, nil, "probe", url)

@@ -16,11 +16,11 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/book"
 )
@@ -57,18 +57,20 @@ func budgetOf(c *cli.Command, p *plan.Plan) budget {
 type price struct {
 	usdPerHour float64
 	known      bool
+	source     string           // one of result's Price constants
 	offers     []backends.Offer // what the provider says; nil where it was not asked
 }
 
-// prices asks the provider what deployments would cost, or looks the GPUs up in
-// the catalogue where it is no provider that could be asked.
+// prices asks the provider what deployments would cost, or takes the prices of
+// the plan, the user's configuration or the catalogue if there is no provider to
+// ask.
 func prices(ctx context.Context, p *plan.Plan, made *plugins, deployments []plan.Deployment, sweep string) (map[string]price, error) {
 	all := map[string]price{}
 	quoter, asks := made.backend.(backends.Quoter)
 	for _, d := range deployments {
 		if !asks {
-			gpu, ok := catalog.GPUByName(d.Server.GPU)
-			all[d.ID] = price{usdPerHour: gpu.USDPerHour * float64(d.Server.GPUCount), known: ok}
+			usd, source := p.PriceOf(d.Server)
+			all[d.ID] = price{usdPerHour: usd, known: source != "", source: source}
 			continue
 		}
 		spec, err := executor.Specify(p, d, sweep)
@@ -82,7 +84,7 @@ func prices(ctx context.Context, p *plan.Plan, made *plugins, deployments []plan
 		one := price{offers: offers}
 		for _, o := range offers {
 			if o.Available || one.usdPerHour == 0 {
-				one.usdPerHour, one.known = o.USDPerHour, true
+				one.usdPerHour, one.known, one.source = o.USDPerHour, true, result.PriceProvider
 			}
 			if o.Available {
 				break

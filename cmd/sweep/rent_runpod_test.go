@@ -100,7 +100,7 @@ func TestRent(t *testing.T) {
 		t.Fatalf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	for name, want := range map[string]string{
-		"status": "ok", "simulated": "true", "usd_per_hour": "0.24", "network_path": "direct", "backend": "runpod",
+		"status": "ok", "simulated": "true", "usd_per_hour": "0.24", "price_source": "provider", "network_path": "direct", "backend": "runpod",
 	} {
 		if got := column(t, filepath.Join(a.dir, "out", "cells.csv"), name); fmt.Sprint(got) != fmt.Sprint([]string{want, want}) {
 			t.Errorf("%s is %v, want %s", name, got, want)
@@ -114,6 +114,26 @@ func TestRent(t *testing.T) {
 	}
 	if again := a.sweep("resume", "out"); again.code != exitOK || len(a.Audit().Pods) != 1 {
 		t.Errorf("a second resume: exit %d, %d pods\n%s", again.code, len(a.Audit().Pods), again.stderr)
+	}
+}
+
+// TestRent_twoGPUs: a pod has the GPUs that its engine's arguments ask for, and
+// the provider's price of all of them wins over the plan's.
+func TestRent_twoGPUs(t *testing.T) {
+	t.Parallel()
+	a := renting(t)
+	args := []string{"--set", "engines.vllm.args.tensor-parallel-size=2", "--set", "prices={rtx-2000-ada: {usd_per_hour: 9}}", "rent.yaml"}
+	if r := a.sweep(append([]string{"plan"}, args...)...); r.code != exitOK || !strings.Contains(r.stdout, "2 x rtx-2000-ada, $0.48/h (the provider's price)") {
+		t.Errorf("plan: exit %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	r := a.sweep(append([]string{"run", "-o", "out", "--yes"}, args...)...)
+	if r.code != exitOK {
+		t.Fatalf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	for name, want := range map[string]string{"gpu_count": "2", "usd_per_hour": "0.48", "price_source": "provider"} {
+		if got := column(t, filepath.Join(a.dir, "out", "cells.csv"), name); fmt.Sprint(got) != fmt.Sprint([]string{want, want}) {
+			t.Errorf("%s is %v, want %s", name, got, want)
+		}
 	}
 }
 
@@ -151,7 +171,7 @@ func TestRent_notAgreed(t *testing.T) {
 		t.Errorf("left behind: %v", dirs)
 	}
 	r := a.sweep("plan", "rent.yaml")
-	if r.code != exitOK || !strings.Contains(r.stdout, "secure, $0.24/h") || !strings.Contains(r.stdout, "at the provider's prices now") {
+	if r.code != exitOK || !strings.Contains(r.stdout, "secure, $0.24/h") || !strings.Contains(r.stdout, "the provider's price") {
 		t.Errorf("plan: exit %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 }

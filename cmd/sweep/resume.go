@@ -89,7 +89,7 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 		return err
 	}
 	p, err := plan.Parse(filepath.Join(dir, "plan.yaml"), m.PlanDir, source, plan.Options{
-		Vocabulary: vocabulary(), Set: m.Set, AllowEnv: m.AllowEnv, MaxCells: m.MaxCells, LookupEnv: a.env, EngineTexts: given(m.Engines),
+		Vocabulary: vocabulary(), Set: m.Set, AllowEnv: m.AllowEnv, MaxCells: m.MaxCells, LookupEnv: a.env, Config: a.configFile(), EngineTexts: given(m.Engines),
 	})
 	if err != nil {
 		return err

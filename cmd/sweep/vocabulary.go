@@ -43,7 +43,7 @@ func positive[T int | float64 | time.Duration](v T) error {
 func (a *app) planOptions(c *cli.Command) plan.Options {
 	return plan.Options{
 		Vocabulary: vocabulary(), Set: c.StringSlice("set"), AllowEnv: allowEnv(c),
-		MaxCells: c.Int("max-cells"), LookupEnv: a.env,
+		MaxCells: c.Int("max-cells"), LookupEnv: a.env, Config: a.configFile(),
 		EngineFiles: c.StringSlice("engine-file"),
 	}
 }

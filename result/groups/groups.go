@@ -77,7 +77,7 @@ func Of(cols []result.Column, rows []result.Row) ([]result.Column, []result.Row)
 func groupKeys(cols []result.Column) []result.Column {
 	shared := []string{
 		"gpu", "concurrency", "max_tokens", "run_id", "plan", "cell_id", "spec_digest", "backend", "simulated",
-		"engine", "model", "model_revision", "gpu_count", "request_rate", "target_input_tokens",
+		"engine", "model", "model_revision", "gpu_count", "price_source", "request_rate", "target_input_tokens",
 	}
 	own := map[string]bool{}
 	for _, c := range result.Columns(result.Extra{}) {

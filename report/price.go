@@ -1,0 +1,60 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"sweep.dev/sweep/result"
+)
+
+// PriceSource is who says a price, in words, by the value of price_source.
+func PriceSource(source string) string {
+	switch source {
+	case result.PriceProvider:
+		return "the provider's price"
+	case result.PricePlan:
+		return "price of the plan"
+	case result.PriceConfig:
+		return "price of the user's configuration"
+	case result.PriceCatalogue:
+		return "list price"
+	}
+	return source
+}
+
+// prices are the prices that the figures per dollar rest on, one line for each
+// GPU, number of them, price and source.
+func (s *summary) prices() []item {
+	type priced struct {
+		gpu    string
+		count  int64
+		usd    float64
+		source string
+	}
+	seen := map[priced]bool{}
+	for _, row := range s.Rows() {
+		usd, ok := row["usd_per_hour"].(float64)
+		if !ok {
+			continue
+		}
+		p := priced{usd: usd}
+		p.gpu, _ = row["gpu"].(string)
+		p.count, _ = row["gpu_count"].(int64)
+		p.source, _ = row["price_source"].(string) // "" in a run of before it was kept
+		seen[p] = true
+	}
+	order := func(a, b priced) int {
+		return cmp.Or(cmp.Compare(a.gpu, b.gpu), cmp.Compare(a.count, b.count), cmp.Compare(a.usd, b.usd), cmp.Compare(a.source, b.source))
+	}
+	var items []item
+	for _, p := range slices.SortedFunc(maps.Keys(seen), order) {
+		text := fmt.Sprintf("%d x %s: $%.2f/h", max(1, p.count), cmp.Or(p.gpu, "GPU"), p.usd)
+		if p.source != "" {
+			text += ", " + PriceSource(p.source)
+		}
+		items = append(items, item{text: text})
+	}
+	return items
+}
