@@ -4,6 +4,8 @@ package proc
 
 import (
 	"os"
+	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
@@ -105,6 +107,51 @@ func TestSession_work(t *testing.T) {
 		if v["cpu_seconds"] <= 0 || v["memory_rss_bytes"] < 1<<20 || v["processes"] != 1 {
 			t.Errorf("%s after %d rounds: %v", source, x, v)
 		}
+	}
+}
+
+// A process that SIGSTOP has stopped is seen as such, and one that sleeps is not.
+func TestSession_stopped(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed
+	}()
+	c, err := New(Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := new(collectortest.Sink)
+	h := &collectortest.Host{Pids: func() []int { return []int{cmd.Process.Pid} }}
+	s, err := c.Start(t.Context(), collectortest.Trial(h), sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := func() (n int) {
+		for _, s := range sink.Samples() {
+			if s.Name == result.ProcessesStopped && s.Source == result.FromHost && s.Value == 1 {
+				n++
+			}
+		}
+		return n
+	}
+	time.Sleep(2 * glanceEvery)
+	if n := stopped(); n != 0 {
+		t.Errorf("%d looks saw a process stopped that sleeps", n)
+	}
+	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); stopped() < 2; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nobody saw that it is stopped")
+		}
+	}
+	if _, err := s.Finish(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -234,6 +234,7 @@ stop_engine() {
 	short=0.2
 	sleep "$short" 2>/dev/null || short=1
 	signal_engine TERM
+	signal_engine CONT # one that is stopped takes no other signal, and would use up its grace
 	clock
 	until=$((now + grace))
 	while signal_engine 0 && [ "$now" -lt "$until" ]; do
