@@ -316,6 +316,10 @@ func (s *fakeServer) complete(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		w.WriteHeader(status)
+		if status != http.StatusOK {
+			_, _ = io.WriteString(w, `{"detail":"no"}`)
+			return
+		}
 		fmt.Fprintf(w, `%s{"model":%q,"choices":[{"index":0,"message":{"content":"w"},"finish_reason":"length"}],"usage":%s}%s`, before, model, usage, after)
 		return
 	}
