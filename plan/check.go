@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,6 +86,31 @@ func (l *loader) checkModel(p *Plan) {
 		l.missing("the plan has no model", "model: Qwen/Qwen2.5-1.5B-Instruct, or the axis model", "model")
 	case axis != nil && len(axis.Values) > 1 && l.has("model_revision"):
 		l.conflict("", path("model_revision"), "one model_revision cannot belong to %d models", len(axis.Values))
+	}
+	l.checkModelNames()
+}
+
+// checkModelNames refuses names that are no model and no path of one. A model is
+// a name of the hub (Qwen/Qwen3-0.6B), or a path of its files: an absolute one,
+// or one below the folder in which the server runs. A path that climbs out of
+// that folder is not a model of the plan's, and one that begins with a dash would
+// be an argument of the server.
+func (l *loader) checkModelNames() {
+	nodes := l.axisNodes("model")
+	if n := l.root.Get("model"); n != nil {
+		nodes = append(nodes, n)
+	}
+	for _, n := range nodes {
+		if n.Kind != syntax.String {
+			continue // reported already
+		}
+		switch {
+		case slices.Contains(strings.FieldsFunc(n.Text, func(r rune) bool { return r == '/' || r == '\\' }), ".."):
+			d := l.Report.Node(n, "value", "the model %q leaves its folder by ..", n.Text)
+			d.Expected = "a name such as Qwen/Qwen3-0.6B, or a path such as ./x.gguf or /models/x.gguf"
+		case strings.HasPrefix(n.Text, "-"):
+			l.Report.Node(n, "value", "the model %q begins with a dash, which a server would take for an argument", n.Text).Hint = "write a file of that name as ./" + n.Text
+		}
 	}
 }
 

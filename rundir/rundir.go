@@ -144,6 +144,13 @@ func Create(fx *effect.Effects, dir string, m Manifest, plan, resolved []byte) (
 	if err := fx.MkdirAll(effect.RunMkdir, dir); err != nil {
 		return nil, fmt.Errorf("create run directory: %w", err)
 	}
+	// Looked at before it is locked: a lock file must not appear in a folder that
+	// is no run. And again afterwards, as another process may have made one.
+	if _, err := os.Stat(filepath.Join(dir, LockFile)); errors.Is(err, fs.ErrNotExist) {
+		if err := vacant(dir); err != nil {
+			return nil, err
+		}
+	}
 	d, err := attach(fx, dir)
 	if err != nil {
 		return nil, err
@@ -153,7 +160,7 @@ func Create(fx *effect.Effects, dir string, m Manifest, plan, resolved []byte) (
 			err = errors.Join(err, d.release())
 		}
 	}()
-	if err := d.vacant(); err != nil {
+	if err := vacant(d.path); err != nil {
 		return nil, err
 	}
 	for _, f := range []struct {
@@ -230,9 +237,9 @@ func attach(fx *effect.Effects, dir string) (*Dir, error) {
 	return &Dir{fx: fx, path: path, root: root, files: files, lock: lock, durable: map[string]bool{".": true}}, nil
 }
 
-// vacant fails where the directory holds a run or anything foreign.
-func (d *Dir) vacant() error {
-	entries, err := fs.ReadDir(d.root.FS(), ".")
+// vacant fails if the directory at path holds a run or anything foreign.
+func vacant(path string) error {
+	entries, err := os.ReadDir(path)
 	if err != nil {
 		return err
 	}
@@ -241,15 +248,15 @@ func (d *Dir) vacant() error {
 		case LockFile, PlanFile, ResolvedFile, ballastFile,
 			effect.Temp(PlanFile), effect.Temp(ResolvedFile):
 		case JournalFile:
-			data, err := d.root.ReadFile(JournalFile)
+			data, err := os.ReadFile(filepath.Join(path, JournalFile))
 			if err != nil {
 				return err
 			}
 			if s, err := scan(data); err != nil || len(s.events) > 0 {
-				return fmt.Errorf("%s: %w: it holds a run", d.path, ErrExists)
+				return fmt.Errorf("%s: %w: it holds a run", path, ErrExists)
 			}
 		default:
-			return fmt.Errorf("%s: %w: it holds %s", d.path, ErrExists, e.Name())
+			return fmt.Errorf("%s: %w: it holds %s", path, ErrExists, e.Name())
 		}
 	}
 	return nil

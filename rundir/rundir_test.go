@@ -65,7 +65,7 @@ func TestCreate(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(foreign, "thesis.tex"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rundir.Create(nil, foreign, rundir.Manifest{}, nil, nil); !errors.Is(err, rundir.ErrExists) || !strings.Contains(err.Error(), "thesis.tex") {
+	if _, err := rundir.Create(nil, foreign, rundir.Manifest{}, nil, nil); !errors.Is(err, rundir.ErrExists) || !strings.Contains(err.Error(), "thesis.tex") || exists(filepath.Join(foreign, rundir.LockFile)) {
 		t.Errorf("over something else: %v", err)
 	}
 }
@@ -482,4 +482,9 @@ func TestConcurrently(t *testing.T) {
 	if err := rundirtest.Check(d.Path()); err != nil {
 		t.Error(err)
 	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

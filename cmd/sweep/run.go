@@ -135,7 +135,11 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	d, err := rundir.Create(fx, dir, m, p.Source(), resolved)
 	if err != nil {
 		if errors.Is(err, rundir.ErrExists) {
-			return &usage{&hinted{err, fmt.Sprintf("sweep resume %s goes on with the run that is there", quote(dir))}}
+			hint := "-o DIRECTORY names a new or empty one"
+			if _, unread := rundir.Read(dir); unread == nil {
+				hint = fmt.Sprintf("sweep resume %s goes on with the run that is there", quote(dir))
+			}
+			return &usage{&hinted{err, hint}}
 		}
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EROFS) {
 			return &usage{&hinted{err, "-o DIRECTORY puts the run where it can be written"}}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -63,6 +64,50 @@ func TestStart_guardKilled(t *testing.T) {
 	if err := p.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestStart_bothKilled: the kernel ends the command whose guard and parent are
+// killed in the same instant. What it had started is found by the mark of its
+// guard in its environment.
+func TestStart_bothKilled(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("PR_SET_PDEATHSIG is Linux's")
+	}
+	log := filepath.Join(t.TempDir(), "log")
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), helperVar+"=parent:"+log)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pids := pidsIn(t, lines(t, log, 4))
+	guard := slices.DeleteFunc(procfs.Descendants(cmd.Process.Pid), func(pid int) bool { return slices.Contains(pids, pid) })
+	if len(guard) != 1 {
+		t.Fatalf("guards %v beside %v", guard, pids)
+	}
+	command := procfs.Descendants(guard[0])[0]
+	id, ok := procfs.ReadEnviron(command).Lookup(GuardedVar)
+	if !ok {
+		t.Fatal("the command has no mark")
+	}
+	// The guard cannot act on the end of its parent while it is stopped.
+	for _, kill := range []struct {
+		pid int
+		sig syscall.Signal
+	}{{guard[0], syscall.SIGSTOP}, {cmd.Process.Pid, syscall.SIGKILL}, {guard[0], syscall.SIGKILL}} {
+		if err := syscall.Kill(kill.pid, kill.sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = cmd.Wait() // killed
+	within(t, gone, "the command is gone", noneAlive([]int{command}))
+	for _, p := range procfs.With(map[string]string{GuardedVar: id}) {
+		if !slices.Contains(pids, p.PID) {
+			t.Errorf("process %d has the mark", p.PID)
+		}
+		_ = syscall.Kill(p.PID, syscall.SIGKILL)
+	}
+	within(t, gone, "what had the mark is gone", noneAlive(pids))
 }
 
 func TestExit(t *testing.T) {
