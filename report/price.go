@@ -34,15 +34,18 @@ func (s *summary) prices() []item {
 		source string
 	}
 	seen := map[priced]bool{}
-	for _, row := range s.Rows() {
+	for _, t := range s.Trials {
+		if t.Outcome == nil {
+			continue
+		}
+		row := t.Outcome.Row
 		usd, ok := row["usd_per_hour"].(float64)
 		if !ok {
 			continue
 		}
-		p := priced{usd: usd}
-		p.gpu, _ = row["gpu"].(string)
+		p := priced{gpu: t.Cell.gpu(), usd: usd}
 		p.count, _ = row["gpu_count"].(int64)
-		p.source, _ = row["price_source"].(string) // "" in a run of before it was kept
+		p.source, _ = row["price_source"].(string) // "" in a run of before there was one
 		seen[p] = true
 	}
 	order := func(a, b priced) int {
@@ -50,11 +53,24 @@ func (s *summary) prices() []item {
 	}
 	var items []item
 	for _, p := range slices.SortedFunc(maps.Keys(seen), order) {
-		text := fmt.Sprintf("%d x %s: $%.2f/h", max(1, p.count), cmp.Or(p.gpu, "GPU"), p.usd)
+		text := fmt.Sprintf("%s: $%.2f/h", cmp.Or(p.gpu, "GPU"), p.usd)
+		if p.count > 0 {
+			text = fmt.Sprintf("%d x %s", p.count, text)
+		}
 		if p.source != "" {
 			text += ", " + PriceSource(p.source)
 		}
 		items = append(items, item{text: text})
 	}
 	return items
+}
+
+// gpu is the GPU that a cell asks for; "" where the plan names none.
+func (c Cell) gpu() string {
+	for _, s := range c.Settings {
+		if s.Column == "gpu" {
+			return fmt.Sprint(s.Value)
+		}
+	}
+	return ""
 }
