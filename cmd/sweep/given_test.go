@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -25,17 +26,19 @@ type givenServer struct {
 	tokenizer string // what the text is called in a request to /tokenize; "" has no such path
 	split     int    // a word is one token and one more for each so many letters; 0 is one
 	mute      bool   // answers have no usage
+	caches    bool   // answers say how much of the prompt was known
 	metrics   string // body of /metrics
 
-	mu   sync.Mutex
-	seen map[string]int
+	mu    sync.Mutex
+	seen  map[string]int
+	known map[string]bool // beginnings of prompts
 }
 
 const givenTemplate = 7 // tokens
 
 func newGivenServer(t *testing.T, change func(*givenServer)) *givenServer {
 	t.Helper()
-	s := &givenServer{seen: map[string]int{}}
+	s := &givenServer{seen: map[string]int{}, known: map[string]bool{}}
 	change(s)
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
@@ -94,19 +97,38 @@ func (s *givenServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{"count": s.count(text), "tokens": make([]int, s.count(text))})
 	case "/v1/chat/completions":
-		prompt := givenTemplate
+		prompt, cached := givenTemplate, 0
 		for _, m := range body.Messages {
 			prompt += s.count(m.Content)
+			cached += s.remember(m.Content)
 		}
-		s.complete(w, body.Stream, prompt, max(1, body.MaxTokens))
+		s.complete(w, body.Stream, prompt, cached, max(1, body.MaxTokens))
 	default:
 		http.NotFound(w, r)
 	}
 }
 
-func (s *givenServer) complete(w http.ResponseWriter, stream bool, prompt, tokens int) {
+// remember is the prefix cache: how many words of a text were known from its
+// beginning on.
+func (s *givenServer) remember(text string) (cached int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	words := strings.Fields(text)
+	for i := range words {
+		prefix := strings.Join(words[:i+1], " ")
+		if s.known[prefix] {
+			cached = i + 1
+		}
+		s.known[prefix] = true
+	}
+	return cached
+}
+
+func (s *givenServer) complete(w http.ResponseWriter, stream bool, prompt, cached, tokens int) {
 	usage := ""
-	if !s.mute {
+	if !s.mute && s.caches {
+		usage = fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}}`, prompt, tokens, prompt+tokens, cached)
+	} else if !s.mute {
 		usage = fmt.Sprintf(`,"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`, prompt, tokens, prompt+tokens)
 	}
 	if !stream {
@@ -242,5 +264,87 @@ func TestGiven_counting(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestGiven_twice: a plan that is run twice on a server that keeps its cache is as
+// valid the second time, if its prompts are made up; given prompts are known by
+// then, which the row says.
+func TestGiven_twice(t *testing.T) {
+	t.Parallel()
+	var texts []string
+	for i := range 60 {
+		texts = append(texts, fmt.Sprintf("%q", fmt.Sprintf("%d ", i)+strings.Repeat("alpha beta gamma ", 10)))
+	}
+	given := `{requests: 24, warmup: {requests: 2}, max_tokens: 4, prompts: {kind: inline, texts: [` + strings.Join(texts, ", ") + `]%s}}`
+	for name, c := range map[string]struct {
+		load          string
+		caches        bool
+		invalid       any // of the second run
+		first, second string
+	}{
+		"made up":                      {givenLoad, true, nil, "", ""},
+		"given":                        {strings.Replace(given, "]%s}", "]}", 1), true, "cache_state", "", ""},
+		"given, with markers":          {strings.Replace(given, "]%s}", "], cache_bust: true}", 1), true, nil, "", ""},
+		"given, of which nothing said": {strings.Replace(given, "]%s}", "]}", 1), false, nil, "cache_unknown", "cache_unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newGivenServer(t, func(s *givenServer) { s.caches = c.caches })
+			for run, want := range []string{c.first, c.second} {
+				rows, _ := onGiven(t, s, "generic-openai", "", c.load, exitOK, exitIncomplete)
+				for _, row := range rows {
+					findings, _ := row["findings"].(string)
+					if strings.Contains(findings, "cache_unknown") != (want != "") {
+						t.Errorf("run %d: findings %q, want %q", run+1, findings, want)
+					}
+					if invalid := row["invalid_reasons"]; run == 0 && invalid != nil || run == 1 && invalid != c.invalid {
+						t.Errorf("run %d: INVALID by %v, want %v", run+1, invalid, c.invalid)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestGiven_plan: sweep plan says what a given server will get, for people and for
+// programs.
+func TestGiven_plan(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "plan.yaml")
+	write(t, path, `version: 1
+name: given
+model: m
+matrix: {engine: vllm, concurrency: [2, 4]}
+backend: {kind: endpoint, url: "http://127.0.0.1:1", reset_cache: between_trials}
+load: `+givenLoad)
+	got := sweep(t, t.TempDir(), nil, "plan", path)
+	for _, line := range []string{
+		`beyond the load vllm gets at most`,
+		`reachable +1 request +GET /v1/models, once in a run`,
+		`ready +3 requests, 1 completion +GET /v1/models, GET /version, a completion`,
+		`count +264 requests, 8 completions +at most 256 texts for /tokenize`,
+		`reset +2 requests +POST /reset_prefix_cache before each of 2 trials`,
+		`warm_up +4 completions`,
+		`metrics .*GET /metrics before`,
+	} {
+		if !regexp.MustCompile(line).MatchString(got.stdout) {
+			t.Errorf("it does not say %q:\n%s", line, got.stdout)
+		}
+	}
+	got = sweep(t, t.TempDir(), nil, "plan", "--json", path)
+	var list []struct {
+		Extra []struct {
+			What                  string
+			Requests, Completions *int
+		}
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &list); err != nil || len(list) != 1 || len(list[0].Extra) != 6 {
+		t.Fatalf("%v\n%s", err, got.stdout)
+	}
+	for _, x := range list[0].Extra {
+		if unknown := x.Requests == nil; unknown != (x.What == "metrics") {
+			t.Errorf("%s: %v requests", x.What, x.Requests)
+		}
 	}
 }
