@@ -4,7 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"sweep.dev/sweep/load/source"
+	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/stopping"
 )
 
 // What is kept is never copied while it grows, whatever its number.
@@ -65,4 +68,34 @@ func TestRecords_full(t *testing.T) {
 		s.add(result.Request{ChunkUS: make([]int32, 10_000), ChunkTokens: make([]int32, 10_000)})
 	}
 	t.Error("never full")
+}
+
+// Records that are full end the load: nothing more is handed out, and what is in
+// flight goes on to its end.
+func TestSupervisor_full(t *testing.T) {
+	var s records
+	s.limit = 1000 // bytes: two requests or three
+	src, err := source.New(source.Config{Cell: "c", Trial: 1, Concurrency: 1, Requests: 100, MaxTokens: 1, Prompts: source.Prompts{InputTokens: 10}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &supervisor{
+		Source: src, record: s.add, full: s.full, rule: ruleOf(plan.Load{}),
+		cancel: func(error) { t.Error("what is in flight is cancelled") },
+	}
+	n := 0
+	var last *result.Request
+	for {
+		j, ok := v.Next(0, last)
+		if !ok {
+			break
+		}
+		n++
+		last = &result.Request{N: j.N, Status: result.Completed}
+		v.Record(*last)
+	}
+	d, over := v.over()
+	if !over || d.By != stopping.Full || endings[d.By] != RecordsFull || n > 5 {
+		t.Errorf("%d requests, over %v: %+v", n, over, d)
+	}
 }
