@@ -15,7 +15,7 @@ import (
 
 // The causes why a file is not read. They come inside a [*fs.PathError].
 var (
-	// ErrNotRegular is a folder, a pipe, a socket or a device.
+	// ErrNotRegular is a pipe, a socket or a device; a folder is syscall.EISDIR.
 	ErrNotRegular = errors.New("it is not a regular file")
 	// ErrEmpty is a file without a byte, as all files of /proc are.
 	ErrEmpty = errors.New("it is empty")
@@ -93,6 +93,8 @@ func ReadNamed(name string, limit int64) ([]byte, error) {
 
 func check(name string, info fs.FileInfo, limit int64) error {
 	switch {
+	case info.IsDir():
+		return refused(name, syscall.EISDIR)
 	case !info.Mode().IsRegular():
 		return refused(name, ErrNotRegular)
 	case info.Size() == 0:

@@ -32,7 +32,7 @@ func TestOpen_refuses(t *testing.T) {
 	}
 	for name, want := range map[string]error{
 		pipe:                         input.ErrNotRegular,
-		dir:                          input.ErrNotRegular,
+		dir:                          syscall.EISDIR,
 		"/dev/zero":                  input.ErrNotRegular,
 		file("empty", ""):            input.ErrEmpty,
 		file("large", "123456789"):   input.ErrTooLarge,
