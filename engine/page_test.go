@@ -34,7 +34,8 @@ func TestPage(t *testing.T) {
 		return text
 	}
 	var set engine.Set
-	p, err := set.Add([]byte(block("yml")))
+	const file = "name: toy\n" // the first line of the example; other blocks are parts of files
+	p, err := set.Add([]byte(file + block("yml\nname: toy")))
 	if err != nil {
 		t.Fatal(err)
 	}
