@@ -52,7 +52,9 @@ func TestParseTemplate(t *testing.T) {
 		`{{range .Port}}{{end}}`:         "!range goes over",
 		`{{$n := 9}}{{range $n}}{{end}}`: "!range goes over",
 		`{{range .Peers}}{{end}}`:        "!range goes over",
-		`{{range .Peers.worker}}{{range $.Peers.worker}}{{end}}{{end}}`:                        "!inside another",
+
+		`{{range .Peers.worker}}{{range $.Peers.worker}}{{end}}{{end}}`: "!inside another",
+
 		`{{range .Peers.worker}}{{if 1}}{{else}}{{range $.Peers.worker}}{{end}}{{end}}{{end}}`: "!inside another",
 		`{{print .Model}}`:                              "!must not call print",
 		`{{.Model | html}}`:                             "!must not call html",

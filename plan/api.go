@@ -90,8 +90,6 @@ func unread(path string, err error) error {
 		rule = "too-large"
 	case errors.Is(err, input.ErrEmpty):
 		rule = "empty"
-	case errors.Is(err, input.ErrNotRegular):
-		rule = "file"
 	default:
 		return err
 	}
