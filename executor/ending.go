@@ -21,13 +21,18 @@ const (
 	RecordsFull = "records_full" // since no more requests can be kept
 )
 
-// endings are the findings of what ends a load before its cap.
-var endings = map[string]string{
-	stopping.Precise:   EndedEarly,
-	stopping.Failing:   LoadStopped,
-	stopping.Saturated: LoadStopped,
-	stopping.Refused:   LoadRefused,
-	stopping.Full:      RecordsFull,
+// ended is the finding of a load that ended before its cap.
+func ended(d stopping.Decision) result.Finding {
+	f := result.Finding{Code: LoadStopped, Text: d.Text}
+	switch d.By {
+	case stopping.Precise:
+		f = result.Finding{Code: EndedEarly, Text: d.Text}
+	case stopping.Refused:
+		f = result.Finding{Code: LoadRefused, Text: d.Text}
+	case stopping.Full:
+		f = result.Finding{Code: RecordsFull, Text: d.Text}
+	}
+	return f
 }
 
 // errEnough is the cause with which a load's context ends where what is in

@@ -35,13 +35,13 @@ func (x Extra) Most() string {
 	}
 	switch {
 	case x.Requests == nil:
-		return "as many as it takes"
+		return "number not known"
 	case x.Completions == nil || *x.Completions == 0:
 		return plural(*x.Requests, "request")
 	case *x.Completions == *x.Requests:
 		return plural(*x.Completions, "completion")
 	}
-	return fmt.Sprintf("%s, %s", plural(*x.Requests, "request"), plural(*x.Completions, "completion"))
+	return fmt.Sprintf("%s, of them %s", plural(*x.Requests, "request"), plural(*x.Completions, "completion"))
 }
 
 // An Announcement is what is sent beyond the load to servers that get the same.
@@ -50,22 +50,38 @@ type Announcement struct {
 	Extras  []Extra
 }
 
-// String is the announcement on one line.
+// String is the announcement on one line: the sum of what is known beforehand, and
+// the names of what is not.
 func (a Announcement) String() string {
-	parts := make([]string, len(a.Extras))
-	for i, x := range a.Extras {
-		parts[i] = x.What + ": " + x.Most()
+	requests, completions := 0, 0
+	var open []string
+	for _, x := range a.Extras {
+		if x.Requests == nil {
+			open = append(open, strings.ReplaceAll(x.What, "_", " "))
+			continue
+		}
+		requests += *x.Requests
+		if x.Completions != nil {
+			completions += *x.Completions
+		}
 	}
-	return fmt.Sprintf("%s: %s", a.Title(), strings.Join(parts, "; "))
+	sum := Extra{Requests: &requests, Completions: &completions}
+	text := fmt.Sprintf("%s: up to %s beyond the load", a.Title(), sum.Most())
+	if len(open) > 0 {
+		text += ", and those of " + strings.Join(open, ", ")
+	}
+	return text + " (sweep plan lists them)"
 }
 
 // Title says which servers.
 func (a Announcement) Title() string {
 	switch n := len(a.Servers); n {
 	case 1:
-		return "beyond the load " + a.Servers[0] + " gets at most"
+		return a.Servers[0]
+	case 2:
+		return a.Servers[0] + " and 1 more server, each"
 	default:
-		return fmt.Sprintf("beyond the load %s and %d more servers get at most", a.Servers[0], n-1)
+		return fmt.Sprintf("%s and %d more servers, each", a.Servers[0], n-1)
 	}
 }
 

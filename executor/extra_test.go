@@ -20,15 +20,15 @@ func TestAnnounce(t *testing.T) {
 	}{
 		"own": {
 			false, `load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}}`,
-			"ready: 4 requests, 1 completion; count: as many as it takes; reset: 2 requests; warm_up: 2 completions; metrics: as many as it takes",
+			"8 requests, of them 3 completions beyond the load, and those of count, metrics",
 		},
 		"own, by words and time": {
 			false, `load: {requests: 2, warmup: {duration: 1s}, max_tokens: 4, prompts: {input_tokens: 24, length: words}}`,
-			"ready: 4 requests, 1 completion; reset: 2 requests; warm_up: as many as it takes; metrics: as many as it takes",
+			"6 requests, of them 1 completion beyond the load, and those of warm up, metrics",
 		},
 		"given": {
 			true, `load: {requests: 2, warmup: {requests: 0}, max_tokens: 4, prompts: {input_tokens: 24}}`,
-			"reachable: 1 request; ready: 3 requests, 1 completion; count: 264 requests, 8 completions; metrics: as many as it takes",
+			"268 requests, of them 9 completions beyond the load, and those of metrics",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestAnnounce(t *testing.T) {
 			w := newWorld(t, nil, c.load)
 			w.must(func(config *Config) { config.Given = c.given })
 			notices := w.seen(Notice)
-			if len(notices) == 0 || notices[0].Text != "beyond the load sim gets at most: "+c.want {
+			if len(notices) == 0 || notices[0].Text != "sim: up to "+c.want+" (sweep plan lists them)" {
 				t.Errorf("got %+v, want %s", notices, c.want)
 			}
 		})
@@ -48,7 +48,7 @@ func TestAnnounce_several(t *testing.T) {
 	t.Parallel()
 	p := parsePlan(t, `matrix: {engine: sim, gpu: [a, b, c], concurrency: [1, 2], exclude: ['gpu == "c" && concurrency == 2']}`)
 	got := Announce(p, p.Deployments(), &fakeBackend{}, true)
-	if len(got) != 2 || len(got[0].Servers) != 2 || !strings.HasPrefix(got[0].Title(), "beyond the load sim a and 1 more servers") {
+	if len(got) != 2 || len(got[0].Servers) != 2 || !strings.HasPrefix(got[0].Title(), "sim a and 1 more server, each") {
 		t.Errorf("%+v", got)
 	}
 }

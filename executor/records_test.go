@@ -95,7 +95,7 @@ func TestSupervisor_full(t *testing.T) {
 		v.Record(*last)
 	}
 	d, over := v.over()
-	if !over || d.By != stopping.Full || endings[d.By] != RecordsFull || n > 5 {
+	if !over || d.By != stopping.Full || ended(d).Code != RecordsFull || n > 5 {
 		t.Errorf("%d requests, over %v: %+v", n, over, d)
 	}
 }

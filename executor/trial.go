@@ -258,7 +258,7 @@ func (m *measurement) measure(ctx, run context.Context, d load.Driver) error {
 	m.columns = watch(run)
 	var early bool
 	if m.ended, early = s.over(); early {
-		m.sink.Note(result.Finding{Code: endings[m.ended.By], Text: m.ended.Text})
+		m.sink.Note(ended(m.ended))
 	} else {
 		m.ended.By = capped(config, m.records.measured)
 	}

@@ -228,7 +228,7 @@ func TestGiven_requests(t *testing.T) {
 			if requests != 48 || extra != int64(all)-48 || computed != int64(1+c.counting+4) {
 				t.Errorf("%d requests, %d more, %d of them completions; the server got %d", requests, extra, computed, all)
 			}
-			if !strings.Contains(said.stderr, "beyond the load "+c.engine+" gets at most: reachable: 1 request; ready: ") {
+			if !strings.Contains(said.stderr, c.engine+": up to ") {
 				t.Errorf("the start of the run does not say what is sent beyond the load:\n%s", said.stderr)
 			}
 		})
@@ -320,10 +320,10 @@ backend: {kind: endpoint, url: "http://127.0.0.1:1", reset_cache: between_trials
 load: `+givenLoad)
 	got := sweep(t, t.TempDir(), nil, "plan", path)
 	for _, line := range []string{
-		`beyond the load vllm gets at most`,
+		`vllm: requests beyond the load, at most`,
 		`reachable +1 request +GET /v1/models, once in a run`,
-		`ready +3 requests, 1 completion +GET /v1/models, GET /version, a completion`,
-		`count +264 requests, 8 completions +at most 256 texts for /tokenize`,
+		`ready +3 requests, of them 1 completion +GET /v1/models, GET /version, a completion`,
+		`count +264 requests, of them 8 completions +at most 256 texts for /tokenize`,
 		`reset +2 requests +POST /reset_prefix_cache before each of 2 trials`,
 		`warm_up +4 completions`,
 		`metrics .*GET /metrics before`,

@@ -179,7 +179,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 func hardware(s plan.Server, of price) string {
 	text := plural(s.GPUCount, "GPU")
 	if s.GPU != "" {
-		text = fmt.Sprintf("%d x %s", s.GPUCount, s.GPU)
+		text = fmt.Sprintf("%d x %s", s.GPUCount, plaintext.Line(s.GPU))
 	}
 	if of.known {
 		text += fmt.Sprintf(", $%.2f/h (%s)", of.usdPerHour, report.PriceSource(of.source))
@@ -191,7 +191,7 @@ func hardware(s plan.Server, of price) string {
 func (a *app) extras(p *plan.Plan, made *plugins, deployments []plan.Deployment) error {
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	for _, group := range executor.Announce(p, deployments, made.backend, made.factory.Given) {
-		fmt.Fprintln(w, group.Title())
+		fmt.Fprintf(w, "%s: requests beyond the load, at most\n", plaintext.Line(group.Title()))
 		for _, x := range group.Extras {
 			fmt.Fprintf(w, "  %s\t%s\t%s\n", x.What, x.Most(), x.Text)
 		}
