@@ -268,6 +268,13 @@ type Offer struct {
 // would refuse with ErrSpec. Optional, found by type assertion.
 type Checker interface{ Check(spec Spec) error }
 
+// A Standing backend is one whose servers are there before a launch, at an
+// address that is known. Optional, found by type assertion.
+type Standing interface {
+	// Host is the first replica of a role.
+	Host(role string) host.Host
+}
+
 // An Accountant is a backend that can tell of the account behind it. Optional,
 // found by type assertion.
 type Accountant interface {

@@ -14,22 +14,31 @@ import (
 
 // driver makes a client that measures this trial's server.
 func (m *measurement) driver(h host.Host) (client.Driver, error) {
+	c := m.wire(h.URL())
+	c.Headers, c.Dial, c.NetworkPath = m.authorize, h.Dial, string(h.Path())
+	return client.New(c, m.clientKind())
+}
+
+// clientKind is which client sends.
+func (m *measurement) clientKind() string { return cmp.Or(m.Client, m.trial.cell.Load.Client) }
+
+// wire is how the server at a URL is asked.
+func (m *measurement) wire(url string) wire.Config {
 	l := m.trial.cell.Load
 	api := m.profile.API
 	c := wire.Config{
-		BaseURL: h.URL(), Model: m.Server.Served, Chat: l.Endpoint != plan.EndpointCompletions,
+		BaseURL: url, Model: m.Server.Served, Chat: l.Endpoint != plan.EndpointCompletions,
 		Stream: l.Stream == nil || *l.Stream, IncludeUsage: api.IncludeUsage, ContinuousUsage: api.ContinuousUsage,
 		MaxTokensField: api.MaxTokensField,
 		IgnoreEOS:      m.exact() && api.IgnoreEOS, MinTokens: m.exact() && api.MinTokens,
 		Temperature: l.Sampling.Temperature, TopP: l.Sampling.TopP, Stop: l.Sampling.Stop,
-		Body: merge(api.Body, l.Body), Headers: m.authorize,
-		Dial: h.Dial, FreshConnections: api.FreshConnections, NetworkPath: string(h.Path()),
+		Body: merge(api.Body, l.Body), FreshConnections: api.FreshConnections,
 	}
 	c.Path = api.Completions
 	if c.Chat {
 		c.Path = api.Chat
 	}
-	return client.New(c, cmp.Or(m.Client, l.Client))
+	return c
 }
 
 // authorizer adds what the servers of this backend, and of one deployment of

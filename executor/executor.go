@@ -204,32 +204,6 @@ func start(ctx context.Context, c Config, work func(context.Context, *run, Repor
 	return rep, err
 }
 
-// Check finds what is wrong with a plan only once it is expanded, before
-// anything is started: given prompts that cannot be read or are too few for
-// the trials, command lines that cannot be rendered, and servers that the
-// backend knows it cannot launch.
-func Check(p *plan.Plan, b backends.Backend, only func(plan.Cell) (bool, error)) error {
-	r := &run{Config: Config{Plan: p, Only: only, State: &rundir.State{}}}
-	if _, err := r.plan(); err != nil {
-		return err
-	}
-	for _, d := range r.all {
-		spec, err := Specify(p, d.Deployment, "sweep")
-		if err != nil {
-			return err
-		}
-		if _, err := Commands(p, d.Deployment, "sweep"); err != nil {
-			return err
-		}
-		if c, ok := b.(backends.Checker); ok {
-			if err := c.Check(spec); err != nil {
-				return fmt.Errorf("%s: %w", ServerLabel(p, d.Deployment), err)
-			}
-		}
-	}
-	return nil
-}
-
 // Done says whether the nth trial of a cell, from 1, has an outcome that counts: of
 // the plan as it is now, and with no status that is to be run again.
 func Done(p *plan.Plan, st *rundir.State, retry []string, cell plan.Cell, n int) bool {

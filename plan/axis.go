@@ -52,12 +52,12 @@ func lookupAxis(name string) (axisKind, bool) {
 	case "gpu_count":
 		return axisKind{server: true, kind: countValue, field: count("GPUs", engine.MaxGPUs, "GPUs of all roles and replicas of a deployment. Needed only where the arguments of the engine do not say it."), typ: result.Int}, true
 	case "concurrency":
-		return axisKind{kind: countValue, field: count("requests", 100_000, "Closed loop: requests in flight at once."), typ: result.Int}, true
+		return axisKind{kind: countValue, field: count("requests", 65_536, "Closed loop: requests in flight at once."), typ: result.Int}, true
 	case "max_tokens":
 		return axisKind{kind: countValue, field: count("tokens", 10_000_000, "Output tokens of one request at most."), typ: result.Int}, true
 	case "input_tokens":
 		// The column input_tokens is what was sent; this is what was meant.
-		return axisKind{column: "target_input_tokens", kind: countValue, field: count("tokens", 10_000_000, "Mean length of a synthetic prompt."), typ: result.Int}, true
+		return axisKind{column: "target_input_tokens", kind: countValue, field: count("tokens", 4_000_000, "Mean length of a synthetic prompt."), typ: result.Int}, true
 	case "request_rate":
 		zero, most := 0.0, 1e6
 		return axisKind{kind: numberValue, field: fieldtag.Field{Above: &zero, Max: &most, Unit: "requests/s", Doc: "Open loop: requests sent per second."}, typ: result.Float}, true

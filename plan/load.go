@@ -12,16 +12,16 @@ type Load struct {
 	// Client is "" where the plan leaves the choice to sweep, as auto does.
 	Client string `yaml:"client,omitempty" doc:"Which client sends: the fast one of plain HTTP/1.1, the one of Go's net/http, or whichever suits the server. The flag --client takes its place." default:"auto" enum:"auto,std,fast"`
 
-	Concurrency int     `yaml:"concurrency,omitempty" doc:"Closed loop: requests in flight at once. Exactly one of concurrency, request_rate, stages and trace is given." min:"1" max:"100000" unit:"requests"`
+	Concurrency int     `yaml:"concurrency,omitempty" doc:"Closed loop: requests in flight at once. Exactly one of concurrency, request_rate, stages and trace is given." min:"1" max:"65536" unit:"requests"`
 	RequestRate float64 `yaml:"request_rate,omitempty" doc:"Open loop: requests sent per second, whether or not earlier ones have ended." gt:"0" max:"1000000" unit:"requests/s"`
 	Stages      []Stage `yaml:"stages,omitempty" doc:"Open loop: rates one after the other, in place of request_rate. The trial ends with the last of them."`
 	Trace       *Trace  `yaml:"trace,omitempty" doc:"Open loop: requests sent at the times of a recorded trace, in place of request_rate. The trial ends with the trace, unless requests or duration end it before."`
 	Arrivals    string  `yaml:"arrivals,omitempty" doc:"Open loop: the times between requests." default:"poisson" enum:"constant,poisson,gamma"`
 	Burstiness  float64 `yaml:"burstiness,omitempty" doc:"Shape of gamma arrivals: 1 is Poisson, below 1 is burstier." default:"1" gt:"0" max:"1000"`
-	MaxInFlight int     `yaml:"max_in_flight,omitempty" doc:"Open loop: most requests in flight; one that would pass it waits, and its lateness is measured." default:"the driver's own limit" min:"1" max:"100000" unit:"requests"`
+	MaxInFlight int     `yaml:"max_in_flight,omitempty" doc:"Open loop: most requests in flight; one that would pass it waits, and its lateness is measured." default:"the driver's own limit" min:"1" max:"65536" unit:"requests"`
 
-	Requests          int           `yaml:"requests,omitempty" doc:"Requests of one trial. With duration, whichever is reached first ends it." min:"1" max:"100000000" unit:"requests"`
-	RequestsPerWorker int           `yaml:"requests_per_worker,omitempty" doc:"Closed loop: requests of one trial for each of its concurrency, in place of requests." min:"1" max:"10000000" unit:"requests"`
+	Requests          int           `yaml:"requests,omitempty" doc:"Requests of one trial. With duration, whichever is reached first ends it." min:"1" max:"5000000" unit:"requests"`
+	RequestsPerWorker int           `yaml:"requests_per_worker,omitempty" doc:"Closed loop: requests of one trial for each of its concurrency, in place of requests." min:"1" max:"5000000" unit:"requests"`
 	Duration          time.Duration `yaml:"duration,omitempty" doc:"How long one trial sends; requests in flight then end by their deadline." unit:"s" example:"60s"`
 	Warmup            Warmup        `yaml:"warmup,omitempty" doc:"What is sent before a trial is measured."`
 	Until             *Until        `yaml:"until,omitempty" doc:"End a trial as soon as a metric is known well enough; requests, requests_per_worker or duration is then its cap."`
@@ -54,7 +54,7 @@ type Trace struct {
 	File   string  `yaml:"file,omitempty" doc:"The trace, relative to the plan's folder."`
 	Format string  `yaml:"format,omitempty" doc:"What the file is: times alone (a number of seconds or a date and time on each line, or a column or field timestamp), or a trace of Mooncake's (JSON lines), of Azure's LLM inference (CSV) or of BurstGPT's (CSV). The last three bring the lengths of prompts and answers too." enum:"timestamps,mooncake,azure,burstgpt"`
 	Speed  float64 `yaml:"speed,omitempty" doc:"Play the trace so many times as fast." default:"1" gt:"0" max:"10000"`
-	Limit  int     `yaml:"limit,omitempty" doc:"Requests to take from the trace's beginning." default:"all" min:"1" max:"100000000" unit:"requests"`
+	Limit  int     `yaml:"limit,omitempty" doc:"Requests to take from the trace's beginning." default:"all" min:"1" max:"5000000" unit:"requests"`
 
 	// FileRef is File as written; File is resolved against the plan's folder.
 	FileRef string `yaml:"-"`
@@ -119,9 +119,9 @@ type Sampling struct {
 // Prompts is what is asked.
 type Prompts struct {
 	Kind         string   `yaml:"kind,omitempty" doc:"Where prompts come from: made up to a length, listed here, or read from a file." default:"synthetic" enum:"synthetic,inline,jsonl,sharegpt,csv"`
-	InputTokens  int      `yaml:"input_tokens,omitempty" doc:"Synthetic: mean length of a prompt; may be written 4k or 4ki." min:"1" max:"10000000" unit:"tokens"`
+	InputTokens  int      `yaml:"input_tokens,omitempty" doc:"Synthetic: mean length of a prompt; may be written 4k or 4ki." min:"1" max:"4000000" unit:"tokens"`
 	Distribution string   `yaml:"distribution,omitempty" doc:"Synthetic: how lengths are spread around input_tokens, or that they are drawn from pairs." default:"fixed" enum:"fixed,uniform,normal,lognormal,empirical"`
-	Pairs        [][]int  `yaml:"pairs,omitempty" doc:"Empirical: pairs of an input and an output length, drawn with equal chances." min:"1" max:"10000000" unit:"tokens"`
+	Pairs        [][]int  `yaml:"pairs,omitempty" doc:"Empirical: pairs of an input and an output length, drawn with equal chances." min:"1" max:"4000000" unit:"tokens"`
 	PairsFile    string   `yaml:"pairs_file,omitempty" doc:"Empirical: a CSV file of such pairs, input,output on each line, relative to the plan's folder."`
 	Spread       float64  `yaml:"spread,omitempty" doc:"Half width (uniform) or standard deviation (normal, lognormal), as a share of input_tokens." gt:"0" max:"10" unit:"ratio"`
 	SharedPrefix float64  `yaml:"shared_prefix,omitempty" doc:"Synthetic: share of input_tokens that all prompts of a trial begin with." default:"0" min:"0" max:"1" unit:"ratio"`

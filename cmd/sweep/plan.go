@@ -49,7 +49,7 @@ system's folder for configurations), else at the catalogue's list prices.
 			if err != nil {
 				return err
 			}
-			asked, _, err := filter(p, made, c.String("only"))
+			asked, _, err := filter(p, made, c.String("only"), "")
 			if err != nil {
 				return err
 			}

@@ -94,7 +94,7 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	asked, only, err := filter(p, made, c.String("only"))
+	asked, only, err := filter(p, made, c.String("only"), c.String("client"))
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 
 // filter chooses the cells that --only asks for, and of those the ones that are
 // run. nil stands for all.
-func filter(p *plan.Plan, made *plugins, expr string) (asked, only func(plan.Cell) (bool, error), err error) {
+func filter(p *plan.Plan, made *plugins, expr, client string) (asked, only func(plan.Cell) (bool, error), err error) {
 	if expr != "" {
 		if asked, err = p.Filter(expr); err != nil {
 			return nil, nil, &usage{fmt.Errorf("--only: %w", err)}
@@ -173,14 +173,15 @@ func filter(p *plan.Plan, made *plugins, expr string) (asked, only func(plan.Cel
 	if some, err := selected(p, only); err == nil && len(some) == 0 {
 		return nil, nil, &usage{errors.New("every server is predicted not to fit its GPU, and the plan skips such; sweep plan says why")}
 	}
-	return asked, only, runnable(p, made, only)
+	return asked, only, runnable(p, made, only, client)
 }
 
 // runnable finds what the plan's own checks cannot see: prompts that are too
-// few or not readable, commands that do not render, and servers that the
-// backend cannot launch.
-func runnable(p *plan.Plan, made *plugins, only func(plan.Cell) (bool, error)) error {
-	if err := executor.Check(p, made.backend, only); err != nil {
+// few or not readable, loads that cannot be made or sent, commands that do not
+// render, and servers that the backend cannot launch. client is what --client
+// says.
+func runnable(p *plan.Plan, made *plugins, only func(plan.Cell) (bool, error), client string) error {
+	if err := executor.Check(p, made.backend, only, client); err != nil {
 		return &usage{err}
 	}
 	return nil

@@ -36,9 +36,10 @@ func (a *app) validate(c *cli.Command) error {
 	for _, path := range c.Args().Slice() {
 		p, made, err := a.open(path, a.planOptions(c))
 		if err == nil {
-			err = runnable(p, made, nil)
+			err = runnable(p, made, nil, "")
 		}
 		var diags *plan.Diagnostics
+		var refused *usage
 		switch {
 		case err == nil:
 			cells := 0
@@ -53,6 +54,12 @@ func (a *app) validate(c *cli.Command) error {
 			faults = append(faults, diags.List...)
 			if !c.Bool("json") {
 				a.complain(err)
+			}
+		case errors.As(err, &refused):
+			wrong = true
+			faults = append(faults, plan.Diagnostic{File: path, Line: 1, Col: 1, EndCol: 1, Message: err.Error(), Rule: "refused"})
+			if !c.Bool("json") {
+				a.complain(fmt.Errorf("%s: %w", path, err))
 			}
 		default:
 			return err

@@ -94,4 +94,4 @@ func (f Field) Outside(v float64) string {
 	return ""
 }
 
-func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

@@ -87,10 +87,21 @@ func (c *Config) schedule() ([]time.Duration, error) {
 		}
 		return at, nil
 	}
-	if e := arrivals.Expected(c.stages(), c.Duration); c.Requests == 0 && e > MaxRequests/2 {
-		return nil, fmt.Errorf("these rates make %.0f requests, more than %d", e, MaxRequests/2)
+	if err := c.expectable(); err != nil {
+		return nil, err
 	}
 	return c.process().Schedule(c.rng("arrivals"), c.stages(), n, c.Duration), nil
+}
+
+// expectable says whether rates make more requests than a schedule may have.
+func (c *Config) expectable() error {
+	if c.Requests > 0 || len(c.Trace) > 0 {
+		return nil
+	}
+	if e := arrivals.Expected(c.stages(), c.Duration); e > MaxRequests/2 {
+		return fmt.Errorf("these rates make %.0f requests, more than %d", e, MaxRequests/2)
+	}
+	return nil
 }
 
 // traceTime is when row i is due.

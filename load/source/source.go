@@ -289,3 +289,23 @@ func (s Shard) part(n int) int {
 
 // id is the number in the whole load of this shard's nth.
 func (s Shard) id(n int) int { return n*max(1, s.Of) + s.Index }
+
+// Check says what New, NewWarmup and NewProbe would refuse, in a time that does
+// not grow with the load: it makes a schedule only if the number of given prompts
+// depends on it.
+func (c Config) Check() error {
+	if err := c.check(); err != nil {
+		return fmt.Errorf("load: %w", err)
+	}
+	if !c.open() {
+		return nil
+	}
+	if len(c.Prompts.Entries) > 0 && !c.Prompts.Reuse {
+		_, err := newOpen(c)
+		return err
+	}
+	if err := c.expectable(); err != nil {
+		return fmt.Errorf("load: %w", err)
+	}
+	return nil
+}

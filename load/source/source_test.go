@@ -147,6 +147,9 @@ func TestNewSource_refuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q in it", err, c.want)
 			}
+			if check := cfg.Check(); check == nil || check.Error() != err.Error() {
+				t.Errorf("Check says %v, New %v", check, err)
+			}
 		})
 	}
 }

@@ -1,0 +1,88 @@
+package executor
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/load/client"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/rundir"
+)
+
+// Check finds what is wrong with a plan only once it is expanded, before
+// anything is started: given prompts that cannot be read or are too few for
+// the trials, loads that no source makes and no client sends, command lines that
+// cannot be rendered, and servers that the backend knows it cannot launch. kind
+// is the client in place of the plan's choice, or "".
+func Check(p *plan.Plan, b backends.Backend, only func(plan.Cell) (bool, error), kind string) error {
+	r := &run{Config: Config{Plan: p, Backend: b, Only: only, State: &rundir.State{}, Client: kind}}
+	if _, err := r.plan(); err != nil {
+		return err
+	}
+	checked := map[string]bool{}
+	for _, d := range r.all {
+		if err := d.check(); err != nil {
+			return fmt.Errorf("%s: %w", d.label, err)
+		}
+		for i := range d.trials {
+			t := &d.trials[i]
+			key, err := json.Marshal([]any{t.cell.Load, t.first, d.Server.Profile})
+			if err != nil {
+				return err
+			}
+			if checked[string(key)] {
+				continue
+			}
+			checked[string(key)] = true
+			if err := r.checkLoad(t, d); err != nil {
+				return fmt.Errorf("%s: %w", Label(t.cell), err)
+			}
+		}
+	}
+	return nil
+}
+
+// check finds what is wrong with the server of a deployment.
+func (d *deployment) check() error {
+	profile, ok := d.Plan.Profile(d.Server.Profile)
+	if !ok {
+		return fmt.Errorf("engine profile %q does not exist", d.Server.Profile)
+	}
+	d.profile = profile
+	spec, err := Specify(d.Plan, d.Deployment, "sweep")
+	if err != nil {
+		return err
+	}
+	if _, err := Commands(d.Plan, d.Deployment, "sweep"); err != nil {
+		return err
+	}
+	if c, ok := d.Backend.(backends.Checker); ok {
+		return c.Check(spec)
+	}
+	return nil
+}
+
+// checkLoad finds what is wrong with the load of a trial: what its sources and its
+// client would say before their first request.
+func (r *run) checkLoad(t *trial, d *deployment) error {
+	if err := r.sourceOf(t).Check(); err != nil {
+		return err
+	}
+	m := &measurement{deployment: d, trial: t}
+	url, path := "http://127.0.0.1:1", host.Direct // a server that is not there yet
+	if known, ok := r.Backend.(backends.Standing); ok {
+		h := known.Host(d.profile.EntryRole())
+		url, path = h.URL(), h.Path()
+	}
+	c := m.wire(url)
+	c.NetworkPath, c.Headers = string(path), func(http.Header) {}
+	driver, err := client.New(c, m.clientKind())
+	if err != nil {
+		return err
+	}
+	driver.Close()
+	return nil
+}
