@@ -118,8 +118,11 @@ func (t *tally) add(n int) {
 
 // count takes one measured request in.
 func (s *summary) count(r *result.Request) {
-	s.requests++
 	s.paused += pause(r)
+	if !s.opts.Open && r.Sent < 0 && r.Status == result.Cancelled {
+		return // its slot still waited when the load ended: nobody sent it
+	}
+	s.requests++
 	if r.Sent >= 0 {
 		if s.sends == 0 || r.Sent < s.first {
 			s.first = r.Sent

@@ -106,6 +106,21 @@ func TestOf_leavesOut(t *testing.T) {
 	})
 }
 
+// A slot that still paused when the load ended has sent nothing: its time counts,
+// its request does not. An open loop has scheduled it all the same.
+func TestOf_unsent(t *testing.T) {
+	refused := streamed(0, 2, 10, 10)
+	refused.Status, refused.End = result.Failed, 20*ms
+	unsent := result.Request{
+		Status: result.Cancelled, Scheduled: 1020 * ms, Paused: 1000 * ms, Sent: result.Never, FirstByte: result.Never,
+		FirstToken: result.Never, FirstOutput: result.Never, LastToken: result.Never, End: 520 * ms, FirstTokenChunk: -1,
+	}
+	row, _ := Of([]result.Request{refused, unsent}, Options{})
+	check(t, row, result.Row{"requests": int64(1), "failed": int64(1), "cancelled": int64(0), "slot_paused_s": 0.5})
+	row, _ = Of([]result.Request{refused, unsent}, Options{Open: true})
+	check(t, row, result.Row{"requests": int64(2), "cancelled": int64(1), "slot_paused_s": nil})
+}
+
 func TestOf_whatIsNotKnownIsNull(t *testing.T) {
 	whole := result.Request{
 		Phase: result.Plateau, Status: result.Completed, Sent: 0, FirstByte: 90 * ms, FirstToken: result.Never, FirstOutput: result.Never,
