@@ -65,12 +65,11 @@ func (a Announcement) String() string {
 			completions += *x.Completions
 		}
 	}
-	sum := Extra{Requests: &requests, Completions: &completions}
-	text := fmt.Sprintf("%s: up to %s beyond the load", a.Title(), sum.Most())
+	text := fmt.Sprintf("%s: up to %d requests beyond the load, %d of them completions", a.Title(), requests, completions)
 	if len(open) > 0 {
-		text += ", and those of " + strings.Join(open, ", ")
+		text += ", plus an open number for " + strings.Join(open, " and ")
 	}
-	return text + " (sweep plan lists them)"
+	return text + ": sweep plan lists them"
 }
 
 // Title says which servers.

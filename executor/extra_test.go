@@ -20,15 +20,15 @@ func TestAnnounce(t *testing.T) {
 	}{
 		"own": {
 			false, `load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}}`,
-			"8 requests, of them 3 completions beyond the load, and those of count, metrics",
+			"8 requests beyond the load, 3 of them completions, plus an open number for count and metrics",
 		},
 		"own, by words and time": {
 			false, `load: {requests: 2, warmup: {duration: 1s}, max_tokens: 4, prompts: {input_tokens: 24, length: words}}`,
-			"6 requests, of them 1 completion beyond the load, and those of warm up, metrics",
+			"6 requests beyond the load, 1 of them completions, plus an open number for warm up and metrics",
 		},
 		"given": {
 			true, `load: {requests: 2, warmup: {requests: 0}, max_tokens: 4, prompts: {input_tokens: 24}}`,
-			"268 requests, of them 9 completions beyond the load, and those of metrics",
+			"268 requests beyond the load, 9 of them completions, plus an open number for metrics",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestAnnounce(t *testing.T) {
 			w := newWorld(t, nil, c.load)
 			w.must(func(config *Config) { config.Given = c.given })
 			notices := w.seen(Notice)
-			if len(notices) == 0 || notices[0].Text != "sim: up to "+c.want+" (sweep plan lists them)" {
+			if len(notices) == 0 || notices[0].Text != "sim: up to "+c.want+": sweep plan lists them" {
 				t.Errorf("got %+v, want %s", notices, c.want)
 			}
 		})
