@@ -733,15 +733,24 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// A machine can only make an answer later than the model has it, so the soonest of
+// several is what the scale is held by.
 func TestTimeScale(t *testing.T) {
 	slow, fast := start(t, "--gpu", "t4"), start(t, "--gpu", "t4", "--time-scale", "10")
 	body := chat("x", `,"max_tokens":200,"ignore_eos":true`)
-	slow.do("POST", "/v1/chat/completions", body)
-	fast.do("POST", "/v1/chat/completions", body)
-	a, b := slow.metric("vllm:e2e_request_latency_seconds_sum{"), fast.metric("vllm:e2e_request_latency_seconds_sum{")
-	if r := a / b; r < 9 || r > 11 {
-		t.Errorf("%.4f s at scale 1, %.4f s at scale 10", a, b)
+	sum := func(in *instance) float64 { return in.metric("vllm:e2e_request_latency_seconds_sum{") }
+	soonest := map[*instance]float64{slow: math.Inf(1), fast: math.Inf(1)}
+	for range 100 {
+		for in := range soonest {
+			before := sum(in)
+			in.do("POST", "/v1/chat/completions", body)
+			soonest[in] = min(soonest[in], sum(in)-before)
+		}
+		if r := soonest[slow] / soonest[fast]; r > 9 && r < 11 {
+			return
+		}
 	}
+	t.Errorf("%.4f s at scale 1, %.4f s at scale 10", soonest[slow], soonest[fast])
 }
 
 func TestConcurrentStreams(t *testing.T) {
