@@ -105,6 +105,7 @@ type Spec struct {
 	Seed  uint64
 
 	Roles []Role
+	Entry string // the role that requests go to
 
 	// Grace is how long a server gets between the polite and the final signal.
 	Grace time.Duration
@@ -271,8 +272,11 @@ type Checker interface{ Check(spec Spec) error }
 // A Standing backend is one whose servers are there before a launch, at an
 // address that is known. Optional, found by type assertion.
 type Standing interface {
-	// Host is the first replica of a role.
-	Host(role string) host.Host
+	// Hosts are the replicas of a role, as far as they are known. The entry is the
+	// role that requests go to.
+	Hosts(role string, entry bool) []host.Host
+	// Metrics is where the metrics of a replica are, if that was said.
+	Metrics(role string, replica int) (host.Host, bool)
 }
 
 // An Accountant is a backend that can tell of the account behind it. Optional,

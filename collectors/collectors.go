@@ -24,6 +24,9 @@ type Target struct {
 	// MetricsAddr is where they are, host:port as seen from the role; "" is the
 	// address of its URL.
 	MetricsAddr string
+	// Keyless says that what Authorize adds must not be sent there: it is another
+	// host than the one that the plan's key is for.
+	Keyless bool
 	// Args are the engine's arguments that the plan gave this role, by name.
 	Args map[string]any
 }

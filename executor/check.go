@@ -74,8 +74,8 @@ func (r *run) checkLoad(t *trial, d *deployment) error {
 	m := &measurement{deployment: d, trial: t}
 	url, path := "http://127.0.0.1:1", host.Direct // a server that is not there yet
 	if known, ok := r.Backend.(backends.Standing); ok {
-		h := known.Host(d.profile.EntryRole())
-		url, path = h.URL(), h.Path()
+		entry := known.Hosts(d.profile.EntryRole(), true)
+		url, path = entry[0].URL(), entry[0].Path()
 	}
 	c := m.wire(url)
 	c.NetworkPath, c.Headers = string(path), func(http.Header) {}

@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/host"
@@ -88,10 +91,17 @@ func safely(f func() error) (err error) {
 	return f()
 }
 
+// MetricsUnreachable is the finding that metrics of a role have an address that
+// the backend does not know. Its columns are null.
+const MetricsUnreachable = "metrics_unreachable"
+
 // targets are the servers of the trial.
 func (m *measurement) targets() []collectors.Target {
 	var list []collectors.Target
+	var lost []string
+	seen := map[string]bool{}
 	for _, role := range m.server.roles {
+		seen[role.Name] = true
 		for replica := range role.Replicas {
 			t := collectors.Target{
 				Role: role.Name, Replica: replica, Tier: engine.TierEngine, Host: m.server.Host(role.Name, replica),
@@ -99,14 +109,52 @@ func (m *measurement) targets() []collectors.Target {
 			}
 			if of := m.profile.Role(role.Name); of != nil {
 				t.Tier, t.Metrics = cmp.Or(of.Tier, engine.TierEngine), m.profile.MetricsOf(role.Name)
-				if p, ok := t.Host.(host.Porter); ok && t.Metrics.Port != "" {
-					t.MetricsAddr = p.Addr(t.Metrics.Port)
-				}
+			}
+			if !m.locate(&t) {
+				// Its own port has no metrics, or those of another role.
+				t.Metrics = nil
+				lost = append(lost, role.Name)
 			}
 			list = append(list, t)
 		}
 	}
+	for _, role := range m.profile.Roles {
+		if metrics := m.profile.MetricsOf(role.Name); !seen[role.Name] && metrics != nil && metrics.Path != "" {
+			lost = append(lost, role.Name)
+		}
+	}
+	if len(lost) > 0 {
+		m.sink.Note(result.Finding{Code: MetricsUnreachable, Text: fmt.Sprintf(
+			"the address of the metrics of %s is not known, and their columns are null; in the plan: backend.roles: {%s: [{metrics: http://HOST:PORT}]}",
+			strings.Join(slices.Compact(lost), ", "), lost[0])})
+	}
 	return list
+}
+
+// locate finds where the metrics of a target are; false if that is not known.
+func (m *measurement) locate(t *collectors.Target) bool {
+	if known, ok := m.Backend.(backends.Standing); ok {
+		if h, ok := known.Metrics(t.Role, t.Replica); ok {
+			entry := m.server.Host(m.profile.EntryRole(), 0)
+			t.Host, t.Keyless = h, hostname(h) != hostname(entry)
+			return true
+		}
+	}
+	if t.Metrics == nil || t.Metrics.Port == "" {
+		return true
+	}
+	if p, ok := t.Host.(host.Porter); ok {
+		t.MetricsAddr = p.Addr(t.Metrics.Port)
+	}
+	return t.MetricsAddr != ""
+}
+
+func hostname(h host.Host) string {
+	u, err := url.Parse(h.URL())
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(u.Hostname())
 }
 
 // watch starts all collectors and returns after their baselines;

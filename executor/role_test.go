@@ -46,7 +46,7 @@ func TestSpecify_roles(t *testing.T) {
 	}
 	// What an engine reports of itself is held against what its own role was given.
 	profile, _ := p.Profile(d.Server.Profile)
-	m := &measurement{deployment: &deployment{profile: profile, server: &server{Deployment: &fakeServer{roles: spec.Roles}, roles: spec.Roles}}}
+	m := &measurement{deployment: &deployment{run: &run{}, profile: profile, server: &server{Deployment: &fakeServer{roles: spec.Roles}, roles: spec.Roles}}}
 	for _, target := range m.targets() {
 		if want := map[string]any{"prefill": int64(8), "decode": nil}[target.Role]; target.Args["max-num-seqs"] != want {
 			t.Errorf("%s: max-num-seqs is %v, want %v", target.Role, target.Args["max-num-seqs"], want)
@@ -276,5 +276,24 @@ func TestReset_everyReplica(t *testing.T) {
 	w.must()
 	if n := w.backend.list()[0].looked("reset"); n != 2 {
 		t.Errorf("the cache was emptied %d times, want once for each of two workers", n)
+	}
+}
+
+// Metrics on a port of their own, at a server whose further ports are not known,
+// are nobody's: what the first port has is of another role.
+func TestTargets_unreachableMetrics(t *testing.T) {
+	t.Parallel()
+	profile := &engine.Profile{Entry: "router", Roles: []engine.Role{
+		{Name: "server", Metrics: &engine.Metrics{Path: "/metrics"}},
+		{Name: "router", Tier: engine.TierRouter, Ports: map[string]int{"metrics": 29000}, Metrics: &engine.Metrics{Path: "/metrics", Port: "metrics"}},
+	}}
+	roles := []backends.Role{{Name: "router", Replicas: 1}}
+	m := &measurement{deployment: &deployment{run: &run{}, profile: profile, server: &server{Deployment: &fakeServer{roles: roles}, roles: roles}}}
+	list := m.targets()
+	if len(list) != 1 || list[0].Metrics != nil || list[0].MetricsAddr != "" {
+		t.Errorf("targets %+v", list)
+	}
+	if len(m.sink.notes) != 1 || m.sink.notes[0].Code != MetricsUnreachable || !strings.Contains(m.sink.notes[0].Text, "router, server") {
+		t.Errorf("findings %v", m.sink.notes)
 	}
 }

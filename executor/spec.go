@@ -20,17 +20,35 @@ func (d *deployment) spec(n int, dir string) (backends.Spec, error) {
 	spec.Owner, spec.RunID = d.State.Manifest.Owner, d.State.Manifest.RunID
 	spec.Pod = fmt.Sprintf("%s-l%02d", d.ID, n)
 	spec.Expires = d.expires(time.Now())
+	if known, ok := d.Backend.(backends.Standing); ok {
+		spec.Roles = standing(known, spec)
+	}
 	for i := range spec.Roles {
 		name := spec.Roles[i].Name
 		spec.Roles[i].LogPath = func(replica int) string {
 			return filepath.Join(dir, name+"-"+strconv.Itoa(replica)+".log")
 		}
 		// The readiness of all is about the entry, of the others nobody else asks.
+		if d.Given {
+			continue
+		}
 		if i < len(spec.Roles)-1 || name != d.profile.EntryRole() {
 			spec.Roles[i].Started = d.started(d.profile.Role(name), spec.Roles[i].LogPath)
 		}
 	}
 	return spec, nil
+}
+
+// standing are the roles of a spec that stand already, with the replicas that
+// are known of them.
+func standing(known backends.Standing, spec backends.Spec) []backends.Role {
+	var roles []backends.Role
+	for _, r := range spec.Roles {
+		if r.Replicas = len(known.Hosts(r.Name, r.Name == spec.Entry)); r.Replicas > 0 {
+			roles = append(roles, r)
+		}
+	}
+	return roles
 }
 
 // Specify is what a backend needs to know of a deployment before it is launched
@@ -43,7 +61,7 @@ func Specify(p *plan.Plan, d plan.Deployment, sweep string) (backends.Spec, erro
 		return backends.Spec{}, fmt.Errorf("engine profile %q does not exist", s.Profile)
 	}
 	spec := backends.Spec{
-		Engine: kindOf(profile), Model: s.Model, Args: make(map[string]any, len(s.Args)),
+		Engine: kindOf(profile), Entry: profile.EntryRole(), Model: s.Model, Args: make(map[string]any, len(s.Args)),
 		GPU: s.GPU, GPUs: s.GPUCount, Seed: p.Seed, Grace: p.Timeouts.Stop,
 		// The same server, in whatever run.
 		Digest: p.Backend.Kind + "-" + d.ID,

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -30,11 +31,18 @@ type Config struct {
 	Key     secret.String            `yaml:"key,omitempty" doc:"Sent as a bearer token. A reference, never the key itself: ${SWEEP_API_KEY}."`
 	Headers map[string]secret.String `yaml:"headers,omitempty" doc:"Sent with every request. What carries credentials (Authorization, Cookie, X-Api-Key, ...) by reference only."`
 
+	Roles map[string][]Place `yaml:"roles,omitempty" doc:"Where the replicas of an engine's roles are, by the role's name; those that are not listed have no columns."`
+
 	// ResetCache is Never ("" too) or BetweenTrials.
 	ResetCache string `yaml:"reset_cache,omitempty" doc:"Whether sweep may empty the server's prefix cache, which slows whoever else uses it: never, or between_trials, before each of them. The engine profile must have a call for it (vLLM, SGLang)." default:"never" enum:"never,between_trials"`
 
 	// See package netguard.
 	AllowLinkLocal bool `yaml:"allow_link_local,omitempty" doc:"Permit an address that is link-local or a cloud's metadata service." default:"false"`
+}
+
+// A Place is where one replica of a role is. Nothing but its metrics is read there.
+type Place struct {
+	Metrics string `yaml:"metrics,omitempty" doc:"Address of the replica's metrics: its server, without the path, which the engine profile has." example:"http://10.0.0.2:8081"`
 }
 
 // Values of [Config.ResetCache].
@@ -49,6 +57,7 @@ type Backend struct {
 	url     *url.URL
 	headers map[string]secret.String // by canonical name
 	host    *endpointHost
+	places  map[string][]*endpointHost // by role
 }
 
 var (
@@ -56,6 +65,9 @@ var (
 	_ backends.Server  = (*Backend)(nil)
 	_ backends.Prober  = (*Backend)(nil)
 	_ backends.Guest   = (*Backend)(nil)
+
+	_ backends.Standing = (*Backend)(nil)
+	_ backends.Checker  = (*Backend)(nil)
 )
 
 // Factory makes endpoint backends.
@@ -79,33 +91,38 @@ func Factory() backends.Factory {
 // New makes a backend of a configuration. The error names everything that is
 // wrong with it.
 func New(c Config) (*Backend, error) {
-	b := &Backend{resets: c.ResetCache == BetweenTrials, headers: map[string]secret.String{}}
+	b := &Backend{resets: c.ResetCache == BetweenTrials, headers: map[string]secret.String{}, places: map[string][]*endpointHost{}}
 	var errs []error
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("backend endpoint: "+format, args...))
 	}
-	u, err := url.Parse(c.URL)
+	guard := netguard.Guard{AllowLinkLocal: c.AllowLinkLocal, Hint: "allow_link_local permits it"}
+	u, err := address(c.URL, guard)
 	switch {
 	case err != nil:
-		// A parser's error shows the whole URL; it may hold a password.
-		bad("url: not a URL")
-	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		bad("url: want http://host:port or https://host")
-	case u.User != nil:
-		bad("url: credentials belong in key or headers, by reference")
-	case u.RawQuery != "" || u.Fragment != "":
-		bad("url: nothing may follow the path")
-	case strings.HasSuffix(strings.TrimRight(u.Path, "/"), "/v1"):
+		bad("url: %w", err)
+	case strings.HasSuffix(u.Path, "/v1"):
 		bad("url: leave out the /v1, which comes with the engine")
-	case u.Port() != "" && !isPort(u.Port()):
-		bad("url: %s is not a port", u.Port())
 	default:
-		b.url = u
-		u.Path = strings.TrimRight(u.Path, "/")
-		b.host = &endpointHost{url: u, guard: netguard.Guard{AllowLinkLocal: c.AllowLinkLocal, Hint: "allow_link_local permits it"}}
-		if err := b.host.guard.Check(u.Hostname()); err != nil {
-			bad("url: %w", err)
+		b.url, b.host = u, &endpointHost{url: u, guard: guard}
+	}
+	for _, role := range slices.Sorted(maps.Keys(c.Roles)) {
+		if len(c.Roles[role]) == 0 {
+			bad("roles.%s: is empty: list its replicas, [{metrics: http://host:port}]", role)
 		}
+		for i, p := range c.Roles[role] {
+			u, err := address(p.Metrics, guard)
+			if err != nil {
+				bad("roles.%s[%d].metrics: %w", role, i, err)
+				continue
+			}
+			// Many people copy the address of the page itself.
+			u.Path = strings.TrimSuffix(u.Path, "/metrics")
+			b.places[role] = append(b.places[role], &endpointHost{url: u, guard: guard})
+		}
+	}
+	if b.resets && len(c.Roles) > 0 {
+		bad("reset_cache: %s is not possible with roles, whose addresses are for metrics alone", BetweenTrials)
 	}
 	if !slices.Contains([]string{"", Never, BetweenTrials}, c.ResetCache) {
 		bad("reset_cache: want %s or %s, got %q", Never, BetweenTrials, c.ResetCache)
@@ -142,6 +159,26 @@ func New(c Config) (*Backend, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// address is a URL that may be asked, without a slash at its end.
+func address(text string, guard netguard.Guard) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		// A parser's error shows the whole URL; it may hold a password.
+		return nil, errors.New("not a URL")
+	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return nil, errors.New("want http://host:port or https://host")
+	case u.User != nil:
+		return nil, errors.New("credentials belong in key or headers, by reference")
+	case u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("nothing may follow the path")
+	case u.Port() != "" && !isPort(u.Port()):
+		return nil, fmt.Errorf("%s is not a port", u.Port())
+	}
+	u.Path = strings.TrimRight(u.Path, "/")
+	return u, guard.Check(u.Hostname())
 }
 
 var (
@@ -208,11 +245,53 @@ func redacted(location string) string {
 	return u.String()
 }
 
+// Hosts implements [backends.Standing].
+func (b *Backend) Hosts(role string, entry bool) []host.Host {
+	if entry {
+		return []host.Host{b.host}
+	}
+	var list []host.Host
+	for _, h := range b.places[role] {
+		list = append(list, h)
+	}
+	return list
+}
+
+// Metrics implements [backends.Standing].
+func (b *Backend) Metrics(role string, replica int) (host.Host, bool) {
+	if replica >= len(b.places[role]) {
+		return nil, false
+	}
+	return b.places[role][replica], true
+}
+
+// Check implements [backends.Checker]: each role that has an address is one of
+// the engine's, and the entry is one server.
+func (b *Backend) Check(spec backends.Spec) error {
+	var names []string
+	for _, r := range spec.Roles {
+		names = append(names, r.Name)
+	}
+	for _, role := range slices.Sorted(maps.Keys(b.places)) {
+		switch {
+		case !slices.Contains(names, role):
+			return fmt.Errorf("%w: backend.roles: %s has no role %q; its roles are %s", backends.ErrSpec, spec.Engine, role, strings.Join(names, ", "))
+		case role == spec.Entry && len(b.places[role]) > 1:
+			return fmt.Errorf("%w: backend.roles.%s: requests go to it, at backend.url: it has one address of its metrics, not %d", backends.ErrSpec, role, len(b.places[role]))
+		}
+	}
+	return nil
+}
+
 // Launch starts nothing. The pod stands in the ledger all the same: its life
 // is that of any other.
 func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Ledger) (backends.Deployment, error) {
-	if len(spec.Roles) != 1 || spec.Roles[0].Replicas > 1 {
-		return nil, fmt.Errorf("%w: an endpoint is one server, not several roles or replicas", backends.ErrSpec)
+	hosts := map[string][]host.Host{}
+	for _, r := range spec.Roles {
+		hosts[r.Name] = b.Hosts(r.Name, r.Name == spec.Entry || len(spec.Roles) == 1)
+		if len(hosts[r.Name]) != max(1, r.Replicas) {
+			return nil, fmt.Errorf("%w: %d replicas of the role %s, and the endpoint has %d addresses of it", backends.ErrSpec, r.Replicas, r.Name, len(hosts[r.Name]))
+		}
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -225,7 +304,7 @@ func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 		err = fmt.Errorf("record of pod %s: %w", spec.Pod, err)
 		return nil, errors.Join(err, l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Gone}))
 	}
-	return &deployment{host: b.host, role: spec.Roles[0].Name, done: make(chan struct{})}, nil
+	return &deployment{hosts: hosts, done: make(chan struct{})}, nil
 }
 
 // List knows of nothing: nothing was started.
@@ -236,16 +315,15 @@ func (b *Backend) Terminate(context.Context, backends.Ref) error { return nil }
 
 // A deployment is somebody else's server.
 type deployment struct {
-	host *endpointHost
-	role string
-	done chan struct{} // never closed
+	hosts map[string][]host.Host // by role
+	done  chan struct{}          // never closed
 }
 
 func (d *deployment) Host(role string, replica int) host.Host {
-	if role != d.role || replica != 0 {
+	if replica < 0 || replica >= len(d.hosts[role]) {
 		panic(fmt.Sprintf("endpoint: no replica %d of role %q", replica, role))
 	}
-	return d.host
+	return d.hosts[role][replica]
 }
 
 func (d *deployment) Done() <-chan struct{}      { return d.done }

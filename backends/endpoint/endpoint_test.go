@@ -48,6 +48,11 @@ func TestNew_refuses(t *testing.T) {
 		{"credentials in the URL", Config{URL: "http://user:canary@host"}, "credentials"},
 		{"the API's path", Config{URL: ok + "/v1/"}, "leave out the /v1"},
 		{"no port", Config{URL: "http://localhost:99999"}, "99999 is not a port"},
+		{"no address of a role", Config{URL: ok, Roles: map[string][]Place{"decode": {{"decode:8081"}}}}, "roles.decode[0].metrics: want http://"},
+		{"credentials of a role", Config{URL: ok, Roles: map[string][]Place{"decode": {{"http://u:canary@host"}}}}, "credentials"},
+		{"metadata as a role", Config{URL: ok, Roles: map[string][]Place{"decode": {{"http://169.254.169.254"}}}}, "roles.decode[0].metrics"},
+		{"a role without replicas", Config{URL: ok, Roles: map[string][]Place{"decode": nil}}, "roles.decode: is empty"},
+		{"roles and a reset", Config{URL: ok, ResetCache: BetweenTrials, Roles: map[string][]Place{"decode": {{ok}}}}, "reset_cache"},
 		{"a query", Config{URL: ok + "?api_key=canary"}, "nothing may follow"},
 		{"a literal key", Config{URL: ok, Key: secret.Plain("canary")}, "key: want a reference"},
 		{"a literal credential", Config{URL: ok, Headers: map[string]secret.String{"x-api-key": secret.Plain("canary")}}, "x-api-key: want a reference"},
@@ -202,17 +207,56 @@ func TestDial_guarded(t *testing.T) {
 	}
 }
 
-func TestLaunch_oneServer(t *testing.T) {
-	b, err := New(Config{URL: "http://127.0.0.1:1"})
+func TestLaunch_roles(t *testing.T) {
+	const url = "http://127.0.0.1:1"
+	b, err := New(Config{URL: url, Roles: map[string][]Place{
+		"decode":   {{"http://10.0.0.2:8081/metrics"}, {"https://decode.example"}},
+		"frontend": {{"http://127.0.0.1:2"}},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	role := func(name string, replicas int) backends.Role { return backends.Role{Name: name, Replicas: replicas} }
+	spec := func(roles ...backends.Role) backends.Spec {
+		return backends.Spec{Pod: "p", Engine: "e", Entry: "frontend", Roles: roles}
+	}
 	var l backendtest.Ledger
-	spec := backends.Spec{Pod: "p", Roles: []backends.Role{{Name: "prefill"}, {Name: "decode"}}}
-	if _, err := b.Launch(t.Context(), spec, &l); !errors.Is(err, backends.ErrSpec) {
-		t.Errorf("got %v", err)
+	for _, s := range []backends.Spec{
+		spec(role("prefill", 1), role("decode", 2), role("frontend", 1)), // no address of one
+		spec(role("decode", 3), role("frontend", 1)),
+		spec(role("decode", 2), role("frontend", 2)),
+	} {
+		if _, err := b.Launch(t.Context(), s, &l); !errors.Is(err, backends.ErrSpec) {
+			t.Errorf("%+v: %v", s.Roles, err)
+		}
 	}
 	if ops := l.States(); len(ops) != 0 {
 		t.Errorf("the ledger has %v", ops)
+	}
+	d, err := b.Launch(t.Context(), spec(role("decode", 2), role("frontend", 1)), &l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]string{"decode": {"http://10.0.0.2:8081", "https://decode.example"}, "frontend": {url}} {
+		for n, want := range want {
+			if got := d.Host(name, n).URL(); got != want {
+				t.Errorf("%s %d is at %s, want %s", name, n, got, want)
+			}
+		}
+	}
+	if h, ok := b.Metrics("frontend", 0); !ok || h.URL() != "http://127.0.0.1:2" {
+		t.Errorf("the metrics of the entry: %v, %v", h, ok)
+	}
+	for _, c := range []struct {
+		spec backends.Spec
+		want string
+	}{
+		{spec(role("prefill", 1), role("decode", 1), role("frontend", 1)), ""},
+		{spec(role("worker", 1), role("frontend", 1)), `no role "decode"; its roles are worker, frontend`},
+		{backends.Spec{Entry: "decode", Roles: []backends.Role{role("decode", 1), role("frontend", 1)}}, "one address of its metrics, not 2"},
+	} {
+		if err := b.Check(c.spec); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("check: got %v, want %q", err, c.want)
+		}
 	}
 }

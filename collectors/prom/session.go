@@ -70,6 +70,9 @@ func newWatch(t collectors.Trial, target collectors.Target, paths []string, read
 		return nil, fmt.Errorf("%s: %w", w, err)
 	}
 	w.scraper.authorize, w.scraper.asked = t.Authorize, t.Asked
+	if target.Keyless {
+		w.scraper.authorize = nil
+	}
 	w.scraper.since, w.scraper.reading = t.Anchor.Since, reading
 	if w.archive, err = newArchive(share); err != nil {
 		return nil, err
