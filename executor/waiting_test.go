@@ -36,7 +36,7 @@ func TestReady_givenFailsAtOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, always(c.script), `timeouts: {ready: 10m, stop: 5s}`)
-			w.must(func(c *Config) { c.Given = true })
+			w.must(func(c *Config) { c.Given, c.patience.again = true, time.Hour })
 			want(t, "outcomes", w.summary(), strings.ReplaceAll("failed/X/1 failed/X/1", "X", c.outcomes))
 			if text := w.outcomes()[0].Row["error"].(string); !strings.Contains(text, c.says) {
 				t.Errorf("%q is not in: %s", c.says, text)
