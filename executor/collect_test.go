@@ -81,9 +81,11 @@ func TestCollect(t *testing.T) {
 	for _, o := range w.outcomes() {
 		want(t, "column", o.Row["gpu_util_mean"].(float64), 12.5)
 		want(t, "findings", strings.Join(codesOf(o), ","), "seen")
-		// A busy machine adds what it has seen of the client.
-		column := slices.DeleteFunc(strings.Split(o.Row["findings"].(string), ","), func(code string) bool { return code == verdict.ClientLag })
-		want(t, "findings column", strings.Join(column, ","), verdict.BoundLoosened+",seen")
+		// A busy machine adds findings of its own.
+		column := strings.Split(o.Row["findings"].(string), ",")
+		if !slices.Contains(column, verdict.BoundLoosened) || !slices.Contains(column, "seen") {
+			t.Errorf("findings column: %q", column)
+		}
 		if !slices.ContainsFunc(o.Files, func(f result.File) bool { return f.Name == "scrapes/raw.txt" && f.Bytes == 3 }) {
 			t.Errorf("files: %+v", o.Files)
 		}
