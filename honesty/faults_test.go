@@ -107,8 +107,8 @@ var faults = []fault{
 		holds: func(o outcome) bool { return o.number("completed") == 16 && o.number("failed") == 0 },
 	},
 	{
-		name: "a byte a second", sim: "trickle=1s", set: []string{"load.requests=4", "timeouts.request=2s"},
-		where: class, code: "hang",
+		name: "a byte a second", sim: "every=2,trickle=1s", set: []string{"timeouts.request=2s"},
+		where: reason, code: "error_rate", says: "50.0 %",
 	},
 	{name: "the engine is restarted", sim: "restart=10", where: reason, code: "engine_restarted"},
 	{name: "the GPU is throttled", sim: "throttle=100ms:1.5", where: reason, code: "gpu_throttled"},

@@ -66,7 +66,7 @@ func answer(c net.Conn, said bool) {
 		head += "Connection: close\r\n"
 	}
 	_, _ = fmt.Fprint(c, head+"\r\n")
-	const begin = `{"id":"1","object":"chat.completion.chunk","created":1,"model":"m","choices":[`
+	const begin = `{"id":"1","object":"chat.completion.chunk","created":1,"model":"Qwen/Qwen2.5-7B-Instruct","choices":[`
 	event := func(data string) {
 		data = "data: " + data + "\n\n"
 		_, _ = fmt.Fprintf(c, "%x\r\n%s\r\n", len(data), data)
