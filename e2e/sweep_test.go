@@ -60,6 +60,10 @@ func need(t *testing.T, task string, files ...string) {
 	}
 }
 
+// markVar marks an invocation and its engines. A server gets few variables of the
+// caller's environment; LC_* are among them.
+const markVar = "LC_SWEEP_E2E"
+
 // An invocation is one run of the program. Its engines carry its mark in their
 // environment, from which the operating system can tell them.
 type invocation struct {
@@ -84,7 +88,7 @@ func launch(t *testing.T, argv ...string) *invocation {
 	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
 	s := &invocation{t: t, mark: fmt.Sprintf("%s-%d-%d", t.Name(), os.Getpid(), time.Now().UnixNano()), done: make(chan struct{})}
 	s.cmd = exec.CommandContext(ctx, argv[0], argv[1:]...)
-	s.cmd.Env = append(os.Environ(), "SWEEP_E2E="+s.mark, "NO_COLOR=1")
+	s.cmd.Env = append(os.Environ(), markVar+"="+s.mark, "NO_COLOR=1")
 	s.cmd.Stdout, s.cmd.Stderr = &s.stdout, &s.stderr
 	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(syscall.SIGTERM) }
 	s.cmd.WaitDelay = time.Minute
@@ -187,7 +191,7 @@ func (s *invocation) processes() map[int][]string {
 		// A process that is gone by now has no environment, and neither has a
 		// zombie.
 		env, _ := os.ReadFile(filepath.Join(dir, "environ"))
-		if !bytes.Contains(env, []byte("SWEEP_E2E="+s.mark+"\x00")) {
+		if !bytes.Contains(env, []byte(markVar+"="+s.mark+"\x00")) {
 			continue
 		}
 		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
