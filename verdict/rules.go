@@ -223,16 +223,29 @@ func cacheHits(e *Evidence) (hits float64, who string) {
 	return hits, who
 }
 
+// closedWithin is how soon a request fails that was sent on a connection which the
+// server had closed already: a round trip. A server that dies in the middle of its
+// work breaks connections later.
+const closedWithin = 100 * time.Millisecond
+
+// reopened counts the requests that found their connection closed by the server:
+// before the send, so that they waited for another, or just after it, so that
+// they failed.
 func reopened(e *Evidence, _ Bounds) (result.Finding, bool) {
-	sent := 0
+	sent, failed := 0, 0
 	for i := range e.Requests {
-		if r := &e.Requests[i]; r.Measured() && r.Sent >= 0 {
-			sent++
+		r := &e.Requests[i]
+		if !r.Measured() || r.Sent < 0 {
+			continue
+		}
+		sent++
+		if !r.Fresh && r.ErrorClass == result.ErrReset && r.FirstByte < 0 && r.End-r.Sent <= closedWithin {
+			failed++
 		}
 	}
-	if n := e.Health.Reopened; n > 1 && float64(n) > maxReopened*float64(sent) {
-		return found(Reopened, "%d of %d requests found their connection closed by the server and waited for another (bound %.4g %%): raise its keep-alive, or look for a proxy that closes",
-			n, sent, 100*maxReopened)
+	if n := e.Health.Reopened + failed; n > 1 && float64(n) > maxReopened*float64(sent) {
+		return found(Reopened, "%d of %d requests found their connection closed by the server (bound %.4g %%); %d waited for another, %d failed: raise its keep-alive, or look for a proxy that closes",
+			n, sent, 100*maxReopened, e.Health.Reopened, failed)
 	}
 	return fine()
 }
