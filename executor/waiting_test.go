@@ -160,6 +160,11 @@ func TestLasting(t *testing.T) {
 	} {
 		api := &apiClient{base: c.url, auth: func(http.Header) {}, http: clientOf(fakeHost{c.url}), sent: func(string) {}}
 		_, err := api.get(t.Context(), "/v1/models")
+		// Of a server that speaks first net/http has another error, if it is read
+		// before the question is sent. Who waits asks again, too.
+		for n := 0; n < 100 && err != nil && c.class != "" && lasting(err) == nil; n++ {
+			_, err = api.get(t.Context(), "/v1/models")
+		}
 		api.close()
 		if err == nil {
 			t.Errorf("%s: no error", name)
