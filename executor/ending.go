@@ -23,16 +23,15 @@ const (
 
 // ended is the finding of a load that ended before its cap.
 func ended(d stopping.Decision) result.Finding {
-	f := result.Finding{Code: LoadStopped, Text: d.Text}
 	switch d.By {
 	case stopping.Precise:
-		f = result.Finding{Code: EndedEarly, Text: d.Text}
+		return result.Finding{Code: EndedEarly, Text: d.Text}
 	case stopping.Refused:
-		f = result.Finding{Code: LoadRefused, Text: d.Text}
+		return result.Finding{Code: LoadRefused, Text: d.Text}
 	case stopping.Full:
-		f = result.Finding{Code: RecordsFull, Text: d.Text}
+		return result.Finding{Code: RecordsFull, Text: d.Text}
 	}
-	return f
+	return result.Finding{Code: LoadStopped, Text: d.Text}
 }
 
 // errEnough is the cause with which a load's context ends where what is in
