@@ -82,7 +82,7 @@ func (p *Profile) Argv(role string, v Vars, args []Arg, command []string) ([]str
 		}
 		argv = append(argv, s)
 	}
-	if !r.engine() {
+	if !r.Computes() {
 		return argv, nil
 	}
 	flags, err := p.flags(r, v, args, used)

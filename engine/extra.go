@@ -45,7 +45,7 @@ func (p *Profile) Extra(role string, v Vars, args []Arg) (env map[string]string,
 		}
 		files[name] = []byte(text)
 	}
-	if !r.engine() || !p.hasArgsFile(r, args) {
+	if !r.Computes() || !p.hasArgsFile(r, args) {
 		return env, files, nil
 	}
 	if files == nil {

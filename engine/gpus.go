@@ -91,7 +91,7 @@ const MaxGPUs = 4096
 // role's own. A value that is no size is a *[SizeError].
 func (p *Profile) Parallelism(role string, v Vars, args []Arg, command []string) (Parallelism, error) {
 	r := p.Role(role)
-	if r != nil && !r.engine() || p.GPUs.None {
+	if !r.Computes() || p.GPUs.None {
 		return Parallelism{Known: true}, nil
 	}
 	unknown := Parallelism{GPUs: 1}

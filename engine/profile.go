@@ -291,8 +291,9 @@ func (p *Profile) Role(name string) *Role {
 	return nil
 }
 
-// engine says whether the plan's args are for this role.
-func (r *Role) engine() bool { return r.Tier == "" || r.Tier == TierEngine }
+// Computes says whether the role runs the model: the plan's args are for it, and it
+// has GPUs and a prefix cache. So does a server whose roles nobody has listed, nil.
+func (r *Role) Computes() bool { return r == nil || r.Tier == "" || r.Tier == TierEngine }
 
 // EntryRole is the name of the role that requests go to.
 func (p *Profile) EntryRole() string {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
@@ -57,7 +56,7 @@ func (m *measurement) reset(ctx context.Context) error {
 func (d *deployment) resetCaches(ctx context.Context, path string) error {
 	var errs []error
 	for _, role := range d.server.roles {
-		if of := d.profile.Role(role.Name); of != nil && of.Tier != "" && of.Tier != engine.TierEngine {
+		if !d.profile.Role(role.Name).Computes() {
 			continue
 		}
 		for n := range role.Replicas {

@@ -213,9 +213,9 @@ func (a *announcer) reset() Extra {
 		return Extra{}
 	}
 	replicas := 0
-	for _, role := range a.profile.Roles {
-		if role.Tier == "" || role.Tier == engine.TierEngine {
-			replicas += max(1, a.d.Server.Roles[role.Name].Replicas, role.Replicas)
+	for i := range a.profile.Roles {
+		if role := &a.profile.Roles[i]; role.Computes() {
+			replicas += a.d.Server.ReplicasOf(role)
 		}
 	}
 	return Extra{"reset", new(len(a.trials) * max(1, replicas)), new(0), "POST " + path + " before " + a.trialsText()}

@@ -20,8 +20,7 @@ const reportedColumn = "server_reported_throughput_tok_s"
 func (m *measurement) reported() (claimed float64, ok bool) {
 	for _, role := range m.server.roles {
 		metrics := m.profile.MetricsOf(role.Name)
-		of := m.profile.Role(role.Name)
-		if metrics.Reported == "" || of != nil && of.Tier != "" && of.Tier != engine.TierEngine {
+		if metrics.Reported == "" || !m.profile.Role(role.Name).Computes() {
 			continue
 		}
 		re, err := regexp.Compile(metrics.Reported)

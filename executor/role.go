@@ -67,7 +67,7 @@ func (r *renderer) role() (backends.Role, error) {
 		env[name] = text
 	}
 	files := len(r.of.Files) > 0
-	if r.engine() && r.profile.Flags.Nested != "" {
+	if r.of.Computes() && r.profile.Flags.Nested != "" {
 		_, made, err := r.profile.Extra(r.of.Name, r.vars(backends.Address{Host: "HOST", Dir: "DIR", Peers: map[string][]backends.Address{}}), r.args())
 		files = files || err != nil || len(made) > 0 // an error shows when it is rendered
 	}
@@ -77,13 +77,11 @@ func (r *renderer) role() (backends.Role, error) {
 	return out, nil
 }
 
-func (r *renderer) engine() bool { return cmp.Or(r.of.Tier, engine.TierEngine) == engine.TierEngine }
-
 // argv is the command line of one replica.
 func (r *renderer) argv(a backends.Address) ([]string, error) {
 	command := r.server.CommandOf(r.profile, r.of.Name)
 	argv, err := r.profile.Argv(r.of.Name, r.vars(a), r.args(), command)
-	if err == nil && !r.engine() {
+	if err == nil && !r.of.Computes() {
 		argv, err = r.withOwnFlags(argv, command)
 	}
 	if err != nil {
@@ -135,7 +133,7 @@ func (r *renderer) args() []engine.Arg { return r.server.ArgsOf(r.profile, r.of.
 // argsOfRole are the arguments that reach this role: a frontend's and a router's
 // are no flags of the engine.
 func (r *renderer) argsOfRole() []engine.Arg {
-	if !r.engine() {
+	if !r.of.Computes() {
 		return arguments(r.own.Args)
 	}
 	return r.args()

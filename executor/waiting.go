@@ -51,10 +51,9 @@ type wait struct {
 func (d *deployment) waitFor(dep backends.Deployment, step string) *wait {
 	entry := d.profile.EntryRole()
 	direct := dep.Host(entry, 0).Path() == host.Direct
-	role := d.profile.Role(entry)
-	engines := role == nil || role.Tier == "" || role.Tier == engine.TierEngine
+	computes := d.profile.Role(entry).Computes()
 	return &wait{
-		lastAnswer: lastAnswer{deployment: d, step: step}, given: d.Given, own: direct && engines && len(d.profile.Roles) < 2,
+		lastAnswer: lastAnswer{deployment: d, step: step}, given: d.Given, own: direct && computes && len(d.profile.Roles) < 2,
 		silent: time.Now(),
 	}
 }

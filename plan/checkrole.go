@@ -86,7 +86,7 @@ func (l *loader) role(profile *engine.Profile, at *syntax.Node, name string) *en
 // flagsOf is the profile by which a role's arguments are judged: a frontend or
 // a router has other flags than the engine, which nobody has listed.
 func flagsOf(profile *engine.Profile, role *engine.Role) *engine.Profile {
-	if role.Tier == "" || role.Tier == engine.TierEngine {
+	if role.Computes() {
 		return profile
 	}
 	other := *profile

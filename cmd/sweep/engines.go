@@ -331,7 +331,7 @@ func (w *explainer) api() {
 
 func (w *explainer) flags() {
 	w.section("ARGUMENTS OF A PLAN")
-	i := slices.IndexFunc(w.p.Roles, func(r engine.Role) bool { return r.Tier == "" || r.Tier == engine.TierEngine })
+	i := slices.IndexFunc(w.p.Roles, func(r engine.Role) bool { return r.Computes() })
 	if i < 0 {
 		w.say("  none")
 		return

@@ -19,9 +19,7 @@ func predicted(s plan.Server) *report.Prediction {
 		return nil
 	}
 	for name, own := range s.Roles {
-		role := profile.Role(name)
-		computes := role != nil && (role.Tier == "" || role.Tier == engine.TierEngine)
-		if computes && (own.Command != nil || len(own.Args) > 0) {
+		if role := profile.Role(name); role != nil && role.Computes() && (own.Command != nil || len(own.Args) > 0) {
 			return nil
 		}
 	}
