@@ -7,17 +7,13 @@ import (
 )
 
 // Named says whether a variable of this name holds a credential: a word of it,
-// in any letter case, ends with one of those below.
+// in any letter case, ends with one of those below. TOKENS are a count, as in
+// MAX_TOKENS.
 func Named(name string) bool {
 	words := strings.FieldsFunc(strings.ToUpper(name), func(r rune) bool { return r == '_' || r == '-' || r == '.' })
+	ends := []string{"KEY", "KEYS", "TOKEN", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS"}
 	return slices.ContainsFunc(words, func(word string) bool {
-		word = strings.TrimSuffix(word, "S")
-		for _, end := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"} {
-			if strings.HasSuffix(word, end) {
-				return true
-			}
-		}
-		return word == "PAT" || word == "AUTH"
+		return word == "PAT" || word == "AUTH" || slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(word, end) })
 	})
 }
 

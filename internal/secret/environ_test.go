@@ -12,8 +12,8 @@ func TestNamed(t *testing.T) {
 		"HF_TOKEN": true, "RUNPOD_API_KEY": true, "SWEEP_API_KEY": true, "SWEEP_DB_PASSWORD": true, "SWEEP_SECRET": true,
 		"AWS_SECRET_ACCESS_KEY": true, "AWS_ACCESS_KEY_ID": true, "GOOGLE_APPLICATION_CREDENTIALS": true, "OPENAI_APIKEY": true,
 		"aws_secret_access_key": true, "Hf_Token": true, "runpod-api-key": true, "NVIDIA_API_KEY": true, "GITHUB_PAT": true,
-		"DB_PASSWD": true, "SSH_PASSPHRASE": true, "TOKENS": true, "BASIC_AUTH": true,
-		"SWEEP_MODEL": false, "SWEEP_TOKENIZER": false, "SWEEP_KEYBOARD": false, "TOKENIZERS_PARALLELISM": false,
+		"DB_PASSWD": true, "SSH_PASSPHRASE": true, "API_KEYS": true, "BASIC_AUTH": true,
+		"SWEEP_MODEL": false, "SWEEP_TOKENIZER": false, "SWEEP_MAX_TOKENS": false, "SWEEP_KEYBOARD": false, "TOKENIZERS_PARALLELISM": false,
 		"PATH": false, "CUDA_VISIBLE_DEVICES": false, "HTTP_PROXY": false, "AUTHOR": false, "": false,
 	} {
 		if got := secret.Named(name); got != want {
