@@ -31,7 +31,7 @@ const (
 	maxOutput  = 4 << 20 // bytes of one answer
 	maxError   = 512     // bytes of what an agent says of an error
 	askTimeout = 30 * time.Second
-	// toolTimeout is for one nvidia-smi, which the agent gives 30 s.
+	// toolTimeout is for one run of a tool, which the agent gives 30 s.
 	toolTimeout = 40 * time.Second
 )
 
@@ -40,8 +40,8 @@ const (
 // than 30 s (Exec: 40 s). Each request has a connection of its own, so that an
 // Agent has nothing to close.
 //
-// Requests and answers are signed with the token, which does not cross the wire.
-// What they say does, in clear text if base is http.
+// Requests and answers are signed with the token, which is never sent. They
+// themselves are sent in clear text if base is http.
 type Agent struct {
 	base   string
 	signer *signer
@@ -103,12 +103,13 @@ func (a *Agent) End(ctx context.Context) error {
 	return err
 }
 
-// Exec runs nvidia-smi on the pod and returns its stdout, at most 4 MiB; with
-// an error too, because that is where nvidia-smi says what is wrong.
-// [host.ErrNotSupported] for everything else, and where there is none.
+// Exec runs nvidia-smi or amd-smi on the pod and returns its stdout, at most 4 MiB;
+// with an error too, because that is where they say what is wrong.
+// [host.ErrNotSupported] for other commands and arguments, and if the pod does not
+// have the tool.
 func (a *Agent) Exec(ctx context.Context, argv ...string) ([]byte, error) {
-	if len(argv) == 0 || argv[0] != "nvidia-smi" {
-		return nil, fmt.Errorf("nothing but nvidia-smi is run on a pod: %w", host.ErrNotSupported)
+	if len(argv) == 0 || argv[0] != "nvidia-smi" && argv[0] != "amd-smi" {
+		return nil, fmt.Errorf("nothing but nvidia-smi and amd-smi is run on a pod: %w", host.ErrNotSupported)
 	}
 	out, h, err := a.ask(ctx, toolTimeout, http.MethodPost, "/exec", map[string]any{"argv": argv})
 	if answer := (*answerError)(nil); errors.As(err, &answer) && answer.signed && (answer.status == http.StatusForbidden || answer.status == http.StatusNotFound) {
@@ -118,7 +119,7 @@ func (a *Agent) Exec(ctx context.Context, argv ...string) ([]byte, error) {
 		return nil, err
 	}
 	if status := h.Get("X-Sweep-Exit"); status != "0" {
-		return out, fmt.Errorf("nvidia-smi: exit status %.8q", status)
+		return out, fmt.Errorf("%s: exit status %.8q", argv[0], status)
 	}
 	return out, nil
 }

@@ -37,10 +37,10 @@ BEGAN = time.monotonic()
 
 BODY = 64 << 10  # bytes of a request
 CHUNK = 1 << 20  # bytes of the log or of the samples in one answer
-OUTPUT = 4 << 20  # bytes of one nvidia-smi, and of all samples kept
+OUTPUT = 4 << 20  # bytes of one tool's output, and of all samples kept
 WAIT = 25  # seconds that an answer waits for news: less than any proxy
 BUSY = 64  # connections at a time
-TOOL = 30  # seconds for one nvidia-smi
+TOOL = 30  # seconds for one run of a tool
 WINDOW = 30000  # milliseconds that a request may be too old or too new
 
 # What nvidia-smi may be asked: nothing that changes a GPU.
@@ -49,6 +49,11 @@ READS = re.compile(
     r"|(-i|--id)=[A-Za-z0-9:.,-]+|(-d|--display)=[A-Z_,]+"
     r"|--query-[a-z-]+=[A-Za-z0-9_.,]+|--format=[a-z,]+)\Z"
 )
+# The tools that are run, and which arguments each may have.
+TOOLS = {
+    "nvidia-smi": lambda args: all(READS.match(a) for a in args),
+    "amd-smi": lambda args: args in [[what, "--json"] for what in ("metric", "list", "process")],
+}
 SAMPLES = (
     "--query-gpu=timestamp,index,uuid,name,utilization.gpu,utilization.memory,"
     "memory.used,memory.total,power.draw,temperature.gpu,clocks.sm,clocks.mem"
@@ -72,17 +77,17 @@ def since_start():
 
 
 class Nonces:
-    """The requests of the last WINDOW, of which none is taken twice."""
+    """The nonces of the last WINDOW; none is accepted twice."""
 
     def __init__(self):
         self.lock = threading.Lock()
         self.seen = {}
 
     def take(self, nonce, at):
-        now = since_start()
-        if abs(at - now) > WINDOW:
-            return False
         with self.lock:
+            now = since_start()
+            if abs(at - now) > WINDOW:
+                return False
             for old in [n for n, t in self.seen.items() if t < now - WINDOW]:
                 del self.seen[old]
             if nonce in self.seen:
@@ -220,24 +225,24 @@ def status():
     }
 
 
-def nvidia_smi():
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        raise Refused(404, "there is no nvidia-smi")
-    return os.path.abspath(tool)
+def find(tool):
+    path = shutil.which(tool)
+    if path is None:
+        raise Refused(404, "there is no " + tool)
+    return os.path.abspath(path)
 
 
 def run(argv):
-    """One nvidia-smi: its status and what it printed."""
+    """One run of a tool: its status and what it printed."""
     if not isinstance(argv, list) or not argv or not all(isinstance(a, str) for a in argv):
         raise Refused(400, "argv is not a list of strings")
-    if argv[0] != "nvidia-smi":
-        raise Refused(403, "nothing but nvidia-smi is run")
-    for a in argv[1:]:
-        if not READS.match(a):
-            raise Refused(403, "nvidia-smi is not run with this argument")
+    tool = argv[0]
+    if tool not in TOOLS:
+        raise Refused(403, "nothing is run but " + " and ".join(TOOLS))
+    if not TOOLS[tool](argv[1:]):
+        raise Refused(403, tool + " is not run with these arguments")
     until = time.monotonic() + TOOL
-    with subprocess.Popen([nvidia_smi()] + argv[1:], stdin=subprocess.DEVNULL,
+    with subprocess.Popen([find(tool)] + argv[1:], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as p:
         try:
             out = b""
@@ -247,10 +252,10 @@ def run(argv):
                     return p.wait(max(1, until - time.monotonic())), out
                 out += part
                 if len(out) > OUTPUT:
-                    raise Refused(502, "nvidia-smi printed more than %d bytes" % OUTPUT)
-            raise Refused(504, "nvidia-smi took longer than %d s" % TOOL)
+                    raise Refused(502, "%s printed more than %d bytes" % (tool, OUTPUT))
+            raise Refused(504, "%s took longer than %d s" % (tool, TOOL))
         except subprocess.TimeoutExpired:
-            raise Refused(504, "nvidia-smi took longer than %d s" % TOOL)
+            raise Refused(504, "%s took longer than %d s" % (tool, TOOL))
         finally:
             p.kill()
 
@@ -276,10 +281,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.admit(body)
             method(urllib.parse.urlsplit(self.path), body)
         except Refused as e:
-            self.answer(e.code, str(e).encode()[:400])
+            self.answer(e.code, str(e).encode()[:400])  # agent.go checks the first 512 bytes
 
     def admit(self, body):
-        """Whoever signs as we do, for this session and now, and not once more."""
+        """Refuses a request unless it is signed with TOKEN, of this session, in time and new."""
         m = SIGNED.match(self.headers.get("Authorization", ""))
         if TOKEN and m:
             session, at, nonce, mac = m.groups()
@@ -331,7 +336,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             start, data, ended = LOGGED.read(offset, wait)
             return self.answer(200, data, X_Sweep_Offset=start, X_Sweep_End=int(ended))
         if url.path == "/smi":
-            SAMPLED.start(nvidia_smi())
+            SAMPLED.start(find("nvidia-smi"))
             start, data = SAMPLED.read(offset, wait)
             return self.answer(200, data, X_Sweep_Offset=start, X_Sweep_End=0)
         raise Refused(404, "no such thing")

@@ -146,7 +146,7 @@ func TestAgent_wrongToken(t *testing.T) {
 	p := rent(t, rental{path: box, Options: withAgent(t, Options{Argv: sh("exec sleep 1000"), Heartbeat: 20 * time.Second})})
 	before := p.up()
 	base := "http://127.0.0.1:" + strconv.Itoa(p.port)
-	// The key itself is no signature, and so is what another key signs.
+	// Neither the key itself nor a signature by another key is accepted.
 	other := newSigner(secret.New("", strings.Repeat("x", 20)))
 	other.session, other.ahead = p.agent.signer.session, p.agent.signer.ahead+p.agent.signer.began.Sub(other.began)
 	foreign, _ := other.sign("POST", "/end", nil)
@@ -250,9 +250,16 @@ func TestExec(t *testing.T) {
 *) printf '<%s>' "$@" ;;
 esac
 `)
+	writeTool(t, box, "amd-smi", `printf '<%s>' "$@"`+"\n")
 	p := rent(t, rental{path: box, Options: withAgent(t, Options{Argv: sh("exec sleep 1000"), Heartbeat: time.Hour})})
 	p.up()
 	ctx := t.Context()
+	// What the collector of GPUs asks of amd-smi, and no more.
+	for _, command := range []string{"metric", "list", "process"} {
+		if out, err := p.agent.Exec(ctx, "amd-smi", command, "--json"); err != nil || string(out) != "<"+command+"><--json>" {
+			t.Errorf("amd-smi %s: %q, %v", command, out, err)
+		}
+	}
 	out, err := p.agent.Exec(ctx, "nvidia-smi", "--query-gpu=index,utilization.gpu", "--format=csv,noheader,nounits")
 	if err != nil || string(out) != "<--query-gpu=index,utilization.gpu><--format=csv,noheader,nounits>" {
 		t.Errorf("got %q, %v", out, err)
@@ -280,6 +287,13 @@ esac
 		{"nvidia-smi", "--query-gpu=index\n"},
 		{"nvidia-smi", "--format=csv;id"},
 		{"nvidia-smi", "-lms", "1"},
+		{"rocm-smi"},
+		{"amd-smi"},
+		{"amd-smi", "metric"},
+		{"amd-smi", "metric", "--json", "--file=/etc/passwd"},
+		{"amd-smi", "set", "--json"},
+		{"amd-smi", "reset", "--gpureset"},
+		{"amd-smi", "--json", "metric"},
 	} {
 		if out, err := p.agent.Exec(ctx, argv...); !errors.Is(err, host.ErrNotSupported) || len(out) != 0 {
 			t.Errorf("%q: got %q, %v", argv, out, err)

@@ -86,7 +86,8 @@ type Options struct {
 
 	// Files are what the engine is configured with, by name: texts that are
 	// written into [FilesDir] of the Name before the engine starts, readable by
-	// its user alone, and removed when the pod ends. See [CheckFiles].
+	// its user alone, and removed when the pod ends. See [CheckFiles]. None, but
+	// not nil, makes the folder for others to write into.
 	Files map[string][]byte
 
 	// LogPath is a file on the pod that the engine's output goes to, besides
@@ -98,6 +99,10 @@ type Options struct {
 	// not.
 	RunpodAPI string
 }
+
+// NameVar has [Options.Name] in the environment of the bootstrap's own shell, and
+// of nothing that it starts.
+const NameVar = "SWEEP_NAME"
 
 //go:embed bootstrap.sh
 var script string
@@ -117,7 +122,7 @@ var agentSource string
 func Command(o Options) (argv []string, env map[string]string) {
 	argv = append([]string{"/bin/sh", "-c", script, "sweep-bootstrap"}, o.Argv...)
 	env = map[string]string{
-		"SWEEP_NAME":     o.name(),
+		NameVar:          o.name(),
 		"SWEEP_LIFETIME": seconds(o.Lifetime),
 		"SWEEP_GRACE":    seconds(o.Grace),
 	}
@@ -133,7 +138,7 @@ func Command(o Options) (argv []string, env map[string]string) {
 	if o.RunpodAPI != "" {
 		env["SWEEP_RUNPOD_API"] = o.RunpodAPI
 	}
-	if len(o.Files) > 0 {
+	if o.Files != nil {
 		env["SWEEP_FILES"] = FilesDir(o.name())
 		for n, name := range slices.Sorted(maps.Keys(o.Files)) {
 			of := "SWEEP_FILE_" + strconv.Itoa(n)

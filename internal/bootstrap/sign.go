@@ -14,8 +14,8 @@ import (
 	"sweep.dev/sweep/internal/secret"
 )
 
-// The talk with an agent may cross a network in clear text, so the key that both
-// sides have never does. Each request and each answer carries an HMAC-SHA256:
+// Requests to an agent may cross a network in clear text, so the key that both
+// sides have is never sent. Each request and each answer carries an HMAC-SHA256:
 //
 //	request  session, time, nonce, method, path with its query, SHA-256 of the body
 //	answer   nonce of the request, status, session, time, offset, end, exit, SHA-256 of the body
@@ -23,10 +23,10 @@ import (
 // each part on a line of its own, after the word request or answer. The session is
 // a random number that the agent takes when it starts, and time is milliseconds of
 // its own clock since then: no clock of ours has to agree with the pod's. The agent
-// refuses a request whose session is another, whose time is off by more than 30
-// seconds, or whose nonce it has seen. It answers one that has a good HMAC all the
-// same with its session and time, signed for that request's nonce; we then ask once
-// more. A stranger gets a bare 401.
+// refuses a request of another session, one whose time is off by more than 30
+// seconds, and one whose nonce it has seen. If the HMAC of such a request is right,
+// the 401 carries the session and time, signed for that request's nonce, and we ask
+// once more. Any other request gets a bare 401.
 //
 // agent.py has the other side.
 const (
