@@ -24,8 +24,8 @@
 //	delay=100ms the operation is late
 //
 // An error before an operation means that it was not done, with one exception:
-// a write that fails with ENOSPC has written the first half of its bytes, as a
-// disk that fills up does. An error after an operation means that it was done
+// a write that fails with ENOSPC or EDQUOT has written the first half of its
+// bytes, as on a disk that fills up. An error after an operation means that it was done
 // and reported as failed all the same.
 package effect
 

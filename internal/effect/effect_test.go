@@ -166,21 +166,23 @@ func TestNil(t *testing.T) {
 
 // A full disk takes a part of a write: a caller that believes otherwise must fail its tests.
 func TestWrite_fullDiskIsShort(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f")
-	f, err := mustNew(t, "attempt.write:err=ENOSPC@2").Create(effect.AttemptCreate, path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := f.Write([]byte("12345678")); err != nil {
-		t.Fatal(err)
-	}
-	n, err := f.Write([]byte("abcdefgh"))
-	if n != 4 || !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("got %d, %v; want 4 and ENOSPC", n, err)
-	}
-	if got, _ := os.ReadFile(path); string(got) != "12345678abcd" {
-		t.Errorf("file holds %q", got)
+	for name, errno := range map[string]syscall.Errno{"ENOSPC": syscall.ENOSPC, "EDQUOT": syscall.EDQUOT} {
+		path := filepath.Join(t.TempDir(), "f")
+		f, err := mustNew(t, "attempt.write:err="+name+"@2").Create(effect.AttemptCreate, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.Write([]byte("12345678")); err != nil {
+			t.Fatal(err)
+		}
+		n, err := f.Write([]byte("abcdefgh"))
+		if n != 4 || !errors.Is(err, errno) {
+			t.Errorf("got %d, %v; want 4 and %s", n, err, name)
+		}
+		if got, _ := os.ReadFile(path); string(got) != "12345678abcd" {
+			t.Errorf("file holds %q", got)
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ func (f *File) Write(b []byte) (n int, err error) {
 		return err
 	}
 	err = f.fx.do(f.made.of("write"), func() error { return write(b) }, func(fault *Fault) {
-		if isFull(fault) {
+		if IsFull(fault) {
 			_ = write(b[:len(b)/2]) // the fault is what the caller gets to see
 		}
 	})

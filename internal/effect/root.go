@@ -223,7 +223,9 @@ func (r *Root) writeFile(p Point, name string, write func(io.Writer) error) (err
 	return f.Sync()
 }
 
-func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) }
+// IsFull says whether an error is that of a disk without room: for everybody, or
+// for us, whose quota is used up.
+func IsFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // The rest is the choice between a directory and the whole file system.
 
