@@ -1,13 +1,22 @@
-// Package ending notes how a deployment's servers ended by themselves: the part
-// of backends.Deployment that is the same wherever they run.
+// Package ending notes how a deployment ended, by itself or because it was stopped
+// or kept: the part of backends.Deployment that is the same wherever servers run.
 package ending
 
-import "sync"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
 
-// An Ending is the end of a deployment that nobody asked for. Its methods may
-// be called concurrently.
+var errOver = errors.New("it is stopped or kept already")
+
+// An Ending is the end of a deployment. Its methods may be called concurrently.
 type Ending struct {
 	done chan struct{}
+
+	turn chan struct{} // held by the StopWith or KeepWith that is at work
+	over bool          // guarded by turn
 
 	mu    sync.Mutex
 	asked bool
@@ -15,7 +24,39 @@ type Ending struct {
 }
 
 // New makes the ending of a deployment that has not ended.
-func New() *Ending { return &Ending{done: make(chan struct{})} }
+func New() *Ending { return &Ending{done: make(chan struct{}), turn: make(chan struct{}, 1)} }
+
+// StopWith calls stop, unless the deployment is stopped or kept. One StopWith or
+// KeepWith is at work at a time; a caller waits for another one until ctx ends.
+func (e *Ending) StopWith(ctx context.Context, stop func() error) error {
+	if err := e.last(ctx, stop); !errors.Is(err, errOver) {
+		return err
+	}
+	return nil
+}
+
+// KeepWith calls keep. It is an error if the deployment is stopped or kept
+// already; else it is like [Ending.StopWith].
+func (e *Ending) KeepWith(ctx context.Context, keep func() error) error { return e.last(ctx, keep) }
+
+func (e *Ending) last(ctx context.Context, f func() error) error {
+	select {
+	case e.turn <- struct{}{}: // even if ctx is over: nobody is in the way
+	default:
+		select {
+		case e.turn <- struct{}{}:
+		case <-ctx.Done():
+			return fmt.Errorf("another stop or keep is still at work: %w", context.Cause(ctx))
+		}
+	}
+	defer func() { <-e.turn }()
+	if e.over {
+		return errOver
+	}
+	err := f()
+	e.over = err == nil
+	return err
+}
 
 // Ended notes an end. The first one counts; one that was asked for is none.
 func (e *Ending) Ended(err error) {
