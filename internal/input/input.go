@@ -1,6 +1,6 @@
 // Package input opens the files that a plan or a command names. A plan may come
-// from a stranger, so each file is bounded before its first byte is read: it is
-// a regular file, it has a size, and the size is within a limit.
+// from a stranger, so a file is checked before its first byte is read: it must be
+// a regular file that is not empty and not beyond a limit.
 package input
 
 import (
@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// The causes why a file is not read. They come inside a [*fs.PathError].
+// Why a file is not read; each comes inside a [*fs.PathError].
 var (
 	// ErrNotRegular is a pipe, a socket or a device; a folder is syscall.EISDIR.
 	ErrNotRegular = errors.New("it is not a regular file")
@@ -84,11 +84,22 @@ func ReadNamed(name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(&File{f: f, limit: limit})
-	if err == nil && len(b) == 0 {
-		err = refused(name, ErrEmpty)
+	return ReadStream(name, f, limit)
+}
+
+// ReadStream is [ReadFile] for what is open already, as the standard input is; name
+// stands in errors.
+func ReadStream(name string, r io.Reader, limit int64) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, limit+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(b) == 0:
+		return nil, refused(name, ErrEmpty)
+	case int64(len(b)) > limit:
+		return nil, tooLarge(name, limit)
 	}
-	return b, err
+	return b, nil
 }
 
 func check(name string, info fs.FileInfo, limit int64) error {
