@@ -27,7 +27,7 @@ const Kind = "endpoint"
 
 // A Config is the backend's part of a plan.
 type Config struct {
-	URL     string                   `yaml:"url" doc:"Address of the server, without the /v1." example:"https://llm.example.com"`
+	URL     string                   `yaml:"url" doc:"Address of the server, with or without the /v1 of its API." example:"https://llm.example.com"`
 	Key     secret.String            `yaml:"key,omitempty" doc:"Sent as a bearer token. A reference, never the key itself: ${SWEEP_API_KEY}."`
 	Headers map[string]secret.String `yaml:"headers,omitempty" doc:"Sent with every request. What carries credentials (Authorization, Cookie, X-Api-Key, ...) by reference only."`
 
@@ -98,12 +98,9 @@ func New(c Config) (*Backend, error) {
 	}
 	guard := netguard.Guard{AllowLinkLocal: c.AllowLinkLocal, Hint: "allow_link_local permits it"}
 	u, err := address(c.URL, guard)
-	switch {
-	case err != nil:
+	if err != nil {
 		bad("url: %w", err)
-	case strings.HasSuffix(u.Path, "/v1"):
-		bad("url: leave out the /v1, which comes with the engine")
-	default:
+	} else {
 		b.url, b.host = u, &endpointHost{url: u, guard: guard}
 	}
 	for _, role := range slices.Sorted(maps.Keys(c.Roles)) {
@@ -161,7 +158,8 @@ func New(c Config) (*Backend, error) {
 	return b, nil
 }
 
-// address is a URL that may be asked, without a slash at its end.
+// address is a URL that may be asked, without a slash at its end and without the
+// /v1 that many clients want in it: paths of the API begin with it.
 func address(text string, guard netguard.Guard) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -177,7 +175,7 @@ func address(text string, guard netguard.Guard) (*url.URL, error) {
 	case u.Port() != "" && !isPort(u.Port()):
 		return nil, fmt.Errorf("%s is not a port", u.Port())
 	}
-	u.Path = strings.TrimRight(u.Path, "/")
+	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/v1")
 	return u, guard.Check(u.Hostname())
 }
 
@@ -288,7 +286,7 @@ func (b *Backend) Check(spec backends.Spec) error {
 func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Ledger) (backends.Deployment, error) {
 	hosts := map[string][]host.Host{}
 	for _, r := range spec.Roles {
-		hosts[r.Name] = b.Hosts(r.Name, r.Name == spec.Entry || len(spec.Roles) == 1)
+		hosts[r.Name] = b.Hosts(r.Name, r.Name == spec.Entry)
 		if len(hosts[r.Name]) != max(1, r.Replicas) {
 			return nil, fmt.Errorf("%w: %d replicas of the role %s, and the endpoint has %d addresses of it", backends.ErrSpec, r.Replicas, r.Name, len(hosts[r.Name]))
 		}

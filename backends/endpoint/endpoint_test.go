@@ -28,7 +28,7 @@ func TestContract(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return b, backends.Spec{Pod: "d1-l01", Roles: []backends.Role{{Name: "server", Replicas: 1}}}
+		return b, backends.Spec{Pod: "d1-l01", Entry: "server", Roles: []backends.Role{{Name: "server", Replicas: 1}}}
 	}, backendtest.StartsNothing())
 }
 
@@ -46,7 +46,6 @@ func TestNew_refuses(t *testing.T) {
 		{"a cache reset that there is not", Config{URL: ok, ResetCache: "always"}, "want never or between_trials"},
 		{"no URL at all", Config{URL: "http://user:canary@host:port"}, "not a URL"},
 		{"credentials in the URL", Config{URL: "http://user:canary@host"}, "credentials"},
-		{"the API's path", Config{URL: ok + "/v1/"}, "leave out the /v1"},
 		{"no port", Config{URL: "http://localhost:99999"}, "99999 is not a port"},
 		{"no address of a role", Config{URL: ok, Roles: map[string][]Place{"decode": {{"decode:8081"}}}}, "roles.decode[0].metrics: want http://"},
 		{"credentials of a role", Config{URL: ok, Roles: map[string][]Place{"decode": {{"http://u:canary@host"}}}}, "credentials"},
@@ -67,6 +66,20 @@ func TestNew_refuses(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		} else if strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: the error shows the secret: %v", c.name, err)
+		}
+	}
+}
+
+// TestNew_versionedURL: many clients want the /v1 of the API in the address.
+func TestNew_versionedURL(t *testing.T) {
+	for _, given := range []string{"https://host.example/base", "https://host.example/base/", "https://host.example/base/v1", "https://host.example/base/v1/"} {
+		b, err := New(Config{URL: given})
+		if err != nil {
+			t.Errorf("%s: %v", given, err)
+			continue
+		}
+		if got := b.url.String(); got != "https://host.example/base" {
+			t.Errorf("%s is asked at %s", given, got)
 		}
 	}
 }
