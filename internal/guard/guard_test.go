@@ -26,7 +26,9 @@ import (
 // The limit of the promise is 2 s; the machine that tests may be busy.
 const gone = 5 * time.Second
 
-func TestStart_parentKilled(t *testing.T) {
+// startParent starts a process that starts a tree of four under a guard.
+func startParent(t *testing.T) (parent *exec.Cmd, tree []int) {
+	t.Helper()
 	log := filepath.Join(t.TempDir(), "log")
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), helperVar+"=parent:"+log)
@@ -34,7 +36,11 @@ func TestStart_parentKilled(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	pids := pidsIn(t, lines(t, log, 4))
+	return cmd, pidsIn(t, lines(t, log, 4))
+}
+
+func TestStart_parentKilled(t *testing.T) {
+	cmd, pids := startParent(t)
 	guards := procfs.Descendants(cmd.Process.Pid)
 	if len(guards) != 5 {
 		t.Fatalf("got tree %v, want a guard and four", guards)
@@ -73,14 +79,7 @@ func TestStart_bothKilled(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("PR_SET_PDEATHSIG is Linux's")
 	}
-	log := filepath.Join(t.TempDir(), "log")
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), helperVar+"=parent:"+log)
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	pids := pidsIn(t, lines(t, log, 4))
+	cmd, pids := startParent(t)
 	guard := slices.DeleteFunc(procfs.Descendants(cmd.Process.Pid), func(pid int) bool { return slices.Contains(pids, pid) })
 	if len(guard) != 1 {
 		t.Fatalf("guards %v beside %v", guard, pids)

@@ -69,7 +69,7 @@ func launch(spec Spec, id string) (pid int, err error) {
 	if err := adopt(); err != nil {
 		return 0, err
 	}
-	// What we have from our parent ends here: its credentials are not the
+	// The environment of our parent may hold credentials that are not the
 	// command's.
 	os.Clearenv()
 	if err := os.Setenv(GuardedVar, id); err != nil {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"sweep.dev/sweep/internal/procfs"
 )
 
 // An oomWatch tells a process that the kernel's out-of-memory killer ended
@@ -34,46 +36,13 @@ type oomWatch struct {
 
 // watchOOM reads the counter; root is where the file system begins.
 func watchOOM(root string) *oomWatch {
-	var candidates []string
-	if b, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup")); err == nil {
-		candidates = memoryCounters(string(b))
-	}
-	for i, path := range append(candidates, "proc/vmstat") {
-		path = filepath.Join(root, path)
+	candidates := procfs.CgroupFiles(root, "memory", "memory.oom_control", "memory.events")
+	for i, path := range append(candidates, filepath.Join(root, "proc/vmstat")) {
 		if n, ok := readCounter(path); ok {
 			return &oomWatch{path: path, shared: i == len(candidates), before: n}
 		}
 	}
 	return &oomWatch{}
-}
-
-// memoryCounters is where the counter may be, from the lines of
-// /proc/self/cgroup. In a container the cgroup's path is often that of the
-// machine while the mount shows the container's own cgroup as its root.
-func memoryCounters(cgroup string) []string {
-	var v1, v2 []string
-	for line := range strings.Lines(cgroup) {
-		fields := strings.SplitN(strings.TrimSpace(line), ":", 3) // number:controllers:path
-		if len(fields) != 3 {
-			continue
-		}
-		controllers, path := fields[1], fields[2]
-		if controllers == "" {
-			v2 = []string{
-				filepath.Join("sys/fs/cgroup", path, "memory.events"),
-				"sys/fs/cgroup/memory.events",
-			}
-		}
-		for c := range strings.SplitSeq(controllers, ",") {
-			if c == "memory" {
-				v1 = []string{
-					filepath.Join("sys/fs/cgroup/memory", path, "memory.oom_control"),
-					"sys/fs/cgroup/memory/memory.oom_control",
-				}
-			}
-		}
-	}
-	return append(v1, v2...) // memory belongs to one hierarchy: v1 where it is named there
 }
 
 // readCounter reads the line "oom_kill N".
