@@ -76,8 +76,8 @@ func (b *Backend) launch(ctx context.Context, spec backends.Spec, o offer, netwo
 	d := b.deployment(spec, p, o.price, network, secrets)
 	d.note("duplicate_pod", twins...)
 	gone := func(err error) error {
-		// Released here, whatever became of ctx; where that fails the ledger
-		// still owes the pod.
+		// Released here even if ctx is over; if that fails the ledger still owes
+		// the pod.
 		ctx, cancel := b.settling(ctx)
 		defer cancel()
 		if end := d.end(ctx); end != nil {
@@ -152,7 +152,7 @@ func (b *Backend) rent(ctx context.Context, spec backends.Spec, r runpodapi.Crea
 	case lookErr != nil:
 		return runpodapi.Pod{}, nil, fmt.Errorf("whether pod %s was created is not known: %w", r.Name, errors.Join(err, lookErr))
 	case len(found) == 0:
-		b.lose(r.Name, "")
+		b.retire(r.Name, "")
 		return nothing(fmt.Errorf("%w within %v: %w", errLost, b.Patience, err))
 	}
 	twins, discardErr := b.discard(ctx, found[1:])
@@ -162,12 +162,12 @@ func (b *Backend) rent(ctx context.Context, spec backends.Spec, r runpodapi.Crea
 	return found[0], twins, nil
 }
 
-// lose notes that no pod may have this name any more, but the one with id, which
-// an old list may still have: see [deployment.discard].
-func (b *Backend) lose(name, id string) {
+// retire notes that no pod may have this name any more: [deployment.discard]
+// deletes each that does. An old list may still have the pod id, which is gone.
+func (b *Backend) retire(name, id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lost[name] = id
+	b.retired[name] = id
 }
 
 // look searches the account for a name until something has it or the patience
@@ -221,5 +221,5 @@ func (b *Backend) discard(ctx context.Context, pods []runpodapi.Pod) (findings [
 	for _, p := range pods {
 		findings = append(findings, fmt.Sprintf("one create made pod %s as well, which was deleted", p.ID))
 	}
-	return findings, b.end(ctx, doomed{ids: idsOf(pods), price: pods[0].Cost})
+	return findings, b.end(ctx, termination{ids: idsOf(pods), price: pods[0].Cost})
 }

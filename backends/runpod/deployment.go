@@ -41,8 +41,6 @@ type deployment struct {
 
 	stop    context.CancelFunc // of what start has started
 	running sync.WaitGroup
-	turn    chan struct{} // held by the Stop or Keep that is at work
-	over    bool          // stopped or kept; guarded by turn
 
 	*ending.Ending
 	logged chan struct{} // closed with the log's first line
@@ -65,8 +63,8 @@ func (b *Backend) deployment(spec backends.Spec, p runpodapi.Pod, quoted float64
 	role := spec.Roles[0]
 	d := &deployment{
 		b: b, role: role, gpu: spec.GPU, quoted: quoted, created: time.Now(), expires: spec.Expires, network: network, secrets: secrets,
-		ref:  backends.Ref{Kind: Kind, RunID: spec.RunID, Pod: spec.Pod, ID: p.ID, Name: p.Name, Details: b.at()},
-		turn: make(chan struct{}, 1), Ending: ending.New(), logged: make(chan struct{}), stop: func() {},
+		ref:    backends.Ref{Kind: Kind, RunID: spec.RunID, Pod: spec.Pod, ID: p.ID, Name: p.Name, Details: b.at()},
+		Ending: ending.New(), logged: make(chan struct{}), stop: func() {},
 	}
 	if role.LogPath != nil {
 		d.logPath = role.LogPath(0)
@@ -132,36 +130,32 @@ func (d *deployment) look(ctx context.Context) (ready bool, err error) {
 
 // learn takes what a listing says of the pod, its price and its GPU.
 func (d *deployment) learn(p runpodapi.Pod, now time.Time) {
+	if d.quoted > 0 && p.Cost > 1.1*d.quoted {
+		d.note("cost_above_quote", fmt.Sprintf("RunPod bills $%.2f/h; the catalogue said $%.2f/h", p.Cost, d.quoted))
+	}
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.listed.IsZero() {
 		d.listed = now
 	}
-	d.mu.Unlock()
 	if p.Cost > 0 {
-		if d.quoted > 0 && p.Cost > 1.1*d.quoted {
-			d.note("cost_above_quote", fmt.Sprintf("RunPod bills $%.2f/h; the catalogue said $%.2f/h", p.Cost, d.quoted))
-		}
-		d.mu.Lock()
 		d.terms.USDPerHour = p.Cost
-		d.mu.Unlock()
 	}
 	if p.GPU != nil {
 		if name := catalogName(p.GPU.ID); name != d.gpu {
-			d.mu.Lock()
 			d.terms.GPU = name
-			d.mu.Unlock()
 		}
 	}
 }
 
 // discard deletes what should not be there: other pods of our name, and those of
-// creates that were given up.
+// retired names.
 func (d *deployment) discard(ctx context.Context, seen runpodapi.Listing) {
 	for _, p := range seen.Pods {
 		d.b.mu.Lock()
-		id, stray := d.b.lost[p.Name]
+		id, retired := d.b.retired[p.Name]
 		d.b.mu.Unlock()
-		if p.Alive() && (stray && p.ID != id || p.Name == d.ref.Name && p.ID != d.ref.ID) {
+		if p.Alive() && (retired && p.ID != id || p.Name == d.ref.Name && p.ID != d.ref.ID) {
 			d.note("duplicate_pod", fmt.Sprintf("pod %s showed up late and was deleted", p.ID))
 			// Where it fails the next listing has it again.
 			_ = d.b.client.Delete(ctx, p.ID)

@@ -25,7 +25,7 @@ func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) error {
 	}
 	switch {
 	case ref.ID != "":
-		return b.end(ctx, doomed{ids: []string{ref.ID}, name: ref.Name})
+		return b.end(ctx, termination{ids: []string{ref.ID}, name: ref.Name})
 	case ref.Name == "":
 		return fmt.Errorf("%w: a ref without an id and a name", backends.ErrNotFound)
 	}
@@ -36,18 +36,16 @@ func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) error {
 	if len(found) == 0 {
 		return nil
 	}
-	return b.end(ctx, doomed{ids: idsOf(found), name: ref.Name, price: found[0].Cost})
+	return b.end(ctx, termination{ids: idsOf(found), name: ref.Name, price: found[0].Cost})
 }
 
-// A doomed pod is one that is to be given back, together with everything else
-// that its create has made.
-type doomed struct {
-	ids   []string  // at least one
-	name  string    // other pods of this name are deleted too; "" for none
-	price float64   // USD per hour, for messages; 0: unknown
-	made  time.Time // when it was created; zero: long ago
-	// listed is when a list first had it; zero: none was seen to.
-	listed time.Time
+// A termination is a pod to give back, with everything else that its create made.
+type termination struct {
+	ids    []string  // at least one
+	name   string    // other pods of this name are deleted too; "" for none
+	price  float64   // USD per hour, for messages; 0: unknown
+	made   time.Time // when it was created; zero: long ago
+	listed time.Time // when a list first had it; zero: no list had it yet
 }
 
 func idsOf(pods []runpodapi.Pod) (ids []string) {
@@ -59,15 +57,15 @@ func idsOf(pods []runpodapi.Pod) (ids []string) {
 
 // end deletes a pod, and everything else of its name, until it is seen to be
 // gone: the DELETE was answered, and two successive lists that began after the
-// answer do not have it. It gives up only with ctx. What is fresh may be missing
+// answer do not have it. It gives up only with ctx. A fresh pod may be missing
 // from a list though it lives.
 //
 // All DELETEs are sent at once. One that went well is sent again only if a later
 // list still has the pod: each takes a call from the account's quota, for which
 // the lists then wait.
-func (b *Backend) end(ctx context.Context, d doomed) error {
+func (b *Backend) end(ctx context.Context, t termination) error {
 	pods := map[string]*removal{}
-	for _, id := range d.ids {
+	for _, id := range t.ids {
 		pods[id] = &removal{due: true}
 	}
 	var dead time.Time // since when what is still listed is TERMINATED
@@ -75,7 +73,7 @@ func (b *Backend) end(ctx context.Context, d doomed) error {
 		unknown, err := b.remove(ctx, pods)
 		if err == nil {
 			var left []runpodapi.Pod
-			left, err = b.absent(ctx, pods, d.name)
+			left, err = b.absent(ctx, pods, t.name)
 			switch {
 			case len(left) > 0:
 				err = fmt.Errorf("still listed: %s", describe(left))
@@ -92,13 +90,12 @@ func (b *Backend) end(ctx context.Context, d doomed) error {
 					}
 					pods[p.ID].due = true
 				}
-			case err == nil && unknown && time.Since(d.made) < b.freshness():
+			case err == nil && unknown && time.Since(t.made) < b.freshness():
 				err = errors.New("it is too new for its absence to mean something")
-			case err == nil && d.name != "" && time.Until(b.alone(d)) > 0:
-				// One create may have made two, and the other not be listed yet.
-				// It is worth a look while nobody is in a hurry.
-				if cut := runpodapi.Sleep(ctx, min(runpodapi.Jitter(b.Poll), time.Until(b.alone(d)))); cut != nil {
-					return nil //nolint:nilerr // what was to be ended is seen to be gone
+			case err == nil && t.name != "" && time.Until(b.twinsListed(t)) > 0:
+				// A twin may not be listed yet.
+				if cut := runpodapi.Sleep(ctx, min(runpodapi.Jitter(b.Poll), time.Until(b.twinsListed(t)))); cut != nil {
+					return nil //nolint:nilerr // the pods of t are gone
 				}
 				continue
 			case err == nil:
@@ -106,45 +103,44 @@ func (b *Backend) end(ctx context.Context, d doomed) error {
 			}
 		}
 		if errors.Is(err, backends.ErrRefused) || ctx.Err() != nil {
-			return stillThere(d, errors.Join(context.Cause(ctx), err))
+			return stillThere(t, errors.Join(context.Cause(ctx), err))
 		}
 		if cut := runpodapi.Sleep(ctx, min(runpodapi.Backoff(try), runpodapi.Jitter(b.Poll))); cut != nil {
-			return stillThere(d, errors.Join(cut, err))
+			return stillThere(t, errors.Join(cut, err))
 		}
 	}
 }
 
-// alone is from when on a list that has no other pod of the name proves that the
-// create made no other: twice the time in which the pod itself came to be listed,
-// and at least two polls. Of a pod that no list ever had, that time is unknown:
-// then it is the freshness.
-func (b *Backend) alone(d doomed) time.Time {
+// twinsListed is when a list would have a second pod that the same create made:
+// twice as long after the create as the pod itself took to be listed, at least two
+// polls. If no list ever had the pod, it is the freshness.
+func (b *Backend) twinsListed(t termination) time.Time {
 	lag := b.freshness()
-	if !d.listed.IsZero() {
-		lag = min(lag, max(2*b.Poll, 2*d.listed.Sub(d.made)))
+	if !t.listed.IsZero() {
+		lag = min(lag, max(2*b.Poll, 2*t.listed.Sub(t.made)))
 	}
-	return d.made.Add(lag)
+	return t.made.Add(lag)
 }
 
 // freshness is how long absence means nothing for a pod that was just made.
 func (b *Backend) freshness() time.Duration { return min(fresh, b.Patience*2/3) }
 
-func stillThere(d doomed, err error) error {
+func stillThere(t termination, err error) error {
 	cost := ""
-	if d.price > 0 {
-		cost = fmt.Sprintf(", $%.2f/h", d.price)
+	if t.price > 0 {
+		cost = fmt.Sprintf(", $%.2f/h", t.price)
 	}
-	return fmt.Errorf("runpod: pod %s (%s%s) is not seen to be gone: %w", strings.Join(d.ids, ", "), d.name, cost, err)
+	return fmt.Errorf("runpod: pod %s (%s%s) is not seen to be gone: %w", strings.Join(t.ids, ", "), t.name, cost, err)
 }
 
-// A removal is how far the DELETE of one pod has come.
+// A removal is the state of one pod's DELETE.
 type removal struct {
 	due bool // it is to be sent, for the first time or again
 	met bool // a DELETE went well: the API knew the pod
 }
 
-// remove sends the DELETEs that are due, all at once. unknown says that for one
-// pod there was never another answer than 404, which for a new pod is no proof.
+// remove sends the DELETEs that are due, all at once. unknown says that one pod
+// was only ever answered with 404, which for a new pod is no proof.
 func (b *Backend) remove(ctx context.Context, pods map[string]*removal) (unknown bool, err error) {
 	var mu sync.Mutex
 	var sent sync.WaitGroup

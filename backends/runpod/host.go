@@ -36,7 +36,7 @@ func (h *podHost) Dial(ctx context.Context, network, addr string) (net.Conn, err
 	return h.d.b.dial(ctx, network, target)
 }
 
-// Exec runs nvidia-smi in the pod, by its agent.
+// Exec runs nvidia-smi or amd-smi in the pod, by its agent.
 func (h *podHost) Exec(ctx context.Context, argv ...string) ([]byte, error) {
 	if h.d.agent == nil {
 		return nil, host.ErrNotSupported

@@ -17,19 +17,24 @@ import (
 // Stop deletes the pod at once and returns when it is seen to be gone. Where it
 // fails it may be called again.
 func (d *deployment) Stop(ctx context.Context) error {
-	return d.finish(ctx, func() error { return d.end(ctx) })
+	return d.StopWith(ctx, func() error {
+		d.Ask()
+		err := d.end(ctx) // first: the follower still gets the end of the log
+		d.letGo()
+		return err
+	})
 }
 
 // end deletes the pod and returns when it is seen to be gone. Its name is watched
 // for as long as other deployments live: a twin that shows up later is deleted.
 func (d *deployment) end(ctx context.Context) error {
 	d.mu.Lock()
-	doomed := doomed{ids: []string{d.ref.ID}, name: d.ref.Name, price: d.terms.USDPerHour, made: d.created, listed: d.listed}
+	t := termination{ids: []string{d.ref.ID}, name: d.ref.Name, price: d.terms.USDPerHour, made: d.created, listed: d.listed}
 	d.mu.Unlock()
-	if err := d.b.end(ctx, doomed); err != nil {
+	if err := d.b.end(ctx, t); err != nil {
 		return err
 	}
-	d.b.lose(d.ref.Name, d.ref.ID)
+	d.b.retire(d.ref.Name, d.ref.ID)
 	return nil
 }
 
@@ -42,31 +47,25 @@ func (d *deployment) Keep(ctx context.Context, until time.Time) error {
 	case until.After(d.expires):
 		return fmt.Errorf("keep pod %s: it ends itself at %s", d.ref.ID, d.expires.Format(time.RFC3339))
 	}
-	keep := func(ctx context.Context) error { return d.agent.Keep(ctx, until) }
-	if err := d.b.fx.Call(ctx, effect.AgentEnd, keep); err != nil {
+	err := d.KeepWith(ctx, func() error {
+		keep := func(ctx context.Context) error { return d.agent.Keep(ctx, until) }
+		if err := d.b.fx.Call(ctx, effect.AgentEnd, keep); err != nil {
+			return err
+		}
+		d.Ask()
+		d.letGo()
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("keep pod %s: %w", d.ref.ID, err)
 	}
-	return d.finish(ctx, func() error { return nil })
+	return nil
 }
 
-// finish does the last thing to this pod, unless it was done before, and ends
-// what start has started.
-func (d *deployment) finish(ctx context.Context, last func() error) error {
-	select {
-	case d.turn <- struct{}{}:
-	case <-ctx.Done():
-		return fmt.Errorf("pod %s: %w", d.ref.ID, context.Cause(ctx))
-	}
-	defer func() { <-d.turn }()
-	if d.over {
-		return nil
-	}
-	d.Ask()
-	err := last() // first: what follows the log still gets the end of it
+// letGo ends what start has started.
+func (d *deployment) letGo() {
 	d.stop()
 	d.running.Wait()
-	d.over = err == nil
-	return err
 }
 
 // Adopt takes over a pod that was kept, with the secrets that are in its own

@@ -49,9 +49,9 @@ type Backend struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
 	mu sync.Mutex
-	// lost are names that no pod may have any more: of creates that were given up,
-	// and of pods that are gone, with their ids.
-	lost map[string]string
+	// retired are names that no pod may have any more: of pods that are gone, with
+	// their ids, and of creates that were given up, with "".
+	retired map[string]string
 }
 
 var (
@@ -71,7 +71,6 @@ func Factory(fx *effect.Effects) backends.Factory {
 	return backends.Factory{
 		Kind:     Kind,
 		Doc:      "pods rented at RunPod",
-		Starts:   true,
 		Outlives: true,
 		Bills:    true,
 		Launch:   25 * time.Minute,
@@ -107,7 +106,7 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 		return nil, err
 	}
 	api := runpodapi.New(fx, base, c.Key, c.Rate)
-	return &Backend{Config: c, fx: fx, client: api, account: runpodapi.NewLister(api), dial: netguard.Dial, lost: map[string]string{}}, nil
+	return &Backend{Config: c, fx: fx, client: api, account: runpodapi.NewLister(api), dial: netguard.Dial, retired: map[string]string{}}, nil
 }
 
 // at is what finds this account's API again.

@@ -245,8 +245,8 @@ func TestListed(t *testing.T) {
 	}
 }
 
-// How long a twin is waited for follows from how late the pod itself was listed.
-func TestAlone(t *testing.T) {
+// The wait for a twin follows from how late the pod itself was listed.
+func TestTwinsListed(t *testing.T) {
 	t.Parallel()
 	b := &Backend{Config: DefaultConfig}
 	made := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -260,12 +260,12 @@ func TestAlone(t *testing.T) {
 		{20 * time.Second, 40 * time.Second},
 		{50 * time.Second, time.Minute},
 	} {
-		d := doomed{made: made}
+		pod := termination{made: made}
 		if c.listed > 0 {
-			d.listed = made.Add(c.listed)
+			pod.listed = made.Add(c.listed)
 		}
-		if got := b.alone(d).Sub(made); got != c.want {
-			t.Errorf("listed after %v: alone after %v, want %v", c.listed, got, c.want)
+		if got := b.twinsListed(pod).Sub(made); got != c.want {
+			t.Errorf("listed after %v: twins after %v, want %v", c.listed, got, c.want)
 		}
 	}
 }

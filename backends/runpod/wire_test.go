@@ -10,8 +10,8 @@ import (
 	"sweep.dev/sweep/internal/bootstrap/wiretest"
 )
 
-// What crosses the public network to a pod's agent in a whole life ends no other
-// minute of it: no secret is in it, and nothing of it is taken a second time.
+// TestWire captures all requests to a pod's agent: they hold no secret, and the
+// agent refuses each that is sent again or changed.
 func TestWire(t *testing.T) {
 	e := emulator(t)
 	b := backend(t, e)

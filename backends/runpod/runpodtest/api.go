@@ -270,7 +270,7 @@ func (c *call) tell(status int) {
 	}
 }
 
-// An answer tells of a request when its status is known.
+// An answer reports its request once the status is known.
 type answer struct {
 	http.ResponseWriter
 	call *call

@@ -241,20 +241,29 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// DefaultImages are vllm/vllm-openai, played by sweep's simulated engine, and
-// runpod's own images, which do nothing.
+// DefaultImages are those of vLLM, SGLang and TensorRT-LLM, played by sweep's
+// simulated engine, and runpod's own images, which do nothing.
 func DefaultImages(sweep, simArgs []string) []podtest.Image {
-	vllm := `[ "$1" = serve ] && shift
-if [ {gpus} = 0 ]; then
+	serve := func(engine string) string {
+		return `if [ {gpus} = 0 ]; then
 	echo 'RuntimeError: No CUDA GPUs are available' >&2
 	exit 1
 fi
-exec ` + podtest.Quote(slices.Concat(sweep, []string{"sim", "--gpu"})...) + ` {gpu} "$@" ` + podtest.Quote(simArgs...) + "\n"
+exec ` + podtest.Quote(slices.Concat(sweep, []string{"sim", "--engine=" + engine, "--gpu"})...) + ` {gpu} "$@" ` + podtest.Quote(simArgs...) + "\n"
+	}
+	// SGLang is a module of the python3 that the pod's agent runs on.
+	const module = `if [ "$1 $2" != "-m sglang.launch_server" ]; then
+	exec "$(PATH=${PATH#*:}; command -v python3)" "$@"
+fi
+shift 2
+`
 	return []podtest.Image{
 		{
 			Pattern: "vllm/vllm-openai*", Entrypoint: []string{"vllm", "serve"},
-			Programs: map[string]string{"vllm": vllm},
+			Programs: map[string]string{"vllm": `[ "$1" = serve ] && shift` + "\n" + serve("vllm")},
 		},
+		{Pattern: "lmsysorg/sglang*", Programs: map[string]string{"python3": module + serve("sglang")}},
+		{Pattern: "nvcr.io/nvidia/tensorrt-llm/release*", Programs: map[string]string{"trtllm-serve": `[ "$1" = serve ] && shift` + "\n" + serve("trtllm")}},
 		{Pattern: "runpod/*", Cmd: []string{"tail", "-f", "/dev/null"}},
 	}
 }

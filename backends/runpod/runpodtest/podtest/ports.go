@@ -40,7 +40,7 @@ func Remap(argv []string, env map[string]string, ports map[int]int) ([]string, m
 	}
 	for name, value := range env {
 		switch {
-		// These tell of the outside already.
+		// These are public ports already.
 		case strings.HasPrefix(name, "RUNPOD_TCP_PORT_"):
 		case value == "0.0.0.0":
 			env[name] = loopback
