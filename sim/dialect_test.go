@@ -182,15 +182,13 @@ func TestDialects_failuresToTheDriver(t *testing.T) {
 // absent are quantities that a profile knows and a single server without load
 // of that kind does not show, by release; * is every one.
 var absent = map[string][]string{
-	"tgi *":           {engine.RequestsFailed},
-	"vllm *":          {engine.PrefixHitRate, engine.SpecDrafted, engine.SpecAccepted, engine.KVTransfer, engine.KVTransferred, engine.SpecAcceptRate, engine.SpecAcceptLen},
+	"vllm *":          {engine.SpecDrafted, engine.SpecAccepted, engine.SpecDrafts, engine.KVTransfer, engine.KVTransferred, engine.SpecAcceptRate, engine.SpecAcceptLen},
 	"vllm 0.32.0":     {engine.GenerationPerSecond}, // gone with V0
 	"vllm 0.8.5":      {engine.GenerationPerSecond, engine.TPOT},
-	"sglang *":        {engine.KVTransfer, engine.KVTransferred, engine.RequestsFailed, engine.SpecAcceptRate, engine.SpecAcceptLen}, // zeros without speculation
+	"sglang *":        {engine.KVTransfer, engine.KVTransferred, engine.SpecAcceptRate, engine.SpecAcceptLen}, // zeros without speculation
 	"sglang 0.4.5":    {engine.PrefillBootstrapQueue, engine.PrefillInflightQueue, engine.DecodePreallocQueue, engine.DecodeTransferQueue, engine.Preemptions, engine.KVCacheTokens, engine.KVCacheBlocks, engine.PrefixHits, engine.Queue, engine.Prefill, engine.Decode},
-	"trtllm *":        {engine.RequestsFailed},
 	"llamacpp b11549": {engine.KVCacheUsage}, // since 2025-05
-	"llamacpp b5000":  {engine.PrefixQueries, engine.PrefixHits, engine.SpecDrafted, engine.SpecAccepted},
+	"llamacpp b5000":  {engine.PrefixQueries, engine.PrefixHits, engine.SpecDrafted, engine.SpecAccepted, engine.SpecDrafts},
 }
 
 // TestDialects_metricsMeanSomething: each quantity that an engine's profile
@@ -209,7 +207,7 @@ func TestDialects_metricsMeanSomething(t *testing.T) {
 				t.Fatalf("%v, %d dropped, %d twice", err, e.Dropped, e.Duplicates)
 			}
 			found := map[string]prom.Reading{}
-			for _, f := range prom.Explain([]*engine.Profile{p}, e).Families {
+			for _, f := range prom.Explain([]*engine.Profile{p}, e, true).Families {
 				for _, r := range f.Readings {
 					found[r.Quantity] = r
 				}

@@ -188,7 +188,7 @@ func quantities(t *testing.T, in *instance, p *engine.Profile) map[string]float6
 		t.Fatal(err)
 	}
 	out := map[string]float64{}
-	for _, f := range prom.Explain([]*engine.Profile{p}, e).Families {
+	for _, f := range prom.Explain([]*engine.Profile{p}, e, true).Families {
 		for _, r := range f.Readings {
 			if r.Value != nil {
 				out[r.Quantity] = *r.Value

@@ -733,8 +733,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A machine can only make an answer later than the model has it, so the soonest of
-// several is what the scale is held by.
+// A busy machine only delays an answer, so the scale is judged by the soonest of
+// several.
 func TestTimeScale(t *testing.T) {
 	slow, fast := start(t, "--gpu", "t4"), start(t, "--gpu", "t4", "--time-scale", "10")
 	body := chat("x", `,"max_tokens":200,"ignore_eos":true`)

@@ -49,6 +49,7 @@ type simulated struct{ host.Host }
 var (
 	_ host.Host      = simulated{}
 	_ host.Processor = simulated{}
+	_ host.Porter    = simulated{}
 )
 
 func (h simulated) PIDs() []int {
@@ -58,12 +59,22 @@ func (h simulated) PIDs() []int {
 	return nil
 }
 
-// otherTools tell of GPUs too. This machine's are not the simulated ones.
+// Addr is the server's one address: the simulator answers there what a real
+// server answers on further ports.
+func (h simulated) Addr(port string) string {
+	p, ok := h.Host.(host.Porter)
+	if !ok || p.Addr(port) == "" {
+		return ""
+	}
+	return strings.TrimPrefix(h.URL(), "http://")
+}
+
+// otherTools show GPUs too, but those of this machine.
 var otherTools = []string{"dcgmi", "nvitop", "rocm-smi"}
 
 // Exec runs a command of this machine, where the server really runs; but
 // nvidia-smi --query-gpu=... --format=..., nvidia-smi -q -x and amd-smi metric,
-// list or process with --json tell of the simulated GPUs.
+// list or process with --json show the simulated GPUs.
 func (h simulated) Exec(ctx context.Context, argv ...string) ([]byte, error) {
 	if len(argv) == 0 {
 		return h.Host.Exec(ctx)

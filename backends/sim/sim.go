@@ -132,8 +132,8 @@ func (b *Backend) argv(spec backends.Spec, role backends.Role, at backends.Addre
 	if b.config.RequestLog && role.LogPath != nil {
 		argv = append(argv, "--request-log="+RequestLog(role.LogPath(at.Replica)))
 	}
-	// What the plan says of the engine comes after what sweep says, so that it
-	// wins. The simulator shares a model over all GPUs of a server as tensor
+	// The plan's arguments come after those of sweep, so that they win. The
+	// simulator shares a model over all GPUs of a server as tensor
 	// parallelism does, whatever kinds the plan mixes.
 	argv = append(argv, flags(k.args)...)
 	if role.GPUs > 1 {

@@ -261,3 +261,18 @@ func TestFlags(t *testing.T) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }
+
+// A port that only the real server has leads to the simulator's one port.
+func TestHost_ports(t *testing.T) {
+	s := spec(t)
+	s.Roles[0].Ports = map[string]int{"metrics": 0}
+	d := launch(t, backend(t, nil), s)
+	h, ok := d.Host("server", 0).(host.Porter)
+	if !ok || h.Addr("none") != "" {
+		t.Fatalf("a Porter: %v", ok)
+	}
+	await(t, d, d.Host("server", 0), "/health", "")
+	if status, body := get("http://" + h.Addr("metrics") + "/metrics"); status != 200 || !strings.Contains(body, "vllm:") {
+		t.Errorf("metrics at %q: %d", h.Addr("metrics"), status)
+	}
+}

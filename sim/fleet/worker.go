@@ -165,18 +165,16 @@ func (w *dynamoWorker) metrics(out http.ResponseWriter, r *http.Request) {
 }
 
 // kvStats are the engine's gauges once more, under Dynamo's older names. A worker
-// of SGLang has them and never fills them.
+// of SGLang leaves all of them at 0.
 func (w *dynamoWorker) kvStats(body []byte) {
 	engine, e := w.engine.Load(), &exposition.Exposition{}
 	if parsed, err := exposition.Parse(body, true); err == nil {
 		e = parsed
 	}
-	usage := firstOf(e, "vllm:kv_cache_usage_perc", "sglang:token_usage", "trtllm_kv_cache_utilization")
+	usage := firstOf(e, "vllm:kv_cache_usage_perc", "trtllm_kv_cache_utilization")
 	hits, queries := firstOf(e, "vllm:prefix_cache_hits_total"), firstOf(e, "vllm:prefix_cache_queries_total")
 	blocks := 0.0
-	if len(e.Named("sglang:token_usage")) > 0 {
-		usage = 0
-	} else if engine != nil {
+	if engine != nil && len(e.Named("sglang:token_usage")) == 0 {
 		blocks = float64(engine.Config.Blocks)
 	}
 	for name, v := range map[string]float64{
