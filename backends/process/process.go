@@ -34,7 +34,6 @@ func Factory(fx *effect.Effects) backends.Factory {
 	return backends.Factory{
 		Kind:    Kind,
 		Doc:     "engines as processes of this machine",
-		Starts:  true,
 		FreeGPU: true,
 		Config:  Config{},
 		New: func(decode func(any) error) (backends.Backend, error) {

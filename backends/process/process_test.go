@@ -27,7 +27,7 @@ func TestContract(t *testing.T) {
 
 func TestFactory(t *testing.T) {
 	f := process.Factory(nil)
-	if f.Kind != "process" || !f.Starts || !f.FreeGPU {
+	if f.Kind != "process" || !f.FreeGPU {
 		t.Errorf("got %+v", f)
 	}
 	broken := errors.New("line 3")

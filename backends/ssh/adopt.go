@@ -54,7 +54,7 @@ func (b *Backend) Adopt(ctx context.Context, spec backends.Spec, ref backends.Re
 	}
 	d := &deployment{
 		b: b, link: l, spec: spec, workdir: s.home, since: time.Now(), ref: ref,
-		Ending: ending.New(), turn: make(chan struct{}, 1),
+		Ending: ending.New(),
 	}
 	if err := d.recognize(ctx, pod); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 
 func TestFactory(t *testing.T) {
 	f := ssh.Factory(nil)
-	if f.Kind != "ssh" || !f.Outlives || !f.FreeGPU || f.Bills || f.Given || f.Starts || f.Launch == 0 || f.Settle == 0 {
+	if f.Kind != "ssh" || !f.Outlives || !f.FreeGPU || f.Bills || f.Given || f.Launch == 0 || f.Settle == 0 {
 		t.Errorf("got %+v", f)
 	}
 	broken := errors.New("line 3")

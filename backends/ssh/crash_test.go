@@ -138,8 +138,8 @@ func TestLeftover(t *testing.T) {
 	}
 }
 
-// Without us a pod ends: at its hour, and where the host has python3, as soon as
-// it misses our heartbeat.
+// Without us a pod ends: at its expiry time, and if the host has python3, as soon
+// as it misses our heartbeat.
 func TestDeadMan(t *testing.T) {
 	for name, e := range map[string]errand{
 		"lifetime":  {Heartbeat: time.Hour, Life: 8 * time.Second},

@@ -35,9 +35,6 @@ type deployment struct {
 	watching context.CancelFunc // ends what follows the pod; nil before begin
 	watchers sync.WaitGroup
 	*ending.Ending
-
-	turn chan struct{} // held by the one Stop that works
-	over bool          // guarded by turn: nothing is left to stop
 }
 
 // A replica is one process, and the place where it runs.
@@ -197,7 +194,7 @@ func (d *deployment) Terms() backends.Terms {
 	t := backends.Terms{Ref: d.ref, Since: d.since}
 	if d.replicas[0].agent == 0 {
 		t.Findings = append(t.Findings, result.Finding{
-			Code: "no_heartbeat", Text: "the host has no python3: the server ends itself at its hour, not when sweep is gone",
+			Code: "no_heartbeat", Text: "the host has no python3: the server ends itself at its expiry time, not when sweep is gone",
 		})
 	}
 	return t
@@ -213,19 +210,22 @@ func (d *deployment) Authorize(h http.Header) {
 // Keep implements [backends.Keeper]. A host without python3 cannot be told a
 // date; there the pod can only be kept until it ends anyway.
 func (d *deployment) Keep(ctx context.Context, until time.Time) error {
-	d.turn <- struct{}{}
-	defer func() { <-d.turn }()
-	if d.over {
-		return fmt.Errorf("pod %s is stopped or kept already", d.ref.Name)
+	err := d.KeepWith(ctx, func() error { return d.keep(ctx, until) })
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", d.ref.Name, err)
 	}
+	return nil
+}
+
+func (d *deployment) keep(ctx context.Context, until time.Time) error {
 	if until.After(d.spec.Expires.Add(time.Second)) {
-		return fmt.Errorf("%w: pod %s ends at %v, before %v", backends.ErrSpec, d.ref.Name, d.spec.Expires, until)
+		return fmt.Errorf("%w: it ends at %v, before %v", backends.ErrSpec, d.spec.Expires, until)
 	}
 	for _, r := range d.replicas {
 		a := r.agentClient()
 		if a == nil {
 			if until.Before(d.spec.Expires.Add(-time.Minute)) {
-				return fmt.Errorf("the host has no python3: pod %s runs until %v or is stopped: %w", d.ref.Name, d.spec.Expires, host.ErrNotSupported)
+				return fmt.Errorf("the host has no python3: it runs until %v or is stopped: %w", d.spec.Expires, host.ErrNotSupported)
 			}
 			continue
 		}
@@ -235,7 +235,6 @@ func (d *deployment) Keep(ctx context.Context, until time.Time) error {
 		}
 	}
 	d.quiet()
-	d.over = true
 	return nil
 }
 
@@ -281,27 +280,26 @@ func (d *deployment) lastWords(ctx context.Context, l *link) {
 
 // Stop implements [backends.Deployment].
 func (d *deployment) Stop(ctx context.Context) error {
-	d.turn <- struct{}{}
-	defer func() { <-d.turn }()
-	if d.over {
-		return nil
+	err := d.StopWith(ctx, func() error { return d.end(ctx) })
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", d.ref.Name, err)
 	}
+	return nil
+}
+
+func (d *deployment) end(ctx context.Context) error {
 	d.Ask()
 	l := d.link
 	if _, _, err := l.current(ctx); err != nil { // given up: perhaps the host is back
 		fresh, err := d.b.open(ctx)
 		if err != nil {
 			d.quiet()
-			return fmt.Errorf("pod %s: %w", d.ref.Name, err)
+			return err
 		}
 		defer fresh.close()
 		l = fresh
 	}
 	err := l.end(ctx, d.workdir, d.ref.Name, d.spec.Grace, false, func(ctx context.Context) { d.lastWords(ctx, l) })
 	d.quiet()
-	if err != nil {
-		return fmt.Errorf("pod %s: %w", d.ref.Name, err)
-	}
-	d.over = true
-	return nil
+	return err
 }

@@ -195,7 +195,7 @@ func (b *Backend) launch(ctx context.Context, l *link, spec backends.Spec, ledge
 	d := &deployment{
 		b: b, link: l, spec: spec, workdir: s.workdir, since: time.Now(),
 		ref:    b.ref(spec, name, s.workdir),
-		Ending: ending.New(), turn: make(chan struct{}, 1),
+		Ending: ending.New(),
 	}
 	d.token = newSecret()
 	if b.direct() {

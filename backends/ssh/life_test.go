@@ -565,6 +565,9 @@ func TestKeepAndAdopt(t *testing.T) {
 		t.Errorf("its log: %q", text)
 	}
 	stop(t, a)
+	if err := a.(backends.Keeper).Keep(t.Context(), next.Expires.Add(-time.Minute)); err == nil {
+		t.Error("Keep of what is stopped: no error")
+	}
 	if left := pod(ref.Name); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}

@@ -19,8 +19,8 @@
 //
 // The servers do not need it. A lost connection is made again, with patience
 // (Config.Reconnect), and requests through the tunnel wait for it; only then is
-// the deployment over. If we are gone for good, the pod ends itself at its hour,
-// and where the host has python3 also when it misses our heartbeat.
+// the deployment over. If sweep is gone for good, the pod ends itself at its
+// expiry time, and if the host has python3 also when it misses the heartbeat.
 package ssh
 
 import (
