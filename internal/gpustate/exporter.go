@@ -16,8 +16,8 @@ type dialect struct {
 	prefixes []string // by which it is known; the first that fits is cut off
 	series   map[string]meaning
 	identify func(p exposition.Point, r *Reading)
-	// other reads series that are no plain number.
-	other func(name string, p exposition.Point, r *Reading)
+	// other reads series that are no plain number, and says whether it knows one.
+	other func(name string, p exposition.Point, r *Reading) bool
 	// blank says that a value stands for none; may be nil.
 	blank func(float64) bool
 	// whole are the series that only a whole GPU has. Of a GPU that is cut into
@@ -65,7 +65,7 @@ var dialects = []dialect{
 			r.Driver = label(p, "DCGM_FI_DRIVER_VERSION")
 			r.Part = label(p, "GPU_I_ID")
 		},
-		other: func(name string, p exposition.Point, r *Reading) {
+		other: func(name string, p exposition.Point, r *Reading) bool {
 			switch name {
 			case "GPU_UTIL_RATIO":
 				// A percentage where it is the alias of 4.6, and a ratio since.
@@ -78,7 +78,10 @@ var dialects = []dialect{
 				if p.Value >= 0 && p.Value < 1<<32 {
 					r.mask(uint64(p.Value))
 				}
+			default:
+				return false
 			}
+			return true
 		},
 		blank: dcgmBlank,
 		// DCGM 3.3 has 0 for MIG instances:
@@ -115,7 +118,7 @@ var dialects = []dialect{
 				r.UUID = "GPU-" + r.UUID
 			}
 		},
-		other: func(name string, p exposition.Point, r *Reading) {
+		other: func(name string, p exposition.Point, r *Reading) bool {
 			switch name {
 			case "gpu_info":
 				r.Index, r.Name, r.Driver = label(p, "index"), label(p, "name"), label(p, "driver_version")
@@ -131,7 +134,10 @@ var dialects = []dialect{
 				if p.Value >= 0 && p.Value < 1<<32 {
 					r.mask(uint64(p.Value))
 				}
+			default:
+				return false
 			}
+			return true
 		},
 	},
 	{
@@ -169,7 +175,7 @@ var dialects = []dialect{
 				r.UUID = serial
 			}
 		},
-		other: func(name string, p exposition.Point, r *Reading) {
+		other: func(name string, p exposition.Point, r *Reading) bool {
 			if name == "clock" {
 				switch kind := strings.ToLower(label(p, "clock_type")); strings.TrimPrefix(kind, "gpu_clock_type_") {
 				case "system":
@@ -177,17 +183,18 @@ var dialects = []dialect{
 				case "memory":
 					r.Set(ClockMemory, max(r.Values[ClockMemory], p.Value))
 				}
+				return true
 			}
-			for series, reason := range map[string]string{
+			reason, ok := map[string]string{
 				"violation_processor_hot_residency_percentage":  processorHot,
 				"violation_socket_thermal_residency_percentage": socketHot,
 				"violation_vr_thermal_residency_percentage":     regulatorHot,
 				"violation_hbm_thermal_residency_percentage":    memoryHot,
-			} {
-				if name == series && p.Value >= 0 && p.Value <= 100 {
-					r.Active(reason, p.Value > 0)
-				}
+			}[name]
+			if ok && p.Value >= 0 && p.Value <= 100 {
+				r.Active(reason, p.Value > 0)
 			}
+			return ok
 		},
 		blank: amdBlank,
 	},
@@ -228,23 +235,52 @@ func (d *dialect) cut(name string) (string, bool) {
 	return "", false
 }
 
-// ParseExporter reads what an exporter of GPUs exposes. Which one it is is
-// known by the names of its series. whole is as of [exposition.Parse].
+// A Page is what an exporter of GPUs exposes.
+type Page struct {
+	Exporter string
+	Readings []Reading
+	// Uses are the series that it knows, by name.
+	Uses map[string]Use
+}
+
+// A Use is what a series is to the readings.
+type Use struct {
+	Quantity string // "" for what is no plain number, such as which GPU it is
+	// Instead says that another series of the page counts for the quantity.
+	Instead bool
+}
+
+// OfPoints reads the series of an exporter. Which one it is is known by their names;
+// it is not ok if it is none.
+func OfPoints(points []exposition.Point) (Page, bool) {
+	for i := range dialects {
+		if page := dialects[i].read(points); len(page.Readings) > 0 {
+			return page, true
+		}
+	}
+	return Page{}, false
+}
+
+// ParseExporter reads what an exporter of GPUs exposes. whole is as of
+// [exposition.Parse].
 func ParseExporter(body []byte, whole bool) ([]Reading, error) {
 	e, err := exposition.Parse(body, whole)
 	if err != nil {
 		return nil, err
 	}
-	for i := range dialects {
-		if list := dialects[i].read(e.Points); len(list) > 0 {
-			return list, nil
-		}
+	page, ok := OfPoints(e.Points)
+	if !ok {
+		return nil, fmt.Errorf("%w: no series of a known exporter is in it", ErrAnswer)
 	}
-	return nil, fmt.Errorf("%w: no series of a known exporter is in it", ErrAnswer)
+	return page.Readings, nil
 }
 
-// cutGPUs are the GPUs, by [Reading.Key], that are cut into parts.
+// cutGPUs are the GPUs, by [Reading.Key], that are cut into parts; nil if that
+// changes no series of the dialect.
 func (d *dialect) cutGPUs(points []exposition.Point) map[string]bool {
+	if len(d.whole) == 0 {
+		return nil
+	}
 	cut := make(map[string]bool)
 	for _, p := range points {
 		if _, ok := d.cut(p.Name); !ok {
@@ -258,11 +294,14 @@ func (d *dialect) cutGPUs(points []exposition.Point) map[string]bool {
 	return cut
 }
 
-func (d *dialect) read(points []exposition.Point) []Reading {
-	type id struct{ uuid, index, part string }
-	found := make(map[id]*Reading)
-	ranks := make(map[id]map[string]int)
-	var ids []id
+// A gpuID is one GPU, or part of one, of a page.
+type gpuID struct{ uuid, index, part string }
+
+func (d *dialect) read(points []exposition.Point) Page {
+	page := Page{Exporter: d.name, Uses: make(map[string]Use)}
+	found := make(map[gpuID]*Reading)
+	ranks := make(map[gpuID]map[string]int)
+	var ids []gpuID
 	cut := d.cutGPUs(points)
 	for _, p := range points {
 		name, ok := d.cut(p.Name)
@@ -274,7 +313,7 @@ func (d *dialect) read(points []exposition.Point) []Reading {
 		if one.UUID == "" && one.Index == "" {
 			continue // of the machine, not of a GPU
 		}
-		key := id{one.UUID, "", one.Part}
+		key := gpuID{one.UUID, "", one.Part}
 		if one.UUID == "" {
 			key.index = one.Index
 		}
@@ -284,26 +323,53 @@ func (d *dialect) read(points []exposition.Point) []Reading {
 			found[key], ranks[key] = r, make(map[string]int)
 			ids = append(ids, key)
 		}
+		m, ok := d.series[name]
 		if cut[one.Key()] && slices.Contains(d.whole, name) {
+			page.Uses[p.Name] = Use{m.quantity, true}
 			continue
 		}
-		d.other(name, p, r)
-		m, ok := d.series[name]
-		if rank, had := ranks[key][m.quantity]; !ok || had && rank <= m.rank {
+		if d.other(name, p, r) {
+			page.Uses[p.Name] = Use{}
+		}
+		if !ok {
+			continue
+		}
+		page.Uses[p.Name] = Use{Quantity: m.quantity}
+		if rank, had := ranks[key][m.quantity]; had && rank <= m.rank {
 			continue
 		}
 		if r.Set(m.quantity, p.Value*m.scale) {
 			ranks[key][m.quantity] = m.rank
 		}
 	}
-	var list []Reading
 	for _, key := range ids {
 		r := found[key]
 		r.complete()
 		if len(r.Values) > 0 {
-			list = append(list, *r)
+			page.Readings = append(page.Readings, *r)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Reading) int { return Order(a.Index) - Order(b.Index) })
-	return list
+	slices.SortStableFunc(page.Readings, func(a, b Reading) int { return Order(a.Index) - Order(b.Index) })
+	page.settle(d, ranks)
+	return page
+}
+
+// settle finds the series in whose place others of the page count.
+func (p *Page) settle(d *dialect, ranks map[gpuID]map[string]int) {
+	best := make(map[string]int)
+	for _, of := range ranks {
+		for quantity, rank := range of {
+			if least, ok := best[quantity]; !ok || rank < least {
+				best[quantity] = rank
+			}
+		}
+	}
+	for series, use := range p.Uses {
+		name, _ := d.cut(series)
+		rank, taken := best[use.Quantity]
+		if use.Quantity != "" && (!taken || d.series[name].rank > rank) {
+			use.Instead = true
+			p.Uses[series] = use
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 )
@@ -77,6 +78,8 @@ type xmlProcesses struct {
 func ParseXML(out []byte) ([]Reading, error) {
 	var log xmlLog
 	decoder := xml.NewDecoder(bytes.NewReader(out))
+	// Whatever it was written in, it is UTF-8 by now.
+	decoder.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil }
 	if err := decoder.Decode(&log); err != nil {
 		if said := Complaint(string(out)); !errors.Is(said, ErrAnswer) {
 			return nil, said
