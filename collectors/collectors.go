@@ -24,8 +24,8 @@ type Target struct {
 	// MetricsAddr is where they are, host:port as seen from the role; "" is the
 	// address of its URL.
 	MetricsAddr string
-	// Keyless says that what Authorize adds must not be sent there: it is another
-	// host than the one that the plan's key is for.
+	// Keyless says that requests there must not carry what Authorize adds: the
+	// plan's key is for another host.
 	Keyless bool
 	// Args are the engine's arguments that the plan gave this role, by name.
 	Args map[string]any
@@ -39,8 +39,7 @@ type Trial struct {
 	Anchor  result.Anchor // the trial's clock
 	// Authorize adds what requests to this server must carry; may be nil.
 	Authorize func(http.Header)
-	// Given says that the servers belong to somebody else: nothing may be asked
-	// that changes them.
+	// Given says that sweep did not start the servers: no request may change them.
 	Given bool
 	// Asked is called for each request to the servers, by several goroutines; may
 	// be nil.

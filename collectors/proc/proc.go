@@ -8,7 +8,8 @@
 // summed over processes, so that pages they share count for each) and
 // processes. Four times a second it looks whether a process of the server is
 // stopped, and gives processes_stopped if so; cpu_steal is the share of the
-// machine's CPU time that its hypervisor gave to others since the last look.
+// server's machine's CPU time that its hypervisor gave to others since the last
+// look.
 // Everywhere but on Linux it sees nothing.
 package proc
 
@@ -107,7 +108,7 @@ func (nothing) Finish(context.Context) (result.Row, error) { return result.Row{}
 type session struct {
 	trial  collectors.Trial
 	sink   collectors.Sink
-	sides  []*side
+	sides  []*side        // the servers' first
 	cpu    procfs.CPUTime // of the machine, at the last look
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -144,10 +145,11 @@ func (s *session) glance() {
 	}
 }
 
-// steal takes what the hypervisor gave to others since the last look.
+// steal samples the share of this machine's CPU time that its hypervisor gave to
+// others since the last look. A server that runs elsewhere has another machine.
 func (s *session) steal() {
 	now, ok := procfs.ReadCPUTime()
-	if !ok {
+	if !ok || s.sides[0].source != result.FromHost {
 		return
 	}
 	share, known := now.StolenSince(s.cpu)

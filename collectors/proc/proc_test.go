@@ -13,6 +13,7 @@ import (
 
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/collectors/collectortest"
+	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/result"
 )
 
@@ -152,6 +153,28 @@ func TestSession_stopped(t *testing.T) {
 	}
 	if _, err := s.Finish(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A server elsewhere runs on another machine: nothing of this one is said of it.
+func TestSession_elsewhere(t *testing.T) {
+	c, err := New(Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := new(collectortest.Sink)
+	session, err := c.Start(t.Context(), collectortest.Trial(struct{ host.Host }{&collectortest.Host{}}), sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(5 * time.Second / ticks) // the kernel counts on
+	if _, err := session.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sink.Samples() {
+		if s.Source != result.FromClient {
+			t.Errorf("%+v", s)
+		}
 	}
 }
 
