@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"sweep.dev/sweep/internal/procfs"
 )
 
 // watchPeriod is how often a watch looks whether this process still runs.
@@ -14,21 +16,41 @@ const watchPeriod = 50 * time.Millisecond
 // stopped, or the machine was suspended. Drivers start one and merge what it saw
 // into their [Health].
 type Watch struct {
-	start  time.Time
-	cpu    time.Duration
-	asleep func() (time.Duration, bool)
-	slept  time.Duration // what asleep said last; -1 before
-	stop   chan struct{}
-	once   sync.Once
-	wg     sync.WaitGroup
-	gap    time.Duration
+	machine
+	start time.Time
+	used  time.Duration // CPU time at the start
+	slept time.Duration // the last answer of asleep; -1 before
+	stop  chan struct{}
+	once  sync.Once
+	wg    sync.WaitGroup
+	gap   time.Duration
+}
+
+// A machine is the source of a watch's readings.
+type machine struct {
+	cpus    float64                      // that this process may use
+	cpuTime func() time.Duration         // that this process has used
+	asleep  func() (time.Duration, bool) // how long the machine was suspended
 }
 
 // StartWatch starts to observe; Stop must follow.
-func StartWatch() *Watch { return startWatch(asleep) }
+func StartWatch() *Watch {
+	return startWatch(machine{cpus: cpus("/"), cpuTime: cpuTime, asleep: asleep})
+}
 
-func startWatch(asleep func() (time.Duration, bool)) *Watch {
-	w := &Watch{start: time.Now(), cpu: cpuTime(), asleep: asleep, slept: -1, stop: make(chan struct{})}
+// cpus is how many CPUs this process may use: those that it may run on, or the
+// limit of its cgroup. It is not GOMAXPROCS, which drivers raise while they run;
+// root is where the file system begins.
+func cpus(root string) float64 {
+	n := float64(runtime.NumCPU())
+	if limit, ok := procfs.CPULimit(root); ok {
+		n = min(n, limit)
+	}
+	return n
+}
+
+func startWatch(m machine) *Watch {
+	w := &Watch{machine: m, start: time.Now(), used: m.cpuTime(), slept: -1, stop: make(chan struct{})}
 	w.sleep()
 	w.wg.Go(w.tick)
 	return w
@@ -76,7 +98,7 @@ func (w *Watch) Stop() Health {
 	h := Health{MaxGap: w.gap}
 	if wall := time.Since(w.start); wall > 0 {
 		// The kernel counts in steps, which a run of milliseconds can pass.
-		h.CPU = min(1, float64(cpuTime()-w.cpu)/float64(wall)/float64(runtime.GOMAXPROCS(0)))
+		h.CPU = min(1, float64(w.cpuTime()-w.used)/float64(wall)/w.cpus)
 	}
 	return h
 }

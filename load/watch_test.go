@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -21,17 +22,47 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// The share of the CPU time is of the CPUs that this process may use, however
+// many processors a driver gives the runtime.
 func TestWatch_cpu(t *testing.T) {
-	w := StartWatch()
-	for start := time.Now(); time.Since(start) < 200*time.Millisecond; {
+	before := runtime.GOMAXPROCS(runtime.NumCPU() + 3)
+	defer runtime.GOMAXPROCS(before)
+	if w := StartWatch(); w.cpus > float64(runtime.NumCPU()) {
+		t.Errorf("may use %v CPUs of %d", w.cpus, runtime.NumCPU())
+		w.Stop()
+	} else if h := w.Stop(); h.CPU < 0 || h.CPU > 1 {
+		t.Errorf("CPU %v", h.CPU)
 	}
-	h := w.Stop()
-	// One of our CPUs was busy, as far as the machine let it.
-	if h.CPU <= 0 || h.CPU > 1.05 {
-		t.Errorf("CPU %g of %d", h.CPU, runtime.GOMAXPROCS(0))
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		w := startWatch(machine{
+			cpus: 2, asleep: func() (time.Duration, bool) { return 0, false },
+			cpuTime: func() time.Duration { return time.Hour + time.Since(start)*9/5 },
+		})
+		time.Sleep(10 * time.Second)
+		if h := w.Stop(); h.CPU != 0.9 || h.MaxGap != 0 {
+			t.Errorf("1.8 of 2 CPUs were used: %+v", h)
+		}
+	})
+}
+
+// A limit of the cgroup that is below the number of CPUs is what may be used.
+func TestCPUs(t *testing.T) {
+	root := t.TempDir()
+	for path, text := range map[string]string{"proc/self/cgroup": "0::/", "sys/fs/cgroup/cpu.max": "50000 100000"} {
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if h.MaxGap < 0 || h.MaxGap > 5*time.Second {
-		t.Errorf("gap %v", h.MaxGap)
+	if got := cpus(root); got != 0.5 {
+		t.Errorf("%v CPUs of a limit of half of one", got)
+	}
+	if got := cpus(t.TempDir()); got != float64(runtime.NumCPU()) {
+		t.Errorf("%v CPUs without a limit, of %d", got, runtime.NumCPU())
 	}
 }
 
@@ -41,9 +72,9 @@ func TestWatch_suspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var total atomic.Int64
 		var unknown atomic.Bool
-		w := startWatch(func() (time.Duration, bool) {
+		w := startWatch(machine{cpus: 1, cpuTime: cpuTime, asleep: func() (time.Duration, bool) {
 			return time.Hour + time.Duration(total.Load()), !unknown.Load()
-		})
+		}})
 		time.Sleep(3 * watchPeriod)
 		synctest.Wait()
 		total.Store(int64(3 * time.Second))

@@ -119,6 +119,27 @@ type figure struct {
 	health    load.Health
 }
 
+// ask has n streams ask the server once each, for so many tokens.
+func ask(tb testing.TB, d load.Driver, n, tokens int) (rows, load.Health) {
+	tb.Helper()
+	src, err := source.New(source.Config{
+		Concurrency: n, Requests: n, MaxTokens: tokens, Deadline: 5 * time.Minute,
+		Prompts: source.Prompts{InputTokens: 50},
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	got := make(rows, 0, n)
+	h, err := d.Run(tb.Context(), src, &got, load.Options{Anchor: result.NewAnchor(), RequestID: "r"})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if len(got) != n {
+		tb.Errorf("%d rows for %d requests", len(got), n)
+	}
+	return got, h
+}
+
 // streams runs so many streams at once, of so many tokens each, and checks that
 // the server and the client agree on every one of them.
 func streams(tb testing.TB, url string, n, tokens int) figure {
@@ -128,27 +149,13 @@ func streams(tb testing.TB, url string, n, tokens int) figure {
 		tb.Fatal(err)
 	}
 	defer d.Close()
-	src, err := source.New(source.Config{
-		Concurrency: n, Requests: n, MaxTokens: tokens, Deadline: 5 * time.Minute,
-		Prompts: source.Prompts{InputTokens: 50},
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
 	before := cpu()
-	var got rows
-	h, err := d.Run(tb.Context(), src, &got, load.Options{Anchor: result.NewAnchor(), RequestID: "r"})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	got, h := ask(tb, d, n, tokens)
 	f := figure{cpu: cpu() - before, health: h, chunks: h.Chunks, coalesced: h.Coalesced}
 
 	seen := stats(tb, url)
 	if seen.Peak != n || seen.Requests != n {
 		tb.Errorf("the server saw %d requests, %d at once; want %d", seen.Requests, seen.Peak, n)
-	}
-	if len(got) != n {
-		tb.Errorf("%d rows for %d requests", len(got), n)
 	}
 	for _, r := range got {
 		sent := seen.Tokens[fmt.Sprintf("r-s0-n%d", r.N)]

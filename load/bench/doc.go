@@ -4,7 +4,7 @@
 //
 //	go test ./load/bench -run '^$' -bench ThousandStreams -benchtime 1x
 //
-// BenchmarkFlood is what a server that ignores max_tokens costs the client:
+// BenchmarkFlood measures the client's memory at a server that ignores max_tokens:
 //
 //	task bench PKG=./load/bench BENCH=Flood
 package bench

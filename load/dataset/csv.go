@@ -29,7 +29,7 @@ func ReadPairs(path string) ([]source.Pair, error) {
 	}
 	defer f.Close()
 	t := newTable(f)
-	input, output := 0, 1
+	in, out := 0, 1
 	var pairs []source.Pair
 	for first := true; ; first = false {
 		row, err := t.next()
@@ -39,8 +39,8 @@ func ReadPairs(path string) ([]source.Pair, error) {
 		if err == nil && first {
 			// A name where a number is due makes it a header.
 			if _, bad := strconv.Atoi(row[0]); bad != nil {
-				if input, err = column(row, "input"); err == nil {
-					output, err = column(row, "output")
+				if in, err = column(row, "input"); err == nil {
+					out, err = column(row, "output")
 				}
 				if err == nil {
 					continue
@@ -51,7 +51,7 @@ func ReadPairs(path string) ([]source.Pair, error) {
 		}
 		var x source.Pair
 		if err == nil {
-			x, err = pairOf(row[input], row[output])
+			x, err = pairOf(row[in], row[out])
 		}
 		if err == nil && len(pairs) == MaxPairs {
 			err = fmt.Errorf("more than %d pairs", MaxPairs)
@@ -126,7 +126,7 @@ type table struct {
 }
 
 func newTable(r io.Reader) *table {
-	each := &records{r: r, sep: ','}
+	each := &records{r: r, sep: []byte(",")}
 	b := bufio.NewReader(each)
 	if mark, _ := b.Peek(3); string(mark) == "\xef\xbb\xbf" {
 		_, _ = b.Discard(3)

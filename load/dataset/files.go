@@ -147,7 +147,7 @@ func setMessages(p *load.Prompt, messages []message) error {
 			want = "assistant"
 		}
 		if m.Role != want {
-			return fmt.Errorf("message %d has another role than %s", i+1, want)
+			return fmt.Errorf("message %d does not have the role %s", i+1, want)
 		}
 		if m.Content == "" {
 			return fmt.Errorf("message %d has no content", i+1)
@@ -183,7 +183,7 @@ func conversation(turns []shareTurn) []string {
 }
 
 func readShareGPT(r io.Reader) (entries []source.Entry, line int, err error) {
-	each := &records{r: r, sep: '{'}
+	each := &records{r: r, sep: []byte("{")}
 	lines := &lineReader{r: each, line: 1}
 	d := json.NewDecoder(lines)
 	// fail places an error at what the decoder has read; an error of the

@@ -114,7 +114,7 @@ func TestReadPrompts_refuses(t *testing.T) {
 		{"empty prompt", "jsonl", `{"prompt":""}`, ":1: the prompt is empty"},
 		{"prompt is a number", "jsonl", "\n\n{\"prompt\":1}", `:3: "prompt" is a number where a string is due`},
 		{"max_tokens", "jsonl", `{"prompt":"a","max_tokens":0}`, ":1: max_tokens 0"},
-		{"roles", "jsonl", `{"messages":[{"role":"assistant","content":"a"}]}`, ":1: message 1 has another role than user"},
+		{"roles", "jsonl", `{"messages":[{"role":"assistant","content":"a"}]}`, ":1: message 1 does not have the role user"},
 		{"last is not the user", "jsonl", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`, "not the user's"},
 		{"empty message", "jsonl", `{"messages":[{"role":"user","content":""}]}`, "message 1 has no content"},
 		{"only a system message", "jsonl", `{"messages":[{"role":"system","content":"s"}]}`, "not the user's"},

@@ -20,8 +20,8 @@ func TestReadPrompts_endlessRecord(t *testing.T) {
 	}
 }
 
-// A plan may name any file of the machine. What is said of one that is no
-// dataset holds no word of it.
+// A plan may name any file of the machine. An error about a file that is no dataset
+// quotes nothing of it.
 func TestRead_quotesNoOtherFile(t *testing.T) {
 	for _, text := range []string{
 		"root:x:0:0:canary:/root:/bin/canary\n",

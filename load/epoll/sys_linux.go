@@ -67,11 +67,11 @@ func (p *poller) notified() {
 
 // wait waits for at most d and returns how many events there are.
 func (p *poller) wait(d time.Duration) int {
-	events := uintptr(unsafe.Pointer(&p.events[0]))
 	size := uintptr(len(p.events))
 	if !p.coarse {
 		ts := unix.NsecToTimespec(max(0, int64(d)))
-		n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), events, size, uintptr(unsafe.Pointer(&ts)), 0, 0)
+		n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT2, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events[0])), size,
+			uintptr(unsafe.Pointer(&ts)), 0, 0)
 		if errno == 0 {
 			return int(n)
 		}
@@ -80,7 +80,8 @@ func (p *poller) wait(d time.Duration) int {
 		p.coarse = errno == unix.ENOSYS
 		return 0
 	}
-	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), events, size, uintptr(max(0, d.Milliseconds())), 0, 0)
+	n, _, errno := syscall.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events[0])), size,
+		uintptr(max(0, d.Milliseconds())), 0, 0)
 	if errno != 0 {
 		return 0
 	}

@@ -223,8 +223,7 @@ func contractEnd(t *testing.T, open func(*testing.T, string) load.Driver) {
 	}
 }
 
-// contractRefusals: a server that refuses at once is not asked as fast as a CPU
-// can, and the pauses are in no request's lateness.
+// contractRefusals: slots pause after a refusal, and no pause counts as lateness.
 func contractRefusals(t *testing.T, open func(*testing.T, string) load.Driver) {
 	e := New(func(*Request) Answer { return Answer{Fault: Status, Code: 503} })
 	defer e.Close()
@@ -243,7 +242,7 @@ func contractRefusals(t *testing.T, open func(*testing.T, string) load.Driver) {
 	}
 }
 
-// contractPause: a slot that pauses is not waited for when the run ends.
+// contractPause: the end of a run does not wait for slots that pause.
 func contractPause(t *testing.T, open func(*testing.T, string) load.Driver) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	e := New(func(*Request) Answer { return Answer{Fault: Status, Code: 429, RetryAfter: "29"} })
@@ -254,7 +253,7 @@ func contractPause(t *testing.T, open func(*testing.T, string) load.Driver) {
 	rows := contractRun(t, ctx, open(t, e.URL), source.Config{Concurrency: 2, Requests: 100}, load.Options{
 		Progress: func(p load.Progress) {
 			if p.Done >= 2 { // and a moment later both have their next request
-				once.Do(func() { time.AfterFunc(100*time.Millisecond, func() { cancel(errors.New("enough")) }) })
+				once.Do(func() { time.AfterFunc(time.Second, func() { cancel(errors.New("enough")) }) })
 			}
 		},
 	})

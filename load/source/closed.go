@@ -30,9 +30,9 @@ type closedLoop struct {
 }
 
 type slot struct {
-	sent  int
-	begun time.Duration // when the slot's first request was due
-	backoff
+	sent     int
+	begun    time.Duration // when the slot's first request was due
+	failures int           // in a row
 
 	led     int // conversations that it has begun
 	planned int // their turns
@@ -75,7 +75,7 @@ func (s *closedLoop) Next(n int, prev *result.Request) (load.Job, bool) {
 		if slot.turn > 0 || s.turns == 1 {
 			think = s.think
 		}
-		at = max(think, slot.after(prev))
+		at = max(think, slot.pause(prev))
 		if s.duration > 0 && prev.End+at-slot.begun >= s.duration {
 			return load.Job{}, false
 		}

@@ -18,20 +18,14 @@ const (
 	longestRetryAfter = 30 * time.Second
 )
 
-// A backoff is the failures of one slot in a row.
-type backoff struct{ failures int }
-
-// after is how long the slot pauses after the request prev. A request that we
-// gave up ourselves says nothing against the server.
-func (b *backoff) after(prev *result.Request) time.Duration {
+// pause is how long the slot pauses after the request prev. A request that we gave
+// up ourselves says nothing against the server.
+func (s *slot) pause(prev *result.Request) time.Duration {
 	if prev.Status != result.Failed {
-		b.failures = 0
+		s.failures = 0
 		return 0
 	}
-	pause := longestPause
-	if b.failures < 7 { // 10 ms << 7 is more than 1 s
-		pause = min(longestPause, firstPause<<b.failures)
-	}
-	b.failures++
+	pause := min(longestPause, firstPause<<min(s.failures, 7)) // 10 ms << 7 is over 1 s
+	s.failures++
 	return max(pause, min(prev.RetryAfter, longestRetryAfter))
 }

@@ -7,7 +7,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// The pause of a slot follows from what it was answered and nothing else.
+// The pause of a slot depends on its own answers alone.
 func TestClosed_pausesAfterFailures(t *testing.T) {
 	const ms = time.Millisecond
 	failed := func(after time.Duration) *result.Request {

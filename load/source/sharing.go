@@ -99,8 +99,8 @@ func (c *Config) share(requests int, each func(total, shared, sure float64)) {
 	}
 }
 
-// askBefore notes the given prompts that the server may have been asked before
-// the measured ones: those of the warm-up, and of other trials.
+// askBefore notes the given prompts that may be in the cache before the measured
+// ones: those of the warm-up and, if it was not cleared, of other trials.
 func (c *Config) askBefore(p *pool, seen *prefixes) {
 	for i := range min(c.WarmupRequests, sharingLooks) {
 		asked, _ := p.prompt(ask{n: i, entry: i})
@@ -109,8 +109,9 @@ func (c *Config) askBefore(p *pool, seen *prefixes) {
 	if !c.Uncleared || p.CacheBust {
 		return
 	}
+	end := p.First + c.Needed() // which goes through all conversations
 	for i := range min(len(p.Entries), sharingLooks) {
-		if i < p.First || i >= p.First+c.Needed() {
+		if i < p.First || i >= end {
 			asked, _ := p.prompt(ask{n: i, entry: len(p.Entries) - p.First + i})
 			seen.given(asked)
 		}

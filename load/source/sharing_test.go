@@ -80,9 +80,9 @@ func TestCacheHits_given(t *testing.T) {
 	}
 }
 
-// TestCacheHits_uncleared: on a server whose cache still holds what was asked
-// before, the first request finds the template, and given prompts find what others
-// of the list begin with, but not themselves.
+// TestCacheHits_uncleared: if a server's cache holds earlier prompts, the first
+// request finds the template, and a given prompt finds the beginning that it shares
+// with others of the list.
 func TestCacheHits_uncleared(t *testing.T) {
 	c := base()
 	c.Concurrency, c.Requests, c.WarmupRequests = 1, 1, 0
@@ -103,7 +103,7 @@ func TestCacheHits_uncleared(t *testing.T) {
 	}
 	c.Prompts.First = 2
 	if _, high := c.CacheHits(1, 1); high > 0.05 {
-		t.Errorf("its own text is none that was asked before: %g", high)
+		t.Errorf("a prompt that shares nothing: %g", high)
 	}
 }
 

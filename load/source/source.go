@@ -39,8 +39,8 @@ type Config struct {
 	// at the start of each synthetic prompt and nothing else, so that a server
 	// that outlived an earlier attempt knows none of them.
 	Attempt int
-	// Salt changes the same markers, so that a server which outlives the run
-	// knows no prompt that another run made up. 0 for a server of the run's own.
+	// Salt changes the same markers from run to run, for a server that outlives
+	// the run. 0 for a server of the run's own.
 	Salt uint64
 	// Uncleared says that the server's prefix cache holds what was asked before
 	// this trial: other entries of the prompts, the template, the system message.

@@ -10,67 +10,22 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// learnGiven is learn for a server of somebody else. Its tokenizer is asked if it
-// has one; else four short requests tell how many tokens a word is. What the
-// server counts beside the words is told by two more, and by two with the system
-// message. What is left unknown may be learned from the warm-up: see [Learned.Refine].
-func (l *Learner) learnGiven(ctx context.Context, s shape, system string) (Learned, error) {
-	var plain *source.Overhead
-	if l.vocab == nil && l.server.Tokenize != "" {
-		if v, err := search(ctx, l.byTokenizer(s), source.Vocabulary(), longestCounted, sparing()); err == nil {
-			l.vocab, l.by = v, ByTokenizer
-		} else if ctx.Err() != nil {
-			return Learned{}, err
-		}
-	}
-	if l.vocab == nil {
-		v, o, err := l.sample(ctx, s)
-		if err != nil {
-			return Learned{}, err
-		}
-		l.vocab, l.by, plain = v, ByUsage, &o
-	}
-	got, err := l.besideGiven(ctx, s, system, plain)
-	if err != nil || got.Exact || l.by == ByUsage || !l.vocab.exact {
-		return got, err
-	}
-	// The tokenizer counts otherwise than the server does when it computes.
-	if v, o, err := l.sample(ctx, s); err == nil && v.exact {
-		l.vocab, l.by = v, ByUsage
-		return l.besideGiven(ctx, s, system, &o)
-	}
-	return got, ctx.Err()
-}
-
-// sampled are the lengths, in words, of the texts that sample asks about; 0 is all
-// words of the list, each once, behind one of them.
-func sampled() []int { return []int{0, 1, 12, 64} }
-
-// sample asks how long four texts are. If each word of them is one token, the list
-// is one of such words; else it says how many tokens a word is on average.
-func (l *Learner) sample(ctx context.Context, s shape) (*vocabulary, source.Overhead, error) {
+// sample asks how long four texts are: all words of the list, and some of them. If
+// each word is one token, the list is one of such words; else it says how many
+// tokens a word is on average.
+func (l *Learner) sample(ctx context.Context, s shape) (*vocabulary, *source.Overhead, error) {
 	words := source.Vocabulary()
-	starts := words[:len(sampled())]
+	texts, xs := []string{join(words[0], join(words...))}, []float64{float64(1 + len(words))}
 	r := draw.New(7, 8)
-	var texts []string
-	var xs []float64
-	for i, n := range sampled() {
-		list := words
-		if n > 0 {
-			list = make([]string, n-1)
-			for j := range list {
-				list[j] = words[int(r.Uniform()*float64(len(words)))]
-			}
-		}
-		texts = append(texts, join(append([]string{starts[i]}, list...)...))
-		xs = append(xs, float64(1+len(list)))
+	for i, n := range []int{1, 12, 64} {
+		from := vocabulary{words: words, starts: words[i+1 : i+2]}
+		texts, xs = append(texts, from.text(r, n)), append(xs, float64(n))
 	}
-	none := source.Overhead{}
 	counts, err := ask(ctx, l.byUsage(s), texts)
 	if err != nil {
-		return nil, none, err
+		return nil, nil, err
 	}
-	v := &vocabulary{words: words, starts: starts, perWord: 1, exact: true}
+	v := &vocabulary{words: words, starts: words[:len(texts)], perWord: 1, exact: true}
 	beside := counts[0] - int(xs[0])
 	for i, n := range counts {
 		v.exact = v.exact && n-int(xs[i]) == beside
@@ -79,15 +34,15 @@ func (l *Learner) sample(ctx context.Context, s shape) (*vocabulary, source.Over
 		at := 0.0
 		v.perWord, at, v.spread = fitted(xs, counts)
 		beside = max(0, int(math.Round(at)))
-		v.why = "some words are more than one token each, and a server of somebody else is not asked which"
+		v.why = "some words are more than one token each, and a given server is not asked which"
 	}
-	return v, source.Overhead{First: beside, Turn: result.Unknown}, nil
+	return v, &source.Overhead{First: beside, Turn: result.Unknown}, nil
 }
 
-// besideGiven completes the words by what the server counts beside them, plain
-// where that is known already. What it does not say, or may not be asked any more,
-// stays unknown.
-func (l *Learner) besideGiven(ctx context.Context, s shape, system string, plain *source.Overhead) (Learned, error) {
+// overheadsGiven is overheads with two questions of each kind. An overhead that the
+// server does not tell, or may not be asked for any more, stays unknown: see
+// [Learned.Refine].
+func (l *Learner) overheadsGiven(ctx context.Context, s shape, system string, plain *source.Overhead) (Learned, error) {
 	got := l.words()
 	off := 0
 	one := func(system string) *source.Overhead {
@@ -95,9 +50,7 @@ func (l *Learner) besideGiven(ctx context.Context, s shape, system string, plain
 		if err != nil {
 			return nil
 		}
-		if l.vocab.exact {
-			off = max(off, abs(counts[1]-counts[0]))
-		}
+		off = max(off, abs(counts[1]-counts[0]))
 		return &source.Overhead{First: counts[0], Turn: result.Unknown}
 	}
 	if got.Tokens.Plain = plain; plain == nil {
@@ -110,12 +63,13 @@ func (l *Learner) besideGiven(ctx context.Context, s shape, system string, plain
 	return got, ctx.Err()
 }
 
-// A Sent is a prompt that was made by what was learned, and how long it was.
-type Sent struct{ Target, Counted int } // tokens
+// A Sent is the length of a prompt as it was made and as the server counted it, in
+// tokens.
+type Sent struct{ Target, Counted int }
 
-// Refine corrects what was learned by prompts that were sent, all with the system
-// message or all without it: what the server counts beside the words, if that is
-// not known, and else how many tokens a word is, if that is not exact.
+// Refine learns from prompts that were sent, all with the system message or all
+// without it: what the server counts beside the words, if that is not known, or
+// else how many tokens a word is, if that is not exact.
 func (l *Learned) Refine(sent []Sent, system bool) {
 	if len(sent) == 0 {
 		return

@@ -31,11 +31,9 @@ func asking(t *testing.T, e *engine) (post Post, seen map[string]int) {
 
 const chat = "/v1/chat/completions"
 
-// TestLearn_given: a server of somebody else is asked little, one question after
-// the other, and prompts are exact wherever that little can tell.
+// TestLearn_given: a given server is asked little, one question after the other,
+// and prompts are exact if that is enough.
 func TestLearn_given(t *testing.T) {
-	const system = "you are a helpful assistant of nobody"
-	plain := func() *engine { return &engine{knows: all, begins: all, tokenizer: true, usage: true} }
 	for _, c := range []struct {
 		name          string
 		make          func() *engine
@@ -74,8 +72,8 @@ func TestLearn_given(t *testing.T) {
 	}
 }
 
-// TestLearn_givenBound: whatever a plan asks for and whatever the server answers,
-// it gets no more than the bounds.
+// TestLearn_givenBound: for any plan and any answers a server gets no more than the
+// bounds.
 func TestLearn_givenBound(t *testing.T) {
 	for name, e := range map[string]*engine{
 		"nothing is one token": {knows: func(string) bool { return false }, begins: all, tokenizer: true, usage: true},
@@ -94,7 +92,7 @@ func TestLearn_givenBound(t *testing.T) {
 	}
 }
 
-// TestRefine: the warm-up tells what may not be asked.
+// TestRefine: the usage of a warm-up stands in for questions.
 func TestRefine(t *testing.T) {
 	// The overhead of a kind that came too late to be asked about.
 	e := &engine{knows: all, begins: all, tokenizer: true}

@@ -18,15 +18,15 @@ import (
 // atOnce is how many questions are under way at a time. They are short.
 const atOnce = 8
 
-// Bounds of what a server of somebody else is asked, of all kinds of prompts
-// together and one question after the other.
+// Bounds of what a given server is asked, for all kinds of prompts together and
+// one question after the other.
 const (
 	MaxShort  = 8   // completions of one token
 	MaxCounts = 256 // texts for its tokenizer
 )
 
-// errSpent is a server of somebody else that has been asked as much as it may be.
-var errSpent = fmt.Errorf("it was asked %d short requests, or its tokenizer %d texts, which is all that a server of somebody else is asked", MaxShort, MaxCounts)
+// errSpent is a given server that has been asked as much as it may be.
+var errSpent = fmt.Errorf("a given server gets at most %d completions of one token and %d texts for its tokenizer, and has had them", MaxShort, MaxCounts)
 
 // A Post sends body as JSON to a path of the server and returns the body of an
 // answer with status 200. It is called by several goroutines at a time.
@@ -41,13 +41,13 @@ type Server struct {
 	// (llama.cpp) or "inputs" (TGI). Without a path the server is asked for
 	// answers of one token, whose usage says how long the prompt was.
 	Tokenize, Field string
-	// Given is a server of somebody else: it gets MaxShort completions and
-	// MaxCounts texts at most.
+	// Given is a server that sweep did not start: it gets at most MaxShort
+	// completions and MaxCounts texts.
 	Given bool
 }
 
-// A counter counts the tokens of texts, and perhaps the same number beside them
-// for every text.
+// A counter counts the tokens of texts, so many texts at once. It may add the same
+// number to each.
 type counter struct {
 	of     func(ctx context.Context, text string) (int, error)
 	atOnce int

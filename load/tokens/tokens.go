@@ -67,7 +67,7 @@ type Learned struct {
 // says, with this system message. The first call looks for words: some 30 short questions to
 // a tokenizer of whole words, some 300 to one of parts of words. Later ones only
 // ask for the overhead: 8 questions of a few words each, and 8 with the system
-// message. A server of somebody else is asked much less: see [Server.Given].
+// message. A given server is asked much less: see [Server.Given].
 //
 // The error is that of the server: no usage, no answer.
 func (l *Learner) Learn(ctx context.Context, post Post, c wire.Config, system string) (Learned, error) {
@@ -77,11 +77,7 @@ func (l *Learner) Learn(ctx context.Context, post Post, c wire.Config, system st
 	if err != nil {
 		return Learned{}, fmt.Errorf("tokens: %w", err)
 	}
-	learn := l.learn
-	if l.server.Given {
-		learn = l.learnGiven
-	}
-	got, err := learn(ctx, s, system)
+	got, err := l.learn(ctx, s, system)
 	if err != nil {
 		return Learned{}, fmt.Errorf("tokens: %w", err)
 	}
@@ -91,32 +87,47 @@ func (l *Learner) Learn(ctx context.Context, post Post, c wire.Config, system st
 
 func (l *Learner) learn(ctx context.Context, s shape, system string) (Learned, error) {
 	if l.vocab == nil && l.server.Tokenize != "" {
+		e := thorough()
+		if l.server.Given {
+			e = sparing()
+		}
 		// An endpoint that is not there, or says something else, is no failure.
-		if v, err := search(ctx, l.byTokenizer(s), source.Vocabulary(), longestCounted, thorough()); err == nil {
+		if v, err := search(ctx, l.byTokenizer(s), source.Vocabulary(), longestCounted, e); err == nil {
 			l.vocab, l.by = v, ByTokenizer
 		} else if ctx.Err() != nil {
 			return Learned{}, err
 		}
 	}
+	var plain *source.Overhead
 	if l.vocab == nil {
-		v, err := search(ctx, l.byUsage(s), source.Vocabulary(), longestComputed, thorough())
+		v, o, err := l.computed(ctx, s)
 		if err != nil {
 			return Learned{}, err
 		}
-		l.vocab, l.by = v, ByUsage
+		l.vocab, l.by, plain = v, ByUsage, o
 	}
-	got, err := l.overheads(ctx, s, system)
+	got, err := l.overheads(ctx, s, system, plain)
 	if err != nil || got.Exact || l.by == ByUsage || !l.vocab.exact {
 		return got, err
 	}
 	// The endpoint counts otherwise than the server does when it computes. Words
 	// that usage knows as one token are so in the template as well.
-	v, err := search(ctx, l.byUsage(s), source.Vocabulary(), longestComputed, thorough())
+	v, plain, err := l.computed(ctx, s)
 	if err != nil || !v.exact {
-		return got, err
+		return got, ctx.Err()
 	}
 	l.vocab, l.by = v, ByUsage
-	return l.overheads(ctx, s, system)
+	return l.overheads(ctx, s, system, plain)
+}
+
+// computed finds words by the usage of answers, and of a given server also the
+// plain overhead.
+func (l *Learner) computed(ctx context.Context, s shape) (*vocabulary, *source.Overhead, error) {
+	if l.server.Given {
+		return l.sample(ctx, s)
+	}
+	v, err := search(ctx, l.byUsage(s), source.Vocabulary(), longestComputed, thorough())
+	return v, nil, err
 }
 
 // words is what the vocabulary alone says.
@@ -129,15 +140,18 @@ func (l *Learner) words() Learned {
 }
 
 // overheads asks what the server counts beside the words, and whether that is
-// the same for all texts.
-func (l *Learner) overheads(ctx context.Context, s shape, system string) (Learned, error) {
-	v := l.vocab
+// the same for all texts. plain is the overhead without a system message, if a
+// given server has told it already.
+func (l *Learner) overheads(ctx context.Context, s shape, system string, plain *source.Overhead) (Learned, error) {
+	if l.server.Given {
+		return l.overheadsGiven(ctx, s, system, plain)
+	}
 	got := l.words()
-	plain, off, err := l.overhead(ctx, s, "")
+	first, off, err := l.overhead(ctx, s, "")
 	if err != nil {
 		return got, err
 	}
-	got.Tokens.Plain = &plain
+	got.Tokens.Plain = &first
 	if system != "" {
 		with, more, err := l.overhead(ctx, s, system)
 		if err != nil {
@@ -145,15 +159,14 @@ func (l *Learner) overheads(ctx context.Context, s shape, system string) (Learne
 		}
 		got.Tokens.System, off = &with, max(off, more)
 	}
-	if v.exact {
-		got.differs(off)
-	}
+	got.differs(off)
 	return got, nil
 }
 
-// differs takes in by how many tokens the overhead differed between prompts.
+// differs takes in by how many tokens the overhead differed between prompts. Of
+// inexact words it always does.
 func (l *Learned) differs(off int) {
-	if off > 0 {
+	if off > 0 && l.Exact {
 		l.Exact, l.Spread = false, float64(off)/100
 		l.Why = fmt.Sprintf("what the server counts beside the words differs by up to %d tokens from prompt to prompt", off)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"sweep.dev/sweep/load/source"
@@ -30,6 +31,8 @@ type engine struct {
 }
 
 func all(string) bool { return true }
+
+const system = "you are a helpful assistant of nobody"
 
 func (e *engine) count(text string) int {
 	if e.letter {
@@ -108,6 +111,9 @@ func (e *engine) post(_ context.Context, path string, body any) ([]byte, error) 
 	return nil, fmt.Errorf("POST %s answered 404 Not Found", path)
 }
 
+// plain has a token for each word.
+func plain() *engine { return &engine{knows: all, begins: all, tokenizer: true, usage: true} }
+
 // odd words are not the tokenizer's, others merge with some that follow.
 func odd() *engine {
 	sum := func(s string) (n int) {
@@ -133,8 +139,6 @@ func learn(t *testing.T, e *engine, system string) (Learned, error) {
 // TestLearn: whatever the tokenizer is like, the prompts that are made of what was
 // learned have the length that was asked for, as the server counts.
 func TestLearn(t *testing.T) {
-	const system = "you are a helpful assistant of nobody"
-	plain := func() *engine { return &engine{knows: all, begins: all, tokenizer: true, usage: true} }
 	for _, c := range []struct {
 		name string
 		make func() *engine
@@ -273,6 +277,25 @@ func TestLearn_fails(t *testing.T) {
 	stopped := func(ctx context.Context, _ string, _ any) ([]byte, error) { return nil, ctx.Err() }
 	if _, err := l.Learn(ctx, stopped, wire.Config{BaseURL: "http://127.0.0.1", Model: "m"}, ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped: %v", err)
+	}
+}
+
+// TestLearn_failsLate: if the search by usage fails, the words of the tokenizer stay,
+// and their overhead.
+func TestLearn_failsLate(t *testing.T) {
+	e := odd()
+	e.liar = true
+	var short atomic.Int64
+	post := func(ctx context.Context, path string, body any) ([]byte, error) {
+		if path == chat && short.Add(1) > int64(len(questions)+len(conversations)) {
+			return nil, errors.New("POST answered 503 Service Unavailable")
+		}
+		return e.post(ctx, path, body)
+	}
+	l := NewLearner(Server{Model: "m", Tokenize: "/tokenize", Field: "content"})
+	got, err := l.Learn(t.Context(), post, wire.Config{BaseURL: "http://127.0.0.1", Model: "m", Chat: true}, "")
+	if err != nil || got.Exact || got.By != ByTokenizer || got.Tokens.Plain == nil || got.Why == "" {
+		t.Errorf("%+v, %v", got, err)
 	}
 }
 

@@ -349,22 +349,16 @@ func seconds(s string) (time.Duration, error) { return decimal(s, time.Second) }
 // decimal reads a number of units without losing digits, which matters for
 // seconds that are counted from 1970. There are no times below 0.
 func decimal(s string, unit time.Duration) (time.Duration, error) {
-	wrong := fmt.Errorf("the time is not a number of %s", map[time.Duration]string{time.Second: "seconds", time.Millisecond: "milliseconds"}[unit])
-	if s == "" {
-		return 0, wrong
-	}
-	if strings.Trim(s, ".0123456789") == "" {
-		d, err := time.ParseDuration(s + strings.TrimPrefix(unit.String(), "1"))
-		if err != nil {
-			return 0, wrong
+	if s != "" && strings.Trim(s, ".0123456789") == "" {
+		if d, err := time.ParseDuration(s + strings.TrimPrefix(unit.String(), "1")); err == nil {
+			return d, nil
 		}
-		return d, nil
+	} else if f, err := strconv.ParseFloat(s, 64); err == nil {
+		if f *= float64(unit); f >= 0 && f < math.MaxInt64/2 {
+			return time.Duration(math.Round(f)), nil
+		}
 	}
-	f, err := strconv.ParseFloat(s, 64)
-	if f *= float64(unit); err != nil || !(f >= 0 && f < math.MaxInt64/2) {
-		return 0, wrong
-	}
-	return time.Duration(math.Round(f)), nil
+	return 0, fmt.Errorf("the time is not a number of %s", map[time.Duration]string{time.Second: "seconds", time.Millisecond: "milliseconds"}[unit])
 }
 
 // wallClock reads a date and a time of day, with a fraction of the second or

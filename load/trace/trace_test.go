@@ -174,8 +174,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// A plan may name any file of the machine. What is said of one that is no trace
-// holds no word of it.
+// A plan may name any file of the machine. An error about a file that is no trace
+// quotes nothing of it.
 func TestRead_quotesNoOtherFile(t *testing.T) {
 	for _, text := range []string{
 		"root:x:0:0:canary:/root:/bin/canary\n", "canary\n", "1\ncanary\n", "timestamp\ncanary\n", `{"timestamp": "canary"}`,

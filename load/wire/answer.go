@@ -109,17 +109,22 @@ func (s *Answer) Event(ev *sse.Event, m Mark) {
 		s.Fail(result.ErrServer, c.failure, m.At)
 	default:
 		s.chunk(&c, m)
-		switch {
-		case !s.keep || !c.output || s.enough:
-		case c.text != nil:
-			s.text = append(s.text, c.text...)
-		default:
-			s.text = append(s.text, textOf(data)...)
+		if s.keep && c.output && !s.enough {
+			s.say(&c, data, m)
 		}
-		if most := maxText(s.r.MaxTokens); len(s.text) > most {
-			s.text = nil
-			s.Fail(result.ErrProtocol, fmt.Sprintf("over %d bytes of text for max_tokens %d: the server ignores it", most, s.r.MaxTokens), m.At)
-		}
+	}
+}
+
+// say keeps the text of a chunk, which data is.
+func (s *Answer) say(c *chunk, data []byte, m Mark) {
+	if c.text != nil {
+		s.text = append(s.text, c.text...)
+	} else {
+		s.text = append(s.text, textOf(data)...)
+	}
+	if most := maxText(s.r.MaxTokens); len(s.text) > most {
+		s.text = nil
+		s.Fail(result.ErrProtocol, fmt.Sprintf("over %d bytes of text for max_tokens %d: the server ignores it", most, s.r.MaxTokens), m.At)
 	}
 }
 
@@ -300,7 +305,7 @@ func (s *Answer) Close(cause error, at time.Duration) {
 		r.End = at
 	}
 	if s.usage && r.CompletionTokens == 0 && s.tokens > 0 {
-		// A server that fills usage with zeros beside text counted nothing.
+		// A usage of zero tokens for an answer with text is a default.
 		r.CompletionTokens, r.TokenSource, s.known = result.Unknown, "", false
 	}
 	if !s.known {

@@ -78,8 +78,8 @@ func TestAnswer_recorded(t *testing.T) {
 	}
 }
 
-// A usage of zeros beside text is one that nobody counted, and so is a prompt of
-// no tokens.
+// A usage of zeros for an answer with text is unknown, and so is a prompt of zero
+// tokens.
 func TestAnswer_usageOfZeros(t *testing.T) {
 	const text = `data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}],"usage":{"prompt_tokens":0,"completion_tokens":0}}` + "\n\n"
 	const end = `data: {"choices":[{"index":0,"delta":{"content":"b"},"finish_reason":"stop"}],"usage":{"prompt_tokens":0,"completion_tokens":0}}` + "\n\ndata: [DONE]\n\n"

@@ -95,9 +95,14 @@ func Clip(s string) string {
 	if len(s) <= maxErrorText {
 		return strings.Clone(s) // and not all that it was cut out of
 	}
-	cut := maxErrorText
-	for !utf8.RuneStart(s[cut]) {
-		cut--
+	return cut(s, maxErrorText) + "..."
+}
+
+// cut is the beginning of s, which is longer than n bytes: at most n, and no part
+// of a character.
+func cut(s string, n int) string {
+	for !utf8.RuneStart(s[n]) {
+		n--
 	}
-	return s[:cut] + "..."
+	return s[:n]
 }

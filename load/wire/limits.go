@@ -5,24 +5,23 @@ import (
 	"strings"
 )
 
-// What one answer may take. A server that ignores max_tokens and sends as fast
-// as it can is cut off here, as a protocol error: what it costs is bounded by
-// what was asked for, not by how long it goes on.
+// Bounds of one answer. A server that ignores max_tokens and sends as fast as it
+// can is cut off, as a protocol error: its cost depends on what was asked for, and
+// not on how long it goes on.
 const (
 	// chunksPerToken is how many chunks there may be for each token of
 	// max_tokens. Most servers send one; those that stream by characters send
 	// about five for a token of English.
 	chunksPerToken = 8
-	// minChunks is for requests of few tokens: the role, the reason and the
-	// chunks that keep a connection alive are no tokens.
+	// minChunks is for requests of few tokens: chunks with the role or the reason
+	// and those that keep a connection alive have no token.
 	minChunks = 4096
 	// maxChunks is for requests without max_tokens, which go on to the end of
 	// the model's context.
 	maxChunks = 1 << 20
 
-	// bytesPerToken holds the chunk of a token with twenty logprobs and its
-	// usage four times over; minResponse holds what a first chunk may bring of
-	// the prompt.
+	// bytesPerToken is four times the chunk of a token with twenty logprobs and
+	// usage. minResponse is for a first chunk that repeats the prompt.
 	bytesPerToken = 16 << 10
 	minResponse   = 8 << 20
 
@@ -68,8 +67,8 @@ func maxValues(maxTokens int) int {
 	return limit(maxTokens, valuesPerToken, minValues, 16<<20)
 }
 
-// values is how many JSON values data can have at most, without reading it: the
-// signs that begin or separate them, also those within texts.
+// values is an upper bound of the JSON values in data: the signs that begin or
+// separate them, those within texts included.
 func values(data []byte) int {
 	return bytes.Count(data, []byte(",")) + bytes.Count(data, []byte("[")) + bytes.Count(data, []byte("{")) + 1
 }
@@ -79,5 +78,5 @@ func reason(s string) string {
 	if len(s) <= maxReason {
 		return s
 	}
-	return strings.Clone(s[:maxReason])
+	return strings.Clone(cut(s, maxReason))
 }

@@ -33,6 +33,19 @@ func TestMaxChunks(t *testing.T) {
 	}
 }
 
+// A reason ends with a whole character: files hold valid UTF-8 alone.
+func TestReason(t *testing.T) {
+	for _, c := range []struct{ reason, want string }{
+		{"stop", "stop"},
+		{strings.Repeat("x", 65), strings.Repeat("x", 64)},
+		{strings.Repeat("\u20ac", 22), strings.Repeat("\u20ac", 21)}, // of three bytes each
+	} {
+		if got := reason(c.reason); got != c.want {
+			t.Errorf("%q becomes %q", c.reason, got)
+		}
+	}
+}
+
 // A hostile answer never ends; it begins with head and goes on with body again
 // and again.
 type hostile struct {
@@ -59,8 +72,8 @@ func (h *hostile) Read(b []byte) (int, error) {
 
 func (h *hostile) Close() error { return nil }
 
-// Whatever a server sends, an answer is cut off, and what is kept of it is
-// small. The bounds are of bytes and not of times.
+// An endless answer is cut off, and little of it is kept. The bounds are of bytes
+// and not of times.
 func TestReceiver_memoryIsBounded(t *testing.T) {
 	const mib = 1 << 20
 	event := func(json string) string { return "data: " + json + "\n\n" }

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// RetryAfter is how long an answer asks to be left alone by its Retry-After, in
-// either form of RFC 9110, section 10.2.3: seconds, or a date. A date is counted
-// from the answer's own Date, so that a server's clock may be wrong; from now if
-// it has none. 0 if there is nothing to wait for, or it cannot be read.
+// RetryAfter is the wait that an answer asks for by its Retry-After, in either form
+// of RFC 9110, section 10.2.3: seconds, or a date. A date is relative to the
+// answer's own Date, so that a server's clock may be wrong, or to now if it has
+// none. It is 0 if the header is missing, past or malformed.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	v := h.Get("Retry-After")
 	if v == "" {
