@@ -37,8 +37,16 @@ func functions() []string { return []string{"abs", "ceil", "floor", "max", "min"
 // float64 for every number.
 type Env struct {
 	Zero  map[string]any
-	Names []string // for suggestions, in their order
-	Noun  string   // what a name is: column, axis
+	Names []string          // for suggestions, in their order
+	Noun  string            // what a name is: column, axis
+	Units map[string]string // of names that have one
+	// Meant is the name that an unknown one most likely stands for.
+	Meant func(name string) string
+}
+
+func (e Env) text(name string) bool {
+	_, ok := e.Zero[name].(string)
+	return ok
 }
 
 // An Expression is one compiled expression. It may be run concurrently.
@@ -81,7 +89,12 @@ func Compile(r *syntax.Report, n *syntax.Node, env Env) *Expression {
 			delete(config.Builtins, name)
 		}
 	}
-	tree, err := parser.ParseWithConfig(n.Text, config)
+	quote(r, n, env)
+	if r.Len() > before {
+		return nil
+	}
+	text, units, ends := quantities(n.Text)
+	tree, err := parser.ParseWithConfig(text, config)
 	if err != nil {
 		located(r, n, err)
 		return nil
@@ -89,6 +102,9 @@ func Compile(r *syntax.Report, n *syntax.Node, env Env) *Expression {
 	s := &sandbox{r: r, n: n, env: env, callees: make(callees)}
 	ast.Walk(&tree.Node, s.callees)
 	ast.Walk(&tree.Node, s)
+	scaled := &scaler{sandbox: s, units: units, ends: ends, values: make(map[int]float64)}
+	ast.Walk(&tree.Node, scaled)
+	scaled.rest(&tree.Node)
 	if r.Len() > before {
 		return nil
 	}
@@ -99,11 +115,12 @@ func Compile(r *syntax.Report, n *syntax.Node, env Env) *Expression {
 	}
 	options := []expr.Option{
 		expr.Env(env.Zero), expr.AsBool(), expr.WarnOnAny(), expr.MaxNodes(maxNodes), expr.DisableAllBuiltins(),
+		expr.Patch(patch(scaled.values)),
 	}
 	for _, name := range functions() {
 		options = append(options, expr.EnableBuiltin(name))
 	}
-	program, err := expr.Compile(n.Text, options...)
+	program, err := expr.Compile(text, options...)
 	if err != nil {
 		located(r, n, err)
 		return nil
@@ -133,6 +150,9 @@ func located(r *syntax.Report, n *syntax.Node, err error) {
 	}
 	text, _, _ := strings.Cut(fe.Message, "\n")
 	d := r.At(n.Src, n.Offset(fe.From, max(fe.To, fe.From+1)), "expression", "%s", text)
+	if text == `unexpected token Operator("=")` {
+		d.Hint = "values are compared with ==, !=, <, <=, > and >="
+	}
 	if strings.Contains(text, "mismatched types") || strings.HasPrefix(text, "invalid operation") {
 		d.Rule = "expression-type"
 		d.Hint = "text is compared with text in quotes, numbers with numbers"
@@ -200,11 +220,14 @@ func (s *sandbox) name(n *ast.IdentifierNode) {
 	}
 	d := s.reject(n, "there is no %s %s", s.env.Noun, n.Value)
 	d.Rule = "unknown-" + s.env.Noun
-	d.Nearest = syntax.Nearest(n.Value, s.env.Names)
+	d.Nearest = s.env.Meant(n.Value)
+	if d.Nearest == "" && slices.ContainsFunc(s.reads, s.env.text) {
+		d.Hint = fmt.Sprintf("text is written in quotes: %q", n.Value)
+	}
 	if len(s.env.Names) <= 20 {
 		d.Expected = strict.OneOf(s.env.Names)
 	} else {
-		d.Expected = "a column of the cells table"
+		d.Expected = "a column of the cells table: sweep columns lists them"
 	}
 }
 

@@ -12,6 +12,7 @@ func env() Env {
 		Noun:  "column",
 		Zero:  map[string]any{"a": 0.0, "b": 0.0, "gpu": "", "ok": false},
 		Names: []string{"a", "b", "gpu", "ok"},
+		Meant: func(string) string { return "" },
 	}
 }
 

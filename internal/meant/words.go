@@ -1,0 +1,110 @@
+package meant
+
+// The settings of a plan, by their paths.
+var settings = [...]word{
+	{"load.concurrency", "users vus clients workers threads connections streams parallel max_concurrency num_concurrent batch batch_size", ""},
+	{"load.request_rate", "rate qps rps req_s requests_per_second arrival_rate", ""},
+	{"load.requests", "n num_requests number_of_requests num_prompts max_requests request_count samples", ""},
+	{"load.duration", "time run_time test_duration", ""},
+	{"load.warmup", "warm_up num_warmups warmup_requests", ""},
+	{"load.max_tokens", "osl output_len output_length output_tokens max_new_tokens max_output_tokens completion_tokens n_predict num_predict gen_len", ""},
+	{"load.prompts.input_tokens", "input_tokens isl input_len input_length prompt_len prompt_length prompt_tokens context_len", ""},
+	{"load.prompts.file", "dataset dataset_path input_file prompts_file", ""},
+	{"load.sampling.temperature", "temp", ""},
+	{"load.think_time", "think delay pause", ""},
+	{"load.arrivals", "arrival distribution_of_arrivals", ""},
+	{"repeats", "trials runs reps iterations repetitions n_repeats", ""},
+	{"seed", "random_seed rng_seed", ""},
+	{"slo", "objective objectives sla slas thresholds", ""},
+	{"matrix", "axes grid params parameters sweep", ""},
+	{"matrix.engine", "engine framework runtime server", ""},
+	{"matrix.gpu", "gpu gpus gpu_type gpu_name accelerator hardware", ""},
+	{"matrix.gpu_count", "num_gpus n_gpus ngpus gpus_per_node gpu_num", ""},
+	{"model", "model_name model_id model_path", ""},
+	{"engines.<name>.served_model_name", "served_name", ""},
+	{"backend", "provider platform target", ""},
+	{"backend.url", "url base_url api_base address server_url", ""},
+	{"backend.key", "api_key apikey openai_api_key bearer bearer_token token auth_token", ""},
+	{"budget.max_cost", "cost price max_usd max_price max_dollars", ""},
+	{"budget.max_time", "max_duration max_minutes", ""},
+	{"timeouts.request", "timeout request_timeout deadline", ""},
+	{"timeouts.ready", "startup_timeout start_timeout ready_timeout", ""},
+}
+
+// Kinds of parallelism, as the profiles of engines have them.
+var parallelism = [...]word{
+	{"tensor", "tp tp_size tensor_parallel tensor_parallel_size tensor_parallelism", ""},
+	{"pipeline", "pp pp_size pipeline_parallel pipeline_parallel_size pipeline_parallelism", ""},
+	{"data", "dp dp_size data_parallel data_parallel_size data_parallelism replicas", ""},
+	{"context", "cp cp_size context_parallel context_parallel_size", ""},
+}
+
+// Columns of the cells table. A latency without a statistic is its p95, as most
+// objectives have it.
+var columns = [...]word{
+	{"p95_ttft_ms", "ttft ttft_ms time_to_first_token first_token_latency", ""},
+	{"p95_tpot_ms", "tpot tpot_ms time_per_output_token", ""},
+	{"p95_itl_ms", "itl itl_ms inter_token_latency", ""},
+	{"p95_e2e_ms", "e2e e2e_ms e2el latency latency_ms response_time", ""},
+	{"throughput_tok_s", "throughput tps tok_s toks tokens_per_second tokens_per_sec output_throughput", ""},
+	{"request_throughput", "rps qps req_s requests_per_second", ""},
+	{"goodput_req_s", "goodput", ""},
+	{"failed", "errors failures failed_requests num_errors", ""},
+	{"error_rate", "error_ratio errors_rate failure_rate fail_rate", ""},
+	{"cost_usd", "cost price dollars", ""},
+	{"usd_per_1m_output_tokens", "cost_per_million cost_per_1m_tokens usd_per_million_tokens cost_per_token", ""},
+	{"gpu_util_mean", "gpu_utilization gpu_utilisation gpu_usage", ""},
+	{"gpu_memory_used_max_bytes", "vram gpu_mem gpu_memory memory", ""},
+	{"kv_cache_usage_max", "kv_cache kv_usage", ""},
+	{"prefix_cache_hit_rate", "cache_hit_rate hit_rate", ""},
+	{"gpu_power_mean_w", "power watts", ""},
+	{"gpu_energy_j", "energy joules", ""},
+}
+
+// parts are the parts of a column's name, by what else people call them.
+var parts = [...]word{
+	{"mean", "avg average", ""},
+	{"p50", "median", ""},
+	{"std", "stddev sd", ""},
+	{"e2e", "latency e2el", ""},
+}
+
+// Commands, with the line to write where the name alone does not say it.
+var commands = [...]word{
+	{"runs", "ls list history", "sweep runs lists the runs, and sweep pods lists what is rented"},
+	{"status", "show state progress ps", "sweep status says how far the latest run is, and sweep status DIR another"},
+	{"cells", "results result table csv summary print report grid", ""},
+	{"validate", "check lint verify", ""},
+	{"plan", "expand dry-run dryrun preview estimate quote cost explain diff", ""},
+	{"run", "start bench benchmark measure exec execute launch go test load apply", ""},
+	{"resume", "continue retry restart", ""},
+	{"logs", "log tail", ""},
+	{"pods", "instances machines kill stop delete destroy terminate rm", "sweep pods terminate NAME ends one, sweep gc all that was left behind"},
+	{"gc", "clean cleanup prune down teardown", ""},
+	{"probe", "ping inspect curl", ""},
+	{"columns", "cols fields variables vars describe", ""},
+	{"sim", "serve server mock simulate simulator", ""},
+	{"gpus", "gpu hardware catalog catalogue", ""},
+	{"engines", "engine profiles models backends", ""},
+	{"calibrate", "selftest self-test", ""},
+	{"doctor", "env info diagnose", ""},
+	{"schema", "json-schema jsonschema", ""},
+	{"metrics", "prometheus", ""},
+	{"", "init new create", "copy one of the plans in the folder plans, like plans/quickstart.yaml, and change it"},
+}
+
+// Flags whose meaning is another flag or a command.
+var flags = [...]word{
+	{"", "dry-run dryrun plan-only no-run n", "sweep plan PLAN shows the cells, minutes and dollars of a run; sweep validate PLAN checks it; neither starts anything"},
+	{"output", "out out-dir outdir output-dir dir directory results-dir", ""},
+	{"only", "filter where select cells match", ""},
+	{"max-cost", "budget cost max-usd max-price", ""},
+	{"max-time", "time-limit max-duration", ""},
+	{"parallel", "jobs j max-parallel", ""},
+	{"json", "format output-format", ""},
+	{"fail-fast", "exitfirst x stop-on-error bail", ""},
+	{"yes", "force assume-yes non-interactive no-input", ""},
+	{"key-env", "key api-key token", "the key itself never stands on a command line: it is read from an environment variable"},
+	{"", "config file f plan", "the plan is an argument, not a flag: sweep run plans/quickstart.yaml"},
+	{"", "verbose v debug log-level", "--events FILE has every event of a run, sweep logs DIR what its servers printed"},
+}
