@@ -23,9 +23,9 @@ type Column struct {
 	Type     Type
 	Unit     string // "ms", "tokens/s", "ratio", "bytes", ... or ""
 	Nullable bool
-	// Given says that the column is known without a measurement: who the trial is,
-	// what it was given and how it ended. Every other column is null in a trial
-	// that measured nothing; none has a 0 that nobody measured.
+	// Given says that the column is known without a measurement: the identity of
+	// the trial, its load and its outcome. In a trial that measured nothing every
+	// other column is null.
 	Given bool
 	Doc   string // one sentence
 }
@@ -103,39 +103,6 @@ func Lookup(cols []Column, name string) (Column, bool) {
 		}
 	}
 	return Column{}, false
-}
-
-// Nearest is the name among cols that a mistyped one most likely means, or ""
-// where none is close.
-func Nearest(cols []Column, name string) string {
-	best, dist := "", len(name)/3+1
-	for _, c := range cols {
-		if d := distance(strings.ToLower(name), c.Name); d <= dist && (best == "" || d < dist) {
-			best, dist = c.Name, d
-		}
-	}
-	return best
-}
-
-// distance is Levenshtein's, over bytes: column names are ASCII.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substitute := diagonal
-			if a[i] != b[j] {
-				substitute++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(substitute, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 func required(name string, t Type, unit, doc string) Column {

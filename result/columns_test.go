@@ -58,22 +58,6 @@ func TestColumns_placesWhatThePlanAdds(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	cols := Columns(Extra{})
-	for typed, want := range map[string]string{
-		"p95_ttft":     "p95_ttft_ms",
-		"P95_TTFT_MS":  "p95_ttft_ms",
-		"througput":    "", // too far from everything to be a help
-		"concurency":   "concurrency",
-		"xyz":          "",
-		"p50_user_tok": "p50_user_tok_s",
-	} {
-		if got := Nearest(cols, typed); got != want {
-			t.Errorf("Nearest(%q) = %q, want %q", typed, got, want)
-		}
-	}
-}
-
 func names(cols []Column) []string {
 	var out []string
 	for _, c := range cols {

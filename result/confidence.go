@@ -38,7 +38,7 @@ func (r Row) WhyNull(column string) string {
 	if !censored || r[column] != nil || r[whole] == nil {
 		return ""
 	}
-	failed, _ := r.number("failed")
-	requests, _ := r.number("requests")
+	failed, _ := r.Number("failed")
+	requests, _ := r.Number("requests")
 	return fmt.Sprintf("infinite, with %.0f of %.0f requests failed", failed, requests)
 }

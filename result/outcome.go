@@ -15,7 +15,7 @@ const (
 	StatusSkipped = "skipped"
 )
 
-// Who says what a deployment costs: the values of price_source.
+// Sources of the price of a deployment: the values of price_source.
 const (
 	PriceProvider  = "provider"  // what is billed for a rented pod
 	PricePlan      = "plan"      // prices of the plan
@@ -44,6 +44,15 @@ type SLOResult struct {
 	// LowConfidence are those of them that rest on too few requests: the check
 	// stands, but another trial may well decide it otherwise.
 	LowConfidence []string `json:"low_confidence,omitempty"`
+}
+
+// ContentUnrepresentative is the finding that the content of a load cannot
+// answer how fast its server is: no comparison of servers ranks the trial.
+const ContentUnrepresentative = "content_unrepresentative"
+
+// Unrepresentative is that finding, with the reason in words.
+func Unrepresentative(why string) Finding {
+	return Finding{Code: ContentUnrepresentative, Text: why}
 }
 
 // A File is one file of a committed attempt.

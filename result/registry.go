@@ -28,10 +28,13 @@ func headline() []Column {
 
 func identity() []Column {
 	return []Column{
-		required("run_id", String, "", "The run that made this row."),
+		required("run_id", String, "", "The run that measured this row."),
+		nullable("reused_from", String, "", "Name of the run directory that the trial was taken over from (sweep run --reuse); null for what the run of this directory measured itself."),
 		required("plan", String, "", "Name of the plan."),
 		required("cell_id", String, "", "Hash of the axes' values, the model and the load's shape: the same cell has it in every run."),
-		required("spec_digest", String, "", "Hash of everything else that could change the measurement."),
+		required("spec_digest", String, "", "Hash of everything else in the plan that could change the measurement: how, and what is measured."),
+		required("conditions_digest", String, "", "Hash of how it was measured: load, prompts, seeds, client, collectors and the deadline of a request. Rows with the same cell_id and conditions_digest are measurements of one thing."),
+		nullable("subject_digest", String, "", "Hash of what was measured: the engine with its image, fixed arguments and environment, the backend, and the image digest, engine version and model revision that were seen; null where no server became ready."),
 		required("trial", Int, "", "Which of the plan's repeats this is, from 1."),
 		required("attempt", Int, "", "Which try at the trial this is, from 1."),
 		nullable("started_at", Timestamp, "", "When the trial began, by the wall clock."),
@@ -76,11 +79,16 @@ func outcome() []Column {
 
 func load() []Column {
 	return []Column{
-		nullable("requests", Int, "requests", "Requests that were sent and measured: completed, failed and cancelled; never the warm-up. Null, as are the next four, if there was none."),
+		nullable("requests", Int, "requests", "Requests that were sent and measured: completed, failed and cancelled; never the warm-up. Null, as are the next nine, if there was none."),
 		nullable("completed", Int, "requests", "Requests that ended as they should."),
 		nullable("failed", Int, "requests", "Requests that ended otherwise."),
 		nullable("cancelled", Int, "requests", "Requests that we gave up: those that the plan cancels, and those still in flight when the trial's time was over."),
-		nullable("cancelled_planned", Int, "requests", "Those of them that were given up because the plan says so."),
+		nullable("cancelled_planned", Int, "requests", "Requests that were given up because the plan says so; part of cancelled."),
+		nullable("finish_stop", Int, "requests", "Completed requests with the finish_reason stop: the model ended its answer."),
+		nullable("finish_length", Int, "requests", "Completed requests with the finish_reason length: the answer reached max_tokens."),
+		nullable("finish_tool_calls", Int, "requests", "Completed requests with the finish_reason tool_calls."),
+		nullable("finish_content_filter", Int, "requests", "Completed requests with the finish_reason content_filter."),
+		nullable("finish_other", Int, "requests", "Completed requests with another finish_reason, or none."),
 		nullable("error_rate", Float, "ratio", "failed / (completed + failed)."),
 		nullable("duration_s", Float, "s", "From the first send to the last byte."),
 		nullable("slot_paused_s", Float, "s", "Time that the slots of a closed loop waited because their last request had failed, summed over slots; think time is no part of it. Null in an open loop."),
@@ -92,16 +100,16 @@ func load() []Column {
 		nullable("total_throughput_tok_s", Float, "tokens/s", "(input_tokens + output_tokens) / duration_s."),
 		nullable("goodput_req_s", Float, "requests/s", "Completed requests within every bound of the plan's goodput / duration_s; null where the plan has none."),
 		nullable("mean_prompt_tokens", Float, "tokens", "Mean of the prompt lengths of the completed requests, as the server counted them; null, as are the next seven, where it did not count every one."),
-		nullable("std_prompt_tokens", Float, "tokens", "Standard deviation (/ n) of those lengths."),
-		nullable("min_prompt_tokens", Float, "tokens", "Shortest of those prompts."),
-		nullable("p50_prompt_tokens", Float, "tokens", "Median of those lengths."),
-		nullable("p95_prompt_tokens", Float, "tokens", "95th percentile of those lengths."),
-		nullable("max_prompt_tokens", Float, "tokens", "Longest of those prompts."),
+		nullable("std_prompt_tokens", Float, "tokens", "Standard deviation (/ n) of the prompt lengths of the completed requests."),
+		nullable("min_prompt_tokens", Float, "tokens", "Shortest prompt of the completed requests."),
+		nullable("p50_prompt_tokens", Float, "tokens", "Median of the prompt lengths of the completed requests."),
+		nullable("p95_prompt_tokens", Float, "tokens", "95th percentile of the prompt lengths of the completed requests."),
+		nullable("max_prompt_tokens", Float, "tokens", "Longest prompt of the completed requests."),
 		nullable("prompt_length_error", Float, "ratio", "Mean of |achieved - target| / target over the completed requests whose prompt was made for a length; null where none was."),
 		nullable("cached_tokens", Int, "tokens", "Prompt tokens of the completed requests that the server had in its prefix cache; null where it did not say for each."),
 		nullable("output_length_error", Float, "ratio", "Share of the completed requests whose output, as the server counted it, has another length than max_tokens; null where it did not count every one."),
 		nullable("extra_requests", Int, "requests", "Requests that sweep sent to the deployment's servers beyond the measured ones and the probes since the row before: readiness, counting of tokens, cache resets, warm-up, looks at metrics, and attempts that were discarded; null where nothing was run."),
-		nullable("extra_completions", Int, "requests", "Those of them that asked the model for tokens."),
+		nullable("extra_completions", Int, "requests", "Those of the extra_requests that asked the model for tokens."),
 	}
 }
 
@@ -155,7 +163,7 @@ func steady() []Column {
 		nullable("in_flight_mean", Float, "requests", "Mean over the plateau of the requests in flight."),
 		nullable("throughput_tok_s"+PlateauSuffix, Float, "tokens/s", "Output tokens that arrived within the plateau / plateau_s."),
 		nullable("request_throughput"+PlateauSuffix, Float, "requests/s", "Requests that were completed within the plateau / plateau_s."),
-		nullable("goodput_req_s"+PlateauSuffix, Float, "requests/s", "Those of them within every bound of the plan's goodput / plateau_s."),
+		nullable("goodput_req_s"+PlateauSuffix, Float, "requests/s", "Requests that were completed within the plateau and within every bound of the plan's goodput / plateau_s."),
 	}
 	for _, l := range latencies {
 		for _, s := range statistics {
@@ -188,12 +196,12 @@ func censored() []Column {
 func probe() []Column {
 	return []Column{
 		nullable("probe_requests", Int, "requests", "Requests of the probe beside the load; they are in no other figure."),
-		nullable("probe_failed", Int, "requests", "Those of them that failed."),
+		nullable("probe_failed", Int, "requests", "Requests of the probe that failed."),
 		nullable("p50_probe_ttft_ms", Float, "ms", "Median time to first token of the completed probe requests."),
-		nullable("p95_probe_ttft_ms", Float, "ms", "95th percentile of it."),
+		nullable("p95_probe_ttft_ms", Float, "ms", "95th percentile of the time to first token of the completed probe requests."),
 		nullable("p50_probe_tpot_ms", Float, "ms", "Median time per output token of the completed probe requests."),
 		nullable("p50_probe_e2e_ms", Float, "ms", "Median end-to-end latency of the completed probe requests."),
-		nullable("p95_probe_e2e_ms", Float, "ms", "95th percentile of it."),
+		nullable("p95_probe_e2e_ms", Float, "ms", "95th percentile of the end-to-end latency of the completed probe requests."),
 	}
 }
 
@@ -225,22 +233,23 @@ func server() []Column {
 				s.doc+" of the "+l.doc+" by the engine's own histogram over the trial."))
 		}
 	}
-	return append(cols,
+	cols = append(cols,
+		nullable(ServerBounds, String, "", "Percentiles of the engine's histograms that are null because their bucket begins at 0, has no end or is wider than the mean allows: each with the bounds of its bucket in ms, such as server_p50_queue_ms < 300, joined by commas."),
 		nullable("requests_running_mean", Float, "requests", "Mean of the requests that the engine was working on."),
 		nullable("requests_running_max", Float, "requests", "Most requests that the engine was seen working on."),
 		nullable("requests_waiting_mean", Float, "requests", "Mean of the requests in the engine's queue."),
 		nullable("requests_waiting_max", Float, "requests", "Most requests seen in the engine's queue."),
 		nullable("kv_cache_usage_mean", Float, "ratio", "Mean share of the KV cache in use, 0 to 1."),
 		nullable("kv_cache_usage_max", Float, "ratio", "Largest share of the KV cache seen in use, 0 to 1."),
-		nullable("prefix_cache_hit_rate", Float, "ratio", "Prompt tokens found in the prefix cache / prompt tokens looked up, over the trial."),
+		nullable("prefix_cache_hit_rate", Float, "ratio", "Prompt tokens found in the prefix cache / prompt tokens looked up, over the trial; of blocks where the engine counts those."),
 		nullable("preemptions", Int, "requests", "Requests that the engine put back during the trial."),
 		nullable("server_output_tokens", Int, "tokens", "Output tokens that the engine counted during the trial."),
 		nullable("server_throughput_tok_s", Float, "tokens/s", "server_output_tokens / duration_s."),
 		nullable("server_reported_throughput_tok_s", Float, "tokens/s", "Output that the engine claims by its own gauge or log: the mean of what it said while it was at work."),
 		nullable("server_input_tokens", Int, "tokens", "Prompt tokens that the engine counted during the trial."),
 		nullable("server_requests", Int, "requests", "Requests that ended at the engine during the trial, whatever their end."),
-		nullable("server_requests_failed", Int, "requests", "Those of them that ended by an error or were given up."),
-		nullable("kv_cache_blocks", Int, "blocks", "Size of the KV cache, as the engine reports it; 0 is an engine that does not know it."),
+		nullable("server_requests_failed", Int, "requests", "Requests that ended at the engine during the trial by an error or were given up; part of server_requests."),
+		nullable("kv_cache_blocks", Int, "blocks", "Size of the KV cache, as the engine reports it."),
 		nullable("kv_cache_tokens", Int, "tokens", "Size of the KV cache, as the engine reports it or as its blocks have it."),
 		nullable("spec_accept_rate", Float, "ratio", "Proposed tokens that speculative decoding accepted / proposed, over the trial; null without speculative decoding."),
 		nullable("spec_accept_length", Float, "tokens", "Mean of the tokens that one step of speculative decoding gave, 1 or more; null without speculative decoding."),
@@ -253,13 +262,25 @@ func server() []Column {
 		nullable("kv_transfer_bytes", Int, "bytes", "KV cache that was moved from prefill to decode during the trial."),
 		nullable("server_request_bytes", Int, "bytes", "Bodies of requests that the engine counted during the trial."),
 		nullable("server_response_bytes", Int, "bytes", "Bodies of responses that the engine counted during the trial."),
+		nullable("active_endpoints", Int, "endpoints", "Endpoints that Dynamo's workers had open on NATS at the end of the trial; null where it is not used."),
 		nullable("transport_up", Bool, "", "Whether the message transport between the roles was connected at every look."),
 		nullable("transport_errors", Int, "", "Errors of the message transport between the roles during the trial."),
 		nullable("engine_uptime_s", Float, "s", "How long the engine's processes had been up at the end of the trial; the youngest of them."),
 		nullable("metric_lines", Int, "lines", "Samples that the engine exposed at the end, without _created; all roles together."),
-		nullable("metric_names", Int, "", "Different names among them."),
+		nullable("metric_names", Int, "", "Different names among the metric_lines."),
 	)
+	for _, family := range MetricFamilies() {
+		cols = append(cols,
+			nullable("metric_lines_"+family, Int, "lines", "Those of metric_lines whose name has a prefix of "+family+"."),
+			nullable("metric_names_"+family, Int, "", "Different names among metric_lines_"+family+"."),
+		)
+	}
+	return cols
 }
+
+// MetricFamilies are the engines whose metrics are counted apart, by the prefixes of
+// their names: vllm:, sglang:, trtllm_ or dynamo_, and how gateways write them.
+func MetricFamilies() []string { return []string{"vllm", "sglang", "trtllm", "dynamo"} }
 
 func gpu() []Column {
 	return []Column{
@@ -273,6 +294,7 @@ func gpu() []Column {
 		nullable("gpu_memory_total_bytes", Int, "bytes", "Memory of the GPUs, summed."),
 		nullable("gpu_memory_free_min_bytes", Int, "bytes", "Least memory seen free, summed over the GPUs."),
 		nullable("gpu_memory_idle_bytes", Int, "bytes", "Memory in use before the load, summed over the GPUs."),
+		nullable("gpu_util_idle", Float, "percent", "Utilisation at the last look before the load, mean over the GPUs."),
 		nullable("gpu_memory_bandwidth_util_mean", Float, "percent", "Mean share of time in which memory was read or written."),
 		nullable("gpu_clock_mean_mhz", Float, "MHz", "Mean clock of the multiprocessors."),
 		nullable("gpu_throttled_ms", Float, "ms", "Time in which heat or a hardware limit held the clocks down, of the GPU that had most; a power cap is normal and not in it."),
@@ -284,7 +306,7 @@ func gpu() []Column {
 func cost() []Column {
 	return append(given([]Column{
 		nullable("usd_per_hour", Float, "USD/h", "Price of all GPUs of the deployment."),
-		nullable("price_source", String, "", "Who says so: provider (what is billed), plan or config (prices of the plan, or of the user's configuration), catalogue (the list price). Null without a price."),
+		nullable("price_source", String, "", "Source of usd_per_hour: provider (what is billed), plan or config (prices of the plan, or of the user's configuration), catalogue (the list price). Null without a price."),
 	}),
 		nullable("cost_usd", Float, "USD", "Price of the measured time: usd_per_hour x duration_s / 3600."),
 		nullable("usd_per_1m_output_tokens", Float, "USD", "cost_usd per million output tokens."),
@@ -295,15 +317,15 @@ func cost() []Column {
 func client() []Column {
 	return []Column{
 		nullable("client", String, "", "Which client sent the load: std (net/http) or fast (its own event loops)."),
-		nullable("client_cpu", Float, "ratio", "Share of the CPUs it may use that the client used, 0 to 1."),
+		nullable("client_cpu", Float, "ratio", "Share of the CPUs it may use, by affinity and cgroup limit, that the client used, 0 to 1."),
 		nullable("client_loop", Float, "ratio", "Largest share of its time in which an event loop of the client was busy, 0 to 1; null where it has none."),
 		nullable("p50_client_lag_ms", Float, "ms", "Median of how long after the kernel's stamp a read returned: what stamps of the client's own would be off by. Null, as are the next two, without kernel stamps."),
-		nullable("p99_client_lag_ms", Float, "ms", "99th percentile of it."),
-		nullable("max_client_lag_ms", Float, "ms", "Maximum of it."),
+		nullable("p99_client_lag_ms", Float, "ms", "99th percentile of the time from the kernel's stamp to the read."),
+		nullable("max_client_lag_ms", Float, "ms", "Longest time from the kernel's stamp to the read."),
 		nullable("coalesced_ratio", Float, "ratio", "Chunks with a token that came out of the same read as the one before, whose receive time they share / all chunks with a token."),
 		nullable("stamp_error_ms", Float, "ms", "Bound of how much the receive time of a coalesced chunk may be too late."),
 		nullable("p50_rtt_ms", Float, "ms", "Median round trip of the connections in use, as TCP estimates it; no latency is adjusted by it."),
-		nullable("max_rtt_ms", Float, "ms", "Longest of those round trips."),
+		nullable("max_rtt_ms", Float, "ms", "Longest round trip of the connections in use, as TCP estimates it."),
 		nullable("clock_steps", Int, "", "Jumps of the wall clock against the monotonic one by more than 50 us."),
 		nullable("tcp_retransmits", Int, "segments", "Segments that the client's TCP had to send again."),
 		nullable("reopened_connections", Int, "", "Connections that had to be opened again during the load because the server had closed them."),

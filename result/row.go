@@ -22,11 +22,11 @@ func (r Row) Derive() {
 			r[name] = v
 		}
 	}
-	seconds, timed := r.number("duration_s")
-	price, priced := r.number("usd_per_hour")
-	tokens, counted := r.number("output_tokens")
-	energy, metered := r.number("gpu_energy_j")
-	served, server := r.number("server_output_tokens")
+	seconds, timed := r.Number("duration_s")
+	price, priced := r.Number("usd_per_hour")
+	tokens, counted := r.Number("output_tokens")
+	energy, metered := r.Number("gpu_energy_j")
+	served, server := r.Number("server_output_tokens")
 
 	usd := price * seconds / 3600
 	set("cost_usd", usd, priced, timed)
@@ -35,11 +35,11 @@ func (r Row) Derive() {
 	set("server_throughput_tok_s", served/seconds, server, timed)
 }
 
-// number is a column's value, and whether it has one.
-func (r Row) number(name string) (float64, bool) {
+// Number is the value of a column of numbers, and whether it has one.
+func (r Row) Number(name string) (float64, bool) {
 	switch v := r[name].(type) {
 	case float64:
-		return v, true
+		return v, !math.IsNaN(v)
 	case int64:
 		return float64(v), true
 	}

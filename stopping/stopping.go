@@ -122,9 +122,8 @@ func (r *Rule) end(by string, cancel bool, format string, args ...any) {
 	r.over = &Decision{By: by, Text: fmt.Sprintf(format, args...), Cancel: cancel}
 }
 
-// A load ends once so many answers in a row were errors that came so soon:
-// asking on would measure how fast a server can say no. No plan has to ask for
-// it.
+// A load ends once so many answers in a row were errors that came so soon: more of
+// them would measure how fast a server refuses. It is so for every plan.
 const (
 	refusedRow    = 50
 	refusedWithin = 100 * time.Millisecond

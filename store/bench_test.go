@@ -63,7 +63,7 @@ func BenchmarkWriteTokens(b *testing.B) {
 	}{{"jitter=30us", 30, false}, {"jitter=300us", 300, false}, {"jitter=300us/stated", 300, true}} {
 		b.Run(c.name, func(b *testing.B) {
 			requests, tokens := engineSteps(20_000, c.jitter, c.stated)
-			ids := IDs{Cell: "0123456789ab", Trial: 1, Attempt: 1, Anchor: result.NewAnchor()}
+			ids := IDs{Run: "0011223344", Cell: "0123456789ab", Trial: 1, Attempt: 1, Anchor: result.NewAnchor()}
 			var size counter
 			b.ReportAllocs()
 			for b.Loop() {

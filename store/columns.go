@@ -66,7 +66,8 @@ func SampleColumns() []Column {
 
 func attemptColumns() []Column {
 	return []Column{
-		{"cell_id", "string", "", false, "The cell; with trial and attempt it is one row of the cells table."},
+		{"run_id", "string", "", false, "The run that measured it. With cell_id, trial and attempt it names one row of the cells table; a cell has the same cell_id in every run."},
+		{"cell_id", "string", "", false, "The cell."},
 		{"trial", "int32", "", false, "Which of the plan's repeats, from 1."},
 		{"attempt", "int32", "", false, "Which try at the trial, from 1."},
 	}

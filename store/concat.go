@@ -31,10 +31,7 @@ func ConcatSamples(ctx context.Context, w io.Writer, files []string) error {
 func concat[T any](ctx context.Context, w io.Writer, files []string) error {
 	c := concatenation[T]{w: parquet.NewGenericWriter[T](w, writerOptions()...)}
 	for _, path := range files {
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
-		if err := c.add(path); err != nil {
+		if err := c.add(ctx, path); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
@@ -50,7 +47,7 @@ type concatenation[T any] struct {
 	pending int64 // unpacked bytes of the rows that no row group was made of yet
 }
 
-func (c *concatenation[T]) add(path string) error {
+func (c *concatenation[T]) add(ctx context.Context, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -68,6 +65,9 @@ func (c *concatenation[T]) add(path string) error {
 		return fmt.Errorf("it has other columns than this version of sweep writes")
 	}
 	for i, group := range pf.RowGroups() {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		meta := pf.Metadata().RowGroups[i]
 		if meta.TotalCompressedSize >= copyBytes {
 			if _, err := c.w.WriteRowGroup(group); err != nil {

@@ -11,6 +11,7 @@ import (
 
 // IDs say which attempt rows belong to, and what its clock is tied to.
 type IDs struct {
+	Run     string // that measured it
 	Cell    string
 	Trial   int
 	Attempt int
@@ -22,6 +23,7 @@ type IDs struct {
 // A tag "optional" on anything but a pointer or a slice would store its zero
 // as null.
 type requestRow struct {
+	RunID   string `parquet:"run_id,dict"`
 	CellID  string `parquet:"cell_id,dict"`
 	Trial   int32  `parquet:"trial"`
 	Attempt int32  `parquet:"attempt"`
@@ -87,7 +89,7 @@ func ReadRequests(r io.ReaderAt, size int64) iter.Seq2[Request, error] {
 // set makes row the stored form of r, of which it keeps slices.
 func (row *requestRow) set(ids IDs, r *result.Request) {
 	*row = requestRow{
-		CellID: ids.Cell, Trial: int32(ids.Trial), Attempt: int32(ids.Attempt),
+		RunID: ids.Run, CellID: ids.Cell, Trial: int32(ids.Trial), Attempt: int32(ids.Attempt),
 		Shard: int32(r.Shard), N: int64(r.N), Slot: int32(r.Slot), Turn: int32(r.Turn), Phase: string(r.Phase),
 
 		Anchor:    ids.Anchor.Start.UnixMicro(),
@@ -162,5 +164,5 @@ func (row *requestRow) get() Request {
 }
 
 func (row *requestRow) ids() IDs {
-	return IDs{row.CellID, int(row.Trial), int(row.Attempt), result.Anchor{Start: time.UnixMicro(row.Anchor).UTC()}}
+	return IDs{row.RunID, row.CellID, int(row.Trial), int(row.Attempt), result.Anchor{Start: time.UnixMicro(row.Anchor).UTC()}}
 }

@@ -10,6 +10,7 @@ import (
 
 // sampleRow is one row of samples.parquet.
 type sampleRow struct {
+	RunID   string `parquet:"run_id,dict"`
 	CellID  string `parquet:"cell_id,dict"`
 	Trial   int32  `parquet:"trial"`
 	Attempt int32  `parquet:"attempt"`
@@ -49,7 +50,7 @@ func ReadSamples(r io.ReaderAt, size int64) iter.Seq2[Sample, error] {
 
 func (row *sampleRow) set(ids IDs, s *result.Sample) {
 	*row = sampleRow{
-		CellID: ids.Cell, Trial: int32(ids.Trial), Attempt: int32(ids.Attempt),
+		RunID: ids.Run, CellID: ids.Cell, Trial: int32(ids.Trial), Attempt: int32(ids.Attempt),
 		Anchor: ids.Anchor.Start.UnixMicro(), Time: int64(s.T), Source: string(s.Source),
 		Role: s.Role, Replica: int32(s.Replica), Name: valid(s.Name), Labels: valid(s.Labels),
 		Value: s.Value, Unit: text(s.Unit),
@@ -59,7 +60,7 @@ func (row *sampleRow) set(ids IDs, s *result.Sample) {
 // get is the inverse of set.
 func (row *sampleRow) get() Sample {
 	return Sample{
-		IDs{row.CellID, int(row.Trial), int(row.Attempt), result.Anchor{Start: time.UnixMicro(row.Anchor).UTC()}},
+		IDs{row.RunID, row.CellID, int(row.Trial), int(row.Attempt), result.Anchor{Start: time.UnixMicro(row.Anchor).UTC()}},
 		result.Sample{
 			T: time.Duration(row.Time), Source: result.Source(row.Source), Role: row.Role, Replica: int(row.Replica),
 			Name: row.Name, Labels: row.Labels, Value: row.Value, Unit: orZero(row.Unit),

@@ -15,7 +15,7 @@ import (
 
 var at = time.Date(2026, 3, 4, 5, 6, 7, 891_011_000, time.UTC)
 
-var ids = IDs{Cell: "0123456789ab", Trial: 2, Attempt: 3, Anchor: result.Anchor{Start: at}}
+var ids = IDs{Run: "0011223344", Cell: "0123456789ab", Trial: 2, Attempt: 3, Anchor: result.Anchor{Start: at}}
 
 // requestsOf draws requests with everything that may be missing missing at
 // times.

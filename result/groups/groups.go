@@ -73,10 +73,11 @@ func Of(cols []result.Column, rows []result.Row) ([]result.Column, []result.Row)
 	return out, table
 }
 
-// groupKeys are the columns that all trials of a cell share.
+// groupKeys are the columns that all trials of a cell share; run_id has every run
+// that measured one of them.
 func groupKeys(cols []result.Column) []result.Column {
 	shared := []string{
-		"gpu", "concurrency", "max_tokens", "run_id", "plan", "cell_id", "spec_digest", "backend", "simulated",
+		"gpu", "concurrency", "max_tokens", "run_id", "plan", "cell_id", "spec_digest", "conditions_digest", "backend", "simulated",
 		"engine", "model", "model_revision", "gpu_count", "price_source", "request_rate", "target_input_tokens",
 	}
 	own := map[string]bool{}
@@ -99,6 +100,9 @@ func group(keys, figures []result.Column, trials []result.Row) result.Row {
 	for _, c := range keys {
 		row[c.Name] = trials[0][c.Name]
 	}
+	if row["run_id"] != nil {
+		row["run_id"] = runs(trials)
+	}
 	var valid []result.Row
 	for _, t := range trials {
 		if t["valid"] == true {
@@ -109,7 +113,7 @@ func group(keys, figures []result.Column, trials []result.Row) result.Row {
 	for _, c := range figures {
 		var values []float64
 		for _, t := range valid {
-			if v, ok := number(t, c.Name); ok {
+			if v, ok := t.Number(c.Name); ok {
 				values = append(values, v)
 			}
 		}
@@ -135,6 +139,18 @@ func group(keys, figures []result.Column, trials []result.Row) result.Row {
 	return row
 }
 
+// runs are the runs that measured the trials, joined by commas: some may have been
+// taken over from another.
+func runs(trials []result.Row) string {
+	var ids []string
+	for _, t := range trials {
+		if id, ok := t["run_id"].(string); ok && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return strings.Join(ids, ",")
+}
+
 // confidence is that of the interval of a mean.
 const confidence = 0.95
 
@@ -155,15 +171,4 @@ func meanAndSD(values []float64) (mean, sd float64) {
 
 func nullable(name string, t result.Type, unit, doc string) result.Column {
 	return result.Column{Name: name, Type: t, Unit: unit, Nullable: true, Doc: doc}
-}
-
-// number is a column's value, and whether it has one.
-func number(r result.Row, name string) (float64, bool) {
-	switch v := r[name].(type) {
-	case float64:
-		return v, true
-	case int64:
-		return float64(v), true
-	}
-	return 0, false
 }

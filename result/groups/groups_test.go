@@ -44,6 +44,17 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// A trial may have been taken over from another run.
+func TestOf_namesEveryRun(t *testing.T) {
+	var rows []result.Row
+	for _, run := range []string{"r1", "r2", "r1"} {
+		rows = append(rows, result.Row{"cell_id": "a", "run_id": run, "valid": true})
+	}
+	if _, got := Of(result.Columns(result.Extra{}), rows); got[0]["run_id"] != "r1,r2" {
+		t.Errorf("run_id is %v", got[0]["run_id"])
+	}
+}
+
 func TestMeanAndSD_ofEqualValues(t *testing.T) {
 	if mean, sd := meanAndSD([]float64{0.1, 0.1, 0.1}); mean != 0.1 || sd != 0 {
 		t.Errorf("got %v and %v, want 0.1 and 0", mean, sd)

@@ -40,11 +40,11 @@ func outliers(trials []result.Row) string {
 		for _, column := range compared {
 			var values []float64
 			for _, t := range trials {
-				if v, ok := number(t, column); ok {
+				if v, ok := t.Number(column); ok {
 					values = append(values, v)
 				}
 			}
-			if v, ok := number(row, column); ok && isOutlier(v, values) {
+			if v, ok := row.Number(column); ok && isOutlier(v, values) {
 				names = append(names, fmt.Sprintf("%d:%s", trial, column))
 			}
 		}

@@ -17,9 +17,8 @@ const (
 // MinRequests is how many requests the p-quantile needs: the fewest of which
 // one may lie above a bound, and it is still 99 % sure that no more than the
 // share 1-p of all requests does, whatever the distribution. That is the early
-// stopping of MLPerf's LoadGen. With fewer, a percentile is hardly more than
-// the largest sample by another name. It is 11 for p50, 64 for p90, 130 for p95
-// and 662 for p99.
+// stopping of MLPerf's LoadGen. With fewer, a percentile is close to the largest
+// sample. It is 11 for p50, 64 for p90, 130 for p95 and 662 for p99.
 //
 // It counts requests, also for the gaps between tokens and chunks: those of one
 // request share its batch and its luck, and are no independent samples.

@@ -58,7 +58,7 @@ const (
 // percentiles have the failed requests as infinite beside the completed ones;
 // they are never below the others, and nil where they are infinite.
 func Of(requests []result.Request, o Options) (result.Row, []result.Finding) {
-	s := summary{row: result.Row{}, opts: o, low: map[string]bool{}, plateau: samples{suffix: result.PlateauSuffix}}
+	s := summary{row: result.Row{}, opts: o, finished: finishes(), low: map[string]bool{}, plateau: samples{suffix: result.PlateauSuffix}}
 	s.probe.suffix = "_probe"
 	for i := range requests {
 		switch r := &requests[i]; {
@@ -86,6 +86,8 @@ type summary struct {
 
 	requests, completed, failed, cancelled, planned int
 
+	finished map[string]int64 // completed requests by the column of their finish_reason
+
 	paused time.Duration // of slots, after requests that failed
 
 	first, last   time.Duration // first send, last byte
@@ -100,6 +102,11 @@ type summary struct {
 	goodUnknown         bool // a completed request could not be held against the bounds
 
 	all, plateau, probe samples
+}
+
+// finishes are the columns that count completed requests by their finish_reason.
+func finishes() map[string]int64 {
+	return map[string]int64{"finish_stop": 0, "finish_length": 0, "finish_tool_calls": 0, "finish_content_filter": 0, "finish_other": 0}
 }
 
 // A tally is a sum that is worth nothing once a part of it is unknown.
@@ -120,7 +127,7 @@ func (t *tally) add(n int) {
 func (s *summary) count(r *result.Request) {
 	s.paused += pause(r)
 	if !s.opts.Open && r.Sent < 0 && r.Status == result.Cancelled {
-		return // its slot still waited when the load ended: nobody sent it
+		return // its slot still waited when the load ended, so it was not sent
 	}
 	s.requests++
 	if r.Sent >= 0 {
@@ -153,6 +160,11 @@ func (s *summary) count(r *result.Request) {
 		return
 	}
 	s.completed++
+	column := "finish_" + r.FinishReason
+	if _, ok := s.finished[column]; !ok {
+		column = "finish_other"
+	}
+	s.finished[column]++
 	s.input.add(r.PromptTokens)
 	s.output.add(r.CompletionTokens)
 	s.prompts.add(r)
@@ -170,8 +182,8 @@ func (s *summary) count(r *result.Request) {
 	}
 }
 
-// pause is how long the slot of a request paused before it: all that it was to, or
-// until the load ended.
+// pause is how long the slot of a request paused before it, until the load ended at
+// the latest.
 func pause(r *result.Request) time.Duration {
 	if r.Sent >= 0 || r.End < 0 {
 		return r.Paused
@@ -198,6 +210,13 @@ func (g *Goodput) judge(r *result.Request, open bool) (good, known bool) {
 	return within(ttft, g.TTFT) && within(tpot, g.TPOT) && within(e2e, g.E2E), true
 }
 
+// Latencies are those of a completed request from its send; [result.Never] for one
+// that it does not have.
+func Latencies(r *result.Request) (ttft, tpot, e2e time.Duration) {
+	first, each, all := latenciesOf(r, false)
+	return time.Duration(first), time.Duration(each), time.Duration(all)
+}
+
 // latenciesOf are the latencies of a completed request in nanoseconds;
 // result.Never for one that it does not have.
 func latenciesOf(r *result.Request, open bool) (ttft, tpot, e2e int64) {
@@ -221,9 +240,8 @@ func begin(r *result.Request, open bool) time.Duration {
 	return r.Sent
 }
 
-// rates makes the load columns. Without a request there are none, and without a
-// completed one no tokens were counted: a server that answers nothing is not one
-// that was measured at 0 tokens/s.
+// rates makes the load columns. Without a request all are null. Without a completed
+// one no tokens were counted, so their columns are null and not 0.
 func (s *summary) rates() {
 	if s.requests == 0 {
 		return
@@ -237,6 +255,9 @@ func (s *summary) rates() {
 	row["failed"] = int64(s.failed)
 	row["cancelled"] = int64(s.cancelled)
 	row["cancelled_planned"] = int64(s.planned)
+	for column, n := range s.finished {
+		row[column] = n
+	}
 	if !s.opts.Open {
 		row["slot_paused_s"] = s.paused.Seconds()
 	}

@@ -75,6 +75,25 @@ func TestOf_closedForm(t *testing.T) {
 	}
 }
 
+// Completed requests are counted by the reason for which their answers ended.
+func TestOf_finishReasons(t *testing.T) {
+	var requests []result.Request
+	for _, reason := range []string{"stop", "length", "length", "tool_calls", "eos_token", "", "other"} {
+		r := streamed(0, 3, 100, 10)
+		r.FinishReason = reason
+		requests = append(requests, r)
+	}
+	failed := streamed(0, 3, 100, 10)
+	failed.Status, failed.FinishReason = result.Failed, "stop"
+	row, _ := Of(append(requests, failed), Options{})
+	check(t, row, result.Row{
+		"finish_stop": int64(1), "finish_length": int64(2), "finish_tool_calls": int64(1),
+		"finish_content_filter": int64(0), "finish_other": int64(3),
+	})
+	row, _ = Of(nil, Options{})
+	check(t, row, result.Row{"finish_stop": nil, "finish_other": nil})
+}
+
 func TestOf_openLoopCountsFromTheSchedule(t *testing.T) {
 	r := streamed(500*ms, 3, 100, 10, 10)
 	r.Scheduled = 200 * ms // we, or the limit in flight, were 300 ms late
@@ -149,7 +168,8 @@ func TestOf_whatIsNotKnownIsNull(t *testing.T) {
 	check(t, row, result.Row{"p50_tpot_ms": nil, "p50_ttft_ms": 10.0, "goodput_req_s": 100.0})
 }
 
-// Nothing measured is no measurement of nothing.
+// A trial without a measured request has no figures, and one without a completed
+// request no tokens.
 func TestOf_nothing(t *testing.T) {
 	warm := streamed(0, 3, 100, 10, 10)
 	warm.Phase = result.Warmup

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"time"
 
+	"sweep.dev/sweep/internal/meant"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/groups"
 	"sweep.dev/sweep/sinks"
@@ -59,9 +60,13 @@ var _ sinks.Sink = (*Sink)(nil)
 // New makes a sink. The error names a chosen column that is not among columns,
 // and the one that was probably meant.
 func New(c Config, columns []result.Column) (*Sink, error) {
+	names := make([]string, len(columns))
+	for i, column := range columns {
+		names[i] = column.Name
+	}
 	for i, name := range c.Columns {
-		if _, ok := result.Lookup(columns, name); !ok {
-			if near := result.Nearest(columns, name); near != "" {
+		if !slices.Contains(names, name) {
+			if near := meant.Column(name, names); near != "" {
 				return nil, fmt.Errorf("columns: there is no column %q; did you mean %q?", name, near)
 			}
 			return nil, fmt.Errorf("columns: there is no column %q", name)

@@ -68,7 +68,7 @@ func expected(t *testing.T, path string, table sinks.Table) {
 		rows = append(rows, row)
 	}
 	data, err := json.Marshal(map[string]any{
-		"columns": table.Columns, "rows": rows,
+		"columns": table.Columns, "rows": rows, "run_id": sinktest.RunID,
 		"requests": sinktest.Requests(), "samples": sinktest.Samples(),
 	})
 	if err != nil {

@@ -233,7 +233,7 @@ func Table(t *testing.T, n int) sinks.Table {
 		row["trial"], row["attempt"] = int64(1+i%2), int64(1)
 		table.Rows = append(table.Rows, row)
 
-		ids := store.IDs{Cell: "c" + strconv.Itoa(i/2), Trial: 1 + i%2, Attempt: 1, Anchor: result.Anchor{Start: at}}
+		ids := store.IDs{Run: RunID, Cell: "c" + strconv.Itoa(i/2), Trial: 1 + i%2, Attempt: 1, Anchor: result.Anchor{Start: at}}
 		table.Requests = append(table.Requests, write(t, filepath.Join(dir, strconv.Itoa(i)+".requests"),
 			func(b *bytes.Buffer) error { return store.WriteRequests(b, ids, Requests()) }))
 		table.Samples = append(table.Samples, write(t, filepath.Join(dir, strconv.Itoa(i)+".samples"),
@@ -253,6 +253,9 @@ func write(t *testing.T, path string, encode func(*bytes.Buffer) error) string {
 	}
 	return path
 }
+
+// RunID is the run of every attempt in the tables of requests and samples.
+const RunID = "r1"
 
 // Requests are the requests of each trial of Table: one that was streamed with
 // its tokens stated, one without, one that was not streamed, one that failed.

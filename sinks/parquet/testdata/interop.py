@@ -194,8 +194,8 @@ def table(path, want, attempts, types):
     """Compares a table of the rows want for each attempt."""
     anchor = dt.datetime(2026, 3, 4, 23, 59, 59, 999999, tzinfo=dt.timezone.utc)
     rows = []
-    for cell, trial in attempts:
-        ids = {"cell_id": cell, "trial": trial, "attempt": 1}
+    for run, cell, trial in attempts:
+        ids = {"run_id": run, "cell_id": cell, "trial": trial, "attempt": 1}
         rows += [{**ids, **{k: r[k] for k in r}, "anchor": anchor} for r in want]
 
     def compare(reader, got):
@@ -210,7 +210,7 @@ def table(path, want, attempts, types):
 
     arrow = pq.read_table(path)
     same(f"{path}: compression", pq.ParquetFile(path).metadata.row_group(0).column(0).compression, "ZSTD")
-    for name, kind in {**types, "anchor": pa.timestamp("us", tz="UTC"), "cell_id": pa.string()}.items():
+    for name, kind in {**types, "anchor": pa.timestamp("us", tz="UTC"), "run_id": pa.string(), "cell_id": pa.string()}.items():
         got = arrow.schema.field(name).type
         if not got.equals(kind) and not (pa.types.is_list(got) and got.value_type.equals(kind.value_type)):
             sys.exit(f"pyarrow: {path}, {name} is {got}, want {kind}")
@@ -261,7 +261,7 @@ def main():
     os.chdir(sys.argv[1])
     with open("expected.json", encoding="utf-8") as f:
         expected = json.load(f)
-    attempts = [(r["cell_id"], r["trial"]) for r in expected["rows"]]
+    attempts = [(expected["run_id"], r["cell_id"], r["trial"]) for r in expected["rows"]]
     cells(expected)
     requests(expected, attempts)
     samples(expected, attempts)

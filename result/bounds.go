@@ -1,0 +1,35 @@
+package result
+
+import "strings"
+
+// ServerBounds is the column that says what is known of percentiles of the server
+// that have no value: the bounds of their buckets.
+const ServerBounds = "server_percentile_bounds"
+
+// AddBound adds the bounds of a percentile, by the name of its column, to the
+// column of bounds of that name.
+func (r Row) AddBound(to, percentile, bounds string) {
+	entry := percentile + " " + bounds
+	if before, ok := r[to].(string); ok {
+		entry = before + ", " + entry
+	}
+	r[to] = entry
+}
+
+// Bounds are the entries of the row's columns of bounds, those of roles too, by the
+// names of their percentiles' columns.
+func (r Row) Bounds() map[string]string {
+	out := make(map[string]string)
+	for name, v := range r {
+		text, ok := v.(string)
+		if !ok || !strings.HasSuffix(name, ServerBounds) {
+			continue
+		}
+		for entry := range strings.SplitSeq(text, ", ") {
+			if column, bounds, ok := strings.Cut(entry, " "); ok {
+				out[column] = bounds
+			}
+		}
+	}
+	return out
+}
