@@ -17,10 +17,10 @@ import (
 
 // Codes of the findings.
 const (
-	// TokensDisagree: the answers and the engine's counter tell of different
+	// TokensDisagree: the answers and the engine's counter have different
 	// outputs.
 	TokensDisagree = "tokens_disagree"
-	// InputDisagrees: the answers and the engine's counter tell of different
+	// InputDisagrees: the answers and the engine's counter have different
 	// prompts.
 	InputDisagrees = "input_disagrees"
 	// RequestsDisagree: the engine ended another number of requests.
@@ -63,7 +63,7 @@ const (
 
 // Compare puts the figures that both sides have side by side, in the order in
 // which people read them. A trial in which requests failed has none but the
-// throughput: the two sides then tell of different requests.
+// throughput: the two sides then have different requests.
 func Compare(row result.Row) []Figure {
 	c := comparison{row: row}
 	c.count("output_tokens", "server_output_tokens", TokensDisagree)
@@ -98,24 +98,14 @@ type comparison struct {
 	figures []Figure
 }
 
-func (c *comparison) number(name string) (float64, bool) {
-	switch v := c.row[name].(type) {
-	case float64:
-		return v, true
-	case int64:
-		return float64(v), true
-	}
-	return 0, false
-}
-
 // both are the two sides of a figure. They are of the same requests only where
 // every one was completed, and no probe was sent beside them.
 func (c *comparison) both(client, server string) (a, b float64, ok bool) {
-	a, ok = c.number(client)
-	b, ok2 := c.number(server)
-	done, _ := c.number("completed")
-	sent, _ := c.number("requests")
-	probes, _ := c.number("probe_requests")
+	a, ok = c.row.Number(client)
+	b, ok2 := c.row.Number(server)
+	done, _ := c.row.Number("completed")
+	sent, _ := c.row.Number("requests")
+	probes, _ := c.row.Number("probe_requests")
 	return a, b, ok && ok2 && done == sent && done > 0 && probes == 0
 }
 
@@ -133,7 +123,7 @@ func (c *comparison) count(client, server, code string) {
 	}
 	if math.Abs(told-made) > bound*max(told, made) {
 		f.Code = code
-		f.Why = fmt.Sprintf("the answers tell of %.0f %s and the engine's own counter of %.0f: %s", told, what, made, c.otherwise(made > told))
+		f.Why = fmt.Sprintf("the answers have %.0f %s and the engine counted %.0f: %s", told, what, made, c.otherwise(made > told))
 	}
 	c.add(f)
 }
@@ -162,7 +152,7 @@ func (c *comparison) input() {
 		return
 	}
 	f := Figure{Name: "input_tokens", Unit: "tokens", Client: told, Server: made}
-	hits, cached := c.number("prefix_cache_hit_rate")
+	hits, cached := c.row.Number("prefix_cache_hit_rate")
 	computed := told * (1 - hits)
 	near := func(want float64) bool { return math.Abs(want-made) <= maxTokens*max(want, made) }
 	switch {
@@ -171,7 +161,7 @@ func (c *comparison) input() {
 		f.Why = fmt.Sprintf("the engine counts %.0f prompt tokens of %.0f: those that its prefix cache did not have", made, told)
 	default:
 		f.Code = InputDisagrees
-		f.Why = fmt.Sprintf("the answers tell of %.0f prompt tokens and the engine's own counter of %.0f: %s", told, made, c.otherwise(made > told))
+		f.Why = fmt.Sprintf("the answers have %.0f prompt tokens and the engine counted %.0f: %s", told, made, c.otherwise(made > told))
 	}
 	c.add(f)
 }
@@ -231,8 +221,8 @@ func (c *comparison) faster() string {
 // reported holds the output that an engine claims of itself against what was
 // delivered: 460 tok/s reported, 361 delivered.
 func (c *comparison) reported() {
-	delivered, ok := c.number("throughput_tok_s")
-	claimed, ok2 := c.number("server_reported_throughput_tok_s")
+	delivered, ok := c.row.Number("throughput_tok_s")
+	claimed, ok2 := c.row.Number("server_reported_throughput_tok_s")
 	if !ok || !ok2 || delivered <= 0 || claimed <= 0 {
 		return
 	}

@@ -57,7 +57,7 @@ const (
 )
 
 func clientCPU(e *Evidence, b Bounds) (result.Finding, bool) {
-	if took, _ := e.number("duration_s"); took < cpuWindow || e.Health.CPU <= b.ClientCPU {
+	if took, _ := e.Row.Number("duration_s"); took < cpuWindow || e.Health.CPU <= b.ClientCPU {
 		return fine()
 	}
 	return found(ClientCPU, "the client used %.0f %% of the CPU it may use (bound %.0f %%): give it cores of its own",
@@ -65,7 +65,7 @@ func clientCPU(e *Evidence, b Bounds) (result.Finding, bool) {
 }
 
 func clientLoop(e *Evidence, b Bounds) (result.Finding, bool) {
-	if took, _ := e.number("duration_s"); took < cpuWindow || e.Health.Loop <= b.Loop {
+	if took, _ := e.Row.Number("duration_s"); took < cpuWindow || e.Health.Loop <= b.Loop {
 		return fine()
 	}
 	return found(ClientLoop, "an event loop of the client was busy for %.0f %% of the time (bound %.0f %%): give it more or faster cores, or ask for less",
@@ -73,8 +73,8 @@ func clientLoop(e *Evidence, b Bounds) (result.Finding, bool) {
 }
 
 func clientCeiling(e *Evidence, _ Bounds) (result.Finding, bool) {
-	took, _ := e.number("duration_s")
-	if e.Ceiling <= 0 || took < cpuWindow {
+	took, _ := e.Row.Number("duration_s")
+	if e.Ceiling <= 0 || e.Disturbed != "" || took < cpuWindow {
 		return fine()
 	}
 	chunks := 0
@@ -96,7 +96,7 @@ func clientCeiling(e *Evidence, _ Bounds) (result.Finding, bool) {
 // Where the stamps are this process's own, or some of them, the lag is in every
 // receive time: max(1 ms, 5 % of the median gap). Nobody can see it from within
 // a process that has no other clock, so without any kernel stamp the error that
-// the calibration found stands for it.
+// the calibration found stands for it, unless that was disturbed.
 //
 // Where the kernel took them, a late read leaves the receive times right. What
 // it spoils is the send of a closed loop's next request, and chunks that find
@@ -124,7 +124,7 @@ func (e *Evidence) lag() (time.Duration, string) {
 		p := 0.99 - 2.33*math.Sqrt(0.99*0.01/float64(n))
 		return e.Health.Lag.Quantile(max(0.5, p)), "the client's p99 lag behind the kernel"
 	}
-	if ms, ok := e.number("calibrated_error_ms"); ok && e.Health.StampKind == result.StampUser {
+	if ms, ok := e.Row.Number("calibrated_error_ms"); ok && e.Disturbed == "" && e.Health.StampKind == result.StampUser {
 		return time.Duration(ms * float64(time.Millisecond)), "the client's p99 error by calibration"
 	}
 	return 0, ""
@@ -144,7 +144,7 @@ func (e *Evidence) strictLag() time.Duration { return max(lagFloor, e.ofGap(lagS
 
 // ofGap is a share of the median gap between chunks; 0 where there are none.
 func (e *Evidence) ofGap(share float64) time.Duration {
-	ms, _ := e.number("p50_icl_ms")
+	ms, _ := e.Row.Number("p50_icl_ms")
 	return time.Duration(share * ms * float64(time.Millisecond))
 }
 
@@ -225,8 +225,8 @@ func clientStalled(e *Evidence, b Bounds) (result.Finding, bool) {
 }
 
 func cpuSteal(e *Evidence, b Bounds) (result.Finding, bool) {
-	steal, ok := e.number("cpu_steal")
-	took, _ := e.number("duration_s")
+	steal, ok := e.Row.Number("cpu_steal")
+	took, _ := e.Row.Number("duration_s")
 	if !ok || took < stealWindow || steal <= b.Steal {
 		return fine()
 	}

@@ -34,8 +34,8 @@ type Evidence struct {
 	// MayKnow: an earlier run may have left the prompts in the server's prefix
 	// cache, and nothing has emptied it.
 	MayKnow bool
-	// Server is what the machine of the server said of its processes, and Thefts
-	// of its hypervisor; empty where nobody can look there.
+	// Server is what the server's machine says of its processes, and Thefts what
+	// it says of its hypervisor; empty if the server runs elsewhere.
 	Server []Process
 	Thefts []Theft
 	// Drifts are the trends over the plateau.
@@ -43,6 +43,12 @@ type Evidence struct {
 	// Ceiling is what the client carries by calibration, in chunks per second; 0
 	// where that is not known.
 	Ceiling float64
+	// Disturbed says why the calibration is of a machine that did other things
+	// meanwhile; no rule rests on it then. "" if it was quiet.
+	Disturbed string
+	// Unrepresentative says why the content cannot answer how fast the server is;
+	// "" if it can.
+	Unrepresentative string
 	// Expected are reasons that are none in this trial: the plan asked to end the
 	// load by them.
 	Expected []string
@@ -72,9 +78,10 @@ func Judge(e Evidence, b Bounds) []result.Finding {
 
 // Remarks returns what a person should know of the verdict beside its reasons:
 // the bounds that the plan has loosened, a lag that the kernel's stamps make
-// harmless, a cache of unknown contents.
+// harmless, a calibration that is not relied on, a cache of unknown contents,
+// content that cannot answer the question.
 func Remarks(e Evidence, b Bounds) []result.Finding {
-	return hold(&e, b, []rule{loosened, harmlessLag, serverStalled, coldConnections, cacheUnknown})
+	return hold(&e, b, []rule{loosened, harmlessLag, disturbedCalibration, serverStalled, coldConnections, cacheUnknown, unrepresentative})
 }
 
 func hold(e *Evidence, b Bounds, rules []rule) []result.Finding {

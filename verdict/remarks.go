@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,8 +13,13 @@ import (
 // defaults.
 const BoundLoosened = "bound_loosened"
 
+// CalibrationDisturbed is the finding that a disturbed calibration speaks
+// against the trial, and is not relied on.
+const CalibrationDisturbed = "calibration_disturbed"
+
 // CacheUnknown is the finding that the prefix cache may have known the prompts
-// from an earlier run, and that nothing says whether it did.
+// from an earlier run, and that neither the answers nor the engine say whether it
+// did.
 const CacheUnknown = "cache_unknown"
 
 // loosened names the bounds that the plan has made wider, each with its
@@ -49,23 +55,38 @@ func loosened(e *Evidence, b Bounds) (result.Finding, bool) {
 		return result.Finding{}, false
 	}
 	def.Foreign = b.Foreign
-	passed := map[string]bool{}
-	for _, f := range Judge(*e, b) {
-		passed[f.Code] = true
-	}
-	var hidden []string
-	for _, f := range Judge(*e, def) {
-		if !passed[f.Code] {
-			hidden = append(hidden, f.Code)
-		}
-	}
 	text := "the plan has wider bounds: " + strings.Join(wider, ", ")
-	if len(hidden) > 0 {
-		text += "; by the defaults the trial would be INVALID: " + strings.Join(hidden, ", ")
+	if hidden := without(Judge(*e, def), Judge(*e, b)); hidden != "" {
+		text += "; by the defaults the trial would be INVALID: " + hidden
 	} else {
 		text += "; by the defaults the verdict would be the same"
 	}
 	return result.Finding{Code: BoundLoosened, Text: text}, true
+}
+
+// without names the codes of the findings that are not among others.
+func without(all, others []result.Finding) string {
+	var codes []string
+	for _, f := range all {
+		if !slices.ContainsFunc(others, func(o result.Finding) bool { return o.Code == f.Code }) {
+			codes = append(codes, f.Code)
+		}
+	}
+	return strings.Join(codes, ", ")
+}
+
+// disturbedCalibration is the remark of CalibrationDisturbed.
+func disturbedCalibration(e *Evidence, b Bounds) (result.Finding, bool) {
+	if e.Disturbed == "" {
+		return fine()
+	}
+	relied := *e
+	relied.Disturbed = ""
+	hidden := without(Judge(relied, b), Judge(*e, b))
+	if hidden == "" {
+		return fine()
+	}
+	return found(CalibrationDisturbed, "by the calibration the trial would be INVALID (%s), and it does not count: %s; sweep calibrate --fresh on a quiet machine measures again", hidden, e.Disturbed)
 }
 
 // harmlessLag is the remark on a lag that would have spoiled the receive times,
@@ -79,8 +100,7 @@ func harmlessLag(e *Evidence, b Bounds) (result.Finding, bool) {
 	return found(ClientLag, "%s is %s, above %s: receive times are the kernel's and stand; the client was late in reading them", how, short(lag), short(strict))
 }
 
-// cacheUnknown is the remark that nothing says whether prompts that may have been
-// sent before were answered from the prefix cache.
+// cacheUnknown is the remark of CacheUnknown.
 func cacheUnknown(e *Evidence, _ Bounds) (result.Finding, bool) {
 	if !e.MayKnow || e.Shared == nil {
 		return fine()
@@ -89,4 +109,9 @@ func cacheUnknown(e *Evidence, _ Bounds) (result.Finding, bool) {
 		return fine() // it is judged
 	}
 	return found(CacheUnknown, "the server may have been asked these prompts by an earlier run, its prefix cache was not emptied, and it does not say what it had cached: TTFT may be of a warm cache; say cache_bust: true, or backend.reset_cache: between_trials if its owner permits that")
+}
+
+// unrepresentative is the remark of result.ContentUnrepresentative.
+func unrepresentative(e *Evidence, _ Bounds) (result.Finding, bool) {
+	return result.Unrepresentative(e.Unrepresentative), e.Unrepresentative != ""
 }

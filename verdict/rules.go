@@ -43,17 +43,6 @@ func found(code, format string, args ...any) (result.Finding, bool) {
 
 func fine() (result.Finding, bool) { return result.Finding{}, false }
 
-// number is a column's value, and whether it has one.
-func (e *Evidence) number(name string) (float64, bool) {
-	switch v := e.Row[name].(type) {
-	case float64:
-		return v, !math.IsNaN(v)
-	case int64:
-		return float64(v), true
-	}
-	return 0, false
-}
-
 func (e *Evidence) text(name string) string {
 	s, _ := e.Row[name].(string)
 	return s
@@ -69,7 +58,7 @@ func engineRestarted(e *Evidence, _ Bounds) (result.Finding, bool) {
 }
 
 func errorRate(e *Evidence, b Bounds) (result.Finding, bool) {
-	rate, ok := e.number("error_rate")
+	rate, ok := e.Row.Number("error_rate")
 	if !ok || rate <= b.ErrorRate {
 		return fine()
 	}
@@ -197,8 +186,8 @@ func cacheState(e *Evidence, b Bounds) (result.Finding, bool) {
 		who, 100*hits, 100**e.Shared, 100*b.CacheHitExcess)
 }
 
-// cacheHits is the share of the prompt tokens that the prefix cache knew, and who
-// says so; "" if nobody does.
+// cacheHits is the share of the prompt tokens that the prefix cache knew, and its
+// source: the answers, the engine, or "" if neither says it.
 func cacheHits(e *Evidence) (hits float64, who string) {
 	prompt, cached := 0, 0
 	told := true // by the answers themselves
@@ -217,15 +206,15 @@ func cacheHits(e *Evidence) (hits float64, who string) {
 	if told = told && prompt > 0; told {
 		hits, who = float64(cached)/float64(prompt), "the answers"
 	}
-	if rate, ok := e.number("prefix_cache_hit_rate"); ok && prompt > 0 && (!told || rate > hits) {
+	if rate, ok := e.Row.Number("prefix_cache_hit_rate"); ok && prompt > 0 && (!told || rate > hits) {
 		hits, who = rate, "the engine"
 	}
 	return hits, who
 }
 
-// closedWithin is how soon a request fails that was sent on a connection which the
-// server had closed already: a round trip. A server that dies in the middle of its
-// work breaks connections later.
+// closedWithin bounds how long a request takes to fail on a connection that the
+// server had closed before: a round trip. A server that dies at work breaks
+// connections later.
 const closedWithin = 100 * time.Millisecond
 
 // reopened counts the requests that found their connection closed by the server:
@@ -251,8 +240,8 @@ func reopened(e *Evidence, _ Bounds) (result.Finding, bool) {
 }
 
 func gpuThrottled(e *Evidence, b Bounds) (result.Finding, bool) {
-	took, _ := e.number("duration_s")
-	held, ok := e.number("gpu_throttled_ms")
+	took, _ := e.Row.Number("duration_s")
+	held, ok := e.Row.Number("gpu_throttled_ms")
 	if !ok || held/1000 <= b.Throttled*took {
 		return fine()
 	}
@@ -261,7 +250,7 @@ func gpuThrottled(e *Evidence, b Bounds) (result.Finding, bool) {
 }
 
 func gpuForeign(e *Evidence, b Bounds) (result.Finding, bool) {
-	n, ok := e.number("gpu_foreign_processes")
+	n, ok := e.Row.Number("gpu_foreign_processes")
 	if !ok || b.Foreign == nil || n <= float64(*b.Foreign) {
 		return fine()
 	}

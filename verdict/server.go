@@ -37,7 +37,7 @@ func serverStalled(e *Evidence, _ Bounds) (result.Finding, bool) {
 		return fine()
 	}
 	if _, stopped := serverStopped(e, Bounds{}); stopped {
-		return fine() // it is said already, and is none of the engine's own
+		return fine() // that is the reason, and it is reported
 	}
 	return found(ServerStalled, "at %.1f s no stream got a chunk for %s, with %d under way (bound %s), and the client ran meanwhile: the engine or what is before it stood still; look at its log, and at the p99 of the gaps",
 		at.Seconds(), short(silent), streams, short(bound))

@@ -8,25 +8,24 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// ServerStopped is the reason that the server's process did not run while
-// requests waited for it: no user of that server would have waited so.
+// ServerStopped is the reason that the server's process did not run while requests
+// waited for it: their latencies are not those of that server.
 const ServerStopped = "server_stopped"
 
 const (
-	// idleFloor is the shortest time without any CPU time that counts: the
-	// kernel counts in hundredths of a second, and a thread may wait that long
-	// for a GPU.
+	// idleFloor is the shortest interval without CPU time that counts: a thread
+	// may wait that long for a GPU.
 	idleFloor = time.Second
-	// idleWorks is the CPU time, in cores over the trial, above which a process
-	// is one that works while it serves. What uses less may well serve without.
+	// idleWorks is the mean number of cores that a process uses over the trial if
+	// it needs the CPU to serve. One that uses less may serve without any.
 	idleWorks = 0.05
-	// stolenMost is the share of a machine's CPU time beyond which what runs on
-	// it does not run.
+	// stolenMost is the share of a machine's CPU time that others may have before
+	// its processes count as stopped.
 	stolenMost = 0.5
 )
 
-// A Process is what was seen of one server's processes on the machine that they
-// run on: by the kernel, at moments of the trial's clock.
+// A Process is what the kernel said of one server's processes, at moments of the
+// trial's clock.
 type Process struct {
 	Name string // the role and the replica
 	// Stopped are the looks at which one of them was in state T: stopped by a
@@ -50,14 +49,14 @@ type interval struct{ from, to time.Duration }
 
 func (i interval) length() time.Duration { return i.to - i.from }
 
-// holds says whether o lies within i.
+// holds reports whether o lies within i.
 func (i interval) holds(o interval) bool { return i.from <= o.from && o.to <= i.to }
 
-// serverStopped looks for a time in which requests waited and the server's
-// process did not run. A silence alone is none: a server that computes, waits for
-// its GPU or swaps is what its users get. A process in state T is one by itself;
-// a process without CPU time, or a machine whose CPU others had, only where no
-// stream got anything meanwhile and the client ran.
+// serverStopped looks for an interval in which requests waited and the server's
+// process did not run. A silence alone does not count: a server may compute, wait
+// for its GPU or swap. A process in state T counts by itself. A process without
+// CPU time, and a machine whose CPU others had, count only if no stream got
+// anything meanwhile and the client ran.
 func serverStopped(e *Evidence, _ Bounds) (result.Finding, bool) {
 	waited := waits(e.Requests, max(stallFloor, e.ofGap(stallGaps)))
 	if len(waited) == 0 {
@@ -90,8 +89,8 @@ func serverStopped(e *Evidence, _ Bounds) (result.Finding, bool) {
 	return fine()
 }
 
-// starved says whether requests waited through all of i, nothing came for any of
-// them in it, and the client ran; and how long one waited.
+// starved reports whether a request waited through all of i, no request got
+// anything in it, and the client ran; it returns the longest such wait.
 func (e *Evidence) starved(waited []interval, i interval) (interval, bool) {
 	if i.length() < idleFloor || 2*e.Health.MaxGap > i.length() {
 		return interval{}, false
@@ -103,8 +102,9 @@ func (e *Evidence) starved(waited []interval, i interval) (interval, bool) {
 	return w, true
 }
 
-// waits are the times, each longer than bound, in which one request got nothing:
-// from its send to its first chunk, between two, and to its end.
+// waits are the intervals longer than bound in which a request got nothing: from
+// its send to its first chunk, between two chunks, and to its end. The longest is
+// first.
 func waits(requests []result.Request, bound time.Duration) []interval {
 	var out []interval
 	for i := range requests {
@@ -128,7 +128,7 @@ func waits(requests []result.Request, bound time.Duration) []interval {
 	return out
 }
 
-// within is the longest of the waits that holds i.
+// within is the first of the waits that holds i.
 func within(waited []interval, i interval) (interval, bool) {
 	for _, w := range waited {
 		if w.holds(i) {
@@ -138,7 +138,7 @@ func within(waited []interval, i interval) (interval, bool) {
 	return interval{}, false
 }
 
-// served says whether any request got something within i.
+// served reports whether any request got a chunk within i.
 func served(requests []result.Request, i interval) bool {
 	for n := range requests {
 		r := &requests[n]
@@ -155,8 +155,8 @@ func served(requests []result.Request, i interval) bool {
 	return false
 }
 
-// idle are the times in which no process of the server had any CPU time, though
-// each of them has some while it serves.
+// idle are the intervals in which no process of the server had any CPU time; none
+// if one of them may serve without.
 func idle(processes []Process) []interval {
 	var all []interval
 	for n, p := range processes {
@@ -187,7 +187,7 @@ func idle(processes []Process) []interval {
 	return all
 }
 
-// common are the times that are in both.
+// common are the parts of intervals that are in both lists.
 func common(a, b []interval) []interval {
 	var out []interval
 	for _, x := range a {

@@ -10,8 +10,8 @@ import (
 
 const ms = time.Millisecond
 
-// seconds are looks at a process once a second that uses so many hundredths of a
-// second in each.
+// looksOf is a process that was looked at once a second and used so many hundredths
+// of a second of CPU time since the last look.
 func looksOf(name string, used ...int) Process {
 	p := Process{Name: name, Work: []Work{{At: 0}}}
 	for i, n := range used {
@@ -94,9 +94,9 @@ func TestServerStopped(t *testing.T) {
 			if stopped != (c.says != "") || !strings.Contains(f.Text, c.says) || stopped && f.Code != ServerStopped {
 				t.Errorf("%v: %s: %s", stopped, f.Code, f.Text)
 			}
-			// What is a reason is no remark too.
+			// A reason is not reported as a remark too.
 			if _, stalled := serverStalled(e, strict()); stopped && stalled {
-				t.Error("it is a stall of the engine's own too")
+				t.Error("it is reported as a stall too")
 			}
 		})
 	}

@@ -458,6 +458,39 @@ func TestJudge_lagByStamp(t *testing.T) {
 	}
 }
 
+// A calibration of a machine that did other things meanwhile judges no trial,
+// and says so of those that it speaks against.
+func TestJudge_disturbedCalibration(t *testing.T) {
+	for code, set := range map[string]func(*Evidence){
+		ClientCeiling: func(e *Evidence) { e.Ceiling = 55 },
+		ClientLag: func(e *Evidence) {
+			e.Health.StampKind, e.Health.Lag = result.StampUser, load.Durations{}
+			e.Row["calibrated_error_ms"] = 300.0
+		},
+		"": func(*Evidence) {},
+	} {
+		e := clean()
+		set(e)
+		if why := Judge(*e, strict()); code != "" && (len(why) != 1 || why[0].Code != code) {
+			t.Errorf("%s: a quiet calibration: %+v", code, why)
+		}
+		e.Disturbed = "the client did not run for 80ms"
+		if why := Judge(*e, strict()); len(why) != 0 {
+			t.Errorf("%s: %+v", code, why)
+		}
+		said := Remarks(*e, strict())
+		if code == "" {
+			if len(said) != 0 {
+				t.Errorf("nothing speaks against the trial: %+v", said)
+			}
+			continue
+		}
+		if len(said) != 1 || said[0].Code != CalibrationDisturbed || !strings.Contains(said[0].Text, "INVALID ("+code+")") || !strings.Contains(said[0].Text, e.Disturbed) {
+			t.Errorf("%s: %+v", code, said)
+		}
+	}
+}
+
 // A read that was late by six gaps has joined six chunks and counts once: the
 // client is to blame for all of them.
 func TestJudge_togetherByFewReads(t *testing.T) {
