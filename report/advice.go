@@ -16,7 +16,7 @@ var advice = map[string]string{
 	"server_stopped":       "the server's process did not run while requests waited -> find who stopped it or took its CPU, and run the cell again",
 	"cpu_steal":            "the hypervisor gave this machine's CPU to others -> measure from a machine that is not shared",
 	"clock_step":           "the wall clock, which receive times are stamped by, was set -> let the machine's clock settle before the run",
-	"warmup_missing":       "no request of the warm-up was completed -> mend their error, or say load.warmup: {requests: 0}",
+	"warmup_missing":       "no request of the warm-up was completed -> fix their error, or say load.warmup: {requests: 0}",
 	"cache_state":          "the server's prefix cache knew more of the prompts than the plan shares -> empty the cache, take another seed, or say load.prompts.cache_bust: true",
 	"connections_reopened": "the server closed connections under the load -> raise its keep-alive, or look for a proxy that closes",
 	"drift":                "the figures changed over the plateau -> warm up longer (load.warmup), ask for less, or look at the slices in samples.parquet",

@@ -16,17 +16,17 @@ import (
 var measures = []measure{
 	{name: "start-up, s", column: "start_up_s", best: lessIsBest, lasting: true},
 	{name: "duration, s", column: "duration_s"},
-	{name: "output tokens/s", column: "throughput_tok_s", best: moreIsBest},
+	tokenRate,
 	{name: "engine's count, tok/s", column: "server_throughput_tok_s"},
 	{name: "engine's report, tok/s", column: reported},
-	{name: "TTFT, ms", column: "mean_ttft_ms", best: lessIsBest},
+	{name: "TTFT, ms", column: "mean_ttft_ms", best: lessIsBest, said: true},
 	{name: "TTFT p95, ms", column: "p95_ttft_ms", best: lessIsBest},
 	{name: "TTFT by engine, ms", column: "server_mean_ttft_ms"},
-	{name: "TPOT, ms", column: "mean_tpot_ms", best: lessIsBest},
+	{name: "TPOT, ms", column: "mean_tpot_ms", best: lessIsBest, said: true},
 	{name: "TPOT p95, ms", column: "p95_tpot_ms", best: lessIsBest},
 	{name: "TPOT by engine, ms", column: "server_mean_tpot_ms"},
 	{name: "ITL by engine, ms", column: "server_mean_itl_ms"},
-	{name: "E2E, ms", column: "mean_e2e_ms", best: lessIsBest},
+	{name: "E2E, ms", column: "mean_e2e_ms", best: lessIsBest, said: true},
 	{name: "E2E by engine, ms", column: "server_mean_e2e_ms"},
 	{name: "queue, ms", column: "server_mean_queue_ms"},
 	{name: "prefill, ms", column: "server_mean_prefill_ms"},
@@ -40,117 +40,93 @@ var measures = []measure{
 	{name: "unique metrics", column: "metric_names", lasting: true},
 }
 
-// reported is what an engine claims of itself, which is held against what was
-// delivered.
+// reported is the throughput that an engine reports of itself, which is compared
+// with the delivered one.
 const reported = "server_reported_throughput_tok_s"
-
-// rankings are the measures whose order is told in words, for every load that
-// the engines share.
-var rankings = []string{"throughput_tok_s", "mean_ttft_ms", "mean_tpot_ms", "mean_e2e_ms"}
 
 // maxRanked is how many shared loads are ranked one by one.
 const maxRanked = 12
 
-// A contest is the points of several engines that differ in the engine alone,
-// and in what belongs to it.
-type contest struct {
-	name   string // what they share
-	points []*Point
+// A comparison is the points of several engines at one load: they differ in the
+// engine alone, and in the settings that are tied to it.
+type comparison struct {
+	*series
+	claims []Claim
 }
 
-// contests are the loads that several engines have had, most telling first:
-// that with most valid engines, and of those the one that got most out of them.
-func (s *summary) contests() []*contest {
+// compareEngines compares engines at each load at which several have numbers. The
+// first comparison, which a table shows, has most valid engines, and of those that
+// do, most tokens/s.
+func (s *summary) compareEngines() []*comparison {
 	tied := s.tied()
-	byName := map[string]*contest{}
-	var all []*contest
-	for _, p := range s.points {
-		name := label(p.Cell, func(set Setting) bool { return set.Column != "engine" && !slices.Contains(tied, set.Column) })
-		c := byName[name]
-		if c == nil {
-			c = &contest{name: name}
-			byName[name], all = c, append(all, c)
+	var all []*comparison
+	for _, l := range group(s.points, func(p *Point) string {
+		return label(p.Cell, func(set Setting) bool { return set.Column != "engine" && !slices.Contains(tied, set.Column) })
+	}) {
+		if c := (&comparison{series: l}); len(c.measured()) > 1 {
+			all = append(all, c)
 		}
-		c.points = append(c.points, p)
 	}
-	all = slices.DeleteFunc(all, func(c *contest) bool { return len(c.measured()) < 2 })
-	slices.SortStableFunc(all, func(a, b *contest) int {
+	slices.SortStableFunc(all, func(a, b *comparison) int {
 		return cmp.Or(cmp.Compare(b.valid(), a.valid()), cmp.Compare(b.most(), a.most()))
 	})
+	for i, c := range all {
+		s.claim(c, i == 0)
+	}
 	return all
 }
 
-// engineClaims compare the engines of a contest by each measure that has a best:
-// by those that are said, or for the contest that is shown, by all of its table.
-// The last claim, without a measure, is who is in none of them.
-func (s *summary) engineClaims(c *contest, shown bool) []Claim {
-	in := Claim{Question: AskEngine, About: c.name}
+// claim makes the claims of a comparison, by each measure that has a best: by
+// those that are said, or for the comparison that is shown, by all of its table.
+// The last claim, without a measure, has the engines that are in none of them.
+func (s *summary) claim(c *comparison, shown bool) {
+	in := Claim{Question: AskEngine, About: c.name, Loads: []float64{load(c.points[0].Cell)}}
 	for _, p := range c.points {
-		in.Loads = []float64{load(p.Cell)}
 		name := fmt.Sprint(s.value(p, "engine"))
 		if p.Valid > 0 {
 			in.Places = append(in.Places, p.place(name, measure{}))
 			continue
 		}
-		in.Left = append(in.Left, Left{Side: name, Why: p.why(), Hole: p.open.kind != "", Cell: []string{p.Cell.ID}, at: []*Point{p}})
+		in.Left = append(in.Left, Left{Side: name, Why: p.why(), Hole: p.open.kind != "", points: []*Point{p}})
 	}
+	in.drop(result.ContentUnrepresentative, (*Point).unrepresentative)
 	in.unmix()
 	in.answer()
-	var claims []Claim
 	for _, m := range measures {
-		if m.best == plainFact || !shown && !isRanking(m.column) {
+		if m.best == plainFact || !shown && !m.said {
 			continue
 		}
-		claim := Claim{Question: AskEngine, About: c.name, Loads: in.Loads, Measure: m.id(), measure: m}
+		claim := Claim{Question: AskEngine, About: c.name, Loads: in.Loads, measure: m}
 		for _, side := range in.Places {
 			if _, ok := side.point.figure(m); ok {
 				claim.Places = append(claim.Places, side.point.place(side.Side, m))
 			}
 		}
 		if claim.answer(); claim.Answer == Decided {
-			claims = append(claims, claim)
+			c.claims = append(c.claims, claim)
 		}
 	}
-	return append(claims, in)
+	c.claims = append(c.claims, in)
 }
-
-// isRanking says whether the order by a column is said in words.
-func isRanking(column string) bool { return slices.Contains(rankings, column) }
 
 // tied are the server axes that belong to the engine: each engine has one value
 // of them, and not all the same (a model that only one of them can read).
 func (s *summary) tied() []string {
-	type values map[any]bool
-	all, byEngine := map[string]values{}, map[string]map[any]values{}
-	var order []string
-	for _, p := range s.points {
-		engine := s.value(p, "engine")
-		for _, set := range p.Cell.Settings {
-			if !set.Server || set.Column == "engine" {
-				continue
-			}
-			if all[set.Column] == nil {
-				all[set.Column], byEngine[set.Column] = values{}, map[any]values{}
-				order = append(order, set.Column)
-			}
-			if byEngine[set.Column][engine] == nil {
-				byEngine[set.Column][engine] = values{}
-			}
-			all[set.Column][set.Value] = true
-			byEngine[set.Column][engine][set.Value] = true
-		}
-	}
-	return slices.DeleteFunc(order, func(column string) bool {
-		for _, v := range byEngine[column] {
-			if len(v) > 1 {
+	columns, _ := s.varied()
+	return slices.DeleteFunc(columns, func(column string) bool {
+		all, byEngine := map[any]bool{}, map[any]any{}
+		for _, p := range s.points {
+			engine, v := s.value(p, "engine"), p.Cell.value(column)
+			if own, ok := byEngine[engine]; ok && own != v {
 				return true
 			}
+			all[v], byEngine[engine] = true, v
 		}
-		return len(all[column]) < 2
+		return column == "engine" || len(all) < 2
 	})
 }
 
-func (c *contest) valid() (n int) {
+func (c *comparison) valid() (n int) {
 	for _, p := range c.points {
 		if p.Valid > 0 {
 			n++
@@ -159,20 +135,21 @@ func (c *contest) valid() (n int) {
 	return n
 }
 
-func (c *contest) most() (most float64) {
+func (c *comparison) most() (most float64) {
 	for _, p := range c.points {
-		most = max(most, number(p.group, "throughput_tok_s_mean"))
+		v, _ := p.figure(tokenRate)
+		most = max(most, v)
 	}
 	return most
 }
 
 // measured are the points that have numbers, also such as must not be used.
-func (c *contest) measured() []*Point {
+func (c *comparison) measured() []*Point {
 	return slices.DeleteFunc(slices.Clone(c.points), func(p *Point) bool { return p.Valid == 0 && p.Verdict != Invalid })
 }
 
-// table is a contest with a measure on each line and an engine in each column.
-func (s *summary) table(c *contest) grid {
+// table is a comparison with a measure on each line and an engine in each column.
+func (s *summary) table(c *comparison) grid {
 	g := grid{name: "Engines side by side", down: "engine"}
 	if c.name != "" {
 		g.name += ": " + c.name
@@ -194,18 +171,18 @@ func (s *summary) table(c *contest) grid {
 	}
 	g.rows = append(g.rows, outcome)
 	line("version", func(p *Point) string { return cmp.Or(p.words("engine_version"), "-") })
-	line("requests completed", func(p *Point) string { return s.completed(p) })
+	line("requests completed", s.completed)
 	for _, m := range measures {
-		ranked := s.ranks(c, m)
+		ranked := c.ranks(m)
 		line(m.name, func(p *Point) string { return p.measured(m, ranked[p]) })
 		if m.column == reported {
-			line("reported / actual", func(p *Point) string { return p.claim() })
+			line("reported / actual", (*Point).overReported)
 		}
 	}
 	return g
 }
 
-// outcome is what became of a point, in a word or two.
+// outcome is how a point ended, in a word or two.
 func (p *Point) outcome() string {
 	switch p.Verdict {
 	case Invalid:
@@ -216,7 +193,7 @@ func (p *Point) outcome() string {
 	return string(p.Verdict)
 }
 
-// why is what keeps a point out of a comparison.
+// why is the reason that a point has no place in a comparison.
 func (p *Point) why() string {
 	switch {
 	case p.open.kind != "":
@@ -227,12 +204,12 @@ func (p *Point) why() string {
 	return p.outcome()
 }
 
-// ranks are how much worse each of a contest's points is than the best of a
-// measure, by what is claimed; of those that are not ranked it has none.
-func (s *summary) ranks(c *contest, m measure) map[*Point]float64 {
+// ranks are how much worse each point is than the best of a measure; it has none
+// for points that are not ranked.
+func (c *comparison) ranks(m measure) map[*Point]float64 {
 	ranks := map[*Point]float64{}
-	for _, claim := range s.answers(AskEngine) {
-		if claim.About == c.name && claim.Measure == m.id() {
+	for _, claim := range c.claims {
+		if claim.measure == m {
 			for _, p := range claim.Places {
 				ranks[p.point] = p.Ratio
 			}
@@ -244,7 +221,7 @@ func (s *summary) ranks(c *contest, m measure) map[*Point]float64 {
 // measured is a line's field: the value, and how much worse it is than the
 // best. What an INVALID trial measured has a mark and no rank.
 func (p *Point) measured(m measure, ratio float64) string {
-	v, ok := p.average(m.column)
+	v, ok := p.average(m)
 	switch {
 	case !ok:
 		return "-"
@@ -258,10 +235,10 @@ func (p *Point) measured(m measure, ratio float64) string {
 	return text
 }
 
-// claim is what the engine reports of its throughput over what was delivered.
-func (p *Point) claim() string {
-	claimed, told := p.average(reported)
-	actual, measured := p.average("throughput_tok_s")
+// overReported is the throughput that the engine reports over the delivered one.
+func (p *Point) overReported() string {
+	claimed, told := p.average(measure{column: reported})
+	actual, measured := p.average(tokenRate)
 	if !told || !measured || actual <= 0 {
 		return "-"
 	}
@@ -272,41 +249,15 @@ func (p *Point) claim() string {
 	return text
 }
 
-// average is the mean of a column over the trials that count: the valid ones,
-// or where there are none, all that have it.
-func (p *Point) average(column string) (mean float64, ok bool) {
-	n := 0
-	for _, row := range p.counting() {
-		if row[column] != nil {
-			mean += number(row, column)
-			n++
-		}
-	}
-	if n == 0 {
-		return 0, false
-	}
-	return mean / float64(n), true
-}
-
 // words are the different texts of a column over the trials that count.
 func (p *Point) words(column string) string {
 	var all []string
-	for _, row := range p.counting() {
-		if text, ok := row[column].(string); ok && !slices.Contains(all, text) {
+	for _, t := range p.counting() {
+		if text, ok := t.Outcome.Row[column].(string); ok && !slices.Contains(all, text) {
 			all = append(all, text)
 		}
 	}
 	return strings.Join(all, ", ")
-}
-
-func (p *Point) counting() []result.Row {
-	var rows []result.Row
-	for _, t := range p.Trials {
-		if t.Outcome != nil && (p.Valid == 0 || t.Outcome.Row["status"] == result.StatusOK) {
-			rows = append(rows, t.Outcome.Row)
-		}
-	}
-	return rows
 }
 
 // scraped are the replicas of roles whose metrics were read, by the files that
@@ -337,15 +288,15 @@ func (s *summary) counts(axis string, points []*Point) []string {
 	by := map[string][]string{}
 	all := map[string]bool{}
 	for _, p := range points {
-		if s.of(p.Cell, "gpu_count") != "-" {
+		if p.Cell.value("gpu_count") != nil {
 			return nil // every sentence names it
 		}
 		name := fmt.Sprint(s.value(p, axis))
 		if by[name] == nil {
 			order = append(order, name)
 		}
-		for _, row := range p.counting() {
-			if n, ok := row["gpu_count"].(int64); ok && !slices.Contains(by[name], fmt.Sprint(n)) {
+		for _, t := range p.counting() {
+			if n, ok := t.Outcome.Row["gpu_count"].(int64); ok && !slices.Contains(by[name], fmt.Sprint(n)) {
 				by[name] = append(by[name], fmt.Sprint(n))
 				all[fmt.Sprint(n)] = true
 			}
@@ -363,8 +314,9 @@ func (s *summary) counts(axis string, points []*Point) []string {
 	return []string{fmt.Sprintf("The servers have different numbers of GPUs (%s): this compares deployments.", strings.Join(each, "; "))}
 }
 
-// caveats say what a comparison is not.
-func (s *summary) caveats(c *contest) []string {
+// caveats are the limits of a comparison: what else differs, what is simulated and
+// what has no numbers.
+func (s *summary) caveats(c *comparison) []string {
 	var lines []string
 	for _, column := range s.tied() {
 		var each []string
@@ -374,6 +326,7 @@ func (s *summary) caveats(c *contest) []string {
 		lines = append(lines, fmt.Sprintf("The engines differ in %s too (%s): this compares deployments, not engines alone.", column, strings.Join(each, ", ")))
 	}
 	lines = append(lines, s.counts("engine", c.points)...)
+	lines = append(lines, drifted(c.points)...)
 	var simulated []string
 	for _, p := range c.points {
 		if p.simulated() {

@@ -94,13 +94,8 @@ func restsOn(row result.Row, column string) int {
 
 // number is a column's value as a float64; 0 where it is null.
 func number(row result.Row, name string) float64 {
-	switch v := row[name].(type) {
-	case float64:
-		return v
-	case int64:
-		return float64(v)
-	}
-	return 0
+	v, _ := row.Number(name)
+	return v
 }
 
 func plural(n int, what string) string {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -42,32 +43,31 @@ type field struct {
 	verdict Verdict
 }
 
+func fields(texts ...string) []field {
+	all := make([]field, len(texts))
+	for i, text := range texts {
+		all[i].text = text
+	}
+	return all
+}
+
 // grids makes one grid for each server, and for each value of any further
 // axis: load down, max_tokens across. Where the plan varies neither, or one of
 // them alone, the free sides go to the axes that it does vary.
 func (s *summary) grids() []grid {
 	down, across := s.axes()
-	byName := map[string][]*Point{}
-	var names []string
-	for _, p := range s.points {
+	var grids []grid
+	for _, l := range group(s.points, func(p *Point) string {
 		var parts []string
 		for _, set := range p.Cell.Settings {
 			if set.Column != down && set.Column != across {
 				parts = append(parts, fmt.Sprintf("%s %v", set.Column, set.Value))
 			}
 		}
-		name := strings.Join(parts, ", ")
-		if byName[name] == nil {
-			names = append(names, name)
-		}
-		byName[name] = append(byName[name], p)
-	}
-	var grids []grid
-	for _, name := range names {
-		g := s.grid(byName[name], down, across)
-		if g.name = name; name == "" {
-			g.name = "all cells"
-		}
+		return strings.Join(parts, ", ")
+	}) {
+		g := s.grid(l.points, down, across)
+		g.name = cmp.Or(l.name, "all cells")
 		grids = append(grids, g)
 	}
 	return grids
@@ -145,15 +145,7 @@ func (s *summary) grid(points []*Point, down, across string) grid {
 
 // value is a point's value of an axis, or what the plan fixes it to.
 func (s *summary) value(p *Point, column string) any {
-	for _, set := range p.Cell.Settings {
-		if set.Column == column {
-			return set.Value
-		}
-	}
-	if v := s.fixed[column]; v != nil {
-		return v
-	}
-	return "-"
+	return cmp.Or[any](p.Cell.value(column), s.fixed[column], "-")
 }
 
 // ascending sorts values that are all numbers; others keep the plan's order.
@@ -182,13 +174,13 @@ func (s *summary) fieldText(p *Point) string {
 	case Invalid, NoStart, FailedRun:
 		return p.reason()
 	}
-	text := Figure(p.mean(s.rate))
+	text := p.shown(s.rate)
 	if p.Valid > 1 {
 		text += fmt.Sprintf(" ±%.0f%%", 100*p.spread(s.rate))
 	}
 	figures := make([]string, len(s.latencies))
 	for i, l := range s.latencies {
-		figures[i] = Figure(p.mean("p95_" + l + "_ms"))
+		figures[i] = p.shown(measure{column: "p95_" + l + "_ms"})
 	}
 	text += "  " + strings.Join(figures, "/")
 	if p.Few > 0 {
@@ -222,9 +214,9 @@ func (s *summary) legend() []string {
 	for _, l := range s.latencies {
 		lat = append(lat, "p95 "+strings.ToUpper(l))
 	}
-	text := fmt.Sprintf("Each cell: %s, %s in ms.", s.rateName(), strings.Join(lat, " / "))
+	text := fmt.Sprintf("Each cell: %s, %s in ms.", s.rate.name, strings.Join(lat, " / "))
 	if s.repeats > 1 {
-		text = fmt.Sprintf("Each cell: %s ± standard deviation, %s in ms; means over its valid trials.", s.rateName(), strings.Join(lat, " / "))
+		text = fmt.Sprintf("Each cell: %s ± standard deviation, %s in ms; means over its valid trials.", s.rate.name, strings.Join(lat, " / "))
 	}
 	var lines []string
 	if slices.ContainsFunc(s.points, func(p *Point) bool { return p.Valid > 0 }) {
@@ -250,13 +242,6 @@ func (s *summary) legend() []string {
 	return append(lines, "Marks: "+strings.Join(used, ", ")+".")
 }
 
-func (s *summary) rateName() string {
-	if s.rate == "request_throughput" {
-		return "requests/s"
-	}
-	return "output tokens/s"
-}
-
 // fixedLoad is what the plan says of the load outside of its axes.
 func fixedLoad(resolved json.RawMessage) map[string]any {
 	var p struct {
@@ -271,14 +256,14 @@ func fixedLoad(resolved json.RawMessage) map[string]any {
 // figures finds what there is to show: tokens or requests, a stream's
 // latencies or the whole answer's.
 func (s *summary) figures() {
-	s.rate, s.latencies = "request_throughput", []string{"e2e"}
+	s.rate, s.latencies = requestRate, []string{"e2e"}
 	for _, p := range s.points {
 		for _, t := range p.Trials {
 			if t.Outcome == nil || t.Outcome.Row["status"] != result.StatusOK {
 				continue
 			}
-			if t.Outcome.Row["throughput_tok_s"] != nil {
-				s.rate = "throughput_tok_s"
+			if t.Outcome.Row[tokenRate.column] != nil {
+				s.rate = tokenRate
 			}
 			if l := shown(t.Outcome.Row); len(l) > len(s.latencies) {
 				s.latencies = l

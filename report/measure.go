@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 
 	"sweep.dev/sweep/result"
@@ -18,19 +19,18 @@ const (
 // A measure is what sides are compared by: a column of the cells table, or the
 // quotient of two, in a person's words.
 type measure struct {
-	name   string
-	column string
-	best   direction
-	// lasting: the server says it of itself, whatever the trial was worth.
-	lasting bool
-
-	per   string  // the column by which column is divided; "" for none
-	scale float64 // what the quotient is multiplied by
-	money bool    // dollars
+	name    string
+	column  string
+	best    direction
+	lasting bool    // a fact about the server, whatever the trial was worth
+	said    bool    // its order is said in words, for every load that engines share
+	per     string  // the column by which column is divided; "" for none
+	scale   float64 // what the quotient is multiplied by
+	money   bool    // dollars
 }
 
 var (
-	tokenRate   = measure{name: "output tokens/s", column: "throughput_tok_s", best: moreIsBest}
+	tokenRate   = measure{name: "output tokens/s", column: "throughput_tok_s", best: moreIsBest, said: true}
 	requestRate = measure{name: "requests/s", column: "request_throughput", best: moreIsBest}
 
 	firstToken    = measure{name: "p95 TTFT, ms", column: "p95_ttft_ms", best: lessIsBest}
@@ -50,10 +50,7 @@ func (m measure) id() string {
 // of is a row's value of the measure. ok is false if a column of it is null, or
 // what it is divided by is not above 0.
 func (m measure) of(row result.Row) (v float64, ok bool) {
-	if row[m.column] == nil {
-		return 0, false
-	}
-	v = number(row, m.column)
+	v, ok = row.Number(m.column)
 	if m.per != "" {
 		by := number(row, m.per)
 		if by <= 0 {
@@ -61,18 +58,18 @@ func (m measure) of(row result.Row) (v float64, ok bool) {
 		}
 		v *= m.scale / by
 	}
-	return v, true
+	return v, ok
 }
 
-// better says whether a is better than b.
-func (m measure) better(a, b float64) bool {
+// compare puts two values in order, the better one first.
+func (m measure) compare(a, b float64) int {
 	switch m.best {
 	case moreIsBest:
-		return a > b
+		return cmp.Compare(b, a)
 	case lessIsBest:
-		return a < b
+		return cmp.Compare(a, b)
 	}
-	return false
+	return 0
 }
 
 // worse is how much worse than the best a value is, 1 for the best; 0 where the
@@ -114,9 +111,22 @@ func (p *Point) figure(m measure) (mean float64, ok bool) {
 	if p.Valid == 0 {
 		return 0, false
 	}
+	return p.average(m)
+}
+
+// shown is a figure for people.
+func (p *Point) shown(m measure) string {
+	if v, ok := p.figure(m); ok {
+		return m.show(v)
+	}
+	return "-"
+}
+
+// average is the mean of a measure over the trials that count.
+func (p *Point) average(m measure) (mean float64, ok bool) {
 	n := 0
-	for _, row := range p.counting() {
-		if v, ok := m.of(row); ok {
+	for _, t := range p.counting() {
+		if v, ok := m.of(t.Outcome.Row); ok {
 			mean += v
 			n++
 		}
@@ -127,7 +137,7 @@ func (p *Point) figure(m measure) (mean float64, ok bool) {
 	return mean / float64(n), true
 }
 
-// times is a ratio with as many digits as anybody reads.
+// times is a ratio for people, up to 999.
 func times(r float64) string {
 	switch {
 	case r >= 1000:
@@ -138,7 +148,7 @@ func times(r float64) string {
 	return fmt.Sprintf("%.2fx", r)
 }
 
-// worse is a ratio in words; what differs by less than is shown is the same.
+// worse is a ratio with the word for it, which 1.00x has none of.
 func worse(r float64, how string) string {
 	text := times(r)
 	if text == "1.00x" {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/groups"
@@ -24,19 +25,37 @@ type Point struct {
 	group result.Row
 }
 
-// mean is the mean of a column over the valid trials; nil where there is none.
-func (p *Point) mean(column string) any { return p.group[column+"_mean"] }
-
-// spread is how far a column varies between the valid trials, sd / mean; 0 for
+// spread is how far a measure varies between the valid trials, sd / mean; 0 for
 // a single one.
-func (p *Point) spread(column string) float64 { return number(p.group, column+"_cv") }
+func (p *Point) spread(m measure) float64 { return number(p.group, m.column+"_cv") }
+
+// counting are the trials that count: the valid ones, or if there are none, all
+// with an outcome.
+func (p *Point) counting() []Trial {
+	return slices.DeleteFunc(slices.Clone(p.Trials), func(t Trial) bool {
+		return t.Outcome == nil || p.Valid > 0 && t.Outcome.Row["status"] != result.StatusOK
+	})
+}
+
+// simulated says whether a point's numbers are the simulator's.
+func (p *Point) simulated() bool {
+	return slices.ContainsFunc(p.counting(), func(t Trial) bool { return t.Outcome.Row["simulated"] == true })
+}
+
+// unrepresentative says whether a point's content cannot answer how fast its
+// server is.
+func (p *Point) unrepresentative() bool {
+	return slices.ContainsFunc(p.counting(), func(t Trial) bool {
+		return slices.ContainsFunc(t.Outcome.Findings, func(f result.Finding) bool { return f.Code == result.ContentUnrepresentative })
+	})
+}
 
 // mark is what stands behind a percentile of a point that rests on too few
 // requests in any of the trials that count: how few they are. Else it is "".
 func (p *Point) mark(column string) string {
 	few := 0
-	for _, row := range p.counting() {
-		if n := restsOn(row, column); n > 0 && (few == 0 || n < few) {
+	for _, t := range p.counting() {
+		if n := restsOn(t.Outcome.Row, column); n > 0 && (few == 0 || n < few) {
 			few = n
 		}
 	}
@@ -94,7 +113,7 @@ func (p *Point) judge() {
 		p.Verdict = without
 		return
 	}
-	if spread := p.spread("throughput_tok_s"); p.Verdict == Acceptable && spread > spreadBound {
+	if spread := p.spread(tokenRate); p.Verdict == Acceptable && spread > spreadBound {
 		p.Verdict = Unstable
 		p.Why = fmt.Sprintf("tokens/s differ between its %d trials by %.0f %% (sd / mean)", p.Valid, 100*spread)
 	}
@@ -108,9 +127,9 @@ type hole struct {
 }
 
 // hole is that of a point: one of its trials is INVALID, failed, pending or
-// undecided. An outcome has none: the point passes, misses an objective whatever
-// its other trials show, was skipped, or did not start in a plan that records
-// that. Of several kinds a pending trial is told last.
+// undecided. A point has none if it passes, misses an objective in any trial, was
+// skipped, or did not start in a plan that records that. It is of the kind of the
+// first such trial, and pending only if all of them are.
 func (p *Point) hole(recordStarts bool) hole {
 	var first hole
 	if p.Verdict == Missed {
@@ -137,19 +156,12 @@ func (p *Point) hole(recordStarts bool) hole {
 	return first
 }
 
-// short is the kind of the hole, and in how many trials it is.
-func (h hole) short() string { return h.words("") }
-
-// String is short, with the reason.
+// String is the kind of the hole, its reason, and in how many trials it is.
 func (h hole) String() string {
-	if h.why == "" {
-		return h.words("")
+	text := string(h.kind)
+	if h.why != "" {
+		text += " (" + h.why + ")"
 	}
-	return h.words(" (" + h.why + ")")
-}
-
-func (h hole) words(why string) string {
-	text := string(h.kind) + why
 	if h.n < h.all {
 		text += fmt.Sprintf(" in %d of %d trials", h.n, h.all)
 	}

@@ -9,7 +9,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// PriceSource is who says a price, in words, by the value of price_source.
+// PriceSource is a value of price_source in words.
 func PriceSource(source string) string {
 	switch source {
 	case result.PriceProvider:
@@ -43,9 +43,9 @@ func (s *summary) prices() []item {
 		if !ok {
 			continue
 		}
-		p := priced{gpu: t.Cell.gpu(), usd: usd}
+		p := priced{gpu: fmt.Sprint(cmp.Or[any](t.Cell.value("gpu"), "GPU")), usd: usd}
 		p.count, _ = row["gpu_count"].(int64)
-		p.source, _ = row["price_source"].(string) // "" in a run of before there was one
+		p.source, _ = row["price_source"].(string) // "" in a run of an older version
 		seen[p] = true
 	}
 	order := func(a, b priced) int {
@@ -53,7 +53,7 @@ func (s *summary) prices() []item {
 	}
 	var items []item
 	for _, p := range slices.SortedFunc(maps.Keys(seen), order) {
-		text := fmt.Sprintf("%s: $%.2f/h", cmp.Or(p.gpu, "GPU"), p.usd)
+		text := fmt.Sprintf("%s: $%.2f/h", p.gpu, p.usd)
 		if p.count > 0 {
 			text = fmt.Sprintf("%d x %s", p.count, text)
 		}
@@ -63,14 +63,4 @@ func (s *summary) prices() []item {
 		items = append(items, item{text: text})
 	}
 	return items
-}
-
-// gpu is the GPU that a cell asks for; "" where the plan names none.
-func (c Cell) gpu() string {
-	for _, s := range c.Settings {
-		if s.Column == "gpu" {
-			return fmt.Sprint(s.Value)
-		}
-	}
-	return ""
 }

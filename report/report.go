@@ -61,6 +61,9 @@ type Run struct {
 	State    *rundir.State
 	Resolved Resolved
 	Trials   []Trial // every planned trial: cells in the plan's order, trials within
+	// Running says that a process is at work in the directory, which uses the pods
+	// that are owed. Open does not look; its caller may know.
+	Running bool
 	// Calibration is what was found out about the measuring client, in lines for
 	// the summary; nil where nobody looked.
 	Calibration []string

@@ -158,6 +158,18 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// TestClaims_zeroRate holds that cells that carry nothing are acceptable all the
+// same.
+func TestClaims_zeroRate(t *testing.T) {
+	t.Parallel()
+	run := madeUp(t, "axes engine! concurrency\ncell vllm 1\n  ok req=0\ncell vllm 4\n  ok req=0")
+	for _, c := range run.Claims() {
+		if c.Question == AskSweetSpot && c.Answer != Decided {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
 // TestSummary_writeError holds that a full disk is told.
 func TestSummary_writeError(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -12,9 +11,9 @@ import (
 // maxPlaces is how many places of a ranking are said; the claim has all.
 const maxPlaces = 6
 
-// say is where holes are and what they are: "concurrency 4, 8
-// INVALID". Neighbours of one kind are said together. Their reasons stand in the
-// grid and in the sections about them.
+// say names the loads of holes and their kinds: "concurrency 4, 8 INVALID".
+// Neighbours of one kind are said together. The grid and the sections about
+// trials have the reasons.
 func say(holes []*Point) string {
 	var parts []string
 	for i := 0; i < len(holes); {
@@ -34,8 +33,9 @@ func say(holes []*Point) string {
 
 // briefly is why without codes.
 func (p *Point) briefly() string {
-	if p.open.kind != "" {
-		return p.open.short()
+	if h := p.open; h.kind != "" {
+		h.why = ""
+		return h.String()
 	}
 	return p.why()
 }
@@ -45,6 +45,7 @@ func (p *Point) briefly() string {
 func (s *summary) spots() []item {
 	var items []item
 	for _, c := range s.answers(AskSweetSpot, AskBest) {
+		about := cmp.Or(c.About, "the plan's load")
 		switch {
 		case c.Question == AskBest:
 			last := &items[len(items)-1]
@@ -52,46 +53,30 @@ func (s *summary) spots() []item {
 		case c.Answer == Decided:
 			items = append(items, item{text: s.describe(c)})
 		case c.Answer == None:
-			items = append(items, item{text: cmp.Or(c.About, "the plan's load") + ": none, no cell is acceptable"})
+			items = append(items, item{text: about + ": none, no cell is acceptable"})
 		default:
-			var holes []*Point
-			for _, h := range c.Holes {
-				holes = append(holes, h.at...)
-			}
-			items = append(items, item{text: cmp.Or(c.About, "the plan's load") + ": not decided: " + say(holes)})
+			items = append(items, item{text: about + ": not decided: " + c.Left[0].Why})
 		}
 	}
 	return items
 }
 
-// toDecide is the command that measures what claims miss; none where no command
-// can.
+// toDecide is the command that measures the holes that leave claims not decided;
+// none if no command can.
 func (s *summary) toDecide() []string {
-	pending, again := false, false
+	var trials []Trial
 	for _, c := range s.claims {
-		for _, l := range slices.Concat(c.Left, c.Holes) {
+		for _, l := range c.Left {
 			if !l.Hole {
 				continue
 			}
-			for _, p := range l.at {
-				for _, t := range p.Trials {
-					switch v := Judge(t); v {
-					case Pending:
-						pending = true
-					case Invalid, FailedRun:
-						again = true
-					case NoStart:
-						again = again || !s.Resolved.RecordStarts
-					}
-				}
+			for _, p := range l.points {
+				trials = append(trials, p.Trials...)
 			}
 		}
 	}
-	switch {
-	case again:
-		return []string{"To decide what is not: sweep resume --retry invalid,failed " + s.Dir}
-	case pending:
-		return []string{"To decide what is not: sweep resume " + s.Dir}
+	if command := s.resume(trials); command != "" {
+		return []string{"To decide the rest: " + command}
 	}
 	return nil
 }
@@ -100,58 +85,44 @@ func (s *summary) toDecide() []string {
 // slower the others are.
 func (s *summary) ranked() []item {
 	var items []item
-	claims := s.answers(AskEngine)
-	loads := map[string]int{}
-	more := 0
-	for i, c := range claims {
-		said := isRanking(c.Measure)
-		if c.Measure == "start_up_s" {
-			// A start is not of one load: the load that is shown stands for all.
-			if text := s.ranking(c); text != "" {
-				items = append(items, item{text: text})
-			}
-			continue
+	for i, c := range s.engines {
+		if i == maxRanked {
+			return append(items, item{text: fmt.Sprintf("and at %s more: cells.csv has them", plural(len(s.engines)-i, "load"))})
 		}
-		at, ok := loads[c.About]
-		if !ok {
-			if len(loads) == maxRanked {
-				if i == 0 || claims[i-1].About != c.About {
-					more++
-				}
-				continue
+		it := item{text: cmp.Or(c.name, "at the plan's load")}
+		for _, claim := range c.claims {
+			switch {
+			case claim.measure.lasting: // the start-up, which is of no load
+				items = append(items, item{text: claim.ranking()})
+			case claim.measure.said:
+				it.below = append(it.below, claim.ranking())
+			case claim.Measure() == "":
+				it.below = append(it.below, claim.unranked()...)
 			}
-			at = len(items)
-			loads[c.About] = at
-			items = append(items, item{text: cmp.Or(c.About, "at the plan's load")})
 		}
-		if c.Measure == "" { // who is not in it
-			if len(c.Places) < 2 {
-				items[at].below = append(items[at].below, "not comparable: fewer than two engines have numbers to use")
-			}
-			for _, l := range c.Left {
-				what := "not ranked"
-				if l.Hole {
-					what = "not decided"
-				}
-				items[at].below = append(items[at].below, fmt.Sprintf("%s: %s, %s", what, l.Side, l.Why))
-			}
-			continue
-		}
-		if text := s.ranking(c); text != "" && said {
-			items[at].below = append(items[at].below, text)
-		}
-	}
-	if more > 0 {
-		items = append(items, item{text: fmt.Sprintf("and at %s more: cells.csv has them", plural(more, "load"))})
+		items = append(items, it)
 	}
 	return items
 }
 
-// ranking is a claim at one load in words; "" where there are not two to rank.
-func (s *summary) ranking(c Claim) string {
+// unranked says which engines are in no ranking of a load.
+func (c Claim) unranked() []string {
+	var lines []string
 	if len(c.Places) < 2 {
-		return ""
+		lines = append(lines, "not comparable: fewer than two engines have numbers to use")
 	}
+	for _, l := range c.Left {
+		what := "not ranked"
+		if l.Hole {
+			what = "not decided"
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s, %s", what, l.Side, l.Why))
+	}
+	return lines
+}
+
+// ranking is a decided claim at one load in words.
+func (c Claim) ranking() string {
 	texts := make([]string, len(c.Places))
 	for i, p := range c.Places {
 		var notes []string
@@ -191,7 +162,7 @@ func (s *summary) choices() []item {
 	return items
 }
 
-// costs say what a token costs of each server at its best.
+// costs say what a token costs with each server at its best.
 func (s *summary) costs() []item {
 	var items []item
 	for _, c := range s.answers(AskCost) {
@@ -233,10 +204,10 @@ func (c Claim) compared() string {
 		parts = append(parts, text)
 	}
 	for _, l := range c.Left {
-		if l.Hole {
-			open = append(open, fmt.Sprintf("%s (%s)", l.Side, l.Why))
+		if text := fmt.Sprintf("%s (%s)", l.Side, l.Why); l.Hole {
+			open = append(open, text)
 		} else {
-			left = append(left, fmt.Sprintf("%s (%s)", l.Side, l.Why))
+			left = append(left, text)
 		}
 	}
 	var text []string

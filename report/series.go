@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,16 @@ import (
 // isLoad names the axes whose value is an amount of load. A plan has one of
 // them at most.
 func isLoad(column string) bool { return column == "concurrency" || column == "request_rate" }
+
+// value is a cell's value of an axis; nil where it has none.
+func (c Cell) value(column string) any {
+	for _, s := range c.Settings {
+		if s.Column == column {
+			return s.Value
+		}
+	}
+	return nil
+}
 
 // load is a cell's amount of load; 0 where the plan does not vary it.
 func load(c Cell) float64 {
@@ -22,14 +33,7 @@ func load(c Cell) float64 {
 
 // loadText is a cell's amount of load in words; "" where the plan does not vary
 // it.
-func loadText(c Cell) string {
-	for _, s := range c.Settings {
-		if isLoad(s.Column) {
-			return setting(s)
-		}
-	}
-	return ""
-}
+func loadText(c Cell) string { return label(c, func(s Setting) bool { return isLoad(s.Column) }) }
 
 // amounts are several amounts of load in words: "concurrency 1, 4, 16".
 func amounts(points []*Point) string {
@@ -49,41 +53,40 @@ func amounts(points []*Point) string {
 	return name + " " + strings.Join(values, ", ")
 }
 
-// A series is the points of one server and one kind of request: they differ in
-// the amount of load alone, and are in its order.
+// A series is points that share what its name says. Those of one server and one
+// kind of request differ in the amount of load alone, and are in its order.
 type series struct {
 	name   string
 	points []*Point
 }
 
-// allSeries sorts points into series.
-func allSeries(points []*Point) []*series {
+// group sorts points into series by their names, in the order of their first
+// points.
+func group(points []*Point, name func(*Point) string) []*series {
 	byName := map[string]*series{}
 	var all []*series
 	for _, p := range points {
-		name := label(p.Cell, func(s Setting) bool { return !isLoad(s.Column) })
-		l := byName[name]
+		n := name(p)
+		l := byName[n]
 		if l == nil {
-			l = &series{name: name}
-			byName[name], all = l, append(all, l)
+			l = &series{name: n}
+			byName[n], all = l, append(all, l)
 		}
 		l.points = append(l.points, p)
-	}
-	for _, l := range all {
-		slices.SortStableFunc(l.points, func(a, b *Point) int { return compareLoads(a.Cell, b.Cell) })
 	}
 	return all
 }
 
-func compareLoads(a, b Cell) int {
-	switch x, y := load(a), load(b); {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
+// byLoad is group, with the points of each series in the order of their load.
+func byLoad(points []*Point, name func(*Point) string) []*series {
+	all := group(points, name)
+	for _, l := range all {
+		slices.SortStableFunc(l.points, compareLoads)
 	}
-	return 0
+	return all
 }
+
+func compareLoads(a, b *Point) int { return cmp.Compare(load(a.Cell), load(b.Cell)) }
 
 // label is some of a cell's settings, in the words of its label.
 func label(c Cell, want func(Setting) bool) string {
@@ -94,6 +97,18 @@ func label(c Cell, want func(Setting) bool) string {
 		}
 	}
 	return strings.Join(parts, " ")
+}
+
+// priced says whether any row of the series has a price.
+func (l *series) priced() bool {
+	for _, p := range l.points {
+		for _, t := range p.Trials {
+			if t.Outcome != nil && number(t.Outcome.Row, "usd_per_hour") > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // begun says whether any cell of the series has an outcome.
@@ -124,8 +139,8 @@ func blocks(p *Point, m measure, may func(*Point) bool) bool {
 
 // peak is the point with the best figure among those of a series that may be
 // chosen, of equal ones that of the least load. It is not decided if the point
-// next above it is a hole, or if there are holes and no such point; then the
-// holes are told. Without either, no point may be chosen.
+// next above it is a hole, or if there are holes and no such point; then it
+// returns the holes. Without either, no point may be chosen.
 func peak(points []*Point, m measure, may func(*Point) bool) (best *Point, holes []*Point) {
 	at := -1
 	for i, p := range points {
@@ -140,7 +155,7 @@ func peak(points []*Point, m measure, may func(*Point) bool) (best *Point, holes
 			at = i
 			continue
 		}
-		if most, _ := points[at].figure(m); m.better(v, most) {
+		if most, _ := points[at].figure(m); m.compare(v, most) < 0 {
 			at = i
 		}
 	}
@@ -158,10 +173,9 @@ func peak(points []*Point, m measure, may func(*Point) bool) (best *Point, holes
 // above the most, of acceptable points or of all that pass, leave it not decided.
 func (l *series) sweetSpot(m measure) (spot *Point, holes []*Point) {
 	acceptable := func(p *Point) bool { return p.Verdict == Acceptable && p.passes() }
-	blocked := map[int]bool{}
 	most, last := 0.0, -1
 	for i, p := range l.points {
-		if v, ok := p.figure(m); ok && acceptable(p) && v > most {
+		if v, ok := p.figure(m); ok && acceptable(p) && (last < 0 || v > most) {
 			most, last = v, i
 		}
 	}
@@ -173,17 +187,14 @@ func (l *series) sweetSpot(m measure) (spot *Point, holes []*Point) {
 		v, ok := p.figure(m)
 		return ok && acceptable(p) && v >= kneeShare*most
 	})
-	for i := range first {
-		blocked[i] = true
-	}
-	blocked[first+1], blocked[last+1] = true, true
 	for i, p := range l.points {
-		if blocked[i] && blocks(p, m, acceptable) {
+		matters := i < first || i == first+1 || i == last+1
+		if matters && blocks(p, m, acceptable) {
 			holes = append(holes, p)
 		}
 	}
-	// A point that is not acceptable and passes may give more: what leaves the
-	// most of these open, leaves open whether there is more beyond.
+	// An unstable point that passes may give more than any acceptable one. A hole
+	// next above it may be an acceptable point that gives still more.
 	_, beyond := peak(l.points, m, (*Point).passes)
 	for _, p := range beyond {
 		if !slices.Contains(holes, p) {
@@ -196,8 +207,8 @@ func (l *series) sweetSpot(m measure) (spot *Point, holes []*Point) {
 	return l.points[first], nil
 }
 
-// rate is what the series is measured by: tokens, or requests where nobody
-// counted tokens.
+// rate is the measure of the series: tokens, or requests if tokens were not
+// counted.
 func (l *series) rate() measure {
 	for _, p := range l.points {
 		if v, ok := p.figure(tokenRate); ok && v > 0 && p.passes() {

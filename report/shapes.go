@@ -2,121 +2,57 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 )
 
-// A shape is one kind of request on several GPUs: the points differ in the GPU
-// and in the amount of load alone.
+// A shape is one kind of request on several sides, such as GPUs: the points of a
+// side differ in the amount of load alone, and are in its order.
 type shape struct {
-	name string
-	gpus []side
+	series // all of its points
+	sides  []*series
 }
 
-// shapeNotes say what a table of GPUs has.
-var shapeNotes = []string{
-	"load: that of the most tokens for a dollar, of the cells that meet every objective; the other figures are of the same cell. tok/s: 1000 / p50 TPOT, what one user sees; per $/h: that for the price of an hour. Mtok/$: millions of tokens, of prompts and answers, for a dollar. The figures are of the cards that were measured, not of every card of their kind.",
-}
+// shapeNote says what a table of GPUs has.
+const shapeNote = "load: that of the most tokens for a dollar, of the cells that meet every objective; the other figures are of the same cell. tok/s: 1000 / p50 TPOT, what one user sees; per $/h: that for the price of an hour. Mtok/$: millions of tokens, of prompts and answers, for a dollar. The figures are of the cards that were measured, not of every card of their kind."
 
-// shapes are the kinds of request that several GPUs with a price were tried
-// with.
-func (s *summary) shapes() []*shape {
+// shapesOf are the shapes by the settings that their sides share and by the name
+// of a point's side, those with two sides that have a price.
+func (s *summary) shapesOf(share func(Setting) bool, side func(*Point) string) []*shape {
 	var all []*shape
-	for _, g := range s.sides(
-		func(set Setting) bool { return set.Column != "gpu" && !isLoad(set.Column) },
-		func(p *Point) string { return fmt.Sprint(s.value(p, "gpu")) },
-	) {
-		all = append(all, &shape{g.about, g.sides})
-	}
-	return slices.DeleteFunc(all, func(sh *shape) bool { return priced(sh.gpus) < 2 })
-}
-
-func (sh *shape) points() []*Point {
-	var points []*Point
-	for _, d := range sh.gpus {
-		points = append(points, d.points...)
-	}
-	return points
-}
-
-// A group of sides shares some settings.
-type group struct {
-	about string
-	sides []side
-}
-
-// sides sorts points into groups by some of their settings, and within those
-// into sides by their names.
-func (s *summary) sides(share func(Setting) bool, name func(*Point) string) []group {
-	var groups []group
-	for _, p := range s.points {
-		about := label(p.Cell, share)
-		i := slices.IndexFunc(groups, func(g group) bool { return g.about == about })
-		if i < 0 {
-			i = len(groups)
-			groups = append(groups, group{about: about})
+	for _, l := range group(s.points, func(p *Point) string { return label(p.Cell, share) }) {
+		sh, priced := &shape{series: *l, sides: byLoad(l.points, side)}, 0
+		for _, d := range sh.sides {
+			if d.priced() {
+				priced++
+			}
 		}
-		g := &groups[i]
-		j := slices.IndexFunc(g.sides, func(d side) bool { return d.name == name(p) })
-		if j < 0 {
-			j = len(g.sides)
-			g.sides = append(g.sides, side{name: name(p)})
-		}
-		g.sides[j].points = append(g.sides[j].points, p)
-	}
-	for _, g := range groups {
-		for _, d := range g.sides {
-			slices.SortStableFunc(d.points, func(a, b *Point) int { return compareLoads(a.Cell, b.Cell) })
+		if priced > 1 {
+			all = append(all, sh)
 		}
 	}
-	return groups
+	return all
 }
 
-func priced(sides []side) (n int) {
-	for _, d := range sides {
-		if d.priced() {
-			n++
-		}
-	}
-	return n
-}
-
-// costClaims compare servers that had the same kind of request, by the price of
-// a token.
-func (s *summary) costClaims() []Claim {
-	var claims []Claim
-	for _, g := range s.sides(
-		func(set Setting) bool { return !set.Server && !isLoad(set.Column) },
-		func(p *Point) string { return label(p.Cell, func(set Setting) bool { return set.Server }) },
-	) {
-		if priced(g.sides) > 1 {
-			claims = append(claims, compareBests(AskCost, g.about, g.sides, tokenCost))
-		}
-	}
-	return claims
-}
-
-// claims compare the GPUs at each load that several of them were given, by what
+// claims compare GPUs at each load that several of them were given, by what
 // a user waits for and sees, and at their bests, by what they do for a dollar.
 func (sh *shape) claims() []Claim {
-	points := sh.points()
-	slices.SortStableFunc(points, func(a, b *Point) int { return compareLoads(a.Cell, b.Cell) })
-	points = slices.CompactFunc(points, func(a, b *Point) bool { return load(a.Cell) == load(b.Cell) })
+	loads := slices.SortedStableFunc(slices.Values(sh.points), compareLoads)
+	loads = slices.CompactFunc(loads, func(a, b *Point) bool { return compareLoads(a, b) == 0 })
 	var claims []Claim
-	for _, p := range points {
+	for _, p := range loads {
 		claims = append(claims, sh.at(p)...)
 	}
-	return append(claims, compareBests(AskGPUBest, sh.name, sh.gpus, perDollar))
+	return append(claims, sh.bests(AskGPUBest, perDollar))
 }
 
-// at are the claims at one load, that of a point: one for each measure if two GPUs
-// meet every objective there, one without a measure if one does. There is none
-// for a load that was given to one GPU alone.
+// at are the claims at one load, that of a point: one for each measure if two
+// sides meet every objective there, one without a measure if one does. There is
+// none for a load that was given to one side alone.
 func (sh *shape) at(of *Point) []Claim {
 	base := Claim{Question: AskGPU, About: sh.name, Loads: []float64{load(of.Cell)}, at: loadText(of.Cell)}
 	tried := 0
 	var sides []Place
-	for _, d := range sh.gpus {
+	for _, d := range sh.sides {
 		points := d.at(base.Loads)
 		if len(points) == 0 {
 			base.Left = append(base.Left, Left{Side: d.name, Why: "not tried"})
@@ -125,7 +61,7 @@ func (sh *shape) at(of *Point) []Claim {
 		tried++
 		p := points[0]
 		if !p.passes() {
-			base.Left = append(base.Left, Left{Side: d.name, Why: p.briefly(), Hole: p.open.kind != "", Cell: []string{p.Cell.ID}, at: points})
+			base.Left = append(base.Left, Left{Side: d.name, Why: p.briefly(), Hole: p.open.kind != "", points: points})
 			continue
 		}
 		sides = append(sides, p.place(d.name, measure{}))
@@ -141,7 +77,7 @@ func (sh *shape) at(of *Point) []Claim {
 	var claims []Claim
 	for _, m := range []measure{firstToken, userPerDollar} {
 		c := base
-		c.Measure, c.measure, c.Left = m.id(), m, slices.Clone(base.Left)
+		c.measure, c.Left = m, slices.Clone(base.Left)
 		for _, side := range sides {
 			if _, ok := side.point.figure(m); ok {
 				c.Places = append(c.Places, side.point.place(side.Side, m))
@@ -156,8 +92,8 @@ func (sh *shape) at(of *Point) []Claim {
 	return claims
 }
 
-// bests is the table of a comparison of GPUs at their bests.
-func bests(c Claim) grid {
+// bestTable is the table of a comparison of GPUs at their bests.
+func bestTable(c Claim) grid {
 	g := grid{
 		name: "GPUs for " + cmp.Or(c.About, "the plan's load"), down: "gpu",
 		values: []string{"$/h", "load", "p95 TTFT", "tok/s", "per $/h", "Mtok/$"},
@@ -168,39 +104,21 @@ func bests(c Claim) grid {
 		g.name += ", at " + c.at
 	}
 	for _, p := range c.Places {
-		row := []field{{text: p.Side}}
-		for _, text := range []string{
-			fmt.Sprintf("%.2f", p.point.known("usd_per_hour")), positive(load(p.point.Cell)),
-			p.point.shown(firstToken) + p.point.mark(firstToken.column),
-			p.point.shown(measure{column: "p50_user_tok_s"}) + p.point.mark("p50_user_tok_s"),
-			p.point.shown(userPerDollar), Figure(p.Value),
-		} {
-			row = append(row, field{text: text})
-		}
-		g.rows = append(g.rows, row)
+		usd, _ := p.point.figure(measure{column: "usd_per_hour"})
+		user := measure{column: "p50_user_tok_s"}
+		g.rows = append(g.rows, fields(
+			p.Side, Dollars(usd), positive(load(p.point.Cell)), p.point.shown(firstToken)+p.point.mark(firstToken.column),
+			p.point.shown(user)+p.point.mark(user.column), p.point.shown(userPerDollar), Figure(p.Value),
+		))
 	}
 	for _, l := range c.Left {
-		row := []field{{text: l.Side}, {text: "-"}, {text: "-"}, {text: l.Why}, {text: "-"}, {text: "-"}, {text: "-"}}
+		row := fields(l.Side, "-", "-", l.Why, "-", "-", "-")
 		if l.Hole {
 			row[3] = field{text: Undecided.Mark() + " not decided", verdict: Undecided}
 		}
 		g.rows = append(g.rows, row)
 	}
 	return g
-}
-
-// known is the mean of a column over the trials that count; 0 where there is
-// none.
-func (p *Point) known(column string) float64 {
-	v, _ := p.average(column)
-	return v
-}
-
-func (p *Point) shown(m measure) string {
-	if v, ok := p.figure(m); ok {
-		return Figure(v)
-	}
-	return "-"
 }
 
 func positive(v float64) string {

@@ -33,9 +33,11 @@ type summary struct {
 	points    []*Point
 	repeats   int
 	fixed     map[string]any // what the plan says of the load outside of its axes
-	rate      string         // the column that stands for how much a cell carries
+	rate      measure        // how much a cell carries
 	latencies []string       // whose p95 is shown
 	claims    []Claim
+	engines   []*comparison // at the loads that several engines had
+	shapes    []*shape      // of requests that several GPUs had
 }
 
 // newSummary judges a run and concludes what there is to say about it.
@@ -63,7 +65,11 @@ func (r *Run) Summary(w io.Writer, style Style) error {
 	if len(s.Calibration) > 0 {
 		p.paragraph(s.Calibration...)
 	}
-	p.section("NOT KNOWN TO BE GONE: these may still run, or cost money", s.owed(false))
+	owed := "Termination not confirmed: these may still run, or cost money"
+	if s.Running {
+		owed = "In use by the run, which is still going"
+	}
+	p.section(owed, s.owed(false))
 	p.section("Kept running, and billed until then; the next run of the same server takes them over", s.owed(true))
 	for _, g := range s.grids() {
 		p.grid(g)
@@ -96,9 +102,9 @@ func (r *Run) Summary(w io.Writer, style Style) error {
 // comparisons are the sections that a plan has by what it varies: several
 // engines, settings of memory, several GPUs.
 func (s *summary) comparisons(p *printer) {
-	if contests := s.contests(); len(contests) > 0 {
-		p.grid(s.table(contests[0]))
-		p.paragraph(s.caveats(contests[0])...)
+	if len(s.engines) > 0 {
+		p.grid(s.table(s.engines[0]))
+		p.paragraph(s.caveats(s.engines[0])...)
 		p.section("Engines ranked", s.ranked())
 	}
 	if surface := s.surface(); surface != nil {
@@ -108,14 +114,14 @@ func (s *summary) comparisons(p *printer) {
 	tables := false
 	for _, c := range s.answers(AskGPUBest) {
 		if len(c.Places) > 0 {
-			p.grid(bests(c))
+			p.grid(bestTable(c))
 			tables = true
 		}
 	}
 	if tables {
-		notes := slices.Clone(shapeNotes)
-		for _, sh := range s.shapes() {
-			for _, line := range s.counts("gpu", sh.points()) {
+		notes := []string{shapeNote}
+		for _, sh := range s.shapes {
+			for _, line := range slices.Concat(s.counts("gpu", sh.points), drifted(sh.points)) {
 				if !slices.Contains(notes, line) {
 					notes = append(notes, line)
 				}
@@ -147,7 +153,7 @@ func (s *summary) count() string {
 	return cells + ": " + strings.Join(parts, ", ")
 }
 
-// simulated says whose numbers are simulated; "" for nobody's.
+// simulated says which numbers are simulated; "" if none are.
 func (s *summary) simulated() string {
 	rows := s.Rows()
 	n := 0
@@ -188,21 +194,21 @@ func (s *summary) owed(kept bool) []item {
 	return items
 }
 
-// describe is a cell that was chosen, with its figures in words.
+// describe is the cell of a claim with its figures in words.
 func (s *summary) describe(c Claim) string {
 	p := c.Places[0].point
-	parts := []string{p.Cell.Label + ": " + Figure(c.Places[0].Value) + " " + rates[c.Measure]}
+	parts := []string{p.Cell.Label + ": " + c.measure.show(c.Places[0].Value) + " " + rates[c.Measure()]}
 	if p.Valid > 1 {
-		parts[0] += fmt.Sprintf(" ±%.0f%% over %s", 100*p.spread(c.Measure), plural(p.Valid, "trial"))
+		parts[0] += fmt.Sprintf(" ±%.0f%% over %s", 100*p.spread(c.measure), plural(p.Valid, "trial"))
 	}
 	for _, l := range s.latencies {
-		parts = append(parts, fmt.Sprintf("p95 %s %s ms", strings.ToUpper(l), Figure(p.mean("p95_"+l+"_ms"))))
+		parts = append(parts, fmt.Sprintf("p95 %s %s ms", strings.ToUpper(l), p.shown(measure{column: "p95_" + l + "_ms"})))
 	}
 	if p.Few > 0 {
 		parts[len(parts)-1] += fmt.Sprintf(" (%s)", plural(p.Few, "request"))
 	}
-	if usd := p.mean("usd_per_1m_output_tokens"); usd != nil {
-		parts = append(parts, "$"+Dollars(usd)+" per 1M output tokens")
+	if usd, ok := p.figure(tokenCost); ok {
+		parts = append(parts, tokenCost.show(usd)+" per 1M output tokens")
 	}
 	return strings.Join(parts, ", ")
 }
@@ -252,7 +258,7 @@ func (s *summary) unchecked() []item {
 	})
 }
 
-// objectives are those of the valid trials that there is something to say of.
+// objectives are those of the valid trials of which say has something to say.
 func (s *summary) objectives(say func(Trial, result.SLOResult) string) []item {
 	var items []item
 	for _, t := range s.Trials {
@@ -429,26 +435,24 @@ func (s *summary) label(t Trial) string {
 
 // Next is the command that is to be run next.
 func (r *Run) Next() string {
-	pending, again := false, false
-	for _, t := range r.Trials {
-		switch Judge(t) {
-		case Pending:
-			pending = true
-		case Invalid, FailedRun:
-			again = true
-		case NoStart:
-			again = again || !r.Resolved.RecordStarts
+	if slices.ContainsFunc(r.State.Owed, func(o rundir.Owed) bool { return !o.Kept() }) { // first of all, and it may be enough
+		return "sweep resume " + r.Dir
+	}
+	return cmp.Or(r.resume(r.Trials), "sweep cells "+r.Dir)
+}
+
+// resume is the command that measures those of some trials that have no numbers
+// to use; "" if all have.
+func (r *Run) resume(trials []Trial) (command string) {
+	for _, t := range trials {
+		switch v := Judge(t); {
+		case v == Invalid, v == FailedRun, v == NoStart && !r.Resolved.RecordStarts:
+			return "sweep resume --retry invalid,failed " + r.Dir
+		case v == Pending:
+			command = "sweep resume " + r.Dir
 		}
 	}
-	switch {
-	case slices.ContainsFunc(r.State.Owed, func(o rundir.Owed) bool { return !o.Kept() }): // first of all, and it may be enough
-		return "sweep resume " + r.Dir
-	case again:
-		return "sweep resume --retry invalid,failed " + r.Dir
-	case pending:
-		return "sweep resume " + r.Dir
-	}
-	return "sweep cells " + r.Dir
+	return command
 }
 
 // DerivedFiles are the tables that a run may have, in the order in which they

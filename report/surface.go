@@ -53,7 +53,7 @@ type start struct {
 // surface is the table of the servers of a plan that varies an argument of
 // memory, where one of them did not start or was not to; nil for every other.
 func (s *summary) surface() *memorySurface {
-	columns := s.varied()
+	columns, ranks := s.varied()
 	if !slices.ContainsFunc(columns, func(c string) bool { return memoryArgs[c] != "" }) {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (s *summary) surface() *memorySurface {
 	add := func(c Cell) *start {
 		var key []string
 		for _, column := range columns {
-			key = append(key, fmt.Sprint(s.of(c, column)))
+			key = append(key, fmt.Sprint(cmp.Or[any](c.value(column), "-")))
 		}
 		name := strings.Join(key, "\x00")
 		if starts[name] == nil {
@@ -86,7 +86,7 @@ func (s *summary) surface() *memorySurface {
 		add(c).skipped = true
 	}
 
-	slices.SortStableFunc(order, func(a, b string) int { return s.compare(columns, starts[a].cell, starts[b].cell) })
+	slices.SortStableFunc(order, func(a, b string) int { return compareCells(columns, ranks, starts[a].cell, starts[b].cell) })
 
 	heads, legend := s.heads(columns)
 	predicted := false
@@ -101,11 +101,7 @@ func (s *summary) surface() *memorySurface {
 	for _, name := range order {
 		st := starts[name]
 		verdict, outcome := st.outcome()
-		row := []field{}
-		for _, text := range texts[name] {
-			row = append(row, field{text: text})
-		}
-		row = append(row, field{text: strings.TrimSpace(outcome + " " + st.kvTokens()), verdict: verdict})
+		row := append(fields(texts[name]...), field{text: strings.TrimSpace(outcome + " " + st.kvTokens()), verdict: verdict})
 		if predicted {
 			text := st.predicted.String()
 			if same, ok := st.asPredicted(outcome); ok {
@@ -134,45 +130,31 @@ func (s *summary) surface() *memorySurface {
 	return m
 }
 
-// varied are the server axes with several values, in the plan's order.
-func (s *summary) varied() []string {
-	values := map[string]map[any]bool{}
-	var order []string
-	look := func(c Cell) {
+// varied are the server axes with several values, in the plan's order, and the
+// ranks of their values in that order.
+func (s *summary) varied() (columns []string, ranks map[string]map[any]int) {
+	ranks = map[string]map[any]int{}
+	for _, c := range slices.Concat(s.Resolved.Cells, s.Resolved.Skipped) {
 		for _, set := range c.Settings {
 			if !set.Server {
 				continue
 			}
-			if values[set.Column] == nil {
-				values[set.Column], order = map[any]bool{}, append(order, set.Column)
+			if ranks[set.Column] == nil {
+				ranks[set.Column], columns = map[any]int{}, append(columns, set.Column)
 			}
-			values[set.Column][set.Value] = true
+			if values := ranks[set.Column]; values[set.Value] == 0 {
+				values[set.Value] = len(values) + 1
+			}
 		}
 	}
-	for _, p := range s.points {
-		look(p.Cell)
-	}
-	for _, c := range s.Resolved.Skipped {
-		look(c)
-	}
-	return slices.DeleteFunc(order, func(column string) bool { return len(values[column]) < 2 })
+	return slices.DeleteFunc(columns, func(column string) bool { return len(ranks[column]) < 2 }), ranks
 }
 
-// of is a cell's value of an axis; "-" where it has none.
-func (s *summary) of(c Cell, column string) any {
-	for _, set := range c.Settings {
-		if set.Column == column {
-			return set.Value
-		}
-	}
-	return "-"
-}
-
-// compare orders two cells by some of their settings, the first first: numbers
-// by their size, others in the order in which the plan has them.
-func (s *summary) compare(columns []string, a, b Cell) int {
+// compareCells orders two cells by some of their settings, the first first:
+// numbers by their size, others by their ranks.
+func compareCells(columns []string, ranks map[string]map[any]int, a, b Cell) int {
 	for _, column := range columns {
-		x, y := s.of(a, column), s.of(b, column)
+		x, y := a.value(column), b.value(column)
 		if x == y {
 			continue
 		}
@@ -181,14 +163,9 @@ func (s *summary) compare(columns []string, a, b Cell) int {
 		if one && two {
 			return cmp.Compare(small, large)
 		}
-		return cmp.Compare(s.place(column, x), s.place(column, y))
+		return cmp.Compare(ranks[column][x], ranks[column][y])
 	}
 	return 0
-}
-
-// place is where the plan first has a value of an axis.
-func (s *summary) place(column string, value any) int {
-	return slices.IndexFunc(slices.Concat(s.Resolved.Cells, s.Resolved.Skipped), func(c Cell) bool { return s.of(c, column) == value })
 }
 
 // heads are short names for columns, and what they stand for: a table of long
@@ -226,7 +203,7 @@ func (s *start) outcome() (v Verdict, text string) {
 		case NoStart:
 			v, text = NoStart, p.reason()
 		case FailedRun, Skipped: // also before its server was there
-			if _, ok := p.average("start_up_s"); ok {
+			if _, ok := p.average(measure{column: "start_up_s"}); ok {
 				return Acceptable, "starts"
 			}
 			if v != NoStart {
@@ -242,7 +219,7 @@ func (s *start) outcome() (v Verdict, text string) {
 // kvTokens is the size of the KV cache that the server told; "" for none.
 func (s *start) kvTokens() string {
 	for _, p := range s.points {
-		if n, ok := p.average("kv_cache_tokens"); ok {
+		if n, ok := p.average(measure{column: "kv_cache_tokens"}); ok {
 			return fmt.Sprintf("%.0f", n)
 		}
 	}

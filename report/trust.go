@@ -8,13 +8,17 @@ import (
 	"sweep.dev/sweep/result/groups"
 )
 
-// trust is what the numbers rest on, in a few lines: the client that took them,
-// and the objectives that too few requests decided.
+// trust is what the numbers rest on, in a few lines: the run and the client that
+// took them, the software that was measured, and the objectives that too few
+// requests decided.
 func (s *summary) trust() []string {
 	var lines []string
-	if text := s.client(); text != "" {
-		lines = append(lines, text)
+	for _, text := range []string{s.reused(), s.client()} {
+		if text != "" {
+			lines = append(lines, text)
+		}
 	}
+	lines = append(lines, drifted(s.points)...)
 	return append(lines, s.thinObjectives()...)
 }
 

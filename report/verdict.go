@@ -46,8 +46,8 @@ var rules = []string{
 	fmt.Sprintf("unstable: acceptable, but the p95 of TTFT or TPOT is more than %.0f times its p50 (and above %.0f ms), or tokens/s differ between trials by more than %.0f %% (sd / mean)",
 		jitterBound, jitterFloorMS, 100*spreadBound),
 	fmt.Sprintf("sweet spot: of the acceptable cells that differ in concurrency or request rate alone, the one of the least load that gives %.0f %% of the most tokens/s among them", 100*kneeShare),
-	"hole: a cell with an INVALID, failed, pending or undecided trial. Below a sweet spot, or next above it or above the most tokens/s, it leaves the sweet spot not decided; next above the best cell of a side, that best",
-	"sides are ranked at equal load, or each at its best of the loads that all of them were given",
+	"hole: a cell with an INVALID, failed, pending or undecided trial. A sweet spot is not decided if a hole is below it, next above it or next above the most tokens/s; the best cell of a side is not decided if a hole is next above it",
+	"sides are ranked at equal load, or each at its best of the loads that all of them were given; engines and servers with the finding " + result.ContentUnrepresentative + " are not ranked",
 }
 
 // Judge is the verdict on one trial by itself.
@@ -100,5 +100,5 @@ func judge(o *result.Outcome) (v Verdict, why string) {
 	return Acceptable, ""
 }
 
-// severityWarn is the severity of an objective whose miss is only told.
+// severityWarn is the severity of an objective whose miss is only reported.
 const severityWarn = "warn"

@@ -36,7 +36,7 @@ func playFullDisk(mount string) error {
 	if err := syscall.Mount("tmpfs", mount, "tmpfs", 0, "size=3m"); err != nil {
 		return fmt.Errorf("mount: %w", err)
 	}
-	return fullDisk(mount, func() error {
+	return fullDisk(mount, nil, func() error {
 		f, err := os.Create(filepath.Join(mount, "filler"))
 		if err != nil {
 			return err

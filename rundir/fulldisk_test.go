@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -16,25 +17,24 @@ import (
 )
 
 func TestFullDisk_byFault(t *testing.T) {
-	if err := fullDisk(t.TempDir(), nil); err != nil {
-		t.Error(err)
+	for _, errno := range []string{"ENOSPC", "EDQUOT"} {
+		t.Run(errno, func(t *testing.T) {
+			// The first trial writes four times, the next finds no room; the journal
+			// finds the disk full once, before the ballast is removed; whoever opens
+			// the directory next finds no room for its name and its ballast.
+			fx := must[*effect.Effects](t)(effect.New(strings.ReplaceAll(
+				"attempt.write:err=FULL@5,journal.write:err=FULL@8,lock.write:err=FULL@2,ballast.write:err=FULL@2", "FULL", errno)))
+			if err := fullDisk(t.TempDir(), fx, func() error { return nil }); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
-// fullDisk runs on a disk that fill makes full; without it a fault does that.
-func fullDisk(base string, fill func() error) error {
+// fullDisk runs on a disk that fill makes full, or the faults of fx.
+func fullDisk(base string, fx *effect.Effects, fill func() error) error {
 	ctx := noContext()
 	dir := filepath.Join(base, "run")
-	var fx *effect.Effects
-	if fill == nil {
-		fill = func() error { return nil }
-		var err error
-		// The first trial writes four times, the next finds no room; the journal
-		// finds the disk full once, before the ballast is removed.
-		if fx, err = effect.New("attempt.write:err=ENOSPC@5,journal.write:err=ENOSPC@8"); err != nil {
-			return err
-		}
-	}
 	d, err := rundir.Create(fx, dir, rundir.Manifest{RunID: "r"}, []byte("plan"), []byte("{}"))
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func fullDisk(base string, fill func() error) error {
 			return fmt.Errorf("discard on a full disk: %w", err)
 		}
 	}
-	if !errors.Is(err, syscall.ENOSPC) {
+	if !effect.IsFull(err) {
 		return fmt.Errorf("a full disk was not noticed: %w", err)
 	}
 	// What must be said when a run ends fits into the ballast.

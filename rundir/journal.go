@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
-	"syscall"
 	"time"
 
 	"sweep.dev/sweep/internal/effect"
@@ -70,7 +69,7 @@ func (j *journal) append(p effect.Point, typ string, data any) error {
 	}
 	err = j.fx.Do(p, func() error {
 		err := j.put(line)
-		if errors.Is(err, syscall.ENOSPC) && j.ballast {
+		if effect.IsFull(err) && j.ballast {
 			if j.dropBallast() == nil {
 				err = j.put(line)
 			}
@@ -105,7 +104,7 @@ func (j *journal) put(line []byte) error {
 	if cut := j.f.Truncate(j.end); cut != nil {
 		err = errors.Join(err, cut)
 		j.failed = err
-	} else if wrote && !errors.Is(err, syscall.ENOSPC) {
+	} else if wrote && !effect.IsFull(err) {
 		j.failed = err
 	}
 	return err

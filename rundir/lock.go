@@ -89,7 +89,7 @@ func sign(lock *effect.File) error {
 		return err
 	}
 	_, err = lock.Write(append(line, '\n'))
-	if errors.Is(err, unix.ENOSPC) {
+	if effect.IsFull(err) {
 		return nil // a name is not worth a refusal: recovery needs no space
 	}
 	return err

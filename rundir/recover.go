@@ -1,14 +1,12 @@
 package rundir
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -75,7 +73,7 @@ func (d *Dir) recover() (*State, error) {
 // to refuse: there may be pods to give back.
 func (d *Dir) restow() error {
 	err := d.journal.stowBallast()
-	if errors.Is(err, syscall.ENOSPC) {
+	if effect.IsFull(err) {
 		return d.journal.freeBallast()
 	}
 	return err

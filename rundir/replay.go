@@ -12,7 +12,7 @@ import (
 )
 
 // Types of events. The first group is written by this package alone; the
-// second is what a run appends and State.Finished is read from.
+// second is what a run appends and State.Finished and State.Reused are read from.
 const (
 	typeCreated     = "run_created"
 	typeLaunch      = "launch"
@@ -22,6 +22,7 @@ const (
 	typePod         = "pod"
 	typeRunStarted  = "run_started"
 	typeRunFinished = "run_finished"
+	typeReused      = "reused"
 )
 
 func reserved(typ string) bool {
@@ -48,6 +49,7 @@ type State struct {
 	// SpentUSD is what the pods that are gone have cost, by their prices.
 	SpentUSD float64
 	Finished bool    // the last run of this directory ended by itself: run_finished follows the last run_started
+	Reused   bool    // everything of Manifest.Reuse is taken over
 	Events   []Event // every line, in order
 
 	// Broken are the trials whose last commit is journaled and whose files do
@@ -188,6 +190,8 @@ func (r *replayer) apply(e Event) error {
 		r.st.Finished = false
 	case typeRunFinished:
 		r.st.Finished = true
+	case typeReused:
+		r.st.Reused = true
 	}
 	return err
 }

@@ -69,13 +69,19 @@ var (
 type Manifest struct {
 	RunID      string   `json:"run_id"`
 	Plan       string   `json:"plan"`        // the plan's name
-	PlanPath   string   `json:"plan_path"`   // absolute, as given
+	PlanPath   string   `json:"plan_path"`   // absolute, as given; "-" for the standard input
 	PlanDir    string   `json:"plan_dir"`    // what relative files resolve against
 	PlanDigest string   `json:"plan_digest"` // of the resolved plan
 	Set        []string `json:"set,omitempty"`
 	AllowEnv   []string `json:"allow_env,omitempty"`
 	MaxCells   int      `json:"max_cells,omitempty"`
 	Only       string   `json:"only,omitempty"`
+	// Variables is the digest of the environment variables that the plan reads
+	// into what is no secret.
+	Variables string `json:"variables,omitempty"`
+	// Reuse is the run directory, absolute, of which equal trials are taken over
+	// before anything is measured; see State.Reused.
+	Reuse string `json:"reuse,omitempty"`
 	// Engines are the engine profiles that came with the plan, by which a resume
 	// knows the same engines wherever their files are by then.
 	Engines   []Text    `json:"engines,omitempty"`
@@ -141,15 +147,12 @@ type Dir struct {
 // first line of its journal, and locks it. It fails with ErrExists where dir
 // holds anything but the leftovers of a Create that did not come to its end.
 func Create(fx *effect.Effects, dir string, m Manifest, plan, resolved []byte) (_ *Dir, err error) {
+	// Before it is locked: a lock file must not appear in a folder that is no run.
+	if err := Vacant(dir); err != nil {
+		return nil, err
+	}
 	if err := fx.MkdirAll(effect.RunMkdir, dir); err != nil {
 		return nil, fmt.Errorf("create run directory: %w", err)
-	}
-	// Looked at before it is locked: a lock file must not appear in a folder that
-	// is no run. And again afterwards, as another process may have made one.
-	if _, err := os.Stat(filepath.Join(dir, LockFile)); errors.Is(err, fs.ErrNotExist) {
-		if err := vacant(dir); err != nil {
-			return nil, err
-		}
 	}
 	d, err := attach(fx, dir)
 	if err != nil {
@@ -160,7 +163,7 @@ func Create(fx *effect.Effects, dir string, m Manifest, plan, resolved []byte) (
 			err = errors.Join(err, d.release())
 		}
 	}()
-	if err := vacant(d.path); err != nil {
+	if err := vacant(d.path); err != nil { // another process may have made a run here
 		return nil, err
 	}
 	for _, f := range []struct {
@@ -235,6 +238,19 @@ func attach(fx *effect.Effects, dir string) (*Dir, error) {
 		return nil, err
 	}
 	return &Dir{fx: fx, path: path, root: root, files: files, lock: lock, durable: map[string]bool{".": true}}, nil
+}
+
+// Vacant fails with ErrExists if dir holds a run or other files, as Create would,
+// and changes nothing. It says nothing of a directory that is missing, or that
+// another process has locked.
+func Vacant(dir string) error {
+	if holder, err := LockHolder(dir); holder != nil || err != nil {
+		return err
+	}
+	if err := vacant(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // vacant fails if the directory at path holds a run or anything foreign.

@@ -55,11 +55,22 @@ func TestCreate(t *testing.T) {
 	if _, err := rundir.Create(nil, d.Path(), rundir.Manifest{}, nil, nil); !errors.Is(err, rundir.ErrLocked) {
 		t.Errorf("while it is open: %v", err)
 	}
+	if err := rundir.Vacant(d.Path()); err != nil {
+		t.Errorf("while it is open only Create says who has it: %v", err)
+	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := rundir.Create(nil, d.Path(), rundir.Manifest{}, nil, nil); !errors.Is(err, rundir.ErrExists) {
 		t.Errorf("over a run: %v", err)
+	}
+	if err := rundir.Vacant(d.Path()); !errors.Is(err, rundir.ErrExists) {
+		t.Errorf("a run is vacant: %v", err)
+	}
+	for _, free := range []string{t.TempDir(), filepath.Join(t.TempDir(), "new")} {
+		if err := rundir.Vacant(free); err != nil {
+			t.Error(err)
+		}
 	}
 	foreign := t.TempDir()
 	if err := os.WriteFile(filepath.Join(foreign, "thesis.tex"), nil, 0o600); err != nil {

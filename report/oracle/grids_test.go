@@ -99,7 +99,8 @@ func (e *experiment) run(r *rand.Rand) {
 	if chance(r, 0.1) {
 		price = nil
 	}
-	simulated := choice(r, "", "", "all", "l4", "sglang") // or what runs there
+	simulated := choice(r, "", "", "all", "l4", "sglang")      // or what runs there
+	speculates := choice(r, "", "", "", "all", "l4", "sglang") // or what runs there, on unrepresentative content
 	speed, knee := map[string]float64{}, map[string]float64{}
 	starts := map[string]bool{}
 	server := func(a axis) bool { return a.server }
@@ -118,6 +119,9 @@ func (e *experiment) run(r *rand.Rand) {
 			}
 			for i, a := range e.axes {
 				row[a.name] = c.values[i]
+			}
+			if speculates == "all" || speculates == c.value("gpu") || speculates == c.value("engine") {
+				row["findings"] = "content_unrepresentative"
 			}
 			if usd := price[c.value("gpu")]; usd > 0 {
 				row["usd_per_hour"] = usd
@@ -215,6 +219,9 @@ func (e *experiment) outcome(c *cell, trial int, row result.Row) *result.Outcome
 	}
 	if row["status"] != "ok" && row["status"] != "invalid" {
 		return o
+	}
+	if code, ok := row["findings"].(string); ok {
+		o.Findings = []result.Finding{{Code: code, Text: "as it is"}}
 	}
 	for _, name := range e.order {
 		s := result.SLOResult{Name: name, Expr: name + " < 1", Severity: "fail", Values: map[string]any{name: 1.0}}

@@ -1,9 +1,11 @@
 package oracle
 
+// What is printed, read back. A summary is read as a person would: by its
+// sections, its tables and its words.
+
 import (
 	"bytes"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,9 +13,6 @@ import (
 
 	"sweep.dev/sweep/report"
 )
-
-// What is printed, read back. A summary is read as a person would: by its
-// sections, its tables and its words.
 
 // rounded is how far a printed value may be from the one that it stands for: it
 // has three digits, or cents.
@@ -36,7 +35,7 @@ func printed(e *experiment, run *report.Run, want map[string]statement) []string
 		}
 	}
 	markdown, wide, narrow := text(report.Style{Markdown: true}), text(report.Style{}), text(report.Style{Width: 80})
-	said := map[string]statement{}
+	expected := map[string]statement{}
 	for key, s := range want {
 		if s.question == qVerdict || s.question == qMore || s.question == qEngine && s.figure != "" && !isSaid(s.figure) {
 			continue // marks in grids, a number in the advice, and the table
@@ -51,16 +50,16 @@ func printed(e *experiment, run *report.Run, want map[string]statement) []string
 		if s.question == qGPU && s.figure == "" && s.answer == aOpen {
 			s.places = nil // there is nothing to rank
 		}
-		said[key] = s
+		expected[key] = s
 	}
 	d := readMarkdown(markdown)
-	hold("Markdown", compare(d.cut(said), d.statements(), rounded))
+	hold("Markdown", d.compare(expected))
 	hold("Markdown", e.counts(d, want))
 	hold("Markdown", e.marks(d.tables, want))
 	hold("Markdown", engineTable(d.tables, want))
 	hold("Markdown", gpuTables(d.tables, want))
 	p := readPlain(wide)
-	hold("terminal", compare(p.cut(said), p.statements(), rounded))
+	hold("terminal", p.compare(expected))
 	hold("terminal", e.counts(p, want))
 	for name, items := range p.sections {
 		// A narrow terminal has the same words on other lines.
@@ -72,374 +71,7 @@ func printed(e *experiment, run *report.Run, want map[string]statement) []string
 }
 
 func isSaid(id string) bool {
-	return id == "start_up_s" || slices.ContainsFunc(said, func(f figure) bool { return f.id() == id })
-}
-
-// A document is a summary without its layout.
-type document struct {
-	title      string
-	paragraphs string
-	sections   map[string][]entry
-	tables     []tableRead
-}
-
-type entry struct {
-	text  string
-	below []string
-}
-
-type tableRead struct {
-	name string
-	rows [][]string // the first are the heads
-}
-
-func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }
-
-func flat(items []entry) []string {
-	var all []string
-	for _, it := range items {
-		all = append(append(all, it.text), it.below...)
-	}
-	return all
-}
-
-var escaped = strings.NewReplacer(`\`, "", "&lt;", "<", "&amp;", "&")
-
-func readMarkdown(text string) document {
-	d := document{sections: map[string][]entry{}}
-	name := ""
-	for line := range strings.Lines(text) {
-		line = escaped.Replace(strings.TrimRight(line, "\n"))
-		switch {
-		case strings.HasPrefix(line, "# "):
-			d.title = line[2:]
-		case strings.HasPrefix(line, "## "):
-			name = line[3:]
-		case strings.HasPrefix(line, "| --- "), line == "":
-		case strings.HasPrefix(line, "| "):
-			if n := len(d.tables); n == 0 || d.tables[n-1].name != name {
-				d.tables = append(d.tables, tableRead{name: name})
-			}
-			row := strings.Split(strings.TrimSuffix(line[2:], " |"), " | ")
-			t := &d.tables[len(d.tables)-1]
-			t.rows = append(t.rows, row)
-		case strings.HasPrefix(line, "- "):
-			d.sections[name] = append(d.sections[name], entry{text: line[2:]})
-		case strings.HasPrefix(line, "  - "):
-			items := d.sections[name]
-			items[len(items)-1].below = append(items[len(items)-1].below, line[4:])
-		default:
-			d.paragraphs += line + "\n"
-		}
-	}
-	return d
-}
-
-// readPlain reads the text for a terminal whose width nobody knows: no line of a
-// section is broken.
-func readPlain(text string) document {
-	d := document{sections: map[string][]entry{}}
-	lines := strings.Split(text, "\n")
-	d.title = lines[0]
-	name := ""
-	for _, line := range lines[1:] {
-		items := d.sections[name]
-		switch {
-		case line == "":
-			name = ""
-		case !strings.HasPrefix(line, " ") && strings.HasSuffix(line, ":"):
-			name = strings.TrimSuffix(line, ":")
-		case name == "":
-			d.paragraphs += line + "\n"
-		case strings.HasPrefix(line, "    ") && len(items) > 0:
-			items[len(items)-1].below = append(items[len(items)-1].below, line[4:])
-		case strings.HasPrefix(line, "  "):
-			d.sections[name] = append(items, entry{text: line[2:]})
-		}
-	}
-	return d
-}
-
-// The sections that say who is better.
-const (
-	sweetSection  = "Sweet spots"
-	engineSection = "Engines ranked"
-	gpuSection    = "Which GPU for which load"
-	costSection   = "Cost of output tokens"
-)
-
-func isClaims(name string) bool {
-	return slices.Contains([]string{sweetSection, engineSection, gpuSection, costSection}, name)
-}
-
-const defaultLoad = "the plan's load"
-
-func (d document) statements() map[string]statement {
-	all := map[string]statement{}
-	add := func(s statement) {
-		if s.about == defaultLoad || s.about == "at "+defaultLoad {
-			s.about = ""
-		}
-		all[s.key()] = s
-	}
-	for _, it := range d.sections[sweetSection] {
-		readSweet(it, add)
-	}
-	readEngines(d.sections[engineSection], add)
-	for _, it := range d.sections[gpuSection] {
-		for _, line := range it.below {
-			s := readComparison(line)
-			s.about = it.text
-			add(s)
-		}
-	}
-	for _, it := range d.sections[costSection] {
-		s := readComparison(it.text)
-		s.question = qCost
-		add(s)
-	}
-	return all
-}
-
-// cut leaves out the contests of engines that a long section only counts.
-func (d document) cut(want map[string]statement) map[string]statement {
-	items := d.sections[engineSection]
-	if len(items) == 0 || !strings.HasPrefix(items[len(items)-1].text, "and at ") {
-		return want
-	}
-	got, rest, contests := d.statements(), map[string]statement{}, map[string]bool{}
-	for key, s := range want {
-		about := statement{question: qEngine, about: s.about}
-		if _, ok := got[about.key()]; s.question == qEngine && !ok {
-			contests[s.about] = true
-			continue
-		}
-		rest[key] = s
-	}
-	if !strings.HasPrefix(items[len(items)-1].text, fmt.Sprintf("and at %d load", len(contests))) {
-		return want
-	}
-	return rest
-}
-
-// unit is what a rate is called behind its number.
-var unit = regexp.MustCompile(`^([0-9.]+) (tok/s|requests/s)`)
-
-func readRate(label, text string) statement {
-	m := unit.FindStringSubmatch(text)
-	s := statement{answer: aDecided, about: withoutLoad(label)}
-	if m == nil {
-		s.answer = "unreadable: " + text
-		return s
-	}
-	s.figure = map[string]string{"tok/s": tokens.id(), "requests/s": requests.id()}[m[2]]
-	v, _ := strconv.ParseFloat(m[1], 64)
-	s.places = []place{{label: label, value: v}}
-	return s
-}
-
-var amount = regexp.MustCompile(` ?(concurrency|request_rate)=[0-9.]+`)
-
-func withoutLoad(label string) string { return strings.TrimSpace(amount.ReplaceAllString(label, "")) }
-
-func readSweet(it entry, add func(statement)) {
-	about, text, _ := strings.Cut(it.text, ": ")
-	switch {
-	case strings.HasPrefix(text, "none, "):
-		add(statement{question: qSweet, about: about, answer: aNone})
-	case strings.HasPrefix(text, "not decided: "):
-		add(statement{question: qSweet, about: about, answer: aOpen, open: holeLoads(text)})
-	default:
-		s := readRate(about, text)
-		s.question = qSweet
-		add(s)
-	}
-	for _, line := range it.below {
-		rest, ok := strings.CutPrefix(line, "best: ")
-		label, text, _ := strings.Cut(rest, ": ")
-		s := readRate(label, text)
-		if s.question = qMost; !ok {
-			s.answer = "unreadable: " + line
-		}
-		add(s)
-	}
-}
-
-// holesRead are loads before what keeps them from being decided.
-var holesRead = regexp.MustCompile(`(?:concurrency|request_rate) ([0-9., ]+?) (?:INVALID|failed|did not start|pending|undecided|not measured)`)
-
-func holeLoads(text string) []string {
-	var loads []string
-	for _, m := range holesRead.FindAllStringSubmatch(text, -1) {
-		loads = append(loads, strings.Split(m[1], ", ")...)
-	}
-	return loads
-}
-
-// readable is a ratio, infinite where it is beyond what is printed.
-func readable(ratio float64) float64 {
-	if ratio >= 1000 {
-		return math.Inf(1)
-	}
-	return ratio
-}
-
-// sideRead is a side with its value, and behind that its load and ratio.
-var sideRead = regexp.MustCompile(`^(.+?) \$?([0-9.e+-]+)(?: at (?:concurrency|request_rate)=([0-9.]+))?(?: \((.*)\))?$`)
-
-// ratioRead is a ratio, or that it is beyond what anybody reads.
-var ratioRead = regexp.MustCompile(`([0-9.]+|>999)x`)
-
-func readRatio(text string) float64 {
-	if text == ">999" {
-		return math.Inf(1)
-	}
-	v, _ := strconv.ParseFloat(text, 64)
-	return v
-}
-
-// sidesRead are sides, each with a reason in brackets behind it.
-func sidesRead(text string) []string {
-	var sides []string
-	for _, part := range commas(text) {
-		side, _, _ := strings.Cut(part, " (")
-		sides = append(sides, side)
-	}
-	return sides
-}
-
-var moreRead = regexp.MustCompile(`^and ([0-9]+) more$`)
-
-func readPlaces(text string) []place {
-	var all []place
-	for _, part := range commas(text) {
-		if m := moreRead.FindStringSubmatch(part); m != nil {
-			n, _ := strconv.Atoi(m[1])
-			all = append(all, place{more: n})
-			continue
-		}
-		m := sideRead.FindStringSubmatch(part)
-		if m == nil {
-			all = append(all, place{side: "unreadable: " + part})
-			continue
-		}
-		p := place{side: m[1], ratio: 1}
-		p.value, _ = strconv.ParseFloat(m[2], 64)
-		p.load, _ = strconv.ParseFloat(m[3], 64)
-		if r := ratioRead.FindStringSubmatch(m[4]); r != nil {
-			p.ratio = readRatio(r[1])
-		}
-		all = append(all, p)
-	}
-	return all
-}
-
-// commas cuts a list at the commas that are in no brackets.
-func commas(text string) []string {
-	var parts []string
-	depth, from := 0, 0
-	for i, c := range text {
-		switch {
-		case c == '(':
-			depth++
-		case c == ')':
-			depth--
-		case c == ',' && depth == 0:
-			parts, from = append(parts, strings.TrimSpace(text[from:i])), i+1
-		}
-	}
-	return append(parts, strings.TrimSpace(text[from:]))
-}
-
-func readEngines(items []entry, add func(statement)) {
-	names := map[string]string{}
-	for _, f := range table {
-		names[f.name] = f.id()
-	}
-	ranking := func(about, line string) {
-		name, text, _ := strings.Cut(line, ": ")
-		add(statement{question: qEngine, about: about, figure: names[name], answer: aDecided, places: readPlaces(text)})
-	}
-	for _, it := range items {
-		if strings.HasPrefix(it.text, "and at ") {
-			continue // see cut
-		}
-		if strings.HasPrefix(it.text, "start-up, s: ") {
-			// Of the load that is shown, which the section's first has to be.
-			ranking(items[1].text, it.text)
-			continue
-		}
-		who := statement{question: qEngine, about: it.text, answer: aDecided}
-		for _, line := range it.below {
-			kind, rest, _ := strings.Cut(line, ": ")
-			side, _, _ := strings.Cut(rest, ",")
-			switch kind {
-			case "not comparable":
-				who.answer = aIncomparble
-			case "not ranked":
-				who.left = append(who.left, side)
-			case "not decided":
-				who.open = append(who.open, side)
-			default:
-				ranking(it.text, line)
-			}
-		}
-		if len(who.open) > 0 {
-			who.answer = aOpen
-		}
-		add(who)
-	}
-}
-
-// head is what a comparison begins with: at which loads, and by what.
-var head = regexp.MustCompile(`^(?:(.*?)(?:, )?)?(each at its best of )?(?:(concurrency|request_rate)[ =]([0-9., ]*[0-9]))?(?:, )?(p95 TTFT, ms|tok/s a user per \$/h|Mtok/\$|\$ per 1M output tokens)?: `)
-
-func readComparison(line string) statement {
-	names := map[string]string{waits.name: waits.id(), feels.name: feels.id(), carries.name: carries.id(), costs.name: costs.id()}
-	m := head.FindStringSubmatch(line)
-	if strings.HasPrefix(line, "not decided: ") || strings.HasPrefix(line, "not comparable") {
-		m = make([]string, 6) // of no load, and by nothing
-	}
-	if m == nil {
-		return statement{answer: "unreadable: " + line}
-	}
-	s := statement{question: qGPU, about: strings.TrimSuffix(m[1], ", "), figure: names[m[5]], answer: aDecided}
-	if s.figure == carries.id() {
-		s.question = qGPUBest
-	}
-	for v := range strings.SplitSeq(m[4], ", ") {
-		load, _ := strconv.ParseFloat(v, 64) // 0 where the plan does not vary it
-		s.loads = append(s.loads, load)
-	}
-	for part := range strings.SplitSeq(line[len(m[0]):], "; ") {
-		what, rest, _ := strings.Cut(part, ": ")
-		switch what {
-		case "not decided":
-			s.answer = aOpen
-			s.open = sidesRead(rest)
-		case "of the others":
-			s.places = readPlaces(rest)
-		case "not ranked":
-			s.left = sidesRead(rest)
-		case "not comparable":
-			s.answer = aIncomparble
-			switch only, ok := strings.CutPrefix(rest, "there is "); {
-			case ok:
-				s.places = readPlaces(strings.TrimSuffix(only, " alone"))
-			case strings.HasPrefix(rest, "only "):
-				s.places = []place{{side: strings.TrimSuffix(rest[5:], " was found to meet every objective")}}
-			case rest == "no load was given to all of them":
-				s.loads = nil
-			}
-		default:
-			if part == "not comparable" {
-				s.answer = aIncomparble
-				continue
-			}
-			s.places = readPlaces(part)
-		}
-	}
-	return s
+	return id == "start_up_s" || has(said, id)
 }
 
 // counts hold the title, the sections about cells and trials, and the number in
@@ -552,9 +184,9 @@ func (e *experiment) counts(d document, want map[string]statement) []string {
 	command := ""
 	switch {
 	case again:
-		command = "To decide what is not: sweep resume --retry invalid,failed DIR\n"
+		command = "To decide the rest: sweep resume --retry invalid,failed DIR\n"
 	case wait:
-		command = "To decide what is not: sweep resume DIR\n"
+		command = "To decide the rest: sweep resume DIR\n"
 	}
 	if command == "" && strings.Contains(d.paragraphs, "To decide") || !strings.Contains(d.paragraphs, command) {
 		wrong = append(wrong, fmt.Sprintf("the command is not %q", command))
@@ -627,20 +259,24 @@ func engineTable(tables []tableRead, want map[string]statement) []string {
 		}
 		about = strings.TrimPrefix(about, ": ")
 		for _, row := range t.rows[1:] {
-			i := slices.IndexFunc(table, func(f figure) bool { return f.name == row[0] })
+			var s statement
+			if i := slices.IndexFunc(table, func(f figure) bool { return f.name == row[0] }); i >= 0 {
+				s = want[statement{question: qEngine, about: about, figure: table[i].id()}.key()]
+			}
+			ranks := 0
 			for j, text := range row[1:] {
 				m := timesRead.FindStringSubmatch(text)
 				if m == nil {
 					continue
 				}
-				if i < 0 {
-					return []string{fmt.Sprintf("%s is ranked", row[0])}
-				}
-				s := want[statement{question: qEngine, about: about, figure: table[i].id()}.key()]
+				ranks++
 				k := slices.IndexFunc(s.places, func(p place) bool { return p.side == t.rows[0][j+1] })
 				if k < 0 || !near(readRatio(m[1]), readable(s.places[k].ratio), rounded.ratio) {
 					return []string{fmt.Sprintf("%s, %s: %s of %+v", row[0], t.rows[0][j+1], text, s)}
 				}
+			}
+			if ranks != len(s.places) {
+				return []string{fmt.Sprintf("%s has %d ranks, want those of %+v", row[0], ranks, s)}
 			}
 		}
 	}
