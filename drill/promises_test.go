@@ -254,7 +254,7 @@ func TestPromiseP28(t *testing.T) {
 	t.Run("429", func(t *testing.T) {
 		y := *x
 		y.load, y.calls = "duration: 5s", 6000
-		w := enter(t, scenario{class: "promise"}, &y, func(o *runpodtest.Options) { o.RetryAfter = 2 * time.Second })
+		w := enter(t, scenario{class: "promise"}, &y, func(o *runpodtest.Options) { o.RetryAfter = 4 * time.Second })
 		c := w.begin("", "run", "-o", w.run, "--parallel=8", "plan.yaml")
 		c.busy(t, 8)
 		w.SetFaults("429=3")
@@ -270,8 +270,9 @@ func TestPromiseP28(t *testing.T) {
 			refused++
 			early := 0
 			for _, ev := range events {
-				// What was under way when the answer came is no fault.
-				if d := ev.Received.Sub(no.Received); ev.Who == "account" && d > 300*time.Millisecond && d < 1900*time.Millisecond {
+				// What was under way when the answer came is no fault, and on a busy
+				// machine it may be for a while.
+				if d := ev.Received.Sub(no.Received); ev.Who == "account" && d > 2*time.Second && d < 3900*time.Millisecond {
 					early++
 				}
 			}

@@ -3,11 +3,18 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
 
 	"sweep.dev/sweep/backends/docker/dockertest"
 )
@@ -105,4 +112,140 @@ func TestDocker_sweepKilled(t *testing.T) {
 			t.Errorf("%s was committed before the kill and has changed", file)
 		}
 	}
+}
+
+// A dynamoBox is a container that runs Dynamo's image, in which nothing is started yet.
+type dynamoBox struct {
+	*dockertest.Daemon
+	id string
+}
+
+// startDynamoBox starts the container that the shipped plan is for, as its header says.
+func startDynamoBox(t *testing.T) dynamoBox {
+	t.Helper()
+	needDynamo(t)
+	need(t, "engines:docker", ".engines/docker/rootfs.tar")
+	d := dockertest.Start(t, ".")
+	t.Setenv("DOCKER_HOST", d.Host)
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	packages, err := filepath.Glob(".engines/dynamo/lib/python3.*/site-packages")
+	if err != nil || len(packages) != 1 {
+		t.Fatalf("packages of Dynamo: %q, %v", packages, err)
+	}
+	folder, err := filepath.Abs(".engines/dynamo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := d.Idle(t, "dynamo", container.Config{
+		Image: d.Image(t), Env: []string{"PYTHONPATH=/opt" + strings.TrimPrefix(packages[0], ".engines")},
+	}, folder+":/opt/dynamo:ro")
+	b := dynamoBox{d, id}
+	if inside, want := b.sh(t, `python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])'`), filepath.Base(filepath.Dir(packages[0])); strings.TrimSpace(inside) != want {
+		t.Fatalf("Dynamo was installed for %s, and the image has %s: remove .engines/dynamo, set PYTHON, run task engines:dynamo", want, inside)
+	}
+	return b
+}
+
+func (b dynamoBox) sh(t *testing.T, script string) string {
+	t.Helper()
+	return b.Exec(t, b.id, "sh", "-c", script)
+}
+
+// address is host:port of a port of the container.
+func (b dynamoBox) address(t *testing.T, port int) string {
+	t.Helper()
+	res, err := b.API.ContainerInspect(t.Context(), b.id, client.ContainerInspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%s:%d", res.Container.NetworkSettings.Networks["bridge"].IPAddress, port)
+}
+
+// listening are the lines of /proc/net/tcp of sockets that listen.
+func (b dynamoBox) listening(t *testing.T) string {
+	return b.sh(t, "cat /proc/net/tcp /proc/net/tcp6 | grep ' 0A '; true")
+}
+
+// asItWas holds that the container runs, and that nothing of sweep's is in it.
+func (b dynamoBox) asItWas(t *testing.T) {
+	t.Helper()
+	if all := b.Containers(t); len(all) != 1 || all[0] != "/dynamo running" {
+		t.Errorf("containers: %q", all)
+	}
+	if left := b.sh(t, `cat /proc/[0-9]*/cmdline | tr '\0' ' '`); strings.Contains(left, "dynamo.") || strings.Contains(left, "sweep") {
+		t.Errorf("left running: %s", left)
+	}
+	if left := b.listening(t); left != "" {
+		t.Errorf("ports in use:\n%s", left)
+	}
+	if left := b.sh(t, "ls -A /tmp /var/tmp /dev/shm"); strings.Contains(left, "sweep") {
+		t.Errorf("files left: %s", left)
+	}
+}
+
+// TestDocker_inside: Dynamo's frontend and a worker are started in a container that
+// runs; requests go to one port and metrics come from another. When sweep is killed
+// they go on, and the resume ends exactly them before it starts others. At the end
+// all that is left of those is what each said last.
+func TestDocker_inside(t *testing.T) {
+	b := startDynamoBox(t)
+	dir, events := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "events.jsonl")
+	s := start(t, "run", "-o", dir, "--events", events, "plans/soak-dynamo.yaml")
+	s.until(events, func(e event) bool {
+		return e.Type == "trial_progress" && e.Progress != nil && e.Progress.OutputTokens > 0
+	})
+	if err := s.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.wait()
+	if text := page(t, "http://"+b.address(t, 8081)+"/metrics"); !strings.Contains(text, "\ndynamo_component_") {
+		t.Errorf("after kill -9 of sweep the second port says\n%s", text)
+	}
+	s = start(t, "resume", dir)
+	ended(t, s.wait())
+	b.asItWas(t)
+
+	rows := readRows(t, dir)
+	if len(rows) != 1 {
+		t.Fatalf("got %d rows, want 1", len(rows))
+	}
+	r := rows[0]
+	usable(t, r)
+	if r["backend"] != "docker" || r["network_path"] != "direct" || r["requests"] != "400" || r["completed"] != "400" || r.number(t, "output_tokens") != 400*64 {
+		t.Errorf("%s: on %s by %s, %s of %s requests gave %s tokens", r, r["backend"], r["network_path"], r["completed"], r["requests"], r["output_tokens"])
+	}
+	r.same(t, "output_tokens", "server_output_tokens", "frontend_server_output_tokens")
+	r.same(t, "completed", "frontend_server_requests", "worker_server_requests")
+	for file, want := range map[string]string{
+		"metrics-frontend.txt": "\ndynamo_frontend_requests_total{", "metrics-worker.txt": "\ndynamo_component_requests_total{",
+		"frontend-0.log": "Adding worker set to model", "worker-0.log": "SIGTERM: the engine ends",
+	} {
+		files, err := filepath.Glob(filepath.Join(dir, "deployments", "*", "l02", file))
+		if err != nil || len(files) != 1 {
+			t.Errorf("%s: %q, %v", file, files, err)
+			continue
+		}
+		if text, err := os.ReadFile(files[0]); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: %v, without %q:\n%s", file, err, want, text)
+		}
+	}
+}
+
+// page is the body of an answer.
+func page(t *testing.T, url string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v", url, resp.Status, err)
+	}
+	return string(text)
 }

@@ -47,7 +47,7 @@ func usable(t *testing.T, r row) {
 	case "ok":
 	case "invalid":
 		for reason := range strings.SplitSeq(r["invalid_reasons"], ",") {
-			if !slices.Contains(excused, reason) {
+			if !slices.Contains(excused, reason) && (reason != "server_stopped" || !r.stolen()) {
 				t.Errorf("%s: invalid for %q", r, reason)
 			}
 		}
@@ -128,7 +128,9 @@ func (g rig) check(t *testing.T, r row) {
 	if g.tunnelled {
 		client, stamps = "std", "user"
 	}
-	if r["client"] != client || r["stamp_kind"] != stamps {
+	// A client that stood still may have lost a stamp of the kernel.
+	lost := stamps == "kernel" && r["stamp_kind"] == "mixed" && r.stolen()
+	if r["client"] != client || r["stamp_kind"] != stamps && !lost {
 		t.Errorf("%s: measured by the client %q with stamps of %q, want %s and %s", r, r["client"], r["stamp_kind"], client, stamps)
 	}
 	t.Logf("%s: client lag p50 %s ms, p99 %s ms, max %s ms; stamps off by %s ms; round trips of up to %s ms",

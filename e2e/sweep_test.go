@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -265,6 +266,12 @@ func readRows(t *testing.T, dir string) []row {
 
 func (r row) String() string {
 	return fmt.Sprintf("concurrency %s, max_tokens %s: %s %s %s", r["concurrency"], r["max_tokens"], r["status"], r["invalid_reasons"], r["error"])
+}
+
+// stolen says that the hypervisor took this machine's processors while the row
+// was measured, and with them those of client and server.
+func (r row) stolen() bool {
+	return slices.Contains(strings.Split(r["invalid_reasons"], ","), "cpu_steal")
 }
 
 // number is a column that must have been measured.
