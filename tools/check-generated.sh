@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the generated files again and fails if one changes by it.
+# Makes the generated files again and fails if one of them changes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,5 +9,5 @@ trap 'rm -rf "$before"' EXIT
 cp -R "${files[@]}" "$before"
 go generate ./...
 for f in "${files[@]}"; do
-	diff -ru "$before/$f" "$f" || { echo "check-generated: $f was not current: commit what go generate ./... has made" >&2; exit 1; }
+	diff -ru "$before/$f" "$f" || { echo "check-generated: $f was not current: commit the output of go generate ./..." >&2; exit 1; }
 done
