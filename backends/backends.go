@@ -43,7 +43,7 @@ type Role struct {
 	Extra func(Address) (Extra, error)
 	// Started is called after a replica has been started and before the next
 	// role is: it returns when that may be. ctx is the launch's. May be nil. A
-	// backend that runs one role alone does not call it.
+	// backend that runs one role alone does not call it. See [Role.AwaitStarted].
 	Started func(ctx context.Context, h host.Host, replica int) error
 
 	// Port is the port that the role serves on; 0 lets the backend choose a
@@ -55,6 +55,11 @@ type Role struct {
 	// Argv begins, or nil for an image without one. For backends that run images.
 	Image      string
 	Entrypoint []string
+	// MetricsPaths are where its Prometheus metrics may be, in the order in which
+	// they are tried, and MetricsPort is their port of Ports, "" for Port: for a
+	// backend that keeps the last of them.
+	MetricsPaths []string
+	MetricsPort  string
 	// KeyEnv is the variable from which the engine takes the key that its
 	// clients must have; "" for an engine that has none.
 	KeyEnv string
@@ -109,9 +114,9 @@ type Spec struct {
 
 	// Grace is how long a server gets between the polite and the final signal.
 	Grace time.Duration
-	// Expires is when the pod has to be gone, whatever becomes of us: what a
-	// dead-man switch inside it is set to. Zero is never, for backends whose
-	// servers end with this process.
+	// Expires is when the pod ends itself, even if sweep is gone: the time of the
+	// dead-man switch in it. Zero is never, for backends whose servers end with
+	// this process.
 	Expires time.Time
 	// Digest is equal for two specs whose servers are the same: what a kept pod
 	// is adopted by.
@@ -279,8 +284,8 @@ type Standing interface {
 	Metrics(role string, replica int) (host.Host, bool)
 }
 
-// An Accountant is a backend that can tell of the account behind it. Optional,
-// found by type assertion.
+// An Accountant is a backend that knows the account behind it. Optional, found
+// by type assertion.
 type Accountant interface {
 	Account(ctx context.Context) (Account, error)
 }
@@ -319,8 +324,6 @@ type Guest interface {
 type Factory struct {
 	Kind string
 	Doc  string // one line
-	// Starts says that this backend runs engines' command lines itself.
-	Starts bool
 	// Given says that the servers run already and belong to somebody else:
 	// nothing that would change a server reaches one, unless the backend is a
 	// [Guest] that may.

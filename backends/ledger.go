@@ -49,8 +49,7 @@ type Arrow struct {
 // has certainly made nothing: the same pod may then be intended again under
 // another name. The caller of Launch records everything else.
 type Ledger interface {
-	// Record returns after the arrow is durable. Intended looks at ctx: what
-	// is not wanted any more is not begun. What has happened is written down
-	// whatever becomes of ctx.
+	// Record returns after the arrow is durable. Intended is refused once ctx is
+	// over; every other arrow has happened and is recorded even then.
 	Record(ctx context.Context, a Arrow) error
 }

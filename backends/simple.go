@@ -10,11 +10,11 @@ func CheckPlain(spec Spec) error {
 	for _, r := range spec.Roles {
 		switch {
 		case r.Extra != nil && len(spec.Roles) > 1:
-			return fmt.Errorf("%w: role %s of %s is one of several and is configured by files, or by where the others are: only the process backend can do that", ErrSpec, r.Name, spec.Engine)
+			return fmt.Errorf("%w: role %s of %s is one of several and is configured by files, or by where the others are: only the process backend can do that, and docker inside a container that runs", ErrSpec, r.Name, spec.Engine)
 		case len(r.Ports) > 0:
-			return fmt.Errorf("%w: role %s of %s listens on several ports: only the process backend can do that", ErrSpec, r.Name, spec.Engine)
+			return fmt.Errorf("%w: role %s of %s listens on several ports: only the process backend can do that, and docker inside a container that runs", ErrSpec, r.Name, spec.Engine)
 		case r.Started != nil:
-			return fmt.Errorf("%w: role %s of %s has to be up before the next role is started: only the process backend can do that", ErrSpec, r.Name, spec.Engine)
+			return fmt.Errorf("%w: role %s of %s has to be up before the next role is started: only the process backend can do that, and docker inside a container that runs", ErrSpec, r.Name, spec.Engine)
 		}
 	}
 	return nil

@@ -9,16 +9,14 @@ const (
 	Histogram = "histogram"
 )
 
-// A Quantity is something that engines tell of themselves, under one name
-// whatever they call it.
+// A Quantity is something that engines expose, under one name for all of them.
 type Quantity struct {
 	Name string
 	Kind string // Gauge, Counter or Histogram
 	Unit string // "s", "tokens", "requests", "ratio", "bytes", "blocks", ... or ""
 	Doc  string // half a sentence
-	// Range is what its values can be. A value outside of it is one that nobody
-	// measured, whichever engine exposes it. If only one engine uses a value for
-	// "unknown", that stands in its profile: see [Series].
+	// Range is what its values can be; a value outside of it is unknown. A value
+	// by which one engine alone means unknown is in its profile: see [Series].
 	Range Range
 }
 
@@ -95,6 +93,7 @@ const (
 	KVTransferred  = "kv_transfer_bytes"
 	SpecDrafted    = "spec_draft_tokens"
 	SpecAccepted   = "spec_accepted_tokens"
+	SpecDrafts     = "spec_drafts"
 	SpecAcceptRate = "spec_accept_rate"
 	SpecAcceptLen  = "spec_accept_length"
 
@@ -112,6 +111,7 @@ const (
 
 	RequestBytes    = "request_bytes"
 	ResponseBytes   = "response_bytes"
+	ActiveEndpoints = "active_endpoints"
 	TransportUp     = "transport_up"
 	TransportErrors = "transport_errors"
 	ProcessStart    = "process_start"
@@ -128,17 +128,18 @@ var quantities = [...]Quantity{
 	{PrefillInflightQueue, Gauge, "requests", "prefill worker: requests whose KV cache is on its way", NotNegative},
 	{DecodePreallocQueue, Gauge, "requests", "decode worker: requests that wait for KV cache to receive into", NotNegative},
 	{DecodeTransferQueue, Gauge, "requests", "decode worker: requests whose KV cache is on its way", NotNegative},
-	{KVCacheUsage, Gauge, "ratio", "share of the KV cache in use, 0 to 1", NotNegative},
+	{KVCacheUsage, Gauge, "ratio", "share of the KV cache in use, 0 to 1", Share},
 	{KVCacheBlocks, Gauge, "blocks", "size of the KV cache", Positive},
 	{KVCacheTokens, Gauge, "tokens", "size of the KV cache", Positive},
-	{PrefixQueries, Counter, "tokens", "prompt tokens looked up in the prefix cache", NotNegative},
-	{PrefixHits, Counter, "tokens", "prompt tokens found in the prefix cache", NotNegative},
-	{PrefixHitRate, Gauge, "ratio", "the engine's own figure of hits / queries", Share},
+	{PrefixQueries, Counter, "tokens", "of prompts, looked up in the prefix cache", NotNegative},
+	{PrefixHits, Counter, "tokens", "of prompts, found in the prefix cache", NotNegative},
+	{PrefixHitRate, Gauge, "ratio", "hits / queries", Share},
 	{KVTransfer, Histogram, "s", "time to move the KV cache of a request from prefill to decode", NotNegative},
 	{KVTransferred, Counter, "bytes", "KV cache that was moved from prefill to decode", NotNegative},
 	{SpecDrafted, Counter, "tokens", "tokens that speculative decoding proposed", NotNegative},
 	{SpecAccepted, Counter, "tokens", "proposed tokens that were accepted", NotNegative},
-	{SpecAcceptRate, Gauge, "ratio", "the engine's own figure of accepted / proposed", Share},
+	{SpecDrafts, Counter, "steps", "steps of speculative decoding", NotNegative},
+	{SpecAcceptRate, Gauge, "ratio", "accepted / proposed", Share},
 	{SpecAcceptLen, Gauge, "tokens", "tokens that one step of speculative decoding gives", Positive},
 	{PromptTokens, Counter, "tokens", "prompt tokens", NotNegative},
 	{GenerationTokens, Counter, "tokens", "output tokens", NotNegative},
@@ -152,6 +153,7 @@ var quantities = [...]Quantity{
 	{Decode, Histogram, "s", "decode time", NotNegative},
 	{RequestBytes, Counter, "bytes", "bodies of requests", NotNegative},
 	{ResponseBytes, Counter, "bytes", "bodies of responses", NotNegative},
+	{ActiveEndpoints, Gauge, "endpoints", "endpoints that serve requests of the message transport", NotNegative},
 	{TransportUp, Gauge, "", "whether the message transport between the roles is connected", NotNegative},
 	{TransportErrors, Counter, "", "errors of the message transport between the roles", NotNegative},
 	{ProcessStart, Gauge, "s", "start of the process, since the epoch", Positive},

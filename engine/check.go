@@ -21,9 +21,9 @@ type problem struct {
 	text string
 }
 
-// located says what is wrong, and where in src, in its order. What a profile has
-// from the one it is like stands nowhere in it.
-func located(name string, src []byte, problems []problem) error {
+// located says what is wrong, and where in src, in its order. The place of what a
+// profile has from the one it is like is the beginning.
+func located(src []byte, problems []problem) error {
 	var root ast.Node
 	if file, err := parser.ParseBytes(src, 0); err == nil && len(file.Docs) > 0 {
 		root = file.Docs[0].Body
@@ -34,10 +34,9 @@ func located(name string, src []byte, problems []problem) error {
 	}
 	var all []placed
 	for _, p := range problems {
-		l := placed{text: fmt.Sprintf("profile %q: %s: %s", name, pathString(p.at), p.text)}
+		l := placed{1, 1, pathString(p.at) + ": " + p.text}
 		if n := find(root, p.at); n != nil && n.GetToken() != nil {
-			pos := n.GetToken().Position
-			l = placed{pos.Line, pos.Column, fmt.Sprintf("%d:%d: %s: %s", pos.Line, pos.Column, pathString(p.at), p.text)}
+			l.line, l.column = n.GetToken().Position.Line, n.GetToken().Position.Column
 		}
 		all = append(all, l)
 	}
@@ -46,7 +45,7 @@ func located(name string, src []byte, problems []problem) error {
 	})
 	var errs []error
 	for _, l := range all {
-		errs = append(errs, errors.New(l.text))
+		errs = append(errs, place(l.line, l.column, l.text))
 	}
 	return errors.Join(errs...)
 }
@@ -122,22 +121,10 @@ const (
 // A checker collects what is wrong with a profile.
 type checker struct {
 	p        *Profile
-	peers    map[string][]Address // for the templates
+	peers    map[string][]Address // for the templates; see [example]
 	budget   *budget              // of the templates
 	program  int                  // instructions of the regular expressions so far
 	problems []problem
-}
-
-// newChecker is a checker whose templates see so many replicas of a role.
-func newChecker(p *Profile, replicas func(*Role) int) *checker {
-	c := &checker{p: p, peers: make(map[string][]Address, len(p.Roles)), budget: newBudget()}
-	for i := range p.Roles {
-		r := &p.Roles[i]
-		for range replicas(r) {
-			c.peers[r.Name] = append(c.peers[r.Name], Address{Host: "127.0.0.1", Port: 1, Ports: r.Ports, Dir: "/dir"})
-		}
-	}
-	return c
 }
 
 func (c *checker) fail(at []any, format string, args ...any) {
@@ -160,7 +147,8 @@ func (p *Profile) check() []problem {
 	if len(p.Roles) > maxRoles {
 		return []problem{{at: at("roles"), text: fmt.Sprintf("%d roles, %d at most", len(p.Roles), maxRoles)}}
 	}
-	c := newChecker(p, func(r *Role) int { return min(max(r.Replicas, 1), MaxReplicas) })
+	peers := p.examplePeers(func(r *Role) int { return min(max(r.Replicas, 1), MaxReplicas) })
+	c := &checker{p: p, peers: peers, budget: newBudget()}
 	switch {
 	case p.Name == "":
 		c.fail(at("name"), "name is missing")
@@ -183,6 +171,7 @@ func (p *Profile) check() []problem {
 		c.path(at("api", key), path)
 	}
 	c.flags()
+	c.speculation()
 	c.gpus()
 	c.metrics(at("metrics"), &p.Metrics, nil)
 	for _, name := range slices.Sorted(maps.Keys(p.Totals)) {
@@ -291,11 +280,10 @@ func (c *checker) command(where []any, r *Role, command []string) {
 
 // template tries a template with every variable that it may use.
 func (c *checker) template(where []any, r *Role, text string) {
-	v := Vars{Model: "org/model", Host: "127.0.0.1", Port: 1, Ports: r.Ports, Dir: "/dir", Peers: c.peers, GPUs: 1, GPU: "gpu", Sweep: "sweep"}
 	if c.budget.steps < 0 {
 		return // said once
 	}
-	_, err := c.budget.render(text, v, func(_ string, byDefault ...any) (string, error) {
+	_, err := c.budget.render(text, example(r, c.peers), func(_ string, byDefault ...any) (string, error) {
 		if len(byDefault) > 1 {
 			return "", errors.New("arg: one default at most")
 		}
@@ -306,17 +294,32 @@ func (c *checker) template(where []any, r *Role, text string) {
 	}
 }
 
-// CheckCommand returns what is wrong with a command that a plan gives for a
-// role, by the index of the element. The plan may start any number of replicas
-// of each role, so each has the most there can be.
-func (p *Profile) CheckCommand(role string, command []string) map[int]error {
+// example is what the templates of a role see before anything is started.
+func example(r *Role, peers map[string][]Address) Vars {
+	return Vars{Model: "org/model", Host: "127.0.0.1", Port: 1, Ports: r.Ports, Dir: "/dir", Peers: peers, GPUs: 1, GPU: "gpu", Sweep: "sweep"}
+}
+
+// examplePeers are so many replicas of each role.
+func (p *Profile) examplePeers(replicas func(*Role) int) map[string][]Address {
+	peers := make(map[string][]Address, len(p.Roles))
+	for i := range p.Roles {
+		r := &p.Roles[i]
+		peers[r.Name] = slices.Repeat([]Address{{Host: "127.0.0.1", Port: 1, Ports: r.Ports, Dir: "/dir"}}, replicas(r))
+	}
+	return peers
+}
+
+// CheckCommand returns what is wrong with each element of a command that a plan
+// gives for a role; nil is nothing. The plan may start any number of replicas of
+// each role, so each has the most there can be.
+func (p *Profile) CheckCommand(role string, command []string) []error {
+	wrong := make([]error, len(command))
 	r := p.Role(role)
 	if r == nil {
-		return nil // nothing of it is started
+		return wrong // nothing of it is started
 	}
-	c := newChecker(p, func(*Role) int { return MaxReplicas })
+	c := &checker{p: p, peers: p.examplePeers(func(*Role) int { return MaxReplicas }), budget: newBudget()}
 	c.command(nil, r, command)
-	wrong := make(map[int]error)
 	for _, one := range c.problems {
 		if i, ok := one.at[0].(int); ok && wrong[i] == nil {
 			wrong[i] = errors.New(one.text)
@@ -371,7 +374,11 @@ func (c *checker) metrics(where []any, m *Metrics, r *Role) {
 			c.fail(under(where, "series", name), "%q is not a canonical quantity", name)
 		}
 		for i := range m.Series[name] {
-			c.series(under(where, "series", name, i), &m.Series[name][i], false)
+			s := &m.Series[name][i]
+			c.series(under(where, "series", name, i), s, false)
+			if s.Zero != nil && Canonical(name) != Counter {
+				c.fail(under(where, "series", name, i, "zero"), "%s is no counter, so an absent one is unknown and not 0", name)
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Settings)) {
@@ -386,7 +393,7 @@ func (c *checker) metrics(where []any, m *Metrics, r *Role) {
 	}
 }
 
-// series checks one series; second says that it is another's times or needs.
+// series checks one series; second says that it is another's times, needs or zero.
 func (c *checker) series(where []any, s *Series, second bool) {
 	if s.Name == "" && (!second || s.Label == "") {
 		c.fail(under(where, "name"), "a series without a name")
@@ -397,18 +404,24 @@ func (c *checker) series(where []any, s *Series, second bool) {
 	if !slices.Contains([]string{"", "sum", "mean", "max"}, s.Reduce) {
 		c.fail(under(where, "reduce"), "reduce %q: want sum, mean or max", s.Reduce)
 	}
-	if second && (s.Times != nil || s.Needs != nil) {
-		c.fail(where, "a series of times or needs has neither of its own")
+	if second && (s.Times != nil || s.Needs != nil || s.Zero != nil) {
+		c.fail(where, "a series of times, needs or zero has none of these")
 		return
 	}
 	if s.Times != nil {
 		c.series(under(where, "times"), s.Times, true)
 	}
-	if s.Needs != nil {
-		if s.Needs.Name == "" {
-			c.fail(under(where, "needs", "name"), "a series without a name")
+	for _, other := range []struct {
+		key string
+		*Series
+	}{{"needs", s.Needs}, {"zero", s.Zero}} {
+		if other.Series == nil {
+			continue
 		}
-		c.series(under(where, "needs"), s.Needs, true)
+		if other.Name == "" {
+			c.fail(under(where, other.key, "name"), "a series without a name")
+		}
+		c.series(under(where, other.key), other.Series, true)
 	}
 }
 

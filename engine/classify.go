@@ -44,9 +44,9 @@ type End struct {
 	OOMKilled bool   // the kernel says that its out-of-memory killer did it
 	TimedOut  bool   // it was given up while it started
 	Hung      bool   // it was given up after it had served: no token in a request's time
-	// WrongModel is the model that it answered with instead of ours; "" where
+	// WrongModel are the models that it answered with instead of ours; none where
 	// that was not the reason.
-	WrongModel string
+	WrongModel []string
 	// Engine is the server's key under the plan's engines, which Change names;
 	// "" is the profile's name.
 	Engine string
@@ -145,11 +145,15 @@ func (p *Profile) classify(t *table, tail []string, end End) Diagnosis {
 			Class: ClassOOMHost, Line: last, Hint: "the kernel killed the server for the memory that it used",
 			Change: "take a smaller model, or raise backend.memory",
 		}
-	case end.WrongModel != "":
+	case len(end.WrongModel) > 0:
+		names, choice := strings.Join(end.WrongModel, ", "), ""
+		if len(end.WrongModel) > 1 {
+			choice = "one of "
+		}
 		return Diagnosis{
 			Class: ClassWrongModel, Line: last,
-			Hint:   fmt.Sprintf("the server answers as %q; set served_model_name if that is the right model", shorten(end.WrongModel)),
-			Change: shorten(key + ".served_model_name: " + oneOf(end.WrongModel)),
+			Hint:   fmt.Sprintf("the server answers as %q; set served_model_name if that is the right model", shorten(names)),
+			Change: shorten(key + ".served_model_name: " + choice + names),
 		}
 	}
 	patterns := slices.Concat(compile(p.Failures), t.patterns)
@@ -355,12 +359,4 @@ func shorten(line string) string {
 		cut--
 	}
 	return line[:cut] + "…"
-}
-
-// oneOf is a name, or several that commas separate.
-func oneOf(names string) string {
-	if strings.Contains(names, ", ") {
-		return "one of " + names
-	}
-	return names
 }

@@ -123,8 +123,8 @@ func TestClassify_ends(t *testing.T) {
 		{"exit with status 0 is an end too", quiet, End{Exited: true}, ClassExit, "status 0"},
 		{"the log explains a time-out", oom, End{TimedOut: true}, "oom.cuda", "GPU"},
 		{"time-out", quiet, End{TimedOut: true}, ClassTimeout, "timeouts.ready"},
-		{"wrong model", oom, End{WrongModel: "tiny"}, ClassWrongModel, `"tiny"`},
-		{"wrong model of several", oom, End{WrongModel: "tiny, small"}, ClassWrongModel, "served_model_name: one of tiny, small"},
+		{"wrong model", oom, End{WrongModel: []string{"tiny"}}, ClassWrongModel, `"tiny"`},
+		{"wrong model of several", oom, End{WrongModel: []string{"tiny", "small"}}, ClassWrongModel, "served_model_name: one of tiny, small"},
 		{"nothing is known", nil, End{}, ClassUnknown, ""},
 	}
 	for _, tt := range tests {

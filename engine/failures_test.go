@@ -33,13 +33,13 @@ type failed struct {
 
 // An ending is an End as golden.yaml has it.
 type ending struct {
-	Exited     bool   `yaml:"exited,omitempty"`
-	Code       int    `yaml:"code,omitempty"`
-	Signal     string `yaml:"signal,omitempty"`
-	OOMKilled  bool   `yaml:"oomkilled,omitempty"`
-	TimedOut   bool   `yaml:"timedout,omitempty"`
-	Hung       bool   `yaml:"hung,omitempty"`
-	WrongModel string `yaml:"wrongmodel,omitempty"`
+	Exited     bool     `yaml:"exited,omitempty"`
+	Code       int      `yaml:"code,omitempty"`
+	Signal     string   `yaml:"signal,omitempty"`
+	OOMKilled  bool     `yaml:"oomkilled,omitempty"`
+	TimedOut   bool     `yaml:"timedout,omitempty"`
+	Hung       bool     `yaml:"hung,omitempty"`
+	WrongModel []string `yaml:"wrongmodel,omitempty"`
 }
 
 func (f *failed) end() End {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -73,14 +72,14 @@ func (p Parallelism) Only(names ...string) bool {
 	return !slices.ContainsFunc(p.Sizes, func(s GivenSize) bool { return s.N > 1 && !slices.Contains(names, s.Name) })
 }
 
-// A SizeError is the value of a parallelism argument that is no number of GPUs.
-type SizeError struct {
+// A WrongSize is the value of a parallelism argument that is no number of GPUs.
+type WrongSize struct {
 	Arg   string // as given, without dashes
 	Value string
 }
 
-func (e *SizeError) Error() string {
-	return fmt.Sprintf("%s is %q: want a whole number from 1 to %d", e.Arg, e.Value, MaxGPUs)
+func (w WrongSize) String() string {
+	return fmt.Sprintf("%s is %q: want a whole number from 1, and at most %d GPUs in all", w.Arg, w.Value, MaxGPUs)
 }
 
 // MaxGPUs bounds the GPUs of a deployment.
@@ -88,8 +87,9 @@ const MaxGPUs = 4096
 
 // Parallelism reads how many GPUs one replica of a role uses from the command
 // line that args and command give, as in [Profile.Argv]; command nil is the
-// role's own. A value that is no size is a *[SizeError].
-func (p *Profile) Parallelism(role string, v Vars, args []Arg, command []string) (Parallelism, error) {
+// role's own. Of v it takes the Model, Served, GPU and GPUs. It is not known if
+// a value is wrong.
+func (p *Profile) Parallelism(role string, v Vars, args []Arg, command []string) (Parallelism, []WrongSize) {
 	r := p.Role(role)
 	if !r.Computes() || p.GPUs.None {
 		return Parallelism{Known: true}, nil
@@ -98,9 +98,11 @@ func (p *Profile) Parallelism(role string, v Vars, args []Arg, command []string)
 	if r == nil || len(p.GPUs.Sizes) == 0 {
 		return unknown, nil
 	}
-	given := p.options(role, v, args, command)
+	ex := example(r, p.examplePeers(func(*Role) int { return 1 }))
+	ex.Model, ex.Served, ex.GPU, ex.GPUs = v.Model, v.Served, v.GPU, v.GPUs
+	given := p.options(role, ex, args, command)
 	out := Parallelism{GPUs: 1, Known: command == nil && !p.GPUs.All && !p.givesAny(given, p.GPUs.Elsewhere)}
-	var errs []error
+	var wrong []WrongSize
 	for _, size := range p.GPUs.Sizes {
 		o, ok := p.last(given, size.Args)
 		if !ok || p.givesAny(given, size.Unless) {
@@ -108,15 +110,15 @@ func (p *Profile) Parallelism(role string, v Vars, args []Arg, command []string)
 		}
 		n, err := strconv.Atoi(o.value)
 		if err != nil || n < 1 || n > MaxGPUs || out.GPUs*n > MaxGPUs {
-			errs = append(errs, &SizeError{Arg: o.name, Value: o.value})
+			wrong = append(wrong, WrongSize{Arg: o.name, Value: o.value})
 			continue
 		}
 		out.GPUs *= n
 		out.Known = true
 		out.Sizes = append(out.Sizes, GivenSize{Name: size.Name, Arg: o.name, N: n})
 	}
-	if len(errs) > 0 {
-		return unknown, errors.Join(errs...)
+	if len(wrong) > 0 {
+		return unknown, wrong
 	}
 	return out, nil
 }
@@ -124,9 +126,9 @@ func (p *Profile) Parallelism(role string, v Vars, args []Arg, command []string)
 // An option is one flag of a command line with what follows it.
 type option struct{ name, value string }
 
-// options are the flags of a command line, those within a shell's line too. A
-// command line that cannot be made is wrong elsewhere: its arguments stand for
-// it.
+// options are the flags of a command line, also of one inside a shell's line. If
+// the command line cannot be made, which is reported elsewhere, they are those of
+// the arguments.
 func (p *Profile) options(role string, v Vars, args []Arg, command []string) []option {
 	argv, err := p.Argv(role, v, args, command)
 	if err != nil {
@@ -187,9 +189,13 @@ func (p *Profile) ArgName(name string) string {
 
 // TensorArg is the argument that spreads a model over GPUs; "" for an engine that
 // has none.
-func (p *Profile) TensorArg() string {
+func (p *Profile) TensorArg() string { return p.SizeArg(TensorParallel) }
+
+// SizeArg is the argument for a kind of parallelism; "" for an engine that has
+// none.
+func (p *Profile) SizeArg(kind string) string {
 	for _, size := range p.GPUs.Sizes {
-		if size.Name == TensorParallel {
+		if size.Name == kind {
 			return p.FlagName(size.Args[0])
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A plan may name any file of the machine as an engine's. What is said of one
-// that is none holds no word of it.
+// A plan may name any file of the machine as an engine's. The error about one
+// that is no profile holds no word of it.
 func TestParse_quotesNoOtherFile(t *testing.T) {
 	for _, text := range []string{
 		"root:x:0:0:canary:/root:/bin/canary\ndaemon:canary:1:1:daemon:/usr/sbin:/usr/sbin/nologin\n",
@@ -35,8 +35,8 @@ func TestParse_quotesNoOtherFile(t *testing.T) {
 	}
 }
 
-// A template may use what the documentation lists, and what no bound would hold
-// is refused.
+// A template may use what the documentation lists; one that cannot be bounded is
+// refused.
 func TestParseTemplate(t *testing.T) {
 	v := Vars{Model: "m", Port: 7, Peers: map[string][]Address{"worker": {{Host: "a", Port: 1}, {Host: "b", Port: 2}}}}
 	for text, want := range map[string]string{

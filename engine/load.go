@@ -22,7 +22,7 @@ var profiles embed.FS
 
 // builtin reads each embedded profile once, when it is asked for: together they
 // take longer than most commands. They are part of the program: one that does
-// not parse is a bug that no user can mend, hence the panic.
+// not parse is a bug that no user can fix, hence the panic.
 var builtin = sync.OnceValue(func() map[string]func() *Profile {
 	files, err := fs.Glob(profiles, "profiles/*.yaml")
 	if err != nil {
@@ -115,7 +115,7 @@ func parse(src []byte, depth int) (*Profile, error) {
 	}
 	problems = append(problems, p.check()...)
 	if len(problems) > 0 {
-		return nil, located(p.Name, src, problems)
+		return nil, located(src, problems)
 	}
 	return p, nil
 }

@@ -50,7 +50,7 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := prom.Explain([]*engine.Profile{p}, e)
+	x := prom.Explain([]*engine.Profile{p}, e, true)
 	read := 0
 	for _, f := range x.Families {
 		if f.Is == prom.IsUnknown {

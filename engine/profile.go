@@ -32,6 +32,8 @@ type Profile struct {
 	API API `yaml:"api" doc:"What may be sent to it."`
 	// Flags says how a plan's args become a command line.
 	Flags Flags `yaml:"flags,omitempty" doc:"How the args of a plan become a command line."`
+	// Speculation says which of its settings are those of speculative decoding.
+	Speculation Speculation `yaml:"speculation,omitempty" doc:"Settings of speculative decoding."`
 	// GPUs says how many GPUs its replicas use.
 	GPUs GPUs `yaml:"gpus,omitempty" doc:"How many GPUs one replica uses, by its arguments."`
 	// Metrics says what its /metrics means.
@@ -262,7 +264,14 @@ type Series struct {
 	Unknown []float64 `yaml:"unknown,omitempty" doc:"Values that stand for unknown, in the engine's own unit."`
 	// Needs is a series with the same labels without which the value is unknown,
 	// for a 0 that may be real: an accept rate counts if there is an accept length.
-	Needs *Series `yaml:"needs,omitempty" doc:"Series with the same labels without whose value this one is unknown."`
+	Needs *Series `yaml:"needs,omitempty" doc:"Series with the same labels that must have a value: without it, this one is unknown."`
+	// Zero is a series that the engine has from its first request on. Beside it an
+	// absent counter is 0 and not unknown: the engine makes it with the first event,
+	// such as a failure.
+	Zero *Series `yaml:"zero,omitempty" doc:"Series beside which this counter, if the body lacks it, is 0: the engine makes it with the first event."`
+	// Unit is that of the values if it is not the quantity's: one engine counts in
+	// blocks what others count in tokens.
+	Unit string `yaml:"unit,omitempty" doc:"Unit of the values, if it is not the quantity's." example:"blocks"`
 	// Not leaves out series with one of these values of a label.
 	Not map[string][]string `yaml:"not,omitempty" doc:"Leave out series with one of these values of a label."`
 }

@@ -86,10 +86,14 @@ func TestParse_rejects(t *testing.T) {
 		{"no name", "doc: x\n", "name is missing"},
 		{"template", "name: x\nroles: [{name: server, command: ['{{.Port']}]\n", "roles[0].command[0]: template: command:1: unclosed action"},
 		{"a template that loops", "name: x\nroles: [{name: server, command: ['{{range 1000000000000}}much {{end}}']}]\n", "over the replicas of a role alone"},
+		{"what it has from another", "name: x\nlike: dynamo\nroles: [{name: a, command: [b]}]\n", `1:1: entry: there is no role "frontend"`},
 		{"no command", "name: x\nroles: [{name: server}]\n", "no command"},
 		{"role twice", "name: x\nroles: [{name: a, command: [b]}, {name: a, command: [b]}]\n", "name of its own"},
 		{"canonical name", "name: x\nmetrics: {series: {ttfb: [{name: y}]}}\n", "canonical"},
 		{"reduce", "name: x\nmetrics: {series: {ttft: [{name: y, reduce: median}]}}\n", "reduce"},
+		{"zero of a gauge", "name: x\nmetrics: {series: {requests_running: [{name: y, zero: {name: z}}]}}\n", "is no counter"},
+		{"zero of nothing", "name: x\nmetrics: {series: {requests_failed: [{name: y, zero: {label: z}}]}}\n", "without a name"},
+		{"zero of zero", "name: x\nmetrics: {series: {requests_failed: [{name: y, zero: {name: z, zero: {name: a}}}]}}\n", "none of these"},
 		{"path", "name: x\nready: {health: health}\n", "slash"},
 		{"style", "name: x\nflags: {style: camel}\n", "style"},
 		{"lists", "name: x\nflags: {lists: heap}\n", "lists"},
@@ -316,5 +320,14 @@ func TestCanonical_everySeriesHasOne(t *testing.T) {
 	}
 	if Canonical("nonsense") != "" {
 		t.Error("nonsense has a kind")
+	}
+}
+
+// A ratio is a share in every engine: what lies beyond 1 is none.
+func TestQuantities_ratios(t *testing.T) {
+	for _, q := range Quantities() {
+		if (q.Unit == "ratio") != (q.Range == Share) {
+			t.Errorf("%s: unit %q, range %q", q.Name, q.Unit, q.Range)
+		}
 	}
 }

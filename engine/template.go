@@ -66,15 +66,15 @@ func (w *bounded) Write(p []byte) (int, error) {
 	return w.text.Write(p)
 }
 
-// templateFunc says whether a template may call a function. None of them can
+// templateFuncs are the functions that a template may call. None of them can
 // give a text that is longer than those it was given: a function that joins
 // texts, called on its own result, doubles it with each call.
-func templateFunc(name string) bool {
-	return slices.Contains([]string{"arg", "index", "len", "and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge"}, name)
+func templateFuncs() []string {
+	return []string{"arg", "index", "len", "and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge"}
 }
 
-// parseTemplate parses one template and refuses those whose work or output no
-// bound would hold.
+// parseTemplate parses one template, and refuses one whose work or output cannot
+// be bounded.
 func parseTemplate(text string, arg argFunc) (*template.Template, error) {
 	if len(text) > maxTemplate {
 		return nil, fmt.Errorf("a template of more than %d KiB", maxTemplate>>10)
@@ -89,8 +89,8 @@ func parseTemplate(text string, arg argFunc) (*template.Template, error) {
 	return t, nil
 }
 
-// allowed says what a parsed template has that it must not have. inside says
-// whether n is in the body of a range.
+// allowed is the error of a parsed template that has something it must not have.
+// inside says whether n is in the body of a range.
 func allowed(n tree.Node, inside bool) error {
 	switch n := n.(type) {
 	case *tree.TemplateNode:
@@ -104,8 +104,8 @@ func allowed(n tree.Node, inside bool) error {
 		}
 		inside = true
 	case *tree.IdentifierNode:
-		if !templateFunc(n.Ident) {
-			return fmt.Errorf("a template must not call %s: it has arg, index, len, and, or, not, eq, ne, lt, le, gt and ge", n.Ident)
+		if !slices.Contains(templateFuncs(), n.Ident) {
+			return fmt.Errorf("a template must not call %s: it has %s", n.Ident, strings.Join(templateFuncs(), ", "))
 		}
 	}
 	for _, child := range children(n) {

@@ -7,9 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"sweep.dev/sweep/collectors/proc"
-	"sweep.dev/sweep/collectors/prom"
 )
 
 // The time between two cells of one deployment: everything but the warm-up, the
@@ -18,21 +15,14 @@ import (
 // in the journal, the cache reset and the collectors' first looks. The metric
 // ms/gap is its median; the target is 20.
 func BenchmarkBetweenCells(b *testing.B) {
-	promCollector, err := prom.New(prom.Default)
-	if err != nil {
-		b.Fatal(err)
-	}
-	procCollector, err := proc.New(proc.Default)
-	if err != nil {
-		b.Fatal(err)
-	}
+	withoutGPUs := slices.DeleteFunc(realCollectors(b), func(n Named) bool { return n.Kind == "gpu" })
 	var gaps []time.Duration
 	for b.Loop() {
 		w := newWorld(b, nil,
 			`matrix: {engine: sim, concurrency: [4], max_tokens: {from: 10, to: 29, step: 1}}`,
 			`load: {requests: 16, warmup: {requests: `+strconv.Itoa(warmups)+`}, prompts: {input_tokens: 100}}`)
 		w.dir = filepath.Join(b.TempDir(), "run")
-		w.collectors = []Named{{"prom", promCollector}, {"proc", procCollector}}
+		w.collectors = withoutGPUs
 		w.must()
 		gaps = append(gaps, w.gaps()...)
 	}

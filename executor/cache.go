@@ -12,8 +12,8 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// CacheNotReset is the finding that a prefix cache which was to be emptied was
-// not. No made-up prompt is sent twice, so nothing rests on it.
+// CacheNotReset is the finding that a prefix cache could not be emptied. It makes
+// no trial invalid: no made-up prompt is sent twice.
 const CacheNotReset = "cache_not_reset"
 
 // mayResetCache says whether the prefix caches of this run's servers may be
@@ -27,8 +27,8 @@ func (r *run) mayResetCache() bool {
 	return ok && g.MayResetCache()
 }
 
-// reset empties the engine's prefix cache, if that is possible and permitted, and
-// notes whether the trial begins with what was asked before it.
+// reset empties the engine's prefix cache, if that is possible and permitted. It
+// notes whether the trial begins with a cache that may hold earlier prompts.
 func (m *measurement) reset(ctx context.Context) error {
 	m.uncleared = m.server.used
 	m.server.used = true // by what follows
@@ -46,7 +46,7 @@ func (m *measurement) reset(ctx context.Context) error {
 	}
 	_, slow := errors.AsType[limit](context.Cause(ctx))
 	if ctx.Err() != nil && !slow {
-		return err // nobody wants the trial any more
+		return err // the trial is over
 	}
 	m.sink.Note(result.Finding{Code: CacheNotReset, Text: fmt.Sprintf("the engine's prefix cache was not emptied: %v", err)})
 	return nil

@@ -47,15 +47,11 @@ func Check(p *plan.Plan, b backends.Backend, only func(plan.Cell) (bool, error),
 
 // check finds what is wrong with the server of a deployment.
 func (d *deployment) check() error {
-	profile, ok := d.Plan.Profile(d.Server.Profile)
-	if !ok {
-		return fmt.Errorf("engine profile %q does not exist", d.Server.Profile)
-	}
-	d.profile = profile
 	spec, err := Specify(d.Plan, d.Deployment, "sweep")
 	if err != nil {
 		return err
 	}
+	d.profile, _ = d.Plan.Profile(d.Server.Profile) // Specify has found it
 	if _, err := Commands(d.Plan, d.Deployment, "sweep"); err != nil {
 		return err
 	}
@@ -65,8 +61,8 @@ func (d *deployment) check() error {
 	return nil
 }
 
-// checkLoad finds what is wrong with the load of a trial: what its sources and its
-// client would say before their first request.
+// checkLoad makes the sources and the client of a trial, as far as that needs no
+// server, and returns their errors.
 func (r *run) checkLoad(t *trial, d *deployment) error {
 	if err := r.sourceOf(t).Check(); err != nil {
 		return err

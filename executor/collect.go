@@ -91,17 +91,15 @@ func safely(f func() error) (err error) {
 	return f()
 }
 
-// MetricsUnreachable is the finding that metrics of a role have an address that
-// the backend does not know. Its columns are null.
+// MetricsUnreachable is the finding that the backend does not know the address of
+// a role's metrics. Their columns are null.
 const MetricsUnreachable = "metrics_unreachable"
 
 // targets are the servers of the trial.
 func (m *measurement) targets() []collectors.Target {
 	var list []collectors.Target
 	var lost []string
-	seen := map[string]bool{}
 	for _, role := range m.server.roles {
-		seen[role.Name] = true
 		for replica := range role.Replicas {
 			t := collectors.Target{
 				Role: role.Name, Replica: replica, Tier: engine.TierEngine, Host: m.server.Host(role.Name, replica),
@@ -119,7 +117,8 @@ func (m *measurement) targets() []collectors.Target {
 		}
 	}
 	for _, role := range m.profile.Roles {
-		if metrics := m.profile.MetricsOf(role.Name); !seen[role.Name] && metrics != nil && metrics.Path != "" {
+		known := slices.ContainsFunc(m.server.roles, func(r backends.Role) bool { return r.Name == role.Name })
+		if metrics := m.profile.MetricsOf(role.Name); !known && metrics != nil && metrics.Path != "" {
 			lost = append(lost, role.Name)
 		}
 	}
@@ -135,8 +134,7 @@ func (m *measurement) targets() []collectors.Target {
 func (m *measurement) locate(t *collectors.Target) bool {
 	if known, ok := m.Backend.(backends.Standing); ok {
 		if h, ok := known.Metrics(t.Role, t.Replica); ok {
-			entry := m.server.Host(m.profile.EntryRole(), 0)
-			t.Host, t.Keyless = h, hostname(h) != hostname(entry)
+			t.Host, t.Keyless = h, keyless(m.server.Host(m.profile.EntryRole(), 0).URL(), h.URL())
 			return true
 		}
 	}
@@ -149,12 +147,13 @@ func (m *measurement) locate(t *collectors.Target) bool {
 	return t.MetricsAddr != ""
 }
 
-func hostname(h host.Host) string {
-	u, err := url.Parse(h.URL())
-	if err != nil {
-		return ""
-	}
-	return strings.ToLower(u.Hostname())
+// keyless says whether the key of one URL must not be sent to another: to another
+// host, or without the TLS that protects it on its way to its own.
+func keyless(own, other string) bool {
+	from, err := url.Parse(own)
+	to, err2 := url.Parse(other)
+	return err != nil || err2 != nil || !strings.EqualFold(from.Hostname(), to.Hostname()) ||
+		from.Scheme == "https" && to.Scheme != "https"
 }
 
 // watch starts all collectors and returns after their baselines;

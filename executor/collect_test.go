@@ -286,3 +286,21 @@ func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("torn") }
 type panickingReader struct{}
 
 func (panickingReader) Read([]byte) (int, error) { panic("ours") }
+
+// A key is sent to its own host alone, and never in the clear if that has TLS.
+func TestKeyless(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		own, other string
+		want       bool
+	}{
+		{"https://llm.example", "https://LLM.example:9100/metrics", false},
+		{"http://llm.example:8000", "http://llm.example:9100", false},
+		{"http://llm.example:8000", "https://llm.example", false},
+		{"https://llm.example", "http://llm.example:9100", true},
+		{"https://llm.example", "https://metrics.example", true},
+		{"https://llm.example", "://", true},
+	} {
+		want(t, c.own+" "+c.other, keyless(c.own, c.other), c.want)
+	}
+}

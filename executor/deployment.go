@@ -29,6 +29,7 @@ type deployment struct {
 	profile *engine.Profile
 	extra   tally
 	server  *server // nil while none is up
+	known   known   // what software the committed trials measured
 
 	launches int         // in this run
 	deaths   int         // servers that died under a trial
@@ -38,12 +39,11 @@ type deployment struct {
 
 // A trial is one run of one cell that has no outcome yet.
 type trial struct {
-	key    rundir.Key
-	cell   plan.Cell
-	digest string
-	done   bool   // has an outcome
-	first  int    // of the given prompts: where this trial's begin
-	skip   string // why it is not run; "" where it is
+	key   rundir.Key
+	cell  plan.Cell
+	done  bool   // has an outcome
+	first int    // of the given prompts: where this trial's begin
+	skip  string // why it is not run; "" where it is
 }
 
 // A server is one launch of a deployment that became ready.
@@ -76,24 +76,6 @@ func (s *server) gone() bool {
 	}
 }
 
-// whileUp is ctx until a deployment ends by itself; that is the cause then.
-func whileUp(ctx context.Context, dep backends.Deployment) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		select {
-		case <-dep.Done():
-			cancel(endOf(dep))
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() {
-		cancel(nil)
-		<-watched
-	}
-}
-
 // execute runs the deployment's trials one after another. The error is ours;
 // what servers do wrong becomes rows.
 func (d *deployment) execute(ctx context.Context) (err error) {
@@ -119,7 +101,7 @@ func (d *deployment) execute(ctx context.Context) (err error) {
 		d.emit(stopped)
 	}()
 
-	if err := d.skipLevels(); err != nil {
+	if err := d.recall(); err != nil {
 		return err
 	}
 	for i := range d.trials {
@@ -187,7 +169,7 @@ func (d *deployment) trial(ctx context.Context, t *trial, undo *cleanup) error {
 
 // death tells of the end of the server that was up.
 func (d *deployment) death(ctx context.Context, t *trial) *failure {
-	f := failureOf(ctx, endOf(d.server), d.server, d.logs(d.server.roles), d.profile, d.Cells[0].Server.Engine)
+	f := failureOf(ctx, backends.End(d.server), d.server, d.logs(d.server.roles), d.profile, d.Cells[0].Server.Engine)
 	d.emit(Event{
 		Type: ServerDied, Deployment: d.ID, Launch: d.server.launch, Cell: t.key.Cell,
 		Class: f.class, Error: f.text, Label: Label(t.cell),

@@ -43,8 +43,7 @@ var errEnough = errors.New("the load has told enough")
 // what is in flight where nobody needs it.
 type supervisor struct {
 	load.Source
-	record func(result.Request)
-	full   func() (string, bool)
+	keep   func(result.Request) (full string)
 	cancel context.CancelCauseFunc
 
 	mu   sync.Mutex
@@ -73,11 +72,10 @@ func (s *supervisor) Next(slot int, prev *result.Request) (load.Job, bool) {
 
 // Record implements [load.Recorder].
 func (s *supervisor) Record(q result.Request) {
-	s.record(q)
-	text, full := s.full()
+	full := s.keep(q)
 	s.tell(func(r *stopping.Rule) {
-		if r.End(&q); full {
-			r.Fill(text)
+		if r.End(&q); full != "" {
+			r.Fill(full)
 		}
 	})
 }

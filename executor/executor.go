@@ -235,9 +235,7 @@ func (r *run) plan() (Report, error) {
 				if done {
 					rep.Before++
 				}
-				left.trials = append(left.trials, trial{
-					key: rundir.Key{Cell: cell.ID, Trial: n}, cell: cell, digest: r.Plan.SpecDigest(cell), done: done,
-				})
+				left.trials = append(left.trials, trial{key: rundir.Key{Cell: cell.ID, Trial: n}, cell: cell, done: done})
 			}
 		}
 	}

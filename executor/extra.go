@@ -2,6 +2,7 @@ package executor
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -25,26 +26,7 @@ type Extra struct {
 	Text        string `json:"text"` // which requests, and when
 }
 
-// Most is how many requests at most, in words.
-func (x Extra) Most() string {
-	plural := func(n int, what string) string {
-		if n == 1 {
-			return "1 " + what
-		}
-		return fmt.Sprintf("%d %ss", n, what)
-	}
-	switch {
-	case x.Requests == nil:
-		return "number not known"
-	case x.Completions == nil || *x.Completions == 0:
-		return plural(*x.Requests, "request")
-	case *x.Completions == *x.Requests:
-		return plural(*x.Completions, "completion")
-	}
-	return fmt.Sprintf("%s, of them %s", plural(*x.Requests, "request"), plural(*x.Completions, "completion"))
-}
-
-// An Announcement is what is sent beyond the load to servers that get the same.
+// An Announcement lists the requests beyond the load, and the servers that each get them.
 type Announcement struct {
 	Servers []string // labels
 	Extras  []Extra
@@ -86,19 +68,14 @@ func (a Announcement) Title() string {
 
 // Announce groups what the servers of several deployments are sent beyond the load.
 func Announce(p *plan.Plan, deployments []plan.Deployment, b backends.Backend, given bool) (list []Announcement) {
-	at := map[string]int{}
 	for _, d := range deployments {
-		a := Announcement{[]string{ServerLabel(p, d)}, Extras(p, d, b, given)}
-		var key strings.Builder
-		for _, x := range a.Extras {
-			key.WriteString(x.What + x.Most() + x.Text + "\n")
+		extras := Extras(p, d, b, given)
+		i := slices.IndexFunc(list, func(a Announcement) bool { return reflect.DeepEqual(a.Extras, extras) })
+		if i < 0 {
+			i = len(list)
+			list = append(list, Announcement{Extras: extras})
 		}
-		if i, ok := at[key.String()]; ok {
-			list[i].Servers = append(list[i].Servers, a.Servers...)
-			continue
-		}
-		at[key.String()] = len(list)
-		list = append(list, a)
+		list[i].Servers = append(list[i].Servers, ServerLabel(p, d))
 	}
 	return list
 }
@@ -295,7 +272,7 @@ func (d *deployment) asked(path string) {
 	d.extra.add(1, completions)
 }
 
-// extras fills in what the servers were sent beyond the load since the row before.
+// extras fills in how much the servers were sent beyond the load since the last row.
 func (m *measurement) extras(row result.Row) {
 	if m.trial.skip != "" {
 		return

@@ -9,8 +9,8 @@ import (
 	"sweep.dev/sweep/backends"
 )
 
-// What a run says that it sends beyond the load is at least what it sends, of each
-// kind by itself.
+// A run announces how many requests it sends beyond the load at most, and which of
+// their numbers are open.
 func TestAnnounce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -80,12 +80,32 @@ func TestRun_extraRequests(t *testing.T) {
 		if s != nil { // a server that died got less than it was sent
 			asked, computed = max(0, asked), max(0, computed)
 		}
-		want(t, name+": requests that nobody counted", asked, 0)
-		want(t, name+": completions that nobody counted", computed, 0)
+		want(t, name+": requests without a row", asked, 0)
+		want(t, name+": completions without a row", computed, 0)
 	}
 }
 
-// The table of the docs has every kind of requests that code sends.
+// A plan with fewer replicas of a role than its profile is announced as it is sent.
+func TestExtras_replicasOfThePlan(t *testing.T) {
+	t.Parallel()
+	lines := []string{
+		`matrix: {engine: split, concurrency: [1]}`, `engine_files: [` + splitEngine(t) + `]`,
+		`engines: {split: {roles: {worker: {replicas: 1}}}}`,
+	}
+	p := parsePlan(t, lines...)
+	announced := 0
+	for _, x := range Extras(p, p.Deployments()[0], &fakeBackend{}, false) {
+		if x.What == "reset" {
+			announced = *x.Requests
+		}
+	}
+	w := newWorld(t, nil, lines...)
+	w.must()
+	want(t, "resets announced", announced, 1)
+	want(t, "resets sent", w.backend.list()[0].looked("reset"), 1)
+}
+
+// The docs list every kind of requests that the code sends.
 func TestAnnounce_kinds(t *testing.T) {
 	t.Parallel()
 	p := parsePlan(t, `load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}}`)

@@ -60,14 +60,6 @@ func (e *wrongModel) Error() string {
 	return fmt.Sprintf("the server serves %q%s, not %q", got, more, e.want)
 }
 
-// endOf is why a deployment ended, after its Done.
-func endOf(dep backends.Deployment) error {
-	if err := dep.Err(); err != nil {
-		return err
-	}
-	return errors.New("the server ended and its backend does not say why")
-}
-
 // failureOf finds the class of the end of a server: by what ended it, and by
 // what its log says. key is the engine's name in the plan.
 func failureOf(ctx context.Context, err error, dep backends.Deployment, logs []serverLog, p *engine.Profile, key string) *failure {
@@ -91,7 +83,7 @@ func failureOf(ctx context.Context, err error, dep backends.Deployment, logs []s
 	case errors.As(err, &exit):
 		end = engine.End{Exited: true, Code: exit.Code, Signal: exit.Signal, OOMKilled: exit.OOMKilled}
 	case errors.As(err, &wrong):
-		end.WrongModel = strings.Join(wrong.got, ", ")
+		end.WrongModel = wrong.got
 	case errors.As(context.Cause(ctx), &over), errors.As(err, &over):
 		f.text = over.Error()
 		if !errors.Is(err, context.DeadlineExceeded) {

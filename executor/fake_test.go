@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,12 +35,15 @@ type script struct {
 	reset   int                                       // status of the cache reset; 0 is 200
 	kept    error                                     // of Keep
 	request func(s *fakeServer, n int)                // before the nth streamed answer, from 1; may block or kill
+	watched func(s *fakeServer)                       // before the executor looks whether it has ended
 	tokens  int                                       // of each answer; 0 is what was asked for
 	status  int                                       // of each streamed answer; 0 is 200
 	mute    bool                                      // it exposes no metrics
 	after   int                                       // streamed answers before status holds
 
-	uncounted bool // streams have no usage
+	uncounted bool   // streams have no usage
+	version   string // that it tells; "" is 1.2.3
+	image     string // digest of the image of a server that costs money; "" is sha256:0a
 }
 
 // A fakeBackend starts engines in this process and writes down what it is
@@ -138,7 +142,7 @@ func (b *fakeBackend) Launch(ctx context.Context, spec backends.Spec, l backends
 		s.die(s.exit)
 	}
 	if usd > 0 {
-		return rentedServer{s, backends.Terms{Ref: ref, USDPerHour: usd, ImageDigest: "sha256:0a"}}, nil
+		return rentedServer{s, backends.Terms{Ref: ref, USDPerHour: usd, ImageDigest: cmp.Or(s.image, "sha256:0a")}}, nil
 	}
 	return s, nil
 }
@@ -233,7 +237,7 @@ func (s *fakeServer) start() {
 	})
 	mux.HandleFunc("GET /v1/models", s.listModels)
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"version":"1.2.3"}`)
+		_, _ = fmt.Fprintf(w, `{"version":%q}`, cmp.Or(s.version, "1.2.3"))
 	})
 	mux.HandleFunc("POST /reset_prefix_cache", func(w http.ResponseWriter, _ *http.Request) {
 		s.look("reset")
@@ -389,7 +393,12 @@ func (s *fakeServer) tell(exit *backends.Exit) {
 	}
 }
 
-func (s *fakeServer) Done() <-chan struct{} { return s.done }
+func (s *fakeServer) Done() <-chan struct{} {
+	if s.watched != nil {
+		s.watched(s)
+	}
+	return s.done
+}
 
 func (s *fakeServer) Err() error {
 	s.mu.Lock()

@@ -1,12 +1,10 @@
 package executor
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/timeline"
@@ -41,7 +39,7 @@ func (m *measurement) evidence(row result.Row, plateau timeline.Span) verdict.Ev
 	e := verdict.Evidence{
 		Row: row, Requests: m.requests, Health: m.health, Told: m.sink.notes,
 		Open: open(l), MaxInFlight: l.MaxInFlight, Exact: m.exact(), Warmup: warmup(l.Warmup),
-		Shared: m.shared(), MayKnow: m.mayKnow(),
+		Shared: m.shared(), MayKnow: m.mayKnow(), Unrepresentative: m.Plan.Unrepresentative(m.trial.cell),
 	}
 	e.Server, e.Thefts = looks(m.sink.samples)
 	drifts := timeline.DriftOf(m.requests, plateau, e.Open)
@@ -49,8 +47,8 @@ func (m *measurement) evidence(row result.Row, plateau timeline.Span) verdict.Ev
 		e.Drifts = append(e.Drifts, verdict.Drift{Name: name, Change: d.Change, P: d.P})
 	}
 	slices.SortFunc(e.Drifts, func(a, b verdict.Drift) int { return strings.Compare(a.Name, b.Name) })
-	if c := m.Calibration; c != nil && c.Ceiling.By != calibrate.ByOffered && !c.Disturbed() {
-		e.Ceiling = c.Ceiling.Chunks
+	if c := m.Calibration; c != nil {
+		e.Ceiling, e.Disturbed = c.Limit(), c.Disturbance()
 	}
 	// What the plan asks to end a load by is a result.
 	switch m.ended.By {
@@ -75,33 +73,6 @@ func open(l plan.Load) bool { return l.RequestRate > 0 || len(l.Stages) > 0 || l
 
 // exact says whether every request of this trial must yield max_tokens tokens.
 func (m *measurement) exact() bool { return m.trial.cell.Load.Output == plan.OutputExact }
-
-// slos holds every objective against the row. slo_pass is what those of severity
-// fail say together: false if one is missed, else null if one could not be
-// checked. It is null without objectives, and where nothing was measured.
-func (m *measurement) slos(row result.Row) []result.SLOResult {
-	if len(m.Plan.SLO) == 0 {
-		return nil
-	}
-	results := make([]result.SLOResult, 0, len(m.Plan.SLO))
-	missed, unchecked := false, false
-	for _, slo := range m.Plan.SLO {
-		r := slo.Evaluate(row)
-		if r.Error == "" {
-			row["slo_"+r.Name] = r.Pass
-		}
-		r.LowConfidence = row.LowConfidence(slices.Sorted(maps.Keys(r.Values)))
-		if r.Severity != plan.SeverityWarn {
-			missed = missed || !r.Pass && r.Error == ""
-			unchecked = unchecked || r.Error != ""
-		}
-		results = append(results, r)
-	}
-	if missed || !unchecked {
-		row["slo_pass"] = !missed
-	}
-	return results
-}
 
 func codes(findings []result.Finding) any {
 	if len(findings) == 0 {

@@ -117,54 +117,18 @@ func TestEvidence(t *testing.T) {
 	// A ceiling that nobody came to is none.
 	m.Calibration.Ceiling.By = calibrate.ByOffered
 	want(t, "ceiling", m.evidence(row, timeline.Span{}).Ceiling, 0)
-}
-
-// An objective over a column that was not measured is an error, never a pass;
-// warnings do not fail a trial.
-func TestSLOs(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		slo  string
-		pass any
-		cols map[string]any
-		err  bool
-	}{
-		"met":                      {`{quick: p95_ttft_ms < 200}`, true, map[string]any{"slo_quick": true}, false},
-		"missed":                   {`{quick: p95_ttft_ms < 100}`, false, map[string]any{"slo_quick": false}, false},
-		"warned":                   {`{quick: {expr: p95_ttft_ms < 100, severity: warn}}`, true, map[string]any{"slo_quick": false}, false},
-		"one of two":               {`{quick: p95_ttft_ms < 200, clean: error_rate == 0}`, false, map[string]any{"slo_quick": true, "slo_clean": false}, false},
-		"not measured":             {`{cool: gpu_temp_max_c < 80}`, nil, map[string]any{"slo_cool": nil}, true},
-		"a warning not measured":   {`{cool: {expr: gpu_temp_max_c < 80, severity: warn}}`, true, map[string]any{"slo_cool": nil}, true},
-		"not measured, either way": {`{cool: not (gpu_temp_max_c > 80)}`, nil, map[string]any{"slo_cool": nil}, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			m, _ := judged(t, `slo: `+tt.slo)
-			row := result.Row{"p95_ttft_ms": 150.0, "error_rate": 0.05}
-			results := m.slos(row)
-			want(t, "slo_pass", row["slo_pass"], tt.pass)
-			for name, v := range tt.cols {
-				want(t, name, row[name], v)
-			}
-			for _, r := range results {
-				want(t, "error of "+r.Name, r.Error != "", tt.err)
-				if tt.err && r.Pass {
-					t.Errorf("%s passes without a value", r.Name)
-				}
-			}
-		})
+	// Made-up text says nothing of speculative decoding.
+	want(t, "content", e.Unrepresentative, "")
+	m, row = judged(t, `engines: {sim: {args: {speculative-config: {method: ngram}}}}`)
+	if said := verdict.Remarks(m.evidence(row, timeline.Span{}), verdict.Defaults()); !slices.ContainsFunc(said, func(f result.Finding) bool {
+		return f.Code == result.ContentUnrepresentative && strings.Contains(f.Text, "speculative-config")
+	}) {
+		t.Errorf("remarks %+v", said)
 	}
-	// A miss is one, whatever else could not be checked.
-	m, _ := judged(t, `slo: {cool: gpu_temp_max_c < 80, clean: error_rate == 0}`)
-	row := result.Row{"error_rate": 0.05}
-	m.slos(row)
-	want(t, "slo_pass", row["slo_pass"], any(false))
-
-	m, _ = judged(t)
-	row = result.Row{}
-	if got := m.slos(row); got != nil || row["slo_pass"] != nil {
-		t.Errorf("without objectives: %v, %v", got, row)
-	}
+	m.Calibration = &calibrate.Result{}
+	// One of a disturbed machine judges nothing.
+	m.Calibration.Ceiling.By = calibrate.ByDisturbed
+	want(t, "disturbed", m.evidence(row, timeline.Span{}).Disturbed, m.Calibration.Disturbance())
 }
 
 // The verdicts as they stand in a committed row.

@@ -67,13 +67,14 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 	if err != nil {
 		p.settle()
 		d.hideInLogs(d.ID, n)
+		if d.over(ctx) {
+			return nil, nil, nil
+		}
 		if full, ok := errors.AsType[*noRoom](err); ok {
 			return d.startLater(ctx, undo, full)
 		}
 		if errors.Is(err, ErrMaxCost) {
 			d.run.stop(err)
-		}
-		if d.over(ctx) {
 			return nil, nil, nil
 		}
 		if errors.Is(err, backends.ErrRefused) || isDisk(err) {
@@ -84,21 +85,16 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 	s := &server{Deployment: dep, launch: n, dir: dir, roles: spec.Roles, pod: p}
 	s.foreign = d.Given || p.name != spec.Pod // given, or kept by an earlier run
 	s.used = s.foreign
-	if rental, ok := dep.(backends.Rental); ok {
-		terms := rental.Terms()
+	if terms := s.terms(); terms.USDPerHour > 0 {
 		owed, _ := p.debt()
-		if terms.USDPerHour > 0 {
-			d.emit(Event{Type: Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("%s: rented at $%.2f/h as %s; it ends itself at %s", d.label, terms.USDPerHour, terms.Ref.ID, owed.Expires.Local().Format(time.DateTime))})
-		}
+		d.emit(Event{Type: Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("%s: rented at $%.2f/h as %s; it ends itself at %s", d.label, terms.USDPerHour, terms.Ref.ID, owed.Expires.Local().Format(time.DateTime))})
 	}
 	stop := undo.push(func(ctx context.Context) error {
 		if s.kept {
 			return nil
 		}
 		err := p.stop(ctx, dep)
-		if owed, ok := p.debt(); ok {
-			d.owe(owed)
-		}
+		p.strand()
 		if err == nil {
 			d.hideInLogs(d.ID, n)
 		}
@@ -124,6 +120,9 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 		return nil, d.launchFailed(n, cause), nil
 	}
 	s.version = first.version
+	if err := d.drift(s); err != nil {
+		return nil, nil, err
+	}
 	if first.uncounted {
 		d.emit(Event{Type: Notice, Deployment: d.ID, Launch: n, Label: d.label, Text: d.label + ": the server streams no usage: each chunk with content counts as one token (tokens_assumed)"})
 	}
@@ -140,8 +139,8 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 	return s, nil, d.record(ctx, e)
 }
 
-// startLater is start once another pod of the run is given back. The one that has
-// no room now is no reason to end the others.
+// startLater is start once another pod of the run is given back: the run goes on,
+// though the budget has no room for this one yet.
 func (d *deployment) startLater(ctx context.Context, undo *cleanup, full *noRoom) (*server, *failure, error) {
 	d.emit(Event{Type: Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("%s: waits until another pod is given back: %v", d.label, full)})
 	select {
@@ -248,9 +247,9 @@ func (d *deployment) adopt(ctx context.Context, b backends.Adopter, spec backend
 	return dep, nil
 }
 
-// withheld says that a model's hub may have refused the server for want of a
-// token that is set here. Nothing of this environment reaches a server unless
-// its plan says so.
+// withheld is the hint that a model's hub may have refused the server because a
+// token that is set here was not passed on, or "". A server gets nothing of this
+// environment unless its plan says so.
 func (d *deployment) withheld(class string) string {
 	const token = "HF_TOKEN"
 	if !slices.Contains([]string{"auth", "model", engine.ClassUnknown, engine.ClassExit, engine.ClassTimeout}, class) || d.Given {

@@ -28,6 +28,7 @@ type rental struct {
 	usdPerHour float64
 	since      time.Time // zero: intended, not billed yet
 	expires    time.Time // zero: never
+	stuck      bool      // it could not be ended, and may be billed on
 }
 
 func (r *rental) billed() bool { return !r.since.IsZero() }
@@ -50,7 +51,7 @@ type money struct {
 	mu    sync.Mutex
 	ended float64 // spent on pods that are gone, also by earlier runs of the directory
 	live  []*rental
-	freed chan struct{} // closed when one of live ends; nil while nobody waits for it
+	freed chan struct{} // closed when one of live ends or is stuck; nil while no launch waits for it
 }
 
 // A noRoom is a rental that the budget has no room for beside the others of the
@@ -63,14 +64,14 @@ type noRoom struct {
 func (e *noRoom) Unwrap() error { return e.error }
 
 // intend sets aside what one more pod costs, or says that the budget has no room
-// for it: with a [noRoom] as long as other pods are there. Rentals that are
-// intended and not billed yet count: of two launches at the same moment, the
-// second one sees the first.
+// for it: with a [noRoom] as long as other pods are there that can be ended.
+// Rentals that are intended and not billed yet count: of two launches at the same
+// moment, the second one sees the first.
 func (m *money) intend(pod string, usdPerHour float64, now time.Time) (*rental, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.affords(now, usdPerHour); err != nil {
-		if len(m.live) == 0 {
+		if !slices.ContainsFunc(m.live, func(r *rental) bool { return !r.stuck }) {
 			return nil, err
 		}
 		if m.freed == nil {
@@ -129,6 +130,23 @@ func (m *money) end(r *rental, now time.Time) {
 	defer m.mu.Unlock()
 	m.ended += r.cost(now)
 	m.live = slices.DeleteFunc(m.live, func(x *rental) bool { return x == r })
+	m.wake()
+}
+
+// strand counts a pod that could not be ended: it costs on, and no launch waits
+// for its room.
+func (m *money) strand(r *rental) {
+	if r == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r.stuck = true
+	m.wake()
+}
+
+// wake lets the launches that had no room ask again. m.mu is held.
+func (m *money) wake() {
 	if m.freed != nil {
 		close(m.freed)
 		m.freed = nil
@@ -157,9 +175,9 @@ func (m *money) spending(now time.Time) Spending {
 	return s
 }
 
-// affords says whether the run may cost that much more in an hour: what is spent,
-// and what everything that is billed or intended costs while it is given back,
-// and for one poll. m.mu is held.
+// affords says whether the run may cost usdPerHour more: its cost so far, with that
+// of all pods that are billed or intended while they are given back and for one
+// poll, stays within the budget. m.mu is held.
 func (m *money) affords(now time.Time, usdPerHour float64) error {
 	if m.max <= 0 {
 		return nil

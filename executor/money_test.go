@@ -11,8 +11,8 @@ import (
 	"sweep.dev/sweep/backends"
 )
 
-// What is intended counts from the moment at which it is agreed to: however many
-// launches ask at once, the budget lets as many pass as it can pay for.
+// An intended rental counts at once: however many launches ask at the same time,
+// the budget lets as many pass as it can pay for.
 func TestMoney_intended(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -47,8 +47,12 @@ func TestMoney_intended(t *testing.T) {
 	var full *noRoom
 	_, err = m.intend("r", 3600, now)
 	want(t, "no room beside others", errors.As(err, &full) && errors.Is(err, ErrMaxCost), true)
-	m.end(r, now)
+	for _, r := range m.live {
+		m.strand(r) // none can be ended: there is no room to wait for
+	}
 	<-full.freed
+	_, err = m.intend("r", 3600, now)
+	want(t, "no room ever", errors.Is(err, ErrMaxCost) && !errors.As(err, &full), true)
 }
 
 // A meeting lets the first two launches go on once both have asked to rent.
@@ -91,4 +95,23 @@ func TestMoney_parallel(t *testing.T) {
 	want(t, "at once", w.backend.peak, 1)
 	want(t, "committed", rep.Committed, 2)
 	want(t, "owed", len(w.state().Owed), 0)
+}
+
+// A pod that cannot be ended leaves no room to wait for: the run ends, and reports
+// it at once, while it may still be billed.
+func TestMoney_stuck(t *testing.T) {
+	t.Parallel()
+	no := errors.New("cannot be ended")
+	w := newWorld(t, always(script{stop: func(context.Context) error { return no }}),
+		`matrix: {engine: sim, gpu: [a, b], concurrency: 1}`, `timeouts: {stop: 100m}`)
+	// $100 for each while it is given back, and half an hour until $50 more are spent.
+	w.backend.usdPerHour = 60
+	b := meeting{w.backend, &sync.WaitGroup{}, &atomic.Int32{}}
+	b.asked.Add(2)
+	rep, err := w.run(t.Context(), func(c *Config) { c.Parallel, c.MaxCost, c.Backend = 2, 150, b })
+	if !errors.Is(rep.Interrupted, ErrMaxCost) || !errors.Is(rep.Cleanup, no) {
+		t.Errorf("%v, %+v", err, rep)
+	}
+	want(t, "servers", len(w.backend.list()), 1)
+	want(t, "owed", len(w.state().Owed), 1)
 }

@@ -81,7 +81,7 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 		}
 		row["invalid_reasons"] = codes(o.Invalid)
 		o.Findings = append(o.Findings, reconcile.Findings(row, m.requests)...)
-		o.SLOs = m.slos(row)
+		o.SLOs = m.Plan.Objectives(row)
 	}
 	invalid := map[string]bool{verdict.EngineRestarted: true, gpuIdle: !anyCompleted(m.requests)}
 	for _, f := range o.Invalid {
@@ -162,8 +162,8 @@ func (m *measurement) identify(row result.Row, finished time.Time) {
 	l := cell.Load
 	set := func(name string, v any) { row[name] = v }
 	set("gpu", orNil(cell.Server.GPU))
-	// Of a server that runs already nobody but the plan can say how many GPUs it
-	// has; the axis gpu_count is among the settings.
+	// The GPUs of a server that runs already are known only if the plan gives them;
+	// the axis gpu_count is among the settings.
 	if cell.Server.GPU != "" || cell.Server.RoleGPUs != nil {
 		set("gpu_count", int64(cell.Server.GPUCount))
 	}
@@ -183,7 +183,8 @@ func (m *measurement) identify(row result.Row, finished time.Time) {
 	set("run_id", m.State.Manifest.RunID)
 	set("plan", m.Plan.Name)
 	set("cell_id", cell.ID)
-	set("spec_digest", m.trial.digest)
+	set("spec_digest", m.digest)
+	set("conditions_digest", m.Plan.ConditionsDigest(m.Client))
 	set("trial", int64(m.trial.key.Trial))
 	set("attempt", int64(m.attempt))
 	set("started_at", m.started)
@@ -195,11 +196,11 @@ func (m *measurement) identify(row result.Row, finished time.Time) {
 	set("model_revision", orNil(cell.Server.ModelRevision))
 	set("client_host", m.ClientHost)
 	if m.server != nil {
-		set("engine_version", orNil(m.server.version))
+		maps.Copy(row, m.recorded(m.server))
+		set("subject_digest", m.Plan.SubjectDigest(cell, row))
 		if m.server.startUp > 0 {
 			set("start_up_s", m.server.startUp.Seconds())
 		}
-		set("image_digest", orNil(m.terms().ImageDigest))
 		set("network_path", string(m.server.Host(m.profile.EntryRole(), 0).Path()))
 	}
 }
@@ -229,7 +230,11 @@ func (m *measurement) terms() backends.Terms {
 	if m.server == nil {
 		return backends.Terms{}
 	}
-	if rental, ok := m.server.Deployment.(backends.Rental); ok {
+	return m.server.terms()
+}
+
+func (s *server) terms() backends.Terms {
+	if rental, ok := s.Deployment.(backends.Rental); ok {
 		return rental.Terms()
 	}
 	return backends.Terms{}
@@ -269,7 +274,7 @@ func (m *measurement) summaryOptions(span timeline.Span) summary.Options {
 
 // write stores the attempt's raw rows and its part of the server's logs.
 func (m *measurement) write() error {
-	ids := store.IDs{Cell: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: m.attempt, Anchor: m.anchor}
+	ids := store.IDs{Run: m.State.Manifest.RunID, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: m.attempt, Anchor: m.anchor}
 	err := m.file("requests.parquet", func(w io.Writer) error { return store.WriteRequests(w, ids, m.requests) })
 	if err != nil {
 		return err

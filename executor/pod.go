@@ -84,6 +84,16 @@ func (p *pod) debt() (owed rundir.Owed, ok bool) {
 	return p.owed, p.owed.Pod != ""
 }
 
+// strand says that the pod could not be ended, if anything of it is owed.
+func (p *pod) strand() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.owed.Pod != "" {
+		p.owe(p.owed)
+		p.money.strand(p.rental)
+	}
+}
+
 // settle ends what a launch that failed could not release itself. Where that
 // fails too the deployment is given up.
 func (p *pod) settle() {
@@ -95,7 +105,7 @@ func (p *pod) settle() {
 		errors.New("timeouts.stop: what the launch left did not end in time"))
 	defer cancel()
 	if err := p.terminate(ctx, p, owed, p.list(ctx)); err != nil {
-		p.owe(owed)
+		p.strand()
 		p.giveUp(fmt.Errorf("pod %s of a launch that failed: %w", owed.Pod, err))
 	}
 }

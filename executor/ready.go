@@ -2,6 +2,7 @@ package executor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,7 +30,7 @@ const (
 	readyPollMax = time.Second
 )
 
-// An answered is what the first answers of a server showed.
+// An answered server, and what its first answers showed of it.
 type answered struct {
 	version string // of the engine; "" if it tells none
 	// uncounted says that its streams have no usage although they were asked
@@ -45,7 +46,7 @@ func (d *deployment) ready(ctx context.Context, dep backends.Deployment, roles [
 	api := d.api(dep)
 	defer api.close()
 	line := d.readyLine(roles)
-	up, stop := whileUp(ctx, dep)
+	up, stop := backends.WhileUp(ctx, dep)
 	defer stop()
 	pause := readyPollMin
 	last := fmt.Errorf("no answer yet")
@@ -61,13 +62,13 @@ func (d *deployment) ready(ctx context.Context, dep backends.Deployment, roles [
 		}
 		if up.Err() == nil {
 			last = err
-			if end := waiting.takes(err); end != nil {
+			if end := waiting.judge(err); end != nil {
 				return a, end
 			}
 		}
 		select {
 		case <-dep.Done():
-			return a, endOf(dep)
+			return a, backends.End(dep)
 		case <-ctx.Done():
 			return a, last
 		case <-time.After(pause):
@@ -117,11 +118,7 @@ func (d *deployment) answers(ctx context.Context, api *apiClient) (answered, err
 
 // completes asks for one token, in the way in which the load will ask.
 func (d *deployment) completes(ctx context.Context, api *apiClient) (a answered, err error) {
-	field := d.profile.API.MaxTokensField
-	if field == "" {
-		field = "max_tokens"
-	}
-	body := map[string]any{"model": d.Server.Served, field: 1}
+	body := map[string]any{"model": d.Server.Served, cmp.Or(d.profile.API.MaxTokensField, "max_tokens"): 1}
 	path := d.profile.API.Chat
 	if path != "" {
 		body["messages"] = []map[string]string{{"role": "user", "content": "Hello"}}
@@ -316,8 +313,8 @@ func (c *apiClient) do(ctx context.Context, method, path string, body any) ([]by
 	return answer, nil
 }
 
-// ask returns an answer of 200, whose body the caller closes. The error is a
-// *badStatus or a *noAnswer.
+// ask returns an answer of 200, whose body the caller closes. Another status is a
+// *badStatus, and no answer a *noAnswer.
 func (c *apiClient) ask(ctx context.Context, method, path string, body any) (*http.Response, error) {
 	u, err := url.JoinPath(c.base, path)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
-// A listing is what a provider has, asked once for all who want to know.
+// A listing returns the pods that a provider has. It asks once.
 type listing func() ([]backends.Listed, error)
 
-// list asks the provider when the first one wants to know.
+// list is a listing that asks the provider at its first call.
 func (r *run) list(ctx context.Context) listing {
 	return sync.OnceValues(func() ([]backends.Listed, error) {
 		return r.Backend.List(ctx, r.State.Manifest.Owner)
@@ -60,8 +60,7 @@ func (r *run) reclaimOne(ctx context.Context, owed rundir.Owed, list listing) {
 }
 
 // due says whether a pod that an earlier run of this directory owes is to be
-// ended now. One that it kept may be another run's by now, and that may have
-// given it back.
+// ended now. Another run may have taken over one that it kept, and given it back.
 func (r *run) due(ctx context.Context, owed rundir.Owed, list listing) (bool, error) {
 	if !owed.Kept() || r.Book == nil {
 		return true, nil

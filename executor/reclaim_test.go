@@ -59,8 +59,8 @@ func (w *world) owing(created, lost int) {
 }
 
 // All pods of an earlier run are ended at once: neither the search for one whose
-// create got no answer, nor the list, holds up a DELETE. Where one waits for
-// another this hangs.
+// create got no answer, nor the list, holds up a DELETE. The test hangs if one
+// waits for another.
 func TestReclaim_atOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -74,7 +74,7 @@ func TestReclaim_atOnce(t *testing.T) {
 	want(t, "owed", len(w.state().Owed), 0)
 }
 
-// A list that cannot be had is a reason to owe, and none to leave what is known.
+// Without a list the known pods are deleted all the same, and stay owed.
 func TestReclaim_noList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -97,8 +97,7 @@ type unlisted struct {
 
 func (b unlisted) List(context.Context, string) ([]backends.Listed, error) { return nil, b.err }
 
-// What Reclaim does is over with it: nothing is started, and a run that comes
-// after it has nothing left to end.
+// Reclaim starts nothing, and leaves a later run nothing to end.
 func TestReclaim_alone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -1,7 +1,9 @@
 package executor
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
 	"unsafe"
 
 	"sweep.dev/sweep/result"
@@ -25,7 +27,9 @@ type records struct {
 	limit    int64 // of bytes; 0 is maxRecords
 }
 
-func (s *records) add(r result.Request) {
+// add keeps one more request. full says how much there is once no more may be
+// taken, and is "" until then.
+func (s *records) add(r result.Request) (full string) {
 	last := len(s.pages) - 1
 	if last < 0 || len(s.pages[last]) == recordPage {
 		s.pages = append(s.pages, make([]result.Request, 0, recordPage))
@@ -36,19 +40,25 @@ func (s *records) add(r result.Request) {
 		s.measured++
 	}
 	s.bytes += int64(unsafe.Sizeof(r)) + 4*int64(cap(r.ChunkUS)+cap(r.ChunkTokens)) + int64(len(r.Error)+len(r.Answer)+len(r.FinishReason))
-}
-
-// full says whether no more requests may be taken, and how much there is.
-func (s *records) full() (text string, is bool) {
-	limit := s.limit
-	if limit == 0 {
-		limit = maxRecords
-	}
+	limit := cmp.Or(s.limit, maxRecords)
 	if s.bytes < limit {
-		return "", false
+		return ""
 	}
 	return fmt.Sprintf("the records of %d requests take %d MiB (bound %d MiB): the load was ended; shorten it, or ask for fewer tokens",
-		s.measured, s.bytes>>20, limit>>20), true
+		s.measured, s.bytes>>20, limit>>20)
+}
+
+// all are the requests in the order of their ends.
+func (s *records) all() iter.Seq[*result.Request] {
+	return func(yield func(*result.Request) bool) {
+		for _, p := range s.pages {
+			for i := range p {
+				if !yield(&p[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // take returns all requests in the order of their ends, and forgets them. Each

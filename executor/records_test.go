@@ -10,7 +10,7 @@ import (
 	"sweep.dev/sweep/stopping"
 )
 
-// What is kept is never copied while it grows, whatever its number.
+// Records are never copied while they grow, however many there are.
 func TestRecords_neverCopied(t *testing.T) {
 	var s records
 	s.add(result.Request{Phase: result.Warmup})
@@ -59,19 +59,19 @@ func TestRecords_take(t *testing.T) {
 func TestRecords_full(t *testing.T) {
 	s := records{limit: 1 << 20}
 	for i := range 100 {
-		if text, full := s.full(); full {
-			if i < 10 || i > 14 || !strings.Contains(text, "bound 1 MiB") {
-				t.Errorf("full after %d requests of 80 KB: %s", i, text)
+		full := s.add(result.Request{ChunkUS: make([]int32, 10_000), ChunkTokens: make([]int32, 10_000)})
+		if full != "" {
+			if i < 9 || i > 13 || !strings.Contains(full, "bound 1 MiB") {
+				t.Errorf("full after %d requests of 80 KB: %s", i+1, full)
 			}
 			return
 		}
-		s.add(result.Request{ChunkUS: make([]int32, 10_000), ChunkTokens: make([]int32, 10_000)})
 	}
 	t.Error("never full")
 }
 
-// Records that are full end the load: nothing more is handed out, and what is in
-// flight goes on to its end.
+// Full records end the load: no request is handed out any more, and those in
+// flight go on to their end.
 func TestSupervisor_full(t *testing.T) {
 	var s records
 	s.limit = 1000 // bytes: two requests or three
@@ -80,7 +80,7 @@ func TestSupervisor_full(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := &supervisor{
-		Source: src, record: s.add, full: s.full, rule: ruleOf(plan.Load{}),
+		Source: src, keep: s.add, rule: ruleOf(plan.Load{}),
 		cancel: func(error) { t.Error("what is in flight is cancelled") },
 	}
 	n := 0

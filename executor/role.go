@@ -48,6 +48,9 @@ func (r *renderer) role() (backends.Role, error) {
 	if r.own.CPUs != nil {
 		out.CPUs = r.own.CPUs
 	}
+	if m := r.profile.MetricsOf(r.of.Name); m.Path != "" {
+		out.MetricsPaths, out.MetricsPort = append([]string{m.Path}, m.Fallback...), m.Port
+	}
 	for name := range r.of.Ports {
 		if out.Ports == nil {
 			out.Ports = make(map[string]int)
@@ -105,7 +108,7 @@ func (r *renderer) withOwnFlags(argv, command []string) ([]string, error) {
 		Roles: []engine.Role{{Name: r.of.Name, Command: []string{""}}},
 	}
 	var own []engine.Arg
-	for _, a := range arguments(r.own.Args) {
+	for _, a := range r.own.ArgList() {
 		quoted := fmt.Sprintf("arg %q", a.Name)
 		if !slices.ContainsFunc(command, func(text string) bool { return strings.Contains(text, quoted) }) {
 			own = append(own, a)
@@ -134,7 +137,7 @@ func (r *renderer) args() []engine.Arg { return r.server.ArgsOf(r.profile, r.of.
 // are no flags of the engine.
 func (r *renderer) argsOfRole() []engine.Arg {
 	if !r.of.Computes() {
-		return arguments(r.own.Args)
+		return r.own.ArgList()
 	}
 	return r.args()
 }
@@ -145,14 +148,6 @@ func named(args []engine.Arg) map[string]any {
 		m[a.Name] = a.Value
 	}
 	return m
-}
-
-func arguments(m map[string]any) []engine.Arg {
-	args := make([]engine.Arg, 0, len(m))
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		args = append(args, engine.Arg{Name: name, Value: m[name]})
-	}
-	return args
 }
 
 func (r *renderer) vars(a backends.Address) engine.Vars {

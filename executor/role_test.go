@@ -100,6 +100,28 @@ func TestSpecify_oneRole(t *testing.T) {
 	}
 }
 
+// A backend is told where the metrics of a role may be, as its profile has them.
+func TestRenderer_metrics(t *testing.T) {
+	for _, test := range []struct {
+		engine, role string
+		paths        []string
+		port         string
+	}{
+		{"vllm", "server", []string{"/metrics", "/metrics/"}, ""},
+		{"dynamo", "frontend", []string{"/metrics"}, ""},
+		{"sglang-router-llamacpp", "router", []string{"/metrics"}, "metrics"},
+	} {
+		profile, ok := engine.Lookup(test.engine)
+		if !ok {
+			t.Fatal(test.engine)
+		}
+		role, err := newRenderer(profile, test.role, plan.Server{Model: "m"}, 0, "sweep").role()
+		if err != nil || !slices.Equal(role.MetricsPaths, test.paths) || role.MetricsPort != test.port {
+			t.Errorf("%s: %q on port %q, %v", test.engine, role.MetricsPaths, role.MetricsPort, err)
+		}
+	}
+}
+
 func TestAwaitedLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	l := newAwaitedLine(path, "added model .*tiny")
@@ -266,21 +288,27 @@ func TestReadyLine(t *testing.T) {
 // Every replica that runs the model has its prefix cache emptied; a frontend has
 // none.
 func TestReset_everyReplica(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "split.yaml")
-	text := "name: split\nlike: sim\ndoc: two workers behind a frontend\nentry: frontend\nroles:\n" +
-		"  - {name: worker, replicas: 2, command: [worker]}\n  - {name: frontend, tier: frontend, command: [frontend]}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	w := newWorld(t, nil, `matrix: {engine: split, concurrency: [1]}`, `engine_files: [`+file+`]`)
+	w := newWorld(t, nil, `matrix: {engine: split, concurrency: [1]}`, `engine_files: [`+splitEngine(t)+`]`)
 	w.must()
 	if n := w.backend.list()[0].looked("reset"); n != 2 {
 		t.Errorf("the cache was emptied %d times, want once for each of two workers", n)
 	}
 }
 
-// Metrics on a port of their own, at a server whose further ports are not known,
-// are nobody's: what the first port has is of another role.
+// splitEngine is the file of an engine with two workers behind a frontend.
+func splitEngine(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "split.yaml")
+	text := "name: split\nlike: sim\ndoc: two workers behind a frontend\nentry: frontend\nroles:\n" +
+		"  - {name: worker, replicas: 2, command: [worker]}\n  - {name: frontend, tier: frontend, command: [frontend]}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// Metrics on a port of their own are not looked for on the first port, which has
+// those of another role, if the backend does not know the further ports.
 func TestTargets_unreachableMetrics(t *testing.T) {
 	t.Parallel()
 	profile := &engine.Profile{Entry: "router", Roles: []engine.Role{

@@ -3,9 +3,11 @@ package executor
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,6 +102,55 @@ func TestRun_interrupted(t *testing.T) {
 	}
 	want(t, "launches", w.backend.count("launch"), 1)
 	want(t, "stops", w.backend.count("stop"), 1)
+}
+
+// A trial that was measured to its end is kept if the run ends before its commit,
+// once it is known that its server did not die under it.
+func TestRun_interruptedAfterTheMeasurement(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		dies      bool
+		outcomes  string
+		discarded string
+	}{
+		"alive": {outcomes: "ok/1"},
+		"dies":  {dies: true, discarded: "the server died"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, stop := context.WithCancelCause(t.Context())
+			defer stop(nil)
+			var answered, looks atomic.Int32
+			w := newWorld(t, always(script{
+				request: func(_ *fakeServer, n int) {
+					if answered.Store(int32(n)); n == 3 && tt.dies {
+						panic(http.ErrAbortHandler)
+					}
+				},
+				watched: func(s *fakeServer) {
+					if answered.Load() < 3 { // a warm-up and two requests
+						return
+					}
+					stop(errStop)
+					if looks.Add(1) == 2 && tt.dies {
+						s.tell(killed())
+					}
+				},
+			}))
+			rep, err := w.run(ctx)
+			if err != nil || !errors.Is(rep.Interrupted, errStop) || rep.Cleanup != nil {
+				t.Errorf("%+v, %v", rep, err)
+			}
+			want(t, "outcomes", w.summary(), tt.outcomes)
+			var discarded string
+			for _, e := range w.seen(TrialDiscarded) {
+				discarded += e.Text
+			}
+			if !strings.HasPrefix(discarded, tt.discarded) || tt.discarded == "" && discarded != "" {
+				t.Errorf("discarded: %q, want %q", discarded, tt.discarded)
+			}
+		})
+	}
 }
 
 // A run can be ended in every phase of a deployment.
@@ -291,9 +342,8 @@ func TestRun_cacheReset(t *testing.T) {
 	}
 }
 
-// A server that sweep did not start keeps its cache, unless the plan says that its
-// owner permits more; then a reset that does not work is said, also where there is
-// no such call.
+// A given server keeps its cache, unless the plan says that its owner permits a
+// reset; then a reset that fails is a finding, also if the server has no such call.
 func TestRun_cacheResetOfOthers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -330,8 +380,8 @@ type guestBackend struct {
 
 func (b guestBackend) MayResetCache() bool { return b.permits }
 
-// Two runs of one plan on a server that outlives them ask it different prompts;
-// two attempts of one run too. On servers of their own they ask the same.
+// Two runs of one plan send different prompts to a given server, and the same to
+// servers of their own.
 func TestRun_promptsOfOthers(t *testing.T) {
 	t.Parallel()
 	first := func(given bool, run string) string {

@@ -29,17 +29,19 @@ func (d *deployment) skipHigher(c plan.Cell, row result.Row) {
 	}
 }
 
-// skipLevels is skipHigher of what an earlier run has committed.
-func (d *deployment) skipLevels() error {
+// recall takes in what an earlier run has committed: which levels are not to be
+// run, and what software its servers were.
+func (d *deployment) recall() error {
 	for _, t := range d.trials {
-		if !t.done || t.cell.Load.Stop == nil || !t.cell.Load.Stop.SkipHigher {
+		if !t.done {
 			continue
 		}
 		o, err := rundir.Outcome(d.Path, d.State.Committed[t.key])
 		if err != nil {
-			return fmt.Errorf("what ended %s: %w", Label(t.cell), err)
+			return fmt.Errorf("what is known of %s: %w", Label(t.cell), err)
 		}
 		d.skipHigher(t.cell, o.Row)
+		d.remember(o.Row)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (m *measurement) load() source.Config {
 	return c
 }
 
-// saltOf is what a run changes the markers of its prompts by.
+// saltOf sets the markers of a run's prompts apart from those of other runs.
 func saltOf(run string) uint64 {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, run)

@@ -120,8 +120,8 @@ func (m *measurement) countTokens(ctx context.Context, c *counting, h host.Host)
 	return nil
 }
 
-// learnFromWarmup adds what the first warm-up of a kind of prompts tells of how
-// the server counts them: its usage costs no request.
+// learnFromWarmup refines how the server counts a kind of prompts by the usage
+// that its first warm-up was answered with: it costs no further request.
 func (m *measurement) learnFromWarmup(c *counting) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,8 +131,8 @@ func (m *measurement) learnFromWarmup(c *counting) {
 		return
 	}
 	var sent []tokens.Sent
-	for i := range m.requests {
-		if r := &m.requests[i]; r.Status == result.Completed && r.PromptTokens > 0 && r.TargetTokens > 0 {
+	for r := range m.records.all() {
+		if r.Status == result.Completed && r.PromptTokens > 0 && r.TargetTokens > 0 {
 			sent = append(sent, tokens.Sent{Target: r.TargetTokens, Counted: r.PromptTokens})
 		}
 	}

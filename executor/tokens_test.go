@@ -7,6 +7,7 @@ import (
 
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/load/tokens"
+	"sweep.dev/sweep/result"
 )
 
 // TestCounted: what could not be learned, or not exactly, is a finding.
@@ -27,5 +28,21 @@ func TestCounted(t *testing.T) {
 	got = &counted{err: errors.New("no usage")}
 	if note := got.note(); got.tokens() != nil || note == nil || note.Code != PromptLengthUnknown || !strings.HasSuffix(note.Text, "no usage") {
 		t.Errorf("unknown: %+v", note)
+	}
+}
+
+// A warm-up teaches how the server counts while its records are still being kept.
+func TestLearnFromWarmup(t *testing.T) {
+	m := &measurement{
+		deployment: &deployment{run: &run{}}, trial: &trial{},
+		counted: &counted{Learned: tokens.Learned{Tokens: source.Tokens{PerWord: 1}, Exact: true}},
+	}
+	for range 3 {
+		m.Record(result.Request{Phase: result.Warmup, Status: result.Completed, TargetTokens: 24, PromptTokens: 31})
+	}
+	m.learnFromWarmup(&counting{})
+	plain := m.counted.tokens().Plain
+	if plain == nil || plain.First != 7 || !m.counted.warmed {
+		t.Errorf("%+v", m.counted)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
@@ -18,8 +19,8 @@ import (
 // it unless the server died and another attempt may follow. It returns how the
 // server died, or nil. The error is ours.
 //
-// When the run is interrupted the attempt is discarded: half a measurement is
-// no result.
+// An attempt that the end of the run cuts short is discarded: half a measurement
+// is no result. One that was measured to its end is kept.
 func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (death *failure, err error) {
 	m, err := d.begin(ctx, t, n)
 	if err != nil {
@@ -30,8 +31,12 @@ func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (d
 	m.markLogs()
 	err = m.run(ctx)
 
-	died := m.diedUnderLoad(ctx)
-	if ctx.Err() != nil {
+	needed := ctx
+	if err == nil {
+		needed = d.Teardown // it is all there: only an end at once gives it up
+	}
+	died := m.diedUnderLoad(needed)
+	if needed.Err() != nil {
 		return nil, d.discard(ctx, t, n, a, context.Cause(ctx).Error())
 	}
 	if died {
@@ -63,7 +68,10 @@ func (d *deployment) begin(ctx context.Context, t *trial, n int) (*measurement, 
 	if err != nil {
 		return nil, fmt.Errorf("begin attempt: %w", err)
 	}
-	return &measurement{deployment: d, trial: t, attempt: n, files: a, anchor: result.NewAnchor(), sink: sink{mask: d.mask}, started: time.Now().UTC()}, nil
+	return &measurement{
+		deployment: d, trial: t, digest: d.Plan.SpecDigest(t.cell), attempt: n, files: a,
+		anchor: result.NewAnchor(), sink: sink{mask: d.mask}, started: time.Now().UTC(),
+	}, nil
 }
 
 // commit makes the attempt's outcome the trial's. A trial that was measured to
@@ -72,7 +80,7 @@ func (m *measurement) commit(ctx context.Context, failed *failure) error {
 	ctx = context.WithoutCancel(ctx)
 	o, err := m.finish(failed)
 	if err == nil {
-		err = m.files.Commit(ctx, o, m.trial.digest)
+		err = m.files.Commit(ctx, o, m.digest)
 	}
 	if err != nil {
 		// What of it is on disk must not be taken for a result later.
@@ -80,6 +88,7 @@ func (m *measurement) commit(ctx context.Context, failed *failure) error {
 			m.files.Discard(ctx, "its commit failed"))
 	}
 	m.skipHigher(m.trial.cell, o.Row)
+	m.remember(o.Row)
 	m.committedOne(m.deployment, *m.trial, o)
 	return nil
 }
@@ -104,6 +113,7 @@ func classOf(err error) string {
 type measurement struct {
 	*deployment
 	trial   *trial
+	digest  string // of the cell, see [plan.Plan.SpecDigest]
 	attempt int
 	files   *rundir.Attempt
 	anchor  result.Anchor
@@ -124,25 +134,21 @@ type measurement struct {
 }
 
 // Record implements [load.Recorder].
-func (m *measurement) Record(r result.Request) {
+func (m *measurement) Record(r result.Request) { m.keep(r) }
+
+// keep records a request, see [records.add].
+func (m *measurement) keep(r result.Request) (full string) {
 	r.Error = m.mask.Text(r.Error)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.records.add(r)
-}
-
-// full says whether the trial can keep no more requests.
-func (m *measurement) full() (text string, is bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.records.full()
+	return m.records.add(r)
 }
 
 // run takes the attempt through its steps. A server that dies ends it.
 func (m *measurement) run(ctx context.Context) error {
 	mctx, cancel := context.WithTimeoutCause(ctx, m.Plan.Timeouts.Trial, limit{"timeouts.trial", m.Plan.Timeouts.Trial})
 	defer cancel()
-	mctx, stop := whileUp(mctx, m.server)
+	mctx, stop := backends.WhileUp(mctx, m.server)
 	defer stop()
 
 	h := m.server.Host(m.profile.EntryRole(), 0)
@@ -245,7 +251,7 @@ func (m *measurement) measure(ctx, run context.Context, d load.Driver) error {
 		return err
 	}
 	stolen := m.stealing()
-	s := &supervisor{Source: src, record: m.Record, full: m.full, cancel: cancel, rule: ruleOf(m.trial.cell.Load)}
+	s := &supervisor{Source: src, keep: m.keep, cancel: cancel, rule: ruleOf(m.trial.cell.Load)}
 	m.health, err = d.Run(loaded, s, s, m.options(func(p load.Progress) {
 		s.tell(func(r *stopping.Rule) { r.InFlight(m.anchor.Since(), p.Sent, p.InFlight) })
 		m.emit(Event{

@@ -17,7 +17,7 @@ import (
 )
 
 // realCollectors are those of every run.
-func realCollectors(t *testing.T) []Named {
+func realCollectors(t testing.TB) []Named {
 	t.Helper()
 	metrics, err := prom.New(prom.Default)
 	if err != nil {
@@ -34,16 +34,16 @@ func realCollectors(t *testing.T) []Named {
 	return []Named{{"prom", metrics}, {"gpu", boards}, {"proc", processes}}
 }
 
-// No column has a number that nobody measured. The test walks the registry: a
+// No column has a number that was not measured. The test walks the registry: a
 // new column is null here, or it stands in this list with its reason.
 func TestRow_unmeasuredIsNull(t *testing.T) {
 	t.Parallel()
 	if _, ok := procfs.ReadCPUTime(); !ok {
 		t.Skip("the kernel does not show the machine's CPU time")
 	}
-	// What the client knows by itself of requests that were all refused.
+	// The columns that the client fills in by itself, if all requests are refused.
 	refused := []string{
-		"requests", "completed", "failed", "cancelled", "cancelled_planned", "slot_paused_s", "error_rate", "duration_s",
+		"requests", "completed", "failed", "cancelled", "cancelled_planned", "finish_stop", "finish_length", "finish_tool_calls", "finish_content_filter", "finish_other", "slot_paused_s", "error_rate", "duration_s",
 		"request_throughput", "achieved_rate", "ramp_s", "plateau_s", "tail_s", "in_flight_mean", "request_throughput_plateau", "ended_by", "client", "client_cpu", "client_max_stall_ms", "clock_steps",
 		"reopened_connections", "cpu_steal", "p50_rtt_ms", "max_rtt_ms", "tcp_retransmits",
 		"p50_client_lag_ms", "p99_client_lag_ms", "max_client_lag_ms", "client_loop",
@@ -93,7 +93,7 @@ func TestRow_unmeasuredIsNull(t *testing.T) {
 				switch v := row[c.Name]; {
 				case v == nil, c.Given, tt.measured(c.Name):
 				default:
-					t.Errorf("%s is %v, which nobody measured", c.Name, v)
+					t.Errorf("%s is %v, which was not measured", c.Name, v)
 				}
 			}
 		})
@@ -131,7 +131,7 @@ func TestRow_lengthsOfPrompts(t *testing.T) {
 	}
 }
 
-// How many GPUs a given server has, nobody knows unless the plan says so.
+// The number of GPUs of a given server is unknown unless the plan gives it.
 func TestRow_gpuCount(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -1,14 +1,14 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -58,8 +58,8 @@ func (d *deployment) waitFor(dep backends.Deployment, step string) *wait {
 	}
 }
 
-// takes judges one answer. The returned error ends the wait; nil goes on.
-func (w *wait) takes(err error) error {
+// judge takes one answer. The returned error ends the wait; nil goes on.
+func (w *wait) judge(err error) error {
 	now := time.Now()
 	w.show(err)
 	if _, ok := err.(*wrongModel); ok { //nolint:errorlint // returned as it is, never wrapped
@@ -78,23 +78,16 @@ func (w *wait) takes(err error) error {
 	case !w.own:
 	case w.refused.IsZero():
 		w.refused = now
-	case now.Sub(w.refused) >= orDefault(w.patience.again, refusedAgain):
+	case now.Sub(w.refused) >= cmp.Or(w.patience.again, refusedAgain):
 		return refusal
 	}
-	if limit := orDefault(w.patience.silent, givenSilence); w.given && none != nil && now.Sub(w.silent) >= limit {
+	if limit := cmp.Or(w.patience.silent, givenSilence); w.given && none != nil && now.Sub(w.silent) >= limit {
 		return &backends.Failure{
 			Class: result.ErrConnect, Err: fmt.Errorf("no answer for %s: %w", limit, err),
 			Hint: "is the server up, and is backend.url its address? sweep probe URL shows what answers there",
 		}
 	}
 	return nil
-}
-
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d > 0 {
-		return d
-	}
-	return otherwise
 }
 
 // A lastAnswer shows people what they wait for.
@@ -137,9 +130,9 @@ func lasting(err error) *backends.Failure {
 	case isTLS(err):
 		return because(result.ErrConnect, "TLS does not work: check the host name, the port and the server's certificate")
 	case strings.Contains(err.Error(), "malformed HTTP"): // net/http has no type for it
-		return because(result.ErrProtocol, "something else than plain HTTP listens there: check the port, and http or https")
+		return because(result.ErrProtocol, "the port does not speak plain HTTP: check it, and http or https")
 	case errors.As(err, &syntax), errors.As(err, &stream) && stream.class == result.ErrProtocol:
-		return because(result.ErrProtocol, "the answer is not that of OpenAI's API: check the URL, which is that of the server without /v1")
+		return because(result.ErrProtocol, "the answer is not that of OpenAI's API: check the URL")
 	}
 	return nil
 }
@@ -157,40 +150,32 @@ func refusalOf(s *badStatus, because func(class, hint string) *backends.Failure)
 		return because(result.ErrRejected, "the server refuses a request of one token: check the engine of the plan, whose profile says what is sent")
 	case slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusNotImplemented}, s.code),
 		s.code >= 300 && s.code < 400:
-		return because(result.ErrRejected, "the server does not have this path: check the URL, which is that of the server without /v1, and the engine of the plan")
+		return because(result.ErrRejected, "the server does not have this path: check the URL and the engine of the plan")
 	}
 	return nil
 }
 
-// noModel is how servers say with 404 that they do not have the model, and not
-// that they do not have the path.
-var noModel = regexp.MustCompile(`(?i)model`)
-
+// isModel says whether the server does not have the model: with 404, as if it did
+// not have the path.
 func (e *badStatus) isModel() bool {
-	return e.code == http.StatusNotFound && noModel.MatchString(e.body)
+	return e.code == http.StatusNotFound && strings.Contains(strings.ToLower(e.body), "model")
 }
 
-// isTLS says whether a handshake failed for a reason that stays. A connection
-// that breaks in it is none.
+// isTLS says whether a handshake failed for a reason that lasts. A connection that
+// breaks during the handshake is no such reason.
 func isTLS(err error) bool {
 	var (
-		record    tls.RecordHeaderError
-		alert     tls.AlertError
-		verify    *tls.CertificateVerificationError
-		authority x509.UnknownAuthorityError
-		name      x509.HostnameError
-		invalid   x509.CertificateInvalidError
+		record tls.RecordHeaderError
+		verify *tls.CertificateVerificationError
+		alert  *net.OpError // of the server, see crypto/tls
 	)
-	return errors.As(err, &record) || errors.As(err, &alert) || errors.As(err, &verify) ||
-		errors.As(err, &authority) || errors.As(err, &name) || errors.As(err, &invalid)
+	return errors.As(err, &record) || errors.As(err, &verify) ||
+		errors.As(err, &alert) && alert.Op == "remote error"
 }
 
 // served lists the models of a server, as far as it says; none is no error.
 func (c *apiClient) served(ctx context.Context, path string) []string {
-	if path == "" {
-		path = "/v1/models"
-	}
-	body, err := c.get(ctx, path)
+	body, err := c.get(ctx, cmp.Or(path, "/v1/models"))
 	if err != nil {
 		return nil
 	}

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -45,8 +46,8 @@ func TestReady_givenFailsAtOnce(t *testing.T) {
 	}
 }
 
-// A server that sweep started may refuse for a moment; what it refuses twice it
-// refuses for good.
+// A server that sweep started may refuse for a moment: its second refusal ends the
+// wait.
 func TestReady_startedRefusesTwice(t *testing.T) {
 	t.Parallel()
 	impatient := func(c *Config) { c.patience.again = 200 * time.Millisecond }
@@ -67,7 +68,7 @@ func TestReady_startedRefusesTwice(t *testing.T) {
 	}
 }
 
-// What stands before an engine refuses until its route exists: it is waited for.
+// A proxy or a router refuses until its route exists: it is waited for.
 func TestWait_othersThanTheEngine(t *testing.T) {
 	t.Parallel()
 	refusal := &badStatus{code: http.StatusNotFound, text: "404"}
@@ -84,11 +85,11 @@ func TestWait_othersThanTheEngine(t *testing.T) {
 	} {
 		d := &deployment{run: &run{Config: Config{patience: patience{again: time.Nanosecond}}}, profile: c.profile}
 		w := d.waitFor(pathTo{c.path}, "ready")
-		if err := w.takes(refusal); err != nil {
+		if err := w.judge(refusal); err != nil {
 			t.Errorf("%s: the first refusal ended it: %v", name, err)
 		}
 		time.Sleep(time.Microsecond)
-		if err := w.takes(refusal); (err != nil) != c.ends {
+		if err := w.judge(refusal); (err != nil) != c.ends {
 			t.Errorf("%s: the second refusal: %v", name, err)
 		}
 	}
@@ -102,7 +103,7 @@ func TestWait_refusesAndGoesOn(t *testing.T) {
 	for range 3 {
 		for _, code := range []int{http.StatusNotFound, http.StatusServiceUnavailable} {
 			time.Sleep(time.Microsecond)
-			if err := w.takes(&badStatus{code: code}); err != nil {
+			if err := w.judge(&badStatus{code: code}); err != nil {
 				t.Errorf("%d: %v", code, err)
 			}
 		}
@@ -116,29 +117,30 @@ func TestWait_silence(t *testing.T) {
 	none := &noAnswer{errors.New("connection refused")}
 	given := &deployment{run: &run{Config: Config{Given: true, patience: patience{silent: time.Minute}}}, profile: &engine.Profile{}}
 	w := given.waitFor(pathTo{host.Direct}, "ready")
-	if err := w.takes(none); err != nil {
+	if err := w.judge(none); err != nil {
 		t.Errorf("at once: %v", err)
 	}
 	w.silent = w.silent.Add(-time.Minute)
-	if err := w.takes(none); err == nil || !strings.Contains(err.Error(), "no answer for 1m0s: connection refused") {
+	if err := w.judge(none); err == nil || !strings.Contains(err.Error(), "no answer for 1m0s: connection refused") {
 		t.Errorf("after its time: %v", err)
 	}
 	w.silent = w.silent.Add(-time.Minute)
-	if err := w.takes(&badStatus{code: http.StatusServiceUnavailable}); err != nil {
+	if err := w.judge(&badStatus{code: http.StatusServiceUnavailable}); err != nil {
 		t.Errorf("it answers: %v", err)
 	}
-	if err := w.takes(none); err != nil {
+	if err := w.judge(none); err != nil {
 		t.Errorf("it answered a moment ago: %v", err)
 	}
 	started := &deployment{run: &run{}, profile: &engine.Profile{}}
 	w = started.waitFor(pathTo{host.Direct}, "ready")
 	w.silent = w.silent.Add(-time.Hour)
-	if err := w.takes(none); err != nil {
+	if err := w.judge(none); err != nil {
 		t.Errorf("a server that is starting: %v", err)
 	}
 }
 
-// What a port says that is no HTTP server, or has the other scheme, stays so.
+// A port of another protocol or scheme fails for good. One that does not answer, or
+// hangs up, is asked again.
 func TestLasting(t *testing.T) {
 	t.Parallel()
 	ok := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) })
@@ -147,16 +149,22 @@ func TestLasting(t *testing.T) {
 	secure.StartTLS()
 	t.Cleanup(plain.Close)
 	t.Cleanup(secure.Close)
+	demanding := httptest.NewUnstartedServer(ok)
+	demanding.Config.ErrorLog = log.New(io.Discard, "", 0)
+	demanding.TLS = &tls.Config{MaxVersion: tls.VersionTLS11}
+	demanding.StartTLS()
+	t.Cleanup(demanding.Close)
 	other := speaks(t, "SSH-2.0-OpenSSH_9.6\r\n")
 	silent := speaks(t, "")
 	for name, c := range map[string]struct{ url, class, hint string }{
 		"http and not https":    {strings.Replace(plain.URL, "http:", "https:", 1), "connect", "speaks http"},
 		"unknown certificate":   {secure.URL, "connect", "TLS"},
 		"https and not http":    {strings.Replace(secure.URL, "https:", "http:", 1), "protocol", "https://"},
+		"refused handshake":     {demanding.URL, "connect", "TLS"},
 		"another protocol":      {"http://" + other, "protocol", "plain HTTP"},
 		"TLS at something else": {"https://" + other, "connect", "TLS"},
 		"closes at once":        {"http://" + silent, "", ""},
-		"nobody":                {"http://127.0.0.1:1", "", ""},
+		"closed port":           {"http://127.0.0.1:1", "", ""},
 	} {
 		api := &apiClient{base: c.url, auth: func(http.Header) {}, http: clientOf(fakeHost{c.url}), sent: func(string) {}}
 		_, err := api.get(t.Context(), "/v1/models")
@@ -186,7 +194,7 @@ func TestLasting(t *testing.T) {
 	}
 }
 
-// While a server is waited for, its last answer is told, each once.
+// While a server is waited for, each new answer is shown once.
 func TestReady_showsTheLastAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, always(script{probe: func(look int) (int, string) {
@@ -203,8 +211,8 @@ func TestReady_showsTheLastAnswer(t *testing.T) {
 	}
 }
 
-// A server that counts no tokens is found when it is asked first, and people are
-// told once, whatever the number of cells.
+// A server that counts no tokens is found by the first question, and noticed once
+// for all cells.
 func TestReady_uncounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, always(script{uncounted: true}))

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -60,6 +61,8 @@ type Options struct {
 	// what a run that is resumed has kept.
 	EngineTexts []EngineFile
 	LookupEnv   func(string) (string, bool)
+	// Stdin is the plan whose path is [Stdin]; nil: there is none.
+	Stdin io.Reader
 	// Config is the path of the user's configuration file; "" is none.
 	Config string
 
@@ -71,31 +74,36 @@ type Options struct {
 // DefaultMaxCells bounds the product of a matrix, counted before it is made.
 const DefaultMaxCells = 10_000
 
-// Open reads, checks and resolves a plan file of at most 1 MiB. The error is a *Diagnostics
-// where the plan is wrong, with everything that is wrong with it.
+// Stdin is the path of a plan on the standard input. What it names is relative to
+// the working directory.
+const Stdin = "-"
+
+// Open reads, checks and resolves a plan file of at most 1 MiB. The error is a
+// *Diagnostics where the plan is wrong, with everything that is wrong with it.
 func Open(path string, opts Options) (*Plan, error) {
-	src, err := input.ReadNamed(path, syntax.MaxBytes)
+	var src []byte
+	var err error
+	if path == Stdin && opts.Stdin != nil {
+		src, err = input.ReadStream(path, opts.Stdin, syntax.MaxBytes)
+	} else {
+		src, err = input.ReadNamed(path, syntax.MaxBytes)
+	}
+	for rule, cause := range map[string]error{"too-large": input.ErrTooLarge, "empty": input.ErrEmpty} {
+		if errors.Is(err, cause) {
+			var r syntax.Report
+			unread(&r, path, rule, "the plan", err)
+			return nil, r.Err()
+		}
+	}
 	if err != nil {
-		return nil, unread(path, err)
+		return nil, err
 	}
 	return Parse(path, filepath.Dir(path), src, opts)
 }
 
-// unread is the error of a plan whose file was not read. A file that cannot be a
-// plan is a diagnostic; one that is not there, or not to be read, stays as it is.
-func unread(path string, err error) error {
-	rule := ""
-	switch {
-	case errors.Is(err, input.ErrTooLarge):
-		rule = "too-large"
-	case errors.Is(err, input.ErrEmpty):
-		rule = "empty"
-	default:
-		return err
-	}
-	var r syntax.Report
-	r.At(syntax.NewSource(path, ""), syntax.Span{Line: 1, Col: 1, EndCol: 2}, rule, "the plan is not read: %v", input.Reason(err))
-	return r.Err()
+// unread reports a file that was not read.
+func unread(r *syntax.Report, path, rule, what string, err error) {
+	r.At(syntax.NewSource(path, ""), syntax.Span{Line: 1, Col: 1, EndCol: 2}, rule, "%s is not read: %v", what, input.Reason(err))
 }
 
 // Parse is Open for bytes; name stands in messages, dir is what relative files
@@ -124,21 +132,25 @@ func Parse(name, dir string, src []byte, opts Options) (*Plan, error) {
 	if err := l.Report.Err(); err != nil {
 		return nil, err
 	}
+	if len(l.Env.Plain) > 0 {
+		p.variables = digest(l.Env.Plain, 12)
+	}
 	return p, nil
 }
 
 // internals is what a Plan knows beside what the file says.
 type internals struct {
-	set     []string
-	cells   []Cell
-	columns []result.Column
-	axisEnv exprEnv
-	order   []Deployment
-	base    map[string]any // of SpecDigest: what all cells have in common
-	env     *strict.Env
-	config  Config
-	engines func(name string) (*engine.Profile, bool)
-	source  []byte
+	set        []string
+	cells      []Cell
+	columns    []result.Column
+	axisEnv    exprEnv
+	order      []Deployment
+	conditions string // the digest of those that the plan itself says
+	variables  string // the digest of Plan.Variables
+	env        *strict.Env
+	config     Config
+	engines    func(name string) (*engine.Profile, bool)
+	source     []byte
 
 	engineTexts []EngineFile
 }
@@ -155,7 +167,6 @@ type loader struct {
 	excludes []*expression.Expression
 	included []*syntax.Node // the entries of matrix.include, for positions
 	trees    forester
-	met      map[string]bool // problems of servers that were reported
 
 	own   engine.Set        // of the engine files
 	sums  map[string]string // of their contents, by profile

@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"sweep.dev/sweep/engine"
@@ -35,8 +37,8 @@ func axisNames() []string {
 
 // lookupAxis says what an axis of the matrix is; ok is false for no axis.
 func lookupAxis(name string) (axisKind, bool) {
-	one := 1.0
 	count := func(unit string, most float64, doc string) fieldtag.Field {
+		one := 1.0
 		return fieldtag.Field{Min: &one, Max: &most, Unit: unit, Doc: doc}
 	}
 	text := func(doc string) axisKind {
@@ -52,18 +54,16 @@ func lookupAxis(name string) (axisKind, bool) {
 	case "gpu_count":
 		return axisKind{server: true, kind: countValue, field: count("GPUs", engine.MaxGPUs, "GPUs of all roles and replicas of a deployment. Needed only where the arguments of the engine do not say it."), typ: result.Int}, true
 	case "concurrency":
-		return axisKind{kind: countValue, field: count("requests", 65_536, "Closed loop: requests in flight at once."), typ: result.Int}, true
+		return axisKind{kind: countValue, field: inPlaceOf[Load]("concurrency", "Closed loop: requests in flight at once."), typ: result.Int}, true
 	case "max_tokens":
-		return axisKind{kind: countValue, field: count("tokens", 10_000_000, "Output tokens of one request at most."), typ: result.Int}, true
+		return axisKind{kind: countValue, field: inPlaceOf[Load]("max_tokens", "Output tokens of one request at most."), typ: result.Int}, true
 	case "input_tokens":
 		// The column input_tokens is what was sent; this is what was meant.
-		return axisKind{column: "target_input_tokens", kind: countValue, field: count("tokens", 4_000_000, "Mean length of a synthetic prompt."), typ: result.Int}, true
+		return axisKind{column: "target_input_tokens", kind: countValue, field: inPlaceOf[Prompts]("input_tokens", "Mean length of a synthetic prompt."), typ: result.Int}, true
 	case "request_rate":
-		zero, most := 0.0, 1e6
-		return axisKind{kind: numberValue, field: fieldtag.Field{Above: &zero, Max: &most, Unit: "requests/s", Doc: "Open loop: requests sent per second."}, typ: result.Float}, true
+		return axisKind{kind: numberValue, field: inPlaceOf[Load]("request_rate", "Open loop: requests sent per second."), typ: result.Float}, true
 	case "shared_prefix":
-		zero := 0.0
-		return axisKind{kind: numberValue, field: fieldtag.Field{Min: &zero, Max: &one, Unit: "ratio", Doc: "Share of a synthetic prompt that all prompts of a trial begin with."}, typ: result.Float}, true
+		return axisKind{kind: numberValue, field: inPlaceOf[Prompts]("shared_prefix", "Share of a synthetic prompt that all prompts of a trial begin with."), typ: result.Float}, true
 	}
 	if arg, ok := strings.CutPrefix(name, "args."); ok && flagName.MatchString(arg) {
 		return axisKind{column: "arg_" + columnName(arg), server: true, kind: anyValue, field: fieldtag.Field{Doc: "An argument of the engine."}}, true
@@ -75,9 +75,17 @@ func lookupAxis(name string) (axisKind, bool) {
 		if arg, ok := strings.CutPrefix(what, "args."); ok {
 			return axisKind{column: columnName(role) + "_arg_" + columnName(arg), server: true, kind: anyValue, field: fieldtag.Field{Doc: "An argument of one role of the engine."}}, true
 		}
-		return axisKind{column: columnName(role) + "_replicas", server: true, kind: countValue, field: count("servers", 1024, "How many of one role of the engine are started."), typ: result.Int}, true
+		return axisKind{column: columnName(role) + "_replicas", server: true, kind: countValue, field: count("servers", engine.MaxReplicas, "How many of one role of the engine are started."), typ: result.Int}, true
 	}
 	return axisKind{}, false
+}
+
+// inPlaceOf has the bounds and the unit of the field of T that an axis takes the
+// place of.
+func inPlaceOf[T any](key, doc string) fieldtag.Field {
+	fields := fieldtag.Of(reflect.TypeFor[T]())
+	f := fields[slices.IndexFunc(fields, func(f fieldtag.Field) bool { return f.Key == key })]
+	return fieldtag.Field{Min: f.Min, Max: f.Max, Above: f.Above, Below: f.Below, Unit: f.Unit, Doc: doc}
 }
 
 // roleAxis takes roles.worker.replicas and roles.frontend.args.router-mode

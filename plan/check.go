@@ -92,9 +92,8 @@ func (l *loader) checkModel(p *Plan) {
 
 // checkModelNames refuses names that are no model and no path of one. A model is
 // a name of the hub (Qwen/Qwen3-0.6B), or a path of its files: an absolute one,
-// or one below the folder in which the server runs. A path that climbs out of
-// that folder is not a model of the plan's, and one that begins with a dash would
-// be an argument of the server.
+// or one below the folder in which the server runs. A name that begins with a
+// dash would be an argument of the server.
 func (l *loader) checkModelNames() {
 	nodes := l.axisNodes("model")
 	if n := l.root.Get("model"); n != nil {

@@ -95,7 +95,7 @@ func (l *loader) checkGiven(p *Plan) {
 	}
 }
 
-// checkResetCache rejects the permission to empty a cache that no call empties.
+// checkResetCache rejects reset_cache for an engine that has no call for it.
 func (l *loader) checkResetCache() {
 	n := l.root.Get("backend").Get("reset_cache")
 	if n == nil || n.Text != "between_trials" {
@@ -165,9 +165,6 @@ func (l *loader) checkEngine(p *Plan, key string) {
 		return
 	}
 	l.profiles[key] = profile
-	if n, ok := l.root.At("engines", key, "command"); ok && len(n.Items) == 0 && n.Kind == syntax.List {
-		l.Report.Node(n, "value", "engines.%s.command is empty", key)
-	}
 	if len(profile.Roles) > 1 && e.Command != nil {
 		var names []string
 		for _, r := range profile.Roles {
@@ -179,23 +176,28 @@ func (l *loader) checkEngine(p *Plan, key string) {
 	if args := l.root.Get("engines").Get(key).Get("args"); args != nil {
 		l.checkArgs(profile, args)
 	}
-	l.checkCommand(profile, profile.EntryRole(), l.root.Get("engines").Get(key).Get("command"))
+	l.checkCommand(profile, profile.EntryRole(), "engines", key, "command")
 	l.checkRoles(p, key, profile)
 }
 
-// checkCommand judges the templates of a command line that the plan gives.
-func (l *loader) checkCommand(profile *engine.Profile, role string, command *syntax.Node) {
+// checkCommand judges the command line that the plan gives at a path, if any.
+func (l *loader) checkCommand(profile *engine.Profile, role string, keys ...string) {
+	command, ok := l.root.At(keys...)
+	if ok && command.Kind == syntax.List && len(command.Items) == 0 {
+		l.Report.Node(command, "value", "%s is empty", strings.Join(keys, "."))
+	}
 	nodes := items(command)
+	if !ok || len(nodes) == 0 {
+		return // reported already, or not given
+	}
 	elements := make([]string, len(nodes))
 	for i, n := range nodes {
 		elements[i] = n.Text
 	}
-	if len(elements) == 0 {
-		return // reported already, or not given
-	}
-	wrong := profile.CheckCommand(role, elements)
-	for _, i := range slices.Sorted(maps.Keys(wrong)) {
-		l.Report.Node(nodes[i], "template", "%v", wrong[i])
+	for i, err := range profile.CheckCommand(role, elements) {
+		if err != nil {
+			l.Report.Node(nodes[i], "template", "%v", err)
+		}
 	}
 }
 

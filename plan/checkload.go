@@ -27,6 +27,11 @@ func (l *loader) given(axis string) bool {
 	return l.has("matrix", axis) || l.has(loadPath(axis)...)
 }
 
+// mistyped says whether another word was most likely meant to give it one.
+func (l *loader) mistyped(axis string) bool {
+	return l.Mistyped["matrix."+axis] || l.Mistyped[strings.Join(loadPath(axis), ".")]
+}
+
 // where is the key that gives a load axis its value.
 func (l *loader) where(axis string) []string {
 	if l.has("matrix", axis) {
@@ -65,6 +70,8 @@ func (l *loader) checkLoop(p *Plan) {
 	case len(ways) > 1:
 		l.conflict("a closed loop has concurrency; an open loop has request_rate, stages or a trace", ways[len(ways)-1],
 			"a load has one of concurrency, request_rate, stages and trace, not several")
+	case len(ways) == 0 && (l.mistyped("concurrency") || l.mistyped("request_rate")):
+		return
 	case len(ways) == 0:
 		l.missing("the load has neither a concurrency nor a request_rate", "an axis concurrency: [1, 8, 32], or load.concurrency, or request_rate in either place, or load.stages, or load.trace", "load")
 		return
@@ -112,7 +119,7 @@ func (l *loader) checkAmount(p *Plan) {
 	switch {
 	case requests && each:
 		l.conflict("keep one of them", path("load", "requests_per_worker"), "load has both requests and requests_per_worker")
-	case requests || each || duration || l.has("load", "stages") || l.has("load", "trace"):
+	case requests || each || duration || l.Mistyped["load.requests"] || l.Mistyped["load.duration"] || l.has("load", "stages") || l.has("load", "trace"):
 	case l.has("load", "until"):
 		l.missing("load.until has no cap: a metric may never be known well enough", "load.requests, load.requests_per_worker or load.duration", "load", "until")
 	default:
@@ -135,7 +142,7 @@ func (l *loader) lengths(p *Plan) (why string, known bool) {
 }
 
 func (l *loader) checkMaxTokens(p *Plan) {
-	if brought, known := l.lengths(p); known && brought == "" && !l.given("max_tokens") {
+	if brought, known := l.lengths(p); known && brought == "" && !l.given("max_tokens") && !l.mistyped("max_tokens") {
 		l.missing("nothing says how long an answer may be", "load.max_tokens or the axis max_tokens", "load")
 	}
 }

@@ -64,6 +64,7 @@ func (l *loader) checkSynthetic(p *Plan) {
 	pr := &p.Load.Prompts
 	brought, known := l.lengths(p)
 	switch {
+	case known && brought == "" && !l.given("input_tokens") && l.mistyped("input_tokens"):
 	case known && brought == "" && !l.given("input_tokens"):
 		l.missing("nothing says how long a prompt is", "load.prompts.input_tokens or the axis input_tokens", "load", "prompts")
 	case brought != "" && l.given("input_tokens"):

@@ -22,10 +22,7 @@ func (l *loader) checkRoles(p *Plan, key string, profile *engine.Profile) {
 		if role == nil {
 			continue
 		}
-		if n := e.Value.Get("command"); n != nil && n.Kind == syntax.List && len(n.Items) == 0 {
-			l.Report.Node(n, "value", "engines.%s.roles.%s.command is empty", key, name)
-		}
-		l.checkCommand(profile, name, e.Value.Get("command"))
+		l.checkCommand(profile, name, "engines", key, "roles", name, "command")
 		if args := e.Value.Get("args"); args != nil {
 			l.checkArgs(flagsOf(profile, role), args)
 		}

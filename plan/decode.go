@@ -5,9 +5,11 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"sweep.dev/sweep/internal/fieldtag"
+	"sweep.dev/sweep/internal/meant"
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/strict"
 )
@@ -80,9 +82,15 @@ func (l *loader) decode() *Plan {
 	return &p
 }
 
-// sections says in which part of the plan a key belongs.
-func sections(t reflect.Type) func(string) string {
-	homes := make(map[string]string)
+// sections finds the path of a key by its name alone, or by one that is a single
+// slip from it: the one nearest to the top where several sections have it.
+func sections(t reflect.Type) func(key string) (path, hint string) {
+	paths := make(map[string]string)
+	add := func(key, path string) {
+		if old, ok := paths[key]; !ok || strings.Count(path, ".") < strings.Count(old, ".") {
+			paths[key] = path
+		}
+	}
 	var walk func(t reflect.Type, where string)
 	walk = func(t reflect.Type, where string) {
 		for t.Kind() == reflect.Pointer {
@@ -92,45 +100,42 @@ func sections(t reflect.Type) func(string) string {
 			return
 		}
 		for _, f := range fieldtag.Of(t) {
-			home := where
-			if home == "" {
-				home = "the plan itself"
-			}
-			if _, ok := homes[f.Key]; !ok {
-				homes[f.Key] = home
-			}
+			add(f.Key, where+f.Key)
 			switch f.Type {
 			case reflect.TypeFor[Matrix](), reflect.TypeFor[Plugin]():
 			default:
-				inner := f.Key
-				if where != "" {
-					inner = where + "." + f.Key
-				}
-				walk(f.Type, inner)
+				walk(f.Type, where+f.Key+".")
 			}
 		}
 	}
 	walk(t, "")
-	for _, f := range fieldtag.Of(reflect.TypeFor[Engine]()) {
-		homes[f.Key] = "engines.<name>"
-	}
+	walk(reflect.TypeFor[Engine](), "engines.<name>.")
 	for _, a := range axisNames() {
-		if home := homes[a]; home == "" || home == "the plan itself" {
-			homes[a] = "matrix"
-		} else if home != "matrix" {
-			homes[a] = home + " or matrix"
+		if _, ok := paths[a]; !ok {
+			paths[a] = "matrix." + a
 		}
 	}
-	names := slices.Sorted(maps.Keys(homes))
-	return func(key string) string {
-		if homes[key] == "" {
-			key = syntax.Nearest(key, names)
+	names := slices.Sorted(maps.Keys(paths))
+	return func(key string) (path, hint string) {
+		if near := syntax.Nearest(key, names); paths[key] == "" && syntax.Distance(key, near) == 1 {
+			key = near
 		}
-		if homes[key] == "" {
-			return ""
+		if strings.HasPrefix(paths[key], "load.") && slices.Contains(axisNames(), key) {
+			hint = "the axis " + key + " of the matrix takes several values"
 		}
-		return key + " belongs in " + homes[key]
+		return paths[key], hint
 	}
+}
+
+// KeyPath is the path of the key of a plan that name, without its section, most
+// likely means; "" for none.
+func KeyPath(name string) string {
+	name = strings.ReplaceAll(name, "-", "_")
+	if path := meant.Setting(name); path != "" {
+		return path
+	}
+	path, _ := sections(reflect.TypeFor[Plan]())(name)
+	return path
 }
 
 // at is the node at keys, or the nearest one above it that there is.

@@ -3,6 +3,8 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
+
+	"sweep.dev/sweep/result"
 )
 
 // Digests are the beginning of the SHA-256 of canonical JSON. What goes into
@@ -34,55 +36,71 @@ func cellID(c Cell, axes []Axis, t forester) string {
 func serverID(s Server) string { return digest(tree(s), 10) }
 
 // SpecDigest is what else could change the measurement of a cell, in 12 hex
-// digits: the engine's profile, and its content where a file gave it, image, command, fixed arguments, environment
-// (by reference) and CPUs, the model's revision, the backend and the
-// collectors with their settings, the seeds, the contents of the files of
-// prompts, pairs and traces, the client that a plan chooses, what ends a trial
-// early, the request deadline, and --set.
+// digits: the conditions and the subject, as far as the plan says them.
 func (p *Plan) SpecDigest(c Cell) string {
-	parts := map[string]any{
-		"plan":    p.base,
-		"profile": c.Server.Profile,
-		"engine":  tree(p.Engines[c.Server.Engine]),
+	return digest([]string{p.conditions, p.SubjectDigest(c, nil)}, 12)
+}
+
+// ConditionsDigest is how the cells of a plan are measured, in 12 hex digits:
+// the load outside of its axes, the contents of the files of prompts, pairs and
+// traces, the seeds, the client, what ends a trial early, the collectors with
+// their settings, and the request deadline. client is who sends in place of the
+// plan's choice, or "".
+func (p *Plan) ConditionsDigest(client string) string {
+	if client == "" {
+		return p.conditions
 	}
-	if c.Server.ProfileSHA256 != "" {
-		parts["profile_sha256"] = c.Server.ProfileSHA256
+	load := p.Load
+	load.Client = client
+	return p.conditionsOf(load)
+}
+
+func (p *Plan) conditionsOf(load Load) string {
+	if load.Client == ClientAuto {
+		load.Client = ""
+	}
+	parts := map[string]any{
+		"load":    tree(load),
+		"collect": tree(p.Collect),
+		"seed":    p.Seed,
+		"prompts": load.Prompts.FileSHA256,
+		"pairs":   load.Prompts.PairsSHA256,
+		"request": p.Timeouts.Request.String(),
+	}
+	if t := load.Trace; t != nil {
+		parts["trace"] = t.FileSHA256
 	}
 	return digest(parts, 12)
 }
 
-// digestBase is the part of SpecDigest that all cells have in common.
-func (p *Plan) digestBase() map[string]any {
-	base := map[string]any{
+// SubjectDigest is what a trial of a cell measures beside the cell's axes, in 12
+// hex digits: the engine's profile, and its content where a file gave it, image,
+// command, fixed arguments, environment (by reference) and CPUs, the model's
+// revision, the backend with its settings, and what the trial's row recorded of
+// the server.
+func (p *Plan) SubjectDigest(c Cell, row result.Row) string {
+	parts := map[string]any{
 		"backend":  tree(p.Backend),
-		"collect":  tree(p.Collect),
 		"revision": p.ModelRevision,
-		"seed":     p.Seed,
-		"prompts":  p.Load.Prompts.FileSHA256,
-		"request":  p.Timeouts.Request.String(),
+		"profile":  c.Server.Profile,
+		"engine":   tree(p.Engines[c.Server.Engine]),
 	}
-	if p.Load.Sampling.Seed != nil {
-		base["sampling_seed"] = *p.Load.Sampling.Seed
+	if c.Server.ProfileSHA256 != "" {
+		parts["profile_sha256"] = c.Server.ProfileSHA256
 	}
-	// What a plan does not say is left out: its digest is the one that it had
-	// before it could be said.
-	if sum := p.Load.Prompts.PairsSHA256; sum != "" {
-		base["pairs"] = sum
+	for _, r := range result.Recorded {
+		if v := row[r.Column]; v != nil {
+			parts[r.Column] = v
+		}
 	}
-	if t := p.Load.Trace; t != nil {
-		base["trace"] = t.FileSHA256
-	}
-	if c := p.Load.Client; c != "" && c != ClientAuto {
-		base["client"] = c
-	}
-	if p.Load.Stop != nil {
-		base["stop"] = tree(p.Load.Stop)
-	}
-	if len(p.set) > 0 {
-		base["set"] = p.set
-	}
-	return base
+	return digest(parts, 12)
 }
+
+// Variables is the digest of the environment variables that the plan reads into
+// texts that are not secret, in 12 hex digits; "" where it reads none. The other
+// digests have what a plug-in is told by reference: the URL of an endpoint may be
+// ${SWEEP_URL}.
+func (p *Plan) Variables() string { return p.variables }
 
 // Digest is the SHA-256 of the whole resolved plan, in hex: what resume
 // compares.

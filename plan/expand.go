@@ -30,8 +30,9 @@ func (l *loader) expand(p *Plan) {
 	}
 	l.trees = make(forester)
 	p.cells = make([]Cell, 0, count(dims)+len(p.Matrix.Include))
-	l.product(p, dims)
-	l.added(p)
+	all := &servers{l: l, p: p, made: make(map[string]Server), met: make(map[string]bool)}
+	l.product(p, all, dims)
+	l.added(p, all)
 	if len(p.cells) == 0 && l.Report.Len() == 0 {
 		l.Report.Node(l.key("matrix", "exclude"), "no-cells", "every cell is excluded")
 	}
@@ -40,7 +41,7 @@ func (l *loader) expand(p *Plan) {
 	if l.Report.Len() > 0 {
 		return
 	}
-	p.base = p.digestBase()
+	p.conditions = p.conditionsOf(p.Load)
 	p.order = p.deployments()
 }
 
@@ -87,10 +88,9 @@ func amount(n int) string {
 }
 
 // product makes the cells of the matrix, the first axis changing slowest.
-func (l *loader) product(p *Plan, dims []dimension) {
+func (l *loader) product(p *Plan, all *servers, dims []dimension) {
 	hits := make([]bool, len(l.excludes))
 	index := make([]int, len(dims))
-	servers := newServers(l, p)
 	for range count(dims) {
 		settings := make([]Setting, len(p.Matrix.Axes))
 		for d, dim := range dims {
@@ -100,7 +100,7 @@ func (l *loader) product(p *Plan, dims []dimension) {
 			}
 		}
 		if !l.excluded(p, settings, hits) {
-			l.cell(p, servers, settings)
+			l.cell(p, all, settings)
 		}
 		for d := len(dims) - 1; d >= 0; d-- {
 			if index[d]++; index[d] < dims[d].n {
@@ -140,12 +140,11 @@ func (l *loader) excluded(p *Plan, settings []Setting, hits []bool) bool {
 }
 
 // added makes the cells of include.
-func (l *loader) added(p *Plan) {
+func (l *loader) added(p *Plan, all *servers) {
 	have := make(map[string]bool, len(p.cells))
 	for _, c := range p.cells {
 		have[c.ID] = true
 	}
-	servers := newServers(l, p)
 	for i, values := range p.Matrix.Include {
 		settings := make([]Setting, 0, len(p.Matrix.Axes))
 		for _, a := range p.Matrix.Axes {
@@ -163,7 +162,7 @@ func (l *loader) added(p *Plan) {
 			}
 			settings = append(settings, Setting{Column: a.Column, Value: v})
 		}
-		l.cell(p, servers, settings)
+		l.cell(p, all, settings)
 		if id := p.cells[len(p.cells)-1].ID; have[id] {
 			l.Report.Node(l.included[i], "duplicate", "this cell is in the matrix already")
 		} else {
@@ -172,9 +171,9 @@ func (l *loader) added(p *Plan) {
 	}
 }
 
-func (l *loader) cell(p *Plan, servers *servers, settings []Setting) {
+func (l *loader) cell(p *Plan, all *servers, settings []Setting) {
 	c := Cell{Index: len(p.cells), Settings: settings}
-	c.Server = servers.get(settings)
+	c.Server = all.get(settings)
 	c.Load = l.load(p, settings, c.Server.Engine)
 	c.ID = cellID(c, p.Matrix.Axes, l.trees)
 	p.cells = append(p.cells, c)
@@ -224,10 +223,7 @@ type servers struct {
 	l    *loader
 	p    *Plan
 	made map[string]Server
-}
-
-func newServers(l *loader, p *Plan) *servers {
-	return &servers{l: l, p: p, made: make(map[string]Server)}
+	met  map[string]bool // problems that were reported
 }
 
 func (s *servers) get(settings []Setting) Server {
@@ -281,9 +277,7 @@ func (s *servers) make(settings []Setting) Server {
 	out.Image, out.Entrypoint, out.Command, out.CPUs = e.Image, e.Entrypoint, e.Command, e.CPUs
 	maps.Copy(args, e.Args)
 	maps.Copy(env, e.Env)
-	for _, name := range slices.Sorted(maps.Keys(args)) {
-		out.Args = append(out.Args, Arg{Name: name, Value: args[name]})
-	}
+	out.Args = argList(args)
 	if len(env) > 0 {
 		out.Env = env
 	}
@@ -295,33 +289,6 @@ func (s *servers) make(settings []Setting) Server {
 	}
 	s.countGPUs(&out, declared)
 	return out
-}
-
-// with is a role with the value of one axis.
-func (r Role) with(what string, v Value) Role {
-	arg, ok := strings.CutPrefix(what, "args.")
-	if !ok {
-		r.Replicas = int(v.(int64))
-		return r
-	}
-	r.Args = maps.Clone(r.Args)
-	if r.Args == nil {
-		r.Args = make(map[string]any)
-	}
-	r.Args[arg] = v
-	return r
-}
-
-// over is a role of the plan with the axes of one cell.
-func (r Role) over(axes Role) Role {
-	r.Replicas = cmp.Or(axes.Replicas, r.Replicas)
-	args := maps.Clone(r.Args)
-	if args == nil {
-		args = axes.Args
-	}
-	maps.Copy(args, axes.Args)
-	r.Args = args
-	return r
 }
 
 // deployments groups the cells by their server and puts them in the order in

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"sweep.dev/sweep/result"
 )
 
 func parse(t testing.TB, src string, set ...string) *Plan {
@@ -85,8 +87,10 @@ func TestSpecDigest(t *testing.T) {
 			t.Errorf("%s does not change the digest", change)
 		}
 	}
-	if spec(simple, "load.sampling.seed=4") == base || spec(simple, "load.requests=8") == base {
-		t.Error("a --set does not change the digest")
+	for set, same := range map[string]bool{"load.sampling.seed=4": false, "matrix.concurrency=[1]": true, "repeats=3": true} {
+		if (spec(simple, set) == base) != same {
+			t.Errorf("--set %s: the same digest is %t", set, !same)
+		}
 	}
 	for _, same := range []string{"description: other words", "sinks: [csv]", "repeats: 4", "retries: 0", "order: shuffled", "validity: {max_stall: 3s}"} {
 		if spec(simple+same+"\n") != base {
@@ -95,11 +99,81 @@ func TestSpecDigest(t *testing.T) {
 	}
 }
 
+// TestDigests holds what of a change is of the conditions and what of the subject:
+// the spec digest is both.
+func TestDigests(t *testing.T) {
+	digests := func(src string) (conditions, subject, spec string) {
+		p := parse(t, src)
+		c := p.Cells()[0]
+		return p.ConditionsDigest(""), p.SubjectDigest(c, nil), p.SpecDigest(c)
+	}
+	conditions, subject, spec := digests(simple)
+	for change, of := range map[string]string{
+		"seed: 2": "conditions", "collect: [proc]": "conditions", "timeouts: {request: 1m}": "conditions",
+		"engines: {vllm: {args: {dtype: half}}}": "subject", "engines: {vllm: {image: x}}": "subject",
+		"engines: {vllm: {env: {A: b}}}": "subject", "model_revision: abc": "subject",
+		"repeats: 4": "", "order: shuffled": "",
+	} {
+		c, s, both := digests(simple + change + "\n")
+		if (c != conditions) != (of == "conditions") || (s != subject) != (of == "subject") || (both != spec) != (of != "") {
+			t.Errorf("%s: conditions %s and %s, subject %s and %s, spec %s and %s", change, conditions, c, subject, s, spec, both)
+		}
+	}
+	for _, change := range []string{"load:\n  client: std\n", "load:\n  stop: {error_rate: 50%}\n", "load:\n  probe: {}\n"} {
+		if c, s, _ := digests(strings.Replace(simple, "load:\n", change, 1)); c == conditions || s != subject {
+			t.Errorf("%s: conditions %s and %s, subject %s and %s", change, conditions, c, subject, s)
+		}
+	}
+
+	p := parse(t, simple)
+	cell := p.Cells()[0]
+	std := parse(t, strings.Replace(simple, "load:\n", "load:\n  client: std\n", 1))
+	if p.ConditionsDigest("std") != std.ConditionsDigest("") || std.ConditionsDigest("auto") != conditions {
+		t.Error("--client is not the same as load.client")
+	}
+	seen := map[string]bool{subject: true}
+	for _, row := range []result.Row{{"engine_version": "1"}, {"engine_version": "2"}, {"image_digest": "1"}, {"model_revision": "1"}} {
+		seen[p.SubjectDigest(cell, row)] = true
+	}
+	if len(seen) != 5 {
+		t.Errorf("what was recorded of a server makes %d subjects, want 5", len(seen))
+	}
+	if got := p.SubjectDigest(cell, result.Row{"engine_version": nil, "p50_ttft_ms": 1.0}); got != subject {
+		t.Error("what was not recorded makes another subject")
+	}
+}
+
+// TestVariables holds that what a plan reads of the environment is known, and
+// secrets are not.
+func TestVariables(t *testing.T) {
+	variables := func(model, token string) string {
+		opts := testOptions()
+		opts.LookupEnv = func(name string) (string, bool) {
+			v, ok := map[string]string{"SWEEP_MODEL": model, "HF_TOKEN": token}[name]
+			return v, ok
+		}
+		src := strings.Replace(simple, "model: m", "model: ${SWEEP_MODEL}", 1) + "engines: {vllm: {env: {HF_TOKEN: \"${HF_TOKEN}\"}}}\n"
+		p, err := Parse("p.yaml", t.TempDir(), []byte(src), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Variables()
+	}
+	if a, b := variables("a", "x"), variables("b", "x"); a == b || a == "" {
+		t.Errorf("two models have %q and %q", a, b)
+	}
+	if variables("a", "x") != variables("a", "y") {
+		t.Error("a secret is in it")
+	}
+	if got := parse(t, simple).Variables(); got != "" {
+		t.Errorf("a plan without variables has %q", got)
+	}
+}
+
 // TestIdentity_load holds which keys of the load make another cell, and which
 // only another way to measure the same one.
 func TestIdentity_load(t *testing.T) {
 	identity := func(set ...string) (cell, spec string) {
-		// --set is in the digest itself: the text is changed in its place.
 		src := simple
 		for _, s := range set {
 			src = strings.Replace(src, "load:\n", "load:\n  "+s+"\n", 1)
@@ -112,7 +186,7 @@ func TestIdentity_load(t *testing.T) {
 		"conversation: {turns: 2}", "cancel: {share: 0.1, after: 1s}", "probe: {}", "until: {metric: e2e_ms, within: 5%, min_requests: 4}",
 		`request_headers: {X-N: "{n}"}`,
 	} {
-		if c, s := identity(other); c == cell || s != spec {
+		if c, s := identity(other); c == cell || s == spec {
 			t.Errorf("%s: another cell %t, another digest %t", other, c != cell, s != spec)
 		}
 	}

@@ -1,8 +1,10 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 
+	"sweep.dev/sweep/internal/meant"
 	"sweep.dev/sweep/plan/internal/expression"
 	"sweep.dev/sweep/result"
 )
@@ -15,34 +17,41 @@ type exprEnv struct {
 
 // columnEnv is the environment of objectives.
 func columnEnv(cols []result.Column) exprEnv {
-	e := exprEnv{Env: expression.Env{Noun: "column", Zero: make(map[string]any, len(cols))}}
+	e := exprEnv{Env: expression.Env{Noun: "column", Zero: make(map[string]any, len(cols)), Units: make(map[string]string)}}
 	for _, c := range cols {
 		// Objectives are held against the row before their own columns are in
 		// it, and an instant is no quantity.
 		if c.Type == result.Timestamp || strings.HasPrefix(c.Name, "slo_") {
 			continue
 		}
-		e.add(c.Name, c.Type)
+		e.add(c.Name, c)
 	}
+	e.Meant = func(name string) string { return meant.Column(name, e.Names) }
 	return e
 }
 
 // axisEnv is the environment of exclude and --only.
 func axisEnv(axes []Axis) exprEnv {
-	e := exprEnv{Env: expression.Env{Noun: "axis", Zero: make(map[string]any, len(axes))}, also: make(map[string]string)}
+	e := exprEnv{Env: expression.Env{Noun: "axis", Zero: make(map[string]any, len(axes)), Units: make(map[string]string)}, also: make(map[string]string)}
 	for _, a := range axes {
 		c := a.column()
-		e.add(a.Column, c.Type)
+		e.add(a.Column, c)
 		if a.Name == "input_tokens" {
-			e.add(a.Name, c.Type)
+			e.add(a.Name, c)
 			e.also[a.Column] = a.Name
 		}
+	}
+	e.Meant = func(name string) string {
+		if path := strings.Split(meant.Setting(name), "."); slices.Contains(e.Names, path[len(path)-1]) {
+			return path[len(path)-1]
+		}
+		return meant.Column(name, e.Names)
 	}
 	return e
 }
 
-func (e *exprEnv) add(name string, t result.Type) {
-	switch t {
+func (e *exprEnv) add(name string, c result.Column) {
+	switch c.Type {
 	case result.Int, result.Float:
 		e.Zero[name] = float64(0)
 	case result.Bool:
@@ -51,6 +60,9 @@ func (e *exprEnv) add(name string, t result.Type) {
 		e.Zero[name] = ""
 	}
 	e.Names = append(e.Names, name)
+	if c.Unit != "" {
+		e.Units[name] = c.Unit
+	}
 }
 
 // values is the environment of one cell.

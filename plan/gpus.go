@@ -1,47 +1,12 @@
 package plan
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/syntax"
 )
-
-// ArgsOf are the engine's arguments for a role of tier engine: those of the
-// server with the role's own in their place.
-func (s Server) ArgsOf(p *engine.Profile, role string) []engine.Arg {
-	own := make([]engine.Arg, 0, len(s.Roles[role].Args))
-	for _, name := range slices.Sorted(maps.Keys(s.Roles[role].Args)) {
-		own = append(own, engine.Arg{Name: name, Value: s.Roles[role].Args[name]})
-	}
-	var args []engine.Arg
-	for _, a := range s.Args {
-		same := func(o engine.Arg) bool { return p.ArgName(o.Name) == p.ArgName(a.Name) }
-		if !slices.ContainsFunc(own, same) {
-			args = append(args, engine.Arg(a))
-		}
-	}
-	return append(args, own...)
-}
-
-// CommandOf is the command line that the plan gives a role in place of the
-// profile's; nil for none.
-func (s Server) CommandOf(p *engine.Profile, role string) []string {
-	if own := s.Roles[role].Command; own != nil || len(p.Roles) > 1 {
-		return own
-	}
-	return s.Command
-}
-
-// ReplicasOf is how many replicas of a role are started.
-func (s Server) ReplicasOf(role *engine.Role) int {
-	return cmp.Or(s.Roles[role.Name].Replicas, role.Replicas, 1)
-}
 
 // GPUsOf is how many GPUs one replica of a role has: 0 for a frontend or a
 // router.
@@ -66,22 +31,14 @@ func (s Server) ReplicaGPUs() int {
 }
 
 // Parallelism is how one replica of a role spreads over GPUs by its arguments.
-func (s Server) Parallelism(p *engine.Profile, role string) (engine.Parallelism, error) {
-	v := engine.Vars{Model: s.Model, Served: s.Served, Host: "HOST", Port: 1, Dir: "DIR", GPU: s.GPU, GPUs: max(1, s.GPUsOf(role)), Sweep: "sweep"}
-	v.Peers = make(map[string][]engine.Address, len(p.Roles))
-	for i := range p.Roles {
-		r := &p.Roles[i]
-		if r.Name == role {
-			v.Ports = r.Ports
-		}
-		v.Peers[r.Name] = []engine.Address{{Host: "HOST", Port: 1, Ports: r.Ports, Dir: "DIR"}}
-	}
+func (s Server) Parallelism(p *engine.Profile, role string) (engine.Parallelism, []engine.WrongSize) {
+	v := engine.Vars{Model: s.Model, Served: s.Served, GPU: s.GPU, GPUs: max(1, s.GPUsOf(role))}
 	return p.Parallelism(role, v, s.ArgsOf(p, role), s.CommandOf(p, role))
 }
 
 // countGPUs sets how many GPUs a server has: what its arguments say, times the
 // replicas, summed over its roles. declared is the plan's gpu_count, 0 for none.
-// It rules what the arguments do not say, and must agree with the rest.
+// It fills in what the arguments do not say, and must agree with what they do.
 func (s *servers) countGPUs(out *Server, declared int) {
 	out.GPUCount = max(1, declared)
 	profile := s.l.profiles[out.Engine]
@@ -98,9 +55,9 @@ func (s *servers) countGPUs(out *Server, declared int) {
 	for i := range profile.Roles {
 		c := counted{role: &profile.Roles[i]}
 		c.replicas = out.ReplicasOf(c.role)
-		var err error
-		if c.of, err = out.Parallelism(profile, c.role.Name); err != nil {
-			s.wrongSize(*out, c.role.Name, err)
+		var wrong []engine.WrongSize
+		if c.of, wrong = out.Parallelism(profile, c.role.Name); wrong != nil {
+			s.wrongSizes(*out, c.role.Name, wrong)
 			return
 		}
 		if c.of.Known {
@@ -160,29 +117,15 @@ func (s *servers) contradicted(out Server, profile *engine.Profile, declared int
 	}
 }
 
-// wrongSize reports arguments that are no number of GPUs, once each.
-func (s *servers) wrongSize(out Server, role string, err error) {
-	for _, e := range sizeErrors(err) {
-		if !s.first("size " + out.Engine + " " + e.Error()) {
+// wrongSizes reports arguments that are no number of GPUs, once each.
+func (s *servers) wrongSizes(out Server, role string, wrong []engine.WrongSize) {
+	for _, w := range wrong {
+		if !s.first("size " + out.Engine + " " + w.String()) {
 			continue
 		}
-		d := s.l.Report.Node(s.argNode(out.Engine, role, e.Arg), "value", "%v", e)
-		d.Hint = "the price of a server is of all its GPUs, so sweep has to know their number"
+		d := s.l.Report.Node(s.argNode(out.Engine, role, w.Arg), "value", "%s", w)
+		d.Hint = "sweep needs the number of GPUs to know the server's price"
 	}
-}
-
-func sizeErrors(err error) []*engine.SizeError {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var out []*engine.SizeError
-		for _, e := range joined.Unwrap() {
-			out = append(out, sizeErrors(e)...)
-		}
-		return out
-	}
-	if e, ok := errors.AsType[*engine.SizeError](err); ok {
-		return []*engine.SizeError{e}
-	}
-	return nil
 }
 
 // argNode is where the plan gives an argument to a role of an engine, else where
@@ -214,12 +157,7 @@ func (s *servers) argNode(key, role, arg string) *syntax.Node {
 
 // first says whether a problem is met for the first time.
 func (s *servers) first(what string) bool {
-	if s.l.met[what] {
-		return false
-	}
-	if s.l.met == nil {
-		s.l.met = make(map[string]bool)
-	}
-	s.l.met[what] = true
-	return true
+	again := s.met[what]
+	s.met[what] = true
+	return !again
 }

@@ -10,11 +10,8 @@ import (
 // withGPUs is a plan with these lines of the matrix and of engines.
 func withGPUs(t *testing.T, backend, matrix, engines string) (*Plan, error) {
 	t.Helper()
-	opts := testOptions()
-	opts.profiles, opts.gpus = nil, nil // the real ones
-	src := "version: 1\nname: gpus\nmodel: m\nbackend: " + backend + "\nmatrix:\n  concurrency: [1]\n" + matrix + engines +
-		"load:\n  requests: 8\n  max_tokens: 16\n  prompts: {input_tokens: 20}\n"
-	return Parse("plan.yaml", t.TempDir(), []byte(src), opts)
+	return parseReal(t, "", "version: 1\nname: gpus\nmodel: m\nbackend: "+backend+"\nmatrix:\n  concurrency: [1]\n"+matrix+engines+
+		"load:\n  requests: 8\n  max_tokens: 16\n  prompts: {input_tokens: 20}\n")
 }
 
 func TestGPUCount(t *testing.T) {

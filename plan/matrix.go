@@ -2,8 +2,11 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/meant"
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/strict"
 )
@@ -58,19 +61,79 @@ func (l *loader) unknownAxis(key *syntax.Node) {
 	names := append(axisNames(), "zip", "include", "exclude")
 	d := l.Report.Node(key, "unknown-axis", "%q is not an axis", key.Text)
 	d.Expected = strict.OneOf(append(names, "args.<argument>", "env.<VARIABLE>", "roles.<role>.replicas", "roles.<role>.args.<argument>"))
-	d.Nearest = syntax.Nearest(key.Text, names)
-	if prefix, rest, ok := strings.Cut(key.Text, "."); ok && d.Nearest == "" {
-		switch prefix {
-		case "args", "env":
-			d.Hint = fmt.Sprintf("%q cannot be the name of an argument or variable", rest)
-		case "roles":
-			d.Hint = "of a role there are the axes roles.<role>.replicas and roles.<role>.args.<argument>"
-		default:
-			d.Hint = "axes that reach the engine begin with args., env. or roles."
-		}
-	} else if d.Nearest == "" {
-		d.Hint = l.Elsewhere(key.Text)
+	prefix, rest, dotted := strings.Cut(key.Text, ".")
+	switch d.Nearest, d.Hint = l.axisMeant(key.Text, names); {
+	case d.Nearest != "":
+		l.Mistake("matrix." + d.Nearest)
+	case !dotted:
+	case prefix == "args" || prefix == "env":
+		d.Hint = fmt.Sprintf("%q cannot be the name of an argument or variable", rest)
+	case prefix == "roles":
+		d.Hint = "of a role there are the axes roles.<role>.replicas and roles.<role>.args.<argument>"
+	default:
+		d.Hint = "axes that reach the engine begin with args., env. or roles."
 	}
+}
+
+// axisMeant is the axis that an unknown one most likely stands for: a kind of
+// parallelism or another argument of the plan's engines, a word for an axis, or
+// what is spelt alike. Of a key of another section it is a hint.
+func (l *loader) axisMeant(name string, names []string) (axis, hint string) {
+	if kind := meant.Parallelism(name); kind != "" {
+		if axis = l.argAxis(func(p *engine.Profile) string { return p.SizeArg(kind) }); axis != "" {
+			return axis, "gpu_count says how many GPUs there are where no argument of the engine does"
+		}
+		return "gpu_count", "no engine of the plan has an argument for this"
+	}
+	path := meant.Setting(name)
+	if last := path[strings.LastIndexByte(path, '.')+1:]; slices.Contains(names, last) {
+		return last, ""
+	}
+	if axis = l.argAxis(func(p *engine.Profile) string {
+		if !p.Known(name) {
+			return ""
+		}
+		return p.FlagName(name)
+	}); axis != "" {
+		return axis, ""
+	}
+	if near := syntax.Nearest(name, names); near != "" {
+		return near, ""
+	}
+	if path == "" {
+		path, _ = l.Elsewhere(name)
+	}
+	if path != "" {
+		return "", path + " is the same for all cells, and no axis"
+	}
+	return "", ""
+}
+
+// argAxis is the axis of the argument that arg gives for the first engine of the
+// plan that has one; of any engine, if the plan names none that is known.
+func (l *loader) argAxis(arg func(*engine.Profile) string) string {
+	var profiles []*engine.Profile
+	for _, n := range l.axisNodes("engine") {
+		name := n.Text
+		if other := l.root.Get("engines").Get(name).Get("profile"); other != nil {
+			name = other.Text
+		}
+		if p, ok := l.profile(name); ok {
+			profiles = append(profiles, p)
+		}
+	}
+	if len(profiles) == 0 {
+		for _, name := range l.profileNames() {
+			p, _ := l.profile(name)
+			profiles = append(profiles, p)
+		}
+	}
+	for _, p := range profiles {
+		if name := arg(p); name != "" {
+			return "args." + name
+		}
+	}
+	return ""
 }
 
 // axisValues decodes a list, a range or a single value.

@@ -37,11 +37,11 @@ func TestOK(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			p := open(t, file)
 			var b strings.Builder
-			fmt.Fprintf(&b, "plan %s\n", p.Digest())
+			fmt.Fprintf(&b, "plan %s\nconditions %s\n", p.Digest(), p.ConditionsDigest(""))
 			for _, d := range p.Deployments() {
 				fmt.Fprintf(&b, "deployment %s\n", d.ID)
 				for _, c := range d.Cells {
-					fmt.Fprintf(&b, "  cell %s spec %s", c.ID, p.SpecDigest(c))
+					fmt.Fprintf(&b, "  cell %s spec %s subject %s", c.ID, p.SpecDigest(c), p.SubjectDigest(c, nil))
 					for _, s := range c.Settings {
 						fmt.Fprintf(&b, " %s=%v", s.Column, s.Value)
 					}

@@ -3,6 +3,7 @@ package plan
 import (
 	"time"
 
+	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/internal/syntax"
 )
@@ -39,7 +40,7 @@ type Plan struct {
 	Predicted      string `yaml:"predicted,omitempty" doc:"What is done with servers that the simulator's arithmetic predicts not to fit their GPU." default:"start" enum:"start,skip"`
 	Calibrate      string `yaml:"calibrate,omitempty" doc:"Whether the measuring client is calibrated before a run, at the plan's worst shape: where no calibration of this host and version is at hand, or never." default:"auto" enum:"auto,never"`
 	// Prices are of GPUs by their names; see [Plan.PriceOf].
-	Prices map[string]Price `yaml:"prices,omitempty" doc:"What GPUs cost that are owned or reserved, by their names in matrix.gpu. What a provider bills for a rented one comes first." default:"the user's configuration, else the catalogue's list price"`
+	Prices map[string]Price `yaml:"prices,omitempty" doc:"Prices of GPUs that are owned or reserved, by their names in matrix.gpu. For a rented GPU the provider's price comes first." default:"the user's configuration, else the catalogue's list price"`
 
 	Budget   *Budget  `yaml:"budget,omitempty" doc:"What the run may cost at most. The flags --max-cost and --max-time take the place of its keys."`
 	Timeouts Timeouts `yaml:"timeouts,omitempty" doc:"Bounds on every phase; each is reported by its name when it is reached."`
@@ -205,12 +206,8 @@ type Server struct {
 	RoleGPUs map[string]int `yaml:"-"`
 }
 
-// An Arg is one engine argument: --name value. Value is string, bool, int64,
-// float64, or a list or mapping of those where the plan's args hold one.
-type Arg struct {
-	Name  string
-	Value any
-}
+// An Arg is one engine argument: --name value.
+type Arg = engine.Arg
 
 // A Cell is one point of the matrix.
 type Cell struct {

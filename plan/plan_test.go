@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -62,6 +64,21 @@ func testOptions() Options {
 		},
 		gpus: []string{"t4", "rtx-2000-ada", "l4", "a100-80gb"},
 	}
+}
+
+// parseReal parses a plan with the real engines and GPUs and, unless it is "",
+// a user's configuration.
+func parseReal(t *testing.T, config, src string) (*Plan, error) {
+	t.Helper()
+	opts := testOptions()
+	opts.profiles, opts.gpus = nil, nil
+	if config != "" {
+		opts.Config = filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(opts.Config, []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return Parse("plan.yaml", t.TempDir(), []byte(src), opts)
 }
 
 const simple = `version: 1

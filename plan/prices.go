@@ -3,8 +3,6 @@ package plan
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"io/fs"
 	"slices"
 
 	"sweep.dev/sweep/catalog"
@@ -24,9 +22,9 @@ type Config struct {
 	Prices map[string]Price `yaml:"prices,omitempty" doc:"Prices of GPUs that are owned or reserved, by the names that plans use. A plan's own come first."`
 }
 
-// PriceOf is what all GPUs of a server cost for an hour in USD, unless its
-// provider bills something else, and who says so: one of the result.Price
-// constants. Both are zero if nobody does.
+// PriceOf is the price of all GPUs of a server for an hour in USD, unless its
+// provider bills another one, and where it is from: one of the result.Price
+// constants. Both are zero if no price is known.
 func (p *Plan) PriceOf(s Server) (usdPerHour float64, source string) {
 	var each float64
 	if own, ok := p.Prices[s.GPU]; ok {
@@ -94,8 +92,8 @@ func (l *loader) labels() []string {
 	return names
 }
 
-// says whether a YAML file has more than comments.
-func says(text []byte) bool {
+// hasContent says whether a YAML file has more than comments.
+func hasContent(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
 			return true
@@ -105,19 +103,15 @@ func says(text []byte) bool {
 }
 
 // readConfig reads the user's configuration. Its labels may be those of other
-// plans, so only one that is all but a name of the catalogue is wrong.
+// plans, so a label is wrong only if it is nearly a name of the catalogue.
 func (l *loader) readConfig(path string) Config {
 	var c Config
 	text, err := input.ReadFile(path, syntax.MaxBytes)
-	if errors.Is(err, input.ErrEmpty) || err == nil && !says(text) {
+	if errors.Is(err, input.ErrEmpty) || err == nil && !hasContent(text) {
 		return c
 	}
 	if err != nil {
-		reason := fmt.Sprint(input.Reason(err))
-		if errors.Is(err, fs.ErrNotExist) {
-			reason = "there is no such file"
-		}
-		l.Report.At(syntax.NewSource(path, ""), syntax.Span{Line: 1, Col: 1, EndCol: 2}, "config", "the user's configuration is not read: %s", reason)
+		unread(l.Report, path, "config", "the user's configuration", err)
 		return c
 	}
 	root := syntax.Parse(path, string(text), l.Report)

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,18 +12,9 @@ import (
 // user's configuration unless it is "".
 func priced(t *testing.T, backend, gpus, prices, config string) (*Plan, error) {
 	t.Helper()
-	opts := testOptions()
-	opts.profiles, opts.gpus = nil, nil // the real ones
-	if config != "" {
-		opts.Config = filepath.Join(t.TempDir(), "config.yaml")
-		if err := os.WriteFile(opts.Config, []byte(config), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	src := "version: 1\nname: prices\nmodel: m\nbackend: " + backend + "\n" + prices +
-		"matrix: {engine: vllm, gpu: " + gpus + ", args.tensor-parallel-size: 2, concurrency: 1}\n" +
-		"load: {requests: 8, max_tokens: 16, prompts: {input_tokens: 20}}\n"
-	return Parse("plan.yaml", t.TempDir(), []byte(src), opts)
+	return parseReal(t, config, "version: 1\nname: prices\nmodel: m\nbackend: "+backend+"\n"+prices+
+		"matrix: {engine: vllm, gpu: "+gpus+", args.tensor-parallel-size: 2, concurrency: 1}\n"+
+		"load: {requests: 8, max_tokens: 16, prompts: {input_tokens: 20}}\n")
 }
 
 func TestPriceOf(t *testing.T) {
@@ -105,7 +95,7 @@ func TestConfig_notThere(t *testing.T) {
 	opts := testOptions()
 	opts.Config = filepath.Join(t.TempDir(), "none.yaml")
 	_, err := Parse("plan.yaml", t.TempDir(), []byte(simple), opts)
-	if err == nil || !strings.Contains(err.Error(), "the user's configuration is not read: there is no such file") {
+	if err == nil || !strings.Contains(err.Error(), "the user's configuration is not read: no such file or directory") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -171,4 +173,31 @@ func (s SLO) Evaluate(row result.Row) result.SLOResult {
 	}
 	out.Pass = pass
 	return out
+}
+
+// Objectives holds every objective against the row and fills in its columns.
+// slo_pass is what those of severity fail say together: false if one is missed,
+// else null if one could not be checked. It is null without objectives.
+func (p *Plan) Objectives(row result.Row) []result.SLOResult {
+	if len(p.SLO) == 0 {
+		return nil
+	}
+	results := make([]result.SLOResult, 0, len(p.SLO))
+	missed, unchecked := false, false
+	for _, slo := range p.SLO {
+		r := slo.Evaluate(row)
+		if r.Error == "" {
+			row["slo_"+r.Name] = r.Pass
+		}
+		r.LowConfidence = row.LowConfidence(slices.Sorted(maps.Keys(r.Values)))
+		if r.Severity != SeverityWarn {
+			missed = missed || !r.Pass && r.Error == ""
+			unchecked = unchecked || r.Error != ""
+		}
+		results = append(results, r)
+	}
+	if missed || !unchecked {
+		row["slo_pass"] = !missed
+	}
+	return results
 }

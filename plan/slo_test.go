@@ -122,3 +122,57 @@ func TestSLO_window(t *testing.T) {
 		}
 	}
 }
+
+// An objective over a column that was not measured is an error, never a pass;
+// warnings do not fail a trial.
+func TestObjectives(t *testing.T) {
+	t.Parallel()
+	without, _, _ := strings.Cut(simple, "slo:")
+	for name, tt := range map[string]struct {
+		slo  string
+		pass any
+		cols map[string]any
+		err  bool
+	}{
+		"met":                      {`{quick: p95_ttft_ms < 200}`, true, map[string]any{"slo_quick": true}, false},
+		"missed":                   {`{quick: p95_ttft_ms < 100}`, false, map[string]any{"slo_quick": false}, false},
+		"warned":                   {`{quick: {expr: p95_ttft_ms < 100, severity: warn}}`, true, map[string]any{"slo_quick": false}, false},
+		"one of two":               {`{quick: p95_ttft_ms < 200, clean: error_rate == 0}`, false, map[string]any{"slo_quick": true, "slo_clean": false}, false},
+		"not measured":             {`{cool: gpu_temp_max_c < 80}`, nil, map[string]any{"slo_cool": nil}, true},
+		"a warning not measured":   {`{cool: {expr: gpu_temp_max_c < 80, severity: warn}}`, true, map[string]any{"slo_cool": nil}, true},
+		"not measured, either way": {`{cool: not (gpu_temp_max_c > 80)}`, nil, map[string]any{"slo_cool": nil}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := parse(t, without+"slo: "+tt.slo+"\n")
+			row := result.Row{"p95_ttft_ms": 150.0, "error_rate": 0.05}
+			results := p.Objectives(row)
+			if row["slo_pass"] != tt.pass {
+				t.Errorf("slo_pass is %v, want %v", row["slo_pass"], tt.pass)
+			}
+			for name, v := range tt.cols {
+				if row[name] != v {
+					t.Errorf("%s is %v, want %v", name, row[name], v)
+				}
+			}
+			for _, r := range results {
+				if (r.Error != "") != tt.err || tt.err && r.Pass {
+					t.Errorf("%+v", r)
+				}
+			}
+		})
+	}
+	// A miss is one, whatever else could not be checked.
+	p := parse(t, without+"slo: {cool: gpu_temp_max_c < 80, clean: error_rate == 0}\n")
+	row := result.Row{"error_rate": 0.05}
+	p.Objectives(row)
+	if row["slo_pass"] != false {
+		t.Errorf("slo_pass is %v", row["slo_pass"])
+	}
+
+	p = parse(t, without)
+	row = result.Row{}
+	if got := p.Objectives(row); got != nil || row["slo_pass"] != nil {
+		t.Errorf("without objectives: %v, %v", got, row)
+	}
+}

@@ -29,9 +29,9 @@ type Config struct {
 	Network   string                   `yaml:"network,omitempty" doc:"Docker network to be in." default:"bridge" pattern:"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$"`
 	User      string                   `yaml:"user,omitempty" doc:"User, or user:group, that the engine runs as." default:"the image's"`
 	Env       map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the engines. Credentials by reference only: ${HF_TOKEN}."`
-	DeadMan   bool                     `yaml:"dead_man,omitempty" doc:"The container ends itself at its hour, and when the heartbeat stays away, even if sweep is gone. Needs /bin/sh in the image; without it, only sweep and sweep gc end the container." default:"true"`
-	Heartbeat time.Duration            `yaml:"heartbeat,omitempty" doc:"How long a container lives without a sign of life of the run that started it. Where the image has python3; elsewhere only its hour ends it." default:"3m" unit:"s"`
-	Inside    *Inside                  `yaml:"inside,omitempty" doc:"Start the engine in a container that runs already, which is never stopped." default:"a container of its own"`
+	DeadMan   bool                     `yaml:"dead_man,omitempty" doc:"The container ends itself at its expiry time, and when the heartbeat stays away, even if sweep is gone. Needs /bin/sh in the image; without it, only sweep and sweep gc end the container." default:"true"`
+	Heartbeat time.Duration            `yaml:"heartbeat,omitempty" doc:"How long a container lives without a sign of life of the run that started it. Needs python3 in the image; without it, only the expiry time ends the container." default:"3m" unit:"s"`
+	Inside    *Inside                  `yaml:"inside,omitempty" doc:"Start the engine, with all its roles, in a container that runs already, which is never stopped." default:"a container of its own"`
 }
 
 // A Registry is who we are to the registry that has the images.
@@ -40,15 +40,16 @@ type Registry struct {
 	Password secret.String `yaml:"password,omitempty" doc:"Its password or token, by reference." example:"${REGISTRY_TOKEN}"`
 }
 
-// An Inside says in which container to start the engine: exactly one that runs
-// must have all that is stated. Names of containers are transient, so an image
-// or a label is the better mark.
+// An Inside says in which container to start the engine, with all its roles:
+// exactly one that runs must have all that is stated. Names of containers are
+// transient, so an image or a label is the better mark.
 type Inside struct {
-	Image     string        `yaml:"image,omitempty" doc:"Pattern that the container's image matches; * stands for anything." example:"vllm/vllm-openai:*"`
-	Label     string        `yaml:"label,omitempty" doc:"Label that the container has: key, or key=value." example:"app=engine"`
-	Name      string        `yaml:"name,omitempty" doc:"Pattern that the container's name matches; * stands for anything."`
-	ReadyLine string        `yaml:"ready_line,omitempty" doc:"Regular expression for the line of the engine's output after which it is asked whether it is ready." default:"no line" example:"Application startup complete"`
-	Soak      time.Duration `yaml:"soak,omitempty" doc:"How long the engine is left alone after that line." default:"none" unit:"s"`
+	Image     string         `yaml:"image,omitempty" doc:"Pattern that the container's image matches; * stands for anything." example:"vllm/vllm-openai:*"`
+	Label     string         `yaml:"label,omitempty" doc:"Label that the container has: key, or key=value." example:"app=engine"`
+	Name      string         `yaml:"name,omitempty" doc:"Pattern that the container's name matches; * stands for anything."`
+	Ports     map[string]int `yaml:"ports,omitempty" doc:"Ports that the engine's roles listen on, by the role's name, or for a further port by role.port; replica n has the n-th after it." default:"8000 for the role that requests go to, for the others any that can be reached" min:"1" max:"65535"`
+	ReadyLine string         `yaml:"ready_line,omitempty" doc:"Regular expression for the line after which the engine is asked whether it is ready, in the output of the role that requests go to." default:"no line" example:"Application startup complete"`
+	Soak      time.Duration  `yaml:"soak,omitempty" doc:"How long the engine is left alone after that line." default:"none" unit:"s"`
 }
 
 // DefaultConfig is what a plan's keys are decoded over.

@@ -26,10 +26,6 @@ type deployment struct {
 	*ending.Ending
 
 	replicas []*replica // complete before anybody else has the deployment
-
-	stop sync.Mutex // one Stop at a time; guards gone and kept
-	gone bool       // seen to be gone
-	kept bool       // let go of
 }
 
 var (
@@ -96,7 +92,7 @@ func (d *deployment) watch(ctx context.Context, id string, role backends.Role, n
 }
 
 // beat tells a container that we are there, until ctx ends. A beat that fails
-// is no event: there may be no python3, and the container knows its hour.
+// is no event: there may be no python3, and the container has its expiry time.
 func (b *Backend) beat(ctx context.Context, agent *bootstrap.Agent) {
 	bootstrap.Keepalive(ctx, b.config.Heartbeat/4, func(ctx context.Context) error {
 		return b.fx.Call(ctx, effect.AgentBeat, agent.Beat)
@@ -119,21 +115,23 @@ func (d *deployment) Terms() backends.Terms { return d.terms }
 // Keep implements [backends.Keeper]. A container whose image has no python3
 // cannot be told anything, and is not kept.
 func (d *deployment) Keep(ctx context.Context, until time.Time) error {
-	d.stop.Lock()
-	defer d.stop.Unlock()
-	if d.gone || d.kept {
-		return nil
+	err := d.KeepWith(ctx, func() error { return d.keep(ctx, until) })
+	if err != nil {
+		return fmt.Errorf("keep %s: %w", d.spec.Pod, err)
 	}
+	return nil
+}
+
+func (d *deployment) keep(ctx context.Context, until time.Time) error {
 	for _, r := range d.replicas {
 		if r.agent == nil {
-			return fmt.Errorf("keep %s: it has no dead-man switch that could be told when to end: %w", d.spec.Pod, host.ErrNotSupported)
+			return fmt.Errorf("it has no dead-man switch that could be told when to end: %w", host.ErrNotSupported)
 		}
 		keep := func(ctx context.Context) error { return r.agent.Keep(ctx, until) }
 		if err := d.b.call(ctx, effect.AgentEnd, keep); err != nil {
-			return fmt.Errorf("keep %s: %w", d.spec.Pod, err)
+			return err
 		}
 	}
-	d.kept = true
 	d.letGo()
 	return nil
 }
@@ -151,29 +149,15 @@ func (d *deployment) letGo() {
 
 // Stop implements [backends.Deployment]. A second call waits for the first.
 func (d *deployment) Stop(ctx context.Context) error {
-	d.Ask()
-	d.stop.Lock()
-	defer d.stop.Unlock()
-	if d.gone || d.kept {
-		return nil
-	}
 	ids := make([]string, len(d.replicas))
 	for i, r := range d.replicas {
 		ids[i] = r.id
 	}
-	if err := d.end(ctx, ids); err != nil {
+	err := d.StopWith(ctx, func() error { return d.end(ctx, ids) })
+	if err != nil {
 		return fmt.Errorf("pod %s: %w", d.spec.Pod, err)
 	}
 	return nil
-}
-
-// abandon is Stop for a launch that failed, with containers that nobody
-// watches yet.
-func (d *deployment) abandon(ctx context.Context, ids []string) error {
-	d.Ask()
-	d.stop.Lock()
-	defer d.stop.Unlock()
-	return d.end(ctx, ids)
 }
 
 // logPatience is how long a stopped container's last lines are waited for.
@@ -182,6 +166,7 @@ const logPatience = 5 * time.Second
 // end stops containers, has their logs copied to the end, removes them, and
 // returns when they are seen to be gone.
 func (d *deployment) end(ctx context.Context, ids []string) error {
+	d.Ask()
 	err := each(ids, func(id string) error { return d.b.halt(ctx, id, d.spec.Grace) })
 	// What cannot be stopped may still be removed.
 	for _, r := range d.replicas {
@@ -194,7 +179,6 @@ func (d *deployment) end(ctx context.Context, ids []string) error {
 	if gone := each(ids, func(id string) error { return d.b.remove(ctx, id) }); gone != nil {
 		return errors.Join(gone, err)
 	}
-	d.gone = true
 	d.letGo()
 	return nil
 }

@@ -78,7 +78,6 @@ func Factory(fx *effect.Effects) backends.Factory {
 	return backends.Factory{
 		Kind:     Kind,
 		Doc:      "engines in containers of this machine's Docker",
-		Starts:   true,
 		FreeGPU:  true,
 		Outlives: true,
 		Launch:   30 * time.Minute, // an image of an engine is 10 GB

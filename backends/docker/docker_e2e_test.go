@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
@@ -24,10 +21,7 @@ import (
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/backends/docker"
 	"sweep.dev/sweep/backends/docker/dockertest"
-	"sweep.dev/sweep/host"
 )
-
-const patience = time.Minute
 
 // A lab is a daemon with an image.
 type lab struct {
@@ -40,23 +34,6 @@ type lab struct {
 func (l *lab) port() int {
 	l.ports++
 	return 8200 + l.ports
-}
-
-// execIn runs a command in a container, past the backend.
-func (l *lab) execIn(t *testing.T, id string, argv ...string) (string, error) {
-	t.Helper()
-	made, err := l.API.ExecCreate(t.Context(), id, client.ExecCreateOptions{AttachStdout: true, AttachStderr: true, Cmd: argv})
-	if err != nil {
-		return "", err
-	}
-	stream, err := l.API.ExecAttach(t.Context(), made.ID, client.ExecAttachOptions{})
-	if err != nil {
-		return "", err
-	}
-	defer stream.Close()
-	var out bytes.Buffer
-	_, err = stdcopy.StdCopy(&out, &out, stream.Reader)
-	return out.String(), err
 }
 
 // TestDocker is the contract of a backend, and what is Docker's own, against a
@@ -122,7 +99,8 @@ func (l *lab) spec(t *testing.T) backends.Spec {
 		Grace: 5 * time.Second, Expires: time.Now().Add(time.Hour),
 		Roles: []backends.Role{{
 			Name: "server", Replicas: 1, Image: l.image,
-			LogPath: func(n int) string { return filepath.Join(dir, "server-"+strconv.Itoa(n)+".log") },
+			LogPath:      func(n int) string { return filepath.Join(dir, "server-"+strconv.Itoa(n)+".log") },
+			MetricsPaths: []string{"/metrics"},
 			Argv: func(a backends.Address) ([]string, error) {
 				return []string{"python3", "-c", server, strconv.Itoa(a.Port)}, nil
 			},
@@ -130,70 +108,10 @@ func (l *lab) spec(t *testing.T) backends.Spec {
 	}
 }
 
-func shell(script string) func(backends.Address) ([]string, error) {
-	return func(backends.Address) ([]string, error) { return []string{"sh", "-c", script}, nil }
-}
-
-func launch(t *testing.T, b backends.Backend, spec backends.Spec) backends.Deployment {
-	t.Helper()
-	d, err := b.Launch(t.Context(), spec, &backendtest.Ledger{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { stop(t, d) })
-	return d
-}
-
-func stop(t *testing.T, d backends.Deployment) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
-	defer cancel()
-	if err := d.Stop(ctx); err != nil {
-		t.Error(err)
-	}
-}
-
-func get(t *testing.T, h host.Host, path string) (string, error) {
-	t.Helper()
-	c := http.Client{Transport: &http.Transport{DialContext: h.Dial, DisableKeepAlives: true}, Timeout: 5 * time.Second}
-	resp, err := c.Get(h.URL() + path)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	return string(text), err
-}
-
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
-}
-
 func answers(t *testing.T, d backends.Deployment) {
 	t.Helper()
 	eventually(t, "the server answers", func() bool { _, err := get(t, d.Host("server", 0), "/"); return err == nil })
 }
-
-func ended(t *testing.T, d backends.Deployment) *backends.Exit {
-	t.Helper()
-	select {
-	case <-d.Done():
-	case <-time.After(patience):
-		t.Fatal("the end went unnoticed")
-	}
-	var e *backends.Exit
-	if !errors.As(d.Err(), &e) {
-		t.Fatalf("got %v", d.Err())
-	}
-	return e
-}
-
-func terms(d backends.Deployment) backends.Terms { return d.(backends.Rental).Terms() }
 
 // crash ends a container as an accident would.
 func (l *lab) crash(t *testing.T, d backends.Deployment) {
@@ -296,7 +214,7 @@ func (l *lab) deadMan(t *testing.T) {
 	spec.Expires = time.Now().Add(4 * time.Second)
 	d := launch(t, b, spec)
 	if e := ended(t, d); e.Code == 0 && e.Signal == "" {
-		t.Errorf("its hour: got %+v", e)
+		t.Errorf("at its expiry time: got %+v", e)
 	}
 	stop(t, d)
 
@@ -418,7 +336,7 @@ func (l *lab) noSuchCommand(t *testing.T) {
 // foreign is a container that is not sweep's: it is never listed, and never
 // ended, whatever a ref says.
 func (l *lab) foreign(t *testing.T) {
-	id := l.run(t, "somebody-elses", nil)
+	id := l.Idle(t, "somebody-elses", container.Config{Image: l.image})
 	b := l.backend(t, nil)
 	if pods, err := b.List(t.Context(), ""); err != nil || len(pods) != 0 {
 		t.Errorf("listed: %v, %v", pods, err)
@@ -431,26 +349,6 @@ func (l *lab) foreign(t *testing.T) {
 	if c, err := l.API.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{}); err != nil || !c.Container.State.Running {
 		t.Errorf("it was ended: %v", err)
 	}
-}
-
-// run starts a container that is nobody's business.
-func (l *lab) run(t *testing.T, name string, labels map[string]string) string {
-	t.Helper()
-	made, err := l.API.ContainerCreate(t.Context(), client.ContainerCreateOptions{Name: name, Config: &container.Config{
-		Image: l.image, Labels: labels, Entrypoint: []string{"sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.2; done"},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if _, err := l.API.ContainerRemove(context.WithoutCancel(t.Context()), made.ID, client.ContainerRemoveOptions{Force: true}); err != nil {
-			t.Error(err)
-		}
-	})
-	if _, err := l.API.ContainerStart(t.Context(), made.ID, client.ContainerStartOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	return made.ID
 }
 
 // pull fetches an image by its digest from a registry, and reports what a

@@ -16,6 +16,7 @@ import (
 // day. Every container that it starts has no command.
 type fake struct {
 	url string
+	mux *http.ServeMux
 
 	// Behaviour; nil is well behaved.
 	onCreate func(w http.ResponseWriter, name string, make func()) (answered bool)
@@ -32,6 +33,7 @@ type fake struct {
 func newFake(t *testing.T) *fake {
 	f := &fake{containers: map[string]map[string]any{}}
 	mux := http.NewServeMux()
+	f.mux = mux
 	mux.HandleFunc("/_ping", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Api-Version", "1.41") })
 	mux.HandleFunc("GET /v1.41/images/{name...}", func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
@@ -70,6 +72,9 @@ func newFake(t *testing.T) *fake {
 		defer f.mu.Unlock()
 		for name, c := range f.containers {
 			if c["Id"] == r.PathValue("id") {
+				if r.URL.Query().Get("v") != "1" {
+					t.Errorf("%s is removed without its volumes: %s", name, r.URL)
+				}
 				delete(f.containers, name)
 				f.removed = append(f.removed, name)
 				w.WriteHeader(http.StatusNoContent)

@@ -73,9 +73,6 @@ func (b *Backend) busyGPUs(ctx context.Context) (map[string]bool, error) {
 // never saw: an engine without one goes on with the CPU, and says so only in
 // its log.
 func (c Config) checkGPUs(spec backends.Spec) error {
-	if c.Inside != nil {
-		return nil // it has those of its container
-	}
 	known, ok := catalog.GPUByName(spec.GPU)
 	switch {
 	case len(c.GPUs) == 0 && ok:

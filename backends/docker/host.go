@@ -27,14 +27,26 @@ type containerHost struct {
 	b       *Backend
 	id      string // of the container
 	network reach
-	address string // host:port of the engine, as seen from here
-	log     string // "" where there is none
-	user    string // that commands run as; "" is the container's
+	address string         // host:port of the engine, as seen from here
+	ports   map[string]int // further ones by name
+	log     string         // "" where there is none
+	user    string         // that commands run as; "" is the container's
 }
 
-var _ host.Host = (*containerHost)(nil)
+var (
+	_ host.Host   = (*containerHost)(nil)
+	_ host.Porter = (*containerHost)(nil)
+)
 
 func (h *containerHost) URL() string { return "http://" + h.address }
+
+// Addr implements [host.Porter].
+func (h *containerHost) Addr(name string) string {
+	if port, ok := h.ports[name]; ok {
+		return net.JoinHostPort(loopbackIP, strconv.Itoa(port))
+	}
+	return ""
+}
 
 // Path is direct for a container's own address, and proxy for a published port,
 // behind which a process of the daemon copies.

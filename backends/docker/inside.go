@@ -3,11 +3,9 @@ package docker
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
-	mathrand "math/rand/v2"
 	"regexp"
 	"slices"
 	"strconv"
@@ -19,10 +17,8 @@ import (
 	"github.com/moby/moby/client"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/internal/bootstrap"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/ending"
-	"sweep.dev/sweep/internal/secret"
 )
 
 // Details of a ref of a pod inside somebody else's container.
@@ -99,8 +95,8 @@ func (b *Backend) chooseInside(ctx context.Context) (container.Summary, error) {
 	return b.config.Inside.choose(running)
 }
 
-// launchInside starts an engine in a container that runs already, in a session
-// of its own under the bootstrap, with its log in a file there.
+// launchInside starts the replicas of all roles in a container that runs already,
+// each in a session of its own under the bootstrap, with its log in a file there.
 func (b *Backend) launchInside(ctx context.Context, spec backends.Spec, l backends.Ledger) (_ backends.Deployment, err error) {
 	found, err := b.chooseInside(ctx)
 	if err != nil {
@@ -110,23 +106,19 @@ func (b *Backend) launchInside(ctx context.Context, spec backends.Spec, l backen
 	if err != nil {
 		return nil, fmt.Errorf("container %s: %w", found.ID, err)
 	}
-	role := spec.Roles[0]
-	port := role.Port
-	if port == 0 {
-		port = defaultPort
-	}
-	network := reachOf(c)
-	address := network.port(port)
-	if address == "" {
-		return nil, fmt.Errorf("%w: port %d of container %s cannot be reached: it is not published, and the container's own address is not one of a network of this machine; "+
-			"publish it (docker run -p 127.0.0.1::%d), or choose a port that is", backends.ErrSpec, port, strings.TrimPrefix(c.Name, "/"), port)
-	}
 	before, err := b.look(ctx, c.ID, true)
 	if err != nil {
 		return nil, err
 	}
-	if len(before.listening[port]) > 0 {
-		return nil, fmt.Errorf("%w: port %d of container %s is taken, by %s", backends.ErrSpec, port, strings.TrimPrefix(c.Name, "/"), before.holder(port))
+	if spec.Expires.IsZero() {
+		spec.Expires = time.Now().Add(defaultLife)
+	}
+	name := backends.NewName(spec.Owner, spec.RunID, spec.Expires)
+	replicas, err := b.insideReplicas(spec, name.String(), &insidePlace{
+		id: c.ID, name: strings.TrimPrefix(c.Name, "/"), network: reachOf(c), seen: before,
+	})
+	if err != nil {
+		return nil, err
 	}
 	img, err := b.inspectImage(ctx, c.Image)
 	if err != nil {
@@ -135,53 +127,24 @@ func (b *Backend) launchInside(ctx context.Context, spec backends.Spec, l backen
 	if named, err := b.inspectImage(ctx, found.Image); err == nil && named.id == img.id {
 		img = named // by the name that it was started by
 	}
-	expires := spec.Expires
-	if expires.IsZero() {
-		expires = time.Now().Add(defaultLife)
-	}
-	spec.Expires = expires
-	name := backends.NewName(spec.Owner, spec.RunID, expires)
-	inside := backends.Address{Host: "0.0.0.0", Port: port, Dir: bootstrap.FilesDir(name.String())}
-	argv, err := role.Argv(inside)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", backends.ErrSpec, err)
-	}
-	extra, err := role.ExtraAt(inside)
-	if err != nil {
-		return nil, err
-	}
 	d := &insideDeployment{
-		b: b, spec: spec, name: name.String(), container: c.ID, ports: []int{port},
-		oom:  c.State != nil && c.State.OOMKilled,
-		file: "/tmp/sweep-" + name.String() + ".log", Ending: ending.New(),
-		host: &containerHost{b: b, id: c.ID, network: network, address: address, user: b.config.User},
+		b: b, spec: spec, name: name.String(), container: c.ID, replicas: replicas,
+		oom: c.State != nil && c.State.OOMKilled, Ending: ending.New(),
 	}
-	if role.LogPath != nil {
-		d.host.log = role.LogPath(0)
+	if b.limits.ready != nil {
+		d.line = &lineWatch{pattern: b.limits.ready, found: make(chan struct{})}
+	}
+	var ports []string
+	for _, n := range d.ports() {
+		ports = append(ports, strconv.Itoa(n))
 	}
 	d.terms = backends.Terms{ImageDigest: img.digest, Ref: backends.Ref{
 		Kind: Kind, RunID: spec.RunID, Pod: spec.Pod, Name: name.String(),
 		ID: c.ID[:min(12, len(c.ID))] + "/" + name.String(),
 		Details: map[string]string{
-			atHost: b.api.DaemonHost(), detailInside: c.ID, detailGrace: spec.Grace.String(), detailPorts: strconv.Itoa(port),
+			atHost: b.api.DaemonHost(), detailInside: c.ID, detailGrace: spec.Grace.String(), detailPorts: strings.Join(ports, ","),
 		},
 	}}
-	options := bootstrap.Options{
-		Name: name.String(), Argv: argv, Lifetime: time.Until(expires), Expires: expires,
-		Grace: spec.Grace, LogPath: d.file, Files: extra.Files,
-	}
-	if b.config.DeadMan && b.config.Heartbeat > 0 {
-		options.Heartbeat, options.AgentPort = b.config.Heartbeat, freePort(before, network)
-		options.Token = secret.New("(the pod's own token)", rand.Text())
-		if options.AgentPort != 0 {
-			d.agent = bootstrap.NewAgent(nil, "http://"+network.port(options.AgentPort), options.Token)
-		} else {
-			options.Heartbeat = 0
-		}
-	}
-	if err := options.Validate(); err != nil {
-		return nil, fmt.Errorf("%w: %w", backends.ErrSpec, err)
-	}
 
 	la := &launch{b: b, ledger: l, spec: spec, name: name, d: &deployment{b: b, terms: d.terms}}
 	if err := la.begin(ctx, map[string]string{detailInside: c.ID}); err != nil {
@@ -199,34 +162,31 @@ func (b *Backend) launchInside(ctx context.Context, spec backends.Spec, l backen
 		}
 		err = errors.Join(err, la.record(end, backends.Arrow{State: backends.Gone}))
 	}()
-	if err := d.start(ctx, role, extra.Env, options); err != nil {
-		return nil, err
-	}
-	ref := d.terms.Ref
-	ref.Details = maps.Clone(ref.Details)
-	if err := la.record(ctx, backends.Arrow{State: backends.Created, Ref: &ref}); err != nil {
-		return nil, err
-	}
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+	for i, r := range d.replicas {
+		if err := d.start(ctx, r); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.label(), err)
+		}
+		if i == 0 {
+			d.terms.Since = time.Now().UTC()
+			ref := d.terms.Ref
+			ref.Details = maps.Clone(ref.Details)
+			if err := la.record(ctx, backends.Arrow{State: backends.Created, Ref: &ref}); err != nil {
+				return nil, err
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if r.address.Replica == r.role.Replicas-1 {
+			if err := r.role.AwaitStarted(ctx, d); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return d, d.ready(ctx)
 }
 
-// freePort is a port for the agent that nobody listens on and that can be
-// reached; 0 where there is none. It is drawn, because the agent of a pod that
-// was started a moment ago may not listen yet.
-func freePort(s survey, r reach) int {
-	for range 100 {
-		port := 10_000 + mathrand.IntN(20_000)
-		if len(s.listening[port]) == 0 && r.ip.IsValid() {
-			return port
-		}
-	}
-	return 0
-}
-
-// listInside finds the engines that sweep has started in the container.
+// listInside finds the pods that sweep has started in the container.
 func (b *Backend) listInside(ctx context.Context, owner string) ([]backends.Listed, error) {
 	c, err := b.chooseInside(ctx)
 	if err != nil {
@@ -276,6 +236,7 @@ func (b *Backend) terminateInside(ctx context.Context, ref backends.Ref) error {
 			return fmt.Errorf("pod %s: %w", ref.Pod, err)
 		}
 		if ref.ID != "" || time.Now().After(end) {
+			b.tidyInside(ctx, ref.Details[detailInside], ref.Name)
 			return nil
 		}
 		select {
@@ -341,6 +302,20 @@ func (b *Backend) endInside(ctx context.Context, id, name string, grace time.Dur
 		case <-time.After(2 * lookEvery):
 		}
 	}
+}
+
+// tidyScript removes what a pod has written into a container: its logs, and the
+// folders of its bootstraps.
+const tidyScript = `
+[ -n "$1" ] || exit 1
+for d in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm; do
+	rm -rf "$d/sweep-$1".* "$d/.sweep-$1".*
+done
+`
+
+// tidyInside removes the files of a pod that has ended; any that stay harm nobody.
+func (b *Backend) tidyInside(ctx context.Context, id, name string) {
+	_, _ = b.exec(ctx, id, client.ExecCreateOptions{User: b.config.User, Cmd: []string{"/bin/sh", "-c", tidyScript, "sweep-tidy", name}})
 }
 
 // leaders are those that no other of them has started.

@@ -2,12 +2,9 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
@@ -23,30 +20,19 @@ import (
 	"sweep.dev/sweep/internal/bootstrap"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/ending"
-	"sweep.dev/sweep/internal/netguard"
 )
 
-// An insideDeployment is one engine in somebody else's container.
+// An insideDeployment is the processes of one launch in somebody else's container.
 type insideDeployment struct {
 	b         *Backend
 	spec      backends.Spec
 	terms     backends.Terms
 	name      string // the pod's
 	container string
-	file      string // the log, in the container
-	ports     []int  // that it is known to use
-	oom       bool   // the container had that mark before
-	host      *containerHost
-	agent     *bootstrap.Agent // nil where there is none
+	replicas  []*insideReplica // in the order in which they are started
+	oom       bool             // the container had that mark before
 	line      *lineWatch       // nil where no line is waited for
-
-	exec     string // Docker's id of what was started
-	cancel   context.CancelFunc
-	watchers sync.WaitGroup
 	*ending.Ending
-
-	stop sync.Mutex // one Stop at a time; guards gone
-	gone bool
 }
 
 var (
@@ -58,20 +44,25 @@ var (
 // engine's.
 const followVar = "SWEEP_DOCKER_FOLLOW"
 
-// start runs the bootstrap in the container. Its answer may get lost; the
-// processes carry the pod's name.
-func (d *insideDeployment) start(ctx context.Context, role backends.Role, more map[string]string, options bootstrap.Options) error {
-	argv, own := bootstrap.Command(options)
-	env := map[string]string{}
-	for name, value := range d.b.config.Env {
-		env[name] = value.Reveal()
+// ports are those that the replicas are known to use.
+func (d *insideDeployment) ports() []int {
+	var ports []int
+	for _, r := range d.replicas {
+		ports = append(ports, r.address.Port)
+		ports = append(ports, slices.Sorted(maps.Values(r.address.Ports))...)
 	}
-	maps.Copy(env, more)
-	maps.Copy(env, role.Env)
+	return ports
+}
+
+// start runs a replica under its bootstrap in the container. The answer may get
+// lost; the processes carry the pod's name.
+func (d *insideDeployment) start(ctx context.Context, r *insideReplica) error {
+	argv, own := bootstrap.Command(r.options)
+	env := maps.Clone(r.env)
 	maps.Copy(env, backends.Marks(d.spec))
 	maps.Copy(env, own)
 	env[nameVar] = d.name
-	request := client.ExecCreateOptions{User: d.b.config.User, WorkingDir: role.Dir, Cmd: argv}
+	request := client.ExecCreateOptions{User: d.b.config.User, WorkingDir: r.role.Dir, Cmd: argv}
 	for _, k := range slices.Sorted(maps.Keys(env)) {
 		request.Env = append(request.Env, k+"="+env[k])
 	}
@@ -82,7 +73,7 @@ func (d *insideDeployment) start(ctx context.Context, role backends.Role, more m
 		if err != nil {
 			return err
 		}
-		d.exec = made.ID
+		r.exec = made.ID
 		_, err = d.b.api.ExecStart(ctx, made.ID, client.ExecStartOptions{Detach: true})
 		return err
 	})
@@ -92,42 +83,40 @@ func (d *insideDeployment) start(ctx context.Context, role backends.Role, more m
 		}
 		return fmt.Errorf("start in container %s: %w", d.container[:min(12, len(d.container))], err)
 	}
-	d.terms.Since = time.Now().UTC()
-	return d.watch(ctx)
+	return d.watch(ctx, r)
 }
 
-// watch follows the log, and with it the life, of the engine.
-func (d *insideDeployment) watch(ctx context.Context) error {
+// watch follows the log, and with it the life, of a replica.
+func (d *insideDeployment) watch(ctx context.Context, r *insideReplica) error {
 	out := io.Discard
 	var log *effect.File
-	if d.host.log != "" {
-		f, err := d.b.fx.Create(effect.LogCreate, d.host.log)
+	if r.host.log != "" {
+		f, err := d.b.fx.Create(effect.LogCreate, r.host.log)
 		if err != nil {
 			return err
 		}
 		log, out = f, f
 	}
-	if d.b.limits.ready != nil {
-		d.line = &lineWatch{pattern: d.b.limits.ready, found: make(chan struct{})}
+	if d.line != nil && r.address.Replica == 0 && isEntry(d.spec, r.role) {
 		out = io.MultiWriter(out, d.line)
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	d.cancel = cancel
-	d.watchers.Go(func() {
+	r.cancel = cancel
+	r.watchers.Go(func() {
 		if log != nil {
 			defer func() { _ = log.Close() }() // a log that cannot be written must not end a run
 		}
-		d.follow(life, out)
+		d.follow(life, r, out)
 	})
-	if d.agent != nil {
-		d.watchers.Go(func() { d.b.beat(life, d.agent) })
+	if r.agent != nil {
+		r.watchers.Go(func() { d.b.beat(life, r.agent) })
 	}
 	return nil
 }
 
 // followScript prints a file from a byte on, as it grows, until a process has
 // ended. The process is the parent of what we watch, so that the reader ends
-// with the engine whatever becomes of us.
+// with the engine even if sweep is gone.
 const followScript = `
 f=$1; from=$2; p=$3
 : >>"$f"
@@ -139,41 +128,36 @@ kill "$t" 2>/dev/null
 true
 `
 
-// follow copies the log until the engine has ended or ctx has.
-func (d *insideDeployment) follow(ctx context.Context, out io.Writer) {
+// follow copies the log until the replica has ended or ctx has, which is after the
+// end of everything.
+func (d *insideDeployment) follow(ctx context.Context, r *insideReplica, out io.Writer) {
 	var have int64
 	for ctx.Err() == nil {
-		leader := 0
 		if s, err := d.b.look(ctx, d.container, false); err == nil {
-			for _, p := range leaders(s.of(d.name)) {
-				if !p.follows {
-					leader = p.pid
-				}
-			}
+			leader := s.bootstrap(d.name, r.options.Name)
 			if leader == 0 {
-				d.rest(ctx, out, have)
-				d.ended(ctx)
-				return
+				break
 			}
-			n, _ := d.followOnce(ctx, out, have, leader) // what ends it is seen in the next look
+			n, _ := d.followOnce(ctx, r, out, have, leader) // what ends it is seen in the next look
 			have += n
 		} else if c, err := d.b.inspect(ctx, d.container); gone(err) || err == nil && (c.State == nil || !c.State.Running) {
-			d.ended(ctx)
-			return
+			break
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(2 * lookEvery):
 		}
 	}
+	d.rest(ctx, r, out, have)
+	d.ended(ctx, r)
 }
 
-func (d *insideDeployment) followOnce(ctx context.Context, out io.Writer, have int64, leader int) (int64, error) {
+func (d *insideDeployment) followOnce(ctx context.Context, r *insideReplica, out io.Writer, have int64, leader int) (int64, error) {
 	counted := &skipping{w: out}
 	err := d.b.fx.Call(ctx, effect.DockerExec, func(ctx context.Context) error {
 		made, err := d.b.api.ExecCreate(ctx, d.container, client.ExecCreateOptions{
 			User: d.b.config.User, AttachStdout: true, Env: []string{nameVar + "=" + d.name, followVar + "=1"},
-			Cmd: []string{"/bin/sh", "-c", followScript, "sweep-follow", d.file, strconv.FormatInt(have+1, 10), strconv.Itoa(leader)},
+			Cmd: []string{"/bin/sh", "-c", followScript, "sweep-follow", r.options.LogPath, strconv.FormatInt(have+1, 10), strconv.Itoa(leader)},
 		})
 		if err != nil {
 			return err
@@ -191,32 +175,37 @@ func (d *insideDeployment) followOnce(ctx context.Context, out io.Writer, have i
 	return counted.passed, err
 }
 
+// restPatience bounds the copy of a log's last lines.
+const restPatience = 5 * time.Second
+
 // rest copies what the reader has not seen of a log that is complete.
-func (d *insideDeployment) rest(ctx context.Context, out io.Writer, have int64) {
+func (d *insideDeployment) rest(ctx context.Context, r *insideReplica, out io.Writer, have int64) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restPatience)
+	defer cancel()
 	text, err := d.b.exec(ctx, d.container, client.ExecCreateOptions{
-		User: d.b.config.User, Cmd: []string{"tail", "-c", "+" + strconv.FormatInt(have+1, 10), d.file},
+		User: d.b.config.User, Cmd: []string{"tail", "-c", "+" + strconv.FormatInt(have+1, 10), r.options.LogPath},
 	})
 	if err == nil {
 		_, _ = out.Write(text) // a log that cannot be written must not end a run
 	}
 }
 
-// ended notes the end of an engine that nobody asked to end.
-func (d *insideDeployment) ended(ctx context.Context) {
+// ended notes the end of a replica that nobody asked to end, unless ctx has ended.
+func (d *insideDeployment) ended(ctx context.Context, r *insideReplica) {
 	var state container.State
-	if res, err := d.b.api.ExecInspect(ctx, d.exec, client.ExecInspectOptions{}); err == nil {
+	if res, err := d.b.api.ExecInspect(ctx, r.exec, client.ExecInspectOptions{}); err == nil {
 		state.ExitCode = res.ExitCode
 	}
 	if c, err := d.b.inspect(ctx, d.container); err == nil && c.State != nil {
 		state.OOMKilled = c.State.OOMKilled && !d.oom // the mark stays on the container for good
 	}
 	if ctx.Err() == nil {
-		d.Ended(exit(d.spec.Roles[0].Name, 0, state))
+		d.Ended(exit(r.role.Name, r.address.Replica, state))
 	}
 }
 
-// ready waits for the line that the configuration names, and then as long as
-// it says.
+// ready waits for the line that the configuration names, in the output of the
+// role that requests go to, and then as long as it says.
 func (d *insideDeployment) ready(ctx context.Context) error {
 	if d.line != nil {
 		select {
@@ -241,66 +230,49 @@ func (d *insideDeployment) ready(ctx context.Context) error {
 }
 
 func (d *insideDeployment) Host(role string, replica int) host.Host {
-	if role != d.spec.Roles[0].Name || replica != 0 {
-		panic(fmt.Sprintf("docker: no replica %d of role %q", replica, role))
+	for _, r := range d.replicas {
+		if r.role.Name == role && r.address.Replica == replica {
+			return r.host
+		}
 	}
-	return d.host
+	panic(fmt.Sprintf("docker: no replica %d of role %q", replica, role))
 }
 
 func (d *insideDeployment) Terms() backends.Terms { return d.terms }
 
+// scrapePatience bounds the last look at the metrics.
+const scrapePatience = 5 * time.Second
+
 // Stop ends exactly what was started, and returns when none of it runs and
 // every port that it used is free. The container goes on.
 func (d *insideDeployment) Stop(ctx context.Context) error {
-	d.Ask()
-	d.stop.Lock()
-	defer d.stop.Unlock()
-	if d.gone {
-		return nil
-	}
-	d.scrape(ctx)
-	if err := d.b.endInside(ctx, d.container, d.name, d.spec.Grace, slices.Clone(d.ports)); err != nil {
+	err := d.StopWith(ctx, func() error { return d.end(ctx) })
+	if err != nil {
 		return fmt.Errorf("pod %s: %w", d.spec.Pod, err)
 	}
-	d.gone = true
-	if d.cancel != nil {
-		d.cancel()
-	}
-	d.watchers.Wait()
-	// It is a file of our own; where it cannot be removed, it harms nobody.
-	_, _ = d.b.exec(ctx, d.container, client.ExecCreateOptions{User: d.b.config.User, Cmd: []string{"rm", "-f", d.file}})
 	return nil
 }
 
-// scrape keeps the engine's last /metrics beside its log: the counters go with
-// the process, and the container stays.
-func (d *insideDeployment) scrape(ctx context.Context) {
-	if d.host.log == "" || d.Err() != nil {
-		return
+func (d *insideDeployment) end(ctx context.Context) error {
+	d.Ask()
+	last, cancel := context.WithTimeout(ctx, scrapePatience)
+	var scrapes sync.WaitGroup
+	for _, r := range d.replicas {
+		scrapes.Go(func() { r.scrape(last, d.b.fx) })
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	// Nothing here is worth an error: many engines have no such page.
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.host.URL()+"/metrics", http.NoBody)
-	if err != nil {
-		return
+	scrapes.Wait()
+	cancel()
+	if err := d.b.endInside(ctx, d.container, d.name, d.spec.Grace, d.ports()); err != nil {
+		return err
 	}
-	c := netguard.Client(d.host.Dial, 0)
-	defer c.CloseIdleConnections()
-	resp, err := c.Do(req)
-	if err != nil {
-		return
+	for _, r := range d.replicas {
+		if r.cancel != nil {
+			r.cancel()
+		}
+		r.watchers.Wait()
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return
-	}
-	f, err := d.b.fx.Create(effect.LogCreate, filepath.Join(filepath.Dir(d.host.log), "metrics-last.txt"))
-	if err != nil {
-		return
-	}
-	_, err = io.Copy(f, io.LimitReader(resp.Body, 32<<20))
-	_ = errors.Join(err, f.Close())
+	d.b.tidyInside(ctx, d.container, d.name)
+	return nil
 }
 
 func gone(err error) bool { return cerrdefs.IsNotFound(err) }

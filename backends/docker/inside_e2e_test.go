@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 
 	"sweep.dev/sweep/backends"
@@ -21,7 +22,7 @@ import (
 
 // inside starts engines in a container that runs already.
 func (l *lab) inside(t *testing.T) {
-	id := l.run(t, "a-transient-name", map[string]string{"app": "engine"})
+	id := l.Idle(t, "a-transient-name", container.Config{Image: l.image, Labels: map[string]string{"app": "engine"}})
 	in := func(change func(*docker.Inside)) *docker.Backend {
 		return l.backend(t, func(c *docker.Config) {
 			c.Inside = &docker.Inside{Image: "sweep-llama*", Label: "app=engine"}
@@ -32,11 +33,7 @@ func (l *lab) inside(t *testing.T) {
 	}
 	command := func(argv ...string) string {
 		t.Helper()
-		out, err := l.execIn(t, id, argv...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
+		return l.Exec(t, id, argv...)
 	}
 
 	t.Run("contract", func(t *testing.T) {
@@ -83,11 +80,11 @@ func (l *lab) inside(t *testing.T) {
 		if tcp := command("sh", "-c", "cat /proc/net/tcp /proc/net/tcp6"); strings.Contains(tcp, ":1F40 ") && strings.Contains(tcp, " 0A ") || strings.Contains(tcp, ":1FBB 00000000:0000 0A") {
 			t.Errorf("ports in use after Stop:\n%s", tcp)
 		}
-		if left := command("sh", "-c", "ls /tmp; cat /proc/[0-9]*/cmdline | tr '\\0' ' '"); strings.Contains(left, "sweep-sw-") || strings.Contains(left, "http.server") {
+		if left := command("sh", "-c", "ls -A /tmp; cat /proc/[0-9]*/cmdline | tr '\\0' ' '"); strings.Contains(left, "sweep-sw-") || strings.Contains(left, "http.server") {
 			t.Errorf("left: %s", left)
 		}
 		dir := filepath.Dir(spec.Roles[0].LogPath(0))
-		if text, err := os.ReadFile(filepath.Join(dir, "metrics-last.txt")); err != nil || string(text) != "vllm:up 1\n" {
+		if text, err := os.ReadFile(filepath.Join(dir, "metrics-server.txt")); err != nil || string(text) != "vllm:up 1\n" {
 			t.Errorf("the last metrics: %q, %v", text, err)
 		}
 		if text := logOf(spec); !strings.Contains(text, "listening\n") {
@@ -118,7 +115,7 @@ func (l *lab) inside(t *testing.T) {
 	})
 
 	t.Run("which", func(t *testing.T) {
-		l.run(t, "another", map[string]string{"app": "engine"})
+		l.Idle(t, "another", container.Config{Image: l.image, Labels: map[string]string{"app": "engine"}})
 		if _, err := in(nil).Launch(t.Context(), l.spec(t), &backendtest.Ledger{}); !errors.Is(err, backends.ErrSpec) || !strings.Contains(err.Error(), "a-transient-name, another") {
 			t.Errorf("two: %v", err)
 		}

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +21,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/bootstrap"
+	"sweep.dev/sweep/internal/ending"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -270,6 +273,7 @@ const looked = `@tcp
 60 (other) S 0 60 60 0 -1 4194560 1 1 1 1 1 1 1 1 20 0 1 0 400 1 1
 @environ 40
 PATH=/bin
+SWEEP_NAME=sw-me.server.0
 SWEEP_DOCKER_POD=sw-me
 SWEEP_POD=d1 l01
 @environ 41
@@ -306,6 +310,9 @@ func TestParseSurvey(t *testing.T) {
 	}
 	if p := s.processes[40]; p.environ["SWEEP_POD"] != "d1 l01" || p.token() != "40:200" || p.follows {
 		t.Errorf("got %+v", p)
+	}
+	if s.bootstrap("sw-me", "sw-me.server.0") != 40 || s.bootstrap("sw-me", "sw-me.server.1") != 0 || s.bootstrap("sw-other", "sw-me.server.0") != 0 {
+		t.Error("the bootstrap is not found by its name")
 	}
 	if !s.processes[50].follows || !s.processes[51].follows || s.processes[41].follows {
 		t.Error("who reads the log is not told apart")
@@ -369,6 +376,48 @@ func TestReach(t *testing.T) {
 	}
 }
 
+// Where a container's own address cannot be reached, the ports that it publishes
+// are all that there are: the wanted ones come first, and no heartbeat has one.
+func TestInsideReplicas_published(t *testing.T) {
+	at := netip.MustParseAddrPort
+	network := reach{published: map[uint16]netip.AddrPort{8000: at("127.0.0.1:1"), 8081: at("127.0.0.1:2"), 8082: at("127.0.0.1:3"), 9000: at("127.0.0.1:4")}}
+	role := func(name string) backends.Role {
+		return backends.Role{Name: name, Replicas: 1, Argv: func(backends.Address) ([]string, error) { return []string{"x"}, nil }}
+	}
+	spec := backends.Spec{Roles: []backends.Role{role("worker"), role("other"), role("frontend")}, Entry: "frontend", Expires: time.Now().Add(time.Hour)}
+	c := DefaultConfig()
+	c.Inside = &Inside{Name: "x", Ports: map[string]int{"other": 8082}}
+	b := &Backend{config: c}
+	for _, test := range []struct {
+		listening []int
+		want      string // ports, or in the error
+	}{
+		{nil, "8081 8082 8000"},
+		{[]int{8081}, "9000 8082 8000"},
+		{[]int{8081, 9000}, "worker: specification is not possible: container box has no free port left"},
+		{[]int{8082}, "other: specification is not possible: port 8082 of container box is taken"},
+	} {
+		place := &insidePlace{name: "box", network: network, seen: survey{listening: map[int][]string{}}}
+		for _, port := range test.listening {
+			place.seen.listening[port] = []string{"1"}
+		}
+		replicas, err := b.insideReplicas(spec, "NAME", place)
+		var ports []string
+		for _, r := range replicas {
+			ports = append(ports, strconv.Itoa(r.address.Port))
+			if r.agent != nil || r.options.Heartbeat != 0 {
+				t.Errorf("%s has a heartbeat", r.label())
+			}
+		}
+		if got := strings.Join(ports, " "); err == nil && got != test.want || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v: got %s, %v", test.listening, got, err)
+		}
+	}
+	if _, err := b.insideReplicas(spec, "NAME", &insidePlace{name: "box", network: reach{}}); err == nil || !strings.Contains(err.Error(), "port 8082 of container box cannot be reached: it is not published") {
+		t.Errorf("a container that publishes nothing: %v", err)
+	}
+}
+
 func TestSkipping(t *testing.T) {
 	var b strings.Builder
 	s := &skipping{w: &b, left: 5}
@@ -398,4 +447,24 @@ func TestLineWatch(t *testing.T) {
 		}
 	}
 	t.Error("not found")
+}
+
+// Stop and Keep wait for another one at work until their own context ends.
+func TestStop_waitsWithContext(t *testing.T) {
+	enough := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(enough)
+	busy := ending.New()
+	ours, inside := &deployment{Ending: busy}, &insideDeployment{Ending: busy}
+	err := busy.KeepWith(t.Context(), func() error {
+		for name, err := range map[string]error{"Keep": ours.Keep(ctx, time.Now()), "Stop": ours.Stop(ctx), "Stop inside": inside.Stop(ctx)} {
+			if !errors.Is(err, enough) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }

@@ -35,11 +35,8 @@ const (
 
 // Check implements [backends.Checker].
 func (b *Backend) Check(spec backends.Spec) error {
-	switch {
-	case len(spec.Roles) == 0:
+	if len(spec.Roles) == 0 {
 		return fmt.Errorf("%w: no role", backends.ErrSpec)
-	case b.config.Inside != nil && (len(spec.Roles) != 1 || spec.Roles[0].Replicas != 1):
-		return fmt.Errorf("%w: inside a container there is one server, not several", backends.ErrSpec)
 	}
 	for _, role := range spec.Roles {
 		if role.Argv == nil || role.Replicas < 1 {
@@ -52,15 +49,14 @@ func (b *Backend) Check(spec backends.Spec) error {
 			return fmt.Errorf("%w: role %s has no image: set engines.%s.image", backends.ErrSpec, role.Name, spec.Engine)
 		}
 	}
+	if b.config.Inside != nil {
+		return b.checkInside(spec)
+	}
 	if err := backends.CheckPlain(spec); err != nil {
 		return err
 	}
 	for _, role := range spec.Roles {
-		a := b.config.address(containerPlan{spec: spec, role: role})
-		if b.config.Inside != nil {
-			a.Dir = bootstrap.FilesDir("NAME") // the bootstrap is always there
-		}
-		extra, err := role.ExtraAt(a)
+		extra, err := role.ExtraAt(b.config.address(containerPlan{spec: spec, role: role}))
 		if err != nil {
 			return err
 		}
@@ -232,12 +228,12 @@ func (la *launch) run(ctx context.Context, plans []containerPlan) (err error) {
 	return nil
 }
 
-// release ends what a failed launch has made, whatever became of ctx; where
-// that fails, the ledger still owes it.
+// release ends what a failed launch has made, even if ctx is over; if that
+// fails, the ledger still owes it.
 func (la *launch) release(ctx context.Context, ids []string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), la.spec.Grace+releasePatience)
 	defer cancel()
-	err := la.d.abandon(ctx, ids)
+	err := la.d.end(ctx, ids)
 	if err != nil {
 		return err
 	}

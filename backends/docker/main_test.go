@@ -3,7 +3,7 @@ package docker_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"sweep.dev/sweep/backends/backendtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { backendtest.Main(m) }

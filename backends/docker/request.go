@@ -48,8 +48,8 @@ const (
 	// tokenVar is where the bootstrap gets its agent's token from; a process that
 	// adopts the container finds it there.
 	tokenVar = "SWEEP_TOKEN" //nolint:gosec // the name of a variable
-	// visibleDevices keeps NVIDIA's runtime, where it is the daemon's default, from
-	// giving every GPU of the machine to a frontend or a router.
+	// visibleDevices keeps NVIDIA's runtime, if it is the daemon's default, from
+	// giving every GPU of the machine to a container that is to have none.
 	// https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
 	visibleDevices = "NVIDIA_VISIBLE_DEVICES"
 	// nvidiaWrapper is the ENTRYPOINT of NVIDIA's images: it prepares CUDA's
@@ -138,7 +138,7 @@ func (c Config) request(l limits, p containerPlan) (client.ContainerCreateOption
 	}
 	maps.Copy(env, extra.Env)
 	maps.Copy(env, p.role.Env)
-	if _, given := env[visibleDevices]; !given && len(c.GPUs) > 0 && len(p.gpus) == 0 {
+	if _, given := env[visibleDevices]; !given && len(p.gpus) == 0 {
 		env[visibleDevices] = "void"
 	}
 	marks := backends.Marks(p.spec)

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/moby/moby/client"
+
+	"sweep.dev/sweep/internal/bootstrap"
 )
 
 // nameVar is in the environment of every process that was started inside
@@ -191,6 +193,17 @@ func (s survey) of(name string) []*insideProcess {
 		out = append(out, s.processes[pid])
 	}
 	return out
+}
+
+// bootstrap is the pid of the first process of one replica of a pod, by the name of
+// its bootstrap; 0 where it has ended.
+func (s survey) bootstrap(pod, name string) int {
+	for _, p := range leaders(s.of(pod)) {
+		if p.environ[bootstrap.NameVar] == name {
+			return p.pid
+		}
+	}
+	return 0
 }
 
 // ports are those that processes listen on, which have to come from a survey

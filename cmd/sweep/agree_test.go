@@ -6,14 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"sweep.dev/sweep/backends"
 	allbackends "sweep.dev/sweep/backends/all"
 	"sweep.dev/sweep/internal/effect"
 )
 
-// at runs the program in this process, with a person at a terminal who types
-// answer; with a pipe in its place where there is none.
+// at runs the program in this process and gives it answer, from a terminal or from
+// a pipe.
 func (a *runpodAccount) at(terminal bool, answer string, args ...string) ran {
 	a.t.Helper()
 	var out, errs bytes.Buffer
@@ -46,10 +47,33 @@ func (a *runpodAccount) settings(more ...string) (args []string) {
 	return args
 }
 
+// A provider that does not offer a GPU has no price of it, which is not $0.
+func TestOffered(t *testing.T) {
+	t.Parallel()
+	none, sold, free := backends.Offer{}, backends.Offer{USDPerHour: 3}, backends.Offer{USDPerHour: 5, Available: true}
+	for _, c := range []struct {
+		offers []backends.Offer
+		usd    float64
+	}{
+		{nil, 0},
+		{[]backends.Offer{none, none}, 0},
+		{[]backends.Offer{none, sold}, 3},
+		{[]backends.Offer{sold, none, free, sold}, 5},
+	} {
+		if got := offered(c.offers); got.usdPerHour != c.usd || got.known != (c.usd > 0) || (got.source != "") != got.known {
+			t.Errorf("%+v: got %+v, want %g", c.offers, got, c.usd)
+		}
+	}
+	quote := rentQuote{pods: 1, unknown: 1, keep: time.Hour}.String()
+	if want := "rents 1 pod, at a price that is not known, no max_cost bounds it; --keep-pod 1h0m0s costs more, which no max_cost bounds"; quote != want {
+		t.Errorf("got %q", quote)
+	}
+}
+
 const prompted = "go on? [y/N] "
 
-// On a terminal a person is shown the quote and asked, whatever bounds the cost;
-// elsewhere --yes or a bound answers, and the quote is printed all the same.
+// On a terminal a person is shown the quote and asked, even if the cost has a bound;
+// elsewhere --yes or a bound answers, and the quote is printed as well.
 func TestAgree_run(t *testing.T) {
 	t.Parallel()
 	a := renting(t)
@@ -70,7 +94,7 @@ func TestAgree_run(t *testing.T) {
 		{"the end of the input", true, "", a.settings(), exitUsage, []string{prompted, "not agreed"}, ""},
 		{"kept pods are quoted too", true, "n\n", append(a.settings("budget.max_cost=1"), "--keep-pod=2h"), exitUsage, []string{"--keep-pod 2h0m0s costs up to $0.48 more", prompted}, ""},
 		{"over the budget", true, "y\n", a.settings("budget.max_cost=0.0000001"), exitBudget, []string{"over the budget"}, prompted},
-		{"a pipe is nobody", false, "y\n", a.settings(), exitUsage, []string{quoted, "nobody is there to be asked", "--max-cost"}, prompted},
+		{"a pipe is no answer", false, "y\n", a.settings(), exitUsage, []string{quoted, "there is no terminal to ask on", "--max-cost"}, prompted},
 	} {
 		r := a.at(c.terminal, c.answer, append(append([]string{"run", "-o", filepath.Join(a.dir, "out")}, c.args...), plan)...)
 		if r.code != c.code {
@@ -111,8 +135,8 @@ func TestAgree_run(t *testing.T) {
 	}
 }
 
-// A resume that has to rent again asks like a run. What the earlier run has left
-// is given back first, whatever the answer.
+// A resume that has to rent again asks like a run. The pods of the earlier run are
+// given back first, also if the answer is no.
 func TestAgree_resume(t *testing.T) {
 	t.Parallel()
 	a := renting(t)
@@ -129,7 +153,7 @@ func TestAgree_resume(t *testing.T) {
 	if len(a.alive()) != 0 {
 		t.Errorf("alive after a no: %v", a.alive())
 	}
-	if r := a.at(false, "", "resume", out); r.code != exitUsage || !strings.Contains(r.stderr, "nobody is there to be asked") {
+	if r := a.at(false, "", "resume", out); r.code != exitUsage || !strings.Contains(r.stderr, "there is no terminal to ask on") {
 		t.Errorf("without a terminal: exit %d\n%s", r.code, r.stderr)
 	}
 	if r := a.at(false, "", "resume", "--max-cost=0.0000001", out); r.code != exitBudget {

@@ -40,6 +40,7 @@ func TestRefused_alike(t *testing.T) {
 		"an argument that is none":    {with("version: 1\n", "version: 1\nengines: {vllm: {args: {max-num-seq: 4}}}\n"), "max-num-seqs"},
 		"a GPU that is none":          {with("gpu: l4", "gpu: l5"), "l4"},
 		"a sim that cannot be":        {with("backend: sim\n", "backend: {kind: sim, faults: [nonsense]}\n"), "nonsense"},
+		"servers that all do not fit": {with(model+matrix, "model: meta-llama/Llama-3.1-8B-Instruct\npredicted: skip\nmatrix: {engine: vllm, gpu: l4, args.gpu-memory-utilization: 0.6, concurrency: 1}\n"), "predicted not to fit"},
 		"an objective of nothing":     {with("version: 1\n", "version: 1\nslo: {x: p95_nothing < 3}\n"), "p95_nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,13 +49,10 @@ func TestRefused_alike(t *testing.T) {
 			write(t, filepath.Join(dir, "p.yaml"), c.plan)
 			write(t, filepath.Join(dir, "prompts.txt"), prompts)
 			validated := sweep(t, dir, nil, "validate", "p.yaml")
-			ran := sweep(t, dir, nil, "run", "--yes", "--calibrate", "never", "-o", "out", "p.yaml")
-			for command, got := range map[string]struct {
-				code int
-				text string
-			}{"validate": {validated.code, validated.stderr}, "run": {ran.code, ran.stderr}} {
-				if got.code != exitUsage || !strings.Contains(got.text, c.says) {
-					t.Errorf("%s: exit %d, want %d and %q:\n%s", command, got.code, exitUsage, c.says, got.text)
+			run := sweep(t, dir, nil, "run", "--yes", "--calibrate", "never", "-o", "out", "p.yaml")
+			for command, got := range map[string]ran{"validate": validated, "run": run} {
+				if got.code != exitUsage || !strings.Contains(got.stderr, c.says) {
+					t.Errorf("%s: exit %d, want %d and %q:\n%s", command, got.code, exitUsage, c.says, got.stderr)
 				}
 			}
 			refusal := func(text string) string {
@@ -63,7 +61,7 @@ func TestRefused_alike(t *testing.T) {
 				line, _, _ = strings.Cut(line, " (see: ")
 				return line
 			}
-			if a, b := refusal(validated.stderr), refusal(ran.stderr); a != b {
+			if a, b := refusal(validated.stderr), refusal(run.stderr); a != b {
 				t.Errorf("validate says\n%s\nrun says\n%s", a, b)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "out")); err == nil {

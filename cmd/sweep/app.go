@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +21,9 @@ import (
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 )
+
+//go:embed completion.bash
+var completionForBash string
 
 // An app is the program with all of the operating system that it uses.
 type app struct {
@@ -65,7 +69,7 @@ func (a *app) main(args []string) (code int) {
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)
 
-	err := a.root().Run(context.Background(), args)
+	err := gone(a.root().Run(context.Background(), args))
 	if err == nil {
 		return exitOK
 	}
@@ -126,7 +130,12 @@ judges every number, and gives back what it started.
 		ConfigureShellCompletionCommand: func(c *cli.Command) {
 			c.Hidden = false
 			c.Usage = "prints the completion script for bash, zsh, fish or pwsh"
-			c.Description = "The script for bash wants the package bash-completion.\n\n  $ source <(sweep completion bash)" + exitHelp(exitOK, exitUsage)
+			c.Description = "  $ source <(sweep completion bash)" + exitHelp(exitOK, exitUsage)
+			// The library's script for bash needs the package bash-completion.
+			c.Command("bash").Action = func(context.Context, *cli.Command) error {
+				_, err := io.WriteString(a.out, completionForBash)
+				return err
+			}
 		},
 		// The default handler prints and exits by itself; only main exits.
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
@@ -136,15 +145,11 @@ judges every number, and gives back what it started.
 			if name == "" {
 				return cli.ShowRootCommandHelp(c)
 			}
-			err := fmt.Errorf("no command %q (see: sweep --help)", name)
-			if near := cli.SuggestCommand(c.Commands, name); near != "" {
-				err = fmt.Errorf("no command %q; did you mean %q?", name, near)
-			}
-			return &usage{err}
+			return unknownCommand(c, name)
 		},
 		Commands: []*cli.Command{
 			a.validateCommand(), a.planCommand(), a.runCommand(), a.resumeCommand(),
-			a.statusCommand(), a.cellsCommand(), a.logsCommand(),
+			a.statusCommand(), a.cellsCommand(), a.columnsCommand(), a.logsCommand(), a.runsCommand(),
 			a.podsCommand(), a.gcCommand(), a.doctorCommand(), a.calibrateCommand(),
 			a.probeCommand(), a.metricsCommand(), a.enginesCommand(), a.gpusCommand(),
 			a.schemaCommand(), a.simCommand(), a.versionCommand(),
@@ -155,11 +160,6 @@ judges every number, and gives back what it started.
 		c.DisableSliceFlagSeparator = true
 	}
 	return root
-}
-
-// usageError turns what the flag parser says into exit 2, without the help text.
-func usageError(_ context.Context, c *cli.Command, err error, _ bool) error {
-	return &usage{fmt.Errorf("%w (see: %s --help)", err, c.FullName())}
 }
 
 // oneArg is the command's only argument.

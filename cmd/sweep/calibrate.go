@@ -155,15 +155,13 @@ func calibrationTable(a *app, r *calibrate.Result) error {
 	bound, why := "", map[string]string{
 		calibrate.ByCoalesced: "above it over 1 % of the chunks share a read",
 		calibrate.ByCPU:       "above it the client's CPUs are full",
+		calibrate.ByDisturbed: "above it over 1 % of the chunks share a read, and the client had CPU to spare",
 		calibrate.ByOffered:   "no more was offered: the null server has one CPU",
 	}[r.Ceiling.By]
 	if r.Ceiling.By == calibrate.ByOffered {
 		bound = "at least "
 	}
 	fmt.Fprintf(a.out, "ceiling      %s%.0f chunks/s (%s)\n", bound, r.Ceiling.Chunks, why)
-	if r.Disturbed() {
-		fmt.Fprintf(a.out, "\nthe client did not run for %d ms meanwhile: --fresh measures again, on a quieter machine\n", r.Stall.Milliseconds())
-	}
 	return nil
 }
 

@@ -62,7 +62,7 @@ func (s *calibrationCache) find(m calibrate.Machine, shape calibrate.Shape) *cal
 		return nil
 	}
 	most := calibrationAge
-	if found.Disturbed() {
+	if found.Disturbance() != "" {
 		most = disturbedAge
 	}
 	if age := time.Since(found.At); age < 0 || age > most {

@@ -21,22 +21,26 @@ func (a *app) cellsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "cells",
 		Usage:     "shows the grid of a run, or everything about one cell",
-		ArgsUsage: "DIR [CELL]",
-		Description: `  $ sweep cells runs/quickstart-20261121T101500Z-3f2a
+		ArgsUsage: "[DIR [CELL]]",
+		Description: `Without DIR it is the latest run under runs/.
+
+  $ sweep cells
+  $ sweep cells runs/quickstart-20261121T101500Z-3f2a
   $ sweep cells --status invalid,failed runs/quickstart-20261121T101500Z-3f2a
   $ sweep cells runs/quickstart-20261121T101500Z-3f2a 4be1   # an id's first digits do` + exitHelp(exitOK, exitUsage),
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "status", Usage: "list trials with these `STATUSES` (ok,invalid,failed,pending) instead of the summary"},
+			&cli.StringFlag{Name: "status", Usage: "list trials with these `STATUSES` (" + strings.Join(cellStatuses, ",") + ") instead of the summary"},
 			&cli.BoolFlag{Name: "json", Usage: "print rows as JSON lines"},
 		},
 		OnUsageError: usageError,
 		Action: func(_ context.Context, c *cli.Command) error {
-			if n := c.Args().Len(); n < 1 || n > 2 {
-				return &usage{fmt.Errorf("cells wants a run directory and perhaps a cell, got %d arguments", n)}
-			}
-			run, err := report.Open(c.Args().Get(0))
+			dir, err := a.runDir(c, "a cell")
 			if err != nil {
-				return unreadable(c.Args().Get(0), err)
+				return err
+			}
+			run, _, err := openRun(dir)
+			if err != nil {
+				return err
 			}
 			if want := c.Args().Get(1); want != "" {
 				return a.oneCell(c, run, want)
@@ -50,7 +54,7 @@ func (a *app) cellsCommand() *cli.Command {
 }
 
 // cellStatuses are what --status takes.
-var cellStatuses = []string{result.StatusOK, result.StatusInvalid, result.StatusFailed, "pending"}
+var cellStatuses = []string{result.StatusOK, result.StatusInvalid, result.StatusFailed, result.StatusSkipped, "pending"}
 
 func (a *app) cellsByStatus(c *cli.Command, run *report.Run, want string) error {
 	wanted := strings.Split(want, ",")
@@ -112,9 +116,14 @@ func (a *app) oneCell(c *cli.Command, run *report.Run, want string) error {
 			continue
 		}
 		fmt.Fprintf(a.out, "%s  trial %d  attempt %d  %s\n", t.Key.Cell, t.Trial, t.Commit.Attempt, plaintext.Line(t.Cell.Label))
+		bounds := t.Outcome.Row.Bounds()
 		for _, col := range run.Resolved.Columns {
+			text := bounds[col.Name] // of a percentile that is not known
 			if v := t.Outcome.Row[col.Name]; v != nil {
-				fmt.Fprintln(a.out, strings.TrimRight(fmt.Sprintf("  %-28s %s %s", col.Name, plaintext.Line(report.Figure(v)), col.Unit), " "))
+				text = report.Figure(v)
+			}
+			if text != "" && !strings.HasSuffix(col.Name, result.ServerBounds) {
+				fmt.Fprintln(a.out, strings.TrimRight(fmt.Sprintf("  %-28s %s %s", col.Name, plaintext.Line(text), col.Unit), " "))
 			}
 		}
 		course, err := run.Course(t)

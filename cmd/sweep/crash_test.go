@@ -66,9 +66,9 @@ func rented(p effect.Point) bool {
 
 var everyPhase = flag.Bool("every-phase", false, "kill before and after each fault point, not at one of the two")
 
-// phases are the sides of the nth fault point at which a run is killed. One of
-// them, by turns: each costs two runs, and both sides of all points are a minute of two
-// cores. task drill:full kills at both.
+// phases are the sides of the nth fault point at which a run is killed: one of the
+// two by turns, since both would take a minute of two cores. task drill:full kills
+// at both.
 func phases(n int) []effect.Phase {
 	both := []effect.Phase{effect.Before, effect.After}
 	if *everyPhase {

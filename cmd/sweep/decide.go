@@ -35,8 +35,8 @@ type found struct {
 	by *vendor // who lists it, or would be asked about it; nil where nobody can
 }
 
-// A wish is what sweep gc was asked for.
-type wish struct {
+// A scope is the pods that sweep gc may end, and when.
+type scope struct {
 	now     time.Time
 	owner   string // in full, or its tag
 	run     string // only this run's, whatever is known of it; "" for all
@@ -61,40 +61,40 @@ const (
 // decide never ends what is not provably the owner's, and no unexpired pod of a
 // run that is at work; it always ends the owner's expired ones. What can not be
 // seen from here is left until its date unless a person names the run.
-func decide(f found, w wish) decision {
-	name, why := ours(f.Listed, w.owner)
+func decide(f found, s scope) decision {
+	name, why := ours(f.Listed, s.owner)
 	if why != "" {
 		return decision{foreign, why}
 	}
-	if w.run != "" && w.run != name.Run && backends.RunTag(w.run) != name.Run {
+	if s.run != "" && s.run != name.Run && backends.RunTag(s.run) != name.Run {
 		return decision{other, "of another run"}
 	}
 	expires := f.expires()
-	if over(w.now, expires) {
-		return decision{end, fmt.Sprintf("its time was over %s ago", span(w.now.Sub(expires)))}
+	if over(s.now, expires) {
+		return decision{end, fmt.Sprintf("its time was over %s ago", span(s.now.Sub(expires)))}
 	}
 	if f.entry != nil {
 		switch until := f.entry.Expires; f.entry.State {
 		case backends.Kept:
-			if over(w.now, until) {
-				return decision{end, fmt.Sprintf("it was kept until %s ago", span(w.now.Sub(until)))}
+			if over(s.now, until) {
+				return decision{end, fmt.Sprintf("it was kept until %s ago", span(s.now.Sub(until)))}
 			}
-			return decision{leave, "it is kept for another " + span(until.Sub(w.now))}
+			return decision{leave, "it is kept for another " + span(until.Sub(s.now))}
 		case backends.Stopped:
-			return decision{leave, fmt.Sprintf("a person has stopped it; its time is over in %s", span(expires.Sub(w.now)))}
+			return decision{leave, fmt.Sprintf("a person has stopped it; its time is over in %s", span(expires.Sub(s.now)))}
 		}
 	}
 	switch {
 	case f.run == runLive:
 		return decision{leave, "its run is at work" + f.holder}
-	case w.expired:
-		return decision{leave, "its time is over in " + span(expires.Sub(w.now))}
-	case w.run != "":
+	case s.expired:
+		return decision{leave, "its time is over in " + span(expires.Sub(s.now))}
+	case s.run != "":
 		return decision{end, "it is of the run that was named"}
 	case f.run == runEnded:
 		return decision{end, "its run is not at work any more"}
 	}
-	return decision{leave, fmt.Sprintf("its run cannot be seen from here, and its time is over in %s: sweep gc --run %s ends it", span(expires.Sub(w.now)), name.Run)}
+	return decision{leave, fmt.Sprintf("its run cannot be seen from here, and its time is over in %s: sweep gc --run %s ends it", span(expires.Sub(s.now)), name.Run)}
 }
 
 // expires is when the pod has to be gone by what stands at its provider. A mark

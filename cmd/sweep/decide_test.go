@@ -43,7 +43,7 @@ func randomPod(t *rapid.T) (found, truth) {
 	f.Kind, f.ID, f.Pod, f.listed = "test", "id", "p-l01", rapid.Bool().Draw(t, "listed")
 	is.mine, is.expired = owner == me, left <= -skew
 
-	// What a provider tells of it, as far as it does.
+	// The provider's listing of it, which may lack marks.
 	f.Owner = rapid.SampledFrom([]string{"", owner, backends.OwnerTag(owner)}).Draw(t, "listed owner")
 	f.RunID = rapid.SampledFrom([]string{"", run, backends.RunTag(run)}).Draw(t, "listed run")
 	if rapid.Bool().Draw(t, "expiry is marked") {
@@ -97,13 +97,13 @@ func TestDecide_randomAccounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for range rapid.IntRange(1, 8).Draw(t, "pods") {
 			f, is := randomPod(t)
-			w := wish{now: noon, owner: me, expired: rapid.Bool().Draw(t, "--expired")}
+			s := scope{now: noon, owner: me, expired: rapid.Bool().Draw(t, "--expired")}
 			name, parsed := backends.ParseName(f.Name)
 			if parsed && rapid.Bool().Draw(t, "--run") {
-				w.run = rapid.SampledFrom([]string{name.Run, "another-run"}).Draw(t, "run asked for")
+				s.run = rapid.SampledFrom([]string{name.Run, "another-run"}).Draw(t, "run asked for")
 			}
-			asked := w.run == "" || w.run == name.Run
-			got := decide(f, w)
+			asked := s.run == "" || s.run == name.Run
+			got := decide(f, s)
 			if got.why == "" {
 				t.Errorf("no reason for %s", got.action)
 			}
@@ -117,18 +117,18 @@ func TestDecide_randomAccounts(t *testing.T) {
 				t.Errorf("ended an unexpired pod of a run at work: %+v: %s", f, got.why)
 			case ended && is.kept && !is.expired:
 				t.Errorf("ended a pod that is kept: %+v: %s", f, got.why)
-			case ended && f.run == runUnseen && !is.expired && !keptPast && w.run == "":
+			case ended && f.run == runUnseen && !is.expired && !keptPast && s.run == "":
 				t.Errorf("ended an unexpired pod of a run that cannot be seen: %+v: %s", f, got.why)
-			case ended && w.expired && !is.expired && !keptPast:
+			case ended && s.expired && !is.expired && !keptPast:
 				t.Errorf("--expired ended one that is not: %+v: %s", f, got.why)
 			case !ended && is.mine && is.expired && asked:
 				t.Errorf("left an expired pod of ours: %+v: %s: %s", f, got.action, got.why)
 			}
 			// The clock of who made it, or ours, may be off by up to skew without
 			// an unexpired pod being ended.
-			if name, ok := backends.ParseName(f.Name); ok && w.run == "" && f.run != runEnded {
+			if name, ok := backends.ParseName(f.Name); ok && s.run == "" && f.run != runEnded {
 				off := time.Duration(rapid.Int64Range(0, int64(skew)-1).Draw(t, "clock ahead"))
-				late := w
+				late := s
 				late.now = name.Expires.Add(-time.Nanosecond).Add(off)
 				f := f
 				f.entry = nil
@@ -157,11 +157,11 @@ func TestDecide(t *testing.T) {
 			f.entry = &book.Entry{Owed: rundir.Owed{State: backends.Kept, Expires: noon.Add(until)}}
 		}
 	}
-	mine := wish{now: noon, owner: me}
+	mine := scope{now: noon, owner: me}
 	for _, c := range []struct {
 		name string
 		f    found
-		w    wish
+		s    scope
 		want action
 		why  string
 	}{
@@ -171,23 +171,23 @@ func TestDecide(t *testing.T) {
 		{"unexpired, of a run that is over", with(pod(time.Hour), func(f *found) { f.run = runEnded }), mine, end, "not at work"},
 		{"unexpired, of a run at work", with(pod(time.Hour), func(f *found) { f.run, f.holder = runLive, " as process 1 on h" }), mine, leave, "as process 1 on h"},
 		{"unexpired, of a run elsewhere", pod(time.Hour), mine, leave, "--run 0123456789"},
-		{"unexpired, of a run elsewhere that is named", pod(time.Hour), wish{now: noon, owner: me, run: "0123456789"}, end, "named"},
-		{"named, but at work", with(pod(time.Hour), func(f *found) { f.run = runLive }), wish{now: noon, owner: me, run: "0123456789"}, leave, "at work"},
-		{"another run is named", pod(-time.Hour), wish{now: noon, owner: me, run: "9876543210"}, other, ""},
-		{"--expired", with(pod(time.Hour), func(f *found) { f.run = runEnded }), wish{now: noon, owner: me, expired: true}, leave, "over in 60 min"},
+		{"unexpired, of a run elsewhere that is named", pod(time.Hour), scope{now: noon, owner: me, run: "0123456789"}, end, "named"},
+		{"named, but at work", with(pod(time.Hour), func(f *found) { f.run = runLive }), scope{now: noon, owner: me, run: "0123456789"}, leave, "at work"},
+		{"another run is named", pod(-time.Hour), scope{now: noon, owner: me, run: "9876543210"}, other, ""},
+		{"--expired", with(pod(time.Hour), func(f *found) { f.run = runEnded }), scope{now: noon, owner: me, expired: true}, leave, "over in 60 min"},
 		{"kept", with(pod(time.Hour), kept(30*time.Minute)), mine, leave, "another 30 min"},
-		{"kept, and its run is named", with(pod(time.Hour), kept(30*time.Minute)), wish{now: noon, owner: me, run: "0123456789"}, leave, "kept"},
+		{"kept, and its run is named", with(pod(time.Hour), kept(30*time.Minute)), scope{now: noon, owner: me, run: "0123456789"}, leave, "kept"},
 		{"kept until a while ago", with(pod(time.Hour), kept(-30*time.Minute)), mine, end, "kept until 30 min ago"},
 		{"stopped by a person, of a run that is over", with(pod(time.Hour), func(f *found) {
 			f.run, f.entry = runEnded, &book.Entry{Owed: rundir.Owed{State: backends.Stopped}}
 		}), mine, leave, "a person has stopped it"},
-		{"another owner's, by explicit wish", pod(-time.Hour), wish{now: noon, owner: backends.OwnerTag(me)}, end, ""},
-		{"another owner's", pod(-time.Hour), wish{now: noon, owner: stranger}, foreign, "another owner"},
-		{"nobody's", pod(-time.Hour), wish{now: noon}, foreign, ""},
+		{"another owner's, by explicit request", pod(-time.Hour), scope{now: noon, owner: backends.OwnerTag(me)}, end, ""},
+		{"another owner's", pod(-time.Hour), scope{now: noon, owner: stranger}, foreign, "another owner"},
+		{"nobody's", pod(-time.Hour), scope{now: noon}, foreign, ""},
 		{"a mark that allows more time", with(pod(-time.Hour), func(f *found) { f.Expires = noon.Add(time.Hour) }), mine, leave, ""},
 		{"another tool's", with(pod(0), func(f *found) { f.Name = "sw-build-7" }), mine, foreign, "name"},
 	} {
-		if got := decide(c.f, c.w); got.action != c.want || !strings.Contains(got.why, c.why) {
+		if got := decide(c.f, c.s); got.action != c.want || !strings.Contains(got.why, c.why) {
 			t.Errorf("%s: %s (%s), want %s (%s)", c.name, got.action, got.why, c.want, c.why)
 		}
 	}

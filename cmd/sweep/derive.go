@@ -13,8 +13,9 @@ import (
 	"sweep.dev/sweep/sinks"
 )
 
-// derive rebuilds every table and summary of a run from its committed trials.
-func derive(j job) (*report.Run, error) {
+// derive rebuilds every table and summary of a run from its committed trials. It
+// fails if ctx has ended, also where only the last file was left to write.
+func derive(ctx context.Context, j job) (*report.Run, error) {
 	run, err := report.Open(j.path)
 	if err != nil {
 		return nil, err
@@ -31,8 +32,7 @@ func derive(j job) (*report.Run, error) {
 		return j.dir.Derive(name, func(w io.Writer) error { return write(w) })
 	}
 	for _, s := range j.plugins.sinks {
-		// Not the run's context: an interrupted run still has its tables.
-		if err := s.Build(context.Background(), table, create); err != nil {
+		if err := s.Build(ctx, table, create); err != nil {
 			return nil, fmt.Errorf("derived tables: %w", err)
 		}
 	}
@@ -40,7 +40,7 @@ func derive(j job) (*report.Run, error) {
 	if err != nil {
 		return nil, fmt.Errorf("summary.md: %w", err)
 	}
-	return run, nil
+	return run, context.Cause(ctx)
 }
 
 // writeRows writes rows as JSON lines with the columns that are not null.

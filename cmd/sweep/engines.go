@@ -465,6 +465,12 @@ func seriesText(s engine.Series) string {
 	if s.Needs != nil {
 		b.WriteString(", needs " + s.Needs.Name)
 	}
+	if s.Zero != nil {
+		b.WriteString(", 0 if absent beside " + s.Zero.Name)
+	}
+	if s.Unit != "" {
+		b.WriteString(", in " + s.Unit)
+	}
 	return b.String()
 }
 

@@ -82,7 +82,7 @@ func (v *vendor) examine(ctx context.Context) symptom {
 		account, err := acc.Account(ctx)
 		if err != nil {
 			s.State = "warn"
-			found = append(found, "but it does not tell of the account: "+err.Error())
+			found = append(found, "but the account cannot be read: "+err.Error())
 		} else {
 			found = append(found, accountWords(account)...)
 		}
@@ -113,10 +113,10 @@ func accountWords(a backends.Account) []string {
 
 // leftovers are pods of ours that sweep gc would end.
 func (inv *inventory) leftovers(v *vendor) (symptom, bool) {
-	w := wish{now: time.Now(), owner: owner()}
+	s := scope{now: time.Now(), owner: owner()}
 	n, rate := 0, 0.0
 	for _, f := range inv.pods {
-		if f.by == v && decide(f, w).action == end {
+		if f.by == v && decide(f, s).action == end {
 			n++
 			rate += f.USDPerHour
 		}

@@ -3,11 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/rundir"
 )
@@ -39,7 +42,7 @@ var exitDocs = []struct {
 	{exitCleanup, "clean-up not verified: something may still be running or billing"},
 	{exitBudget, "the budget, the time for the run or a pod's lifetime was reached"},
 	{exitLocked, "the run directory is locked by another run"},
-	{exitResume, "resume refused: plan or environment differ"},
+	{exitResume, "resume or reuse refused: plan or environment differ"},
 	{exitProvider, "provider refused: credentials, balance or quota"},
 	{exitSLO, "an SLO failed"},
 	{exitInt, "interrupted, and cleanly torn down"},
@@ -108,11 +111,21 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.Is(err, rundir.ErrLocked):
 		return exitLocked
+	case errors.Is(err, executor.ErrDrift):
+		return exitResume
 	case errors.Is(err, backends.ErrRefused):
 		return exitProvider
 	default:
 		return exitInternal
 	}
+}
+
+// gone makes an error of a reader of stdout that has left none (sweep cells | head).
+func gone(err error) error {
+	if at, ok := errors.AsType[*fs.PathError](err); ok && at.Path == os.Stdout.Name() && errors.Is(at.Err, syscall.EPIPE) {
+		return nil
+	}
+	return err
 }
 
 // signalCode is the exit code of a run that a signal ended. A terminal that

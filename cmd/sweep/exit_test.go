@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 )
@@ -44,6 +46,47 @@ func TestExit_usage(t *testing.T) {
 		got := sweep(t, dir, nil, args...)
 		if got.code != exitUsage || got.stderr == "" {
 			t.Errorf("sweep %q: exit %d, want %d\n%s", args, got.code, exitUsage, got.stderr)
+		}
+	}
+}
+
+// A reader of stdout that has left is no error of any command.
+func TestExit_readerGone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "crash.yaml"), crashPlan)
+	if got := sweep(t, dir, nil, "run", "-o", "out", "crash.yaml"); got.code != exitOK {
+		t.Fatalf("exit %d\n%s", got.code, got.stderr)
+	}
+	for _, args := range [][]string{
+		{"cells", "out"},
+		{"cells", "--json", "out"},
+		{"cells", "--status", "ok", "out"},
+		{"status", "--json", "out"},
+		{"logs", "out"},
+		{"runs", "."},
+		{"plan", "crash.yaml"},
+		{"plan", "--json", "crash.yaml"},
+		{"engines"},
+		{"engines", "vllm"},
+		{"gpus"},
+		{"schema"},
+		{"completion", "bash"},
+		{"completion", "zsh"},
+		{"--help"},
+	} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		cmd := exec.CommandContext(t.Context(), executable(t), args...)
+		var errs bytes.Buffer
+		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, append(os.Environ(), asSweep+"=1"), w, &errs
+		err = cmd.Run()
+		w.Close()
+		if err != nil || errs.Len() > 0 {
+			t.Errorf("sweep %q: %v\n%s", args, err, errs.String())
 		}
 	}
 }

@@ -93,35 +93,8 @@ func recovered(t *testing.T, want []string, fault string, ended func(ran) bool) 
 // the cell's numbers are INVALID for that reason.
 func TestStopped(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "slow.yaml"), `
-version: 1
-name: slow
-model: Qwen/Qwen2.5-1.5B-Instruct
-matrix: {engine: vllm, gpu: l4, concurrency: 2, max_tokens: 100}
-backend: sim
-load: {requests: 12, warmup: {requests: 0}, prompts: {input_tokens: 20}}
-validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 1s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
-`)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := filepath.Join(dir, "run")
-	cmd := exec.CommandContext(t.Context(), self, "run", "-o", out, "slow.yaml")
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), asSweep+"=1")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	// The load runs once the engine has logged a request of it.
-	began := time.Now()
-	for !begun(out) {
-		if time.Since(began) > time.Minute {
-			t.Fatal("the trial never began")
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	time.Sleep(500 * time.Millisecond)
+	out := filepath.Join(t.TempDir(), "run")
+	cmd := underLoad(t, out, "1s")
 	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
 		if err := cmd.Process.Signal(sig); err != nil {
 			t.Fatal(err)
@@ -139,6 +112,35 @@ validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 1s, max_client_l
 	if !strings.Contains(reasons, "client_stalled") {
 		t.Errorf("invalid_reasons is %q, want client_stalled in it", reasons)
 	}
+}
+
+// underLoad starts a run of one cell on a server of its own, and returns once the
+// load goes on.
+func underLoad(t *testing.T, out, maxStall string) *exec.Cmd {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "slow.yaml"), `
+version: 1
+name: slow
+model: Qwen/Qwen2.5-1.5B-Instruct
+matrix: {engine: vllm, gpu: l4, concurrency: 2, max_tokens: 100}
+backend: sim
+load: {requests: 12, warmup: {requests: 0}, prompts: {input_tokens: 20}}
+timeouts: {stop: 2m}
+validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: `+maxStall+`, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+`)
+	cmd := exec.CommandContext(t.Context(), executable(t), "run", "-o", out, "slow.yaml")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), asSweep+"=1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); !begun(out); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the trial never began")
+		}
+	}
+	time.Sleep(500 * time.Millisecond)
+	return cmd
 }
 
 func begun(out string) bool {

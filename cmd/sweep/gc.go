@@ -68,22 +68,22 @@ type gcRow struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// A doomed pod is one that is to be ended.
-type doomed struct {
+// A duePod is one that gc is to end.
+type duePod struct {
 	found
 	row *gcRow
 }
 
 func (a *app) gc(ctx context.Context, c *cli.Command) error {
-	w := wish{now: time.Now(), owner: owner(), run: c.String("run"), expired: c.Bool("expired")}
+	s := scope{now: time.Now(), owner: owner(), run: c.String("run"), expired: c.Bool("expired")}
 	if c.IsSet("owner") {
-		w.owner = c.String("owner")
+		s.owner = c.String("owner")
 	}
 	inv, err := a.take(ctx, c.StringSlice("backend"))
 	if err != nil {
 		return err
 	}
-	rows, due, strangers := judge(inv, w)
+	rows, due, strangers := judge(inv, s)
 	text := !c.Bool("json")
 	if text {
 		for _, r := range rows {
@@ -95,7 +95,7 @@ func (a *app) gc(ctx context.Context, c *cli.Command) error {
 	}
 	a.unasked(inv)
 	if strangers > 0 {
-		a.say("%s left alone: not provably of %s", plural(strangers, "pod"), w.owner)
+		a.say("%s left alone: not provably of %s", plural(strangers, "pod"), s.owner)
 	}
 	agreed, asked := a.agreed(c, len(due))
 	if agreed {
@@ -122,10 +122,10 @@ func (a *app) gc(ctx context.Context, c *cli.Command) error {
 
 // judge decides about every pod. strangers counts those that are not provably
 // the owner's.
-func judge(inv *inventory, w wish) (rows []*gcRow, due []doomed, strangers int) {
+func judge(inv *inventory, s scope) (rows []*gcRow, due []duePod, strangers int) {
 	rows = []*gcRow{}
 	for _, f := range inv.pods {
-		d := decide(f, w)
+		d := decide(f, s)
 		switch d.action {
 		case foreign:
 			strangers++
@@ -133,17 +133,17 @@ func judge(inv *inventory, w wish) (rows []*gcRow, due []doomed, strangers int) 
 		case other:
 			continue
 		}
-		r := &gcRow{podRow: f.row(w.now), Action: d.action, Why: d.why}
+		r := &gcRow{podRow: f.row(s.now), Action: d.action, Why: d.why}
 		rows = append(rows, r)
 		if d.action == end {
-			due = append(due, doomed{f, r})
+			due = append(due, duePod{f, r})
 		}
 	}
 	return rows, due, strangers
 }
 
-// agreed says whether to end what is due; asked is false where nobody was there
-// to say so.
+// agreed says whether to end what is due; asked is false without a terminal to
+// ask on.
 func (a *app) agreed(c *cli.Command, due int) (yes, asked bool) {
 	if due == 0 || c.Bool("dry-run") {
 		return false, true
@@ -153,7 +153,7 @@ func (a *app) agreed(c *cli.Command, due int) (yes, asked bool) {
 }
 
 // endAll ends pods, all at once: each is money.
-func endAll(ctx context.Context, inv *inventory, due []doomed) {
+func endAll(ctx context.Context, inv *inventory, due []duePod) {
 	pods := make([]found, len(due))
 	for i, d := range due {
 		pods[i] = d.found
@@ -178,7 +178,7 @@ func endAll(ctx context.Context, inv *inventory, due []doomed) {
 }
 
 // swept says how it ended.
-func (a *app) swept(inv *inventory, due []doomed, ended, asked bool, rows int) error {
+func (a *app) swept(inv *inventory, due []duePod, ended, asked bool, rows int) error {
 	var stuck []string
 	var rate float64
 	for _, d := range due {

@@ -145,11 +145,15 @@ func TestPods_runpod(t *testing.T) {
 	a := newAccount(t)
 	a.Foreign(12)
 	name, id := a.rent(owner(), "aaaaaaaaaa", time.Hour)
-	for end := time.Now().Add(time.Minute); !strings.Contains(a.sweep("pods").stdout, "RUNNING"); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the pod never runs")
+	shows := func(state string) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !strings.Contains(a.sweep("pods").stdout, state); time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("the pod is never %s", state)
+			}
 		}
 	}
+	shows("RUNNING")
 	r := a.sweep("pods")
 	if r.code != exitOK || !strings.Contains(r.stdout, name) || !strings.Contains(r.stdout, "rtx-2000-ada") ||
 		!strings.Contains(r.stdout, "1 pod, $") || !strings.Contains(r.stdout, "not in the ledger") {
@@ -164,9 +168,7 @@ func TestPods_runpod(t *testing.T) {
 		if r := a.sweep("pods", step.act, "--yes", step.ref); r.code != exitOK {
 			t.Errorf("%s: exit %d\n%s%s", step.act, r.code, r.stdout, r.stderr)
 		}
-		if r := a.sweep("pods"); !strings.Contains(r.stdout, step.then) {
-			t.Errorf("after %s:\n%s", step.act, r.stdout)
-		}
+		shows(step.then)
 	}
 	if r := a.sweep("pods", "terminate", "--yes", id[:6]); r.code != exitOK || len(a.alive()) != 0 {
 		t.Errorf("exit %d, alive %v\n%s%s", r.code, a.alive(), r.stdout, r.stderr)

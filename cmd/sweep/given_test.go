@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -23,22 +24,24 @@ import (
 // Each word is one token, and its template adds 7.
 type givenServer struct {
 	*httptest.Server
-	tokenizer string // what the text is called in a request to /tokenize; "" has no such path
-	split     int    // a word is one token and one more for each so many letters; 0 is one
-	mute      bool   // answers have no usage
-	caches    bool   // answers say how much of the prompt was known
-	metrics   string // body of /metrics
+	tokenizer string        // what the text is called in a request to /tokenize; "" has no such path
+	split     int           // a word is one token and one more for each so many letters; 0 is one
+	mute      bool          // answers have no usage
+	caches    bool          // answers say how much of the prompt was known
+	metrics   string        // body of /metrics
+	delay     time.Duration // before a completion
 
-	mu    sync.Mutex
-	seen  map[string]int
-	known map[string]bool // beginnings of prompts
+	mu      sync.Mutex
+	version string
+	seen    map[string]int
+	known   map[string]bool // beginnings of prompts
 }
 
 const givenTemplate = 7 // tokens
 
 func newGivenServer(t *testing.T, change func(*givenServer)) *givenServer {
 	t.Helper()
-	s := &givenServer{seen: map[string]int{}, known: map[string]bool{}}
+	s := &givenServer{version: "1.0", seen: map[string]int{}, known: map[string]bool{}}
 	change(s)
 	s.Server = httptest.NewServer(s)
 	t.Cleanup(s.Close)
@@ -80,7 +83,10 @@ func (s *givenServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/v1/models":
 		fmt.Fprint(w, `{"data":[{"id":"m"}]}`)
 	case "/version", "/server_info":
-		fmt.Fprint(w, `{"version":"1.0"}`)
+		s.mu.Lock()
+		version := s.version
+		s.mu.Unlock()
+		fmt.Fprintf(w, `{"version":%q}`, version)
 	case "/props":
 		fmt.Fprint(w, `{"build_info":"b1"}`)
 	case "/metrics":
@@ -97,6 +103,7 @@ func (s *givenServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		_ = json.NewEncoder(w).Encode(map[string]any{"count": s.count(text), "tokens": make([]int, s.count(text))})
 	case "/v1/chat/completions":
+		time.Sleep(s.delay)
 		prompt, cached := givenTemplate, 0
 		for _, m := range body.Messages {
 			prompt += s.count(m.Content)
@@ -147,6 +154,13 @@ func (s *givenServer) complete(w http.ResponseWriter, stream bool, prompt, cache
 		fmt.Fprintf(w, "data: {\"model\":\"m\",\"choices\":[]%s}\n\n", usage)
 	}
 	fmt.Fprint(w, "data: [DONE]\n\n")
+}
+
+// upgrade gives the server another version.
+func (s *givenServer) upgrade(version string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version = version
 }
 
 // got is everything that was asked until now.
@@ -276,27 +290,29 @@ func TestGiven_twice(t *testing.T) {
 	for i := range 60 {
 		texts = append(texts, fmt.Sprintf("%q", fmt.Sprintf("%d ", i)+strings.Repeat("alpha beta gamma ", 10)))
 	}
-	given := `{requests: 24, warmup: {requests: 2}, max_tokens: 4, prompts: {kind: inline, texts: [` + strings.Join(texts, ", ") + `]%s}}`
+	given := func(more string) string {
+		return `{requests: 24, warmup: {requests: 2}, max_tokens: 4, prompts: {kind: inline, texts: [` + strings.Join(texts, ", ") + `]` + more + `}}`
+	}
 	for name, c := range map[string]struct {
-		load          string
-		caches        bool
-		invalid       any // of the second run
-		first, second string
+		load    string
+		caches  bool
+		invalid any  // of the second run
+		unknown bool // both runs have the finding
 	}{
-		"made up":                      {givenLoad, true, nil, "", ""},
-		"given":                        {strings.Replace(given, "]%s}", "]}", 1), true, "cache_state", "", ""},
-		"given, with markers":          {strings.Replace(given, "]%s}", "], cache_bust: true}", 1), true, nil, "", ""},
-		"given, of which nothing said": {strings.Replace(given, "]%s}", "]}", 1), false, nil, "cache_unknown", "cache_unknown"},
+		"made up":                      {givenLoad, true, nil, false},
+		"given":                        {given(""), true, "cache_state", false},
+		"given, with markers":          {given(", cache_bust: true"), true, nil, false},
+		"given, of which nothing said": {given(""), false, nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newGivenServer(t, func(s *givenServer) { s.caches = c.caches })
-			for run, want := range []string{c.first, c.second} {
+			for run := range 2 {
 				rows, _ := onGiven(t, s, "generic-openai", "", c.load, exitOK, exitIncomplete)
 				for _, row := range rows {
 					findings, _ := row["findings"].(string)
-					if strings.Contains(findings, "cache_unknown") != (want != "") {
-						t.Errorf("run %d: findings %q, want %q", run+1, findings, want)
+					if strings.Contains(findings, "cache_unknown") != c.unknown {
+						t.Errorf("run %d: findings %q, cache_unknown: want %v", run+1, findings, c.unknown)
 					}
 					if invalid := row["invalid_reasons"]; run == 0 && invalid != nil || run == 1 && invalid != c.invalid {
 						t.Errorf("run %d: INVALID by %v, want %v", run+1, invalid, c.invalid)

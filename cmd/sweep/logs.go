@@ -6,16 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -23,21 +22,23 @@ func (a *app) logsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
 		Usage:     "prints what the engines of a run wrote",
-		ArgsUsage: "DIR [CELL]",
+		ArgsUsage: "[DIR [CELL]]",
 		Description: `Prints the log of every launch of DIR, or the part of it that belongs to one
-cell's trials. Control characters are taken out.
+cell's trials. Control characters are taken out. Without DIR it is the latest run
+under runs/.
 
   $ sweep logs runs/quickstart-20261121T101500Z-3f2a
   $ sweep logs -f runs/quickstart-20261121T101500Z-3f2a      # the newest launch, as it grows` + exitHelp(exitOK, exitUsage, exitInt),
 		Flags:        []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on printing until the run ends"}},
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
-			if n := c.Args().Len(); n < 1 || n > 2 {
-				return &usage{fmt.Errorf("logs wants a run directory and perhaps a cell, got %d arguments", n)}
-			}
-			run, err := report.Open(c.Args().Get(0))
+			dir, err := a.runDir(c, "a cell")
 			if err != nil {
-				return unreadable(c.Args().Get(0), err)
+				return err
+			}
+			run, _, err := openRun(dir)
+			if err != nil {
+				return err
 			}
 			cell := c.Args().Get(1)
 			if c.Bool("follow") {
@@ -50,7 +51,7 @@ cell's trials. Control characters are taken out.
 			if err != nil {
 				return &usage{err}
 			}
-			return gone(a.printLogs(paths)) // sweep logs | head
+			return a.printLogs(paths)
 		},
 	}
 }
@@ -141,7 +142,7 @@ func (a *app) follow(ctx context.Context, dir string) (err error) {
 		}
 		if current != nil {
 			if err := current.print(a.out, holder == nil || current.path != newest); err != nil {
-				return gone(err)
+				return err
 			}
 		}
 		if newest != "" && (current == nil || current.path != newest) {
@@ -155,7 +156,7 @@ func (a *app) follow(ctx context.Context, dir string) (err error) {
 				return err
 			}
 			if _, err := fmt.Fprintf(a.out, "==> %s <==\n", newest); err != nil {
-				return gone(err)
+				return err
 			}
 			continue
 		}
@@ -168,14 +169,6 @@ func (a *app) follow(ctx context.Context, dir string) (err error) {
 		case <-time.After(followEvery):
 		}
 	}
-}
-
-// gone makes an error of a reader that has left none.
-func gone(err error) error {
-	if errors.Is(err, syscall.EPIPE) {
-		return nil
-	}
-	return err
 }
 
 // newestLog is the log that was begun last; "" for none.
@@ -196,5 +189,10 @@ func newestLog(dir string) (string, error) {
 }
 
 func launchLogs(dir string) ([]string, error) {
-	return filepath.Glob(filepath.Join(dir, "deployments", "*", "l*", "*.log"))
+	// Of the folder alone: the characters of its own path are no pattern.
+	paths, err := fs.Glob(os.DirFS(dir), "deployments/*/l*/*.log")
+	for i, path := range paths {
+		paths[i] = filepath.Join(dir, path)
+	}
+	return paths, err
 }

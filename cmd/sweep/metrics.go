@@ -32,16 +32,22 @@ const metricsTimeout = 10 * time.Second
 func (a *app) metricsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "metrics",
-		Usage:     "shows what sweep makes of an engine's metrics",
+		Usage:     "shows what sweep makes of an engine's metrics, or of a GPU's",
 		ArgsUsage: "FILE|URL",
-		Description: `Reads metrics in Prometheus' format, of a file or of a running server, and shows
+		Description: `Reads metrics in Prometheus' format, from a file or a running server, and shows
 which engine they are of, the quantities that sweep takes from them, what further
-series mean, and what it does not know. A URL without a path is asked at the paths
-of the engines' profiles. - is the standard input. Leave a server alone that is
-being measured: some engines tell of the time since they were last asked.
+series mean, and what it does not know. It also reads what a run takes from GPUs:
+the pages of dcgm-exporter, nvidia_gpu_exporter and AMD's exporter, nvidia-smi's CSV
+(--query-gpu) and XML (-q -x), and amd-smi's JSON; and the iteration statistics of
+trtllm-serve. - is the standard input.
+
+A URL without a path is asked at the paths of the engines' profiles. Do not use it
+on a server that is being measured: some engines report averages since they were
+last read.
 
   $ sweep metrics http://127.0.0.1:8000
-  $ sweep metrics metrics-vllm.log --engine vllm` + exitHelp(exitOK, exitInternal, exitUsage),
+  $ sweep metrics metrics-vllm.log --engine vllm
+  $ sweep metrics nvidia-smi.xml` + exitHelp(exitOK, exitInternal, exitUsage),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "engine", Usage: "the `ENGINE` whose metrics these are; default: by the names of the series"},
 			&cli.StringSliceFlag{Name: "engine-file", Usage: "a `FILE` with a profile of an engine"},
@@ -60,11 +66,10 @@ being measured: some engines tell of the time since they were last asked.
 			if err != nil {
 				return &usage{err}
 			}
-			e, where, err := a.readMetrics(ctx, c, from, profiles)
+			explained, where, err := a.readMetrics(ctx, c, from, profiles)
 			if err != nil {
 				return err
 			}
-			explained := prom.Explain(profiles, e)
 			if c.Bool("json") {
 				return a.json().Encode(struct {
 					From string `json:"from"`
@@ -100,11 +105,11 @@ func metricsProfiles(c *cli.Command) ([]*engine.Profile, error) {
 }
 
 // readMetrics reads a file or asks a server, and says where the metrics were.
-func (a *app) readMetrics(ctx context.Context, c *cli.Command, from string, profiles []*engine.Profile) (*exposition.Exposition, string, error) {
+func (a *app) readMetrics(ctx context.Context, c *cli.Command, from string, profiles []*engine.Profile) (prom.Explained, string, error) {
 	if strings.HasPrefix(from, "http://") || strings.HasPrefix(from, "https://") {
 		asker, err := a.metricsAsker(c, from)
 		if err != nil {
-			return nil, "", &usage{err}
+			return prom.Explained{}, "", &usage{err}
 		}
 		ctx, cancel := context.WithTimeoutCause(ctx, metricsTimeout, fmt.Errorf("no complete answer within %v", metricsTimeout))
 		defer cancel()
@@ -112,14 +117,17 @@ func (a *app) readMetrics(ctx context.Context, c *cli.Command, from string, prof
 	}
 	body, err := a.readFile(from)
 	if err != nil {
-		return nil, "", &usage{err}
+		return prom.Explained{}, "", &usage{err}
 	}
-	e, err := exposition.Salvage(body)
+	// A file ends where it ends: its last line needs no newline.
+	x, err := prom.Read(profiles, body, true)
 	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", from, err)
+		return x, "", &usage{&hinted{fmt.Errorf("%s: %w", from, err), metricsInputs}}
 	}
-	return e, from, nil
+	return x, from, nil
 }
+
+const metricsInputs = "it reads Prometheus' text format, nvidia-smi --query-gpu=... --format=csv, nvidia-smi -q -x, amd-smi metric --json, and trtllm-serve's iteration statistics"
 
 // readFile reads a file of at most 32 MiB, or the standard input.
 func (a *app) readFile(name string) ([]byte, error) {
@@ -170,36 +178,41 @@ func (a *app) metricsAsker(c *cli.Command, from string) (*metricsAsker, error) {
 }
 
 // ask tries the URL's own path, or those of the profiles until one has metrics.
-func (m *metricsAsker) ask(ctx context.Context, profiles []*engine.Profile) (*exposition.Exposition, string, error) {
+// Iteration statistics, which stand at /metrics too, are the last choice.
+func (m *metricsAsker) ask(ctx context.Context, profiles []*engine.Profile) (prom.Explained, string, error) {
 	paths := []string{m.url.Path}
 	if strings.Trim(m.url.Path, "/") == "" {
 		paths = metricsPaths(profiles)
 	}
 	var errs []error
-	silent := false
+	var iterations prom.Explained
+	var iterated string
 	for _, path := range paths {
 		at := *m.url
 		at.Path = path
-		e, err := m.get(ctx, &at)
+		x, err := m.get(ctx, &at, profiles)
+		if err == nil && x.Tool == prom.IterationStatistics {
+			iterations, iterated = x, at.String()
+			continue
+		}
 		if err == nil {
-			return e, at.String(), nil
+			return x, at.String(), nil
 		}
 		if cause := context.Cause(ctx); cause != nil {
-			return nil, "", fmt.Errorf("%s: %w", at.String(), cause)
+			return x, "", fmt.Errorf("%s: %w", at.String(), cause)
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", at.String(), err))
 		if _, answered := errors.AsType[*noMetrics](err); !answered {
-			silent = true // nobody is there, whatever the path
-			break
+			return x, "", errors.Join(errs...) // the other paths would not be answered either
 		}
 	}
-	if silent {
-		return nil, "", errors.Join(errs...)
+	if iterated != "" {
+		return iterations, iterated, nil
 	}
-	return nil, "", &hinted{
+	return iterations, "", &usage{&hinted{
 		errors.Join(errs...),
 		"some engines expose metrics only when asked to: sglang with --enable-metrics, llama-server with --metrics, trtllm-serve with return_perf_metrics",
-	}
+	}}
 }
 
 // metricsPaths are the paths at which the profiles have metrics, each once.
@@ -240,11 +253,11 @@ func (e *noMetrics) Unwrap() error { return e.err }
 
 // get asks one URL. It follows a server from /metrics to /metrics/ but to no
 // other host: the request may carry a key.
-func (m *metricsAsker) get(ctx context.Context, at *url.URL) (*exposition.Exposition, error) {
+func (m *metricsAsker) get(ctx context.Context, at *url.URL, profiles []*engine.Profile) (x prom.Explained, err error) {
 	for range 3 {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 		if err != nil {
-			return nil, err
+			return x, err
 		}
 		req.Header.Set("Accept", "text/plain;version=0.0.4, text/plain;q=0.8, */*;q=0.1")
 		if m.key != "" {
@@ -255,27 +268,26 @@ func (m *metricsAsker) get(ctx context.Context, at *url.URL) (*exposition.Exposi
 			if ue, ok := errors.AsType[*url.Error](err); ok {
 				err = ue.Err // the address stands before it already
 			}
-			return nil, err
+			return x, err
 		}
 		body, err := readMost("the answer", resp.Body)
 		resp.Body.Close()
 		next, _ := resp.Location()
 		switch {
 		case err != nil:
-			return nil, err
+			return x, err
 		case resp.StatusCode >= 300 && resp.StatusCode < 400 && next != nil && next.Host == at.Host && next.Scheme == at.Scheme:
 			at = next
 			continue
 		case resp.StatusCode != http.StatusOK:
-			return nil, &noMetrics{fmt.Errorf("answered %s", resp.Status)}
+			return x, &noMetrics{fmt.Errorf("answered %s", resp.Status)}
 		}
-		e, err := exposition.Salvage(body)
-		if err != nil {
-			return nil, &noMetrics{err}
+		if x, err = prom.Read(profiles, body, exposition.Whole(resp)); err != nil {
+			return x, &noMetrics{err}
 		}
-		return e, nil
+		return x, nil
 	}
-	return nil, &noMetrics{errors.New("too many redirects")}
+	return x, &noMetrics{errors.New("too many redirects")}
 }
 
 // printMetrics prints what a body means, for people.
@@ -284,10 +296,20 @@ func printMetrics(out io.Writer, from string, x *prom.Explained, all bool) error
 	if engines == "" {
 		engines = "none that sweep knows"
 	}
-	fmt.Fprintf(out, "from     %s\nengine   %s\n", plaintext.Line(from), engines)
-	fmt.Fprintf(out, "samples  %d under %d names; %d lines could not be read, %d series stood twice\n", x.Lines, x.Names, x.Dropped, x.Duplicates)
-	fmt.Fprintf(out, "names    %d taken, %d explained, %d other names, %d of the server's language, %d unknown\n",
-		x.Count(prom.IsQuantity), x.Count(prom.IsMeaning), x.Count(prom.IsOther), x.Count(prom.IsRuntime), x.Count(prom.IsUnknown))
+	fmt.Fprintf(out, "from     %s\n", plaintext.Line(from))
+	if x.Tool != "" {
+		fmt.Fprintf(out, "of       %s", x.Tool)
+		if x.Looks > 1 {
+			fmt.Fprintf(out, "; the last of %d looks", x.Looks)
+		}
+		fmt.Fprintln(out)
+	}
+	if len(x.Families) > 0 {
+		fmt.Fprintf(out, "engine   %s\n", engines)
+		fmt.Fprintf(out, "samples  %d under %d names; %d lines could not be read, %d series stood twice\n", x.Lines, x.Names, x.Dropped, x.Duplicates)
+		fmt.Fprintf(out, "names    %d taken, %d explained, %d other names, %d of the server's language, %d unknown\n",
+			x.Count(prom.IsQuantity), x.Count(prom.IsMeaning), x.Count(prom.IsOther), x.Count(prom.IsRuntime), x.Count(prom.IsUnknown))
+	}
 
 	section := func(title string, rows [][]string) error {
 		if len(rows) == 0 {
@@ -321,14 +343,33 @@ func printMetrics(out io.Writer, from string, x *prom.Explained, all bool) error
 		}
 		return rows
 	}
-	errs := []error{
+	var errs []error
+	for _, g := range x.GPUs {
+		errs = append(errs, section(gpuTitle(g), gpuRows(g)))
+	}
+	errs = append(errs,
 		section("Taken", taken),
 		section("Explained", kind(prom.IsMeaning)),
-	}
+	)
 	if all {
 		errs = append(errs, section("Other names", kind(prom.IsOther)), section("The server's language", kind(prom.IsRuntime)))
 	}
 	return errors.Join(append(errs, section("Unknown", kind(prom.IsUnknown)))...)
+}
+
+func gpuTitle(g prom.GPU) string {
+	parts := slices.DeleteFunc([]string{strings.TrimSpace("GPU " + g.Index), g.Name, g.UUID}, func(s string) bool { return s == "" })
+	return plaintext.Line(strings.Join(parts, ", "))
+}
+
+func gpuRows(g prom.GPU) (rows [][]string) {
+	for _, r := range g.Readings {
+		rows = append(rows, []string{r.Quantity, readingText(r)})
+	}
+	if len(g.Reasons) > 0 {
+		rows = append(rows, []string{"clocks held down by", strings.Join(g.Reasons, ", ")})
+	}
+	return rows
 }
 
 func readingText(r prom.Reading) string {
@@ -336,7 +377,15 @@ func readingText(r prom.Reading) string {
 	case r.Count != nil && r.Value == nil:
 		return "nothing yet"
 	case r.Count != nil:
-		return fmt.Sprintf("mean %s of %s", quantity(*r.Value, r.Unit), number(*r.Count))
+		parts := []string{fmt.Sprintf("mean %s of %s", quantity(*r.Value, r.Unit), number(*r.Count))}
+		for _, p := range r.Percentiles {
+			value := p.Bounds
+			if p.Value != nil {
+				value = number(*p.Value)
+			}
+			parts = append(parts, p.Name+" "+value)
+		}
+		return strings.Join(parts, ", ")
 	case r.Value == nil:
 		return "-"
 	}

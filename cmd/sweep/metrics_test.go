@@ -62,10 +62,34 @@ func TestMetrics_servers(t *testing.T) {
 		}, []string{"{}"}, "generation_tokens", exitOK},
 		{"another host", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, other.URL+"/metrics", http.StatusFound)
-		}, []string{"{}"}, "302", exitInternal},
-		{"nothing", http.NotFound, []string{"{}"}, "404", exitInternal},
-		{"refused", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, []string{"{}/metrics"}, "403", exitInternal},
-		{"HTML", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>\n") }, []string{"{}"}, "HTML", exitInternal},
+		}, []string{"{}"}, "302", exitUsage},
+		{"nothing", http.NotFound, []string{"{}"}, "404", exitUsage},
+		{"refused", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, []string{"{}/metrics"}, "403", exitUsage},
+		{"HTML", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>\n") }, []string{"{}"}, "HTML", exitUsage},
+		{"a last line without a newline", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "vllm:num_requests_running 1\nvllm:num_requests_waiting 12")
+		}, []string{"{}"}, "12 requests", exitOK},
+		{"one that nothing vouches for", func(w http.ResponseWriter, _ *http.Request) {
+			conn, rw, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				panic(err)
+			}
+			defer conn.Close()
+			_, _ = rw.WriteString("HTTP/1.0 200 OK\r\n\r\nvllm:num_requests_running 1\nvllm:num_requests_waiting 12")
+			_ = rw.Flush()
+		}, []string{"{}"}, "1 lines could not be read", exitOK},
+		{"iteration statistics before the metrics", func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/metrics":
+				_, _ = io.WriteString(w, `[{"numActiveRequests": 3}]`)
+			case "/prometheus/metrics":
+				_, _ = io.WriteString(w, "trtllm_num_requests_running 7\n")
+			default:
+				http.NotFound(w, r)
+			}
+		}, []string{"{}"}, "7 requests", exitOK},
+		{"iteration statistics alone", at("/metrics", []byte(`[{"numActiveRequests": 3}]`)), []string{"{}"}, "3 requests", exitOK},
+		{"an exporter of GPUs", at("/metrics", []byte("nvidia_smi_power_draw_watts{uuid=\"a\"} 60.5\n")), []string{"{}"}, "60.5 W", exitOK},
 		{"too much", func(w http.ResponseWriter, r *http.Request) {
 			line := []byte(strings.Repeat("x 1\n", 1<<16))
 			for r.Context().Err() == nil {

@@ -49,7 +49,11 @@ system's folder for configurations), else at the catalogue's list prices.
 			if err != nil {
 				return err
 			}
-			asked, _, err := filter(p, made, c.String("only"), "")
+			asked, only, err := filter(p, made, c.String("only"), "")
+			if err != nil {
+				return err
+			}
+			runs, err := selected(p, only)
 			if err != nil {
 				return err
 			}
@@ -57,10 +61,11 @@ system's folder for configurations), else at the catalogue's list prices.
 			if err != nil {
 				return err
 			}
-			switch {
-			case c.Bool("commands"):
+			if c.Bool("commands") {
 				return a.commands(p, made, deployments)
-			case c.Bool("json"):
+			}
+			a.warnOfTime(p, runs)
+			if c.Bool("json") {
 				return a.planJSON(p, made, deployments)
 			}
 			a.warnOfDemand(p, deployments)
@@ -138,8 +143,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 			fmt.Fprintf(w, "  %s\t%s, $%.2f/h\tstock %s\t\n", o.GPU, o.Where, o.USDPerHour, stock)
 		}
 		for _, cell := range d.Cells {
-			est := trialEstimate(cell.Server, cell.Load) * time.Duration(max(1, p.Repeats))
-			fmt.Fprintf(w, "  %s\t%s\t%s\n", cell.ID, executor.Label(cell), est.Round(time.Second))
+			fmt.Fprintf(w, "  %s\t%s\t%s\n", cell.ID, executor.Label(cell), cellEstimate(p, cell).Round(time.Second))
 		}
 		cells += len(d.Cells)
 		servers++
@@ -158,7 +162,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 	case l.Until != nil || l.Stop != nil:
 		about += " at most"
 	}
-	cost := "no price: not every gpu is in the catalogue or in prices"
+	cost := "no price is known for every gpu"
 	from := strings.Join(slices.Sorted(maps.Keys(sources)), " and ")
 	switch {
 	case !priced:
@@ -193,10 +197,23 @@ func (a *app) extras(p *plan.Plan, made *plugins, deployments []plan.Deployment)
 	for _, group := range executor.Announce(p, deployments, made.backend, made.factory.Given) {
 		fmt.Fprintf(w, "%s: requests beyond the load, at most\n", plaintext.Line(group.Title()))
 		for _, x := range group.Extras {
-			fmt.Fprintf(w, "  %s\t%s\t%s\n", x.What, x.Most(), x.Text)
+			fmt.Fprintf(w, "  %s\t%s\t%s\n", x.What, most(x), x.Text)
 		}
 	}
 	return w.Flush()
+}
+
+// most is how many requests at most, in words.
+func most(x executor.Extra) string {
+	switch {
+	case x.Requests == nil:
+		return "number not known"
+	case x.Completions == nil || *x.Completions == 0:
+		return plural(*x.Requests, "request")
+	case *x.Completions == *x.Requests:
+		return plural(*x.Completions, "completion")
+	}
+	return fmt.Sprintf("%s, of them %s", plural(*x.Requests, "request"), plural(*x.Completions, "completion"))
 }
 
 func plural(n int, what string) string {
@@ -287,26 +304,52 @@ func trialEstimate(s plan.Server, l plan.Load) time.Duration {
 	}
 }
 
+// cellEstimate is how long all trials of a cell may take.
+func cellEstimate(p *plan.Plan, cell plan.Cell) time.Duration {
+	return trialEstimate(cell.Server, cell.Load) * time.Duration(max(1, p.Repeats))
+}
+
+// warnOfTime warns if the deployments that a run launches, one after another, are
+// estimated to take longer than its budget allows.
+func (a *app) warnOfTime(p *plan.Plan, deployments []plan.Deployment) {
+	var total time.Duration
+	for _, d := range deployments {
+		total += estimate(p, d)
+	}
+	if limit := p.Budget.MaxTime; limit > 0 && total > limit {
+		a.say("sweep: the estimate of %s passes budget.max_time (%s): a run may end before its last trial, with exit %d; raise the bound, or measure less (--only, load.requests)",
+			total.Round(time.Second), limit, exitBudget)
+	}
+}
+
 func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deployment) error {
 	type cell struct {
 		ID       string         `json:"id"`
 		Digest   string         `json:"spec_digest"`
 		Settings map[string]any `json:"settings"`
-		Seconds  float64        `json:"estimated_seconds"`
+		Seconds  *float64       `json:"estimated_seconds"` // of all trials
 	}
 	type deployment struct {
 		ID    string `json:"id"`
 		Label string `json:"label"`
 		// Predicted is what would become of the server; absent where nobody knows.
 		Predicted *report.Prediction `json:"predicted,omitempty"`
+		Seconds   *float64           `json:"estimated_seconds"` // with the start of the server
 		Cells     []cell             `json:"cells"`
 		// Extra is what the server is sent beyond the load.
 		Extra []executor.Extra `json:"extra"`
 	}
+	seconds := func(d time.Duration) *float64 {
+		if p.Load.Trace != nil {
+			return nil // it is as long as the trace
+		}
+		s := d.Seconds()
+		return &s
+	}
 	list := make([]deployment, 0, len(deployments))
 	for _, d := range deployments {
 		out := deployment{
-			ID: d.ID, Label: executor.ServerLabel(p, d), Predicted: predicted(d.Server),
+			ID: d.ID, Label: executor.ServerLabel(p, d), Predicted: predicted(d.Server), Seconds: seconds(estimate(p, d)),
 			Extra: executor.Extras(p, d, made.backend, made.factory.Given),
 		}
 		for _, c := range d.Cells {
@@ -314,7 +357,7 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 			for _, s := range c.Settings {
 				settings[s.Column] = s.Value
 			}
-			out.Cells = append(out.Cells, cell{c.ID, p.SpecDigest(c), settings, trialEstimate(c.Server, c.Load).Seconds()})
+			out.Cells = append(out.Cells, cell{c.ID, p.SpecDigest(c), settings, seconds(cellEstimate(p, c))})
 		}
 		list = append(list, out)
 	}
@@ -347,7 +390,7 @@ func (a *app) commands(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 			fmt.Fprintln(a.out)
 			continue
 		}
-		if !made.factory.Starts {
+		if made.factory.Given {
 			fmt.Fprintf(a.out, "# the %s backend starts no server\n\n", p.Backend.Kind)
 			continue
 		}

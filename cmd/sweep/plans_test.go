@@ -31,11 +31,11 @@ var rehearsal = []string{
 // unmeasured are the columns that are null in every row of a plan that has no
 // use for them: no axis, no bound, no fault.
 var unmeasured = []string{
-	"error", "error_class", "findings", "goodput_req_s", "goodput_req_s_plateau", "image_digest", "invalid_reasons", "model_revision", "request_rate",
+	"error", "error_class", "findings", "goodput_req_s", "goodput_req_s_plateau", "image_digest", "invalid_reasons", "model_revision", "request_rate", "reused_from",
 	// Of speculative decoding, and of deployments of several roles.
 	"spec_accept_rate", "spec_accept_length", "prefill_bootstrap_queue_max", "prefill_inflight_queue_max", "decode_prealloc_queue_max",
-	"decode_transfer_queue_max", "mean_kv_transfer_ms", "p95_kv_transfer_ms", "kv_transfer_bytes", "transport_up", "transport_errors",
-	// vLLM counts no streamed answers, and its log tells of its output every ten seconds.
+	"decode_transfer_queue_max", "mean_kv_transfer_ms", "p95_kv_transfer_ms", "kv_transfer_bytes", "active_endpoints", "transport_up", "transport_errors",
+	// vLLM counts no streamed answers, and its log has its output every ten seconds.
 	"server_response_bytes", "server_reported_throughput_tok_s",
 	"gpu_throttle_reasons",
 	// Of what these plans do not ask for: a probe.
@@ -118,12 +118,12 @@ func TestPlans_endpoint(t *testing.T) {
 	// Its GPU is a label, nobody can look at it, and it has no price.
 	checkRows(t, out, 4, 0, []string{
 		"gpu_uuid", "driver_version", "gpu_util_mean", "gpu_util_max", "gpu_memory_used_max_bytes", "gpu_power_mean_w",
-		"gpu_energy_j", "gpu_energy_source", "gpu_temp_max_c", "gpu_memory_total_bytes", "gpu_memory_free_min_bytes", "gpu_memory_idle_bytes",
+		"gpu_energy_j", "gpu_energy_source", "gpu_temp_max_c", "gpu_memory_total_bytes", "gpu_memory_free_min_bytes", "gpu_memory_idle_bytes", "gpu_util_idle",
 		"gpu_memory_bandwidth_util_mean", "gpu_clock_mean_mhz", "gpu_throttled_ms", "gpu_foreign_processes", "start_up_s", "usd_per_hour", "price_source", "cost_usd", "usd_per_1m_output_tokens", "joules_per_output_token",
 	}, "findings")
 
 	probe := sweep(t, dir, nil, "probe", url)
-	for _, want := range []string{"finish_reason  length", "Qwen/Qwen2.5-1.5B-Instruct", "metrics        vllm", `"completion_tokens":8`, "[DONE]         true"} {
+	for _, want := range []string{"finish_reason  length", "Qwen/Qwen2.5-1.5B-Instruct", "metrics        vllm", `"completion_tokens":8`, "[DONE]         true", "chunks         9", "this stream    TTFT "} {
 		if !strings.Contains(probe.stdout, want) {
 			t.Errorf("probe does not say %q:\n%s", want, probe.stdout)
 		}
@@ -151,6 +151,9 @@ func checkRows(t *testing.T, out string, cells, failed int, null []string, measu
 				if v != nil {
 					seen[name] = true
 				}
+			}
+			for name := range row.Bounds() {
+				seen[name] = true // a percentile of which only the bucket is known
 			}
 		case result.StatusFailed:
 			bad++

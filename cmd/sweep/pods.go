@@ -218,17 +218,17 @@ func ends(now, t time.Time) string {
 	return "in " + span(t.Sub(now))
 }
 
-// errNobody is why nothing was done that people have to agree to.
-var errNobody = errors.New("nobody is there to be asked")
+// errNoTerminal is why a question was not asked.
+var errNoTerminal = errors.New("there is no terminal to ask on")
 
-// ask asks whether to go on. --yes answers; without it, and with nobody there,
-// it is errNobody.
+// ask asks whether to go on. --yes answers; without it and without a terminal
+// the error is errNoTerminal.
 func (a *app) ask(yes bool, question string) (bool, error) {
 	if yes {
 		return true, nil
 	}
 	if !a.inTTY || !a.errTTY {
-		return false, errNobody
+		return false, errNoTerminal
 	}
 	fmt.Fprintf(a.err, "%s [y/N] ", question)
 	var answer string

@@ -9,10 +9,9 @@ import (
 	"sweep.dev/sweep/report"
 )
 
-// predicted is what would become of a server; nil where nobody knows. Of an
-// engine by a profile of one's own, by a command line of one's own, with
-// arguments for single roles or with more than tensor parallelism nobody does: a
-// cell may be skipped for what stands here.
+// predicted is how the start of a server would end; nil if that is unknown. A cell
+// may be skipped for it, so it is unknown for a profile or a command line of one's
+// own, for arguments of single roles, and for more than tensor parallelism.
 func predicted(s plan.Server) *report.Prediction {
 	profile, ok := engine.Lookup(s.Profile)
 	if !ok || s.ProfileSHA256 != "" || s.Command != nil {
@@ -25,7 +24,7 @@ func predicted(s plan.Server) *report.Prediction {
 	}
 	for _, role := range profile.Roles {
 		// The arithmetic is that of a model whose tensors are shared.
-		if spread, err := s.Parallelism(profile, role.Name); err != nil || !spread.Only(engine.TensorParallel) {
+		if spread, wrong := s.Parallelism(profile, role.Name); wrong != nil || !spread.Only(engine.TensorParallel) {
 			return nil
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,7 +18,11 @@ import (
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/sse"
+	"sweep.dev/sweep/load/wire"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/summary"
 )
 
 // probeTimeout bounds each question of a probe.
@@ -29,8 +34,10 @@ func (a *app) probeCommand() *cli.Command {
 		Usage:     "asks a running server what it is and how it streams",
 		ArgsUsage: "URL",
 		Description: `Asks URL for its models, one completion and one stream, and prints the deltas
-with their times, the usage, the finish_reason, and what its /metrics is. The key
-is read from the environment variable that --key-env names.
+with their times, the usage, the finish_reason, the text, TTFT, TPOT, E2E and
+tokens/s of that one stream, and what its /metrics is. One stream shows that the
+server answers; it is no measurement. The key is read from the environment variable
+that --key-env names.
 
   $ sweep probe http://127.0.0.1:8000` + exitHelp(exitOK, exitInternal, exitUsage),
 		Flags: []cli.Flag{
@@ -61,7 +68,7 @@ is read from the environment variable that --key-env names.
 				return &usage{fmt.Errorf("probe: %w", err)}
 			}
 			p := &probe{
-				// Many clients want the address with the /v1; the plan does not.
+				// As backend.url of a plan: many clients want the address with the /v1.
 				base: strings.TrimSuffix(strings.TrimRight(u.String(), "/"), "/v1"), model: c.String("model"), tokens: c.Int("max-tokens"),
 				client: netguard.Client(guard.Dial, 0),
 			}
@@ -74,7 +81,7 @@ is read from the environment variable that --key-env names.
 			}
 			found, err := p.run(ctx)
 			if err != nil {
-				err = &hinted{err, "is this the address of an OpenAI-compatible server, without its /v1, and is the key right (--key-env)?"}
+				err = &hinted{err, "is this the address of an OpenAI-compatible server, and is the key right (--key-env)?"}
 			}
 			if c.Bool("json") {
 				return errors.Join(a.json().Encode(found), err)
@@ -102,7 +109,15 @@ type probed struct {
 	Usage      json.RawMessage `json:"usage,omitempty"`
 	Finish     string          `json:"finish_reason"`
 	Done       bool            `json:"done_marker"` // data: [DONE] came
-	Metrics    string          `json:"metrics"`     // which engine's, or why there is none
+	Text       string          `json:"text"`        // of the stream, put together; its reasoning is not in it
+	Chunks     int             `json:"chunks"`      // events with a choice
+	Tokens     *int            `json:"tokens"`      // by the server's usage
+	TTFT       *float64        `json:"ttft_ms"`
+	TPOT       *float64        `json:"tpot_ms"`
+	E2E        *float64        `json:"e2e_ms"`
+	TokensPerS *float64        `json:"tokens_per_s"`
+	Incomplete string          `json:"incomplete,omitempty"` // why the stream is no complete answer
+	Metrics    string          `json:"metrics"`              // which engine's, or why there is none
 	Series     int             `json:"metrics_series"`
 }
 
@@ -220,28 +235,65 @@ func (p *probe) stream(ctx context.Context, request map[string]any, found *probe
 		return err
 	}
 	defer resp.Body.Close()
+	// The stream is read as that of a run's request is, with the same formulas.
+	measured := wire.Unsent(&load.Job{MaxTokens: p.tokens}, 0)
+	measured.Sent = 0
+	var answer wire.Answer
+	answer.Begin(&measured, true, true)
 	var parser sse.Parser
 	var ev sse.Event
 	buf := make([]byte, 64<<10)
-	for {
+	for reads := 1; ; reads++ {
 		n, err := resp.Body.Read(buf)
-		at := time.Since(sent)
+		mark := wire.Mark{At: time.Since(sent), After: result.Never, Read: reads}
 		parser.Feed(buf[:n])
 		for parser.Next(&ev) {
-			found.take(at, &ev)
+			found.take(mark.At, &ev)
+			if !answer.Enough() {
+				answer.Event(&ev, mark)
+			}
 		}
 		if parser.Err() != nil {
 			return parser.Err()
 		}
 		if errors.Is(err, io.EOF) {
 			if parser.Flush(&ev) {
-				found.take(at, &ev)
+				found.take(mark.At, &ev)
+				if !answer.Enough() {
+					answer.Rest(&ev, mark)
+				}
 			}
+			answer.Close(io.EOF, mark.At)
+			found.measure(&measured)
 			return nil
 		}
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// measure takes the figures of the stream. One that is not complete has none.
+func (f *probed) measure(r *result.Request) {
+	f.Text, f.Chunks = r.Answer, len(r.ChunkUS)
+	if r.Status != result.Completed {
+		f.Incomplete = cmp.Or(r.Error, r.ErrorClass)
+		return
+	}
+	ms := func(d time.Duration) *float64 {
+		if d < 0 {
+			return nil
+		}
+		return new(float64(d.Microseconds()) / 1000)
+	}
+	ttft, tpot, e2e := summary.Latencies(r)
+	f.TTFT, f.TPOT, f.E2E = ms(ttft), ms(tpot), ms(e2e)
+	if r.TokenSource != "usage" || r.CompletionTokens < 0 {
+		return
+	}
+	f.Tokens = &r.CompletionTokens
+	if e2e > 0 {
+		f.TokensPerS = new(float64(r.CompletionTokens) / e2e.Seconds())
 	}
 }
 
@@ -331,4 +383,17 @@ func (f *probed) print(w io.Writer) {
 	say("usage          %s", f.Usage)
 	say("[DONE]         %v", f.Done)
 	say("metrics        %s (%d series)", f.Metrics, f.Series)
+	say("text           %q", f.Text)
+	say("chunks         %d", f.Chunks)
+	if f.Incomplete != "" {
+		say("incomplete     %s", f.Incomplete)
+		return
+	}
+	figure := func(v *float64, unit string) string {
+		if v == nil {
+			return "not known"
+		}
+		return fmt.Sprintf("%.4g %s", *v, unit)
+	}
+	say("this stream    TTFT %s, TPOT %s, E2E %s, %s", figure(f.TTFT, "ms"), figure(f.TPOT, "ms"), figure(f.E2E, "ms"), figure(f.TokensPerS, "tokens/s"))
 }

@@ -32,25 +32,35 @@ type expected struct {
 }
 
 // A forecast says when something ends: what is left by the plan's estimate,
-// corrected by how long the estimated has taken until now.
+// corrected by how long its trials have taken of theirs. Time that passes
+// without progress does not lengthen it: a server that starts, or that stands
+// still, says nothing about the trials to come.
 type forecast struct {
-	done, total int // trials
-	began       time.Time
-	left, past  float64 // seconds by the plan's estimate
+	done, total int       // trials
+	began       time.Time // itself, then its first trial
+	seen        time.Time // the last progress of a trial
+	left, past  float64   // seconds by the plan's estimate
 }
 
 // forecastPrior is how much of the plan's own estimate is taken for granted,
 // so that the first second of a run does not make a forecast for an hour.
 const forecastPrior = 5.0
 
-// eta is how long it takes from now on; running is what the trials at hand
-// have done of the estimate.
-func (f *forecast) eta(now time.Time, running float64) (time.Duration, bool) {
+// eta is how long it takes from now on. The trials at hand have done so much of
+// their estimates by now, and at their last progress.
+func (f *forecast) eta(now, last float64) (time.Duration, bool) {
 	if f.began.IsZero() || f.left <= 0 {
 		return 0, false
 	}
-	pace := (now.Sub(f.began).Seconds() + forecastPrior) / (f.past + running + forecastPrior)
-	return time.Duration(max(0, f.left-running) * pace * float64(time.Second)), true
+	pace := (max(0, f.seen.Sub(f.began).Seconds()) + forecastPrior) / (f.past + last + forecastPrior)
+	return time.Duration(max(0, f.left-now) * pace * float64(time.Second)), true
+}
+
+// measures notes that a trial begins.
+func (f *forecast) measures(now time.Time) {
+	if f.seen.IsZero() {
+		f.began, f.seen = now, now
+	}
 }
 
 // A liveLine is a running deployment.
@@ -63,6 +73,7 @@ type liveLine struct {
 	answer     string    // the server's last, while it is waited for
 	trial      *expected
 	progress   *load.Progress
+	did        float64 // of the trial's estimate, in seconds, when a request last ended
 	recent     []reading
 }
 
@@ -124,8 +135,12 @@ func (v *view) follow(e executor.Event, now time.Time) {
 		v.live = slices.DeleteFunc(v.live, func(l *liveLine) bool { return l.deployment == e.Deployment })
 	case executor.StepStarted:
 		if l := v.line(e.Deployment); l != nil {
-			l.label, l.step, l.since, l.answer, l.progress, l.recent = e.Label, e.Step, now, "", nil, nil
-			l.trial = v.trials[rundir.Key{Cell: e.Cell, Trial: e.Trial}]
+			l.label, l.step, l.since, l.answer = e.Label, e.Step, now, ""
+			l.progress, l.recent, l.did = nil, nil, 0
+			if l.trial = v.trials[rundir.Key{Cell: e.Cell, Trial: e.Trial}]; l.trial != nil {
+				v.forecast(l).measures(now)
+				v.run.measures(now)
+			}
 		}
 	case executor.Waiting:
 		if l := v.line(e.Deployment); l != nil {
@@ -133,18 +148,22 @@ func (v *view) follow(e executor.Event, now time.Time) {
 		}
 	case executor.TrialProgress:
 		if l := v.line(e.Deployment); l != nil && e.Progress != nil {
-			l.read(*e.Progress, e.Time)
+			ended := l.progress == nil || e.Progress.Done > l.progress.Done
+			if l.read(*e.Progress, e.Time); ended {
+				l.did = l.ran(e.Time)
+				v.forecast(l).seen, v.run.seen = e.Time, e.Time
+			}
 		}
 	case executor.Money:
 		v.spending = e.Spending
 	case executor.LaunchFailed:
 		v.refused[e.Deployment] = e.Error
 	case executor.TrialCommitted:
-		v.committed(e)
+		v.committed(e, now)
 	}
 }
 
-func (v *view) committed(e executor.Event) {
+func (v *view) committed(e executor.Event, now time.Time) {
 	v.run.done, v.run.total = e.Done, e.Total
 	key := rundir.Key{Cell: e.Cell, Trial: e.Trial}
 	seconds := 0.0
@@ -152,13 +171,13 @@ func (v *view) committed(e executor.Event) {
 		seconds = t.seconds
 	}
 	delete(v.trials, key)
-	v.run.left, v.run.past = v.run.left-seconds, v.run.past+seconds
+	v.run.left, v.run.past, v.run.seen = v.run.left-seconds, v.run.past+seconds, now
 	if f := v.deployments[e.Deployment]; f != nil {
 		f.done++
-		f.left, f.past = f.left-seconds, f.past+seconds
+		f.left, f.past, f.seen = f.left-seconds, f.past+seconds, now
 	}
 	if l := v.line(e.Deployment); l != nil {
-		l.trial, l.progress, l.recent = nil, nil, nil
+		l.trial, l.progress, l.recent, l.did = nil, nil, nil, 0
 	}
 }
 
@@ -171,22 +190,26 @@ func (v *view) line(deployment string) *liveLine {
 	return nil
 }
 
+// forecast is the forecast of a line's deployment.
+func (v *view) forecast(l *liveLine) *forecast {
+	if f := v.deployments[l.deployment]; f != nil {
+		return f
+	}
+	return &v.run
+}
+
 // lines are the live lines, and one for the whole run where it has more than
 // one deployment. Width 0 is none.
 func (v *view) lines(now time.Time, width int) []string {
 	var lines []string
-	running := 0.0
+	running, last := 0.0, 0.0
 	for _, l := range v.live {
 		r := l.ran(now)
-		running += r
-		f := v.deployments[l.deployment]
-		if f == nil {
-			f = &v.run
-		}
-		lines = append(lines, fit("  "+f.words(now, r), l.label, l.details(now), width))
+		running, last = running+r, last+l.did
+		lines = append(lines, fit("  "+v.forecast(l).words(r, l.did), l.label, l.details(now), width))
 	}
 	if len(v.deployments) > 1 || len(lines) == 0 {
-		lines = append(lines, "  "+v.run.words(now, running)+" in all")
+		lines = append(lines, "  "+v.run.words(running, last)+" in all")
 	}
 	if v.spending != nil {
 		lines = append(lines, "  "+moneyWords(*v.spending))
@@ -203,9 +226,9 @@ func moneyWords(s executor.Spending) string {
 	return text
 }
 
-func (f *forecast) words(now time.Time, running float64) string {
+func (f *forecast) words(now, last float64) string {
 	text := fmt.Sprintf("[%d/%d]", f.done, f.total)
-	if d, ok := f.eta(now, running); ok {
+	if d, ok := f.eta(now, last); ok {
 		text += " ETA " + short(d)
 	}
 	return text

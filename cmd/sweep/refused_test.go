@@ -25,7 +25,12 @@ load: {requests: 2, warmup: {requests: 0}, prompts: {input_tokens: 20}}
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(foreign, "thesis.tex"), "x")
-	r := sweep(t, dir, nil, "run", "-o", foreign, "plan.yaml")
+	// Before the calibration, which takes seconds.
+	calibrated := []string{"SWEEP_CALIBRATE=auto", "XDG_CACHE_HOME=" + t.TempDir()}
+	r := sweep(t, dir, calibrated, "run", "-o", foreign, "plan.yaml")
+	if strings.Contains(r.stderr, "calibrating") {
+		t.Errorf("it is calibrated first\n%s", r.stderr)
+	}
 	if r.code != exitUsage || strings.Contains(r.stderr, "resume") || !strings.Contains(r.stderr, "thesis.tex") {
 		t.Errorf("exit %d\n%s", r.code, r.stderr)
 	}
@@ -36,7 +41,7 @@ load: {requests: 2, warmup: {requests: 0}, prompts: {input_tokens: 20}}
 	if r := sweep(t, dir, nil, "run", "-o", run, "plan.yaml"); r.code != exitOK {
 		t.Fatalf("exit %d\n%s", r.code, r.stderr)
 	}
-	if r := sweep(t, dir, nil, "run", "-o", run, "plan.yaml"); r.code != exitUsage || !strings.Contains(r.stderr, "sweep resume "+run) {
+	if r := sweep(t, dir, calibrated, "run", "-o", run, "plan.yaml"); r.code != exitUsage || !strings.Contains(r.stderr, "sweep resume "+run) || strings.Contains(r.stderr, "calibrating") {
 		t.Errorf("a second run: exit %d\n%s", r.code, r.stderr)
 	}
 }

@@ -81,18 +81,24 @@ func prices(ctx context.Context, p *plan.Plan, made *plugins, deployments []plan
 		if err != nil {
 			return nil, fmt.Errorf("prices of backend %s: %w", p.Backend.Kind, err)
 		}
-		one := price{offers: offers}
-		for _, o := range offers {
-			if o.Available || one.usdPerHour == 0 {
-				one.usdPerHour, one.known, one.source = o.USDPerHour, true, result.PriceProvider
-			}
-			if o.Available {
-				break
-			}
-		}
-		all[d.ID] = one
+		all[d.ID] = offered(offers)
 	}
 	return all, nil
+}
+
+// offered is the price of the first offer that is available, else of the first
+// with a price. An offer without a price is unknown, not free.
+func offered(offers []backends.Offer) price {
+	p := price{offers: offers}
+	for _, o := range offers {
+		if o.USDPerHour > 0 && (o.Available || !p.known) {
+			p.usdPerHour, p.known, p.source = o.USDPerHour, true, result.PriceProvider
+		}
+		if o.Available {
+			break
+		}
+	}
+	return p
 }
 
 // estimate is how long a deployment takes, from its launch to its end.
@@ -109,10 +115,10 @@ func estimateLeft(p *plan.Plan, d plan.Deployment, left func(plan.Cell) int) tim
 	return took
 }
 
-// A rentQuote is what a run is going to rent, as a person is told of it.
+// A rentQuote is what a run is going to rent, and its price.
 type rentQuote struct {
 	pods, atOnce int
-	unknown      int           // pods whose price nobody knows
+	unknown      int           // pods whose price is unknown
 	usdPerHour   float64       // at most, of all that stand at once
 	usd          float64       // about, for what is left to measure
 	spent        float64       // by earlier runs of the directory
@@ -151,34 +157,23 @@ func (q rentQuote) String() string {
 		b.WriteString(", no max_cost bounds it")
 	}
 	if q.keep > 0 {
-		fmt.Fprintf(&b, "; --keep-pod %s costs up to $%s more, which no max_cost bounds", q.keep, report.Dollars(q.kept))
+		more := "more"
+		if q.unknown < q.pods {
+			more = fmt.Sprintf("up to $%s more", report.Dollars(q.kept))
+		}
+		fmt.Fprintf(&b, "; --keep-pod %s costs %s, which no max_cost bounds", q.keep, more)
 	}
 	return b.String()
 }
 
-// tooDear says whether the estimate is over the bound.
-func (q rentQuote) tooDear() bool { return q.max > 0 && q.spent+q.usd > q.max }
+// overBudget says whether the estimate is over the bound.
+func (q rentQuote) overBudget() bool { return q.max > 0 && q.spent+q.usd > q.max }
 
-// quoteOf asks what the trials cost that are left to do. It has no pods where
-// nothing is rented.
+// quoteOf asks for the price of the trials without an outcome. It has no pods if
+// nothing is left to rent for.
 func (a *app) quoteOf(ctx context.Context, c *cli.Command, j job) (rentQuote, error) {
 	q := rentQuote{max: budgetOf(c, j.plan).cost, keep: c.Duration("keep-pod")}
-	left := func(cell plan.Cell) (n int) {
-		for trial := range max(1, j.plan.Repeats) {
-			if j.state == nil || !executor.Done(j.plan, j.state, j.retry, cell, trial+1) {
-				n++
-			}
-		}
-		return n
-	}
-	deployments, err := selected(j.plan, func(cell plan.Cell) (bool, error) {
-		if j.only != nil {
-			if ok, err := j.only(cell); !ok || err != nil {
-				return false, err
-			}
-		}
-		return left(cell) > 0, nil
-	})
+	deployments, err := j.deployments()
 	if err != nil || len(deployments) == 0 {
 		return q, err
 	}
@@ -186,12 +181,10 @@ func (a *app) quoteOf(ctx context.Context, c *cli.Command, j job) (rentQuote, er
 	if err != nil {
 		return q, err
 	}
-	if j.state != nil {
-		q.spent = executor.Spent(j.state, time.Now())
-	}
+	q.spent = executor.Spent(j.state, time.Now())
 	q.pods, q.atOnce = len(deployments), min(len(deployments), max(1, c.Int("parallel")))
 	for _, d := range deployments {
-		one, took := costs[d.ID], estimateLeft(j.plan, d, left)
+		one, took := costs[d.ID], estimateLeft(j.plan, d, j.left)
 		if !one.known {
 			q.unknown++
 		}
@@ -207,9 +200,9 @@ func (a *app) quoteOf(ctx context.Context, c *cli.Command, j job) (rentQuote, er
 	return q, nil
 }
 
-// agree says what a job is going to rent, and asks whether it may, before
-// anything is rented. On a terminal a person answers, whatever bounds the cost;
-// without one --yes or a bound does. It is silent where nothing costs money.
+// agree prints what a job is going to rent, and asks before anything is rented.
+// On a terminal a person answers, even if the cost has a bound; without a terminal
+// --yes or a bound is the answer. It is silent if nothing costs money.
 func (a *app) agree(ctx context.Context, c *cli.Command, j job) error {
 	if !j.plugins.factory.Bills {
 		return nil
@@ -229,7 +222,7 @@ func (a *app) agree(ctx context.Context, c *cli.Command, j job) error {
 		return err
 	case q.pods == 0:
 		return nil
-	case q.tooDear():
+	case q.overBudget():
 		return &statusError{exitBudget, &hinted{
 			fmt.Errorf("%s %s: that is over the budget, so nothing was rented", p.Name, q),
 			"--max-cost and budget.max_cost are the bound; --only and load.requests make the run smaller",
@@ -268,8 +261,9 @@ func (a *app) openBook(j job) (executor.Book, error) {
 	return b.Page(book.Run{ID: m.RunID, Owner: m.Owner, Dir: dir}, j.plan.Backend.Kind, place), nil
 }
 
-// placeOfPlan tells the configuration of a plan's backend from any other: a pod
-// that is kept on another host is no server of this plan's.
+// placeOfPlan tells the configuration of a plan's backend from any other, with the
+// variables that it reads: a pod that is kept on another host is no server of this
+// plan's.
 func placeOfPlan(p *plan.Plan) (string, error) {
 	resolved, err := p.Resolved()
 	if err != nil {
@@ -281,7 +275,7 @@ func placeOfPlan(p *plan.Plan) (string, error) {
 	if err := json.Unmarshal(resolved, &part); err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(part.Backend)
+	sum := sha256.Sum256(append(part.Backend, p.Variables()...))
 	return hex.EncodeToString(sum[:6]), nil
 }
 
@@ -357,7 +351,7 @@ func (a *app) leftovers(ctx context.Context, j job, say func(string, ...any)) er
 			inv.pods[i].run = runEnded
 		}
 	}
-	_, due, _ := judge(inv, wish{now: time.Now(), owner: j.state.Manifest.Owner})
+	_, due, _ := judge(inv, scope{now: time.Now(), owner: j.state.Manifest.Owner})
 	endAll(ctx, inv, due)
 	var left []string
 	for _, d := range due {

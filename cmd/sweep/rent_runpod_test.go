@@ -115,6 +115,11 @@ func TestRent(t *testing.T) {
 	if again := a.sweep("resume", "out"); again.code != exitOK || len(a.Audit().Pods) != 1 {
 		t.Errorf("a second resume: exit %d, %d pods\n%s", again.code, len(a.Audit().Pods), again.stderr)
 	}
+	// Where every trial is taken over nothing is rented, so nothing is asked.
+	reused := a.sweep("run", "--reuse", "out", "-o", "second", "rent.yaml")
+	if reused.code != exitOK || len(a.Audit().Pods) != 1 || strings.Contains(reused.stderr, "rents") {
+		t.Errorf("a run that takes all over: exit %d, %d pods\n%s", reused.code, len(a.Audit().Pods), reused.stderr)
+	}
 }
 
 // TestRent_twoGPUs: a pod has the GPUs that its engine's arguments ask for, and

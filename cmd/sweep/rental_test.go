@@ -19,6 +19,7 @@ import (
 	allbackends "sweep.dev/sweep/backends/all"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/secret"
+	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/book"
 )
@@ -344,5 +345,30 @@ func TestDecodeAt(t *testing.T) {
 	}
 	for _, f := range allbackends.Factories(nil) { // none of them may panic
 		_ = placeOf(f, map[string]string{"host": "h"})
+	}
+}
+
+// TestPlaceOfPlan: a host that a variable names is another place with another value.
+func TestPlaceOfPlan(t *testing.T) {
+	t.Parallel()
+	place := func(host string) string {
+		p, err := plan.Parse("p.yaml", t.TempDir(), []byte(`version: 1
+name: p
+model: m
+matrix: {engine: vllm, gpu: t4, concurrency: 1}
+backend: {kind: ssh, host: "${SWEEP_HOST}"}
+load: {requests: 1, max_tokens: 1, prompts: {input_tokens: 20}}
+`), plan.Options{Vocabulary: vocabulary(), LookupEnv: func(string) (string, bool) { return host, true }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := placeOfPlan(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if a := place("a"); a == place("b") || a != place("a") {
+		t.Error("two hosts are one place")
 	}
 }

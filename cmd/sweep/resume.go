@@ -16,6 +16,7 @@ import (
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/reuse"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -23,11 +24,12 @@ func (a *app) resumeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "resume",
 		Usage:     "goes on with a run that was stopped, killed or incomplete",
-		ArgsUsage: "DIR",
+		ArgsUsage: "[DIR]",
 		Description: `Ends what the earlier run may have left, then runs every trial of DIR that has
 no outcome yet. What is committed is never measured again, unless --retry says so.
 Resuming a complete run changes nothing. Where pods have to be rented again it
-shows what they cost and asks, as sweep run does.
+shows what they cost and asks, as sweep run does. Without DIR it is the latest run
+under runs/.
 
   $ sweep resume runs/quickstart-20261121T101500Z-3f2a
   $ sweep resume --retry invalid,failed runs/quickstart-20261121T101500Z-3f2a` + exitHelp(),
@@ -36,7 +38,7 @@ shows what they cost and asks, as sweep run does.
 		}, runFlags()...),
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
-			dir, err := oneArg(c, "run directory")
+			dir, err := a.runDir(c)
 			if err != nil {
 				return err
 			}
@@ -84,11 +86,11 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 		return unreadable(dir, err)
 	}
 	m := before.Manifest
-	source, err := os.ReadFile(filepath.Join(dir, "plan.yaml"))
+	text, err := os.ReadFile(filepath.Join(dir, "plan.yaml"))
 	if err != nil {
 		return err
 	}
-	p, err := plan.Parse(filepath.Join(dir, "plan.yaml"), m.PlanDir, source, plan.Options{
+	p, err := plan.Parse(filepath.Join(dir, "plan.yaml"), m.PlanDir, text, plan.Options{
 		Vocabulary: vocabulary(), Set: m.Set, AllowEnv: m.AllowEnv, MaxCells: m.MaxCells, LookupEnv: a.env, Config: a.configFile(), EngineTexts: given(m.Engines),
 	})
 	if err != nil {
@@ -100,17 +102,8 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 			"a prompt file, an environment variable or plan.yaml itself has changed; put it back, or start a new run",
 		}}
 	}
-	if h := hostname(); m.Host != h {
-		return &statusError{exitResume, &hinted{
-			fmt.Errorf("resume refused: the run was started on %s, this is %s", m.Host, h),
-			"trials of two clients must not stand in one grid; start a new run here",
-		}}
-	}
-	if v := version(); m.Version != v {
-		return &statusError{exitResume, &hinted{
-			fmt.Errorf("resume refused: the run was started by sweep %s, this is %s", m.Version, v),
-			"another version may measure differently; go on with the one that began, or start a new run",
-		}}
+	if err := sameEnvironment("resume", m, p); err != nil {
+		return err
 	}
 	fx, err := a.effects(shared(c)...)
 	if err != nil {
@@ -124,6 +117,13 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	if err != nil {
 		return err
 	}
+	var source *reuse.Source
+	if m.Reuse != "" && !before.Reused {
+		source, err = a.openReuse(m.Reuse, p, only, c.String("client"), "the run has ended while it took trials over from there: put it back, or start a new run")
+		if err != nil {
+			return err
+		}
+	}
 	d, state, err := rundir.Open(fx, dir)
 	if err != nil {
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
@@ -131,18 +131,42 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 		}
 		return err
 	}
+	a.say("run directory %s", dir)
 	if state.Warning != "" {
 		a.say("sweep: %s", state.Warning)
 	}
 	j := job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only, retry: retry}
+	if err := j.takeOver(ctx, source); err != nil {
+		return errors.Join(err, d.Close())
+	}
 	if err := a.prepare(ctx, c, &j); err != nil {
 		return errors.Join(err, d.Close())
 	}
 	return a.execute(ctx, c, j)
 }
 
-// prepare does what comes before a run goes on. What it has left costs money, so
-// that is ended first, whatever a person says to the rest.
+// sameEnvironment says why what this process measures must not stand beside the
+// trials of a run; nil where it may. what is resume or reuse.
+func sameEnvironment(what string, m rundir.Manifest, p *plan.Plan) error {
+	var why, hint string
+	switch host, sweep := hostname(), version(); {
+	case m.Host != host:
+		why = fmt.Sprintf("the run was started on %s, this is %s", m.Host, host)
+		hint = "trials of two clients must not stand in one grid; start a new run here"
+	case m.Version != sweep:
+		why = fmt.Sprintf("the run was started by sweep %s, this is %s", m.Version, sweep)
+		hint = "another version may measure differently; go on with the one that began, or start a new run"
+	case m.Variables != p.Variables():
+		why = "an environment variable that the plan reads (${NAME}) has another value than when the run was started"
+		hint = "set it as it was, or start a new run"
+	default:
+		return nil
+	}
+	return &statusError{exitResume, &hinted{fmt.Errorf("%s refused: %s", what, why), hint}}
+}
+
+// prepare ends what the earlier run has left, since that may cost money; then it
+// calibrates and asks for agreement.
 func (a *app) prepare(ctx context.Context, c *cli.Command, j *job) error {
 	if err := a.reclaim(ctx, c, j); err != nil {
 		return err
@@ -160,8 +184,8 @@ func (a *app) prepare(ctx context.Context, c *cli.Command, j *job) error {
 	return a.agree(ctx, c, *j)
 }
 
-// reclaim ends what the earlier run has left. An error has been told, with the
-// next command.
+// reclaim ends what the earlier run has left. Its error was already printed,
+// with the next command.
 func (a *app) reclaim(ctx context.Context, c *cli.Command, j *job) error {
 	if len(j.state.Owed) == 0 {
 		return nil
@@ -174,7 +198,6 @@ func (a *app) reclaim(ctx context.Context, c *cli.Command, j *job) error {
 	if err != nil {
 		return err
 	}
-	j.named = true
 	ctx, teardown, stop := signals(ctx, ui.notice)
 	defer stop()
 	ui.start()

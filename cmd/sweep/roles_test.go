@@ -8,13 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// A page is the metrics of a vLLM worker with so many requests. It says whether
-// it was asked with a key.
-func page(t *testing.T, running int, keyed *bool) *httptest.Server {
+// page serves the metrics of a vLLM worker with so many requests. keyed becomes
+// true if it is asked with a key.
+func page(t *testing.T, running int, keyed *atomic.Bool) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/metrics" {
@@ -22,7 +23,7 @@ func page(t *testing.T, running int, keyed *bool) *httptest.Server {
 			return
 		}
 		if r.Header.Get("Authorization") != "" {
-			*keyed = true
+			keyed.Store(true)
 		}
 		fmt.Fprintf(w, "# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running %d\n", running)
 	}))
@@ -35,25 +36,12 @@ func page(t *testing.T, running int, keyed *bool) *httptest.Server {
 // an address has none and is named. The key goes to the endpoint's host alone.
 func TestEndpoint_roles(t *testing.T) {
 	t.Parallel()
-	var same, other bool
+	var same, other atomic.Bool
 	prefill, decode := page(t, 3, &other), page(t, 5, &same)
-	frontend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/health":
-		case "/v1/models":
-			fmt.Fprint(w, `{"data":[{"id":"m"}]}`)
-		case "/metrics":
-			fmt.Fprint(w, "# TYPE dynamo_frontend_inflight_requests gauge\ndynamo_frontend_inflight_requests 1\n")
-		case "/v1/chat/completions":
-			time.Sleep(50 * time.Millisecond) // so that there are looks during the load
-			w.Header().Set("Content-Type", "text/event-stream")
-			fmt.Fprint(w, `data: {"model":"m","choices":[{"index":0,"delta":{"content":"w"},"finish_reason":null}]}`+"\n\n")
-			fmt.Fprint(w, `data: {"model":"m","choices":[{"index":0,"delta":{"content":"w"},"finish_reason":"length"}],"usage":{"prompt_tokens":5,"completion_tokens":2}}`+"\n\ndata: [DONE]\n\n")
-		default:
-			http.NotFound(w, r)
-		}
-	}))
-	t.Cleanup(frontend.Close)
+	frontend := newGivenServer(t, func(s *givenServer) {
+		s.metrics = "# TYPE dynamo_frontend_inflight_requests gauge\ndynamo_frontend_inflight_requests 1\n"
+		s.delay = 50 * time.Millisecond // so that there are looks during the load
+	})
 	elsewhere := strings.Replace(prefill.URL, "127.0.0.1", "localhost", 1)
 	for name, c := range map[string]struct {
 		roles           string
@@ -96,8 +84,8 @@ validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_
 			}
 		})
 	}
-	if !same || other {
-		t.Errorf("the key came to the endpoint's host: %v, to another: %v", same, other)
+	if !same.Load() || other.Load() {
+		t.Errorf("the key came to the endpoint's host: %v, to another: %v", same.Load(), other.Load())
 	}
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "p.yaml"), fmt.Sprintf(`

@@ -25,6 +25,7 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/reuse"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -56,13 +57,17 @@ func (a *app) runCommand() *cli.Command {
 		ArgsUsage: "PLAN",
 		Description: `Runs every cell of PLAN and stores what it sees in a new directory under runs/.
 It is safe to kill at any time: sweep resume goes on exactly where it stopped.
+PLAN is a file, or - for the standard input; then its paths are relative to the
+working directory.
 
   $ sweep run plans/quickstart.yaml
   $ sweep run --only 'concurrency <= 4' --set load.requests=32 plans/chat-capacity.yaml
-  $ sweep run -o results/today plans/chat-capacity.yaml` + exitHelp(),
+  $ sweep run -o results/today plans/chat-capacity.yaml
+  $ sweep run --reuse results/today plans/chat-capacity.yaml    # after an edit of the plan` + exitHelp(),
 		Flags: append(append(planFlags(),
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "the run `DIRECTORY`; it must be new or empty"},
 			&cli.StringFlag{Name: "only", Usage: "run the cells for which `EXPR` over the axes is true"},
+			&cli.StringFlag{Name: "reuse", Usage: "take over the VALID trials of equal cells from the run `DIRECTORY`, which is only read, and measure the others"},
 		), runFlags()...),
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -80,13 +85,12 @@ type job struct {
 	plan    *plan.Plan
 	plugins *plugins
 	dir     *rundir.Dir
-	state   *rundir.State // nil before there is a run directory
+	state   *rundir.State // empty before there is a run directory
 	path    string
 	only    func(plan.Cell) (bool, error)
 	retry   []string
 
-	calibration *calibrate.Result // of the client; nil where nobody looked
-	named       bool              // the run directory has been told
+	calibration *calibrate.Result // of the client; nil if it was not calibrated
 }
 
 func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
@@ -98,16 +102,31 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	deployments, err := selected(p, only)
+	j := job{plan: p, plugins: made, state: &rundir.State{}, only: only}
+	var source *reuse.Source
+	if from := c.String("reuse"); from != "" {
+		source, err = a.openReuse(from, p, only, c.String("client"), "--reuse names a run directory, which sweep run printed first")
+		if err != nil {
+			return err
+		}
+		j.state = source.Before()
+	}
+	deployments, err := j.deployments()
 	if err != nil {
 		return err
 	}
-	// Before anything is rented: what the client cannot take in is paid for too.
-	calibration, err := a.calibrateRun(ctx, c, p, deployments)
-	if err != nil {
-		return err
+	if dir := c.String("output"); dir != "" {
+		if err := rundir.Vacant(dir); err != nil {
+			return unusable(dir, err)
+		}
 	}
-	if err := a.agree(ctx, c, job{plan: p, plugins: made, only: only}); err != nil {
+	if len(deployments) > 0 {
+		// Before anything is rented: what the client cannot take in is paid for too.
+		if j.calibration, err = a.calibrateRun(ctx, c, p, deployments); err != nil {
+			return err
+		}
+	}
+	if err := a.agree(ctx, c, j); err != nil {
 		return err
 	}
 	fx, err := a.effects(shared(c)...)
@@ -118,14 +137,21 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	if err != nil {
 		return err
 	}
+	planDir := filepath.Dir(abs)
+	if path == plan.Stdin {
+		abs = plan.Stdin
+	}
 	m := rundir.Manifest{
-		RunID: newRunID(), Plan: p.Name, PlanPath: abs, PlanDir: filepath.Dir(abs), PlanDigest: p.Digest(),
+		RunID: newRunID(), Plan: p.Name, PlanPath: abs, PlanDir: planDir, PlanDigest: p.Digest(),
 		Set: c.StringSlice("set"), AllowEnv: allowEnv(c), MaxCells: c.Int("max-cells"), Engines: kept(p.EngineTexts()),
-		Only: c.String("only"), Owner: owner(), Version: version(), Host: hostname(), CreatedAt: time.Now().UTC(),
+		Only: c.String("only"), Owner: owner(), Version: version(), Host: hostname(), CreatedAt: time.Now().UTC(), Variables: p.Variables(),
+	}
+	if source != nil {
+		m.Reuse = source.Dir
 	}
 	dir := c.String("output")
 	if dir == "" {
-		dir = filepath.Join("runs", fmt.Sprintf("%s-%s-%s", p.Name, m.CreatedAt.Format("20060102T150405Z"), m.RunID[:4]))
+		dir = filepath.Join(runsFolder, fmt.Sprintf("%s-%s-%s", p.Name, m.CreatedAt.Format("20060102T150405Z"), m.RunID[:4]))
 	}
 	resolved, cells, err := resolve(p, asked, only)
 	if err != nil {
@@ -134,30 +160,64 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	m.Trials = cells * max(1, p.Repeats)
 	d, err := rundir.Create(fx, dir, m, p.Source(), resolved)
 	if err != nil {
-		if errors.Is(err, rundir.ErrExists) {
-			hint := "-o DIRECTORY names a new or empty one"
-			if _, unread := rundir.Read(dir); unread == nil {
-				hint = fmt.Sprintf("sweep resume %s goes on with the run that is there", quote(dir))
-			}
-			return &usage{&hinted{err, hint}}
-		}
-		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EROFS) {
-			return &usage{&hinted{err, "-o DIRECTORY puts the run where it can be written"}}
-		}
-		return err
+		return unusable(dir, err)
 	}
-	state, err := rundir.Read(dir)
-	if err == nil && calibration != nil {
-		err = d.WriteCalibration(calibration)
+	a.say("run directory %s", dir)
+	j.dir, j.path = d, dir
+	if j.state, err = rundir.Read(dir); err == nil && j.calibration != nil {
+		err = d.WriteCalibration(j.calibration)
+	}
+	if err == nil {
+		err = j.takeOver(ctx, source)
 	}
 	if err != nil {
 		return errors.Join(err, d.Close())
 	}
-	return a.execute(ctx, c, job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only, calibration: calibration})
+	return a.execute(ctx, c, j)
+}
+
+// left is how many trials of a cell have no outcome that counts.
+func (j *job) left(cell plan.Cell) (n int) {
+	for trial := range max(1, j.plan.Repeats) {
+		if !executor.Done(j.plan, j.state, j.retry, cell, trial+1) {
+			n++
+		}
+	}
+	return n
+}
+
+// deployments are those of the cells that have trials left.
+func (j *job) deployments() ([]plan.Deployment, error) {
+	return selected(j.plan, func(cell plan.Cell) (bool, error) {
+		if j.only != nil {
+			if ok, err := j.only(cell); !ok || err != nil {
+				return false, err
+			}
+		}
+		return j.left(cell) > 0, nil
+	})
+}
+
+// unusable says of an error of a new run directory how to choose another one.
+func unusable(dir string, err error) error {
+	switch {
+	case errors.Is(err, rundir.ErrExists):
+		hint := "-o DIRECTORY names a new or empty one"
+		if _, unread := rundir.Read(dir); unread == nil {
+			hint = fmt.Sprintf("sweep resume %s goes on with the run that is there", quote(dir))
+		}
+		return &usage{&hinted{err, hint}}
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EROFS):
+		return &usage{&hinted{err, "-o DIRECTORY puts the run where it can be written"}}
+	}
+	return err
 }
 
 // filter chooses the cells that --only asks for, and of those the ones that are
-// run. nil stands for all.
+// run; nil stands for all. It refuses what the plan's own checks cannot see: prompts
+// that are too few or not readable, loads that cannot be made or sent, commands that
+// do not render, and servers that the backend cannot launch. client is the value of
+// --client.
 func filter(p *plan.Plan, made *plugins, expr, client string) (asked, only func(plan.Cell) (bool, error), err error) {
 	if expr != "" {
 		if asked, err = p.Filter(expr); err != nil {
@@ -173,18 +233,10 @@ func filter(p *plan.Plan, made *plugins, expr, client string) (asked, only func(
 	if some, err := selected(p, only); err == nil && len(some) == 0 {
 		return nil, nil, &usage{errors.New("every server is predicted not to fit its GPU, and the plan skips such; sweep plan says why")}
 	}
-	return asked, only, runnable(p, made, only, client)
-}
-
-// runnable finds what the plan's own checks cannot see: prompts that are too
-// few or not readable, loads that cannot be made or sent, commands that do not
-// render, and servers that the backend cannot launch. client is what --client
-// says.
-func runnable(p *plan.Plan, made *plugins, only func(plan.Cell) (bool, error), client string) error {
 	if err := executor.Check(p, made.backend, only, client); err != nil {
-		return &usage{err}
+		return nil, nil, &usage{err}
 	}
-	return nil
+	return asked, only, nil
 }
 
 // execute runs a job and derives everything from what it left.
@@ -221,8 +273,19 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 		}
 		runErr = &hinted{runErr, hint}
 	}
+	// An interrupted run still has its tables: then only a second signal ends them.
+	deriving := ctx
+	if ctx.Err() != nil {
+		deriving = teardown
+	}
 	// Whatever fails from here on, how the run ended decides the exit code.
-	run, err := derive(j)
+	run, err := derive(deriving, j)
+	stop() // all is on disk: from here on a signal ends the process
+	if sig, ok := errors.AsType[signalled](err); ok {
+		a.say("sweep: %v: sweep resume builds the tables and the summary", err)
+		rep.Interrupted = sig
+		return a.verdict(j, nil, rep, runErr)
+	}
 	if err != nil {
 		return a.verdict(j, nil, rep, errors.Join(runErr, err))
 	}
@@ -269,10 +332,7 @@ func (a *app) show(c *cli.Command, run *report.Run) (err error) {
 		}
 		err = run.Summary(a.out, style)
 	}
-	if errors.Is(err, syscall.EPIPE) {
-		return nil
-	}
-	return err
+	return gone(err)
 }
 
 // verdict says how the run ended: the exit code, and on the last line the next

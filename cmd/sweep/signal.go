@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 )
 
@@ -18,7 +19,7 @@ var signalNames = map[syscall.Signal]string{
 
 // signals returns two contexts: the first signal ends run, which stops the
 // measuring and starts the teardown; the second ends teardown too. stop ends
-// both and waits. say tells people.
+// both and waits; it may be called twice. say tells people.
 //
 // SIGHUP counts unless it was ignored when we started (nohup).
 func signals(parent context.Context, say func(format string, args ...any)) (run, teardown context.Context, stop func()) {
@@ -50,11 +51,11 @@ func signals(parent context.Context, say func(format string, args ...any)) (run,
 			}
 		}
 	}()
-	return run, teardown, func() {
+	return run, teardown, sync.OnceFunc(func() {
 		signal.Stop(ch)
 		close(quit)
 		<-done
 		endRun(nil)
 		endTeardown(nil)
-	}
+	})
 }

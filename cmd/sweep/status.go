@@ -19,14 +19,15 @@ func (a *app) statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "status",
 		Usage:     "says how far a run is, also while it runs",
-		ArgsUsage: "DIR",
-		Description: `Reads the journal of DIR; it needs no lock and changes nothing.
+		ArgsUsage: "[DIR]",
+		Description: `Reads the journal of DIR, or of the latest run under runs/; it needs no lock and
+changes nothing.
 
   $ sweep status runs/quickstart-20261121T101500Z-3f2a` + exitHelp(exitOK, exitUsage),
 		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print as JSON"}},
 		OnUsageError: usageError,
 		Action: func(_ context.Context, c *cli.Command) error {
-			dir, err := oneArg(c, "run directory")
+			dir, err := a.runDir(c)
 			if err != nil {
 				return err
 			}
@@ -52,9 +53,9 @@ type status struct {
 }
 
 func (a *app) status(c *cli.Command, dir string) error {
-	run, err := report.Open(dir)
+	run, holder, err := openRun(dir)
 	if err != nil {
-		return unreadable(dir, err)
+		return err
 	}
 	m := run.State.Manifest
 	s := status{RunID: m.RunID, Plan: m.Plan, Started: m.CreatedAt, Trials: len(run.Trials), Counts: map[string]int{}, Now: []string{}, Owed: []string{}, Warning: run.State.Warning}
@@ -75,12 +76,7 @@ func (a *app) status(c *cli.Command, dir string) error {
 		}
 		s.Owed = append(s.Owed, o.Pod)
 	}
-	holder, err := rundir.LockHolder(dir)
-	if err != nil {
-		return err
-	}
-	s.Running = holder != nil
-	if s.Running {
+	if s.Running = run.Running; s.Running {
 		s.Now = atWork(run)
 	}
 	if c.Bool("json") {

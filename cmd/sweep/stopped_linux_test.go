@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,36 +16,9 @@ import (
 	"sweep.dev/sweep/report"
 )
 
-// underLoad starts a run of one cell on a server of its own, and returns once the
-// load goes on, with the server's process.
-func underLoad(t *testing.T, out string) (run *exec.Cmd, server int) {
+// serverOf is the process of the server that a run has started.
+func serverOf(t *testing.T, run *exec.Cmd) int {
 	t.Helper()
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "plan.yaml"), `
-version: 1
-name: stopped
-model: Qwen/Qwen2.5-1.5B-Instruct
-matrix: {engine: vllm, gpu: l4, concurrency: 2, max_tokens: 100}
-backend: sim
-load: {requests: 12, warmup: {requests: 0}, prompts: {input_tokens: 20}}
-timeouts: {stop: 2m}
-validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
-`)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	run = exec.CommandContext(t.Context(), self, "run", "--calibrate", "never", "-o", out, "plan.yaml")
-	run.Dir, run.Env = dir, append(os.Environ(), asSweep+"=1")
-	if err := run.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(time.Minute); !begun(out); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the trial never began")
-		}
-	}
-	time.Sleep(500 * time.Millisecond)
 	// The guard is our child, the server is the guard's.
 	tree := procfs.Descendants(run.Process.Pid)
 	i := slices.IndexFunc(tree, func(pid int) bool {
@@ -54,7 +28,7 @@ validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 60s, max_client_
 	if i < 0 {
 		t.Fatalf("no server among %v", tree)
 	}
-	return run, tree[i]
+	return tree[i]
 }
 
 func poke(t *testing.T, pid int, sig syscall.Signal) {
@@ -64,12 +38,13 @@ func poke(t *testing.T, pid int, sig syscall.Signal) {
 	}
 }
 
-// A server that was stopped in mid-cell did not serve anybody: its row is INVALID,
-// and the silence is no stall of the engine's own.
+// A row whose server was stopped in mid-cell is INVALID by server_stopped, without
+// the finding server_stalled.
 func TestVerdict_serverStopped(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "run")
-	run, server := underLoad(t, out)
+	run := underLoad(t, out, "60s")
+	server := serverOf(t, run)
 	poke(t, server, syscall.SIGSTOP)
 	time.Sleep(3 * time.Second)
 	poke(t, server, syscall.SIGCONT)
@@ -85,7 +60,7 @@ func TestVerdict_serverStopped(t *testing.T) {
 		t.Errorf("invalid_reasons is %q, want server_stopped in it", reasons)
 	}
 	if findings := fmt.Sprint(row["findings"]); strings.Contains(findings, "server_stalled") {
-		t.Errorf("findings are %q: what is a reason is no stall of the engine's own", findings)
+		t.Errorf("findings are %q: server_stopped explains the silence", findings)
 	}
 }
 
@@ -93,17 +68,58 @@ func TestVerdict_serverStopped(t *testing.T) {
 // flight on it, nor for its grace, which is 2 minutes here.
 func TestRun_interruptedWhileServerIsStopped(t *testing.T) {
 	t.Parallel()
-	run, server := underLoad(t, filepath.Join(t.TempDir(), "run"))
+	run := underLoad(t, filepath.Join(t.TempDir(), "run"), "60s")
+	server := serverOf(t, run)
 	poke(t, server, syscall.SIGSTOP)
 	began := time.Now()
 	poke(t, run.Process.Pid, syscall.SIGINT)
 	if err := run.Wait(); run.ProcessState.ExitCode() != exitInt {
 		t.Errorf("ended with %v, want exit %d", err, exitInt)
 	}
-	if took := time.Since(began); took > time.Minute {
+	if took := time.Since(began); took > 2*time.Minute {
 		t.Errorf("the run ended %v after the interrupt", took)
 	}
 	if p, ok := procfs.Stat(server); ok && p.Alive() {
 		t.Errorf("the server is still there: %+v", p)
+	}
+}
+
+// A signal while the tables are derived ends the run as one before does, and a
+// resume builds them.
+func TestRun_interruptedWhileTablesAreDerived(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "crash.yaml"), crashPlan)
+	out := filepath.Join(dir, "run")
+	cmd := exec.CommandContext(t.Context(), executable(t), "run", "-o", out, "crash.yaml")
+	cmd.Dir = dir
+	// The second file is late, so that the signal has come before the last.
+	cmd.Env = append(os.Environ(), asSweep+"=1", "SWEEP_FAULT=derive.create:stop@1,derive.create:delay=30s@2")
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		if p, ok := procfs.Stat(cmd.Process.Pid); ok && p.State == 'T' {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the run never came to its tables")
+		}
+	}
+	poke(t, cmd.Process.Pid, syscall.SIGINT)
+	poke(t, cmd.Process.Pid, syscall.SIGCONT)
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitInt {
+		t.Errorf("ended with %v, want exit %d\n%s", err, exitInt, errs.String())
+	}
+	if want := "sweep resume builds the tables"; !strings.Contains(errs.String(), want) {
+		t.Errorf("stderr has no %q:\n%s", want, errs.String())
+	}
+	if got := sweep(t, dir, nil, "resume", out); got.code != exitOK {
+		t.Errorf("resume: exit %d\n%s", got.code, got.stderr)
+	}
+	if _, err := os.Stat(filepath.Join(out, "samples.parquet")); err != nil {
+		t.Error(err)
 	}
 }

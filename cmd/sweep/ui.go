@@ -83,9 +83,6 @@ func (a *app) newUI(c *cli.Command, j job) (*ui, error) {
 		}
 		u.events = &eventLog{w: f, close: f.Close}
 	}
-	if !j.named {
-		u.notice("run directory %s", j.path)
-	}
 	return u, nil
 }
 

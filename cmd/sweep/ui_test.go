@@ -188,7 +188,7 @@ run directory runs/x
 [1/4] vllm l4 concurrency=4: 319 tok/s, p95 TTFT 40.7 ms, p95 TPOT 12.3 ms (24
     requests)
   [1/2] ETA 9s  vllm l4 concurrency=4: measure 8s
-  [0/2] ETA 32s  sglang l4: starting 3s
+  [0/2] ETA 20s  sglang l4: starting 3s
   [1/4] ETA 26s in all
 `)
 	feed(u, executor.Event{Type: executor.DeploymentStopped, Deployment: "d1"}, executor.Event{Type: executor.DeploymentStopped, Deployment: "d2"})
@@ -271,21 +271,23 @@ func TestUI_piped(t *testing.T) {
 	c.pass(time.Second)
 	u.tick()
 	feed(u, executor.Event{Type: executor.LaunchFailed, Deployment: "d1", Label: "vllm l4", Class: "oom.weights", Error: "CUDA\x1b[31m out of\r\nmemory"})
-	c.pass(29 * time.Second)
+	c.pass(25 * time.Second)
+	feed(u, d1Measures)
+	c.pass(4 * time.Second)
 	u.tick()
 	c.pass(time.Second)
-	feed(u, d1Measures, progress(c.at(58), 4, 1000), progress(c.at(60), 8, 1600))
+	feed(u, progress(c.at(58), 4, 1000), progress(c.at(60), 8, 1600))
 	u.tick()
 	c.pass(time.Second)
 	u.tick()
 	want(t, "stderr", out.String(), `
 4 trials
 vllm l4: launch 1
-  [0/2] ETA 2m20s  vllm l4: ready 30s, last answer: GET /health answered 503
-  [0/4] ETA 4m40s in all
+  [0/2] ETA 20s  vllm l4: ready 30s, last answer: GET /health answered 503
+  [0/4] ETA 40s in all
 vllm l4: did not start: oom.weights: CUDA out of  memory
-  [0/2] ETA 2m10s  vllm l4 concurrency=4: 8/24 requests, 300 tok/s, 4 in flight
-  [0/4] ETA 4m46s in all
+  [0/2] ETA 20s  vllm l4 concurrency=4: 8/24 requests, 300 tok/s, 4 in flight
+  [0/4] ETA 44s in all
 `)
 }
 
@@ -411,17 +413,57 @@ func TestForecast(t *testing.T) {
 	t.Parallel()
 	// The estimate was three times too long: after 20 of 60 s, which took
 	// 10 s, the 40 s left take 10 s + 15 s over 25 s of that, 24 s.
-	f := forecast{began: epoch, past: 20, left: 40}
-	got, ok := f.eta(epoch.Add(10*time.Second), 0)
+	f := forecast{began: epoch, seen: epoch.Add(10 * time.Second), past: 20, left: 40}
+	got, ok := f.eta(0, 0)
 	if !ok || math.Abs(got.Seconds()-24) > 1e-9 {
 		t.Errorf("eta %v, %v; want 24s", got, ok)
 	}
 	// With all of the estimate behind it, it is about to end.
-	if got, _ := f.eta(epoch.Add(time.Minute), 50); got != 0 {
+	if got, _ := f.eta(50, 40); got != 0 {
 		t.Errorf("eta %v, want 0", got)
 	}
-	if _, ok := (&forecast{left: 1}).eta(epoch, 0); ok {
+	if _, ok := (&forecast{left: 1}).eta(0, 0); ok {
 		t.Error("an eta of what has not begun")
+	}
+}
+
+// The time that is left does not grow while nothing but the clock moves: while a
+// server starts, between the ends of requests, and between trials.
+func TestForecast_clock(t *testing.T) {
+	t.Parallel()
+	v := twoDeployments()
+	v.trials[rundir.Key{Cell: "b", Trial: 1}] = &expected{seconds: 10, duration: 5 * time.Second}
+	c := &clock{epoch}
+	timed := d1Measures
+	timed.Cell = "b"
+	for _, e := range []executor.Event{
+		runStarted, d1Started,
+		{Type: executor.StepStarted, Deployment: "d1", Step: "ready"},
+		d1Measures,
+		progress(epoch, 0, 0), progress(epoch, 4, 400), progress(epoch, 4, 500), progress(epoch, 9, 900), committed, timed, progress(epoch, 3, 30), d2Started,
+	} {
+		e.Time = c.now()
+		v.follow(e, c.now())
+		run, one := math.MaxFloat64, math.MaxFloat64
+		for range 40 {
+			running, last := 0.0, 0.0
+			for _, l := range v.live {
+				running, last = running+l.ran(c.now()), last+l.did
+			}
+			if d, _ := v.run.eta(running, last); d.Seconds() > run {
+				t.Fatalf("%s: the run's forecast grew from %.2fs to %v", e.Type, run, d)
+			} else {
+				run = d.Seconds()
+			}
+			for _, l := range v.live[:min(1, len(v.live))] {
+				if d, _ := v.forecast(l).eta(l.ran(c.now()), l.did); d.Seconds() > one {
+					t.Fatalf("%s: the deployment's forecast grew from %.2fs to %v", e.Type, one, d)
+				} else {
+					one = d.Seconds()
+				}
+			}
+			c.pass(500 * time.Millisecond)
+		}
 	}
 }
 

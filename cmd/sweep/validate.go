@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
 )
 
 func (a *app) validateCommand() *cli.Command {
@@ -36,7 +37,7 @@ func (a *app) validate(c *cli.Command) error {
 	for _, path := range c.Args().Slice() {
 		p, made, err := a.open(path, a.planOptions(c))
 		if err == nil {
-			err = runnable(p, made, nil, "")
+			_, _, err = filter(p, made, "", "")
 		}
 		var diags *plan.Diagnostics
 		var refused *usage
@@ -49,6 +50,7 @@ func (a *app) validate(c *cli.Command) error {
 			if !c.Bool("json") {
 				fmt.Fprintf(a.out, "%s: ok, %s in %s\n", path, plural(cells, "cell"), plural(len(p.Deployments()), "deployment"))
 			}
+			a.warnOfContent(path, p)
 		case errors.As(err, &diags):
 			wrong = true
 			faults = append(faults, diags.List...)
@@ -75,4 +77,19 @@ func (a *app) validate(c *cli.Command) error {
 		return &statusError{exitUsage, nil}
 	}
 	return nil
+}
+
+// warnOfContent says of which engines a plan measures with content that cannot
+// answer how fast they are.
+func (a *app) warnOfContent(path string, p *plan.Plan) {
+	said := map[string]bool{}
+	for _, d := range p.Deployments() {
+		for _, cell := range d.Cells {
+			why := p.Unrepresentative(cell)
+			if text := cell.Server.Engine + ": " + why; why != "" && !said[text] {
+				said[text] = true
+				a.say("%s: warning: engine %s [%s]", path, text, result.ContentUnrepresentative)
+			}
+		}
+	}
 }

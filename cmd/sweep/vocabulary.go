@@ -44,7 +44,7 @@ func (a *app) planOptions(c *cli.Command) plan.Options {
 	return plan.Options{
 		Vocabulary: vocabulary(), Set: c.StringSlice("set"), AllowEnv: allowEnv(c),
 		MaxCells: c.Int("max-cells"), LookupEnv: a.env, Config: a.configFile(),
-		EngineFiles: c.StringSlice("engine-file"),
+		EngineFiles: c.StringSlice("engine-file"), Stdin: a.in,
 	}
 }
 

@@ -74,7 +74,7 @@ func get(ctx context.Context, t *testing.T, method, address, body string) (int, 
 // Every source sees the same simulated GPU at work.
 func TestSimulated(t *testing.T) {
 	common := []string{
-		"gpu_util_mean", "gpu_util_max", "gpu_memory_used_max_bytes", "gpu_memory_total_bytes", "gpu_memory_free_min_bytes", "gpu_memory_idle_bytes",
+		"gpu_util_mean", "gpu_util_max", "gpu_memory_used_max_bytes", "gpu_memory_total_bytes", "gpu_memory_free_min_bytes", "gpu_memory_idle_bytes", "gpu_util_idle",
 		"gpu_memory_bandwidth_util_mean", "gpu_power_mean_w", "gpu_energy_j", "gpu_clock_mean_mhz", "gpu_temp_max_c", "gpu_uuid",
 	}
 	const query = "/sim/nvidia-smi?format=csv&query=index,uuid,driver_version,utilization.gpu,utilization.memory,memory.used,memory.total,memory.free,power.draw,temperature.gpu,clocks.sm,name"

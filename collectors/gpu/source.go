@@ -5,15 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
+	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/internal/gpustate"
 	"sweep.dev/sweep/internal/netguard"
 )
@@ -186,18 +186,8 @@ const maxBody = 4 << 20 // bytes of one answer over HTTP
 // overHTTP asks an exporter or a wrapper, by the network that the server sees.
 // What a server's requests must carry is not sent: an exporter is somebody else.
 func overHTTP(h host.Host, name, file, address string, asked func(), parse func([]byte, bool) ([]gpustate.Reading, error)) *source {
-	// A dial may outlive the request that asked for it. close ends and awaits
-	// those.
-	life, endDials := context.WithCancel(context.Background())
-	var dials sync.WaitGroup
-	client := netguard.Client(func(ctx context.Context, network, addr string) (net.Conn, error) {
-		dials.Add(1)
-		defer dials.Done()
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(life, cancel)()
-		return h.Dial(ctx, network, addr)
-	}, 0)
+	dials := collectors.NewDials(h.Dial)
+	client := netguard.Client(dials.Dial, 0)
 	return &source{
 		name: name, file: "gpu." + file, parse: parse,
 		ask: func(ctx context.Context) ([]byte, bool, error) {
@@ -205,8 +195,7 @@ func overHTTP(h host.Host, name, file, address string, asked func(), parse func(
 			return fetch(ctx, client, address)
 		},
 		close: func() {
-			endDials()
-			dials.Wait()
+			dials.End()
 			client.CloseIdleConnections()
 		},
 	}
@@ -239,6 +228,5 @@ func fetch(ctx context.Context, client *http.Client, address string) (body []byt
 	case resp.StatusCode != http.StatusOK:
 		return nil, false, fmt.Errorf("status %d", resp.StatusCode)
 	}
-	whole = resp.ContentLength >= 0 || resp.Uncompressed || len(resp.TransferEncoding) > 0 || resp.ProtoMajor > 1
-	return body, whole, nil
+	return body, exposition.Whole(resp), nil
 }

@@ -310,7 +310,7 @@ func (w *window) sum(of func(*track) (float64, bool)) (sum float64, ok bool) {
 // columns that this collector knows.
 var columns = []string{
 	"gpu_util_mean", "gpu_util_max", "gpu_memory_used_max_bytes", "gpu_power_mean_w", "gpu_energy_j", "gpu_temp_max_c",
-	"gpu_energy_source", "gpu_memory_total_bytes", "gpu_memory_free_min_bytes", "gpu_memory_idle_bytes",
+	"gpu_energy_source", "gpu_memory_total_bytes", "gpu_memory_free_min_bytes", "gpu_memory_idle_bytes", "gpu_util_idle",
 	"gpu_memory_bandwidth_util_mean", "gpu_clock_mean_mhz", "gpu_throttled_ms", "gpu_throttle_reasons",
 	"gpu_foreign_processes", "gpu_uuid", "driver_version",
 }
@@ -359,6 +359,9 @@ func (w *window) row(bracketed bool) result.Row {
 	}
 	if v, ok := w.sum(func(t *track) (float64, bool) { v, ok := t.idle[gpustate.MemoryUsed]; return v, ok }); ok {
 		row["gpu_memory_idle_bytes"] = int64(v)
+	}
+	if v, ok := w.sum(func(t *track) (float64, bool) { v, ok := t.idle[gpustate.Util]; return v, ok }); ok {
+		row["gpu_util_idle"] = v / float64(len(list))
 	}
 	if j, source := w.joules(list); source != "" && bracketed {
 		row["gpu_energy_j"], row["gpu_energy_source"] = j, source

@@ -51,7 +51,7 @@ func compare(t *testing.T, got, want result.Row) {
 
 func TestWindow(t *testing.T) {
 	w := newWindow(5 * second)
-	w.observe(0, 0, []gpustate.Reading{board("1", 0, 100, 50, 40), board("0", 0, 100, 50, 40)}, false)
+	w.observe(0, 0, []gpustate.Reading{board("1", 3, 100, 50, 40), board("0", 0, 100, 50, 40)}, false)
 	w.begin(0)
 	w.observe(0, 1*second, []gpustate.Reading{board("1", 100, 200, 200, 60), board("0", 50, 300, 100, 50)}, true)
 	w.observe(0, 2*second, []gpustate.Reading{board("1", 100, 250, 200, 70), board("0", 100, 200, 300, 50)}, true)
@@ -60,6 +60,7 @@ func TestWindow(t *testing.T) {
 		"gpu_util_mean": 87.5, "gpu_util_max": 100.0,
 		"gpu_memory_used_max_bytes": int64(500 * mib), "gpu_memory_total_bytes": int64(2000 * mib),
 		"gpu_memory_free_min_bytes": int64(1500 * mib), "gpu_memory_idle_bytes": int64(200 * mib),
+		"gpu_util_idle":                  1.5,
 		"gpu_memory_bandwidth_util_mean": 43.75, "gpu_clock_mean_mhz": 875.0,
 		"gpu_power_mean_w": 400.0, "gpu_temp_max_c": 70.0,
 		"gpu_energy_j":      200.0 + 400 + 300, // (100+300)/2, (300+500)/2, (500+100)/2

@@ -30,6 +30,12 @@ type Explained struct {
 	// Dropped counts lines that could not be read, Duplicates series that stood twice.
 	Dropped    int `json:"dropped"`
 	Duplicates int `json:"duplicates"`
+	// Tool is what printed it, if it is no page of metrics.
+	Tool string `json:"tool,omitempty"`
+	// Looks is how often the body tells the same again: iterations of a server, or
+	// looks at the GPUs. The last counts.
+	Looks int   `json:"looks,omitempty"`
+	GPUs  []GPU `json:"gpus,omitempty"`
 }
 
 // A Family is what a body says under one name.
@@ -56,6 +62,18 @@ type Reading struct {
 	Value *float64 `json:"value"`
 	Count *float64 `json:"count,omitempty"` // of a histogram: observations
 	Unit  string   `json:"unit,omitempty"`
+	// Percentiles are those of a histogram with buckets, since the server started.
+	Percentiles []Percentile `json:"percentiles,omitempty"`
+}
+
+// A Percentile lies between the bounds of its bucket, and may have no value beside
+// them.
+type Percentile struct {
+	Name   string   `json:"name"`
+	Value  *float64 `json:"value"`
+	Low    float64  `json:"low"`
+	High   *float64 `json:"high"` // nil for none
+	Bounds string   `json:"-"`    // both, for people: "< 0.3"
 }
 
 // Count is how many families are of one kind.
@@ -92,6 +110,7 @@ var namespaces = [...]struct{ prefix, engine string }{
 	{"llm_d_epp_", "llm-d"},
 	{"inference_", "llm-d"},
 	{"envoy_", "envoy"},
+	{"lmcache:", "lmcache"},
 }
 
 // detect says of which engines a body is. Names without a prefix are those of
@@ -143,6 +162,16 @@ func detect(profiles []*engine.Profile, e *exposition.Exposition) []string {
 	return out
 }
 
+// engineOf is the engine whose prefix a name has, or "".
+func engineOf(name string) string {
+	for _, n := range namespaces {
+		if strings.HasPrefix(name, n.prefix) {
+			return n.engine
+		}
+	}
+	return ""
+}
+
 func has(labels []exposition.Label, name string) bool {
 	return slices.ContainsFunc(labels, func(l exposition.Label) bool { return l.Name == name })
 }
@@ -159,21 +188,31 @@ func metricsOf(p *engine.Profile) []*engine.Metrics {
 }
 
 // Explain says what a body means to the profiles of the engines that it is of.
-// A single profile is taken whatever the body looks like. It is pure.
-func Explain(profiles []*engine.Profile, e *exposition.Exposition) Explained {
+// A single profile is taken whatever the body looks like. whole says that nothing is
+// missing from the body's end. It is pure.
+func Explain(profiles []*engine.Profile, e *exposition.Exposition, whole bool) Explained {
+	engines := detect(profiles, e)
+	return explain(engines, relevant(profiles, engines), e, whole)
+}
+
+func explain(engines []string, metrics []*engine.Metrics, e *exposition.Exposition, whole bool) Explained {
 	counted := count(e)
 	x := Explained{
-		Engines: detect(profiles, e), Lines: counted.count, Names: len(counted.names),
+		Engines: engines, Names: len(counted),
 		Dropped: e.Dropped, Duplicates: e.Duplicates, Families: families(e),
 	}
 	byName := make(map[string]*Family)
 	for i := range x.Families {
 		byName[x.Families[i].Name] = &x.Families[i]
 	}
-	x.Created = len(e.Flat()) - counted.count
-	for _, m := range relevant(profiles, x.Engines) {
-		x.read(m, e, byName)
+	for _, n := range counted {
+		x.Lines += n
 	}
+	x.Created = len(e.Flat()) - x.Lines
+	for _, m := range metrics {
+		x.read(m, quantities.Body{Exposition: e, Loaded: true, Whole: whole}, byName)
+	}
+	x.readGPUs(e, byName)
 	for i := range x.Families {
 		f := &x.Families[i]
 		switch {
@@ -209,7 +248,8 @@ func relevant(profiles []*engine.Profile, engines []string) []*engine.Metrics {
 }
 
 // read notes what metrics m make of the families.
-func (x *Explained) read(m *engine.Metrics, e *exposition.Exposition, byName map[string]*Family) {
+func (x *Explained) read(m *engine.Metrics, b quantities.Body, byName map[string]*Family) {
+	e := b.Exposition
 	family := func(name string) *Family {
 		if f := byName[name]; f != nil {
 			return f
@@ -222,8 +262,14 @@ func (x *Explained) read(m *engine.Metrics, e *exposition.Exposition, byName map
 		return nil
 	}
 	w := quantities.NewWindow(m)
-	w.Observe(quantities.Body{Exposition: e, Loaded: true, Whole: true})
+	w.Observe(b)
 	for _, q := range engine.Quantities() {
+		if v, ok := w.Ratio(q.Name); ok {
+			part, _ := w.Chosen(quantities.PartOf(q.Name))
+			if f := family(part.Names[0]); f != nil && !f.says(q.Name) {
+				f.Readings = append(f.Readings, Reading{Quantity: q.Name, Unit: q.Unit, Value: number(v)})
+			}
+		}
 		taken, ok := w.Chosen(q.Name)
 		if !ok {
 			continue
@@ -248,7 +294,7 @@ func (x *Explained) read(m *engine.Metrics, e *exposition.Exposition, byName map
 			}
 			for _, rename := range quantities.Renames(s.Name, m.Prefixes) {
 				if f := family(quantities.Spelling(e, rename(s.Name), q.Kind)); f != nil && f.Is == "" && f.Meaning == "" {
-					f.Meaning = "would be " + q.Name + ", but what belongs to it is missing or says nothing"
+					f.Meaning = "not taken as " + q.Name + ": its value stands for unknown, or a series that belongs to it is missing"
 				}
 			}
 		}
@@ -278,15 +324,26 @@ func (f *Family) says(quantity string) bool {
 }
 
 func read(w *quantities.Window, q engine.Quantity, f quantities.Found, e *exposition.Exposition) Reading {
-	r := Reading{Quantity: q.Name, Unit: q.Unit}
+	r := Reading{Quantity: q.Name, Unit: f.Unit()}
 	if q.Kind != engine.Histogram {
 		if v, ok := w.Last[q.Name]; ok {
 			r.Value = number(v)
 		}
 		return r
 	}
-	sum, n := f.Observed(e)
-	r.Count, r.Value = &n, number(sum/n)
+	h, _ := f.Snap(e)
+	r.Count, r.Value = &h.Count, number(h.Sum/h.Count)
+	for _, p := range quantiles {
+		e, ok := h.Quantile(p.q)
+		if !ok {
+			continue
+		}
+		told := Percentile{Name: p.name, Low: e.Low, High: number(e.High), Bounds: e.Bounds(1)}
+		if e.Known {
+			told.Value = number(e.Value)
+		}
+		r.Percentiles = append(r.Percentiles, told)
+	}
 	return r
 }
 

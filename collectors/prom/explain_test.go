@@ -31,16 +31,32 @@ func profiles() []*engine.Profile {
 // summarise is one line about what is made of a body, and the names that
 // nobody knows.
 func summarise(name string, src []byte) string {
-	e, err := exposition.Salvage(src)
+	x, err := Read(profiles(), src, true)
 	if err != nil {
 		if !errors.Is(err, exposition.ErrNoMetrics) {
 			return fmt.Sprintf("%s: %v\n", name, err)
 		}
 		return name + ": no metrics\n"
 	}
-	x := Explain(profiles(), e)
 	var readings []string
 	var b strings.Builder
+	if len(x.GPUs) > 0 {
+		fmt.Fprintf(&b, "%s: %d GPUs", name, len(x.GPUs))
+		if x.Tool != "" {
+			fmt.Fprintf(&b, " of %s", x.Tool)
+		}
+		b.WriteByte('\n')
+		for _, g := range x.GPUs {
+			fmt.Fprintf(&b, "  GPU %s %s %s:", g.Index, g.UUID, g.Name)
+			for _, r := range g.Readings {
+				fmt.Fprintf(&b, " %s %.6g %s,", r.Quantity, *r.Value, r.Unit)
+			}
+			fmt.Fprintf(&b, " held down by %v\n", g.Reasons)
+		}
+	}
+	if len(x.Families) == 0 {
+		return b.String()
+	}
 	for _, f := range x.Families {
 		for _, r := range f.Readings {
 			readings = append(readings, r.Quantity)
@@ -100,9 +116,19 @@ func summariseAll(t *testing.T, dir string) string {
 	return b.String()
 }
 
+// LMCache has its series among those of the engine that it extends.
+func TestExplain_lmcache(t *testing.T) {
+	for _, name := range []string{"vllm", "sglang"} {
+		x := Explain(profiles(), parse(t, name+":cached 1\n# TYPE lmcache:num_hit_tokens_total counter\nlmcache:num_hit_tokens_total 12\n"), true)
+		if f := x.Families[1]; f.Is != IsMeaning || f.Meaning == "" {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
 // What no number holds is no value: JSON has none for it.
 func TestExplain_overflow(t *testing.T) {
-	x := Explain([]*engine.Profile{profile(t, "vllm")}, parse(t, "# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total{engine=\"0\"} 1e308\nvllm:generation_tokens_total{engine=\"1\"} 1e308\n"))
+	x := Explain([]*engine.Profile{profile(t, "vllm")}, parse(t, "# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total{engine=\"0\"} 1e308\nvllm:generation_tokens_total{engine=\"1\"} 1e308\n"), true)
 	if _, err := json.Marshal(x); err != nil {
 		t.Error(err)
 	}

@@ -18,10 +18,9 @@ var iterations = engine.Metrics{Series: map[string][]engine.Series{
 	engine.KVCacheUsage:    {{Name: "kvCacheStats.usedFraction"}}, // of used and max
 	engine.KVCacheBlocks:   {{Name: "kvCacheStats.maxNumBlocks"}},
 	engine.KVCacheTokens:   {{Name: "kvCacheStats.maxNumBlocks", Times: &engine.Series{Name: "kvCacheStats.tokensPerBlock"}}},
-	// Blocks and not tokens, which a ratio does not see.
-	engine.PrefixHits:    {{Name: "kvCacheStats.reusedBlocks"}},
-	engine.PrefixQueries: {{Name: "kvCacheStats.reusedBlocks", Plus: []string{"kvCacheStats.missedBlocks"}}},
-	engine.SpecAcceptLen: {{Name: "specDecodingStats.acceptanceLength"}},
+	engine.PrefixHits:      {{Name: "kvCacheStats.reusedBlocks", Unit: "blocks"}},
+	engine.PrefixQueries:   {{Name: "kvCacheStats.reusedBlocks", Plus: []string{"kvCacheStats.missedBlocks"}, Unit: "blocks"}},
+	engine.SpecAcceptLen:   {{Name: "specDecodingStats.acceptanceLength"}},
 }}
 
 // maxIterations bounds the entries of one answer that are used, the last ones.

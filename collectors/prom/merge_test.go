@@ -78,9 +78,14 @@ vllm:time_to_first_token_seconds_count %[3]d
 		"server_throughput_tok_s": 4.0,
 		"prefix_cache_hit_rate":   0.09, // 90 of 1000, not the mean of 0.9 and 0
 		"server_mean_ttft_ms":     1000.0,
-		"server_p50_ttft_ms":      500.0,
+		"server_p50_ttft_ms":      nil,
 		"metric_lines":            int64(20),
 		"metric_names":            int64(9),
+		"metric_lines_vllm":       int64(20),
+		"metric_names_vllm":       int64(9),
+		"metric_lines_sglang":     int64(0),
+
+		"server_percentile_bounds": "server_p50_ttft_ms < 1000, server_p95_ttft_ms < 1000, server_p99_ttft_ms < 1000",
 	})
 
 	// Of one of them nothing is known: then nothing is of both together.
@@ -88,6 +93,7 @@ vllm:time_to_first_token_seconds_count %[3]d
 	checkRow(t, makeRow(roles("server"), []*server{sources[0], gone}), result.Row{
 		"requests_running_mean": nil, "requests_running_max": nil, "kv_cache_usage_max": nil,
 		"server_output_tokens": nil, "server_mean_ttft_ms": nil, "kv_cache_blocks": nil, "metric_lines": nil,
+		"metric_lines_vllm": nil, "metric_names_sglang": nil, "server_percentile_bounds": nil,
 	})
 	// It failed at the end: what its gauges showed counts all the same.
 	late := seen(t, "server", engine.TierEngine, m, at(0, 0, 0, 100, 0, 0), at(1, 0, 5, 100, 0, 0), "", "")

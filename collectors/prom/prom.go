@@ -89,7 +89,7 @@ func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collecto
 	for i := range t.Targets {
 		target := t.Targets[i]
 		if m := target.Metrics; t.Given && m != nil && m.Iterations != "" {
-			// Whoever reads the statistics of iterations takes them from all others.
+			// A reader of the statistics of iterations takes them from all others.
 			kept := *m
 			kept.Iterations = ""
 			target.Metrics = &kept

@@ -18,18 +18,37 @@ type column struct {
 	value func(quantities.View) any
 }
 
+// A percentile is a column that a quantile of a histogram makes.
+type percentile struct {
+	column, histogram string
+	q                 float64
+}
+
+// quantiles are those that are told of every histogram.
+var quantiles = [...]struct {
+	name string
+	q    float64
+}{{"p50", 0.50}, {"p95", 0.95}, {"p99", 0.99}}
+
+func percentiles() []percentile {
+	list := []percentile{{"p95_kv_transfer_ms", engine.KVTransfer, 0.95}}
+	for _, l := range latencies {
+		for _, p := range quantiles {
+			list = append(list, percentile{"server_" + p.name + "_" + l + "_ms", l, p.q})
+		}
+	}
+	return list
+}
+
 // columns are those of the server, once for all together and once for each
 // role.
 func columns() []column {
 	var list []column
 	for _, l := range latencies {
 		list = append(list, column{"server_mean_" + l + "_ms", meanOf(l)})
-		for _, p := range []struct {
-			name string
-			q    float64
-		}{{"p50", 0.50}, {"p95", 0.95}, {"p99", 0.99}} {
-			list = append(list, column{"server_" + p.name + "_" + l + "_ms", quantileOf(l, p.q)})
-		}
+	}
+	for _, p := range percentiles() {
+		list = append(list, column{p.column, p.value})
 	}
 	for _, q := range []string{engine.RequestsRunning, engine.RequestsWaiting, engine.KVCacheUsage} {
 		list = append(list, column{q + "_mean", gaugeMean(q)}, column{q + "_max", gaugeMax(q)})
@@ -38,7 +57,7 @@ func columns() []column {
 		list = append(list, column{q + "_max", gaugeMax(q)})
 	}
 	return append(list,
-		column{"prefix_cache_hit_rate", ratio(engine.PrefixHits, engine.PrefixQueries)},
+		column{"prefix_cache_hit_rate", ratio(engine.PrefixHitRate)},
 		column{"preemptions", gain(engine.Preemptions)},
 		column{"server_output_tokens", gain(engine.GenerationTokens)},
 		column{"server_throughput_tok_s", func(v quantities.View) any {
@@ -50,13 +69,13 @@ func columns() []column {
 		column{"server_requests_failed", gain(engine.RequestsFailed)},
 		column{"kv_cache_blocks", size(engine.KVCacheBlocks)},
 		column{"kv_cache_tokens", size(engine.KVCacheTokens)},
-		column{"spec_accept_rate", either(ratio(engine.SpecAccepted, engine.SpecDrafted), gaugeMean(engine.SpecAcceptRate))},
-		column{"spec_accept_length", gaugeMean(engine.SpecAcceptLen)},
+		column{"spec_accept_rate", either(ratio(engine.SpecAcceptRate), gaugeMean(engine.SpecAcceptRate))},
+		column{"spec_accept_length", either(ratio(engine.SpecAcceptLen), gaugeMean(engine.SpecAcceptLen))},
 		column{"mean_kv_transfer_ms", meanOf(engine.KVTransfer)},
-		column{"p95_kv_transfer_ms", quantileOf(engine.KVTransfer, 0.95)},
 		column{"kv_transfer_bytes", gain(engine.KVTransferred)},
 		column{"server_request_bytes", gain(engine.RequestBytes)},
 		column{"server_response_bytes", gain(engine.ResponseBytes)},
+		column{"active_endpoints", size(engine.ActiveEndpoints)},
 		column{"transport_up", func(v quantities.View) any {
 			least, ok := v(engine.TransportUp).Least(engine.TransportUp)
 			if !ok {
@@ -69,7 +88,8 @@ func columns() []column {
 	)
 }
 
-// lineColumns count what was exposed, whatever it means.
+// The columns that count what was exposed, whatever it means; with the name of a
+// family behind them, what of that was the family's.
 const (
 	metricLines = "metric_lines"
 	metricNames = "metric_names"
@@ -83,7 +103,10 @@ func emptyRow(p *engine.Profile) result.Row {
 		for _, c := range columns() {
 			row[inRole(role, c.name)] = nil
 		}
-		row[inRole(role, metricLines)], row[inRole(role, metricNames)] = nil, nil
+		row[inRole(role, result.ServerBounds)] = nil
+		for _, family := range suffixes() {
+			row[inRole(role, metricLines+family)], row[inRole(role, metricNames+family)] = nil, nil
+		}
 	}
 	return row
 }
@@ -111,13 +134,30 @@ func inRole(role, column string) string {
 // A server is all that was seen of one target.
 type server struct {
 	quantities.Source
-	lines *lines // of the last body, nil where that is missing
+	lines lines // of the last body, nil where that is missing
 }
 
-// lines are the samples of a body, without _created.
-type lines struct {
-	count int
-	names map[string]bool
+// lines are how many samples a body has of each name, without _created.
+type lines map[string]int
+
+// suffixes are the ends of the columns that count lines: of all, and of each family.
+func suffixes() []string {
+	list := []string{""}
+	for _, f := range result.MetricFamilies() {
+		list = append(list, "_"+f)
+	}
+	return list
+}
+
+// of counts the samples and the names of a family.
+func (l lines) of(family string) (samples, names int64) {
+	for name, n := range l {
+		if family == "" || family == "_"+engineOf(name) {
+			samples += int64(n)
+			names++
+		}
+	}
+	return samples, names
 }
 
 // makeRow is what was seen of all servers, together and role by role.
@@ -144,18 +184,25 @@ func fill(row result.Row, role string, v quantities.View, servers []*server) {
 	for _, c := range columns() {
 		row[inRole(role, c.name)] = c.value(v)
 	}
-	count, names := 0, make(map[string]bool)
+	for _, p := range percentiles() {
+		if e, ok := p.estimate(v); ok && !e.Known {
+			row.AddBound(inRole(role, result.ServerBounds), inRole(role, p.column), e.Bounds(1000))
+		}
+	}
+	all := make(lines)
 	for _, s := range servers {
 		if s.lines == nil {
 			return // of one server nobody knows
 		}
-		count += s.lines.count
-		for n := range s.lines.names {
-			names[n] = true
+		for name, n := range s.lines {
+			all[name] += n
 		}
 	}
-	if len(servers) > 0 {
-		row[inRole(role, metricLines)], row[inRole(role, metricNames)] = int64(count), int64(len(names))
+	if len(servers) == 0 {
+		return
+	}
+	for _, family := range suffixes() {
+		row[inRole(role, metricLines+family)], row[inRole(role, metricNames+family)] = all.of(family)
 	}
 }
 
@@ -203,26 +250,21 @@ func meanOf(quantity string) func(quantities.View) any {
 	}
 }
 
-func quantileOf(quantity string, q float64) func(quantities.View) any {
-	return func(v quantities.View) any {
-		h, ok := v(quantity).Histogram(quantity)
-		if !ok {
-			return nil
-		}
-		s, ok := h.Quantile(q)
-		return float(1000*s, ok)
+func (p percentile) estimate(v quantities.View) (quantities.Estimate, bool) {
+	h, ok := v(p.histogram).Histogram(p.histogram)
+	if !ok {
+		return quantities.Estimate{}, false
 	}
+	return h.Quantile(p.q)
 }
 
-// ratio is of sums, never a mean of ratios. Both are asked of the servers that
-// have the divisor.
-func ratio(part, all string) func(quantities.View) any {
-	return func(v quantities.View) any {
-		g := v(all)
-		n, ok := g.Gained(part)
-		d, ok2 := g.Gained(all)
-		return float(n/d, ok && ok2 && d > 0)
-	}
+func (p percentile) value(v quantities.View) any {
+	e, ok := p.estimate(v)
+	return float(1000*e.Value, ok && e.Known)
+}
+
+func ratio(quantity string) func(quantities.View) any {
+	return func(v quantities.View) any { return float(v.Ratio(quantity)) }
 }
 
 func either(first, second func(quantities.View) any) func(quantities.View) any {

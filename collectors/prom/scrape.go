@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -51,11 +50,7 @@ type scraper struct {
 	reading *sync.Mutex
 	seq     int
 	buffer  []byte
-
-	// A dial may outlive the request that asked for it. close ends and awaits
-	// those.
-	endDials context.CancelFunc
-	dials    sync.WaitGroup
+	dials   *collectors.Dials
 }
 
 func newScraper(t collectors.Target, paths []string) (*scraper, error) {
@@ -67,22 +62,14 @@ func newScraper(t collectors.Target, paths []string) (*scraper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("address of the server: %w", err)
 	}
-	life, endDials := context.WithCancel(context.Background())
 	s := &scraper{
 		base:     strings.TrimSuffix(base.String(), "/"),
 		paths:    paths,
 		iterated: t.Metrics.Iterations,
-		endDials: endDials,
+		dials:    collectors.NewDials(t.Host.Dial),
 	}
 	transport := &http.Transport{
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			s.dials.Add(1)
-			defer s.dials.Done()
-			ctx, cancel := context.WithCancel(ctx)
-			defer cancel()
-			defer context.AfterFunc(life, cancel)()
-			return t.Host.Dial(ctx, network, addr)
-		},
+		DialContext: s.dials.Dial,
 		// Only one connection is ever needed, and no proxy stands between.
 		MaxConnsPerHost:        1,
 		MaxResponseHeaderBytes: 64 << 10,
@@ -120,8 +107,7 @@ func sameHost(req *http.Request, via []*http.Request) error {
 }
 
 func (s *scraper) close() {
-	s.endDials()
-	s.dials.Wait()
+	s.dials.End()
 	s.client.CloseIdleConnections()
 }
 
@@ -238,9 +224,7 @@ func (s *scraper) fetch(ctx context.Context, out *scrape, path string) error {
 	out.status = resp.StatusCode
 	out.contentType = resp.Header.Get("Content-Type")
 	out.started, _ = strconv.ParseFloat(resp.Header.Get("Process-Start-Time-Unix"), 64)
-	// A body that only the end of the connection ends may have lost its tail
-	// without anybody noticing.
-	out.whole = resp.ContentLength >= 0 || resp.Uncompressed || len(resp.TransferEncoding) > 0 || resp.ProtoMajor > 1
+	out.whole = exposition.Whole(resp)
 
 	out.body, err = s.read(resp.Body)
 	out.processing += time.Since(begun)

@@ -201,12 +201,11 @@ func (s *session) take(w *watch, l *scrape, when phase) {
 }
 
 // count counts a body's samples without _created.
-func count(e *exposition.Exposition) *lines {
-	out := &lines{names: make(map[string]bool)}
+func count(e *exposition.Exposition) lines {
+	out := make(lines)
 	for _, p := range e.Flat() {
 		if !strings.HasSuffix(p.Name, "_created") {
-			out.count++
-			out.names[p.Name] = true
+			out[p.Name]++
 		}
 	}
 	return out
@@ -218,9 +217,14 @@ func count(e *exposition.Exposition) *lines {
 func (s *session) samples(w *watch, l *scrape) {
 	for _, win := range w.Windows {
 		for name, v := range win.Last {
-			if w.Window(name) == win {
-				s.sample(w, l.at, name, "", v, unitOf(name))
+			if w.Window(name) != win {
+				continue
 			}
+			unit := unitOf(name)
+			if f, ok := win.Chosen(name); ok {
+				unit = f.Unit()
+			}
+			s.sample(w, l.at, name, "", v, unit)
 		}
 	}
 	for _, p := range l.exposition.Points {
@@ -360,6 +364,8 @@ func unitOf(name string) string {
 		return "bytes"
 	case strings.HasSuffix(base, "_tokens"):
 		return "tokens"
+	case strings.HasSuffix(base, "_blocks"):
+		return "blocks"
 	case strings.HasSuffix(base, "_ratio"):
 		return "ratio"
 	}

@@ -238,8 +238,8 @@ func (h *inside) Dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return new(net.Dialer).DialContext(ctx, network, h.to)
 }
 
-// Statistics that are gone once they are read are left to whoever owns a given
-// server; every request to it is told.
+// The statistics of iterations of a given server are left to its owner, and every
+// request to it is counted.
 func TestSession_given(t *testing.T) {
 	for _, given := range []bool{false, true} {
 		m := &engine.Metrics{Path: "/prometheus/metrics", Iterations: "/metrics", Series: map[string][]engine.Series{engine.GenerationTokens: {{Name: "tokens_total"}}}}
@@ -271,7 +271,7 @@ func TestSession_given(t *testing.T) {
 			t.Fatal(err)
 		}
 		if read := iterated.Load() > 0; read == given || asked.Load() != metrics.Load()+iterated.Load() {
-			t.Errorf("given %v: %d metrics and %d statistics, and %d were told", given, metrics.Load(), iterated.Load(), asked.Load())
+			t.Errorf("given %v: %d metrics and %d statistics, and %d were counted", given, metrics.Load(), iterated.Load(), asked.Load())
 		}
 	}
 }

@@ -105,10 +105,12 @@ vllm:time_to_first_token_seconds_count{engine="0"} %d
 		"kv_cache_usage_max":      0.8,
 		// 10 gained up to 0.1, 10 more up to 0.2, mean 3 s / 20
 		"server_mean_ttft_ms": 150.0,
-		"server_p50_ttft_ms":  100.0,
+		"server_p50_ttft_ms":  nil, // of a bucket that begins at 0
 		"server_p95_ttft_ms":  190.0,
 		"server_p99_ttft_ms":  198.0,
 		"server_p50_e2e_ms":   nil,
+
+		"server_percentile_bounds": "server_p50_ttft_ms < 100",
 	})
 	if w.Restarted != "" || w.Vanished != "" {
 		t.Errorf("restarted %q, vanished %q", w.Restarted, w.Vanished)
@@ -149,7 +151,7 @@ func TestWindow_recorded(t *testing.T) {
 
 // Engines expose 0 for what they do not know. Lines as SGLang 0.5 without
 // speculation and Dynamo's workers print them.
-func TestWindow_zerosThatNobodyMeasured(t *testing.T) {
+func TestWindow_unmeasuredZeros(t *testing.T) {
 	speculation := func(rate, length float64) string {
 		return fmt.Sprintf("# TYPE sglang:spec_accept_rate gauge\nsglang:spec_accept_rate{model_name=\"m\",tp_rank=\"0\"} %g\n"+
 			"# TYPE sglang:spec_accept_length gauge\nsglang:spec_accept_length{model_name=\"m\",tp_rank=\"0\"} %g\n", rate, length)
@@ -166,6 +168,7 @@ func TestWindow_zerosThatNobodyMeasured(t *testing.T) {
 	}{
 		{"no speculation", "sglang", "", speculation(0, 0), result.Row{"spec_accept_rate": nil, "spec_accept_length": nil}, false},
 		{"speculation that accepts nothing", "sglang", "", speculation(0, 1), result.Row{"spec_accept_rate": 0.0, "spec_accept_length": 1.0}, false},
+		{"a KV cache in percent", "vllm", "", "vllm:kv_cache_usage_perc 87.58\n", result.Row{"kv_cache_usage_mean": nil, "kv_cache_usage_max": nil}, false},
 		{"a rate above 1", "sglang", "", speculation(1.7, 2.5), result.Row{"spec_accept_rate": nil, "spec_accept_length": 2.5}, false},
 		{"a worker of SGLang in Dynamo", "dynamo-sglang", "worker", kvstats(0, 0, 0), result.Row{"kv_cache_blocks": nil, "kv_cache_usage_mean": nil, "kv_cache_usage_max": nil}, false},
 		{"a worker that fills them, at rest", "dynamo", "worker", kvstats(800, 0, 0), result.Row{"kv_cache_blocks": int64(800), "kv_cache_usage_mean": 0.0}, true},
@@ -182,6 +185,78 @@ func TestWindow_zerosThatNobodyMeasured(t *testing.T) {
 				t.Errorf("prefix_cache_hit_rate is known: %v", !tt.hitRate)
 			}
 		})
+	}
+}
+
+// Lines of the servers that count by other names, or not before something happens.
+func TestWindow_counted(t *testing.T) {
+	const sglang = "sglang:prompt_tokens_total{model_name=\"m\"} %d\nsglang:num_requests_total{model_name=\"m\"} %d\n" +
+		"sglang:realtime_tokens_total{mode=\"prefill_compute\",model_name=\"m\"} %d\nsglang:realtime_tokens_total{mode=\"prefill_cache\",model_name=\"m\"} %d\n"
+	spec := func(accepted, drafted, drafts int) string {
+		return fmt.Sprintf("vllm:spec_decode_num_accepted_tokens_total %d\nvllm:spec_decode_num_draft_tokens_total %d\nvllm:spec_decode_num_drafts_total %d\n", accepted, drafted, drafts)
+	}
+	prefix := func(hits, queries int) string {
+		return fmt.Sprintf("vllm:prefix_cache_hits_total %d\nvllm:prefix_cache_queries_total %d\n", hits, queries)
+	}
+	for _, tt := range []struct {
+		name, engine, role string
+		bodies             []string
+		want               result.Row
+	}{
+		{"SGLang without a hit, or a failure", "sglang", "", []string{
+			fmt.Sprintf(sglang, 10, 1, 10, 0), fmt.Sprintf(sglang, 60, 6, 60, 0),
+		}, result.Row{"prefix_cache_hit_rate": 0.0, "server_requests_failed": int64(0)}},
+		{"SGLang with its first hits and failures", "sglang", "", []string{
+			fmt.Sprintf(sglang, 10, 1, 10, 0),
+			fmt.Sprintf(sglang, 60, 6, 40, 20) + "sglang:cached_tokens_total{model_name=\"m\"} 20\nsglang:num_aborted_requests_total{model_name=\"m\"} 2\n",
+		}, result.Row{"prefix_cache_hit_rate": 0.4, "server_requests_failed": int64(2)}},
+		{"SGLang after them", "sglang", "", []string{
+			fmt.Sprintf(sglang, 10, 1, 5, 5) + "sglang:cached_tokens_total{model_name=\"m\"} 5\n",
+			fmt.Sprintf(sglang, 60, 6, 45, 15) + "sglang:cached_tokens_total{model_name=\"m\"} 15\n",
+		}, result.Row{"prefix_cache_hit_rate": 0.2}},
+		{"vLLM V0 without a failure", "vllm", "", []string{
+			"vllm:request_success_total{finished_reason=\"stop\"} 1\n", "vllm:request_success_total{finished_reason=\"stop\"} 3\n",
+		}, result.Row{"server_requests": int64(2), "server_requests_failed": int64(0)}},
+		{"vLLM with speculation", "vllm", "", []string{spec(10, 30, 10), spec(70, 90, 30)}, result.Row{"spec_accept_rate": 1.0, "spec_accept_length": 4.0}},
+		{"vLLM with speculation that accepts nothing", "vllm", "", []string{spec(0, 0, 0), spec(0, 60, 20)}, result.Row{"spec_accept_rate": 0.0, "spec_accept_length": 1.0}},
+		{"vLLM without speculation", "vllm", "", []string{spec(0, 0, 0), spec(0, 0, 0)}, result.Row{"spec_accept_rate": nil, "spec_accept_length": nil}},
+		{"more accepted than proposed", "vllm", "", []string{spec(0, 0, 0), spec(90, 60, 30)}, result.Row{"spec_accept_rate": nil, "spec_accept_length": 4.0}},
+		{"more found than looked up", "vllm", "", []string{prefix(0, 0), prefix(9, 6)}, result.Row{"prefix_cache_hit_rate": nil}},
+		{"endpoints of a Dynamo worker", "dynamo", "worker", []string{
+			"dynamo_component_nats_service_active_endpoints{service_name=\"a\"} 2\n", "dynamo_component_nats_service_active_endpoints{service_name=\"a\"} 3\n",
+		}, result.Row{"active_endpoints": int64(3)}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := quantities.NewWindow(profile(t, tt.engine).MetricsOf(tt.role))
+			for i, b := range tt.bodies {
+				w.Observe(quantities.Body{Exposition: parse(t, b), Round: i, Whole: true})
+			}
+			checkRow(t, rowOf(w, true, time.Second), tt.want)
+		})
+	}
+}
+
+// What TensorRT-LLM and vLLM before 0.9 count in blocks is not called tokens, in the
+// samples no more than to a person.
+func TestWindow_units(t *testing.T) {
+	for _, tt := range []struct{ engine, body, want string }{
+		{"vllm", "vllm:prefix_cache_hits_total 3\n", "tokens"},
+		{"vllm", "vllm:gpu_prefix_cache_hits_total 3\n", "blocks"},
+		{"trtllm", "trtllm_kv_cache_reused_blocks_total 3\n", "blocks"},
+	} {
+		e := parse(t, tt.body)
+		x := Explain([]*engine.Profile{profile(t, tt.engine)}, e, true)
+		if got := x.Families[0].Readings[0]; got.Unit != tt.want {
+			t.Errorf("%s: %+v", tt.body, got)
+		}
+		sink := &sink{}
+		s := &session{sink: sink}
+		w := &watch{server: server{Source: quantities.Source{Windows: []*quantities.Window{quantities.NewWindow(&profile(t, tt.engine).Metrics)}}}, names: make(map[string]bool)}
+		w.Windows[0].Observe(quantities.Body{Exposition: e, Whole: true})
+		s.samples(w, &scrape{exposition: e})
+		if len(sink.samples) == 0 || sink.samples[0].Name != engine.PrefixHits && sink.samples[0].Name != engine.PrefixQueries || sink.samples[0].Unit != tt.want {
+			t.Errorf("%s: %+v", tt.body, sink.samples)
+		}
 	}
 }
 

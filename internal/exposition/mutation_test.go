@@ -3,6 +3,7 @@ package exposition
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -100,7 +102,7 @@ func TestSalvage_cut(t *testing.T) {
 			}
 			want := flatMap(whole)
 			for _, cut := range cuts(body) {
-				e, err := Salvage(body[:cut])
+				e, err := Salvage(body[:cut], false)
 				if err != nil {
 					continue // nothing is left of it
 				}
@@ -125,7 +127,7 @@ func TestSalvage_cut(t *testing.T) {
 				t.Errorf("gzip (-want +got):\n%s", diff)
 			}
 			for i := range 50 {
-				if e, err := Salvage(packed.Bytes()[:packed.Len()*i/50]); err == nil {
+				if e, err := Salvage(packed.Bytes()[:packed.Len()*i/50], true); err == nil {
 					subset(t, "gzip, cut", want, e)
 				}
 			}
@@ -292,11 +294,54 @@ func e2(e *Exposition) *Exposition {
 	return out
 }
 
+// A file ends where it ends: a last line without its newline is whole, in UTF-16 too.
+// What was cut is not.
+func TestSalvage_whole(t *testing.T) {
+	const text = "# TYPE a gauge\na 1\nb 12"
+	wide := func(order binary.ByteOrder, mark ...byte) []byte {
+		out := mark
+		for _, u := range utf16.Encode([]rune(text)) {
+			out = append(out, 0, 0)
+			order.PutUint16(out[len(out)-2:], u)
+		}
+		return out
+	}
+	var packed bytes.Buffer
+	zw := gzip.NewWriter(&packed)
+	_, _ = zw.Write([]byte(text))
+	_ = zw.Flush()
+	tests := []struct {
+		name    string
+		body    []byte
+		whole   bool
+		points  int
+		dropped int
+	}{
+		{"a file", []byte(text), true, 2, 0},
+		{"an answer that nobody vouches for", []byte(text), false, 1, 1},
+		{"UTF-16, low byte first", wide(binary.LittleEndian, 0xff, 0xfe), true, 2, 0},
+		{"UTF-16, high byte first", wide(binary.BigEndian, 0xfe, 0xff), true, 2, 0},
+		{"half a character", append(wide(binary.LittleEndian, 0xff, 0xfe), 'x'), true, 2, 0},
+		{"gzip that was cut", packed.Bytes(), true, 1, 1},
+	}
+	for _, tt := range tests {
+		e, err := Salvage(tt.body, tt.whole)
+		if err != nil || len(e.Points) != tt.points || e.Dropped != tt.dropped {
+			t.Errorf("%s: %+v, %v", tt.name, e, err)
+		}
+	}
+	for _, short := range []string{"\xff\xfe", "\xff\xfea", "\xfe\xff"} {
+		if e, err := Salvage([]byte(short), true); !errors.Is(err, ErrNoMetrics) {
+			t.Errorf("%q: %+v, %v", short, e, err)
+		}
+	}
+}
+
 func TestSalvage_nothing(t *testing.T) {
 	for body, want := range map[string]string{
 		"": "it is empty", "{\"status\":\"ok\"}": "JSON", "<html></html>": "HTML", "[{\"numActiveRequests\": 1}]\n": "/prometheus/metrics", "404 page not found": "no line", "a 12": "no line",
 	} {
-		if e, err := Salvage([]byte(body)); !errors.Is(err, ErrNoMetrics) || !strings.Contains(err.Error(), want) {
+		if e, err := Salvage([]byte(body), false); !errors.Is(err, ErrNoMetrics) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v", body, e, err)
 		}
 	}

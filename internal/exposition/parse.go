@@ -7,13 +7,16 @@ package exposition
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf16"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -108,25 +111,29 @@ func Parse(body []byte, whole bool) (*Exposition, error) {
 	return out, nil
 }
 
+// Whole says that an answer vouches for the end of its body. One that only the end
+// of the connection ends may have lost its tail without anybody noticing.
+func Whole(resp *http.Response) bool {
+	return resp.ContentLength >= 0 || resp.Uncompressed || len(resp.TransferEncoding) > 0 || resp.ProtoMajor > 1
+}
+
 // Salvage reads what a file or a cut answer still holds, whatever became of its
-// end. A last line without its newline may have lost digits: it is dropped and
-// counted. Its errors are those of [Parse] but for ErrTruncated.
-func Salvage(body []byte) (*Exposition, error) {
-	if bytes.HasPrefix(body, []byte{0x1f, 0x8b}) {
-		var err error
-		if body, err = unpack(body); err != nil && len(body) == 0 {
-			return nil, err
-		}
+// end. whole is as of [Parse]: without it a last line without its newline is dropped
+// and counted. Its errors are those of [Parse] but for ErrTruncated.
+func Salvage(body []byte, whole bool) (*Exposition, error) {
+	plain, err := Unwrap(body)
+	if err != nil && len(plain) == 0 {
+		return nil, err
 	}
-	e, err := Parse(body, false)
+	e, err := Parse(plain, whole && err == nil)
 	if !errors.Is(err, ErrTruncated) {
 		return e, err
 	}
-	cut := bytes.LastIndexByte(body, '\n') + 1
-	if e, err = Parse(body[:cut], true); err != nil {
-		return nil, fmt.Errorf("%w: %s", ErrNoMetrics, looksLike(body))
+	cut := bytes.LastIndexByte(plain, '\n') + 1
+	if e, err = Parse(plain[:cut], true); err != nil {
+		return nil, fmt.Errorf("%w: %s", ErrNoMetrics, looksLike(plain))
 	}
-	if cut < len(body) {
+	if cut < len(plain) {
 		e.Dropped++
 	}
 	return e, nil
@@ -137,14 +144,36 @@ func expand(families []*rawFamily) (map[string]*dto.MetricFamily, error) {
 	return p.TextToMetricFamilies(bytes.NewReader(text(families)))
 }
 
-// unwrap takes off what was put around a body: gzip that nobody announced, and
-// the JSON string that some releases of llama.cpp send.
-func unwrap(body []byte) ([]byte, error) {
+// Unwrap takes off what was put around a text: gzip that nobody announced, and
+// UTF-16 with its mark, which shells of Windows write into files. Of a gzip that was
+// cut it returns what it could unpack, beside the error.
+func Unwrap(body []byte) ([]byte, error) {
+	var err error
 	if bytes.HasPrefix(body, []byte{0x1f, 0x8b}) {
-		var err error
-		if body, err = unpack(body); err != nil {
-			return nil, err
-		}
+		body, err = unpack(body)
+	}
+	var order binary.ByteOrder
+	switch {
+	case bytes.HasPrefix(body, []byte{0xff, 0xfe}):
+		order = binary.LittleEndian
+	case bytes.HasPrefix(body, []byte{0xfe, 0xff}):
+		order = binary.BigEndian
+	default:
+		return body, err
+	}
+	units := make([]uint16, len(body)/2-1)
+	for i := range units {
+		units[i] = order.Uint16(body[2*i+2:])
+	}
+	return []byte(string(utf16.Decode(units))), err
+}
+
+// unwrap is Unwrap, and takes off the JSON string that some releases of llama.cpp
+// send.
+func unwrap(body []byte) ([]byte, error) {
+	body, err := Unwrap(body)
+	if err != nil {
+		return nil, err
 	}
 	if trimmed := bytes.TrimSpace(body); bytes.HasPrefix(trimmed, []byte(`"`)) {
 		var s string

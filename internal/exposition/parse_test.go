@@ -255,10 +255,10 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		// What was read can be read again, and says the same.
-		clean := sanitize(body)
-		if clean.lines == 0 { // it was wrapped
-			return
+		if body, err = unwrap(body); err != nil {
+			t.Fatal(err)
 		}
+		clean := sanitize(body)
 		again, err := Parse(text(clean.families), false)
 		if err != nil {
 			t.Fatalf("the cleaned body does not parse: %v\n%s", err, text(clean.families))

@@ -132,13 +132,6 @@ func check(spec backends.Spec) error {
 	return nil
 }
 
-func replicaName(role backends.Role, n int) string {
-	if role.Replicas == 1 {
-		return role.Name
-	}
-	return fmt.Sprintf("%s %d", role.Name, n)
-}
-
 // allocate gives every replica of every role its ports before any is started:
 // each may be told where all the others will listen.
 func (m *Machine) allocate(ctx context.Context, spec backends.Spec, d *deployment) (map[string][]backends.Address, error) {
@@ -158,14 +151,14 @@ func (m *Machine) allocate(ctx context.Context, spec backends.Spec, d *deploymen
 			}
 			a := backends.Address{Host: loopback, Replica: n, Dir: dir}
 			if a.Port, err = take(role.Port, n); err != nil {
-				return nil, fmt.Errorf("%s: %w", replicaName(role, n), err)
+				return nil, fmt.Errorf("%s: %w", role.ReplicaName(n), err)
 			}
 			for _, name := range slices.Sorted(maps.Keys(role.Ports)) {
 				if a.Ports == nil {
 					a.Ports = make(map[string]int, len(role.Ports))
 				}
 				if a.Ports[name], err = take(role.Ports[name], n); err != nil {
-					return nil, fmt.Errorf("%s: port %s: %w", replicaName(role, n), name, err)
+					return nil, fmt.Errorf("%s: port %s: %w", role.ReplicaName(n), name, err)
 				}
 			}
 			all[role.Name] = append(all[role.Name], a)
@@ -180,37 +173,10 @@ func (m *Machine) startRole(ctx context.Context, spec backends.Spec, role backen
 	for n, address := range d.peers[role.Name] {
 		address.Peers = d.peers
 		if err := m.start(ctx, spec, role, address, d); err != nil {
-			return fmt.Errorf("%s: %w", replicaName(role, n), err)
+			return fmt.Errorf("%s: %w", role.ReplicaName(n), err)
 		}
 	}
-	if role.Started == nil {
-		return nil
-	}
-	up, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		select {
-		case <-d.Done():
-			cancel(d.Err())
-		case <-up.Done():
-		}
-	}()
-	defer func() {
-		cancel(nil)
-		<-watched
-	}()
-	for n := range role.Replicas {
-		err := role.Started(up, d.Host(role.Name, n), n)
-		if ended := d.Err(); ended != nil {
-			return ended
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", replicaName(role, n), err)
-		}
-	}
-	return nil
+	return role.AwaitStarted(ctx, d)
 }
 
 // start starts one replica and adds it to d.

@@ -3,6 +3,7 @@ package quantities
 import (
 	"math"
 	"slices"
+	"strconv"
 
 	"sweep.dev/sweep/internal/exposition"
 )
@@ -27,16 +28,16 @@ type histogram struct {
 	incomplete bool
 }
 
-// Observed is the sum and the count of all that the histogram of a body holds,
-// in the canonical unit.
-func (f Found) Observed(e *exposition.Exposition) (sum, count float64) {
+// Snap is all that the histogram of a body holds, in the canonical unit. It is not
+// ok where the body has none.
+func (f Found) Snap(e *exposition.Exposition) (Snap, bool) {
+	var list []Snap
 	for _, h := range f.Histograms(e) {
 		if s, ok := snapshot(h); ok {
-			sum += s.Sum * scale(f.Series)
-			count += s.Count
+			list = append(list, s)
 		}
 	}
-	return sum, count
+	return merge(list).scaled(scale(f.Series)), len(list) > 0
 }
 
 // snapshot brings a histogram into the form of a snap: the +Inf bucket and the
@@ -97,13 +98,17 @@ func (h *histogram) gained() (Snap, bool) {
 		}
 		list = append(list, s.gain)
 	}
-	out := merge(list)
-	out.Sum *= h.scale
-	out.les = slices.Clone(out.les)
-	for i := range out.les {
-		out.les[i] *= h.scale
+	return merge(list).scaled(h.scale), true
+}
+
+// scaled is s in another unit.
+func (s Snap) scaled(by float64) Snap {
+	s.Sum *= by
+	s.les = slices.Clone(s.les)
+	for i := range s.les {
+		s.les[i] *= by
 	}
-	return out, true
+	return s
 }
 
 // merge adds snaps up, bucket by bucket where all have the same bounds.
@@ -130,31 +135,69 @@ func merge(list []Snap) Snap {
 	return out
 }
 
-// Quantile interpolates linearly inside the bucket in which the q-quantile
-// lies, as Prometheus' histogram_quantile does; the first bucket begins at 0.
-// There is no answer in the +Inf bucket: its bound says only "more than".
-func (s Snap) Quantile(q float64) (float64, bool) {
+// An Estimate is what the buckets of a histogram say of a quantile.
+type Estimate struct {
+	// The quantile lies above Low and is at most High: the bounds of its bucket. Low
+	// is 0 in the first, High is +Inf in the last.
+	Low, High float64
+	// Value is linear inside the bucket, as Prometheus' histogram_quantile has it.
+	Value float64
+	// Known says that Value means something.
+	Known bool
+}
+
+// Quantile finds the bucket in which the q-quantile lies; it is not ok if there is
+// none. Its place inside the bucket is unknown
+//
+//   - in a bucket that begins at 0 or has no end: of it only one bound is known,
+//     and the quantile may lie orders of magnitude away from that
+//   - in a bucket that reaches further than the mean allows: the q-quantile of values
+//     that are not negative is at most mean/(1-q) (Markov's inequality), so a line
+//     through the whole bucket leads to values that cannot be
+func (s Snap) Quantile(q float64) (Estimate, bool) {
 	if len(s.cum) == 0 {
-		return 0, false
+		return Estimate{}, false
 	}
 	total := s.cum[len(s.cum)-1]
 	if total <= 0 || math.IsNaN(total) {
-		return 0, false
+		return Estimate{}, false
 	}
 	rank := q * total
 	lo, below := 0.0, 0.0
 	for i, le := range s.les {
 		cum := max(s.cum[i], below) // a gain of two bodies that were not taken at one moment may dip
-		if cum >= rank && cum > below {
-			switch {
-			case math.IsInf(le, 1):
-				return 0, false
-			case le <= lo:
-				return le, true
-			}
-			return lo + (le-lo)*(rank-below)/(cum-below), true
+		if cum < rank || cum <= below {
+			lo, below = max(lo, le), cum
+			continue
 		}
-		lo, below = max(lo, le), cum
+		if le <= lo {
+			return Estimate{Low: le, High: le, Value: le, Known: true}, true // exactly 0
+		}
+		e := Estimate{Low: lo, High: le}
+		if lo > 0 && !math.IsInf(le, 1) && !(le*(1-q) > s.Sum/s.Count) {
+			e.Value, e.Known = lo+(le-lo)*(rank-below)/(cum-below), true
+		}
+		return e, lo > 0 || !math.IsInf(le, 1)
 	}
-	return 0, false
+	return Estimate{}, false
+}
+
+// Bounds are those of the bucket in another unit: "< 300", "> 10000", "300 to 500".
+func (e Estimate) Bounds(scale float64) string {
+	low, high := short(e.Low*scale), short(e.High*scale)
+	switch {
+	case math.IsInf(e.High, 1):
+		return "> " + low
+	case e.Low <= 0:
+		return "< " + high
+	}
+	return low + " to " + high
+}
+
+// short has six significant digits and no exponent.
+func short(v float64) string {
+	if digits, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64); err == nil {
+		v = digits
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
 }

@@ -122,6 +122,46 @@ func (g Group) Rate(quantity string) (float64, bool) {
 	return total, g.known()
 }
 
+// ratios are the quantities that follow from what two counters gained: part / all
+// + plus. They are of sums, never a mean of ratios.
+var ratios = map[string]struct {
+	part, all string
+	plus      float64
+}{
+	engine.PrefixHitRate:  {engine.PrefixHits, engine.PrefixQueries, 0},
+	engine.SpecAcceptRate: {engine.SpecAccepted, engine.SpecDrafted, 0},
+	engine.SpecAcceptLen:  {engine.SpecAccepted, engine.SpecDrafts, 1}, // the token that the model itself makes
+}
+
+// ratio is a quantity of ratios; what is no measurement of it is unknown.
+func ratio(quantity string, counter func(string) (float64, bool)) (float64, bool) {
+	r, ok := ratios[quantity]
+	part, ok1 := counter(r.part)
+	all, ok2 := counter(r.all)
+	q, _ := engine.LookupQuantity(quantity)
+	v := part/all + r.plus
+	return v, ok && ok1 && ok2 && all > 0 && q.Measured(v)
+}
+
+// Ratio is a quantity that follows from two counters. Both are asked of the servers
+// that have the divisor.
+func (v View) Ratio(quantity string) (float64, bool) {
+	g := v(ratios[quantity].all)
+	return ratio(quantity, g.Gained)
+}
+
+// Ratio is what the last body says of a quantity that follows from two counters,
+// since the server started.
+func (w *Window) Ratio(quantity string) (float64, bool) {
+	return ratio(quantity, func(counter string) (float64, bool) {
+		n, ok := w.Last[counter]
+		return n, ok
+	})
+}
+
+// PartOf is the counter that a ratio counts, "" for a quantity that is none.
+func PartOf(quantity string) string { return ratios[quantity].part }
+
 // Histogram is what a histogram gained, over all.
 func (g Group) Histogram(quantity string) (Snap, bool) {
 	var list []Snap

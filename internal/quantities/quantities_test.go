@@ -2,6 +2,7 @@ package quantities
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -139,44 +140,63 @@ func TestDedup(t *testing.T) {
 	}
 }
 
+// A quantile has a value where its bucket and the mean leave no other order of
+// magnitude; else only the bounds of its bucket are known.
 func TestQuantile(t *testing.T) {
-	inf := math.Inf(1)
+	inf, none := math.Inf(1), math.NaN()
 	tests := []struct {
-		name string
-		s    Snap
-		q    float64
-		want float64
-		ok   bool
+		name   string
+		les    []float64
+		cum    []float64
+		mean   float64
+		q      float64
+		want   float64 // NaN for unknown
+		bounds string  // "" for no bucket
 	}{
-		{"the middle of the first bucket", Snap{les: []float64{1, inf}, cum: []float64{10, 10}}, 0.5, 0.5, true},
-		{"inside the second", Snap{les: []float64{1, 2, inf}, cum: []float64{5, 15, 15}}, 0.5, 1.25, true},
-		{"behind empty buckets", Snap{les: []float64{1, 2, 4, inf}, cum: []float64{0, 0, 10, 10}}, 0.5, 3, true},
-		{"beyond the last bound nobody knows", Snap{les: []float64{1, inf}, cum: []float64{5, 10}}, 0.9, 0, false},
-		{"exactly on a bound", Snap{les: []float64{1, inf}, cum: []float64{5, 10}}, 0.5, 1, true},
-		{"only +Inf", Snap{les: []float64{inf}, cum: []float64{10}}, 0.5, 0, false},
-		{"a bucket at zero", Snap{les: []float64{0, 1, inf}, cum: []float64{10, 10, 10}}, 0.5, 0, true},
-		{"nothing", Snap{les: []float64{1, inf}, cum: []float64{0, 0}}, 0.5, 0, false},
-		{"no buckets", Snap{}, 0.5, 0, false},
-		{"a dip", Snap{les: []float64{1, 2, 3, inf}, cum: []float64{5, 4, 10, 10}}, 0.8, 2.6, true},
+		{"inside the second bucket", []float64{1, 2, inf}, []float64{5, 15, 15}, 1.2, 0.5, 1.25, "1 to 2"},
+		{"behind empty buckets", []float64{1, 2, 4, inf}, []float64{0, 0, 10, 10}, 3, 0.5, 3, "2 to 4"},
+		{"exactly on a bound", []float64{1, 2, inf}, []float64{0, 5, 10}, 2, 0.5, 2, "1 to 2"},
+		{"inside the first bucket", []float64{1, inf}, []float64{10, 10}, 0.5, 0.5, none, "< 1"},
+		{"at the end of the first bucket", []float64{1, inf}, []float64{5, 10}, 1.5, 0.5, none, "< 1"},
+		{"beyond the last bound nobody knows", []float64{1, inf}, []float64{5, 10}, 2, 0.9, none, "> 1"},
+		{"only +Inf", []float64{inf}, []float64{10}, 2, 0.5, none, ""},
+		{"a bucket at zero", []float64{0, 1, inf}, []float64{10, 10, 10}, 0, 0.5, 0, "< 0"},
+		{"behind a bucket at zero", []float64{0, 1, inf}, []float64{1, 10, 10}, 0.1, 0.5, none, "< 1"},
+		{"a mean that the bucket fits", []float64{1, 4, inf}, []float64{2, 10, 10}, 2, 0.5, 2.125, "1 to 4"},
+		{"a mean that allows less than the bucket", []float64{1, 4, inf}, []float64{2, 10, 10}, 1.9, 0.5, none, "1 to 4"},
+		{"which allows it further out", []float64{1, 4, inf}, []float64{2, 10, 10}, 1.9, 0.95, 3.8125, "1 to 4"},
+		{"a histogram without a sum", []float64{1, 4, inf}, []float64{2, 10, 10}, none, 0.5, 2.125, "1 to 4"},
+		{"nothing", []float64{1, inf}, []float64{0, 0}, none, 0.5, none, ""},
+		{"no buckets", nil, nil, none, 0.5, none, ""},
+		{"a dip", []float64{1, 2, 3, inf}, []float64{5, 4, 10, 10}, 2, 0.8, 2.6, "2 to 3"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, ok := tt.s.Quantile(tt.q)
-			if ok != tt.ok || math.Abs(got-tt.want) > 1e-9 {
-				t.Errorf("got %v, %v, want %v, %v", got, ok, tt.want, tt.ok)
+			s := Snap{les: tt.les, cum: tt.cum, Count: 1, Sum: tt.mean}
+			if n := len(tt.cum); n > 0 {
+				s.Count, s.Sum = tt.cum[n-1], tt.mean*tt.cum[n-1]
+			}
+			got, ok := s.Quantile(tt.q)
+			if ok != (tt.bounds != "") || ok && got.Bounds(1) != tt.bounds {
+				t.Errorf("got %q, %v, want %q", got.Bounds(1), ok, tt.bounds)
+			}
+			if got.Known == math.IsNaN(tt.want) || got.Known && math.Abs(got.Value-tt.want) > 1e-9 {
+				t.Errorf("got %v, %v, want %v", got.Value, got.Known, tt.want)
 			}
 		})
 	}
 }
 
-// The quantile lies in the bucket in which the exact one lies.
+// The quantile lies in the bucket in which the exact one lies, and the mean never
+// refuses a bucket that the exact one fills.
 func TestQuantile_bracketsTheExactOne(t *testing.T) {
 	les := []float64{0.1, 0.25, 0.5, 1, 2.5, 5, math.Inf(1)}
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Float64Range(0.0001, 4.99), 1, 200).Draw(t, "values")
-		q := rapid.Float64Range(0.01, 1).Draw(t, "q")
-		s := Snap{les: les, cum: make([]float64, len(les))}
+		q := rapid.Float64Range(0.01, 0.99).Draw(t, "q")
+		s := Snap{les: les, cum: make([]float64, len(les)), Count: float64(len(values))}
 		for _, v := range values {
+			s.Sum += v
 			for i, le := range les {
 				if v <= le {
 					s.cum[i]++
@@ -187,16 +207,57 @@ func TestQuantile_bracketsTheExactOne(t *testing.T) {
 		if !ok {
 			t.Fatal("no quantile")
 		}
-		rank, below := q*float64(len(values)), 0.0
-		lo := 0.0
-		for i, le := range les {
-			if s.cum[i] >= rank && s.cum[i] > below {
-				if got < lo-1e-9 || got > le+1e-9 {
-					t.Fatalf("%v is not in (%v, %v]", got, lo, le)
-				}
-				return
-			}
-			lo, below = le, s.cum[i]
+		slices.Sort(values)
+		exact := values[int(math.Ceil(q*float64(len(values))))-1]
+		if exact <= got.Low || exact > got.High {
+			t.Fatalf("%v is not in (%v, %v]", exact, got.Low, got.High)
+		}
+		if got.Known && (got.Value < got.Low || got.Value > got.High) {
+			t.Fatalf("%v is not in (%v, %v]", got.Value, got.Low, got.High)
+		}
+		if limit := s.Sum / s.Count / (1 - q); exact > limit*(1+1e-9) {
+			t.Fatalf("%v is more than the mean allows, %v", exact, limit)
 		}
 	})
+}
+
+// A counter that an engine makes with its first failure is 0 before that, and what
+// it has then was counted since.
+func TestWindow_zero(t *testing.T) {
+	m := &engine.Metrics{
+		Prefixes: []string{"e:", "e_"},
+		Series: map[string][]engine.Series{engine.RequestsFailed: {
+			{Name: "e:failed_total", Zero: &engine.Series{Name: "e:requests_total"}},
+		}},
+	}
+	const ok = "e:requests_total{end=\"ok\"} 5\n"
+	tests := []struct {
+		name   string
+		bodies []string
+		part   int // of the bodies, the one that is not complete; -1 for none
+		want   float64
+		known  bool
+	}{
+		{"no failure", []string{ok, ok}, -1, 0, true},
+		{"before the first request", []string{"up 1\n", ok}, -1, 0, true},
+		{"by the name of a gateway", []string{"e_requests_total 5\n", "e_requests_total 6\n"}, -1, 0, true},
+		{"its first failures", []string{ok, ok + "e:failed_total 2\n", ok + "e:failed_total 3\n"}, -1, 3, true},
+		{"failures of before", []string{ok + "e:failed_total 2\n", ok + "e:failed_total 2\n"}, -1, 0, true},
+		{"nothing says that there were requests", []string{"up 1\n", "up 1\n"}, -1, 0, false},
+		{"a line that cannot be read", []string{ok + "e:failed_total 1_0\n", ok + "e:failed_total 1_0\n"}, -1, 0, false},
+		{"a body that may be cut", []string{"up 1\n", ok}, 1, 0, false},
+		{"known to be 0 after a body that may be cut", []string{ok, ok, ok + "e:failed_total 2\n"}, 0, 2, true},
+		{"not known before it came", []string{"up 1\n", ok + "e:failed_total 2\n"}, 0, 0, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := NewWindow(m)
+			for i, b := range tt.bodies {
+				w.Observe(Body{Exposition: parse(t, b), Round: i, Whole: i != tt.part})
+			}
+			if got, known := w.gained(engine.RequestsFailed); got != tt.want || known != tt.known {
+				t.Errorf("got %v, %v, want %v, %v", got, known, tt.want, tt.known)
+			}
+		})
+	}
 }

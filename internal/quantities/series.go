@@ -6,6 +6,7 @@
 package quantities
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -24,7 +25,13 @@ type Found struct {
 	Names    []string        // Name and Plus, as in the body
 	Second   string          // the name of Times, as in the body
 	Needed   string          // the name of Needs, as in the body
+	// Zero says that the body does not have the series, which means 0. Names is then
+	// that of the series that says so.
+	Zero bool
 }
+
+// Unit is that of the values.
+func (f Found) Unit() string { return cmp.Or(f.Series.Unit, f.Quantity.Unit) }
 
 // Find looks for a series in a body under each of the engine's prefixes, and
 // for a counter with and without _total. A series without a known value is not
@@ -56,6 +63,21 @@ func Find(e *exposition.Exposition, s engine.Series, prefixes []string, q engine
 		}
 		if len(f.Points(e)) > 0 {
 			return f, true
+		}
+	}
+	return Found{}, false
+}
+
+// findZero looks for the series beside which a counter is 0 that the body does not
+// have. The body must be complete: the counter may stand in what is missing.
+func findZero(e *exposition.Exposition, s engine.Series, prefixes []string, q engine.Quantity) (Found, bool) {
+	if s.Zero == nil || e.Dropped > 0 {
+		return Found{}, false
+	}
+	for _, rename := range Renames(s.Name, prefixes) {
+		name := Spelling(e, rename(s.Zero.Name), engine.Counter)
+		if len(second(e, s.Zero, name)) > 0 {
+			return Found{Series: s, Quantity: q, Names: []string{name}, Zero: true}, true
 		}
 	}
 	return Found{}, false
@@ -138,6 +160,7 @@ func summaries(e *exposition.Exposition, name string) []exposition.Histogram {
 // canonical unit. What stands for an unknown value is left out.
 func (f Found) Points(e *exposition.Exposition) []exposition.Point {
 	var out []exposition.Point
+	factors, needed := second(e, f.Times, f.Second), second(e, f.Needs, f.Needed)
 	for _, name := range f.Names {
 		named := e.Named(name)
 		if len(named) == 0 {
@@ -152,11 +175,11 @@ func (f Found) Points(e *exposition.Exposition) []exposition.Point {
 				}
 				p.Value = v
 			}
-			if slices.Contains(f.Unknown, p.Value) || !f.counts(e, p) {
+			if slices.Contains(f.Unknown, p.Value) || f.Needs != nil && len(beside(p, needed)) == 0 {
 				continue
 			}
 			if f.Times != nil {
-				v, ok := f.factor(e, p)
+				v, ok := f.factor(p, factors)
 				if !ok {
 					continue
 				}
@@ -186,35 +209,40 @@ func (f Found) Texts(e *exposition.Exposition) []string {
 	return out
 }
 
-// factor is what Times multiplies a point by: a label of the same point, or
-// the second series. Of several only that counts which agrees with the point
-// in all labels that both have.
-func (f Found) factor(e *exposition.Exposition, p exposition.Point) (float64, bool) {
+// second are the points of the series that Times, Needs or Zero names.
+func second(e *exposition.Exposition, s *engine.Series, name string) []exposition.Point {
+	if s == nil {
+		return nil
+	}
+	return Found{Series: *s, Names: []string{name}}.Points(e)
+}
+
+// factor is what Times multiplies a point by: a label of the same point, or the
+// one of the second series that stands beside it.
+func (f Found) factor(p exposition.Point, all []exposition.Point) (float64, bool) {
 	t := *f.Times
 	if t.Label != "" && (t.Name == "" || t.Name == f.Name) {
 		v, ok := exposition.ParseValue(value(p.Labels, t.Label))
 		return v * scale(t), ok
 	}
-	all := Found{Series: t, Names: []string{f.Second}}.Points(e)
-	var fit []exposition.Point
-	for _, q := range all {
-		if len(all) == 1 || agree(p.Labels, q.Labels) {
-			fit = append(fit, q)
-		}
+	if len(all) != 1 {
+		all = beside(p, all)
 	}
-	if len(fit) != 1 {
+	if len(all) != 1 {
 		return 0, false
 	}
-	return fit[0].Value, true
+	return all[0].Value, true
 }
 
-// counts says whether the series that f needs has a value beside the point p.
-func (f Found) counts(e *exposition.Exposition, p exposition.Point) bool {
-	if f.Needs == nil {
-		return true
+// beside are those of the points that agree with p in all labels that both have.
+func beside(p exposition.Point, points []exposition.Point) []exposition.Point {
+	var out []exposition.Point
+	for _, q := range points {
+		if agree(p.Labels, q.Labels) {
+			out = append(out, q)
+		}
 	}
-	needed := Found{Series: *f.Needs, Names: []string{f.Needed}}.Points(e)
-	return slices.ContainsFunc(needed, func(q exposition.Point) bool { return agree(p.Labels, q.Labels) })
+	return out
 }
 
 func agree(a, b []exposition.Label) bool {

@@ -66,7 +66,7 @@ func (w *Window) Observe(b Body) {
 	}
 	w.Last = make(map[string]float64)
 	for name, list := range w.Metrics.Series {
-		f, ok := w.choose(name, list, b.Exposition)
+		f, ok := w.choose(name, list, b)
 		if !ok {
 			continue
 		}
@@ -88,14 +88,21 @@ func (w *Window) Observe(b Body) {
 }
 
 // choose finds the name under which the engine has a quantity: the first of
-// the list that a body contains, and from then on always that one.
-func (w *Window) choose(name string, list []engine.Series, e *exposition.Exposition) (Found, bool) {
-	if f, ok := w.chosen[name]; ok {
+// the list that a body contains, and from then on always that one. A counter that
+// the body does not have may be 0 until then.
+func (w *Window) choose(name string, list []engine.Series, b Body) (Found, bool) {
+	if f, ok := w.chosen[name]; ok && !f.Zero {
 		return f, true
 	}
 	q, _ := engine.LookupQuantity(name)
 	for _, s := range list {
-		if f, ok := Find(e, s, w.Metrics.Prefixes, q); ok {
+		if f, ok := Find(b.Exposition, s, w.Metrics.Prefixes, q); ok {
+			w.chosen[name] = f
+			return f, true
+		}
+	}
+	for _, s := range list {
+		if f, ok := findZero(b.Exposition, s, w.Metrics.Prefixes, q); ok && b.Whole {
 			w.chosen[name] = f
 			return f, true
 		}
@@ -164,6 +171,11 @@ func (w *Window) observeCounter(name string, f Found, e *exposition.Exposition, 
 		c = &counter{last: make(map[string]float64)}
 		w.counters[name] = c
 	}
+	if f.Zero {
+		c.zero = true
+		w.Last[name] = 0
+		return
+	}
 	points := f.Points(e)
 	total := 0.0
 	missing := len(c.last)
@@ -181,7 +193,7 @@ func (w *Window) observeCounter(name string, f Found, e *exposition.Exposition, 
 			}
 			c.gain += p.Value - was
 		case first:
-		case w.sure:
+		case w.sure || c.zero:
 			c.gain += p.Value // made when it was first counted: it began at 0
 		default:
 			c.unknown = true
@@ -248,7 +260,7 @@ func (w *Window) Has(name string) bool {
 // gained is what a counter grew by over the window.
 func (w *Window) gained(name string) (float64, bool) {
 	c := w.counters[name]
-	if c == nil || c.unknown || c.incomplete || len(c.last) == 0 {
+	if c == nil || c.unknown || c.incomplete || len(c.last) == 0 && !c.zero {
 		return 0, false
 	}
 	return c.gain, true
@@ -273,4 +285,5 @@ type counter struct {
 	gain       float64
 	unknown    bool // something showed up whose beginning nobody saw
 	incomplete bool // something is missing from the last body
+	zero       bool // it was 0 before its first series was made
 }

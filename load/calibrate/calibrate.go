@@ -69,6 +69,9 @@ const (
 	// maxCPU is the share of the client's CPUs above which there is nothing to
 	// spare.
 	maxCPU = 0.95
+	// busyCPU is how many CPUs a client uses at least that reads late by its own
+	// work: no loop of a client that uses less is busy for half of its time.
+	busyCPU = 0.5
 )
 
 // Run calibrates a client. It takes the configured time and a second or two,
@@ -222,25 +225,28 @@ func (m *measurement) ceiling(ctx context.Context) error {
 		begin := from + time.Duration(k)*step
 		// The streams do not all change their rate at once, and the watch looks
 		// now and then: the edges of a step are left out.
-		s := seen.step(begin+step/8, begin+7*step/8)
-		switch {
-		case s.n == 0:
-			continue
-		case float64(s.coalesced) > max(fewCoalesced, maxCoalesced*float64(s.n)):
-			m.blame(ByCoalesced)
-		case s.cpu > maxCPU*float64(m.result.ClientCPUs):
-			m.blame(ByCPU)
-		case s.rate > m.result.Ceiling.Chunks:
-			m.result.Ceiling = Ceiling{Chunks: s.rate, By: ByOffered}
-		}
+		m.result.Ceiling.climb(seen.step(begin+step/8, begin+7*step/8), m.result.ClientCPUs)
 	}
 	return nil
 }
 
-// blame keeps the first reason after the best step.
-func (m *measurement) blame(by string) {
-	if m.result.Ceiling.By == ByOffered {
-		m.result.Ceiling.By = by
+// climb takes the next step of the ramp in. The first reason after the best
+// step stays.
+func (c *Ceiling) climb(s step, cpus int) {
+	by := ""
+	switch {
+	case s.n == 0:
+	case float64(s.coalesced) > max(fewCoalesced, maxCoalesced*float64(s.n)):
+		if by = ByCoalesced; s.cpu < busyCPU {
+			by = ByDisturbed
+		}
+	case s.cpu > maxCPU*float64(cpus):
+		by = ByCPU
+	case s.rate > c.Chunks:
+		*c = Ceiling{Chunks: s.rate, By: ByOffered}
+	}
+	if by != "" && c.By == ByOffered {
+		c.By = by
 	}
 }
 

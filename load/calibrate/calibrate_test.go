@@ -252,8 +252,58 @@ func TestResult_warning(t *testing.T) {
 		t.Error(w)
 	}
 	r.Ceiling.By = ByOffered // at least: nobody knows
-	if w := r.Warning(1e9); w != "" {
-		t.Error(w)
+	if w := r.Warning(1e9); w != "" || r.Limit() != 0 {
+		t.Error(w, r.Limit())
+	}
+	// A disturbed one judges nobody, and is said to, whatever the plan asks.
+	for why, disturb := range map[string]func(*Result){
+		"did not run for 11ms (bound 10ms)": func(r *Result) { r.Stall = 11 * time.Millisecond },
+		"less than 0.5 of a CPU":            func(r *Result) { r.Ceiling.By = ByDisturbed },
+	} {
+		r := sample()
+		disturb(r)
+		for _, text := range []string{r.Disturbance(), r.Warning(1), r.Lines()[1]} {
+			if !strings.Contains(text, why) {
+				t.Errorf("%q is not in: %s", why, text)
+			}
+		}
+		if !strings.Contains(r.Warning(1), "no trial is judged by it") || !strings.Contains(r.Lines()[1], "no trial is judged by it") {
+			t.Errorf("%s\n%s", r.Warning(1), r.Lines()[1])
+		}
+	}
+	if why := sample().Disturbance(); why != "" {
+		t.Error(why)
+	}
+}
+
+// A ceiling is the client's only if the client was at work when it was met.
+func TestCeiling_climb(t *testing.T) {
+	up := func(rate float64, coalesced int, cpu float64) step {
+		return step{n: int(rate / 6), rate: rate, coalesced: coalesced, cpu: cpu}
+	}
+	for name, c := range map[string]struct {
+		steps []step
+		want  Ceiling
+	}{
+		"read late by its own work": {
+			[]step{up(40_000, 1, 0.4), up(64_000, 30, 0.7), up(102_000, 900, 0.9)}, Ceiling{64_000, ByCoalesced},
+		},
+		"no CPU left":      {[]step{up(40_000, 0, 0.4), up(64_000, 0, 0.97)}, Ceiling{40_000, ByCPU}},
+		"no more was sent": {[]step{up(40_000, 0, 0.4), {}}, Ceiling{40_000, ByOffered}},
+		"read late at leisure": {
+			[]step{up(1000, 0, 0.01), up(1211, 1, 0.01), up(1600, 9, 0.01), up(2560, 30, 0.02)}, Ceiling{1211, ByDisturbed},
+		},
+		"late once, and then no more": {
+			[]step{up(1000, 9, 0.01), up(1600, 0, 0.02), up(64_000, 900, 0.9)}, Ceiling{1600, ByCoalesced},
+		},
+	} {
+		got := Ceiling{By: ByOffered}
+		for _, s := range c.steps {
+			got.climb(s, 1)
+		}
+		if got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
 	}
 }
 

@@ -109,8 +109,10 @@ type Spread struct {
 // of them coalesced and CPU to spare.
 type Ceiling struct {
 	Chunks float64 `json:"chunks_per_s"`
-	// By is what stood in the way of more: "coalesced", "cpu", or "offered"
-	// where nothing did: then it is at least so many.
+	// By is the limit that was met: "coalesced", "cpu", "disturbed" if chunks
+	// were coalesced although the client had CPU to spare, so that the machine or
+	// the null server was the limit, or "offered" if none was met: then it is at
+	// least so many.
 	By string `json:"by"`
 }
 
@@ -118,16 +120,33 @@ type Ceiling struct {
 const (
 	ByCoalesced = "coalesced"
 	ByCPU       = "cpu"
+	ByDisturbed = "disturbed"
 	ByOffered   = "offered"
 )
 
 // quiet is a stall that takes part in no percentile up to p99 of a calibration.
 const quiet = 10 * time.Millisecond
 
-// Disturbed says that the machine was not quiet enough for these figures to
-// stand for longer than there is nothing better; no trial is judged by its
-// ceiling.
-func (r *Result) Disturbed() bool { return r.Stall > quiet }
+// Disturbance says why the figures are of a machine that did other things
+// meanwhile, or "" if it was quiet. No trial is judged by a disturbed
+// calibration, and it is soon made again.
+func (r *Result) Disturbance() string {
+	switch {
+	case r.Stall > quiet:
+		return fmt.Sprintf("the client did not run for %s (bound %s)", r.Stall.Round(time.Millisecond), quiet)
+	case r.Ceiling.By == ByDisturbed:
+		return fmt.Sprintf("chunks shared a read while the client used less than %g of a CPU", busyCPU)
+	}
+	return ""
+}
+
+// Limit is the ceiling in chunks per second, 0 if the client's own was not met.
+func (r *Result) Limit() float64 {
+	if r.Ceiling.By == ByOffered {
+		return 0
+	}
+	return r.Ceiling.Chunks
+}
 
 // SafeShare is the share of the ceiling up to which the added error stays what
 // it is: up to 70 % of a core it does not change, above that queues grow.
@@ -136,15 +155,14 @@ const SafeShare = 0.7
 // Error is the p99 of the error that the client adds, of the worse pattern.
 func (r *Result) Error() time.Duration { return max(r.Random.Error.P99, r.Bursts.Error.P99) }
 
-// Warning is what to say before a load of so many chunks a second, "" where the
-// client carries it.
+// Warning is what to say before a load of so many chunks a second, "" if the
+// client was found to carry it.
 func (r *Result) Warning(chunks float64) string {
-	if r.Ceiling.Chunks <= 0 || r.Ceiling.By == ByOffered || chunks <= SafeShare*r.Ceiling.Chunks {
-		return ""
+	if why := r.Disturbance(); why != "" {
+		return fmt.Sprintf("the client's calibration was disturbed: %s; no trial is judged by it: sweep calibrate --fresh on a quiet machine measures again", why)
 	}
-	if r.Disturbed() {
-		return fmt.Sprintf("the plan may ask this client for %s chunks/s, and it took in %s at %d streams; but it was kept from running for %s meanwhile, so no cell is judged by that: sweep calibrate --fresh on a quiet machine says what it can",
-			thousands(chunks), thousands(r.Ceiling.Chunks), r.Streams, r.Stall.Round(time.Millisecond))
+	if limit := r.Limit(); limit <= 0 || chunks <= SafeShare*limit {
+		return ""
 	}
 	return fmt.Sprintf("the plan may ask this client for %s chunks/s, and it takes in %s at %d streams, of which %.0f %% are safe: cells that reach it are INVALID (client_ceiling); give the client more cores, or ask for less",
 		thousands(chunks), thousands(r.Ceiling.Chunks), r.Streams, 100*SafeShare)
@@ -178,8 +196,8 @@ func (r *Result) Lines() []string {
 	if r.ServerCPUs == 0 {
 		second += "; the null server shared its CPUs, so they are worse than they need be"
 	}
-	if r.Disturbed() {
-		second += fmt.Sprintf("; the client did not run for %s meanwhile", micros(r.Stall))
+	if why := r.Disturbance(); why != "" {
+		second += "; disturbed: " + why + ", so no trial is judged by it"
 	}
 	return []string{first, second}
 }

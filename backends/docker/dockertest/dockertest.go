@@ -5,6 +5,7 @@
 package dockertest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -15,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
 )
 
@@ -181,6 +184,47 @@ func (d *Daemon) Import(t testing.TB, tar io.Reader, name string, changes ...str
 	if out, err := io.ReadAll(r); err != nil || strings.Contains(string(out), "errorDetail") {
 		t.Fatalf("import %s: %s, %v", name, out, err)
 	}
+}
+
+// Idle starts a container that does nothing until the test ends, with what is to
+// be mounted into it, and returns its id.
+func (d *Daemon) Idle(t testing.TB, name string, config container.Config, binds ...string) string {
+	t.Helper()
+	config.Entrypoint = []string{"sh", "-c", "trap 'exit 0' TERM; while :; do sleep 0.2; done"}
+	made, err := d.API.ContainerCreate(t.Context(), client.ContainerCreateOptions{
+		Name: name, Config: &config, HostConfig: &container.HostConfig{Binds: binds},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := d.API.ContainerRemove(context.WithoutCancel(t.Context()), made.ID, client.ContainerRemoveOptions{Force: true}); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := d.API.ContainerStart(t.Context(), made.ID, client.ContainerStartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return made.ID
+}
+
+// Exec runs a command in a container, past any backend, and returns its output.
+func (d *Daemon) Exec(t testing.TB, id string, argv ...string) string {
+	t.Helper()
+	made, err := d.API.ExecCreate(t.Context(), id, client.ExecCreateOptions{AttachStdout: true, AttachStderr: true, Cmd: argv})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := d.API.ExecAttach(t.Context(), made.ID, client.ExecAttachOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	var out bytes.Buffer
+	if _, err := stdcopy.StdCopy(&out, &out, stream.Reader); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
 
 // Containers are the names of all containers that the daemon has.

@@ -16,8 +16,9 @@ type Env struct {
 	Lookup func(string) (string, bool)
 	Allow  []string // beyond the fixed list
 
-	// Given is every variable whose value has become a part of a secret text.
-	Given map[string]string
+	// Given is every variable whose value has become a part of a secret text,
+	// and Plain every one whose value has become a part of any other.
+	Given, Plain map[string]string
 }
 
 // The variables that a plan may always name, and the prefix of the others.
@@ -81,12 +82,14 @@ func (e *Env) expand(r *syntax.Report, n *syntax.Node, where string, secrets boo
 			r.At(n.Src, span, "variable", "${%s} is set to nothing", name)
 			ok = false
 		default:
+			into := &e.Plain
 			if secrets {
-				if e.Given == nil {
-					e.Given = map[string]string{}
-				}
-				e.Given[name] = value
+				into = &e.Given
 			}
+			if *into == nil {
+				*into = map[string]string{}
+			}
+			(*into)[name] = value
 			b.WriteString(value)
 		}
 	}

@@ -131,6 +131,7 @@ func (d *Decoder) Int(n *syntax.Node, f fieldtag.Field, where string) (int64, bo
 			diag.Expected = "a number of " + f.Unit
 		}
 		variable(n, diag)
+		d.several(n, diag, where)
 		return 0, false
 	}
 	return i, d.within(n, float64(i), f, where)
@@ -153,6 +154,7 @@ func (d *Decoder) Float(n *syntax.Node, f fieldtag.Field, where string) (float64
 			diag.Expected = "a number of " + f.Unit
 		}
 		variable(n, diag)
+		d.several(n, diag, where)
 		return 0, false
 	}
 	return x, d.within(n, x, f, where)
@@ -200,6 +202,38 @@ func (d *Decoder) duration(n *syntax.Node, v reflect.Value, f fieldtag.Field, wh
 		return
 	}
 	v.SetInt(int64(t))
+}
+
+// rangeText and listText are several numbers in one text: 1-32, 1..32 and 1,8,32.
+var (
+	rangeText = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?(?:ki?|Mi?)?) ?(?:-|:|\.\.+|to) ?([0-9]+(?:\.[0-9]+)?(?:ki?|Mi?)?)$`)
+	listText  = regexp.MustCompile(`^[0-9.]+(?:ki?|Mi?)?(?:[ ,;]+[0-9.]+(?:ki?|Mi?)?)+$`)
+)
+
+// several says how several numbers are written and where they belong, if they
+// stand in the place of one.
+func (d *Decoder) several(n *syntax.Node, diag *syntax.Diagnostic, where string) {
+	form := ""
+	if n.Kind == syntax.String {
+		if m := rangeText.FindStringSubmatch(n.Text); m != nil {
+			form = fmt.Sprintf("write a range as {from: %s, to: %s, factor: 2}, or with step in place of factor", m[1], m[2])
+		} else if listText.MatchString(n.Text) {
+			values := strings.FieldsFunc(n.Text, func(r rune) bool { return strings.ContainsRune(" ,;", r) })
+			form = "write a list as [" + strings.Join(values, ", ") + "]"
+		}
+	}
+	axis := ""
+	if section, key, ok := strings.Cut(where, "."); ok && section != "matrix" && d.Elsewhere != nil {
+		_, axis = d.Elsewhere(key[strings.LastIndexByte(key, '.')+1:])
+	}
+	switch {
+	case n.Kind == syntax.List, n.Kind == syntax.Map:
+		diag.Hint = axis
+	case form != "" && axis != "":
+		diag.Hint = axis + ": " + form
+	case form != "" && strings.HasPrefix(where, "matrix."):
+		diag.Hint = form
+	}
 }
 
 func variable(n *syntax.Node, diag *syntax.Diagnostic) {

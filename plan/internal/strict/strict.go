@@ -5,13 +5,16 @@
 package strict
 
 import (
+	"cmp"
 	"encoding"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
 	"sweep.dev/sweep/internal/fieldtag"
+	"sweep.dev/sweep/internal/meant"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/internal/syntax"
 )
@@ -22,9 +25,9 @@ type Decoder struct {
 	Env    *Env
 	// Special decodes the types that are written in a way of their own.
 	Special map[reflect.Type]func(n *syntax.Node, v reflect.Value, where string)
-	// Elsewhere is the hint that tells where a key that is unknown here
-	// belongs; "" where nowhere.
-	Elsewhere func(key string) string
+	// Elsewhere is the path of a key in another section, "" for none, and what
+	// else there is to say of it.
+	Elsewhere func(key string) (path, hint string)
 	// Mistyped holds the keys that unknown ones were most likely meant to be,
 	// so that nobody is told that they are missing too.
 	Mistyped map[string]bool
@@ -113,10 +116,11 @@ func (d *Decoder) value(n *syntax.Node, v reflect.Value, f fieldtag.Field, where
 }
 
 func (d *Decoder) structure(n *syntax.Node, v reflect.Value, where string) {
-	if !d.is(n, syntax.Map, where) {
+	fields := d.Fields(v.Type())
+	if diag := d.is(n, syntax.Map, where); diag != nil {
+		diag.Hint = cmp.Or(diag.Hint, d.nameKey(n, fields))
 		return
 	}
-	fields := d.Fields(v.Type())
 	for _, e := range n.Entries {
 		f, ok := find(fields, e.Key.Text)
 		if !ok {
@@ -143,24 +147,61 @@ func find(fields []fieldtag.Field, key string) (fieldtag.Field, bool) {
 // Unknown reports a key that is none of names.
 func (d *Decoder) Unknown(key *syntax.Node, names []string, where string) {
 	diag := d.Report.Node(key, "unknown-key", "unknown key %q in %s", key.Text, place(where))
-	diag.Nearest = syntax.Nearest(key.Text, names)
+	diag.Nearest, diag.Hint = d.meant(key.Text, names, where)
 	diag.Expected = OneOf(names)
 	if len(names) == 0 {
 		diag.Expected = "no keys at all"
 	}
-	if diag.Nearest != "" {
-		if d.Mistyped == nil {
-			d.Mistyped = make(map[string]bool)
-		}
-		d.Mistyped[join(where, diag.Nearest)] = true
-	}
-	if diag.Nearest == "" && d.Elsewhere != nil {
-		diag.Hint = d.Elsewhere(key.Text)
+	if slices.Contains(names, diag.Nearest) {
+		d.Mistake(join(where, diag.Nearest))
+	} else {
+		d.Mistake(diag.Nearest)
 	}
 }
 
+// Mistake notes the path of a key for which another was written.
+func (d *Decoder) Mistake(path string) {
+	if d.Mistyped == nil {
+		d.Mistyped = make(map[string]bool)
+	}
+	d.Mistyped[path] = true
+}
+
+// meant is the key that an unknown one in where most likely stands for: one of
+// names, or the path of one in another section. Words come first, then a single
+// slip, then the same key elsewhere, then what is spelt alike.
+func (d *Decoder) meant(key string, names []string, where string) (name, hint string) {
+	path, near := meant.Setting(key), syntax.Nearest(key, names)
+	section, last := cutLast(path)
+	home := ""
+	if d.Elsewhere != nil {
+		home, hint = d.Elsewhere(cmp.Or(last, key))
+	}
+	switch {
+	case path != "" && section == where && slices.Contains(names, last):
+		return last, ""
+	case path != "" && section == "":
+		return "", path + " belongs in the plan itself"
+	case path != "" && section != where:
+		return path, hint
+	case near != "" && syntax.Distance(key, near) <= 1, home == "":
+		return near, ""
+	}
+	section, last = cutLast(home)
+	if root, _, _ := strings.Cut(where, "."); where == "" || strings.HasPrefix(section, root) {
+		return home, hint
+	}
+	return near, last + " belongs in " + cmp.Or(section, "the plan itself")
+}
+
+// cutLast is a path's section and its last key.
+func cutLast(path string) (section, last string) {
+	i := strings.LastIndexByte(path, '.')
+	return path[:max(i, 0)], path[i+1:]
+}
+
 func (d *Decoder) mapping(n *syntax.Node, v reflect.Value, f fieldtag.Field, where string) {
-	if !d.is(n, syntax.Map, where) {
+	if d.is(n, syntax.Map, where) != nil {
 		return
 	}
 	if v.IsNil() {
@@ -236,15 +277,35 @@ func (d *Decoder) Natural(n *syntax.Node, where string) any {
 	return nil
 }
 
-func (d *Decoder) is(n *syntax.Node, want syntax.Kind, where string) bool {
+// nameKey is the hint for a single value in the place of a mapping: the first
+// key that takes it.
+func (d *Decoder) nameKey(n *syntax.Node, fields []fieldtag.Field) string {
+	for _, f := range fields {
+		trial := &Decoder{Report: &syntax.Report{}}
+		switch f.Type.Kind() {
+		case reflect.String, reflect.Int, reflect.Int64, reflect.Float64:
+			trial.value(n, reflect.New(f.Type).Elem(), f, "")
+		default:
+			continue
+		}
+		if trial.Report.Len() == 0 {
+			return fmt.Sprintf("name the key, like {%s: %s}", f.Key, found(n))
+		}
+	}
+	return ""
+}
+
+// is reports a node of another kind than the one that belongs at where; nil for
+// one of that kind.
+func (d *Decoder) is(n *syntax.Node, want syntax.Kind, where string) *syntax.Diagnostic {
 	if n.Kind == want {
-		return true
+		return nil
 	}
 	diag := d.Report.Node(n, "type", "%s takes %s, found %s", place(where), want.Name(), n.Kind.Name())
 	if n.Kind == syntax.Null {
 		diag.Hint = "leave the key out to get the default"
 	}
-	return false
+	return diag
 }
 
 func join(where, key string) string {

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/internal/meant"
+	"sweep.dev/sweep/result"
+)
+
+func (a *app) columnsCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "columns",
+		Usage:     "lists the columns of the cells table with their units and meanings",
+		ArgsUsage: "[PATTERN]",
+		Description: `The columns are those of cells.csv and cells.parquet, and what objectives of a plan
+can read. PATTERN is a part of their names, or a whole name with * and ?; where no
+name matches, it is looked for in the meanings. A plan adds a column for each of
+its own axes (arg_max_num_seqs), objectives (slo_<name>) and roles.
+
+  $ sweep columns ttft
+  $ sweep columns 'p95_*_ms'` + exitHelp(exitOK, exitUsage),
+		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print as JSON"}},
+		OnUsageError: usageError,
+		Action: func(_ context.Context, c *cli.Command) error {
+			if c.Args().Len() > 1 {
+				return &usage{fmt.Errorf("columns wants one pattern at most, got %d arguments: put it in quotes", c.Args().Len())}
+			}
+			cols, err := matching(result.Columns(result.Extra{}), c.Args().First())
+			if err != nil {
+				return err
+			}
+			return a.columns(cols, c.Bool("json"))
+		},
+	}
+}
+
+// matching are the columns that a pattern names, or else those whose meaning has
+// it; all for none.
+func matching(cols []result.Column, pattern string) ([]result.Column, error) {
+	if _, err := path.Match(pattern, ""); err != nil {
+		return nil, &usage{fmt.Errorf("columns: %q is no pattern: %w", pattern, err)}
+	}
+	part := strings.ToLower(pattern)
+	var named, meaning []result.Column
+	names := make([]string, len(cols))
+	for i, column := range cols {
+		names[i] = column.Name
+		whole, _ := path.Match(part, column.Name)
+		switch {
+		case whole, strings.Contains(column.Name, part):
+			named = append(named, column)
+		case strings.Contains(strings.ToLower(column.Doc), part):
+			meaning = append(meaning, column)
+		}
+	}
+	if found := slices.Concat(named, meaning); len(found) == 0 {
+		err := fmt.Errorf("no column matches %q (see: sweep columns)", pattern)
+		if near := meant.Column(pattern, names); near != "" {
+			err = fmt.Errorf("no column matches %q; did you mean %q?", pattern, near)
+		}
+		return nil, &usage{err}
+	}
+	if named == nil {
+		return meaning, nil
+	}
+	return named, nil
+}
+
+func (a *app) columns(cols []result.Column, asJSON bool) error {
+	if asJSON {
+		type column struct {
+			Name     string `json:"name"`
+			Type     string `json:"type"`
+			Unit     string `json:"unit"`
+			Nullable bool   `json:"nullable"`
+			Meaning  string `json:"meaning"`
+		}
+		list := make([]column, len(cols))
+		for i, c := range cols {
+			list[i] = column{c.Name, string(c.Type), c.Unit, c.Nullable, c.Doc}
+		}
+		return a.json().Encode(list)
+	}
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	for _, c := range cols {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", c.Name, cmp.Or(c.Unit, "-"), c.Doc)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/rundir"
+)
+
+// runsFolder is where sweep run makes a directory that -o does not name.
+const runsFolder = "runs"
+
+func (a *app) runsCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "runs",
+		Usage:     "lists the runs of a folder, the latest first",
+		ArgsUsage: "[FOLDER]",
+		Description: `Lists the run directories of FOLDER, or of runs/. The first is the one that
+sweep status, cells, logs and resume take without an argument.
+
+  $ sweep runs` + exitHelp(exitOK, exitUsage),
+		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print as JSON"}},
+		OnUsageError: usageError,
+		Action: func(_ context.Context, c *cli.Command) error {
+			folder := runsFolder
+			switch c.Args().Len() {
+			case 0:
+			case 1:
+				folder = c.Args().First()
+			default:
+				return &usage{fmt.Errorf("runs wants at most one folder, got %d arguments (see: %s --help)", c.Args().Len(), c.FullName())}
+			}
+			list, err := runsOf(folder)
+			if err != nil {
+				return &usage{err}
+			}
+			if c.Bool("json") {
+				return a.json().Encode(list)
+			}
+			return a.runsText(folder, list)
+		},
+	}
+}
+
+// A listedRun is a run directory in a list. Of one that cannot be read nothing but
+// the reason is known.
+type listedRun struct {
+	Dir     string    `json:"dir"`
+	RunID   string    `json:"run_id,omitempty"`
+	Plan    string    `json:"plan,omitempty"`
+	Started time.Time `json:"started,omitzero"`
+	Running bool      `json:"running"`
+	Trials  *int      `json:"trials"` // planned
+	Done    *int      `json:"done"`   // with an outcome
+	Error   string    `json:"error,omitempty"`
+}
+
+// runsOf lists the run directories of a folder, the latest first and those that
+// cannot be read last. A folder that does not exist has none.
+func runsOf(folder string) ([]listedRun, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	list := []listedRun{}
+	for _, e := range entries {
+		r := listedRun{Dir: filepath.Join(folder, e.Name())}
+		if info, err := os.Stat(r.Dir); err != nil || !info.IsDir() {
+			continue
+		}
+		holder, lockErr := rundir.LockHolder(r.Dir)
+		state, err := rundir.Read(r.Dir)
+		switch {
+		case errors.Is(err, rundir.ErrNoRun):
+			continue
+		case errors.Join(err, lockErr) != nil:
+			r.Error = errors.Join(err, lockErr).Error()
+		default:
+			m, done := state.Manifest, len(state.Committed)
+			r.RunID, r.Plan, r.Started, r.Running, r.Trials, r.Done = m.RunID, m.Plan, m.CreatedAt, holder != nil, &m.Trials, &done
+		}
+		list = append(list, r)
+	}
+	slices.SortStableFunc(list, func(x, y listedRun) int { return y.Started.Compare(x.Started) })
+	return list, nil
+}
+
+func (a *app) runsText(folder string, list []listedRun) error {
+	if len(list) == 0 {
+		a.say("no runs in %s", folder)
+		return nil
+	}
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "DIRECTORY\tPLAN\tSTARTED\tTRIALS\tSTATE")
+	for _, r := range list {
+		if r.Error != "" {
+			fmt.Fprintf(w, "%s\t-\t-\t-\tunreadable: %s\n", plaintext.Line(r.Dir), plaintext.Line(r.Error))
+			continue
+		}
+		state := "complete"
+		switch {
+		case r.Running:
+			state = "running"
+		case *r.Done < *r.Trials:
+			state = "incomplete"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d of %d\t%s\n", plaintext.Line(r.Dir), plaintext.Line(r.Plan),
+			r.Started.Local().Format(time.DateTime), *r.Done, *r.Trials, state)
+	}
+	return w.Flush()
+}
+
+// runDir is the run directory that a command line names first, else the latest
+// under runs/. more is what may follow it.
+func (a *app) runDir(c *cli.Command, more ...string) (string, error) {
+	if n := c.Args().Len(); n > 1+len(more) {
+		most := strings.Join(append([]string{"one run directory"}, more...), " and ")
+		return "", &usage{fmt.Errorf("%s wants at most %s, got %d arguments (see: %s --help)", c.Name, most, n, c.FullName())}
+	} else if n > 0 {
+		return c.Args().First(), nil
+	}
+	list, err := runsOf(runsFolder)
+	if err != nil {
+		return "", &usage{err}
+	}
+	if len(list) == 0 || list[0].Error != "" {
+		return "", &usage{&hinted{fmt.Errorf("there is no run in %s", runsFolder), "name the run directory, which sweep run printed first"}}
+	}
+	a.say("latest run %s", list[0].Dir)
+	return list[0].Dir, nil
+}
+
+// openRun reads a run directory, also while a process is at work in it; holder is
+// nil if none is.
+func openRun(dir string) (_ *report.Run, holder *rundir.Holder, err error) {
+	holder, lockErr := rundir.LockHolder(dir) // first: what a run that has ended wrote last is read then
+	run, err := report.Open(dir)
+	if err != nil {
+		return nil, nil, unreadable(dir, err)
+	}
+	run.Running = holder != nil
+	return run, holder, lockErr
+}

@@ -1,0 +1,61 @@
+package executor
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"sweep.dev/sweep/result"
+)
+
+// ErrDrift is a server that is not the software that the committed trials of its
+// deployment have measured: what is measured with it must not stand beside them.
+var ErrDrift = errors.New("the server is not the one that was measured before")
+
+// known is what the committed trials of a deployment recorded of its servers, by
+// column: the first value of each, and the trial that has it.
+type known map[string]struct {
+	value any
+	trial string
+}
+
+// remember takes in the row of a committed trial.
+func (d *deployment) remember(row result.Row) {
+	if d.known == nil {
+		d.known = known{}
+	}
+	for _, r := range result.Recorded {
+		k := d.known[r.Column]
+		if k.value == nil && row[r.Column] != nil {
+			k.value, k.trial = row[r.Column], fmt.Sprintf("trial %v of cell %v", row["trial"], row["cell_id"])
+			d.known[r.Column] = k
+		}
+	}
+}
+
+// recorded is what can be seen of the software of a server.
+func (d *deployment) recorded(s *server) result.Row {
+	return result.Row{
+		"image_digest":   orNil(s.terms().ImageDigest),
+		"engine_version": orNil(s.version),
+		"model_revision": orNil(d.Server.ModelRevision),
+	}
+}
+
+// drift says in what a server differs from those of the committed trials; nil
+// where it does not, as far as both are known.
+func (d *deployment) drift(s *server) error {
+	now := d.recorded(s)
+	var differ []string
+	for _, r := range result.Recorded {
+		k := d.known[r.Column]
+		if k.value != nil && now[r.Column] != nil && k.value != now[r.Column] {
+			differ = append(differ, fmt.Sprintf("its %s is %v, %s has %v", r.Name, now[r.Column], k.trial, k.value))
+		}
+	}
+	if len(differ) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %w: %s; nothing was measured with it: put the earlier one back and resume (engines.%s.image: NAME@sha256:... keeps an image), or start a new run",
+		d.label, ErrDrift, strings.Join(differ, "; "), d.Cells[0].Server.Engine)
+}

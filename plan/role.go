@@ -1,0 +1,72 @@
+package plan
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"sweep.dev/sweep/engine"
+)
+
+// ArgsOf are the engine's arguments for a role of tier engine: those of the
+// server with the role's own in their place.
+func (s Server) ArgsOf(p *engine.Profile, role string) []Arg {
+	own := s.Roles[role].ArgList()
+	args := slices.DeleteFunc(slices.Clone(s.Args), func(a Arg) bool {
+		return slices.ContainsFunc(own, func(o Arg) bool { return p.ArgName(o.Name) == p.ArgName(a.Name) })
+	})
+	return append(args, own...)
+}
+
+// ArgList are the arguments of the role alone, sorted by name.
+func (r Role) ArgList() []Arg { return argList(r.Args) }
+
+func argList(args map[string]any) []Arg {
+	var list []Arg
+	for _, name := range slices.Sorted(maps.Keys(args)) {
+		list = append(list, Arg{Name: name, Value: args[name]})
+	}
+	return list
+}
+
+// CommandOf is the command line that the plan gives a role in place of the
+// profile's; nil for none.
+func (s Server) CommandOf(p *engine.Profile, role string) []string {
+	if own := s.Roles[role].Command; own != nil || len(p.Roles) > 1 {
+		return own
+	}
+	return s.Command
+}
+
+// ReplicasOf is how many replicas of a role are started.
+func (s Server) ReplicasOf(role *engine.Role) int {
+	return cmp.Or(s.Roles[role.Name].Replicas, role.Replicas, 1)
+}
+
+// with is a role with the value of one axis.
+func (r Role) with(what string, v Value) Role {
+	arg, ok := strings.CutPrefix(what, "args.")
+	if !ok {
+		r.Replicas = int(v.(int64))
+		return r
+	}
+	r.Args = maps.Clone(r.Args)
+	if r.Args == nil {
+		r.Args = make(map[string]any)
+	}
+	r.Args[arg] = v
+	return r
+}
+
+// over is a role of the plan with the axes of one cell.
+func (r Role) over(axes Role) Role {
+	r.Replicas = cmp.Or(axes.Replicas, r.Replicas)
+	args := maps.Clone(r.Args)
+	if args == nil {
+		args = axes.Args
+	}
+	maps.Copy(args, axes.Args)
+	r.Args = args
+	return r
+}

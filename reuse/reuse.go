@@ -1,0 +1,218 @@
+// Package reuse takes trials over from another run directory: those that the run
+// of a changed plan would measure again in the same way.
+//
+// A trial is taken over where the other directory has committed it as VALID, of a
+// cell with the same cell_id, spec_digest and conditions_digest, and where the
+// plan judges it by the same bounds. What a plan concludes from the figures of a
+// row, its objectives and its price, is concluded again.
+package reuse
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/rundir"
+)
+
+// ErrUnusable is a directory of which nothing can be taken over: it is no run
+// directory, or it is damaged. One that a run is writing is a
+// [*rundir.LockedError].
+var ErrUnusable = errors.New("cannot be reused")
+
+// A Source is a run directory, read, and what of it a plan can take over.
+type Source struct {
+	Dir      string // absolute
+	Manifest rundir.Manifest
+
+	plan   *plan.Plan
+	trials []trial // that are equal, in the plan's order
+	// left counts the trials of the plan that are not taken over, by why.
+	left map[string]int
+}
+
+// A trial is one that the other directory has committed.
+type trial struct {
+	rundir.Commit
+	cell plan.Cell
+}
+
+// Why a trial is not taken over, in the order in which that is said.
+const (
+	absent     = "not measured there"
+	different  = "measured otherwise there"
+	unreliable = "not VALID there"
+)
+
+// Open reads a run directory without changing it, and finds the trials of the
+// plan's cells that it has. only chooses cells, nil is all; client is who sends in
+// place of the plan's choice, or "". Every file of every trial that is to be taken
+// over is held against its digest.
+func Open(dir string, p *plan.Plan, only func(plan.Cell) (bool, error), client string) (*Source, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	st, err := rundir.Read(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s %w: %w", dir, ErrUnusable, err)
+	}
+	if st.Warning != "" {
+		return nil, fmt.Errorf("%s %w: it is damaged: %s", dir, ErrUnusable, st.Warning)
+	}
+	if holder, err := rundir.LockHolder(dir); err != nil {
+		return nil, err
+	} else if holder != nil {
+		return nil, &rundir.LockedError{Dir: dir, Holder: *holder}
+	}
+	same, err := judgedAlike(dir, p)
+	if err != nil {
+		return nil, fmt.Errorf("%s %w: %w", dir, ErrUnusable, err)
+	}
+	s := &Source{Dir: abs, Manifest: st.Manifest, plan: p, left: map[string]int{}}
+	conditions := p.ConditionsDigest(client)
+	for _, cell := range p.Cells() {
+		if only != nil {
+			if ok, err := only(cell); err != nil {
+				return nil, err
+			} else if !ok {
+				continue
+			}
+		}
+		for n := 1; n <= max(1, p.Repeats); n++ {
+			c, ok := st.Committed[rundir.Key{Cell: cell.ID, Trial: n}]
+			switch {
+			case !ok:
+				s.left[absent]++
+				continue
+			case c.Status != result.StatusOK:
+				s.left[unreliable]++
+				continue
+			case c.Digest != p.SpecDigest(cell) || !same:
+				s.left[different]++
+				continue
+			}
+			o, err := rundir.Outcome(abs, c)
+			if err == nil && o.Row["conditions_digest"] != conditions {
+				s.left[different]++
+				continue
+			}
+			if err == nil {
+				err = rundir.Verify(abs, c)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s %w: it is damaged: %w", dir, ErrUnusable, err)
+			}
+			s.trials = append(s.trials, trial{c, cell})
+		}
+	}
+	return s, nil
+}
+
+// judgedAlike says whether a run's trials were judged as the plan judges: by the
+// bounds of a valid measurement and of a good request, which need more than a row.
+func judgedAlike(dir string, p *plan.Plan) (bool, error) {
+	type judged struct{ Validity, Goodput json.RawMessage }
+	var theirs struct{ Plan judged }
+	var ours judged
+	b, err := os.ReadFile(filepath.Join(dir, report.ResolvedFile))
+	if err == nil {
+		err = json.Unmarshal(b, &theirs)
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", report.ResolvedFile, err)
+	}
+	resolved, err := p.Resolved()
+	if err == nil {
+		err = json.Unmarshal(resolved, &ours)
+	}
+	return alike(theirs.Plan.Validity, ours.Validity) && alike(theirs.Plan.Goodput, ours.Goodput), err
+}
+
+// alike says whether two JSON texts of sorted keys differ in their spaces alone.
+func alike(a, b json.RawMessage) bool {
+	var x, y bytes.Buffer
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) == len(b)
+	}
+	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
+}
+
+// Before is the state of a run directory that has everything taken over and
+// nothing else.
+func (s *Source) Before() *rundir.State {
+	st := &rundir.State{Committed: map[rundir.Key]rundir.Commit{}}
+	for _, t := range s.trials {
+		st.Committed[t.Key] = t.Commit
+	}
+	return st
+}
+
+// String is what is taken over, and why the rest is not.
+func (s *Source) String() string {
+	total := len(s.trials)
+	var why []string
+	for _, reason := range []string{absent, different, unreliable} {
+		if n := s.left[reason]; n > 0 {
+			total += n
+			why = append(why, fmt.Sprintf("%d %s", n, reason))
+		}
+	}
+	text := fmt.Sprintf("%d of %d trials are taken over from %s", len(s.trials), total, s.Dir)
+	if len(why) > 0 {
+		text += "; the others are measured: " + strings.Join(why, ", ")
+	}
+	return text
+}
+
+// Into takes over what the directory does not have yet, and journals when all of
+// it is there: what was killed before goes on where it stopped.
+func (s *Source) Into(ctx context.Context, d *rundir.Dir, st *rundir.State) error {
+	for _, t := range s.trials {
+		if _, done := st.Committed[t.Key]; done {
+			continue
+		}
+		err := d.TakeOver(ctx, s.Dir, t.Commit, func(o *result.Outcome) error { return s.conclude(t.cell, o) })
+		if err != nil {
+			return fmt.Errorf("reuse %s: %w", s.Dir, err)
+		}
+	}
+	return d.Append(ctx, "reused", map[string]any{"dir": s.Dir, "run_id": s.Manifest.RunID, "trials": len(s.trials)})
+}
+
+// conclude makes an outcome one of the plan: with the plan's price and objectives,
+// and with the mark of where it is from.
+func (s *Source) conclude(cell plan.Cell, o *result.Outcome) (err error) {
+	row := maps.Clone(o.Row)
+	row["reused_from"] = filepath.Base(s.Dir)
+	if row["price_source"] != result.PriceProvider {
+		for _, column := range []string{"usd_per_hour", "price_source", "cost_usd", "usd_per_1m_output_tokens"} {
+			row[column] = nil
+		}
+		if usd, source := s.plan.PriceOf(cell.Server); source != "" {
+			row["usd_per_hour"], row["price_source"] = usd, source
+		}
+		row.Derive()
+	}
+	columns := s.plan.Columns()
+	for name, v := range row {
+		// The objectives of the other plan, and the columns of engines that this
+		// one does not have.
+		_, ours := result.Lookup(columns, name)
+		if strings.HasPrefix(name, "slo_") || !ours && v == nil {
+			delete(row, name)
+		}
+	}
+	o.SLOs = s.plan.Objectives(row)
+	o.Row, err = row.Conform(columns)
+	return err
+}
