@@ -8,7 +8,6 @@ import (
 	"errors"
 	"flag"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -24,6 +23,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"sweep.dev/sweep/internal/ports"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/internal/secret"
 )
@@ -161,15 +161,12 @@ func sh(line string) []string { return []string{"/bin/sh", "-c", line} }
 // withAgent makes options with an agent on a free port of the loopback.
 func withAgent(t *testing.T, o Options) Options {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := ports.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.AgentPort, o.AgentHost = l.Addr().(*net.TCPAddr).Port, "127.0.0.1"
+	o.AgentPort, o.AgentHost = port, "127.0.0.1"
 	o.Token = secret.New("${TOKEN}", testToken)
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
 	return o
 }
 

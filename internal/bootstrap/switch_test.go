@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"sweep.dev/sweep/internal/ports"
 	"sweep.dev/sweep/internal/procfs"
 )
 
@@ -79,17 +80,15 @@ func TestLifetime_providerDown(t *testing.T) {
 // asks for as long as it lives.
 func TestLifetime_providerUnreachable(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := ports.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := fmt.Sprintf("127.0.0.1:%d", port)
 	p := rent(t, rental{Options: Options{Argv: sh("exec sleep 1000"), Lifetime: time.Second, RunpodAPI: "http://" + address}})
 	p.says("(HTTP 000): trying again in 2 s")
-	if l, err = net.Listen("tcp", address); err != nil {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
 		t.Fatal(err)
 	}
 	got := make(chan string, 1)

@@ -69,7 +69,7 @@ type Machine struct {
 	Env  map[string]string
 	CPUs []int
 
-	ports ports
+	ports given
 }
 
 var _ backends.Backend = (*Machine)(nil)

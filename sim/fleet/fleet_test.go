@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -21,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sweep.dev/sweep/internal/exposition"
+	"sweep.dev/sweep/internal/ports"
 	"sweep.dev/sweep/sim"
 )
 
@@ -54,12 +54,11 @@ type process struct {
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := ports.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 // start runs `sweep sim` with these arguments until the end of the test.

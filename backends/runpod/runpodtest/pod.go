@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends/runpod/runpodtest/podtest"
+	"sweep.dev/sweep/internal/ports"
 )
 
 // A pod is one rented thing. Its fields are guarded by Emulator.mu once it has
@@ -245,11 +246,11 @@ func (e *Emulator) assign(ctx context.Context, p *pod, wrong trouble) error {
 			continue
 		}
 		var err error
-		if host[n], err = podtest.FreePort(ctx); err != nil {
+		if host[n], err = ports.Find(ctx); err != nil {
 			return err
 		}
 		if shown[n] = host[n]; wrong.noNetwork {
-			if shown[n], err = podtest.FreePort(ctx); err != nil {
+			if shown[n], err = ports.Find(ctx); err != nil {
 				return err
 			}
 		}

@@ -482,7 +482,7 @@ func TestLogs(t *testing.T) {
 
 // TestProxy: latency, buffering, drops, what listens not, and what says nothing.
 func TestProxy(t *testing.T) {
-	e := start(t, Options{ProxyIdle: 200 * time.Millisecond})
+	e := start(t, Options{ProxyIdle: 2 * time.Second})
 	id := serve(t, e)
 	url := strings.NewReplacer("{pod}", id, "{port}", "8000").Replace(e.ProxyURL())
 	do := func(method, path, body string) (int, string, error) {
@@ -510,7 +510,7 @@ func TestProxy(t *testing.T) {
 	})
 	// Slower than the idle bound before its first byte, as the whole of the answer is late.
 	const chat = `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":%d,"ignore_eos":true,"stream":%v}`
-	if status, _, _ := do("POST", "/v1/chat/completions", fmt.Sprintf(chat, 200, false)); status != 524 {
+	if status, _, _ := do("POST", "/v1/chat/completions", fmt.Sprintf(chat, 2000, false)); status != 524 {
 		t.Errorf("a silent answer: %d", status)
 	}
 	if status, body, err := do("POST", "/v1/chat/completions", fmt.Sprintf(chat, 20, true)); status != 200 || err != nil || !strings.Contains(body, "[DONE]") {

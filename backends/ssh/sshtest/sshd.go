@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sweep.dev/sweep/internal/ports"
 )
 
 // patience bounds every wait for something that must happen.
@@ -166,12 +168,11 @@ func look(t testing.TB, name string) string {
 
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := ports.Find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return port
 }
 
 // PID is the listening sshd's. It panics where the server is none.

@@ -155,10 +155,3 @@ func TestStart(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func TestFreePort(t *testing.T) {
-	a, err := FreePort(t.Context())
-	if err != nil || a < 10000 || a >= 32000 {
-		t.Errorf("port %d, %v", a, err)
-	}
-}

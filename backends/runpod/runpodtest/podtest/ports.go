@@ -1,12 +1,7 @@
 package podtest
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"maps"
-	"math/rand/v2"
-	"net"
 	"regexp"
 	"slices"
 	"strconv"
@@ -75,19 +70,4 @@ func listen(value string, ports map[int]int) string {
 		return value
 	}
 	return loopback + ":" + swap(m[2], ports)
-}
-
-// FreePort finds a port of the loopback address on which nobody listens, below
-// those that the kernel gives to outgoing connections. Nothing holds it.
-func FreePort(ctx context.Context) (int, error) {
-	for range 200 {
-		port := 10000 + rand.IntN(22000)
-		var config net.ListenConfig
-		l, err := config.Listen(ctx, "tcp", fmt.Sprintf(":%d", port))
-		if err != nil {
-			continue
-		}
-		return port, l.Close()
-	}
-	return 0, errors.New("no free port")
 }
