@@ -16,6 +16,7 @@ import (
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/load/source"
+	"sweep.dev/sweep/load/stamp"
 	"sweep.dev/sweep/load/trace"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
@@ -154,6 +155,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 		if err := r.reclaim(ctx); err != nil {
 			return err
 		}
+		defer stamp.Keep(ctx)()
 		return r.execute(ctx, rep)
 	})
 }

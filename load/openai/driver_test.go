@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -90,6 +89,7 @@ func same(a loadtest.Answer) func(*loadtest.Request) loadtest.Answer {
 }
 
 func TestDriver_closedLoop(t *testing.T) {
+	best := bestKind(t)
 	e := engine(t, same(loadtest.Answer{TTFT: 30 * time.Millisecond, ITL: 10 * time.Millisecond}))
 	var progress []load.Progress
 	rows, h := drive(t, t.Context(), chat(e.URL), shape(24, 4), load.Options{
@@ -129,11 +129,7 @@ func TestDriver_closedLoop(t *testing.T) {
 			t.Errorf("row %d: 30ms and 7 gaps of 10ms in %v", i, e2e)
 		}
 	}
-	kind := result.StampUser
-	if runtime.GOOS == "linux" {
-		kind = result.StampKernel
-	}
-	if h.Client != "std" || h.StampKind != kind || rows[23].Stamp != kind || h.Chunks != 24*9 || h.CPU <= 0 || h.CPU > 1 || h.ColdDials != 0 {
+	if h.Client != "std" || h.StampKind != best || rows[23].Stamp != best || h.Chunks != 24*9 || h.CPU <= 0 || h.CPU > 1 || h.ColdDials != 0 {
 		t.Errorf("health %+v", h)
 	}
 	last := progress[len(progress)-1]
