@@ -43,10 +43,11 @@ const (
 	lockPoint effect.Point = "book.lock"
 )
 
-// Who has the lock holds it for one small file. One that is stopped in the
-// middle must not keep others from giving back their pods for long.
+// Who has the lock holds it for one small file, and on a busy machine several
+// want it. One that is stopped in the middle must not keep others from giving back
+// their pods for long.
 const (
-	patience  = 2 * time.Second
+	patience  = 10 * time.Second
 	lockPause = 5 * time.Millisecond
 )
 
