@@ -2,9 +2,12 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -125,7 +128,7 @@ name: slow
 model: Qwen/Qwen2.5-1.5B-Instruct
 matrix: {engine: vllm, gpu: l4, concurrency: 2, max_tokens: 100}
 backend: sim
-load: {requests: 12, warmup: {requests: 0}, prompts: {input_tokens: 20}}
+load: {requests: 16, warmup: {requests: 0}, prompts: {input_tokens: 20}}
 timeouts: {stop: 2m}
 validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: `+maxStall+`, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
 `)
@@ -134,16 +137,33 @@ validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: `+maxStall+`, ma
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); !begun(out); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !busy(out, 2); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the trial never began")
+			t.Fatal("the load never began")
 		}
 	}
-	time.Sleep(500 * time.Millisecond)
 	return cmd
 }
 
-func begun(out string) bool {
-	b, err := os.ReadFile(filepath.Join(out, "journal.jsonl"))
-	return err == nil && strings.Contains(string(b), "trial_begun")
+// busy says whether the server of a run computes so many requests at once.
+func busy(out string, requests int) bool {
+	logs, _ := filepath.Glob(filepath.Join(out, "deployments", "*", "l01", "server-0.log")) // the pattern is good
+	if len(logs) == 0 {
+		return false
+	}
+	b, err := os.ReadFile(logs[0])
+	if err != nil {
+		return false
+	}
+	url := regexp.MustCompile(`http://127\.0\.0\.1:\d+`).Find(b)
+	if url == nil {
+		return false
+	}
+	resp, err := http.Get(string(url) + "/metrics")
+	if err != nil {
+		return false
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return err == nil && regexp.MustCompile(fmt.Sprintf(`(?m)^vllm:num_requests_running\{.*\} %d(\.0)?$`, requests)).Match(body)
 }
