@@ -721,16 +721,24 @@ func TestProgram_addressInUse(t *testing.T) {
 
 // TestPace: the pacer keeps the virtual clock. A decode of n steps takes n
 // times a step in real time, and the client's clock agrees with the server's.
+// A busy machine only delays an answer, so the soonest of several is judged.
 func TestPace(t *testing.T) {
 	in := start(t, "--gpu", "rtx-2000-ada", "--model", "google/gemma-3-270m", "--served-model-name", "sweep/tiny")
-	begin := time.Now()
-	in.do("POST", "/v1/chat/completions", chat("x", `,"max_tokens":200,"ignore_eos":true`))
-	took := time.Since(begin).Seconds()
-	e2e := in.metric("vllm:e2e_request_latency_seconds_sum{")
-	// 200 steps of about 2.8 ms: late by at most a fifth on a busy machine.
-	if e2e < 0.4 || took < e2e*0.999 || took > e2e*1.2+0.1 {
-		t.Errorf("the server says %.3f s, the client saw %.3f s", e2e, took)
+	var took, e2e, before float64
+	for range 20 {
+		begin := time.Now()
+		in.do("POST", "/v1/chat/completions", chat("x", `,"max_tokens":200,"ignore_eos":true`))
+		took = time.Since(begin).Seconds()
+		sum := in.metric("vllm:e2e_request_latency_seconds_sum{")
+		e2e, before = sum-before, sum
+		if e2e < 0.4 || took < e2e*0.999 {
+			break // 200 steps of about 2.8 ms
+		}
+		if took <= e2e*1.2+0.1 {
+			return
+		}
 	}
+	t.Errorf("the server says %.3f s, the client saw %.3f s", e2e, took)
 }
 
 // A busy machine only delays an answer, so the scale is judged by the soonest of
