@@ -230,7 +230,7 @@ func TestReady_endsWhatHangs(t *testing.T) {
 		<-s.hung() // its connections stay as they are
 		return http.StatusOK, "m"
 	}}), `timeouts: {ready: 10m, stop: 5s}`)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	rep, err := w.run(ctx)
 	if err != nil || rep.Interrupted != nil {

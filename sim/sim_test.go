@@ -98,7 +98,7 @@ func attach(t testing.TB, log *syncBuffer) *instance {
 // listens waits for the address in a log.
 func listens(t testing.TB, log *syncBuffer) string {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		if m := listening.FindStringSubmatch(log.String()); m != nil {
 			return m[1]
 		}
@@ -118,7 +118,7 @@ func (in *instance) do(method, path, body string) (int, string) {
 }
 
 func (in *instance) try(method, path, body string) (int, string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, in.url+path, strings.NewReader(body))
 	if err != nil {

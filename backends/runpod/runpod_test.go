@@ -206,7 +206,7 @@ func reaches(t *testing.T, d backends.Deployment) {
 	h := d.Host("server", 0)
 	client := http.Client{Transport: &http.Transport{DialContext: h.Dial, DisableKeepAlives: true}}
 	var err error
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		var resp *http.Response
 		if resp, err = client.Get(h.URL()); err == nil {
 			resp.Body.Close()
@@ -260,7 +260,7 @@ func TestDone(t *testing.T) {
 			d := launch(t, backend(t, e), spec(t), &backendtest.Ledger{})
 			select {
 			case <-d.Done():
-			case <-time.After(30 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("nobody noticed")
 			}
 			if err := d.Err(); err == nil || !strings.Contains(err.Error(), want) {
@@ -340,7 +340,7 @@ func TestAdopt(t *testing.T) {
 func agentAnswers(t *testing.T, d *deployment) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if _, err = d.agent.Status(t.Context()); err == nil {
 			return
 		}
@@ -464,7 +464,7 @@ func TestStop_twinAfterTheEnd(t *testing.T) {
 	d := launch(t, b, s, &backendtest.Ledger{})
 	stop(t, d)
 	create(t, b, d.ref.Name)
-	for end := time.Now().Add(30 * time.Second); len(e.Audit().Alive()) > 1; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); len(e.Audit().Alive()) > 1; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("still alive: %v", e.Audit().Alive())
 		}

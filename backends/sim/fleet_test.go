@@ -39,7 +39,7 @@ func roles(t *testing.T, engine string, list ...string) backends.Spec {
 // await waits until what is there answers with a text.
 func await(t *testing.T, d backends.Deployment, h host.Host, path, want string) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		status, body := get(h.URL() + path)
 		if status == 200 && strings.Contains(body, want) {
@@ -99,7 +99,7 @@ func TestDynamo(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	select {
 	case <-d.Done():

@@ -70,7 +70,7 @@ func launch(t *testing.T, b *Backend, s backends.Spec) backends.Deployment {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := d.Stop(ctx); err != nil {
 			t.Error(err)
@@ -82,7 +82,7 @@ func launch(t *testing.T, b *Backend, s backends.Spec) backends.Deployment {
 func ready(t *testing.T, d backends.Deployment) host.Host {
 	t.Helper()
 	h := d.Host("server", 0)
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		if status, _ := get(h.URL() + "/health"); status == 200 {
 			return h
@@ -206,7 +206,7 @@ func TestDeployment_startFailure(t *testing.T) {
 	d := launch(t, backend(t, nil), s)
 	select {
 	case <-d.Done():
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("it starts")
 	}
 	var exit *backends.Exit

@@ -227,7 +227,7 @@ func startSim(t *testing.T, args ...string) string {
 	})
 	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
 	var read bytes.Buffer
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(time.Minute)
 	for {
 		select {
 		case line, ok := <-lines:

@@ -62,7 +62,7 @@ func end(t *testing.T, s collectors.Session) result.Row {
 // wait is for looks: as long as it takes until enough is true.
 func wait(t *testing.T, what string, enough func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		if enough() {
 			return
 		}

@@ -47,7 +47,7 @@ func simulate(t *testing.T, args ...string) string {
 	go func() { done <- sim.Main(ctx, args, io.Discard, out) }()
 	t.Cleanup(func() { cancel(); <-done })
 	listening := regexp.MustCompile(`server 0 on (http://\S+)`)
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
 		if m := listening.FindStringSubmatch(out.String()); m != nil {
 			return m[1]
 		}
@@ -133,7 +133,7 @@ func TestSimulated(t *testing.T) {
 				}
 				return false
 			}
-			for deadline := time.Now().Add(30 * time.Second); !busy() && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(time.Minute); !busy() && time.Now().Before(deadline); {
 				time.Sleep(50 * time.Millisecond)
 			}
 			time.Sleep(500 * time.Millisecond) // two more looks

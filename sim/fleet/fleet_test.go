@@ -112,7 +112,7 @@ func get(t *testing.T, url string) (int, string) {
 // until waits for something to be true.
 func until(t *testing.T, what string, p *process, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("never: %s\n%s", what, p.log)
 		}

@@ -167,7 +167,7 @@ func names(t *testing.T, e *Emulator) []string {
 // within waits until a thing is so. The time is a bound for a hang.
 func within(t *testing.T, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if so() {
 			return
 		}

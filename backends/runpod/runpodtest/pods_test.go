@@ -414,7 +414,7 @@ func TestSeed(t *testing.T) {
 // events reads n events of a stream of lines.
 func events(t *testing.T, e *Emulator, path, last string, n int) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, "GET", e.URL()+path, nil)
 	if err != nil {

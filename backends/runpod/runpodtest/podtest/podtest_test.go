@@ -106,7 +106,7 @@ func TestStart(t *testing.T) {
 			lines = append(lines, s)
 		},
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c, err := Start(ctx, spec)
 	if err != nil {
