@@ -175,6 +175,21 @@ func within(t *testing.T, what string, so func() bool) {
 	t.Fatalf("never: %s", what)
 }
 
+// inTime tries what looks at something that lasts for a while only: again and for
+// longer where a busy machine let it look too late. try returns what was wrong.
+func inTime(t *testing.T, try func(lasts time.Duration) (wrong string)) {
+	t.Helper()
+	for lasts := 200 * time.Millisecond; ; lasts *= 4 {
+		wrong := try(lasts)
+		if wrong == "" {
+			return
+		}
+		if lasts > 10*time.Second {
+			t.Fatal(wrong)
+		}
+	}
+}
+
 // running waits until a pod's container has been started.
 func running(t *testing.T, e *Emulator, id string) map[string]any {
 	t.Helper()

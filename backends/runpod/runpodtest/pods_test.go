@@ -132,7 +132,7 @@ func TestServeHTTP_refused(t *testing.T) {
 // TestEngine is the whole of a pod with a simulated engine: its life, ports,
 // key, secrets, GPUs and end.
 func TestEngine(t *testing.T) {
-	e := start(t, Options{Secrets: map[string]string{"hf": "hf_real"}, Provision: 30 * time.Millisecond, Pull: 100 * time.Millisecond})
+	e := start(t, Options{Secrets: map[string]string{"hf": "hf_real"}, Provision: 30 * time.Millisecond, Pull: 3 * time.Second})
 	made := ask(t, e, 201, "POST", "/v2/pods", engine("engine")).body
 	id := made["id"].(string)
 	if made["status"] != "PROVISIONING" {
