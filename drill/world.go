@@ -63,7 +63,7 @@ type world struct {
 func newWorld(ctx context.Context, sweep, dir string, s scenario, seed uint64, change func(*runpodtest.Options)) (*world, error) {
 	w := &world{ctx: ctx, sweep: sweep, dir: dir, run: filepath.Join(dir, "run"), state: filepath.Join(dir, "state"), s: s}
 	o := runpodtest.Options{
-		Key: fmt.Sprintf("rpa_CANARY%016x", seed), Seed: seed, Sweep: []string{sweep}, SimArgs: []string{"--time-scale=20"},
+		Key: fmt.Sprintf("rpa_CANARY%016x", seed), Seed: seed, Sweep: []string{sweep},
 		Provision: 50 * time.Millisecond, Pull: 50 * time.Millisecond, RestartDelay: 50 * time.Millisecond,
 		Faults: s.faults,
 		Intent: runpodtest.DurableIntent(w.state, filepath.Join(dir, "run*")),

@@ -25,14 +25,13 @@ var (
 	roundsFlag = flag.Int("rounds", 6, "how often a cell may be measured until the machine lets it")
 )
 
-// servers have decode steps of 2 to 50 ms at slow simulated seconds a second, in
-// this order.
+// servers have decode steps of about 2 to 50 ms, in this order.
 var servers = [][2]string{
-	{"Qwen/Qwen2.5-1.5B-Instruct", "h100"},
 	{"Qwen/Qwen2.5-1.5B-Instruct", "a100-80gb"},
 	{"Qwen/Qwen2.5-1.5B-Instruct", "a100-40gb"},
-	{"Qwen/Qwen3-0.6B", "l4"},
+	{"Qwen/Qwen2.5-7B-Instruct", "h200"},
 	{"Qwen/Qwen2.5-1.5B-Instruct", "l40s"},
+	{"Qwen/Qwen3-0.6B", "l4"},
 	{"Qwen/Qwen2.5-7B-Instruct", "h100"},
 	{"Qwen/Qwen3-0.6B", "rtx-2000-ada"},
 	{"Qwen/Qwen2.5-7B-Instruct", "a100-80gb"},
@@ -42,9 +41,8 @@ var servers = [][2]string{
 	{"Qwen/Qwen2.5-7B-Instruct", "l40s"},
 	{"meta-llama/Llama-3.1-8B-Instruct", "l40s"},
 	{"meta-llama/Llama-3.1-70B-Instruct", "mi300x"},
+	{"Qwen/Qwen2.5-7B-Instruct", "l4"},
 }
-
-const slow = 0.6
 
 var dialects = []string{"vllm", "sglang", "trtllm", "llamacpp", "tgi"}
 
@@ -123,7 +121,7 @@ matrix:
   max_tokens: [8, 16]
   exclude: [max_tokens > 0]
   include:
-%sbackend: {kind: sim, time_scale: %v, faults: [chunk-tokens=%d]}
+%sbackend: {kind: sim, faults: [chunk-tokens=%d]}
 engines:
 %sload:
   duration: 700ms
@@ -132,7 +130,7 @@ engines:
   client: %s
 calibrate: never
 sinks: [csv]
-`, servers[0][0], servers[5][0], load, levels, include.String(), slow, cells[0].words, engines.String(), arrivals, cells[0].client)
+`, servers[0][0], servers[5][0], load, levels, include.String(), cells[0].words, engines.String(), arrivals, cells[0].client)
 }
 
 // TestClean measures cells in which nothing goes wrong. None may be INVALID.

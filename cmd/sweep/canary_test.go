@@ -153,7 +153,7 @@ func TestCanary_process(t *testing.T) {
 	}
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "serve.sh"), `echo "token $HF_TOKEN, tenant $TENANT"
-exec `+self+` sim --model sweep/tiny --gpu h100 --time-scale 20 "$@"
+exec `+self+` sim --model sweep/tiny --gpu h100 "$@"
 `)
 	write(t, filepath.Join(dir, "process.yaml"), `
 version: 1
@@ -284,7 +284,7 @@ func TestCanary_killed(t *testing.T) {
 	}
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "serve.sh"), `echo "token $HF_TOKEN"
-exec `+self+` sim --model sweep/tiny --gpu h100 --time-scale 20 "$@"
+exec `+self+` sim --model sweep/tiny --gpu h100 "$@"
 `)
 	write(t, filepath.Join(dir, "killed.yaml"), `
 version: 1
@@ -320,7 +320,7 @@ func TestCanary_panic(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			write(t, filepath.Join(dir, "serve.sh"), `echo "token $HF_TOKEN, tenant $TENANT"
-exec `+self+` sim --model sweep/tiny --gpu h100 --time-scale 20 "$@"
+exec `+self+` sim --model sweep/tiny --gpu h100 "$@"
 `)
 			write(t, filepath.Join(dir, "panic.yaml"), `
 version: 1
@@ -349,7 +349,7 @@ func TestCanary_runpod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	quoted := podtest.Quote("env", asSweep+"=1", self, "sim", "--time-scale", "20", "--gpu")
+	quoted := podtest.Quote("env", asSweep+"=1", self, "sim", "--gpu")
 	e, err := runpodtest.New(runpodtest.Options{
 		Key: canaryCloud, Secrets: map[string]string{"stored": canaryEnv},
 		Images: []podtest.Image{{

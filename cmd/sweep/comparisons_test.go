@@ -23,26 +23,26 @@ func TestComparisons(t *testing.T) {
 		files      []string
 	}{
 		{
-			name: "engines", plan: "engines-compare", set: []string{"backend.time_scale=10", "load.requests_per_worker=2", "load.warmup.requests=1"}, rows: 3,
+			name: "engines", plan: "engines-compare", set: []string{"matrix.max_tokens=100", "load.requests_per_worker=2", "load.warmup.requests=1"}, rows: 3,
 			want: []string{
-				"Completed 6 of 6 requests.", "## Engines side by side: l40s concurrency=1 max\\_tokens=1000", "| engine | dynamo | dynamo-sglang | dynamo-trtllm |",
+				"Completed 6 of 6 requests.", "## Engines side by side: l40s concurrency=1 max\\_tokens=100", "| engine | dynamo | dynamo-sglang | dynamo-trtllm |",
 				"| requests completed | 2 of 2 | 2 of 2 | 2 of 2 |", "| unique metrics | ", "dynamo frontend-0, worker-0", "## Engines ranked", "(1.00x)", "x slower)",
 			},
 			files: []string{"metrics-dynamo.log", "metrics-dynamo-sglang.log", "metrics-dynamo-trtllm.log"},
 		},
 		{
-			name: "GPUs", plan: "chat-vs-batch", set: []string{"backend.time_scale=10", "load.requests=16", "matrix.concurrency=[4,16]"}, rows: 8,
-			want: []string{"## Which GPU for which load", "target_input_tokens=200 max_tokens=256", "concurrency=4", "each at its best of concurrency 4, 16, Mtok/$: ", "## Cost of output tokens"},
+			name: "GPUs", plan: "chat-vs-batch", set: []string{"matrix.gpu=[h100, b200]", "matrix.max_tokens=[64,32]", "load.requests=16", "matrix.concurrency=[4,16]"}, rows: 8,
+			want: []string{"## Which GPU for which load", "target_input_tokens=200 max_tokens=64", "concurrency=4", "each at its best of concurrency 4, 16, Mtok/$: ", "## Cost of output tokens"},
 		},
 		{
-			name: "a surface without what cannot fit", plan: "memory-surface", set: []string{"backend.time_scale=10", "predicted=skip"}, rows: 6,
+			name: "a surface without what cannot fit", plan: "memory-surface", set: []string{"matrix.max_tokens=2", "load.requests=4", "predicted=skip"}, rows: 6,
 			want: []string{
 				"## Which servers start", "| 0.6 | 4096 | 16 | skipped | oom.kv_startup |", "| 0.75 | 32768 | 16 | skipped | oom.max_len |",
 				"6 of 6 servers came out", "Skipped: 6 cells",
 			},
 		},
 		{
-			name: "a soak", plan: "soak-container", set: []string{"backend={kind: sim, time_scale: 10}", "load.requests_per_worker=2"}, rows: 1,
+			name: "a soak", plan: "soak-container", set: []string{"backend={kind: sim}", "matrix.gpu=h100", "load.requests_per_worker=2"}, rows: 1,
 			want: []string{"Completed 16 of 16 requests.", "metrics-vllm.log"}, files: []string{"metrics-vllm.log"},
 		},
 	} {
@@ -96,8 +96,8 @@ matrix:
   args.gpu-memory-utilization: [0.6, 0.9]
   args.max-model-len: 4096
   concurrency: 1
-  max_tokens: 4
-backend: {kind: sim, time_scale: 10}
+  max_tokens: 2
+backend: {kind: sim}
 load: {requests: 1, prompts: {input_tokens: 16}}
 on_start_failure: record
 `

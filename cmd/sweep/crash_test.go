@@ -33,7 +33,7 @@ matrix:
   args.max-num-seqs: [8, 16]
   concurrency: [1, 2]
   max_tokens: 3
-backend: {kind: sim, time_scale: 20, request_log: true}
+backend: {kind: sim, request_log: true}
 load:
   requests: 4
   warmup: {requests: 1}

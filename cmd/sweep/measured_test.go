@@ -61,8 +61,8 @@ func TestVerdict_warmCache(t *testing.T) {
 			t.Run(name+" "+fault, func(t *testing.T) {
 				t.Parallel()
 				rows, got := measured(t, `
-matrix: {engine: vllm, gpu: l4, concurrency: [2]}
-backend: {kind: sim, time_scale: 8, faults: `+fault+`}
+matrix: {engine: vllm, gpu: h100, concurrency: [2]}
+backend: {kind: sim, faults: `+fault+`}
 load: `+load, exitOK, exitIncomplete)
 				if len(rows) != 1 || rows[0]["invalid_reasons"] != want {
 					t.Errorf("reasons %v, want %v; hit rate %v\n%s", rows[0]["invalid_reasons"], want, rows[0]["prefix_cache_hit_rate"], got.stdout)

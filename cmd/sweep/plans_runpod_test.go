@@ -20,14 +20,15 @@ func TestPlans_runpod(t *testing.T) {
 		t.Fatal(err)
 	}
 	for plan, c := range map[string]struct {
+		set         []string // what makes it short
 		cells, pods int
 		null        []string // beyond unmeasured: the engine does not say it
 		measured    []string // of unmeasured
 	}{
-		"runpod-chat-capacity": {cells: 12, pods: 1},
-		"runpod-anchor-h100":   {cells: 12, pods: 3},
+		"runpod-chat-capacity": {set: []string{"matrix.gpu=h100", "load.requests=24"}, cells: 12, pods: 1},
+		"runpod-anchor-h100":   {set: []string{"matrix.input_tokens=[32,150]", "matrix.max_tokens=[12,6]"}, cells: 12, pods: 3},
 		"runpod-sglang": {
-			cells: 6, pods: 1,
+			set: []string{"matrix.gpu=h100", "load.requests=24"}, cells: 6, pods: 1,
 			null: []string{
 				"cached_tokens", "server_mean_tpot_ms", "server_p50_tpot_ms", "server_p95_tpot_ms", "server_p99_tpot_ms", "server_mean_decode_ms",
 				"server_p50_decode_ms", "server_p95_decode_ms", "server_p99_decode_ms", "server_request_bytes", "engine_uptime_s",
@@ -35,7 +36,7 @@ func TestPlans_runpod(t *testing.T) {
 			measured: []string{"prefill_bootstrap_queue_max", "prefill_inflight_queue_max", "decode_prealloc_queue_max", "decode_transfer_queue_max"},
 		},
 		"runpod-trtllm": {
-			cells: 6, pods: 1,
+			set: []string{"matrix.gpu=h100", "load.requests=24"}, cells: 6, pods: 1,
 			null: []string{
 				"server_mean_itl_ms", "server_p50_itl_ms", "server_p95_itl_ms", "server_p99_itl_ms", "preemptions", "server_request_bytes", "engine_uptime_s",
 			},
@@ -44,7 +45,7 @@ func TestPlans_runpod(t *testing.T) {
 		t.Run(plan, func(t *testing.T) {
 			t.Parallel()
 			e, err := runpodtest.New(runpodtest.Options{
-				Key: "rpa_CANARY0123456789", Sweep: []string{"env", asSweep + "=1", self}, SimArgs: []string{"--time-scale=20"},
+				Key: "rpa_CANARY0123456789", Sweep: []string{"env", asSweep + "=1", self},
 				Provision: 50 * time.Millisecond, Pull: 50 * time.Millisecond,
 			})
 			if err != nil {
@@ -66,7 +67,11 @@ func TestPlans_runpod(t *testing.T) {
 				"run", "--yes", "-o", out, "--set", "load.requests=32", "--set", "backend.poll=200ms", "--set", "backend.calls_per_minute=6000",
 				// A pod that is younger than most of the patience is waited for, at its end, for a twin.
 				"--set", "backend.patience=9s",
-			}, rehearsal, []string{path})
+			}, rehearsal)
+			for _, s := range c.set {
+				args = append(args, "--set", s)
+			}
+			args = append(args, path)
 			got := sweep(t, dir, env, args...)
 			if got.code != exitOK && got.code != exitSLO {
 				t.Fatalf("exit %d\n%s\n%s", got.code, got.stdout, got.stderr)

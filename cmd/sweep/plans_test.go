@@ -50,7 +50,8 @@ var perhaps = []string{
 	"ttft_drift", "tpot_drift", "throughput_drift", "stamp_error_ms", "client_loop", "calibrated_error_ms", "calibrated_ceiling_chunks_s",
 }
 
-// TestPlans_onSim runs every plan that ships for the simulated engine. All rows
+// TestPlans_onSim runs every plan that ships for the simulated engine, on faster
+// GPUs or with a shorter load where it would take too long. All rows
 // are ok unless the plan says why not, and every column is measured but for
 // those listed.
 func TestPlans_onSim(t *testing.T) {
@@ -63,13 +64,13 @@ func TestPlans_onSim(t *testing.T) {
 		failed int
 		null   []string // beyond unmeasured
 	}{
-		{plan: "quickstart", set: []string{"backend.time_scale=2"}, cells: 6, code: []int{exitOK, exitSLO}},
-		{plan: "chat-capacity", set: []string{"backend.time_scale=10", "load.requests=16"}, cells: 12, code: []int{exitOK, exitSLO}},
-		{plan: "chat-baseline", set: []string{"backend.time_scale=4"}, cells: 1, code: []int{exitOK, exitSLO}},
-		{plan: "batch-summarization", set: []string{"backend.time_scale=10", "load.requests=32"}, cells: 4, code: []int{exitOK, exitSLO}},
+		{plan: "quickstart", set: []string{"matrix.gpu=h200"}, cells: 6, code: []int{exitOK, exitSLO}},
+		{plan: "chat-capacity", set: []string{"matrix.gpu=h100", "load.requests=16"}, cells: 12, code: []int{exitOK, exitSLO}},
+		{plan: "chat-baseline", set: []string{"matrix.gpu=h100"}, cells: 1, code: []int{exitOK, exitSLO}},
+		{plan: "batch-summarization", set: []string{"matrix.gpu=[h100, h200]", "matrix.max_tokens=32", "load.prompts.input_tokens=1000", "load.requests=32"}, cells: 4, code: []int{exitOK, exitSLO}},
 		// At 60 % of 24 GB the weights of a 7B model leave no room, and a context of
 		// 32k fits at 90 % alone.
-		{plan: "memory-surface", set: []string{"backend.time_scale=2"}, cells: 12, code: []int{exitOK}, failed: 6, null: []string{"slo_pass"}},
+		{plan: "memory-surface", set: []string{"matrix.max_tokens=8"}, cells: 12, code: []int{exitOK}, failed: 6, null: []string{"slo_pass"}},
 	} {
 		t.Run(p.plan, func(t *testing.T) {
 			t.Parallel()
@@ -104,7 +105,7 @@ func rehearse(t *testing.T, plan string, set []string, codes []int) string {
 // was started by hand, as its header says.
 func TestPlans_endpoint(t *testing.T) {
 	t.Parallel()
-	url := startSim(t, "--model", "Qwen/Qwen2.5-1.5B-Instruct", "--gpu", "l4", "--time-scale", "4")
+	url := startSim(t, "--model", "Qwen/Qwen2.5-1.5B-Instruct", "--gpu", "h100")
 	path, err := filepath.Abs("../../plans/endpoint.yaml")
 	if err != nil {
 		t.Fatal(err)
