@@ -426,6 +426,9 @@ func TestDialects_saySimulated(t *testing.T) {
 			if _, said := s.start(t).do("GET", path, ""); !strings.Contains(said, `"`+release+dialect.Mark+`"`) {
 				t.Errorf("%s at %s: %s", s, path, said)
 			}
+			if _, said := s.start(t, "--time-scale", "0.5").do("GET", path, ""); !strings.Contains(said, `"`+release+dialect.Mark+`.x0.5"`) {
+				t.Errorf("%s does not say its time scale at %s: %s", s, path, said)
+			}
 		}
 	}
 }

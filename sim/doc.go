@@ -32,5 +32,6 @@
 // the missed steps in a burst, and sim_clock_resyncs_total counts it.
 //
 // With a time scale of 10 everything is ten times as fast, for client and
-// metrics alike.
+// metrics alike. The version says so (+sim.x10), since no figure is then that of
+// the GPU.
 package sim

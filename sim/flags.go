@@ -222,6 +222,7 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 		f.served = []string{f.model}
 	}
 	f.byDefault()
+	d.TimeScale = f.timeScale
 	return f, f.check()
 }
 

@@ -5,6 +5,7 @@ package dialect
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -13,6 +14,8 @@ type Dialect struct {
 	Name    string // of the engine, as its profile
 	Release string
 	Old     bool // the release before names changed
+	// TimeScale is the simulated seconds in a real second; 0 is 1.
+	TimeScale float64
 
 	// Port is the engine's own default.
 	Port int
@@ -26,11 +29,16 @@ type Dialect struct {
 	API      API
 }
 
-// Version is what the engine says of itself. Whoever sees its end knows that
-// nothing here was measured on a GPU.
-func (d *Dialect) Version() string { return d.Release + Mark }
+// Version is what the engine says of itself. Its end says that nothing here was
+// measured on a GPU, and at which time scale if that is not 1: 0.32.0+sim.x20.
+func (d *Dialect) Version() string {
+	if d.TimeScale == 0 || d.TimeScale == 1 {
+		return d.Release + Mark
+	}
+	return d.Release + Mark + ".x" + strconv.FormatFloat(d.TimeScale, 'f', -1, 64)
+}
 
-// Mark ends the version of everything that is simulated.
+// Mark is after the release in the version of everything that is simulated.
 const Mark = "+sim"
 
 // An engine is what can be spoken, newest release first.
