@@ -303,6 +303,14 @@ type Account struct {
 // says so. Optional, found by type assertion.
 type Simulator interface{ Simulated() bool }
 
+// A TimeScaler is a simulator whose servers may run faster or slower than what
+// they simulate. Optional, found by type assertion.
+type TimeScaler interface {
+	// TimeScale is the simulated seconds in a real second, above 0. At 1 the times
+	// of a trial are those of the simulated hardware.
+	TimeScale() float64
+}
+
 // A Prober can be asked whether it would work at all, before any cell.
 // Optional, found by type assertion.
 type Prober interface {

@@ -131,6 +131,28 @@ func TestEvidence(t *testing.T) {
 	want(t, "disturbed", m.evidence(row, timeline.Span{}).Disturbed, m.Calibration.Disturbance())
 }
 
+// A scaled backend is a simulator whose servers' time is not the real one.
+type scaled struct {
+	*fakeBackend
+	scale float64
+}
+
+func (s scaled) TimeScale() float64 { return s.scale }
+
+func TestScaleOf(t *testing.T) {
+	t.Parallel()
+	for version, scale := range map[string]float64{"0.32.0+sim": 1, "b5000+sim.x0.5": 0.5, "1.3.0+sim.x1000": 1000} {
+		if got, ok := scaleOf(version); got != scale || !ok {
+			t.Errorf("%s: %v, %v", version, got, ok)
+		}
+	}
+	for _, version := range []string{"", "0.32.0", "0.32.0+simd", "0.32.0+sim.x", "0.32.0+sim.20", "0.32.0+cu129"} {
+		if got, ok := scaleOf(version); ok {
+			t.Errorf("%q has the time scale %v", version, got)
+		}
+	}
+}
+
 // The verdicts as they stand in a committed row.
 func TestJudged_rows(t *testing.T) {
 	t.Parallel()
@@ -146,6 +168,27 @@ func TestJudged_rows(t *testing.T) {
 		want(t, "output tokens", o.Row["output_tokens"], any(int64(8)))
 		want(t, "network path", o.Row["network_path"], "direct")
 		want(t, "simulated", o.Row["simulated"], false)
+		want(t, "time_scale", o.Row["time_scale"], nil)
+	}
+
+	// The time scale of a simulated engine is on record, and any but 1 is INVALID:
+	// the engine's own word first, which some have of nobody but their backend.
+	for _, c := range []struct {
+		backend, scale float64
+		version        string
+		reasons        any
+	}{
+		{1, 1, "", nil}, {10, 10, "", verdict.TimeScaled}, {1, 20, "0.32.0+sim.x20", verdict.TimeScaled}, {10, 1, "0.32.0+sim", nil},
+	} {
+		w = newWorld(t, always(script{version: c.version}))
+		if _, err := w.run(t.Context(), func(f *Config) { f.Backend = scaled{w.backend, c.backend} }); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range w.outcomes() {
+			want(t, "time_scale", o.Row["time_scale"], any(c.scale))
+			want(t, "simulated", o.Row["simulated"], c.version != "")
+			want(t, "invalid_reasons", o.Row["invalid_reasons"], c.reasons)
+		}
 	}
 
 	// A third of the output is missing: INVALID, and the objectives all the same.

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -191,6 +192,7 @@ func (m *measurement) identify(row result.Row, finished time.Time) {
 	set("finished_at", finished)
 	set("backend", m.Plan.Backend.Kind)
 	set("simulated", m.simulated())
+	set("time_scale", m.timeScale())
 	set("engine", cell.Server.Engine)
 	set("model", cell.Server.Model)
 	set("model_revision", orNil(cell.Server.ModelRevision))
@@ -211,11 +213,41 @@ func (m *measurement) simulated() bool {
 	if sim, ok := m.Backend.(backends.Simulator); ok && sim.Simulated() {
 		return true
 	}
-	return m.server != nil && strings.HasSuffix(m.server.version, simulatedVersion)
+	if m.server == nil {
+		return false
+	}
+	_, sim := scaleOf(m.server.version)
+	return sim
 }
 
-// simulatedVersion ends the version of every simulated engine.
+// timeScale is the simulated seconds in a real second, as a simulated engine says
+// of itself wherever it runs, else as its backend does; nil if neither says it.
+func (m *measurement) timeScale() any {
+	if m.server != nil {
+		if scale, ok := scaleOf(m.server.version); ok {
+			return scale
+		}
+	}
+	if s, ok := m.Backend.(backends.TimeScaler); ok {
+		return s.TimeScale()
+	}
+	return nil
+}
+
+// simulatedVersion is after the release in the version of every simulated engine.
+// A time scale other than 1 follows: 0.32.0+sim.x20.
 const simulatedVersion = "+sim"
+
+// scaleOf is the time scale in a simulated engine's version, if that has one.
+func scaleOf(version string) (scale float64, ok bool) {
+	_, end, ok := strings.Cut(version, simulatedVersion)
+	if end == "" {
+		return 1, ok
+	}
+	number, ok := strings.CutPrefix(end, ".x")
+	scale, err := strconv.ParseFloat(number, 64)
+	return scale, ok && err == nil
+}
 
 func orNil(s string) any {
 	if s == "" {

@@ -3,6 +3,7 @@ package report
 // advice says for each code of invalid_reasons what makes it and what to try.
 // A code that is not here has its reason alone.
 var advice = map[string]string{
+	"time_scaled":          "the simulated engine ran faster or slower than what it simulates -> leave out time_scale of the backend, or --time-scale of sweep sim; for a shorter run send fewer requests or ask for fewer tokens",
 	"engine_restarted":     "the engine went away under the load -> read why in its log (sweep logs DIR CELL); give it less load or more memory",
 	"error_rate":           "too many requests failed -> sweep cells DIR CELL has the error; lower the load, raise timeouts.request, or raise validity.max_error_rate where failures are what you measure",
 	"schedule_lag":         "requests were sent later than planned -> give the client cores of its own (engines.NAME.cpus pins a local engine away from it), lower request_rate, or raise load.max_in_flight",

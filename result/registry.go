@@ -41,6 +41,7 @@ func identity() []Column {
 		nullable("finished_at", Timestamp, "", "When the trial was over, by the wall clock."),
 		required("backend", String, "", "Kind of the backend that ran the server."),
 		required("simulated", Bool, "", "Whether the server was the built-in simulator: such a row says nothing about real hardware."),
+		nullable("time_scale", Float, "ratio", "Simulated seconds in a real second, as the built-in simulator says of itself: at any value but 1 the row is INVALID (time_scaled). Null of any other server, and if it does not say."),
 		required("engine", String, "", "The engine, by its key in the plan."),
 		nullable("engine_version", String, "", "Version that the engine reported."),
 		nullable("image_digest", String, "", "Digest of the container image that ran: sha256:..."),

@@ -70,7 +70,7 @@ type rule func(*Evidence, Bounds) (result.Finding, bool)
 // means VALID. Rules do not know of each other.
 func Judge(e Evidence, b Bounds) []result.Finding {
 	return hold(&e, b, []rule{
-		engineRestarted, serverStopped, errorRate, scheduleLag, outputLength, warmupMissing, cacheState, reopened,
+		timeScaled, engineRestarted, serverStopped, errorRate, scheduleLag, outputLength, warmupMissing, cacheState, reopened,
 		clientCPU, clientLoop, clientCeiling, clientLag, coalesced, clientStalled, cpuSteal, clockStep,
 		gpuThrottled, gpuForeign, drift,
 	})

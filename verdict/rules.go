@@ -14,6 +14,7 @@ import (
 
 // Reasons for INVALID. They are codes of the column invalid_reasons.
 const (
+	TimeScaled      = "time_scaled"
 	EngineRestarted = "engine_restarted"
 	ErrorRate       = "error_rate"
 	ScheduleLag     = "schedule_lag"
@@ -46,6 +47,16 @@ func fine() (result.Finding, bool) { return result.Finding{}, false }
 func (e *Evidence) text(name string) string {
 	s, _ := e.Row[name].(string)
 	return s
+}
+
+// timeScaled has no bound: at any scale but 1 the figures are of no hardware. They
+// cannot be scaled back, since the client and the network keep real time.
+func timeScaled(e *Evidence, _ Bounds) (result.Finding, bool) {
+	scale, ok := e.Row.Number("time_scale")
+	if !ok || scale == 1 {
+		return fine()
+	}
+	return found(TimeScaled, "the simulated engine ran at %.4g times its speed, so no latency and no throughput is that of the simulated GPU: leave out time_scale of the backend, or --time-scale of sweep sim, and shorten the load", scale)
 }
 
 func engineRestarted(e *Evidence, _ Bounds) (result.Finding, bool) {

@@ -95,6 +95,12 @@ var spoils = []struct {
 	parts       []string
 }{
 	{
+		"time scale", TimeScaled,
+		func(e *Evidence) { e.Row["time_scale"] = 1.0 },
+		func(e *Evidence) { e.Row["time_scale"] = 0.5 },
+		[]string{"0.5 times", "time_scale", "shorten the load"},
+	},
+	{
 		"restart", EngineRestarted,
 		func(e *Evidence) { e.Told = []result.Finding{{Code: "no_gpu", Text: "there is none"}} },
 		func(e *Evidence) {

@@ -31,6 +31,11 @@ func kindOf(spec backends.Spec, role backends.Role, at backends.Address) (kind, 
 	if role.Args != nil {
 		args = role.Args
 	}
+	for name := range args {
+		if strings.ReplaceAll(name, "_", "-") == "time-scale" {
+			return kind{}, fmt.Errorf("%w: the argument %s is time_scale of the backend: write it there", backends.ErrSpec, name)
+		}
+	}
 	k := kind{engine: spec.Engine, computes: true, args: settled(args, real)}
 	if served, ok := flagOf(real, "served-model-name", "served_model_name", "model-name", "alias"); ok && served != spec.Model {
 		k.flags = append(k.flags, "--served-model-name="+served)

@@ -26,7 +26,7 @@ const Kind = "sim"
 
 // A Config is the backend's part of a plan.
 type Config struct {
-	TimeScale  float64       `yaml:"time_scale,omitempty" doc:"Simulated seconds per real second: 10 is ten times as fast, for the client too." default:"1" gt:"0" max:"1000"`
+	TimeScale  float64       `yaml:"time_scale,omitempty" doc:"Simulated seconds per real second: 10 is ten times as fast, for the client too. Any value but 1 makes trials INVALID (time_scaled)." default:"1" gt:"0" max:"1000"`
 	Jitter     float64       `yaml:"jitter,omitempty" doc:"Standard deviation of the logarithm of a step's time." default:"0.01" min:"0" max:"1"`
 	StartDelay time.Duration `yaml:"start_delay,omitempty" doc:"How long a server loads before it listens." default:"none" unit:"s" example:"3s"`
 	Faults     []string      `yaml:"faults,omitempty" doc:"What goes wrong on purpose, as sweep sim --help lists it." default:"nothing"`
@@ -46,8 +46,9 @@ type Backend struct {
 }
 
 var (
-	_ backends.Backend   = (*Backend)(nil)
-	_ backends.Simulator = (*Backend)(nil)
+	_ backends.Backend    = (*Backend)(nil)
+	_ backends.Simulator  = (*Backend)(nil)
+	_ backends.TimeScaler = (*Backend)(nil)
 )
 
 // Factory makes simulators.
@@ -96,6 +97,9 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 
 // Simulated is true.
 func (b *Backend) Simulated() bool { return true }
+
+// TimeScale is that of the configuration, the same for all servers.
+func (b *Backend) TimeScale() float64 { return b.config.TimeScale }
 
 // argv is the command line of one replica.
 func (b *Backend) argv(spec backends.Spec, role backends.Role, at backends.Address) ([]string, error) {

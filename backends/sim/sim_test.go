@@ -233,6 +233,8 @@ func TestLaunch_refusesTheImpossible(t *testing.T) {
 		"no gpu":       func(s *backends.Spec) { s.GPU = "" },
 		"free label":   func(s *backends.Spec) { s.GPU = "my-laptop" },
 		"other tongue": func(s *backends.Spec) { s.Engine = "cobol" },
+		"scaled time":  func(s *backends.Spec) { s.Args = map[string]any{"time-scale": 10.0} },
+		"scaled role":  func(s *backends.Spec) { s.Roles[0].Args = map[string]any{"time_scale": 10.0} },
 	} {
 		s := spec(t)
 		change(&s)

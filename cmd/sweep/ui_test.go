@@ -534,7 +534,7 @@ func TestShort(t *testing.T) {
 func TestAdvice(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{
-		verdict.EngineRestarted, verdict.ErrorRate, verdict.ScheduleLag, verdict.OutputLength,
+		verdict.TimeScaled, verdict.EngineRestarted, verdict.ErrorRate, verdict.ScheduleLag, verdict.OutputLength,
 		verdict.ClientCPU, verdict.ClientStalled, verdict.ClientLoop, verdict.ClientCeiling, verdict.ClientLag, verdict.Coalesced,
 		verdict.CPUSteal, verdict.ClockStep, verdict.WarmupMissing, verdict.CacheState, verdict.Reopened, verdict.Drifted,
 		verdict.GPUThrottled, verdict.GPUForeign, executor.NothingMeasured,

@@ -77,7 +77,7 @@ func Of(cols []result.Column, rows []result.Row) ([]result.Column, []result.Row)
 // that measured one of them.
 func groupKeys(cols []result.Column) []result.Column {
 	shared := []string{
-		"gpu", "concurrency", "max_tokens", "run_id", "plan", "cell_id", "spec_digest", "conditions_digest", "backend", "simulated",
+		"gpu", "concurrency", "max_tokens", "run_id", "plan", "cell_id", "spec_digest", "conditions_digest", "backend", "simulated", "time_scale",
 		"engine", "model", "model_revision", "gpu_count", "price_source", "request_rate", "target_input_tokens",
 	}
 	own := map[string]bool{}
