@@ -64,7 +64,8 @@ system's folder for configurations), else at the catalogue's list prices.
 			if c.Bool("commands") {
 				return a.commands(p, made, deployments)
 			}
-			a.warnOfTime(p, runs)
+			a.warnOfScale(path, made)
+			a.warnOfTime(p, made, runs)
 			if c.Bool("json") {
 				return a.planJSON(p, made, deployments)
 			}
@@ -120,7 +121,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 			fmt.Fprintf(w, "deployment %s\t%s\n  skipped\t%s\n", d.ID, executor.ServerLabel(p, d), note)
 			continue
 		}
-		took := estimate(p, d)
+		took := estimate(p, d, made.timeScale())
 		one, text := costs[d.ID], ""
 		priced = priced && one.known
 		if one.known {
@@ -143,7 +144,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 			fmt.Fprintf(w, "  %s\t%s, $%.2f/h\tstock %s\t\n", o.GPU, o.Where, o.USDPerHour, stock)
 		}
 		for _, cell := range d.Cells {
-			fmt.Fprintf(w, "  %s\t%s\t%s\n", cell.ID, executor.Label(cell), cellEstimate(p, cell).Round(time.Second))
+			fmt.Fprintf(w, "  %s\t%s\t%s\n", cell.ID, executor.Label(cell), cellEstimate(p, cell, made.timeScale()).Round(time.Second))
 		}
 		cells += len(d.Cells)
 		servers++
@@ -271,10 +272,12 @@ func sending(l plan.Load) time.Duration {
 	return stages
 }
 
-// trialEstimate is how long one trial may take, if nothing ends it early. The
-// time of a trace is in its file, which nobody reads for a look at a plan.
-func trialEstimate(s plan.Server, l plan.Load) time.Duration {
-	request := tokenEstimate(s) * time.Duration(max(1, l.MaxTokens))
+// trialEstimate is how long one trial may take, if nothing ends it early. Tokens
+// take the time of the server's clock, which runs at scale; what the client waits
+// for does not. The time of a trace is in its file, which nobody reads for a look
+// at a plan.
+func trialEstimate(s plan.Server, l plan.Load, scale float64) time.Duration {
+	request := time.Duration(float64(tokenEstimate(s)) * float64(max(1, l.MaxTokens)) / scale)
 	workers := max(1, l.Concurrency)
 	n := l.Requests
 	if l.RequestsPerWorker > 0 {
@@ -305,16 +308,16 @@ func trialEstimate(s plan.Server, l plan.Load) time.Duration {
 }
 
 // cellEstimate is how long all trials of a cell may take.
-func cellEstimate(p *plan.Plan, cell plan.Cell) time.Duration {
-	return trialEstimate(cell.Server, cell.Load) * time.Duration(max(1, p.Repeats))
+func cellEstimate(p *plan.Plan, cell plan.Cell, scale float64) time.Duration {
+	return trialEstimate(cell.Server, cell.Load, scale) * time.Duration(max(1, p.Repeats))
 }
 
 // warnOfTime warns if the deployments that a run launches, one after another, are
 // estimated to take longer than its budget allows.
-func (a *app) warnOfTime(p *plan.Plan, deployments []plan.Deployment) {
+func (a *app) warnOfTime(p *plan.Plan, made *plugins, deployments []plan.Deployment) {
 	var total time.Duration
 	for _, d := range deployments {
-		total += estimate(p, d)
+		total += estimate(p, d, made.timeScale())
 	}
 	if limit := p.Budget.MaxTime; limit > 0 && total > limit {
 		a.say("sweep: the estimate of %s passes budget.max_time (%s): a run may end before its last trial, with exit %d; raise the bound, or measure less (--only, load.requests)",
@@ -349,7 +352,7 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 	list := make([]deployment, 0, len(deployments))
 	for _, d := range deployments {
 		out := deployment{
-			ID: d.ID, Label: executor.ServerLabel(p, d), Predicted: predicted(d.Server), Seconds: seconds(estimate(p, d)),
+			ID: d.ID, Label: executor.ServerLabel(p, d), Predicted: predicted(d.Server), Seconds: seconds(estimate(p, d, made.timeScale())),
 			Extra: executor.Extras(p, d, made.backend, made.factory.Given),
 		}
 		for _, c := range d.Cells {
@@ -357,7 +360,7 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 			for _, s := range c.Settings {
 				settings[s.Column] = s.Value
 			}
-			out.Cells = append(out.Cells, cell{c.ID, p.SpecDigest(c), settings, seconds(cellEstimate(p, c))})
+			out.Cells = append(out.Cells, cell{c.ID, p.SpecDigest(c), settings, seconds(cellEstimate(p, c, made.timeScale()))})
 		}
 		list = append(list, out)
 	}

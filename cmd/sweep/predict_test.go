@@ -52,8 +52,29 @@ func TestTrialEstimate_time(t *testing.T) {
 		{plan.Load{RequestRate: 1, Duration: 10 * time.Second, Warmup: plan.Warmup{Duration: 5 * time.Second}}, 15 * time.Second},
 		{plan.Load{RequestRate: 10, Requests: 10_000, Duration: 10 * time.Second}, 10 * time.Second},
 	} {
-		if got := trialEstimate(plan.Server{}, c.load); got != c.want {
+		if got := trialEstimate(plan.Server{}, c.load, 1); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.load, got, c.want)
+		}
+	}
+}
+
+// A server's clock has its tokens, and nothing that the client waits for.
+func TestTrialEstimate_timeScale(t *testing.T) {
+	t.Parallel()
+	token := tokenEstimate(plan.Server{})
+	for _, c := range []struct {
+		load            plan.Load
+		scaled, waiting time.Duration // at scale 1
+	}{
+		{plan.Load{Requests: 6, Concurrency: 2, MaxTokens: 50, ThinkTime: time.Second}, 3 * 50 * token, 3 * time.Second},
+		{plan.Load{Requests: 10, RequestRate: 2, MaxTokens: 50}, 50 * token, 5 * time.Second},
+		{plan.Load{Duration: time.Minute, MaxTokens: 50, Warmup: plan.Warmup{Requests: 1}}, 50 * token, time.Minute},
+	} {
+		for _, scale := range []float64{0.5, 1, 10} {
+			want := time.Duration(float64(c.scaled)/scale) + c.waiting
+			if got := trialEstimate(plan.Server{}, c.load, scale); got != want {
+				t.Errorf("%+v at %v: %s, want %s", c.load, scale, got, want)
+			}
 		}
 	}
 }

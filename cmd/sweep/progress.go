@@ -103,7 +103,7 @@ func newView(j job) *view {
 					f.done++
 					continue
 				}
-				e := expect(cell.Server, cell.Load)
+				e := expect(cell.Server, cell.Load, j.plugins.timeScale())
 				v.trials[key] = e
 				f.left += e.seconds
 			}
@@ -113,8 +113,8 @@ func newView(j job) *view {
 	return v
 }
 
-func expect(s plan.Server, l plan.Load) *expected {
-	e := &expected{seconds: trialEstimate(s, l).Seconds(), requests: l.Requests, duration: sending(l)}
+func expect(s plan.Server, l plan.Load, scale float64) *expected {
+	e := &expected{seconds: trialEstimate(s, l, scale).Seconds(), requests: l.Requests, duration: sending(l)}
 	if l.RequestsPerWorker > 0 {
 		e.requests = l.RequestsPerWorker * max(1, l.Concurrency)
 	}

@@ -101,16 +101,17 @@ func offered(offers []backends.Offer) price {
 	return p
 }
 
-// estimate is how long a deployment takes, from its launch to its end.
-func estimate(p *plan.Plan, d plan.Deployment) time.Duration {
-	return estimateLeft(p, d, func(plan.Cell) int { return max(1, p.Repeats) })
+// estimate is how long a deployment takes, from its launch to its end; scale is
+// that of its servers' clocks.
+func estimate(p *plan.Plan, d plan.Deployment, scale float64) time.Duration {
+	return estimateLeft(p, d, scale, func(plan.Cell) int { return max(1, p.Repeats) })
 }
 
 // estimateLeft is estimate where only some trials of each cell are left to do.
-func estimateLeft(p *plan.Plan, d plan.Deployment, left func(plan.Cell) int) time.Duration {
+func estimateLeft(p *plan.Plan, d plan.Deployment, scale float64, left func(plan.Cell) int) time.Duration {
 	took := startEstimate(p, d.Server)
 	for _, cell := range d.Cells {
-		took += trialEstimate(cell.Server, cell.Load) * time.Duration(left(cell))
+		took += trialEstimate(cell.Server, cell.Load, scale) * time.Duration(left(cell))
 	}
 	return took
 }
@@ -184,7 +185,7 @@ func (a *app) quoteOf(ctx context.Context, c *cli.Command, j job) (rentQuote, er
 	q.spent = executor.Spent(j.state, time.Now())
 	q.pods, q.atOnce = len(deployments), min(len(deployments), max(1, c.Int("parallel")))
 	for _, d := range deployments {
-		one, took := costs[d.ID], estimateLeft(j.plan, d, j.left)
+		one, took := costs[d.ID], estimateLeft(j.plan, d, j.plugins.timeScale(), j.left)
 		if !one.known {
 			q.unknown++
 		}

@@ -102,6 +102,7 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	if err != nil {
 		return err
 	}
+	a.warnOfScale(path, made)
 	j := job{plan: p, plugins: made, state: &rundir.State{}, only: only}
 	var source *reuse.Source
 	if from := c.String("reuse"); from != "" {

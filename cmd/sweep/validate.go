@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/verdict"
 )
 
 func (a *app) validateCommand() *cli.Command {
@@ -51,6 +52,7 @@ func (a *app) validate(c *cli.Command) error {
 				fmt.Fprintf(a.out, "%s: ok, %s in %s\n", path, plural(cells, "cell"), plural(len(p.Deployments()), "deployment"))
 			}
 			a.warnOfContent(path, p)
+			a.warnOfScale(path, made)
 		case errors.As(err, &diags):
 			wrong = true
 			faults = append(faults, diags.List...)
@@ -77,6 +79,14 @@ func (a *app) validate(c *cli.Command) error {
 		return &statusError{exitUsage, nil}
 	}
 	return nil
+}
+
+// warnOfScale says that every trial of a plan will be INVALID, since its servers do
+// not run at their own speed.
+func (a *app) warnOfScale(path string, made *plugins) {
+	if scale := made.timeScale(); scale != 1 {
+		a.say("%s: warning: backend.time_scale is %v: every trial will be INVALID; leave it out, and shorten the load [%s]", path, scale, verdict.TimeScaled)
+	}
 }
 
 // warnOfContent says of which engines a plan measures with content that cannot

@@ -97,6 +97,15 @@ type plugins struct {
 	sinks      []sinks.Sink
 }
 
+// timeScale is how many seconds pass for the servers in a real one: 1, but for a
+// simulator that is told otherwise.
+func (m *plugins) timeScale() float64 {
+	if s, ok := m.backend.(backends.TimeScaler); ok {
+		return s.TimeScale()
+	}
+	return 1
+}
+
 type namedCollector struct {
 	kind      string
 	collector collectors.Collector
