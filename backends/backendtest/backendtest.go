@@ -194,6 +194,7 @@ func (s *suite) launch(tt *testing.T) {
 	}
 	t.logs(d)
 	t.listed(ref)
+	t.access(ref, h)
 	mustPanic(t.T, func() { d.Host("no such role", 0) })
 	mustPanic(t.T, func() { d.Host(t.spec.Roles[0].Name, 1000) })
 }
@@ -252,6 +253,45 @@ func (t *trial) listed(ref backends.Ref) {
 	}
 	if refs, err := t.List(t.Context(), "nobody-"+rand.Text()); err != nil || len(refs) != 0 {
 		t.Errorf("List of another owner: %v, %v", refs, err)
+	}
+}
+
+// access holds what a backend says of a pod's address and key, by its ref alone,
+// against what its deployment uses.
+func (t *trial) access(ref backends.Ref, h host.Host) {
+	t.Helper()
+	from, ok := t.Backend.(backends.Accessor)
+	if !ok {
+		return
+	}
+	all, err := from.Access(t.Context(), ref)
+	if errors.Is(err, host.ErrNotSupported) {
+		return
+	}
+	if err != nil || len(all) != 1 {
+		t.Fatalf("Access: %+v, %v", all, err)
+	}
+	a, role := all[0], t.spec.Roles[0]
+	if a.Role != role.Name || a.Replica != 0 || !a.Entry || a.Engine != t.spec.Engine || a.Model != t.spec.Model {
+		t.Errorf("Access of %s, replica 0, of %s with %s: %+v", role.Name, t.spec.Engine, t.spec.Model, a.Listener)
+	}
+	if a.Path != h.Path() || a.Path != host.Tunnel && a.URL != h.URL() || a.Network == "" || (a.Path == host.Tunnel) != (a.Tunnel != nil) {
+		t.Errorf("Access says %s, %s (%q, %q), the deployment %s, %s", a.Path, a.URL, a.Network, a.Tunnel, h.Path(), h.URL())
+	}
+	for field, known := range map[string]bool{
+		backends.AccessURL: a.URL != "", backends.AccessMetrics: len(a.Metrics) > 0, backends.AccessKey: !a.Key.IsZero(),
+	} {
+		if known != (a.Why[field] == "") {
+			t.Errorf("Access: %s is known: %t, and its reason is %q", field, known, a.Why[field])
+		}
+	}
+	if (role.KeyEnv != "" && t.remote) != !a.Key.IsZero() {
+		t.Errorf("Access has a key: %t; the variable for it is %q", !a.Key.IsZero(), role.KeyEnv)
+	}
+	gone := ref
+	gone.ID, gone.Name = "nothing", ""
+	if all, err := from.Access(t.Context(), gone); err == nil {
+		t.Errorf("Access of nothing: %+v", all)
 	}
 }
 

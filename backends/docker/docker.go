@@ -6,7 +6,8 @@
 // [backends.Name], the others by that name, a dot, the role, a dot and the
 // replica's number. All carry the marks of package backends in their
 // environment and, below [labelPrefix], as labels: by those they are found
-// again, by this process or any other.
+// again, by this process or any other. [backends.MarkServer] is in the environment
+// alone.
 //
 // # How it is reached
 //
@@ -64,11 +65,12 @@ type Backend struct {
 }
 
 var (
-	_ backends.Backend = (*Backend)(nil)
-	_ backends.Adopter = (*Backend)(nil)
-	_ backends.Pauser  = (*Backend)(nil)
-	_ backends.Checker = (*Backend)(nil)
-	_ backends.Prober  = (*Backend)(nil)
+	_ backends.Backend  = (*Backend)(nil)
+	_ backends.Adopter  = (*Backend)(nil)
+	_ backends.Accessor = (*Backend)(nil)
+	_ backends.Pauser   = (*Backend)(nil)
+	_ backends.Checker  = (*Backend)(nil)
+	_ backends.Prober   = (*Backend)(nil)
 )
 
 // Factory makes docker backends. Where a plan does not say which daemon, the

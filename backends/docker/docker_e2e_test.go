@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -85,7 +86,9 @@ const server = `
 import http.server, os, signal, sys
 class H(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
-        self.send_response(200); self.end_headers()
+        key = os.environ.get("ENGINE_KEY")
+        ok = not key or self.headers.get("Authorization") == "Bearer " + key
+        self.send_response(200 if ok else 401); self.end_headers()
         self.wfile.write(b"vllm:up 1\n" if self.path == "/metrics" else os.environ.get("WHO", "").encode())
 s = http.server.ThreadingHTTPServer(("0.0.0.0", int(sys.argv[1])), H)
 print("listening", flush=True)
@@ -236,7 +239,8 @@ func (l *lab) deadMan(t *testing.T) {
 
 func (l *lab) keepAndAdopt(t *testing.T) {
 	spec := l.spec(t)
-	spec.Roles[0].Env = map[string]string{"WHO": "the one that was kept"}
+	spec.Roles[0].Env = map[string]string{"WHO": "the one that was kept", "ENGINE_KEY": "CANARY"}
+	spec.Roles[0].KeyEnv = "ENGINE_KEY"
 	d := launch(t, l.backend(t, nil), spec)
 	answers(t, d)
 	if err := d.(backends.Keeper).Keep(t.Context(), time.Now().Add(10*time.Minute)); err != nil {
@@ -244,6 +248,7 @@ func (l *lab) keepAndAdopt(t *testing.T) {
 	}
 	stop(t, d) // which does nothing any more
 	next := l.backend(t, nil)
+	l.usable(t, next, terms(d).Ref)
 	other := l.spec(t)
 	other.Digest = "another"
 	if _, err := next.Adopt(t.Context(), other, terms(d).Ref); !errors.Is(err, backends.ErrNotFound) {
@@ -267,6 +272,36 @@ func (l *lab) keepAndAdopt(t *testing.T) {
 	}
 }
 
+// usable asks a kept pod as a person would who has nothing but its ref.
+func (l *lab) usable(t *testing.T, b *docker.Backend, ref backends.Ref) {
+	t.Helper()
+	all, err := b.Access(t.Context(), ref)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("Access: %+v, %v", all, err)
+	}
+	a := all[0]
+	if a.KeyEnv != "ENGINE_KEY" || len(a.Metrics) != 1 || a.Metrics[0] != a.URL+"/metrics" {
+		t.Errorf("Access: %+v", a)
+	}
+	for key, want := range map[string]int{a.Key.Reveal(): http.StatusOK, "": http.StatusUnauthorized} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, a.URL+"/v1/models", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if key != "" {
+			req.Header.Set("Authorization", "Bearer "+key)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("with a key of %d characters: %s, want %d", len(key), resp.Status, want)
+		}
+	}
+}
+
 func (l *lab) pause(t *testing.T) {
 	b := l.backend(t, nil)
 	d := launch(t, b, l.spec(t))
@@ -278,6 +313,9 @@ func (l *lab) pause(t *testing.T) {
 	pods, err := b.List(t.Context(), "owner")
 	if err != nil || len(pods) != 1 || pods[0].Status != "exited" || pods[0].Name != ref.Name {
 		t.Errorf("a stopped pod: %+v, %v", pods, err)
+	}
+	if all, err := b.Access(t.Context(), ref); err != nil || len(all) != 1 || all[0].URL != "" || all[0].Why[backends.AccessURL] == "" {
+		t.Errorf("Access of a stopped pod: %+v, %v", all, err)
 	}
 	if err := b.Resume(t.Context(), ref); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/backends/docker"
+	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -338,5 +339,52 @@ func TestProbe(t *testing.T) {
 	defer cancel()
 	if err := b.Probe(ctx); err == nil || !strings.Contains(err.Error(), c.Host) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestAccess: a published port of the loopback where the container's own address
+// cannot be reached, the key of the container, and a reason for what is not known.
+func TestAccess(t *testing.T) {
+	f := newFake(t)
+	b := f.backend(t, nil)
+	spec := fakeSpec(t)
+	name := backends.NewName(spec.Owner, spec.RunID, time.Now().Add(time.Hour)).String()
+	role := spec.Roles[0]
+	role.KeyEnv, role.MetricsPaths = "ENGINE_KEY", []string{"/metrics"}
+	f.containers[name] = map[string]any{
+		"Id": strings.Repeat("c", 64), "Name": "/" + name, "State": map[string]any{"Status": "running", "Running": true},
+		"Config": map[string]any{
+			"Labels": map[string]any{
+				"dev.sweep.name": name, "dev.sweep.owner": spec.Owner, "dev.sweep.run_id": spec.RunID, "dev.sweep.pod": spec.Pod,
+			},
+			"Env": []string{backends.MarkServer + "=" + backends.ServerMark(spec, role, backends.Address{Host: "0.0.0.0", Port: 8000}), "ENGINE_KEY=CANARY"},
+		},
+		"NetworkSettings": map[string]any{"Ports": map[string]any{"8000/tcp": []any{map[string]any{"HostIp": "127.0.0.1", "HostPort": "32768"}}}},
+	}
+	ref := backends.Ref{Kind: docker.Kind, Name: name}
+	all, err := b.Access(t.Context(), ref)
+	if err != nil || len(all) != 1 {
+		t.Fatalf("got %+v, %v", all, err)
+	}
+	a := all[0]
+	if a.URL != "http://127.0.0.1:32768" || a.Path != host.Proxy || a.Metrics[0] != a.URL+"/metrics" || a.Key.Reveal() != "CANARY" || !strings.Contains(a.KeyAt, "container") {
+		t.Errorf("got %+v", a)
+	}
+
+	f.containers[name]["State"] = map[string]any{"Status": "exited"}
+	if all, err := b.Access(t.Context(), ref); err != nil || all[0].URL != "" || !strings.Contains(all[0].Why[backends.AccessURL], "stopped") {
+		t.Errorf("a stopped container: %+v, %v", all, err)
+	}
+	f.containers[name]["Config"].(map[string]any)["Env"] = []string{}
+	if _, err := b.Access(t.Context(), ref); err == nil || !strings.Contains(err.Error(), "did not write that down") {
+		t.Errorf("a container without the mark: %v", err)
+	}
+	delete(f.containers, name)
+	if _, err := b.Access(t.Context(), ref); !errors.Is(err, backends.ErrNotFound) {
+		t.Errorf("no container: %v", err)
+	}
+	ref.Details = map[string]string{"inside": "c0ffee"}
+	if _, err := b.Access(t.Context(), ref); !errors.Is(err, host.ErrNotSupported) {
+		t.Errorf("a process in another's container: %v", err)
 	}
 }

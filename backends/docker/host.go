@@ -283,11 +283,7 @@ func agentOf(c container.InspectResponse) (base, token string) {
 	if err != nil {
 		return "", ""
 	}
-	for _, v := range c.Config.Env {
-		if t, ok := strings.CutPrefix(v, tokenVar+"="); ok {
-			token = t
-		}
-	}
+	token = environOf(c)[tokenVar]
 	if a := addressOf(c, port); a != nowhere && token != "" {
 		return "http://" + a, token
 	}

@@ -143,6 +143,7 @@ func (c Config) request(l limits, p containerPlan) (client.ContainerCreateOption
 	}
 	marks := backends.Marks(p.spec)
 	maps.Copy(env, marks)
+	env[backends.MarkServer] = backends.ServerMark(p.spec, p.role, address)
 
 	labels := map[string]string{
 		labelName: p.name.String(), labelRole: p.role.Name, labelReplica: strconv.Itoa(p.replica),

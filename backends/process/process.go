@@ -43,6 +43,7 @@ func Factory(fx *effect.Effects) backends.Factory {
 			}
 			return New(fx, c)
 		},
+		Default: func(func(string) (string, bool)) (backends.Backend, error) { return New(fx, Config{}) },
 	}
 }
 

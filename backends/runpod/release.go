@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"time"
 
 	"sweep.dev/sweep/backends"
@@ -87,11 +85,7 @@ func (b *Backend) Adopt(ctx context.Context, spec backends.Spec, ref backends.Re
 		return nil, fmt.Errorf("%w: pod %s is not the one that was kept", backends.ErrNotFound, ref.ID)
 	}
 	role := spec.Roles[0]
-	network := networkTCP
-	if slices.Contains(p.Ports, strconv.Itoa(portOf(role))+"/http") {
-		network = networkProxy
-	}
-	d := b.deployment(spec, p, p.Cost, network, keysOf(p, role))
+	d := b.deployment(spec, p, p.Cost, networkOf(p, portOf(role)), keysOf(p, role))
 	d.ref.RunID, d.ref.Pod = ref.RunID, ref.Pod
 	d.terms.Ref, d.terms.Since, d.expires = d.ref, p.Since(), marks.Expires
 	if err := d.await(ctx); err != nil {

@@ -32,6 +32,10 @@ const (
 // tokenVar holds the agent's token in the container; the bootstrap reads it.
 const tokenVar = "SWEEP_TOKEN"
 
+// proxyVar is the mark of a pod behind another proxy than RunPod's: where that
+// has its ports.
+const proxyVar = "SWEEP_PROXY_URL"
+
 // keys are what protects one pod that everybody can reach.
 type keys struct {
 	engine secret.String // what the engine's clients need; empty where it takes none
@@ -141,6 +145,10 @@ func (b *Backend) request(spec backends.Spec, name string, o offer, network stri
 	maps.Copy(r.Env, extra.Env)
 	maps.Copy(r.Env, role.Env)
 	maps.Copy(r.Env, backends.Marks(spec))
+	r.Env[backends.MarkServer] = backends.ServerMark(spec, role, address)
+	if network == networkProxy && b.ProxyURL != DefaultConfig.ProxyURL {
+		r.Env[proxyVar] = b.ProxyURL
+	}
 	if role.KeyEnv != "" {
 		r.Env[role.KeyEnv] = k.engine.Reveal()
 	}

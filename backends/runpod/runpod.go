@@ -62,6 +62,7 @@ var (
 	_ backends.Accountant = (*Backend)(nil)
 	_ backends.Pauser     = (*Backend)(nil)
 	_ backends.Adopter    = (*Backend)(nil)
+	_ backends.Accessor   = (*Backend)(nil)
 )
 
 // Factory makes RunPod backends. What a plan leaves out of the key and the

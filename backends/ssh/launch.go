@@ -375,6 +375,7 @@ func (d *deployment) process(n int, j job) (string, error) {
 		return "", err
 	}
 	maps.Copy(own, backends.Marks(d.spec))
+	own[backends.MarkServer] = backends.ServerMark(d.spec, j.role, address)
 	ours, err := exports(own)
 	if err != nil {
 		return "", err
@@ -412,9 +413,13 @@ func newSecret() secret.String { return secret.New("${SWEEP_POD_KEY}", rand.Text
 const loopback = "127.0.0.1"
 
 // url is where a port of the host is reached from here.
-func (b *Backend) url(port int) string {
+func (b *Backend) url(port int) string { return b.urlOf(port, b.direct()) }
+
+// urlOf is [Backend.url] for a pod that a configuration with or without a tunnel
+// has started.
+func (b *Backend) urlOf(port int, direct bool) string {
 	name := loopback
-	if b.direct() {
+	if direct {
 		name = b.c.Host
 	}
 	return "http://" + net.JoinHostPort(name, strconv.Itoa(port))

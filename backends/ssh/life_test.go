@@ -523,9 +523,37 @@ func TestDirect(t *testing.T) {
 	}
 }
 
+// A server on the loopback of its host has the tunnel that leads there, for each
+// of its replicas.
+func TestAccess_tunnel(t *testing.T) {
+	b := configure(t, server(t))
+	sp := spec(t)
+	sp.Roles[0].Replicas = 2
+	d, ref := launch(t, b, sp)
+	all, err := b.Access(t.Context(), ref)
+	if err != nil || len(all) != 2 {
+		t.Fatalf("got %+v, %v", all, err)
+	}
+	for n, a := range all {
+		_, port, _ := strings.Cut(strings.TrimPrefix(d.Host("server", n).URL(), "http://"), ":")
+		tunnel := strings.Join(a.Tunnel, " ")
+		if a.Replica != n || a.Path != host.Tunnel || a.URL != "http://127.0.0.1:"+port || a.Why[backends.AccessKey] == "" ||
+			!strings.HasPrefix(tunnel, "ssh -N -L "+port+":127.0.0.1:"+port+" -p "+ref.Details["port"]+" -i "+ref.Details["key"]) ||
+			!strings.HasSuffix(tunnel, " "+ref.Details["user"]+"@127.0.0.1") || !strings.Contains(tunnel, "UserKnownHostsFile="+ref.Details["known_hosts"]) {
+			t.Errorf("replica %d at port %s: %+v", n, port, a)
+		}
+	}
+	gone := ref
+	gone.Name = backends.NewName("o", "r", time.Now()).String()
+	if _, err := b.Access(t.Context(), gone); !errors.Is(err, backends.ErrNotFound) {
+		t.Errorf("a pod that is not there: %v", err)
+	}
+}
+
 // A kept pod goes on without us, and the next run takes it over.
 func TestKeepAndAdopt(t *testing.T) {
-	b := configure(t, server(t), func(c *ssh.Config) { c.Network = "direct" })
+	s := server(t)
+	b := configure(t, s, func(c *ssh.Config) { c.Network = "direct" })
 	sp := spec(t)
 	sp.Roles[0].KeyEnv = "VLLM_API_KEY"
 	d, ref := launch(t, b, sp)
@@ -542,6 +570,12 @@ func TestKeepAndAdopt(t *testing.T) {
 	stop(t, d)
 	if len(pod(ref.Name)) == 0 {
 		t.Fatal("a kept pod was stopped")
+	}
+	// Of its own configuration the ledger has the host alone, and not how requests
+	// go there.
+	all, err := configure(t, s).Access(t.Context(), ref)
+	if err != nil || len(all) != 1 || all[0].URL != d.Host("server", 0).URL() || all[0].Path != host.Direct || all[0].Key.Reveal() != key || all[0].Tunnel != nil {
+		t.Errorf("Access to %s: %+v, %v", d.Host("server", 0).URL(), all, err)
 	}
 
 	next := spec(t)

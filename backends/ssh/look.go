@@ -129,20 +129,9 @@ func (b *Backend) List(ctx context.Context, owner string) ([]backends.Listed, er
 // which nobody knows whether it happened, uses up its name on the host: if the
 // start is still on its way, it fails.
 func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) error {
-	if ref.Kind != Kind {
-		return fmt.Errorf("pod %s is of backend %s, not %s: %w", ref.Pod, ref.Kind, Kind, backends.ErrNotFound)
-	}
-	for _, detail := range []string{"host", "port", "user"} {
-		if want, ours := ref.Details[detail], b.at()[detail]; want != "" && want != ours {
-			return fmt.Errorf("pod %s is on another host: its %s is %s, not %s: %w", ref.Pod, detail, want, ours, backends.ErrNotFound)
-		}
-	}
-	name := ref.Name
-	if name == "" {
-		name, _, _ = strings.Cut(ref.ID, "@")
-	}
-	if _, ok := backends.ParseName(name); !ok {
-		return fmt.Errorf("ref %q does not name a pod: %w", ref.ID, backends.ErrNotFound)
+	name, err := b.podName(ref)
+	if err != nil {
+		return err
 	}
 	grace, _ := time.ParseDuration(ref.Details[detailGrace]) // 0 where it is not known
 	l, err := b.open(ctx)

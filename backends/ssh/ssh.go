@@ -81,10 +81,11 @@ type Backend struct {
 }
 
 var (
-	_ backends.Backend = (*Backend)(nil)
-	_ backends.Adopter = (*Backend)(nil)
-	_ backends.Checker = (*Backend)(nil)
-	_ backends.Prober  = (*Backend)(nil)
+	_ backends.Backend  = (*Backend)(nil)
+	_ backends.Adopter  = (*Backend)(nil)
+	_ backends.Accessor = (*Backend)(nil)
+	_ backends.Checker  = (*Backend)(nil)
+	_ backends.Prober   = (*Backend)(nil)
 )
 
 // Factory makes ssh backends.

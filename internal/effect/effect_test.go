@@ -121,6 +121,36 @@ func TestDo_ownErrorFirst(t *testing.T) {
 	}
 }
 
+// A new file is its owner's alone, and one that is there is not opened, wherever
+// its name leads.
+func TestCreateNew(t *testing.T) {
+	dir := t.TempDir()
+	fx, err := effect.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "new")
+	f, err := fx.CreateNew(effect.LogCreate, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got %v, %v", info.Mode(), err)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(filepath.Join(dir, "nothing"), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, taken := range []string{path, link, dir} {
+		if _, err := fx.CreateNew(effect.LogCreate, taken); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: %v", taken, err)
+		}
+	}
+}
+
 func TestNil(t *testing.T) {
 	var fx *effect.Effects
 	dir := t.TempDir()

@@ -36,6 +36,12 @@ func (e *Effects) everywhere() *Root { return &Root{fx: e} }
 // Create makes the file at path, or empties it.
 func (e *Effects) Create(p Point, path string) (*File, error) { return e.everywhere().Create(p, path) }
 
+// CreateNew makes the file at path; [fs.ErrExist] if there is one, also where a
+// symbolic link leads to nothing.
+func (e *Effects) CreateNew(p Point, path string) (*File, error) {
+	return e.everywhere().open(p, path, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+}
+
 // OpenAppend opens the file at path for writing at its end, and makes it where
 // it does not exist.
 func (e *Effects) OpenAppend(p Point, path string) (*File, error) {

@@ -72,7 +72,10 @@ type Machine struct {
 	ports given
 }
 
-var _ backends.Backend = (*Machine)(nil)
+var (
+	_ backends.Backend  = (*Machine)(nil)
+	_ backends.Accessor = (*Machine)(nil)
+)
 
 // Launch starts every replica of every role. What will fail in the same way
 // again (no such command, no such CPU) is a [backends.ErrSpec].
@@ -202,6 +205,7 @@ func (m *Machine) start(ctx context.Context, spec backends.Spec, role backends.R
 		Argv: argv, Env: env, Dir: cmp.Or(role.Dir, m.Dir), CPUs: role.CPUs, Grace: spec.Grace,
 		Marks: map[string]string{
 			MarkBackend: m.Kind, MarkOwner: spec.Owner, MarkRun: spec.RunID, MarkPod: spec.Pod,
+			backends.MarkServer: backends.ServerMark(spec, role, address),
 		},
 	}
 	if len(start.CPUs) == 0 {

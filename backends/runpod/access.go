@@ -1,0 +1,69 @@
+package runpod
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/runpodapi"
+)
+
+// recent is how old a list of the account may be from which a pod's address is
+// taken: who asks has just listed it.
+const recent = 30 * time.Second
+
+// networkOf is how a port of a pod is reached, by what was asked of RunPod.
+func networkOf(p runpodapi.Pod, port int) string {
+	if slices.Contains(p.Ports, strconv.Itoa(port)+"/http") {
+		return networkProxy
+	}
+	return networkTCP
+}
+
+// Access implements [backends.Accessor] from the list of the account: it has
+// each pod's environment, with the engine's key, and its public ports.
+func (b *Backend) Access(ctx context.Context, ref backends.Ref) ([]backends.Access, error) {
+	if err := b.mine(ref); err != nil {
+		return nil, err
+	}
+	seen, err := b.account.After(ctx, time.Now().Add(-recent))
+	if err != nil {
+		return nil, err
+	}
+	p, ok := seen.Find(ref.ID)
+	if _, ours := b.listed(p); !ok || !ours {
+		return nil, fmt.Errorf("%w: runpod lists no pod %s of sweep's", backends.ErrNotFound, cmp.Or(ref.ID, ref.Name))
+	}
+	a, err := backends.AccessOf(func(name string) string { return p.Env[name] }, "the pod's environment at RunPod")
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: %w", p.ID, err)
+	}
+	_, _, mapped := p.Runtime.Mapped(a.Port)
+	switch network := networkOf(p, a.Port); {
+	case p.Status == runpodapi.StatusExited:
+		a.Nowhere("the pod is stopped: sweep pods start starts it, and its address will be another one")
+	case p.Status != runpodapi.StatusRunning:
+		a.Nowhere("the pod is " + strings.ToUpper(p.Status))
+	case network == networkProxy:
+		from := Config{ProxyURL: cmp.Or(p.Env[proxyVar], b.ProxyURL)}
+		a.At(host.Proxy, "RunPod's HTTP proxy, over TLS; it ends a request that gives no byte for 100 s",
+			func(port int) string { return from.proxied(p.ID, port) })
+	case !mapped:
+		a.Nowhere("RunPod has not told the pod's public port yet: its image may still be on the way")
+	default:
+		a.At(host.Direct, "the pod's public TCP port, without TLS: prompts, answers and the key are in clear text", func(port int) string {
+			ip, public, ok := p.Runtime.Mapped(port)
+			if !ok {
+				return ""
+			}
+			return "http://" + backends.Address{Host: ip, Port: public}.String()
+		})
+	}
+	return []backends.Access{a}, nil
+}
