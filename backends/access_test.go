@@ -2,6 +2,7 @@ package backends_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -29,9 +30,7 @@ func TestAccess(t *testing.T) {
 		if strings.ContainsAny(env[backends.MarkServer], "\n\x00") {
 			t.Errorf("no environment on a host can hold %q", env[backends.MarkServer])
 		}
-		for name, value := range more {
-			env[name] = value
-		}
+		maps.Copy(env, more)
 		a, err := backends.AccessOf(func(name string) string { return env[name] }, "its place")
 		if err != nil {
 			t.Fatal(err)

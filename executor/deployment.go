@@ -249,7 +249,8 @@ func (d *deployment) keep(ctx context.Context) {
 	d.addKept(owed)
 	d.emit(Event{
 		Type: PodKept, Deployment: d.ID, Launch: s.launch, Label: d.label,
-		Text: fmt.Sprintf("pod %s runs on until %s at $%.2f/h", cmp.Or(owed.Name, owed.Pod), until.Local().Format(time.DateTime), owed.USDPerHour),
+		Text: fmt.Sprintf("pod %s runs on until %s at $%.2f/h; sweep pods show %[1]s says how to use it",
+			cmp.Or(owed.Name, owed.Pod), until.Local().Format(time.DateTime), owed.USDPerHour),
 	})
 	s.kept = true
 }

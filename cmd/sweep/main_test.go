@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -23,9 +27,13 @@ import (
 const asSweep = "SWEEP_TEST_AS_SWEEP"
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "curl" {
+		os.Exit(curlMain())
+	}
 	guard.Main() // in the tests' own process too: they emulate providers whose pods are processes
-	// A server is known by its mark: it gets no variable that its plan does not name.
-	if os.Getenv(asSweep) != "" || os.Getenv(local.MarkBackend) != "" {
+	// A server is known by its mark, and one in an emulated pod by the pod's: it gets
+	// no variable that its plan does not name.
+	if os.Getenv(asSweep) != "" || os.Getenv(local.MarkBackend) != "" || os.Getenv("RUNPOD_POD_ID") != "" {
 		os.Exit(asSweepMain())
 	}
 	if signal.Ignored(syscall.SIGHUP) {
@@ -71,8 +79,10 @@ func TestScripts(t *testing.T) {
 			if err := os.Mkdir(bin, 0o755); err != nil {
 				return err
 			}
-			if err := os.Symlink(self, filepath.Join(bin, "sweep")); err != nil {
-				return err
+			for _, name := range []string{"sweep", "curl"} {
+				if err := os.Symlink(self, filepath.Join(bin, name)); err != nil {
+					return err
+				}
 			}
 			env.Setenv("PATH", bin+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv(asSweep, "1")
@@ -117,6 +127,43 @@ func sweep(t *testing.T, dir string, env []string, args ...string) ran {
 		t.Fatalf("sweep %s did not end: %v\n%s", strings.Join(args, " "), err, errs.String())
 	}
 	return ran{code: cmd.ProcessState.ExitCode(), stdout: out.String(), stderr: errs.String()}
+}
+
+// curlMain is as much of curl as the commands need that sweep prints: curl [-sS]
+// [-H @-] URL. It prints the status before the body.
+func curlMain() int {
+	args := os.Args[1:]
+	header := http.Header{}
+	if len(args) > 0 && args[0] == "-sS" {
+		args = args[1:]
+	}
+	if len(args) > 1 && args[0] == "-H" && args[1] == "@-" {
+		lines := bufio.NewScanner(os.Stdin)
+		for lines.Scan() {
+			name, value, _ := strings.Cut(lines.Text(), ": ")
+			header.Add(name, value)
+		}
+		args = args[2:]
+	}
+	if len(args) != 1 {
+		fmt.Fprintf(os.Stderr, "curl: not known: %q\n", os.Args[1:])
+		return 2
+	}
+	req, err := http.NewRequest(http.MethodGet, args[0], http.NoBody)
+	if err == nil {
+		req.Header = header
+		var resp *http.Response
+		if resp, err = http.DefaultClient.Do(req); err == nil {
+			defer resp.Body.Close()
+			fmt.Println("HTTP", resp.StatusCode)
+			_, err = io.Copy(os.Stdout, resp.Body)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "curl:", err)
+		return 7
+	}
+	return 0
 }
 
 // waitFor waits until a file contains a text: wait-for FILE TEXT.

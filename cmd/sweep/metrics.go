@@ -48,14 +48,14 @@ last read.
   $ sweep metrics http://127.0.0.1:8000
   $ sweep metrics metrics-vllm.log --engine vllm
   $ sweep metrics nvidia-smi.xml` + exitHelp(exitOK, exitInternal, exitUsage),
-		Flags: []cli.Flag{
+		Flags: append(
+			keyFlags(),
 			&cli.StringFlag{Name: "engine", Usage: "the `ENGINE` whose metrics these are; default: by the names of the series"},
 			&cli.StringSliceFlag{Name: "engine-file", Usage: "a `FILE` with a profile of an engine"},
 			&cli.BoolFlag{Name: "all", Usage: "also show other names of the same thing, and what the server's language says of itself"},
-			&cli.StringFlag{Name: "key-env", Usage: "the environment `VARIABLE` that holds the API key"},
 			&cli.BoolFlag{Name: "allow-link-local", Usage: "permit an address that is link-local or a cloud's metadata service"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
-		},
+		),
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			from, err := oneArg(c, "FILE or URL")
@@ -161,20 +161,15 @@ func (a *app) metricsAsker(c *cli.Command, from string) (*metricsAsker, error) {
 		return nil, fmt.Errorf("metrics wants an http or https URL, got %q", from)
 	}
 	if u.User != nil {
-		return nil, errors.New("metrics: credentials do not belong in a URL; --key-env names the variable that holds the key")
+		return nil, errors.New("metrics: credentials do not belong in a URL; --key-env or --key-file says where the key is")
 	}
 	guard := netguard.Guard{AllowLinkLocal: c.Bool("allow-link-local"), Hint: "--allow-link-local permits it"}
 	if err := guard.Check(u.Hostname()); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	m := &metricsAsker{url: u, client: netguard.Client(guard.Dial, 0)}
-	if name := c.String("key-env"); name != "" {
-		var ok bool
-		if m.key, ok = a.env(name); !ok || m.key == "" {
-			return nil, fmt.Errorf("--key-env: %s is not set", name)
-		}
-	}
-	return m, nil
+	m.key, err = a.keyOf(c)
+	return m, err
 }
 
 // ask tries the URL's own path, or those of the profiles until one has metrics.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 type podAct struct {
 	name, usage, done string
 	warn              string // what it means; for the question
+	then              string // the next command, but for the pod's name; "" for none
 	do                func(ctx context.Context, inv *inventory, f found) error
 }
 
@@ -34,7 +36,7 @@ func podActs() []podAct {
 		},
 		{
 			name: "start", usage: "starts pods that were stopped", done: "started",
-			warn: "they are billed in full again", do: start,
+			warn: "they are billed in full again", do: start, then: "sweep pods show",
 		},
 		{
 			name: "terminate", usage: "ends pods and waits until they are seen to be gone", done: "gone",
@@ -111,8 +113,11 @@ func (a *app) act(ctx context.Context, c *cli.Command, act podAct) error {
 	}
 	all.Wait()
 	err = errors.Join(errs...)
-	if err != nil && act.ends() {
+	switch {
+	case err != nil && act.ends():
 		err = &statusError{exitCleanup, err}
+	case err == nil && act.then != "" && len(pods) == 1:
+		a.next(act.then + " " + cmp.Or(pods[0].Name, pods[0].ID))
 	}
 	return err
 }
@@ -124,27 +129,35 @@ func inUse(f found) string {
 	return ""
 }
 
-// named finds the pods that a person means.
+// find finds the pod that a person means: by its name or its id at the provider,
+// or by the beginning of one of them.
+func (inv *inventory) find(id string) (found, error) {
+	var hits []found
+	for _, f := range inv.pods {
+		if f.Name == id || f.ID == id {
+			return f, nil
+		}
+		if id != "" && (strings.HasPrefix(f.Name, id) || strings.HasPrefix(f.ID, id)) {
+			hits = append(hits, f)
+		}
+	}
+	switch len(hits) {
+	case 0:
+		return found{}, inv.unknown(id)
+	case 1:
+		return hits[0], nil
+	}
+	return found{}, fmt.Errorf("%q is the beginning of %d pods: %s and %s among them", id, len(hits), cmp.Or(hits[0].Name, hits[0].ID), cmp.Or(hits[1].Name, hits[1].ID))
+}
+
+// named finds the pods that a person means to change.
 func (inv *inventory) named(ids []string, force bool) ([]found, error) {
 	var list []found
 	for _, id := range ids {
-		var hits []found
-		for _, f := range inv.pods {
-			if f.Name == id || f.ID == id {
-				hits = []found{f}
-				break
-			}
-			if id != "" && (strings.HasPrefix(f.Name, id) || strings.HasPrefix(f.ID, id)) {
-				hits = append(hits, f)
-			}
+		f, err := inv.find(id)
+		if err != nil {
+			return nil, err
 		}
-		switch {
-		case len(hits) == 0:
-			return nil, &hinted{fmt.Errorf("no pod %q is known to sweep", id), "sweep pods --all-owners lists what is rented"}
-		case len(hits) > 1:
-			return nil, fmt.Errorf("%q is the beginning of %d pods: %s and %s among them", id, len(hits), hits[0].Name, hits[1].Name)
-		}
-		f := hits[0]
 		if _, why := ours(f.Listed, owner()); why != "" && !force {
 			return nil, &hinted{fmt.Errorf("pod %s is not provably yours: %s", id, why), "--force does it all the same: be sure that nobody needs it"}
 		}

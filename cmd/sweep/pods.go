@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,20 +16,22 @@ import (
 )
 
 func (a *app) podsCommand() *cli.Command {
-	var acts []*cli.Command
+	acts := []*cli.Command{a.podShowCommand()}
 	for _, act := range podActs() {
 		acts = append(acts, a.podCommand(act))
 	}
 	return &cli.Command{
 		Name:  "pods",
-		Usage: "lists what is rented now, its age and its price; stops, starts and terminates pods",
+		Usage: "lists what is rented now, its age and its price; shows how a pod is used; stops, starts and terminates pods",
 		Description: `Lists every pod that sweep has rented and that is not known to be gone: from
 the ledger of this machine, and from every provider that can be asked with the
 credentials of the environment. A pod that only one of the two knows is marked.
-Dollars are the provider's price since the pod was asked for.
+Dollars are the provider's price since the pod was asked for. --json also has the
+address of each pod's servers, and where their key is, but never the key.
 
   $ sweep pods
   $ sweep pods --json --backend runpod
+  $ sweep pods show sw-1f2e3d4c
   $ sweep pods terminate sw-1f2e3d4c-0a1b2c3d4e-k3v9x2mq-xt4m0q8     # or the provider's id; a prefix will do` +
 			exitHelp(exitOK, exitInternal, exitUsage, exitCleanup, exitProvider),
 		Flags: []cli.Flag{
@@ -126,6 +127,7 @@ func (a *app) pods(ctx context.Context, c *cli.Command) error {
 		return err
 	}
 	now := time.Now()
+	var pods []found
 	rows := []podRow{}
 	overdue := 0
 	for _, f := range inv.pods {
@@ -134,15 +136,13 @@ func (a *app) pods(ctx context.Context, c *cli.Command) error {
 			continue
 		}
 		r := f.row(now)
-		rows = append(rows, r)
+		pods, rows = append(pods, f), append(rows, r)
 		if mine && r.Overdue {
 			overdue++
 		}
 	}
 	if c.Bool("json") {
-		enc := json.NewEncoder(plaintext.JSON(a.out))
-		enc.SetIndent("", "  ")
-		err = enc.Encode(rows)
+		err = a.json().Encode(usableAll(ctx, pods, now))
 	} else {
 		err = a.printPods(rows, now, c.Bool("all-owners"))
 	}

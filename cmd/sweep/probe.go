@@ -37,16 +37,17 @@ func (a *app) probeCommand() *cli.Command {
 with their times, the usage, the finish_reason, the text, TTFT, TPOT, E2E and
 tokens/s of that one stream, and what its /metrics is. One stream shows that the
 server answers; it is no measurement. The key is read from the environment variable
-that --key-env names.
+that --key-env names, or from the file that --key-file names.
 
-  $ sweep probe http://127.0.0.1:8000` + exitHelp(exitOK, exitInternal, exitUsage),
-		Flags: []cli.Flag{
+  $ sweep probe http://127.0.0.1:8000
+  $ sweep probe --key-file sweep.key http://203.0.113.7:35558     # see: sweep pods show` + exitHelp(exitOK, exitInternal, exitUsage),
+		Flags: append(
+			keyFlags(),
 			&cli.StringFlag{Name: "model", Usage: "ask for this `MODEL`; default: the first that is served"},
-			&cli.StringFlag{Name: "key-env", Usage: "the environment `VARIABLE` that holds the API key"},
 			&cli.IntFlag{Name: "max-tokens", Usage: "tokens to ask for in the stream", Value: 8},
 			&cli.BoolFlag{Name: "allow-link-local", Usage: "permit an address that is link-local or a cloud's metadata service"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
-		},
+		),
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			target, err := oneArg(c, "URL")
@@ -58,7 +59,7 @@ that --key-env names.
 				return &usage{fmt.Errorf("probe wants an http or https URL, got %q", target)}
 			}
 			if u.User != nil {
-				return &usage{errors.New("probe: credentials do not belong in a URL; --key-env names the variable that holds the key")}
+				return &usage{errors.New("probe: credentials do not belong in a URL; --key-env or --key-file says where the key is")}
 			}
 			if c.Int("max-tokens") < 1 {
 				return &usage{errors.New("--max-tokens: want at least 1")}
@@ -72,16 +73,12 @@ that --key-env names.
 				base: strings.TrimSuffix(strings.TrimRight(u.String(), "/"), "/v1"), model: c.String("model"), tokens: c.Int("max-tokens"),
 				client: netguard.Client(guard.Dial, 0),
 			}
-			if name := c.String("key-env"); name != "" {
-				key, ok := a.env(name)
-				if !ok || key == "" {
-					return &usage{fmt.Errorf("--key-env: %s is not set", name)}
-				}
-				p.key = key
+			if p.key, err = a.keyOf(c); err != nil {
+				return &usage{err}
 			}
 			found, err := p.run(ctx)
 			if err != nil {
-				err = &hinted{err, "is this the address of an OpenAI-compatible server, and is the key right (--key-env)?"}
+				err = &hinted{err, "is this the address of an OpenAI-compatible server, and is the key right (--key-env, --key-file)?"}
 			}
 			if c.Bool("json") {
 				return errors.Join(a.json().Encode(found), err)

@@ -1,0 +1,382 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/internal/secret"
+	"sweep.dev/sweep/internal/syntax"
+)
+
+func (a *app) podShowCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "show",
+		Usage:     "shows how a pod is used: its address, network path, key, and the commands",
+		ArgsUsage: "NAME",
+		Description: `NAME is a pod's name or its id at the provider, or the beginning of one of them
+that no other pod has. A server of a run that is at work on this machine (process,
+sim) goes by the run's id.
+
+The key is never printed. --key-file writes it to a new file that only you can
+read, and the commands read it from there.
+
+  $ sweep pods show sw-1f2e3d4c
+  $ sweep pods show --key-file sweep.key sw-1f2e3d4c
+  $ sweep probe --key-file sweep.key http://203.0.113.7:35558` + exitHelp(exitOK, exitInternal, exitUsage, exitProvider),
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "key-file", Usage: "write the key of the server to `FILE`, which must not exist"},
+			&cli.BoolFlag{Name: "force", Usage: "also the key of a pod that is not provably yours"},
+			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
+		},
+		OnUsageError: usageError,
+		Action: func(ctx context.Context, c *cli.Command) error {
+			name, err := oneArg(c, "NAME")
+			if err != nil {
+				return err
+			}
+			return a.showPod(ctx, c, name)
+		},
+	}
+}
+
+// A usableRow is a pod with how it is reached. A field that is null has its
+// reason in WhyNull, by its name.
+type usableRow struct {
+	podRow
+	Access  []accessRow       `json:"access"` // one for each replica; null if not known
+	WhyNull map[string]string `json:"why_null,omitempty"`
+}
+
+// An accessRow is how one replica of a pod is reached from this machine.
+type accessRow struct {
+	Engine      string            `json:"engine"`
+	Model       string            `json:"model"`
+	Role        string            `json:"role"`
+	Replica     int               `json:"replica"`
+	Entry       bool              `json:"entry"` // whether requests go to its role
+	URL         *string           `json:"url"`
+	MetricsURLs []string          `json:"metrics_urls"`
+	NetworkPath *host.Path        `json:"network_path"`
+	Network     *string           `json:"network"` // the path in words
+	Tunnel      []string          `json:"tunnel,omitempty"`
+	Key         *keyRow           `json:"key"`
+	WhyNull     map[string]string `json:"why_null,omitempty"`
+
+	secret secret.String // the key itself, which is in no output
+}
+
+// A keyRow says where a key is.
+type keyRow struct {
+	Variable string `json:"variable"`
+	Where    string `json:"where"`
+}
+
+func accessRowOf(x backends.Access) accessRow {
+	r := accessRow{
+		Engine: x.Engine, Model: x.Model, Role: x.Role, Replica: x.Replica, Entry: x.Entry,
+		MetricsURLs: x.Metrics, Tunnel: x.Tunnel, WhyNull: map[string]string{}, secret: x.Key,
+	}
+	if x.URL != "" {
+		r.URL, r.NetworkPath, r.Network = &x.URL, &x.Path, &x.Network
+	}
+	if !x.Key.IsZero() {
+		r.Key = &keyRow{x.KeyEnv, x.KeyAt}
+	}
+	for field, why := range x.Why {
+		r.WhyNull[field] = why
+		if field == backends.AccessURL {
+			r.WhyNull["network_path"], r.WhyNull["network"] = why, why
+		}
+	}
+	return r
+}
+
+// usable asks how a pod is reached.
+func (f found) usable(ctx context.Context, now time.Time) usableRow {
+	r := usableRow{podRow: f.row(now)}
+	list, err := f.access(ctx)
+	if err != nil {
+		r.WhyNull = map[string]string{"access": err.Error()}
+		return r
+	}
+	for _, x := range list {
+		r.Access = append(r.Access, accessRowOf(x))
+	}
+	return r
+}
+
+func (f found) access(ctx context.Context) ([]backends.Access, error) {
+	if f.by == nil {
+		return nil, fmt.Errorf("no %s could be asked", f.Kind)
+	}
+	if f.by.err != nil {
+		return nil, f.by.err
+	}
+	from, ok := f.by.backend.(backends.Accessor)
+	if !ok {
+		return nil, fmt.Errorf("backend %s does not tell how its pods are reached", f.Kind)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, fmt.Errorf("no answer within %v", lookTimeout))
+	defer cancel()
+	return from.Access(ctx, f.ref())
+}
+
+// usableAll asks for all pods at once.
+func usableAll(ctx context.Context, pods []found, now time.Time) []usableRow {
+	rows := make([]usableRow, len(pods))
+	var all sync.WaitGroup
+	for i, f := range pods {
+		all.Go(func() { rows[i] = f.usable(ctx, now) })
+	}
+	all.Wait()
+	return rows
+}
+
+// here adds the servers of runs that are at work on this machine. They end with
+// their runs and nobody has to give them back, so only those look for them who
+// want to ask them something.
+func (a *app) here(ctx context.Context, inv *inventory) error {
+	fx, err := a.effects()
+	if err != nil {
+		return err
+	}
+	for _, f := range a.backends(fx) {
+		if f.Outlives || f.Default == nil {
+			continue
+		}
+		v := &vendor{factory: f}
+		if v.backend, v.err = f.Default(a.env); v.err == nil {
+			v.pods, v.err = v.backend.List(ctx, "")
+		}
+		for _, l := range v.pods {
+			inv.pods = append(inv.pods, found{Listed: l, listed: true, by: v, run: runLive})
+		}
+	}
+	return nil
+}
+
+func (a *app) showPod(ctx context.Context, c *cli.Command, name string) error {
+	kinds := c.StringSlice("backend")
+	inv, err := a.take(ctx, kinds)
+	if err == nil && len(kinds) == 0 {
+		err = a.here(ctx, inv)
+	}
+	if err != nil {
+		return err
+	}
+	f, err := inv.find(name)
+	if err != nil {
+		a.unasked(inv)
+		return &usage{err}
+	}
+	if f.by == nil || f.by.err != nil {
+		a.unasked(inv)
+	}
+	r := f.usable(ctx, time.Now())
+	file := c.String("key-file")
+	if file != "" {
+		if err := a.keyToFile(f, r, file, c.Bool("force")); err != nil {
+			return err
+		}
+	}
+	if f.run == runLive {
+		a.say("sweep: its run is at work%s: what is sent to it now is in the measurement", f.holder)
+	}
+	if c.Bool("json") {
+		err = a.json().Encode(r)
+	} else {
+		_, err = fmt.Fprint(a.out, r.text(time.Now(), file))
+	}
+	switch {
+	case err != nil:
+		return gone(err)
+	case f.by != nil && errors.Is(f.by.err, backends.ErrRefused):
+		return &statusError{exitProvider, nil} // and why has been said
+	}
+	return nil
+}
+
+// keyToFile writes the key of a pod's entry.
+func (a *app) keyToFile(f found, r usableRow, file string, force bool) error {
+	mine := a.mine(f) || f.Name == "" && f.Owner == owner() // on this machine a pod has no name
+	if !mine && !force {
+		_, why := ours(f.Listed, owner())
+		return &usage{&hinted{fmt.Errorf("pod %s is not provably yours: %s: its key was not written", cmp.Or(f.Name, f.ID), why), "--force writes it all the same"}}
+	}
+	entry := r.entry()
+	switch {
+	case entry == nil:
+		return &usage{fmt.Errorf("--key-file: the pod's key is not known: %s", r.WhyNull["access"])}
+	case entry.Key == nil:
+		return &usage{fmt.Errorf("--key-file: the pod has no key that sweep knows: %s", entry.WhyNull[backends.AccessKey])}
+	}
+	return a.writeKey(file, entry.secret)
+}
+
+// entry is the replica to which requests go first; nil if none is known.
+func (r usableRow) entry() *accessRow {
+	if len(r.Access) == 0 {
+		return nil
+	}
+	return &r.Access[max(0, slices.IndexFunc(r.Access, func(x accessRow) bool { return x.Entry }))]
+}
+
+// showWidth is that of a terminal, in columns. A word that is longer than a line
+// is not broken.
+const showWidth = 80
+
+// text is a pod for a person. file has the key; "" if it was not written.
+func (r usableRow) text(now time.Time, file string) string {
+	var b strings.Builder
+	field := func(name, value string) {
+		if value == "" {
+			return
+		}
+		indent := strings.Repeat(" ", 12)
+		value = wrap(plaintext.Line(value), showWidth-len(indent))
+		fmt.Fprintf(&b, "  %-9s %s\n", name, strings.ReplaceAll(value, "\n    ", "\n"+indent))
+	}
+	fmt.Fprintln(&b, plaintext.Line(cmp.Or(r.Name, r.ID)))
+	field("backend", strings.Join(slices.DeleteFunc([]string{r.Backend, r.ID}, func(s string) bool { return s == "" }), ", "))
+	state := r.standing()
+	if r.Name == "" && !r.InLedger {
+		state = r.Status + ", ends with its run"
+	}
+	field("state", state)
+	field("run", r.RunID+in(r.RunDir))
+	if !r.Expires.IsZero() {
+		field("ends", fmt.Sprintf("%s, %s", r.Expires.Local().Format(time.DateTime), ends(now, r.Expires)))
+	}
+	if r.USDPerHour > 0 {
+		field("price", fmt.Sprintf("%s/h, %s so far", dollars(r.USDPerHour), dollars(r.USD)))
+	}
+	field("gpu", r.GPU)
+	if entry := r.entry(); entry != nil {
+		field("engine", entry.Engine)
+		field("model", entry.Model)
+	} else {
+		field("access", "not known: "+r.WhyNull["access"])
+	}
+	for _, x := range r.Access {
+		fmt.Fprintf(&b, "\n%s\n", plaintext.Line(x.name()))
+		for _, part := range x.fields(file) {
+			field(part[0], part[1])
+		}
+	}
+	if commands := r.commands(file); len(commands) > 0 {
+		b.WriteString("\nTo use it:\n")
+		for _, command := range commands {
+			fmt.Fprintf(&b, "  %s\n", plaintext.Line(command))
+		}
+	}
+	return b.String()
+}
+
+func in(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	return ", " + dir
+}
+
+func (x accessRow) name() string {
+	if x.Replica == 0 {
+		return x.Role
+	}
+	return fmt.Sprintf("%s %d", x.Role, x.Replica)
+}
+
+// fields are what is known of a replica, or why it is not.
+func (x accessRow) fields(file string) [][2]string {
+	none := func(field string) string { return "none: " + x.WhyNull[field] }
+	list := [][2]string{{"url", none(backends.AccessURL)}}
+	if x.URL != nil {
+		list = [][2]string{{"url", *x.URL}, {"network", fmt.Sprintf("%s: %s", *x.NetworkPath, *x.Network)}}
+	}
+	metrics := none(backends.AccessMetrics)
+	if len(x.MetricsURLs) > 0 {
+		metrics = strings.Join(x.MetricsURLs, " or ")
+	}
+	key := none(backends.AccessKey)
+	if x.Key != nil {
+		key = fmt.Sprintf("%s, in %s", x.Key.Variable, x.Key.Where)
+		if x.Entry && file != "" {
+			key += ", and in " + file
+		}
+	}
+	if x.URL != nil { // else the reason is that of the URL
+		list = append(list, [2]string{"metrics", metrics})
+	}
+	return append(list, [2]string{"key", key})
+}
+
+// commands are what to type, line by line. Each can be given to a shell as it is,
+// and none has the key among its arguments.
+func (r usableRow) commands(file string) (lines []string) {
+	x := r.entry()
+	if x == nil || x.URL == nil {
+		return nil
+	}
+	if len(x.Tunnel) > 0 {
+		lines = append(lines, "# in a terminal of its own, for as long as you use it:")
+		lines = append(append(lines, shellLines(x.Tunnel...)...), "# and here:")
+	}
+	models := quote(*x.URL + "/v1/models")
+	if x.Key == nil {
+		return append(append(lines, shellLines("sweep", "probe", *x.URL)...), "curl -sS "+models)
+	}
+	if file == "" {
+		file = "sweep.key"
+		lines = append(lines, shellLines("sweep", "pods", "show", "--key-file", file, cmp.Or(r.Name, r.ID))...)
+	}
+	lines = append(lines, shellLines("sweep", "probe", "--key-file", file, *x.URL)...)
+	// The shell's own redirection: sed writes the header, and no argument has the key.
+	return append(lines, "sed 's/^/Authorization: Bearer /' <"+quote(file)+" |", "  curl -sS -H @- "+models)
+}
+
+// shellLines is a command of a POSIX shell, broken where a line would be too long.
+func shellLines(words ...string) (lines []string) {
+	line := ""
+	for _, word := range words {
+		word = quote(word)
+		if line != "" && len("  ")+len(line)+len(word)+len("  \\") > showWidth {
+			lines, line = append(lines, line+" \\"), " "
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// unknown says that no pod has a name, and which one was meant or which there are.
+func (inv *inventory) unknown(name string) error {
+	var names []string
+	for _, f := range inv.pods {
+		names = append(names, plaintext.Line(cmp.Or(f.Name, f.ID)))
+	}
+	names = slices.Compact(names)
+	const most = 5
+	err := fmt.Errorf("no pod %q is known to sweep", name)
+	switch near := syntax.Nearest(name, names); {
+	case near != "":
+		err = fmt.Errorf("%w; did you mean %q?", err, near)
+	case len(names) > most:
+		err = fmt.Errorf("%w, only %s and %d more", err, strings.Join(names[:most], ", "), len(names)-most)
+	case len(names) > 0:
+		err = fmt.Errorf("%w, only %s", err, strings.Join(names, ", "))
+	}
+	return &hinted{err, "sweep pods --all-owners lists what is rented; a server of process or sim ends with its run"}
+}
