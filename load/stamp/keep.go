@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/result"
 )
 
@@ -52,8 +53,7 @@ func connect(ctx context.Context) (client, server net.Conn, err error) {
 		return nil, nil, err
 	}
 	defer l.Close()
-	var dialer net.Dialer
-	if client, err = dialer.DialContext(ctx, "tcp", l.Addr().String()); err != nil {
+	if client, err = netguard.Dial(ctx, "tcp", l.Addr().String()); err != nil {
 		return nil, nil, err
 	}
 	if server, err = l.Accept(); err != nil {
