@@ -107,6 +107,11 @@ func AccessOf(env func(name string) string, place string) (Access, error) {
 	return a, nil
 }
 
+// ByReplica orders accesses by role, then by replica: for [slices.SortFunc].
+func ByReplica(a, b Access) int {
+	return cmp.Or(cmp.Compare(a.Role, b.Role), cmp.Compare(a.Replica, b.Replica))
+}
+
 // At adds the addresses of a replica. url is the base URL of one of its ports as
 // seen from here, "" if it cannot be reached.
 func (a *Access) At(path host.Path, network string, url func(port int) string) {

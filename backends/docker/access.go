@@ -40,9 +40,7 @@ func (b *Backend) Access(ctx context.Context, ref backends.Ref) ([]backends.Acce
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: %w", cmp.Or(ref.Pod, ref.Name), err)
 	}
-	slices.SortFunc(all, func(x, y backends.Access) int {
-		return cmp.Or(strings.Compare(x.Role, y.Role), cmp.Compare(x.Replica, y.Replica))
-	})
+	slices.SortFunc(all, backends.ByReplica)
 	return all, nil
 }
 

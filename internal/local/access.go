@@ -1,7 +1,6 @@
 package local
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -41,8 +40,6 @@ func (m *Machine) Access(ctx context.Context, ref backends.Ref) ([]backends.Acce
 	if len(all) == 0 {
 		return nil, fmt.Errorf("pod %s: no process of it is seen here: %w", ref.ID, backends.ErrNotFound)
 	}
-	slices.SortFunc(all, func(a, b backends.Access) int {
-		return cmp.Or(strings.Compare(a.Role, b.Role), cmp.Compare(a.Replica, b.Replica))
-	})
+	slices.SortFunc(all, backends.ByReplica)
 	return all, nil
 }
