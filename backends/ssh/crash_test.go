@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	backendtest.Main(m)
 }
 
-// An errand is what a parent is told.
-type errand struct {
+// An assignment is what a parent is told.
+type assignment struct {
 	Port                           int
 	User, Key, KnownHosts, Workdir string
 	Heartbeat, Life                time.Duration
@@ -36,7 +36,7 @@ type errand struct {
 }
 
 func parent(text string) {
-	var e errand
+	var e assignment
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
 		panic(err)
 	}
@@ -66,7 +66,7 @@ func parent(text string) {
 func orphan(t *testing.T, b *ssh.Backend, c ssh.Config, life time.Duration) (backends.Ref, string) {
 	t.Helper()
 	owner := "owner-" + rand.Text()
-	e := errand{c.Port, c.User, c.Key, c.KnownHosts, c.Workdir, c.Heartbeat, life, owner, t.TempDir() + "/log"}
+	e := assignment{c.Port, c.User, c.Key, c.KnownHosts, c.Workdir, c.Heartbeat, life, owner, t.TempDir() + "/log"}
 	text, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestLeftover(t *testing.T) {
 // Without us a pod ends: at its expiry time, and if the host has python3, as soon
 // as it misses our heartbeat.
 func TestDeadMan(t *testing.T) {
-	for name, e := range map[string]errand{
+	for name, e := range map[string]assignment{
 		"lifetime":  {Heartbeat: time.Hour, Life: 8 * time.Second},
 		"heartbeat": {Heartbeat: 4 * time.Second, Life: time.Hour},
 	} {

@@ -30,7 +30,7 @@ type source struct {
 	parse func(out []byte, whole bool) ([]gpustate.Reading, error)
 	// header begins the file of its answers; may be nil.
 	header func() string
-	// snapshot tells of the processes, and costs more; may be nil.
+	// snapshot also lists the processes, and costs more; may be nil.
 	snapshot *source
 	close    func() // may be nil
 }

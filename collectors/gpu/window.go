@@ -195,7 +195,7 @@ func (w *window) observe(host int, at time.Duration, list []gpustate.Reading, lo
 	list = gpustate.Whole(list)
 	for _, r := range list {
 		if len(r.Values) == 0 {
-			continue // it tells of processes alone
+			continue // it lists processes alone
 		}
 		key := r.Key()
 		if r.UUID == "" {
