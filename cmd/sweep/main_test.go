@@ -18,6 +18,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"sweep.dev/sweep/backends/runpod/runpodtest"
 	"sweep.dev/sweep/internal/guard"
 	"sweep.dev/sweep/internal/local"
 )
@@ -31,6 +32,9 @@ func TestMain(m *testing.M) {
 		os.Exit(curlMain())
 	}
 	guard.Main() // in the tests' own process too: they emulate providers whose pods are processes
+	if filepath.Base(os.Args[0]) == "runpod-emulator" {
+		os.Exit(emulatorMain())
+	}
 	// A server is known by its mark, and one in an emulated pod by the pod's: it gets
 	// no variable that its plan does not name.
 	if os.Getenv(asSweep) != "" || os.Getenv(local.MarkBackend) != "" || os.Getenv("RUNPOD_POD_ID") != "" {
@@ -79,7 +83,7 @@ func TestScripts(t *testing.T) {
 			if err := os.Mkdir(bin, 0o755); err != nil {
 				return err
 			}
-			for _, name := range []string{"sweep", "curl"} {
+			for _, name := range []string{"sweep", "curl", "runpod-emulator"} {
 				if err := os.Symlink(self, filepath.Join(bin, name)); err != nil {
 					return err
 				}
@@ -127,6 +131,13 @@ func sweep(t *testing.T, dir string, env []string, args ...string) ran {
 		t.Fatalf("sweep %s did not end: %v\n%s", strings.Join(args, " "), err, errs.String())
 	}
 	return ran{code: cmd.ProcessState.ExitCode(), stdout: out.String(), stderr: errs.String()}
+}
+
+// emulatorMain is cmd/runpod-emulator, whose pods start this binary as sweep.
+func emulatorMain() int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	return runpodtest.Main(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
 
 // curlMain is as much of curl as the commands need that sweep prints: curl [-sS]

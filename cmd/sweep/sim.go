@@ -11,18 +11,12 @@ import (
 func (a *app) simCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "sim",
-		Usage:     "serves a simulated engine on a simulated GPU, or a simulated provider",
+		Usage:     "serves a simulated engine on a simulated GPU",
 		ArgsUsage: "FLAGS",
 		Description: `The simulated engine takes the flags of the engine it plays.
 
   $ sweep sim --model Qwen/Qwen2.5-1.5B-Instruct --gpu l4 --port 8000
-  $ sweep sim --help                        # all of its flags
-
-With --provider it is a provider to rent pods from, each of which is a process
-of this machine.
-
-  $ sweep sim --provider runpod
-  $ sweep sim --provider runpod --help      # its flags and faults` + exitHelp(exitOK, exitInternal, exitUsage),
+  $ sweep sim --help                        # all of its flags` + exitHelp(exitOK, exitInternal, exitUsage),
 		// Its flags are an engine's, parsed as that engine parses them.
 		SkipFlagParsing: true,
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -32,9 +26,6 @@ of this machine.
 			}
 			ctx, _, stop := signals(ctx, say)
 			defer stop()
-			if _, ok := simulates(c.Args().Slice()); ok {
-				return a.simProvider(ctx, c.Args().Slice())
-			}
 			if code := sim.Main(ctx, c.Args().Slice(), a.out, a.err); code != exitOK {
 				return &statusError{code, nil}
 			}

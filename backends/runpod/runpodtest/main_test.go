@@ -20,16 +20,23 @@ import (
 	"sweep.dev/sweep/sim"
 )
 
-// asSweep makes this test binary the sim command of sweep.
-const asSweep = "RUNPODTEST_AS_SWEEP"
+// asSweep makes this test binary the sim command of sweep, asProgram the emulator's
+// program, whose pods have RUNPOD_POD_ID alone.
+const (
+	asSweep   = "RUNPODTEST_AS_SWEEP"
+	asProgram = "RUNPODTEST_AS_PROGRAM"
+)
 
 func TestMain(m *testing.M) {
 	guard.Main()
-	if os.Getenv(asSweep) != "" {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		defer stop()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	switch {
+	case os.Getenv(asSweep) != "", os.Getenv("RUNPOD_POD_ID") != "":
 		os.Exit(sim.Main(ctx, os.Args[2:], os.Stdout, os.Stderr))
+	case os.Getenv(asProgram) != "":
+		os.Exit(Main(ctx, os.Args[1:], os.Stdout, os.Stderr))
 	}
+	stop()
 	goleak.VerifyTestMain(m)
 }
 

@@ -30,7 +30,7 @@ type rule struct {
 
 var (
 	text    = &rule{kind: "string"}
-	flag    = &rule{kind: "boolean"}
+	boolean = &rule{kind: "boolean"}
 	texts   = &rule{kind: "array", items: text}
 	clouds  = []string{"SECURE", "COMMUNITY"}
 	actions = []string{"start", "stop", "restart", "terminate"}
@@ -74,14 +74,14 @@ var (
 			}},
 			"cloud":            {kind: "string", enum: clouds},
 			"dataCenterIds":    texts,
-			"globalNetworking": flag,
-			"startSsh":         flag,
-			"startJupyter":     flag,
+			"globalNetworking": boolean,
+			"startSsh":         boolean,
+			"startJupyter":     boolean,
 		}),
 	}
 
 	updateRule = &rule{kind: "object", keys: with(containerRules, map[string]*rule{
-		"name": {kind: "string", minLen: 1}, "locked": flag, "globalNetworking": flag,
+		"name": {kind: "string", minLen: 1}, "locked": boolean, "globalNetworking": boolean,
 	})}
 
 	actionRule = &rule{kind: "object", required: []string{"action"}, keys: map[string]*rule{

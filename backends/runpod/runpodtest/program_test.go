@@ -1,4 +1,4 @@
-package main
+package runpodtest
 
 import (
 	"bufio"
@@ -17,20 +17,18 @@ import (
 	"sweep.dev/sweep/internal/procfs"
 )
 
-// TestSimProvider rents a pod from sweep sim --provider runpod as a person would,
+// TestMain_pod rents a pod from the program as a person would,
 // asks its engine, and ends the provider with the pod still running.
-func TestSimProvider(t *testing.T) {
+func TestMain_pod(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), self, "sim", "--provider", "runpod", "--provision", "0s", "--pull", "50ms",
+	cmd := exec.CommandContext(t.Context(), self, "--provision", "0s", "--pull", "50ms",
 		"--seed", strconv.Itoa(os.Getpid()), // for an id that nobody else's emulator has
-		"--stock", "NVIDIA L4=1", "--fault", "slow-provision=50ms,429=1",
-		// A pod gets nothing of our environment, in which this binary is sweep.
-		"--image", "vllm/vllm-openai:*=env "+asSweep+"=1 "+self+" sim --gpu l4")
-	cmd.Env = append(os.Environ(), asSweep+"=1")
+		"--stock", "NVIDIA L4=1", "--fault", "slow-provision=50ms,429=1")
+	cmd.Env = append(os.Environ(), asProgram+"=1")
 	cmd.WaitDelay = 20 * time.Second
 	var said strings.Builder
 	cmd.Stderr = &said
@@ -114,21 +112,21 @@ func TestSimProvider(t *testing.T) {
 	}
 }
 
-func TestSimProvider_usage(t *testing.T) {
+func TestMain_usage(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		`no provider is called "aws"`:         {"--provider", "aws"},
-		"no fault is called":                  {"--provider=runpod", "--fault", "no-such"},
-		"is not GPU=N":                        {"--provider=runpod", "--stock", "l4"},
-		"unexpected arguments: x":             {"--provider", "runpod", "x"},
-		"flag provided but not defined: -gpu": {"--provider", "runpod", "--gpu", "l4"},
+		"no fault is called":                     {"--fault", "no-such"},
+		"is not GPU=N":                           {"--stock", "l4"},
+		"unexpected arguments: x":                {"x"},
+		"flag provided but not defined: -no-gpu": {"--no-gpu", "l4"},
 	} {
-		got := sweep(t, t.TempDir(), nil, append([]string{"sim"}, args...)...)
-		if got.code != exitUsage || !strings.Contains(got.stderr, want) {
-			t.Errorf("%v: exit %d, %s", args, got.code, got.stderr)
+		var said strings.Builder
+		if code := Main(t.Context(), args, io.Discard, &said); code != 2 || !strings.Contains(said.String(), want) {
+			t.Errorf("%v: exit %d, %s", args, code, said.String())
 		}
 	}
-	if got := sweep(t, t.TempDir(), nil, "sim", "--provider", "runpod", "--help"); got.code != exitOK || !strings.Contains(got.stdout, "create-500-but-creates") {
-		t.Errorf("help: exit %d, %s%s", got.code, got.stdout, got.stderr)
+	var help strings.Builder
+	if code := Main(t.Context(), []string{"--help"}, &help, io.Discard); code != 0 || !strings.Contains(help.String(), "create-500-but-creates") {
+		t.Errorf("help: exit %d, %s", code, help.String())
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package runpodtest
 
 import (
 	"context"
@@ -10,71 +10,65 @@ import (
 	"strings"
 	"time"
 
-	"sweep.dev/sweep/backends/runpod/runpodtest"
 	"sweep.dev/sweep/backends/runpod/runpodtest/podtest"
 )
 
-// simulates is the value of --provider on the command line of sim, which is
-// otherwise an engine's.
-func simulates(args []string) (name string, ok bool) {
-	for i, a := range args {
-		flag, value, has := strings.Cut(strings.TrimLeft(a, "-"), "=")
-		switch {
-		case !strings.HasPrefix(a, "-") || flag != "provider":
-		case has:
-			return value, true
-		case i+1 < len(args):
-			return args[i+1], true
-		default:
-			return "", true
-		}
-	}
-	return "", false
-}
+const program = "runpod-emulator"
 
-const simProviderHelp = `Usage: sweep sim --provider runpod [flags]
+const help = `Usage: runpod-emulator [flags]
 
 Serves RunPod's REST API v2. Each pod that is created is a process of this
-machine: vllm/vllm-openai is the simulated engine, other images are told of with
---image. It prints a line for each request, and the bill at its end.
-  $ sweep sim --provider runpod --listen 127.0.0.1:8900
+machine: vllm/vllm-openai is the simulated engine, --image names the programs of
+other images. It prints a line for each request, and the bill at its end.
+  $ runpod-emulator --listen 127.0.0.1:8900
   $ export RUNPOD_API_BASE_URL=http://127.0.0.1:8900 RUNPOD_API_KEY=...     # as it prints them
   $ sweep run plan.yaml
 
 Flags:
 `
 
-// simProvider serves an emulated provider until ctx is done.
-func (a *app) simProvider(ctx context.Context, args []string) error {
-	o, err := a.parseSimProvider(args)
+// Main is the emulator as a program: it serves until ctx is done, ends its pods and
+// returns the exit code. Pods start this executable with sim as its first argument,
+// which has to play the simulated engine.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, stdout, stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		return nil
+		return 0
 	case err != nil:
-		return &usage{err}
+		fmt.Fprintf(stderr, "%s: %v\n", program, err)
+		return 2
 	}
-	e, err := runpodtest.New(o)
+	if err := serveUntilDone(ctx, o, stdout, stderr); err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", program, err)
+		return 1
+	}
+	return 0
+}
+
+func serveUntilDone(ctx context.Context, o Options, stdout, stderr io.Writer) error {
+	e, err := New(o)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "export RUNPOD_API_BASE_URL=%s\nexport RUNPOD_API_KEY=%s\n", e.URL(), e.Key())
-	fmt.Fprintf(a.err, "sweep: pods' http ports are at %s\n", e.ProxyURL())
+	fmt.Fprintf(stdout, "export RUNPOD_API_BASE_URL=%s\nexport RUNPOD_API_KEY=%s\n", e.URL(), e.Key())
+	fmt.Fprintf(stderr, "%s: pods' http ports are at %s\n", program, e.ProxyURL())
 	<-ctx.Done()
 	alive := len(e.Audit().Alive())
 	err = e.Close()
 	audit := e.Audit()
-	fmt.Fprintf(a.err, "sweep: %d pods in %d creates, $%.6f; %d ended with the emulator\n",
-		len(audit.Pods), audit.Creates, audit.USD, alive)
+	fmt.Fprintf(stderr, "%s: %d pods in %d creates, $%.6f; %d ended with the emulator\n",
+		program, len(audit.Pods), audit.Creates, audit.USD, alive)
 	return err
 }
 
-func (a *app) parseSimProvider(args []string) (runpodtest.Options, error) {
-	o := runpodtest.Options{OnEvent: func(ev runpodtest.Event) {
-		fmt.Fprintf(a.err, "%s %v\n", ev.At.UTC().Format(time.TimeOnly), ev)
+// parse reads the flags. It prints the help to stdout and each request to stderr.
+func parse(args []string, stdout, stderr io.Writer) (Options, error) {
+	o := Options{OnEvent: func(ev Event) {
+		fmt.Fprintf(stderr, "%s %v\n", ev.At.UTC().Format(time.TimeOnly), ev)
 	}}
-	fs := flag.NewFlagSet("sweep sim --provider runpod", flag.ContinueOnError)
+	fs := flag.NewFlagSet(program, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	name := fs.String("provider", "", "`provider` to play: runpod")
 	fs.StringVar(&o.Addr, "listen", "127.0.0.1:0", "`address` to listen on; port 0 takes a free one")
 	fs.StringVar(&o.Key, "key", "", "the account's `key`; default a random one")
 	fs.Uint64Var(&o.Seed, "seed", 0, "`seed` of ids, places and the dice of faults")
@@ -114,23 +108,21 @@ func (a *app) parseSimProvider(args []string) (runpodtest.Options, error) {
 	err := fs.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(a.out, simProviderHelp)
-		fs.SetOutput(a.out)
+		fmt.Fprint(stdout, help)
+		fs.SetOutput(stdout)
 		fs.PrintDefaults()
-		fmt.Fprint(a.out, "\nFaults:\n")
-		for _, k := range runpodtest.FaultKinds {
-			fmt.Fprintf(a.out, "  %-24s %s\n", k.Name, k.Doc)
+		fmt.Fprint(stdout, "\nFaults:\n")
+		for _, k := range FaultKinds {
+			fmt.Fprintf(stdout, "  %-24s %s\n", k.Name, k.Doc)
 		}
 		return o, err
 	case err != nil:
 		return o, err
-	case *name != "runpod":
-		return o, fmt.Errorf("no provider is called %q; there is runpod", *name)
 	case fs.NArg() > 0:
 		return o, fmt.Errorf("unexpected arguments: %s", strings.Join(fs.Args(), " "))
 	}
 	for _, f := range o.Faults {
-		if _, err := runpodtest.ParseFault(f); err != nil {
+		if _, err := ParseFault(f); err != nil {
 			return o, err
 		}
 	}
