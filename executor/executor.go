@@ -219,7 +219,7 @@ func Done(p *plan.Plan, st *rundir.State, retry []string, cell plan.Cell, n int)
 func (r *run) plan() (Report, error) {
 	var rep Report
 	for _, d := range r.Plan.Deployments() {
-		left := &deployment{run: r, Deployment: d, label: ServerLabel(r.Plan, d)}
+		left := &deployment{run: r, Deployment: d, label: ServerLabel(d)}
 		r.all = append(r.all, left)
 		for n := 1; n <= max(1, r.Plan.Repeats); n++ {
 			for _, cell := range d.Cells {

@@ -75,7 +75,7 @@ func Announce(p *plan.Plan, deployments []plan.Deployment, b backends.Backend, g
 			i = len(list)
 			list = append(list, Announcement{Extras: extras})
 		}
-		list[i].Servers = append(list[i].Servers, ServerLabel(p, d))
+		list[i].Servers = append(list[i].Servers, ServerLabel(d))
 	}
 	return list
 }

@@ -233,5 +233,5 @@ func TestLabels(t *testing.T) {
 	p := parsePlan(t, `matrix: {engine: sim, gpu: [a], concurrency: [2], args.max-num-seqs: [64]}`)
 	d := p.Deployments()[0]
 	want(t, "cell", Label(d.Cells[0]), "sim a concurrency=2 arg_max_num_seqs=64")
-	want(t, "server", ServerLabel(p, d), "sim a arg_max_num_seqs=64")
+	want(t, "server", ServerLabel(d), "sim a arg_max_num_seqs=64")
 }

@@ -157,29 +157,13 @@ func mostCommon(reqs []result.Request) (class, text string) {
 // identify fills in what the trial is, beside what was measured.
 func (m *measurement) identify(row result.Row, finished time.Time) {
 	cell := m.trial.cell
-	for _, s := range cell.Settings {
-		row[s.Column] = s.Value
-	}
-	l := cell.Load
+	maps.Copy(row, m.Plan.AxisColumns(cell))
 	set := func(name string, v any) { row[name] = v }
 	set("gpu", orNil(cell.Server.GPU))
 	// The GPUs of a server that runs already are known only if the plan gives them;
 	// the axis gpu_count is among the settings.
 	if cell.Server.GPU != "" || cell.Server.RoleGPUs != nil {
 		set("gpu_count", int64(cell.Server.GPUCount))
-	}
-	if l.Concurrency > 0 {
-		set("concurrency", int64(l.Concurrency))
-	}
-	if l.RequestRate > 0 {
-		set("request_rate", l.RequestRate)
-	}
-	// 0 is a length that each prompt brings itself: of a trace or a distribution.
-	if l.MaxTokens > 0 {
-		set("max_tokens", int64(l.MaxTokens))
-	}
-	if l.Prompts.Kind == plan.PromptsSynthetic && l.Prompts.InputTokens > 0 {
-		set("target_input_tokens", int64(l.Prompts.InputTokens))
 	}
 	set("run_id", m.State.Manifest.RunID)
 	set("plan", m.Plan.Name)
@@ -377,29 +361,21 @@ func copyFrom(w io.Writer, path string, offset int64, mask secret.Mask) error {
 
 // Label is a cell in a person's words.
 func Label(c plan.Cell) string {
-	return words(c.Settings, func(string) bool { return true })
+	return words(c.Settings, func(plan.Axis) bool { return true })
 }
 
 // ServerLabel is a deployment in a person's words: its server axes.
-func ServerLabel(p *plan.Plan, d plan.Deployment) string {
-	server := map[string]bool{}
-	for _, a := range p.Matrix.Axes {
-		server[a.Column] = a.Server
-	}
-	return words(d.Cells[0].Settings, func(column string) bool { return server[column] })
+func ServerLabel(d plan.Deployment) string {
+	return words(d.Cells[0].Settings, func(a plan.Axis) bool { return a.Server })
 }
 
 // words are on one line that does nothing on a terminal: a plan may be a
 // stranger's.
-func words(settings []plan.Setting, want func(column string) bool) string {
+func words(settings []plan.Setting, want func(plan.Axis) bool) string {
 	var parts []string
 	for _, s := range settings {
-		switch {
-		case !want(s.Column):
-		case s.Column == "engine" || s.Column == "gpu" || s.Column == "model":
-			parts = append(parts, fmt.Sprint(s.Value))
-		default:
-			parts = append(parts, fmt.Sprintf("%s=%v", s.Column, s.Value))
+		if want(*s.Axis) {
+			parts = append(parts, s.String())
 		}
 	}
 	return plaintext.Line(strings.Join(parts, " "))

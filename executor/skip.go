@@ -46,12 +46,12 @@ func (d *deployment) recall() error {
 	return nil
 }
 
-// above says whether two cells differ in nothing but that a asks for more of
-// request_rate or concurrency.
+// above says whether two cells differ in nothing but that a asks for a greater
+// amount of load.
 func above(a, b plan.Cell) bool {
 	more := false
 	for _, s := range a.Settings {
-		i := slices.IndexFunc(b.Settings, func(o plan.Setting) bool { return o.Column == s.Column })
+		i := slices.IndexFunc(b.Settings, func(o plan.Setting) bool { return o.Axis == s.Axis })
 		if i < 0 {
 			return false
 		}
@@ -61,7 +61,7 @@ func above(a, b plan.Cell) bool {
 		}
 		x, ok := level(s.Value)
 		y, ok2 := level(other)
-		if s.Column != "request_rate" && s.Column != "concurrency" || !ok || !ok2 || x <= y || more {
+		if !s.Axis.Amount || !ok || !ok2 || x <= y || more {
 			return false
 		}
 		more = true

@@ -89,7 +89,7 @@ func (l *loader) checkGiven(p *Plan) {
 	}
 	l.checkResetCache()
 	for _, a := range p.Matrix.Axes {
-		if strings.HasPrefix(a.Name, "args.") || strings.HasPrefix(a.Name, "env.") || strings.HasPrefix(a.Name, "roles.") {
+		if a.kind.pattern != nil {
 			l.ignored(why, "", "matrix", a.Name)
 		}
 	}
@@ -121,7 +121,8 @@ func (l *loader) impliedEngine(p *Plan) {
 		return
 	}
 	for key := range p.Engines {
-		p.Matrix.Axes = append([]Axis{{Name: "engine", Column: "engine", Server: true, Values: []Value{key}}}, p.Matrix.Axes...)
+		axis, _ := newAxis("engine", key)
+		p.Matrix.Axes = append([]Axis{axis}, p.Matrix.Axes...)
 	}
 }
 
@@ -270,7 +271,10 @@ func numbered(a, b string) bool {
 func (l *loader) checkEngineAxes(p *Plan) {
 	for _, a := range p.Matrix.Axes {
 		at := l.key("matrix", a.Name)
-		if arg, ok := strings.CutPrefix(a.Name, "args."); ok {
+		switch arg, name := a.kind.arg, a.kind.env; {
+		case a.kind.role != "":
+			l.checkRoleAxis(p, at, a.kind.role, arg)
+		case arg != "":
 			for _, n := range l.axisNodes(a.Name) {
 				l.checkArgValue(n, arg, slices.Collect(maps.Values(l.profiles))...)
 			}
@@ -283,11 +287,7 @@ func (l *loader) checkEngineAxes(p *Plan) {
 					}
 				}
 			}
-		}
-		if role, what, ok := roleAxis(a.Name); ok {
-			l.checkRoleAxis(p, at, role, what)
-		}
-		if name, ok := strings.CutPrefix(a.Name, "env."); ok {
+		case name != "":
 			for _, key := range slices.Sorted(maps.Keys(p.Engines)) {
 				if _, ok := p.Engines[key].Env[name]; ok {
 					l.conflict("keep one of them", path("engines", key, "env", name), "engines.%s.env.%s is also an axis of the matrix", key, name)

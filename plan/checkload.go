@@ -11,15 +11,10 @@ import (
 	"sweep.dev/sweep/plan/internal/strict"
 )
 
-// loadPaths says where each load axis stands when it is no axis.
+// loadPath says where a load axis stands when it is no axis; nil for others.
 func loadPath(axis string) []string {
-	switch axis {
-	case "concurrency", "request_rate", "max_tokens":
-		return path("load", axis)
-	case "input_tokens", "shared_prefix":
-		return path("load", "prompts", axis)
-	}
-	return nil
+	kind, _ := lookupAxis(axis)
+	return kind.path()
 }
 
 // given says whether the plan gives a load axis a value, here or there.
@@ -56,7 +51,7 @@ func (l *loader) checkLoop(p *Plan) {
 		ld.Client = ""
 	}
 	var ways [][]string
-	for _, way := range []string{"concurrency", "request_rate"} {
+	for _, way := range amountAxes() {
 		if l.given(way) {
 			ways = append(ways, l.where(way))
 		}
@@ -70,7 +65,7 @@ func (l *loader) checkLoop(p *Plan) {
 	case len(ways) > 1:
 		l.conflict("a closed loop has concurrency; an open loop has request_rate, stages or a trace", ways[len(ways)-1],
 			"a load has one of concurrency, request_rate, stages and trace, not several")
-	case len(ways) == 0 && (l.mistyped("concurrency") || l.mistyped("request_rate")):
+	case len(ways) == 0 && slices.ContainsFunc(amountAxes(), l.mistyped):
 		return
 	case len(ways) == 0:
 		l.missing("the load has neither a concurrency nor a request_rate", "an axis concurrency: [1, 8, 32], or load.concurrency, or request_rate in either place, or load.stages, or load.trace", "load")

@@ -3,7 +3,6 @@ package plan
 import (
 	"maps"
 	"slices"
-	"strings"
 
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/syntax"
@@ -35,8 +34,7 @@ func (l *loader) checkRoles(p *Plan, key string, profile *engine.Profile) {
 }
 
 // checkRoleAxis holds an axis of a role against every engine that gets it.
-func (l *loader) checkRoleAxis(p *Plan, at *syntax.Node, name, what string) {
-	arg, isArg := strings.CutPrefix(what, "args.")
+func (l *loader) checkRoleAxis(p *Plan, at *syntax.Node, name, arg string) {
 	for _, key := range slices.Sorted(maps.Keys(l.profiles)) {
 		profile := l.profiles[key]
 		role := l.role(profile, at, name)
@@ -44,7 +42,7 @@ func (l *loader) checkRoleAxis(p *Plan, at *syntax.Node, name, what string) {
 			continue
 		}
 		given := p.Engines[key].Roles[name]
-		if !isArg {
+		if arg == "" {
 			if given.Replicas > 0 {
 				l.conflict("keep one of them", path("engines", key, "roles", name, "replicas"), "engines.%s.roles.%s.replicas is also an axis of the matrix", key, name)
 			}

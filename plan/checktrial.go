@@ -146,15 +146,15 @@ func (l *loader) checkStop(p *Plan) {
 	if !s.SkipHigher {
 		return
 	}
-	for _, name := range []string{"request_rate", "concurrency"} {
-		if a := p.Matrix.axis(name); a != nil && len(a.Values) > 1 {
+	for _, a := range p.Matrix.Axes {
+		if a.Amount && len(a.Values) > 1 {
 			if !slices.IsSortedFunc(a.Values, func(x, y Value) int { return cmp.Compare(numeric(x), numeric(y)) }) {
-				l.ignored("the values of "+name+" do not go up", "write them in rising order", "load", "stop", "skip_higher")
+				l.ignored("the values of "+a.Name+" do not go up", "write them in rising order", "load", "stop", "skip_higher")
 			}
 			return
 		}
 	}
-	l.ignored("there is no axis request_rate or concurrency with several values", "", "load", "stop", "skip_higher")
+	l.ignored("there is no axis "+strings.Join(amountAxes(), " or ")+" with several values", "", "load", "stop", "skip_higher")
 }
 
 func numeric(v Value) float64 {

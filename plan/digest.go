@@ -21,10 +21,10 @@ func digest(v any, digits int) string {
 // nothing of the server but its axes: the same cell has the same id every
 // night, on every machine. Who sends and what ends a trial early change how a
 // cell is measured, not which it is: they are the spec digest's.
-func cellID(c Cell, axes []Axis, t forester) string {
-	values := make(map[string]any, len(axes))
-	for i, s := range c.Settings {
-		values[axes[i].Name] = s.Value
+func cellID(c Cell, t forester) string {
+	values := make(map[string]any, len(c.Settings))
+	for _, s := range c.Settings {
+		values[s.Axis.Name] = s.Value
 	}
 	load := c.Load
 	load.Sampling.Seed = nil

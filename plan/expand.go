@@ -96,7 +96,7 @@ func (l *loader) product(p *Plan, all *servers, dims []dimension) {
 		for d, dim := range dims {
 			for _, a := range dim.axes {
 				axis := &p.Matrix.Axes[a]
-				settings[a] = Setting{Column: axis.Column, Value: axis.Values[index[d]]}
+				settings[a] = Setting{Axis: axis, Value: axis.Values[index[d]]}
 			}
 		}
 		if !l.excluded(p, settings, hits) {
@@ -147,7 +147,8 @@ func (l *loader) added(p *Plan, all *servers) {
 	}
 	for i, values := range p.Matrix.Include {
 		settings := make([]Setting, 0, len(p.Matrix.Axes))
-		for _, a := range p.Matrix.Axes {
+		for i := range p.Matrix.Axes {
+			a := &p.Matrix.Axes[i]
 			v, ok := values[a.Name]
 			if !ok {
 				v = a.Values[0]
@@ -160,7 +161,7 @@ func (l *loader) added(p *Plan, all *servers) {
 			if fmt.Sprintf("%T", v) != fmt.Sprintf("%T", a.Values[0]) {
 				l.Report.Node(l.included[i], "type", "%s is %v here and another type in the matrix", a.Name, v)
 			}
-			settings = append(settings, Setting{Column: a.Column, Value: v})
+			settings = append(settings, Setting{Axis: a, Value: v})
 		}
 		l.cell(p, all, settings)
 		if id := p.cells[len(p.cells)-1].ID; have[id] {
@@ -175,27 +176,19 @@ func (l *loader) cell(p *Plan, all *servers, settings []Setting) {
 	c := Cell{Index: len(p.cells), Settings: settings}
 	c.Server = all.get(settings)
 	c.Load = l.load(p, settings, c.Server.Engine)
-	c.ID = cellID(c, p.Matrix.Axes, l.trees)
+	c.ID = cellID(c, l.trees)
 	p.cells = append(p.cells, c)
 }
 
 // load is the plan's load with the cell's values filled in.
 func (l *loader) load(p *Plan, settings []Setting, engine string) Load {
-	ld := p.Load
-	for i, s := range settings {
-		switch p.Matrix.Axes[i].Name {
-		case "concurrency":
-			ld.Concurrency = int(s.Value.(int64))
-		case "request_rate":
-			ld.RequestRate = s.Value.(float64)
-		case "max_tokens":
-			ld.MaxTokens = int(s.Value.(int64))
-		case "input_tokens":
-			ld.Prompts.InputTokens = int(s.Value.(int64))
-		case "shared_prefix":
-			ld.Prompts.SharedPrefix = s.Value.(float64)
+	d := draft{load: p.Load}
+	for _, s := range settings {
+		if !s.Axis.Server {
+			s.Axis.kind.put(&d, s.Value)
 		}
 	}
+	ld := d.load
 	if ld.RequestsPerWorker > 0 {
 		ld.Requests = ld.RequestsPerWorker * ld.Concurrency
 	}
@@ -228,9 +221,9 @@ type servers struct {
 
 func (s *servers) get(settings []Setting) Server {
 	var key strings.Builder
-	for i, set := range settings {
-		if s.p.Matrix.Axes[i].Server {
-			fmt.Fprintf(&key, "%q=%T:%v\x00", set.Column, set.Value, set.Value)
+	for _, set := range settings {
+		if set.Axis.Server {
+			fmt.Fprintf(&key, "%q=%T:%v\x00", set.Axis.Column, set.Value, set.Value)
 		}
 	}
 	if have, ok := s.made[key.String()]; ok {
@@ -242,32 +235,16 @@ func (s *servers) get(settings []Setting) Server {
 }
 
 func (s *servers) make(settings []Setting) Server {
-	out := Server{Model: s.p.Model, ModelRevision: s.p.ModelRevision}
-	declared := 0 // the plan's gpu_count
-	args := make(map[string]any)
-	env := make(map[string]secret.String)
-	roles := make(map[string]Role)
-	for i, set := range settings {
-		name := s.p.Matrix.Axes[i].Name
-		switch name {
-		case "engine":
-			out.Engine = set.Value.(string)
-		case "model":
-			out.Model = set.Value.(string)
-		case "gpu":
-			out.GPU = set.Value.(string)
-		case "gpu_count":
-			declared = int(set.Value.(int64))
-		default:
-			if arg, ok := strings.CutPrefix(name, "args."); ok {
-				args[arg] = set.Value
-			} else if v, ok := strings.CutPrefix(name, "env."); ok {
-				env[v] = secret.Plain(set.Value.(string))
-			} else if role, what, ok := roleAxis(name); ok {
-				roles[role] = roles[role].with(what, set.Value)
-			}
+	d := draft{
+		server: Server{Model: s.p.Model, ModelRevision: s.p.ModelRevision},
+		args:   make(map[string]any), env: make(map[string]secret.String), roles: make(map[string]Role),
+	}
+	for _, set := range settings {
+		if set.Axis.Server {
+			set.Axis.kind.put(&d, set.Value)
 		}
 	}
+	out, args, env, roles := d.server, d.args, d.env, d.roles
 	e := s.p.Engines[out.Engine]
 	if profile := s.l.profiles[out.Engine]; profile != nil {
 		out.Profile = profile.Name
@@ -287,7 +264,7 @@ func (s *servers) make(settings []Setting) Server {
 	if len(roles) > 0 {
 		out.Roles = roles
 	}
-	s.countGPUs(&out, declared)
+	s.countGPUs(&out, d.gpus)
 	return out
 }
 
@@ -299,8 +276,8 @@ func (p *Plan) deployments() []Deployment {
 	ids := make(map[string]string) // by the server's settings, so that each server is hashed once
 	for _, c := range p.cells {
 		var key strings.Builder
-		for i, s := range c.Settings {
-			if p.Matrix.Axes[i].Server {
+		for _, s := range c.Settings {
+			if s.Axis.Server {
 				fmt.Fprintf(&key, "%T:%v\x00", s.Value, s.Value)
 			}
 		}

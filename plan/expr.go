@@ -36,7 +36,7 @@ func axisEnv(axes []Axis) exprEnv {
 	for _, a := range axes {
 		c := a.column()
 		e.add(a.Column, c)
-		if a.Name == "input_tokens" {
+		if a.kind.pattern == nil && a.Name != a.Column {
 			e.add(a.Name, c)
 			e.also[a.Column] = a.Name
 		}
@@ -73,8 +73,8 @@ func (e exprEnv) values(settings []Setting) map[string]any {
 		if n, ok := v.(int64); ok {
 			v = float64(n)
 		}
-		out[s.Column] = v
-		if name, ok := e.also[s.Column]; ok {
+		out[s.Axis.Column] = v
+		if name, ok := e.also[s.Axis.Column]; ok {
 			out[name] = v
 		}
 	}

@@ -142,8 +142,8 @@ func (s *servers) argNode(key, role, arg string) *syntax.Node {
 		}
 	}
 	for _, a := range s.p.Matrix.Axes {
-		name := strings.TrimPrefix(strings.TrimPrefix(a.Name, "roles."+role+"."), "args.")
-		if name != a.Name && profile.ArgName(name) == profile.ArgName(arg) {
+		kind := a.kind
+		if own := kind.role == "" || kind.role == role; own && kind.arg != "" && profile.ArgName(kind.arg) == profile.ArgName(arg) {
 			return s.l.key("matrix", a.Name)
 		}
 	}

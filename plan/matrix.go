@@ -32,21 +32,17 @@ func (l *loader) matrix(n *syntax.Node) Matrix {
 		case "include":
 			continue // needs the axes
 		}
-		kind, ok := lookupAxis(name)
+		a, ok := newAxis(name)
 		if !ok {
 			l.unknownAxis(e.Key)
 			continue
-		}
-		a := Axis{Name: name, Column: kind.column, Server: kind.server}
-		if a.Column == "" {
-			a.Column = name
 		}
 		if other, ok := columns[a.Column]; ok {
 			l.Report.Node(e.Key, "duplicate", "the axes %s and %s share the column %s", other, name, a.Column)
 			continue
 		}
 		columns[a.Column] = name
-		a.Values = l.axisValues(e.Value, kind, "matrix."+name)
+		a.Values = l.axisValues(e.Value, *a.kind, "matrix."+name)
 		if len(a.Values) > 0 {
 			m.Axes = append(m.Axes, a)
 		}
@@ -60,7 +56,7 @@ func (l *loader) matrix(n *syntax.Node) Matrix {
 func (l *loader) unknownAxis(key *syntax.Node) {
 	names := append(axisNames(), "zip", "include", "exclude")
 	d := l.Report.Node(key, "unknown-axis", "%q is not an axis", key.Text)
-	d.Expected = strict.OneOf(append(names, "args.<argument>", "env.<VARIABLE>", "roles.<role>.replicas", "roles.<role>.args.<argument>"))
+	d.Expected = strict.OneOf(axisForms("zip", "include", "exclude"))
 	prefix, rest, dotted := strings.Cut(key.Text, ".")
 	switch d.Nearest, d.Hint = l.axisMeant(key.Text, names); {
 	case d.Nearest != "":
@@ -161,7 +157,7 @@ func (l *loader) axisValues(n *syntax.Node, kind axisKind, where string) []Value
 			out, good = append(out, v), append(good, item)
 		}
 	}
-	if kind.kind == anyValue {
+	if kind.values() == anyValue {
 		out = l.unify(good, out, where)
 	}
 	seen := make(map[Value]bool)
@@ -181,15 +177,15 @@ func (l *loader) axisValue(n *syntax.Node, kind axisKind, where string) (Value, 
 		d.Hint = "use --set " + where + "=[...]"
 		return nil, false
 	}
-	switch kind.kind {
+	switch kind.values() {
 	case countValue:
-		v, ok := l.Int(n, kind.field, where)
+		v, ok := l.Int(n, kind.field(), where)
 		return v, ok
 	case numberValue:
-		v, ok := l.Float(n, kind.field, where)
+		v, ok := l.Float(n, kind.field(), where)
 		return v, ok
 	case textValue:
-		v, ok := l.Text(n, kind.field, where)
+		v, ok := l.Text(n, kind.field(), where)
 		return v, ok
 	}
 	switch n.Kind {
@@ -200,7 +196,7 @@ func (l *loader) axisValue(n *syntax.Node, kind axisKind, where string) (Value, 
 		}
 		return nil, false
 	}
-	if kind.kind == speltValue {
+	if kind.values() == speltValue {
 		if name := strings.TrimPrefix(where, "matrix.env."); strict.LooksSecret(name) {
 			l.Report.Node(n, "secret", "%s looks like a credential, and values of axes are written out in every row", where)
 			return nil, false

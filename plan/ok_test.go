@@ -43,7 +43,7 @@ func TestOK(t *testing.T) {
 				for _, c := range d.Cells {
 					fmt.Fprintf(&b, "  cell %s spec %s subject %s", c.ID, p.SpecDigest(c), p.SubjectDigest(c, nil))
 					for _, s := range c.Settings {
-						fmt.Fprintf(&b, " %s=%v", s.Column, s.Value)
+						fmt.Fprintf(&b, " %s=%v", s.Axis.Column, s.Value)
 					}
 					b.WriteByte('\n')
 				}

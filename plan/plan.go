@@ -163,7 +163,10 @@ type Axis struct {
 	Name   string // as in the file: "concurrency", "args.max-num-seqs"
 	Column string // as in columns and expressions: "arg_max_num_seqs"
 	Server bool   // changes the server, not only the load
+	Amount bool   // its value is an amount of load
 	Values []Value
+
+	kind *axisKind
 }
 
 // Matrix is the axes and what is added to and taken from their product.
@@ -176,8 +179,8 @@ type Matrix struct {
 
 // A Setting is the value of one axis in one cell.
 type Setting struct {
-	Column string
-	Value  Value
+	Axis  *Axis
+	Value Value
 }
 
 // A Server is what one deployment runs: everything that a change of would need

@@ -9,7 +9,7 @@ import (
 
 // axisRange decodes {from, to, factor} and {from, to, step}.
 func (l *loader) axisRange(n *syntax.Node, kind axisKind, where string) []Value {
-	if kind.kind == textValue || kind.kind == speltValue {
+	if kind.values() == textValue || kind.values() == speltValue {
 		l.Report.Node(n, "range", "%s is text and has no ranges", where)
 		return nil
 	}
@@ -20,7 +20,7 @@ func (l *loader) axisRange(n *syntax.Node, kind axisKind, where string) []Value 
 		if v == nil {
 			return
 		}
-		if v.Kind == syntax.Float || kind.kind == numberValue {
+		if v.Kind == syntax.Float || kind.values() == numberValue {
 			whole = false
 		}
 		switch {
@@ -47,10 +47,11 @@ func (l *loader) axisRange(n *syntax.Node, kind axisKind, where string) []Value 
 		}
 	}
 	zero, one := 0.0, 1.0
-	number("from", &from, kind.field)
-	number("to", &to, kind.field)
+	bounds := kind.field()
+	number("from", &from, bounds)
+	number("to", &to, bounds)
 	number("factor", &factor, fieldtag.Field{Above: &one})
-	number("step", &step, fieldtag.Field{Above: &zero, Unit: kind.field.Unit})
+	number("step", &step, fieldtag.Field{Above: &zero, Unit: bounds.Unit})
 	if (n.Get("factor") == nil) == (n.Get("step") == nil) {
 		l.Report.Node(n, "range", "the range of %s needs exactly one of factor and step", where).Expected = "{from: 1, to: 64, factor: 2} or {from: 8, to: 64, step: 8}"
 		ok = false
@@ -65,7 +66,7 @@ func (l *loader) axisRange(n *syntax.Node, kind axisKind, where string) []Value 
 	case factor > 0 && from <= 0:
 		l.Report.Node(n, "range", "the range of %s multiplies %v and never gets anywhere", where, from)
 		return nil
-	case kind.kind == countValue && !whole:
+	case kind.values() == countValue && !whole:
 		l.Report.Node(n, "range", "%s takes whole numbers, and this range has others", where)
 		return nil
 	}

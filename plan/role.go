@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"sweep.dev/sweep/engine"
 )
@@ -44,10 +43,9 @@ func (s Server) ReplicasOf(role *engine.Role) int {
 	return cmp.Or(s.Roles[role.Name].Replicas, role.Replicas, 1)
 }
 
-// with is a role with the value of one axis.
-func (r Role) with(what string, v Value) Role {
-	arg, ok := strings.CutPrefix(what, "args.")
-	if !ok {
+// with is a role with another value of an argument, or without one, of replicas.
+func (r Role) with(arg string, v Value) Role {
+	if arg == "" {
 		r.Replicas = int(v.(int64))
 		return r
 	}

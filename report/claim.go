@@ -99,7 +99,7 @@ func (r *Run) Claims() []Claim {
 // conclude makes all claims, and marks the sweet spots.
 func (s *summary) conclude() {
 	for _, l := range byLoad(s.points, func(p *Point) string {
-		return label(p.Cell, func(set Setting) bool { return !isLoad(set.Column) })
+		return label(p.Cell, func(set Setting) bool { return !set.Amount })
 	}) {
 		s.claims = append(s.claims, l.loadClaims()...)
 	}
@@ -108,14 +108,14 @@ func (s *summary) conclude() {
 		s.claims = append(s.claims, c.claims...)
 	}
 	s.shapes = s.shapesOf(
-		func(set Setting) bool { return set.Column != "gpu" && !isLoad(set.Column) },
+		func(set Setting) bool { return set.Column != "gpu" && !set.Amount },
 		func(p *Point) string { return fmt.Sprint(s.value(p, "gpu")) },
 	)
 	for _, sh := range s.shapes {
 		s.claims = append(s.claims, sh.claims()...)
 	}
 	for _, sh := range s.shapesOf(
-		func(set Setting) bool { return !set.Server && !isLoad(set.Column) },
+		func(set Setting) bool { return !set.Server && !set.Amount },
 		func(p *Point) string { return label(p.Cell, func(set Setting) bool { return set.Server }) },
 	) {
 		s.claims = append(s.claims, sh.bests(AskCost, tokenCost))

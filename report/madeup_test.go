@@ -151,9 +151,13 @@ func parseMadeUp(t *testing.T, text string) *description {
 			var label []string
 			for i, axis := range axes {
 				name, server := strings.CutSuffix(axis, "!")
-				s := Setting{Column: name, Server: server, Value: plainValue(args[i])}
+				s := Setting{Column: name, Server: server, Amount: name == "concurrency" || name == "request_rate", Value: plainValue(args[i])}
+				s.Text = fmt.Sprintf("%s=%v", name, s.Value)
+				if name == "engine" || name == "gpu" || name == "model" {
+					s.Text = fmt.Sprint(s.Value)
+				}
 				c.Settings = append(c.Settings, s)
-				label = append(label, setting(s))
+				label = append(label, s.Text)
 			}
 			c.Label = strings.Join(label, " ")
 			trial = 0

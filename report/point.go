@@ -176,12 +176,3 @@ func (p *Point) passes() bool {
 	}
 	return false
 }
-
-// setting is a value of an axis in the words of a cell's label.
-func setting(s Setting) string {
-	switch s.Column {
-	case "engine", "gpu", "model":
-		return fmt.Sprint(s.Value)
-	}
-	return fmt.Sprintf("%s=%v", s.Column, s.Value)
-}

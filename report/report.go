@@ -44,6 +44,8 @@ type Cell struct {
 type Setting struct {
 	Column string `json:"column"`
 	Server bool   `json:"server,omitempty"` // the axis changes the server
+	Amount bool   `json:"amount,omitempty"` // the axis is an amount of load; a plan has one at most
+	Text   string `json:"text"`             // the value as the cell's label has it
 	Value  any    `json:"value"`
 }
 

@@ -7,10 +7,6 @@ import (
 	"strings"
 )
 
-// isLoad names the axes whose value is an amount of load. A plan has one of
-// them at most.
-func isLoad(column string) bool { return column == "concurrency" || column == "request_rate" }
-
 // value is a cell's value of an axis; nil where it has none.
 func (c Cell) value(column string) any {
 	for _, s := range c.Settings {
@@ -24,7 +20,7 @@ func (c Cell) value(column string) any {
 // load is a cell's amount of load; 0 where the plan does not vary it.
 func load(c Cell) float64 {
 	for _, s := range c.Settings {
-		if v, ok := s.Value.(float64); ok && isLoad(s.Column) {
+		if v, ok := s.Value.(float64); ok && s.Amount {
 			return v
 		}
 	}
@@ -33,7 +29,7 @@ func load(c Cell) float64 {
 
 // loadText is a cell's amount of load in words; "" where the plan does not vary
 // it.
-func loadText(c Cell) string { return label(c, func(s Setting) bool { return isLoad(s.Column) }) }
+func loadText(c Cell) string { return label(c, func(s Setting) bool { return s.Amount }) }
 
 // amounts are several amounts of load in words: "concurrency 1, 4, 16".
 func amounts(points []*Point) string {
@@ -41,7 +37,7 @@ func amounts(points []*Point) string {
 	name := ""
 	for _, p := range points {
 		for _, s := range p.Cell.Settings {
-			if isLoad(s.Column) {
+			if s.Amount {
 				name = s.Column
 				values = append(values, fmt.Sprint(s.Value))
 			}
@@ -93,7 +89,7 @@ func label(c Cell, want func(Setting) bool) string {
 	var parts []string
 	for _, s := range c.Settings {
 		if want(s) {
-			parts = append(parts, setting(s))
+			parts = append(parts, s.Text)
 		}
 	}
 	return strings.Join(parts, " ")

@@ -118,7 +118,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 	for _, d := range deployments {
 		note := predictionText(d.Server)
 		if note != "" && p.Predicted == plan.PredictedSkip {
-			fmt.Fprintf(w, "deployment %s\t%s\n  skipped\t%s\n", d.ID, executor.ServerLabel(p, d), note)
+			fmt.Fprintf(w, "deployment %s\t%s\n  skipped\t%s\n", d.ID, executor.ServerLabel(d), note)
 			continue
 		}
 		took := estimate(p, d, made.timeScale())
@@ -130,7 +130,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 			sources[report.PriceSource(one.source)] = true
 			text = "$" + report.Dollars(usd)
 		}
-		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(p, d), plural(len(d.Cells), "cell"), roundMinutes(took), text)
+		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(d), plural(len(d.Cells), "cell"), roundMinutes(took), text)
 		fmt.Fprintf(w, "  uses\t%s\n", hardware(d.Server, one))
 		if note != "" {
 			fmt.Fprintf(w, "  predicted\t%s\n", note)
@@ -352,13 +352,13 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 	list := make([]deployment, 0, len(deployments))
 	for _, d := range deployments {
 		out := deployment{
-			ID: d.ID, Label: executor.ServerLabel(p, d), Predicted: predicted(d.Server), Seconds: seconds(estimate(p, d, made.timeScale())),
+			ID: d.ID, Label: executor.ServerLabel(d), Predicted: predicted(d.Server), Seconds: seconds(estimate(p, d, made.timeScale())),
 			Extra: executor.Extras(p, d, made.backend, made.factory.Given),
 		}
 		for _, c := range d.Cells {
 			settings := map[string]any{}
 			for _, s := range c.Settings {
-				settings[s.Column] = s.Value
+				settings[s.Axis.Column] = s.Value
 			}
 			out.Cells = append(out.Cells, cell{c.ID, p.SpecDigest(c), settings, seconds(cellEstimate(p, c, made.timeScale()))})
 		}
@@ -377,7 +377,7 @@ type commander interface {
 // shell. Secrets stay references.
 func (a *app) commands(p *plan.Plan, made *plugins, deployments []plan.Deployment) error {
 	for _, d := range deployments {
-		fmt.Fprintf(a.out, "# deployment %s: %s\n", d.ID, plaintext.Line(executor.ServerLabel(p, d)))
+		fmt.Fprintf(a.out, "# deployment %s: %s\n", d.ID, plaintext.Line(executor.ServerLabel(d)))
 		if c, ok := made.backend.(commander); ok {
 			spec, err := executor.Specify(p, d, a.exe)
 			if err != nil {

@@ -194,7 +194,7 @@ func (a *app) quoteOf(ctx context.Context, c *cli.Command, j job) (rentQuote, er
 		q.usdPerHour = max(q.usdPerHour, one.usdPerHour)
 		if life := j.plan.Budget.MaxPodLifetime; took > life {
 			fmt.Fprintf(a.err, "sweep: %s takes about %s, and its pod ends itself after %s: raise budget.max_pod_lifetime, or the run ends there (exit 5)\n",
-				plaintext.Line(executor.ServerLabel(j.plan, d)), roundMinutes(took), life)
+				plaintext.Line(executor.ServerLabel(d)), roundMinutes(took), life)
 		}
 	}
 	q.usdPerHour *= float64(q.atOnce)

@@ -438,10 +438,6 @@ func resolve(p *plan.Plan, asked, only func(plan.Cell) (bool, error)) (b []byte,
 		Sweep: version(), Plan: inner, Repeats: max(1, p.Repeats),
 		RecordStarts: p.OnStartFailure == plan.RecordStartFailures, Columns: p.Columns(),
 	}
-	server := map[string]bool{}
-	for _, axis := range p.Matrix.Axes {
-		server[axis.Column] = axis.Server
-	}
 	order := map[string]int{}
 	deployments, err := selected(p, asked)
 	if err != nil {
@@ -452,7 +448,7 @@ func resolve(p *plan.Plan, asked, only func(plan.Cell) (bool, error)) (b []byte,
 		for _, cell := range d.Cells {
 			rc := report.Cell{ID: cell.ID, Deployment: d.ID, Digest: p.SpecDigest(cell), Label: executor.Label(cell), Predicted: expected}
 			for _, s := range cell.Settings {
-				rc.Settings = append(rc.Settings, report.Setting{Column: s.Column, Server: server[s.Column], Value: s.Value})
+				rc.Settings = append(rc.Settings, report.Setting{Column: s.Axis.Column, Server: s.Axis.Server, Amount: s.Axis.Amount, Text: s.String(), Value: s.Value})
 			}
 			order[cell.ID] = cell.Index
 			runs := true

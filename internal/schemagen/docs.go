@@ -33,12 +33,7 @@ func document(page []byte, v plan.Vocabulary) ([]byte, error) {
 	table(&b, "", reflect.TypeFor[plan.Plan]())
 	fmt.Fprintf(&b, "\n### `matrix`\n\n%s", head)
 	for _, a := range plan.Axes() {
-		name := a.Name
-		if name == "" {
-			name = strings.TrimPrefix(strings.SplitN(a.Pattern, ".", 2)[0], "^")
-			name = strings.TrimSuffix(name, `\`) + ".*"
-		}
-		row(&b, name, a.Field)
+		row(&b, a.Name, a.Field)
 	}
 	row(&b, "zip", fieldtag.Field{Doc: "Groups of axes that change together."})
 	row(&b, "include", fieldtag.Field{Doc: "Cells to add to the product."})

@@ -161,7 +161,7 @@ func inside(t reflect.Type, path []string) []key {
 func everyKey() []key {
 	out := keys(reflect.TypeFor[plan.Plan](), nil)
 	for _, a := range plan.Axes() {
-		if a.Name != "" {
+		if a.Pattern == "" {
 			f := a.Field
 			f.Type = reflect.TypeFor[[]string]() // a list of what the bounds speak of
 			if a.Whole || a.Number {

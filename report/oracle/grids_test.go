@@ -197,7 +197,10 @@ func (e *experiment) of() *report.Run {
 	for _, c := range e.cells {
 		rc := report.Cell{ID: c.id, Deployment: "d", Label: c.label()}
 		for i, a := range e.axes {
-			rc.Settings = append(rc.Settings, report.Setting{Column: a.name, Server: a.server, Value: c.values[i]})
+			rc.Settings = append(rc.Settings, report.Setting{
+				Column: a.name, Server: a.server, Amount: isAmount(a.name),
+				Text: c.text(func(b axis) bool { return b == a }), Value: c.values[i],
+			})
 		}
 		run.Resolved.Cells = append(run.Resolved.Cells, rc)
 		for i, row := range c.trials {
