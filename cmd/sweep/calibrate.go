@@ -59,11 +59,11 @@ func (a *app) calibrate(ctx context.Context, c *cli.Command) error {
 		if c.IsSet("streams") || c.IsSet("rate") {
 			return &usage{fmt.Errorf("--streams and --rate are the load where there is no plan, and %s is one", path)}
 		}
-		p, _, err := a.open(path, a.planOptions(c))
+		p, made, err := a.open(path, a.planOptions(c))
 		if err != nil {
 			return err
 		}
-		want = demandOf(p, p.Deployments())
+		want = demandOf(p, p.Deployments(), made.timeScale())
 	}
 	if kind := c.String("client"); kind != "" {
 		want.Client = kind

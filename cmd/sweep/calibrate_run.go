@@ -33,11 +33,12 @@ type demand struct {
 }
 
 // demandOf looks at every cell. The rate of a stream is that of an engine with
-// nothing else to do, so that no cell can ask for more.
-func demandOf(p *plan.Plan, deployments []plan.Deployment) demand {
+// nothing else to do, so that no cell can ask for more; the server's clock runs at
+// scale.
+func demandOf(p *plan.Plan, deployments []plan.Deployment, scale float64) demand {
 	var d demand
 	for _, deployment := range deployments {
-		rate := float64(time.Second) / float64(max(time.Microsecond, tokenEstimate(deployment.Server)))
+		rate := scale * float64(time.Second) / float64(max(time.Microsecond, tokenEstimate(deployment.Server)))
 		for _, cell := range deployment.Cells {
 			l := cell.Load
 			if l.Stream != nil && !*l.Stream {
@@ -134,12 +135,12 @@ func (a *app) calibrates(c *cli.Command, p *plan.Plan) (bool, error) {
 // calibrateRun calibrates the client for what a run asks of it, and warns where
 // that is more than it can take in. A client that could not be calibrated
 // measures all the same: its figures are judged by what it sees of itself.
-func (a *app) calibrateRun(ctx context.Context, c *cli.Command, p *plan.Plan, deployments []plan.Deployment) (*calibrate.Result, error) {
+func (a *app) calibrateRun(ctx context.Context, c *cli.Command, p *plan.Plan, deployments []plan.Deployment, scale float64) (*calibrate.Result, error) {
 	on, err := a.calibrates(c, p)
 	if err != nil || !on {
 		return nil, err
 	}
-	want := demandOf(p, deployments)
+	want := demandOf(p, deployments, scale)
 	want.Client = cmp.Or(c.String("client"), want.Client)
 	found, err := a.calibration(ctx, want.Shape, false)
 	if err != nil {
@@ -153,8 +154,8 @@ func (a *app) calibrateRun(ctx context.Context, c *cli.Command, p *plan.Plan, de
 }
 
 // warnOfDemand says what is known already, for a plan that is only looked at.
-func (a *app) warnOfDemand(p *plan.Plan, deployments []plan.Deployment) {
-	want := demandOf(p, deployments)
+func (a *app) warnOfDemand(p *plan.Plan, deployments []plan.Deployment, scale float64) {
+	want := demandOf(p, deployments, scale)
 	found := a.calibrations().find(calibrate.ThisMachine(version()), want.Bounded())
 	if found == nil {
 		return
@@ -176,18 +177,18 @@ func calibrationOf(dir string) (*calibrate.Result, error) {
 // calibrateResume is the calibration that a run began with: its later trials
 // are to be judged like its first. Where it has none and trials are still to be
 // measured, the client is calibrated now, and fresh is true.
-func (a *app) calibrateResume(ctx context.Context, c *cli.Command, p *plan.Plan, before *rundir.State, dir string, only func(plan.Cell) (bool, error), retry []string) (found *calibrate.Result, fresh bool, err error) {
-	found, err = calibrationOf(dir)
+func (a *app) calibrateResume(ctx context.Context, c *cli.Command, j *job) (found *calibrate.Result, fresh bool, err error) {
+	found, err = calibrationOf(j.path)
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: %w", rundir.CalibrationFile, err)
 	}
-	if found != nil || len(before.Committed) >= before.Manifest.Trials && len(retry) == 0 {
+	if found != nil || len(j.state.Committed) >= j.state.Manifest.Trials && len(j.retry) == 0 {
 		return found, false, nil
 	}
-	deployments, err := selected(p, only)
+	deployments, err := selected(j.plan, j.only)
 	if err != nil {
 		return nil, false, err
 	}
-	found, err = a.calibrateRun(ctx, c, p, deployments)
+	found, err = a.calibrateRun(ctx, c, j.plan, deployments, j.plugins.timeScale())
 	return found, found != nil, err
 }

@@ -69,7 +69,7 @@ system's folder for configurations), else at the catalogue's list prices.
 			if c.Bool("json") {
 				return a.planJSON(p, made, deployments)
 			}
-			a.warnOfDemand(p, deployments)
+			a.warnOfDemand(p, deployments, made.timeScale())
 			return a.planText(ctx, p, made, deployments)
 		},
 	}

@@ -171,7 +171,7 @@ func (a *app) prepare(ctx context.Context, c *cli.Command, j *job) error {
 	if err := a.reclaim(ctx, c, j); err != nil {
 		return err
 	}
-	calibration, fresh, err := a.calibrateResume(ctx, c, j.plan, j.state, j.path, j.only, j.retry)
+	calibration, fresh, err := a.calibrateResume(ctx, c, j)
 	if err != nil {
 		return err
 	}
