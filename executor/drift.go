@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // ErrDrift is a server that is not the software that the committed trials of its
@@ -27,7 +28,7 @@ func (d *deployment) remember(row result.Row) {
 	for _, r := range result.Recorded {
 		k := d.known[r.Column]
 		if k.value == nil && row[r.Column] != nil {
-			k.value, k.trial = row[r.Column], fmt.Sprintf("trial %v of cell %v", row["trial"], row["cell_id"])
+			k.value, k.trial = row[r.Column], fmt.Sprintf("trial %v of cell %v", row[col.Trial], row[col.CellID])
 			d.known[r.Column] = k
 		}
 	}
@@ -36,9 +37,9 @@ func (d *deployment) remember(row result.Row) {
 // recorded is what can be seen of the software of a server.
 func (d *deployment) recorded(s *server) result.Row {
 	return result.Row{
-		"image_digest":   orNil(s.terms().ImageDigest),
-		"engine_version": orNil(s.version),
-		"model_revision": orNil(d.Server.ModelRevision),
+		col.ImageDigest:   orNil(s.terms().ImageDigest),
+		col.EngineVersion: orNil(s.version),
+		col.ModelRevision: orNil(d.Server.ModelRevision),
 	}
 }
 

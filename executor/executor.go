@@ -20,6 +20,7 @@ import (
 	"sweep.dev/sweep/load/trace"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -360,9 +361,9 @@ func (r *run) committedOne(d *deployment, t trial, o *result.Outcome) {
 	r.committed++
 	done := r.done
 	r.mu.Unlock()
-	status, _ := o.Row["status"].(string)
-	class, _ := o.Row["error_class"].(string)
-	text, _ := o.Row["error"].(string)
+	status, _ := o.Row[col.Status].(string)
+	class, _ := o.Row[col.ErrorClass].(string)
+	text, _ := o.Row[col.Error].(string)
 	r.emit(Event{
 		Type: TrialCommitted, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: o.Attempt,
 		Label: Label(t.cell), Status: status, Class: class, Error: text, Row: o.Row, Done: done, Total: r.total,

@@ -12,6 +12,7 @@ import (
 	"sweep.dev/sweep/load/tokens"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // An Extra is one kind of requests that sweep sends to the servers of a deployment
@@ -278,6 +279,6 @@ func (m *measurement) extras(row result.Row) {
 		return
 	}
 	m.extra.of(m.requests, result.Warmup)
-	row["extra_requests"] = m.extra.requests.Swap(0)
-	row["extra_completions"] = m.extra.completions.Swap(0)
+	row[col.ExtraRequests] = m.extra.requests.Swap(0)
+	row[col.ExtraCompletions] = m.extra.completions.Swap(0)
 }

@@ -16,6 +16,7 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/reconcile"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/summary"
 	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/store"
@@ -42,9 +43,9 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 	row := result.Row{}
 	maps.Copy(row, m.columns)
 	maps.Copy(row, measured) // what we measured ourselves is nobody else's
-	if row[reportedColumn] == nil && m.server != nil && failed == nil {
+	if row[col.ServerReportedThroughputTokS] == nil && m.server != nil && failed == nil {
 		if claimed, ok := m.reported(); ok {
-			row[reportedColumn] = claimed
+			row[col.ServerReportedThroughputTokS] = claimed
 		}
 	}
 	terms := m.terms()
@@ -55,32 +56,32 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 
 	m.client(row)
 	m.extras(row)
-	row["ended_by"] = orNil(m.ended.By)
+	row[col.EndedBy] = orNil(m.ended.By)
 
 	switch {
 	case m.trial.skip != "":
-		row["status"], row["error"] = result.StatusSkipped, m.trial.skip
+		row[col.Status], row[col.Error] = result.StatusSkipped, m.trial.skip
 		o.Findings = append(o.Findings, result.Finding{Code: LevelSkipped, Text: m.trial.skip})
 	case failed != nil:
 		o.StartFailure = failed.start
 		o.LogTail = lastLines(failed.log, keptLines)
-		row["status"], row["error_class"], row["error"] = result.StatusFailed, failed.class, withHint(failed)
+		row[col.Status], row[col.ErrorClass], row[col.Error] = result.StatusFailed, failed.class, withHint(failed)
 	case !anyCompleted(m.requests):
-		row["status"] = result.StatusFailed
-		row["error_class"], row["error"] = mostCommon(m.requests)
+		row[col.Status] = result.StatusFailed
+		row[col.ErrorClass], row[col.Error] = mostCommon(m.requests)
 		if hung(m.requests) {
 			d, _ := classify(m.profile, m.logs(m.server.roles), nil, engine.End{Hung: true, Engine: cell.Server.Engine})
-			row["error_class"], row["error"] = d.Class, fmt.Sprintf("%v (%s)", row["error"], d.Advice())
+			row[col.ErrorClass], row[col.Error] = d.Class, fmt.Sprintf("%v (%s)", row[col.Error], d.Advice())
 		}
 	default:
 		evidence, bounds := m.evidence(row, span), bounds(m.Plan.Validity)
 		o.Invalid = verdict.Judge(evidence, bounds)
 		o.Findings = append(o.Findings, verdict.Remarks(evidence, bounds)...)
-		row["status"], row["valid"] = result.StatusOK, len(o.Invalid) == 0
+		row[col.Status], row[col.Valid] = result.StatusOK, len(o.Invalid) == 0
 		if len(o.Invalid) > 0 {
-			row["status"] = result.StatusInvalid
+			row[col.Status] = result.StatusInvalid
 		}
-		row["invalid_reasons"] = codes(o.Invalid)
+		row[col.InvalidReasons] = codes(o.Invalid)
 		o.Findings = append(o.Findings, reconcile.Findings(row, m.requests)...)
 		o.SLOs = m.Plan.Objectives(row)
 	}
@@ -99,7 +100,7 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 		return nil, fmt.Errorf("which worker served what: %w", err)
 	}
 	o.Findings = append(o.Findings, m.idle(routing)...)
-	row["findings"] = codes(o.Findings)
+	row[col.Findings] = codes(o.Findings)
 	if o.Row, err = row.Conform(m.Plan.Columns()); err != nil {
 		return nil, fmt.Errorf("row of %s: %w", Label(cell), err)
 	}
@@ -159,35 +160,35 @@ func (m *measurement) identify(row result.Row, finished time.Time) {
 	cell := m.trial.cell
 	maps.Copy(row, m.Plan.AxisColumns(cell))
 	set := func(name string, v any) { row[name] = v }
-	set("gpu", orNil(cell.Server.GPU))
+	set(col.GPU, orNil(cell.Server.GPU))
 	// The GPUs of a server that runs already are known only if the plan gives them;
 	// the axis gpu_count is among the settings.
 	if cell.Server.GPU != "" || cell.Server.RoleGPUs != nil {
-		set("gpu_count", int64(cell.Server.GPUCount))
+		set(col.GPUCount, int64(cell.Server.GPUCount))
 	}
-	set("run_id", m.State.Manifest.RunID)
-	set("plan", m.Plan.Name)
-	set("cell_id", cell.ID)
-	set("spec_digest", m.digest)
-	set("conditions_digest", m.Plan.ConditionsDigest(m.Client))
-	set("trial", int64(m.trial.key.Trial))
-	set("attempt", int64(m.attempt))
-	set("started_at", m.started)
-	set("finished_at", finished)
-	set("backend", m.Plan.Backend.Kind)
-	set("simulated", m.simulated())
-	set("time_scale", m.timeScale())
-	set("engine", cell.Server.Engine)
-	set("model", cell.Server.Model)
-	set("model_revision", orNil(cell.Server.ModelRevision))
-	set("client_host", m.ClientHost)
+	set(col.RunID, m.State.Manifest.RunID)
+	set(col.Plan, m.Plan.Name)
+	set(col.CellID, cell.ID)
+	set(col.SpecDigest, m.digest)
+	set(col.ConditionsDigest, m.Plan.ConditionsDigest(m.Client))
+	set(col.Trial, int64(m.trial.key.Trial))
+	set(col.Attempt, int64(m.attempt))
+	set(col.StartedAt, m.started)
+	set(col.FinishedAt, finished)
+	set(col.Backend, m.Plan.Backend.Kind)
+	set(col.Simulated, m.simulated())
+	set(col.TimeScale, m.timeScale())
+	set(col.Engine, cell.Server.Engine)
+	set(col.Model, cell.Server.Model)
+	set(col.ModelRevision, orNil(cell.Server.ModelRevision))
+	set(col.ClientHost, m.ClientHost)
 	if m.server != nil {
 		maps.Copy(row, m.recorded(m.server))
-		set("subject_digest", m.Plan.SubjectDigest(cell, row))
+		set(col.SubjectDigest, m.Plan.SubjectDigest(cell, row))
 		if m.server.startUp > 0 {
-			set("start_up_s", m.server.startUp.Seconds())
+			set(col.StartUpS, m.server.startUp.Seconds())
 		}
-		set("network_path", string(m.server.Host(m.profile.EntryRole(), 0).Path()))
+		set(col.NetworkPath, string(m.server.Host(m.profile.EntryRole(), 0).Path()))
 	}
 }
 
@@ -272,11 +273,11 @@ func (m *measurement) moved(terms backends.Terms) []result.Finding {
 // is derived.
 func (m *measurement) price(row result.Row, terms backends.Terms) {
 	if terms.USDPerHour > 0 {
-		row["usd_per_hour"], row["price_source"] = terms.USDPerHour, result.PriceProvider
+		row[col.USDPerHour], row[col.PriceSource] = terms.USDPerHour, result.PriceProvider
 		return
 	}
 	if usd, source := m.Plan.PriceOf(m.trial.cell.Server); source != "" {
-		row["usd_per_hour"], row["price_source"] = usd, source
+		row[col.USDPerHour], row[col.PriceSource] = usd, source
 	}
 }
 

@@ -11,9 +11,6 @@ import (
 	"sweep.dev/sweep/engine"
 )
 
-// reportedColumn is the output that an engine claims of itself.
-const reportedColumn = "server_reported_throughput_tok_s"
-
 // reported is what the engines' logs claim of the output during this attempt,
 // in tokens per second: of each replica the mean of what it said while it was at
 // work, all of them together. It is not ok where they say nothing.

@@ -7,6 +7,7 @@ import (
 
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/stopping"
 )
@@ -18,7 +19,7 @@ const LevelSkipped = "level_skipped"
 // skipHigher keeps the trials that ask for more than a cell which was ended so
 // from being run, where its plan wants that.
 func (d *deployment) skipHigher(c plan.Cell, row result.Row) {
-	by, _ := row["ended_by"].(string)
+	by, _ := row[col.EndedBy].(string)
 	if c.Load.Stop == nil || !c.Load.Stop.SkipHigher || by != stopping.Saturated && by != stopping.Failing {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/expression"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // A Check is a compiled objective.
@@ -124,8 +125,8 @@ func (p *Plan) window(names []string) map[string]string {
 	}
 	out := make(map[string]string)
 	for _, name := range names {
-		if _, ok := result.Lookup(p.columns, name+result.PlateauSuffix); ok {
-			out[name] = name + result.PlateauSuffix
+		if _, ok := result.Lookup(p.columns, name+col.PlateauSuffix); ok {
+			out[name] = name + col.PlateauSuffix
 		}
 	}
 	return out
@@ -187,7 +188,7 @@ func (p *Plan) Objectives(row result.Row) []result.SLOResult {
 	for _, slo := range p.SLO {
 		r := slo.Evaluate(row)
 		if r.Error == "" {
-			row["slo_"+r.Name] = r.Pass
+			row[col.OfSLO(r.Name)] = r.Pass
 		}
 		r.LowConfidence = row.LowConfidence(slices.Sorted(maps.Keys(r.Values)))
 		if r.Severity != SeverityWarn {
@@ -197,7 +198,7 @@ func (p *Plan) Objectives(row result.Row) []result.SLOResult {
 		results = append(results, r)
 	}
 	if missed || !unchecked {
-		row["slo_pass"] = !missed
+		row[col.SLOPass] = !missed
 	}
 	return results
 }

@@ -13,6 +13,7 @@ import (
 	"math"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // Codes of the findings.
@@ -66,14 +67,14 @@ const (
 // throughput: the two sides then have different requests.
 func Compare(row result.Row) []Figure {
 	c := comparison{row: row}
-	c.count("output_tokens", "server_output_tokens", TokensDisagree)
+	c.count(col.OutputTokens, col.ServerOutputTokens, TokensDisagree)
 	c.input()
-	c.count("completed", "server_requests", RequestsDisagree)
-	c.latency("mean_ttft_ms", "server_mean_ttft_ms", TTFTDisagrees, maxTTFT, maxAhead)
-	if !c.latency("mean_tpot_ms", "server_mean_tpot_ms", TPOTDisagrees, maxRate, maxGap) {
-		c.latency("mean_itl_ms", "server_mean_itl_ms", TPOTDisagrees, maxRate, maxGap)
+	c.count(col.Completed, col.ServerRequests, RequestsDisagree)
+	c.latency(col.MeanTTFTMs, col.ServerMeanTTFTMs, TTFTDisagrees, maxTTFT, maxAhead)
+	if !c.latency(col.MeanTPOTMs, col.ServerMeanTPOTMs, TPOTDisagrees, maxRate, maxGap) {
+		c.latency(col.MeanITLMs, col.ServerMeanITLMs, TPOTDisagrees, maxRate, maxGap)
 	}
-	c.latency("mean_e2e_ms", "server_mean_e2e_ms", E2EDisagrees, maxRate, maxAhead)
+	c.latency(col.MeanE2EMs, col.ServerMeanE2EMs, E2EDisagrees, maxRate, maxAhead)
 	c.reported()
 	return c.figures
 }
@@ -103,9 +104,9 @@ type comparison struct {
 func (c *comparison) both(client, server string) (a, b float64, ok bool) {
 	a, ok = c.row.Number(client)
 	b, ok2 := c.row.Number(server)
-	done, _ := c.row.Number("completed")
-	sent, _ := c.row.Number("requests")
-	probes, _ := c.row.Number("probe_requests")
+	done, _ := c.row.Number(col.Completed)
+	sent, _ := c.row.Number(col.Requests)
+	probes, _ := c.row.Number(col.ProbeRequests)
 	return a, b, ok && ok2 && done == sent && done > 0 && probes == 0
 }
 
@@ -141,18 +142,18 @@ func (c *comparison) otherwise(more bool) string {
 
 // busier says whether the engine ended more requests than were sent.
 func (c *comparison) busier() bool {
-	sent, ended, ok := c.both("completed", "server_requests")
+	sent, ended, ok := c.both(col.Completed, col.ServerRequests)
 	return ok && ended > sent
 }
 
 // input compares prompts. An engine may leave out what its cache had.
 func (c *comparison) input() {
-	told, made, ok := c.both("input_tokens", "server_input_tokens")
+	told, made, ok := c.both(col.InputTokens, col.ServerInputTokens)
 	if !ok {
 		return
 	}
-	f := Figure{Name: "input_tokens", Unit: "tokens", Client: told, Server: made}
-	hits, cached := c.row.Number("prefix_cache_hit_rate")
+	f := Figure{Name: col.InputTokens, Unit: "tokens", Client: told, Server: made}
+	hits, cached := c.row.Number(col.PrefixCacheHitRate)
 	computed := told * (1 - hits)
 	near := func(want float64) bool { return math.Abs(want-made) <= maxTokens*max(want, made) }
 	switch {
@@ -192,7 +193,7 @@ var names = map[string]string{TTFTDisagrees: "TTFT", TPOTDisagrees: "TPOT", E2ED
 // slower is the likely reason for a client that waits by ms longer than the
 // engine says.
 func (c *comparison) slower(code string, ms float64) string {
-	proxied := c.row["network_path"] == "proxy"
+	proxied := c.row[col.NetworkPath] == "proxy"
 	switch {
 	case code == TPOTDisagrees && proxied:
 		return "the proxy in between holds chunks back"
@@ -201,7 +202,7 @@ func (c *comparison) slower(code string, ms float64) string {
 	case proxied:
 		return "the proxy in between adds latency and may buffer"
 	}
-	ours, theirs, ok := c.both("mean_e2e_ms", "server_mean_e2e_ms")
+	ours, theirs, ok := c.both(col.MeanE2EMs, col.ServerMeanE2EMs)
 	switch {
 	case code == TTFTDisagrees && ok && ours-theirs < ms/2:
 		return "the first tokens have no text, or their chunks are held back on their way; the end of the answers is not"
@@ -221,12 +222,12 @@ func (c *comparison) faster() string {
 // reported holds the output that an engine claims of itself against what was
 // delivered: 460 tok/s reported, 361 delivered.
 func (c *comparison) reported() {
-	delivered, ok := c.row.Number("throughput_tok_s")
-	claimed, ok2 := c.row.Number("server_reported_throughput_tok_s")
+	delivered, ok := c.row.Number(col.ThroughputTokS)
+	claimed, ok2 := c.row.Number(col.ServerReportedThroughputTokS)
 	if !ok || !ok2 || delivered <= 0 || claimed <= 0 {
 		return
 	}
-	f := Figure{Name: "throughput_tok_s", Unit: "tokens/s", Client: delivered, Server: claimed}
+	f := Figure{Name: col.ThroughputTokS, Unit: "tokens/s", Client: delivered, Server: claimed}
 	if math.Abs(claimed-delivered) > maxThroughput*max(claimed, delivered) {
 		f.Code = ReportedThroughput
 		why := "its figure is an average over the times at which it was busy, not over the trial"

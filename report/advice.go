@@ -1,5 +1,7 @@
 package report
 
+import "sweep.dev/sweep/result/col"
+
 // advice says for each code of invalid_reasons what makes it and what to try.
 // A code that is not here has its reason alone.
 var advice = map[string]string{
@@ -44,7 +46,7 @@ func (s *summary) advise() []item {
 			if t.Outcome == nil {
 				continue
 			}
-			if t.Outcome.StartFailure && t.Outcome.Row["error_class"] == "spec" {
+			if t.Outcome.StartFailure && t.Outcome.Row[col.ErrorClass] == "spec" {
 				impossible++
 			}
 			for _, f := range t.Outcome.Invalid {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -108,8 +109,8 @@ func (s *summary) conclude() {
 		s.claims = append(s.claims, c.claims...)
 	}
 	s.shapes = s.shapesOf(
-		func(set Setting) bool { return set.Column != "gpu" && !set.Amount },
-		func(p *Point) string { return fmt.Sprint(s.value(p, "gpu")) },
+		func(set Setting) bool { return set.Column != col.GPU && !set.Amount },
+		func(p *Point) string { return fmt.Sprint(s.value(p, col.GPU)) },
 	)
 	for _, sh := range s.shapes {
 		s.claims = append(s.claims, sh.claims()...)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // measures are the lines of a comparison. Client and server stand side by side
@@ -14,35 +15,35 @@ import (
 // not ranked by how long a trial took, which its plan or an early end decides,
 // nor by what each counts in its own way.
 var measures = []measure{
-	{name: "start-up, s", column: "start_up_s", best: lessIsBest, lasting: true},
-	{name: "duration, s", column: "duration_s"},
+	{name: "start-up, s", column: col.StartUpS, best: lessIsBest, lasting: true},
+	{name: "duration, s", column: col.DurationS},
 	tokenRate,
-	{name: "engine's count, tok/s", column: "server_throughput_tok_s"},
+	{name: "engine's count, tok/s", column: col.ServerThroughputTokS},
 	{name: "engine's report, tok/s", column: reported},
-	{name: "TTFT, ms", column: "mean_ttft_ms", best: lessIsBest, said: true},
-	{name: "TTFT p95, ms", column: "p95_ttft_ms", best: lessIsBest},
-	{name: "TTFT by engine, ms", column: "server_mean_ttft_ms"},
-	{name: "TPOT, ms", column: "mean_tpot_ms", best: lessIsBest, said: true},
-	{name: "TPOT p95, ms", column: "p95_tpot_ms", best: lessIsBest},
-	{name: "TPOT by engine, ms", column: "server_mean_tpot_ms"},
-	{name: "ITL by engine, ms", column: "server_mean_itl_ms"},
-	{name: "E2E, ms", column: "mean_e2e_ms", best: lessIsBest, said: true},
-	{name: "E2E by engine, ms", column: "server_mean_e2e_ms"},
-	{name: "queue, ms", column: "server_mean_queue_ms"},
-	{name: "prefill, ms", column: "server_mean_prefill_ms"},
-	{name: "decode, ms", column: "server_mean_decode_ms"},
-	{name: "KV cache, blocks", column: "kv_cache_blocks", lasting: true},
-	{name: "KV cache, tokens", column: "kv_cache_tokens", lasting: true},
-	{name: "request bytes", column: "server_request_bytes"},
-	{name: "response bytes", column: "server_response_bytes"},
-	{name: "uptime, s", column: "engine_uptime_s", lasting: true},
-	{name: "metric lines", column: "metric_lines", lasting: true},
-	{name: "unique metrics", column: "metric_names", lasting: true},
+	{name: "TTFT, ms", column: col.MeanTTFTMs, best: lessIsBest, said: true},
+	{name: "TTFT p95, ms", column: col.P95TTFTMs, best: lessIsBest},
+	{name: "TTFT by engine, ms", column: col.ServerMeanTTFTMs},
+	{name: "TPOT, ms", column: col.MeanTPOTMs, best: lessIsBest, said: true},
+	{name: "TPOT p95, ms", column: col.P95TPOTMs, best: lessIsBest},
+	{name: "TPOT by engine, ms", column: col.ServerMeanTPOTMs},
+	{name: "ITL by engine, ms", column: col.ServerMeanITLMs},
+	{name: "E2E, ms", column: col.MeanE2EMs, best: lessIsBest, said: true},
+	{name: "E2E by engine, ms", column: col.ServerMeanE2EMs},
+	{name: "queue, ms", column: col.ServerMeanQueueMs},
+	{name: "prefill, ms", column: col.ServerMeanPrefillMs},
+	{name: "decode, ms", column: col.ServerMeanDecodeMs},
+	{name: "KV cache, blocks", column: col.KVCacheBlocks, lasting: true},
+	{name: "KV cache, tokens", column: col.KVCacheTokens, lasting: true},
+	{name: "request bytes", column: col.ServerRequestBytes},
+	{name: "response bytes", column: col.ServerResponseBytes},
+	{name: "uptime, s", column: col.EngineUptimeS, lasting: true},
+	{name: "metric lines", column: col.MetricLines, lasting: true},
+	{name: "unique metrics", column: col.MetricNames, lasting: true},
 }
 
 // reported is the throughput that an engine reports of itself, which is compared
 // with the delivered one.
-const reported = "server_reported_throughput_tok_s"
+const reported = col.ServerReportedThroughputTokS
 
 // maxRanked is how many shared loads are ranked one by one.
 const maxRanked = 12
@@ -61,7 +62,7 @@ func (s *summary) compareEngines() []*comparison {
 	tied := s.tied()
 	var all []*comparison
 	for _, l := range group(s.points, func(p *Point) string {
-		return label(p.Cell, func(set Setting) bool { return set.Column != "engine" && !slices.Contains(tied, set.Column) })
+		return label(p.Cell, func(set Setting) bool { return set.Column != col.Engine && !slices.Contains(tied, set.Column) })
 	}) {
 		if c := (&comparison{series: l}); len(c.measured()) > 1 {
 			all = append(all, c)
@@ -82,7 +83,7 @@ func (s *summary) compareEngines() []*comparison {
 func (s *summary) claim(c *comparison, shown bool) {
 	in := Claim{Question: AskEngine, About: c.name, Loads: []float64{load(c.points[0].Cell)}}
 	for _, p := range c.points {
-		name := fmt.Sprint(s.value(p, "engine"))
+		name := fmt.Sprint(s.value(p, col.Engine))
 		if p.Valid > 0 {
 			in.Places = append(in.Places, p.place(name, measure{}))
 			continue
@@ -116,13 +117,13 @@ func (s *summary) tied() []string {
 	return slices.DeleteFunc(columns, func(column string) bool {
 		all, byEngine := map[any]bool{}, map[any]any{}
 		for _, p := range s.points {
-			engine, v := s.value(p, "engine"), p.Cell.value(column)
+			engine, v := s.value(p, col.Engine), p.Cell.value(column)
 			if own, ok := byEngine[engine]; ok && own != v {
 				return true
 			}
 			all[v], byEngine[engine] = true, v
 		}
-		return column == "engine" || len(all) < 2
+		return column == col.Engine || len(all) < 2
 	})
 }
 
@@ -150,13 +151,13 @@ func (c *comparison) measured() []*Point {
 
 // table is a comparison with a measure on each line and an engine in each column.
 func (s *summary) table(c *comparison) grid {
-	g := grid{name: "Engines side by side", down: "engine"}
+	g := grid{name: "Engines side by side", down: col.Engine}
 	if c.name != "" {
 		g.name += ": " + c.name
 	}
 	shown := c.measured()
 	for _, p := range shown {
-		g.values = append(g.values, fmt.Sprint(s.value(p, "engine")))
+		g.values = append(g.values, fmt.Sprint(s.value(p, col.Engine)))
 	}
 	line := func(name string, text func(*Point) string) {
 		row := []field{{text: name}}
@@ -170,7 +171,7 @@ func (s *summary) table(c *comparison) grid {
 		outcome = append(outcome, field{text: p.Verdict.Mark() + " " + p.outcome(), verdict: p.Verdict})
 	}
 	g.rows = append(g.rows, outcome)
-	line("version", func(p *Point) string { return cmp.Or(p.words("engine_version"), "-") })
+	line("version", func(p *Point) string { return cmp.Or(p.words(col.EngineVersion), "-") })
 	line("requests completed", s.completed)
 	for _, m := range measures {
 		ranked := c.ranks(m)
@@ -288,7 +289,7 @@ func (s *summary) counts(axis string, points []*Point) []string {
 	by := map[string][]string{}
 	all := map[string]bool{}
 	for _, p := range points {
-		if p.Cell.value("gpu_count") != nil {
+		if p.Cell.value(col.GPUCount) != nil {
 			return nil // every sentence names it
 		}
 		name := fmt.Sprint(s.value(p, axis))
@@ -296,7 +297,7 @@ func (s *summary) counts(axis string, points []*Point) []string {
 			order = append(order, name)
 		}
 		for _, t := range p.counting() {
-			if n, ok := t.Outcome.Row["gpu_count"].(int64); ok && !slices.Contains(by[name], fmt.Sprint(n)) {
+			if n, ok := t.Outcome.Row[col.GPUCount].(int64); ok && !slices.Contains(by[name], fmt.Sprint(n)) {
 				by[name] = append(by[name], fmt.Sprint(n))
 				all[fmt.Sprint(n)] = true
 			}
@@ -321,16 +322,16 @@ func (s *summary) caveats(c *comparison) []string {
 	for _, column := range s.tied() {
 		var each []string
 		for _, p := range c.points {
-			each = append(each, fmt.Sprintf("%v %v", s.value(p, "engine"), s.value(p, column)))
+			each = append(each, fmt.Sprintf("%v %v", s.value(p, col.Engine), s.value(p, column)))
 		}
 		lines = append(lines, fmt.Sprintf("The engines differ in %s too (%s): this compares deployments, not engines alone.", column, strings.Join(each, ", ")))
 	}
-	lines = append(lines, s.counts("engine", c.points)...)
+	lines = append(lines, s.counts(col.Engine, c.points)...)
 	lines = append(lines, drifted(c.points)...)
 	var simulated []string
 	for _, p := range c.points {
 		if p.simulated() {
-			simulated = append(simulated, fmt.Sprint(s.value(p, "engine")))
+			simulated = append(simulated, fmt.Sprint(s.value(p, col.Engine)))
 		}
 	}
 	if len(simulated) > 0 {
@@ -339,7 +340,7 @@ func (s *summary) caveats(c *comparison) []string {
 	var read []string
 	for _, p := range c.points {
 		if roles := p.scraped(); len(roles) > 0 {
-			read = append(read, fmt.Sprintf("%v %s", s.value(p, "engine"), strings.Join(roles, ", ")))
+			read = append(read, fmt.Sprintf("%v %s", s.value(p, col.Engine), strings.Join(roles, ", ")))
 		}
 	}
 	if len(read) > 0 {
@@ -348,7 +349,7 @@ func (s *summary) caveats(c *comparison) []string {
 	var without []string
 	for _, p := range c.points {
 		if p.Valid == 0 && p.Verdict != Invalid {
-			without = append(without, fmt.Sprintf("%v (%s)", s.value(p, "engine"), p.outcome()))
+			without = append(without, fmt.Sprintf("%v (%s)", s.value(p, col.Engine), p.outcome()))
 		}
 	}
 	if len(without) > 0 {

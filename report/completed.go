@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+
+	"sweep.dev/sweep/result/col"
 )
 
 // planned is how many requests the plan has for one trial of a point; 0 where
@@ -10,11 +12,11 @@ func (s *summary) planned(p *Point) int64 {
 	if s.fixed["duration"] != nil {
 		return 0
 	}
-	workers, _ := s.value(p, "concurrency").(float64)
+	workers, _ := s.value(p, col.Concurrency).(float64)
 	if each, _ := s.fixed["requests_per_worker"].(float64); each > 0 {
 		return int64(each * workers)
 	}
-	n, _ := s.fixed["requests"].(float64)
+	n, _ := s.fixed[col.Requests].(float64)
 	return int64(n)
 }
 
@@ -26,8 +28,8 @@ func (s *summary) completion(p *Point) (done, of int64) {
 	for _, t := range p.Trials {
 		sent := planned
 		if t.Outcome != nil {
-			done += int64(number(t.Outcome.Row, "completed"))
-			sent = max(sent, int64(number(t.Outcome.Row, "requests")))
+			done += int64(number(t.Outcome.Row, col.Completed))
+			sent = max(sent, int64(number(t.Outcome.Row, col.Requests)))
 		}
 		of += sent
 	}
@@ -56,10 +58,10 @@ func (s *summary) requests() string {
 		done, of = done+d, of+o
 		for _, t := range p.Trials {
 			if t.Outcome != nil {
-				measured = measured || t.Outcome.Row["requests"] != nil
-				failed += int64(number(t.Outcome.Row, "failed"))
-				given := int64(number(t.Outcome.Row, "cancelled_planned"))
-				planned, cancelled = planned+given, cancelled+int64(number(t.Outcome.Row, "cancelled"))-given
+				measured = measured || t.Outcome.Row[col.Requests] != nil
+				failed += int64(number(t.Outcome.Row, col.Failed))
+				given := int64(number(t.Outcome.Row, col.CancelledPlanned))
+				planned, cancelled = planned+given, cancelled+int64(number(t.Outcome.Row, col.Cancelled))-given
 			}
 		}
 	}

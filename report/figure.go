@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // Figure is a value for people: a number with three or more significant
@@ -45,13 +46,13 @@ const (
 // requests that rests on where they are too few.
 func Headline(row result.Row) string {
 	var parts []string
-	rate := "throughput_tok_s"
+	rate := col.ThroughputTokS
 	if row[rate] == nil {
-		rate = "request_throughput"
+		rate = col.RequestThroughput
 	}
 	parts = append(parts, Figure(row[rate])+" "+rates[rate])
 	for _, l := range shown(row) {
-		parts = append(parts, fmt.Sprintf("p95 %s %s ms", strings.ToUpper(l), Figure(row["p95_"+l+"_ms"])))
+		parts = append(parts, fmt.Sprintf("p95 %s %s ms", strings.ToUpper(l), Figure(row[col.Latency("p95", l)])))
 	}
 	text := strings.Join(parts, ", ")
 	if n := few(row); n > 0 {
@@ -61,12 +62,12 @@ func Headline(row result.Row) string {
 }
 
 // rates are the columns that can stand for how much a cell carries.
-var rates = map[string]string{"throughput_tok_s": "tok/s", "request_throughput": "requests/s"}
+var rates = map[string]string{col.ThroughputTokS: "tok/s", col.RequestThroughput: "requests/s"}
 
 // shown are the latencies that people are shown: those of a stream, or the
 // whole answer's where there was none.
 func shown(row result.Row) []string {
-	if row["p95_ttft_ms"] == nil && row["p95_tpot_ms"] == nil {
+	if row[col.P95TTFTMs] == nil && row[col.P95TPOTMs] == nil {
 		return []string{"e2e"}
 	}
 	return []string{"ttft", "tpot"}
@@ -76,7 +77,7 @@ func shown(row result.Row) []string {
 // few for one; else 0.
 func few(row result.Row) int {
 	for _, l := range shown(row) {
-		if n := restsOn(row, "p95_"+l+"_ms"); n > 0 {
+		if n := restsOn(row, col.Latency("p95", l)); n > 0 {
 			return n
 		}
 	}
@@ -89,7 +90,7 @@ func restsOn(row result.Row, column string) int {
 	if len(row.LowConfidence([]string{column})) == 0 {
 		return 0
 	}
-	return max(1, int(number(row, "completed")))
+	return max(1, int(number(row, col.Completed)))
 }
 
 // number is a column's value as a float64; 0 where it is null.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // marks are what a verdict looks like in a grid; every grid explains them.
@@ -95,9 +96,9 @@ func (s *summary) axes() (down, across string) {
 		}
 		return 1
 	})
-	down, across = "concurrency", "max_tokens"
-	if values["request_rate"] != nil || s.fixed["request_rate"] != nil {
-		down = "request_rate"
+	down, across = col.Concurrency, col.MaxTokens
+	if values[col.RequestRate] != nil || s.fixed[col.RequestRate] != nil {
+		down = col.RequestRate
 	}
 	downFree, acrossFree := len(values[down]) < 2, len(values[across]) < 2
 	for _, set := range order {
@@ -180,7 +181,7 @@ func (s *summary) fieldText(p *Point) string {
 	}
 	figures := make([]string, len(s.latencies))
 	for i, l := range s.latencies {
-		figures[i] = p.shown(measure{column: "p95_" + l + "_ms"})
+		figures[i] = p.shown(measure{column: col.Latency("p95", l)})
 	}
 	text += "  " + strings.Join(figures, "/")
 	if p.Few > 0 {
@@ -194,9 +195,9 @@ func (s *summary) fieldText(p *Point) string {
 
 // reason is why a cell without a valid trial has none, as a code.
 func (p *Point) reason() string {
-	column := "error_class"
+	column := col.ErrorClass
 	if p.Verdict == Invalid {
-		column = "invalid_reasons"
+		column = col.InvalidReasons
 	}
 	for _, t := range p.Trials {
 		if t.Outcome != nil {
@@ -259,7 +260,7 @@ func (s *summary) figures() {
 	s.rate, s.latencies = requestRate, []string{"e2e"}
 	for _, p := range s.points {
 		for _, t := range p.Trials {
-			if t.Outcome == nil || t.Outcome.Row["status"] != result.StatusOK {
+			if t.Outcome == nil || t.Outcome.Row[col.Status] != result.StatusOK {
 				continue
 			}
 			if t.Outcome.Row[tokenRate.column] != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // A direction says which of two values is the better one.
@@ -30,13 +31,13 @@ type measure struct {
 }
 
 var (
-	tokenRate   = measure{name: "output tokens/s", column: "throughput_tok_s", best: moreIsBest, said: true}
-	requestRate = measure{name: "requests/s", column: "request_throughput", best: moreIsBest}
+	tokenRate   = measure{name: "output tokens/s", column: col.ThroughputTokS, best: moreIsBest, said: true}
+	requestRate = measure{name: "requests/s", column: col.RequestThroughput, best: moreIsBest}
 
-	firstToken    = measure{name: "p95 TTFT, ms", column: "p95_ttft_ms", best: lessIsBest}
-	userPerDollar = measure{name: "tok/s a user per $/h", column: "p50_user_tok_s", best: moreIsBest, per: "usd_per_hour", scale: 1}
-	perDollar     = measure{name: "Mtok/$", column: "total_throughput_tok_s", best: moreIsBest, per: "usd_per_hour", scale: 3600.0 / 1e6}
-	tokenCost     = measure{name: "$ per 1M output tokens", column: "usd_per_1m_output_tokens", best: lessIsBest, money: true}
+	firstToken    = measure{name: "p95 TTFT, ms", column: col.P95TTFTMs, best: lessIsBest}
+	userPerDollar = measure{name: "tok/s a user per $/h", column: col.P50UserTokS, best: moreIsBest, per: col.USDPerHour, scale: 1}
+	perDollar     = measure{name: "Mtok/$", column: col.TotalThroughputTokS, best: moreIsBest, per: col.USDPerHour, scale: 3600.0 / 1e6}
+	tokenCost     = measure{name: "$ per 1M output tokens", column: col.USDPer1MOutputTokens, best: lessIsBest, money: true}
 )
 
 // id names a measure in a claim: by its columns.

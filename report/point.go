@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/groups"
 )
 
@@ -33,13 +34,13 @@ func (p *Point) spread(m measure) float64 { return number(p.group, m.column+"_cv
 // with an outcome.
 func (p *Point) counting() []Trial {
 	return slices.DeleteFunc(slices.Clone(p.Trials), func(t Trial) bool {
-		return t.Outcome == nil || p.Valid > 0 && t.Outcome.Row["status"] != result.StatusOK
+		return t.Outcome == nil || p.Valid > 0 && t.Outcome.Row[col.Status] != result.StatusOK
 	})
 }
 
 // simulated says whether a point's numbers are the simulator's.
 func (p *Point) simulated() bool {
-	return slices.ContainsFunc(p.counting(), func(t Trial) bool { return t.Outcome.Row["simulated"] == true })
+	return slices.ContainsFunc(p.counting(), func(t Trial) bool { return t.Outcome.Row[col.Simulated] == true })
 }
 
 // unrepresentative says whether a point's content cannot answer how fast its
@@ -70,7 +71,7 @@ func (r *Run) points() []*Point {
 	byCell := map[any]result.Row{}
 	_, rows := groups.Of(r.Resolved.Columns, r.Rows())
 	for _, row := range rows {
-		byCell[row["cell_id"]] = row
+		byCell[row[col.CellID]] = row
 	}
 	var points []*Point
 	for _, t := range r.Trials { // all trials of a cell are neighbours
@@ -140,9 +141,9 @@ func (p *Point) hole(recordStarts bool) hole {
 		switch {
 		case v == Pending || v == Undecided:
 		case v == Invalid:
-			why, _ = t.Outcome.Row["invalid_reasons"].(string)
+			why, _ = t.Outcome.Row[col.InvalidReasons].(string)
 		case v == FailedRun || v == NoStart && !recordStarts:
-			why, _ = t.Outcome.Row["error_class"].(string)
+			why, _ = t.Outcome.Row[col.ErrorClass].(string)
 		default:
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // PriceSource is a value of price_source in words.
@@ -39,13 +40,13 @@ func (s *summary) prices() []item {
 			continue
 		}
 		row := t.Outcome.Row
-		usd, ok := row["usd_per_hour"].(float64)
+		usd, ok := row[col.USDPerHour].(float64)
 		if !ok {
 			continue
 		}
-		p := priced{gpu: fmt.Sprint(cmp.Or[any](t.Cell.value("gpu"), "GPU")), usd: usd}
-		p.count, _ = row["gpu_count"].(int64)
-		p.source, _ = row["price_source"].(string) // "" in a run of an older version
+		p := priced{gpu: fmt.Sprint(cmp.Or[any](t.Cell.value(col.GPU), "GPU")), usd: usd}
+		p.count, _ = row[col.GPUCount].(int64)
+		p.source, _ = row[col.PriceSource].(string) // "" in a run of an older version
 		seen[p] = true
 	}
 	order := func(a, b priced) int {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // maxDigest is how much of an image's digest a line shows: sha256: and 12 digits.
@@ -28,7 +29,7 @@ func drifted(points []*Point) []string {
 				if len(text) > maxDigest && strings.HasPrefix(text, "sha256:") {
 					text = text[:maxDigest]
 				}
-				what := fmt.Sprintf("%v with %v has more than one %s", row["engine"], row["model"], r.Name)
+				what := fmt.Sprintf("%v with %v has more than one %s", row[col.Engine], row[col.Model], r.Name)
 				if values[what] == nil {
 					order = append(order, what)
 				}
@@ -51,12 +52,12 @@ func drifted(points []*Point) []string {
 func (s *summary) reused() string {
 	n := 0
 	for _, row := range s.Rows() {
-		if row["reused_from"] != nil {
+		if row[col.ReusedFrom] != nil {
 			n++
 		}
 	}
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %s were measured by an earlier run, and taken over from %s.", n, plural(len(s.Rows()), "trial"), strings.Join(s.texts("reused_from"), ", "))
+	return fmt.Sprintf("%d of %s were measured by an earlier run, and taken over from %s.", n, plural(len(s.Rows()), "trial"), strings.Join(s.texts(col.ReusedFrom), ", "))
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"sweep.dev/sweep/result/col"
 )
 
 // value is a cell's value of an axis; nil where it has none.
@@ -99,7 +101,7 @@ func label(c Cell, want func(Setting) bool) string {
 func (l *series) priced() bool {
 	for _, p := range l.points {
 		for _, t := range p.Trials {
-			if t.Outcome != nil && number(t.Outcome.Row, "usd_per_hour") > 0 {
+			if t.Outcome != nil && number(t.Outcome.Row, col.USDPerHour) > 0 {
 				return true
 			}
 		}

@@ -3,6 +3,8 @@ package report
 import (
 	"cmp"
 	"slices"
+
+	"sweep.dev/sweep/result/col"
 )
 
 // A shape is one kind of request on several sides, such as GPUs: the points of a
@@ -95,7 +97,7 @@ func (sh *shape) at(of *Point) []Claim {
 // bestTable is the table of a comparison of GPUs at their bests.
 func bestTable(c Claim) grid {
 	g := grid{
-		name: "GPUs for " + cmp.Or(c.About, "the plan's load"), down: "gpu",
+		name: "GPUs for " + cmp.Or(c.About, "the plan's load"), down: col.GPU,
 		values: []string{"$/h", "load", "p95 TTFT", "tok/s", "per $/h", "Mtok/$"},
 	}
 	if len(c.Loads) > 1 {
@@ -104,8 +106,8 @@ func bestTable(c Claim) grid {
 		g.name += ", at " + c.at
 	}
 	for _, p := range c.Places {
-		usd, _ := p.point.figure(measure{column: "usd_per_hour"})
-		user := measure{column: "p50_user_tok_s"}
+		usd, _ := p.point.figure(measure{column: col.USDPerHour})
+		user := measure{column: col.P50UserTokS}
 		g.rows = append(g.rows, fields(
 			p.Side, Dollars(usd), positive(load(p.point.Cell)), p.point.shown(firstToken)+p.point.mark(firstToken.column),
 			p.point.shown(user)+p.point.mark(user.column), p.point.shown(userPerDollar), Figure(p.Value),

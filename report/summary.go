@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -121,7 +122,7 @@ func (s *summary) comparisons(p *printer) {
 	if tables {
 		notes := []string{shapeNote}
 		for _, sh := range s.shapes {
-			for _, line := range slices.Concat(s.counts("gpu", sh.points), drifted(sh.points)) {
+			for _, line := range slices.Concat(s.counts(col.GPU, sh.points), drifted(sh.points)) {
 				if !slices.Contains(notes, line) {
 					notes = append(notes, line)
 				}
@@ -158,7 +159,7 @@ func (s *summary) simulated() string {
 	rows := s.Rows()
 	n := 0
 	for _, row := range rows {
-		if row["simulated"] == true {
+		if row[col.Simulated] == true {
 			n++
 		}
 	}
@@ -202,7 +203,7 @@ func (s *summary) describe(c Claim) string {
 		parts[0] += fmt.Sprintf(" ±%.0f%% over %s", 100*p.spread(c.measure), plural(p.Valid, "trial"))
 	}
 	for _, l := range s.latencies {
-		parts = append(parts, fmt.Sprintf("p95 %s %s ms", strings.ToUpper(l), p.shown(measure{column: "p95_" + l + "_ms"})))
+		parts = append(parts, fmt.Sprintf("p95 %s %s ms", strings.ToUpper(l), p.shown(measure{column: col.Latency("p95", l)})))
 	}
 	if p.Few > 0 {
 		parts[len(parts)-1] += fmt.Sprintf(" (%s)", plural(p.Few, "request"))
@@ -242,7 +243,7 @@ func (s *summary) missed() []item {
 			text += " [warning only]"
 		}
 		if len(o.LowConfidence) > 0 {
-			text += fmt.Sprintf(" [on %s, too few for it]", plural(int(number(t.Outcome.Row, "completed")), "request"))
+			text += fmt.Sprintf(" [on %s, too few for it]", plural(int(number(t.Outcome.Row, col.Completed)), "request"))
 		}
 		return text
 	})
@@ -299,7 +300,7 @@ func (s *summary) invalid() []item {
 			continue
 		}
 		if len(t.Outcome.Invalid) == 0 {
-			items = append(items, item{text: fmt.Sprintf("%s: %v", s.label(t), t.Outcome.Row["invalid_reasons"])})
+			items = append(items, item{text: fmt.Sprintf("%s: %v", s.label(t), t.Outcome.Row[col.InvalidReasons])})
 		}
 		for _, f := range t.Outcome.Invalid {
 			items = append(items, item{text: fmt.Sprintf("%s: %s: %s", s.label(t), f.Code, f.Text)})
@@ -326,7 +327,7 @@ func (s *summary) failed(want func(Trial) bool) []item {
 			continue
 		}
 		row := t.Outcome.Row
-		text := fmt.Sprintf("%s: %s", Figure(row["error_class"]), Figure(row["error"]))
+		text := fmt.Sprintf("%s: %s", Figure(row[col.ErrorClass]), Figure(row[col.Error]))
 		kind := digits.ReplaceAllString(text, "0")
 		i, ok := byText[kind]
 		if !ok {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"sweep.dev/sweep/result/col"
 )
 
 // A Prediction is what the arithmetic of the simulated engine says of a server
@@ -203,7 +205,7 @@ func (s *start) outcome() (v Verdict, text string) {
 		case NoStart:
 			v, text = NoStart, p.reason()
 		case FailedRun, Skipped: // also before its server was there
-			if _, ok := p.average(measure{column: "start_up_s"}); ok {
+			if _, ok := p.average(measure{column: col.StartUpS}); ok {
 				return Acceptable, "starts"
 			}
 			if v != NoStart {
@@ -219,7 +221,7 @@ func (s *start) outcome() (v Verdict, text string) {
 // kvTokens is the size of the KV cache that the server told; "" for none.
 func (s *start) kvTokens() string {
 	for _, p := range s.points {
-		if n, ok := p.average(measure{column: "kv_cache_tokens"}); ok {
+		if n, ok := p.average(measure{column: col.KVCacheTokens}); ok {
 			return fmt.Sprintf("%.0f", n)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/groups"
 )
 
@@ -25,7 +26,7 @@ func (s *summary) trust() []string {
 // client says what the measuring client was and what it adds, the worst over
 // all trials; "" where no trial knows.
 func (s *summary) client() string {
-	kinds, stamps := s.texts("client"), s.texts("stamp_kind")
+	kinds, stamps := s.texts(col.Client), s.texts(col.StampKind)
 	if len(stamps) == 0 {
 		return ""
 	}
@@ -38,11 +39,11 @@ func (s *summary) client() string {
 		column, format string
 		scale          float64
 	}{
-		{"p99_client_lag_ms", "its reads up to %s ms behind the kernel (p99)", 1},
-		{"calibrated_error_ms", "an error of %s ms (p99) by calibration", 1},
-		{"stamp_error_ms", "coalesced chunks up to %s ms late", 1},
-		{"max_rtt_ms", "round trips of up to %s ms", 1},
-		{"client_cpu", "up to %s %% of its CPU", 100},
+		{col.P99ClientLagMs, "its reads up to %s ms behind the kernel (p99)", 1},
+		{col.CalibratedErrorMs, "an error of %s ms (p99) by calibration", 1},
+		{col.StampErrorMs, "coalesced chunks up to %s ms late", 1},
+		{col.MaxRTTMs, "round trips of up to %s ms", 1},
+		{col.ClientCPU, "up to %s %% of its CPU", 100},
 	} {
 		worst, known := 0.0, false
 		for _, row := range s.Rows() {
@@ -50,7 +51,7 @@ func (s *summary) client() string {
 				worst, known = max(worst, f.scale*number(row, f.column)), true
 			}
 		}
-		if known && (worst > 0 || f.column != "stamp_error_ms") {
+		if known && (worst > 0 || f.column != col.StampErrorMs) {
 			parts = append(parts, fmt.Sprintf(f.format, Figure(worst)))
 		}
 	}

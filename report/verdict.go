@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // A Verdict is what a person should think of a trial, or of a cell.
@@ -62,7 +63,7 @@ func judge(o *result.Outcome) (v Verdict, why string) {
 	if o == nil {
 		return Pending, ""
 	}
-	switch o.Row["status"] {
+	switch o.Row[col.Status] {
 	case result.StatusOK:
 	case result.StatusInvalid:
 		return Invalid, ""
@@ -88,7 +89,7 @@ func judge(o *result.Outcome) (v Verdict, why string) {
 		return Undecided, unchecked + " could not be checked"
 	}
 	for _, l := range []string{"ttft", "tpot"} {
-		p50, p95 := number(o.Row, "p50_"+l+"_ms"), number(o.Row, "p95_"+l+"_ms")
+		p50, p95 := number(o.Row, col.Latency("p50", l)), number(o.Row, col.Latency("p95", l))
 		if p50 > 0 && p95 > jitterFloorMS && p95 > jitterBound*p50 {
 			why := fmt.Sprintf("the p95 of %s, %s ms, is %.1f times its p50, %s ms", strings.ToUpper(l), Figure(p95), p95/p50, Figure(p50))
 			if n := few(o.Row); n > 0 {

@@ -1,10 +1,10 @@
 package result
 
-import "strings"
+import (
+	"strings"
 
-// ServerBounds is the column that says what is known of percentiles of the server
-// that have no value: the bounds of their buckets.
-const ServerBounds = "server_percentile_bounds"
+	"sweep.dev/sweep/result/col"
+)
 
 // AddBound adds the bounds of a percentile, by the name of its column, to the
 // column of bounds of that name.
@@ -22,7 +22,7 @@ func (r Row) Bounds() map[string]string {
 	out := make(map[string]string)
 	for name, v := range r {
 		text, ok := v.(string)
-		if !ok || !strings.HasSuffix(name, ServerBounds) {
+		if !ok || !strings.HasSuffix(name, col.ServerPercentileBounds) {
 			continue
 		}
 		for entry := range strings.SplitSeq(text, ", ") {

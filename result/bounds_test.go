@@ -4,15 +4,17 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"sweep.dev/sweep/result/col"
 )
 
 // The bounds that were put into a row come out of it, those of roles too.
 func TestRow_bounds(t *testing.T) {
 	row := Row{"server_p99_ttft_ms": 3.0, "findings": "a b, c d"}
-	row.AddBound(ServerBounds, "server_p50_queue_ms", "< 300")
-	row.AddBound(ServerBounds, "server_p95_queue_ms", "300 to 500")
-	row.AddBound(RoleColumn("worker-a", ServerBounds), "worker_a_server_p50_ttft_ms", "> 10000")
-	if got, want := row[ServerBounds], "server_p50_queue_ms < 300, server_p95_queue_ms 300 to 500"; got != want {
+	row.AddBound(col.ServerPercentileBounds, "server_p50_queue_ms", "< 300")
+	row.AddBound(col.ServerPercentileBounds, "server_p95_queue_ms", "300 to 500")
+	row.AddBound(col.OfRole("worker-a", col.ServerPercentileBounds), "worker_a_server_p50_ttft_ms", "> 10000")
+	if got, want := row[col.ServerPercentileBounds], "server_p50_queue_ms < 300, server_p95_queue_ms 300 to 500"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	want := map[string]string{"server_p50_queue_ms": "< 300", "server_p95_queue_ms": "300 to 500", "worker_a_server_p50_ttft_ms": "> 10000"}

@@ -2,7 +2,8 @@ package result
 
 import (
 	"slices"
-	"strings"
+
+	"sweep.dev/sweep/result/col"
 )
 
 // A Type is the type of a column.
@@ -51,7 +52,7 @@ func Columns(x Extra) []Column {
 	after := slices.Concat(load(), latency(), censored(), steady(), probe(), server(), gpu(), cost(), client(), roles(x.Roles))
 	objectives := make([]Column, 0, len(x.SLOs))
 	for _, name := range x.SLOs {
-		objectives = append(objectives, nullable("slo_"+name, Bool, "", "Whether the objective "+name+" was met; null where it could not be checked."))
+		objectives = append(objectives, nullable(col.OfSLO(name), Bool, "", "Whether the objective "+name+" was met; null where it could not be checked."))
 	}
 	known := make(map[string]bool)
 	for _, c := range slices.Concat(before, outcome(), objectives, after) {
@@ -83,16 +84,11 @@ func roles(names []string) []Column {
 	var cols []Column
 	for _, role := range names {
 		for _, c := range server() {
-			c.Name, c.Doc = RoleColumn(role, c.Name), "Role "+role+": "+c.Doc
+			c.Name, c.Doc = col.OfRole(role, c.Name), "Role "+role+": "+c.Doc
 			cols = append(cols, c)
 		}
 	}
 	return cols
-}
-
-// RoleColumn is the name of a server's column for one role alone.
-func RoleColumn(role, column string) string {
-	return strings.ReplaceAll(role, "-", "_") + "_" + column
 }
 
 // Lookup finds a column by its name.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"sweep.dev/sweep/result/col"
 )
 
 // LowConfidence are those of the columns that the row's low_confidence names:
@@ -11,7 +13,7 @@ import (
 // stands for the column's _plateau and _censored too; p50_user_tok_s is as good
 // as the median that it is made from.
 func (r Row) LowConfidence(columns []string) []string {
-	text, _ := r["low_confidence"].(string)
+	text, _ := r[col.LowConfidence].(string)
 	if text == "" {
 		return nil
 	}
@@ -19,10 +21,10 @@ func (r Row) LowConfidence(columns []string) []string {
 	var low []string
 	for _, c := range columns {
 		name := c
-		if c == "p50_user_tok_s" {
-			name = "p50_tpot_ms"
+		if c == col.P50UserTokS {
+			name = col.P50TPOTMs
 		}
-		whole := strings.TrimSuffix(strings.TrimSuffix(name, PlateauSuffix), CensoredSuffix)
+		whole := strings.TrimSuffix(strings.TrimSuffix(name, col.PlateauSuffix), col.CensoredSuffix)
 		if slices.Contains(named, name) || slices.Contains(named, whole) {
 			low = append(low, c)
 		}
@@ -34,11 +36,11 @@ func (r Row) LowConfidence(columns []string) []string {
 // WhyNull says why a column that could have been measured is null, or "": a
 // censored percentile that so many requests failed that it is infinite.
 func (r Row) WhyNull(column string) string {
-	whole, censored := strings.CutSuffix(column, CensoredSuffix)
+	whole, censored := strings.CutSuffix(column, col.CensoredSuffix)
 	if !censored || r[column] != nil || r[whole] == nil {
 		return ""
 	}
-	failed, _ := r.Number("failed")
-	requests, _ := r.Number("requests")
+	failed, _ := r.Number(col.Failed)
+	requests, _ := r.Number(col.Requests)
 	return fmt.Sprintf("infinite, with %.0f of %.0f requests failed", failed, requests)
 }

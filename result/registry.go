@@ -1,6 +1,10 @@
 package result
 
-import "strings"
+import (
+	"strings"
+
+	"sweep.dev/sweep/result/col"
+)
 
 // This file is the registry's data: every column of the cells table, with its
 // meaning. The order of the functions in Columns and of the columns in them is
@@ -146,14 +150,6 @@ var statistics = [...]struct{ name, doc string }{
 	{"max", "Maximum"},
 }
 
-// The suffixes of figures that are not those of all completed requests.
-const (
-	// PlateauSuffix is of the figures over the plateau.
-	PlateauSuffix = "_plateau"
-	// CensoredSuffix is of the percentiles with failures counted as infinite.
-	CensoredSuffix = "_censored"
-)
-
 // steady is what a trial's ramp, plateau and tail are, and the figures over the
 // plateau.
 func steady() []Column {
@@ -162,13 +158,13 @@ func steady() []Column {
 		nullable("plateau_s", Float, "s", "Length of the plateau: from the first to the last moment with the target in flight; in an open loop from one median e2e after the first send to the last send. Null where there was none."),
 		nullable("tail_s", Float, "s", "From the end of the plateau to the last byte."),
 		nullable("in_flight_mean", Float, "requests", "Mean over the plateau of the requests in flight."),
-		nullable("throughput_tok_s"+PlateauSuffix, Float, "tokens/s", "Output tokens that arrived within the plateau / plateau_s."),
-		nullable("request_throughput"+PlateauSuffix, Float, "requests/s", "Requests that were completed within the plateau / plateau_s."),
-		nullable("goodput_req_s"+PlateauSuffix, Float, "requests/s", "Requests that were completed within the plateau and within every bound of the plan's goodput / plateau_s."),
+		nullable("throughput_tok_s"+col.PlateauSuffix, Float, "tokens/s", "Output tokens that arrived within the plateau / plateau_s."),
+		nullable("request_throughput"+col.PlateauSuffix, Float, "requests/s", "Requests that were completed within the plateau / plateau_s."),
+		nullable("goodput_req_s"+col.PlateauSuffix, Float, "requests/s", "Requests that were completed within the plateau and within every bound of the plan's goodput / plateau_s."),
 	}
 	for _, l := range latencies {
 		for _, s := range statistics {
-			cols = append(cols, nullable(s.name+"_"+l.name+"_ms"+PlateauSuffix, Float, "ms", s.doc+" of "+l.short()+", over the requests sent on the plateau."))
+			cols = append(cols, nullable(col.Latency(s.name, l.name)+col.PlateauSuffix, Float, "ms", s.doc+" of "+l.short()+", over the requests sent on the plateau."))
 		}
 	}
 	for _, d := range []struct{ name, doc string }{
@@ -187,7 +183,7 @@ func censored() []Column {
 			continue
 		}
 		for _, q := range statistics[3:7] {
-			cols = append(cols, nullable(q.name+"_"+l.name+"_ms"+CensoredSuffix, Float, "ms", q.doc+" of "+l.short()+", with failed requests counted as infinite; null where it is."))
+			cols = append(cols, nullable(col.Latency(q.name, l.name)+col.CensoredSuffix, Float, "ms", q.doc+" of "+l.short()+", with failed requests counted as infinite; null where it is."))
 		}
 	}
 	return cols
@@ -210,7 +206,7 @@ func latency() []Column {
 	var cols []Column
 	for _, l := range latencies {
 		for _, s := range statistics {
-			cols = append(cols, nullable(s.name+"_"+l.name+"_ms", Float, "ms", s.doc+" of "+l.doc+"."))
+			cols = append(cols, nullable(col.Latency(s.name, l.name), Float, "ms", s.doc+" of "+l.doc+"."))
 		}
 	}
 	return append(cols, nullable("p50_user_tok_s", Float, "tokens/s", "What one user sees: 1000 / p50_tpot_ms."))
@@ -230,12 +226,12 @@ func server() []Column {
 		for _, s := range []struct{ name, doc string }{
 			{"mean", "Mean"}, {"p50", "Median"}, {"p95", "95th percentile"}, {"p99", "99th percentile"},
 		} {
-			cols = append(cols, nullable("server_"+s.name+"_"+l.name+"_ms", Float, "ms",
+			cols = append(cols, nullable(col.ServerLatency(s.name, l.name), Float, "ms",
 				s.doc+" of the "+l.doc+" by the engine's own histogram over the trial."))
 		}
 	}
 	cols = append(cols,
-		nullable(ServerBounds, String, "", "Percentiles of the engine's histograms that are null because their bucket begins at 0, has no end or is wider than the mean allows: each with the bounds of its bucket in ms, such as server_p50_queue_ms < 300, joined by commas."),
+		nullable("server_percentile_bounds", String, "", "Percentiles of the engine's histograms that are null because their bucket begins at 0, has no end or is wider than the mean allows: each with the bounds of its bucket in ms, such as server_p50_queue_ms < 300, joined by commas."),
 		nullable("requests_running_mean", Float, "requests", "Mean of the requests that the engine was working on."),
 		nullable("requests_running_max", Float, "requests", "Most requests that the engine was seen working on."),
 		nullable("requests_waiting_mean", Float, "requests", "Mean of the requests in the engine's queue."),
@@ -272,8 +268,8 @@ func server() []Column {
 	)
 	for _, family := range MetricFamilies() {
 		cols = append(cols,
-			nullable("metric_lines_"+family, Int, "lines", "Those of metric_lines whose name has a prefix of "+family+"."),
-			nullable("metric_names_"+family, Int, "", "Different names among metric_lines_"+family+"."),
+			nullable(col.OfFamily("metric_lines", family), Int, "lines", "Those of metric_lines whose name has a prefix of "+family+"."),
+			nullable(col.OfFamily("metric_names", family), Int, "", "Different names among metric_lines_"+family+"."),
 		)
 	}
 	return cols

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sweep.dev/sweep/result/col"
 )
 
 // Derive fills in the columns that follow from others, where those were
@@ -22,17 +24,17 @@ func (r Row) Derive() {
 			r[name] = v
 		}
 	}
-	seconds, timed := r.Number("duration_s")
-	price, priced := r.Number("usd_per_hour")
-	tokens, counted := r.Number("output_tokens")
-	energy, metered := r.Number("gpu_energy_j")
-	served, server := r.Number("server_output_tokens")
+	seconds, timed := r.Number(col.DurationS)
+	price, priced := r.Number(col.USDPerHour)
+	tokens, counted := r.Number(col.OutputTokens)
+	energy, metered := r.Number(col.GPUEnergyJ)
+	served, server := r.Number(col.ServerOutputTokens)
 
 	usd := price * seconds / 3600
-	set("cost_usd", usd, priced, timed)
-	set("usd_per_1m_output_tokens", usd/tokens*1e6, priced, timed, counted)
-	set("joules_per_output_token", energy/tokens, metered, counted)
-	set("server_throughput_tok_s", served/seconds, server, timed)
+	set(col.CostUSD, usd, priced, timed)
+	set(col.USDPer1MOutputTokens, usd/tokens*1e6, priced, timed, counted)
+	set(col.JoulesPerOutputToken, energy/tokens, metered, counted)
+	set(col.ServerThroughputTokS, served/seconds, server, timed)
 }
 
 // Number is the value of a column of numbers, and whether it has one.

@@ -21,6 +21,7 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -102,7 +103,7 @@ func Open(dir string, p *plan.Plan, only func(plan.Cell) (bool, error), client s
 				continue
 			}
 			o, err := rundir.Outcome(abs, c)
-			if err == nil && o.Row["conditions_digest"] != conditions {
+			if err == nil && o.Row[col.ConditionsDigest] != conditions {
 				s.left[different]++
 				continue
 			}
@@ -193,13 +194,13 @@ func (s *Source) Into(ctx context.Context, d *rundir.Dir, st *rundir.State) erro
 // and with the mark of where it is from.
 func (s *Source) conclude(cell plan.Cell, o *result.Outcome) (err error) {
 	row := maps.Clone(o.Row)
-	row["reused_from"] = filepath.Base(s.Dir)
-	if row["price_source"] != result.PriceProvider {
-		for _, column := range []string{"usd_per_hour", "price_source", "cost_usd", "usd_per_1m_output_tokens"} {
+	row[col.ReusedFrom] = filepath.Base(s.Dir)
+	if row[col.PriceSource] != result.PriceProvider {
+		for _, column := range []string{col.USDPerHour, col.PriceSource, col.CostUSD, col.USDPer1MOutputTokens} {
 			row[column] = nil
 		}
 		if usd, source := s.plan.PriceOf(cell.Server); source != "" {
-			row["usd_per_hour"], row["price_source"] = usd, source
+			row[col.USDPerHour], row[col.PriceSource] = usd, source
 		}
 		row.Derive()
 	}
@@ -208,7 +209,7 @@ func (s *Source) conclude(cell plan.Cell, o *result.Outcome) (err error) {
 		// The objectives of the other plan, and the columns of engines that this
 		// one does not have.
 		_, ours := result.Lookup(columns, name)
-		if strings.HasPrefix(name, "slo_") || !ours && v == nil {
+		if strings.HasPrefix(name, col.OfSLO("")) || !ours && v == nil {
 			delete(row, name)
 		}
 	}

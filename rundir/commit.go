@@ -16,6 +16,7 @@ import (
 
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // Begin starts an attempt: journals it, and makes a temporary folder for its
@@ -185,7 +186,7 @@ func (a *Attempt) Commit(ctx context.Context, o *result.Outcome, digest string) 
 }
 
 func (a *Attempt) commit(o *result.Outcome, digest string) error {
-	status, ok := o.Row["status"].(string)
+	status, ok := o.Row[col.Status].(string)
 	if !ok || status == "" {
 		return errors.New("the outcome's row has no status")
 	}

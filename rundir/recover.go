@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/result/col"
 )
 
 // An adoption is the data of a commit line that recovery has written.
@@ -236,7 +237,7 @@ func (d *Dir) decide(st *State, a AttemptKey, f fate) (note string, err error) {
 }
 
 func (d *Dir) adopt(a AttemptKey, s *stored, sum string) (Commit, error) {
-	status, _ := s.Outcome.Row["status"].(string)
+	status, _ := s.Outcome.Row[col.Status].(string)
 	c := Commit{Key: a.Key, Attempt: a.Attempt, Status: status, SHA256: sum, Digest: s.SpecDigest}
 	// The rename is seen, which does not mean that it is durable.
 	if err := d.files.SyncDir(effect.AttemptDirsync, trialName(a.Key)); err != nil {

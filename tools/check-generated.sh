@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-files=(schemas docs)
+files=(schemas docs result/col)
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT
 cp -R "${files[@]}" "$before"

@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // Reasons for INVALID that lie with the client and its machine.
@@ -57,7 +58,7 @@ const (
 )
 
 func clientCPU(e *Evidence, b Bounds) (result.Finding, bool) {
-	if took, _ := e.Row.Number("duration_s"); took < cpuWindow || e.Health.CPU <= b.ClientCPU {
+	if took, _ := e.Row.Number(col.DurationS); took < cpuWindow || e.Health.CPU <= b.ClientCPU {
 		return fine()
 	}
 	return found(ClientCPU, "the client used %.0f %% of the CPU it may use (bound %.0f %%): give it cores of its own",
@@ -65,7 +66,7 @@ func clientCPU(e *Evidence, b Bounds) (result.Finding, bool) {
 }
 
 func clientLoop(e *Evidence, b Bounds) (result.Finding, bool) {
-	if took, _ := e.Row.Number("duration_s"); took < cpuWindow || e.Health.Loop <= b.Loop {
+	if took, _ := e.Row.Number(col.DurationS); took < cpuWindow || e.Health.Loop <= b.Loop {
 		return fine()
 	}
 	return found(ClientLoop, "an event loop of the client was busy for %.0f %% of the time (bound %.0f %%): give it more or faster cores, or ask for less",
@@ -73,7 +74,7 @@ func clientLoop(e *Evidence, b Bounds) (result.Finding, bool) {
 }
 
 func clientCeiling(e *Evidence, _ Bounds) (result.Finding, bool) {
-	took, _ := e.Row.Number("duration_s")
+	took, _ := e.Row.Number(col.DurationS)
 	if e.Ceiling <= 0 || e.Disturbed != "" || took < cpuWindow {
 		return fine()
 	}
@@ -124,7 +125,7 @@ func (e *Evidence) lag() (time.Duration, string) {
 		p := 0.99 - 2.33*math.Sqrt(0.99*0.01/float64(n))
 		return e.Health.Lag.Quantile(max(0.5, p)), "the client's p99 lag behind the kernel"
 	}
-	if ms, ok := e.Row.Number("calibrated_error_ms"); ok && e.Disturbed == "" && e.Health.StampKind == result.StampUser {
+	if ms, ok := e.Row.Number(col.CalibratedErrorMs); ok && e.Disturbed == "" && e.Health.StampKind == result.StampUser {
 		return time.Duration(ms * float64(time.Millisecond)), "the client's p99 error by calibration"
 	}
 	return 0, ""
@@ -144,7 +145,7 @@ func (e *Evidence) strictLag() time.Duration { return max(lagFloor, e.ofGap(lagS
 
 // ofGap is a share of the median gap between chunks; 0 where there are none.
 func (e *Evidence) ofGap(share float64) time.Duration {
-	ms, _ := e.Row.Number("p50_icl_ms")
+	ms, _ := e.Row.Number(col.P50ICLMs)
 	return time.Duration(share * ms * float64(time.Millisecond))
 }
 
@@ -225,8 +226,8 @@ func clientStalled(e *Evidence, b Bounds) (result.Finding, bool) {
 }
 
 func cpuSteal(e *Evidence, b Bounds) (result.Finding, bool) {
-	steal, ok := e.Row.Number("cpu_steal")
-	took, _ := e.Row.Number("duration_s")
+	steal, ok := e.Row.Number(col.CPUSteal)
+	took, _ := e.Row.Number(col.DurationS)
 	if !ok || took < stealWindow || steal <= b.Steal {
 		return fine()
 	}

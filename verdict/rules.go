@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // Reasons for INVALID. They are codes of the column invalid_reasons.
@@ -52,7 +53,7 @@ func (e *Evidence) text(name string) string {
 // timeScaled has no bound: at any scale but 1 the figures are of no hardware. They
 // cannot be scaled back, since the client and the network keep real time.
 func timeScaled(e *Evidence, _ Bounds) (result.Finding, bool) {
-	scale, ok := e.Row.Number("time_scale")
+	scale, ok := e.Row.Number(col.TimeScale)
 	if !ok || scale == 1 {
 		return fine()
 	}
@@ -69,7 +70,7 @@ func engineRestarted(e *Evidence, _ Bounds) (result.Finding, bool) {
 }
 
 func errorRate(e *Evidence, b Bounds) (result.Finding, bool) {
-	rate, ok := e.Row.Number("error_rate")
+	rate, ok := e.Row.Number(col.ErrorRate)
 	if !ok || rate <= b.ErrorRate {
 		return fine()
 	}
@@ -217,7 +218,7 @@ func cacheHits(e *Evidence) (hits float64, who string) {
 	if told = told && prompt > 0; told {
 		hits, who = float64(cached)/float64(prompt), "the answers"
 	}
-	if rate, ok := e.Row.Number("prefix_cache_hit_rate"); ok && prompt > 0 && (!told || rate > hits) {
+	if rate, ok := e.Row.Number(col.PrefixCacheHitRate); ok && prompt > 0 && (!told || rate > hits) {
 		hits, who = rate, "the engine"
 	}
 	return hits, who
@@ -251,17 +252,17 @@ func reopened(e *Evidence, _ Bounds) (result.Finding, bool) {
 }
 
 func gpuThrottled(e *Evidence, b Bounds) (result.Finding, bool) {
-	took, _ := e.Row.Number("duration_s")
-	held, ok := e.Row.Number("gpu_throttled_ms")
+	took, _ := e.Row.Number(col.DurationS)
+	held, ok := e.Row.Number(col.GPUThrottledMs)
 	if !ok || held/1000 <= b.Throttled*took {
 		return fine()
 	}
 	return found(GPUThrottled, "a GPU was held down for %.1f of %.1f s (bound %.0f %%) by %s: cool it, or measure another",
-		held/1000, took, 100*b.Throttled, cmp.Or(e.text("gpu_throttle_reasons"), "heat or a hardware limit"))
+		held/1000, took, 100*b.Throttled, cmp.Or(e.text(col.GPUThrottleReasons), "heat or a hardware limit"))
 }
 
 func gpuForeign(e *Evidence, b Bounds) (result.Finding, bool) {
-	n, ok := e.Row.Number("gpu_foreign_processes")
+	n, ok := e.Row.Number(col.GPUForeignProcesses)
 	if !ok || b.Foreign == nil || n <= float64(*b.Foreign) {
 		return fine()
 	}

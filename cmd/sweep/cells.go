@@ -14,6 +14,7 @@ import (
 	"sweep.dev/sweep/reconcile"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -66,7 +67,7 @@ func (a *app) cellsByStatus(c *cli.Command, run *report.Run, want string) error 
 	for _, t := range run.Trials {
 		status := "pending"
 		if t.Outcome != nil {
-			status = fmt.Sprint(t.Outcome.Row["status"])
+			status = fmt.Sprint(t.Outcome.Row[col.Status])
 		}
 		if !slices.Contains(wanted, status) {
 			continue
@@ -89,7 +90,7 @@ func because(t report.Trial) string {
 	if t.Outcome == nil {
 		return ""
 	}
-	for _, column := range []string{"invalid_reasons", "error_class"} {
+	for _, column := range []string{col.InvalidReasons, col.ErrorClass} {
 		if code, ok := t.Outcome.Row[column].(string); ok {
 			return "  (" + plaintext.Line(code) + ")"
 		}
@@ -117,13 +118,13 @@ func (a *app) oneCell(c *cli.Command, run *report.Run, want string) error {
 		}
 		fmt.Fprintf(a.out, "%s  trial %d  attempt %d  %s\n", t.Key.Cell, t.Trial, t.Commit.Attempt, plaintext.Line(t.Cell.Label))
 		bounds := t.Outcome.Row.Bounds()
-		for _, col := range run.Resolved.Columns {
-			text := bounds[col.Name] // of a percentile that is not known
-			if v := t.Outcome.Row[col.Name]; v != nil {
+		for _, c := range run.Resolved.Columns {
+			text := bounds[c.Name] // of a percentile that is not known
+			if v := t.Outcome.Row[c.Name]; v != nil {
 				text = report.Figure(v)
 			}
-			if text != "" && !strings.HasSuffix(col.Name, result.ServerBounds) {
-				fmt.Fprintln(a.out, strings.TrimRight(fmt.Sprintf("  %-28s %s %s", col.Name, plaintext.Line(text), col.Unit), " "))
+			if text != "" && !strings.HasSuffix(c.Name, col.ServerPercentileBounds) {
+				fmt.Fprintln(a.out, strings.TrimRight(fmt.Sprintf("  %-28s %s %s", c.Name, plaintext.Line(text), c.Unit), " "))
 			}
 		}
 		course, err := run.Course(t)

@@ -25,6 +25,7 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/reuse"
 	"sweep.dev/sweep/rundir"
 )
@@ -409,7 +410,7 @@ func count(run *report.Run) (failed, invalid, missed int) {
 		if t.Outcome == nil {
 			continue
 		}
-		switch t.Outcome.Row["status"] {
+		switch t.Outcome.Row[col.Status] {
 		case result.StatusFailed:
 			if !t.Outcome.StartFailure || !run.Resolved.RecordStarts {
 				failed++

@@ -12,6 +12,7 @@ import (
 
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -64,7 +65,7 @@ func (a *app) status(c *cli.Command, dir string) error {
 			s.Counts["pending"]++
 			continue
 		}
-		s.Counts[fmt.Sprint(t.Outcome.Row["status"])]++
+		s.Counts[fmt.Sprint(t.Outcome.Row[col.Status])]++
 	}
 	if n := len(run.State.Events); n > 0 {
 		s.Last, s.LastType = run.State.Events[n-1].Time, run.State.Events[n-1].Type

@@ -17,6 +17,7 @@ import (
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // This file is the terminal. Its rules are:
@@ -265,8 +266,8 @@ func outcomeWords(e executor.Event, refused string) (string, report.Verdict) {
 	text := label + ": " + report.Headline(e.Row)
 	switch {
 	case e.Status == result.StatusInvalid:
-		return text + fmt.Sprintf(", INVALID (%v)", e.Row["invalid_reasons"]), report.Invalid
-	case e.Row["slo_pass"] == false:
+		return text + fmt.Sprintf(", INVALID (%v)", e.Row[col.InvalidReasons]), report.Invalid
+	case e.Row[col.SLOPass] == false:
 		return text + ", SLO failed", report.Missed
 	}
 	return text, ""

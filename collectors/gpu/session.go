@@ -17,6 +17,7 @@ import (
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/gpustate"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 const (
@@ -448,11 +449,11 @@ func (s *session) findings(row result.Row) {
 		}
 	}
 	load := s.trial.Anchor.Since() - s.window.start
-	ms, _ := row["gpu_throttled_ms"].(float64)
+	ms, _ := row[col.GPUThrottledMs].(float64)
 	switch {
 	case failed > 0:
 		s.note(GPUPartial, "%d of %d looks at the GPUs failed, the last with: %v", failed, looks, lastErr)
-	case row["gpu_energy_j"] == nil && s.window.gaps() > 0:
+	case row[col.GPUEnergyJ] == nil && s.window.gaps() > 0:
 		s.note(GPUPartial, "the power of the GPUs is unknown for %d stretches, so energy is not stated", s.window.gaps())
 	case full:
 		s.note(GPUPartial, "what the GPUs' tools say is kept up to %d MiB", maxRaw>>20)
@@ -460,10 +461,10 @@ func (s *session) findings(row result.Row) {
 	if s.window.unused() {
 		s.note(GPUIdle, "no GPU changed under load, and none holds a model: the wrong GPU, or the wrong server?")
 	}
-	if n, _ := row["gpu_foreign_processes"].(int64); n > 0 {
+	if n, _ := row[col.GPUForeignProcesses].(int64); n > 0 {
 		s.note(GPUForeign, "%d processes on the GPUs are not of this deployment", n)
 	}
 	if ms > throttledShare*float64(load.Milliseconds()) {
-		s.note(GPUThrottled, "the clocks of a GPU were held down for %.1f s of %.1f s: %v", ms/1e3, load.Seconds(), row["gpu_throttle_reasons"])
+		s.note(GPUThrottled, "the clocks of a GPU were held down for %.1f s of %.1f s: %v", ms/1e3, load.Seconds(), row[col.GPUThrottleReasons])
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"sweep.dev/sweep/internal/gpustate"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // A window sums up what the GPUs of all hosts did over one trial. It has no
@@ -309,10 +310,10 @@ func (w *window) sum(of func(*track) (float64, bool)) (sum float64, ok bool) {
 
 // columns that this collector knows.
 var columns = []string{
-	"gpu_util_mean", "gpu_util_max", "gpu_memory_used_max_bytes", "gpu_power_mean_w", "gpu_energy_j", "gpu_temp_max_c",
-	"gpu_energy_source", "gpu_memory_total_bytes", "gpu_memory_free_min_bytes", "gpu_memory_idle_bytes", "gpu_util_idle",
-	"gpu_memory_bandwidth_util_mean", "gpu_clock_mean_mhz", "gpu_throttled_ms", "gpu_throttle_reasons",
-	"gpu_foreign_processes", "gpu_uuid", "driver_version",
+	col.GPUUtilMean, col.GPUUtilMax, col.GPUMemoryUsedMaxBytes, col.GPUPowerMeanW, col.GPUEnergyJ, col.GPUTempMaxC,
+	col.GPUEnergySource, col.GPUMemoryTotalBytes, col.GPUMemoryFreeMinBytes, col.GPUMemoryIdleBytes, col.GPUUtilIdle,
+	col.GPUMemoryBandwidthUtilMean, col.GPUClockMeanMHz, col.GPUThrottledMs, col.GPUThrottleReasons,
+	col.GPUForeignProcesses, col.GPUUUID, col.DriverVersion,
 }
 
 // emptyRow has every column that this collector knows, none of them measured.
@@ -332,9 +333,9 @@ func (w *window) row(bracketed bool) result.Row {
 	if len(list) == 0 {
 		return row
 	}
-	row["gpu_util_mean"] = average(list, func(t *track) mean { return t.busy })
-	row["gpu_memory_bandwidth_util_mean"] = average(list, func(t *track) mean { return t.traffic })
-	row["gpu_clock_mean_mhz"] = average(list, func(t *track) mean { return t.clock })
+	row[col.GPUUtilMean] = average(list, func(t *track) mean { return t.busy })
+	row[col.GPUMemoryBandwidthUtilMean] = average(list, func(t *track) mean { return t.traffic })
+	row[col.GPUClockMeanMHz] = average(list, func(t *track) mean { return t.clock })
 	var utilMax, tempMax highest
 	for _, t := range list {
 		if t.utilMax.seen {
@@ -344,48 +345,48 @@ func (w *window) row(bracketed bool) result.Row {
 			tempMax.add(t.tempMax.v)
 		}
 	}
-	row["gpu_util_max"], row["gpu_temp_max_c"] = utilMax.value(), tempMax.value()
+	row[col.GPUUtilMax], row[col.GPUTempMaxC] = utilMax.value(), tempMax.value()
 	if v, ok := w.sum(func(t *track) (float64, bool) { return t.watts.sum / float64(max(1, t.watts.n)), t.watts.n > 0 }); ok {
-		row["gpu_power_mean_w"] = v
+		row[col.GPUPowerMeanW] = v
 	}
 	if w.memoryMax.seen {
-		row["gpu_memory_used_max_bytes"] = int64(w.memoryMax.v)
+		row[col.GPUMemoryUsedMaxBytes] = int64(w.memoryMax.v)
 	}
 	if w.freeMin.seen {
-		row["gpu_memory_free_min_bytes"] = int64(-w.freeMin.v)
+		row[col.GPUMemoryFreeMinBytes] = int64(-w.freeMin.v)
 	}
 	if v, ok := w.sum(func(t *track) (float64, bool) { v, ok := t.latest[gpustate.MemoryTotal]; return v, ok }); ok {
-		row["gpu_memory_total_bytes"] = int64(v)
+		row[col.GPUMemoryTotalBytes] = int64(v)
 	}
 	if v, ok := w.sum(func(t *track) (float64, bool) { v, ok := t.idle[gpustate.MemoryUsed]; return v, ok }); ok {
-		row["gpu_memory_idle_bytes"] = int64(v)
+		row[col.GPUMemoryIdleBytes] = int64(v)
 	}
 	if v, ok := w.sum(func(t *track) (float64, bool) { v, ok := t.idle[gpustate.Util]; return v, ok }); ok {
-		row["gpu_util_idle"] = v / float64(len(list))
+		row[col.GPUUtilIdle] = v / float64(len(list))
 	}
 	if j, source := w.joules(list); source != "" && bracketed {
-		row["gpu_energy_j"], row["gpu_energy_source"] = j, source
+		row[col.GPUEnergyJ], row[col.GPUEnergySource] = j, source
 	}
 	if ms, reasons, ok := w.throttling(); ok {
-		row["gpu_throttled_ms"] = ms
+		row[col.GPUThrottledMs] = ms
 		if len(reasons) > 0 {
-			row["gpu_throttle_reasons"] = strings.Join(reasons, ",")
+			row[col.GPUThrottleReasons] = strings.Join(reasons, ",")
 		}
 	}
 	if n, ok := w.processes.foreign(); ok && !w.hidden(list) {
-		row["gpu_foreign_processes"] = int64(n)
+		row[col.GPUForeignProcesses] = int64(n)
 	}
 	var uuids []string
 	for _, t := range list {
 		if t.id.UUID != "" {
 			uuids = append(uuids, t.id.UUID)
 		}
-		if row["driver_version"] == nil && t.id.Driver != "" {
-			row["driver_version"] = t.id.Driver
+		if row[col.DriverVersion] == nil && t.id.Driver != "" {
+			row[col.DriverVersion] = t.id.Driver
 		}
 	}
 	if len(uuids) > 0 {
-		row["gpu_uuid"] = strings.Join(uuids, ",")
+		row[col.GPUUUID] = strings.Join(uuids, ",")
 	}
 	return row
 }

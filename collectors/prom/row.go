@@ -6,6 +6,7 @@ import (
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/quantities"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // latencies are the canonical histograms with four columns each.
@@ -31,10 +32,10 @@ var quantiles = [...]struct {
 }{{"p50", 0.50}, {"p95", 0.95}, {"p99", 0.99}}
 
 func percentiles() []percentile {
-	list := []percentile{{"p95_kv_transfer_ms", engine.KVTransfer, 0.95}}
+	list := []percentile{{col.P95KVTransferMs, engine.KVTransfer, 0.95}}
 	for _, l := range latencies {
 		for _, p := range quantiles {
-			list = append(list, percentile{"server_" + p.name + "_" + l + "_ms", l, p.q})
+			list = append(list, percentile{col.ServerLatency(p.name, l), l, p.q})
 		}
 	}
 	return list
@@ -45,55 +46,52 @@ func percentiles() []percentile {
 func columns() []column {
 	var list []column
 	for _, l := range latencies {
-		list = append(list, column{"server_mean_" + l + "_ms", meanOf(l)})
+		list = append(list, column{col.ServerLatency("mean", l), meanOf(l)})
 	}
 	for _, p := range percentiles() {
 		list = append(list, column{p.column, p.value})
 	}
-	for _, q := range []string{engine.RequestsRunning, engine.RequestsWaiting, engine.KVCacheUsage} {
-		list = append(list, column{q + "_mean", gaugeMean(q)}, column{q + "_max", gaugeMax(q)})
-	}
-	for _, q := range []string{engine.PrefillBootstrapQueue, engine.PrefillInflightQueue, engine.DecodePreallocQueue, engine.DecodeTransferQueue} {
-		list = append(list, column{q + "_max", gaugeMax(q)})
-	}
 	return append(list,
-		column{"prefix_cache_hit_rate", ratio(engine.PrefixHitRate)},
-		column{"preemptions", gain(engine.Preemptions)},
-		column{"server_output_tokens", gain(engine.GenerationTokens)},
-		column{"server_throughput_tok_s", func(v quantities.View) any {
+		column{col.RequestsRunningMean, gaugeMean(engine.RequestsRunning)},
+		column{col.RequestsRunningMax, gaugeMax(engine.RequestsRunning)},
+		column{col.RequestsWaitingMean, gaugeMean(engine.RequestsWaiting)},
+		column{col.RequestsWaitingMax, gaugeMax(engine.RequestsWaiting)},
+		column{col.KVCacheUsageMean, gaugeMean(engine.KVCacheUsage)},
+		column{col.KVCacheUsageMax, gaugeMax(engine.KVCacheUsage)},
+		column{col.PrefillBootstrapQueueMax, gaugeMax(engine.PrefillBootstrapQueue)},
+		column{col.PrefillInflightQueueMax, gaugeMax(engine.PrefillInflightQueue)},
+		column{col.DecodePreallocQueueMax, gaugeMax(engine.DecodePreallocQueue)},
+		column{col.DecodeTransferQueueMax, gaugeMax(engine.DecodeTransferQueue)},
+		column{col.PrefixCacheHitRate, ratio(engine.PrefixHitRate)},
+		column{col.Preemptions, gain(engine.Preemptions)},
+		column{col.ServerOutputTokens, gain(engine.GenerationTokens)},
+		column{col.ServerThroughputTokS, func(v quantities.View) any {
 			return float(v(engine.GenerationTokens).Rate(engine.GenerationTokens))
 		}},
-		column{"server_reported_throughput_tok_s", reported},
-		column{"server_input_tokens", gain(engine.PromptTokens)},
-		column{"server_requests", gain(engine.RequestsFinished)},
-		column{"server_requests_failed", gain(engine.RequestsFailed)},
-		column{"kv_cache_blocks", size(engine.KVCacheBlocks)},
-		column{"kv_cache_tokens", size(engine.KVCacheTokens)},
-		column{"spec_accept_rate", either(ratio(engine.SpecAcceptRate), gaugeMean(engine.SpecAcceptRate))},
-		column{"spec_accept_length", either(ratio(engine.SpecAcceptLen), gaugeMean(engine.SpecAcceptLen))},
-		column{"mean_kv_transfer_ms", meanOf(engine.KVTransfer)},
-		column{"kv_transfer_bytes", gain(engine.KVTransferred)},
-		column{"server_request_bytes", gain(engine.RequestBytes)},
-		column{"server_response_bytes", gain(engine.ResponseBytes)},
-		column{"active_endpoints", size(engine.ActiveEndpoints)},
-		column{"transport_up", func(v quantities.View) any {
+		column{col.ServerReportedThroughputTokS, reported},
+		column{col.ServerInputTokens, gain(engine.PromptTokens)},
+		column{col.ServerRequests, gain(engine.RequestsFinished)},
+		column{col.ServerRequestsFailed, gain(engine.RequestsFailed)},
+		column{col.KVCacheBlocks, size(engine.KVCacheBlocks)},
+		column{col.KVCacheTokens, size(engine.KVCacheTokens)},
+		column{col.SpecAcceptRate, either(ratio(engine.SpecAcceptRate), gaugeMean(engine.SpecAcceptRate))},
+		column{col.SpecAcceptLength, either(ratio(engine.SpecAcceptLen), gaugeMean(engine.SpecAcceptLen))},
+		column{col.MeanKVTransferMs, meanOf(engine.KVTransfer)},
+		column{col.KVTransferBytes, gain(engine.KVTransferred)},
+		column{col.ServerRequestBytes, gain(engine.RequestBytes)},
+		column{col.ServerResponseBytes, gain(engine.ResponseBytes)},
+		column{col.ActiveEndpoints, size(engine.ActiveEndpoints)},
+		column{col.TransportUp, func(v quantities.View) any {
 			least, ok := v(engine.TransportUp).Least(engine.TransportUp)
 			if !ok {
 				return nil
 			}
 			return least == 1
 		}},
-		column{"transport_errors", gain(engine.TransportErrors)},
-		column{"engine_uptime_s", func(v quantities.View) any { return float(v(engine.Uptime).Last(engine.Uptime)) }},
+		column{col.TransportErrors, gain(engine.TransportErrors)},
+		column{col.EngineUptimeS, func(v quantities.View) any { return float(v(engine.Uptime).Last(engine.Uptime)) }},
 	)
 }
-
-// The columns that count what was exposed, whatever it means; with the name of a
-// family behind them, what of that was the family's.
-const (
-	metricLines = "metric_lines"
-	metricNames = "metric_names"
-)
 
 // emptyRow has every column that this collector knows of a deployment with
 // these roles, none of them measured.
@@ -103,9 +101,9 @@ func emptyRow(p *engine.Profile) result.Row {
 		for _, c := range columns() {
 			row[inRole(role, c.name)] = nil
 		}
-		row[inRole(role, result.ServerBounds)] = nil
-		for _, family := range suffixes() {
-			row[inRole(role, metricLines+family)], row[inRole(role, metricNames+family)] = nil, nil
+		row[inRole(role, col.ServerPercentileBounds)] = nil
+		for _, c := range counts() {
+			row[inRole(role, c.lines)], row[inRole(role, c.names)] = nil, nil
 		}
 	}
 	return row
@@ -128,7 +126,7 @@ func inRole(role, column string) string {
 	if role == "" {
 		return column
 	}
-	return result.RoleColumn(role, column)
+	return col.OfRole(role, column)
 }
 
 // A server is all that was seen of one target.
@@ -140,19 +138,22 @@ type server struct {
 // lines are how many samples a body has of each name, without _created.
 type lines map[string]int
 
-// suffixes are the ends of the columns that count lines: of all, and of each family.
-func suffixes() []string {
-	list := []string{""}
+// An exposed is the two columns that count what was exposed, whatever it means, of
+// one family or, where that is "", of all.
+type exposed struct{ family, lines, names string }
+
+func counts() []exposed {
+	list := []exposed{{"", col.MetricLines, col.MetricNames}}
 	for _, f := range result.MetricFamilies() {
-		list = append(list, "_"+f)
+		list = append(list, exposed{f, col.OfFamily(col.MetricLines, f), col.OfFamily(col.MetricNames, f)})
 	}
 	return list
 }
 
-// of counts the samples and the names of a family.
+// of counts the samples and the names of a family, or of all.
 func (l lines) of(family string) (samples, names int64) {
 	for name, n := range l {
-		if family == "" || family == "_"+engineOf(name) {
+		if family == "" || family == engineOf(name) {
 			samples += int64(n)
 			names++
 		}
@@ -186,7 +187,7 @@ func fill(row result.Row, role string, v quantities.View, servers []*server) {
 	}
 	for _, p := range percentiles() {
 		if e, ok := p.estimate(v); ok && !e.Known {
-			row.AddBound(inRole(role, result.ServerBounds), inRole(role, p.column), e.Bounds(1000))
+			row.AddBound(inRole(role, col.ServerPercentileBounds), inRole(role, p.column), e.Bounds(1000))
 		}
 	}
 	all := make(lines)
@@ -201,8 +202,8 @@ func fill(row result.Row, role string, v quantities.View, servers []*server) {
 	if len(servers) == 0 {
 		return
 	}
-	for _, family := range suffixes() {
-		row[inRole(role, metricLines+family)], row[inRole(role, metricNames+family)] = all.of(family)
+	for _, c := range counts() {
+		row[inRole(role, c.lines)], row[inRole(role, c.names)] = all.of(c.family)
 	}
 }
 

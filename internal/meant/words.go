@@ -1,5 +1,7 @@
 package meant
 
+import "sweep.dev/sweep/result/col"
+
 // The settings of a plan, by their paths.
 var settings = [...]word{
 	{"load.concurrency", "users vus clients workers threads connections streams parallel max_concurrency num_concurrent batch batch_size", ""},
@@ -42,23 +44,23 @@ var parallelism = [...]word{
 // Columns of the cells table. A latency without a statistic is its p95, as most
 // objectives have it.
 var columns = [...]word{
-	{"p95_ttft_ms", "ttft ttft_ms time_to_first_token first_token_latency", ""},
-	{"p95_tpot_ms", "tpot tpot_ms time_per_output_token", ""},
-	{"p95_itl_ms", "itl itl_ms inter_token_latency", ""},
-	{"p95_e2e_ms", "e2e e2e_ms e2el latency latency_ms response_time", ""},
-	{"throughput_tok_s", "throughput tps tok_s toks tokens_per_second tokens_per_sec output_throughput", ""},
-	{"request_throughput", "rps qps req_s requests_per_second", ""},
-	{"goodput_req_s", "goodput", ""},
-	{"failed", "errors failures failed_requests num_errors", ""},
-	{"error_rate", "error_ratio errors_rate failure_rate fail_rate", ""},
-	{"cost_usd", "cost price dollars", ""},
-	{"usd_per_1m_output_tokens", "cost_per_million cost_per_1m_tokens usd_per_million_tokens cost_per_token", ""},
-	{"gpu_util_mean", "gpu_utilization gpu_utilisation gpu_usage", ""},
-	{"gpu_memory_used_max_bytes", "vram gpu_mem gpu_memory memory", ""},
-	{"kv_cache_usage_max", "kv_cache kv_usage", ""},
-	{"prefix_cache_hit_rate", "cache_hit_rate hit_rate", ""},
-	{"gpu_power_mean_w", "power watts", ""},
-	{"gpu_energy_j", "energy joules", ""},
+	{col.P95TTFTMs, "ttft ttft_ms time_to_first_token first_token_latency", ""},
+	{col.P95TPOTMs, "tpot tpot_ms time_per_output_token", ""},
+	{col.P95ITLMs, "itl itl_ms inter_token_latency", ""},
+	{col.P95E2EMs, "e2e e2e_ms e2el latency latency_ms response_time", ""},
+	{col.ThroughputTokS, "throughput tps tok_s toks tokens_per_second tokens_per_sec output_throughput", ""},
+	{col.RequestThroughput, "rps qps req_s requests_per_second", ""},
+	{col.GoodputReqS, "goodput", ""},
+	{col.Failed, "errors failures failed_requests num_errors", ""},
+	{col.ErrorRate, "error_ratio errors_rate failure_rate fail_rate", ""},
+	{col.CostUSD, "cost price dollars", ""},
+	{col.USDPer1MOutputTokens, "cost_per_million cost_per_1m_tokens usd_per_million_tokens cost_per_token", ""},
+	{col.GPUUtilMean, "gpu_utilization gpu_utilisation gpu_usage", ""},
+	{col.GPUMemoryUsedMaxBytes, "vram gpu_mem gpu_memory memory", ""},
+	{col.KVCacheUsageMax, "kv_cache kv_usage", ""},
+	{col.PrefixCacheHitRate, "cache_hit_rate hit_rate", ""},
+	{col.GPUPowerMeanW, "power watts", ""},
+	{col.GPUEnergyJ, "energy joules", ""},
 }
 
 // parts are the parts of a column's name, by what else people call them.

@@ -9,22 +9,29 @@ import (
 	"golang.org/x/perf/benchmath"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // grouped are the columns that are summarized over the trials of a cell.
 var grouped = []string{
-	"mean_ttft_ms", "p50_ttft_ms", "p95_ttft_ms", "p99_ttft_ms",
-	"mean_tpot_ms", "p50_tpot_ms", "p95_tpot_ms", "p99_tpot_ms",
-	"p50_itl_ms", "p95_itl_ms", "p99_itl_ms", "p99_icl_ms",
-	"mean_e2e_ms", "p50_e2e_ms", "p95_e2e_ms", "p99_e2e_ms",
-	"throughput_tok_s", "total_throughput_tok_s", "request_throughput", "goodput_req_s",
-	"p50_user_tok_s", "error_rate", "achieved_rate", "duration_s",
-	"p50_ttft_ms_plateau", "p95_ttft_ms_plateau", "p50_tpot_ms_plateau", "p95_tpot_ms_plateau", "p95_e2e_ms_plateau",
-	"throughput_tok_s_plateau", "request_throughput_plateau", "goodput_req_s_plateau", "in_flight_mean",
-	"p50_probe_ttft_ms", "p95_probe_ttft_ms",
-	"server_throughput_tok_s", "kv_cache_usage_max", "prefix_cache_hit_rate", "gpu_power_mean_w",
-	"cost_usd", "usd_per_1m_output_tokens", "joules_per_output_token", "p99_client_lag_ms",
+	col.MeanTTFTMs, col.P50TTFTMs, col.P95TTFTMs, col.P99TTFTMs,
+	col.MeanTPOTMs, col.P50TPOTMs, col.P95TPOTMs, col.P99TPOTMs,
+	col.P50ITLMs, col.P95ITLMs, col.P99ITLMs, col.P99ICLMs,
+	col.MeanE2EMs, col.P50E2EMs, col.P95E2EMs, col.P99E2EMs,
+	col.ThroughputTokS, col.TotalThroughputTokS, col.RequestThroughput, col.GoodputReqS,
+	col.P50UserTokS, col.ErrorRate, col.AchievedRate, col.DurationS,
+	col.P50TTFTMsPlateau, col.P95TTFTMsPlateau, col.P50TPOTMsPlateau, col.P95TPOTMsPlateau, col.P95E2EMsPlateau,
+	col.ThroughputTokSPlateau, col.RequestThroughputPlateau, col.GoodputReqSPlateau, col.InFlightMean,
+	col.P50ProbeTTFTMs, col.P95ProbeTTFTMs,
+	col.ServerThroughputTokS, col.KVCacheUsageMax, col.PrefixCacheHitRate, col.GPUPowerMeanW,
+	col.CostUSD, col.USDPer1MOutputTokens, col.JoulesPerOutputToken, col.P99ClientLagMs,
 }
+
+// Columns that only this table has, as OutlierTrials.
+const (
+	trialsColumn = "trials"
+	validColumn  = "valid_trials"
+)
 
 // Of makes the table of cells from the table of trials: one row per cell,
 // in the order of their first trials, with the number of trials and of valid
@@ -38,8 +45,8 @@ var grouped = []string{
 func Of(cols []result.Column, rows []result.Row) ([]result.Column, []result.Row) {
 	keys := groupKeys(cols)
 	out := append(slices.Clone(keys),
-		result.Column{Name: "trials", Type: result.Int, Unit: "trials", Doc: "Trials of the cell."},
-		result.Column{Name: "valid_trials", Type: result.Int, Unit: "trials", Doc: "Those whose numbers may be used; the figures are over them."},
+		result.Column{Name: trialsColumn, Type: result.Int, Unit: "trials", Doc: "Trials of the cell."},
+		result.Column{Name: validColumn, Type: result.Int, Unit: "trials", Doc: "Those whose numbers may be used; the figures are over them."},
 		nullable(OutlierTrials, result.String, "", "Valid trials that are unlike the others, with the figure by which they are: trial:figure, joined by commas. None is left out."),
 	)
 	var figures []result.Column
@@ -60,7 +67,7 @@ func Of(cols []result.Column, rows []result.Row) ([]result.Column, []result.Row)
 	var order []string
 	cells := map[string][]result.Row{}
 	for _, row := range rows {
-		id, _ := row["cell_id"].(string)
+		id, _ := row[col.CellID].(string)
 		if cells[id] == nil {
 			order = append(order, id)
 		}
@@ -77,8 +84,8 @@ func Of(cols []result.Column, rows []result.Row) ([]result.Column, []result.Row)
 // that measured one of them.
 func groupKeys(cols []result.Column) []result.Column {
 	shared := []string{
-		"gpu", "concurrency", "max_tokens", "run_id", "plan", "cell_id", "spec_digest", "conditions_digest", "backend", "simulated", "time_scale",
-		"engine", "model", "model_revision", "gpu_count", "price_source", "request_rate", "target_input_tokens",
+		col.GPU, col.Concurrency, col.MaxTokens, col.RunID, col.Plan, col.CellID, col.SpecDigest, col.ConditionsDigest, col.Backend, col.Simulated, col.TimeScale,
+		col.Engine, col.Model, col.ModelRevision, col.GPUCount, col.PriceSource, col.RequestRate, col.TargetInputTokens,
 	}
 	own := map[string]bool{}
 	for _, c := range result.Columns(result.Extra{}) {
@@ -86,7 +93,7 @@ func groupKeys(cols []result.Column) []result.Column {
 	}
 	var keys []result.Column
 	for _, c := range cols {
-		axis := !own[c.Name] && !strings.HasPrefix(c.Name, "slo_")
+		axis := !own[c.Name] && !strings.HasPrefix(c.Name, col.OfSLO(""))
 		if axis || slices.Contains(shared, c.Name) {
 			keys = append(keys, c)
 		}
@@ -96,20 +103,20 @@ func groupKeys(cols []result.Column) []result.Column {
 
 // group is the row of one cell.
 func group(keys, figures []result.Column, trials []result.Row) result.Row {
-	row := result.Row{"trials": int64(len(trials))}
+	row := result.Row{trialsColumn: int64(len(trials))}
 	for _, c := range keys {
 		row[c.Name] = trials[0][c.Name]
 	}
-	if row["run_id"] != nil {
-		row["run_id"] = runs(trials)
+	if row[col.RunID] != nil {
+		row[col.RunID] = runs(trials)
 	}
 	var valid []result.Row
 	for _, t := range trials {
-		if t["valid"] == true {
+		if t[col.Valid] == true {
 			valid = append(valid, t)
 		}
 	}
-	row["valid_trials"] = int64(len(valid))
+	row[validColumn] = int64(len(valid))
 	for _, c := range figures {
 		var values []float64
 		for _, t := range valid {
@@ -144,7 +151,7 @@ func group(keys, figures []result.Column, trials []result.Row) result.Row {
 func runs(trials []result.Row) string {
 	var ids []string
 	for _, t := range trials {
-		if id, ok := t["run_id"].(string); ok && !slices.Contains(ids, id) {
+		if id, ok := t[col.RunID].(string); ok && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // OutlierTrials is the column that names the trials that are unlike the others
@@ -28,7 +29,7 @@ const (
 // compared are the figures that outliers are looked for in: the headlines. With
 // each further one it becomes more likely that one is found by chance.
 var compared = []string{
-	"throughput_tok_s", "request_throughput", "p50_ttft_ms", "p95_ttft_ms", "p50_tpot_ms", "p95_tpot_ms", "p50_e2e_ms", "p95_e2e_ms", "error_rate",
+	col.ThroughputTokS, col.RequestThroughput, col.P50TTFTMs, col.P95TTFTMs, col.P50TPOTMs, col.P95TPOTMs, col.P50E2EMs, col.P95E2EMs, col.ErrorRate,
 }
 
 // outliers names the outliers among the valid trials of a cell, as the column
@@ -36,7 +37,7 @@ var compared = []string{
 func outliers(trials []result.Row) string {
 	var names []string
 	for _, row := range trials {
-		trial, _ := row["trial"].(int64)
+		trial, _ := row[col.Trial].(int64)
 		for _, column := range compared {
 			var values []float64
 			for _, t := range trials {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // A grain says how many tokens a request's chunks are taken for.
@@ -152,13 +153,13 @@ func (s *summary) gaps(c *samples, memory []int64) []int64 {
 	}
 	if single == len(c.streamed) { // every gap between chunks is one between tokens
 		for _, name := range slices.Collect(maps.Keys(s.row)) {
-			if statistic, suffix, ok := strings.Cut(name, "_icl_ms"); ok && (suffix == c.suffix || c == &s.all && suffix == result.CensoredSuffix) {
-				s.row[statistic+"_itl_ms"+suffix] = s.row[name]
+			if statistic, suffix, ok := strings.Cut(name, col.Latency("", "icl")); ok && (suffix == c.suffix || c == &s.all && suffix == col.CensoredSuffix) {
+				s.row[col.Latency(statistic, "itl")+suffix] = s.row[name]
 			}
 		}
 		for _, q := range percentiles {
 			if n > 0 {
-				s.trust(q.name+"_itl_ms"+c.suffix, q.p, n)
+				s.trust(col.Latency(q.name, "itl")+c.suffix, q.p, n)
 			}
 		}
 		return values

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // prompts are the lengths that were achieved, of prompts and of answers.
@@ -44,23 +45,23 @@ func (p *prompts) add(r *result.Request) {
 // columns makes the columns of the lengths.
 func (p *prompts) columns(row result.Row) {
 	if p.outputs > 0 && !p.outputsUncounted {
-		row["output_length_error"] = float64(p.wrong) / float64(p.outputs)
+		row[col.OutputLengthError] = float64(p.wrong) / float64(p.outputs)
 	}
 	if len(p.tokens) == 0 || p.unknown {
 		return
 	}
 	m := momentsOf(p.tokens)
 	q := quantiles(p.tokens, m, 0, 0.50, 0.95)
-	row["mean_prompt_tokens"] = m.mean
-	row["std_prompt_tokens"] = m.std
-	row["min_prompt_tokens"] = float64(m.min)
-	row["p50_prompt_tokens"] = q[0]
-	row["p95_prompt_tokens"] = q[1]
-	row["max_prompt_tokens"] = float64(m.max)
+	row[col.MeanPromptTokens] = m.mean
+	row[col.StdPromptTokens] = m.std
+	row[col.MinPromptTokens] = float64(m.min)
+	row[col.P50PromptTokens] = q[0]
+	row[col.P95PromptTokens] = q[1]
+	row[col.MaxPromptTokens] = float64(m.max)
 	if p.targets > 0 {
-		row["prompt_length_error"] = p.off / float64(p.targets)
+		row[col.PromptLengthError] = p.off / float64(p.targets)
 	}
 	if !p.cached.unknown {
-		row["cached_tokens"] = p.cached.sum
+		row[col.CachedTokens] = p.cached.sum
 	}
 }

@@ -1,11 +1,11 @@
 package summary
 
 import (
-	"fmt"
 	"math"
 	"strings"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // samples are the latencies of some of a trial's requests, in nanoseconds.
@@ -59,8 +59,8 @@ func (s *summary) latencies() {
 		s.describe("schedule_lag", c, c.lag, len(c.lag), 0)
 		memory = s.gaps(c, memory)
 	}
-	if p50, ok := s.row["p50_tpot_ms"].(float64); ok && p50 > 0 {
-		s.row["p50_user_tok_s"] = 1000 / p50
+	if p50, ok := s.row[col.P50TPOTMs].(float64); ok && p50 > 0 {
+		s.row[col.P50UserTokS] = 1000 / p50
 	}
 }
 
@@ -72,8 +72,8 @@ func (s *summary) describe(latency string, c *samples, values []int64, n, lost i
 		return
 	}
 	m := momentsOf(values)
-	column := "_" + latency + "_ms" + c.suffix
-	set := func(statistic string, ns float64) { s.row[statistic+column] = ns / 1e6 }
+	column := func(statistic string) string { return col.Latency(statistic, latency) + c.suffix }
+	set := func(statistic string, ns float64) { s.row[column(statistic)] = ns / 1e6 }
 	set("mean", m.mean)
 	set("std", m.std)
 	set("min", float64(m.min))
@@ -85,9 +85,9 @@ func (s *summary) describe(latency string, c *samples, values []int64, n, lost i
 	}
 	for i, q := range percentiles {
 		set(q.name, exact[i])
-		s.trust(q.name+column, q.p, n)
+		s.trust(column(q.name), q.p, n)
 		if c.suffix == "" && latency != "schedule_lag" && !math.IsInf(censored[i], 1) {
-			s.row[q.name+column+result.CensoredSuffix] = censored[i] / 1e6
+			s.row[column(q.name)+col.CensoredSuffix] = censored[i] / 1e6
 		}
 	}
 }
@@ -105,7 +105,7 @@ func (s *summary) trust(column string, p float64, n int) {
 func (s *summary) lowConfidence() any {
 	var names []string
 	for _, c := range result.Columns(result.Extra{}) {
-		whole := strings.TrimSuffix(c.Name, result.PlateauSuffix)
+		whole := strings.TrimSuffix(c.Name, col.PlateauSuffix)
 		if s.low[c.Name] && (whole == c.Name || !s.low[whole]) {
 			names = append(names, c.Name)
 		}
@@ -130,8 +130,8 @@ func (s *summary) probes() {
 	if c.requests == 0 {
 		return
 	}
-	s.row["probe_requests"] = int64(c.requests)
-	s.row["probe_failed"] = int64(c.failed)
+	s.row[col.ProbeRequests] = int64(c.requests)
+	s.row[col.ProbeFailed] = int64(c.failed)
 	for _, l := range []struct {
 		name   string
 		values []int64
@@ -143,7 +143,7 @@ func (s *summary) probes() {
 		exact := quantiles(l.values, momentsOf(l.values), 0, shares[:]...)
 		for i, q := range percentiles {
 			if q.name == "p50" || q.name == "p95" && l.p95 {
-				column := fmt.Sprintf("%s_probe_%s_ms", q.name, l.name)
+				column := col.ProbeLatency(q.name, l.name)
 				s.row[column] = exact[i] / 1e6
 				s.trust(column, q.p, len(l.values))
 			}

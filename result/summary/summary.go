@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/timeline"
 )
 
@@ -58,7 +59,7 @@ const (
 // percentiles have the failed requests as infinite beside the completed ones;
 // they are never below the others, and nil where they are infinite.
 func Of(requests []result.Request, o Options) (result.Row, []result.Finding) {
-	s := summary{row: result.Row{}, opts: o, finished: finishes(), low: map[string]bool{}, plateau: samples{suffix: result.PlateauSuffix}}
+	s := summary{row: result.Row{}, opts: o, finished: finishes(), low: map[string]bool{}, plateau: samples{suffix: col.PlateauSuffix}}
 	s.probe.suffix = "_probe"
 	for i := range requests {
 		switch r := &requests[i]; {
@@ -73,7 +74,7 @@ func Of(requests []result.Request, o Options) (result.Row, []result.Finding) {
 	s.steady(requests)
 	s.latencies()
 	s.probes()
-	s.row["low_confidence"] = s.lowConfidence()
+	s.row[col.LowConfidence] = s.lowConfidence()
 	return s.row, s.findings
 }
 
@@ -106,7 +107,7 @@ type summary struct {
 
 // finishes are the columns that count completed requests by their finish_reason.
 func finishes() map[string]int64 {
-	return map[string]int64{"finish_stop": 0, "finish_length": 0, "finish_tool_calls": 0, "finish_content_filter": 0, "finish_other": 0}
+	return map[string]int64{col.FinishStop: 0, col.FinishLength: 0, col.FinishToolCalls: 0, col.FinishContentFilter: 0, col.FinishOther: 0}
 }
 
 // A tally is a sum that is worth nothing once a part of it is unknown.
@@ -162,7 +163,7 @@ func (s *summary) count(r *result.Request) {
 	s.completed++
 	column := "finish_" + r.FinishReason
 	if _, ok := s.finished[column]; !ok {
-		column = "finish_other"
+		column = col.FinishOther
 	}
 	s.finished[column]++
 	s.input.add(r.PromptTokens)
@@ -250,47 +251,47 @@ func (s *summary) rates() {
 		s.input.unknown, s.output.unknown = true, true
 	}
 	row := s.row
-	row["requests"] = int64(s.requests)
-	row["completed"] = int64(s.completed)
-	row["failed"] = int64(s.failed)
-	row["cancelled"] = int64(s.cancelled)
-	row["cancelled_planned"] = int64(s.planned)
+	row[col.Requests] = int64(s.requests)
+	row[col.Completed] = int64(s.completed)
+	row[col.Failed] = int64(s.failed)
+	row[col.Cancelled] = int64(s.cancelled)
+	row[col.CancelledPlanned] = int64(s.planned)
 	for column, n := range s.finished {
 		row[column] = n
 	}
 	if !s.opts.Open {
-		row["slot_paused_s"] = s.paused.Seconds()
+		row[col.SlotPausedS] = s.paused.Seconds()
 	}
 	if n := s.completed + s.failed; n > 0 {
-		row["error_rate"] = float64(s.failed) / float64(n)
+		row[col.ErrorRate] = float64(s.failed) / float64(n)
 	}
 	if !s.input.unknown {
-		row["input_tokens"] = s.input.sum
+		row[col.InputTokens] = s.input.sum
 	}
 	if !s.output.unknown {
-		row["output_tokens"] = s.output.sum
+		row[col.OutputTokens] = s.output.sum
 	}
 	if s.assumed > 0 {
 		s.findings = append(s.findings, result.Finding{Code: FindingTokensAssumed, Text: fmt.Sprintf(
 			"the server did not count the output of %d of %d completed requests; each content chunk was taken for one token", s.assumed, s.completed)})
 	}
 	if s.lastSend > s.first {
-		row["achieved_rate"] = float64(s.sends-1) / (s.lastSend - s.first).Seconds()
+		row[col.AchievedRate] = float64(s.sends-1) / (s.lastSend - s.first).Seconds()
 	}
 	if s.sends == 0 || !s.byted || s.last <= s.first {
 		return
 	}
 	seconds := (s.last - s.first).Seconds()
-	row["duration_s"] = seconds
-	row["request_throughput"] = float64(s.completed) / seconds
+	row[col.DurationS] = seconds
+	row[col.RequestThroughput] = float64(s.completed) / seconds
 	if !s.output.unknown {
-		row["throughput_tok_s"] = float64(s.output.sum) / seconds
+		row[col.ThroughputTokS] = float64(s.output.sum) / seconds
 		if !s.input.unknown {
-			row["total_throughput_tok_s"] = float64(s.input.sum+s.output.sum) / seconds
+			row[col.TotalThroughputTokS] = float64(s.input.sum+s.output.sum) / seconds
 		}
 	}
 	if s.opts.Goodput != nil && !s.goodUnknown {
-		row["goodput_req_s"] = float64(s.good) / seconds
+		row[col.GoodputReqS] = float64(s.good) / seconds
 	}
 }
 
@@ -322,22 +323,22 @@ func (s *summary) steady(requests []result.Request) {
 		})
 	}
 	row := s.row
-	row["ramp_s"] = (span.From - span.First).Seconds()
-	row["plateau_s"] = seconds
-	row["tail_s"] = (span.Last - span.To).Seconds()
-	row["in_flight_mean"] = busy.Seconds() / seconds
-	row["request_throughput"+result.PlateauSuffix] = float64(completed) / seconds
+	row[col.RampS] = (span.From - span.First).Seconds()
+	row[col.PlateauS] = seconds
+	row[col.TailS] = (span.Last - span.To).Seconds()
+	row[col.InFlightMean] = busy.Seconds() / seconds
+	row[col.RequestThroughputPlateau] = float64(completed) / seconds
 	if !s.output.unknown {
-		row["throughput_tok_s"+result.PlateauSuffix] = tokens / seconds
+		row[col.ThroughputTokSPlateau] = tokens / seconds
 	}
 	if s.opts.Goodput != nil && !s.goodUnknown {
-		row["goodput_req_s"+result.PlateauSuffix] = float64(s.goodOnPlateau) / seconds
+		row[col.GoodputReqSPlateau] = float64(s.goodOnPlateau) / seconds
 	}
 	drifts := timeline.DriftOf(requests, span, s.opts.Open)
 	for _, d := range []struct {
 		column string
 		drift  timeline.Drift
-	}{{"ttft_drift", drifts.TTFT}, {"tpot_drift", drifts.TPOT}, {"throughput_drift", drifts.Throughput}} {
+	}{{col.TTFTDrift, drifts.TTFT}, {col.TPOTDrift, drifts.TPOT}, {col.ThroughputDrift, drifts.Throughput}} {
 		if d.drift.Known() {
 			row[d.column] = d.drift.Change
 		}

@@ -28,6 +28,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/sinks"
 )
 
@@ -60,7 +61,7 @@ func (Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
 		if i >= len(t.Attempts) {
 			break
 		}
-		name := Name(text(row, "engine"))
+		name := Name(text(row, col.Engine))
 		byName[name] = append(byName[name], trial{row, t.Attempts[i]})
 	}
 	names := make([]string, 0, len(byName))
@@ -105,7 +106,7 @@ type trial struct {
 }
 
 func (t trial) started() time.Time {
-	at, _ := t.row["started_at"].(time.Time)
+	at, _ := t.row[col.StartedAt].(time.Time)
 	return at
 }
 
@@ -129,7 +130,7 @@ func (t trial) write(ctx context.Context, w *bufio.Writer) (err error) {
 			err = errors.Join(err, a.close())
 		}
 	}()
-	id := fmt.Sprintf("cell=%s trial=%v attempt=%v", text(t.row, "cell_id"), t.row["trial"], t.row["attempt"])
+	id := fmt.Sprintf("cell=%s trial=%v attempt=%v", text(t.row, col.CellID), t.row[col.Trial], t.row[col.Attempt])
 	var next []*archive // with a body to write
 	for _, name := range names {
 		a, err := openArchive(filepath.Join(t.dir, name))

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"sweep.dev/sweep/result"
+)
+
+func TestGenerate_isCurrent(t *testing.T) {
+	want, err := generate(result.Columns(result.Extra{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join("..", "..", "result", "col", "col.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Error("result/col/col.go is not what the registry says: go generate ./result/col")
+	}
+}
+
+func TestGenerate_rejectsTwoNamesForOne(t *testing.T) {
+	if text, err := generate([]result.Column{{Name: "gpu_w"}, {Name: "GPU_w"}}); err == nil {
+		t.Errorf("two columns have one name:\n%s", text)
+	}
+}
+
+func TestIdentifier(t *testing.T) {
+	for column, want := range map[string]string{
+		"p95_ttft_ms": "P95TTFTMs", "gpu_clock_mean_mhz": "GPUClockMeanMHz", "cell_id": "CellID",
+		"usd_per_1m_output_tokens": "USDPer1MOutputTokens", "error": "Error",
+	} {
+		if got := identifier(column); got != want {
+			t.Errorf("%s is %s, want %s", column, got, want)
+		}
+	}
+}

@@ -1,0 +1,9 @@
+// Package col has the name of every column of the cells table as a constant,
+// made from the registry in package result. Code names a column by these alone:
+// a name that is misspelt, or is no column any more, does not compile.
+//
+// The columns that a plan adds (arg_*, slo_*, and those of a role) have names
+// that are known only when it runs.
+package col
+
+//go:generate go run ../../internal/colgen col.go
