@@ -173,6 +173,9 @@ func (p *Profile) check() []problem {
 	c.flags()
 	c.speculation()
 	c.gpus()
+	if memory := []string{"", "none", "vllm", "sglang", "trtllm", "tgi"}; !slices.Contains(memory, p.MemoryLike) {
+		c.fail(at("memory_like"), "%q: want %s", p.MemoryLike, strings.Join(memory[1:], ", "))
+	}
 	c.metrics(at("metrics"), &p.Metrics, nil)
 	for _, name := range slices.Sorted(maps.Keys(p.Totals)) {
 		if Canonical(name) == "" {
@@ -368,6 +371,13 @@ func (c *checker) metrics(where []any, m *Metrics, r *Role) {
 	}
 	if re := c.expression(under(where, "reported"), m.Reported); re != nil && m.Reported != "" && re.NumSubexp() < 1 {
 		c.fail(under(where, "reported"), "it has no group for the number")
+	}
+	if re := c.expression(under(where, "routed"), m.Routed); re != nil && m.Routed != "" {
+		for _, group := range []string{"request", "worker", "phase"} {
+			if re.SubexpIndex(group) < 0 {
+				c.fail(under(where, "routed"), "it has no group (?P<%s>...)", group)
+			}
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Series)) {
 		if Canonical(name) == "" {

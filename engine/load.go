@@ -100,6 +100,9 @@ func parse(src []byte, depth int) (*Profile, error) {
 	if p.API.VersionField == "" {
 		p.API.VersionField = "version"
 	}
+	if p.MemoryLike == "none" {
+		p.MemoryLike = ""
+	}
 	p.Totals = merged(totals, p.Totals)
 	p.Metrics.from(&parent)
 	var problems []problem
@@ -225,6 +228,7 @@ func (m *Metrics) from(parent *Metrics) {
 		m.Prefixes = parent.Prefixes
 	}
 	m.Reported = cmp.Or(m.Reported, parent.Reported)
+	m.Routed = cmp.Or(m.Routed, parent.Routed)
 	m.Series = merged(parent.Series, m.Series)
 	m.Settings = merged(parent.Settings, m.Settings)
 	m.Meanings = merged(parent.Meanings, m.Meanings)

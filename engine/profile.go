@@ -36,6 +36,9 @@ type Profile struct {
 	Speculation Speculation `yaml:"speculation,omitempty" doc:"Settings of speculative decoding."`
 	// GPUs says how many GPUs its replicas use.
 	GPUs GPUs `yaml:"gpus,omitempty" doc:"How many GPUs one replica uses, by its arguments."`
+	// MemoryLike is the engine whose use of GPU memory it has: one that the simulator
+	// can predict. "" predicts nothing.
+	MemoryLike string `yaml:"memory_like,omitempty" doc:"Engine whose use of GPU memory it has: whether a server fits is predicted by it before a start." default:"none, and nothing is predicted" enum:"none,vllm,sglang,trtllm,tgi"`
 	// Metrics says what its /metrics means.
 	Metrics Metrics `yaml:"metrics,omitempty" doc:"What its metrics mean."`
 	// Totals says, for single quantities, in which roles they are counted: in a
@@ -243,6 +246,10 @@ type Metrics struct {
 	// Reported is a regular expression over one line of the engine's log, whose
 	// first group is the output tokens per second that it claims of itself.
 	Reported string `yaml:"reported,omitempty" doc:"Regular expression over one line of the log; its first group is the output tokens per second that the engine claims."`
+	// Routed is a regular expression over one line of the log of a role that chooses
+	// a worker for each phase of a request. Its groups request, worker and phase are
+	// the router's own id of the request, the worker, and what it is chosen for.
+	Routed string `yaml:"routed,omitempty" doc:"Regular expression over one line of the log that tells which worker was chosen; its groups are request, worker and phase (prefill, decode)."`
 	// Meanings says in a few words what further series mean, by name.
 	Meanings map[string]string `yaml:"meanings,omitempty" doc:"What further series mean."`
 }

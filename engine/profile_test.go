@@ -98,6 +98,8 @@ func TestParse_rejects(t *testing.T) {
 		{"style", "name: x\nflags: {style: camel}\n", "style"},
 		{"lists", "name: x\nflags: {lists: heap}\n", "lists"},
 		{"expression", "name: x\nfailures: [{class: a, match: '('}]\n", "missing closing"},
+		{"memory", "name: x\nmemory_like: llamacpp\n", `memory_like: "llamacpp": want`},
+		{"routed", "name: x\nmetrics: {routed: 'to (?P<worker>.*)'}\n", "no group (?P<request>...)"},
 		{"class", "name: x\nfailures: [{match: 'a'}]\n", "no class"},
 		{"like nothing", "name: x\nlike: nothing\n", "no profile"},
 		{"metrics like nothing", "name: x\nmetrics: {like: [nothing]}\n", "no profile"},

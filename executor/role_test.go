@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -222,7 +223,9 @@ func TestReadRouting(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	r, err := readRouting(f)
+	dynamo, _ := engine.Lookup("dynamo-disagg")
+	choice := regexp.MustCompile(dynamo.MetricsOf(dynamo.EntryRole()).Routed)
+	r, err := readRouting(f, choice)
 	if err != nil || r == nil {
 		t.Fatal(r, err)
 	}
@@ -233,7 +236,7 @@ func TestReadRouting(t *testing.T) {
 	if one["prefill"] != "14432561736065644925" || one["decode"] != "3334648018003761726" {
 		t.Errorf("got %v", one)
 	}
-	if r, err := readRouting(strings.NewReader("Selected model\n")); r != nil || err != nil {
+	if r, err := readRouting(strings.NewReader("Selected model\n"), choice); r != nil || err != nil {
 		t.Errorf("got %v, %v", r, err)
 	}
 	m := &measurement{deployment: &deployment{server: &server{roles: []backends.Role{{Name: "prefill", Replicas: 1}, {Name: "decode", Replicas: 2}}}}}

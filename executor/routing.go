@@ -32,22 +32,20 @@ type RoutedWorker struct {
 	Requests int    `json:"requests"`
 }
 
-// selectedWorker is the line that Dynamo's KV router writes for each choice.
-// https://github.com/ai-dynamo/dynamo/tree/main/lib/kv-router
-var selectedWorker = regexp.MustCompile(`Selected worker .*request_id="?([^" ]+)"? .*worker_id=(\d+) .*worker_type=(\w+)`)
-
-// readRouting reads a router's log. It is nil where the log tells of no choice.
-func readRouting(r io.Reader) (*Routing, error) {
+// readRouting reads a router's log, of which choice matches the lines that tell of
+// one: see [engine.Metrics.Routed]. It is nil where the log tells of no choice.
+func readRouting(r io.Reader, choice *regexp.Regexp) (*Routing, error) {
+	request, worker, phase := choice.SubexpIndex("request"), choice.SubexpIndex("worker"), choice.SubexpIndex("phase")
 	out := &Routing{Requests: make(map[string]map[string]string)}
 	in := bufio.NewReaderSize(r, maxLogLine)
 	for {
 		line, err := in.ReadSlice('\n')
-		if m := selectedWorker.FindSubmatch(engine.Uncoloured(line)); m != nil {
-			id, worker, phase := string(m[1]), string(m[2]), string(m[3])
+		if m := choice.FindSubmatch(engine.Uncoloured(line)); m != nil {
+			id := string(m[request])
 			if out.Requests[id] == nil {
 				out.Requests[id] = make(map[string]string)
 			}
-			out.Requests[id][phase] = worker // of one that was tried again, the last
+			out.Requests[id][string(m[phase])] = string(m[worker]) // of one that was tried again, the last
 		}
 		if errors.Is(err, io.EOF) {
 			break
@@ -109,8 +107,17 @@ func (m *measurement) route() (*Routing, error) {
 	if m.server == nil || len(m.server.roles) < 2 {
 		return nil, nil //nolint:nilnil // nobody chooses
 	}
+	entry := m.profile.EntryRole()
+	routed := m.profile.MetricsOf(entry).Routed
+	if routed == "" {
+		return nil, nil //nolint:nilnil // it does not tell
+	}
+	choice, err := regexp.Compile(routed)
+	if err != nil {
+		return nil, err
+	}
 	for _, role := range m.server.roles {
-		if role.Name != m.profile.EntryRole() || role.LogPath == nil {
+		if role.Name != entry || role.LogPath == nil {
 			continue
 		}
 		path := role.LogPath(0)
@@ -125,7 +132,7 @@ func (m *measurement) route() (*Routing, error) {
 		if _, err := f.Seek(m.logStart[path], io.SeekStart); err != nil {
 			return nil, err
 		}
-		return readRouting(f)
+		return readRouting(f, choice)
 	}
 	return nil, nil //nolint:nilnil // an entry that is not ours
 }

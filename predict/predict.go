@@ -38,21 +38,13 @@ type Prediction struct {
 	KVTokens int64  // of a server that starts
 }
 
-// engines are the dialects of the simulator by the profiles whose engine is
-// that one: what stands before it needs no GPU.
-var engines = map[string]string{
-	"vllm": "vllm", "dynamo": "vllm", "dynamo-vllm": "vllm", "llm-d": "vllm", "sim": "vllm",
-	"sglang": "sglang", "dynamo-sglang": "sglang",
-	"trtllm": "trtllm", "dynamo-trtllm": "trtllm",
-	"tgi": "tgi",
-}
-
 // Start predicts a start. known is false where nothing can be said.
 func Start(s Server) (p Prediction, known bool) {
-	dialect, ok := engines[s.Engine]
-	if !ok {
+	profile, ok := engine.Lookup(s.Engine)
+	if !ok || profile.MemoryLike == "" {
 		return p, false
 	}
+	dialect := profile.MemoryLike
 	if _, ok := catalog.GPUByName(s.GPU); !ok {
 		return p, false
 	}

@@ -1,9 +1,40 @@
 package predict
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
+
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/sim"
 )
+
+// TestMemoryLike holds the engines that predictions are made for: what stands
+// before an engine needs no GPU, and a profile that is like another has its memory
+// unless it says otherwise.
+func TestMemoryLike(t *testing.T) {
+	got := map[string]string{}
+	for _, name := range engine.Names() {
+		p, _ := engine.Lookup(name)
+		if p.MemoryLike == "" {
+			continue
+		}
+		got[name] = p.MemoryLike
+		if !slices.Contains(sim.Engines(), p.MemoryLike) {
+			t.Errorf("%s: the simulator does not know %q", name, p.MemoryLike)
+		}
+	}
+	want := map[string]string{
+		"vllm": "vllm", "dynamo": "vllm", "llm-d": "vllm", "sim": "vllm",
+		"sglang": "sglang", "dynamo-sglang": "sglang",
+		"trtllm": "trtllm", "dynamo-trtllm": "trtllm",
+		"tgi": "tgi",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
 
 // TestStart holds predictions to what the arithmetic of a card gives by hand:
 // an L4 has 22.5 GiB, a 7B model in bfloat16 takes 14.2 of them, and each token
