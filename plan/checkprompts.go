@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -12,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/internal/syntax"
 )
@@ -122,7 +122,7 @@ func (l *loader) checkPairs(pr *Prompts) {
 		}
 		for i, pair := range n.Items {
 			if pair.Kind == syntax.List && len(pair.Items) != 2 {
-				l.Report.Node(pair, "value", "load.prompts.pairs[%d] has %s", i, plural(len(pair.Items), "length")).Expected = "two: of the input and of the output, like [200, 100]"
+				l.Report.Node(pair, "value", "load.prompts.pairs[%d] has %s", i, humanize.Plural(len(pair.Items), "length")).Expected = "two: of the input and of the output, like [200, 100]"
 			}
 		}
 	}
@@ -130,13 +130,6 @@ func (l *loader) checkPairs(pr *Prompts) {
 		pr.PairsRef = pr.PairsFile
 		pr.PairsFile, pr.PairsSHA256 = l.digestFile(pr.PairsFile, "load", "prompts", "pairs_file")
 	}
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func (l *loader) checkPromptFile(pr *Prompts) {

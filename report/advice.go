@@ -1,6 +1,9 @@
 package report
 
-import "sweep.dev/sweep/result/col"
+import (
+	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/result/col"
+)
 
 // advice says for each code of invalid_reasons what makes it and what to try.
 // A code that is not here has its reason alone.
@@ -63,21 +66,21 @@ func (s *summary) advise() []item {
 	}
 	for _, code := range codes {
 		if text := Advice(code); text != "" {
-			items = append(items, item{text: code + " (" + plural(count[code], "trial") + "): " + text})
+			items = append(items, item{text: code + " (" + humanize.Plural(count[code], "trial") + "): " + text})
 		}
 	}
 	if impossible > 0 {
-		items = append(items, item{text: "spec (" + plural(impossible, "trial") + "): the server cannot be started like that -> install the engine where PATH finds it, or say how it starts with engines.NAME.command (sweep plan --commands PLAN shows every command)"})
+		items = append(items, item{text: "spec (" + humanize.Plural(impossible, "trial") + "): the server cannot be started like that -> install the engine where PATH finds it, or say how it starts with engines.NAME.command (sweep plan --commands PLAN shows every command)"})
 	}
 	if unchecked > 0 {
 		items = append(items, item{text: "an objective could not be checked, so its cells are undecided -> let a collector measure its column (collect), or take the objective out, and run the plan again"})
 	}
 	if few > 0 {
-		items = append(items, item{text: "a p95 of few requests is close to their maximum (" + plural(few, "cell") + ") -> raise load.requests, load.requests_per_worker or load.duration"})
+		items = append(items, item{text: "a p95 of few requests is close to their maximum (" + humanize.Plural(few, "cell") + ") -> raise load.requests, load.requests_per_worker or load.duration"})
 	}
 	edges := len(s.answers(AskMoreLoad))
 	if edges > 0 {
-		items = append(items, item{text: "no more load was tried than that of " + plural(edges, "sweet spot") + ", so the server may carry more -> add larger values of concurrency or request_rate"})
+		items = append(items, item{text: "no more load was tried than that of " + humanize.Plural(edges, "sweet spot") + ", so the server may carry more -> add larger values of concurrency or request_rate"})
 	}
 	for _, p := range s.points {
 		if p.Verdict == Unstable {

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/result/col"
 )
 
@@ -68,7 +69,7 @@ func (s *summary) requests() string {
 	if !measured || of == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("Completed %d of %s", done, plural(int(of), "request"))
+	text := fmt.Sprintf("Completed %d of %s", done, humanize.Plural(int(of), "request"))
 	if failed > 0 {
 		text += fmt.Sprintf("; %d failed", failed)
 	}

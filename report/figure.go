@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -56,7 +57,7 @@ func Headline(row result.Row) string {
 	}
 	text := strings.Join(parts, ", ")
 	if n := few(row); n > 0 {
-		text += fmt.Sprintf(" (%s)", plural(n, "request"))
+		text += fmt.Sprintf(" (%s)", humanize.Plural(n, "request"))
 	}
 	return text
 }
@@ -97,11 +98,4 @@ func restsOn(row result.Row, column string) int {
 func number(row result.Row, name string) float64 {
 	v, _ := row.Number(name)
 	return v
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

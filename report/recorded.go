@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -59,5 +60,5 @@ func (s *summary) reused() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %s were measured by an earlier run, and taken over from %s.", n, plural(len(s.Rows()), "trial"), strings.Join(s.texts(col.ReusedFrom), ", "))
+	return fmt.Sprintf("%d of %s were measured by an earlier run, and taken over from %s.", n, humanize.Plural(len(s.Rows()), "trial"), strings.Join(s.texts(col.ReusedFrom), ", "))
 }

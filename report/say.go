@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+
+	"sweep.dev/sweep/internal/humanize"
 )
 
 // The sentences of claims. Nothing here decides anything.
@@ -87,7 +89,7 @@ func (s *summary) ranked() []item {
 	var items []item
 	for i, c := range s.engines {
 		if i == maxRanked {
-			return append(items, item{text: fmt.Sprintf("and at %s more: cells.csv has them", plural(len(s.engines)-i, "load"))})
+			return append(items, item{text: fmt.Sprintf("and at %s more: cells.csv has them", humanize.Plural(len(s.engines)-i, "load"))})
 		}
 		it := item{text: cmp.Or(c.name, "at the plan's load")}
 		for _, claim := range c.claims {
@@ -130,7 +132,7 @@ func (c Claim) ranking() string {
 			notes = append(notes, worse(p.Ratio, c.measure.how()))
 		}
 		if n := len(p.point.Trials); len(p.Rows) < n {
-			notes = append(notes, fmt.Sprintf("%d of %s", len(p.Rows), plural(n, "trial")))
+			notes = append(notes, fmt.Sprintf("%d of %s", len(p.Rows), humanize.Plural(n, "trial")))
 		}
 		texts[i] = p.Side + " " + c.measure.show(p.Value)
 		if len(notes) > 0 {

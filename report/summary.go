@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
@@ -147,9 +148,9 @@ func (s *summary) count() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, m.v))
 		}
 	}
-	cells := plural(len(s.points), "cell")
+	cells := humanize.Plural(len(s.points), "cell")
 	if s.repeats > 1 {
-		cells += " of " + plural(s.repeats, "trial")
+		cells += " of " + humanize.Plural(s.repeats, "trial")
 	}
 	return cells + ": " + strings.Join(parts, ", ")
 }
@@ -169,7 +170,7 @@ func (s *summary) simulated() string {
 	case len(rows):
 		return "All numbers are simulated: they rehearse a plan, they do not measure a GPU."
 	}
-	return fmt.Sprintf("The numbers of %d of %s are simulated: they rehearse a plan, they do not measure a GPU.", n, plural(len(rows), "trial"))
+	return fmt.Sprintf("The numbers of %d of %s are simulated: they rehearse a plan, they do not measure a GPU.", n, humanize.Plural(len(rows), "trial"))
 }
 
 // owed are the pods that are not known to be gone: those that were kept on
@@ -200,13 +201,13 @@ func (s *summary) describe(c Claim) string {
 	p := c.Places[0].point
 	parts := []string{p.Cell.Label + ": " + c.measure.show(c.Places[0].Value) + " " + rates[c.Measure()]}
 	if p.Valid > 1 {
-		parts[0] += fmt.Sprintf(" ±%.0f%% over %s", 100*p.spread(c.measure), plural(p.Valid, "trial"))
+		parts[0] += fmt.Sprintf(" ±%.0f%% over %s", 100*p.spread(c.measure), humanize.Plural(p.Valid, "trial"))
 	}
 	for _, l := range s.latencies {
 		parts = append(parts, fmt.Sprintf("p95 %s %s ms", strings.ToUpper(l), p.shown(measure{column: col.Latency("p95", l)})))
 	}
 	if p.Few > 0 {
-		parts[len(parts)-1] += fmt.Sprintf(" (%s)", plural(p.Few, "request"))
+		parts[len(parts)-1] += fmt.Sprintf(" (%s)", humanize.Plural(p.Few, "request"))
 	}
 	if usd, ok := p.figure(tokenCost); ok {
 		parts = append(parts, tokenCost.show(usd)+" per 1M output tokens")
@@ -243,7 +244,7 @@ func (s *summary) missed() []item {
 			text += " [warning only]"
 		}
 		if len(o.LowConfidence) > 0 {
-			text += fmt.Sprintf(" [on %s, too few for it]", plural(int(number(t.Outcome.Row, col.Completed)), "request"))
+			text += fmt.Sprintf(" [on %s, too few for it]", humanize.Plural(int(number(t.Outcome.Row, col.Completed)), "request"))
 		}
 		return text
 	})
@@ -359,7 +360,7 @@ func (s *summary) unfinished() []item {
 	if n == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%d of %s without an outcome", n, plural(len(s.Trials), "trial"))
+	text := fmt.Sprintf("%d of %s without an outcome", n, humanize.Plural(len(s.Trials), "trial"))
 	if why := s.ended(); why != "" {
 		text += "; the run ended early: " + why
 	}
@@ -417,9 +418,9 @@ func (s *summary) findings() []item {
 		text := code + ": " + k.text
 		switch {
 		case k.several:
-			text += fmt.Sprintf(" (%s; %s have it, each with its own numbers)", k.label, plural(k.trials, "trial"))
+			text += fmt.Sprintf(" (%s; %s have it, each with its own numbers)", k.label, humanize.Plural(k.trials, "trial"))
 		case k.trials > 1:
-			text += fmt.Sprintf(" (%s)", plural(k.trials, "trial"))
+			text += fmt.Sprintf(" (%s)", humanize.Plural(k.trials, "trial"))
 		}
 		items[i] = item{text: text}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/result/col"
 )
 
@@ -120,14 +121,14 @@ func (s *summary) surface() *memorySurface {
 	}
 	m.notes = append(m.notes, legend...)
 	if compared > 0 {
-		text := fmt.Sprintf("Prediction: %d of %s came out as the simulator's arithmetic had it", as, plural(compared, "server"))
+		text := fmt.Sprintf("Prediction: %d of %s came out as the simulator's arithmetic had it", as, humanize.Plural(compared, "server"))
 		if as < compared {
 			text += "; <> marks the others"
 		}
 		m.notes = append(m.notes, text+".")
 	}
 	if n := len(s.Resolved.Skipped); n > 0 {
-		m.notes = append(m.notes, fmt.Sprintf("Skipped: %s of servers that were predicted not to fit.", plural(n, "cell")))
+		m.notes = append(m.notes, fmt.Sprintf("Skipped: %s of servers that were predicted not to fit.", humanize.Plural(n, "cell")))
 	}
 	return m
 }

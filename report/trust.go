@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/groups"
 )
@@ -98,7 +99,7 @@ func (s *summary) thinObjectives() []string {
 	var parts []string
 	for _, name := range order {
 		if b := byName[name]; b.thin > 0 {
-			parts = append(parts, fmt.Sprintf("%s (%s) in %d of %s", name, b.columns, b.thin, plural(b.trials, "trial")))
+			parts = append(parts, fmt.Sprintf("%s (%s) in %d of %s", name, b.columns, b.thin, humanize.Plural(b.trials, "trial")))
 		}
 	}
 	if len(parts) == 0 {

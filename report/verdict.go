@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -93,7 +94,7 @@ func judge(o *result.Outcome) (v Verdict, why string) {
 		if p50 > 0 && p95 > jitterFloorMS && p95 > jitterBound*p50 {
 			why := fmt.Sprintf("the p95 of %s, %s ms, is %.1f times its p50, %s ms", strings.ToUpper(l), Figure(p95), p95/p50, Figure(p50))
 			if n := few(o.Row); n > 0 {
-				why += fmt.Sprintf(" (%s)", plural(n, "request"))
+				why += fmt.Sprintf(" (%s)", humanize.Plural(n, "request"))
 			}
 			return Unstable, why
 		}
