@@ -11,6 +11,7 @@ import (
 	"sweep.dev/sweep/backends"
 	allbackends "sweep.dev/sweep/backends/all"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/pods"
 )
 
 // at runs the program in this process and gives it answer, from a terminal or from
@@ -47,24 +48,9 @@ func (a *runpodAccount) settings(more ...string) (args []string) {
 	return args
 }
 
-// A provider that does not offer a GPU has no price of it, which is not $0.
-func TestOffered(t *testing.T) {
+func TestQuoteText(t *testing.T) {
 	t.Parallel()
-	none, sold, free := backends.Offer{}, backends.Offer{USDPerHour: 3}, backends.Offer{USDPerHour: 5, Available: true}
-	for _, c := range []struct {
-		offers []backends.Offer
-		usd    float64
-	}{
-		{nil, 0},
-		{[]backends.Offer{none, none}, 0},
-		{[]backends.Offer{none, sold}, 3},
-		{[]backends.Offer{sold, none, free, sold}, 5},
-	} {
-		if got := offered(c.offers); got.usdPerHour != c.usd || got.known != (c.usd > 0) || (got.source != "") != got.known {
-			t.Errorf("%+v: got %+v, want %g", c.offers, got, c.usd)
-		}
-	}
-	quote := rentQuote{pods: 1, unknown: 1, keep: time.Hour}.String()
+	quote := quoteText(pods.Quote{Pods: 1, Unknown: 1, Keep: time.Hour})
 	if want := "rents 1 pod, at a price that is not known, no max_cost bounds it; --keep-pod 1h0m0s costs more, which no max_cost bounds"; quote != want {
 		t.Errorf("got %q", quote)
 	}

@@ -18,6 +18,7 @@ import (
 	"sweep.dev/sweep/backends"
 	allbackends "sweep.dev/sweep/backends/all"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 )
@@ -85,7 +86,7 @@ func (a *app) main(args []string) (code int) {
 func (a *app) complain(err error) {
 	if diags, ok := errors.AsType[*plan.Diagnostics](err); ok {
 		fmt.Fprintln(a.err, plaintext.Lines(diags.Pretty()))
-		fmt.Fprintf(a.err, "sweep: %s\n", plural(len(diags.List)+diags.Omitted, "fault"))
+		fmt.Fprintf(a.err, "sweep: %s\n", humanize.Plural(len(diags.List)+diags.Omitted, "fault"))
 		return
 	}
 	a.say("sweep: %v", err)

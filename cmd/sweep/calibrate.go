@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/load/client"
@@ -125,8 +126,8 @@ func calibrationTable(a *app, r *calibrate.Result) error {
 		result.StampKernel: "by the kernel", result.StampUser: "after each read (no kernel stamps here)",
 	}[r.Stamp]
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "machine\t%s, %s, %s (%s), %s, sweep %s\n", plaintext.Line(r.Host), r.CPU, plural(r.CPUs, "CPU"), cpus, r.Kernel, r.Sweep)
-	fmt.Fprintf(w, "load\t%s of %.3g chunks/s\n", plural(r.Streams, "stream"), r.Rate)
+	fmt.Fprintf(w, "machine\t%s, %s, %s (%s), %s, sweep %s\n", plaintext.Line(r.Host), r.CPU, humanize.Plural(r.CPUs, "CPU"), cpus, r.Kernel, r.Sweep)
+	fmt.Fprintf(w, "load\t%s of %.3g chunks/s\n", humanize.Plural(r.Streams, "stream"), r.Rate)
 	fmt.Fprintf(w, "client\t%s, times stamped %s\n", r.Driver, stamps)
 	fmt.Fprintf(w, "measured\t%s, in %.1f s\n", r.At.Format(time.DateTime+" UTC"), r.Took.Seconds())
 	if err := w.Flush(); err != nil {

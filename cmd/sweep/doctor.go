@@ -52,7 +52,7 @@ const (
 
 func (a *app) doctor(ctx context.Context, asJSON bool) error {
 	checks := []symptom{cpus(), openFiles(), disk("."), durable("."), nvidia(ctx), a.faults()}
-	rented, err := a.rented(ctx)
+	rented, err := a.examined(ctx)
 	if err != nil {
 		return err
 	}

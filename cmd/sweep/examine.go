@@ -8,21 +8,23 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/pods"
 )
 
-// rented is what the doctor finds of rented pods: one line for the ledger, and
+// examined is what the doctor finds of rented pods: one line for the ledger, and
 // one or two for each provider that could be asked without a plan. No line
 // shows a key: it is in no error of a backend.
-func (a *app) rented(ctx context.Context) ([]symptom, error) {
-	inv, err := a.take(ctx, nil)
+func (a *app) examined(ctx context.Context) ([]symptom, error) {
+	inv, err := a.rented(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
-	all := []symptom{inv.ledger()}
-	for _, v := range inv.vendors {
-		all = append(all, v.examine(ctx))
-		if s, ok := inv.leftovers(v); ok {
+	all := []symptom{ledger(inv)}
+	for _, p := range inv.Providers {
+		all = append(all, examine(ctx, p))
+		if s, ok := leftovers(inv, p); ok {
 			all = append(all, s)
 		}
 	}
@@ -30,42 +32,37 @@ func (a *app) rented(ctx context.Context) ([]symptom, error) {
 }
 
 // ledger says whether what is rented can be written down.
-func (inv *inventory) ledger() symptom {
+func ledger(inv *pods.Inventory) symptom {
 	s := symptom{Check: "ledger", State: "ok"}
 	switch {
-	case inv.book == nil:
-		s.State, s.Found = "fail", plaintext.Line(inv.damaged.Error())
+	case inv.LedgerDir() == "":
+		s.State, s.Found = "fail", plaintext.Line(inv.Damaged.Error())
 		s.Do = "SWEEP_STATE_DIR names a folder for it: nothing is rented that cannot be written down"
 		return s
-	case inv.damaged != nil:
-		s.State, s.Found = "warn", plaintext.Line(inv.damaged.Error())
+	case inv.Damaged != nil:
+		s.State, s.Found = "warn", plaintext.Line(inv.Damaged.Error())
 		s.Do = "read the file for the pod's name, look whether it is there (sweep pods), then remove the file"
 		return s
 	}
 	owed := 0
-	for _, f := range inv.pods {
-		if f.entry != nil {
+	for _, p := range inv.Pods {
+		if p.Entry != nil {
 			owed++
 		}
 	}
-	s.Found = fmt.Sprintf("%s in %s", plural(owed, "rented pod"), inv.book.Dir())
+	s.Found = fmt.Sprintf("%s in %s", humanize.Plural(owed, "rented pod"), inv.LedgerDir())
 	return s
 }
 
 // examine asks a provider whether it takes the credentials, and about the
 // account behind them.
-func (v *vendor) examine(ctx context.Context) symptom {
-	s := symptom{Check: v.where(), State: "ok"}
-	if v.backend == nil {
-		s.State, s.Found = "warn", "not asked: "+plaintext.Line(v.err.Error())
+func examine(ctx context.Context, p *pods.Provider) symptom {
+	s := symptom{Check: p.Where(), State: "ok"}
+	if !p.Made() {
+		s.State, s.Found = "warn", "not asked: "+plaintext.Line(p.Err.Error())
 		return s
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, fmt.Errorf("no answer within %v", lookTimeout))
-	defer cancel()
-	err := v.err
-	if p, ok := v.backend.(backends.Prober); ok && err == nil {
-		err = p.Probe(ctx)
-	}
+	account, accountErr, err := p.Examine(ctx)
 	if err != nil {
 		s.State, s.Found = "warn", plaintext.Line(err.Error())
 		if errors.Is(err, backends.ErrRefused) {
@@ -75,17 +72,14 @@ func (v *vendor) examine(ctx context.Context) symptom {
 		return s
 	}
 	found := []string{"it answers"}
-	if v.factory.Bills {
+	if p.Factory.Bills {
 		found[0] = "the key works"
 	}
-	if acc, ok := v.backend.(backends.Accountant); ok {
-		account, err := acc.Account(ctx)
-		if err != nil {
-			s.State = "warn"
-			found = append(found, "but the account cannot be read: "+err.Error())
-		} else {
-			found = append(found, accountWords(account)...)
-		}
+	if accountErr != nil {
+		s.State = "warn"
+		found = append(found, "but the account cannot be read: "+accountErr.Error())
+	} else if account != nil {
+		found = append(found, accountWords(*account)...)
 	}
 	s.Found = plaintext.Line(strings.Join(found, ", "))
 	return s
@@ -99,12 +93,12 @@ func accountWords(a backends.Account) []string {
 	if a.Balance != nil {
 		parts = append(parts, fmt.Sprintf("balance $%.2f", *a.Balance))
 		if a.USDPerHour > 0 {
-			parts = append(parts, fmt.Sprintf("which lasts for %s at this rate", span(time.Duration(*a.Balance/a.USDPerHour*float64(time.Hour)))))
+			parts = append(parts, fmt.Sprintf("which lasts for %s at this rate", humanize.Duration(time.Duration(*a.Balance/a.USDPerHour*float64(time.Hour)))))
 		}
 	} else {
 		parts = append(parts, "it does not tell the balance")
 	}
-	parts = append(parts, fmt.Sprintf("%s running at %s/h, sweep's and others'", plural(a.Pods, "pod"), dollars(a.USDPerHour)))
+	parts = append(parts, fmt.Sprintf("%s running at %s/h, sweep's and others'", humanize.Plural(a.Pods, "pod"), humanize.Dollars(a.USDPerHour)))
 	if a.SpentUSD != nil {
 		parts = append(parts, fmt.Sprintf("$%.2f spent in 24 h", *a.SpentUSD))
 	}
@@ -112,20 +106,19 @@ func accountWords(a backends.Account) []string {
 }
 
 // leftovers are pods of ours that sweep gc would end.
-func (inv *inventory) leftovers(v *vendor) (symptom, bool) {
-	s := scope{now: time.Now(), owner: owner()}
+func leftovers(inv *pods.Inventory, at *pods.Provider) (symptom, bool) {
 	n, rate := 0, 0.0
-	for _, f := range inv.pods {
-		if f.by == v && decide(f, s).action == end {
+	for _, d := range inv.Decide(pods.Scope{Now: time.Now(), Owner: owner()}) {
+		if d.Pod.By == at && d.Action == pods.End {
 			n++
-			rate += f.USDPerHour
+			rate += d.Pod.USDPerHour
 		}
 	}
 	if n == 0 {
 		return symptom{}, false
 	}
 	return symptom{
-		Check: "leftovers", State: "warn", Found: fmt.Sprintf("%s of yours at %s, %s/h, that should be gone", plural(n, "pod"), v.where(), dollars(rate)),
-		Do: fmt.Sprintf("sweep gc --backend %s --yes", v.factory.Kind),
+		Check: "leftovers", State: "warn", Found: fmt.Sprintf("%s of yours at %s, %s/h, that should be gone", humanize.Plural(n, "pod"), at.Where(), humanize.Dollars(rate)),
+		Do: fmt.Sprintf("sweep gc --backend %s --yes", at.Factory.Kind),
 	}, true
 }

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/pods"
 )
 
 func (a *app) gcCommand() *cli.Command {
@@ -62,50 +62,44 @@ Nothing is ended without --yes or somebody who agrees.
 // A gcRow is what became of one pod.
 type gcRow struct {
 	podRow
-	Action action `json:"action"`
-	Why    string `json:"why"`
-	Gone   bool   `json:"gone"`
-	Error  string `json:"error,omitempty"`
-}
-
-// A duePod is one that gc is to end.
-type duePod struct {
-	found
-	row *gcRow
+	Action pods.Action `json:"action"`
+	Why    string      `json:"why"`
+	Gone   bool        `json:"gone"`
+	Error  string      `json:"error,omitempty"`
 }
 
 func (a *app) gc(ctx context.Context, c *cli.Command) error {
-	s := scope{now: time.Now(), owner: owner(), run: c.String("run"), expired: c.Bool("expired")}
+	s := pods.Scope{Now: time.Now(), Owner: owner(), Run: c.String("run"), Expired: c.Bool("expired")}
 	if c.IsSet("owner") {
-		s.owner = c.String("owner")
+		s.Owner = c.String("owner")
 	}
-	inv, err := a.take(ctx, c.StringSlice("backend"))
+	inv, err := a.rented(ctx, c.StringSlice("backend"))
 	if err != nil {
 		return err
 	}
-	rows, due, strangers := judge(inv, s)
+	rows, due, strangers := judged(inv, s)
 	text := !c.Bool("json")
 	if text {
 		for _, r := range rows {
 			if _, err := fmt.Fprintf(a.out, "%-5s  %s  %s  %s  %s/h: %s\n", r.Action, r.Backend, plaintext.Line(r.Name),
-				plaintext.Line(r.standing()), dollars(r.USDPerHour), plaintext.Line(r.Why)); err != nil {
+				plaintext.Line(r.standing()), humanize.Dollars(r.USDPerHour), plaintext.Line(r.Why)); err != nil {
 				return gone(err)
 			}
 		}
 	}
 	a.unasked(inv)
 	if strangers > 0 {
-		a.say("%s left alone: not provably of %s", plural(strangers, "pod"), s.owner)
+		a.say("%s left alone: not provably of %s", humanize.Plural(strangers, "pod"), s.Owner)
 	}
-	agreed, asked := a.agreed(c, len(due))
+	agreed, asked := a.agreed(c, len(due.pods))
 	if agreed {
 		ctx, _, stop := signals(ctx, a.say)
 		defer stop()
-		endAll(ctx, inv, due)
+		due.end(ctx, inv)
 		if text {
-			for _, d := range due {
-				if d.row.Gone {
-					fmt.Fprintf(a.out, "gone   %s  %s\n", d.row.Backend, plaintext.Line(d.row.Name))
+			for _, r := range due.rows {
+				if r.Gone {
+					fmt.Fprintf(a.out, "gone   %s  %s\n", r.Backend, plaintext.Line(r.Name))
 				}
 			}
 		}
@@ -117,29 +111,43 @@ func (a *app) gc(ctx context.Context, c *cli.Command) error {
 			return gone(err)
 		}
 	}
-	return a.swept(inv, due, agreed, asked, len(rows))
+	return a.swept(inv, due.rows, agreed, asked, len(rows))
 }
 
-// judge decides about every pod. strangers counts those that are not provably
+// duePods are what gc is to end, each with its row.
+type duePods struct {
+	pods []pods.Pod
+	rows []*gcRow
+}
+
+// judged decides about every pod. strangers counts those that are not provably
 // the owner's.
-func judge(inv *inventory, s scope) (rows []*gcRow, due []duePod, strangers int) {
+func judged(inv *pods.Inventory, s pods.Scope) (rows []*gcRow, due duePods, strangers int) {
 	rows = []*gcRow{}
-	for _, f := range inv.pods {
-		d := decide(f, s)
-		switch d.action {
-		case foreign:
+	for _, d := range inv.Decide(s) {
+		switch d.Action {
+		case pods.Foreign:
 			strangers++
 			continue
-		case other:
+		case pods.Other:
 			continue
 		}
-		r := &gcRow{podRow: f.row(s.now), Action: d.action, Why: d.why}
+		r := &gcRow{podRow: rowOf(d.Pod, s.Now), Action: d.Action, Why: d.Why}
 		rows = append(rows, r)
-		if d.action == end {
-			due = append(due, duePod{f, r})
+		if d.Action == pods.End {
+			due.pods, due.rows = append(due.pods, d.Pod), append(due.rows, r)
 		}
 	}
 	return rows, due, strangers
+}
+
+func (d duePods) end(ctx context.Context, inv *pods.Inventory) {
+	for i, err := range inv.End(ctx, d.pods) {
+		d.rows[i].Gone = err == nil
+		if err != nil {
+			d.rows[i].Error = err.Error()
+		}
+	}
 }
 
 // agreed says whether to end what is due; asked is false without a terminal to
@@ -148,57 +156,32 @@ func (a *app) agreed(c *cli.Command, due int) (yes, asked bool) {
 	if due == 0 || c.Bool("dry-run") {
 		return false, true
 	}
-	yes, err := a.ask(c.Bool("yes"), fmt.Sprintf("end %s?", plural(due, "pod")))
+	yes, err := a.ask(c.Bool("yes"), fmt.Sprintf("end %s?", humanize.Plural(due, "pod")))
 	return yes, err == nil
 }
 
-// endAll ends pods, all at once: each is money.
-func endAll(ctx context.Context, inv *inventory, due []duePod) {
-	pods := make([]found, len(due))
-	for i, d := range due {
-		pods[i] = d.found
-	}
-	pods = once(pods)
-	var all sync.WaitGroup
-	for i, d := range due {
-		all.Go(func() {
-			var err error
-			if d.by == nil || d.by.backend == nil {
-				err = fmt.Errorf("no %s could be asked", d.Kind)
-			} else {
-				err = terminate(ctx, inv, pods[i])
-			}
-			d.row.Gone = err == nil
-			if err != nil {
-				d.row.Error = err.Error()
-			}
-		})
-	}
-	all.Wait()
-}
-
 // swept says how it ended.
-func (a *app) swept(inv *inventory, due []duePod, ended, asked bool, rows int) error {
+func (a *app) swept(inv *pods.Inventory, due []*gcRow, ended, asked bool, rows int) error {
 	var stuck []string
 	var rate float64
-	for _, d := range due {
-		if d.row.Gone {
+	for _, r := range due {
+		if r.Gone {
 			continue
 		}
-		rate += d.row.USDPerHour
-		if d.row.Error != "" {
-			stuck = append(stuck, d.row.Name)
-			a.say("sweep: %s %s is not seen to be gone: %s", d.row.Backend, plaintext.Line(d.row.Name), plaintext.Line(d.row.Error))
+		rate += r.USDPerHour
+		if r.Error != "" {
+			stuck = append(stuck, r.Name)
+			a.say("sweep: %s %s is not seen to be gone: %s", r.Backend, plaintext.Line(r.Name), plaintext.Line(r.Error))
 		}
 	}
-	refused := inv.refused()
+	refused := inv.Refused()
 	switch {
 	case len(stuck) > 0:
-		a.say("sweep: clean-up not verified: %s may still be billed, %s/h together", plural(len(stuck), "pod"), dollars(rate))
+		a.say("sweep: clean-up not verified: %s may still be billed, %s/h together", humanize.Plural(len(stuck), "pod"), humanize.Dollars(rate))
 		a.next("sweep gc --yes")
 		return &statusError{exitCleanup, nil}
 	case len(due) > 0 && !ended:
-		a.say("sweep: nothing was ended; %s, %s/h together, would be", plural(len(due), "pod"), dollars(rate))
+		a.say("sweep: nothing was ended; %s, %s/h together, would be", humanize.Plural(len(due), "pod"), humanize.Dollars(rate))
 		a.next("sweep gc --yes")
 		if !asked {
 			// A timer without --yes must not look as if it cleaned up.
@@ -207,26 +190,13 @@ func (a *app) swept(inv *inventory, due []duePod, ended, asked bool, rows int) e
 		return nil
 	case refused != nil:
 		return &statusError{exitProvider, nil} // and why has been said
-	case inv.silent() != "":
-		a.say("sweep: clean-up not verified: %s did not answer", inv.silent())
+	case inv.Silent() != "":
+		a.say("sweep: clean-up not verified: %s did not answer", inv.Silent())
 		return &statusError{exitCleanup, nil}
-	case inv.damaged != nil:
+	case inv.Damaged != nil:
 		return &statusError{exitInternal, nil}
 	case rows == 0:
 		a.say("nothing of that owner is there")
 	}
 	return nil
-}
-
-// silent names the accounts that could not be looked into, though there are
-// credentials for them; "" for none. That no Docker runs here is no such case:
-// what the ledger owes of it stands in the list.
-func (inv *inventory) silent() string {
-	var list []string
-	for _, p := range inv.vendors {
-		if p.factory.Bills && p.backend != nil && p.err != nil {
-			list = append(list, p.where())
-		}
-	}
-	return strings.Join(list, ", ")
 }

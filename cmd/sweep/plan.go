@@ -16,8 +16,10 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/pods"
 	"sweep.dev/sweep/report"
 )
 
@@ -101,11 +103,11 @@ func selected(p *plan.Plan, only func(plan.Cell) (bool, error)) ([]plan.Deployme
 }
 
 func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deployments []plan.Deployment) error {
-	costs, err := prices(ctx, p, made, deployments, a.exe)
+	costs, err := a.prices(ctx, p, made.backend, deployments)
 	if err != nil {
 		// A plan can be looked at without an account.
 		a.say("sweep: %v; the plan's own and list prices instead", err)
-		costs, err = prices(ctx, p, &plugins{}, deployments, a.exe)
+		costs, err = a.prices(ctx, p, nil, deployments)
 		if err != nil {
 			return err
 		}
@@ -123,19 +125,19 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 		}
 		took := estimate(p, d, made.timeScale())
 		one, text := costs[d.ID], ""
-		priced = priced && one.known
-		if one.known {
-			usd := one.usdPerHour * took.Hours()
+		priced = priced && one.Known
+		if one.Known {
+			usd := one.USDPerHour * took.Hours()
 			dollars += usd
-			sources[report.PriceSource(one.source)] = true
+			sources[report.PriceSource(one.Source)] = true
 			text = "$" + report.Dollars(usd)
 		}
-		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(d), plural(len(d.Cells), "cell"), roundMinutes(took), text)
+		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(d), humanize.Plural(len(d.Cells), "cell"), roundMinutes(took), text)
 		fmt.Fprintf(w, "  uses\t%s\n", hardware(d.Server, one))
 		if note != "" {
 			fmt.Fprintf(w, "  predicted\t%s\n", note)
 		}
-		for _, o := range one.offers {
+		for _, o := range one.Offers {
 			stock := cmp.Or(strings.ToLower(plaintext.Line(o.Stock)), "not told")
 			if o.USDPerHour == 0 {
 				fmt.Fprintf(w, "  %s\t%s\tnot offered\t\n", o.GPU, o.Where)
@@ -175,19 +177,19 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 	if p.Budget.MaxCost > 0 {
 		cost += fmt.Sprintf(", at most $%.2f", p.Budget.MaxCost)
 	}
-	_, err = fmt.Fprintf(a.out, "\n%s in %s, %s, %s; %s\n", plural(cells, "cell"),
-		plural(servers, "deployment"), plural(cells*max(1, p.Repeats), "trial"), about, cost)
+	_, err = fmt.Fprintf(a.out, "\n%s in %s, %s, %s; %s\n", humanize.Plural(cells, "cell"),
+		humanize.Plural(servers, "deployment"), humanize.Plural(cells*max(1, p.Repeats), "trial"), about, cost)
 	return err
 }
 
 // hardware is the GPUs of a server, all roles and replicas, and their price.
-func hardware(s plan.Server, of price) string {
-	text := plural(s.GPUCount, "GPU")
+func hardware(s plan.Server, of pods.Price) string {
+	text := humanize.Plural(s.GPUCount, "GPU")
 	if s.GPU != "" {
 		text = fmt.Sprintf("%d x %s", s.GPUCount, plaintext.Line(s.GPU))
 	}
-	if of.known {
-		text += fmt.Sprintf(", $%.2f/h (%s)", of.usdPerHour, report.PriceSource(of.source))
+	if of.Known {
+		text += fmt.Sprintf(", $%.2f/h (%s)", of.USDPerHour, report.PriceSource(of.Source))
 	}
 	return text
 }
@@ -210,18 +212,11 @@ func most(x executor.Extra) string {
 	case x.Requests == nil:
 		return "number not known"
 	case x.Completions == nil || *x.Completions == 0:
-		return plural(*x.Requests, "request")
+		return humanize.Plural(*x.Requests, "request")
 	case *x.Completions == *x.Requests:
-		return plural(*x.Completions, "completion")
+		return humanize.Plural(*x.Completions, "completion")
 	}
-	return fmt.Sprintf("%s, of them %s", plural(*x.Requests, "request"), plural(*x.Completions, "completion"))
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%s, of them %s", humanize.Plural(*x.Requests, "request"), humanize.Plural(*x.Completions, "completion"))
 }
 
 func roundMinutes(d time.Duration) string {

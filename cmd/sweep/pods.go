@@ -12,7 +12,9 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/pods"
 )
 
 func (a *app) podsCommand() *cli.Command {
@@ -45,7 +47,7 @@ address of each pod's servers, and where their key is, but never the key.
 			if name := c.Args().First(); name != "" {
 				return &usage{fmt.Errorf("pods has no command %q (see: %s --help)", name, c.FullName())}
 			}
-			return a.pods(ctx, c)
+			return a.listPods(ctx, c)
 		},
 	}
 }
@@ -76,22 +78,19 @@ type podRow struct {
 	USD        float64        `json:"usd"` // so far
 }
 
-func (f found) row(now time.Time) podRow {
-	name, parsed := backends.ParseName(f.Name)
+func rowOf(p pods.Pod, now time.Time) podRow {
+	name, parsed := backends.ParseName(p.Name)
 	r := podRow{
-		Name: f.Name, ID: f.ID, Backend: f.Kind, Owner: f.Owner, RunID: f.RunID, Pod: f.Pod, GPU: f.GPU, Status: f.Status,
-		InLedger: f.entry != nil, Listed: f.listed, Asked: f.by != nil && f.by.err == nil, Since: f.Since, Expires: f.until(), USDPerHour: f.USDPerHour,
+		Name: p.Name, ID: p.ID, Backend: p.Kind, Owner: p.Owner, RunID: p.RunID, Pod: p.Pod, GPU: p.GPU, Status: p.Status,
+		InLedger: p.Entry != nil, Listed: p.AtProvider, Asked: p.Asked(), Since: p.Since, Expires: p.Until(), Overdue: p.Overdue(now),
+		USDPerHour: p.USDPerHour, USD: p.USD(now),
 	}
 	if parsed {
 		r.Owner, r.RunID = cmp.Or(r.Owner, name.Owner), cmp.Or(r.RunID, name.Run)
 	}
-	if e := f.entry; e != nil {
+	if e := p.Entry; e != nil {
 		r.State, r.RunID, r.RunDir = e.State, e.RunID, e.Dir
 		r.Owner = e.Owner
-	}
-	r.Overdue = !r.Expires.IsZero() && over(now, r.Expires)
-	if !r.Since.IsZero() {
-		r.USD = r.USDPerHour * max(0, now.Sub(r.Since)).Hours()
 	}
 	return r
 }
@@ -115,34 +114,72 @@ func (r podRow) standing() string {
 	return text
 }
 
-// mine says whether a pod is this person's: by its name, or by the ledger.
-func (a *app) mine(f found) bool {
-	_, why := ours(f.Listed, owner())
-	return why == "" || f.entry != nil && f.entry.Owner == owner()
+// rented is everything that is known to be rented, of the kinds that are named;
+// see [pods.Sources.Take].
+func (a *app) rented(ctx context.Context, kinds []string) (*pods.Inventory, error) {
+	from, err := a.sources()
+	if err != nil {
+		return nil, err
+	}
+	inv, err := from.Take(ctx, kinds)
+	if err != nil {
+		return nil, &usage{err}
+	}
+	return inv, nil
 }
 
-func (a *app) pods(ctx context.Context, c *cli.Command) error {
-	inv, err := a.take(ctx, c.StringSlice("backend"))
+func (a *app) sources() (pods.Sources, error) {
+	fx, err := a.effects()
+	if err != nil {
+		return pods.Sources{}, err
+	}
+	return pods.Sources{Backends: a.backends(fx), Env: a.env, Effects: fx}, nil
+}
+
+// unasked says on one line each which providers could not be asked, and why.
+func (a *app) unasked(inv *pods.Inventory) {
+	for _, p := range inv.Providers {
+		if p.Err != nil {
+			a.say("sweep: %s was not asked: %s", p.Where(), plaintext.Line(p.Err.Error()))
+		}
+	}
+	if inv.Damaged != nil {
+		a.say("sweep: %s", plaintext.Line(inv.Damaged.Error()))
+	}
+}
+
+// misnamed is the usage error of a pod that a person named.
+func misnamed(err error) error {
+	if _, ok := errors.AsType[*pods.UnknownError](err); ok {
+		err = &hinted{err, "sweep pods --all-owners lists what is rented; a server of process or sim ends with its run"}
+	} else if _, ok := errors.AsType[*pods.ForeignError](err); ok {
+		err = &hinted{err, "--force does it all the same: be sure that nobody needs it"}
+	}
+	return &usage{err}
+}
+
+func (a *app) listPods(ctx context.Context, c *cli.Command) error {
+	inv, err := a.rented(ctx, c.StringSlice("backend"))
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	var pods []found
+	var list []pods.Pod
 	rows := []podRow{}
 	overdue := 0
-	for _, f := range inv.pods {
-		mine := a.mine(f)
+	for _, p := range inv.Pods {
+		mine := p.Is(owner())
 		if !mine && !c.Bool("all-owners") {
 			continue
 		}
-		r := f.row(now)
-		pods, rows = append(pods, f), append(rows, r)
+		r := rowOf(p, now)
+		list, rows = append(list, p), append(rows, r)
 		if mine && r.Overdue {
 			overdue++
 		}
 	}
 	if c.Bool("json") {
-		err = a.json().Encode(usableAll(ctx, pods, now))
+		err = a.json().Encode(usableAll(ctx, list, now))
 	} else {
 		err = a.printPods(rows, now, c.Bool("all-owners"))
 	}
@@ -151,12 +188,12 @@ func (a *app) pods(ctx context.Context, c *cli.Command) error {
 	case err != nil:
 		return gone(err)
 	case overdue > 0:
-		a.say("sweep: %s should be gone by now", plural(overdue, "pod"))
+		a.say("sweep: %s should be gone by now", humanize.Plural(overdue, "pod"))
 		a.next("sweep gc --yes")
 		return &statusError{exitCleanup, nil}
-	case inv.refused() != nil:
+	case inv.Refused() != nil:
 		return &statusError{exitProvider, nil} // and why has been said
-	case inv.damaged != nil:
+	case inv.Damaged != nil:
 		return &statusError{exitInternal, nil}
 	}
 	return nil
@@ -180,7 +217,7 @@ func (a *app) printPods(rows []podRow, now time.Time, owners bool) error {
 	for _, r := range rows {
 		rate, usd = rate+r.USDPerHour, usd+r.USD
 		line(r.Owner, cmp.Or(r.Name, r.ID), r.Backend, r.RunID, r.Pod, r.GPU, r.standing(), since(now, r.Since),
-			dollars(r.USDPerHour), dollars(r.USD), ends(now, r.Expires))
+			humanize.Dollars(r.USDPerHour), humanize.Dollars(r.USD), ends(now, r.Expires))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -189,7 +226,7 @@ func (a *app) printPods(rows []podRow, now time.Time, owners bool) error {
 		_, err := fmt.Fprintln(a.out, "nothing is rented, as far as could be asked")
 		return err
 	}
-	_, err := fmt.Fprintf(a.out, "%s, %s/h, %s so far\n", plural(len(rows), "pod"), dollars(rate), dollars(usd))
+	_, err := fmt.Fprintf(a.out, "%s, %s/h, %s so far\n", humanize.Plural(len(rows), "pod"), humanize.Dollars(rate), humanize.Dollars(usd))
 	return err
 }
 
@@ -197,15 +234,7 @@ func since(now, t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return span(now.Sub(t))
-}
-
-// dollars is money in cents, and never nothing where there is some.
-func dollars(usd float64) string {
-	if usd > 0 && usd < 0.01 {
-		return "<$0.01"
-	}
-	return fmt.Sprintf("$%.2f", usd)
+	return humanize.Duration(now.Sub(t))
 }
 
 func ends(now, t time.Time) string {
@@ -213,9 +242,9 @@ func ends(now, t time.Time) string {
 	case t.IsZero():
 		return ""
 	case t.Before(now):
-		return span(now.Sub(t)) + " ago"
+		return humanize.Duration(now.Sub(t)) + " ago"
 	}
-	return "in " + span(t.Sub(now))
+	return "in " + humanize.Duration(t.Sub(now))
 }
 
 // errNoTerminal is why a question was not asked.

@@ -14,9 +14,10 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/internal/secret"
-	"sweep.dev/sweep/internal/syntax"
+	"sweep.dev/sweep/pods"
 )
 
 func (a *app) podShowCommand() *cli.Command {
@@ -103,9 +104,9 @@ func accessRowOf(x backends.Access) accessRow {
 }
 
 // usable asks how a pod is reached.
-func (f found) usable(ctx context.Context, now time.Time) usableRow {
-	r := usableRow{podRow: f.row(now)}
-	list, err := f.access(ctx)
+func usable(ctx context.Context, p pods.Pod, now time.Time) usableRow {
+	r := usableRow{podRow: rowOf(p, now)}
+	list, err := p.Access(ctx)
 	if err != nil {
 		r.WhyNull = map[string]string{"access": err.Error()}
 		return r
@@ -116,82 +117,47 @@ func (f found) usable(ctx context.Context, now time.Time) usableRow {
 	return r
 }
 
-func (f found) access(ctx context.Context) ([]backends.Access, error) {
-	if f.by == nil {
-		return nil, fmt.Errorf("no %s could be asked", f.Kind)
-	}
-	if f.by.err != nil {
-		return nil, f.by.err
-	}
-	from, ok := f.by.backend.(backends.Accessor)
-	if !ok {
-		return nil, fmt.Errorf("backend %s does not tell how its pods are reached", f.Kind)
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, lookTimeout, fmt.Errorf("no answer within %v", lookTimeout))
-	defer cancel()
-	return from.Access(ctx, f.ref())
-}
-
 // usableAll asks for all pods at once.
-func usableAll(ctx context.Context, pods []found, now time.Time) []usableRow {
-	rows := make([]usableRow, len(pods))
+func usableAll(ctx context.Context, list []pods.Pod, now time.Time) []usableRow {
+	rows := make([]usableRow, len(list))
 	var all sync.WaitGroup
-	for i, f := range pods {
-		all.Go(func() { rows[i] = f.usable(ctx, now) })
+	for i, p := range list {
+		all.Go(func() { rows[i] = usable(ctx, p, now) })
 	}
 	all.Wait()
 	return rows
 }
 
-// here adds the servers of runs that are at work on this machine. They end with
-// their runs and nobody has to give them back, so only those look for them who
-// want to ask them something.
-func (a *app) here(ctx context.Context, inv *inventory) error {
-	fx, err := a.effects()
-	if err != nil {
-		return err
-	}
-	for _, f := range a.backends(fx) {
-		if f.Outlives || f.Default == nil {
-			continue
-		}
-		v := &vendor{factory: f}
-		if v.backend, v.err = f.Default(a.env); v.err == nil {
-			v.pods, v.err = v.backend.List(ctx, "")
-		}
-		for _, l := range v.pods {
-			inv.pods = append(inv.pods, found{Listed: l, listed: true, by: v, run: runLive})
-		}
-	}
-	return nil
-}
-
 func (a *app) showPod(ctx context.Context, c *cli.Command, name string) error {
 	kinds := c.StringSlice("backend")
-	inv, err := a.take(ctx, kinds)
-	if err == nil && len(kinds) == 0 {
-		err = a.here(ctx, inv)
-	}
+	inv, err := a.rented(ctx, kinds)
 	if err != nil {
 		return err
 	}
-	f, err := inv.find(name)
+	if len(kinds) == 0 {
+		from, err := a.sources()
+		if err != nil {
+			return err
+		}
+		from.AddLocal(ctx, inv)
+	}
+	p, err := inv.Find(name)
 	if err != nil {
 		a.unasked(inv)
-		return &usage{err}
+		return misnamed(err)
 	}
-	if f.by == nil || f.by.err != nil {
+	if !p.Asked() {
 		a.unasked(inv)
 	}
-	r := f.usable(ctx, time.Now())
+	r := usable(ctx, p, time.Now())
 	file := c.String("key-file")
 	if file != "" {
-		if err := a.keyToFile(f, r, file, c.Bool("force")); err != nil {
+		if err := a.keyToFile(p, r, file, c.Bool("force")); err != nil {
 			return err
 		}
 	}
-	if f.run == runLive {
-		a.say("sweep: its run is at work%s: what is sent to it now is in the measurement", f.holder)
+	if p.Run == pods.RunLive {
+		a.say("sweep: its run is at work%s: what is sent to it now is in the measurement", p.Holder)
 	}
 	if c.Bool("json") {
 		err = a.json().Encode(r)
@@ -201,18 +167,17 @@ func (a *app) showPod(ctx context.Context, c *cli.Command, name string) error {
 	switch {
 	case err != nil:
 		return gone(err)
-	case f.by != nil && errors.Is(f.by.err, backends.ErrRefused):
+	case p.By != nil && errors.Is(p.By.Err, backends.ErrRefused):
 		return &statusError{exitProvider, nil} // and why has been said
 	}
 	return nil
 }
 
 // keyToFile writes the key of a pod's entry.
-func (a *app) keyToFile(f found, r usableRow, file string, force bool) error {
-	mine := a.mine(f) || f.Name == "" && f.Owner == owner() // on this machine a pod has no name
+func (a *app) keyToFile(p pods.Pod, r usableRow, file string, force bool) error {
+	mine := p.Is(owner()) || p.Name == "" && p.Owner == owner() // on this machine a pod has no name
 	if !mine && !force {
-		_, why := ours(f.Listed, owner())
-		return &usage{&hinted{fmt.Errorf("pod %s is not provably yours: %s: its key was not written", cmp.Or(f.Name, f.ID), why), "--force writes it all the same"}}
+		return &usage{&hinted{fmt.Errorf("%w: its key was not written", p.Foreign(owner())), "--force writes it all the same"}}
 	}
 	entry := r.entry()
 	switch {
@@ -259,7 +224,7 @@ func (r usableRow) text(now time.Time, file string) string {
 		field("ends", fmt.Sprintf("%s, %s", r.Expires.Local().Format(time.DateTime), ends(now, r.Expires)))
 	}
 	if r.USDPerHour > 0 {
-		field("price", fmt.Sprintf("%s/h, %s so far", dollars(r.USDPerHour), dollars(r.USD)))
+		field("price", fmt.Sprintf("%s/h, %s so far", humanize.Dollars(r.USDPerHour), humanize.Dollars(r.USD)))
 	}
 	field("gpu", r.GPU)
 	if entry := r.entry(); entry != nil {
@@ -359,24 +324,4 @@ func shellLines(words ...string) (lines []string) {
 		line += word
 	}
 	return append(lines, line)
-}
-
-// unknown says that no pod has a name, and which one was meant or which there are.
-func (inv *inventory) unknown(name string) error {
-	var names []string
-	for _, f := range inv.pods {
-		names = append(names, plaintext.Line(cmp.Or(f.Name, f.ID)))
-	}
-	names = slices.Compact(names)
-	const most = 5
-	err := fmt.Errorf("no pod %q is known to sweep", name)
-	switch near := syntax.Nearest(name, names); {
-	case near != "":
-		err = fmt.Errorf("%w; did you mean %q?", err, near)
-	case len(names) > most:
-		err = fmt.Errorf("%w, only %s and %d more", err, strings.Join(names[:most], ", "), len(names)-most)
-	case len(names) > 0:
-		err = fmt.Errorf("%w, only %s", err, strings.Join(names, ", "))
-	}
-	return &hinted{err, "sweep pods --all-owners lists what is rented; a server of process or sim ends with its run"}
 }

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/plan"
@@ -219,7 +220,7 @@ func (v *view) lines(now time.Time, width int) []string {
 
 // moneyWords is what a run costs at this moment.
 func moneyWords(s executor.Spending) string {
-	text := fmt.Sprintf("%s  $%.2f/h  $%.2f so far", plural(s.Pods, "pod"), s.USDPerHour, s.USD)
+	text := fmt.Sprintf("%s  $%.2f/h  $%.2f so far", humanize.Plural(s.Pods, "pod"), s.USDPerHour, s.USD)
 	if s.MaxUSD > 0 {
 		text += fmt.Sprintf("  cap $%.2f", s.MaxUSD)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,10 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"sweep.dev/sweep/backends"
-	allbackends "sweep.dev/sweep/backends/all"
 	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/internal/secret"
-	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/book"
 )
@@ -318,57 +314,5 @@ func TestAsk(t *testing.T) {
 		if got != c.want || (err != nil) != c.err {
 			t.Errorf("%+v: %v, %v", c, got, err)
 		}
-	}
-}
-
-// What the ledger says of a place becomes the plug-in's configuration; what it
-// says of the pod, or what is no text, such as a credential, does not.
-func TestDecodeAt(t *testing.T) {
-	t.Parallel()
-	type config struct {
-		Host   string        `yaml:"host"`
-		Port   int           `yaml:"port"`
-		Key    secret.String `yaml:"key"`
-		Inside *struct{}     `yaml:"inside"`
-	}
-	f := backends.Factory{Config: config{}}
-	at := placeOf(f, map[string]string{"host": "h", "port": "22", "key": "k", "inside": "0123", "grace": "2s"})
-	if want := map[string]string{"host": "h", "port": "22"}; !maps.Equal(at, want) {
-		t.Errorf("the place is %v, want %v", at, want)
-	}
-	c := config{Host: "default", Port: 1}
-	if err := decodeAt(at, &c); err != nil || c.Host != "h" || c.Port != 22 || !c.Key.IsZero() {
-		t.Errorf("%+v, %v", c, err)
-	}
-	if err := decodeAt(map[string]string{"port": "many"}, &c); err == nil {
-		t.Error("a port that is no number: no error")
-	}
-	for _, f := range allbackends.Factories(nil) { // none of them may panic
-		_ = placeOf(f, map[string]string{"host": "h"})
-	}
-}
-
-// TestPlaceOfPlan: a host that a variable names is another place with another value.
-func TestPlaceOfPlan(t *testing.T) {
-	t.Parallel()
-	place := func(host string) string {
-		p, err := plan.Parse("p.yaml", t.TempDir(), []byte(`version: 1
-name: p
-model: m
-matrix: {engine: vllm, gpu: t4, concurrency: 1}
-backend: {kind: ssh, host: "${SWEEP_HOST}"}
-load: {requests: 1, max_tokens: 1, prompts: {input_tokens: 20}}
-`), plan.Options{Vocabulary: vocabulary(), LookupEnv: func(string) (string, bool) { return host, true }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := placeOfPlan(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return got
-	}
-	if a := place("a"); a == place("b") || a != place("a") {
-		t.Error("two hosts are one place")
 	}
 }

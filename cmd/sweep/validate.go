@@ -7,6 +7,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/verdict"
@@ -49,7 +50,7 @@ func (a *app) validate(c *cli.Command) error {
 				cells += len(d.Cells)
 			}
 			if !c.Bool("json") {
-				fmt.Fprintf(a.out, "%s: ok, %s in %s\n", path, plural(cells, "cell"), plural(len(p.Deployments()), "deployment"))
+				fmt.Fprintf(a.out, "%s: ok, %s in %s\n", path, humanize.Plural(cells, "cell"), humanize.Plural(len(p.Deployments()), "deployment"))
 			}
 			a.warnOfContent(path, p)
 			a.warnOfScale(path, made)

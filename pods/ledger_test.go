@@ -1,0 +1,37 @@
+package pods
+
+import (
+	"testing"
+
+	allbackends "sweep.dev/sweep/backends/all"
+	"sweep.dev/sweep/plan"
+)
+
+// TestPlaceOf: a host that a variable names is another place with another value.
+func TestPlaceOf(t *testing.T) {
+	t.Parallel()
+	var v plan.Vocabulary
+	for _, f := range allbackends.Factories(nil) {
+		v.Backends = append(v.Backends, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, Launch: f.Launch})
+	}
+	place := func(host string) string {
+		p, err := plan.Parse("p.yaml", t.TempDir(), []byte(`version: 1
+name: p
+model: m
+matrix: {engine: vllm, gpu: t4, concurrency: 1}
+backend: {kind: ssh, host: "${SWEEP_HOST}"}
+load: {requests: 1, max_tokens: 1, prompts: {input_tokens: 20}}
+`), plan.Options{Vocabulary: v, LookupEnv: func(string) (string, bool) { return host, true }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := PlaceOf(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	if a := place("a"); a == place("b") || a != place("a") {
+		t.Error("two hosts are one place")
+	}
+}
