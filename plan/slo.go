@@ -142,7 +142,7 @@ func (s SLO) Evaluate(row result.Row) result.SLOResult {
 		return out
 	}
 	env := make(map[string]any, len(s.check.expr.Reads))
-	out.Values = make(map[string]any, len(env))
+	out.Values = make(result.Row, len(env))
 	var missing []string
 	for _, name := range s.check.expr.Reads {
 		column := s.check.column(name)

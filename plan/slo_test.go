@@ -19,46 +19,46 @@ func TestSLO_Evaluate(t *testing.T) {
 		{
 			"pass", "p95_ttft_ms < 200",
 			result.Row{"p95_ttft_ms": 199.9, "p95_tpot_ms": 1.0},
-			result.SLOResult{Pass: true, Values: map[string]any{"p95_ttft_ms": 199.9}},
+			result.SLOResult{Pass: true, Values: result.Row{"p95_ttft_ms": 199.9}},
 		},
 		{
 			"fail", "p95_ttft_ms < 200",
 			result.Row{"p95_ttft_ms": 200.0},
-			result.SLOResult{Values: map[string]any{"p95_ttft_ms": 200.0}},
+			result.SLOResult{Values: result.Row{"p95_ttft_ms": 200.0}},
 		},
 		{ // whole numbers are compared as numbers, and told as they were measured
 			"whole numbers", "failed == 0 && completed >= 0.5 * requests",
 			result.Row{"failed": int64(0), "completed": int64(8), "requests": int64(8)},
-			result.SLOResult{Pass: true, Values: map[string]any{"failed": int64(0), "completed": int64(8), "requests": int64(8)}},
+			result.SLOResult{Pass: true, Values: result.Row{"failed": int64(0), "completed": int64(8), "requests": int64(8)}},
 		},
 		{ // never a pass, not even where the other side would do
 			"not measured", "error_rate == 0 || p95_ttft_ms < 200",
 			result.Row{"error_rate": 0.0, "p95_ttft_ms": nil},
-			result.SLOResult{Error: "not measured: p95_ttft_ms", Values: map[string]any{"error_rate": 0.0, "p95_ttft_ms": nil}},
+			result.SLOResult{Error: "not measured: p95_ttft_ms", Values: result.Row{"error_rate": 0.0, "p95_ttft_ms": nil}},
 		},
 		{
 			"absent", "p95_ttft_ms < 200", nil,
-			result.SLOResult{Error: "not measured: p95_ttft_ms", Values: map[string]any{"p95_ttft_ms": nil}},
+			result.SLOResult{Error: "not measured: p95_ttft_ms", Values: result.Row{"p95_ttft_ms": nil}},
 		},
 		{
 			"text and functions", `gpu in ["l4", "t4"] and round(min(p50_ttft_ms, 3)) == 3 and not simulated`,
 			result.Row{"gpu": "l4", "p50_ttft_ms": 7.0, "simulated": false},
-			result.SLOResult{Pass: true, Values: map[string]any{"gpu": "l4", "p50_ttft_ms": 7.0, "simulated": false}},
+			result.SLOResult{Pass: true, Values: result.Row{"gpu": "l4", "p50_ttft_ms": 7.0, "simulated": false}},
 		},
 		{
 			"list of numbers", "concurrency in [1, 4] ? p95_ttft_ms < 200 : p95_ttft_ms < 400",
 			result.Row{"concurrency": int64(4), "p95_ttft_ms": 300.0},
-			result.SLOResult{Values: map[string]any{"concurrency": int64(4), "p95_ttft_ms": 300.0}},
+			result.SLOResult{Values: result.Row{"concurrency": int64(4), "p95_ttft_ms": 300.0}},
 		},
 		{
 			"wrong type in the row", "p95_ttft_ms < 200",
 			result.Row{"p95_ttft_ms": "fast"},
-			result.SLOResult{Error: "x", Values: map[string]any{"p95_ttft_ms": "fast"}},
+			result.SLOResult{Error: "x", Values: result.Row{"p95_ttft_ms": "fast"}},
 		},
 		{
 			"an instant", "p95_ttft_ms < 200",
 			result.Row{"p95_ttft_ms": time.Unix(0, 0)},
-			result.SLOResult{Error: "not measured: p95_ttft_ms", Values: map[string]any{"p95_ttft_ms": time.Unix(0, 0)}},
+			result.SLOResult{Error: "not measured: p95_ttft_ms", Values: result.Row{"p95_ttft_ms": time.Unix(0, 0)}},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestSLO_window(t *testing.T) {
 	}
 	p := parse(t, src+"slo_window: plateau\n")
 	got := p.SLO[0].Evaluate(row)
-	want := map[string]any{"p95_ttft_ms_plateau": 100.0, "p99_ttft_ms_censored": 800.0, "error_rate": 0.0, "throughput_tok_s_plateau": 10.0}
+	want := result.Row{"p95_ttft_ms_plateau": 100.0, "p99_ttft_ms_censored": 800.0, "error_rate": 0.0, "throughput_tok_s_plateau": 10.0}
 	if diff := cmp.Diff(want, got.Values); diff != "" || !got.Pass {
 		t.Errorf("over the plateau: %+v\n%s", got, diff)
 	}

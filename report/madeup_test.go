@@ -231,7 +231,7 @@ func madeUpOutcome(t *testing.T, c Cell, trial int, status string, args []string
 				slo.Pass, slo.LowConfidence = true, []string{strings.Fields(expr)[0]}
 			}
 			name, v, _ := strings.Cut(last, "=")
-			slo.Values = map[string]any{name: plainValue(v)}
+			slo.Values = result.Row{name: plainValue(v)}
 			o.SLOs = append(o.SLOs, slo)
 		case "unchecked":
 			slo.Error = last

@@ -40,7 +40,7 @@ type SLOResult struct {
 	// such a check never passes.
 	Error string `json:"error,omitempty"`
 	// Values holds the columns that the expression reads, as measured.
-	Values map[string]any `json:"values,omitempty"`
+	Values Row `json:"values,omitempty"`
 	// LowConfidence are those of them that rest on too few requests: the check
 	// stands, but another trial may well decide it otherwise.
 	LowConfidence []string `json:"low_confidence,omitempty"`

@@ -112,22 +112,36 @@ func conform(c Column, v any) (any, error) {
 	return nil, nil
 }
 
-// MarshalJSON writes the row so that it comes back with the same types: a
-// float has a point or an exponent, an int has neither. Floats that are no
-// number become null.
+// The texts that stand for floats of which JSON has no number.
+const (
+	infinity    = "Infinity"
+	negInfinity = "-Infinity"
+	notANumber  = "NaN"
+)
+
+// MarshalJSON writes the row, sorted by column, so that it comes back with the
+// same types: a float has a point or an exponent, an int has neither, a float
+// that is no number is a text, and an instant is RFC 3339 in UTC.
 func (r Row) MarshalJSON() ([]byte, error) {
+	if r == nil {
+		return []byte("null"), nil
+	}
 	var b bytes.Buffer
 	b.WriteByte('{')
 	for i, name := range slices.Sorted(maps.Keys(r)) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(strconv.Quote(name)) // names are plain ASCII
-		b.WriteByte(':')
+		key, err := json.Marshal(name)
+		if err != nil {
+			return nil, err
+		}
 		value, err := marshalValue(r[name])
 		if err != nil {
 			return nil, fmt.Errorf("column %s: %w", name, err)
 		}
+		b.Write(key)
+		b.WriteByte(':')
 		b.Write(value)
 	}
 	b.WriteByte('}')
@@ -136,31 +150,45 @@ func (r Row) MarshalJSON() ([]byte, error) {
 
 func marshalValue(v any) ([]byte, error) {
 	switch v := v.(type) {
+	case nil, string, bool, int64:
+		return json.Marshal(v)
 	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return []byte("null"), nil
-		}
-		text := strconv.AppendFloat(nil, v, 'g', -1, 64)
-		if !bytes.ContainsAny(text, ".e") {
-			text = append(text, ".0"...)
-		}
-		return text, nil
+		return marshalFloat(v)
 	case time.Time:
 		return json.Marshal(v.UTC())
-	case nil, string, bool, int, int64:
-		return json.Marshal(v)
 	}
 	return nil, fmt.Errorf("a row holds no %T", v)
 }
 
+func marshalFloat(v float64) ([]byte, error) {
+	switch {
+	case math.IsNaN(v):
+		return json.Marshal(notANumber)
+	case math.IsInf(v, 1):
+		return json.Marshal(infinity)
+	case math.IsInf(v, -1):
+		return json.Marshal(negInfinity)
+	}
+	text := strconv.AppendFloat(nil, v, 'g', -1, 64)
+	if !bytes.ContainsAny(text, ".e") {
+		text = append(text, ".0"...)
+	}
+	return text, nil
+}
+
 // UnmarshalJSON reads what MarshalJSON wrote. A column of the registry comes
-// back as its type; one that depends on the plan as the JSON says.
+// back as its type; one that depends on the plan as the JSON says, so that a
+// text stays a text.
 func (r *Row) UnmarshalJSON(data []byte) error {
 	var raw map[string]any
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	if err := d.Decode(&raw); err != nil {
 		return err
+	}
+	if raw == nil {
+		*r = nil
+		return nil
 	}
 	types := make(map[string]Type)
 	for _, c := range Columns(Extra{}) {
@@ -180,19 +208,33 @@ func (r *Row) UnmarshalJSON(data []byte) error {
 
 func unmarshalValue(t Type, v any) (any, error) {
 	switch v := v.(type) {
+	case nil, bool:
+		return v, nil
 	case json.Number:
-		text := v.String()
-		if t == Float || t != Int && strings.ContainsAny(text, ".eE") {
+		if t == Float || t != Int && strings.ContainsAny(v.String(), ".eE") {
 			return v.Float64()
 		}
 		return v.Int64()
 	case string:
-		if t == Timestamp {
+		switch t {
+		case Timestamp:
 			return time.Parse(time.RFC3339Nano, v)
+		case Float:
+			return unmarshalFloat(v)
 		}
-		return v, nil
-	case nil, bool:
 		return v, nil
 	}
 	return nil, fmt.Errorf("a row holds no %T", v)
+}
+
+func unmarshalFloat(text string) (any, error) {
+	switch text {
+	case notANumber:
+		return math.NaN(), nil
+	case infinity:
+		return math.Inf(1), nil
+	case negInfinity:
+		return math.Inf(-1), nil
+	}
+	return nil, fmt.Errorf("%q is not a number", text)
 }

@@ -239,7 +239,7 @@ func TestCommit_refuses(t *testing.T) {
 			delete(o.Row, "status")
 			return a.Commit(ctx, o, "")
 		}},
-		{"a value of no type", "a int is not", func(a *rundir.Attempt) error {
+		{"a value of no type", "a row holds no int", func(a *rundir.Attempt) error {
 			o := outcome()
 			o.Row["requests"] = 3
 			return a.Commit(ctx, o, "")

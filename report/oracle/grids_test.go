@@ -227,7 +227,7 @@ func (e *experiment) outcome(c *cell, trial int, row result.Row) *result.Outcome
 		o.Findings = []result.Finding{{Code: code, Text: "as it is"}}
 	}
 	for _, name := range e.order {
-		s := result.SLOResult{Name: name, Expr: name + " < 1", Severity: "fail", Values: map[string]any{name: 1.0}}
+		s := result.SLOResult{Name: name, Expr: name + " < 1", Severity: "fail", Values: result.Row{name: 1.0}}
 		if !e.objectives[name] {
 			s.Severity = "warn"
 		}
