@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/verdict"
 )
 
@@ -38,7 +39,7 @@ func (g rig) honest(t *testing.T) {
 	for _, r := range rows {
 		switch {
 		case r["valid"] == "true":
-		case r["invalid_reasons"] == verdict.CPUSteal && r.number(t, "cpu_steal") > verdict.DefaultSteal:
+		case r["invalid_reasons"] == finding.CPUSteal.String() && r.number(t, "cpu_steal") > verdict.DefaultSteal:
 			// The kernel has counted it: a true verdict.
 			t.Logf("%s: this machine is shared, steal %s", r, r["cpu_steal"])
 			stolen++

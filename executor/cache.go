@@ -10,11 +10,8 @@ import (
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
-
-// CacheNotReset is the finding that a prefix cache could not be emptied. It makes
-// no trial invalid: no made-up prompt is sent twice.
-const CacheNotReset = "cache_not_reset"
 
 // mayResetCache says whether the prefix caches of this run's servers may be
 // emptied: always those of its own servers, and those of others if the plan says
@@ -48,7 +45,7 @@ func (m *measurement) reset(ctx context.Context) error {
 	if ctx.Err() != nil && !slow {
 		return err // the trial is over
 	}
-	m.sink.Note(result.Finding{Code: CacheNotReset, Text: fmt.Sprintf("the engine's prefix cache was not emptied: %v", err)})
+	m.sink.Note(result.Finding{Code: finding.CacheNotReset, Text: fmt.Sprintf("the engine's prefix cache was not emptied: %v", err)})
 	return nil
 }
 

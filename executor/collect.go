@@ -20,6 +20,7 @@ import (
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -91,10 +92,6 @@ func safely(f func() error) (err error) {
 	return f()
 }
 
-// MetricsUnreachable is the finding that the backend does not know the address of
-// a role's metrics. Their columns are null.
-const MetricsUnreachable = "metrics_unreachable"
-
 // targets are the servers of the trial.
 func (m *measurement) targets() []collectors.Target {
 	var list []collectors.Target
@@ -123,7 +120,7 @@ func (m *measurement) targets() []collectors.Target {
 		}
 	}
 	if len(lost) > 0 {
-		m.sink.Note(result.Finding{Code: MetricsUnreachable, Text: fmt.Sprintf(
+		m.sink.Note(result.Finding{Code: finding.MetricsUnreachable, Text: fmt.Sprintf(
 			"the address of the metrics of %s is not known, and their columns are null; in the plan: backend.roles: {%s: [{metrics: http://HOST:PORT}]}",
 			strings.Join(slices.Compact(lost), ", "), lost[0])})
 	}
@@ -195,7 +192,7 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 			})
 			if err != nil {
 				cut(err)
-				m.sink.Note(result.Finding{Code: "no_" + c.Kind, Text: fmt.Sprintf("%s collected nothing: %v", c.Kind, err)})
+				m.sink.Note(result.Finding{Code: finding.Collector(c.Kind), Text: fmt.Sprintf("%s collected nothing: %v", c.Kind, err)})
 				return
 			}
 			mu.Lock()
@@ -224,7 +221,7 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
-					m.sink.Note(result.Finding{Code: "no_" + s.kind, Text: fmt.Sprintf("%s collected only a part: %v", s.kind, err)})
+					m.sink.Note(result.Finding{Code: finding.Collector(s.kind), Text: fmt.Sprintf("%s collected only a part: %v", s.kind, err)})
 				}
 				maps.Copy(row, r)
 			})

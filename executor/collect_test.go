@@ -15,7 +15,7 @@ import (
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/verdict"
+	"sweep.dev/sweep/result/finding"
 )
 
 // A fakeCollector is made of the functions that a test cares about.
@@ -51,9 +51,9 @@ func (s *fakeSession) Finish(ctx context.Context) (result.Row, error) {
 func codesOf(o *result.Outcome) (list []string) {
 	for _, f := range o.Findings {
 		switch f.Code {
-		case verdict.BoundLoosened, PromptLengthUnknown, verdict.ClientLag, verdict.ServerStalled, verdict.ColdConnections:
+		case finding.BoundLoosened, finding.PromptLengthUnknown, finding.ClientLag, finding.ServerStalled, finding.ColdConnections:
 		default:
-			list = append(list, f.Code)
+			list = append(list, f.Code.String())
 		}
 	}
 	return list
@@ -72,18 +72,18 @@ func TestCollect(t *testing.T) {
 			return nil
 		},
 		finish: func(_ context.Context, s collectors.Sink) (result.Row, error) {
-			s.Note(result.Finding{Code: "seen", Text: "it was seen"})
-			s.Note(result.Finding{Code: "seen", Text: "again"})
+			s.Note(result.Finding{Code: finding.GPUIdle, Text: "it was seen"})
+			s.Note(result.Finding{Code: finding.GPUIdle, Text: "again"})
 			return result.Row{"gpu_util_mean": 12.5}, s.Artifact("scrapes/raw.txt", strings.NewReader("raw"))
 		},
 	}}}
 	w.must()
 	for _, o := range w.outcomes() {
 		want(t, "column", o.Row["gpu_util_mean"].(float64), 12.5)
-		want(t, "findings", strings.Join(codesOf(o), ","), "seen")
+		want(t, "findings", strings.Join(codesOf(o), ","), "gpu_idle")
 		// A busy machine adds findings of its own.
 		column := strings.Split(o.Row["findings"].(string), ",")
-		if !slices.Contains(column, verdict.BoundLoosened) || !slices.Contains(column, "seen") {
+		if !slices.Contains(column, "bound_loosened") || !slices.Contains(column, "gpu_idle") {
 			t.Errorf("findings column: %q", column)
 		}
 		if !slices.ContainsFunc(o.Files, func(f result.File) bool { return f.Name == "scrapes/raw.txt" && f.Bytes == 3 }) {
@@ -225,7 +225,7 @@ func TestCollect_hangs(t *testing.T) {
 				row := m.watch(t.Context())(t.Context())
 				want(t, "time", time.Since(begun), baselineTimeout)
 				want(t, "the other's column", row["gpu_util_mean"], any(12.5))
-				if len(m.sink.notes) != 1 || m.sink.notes[0].Code != "no_bad" || !strings.Contains(m.sink.notes[0].Text, "not done after 10s") {
+				if len(m.sink.notes) != 1 || m.sink.notes[0].Code != finding.Collector("bad") || !strings.Contains(m.sink.notes[0].Text, "not done after 10s") {
 					t.Errorf("notes: %+v", m.sink.notes)
 				}
 				want(t, "the session's context ends with it", alive(), context.Canceled)

@@ -10,28 +10,21 @@ import (
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/stopping"
-)
-
-// Findings that a load ended before its cap.
-const (
-	EndedEarly  = "ended_early"  // by the plan's load.until
-	LoadStopped = "load_stopped" // by its load.stop
-	LoadRefused = "load_refused" // since the server refuses every request at once
-	RecordsFull = "records_full" // since no more requests can be kept
 )
 
 // ended is the finding of a load that ended before its cap.
 func ended(d stopping.Decision) result.Finding {
 	switch d.By {
 	case stopping.Precise:
-		return result.Finding{Code: EndedEarly, Text: d.Text}
+		return result.Finding{Code: finding.EndedEarly, Text: d.Text}
 	case stopping.Refused:
-		return result.Finding{Code: LoadRefused, Text: d.Text}
+		return result.Finding{Code: finding.LoadRefused, Text: d.Text}
 	case stopping.Full:
-		return result.Finding{Code: RecordsFull, Text: d.Text}
+		return result.Finding{Code: finding.RecordsFull, Text: d.Text}
 	}
-	return result.Finding{Code: LoadStopped, Text: d.Text}
+	return result.Finding{Code: finding.LoadStopped, Text: d.Text}
 }
 
 // errEnough is the cause with which a load's context ends where what is in
@@ -134,10 +127,7 @@ func (m *measurement) beside(ctx context.Context, c source.Config) (stop func(),
 		running.Wait()
 		d.Close()
 		if broken != nil {
-			m.sink.Note(result.Finding{Code: ProbeFailed, Text: fmt.Sprintf("the probe beside the load broke off: %v", broken)})
+			m.sink.Note(result.Finding{Code: finding.ProbeFailed, Text: fmt.Sprintf("the probe beside the load broke off: %v", broken)})
 		}
 	}, nil
 }
-
-// ProbeFailed is the finding that the client could not send the probes.
-const ProbeFailed = "probe_failed"

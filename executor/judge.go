@@ -7,6 +7,7 @@ import (
 
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/stopping"
 	"sweep.dev/sweep/verdict"
@@ -53,9 +54,9 @@ func (m *measurement) evidence(row result.Row, plateau timeline.Span) verdict.Ev
 	// What the plan asks to end a load by is a result.
 	switch m.ended.By {
 	case stopping.Failing:
-		e.Expected = []string{verdict.ErrorRate}
+		e.Expected = []finding.Code{finding.ErrorRate}
 	case stopping.Saturated:
-		e.Expected = []string{verdict.Drifted}
+		e.Expected = []finding.Code{finding.Drift}
 	}
 	return e
 }
@@ -80,7 +81,7 @@ func codes(findings []result.Finding) any {
 	}
 	list := make([]string, len(findings))
 	for i, f := range findings {
-		list[i] = f.Code
+		list[i] = f.Code.String()
 	}
 	return strings.Join(list, ",")
 }

@@ -11,6 +11,7 @@ import (
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/stopping"
 	"sweep.dev/sweep/verdict"
@@ -107,10 +108,10 @@ func TestEvidence(t *testing.T) {
 	m, row = judged(t, `matrix: {engine: sim, request_rate: [1]}`,
 		`load: {requests: 100, max_in_flight: 7, max_tokens: 4, output: natural, prompts: {input_tokens: 24}}`)
 	m.Calibration = &calibrate.Result{Ceiling: calibrate.Ceiling{Chunks: 5, By: calibrate.ByCPU}}
-	for by, reason := range map[string]string{stopping.Saturated: verdict.Drifted, stopping.Failing: verdict.ErrorRate} {
+	for by, reason := range map[string]finding.Code{stopping.Saturated: finding.Drift, stopping.Failing: finding.ErrorRate} {
 		m.ended.By = by
 		e = m.evidence(row, timeline.Span{})
-		if !e.Open || e.Exact || e.MaxInFlight != 7 || e.Ceiling != 5 || !slices.Equal(e.Expected, []string{reason}) {
+		if !e.Open || e.Exact || e.MaxInFlight != 7 || e.Ceiling != 5 || !slices.Equal(e.Expected, []finding.Code{reason}) {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -121,7 +122,7 @@ func TestEvidence(t *testing.T) {
 	want(t, "content", e.Unrepresentative, "")
 	m, row = judged(t, `engines: {sim: {args: {speculative-config: {method: ngram}}}}`)
 	if said := verdict.Remarks(m.evidence(row, timeline.Span{}), verdict.Defaults()); !slices.ContainsFunc(said, func(f result.Finding) bool {
-		return f.Code == result.ContentUnrepresentative && strings.Contains(f.Text, "speculative-config")
+		return f.Code == finding.ContentUnrepresentative && strings.Contains(f.Text, "speculative-config")
 	}) {
 		t.Errorf("remarks %+v", said)
 	}
@@ -178,7 +179,7 @@ func TestJudged_rows(t *testing.T) {
 		version        string
 		reasons        any
 	}{
-		{1, 1, "", nil}, {10, 10, "", verdict.TimeScaled}, {1, 20, "0.32.0+sim.x20", verdict.TimeScaled}, {10, 1, "0.32.0+sim", nil},
+		{1, 1, "", nil}, {10, 10, "", "time_scaled"}, {1, 20, "0.32.0+sim.x20", "time_scaled"}, {10, 1, "0.32.0+sim", nil},
 	} {
 		w = newWorld(t, always(script{version: c.version}))
 		if _, err := w.run(t.Context(), func(f *Config) { f.Backend = scaled{w.backend, c.backend} }); err != nil {
@@ -197,7 +198,7 @@ func TestJudged_rows(t *testing.T) {
 	for _, o := range w.outcomes() {
 		want(t, "status", o.Row["status"], "invalid")
 		want(t, "valid", o.Row["valid"], false)
-		want(t, "invalid_reasons", o.Row["invalid_reasons"], verdict.OutputLength)
+		want(t, "invalid_reasons", o.Row["invalid_reasons"], "output_length")
 		want(t, "slo_pass", o.Row["slo_pass"], true)
 		if len(o.Invalid) != 1 || !strings.Contains(o.Invalid[0].Text, "3 of 4 tokens") {
 			t.Errorf("%+v", o.Invalid)

@@ -17,6 +17,7 @@ import (
 	"sweep.dev/sweep/reconcile"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/result/summary"
 	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/store"
@@ -61,7 +62,7 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 	switch {
 	case m.trial.skip != "":
 		row[col.Status], row[col.Error] = result.StatusSkipped, m.trial.skip
-		o.Findings = append(o.Findings, result.Finding{Code: LevelSkipped, Text: m.trial.skip})
+		o.Findings = append(o.Findings, result.Finding{Code: finding.LevelSkipped, Text: m.trial.skip})
 	case failed != nil:
 		o.StartFailure = failed.start
 		o.LogTail = lastLines(failed.log, keptLines)
@@ -85,7 +86,7 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 		o.Findings = append(o.Findings, reconcile.Findings(row, m.requests)...)
 		o.SLOs = m.Plan.Objectives(row)
 	}
-	invalid := map[string]bool{verdict.EngineRestarted: true, gpuIdle: !anyCompleted(m.requests)}
+	invalid := map[finding.Code]bool{finding.EngineRestarted: true, finding.GPUIdle: !anyCompleted(m.requests)}
 	for _, f := range o.Invalid {
 		invalid[f.Code] = true // it is said already
 	}
@@ -116,10 +117,6 @@ func withHint(f *failure) string {
 	}
 	return f.text + " (" + f.hint + ")"
 }
-
-// gpuIdle is the GPU collector's finding that no GPU changed under load, which
-// says nothing where nothing was served.
-const gpuIdle = "gpu_idle"
 
 // hung says whether every request was given up after its time without a token.
 func hung(reqs []result.Request) bool {
@@ -257,15 +254,12 @@ func (s *server) terms() backends.Terms {
 	return backends.Terms{}
 }
 
-// GPUMoved is the finding that a trial ran on another GPU than its cell asks for.
-const GPUMoved = "gpu_moved"
-
 func (m *measurement) moved(terms backends.Terms) []result.Finding {
 	want := m.trial.cell.Server.GPU
 	if terms.GPU == "" || want == "" || terms.GPU == want {
 		return nil
 	}
-	return []result.Finding{{Code: GPUMoved, Text: fmt.Sprintf("it ran on %s, the cell asks for %s", terms.GPU, want)}}
+	return []result.Finding{{Code: finding.GPUMoved, Text: fmt.Sprintf("it ran on %s, the cell asks for %s", terms.GPU, want)}}
 }
 
 // price fills in what the deployment costs: what its provider bills, else what

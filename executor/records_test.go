@@ -7,6 +7,7 @@ import (
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/stopping"
 )
 
@@ -95,7 +96,7 @@ func TestSupervisor_full(t *testing.T) {
 		v.Record(*last)
 	}
 	d, over := v.over()
-	if !over || d.By != stopping.Full || ended(d).Code != RecordsFull || n > 5 {
+	if !over || d.By != stopping.Full || ended(d).Code != finding.RecordsFull || n > 5 {
 		t.Errorf("%d requests, over %v: %+v", n, over, d)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -241,14 +242,14 @@ func TestReadRouting(t *testing.T) {
 	}
 	m := &measurement{deployment: &deployment{server: &server{roles: []backends.Role{{Name: "prefill", Replicas: 1}, {Name: "decode", Replicas: 2}}}}}
 	idle := m.idle(r)
-	if len(idle) != 1 || idle[0].Code != WorkerIdle || !strings.Contains(idle[0].Text, "1 of the 2 workers of decode got no request") {
+	if len(idle) != 1 || idle[0].Code != finding.WorkerIdle || !strings.Contains(idle[0].Text, "1 of the 2 workers of decode got no request") {
 		t.Errorf("got %v", idle)
 	}
 }
 
 func TestMoved(t *testing.T) {
 	m := &measurement{trial: &trial{cell: plan.Cell{Server: plan.Server{GPU: "l4"}}}}
-	want := []result.Finding{{Code: GPUMoved, Text: "it ran on a40, the cell asks for l4"}}
+	want := []result.Finding{{Code: finding.GPUMoved, Text: "it ran on a40, the cell asks for l4"}}
 	if got := m.moved(backends.Terms{GPU: "a40"}); !slices.Equal(got, want) {
 		t.Errorf("got %v", got)
 	}
@@ -324,7 +325,7 @@ func TestTargets_unreachableMetrics(t *testing.T) {
 	if len(list) != 1 || list[0].Metrics != nil || list[0].MetricsAddr != "" {
 		t.Errorf("targets %+v", list)
 	}
-	if len(m.sink.notes) != 1 || m.sink.notes[0].Code != MetricsUnreachable || !strings.Contains(m.sink.notes[0].Text, "router, server") {
+	if len(m.sink.notes) != 1 || m.sink.notes[0].Code != finding.MetricsUnreachable || !strings.Contains(m.sink.notes[0].Text, "router, server") {
 		t.Errorf("findings %v", m.sink.notes)
 	}
 }

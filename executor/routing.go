@@ -14,6 +14,7 @@ import (
 
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
 
 // A Routing is routing.json of an attempt: which worker a router chose for each
@@ -99,9 +100,6 @@ func (r *Routing) String() string {
 	return strings.Join(phases, "; ")
 }
 
-// WorkerIdle is the finding that a router left a worker without a request.
-const WorkerIdle = "worker_idle"
-
 // route reads what the entry role's log says of this attempt.
 func (m *measurement) route() (*Routing, error) {
 	if m.server == nil || len(m.server.roles) < 2 {
@@ -158,7 +156,7 @@ func (m *measurement) idle(r *Routing) []result.Finding {
 	if len(left) == 0 {
 		return nil
 	}
-	return []result.Finding{{Code: WorkerIdle, Text: strings.Join(left, ", ") + ": " + r.String()}}
+	return []result.Finding{{Code: finding.WorkerIdle, Text: strings.Join(left, ", ") + ": " + r.String()}}
 }
 
 func (m *measurement) writeRouting(r *Routing) error {

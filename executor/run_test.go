@@ -14,6 +14,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -328,16 +329,16 @@ func TestRun_trialTimeout(t *testing.T) {
 // not work is told of, and the trial goes on with prompts that it never saw.
 func TestRun_cacheReset(t *testing.T) {
 	t.Parallel()
-	for status, finding := range map[int]bool{200: false, 404: false, 500: true} {
+	for status, failed := range map[int]bool{200: false, 404: false, 500: true} {
 		w := newWorld(t, always(script{reset: status}))
 		w.must()
 		want(t, "outcomes", w.summary(), "ok/1 ok/1")
 		for _, o := range w.outcomes() {
 			found := false
 			for _, f := range o.Findings {
-				found = found || f.Code == CacheNotReset
+				found = found || f.Code == finding.CacheNotReset
 			}
-			want(t, "finding", found, finding)
+			want(t, "finding", found, failed)
 		}
 	}
 }
@@ -367,7 +368,7 @@ func TestRun_cacheResetOfOthers(t *testing.T) {
 		})
 		want(t, name+": resets", w.backend.list()[0].looked("reset"), c.resets)
 		for _, o := range w.outcomes() {
-			want(t, name+": finding", slices.ContainsFunc(o.Findings, func(f result.Finding) bool { return f.Code == CacheNotReset }), c.finding)
+			want(t, name+": finding", slices.ContainsFunc(o.Findings, func(f result.Finding) bool { return f.Code == finding.CacheNotReset }), c.finding)
 		}
 	}
 }

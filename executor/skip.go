@@ -12,10 +12,6 @@ import (
 	"sweep.dev/sweep/stopping"
 )
 
-// LevelSkipped is the finding that a trial was not run, because a lower level of
-// the same axis was ended by what a higher one can only have more of.
-const LevelSkipped = "level_skipped"
-
 // skipHigher keeps the trials that ask for more than a cell which was ended so
 // from being run, where its plan wants that.
 func (d *deployment) skipHigher(c plan.Cell, row result.Row) {

@@ -15,6 +15,7 @@ import (
 	"sweep.dev/sweep/load/trace"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
 
 // load is the plan's load of this trial in the load package's terms.
@@ -170,10 +171,6 @@ func (r *run) readTrace(t *plan.Trace) error {
 	return nil
 }
 
-// TraceRowsSkipped is the finding that a trace has requests which nobody can send
-// again.
-const TraceRowsSkipped = "trace_rows_skipped"
-
 // noteTrace says what of its trace the load leaves out.
 func (m *measurement) noteTrace() {
 	t := m.trial.cell.Load.Trace
@@ -181,7 +178,7 @@ func (m *measurement) noteTrace() {
 		return
 	}
 	if read := m.traces[traceKey(t)]; read.Skipped > 0 {
-		m.sink.Note(result.Finding{Code: TraceRowsSkipped, Text: fmt.Sprintf(
+		m.sink.Note(result.Finding{Code: finding.TraceRowsSkipped, Text: fmt.Sprintf(
 			"%d requests of the trace have no input or no output tokens, as failed ones are recorded, and are not sent; %d are",
 			read.Skipped, len(read.Rows))})
 	}

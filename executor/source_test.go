@@ -142,7 +142,7 @@ func TestTrace_skipped(t *testing.T) {
 	w.must()
 	o := w.outcomes()[0]
 	want(t, "requests", o.Row["requests"], any(int64(2)))
-	if i := slices.Index(codesOf(o), TraceRowsSkipped); i < 0 {
+	if i := slices.Index(codesOf(o), "trace_rows_skipped"); i < 0 {
 		t.Errorf("findings %v", codesOf(o))
 	}
 }

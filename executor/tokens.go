@@ -13,15 +13,7 @@ import (
 	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
-)
-
-// Findings about the lengths of made-up prompts.
-const (
-	// PromptLengthUnknown: the server does not say how it counts.
-	PromptLengthUnknown = "prompt_length_unknown"
-	// PromptLengthInexact: no words were found of which a text has exactly as
-	// many tokens.
-	PromptLengthInexact = "prompt_length_inexact"
+	"sweep.dev/sweep/result/finding"
 )
 
 // countingTimeout bounds how long one server is asked how it counts the prompts
@@ -58,10 +50,10 @@ func (c *counted) note() *result.Finding {
 	case c == nil:
 		return nil
 	case c.err != nil:
-		return &result.Finding{Code: PromptLengthUnknown, Text: fmt.Sprintf(
+		return &result.Finding{Code: finding.PromptLengthUnknown, Text: fmt.Sprintf(
 			"made-up prompts have one word for each token of input_tokens, since the server does not tell how it counts: %v", c.err)}
 	case !c.Exact:
-		return &result.Finding{Code: PromptLengthInexact, Text: fmt.Sprintf(
+		return &result.Finding{Code: finding.PromptLengthInexact, Text: fmt.Sprintf(
 			"made-up prompts do not have exactly input_tokens tokens: %s; one of 100 tokens is off by about %.1f %%", c.Why, 100*c.Spread)}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/load/tokens"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
 
 // TestCounted: what could not be learned, or not exactly, is a finding.
@@ -22,11 +23,11 @@ func TestCounted(t *testing.T) {
 		t.Errorf("exact: %+v", got)
 	}
 	got = &counted{Learned: tokens.Learned{Tokens: known, Spread: 0.031, Why: "it merges words"}}
-	if note := got.note(); got.tokens() == nil || note == nil || note.Code != PromptLengthInexact || !strings.Contains(note.Text, "it merges words; one of 100 tokens is off by about 3.1 %") {
+	if note := got.note(); got.tokens() == nil || note == nil || note.Code != finding.PromptLengthInexact || !strings.Contains(note.Text, "it merges words; one of 100 tokens is off by about 3.1 %") {
 		t.Errorf("inexact: %+v", note)
 	}
 	got = &counted{err: errors.New("no usage")}
-	if note := got.note(); got.tokens() != nil || note == nil || note.Code != PromptLengthUnknown || !strings.HasSuffix(note.Text, "no usage") {
+	if note := got.note(); got.tokens() != nil || note == nil || note.Code != finding.PromptLengthUnknown || !strings.HasSuffix(note.Text, "no usage") {
 		t.Errorf("unknown: %+v", note)
 	}
 }

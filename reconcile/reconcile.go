@@ -14,27 +14,7 @@ import (
 
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
-)
-
-// Codes of the findings.
-const (
-	// TokensDisagree: the answers and the engine's counter have different
-	// outputs.
-	TokensDisagree = "tokens_disagree"
-	// InputDisagrees: the answers and the engine's counter have different
-	// prompts.
-	InputDisagrees = "input_disagrees"
-	// RequestsDisagree: the engine ended another number of requests.
-	RequestsDisagree = "requests_disagree"
-	// TTFTDisagrees, TPOTDisagrees, E2EDisagrees: the means differ.
-	TTFTDisagrees = "ttft_disagrees"
-	TPOTDisagrees = "tpot_disagrees"
-	E2EDisagrees  = "e2e_disagrees"
-	// ReportedThroughput: the engine claims another throughput than it delivered.
-	ReportedThroughput = "reported_throughput"
-	// ChunksCoalesced: chunks carry several tokens, so the gaps between them are
-	// not those between tokens.
-	ChunksCoalesced = "chunks_coalesced"
+	"sweep.dev/sweep/result/finding"
 )
 
 // A Figure is one quantity as both sides have it.
@@ -43,9 +23,9 @@ type Figure struct {
 	Unit           string  `json:"unit"`
 	Client, Server float64 `json:"-"`
 	// Code is that of the finding where the two differ by more than is
-	// explained, else "".
-	Code string `json:"code,omitempty"`
-	Why  string `json:"why,omitempty"` // in words, with both numbers
+	// explained, else the zero Code.
+	Code finding.Code `json:"code,omitzero"`
+	Why  string       `json:"why,omitempty"` // in words, with both numbers
 }
 
 // Within what is explained. Latencies: the client's clock starts earlier and
@@ -67,14 +47,14 @@ const (
 // throughput: the two sides then have different requests.
 func Compare(row result.Row) []Figure {
 	c := comparison{row: row}
-	c.count(col.OutputTokens, col.ServerOutputTokens, TokensDisagree)
+	c.count(col.OutputTokens, col.ServerOutputTokens, finding.TokensDisagree)
 	c.input()
-	c.count(col.Completed, col.ServerRequests, RequestsDisagree)
-	c.latency(col.MeanTTFTMs, col.ServerMeanTTFTMs, TTFTDisagrees, maxTTFT, maxAhead)
-	if !c.latency(col.MeanTPOTMs, col.ServerMeanTPOTMs, TPOTDisagrees, maxRate, maxGap) {
-		c.latency(col.MeanITLMs, col.ServerMeanITLMs, TPOTDisagrees, maxRate, maxGap)
+	c.count(col.Completed, col.ServerRequests, finding.RequestsDisagree)
+	c.latency(col.MeanTTFTMs, col.ServerMeanTTFTMs, finding.TTFTDisagrees, maxTTFT, maxAhead)
+	if !c.latency(col.MeanTPOTMs, col.ServerMeanTPOTMs, finding.TPOTDisagrees, maxRate, maxGap) {
+		c.latency(col.MeanITLMs, col.ServerMeanITLMs, finding.TPOTDisagrees, maxRate, maxGap)
 	}
-	c.latency(col.MeanE2EMs, col.ServerMeanE2EMs, E2EDisagrees, maxRate, maxAhead)
+	c.latency(col.MeanE2EMs, col.ServerMeanE2EMs, finding.E2EDisagrees, maxRate, maxAhead)
 	c.reported()
 	return c.figures
 }
@@ -84,7 +64,7 @@ func Compare(row result.Row) []Figure {
 func Findings(row result.Row, requests []result.Request) []result.Finding {
 	var out []result.Finding
 	for _, f := range Compare(row) {
-		if f.Code != "" {
+		if f.Code != (finding.Code{}) {
 			out = append(out, result.Finding{Code: f.Code, Text: f.Why})
 		}
 	}
@@ -112,14 +92,14 @@ func (c *comparison) both(client, server string) (a, b float64, ok bool) {
 
 func (c *comparison) add(f Figure) { c.figures = append(c.figures, f) }
 
-func (c *comparison) count(client, server, code string) {
+func (c *comparison) count(client, server string, code finding.Code) {
 	told, made, ok := c.both(client, server)
 	if !ok {
 		return
 	}
 	f := Figure{Name: client, Unit: "tokens", Client: told, Server: made}
 	what, bound := "output tokens", maxTokens
-	if code == RequestsDisagree {
+	if code == finding.RequestsDisagree {
 		f.Unit, what, bound = "requests", "requests", 0
 	}
 	if math.Abs(told-made) > bound*max(told, made) {
@@ -161,7 +141,7 @@ func (c *comparison) input() {
 	case cached && near(computed):
 		f.Why = fmt.Sprintf("the engine counts %.0f prompt tokens of %.0f: those that its prefix cache did not have", made, told)
 	default:
-		f.Code = InputDisagrees
+		f.Code = finding.InputDisagrees
 		f.Why = fmt.Sprintf("the answers have %.0f prompt tokens and the engine counted %.0f: %s", told, made, c.otherwise(made > told))
 	}
 	c.add(f)
@@ -169,7 +149,7 @@ func (c *comparison) input() {
 
 // latency compares two means: share and slack bound what the client may be
 // above the engine.
-func (c *comparison) latency(client, server, code string, share, slack float64) bool {
+func (c *comparison) latency(client, server string, code finding.Code, share, slack float64) bool {
 	ours, theirs, ok := c.both(client, server)
 	if !ok {
 		return false
@@ -188,25 +168,25 @@ func (c *comparison) latency(client, server, code string, share, slack float64) 
 	return true
 }
 
-var names = map[string]string{TTFTDisagrees: "TTFT", TPOTDisagrees: "TPOT", E2EDisagrees: "E2E latency"}
+var names = map[finding.Code]string{finding.TTFTDisagrees: "TTFT", finding.TPOTDisagrees: "TPOT", finding.E2EDisagrees: "E2E latency"}
 
 // slower is the likely reason for a client that waits by ms longer than the
 // engine says.
-func (c *comparison) slower(code string, ms float64) string {
+func (c *comparison) slower(code finding.Code, ms float64) string {
 	proxied := c.row[col.NetworkPath] == "proxy"
 	switch {
-	case code == TPOTDisagrees && proxied:
+	case code == finding.TPOTDisagrees && proxied:
 		return "the proxy in between holds chunks back"
-	case code == TPOTDisagrees:
+	case code == finding.TPOTDisagrees:
 		return "chunks are held back on their way, or the engine's HTTP server is out of CPU"
 	case proxied:
 		return "the proxy in between adds latency and may buffer"
 	}
 	ours, theirs, ok := c.both(col.MeanE2EMs, col.ServerMeanE2EMs)
 	switch {
-	case code == TTFTDisagrees && ok && ours-theirs < ms/2:
+	case code == finding.TTFTDisagrees && ok && ours-theirs < ms/2:
 		return "the first tokens have no text, or their chunks are held back on their way; the end of the answers is not"
-	case code == TTFTDisagrees:
+	case code == finding.TTFTDisagrees:
 		return "requests wait before the engine's clock starts: in its HTTP server, its tokenizer or a router"
 	}
 	return "requests wait before the engine's clock starts, or their end after it"
@@ -229,7 +209,7 @@ func (c *comparison) reported() {
 	}
 	f := Figure{Name: col.ThroughputTokS, Unit: "tokens/s", Client: delivered, Server: claimed}
 	if math.Abs(claimed-delivered) > maxThroughput*max(claimed, delivered) {
-		f.Code = ReportedThroughput
+		f.Code = finding.ReportedThroughput
 		why := "its figure is an average over the times at which it was busy, not over the trial"
 		if claimed < delivered {
 			why = "its figure is of single moments, most of them with fewer requests, or of one of its processes"
@@ -254,6 +234,6 @@ func coalesced(requests []result.Request) (result.Finding, bool) {
 	if chunks == 0 || float64(tokens) < minCoalesced*float64(chunks) {
 		return result.Finding{}, false
 	}
-	return result.Finding{Code: ChunksCoalesced, Text: fmt.Sprintf(
+	return result.Finding{Code: finding.ChunksCoalesced, Text: fmt.Sprintf(
 		"%d tokens came in %d chunks: the gaps between chunks (ICL) are not those between tokens, and ITL spreads each gap over its tokens", tokens, chunks)}, true
 }

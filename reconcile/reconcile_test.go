@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
 
 // agreed is a row whose two sides say the same.
@@ -28,31 +29,31 @@ func agreed(change result.Row) result.Row {
 func TestFindings(t *testing.T) {
 	for name, c := range map[string]struct {
 		change result.Row
-		code   string // "" where nothing is to be found
+		code   finding.Code // zero if nothing is to be found
 		words  []string
 	}{
-		"agreed":               {nil, "", nil},
-		"the last step":        {result.Row{"server_output_tokens": int64(2060)}, "", nil},
-		"tokens made in vain":  {result.Row{"server_output_tokens": int64(2500)}, TokensDisagree, []string{"2048", "2500", "in vain"}},
-		"tokens not counted":   {result.Row{"server_output_tokens": int64(1024)}, TokensDisagree, []string{"1024", "one of its processes"}},
-		"another client":       {result.Row{"server_requests": int64(20)}, RequestsDisagree, []string{"16", "20", "somebody else"}},
-		"prefix cache":         {result.Row{"server_input_tokens": int64(1600), "prefix_cache_hit_rate": 0.5}, "", nil},
-		"prompts not counted":  {result.Row{"server_input_tokens": int64(1600)}, InputDisagrees, []string{"3200", "1600"}},
-		"waits before":         {result.Row{"mean_ttft_ms": 400.0, "mean_e2e_ms": 1570.0}, TTFTDisagrees, []string{"400", "116", "before the engine's clock starts"}},
-		"first chunk is held":  {result.Row{"mean_ttft_ms": 900.0}, TTFTDisagrees, []string{"900", "held back", "no text"}},
-		"a proxy":              {result.Row{"mean_ttft_ms": 400.0, "network_path": "proxy"}, TTFTDisagrees, []string{"proxy"}},
-		"a proxy that buffers": {result.Row{"mean_tpot_ms": 15.0, "network_path": "proxy"}, TPOTDisagrees, []string{"15", "9.7", "proxy"}},
-		"faster than itself":   {result.Row{"mean_e2e_ms": 900.0}, E2EDisagrees, []string{"cannot be", "other requests"}},
-		"faster, with others":  {result.Row{"mean_e2e_ms": 900.0, "server_requests": int64(17)}, E2EDisagrees, []string{"somebody else"}},
-		"busy windows":         {result.Row{"throughput_tok_s": 361.0, "server_reported_throughput_tok_s": 460.0}, ReportedThroughput, []string{"460", "361", "busy"}},
-		"single moments":       {result.Row{"throughput_tok_s": 500.0, "server_reported_throughput_tok_s": 300.0}, ReportedThroughput, []string{"300", "moments"}},
-		"failed requests":      {result.Row{"completed": int64(15), "server_output_tokens": int64(9), "mean_ttft_ms": 9e9}, "", nil},
-		"probes beside it":     {result.Row{"probe_requests": int64(4), "server_requests": int64(20), "server_output_tokens": int64(2500)}, "", nil},
-		"nothing exposed":      {result.Row{"server_output_tokens": nil, "server_mean_ttft_ms": nil, "server_requests": nil}, "", nil},
+		"agreed":               {nil, finding.Code{}, nil},
+		"the last step":        {result.Row{"server_output_tokens": int64(2060)}, finding.Code{}, nil},
+		"tokens made in vain":  {result.Row{"server_output_tokens": int64(2500)}, finding.TokensDisagree, []string{"2048", "2500", "in vain"}},
+		"tokens not counted":   {result.Row{"server_output_tokens": int64(1024)}, finding.TokensDisagree, []string{"1024", "one of its processes"}},
+		"another client":       {result.Row{"server_requests": int64(20)}, finding.RequestsDisagree, []string{"16", "20", "somebody else"}},
+		"prefix cache":         {result.Row{"server_input_tokens": int64(1600), "prefix_cache_hit_rate": 0.5}, finding.Code{}, nil},
+		"prompts not counted":  {result.Row{"server_input_tokens": int64(1600)}, finding.InputDisagrees, []string{"3200", "1600"}},
+		"waits before":         {result.Row{"mean_ttft_ms": 400.0, "mean_e2e_ms": 1570.0}, finding.TTFTDisagrees, []string{"400", "116", "before the engine's clock starts"}},
+		"first chunk is held":  {result.Row{"mean_ttft_ms": 900.0}, finding.TTFTDisagrees, []string{"900", "held back", "no text"}},
+		"a proxy":              {result.Row{"mean_ttft_ms": 400.0, "network_path": "proxy"}, finding.TTFTDisagrees, []string{"proxy"}},
+		"a proxy that buffers": {result.Row{"mean_tpot_ms": 15.0, "network_path": "proxy"}, finding.TPOTDisagrees, []string{"15", "9.7", "proxy"}},
+		"faster than itself":   {result.Row{"mean_e2e_ms": 900.0}, finding.E2EDisagrees, []string{"cannot be", "other requests"}},
+		"faster, with others":  {result.Row{"mean_e2e_ms": 900.0, "server_requests": int64(17)}, finding.E2EDisagrees, []string{"somebody else"}},
+		"busy windows":         {result.Row{"throughput_tok_s": 361.0, "server_reported_throughput_tok_s": 460.0}, finding.ReportedThroughput, []string{"460", "361", "busy"}},
+		"single moments":       {result.Row{"throughput_tok_s": 500.0, "server_reported_throughput_tok_s": 300.0}, finding.ReportedThroughput, []string{"300", "moments"}},
+		"failed requests":      {result.Row{"completed": int64(15), "server_output_tokens": int64(9), "mean_ttft_ms": 9e9}, finding.Code{}, nil},
+		"probes beside it":     {result.Row{"probe_requests": int64(4), "server_requests": int64(20), "server_output_tokens": int64(2500)}, finding.Code{}, nil},
+		"nothing exposed":      {result.Row{"server_output_tokens": nil, "server_mean_ttft_ms": nil, "server_requests": nil}, finding.Code{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := Findings(agreed(c.change), nil)
-			if c.code == "" {
+			if c.code == (finding.Code{}) {
 				if len(found) != 0 {
 					t.Errorf("found %+v", found)
 				}
@@ -78,7 +79,7 @@ func TestFindings(t *testing.T) {
 func TestCompare_itl(t *testing.T) {
 	row := agreed(result.Row{"server_mean_tpot_ms": nil, "mean_itl_ms": 20.0, "server_mean_itl_ms": 10.0})
 	for _, f := range Compare(row) {
-		if f.Name == "mean_itl_ms" && f.Code == TPOTDisagrees {
+		if f.Name == "mean_itl_ms" && f.Code == finding.TPOTDisagrees {
 			return
 		}
 	}
@@ -129,7 +130,7 @@ func TestFindings_output(t *testing.T) {
 			t.Errorf("%s: found %+v", name, got)
 		}
 		for _, f := range got {
-			if f.Code != TokensDisagree {
+			if f.Code != finding.TokensDisagree {
 				t.Errorf("%s: %s", name, f.Code)
 			}
 			if !strings.Contains(f.Text, fmt.Sprint(tt.told)) || !strings.Contains(f.Text, fmt.Sprint(tt.made)) {

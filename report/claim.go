@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -247,7 +247,7 @@ func (sh *shape) bests(q Question, m measure) Claim {
 		}
 	}
 	if q == AskCost { // the servers that are compared may differ in how they speculate
-		c.drop(result.ContentUnrepresentative, (*Point).unrepresentative)
+		c.drop(finding.ContentUnrepresentative.String(), (*Point).unrepresentative)
 	}
 	c.unmix()
 	c.answer()

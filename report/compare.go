@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/finding"
 )
 
 // measures are the lines of a comparison. Client and server stand side by side
@@ -90,7 +90,7 @@ func (s *summary) claim(c *comparison, shown bool) {
 		}
 		in.Left = append(in.Left, Left{Side: name, Why: p.why(), Hole: p.open.kind != "", points: []*Point{p}})
 	}
-	in.drop(result.ContentUnrepresentative, (*Point).unrepresentative)
+	in.drop(finding.ContentUnrepresentative.String(), (*Point).unrepresentative)
 	in.unmix()
 	in.answer()
 	for _, m := range measures {

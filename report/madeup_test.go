@@ -12,6 +12,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -215,14 +216,14 @@ func madeUpOutcome(t *testing.T, c Cell, trial int, status string, args []string
 		case "log":
 			o.LogTail = append(o.LogTail, value)
 		case "reason":
-			o.Invalid = append(o.Invalid, result.Finding{Code: code, Text: text})
+			o.Invalid = append(o.Invalid, result.Finding{Code: codeOf(code), Text: text})
 			codes := make([]string, len(o.Invalid))
 			for i, f := range o.Invalid {
-				codes[i] = f.Code
+				codes[i] = f.Code.String()
 			}
 			o.Row["invalid_reasons"] = strings.Join(codes, ",")
 		case "finding":
-			o.Findings = append(o.Findings, result.Finding{Code: code, Text: text})
+			o.Findings = append(o.Findings, result.Finding{Code: codeOf(code), Text: text})
 		case "miss", "warn", "thin":
 			if key == "warn" {
 				slo.Severity = "warn"
@@ -281,4 +282,12 @@ func split(t *testing.T, line string) []string {
 		words, line = append(words, word), rest
 	}
 	return words
+}
+
+// codeOf is any text as the code of a finding, as a recorded run may have it.
+func codeOf(text string) (c finding.Code) {
+	if err := c.UnmarshalText([]byte(text)); err != nil {
+		panic(err)
+	}
+	return c
 }

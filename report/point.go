@@ -6,6 +6,7 @@ import (
 
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/result/groups"
 )
 
@@ -47,7 +48,7 @@ func (p *Point) simulated() bool {
 // server is.
 func (p *Point) unrepresentative() bool {
 	return slices.ContainsFunc(p.counting(), func(t Trial) bool {
-		return slices.ContainsFunc(t.Outcome.Findings, func(f result.Finding) bool { return f.Code == result.ContentUnrepresentative })
+		return slices.ContainsFunc(t.Outcome.Findings, func(f result.Finding) bool { return f.Code == finding.ContentUnrepresentative })
 	})
 }
 

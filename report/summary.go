@@ -16,6 +16,7 @@ import (
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -392,13 +393,13 @@ func (s *summary) findings() []item {
 		trials      int
 		several     bool // texts
 	}
-	var order []string
-	kinds := map[string]*kind{}
+	var order []finding.Code
+	kinds := map[finding.Code]*kind{}
 	for _, t := range s.Trials {
 		if t.Outcome == nil {
 			continue
 		}
-		seen := map[string]bool{}
+		seen := map[finding.Code]bool{}
 		for _, f := range t.Outcome.Findings {
 			k := kinds[f.Code]
 			if k == nil {
@@ -415,7 +416,7 @@ func (s *summary) findings() []item {
 	items := make([]item, len(order))
 	for i, code := range order {
 		k := kinds[code]
-		text := code + ": " + k.text
+		text := code.String() + ": " + k.text
 		switch {
 		case k.several:
 			text += fmt.Sprintf(" (%s; %s have it, each with its own numbers)", k.label, humanize.Plural(k.trials, "trial"))

@@ -7,6 +7,7 @@ import (
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/finding"
 )
 
 // A Verdict is what a person should think of a trial, or of a cell.
@@ -49,7 +50,7 @@ var rules = []string{
 		jitterBound, jitterFloorMS, 100*spreadBound),
 	fmt.Sprintf("sweet spot: of the acceptable cells that differ in concurrency or request rate alone, the one of the least load that gives %.0f %% of the most tokens/s among them", 100*kneeShare),
 	"hole: a cell with an INVALID, failed, pending or undecided trial. A sweet spot is not decided if a hole is below it, next above it or next above the most tokens/s; the best cell of a side is not decided if a hole is next above it",
-	"sides are ranked at equal load, or each at its best of the loads that all of them were given; engines and servers with the finding " + result.ContentUnrepresentative + " are not ranked",
+	"sides are ranked at equal load, or each at its best of the loads that all of them were given; engines and servers with the finding " + finding.ContentUnrepresentative.String() + " are not ranked",
 }
 
 // Judge is the verdict on one trial by itself.

@@ -2,7 +2,8 @@
 // trial, and the one registry of columns from which the cells table, the SLO
 // environment, the stored schemas and the documentation are made.
 //
-// It imports nothing else of this project; every other package may import it.
+// It imports nothing else of this project but [finding]; every other package may
+// import it.
 //
 // # Time
 //

@@ -1,6 +1,10 @@
 package result
 
-import "time"
+import (
+	"time"
+
+	"sweep.dev/sweep/result/finding"
+)
 
 // A Row is one row of the cells table: column name to value. A value is nil
 // (not measured), string, bool, int64, float64 or time.Time, as the column's
@@ -26,8 +30,8 @@ const (
 // A Finding is one thing a person should know about a trial, with the numbers
 // it rests on.
 type Finding struct {
-	Code string `json:"code"` // snake_case, stable
-	Text string `json:"text"`
+	Code finding.Code `json:"code"`
+	Text string       `json:"text"`
 }
 
 // An SLOResult is one objective held against one row.
@@ -44,15 +48,6 @@ type SLOResult struct {
 	// LowConfidence are those of them that rest on too few requests: the check
 	// stands, but another trial may well decide it otherwise.
 	LowConfidence []string `json:"low_confidence,omitempty"`
-}
-
-// ContentUnrepresentative is the finding that the content of a load cannot
-// answer how fast its server is: no comparison of servers ranks the trial.
-const ContentUnrepresentative = "content_unrepresentative"
-
-// Unrepresentative is that finding, with the reason in words.
-func Unrepresentative(why string) Finding {
-	return Finding{Code: ContentUnrepresentative, Text: why}
 }
 
 // A File is one file of a committed attempt.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
 
 // A row comes back from result.json with the same values of the same types,
@@ -33,7 +34,7 @@ func TestOutcome_roundTrip(t *testing.T) {
 			Name: "fast", Expr: "p95_ttft_ms < 200", Severity: "fail",
 			Values: result.Row{"p95_ttft_ms": math.Inf(1), "requests": int64(3)},
 		}},
-		Findings: []result.Finding{{Code: "x", Text: "y"}},
+		Findings: []result.Finding{{Code: finding.Drift, Text: "y"}},
 		LogTail:  []string{"a", "b"},
 		Files:    []result.File{{Name: "f", Bytes: 1, SHA256: "00"}},
 	}

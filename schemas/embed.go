@@ -5,7 +5,7 @@ package schemas
 
 import _ "embed"
 
-//go:generate go run ../internal/schemagen plan.schema.json ../docs/plan.md engine.schema.json
+//go:generate go run ../internal/schemagen plan.schema.json ../docs/plan.md engine.schema.json ../docs/run.md
 
 // Plan is the JSON Schema (draft-07) of the plan language.
 //

@@ -10,18 +10,7 @@ import (
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
-)
-
-// Reasons for INVALID that lie with the client and its machine.
-const (
-	ClientCPU     = "client_cpu"
-	ClientLoop    = "client_loop"
-	ClientCeiling = "client_ceiling"
-	ClientLag     = "client_lag"
-	Coalesced     = "coalesced"
-	ClientStalled = "client_stalled"
-	CPUSteal      = "cpu_steal"
-	ClockStep     = "clock_step"
+	"sweep.dev/sweep/result/finding"
 )
 
 const (
@@ -61,7 +50,7 @@ func clientCPU(e *Evidence, b Bounds) (result.Finding, bool) {
 	if took, _ := e.Row.Number(col.DurationS); took < cpuWindow || e.Health.CPU <= b.ClientCPU {
 		return fine()
 	}
-	return found(ClientCPU, "the client used %.0f %% of the CPU it may use (bound %.0f %%): give it cores of its own",
+	return found(finding.ClientCPU, "the client used %.0f %% of the CPU it may use (bound %.0f %%): give it cores of its own",
 		100*e.Health.CPU, 100*b.ClientCPU)
 }
 
@@ -69,7 +58,7 @@ func clientLoop(e *Evidence, b Bounds) (result.Finding, bool) {
 	if took, _ := e.Row.Number(col.DurationS); took < cpuWindow || e.Health.Loop <= b.Loop {
 		return fine()
 	}
-	return found(ClientLoop, "an event loop of the client was busy for %.0f %% of the time (bound %.0f %%): give it more or faster cores, or ask for less",
+	return found(finding.ClientLoop, "an event loop of the client was busy for %.0f %% of the time (bound %.0f %%): give it more or faster cores, or ask for less",
 		100*e.Health.Loop, 100*b.Loop)
 }
 
@@ -88,7 +77,7 @@ func clientCeiling(e *Evidence, _ Bounds) (result.Finding, bool) {
 	if rate <= maxOfCeiling*e.Ceiling {
 		return fine()
 	}
-	return found(ClientCeiling, "%.0f chunks/s came, and the client was calibrated to carry %.0f on this machine (bound %.0f %% of it): give it more cores, or ask for less",
+	return found(finding.ClientCeiling, "%.0f chunks/s came, and the client was calibrated to carry %.0f on this machine (bound %.0f %% of it): give it more cores, or ask for less",
 		rate, e.Ceiling, 100*maxOfCeiling)
 }
 
@@ -113,7 +102,7 @@ func clientLag(e *Evidence, b Bounds) (result.Finding, bool) {
 	if how == "" || lag <= bound {
 		return fine()
 	}
-	return found(ClientLag, "%s is %s (bound %s), and %s: give the client cores of its own, or fewer streams",
+	return found(finding.ClientLag, "%s is %s (bound %s), and %s: give the client cores of its own, or fewer streams",
 		how, short(lag), short(bound), e.spoiled())
 }
 
@@ -205,7 +194,7 @@ func coalesced(e *Evidence, b Bounds) (result.Finding, bool) {
 	if shared < minCoalesced || ratio <= bound {
 		return fine()
 	}
-	return found(Coalesced, "%d chunks with a token (%.1f %%, bound %.4g %%) came in one read with the one before and have its time, which may be up to %s late: %s",
+	return found(finding.Coalesced, "%d chunks with a token (%.1f %%, bound %.4g %%) came in one read with the one before and have its time, which may be up to %s late: %s",
 		shared, 100*ratio, 100*bound, short(worst), who)
 }
 
@@ -221,7 +210,7 @@ func clientStalled(e *Evidence, b Bounds) (result.Finding, bool) {
 	if e.Health.MaxGap <= b.Stall {
 		return fine()
 	}
-	return found(ClientStalled, "the client did not run for %s (bound %s): a stopped process or a starved machine",
+	return found(finding.ClientStalled, "the client did not run for %s (bound %s): a stopped process or a starved machine",
 		e.Health.MaxGap.Round(time.Millisecond), b.Stall)
 }
 
@@ -231,7 +220,7 @@ func cpuSteal(e *Evidence, b Bounds) (result.Finding, bool) {
 	if !ok || took < stealWindow || steal <= b.Steal {
 		return fine()
 	}
-	return found(CPUSteal, "the hypervisor gave %.1f %% of this machine's CPU time to others (bound %.4g %%): measure from a machine that is not shared",
+	return found(finding.CPUSteal, "the hypervisor gave %.1f %% of this machine's CPU time to others (bound %.4g %%): measure from a machine that is not shared",
 		100*steal, 100*b.Steal)
 }
 
@@ -251,7 +240,7 @@ func clockStep(e *Evidence, _ Bounds) (result.Finding, bool) {
 		}
 		parts = append(parts, fmt.Sprintf("by %s at %.1f s", s.By, s.At.Seconds()))
 	}
-	return found(ClockStep, "the wall clock, which the kernel stamps by, was set %d times: %s (bound 0): let the machine's clock settle, or stop what sets it",
+	return found(finding.ClockStep, "the wall clock, which the kernel stamps by, was set %d times: %s (bound 0): let the machine's clock settle, or stop what sets it",
 		len(steps), strings.Join(parts, ", "))
 }
 

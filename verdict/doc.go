@@ -12,6 +12,7 @@ import (
 
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
 
 // Evidence is all that a verdict rests on.
@@ -51,7 +52,7 @@ type Evidence struct {
 	Unrepresentative string
 	// Expected are reasons that are none in this trial: the plan asked to end the
 	// load by them.
-	Expected []string
+	Expected []finding.Code
 }
 
 // A Drift is how one figure changed over the plateau.

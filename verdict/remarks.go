@@ -7,20 +7,8 @@ import (
 	"time"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
-
-// BoundLoosened is the finding that the plan's bounds are wider than the
-// defaults.
-const BoundLoosened = "bound_loosened"
-
-// CalibrationDisturbed is the finding that a disturbed calibration speaks
-// against the trial, and is not relied on.
-const CalibrationDisturbed = "calibration_disturbed"
-
-// CacheUnknown is the finding that the prefix cache may have known the prompts
-// from an earlier run, and that neither the answers nor the engine say whether it
-// did.
-const CacheUnknown = "cache_unknown"
 
 // loosened names the bounds that the plan has made wider, each with its
 // default, and the reasons that the defaults would have given.
@@ -61,7 +49,7 @@ func loosened(e *Evidence, b Bounds) (result.Finding, bool) {
 	} else {
 		text += "; by the defaults the verdict would be the same"
 	}
-	return result.Finding{Code: BoundLoosened, Text: text}, true
+	return result.Finding{Code: finding.BoundLoosened, Text: text}, true
 }
 
 // without names the codes of the findings that are not among others.
@@ -69,7 +57,7 @@ func without(all, others []result.Finding) string {
 	var codes []string
 	for _, f := range all {
 		if !slices.ContainsFunc(others, func(o result.Finding) bool { return o.Code == f.Code }) {
-			codes = append(codes, f.Code)
+			codes = append(codes, f.Code.String())
 		}
 	}
 	return strings.Join(codes, ", ")
@@ -86,7 +74,7 @@ func disturbedCalibration(e *Evidence, b Bounds) (result.Finding, bool) {
 	if hidden == "" {
 		return fine()
 	}
-	return found(CalibrationDisturbed, "by the calibration the trial would be INVALID (%s), and it does not count: %s; sweep calibrate --fresh on a quiet machine measures again", hidden, e.Disturbed)
+	return found(finding.CalibrationDisturbed, "by the calibration the trial would be INVALID (%s), and it does not count: %s; sweep calibrate --fresh on a quiet machine measures again", hidden, e.Disturbed)
 }
 
 // harmlessLag is the remark on a lag that would have spoiled the receive times,
@@ -97,7 +85,7 @@ func harmlessLag(e *Evidence, b Bounds) (result.Finding, bool) {
 	if e.Health.StampKind != result.StampKernel || how == "" || lag <= strict || lag > lagBound(e, b) {
 		return fine()
 	}
-	return found(ClientLag, "%s is %s, above %s: receive times are the kernel's and stand; the client was late in reading them", how, short(lag), short(strict))
+	return found(finding.ClientLag, "%s is %s, above %s: receive times are the kernel's and stand; the client was late in reading them", how, short(lag), short(strict))
 }
 
 // cacheUnknown is the remark of CacheUnknown.
@@ -108,10 +96,10 @@ func cacheUnknown(e *Evidence, _ Bounds) (result.Finding, bool) {
 	if _, who := cacheHits(e); who != "" {
 		return fine() // it is judged
 	}
-	return found(CacheUnknown, "the server may have been asked these prompts by an earlier run, its prefix cache was not emptied, and it does not say what it had cached: TTFT may be of a warm cache; say cache_bust: true, or backend.reset_cache: between_trials if its owner permits that")
+	return found(finding.CacheUnknown, "the server may have been asked these prompts by an earlier run, its prefix cache was not emptied, and it does not say what it had cached: TTFT may be of a warm cache; say cache_bust: true, or backend.reset_cache: between_trials if its owner permits that")
 }
 
-// unrepresentative is the remark of result.ContentUnrepresentative.
+// unrepresentative is the remark of finding.ContentUnrepresentative.
 func unrepresentative(e *Evidence, _ Bounds) (result.Finding, bool) {
-	return result.Unrepresentative(e.Unrepresentative), e.Unrepresentative != ""
+	return result.Finding{Code: finding.ContentUnrepresentative, Text: e.Unrepresentative}, e.Unrepresentative != ""
 }

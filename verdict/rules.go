@@ -11,21 +11,7 @@ import (
 
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
-)
-
-// Reasons for INVALID. They are codes of the column invalid_reasons.
-const (
-	TimeScaled      = "time_scaled"
-	EngineRestarted = "engine_restarted"
-	ErrorRate       = "error_rate"
-	ScheduleLag     = "schedule_lag"
-	OutputLength    = "output_length"
-	WarmupMissing   = "warmup_missing"
-	CacheState      = "cache_state"
-	Reopened        = "connections_reopened"
-	GPUThrottled    = "gpu_throttled"
-	GPUForeign      = "gpu_foreign"
-	Drifted         = "drift"
+	"sweep.dev/sweep/result/finding"
 )
 
 // maxReopened is the share of the requests that may find their connection
@@ -39,7 +25,7 @@ const maxReopened = 0.05
 // hundreds of trials in a run, and a change must be large besides.
 const driftLevel = 1e-3
 
-func found(code, format string, args ...any) (result.Finding, bool) {
+func found(code finding.Code, format string, args ...any) (result.Finding, bool) {
 	return result.Finding{Code: code, Text: fmt.Sprintf(format, args...)}, true
 }
 
@@ -57,12 +43,12 @@ func timeScaled(e *Evidence, _ Bounds) (result.Finding, bool) {
 	if !ok || scale == 1 {
 		return fine()
 	}
-	return found(TimeScaled, "the simulated engine ran at %.4g times its speed, so no latency and no throughput is that of the simulated GPU: leave out time_scale of the backend, or --time-scale of sweep sim, and shorten the load", scale)
+	return found(finding.TimeScaled, "the simulated engine ran at %.4g times its speed, so no latency and no throughput is that of the simulated GPU: leave out time_scale of the backend, or --time-scale of sweep sim, and shorten the load", scale)
 }
 
 func engineRestarted(e *Evidence, _ Bounds) (result.Finding, bool) {
 	for _, f := range e.Told {
-		if f.Code == EngineRestarted {
+		if f.Code == finding.EngineRestarted {
 			return f, true
 		}
 	}
@@ -74,7 +60,7 @@ func errorRate(e *Evidence, b Bounds) (result.Finding, bool) {
 	if !ok || rate <= b.ErrorRate {
 		return fine()
 	}
-	return found(ErrorRate, "%.1f %% of the requests failed (bound %.1f %%), most often: %s",
+	return found(finding.ErrorRate, "%.1f %% of the requests failed (bound %.1f %%), most often: %s",
 		100*rate, 100*b.ErrorRate, CommonError(e.Requests))
 }
 
@@ -124,7 +110,7 @@ func scheduleLag(e *Evidence, b Bounds) (result.Finding, bool) {
 	if e.MaxInFlight > 0 {
 		held = fmt.Sprintf(", or max_in_flight %d held it back", e.MaxInFlight)
 	}
-	return found(ScheduleLag, "p99 of sent - scheduled is %.1f ms (bound %s): the client did not keep the plan's schedule%s",
+	return found(finding.ScheduleLag, "p99 of sent - scheduled is %.1f ms (bound %s): the client did not keep the plan's schedule%s",
 		p99/1e6, b.ScheduleLag, held)
 }
 
@@ -151,14 +137,14 @@ func outputLength(e *Evidence, b Bounds) (result.Finding, bool) {
 		return fine()
 	}
 	if first.CompletionTokens == result.Unknown {
-		return found(OutputLength, "of %d completed requests (of %d, bound %.4g %%) the server does not say how many tokens they got; the plan wants exactly %d",
+		return found(finding.OutputLength, "of %d completed requests (of %d, bound %.4g %%) the server does not say how many tokens they got; the plan wants exactly %d",
 			wrong, completed, 100*b.OutputOff, first.MaxTokens)
 	}
 	if first.TokenSource == "chunks" {
-		return found(OutputLength, "%d completed requests (of %d, bound %.4g %%) have another number of chunks than max_tokens, the first %d of %d, and the server counts no tokens: whether it keeps the exact output length is not known; load.output: natural asks for none",
+		return found(finding.OutputLength, "%d completed requests (of %d, bound %.4g %%) have another number of chunks than max_tokens, the first %d of %d, and the server counts no tokens: whether it keeps the exact output length is not known; load.output: natural asks for none",
 			wrong, completed, 100*b.OutputOff, first.CompletionTokens, first.MaxTokens)
 	}
-	return found(OutputLength, "%d completed requests (of %d, bound %.4g %%) did not get the exact output length, the first %d of %d tokens (finish_reason %q)",
+	return found(finding.OutputLength, "%d completed requests (of %d, bound %.4g %%) did not get the exact output length, the first %d of %d tokens (finish_reason %q)",
 		wrong, completed, 100*b.OutputOff, first.CompletionTokens, first.MaxTokens, first.FinishReason)
 }
 
@@ -180,7 +166,7 @@ func warmupMissing(e *Evidence, _ Bounds) (result.Finding, bool) {
 	if e.Warmup <= 0 {
 		return fine()
 	}
-	return found(WarmupMissing, "none of the %d requests of the warm-up (%d sent) was completed: the measurement begins on a cold engine; mend their error, or say warmup: {requests: 0}",
+	return found(finding.WarmupMissing, "none of the %d requests of the warm-up (%d sent) was completed: the measurement begins on a cold engine; mend their error, or say warmup: {requests: 0}",
 		e.Warmup, sent)
 }
 
@@ -194,7 +180,7 @@ func cacheState(e *Evidence, b Bounds) (result.Finding, bool) {
 	if who == "" || hits <= *e.Shared+b.CacheHitExcess {
 		return fine()
 	}
-	return found(CacheState, "by %s %.1f %% of the prompt tokens were in the prefix cache, and the plan's prompts explain %.1f %% (bound %.4g %% more): somebody sent them before; empty the cache, take another seed, or say cache_bust: true",
+	return found(finding.CacheState, "by %s %.1f %% of the prompt tokens were in the prefix cache, and the plan's prompts explain %.1f %% (bound %.4g %% more): somebody sent them before; empty the cache, take another seed, or say cache_bust: true",
 		who, 100*hits, 100**e.Shared, 100*b.CacheHitExcess)
 }
 
@@ -245,7 +231,7 @@ func reopened(e *Evidence, _ Bounds) (result.Finding, bool) {
 		}
 	}
 	if n := e.Health.Reopened + failed; n > 1 && float64(n) > maxReopened*float64(sent) {
-		return found(Reopened, "%d of %d requests found their connection closed by the server (bound %.4g %%); %d waited for another, %d failed: raise its keep-alive, or look for a proxy that closes",
+		return found(finding.ConnectionsReopened, "%d of %d requests found their connection closed by the server (bound %.4g %%); %d waited for another, %d failed: raise its keep-alive, or look for a proxy that closes",
 			n, sent, 100*maxReopened, e.Health.Reopened, failed)
 	}
 	return fine()
@@ -257,7 +243,7 @@ func gpuThrottled(e *Evidence, b Bounds) (result.Finding, bool) {
 	if !ok || held/1000 <= b.Throttled*took {
 		return fine()
 	}
-	return found(GPUThrottled, "a GPU was held down for %.1f of %.1f s (bound %.0f %%) by %s: cool it, or measure another",
+	return found(finding.GPUThrottled, "a GPU was held down for %.1f of %.1f s (bound %.0f %%) by %s: cool it, or measure another",
 		held/1000, took, 100*b.Throttled, cmp.Or(e.text(col.GPUThrottleReasons), "heat or a hardware limit"))
 }
 
@@ -266,7 +252,7 @@ func gpuForeign(e *Evidence, b Bounds) (result.Finding, bool) {
 	if !ok || b.Foreign == nil || n <= float64(*b.Foreign) {
 		return fine()
 	}
-	return found(GPUForeign, "%.0f processes on the GPUs are not of this deployment (bound %d)", n, *b.Foreign)
+	return found(finding.GPUForeign, "%.0f processes on the GPUs are not of this deployment (bound %d)", n, *b.Foreign)
 }
 
 // drift: figures of a plateau that is none are of no load that anybody asked
@@ -281,6 +267,6 @@ func drift(e *Evidence, b Bounds) (result.Finding, bool) {
 	if len(parts) == 0 {
 		return fine()
 	}
-	return found(Drifted, "within the plateau %s changed (bound %.4g %%): the warm-up was not over, the load is more than the server can carry, it throttles or it leaks; warm up longer, or look at the slices in samples.parquet",
+	return found(finding.Drift, "within the plateau %s changed (bound %.4g %%): the warm-up was not over, the load is more than the server can carry, it throttles or it leaks; warm up longer, or look at the slices in samples.parquet",
 		strings.Join(parts, " and "), 100*b.Drift)
 }

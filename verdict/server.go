@@ -6,13 +6,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/result"
-)
-
-// Codes of remarks on what a server did. Its figures stand: they are what a user
-// gets.
-const (
-	ServerStalled   = "server_stalled"
-	ColdConnections = "cold_connections"
+	"sweep.dev/sweep/result/finding"
 )
 
 const (
@@ -39,7 +33,7 @@ func serverStalled(e *Evidence, _ Bounds) (result.Finding, bool) {
 	if _, stopped := serverStopped(e, Bounds{}); stopped {
 		return fine() // that is the reason, and it is reported
 	}
-	return found(ServerStalled, "at %.1f s no stream got a chunk for %s, with %d under way (bound %s), and the client ran meanwhile: the engine or what is before it stood still; look at its log, and at the p99 of the gaps",
+	return found(finding.ServerStalled, "at %.1f s no stream got a chunk for %s, with %d under way (bound %s), and the client ran meanwhile: the engine or what is before it stood still; look at its log, and at the p99 of the gaps",
 		at.Seconds(), short(silent), streams, short(bound))
 }
 
@@ -97,6 +91,6 @@ func coldConnections(e *Evidence, _ Bounds) (result.Finding, bool) {
 	if cold < 2 || float64(cold) <= maxCold*float64(sent) {
 		return fine()
 	}
-	return found(ColdConnections, "%d of %d requests waited until a connection was open (bound %.4g %%): the connect is in what they were sent too late by, and in the latencies of an open loop; raise the server's keep-alive, or look for a proxy that closes",
+	return found(finding.ColdConnections, "%d of %d requests waited until a connection was open (bound %.4g %%): the connect is in what they were sent too late by, and in the latencies of an open loop; raise the server's keep-alive, or look for a proxy that closes",
 		cold, sent, 100*maxCold)
 }

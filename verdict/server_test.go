@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
 
 // A silence of all streams is the server's, where the client ran.
@@ -39,7 +40,7 @@ func TestRemarks_serverStalled(t *testing.T) {
 			}
 			continue
 		}
-		if len(said) != 1 || said[0].Code != ServerStalled || !strings.Contains(said[0].Text, c.says) {
+		if len(said) != 1 || said[0].Code != finding.ServerStalled || !strings.Contains(said[0].Text, c.says) {
 			t.Errorf("%s: %+v", c.name, said)
 		}
 	}
@@ -78,7 +79,7 @@ func TestRemarks_coldConnections(t *testing.T) {
 		t.Errorf("%+v", said)
 	}
 	e.measured()[10].Fresh = true
-	if said := Remarks(*e, strict()); len(said) != 1 || said[0].Code != ColdConnections || !strings.Contains(said[0].Text, "11 of 200") {
+	if said := Remarks(*e, strict()); len(said) != 1 || said[0].Code != finding.ColdConnections || !strings.Contains(said[0].Text, "11 of 200") {
 		t.Errorf("%+v", said)
 	}
 }

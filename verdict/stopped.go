@@ -6,11 +6,8 @@ import (
 	"time"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
-
-// ServerStopped is the reason that the server's process did not run while requests
-// waited for it: their latencies are not those of that server.
-const ServerStopped = "server_stopped"
 
 const (
 	// idleFloor is the shortest interval without CPU time that counts: a thread
@@ -65,14 +62,14 @@ func serverStopped(e *Evidence, _ Bounds) (result.Finding, bool) {
 	for _, p := range e.Server {
 		for _, at := range p.Stopped {
 			if w, ok := within(waited, interval{at, at}); ok {
-				return found(ServerStopped, "at %.1f s the server's process (%s) was stopped (state T), and a request waited for %s: no server does that by itself; look for who sent SIGSTOP, a debugger or a frozen container, and run the cell again",
+				return found(finding.ServerStopped, "at %.1f s the server's process (%s) was stopped (state T), and a request waited for %s: no server does that by itself; look for who sent SIGSTOP, a debugger or a frozen container, and run the cell again",
 					at.Seconds(), p.Name, short(w.length()))
 			}
 		}
 	}
 	for _, i := range idle(e.Server) {
 		if w, ok := e.starved(waited, i); ok {
-			return found(ServerStopped, "from %.1f s on the server's processes had no CPU time for %s, and a request waited for %s: they were frozen, or the machine did not run them; look for what else ran there, and run the cell again",
+			return found(finding.ServerStopped, "from %.1f s on the server's processes had no CPU time for %s, and a request waited for %s: they were frozen, or the machine did not run them; look for what else ran there, and run the cell again",
 				i.from.Seconds(), short(i.length()), short(w.length()))
 		}
 	}
@@ -82,7 +79,7 @@ func serverStopped(e *Evidence, _ Bounds) (result.Finding, bool) {
 			continue
 		}
 		if w, ok := e.starved(waited, i); ok {
-			return found(ServerStopped, "from %.1f s on a hypervisor gave %.0f %% of the server's machine to others for %s, and a request waited for %s: measure on a machine that is not shared",
+			return found(finding.ServerStopped, "from %.1f s on a hypervisor gave %.0f %% of the server's machine to others for %s, and a request waited for %s: measure on a machine that is not shared",
 				i.from.Seconds(), 100*t.Share, short(i.length()), short(w.length()))
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
 
 const ms = time.Millisecond
@@ -91,7 +92,7 @@ func TestServerStopped(t *testing.T) {
 			e := &Evidence{Row: result.Row{"p50_icl_ms": 20.0}, Requests: c.requests, Server: c.server, Thefts: c.thefts}
 			e.Health.MaxGap = c.gap
 			f, stopped := serverStopped(e, strict())
-			if stopped != (c.says != "") || !strings.Contains(f.Text, c.says) || stopped && f.Code != ServerStopped {
+			if stopped != (c.says != "") || !strings.Contains(f.Text, c.says) || stopped && f.Code != finding.ServerStopped {
 				t.Errorf("%v: %s: %s", stopped, f.Code, f.Text)
 			}
 			// A reason is not reported as a remark too.

@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
 
 // clean is evidence that nothing is wrong with: 200 requests of 4 tokens, 20 ms
@@ -90,116 +91,116 @@ func (e *Evidence) cache(tokens int) {
 // and what the text must say of it.
 var spoils = []struct {
 	name        string
-	code        string
+	code        finding.Code
 	below, over func(*Evidence)
 	parts       []string
 }{
 	{
-		"time scale", TimeScaled,
+		"time scale", finding.TimeScaled,
 		func(e *Evidence) { e.Row["time_scale"] = 1.0 },
 		func(e *Evidence) { e.Row["time_scale"] = 0.5 },
 		[]string{"0.5 times", "time_scale", "shorten the load"},
 	},
 	{
-		"restart", EngineRestarted,
-		func(e *Evidence) { e.Told = []result.Finding{{Code: "no_gpu", Text: "there is none"}} },
+		"restart", finding.EngineRestarted,
+		func(e *Evidence) { e.Told = []result.Finding{{Code: finding.Collector("gpu"), Text: "there is none"}} },
 		func(e *Evidence) {
-			e.Told = []result.Finding{{Code: EngineRestarted, Text: "its counters fell from 7 to 0"}}
+			e.Told = []result.Finding{{Code: finding.EngineRestarted, Text: "its counters fell from 7 to 0"}}
 		},
 		[]string{"from 7 to 0"},
 	},
 	{
-		"errors", ErrorRate,
+		"errors", finding.ErrorRate,
 		func(e *Evidence) { e.Row["error_rate"] = 0.05 },
 		func(e *Evidence) { e.Row["error_rate"] = 0.06 },
 		[]string{"6.0 %", "5.0 %"},
 	},
 	{
-		"schedule", ScheduleLag,
+		"schedule", finding.ScheduleLag,
 		func(e *Evidence) { e.late(150, 10*time.Millisecond) },
 		func(e *Evidence) { e.late(150, 10400*time.Microsecond) },
 		[]string{"10.4 ms", "10ms"},
 	},
 	{
-		"output", OutputLength,
+		"output", finding.OutputLength,
 		func(e *Evidence) { e.short(2) },
 		func(e *Evidence) { e.short(3) },
 		[]string{"3 completed requests", "of 200", "3 of 4 tokens", "length"},
 	},
 	{
-		"warm-up", WarmupMissing,
+		"warm-up", finding.WarmupMissing,
 		func(e *Evidence) { e.Requests[0].Status = result.Failed },
 		func(e *Evidence) { e.Requests[0].Status, e.Requests[1].Status = result.Failed, result.Failed },
 		[]string{"none of the 2 requests"},
 	},
 	{
-		"cache", CacheState,
+		"cache", finding.CacheState,
 		func(e *Evidence) { e.cache(5) },
 		func(e *Evidence) { e.cache(6) },
 		[]string{"the answers 6.0 %", "explain 0.0 %", "5 % more", "cache_bust"},
 	},
 	{
-		"reopened", Reopened,
+		"reopened", finding.ConnectionsReopened,
 		func(e *Evidence) { e.Health.Reopened = 10 },
 		func(e *Evidence) { e.Health.Reopened = 11 },
 		[]string{"11 of 200", "5 %"},
 	},
 	{
-		"closed under a request", Reopened,
+		"closed under a request", finding.ConnectionsReopened,
 		func(e *Evidence) { e.Health.Reopened = 5; e.broken(5, time.Millisecond) },
 		func(e *Evidence) { e.Health.Reopened = 5; e.broken(6, time.Millisecond) },
 		[]string{"11 of 200", "5 waited for another, 6 failed"},
 	},
 	{
-		"closed under a request that was at work", Reopened,
+		"closed under a request that was at work", finding.ConnectionsReopened,
 		func(e *Evidence) { e.broken(50, time.Second) },
 		func(e *Evidence) { e.broken(50, 100*time.Millisecond) },
 		[]string{"50 of 200"},
 	},
 	{
-		"cpu", ClientCPU,
+		"cpu", finding.ClientCPU,
 		func(e *Evidence) { e.Health.CPU = 0.85 },
 		func(e *Evidence) { e.Health.CPU = 0.9 },
 		[]string{"90 %", "85 %"},
 	},
 	{
-		"loop", ClientLoop,
+		"loop", finding.ClientLoop,
 		func(e *Evidence) { e.Health.Loop = 0.7 },
 		func(e *Evidence) { e.Health.Loop = 0.75 },
 		[]string{"75 %", "70 %"},
 	},
 	{
-		"ceiling", ClientCeiling,
+		"ceiling", finding.ClientCeiling,
 		func(e *Evidence) { e.Ceiling = 142.9 },
 		func(e *Evidence) { e.Ceiling = 142 },
 		[]string{"100 chunks/s", "carry 142", "70 %"},
 	},
 	{
-		"lag", ClientLag,
+		"lag", finding.ClientLag,
 		func(e *Evidence) { e.lags(20, 9900*time.Microsecond) },
 		func(e *Evidence) { e.lags(20, 10100*time.Microsecond) },
 		[]string{"10.1ms", "bound 10ms", "sent next"},
 	},
 	{
-		"coalesced", Coalesced,
+		"coalesced", finding.Coalesced,
 		func(e *Evidence) { e.coalesce(80) },
 		func(e *Evidence) { e.coalesce(81) },
 		[]string{"81 chunks", "10.1 %", "10 %", "15ms", "the client read soon"},
 	},
 	{
-		"stall", ClientStalled,
+		"stall", finding.ClientStalled,
 		func(e *Evidence) { e.Health.MaxGap = time.Second },
 		func(e *Evidence) { e.Health.MaxGap = 1500 * time.Millisecond },
 		[]string{"1.5s", "1s"},
 	},
 	{
-		"steal", CPUSteal,
+		"steal", finding.CPUSteal,
 		func(e *Evidence) { e.Row["cpu_steal"] = 0.02 },
 		func(e *Evidence) { e.Row["cpu_steal"] = 0.021 },
 		[]string{"2.1 %", "2 %"},
 	},
 	{
-		"clock", ClockStep,
+		"clock", finding.ClockStep,
 		func(*Evidence) {},
 		func(e *Evidence) {
 			e.Health.ClockSteps = []load.ClockStep{{At: 1500 * time.Millisecond, By: -20 * time.Millisecond}}
@@ -207,7 +208,7 @@ var spoils = []struct {
 		[]string{"1 times", "-20ms", "1.5 s"},
 	},
 	{
-		"throttled", GPUThrottled,
+		"throttled", finding.GPUThrottled,
 		func(e *Evidence) { e.Row["gpu_throttled_ms"] = 1000.0 },
 		func(e *Evidence) {
 			e.Row["gpu_throttled_ms"], e.Row["gpu_throttle_reasons"] = 1001.0, "hw_thermal_slowdown"
@@ -215,13 +216,13 @@ var spoils = []struct {
 		[]string{"1.0 of 10.0 s", "10 %", "hw_thermal_slowdown"},
 	},
 	{
-		"foreign", GPUForeign,
+		"foreign", finding.GPUForeign,
 		func(*Evidence) {},
 		func(e *Evidence) { e.Row["gpu_foreign_processes"] = int64(2) },
 		[]string{"2 processes", "bound 0"},
 	},
 	{
-		"drift", Drifted,
+		"drift", finding.Drift,
 		func(e *Evidence) { e.Drifts = []Drift{{"ttft", 0.2, 1e-9}, {"tpot", 3, 0.01}} },
 		func(e *Evidence) { e.Drifts = []Drift{{"ttft", -0.3, 1e-9}, {"tpot", 3, 0.01}} },
 		[]string{"ttft by -30 %", "20 %"},
@@ -276,14 +277,14 @@ func TestJudge_independent(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 500 {
 		e := clean()
-		var want []string
+		var want []finding.Code
 		for _, s := range spoils {
 			if rng.IntN(3) == 0 {
 				s.over(e)
 				want = append(want, s.code)
 			}
 		}
-		var got []string
+		var got []finding.Code
 		for _, f := range Judge(*e, strict()) {
 			got = append(got, f.Code)
 		}
@@ -356,7 +357,7 @@ func TestRemarks_cacheUnknown(t *testing.T) {
 		e.MayKnow = true
 		c.spoil(e)
 		said := Remarks(*e, strict())
-		if got := len(said) == 1 && said[0].Code == CacheUnknown; got != c.want || len(said) > 1 {
+		if got := len(said) == 1 && said[0].Code == finding.CacheUnknown; got != c.want || len(said) > 1 {
 			t.Errorf("%s: %+v, want %v", name, said, c.want)
 		}
 	}
@@ -387,8 +388,8 @@ func TestJudge_expected(t *testing.T) {
 	e := clean()
 	e.Row["error_rate"] = 0.5
 	e.Health.CPU = 1
-	e.Expected = []string{ErrorRate}
-	if why := Judge(*e, strict()); len(why) != 1 || why[0].Code != ClientCPU {
+	e.Expected = []finding.Code{finding.ErrorRate}
+	if why := Judge(*e, strict()); len(why) != 1 || why[0].Code != finding.ClientCPU {
 		t.Errorf("%+v", why)
 	}
 }
@@ -401,7 +402,7 @@ func TestJudge_openLoop(t *testing.T) {
 		e.measured()[i].Sent = e.measured()[i].Scheduled + time.Second
 	}
 	why := Judge(*e, strict())
-	if len(why) != 1 || why[0].Code != ScheduleLag || !strings.Contains(why[0].Text, "max_in_flight 7") {
+	if len(why) != 1 || why[0].Code != finding.ScheduleLag || !strings.Contains(why[0].Text, "max_in_flight 7") {
 		t.Errorf("got %+v", why)
 	}
 }
@@ -442,10 +443,10 @@ func TestJudge_lagByStamp(t *testing.T) {
 		}
 		e.Row["calibrated_error_ms"] = c.byError
 		why, said := Judge(*e, strict()), Remarks(*e, strict())
-		if reason := len(why) == 1 && why[0].Code == ClientLag; reason != c.reason || len(why) > 1 {
+		if reason := len(why) == 1 && why[0].Code == finding.ClientLag; reason != c.reason || len(why) > 1 {
 			t.Errorf("%+v: %+v", c, why)
 		}
-		if remark := len(said) == 1 && said[0].Code == ClientLag; remark != c.remark || len(said) > 1 {
+		if remark := len(said) == 1 && said[0].Code == finding.ClientLag; remark != c.remark || len(said) > 1 {
 			t.Errorf("%+v: remarks %+v", c, said)
 		}
 	}
@@ -467,17 +468,17 @@ func TestJudge_lagByStamp(t *testing.T) {
 // A calibration of a machine that did other things meanwhile judges no trial,
 // and says so of those that it speaks against.
 func TestJudge_disturbedCalibration(t *testing.T) {
-	for code, set := range map[string]func(*Evidence){
-		ClientCeiling: func(e *Evidence) { e.Ceiling = 55 },
-		ClientLag: func(e *Evidence) {
+	for code, set := range map[finding.Code]func(*Evidence){
+		finding.ClientCeiling: func(e *Evidence) { e.Ceiling = 55 },
+		finding.ClientLag: func(e *Evidence) {
 			e.Health.StampKind, e.Health.Lag = result.StampUser, load.Durations{}
 			e.Row["calibrated_error_ms"] = 300.0
 		},
-		"": func(*Evidence) {},
+		{}: func(*Evidence) {},
 	} {
 		e := clean()
 		set(e)
-		if why := Judge(*e, strict()); code != "" && (len(why) != 1 || why[0].Code != code) {
+		if why := Judge(*e, strict()); code != (finding.Code{}) && (len(why) != 1 || why[0].Code != code) {
 			t.Errorf("%s: a quiet calibration: %+v", code, why)
 		}
 		e.Disturbed = "the client did not run for 80ms"
@@ -485,13 +486,13 @@ func TestJudge_disturbedCalibration(t *testing.T) {
 			t.Errorf("%s: %+v", code, why)
 		}
 		said := Remarks(*e, strict())
-		if code == "" {
+		if code == (finding.Code{}) {
 			if len(said) != 0 {
 				t.Errorf("nothing speaks against the trial: %+v", said)
 			}
 			continue
 		}
-		if len(said) != 1 || said[0].Code != CalibrationDisturbed || !strings.Contains(said[0].Text, "INVALID ("+code+")") || !strings.Contains(said[0].Text, e.Disturbed) {
+		if len(said) != 1 || said[0].Code != finding.CalibrationDisturbed || !strings.Contains(said[0].Text, "INVALID ("+code.String()+")") || !strings.Contains(said[0].Text, e.Disturbed) {
 			t.Errorf("%s: %+v", code, said)
 		}
 	}
@@ -509,7 +510,7 @@ func TestJudge_togetherByFewReads(t *testing.T) {
 	e.lags(990, 40*time.Microsecond)
 	e.lags(10, 8*time.Millisecond)
 	why := Judge(*e, strict())
-	if len(why) != 1 || why[0].Code != Coalesced || !strings.Contains(why[0].Text, "the client read late or") {
+	if len(why) != 1 || why[0].Code != finding.Coalesced || !strings.Contains(why[0].Text, "the client read late or") {
 		t.Errorf("%+v", why)
 	}
 }
@@ -541,7 +542,7 @@ func TestJudge_together(t *testing.T) {
 		if why := judge(c.at); len(why) != 0 {
 			t.Errorf("%s: %+v", c.name, why)
 		}
-		if why := judge(c.over); len(why) != 1 || why[0].Code != Coalesced || !strings.Contains(why[0].Text, c.says) {
+		if why := judge(c.over); len(why) != 1 || why[0].Code != finding.Coalesced || !strings.Contains(why[0].Text, c.says) {
 			t.Errorf("%s: %+v", c.name, why)
 		}
 	}
@@ -561,7 +562,7 @@ func TestRemarks_loosened(t *testing.T) {
 	b.ClientCPU, b.OutputOff, b.ClientLag = 1, 0.005, time.Second
 	e := clean()
 	said := Remarks(*e, b)
-	if len(said) != 1 || said[0].Code != BoundLoosened {
+	if len(said) != 1 || said[0].Code != finding.BoundLoosened {
 		t.Fatalf("%+v", said)
 	}
 	for _, part := range []string{"max_client_cpu 100 % (default 85 %)", "max_client_lag 1s (default 10ms)", "the same"} {

@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/runpodapi"
+	"sweep.dev/sweep/result/finding"
 )
 
 // maxCreates bounds the creates of one launch: what is turned away by a limit
@@ -74,7 +75,7 @@ func (b *Backend) launch(ctx context.Context, spec backends.Spec, o offer, netwo
 		return nil, err
 	}
 	d := b.deployment(spec, p, o.price, network, secrets)
-	d.note("duplicate_pod", twins...)
+	d.note(finding.DuplicatePod, twins...)
 	gone := func(err error) error {
 		// Released here even if ctx is over; if that fails the ledger still owes
 		// the pod.

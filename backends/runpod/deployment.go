@@ -20,6 +20,7 @@ import (
 	"sweep.dev/sweep/internal/ending"
 	"sweep.dev/sweep/internal/runpodapi"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
 
 // A deployment is one pod.
@@ -131,7 +132,7 @@ func (d *deployment) look(ctx context.Context) (ready bool, err error) {
 // learn takes what a listing says of the pod, its price and its GPU.
 func (d *deployment) learn(p runpodapi.Pod, now time.Time) {
 	if d.quoted > 0 && p.Cost > 1.1*d.quoted {
-		d.note("cost_above_quote", fmt.Sprintf("RunPod bills $%.2f/h; the catalogue said $%.2f/h", p.Cost, d.quoted))
+		d.note(finding.CostAboveQuote, fmt.Sprintf("RunPod bills $%.2f/h; the catalogue said $%.2f/h", p.Cost, d.quoted))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -156,7 +157,7 @@ func (d *deployment) discard(ctx context.Context, seen runpodapi.Listing) {
 		id, retired := d.b.retired[p.Name]
 		d.b.mu.Unlock()
 		if p.Alive() && (retired && p.ID != id || p.Name == d.ref.Name && p.ID != d.ref.ID) {
-			d.note("duplicate_pod", fmt.Sprintf("pod %s showed up late and was deleted", p.ID))
+			d.note(finding.DuplicatePod, fmt.Sprintf("pod %s showed up late and was deleted", p.ID))
 			// Where it fails the next listing has it again.
 			_ = d.b.client.Delete(ctx, p.ID)
 		}
@@ -192,7 +193,7 @@ func (d *deployment) place(p runpodapi.Pod) *podHost {
 	h.url = address(portOf(d.role))
 	if d.network == networkProxy {
 		h.path = host.Proxy
-		d.note("network_proxy", "requests go through RunPod's HTTP proxy, which adds latency, may buffer, and ends a request after 100 s")
+		d.note(finding.NetworkProxy, "requests go through RunPod's HTTP proxy, which adds latency, may buffer, and ends a request after 100 s")
 	}
 	return h
 }
@@ -253,7 +254,7 @@ func (d *deployment) beat(ctx context.Context) {
 		return err
 	}, func(error) {
 		if failed++; failed == 3 {
-			d.note("no_heartbeat", "the pod's agent does not answer: only its lifetime ends the pod without us")
+			d.note(finding.NoHeartbeat, "the pod's agent does not answer: only its lifetime ends the pod without us")
 		}
 	})
 }
@@ -287,7 +288,7 @@ func (d *deployment) exited(status int) {
 }
 
 // note adds findings for the rows, each once.
-func (d *deployment) note(code string, texts ...string) {
+func (d *deployment) note(code finding.Code, texts ...string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, text := range texts {

@@ -190,7 +190,7 @@ func TestLaunch_fallback(t *testing.T) {
 	}
 	var codes []string
 	for _, f := range d.Terms().Findings {
-		codes = append(codes, f.Code)
+		codes = append(codes, f.Code.String())
 	}
 	if slices.Sort(codes); !slices.Equal(codes, []string{"cost_above_quote", "network_proxy"}) {
 		t.Errorf("findings %v", codes)

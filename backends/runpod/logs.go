@@ -11,6 +11,7 @@ import (
 
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/runpodapi"
+	"sweep.dev/sweep/result/finding"
 )
 
 // Bounds of a log stream.
@@ -58,7 +59,7 @@ func (d *deployment) follow(ctx context.Context) {
 	if d.logPath != "" {
 		f, err := d.b.fx.Create(effect.LogCreate, d.logPath)
 		if err != nil {
-			d.note("log_not_written", "the server's log could not be written: "+err.Error())
+			d.note(finding.LogNotWritten, "the server's log could not be written: "+err.Error())
 		} else {
 			out = f
 			defer f.Close()
@@ -72,7 +73,7 @@ func (d *deployment) follow(ctx context.Context) {
 			text := strings.TrimRight(e.Line, "\r\n")
 			if out != nil {
 				if _, err := out.Write([]byte(text + "\n")); err != nil {
-					d.note("log_not_written", "the server's log could not be written: "+err.Error())
+					d.note(finding.LogNotWritten, "the server's log could not be written: "+err.Error())
 					out = nil
 				}
 			}

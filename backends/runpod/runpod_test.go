@@ -24,6 +24,7 @@ import (
 	"sweep.dev/sweep/internal/runpodapi"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
 
 func TestMain(m *testing.M) { backendtest.Main(m) }
@@ -290,7 +291,7 @@ func TestLaunch_proxy(t *testing.T) {
 	d := launch(t, backend(t, e, func(c *Config) { c.Network = networkProxy }), spec(t), &backendtest.Ledger{})
 	reaches(t, d)
 	h := d.Host("server", 0)
-	if h.Path() != host.Proxy || !slices.ContainsFunc(d.Terms().Findings, func(f result.Finding) bool { return f.Code == "network_proxy" }) {
+	if h.Path() != host.Proxy || !slices.ContainsFunc(d.Terms().Findings, func(f result.Finding) bool { return f.Code == finding.NetworkProxy }) {
 		t.Errorf("path %s, %+v", h.Path(), d.Terms())
 	}
 }

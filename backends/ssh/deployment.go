@@ -18,6 +18,7 @@ import (
 	"sweep.dev/sweep/internal/ending"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
 
 // A deployment is the processes of one pod.
@@ -194,7 +195,7 @@ func (d *deployment) Terms() backends.Terms {
 	t := backends.Terms{Ref: d.ref, Since: d.since}
 	if d.replicas[0].agent == 0 {
 		t.Findings = append(t.Findings, result.Finding{
-			Code: "no_heartbeat", Text: "the host has no python3: the server ends itself at its expiry time, not when sweep is gone",
+			Code: finding.NoHeartbeat, Text: "the host has no python3: the server ends itself at its expiry time, not when sweep is gone",
 		})
 	}
 	return t

@@ -15,6 +15,7 @@ import (
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -158,8 +159,8 @@ func (a *app) sideBySide(row result.Row) {
 	fmt.Fprintf(a.out, "\n  %-28s %12s %12s\n", "the same by both sides", "client", "engine")
 	for _, f := range figures {
 		mark := ""
-		if f.Code != "" {
-			mark = "  <- " + f.Code
+		if f.Code != (finding.Code{}) {
+			mark = "  <- " + f.Code.String()
 		}
 		fmt.Fprintf(a.out, "  %-28s %12s %12s %s%s\n", f.Name, report.Figure(f.Client), report.Figure(f.Server), f.Unit, mark)
 	}

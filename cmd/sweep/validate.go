@@ -9,8 +9,7 @@ import (
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/verdict"
+	"sweep.dev/sweep/result/finding"
 )
 
 func (a *app) validateCommand() *cli.Command {
@@ -86,7 +85,7 @@ func (a *app) validate(c *cli.Command) error {
 // not run at their own speed.
 func (a *app) warnOfScale(path string, made *plugins) {
 	if scale := made.timeScale(); scale != 1 {
-		a.say("%s: warning: backend.time_scale is %v: every trial will be INVALID; leave it out, and shorten the load [%s]", path, scale, verdict.TimeScaled)
+		a.say("%s: warning: backend.time_scale is %v: every trial will be INVALID; leave it out, and shorten the load [%s]", path, scale, finding.TimeScaled)
 	}
 }
 
@@ -99,7 +98,7 @@ func (a *app) warnOfContent(path string, p *plan.Plan) {
 			why := p.Unrepresentative(cell)
 			if text := cell.Server.Engine + ": " + why; why != "" && !said[text] {
 				said[text] = true
-				a.say("%s: warning: engine %s [%s]", path, text, result.ContentUnrepresentative)
+				a.say("%s: warning: engine %s [%s]", path, text, finding.ContentUnrepresentative)
 			}
 		}
 	}

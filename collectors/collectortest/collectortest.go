@@ -23,6 +23,7 @@ import (
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
 
 // A Suite is one collector under test.
@@ -440,7 +441,7 @@ func (s *Sink) Note(f result.Finding) {
 	defer s.mu.Unlock()
 	s.notes = append(s.notes, f)
 	if s.closed {
-		s.late = "finding " + f.Code
+		s.late = "finding " + f.Code.String()
 	}
 }
 
@@ -468,10 +469,10 @@ func (s *Sink) Notes() []result.Finding {
 }
 
 // Codes returns the codes of the findings so far.
-func (s *Sink) Codes() []string {
+func (s *Sink) Codes() []finding.Code {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []string
+	var out []finding.Code
 	for _, f := range s.notes {
 		out = append(out, f.Code)
 	}

@@ -61,15 +61,6 @@ type Config struct {
 // Default is the configuration that a plan's keys are decoded over.
 var Default = Config{Source: Auto, Interval: time.Second}
 
-// Codes of the findings.
-const (
-	GPUMissing   = "gpu_metrics_missing"
-	GPUPartial   = "gpu_metrics_partial"
-	GPUIdle      = "gpu_idle"      // no GPU changed under load
-	GPUForeign   = "gpu_foreign"   // somebody else computes on them
-	GPUThrottled = "gpu_throttled" // heat or a hardware limit held clocks down
-)
-
 // Factory makes the collector from its part of the plan.
 func Factory() collectors.Factory {
 	return collectors.Factory{

@@ -18,6 +18,7 @@ import (
 	"sweep.dev/sweep/internal/gpustate"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/finding"
 )
 
 const (
@@ -81,11 +82,11 @@ func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collecto
 				text = "no command can be run beside this server"
 			}
 		}
-		sink.Note(result.Finding{Code: GPUMissing, Text: "no GPU was watched: " + text})
+		sink.Note(result.Finding{Code: finding.GPUMetricsMissing, Text: "no GPU was watched: " + text})
 		return nothing{}, nil
 	}
 	if len(blind) > 0 {
-		s.note(GPUPartial, "no GPU was watched of %d of %d servers, the first %s: %v", len(blind), len(first), blind[0].name(), blind[0].err)
+		s.note(finding.GPUMetricsPartial, "no GPU was watched of %d of %d servers, the first %s: %v", len(blind), len(first), blind[0].name(), blind[0].err)
 	}
 	for _, w := range s.watchers {
 		wg.Go(func() { w.first(ctx) })
@@ -146,7 +147,7 @@ func (s *session) ownSince(before map[int]bool) map[int]bool {
 	return own
 }
 
-func (s *session) note(code, format string, args ...any) {
+func (s *session) note(code finding.Code, format string, args ...any) {
 	s.sink.Note(result.Finding{Code: code, Text: fmt.Sprintf(format, args...)})
 }
 
@@ -452,19 +453,19 @@ func (s *session) findings(row result.Row) {
 	ms, _ := row[col.GPUThrottledMs].(float64)
 	switch {
 	case failed > 0:
-		s.note(GPUPartial, "%d of %d looks at the GPUs failed, the last with: %v", failed, looks, lastErr)
+		s.note(finding.GPUMetricsPartial, "%d of %d looks at the GPUs failed, the last with: %v", failed, looks, lastErr)
 	case row[col.GPUEnergyJ] == nil && s.window.gaps() > 0:
-		s.note(GPUPartial, "the power of the GPUs is unknown for %d stretches, so energy is not stated", s.window.gaps())
+		s.note(finding.GPUMetricsPartial, "the power of the GPUs is unknown for %d stretches, so energy is not stated", s.window.gaps())
 	case full:
-		s.note(GPUPartial, "what the GPUs' tools say is kept up to %d MiB", maxRaw>>20)
+		s.note(finding.GPUMetricsPartial, "what the GPUs' tools say is kept up to %d MiB", maxRaw>>20)
 	}
 	if s.window.unused() {
-		s.note(GPUIdle, "no GPU changed under load, and none holds a model: the wrong GPU, or the wrong server?")
+		s.note(finding.GPUIdle, "no GPU changed under load, and none holds a model: the wrong GPU, or the wrong server?")
 	}
 	if n, _ := row[col.GPUForeignProcesses].(int64); n > 0 {
-		s.note(GPUForeign, "%d processes on the GPUs are not of this deployment", n)
+		s.note(finding.GPUForeign, "%d processes on the GPUs are not of this deployment", n)
 	}
 	if ms > throttledShare*float64(load.Milliseconds()) {
-		s.note(GPUThrottled, "the clocks of a GPU were held down for %.1f s of %.1f s: %v", ms/1e3, load.Seconds(), row[col.GPUThrottleReasons])
+		s.note(finding.GPUThrottled, "the clocks of a GPU were held down for %.1f s of %.1f s: %v", ms/1e3, load.Seconds(), row[col.GPUThrottleReasons])
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/gpustate"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
 
 type run = func(context.Context, ...string) ([]byte, error)
@@ -114,7 +115,7 @@ func TestSession_absent(t *testing.T) {
 			if diff := cmp.Diff(emptyRow(), end(t, session)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if codes := sink.Codes(); !slices.Equal(codes, []string{GPUMissing}) {
+			if codes := sink.Codes(); !slices.Equal(codes, []finding.Code{finding.GPUMetricsMissing}) {
 				t.Errorf("findings: %v", codes)
 			}
 			if text := sink.Notes()[0].Text; text != "no GPU was watched: "+tt.text {
@@ -141,7 +142,7 @@ func TestSession_amd(t *testing.T) {
 	session, sink := begin(t, Config{}, nil, h)
 	row := end(t, session)
 	collectortest.Want(t, row, result.Row{"gpu_uuid": "u1", "gpu_foreign_processes": int64(1), "gpu_memory_used_max_bytes": int64(49148 << 20)})
-	if codes := sink.Codes(); !slices.Contains(codes, GPUForeign) {
+	if codes := sink.Codes(); !slices.Contains(codes, finding.GPUForeign) {
 		t.Errorf("findings: %v", codes)
 	}
 	if files := sink.Artifacts(); len(files["scrapes/server-0.amd-smi.json"]) == 0 || len(files["scrapes/server-0.amd-smi-process.json"]) == 0 {
@@ -174,7 +175,7 @@ func TestSession_replicas(t *testing.T) {
 		t.Error("the same machine is looked at twice")
 	}
 	collectortest.Want(t, row, result.Row{"gpu_uuid": "GPU-a,GPU-b", "gpu_memory_used_max_bytes": int64(2000 << 20), "gpu_power_mean_w": 121.0, "gpu_util_mean": 97.0})
-	if notes := sink.Notes(); len(notes) != 1 || notes[0].Code != GPUPartial || !strings.Contains(notes[0].Text, "1 of 4 servers") {
+	if notes := sink.Notes(); len(notes) != 1 || notes[0].Code != finding.GPUMetricsPartial || !strings.Contains(notes[0].Text, "1 of 4 servers") {
 		t.Errorf("findings: %v", notes)
 	}
 
@@ -198,17 +199,17 @@ func TestSession_replicas(t *testing.T) {
 func TestSession_findings(t *testing.T) {
 	for name, tt := range map[string]struct {
 		line func(look int64) string
-		want string
+		want []finding.Code
 	}{
 		"at rest": {func(int64) string {
 			return "0, 0, 0, 0, 0x1, 15000, 300, N/A, 9001, 0, GPU-1, 590, 0, 0, 10, 16376, 20, 30, 210, A\n"
-		}, GPUIdle},
+		}, []finding.Code{finding.GPUIdle}},
 		"hot": {func(look int64) string {
 			return fmt.Sprintf("0, %d, 0, 0, 0x20, 15000, 300, N/A, 9001, 0, GPU-1, 590, 90, 0, 9000, 16376, 20, 90, 210, A\n", 100_000*look)
-		}, GPUThrottled},
+		}, []finding.Code{finding.GPUThrottled}},
 		"well": {func(int64) string {
 			return "0, 0, 0, 0, 0x4, 15000, 300, N/A, 9001, 0, GPU-1, 590, 90, 0, 9000, 16376, 20, 90, 210, A\n"
-		}, ""},
+		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var looks atomic.Int64
@@ -221,7 +222,7 @@ func TestSession_findings(t *testing.T) {
 			session, sink := begin(t, Config{}, nil, h)
 			wait(t, "looks", func() bool { return looks.Load() >= 6 })
 			end(t, session)
-			if codes := sink.Codes(); strings.Join(codes, " ") != tt.want {
+			if codes := sink.Codes(); !slices.Equal(codes, tt.want) {
 				t.Errorf("findings: %v", codes)
 			}
 		})

@@ -18,6 +18,7 @@ import (
 	"sweep.dev/sweep/collectors/collectortest"
 	"sweep.dev/sweep/collectors/gpu"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/sim"
 )
 
@@ -159,9 +160,9 @@ func TestSimulated(t *testing.T) {
 			if n := strings.Count(row["gpu_uuid"].(string), ","); n != 1 {
 				t.Errorf("GPUs: %v", row["gpu_uuid"])
 			}
-			var want []string
+			var want []finding.Code
 			if name == "a stranger" {
-				want = []string{gpu.GPUForeign}
+				want = []finding.Code{finding.GPUForeign}
 				collectortest.Want(t, row, result.Row{"gpu_foreign_processes": int64(1)})
 			}
 			if codes := sink.Codes(); !slices.Equal(codes, want) {

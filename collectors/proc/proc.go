@@ -22,6 +22,7 @@ import (
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
 
 // Config is the collector's part of a plan.
@@ -36,9 +37,6 @@ var Default = Config{Interval: time.Second}
 
 // glanceEvery is how often the collector looks for stopped processes.
 const glanceEvery = 250 * time.Millisecond
-
-// Missing is the code of the finding that no process could be seen at all.
-const Missing = "process_metrics_missing"
 
 // Factory makes the collector from its part of the plan.
 func Factory() collectors.Factory {
@@ -91,7 +89,7 @@ func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collecto
 		return nothing{}, nil
 	}
 	if s.look() == 0 {
-		sink.Note(result.Finding{Code: Missing, Text: "the kernel shows neither the server's nor our own processes"})
+		sink.Note(result.Finding{Code: finding.ProcessMetricsMissing, Text: "the kernel shows neither the server's nor our own processes"})
 	}
 	ctx, s.cancel = context.WithCancel(ctx)
 	go s.loop(ctx, c.config.Interval)

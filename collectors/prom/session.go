@@ -15,6 +15,7 @@ import (
 	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/internal/quantities"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
 
 // A session is owned by one goroutine at a time: Start, then loop, then,
@@ -294,21 +295,12 @@ func (s *session) Finish(ctx context.Context) (result.Row, error) {
 	return makeRow(s.trial.Profile, servers), errors.Join(errs...)
 }
 
-// Codes of the findings. A trial with EngineRestarted must not be used.
-const (
-	EngineRestarted = "engine_restarted"
-	MetricsMissing  = "metrics_missing"
-	MetricsPartial  = "metrics_partial"
-	MetricsCut      = "metrics_cut"
-	SettingDiffers  = "setting_differs"
-)
-
 // findings notes what a person should know, once for each code: of which
 // targets stands in the text.
 func (s *session) findings() {
-	texts := make(map[string][]string)
+	texts := make(map[finding.Code][]string)
 	for _, w := range s.watches {
-		note := func(code, format string, args ...any) {
+		note := func(code finding.Code, format string, args ...any) {
 			text := fmt.Sprintf(format, args...)
 			if len(s.watches) > 1 {
 				text = w.String() + ": " + text
@@ -318,29 +310,29 @@ func (s *session) findings() {
 		vanished := ""
 		for _, win := range w.Windows {
 			if win.Restarted != "" {
-				note(EngineRestarted, "the engine restarted: %s", win.Restarted)
+				note(finding.EngineRestarted, "the engine restarted: %s", win.Restarted)
 			}
 			if win.Vanished != "" {
 				vanished = win.Vanished
 			}
 		}
 		if w.failed > 0 {
-			note(MetricsMissing, "%d of %d looks at the engine's metrics failed, the last with: %v", w.failed, w.looks, w.lastErr)
+			note(finding.MetricsMissing, "%d of %d looks at the engine's metrics failed, the last with: %v", w.failed, w.looks, w.lastErr)
 		}
 		switch {
 		case w.dropped > 0:
-			note(MetricsPartial, "%d lines of the engine's metrics could not be read", w.dropped)
+			note(finding.MetricsPartial, "%d lines of the engine's metrics could not be read", w.dropped)
 		case vanished != "":
-			note(MetricsPartial, "a series of %s vanished during the trial", vanished)
+			note(finding.MetricsPartial, "a series of %s vanished during the trial", vanished)
 		}
 		if w.cut || w.archive.full {
-			note(MetricsCut, "the engine exposes more than is kept: %d series, and %d MiB of raw bodies", maxNames, w.archive.max>>20)
+			note(finding.MetricsCut, "the engine exposes more than is kept: %d series, and %d MiB of raw bodies", maxNames, w.archive.max>>20)
 		}
 		if len(w.settings) > 0 {
-			note(SettingDiffers, "the engine runs with other settings than it was given: %s", strings.Join(w.settings, "; "))
+			note(finding.SettingDiffers, "the engine runs with other settings than it was given: %s", strings.Join(w.settings, "; "))
 		}
 	}
-	for _, code := range []string{EngineRestarted, MetricsMissing, MetricsPartial, MetricsCut, SettingDiffers} {
+	for _, code := range []finding.Code{finding.EngineRestarted, finding.MetricsMissing, finding.MetricsPartial, finding.MetricsCut, finding.SettingDiffers} {
 		if list := slices.Compact(texts[code]); len(list) > 0 {
 			s.sink.Note(result.Finding{Code: code, Text: strings.Join(list, ". ")})
 		}

@@ -25,6 +25,7 @@ import (
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
 
 // sink and place are this package's own, because the suite's import this one.
@@ -32,7 +33,7 @@ type sink struct {
 	mu        sync.Mutex
 	samples   []result.Sample
 	artifacts map[string][]byte
-	codes     []string
+	codes     []finding.Code
 }
 
 func (s *sink) Sample(v result.Sample) {
@@ -219,7 +220,7 @@ func TestSession_restart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(s.codes, EngineRestarted) {
+	if !slices.Contains(s.codes, finding.EngineRestarted) {
 		t.Errorf("findings: %v", s.codes)
 	}
 }
@@ -265,7 +266,7 @@ func TestSession_badAnswers(t *testing.T) {
 					t.Errorf("%s = %v", name, v)
 				}
 			}
-			if !slices.Contains(s.codes, MetricsMissing) || len(s.samples) != 0 {
+			if !slices.Contains(s.codes, finding.MetricsMissing) || len(s.samples) != 0 {
 				t.Errorf("findings %v, %d samples", s.codes, len(s.samples))
 			}
 		})
@@ -334,7 +335,7 @@ func TestSession_manySeries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.samples) != 2*maxNames || !slices.Contains(s.codes, MetricsCut) {
+	if len(s.samples) != 2*maxNames || !slices.Contains(s.codes, finding.MetricsCut) {
 		t.Errorf("%d samples, findings %v, row %v", len(s.samples), s.codes, row)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 )
 
 // target is a server on loopback for a test.
@@ -133,7 +134,7 @@ func TestSession_oneHangs(t *testing.T) {
 	if row["prefill_server_output_tokens"] == nil || row["prefill_requests_running_max"] == nil {
 		t.Errorf("nothing of the one that answers: %v", row)
 	}
-	if !slices.Contains(s.codes, MetricsMissing) {
+	if !slices.Contains(s.codes, finding.MetricsMissing) {
 		t.Errorf("findings: %v", s.codes)
 	}
 }
@@ -188,7 +189,7 @@ func TestSession_pathsAndIterations(t *testing.T) {
 		"server_output_tokens": 10 * (looks - 1), "requests_running_max": float64(4 * (looks - 1)),
 		"kv_cache_usage_max": 0.5, "kv_cache_tokens": int64(320),
 	})
-	if !slices.Equal(s.codes, []string{SettingDiffers}) {
+	if !slices.Equal(s.codes, []finding.Code{finding.SettingDiffers}) {
 		t.Errorf("findings: %v", s.codes)
 	}
 	if len(bodies) != int(looks) {
@@ -204,7 +205,7 @@ func TestSession_settingsOfRoles(t *testing.T) {
 		at.Args = map[string]any{"max_num_seqs": int64(plan)}
 		return at
 	}
-	for name, want := range map[string][]string{"as given": nil, "others": {SettingDiffers}} {
+	for name, want := range map[string][]finding.Code{"as given": nil, "others": {finding.SettingDiffers}} {
 		other := 32
 		if want != nil {
 			other = 16

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -14,22 +13,9 @@ import (
 	"sweep.dev/sweep/plan"
 )
 
-// The reference stands between these lines of the page.
-const (
-	keysBegin = "<!-- keys -->\n"
-	keysEnd   = "<!-- /keys -->"
-)
-
 // document returns page with the reference of every key made anew.
 func document(page []byte, v plan.Vocabulary) ([]byte, error) {
-	before, rest, ok := bytes.Cut(page, []byte(keysBegin))
-	_, after, ok2 := bytes.Cut(rest, []byte(keysEnd))
-	if !ok || !ok2 {
-		return nil, errors.New("the page has no place for the keys")
-	}
 	var b bytes.Buffer
-	b.Write(before)
-	b.WriteString(keysBegin)
 	table(&b, "", reflect.TypeFor[plan.Plan]())
 	fmt.Fprintf(&b, "\n### `matrix`\n\n%s", head)
 	for _, a := range plan.Axes() {
@@ -55,9 +41,7 @@ func document(page []byte, v plan.Vocabulary) ([]byte, error) {
 	plugins("backend", v.Backends)
 	plugins("collect", v.Collectors)
 	plugins("sinks", v.Sinks)
-	b.WriteString(keysEnd)
-	b.Write(after)
-	return b.Bytes(), nil
+	return between(page, "keys", b.Bytes())
 }
 
 const head = "| key | meaning | default |\n| --- | --- | --- |\n"

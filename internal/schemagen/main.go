@@ -1,6 +1,7 @@
 // Command schemagen writes the JSON Schemas of the plan language and of engine
-// profiles, and the reference of the plan's keys in docs/plan.md. It is run by go generate in package
-// schemas, which embeds the schema.
+// profiles, the reference of the plan's keys in docs/plan.md, and the tables of
+// findings in docs/run.md. It is run by go generate in package schemas, which
+// embeds the schemas.
 package main
 
 import (
@@ -21,8 +22,8 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 3 {
-		return fmt.Errorf("want the schema to write, the page to bring up to date and the schema of engines, got %d arguments", len(args))
+	if len(args) != 4 {
+		return fmt.Errorf("want the schema of plans, the page of plans, the schema of engines and the page of runs, got %d arguments", len(args))
 	}
 	profiles, err := generateEngine()
 	if err != nil {
@@ -38,14 +39,22 @@ func run(args []string) error {
 	if err := write(args[0], text); err != nil {
 		return err
 	}
-	page, err := os.ReadFile(args[1])
+	if err := renew(args[1], func(page []byte) ([]byte, error) { return document(page, vocabulary()) }); err != nil {
+		return err
+	}
+	return renew(args[3], findings)
+}
+
+// renew replaces a page by what is made of it.
+func renew(name string, page func([]byte) ([]byte, error)) error {
+	text, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
-	if page, err = document(page, vocabulary()); err != nil {
-		return fmt.Errorf("%s: %w", args[1], err)
+	if text, err = page(text); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	return write(args[1], page)
+	return write(name, text)
 }
 
 // write replaces a file of the repository: nothing that a crash could lose.

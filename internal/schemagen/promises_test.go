@@ -246,3 +246,13 @@ func (f taskfile) commands(t *testing.T, call string) (list []command) {
 	}
 	return list
 }
+
+// literal is the value of a string literal.
+func literal(e ast.Expr) (string, bool) {
+	l, ok := e.(*ast.BasicLit)
+	if !ok || l.Kind != token.STRING {
+		return "", false
+	}
+	text, err := strconv.Unquote(l.Value)
+	return text, err == nil
+}

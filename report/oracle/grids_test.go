@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -214,17 +215,25 @@ func (e *experiment) of() *report.Run {
 	return run
 }
 
+// codeOf is any text as the code of a finding, as a recorded run may have it.
+func codeOf(text string) (c finding.Code) {
+	if err := c.UnmarshalText([]byte(text)); err != nil {
+		panic(err)
+	}
+	return c
+}
+
 func (e *experiment) outcome(c *cell, trial int, row result.Row) *result.Outcome {
 	o := &result.Outcome{CellID: c.id, Trial: trial, Attempt: 1, Row: row}
 	o.StartFailure = row["status"] == "failed" && row["start_up_s"] == nil
 	if reasons, ok := row["invalid_reasons"].(string); ok {
-		o.Invalid = []result.Finding{{Code: reasons, Text: "as it is"}}
+		o.Invalid = []result.Finding{{Code: codeOf(reasons), Text: "as it is"}}
 	}
 	if row["status"] != "ok" && row["status"] != "invalid" {
 		return o
 	}
 	if code, ok := row["findings"].(string); ok {
-		o.Findings = []result.Finding{{Code: code, Text: "as it is"}}
+		o.Findings = []result.Finding{{Code: codeOf(code), Text: "as it is"}}
 	}
 	for _, name := range e.order {
 		s := result.SLOResult{Name: name, Expr: name + " < 1", Severity: "fail", Values: result.Row{name: 1.0}}

@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/finding"
 )
 
 // A grain says how many tokens a request's chunks are taken for.
@@ -145,7 +146,7 @@ func (s *summary) gaps(c *samples, memory []int64) []int64 {
 			text += "; they are left out of the inter-token latency"
 		}
 		if c == &s.all {
-			s.findings = append(s.findings, result.Finding{Code: FindingITLUnknown, Text: text})
+			s.findings = append(s.findings, result.Finding{Code: finding.ITLUnknown, Text: text})
 		}
 		if none {
 			return values

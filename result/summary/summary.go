@@ -8,6 +8,7 @@ import (
 
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/result/timeline"
 )
 
@@ -33,16 +34,6 @@ type Goodput struct {
 	TPOT float64
 	E2E  float64
 }
-
-// Codes of what is found.
-const (
-	// FindingTokensAssumed: the server did not count its output, and each
-	// content chunk was taken for a token.
-	FindingTokensAssumed = "tokens_assumed"
-	// FindingITLUnknown: requests whose tokens a chunk are not known were left
-	// out of the inter-token latency, or there is none because of them.
-	FindingITLUnknown = "itl_unknown"
-)
 
 // Of makes the load, latency and probe columns of a trial from its requests,
 // low_confidence included. It looks at nothing else, and changes nothing.
@@ -272,7 +263,7 @@ func (s *summary) rates() {
 		row[col.OutputTokens] = s.output.sum
 	}
 	if s.assumed > 0 {
-		s.findings = append(s.findings, result.Finding{Code: FindingTokensAssumed, Text: fmt.Sprintf(
+		s.findings = append(s.findings, result.Finding{Code: finding.TokensAssumed, Text: fmt.Sprintf(
 			"the server did not count the output of %d of %d completed requests; each content chunk was taken for one token", s.assumed, s.completed)})
 	}
 	if s.lastSend > s.first {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/result/timeline"
 )
 
@@ -221,7 +222,7 @@ func TestOf_tokensOfChunks(t *testing.T) {
 					check(t, row, result.Row{"output_tokens": int64(3), "mean_tpot_ms": nil})
 				}
 				told := func(f result.Finding) bool {
-					return f.Code == FindingITLUnknown && strings.Contains(f.Text, "did not count") == (c.source == "chunks")
+					return f.Code == finding.ITLUnknown && strings.Contains(f.Text, "did not count") == (c.source == "chunks")
 				}
 				if !slices.ContainsFunc(findings, told) {
 					t.Errorf("%s: nothing says that there is no ITL: %v", c.name, findings)
@@ -248,7 +249,7 @@ func TestOf_fewUnknownChunksAreLeftOut(t *testing.T) {
 	}
 	row, findings := Of(requests, Options{})
 	check(t, row, result.Row{"max_itl_ms": 10.0, "max_icl_ms": 80.0})
-	if len(findings) != 1 || findings[0].Code != FindingITLUnknown || !strings.Contains(findings[0].Text, "1 of 20") {
+	if len(findings) != 1 || findings[0].Code != finding.ITLUnknown || !strings.Contains(findings[0].Text, "1 of 20") {
 		t.Errorf("findings: %v", findings)
 	}
 	row, _ = Of(append(requests, streamed(0, 9, 100, 80)), Options{})

@@ -1,0 +1,53 @@
+// Package finding is the one table of what sweep can find about a trial: the
+// reasons for INVALID, and what a person should know beside valid numbers. Each
+// has a code, a meaning and what to do. The advice of a summary and the tables
+// of docs/run.md are made from it.
+//
+// It imports nothing of this project.
+package finding
+
+import "strings"
+
+// A Code names one kind of finding, as the columns invalid_reasons and findings
+// have it: snake_case, and stable from version to version. Only this package
+// makes codes, so that a code that is not in the table does not compile.
+type Code struct{ name string }
+
+// String is the code as it is stored.
+func (c Code) String() string { return c.name }
+
+// Equal says whether two codes are the same.
+func (c Code) Equal(other Code) bool { return c == other }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (c Code) MarshalText() ([]byte, error) { return []byte(c.name), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler]. It takes every text: a run
+// that another version has recorded may have codes that this one does not know.
+func (c *Code) UnmarshalText(text []byte) error {
+	c.name = string(text)
+	return nil
+}
+
+// Collector is the code of the finding that a collector failed as a whole or in
+// part. The table has it for every kind of collector.
+func Collector(kind string) Code { return Code{"no_" + kind} }
+
+// A Fact is what people are told about a code. Texts are Markdown without links.
+type Fact struct {
+	Code   Code
+	Doc    string // what it means, in a clause
+	Detail string // more of that, for the documentation alone; may be ""
+	Advice string // what to do
+}
+
+// Advice is what to try about a reason for INVALID, in plain text: cause -> what to
+// try. It is "" for a code that is no reason of this version.
+func Advice(c Code) string {
+	for _, f := range reasons {
+		if f.Code == c {
+			return strings.ReplaceAll(f.Doc+" -> "+f.Advice, "`", "")
+		}
+	}
+	return ""
+}
