@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends/runpod/runpodtest"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/rundirtest"
 )
 
 // grid returns what is wrong with the rows of a run that is complete.
 func grid(dir string) error {
-	f, err := os.Open(filepath.Join(dir, "cells.csv"))
+	f, err := os.Open(filepath.Join(dir, layout.CellsCSV))
 	if err != nil {
 		return err
 	}
@@ -29,7 +30,7 @@ func grid(dir string) error {
 		return err
 	}
 	if len(rows) == 0 {
-		return errors.New("cells.csv is empty")
+		return errors.New(layout.CellsCSV + " is empty")
 	}
 	var errs []error
 	column := func(row []string, name string) string {

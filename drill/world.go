@@ -19,6 +19,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/runpod/runpodtest"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/rundirtest"
@@ -328,7 +329,7 @@ func (w *world) step(st step, again string) {
 			w.fault("%v", err)
 		}
 	case stepTear:
-		path := filepath.Join(w.run, "journal.jsonl")
+		path := filepath.Join(w.run, layout.Journal)
 		info, err := os.Stat(path)
 		if err == nil {
 			err = os.Truncate(path, info.Size()-5)

@@ -11,6 +11,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/plan"
@@ -286,18 +287,18 @@ func (m *measurement) summaryOptions(span timeline.Span) summary.Options {
 // write stores the attempt's raw rows and its part of the server's logs.
 func (m *measurement) write() error {
 	ids := store.IDs{Run: m.State.Manifest.RunID, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: m.attempt, Anchor: m.anchor}
-	err := m.file("requests.parquet", func(w io.Writer) error { return store.WriteRequests(w, ids, m.requests) })
+	err := m.file(layout.Requests, func(w io.Writer) error { return store.WriteRequests(w, ids, m.requests) })
 	if err != nil {
 		return err
 	}
-	err = m.file("samples.parquet", func(w io.Writer) error { return store.WriteSamples(w, ids, m.sink.samples) })
+	err = m.file(layout.Samples, func(w io.Writer) error { return store.WriteSamples(w, ids, m.sink.samples) })
 	if err != nil {
 		return err
 	}
 	if m.server == nil {
 		return nil
 	}
-	return m.file("engine.log", func(w io.Writer) error {
+	return m.file(layout.EngineLog, func(w io.Writer) error {
 		for _, path := range m.server.logPaths() {
 			if err := copyFrom(w, path, m.logStart[path], m.mask); err != nil {
 				return err

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 )
@@ -163,7 +164,7 @@ func (m *measurement) writeRouting(r *Routing) error {
 	if r == nil {
 		return nil
 	}
-	return m.file("routing.json", func(w io.Writer) error {
+	return m.file(layout.Routing, func(w io.Writer) error {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		return enc.Encode(r)

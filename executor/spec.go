@@ -3,11 +3,11 @@ package executor
 import (
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/plan"
 )
 
@@ -18,7 +18,7 @@ func (d *deployment) spec(n int, dir string) (backends.Spec, error) {
 		return spec, err
 	}
 	spec.Owner, spec.RunID = d.State.Manifest.Owner, d.State.Manifest.RunID
-	spec.Pod = fmt.Sprintf("%s-l%02d", d.ID, n)
+	spec.Pod = layout.Pod(d.ID, n)
 	spec.Expires = d.expires(time.Now())
 	if known, ok := d.Backend.(backends.Standing); ok {
 		spec.Roles = standing(known, spec)
@@ -26,7 +26,7 @@ func (d *deployment) spec(n int, dir string) (backends.Spec, error) {
 	for i := range spec.Roles {
 		name := spec.Roles[i].Name
 		spec.Roles[i].LogPath = func(replica int) string {
-			return filepath.Join(dir, name+"-"+strconv.Itoa(replica)+".log")
+			return filepath.Join(dir, layout.ServerLog(name, replica))
 		}
 		// The readiness of all is about the entry, of the others nobody else asks.
 		if d.Given {

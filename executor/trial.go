@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
@@ -276,6 +277,6 @@ func (m *measurement) options(progress func(load.Progress)) load.Options {
 		// A source ends by itself. The context ends only what will not be
 		// used, so nothing in flight is worth waiting for.
 		Anchor: m.anchor, Drain: 0, Progress: progress,
-		RequestID: fmt.Sprintf("%s-t%02d-a%02d", m.trial.key.Cell, m.trial.key.Trial, m.attempt),
+		RequestID: m.trial.key.Cell + "-" + layout.Trial(m.trial.key.Trial) + "-" + layout.Attempt(m.attempt),
 	}
 }

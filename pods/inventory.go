@@ -16,6 +16,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/rundir"
@@ -187,7 +188,7 @@ func seen(e book.Entry) (run RunSeen, holder string) {
 	if e.Dir == "" {
 		return RunUnseen, ""
 	}
-	if _, err := os.Stat(filepath.Join(e.Dir, rundir.JournalFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(e.Dir, layout.Journal)); err != nil {
 		return RunUnseen, ""
 	}
 	h, err := rundir.LockHolder(e.Dir)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
 )
@@ -270,11 +271,7 @@ func (p *Point) scraped() []string {
 			continue
 		}
 		for _, f := range t.Outcome.Files {
-			name, ok := strings.CutPrefix(f.Name, "scrapes/")
-			if !ok {
-				continue
-			}
-			if role, ok := strings.CutSuffix(name, ".prom.zst"); ok && !slices.Contains(roles, role) {
+			if role, ok := layout.Scraped(f.Name); ok && !slices.Contains(roles, role) {
 				roles = append(roles, role)
 			}
 		}

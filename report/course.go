@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/rundir"
@@ -33,7 +34,7 @@ func (r *Run) Course(t Trial) ([]string, error) {
 	if t.Outcome == nil {
 		return nil, nil
 	}
-	f, err := os.Open(filepath.Join(rundir.AttemptDir(r.Dir, t.Commit), "samples.parquet"))
+	f, err := os.Open(filepath.Join(rundir.AttemptDir(r.Dir, t.Commit), layout.Samples))
 	if os.IsNotExist(err) {
 		return nil, nil
 	}

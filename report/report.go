@@ -8,14 +8,12 @@ import (
 	"os"
 	"path/filepath"
 
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 )
 
-// ResolvedFile holds the resolved plan of a run and the cells it has.
-const ResolvedFile = "plan.resolved.json"
-
-// A Resolved is the content of [ResolvedFile].
+// A Resolved is the content of [layout.Resolved].
 type Resolved struct {
 	Sweep   string          `json:"sweep"` // version
 	Plan    json.RawMessage `json:"plan"`
@@ -78,12 +76,12 @@ func Open(dir string) (*Run, error) {
 		return nil, err
 	}
 	r := &Run{Dir: dir, State: state}
-	b, err := os.ReadFile(filepath.Join(dir, ResolvedFile))
+	b, err := os.ReadFile(filepath.Join(dir, layout.Resolved))
 	if err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal(b, &r.Resolved); err != nil {
-		return nil, fmt.Errorf("%s: %w", ResolvedFile, err)
+		return nil, fmt.Errorf("%s: %w", layout.Resolved, err)
 	}
 	for _, c := range r.Resolved.Cells {
 		for n := 1; n <= max(1, r.Resolved.Repeats); n++ {

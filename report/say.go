@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/layout"
 )
 
 // The sentences of claims. Nothing here decides anything.
@@ -89,7 +90,7 @@ func (s *summary) ranked() []item {
 	var items []item
 	for i, c := range s.engines {
 		if i == maxRanked {
-			return append(items, item{text: fmt.Sprintf("and at %s more: cells.csv has them", humanize.Plural(len(s.engines)-i, "load"))})
+			return append(items, item{text: fmt.Sprintf("and at %s more: %s has them", humanize.Plural(len(s.engines)-i, "load"), layout.CellsCSV)})
 		}
 		it := item{text: cmp.Or(c.name, "at the plan's load")}
 		for _, claim := range c.claims {
@@ -158,7 +159,7 @@ func (s *summary) choices() []item {
 		case n < maxRanked || c.Question == AskGPUBest:
 			items[i].below = append(items[i].below, c.compared())
 		case n == maxRanked:
-			items[i].below = append(items[i].below, "and at more loads: cells.csv has them")
+			items[i].below = append(items[i].below, "and at more loads: "+layout.CellsCSV+" has them")
 		}
 	}
 	return items

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
@@ -458,19 +459,15 @@ func (r *Run) resume(trials []Trial) (command string) {
 	return command
 }
 
-// DerivedFiles are the tables that a run may have, in the order in which they
-// are named to people.
-var DerivedFiles = []string{"cells.csv", "cells.parquet", "groups.csv", "groups.parquet", "requests.parquet", "samples.parquet", "summary.md"}
-
 func (s *summary) files() []string {
 	var lines []string
-	for _, name := range DerivedFiles {
+	for _, name := range layout.Derived() {
 		path := filepath.Join(s.Dir, name)
-		if _, err := os.Stat(path); err == nil || name == "summary.md" {
+		if _, err := os.Stat(path); err == nil || name == layout.Summary {
 			lines = append(lines, path)
 		}
 	}
-	logs, _ := fs.Glob(os.DirFS(s.Dir), "metrics-*.log") // the only error is a bad pattern
+	logs, _ := fs.Glob(os.DirFS(s.Dir), layout.AnyMetricsLog) // the only error is a bad pattern
 	for _, name := range logs {
 		lines = append(lines, filepath.Join(s.Dir, name))
 	}

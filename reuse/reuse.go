@@ -18,8 +18,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
@@ -125,12 +125,12 @@ func judgedAlike(dir string, p *plan.Plan) (bool, error) {
 	type judged struct{ Validity, Goodput json.RawMessage }
 	var theirs struct{ Plan judged }
 	var ours judged
-	b, err := os.ReadFile(filepath.Join(dir, report.ResolvedFile))
+	b, err := os.ReadFile(filepath.Join(dir, layout.Resolved))
 	if err == nil {
 		err = json.Unmarshal(b, &theirs)
 	}
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", report.ResolvedFile, err)
+		return false, fmt.Errorf("%s: %w", layout.Resolved, err)
 	}
 	resolved, err := p.Resolved()
 	if err == nil {

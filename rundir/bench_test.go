@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -97,7 +98,7 @@ func writeJournal(b *testing.B, dir string, data []byte) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		b.Fatal(err)
 	}
-	if err := os.WriteFile(dir+"/"+rundir.JournalFile, data, 0o600); err != nil {
+	if err := os.WriteFile(dir+"/"+layout.Journal, data, 0o600); err != nil {
 		b.Fatal(err)
 	}
 }

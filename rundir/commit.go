@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -230,7 +231,7 @@ func (a *Attempt) listFiles() ([]result.File, error) {
 }
 
 func (a *Attempt) writeResult(text []byte) error {
-	f, err := a.create(ResultFile)
+	f, err := a.create(layout.Result)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/effect/effecttest"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/rundirtest"
 )
@@ -42,7 +43,7 @@ func prepare(t *testing.T, p effect.Point, dir string) (acked []rundir.Key) {
 		t.Fatalf("%s did not kill", first)
 	}
 	if p == effect.JournalTruncate {
-		appendTo(t, filepath.Join(dir, rundir.JournalFile), `{"crc":"0000`)
+		appendTo(t, filepath.Join(dir, layout.Journal), `{"crc":"0000`)
 	}
 	return acked
 }
@@ -219,7 +220,7 @@ func TestJournalCut_resumes(t *testing.T) {
 	if err := (scenario{nil, dir, ignore}).run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	data := must[[]byte](t)(os.ReadFile(filepath.Join(dir, rundir.JournalFile)))
+	data := must[[]byte](t)(os.ReadFile(filepath.Join(dir, layout.Journal)))
 	commit := bytes.LastIndex(data, []byte(`"trial_committed"`))
 	first := bytes.LastIndexByte(data[:commit], '\n') + 1
 	last := commit + bytes.IndexByte(data[commit:], '\n') + 1
@@ -231,7 +232,7 @@ func TestJournalCut_resumes(t *testing.T) {
 		}
 		copied := filepath.Join(t.TempDir(), "run")
 		copyTree(t, dir, copied)
-		if err := os.Truncate(filepath.Join(copied, rundir.JournalFile), int64(cut)); err != nil {
+		if err := os.Truncate(filepath.Join(copied, layout.Journal), int64(cut)); err != nil {
 			t.Fatal(err)
 		}
 		before, err := rundirtest.Trials(copied)

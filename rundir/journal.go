@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/layout"
 )
 
 // ballastSize is the space set aside for the last lines of a run on a full
@@ -32,7 +33,7 @@ type journal struct {
 // openJournal opens the journal for appending after the line seq, which ends
 // at end; whatever is behind that is cut off.
 func (d *Dir) openJournal(seq uint64, end int64) error {
-	f, err := d.files.OpenAppend(effect.JournalCreate, JournalFile)
+	f, err := d.files.OpenAppend(effect.JournalCreate, layout.Journal)
 	if err != nil {
 		return err
 	}
@@ -115,7 +116,7 @@ func (j *journal) put(line []byte) error {
 func (j *journal) stowBallast() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	f, err := j.files.Create(effect.BallastCreate, ballastFile)
+	f, err := j.files.Create(effect.BallastCreate, layout.Ballast)
 	if err != nil {
 		return err
 	}
@@ -135,7 +136,7 @@ func (j *journal) dropBallast() error {
 		return nil
 	}
 	j.ballast = false
-	err := j.files.Remove(effect.BallastRemove, ballastFile)
+	err := j.files.Remove(effect.BallastRemove, layout.Ballast)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/layout"
 )
 
 // small is a journal of a few lines with everything in it that replay reads.
@@ -215,7 +216,7 @@ func TestOpen_journalCutAtEveryByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	for cut := range len(data) + 1 {
-		if err := os.WriteFile(filepath.Join(dir, JournalFile), data[:cut], 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, layout.Journal), data[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
 		whole := bytes.Count(data[:cut], []byte{'\n'})
@@ -246,7 +247,7 @@ func TestOpen_journalCutAtEveryByte(t *testing.T) {
 func TestOpen_damaged(t *testing.T) {
 	dir := t.TempDir()
 	data, _ := small(t)
-	path := filepath.Join(dir, JournalFile)
+	path := filepath.Join(dir, layout.Journal)
 	offset := bytes.IndexByte(data, '\n') + 1
 	data[offset+30] ^= 1
 	if err := os.WriteFile(path, data, 0o600); err != nil {

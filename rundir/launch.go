@@ -9,6 +9,7 @@ import (
 	"path"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -19,13 +20,13 @@ func (d *Dir) WriteLaunch(deployment string, n int, launch any) error {
 	if err != nil {
 		return err
 	}
-	err = d.files.WriteFileAtomic(effect.LaunchCreate, path.Join(name, "launch.json"), func(w io.Writer) error {
+	err = d.files.WriteFileAtomic(effect.LaunchCreate, path.Join(name, layout.Launch), func(w io.Writer) error {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", " ")
 		return enc.Encode(launch)
 	})
 	if err != nil {
-		return fmt.Errorf("launch.json: %w", err)
+		return fmt.Errorf("%s: %w", layout.Launch, err)
 	}
 	return nil
 }
@@ -41,7 +42,7 @@ func (d *Dir) HideInLogs(deployment string, n int, mask secret.Mask) error {
 	if err != nil {
 		return err
 	}
-	logs, err := fs.Glob(d.root.FS(), path.Join(name, "*.log"))
+	logs, err := fs.Glob(d.root.FS(), path.Join(name, layout.ServerLogs))
 	if err != nil {
 		return err
 	}

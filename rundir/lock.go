@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/layout"
 )
 
 // A Holder is the process that has a run directory locked.
@@ -50,7 +51,7 @@ const (
 // file: it ends with the process, however that ends, and the file stays where
 // it is, since removing it would let two processes lock two files of one name.
 func acquire(files *effect.Root, path string) (_ *effect.File, err error) {
-	lock, err := files.OpenAppend(effect.LockCreate, LockFile)
+	lock, err := files.OpenAppend(effect.LockCreate, layout.Lock)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func readHolder(f *os.File) Holder {
 
 // LockHolder says who has the run directory locked; nil for nobody.
 func LockHolder(dir string) (*Holder, error) {
-	f, err := os.Open(filepath.Join(dir, LockFile))
+	f, err := os.Open(filepath.Join(dir, layout.Lock))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result/col"
 )
 
@@ -23,7 +24,7 @@ type adoption struct {
 // recover makes a directory whose last process may have died at any moment fit
 // for the next. It may itself die at any moment and be started again.
 func (d *Dir) recover() (*State, error) {
-	data, err := d.root.ReadFile(JournalFile)
+	data, err := d.root.ReadFile(layout.Journal)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +49,7 @@ func (d *Dir) recover() (*State, error) {
 	notes = append(notes, found...)
 
 	// What recovery has appended is a part of the state.
-	if data, err = d.root.ReadFile(JournalFile); err != nil {
+	if data, err = d.root.ReadFile(layout.Journal); err != nil {
 		return nil, err
 	}
 	after, _, err := replay(data)
@@ -115,7 +116,7 @@ func (d *Dir) repair(st *State) ([]string, error) {
 // survey removes temporary files and folders that no pending attempt owns, and
 // returns the attempts that have their final name, in order.
 func (d *Dir) survey(st *State) (attempts []AttemptKey, notes []string, err error) {
-	for _, pattern := range []string{".*", deploymentsDir + "/*/l*/.*"} {
+	for _, pattern := range []string{".*", layout.Deployments + "/*/l*/.*"} {
 		files, err := fs.Glob(d.root.FS(), pattern)
 		if err != nil {
 			return nil, nil, err
@@ -128,7 +129,7 @@ func (d *Dir) survey(st *State) (attempts []AttemptKey, notes []string, err erro
 			}
 		}
 	}
-	names, err := fs.Glob(d.root.FS(), cellsDir+"/*/t*/a*")
+	names, err := fs.Glob(d.root.FS(), layout.AnyAttempt)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -151,13 +152,13 @@ func (d *Dir) survey(st *State) (attempts []AttemptKey, notes []string, err erro
 // countLaunches counts the launches that stand on disk alone, so that no number
 // is given twice.
 func (d *Dir) countLaunches(st *State) error {
-	names, err := fs.Glob(d.root.FS(), deploymentsDir+"/*/l*")
+	names, err := fs.Glob(d.root.FS(), layout.AnyLaunch)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
 		parts := strings.Split(name, "/")
-		if n, ok := parseNumber("l", parts[2]); ok && slug.MatchString(parts[1]) {
+		if n, ok := layout.ParseLaunch(parts[2]); ok && slug.MatchString(parts[1]) {
 			st.Launches[parts[1]] = max(st.Launches[parts[1]], n)
 		}
 	}
@@ -171,8 +172,8 @@ func parseAttempt(name string) (a AttemptKey, temp, ok bool) {
 		return a, false, false
 	}
 	last, temp := strings.CutSuffix(parts[3], tempSuffix)
-	trial, okTrial := parseNumber("t", parts[2])
-	attempt, okAttempt := parseNumber("a", last)
+	trial, okTrial := layout.ParseTrial(parts[2])
+	attempt, okAttempt := layout.ParseAttempt(last)
 	a = AttemptKey{Key{parts[1], trial}, attempt}
 	// Only the one spelling that attemptName writes is ours.
 	ok = okTrial && okAttempt && strings.TrimSuffix(filepath.FromSlash(name), tempSuffix) == attemptName(a)

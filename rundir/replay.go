@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"sweep.dev/sweep/internal/layout"
 )
 
 // Types of events. The first group is written by this package alone; the
@@ -82,13 +84,13 @@ func Read(dir string) (*State, error) {
 		return nil, noRun(dir, err)
 	}
 	defer root.Close() // read only
-	data, err := root.ReadFile(JournalFile)
+	data, err := root.ReadFile(layout.Journal)
 	if err != nil {
 		return nil, noRun(dir, err)
 	}
 	st, s, err := replay(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, JournalFile), err)
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, layout.Journal), err)
 	}
 	if s.torn > 0 && s.why != errIncomplete.Error() {
 		st.Warning = s.warning()

@@ -50,6 +50,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/layout"
 )
 
 // Errors a caller branches on.
@@ -104,7 +105,7 @@ type Key struct {
 	Trial int    `json:"trial"` // from 1
 }
 
-func (k Key) String() string { return fmt.Sprintf("%s/t%02d", k.Cell, k.Trial) }
+func (k Key) String() string { return k.Cell + "/" + layout.Trial(k.Trial) }
 
 // An AttemptKey names one attempt at a trial.
 type AttemptKey struct {
@@ -112,7 +113,7 @@ type AttemptKey struct {
 	Attempt int `json:"attempt"` // from 1
 }
 
-func (a AttemptKey) String() string { return fmt.Sprintf("%s/a%02d", a.Key, a.Attempt) }
+func (a AttemptKey) String() string { return a.Key.String() + "/" + layout.Attempt(a.Attempt) }
 
 // A Commit is a committed trial, as the journal has it.
 type Commit struct {
@@ -169,7 +170,7 @@ func Create(fx *effect.Effects, dir string, m Manifest, plan, resolved []byte) (
 	for _, f := range []struct {
 		name string
 		data []byte
-	}{{PlanFile, plan}, {ResolvedFile, resolved}} {
+	}{{layout.Plan, plan}, {layout.Resolved, resolved}} {
 		err := d.files.WriteFileAtomic(effect.SetupCreate, f.name, func(w io.Writer) error {
 			_, err := w.Write(f.data)
 			return err
@@ -202,7 +203,7 @@ func Create(fx *effect.Effects, dir string, m Manifest, plan, resolved []byte) (
 // journal is broken in its middle; ErrNoRun where nothing was begun.
 func Open(fx *effect.Effects, dir string) (_ *Dir, _ *State, err error) {
 	// Look before locking: a lock file must not appear in a folder that is no run.
-	if _, err := os.Stat(filepath.Join(dir, JournalFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, layout.Journal)); err != nil {
 		return nil, nil, noRun(dir, err)
 	}
 	d, err := attach(fx, dir)
@@ -261,10 +262,10 @@ func vacant(path string) error {
 	}
 	for _, e := range entries {
 		switch e.Name() {
-		case LockFile, PlanFile, ResolvedFile, ballastFile,
-			effect.Temp(PlanFile), effect.Temp(ResolvedFile):
-		case JournalFile:
-			data, err := os.ReadFile(filepath.Join(path, JournalFile))
+		case layout.Lock, layout.Plan, layout.Resolved, layout.Ballast,
+			effect.Temp(layout.Plan), effect.Temp(layout.Resolved):
+		case layout.Journal:
+			data, err := os.ReadFile(filepath.Join(path, layout.Journal))
 			if err != nil {
 				return err
 			}
@@ -295,15 +296,15 @@ func (d *Dir) Append(_ context.Context, typ string, data any) error {
 }
 
 // WriteCalibration keeps what was found out about the client of this run, as
-// [CalibrationFile], atomically.
+// [layout.Calibration], atomically.
 func (d *Dir) WriteCalibration(found any) error {
-	err := d.files.WriteFileAtomic(effect.SetupCreate, CalibrationFile, func(w io.Writer) error {
+	err := d.files.WriteFileAtomic(effect.SetupCreate, layout.Calibration, func(w io.Writer) error {
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", " ")
 		return enc.Encode(found)
 	})
 	if err != nil {
-		return fmt.Errorf("write %s: %w", CalibrationFile, err)
+		return fmt.Errorf("write %s: %w", layout.Calibration, err)
 	}
 	return nil
 }

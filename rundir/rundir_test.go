@@ -15,6 +15,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/rundirtest"
 )
@@ -44,7 +45,7 @@ func reopen(t *testing.T, dir string) *rundir.State {
 
 func TestCreate(t *testing.T) {
 	d := create(t, nil)
-	for name, want := range map[string]string{rundir.PlanFile: "the plan", rundir.ResolvedFile: "{}"} {
+	for name, want := range map[string]string{layout.Plan: "the plan", layout.Resolved: "{}"} {
 		if b, err := os.ReadFile(filepath.Join(d.Path(), name)); err != nil || string(b) != want {
 			t.Errorf("%s holds %q (%v)", name, b, err)
 		}
@@ -76,7 +77,7 @@ func TestCreate(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(foreign, "thesis.tex"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rundir.Create(nil, foreign, rundir.Manifest{}, nil, nil); !errors.Is(err, rundir.ErrExists) || !strings.Contains(err.Error(), "thesis.tex") || exists(filepath.Join(foreign, rundir.LockFile)) {
+	if _, err := rundir.Create(nil, foreign, rundir.Manifest{}, nil, nil); !errors.Is(err, rundir.ErrExists) || !strings.Contains(err.Error(), "thesis.tex") || exists(filepath.Join(foreign, layout.Lock)) {
 		t.Errorf("over something else: %v", err)
 	}
 }
@@ -339,7 +340,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("file %q", name)
 		}
 	}
-	for _, name := range []string{rundir.JournalFile, rundir.LockFile, rundir.PlanFile, rundir.ResolvedFile, "cells"} {
+	for _, name := range []string{layout.Journal, layout.Lock, layout.Plan, layout.Resolved, "cells"} {
 		if err := d.Derive(name, func(io.Writer) error { return nil }); err == nil {
 			t.Errorf("derived %q", name)
 		}
@@ -376,8 +377,8 @@ func FuzzSlug(f *testing.F) {
 		if entries, _ := os.ReadDir(filepath.Dir(dir)); len(entries) != 1 {
 			t.Fatalf("%q left the run directory: %v", name, entries)
 		}
-		for _, own := range []string{rundir.JournalFile, rundir.PlanFile} {
-			if info, err := os.Stat(filepath.Join(dir, own)); err != nil || own == rundir.JournalFile && info.Size() == 0 {
+		for _, own := range []string{layout.Journal, layout.Plan} {
+			if info, err := os.Stat(filepath.Join(dir, own)); err != nil || own == layout.Journal && info.Size() == 0 {
 				t.Fatalf("%q took %s away", name, own)
 			}
 		}
@@ -388,7 +389,7 @@ func FuzzSlug(f *testing.F) {
 func TestSymlinks(t *testing.T) {
 	for _, link := range []string{
 		"cells", "cells/c", "cells/c/t01", "deployments", "cells.csv", ".cells.csv.tmp",
-		rundir.JournalFile, rundir.LockFile, ".ballast",
+		layout.Journal, layout.Lock, ".ballast",
 	} {
 		t.Run(strings.ReplaceAll(link, "/", "_"), func(t *testing.T) {
 			d := create(t, nil)
@@ -407,7 +408,7 @@ func TestSymlinks(t *testing.T) {
 			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if link == rundir.JournalFile {
+			if link == layout.Journal {
 				// A journal of ours, so that only its place is wrong.
 				if err := os.Rename(path, target); err != nil {
 					t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/rundirtest"
@@ -35,7 +36,7 @@ func (s scenario) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	if _, err := os.Stat(filepath.Join(s.dir, rundir.CalibrationFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(s.dir, layout.Calibration)); err != nil {
 		if err := d.WriteCalibration(map[string]int{"ceiling": 100_000}); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result"
 )
 
@@ -65,20 +66,20 @@ func Verify(dir string, c Commit) error {
 // readResult reads an attempt's result.json, whose digest must be sum unless
 // that is "", and returns the digest too.
 func readResult(root *os.Root, a AttemptKey, sum string) (*stored, string, error) {
-	b, err := root.ReadFile(filepath.Join(attemptName(a), ResultFile))
+	b, err := root.ReadFile(filepath.Join(attemptName(a), layout.Result))
 	if err != nil {
 		return nil, "", err
 	}
 	got := hexSum(b)
 	if sum != "" && got != sum {
-		return nil, "", fmt.Errorf("%s has the digest %.12s, the journal says %.12s", ResultFile, got, sum)
+		return nil, "", fmt.Errorf("%s has the digest %.12s, the journal says %.12s", layout.Result, got, sum)
 	}
 	s, err := decodeOutcome(b)
 	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", ResultFile, err)
+		return nil, "", fmt.Errorf("%s: %w", layout.Result, err)
 	}
 	if in := (AttemptKey{Key{s.CellID, s.Trial}, s.Attempt}); in != a {
-		return nil, "", fmt.Errorf("%s is of %s", ResultFile, in)
+		return nil, "", fmt.Errorf("%s is of %s", layout.Result, in)
 	}
 	return s, got, nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/rundirtest"
@@ -112,7 +113,7 @@ func TestTakeOver(t *testing.T) {
 func TestTakeOver_damaged(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, attempt string){
 		"a file":      func(t *testing.T, attempt string) { appendTo(t, filepath.Join(attempt, "requests.parquet"), "x") },
-		"its outcome": func(t *testing.T, attempt string) { appendTo(t, filepath.Join(attempt, rundir.ResultFile), " ") },
+		"its outcome": func(t *testing.T, attempt string) { appendTo(t, filepath.Join(attempt, layout.Result), " ") },
 		"no file":     func(t *testing.T, attempt string) { remove(t, filepath.Join(attempt, "requests.parquet")) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/layout"
 )
 
 // An image is what a container will be made of.
@@ -194,7 +195,7 @@ func (b *Backend) images(ctx context.Context, spec backends.Spec) (_ map[string]
 	out := map[string]image{}
 	progress := &lazyFile{fx: b.fx}
 	if role := spec.Roles[0]; role.LogPath != nil {
-		progress.path = filepath.Join(filepath.Dir(role.LogPath(0)), "pull.log")
+		progress.path = filepath.Join(filepath.Dir(role.LogPath(0)), layout.PullLog)
 	}
 	defer func() { err = errors.Join(err, progress.Close()) }()
 	for _, role := range spec.Roles {

@@ -17,6 +17,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/local"
 	engine "sweep.dev/sweep/sim"
 )
@@ -135,7 +136,7 @@ func (b *Backend) argv(spec backends.Spec, role backends.Role, at backends.Addre
 		argv = append(argv, "--fault="+f)
 	}
 	if b.config.RequestLog && role.LogPath != nil {
-		argv = append(argv, "--request-log="+RequestLog(role.LogPath(at.Replica)))
+		argv = append(argv, "--request-log="+layout.RequestLog(role.LogPath(at.Replica)))
 	}
 	// The plan's arguments come after those of sweep, so that they win. The
 	// simulator shares a model over all GPUs of a server as tensor
@@ -175,11 +176,6 @@ func (b *Backend) Commands(spec backends.Spec) ([][]string, error) {
 		}
 	}
 	return out, nil
-}
-
-// RequestLog is where a server with the log logPath writes what it was asked.
-func RequestLog(logPath string) string {
-	return strings.TrimSuffix(logPath, ".log") + ".requests.jsonl"
 }
 
 // flags renders engine arguments in a fixed order. A boolean is --x or --no-x,

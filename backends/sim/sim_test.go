@@ -20,6 +20,7 @@ import (
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/guard"
+	"sweep.dev/sweep/internal/layout"
 	engine "sweep.dev/sweep/sim"
 )
 
@@ -149,7 +150,7 @@ func TestLaunch(t *testing.T) {
 			t.Errorf("the metrics do not have %s", want)
 		}
 	}
-	requests, err := os.ReadFile(RequestLog(s.Roles[0].LogPath(0)))
+	requests, err := os.ReadFile(layout.RequestLog(s.Roles[0].LogPath(0)))
 	if err != nil || strings.Count(string(requests), "\n") != 2 {
 		t.Errorf("request log: %v %s", err, requests)
 	}

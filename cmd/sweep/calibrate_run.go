@@ -13,9 +13,9 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/rundir"
 )
 
 // defaultRate is how many chunks per second one stream brings where nobody can
@@ -167,7 +167,7 @@ func (a *app) warnOfDemand(p *plan.Plan, deployments []plan.Deployment, scale fl
 
 // calibrationOf is what a run directory holds, nil where that is nothing.
 func calibrationOf(dir string) (*calibrate.Result, error) {
-	found, err := readCalibration(filepath.Join(dir, rundir.CalibrationFile))
+	found, err := readCalibration(filepath.Join(dir, layout.Calibration))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -180,7 +180,7 @@ func calibrationOf(dir string) (*calibrate.Result, error) {
 func (a *app) calibrateResume(ctx context.Context, c *cli.Command, j *job) (found *calibrate.Result, fresh bool, err error) {
 	found, err = calibrationOf(j.path)
 	if err != nil {
-		return nil, false, fmt.Errorf("%s: %w", rundir.CalibrationFile, err)
+		return nil, false, fmt.Errorf("%s: %w", layout.Calibration, err)
 	}
 	if found != nil || len(j.state.Committed) >= j.state.Manifest.Trials && len(j.retry) == 0 {
 		return found, false, nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/reconcile"
 	"sweep.dev/sweep/report"
@@ -181,7 +182,7 @@ func logPaths(run *report.Run, cell string) ([]string, error) {
 		if t.Outcome == nil || !strings.HasPrefix(t.Key.Cell, cell) {
 			continue
 		}
-		path := filepath.Join(rundir.AttemptDir(run.Dir, t.Commit), "engine.log")
+		path := filepath.Join(rundir.AttemptDir(run.Dir, t.Commit), layout.EngineLog)
 		if _, err := os.Stat(path); err == nil {
 			paths = append(paths, path)
 		}

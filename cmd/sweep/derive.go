@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
@@ -25,8 +26,8 @@ func derive(ctx context.Context, j job) (*report.Run, error) {
 	}
 	table := sinks.Table{Columns: run.Resolved.Columns, Rows: run.Rows(), Attempts: run.Attempts()}
 	for _, dir := range table.Attempts {
-		table.Requests = append(table.Requests, filepath.Join(dir, "requests.parquet"))
-		table.Samples = append(table.Samples, filepath.Join(dir, "samples.parquet"))
+		table.Requests = append(table.Requests, filepath.Join(dir, layout.Requests))
+		table.Samples = append(table.Samples, filepath.Join(dir, layout.Samples))
 	}
 	create := func(name string, write func(sinks.Writer) error) error {
 		return j.dir.Derive(name, func(w io.Writer) error { return write(w) })
@@ -36,9 +37,9 @@ func derive(ctx context.Context, j job) (*report.Run, error) {
 			return nil, fmt.Errorf("derived tables: %w", err)
 		}
 	}
-	err = j.dir.Derive("summary.md", func(w io.Writer) error { return run.Summary(w, report.Style{Markdown: true}) })
+	err = j.dir.Derive(layout.Summary, func(w io.Writer) error { return run.Summary(w, report.Style{Markdown: true}) })
 	if err != nil {
-		return nil, fmt.Errorf("summary.md: %w", err)
+		return nil, fmt.Errorf("%s: %w", layout.Summary, err)
 	}
 	return run, context.Cause(ctx)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/rundir"
 )
@@ -190,7 +191,7 @@ func newestLog(dir string) (string, error) {
 
 func launchLogs(dir string) ([]string, error) {
 	// Of the folder alone: the characters of its own path are no pattern.
-	paths, err := fs.Glob(os.DirFS(dir), "deployments/*/l*/*.log")
+	paths, err := fs.Glob(os.DirFS(dir), layout.AnyServerLog)
 	for i, path := range paths {
 		paths[i] = filepath.Join(dir, path)
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
 )
@@ -184,7 +185,7 @@ func checkRows(t *testing.T, out string, cells, failed int, null []string, measu
 	if len(missing)+len(surplus) > 0 {
 		t.Errorf("null in every row and not listed: %q; listed and measured: %q", missing, surplus)
 	}
-	for _, name := range report.DerivedFiles {
+	for _, name := range layout.Derived() {
 		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
 			t.Error(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/reuse"
@@ -86,11 +87,11 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 		return unreadable(dir, err)
 	}
 	m := before.Manifest
-	text, err := os.ReadFile(filepath.Join(dir, "plan.yaml"))
+	text, err := os.ReadFile(filepath.Join(dir, layout.Plan))
 	if err != nil {
 		return err
 	}
-	p, err := plan.Parse(filepath.Join(dir, "plan.yaml"), m.PlanDir, text, plan.Options{
+	p, err := plan.Parse(filepath.Join(dir, layout.Plan), m.PlanDir, text, plan.Options{
 		Vocabulary: vocabulary(), Set: m.Set, AllowEnv: m.AllowEnv, MaxCells: m.MaxCells, LookupEnv: a.env, Config: a.configFile(), EngineTexts: given(m.Engines),
 	})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/gpustate"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
@@ -409,7 +410,7 @@ func (w *watcher) finish(ctx context.Context) error {
 		errs = append(errs, fmt.Errorf("%s: %w", w.source.name, last))
 	}
 	for _, r := range w.raws {
-		if err := w.session.sink.Artifact("scrapes/"+w.name()+"."+r.file, &r.buf); err != nil {
+		if err := w.session.sink.Artifact(layout.Raw(w.name(), r.file), &r.buf); err != nil {
 			errs = append(errs, fmt.Errorf("keep what %s said: %w", w.source.name, err))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/exposition"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/quantities"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
@@ -281,7 +282,7 @@ func (s *session) Finish(ctx context.Context) (result.Row, error) {
 		servers = append(servers, &w.server)
 		raw, err := w.archive.close()
 		if err == nil {
-			name := fmt.Sprintf("scrapes/%s-%d.prom.zst", w.Role, w.at.Replica)
+			name := layout.Scrape(w.Role, w.at.Replica)
 			if err = s.sink.Artifact(name, raw); err != nil {
 				err = fmt.Errorf("keep the scrapes: %w", err)
 			}

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"testing"
 
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -53,8 +54,8 @@ func Check(dir string) error {
 	if h, err := rundir.LockHolder(dir); err != nil || h != nil {
 		bad("the lock is held by %v (%w)", h, err)
 	}
-	if b, err := os.ReadFile(filepath.Join(dir, rundir.CalibrationFile)); err == nil && !json.Valid(b) {
-		bad("%s is cut: %q", rundir.CalibrationFile, b)
+	if b, err := os.ReadFile(filepath.Join(dir, layout.Calibration)); err == nil && !json.Valid(b) {
+		bad("%s is cut: %q", layout.Calibration, b)
 	}
 	errs = append(errs, leftovers(dir, st)...)
 	return errors.Join(errs...)
@@ -76,10 +77,10 @@ func leftovers(dir string, st *rundir.State) (errs []error) {
 		if err != nil {
 			return err
 		}
-		if strings.HasSuffix(path, ".tmp") || path == ".ballast" {
+		if strings.HasSuffix(path, ".tmp") || path == layout.Ballast {
 			errs = append(errs, fmt.Errorf("%s was left behind", path))
 		}
-		if attempt, _ := filepath.Match("cells/*/t*/a*", path); attempt && !known[path] {
+		if attempt, _ := filepath.Match(layout.AnyAttempt, path); attempt && !known[path] {
 			errs = append(errs, fmt.Errorf("%s is not committed", path))
 		}
 		return nil

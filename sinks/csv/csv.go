@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"time"
 
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/meant"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/groups"
@@ -86,16 +87,16 @@ func (s *Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) erro
 		for _, name := range s.columns {
 			c, ok := result.Lookup(t.Columns, name)
 			if !ok {
-				return fmt.Errorf("cells.csv: there is no column %q", name)
+				return fmt.Errorf("%s: there is no column %q", layout.CellsCSV, name)
 			}
 			cols = append(cols, c)
 		}
 	}
-	if err := s.write(ctx, create, "cells.csv", t.Columns, cols, t.Rows); err != nil {
+	if err := s.write(ctx, create, layout.CellsCSV, t.Columns, cols, t.Rows); err != nil {
 		return err
 	}
 	groupCols, cells := groups.Of(t.Columns, t.Rows)
-	return s.write(ctx, create, "groups.csv", groupCols, groupCols, cells)
+	return s.write(ctx, create, layout.GroupsCSV, groupCols, groupCols, cells)
 }
 
 // write makes one file of the columns cols of rows, which have the columns all.

@@ -19,7 +19,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +26,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/sinks"
@@ -61,7 +61,7 @@ func (Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
 		if i >= len(t.Attempts) {
 			break
 		}
-		name := Name(text(row, col.Engine))
+		name := layout.MetricsLog(text(row, col.Engine))
 		byName[name] = append(byName[name], trial{row, t.Attempts[i]})
 	}
 	names := make([]string, 0, len(byName))
@@ -91,14 +91,6 @@ func (Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
 	return nil
 }
 
-// unfit is what no file name should have, whatever a plan calls its engine.
-var unfit = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
-
-// Name is the file of an engine.
-func Name(engine string) string {
-	return "metrics-" + strings.Trim(unfit.ReplaceAllString(engine, "-"), ".-") + ".log"
-}
-
 // A trial is a row with the folder of its attempt.
 type trial struct {
 	row result.Row
@@ -120,7 +112,7 @@ func text(row result.Row, column string) string {
 // nothing, leaves nothing.
 func (t trial) write(ctx context.Context, w *bufio.Writer) (err error) {
 	// Of the folder alone: its path may have what a pattern would take for its own.
-	names, err := fs.Glob(os.DirFS(t.dir), "scrapes/*"+suffix)
+	names, err := fs.Glob(os.DirFS(t.dir), layout.Scrapes)
 	if err != nil {
 		return err
 	}
@@ -166,7 +158,6 @@ func (t trial) write(ctx context.Context, w *bufio.Writer) (err error) {
 }
 
 const (
-	suffix = ".prom.zst"
 	opener = "# sweep scrape "
 	extra  = "# iterations "
 	// maxBody is the longest body that is kept in an archive with room to spare.
@@ -196,7 +187,7 @@ func openArchive(path string) (*archive, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
 	return &archive{
-		path: path, server: strings.TrimSuffix(filepath.Base(path), suffix), file: f, dec: dec, r: bufio.NewReader(dec),
+		path: path, server: layout.Scraper(path), file: f, dec: dec, r: bufio.NewReader(dec),
 	}, nil
 }
 

@@ -48,7 +48,7 @@ func attempt(t *testing.T, servers map[string][]scrape) string {
 		if err := enc.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "scrapes", server+suffix), b.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "scrapes", server+".prom.zst"), b.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -141,7 +141,7 @@ up 3
 func TestBuild_broken(t *testing.T) {
 	t.Parallel()
 	whole := attempt(t, map[string][]scrape{"server-0": {{at: 0, body: strings.Repeat("x 1\n", 100)}, {at: 1, body: "x 2\n"}}})
-	path := filepath.Join(whole, "scrapes", "server-0"+suffix)
+	path := filepath.Join(whole, "scrapes", "server-0.prom.zst")
 	good, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -178,17 +178,6 @@ func TestBuild_broken(t *testing.T) {
 		}
 		if _, err := build(t.Context(), table, plenty); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("%q: %v", text, err)
-		}
-	}
-}
-
-func TestName(t *testing.T) {
-	t.Parallel()
-	for engine, want := range map[string]string{
-		"vllm": "metrics-vllm.log", "dynamo-trtllm": "metrics-dynamo-trtllm.log", "../../etc/passwd": "metrics-etc-passwd.log", "": "metrics-.log",
-	} {
-		if got := Name(engine); got != want {
-			t.Errorf("Name(%q) = %q, want %q", engine, got, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/groups"
 	"sweep.dev/sweep/sinks"
@@ -43,10 +44,10 @@ func (Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
 		name  string
 		write func(sinks.Writer) error
 	}{
-		{"cells.parquet", func(w sinks.Writer) error { return store.WriteTable(w, t.Columns, t.Rows) }},
-		{"groups.parquet", func(w sinks.Writer) error { return store.WriteTable(w, groupCols, cells) }},
-		{"requests.parquet", func(w sinks.Writer) error { return store.ConcatRequests(ctx, w, t.Requests) }},
-		{"samples.parquet", func(w sinks.Writer) error { return store.ConcatSamples(ctx, w, t.Samples) }},
+		{layout.CellsParquet, func(w sinks.Writer) error { return store.WriteTable(w, t.Columns, t.Rows) }},
+		{layout.GroupsParquet, func(w sinks.Writer) error { return store.WriteTable(w, groupCols, cells) }},
+		{layout.Requests, func(w sinks.Writer) error { return store.ConcatRequests(ctx, w, t.Requests) }},
+		{layout.Samples, func(w sinks.Writer) error { return store.ConcatSamples(ctx, w, t.Samples) }},
 	} {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

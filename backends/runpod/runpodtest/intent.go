@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"sweep.dev/sweep/internal/layout"
 )
 
 // DurableIntent makes a hook for Options.Intent that looks on the disk. A name
@@ -19,7 +21,7 @@ func DurableIntent(stateDir string, runDirs ...string) func(name string) error {
 		if len(runDirs) > 0 {
 			var journals []string
 			for _, d := range runDirs {
-				found, err := filepath.Glob(filepath.Join(d, "journal.jsonl"))
+				found, err := filepath.Glob(filepath.Join(d, layout.Journal))
 				if err != nil {
 					return err
 				}

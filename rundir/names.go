@@ -4,35 +4,19 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/layout"
 )
 
-// Files of a run directory.
-const (
-	LockFile     = "run.lock"
-	PlanFile     = "plan.yaml"          // as given
-	ResolvedFile = "plan.resolved.json" // defaults filled in, secrets as references
-	JournalFile  = "journal.jsonl"
-	// CalibrationFile is what the measuring client was found to add to what it
-	// measures; there is none where nobody looked.
-	CalibrationFile = "calibration.json"
-	ResultFile      = "result.json" // of an attempt
-
-	ballastFile    = ".ballast"
-	cellsDir       = "cells"
-	deploymentsDir = "deployments"
-	tempSuffix     = ".tmp"
-)
+const tempSuffix = ".tmp"
 
 // A name becomes a part of a path, so it is a plain word: no separator, no
 // leading dot, nothing that a shell or a file system treats apart.
 var (
 	slug      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 	eventType = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
-	numbered  = regexp.MustCompile(`^([alt])([0-9]{2,9})$`)
 )
 
 func checkSlug(what, name string) error {
@@ -70,7 +54,7 @@ func checkFile(name string) error {
 			return err
 		}
 	}
-	if name == ResultFile {
+	if name == layout.Result {
 		return fmt.Errorf("file %q is written by the commit", name)
 	}
 	return nil
@@ -80,8 +64,7 @@ func checkDerived(name string) error {
 	if err := checkSlug("derived file", name); err != nil {
 		return err
 	}
-	switch name {
-	case LockFile, PlanFile, ResolvedFile, CalibrationFile, JournalFile, cellsDir, deploymentsDir:
+	if layout.Own(name) {
 		return fmt.Errorf("derived file %q: the name belongs to the run itself", name)
 	}
 	return nil
@@ -94,28 +77,14 @@ func launchName(deployment string, n int) (string, error) {
 	if err := checkNumber("launch", n); err != nil {
 		return "", err
 	}
-	return filepath.Join(deploymentsDir, deployment, fmt.Sprintf("l%02d", n)), nil
+	return layout.LaunchDir(deployment, n), nil
 }
 
-func trialName(k Key) string {
-	return filepath.Join(cellsDir, k.Cell, fmt.Sprintf("t%02d", k.Trial))
-}
+func trialName(k Key) string { return layout.TrialDir(k.Cell, k.Trial) }
 
-func attemptName(a AttemptKey) string {
-	return filepath.Join(trialName(a.Key), fmt.Sprintf("a%02d", a.Attempt))
-}
+func attemptName(a AttemptKey) string { return layout.AttemptDir(a.Cell, a.Trial, a.Attempt) }
 
 func tempName(a AttemptKey) string { return attemptName(a) + tempSuffix }
-
-// parseNumber reads the number of a folder "a01", "l01" or "t01".
-func parseNumber(kind, name string) (int, bool) {
-	m := numbered.FindStringSubmatch(name)
-	if m == nil || m[1] != kind {
-		return 0, false
-	}
-	n, err := strconv.Atoi(m[2])
-	return n, err == nil && n > 0
-}
 
 // isTempFile says whether name is what an atomic write leaves behind when it is killed.
 func isTempFile(name string) bool {
