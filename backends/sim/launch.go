@@ -13,6 +13,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/gpustate"
 	"sweep.dev/sweep/internal/netguard"
 )
 
@@ -69,8 +70,11 @@ func (h simulated) Addr(port string) string {
 	return strings.TrimPrefix(h.URL(), "http://")
 }
 
-// otherTools show GPUs too, but those of this machine.
+// otherTools show the GPUs of this machine, and are none of ours.
 var otherTools = []string{"dcgmi", "nvitop", "rocm-smi"}
+
+// playedTools are those that the simulator plays.
+var playedTools = []string{"nvidia-smi", "amd-smi"}
 
 // Exec runs a command of this machine, where the server really runs; but
 // nvidia-smi --query-gpu=... --format=..., nvidia-smi -q -x and amd-smi metric,
@@ -82,13 +86,13 @@ func (h simulated) Exec(ctx context.Context, argv ...string) ([]byte, error) {
 	tool := filepath.Base(argv[0])
 	query := url.Values{}
 	switch {
-	case slices.Contains(otherTools, tool):
+	case slices.Contains(otherTools, tool), gpustate.IsTool(tool) && !slices.Contains(playedTools, tool):
 		return nil, fmt.Errorf("a simulated host has no %s: %w", tool, host.ErrNotSupported)
 	case tool == "amd-smi" && len(argv) == 3 && argv[2] == "--json":
 		query.Set("command", argv[1])
 	case tool == "nvidia-smi" && slices.Equal(argv[1:], []string{"-q", "-x"}):
 		query.Set("xml", "1")
-	case tool != "nvidia-smi" && tool != "amd-smi":
+	case !gpustate.IsTool(tool):
 		return h.Host.Exec(ctx, argv...)
 	default:
 		for _, arg := range argv[1:] {

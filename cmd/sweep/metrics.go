@@ -20,6 +20,7 @@ import (
 	"sweep.dev/sweep/collectors/prom"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/exposition"
+	"sweep.dev/sweep/internal/gpustate"
 	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/plaintext"
@@ -122,12 +123,14 @@ func (a *app) readMetrics(ctx context.Context, c *cli.Command, from string, prof
 	// A file ends where it ends: its last line needs no newline.
 	x, err := prom.Read(profiles, body, true)
 	if err != nil {
-		return x, "", &usage{&hinted{fmt.Errorf("%s: %w", from, err), metricsInputs}}
+		return x, "", &usage{&hinted{fmt.Errorf("%s: %w", from, err), metricsInputs()}}
 	}
 	return x, from, nil
 }
 
-const metricsInputs = "it reads Prometheus' text format, nvidia-smi --query-gpu=... --format=csv, nvidia-smi -q -x, amd-smi metric --json, and trtllm-serve's iteration statistics"
+func metricsInputs() string {
+	return "it reads Prometheus' text format, " + strings.Join(gpustate.Commands(), ", ") + ", and trtllm-serve's iteration statistics"
+}
 
 // readFile reads a file of at most 32 MiB, or the standard input.
 func (a *app) readFile(name string) ([]byte, error) {

@@ -25,7 +25,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -41,8 +40,6 @@ const (
 	Exporter     = "exporter"
 	HTTP         = "http"
 )
-
-var sources = []string{Auto, NvidiaSMI, NvidiaSMIXML, AMDSMI, Exporter, HTTP}
 
 // Config is the collector's part of a plan.
 type Config struct {
@@ -82,8 +79,13 @@ func New(c Config) (*Collector, error) {
 		c.Source = Auto
 	}
 	var errs []error
-	if !slices.Contains(sources, c.Source) {
-		errs = append(errs, fmt.Errorf("gpu: source %q: want one of %s", c.Source, strings.Join(sources, ", ")))
+	from, known := wayNamed(c.Source)
+	if !known && c.Source != Auto {
+		names := []string{Auto}
+		for _, w := range ways() {
+			names = append(names, w.name)
+		}
+		errs = append(errs, fmt.Errorf("gpu: source %q: want one of %s", c.Source, strings.Join(names, ", ")))
 	}
 	if c.Interval < 200*time.Millisecond || c.Interval > time.Minute {
 		errs = append(errs, fmt.Errorf("gpu: interval %v: want 200ms to 1m", c.Interval))
@@ -91,13 +93,12 @@ func New(c Config) (*Collector, error) {
 	if c.Port < 0 || c.Port > 65535 {
 		errs = append(errs, fmt.Errorf("gpu: port %d: want 1 to 65535", c.Port))
 	}
-	overHTTP := c.Source == Exporter || c.Source == HTTP
 	switch {
 	case c.URL != "" && c.Port != 0:
 		errs = append(errs, errors.New("gpu: url and port say the same: give one"))
-	case overHTTP && c.URL == "" && c.Port == 0:
+	case from.overHTTP && c.URL == "" && c.Port == 0:
 		errs = append(errs, fmt.Errorf("gpu: source %s needs a url or a port", c.Source))
-	case !overHTTP && c.Source != Auto && (c.URL != "" || c.Port != 0):
+	case !from.overHTTP && c.Source != Auto && (c.URL != "" || c.Port != 0):
 		errs = append(errs, fmt.Errorf("gpu: source %s has no url and no port", c.Source))
 	}
 	if c.URL != "" && !strings.HasPrefix(c.URL, "/") {

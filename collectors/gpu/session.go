@@ -79,7 +79,7 @@ func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collecto
 		text := "no server of the trial is an engine"
 		if len(blind) > 0 {
 			text = blind[0].err.Error()
-			if errors.Is(blind[0].err, host.ErrNotSupported) && c.config.Source != Exporter && c.config.Source != HTTP {
+			if from, _ := wayNamed(c.config.Source); errors.Is(blind[0].err, host.ErrNotSupported) && !from.overHTTP {
 				text = "no command can be run beside this server"
 			}
 		}

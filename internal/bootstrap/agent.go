@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/gpustate"
 	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/secret"
 )
@@ -103,13 +104,13 @@ func (a *Agent) End(ctx context.Context) error {
 	return err
 }
 
-// Exec runs nvidia-smi or amd-smi on the pod and returns its stdout, at most 4 MiB;
+// Exec runs one of [gpustate.Tools] on the pod and returns its stdout, at most 4 MiB;
 // with an error too, because that is where they say what is wrong.
 // [host.ErrNotSupported] for other commands and arguments, and if the pod does not
 // have the tool.
 func (a *Agent) Exec(ctx context.Context, argv ...string) ([]byte, error) {
-	if len(argv) == 0 || argv[0] != "nvidia-smi" && argv[0] != "amd-smi" {
-		return nil, fmt.Errorf("nothing but nvidia-smi and amd-smi is run on a pod: %w", host.ErrNotSupported)
+	if len(argv) == 0 || !gpustate.IsTool(argv[0]) {
+		return nil, fmt.Errorf("nothing but %s is run on a pod: %w", strings.Join(gpustate.ToolNames(), " and "), host.ErrNotSupported)
 	}
 	out, h, err := a.ask(ctx, toolTimeout, http.MethodPost, "/exec", map[string]any{"argv": argv})
 	if answer := (*answerError)(nil); errors.As(err, &answer) && answer.signed && (answer.status == http.StatusForbidden || answer.status == http.StatusNotFound) {
@@ -225,10 +226,8 @@ func (a *Agent) Log(ctx context.Context, offset int64) (io.ReadCloser, error) {
 	return a.follow(ctx, "/log", offset)
 }
 
-// Samples are lines of `nvidia-smi --query-gpu=... --format=csv,noheader,nounits`,
-// one each second for each GPU, from an offset on: timestamp, index, uuid, name,
-// utilization.gpu, utilization.memory, memory.used, memory.total, power.draw,
-// temperature.gpu, clocks.sm, clocks.mem. The first question starts them; the
+// Samples are lines of the tool that can stream, one each second for each GPU, from
+// an offset on, with the columns of [gpustate.Streamed]. The first question starts them; the
 // pod keeps the latest 4 MiB. They have no end; else it is as with Log.
 func (a *Agent) Samples(ctx context.Context, offset int64) (io.ReadCloser, error) {
 	return a.follow(ctx, "/smi", offset)

@@ -43,21 +43,10 @@ BUSY = 64  # connections at a time
 TOOL = 30  # seconds for one run of a tool
 WINDOW = 30000  # milliseconds that a request may be too old or too new
 
-# What nvidia-smi may be asked: nothing that changes a GPU.
-READS = re.compile(
-    r"(-L|--list-gpus|-q|--query|-x|--xml-format|--version|-h|--help"
-    r"|(-i|--id)=[A-Za-z0-9:.,-]+|(-d|--display)=[A-Z_,]+"
-    r"|--query-[a-z-]+=[A-Za-z0-9_.,]+|--format=[a-z,]+)\Z"
-)
-# The tools that are run, and which arguments each may have.
-TOOLS = {
-    "nvidia-smi": lambda args: all(READS.match(a) for a in args),
-    "amd-smi": lambda args: args in [[what, "--json"] for what in ("metric", "list", "process")],
-}
-SAMPLES = (
-    "--query-gpu=timestamp,index,uuid,name,utilization.gpu,utilization.memory,"
-    "memory.used,memory.total,power.draw,temperature.gpu,clocks.sm,clocks.mem"
-)
+# The tools that are run, each with a pattern of its arguments, and the command
+# whose lines are kept as samples. agent.go puts them here, from the table of tools.
+TOOLS = {}
+SAMPLES = []
 
 
 SIGNED = re.compile(r"Sweep-HMAC-SHA256 ([0-9a-f]{32}) ([0-9]{1,15}) ([0-9a-f]{32}) ([0-9a-f]{64})\Z")
@@ -129,7 +118,7 @@ class Number:
 
 
 class Samples:
-    """The latest lines of one nvidia-smi that runs from the first question on."""
+    """The latest lines of SAMPLES, which run from the first question on."""
 
     def __init__(self):
         self.news = threading.Condition()
@@ -142,7 +131,7 @@ class Samples:
         with self.news:
             if self.process is None or self.process.poll() is not None:
                 self.process = subprocess.Popen(
-                    [tool, SAMPLES, "--format=csv,noheader,nounits", "-lms", "1000"],
+                    [tool] + SAMPLES[1:],
                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
                 threading.Thread(target=self.collect, args=(self.process.stdout,), daemon=True).start()
 
@@ -239,7 +228,7 @@ def run(argv):
     tool = argv[0]
     if tool not in TOOLS:
         raise Refused(403, "nothing is run but " + " and ".join(TOOLS))
-    if not TOOLS[tool](argv[1:]):
+    if re.search(r"\s", "".join(argv)) or not re.fullmatch(TOOLS[tool], " ".join(argv[1:])):
         raise Refused(403, tool + " is not run with these arguments")
     until = time.monotonic() + TOOL
     with subprocess.Popen([find(tool)] + argv[1:], stdin=subprocess.DEVNULL,
@@ -336,7 +325,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             start, data, ended = LOGGED.read(offset, wait)
             return self.answer(200, data, X_Sweep_Offset=start, X_Sweep_End=int(ended))
         if url.path == "/smi":
-            SAMPLED.start(find("nvidia-smi"))
+            SAMPLED.start(find(SAMPLES[0]))
             start, data = SAMPLED.read(offset, wait)
             return self.answer(200, data, X_Sweep_Offset=start, X_Sweep_End=0)
         raise Refused(404, "no such thing")

@@ -36,6 +36,7 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -47,6 +48,7 @@ import (
 	"strings"
 	"time"
 
+	"sweep.dev/sweep/internal/gpustate"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -108,7 +110,28 @@ const NameVar = "SWEEP_NAME"
 var script string
 
 //go:embed agent.py
-var agentSource string
+var agentTemplate string
+
+// agentSource is the agent with the tools that it may run.
+func agentSource() string {
+	reads, samples := map[string]string{}, []string{}
+	for _, t := range gpustate.Tools() {
+		reads[t.Name] = t.Args
+		if t.Stream != nil {
+			samples = append([]string{t.Name}, t.Stream...)
+		}
+	}
+	return strings.NewReplacer("TOOLS = {}", "TOOLS = "+literal(reads), "SAMPLES = []", "SAMPLES = "+literal(samples)).Replace(agentTemplate)
+}
+
+// literal is texts as JSON, which Python reads as its own.
+func literal(texts any) string {
+	b, err := json.Marshal(texts)
+	if err != nil {
+		panic(err) // texts alone are always JSON
+	}
+	return string(b)
+}
 
 // Command is the command line of a container, or of a process on a host, and
 // what has to be in its environment besides the engine's own: /bin/sh, -c, the
@@ -147,7 +170,7 @@ func Command(o Options) (argv []string, env map[string]string) {
 	}
 	if o.AgentPort != 0 {
 		env["SWEEP_AGENT_PORT"] = strconv.Itoa(o.AgentPort)
-		env["SWEEP_AGENT_PY"] = agentSource
+		env["SWEEP_AGENT_PY"] = agentSource()
 		env["SWEEP_TOKEN"] = o.Token.Reveal()
 		env["SWEEP_HEARTBEAT"] = seconds(o.Heartbeat)
 		if o.AgentHost != "" {

@@ -38,7 +38,7 @@ func TestCommand(t *testing.T) {
 		"SWEEP_NAME": "sw-1234", "SWEEP_LIFETIME": "5401", "SWEEP_EXPIRES": "1800000000", "SWEEP_HEARTBEAT": "120",
 		"SWEEP_GRACE": "10", "SWEEP_HOLD": "1", "SWEEP_AGENT_PORT": "8081", "SWEEP_AGENT_HOST": "127.0.0.1",
 		"SWEEP_TOKEN": testToken, "SWEEP_LOG": "/var/log/engine", "SWEEP_RUNPOD_API": "https://rest.example.com/v2",
-		"SWEEP_AGENT_PY": agentSource,
+		"SWEEP_AGENT_PY": agentSource(),
 	}
 	if !maps.Equal(env, want) {
 		delete(env, "SWEEP_AGENT_PY")
@@ -120,7 +120,7 @@ func TestScript_isPlainShell(t *testing.T) {
 			t.Errorf("shellcheck: %v: %s", err, out)
 		}
 	}
-	if strings.Contains(agentSource, "\t") || !strings.HasSuffix(agentSource, "\n") {
+	if source := agentSource(); strings.Contains(source, "\t") || !strings.HasSuffix(source, "\n") || strings.Contains(source, "TOOLS = {}") || strings.Contains(source, "SAMPLES = []") {
 		t.Error("the agent's source does not survive a here-document that drops tabs")
 	}
 	if _, err := os.Stat("/bin/sh"); err != nil {

@@ -2,6 +2,7 @@ package gpustate
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -73,5 +74,25 @@ nvidia_smi_fan_speed_ratio{uuid="a"} 0.3
 	}
 	if page, ok := OfPoints([]exposition.Point{{Name: "vllm:x", Value: 1}}); ok {
 		t.Errorf("%+v", page)
+	}
+}
+
+// The patterns of arguments are of this package's regular expressions and of the
+// agent's; the agent's own tests run them.
+func TestTools(t *testing.T) {
+	for _, tool := range Tools() {
+		args, err := regexp.Compile(`\A(` + tool.Args + `)\z`)
+		if err != nil {
+			t.Fatalf("%s: %v", tool.Name, err)
+		}
+		for _, o := range tool.Outputs {
+			line, ok := strings.CutPrefix(strings.ReplaceAll(o.Command, "...", "index"), tool.Name+" ")
+			if !ok || !args.MatchString(line) {
+				t.Errorf("%s: the agent does not run %q, whose output is read", tool.Name, o.Command)
+			}
+		}
+	}
+	if !IsTool("amd-smi") || IsTool("rm") {
+		t.Error("IsTool")
 	}
 }
