@@ -25,6 +25,8 @@ type Listener struct {
 	Entry   bool   `json:"entry"`   // whether requests go to its role
 	Host    string `json:"host"`    // that it listens on, inside its pod
 	Port    int    `json:"port"`
+	// Ports are its further ports by name.
+	Ports map[string]int `json:"ports,omitempty"`
 	// MetricsPaths are where its metrics may be, in the order in which they are
 	// tried, on MetricsPort.
 	MetricsPort  int      `json:"metrics_port,omitempty"`
@@ -38,7 +40,7 @@ type Listener struct {
 func ServerMark(spec Spec, role Role, at Address) string {
 	l := Listener{
 		Engine: spec.Engine, Model: spec.Model, Role: role.Name, Replica: at.Replica,
-		Entry: role.Name == cmp.Or(spec.Entry, spec.Roles[0].Name), Host: at.Host, Port: at.Port, KeyEnv: role.KeyEnv,
+		Entry: role.Name == cmp.Or(spec.Entry, spec.Roles[0].Name), Host: at.Listen(), Port: at.Port, Ports: at.Ports, KeyEnv: role.KeyEnv,
 	}
 	if len(role.MetricsPaths) > 0 {
 		l.MetricsPaths, l.MetricsPort = role.MetricsPaths, cmp.Or(at.Ports[role.MetricsPort], at.Port)

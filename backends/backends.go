@@ -4,6 +4,7 @@
 package backends
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,6 +74,9 @@ type Role struct {
 
 // An Address is where a replica will listen.
 type Address struct {
+	// Bind is the address that it listens on, "" for Host.
+	Bind string
+	// Host is by what its peers reach it: a name or an address.
 	Host  string
 	Port  int
 	Ports map[string]int // by the names of Role.Ports
@@ -91,7 +95,11 @@ type Extra struct {
 	Files map[string][]byte // by name, under Address.Dir
 }
 
+// String is where its peers reach it: host:port.
 func (a Address) String() string { return fmt.Sprintf("%s:%d", a.Host, a.Port) }
+
+// Listen is the address that it listens on.
+func (a Address) Listen() string { return cmp.Or(a.Bind, a.Host) }
 
 // A Spec is what one deployment needs.
 type Spec struct {
@@ -131,6 +139,9 @@ type Ref struct {
 	ID      string            `json:"id"`               // the provider's
 	Name    string            `json:"name,omitempty"`   // at the provider: see Name
 	Details map[string]string `json:"details,omitempty"`
+	// Units are the provider's ids of all of its parts by their names, where there
+	// are several; ID is the first one's.
+	Units map[string]string `json:"units,omitempty"`
 }
 
 // A Listed is a pod that a provider knows, as seen there. What is not known is

@@ -153,7 +153,7 @@ func named(args []engine.Arg) map[string]any {
 func (r *renderer) vars(a backends.Address) engine.Vars {
 	s := r.server
 	v := engine.Vars{
-		Model: s.Model, Served: s.Served, Host: a.Host, Port: a.Port, Ports: a.Ports, Dir: a.Dir,
+		Model: s.Model, Served: s.Served, Host: a.Listen(), Port: a.Port, Ports: a.Ports, Dir: a.Dir,
 		Replica: a.Replica, GPU: s.GPU, GPUs: s.GPUsOf(r.of.Name), Seed: r.seed, Sweep: r.sweep,
 	}
 	if s.Served == s.Model {

@@ -119,7 +119,7 @@ func (b *Backend) argv(spec backends.Spec, role backends.Role, at backends.Addre
 	if k.computes {
 		argv = append(argv, "--model="+spec.Model, "--gpu="+spec.GPU)
 	}
-	argv = append(argv, "--host="+at.Host, "--port="+strconv.Itoa(at.Port))
+	argv = append(argv, "--host="+at.Listen(), "--port="+strconv.Itoa(at.Port))
 	argv = append(argv, k.flags...)
 	if !k.computes {
 		return argv, nil

@@ -33,6 +33,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
@@ -87,10 +88,13 @@ type Options struct {
 	Token secret.String
 
 	// Files are what the engine is configured with, by name: texts that are
-	// written into [FilesDir] of the Name before the engine starts, readable by
+	// written into FilesDir before the engine starts, readable by
 	// its user alone, and removed when the pod ends. See [CheckFiles]. None, but
 	// not nil, makes the folder for others to write into.
 	Files map[string][]byte
+	// FilesDir is where they are; "" is [FilesDir] of the Name. The folder above it
+	// exists.
+	FilesDir string
 
 	// LogPath is a file on the pod that the engine's output goes to, besides
 	// stdout; its folder exists. "" is a file of the bootstrap's own where
@@ -162,7 +166,7 @@ func Command(o Options) (argv []string, env map[string]string) {
 		env["SWEEP_RUNPOD_API"] = o.RunpodAPI
 	}
 	if o.Files != nil {
-		env["SWEEP_FILES"] = FilesDir(o.name())
+		env["SWEEP_FILES"] = cmp.Or(o.FilesDir, FilesDir(o.name()))
 		for n, name := range slices.Sorted(maps.Keys(o.Files)) {
 			of := "SWEEP_FILE_" + strconv.Itoa(n)
 			env[of+"_NAME"], env[of+"_TEXT"] = name, string(o.Files[name])
@@ -221,6 +225,7 @@ func (o Options) Validate() error {
 	refuse(o.Heartbeat > 0 && o.AgentPort == 0, "a heartbeat without an agent")
 	refuse(o.AgentPort != 0 && !tokenPattern.MatchString(o.Token.Reveal()), "the agent's token is not 16 to 512 printable characters")
 	refuse(o.LogPath != "" && (!path.IsAbs(o.LogPath) || strings.ContainsAny(o.LogPath, "\x00\n")), "log path %q is not absolute", o.LogPath)
+	refuse(o.FilesDir != "" && (!path.IsAbs(o.FilesDir) || strings.ContainsAny(o.FilesDir, "\x00\n")), "folder of files %q is not absolute", o.FilesDir)
 	if err := CheckFiles(o.Files); err != nil {
 		errs = append(errs, err)
 	}
