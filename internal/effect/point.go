@@ -70,23 +70,25 @@ const (
 
 // Calls to providers.
 const (
-	RunpodCreate Point = "runpod.create" // POST /pods
-	RunpodDelete Point = "runpod.delete" // DELETE /pods/{id}
-	RunpodAction Point = "runpod.action" // stop or start
-	RunpodRead   Point = "runpod.read"   // everything that only looks
-	DockerPull   Point = "docker.pull"
-	DockerCreate Point = "docker.create"
-	DockerStart  Point = "docker.start"
-	DockerStop   Point = "docker.stop"
-	DockerRemove Point = "docker.remove"
-	DockerExec   Point = "docker.exec" // a process in a container: an engine, or a tool
-	DockerRead   Point = "docker.read"
-	SSHDial      Point = "ssh.dial"
-	SSHStart     Point = "ssh.start" // the engine, detached on the host
-	SSHStop      Point = "ssh.stop"
-	SSHRead      Point = "ssh.read"
-	AgentBeat    Point = "agent.beat" // the heartbeat to a pod
-	AgentEnd     Point = "agent.end"  // what a pod's own agent is told to do
+	RunpodCreate  Point = "runpod.create" // POST /pods
+	RunpodDelete  Point = "runpod.delete" // DELETE /pods/{id}
+	RunpodAction  Point = "runpod.action" // stop or start
+	RunpodRead    Point = "runpod.read"   // everything that only looks
+	DockerPull    Point = "docker.pull"
+	DockerCreate  Point = "docker.create"
+	DockerStart   Point = "docker.start"
+	DockerStop    Point = "docker.stop"
+	DockerRemove  Point = "docker.remove"
+	DockerGroup   Point = "docker.group" // what the containers of a deployment share
+	DockerUngroup Point = "docker.ungroup"
+	DockerExec    Point = "docker.exec" // a process in a container: an engine, or a tool
+	DockerRead    Point = "docker.read"
+	SSHDial       Point = "ssh.dial"
+	SSHStart      Point = "ssh.start" // the engine, detached on the host
+	SSHStop       Point = "ssh.stop"
+	SSHRead       Point = "ssh.read"
+	AgentBeat     Point = "agent.beat" // the heartbeat to a pod
+	AgentEnd      Point = "agent.end"  // what a pod's own agent is told to do
 )
 
 // Files of launches, attempts and derived views.
@@ -140,7 +142,7 @@ func Points() []Point {
 		LedgerDraining, LedgerDelete, LedgerGone,
 		BookMkdir, BookCreate, BookWrite, BookSync, BookRename, BookDirsync, BookRemove,
 		RunpodCreate, RunpodDelete, RunpodAction, RunpodRead,
-		DockerPull, DockerCreate, DockerStart, DockerStop, DockerRemove, DockerExec, DockerRead,
+		DockerPull, DockerCreate, DockerStart, DockerStop, DockerRemove, DockerGroup, DockerUngroup, DockerExec, DockerRead,
 		SSHDial, SSHStart, SSHStop, SSHRead, AgentBeat, AgentEnd,
 		LaunchMkdir,
 		LaunchCreate, LaunchWrite, LaunchSync, LaunchRename, LaunchDirsync,

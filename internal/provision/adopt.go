@@ -1,0 +1,148 @@
+package provision
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/secret"
+)
+
+// Adopt implements [backends.Adopter]: it takes over the running units of a
+// deployment that an earlier run has kept. What they were started with says
+// where they are. Their heartbeat begins again; the logs are copied from their
+// start.
+func (l *Layer) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref) (_ backends.Deployment, err error) {
+	if err := l.Check(spec); err != nil {
+		return nil, err
+	}
+	inspector, ok := l.provider.(Inspector)
+	if !ok {
+		return nil, fmt.Errorf("pod %s: backend %s keeps nothing: %w", ref.Pod, l.Kind, host.ErrNotSupported)
+	}
+	found, err := l.Instances(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	pod, ok := backends.ParseName(ref.Name)
+	if len(found) == 0 || !ok {
+		return nil, fmt.Errorf("pod %s does not run any more: %w", ref.Pod, backends.ErrNotFound)
+	}
+	if spec.Expires.IsZero() || pod.Expires.Before(spec.Expires) {
+		spec.Expires = pod.Expires // its own end stays
+	}
+	d := l.newDeployment(spec, pod, Allocation{})
+	_, d.grouped = l.provider.(Grouper)
+	defer func() {
+		if err != nil {
+			d.LetGo()
+			err = fmt.Errorf("pod %s: %w", ref.Pod, err)
+		}
+	}()
+	for _, i := range found {
+		if err := i.adoptable(spec); err != nil {
+			return nil, err
+		}
+		environs, err := inspector.Inspect(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		u, err := recall(spec, pod, i, environs)
+		if err != nil {
+			return nil, err
+		}
+		d.members = append(d.members, &member{unit: u, instance: i})
+	}
+	if err := d.complete(); err != nil {
+		return nil, err
+	}
+	connect(d.units())
+	for _, m := range d.members {
+		d.learn(m)
+	}
+	d.terms.Ref = ref
+	for _, m := range d.members {
+		if err := d.attach(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	// From now on it is us who keep it alive.
+	return d, d.tell(ctx, time.Time{})
+}
+
+func (i Instance) adoptable(spec backends.Spec) error {
+	switch {
+	case !i.Running:
+		return fmt.Errorf("%s is %s: %w", i.Unit, i.Status, backends.ErrNotFound)
+	case i.Marks[backends.MarkOwner] != spec.Owner:
+		return fmt.Errorf("%s is somebody else's: %w", i.Unit, backends.ErrNotFound)
+	case i.Marks[backends.MarkDigest] != spec.Digest:
+		return fmt.Errorf("%s is another server (%.12s, not %.12s): %w", i.Unit, i.Marks[backends.MarkDigest], spec.Digest, backends.ErrNotFound)
+	}
+	return nil
+}
+
+// recall makes a unit of what its replicas were started with.
+func recall(spec backends.Spec, pod backends.Name, i Instance, environs []map[string]string) (*Unit, error) {
+	u := &Unit{Spec: spec, Pod: pod, Name: i.Unit, Marks: i.Marks}
+	for _, env := range environs {
+		var at backends.Listener
+		if err := json.Unmarshal([]byte(env[backends.MarkServer]), &at); err != nil {
+			return nil, fmt.Errorf("%s: %s says nothing that sweep can read: %w", i.Unit, backends.MarkServer, err)
+		}
+		role, ok := roleOf(spec, at.Role)
+		if !ok || at.Replica >= role.Replicas {
+			return nil, fmt.Errorf("%s is replica %d of %s, which the plan does not have: %w", i.Unit, at.Replica, at.Role, backends.ErrNotFound)
+		}
+		r := &Replica{Role: role, Env: env, Place: Place{Address: backends.Address{
+			Bind: at.Host, Host: at.Host, Port: at.Port, Ports: at.Ports, Replica: at.Replica,
+		}}}
+		if token := env[tokenVar]; token != "" {
+			u.Token = secret.New("${SWEEP_POD_KEY}", token)
+			r.Place.Agent, _ = strconv.Atoi(env[agentVar])
+		}
+		if key := env[role.KeyEnv]; role.KeyEnv != "" && key != "" {
+			u.key = secret.New("${SWEEP_POD_KEY}", key)
+		}
+		u.Replicas = append(u.Replicas, r)
+	}
+	return u, nil
+}
+
+func roleOf(spec backends.Spec, name string) (backends.Role, bool) {
+	for _, r := range spec.Roles {
+		if r.Name == name {
+			return r, true
+		}
+	}
+	return backends.Role{}, false
+}
+
+// complete says whether every replica of the spec is there.
+func (d *deployment) complete() error {
+	var missing []error
+	for _, role := range d.spec.Roles {
+		for n := range role.Replicas {
+			if !d.has(role.Name, n) {
+				missing = append(missing, fmt.Errorf("%s does not run any more: %w", role.ReplicaName(n), backends.ErrNotFound))
+			}
+		}
+	}
+	return errors.Join(missing...)
+}
+
+func (d *deployment) has(role string, replica int) bool {
+	for _, m := range d.members {
+		for _, r := range m.unit.Replicas {
+			if r.Role.Name == role && r.Place.Replica == replica {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,352 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/bootstrap"
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/ending"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
+)
+
+// A deployment is the units of one launch.
+type deployment struct {
+	layer   *Layer
+	spec    backends.Spec
+	pod     backends.Name
+	members []*member         // in the order in which they are made
+	grouped bool              // there may be a group
+	where   map[string]string // see Allocation.At
+	release func()            // what Allocate holds; see Allocation.Close
+	once    sync.Once
+
+	*ending.Ending
+
+	mu    sync.Mutex // guards terms
+	terms backends.Terms
+}
+
+// A member is one unit of a deployment, and those who watch it.
+type member struct {
+	unit     *Unit
+	instance Instance // ID is "" before it exists
+	remote   Remote   // nil before it is attached
+
+	cancel   context.CancelFunc
+	watchers sync.WaitGroup
+	followed []chan struct{} // each closed when a replica's log is complete
+}
+
+var (
+	_ backends.Deployment = (*deployment)(nil)
+	_ backends.Rental     = (*deployment)(nil)
+	_ backends.Keeper     = (*deployment)(nil)
+	_ backends.Server     = (*deployment)(nil)
+)
+
+func (l *Layer) newDeployment(spec backends.Spec, pod backends.Name, a Allocation) *deployment {
+	d := &deployment{layer: l, spec: spec, pod: pod, where: a.At, release: a.Close, Ending: ending.New()}
+	d.terms.Findings = a.Findings
+	for _, u := range a.Units {
+		d.members = append(d.members, &member{unit: u})
+	}
+	return d
+}
+
+// at is what finds the deployment again, beside its name.
+func (d *deployment) at() map[string]string {
+	at := map[string]string{}
+	maps.Copy(at, d.layer.At())
+	maps.Copy(at, d.where)
+	return at
+}
+
+func (d *deployment) units() []*Unit {
+	units := make([]*Unit, len(d.members))
+	for i, m := range d.members {
+		units[i] = m.unit
+	}
+	return units
+}
+
+// lastUnitOf is the number of the last unit that has a replica of a role.
+func (d *deployment) lastUnitOf(role string) int {
+	last := -1
+	for i, m := range d.members {
+		if slices.ContainsFunc(m.unit.Replicas, func(r *Replica) bool { return r.Role.Name == role }) {
+			last = i
+		}
+	}
+	return last
+}
+
+// learn takes over what a provider says of a unit that it has just made, or that
+// is adopted.
+func (d *deployment) learn(m *member) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := m.instance
+	if d.terms.Ref.ID == "" {
+		details := d.at()
+		maps.Copy(details, i.Details)
+		details[detailGrace] = d.spec.Grace.String()
+		d.terms.Ref = backends.Ref{Kind: d.layer.Kind, RunID: d.spec.RunID, Pod: d.spec.Pod, ID: i.ID, Name: d.pod.String(), Details: details}
+		d.terms.Since = i.Since
+		if i.Since.IsZero() {
+			d.terms.Since = time.Now().UTC()
+		}
+		d.terms.GPU, d.terms.ImageDigest = i.GPU, i.ImageDigest
+	}
+	if len(d.members) > 1 {
+		units := maps.Clone(d.terms.Ref.Units) // what was given away stays as it was
+		if units == nil {
+			units = map[string]string{}
+		}
+		units[i.Unit] = i.ID
+		d.terms.Ref.Units = units
+	}
+	d.terms.USDPerHour += i.USDPerHour
+}
+
+// attach begins to look after a unit that has just been started.
+func (d *deployment) attach(ctx context.Context, m *member) error {
+	remote, err := d.layer.provider.Attach(ctx, m.instance, m.unit)
+	if err != nil {
+		return err
+	}
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	m.remote, m.cancel = remote, cancel
+	for n, r := range m.unit.Replicas {
+		log, err := d.create(r)
+		if err != nil {
+			return err
+		}
+		done := make(chan struct{})
+		m.followed = append(m.followed, done)
+		m.watchers.Go(func() {
+			defer close(done)
+			d.follow(life, m, n, log)
+		})
+		if r.Place.Agent != 0 && d.layer.Heartbeat > 0 {
+			m.watchers.Go(func() { d.beat(life, d.agent(m, n)) })
+		}
+	}
+	return nil
+}
+
+// create makes the file for a replica's log; nil where nobody wants one.
+func (d *deployment) create(r *Replica) (*effect.File, error) {
+	if r.Role.LogPath == nil {
+		return nil, nil
+	}
+	return d.layer.Effects.Create(effect.LogCreate, r.Role.LogPath(r.Place.Replica))
+}
+
+// agent is our end of the talk with a replica's bootstrap.
+func (d *deployment) agent(m *member, n int) *bootstrap.Agent {
+	at := backends.Address{Host: "127.0.0.1", Port: m.unit.Replicas[n].Place.Agent}
+	return bootstrap.NewAgent(m.remote.Host(n).Dial, "http://"+at.String(), m.unit.Token)
+}
+
+// lostBeats is how many signs of life in a row have to get lost before it is said.
+const lostBeats = 3
+
+// beat tells a unit that we are there, until ctx ends. A beat that gets lost is
+// made up for by the next.
+func (d *deployment) beat(ctx context.Context, agent *bootstrap.Agent) {
+	lost := 0
+	bootstrap.Keepalive(ctx, min(d.layer.Heartbeat/4, longestBeat), func(ctx context.Context) error {
+		err := d.layer.Effects.Call(ctx, effect.AgentBeat, agent.Beat)
+		if err == nil {
+			lost = 0
+		}
+		return err
+	}, func(error) {
+		if lost++; lost == lostBeats {
+			d.note(result.Finding{Code: finding.NoHeartbeat, Text: "the agent beside the server does not answer: without sweep, only the expiry time ends the server"})
+		}
+	})
+}
+
+// note adds a finding for the rows, once.
+func (d *deployment) note(f result.Finding) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !slices.Contains(d.terms.Findings, f) {
+		d.terms.Findings = append(d.terms.Findings, f)
+	}
+}
+
+// Host implements [backends.Deployment].
+func (d *deployment) Host(role string, replica int) host.Host {
+	for _, m := range d.members {
+		for n, r := range m.unit.Replicas {
+			if r.Role.Name == role && r.Place.Replica == replica && m.remote != nil {
+				return m.remote.Host(n)
+			}
+		}
+	}
+	panic(fmt.Sprintf("%s: no replica %d of role %q", d.layer.Kind, replica, role))
+}
+
+// Terms implements [backends.Rental].
+func (d *deployment) Terms() backends.Terms {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t := d.terms
+	t.Findings = slices.Clone(t.Findings)
+	for _, m := range d.members {
+		if teller, ok := m.remote.(Teller); ok {
+			teller.Tell(&t)
+		}
+	}
+	return t
+}
+
+// Authorize implements [backends.Server].
+func (d *deployment) Authorize(h http.Header) {
+	if u := d.members[0].unit; d.layer.Keyed && !u.key.IsZero() && slices.ContainsFunc(d.spec.Roles, func(r backends.Role) bool { return r.KeyEnv != "" }) {
+		h.Set("Authorization", "Bearer "+u.key.Reveal())
+	}
+}
+
+// Keep implements [backends.Keeper]. A unit without an agent cannot be told when
+// to end: it can only be kept until it ends anyway.
+func (d *deployment) Keep(ctx context.Context, until time.Time) error {
+	err := d.KeepWith(ctx, func() error {
+		if until.After(d.pod.Expires.Add(time.Second)) {
+			return fmt.Errorf("%w: it ends itself at %s", backends.ErrSpec, d.pod.Expires.Format(time.RFC3339))
+		}
+		if err := d.tell(ctx, until); err != nil {
+			return err
+		}
+		d.LetGo()
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("keep pod %s: %w", d.spec.Pod, err)
+	}
+	return nil
+}
+
+// tell says to every agent how long no heartbeat is needed.
+func (d *deployment) tell(ctx context.Context, until time.Time) error {
+	for _, m := range d.members {
+		for n, r := range m.unit.Replicas {
+			if r.Place.Agent == 0 {
+				if until.IsZero() || d.layer.Bootstrap && !until.Before(d.pod.Expires.Add(-time.Minute)) {
+					continue
+				}
+				return fmt.Errorf("nothing beside %s could be told when to end: it runs until %s or is stopped: %w",
+					r.Name(), d.pod.Expires.Format(time.RFC3339), host.ErrNotSupported)
+			}
+			keep := func(ctx context.Context) error { return d.agent(m, n).Keep(ctx, until) }
+			if err := d.layer.Effects.Call(ctx, effect.AgentEnd, keep); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Stop implements [backends.Deployment].
+func (d *deployment) Stop(ctx context.Context) error {
+	err := d.StopWith(ctx, func() error { return d.end(ctx) })
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", d.spec.Pod, err)
+	}
+	return nil
+}
+
+// logPatience is how long the last lines of a server that has ended are waited for.
+const logPatience = 5 * time.Second
+
+// end deletes all units, then what they shared, and returns when all is seen to
+// be gone. Logs are copied to their end first.
+func (d *deployment) end(ctx context.Context) error {
+	d.Ask()
+	var made []Instance
+	for _, m := range d.members {
+		if m.instance.ID != "" {
+			made = append(made, m.instance)
+		}
+	}
+	pod := ""
+	if d.grouped {
+		pod = d.pod.String()
+	}
+	err := d.layer.delete(ctx, pod, made, d.lastWords)
+	if err == nil {
+		d.LetGo()
+	}
+	return err
+}
+
+// lastWords waits until the logs of a unit that has ended are complete.
+func (d *deployment) lastWords(ctx context.Context, i Instance) {
+	ctx, cancel := context.WithTimeout(ctx, logPatience)
+	defer cancel()
+	for _, m := range d.members {
+		if m.instance.ID != i.ID {
+			continue
+		}
+		for _, done := range m.followed {
+			select {
+			case <-done:
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+// LetGo ends everybody here who watches, and gives back what Allocate holds. The
+// units go on.
+func (d *deployment) LetGo() {
+	d.Ask()
+	d.once.Do(func() {
+		for _, m := range d.members {
+			if m.cancel != nil {
+				m.cancel()
+			}
+		}
+		for _, m := range d.members {
+			m.watchers.Wait()
+			if m.remote != nil {
+				m.remote.Close()
+			}
+		}
+		if d.release != nil {
+			d.release()
+		}
+	})
+}
+
+// Each calls f for every item at once and joins what they return. A panic of one
+// is one of the caller, who can still end the others.
+func Each[T any](items []T, f func(T) error) error {
+	errs, panics := make([]error, len(items)), make([]any, len(items))
+	var all sync.WaitGroup
+	for i, item := range items {
+		all.Go(func() {
+			defer func() { panics[i] = recover() }()
+			errs[i] = f(item)
+		})
+	}
+	all.Wait()
+	for _, v := range panics {
+		if v != nil {
+			panic(v)
+		}
+	}
+	return errors.Join(errs...)
+}

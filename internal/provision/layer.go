@@ -1,0 +1,325 @@
+package provision
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"sweep.dev/sweep/backends"
+)
+
+// A Layer is the part of a backend that is the same for every provider.
+type Layer struct {
+	Settings
+	provider Provider
+}
+
+var (
+	_ backends.Backend = (*Layer)(nil)
+	_ backends.Checker = (*Layer)(nil)
+	_ backends.Adopter = (*Layer)(nil)
+)
+
+// New makes the layer over a provider.
+func New(s Settings, p Provider) *Layer { return &Layer{Settings: s, provider: p} }
+
+// Launch implements [backends.Backend].
+func (l *Layer) Launch(ctx context.Context, spec backends.Spec, ledger backends.Ledger) (backends.Deployment, error) {
+	if err := l.Check(spec); err != nil {
+		return nil, err
+	}
+	if spec.RunID == "" || spec.Pod == "" || spec.Owner == "" {
+		return nil, fmt.Errorf("%w: a pod needs an owner, a run and a name", backends.ErrSpec)
+	}
+	if spec.Expires.IsZero() {
+		spec.Expires = time.Now().Add(defaultLife)
+	}
+	if time.Until(spec.Expires) < time.Second {
+		return nil, fmt.Errorf("%w: pod %s would be over at %v, before it begins", backends.ErrSpec, spec.Pod, spec.Expires)
+	}
+	for try := 1; ; try++ {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		d, err := l.launch(ctx, spec, ledger)
+		if err == nil {
+			return d, nil
+		}
+		if !errors.Is(err, ErrTaken) || try == maxLaunches {
+			return nil, err
+		}
+	}
+}
+
+// launch starts a deployment under a new name.
+func (l *Layer) launch(ctx context.Context, spec backends.Spec, ledger backends.Ledger) (_ *deployment, err error) {
+	pod := backends.NewName(spec.Owner, spec.RunID, spec.Expires)
+	a, err := l.allocate(ctx, spec, pod)
+	if err != nil {
+		return nil, err
+	}
+	d := l.newDeployment(spec, pod, a)
+	defer func() {
+		if err != nil {
+			d.LetGo()
+		}
+	}()
+	for _, u := range a.Units { // a mistake in any of them is found before the first is made
+		if err := l.renderUnit(u); err != nil {
+			return nil, err
+		}
+	}
+	o := &owing{layer: l, ledger: ledger, d: d}
+	if err := o.begin(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.bringUp(ctx, o); err != nil {
+		return nil, errors.Join(err, o.release(ctx, err))
+	}
+	return d, nil
+}
+
+// allocate asks the provider and fills in what it need not know.
+func (l *Layer) allocate(ctx context.Context, spec backends.Spec, pod backends.Name) (Allocation, error) {
+	a, err := l.provider.Allocate(ctx, spec, pod)
+	if err != nil {
+		return a, err
+	}
+	key, marks := newToken(), backends.Marks(spec)
+	for i, u := range a.Units {
+		u.Spec, u.Pod, u.Marks, u.Token, u.key = spec, pod, marks, newToken(), key
+		u.Name = UnitName(pod, i == 0, u.Replicas[0].Role.Name, u.Replicas[0].Place.Replica)
+	}
+	connect(a.Units)
+	return a, nil
+}
+
+// UnitName is what a unit is called: the first one of a deployment by its name,
+// any other also by the first of its replicas.
+func UnitName(pod backends.Name, first bool, role string, replica int) string {
+	if first {
+		return pod.String()
+	}
+	return fmt.Sprintf("%s.%s.%d", pod, role, replica)
+}
+
+func (l *Layer) renderUnit(u *Unit) error {
+	for _, r := range u.Replicas {
+		if err := l.render(u, r); err != nil {
+			return fmt.Errorf("%s: %w", r.Name(), err)
+		}
+	}
+	return nil
+}
+
+// bringUp makes the group and the units, and waits for each role before the next.
+func (l *Layer) bringUp(ctx context.Context, o *owing) error {
+	d := o.d
+	if g, ok := l.provider.(Grouper); ok {
+		d.grouped = true
+		if err := g.Group(ctx, d.pod.String(), d.units()); err != nil {
+			return fmt.Errorf("what the servers of %s share: %w", d.spec.Pod, err)
+		}
+	}
+	for i, m := range d.members {
+		if err := o.make(ctx, m); err != nil {
+			return fmt.Errorf("%s: %w", m.unit.Replicas[0].Name(), err)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := d.attach(ctx, m); err != nil {
+			return fmt.Errorf("%s: %w", m.unit.Replicas[0].Name(), err)
+		}
+		for _, role := range d.spec.Roles {
+			if d.lastUnitOf(role.Name) == i {
+				if err := role.AwaitStarted(ctx, d); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// List implements [backends.Backend]: each deployment goes by its first unit.
+func (l *Layer) List(ctx context.Context, owner string) ([]backends.Listed, error) {
+	all, err := l.provider.Find(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, byUnit)
+	var pods []backends.Listed
+	for _, i := range all {
+		name, ok := i.pod()
+		if !ok || owner != "" && i.owner(name) != owner && i.owner(name) != backends.OwnerTag(owner) ||
+			len(pods) > 0 && pods[len(pods)-1].Name == name.String() {
+			continue
+		}
+		expires := i.Expires
+		if expires.IsZero() {
+			expires = name.Expires
+		}
+		pods = append(pods, backends.Listed{
+			Ref: l.ref(i, name), Owner: i.owner(name), Status: i.Status, GPU: i.GPU,
+			Since: i.Since, Expires: expires, USDPerHour: i.USDPerHour,
+		})
+	}
+	return pods, nil
+}
+
+func byUnit(a, b Instance) int {
+	return cmp.Or(cmp.Compare(len(a.Unit), len(b.Unit)), cmp.Compare(a.Unit, b.Unit))
+}
+
+// pod is the deployment's name, if the unit provably is one of sweep's: a name
+// that only sweep makes, and marks that do not contradict it.
+func (i Instance) pod() (backends.Name, bool) {
+	name, ok := podOf(cmp.Or(i.Pod, i.Unit))
+	if owner := i.Marks[backends.MarkOwner]; ok && owner != "" {
+		ok = backends.OwnerTag(owner) == name.Owner
+	}
+	if run := i.Marks[backends.MarkRun]; ok && run != "" {
+		ok = backends.RunTag(run) == name.Run
+	}
+	return name, ok
+}
+
+// podOf is the deployment's name in that of a unit.
+func podOf(unit string) (backends.Name, bool) {
+	for n, c := range unit {
+		if c == '.' {
+			unit = unit[:n]
+			break
+		}
+	}
+	return backends.ParseName(unit)
+}
+
+// owner is whose it is: in full where the marks say it, else its tag.
+func (i Instance) owner(name backends.Name) string {
+	return cmp.Or(i.Marks[backends.MarkOwner], name.Owner)
+}
+
+// ref names the deployment of an instance.
+func (l *Layer) ref(i Instance, name backends.Name) backends.Ref {
+	details := map[string]string{}
+	maps.Copy(details, l.At())
+	maps.Copy(details, i.Details)
+	if i.Grace > 0 {
+		details[detailGrace] = i.Grace.String()
+	}
+	return backends.Ref{
+		Kind: l.Kind, RunID: cmp.Or(i.Marks[backends.MarkRun], name.Run), Pod: i.Marks[backends.MarkPod],
+		ID: i.ID, Name: name.String(), Details: details,
+	}
+}
+
+const detailGrace = "grace"
+
+// Mine refuses a ref that names nothing of this provider: absence here would
+// prove nothing.
+func (l *Layer) Mine(ref backends.Ref) error {
+	switch {
+	case ref.Kind != l.Kind:
+		return fmt.Errorf("pod %s is of backend %s, not %s: %w", ref.Pod, ref.Kind, l.Kind, backends.ErrNotFound)
+	case ref.ID == "" && ref.Name == "":
+		return fmt.Errorf("ref of pod %s names nothing: %w", ref.Pod, backends.ErrNotFound)
+	}
+	for key, here := range l.At() {
+		if there := ref.Details[key]; there != "" && there != here {
+			return fmt.Errorf("pod %s is at another place than this backend's: its %s is %s, and this one is %s%s", ref.Pod, key, there, here, l.Elsewhere)
+		}
+	}
+	return nil
+}
+
+// Instances are the units of a ref that exist. What has its ID and not its name is
+// an error: it is left alone.
+func (l *Layer) Instances(ctx context.Context, ref backends.Ref) ([]Instance, error) {
+	if err := l.Mine(ref); err != nil {
+		return nil, err
+	}
+	all, err := l.provider.Find(ctx, ref.Name)
+	if err != nil {
+		return nil, fmt.Errorf("pod %s: %w", ref.Pod, err)
+	}
+	var found []Instance
+	for _, i := range all {
+		name, ok := i.pod()
+		if ok && (name.String() == ref.Name || ref.Name == "" && i.ID == ref.ID) {
+			found = append(found, i)
+		}
+	}
+	slices.SortFunc(found, byUnit)
+	return found, nil
+}
+
+// Terminate implements [backends.Backend].
+func (l *Layer) Terminate(ctx context.Context, ref backends.Ref) error {
+	found, err := l.Instances(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if ref.ID == "" {
+		if f, ok := l.provider.(Forbidder); ok {
+			err = f.Forbid(ctx, ref.Name)
+		} else if len(found) == 0 {
+			// A create that was cut short may still be on its way.
+			found, err = l.await(ctx, ref.Name, "", l.Late)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", ref.Pod, err)
+	}
+	// What the ref names and no list has: gone is what is seen to be gone.
+	if ref.ID != "" && !slices.ContainsFunc(found, func(i Instance) bool { return i.ID == ref.ID }) {
+		found = append(found, Instance{ID: ref.ID, Unit: ref.Name, Details: ref.Details})
+	}
+	grace, _ := time.ParseDuration(ref.Details[detailGrace]) // 0 where it is not known
+	for n := range found {
+		found[n].Grace = max(found[n].Grace, grace)
+	}
+	if err := l.delete(ctx, ref.Name, found, nil); err != nil {
+		return fmt.Errorf("pod %s: %w", ref.Pod, err)
+	}
+	return nil
+}
+
+// delete ends instances at once, then what they shared. ended may be nil.
+func (l *Layer) delete(ctx context.Context, pod string, all []Instance, ended func(context.Context, Instance)) error {
+	err := Each(all, func(i Instance) error {
+		var last func(context.Context)
+		if ended != nil {
+			last = func(ctx context.Context) { ended(ctx, i) }
+		}
+		return l.provider.Delete(ctx, i, i.Grace, last)
+	})
+	if g, ok := l.provider.(Grouper); ok && err == nil && pod != "" {
+		err = g.Ungroup(ctx, pod)
+	}
+	return err
+}
+
+// await looks for the units of a name, or for one of them, until there is one or
+// the patience is over. None is no error; not to know is one.
+func (l *Layer) await(ctx context.Context, pod, unit string, patience time.Duration) ([]Instance, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for pause := lookEvery; ; pause = min(2*pause, slowLook) {
+		found, err := l.provider.Find(ctx, pod)
+		found = slices.DeleteFunc(found, func(i Instance) bool { return unit != "" && i.Unit != unit })
+		if len(found) > 0 {
+			return found, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(pause):
+		}
+	}
+}

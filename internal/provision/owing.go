@@ -1,0 +1,105 @@
+package provision
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sweep.dev/sweep/backends"
+)
+
+// answerPatience is how long a clean-up after a launch may take, beyond the grace
+// and what the provider says of itself.
+const answerPatience = 10 * time.Second
+
+// An owing is a launch as its ledger has it.
+type owing struct {
+	layer  *Layer
+	ledger backends.Ledger
+	d      *deployment
+	unsure bool // something may exist that no instance stands for
+}
+
+func (o *owing) record(ctx context.Context, a backends.Arrow) error {
+	a.Pod = o.d.spec.Pod
+	if err := o.ledger.Record(ctx, a); err != nil {
+		return fmt.Errorf("record of pod %s: %w", a.Pod, err)
+	}
+	return nil
+}
+
+// begin records what is about to be made. Where it fails, nothing was made.
+func (o *owing) begin(ctx context.Context) error {
+	name := o.d.pod
+	err := o.record(ctx, backends.Arrow{
+		State: backends.Intended, Kind: o.layer.Kind, Name: name.String(), At: o.d.at(), Expires: &name.Expires,
+	})
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return errors.Join(context.Cause(ctx), o.record(ctx, backends.Arrow{State: backends.Gone}))
+	}
+	if err := o.record(ctx, backends.Arrow{State: backends.Sent}); err != nil {
+		return errors.Join(err, o.record(ctx, backends.Arrow{State: backends.Gone}))
+	}
+	return nil
+}
+
+// make makes one unit, and looks for it where the answer was lost. A request is
+// never sent twice.
+func (o *owing) make(ctx context.Context, m *member) error {
+	u := m.unit
+	if err := o.layer.renderUnit(u); err != nil { // again: addresses may be known by now
+		return err
+	}
+	i, err := o.layer.provider.Create(ctx, u)
+	if i.ID == "" && errors.Is(err, ErrUnsure) {
+		// Even if ctx is over: what exists has to be given back.
+		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.layer.Late+answerPatience)
+		defer cancel()
+		found, lookErr := o.layer.await(look, u.Pod.String(), u.Name, o.layer.Late)
+		if len(found) == 0 {
+			o.unsure = true
+			return errors.Join(err, lookErr)
+		}
+		i, err = found[0], nil
+	}
+	if i.ID == "" {
+		return err
+	}
+	i.Unit, i.Grace = u.Name, u.Spec.Grace
+	m.instance = i
+	for n, at := range i.Places {
+		u.Replicas[n].Place = at
+	}
+	if i.Places != nil {
+		connect(o.d.units())
+	}
+	o.d.learn(m)
+	ref := o.d.Terms().Ref
+	record := o.record(ctx, backends.Arrow{State: backends.Created, Ref: &ref, USDPerHour: o.d.Terms().USDPerHour})
+	if err := errors.Join(err, record); err != nil || ctx.Err() != nil {
+		return err // nothing is started that is not written down
+	}
+	if s, ok := o.layer.provider.(Starter); ok {
+		return s.Start(ctx, i)
+	}
+	return nil
+}
+
+// release ends what a failed launch has made, even if ctx is over. Where that
+// fails, or something may exist that cannot be seen, the ledger still owes it.
+func (o *owing) release(ctx context.Context, why error) error {
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), o.d.spec.Grace+o.layer.Settle+answerPatience,
+		errors.New("what the launch has made was not seen to be gone in time"))
+	defer cancel()
+	if err := o.d.end(ctx); err != nil {
+		return fmt.Errorf("pod %s: %w", o.d.spec.Pod, err)
+	}
+	if o.unsure {
+		return nil
+	}
+	return o.record(ctx, backends.Arrow{State: backends.Gone})
+}
