@@ -16,24 +16,21 @@ import (
 // Access implements [backends.Accessor] from what the daemon says of the pod's
 // containers: their environment and their addresses of this moment.
 func (b *Backend) Access(ctx context.Context, ref backends.Ref) ([]backends.Access, error) {
-	if err := b.mine(ref); err != nil {
-		return nil, err
-	}
 	if ref.Details[detailInside] != "" {
 		// Nobody keeps it: it ends with its run.
 		return nil, fmt.Errorf("pod %s is a process in somebody else's container: %w", ref.Pod, host.ErrNotSupported)
 	}
-	ids, _, err := b.pod(ctx, ref)
-	if err == nil && len(ids) == 0 {
+	found, err := b.Instances(ctx, ref)
+	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("it has no container: %w", backends.ErrNotFound)
 	}
 	var all []backends.Access
-	for _, id := range ids {
+	for _, i := range found {
 		if err != nil {
 			break
 		}
 		var a backends.Access
-		if a, err = b.accessTo(ctx, id); err == nil {
+		if a, err = b.accessTo(ctx, i.ID); err == nil {
 			all = append(all, a)
 		}
 	}

@@ -2,12 +2,14 @@
 //
 // # What a pod is
 //
-// One container for each replica of each role. The first is called by the pod's
-// [backends.Name], the others by that name, a dot, the role, a dot and the
-// replica's number. All carry the marks of package backends in their
-// environment and, below [labelPrefix], as labels: by those they are found
-// again, by this process or any other. [backends.MarkServer] is in the environment
-// alone.
+// One container for each replica of each role, called by its unit's name (package
+// provision). All carry the marks of package backends in their environment and,
+// below [labelPrefix], as labels: by those they are found again, by this process
+// or any other. [backends.MarkServer] is in the environment alone.
+//
+// The containers of one deployment reach each other by these names, on a network
+// of their own, and share a volume in memory for the files that configure them:
+// see group.go. One that is alone has neither.
 //
 // # How it is reached
 //
@@ -44,6 +46,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/provision"
 )
 
 // Kind is the backend's name in a plan.
@@ -54,6 +57,8 @@ const atHost = "host"
 
 // A Backend runs containers.
 type Backend struct {
+	*provision.Layer // over containers of our own
+
 	fx     *effect.Effects
 	api    *client.Client
 	config Config
@@ -109,7 +114,19 @@ func New(fx *effect.Effects, c Config, getenv func(string) (string, bool)) (*Bac
 	if err != nil {
 		return nil, fmt.Errorf("backend docker: %w", err)
 	}
-	return &Backend{fx: fx, api: api, config: c, limits: limits, claims: map[string]bool{}}, nil
+	b := &Backend{fx: fx, api: api, config: c, limits: limits, claims: map[string]bool{}}
+	env := map[string]string{}
+	for name, value := range c.Env {
+		env[name] = value.Reveal()
+	}
+	b.Layer = provision.New(provision.Settings{
+		Kind: Kind, Effects: fx, Env: env, SharedDisk: c.DeadMan,
+		At:        func() map[string]string { return map[string]string{atHost: api.DaemonHost()} },
+		Elsewhere: ": set DOCKER_HOST, or host in the plan",
+		Bootstrap: c.DeadMan, Heartbeat: c.Heartbeat,
+		Late: lookPatience, Settle: releasePatience,
+	}, containers{b})
+	return b, nil
 }
 
 // connect makes a client as Docker's own command line would have it.
@@ -146,6 +163,39 @@ func connect(address string, getenv func(string) (string, bool)) (*client.Client
 	}
 	// The host last: it wins over what the options before have made of the transport.
 	return client.New(append(opts, client.WithHost(address), client.WithUserAgent("sweep"))...)
+}
+
+// Launch implements [backends.Backend].
+func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Ledger) (backends.Deployment, error) {
+	if err := b.Check(spec); err != nil {
+		return nil, err
+	}
+	if b.config.Inside != nil {
+		return b.launchInside(ctx, spec, l)
+	}
+	return b.Layer.Launch(ctx, spec, l)
+}
+
+// List implements [backends.Backend]: with inside, it also finds the engines in
+// that container.
+func (b *Backend) List(ctx context.Context, owner string) ([]backends.Listed, error) {
+	pods, err := b.Layer.List(ctx, owner)
+	if err != nil || b.config.Inside == nil {
+		return pods, err
+	}
+	inside, err := b.insideLayer("").List(ctx, owner)
+	if err != nil && !errors.Is(err, backends.ErrNotFound) {
+		return nil, err
+	}
+	return append(pods, inside...), nil
+}
+
+// Terminate implements [backends.Backend].
+func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) error {
+	if id := ref.Details[detailInside]; id != "" {
+		return b.insideLayer(id).Terminate(ctx, ref)
+	}
+	return b.Layer.Terminate(ctx, ref)
 }
 
 // Probe asks whether the daemon answers, and speaks a version that we do.

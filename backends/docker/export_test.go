@@ -7,4 +7,4 @@ var ErrPull = errPull
 
 // LetGo ends everything that looks after a deployment, as the end of this
 // process would.
-func LetGo(d backends.Deployment) { d.(*deployment).letGo() }
+func LetGo(d backends.Deployment) { d.(interface{ LetGo() }).LetGo() }

@@ -22,16 +22,20 @@ type fake struct {
 	onCreate func(w http.ResponseWriter, name string, make func()) (answered bool)
 	pull     string // body of a pull's 200; the image is there afterwards if it says so
 	noImage  bool
+	starts   bool // a container starts, and is gone a moment later
+	// entrypoint is the image's.
+	entrypoint []string
 
 	mu         sync.Mutex
 	containers map[string]map[string]any // by name: what inspect answers
 	creates    []map[string]any          // requests
 	removed    []string
-	auth       string // of the last pull
+	groups     map[string]bool // networks and volumes: "kind name"
+	auth       string          // of the last pull
 }
 
 func newFake(t *testing.T) *fake {
-	f := &fake{containers: map[string]map[string]any{}}
+	f := &fake{containers: map[string]map[string]any{}, groups: map[string]bool{}}
 	mux := http.NewServeMux()
 	f.mux = mux
 	mux.HandleFunc("/_ping", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Api-Version", "1.41") })
@@ -44,9 +48,11 @@ func newFake(t *testing.T) *fake {
 		}
 		reply(w, map[string]any{
 			"Id": "sha256:" + strings.Repeat("1", 64), "RepoDigests": []string{"team/engine@sha256:" + strings.Repeat("d", 64)},
-			"Config": map[string]any{},
+			"Config": map[string]any{"Entrypoint": f.entrypoint},
 		})
 	})
+	f.group("networks", "networks/create")
+	f.group("volumes", "volumes/create")
 	mux.HandleFunc("POST /v1.41/images/create", func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -64,6 +70,10 @@ func newFake(t *testing.T) *fake {
 		fail(w, http.StatusNotFound, "No such container")
 	})
 	mux.HandleFunc("POST /v1.41/containers/{id}/start", func(w http.ResponseWriter, _ *http.Request) {
+		if f.starts {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
 		fail(w, http.StatusBadRequest, `exec: "engine": executable file not found in $PATH`)
 	})
 	mux.HandleFunc("POST /v1.41/containers/{id}/stop", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) })
@@ -87,6 +97,30 @@ func newFake(t *testing.T) *fake {
 	t.Cleanup(s.Close)
 	f.url = "tcp://" + strings.TrimPrefix(s.URL, "http://")
 	return f
+}
+
+// group has the daemon make and remove networks or volumes.
+func (f *fake) group(kind, create string) {
+	f.mux.HandleFunc("POST /v1.41/"+create, func(w http.ResponseWriter, r *http.Request) {
+		var body struct{ Name string }
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.groups[kind+" "+body.Name] = true
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode(map[string]any{"Id": body.Name, "Name": body.Name})
+	})
+	f.mux.HandleFunc("DELETE /v1.41/"+kind+"/{name}", func(w http.ResponseWriter, r *http.Request) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if name := kind + " " + r.PathValue("name"); f.groups[name] {
+			delete(f.groups, name)
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		fail(w, http.StatusNotFound, "No such "+kind)
+	})
 }
 
 func reply(w http.ResponseWriter, v any) {

@@ -12,21 +12,21 @@ import (
 	"sweep.dev/sweep/internal/effect"
 )
 
-// takeGPUs chooses GPUs that no container of sweep has, and holds them until
-// give is called. Docker itself does not look who uses a GPU: a request for one
-// gets the first, whether it is free or not.
+// claimGPUs chooses GPUs that no container of sweep has, and holds them until
+// [Backend.unclaim]. Docker itself does not look who uses a GPU: a request for
+// one gets the first, whether it is free or not.
 //
 // Containers of other runs are known by their labels. Two runs that choose in
 // the same second can choose the same: they are better given different lists.
-func (b *Backend) takeGPUs(ctx context.Context, n int) (ids []string, give func(), err error) {
+func (b *Backend) claimGPUs(ctx context.Context, n int) (ids []string, err error) {
 	if n == 0 || len(b.config.GPUs) == 0 {
-		return nil, func() {}, nil
+		return nil, nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	busy, err := b.busyGPUs(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for _, id := range b.config.GPUs {
 		if len(ids) < n && !busy[id] && !b.claims[id] {
@@ -34,19 +34,21 @@ func (b *Backend) takeGPUs(ctx context.Context, n int) (ids []string, give func(
 		}
 	}
 	if len(ids) < n {
-		return nil, nil, fmt.Errorf("%w: %d of the %d GPUs in gpus are free, and the server needs %d",
+		return nil, fmt.Errorf("%w: %d of the %d GPUs in gpus are free, and the server needs %d",
 			backends.ErrCapacity, len(ids), len(b.config.GPUs), n)
 	}
 	for _, id := range ids {
 		b.claims[id] = true
 	}
-	return ids, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		for _, id := range ids {
-			delete(b.claims, id)
-		}
-	}, nil
+	return ids, nil
+}
+
+func (b *Backend) unclaim(ids []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, id := range ids {
+		delete(b.claims, id)
+	}
 }
 
 // busyGPUs are those of containers that run or are about to.

@@ -273,19 +273,3 @@ func addressOf(c container.InspectResponse, port int) string {
 	}
 	return nowhere
 }
-
-// agentOf is where a container's agent is, and its token; "" where it has none.
-func agentOf(c container.InspectResponse) (base, token string) {
-	if c.Config == nil {
-		return "", ""
-	}
-	port, err := strconv.Atoi(c.Config.Labels[labelAgent])
-	if err != nil {
-		return "", ""
-	}
-	token = environOf(c)[tokenVar]
-	if a := addressOf(c, port); a != nowhere && token != "" {
-		return "http://" + a, token
-	}
-	return "", ""
-}

@@ -167,7 +167,7 @@ func TestInside_roles(t *testing.T) {
 	if want := []string{"frontend", "worker 0", "worker 1"}; !slices.Equal(order, want) {
 		t.Errorf("got %q, want %q", order, want)
 	}
-	if want := []backends.State{backends.Intended, backends.Sent, backends.Created}; !slices.Equal(ledger.States(), want) {
+	if want := []backends.State{backends.Intended, backends.Sent, backends.Created, backends.Created, backends.Created}; !slices.Equal(ledger.States(), want) {
 		t.Errorf("the ledger has %v", ledger.States())
 	}
 	var all []string

@@ -2,53 +2,29 @@ package docker
 
 import (
 	"cmp"
-	"context"
-	"crypto/rand"
 	"fmt"
 	"maps"
 	mathrand "math/rand/v2"
-	"net/http"
 	"net/netip"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/bootstrap"
-	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/internal/exposition"
-	"sweep.dev/sweep/internal/input"
-	"sweep.dev/sweep/internal/netguard"
-	"sweep.dev/sweep/internal/secret"
+	"sweep.dev/sweep/internal/provision"
 )
 
 // loopbackIP is how the processes of one container reach each other.
 const loopbackIP = "127.0.0.1"
-
-// An insideReplica is one replica of a role in somebody else's container.
-type insideReplica struct {
-	role    backends.Role
-	address backends.Address // as it is told
-	env     map[string]string
-	options bootstrap.Options // whose Name is its alone
-	host    *containerHost
-	agent   *bootstrap.Agent // nil where there is none
-
-	exec     string             // Docker's id of what was started; "" before
-	cancel   context.CancelFunc // ends the watchers
-	watchers sync.WaitGroup
-}
-
-func (r *insideReplica) label() string { return r.role.ReplicaName(r.address.Replica) }
 
 // An insidePlace is the container in which replicas are going to be started.
 type insidePlace struct {
 	id, name string
 	network  reach
 	seen     survey       // of all its processes
+	oom      bool         // it had the mark of the out-of-memory killer before
+	digest   string       // of its image
 	given    map[int]bool // ports that its replicas have
 }
 
@@ -105,15 +81,15 @@ func (p *insidePlace) draw() (int, error) {
 
 // wants is the port that a replica should have, for its requests or, by name, for
 // something else; 0 is any.
-func (i Inside) wants(spec backends.Spec, r *insideReplica, name string) int {
-	key, own := r.role.Name, r.role.Port
+func (i Inside) wants(spec backends.Spec, r *provision.Replica, name string) int {
+	key, own := r.Role.Name, r.Role.Port
 	if name != "" {
-		key, own = key+"."+name, r.role.Ports[name]
+		key, own = key+"."+name, r.Role.Ports[name]
 	}
 	switch want := cmp.Or(i.Ports[key], own); {
 	case want != 0:
-		return want + r.address.Replica
-	case name == "" && r.address.Replica == 0 && isEntry(spec, r.role):
+		return want + r.Place.Replica
+	case name == "" && r.Place.Replica == 0 && isEntry(spec, r.Role):
 		return defaultPort
 	default:
 		return 0
@@ -145,164 +121,56 @@ func (i Inside) checkPorts(spec backends.Spec) error {
 
 // checkInside finds what is wrong with a spec before the container is looked at.
 func (b *Backend) checkInside(spec backends.Spec) error {
-	if spec.Expires.IsZero() {
-		spec.Expires = time.Now().Add(defaultLife)
+	if err := b.insideLayer("").Check(spec); err != nil {
+		return err
 	}
-	_, err := b.insideReplicas(spec, "NAME", &insidePlace{network: reach{ip: netip.MustParseAddr(loopbackIP)}})
+	_, err := b.insideUnits(spec, backends.NewName("", "", time.Now()), &insidePlace{network: reach{ip: netip.MustParseAddr(loopbackIP)}})
 	return err
 }
 
-// insideReplicas are what a spec starts in a container, in that order, with all
-// that can be known before: each has its ports, and knows where the others are.
-func (b *Backend) insideReplicas(spec backends.Spec, name string, place *insidePlace) ([]*insideReplica, error) {
+// insideUnits are what a spec starts in a container, in that order, each with
+// its ports.
+func (b *Backend) insideUnits(spec backends.Spec, pod backends.Name, place *insidePlace) ([]*provision.Unit, error) {
 	if err := b.config.Inside.checkPorts(spec); err != nil {
 		return nil, err
 	}
-	var all []*insideReplica
+	var units []*provision.Unit
 	for _, role := range spec.Roles {
 		for n := range role.Replicas {
-			r := &insideReplica{role: role, options: bootstrap.Options{
-				Name: fmt.Sprintf("%s.%s.%d", name, role.Name, n), Lifetime: time.Until(spec.Expires), Expires: spec.Expires, Grace: spec.Grace,
-			}}
-			r.options.LogPath = "/tmp/sweep-" + r.options.Name + ".log"
-			r.address = backends.Address{Host: "0.0.0.0", Replica: n, Dir: bootstrap.FilesDir(r.options.Name), Ports: map[string]int{}}
-			all = append(all, r)
+			name := provision.UnitName(pod, len(units) == 0, role.Name, n)
+			at := backends.Address{Bind: "0.0.0.0", Host: loopbackIP, Replica: n, Dir: bootstrap.FilesDir(name), Ports: map[string]int{}}
+			units = append(units, &provision.Unit{Data: place, Replicas: []*provision.Replica{{Role: role, Place: provision.Place{Address: at}}}})
 		}
 	}
 	// What is wanted comes first: a port that is drawn must not be one of those.
 	for _, drawn := range []bool{false, true} {
-		for _, r := range all {
-			for _, port := range append([]string{""}, slices.Sorted(maps.Keys(r.role.Ports))...) {
+		for _, u := range units {
+			r := u.Replicas[0]
+			for _, port := range append([]string{""}, slices.Sorted(maps.Keys(r.Role.Ports))...) {
 				want := b.config.Inside.wants(spec, r, port)
 				if (want == 0) != drawn {
 					continue
 				}
 				got, err := place.take(want)
 				if err != nil {
-					return nil, fmt.Errorf("%s: %w", r.label(), err)
+					return nil, fmt.Errorf("%s: %w", r.Name(), err)
 				}
 				if port == "" {
-					r.address.Port = got
+					r.Place.Port = got
 				} else {
-					r.address.Ports[port] = got
+					r.Place.Ports[port] = got
 				}
 			}
 		}
 	}
-	peers := map[string][]backends.Address{}
-	for _, r := range all {
-		peer := r.address
-		peer.Host = loopbackIP
-		peers[r.role.Name] = append(peers[r.role.Name], peer)
-	}
-	for _, r := range all {
-		r.address.Peers = peers
-		if err := b.prepare(r, place); err != nil {
-			return nil, fmt.Errorf("%s: %w", r.label(), err)
-		}
-	}
-	return all, nil
-}
-
-// prepare makes the command line, the environment and the files of a replica that
-// has its ports.
-func (b *Backend) prepare(r *insideReplica, place *insidePlace) error {
-	argv, err := r.role.Argv(r.address)
-	if err != nil {
-		return fmt.Errorf("%w: %w", backends.ErrSpec, err)
-	}
-	extra, err := r.role.ExtraAt(r.address)
-	if err != nil {
-		return err
-	}
-	r.env = map[string]string{}
-	for name, value := range b.config.Env {
-		r.env[name] = value.Reveal()
-	}
-	maps.Copy(r.env, extra.Env)
-	maps.Copy(r.env, r.role.Env)
-	r.options.Argv, r.options.Files = argv, extra.Files
-	if r.options.Files == nil {
-		r.options.Files = map[string][]byte{} // others may have been told of the folder
-	}
-	r.host = &containerHost{
-		b: b, id: place.id, network: place.network, address: place.network.port(r.address.Port), ports: r.address.Ports, user: b.config.User,
-	}
-	if r.role.LogPath != nil {
-		r.host.log = r.role.LogPath(r.address.Replica)
-	}
 	// Published ports are for engines: without another way there is no heartbeat.
 	if b.config.DeadMan && b.config.Heartbeat > 0 && place.network.ip.IsValid() {
-		port, err := place.draw()
-		if err != nil {
-			return err
+		for _, u := range units {
+			var err error
+			if u.Replicas[0].Place.Agent, err = place.draw(); err != nil {
+				return nil, fmt.Errorf("%s: %w", u.Replicas[0].Name(), err)
+			}
 		}
-		r.options.Heartbeat, r.options.AgentPort = b.config.Heartbeat, port
-		r.options.Token = secret.New("(the pod's own token)", rand.Text())
-		r.agent = bootstrap.NewAgent(nil, "http://"+place.network.port(port), r.options.Token)
 	}
-	if err := r.options.Validate(); err != nil {
-		return fmt.Errorf("%w: %w", backends.ErrSpec, err)
-	}
-	return nil
-}
-
-// metrics is where the metrics of a replica may be.
-func (r *insideReplica) metrics() []string {
-	base := r.host.URL()
-	if r.role.MetricsPort != "" {
-		base = "http://" + r.host.Addr(r.role.MetricsPort)
-	}
-	var urls []string
-	for _, path := range r.role.MetricsPaths {
-		urls = append(urls, base+path)
-	}
-	return urls
-}
-
-// metricsFile is where its last metrics are kept: beside its log.
-func (r *insideReplica) metricsFile() string {
-	name := "metrics-" + r.role.Name
-	if r.role.Replicas > 1 {
-		name += "-" + strconv.Itoa(r.address.Replica)
-	}
-	return filepath.Join(filepath.Dir(r.host.log), name+".txt")
-}
-
-// scrape keeps the last metrics of a replica: the counters go with the process,
-// and the container stays.
-func (r *insideReplica) scrape(ctx context.Context, fx *effect.Effects) {
-	if r.exec == "" || r.host.log == "" {
-		return
-	}
-	c := netguard.Client(r.host.Dial, 0)
-	defer c.CloseIdleConnections()
-	for _, url := range r.metrics() {
-		// Nothing here is worth an error: it may have ended, or never have been ready.
-		body, err := fetch(ctx, c, url)
-		if err != nil {
-			continue
-		}
-		if f, err := fx.Create(effect.LogCreate, r.metricsFile()); err == nil {
-			_, _ = f.Write(body) // a file that cannot be written must not hold up the end
-			_ = f.Close()
-		}
-		return
-	}
-}
-
-func fetch(ctx context.Context, c *http.Client, url string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := c.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("GET %s: %s", url, resp.Status)
-	}
-	return input.ReadStream(url, resp.Body, exposition.MaxBody)
+	return units, nil
 }

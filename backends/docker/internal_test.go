@@ -1,13 +1,8 @@
 package docker
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
-	"flag"
-	"maps"
 	"net/netip"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,100 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/internal/bootstrap"
-	"sweep.dev/sweep/internal/ending"
-	"sweep.dev/sweep/internal/secret"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-// TestRequest_golden: a change of what is asked of the daemon is a change of
-// these files. What is the bootstrap's own is cut short.
-func TestRequest_golden(t *testing.T) {
-	expires := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	base := containerPlan{
-		spec: backends.Spec{
-			Owner: "acme", RunID: "7f3a9c", Pod: "d1-l01", GPU: "h100", GPUs: 2, Digest: "d1gest",
-			Grace: 30 * time.Second, Expires: expires,
-			Roles: []backends.Role{{Name: "server"}},
-		},
-		role: backends.Role{
-			Name: "server", Replicas: 1, Image: "vllm/vllm-openai:v0.29.0", Entrypoint: []string{"vllm", "serve"},
-			Env: map[string]string{"VLLM_NO_USAGE_STATS": "1"}, CPUs: []int{0, 2},
-			Argv: func(a backends.Address) ([]string, error) {
-				return []string{"vllm", "serve", "m", "--host", a.Host, "--port", "8000"}, nil
-			},
-		},
-		name:  backends.Name{Owner: backends.OwnerTag("acme"), Run: "7f3a9c", Serial: "abcdefgh", Expires: expires},
-		image: "sha256:1111", token: secret.New("token", "0123456789abcdefTOKEN"), lifetime: time.Hour,
-	}
-	for _, test := range []struct {
-		name   string
-		change func(*Config, *containerPlan)
-	}{
-		{"plain", func(c *Config, p *containerPlan) { c.DeadMan = false }},
-		{"gpus", func(c *Config, p *containerPlan) {
-			c.Memory, c.ShmSize, c.User, c.Network = "64GiB", "16g", "1000:1000", "bench"
-			c.Mounts = []string{"hf-cache:/root/.cache/huggingface", "/data:/data:ro"}
-			c.Env = map[string]secret.String{"HF_TOKEN": secret.New("${HF_TOKEN}", "canary")}
-			p.gpus = []string{"GPU-fef8089b", "1"}
-		}},
-		{"nvidia", func(c *Config, p *containerPlan) {
-			p.role.Entrypoint, p.entrypoint = nil, []string{nvidiaWrapper}
-			p.role.Name, p.replica = "decode", 1
-		}},
-		{"files", func(c *Config, p *containerPlan) {
-			p.role.Extra = func(a backends.Address) (backends.Extra, error) {
-				return backends.Extra{
-					Env:   map[string]string{"CONFIG": a.Dir + "/args.yaml", "VLLM_NO_USAGE_STATS": "not the role's"},
-					Files: map[string][]byte{"args.yaml": []byte("a: \"$b\"\n"), "empty": nil},
-				}, nil
-			}
-			p.role.Argv = func(a backends.Address) ([]string, error) {
-				return []string{"engine", "--config", a.Dir + "/args.yaml"}, nil
-			}
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			c, p := DefaultConfig(), base
-			test.change(&c, &p)
-			l, err := c.check()
-			if err != nil {
-				t.Fatal(err)
-			}
-			request, err := c.request(l, p)
-			if err != nil {
-				t.Fatal(err)
-			}
-			shorten(request.Config)
-			got, err := json.MarshalIndent(map[string]any{
-				"Name": request.Name, "Config": request.Config,
-				"HostConfig": meaning(t, request.HostConfig),
-			}, "", "  ")
-			if err != nil {
-				t.Fatal(err)
-			}
-			path := "testdata/" + test.name + ".json"
-			if *update {
-				if err := os.WriteFile(path, append(got, '\n'), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(strings.TrimSpace(string(want)), string(got)); diff != "" {
-				t.Errorf("-want +got\n%s", diff)
-			}
-		})
-	}
-}
 
 // Files are refused where nothing in the container could write them, and where
 // they are too much; a variable alone needs nobody.
@@ -136,57 +42,15 @@ func TestCheck_extra(t *testing.T) {
 		}
 		role := backends.Role{Name: "server", Replicas: 1, Image: "x", Argv: func(backends.Address) ([]string, error) { return []string{"x"}, nil }}
 		test.role(&role)
-		err := (&Backend{config: c}).Check(backends.Spec{Roles: []backends.Role{role}})
+		b, err := New(nil, c, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = b.Check(backends.Spec{Roles: []backends.Role{role}})
 		if (err == nil) != (test.want == "") || err != nil && (!errors.Is(err, backends.ErrSpec) || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: got %v", test.name, err)
 		}
 	}
-}
-
-// shorten replaces what belongs to package bootstrap.
-func shorten(c *container.Config) {
-	whole, env := bootstrap.Command(bootstrap.Options{Argv: []string{"x"}, AgentPort: 1})
-	for _, list := range [][]string{c.Entrypoint, c.Cmd} {
-		for i, s := range list {
-			if s == whole[2] {
-				list[i] = "(the bootstrap)"
-			}
-		}
-	}
-	for i, e := range c.Env {
-		if k, v, _ := strings.Cut(e, "="); k == "SWEEP_AGENT_PY" && v == env[k] {
-			c.Env[i] = k + "=(the agent)"
-		}
-	}
-}
-
-// meaning leaves out what is zero, of which the API has a hundred.
-func meaning(t *testing.T, v any) map[string]any {
-	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var m map[string]any
-	if err := json.Unmarshal(text, &m); err != nil {
-		t.Fatal(err)
-	}
-	maps.DeleteFunc(m, func(_ string, v any) bool {
-		switch v := v.(type) {
-		case nil:
-			return true
-		case string:
-			return v == ""
-		case float64:
-			return v == 0
-		case bool:
-			return !v
-		case []any:
-			return len(v) == 0 || slices.Equal(v, []any{0.0, 0.0})
-		}
-		return false
-	})
-	return m
 }
 
 func TestExit(t *testing.T) {
@@ -311,8 +175,8 @@ func TestParseSurvey(t *testing.T) {
 	if p := s.processes[40]; p.environ["SWEEP_POD"] != "d1 l01" || p.token() != "40:200" || p.follows {
 		t.Errorf("got %+v", p)
 	}
-	if s.bootstrap("sw-me", "sw-me.server.0") != 40 || s.bootstrap("sw-me", "sw-me.server.1") != 0 || s.bootstrap("sw-other", "sw-me.server.0") != 0 {
-		t.Error("the bootstrap is not found by its name")
+	if s.leader("sw-me") != 40 || s.leader("sw-gone") != 0 {
+		t.Error("the first process is not found by the unit's name")
 	}
 	if !s.processes[50].follows || !s.processes[51].follows || s.processes[41].follows {
 		t.Error("who reads the log is not told apart")
@@ -378,7 +242,7 @@ func TestReach(t *testing.T) {
 
 // Where a container's own address cannot be reached, the ports that it publishes
 // are all that there are: the wanted ones come first, and no heartbeat has one.
-func TestInsideReplicas_published(t *testing.T) {
+func TestInsideUnits_published(t *testing.T) {
 	at := netip.MustParseAddrPort
 	network := reach{published: map[uint16]netip.AddrPort{8000: at("127.0.0.1:1"), 8081: at("127.0.0.1:2"), 8082: at("127.0.0.1:3"), 9000: at("127.0.0.1:4")}}
 	role := func(name string) backends.Role {
@@ -401,19 +265,20 @@ func TestInsideReplicas_published(t *testing.T) {
 		for _, port := range test.listening {
 			place.seen.listening[port] = []string{"1"}
 		}
-		replicas, err := b.insideReplicas(spec, "NAME", place)
+		units, err := b.insideUnits(spec, backends.NewName("o", "r", spec.Expires), place)
 		var ports []string
-		for _, r := range replicas {
-			ports = append(ports, strconv.Itoa(r.address.Port))
-			if r.agent != nil || r.options.Heartbeat != 0 {
-				t.Errorf("%s has a heartbeat", r.label())
+		for _, u := range units {
+			r := u.Replicas[0]
+			ports = append(ports, strconv.Itoa(r.Place.Port))
+			if r.Place.Agent != 0 {
+				t.Errorf("%s has a heartbeat", r.Name())
 			}
 		}
 		if got := strings.Join(ports, " "); err == nil && got != test.want || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v: got %s, %v", test.listening, got, err)
 		}
 	}
-	if _, err := b.insideReplicas(spec, "NAME", &insidePlace{name: "box", network: reach{}}); err == nil || !strings.Contains(err.Error(), "port 8082 of container box cannot be reached: it is not published") {
+	if _, err := b.insideUnits(spec, backends.NewName("o", "r", spec.Expires), &insidePlace{name: "box", network: reach{}}); err == nil || !strings.Contains(err.Error(), "port 8082 of container box cannot be reached: it is not published") {
 		t.Errorf("a container that publishes nothing: %v", err)
 	}
 }
@@ -432,39 +297,13 @@ func TestSkipping(t *testing.T) {
 }
 
 func TestLineWatch(t *testing.T) {
-	w := &lineWatch{pattern: regexp.MustCompile("^ready$"), found: make(chan struct{})}
+	w := &lineWatch{pattern: regexp.MustCompile("^ready$")}
 	for i, part := range []string{"not ready\nre", "ad", "y", "\n"} {
 		if _, err := w.Write([]byte(part)); err != nil {
 			t.Fatal(err)
 		}
-		select {
-		case <-w.found:
-			if i < 3 {
-				t.Errorf("found after %q", part)
-			}
-			return
-		default:
+		if w.found != (i == 3) {
+			t.Errorf("after %q: found is %t", part, w.found)
 		}
-	}
-	t.Error("not found")
-}
-
-// Stop and Keep wait for another one at work until their own context ends.
-func TestStop_waitsWithContext(t *testing.T) {
-	enough := errors.New("enough")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(enough)
-	busy := ending.New()
-	ours, inside := &deployment{Ending: busy}, &insideDeployment{Ending: busy}
-	err := busy.KeepWith(t.Context(), func() error {
-		for name, err := range map[string]error{"Keep": ours.Keep(ctx, time.Now()), "Stop": ours.Stop(ctx), "Stop inside": inside.Stop(ctx)} {
-			if !errors.Is(err, enough) {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
 	}
 }

@@ -12,12 +12,10 @@ import (
 	"strings"
 
 	"github.com/moby/moby/client"
-
-	"sweep.dev/sweep/internal/bootstrap"
 )
 
 // nameVar is in the environment of every process that was started inside
-// somebody else's container: the pod's backends.Name.
+// somebody else's container: its unit's.
 const nameVar = "SWEEP_DOCKER_POD"
 
 // surveyScript prints what runs in a container and who listens there, for
@@ -167,7 +165,7 @@ func parseStat(line string) (*insideProcess, bool) {
 	return p, errs == [5]error{}
 }
 
-// of returns the processes of a pod, in the order of their pids: those that
+// of returns the processes of a unit, in the order of their pids: those that
 // carry its name, their descendants, and everybody in a session that one of
 // them leads.
 func (s survey) of(name string) []*insideProcess {
@@ -195,11 +193,11 @@ func (s survey) of(name string) []*insideProcess {
 	return out
 }
 
-// bootstrap is the pid of the first process of one replica of a pod, by the name of
-// its bootstrap; 0 where it has ended.
-func (s survey) bootstrap(pod, name string) int {
-	for _, p := range leaders(s.of(pod)) {
-		if p.environ[bootstrap.NameVar] == name {
+// leader is the pid of the first process of a unit, its bootstrap; 0 where it has
+// ended.
+func (s survey) leader(unit string) int {
+	for _, p := range leaders(s.of(unit)) {
+		if !p.follows {
 			return p.pid
 		}
 	}
