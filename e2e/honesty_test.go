@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/result/finding"
-	"sweep.dev/sweep/verdict"
+	"sweep.dev/sweep/result/validity"
 )
 
 // honest: nothing is wrong with any cell of a small grid on a real engine, and
@@ -39,7 +39,7 @@ func (g rig) honest(t *testing.T) {
 	for _, r := range rows {
 		switch {
 		case r["valid"] == "true":
-		case r["invalid_reasons"] == finding.CPUSteal.String() && r.number(t, "cpu_steal") > verdict.DefaultSteal:
+		case r["invalid_reasons"] == finding.CPUSteal.String() && r.number(t, "cpu_steal") > validity.Defaults().Steal:
 			// The kernel has counted it: a true verdict.
 			t.Logf("%s: this machine is shared, steal %s", r, r["cpu_steal"])
 			stolen++

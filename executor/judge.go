@@ -17,23 +17,6 @@ import (
 // end.
 const NothingMeasured = "nothing_measured"
 
-// bounds are the plan's bounds of a valid measurement, with the defaults of what
-// it does not say.
-func bounds(v *plan.Validity) verdict.Bounds {
-	b := verdict.Defaults()
-	b.ErrorRate, b.ScheduleLag, b.ClientCPU = v.MaxErrorRate, v.MaxScheduleLag, v.MaxClientCPU
-	b.Stall, b.ClientLag, b.Throttled, b.Foreign = v.MaxStall, v.MaxClientLag, v.MaxThrottled, v.MaxForeign
-	for bound, given := range map[*float64]*float64{
-		&b.Coalesced: v.MaxCoalesced, &b.Steal: v.MaxSteal, &b.Loop: v.MaxLoop, &b.Drift: v.MaxDrift,
-		&b.OutputOff: v.MaxOutputOff, &b.CacheHitExcess: v.MaxCacheHitExcess,
-	} {
-		if given != nil {
-			*bound = *given
-		}
-	}
-	return b
-}
-
 // evidence is what the verdict on this trial rests on.
 func (m *measurement) evidence(row result.Row, plateau timeline.Span) verdict.Evidence {
 	l := m.trial.cell.Load

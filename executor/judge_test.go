@@ -6,13 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/result/timeline"
+	"sweep.dev/sweep/result/validity"
 	"sweep.dev/sweep/stopping"
 	"sweep.dev/sweep/verdict"
 )
@@ -65,37 +64,6 @@ func TestHung(t *testing.T) {
 	}
 }
 
-// A plan that says nothing of validity has the defaults of the verdict, and each
-// of its keys moves the bound of its name alone.
-func TestBounds(t *testing.T) {
-	t.Parallel()
-	if diff := cmp.Diff(verdict.Defaults(), bounds(parsePlan(t, `validity: {}`).Validity)); diff != "" {
-		t.Errorf("- the verdict's, + the plan's:\n%s", diff)
-	}
-	one := 1
-	for key, set := range map[string]func(*verdict.Bounds){
-		"max_error_rate: 50%":       func(b *verdict.Bounds) { b.ErrorRate = 0.5 },
-		"max_schedule_lag: 1s":      func(b *verdict.Bounds) { b.ScheduleLag = time.Second },
-		"max_client_cpu: 50%":       func(b *verdict.Bounds) { b.ClientCPU = 0.5 },
-		"max_client_lag: 2ms":       func(b *verdict.Bounds) { b.ClientLag = 2 * time.Millisecond },
-		"max_stall: 5s":             func(b *verdict.Bounds) { b.Stall = 5 * time.Second },
-		"max_throttled: 50%":        func(b *verdict.Bounds) { b.Throttled = 0.5 },
-		"max_coalesced: 50%":        func(b *verdict.Bounds) { b.Coalesced = 0.5 },
-		"max_steal: 50%":            func(b *verdict.Bounds) { b.Steal = 0.5 },
-		"max_loop: 50%":             func(b *verdict.Bounds) { b.Loop = 0.5 },
-		"max_drift: 50%":            func(b *verdict.Bounds) { b.Drift = 0.5 },
-		"max_output_off: 0":         func(b *verdict.Bounds) { b.OutputOff = 0 },
-		"max_cache_hit_excess: 50%": func(b *verdict.Bounds) { b.CacheHitExcess = 0.5 },
-		"max_foreign_processes: 1":  func(b *verdict.Bounds) { b.Foreign = &one },
-	} {
-		want := verdict.Defaults()
-		set(&want)
-		if diff := cmp.Diff(want, bounds(parsePlan(t, `validity: {`+key+`}`).Validity)); diff != "" {
-			t.Errorf("%s:\n%s", key, diff)
-		}
-	}
-}
-
 // The verdict is given what the plan says of the load, and what it was ended by
 // is no fault of it.
 func TestEvidence(t *testing.T) {
@@ -121,7 +89,7 @@ func TestEvidence(t *testing.T) {
 	// Made-up text says nothing of speculative decoding.
 	want(t, "content", e.Unrepresentative, "")
 	m, row = judged(t, `engines: {sim: {args: {speculative-config: {method: ngram}}}}`)
-	if said := verdict.Remarks(m.evidence(row, timeline.Span{}), verdict.Defaults()); !slices.ContainsFunc(said, func(f result.Finding) bool {
+	if said := verdict.Remarks(m.evidence(row, timeline.Span{}), validity.Defaults()); !slices.ContainsFunc(said, func(f result.Finding) bool {
 		return f.Code == finding.ContentUnrepresentative && strings.Contains(f.Text, "speculative-config")
 	}) {
 		t.Errorf("remarks %+v", said)

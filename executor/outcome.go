@@ -76,7 +76,7 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 			row[col.ErrorClass], row[col.Error] = d.Class, fmt.Sprintf("%v (%s)", row[col.Error], d.Advice())
 		}
 	default:
-		evidence, bounds := m.evidence(row, span), bounds(m.Plan.Validity)
+		evidence, bounds := m.evidence(row, span), m.Plan.Validity
 		o.Invalid = verdict.Judge(evidence, bounds)
 		o.Findings = append(o.Findings, verdict.Remarks(evidence, bounds)...)
 		row[col.Status], row[col.Valid] = result.StatusOK, len(o.Invalid) == 0

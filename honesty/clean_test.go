@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"sweep.dev/sweep/verdict"
+	"sweep.dev/sweep/result/validity"
 )
 
 var (
@@ -210,7 +210,7 @@ func (c *cleaning) run(plan string) {
 				c.valid++
 			case c.confirmed(o.Cell):
 				c.wrong++
-			case len(o.Invalid) == 1 && o.has("cpu_steal") && c.steal[o.Cell] > verdict.DefaultSteal:
+			case len(o.Invalid) == 1 && o.has("cpu_steal") && c.steal[o.Cell] > validity.Defaults().Steal:
 				c.stolen++
 			default:
 				c.undecided++

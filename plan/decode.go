@@ -12,6 +12,7 @@ import (
 	"sweep.dev/sweep/internal/meant"
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/strict"
+	"sweep.dev/sweep/result/validity"
 )
 
 // Defaults is what a plan is decoded over. What depends on other keys (the
@@ -30,14 +31,8 @@ func Defaults() Plan {
 			Stream:   &stream,
 			Prompts:  Prompts{Kind: PromptsSynthetic},
 		},
-		Validity: &Validity{
-			MaxErrorRate:   0.05,
-			MaxScheduleLag: 10 * time.Millisecond,
-			MaxClientCPU:   0.85,
-			MaxStall:       time.Second,
-			MaxThrottled:   0.1,
-		},
-		Budget: &Budget{MaxPodLifetime: 6 * time.Hour},
+		Validity: validity.Defaults(),
+		Budget:   &Budget{MaxPodLifetime: 6 * time.Hour},
 		Timeouts: Timeouts{
 			Request: 5 * time.Minute,
 			Stop:    30 * time.Second,

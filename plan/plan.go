@@ -6,6 +6,7 @@ import (
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/internal/syntax"
+	"sweep.dev/sweep/result/validity"
 )
 
 // A Plan is one experiment, checked and with its defaults filled in.
@@ -24,10 +25,10 @@ type Plan struct {
 	EngineFiles []string `yaml:"engine_files,omitempty" doc:"Engine profiles of your own: YAML files, relative to the plan's folder, that add an engine or take the place of a built-in one." default:"none"`
 	Load        Load     `yaml:"load" doc:"What is sent in one trial. A key that is an axis of the matrix is left out here."`
 
-	SLO       []SLO     `yaml:"slo,omitempty" doc:"Objectives by name: an expression over the columns of the cells table, or a mapping of expr and severity." default:"none"`
-	SLOWindow string    `yaml:"slo_window,omitempty" doc:"Which figures the names in slo mean: those of the whole trial, or those of its plateau (p95_ttft_ms is then p95_ttft_ms_plateau). A name with a suffix of its own always means itself." default:"whole" enum:"whole,plateau"`
-	Goodput   *Goodput  `yaml:"goodput,omitempty" doc:"Bounds within which a request counts as good, for goodput_req_s." default:"none"`
-	Validity  *Validity `yaml:"validity,omitempty" doc:"Bounds beyond which a trial is INVALID."`
+	SLO       []SLO           `yaml:"slo,omitempty" doc:"Objectives by name: an expression over the columns of the cells table, or a mapping of expr and severity." default:"none"`
+	SLOWindow string          `yaml:"slo_window,omitempty" doc:"Which figures the names in slo mean: those of the whole trial, or those of its plateau (p95_ttft_ms is then p95_ttft_ms_plateau). A name with a suffix of its own always means itself." default:"whole" enum:"whole,plateau"`
+	Goodput   *Goodput        `yaml:"goodput,omitempty" doc:"Bounds within which a request counts as good, for goodput_req_s." default:"none"`
+	Validity  validity.Bounds `yaml:"validity,omitempty" doc:"Bounds beyond which a trial is INVALID."`
 
 	Sinks   []Plugin `yaml:"sinks,omitempty" doc:"Derived tables to write: names, or mappings of one name to its own keys. Raw requests and samples are always kept." default:"[parquet, csv]"`
 	Collect []Plugin `yaml:"collect,omitempty" doc:"What is measured beside the requests: names, or mappings of one name to its own keys." default:"[prom, gpu, proc]"`
@@ -117,25 +118,6 @@ type Goodput struct {
 	TTFT float64 `yaml:"ttft_ms,omitempty" doc:"Longest time to first token of a good request." gt:"0" unit:"ms"`
 	TPOT float64 `yaml:"tpot_ms,omitempty" doc:"Longest time per output token of a good request." gt:"0" unit:"ms"`
 	E2E  float64 `yaml:"e2e_ms,omitempty" doc:"Longest time from end to end of a good request." gt:"0" unit:"ms"`
-}
-
-// Validity holds the bounds beyond which a trial is INVALID.
-type Validity struct {
-	MaxErrorRate   float64       `yaml:"max_error_rate,omitempty" doc:"Largest share of failed requests." default:"0.05" min:"0" max:"1" unit:"ratio"`
-	MaxScheduleLag time.Duration `yaml:"max_schedule_lag,omitempty" doc:"Largest p99 of our own lateness in sending." default:"10ms" unit:"s"`
-	MaxClientCPU   float64       `yaml:"max_client_cpu,omitempty" doc:"Largest share of its CPUs that the measuring client may use." default:"0.85" gt:"0" max:"1" unit:"ratio"`
-	MaxClientLag   time.Duration `yaml:"max_client_lag,omitempty" doc:"Largest p99 of the time from the kernel's stamp of a segment to our own read of it." default:"1ms, or 5 % of the median gap between chunks where that is more" unit:"s"`
-	MaxStall       time.Duration `yaml:"max_stall,omitempty" doc:"Longest time that our own process may stand still." default:"1s" unit:"s"`
-	MaxThrottled   float64       `yaml:"max_throttled,omitempty" doc:"Largest share of a trial in which heat or a hardware limit may hold a GPU's clocks down." default:"0.1" min:"0" max:"1" unit:"ratio"`
-	// A nil bound is the one that its doc names.
-	MaxCoalesced      *float64 `yaml:"max_coalesced,omitempty" doc:"Largest share of the chunks with content that came out of the same read as the one before." default:"1%" min:"0" max:"1" unit:"ratio"`
-	MaxSteal          *float64 `yaml:"max_steal,omitempty" doc:"Largest share of our CPUs that the hypervisor gave to others." default:"2%" min:"0" max:"1" unit:"ratio"`
-	MaxLoop           *float64 `yaml:"max_loop,omitempty" doc:"Largest share of the time in which an event loop of the fast client was busy." default:"70%" gt:"0" max:"1" unit:"ratio"`
-	MaxDrift          *float64 `yaml:"max_drift,omitempty" doc:"Largest relative change of TTFT, TPOT or throughput over the plateau." default:"20%" gt:"0" max:"100" unit:"ratio"`
-	MaxOutputOff      *float64 `yaml:"max_output_off,omitempty" doc:"Largest share of completed requests whose output has another length than the one asked for, where output is exact." default:"1%" min:"0" max:"1" unit:"ratio"`
-	MaxCacheHitExcess *float64 `yaml:"max_cache_hit_excess,omitempty" doc:"Largest amount by which the prefix cache's hit rate may pass what the plan's own sharing explains." default:"5%" min:"0" max:"1" unit:"ratio"`
-	// MaxForeign is nil where processes of others on the GPUs are a finding and no more.
-	MaxForeign *int `yaml:"max_foreign_processes,omitempty" doc:"Most processes of others on the GPUs." default:"no bound; they are a finding" min:"0" max:"1000"`
 }
 
 // Budget is what a run may cost at most. What is needed to give everything back

@@ -11,6 +11,7 @@ import (
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/result/validity"
 )
 
 const (
@@ -46,7 +47,7 @@ const (
 	maxOfCeiling = 0.70
 )
 
-func clientCPU(e *Evidence, b Bounds) (result.Finding, bool) {
+func clientCPU(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	if took, _ := e.Row.Number(col.DurationS); took < cpuWindow || e.Health.CPU <= b.ClientCPU {
 		return fine()
 	}
@@ -54,7 +55,7 @@ func clientCPU(e *Evidence, b Bounds) (result.Finding, bool) {
 		100*e.Health.CPU, 100*b.ClientCPU)
 }
 
-func clientLoop(e *Evidence, b Bounds) (result.Finding, bool) {
+func clientLoop(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	if took, _ := e.Row.Number(col.DurationS); took < cpuWindow || e.Health.Loop <= b.Loop {
 		return fine()
 	}
@@ -62,7 +63,7 @@ func clientLoop(e *Evidence, b Bounds) (result.Finding, bool) {
 		100*e.Health.Loop, 100*b.Loop)
 }
 
-func clientCeiling(e *Evidence, _ Bounds) (result.Finding, bool) {
+func clientCeiling(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	took, _ := e.Row.Number(col.DurationS)
 	if e.Ceiling <= 0 || e.Disturbed != "" || took < cpuWindow {
 		return fine()
@@ -96,7 +97,7 @@ func clientCeiling(e *Evidence, _ Bounds) (result.Finding, bool) {
 //
 // It is judged by the lower 99 % confidence limit of its p99, so that one late
 // read of twenty does not spoil a trial.
-func clientLag(e *Evidence, b Bounds) (result.Finding, bool) {
+func clientLag(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	lag, how := e.lag()
 	bound := lagBound(e, b)
 	if how == "" || lag <= bound {
@@ -120,14 +121,14 @@ func (e *Evidence) lag() (time.Duration, string) {
 	return 0, ""
 }
 
-func lagBound(e *Evidence, b Bounds) time.Duration {
+func lagBound(e *Evidence, b validity.Bounds) time.Duration {
 	if b.ClientLag > 0 {
 		return b.ClientLag
 	}
 	if e.Health.StampKind != result.StampKernel {
 		return e.strictLag()
 	}
-	return max(DefaultScheduleLag, e.ofGap(lateShare))
+	return max(validity.Defaults().ScheduleLag, e.ofGap(lateShare))
 }
 
 func (e *Evidence) strictLag() time.Duration { return max(lagFloor, e.ofGap(lagShare)) }
@@ -157,7 +158,7 @@ func (e *Evidence) spoiled() string {
 // read soon, chunks came together because a server or a proxy
 // had held them back: then their times are right, and the bound is where the
 // gaps between chunks no longer tell of tokens.
-func coalesced(e *Evidence, b Bounds) (result.Finding, bool) {
+func coalesced(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	chunks, shared, worst := 0, 0, time.Duration(0)
 	var off, streamed time.Duration // sum of the shared chunks' bounds, and of all gaps
 	for i := range e.Requests {
@@ -206,7 +207,7 @@ func lateReads(lags load.Durations, bound time.Duration) float64 {
 	return math.Round(float64(steps+1-n) / (steps + 1) * float64(lags.N()))
 }
 
-func clientStalled(e *Evidence, b Bounds) (result.Finding, bool) {
+func clientStalled(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	if e.Health.MaxGap <= b.Stall {
 		return fine()
 	}
@@ -214,7 +215,7 @@ func clientStalled(e *Evidence, b Bounds) (result.Finding, bool) {
 		e.Health.MaxGap.Round(time.Millisecond), b.Stall)
 }
 
-func cpuSteal(e *Evidence, b Bounds) (result.Finding, bool) {
+func cpuSteal(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	steal, ok := e.Row.Number(col.CPUSteal)
 	took, _ := e.Row.Number(col.DurationS)
 	if !ok || took < stealWindow || steal <= b.Steal {
@@ -227,7 +228,7 @@ func cpuSteal(e *Evidence, b Bounds) (result.Finding, bool) {
 // clockStep: kernel stamps are of the wall clock, and are put on the monotonic
 // one by an offset that a step makes wrong for a moment. Times that this
 // process takes are monotonic from the start.
-func clockStep(e *Evidence, _ Bounds) (result.Finding, bool) {
+func clockStep(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	steps := e.Health.ClockSteps
 	if len(steps) == 0 || e.Health.StampKind == result.StampUser {
 		return fine()

@@ -1,48 +1,23 @@
 package verdict
 
 import (
-	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/result/validity"
 )
 
 // loosened names the bounds that the plan has made wider, each with its
 // default, and the reasons that the defaults would have given.
-func loosened(e *Evidence, b Bounds) (result.Finding, bool) {
-	def := Defaults()
-	var wider []string
-	ratio := func(name string, got, want float64) {
-		if got > want {
-			wider = append(wider, fmt.Sprintf("%s %.4g %% (default %.4g %%)", name, 100*got, 100*want))
-		}
-	}
-	length := func(name string, got, want time.Duration) {
-		if got > want {
-			wider = append(wider, fmt.Sprintf("%s %s (default %s)", name, got, want))
-		}
-	}
-	ratio("max_error_rate", b.ErrorRate, def.ErrorRate)
-	length("max_schedule_lag", b.ScheduleLag, def.ScheduleLag)
-	ratio("max_client_cpu", b.ClientCPU, def.ClientCPU)
-	ratio("max_loop", b.Loop, def.Loop)
-	length("max_stall", b.Stall, def.Stall)
-	if b.ClientLag > 0 {
-		length("max_client_lag", b.ClientLag, lagBound(e, def))
-	}
-	ratio("max_coalesced", b.Coalesced, def.Coalesced)
-	ratio("max_steal", b.Steal, def.Steal)
-	ratio("max_drift", b.Drift, def.Drift)
-	ratio("max_output_off", b.OutputOff, def.OutputOff)
-	ratio("max_cache_hit_excess", b.CacheHitExcess, def.CacheHitExcess)
-	ratio("max_throttled", b.Throttled, def.Throttled)
+func loosened(e *Evidence, b validity.Bounds) (result.Finding, bool) {
+	def := validity.Defaults()
+	def.ClientLag = lagBound(e, def)
+	wider := b.Wider(def)
 	if len(wider) == 0 {
-		return result.Finding{}, false
+		return fine()
 	}
-	def.Foreign = b.Foreign
 	text := "the plan has wider bounds: " + strings.Join(wider, ", ")
 	if hidden := without(Judge(*e, def), Judge(*e, b)); hidden != "" {
 		text += "; by the defaults the trial would be INVALID: " + hidden
@@ -64,7 +39,7 @@ func without(all, others []result.Finding) string {
 }
 
 // disturbedCalibration is the remark of CalibrationDisturbed.
-func disturbedCalibration(e *Evidence, b Bounds) (result.Finding, bool) {
+func disturbedCalibration(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	if e.Disturbed == "" {
 		return fine()
 	}
@@ -79,7 +54,7 @@ func disturbedCalibration(e *Evidence, b Bounds) (result.Finding, bool) {
 
 // harmlessLag is the remark on a lag that would have spoiled the receive times,
 // had not the kernel taken them.
-func harmlessLag(e *Evidence, b Bounds) (result.Finding, bool) {
+func harmlessLag(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	lag, how := e.lag()
 	strict := e.strictLag()
 	if e.Health.StampKind != result.StampKernel || how == "" || lag <= strict || lag > lagBound(e, b) {
@@ -89,7 +64,7 @@ func harmlessLag(e *Evidence, b Bounds) (result.Finding, bool) {
 }
 
 // cacheUnknown is the remark of CacheUnknown.
-func cacheUnknown(e *Evidence, _ Bounds) (result.Finding, bool) {
+func cacheUnknown(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	if !e.MayKnow || e.Shared == nil {
 		return fine()
 	}
@@ -100,6 +75,6 @@ func cacheUnknown(e *Evidence, _ Bounds) (result.Finding, bool) {
 }
 
 // unrepresentative is the remark of finding.ContentUnrepresentative.
-func unrepresentative(e *Evidence, _ Bounds) (result.Finding, bool) {
+func unrepresentative(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	return result.Finding{Code: finding.ContentUnrepresentative, Text: e.Unrepresentative}, e.Unrepresentative != ""
 }

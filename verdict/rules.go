@@ -12,6 +12,7 @@ import (
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/result/validity"
 )
 
 // maxReopened is the share of the requests that may find their connection
@@ -38,7 +39,7 @@ func (e *Evidence) text(name string) string {
 
 // timeScaled has no bound: at any scale but 1 the figures are of no hardware. They
 // cannot be scaled back, since the client and the network keep real time.
-func timeScaled(e *Evidence, _ Bounds) (result.Finding, bool) {
+func timeScaled(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	scale, ok := e.Row.Number(col.TimeScale)
 	if !ok || scale == 1 {
 		return fine()
@@ -46,7 +47,7 @@ func timeScaled(e *Evidence, _ Bounds) (result.Finding, bool) {
 	return found(finding.TimeScaled, "the simulated engine ran at %.4g times its speed, so no latency and no throughput is that of the simulated GPU: leave out time_scale of the backend, or --time-scale of sweep sim, and shorten the load", scale)
 }
 
-func engineRestarted(e *Evidence, _ Bounds) (result.Finding, bool) {
+func engineRestarted(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	for _, f := range e.Told {
 		if f.Code == finding.EngineRestarted {
 			return f, true
@@ -55,7 +56,7 @@ func engineRestarted(e *Evidence, _ Bounds) (result.Finding, bool) {
 	return fine()
 }
 
-func errorRate(e *Evidence, b Bounds) (result.Finding, bool) {
+func errorRate(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	rate, ok := e.Row.Number(col.ErrorRate)
 	if !ok || rate <= b.ErrorRate {
 		return fine()
@@ -86,7 +87,7 @@ func CommonError(requests []result.Request) string {
 // loop a slot's first request does not count: all slots begin at one instant,
 // which no client can keep, and each latency starts at its own send. From then
 // on lateness is load that is missing.
-func scheduleLag(e *Evidence, b Bounds) (result.Finding, bool) {
+func scheduleLag(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	first := map[int]time.Duration{} // by slot
 	for i := range e.Requests {
 		r := &e.Requests[i]
@@ -117,7 +118,7 @@ func scheduleLag(e *Evidence, b Bounds) (result.Finding, bool) {
 // outputLength counts the completed requests that did not get exactly
 // max_tokens tokens. A server that does not count them leaves it unknown, which
 // is no better.
-func outputLength(e *Evidence, b Bounds) (result.Finding, bool) {
+func outputLength(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	if !e.Exact {
 		return fine()
 	}
@@ -151,7 +152,7 @@ func outputLength(e *Evidence, b Bounds) (result.Finding, bool) {
 // warmupMissing: an engine's first requests pay for what is made once, like
 // graphs, kernels and buffers. Where none of the warm-up came through, those of
 // the measurement did.
-func warmupMissing(e *Evidence, _ Bounds) (result.Finding, bool) {
+func warmupMissing(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	sent := 0
 	for i := range e.Requests {
 		r := &e.Requests[i]
@@ -172,7 +173,7 @@ func warmupMissing(e *Evidence, _ Bounds) (result.Finding, bool) {
 
 // cacheState holds what the prefix cache knew against what the plan's prompts
 // share.
-func cacheState(e *Evidence, b Bounds) (result.Finding, bool) {
+func cacheState(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	if e.Shared == nil {
 		return fine()
 	}
@@ -218,7 +219,7 @@ const closedWithin = 100 * time.Millisecond
 // reopened counts the requests that found their connection closed by the server:
 // before the send, so that they waited for another, or just after it, so that
 // they failed.
-func reopened(e *Evidence, _ Bounds) (result.Finding, bool) {
+func reopened(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	sent, failed := 0, 0
 	for i := range e.Requests {
 		r := &e.Requests[i]
@@ -237,7 +238,7 @@ func reopened(e *Evidence, _ Bounds) (result.Finding, bool) {
 	return fine()
 }
 
-func gpuThrottled(e *Evidence, b Bounds) (result.Finding, bool) {
+func gpuThrottled(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	took, _ := e.Row.Number(col.DurationS)
 	held, ok := e.Row.Number(col.GPUThrottledMs)
 	if !ok || held/1000 <= b.Throttled*took {
@@ -247,7 +248,7 @@ func gpuThrottled(e *Evidence, b Bounds) (result.Finding, bool) {
 		held/1000, took, 100*b.Throttled, cmp.Or(e.text(col.GPUThrottleReasons), "heat or a hardware limit"))
 }
 
-func gpuForeign(e *Evidence, b Bounds) (result.Finding, bool) {
+func gpuForeign(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	n, ok := e.Row.Number(col.GPUForeignProcesses)
 	if !ok || b.Foreign == nil || n <= float64(*b.Foreign) {
 		return fine()
@@ -257,7 +258,7 @@ func gpuForeign(e *Evidence, b Bounds) (result.Finding, bool) {
 
 // drift: figures of a plateau that is none are of no load that anybody asked
 // for. A change counts where it is both large and no chance.
-func drift(e *Evidence, b Bounds) (result.Finding, bool) {
+func drift(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	var parts []string
 	for _, d := range e.Drifts {
 		if math.Abs(d.Change) > b.Drift && d.P < driftLevel {

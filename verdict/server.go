@@ -7,6 +7,7 @@ import (
 
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/result/validity"
 )
 
 const (
@@ -24,13 +25,13 @@ const (
 
 // serverStalled is the remark on the longest time in which no stream got a
 // chunk. The client must have run in it, so that the silence is not its own.
-func serverStalled(e *Evidence, _ Bounds) (result.Finding, bool) {
+func serverStalled(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	bound := max(stallFloor, e.ofGap(stallGaps))
 	at, silent, streams := silence(e.Requests, bound)
 	if silent <= bound || 2*e.Health.MaxGap > silent {
 		return fine()
 	}
-	if _, stopped := serverStopped(e, Bounds{}); stopped {
+	if _, stopped := serverStopped(e, validity.Bounds{}); stopped {
 		return fine() // that is the reason, and it is reported
 	}
 	return found(finding.ServerStalled, "at %.1f s no stream got a chunk for %s, with %d under way (bound %s), and the client ran meanwhile: the engine or what is before it stood still; look at its log, and at the p99 of the gaps",
@@ -78,7 +79,7 @@ func silence(requests []result.Request, bound time.Duration) (at, longest time.D
 }
 
 // coldConnections is the remark on requests that waited for a connect.
-func coldConnections(e *Evidence, _ Bounds) (result.Finding, bool) {
+func coldConnections(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	sent, cold := 0, 0
 	for i := range e.Requests {
 		if r := &e.Requests[i]; r.Measured() && r.Sent >= 0 {

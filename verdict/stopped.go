@@ -7,6 +7,7 @@ import (
 
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/result/validity"
 )
 
 const (
@@ -54,7 +55,7 @@ func (i interval) holds(o interval) bool { return i.from <= o.from && o.to <= i.
 // for its GPU or swap. A process in state T counts by itself. A process without
 // CPU time, and a machine whose CPU others had, count only if no stream got
 // anything meanwhile and the client ran.
-func serverStopped(e *Evidence, _ Bounds) (result.Finding, bool) {
+func serverStopped(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	waited := waits(e.Requests, max(stallFloor, e.ofGap(stallGaps)))
 	if len(waited) == 0 {
 		return fine()

@@ -10,6 +10,7 @@ import (
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/result/validity"
 )
 
 // clean is evidence that nothing is wrong with: 200 requests of 4 tokens, 20 ms
@@ -230,8 +231,8 @@ var spoils = []struct {
 }
 
 // strict are the defaults, with a bound on foreign processes.
-func strict() Bounds {
-	b := Defaults()
+func strict() validity.Bounds {
+	b := validity.Defaults()
 	b.Foreign = new(int)
 	return b
 }
@@ -244,7 +245,7 @@ func TestJudge_clean(t *testing.T) {
 		t.Errorf("%+v", said)
 	}
 	// Nothing that is not known is held against a trial.
-	if why := Judge(Evidence{}, Defaults()); len(why) != 0 {
+	if why := Judge(Evidence{}, validity.Defaults()); len(why) != 0 {
 		t.Errorf("of nothing: %+v", why)
 	}
 }
