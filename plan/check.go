@@ -16,6 +16,7 @@ import (
 func (l *loader) check(p *Plan) {
 	for _, c := range []func(*Plan){
 		l.checkRequired,
+		l.checkNeeded,
 		l.checkModel,
 		l.checkEngines,
 		l.checkGPUs,
@@ -38,6 +39,8 @@ func (l *loader) check(p *Plan) {
 		l.checkHeaders,
 		l.checkGoodput,
 		l.checkTimeouts,
+		l.checkEither,
+		l.checkNoEffect,
 		l.compileSLOs,
 		l.compileExcludes,
 	} {
@@ -215,13 +218,6 @@ func (l *loader) compileExcludes(p *Plan) {
 func (l *loader) checkGoodput(p *Plan) {
 	if p.Goodput != nil && *p.Goodput == (Goodput{}) && l.root.Get("goodput").Kind == syntax.Map && len(l.root.Get("goodput").Entries) == 0 {
 		l.missing("goodput has no bound", "one of ttft_ms, tpot_ms or e2e_ms", "goodput")
-	}
-	if p.Goodput != nil && p.Load.Stream != nil && !*p.Load.Stream {
-		for _, key := range []string{"ttft_ms", "tpot_ms"} {
-			if l.has("goodput", key) {
-				l.ignored("with load.stream: false it is not measured", "", "goodput", key)
-			}
-		}
 	}
 }
 

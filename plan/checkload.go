@@ -43,8 +43,7 @@ func (l *loader) checkAxesOfLoad(*Plan) {
 	}
 }
 
-// checkLoop says what makes requests go: exactly one thing, with the keys that
-// mean something to it.
+// checkLoop says what makes requests go: exactly one thing.
 func (l *loader) checkLoop(p *Plan) {
 	ld := &p.Load
 	if ld.Client == ClientAuto {
@@ -71,34 +70,13 @@ func (l *loader) checkLoop(p *Plan) {
 		l.missing("the load has neither a concurrency nor a request_rate", "an axis concurrency: [1, 8, 32], or load.concurrency, or request_rate in either place, or load.stages, or load.trace", "load")
 		return
 	}
-	if l.given("concurrency") {
-		for _, key := range []string{"arrivals", "burstiness", "max_in_flight"} {
-			if l.has("load", key) {
-				l.ignored("a closed loop sends when a request has ended", "give a request_rate in place of concurrency", "load", key)
-			}
-		}
-		return
-	}
-	for _, key := range []string{"think_time", "requests_per_worker", "conversation"} {
-		if l.has("load", key) {
-			l.ignored("an open loop has no workers", "", "load", key)
-		}
-	}
-	if ld.Trace != nil {
-		for _, key := range []string{"arrivals", "burstiness"} {
-			if l.has("load", key) {
-				l.ignored("the trace says when requests are sent", "", "load", key)
-			}
-		}
+	if !l.open(p) || ld.Trace != nil {
 		return
 	}
 	if ld.Arrivals == "" {
 		ld.Arrivals = "poisson"
 	}
-	switch {
-	case ld.Arrivals != "gamma" && l.has("load", "burstiness"):
-		l.ignored("it is the shape of gamma arrivals", "write arrivals: gamma", "load", "burstiness")
-	case ld.Arrivals == "gamma" && ld.Burstiness == 0:
+	if ld.Arrivals == "gamma" && ld.Burstiness == 0 {
 		ld.Burstiness = 1
 	}
 }
@@ -112,8 +90,6 @@ func (l *loader) checkAmount(p *Plan) {
 	}
 	requests, each, duration := l.has("load", "requests"), l.has("load", "requests_per_worker"), l.has("load", "duration")
 	switch {
-	case requests && each:
-		l.conflict("keep one of them", path("load", "requests_per_worker"), "load has both requests and requests_per_worker")
 	case requests || each || duration || l.Mistyped["load.requests"] || l.Mistyped["load.duration"] || l.has("load", "stages") || l.has("load", "trace"):
 	case l.has("load", "until"):
 		l.missing("load.until has no cap: a metric may never be known well enough", "load.requests, load.requests_per_worker or load.duration", "load", "until")

@@ -36,12 +36,6 @@ func (l *loader) checkPrompts(p *Plan) {
 			l.ignored(why, "it belongs to kind: "+kindsOf[key], "matrix", key)
 		}
 	}
-	if pr.System != "" && p.Load.Endpoint == EndpointCompletions {
-		l.ignored("the completions endpoint has no system message", "", "load", "prompts", "system")
-	}
-	if l.has("load", "prompts", "system_share") && !l.has("load", "prompts", "system") {
-		l.ignored("there is no system message to share", "", "load", "prompts", "system_share")
-	}
 	switch pr.Kind {
 	case PromptsSynthetic:
 		l.checkSynthetic(p)
@@ -70,15 +64,7 @@ func (l *loader) checkSynthetic(p *Plan) {
 	case brought != "" && l.given("input_tokens"):
 		l.ignored(brought, "", l.where("input_tokens")...)
 	}
-	if l.has("load", "prompts", "prefix_groups") && !l.given("shared_prefix") {
-		l.ignored("no share of a prompt is shared", "write shared_prefix: 50%", "load", "prompts", "prefix_groups")
-	}
 	if p.Load.Trace.Lengths() {
-		for _, key := range []string{"distribution", "spread", "pairs", "pairs_file"} {
-			if l.has("load", "prompts", key) {
-				l.ignored(brought, "", "load", "prompts", key)
-			}
-		}
 		return
 	}
 	if pr.Distribution == "" {
@@ -87,13 +73,8 @@ func (l *loader) checkSynthetic(p *Plan) {
 	l.checkPairs(pr)
 	spread := l.has("load", "prompts", "spread")
 	switch {
-	case pr.Distribution == Empirical:
-		if spread {
-			l.ignored("the pairs say how lengths are spread", "", "load", "prompts", "spread")
-		}
-	case pr.Distribution == "fixed" && spread:
-		l.ignored("the distribution is fixed", "write distribution: uniform, normal or lognormal", "load", "prompts", "spread")
-	case pr.Distribution != "fixed" && !spread:
+	case pr.Distribution == Empirical || pr.Distribution == "fixed":
+	case !spread:
 		l.missing("a "+pr.Distribution+" distribution needs a spread", "spread: 0.25", "load", "prompts", "distribution")
 	case pr.Distribution == "uniform" && pr.Spread > 1:
 		l.Report.Node(l.at("load", "prompts", "spread"), "range", "load.prompts.spread must be at most 1 for a uniform distribution: a prompt has no less than no tokens")

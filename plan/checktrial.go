@@ -9,17 +9,6 @@ import (
 	"sweep.dev/sweep/internal/syntax"
 )
 
-// wants reports the keys of a section that are missing, each with what it might
-// be.
-func (l *loader) wants(keys [][2]string, section ...string) {
-	for _, key := range keys {
-		at := strings.Join(section, ".")
-		if n, ok := l.root.At(section...); ok && n.Kind == syntax.Map && n.Get(key[0]) == nil && !l.Mistyped[at+"."+key[0]] {
-			l.missing(at+" has no "+key[0], key[1], section...)
-		}
-	}
-}
-
 // checkStages checks the rates of an open loop that change.
 func (l *loader) checkStages(p *Plan) {
 	n, ok := l.root.At("load", "stages")
@@ -29,12 +18,6 @@ func (l *loader) checkStages(p *Plan) {
 	if len(n.Items) == 0 {
 		l.missing("load.stages is empty", "stages: [{rate: 10, for: 30s}, {rate: 50, over: 60s}]", "load", "stages")
 		return
-	}
-	if l.has("load", "duration") {
-		l.ignored("the stages say how long each of them lasts", "", "load", "duration")
-	}
-	if l.has("load", "until") {
-		l.conflict("keep one of them", path("load", "until"), "a load whose rate changes has no one mean that load.until could know")
 	}
 	sends := false
 	for i, item := range n.Items {
@@ -72,14 +55,10 @@ func (l *loader) checkTrace(p *Plan) {
 	if t == nil {
 		return
 	}
-	l.wants([][2]string{{"file", "file: trace.jsonl"}, {"format", "format: mooncake, or timestamps, azure or burstgpt"}}, "load", "trace")
 	t.Speed = cmp.Or(t.Speed, 1)
 	if t.File != "" {
 		t.FileRef = t.File
 		t.File, t.FileSHA256 = l.digestFile(t.File, "load", "trace", "file")
-	}
-	if l.has("load", "requests") && l.has("load", "trace", "limit") {
-		l.conflict("keep one of them", path("load", "trace", "limit"), "load.requests and load.trace.limit both say how many requests there are")
 	}
 	if t.Format != "" && t.Lengths() && p.Load.Prompts.Kind != PromptsSynthetic {
 		l.conflict("write format: timestamps to take the times alone from a list of them, or leave prompts.kind out", path("load", "prompts", "kind"),
@@ -88,25 +67,13 @@ func (l *loader) checkTrace(p *Plan) {
 }
 
 func (l *loader) checkConversation(p *Plan) {
-	if p.Load.Conversation == nil {
-		return
-	}
-	l.wants([][2]string{{"turns", "turns: 4"}}, "load", "conversation")
-	if p.Load.Endpoint == EndpointCompletions {
+	if p.Load.Conversation != nil && p.Load.Endpoint == EndpointCompletions {
 		l.conflict("write endpoint: chat", path("load", "conversation"), "the completions endpoint has no conversations")
-	}
-	if kind := p.Load.Prompts.Kind; kind == "inline" || kind == "csv" {
-		l.ignored("each of these prompts is a conversation of one turn", "synthetic prompts, jsonl and sharegpt have longer ones", "load", "conversation")
 	}
 }
 
 func (l *loader) checkCancel(p *Plan) {
-	c := p.Load.Cancel
-	if c == nil {
-		return
-	}
-	l.wants([][2]string{{"share", "share: 10%"}, {"after", "after: 2s"}}, "load", "cancel")
-	if c.After > 0 && p.Timeouts.Request > 0 && c.After >= p.Timeouts.Request {
+	if c := p.Load.Cancel; c != nil && c.After > 0 && p.Timeouts.Request > 0 && c.After >= p.Timeouts.Request {
 		l.ignored("every request ends by timeouts.request, "+p.Timeouts.Request.String(), "", "load", "cancel", "after")
 	}
 }
@@ -124,10 +91,9 @@ func (l *loader) checkUntil(p *Plan) {
 	if u == nil {
 		return
 	}
-	l.wants([][2]string{{"metric", "metric: ttft_ms"}, {"within", "within: 5%"}}, "load", "until")
 	u.Confidence = cmp.Or(u.Confidence, 0.95)
 	u.MinRequests = cmp.Or(u.MinRequests, 30)
-	if p.Load.Stream != nil && !*p.Load.Stream && slices.Contains([]string{"ttft_ms", "tpot_ms", "itl_ms"}, u.Metric) {
+	if unstreamed(l, p) && slices.Contains([]string{"ttft_ms", "tpot_ms", "itl_ms"}, u.Metric) {
 		l.ignored("with load.stream: false "+u.Metric+" is not measured", "without streaming there are e2e_ms and throughput_tok_s", "load", "until", "metric")
 	}
 }
@@ -139,9 +105,6 @@ func (l *loader) checkStop(p *Plan) {
 	}
 	if !l.has("load", "stop", "error_rate") && !s.Saturated {
 		l.missing("load.stop says nothing that ends a trial", "error_rate: 30%, or saturated: true in an open loop", "load", "stop")
-	}
-	if s.Saturated && l.given("concurrency") {
-		l.ignored("a closed loop never sends more than its server answers", "", "load", "stop", "saturated")
 	}
 	if !s.SkipHigher {
 		return

@@ -1,0 +1,60 @@
+package plan
+
+import (
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"sweep.dev/sweep/internal/fieldtag"
+)
+
+// Every key of the tables is one of the plan, and a plan of the corpus shows what
+// each row says.
+func TestCheckKeys(t *testing.T) {
+	known := map[string]bool{}
+	var walk func(reflect.Type, string)
+	walk = func(typ reflect.Type, at string) {
+		for typ.Kind() == reflect.Pointer || typ.Kind() == reflect.Slice {
+			typ = typ.Elem()
+		}
+		if typ.Kind() != reflect.Struct {
+			return
+		}
+		for _, f := range fieldtag.Of(typ) {
+			known[at+f.Key] = true
+			walk(f.Type, at+f.Key+".")
+		}
+	}
+	walk(reflect.TypeFor[Plan](), "")
+	var told strings.Builder
+	for _, file := range corpus(t, "testdata/err/*.out") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told.Write(text)
+	}
+	check := func(says string, keys ...string) {
+		t.Helper()
+		for _, k := range keys {
+			if !known[k] {
+				t.Errorf("%s is no key of a plan", k)
+			}
+		}
+		if !strings.Contains(told.String(), says) {
+			t.Errorf("no plan of the corpus shows: %s", says)
+		}
+	}
+	for _, r := range needed {
+		check(r.section+" has no "+r.key, r.section, r.section+"."+r.key)
+	}
+	for _, r := range either {
+		check(r.text, r.first, r.second)
+	}
+	for _, r := range noEffect {
+		for key := range strings.FieldsSeq(r.keys) {
+			check(key+" has no effect: "+r.why, key)
+		}
+	}
+}
