@@ -2,8 +2,8 @@
 
     interop.py DIR
 
-Every cell of cells.parquet and groups.parquet must be, in each reader, what
-the CSV beside it says, and what the cells table says of a trial must follow
+What the CSV beside them says must be, in each reader, in cells.parquet and
+groups.parquet, and what the cells table says of a trial must follow
 from requests.parquet. Ends with status 1 at the first difference.
 """
 
@@ -82,10 +82,13 @@ def same_as_csv(stem):
     kinds = {f.name: f.type for f in pq.read_schema(path(stem + ".parquet"))}
     check(rows, stem, "has no rows")
     for reader, columns, got in readers(stem + ".parquet"):
-        check(columns == header, reader, stem, "columns differ from the CSV's:", columns, header)
+        # A CSV has some of the columns, in their order.
+        check([c for c in columns if c in header] == header, reader, stem, "columns differ from the CSV's:", columns, header)
         check(len(got) == len(rows), reader, stem, len(got), "rows, the CSV has", len(rows))
         for n, (want, have) in enumerate(zip(rows, got)):
-            for column, text, value in zip(header, want, have):
+            values = dict(zip(columns, have))
+            for column, text in zip(header, want):
+                value = values[column]
                 check(matches(text, value, kinds[column]), reader, stem, "row", n, column,
                       f"CSV {text!r}, Parquet {value!r} ({kinds[column]})")
     # DuckDB's own reader of CSV finds the same rows.

@@ -5,7 +5,6 @@ package e2e
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -17,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sweep.dev/sweep/store"
 )
 
 // program is the sweep that all tests run.
@@ -236,28 +237,33 @@ func (s *invocation) nothingLeft(within time.Duration) {
 	}
 }
 
-// A row is one row of cells.csv.
+// A row is one row of cells.parquet, as text.
 type row map[string]string
 
 func readRows(t *testing.T, dir string) []row {
 	t.Helper()
-	f, err := os.Open(filepath.Join(dir, "cells.csv"))
+	f, err := os.Open(filepath.Join(dir, "cells.parquet"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	records, err := csv.NewReader(f).ReadAll()
+	info, err := f.Stat()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(records) == 0 {
-		t.Fatal("cells.csv is empty")
+	columns, table, err := store.ReadTable(f, info.Size())
+	if err != nil {
+		t.Fatal(err)
 	}
 	var rows []row
-	for _, record := range records[1:] {
+	for _, values := range table {
 		r := row{}
-		for i, name := range records[0] {
-			r[name] = record[i]
+		for _, c := range columns {
+			if v := values[c.Name]; v != nil {
+				r[c.Name] = fmt.Sprint(v)
+			} else {
+				r[c.Name] = ""
+			}
 		}
 		rows = append(rows, r)
 	}

@@ -129,7 +129,7 @@ engines:
   prompts: {input_tokens: 50, length: words}
   client: %s
 calibrate: never
-sinks: [csv]
+sinks: [csv: {columns: full}]
 `, servers[0][0], servers[5][0], load, levels, include.String(), cells[0].words, engines.String(), arrivals, cells[0].client)
 }
 

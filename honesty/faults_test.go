@@ -246,7 +246,7 @@ load:
   prompts: {input_tokens: 100, length: words}
 calibrate: never
 retries: 0
-sinks: [csv]
+sinks: [csv: {columns: full}]
 `
 
 // measure runs the plan of a fault, with or without it.

@@ -2,6 +2,7 @@ package result
 
 import (
 	"slices"
+	"strings"
 
 	"sweep.dev/sweep/result/col"
 )
@@ -18,11 +19,22 @@ const (
 	Timestamp Type = "timestamp" // UTC, microseconds
 )
 
+// A Tier says where a column stands.
+type Tier string
+
+// The tiers of columns. Parquet files have all, and cells.csv those of core
+// unless the plan asks for others.
+const (
+	Core Tier = "core" // what a person reads
+	Full Tier = "full" // everything else
+)
+
 // A Column is one column of the cells table.
 type Column struct {
 	Name     string
 	Type     Type
 	Unit     string // "ms", "tokens/s", "ratio", "bytes", ... or ""
+	Tier     Tier
 	Nullable bool
 	// Given says that the column is known without a measurement: the identity of
 	// the trial, its load and its outcome. In a trial that measured nothing every
@@ -45,7 +57,7 @@ type Extra struct {
 // documentation are all made from it.
 //
 // An axis that has a column of its own already (gpu, concurrency, ...) is not
-// added again. Whoever names an objective keeps clear of "pass": its column
+// added again. Axes and objectives of the plan are of the tier core. Whoever names an objective keeps clear of "pass": its column
 // would be slo_pass, which means all of them.
 func Columns(x Extra) []Column {
 	before := slices.Concat(given(fixedAxes()), headline(), given(identity()), given(loadAxes()))
@@ -60,13 +72,49 @@ func Columns(x Extra) []Column {
 	}
 	axes := given(slices.DeleteFunc(slices.Clone(x.Axes), func(a Column) bool { return known[a.Name] }))
 
+	basic := core()
+	for _, a := range x.Axes {
+		basic = append(basic, a.Name)
+	}
+	for _, o := range objectives {
+		basic = append(basic, o.Name)
+	}
 	var cols []Column
 	clear(known)
 	for _, c := range slices.Concat(before, axes, given(outcome()), given(objectives), after) {
 		if !known[c.Name] { // the headline has some of the later ones already
 			known[c.Name] = true
+			c.Tier = Full
+			if slices.Contains(basic, c.Name) {
+				c.Tier = Core
+			}
 			cols = append(cols, c)
 		}
+	}
+	return cols
+}
+
+// Complete fills in what a run directory that was written before tiers lacks of
+// its columns.
+func Complete(cols []Column) []Column {
+	of := make(map[string]Tier)
+	for _, c := range Columns(Extra{}) {
+		of[c.Name] = c.Tier
+	}
+	// What no registry has is an axis or an objective of the plan, or a role's.
+	servers := server()
+	for i, c := range cols {
+		if c.Tier != "" {
+			continue
+		}
+		tier, ok := of[c.Name]
+		if !ok {
+			tier = Core
+		}
+		if !ok && slices.ContainsFunc(servers, func(s Column) bool { return strings.HasSuffix(c.Name, col.OfRole("", s.Name)) }) {
+			tier = Full
+		}
+		cols[i].Tier = tier
 	}
 	return cols
 }

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestColumns_firstEight(t *testing.T) {
@@ -13,6 +15,46 @@ func TestColumns_firstEight(t *testing.T) {
 	}
 	if got := names(Columns(Extra{}))[:8]; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// core is what a person reads of a row, so it stays short; what the plan adds
+// comes on top.
+func TestColumns_core(t *testing.T) {
+	all := Columns(Extra{})
+	var basic []string
+	for _, c := range all {
+		if c.Tier == Core {
+			basic = append(basic, c.Name)
+		}
+	}
+	if want := slices.Sorted(slices.Values(core())); !slices.Equal(slices.Sorted(slices.Values(basic)), want) {
+		t.Errorf("core is %v, want %v", basic, want)
+	}
+	if len(basic) > 40 {
+		t.Errorf("core has %d columns", len(basic))
+	}
+	for _, c := range Columns(Extra{Axes: []Column{{Name: "arg_x"}, {Name: "target_input_tokens"}}, SLOs: []string{"smooth"}, Roles: []string{"worker"}}) {
+		want := Full
+		if slices.Contains(append(basic, "arg_x", "target_input_tokens", "slo_smooth"), c.Name) {
+			want = Core
+		}
+		if c.Tier != want {
+			t.Errorf("%s is of the tier %q, want %s", c.Name, c.Tier, want)
+		}
+	}
+}
+
+// A run directory that knows of no tiers gets those of today, and what its plan
+// added is known without it.
+func TestComplete(t *testing.T) {
+	want := Columns(Extra{Axes: []Column{{Name: "arg_x", Type: Int}}, SLOs: []string{"smooth"}, Roles: []string{"decode-worker"}})
+	got := slices.Clone(want)
+	for i := range got {
+		got[i].Tier = ""
+	}
+	if diff := cmp.Diff(want, Complete(got)); diff != "" {
+		t.Error(diff)
 	}
 }
 

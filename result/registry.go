@@ -10,6 +10,20 @@ import (
 // meaning. The order of the functions in Columns and of the columns in them is
 // the order of the table, and a name that was published stays what it means.
 
+// core are the columns of the tier core: what a person reads of a trial. They are
+// at most 40, and the plan's own axes and objectives come on top.
+func core() []string {
+	return []string{
+		col.GPU, col.Concurrency, col.MaxTokens, col.P50TTFTMs, col.P95TTFTMs, col.P50E2EMs, col.P95E2EMs, col.ThroughputTokS,
+		col.RunID, col.CellID, col.Trial, col.Simulated, col.Engine, col.EngineVersion, col.Model, col.GPUCount, col.RequestRate,
+		col.Status, col.Valid, col.InvalidReasons, col.LowConfidence, col.Findings, col.ErrorClass, col.Error, col.SLOPass,
+		col.Requests, col.Completed, col.Failed, col.ErrorRate, col.DurationS, col.OutputTokens, col.RequestThroughput, col.GoodputReqS,
+		col.P50TPOTMs, col.P95TPOTMs,
+		col.RequestsWaitingMax, col.KVCacheUsageMax, col.GPUPowerMeanW,
+		col.USDPerHour, col.USDPer1MOutputTokens,
+	}
+}
+
 // fixedAxes and headline open the table with what people already have in their
 // spreadsheets.
 func fixedAxes() []Column {

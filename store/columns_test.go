@@ -78,44 +78,69 @@ func typeName(f parquet.Field) string {
 // TestDocs_areCurrent holds the tables in docs/data.md to the code. The prose
 // around them is written by hand.
 func TestDocs_areCurrent(t *testing.T) {
-	cells := []Column{}
-	for _, c := range result.Columns(result.Extra{
+	cells := result.Columns(result.Extra{
 		Axes: []result.Column{{Name: "*axis*", Type: "any", Nullable: true, Doc: "Each axis of the plan that has no column above, such as `arg_max_num_seqs`."}},
 		SLOs: []string{"*name*"},
-	}) {
-		cells = append(cells, Column{c.Name, string(c.Type), c.Unit, c.Nullable, c.Doc})
-	}
+	})
 	path := filepath.Join("..", "docs", "data.md")
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	doc := string(data)
-	for name, columns := range map[string][]Column{"cells": cells, "requests": RequestColumns(), "samples": SampleColumns()} {
-		block := regexp.MustCompile(`(?s)(<!-- columns of ` + name + ` -->\n).*?(<!-- end -->)`)
+	for name, text := range map[string]string{
+		"columns of cells": cellsTable(cells), "core columns": coreList(),
+		"columns of requests": markdown(RequestColumns()), "columns of samples": markdown(SampleColumns()),
+	} {
+		block := regexp.MustCompile(`(?s)(<!-- ` + name + ` -->\n).*?(<!-- end -->)`)
 		if !block.MatchString(doc) {
-			t.Fatalf("no place for the columns of %s", name)
+			t.Fatalf("no place for the %s", name)
 		}
 		doc = block.ReplaceAllStringFunc(doc, func(old string) string {
 			m := block.FindStringSubmatch(old)
-			return m[1] + "\n" + markdown(columns) + "\n" + m[2]
+			return m[1] + "\n" + text + "\n" + m[2]
 		})
 	}
 	golden(t, path, doc)
+}
+
+func coreList() string {
+	var names []string
+	for _, c := range result.Columns(result.Extra{}) {
+		if c.Tier == result.Core {
+			names = append(names, "`"+c.Name+"`")
+		}
+	}
+	return fmt.Sprintf("The %d columns of the tier `core`: %s.\n", len(names), strings.Join(names, ", "))
+}
+
+func cellsTable(columns []result.Column) string {
+	var b strings.Builder
+	b.WriteString("| column | tier | type | unit | null | meaning |\n| --- | --- | --- | --- | --- | --- |\n")
+	for _, c := range columns {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", c.Name, c.Tier, c.Type, c.Unit, yes(c.Nullable), cell(c.Doc))
+	}
+	return b.String()
 }
 
 func markdown(columns []Column) string {
 	var b strings.Builder
 	b.WriteString("| column | type | unit | null | meaning |\n| --- | --- | --- | --- | --- |\n")
 	for _, c := range columns {
-		null := ""
-		if c.Nullable {
-			null = "yes"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", c.Name, c.Type, c.Unit, null, strings.ReplaceAll(c.Doc, "|", `\|`))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", c.Name, c.Type, c.Unit, yes(c.Nullable), cell(c.Doc))
 	}
 	return b.String()
 }
+
+func yes(ok bool) string {
+	if ok {
+		return "yes"
+	}
+	return ""
+}
+
+// cell is a text within a row of a table.
+func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
 
 // golden holds got against a file, which -update rewrites.
 func golden(t *testing.T, path, got string) {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,10 +13,27 @@ import (
 	"sweep.dev/sweep/result"
 )
 
+// A columnDoc is what the metadata of a table says of a column, as JSON by the
+// column's name.
+type columnDoc struct {
+	Meaning string      `json:"meaning,omitempty"`
+	Unit    string      `json:"unit,omitempty"`
+	Tier    result.Tier `json:"tier,omitempty"`
+}
+
 // WriteTable writes rows as a Parquet file of exactly these columns, in their
-// order. A value that its column cannot hold is an error.
+// order. A value that its column cannot hold is an error. The file's metadata has
+// the meaning of each column that has one.
 func WriteTable(w io.Writer, cols []result.Column, rows []result.Row) error {
-	pw := parquet.NewWriter(w, append(writerOptions(), tableSchema(cols))...)
+	options := append(writerOptions(), tableSchema(cols))
+	for _, c := range cols {
+		doc, err := json.Marshal(columnDoc{c.Doc, c.Unit, c.Tier})
+		if err != nil {
+			return err
+		}
+		options = append(options, parquet.KeyValueMetadata(c.Name, string(doc)))
+	}
+	pw := parquet.NewWriter(w, options...)
 	values := make(parquet.Row, len(cols))
 	for n, row := range rows {
 		row, err := row.Conform(cols)
@@ -104,8 +122,8 @@ func (g orderedGroup) Fields() []parquet.Field {
 	return fields
 }
 
-// ReadTable reads a table that WriteTable wrote: its columns, without their
-// units and meanings, and all its rows.
+// ReadTable reads a table that WriteTable wrote: its columns, with as much of
+// their meanings as the file says, and all its rows.
 func ReadTable(r io.ReaderAt, size int64) ([]result.Column, []result.Row, error) {
 	f, err := parquet.OpenFile(r, size, parquet.SkipBloomFilters(true))
 	if err != nil {
@@ -116,7 +134,15 @@ func ReadTable(r io.ReaderAt, size int64) ([]result.Column, []result.Row, error)
 		if !c.Leaf() {
 			return nil, nil, fmt.Errorf("column %s is not flat", c.Name())
 		}
-		cols = append(cols, result.Column{Name: c.Name(), Type: columnType(c.Type()), Nullable: c.Optional()})
+		var doc columnDoc
+		if text, ok := f.Lookup(c.Name()); ok {
+			if err := json.Unmarshal([]byte(text), &doc); err != nil {
+				return nil, nil, fmt.Errorf("meaning of column %s: %w", c.Name(), err)
+			}
+		}
+		cols = append(cols, result.Column{
+			Name: c.Name(), Type: columnType(c.Type()), Nullable: c.Optional(), Unit: doc.Unit, Tier: doc.Tier, Doc: doc.Meaning,
+		})
 	}
 	var table []result.Row
 	for _, group := range f.RowGroups() {

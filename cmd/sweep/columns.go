@@ -20,8 +20,8 @@ func (a *app) columnsCommand() *cli.Command {
 		Name:      "columns",
 		Usage:     "lists the columns of the cells table with their units and meanings",
 		ArgsUsage: "[PATTERN]",
-		Description: `The columns are those of cells.csv and cells.parquet, and what objectives of a plan
-can read. PATTERN is a part of their names, or a whole name with * and ?; where no
+		Description: `The columns are those of cells.parquet, and what objectives of a plan can read;
+cells.csv has those of the tier core unless the plan asks for others. PATTERN is a part of their names, or a whole name with * and ?; where no
 name matches, it is looked for in the meanings. A plan adds a column for each of
 its own axes (arg_max_num_seqs), objectives (slo_<name>) and roles.
 
@@ -79,13 +79,14 @@ func (a *app) columns(cols []result.Column, asJSON bool) error {
 		type column struct {
 			Name     string `json:"name"`
 			Type     string `json:"type"`
+			Tier     string `json:"tier"`
 			Unit     string `json:"unit"`
 			Nullable bool   `json:"nullable"`
 			Meaning  string `json:"meaning"`
 		}
 		list := make([]column, len(cols))
 		for i, c := range cols {
-			list[i] = column{c.Name, string(c.Type), c.Unit, c.Nullable, c.Doc}
+			list[i] = column{c.Name, string(c.Type), string(c.Tier), c.Unit, c.Nullable, c.Doc}
 		}
 		return a.json().Encode(list)
 	}

@@ -40,6 +40,7 @@ load:
   prompts: {kind: synthetic, input_tokens: 20}
 validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
 collect: [{prom: {interval: 200ms}}, gpu, proc]
+sinks: [parquet, csv: {columns: full}]
 `
 
 // elsewhere are the points that an undisturbed run does not reach, with the

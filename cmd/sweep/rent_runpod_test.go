@@ -24,6 +24,7 @@ load: {requests: 4, warmup: {requests: 1}, prompts: {kind: synthetic, input_toke
 validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
 timeouts: {ready: 60s, stop: 5s}
 collect: [{prom: {interval: 200ms}}, gpu]
+sinks: [parquet, csv: {columns: full}]
 `
 
 // renting is an account whose pods are simulated engines, and a folder with the

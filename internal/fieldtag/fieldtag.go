@@ -67,6 +67,15 @@ func Of(t reflect.Type) []Field {
 	return fields
 }
 
+// Words are what a file may write in place of a list of type t, one word for a
+// whole list: those of its method Words, nil without one.
+func Words(t reflect.Type) []string {
+	if w, ok := reflect.TypeAssert[interface{ Words() []string }](reflect.Zero(t)); ok {
+		return w.Words()
+	}
+	return nil
+}
+
 func bound(f reflect.StructField, name string) *float64 {
 	text, ok := f.Tag.Lookup(name)
 	if !ok {

@@ -116,7 +116,11 @@ func (g generator) value(t reflect.Type, f fieldtag.Field) object {
 	case reflect.Struct:
 		return g.structure(t)
 	case reflect.Slice:
-		return object{"type": "array", "items": g.value(t.Elem(), f)}
+		list := object{"type": "array", "items": g.value(t.Elem(), f)}
+		if words := fieldtag.Words(t); words != nil {
+			return object{"anyOf": []any{object{"enum": words}, list}}
+		}
+		return list
 	case reflect.Map:
 		elem := fieldtag.Field{Min: f.Min, Max: f.Max}
 		return object{"type": "object", "additionalProperties": g.value(t.Elem(), elem), "propertyNames": g.keys(f)}

@@ -139,7 +139,7 @@ load:
   requests: 64
   warmup: {requests: 0}
   prompts: {kind: synthetic, input_tokens: 20}
-sinks: [csv]
+sinks: [csv: {columns: full}]
 `, p.url)
 	path := filepath.Join(p.dir, "plan.yaml")
 	if err := os.WriteFile(path, []byte(plan), 0o644); err != nil {

@@ -223,7 +223,7 @@ load:
   prompts: {kind: synthetic, input_tokens: 20, length: words}
   output: natural
 collect: []
-sinks: [csv]
+sinks: [csv: {columns: full}]
 `, streams, p.url, client, 2*streams)
 		path := filepath.Join(p.dir, "plan.yaml")
 		if err := os.WriteFile(path, []byte(plan), 0o644); err != nil {

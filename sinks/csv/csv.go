@@ -26,10 +26,50 @@ import (
 
 // Config is the part of the plan under csv.
 type Config struct {
-	// Columns chooses and orders the columns of cells.csv; default: all.
-	Columns []string `yaml:"columns,omitempty" doc:"Columns of cells.csv, in this order." default:"all" example:"[gpu, concurrency, max_tokens, throughput_tok_s]"`
+	// Columns are those of cells.csv.
+	Columns Columns `yaml:"columns,omitempty" doc:"Columns of cells.csv: core (what a person reads), full (all), or a list of names, in its order." default:"core" example:"full"`
 	// Raw leaves texts as they are, also those that a spreadsheet would run.
 	Raw bool `yaml:"raw,omitempty" doc:"Leave texts as they are, also those that a spreadsheet would take for a formula." default:"false"`
+}
+
+// Columns are names of columns in their order, or one tier of them alone; none
+// is the tier core.
+type Columns []string
+
+// Words are what a plan may write in place of a list.
+func (Columns) Words() []string { return []string{string(result.Core), string(result.Full)} }
+
+// of are the chosen ones of all columns. The error names one that is not among
+// them, and the one that was probably meant.
+func (c Columns) of(all []result.Column) ([]result.Column, error) {
+	switch {
+	case len(c) == 1 && c[0] == string(result.Full):
+		return all, nil
+	case len(c) == 0, len(c) == 1 && c[0] == string(result.Core):
+		return slices.DeleteFunc(slices.Clone(all), func(column result.Column) bool { return column.Tier != result.Core }), nil
+	}
+	names := make([]string, len(all))
+	for i, column := range all {
+		names[i] = column.Name
+	}
+	var chosen []result.Column
+	for i, name := range c {
+		column, ok := result.Lookup(all, name)
+		switch {
+		case ok && slices.Contains(c[:i], name):
+			return nil, fmt.Errorf("columns: %q is there twice", name)
+		case ok:
+			chosen = append(chosen, column)
+		case slices.Contains(c.Words(), name):
+			return nil, fmt.Errorf("columns: %q stands for several columns; write columns: %s, without a list", name, name)
+		default:
+			if near := meant.Column(name, names); near != "" {
+				return nil, fmt.Errorf("columns: there is no column %q; did you mean %q?", name, near)
+			}
+			return nil, fmt.Errorf("columns: there is no column %q", name)
+		}
+	}
+	return chosen, nil
 }
 
 // Factory is this sink's entry in the list of sinks.
@@ -52,45 +92,25 @@ func Factory() sinks.Factory {
 
 // A Sink writes the CSV files of a run.
 type Sink struct {
-	columns []string // nil: all
+	columns Columns
 	raw     bool
 }
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// New makes a sink. The error names a chosen column that is not among columns,
-// and the one that was probably meant.
+// New makes a sink. The error is of a chosen column that is not among columns.
 func New(c Config, columns []result.Column) (*Sink, error) {
-	names := make([]string, len(columns))
-	for i, column := range columns {
-		names[i] = column.Name
-	}
-	for i, name := range c.Columns {
-		if !slices.Contains(names, name) {
-			if near := meant.Column(name, names); near != "" {
-				return nil, fmt.Errorf("columns: there is no column %q; did you mean %q?", name, near)
-			}
-			return nil, fmt.Errorf("columns: there is no column %q", name)
-		}
-		if slices.Contains(c.Columns[:i], name) {
-			return nil, fmt.Errorf("columns: %q is there twice", name)
-		}
+	if _, err := c.Columns.of(columns); err != nil {
+		return nil, err
 	}
 	return &Sink{columns: c.Columns, raw: c.Raw}, nil
 }
 
 // Build implements sinks.Sink.
 func (s *Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
-	cols := t.Columns
-	if s.columns != nil {
-		cols = nil
-		for _, name := range s.columns {
-			c, ok := result.Lookup(t.Columns, name)
-			if !ok {
-				return fmt.Errorf("%s: there is no column %q", layout.CellsCSV, name)
-			}
-			cols = append(cols, c)
-		}
+	cols, err := s.columns.of(t.Columns)
+	if err != nil {
+		return fmt.Errorf("%s: %w", layout.CellsCSV, err)
 	}
 	if err := s.write(ctx, create, layout.CellsCSV, t.Columns, cols, t.Rows); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,7 +19,7 @@ import (
 func TestContract(t *testing.T) {
 	sinktest.Run(t, sinktest.Suite{
 		New: func(columns []result.Column) (sinks.Sink, error) {
-			return Factory().New(func(any) error { return nil }, columns)
+			return New(Config{Columns: Columns{"full"}}, columns)
 		},
 		Files: []string{"cells.csv", "groups.csv"},
 		Cells: "cells.csv",
@@ -114,6 +115,33 @@ func TestColumns_choosesAndOrders(t *testing.T) {
 	}
 }
 
+// Without a choice cells.csv has the tier core: that of the registry, and what
+// the plan adds.
+func TestColumns_areCoreByDefault(t *testing.T) {
+	table := sinktest.Table(t, 1)
+	var core []string
+	for _, c := range table.Columns {
+		if c.Tier == result.Core {
+			core = append(core, c.Name)
+		}
+	}
+	for _, choice := range []Columns{nil, {"core"}} {
+		s, err := New(Config{Columns: choice}, table.Columns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		header, _, _ := strings.Cut(cells(t, s, table), "\n")
+		if header != strings.Join(core, ",") {
+			t.Errorf("%v: %s", choice, header)
+		}
+		for _, name := range []string{"arg_max_num_seqs", "slo_smooth", "p95_ttft_ms"} {
+			if !slices.Contains(strings.Split(header, ","), name) {
+				t.Errorf("%v: %s is missing", choice, name)
+			}
+		}
+	}
+}
+
 func TestColumns_areChecked(t *testing.T) {
 	columns := result.Columns(result.Extra{})
 	for _, c := range []struct {
@@ -123,6 +151,7 @@ func TestColumns_areChecked(t *testing.T) {
 		{[]string{"gpu", "p95_tttft_ms"}, `columns: there is no column "p95_tttft_ms"; did you mean "p95_ttft_ms"?`},
 		{[]string{"zzz"}, `columns: there is no column "zzz"`},
 		{[]string{"gpu", "gpu"}, `columns: "gpu" is there twice`},
+		{[]string{"gpu", "full"}, `columns: "full" stands for several columns; write columns: full, without a list`},
 	} {
 		if _, err := New(Config{Columns: c.columns}, columns); err == nil || err.Error() != c.want {
 			t.Errorf("%v: got %v, want %s", c.columns, err, c.want)

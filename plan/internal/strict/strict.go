@@ -222,6 +222,16 @@ func (d *Decoder) mapping(n *syntax.Node, v reflect.Value, f fieldtag.Field, whe
 }
 
 func (d *Decoder) list(n *syntax.Node, v reflect.Value, f fieldtag.Field, where string) {
+	if words := fieldtag.Words(v.Type()); words != nil && n.Kind == syntax.String {
+		if slices.Contains(words, n.Text) {
+			v.Set(reflect.Append(reflect.Zero(v.Type()), reflect.ValueOf(n.Text)))
+			return
+		}
+		diag := d.Report.Node(n, "value", "%s cannot be %q", place(where), n.Text)
+		diag.Expected = OneOf(words) + ", or a list"
+		diag.Nearest = syntax.Nearest(n.Text, words)
+		return
+	}
 	if n.Kind != syntax.List {
 		diag := d.Report.Node(n, "type", "%s takes a list, found %s", place(where), n.Kind.Name())
 		if n.Kind != syntax.Null && n.Kind != syntax.Map && !n.Block {

@@ -70,6 +70,11 @@ def cells(expected):
         field = table.schema.field(name)
         same(f"pyarrow: type of {name}", str(field.type), str(ARROW[kind]))
         same(f"pyarrow: {name} may be null", field.nullable, column["Nullable"])
+    meanings = pq.read_schema("cells.parquet").metadata
+    for column in expected["columns"]:
+        meaning = json.loads(meanings[column["Name"].encode()])
+        same(f"pyarrow: meaning of {column['Name']}", meaning.get("meaning", ""), column["Doc"])
+        same(f"pyarrow: unit of {column['Name']}", meaning.get("unit", ""), column["Unit"])
     compare("pyarrow", table.column_names, [list(r.values()) for r in table.to_pylist()])
 
     # DuckDB, Parquet and CSV. The CSV is read with the types of the Parquet.
