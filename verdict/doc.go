@@ -8,12 +8,9 @@
 package verdict
 
 import (
-	"slices"
-
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
-	"sweep.dev/sweep/result/validity"
 )
 
 // Evidence is all that a verdict rests on.
@@ -62,36 +59,4 @@ type Drift struct {
 	Change float64 // from the plateau's begin to its end, as a share of the begin
 	// P is the probability that a series without a trend shows one like this.
 	P float64
-}
-
-// A rule looks for one way in which a measurement goes wrong.
-type rule func(*Evidence, validity.Bounds) (result.Finding, bool)
-
-// Judge returns why the numbers of a measured trial must not be used: each rule
-// that was broken, with the figure, the bound and what to do. An empty answer
-// means VALID. Rules do not know of each other.
-func Judge(e Evidence, b validity.Bounds) []result.Finding {
-	return hold(&e, b, []rule{
-		timeScaled, engineRestarted, serverStopped, errorRate, scheduleLag, outputLength, warmupMissing, cacheState, reopened,
-		clientCPU, clientLoop, clientCeiling, clientLag, coalesced, clientStalled, cpuSteal, clockStep,
-		gpuThrottled, gpuForeign, drift,
-	})
-}
-
-// Remarks returns what a person should know of the verdict beside its reasons:
-// the bounds that the plan has loosened, a lag that the kernel's stamps make
-// harmless, a calibration that is not relied on, a cache of unknown contents,
-// content that cannot answer the question.
-func Remarks(e Evidence, b validity.Bounds) []result.Finding {
-	return hold(&e, b, []rule{loosened, harmlessLag, disturbedCalibration, serverStalled, coldConnections, cacheUnknown, unrepresentative})
-}
-
-func hold(e *Evidence, b validity.Bounds, rules []rule) []result.Finding {
-	var out []result.Finding
-	for _, r := range rules {
-		if f, broken := r(e, b); broken && !slices.Contains(e.Expected, f.Code) {
-			out = append(out, f)
-		}
-	}
-	return out
 }
