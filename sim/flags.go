@@ -5,14 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"sweep.dev/sweep/catalog"
-	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/sim/core"
 	"sweep.dev/sweep/sim/dialect"
 	"sweep.dev/sweep/sim/fleet"
@@ -62,28 +60,6 @@ type flags struct {
 	inside *fleet.Inside // nil for a server on its own
 }
 
-// withoutEffect are flags of the real engine that change nothing that is
-// simulated; true: the flag takes a value. The others have a --no- form too.
-var withoutEffect = map[string]bool{
-	"trust-remote-code": false, "enforce-eager": false, "async-scheduling": false,
-	"disable-log-requests": false, "enable-log-requests": false, "disable-uvicorn-access-log": false,
-	"tokenizer": true, "tokenizer-mode": true, "revision": true, "tokenizer-revision": true,
-	"download-dir": true, "load-format": true, "generation-config": true, "swap-space": true,
-	"uvicorn-log-level": true, "chat-template": true, "disable-access-log-for-endpoints": true,
-	"distributed-executor-backend": true, "compilation-config": true,
-}
-
-// own are the flags that the simulator has with every engine, beside that
-// engine's.
-var own = map[string]bool{
-	"engine": true, "engine-version": true, "model": true, "gpu": true, "tensor-parallel-size": true,
-	"host": true, "port": true, "seed": true, "jitter": true, "time-scale": true, "start-delay": true,
-	"request-log": true, "fault": true, "help": true, "served-model-name": true,
-}
-
-// hidden begins the names of flags that only other engines' flags become.
-const hidden = "x-"
-
 // usageError is a mistake on the command line, in the words of an engine other
 // than vLLM where there is one.
 type usageError struct {
@@ -100,40 +76,6 @@ func (f *flags) usage(msg string) error {
 	}
 	return e
 }
-
-// help begins and ends the text of --help; the flags stand between.
-const (
-	helpHead = `Usage: sweep sim [flags] [MODEL]
-
-Runs a simulated inference engine: an OpenAI server in the dialect of vLLM, or of
-another engine, in front of a GPU that is only arithmetic. Its answers mean
-nothing; its timing, its metrics and its failures are those of the GPU and the
-model that it is given.
-  $ sweep sim --model Qwen/Qwen2.5-1.5B-Instruct --gpu rtx-2000-ada --port 8000
-  $ curl -s localhost:8000/v1/chat/completions -d '{"messages":[{"role":"user","content":"Hi"}],"max_tokens":8}'
-  $ curl -s localhost:8000/metrics                       # in vLLM's names
-  $ curl -s 'localhost:8000/sim/nvidia-smi?query=index,name,memory.used,utilization.gpu'
-
-Flags have the names of vllm serve, with dashes or underscores:
-`
-	helpEngines = `
-Other engines have their own flags, with dashes or underscores, beside --engine,
---engine-version, --model, --served-model-name, --gpu, --gpu-count, --host,
---port, --seed, --jitter, --time-scale, --start-delay, --request-log and --fault.
-The newest release is spoken, or the one that --engine-version names; of vllm
-0.32.0 or 0.8.5.
-`
-	helpFaults = `
-Faults for tests, as --fault NAME=VALUE, more than once or separated by commas:
-`
-	helpTail = `
-EXIT STATUS
-  0      stopped by a signal, or by the end of its context
-  1      the engine failed to start; its last lines say why, in its own words
-  2      usage: unrecognized arguments, invalid values (llama.cpp: 1)
-  other  asked for with --fault
-`
-)
 
 // parseFlags reads the command line. It returns flag.ErrHelp after printing
 // help, and a usageError for a mistake.
@@ -226,25 +168,6 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 	return f, f.check()
 }
 
-// spoken finds the engine and its release, which say what all other arguments
-// mean.
-func spoken(args []string) (engine, release string) {
-	engine = "vllm"
-	for i, arg := range args {
-		name, value, has := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		if !has && i+1 < len(args) {
-			value = args[i+1]
-		}
-		switch strings.ReplaceAll(name, "_", "-") {
-		case "engine":
-			engine = value
-		case "engine-version":
-			release = value
-		}
-	}
-	return engine, release
-}
-
 // byDefault fills in what an engine other than vLLM has where it is not told.
 func (f *flags) byDefault() {
 	d := f.dialect
@@ -265,130 +188,6 @@ func (f *flags) byDefault() {
 	set("x-ping", func() { f.settings.Ping = d.API.Ping })
 	set("max-num-seqs", func() { f.maxSeqs = d.Start.Seqs })
 	set("x-unified", func() { f.unified = !f.given["max-num-seqs"] })
-}
-
-// arrange turns a command line of the engine into one for package flag: names
-// with dashes, "--no-x" and short forms known, flags without effect taken out,
-// the positional arguments apart. Unknown arguments fail together, in the
-// engine's words.
-func (f *flags) arrange(fs *flag.FlagSet, args []string) (known, positional []string, err error) {
-	alias := map[string]string{"gpu-count": "tensor-parallel-size", "h": "help"}
-	if f.dialect.Name == "vllm" {
-		alias["tp"] = "tensor-parallel-size"
-	}
-	var unknown, settings []string
-	for len(args) > 0 {
-		arg := args[0]
-		args = args[1:]
-		if arg == "--" {
-			positional = append(positional, args...)
-			break
-		}
-		if !strings.HasPrefix(arg, "-") || arg == "-" {
-			positional = append(positional, arg)
-			continue
-		}
-		name, value, has := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		name = strings.ReplaceAll(name, "_", "-")
-		if a, ok := alias[name]; ok {
-			name = a
-		}
-		if name == "help" {
-			return []string{"-help"}, nil, nil
-		}
-		to, ok := f.meaning(fs, name)
-		if !ok {
-			unknown = append(unknown, arg)
-			for len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-				unknown = append(unknown, args[0])
-				args = args[1:]
-			}
-			continue
-		}
-		if to.Value && !has {
-			if len(args) == 0 {
-				return nil, nil, f.usage(f.dialect.Usage.Head + fmt.Sprintf(f.dialect.Usage.Missing, name))
-			}
-			value, args, has = args[0], args[1:], true
-		}
-		if to.To == "served-model-name" {
-			for len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-				value += "," + args[0]
-				args = args[1:]
-			}
-		}
-		switch {
-		case to.To == "":
-			f.ignored = append(f.ignored, "--"+name)
-		case to.To == "x-config":
-			more, err := f.config(value)
-			if err != nil {
-				return nil, nil, err
-			}
-			settings = append(settings, more...)
-		case to.As != "" && !has:
-			known = append(known, "-"+to.To+"="+to.As)
-		case has:
-			known = append(known, to.Becomes(value))
-		default:
-			known = append(known, "-"+to.To)
-		}
-	}
-	if len(unknown) > 0 {
-		return nil, nil, f.usage(f.dialect.Usage.Complain(unknown))
-	}
-	return append(known, settings...), positional, nil
-}
-
-// meaning is what a flag of the command line is to the simulator: one of its
-// own, which for vLLM all are, or what the engine's becomes.
-func (f *flags) meaning(fs *flag.FlagSet, name string) (dialect.Flag, bool) {
-	if to, ok := f.dialect.Lookup(name); ok {
-		return to, true
-	}
-	if def := fs.Lookup(name); def != nil && (f.dialect.Name == "vllm" || own[name]) && !strings.HasPrefix(name, hidden) {
-		b, ok := def.Value.(interface{ IsBoolFlag() bool })
-		return dialect.Flag{To: name, Value: !ok || !b.IsBoolFlag()}, true
-	}
-	if positive, no := strings.CutPrefix(name, "no-"); no && f.dialect.Name != "vllm" {
-		to, ok := f.dialect.Lookup(positive) // what a plan switches off is left out
-		return dialect.Flag{}, ok && !to.Value
-	}
-	if f.dialect.Name != "vllm" {
-		return dialect.Flag{}, false
-	}
-	takes, ok := withoutEffect[name]
-	if positive, no := strings.CutPrefix(name, "no-"); no && !ok {
-		takesValue, known := withoutEffect[positive]
-		ok = known && !takesValue
-	}
-	return dialect.Flag{Value: takes}, ok
-}
-
-// maxConfig bounds a file of settings.
-const maxConfig = 1 << 20
-
-// config reads a file of settings into flags. What it says wins over the
-// command line, as it does with trtllm-serve.
-func (f *flags) config(path string) ([]string, error) {
-	src, err := input.ReadFile(path, maxConfig)
-	if err != nil {
-		return nil, f.usage(f.dialect.Usage.Head + "Error: Invalid value for '--config': " + err.Error())
-	}
-	settings, err := dialect.ParseConfig(src)
-	if err != nil {
-		return nil, f.usage(fmt.Sprintf("%sError: %s: %v", f.dialect.Usage.Head, path, err))
-	}
-	var known []string
-	for _, key := range slices.Sorted(maps.Keys(settings)) {
-		to, ok := f.dialect.Config(key)
-		if !ok {
-			f.ignored = append(f.ignored, key)
-			continue
-		}
-		known = append(known, to.Becomes(settings[key]))
-	}
-	return known, nil
 }
 
 func (f *flags) check() error {
@@ -453,57 +252,6 @@ func (f *flags) options(g catalog.GPU, m catalog.Model) core.Options {
 		o.Blocks = max(1, total/core.BlockSize)
 	}
 	return o
-}
-
-func printHelp(w io.Writer, fs *flag.FlagSet) {
-	fmt.Fprint(w, helpHead)
-	fs.VisitAll(func(d *flag.Flag) {
-		if strings.HasPrefix(d.Name, "no-") || strings.HasPrefix(d.Name, hidden) {
-			return
-		}
-		value, usage := flag.UnquoteUsage(d)
-		name := "--" + d.Name
-		if b, ok := d.Value.(interface{ IsBoolFlag() bool }); ok && b.IsBoolFlag() {
-			if fs.Lookup("no-"+d.Name) != nil {
-				name = "--[no-]" + d.Name
-			}
-			value = ""
-		}
-		if value != "" {
-			name += " " + strings.ToUpper(value)
-		}
-		if d.DefValue != "" && d.DefValue != "0" && d.DefValue != "false" && d.DefValue != "0s" {
-			usage += " (default " + d.DefValue + ")"
-		}
-		fmt.Fprintf(w, "  %s\n        %s\n", name, usage)
-	})
-	fmt.Fprint(w, helpEngines)
-	for _, name := range dialect.Names()[1:] {
-		d, err := dialect.New(name, "")
-		if err != nil {
-			continue // each of the names is one
-		}
-		fmt.Fprintf(w, "  --engine %s (%s)\n", name, strings.Join(dialect.Releases(name), ", "))
-		for _, g := range d.Flags {
-			if g.To != "" && !strings.HasPrefix(g.To, hidden) {
-				fmt.Fprintf(w, "        %-34s as --%s\n", "--"+g.Names[0], strings.TrimSuffix(g.To+"="+g.As, "="))
-			}
-		}
-	}
-	fmt.Fprint(w, helpFaults)
-	for _, k := range server.FaultKinds {
-		fmt.Fprintf(w, "  %-22s %s\n", k.Name, k.Doc)
-	}
-	fmt.Fprint(w, fleet.Usage)
-	fmt.Fprint(w, helpTail)
-}
-
-func modelNames() []string {
-	var names []string
-	for _, m := range catalog.Models() {
-		names = append(names, m.Name)
-	}
-	return names
 }
 
 // Engines lists the engines whose dialect the simulator speaks, by the names of
