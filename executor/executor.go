@@ -86,7 +86,7 @@ type Config struct {
 
 	patience patience // shorter in tests
 
-	// Teardown outlives the run's context; nil is context.Background().
+	// Teardown outlives the run's context; its end gives up what is being ended.
 	Teardown context.Context
 	// Events is called by one goroutine at a time; it must not block for long.
 	Events func(Event)
@@ -175,9 +175,6 @@ func start(ctx context.Context, c Config, work func(context.Context, *run, Repor
 	r.money.ended = Spent(c.State, time.Now())
 	if c.Book != nil {
 		r.ledger = c.Book.Ledger("", r.ledger)
-	}
-	if r.Teardown == nil {
-		r.Teardown = context.Background()
 	}
 	rep, err := r.plan()
 	if err != nil {

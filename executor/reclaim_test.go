@@ -103,7 +103,7 @@ func TestReclaim_alone(t *testing.T) {
 	w := newWorld(t, nil)
 	w.owing(2, 1)
 	d, st := w.open()
-	rep, err := Reclaim(t.Context(), Config{Plan: w.plan, Dir: d, State: st, Path: w.dir, Backend: w.backend})
+	rep, err := Reclaim(t.Context(), Config{Plan: w.plan, Dir: d, State: st, Path: w.dir, Backend: w.backend, Teardown: t.Context()})
 	if err != nil || rep.Cleanup != nil || len(rep.Owed) != 0 {
 		t.Errorf("%v, %+v", err, rep)
 	}

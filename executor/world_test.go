@@ -120,7 +120,7 @@ func (w *world) run(ctx context.Context, change ...func(*Config)) (Report, error
 	d, st := w.open()
 	c := Config{
 		Plan: w.plan, Dir: d, State: st, Path: w.dir, Backend: w.backend, Collectors: w.collectors,
-		ClientHost: "here", Sweep: "/bin/sweep",
+		ClientHost: "here", Sweep: "/bin/sweep", Teardown: w.t.Context(),
 		Events: func(e Event) {
 			w.mu.Lock()
 			w.events = append(w.events, e)

@@ -152,12 +152,13 @@ func runGateway(ctx context.Context, o options, l net.Listener, log *logger) err
 	}
 	client := newClient()
 	defer client.CloseIdleConnections()
-	g := &gateway{epp: o.epp, client: client, log: log}
+	g := &gateway{life: ctx, epp: o.epp, client: client, log: log}
 	log.info("gateway", "listening on %s, endpoint picker %s", l.Addr(), o.epp)
 	return serve(ctx, l, g, log)
 }
 
 type gateway struct {
+	life   context.Context // of the reports, which outlive their requests
 	epp    string
 	client *http.Client
 	log    *logger
@@ -301,7 +302,7 @@ func (g *gateway) ask(r *http.Request, body []byte) (p pick, refused *refusal) {
 // tell reports the end of a request. It is small and local, and what the client
 // got is complete before.
 func (g *gateway) tell(report report) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(g.life, time.Second)
 	defer cancel()
 	raw, err := json.Marshal(report)
 	if err != nil {
