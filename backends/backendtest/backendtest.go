@@ -29,6 +29,7 @@ type suite struct {
 	crash   func(*testing.T, backends.Deployment)
 	spoil   func(*backends.Spec)
 	remote  bool
+	oneRole bool
 }
 
 // An Option says how a backend differs from one that starts local processes.
@@ -72,6 +73,10 @@ func Run(t *testing.T, fresh func(*testing.T) (backends.Backend, backends.Spec),
 		t.Run("extra", s.extra)
 		t.Run("spoiled", s.spoiled)
 		t.Run("crash", s.crashes)
+	}
+	if !s.nothing && !s.oneRole {
+		t.Run("roles", s.roles)
+		t.Run("roles fail", s.rolesFail)
 	}
 }
 

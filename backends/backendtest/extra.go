@@ -16,8 +16,8 @@ const awkward = "it's \"quoted\" $HOME ${PATH} `id` $(id) \\n \\\\ %s {{.}}\n\tt
 // server starts, and that both are told of the same folder.
 func (s *suite) extra(tt *testing.T) {
 	t := s.try(tt)
-	if sim, ok := t.Backend.(backends.Simulator); ok && sim.Simulated() {
-		return // it runs no command line
+	if simulates(t.Backend) {
+		return
 	}
 	t.spec.Roles = slices.Clone(t.spec.Roles)
 	role := &t.spec.Roles[0]

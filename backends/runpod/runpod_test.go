@@ -80,7 +80,7 @@ func TestContract(t *testing.T) {
 	e := emulator(t)
 	backendtest.Run(t, func(t *testing.T) (backends.Backend, backends.Spec) {
 		return backend(t, e), spec(t)
-	}, backendtest.Remote(), backendtest.CrashWith(crash), backendtest.SpoilWith(func(s *backends.Spec) {
+	}, backendtest.OneRole(), backendtest.Remote(), backendtest.CrashWith(crash), backendtest.SpoilWith(func(s *backends.Spec) {
 		s.Roles = slices.Clone(s.Roles)
 		s.Roles[0].Image = ""
 	}))

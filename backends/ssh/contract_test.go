@@ -43,7 +43,7 @@ func TestContract(t *testing.T) {
 	workdir := t.TempDir()
 	backendtest.Run(t, func(t *testing.T) (backends.Backend, backends.Spec) {
 		return configure(t, s, func(c *ssh.Config) { c.Workdir = workdir }), spec(t)
-	}, backendtest.CrashWith(func(t *testing.T, d backends.Deployment) {
+	}, backendtest.OneRole(), backendtest.CrashWith(func(t *testing.T, d backends.Deployment) {
 		kill(t, engine(t, d))
 	}))
 	if left, err := os.ReadDir(workdir); err != nil || len(left) != 0 {

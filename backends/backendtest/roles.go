@@ -1,0 +1,240 @@
+package backendtest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/host"
+)
+
+// OneRole is for a backend whose deployments are one server each.
+func OneRole() Option { return func(s *suite) { s.oneRole = true } }
+
+// roles is a deployment of two roles of two replicas each. The second is told
+// where all of the first are, and is not started before they are up.
+func (s *suite) roles(tt *testing.T) {
+	t := s.try(tt)
+	told := &telling{t: t, listening: map[string]bool{}}
+	told.divide(&t.spec)
+	d := t.start()
+	for _, role := range t.spec.Roles {
+		for n := range role.Replicas {
+			h := d.Host(role.Name, n)
+			eventually(t.T, fmt.Sprintf("%s %d answers", role.Name, n), func() bool { return answers(t.T, h) })
+			told.check(h, role.Name, n)
+		}
+	}
+	if all, err := t.List(t.Context(), t.spec.Owner); err != nil || len(all) != 1 {
+		t.Errorf("a deployment of four servers is listed as %+v, %v", all, err)
+	}
+	t.accessOf(d)
+
+	// By its name alone, as a later process may have it.
+	arrows := t.ledger.Arrows()
+	bare := backends.Ref{Kind: arrows[0].Kind, RunID: t.spec.RunID, Pod: t.spec.Pod, Name: arrows[0].Name, Details: arrows[0].At}
+	if bare.Name == "" { // it is found by what it was created as
+		bare = *arrows[len(arrows)-1].Ref
+	}
+	another, _ := s.fresh(tt)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := another.Terminate(ctx, bare); err != nil {
+		t.Errorf("Terminate: %v", err)
+	}
+	t.nothingLeft()
+	t.end(d)
+}
+
+// rolesFail holds that nothing is left of a deployment of which a later role
+// cannot start, or is not wanted any more.
+func (s *suite) rolesFail(tt *testing.T) {
+	enough := errors.New("enough")
+	for name, fail := range map[string]func(*trial, context.CancelCauseFunc){
+		"no such command": func(t *trial, _ context.CancelCauseFunc) {
+			t.spec.Roles[1].Argv = func(backends.Address) ([]string, error) { return []string{"/no/such/server"}, nil }
+			t.spec.Roles[1].Started = func(ctx context.Context, _ host.Host, _ int) error {
+				<-ctx.Done() // where its end is seen later than its start
+				return context.Cause(ctx)
+			}
+		},
+		"is not up": func(t *trial, _ context.CancelCauseFunc) {
+			t.spec.Roles[0].Started = func(context.Context, host.Host, int) error { return enough }
+		},
+		"cancelled": func(t *trial, cancel context.CancelCauseFunc) {
+			t.spec.Roles[0].Started = func(context.Context, host.Host, int) error { cancel(enough); return nil }
+		},
+	} {
+		tt.Run(name, func(tt *testing.T) {
+			t := s.try(tt)
+			if simulates(t.Backend) && name == "no such command" {
+				return // it runs none
+			}
+			told := &telling{t: t, listening: map[string]bool{}}
+			told.divide(&t.spec)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			ctx, stop := context.WithTimeout(ctx, patience)
+			defer stop()
+			fail(t, cancel)
+			d, err := t.Launch(ctx, t.spec, &t.ledger)
+			if err == nil {
+				t.end(d)
+				t.Fatal("Launch: no error")
+			}
+			if name != "no such command" && !errors.Is(err, enough) {
+				t.Errorf("Launch: %v", err)
+			}
+			if states := t.ledger.States(); len(states) > 0 && states[len(states)-1] != backends.Gone {
+				t.Errorf("the ledger still owes it: %v", states)
+			}
+		})
+	}
+}
+
+// A telling notes what replicas are told of each other.
+type telling struct {
+	t         *trial
+	mu        sync.Mutex
+	listening map[string]bool // replicas of the first role that are up
+}
+
+// divide makes two roles of a spec's one.
+func (o *telling) divide(spec *backends.Spec) {
+	base := spec.Roles[0]
+	dir := o.t.TempDir()
+	first, second := base, base
+	first.Name, second.Name = "worker", "frontend" // which the simulator knows
+	for _, r := range []*backends.Role{&first, &second} {
+		r.Replicas, r.GPUs, r.Port = 2, 0, 0
+		r.LogPath = func(n int) string { return filepath.Join(dir, r.Name+"-"+strconv.Itoa(n)+".log") }
+		if argv := r.Argv; !simulates(o.t.Backend) {
+			r.Argv = func(a backends.Address) ([]string, error) { return tell(a, argv) }
+		}
+	}
+	first.Started = func(ctx context.Context, h host.Host, replica int) error {
+		for !answers(o.t.T, h) {
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.listening[strconv.Itoa(replica)] = true
+		if text := o.log(second.LogPath(0)); text != "" {
+			o.t.Errorf("the second role was started before replica %d of the first was up: %s", replica, text)
+		}
+		return nil
+	}
+	spec.Roles, spec.Entry = []backends.Role{first, second}, "frontend"
+}
+
+// tell is a command line that says where its peers are before it becomes the one
+// of argv.
+func tell(a backends.Address, argv func(backends.Address) ([]string, error)) ([]string, error) {
+	peers := map[string][]string{}
+	for role, list := range a.Peers {
+		for _, p := range list {
+			peers[role] = append(peers[role], p.String())
+		}
+	}
+	text, err := json.Marshal(peers)
+	if err != nil {
+		return nil, err
+	}
+	inner, err := argv(a)
+	return append([]string{"/bin/sh", "-c", `printf 'told %s\n' "$1"; shift; exec "$@"`, "tell", string(text)}, inner...), err
+}
+
+// simulates says whether a backend runs no command line.
+func simulates(b backends.Backend) bool {
+	sim, ok := b.(backends.Simulator)
+	return ok && sim.Simulated()
+}
+
+func (o *telling) log(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// check holds what a replica was told against where the others answer.
+func (o *telling) check(h host.Host, role string, n int) {
+	if simulates(o.t.Backend) {
+		return
+	}
+	var line string
+	eventually(o.t.T, "the log says what it was told", func() bool {
+		r, err := h.Logs(o.t.Context())
+		if err != nil {
+			return false
+		}
+		defer r.Close()
+		text, err := io.ReadAll(r)
+		_, after, ok := strings.Cut(string(text), "told ")
+		line, _, _ = strings.Cut(after, "\n")
+		return err == nil && ok && strings.Contains(after, "\n")
+	})
+	var peers map[string][]string
+	if err := json.Unmarshal([]byte(line), &peers); err != nil {
+		o.t.Errorf("%s %d was told %q: %v", role, n, line, err)
+		return
+	}
+	all := slices.Concat(peers["worker"], peers["frontend"])
+	slices.Sort(all)
+	if len(peers["worker"]) != 2 || len(peers["frontend"]) != 2 || len(slices.Compact(all)) != 4 {
+		o.t.Errorf("%s %d was told of %v, want two and two at addresses of their own", role, n, peers)
+	}
+	if len(o.listening) != 2 {
+		o.t.Errorf("of the first role only %v were awaited", o.listening)
+	}
+	if o.t.remote {
+		return
+	}
+	// Each is reached from beside each other one, by the address that it was told.
+	for _, peer := range all {
+		out, err := h.Exec(o.t.Context(), "python3", "-c", "import sys, urllib.request as r; print(r.urlopen('http://' + sys.argv[1], timeout=10).status)", peer)
+		if err != nil || strings.TrimSpace(string(out)) != "200" {
+			o.t.Errorf("from beside %s %d, %s answers %q, %v", role, n, peer, out, err)
+		}
+	}
+}
+
+// accessOf holds that every replica is known by the ref.
+func (t *trial) accessOf(d backends.Deployment) {
+	t.Helper()
+	from, ok := t.Backend.(backends.Accessor)
+	if !ok {
+		return
+	}
+	arrows := t.ledger.Arrows()
+	all, err := from.Access(t.Context(), *arrows[len(arrows)-1].Ref)
+	if errors.Is(err, host.ErrNotSupported) {
+		return
+	}
+	var got []string
+	for _, a := range all {
+		got = append(got, fmt.Sprintf("%s %d", a.Role, a.Replica))
+		if url := d.Host(a.Role, a.Replica).URL(); a.Path != host.Tunnel && a.URL != url {
+			t.Errorf("Access of %s %d says %s, its host %s", a.Role, a.Replica, a.URL, url)
+		}
+	}
+	if want := []string{"frontend 0", "frontend 1", "worker 0", "worker 1"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("Access: %q, %v", got, err)
+	}
+}
