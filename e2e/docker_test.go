@@ -114,6 +114,53 @@ func TestDocker_sweepKilled(t *testing.T) {
 	}
 }
 
+// dynamoPackages is where a container has Dynamo's packages, if .engines/dynamo is its
+// /opt/dynamo.
+func dynamoPackages(t *testing.T) string {
+	t.Helper()
+	packages, err := filepath.Glob(".engines/dynamo/lib/python3.*/site-packages")
+	if err != nil || len(packages) != 1 {
+		t.Fatalf("packages of Dynamo: %q, %v", packages, err)
+	}
+	return "/opt" + strings.TrimPrefix(packages[0], ".engines")
+}
+
+// TestDocker_roles: each replica of each role has a container of its own, and the
+// columns and the routing are those of the process backend. After a kill -9 of
+// sweep the resume ends exactly those, and what they shared.
+func TestDocker_roles(t *testing.T) {
+	needDynamo(t)
+	need(t, "engines:docker", ".engines/docker/rootfs.tar")
+	d := dockertest.Start(t, ".")
+	d.Tag(t, d.Image(t), "sweep-dynamo:local")
+	t.Setenv("DOCKER_HOST", d.Host)
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	dir, events := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "events.jsonl")
+	s := start(t, "run", "-o", dir, "--events", events, "--set", "engines.dynamo-disagg.env.PYTHONPATH="+dynamoPackages(t), "plans/docker-dynamo.yaml")
+	s.until(events, func(e event) bool { return e.Type == "trial_committed" })
+	if err := s.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.wait()
+	if left := d.Containers(t); len(left) != 4 {
+		t.Errorf("after kill -9: %q, want four containers", left)
+	}
+	s = start(t, "resume", dir)
+	ended(t, s.wait())
+	noContainers(t, d)
+	d.NoGroups(t)
+	rows := readRows(t, dir)
+	if len(rows) != 2 {
+		t.Fatalf("got %d rows, want 2", len(rows))
+	}
+	disaggregated(t, dir, rows)
+	for _, r := range rows {
+		if r["backend"] != "docker" || r["network_path"] != "direct" {
+			t.Errorf("%s: on %s by %s", r, r["backend"], r["network_path"])
+		}
+	}
+}
+
 // A dynamoBox is a container that runs Dynamo's image, in which nothing is started yet.
 type dynamoBox struct {
 	*dockertest.Daemon
@@ -128,19 +175,16 @@ func startDynamoBox(t *testing.T) dynamoBox {
 	d := dockertest.Start(t, ".")
 	t.Setenv("DOCKER_HOST", d.Host)
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	packages, err := filepath.Glob(".engines/dynamo/lib/python3.*/site-packages")
-	if err != nil || len(packages) != 1 {
-		t.Fatalf("packages of Dynamo: %q, %v", packages, err)
-	}
+	packages := dynamoPackages(t)
 	folder, err := filepath.Abs(".engines/dynamo")
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := d.Idle(t, "dynamo", container.Config{
-		Image: d.Image(t), Env: []string{"PYTHONPATH=/opt" + strings.TrimPrefix(packages[0], ".engines")},
+		Image: d.Image(t), Env: []string{"PYTHONPATH=" + packages},
 	}, folder+":/opt/dynamo:ro")
 	b := dynamoBox{d, id}
-	if inside, want := b.sh(t, `python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])'`), filepath.Base(filepath.Dir(packages[0])); strings.TrimSpace(inside) != want {
+	if inside, want := b.sh(t, `python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])'`), filepath.Base(filepath.Dir(packages)); strings.TrimSpace(inside) != want {
 		t.Fatalf("Dynamo was installed for %s, and the image has %s: remove .engines/dynamo, set PYTHON, run task engines:dynamo", want, inside)
 	}
 	return b

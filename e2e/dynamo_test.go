@@ -101,6 +101,13 @@ type routing struct {
 func TestDynamo_disaggregated(t *testing.T) {
 	needDynamo(t)
 	dir, rows := ran(t, "plans/local-dynamo-disagg.yaml", 2)
+	disaggregated(t, dir, rows)
+}
+
+// disaggregated holds what a run of prefill, decode and frontend has measured,
+// wherever they ran.
+func disaggregated(t *testing.T, dir string, rows []row) {
+	t.Helper()
 	for _, r := range rows {
 		usable(t, r)
 		// Both kinds see each request, which counts once.

@@ -240,3 +240,25 @@ func (d *Daemon) Containers(t testing.TB) []string {
 	}
 	return names
 }
+
+// NoGroups holds that the daemon has no network and no volume but its own.
+func (d *Daemon) NoGroups(t testing.TB) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	networks, err := d.API.NetworkList(ctx, client.NetworkListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range networks.Items {
+		if n.Name != "bridge" && n.Name != "host" && n.Name != "none" {
+			t.Errorf("network left: %s", n.Name)
+		}
+	}
+	volumes, err := d.API.VolumeList(ctx, client.VolumeListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range volumes.Items {
+		t.Errorf("volume left: %s", v.Name)
+	}
+}
