@@ -45,7 +45,7 @@ type supervisor struct {
 
 // ruleOf is what may end a trial of this load before its cap.
 func ruleOf(l plan.Load) *stopping.Rule {
-	c := stopping.Config{Open: open(l)}
+	c := stopping.Config{Open: l.Open()}
 	if u := l.Until; u != nil {
 		c.Until = &stopping.Precision{Metric: u.Metric, Within: u.Within, Confidence: u.Confidence, MinRequests: u.MinRequests}
 	}
@@ -95,10 +95,15 @@ func capped(c source.Config, measured int) string {
 	if c.RequestsPerWorker > 0 {
 		most = c.RequestsPerWorker * c.Concurrency
 	}
-	if len(c.Trace) > 0 && (most == 0 || len(c.Trace) < most) {
-		most = len(c.Trace)
+	timed := c.Duration > 0
+	if c.Pace != nil {
+		if n, exact := c.Pace.Count(0); !exact {
+			timed = timed || c.Pace.Length() > 0
+		} else if most == 0 || int(n) < most {
+			most = int(n)
+		}
 	}
-	if (c.Duration > 0 || len(c.Stages) > 0) && (most == 0 || measured < most) {
+	if timed && (most == 0 || measured < most) {
 		return stopping.Duration
 	}
 	return stopping.Requests
@@ -110,7 +115,8 @@ func (m *measurement) beside(ctx context.Context, c source.Config) (stop func(),
 	if c.Probe == (source.Probe{}) {
 		return func() {}, nil
 	}
-	src, err := source.NewProbe(c)
+	c.Phase = result.Probe
+	src, err := source.New(c)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ func (m *measurement) evidence(row result.Row, plateau timeline.Span) verdict.Ev
 	l := m.trial.cell.Load
 	e := verdict.Evidence{
 		Row: row, Requests: m.requests, Health: m.health, Told: m.sink.notes,
-		Open: open(l), MaxInFlight: l.MaxInFlight, Exact: m.exact(), Warmup: warmup(l.Warmup),
+		Open: l.Open(), MaxInFlight: l.MaxInFlight, Exact: m.exact(), Warmup: warmup(l.Warmup),
 		Shared: m.shared(), MayKnow: m.mayKnow(), Unrepresentative: m.Plan.Unrepresentative(m.trial.cell),
 	}
 	e.Server, e.Thefts = looks(m.sink.samples)
@@ -51,9 +51,6 @@ func warmup(w plan.Warmup) int {
 	}
 	return w.Requests
 }
-
-// open says whether a load is sent by a schedule.
-func open(l plan.Load) bool { return l.RequestRate > 0 || len(l.Stages) > 0 || l.Trace != nil }
 
 // exact says whether every request of this trial must yield max_tokens tokens.
 func (m *measurement) exact() bool { return m.trial.cell.Load.Output == plan.OutputExact }

@@ -34,7 +34,7 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 	cell := m.trial.cell
 	finished := time.Now().UTC()
 	span := timeline.Assign(m.requests, cell.Load.Concurrency)
-	m.sink.samples = append(m.sink.samples, timeline.Samples(timeline.Of(m.requests, timeline.Step, open(cell.Load)))...)
+	m.sink.samples = append(m.sink.samples, timeline.Samples(timeline.Of(m.requests, timeline.Step, cell.Load.Open()))...)
 
 	o := &result.Outcome{
 		CellID: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: m.attempt,
@@ -277,7 +277,7 @@ func (m *measurement) price(row result.Row, terms backends.Terms) {
 }
 
 func (m *measurement) summaryOptions(span timeline.Span) summary.Options {
-	o := summary.Options{Open: open(m.trial.cell.Load), Span: span, EndedEarly: m.ended.Cancel}
+	o := summary.Options{Open: m.trial.cell.Load.Open(), Span: span, EndedEarly: m.ended.Cancel}
 	if g := m.Plan.Goodput; g != nil {
 		o.Goodput = &summary.Goodput{TTFT: g.TTFT, TPOT: g.TPOT, E2E: g.E2E}
 	}

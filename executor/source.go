@@ -50,7 +50,7 @@ func (r *run) sourceOf(t *trial) source.Config {
 	c := source.Config{
 		Seed: r.Plan.Seed, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: 1,
 		Concurrency: l.Concurrency, ThinkTime: l.ThinkTime,
-		RequestRate: l.RequestRate, Arrivals: source.Arrivals(l.Arrivals), Burstiness: l.Burstiness, MaxInFlight: l.MaxInFlight,
+		Pace: r.pace(l), MaxInFlight: l.MaxInFlight,
 		Requests: l.Requests, RequestsPerWorker: l.RequestsPerWorker, Duration: l.Duration,
 		WarmupRequests: l.Warmup.Requests, WarmupDuration: l.Warmup.Duration,
 		MaxTokens: l.MaxTokens, Deadline: r.Plan.Timeouts.Request, SampleSeed: l.Sampling.Seed,
@@ -62,25 +62,38 @@ func (r *run) sourceOf(t *trial) source.Config {
 			Reuse: p.Reuse == plan.ReuseAllowed, CacheBust: p.CacheBust,
 		},
 	}
-	for _, s := range l.Stages {
-		c.Stages = append(c.Stages, arrivals.Stage{Rate: s.Rate, For: s.For, Over: s.Over})
-	}
-	if l.Trace != nil {
-		c.Trace, c.TraceSpeed = r.traces[traceKey(l.Trace)].Rows, l.Trace.Speed
-	}
+	// The plan and the source have the same fields, which the compiler checks.
 	if l.Conversation != nil {
-		c.Conversation.Turns = l.Conversation.Turns
+		c.Conversation = source.Conversation(*l.Conversation)
 	}
 	if l.Cancel != nil {
-		c.Cancel = source.Cancel{Share: l.Cancel.Share, After: l.Cancel.After}
+		c.Cancel = source.Cancel(*l.Cancel)
 	}
 	if l.Probe != nil {
-		c.Probe = source.Probe{Rate: l.Probe.Rate, InputTokens: l.Probe.InputTokens, MaxTokens: l.Probe.MaxTokens}
+		c.Probe = source.Probe(*l.Probe)
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.RequestHeaders)) {
 		c.Headers = append(c.Headers, load.Header{Name: name, Value: l.RequestHeaders[name]})
 	}
 	return c
+}
+
+// pace is when the requests of an open loop are due; nil for a closed loop.
+func (r *run) pace(l plan.Load) arrivals.Pace {
+	process := arrivals.Process{Kind: arrivals.Kind(l.Arrivals), Burstiness: l.Burstiness}
+	switch {
+	case l.Trace != nil:
+		return trace.Replay{Rows: r.traces[traceKey(l.Trace)].Rows, Speed: l.Trace.Speed}
+	case len(l.Stages) > 0:
+		rates := arrivals.Rates{Process: process}
+		for _, s := range l.Stages {
+			rates.Stages = append(rates.Stages, arrivals.Stage(s))
+		}
+		return rates
+	case l.RequestRate > 0:
+		return arrivals.Steady(l.RequestRate, process)
+	}
+	return nil
 }
 
 // Files are read once, whatever the number of trials that name them.

@@ -220,7 +220,9 @@ func (m *measurement) diedUnderLoad(ctx context.Context) bool {
 // warmUp sends the warm-up's requests; they are recorded as such and never
 // counted.
 func (m *measurement) warmUp(ctx context.Context, d load.Driver) error {
-	src, err := source.NewWarmup(m.load())
+	c := m.load()
+	c.Phase = result.Warmup
+	src, err := source.New(c)
 	if err != nil {
 		return err
 	}

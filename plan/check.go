@@ -231,7 +231,7 @@ func (l *loader) checkTimeouts(p *Plan) {
 	}
 	if t.Trial == 0 {
 		t.Trial = defaultTrial
-		sends := p.Load.Duration + last(p.Load.Stages)
+		sends, _ := p.Load.Sends()
 		if need := sends + t.Request + trialMargin; sends > 0 && need > t.Trial {
 			t.Trial = need
 		}

@@ -79,14 +79,6 @@ func (l *loader) checkNoEffect(p *Plan) {
 	}
 }
 
-// closed and open say what makes requests go; neither holds for a plan that does
-// not tell.
-func (l *loader) closed(*Plan) bool { return l.given("concurrency") }
-
-func (l *loader) open(p *Plan) bool {
-	return !l.closed(p) && (l.given("request_rate") || l.has("load", "stages") || l.has("load", "trace"))
-}
-
 func unstreamed(_ *loader, p *Plan) bool { return p.Load.Stream != nil && !*p.Load.Stream }
 
 func ofKind(kinds ...string) func(*loader, *Plan) bool {

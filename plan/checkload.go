@@ -43,44 +43,6 @@ func (l *loader) checkAxesOfLoad(*Plan) {
 	}
 }
 
-// checkLoop says what makes requests go: exactly one thing.
-func (l *loader) checkLoop(p *Plan) {
-	ld := &p.Load
-	if ld.Client == ClientAuto {
-		ld.Client = ""
-	}
-	var ways [][]string
-	for _, way := range amountAxes() {
-		if l.given(way) {
-			ways = append(ways, l.where(way))
-		}
-	}
-	for _, way := range []string{"stages", "trace"} {
-		if l.has("load", way) {
-			ways = append(ways, path("load", way))
-		}
-	}
-	switch {
-	case len(ways) > 1:
-		l.conflict("a closed loop has concurrency; an open loop has request_rate, stages or a trace", ways[len(ways)-1],
-			"a load has one of concurrency, request_rate, stages and trace, not several")
-	case len(ways) == 0 && slices.ContainsFunc(amountAxes(), l.mistyped):
-		return
-	case len(ways) == 0:
-		l.missing("the load has neither a concurrency nor a request_rate", "an axis concurrency: [1, 8, 32], or load.concurrency, or request_rate in either place, or load.stages, or load.trace", "load")
-		return
-	}
-	if !l.open(p) || ld.Trace != nil {
-		return
-	}
-	if ld.Arrivals == "" {
-		ld.Arrivals = "poisson"
-	}
-	if ld.Arrivals == "gamma" && ld.Burstiness == 0 {
-		ld.Burstiness = 1
-	}
-}
-
 func (l *loader) checkAmount(p *Plan) {
 	if w := &p.Load.Warmup; w.Duration > 0 && !l.has("load", "warmup", "requests") {
 		w.Requests = 0
@@ -90,7 +52,7 @@ func (l *loader) checkAmount(p *Plan) {
 	}
 	requests, each, duration := l.has("load", "requests"), l.has("load", "requests_per_worker"), l.has("load", "duration")
 	switch {
-	case requests || each || duration || l.Mistyped["load.requests"] || l.Mistyped["load.duration"] || l.has("load", "stages") || l.has("load", "trace"):
+	case requests || each || duration || l.Mistyped["load.requests"] || l.Mistyped["load.duration"] || slices.ContainsFunc(patterns(), func(way pattern) bool { return way.ends && l.has("load", way.key) }):
 	case l.has("load", "until"):
 		l.missing("load.until has no cap: a metric may never be known well enough", "load.requests, load.requests_per_worker or load.duration", "load", "until")
 	default:

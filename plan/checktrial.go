@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	"sweep.dev/sweep/internal/syntax"
 )
@@ -39,15 +38,6 @@ func (l *loader) checkStages(p *Plan) {
 	if !sends {
 		l.Report.Node(n, "value", "no stage sends anything").Expected = "a rate above 0"
 	}
-}
-
-// last is how long the stages of a load take together.
-func last(stages []Stage) time.Duration {
-	var sum time.Duration
-	for _, s := range stages {
-		sum += s.For + s.Over
-	}
-	return sum
 }
 
 func (l *loader) checkTrace(p *Plan) {

@@ -96,10 +96,7 @@ func streams(l plan.Load, rate float64) int {
 	if l.MaxInFlight > 0 {
 		return l.MaxInFlight
 	}
-	requests := l.RequestRate
-	for _, s := range l.Stages {
-		requests = max(requests, s.Rate)
-	}
+	requests := l.PeakRate()
 	if requests <= 0 {
 		return openStreams
 	}

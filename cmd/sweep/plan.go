@@ -159,8 +159,9 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 		return err
 	}
 	about := "about " + roundMinutes(total)
+	_, known := p.Load.Sends()
 	switch l := p.Load; {
-	case l.Trace != nil:
+	case !known:
 		about = "as long as the trace"
 	case l.Until != nil || l.Stop != nil:
 		about += " at most"
@@ -254,19 +255,6 @@ func tokenEstimate(s plan.Server) time.Duration {
 	return time.Duration(2 * float64(model.Parameters) / (0.85 * bandwidth) * float64(time.Second))
 }
 
-// sending is how long a load sends, where the plan says it: its duration, or all
-// of its stages.
-func sending(l plan.Load) time.Duration {
-	var stages time.Duration
-	for _, s := range l.Stages {
-		stages += s.For + s.Over
-	}
-	if l.Duration > 0 && (stages == 0 || l.Duration < stages) {
-		return l.Duration
-	}
-	return stages
-}
-
 // trialEstimate is how long one trial may take, if nothing ends it early. Tokens
 // take the time of the server's clock, which runs at scale; what the client waits
 // for does not. The time of a trace is in its file, which nobody reads for a look
@@ -283,7 +271,7 @@ func trialEstimate(s plan.Server, l plan.Load, scale float64) time.Duration {
 	if w := l.Warmup.Duration; w > 0 && (l.Warmup.Requests == 0 || w < d) {
 		d = w
 	}
-	sends := sending(l)
+	sends, _ := l.Sends()
 	switch {
 	case l.RequestRate > 0 && n > 0:
 		byCount := time.Duration(float64(n)/l.RequestRate*float64(time.Second)) + request
@@ -338,7 +326,7 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 		Extra []executor.Extra `json:"extra"`
 	}
 	seconds := func(d time.Duration) *float64 {
-		if p.Load.Trace != nil {
+		if _, known := p.Load.Sends(); !known {
 			return nil // it is as long as the trace
 		}
 		s := d.Seconds()

@@ -115,7 +115,8 @@ func newView(j job) *view {
 }
 
 func expect(s plan.Server, l plan.Load, scale float64) *expected {
-	e := &expected{seconds: trialEstimate(s, l, scale).Seconds(), requests: l.Requests, duration: sending(l)}
+	sends, _ := l.Sends()
+	e := &expected{seconds: trialEstimate(s, l, scale).Seconds(), requests: l.Requests, duration: sends}
 	if l.RequestsPerWorker > 0 {
 		e.requests = l.RequestsPerWorker * max(1, l.Concurrency)
 	}

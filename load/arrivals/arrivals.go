@@ -86,6 +86,41 @@ func (p Process) points(r *draw.Rand) func() float64 {
 	}
 }
 
+// A Pace says when the requests of an open loop are due. Its times follow from
+// the stream of chance that it is given and from nothing else. Each pattern of load
+// is a Pace: rates here, a recording in package trace.
+type Pace interface {
+	// Check says what in it cannot be.
+	Check() error
+	// Length is how long it sends; 0 if it has no end of its own.
+	Length() time.Duration
+	// Count is how many requests it makes before end, or all of them if end is 0. It
+	// is how many are expected unless it is exact.
+	Count(end time.Duration) (n float64, exact bool)
+	// Due returns the times in order, one a call; false is the end.
+	Due(r *draw.Rand) func() (time.Duration, bool)
+}
+
+// Times returns at most n times of a pace, all below end unless that is 0.
+func Times(p Pace, r *draw.Rand, n int, end time.Duration) []time.Duration {
+	size := n
+	switch e, exact := p.Count(end); {
+	case exact:
+		size = min(n, int(e))
+	case e < float64(n)/1.1:
+		size = int(e*1.1) + 16
+	}
+	out := make([]time.Duration, 0, size)
+	for due := p.Due(r); len(out) < n; {
+		at, ok := due()
+		if !ok || end > 0 && at >= end {
+			break
+		}
+		out = append(out, at)
+	}
+	return out
+}
+
 // MaxRate bounds a rate, in requests per second.
 const MaxRate = 1e6
 
@@ -97,32 +132,46 @@ type Stage struct {
 	For, Over time.Duration
 }
 
-// Check says what in stages cannot be. open allows the last to have no end.
-func Check(stages []Stage, open bool) error {
+// Rates is the [Pace] of rates one after the other; only the last may have no end.
+type Rates struct {
+	Process
+	Stages []Stage
+}
+
+// Steady is one rate without an end.
+func Steady(rate float64, p Process) Rates { return Rates{p, []Stage{{Rate: rate}}} }
+
+// Check implements [Pace].
+func (r Rates) Check() error {
 	sends := false
-	for i, s := range stages {
+	for i, s := range r.Stages {
+		open := s.For == 0 && s.Over == 0
 		switch {
 		case !(s.Rate >= 0 && s.Rate <= MaxRate):
-			return fmt.Errorf("stage %d: rate %g is not between 0 and %g a second", i+1, s.Rate, float64(MaxRate))
+			what := "request rate"
+			if len(r.Stages) > 1 || !open {
+				what = fmt.Sprintf("stage %d: rate", i+1)
+			}
+			return fmt.Errorf("%s %g is not between 0 and %g a second", what, s.Rate, float64(MaxRate))
 		case s.For < 0 || s.Over < 0:
 			return fmt.Errorf("stage %d: a time is negative", i+1)
 		case s.For > 0 && s.Over > 0:
 			return fmt.Errorf("stage %d both holds its rate and goes to it: that is two stages", i+1)
-		case s.For == 0 && s.Over == 0 && (!open || i < len(stages)-1):
+		case open && i < len(r.Stages)-1:
 			return fmt.Errorf("stage %d has no end", i+1)
 		}
 		sends = sends || s.Rate > 0
 	}
-	if len(stages) > 0 && !sends {
+	if !sends {
 		return errors.New("no stage sends anything")
 	}
-	return nil
+	return r.Process.Check()
 }
 
-// Length is how long the stages are, 0 where they have no end.
-func Length(stages []Stage) time.Duration {
+// Length implements [Pace].
+func (r Rates) Length() time.Duration {
 	var sum time.Duration
-	for _, s := range stages {
+	for _, s := range r.Stages {
 		if s.For == 0 && s.Over == 0 {
 			return 0
 		}
@@ -131,56 +180,47 @@ func Length(stages []Stage) time.Duration {
 	return sum
 }
 
-// Expected is how many requests are expected before end; an end of 0 is that of
-// the stages, and infinity where they have none.
-func Expected(stages []Stage, end time.Duration) float64 {
+// Count implements [Pace]. It is infinity if neither end nor the stages have one.
+func (r Rates) Count(end time.Duration) (n float64, exact bool) {
 	limit := math.Inf(1)
 	if end > 0 {
 		limit = end.Seconds()
 	}
-	sum := 0.0
-	for _, p := range pieces(stages) {
+	for _, p := range pieces(r.Stages) {
 		if left := limit - p.start; left < p.d {
 			p.b = p.a + (p.b-p.a)*max(left, 0)/p.d
 			p.d = max(left, 0)
 		}
-		sum += p.count()
+		n += p.count()
 	}
-	return sum
+	return n, false
 }
 
-// Schedule returns at most n send times in order, all below end where that is
-// not 0 and within the stages where they have an end.
-func (p Process) Schedule(r *draw.Rand, stages []Stage, n int, end time.Duration) []time.Duration {
-	size := n
-	if e := Expected(stages, end); e < float64(n)/1.1 {
-		size = int(e*1.1) + 16
-	}
-	out := make([]time.Duration, 0, size)
-	next := p.points(r)
-	s := 0.0 // of the point that is due
-	if n > 0 {
-		s = next()
-	}
+// Due implements [Pace].
+func (r Rates) Due(rng *draw.Rand) func() (time.Duration, bool) {
+	next := r.points(rng)
+	rest := pieces(r.Stages)
+	s := next()   // of the point that is due
 	before := 0.0 // expected by the beginning of the piece
-	for _, piece := range pieces(stages) {
-		count := piece.count()
-		for len(out) < n && s-before < count {
-			t := piece.start + piece.at(s-before)
+	return func() (time.Duration, bool) {
+		for len(rest) > 0 {
+			count := rest[0].count()
+			if s-before >= count {
+				before += count
+				rest = rest[1:]
+				continue
+			}
+			t := rest[0].start + rest[0].at(s-before)
 			// Past what a Duration holds nobody waits; and it must not wrap.
 			if t > float64(math.MaxInt64/int64(time.Second)) {
-				return out
+				rest = nil
+				break
 			}
-			at := time.Duration(math.Round(t * float64(time.Second)))
-			if end > 0 && at >= end {
-				return out
-			}
-			out = append(out, at)
 			s = next()
+			return time.Duration(math.Round(t * float64(time.Second))), true
 		}
-		before += count
+		return 0, false
 	}
-	return out
 }
 
 // A piece is a stage with the rate that it begins at. Its times are in seconds.

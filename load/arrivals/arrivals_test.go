@@ -21,27 +21,30 @@ var update = flag.Bool("update", false, "rewrite golden files")
 
 func hold(rate float64) []Stage { return []Stage{{Rate: rate}} }
 
+func expected(stages []Stage, end time.Duration) float64 {
+	n, _ := Rates{Stages: stages}.Count(end)
+	return n
+}
+
 const s = time.Second
 
 func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		stages []Stage
-		open   bool
 		want   string
 	}{
-		{nil, false, ""},
-		{[]Stage{{Rate: 1, For: s}, {Rate: 0, For: s}, {Rate: 5, Over: s}}, false, ""},
-		{[]Stage{{Rate: 1, For: s}, {Rate: 2}}, true, ""},
-		{[]Stage{{Rate: 1, For: s}, {Rate: 2}}, false, "stage 2 has no end"},
-		{[]Stage{{Rate: 1}, {Rate: 2, For: s}}, true, "stage 1 has no end"},
-		{[]Stage{{Rate: 1, For: s, Over: s}}, false, "two stages"},
-		{[]Stage{{Rate: 1, For: -s}}, false, "negative"},
-		{[]Stage{{Rate: math.NaN(), For: s}}, false, "rate NaN"},
-		{[]Stage{{Rate: -1, For: s}}, false, "rate -1"},
-		{[]Stage{{Rate: 2e6, For: s}}, false, "rate 2e+06"},
-		{[]Stage{{Rate: 0, For: s}}, false, "no stage sends"},
+		{nil, "no stage sends"},
+		{[]Stage{{Rate: 1, For: s}, {Rate: 0, For: s}, {Rate: 5, Over: s}}, ""},
+		{[]Stage{{Rate: 1, For: s}, {Rate: 2}}, ""},
+		{[]Stage{{Rate: 1}, {Rate: 2, For: s}}, "stage 1 has no end"},
+		{[]Stage{{Rate: 1, For: s, Over: s}}, "two stages"},
+		{[]Stage{{Rate: 1, For: -s}}, "negative"},
+		{[]Stage{{Rate: math.NaN(), For: s}}, "rate NaN"},
+		{[]Stage{{Rate: -1, For: s}}, "rate -1"},
+		{[]Stage{{Rate: 2e6, For: s}}, "rate 2e+06"},
+		{[]Stage{{Rate: 0, For: s}}, "no stage sends"},
 	} {
-		err := Check(c.stages, c.open)
+		err := Rates{Stages: c.stages}.Check()
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%v: error %v, want %q", c.stages, err, c.want)
 		}
@@ -67,7 +70,7 @@ func TestSchedule_gaps(t *testing.T) {
 	}{
 		{Process{Constant, 0}, 0}, {Process{Poisson, 0}, 1}, {Process{Gamma, 1}, 1}, {Process{Gamma, 0.25}, 2}, {Process{Gamma, 4}, 0.5},
 	} {
-		at := c.process.Schedule(draw.New(1, 2), hold(rate), n, 0)
+		at := Times(Rates{c.process, hold(rate)}, draw.New(1, 2), n, 0)
 		if len(at) != n || !slices.IsSorted(at) || at[0] < 0 {
 			t.Fatalf("%v: %d offsets, sorted %v", c.process, len(at), slices.IsSorted(at))
 		}
@@ -90,16 +93,16 @@ func TestSchedule_gaps(t *testing.T) {
 }
 
 func TestSchedule_end(t *testing.T) {
-	at := Process{Kind: Constant}.Schedule(draw.New(1, 2), hold(10), 1_000_000, 2*s)
+	at := Times(Rates{Process{Kind: Constant}, hold(10)}, draw.New(1, 2), 1_000_000, 2*s)
 	if len(at) != 20 || at[19] != 1900*time.Millisecond {
 		t.Errorf("%d offsets, the last at %v", len(at), at[len(at)-1])
 	}
 	// A rate so low that the time would not fit must not wrap around.
-	at = Process{}.Schedule(draw.New(1, 2), hold(1e-9), 100, 0)
+	at = Times(Rates{Process{}, hold(1e-9)}, draw.New(1, 2), 100, 0)
 	if !slices.IsSorted(at) || len(at) == 100 {
 		t.Errorf("%v", at)
 	}
-	if at = (Process{}).Schedule(draw.New(1, 2), hold(1), 0, 0); len(at) != 0 {
+	if at = Times(Rates{Process{}, hold(1)}, draw.New(1, 2), 0, 0); len(at) != 0 {
 		t.Errorf("%v of none", at)
 	}
 }
@@ -108,7 +111,7 @@ func TestSchedule_end(t *testing.T) {
 // 30 s at 2 a second, a pause, and a ramp to nothing.
 func TestSchedule_stages(t *testing.T) {
 	stages := []Stage{{Rate: 10, Over: 20 * s}, {Rate: 2, For: 30 * s}, {Rate: 0, For: 10 * s}, {Rate: 4, Over: 10 * s}, {Rate: 0, Over: 10 * s}}
-	at := Process{Kind: Constant}.Schedule(draw.New(1, 2), stages, 1000, 0)
+	at := Times(Rates{Process{Kind: Constant}, stages}, draw.New(1, 2), 1000, 0)
 	if len(at) != 100+60+20+20 {
 		t.Fatalf("%d requests", len(at))
 	}
@@ -117,15 +120,15 @@ func TestSchedule_stages(t *testing.T) {
 			t.Errorf("request %d at %g s, want %g", i, got, want)
 		}
 	}
-	if got := Length(stages); got != 80*s {
+	if got := (Rates{Stages: stages}).Length(); got != 80*s {
 		t.Errorf("%v long", got)
 	}
 	for end, want := range map[time.Duration]float64{0: 200, 10 * s: 25, 35 * s: 130, 55 * s: 160, 65 * s: 165, 1000 * s: 200} {
-		if got := Expected(stages, end); math.Abs(got-want) > 1e-9 {
+		if got := expected(stages, end); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%g requests expected before %v, want %g", got, end, want)
 		}
 	}
-	if e := Expected(hold(3), 0); !math.IsInf(e, 1) {
+	if e := expected(hold(3), 0); !math.IsInf(e, 1) {
 		t.Errorf("%g requests expected without an end", e)
 	}
 }
@@ -150,17 +153,17 @@ func anyStages(t *rapid.T) []Stage {
 func TestSchedule_inverse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stages := anyStages(t)
-		total := Expected(stages, 0)
-		at := Process{Kind: Constant}.Schedule(draw.New(1, 2), stages, 100_000, 0)
+		total := expected(stages, 0)
+		at := Times(Rates{Process{Kind: Constant}, stages}, draw.New(1, 2), 100_000, 0)
 		if got, want := float64(len(at)), math.Ceil(total); math.Abs(got-want) > 1 {
 			t.Fatalf("%g requests, want %g", got, want)
 		}
 		for i, a := range at {
-			if i > 0 && a < at[i-1] || a > Length(stages) {
+			if i > 0 && a < at[i-1] || a > (Rates{Stages: stages}).Length() {
 				t.Fatalf("request %d at %v after %v", i, a, at[max(0, i-1)])
 			}
 			// A nanosecond at this rate is half a millionth of a request.
-			if got := Expected(stages, max(a, 1)); math.Abs(got-float64(i)) > 1e-4 {
+			if got := expected(stages, max(a, 1)); math.Abs(got-float64(i)) > 1e-4 {
 				t.Fatalf("%g requests expected by request %d at %v", got, i, a)
 			}
 		}
@@ -173,10 +176,10 @@ func TestSchedule_prefix(t *testing.T) {
 		p := Process{Kind: rapid.SampledFrom([]Kind{"", Constant, Poisson, Gamma}).Draw(t, "kind")}
 		stages := anyStages(t)
 		seed := rapid.Uint64().Draw(t, "seed")
-		all := p.Schedule(draw.New(seed, 1), stages, 100_000, 0)
+		all := Times(Rates{p, stages}, draw.New(seed, 1), 100_000, 0)
 		n := rapid.IntRange(0, len(all)+5).Draw(t, "n")
 		end := time.Duration(rapid.IntRange(1, 20_000).Draw(t, "end ms")) * time.Millisecond
-		got := p.Schedule(draw.New(seed, 1), stages, n, end)
+		got := Times(Rates{p, stages}, draw.New(seed, 1), n, end)
 		want := all[:min(n, len(all))]
 		if i := slices.IndexFunc(want, func(a time.Duration) bool { return a >= end }); i >= 0 {
 			want = want[:i]
@@ -204,7 +207,7 @@ func ks(sample []float64, cdf func(float64) float64) float64 {
 // even rate.
 func TestSchedule_law(t *testing.T) {
 	stages := []Stage{{Rate: 100, Over: 60 * s}, {Rate: 100, For: 20 * s}, {Rate: 10, Over: 60 * s}}
-	total := Expected(stages, 0)
+	total := expected(stages, 0)
 	// The integral of the rate, up to request i; by hand, as Expected is what the
 	// schedule itself builds on.
 	integral := func(t float64) float64 {
@@ -229,7 +232,7 @@ func TestSchedule_law(t *testing.T) {
 		{Process{Gamma, 0.5}, func(x float64) float64 { return math.Erf(math.Sqrt(x / 2)) }},
 		{Process{Gamma, 4}, erlang4},
 	} {
-		at := c.process.Schedule(draw.New(3, 4), stages, 1_000_000, 0)
+		at := Times(Rates{c.process, stages}, draw.New(3, 4), 1_000_000, 0)
 		limit := 1.95 / math.Sqrt(float64(len(at)))
 		var when, gaps []float64
 		last := 0.0
@@ -276,7 +279,7 @@ func TestSchedule_golden(t *testing.T) {
 	stages := []Stage{{Rate: 4, Over: 2 * s}, {Rate: 6, For: s}, {Rate: 0, For: s}, {Rate: 8, Over: s}}
 	var b strings.Builder
 	for _, p := range []Process{{Kind: Constant}, {Kind: Poisson}, {Gamma, 0.5}} {
-		for i, at := range p.Schedule(draw.New(7, 8), stages, 20, 0) {
+		for i, at := range Times(Rates{p, stages}, draw.New(7, 8), 20, 0) {
 			// Whole microseconds: the last bits of a logarithm differ between
 			// processors.
 			fmt.Fprintf(&b, "%s %d at %dus\n", p.Kind, i, at.Microseconds())

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/arrivals"
 	"sweep.dev/sweep/load/client"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/load/wire"
@@ -108,7 +109,7 @@ func work(ctx context.Context, text string) error {
 	}
 	switch {
 	case o.Rate > 0:
-		c.Concurrency, c.RequestRate = 0, o.Rate
+		c.Concurrency, c.Pace = 0, arrivals.Steady(o.Rate, arrivals.Process{})
 	case o.Once:
 		c.Duration, c.Requests = 0, o.Streams
 	}

@@ -99,7 +99,7 @@ func TestDriver_times(t *testing.T) {
 
 	for _, loops := range []int{1, 2} {
 		sc = shape(12, 0)
-		sc.RequestRate, sc.Arrivals, sc.MaxInFlight = 1000, arrivals.Constant, 3
+		sc.Pace, sc.MaxInFlight = arrivals.Steady(1000, arrivals.Process{Kind: arrivals.Constant}), 3
 		before := e.Stats().Peak
 		d := newDriver(t, chat(e.URL))
 		d.loops = loops

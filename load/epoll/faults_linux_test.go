@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/arrivals"
 	"sweep.dev/sweep/load/loadtest"
 	"sweep.dev/sweep/load/openai"
 	"sweep.dev/sweep/load/wire"
@@ -172,7 +173,7 @@ func TestDriver_nobodyListens(t *testing.T) {
 	for _, rate := range []float64{0, 100} {
 		sc := shape(3, 2)
 		if rate > 0 {
-			sc.Concurrency, sc.RequestRate = 0, rate
+			sc.Concurrency, sc.Pace = 0, arrivals.Steady(rate, arrivals.Process{})
 		}
 		rows, h := drive(t, t.Context(), newDriver(t, chat("http://"+l.Addr().String())), sc, load.Options{})
 		if len(rows) != 3 || h.ColdDials != 3 {

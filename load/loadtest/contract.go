@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/arrivals"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
 )
@@ -146,7 +147,7 @@ func contractOpen(t *testing.T, open func(*testing.T, string) load.Driver) {
 	e := New(func(*Request) Answer { return Answer{TTFT: 100 * time.Millisecond} })
 	defer e.Close()
 	rows := contractRun(t, t.Context(), open(t, e.URL),
-		source.Config{RequestRate: 100, Arrivals: source.Constant, Requests: 20}, load.Options{})
+		source.Config{Pace: arrivals.Steady(100, arrivals.Process{Kind: arrivals.Constant}), Requests: 20}, load.Options{})
 	if p := e.Stats().Peak; p < 3 {
 		t.Errorf("%d at once: requests wait for each other", p)
 	}

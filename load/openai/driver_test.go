@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/arrivals"
 	"sweep.dev/sweep/load/loadtest"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/load/wire"
@@ -255,7 +256,7 @@ func TestDriver_notStreamed(t *testing.T) {
 func TestDriver_openLoop(t *testing.T) {
 	e := engine(t, same(loadtest.Answer{ITL: 5 * time.Millisecond}))
 	sc := shape(60, 0)
-	sc.RequestRate, sc.Arrivals = 200, source.Constant
+	sc.Pace = arrivals.Steady(200, arrivals.Process{Kind: arrivals.Constant})
 	anchor := result.NewAnchor()
 	rows, _ := drive(t, t.Context(), chat(e.URL), sc, load.Options{Anchor: anchor})
 	if len(rows) != 60 {
@@ -276,7 +277,7 @@ func TestDriver_openLoop(t *testing.T) {
 func TestDriver_openLoopBound(t *testing.T) {
 	e := engine(t, same(loadtest.Answer{ITL: 10 * time.Millisecond}))
 	sc := shape(12, 0)
-	sc.RequestRate, sc.Arrivals, sc.MaxInFlight = 1000, source.Constant, 3
+	sc.Pace, sc.MaxInFlight = arrivals.Steady(1000, arrivals.Process{Kind: arrivals.Constant}), 3
 	rows, _ := drive(t, t.Context(), chat(e.URL), sc, load.Options{})
 	if p := e.Stats().Peak; p > 3 || len(rows) != 12 {
 		t.Errorf("%d rows, %d at once", len(rows), p)
@@ -304,7 +305,7 @@ func TestDriver_drain(t *testing.T) {
 			})
 			sc := shape(100_000, 6)
 			if open {
-				sc.Concurrency, sc.RequestRate = 0, 100
+				sc.Concurrency, sc.Pace = 0, arrivals.Steady(100, arrivals.Process{})
 			}
 			sc.Deadline = 0
 			rows, _ := drive(t, ctx, chat(e.URL), sc, load.Options{Drain: time.Second})
@@ -387,7 +388,8 @@ func TestDriver_stallShowsInOpenLoop(t *testing.T) {
 			e.Stall(from, from+stall)
 			sc := shape(0, 0)
 			sc.MaxTokens = 1
-			sc.RequestRate, sc.Arrivals, sc.Duration, sc.MaxInFlight = 50, source.Constant, 2*time.Second, c.maxInFlight
+			sc.Pace = arrivals.Steady(50, arrivals.Process{Kind: arrivals.Constant})
+			sc.Duration, sc.MaxInFlight = 2*time.Second, c.maxInFlight
 			rows, _ := drive(t, t.Context(), chat(e.URL), sc, load.Options{})
 			var late []time.Duration
 			for _, r := range rows {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/arrivals"
 	"sweep.dev/sweep/load/loadtest"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
@@ -23,7 +24,7 @@ func BenchmarkScheduleLag(b *testing.B) {
 	defer d.Close()
 	for b.Loop() {
 		src, err := source.New(source.Config{
-			RequestRate: 500, Requests: 1000, MaxTokens: 1, Prompts: source.Prompts{InputTokens: 20},
+			Pace: arrivals.Steady(500, arrivals.Process{}), Requests: 1000, MaxTokens: 1, Prompts: source.Prompts{InputTokens: 20},
 		})
 		if err != nil {
 			b.Fatal(err)

@@ -42,19 +42,19 @@ type slot struct {
 	prompt  load.Prompt
 }
 
-func newClosed(c Config, phase result.Phase) (*closedLoop, error) {
+func newClosed(c Config) *closedLoop {
 	s := &closedLoop{
-		jobs: c.jobs(phase), shard: c.Shard, slots: make([]slot, c.Shard.part(c.Concurrency)),
+		jobs: c.jobs(), shard: c.Shard, slots: make([]slot, c.Shard.part(c.Concurrency)),
 		turns: c.turns(), total: -1, final: -1, perWorker: c.RequestsPerWorker, workers: c.Concurrency,
 		duration: c.Duration, think: c.ThinkTime,
 	}
 	s.lengths = c.turnsOf
-	if c.Requests > 0 || phase == result.Warmup && c.Duration == 0 {
+	if c.Requests > 0 || c.Phase == result.Warmup && c.Duration == 0 {
 		var all int
 		all, s.cut = c.conversations(c.Requests, s.jobs.first)
 		s.total, s.final = c.Shard.part(all), all-1
 	}
-	return s, nil
+	return s
 }
 
 // Loop implements [load.Source].

@@ -61,7 +61,7 @@ func TestConversation_history(t *testing.T) {
 	if !slices.Equal(seen, []int{0, 1, 2, 3, 4, 5, 6, 7}) {
 		t.Errorf("ids %v", seen)
 	}
-	w, err := NewWarmup(c)
+	w, err := phased(c, result.Warmup)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,12 +2,12 @@
 // driver. All of it is decided by the seed, the cell and the trial, before the
 // first request or by what the driver says of the requests before.
 //
-//	Config ─┬─ New        measured: an open loop's schedule, or a closed loop's
-//	        │             conversations, of which a single request is the shortest
-//	        ├─ NewWarmup  what is sent before, with prompts of its own
-//	        └─ NewProbe   a few requests beside it
+//	New(Config) ─┬─ measured  an open loop's schedule, or a closed loop's
+//	             │            conversations, of which a single request is the shortest
+//	             ├─ warmup    what is sent before, with prompts of its own
+//	             └─ probe     a few requests beside it
 //
-// Send times are those of package arrivals or of a trace, and texts are made up
+// Send times are those of an [arrivals.Pace], and texts are made up
 // or given. A source of one shard makes its part of the numbers, times and texts
 // of the whole.
 package source

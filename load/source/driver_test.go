@@ -108,7 +108,8 @@ func TestCancel_onTheWire(t *testing.T) {
 		t.Errorf("%d of 10 were given up, want 3", planned)
 	}
 	c.Duration = 10 * time.Millisecond
-	s, err = source.NewProbe(c)
+	c.Phase = result.Probe
+	s, err = source.New(c)
 	probes := drive(t, e, s, err)
 	if len(probes) != 10 {
 		t.Errorf("%d probes", len(probes))

@@ -62,7 +62,7 @@ func TestCancel_chance(t *testing.T) {
 	if slices.Equal(first, cancelled(c)) {
 		t.Error("two trials cancel the same requests")
 	}
-	w, err := NewWarmup(c)
+	w, err := phased(c, result.Warmup)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,8 +102,8 @@ func TestHeaders(t *testing.T) {
 	for trial := range 3 {
 		for attempt := 1; attempt < 3; attempt++ {
 			c.Trial, c.Attempt = trial, attempt
-			for _, source := range []func(Config) (load.Source, error){New, NewWarmup} {
-				s, err := source(c)
+			for _, phase := range []result.Phase{"", result.Warmup} {
+				s, err := phased(c, phase)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -172,7 +172,7 @@ func TestProbe(t *testing.T) {
 	c.Probe = Probe{Rate: 4, InputTokens: 20, MaxTokens: 3}
 	c.Prompts.System, c.Prompts.SharedPrefix, c.Cancel = "s", 0.5, Cancel{1, time.Second}
 	first := func(c Config, n int) (jobs []load.Job) {
-		s, err := NewProbe(c)
+		s, err := phased(c, result.Probe)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,10 +209,12 @@ func TestProbe(t *testing.T) {
 	for name, set := range map[string]func(c *Config){
 		"duration": func(c *Config) { c.Duration = 2 * time.Second },
 		"stages": func(c *Config) {
-			c.Concurrency, c.Requests, c.Stages = 0, 0, []arrivals.Stage{{Rate: 1, For: time.Second}, {Rate: 2, Over: time.Second}}
+			c.Concurrency, c.Requests = 0, 0
+			c.Pace = stages(arrivals.Stage{Rate: 1, For: time.Second}, arrivals.Stage{Rate: 2, Over: time.Second})
 		},
 		"trace": func(c *Config) {
-			c.Concurrency, c.Requests, c.Trace = 0, 0, []trace.Row{{At: 0}, {At: 1999 * time.Millisecond}}
+			c.Concurrency, c.Requests = 0, 0
+			c.Pace = trace.Replay{Rows: []trace.Row{{At: 0}, {At: 1999 * time.Millisecond}}}
 		},
 	} {
 		d := c
@@ -229,8 +231,8 @@ func TestProbe(t *testing.T) {
 
 func TestStages(t *testing.T) {
 	c := base()
-	c.Stages = []arrivals.Stage{{Rate: 10, For: time.Second}, {Rate: 30, Over: time.Second}}
-	c.Arrivals = Constant
+	rates := arrivals.Rates{Process: arrivals.Process{Kind: arrivals.Constant}, Stages: []arrivals.Stage{{Rate: 10, For: time.Second}, {Rate: 30, Over: time.Second}}}
+	c.Pace = rates
 	if n := len(pull(t, must(t, c), 0)); n != 30 {
 		t.Errorf("%d requests", n)
 	}
@@ -242,16 +244,15 @@ func TestStages(t *testing.T) {
 	if n := len(pull(t, must(t, c), 0)); n != 7 {
 		t.Errorf("%d requests", n)
 	}
-	c.Stages[1] = arrivals.Stage{Rate: 100}
+	rates.Stages[1] = arrivals.Stage{Rate: 100}
 	c.Requests = 60
 	if jobs := pull(t, must(t, c), 0); len(jobs) != 60 || jobs[59].At != 1490*time.Millisecond {
 		t.Errorf("%d requests, the last at %v", len(jobs), jobs[len(jobs)-1].At)
 	}
 	// One stage is the same load as its rate.
-	c.Stages, c.RequestRate = nil, 20
-	c.Arrivals, c.Requests, c.Duration = Poisson, 0, time.Second
+	c.Pace, c.Requests, c.Duration = steady(20), 0, time.Second
 	want := pull(t, must(t, c), 0)
-	c.Stages, c.RequestRate, c.Duration = []arrivals.Stage{{Rate: 20, For: time.Second}}, 0, 0
+	c.Pace, c.Duration = stages(arrivals.Stage{Rate: 20, For: time.Second}), 0
 	if diff := gocmp.Diff(want, pull(t, must(t, c), 0)); diff != "" {
 		t.Error(diff)
 	}
@@ -261,13 +262,13 @@ func TestStages(t *testing.T) {
 func TestTrace(t *testing.T) {
 	c := base()
 	c.MaxTokens, c.Prompts.InputTokens, c.WarmupRequests = 0, 0, 2
-	c.Trace = []trace.Row{
+	replay := trace.Replay{Speed: 2, Rows: []trace.Row{
 		{At: 0, Input: 1200, Output: 5, Blocks: []uint32{0, 1, 2}},
 		{At: time.Second, Input: 1100, Output: 50, Blocks: []uint32{0, 1, 3}},
 		{At: time.Second, Input: 1200, Output: 500, Blocks: []uint32{0, 1, 2}},
 		{At: 3 * time.Second, Input: 700, Output: 9},
-	}
-	c.TraceSpeed = 2
+	}}
+	c.Pace = replay
 	jobs := pull(t, must(t, c), 0)
 	common := func(a, b int) (n int) {
 		x, y := strings.Fields(jobs[a].Prompt.Turns[0]), strings.Fields(jobs[b].Prompt.Turns[0])
@@ -277,7 +278,7 @@ func TestTrace(t *testing.T) {
 		return n
 	}
 	for i, j := range jobs {
-		r := c.Trace[i]
+		r := replay.Rows[i]
 		if j.At != r.At/2 || j.MaxTokens != int(r.Output) || j.Prompt.Target != int(r.Input) || len(strings.Fields(j.Prompt.Turns[0])) != int(r.Input) {
 			t.Errorf("request %d: at %v, %d tokens for %d", i, j.At, j.Prompt.Target, j.MaxTokens)
 		}
@@ -292,7 +293,7 @@ func TestTrace(t *testing.T) {
 	if n := common(0, 3); n > 2 {
 		t.Errorf("prompts without equal blocks share %d words", n)
 	}
-	w, err := NewWarmup(c)
+	w, err := phased(c, result.Warmup)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +327,7 @@ func TestWarmup_byTime(t *testing.T) {
 	c := base()
 	c.Concurrency, c.Requests, c.WarmupDuration = 2, 3, 10*time.Second
 	warm := func(c Config) []load.Job {
-		w, err := NewWarmup(c)
+		w, err := phased(c, result.Warmup)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sweep.dev/sweep/load"
-	"sweep.dev/sweep/result"
 )
 
 // A Probe is a stream of a few small requests beside the load, whose latency
@@ -33,47 +32,21 @@ func (p Probe) check() error {
 	return nil
 }
 
-// NewProbe makes the source of the probes beside a load: an open loop that ends
-// when the load's own schedule does, or else after MaxRequests; the caller ends
-// it with the load. Their numbers begin at FirstProbe. It ends at once where the
-// load has none.
-func NewProbe(c Config) (load.Source, error) {
-	if err := c.check(); err != nil {
-		return nil, fmt.Errorf("load: %w", err)
-	}
-	s := &probes{shard: c.Shard, rate: c.Probe.Rate, end: c.length()}
-	if s.rate == 0 {
-		return s, nil
-	}
+// newProbes makes the probes beside a load. Nobody knows how many there will be, so
+// each is made when it is asked for.
+func newProbes(c Config) load.Source {
+	rate, end := c.Probe.Rate, c.length()
 	c.MaxTokens = c.Probe.MaxTokens
 	c.Prompts = Prompts{InputTokens: c.Probe.InputTokens, Tokens: c.Prompts.Tokens}
-	s.jobs = c.jobs(result.Probe)
-	return s, nil
-}
-
-type probes struct {
-	jobs  jobs
-	shard Shard
-	rate  float64
-	end   time.Duration // 0 is none
-	next  int
-}
-
-// Loop implements [load.Source].
-func (s *probes) Loop() load.Loop { return load.Loop{Open: true, Slots: 1} }
-
-// Next implements [load.Source].
-func (s *probes) Next(int, *result.Request) (load.Job, bool) {
-	id := s.shard.id(s.next)
-	if s.rate == 0 || id >= MaxRequests {
-		return load.Job{}, false
+	s := &openLoop{shard: c.Shard}
+	s.due = func() (time.Duration, bool) {
+		id := s.shard.id(s.next)
+		at := float64(id) / rate * float64(time.Second)
+		ok := rate > 0 && id < MaxRequests && at < math.MaxInt64 && (end == 0 || at < float64(end))
+		return time.Duration(at), ok
 	}
-	at := float64(id) / s.rate * float64(time.Second)
-	if s.end > 0 && at >= float64(s.end) || at >= math.MaxInt64 {
-		return load.Job{}, false
+	if rate > 0 {
+		s.jobs = c.jobs()
 	}
-	s.next++
-	j := s.jobs.make(id, 0, id, ask{entry: id})
-	j.At = time.Duration(at)
-	return j, true
+	return s
 }

@@ -159,7 +159,7 @@ func BenchmarkSynthetic(b *testing.B) {
 func TestSynthetic_attempts(t *testing.T) {
 	jobs := func(attempt int) []load.Job {
 		src, err := New(Config{
-			Seed: 1, Cell: "c", Trial: 1, Attempt: attempt, RequestRate: 100, Requests: 20, MaxTokens: 4,
+			Seed: 1, Cell: "c", Trial: 1, Attempt: attempt, Pace: steady(100), Requests: 20, MaxTokens: 4,
 			Prompts: Prompts{InputTokens: 40, Distribution: Normal, Spread: 0.3, SharedPrefix: 0.4},
 		})
 		if err != nil {

@@ -61,8 +61,8 @@ func (c *Config) share(requests int, each func(total, shared, sure float64)) {
 		conversation := n / turns
 		number := c.WarmupRequests + n
 		a := ask{n: number, entry: c.WarmupRequests + conversation, maxTokens: c.MaxTokens}
-		if n < len(c.Trace) {
-			row := &c.Trace[n]
+		if n < len(c.rows()) {
+			row := &c.rows()[n]
 			a.tokens, a.blocks, a.maxTokens = int(row.Input), row.Blocks, int(row.Output)
 		}
 		head, text, shared, answer := 0.0, 0.0, 0.0, 0.0

@@ -27,7 +27,7 @@ func TestCacheHits(t *testing.T) {
 		{"conversation", func(c *Config) { c.MaxTokens, c.Conversation.Turns = 10, 3 }, 30, (10 + 100 + 208.) / (100 + 208 + 316), (10 + 110 + 218.) / (100 + 208 + 316)},
 		{"trace", func(c *Config) {
 			c.Concurrency, c.Requests = 0, 0
-			c.Trace = []trace.Row{{Input: 600, Blocks: []uint32{1, 2}}, {Input: 1000, Blocks: []uint32{1, 3}}, {Input: 600, Blocks: []uint32{1, 2}}, {Input: 512, Blocks: []uint32{3}}}
+			c.Pace = trace.Replay{Rows: []trace.Row{{Input: 600, Blocks: []uint32{1, 2}}, {Input: 1000, Blocks: []uint32{1, 3}}, {Input: 600, Blocks: []uint32{1, 2}}, {Input: 512, Blocks: []uint32{3}}}}
 		}, 4, (40 + 512 + 600.) / (2712 + 40), (40 + 512 + 600.) / (2712 + 40)},
 	} {
 		cfg := base()

@@ -8,7 +8,6 @@ import (
 
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/arrivals"
-	"sweep.dev/sweep/load/trace"
 	"sweep.dev/sweep/result"
 )
 
@@ -30,6 +29,18 @@ const (
 // Config is the load of one trial of one cell. The same values always
 // make the same load: ids, prompts, arrival times.
 type Config struct {
+	// Phase is what of the load the source makes: the measured requests by default.
+	//
+	// Warmup is the requests before them: a closed loop of single requests with the
+	// same kind of prompts, none of which the trial itself sends. Those before a trace
+	// have its mean lengths. It ends at once if neither WarmupRequests nor
+	// WarmupDuration is set.
+	//
+	// Probe is the requests of Probe beside them: an open loop that ends when the
+	// load's own schedule does, or else after MaxRequests; the caller ends it with the
+	// load. Their numbers begin at FirstProbe. It ends at once if Probe is not set.
+	Phase result.Phase
+
 	// Seed, Cell and Trial seed everything that is drawn by chance. No prompt
 	// of one trial of one cell is made again for another.
 	Seed  uint64
@@ -52,39 +63,28 @@ type Config struct {
 	ThinkTime    time.Duration
 	Conversation Conversation
 
-	// RequestRate makes an open loop, in requests per second: requests are
-	// sent when they are due, whatever became of the earlier ones. Stages, in its
-	// place, are rates one after the other; the load ends with the last of them.
-	RequestRate float64
-	Stages      []arrivals.Stage
-	Arrivals    Arrivals // default Poisson
-	// Burstiness is the shape of Gamma arrivals: 1 is Poisson, below 1 is
-	// burstier, above 1 is more even. The default is 1.
-	Burstiness float64
-	// Trace makes an open loop that sends request i when row i says, and ends
-	// with the last of them. A row with lengths says how long a synthetic prompt
-	// is, and what is asked for within MaxTokens. Rows are shared and never
-	// written to. TraceSpeed plays them so many times as fast; 0 is 1.
-	Trace      []trace.Row
-	TraceSpeed float64
+	// Pace makes an open loop: requests are sent when they are due, whatever became
+	// of the earlier ones. The load ends with it, where it has an end. A row of a
+	// [trace.Replay] with lengths says how long a synthetic prompt is, and what is
+	// asked for within MaxTokens.
+	Pace arrivals.Pace
 	// MaxInFlight bounds an open loop; 0 leaves it to the driver.
 	MaxInFlight int
 
 	// Requests, RequestsPerWorker (closed loop only) and Duration bound the
-	// load: at least one of them must be set, unless stages or a trace bound it,
-	// and the first that is reached ends it. Duration ends the sending: a slot sends nothing at or after that
+	// load: at least one of them must be set, unless Pace has an end, and the first that is reached ends it. Duration ends the sending: a slot sends nothing at or after that
 	// time since its first send, and requests in flight go on to their end.
 	// No context is needed for it.
 	Requests          int
 	RequestsPerWorker int
 	Duration          time.Duration
-	// WarmupRequests are sent before, by the source of NewWarmup. Their ids
+	// WarmupRequests are sent before, by the source of that phase. Their ids
 	// come first: the measured requests are numbered from WarmupRequests on.
 	// WarmupDuration bounds them too; without WarmupRequests it alone does.
 	WarmupRequests int
 	WarmupDuration time.Duration
 
-	// Probe is what NewProbe sends beside the load.
+	// Probe is what is sent beside the load.
 	Probe Probe
 	// Cancel gives up a share of the measured requests on purpose.
 	Cancel Cancel
@@ -106,36 +106,45 @@ type Config struct {
 	Shard Shard
 }
 
-// New makes the source of a trial's measured requests. The error says
-// what in the configuration cannot be.
+// New makes the source of one phase of a trial. The error says what in the
+// configuration cannot be.
 func New(c Config) (load.Source, error) {
-	if err := c.check(); err != nil {
+	src, err := c.source()
+	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
-	if c.open() {
-		return newOpen(c)
-	}
-	return newClosed(c, "")
+	return src, nil
 }
 
-// NewWarmup makes the source of the requests that are sent before a trial is
-// measured: a closed loop of single requests with the same kind of prompts, none
-// of which the trial itself sends. Those before a trace have its mean lengths.
-// It ends at once where neither WarmupRequests nor WarmupDuration is set.
-func NewWarmup(c Config) (load.Source, error) {
+func (c Config) source() (load.Source, error) {
 	if err := c.check(); err != nil {
-		return nil, fmt.Errorf("load: %w", err)
+		return nil, err
 	}
-	if c.open() {
+	switch {
+	case c.Phase == result.Probe:
+		return newProbes(c), nil
+	case c.Phase == result.Warmup:
+		return newClosed(c.warmup()), nil
+	case c.Phase != "":
+		return nil, fmt.Errorf("no source makes the phase %q", c.Phase)
+	case c.Pace != nil:
+		return newOpen(c)
+	}
+	return newClosed(c), nil
+}
+
+// warmup is the load before the measured one.
+func (c Config) warmup() Config {
+	if c.Pace != nil {
 		c.Concurrency = warmupSlots * max(1, c.Shard.Of)
 	}
 	if _, output := c.recorded(); c.MaxTokens == 0 {
 		c.MaxTokens = output
 	}
-	c.RequestRate, c.Stages, c.Trace = 0, nil, nil
+	c.Pace = nil
 	c.ThinkTime, c.Conversation, c.Cancel = 0, Conversation{}, Cancel{}
 	c.Requests, c.RequestsPerWorker, c.Duration = c.WarmupRequests, 0, c.WarmupDuration
-	return newClosed(c, result.Warmup)
+	return c
 }
 
 // warmupSlots is the concurrency of the warm-up of an open loop, which has
@@ -145,23 +154,15 @@ const warmupSlots = 8
 // check says what in the configuration cannot be, and fills in the length of
 // prompts where a trace says it.
 func (c *Config) check() error {
-	loops := 0
-	for _, set := range []bool{c.Concurrency != 0, c.RequestRate != 0, len(c.Stages) > 0, len(c.Trace) > 0} {
-		if set {
-			loops++
-		}
-	}
-	open := c.open()
+	open := c.Pace != nil
 	bounded := c.Requests != 0 || c.RequestsPerWorker != 0 || c.Duration != 0
 	switch {
-	case loops == 0:
-		return errors.New("neither concurrency nor request rate, stages or a trace is set")
-	case loops > 1:
-		return errors.New("concurrency makes a closed loop, and request rate, stages and a trace make open ones: only one can be")
+	case !open && c.Concurrency == 0:
+		return errors.New("neither concurrency nor a pace is set")
+	case open && c.Concurrency != 0:
+		return errors.New("concurrency makes a closed loop, and a pace makes an open one: only one can be")
 	case c.Concurrency < 0 || c.Concurrency > MaxConcurrency:
 		return fmt.Errorf("concurrency %d is not between 1 and %d", c.Concurrency, MaxConcurrency)
-	case c.RequestRate != 0 && !(c.RequestRate > 0 && c.RequestRate <= MaxRate):
-		return fmt.Errorf("request rate %g is not between 0 and %g a second", c.RequestRate, float64(MaxRate))
 	case open && c.ThinkTime != 0:
 		return errors.New("think time has no meaning in an open loop")
 	case open && c.RequestsPerWorker != 0:
@@ -170,7 +171,7 @@ func (c *Config) check() error {
 		return errors.New("conversations have no meaning in an open loop: a turn is due when the one before it has ended")
 	case c.Conversation.Turns < 0 || c.Conversation.Turns > MaxTurns:
 		return fmt.Errorf("conversations of %d turns are not between 1 and %d", c.Conversation.Turns, MaxTurns)
-	case !bounded && len(c.Trace) == 0 && arrivals.Length(c.Stages) == 0:
+	case !bounded && (!open || c.Pace.Length() == 0):
 		return errors.New("nothing bounds the load: set requests or duration")
 	case c.Requests != 0 && c.RequestsPerWorker != 0:
 		return errors.New("requests and requests per worker say the same thing twice")
@@ -184,8 +185,7 @@ func (c *Config) check() error {
 		return fmt.Errorf("a concurrency of %d cannot be split over %d shards", c.Concurrency, c.Shard.Of)
 	}
 	if err := errors.Join(
-		c.process().Check(), arrivals.Check(c.Stages, bounded), c.checkTrace(),
-		c.Cancel.check(), c.Probe.check(), c.CheckHeaders(), c.Shard.check(),
+		c.checkPace(), c.Cancel.check(), c.Probe.check(), c.CheckHeaders(), c.Shard.check(),
 	); err != nil {
 		return err
 	}
@@ -204,15 +204,15 @@ func (c *Config) Needed() int {
 	switch {
 	case c.WarmupDuration > 0 && c.WarmupRequests == 0:
 		return -1
-	case len(c.Trace) > 0:
-		if n = len(c.Trace); c.Requests > 0 {
+	case len(c.rows()) > 0:
+		if n = len(c.rows()); c.Requests > 0 {
 			n = min(n, c.Requests)
 		}
 	case c.Requests > 0:
 		n, _ = c.conversations(c.Requests, c.WarmupRequests)
 	case c.RequestsPerWorker > 0:
 		n = c.led() * c.Concurrency
-	case !c.open():
+	case c.Pace == nil:
 		return -1
 	}
 	return c.WarmupRequests + n
@@ -231,8 +231,8 @@ type jobs struct {
 	headers   headers
 }
 
-func (c *Config) jobs(phase result.Phase) jobs {
-	first := c.WarmupRequests
+func (c *Config) jobs() jobs {
+	first, phase := c.WarmupRequests, c.Phase
 	switch {
 	case phase == result.Probe:
 		first = FirstProbe
@@ -290,21 +290,20 @@ func (s Shard) part(n int) int {
 // id is the number in the whole load of this shard's nth.
 func (s Shard) id(n int) int { return n*max(1, s.Of) + s.Index }
 
-// Check says what New, NewWarmup and NewProbe would refuse, in a time that does
-// not grow with the load: it makes a schedule only if the number of given prompts
-// depends on it.
+// Check says what New would refuse, of whatever phase, in a time that does not grow
+// with the load: it makes a schedule only if the number of given prompts depends on
+// it.
 func (c Config) Check() error {
-	if err := c.check(); err != nil {
-		return fmt.Errorf("load: %w", err)
-	}
-	if !c.open() {
-		return nil
-	}
-	if len(c.Prompts.Entries) > 0 && !c.Prompts.Reuse {
-		_, err := newOpen(c)
+	c.Phase = ""
+	if c.Pace != nil && len(c.Prompts.Entries) > 0 && !c.Prompts.Reuse {
+		_, err := New(c)
 		return err
 	}
-	if err := c.expectable(); err != nil {
+	err := c.check()
+	if err == nil {
+		err = c.expectable()
+	}
+	if err != nil {
 		return fmt.Errorf("load: %w", err)
 	}
 	return nil

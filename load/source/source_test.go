@@ -82,23 +82,33 @@ func must(t testing.TB, c Config) load.Source {
 	return s
 }
 
+func steady(rate float64) arrivals.Pace { return arrivals.Steady(rate, arrivals.Process{}) }
+
+func stages(list ...arrivals.Stage) arrivals.Pace { return arrivals.Rates{Stages: list} }
+
+func phased(c Config, phase result.Phase) (load.Source, error) {
+	c.Phase = phase
+	return New(c)
+}
+
 func TestNewSource_refuses(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		set  func(*Config)
 		want string
 	}{
-		{"no loop", func(c *Config) {}, "neither concurrency nor request rate"},
-		{"both loops", func(c *Config) { c.Concurrency, c.RequestRate, c.Requests = 1, 1, 1 }, "only one"},
-		{"rate and stages", func(c *Config) { c.RequestRate, c.Stages = 1, []arrivals.Stage{{Rate: 1, For: 1}} }, "only one"},
-		{"stages and a trace", func(c *Config) { c.Trace, c.Stages = make([]trace.Row, 1), []arrivals.Stage{{Rate: 1, For: 1}} }, "only one"},
-		{"stages without an end", func(c *Config) { c.Stages = []arrivals.Stage{{Rate: 1}} }, "nothing bounds"},
-		{"a stage without an end", func(c *Config) { c.Stages, c.Requests = []arrivals.Stage{{Rate: 1}, {Rate: 2, For: 1}}, 1 }, "stage 1 has no end"},
-		{"stages of too many", func(c *Config) { c.Stages = []arrivals.Stage{{Rate: 1e6, For: time.Hour}} }, "more than"},
-		{"trace out of order", func(c *Config) { c.Trace = []trace.Row{{At: 2}, {At: 1}} }, "row 2"},
-		{"speed", func(c *Config) { c.Trace, c.TraceSpeed = make([]trace.Row, 1), -1 }, "speed"},
-		{"slow motion", func(c *Config) { c.Trace, c.TraceSpeed = []trace.Row{{At: time.Hour}}, 1e-9 }, "century"},
-		{"turns in an open loop", func(c *Config) { c.RequestRate, c.Requests, c.Conversation.Turns = 1, 1, 2 }, "conversations have no meaning"},
+		{"no loop", func(c *Config) {}, "neither concurrency nor a pace"},
+		{"both loops", func(c *Config) { c.Concurrency, c.Pace, c.Requests = 1, steady(1), 1 }, "only one"},
+		{"stages without an end", func(c *Config) { c.Pace = stages(arrivals.Stage{Rate: 1}) }, "nothing bounds"},
+		{"a stage without an end", func(c *Config) {
+			c.Pace, c.Requests = stages(arrivals.Stage{Rate: 1}, arrivals.Stage{Rate: 2, For: 1}), 1
+		}, "stage 1 has no end"},
+		{"stages of too many", func(c *Config) { c.Pace = stages(arrivals.Stage{Rate: 1e6, For: time.Hour}) }, "more than"},
+		{"trace out of order", func(c *Config) { c.Pace = trace.Replay{Rows: []trace.Row{{At: 2}, {At: 1}}} }, "row 2"},
+		{"speed", func(c *Config) { c.Pace = trace.Replay{Rows: make([]trace.Row, 1), Speed: -1} }, "speed"},
+		{"empty trace", func(c *Config) { c.Pace, c.Requests = trace.Replay{}, 1 }, "without requests"},
+		{"slow motion", func(c *Config) { c.Pace = trace.Replay{Rows: []trace.Row{{At: time.Hour}}, Speed: 1e-9} }, "century"},
+		{"turns in an open loop", func(c *Config) { c.Pace, c.Requests, c.Conversation.Turns = steady(1), 1, 2 }, "conversations have no meaning"},
 		{"turns", func(c *Config) { c.Concurrency, c.Requests, c.Conversation.Turns = 1, 1, -1 }, "turns"},
 		{"share to cancel", func(c *Config) { c.Concurrency, c.Requests, c.Cancel = 1, 1, Cancel{1.5, 1} }, "not between 0 and 1"},
 		{"cancel at once", func(c *Config) { c.Concurrency, c.Requests, c.Cancel = 1, 1, Cancel{0.5, 0} }, "not above 0"},
@@ -112,14 +122,16 @@ func TestNewSource_refuses(t *testing.T) {
 		{"too many", func(c *Config) { c.Concurrency, c.Requests = 1, MaxRequests+1 }, "more than"},
 		{"product overflows", func(c *Config) { c.Concurrency, c.RequestsPerWorker = 60_000, math.MaxInt/2 }, "more than"},
 		{"huge concurrency", func(c *Config) { c.Concurrency, c.Requests = MaxConcurrency+1, 1 }, "concurrency"},
-		{"NaN rate", func(c *Config) { c.RequestRate, c.Requests = math.NaN(), 1 }, "request rate"},
-		{"infinite rate", func(c *Config) { c.RequestRate, c.Requests = math.Inf(1), 1 }, "request rate"},
-		{"rate times duration", func(c *Config) { c.RequestRate, c.Duration = 1e6, time.Hour }, "more than"},
-		{"think time in an open loop", func(c *Config) { c.RequestRate, c.Requests, c.ThinkTime = 1, 1, 1 }, "think time"},
-		{"per worker in an open loop", func(c *Config) { c.RequestRate, c.RequestsPerWorker = 1, 1 }, "per worker"},
-		{"arrivals", func(c *Config) { c.RequestRate, c.Requests, c.Arrivals = 1, 1, "burst" }, "not known"},
-		{"burstiness of poisson", func(c *Config) { c.RequestRate, c.Requests, c.Burstiness = 1, 1, 0.5 }, "no meaning"},
-		{"burstiness", func(c *Config) { c.RequestRate, c.Requests, c.Arrivals, c.Burstiness = 1, 1, Gamma, -1 }, "burstiness"},
+		{"NaN rate", func(c *Config) { c.Pace, c.Requests = steady(math.NaN()), 1 }, "request rate"},
+		{"infinite rate", func(c *Config) { c.Pace, c.Requests = steady(math.Inf(1)), 1 }, "request rate"},
+		{"rate times duration", func(c *Config) { c.Pace, c.Duration = steady(1e6), time.Hour }, "more than"},
+		{"think time in an open loop", func(c *Config) { c.Pace, c.Requests, c.ThinkTime = steady(1), 1, 1 }, "think time"},
+		{"per worker in an open loop", func(c *Config) { c.Pace, c.RequestsPerWorker = steady(1), 1 }, "per worker"},
+		{"arrivals", func(c *Config) { c.Pace, c.Requests = arrivals.Steady(1, arrivals.Process{Kind: "burst"}), 1 }, "not known"},
+		{"burstiness of poisson", func(c *Config) { c.Pace, c.Requests = arrivals.Steady(1, arrivals.Process{Burstiness: 0.5}), 1 }, "no meaning"},
+		{"burstiness", func(c *Config) {
+			c.Pace, c.Requests = arrivals.Steady(1, arrivals.Process{Kind: arrivals.Gamma, Burstiness: -1}), 1
+		}, "burstiness"},
 		{"no such shard", func(c *Config) { c.Concurrency, c.Requests, c.Shard = 4, 4, Shard{2, 2} }, "does not exist"},
 		{"more shards than slots", func(c *Config) { c.Concurrency, c.Requests, c.Shard = 2, 4, Shard{0, 3} }, "cannot be split"},
 		{"no input", func(c *Config) { c.Concurrency, c.Requests, c.Prompts.InputTokens = 1, 1, 0 }, "input tokens"},
@@ -136,7 +148,7 @@ func TestNewSource_refuses(t *testing.T) {
 			c.Prompts.Entries = InlinePrompts([]string{"a"})
 		}, "only time bounds"},
 		{"too few texts for the schedule", func(c *Config) {
-			c.RequestRate, c.Duration, c.Arrivals = 10, time.Second, Constant
+			c.Pace, c.Duration = arrivals.Steady(10, arrivals.Process{Kind: arrivals.Constant}), time.Second
 			c.Prompts.Entries = InlinePrompts([]string{"a"})
 		}, "10 prompts are needed"},
 	} {
@@ -184,11 +196,13 @@ func TestClosed_counts(t *testing.T) {
 func TestWarmup(t *testing.T) {
 	for _, rate := range []float64{0, 5} {
 		cfg := base()
-		cfg.Requests, cfg.WarmupRequests, cfg.RequestRate = 6, 4, rate
+		cfg.Requests, cfg.WarmupRequests = 6, 4
 		if rate == 0 {
 			cfg.Concurrency, cfg.ThinkTime = 2, time.Second
+		} else {
+			cfg.Pace = steady(rate)
 		}
-		w, err := NewWarmup(cfg)
+		w, err := phased(cfg, result.Warmup)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +229,7 @@ func TestWarmup(t *testing.T) {
 	}
 	cfg := base()
 	cfg.Concurrency, cfg.Requests = 2, 2
-	if w, err := NewWarmup(cfg); err != nil || len(pull(t, w, 0)) != 0 {
+	if w, err := phased(cfg, result.Warmup); err != nil || len(pull(t, w, 0)) != 0 {
 		t.Errorf("no warm-up: %v", err)
 	}
 }
@@ -229,22 +243,23 @@ func TestShards_merge(t *testing.T) {
 		of := rapid.IntRange(1, 5).Draw(t, "of")
 		switch rapid.SampledFrom([]string{"open", "open by time", "closed", "per worker", "stages", "trace", "conversations"}).Draw(t, "loop") {
 		case "open":
-			c.RequestRate, c.MaxInFlight = 50, rapid.IntRange(0, 9).Draw(t, "limit")
+			c.Pace, c.MaxInFlight = steady(50), rapid.IntRange(0, 9).Draw(t, "limit")
 		case "open by time":
-			c.RequestRate, c.Requests, c.Duration, c.Arrivals = 40, 0, time.Second, Gamma
-			c.Burstiness = 0.4
+			c.Requests, c.Duration = 0, time.Second
+			c.Pace = arrivals.Steady(40, arrivals.Process{Kind: arrivals.Gamma, Burstiness: 0.4})
 		case "closed":
 			c.Concurrency = rapid.IntRange(of, 12).Draw(t, "slots")
 		case "per worker":
 			c.Concurrency = rapid.IntRange(of, 12).Draw(t, "slots")
 			c.RequestsPerWorker, c.Requests = rapid.IntRange(1, 5).Draw(t, "each"), 0
 		case "stages":
-			c.Requests, c.Stages = 0, []arrivals.Stage{{Rate: 30, Over: time.Second}, {Rate: 10, For: time.Second}}
+			c.Requests, c.Pace = 0, stages(arrivals.Stage{Rate: 30, Over: time.Second}, arrivals.Stage{Rate: 10, For: time.Second})
 		case "trace":
+			replay := trace.Replay{Speed: 3}
 			for i := range rapid.IntRange(1, 60).Draw(t, "rows") {
-				c.Trace = append(c.Trace, trace.Row{At: time.Duration(i/3) * time.Second, Input: int32(10 + i), Output: int32(1 + i), Blocks: []uint32{uint32(i % 4)}})
+				replay.Rows = append(replay.Rows, trace.Row{At: time.Duration(i/3) * time.Second, Input: int32(10 + i), Output: int32(1 + i), Blocks: []uint32{uint32(i % 4)}})
 			}
-			c.TraceSpeed, c.Prompts.InputTokens = 3, 0
+			c.Pace, c.Prompts.InputTokens = replay, 0
 		case "conversations":
 			c.Concurrency = rapid.IntRange(of, 12).Draw(t, "slots")
 			c.Conversation.Turns = rapid.IntRange(2, 5).Draw(t, "turns")
@@ -256,16 +271,16 @@ func TestShards_merge(t *testing.T) {
 			c.Cancel = Cancel{Share: rapid.Float64Range(0.01, 1).Draw(t, "cancelled"), After: time.Second}
 			c.Headers = []load.Header{{Name: "X-Session", Value: "{conversation} {n} {turn} {max_tokens} {input_tokens}"}}
 			c.Probe = Probe{Rate: 7, InputTokens: 20, MaxTokens: 2}
-			if !c.open() {
+			if c.Pace == nil {
 				c.Duration = 5 * time.Second // nothing takes time here: it bounds the probes alone
 			}
 		}
-		for name, source := range map[string]func(Config) (load.Source, error){"measured": New, "warm-up": NewWarmup, "probes": NewProbe} {
-			if name == "probes" && c.length() == 0 {
+		for _, phase := range []result.Phase{"", result.Warmup, result.Probe} {
+			if phase == result.Probe && c.length() == 0 {
 				continue // they end with the load alone
 			}
 			make := func(c Config) load.Source {
-				s, err := source(c)
+				s, err := phased(c, phase)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -282,13 +297,13 @@ func TestShards_merge(t *testing.T) {
 				limit += s.Loop().MaxInFlight
 				for _, j := range pull2(s) {
 					if j.Shard != i {
-						t.Fatalf("%s: a job of shard %d in shard %d", name, j.Shard, i)
+						t.Fatalf("%s: a job of shard %d in shard %d", phase, j.Shard, i)
 					}
 					got = append(got, j)
 				}
 			}
 			c.Shard = Shard{}
-			if l := whole.Loop(); !l.Open && slots != l.Slots && name == "measured" {
+			if l := whole.Loop(); !l.Open && slots != l.Slots && phase == "" {
 				t.Fatalf("%d slots over the shards, want %d", slots, l.Slots)
 			} else if l.Open && l.MaxInFlight >= of && limit != l.MaxInFlight {
 				t.Fatalf("%d in flight over the shards, want %d", limit, l.MaxInFlight)
@@ -300,7 +315,7 @@ func TestShards_merge(t *testing.T) {
 				}
 			}
 			if diff := gocmp.Diff(want, got); diff != "" {
-				t.Fatalf("%s (-whole +shards):\n%s", name, diff)
+				t.Fatalf("%s (-whole +shards):\n%s", phase, diff)
 			}
 		}
 	})
@@ -310,7 +325,7 @@ func pull2(s load.Source) []load.Job { return pull(&testing.T{}, s, 0) }
 
 func TestSource_sameAgain(t *testing.T) {
 	c := base()
-	c.RequestRate, c.Requests, c.Arrivals, c.Burstiness = 20, 30, Gamma, 0.5
+	c.Pace, c.Requests = arrivals.Steady(20, arrivals.Process{Kind: arrivals.Gamma, Burstiness: 0.5}), 30
 	c.Prompts.Distribution, c.Prompts.Spread, c.Prompts.SharedPrefix = LogNormal, 0.5, 0.3
 	a, b := pull(t, must(t, c), 0), pull(t, must(t, c), 0)
 	if diff := gocmp.Diff(a, b); diff != "" {
@@ -335,14 +350,15 @@ func TestSource_sameAgain(t *testing.T) {
 // held in a file.
 func TestSource_golden(t *testing.T) {
 	c := base()
-	c.RequestRate, c.Requests, c.WarmupRequests = 20, 6, 1
+	c.Requests, c.WarmupRequests = 6, 1
 	c.Prompts = Prompts{InputTokens: 24, Distribution: LogNormal, Spread: 0.5, SharedPrefix: 0.4}
 	var b strings.Builder
-	for _, a := range []Arrivals{Constant, Poisson, Gamma} {
-		c.Arrivals, c.Burstiness = a, 0
-		if a == Gamma {
-			c.Burstiness = 0.5
+	for _, a := range []arrivals.Kind{arrivals.Constant, arrivals.Poisson, arrivals.Gamma} {
+		process := arrivals.Process{Kind: a}
+		if a == arrivals.Gamma {
+			process.Burstiness = 0.5
 		}
+		c.Pace = arrivals.Steady(20, process)
 		for _, j := range pull(t, must(t, c), 0) {
 			// Whole microseconds: the last bits of a logarithm differ between
 			// processors.

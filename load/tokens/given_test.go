@@ -128,8 +128,9 @@ func TestRefine(t *testing.T) {
 // warmed is a warm-up of prompts made by what was learned.
 func warmed(t *testing.T, e *engine, l Learned) (sent []Sent) {
 	t.Helper()
-	src, err := source.NewWarmup(source.Config{
-		Seed: 1, Cell: "c", Trial: 1, Concurrency: 1, Requests: 1, WarmupRequests: 20, MaxTokens: 4,
+	src, err := source.New(source.Config{
+		Phase: result.Warmup,
+		Seed:  1, Cell: "c", Trial: 1, Concurrency: 1, Requests: 1, WarmupRequests: 20, MaxTokens: 4,
 		Prompts: source.Prompts{InputTokens: 200, Tokens: &l.Tokens},
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"sweep.dev/sweep/load/arrivals"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/result"
@@ -182,7 +183,7 @@ func TestLearn(t *testing.T) {
 func exactly(t *testing.T, e *engine, l Learned, p source.Prompts, text int) {
 	t.Helper()
 	p.Tokens = &l.Tokens
-	src, err := source.New(source.Config{Seed: 1, Cell: "c", Trial: 1, RequestRate: 10, Requests: 50, MaxTokens: 4, Prompts: p})
+	src, err := source.New(source.Config{Seed: 1, Cell: "c", Trial: 1, Pace: arrivals.Steady(10, arrivals.Process{}), Requests: 50, MaxTokens: 4, Prompts: p})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +241,7 @@ func TestLearn_inexact(t *testing.T) {
 	}
 	// The spread is that of prompts as they are made.
 	p := source.Prompts{InputTokens: 100, Tokens: &got.Tokens}
-	src, err := source.New(source.Config{Seed: 1, Cell: "c", Trial: 1, RequestRate: 10, Requests: 400, MaxTokens: 4, Prompts: p})
+	src, err := source.New(source.Config{Seed: 1, Cell: "c", Trial: 1, Pace: arrivals.Steady(10, arrivals.Process{}), Requests: 400, MaxTokens: 4, Prompts: p})
 	if err != nil {
 		t.Fatal(err)
 	}

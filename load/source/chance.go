@@ -5,18 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"sweep.dev/sweep/load/arrivals"
 	"sweep.dev/sweep/load/draw"
-)
-
-// Arrivals is how the requests of an open loop are spread over time.
-type Arrivals = arrivals.Kind
-
-// The kinds of arrivals.
-const (
-	Constant = arrivals.Constant
-	Poisson  = arrivals.Poisson
-	Gamma    = arrivals.Gamma
 )
 
 // rng returns a stream of its own for each purpose.
