@@ -11,7 +11,6 @@ package predict
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,7 +82,7 @@ func (s Server) argv(dialect string) []string {
 				flags = append(flags, "--no-"+name)
 			}
 		case float64:
-			flags = append(flags, "--"+name+"="+number(v))
+			flags = append(flags, "--"+name+"="+strconv.FormatFloat(v, 'f', -1, 64))
 		default:
 			flags = append(flags, fmt.Sprintf("--%s=%v", name, v))
 		}
@@ -93,12 +92,4 @@ func (s Server) argv(dialect string) []string {
 	return append(argv, slices.DeleteFunc(flags, func(f string) bool {
 		return strings.HasPrefix(f, "--served-model-name") || strings.HasPrefix(f, "--api-key")
 	})...)
-}
-
-// number has no exponent: a flag may want an integer.
-func number(v float64) string {
-	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
-		return strconv.FormatInt(int64(v), 10)
-	}
-	return strconv.FormatFloat(v, 'f', -1, 64)
 }

@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/bounded"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/netguard"
 )
@@ -106,7 +106,8 @@ func (b *Backend) exec(ctx context.Context, id string, options client.ExecCreate
 		return nil, errors.New("no command")
 	}
 	options.AttachStdout, options.AttachStderr = true, true
-	var stdout, stderr bytes.Buffer
+	stdout := &bounded.Buffer{Max: maxOutput, Full: func() error { return errTooLong }}
+	stderr := &bounded.Buffer{Max: maxErrors}
 	var code int
 	err := b.call(ctx, effect.DockerExec, func(ctx context.Context) error {
 		made, err := b.api.ExecCreate(ctx, id, options)
@@ -120,8 +121,7 @@ func (b *Backend) exec(ctx context.Context, id string, options client.ExecCreate
 		defer stream.Close()
 		stop := context.AfterFunc(ctx, stream.Close) // it has its own connection, which knows no context
 		defer stop()
-		out := &bounded{w: &stdout, left: maxOutput}
-		_, err = stdcopy.StdCopy(out, &bounded{w: &stderr, left: maxErrors, drop: true}, stream.Reader)
+		_, err = stdcopy.StdCopy(stdout, stderr, stream.Reader)
 		if err != nil {
 			return err
 		}
@@ -149,26 +149,6 @@ func (b *Backend) exec(ctx context.Context, id string, options client.ExecCreate
 
 // errTooLong ends a command that says more than anybody asked for.
 var errTooLong = fmt.Errorf("more than %d MiB of output", maxOutput>>20)
-
-// A bounded writer passes on left bytes; what comes then is dropped, or an
-// error.
-type bounded struct {
-	w    io.Writer
-	left int
-	drop bool
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	n := min(len(p), b.left)
-	b.left -= n
-	if _, err := b.w.Write(p[:n]); err != nil {
-		return 0, err
-	}
-	if n < len(p) && !b.drop {
-		return n, errTooLong
-	}
-	return len(p), nil
-}
 
 // A reach is how the ports of a container are reached from here.
 type reach struct {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -126,8 +125,8 @@ func (b *Backend) argv(spec backends.Spec, role backends.Role, at backends.Addre
 	}
 	argv = append(argv,
 		"--seed="+strconv.FormatUint(spec.Seed, 10),
-		"--time-scale="+number(b.config.TimeScale),
-		"--jitter="+number(b.config.Jitter),
+		"--time-scale="+strconv.FormatFloat(b.config.TimeScale, 'f', -1, 64),
+		"--jitter="+strconv.FormatFloat(b.config.Jitter, 'f', -1, 64),
 	)
 	if b.config.StartDelay > 0 {
 		argv = append(argv, "--start-delay="+b.config.StartDelay.String())
@@ -197,22 +196,13 @@ func flags(args map[string]any) []string {
 			}
 			list = append(list, "--"+name+"="+strings.Join(items, ","))
 		case float64:
-			list = append(list, "--"+name+"="+number(v))
+			list = append(list, "--"+name+"="+strconv.FormatFloat(v, 'f', -1, 64))
 		default:
 			list = append(list, fmt.Sprintf("--%s=%v", name, v))
 		}
 	}
 	slices.Sort(list)
 	return list
-}
-
-// number prints a float without an exponent, which would not be an integer to
-// a flag that wants one.
-func number(v float64) string {
-	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
-		return strconv.FormatInt(int64(v), 10)
-	}
-	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
 // check refuses what would fail in the same way again.

@@ -92,15 +92,13 @@ func bound(f reflect.StructField, name string) *float64 {
 func (f Field) Outside(v float64) string {
 	switch {
 	case f.Min != nil && v < *f.Min:
-		return "at least " + number(*f.Min)
+		return "at least " + strconv.FormatFloat(*f.Min, 'f', -1, 64)
 	case f.Max != nil && v > *f.Max:
-		return "at most " + number(*f.Max)
+		return "at most " + strconv.FormatFloat(*f.Max, 'f', -1, 64)
 	case f.Above != nil && v <= *f.Above:
-		return "more than " + number(*f.Above)
+		return "more than " + strconv.FormatFloat(*f.Above, 'f', -1, 64)
 	case f.Below != nil && v >= *f.Below:
-		return "less than " + number(*f.Below)
+		return "less than " + strconv.FormatFloat(*f.Below, 'f', -1, 64)
 	}
 	return ""
 }
-
-func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

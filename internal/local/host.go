@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/bounded"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/guard"
 	"sweep.dev/sweep/internal/netguard"
@@ -75,8 +75,8 @@ func (h *localHost) Exec(ctx context.Context, argv ...string) ([]byte, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// Ended, not only cut off: a command that ignores SIGPIPE would go on.
-	out := &bounded{max: maxOutput, full: func() { cancel(errTooLong) }}
-	complaint := &bounded{max: maxErrors, full: func() {}}
+	out := &bounded.Buffer{Max: maxOutput, Full: func() error { cancel(errTooLong); return nil }}
+	complaint := &bounded.Buffer{Max: maxErrors}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = out, complaint
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -91,31 +91,13 @@ func (h *localHost) Exec(ctx context.Context, argv ...string) ([]byte, error) {
 		err = cmd.Wait()
 	}
 	if err == nil && !errors.Is(context.Cause(ctx), errTooLong) {
-		return out.kept.Bytes(), nil
+		return out.Bytes(), nil
 	}
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if said := strings.TrimSpace(complaint.kept.String()); said != "" {
-		return out.kept.Bytes(), fmt.Errorf("%s: %w: %s", argv[0], err, said)
+	if said := strings.TrimSpace(complaint.String()); said != "" {
+		return out.Bytes(), fmt.Errorf("%s: %w: %s", argv[0], err, said)
 	}
-	return out.kept.Bytes(), fmt.Errorf("%s: %w", argv[0], err)
-}
-
-// A bounded buffer takes max bytes. Beyond that it calls full and drops what
-// comes. It hides the rest of bytes.Buffer, whose ReadFrom knows no bound.
-type bounded struct {
-	kept bytes.Buffer
-	max  int
-	full func()
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	room := b.max - b.kept.Len()
-	if len(p) <= room {
-		return b.kept.Write(p)
-	}
-	b.full()
-	b.kept.Write(p[:room])
-	return len(p), nil
+	return out.Bytes(), fmt.Errorf("%s: %w", argv[0], err)
 }

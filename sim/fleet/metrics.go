@@ -258,7 +258,7 @@ func (s *series) write(w io.Writer, f *family) {
 		braces = "{" + s.labels + "}"
 	}
 	if f.kind != "histogram" {
-		fmt.Fprintf(w, "%s%s %s\n", f.name, braces, number(s.value))
+		fmt.Fprintf(w, "%s%s %s\n", f.name, braces, strconv.FormatFloat(s.value, 'f', -1, 64))
 		return
 	}
 	before := s.labels
@@ -272,15 +272,7 @@ func (s *series) write(w io.Writer, f *family) {
 		if i < len(f.bounds) {
 			le = f.bounds[i]
 		}
-		fmt.Fprintf(w, "%s_bucket{%sle=\"%s\"} %d\n", f.name, before, number(le), n)
+		fmt.Fprintf(w, "%s_bucket{%sle=\"%s\"} %d\n", f.name, before, strconv.FormatFloat(le, 'f', -1, 64), n)
 	}
-	fmt.Fprintf(w, "%s_sum%s %s\n%s_count%s %d\n", f.name, braces, number(s.value), f.name, braces, s.total)
-}
-
-// number prints a float as Rust and Go do: 1, not 1.0.
-func number(v float64) string {
-	if math.IsInf(v, 1) {
-		return "+Inf"
-	}
-	return strconv.FormatFloat(v, 'f', -1, 64)
+	fmt.Fprintf(w, "%s_sum%s %s\n%s_count%s %d\n", f.name, braces, strconv.FormatFloat(s.value, 'f', -1, 64), f.name, braces, s.total)
 }
