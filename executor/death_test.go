@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 )
@@ -43,11 +44,11 @@ func TestDeath_triedAgain(t *testing.T) {
 	want(t, "outcomes", w.summary(), "ok/2 ok/1")
 	want(t, "launches", w.backend.count("launch"), 2)
 	want(t, "stops", w.backend.count("stop"), 2)
-	want(t, "discarded", len(w.seen(TrialDiscarded)), 1)
-	want(t, "deaths told", len(w.seen(ServerDied)), 1)
+	want(t, "discarded", len(w.seen(event.TrialDiscarded)), 1)
+	want(t, "deaths told", len(w.seen(event.ServerDied)), 1)
 	// The dead server is gone before the next one starts.
 	want(t, "at once", w.backend.peak, 1)
-	if text := w.seen(TrialDiscarded)[0].Text; !strings.Contains(text, "signal: killed") {
+	if text := w.seen(event.TrialDiscarded)[0].Text; !strings.Contains(text, "signal: killed") {
 		t.Error(text)
 	}
 	want(t, "launches in the journal", w.state().Launches[w.plan.Deployments()[0].ID], 2)
@@ -183,15 +184,15 @@ func TestDeath_relaunchFails(t *testing.T) {
 func TestDeath_betweenTrials(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, `retries: 0`)
-	w.on = func(e Event) {
-		if e.Type == TrialCommitted && e.Done == 1 {
+	w.on = func(e event.Event) {
+		if e.Type == event.TrialCommitted && e.Done == 1 {
 			w.backend.list()[0].die(killed())
 		}
 	}
 	w.must()
 	want(t, "outcomes", w.summary(), "ok/1 ok/1")
 	want(t, "launches", w.backend.count("launch"), 2)
-	want(t, "deaths told", len(w.seen(ServerDied)), 1)
+	want(t, "deaths told", len(w.seen(event.ServerDied)), 1)
 }
 
 // The launches and attempts of a resumed run go on counting.

@@ -10,6 +10,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/rundir"
 )
@@ -85,7 +86,7 @@ func (d *deployment) execute(ctx context.Context) (err error) {
 	}
 	d.profile = profile
 	var undo cleanup
-	d.emit(Event{Type: DeploymentStarted, Deployment: d.ID, Label: d.label})
+	d.emit(event.Event{Type: event.DeploymentStarted, Deployment: d.ID, Label: d.label})
 	defer func() {
 		tctx, cancel := context.WithTimeoutCause(d.Teardown, d.stopTimeout(),
 			errors.New("timeouts.stop: the deployment did not stop in time"))
@@ -94,7 +95,7 @@ func (d *deployment) execute(ctx context.Context) (err error) {
 			d.keep(tctx)
 		}
 		d.addCleanup(undo.run(tctx))
-		stopped := Event{Type: DeploymentStopped, Deployment: d.ID}
+		stopped := event.Event{Type: event.DeploymentStopped, Deployment: d.ID}
 		if d.server != nil && d.server.kept {
 			stopped.Status = "kept"
 		}
@@ -170,8 +171,8 @@ func (d *deployment) trial(ctx context.Context, t *trial, undo *cleanup) error {
 // death tells of the end of the server that was up.
 func (d *deployment) death(ctx context.Context, t *trial) *failure {
 	f := failureOf(ctx, backends.End(d.server), d.server, d.logs(d.server.roles), d.profile, d.Cells[0].Server.Engine)
-	d.emit(Event{
-		Type: ServerDied, Deployment: d.ID, Launch: d.server.launch, Cell: t.key.Cell,
+	d.emit(event.Event{
+		Type: event.ServerDied, Deployment: d.ID, Launch: d.server.launch, Cell: t.key.Cell,
 		Class: f.class, Error: f.text, Label: Label(t.cell),
 	})
 	return f
@@ -229,7 +230,7 @@ func (d *deployment) keep(ctx context.Context) {
 	}
 	dep, ok := d.server.Deployment.(backends.Keeper)
 	if !ok {
-		d.emit(Event{Type: Notice, Deployment: d.ID, Text: fmt.Sprintf("backend %s cannot keep a server: it is ended", d.Plan.Backend.Kind)})
+		d.emit(event.Event{Type: event.Notice, Deployment: d.ID, Text: fmt.Sprintf("backend %s cannot keep a server: it is ended", d.Plan.Backend.Kind)})
 		return
 	}
 	if !d.server.calm() {
@@ -242,13 +243,13 @@ func (d *deployment) keep(ctx context.Context) {
 		until = owed.Expires
 	}
 	if err := s.pod.keep(ctx, dep, until); err != nil {
-		d.emit(Event{Type: Notice, Deployment: d.ID, Text: fmt.Sprintf("it is ended: %v", err)})
+		d.emit(event.Event{Type: event.Notice, Deployment: d.ID, Text: fmt.Sprintf("it is ended: %v", err)})
 		return // what the clean-up ends is not kept
 	}
 	owed, _ = s.pod.debt()
 	d.addKept(owed)
-	d.emit(Event{
-		Type: PodKept, Deployment: d.ID, Launch: s.launch, Label: d.label,
+	d.emit(event.Event{
+		Type: event.PodKept, Deployment: d.ID, Launch: s.launch, Label: d.label,
 		Text: fmt.Sprintf("pod %s runs on until %s at $%.2f/h; sweep pods show %[1]s says how to use it",
 			cmp.Or(owed.Name, owed.Pod), until.Local().Format(time.DateTime), owed.USDPerHour),
 	})

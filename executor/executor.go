@@ -13,6 +13,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/load/source"
@@ -89,7 +90,7 @@ type Config struct {
 	// Teardown outlives the run's context; its end gives up what is being ended.
 	Teardown context.Context
 	// Events is called by one goroutine at a time; it must not block for long.
-	Events func(Event)
+	Events func(event.Event)
 }
 
 // A Book is a ledger outside of run directories, which knows the pods of all
@@ -124,7 +125,7 @@ type Report struct {
 	// Kept is what was left running on purpose.
 	Kept []rundir.Owed
 	// Spending is what the run has cost when it ended.
-	Spending Spending
+	Spending event.Spending
 }
 
 type run struct {
@@ -261,12 +262,12 @@ func Spent(st *rundir.State, now time.Time) float64 {
 // of its logs. Where that fails nothing else has to.
 func (r *run) hideInLogs(deployment string, launch int) {
 	if err := r.Dir.HideInLogs(deployment, launch, r.mask); err != nil {
-		r.emit(Event{Type: Notice, Deployment: deployment, Launch: launch, Text: err.Error()})
+		r.emit(event.Event{Type: event.Notice, Deployment: deployment, Launch: launch, Text: err.Error()})
 	}
 }
 
 func (r *run) execute(ctx context.Context, rep Report) error {
-	if err := r.record(ctx, Event{Type: RunStarted, Done: rep.Before, Total: rep.Planned}); err != nil {
+	if err := r.record(ctx, event.Event{Type: event.RunStarted, Done: rep.Before, Total: rep.Planned}); err != nil {
 		return err
 	}
 	r.announce()
@@ -296,7 +297,7 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 	}
 	err := g.Wait()
 	// The last line is written also when the run was cut short.
-	last := Event{Type: RunFinished, Done: r.done, Total: r.total}
+	last := event.Event{Type: event.RunFinished, Done: r.done, Total: r.total}
 	if ctx.Err() != nil {
 		last.Error = context.Cause(ctx).Error()
 	}
@@ -332,7 +333,7 @@ func (d *deployment) guarded(ctx context.Context) (err error) {
 }
 
 // emit tells people and --events. The journal has its own lines.
-func (r *run) emit(e Event) {
+func (r *run) emit(e event.Event) {
 	if r.Events == nil {
 		return
 	}
@@ -345,7 +346,7 @@ func (r *run) emit(e Event) {
 }
 
 // record emits e and writes it to the journal.
-func (r *run) record(ctx context.Context, e Event) error {
+func (r *run) record(ctx context.Context, e event.Event) error {
 	e.Time = time.Now().UTC()
 	r.emit(e)
 	return r.Dir.Append(context.WithoutCancel(ctx), string(e.Type), e)
@@ -361,8 +362,8 @@ func (r *run) committedOne(d *deployment, t trial, o *result.Outcome) {
 	status, _ := o.Row[col.Status].(string)
 	class, _ := o.Row[col.ErrorClass].(string)
 	text, _ := o.Row[col.Error].(string)
-	r.emit(Event{
-		Type: TrialCommitted, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: o.Attempt,
+	r.emit(event.Event{
+		Type: event.TrialCommitted, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: o.Attempt,
 		Label: Label(t.cell), Status: status, Class: class, Error: text, Row: o.Row, Done: done, Total: r.total,
 	})
 	recorded := r.Plan.OnStartFailure == "record" && o.StartFailure

@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/load/tokens"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
@@ -95,7 +96,7 @@ func (r *run) announce() {
 		left = append(left, one)
 	}
 	for _, a := range Announce(r.Plan, left, r.Backend, r.Given) {
-		r.emit(Event{Type: Notice, Text: a.String()})
+		r.emit(event.Event{Type: event.Notice, Text: a.String()})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/event"
 )
 
 // A run announces how many requests it sends beyond the load at most, and which of
@@ -35,7 +36,7 @@ func TestAnnounce(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, nil, c.load)
 			w.must(func(config *Config) { config.Given = c.given })
-			notices := w.seen(Notice)
+			notices := w.seen(event.Notice)
 			if len(notices) == 0 || notices[0].Text != "sim: up to "+c.want+": sweep plan lists them" {
 				t.Errorf("got %+v, want %s", notices, c.want)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -42,7 +43,7 @@ const classPort = "port"
 func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failure, error) {
 	d.launches++
 	n := d.State.Launches[d.ID] + d.launches
-	d.emit(Event{Type: StepStarted, Deployment: d.ID, Launch: n, Step: "launch", Label: d.label})
+	d.emit(event.Event{Type: event.StepStarted, Deployment: d.ID, Launch: n, Step: "launch", Label: d.label})
 	dir, err := d.Dir.LaunchDir(d.ID, n)
 	if err != nil {
 		return nil, nil, fmt.Errorf("launch directory: %w", err)
@@ -87,7 +88,7 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 	s.used = s.foreign
 	if terms := s.terms(); terms.USDPerHour > 0 {
 		owed, _ := p.debt()
-		d.emit(Event{Type: Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("%s: rented at $%.2f/h as %s; it ends itself at %s", d.label, terms.USDPerHour, terms.Ref.ID, owed.Expires.Local().Format(time.DateTime))})
+		d.emit(event.Event{Type: event.Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("%s: rented at $%.2f/h as %s; it ends itself at %s", d.label, terms.USDPerHour, terms.Ref.ID, owed.Expires.Local().Format(time.DateTime))})
 	}
 	stop := undo.push(func(ctx context.Context) error {
 		if s.kept {
@@ -104,7 +105,7 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 	s.calm = d.atOnce(ctx, s.release)
 	undo.push(func(context.Context) error { s.calm(); return nil })
 
-	d.emit(Event{Type: StepStarted, Deployment: d.ID, Launch: n, Step: "ready", Label: d.label})
+	d.emit(event.Event{Type: event.StepStarted, Deployment: d.ID, Launch: n, Step: "ready", Label: d.label})
 	started := time.Now()
 	timeout := d.Plan.ReadyTimeout(d.profile)
 	rctx, cancel := context.WithTimeoutCause(ctx, timeout, limit{"timeouts.ready", timeout})
@@ -124,7 +125,7 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 		return nil, nil, err
 	}
 	if first.uncounted {
-		d.emit(Event{Type: Notice, Deployment: d.ID, Launch: n, Label: d.label, Text: d.label + ": the server streams no usage: each chunk with content counts as one token (tokens_assumed)"})
+		d.emit(event.Event{Type: event.Notice, Deployment: d.ID, Launch: n, Label: d.label, Text: d.label + ": the server streams no usage: each chunk with content counts as one token (tokens_assumed)"})
 	}
 	if !s.foreign {
 		s.startUp = time.Since(launched)
@@ -132,8 +133,8 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 	if err := p.Record(ctx, backends.Arrow{Pod: p.name, State: backends.Ready}); err != nil {
 		return nil, nil, err
 	}
-	e := Event{
-		Type: ServerReady, Deployment: d.ID, Launch: n, Label: d.label,
+	e := event.Event{
+		Type: event.ServerReady, Deployment: d.ID, Launch: n, Label: d.label,
 		Text: fmt.Sprintf("ready after %s", time.Since(started).Round(10*time.Millisecond)),
 	}
 	return s, nil, d.record(ctx, e)
@@ -142,7 +143,7 @@ func (d *deployment) start(ctx context.Context, undo *cleanup) (*server, *failur
 // startLater is start once another pod of the run is given back: the run goes on,
 // though the budget has no room for this one yet.
 func (d *deployment) startLater(ctx context.Context, undo *cleanup, full *noRoom) (*server, *failure, error) {
-	d.emit(Event{Type: Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("%s: waits until another pod is given back: %v", d.label, full)})
+	d.emit(event.Event{Type: event.Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("%s: waits until another pod is given back: %v", d.label, full)})
 	select {
 	case <-full.freed:
 		return d.start(ctx, undo)
@@ -209,7 +210,7 @@ func (d *deployment) obtain(ctx context.Context, spec backends.Spec, p *pod) (ba
 	if !errors.Is(err, backends.ErrNotFound) {
 		return dep, err
 	}
-	d.emit(Event{Type: Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("the kept pod %s is gone; another one is launched", kept.Name)})
+	d.emit(event.Event{Type: event.Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("the kept pod %s is gone; another one is launched", kept.Name)})
 	return d.Backend.Launch(ctx, spec, p)
 }
 
@@ -243,7 +244,7 @@ func (d *deployment) adopt(ctx context.Context, b backends.Adopter, spec backend
 	if err != nil {
 		return nil, fmt.Errorf("adopt %s: %w", kept.Name, err)
 	}
-	d.emit(Event{Type: Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("pod %s, which an earlier run kept, is taken over", kept.Name)})
+	d.emit(event.Event{Type: event.Notice, Deployment: d.ID, Label: d.label, Text: fmt.Sprintf("pod %s, which an earlier run kept, is taken over", kept.Name)})
 	return dep, nil
 }
 
@@ -278,6 +279,6 @@ func (d *deployment) launchFailed(n int, f *failure) *failure {
 	if hint := d.withheld(f.class); hint != "" {
 		f.hint = strings.Trim(f.hint+"; "+hint, "; ")
 	}
-	d.emit(Event{Type: LaunchFailed, Deployment: d.ID, Launch: n, Class: f.class, Error: f.text, Label: d.label})
+	d.emit(event.Event{Type: event.LaunchFailed, Deployment: d.ID, Launch: n, Class: f.class, Error: f.text, Label: d.label})
 	return f
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/event"
 )
 
 // An open port, a good health check and a list of no model are not readiness.
@@ -126,7 +127,7 @@ func TestLaunch_failsItsCells(t *testing.T) {
 		}
 	}
 	want(t, "launches", w.backend.count("launch"), 2)
-	want(t, "launch failures told", len(w.seen(LaunchFailed)), 1)
+	want(t, "launch failures told", len(w.seen(event.LaunchFailed)), 1)
 }
 
 // The ways in which Launch itself says no.
@@ -206,8 +207,8 @@ func TestLaunch_portTaken(t *testing.T) {
 func TestReady_endWithoutReason(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, always(script{health: http.StatusServiceUnavailable}), `timeouts: {ready: 20s, stop: 5s}`)
-	w.on = func(e Event) {
-		if e.Type != StepStarted || e.Step != "ready" {
+	w.on = func(e event.Event) {
+		if e.Type != event.StepStarted || e.Step != "ready" {
 			return
 		}
 		go func() {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -153,18 +154,10 @@ func (m *money) wake() {
 	}
 }
 
-// Spending is what a run costs at one moment.
-type Spending struct {
-	Pods       int     `json:"pods"`
-	USDPerHour float64 `json:"usd_per_hour"`
-	USD        float64 `json:"usd"` // until now, all pods of the run directory
-	MaxUSD     float64 `json:"max_usd,omitempty"`
-}
-
-func (m *money) spending(now time.Time) Spending {
+func (m *money) spending(now time.Time) event.Spending {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := Spending{USD: m.ended, MaxUSD: m.max}
+	s := event.Spending{USD: m.ended, MaxUSD: m.max}
 	for _, r := range m.live {
 		if r.billed() {
 			s.Pods++
@@ -219,7 +212,7 @@ func (r *run) watchMoney(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			if s := r.money.spending(now); s.Pods > 0 && s.USDPerHour > 0 && n%5 == 0 {
-				r.emit(Event{Type: Money, Spending: &s})
+				r.emit(event.Event{Type: event.Money, Spending: &s})
 			}
 			if err := r.money.over(now); err != nil {
 				r.stop(err)

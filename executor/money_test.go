@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/event"
 )
 
 // An intended rental counts at once: however many launches ask at the same time,
@@ -32,7 +33,7 @@ func TestMoney_intended(t *testing.T) {
 	}
 	all.Wait()
 	want(t, "passed", passed.Load(), 2)
-	want(t, "spending", m.spending(now), Spending{MaxUSD: 25})
+	want(t, "spending", m.spending(now), event.Spending{MaxUSD: 25})
 
 	// One is given up before it was sent, so another one fits; and costs nothing.
 	m.end(m.live[0], now.Add(time.Hour))
@@ -40,7 +41,7 @@ func TestMoney_intended(t *testing.T) {
 	want(t, "in its place", err, nil)
 	m.bill(r, now)
 	m.bill(r, now.Add(time.Second)) // it is billed from the first moment on
-	want(t, "billed", m.spending(now.Add(2*time.Second)), Spending{Pods: 1, USDPerHour: 3600, USD: 2, MaxUSD: 25})
+	want(t, "billed", m.spending(now.Add(2*time.Second)), event.Spending{Pods: 1, USDPerHour: 3600, USD: 2, MaxUSD: 25})
 	want(t, "over", errors.Is(m.over(now.Add(4*time.Second)), ErrMaxCost), true)
 	want(t, "raised", errors.Is(m.raise(r, 7200, now), ErrMaxCost), true)
 	want(t, "not raised", m.raise(r, 1, now), nil)

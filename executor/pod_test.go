@@ -10,6 +10,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 )
@@ -67,8 +68,8 @@ func TestPod_endedAtOnce(t *testing.T) {
 		<-all
 		return nil, nil
 	}}}}
-	w.on = func(e Event) {
-		if e.Type == StepStarted && e.Step == "measure" {
+	w.on = func(e event.Event) {
+		if e.Type == event.StepStarted && e.Step == "measure" {
 			begun <- struct{}{}
 		}
 	}
@@ -139,8 +140,8 @@ func TestMoney_inRows(t *testing.T) {
 	w := newWorld(t, nil)
 	w.backend.usdPerHour = 0.25
 	var row result.Row
-	w.on = func(e Event) {
-		if e.Type == TrialCommitted {
+	w.on = func(e event.Event) {
+		if e.Type == event.TrialCommitted {
 			row = e.Row
 		}
 	}
@@ -181,8 +182,8 @@ func TestKeep(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w = newWorld(t, nil)
 	w.backend.usdPerHour = 1
-	w.on = func(e Event) {
-		if e.Type == TrialCommitted {
+	w.on = func(e event.Event) {
+		if e.Type == event.TrialCommitted {
 			cancel()
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -55,7 +56,7 @@ func (r *run) reclaimOne(ctx context.Context, owed rundir.Owed, list listing) {
 	case err != nil:
 		r.addOwed(fmt.Errorf("pod %s of an earlier run: %w", owed.Pod, err), owed)
 	case due:
-		r.emit(Event{Type: Notice, Text: fmt.Sprintf("pod %s of an earlier run is gone", owed.Pod)})
+		r.emit(event.Event{Type: event.Notice, Text: fmt.Sprintf("pod %s of an earlier run is gone", owed.Pod)})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/event"
 )
 
 // A searching backend finds the pods whose create got no answer only once all
@@ -114,7 +115,7 @@ func TestReclaim_alone(t *testing.T) {
 	want(t, "launched", w.backend.count("launch"), 0)
 	want(t, "owed", len(w.state().Owed), 0)
 	for _, e := range w.state().Events {
-		if e.Type == string(RunStarted) {
+		if e.Type == string(event.RunStarted) {
 			t.Error("a run began")
 		}
 	}

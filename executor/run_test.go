@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
@@ -93,11 +94,11 @@ func TestRun_interrupted(t *testing.T) {
 	want(t, "committed", rep.Committed, 1)
 	want(t, "missing", rep.Missing, 3)
 	want(t, "outcomes", w.summary(), "ok/1")
-	discarded := w.seen(TrialDiscarded)
+	discarded := w.seen(event.TrialDiscarded)
 	if len(discarded) != 1 || discarded[0].Text != errStop.Error() {
 		t.Errorf("discarded: %+v", discarded)
 	}
-	last := w.seen(RunFinished)
+	last := w.seen(event.RunFinished)
 	if len(last) != 1 || last[0].Error != errStop.Error() || last[0].Done != 1 || last[0].Total != 4 {
 		t.Errorf("the last event: %+v", last)
 	}
@@ -144,7 +145,7 @@ func TestRun_interruptedAfterTheMeasurement(t *testing.T) {
 			}
 			want(t, "outcomes", w.summary(), tt.outcomes)
 			var discarded string
-			for _, e := range w.seen(TrialDiscarded) {
+			for _, e := range w.seen(event.TrialDiscarded) {
 				discarded += e.Text
 			}
 			if !strings.HasPrefix(discarded, tt.discarded) || tt.discarded == "" && discarded != "" {
@@ -160,21 +161,21 @@ func TestRun_interruptedInPhases(t *testing.T) {
 	forever := func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
 	for name, tt := range map[string]struct {
 		script script
-		when   func(Event) bool
+		when   func(event.Event) bool
 		stops  int
 	}{
-		"launch": {script{slow: forever}, func(e Event) bool { return e.Step == "launch" }, 0},
-		"ready":  {script{health: 503}, func(e Event) bool { return e.Step == "ready" }, 1},
-		"reset":  {script{}, func(e Event) bool { return e.Step == "reset" }, 1},
-		"warmup": {script{}, func(e Event) bool { return e.Step == "warm up" }, 1},
-		"death":  {dies(2), func(e Event) bool { return e.Type == ServerDied }, 1},
+		"launch": {script{slow: forever}, func(e event.Event) bool { return e.Step == "launch" }, 0},
+		"ready":  {script{health: 503}, func(e event.Event) bool { return e.Step == "ready" }, 1},
+		"reset":  {script{}, func(e event.Event) bool { return e.Step == "reset" }, 1},
+		"warmup": {script{}, func(e event.Event) bool { return e.Step == "warm up" }, 1},
+		"death":  {dies(2), func(e event.Event) bool { return e.Type == event.ServerDied }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, stop := context.WithCancelCause(t.Context())
 			defer stop(nil)
 			w := newWorld(t, always(tt.script))
-			w.on = func(e Event) {
+			w.on = func(e event.Event) {
 				if tt.when(e) {
 					stop(errStop)
 				}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/source"
@@ -28,7 +29,7 @@ func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (d
 		return nil, err
 	}
 	a := m.files
-	d.emit(Event{Type: TrialStarted, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: n, Label: Label(t.cell)})
+	d.emit(event.Event{Type: event.TrialStarted, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: n, Label: Label(t.cell)})
 	m.markLogs()
 	err = m.run(ctx)
 
@@ -95,7 +96,7 @@ func (m *measurement) commit(ctx context.Context, failed *failure) error {
 }
 
 func (d *deployment) discard(ctx context.Context, t *trial, n int, a *rundir.Attempt, reason string) error {
-	d.emit(Event{Type: TrialDiscarded, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: n, Text: reason, Label: Label(t.cell)})
+	d.emit(event.Event{Type: event.TrialDiscarded, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: n, Text: reason, Label: Label(t.cell)})
 	if err := a.Discard(context.WithoutCancel(ctx), reason); err != nil {
 		return fmt.Errorf("discard attempt: %w", err)
 	}
@@ -257,8 +258,8 @@ func (m *measurement) measure(ctx, run context.Context, d load.Driver) error {
 	s := &supervisor{Source: src, keep: m.keep, cancel: cancel, rule: ruleOf(m.trial.cell.Load)}
 	m.health, err = d.Run(loaded, s, s, m.options(func(p load.Progress) {
 		s.tell(func(r *stopping.Rule) { r.InFlight(m.anchor.Since(), p.Sent, p.InFlight) })
-		m.emit(Event{
-			Type: TrialProgress, Deployment: m.ID, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial,
+		m.emit(event.Event{
+			Type: event.TrialProgress, Deployment: m.ID, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial,
 			Attempt: m.attempt, Progress: &p, Label: Label(m.trial.cell),
 		})
 	}))

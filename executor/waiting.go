@@ -15,6 +15,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/result"
@@ -104,7 +105,7 @@ func (l *lastAnswer) show(err error) {
 		return
 	}
 	l.shown = text
-	l.emit(Event{Type: Waiting, Deployment: l.ID, Step: l.step, Label: l.label, Text: text})
+	l.emit(event.Event{Type: event.Waiting, Deployment: l.ID, Step: l.step, Label: l.label, Text: text})
 }
 
 // A noAnswer is a question that got no HTTP answer.

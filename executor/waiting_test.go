@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/host"
 )
 
@@ -204,7 +205,7 @@ func TestReady_showsTheLastAnswer(t *testing.T) {
 		return http.StatusOK, "m"
 	}}))
 	w.must()
-	list := w.seen(Waiting)
+	list := w.seen(event.Waiting)
 	want(t, "events", len(list), 1)
 	if e := list[0]; e.Step != "ready" || !strings.Contains(e.Text, "answered 503") || e.Deployment == "" {
 		t.Errorf("got %+v", e)
@@ -219,7 +220,7 @@ func TestReady_uncounted(t *testing.T) {
 	w.must()
 	want(t, "outcomes", w.summary(), "ok/1 ok/1")
 	told := 0
-	for _, e := range w.seen(Notice) {
+	for _, e := range w.seen(event.Notice) {
 		if strings.Contains(e.Text, "tokens_assumed") {
 			told++
 		}
@@ -233,7 +234,7 @@ func TestReady_uncounted(t *testing.T) {
 	}
 	w = newWorld(t, nil)
 	w.must()
-	for _, e := range w.seen(Notice) {
+	for _, e := range w.seen(event.Notice) {
 		if strings.Contains(e.Text, "tokens_assumed") {
 			t.Errorf("of a server that counts: %s", e.Text)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
@@ -72,12 +73,12 @@ type world struct {
 	plan       *plan.Plan
 	backend    *fakeBackend
 	collectors []Named
-	on         func(Event) // called with each event
-	fault      string      // of the run directory, see package effect
-	id         string      // of the run; "" is testRun
+	on         func(event.Event) // called with each event
+	fault      string            // of the run directory, see package effect
+	id         string            // of the run; "" is testRun
 
 	mu     sync.Mutex
-	events []Event
+	events []event.Event
 }
 
 func newWorld(t testing.TB, s func(n int, spec backends.Spec) script, lines ...string) *world {
@@ -121,7 +122,7 @@ func (w *world) run(ctx context.Context, change ...func(*Config)) (Report, error
 	c := Config{
 		Plan: w.plan, Dir: d, State: st, Path: w.dir, Backend: w.backend, Collectors: w.collectors,
 		ClientHost: "here", Sweep: "/bin/sweep", Teardown: w.t.Context(),
-		Events: func(e Event) {
+		Events: func(e event.Event) {
 			w.mu.Lock()
 			w.events = append(w.events, e)
 			w.mu.Unlock()
@@ -154,7 +155,7 @@ func (w *world) must(change ...func(*Config)) Report {
 }
 
 // seen lists the events of one type.
-func (w *world) seen(typ EventType) (list []Event) {
+func (w *world) seen(typ event.Type) (list []event.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range w.events {
@@ -169,7 +170,7 @@ func (w *world) seen(typ EventType) (list []Event) {
 func (w *world) committed() (list []rundir.Commit) {
 	w.t.Helper()
 	for _, e := range w.state().Events {
-		if e.Type == string(TrialCommitted) {
+		if e.Type == string(event.TrialCommitted) {
 			var c rundir.Commit
 			if err := json.Unmarshal(e.Data, &c); err != nil {
 				w.t.Fatal(err)

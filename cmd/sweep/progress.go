@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
@@ -20,9 +21,9 @@ type view struct {
 	trials      map[rundir.Key]*expected // those without an outcome
 	deployments map[string]*forecast
 	run         forecast
-	live        []*liveLine        // running deployments, oldest first
-	refused     map[string]string  // by deployment, why its last launch failed
-	spending    *executor.Spending // nil where nothing costs money
+	live        []*liveLine       // running deployments, oldest first
+	refused     map[string]string // by deployment, why its last launch failed
+	spending    *event.Spending   // nil where nothing costs money
 }
 
 // An expected trial is what the plan says of one that has no outcome yet.
@@ -124,18 +125,18 @@ func expect(s plan.Server, l plan.Load, scale float64) *expected {
 }
 
 // follow keeps the view up to date.
-func (v *view) follow(e executor.Event, now time.Time) {
+func (v *view) follow(e event.Event, now time.Time) {
 	switch e.Type {
-	case executor.RunStarted:
+	case event.RunStarted:
 		v.run.began, v.run.done, v.run.total = now, e.Done, e.Total
-	case executor.DeploymentStarted:
+	case event.DeploymentStarted:
 		v.live = append(v.live, &liveLine{deployment: e.Deployment, name: e.Label, label: e.Label, step: "starting", since: now})
 		if f := v.deployments[e.Deployment]; f != nil {
 			f.began = now
 		}
-	case executor.DeploymentStopped:
+	case event.DeploymentStopped:
 		v.live = slices.DeleteFunc(v.live, func(l *liveLine) bool { return l.deployment == e.Deployment })
-	case executor.StepStarted:
+	case event.StepStarted:
 		if l := v.line(e.Deployment); l != nil {
 			l.label, l.step, l.since, l.answer = e.Label, e.Step, now, ""
 			l.progress, l.recent, l.did = nil, nil, 0
@@ -144,11 +145,11 @@ func (v *view) follow(e executor.Event, now time.Time) {
 				v.run.measures(now)
 			}
 		}
-	case executor.Waiting:
+	case event.Waiting:
 		if l := v.line(e.Deployment); l != nil {
 			l.answer = e.Text
 		}
-	case executor.TrialProgress:
+	case event.TrialProgress:
 		if l := v.line(e.Deployment); l != nil && e.Progress != nil {
 			ended := l.progress == nil || e.Progress.Done > l.progress.Done
 			if l.read(*e.Progress, e.Time); ended {
@@ -156,16 +157,16 @@ func (v *view) follow(e executor.Event, now time.Time) {
 				v.forecast(l).seen, v.run.seen = e.Time, e.Time
 			}
 		}
-	case executor.Money:
+	case event.Money:
 		v.spending = e.Spending
-	case executor.LaunchFailed:
+	case event.LaunchFailed:
 		v.refused[e.Deployment] = e.Error
-	case executor.TrialCommitted:
+	case event.TrialCommitted:
 		v.committed(e, now)
 	}
 }
 
-func (v *view) committed(e executor.Event, now time.Time) {
+func (v *view) committed(e event.Event, now time.Time) {
 	v.run.done, v.run.total = e.Done, e.Total
 	key := rundir.Key{Cell: e.Cell, Trial: e.Trial}
 	seconds := 0.0
@@ -220,7 +221,7 @@ func (v *view) lines(now time.Time, width int) []string {
 }
 
 // moneyWords is what a run costs at this moment.
-func moneyWords(s executor.Spending) string {
+func moneyWords(s event.Spending) string {
 	text := fmt.Sprintf("%s  $%.2f/h  $%.2f so far", humanize.Plural(s.Pods, "pod"), s.USDPerHour, s.USD)
 	if s.MaxUSD > 0 {
 		text += fmt.Sprintf("  cap $%.2f", s.MaxUSD)

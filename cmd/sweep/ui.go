@@ -13,7 +13,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
@@ -61,7 +61,7 @@ type ui struct {
 
 // News is an event, or a line in words.
 type news struct {
-	event executor.Event
+	event event.Event
 	words string
 }
 
@@ -88,7 +88,7 @@ func (a *app) newUI(c *cli.Command, j job) (*ui, error) {
 }
 
 // event is the executor's listener. It returns at once.
-func (u *ui) event(e executor.Event) { u.post(news{event: e}) }
+func (u *ui) event(e event.Event) { u.post(news{event: e}) }
 
 // notice says something about the run that is no event of it. It returns at
 // once while the ui is not stopped.
@@ -102,7 +102,7 @@ func (u *ui) post(n news) {
 	switch {
 	case u.stopped && n.words != "":
 		fmt.Fprintln(u.out, n.words)
-	case n.event.Type == executor.TrialProgress && len(u.queue) > maxBacklog:
+	case n.event.Type == event.TrialProgress && len(u.queue) > maxBacklog:
 	default:
 		u.queue = append(u.queue, n)
 	}
@@ -210,9 +210,9 @@ func (u *ui) say(text string, v report.Verdict) {
 
 // words is an event as a line for people, with its verdict where that is worth
 // a colour; "" for what only a live line shows.
-func words(e executor.Event, v *view) (string, report.Verdict) {
+func words(e event.Event, v *view) (string, report.Verdict) {
 	switch e.Type {
-	case executor.RunStarted:
+	case event.RunStarted:
 		if e.Done > 0 {
 			return fmt.Sprintf("%d of %d trials are committed already", e.Done, e.Total), ""
 		}
@@ -220,26 +220,26 @@ func words(e executor.Event, v *view) (string, report.Verdict) {
 			return "1 trial", ""
 		}
 		return fmt.Sprintf("%d trials", e.Total), ""
-	case executor.StepStarted:
+	case event.StepStarted:
 		if e.Cell == "" && e.Step == "launch" {
 			return fmt.Sprintf("%s: launch %d", e.Label, e.Launch), ""
 		}
-	case executor.ServerReady:
+	case event.ServerReady:
 		return fmt.Sprintf("%s: %s", e.Label, e.Text), ""
-	case executor.LaunchFailed:
+	case event.LaunchFailed:
 		return fmt.Sprintf("%s: did not start: %s: %s", e.Label, e.Class, e.Error), report.NoStart
-	case executor.ServerDied:
+	case event.ServerDied:
 		return fmt.Sprintf("%s: the server died: %s: %s", e.Label, e.Class, e.Error), report.FailedRun
-	case executor.TrialDiscarded:
+	case event.TrialDiscarded:
 		return fmt.Sprintf("%s: attempt %d discarded: %s", e.Label, e.Attempt, e.Text), ""
-	case executor.Notice:
+	case event.Notice:
 		return e.Text, ""
-	case executor.PodKept:
+	case event.PodKept:
 		return fmt.Sprintf("%s: kept: %s", e.Label, e.Text), ""
-	case executor.TrialCommitted:
+	case event.TrialCommitted:
 		text, verdict := outcomeWords(e, v.refused[e.Deployment])
 		return fmt.Sprintf("[%d/%d] %s", e.Done, e.Total, text), verdict
-	case executor.DeploymentStopped:
+	case event.DeploymentStopped:
 		if l := v.line(e.Deployment); l != nil && e.Status == "" {
 			return l.name + ": stopped", ""
 		}
@@ -249,7 +249,7 @@ func words(e executor.Event, v *view) (string, report.Verdict) {
 
 // outcomeWords is a trial's outcome; refused is why its server did not start,
 // which has been said.
-func outcomeWords(e executor.Event, refused string) (string, report.Verdict) {
+func outcomeWords(e event.Event, refused string) (string, report.Verdict) {
 	label := e.Label
 	if e.Trial > 1 {
 		label += fmt.Sprintf(", trial %d", e.Trial)
@@ -281,7 +281,7 @@ type eventLog struct {
 }
 
 // write returns the first error alone, and none where the reader just left.
-func (l *eventLog) write(e executor.Event) error {
+func (l *eventLog) write(e event.Event) error {
 	if l == nil || l.ended {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/rundir"
@@ -129,27 +129,27 @@ func onTerminal(t *testing.T, width, height int) (*ui, *glass, *clock) {
 }
 
 // feed handles events as the goroutine of a ui does.
-func feed(u *ui, events ...executor.Event) {
+func feed(u *ui, events ...event.Event) {
 	for _, e := range events {
 		u.event(e)
 	}
 	u.drain()
 }
 
-func progress(at time.Time, done, tokens int) executor.Event {
-	return executor.Event{
-		Type: executor.TrialProgress, Time: at, Deployment: "d1", Cell: "a", Trial: 1, Label: "vllm l4 concurrency=4",
+func progress(at time.Time, done, tokens int) event.Event {
+	return event.Event{
+		Type: event.TrialProgress, Time: at, Deployment: "d1", Cell: "a", Trial: 1, Label: "vllm l4 concurrency=4",
 		Progress: &load.Progress{Sent: done + 4, Done: done, InFlight: 4, OutputTokens: tokens},
 	}
 }
 
 var (
-	runStarted = executor.Event{Type: executor.RunStarted, Total: 4}
-	d1Started  = executor.Event{Type: executor.DeploymentStarted, Deployment: "d1", Label: "vllm l4"}
-	d1Measures = executor.Event{Type: executor.StepStarted, Deployment: "d1", Cell: "a", Trial: 1, Step: "measure", Label: "vllm l4 concurrency=4"}
-	d2Started  = executor.Event{Type: executor.DeploymentStarted, Deployment: "d2", Label: "sglang l4"}
-	committed  = executor.Event{
-		Type: executor.TrialCommitted, Deployment: "d1", Cell: "a", Trial: 1, Label: "vllm l4 concurrency=4",
+	runStarted = event.Event{Type: event.RunStarted, Total: 4}
+	d1Started  = event.Event{Type: event.DeploymentStarted, Deployment: "d1", Label: "vllm l4"}
+	d1Measures = event.Event{Type: event.StepStarted, Deployment: "d1", Cell: "a", Trial: 1, Step: "measure", Label: "vllm l4 concurrency=4"}
+	d2Started  = event.Event{Type: event.DeploymentStarted, Deployment: "d2", Label: "sglang l4"}
+	committed  = event.Event{
+		Type: event.TrialCommitted, Deployment: "d1", Cell: "a", Trial: 1, Label: "vllm l4 concurrency=4",
 		Status: "ok", Done: 1, Total: 4,
 		Row: map[string]any{"throughput_tok_s": 319.4, "p95_ttft_ms": 40.7, "p95_tpot_ms": 12.3, "low_confidence": "p95_ttft_ms", "completed": int64(24)},
 	}
@@ -190,7 +190,7 @@ run directory runs/x
   [0/2] ETA 20s  sglang l4: starting 3s
   [1/4] ETA 26s in all
 `)
-	feed(u, executor.Event{Type: executor.DeploymentStopped, Deployment: "d1"}, executor.Event{Type: executor.DeploymentStopped, Deployment: "d2"})
+	feed(u, event.Event{Type: event.DeploymentStopped, Deployment: "d1"}, event.Event{Type: event.DeploymentStopped, Deployment: "d2"})
 	u.start()
 	u.stop()
 	want(t, "at the end", g.String(), `
@@ -243,7 +243,7 @@ func TestUI_lowTerminal(t *testing.T) {
 	u, g, _ := onTerminal(t, 60, 4)
 	feed(u, runStarted)
 	for i := range 20 {
-		feed(u, executor.Event{Type: executor.DeploymentStarted, Deployment: fmt.Sprint(i), Label: fmt.Sprint("server ", i)})
+		feed(u, event.Event{Type: event.DeploymentStarted, Deployment: fmt.Sprint(i), Label: fmt.Sprint("server ", i)})
 	}
 	u.tick()
 	if got := g.String(); !strings.Contains(got, "... and 19 more") {
@@ -260,16 +260,16 @@ func TestUI_piped(t *testing.T) {
 	u, _, c := onTerminal(t, 80, 24)
 	var out bytes.Buffer
 	u.out, u.screen, u.said = &out, nil, epoch
-	feed(u, runStarted, d1Started, executor.Event{Type: executor.StepStarted, Deployment: "d1", Launch: 1, Step: "launch", Label: "vllm l4"})
+	feed(u, runStarted, d1Started, event.Event{Type: event.StepStarted, Deployment: "d1", Launch: 1, Step: "launch", Label: "vllm l4"})
 	feed(u,
-		executor.Event{Type: executor.StepStarted, Deployment: "d1", Step: "ready", Label: "vllm l4"},
-		executor.Event{Type: executor.Waiting, Deployment: "d1", Step: "ready", Label: "vllm l4", Text: "connection refused"},
-		executor.Event{Type: executor.Waiting, Deployment: "d1", Step: "ready", Label: "vllm l4", Text: "GET /health answered 503"})
+		event.Event{Type: event.StepStarted, Deployment: "d1", Step: "ready", Label: "vllm l4"},
+		event.Event{Type: event.Waiting, Deployment: "d1", Step: "ready", Label: "vllm l4", Text: "connection refused"},
+		event.Event{Type: event.Waiting, Deployment: "d1", Step: "ready", Label: "vllm l4", Text: "GET /health answered 503"})
 	c.pass(29 * time.Second)
 	u.tick()
 	c.pass(time.Second)
 	u.tick()
-	feed(u, executor.Event{Type: executor.LaunchFailed, Deployment: "d1", Label: "vllm l4", Class: "oom.weights", Error: "CUDA\x1b[31m out of\r\nmemory"})
+	feed(u, event.Event{Type: event.LaunchFailed, Deployment: "d1", Label: "vllm l4", Class: "oom.weights", Error: "CUDA\x1b[31m out of\r\nmemory"})
 	c.pass(25 * time.Second)
 	feed(u, d1Measures)
 	c.pass(4 * time.Second)
@@ -300,27 +300,27 @@ func TestUI_words(t *testing.T) {
 		return r
 	}
 	for _, c := range []struct {
-		e       executor.Event
+		e       event.Event
 		text    string
 		verdict report.Verdict
 	}{
-		{executor.Event{Type: executor.RunStarted, Total: 1}, "1 trial", ""},
-		{executor.Event{Type: executor.RunStarted, Done: 3, Total: 4}, "3 of 4 trials are committed already", ""},
-		{executor.Event{Type: executor.TrialCommitted, Label: "c", Trial: 2, Status: "ok", Row: row, Done: 1, Total: 2}, "[1/2] c, trial 2: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms", ""},
+		{event.Event{Type: event.RunStarted, Total: 1}, "1 trial", ""},
+		{event.Event{Type: event.RunStarted, Done: 3, Total: 4}, "3 of 4 trials are committed already", ""},
+		{event.Event{Type: event.TrialCommitted, Label: "c", Trial: 2, Status: "ok", Row: row, Done: 1, Total: 2}, "[1/2] c, trial 2: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms", ""},
 		{
-			executor.Event{Type: executor.TrialCommitted, Label: "c", Status: "invalid", Row: with("invalid_reasons", "client_cpu")},
+			event.Event{Type: event.TrialCommitted, Label: "c", Status: "invalid", Row: with("invalid_reasons", "client_cpu")},
 			"[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, INVALID (client_cpu)", report.Invalid,
 		},
-		{executor.Event{Type: executor.TrialCommitted, Label: "c", Status: "ok", Row: with("slo_pass", false)}, "[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, SLO failed", report.Missed},
-		{executor.Event{Type: executor.TrialCommitted, Label: "c", Status: "failed", Class: "signal", Error: "killed"}, "[0/0] c: failed: signal: killed", report.FailedRun},
-		{executor.Event{Type: executor.TrialCommitted, Label: "c", Status: "skipped", Error: "not run: why"}, "[0/0] c: not run: why", report.Skipped},
+		{event.Event{Type: event.TrialCommitted, Label: "c", Status: "ok", Row: with("slo_pass", false)}, "[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, SLO failed", report.Missed},
+		{event.Event{Type: event.TrialCommitted, Label: "c", Status: "failed", Class: "signal", Error: "killed"}, "[0/0] c: failed: signal: killed", report.FailedRun},
+		{event.Event{Type: event.TrialCommitted, Label: "c", Status: "skipped", Error: "not run: why"}, "[0/0] c: not run: why", report.Skipped},
 		{
-			executor.Event{Type: executor.TrialCommitted, Deployment: "refused", Label: "c", Status: "failed", Class: "oom.kv", Error: "a long story (a hint)"},
+			event.Event{Type: event.TrialCommitted, Deployment: "refused", Label: "c", Status: "failed", Class: "oom.kv", Error: "a long story (a hint)"},
 			"[0/0] c: failed: oom.kv (a hint)", report.FailedRun,
 		},
-		{executor.Event{Type: executor.ServerDied, Label: "s", Class: "exit", Error: "exit 1"}, "s: the server died: exit: exit 1", report.FailedRun},
-		{executor.Event{Type: executor.TrialDiscarded, Label: "c", Attempt: 1, Text: "why"}, "c: attempt 1 discarded: why", ""},
-		{executor.Event{Type: executor.StepStarted, Cell: "a", Step: "measure", Label: "c"}, "", ""},
+		{event.Event{Type: event.ServerDied, Label: "s", Class: "exit", Error: "exit 1"}, "s: the server died: exit: exit 1", report.FailedRun},
+		{event.Event{Type: event.TrialDiscarded, Label: "c", Attempt: 1, Text: "why"}, "c: attempt 1 discarded: why", ""},
+		{event.Event{Type: event.StepStarted, Cell: "a", Step: "measure", Label: "c"}, "", ""},
 	} {
 		text, verdict := words(c.e, &view{refused: map[string]string{"refused": "a long story"}})
 		if text != c.text || verdict != c.verdict {
@@ -435,9 +435,9 @@ func TestForecast_clock(t *testing.T) {
 	c := &clock{epoch}
 	timed := d1Measures
 	timed.Cell = "b"
-	for _, e := range []executor.Event{
+	for _, e := range []event.Event{
 		runStarted, d1Started,
-		{Type: executor.StepStarted, Deployment: "d1", Step: "ready"},
+		{Type: event.StepStarted, Deployment: "d1", Step: "ready"},
 		d1Measures,
 		progress(epoch, 0, 0), progress(epoch, 4, 400), progress(epoch, 4, 500), progress(epoch, 9, 900), committed, timed, progress(epoch, 3, 30), d2Started,
 	} {
