@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"sweep.dev/sweep/engine"
 )
 
 // An aggregated deployment: one frontend, two workers, found by a directory.
@@ -43,7 +45,8 @@ func TestDynamo_withoutWorkers(t *testing.T) {
 
 func TestDynamo_stream(t *testing.T) {
 	f, workers := aggregated(t)
-	if !regexp.MustCompile(`(?m)^\S+Z  INFO dynamo_llm::discovery::watcher: added model model_name="sweep/tiny" namespace="dynamo"$`).MatchString(f.log.String()) {
+	profile, _ := engine.Lookup("dynamo")
+	if !regexp.MustCompile(profile.Ready.Line).MatchString(f.log.String()) {
 		t.Errorf("log:\n%s", f.log)
 	}
 	a := ask(t, f.url, fmt.Sprintf(chat, "hello", 12))

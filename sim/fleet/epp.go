@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"slices"
@@ -23,7 +24,7 @@ import (
 // (https://github.com/llm-d/llm-d-router/blob/main/docs/architecture.md).
 type picker struct {
 	board  *board
-	log    *logger
+	log    *log.Logger
 	client *http.Client
 	router router
 
@@ -64,7 +65,7 @@ const (
 )
 
 // runPicker serves on l until ctx is done.
-func runPicker(ctx context.Context, o options, l net.Listener, log *logger) error {
+func runPicker(ctx context.Context, o options, l net.Listener, log *log.Logger) error {
 	if len(o.workers) == 0 {
 		return errors.New("an endpoint picker has servers to pick: --worker-urls URLS")
 	}
@@ -86,7 +87,6 @@ func runPicker(ctx context.Context, o options, l net.Listener, log *logger) erro
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8; escaping=underscores")
 		p.board.write(w)
 	})
-	log.info("epp", "endpoint picker of pool %s on %s, %d servers, %d for prefill", poolName, l.Addr(), len(p.decoders), len(p.prefillers))
 	return serve(ctx, l, mux, log)
 }
 

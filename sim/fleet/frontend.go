@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"maps"
 	"math/rand/v2"
 	"net"
@@ -23,7 +24,7 @@ import (
 type frontend struct {
 	opts     options
 	board    *board
-	log      *logger
+	log      *log.Logger
 	client   *http.Client
 	registry *registry
 	router   router
@@ -34,7 +35,7 @@ type frontend struct {
 }
 
 // runFrontend serves on l until ctx is done.
-func runFrontend(ctx context.Context, o options, l net.Listener, log *logger) error {
+func runFrontend(ctx context.Context, o options, l net.Listener, log *log.Logger) error {
 	files := []string{"dynamo-frontend"}
 	if o.router == "kv" {
 		files = append(files, "dynamo-kvrouter")
@@ -52,14 +53,8 @@ func runFrontend(ctx context.Context, o options, l net.Listener, log *logger) er
 	defer wg.Wait()
 	defer cancel()
 	wg.Go(func() { f.registry.run(ctx) })
-	log.info("dynamo_llm::http::service::service_v2", "Starting HTTP(S) service address=%q", l.Addr())
 	return serve(ctx, l, f.handler(), log)
 }
-
-const (
-	watcherTarget = "dynamo_llm::discovery::watcher"
-	serviceTarget = "http-request: dynamo_llm::http::service::metrics"
-)
 
 // joined makes what a worker brings known.
 func (f *frontend) joined(w *worker) {
@@ -67,7 +62,7 @@ func (f *frontend) joined(w *worker) {
 		f.board.fill("card", m, "model", strings.ToLower(m), "worker_type", workerType(w.Mode), "target", componentOf(w.Mode),
 			"phase", w.Mode, "peer", fmt.Sprint(w.ID), "dp_rank", f.rank())
 		if w.Mode == prefill {
-			f.log.info("dynamo_llm::kv_router::prefill_router::activation", "Prefill router target activated model_name=%s namespace=dynamo endpoint_id=dynamo/prefill/generate", m)
+			f.log.Printf("Prefill router target activated model_name=%s", m)
 			continue
 		}
 		for name, v := range map[string]int{
@@ -83,7 +78,7 @@ func (f *frontend) joined(w *worker) {
 		}
 		f.mu.Unlock()
 		if !had {
-			f.log.info(watcherTarget, "added model model_name=%q namespace=%q", m, "dynamo")
+			f.log.Printf("added model model_name=%q", m)
 		}
 	}
 	if f.router.kv {
@@ -107,7 +102,6 @@ func (f *frontend) left(w *worker) {
 		if !slices.Contains(still, m) {
 			delete(f.since, m)
 			f.board.get("dynamo_frontend_model_ready", "card", m).set(0)
-			f.log.info(watcherTarget, "removed model model_name=%q namespace=%q", m, "dynamo")
 		}
 	}
 }
@@ -351,7 +345,6 @@ func (f *frontend) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 		return
 	}
 	c.m = f.meters(c)
-	f.log.info(serviceTarget, "request received request_id=%s model=%s endpoint=%s request_type=%s", c.id, c.body.Model, c.endpoint(), c.kind())
 	status, reason := "success", ""
 	err := f.answer(w, r, c)
 	var e *refusal
@@ -365,8 +358,6 @@ func (f *frontend) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 		status, reason = "error", "internal"
 	}
 	c.m.end(status, reason)
-	f.log.info(serviceTarget, "request completed request_id=%s model=%s endpoint=%s request_type=%s status=%s elapsed_ms=%d input_tokens=%d output_tokens=%d",
-		c.id, c.body.Model, c.endpoint(), c.kind(), status, time.Since(c.arrived).Milliseconds(), len(c.prompt), c.m.tokens)
 }
 
 func (c *call) endpoint() string {

@@ -6,8 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
+	"log"
 	"maps"
 	"net"
 	"net/http"
@@ -50,7 +50,7 @@ func isCompletion(r *http.Request) bool {
 // request names a prefill server, that one computes the prompt before, and the
 // decode server fetches its cache (the nixlv2 connector). It has no metrics of
 // its own: what is asked of it is the decode server's.
-func runSidecar(ctx context.Context, o options, l net.Listener, log *logger) error {
+func runSidecar(ctx context.Context, o options, l net.Listener, log *log.Logger) error {
 	if len(o.workers) != 1 {
 		return errors.New("a sidecar has one decode server: --worker-urls URL")
 	}
@@ -60,7 +60,6 @@ func runSidecar(ctx context.Context, o options, l net.Listener, log *logger) err
 	if err != nil {
 		return err
 	}
-	log.info("sidecar", "starting proxy of %s on %s connector=nixlv2", o.workers[0], l.Addr())
 	return serve(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if prefiller := r.Header.Get(prefillerHeader); prefiller != "" && isCompletion(r) && !prefillFirst(w, r, client, prefiller) {
 			return
@@ -146,14 +145,13 @@ func send(r *http.Request, client *http.Client, to string, body any) (status int
 // runGateway is what stands for Envoy: it asks the endpoint picker where each
 // request goes, sends it there, and lets the picker see what comes back. The
 // picker is asked over HTTP here, not over Envoy's ext_proc.
-func runGateway(ctx context.Context, o options, l net.Listener, log *logger) error {
+func runGateway(ctx context.Context, o options, l net.Listener, log *log.Logger) error {
 	if o.epp == "" {
 		return errors.New("a gateway asks an endpoint picker: --epp-url URL")
 	}
 	client := newClient()
 	defer client.CloseIdleConnections()
 	g := &gateway{life: ctx, epp: o.epp, client: client, log: log}
-	log.info("gateway", "listening on %s, endpoint picker %s", l.Addr(), o.epp)
 	return serve(ctx, l, g, log)
 }
 
@@ -161,7 +159,7 @@ type gateway struct {
 	life   context.Context // of the reports, which outlive their requests
 	epp    string
 	client *http.Client
-	log    *logger
+	log    *log.Logger
 }
 
 // A pick is what the endpoint picker says to one request.
@@ -314,7 +312,7 @@ func (g *gateway) tell(report report) {
 	}
 	resp, err := g.client.Do(req)
 	if err != nil {
-		g.log.warn("gateway", "report: %v", fmt.Errorf("endpoint picker: %w", err))
+		g.log.Printf("report to the endpoint picker: %v", err)
 		return
 	}
 	_, _ = io.Copy(io.Discard, resp.Body)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -172,23 +173,30 @@ func Main(ctx context.Context, args []string, single Single, stdout, stderr io.W
 		}
 		return single(ctx, o.rest, nil)
 	}
-	log := &logger{w: stderr}
+	out := newLog(stderr)
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(o.host, strconv.Itoa(o.port)))
 	if err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
 			err = fmt.Errorf("cannot bind: Address already in use (os error 98): %w", err)
 		}
-		log.error("dynamo_llm::http::service::service_v2", "%v", err)
+		out.Print(err)
 		return 1
 	}
-	run := map[string]func(context.Context, options, net.Listener, *logger) error{
+	out.Printf("%s of %s listening on http://%s", o.role, o.engine, l.Addr())
+	run := map[string]func(context.Context, options, net.Listener, *log.Logger) error{
 		"frontend": runFrontend, "sidecar": runSidecar, "epp": runPicker, "gateway": runGateway,
 	}[o.role]
-	if err := run(ctx, *o, l, log); err != nil {
-		log.error("sim", "%v", err)
+	if err := run(ctx, *o, l, out); err != nil {
+		out.Print(err)
 		return 1
 	}
 	return 0
+}
+
+// newLog is the log of a role. What sweep reads of it has Dynamo's words: that a
+// model or a worker has come, and which worker was chosen.
+func newLog(w io.Writer) *log.Logger {
+	return log.New(w, "", log.LstdFlags|log.Lmicroseconds|log.LUTC)
 }
 
 // newID names a process. It never has the highest bit, so that it prints the

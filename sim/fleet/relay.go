@@ -115,7 +115,7 @@ func (f *frontend) choose(c *call, workers []*worker, phase string) *choice {
 			cached = fmt.Sprintf(" effective_cached_blocks=%.1f", float64(chosen.overlap))
 			total = fmt.Sprintf(" total_kv_blocks=Some(%d)", chosen.Blocks)
 		}
-		f.log.info("dynamo_kv_router::scheduling::selector", "Selected worker router_mode=\"kv\" request_id=%q worker_id=%d worker_type=%s dp_rank=0 logit=%s%s host_pinned_blocks=0 disk_blocks=0%s",
+		f.log.Printf("INFO dynamo_kv_router::scheduling::selector: Selected worker router_mode=\"kv\" request_id=%q worker_id=%d worker_type=%s dp_rank=0 logit=%s%s host_pinned_blocks=0 disk_blocks=0%s",
 			c.id, chosen.ID, kind, rust(chosen.logit), cached, total)
 	}
 	return chosen
@@ -144,7 +144,6 @@ func (f *frontend) prefill(ctx context.Context, c *call, workers []*worker) erro
 		return err
 	}
 	c.m.stage("transport_roundtrip", time.Since(start))
-	f.log.info("http-request:kv_router.route_request: request_span", "route request completed request.outcome=%q request_id=%s dp_rank=0 overlap_blocks=%d phase=Prefill worker_id=%d", "success", c.id, chosen.overlap, chosen.ID)
 	return nil
 }
 

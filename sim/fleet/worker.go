@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"math"
 	"net"
 	"net/http"
@@ -55,7 +56,7 @@ func runWorker(ctx context.Context, o options, single Single, stderr io.Writer) 
 			fmt.Fprintf(stderr, "OSError: [Errno 98] Address already in use: %v\n", err)
 			return 1
 		}
-		wg.Go(func() { _ = serve(ctx, l, w.system(http.NotFoundHandler()), &logger{w: stderr}) })
+		wg.Go(func() { _ = serve(ctx, l, w.system(http.NotFoundHandler()), newLog(stderr)) })
 	}
 	defer w.leave()
 	return single(ctx, o.rest, &Inside{Metrics: o.publish, Wrap: func(e Engine) http.Handler {
@@ -64,8 +65,7 @@ func runWorker(ctx context.Context, o options, single Single, stderr io.Writer) 
 		if err := w.register(e.URL); err != nil {
 			fmt.Fprintf(stderr, "WARNING cannot register: %v\n", err)
 		}
-		(&logger{w: stderr}).info("dynamo_runtime::pipeline::network::ingress::shared_tcp_endpoint",
-			"Registered endpoint 'dynamo.%s.generate' with shared TCP server", o.component())
+		newLog(stderr).Printf("Registered endpoint 'dynamo.%s.generate' with shared TCP server", o.component())
 		return w.system(w.count(e.Handler))
 	}})
 }
@@ -297,9 +297,9 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 }
 
 // serve serves until ctx is done, and ends what is under way then.
-func serve(ctx context.Context, l net.Listener, h http.Handler, log *logger) error {
+func serve(ctx context.Context, l net.Listener, h http.Handler, log *log.Logger) error {
 	s := &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.std(),
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, ErrorLog: log,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	var handlers sync.WaitGroup
