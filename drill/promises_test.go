@@ -83,6 +83,16 @@ func (c *child) busy(t *testing.T, pods int) {
 	}
 }
 
+// tried waits until a run has asked so many times for the end of a pod.
+func (c *child) tried(t *testing.T, deletes int) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); len(c.w.Audit().Deletes) < deletes; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d deletes in a minute, want %d", len(c.w.Audit().Deletes), deletes)
+		}
+	}
+}
+
 // TestPromiseP4: a create without a clear answer never makes a second pod, and
 // none is lost, however late the account lists it.
 func TestPromiseP4(t *testing.T) {
@@ -118,8 +128,8 @@ func TestPromiseP6(t *testing.T) {
 			c.busy(t, 2)
 			c.signal(syscall.SIGINT)
 			if !*fullFlag && fault != "delete-403" {
-				time.Sleep(2 * time.Second) // of tries in vain
-				c.signal(syscall.SIGINT)    // else it goes on for minutes
+				c.tried(t, 4)            // each pod twice, in vain
+				c.signal(syscall.SIGINT) // else it goes on for minutes
 			}
 			e := c.wait()
 			if e.code != exitCleanup {

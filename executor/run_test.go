@@ -312,12 +312,19 @@ func TestRun_parallel(t *testing.T) {
 // A trial that is over its time is a failed row, and the next one goes on.
 func TestRun_trialTimeout(t *testing.T) {
 	t.Parallel()
+	var once sync.Once
+	committed := make(chan struct{}) // the first trial
 	w := newWorld(t, always(script{request: func(s *fakeServer, n int) {
 		if n == 2 {
-			time.Sleep(600 * time.Millisecond)
+			<-committed
 		}
 	}}), `timeouts: {trial: 500ms, stop: 5s}`, `load: {requests: 1, warmup: {requests: 1}, prompts: {input_tokens: 24}}`,
 		`matrix: {engine: sim, concurrency: [1], max_tokens: [4, 5]}`)
+	w.on = func(e event.Event) {
+		if e.Type == event.TrialCommitted {
+			once.Do(func() { close(committed) })
+		}
+	}
 	w.must()
 	want(t, "outcomes", w.summary(), "failed/timeout/1 ok/1")
 	if text := w.outcomes()[0].Row["error"].(string); !strings.Contains(text, "timeouts.trial: not done after 500ms") {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sweep.dev/sweep/engine"
@@ -84,31 +85,35 @@ func TestWait_othersThanTheEngine(t *testing.T) {
 		"frontend": {&engine.Profile{Roles: []engine.Role{{Name: "server", Tier: engine.TierFrontend}}}, host.Direct, false},
 		"roles":    {&engine.Profile{Entry: "decode", Roles: []engine.Role{{Name: "prefill"}, {Name: "decode"}}}, host.Direct, false},
 	} {
-		d := &deployment{run: &run{Config: Config{patience: patience{again: time.Nanosecond}}}, profile: c.profile}
-		w := d.waitFor(pathTo{c.path}, "ready")
-		if err := w.judge(refusal); err != nil {
-			t.Errorf("%s: the first refusal ended it: %v", name, err)
-		}
-		time.Sleep(time.Microsecond)
-		if err := w.judge(refusal); (err != nil) != c.ends {
-			t.Errorf("%s: the second refusal: %v", name, err)
-		}
+		synctest.Test(t, func(t *testing.T) {
+			d := &deployment{run: &run{Config: Config{patience: patience{again: time.Second}}}, profile: c.profile}
+			w := d.waitFor(pathTo{c.path}, "ready")
+			if err := w.judge(refusal); err != nil {
+				t.Errorf("%s: the first refusal ended it: %v", name, err)
+			}
+			time.Sleep(2 * time.Second)
+			if err := w.judge(refusal); (err != nil) != c.ends {
+				t.Errorf("%s: the second refusal: %v", name, err)
+			}
+		})
 	}
 }
 
 // A refusal that another answer follows is forgotten.
 func TestWait_refusesAndGoesOn(t *testing.T) {
 	t.Parallel()
-	d := &deployment{run: &run{Config: Config{patience: patience{again: time.Nanosecond}}}, profile: &engine.Profile{}}
-	w := d.waitFor(pathTo{host.Direct}, "ready")
-	for range 3 {
-		for _, code := range []int{http.StatusNotFound, http.StatusServiceUnavailable} {
-			time.Sleep(time.Microsecond)
-			if err := w.judge(&badStatus{code: code}); err != nil {
-				t.Errorf("%d: %v", code, err)
+	synctest.Test(t, func(t *testing.T) {
+		d := &deployment{run: &run{Config: Config{patience: patience{again: time.Second}}}, profile: &engine.Profile{}}
+		w := d.waitFor(pathTo{host.Direct}, "ready")
+		for range 3 {
+			for _, code := range []int{http.StatusNotFound, http.StatusServiceUnavailable} {
+				time.Sleep(2 * time.Second)
+				if err := w.judge(&badStatus{code: code}); err != nil {
+					t.Errorf("%d: %v", code, err)
+				}
 			}
 		}
-	}
+	})
 }
 
 // A given server that does not answer is waited for, but not for long; one that

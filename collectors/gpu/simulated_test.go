@@ -126,18 +126,17 @@ func TestSimulated(t *testing.T) {
 			load.Go(func() {
 				get(ctx, t, http.MethodPost, address+"/v1/chat/completions", `{"model":"sweep/tiny","stream":true,"max_tokens":8000,"ignore_eos":true,"messages":[{"role":"user","content":"on and on"}]}`)
 			})
-			busy := func() bool {
+			busy := func() (looks int) { // at a busy GPU
 				for _, s := range sink.Samples() {
 					if s.Name == "utilization" && s.Value > 90 {
-						return true
+						looks++
 					}
 				}
-				return false
+				return looks
 			}
-			for deadline := time.Now().Add(time.Minute); !busy() && time.Now().Before(deadline); {
+			for deadline := time.Now().Add(time.Minute); busy() < 3 && time.Now().Before(deadline); {
 				time.Sleep(50 * time.Millisecond)
 			}
-			time.Sleep(500 * time.Millisecond) // two more looks
 			row, err := session.Finish(t.Context())
 			stop()
 			load.Wait()
@@ -184,8 +183,10 @@ func TestSimulated_idle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for len(sink.Samples()) < 80 {
-		time.Sleep(50 * time.Millisecond)
+	for deadline := time.Now().Add(time.Minute); len(sink.Samples()) < 80; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d samples in a minute", len(sink.Samples()))
+		}
 	}
 	if _, err := session.Finish(t.Context()); err != nil {
 		t.Fatal(err)

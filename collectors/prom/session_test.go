@@ -60,8 +60,9 @@ func (s *sink) Note(f result.Finding) {
 }
 
 type place struct {
-	url  string
-	dial atomic.Int64
+	url   string
+	asked *atomic.Int64 // requests of its server
+	dial  atomic.Int64
 }
 
 func (p *place) URL() string { return p.url }
@@ -75,9 +76,29 @@ func (p *place) Exec(context.Context, ...string) ([]byte, error) { return nil, h
 func (p *place) Logs(context.Context) (io.ReadCloser, error) { return nil, host.ErrNotSupported }
 func (p *place) Path() host.Path                             { return host.Direct }
 
-// session runs one whole session of the given length against handler.
-func run(t *testing.T, c Config, handler http.Handler, length time.Duration) (result.Row, *sink, error) {
+// counted counts the requests to a handler.
+func counted(handler http.Handler) (http.Handler, *atomic.Int64) {
+	asked := new(atomic.Int64)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		handler.ServeHTTP(w, r)
+	}), asked
+}
+
+// wait waits until so many requests were asked.
+func wait(t *testing.T, asked *atomic.Int64, requests int64) {
 	t.Helper()
+	for end := time.Now().Add(time.Minute); asked.Load() < requests; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d requests in a minute, want %d", asked.Load(), requests)
+		}
+	}
+}
+
+// run runs one whole session against handler, of so many requests at the least.
+func run(t *testing.T, c Config, handler http.Handler, requests int64) (result.Row, *sink, error) {
+	t.Helper()
+	handler, asked := counted(handler)
 	server := httptest.NewServer(handler)
 	defer server.Close()
 	collector, err := New(c)
@@ -95,7 +116,7 @@ func run(t *testing.T, c Config, handler http.Handler, length time.Duration) (re
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(length)
+	wait(t, asked, requests)
 	row, err := session.Finish(t.Context())
 	return row, s, err
 }
@@ -119,7 +140,7 @@ func TestSession(t *testing.T) {
 				t.Errorf("asked for %s with %v", r.URL, r.Header)
 			}
 			counting(w, n.Add(1))
-		}), 700*time.Millisecond)
+		}), 6)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +237,7 @@ func TestSession_restart(t *testing.T) {
 	var n atomic.Int64
 	_, s, err := run(t, Config{Interval: 100 * time.Millisecond}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		counting(w, 100-n.Add(1))
-	}), 300*time.Millisecond)
+	}), 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +278,7 @@ func TestSession_badAnswers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			row, s, err := run(t, Config{Interval: 100 * time.Millisecond}, tt.answer, 150*time.Millisecond)
+			row, s, err := run(t, Config{Interval: 100 * time.Millisecond}, tt.answer, 2)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want it to say %q", err, tt.want)
 			}
@@ -342,17 +363,21 @@ func TestSession_manySeries(t *testing.T) {
 
 // After failures looks become rarer, and come back when the target does.
 func TestSession_backoff(t *testing.T) {
+	begun := time.Now()
+	var fifth atomic.Int64 // when it was, in ns
 	var n atomic.Int64
 	_, _, err := run(t, Config{Interval: 100 * time.Millisecond}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		n.Add(1)
+		if n.Add(1) == 5 {
+			fifth.Store(int64(time.Since(begun)))
+		}
 		w.WriteHeader(http.StatusInternalServerError)
-	}), 1500*time.Millisecond)
+	}), 5)
 	if err == nil {
 		t.Error("no error")
 	}
-	// Looks at 0.1, 0.3, 0.7 and 1.5 s, and the two at the ends.
-	if got := n.Load(); got > 7 {
-		t.Errorf("%d looks at a target that always fails", got)
+	// The first is at the beginning, and then at 0.1, 0.3, 0.7 and 1.5 s.
+	if got := time.Duration(fifth.Load()); got < 1200*time.Millisecond {
+		t.Errorf("the fifth look at a target that always fails was after %v", got)
 	}
 }
 

@@ -23,16 +23,18 @@ import (
 // target is a server on loopback for a test.
 func target(t *testing.T, role, tier string, m *engine.Metrics, handler http.HandlerFunc) collectors.Target {
 	t.Helper()
-	server := httptest.NewServer(handler)
+	all, asked := counted(handler)
+	server := httptest.NewServer(all)
 	t.Cleanup(func() {
 		server.CloseClientConnections()
 		server.Close()
 	})
-	return collectors.Target{Role: role, Tier: tier, Host: &place{url: server.URL}, Metrics: m}
+	return collectors.Target{Role: role, Tier: tier, Host: &place{url: server.URL, asked: asked}, Metrics: m}
 }
 
-// several is one whole session of these targets.
-func several(t *testing.T, p *engine.Profile, length time.Duration, targets ...collectors.Target) (result.Row, *sink, error) {
+// several is one whole session of these targets, of so many requests to the first
+// at the least.
+func several(t *testing.T, p *engine.Profile, requests int64, targets ...collectors.Target) (result.Row, *sink, error) {
 	t.Helper()
 	c, err := New(Config{Interval: 100 * time.Millisecond})
 	if err != nil {
@@ -43,7 +45,10 @@ func several(t *testing.T, p *engine.Profile, length time.Duration, targets ...c
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(length)
+	if first, ok := targets[0].Host.(*place); ok {
+		asked := first.asked.Load() // in earlier sessions
+		wait(t, first.asked, asked+requests)
+	}
 	row, err := session.Finish(t.Context())
 	return row, s, err
 }
@@ -71,7 +76,7 @@ func TestSession_roles(t *testing.T) {
 		_, _ = io.WriteString(w, body)
 	}
 	var n atomic.Int64
-	row, s, err := several(t, roles("frontend", "worker"), 500*time.Millisecond,
+	row, s, err := several(t, roles("frontend", "worker"), 5,
 		target(t, "frontend", engine.TierFrontend, front, func(w http.ResponseWriter, r *http.Request) {
 			together(w, r, fmt.Sprintf("f_tokens_total %d\nf_running 9\nf_queued 4\n", 1000*n.Add(1)))
 		}),
@@ -117,7 +122,7 @@ func TestSession_oneHangs(t *testing.T) {
 	var n atomic.Int64
 	good := func(w http.ResponseWriter, _ *http.Request) { counting(w, n.Add(1)) }
 	begun := time.Now()
-	row, s, err := several(t, roles("prefill", "decode"), 600*time.Millisecond,
+	row, s, err := several(t, roles("prefill", "decode"), 5,
 		target(t, "prefill", engine.TierEngine, m, good),
 		target(t, "decode", engine.TierEngine, m, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
 	)
@@ -173,7 +178,7 @@ func TestSession_pathsAndIterations(t *testing.T) {
 		metrics.Store(0)
 		iterated.Store(0)
 		var err error
-		if row, s, err = several(t, roles("server"), 500*time.Millisecond, at); err != nil {
+		if row, s, err = several(t, roles("server"), 10, at); err != nil {
 			t.Fatal(err)
 		}
 		bodies = readArchive(t, s.artifacts["scrapes/server-0.prom.zst"])
@@ -226,7 +231,7 @@ func TestSession_ownPort(t *testing.T) {
 		Role: "server", Tier: engine.TierEngine, Metrics: m, MetricsAddr: "10.9.8.7:8081",
 		Host: &inside{place: &place{url: "http://127.0.0.1:1"}, to: strings.TrimPrefix(real.Host.URL(), "http://"), dialled: dialled},
 	}
-	row, _, err := several(t, roles("server"), 150*time.Millisecond, elsewhere)
+	row, _, err := several(t, roles("server"), 0, elsewhere)
 	if err != nil {
 		t.Fatal(err)
 	}

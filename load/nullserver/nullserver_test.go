@@ -199,7 +199,11 @@ func TestServer_slowAndLeaving(t *testing.T) {
 	}
 	gone := dial("n=100000&itl=1000")
 	slow := dial("n=40000&mode=2&k=64") // 11 MB, more than buffers hold
-	time.Sleep(20 * time.Millisecond)
+	for end := time.Now().Add(time.Minute); stats(t, s.URL()).Requests < 2; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the server does not answer them")
+		}
+	}
 	gone.Close()
 	if _, err := ask1(s.URL(), "n=5&itl=1000"); err != nil {
 		t.Error(err)
