@@ -68,10 +68,10 @@ func TestDynamo_roles(t *testing.T) {
 		r.same(t, "output_tokens", "server_output_tokens", "frontend_server_output_tokens")
 		r.same(t, "input_tokens", "frontend_server_input_tokens")
 		r.same(t, "completed", "frontend_server_requests", "worker_server_requests")
-		if busy := r.number(t, "worker_requests_running_max"); busy < 1 || busy > r.number(t, "concurrency") {
+		if busy := r.number(t, "worker_max_requests_running"); busy < 1 || busy > r.number(t, "concurrency") {
 			t.Errorf("%s: the workers ran %v requests at once", r, busy)
 		}
-		client, frontend, worker := r.number(t, "mean_e2e_ms"), r.number(t, "frontend_server_mean_e2e_ms"), r.number(t, "worker_server_mean_e2e_ms")
+		client, frontend, worker := r.number(t, "mean_e2e_ms"), r.number(t, "frontend_mean_server_e2e_ms"), r.number(t, "worker_mean_server_e2e_ms")
 		if worker <= 0 || worker > frontend*1.1+5 || frontend > client*1.1+5 {
 			t.Errorf("%s: mean E2E of the client %v ms, the frontend %v ms, the workers %v ms", r, client, frontend, worker)
 		}

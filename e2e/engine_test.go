@@ -144,31 +144,31 @@ func (g rig) check(t *testing.T, r row) {
 			t.Errorf("%s: prompts of %v tokens, want more than the %v of the text", r, got, asked)
 		}
 	}
-	if running := r.number(t, "requests_running_max"); running > r.number(t, "concurrency") {
+	if running := r.number(t, "max_requests_running"); running > r.number(t, "concurrency") {
 		t.Errorf("%s: the engine ran %v requests at once", r, running)
 	}
-	r.number(t, "requests_waiting_max")
+	r.number(t, "max_requests_waiting")
 
 	if !g.hasHistograms {
-		if r["server_mean_ttft_ms"] != "" {
-			t.Errorf("%s: server_mean_ttft_ms is %s, but this engine has no histogram of it", r, r["server_mean_ttft_ms"])
+		if r["mean_server_ttft_ms"] != "" {
+			t.Errorf("%s: mean_server_ttft_ms is %s, but this engine has no histogram of it", r, r["mean_server_ttft_ms"])
 		}
 		return
 	}
 	t.Logf("%s: TTFT mean client %s ms, engine %s ms; p50 client %s ms, engine's buckets %s ms; E2E mean client %s ms, engine %s ms",
-		r, r["mean_ttft_ms"], r["server_mean_ttft_ms"], r["p50_ttft_ms"], r["server_p50_ttft_ms"], r["mean_e2e_ms"], r["server_mean_e2e_ms"])
+		r, r["mean_ttft_ms"], r["mean_server_ttft_ms"], r["p50_ttft_ms"], r["p50_server_ttft_ms"], r["mean_e2e_ms"], r["mean_server_e2e_ms"])
 	// This engine says how many tokens a chunk has; llama.cpp does not, and
 	// holds half a character back.
 	r.number(t, "p50_itl_ms")
 	for _, l := range []string{"ttft", "itl", "e2e", "queue", "prefill", "decode"} {
 		for _, s := range []string{"mean", "p50", "p95", "p99"} {
-			r.number(t, "server_"+s+"_"+l+"_ms")
+			r.number(t, s+"_server_"+l+"_ms")
 		}
 	}
 	// What the client sees includes what the engine measures. The slack is for
 	// two clocks that begin and end at different lines of code.
 	for _, l := range []string{"ttft", "e2e"} {
-		client, server := r.number(t, "mean_"+l+"_ms"), r.number(t, "server_mean_"+l+"_ms")
+		client, server := r.number(t, "mean_"+l+"_ms"), r.number(t, "mean_server_"+l+"_ms")
 		if server > 1.1*client+5 {
 			t.Errorf("%s: mean %s by the engine is %v ms, by the client %v ms", r, l, server, client)
 		}
@@ -179,7 +179,7 @@ func (g rig) check(t *testing.T, r row) {
 	if hits := r.number(t, "prefix_cache_hit_rate"); hits > 0.05 {
 		t.Errorf("%s: %v of the prompt tokens came from the prefix cache, and no prompt was sent twice", r, hits)
 	}
-	r.number(t, "kv_cache_usage_max")
+	r.number(t, "max_kv_cache_usage")
 	r.number(t, "preemptions")
 }
 

@@ -15,7 +15,7 @@ func (m *measurement) client(row result.Row) {
 	}
 	row[col.Client] = orNil(h.Client)
 	row[col.ClientCPU] = h.CPU
-	row[col.ClientMaxStallMs] = milliseconds(h.MaxGap)
+	row[col.MaxClientStallMs] = milliseconds(h.MaxGap)
 	if h.Loop > 0 {
 		row[col.ClientLoop] = h.Loop
 	}

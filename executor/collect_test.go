@@ -74,12 +74,12 @@ func TestCollect(t *testing.T) {
 		finish: func(_ context.Context, s collectors.Sink) (result.Row, error) {
 			s.Note(result.Finding{Code: finding.GPUIdle, Text: "it was seen"})
 			s.Note(result.Finding{Code: finding.GPUIdle, Text: "again"})
-			return result.Row{"gpu_util_mean": 12.5}, s.Artifact("scrapes/raw.txt", strings.NewReader("raw"))
+			return result.Row{"mean_gpu_util": 12.5}, s.Artifact("scrapes/raw.txt", strings.NewReader("raw"))
 		},
 	}}}
 	w.must()
 	for _, o := range w.outcomes() {
-		want(t, "column", o.Row["gpu_util_mean"].(float64), 12.5)
+		want(t, "column", o.Row["mean_gpu_util"].(float64), 12.5)
 		want(t, "findings", strings.Join(codesOf(o), ","), "gpu_idle")
 		// A busy machine adds findings of its own.
 		column := strings.Split(o.Row["findings"].(string), ",")
@@ -145,7 +145,7 @@ func TestCollect_harmsNothing(t *testing.T) {
 			return errors.New("no such tool")
 		}}, "no_bad"},
 		"finish fails": {&fakeCollector{finish: func(context.Context, collectors.Sink) (result.Row, error) {
-			return result.Row{"gpu_temp_max_c": 70.0}, errors.New("lost it")
+			return result.Row{"max_gpu_temp_c": 70.0}, errors.New("lost it")
 		}}, "no_bad"},
 		"nothing at all": {&fakeCollector{finish: func(context.Context, collectors.Sink) (result.Row, error) {
 			return nil, nil
@@ -169,7 +169,7 @@ func TestCollect_harmsNothing(t *testing.T) {
 			return result.Row{"no_such_column": 1.0}, nil
 		}}, "no_bad"},
 		"column of another type": {&fakeCollector{finish: func(context.Context, collectors.Sink) (result.Row, error) {
-			return result.Row{"gpu_temp_max_c": "hot"}, nil
+			return result.Row{"max_gpu_temp_c": "hot"}, nil
 		}}, "no_bad"},
 		"somebody else's column": {&fakeCollector{finish: func(context.Context, collectors.Sink) (result.Row, error) {
 			return result.Row{"status": "failed", "completed": int64(7)}, nil
@@ -183,7 +183,7 @@ func TestCollect_harmsNothing(t *testing.T) {
 			good.start = func(ctx context.Context, _ collectors.Trial, _ collectors.Sink) error { alive = ctx.Err; return nil }
 			good.finish = func(context.Context, collectors.Sink) (result.Row, error) {
 				cut.Store(alive() != nil)
-				return result.Row{"gpu_util_mean": 12.5}, nil
+				return result.Row{"mean_gpu_util": 12.5}, nil
 			}
 			w := newWorld(t, nil, `matrix: {engine: sim, concurrency: [1]}`)
 			w.collectors = []Named{{"bad", tt.bad}, {"good", good}}
@@ -191,7 +191,7 @@ func TestCollect_harmsNothing(t *testing.T) {
 			want(t, "outcomes", w.summary(), "ok/1")
 			o := w.outcomes()[0]
 			want(t, "findings", strings.Join(codesOf(o), ","), tt.findings)
-			want(t, "the other's column", o.Row["gpu_util_mean"].(float64), 12.5)
+			want(t, "the other's column", o.Row["mean_gpu_util"].(float64), 12.5)
 			want(t, "the other was cut off", cut.Load(), false)
 			want(t, "completed", o.Row["completed"].(int64), 2)
 		})
@@ -214,7 +214,7 @@ func TestCollect_hangs(t *testing.T) {
 				good := &fakeCollector{
 					start: func(ctx context.Context, _ collectors.Trial, _ collectors.Sink) error { alive = ctx.Err; return nil },
 					finish: func(context.Context, collectors.Sink) (result.Row, error) {
-						return result.Row{"gpu_util_mean": 12.5}, alive()
+						return result.Row{"mean_gpu_util": 12.5}, alive()
 					},
 				}
 				m, _ := judged(t)
@@ -224,7 +224,7 @@ func TestCollect_hangs(t *testing.T) {
 				begun := time.Now()
 				row := m.watch(t.Context())(t.Context())
 				want(t, "time", time.Since(begun), baselineTimeout)
-				want(t, "the other's column", row["gpu_util_mean"], any(12.5))
+				want(t, "the other's column", row["mean_gpu_util"], any(12.5))
 				if len(m.sink.notes) != 1 || m.sink.notes[0].Code != finding.Collector("bad") || !strings.Contains(m.sink.notes[0].Text, "not done after 10s") {
 					t.Errorf("notes: %+v", m.sink.notes)
 				}

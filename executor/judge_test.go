@@ -125,7 +125,7 @@ func TestScaleOf(t *testing.T) {
 // The verdicts as they stand in a committed row.
 func TestJudged_rows(t *testing.T) {
 	t.Parallel()
-	slo := `slo: {clean: error_rate == 0, cool: {expr: gpu_temp_max_c < 80, severity: warn}}`
+	slo := `slo: {clean: error_rate == 0, cool: {expr: max_gpu_temp_c < 80, severity: warn}}`
 	w := newWorld(t, nil, slo)
 	w.must()
 	for _, o := range w.outcomes() {

@@ -86,7 +86,7 @@ var faults = []fault{
 		name: "the first chunk has the role alone", sim: "role-first", set: []string{"load.prompts.input_tokens=3000"},
 		where: column, code: "ttft_disagrees",
 		holds: func(o outcome) bool {
-			return o.number("p50_ttft_ms") > 0.8*o.number("server_mean_ttft_ms") && o.number("min_ttft_ms") > 20
+			return o.number("p50_ttft_ms") > 0.8*o.number("mean_server_ttft_ms") && o.number("min_ttft_ms") > 20
 		},
 	},
 	{

@@ -16,14 +16,14 @@ import (
 // A Check is a compiled objective.
 type Check struct {
 	expr *expression.Expression
-	// window holds the columns that names mean under the plan's slo_window, where
-	// that is not themselves.
-	window map[string]string
+	// means holds the columns that names mean, where that is not themselves: under
+	// the plan's slo_window, or as they were called before.
+	means map[string]string
 }
 
 // column is where the value of a name stands.
 func (c *Check) column(name string) string {
-	if other, ok := c.window[name]; ok {
+	if other, ok := c.means[name]; ok {
 		return other
 	}
 	return name
@@ -98,6 +98,9 @@ func (l *loader) compileSLOs(p *Plan) {
 	if len(p.SLO) == 0 && l.has("slo_window") {
 		l.ignored("the plan has no slo", "", "slo_window")
 	}
+	if l.opts.Before {
+		p.columns = result.WithBefore(p.columns)
+	}
 	env := columnEnv(p.columns)
 	for i := range p.SLO {
 		n := l.sloNode(p.SLO[i].Name)
@@ -108,7 +111,7 @@ func (l *loader) compileSLOs(p *Plan) {
 		if e == nil {
 			continue
 		}
-		p.SLO[i].check = &Check{expr: e, window: p.window(e.Reads)}
+		p.SLO[i].check = &Check{expr: e, means: p.means(e.Reads)}
 		for _, name := range e.Reads {
 			if streamed.MatchString(name) && p.Load.Stream != nil && !*p.Load.Stream {
 				l.Report.Node(n, "no-effect", "%s is never measured with load.stream: false", name).Hint = "without streaming there are e2e and the token counts"
@@ -117,13 +120,17 @@ func (l *loader) compileSLOs(p *Plan) {
 	}
 }
 
-// window says which columns names mean under the plan's slo_window, where that
-// is not themselves.
-func (p *Plan) window(names []string) map[string]string {
-	if p.SLOWindow != WindowPlateau {
-		return nil
-	}
+// means says which columns names mean, where that is not themselves.
+func (p *Plan) means(names []string) map[string]string {
 	out := make(map[string]string)
+	for _, c := range p.columns {
+		if c.Before != "" && slices.Contains(names, c.Before) {
+			out[c.Before] = c.Name
+		}
+	}
+	if p.SLOWindow != WindowPlateau {
+		return out
+	}
 	for _, name := range names {
 		if _, ok := result.Lookup(p.columns, name+col.PlateauSuffix); ok {
 			out[name] = name + col.PlateauSuffix

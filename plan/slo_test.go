@@ -138,9 +138,9 @@ func TestObjectives(t *testing.T) {
 		"missed":                   {`{quick: p95_ttft_ms < 100}`, false, map[string]any{"slo_quick": false}, false},
 		"warned":                   {`{quick: {expr: p95_ttft_ms < 100, severity: warn}}`, true, map[string]any{"slo_quick": false}, false},
 		"one of two":               {`{quick: p95_ttft_ms < 200, clean: error_rate == 0}`, false, map[string]any{"slo_quick": true, "slo_clean": false}, false},
-		"not measured":             {`{cool: gpu_temp_max_c < 80}`, nil, map[string]any{"slo_cool": nil}, true},
-		"a warning not measured":   {`{cool: {expr: gpu_temp_max_c < 80, severity: warn}}`, true, map[string]any{"slo_cool": nil}, true},
-		"not measured, either way": {`{cool: not (gpu_temp_max_c > 80)}`, nil, map[string]any{"slo_cool": nil}, true},
+		"not measured":             {`{cool: max_gpu_temp_c < 80}`, nil, map[string]any{"slo_cool": nil}, true},
+		"a warning not measured":   {`{cool: {expr: max_gpu_temp_c < 80, severity: warn}}`, true, map[string]any{"slo_cool": nil}, true},
+		"not measured, either way": {`{cool: not (max_gpu_temp_c > 80)}`, nil, map[string]any{"slo_cool": nil}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -163,7 +163,7 @@ func TestObjectives(t *testing.T) {
 		})
 	}
 	// A miss is one, whatever else could not be checked.
-	p := parse(t, without+"slo: {cool: gpu_temp_max_c < 80, clean: error_rate == 0}\n")
+	p := parse(t, without+"slo: {cool: max_gpu_temp_c < 80, clean: error_rate == 0}\n")
 	row := result.Row{"error_rate": 0.05}
 	p.Objectives(row)
 	if row["slo_pass"] != false {

@@ -50,11 +50,11 @@ func Compare(row result.Row) []Figure {
 	c.count(col.OutputTokens, col.ServerOutputTokens, finding.TokensDisagree)
 	c.input()
 	c.count(col.Completed, col.ServerRequests, finding.RequestsDisagree)
-	c.latency(col.MeanTTFTMs, col.ServerMeanTTFTMs, finding.TTFTDisagrees, maxTTFT, maxAhead)
-	if !c.latency(col.MeanTPOTMs, col.ServerMeanTPOTMs, finding.TPOTDisagrees, maxRate, maxGap) {
-		c.latency(col.MeanITLMs, col.ServerMeanITLMs, finding.TPOTDisagrees, maxRate, maxGap)
+	c.latency(col.MeanTTFTMs, col.MeanServerTTFTMs, finding.TTFTDisagrees, maxTTFT, maxAhead)
+	if !c.latency(col.MeanTPOTMs, col.MeanServerTPOTMs, finding.TPOTDisagrees, maxRate, maxGap) {
+		c.latency(col.MeanITLMs, col.MeanServerITLMs, finding.TPOTDisagrees, maxRate, maxGap)
 	}
-	c.latency(col.MeanE2EMs, col.ServerMeanE2EMs, finding.E2EDisagrees, maxRate, maxAhead)
+	c.latency(col.MeanE2EMs, col.MeanServerE2EMs, finding.E2EDisagrees, maxRate, maxAhead)
 	c.reported()
 	return c.figures
 }
@@ -182,7 +182,7 @@ func (c *comparison) slower(code finding.Code, ms float64) string {
 	case proxied:
 		return "the proxy in between adds latency and may buffer"
 	}
-	ours, theirs, ok := c.both(col.MeanE2EMs, col.ServerMeanE2EMs)
+	ours, theirs, ok := c.both(col.MeanE2EMs, col.MeanServerE2EMs)
 	switch {
 	case code == finding.TTFTDisagrees && ok && ours-theirs < ms/2:
 		return "the first tokens have no text, or their chunks are held back on their way; the end of the answers is not"

@@ -16,9 +16,9 @@ func agreed(change result.Row) result.Row {
 		"requests": int64(16), "completed": int64(16), "server_requests": int64(16),
 		"output_tokens": int64(2048), "server_output_tokens": int64(2048),
 		"input_tokens": int64(3200), "server_input_tokens": int64(3200),
-		"mean_ttft_ms": 126.0, "server_mean_ttft_ms": 116.0,
-		"mean_tpot_ms": 9.7, "server_mean_tpot_ms": 9.7,
-		"mean_e2e_ms": 1300.0, "server_mean_e2e_ms": 1285.0,
+		"mean_ttft_ms": 126.0, "mean_server_ttft_ms": 116.0,
+		"mean_tpot_ms": 9.7, "mean_server_tpot_ms": 9.7,
+		"mean_e2e_ms": 1300.0, "mean_server_e2e_ms": 1285.0,
 		"throughput_tok_s": 766.0, "server_reported_throughput_tok_s": 770.0,
 		"network_path": "direct",
 	}
@@ -49,7 +49,7 @@ func TestFindings(t *testing.T) {
 		"single moments":       {result.Row{"throughput_tok_s": 500.0, "server_reported_throughput_tok_s": 300.0}, finding.ReportedThroughput, []string{"300", "moments"}},
 		"failed requests":      {result.Row{"completed": int64(15), "server_output_tokens": int64(9), "mean_ttft_ms": 9e9}, finding.Code{}, nil},
 		"probes beside it":     {result.Row{"probe_requests": int64(4), "server_requests": int64(20), "server_output_tokens": int64(2500)}, finding.Code{}, nil},
-		"nothing exposed":      {result.Row{"server_output_tokens": nil, "server_mean_ttft_ms": nil, "server_requests": nil}, finding.Code{}, nil},
+		"nothing exposed":      {result.Row{"server_output_tokens": nil, "mean_server_ttft_ms": nil, "server_requests": nil}, finding.Code{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := Findings(agreed(c.change), nil)
@@ -77,7 +77,7 @@ func TestFindings(t *testing.T) {
 
 // Without TPOT of its own an engine is held to its ITL.
 func TestCompare_itl(t *testing.T) {
-	row := agreed(result.Row{"server_mean_tpot_ms": nil, "mean_itl_ms": 20.0, "server_mean_itl_ms": 10.0})
+	row := agreed(result.Row{"mean_server_tpot_ms": nil, "mean_itl_ms": 20.0, "mean_server_itl_ms": 10.0})
 	for _, f := range Compare(row) {
 		if f.Name == "mean_itl_ms" && f.Code == finding.TPOTDisagrees {
 			return

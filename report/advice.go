@@ -55,7 +55,7 @@ func (s *summary) advise() []item {
 	}
 	for _, p := range s.points {
 		if p.Verdict == Unstable {
-			items = append(items, item{text: "a p95 far from its p50 is queueing, preemption or a noisy machine -> look at requests_waiting_max, preemptions and kv_cache_usage_max (sweep cells DIR CELL); try repeats, less load or a larger max-num-seqs"})
+			items = append(items, item{text: "a p95 far from its p50 is queueing, preemption or a noisy machine -> look at max_requests_waiting, preemptions and max_kv_cache_usage (sweep cells DIR CELL); try repeats, less load or a larger max-num-seqs"})
 			break
 		}
 	}

@@ -6,12 +6,15 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
+// boundSeparator is between the entries of a column of bounds.
+const boundSeparator = ", "
+
 // AddBound adds the bounds of a percentile, by the name of its column, to the
 // column of bounds of that name.
 func (r Row) AddBound(to, percentile, bounds string) {
 	entry := percentile + " " + bounds
 	if before, ok := r[to].(string); ok {
-		entry = before + ", " + entry
+		entry = before + boundSeparator + entry
 	}
 	r[to] = entry
 }
@@ -25,7 +28,7 @@ func (r Row) Bounds() map[string]string {
 		if !ok || !strings.HasSuffix(name, col.ServerPercentileBounds) {
 			continue
 		}
-		for entry := range strings.SplitSeq(text, ", ") {
+		for entry := range strings.SplitSeq(text, boundSeparator) {
 			if column, bounds, ok := strings.Cut(entry, " "); ok {
 				out[column] = bounds
 			}

@@ -10,14 +10,14 @@ import (
 
 // The bounds that were put into a row come out of it, those of roles too.
 func TestRow_bounds(t *testing.T) {
-	row := Row{"server_p99_ttft_ms": 3.0, "findings": "a b, c d"}
-	row.AddBound(col.ServerPercentileBounds, "server_p50_queue_ms", "< 300")
-	row.AddBound(col.ServerPercentileBounds, "server_p95_queue_ms", "300 to 500")
-	row.AddBound(col.OfRole("worker-a", col.ServerPercentileBounds), "worker_a_server_p50_ttft_ms", "> 10000")
-	if got, want := row[col.ServerPercentileBounds], "server_p50_queue_ms < 300, server_p95_queue_ms 300 to 500"; got != want {
+	row := Row{"p99_server_ttft_ms": 3.0, "findings": "a b, c d"}
+	row.AddBound(col.ServerPercentileBounds, "p50_server_queue_ms", "< 300")
+	row.AddBound(col.ServerPercentileBounds, "p95_server_queue_ms", "300 to 500")
+	row.AddBound(col.OfRole("worker-a", col.ServerPercentileBounds), "worker_a_p50_server_ttft_ms", "> 10000")
+	if got, want := row[col.ServerPercentileBounds], "p50_server_queue_ms < 300, p95_server_queue_ms 300 to 500"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	want := map[string]string{"server_p50_queue_ms": "< 300", "server_p95_queue_ms": "300 to 500", "worker_a_server_p50_ttft_ms": "> 10000"}
+	want := map[string]string{"p50_server_queue_ms": "< 300", "p95_server_queue_ms": "300 to 500", "worker_a_p50_server_ttft_ms": "> 10000"}
 	if diff := cmp.Diff(want, row.Bounds()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -2,7 +2,6 @@ package result
 
 import (
 	"slices"
-	"strings"
 
 	"sweep.dev/sweep/result/col"
 )
@@ -41,6 +40,8 @@ type Column struct {
 	// other column is null.
 	Given bool
 	Doc   string // one sentence
+	// Before is the name that the column had, where a plan may still use that one.
+	Before string `json:",omitempty"`
 }
 
 // Extra names the columns that depend on the plan.
@@ -90,31 +91,6 @@ func Columns(x Extra) []Column {
 			}
 			cols = append(cols, c)
 		}
-	}
-	return cols
-}
-
-// Complete fills in what a run directory that was written before tiers lacks of
-// its columns.
-func Complete(cols []Column) []Column {
-	of := make(map[string]Tier)
-	for _, c := range Columns(Extra{}) {
-		of[c.Name] = c.Tier
-	}
-	// What no registry has is an axis or an objective of the plan, or a role's.
-	servers := server()
-	for i, c := range cols {
-		if c.Tier != "" {
-			continue
-		}
-		tier, ok := of[c.Name]
-		if !ok {
-			tier = Core
-		}
-		if !ok && slices.ContainsFunc(servers, func(s Column) bool { return strings.HasSuffix(c.Name, col.OfRole("", s.Name)) }) {
-			tier = Full
-		}
-		cols[i].Tier = tier
 	}
 	return cols
 }

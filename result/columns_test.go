@@ -47,13 +47,13 @@ func TestColumns_core(t *testing.T) {
 
 // A run directory that knows of no tiers gets those of today, and what its plan
 // added is known without it.
-func TestComplete(t *testing.T) {
+func TestModern_tiers(t *testing.T) {
 	want := Columns(Extra{Axes: []Column{{Name: "arg_x", Type: Int}}, SLOs: []string{"smooth"}, Roles: []string{"decode-worker"}})
 	got := slices.Clone(want)
 	for i := range got {
 		got[i].Tier = ""
 	}
-	if diff := cmp.Diff(want, Complete(got)); diff != "" {
+	if diff := cmp.Diff(want, Modern(got)); diff != "" {
 		t.Error(diff)
 	}
 }

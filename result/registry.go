@@ -19,7 +19,7 @@ func core() []string {
 		col.Status, col.Valid, col.InvalidReasons, col.LowConfidence, col.Findings, col.ErrorClass, col.Error, col.SLOPass,
 		col.Requests, col.Completed, col.Failed, col.ErrorRate, col.DurationS, col.OutputTokens, col.RequestThroughput, col.GoodputReqS,
 		col.P50TPOTMs, col.P95TPOTMs,
-		col.RequestsWaitingMax, col.KVCacheUsageMax, col.GPUPowerMeanW,
+		col.MaxRequestsWaiting, col.MaxKVCacheUsage, col.MeanGPUPowerW,
 		col.USDPerHour, col.USDPer1MOutputTokens,
 	}
 }
@@ -171,7 +171,7 @@ func steady() []Column {
 		nullable("ramp_s", Float, "s", "From the first send to the beginning of the plateau."),
 		nullable("plateau_s", Float, "s", "Length of the plateau: from the first to the last moment with the target in flight; in an open loop from one median e2e after the first send to the last send. Null where there was none."),
 		nullable("tail_s", Float, "s", "From the end of the plateau to the last byte."),
-		nullable("in_flight_mean", Float, "requests", "Mean over the plateau of the requests in flight."),
+		nullable("mean_in_flight", Float, "requests", "Mean over the plateau of the requests in flight."),
 		nullable("throughput_tok_s"+col.PlateauSuffix, Float, "tokens/s", "Output tokens that arrived within the plateau / plateau_s."),
 		nullable("request_throughput"+col.PlateauSuffix, Float, "requests/s", "Requests that were completed within the plateau / plateau_s."),
 		nullable("goodput_req_s"+col.PlateauSuffix, Float, "requests/s", "Requests that were completed within the plateau and within every bound of the plan's goodput / plateau_s."),
@@ -226,9 +226,9 @@ func latency() []Column {
 	return append(cols, nullable("p50_user_tok_s", Float, "tokens/s", "What one user sees: 1000 / p50_tpot_ms."))
 }
 
-func server() []Column {
-	var cols []Column
-	for _, l := range []struct{ name, doc string }{
+// The latencies of the engine's own histograms, and the statistics of each.
+var (
+	serverLatencies = [...]latencyDoc{
 		{"ttft", "time to first token"},
 		{"itl", "inter-token latency"},
 		{"tpot", "time per output token"},
@@ -236,22 +236,28 @@ func server() []Column {
 		{"queue", "time in the queue"},
 		{"prefill", "prefill time"},
 		{"decode", "decode time"},
-	} {
-		for _, s := range []struct{ name, doc string }{
-			{"mean", "Mean"}, {"p50", "Median"}, {"p95", "95th percentile"}, {"p99", "99th percentile"},
-		} {
+	}
+	serverStatistics = [...]struct{ name, doc string }{
+		{"mean", "Mean"}, {"p50", "Median"}, {"p95", "95th percentile"}, {"p99", "99th percentile"},
+	}
+)
+
+func server() []Column {
+	var cols []Column
+	for _, l := range serverLatencies {
+		for _, s := range serverStatistics {
 			cols = append(cols, nullable(col.ServerLatency(s.name, l.name), Float, "ms",
 				s.doc+" of the "+l.doc+" by the engine's own histogram over the trial."))
 		}
 	}
 	cols = append(cols,
-		nullable("server_percentile_bounds", String, "", "Percentiles of the engine's histograms that are null because their bucket begins at 0, has no end or is wider than the mean allows: each with the bounds of its bucket in ms, such as server_p50_queue_ms < 300, joined by commas."),
-		nullable("requests_running_mean", Float, "requests", "Mean of the requests that the engine was working on."),
-		nullable("requests_running_max", Float, "requests", "Most requests that the engine was seen working on."),
-		nullable("requests_waiting_mean", Float, "requests", "Mean of the requests in the engine's queue."),
-		nullable("requests_waiting_max", Float, "requests", "Most requests seen in the engine's queue."),
-		nullable("kv_cache_usage_mean", Float, "ratio", "Mean share of the KV cache in use, 0 to 1."),
-		nullable("kv_cache_usage_max", Float, "ratio", "Largest share of the KV cache seen in use, 0 to 1."),
+		nullable("server_percentile_bounds", String, "", "Percentiles of the engine's histograms that are null because their bucket begins at 0, has no end or is wider than the mean allows: each with the bounds of its bucket in ms, such as p50_server_queue_ms < 300, joined by commas."),
+		nullable("mean_requests_running", Float, "requests", "Mean of the requests that the engine was working on."),
+		nullable("max_requests_running", Float, "requests", "Most requests that the engine was seen working on."),
+		nullable("mean_requests_waiting", Float, "requests", "Mean of the requests in the engine's queue."),
+		nullable("max_requests_waiting", Float, "requests", "Most requests seen in the engine's queue."),
+		nullable("mean_kv_cache_usage", Float, "ratio", "Mean share of the KV cache in use, 0 to 1."),
+		nullable("max_kv_cache_usage", Float, "ratio", "Largest share of the KV cache seen in use, 0 to 1."),
 		nullable("prefix_cache_hit_rate", Float, "ratio", "Prompt tokens found in the prefix cache / prompt tokens looked up, over the trial; of blocks where the engine counts those."),
 		nullable("preemptions", Int, "requests", "Requests that the engine put back during the trial."),
 		nullable("server_output_tokens", Int, "tokens", "Output tokens that the engine counted during the trial."),
@@ -264,10 +270,10 @@ func server() []Column {
 		nullable("kv_cache_tokens", Int, "tokens", "Size of the KV cache, as the engine reports it or as its blocks have it."),
 		nullable("spec_accept_rate", Float, "ratio", "Proposed tokens that speculative decoding accepted / proposed, over the trial; null without speculative decoding."),
 		nullable("spec_accept_length", Float, "tokens", "Mean of the tokens that one step of speculative decoding gave, 1 or more; null without speculative decoding."),
-		nullable("prefill_bootstrap_queue_max", Float, "requests", "Most requests seen on prefill workers that waited for their decode worker."),
-		nullable("prefill_inflight_queue_max", Float, "requests", "Most requests seen on prefill workers whose KV cache was on its way."),
-		nullable("decode_prealloc_queue_max", Float, "requests", "Most requests seen on decode workers that waited for KV cache to receive into."),
-		nullable("decode_transfer_queue_max", Float, "requests", "Most requests seen on decode workers whose KV cache was on its way."),
+		nullable("max_prefill_bootstrap_queue", Float, "requests", "Most requests seen on prefill workers that waited for their decode worker."),
+		nullable("max_prefill_inflight_queue", Float, "requests", "Most requests seen on prefill workers whose KV cache was on its way."),
+		nullable("max_decode_prealloc_queue", Float, "requests", "Most requests seen on decode workers that waited for KV cache to receive into."),
+		nullable("max_decode_transfer_queue", Float, "requests", "Most requests seen on decode workers whose KV cache was on its way."),
 		nullable("mean_kv_transfer_ms", Float, "ms", "Mean time to move the KV cache of a request from prefill to decode."),
 		nullable("p95_kv_transfer_ms", Float, "ms", "95th percentile of the time to move the KV cache of a request."),
 		nullable("kv_transfer_bytes", Int, "bytes", "KV cache that was moved from prefill to decode during the trial."),
@@ -295,19 +301,19 @@ func MetricFamilies() []string { return []string{"vllm", "sglang", "trtllm", "dy
 
 func gpu() []Column {
 	return []Column{
-		nullable("gpu_util_mean", Float, "percent", "Mean utilisation of the GPUs; of one that is cut into instances (MIG), that of its busiest."),
-		nullable("gpu_util_max", Float, "percent", "Highest utilisation seen of any GPU."),
-		nullable("gpu_memory_used_max_bytes", Int, "bytes", "Most memory seen in use, summed over the GPUs."),
-		nullable("gpu_power_mean_w", Float, "W", "Mean power, summed over the GPUs."),
+		nullable("mean_gpu_util", Float, "percent", "Mean utilisation of the GPUs; of one that is cut into instances (MIG), that of its busiest."),
+		nullable("max_gpu_util", Float, "percent", "Highest utilisation seen of any GPU."),
+		nullable("max_gpu_memory_used_bytes", Int, "bytes", "Most memory seen in use, summed over the GPUs."),
+		nullable("mean_gpu_power_w", Float, "W", "Mean power, summed over the GPUs."),
 		nullable("gpu_energy_j", Float, "J", "Energy over the trial, summed over the GPUs."),
-		nullable("gpu_temp_max_c", Float, "celsius", "Highest temperature seen of any GPU."),
+		nullable("max_gpu_temp_c", Float, "celsius", "Highest temperature seen of any GPU."),
 		nullable("gpu_energy_source", String, "", "Where gpu_energy_j is from: counter (the GPU's own) or integrated (power over time)."),
 		nullable("gpu_memory_total_bytes", Int, "bytes", "Memory of the GPUs, summed."),
-		nullable("gpu_memory_free_min_bytes", Int, "bytes", "Least memory seen free, summed over the GPUs."),
+		nullable("min_gpu_memory_free_bytes", Int, "bytes", "Least memory seen free, summed over the GPUs."),
 		nullable("gpu_memory_idle_bytes", Int, "bytes", "Memory in use before the load, summed over the GPUs."),
 		nullable("gpu_util_idle", Float, "percent", "Utilisation at the last look before the load, mean over the GPUs."),
-		nullable("gpu_memory_bandwidth_util_mean", Float, "percent", "Mean share of time in which memory was read or written."),
-		nullable("gpu_clock_mean_mhz", Float, "MHz", "Mean clock of the multiprocessors."),
+		nullable("mean_gpu_memory_bandwidth_util", Float, "percent", "Mean share of time in which memory was read or written."),
+		nullable("mean_gpu_clock_mhz", Float, "MHz", "Mean clock of the multiprocessors."),
 		nullable("gpu_throttled_ms", Float, "ms", "Time in which heat or a hardware limit held the clocks down, of the GPU that had most; a power cap is normal and not in it."),
 		nullable("gpu_throttle_reasons", String, "", "What held the clocks down, joined by commas."),
 		nullable("gpu_foreign_processes", Int, "", "Most processes on the GPUs that are not of this deployment."),
@@ -340,7 +346,7 @@ func client() []Column {
 		nullable("clock_steps", Int, "", "Jumps of the wall clock against the monotonic one by more than 50 us."),
 		nullable("tcp_retransmits", Int, "segments", "Segments that the client's TCP had to send again."),
 		nullable("reopened_connections", Int, "", "Connections that had to be opened again during the load because the server had closed them."),
-		nullable("client_max_stall_ms", Float, "ms", "Longest time by which the client's own ticker was late: a stopped or starved process."),
+		nullable("max_client_stall_ms", Float, "ms", "Longest time by which the client's own ticker was late: a stopped or starved process."),
 		nullable("cpu_steal", Float, "ratio", "Share of the machine's CPU time that its hypervisor gave to others, 0 to 1."),
 		nullable("calibrated_error_ms", Float, "ms", "p99 of the error that this client adds to a receive time, by calibration on this machine."),
 		nullable("calibrated_ceiling_chunks_s", Float, "chunks/s", "Most chunks per second that this client took in by calibration on this machine."),

@@ -32,6 +32,7 @@ func decodeOutcome(b []byte) (*stored, error) {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return nil, err
 	}
+	s.Modern()
 	return &s, nil
 }
 

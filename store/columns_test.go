@@ -89,7 +89,7 @@ func TestDocs_areCurrent(t *testing.T) {
 	}
 	doc := string(data)
 	for name, text := range map[string]string{
-		"columns of cells": cellsTable(cells), "core columns": coreList(),
+		"columns of cells": cellsTable(cells), "core columns": coreList(), "renamed columns": renamings(),
 		"columns of requests": markdown(RequestColumns()), "columns of samples": markdown(SampleColumns()),
 	} {
 		block := regexp.MustCompile(`(?s)(<!-- ` + name + ` -->\n).*?(<!-- end -->)`)
@@ -112,6 +112,15 @@ func coreList() string {
 		}
 	}
 	return fmt.Sprintf("The %d columns of the tier `core`: %s.\n", len(names), strings.Join(names, ", "))
+}
+
+func renamings() string {
+	var b strings.Builder
+	b.WriteString("| before | today |\n| --- | --- |\n")
+	for _, r := range result.Renamings() {
+		fmt.Fprintf(&b, "| `%s` | `%s` |\n", r.Before, r.Today)
+	}
+	return b.String()
 }
 
 func cellsTable(columns []result.Column) string {

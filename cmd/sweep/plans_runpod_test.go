@@ -30,15 +30,15 @@ func TestPlans_runpod(t *testing.T) {
 		"runpod-sglang": {
 			set: []string{"matrix.gpu=h100", "load.requests=24"}, cells: 6, pods: 1,
 			null: []string{
-				"cached_tokens", "server_mean_tpot_ms", "server_p50_tpot_ms", "server_p95_tpot_ms", "server_p99_tpot_ms", "server_mean_decode_ms",
-				"server_p50_decode_ms", "server_p95_decode_ms", "server_p99_decode_ms", "server_request_bytes", "engine_uptime_s",
+				"cached_tokens", "mean_server_tpot_ms", "p50_server_tpot_ms", "p95_server_tpot_ms", "p99_server_tpot_ms", "mean_server_decode_ms",
+				"p50_server_decode_ms", "p95_server_decode_ms", "p99_server_decode_ms", "server_request_bytes", "engine_uptime_s",
 			},
-			measured: []string{"prefill_bootstrap_queue_max", "prefill_inflight_queue_max", "decode_prealloc_queue_max", "decode_transfer_queue_max"},
+			measured: []string{"max_prefill_bootstrap_queue", "max_prefill_inflight_queue", "max_decode_prealloc_queue", "max_decode_transfer_queue"},
 		},
 		"runpod-trtllm": {
 			set: []string{"matrix.gpu=h100", "load.requests=24"}, cells: 6, pods: 1,
 			null: []string{
-				"server_mean_itl_ms", "server_p50_itl_ms", "server_p95_itl_ms", "server_p99_itl_ms", "preemptions", "server_request_bytes", "engine_uptime_s",
+				"mean_server_itl_ms", "p50_server_itl_ms", "p95_server_itl_ms", "p99_server_itl_ms", "preemptions", "server_request_bytes", "engine_uptime_s",
 			},
 		},
 	} {

@@ -34,8 +34,8 @@ var rehearsal = []string{
 var unmeasured = []string{
 	"error", "error_class", "findings", "goodput_req_s", "goodput_req_s_plateau", "image_digest", "invalid_reasons", "model_revision", "request_rate", "reused_from",
 	// Of speculative decoding, and of deployments of several roles.
-	"spec_accept_rate", "spec_accept_length", "prefill_bootstrap_queue_max", "prefill_inflight_queue_max", "decode_prealloc_queue_max",
-	"decode_transfer_queue_max", "mean_kv_transfer_ms", "p95_kv_transfer_ms", "kv_transfer_bytes", "active_endpoints", "transport_up", "transport_errors",
+	"spec_accept_rate", "spec_accept_length", "max_prefill_bootstrap_queue", "max_prefill_inflight_queue", "max_decode_prealloc_queue",
+	"max_decode_transfer_queue", "mean_kv_transfer_ms", "p95_kv_transfer_ms", "kv_transfer_bytes", "active_endpoints", "transport_up", "transport_errors",
 	// vLLM counts no streamed answers, and its log has its output every ten seconds.
 	"server_response_bytes", "server_reported_throughput_tok_s",
 	"gpu_throttle_reasons",
@@ -119,9 +119,9 @@ func TestPlans_endpoint(t *testing.T) {
 	}
 	// Its GPU is a label, nobody can look at it, and it has no price.
 	checkRows(t, out, 4, 0, []string{
-		"gpu_uuid", "driver_version", "gpu_util_mean", "gpu_util_max", "gpu_memory_used_max_bytes", "gpu_power_mean_w",
-		"gpu_energy_j", "gpu_energy_source", "gpu_temp_max_c", "gpu_memory_total_bytes", "gpu_memory_free_min_bytes", "gpu_memory_idle_bytes", "gpu_util_idle",
-		"gpu_memory_bandwidth_util_mean", "gpu_clock_mean_mhz", "gpu_throttled_ms", "gpu_foreign_processes", "start_up_s", "usd_per_hour", "price_source", "cost_usd", "usd_per_1m_output_tokens", "joules_per_output_token",
+		"gpu_uuid", "driver_version", "mean_gpu_util", "max_gpu_util", "max_gpu_memory_used_bytes", "mean_gpu_power_w",
+		"gpu_energy_j", "gpu_energy_source", "max_gpu_temp_c", "gpu_memory_total_bytes", "min_gpu_memory_free_bytes", "gpu_memory_idle_bytes", "gpu_util_idle",
+		"mean_gpu_memory_bandwidth_util", "mean_gpu_clock_mhz", "gpu_throttled_ms", "gpu_foreign_processes", "start_up_s", "usd_per_hour", "price_source", "cost_usd", "usd_per_1m_output_tokens", "joules_per_output_token",
 	}, "findings")
 
 	probe := sweep(t, dir, nil, "probe", url)

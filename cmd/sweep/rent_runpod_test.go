@@ -107,7 +107,7 @@ func TestRent(t *testing.T) {
 			t.Errorf("%s is %v, want %s", name, got, want)
 		}
 	}
-	if got := column(t, filepath.Join(a.dir, "out", "cells.csv"), "gpu_memory_used_max_bytes"); got[0] == "" {
+	if got := column(t, filepath.Join(a.dir, "out", "cells.csv"), "max_gpu_memory_used_bytes"); got[0] == "" {
 		t.Error("nothing was seen of the GPU")
 	}
 	if audit := a.Audit(); len(audit.Pods) != 1 || audit.USD <= 0 {

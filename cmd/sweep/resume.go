@@ -92,9 +92,13 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 		return err
 	}
 	p, err := plan.Parse(filepath.Join(dir, layout.Plan), m.PlanDir, text, plan.Options{
-		Vocabulary: vocabulary(), Set: m.Set, AllowEnv: m.AllowEnv, MaxCells: m.MaxCells, LookupEnv: a.env, Config: a.configFile(), EngineTexts: given(m.Engines),
+		Vocabulary: vocabulary(), Set: m.Set, AllowEnv: m.AllowEnv, MaxCells: m.MaxCells, LookupEnv: a.env, Config: a.configFile(), EngineTexts: given(m.Engines), Before: true,
 	})
 	if err != nil {
+		return err
+	}
+	// Another version may have other defaults, and then the digest is another too.
+	if err := sameEnvironment("resume", m, p); err != nil {
 		return err
 	}
 	if got := p.Digest(); got != m.PlanDigest {
@@ -102,9 +106,6 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 			fmt.Errorf("resume refused: the plan of %s is not the one it was started with (digest %s, now %s)", dir, m.PlanDigest, got),
 			"a prompt file, an environment variable or plan.yaml itself has changed; put it back, or start a new run",
 		}}
-	}
-	if err := sameEnvironment("resume", m, p); err != nil {
-		return err
 	}
 	fx, err := a.effects(shared(c)...)
 	if err != nil {

@@ -72,8 +72,8 @@ validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_
 			if err := json.Unmarshal([]byte(got.stdout), &row); err != nil || row["completed"] != 20.0 {
 				t.Fatalf("exit %d, %v, row %v\n%s", got.code, err, row, got.stderr)
 			}
-			if row["prefill_requests_running_mean"] != c.prefill || row["decode_requests_running_mean"] != c.decode {
-				t.Errorf("prefill %v, decode %v; want %v, %v: %v", row["prefill_requests_running_mean"], row["decode_requests_running_mean"], c.prefill, c.decode, row)
+			if row["prefill_mean_requests_running"] != c.prefill || row["decode_mean_requests_running"] != c.decode {
+				t.Errorf("prefill %v, decode %v; want %v, %v: %v", row["prefill_mean_requests_running"], row["decode_mean_requests_running"], c.prefill, c.decode, row)
 			}
 			summary, err := os.ReadFile(filepath.Join(dir, "out", "summary.md"))
 			if err != nil {

@@ -37,7 +37,7 @@ func TestContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	var joules atomic.Int64
-	common := []string{"gpu_util_mean", "gpu_util_max", "gpu_memory_used_max_bytes", "gpu_memory_idle_bytes", "gpu_memory_total_bytes", "gpu_power_mean_w", "gpu_energy_j", "gpu_energy_source"}
+	common := []string{"mean_gpu_util", "max_gpu_util", "max_gpu_memory_used_bytes", "gpu_memory_idle_bytes", "gpu_memory_total_bytes", "mean_gpu_power_w", "gpu_energy_j", "gpu_energy_source"}
 	for name, suite := range map[string]struct {
 		config gpu.Config
 		suite  collectortest.Suite
@@ -46,7 +46,7 @@ func TestContract(t *testing.T) {
 		"auto": {
 			gpu.Config{},
 			collectortest.Suite{Exec: exec("0, 0, 0, 0, 0x0, 15000, 376, N/A, 9001, 0, GPU-1, 590.48.01, 97, 40, 1000, 16376, 60.5, 55, 1980, NVIDIA RTX 2000 Ada\n")},
-			[]string{"gpu_temp_max_c", "gpu_uuid", "driver_version", "gpu_memory_free_min_bytes", "gpu_memory_bandwidth_util_mean", "gpu_clock_mean_mhz", "gpu_throttled_ms"},
+			[]string{"max_gpu_temp_c", "gpu_uuid", "driver_version", "min_gpu_memory_free_bytes", "mean_gpu_memory_bandwidth_util", "mean_gpu_clock_mhz", "gpu_throttled_ms"},
 		},
 		"XML": {gpu.Config{Source: gpu.NvidiaSMIXML}, collectortest.Suite{Exec: exec(string(xml))}, []string{"gpu_uuid", "driver_version", "gpu_throttled_ms"}},
 		"AMD": {gpu.Config{Source: gpu.AMDSMI}, collectortest.Suite{Exec: exec(string(amd))}, nil},
@@ -56,7 +56,7 @@ func TestContract(t *testing.T) {
 				return fmt.Sprintf("DCGM_FI_DEV_GPU_UTIL{UUID=\"GPU-a\"} 90\nDCGM_FI_DEV_FB_USED{UUID=\"GPU-a\"} 100\nDCGM_FI_DEV_FB_FREE{UUID=\"GPU-a\"} 100\n"+
 					"DCGM_FI_DEV_POWER_USAGE{UUID=\"GPU-a\"} 100\nDCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION{UUID=\"GPU-a\"} %d\n", 1000*joules.Add(100))
 			})},
-			[]string{"gpu_uuid", "gpu_memory_free_min_bytes"},
+			[]string{"gpu_uuid", "min_gpu_memory_free_bytes"},
 		},
 		"wrapper": {
 			gpu.Config{Source: gpu.HTTP, URL: "/gpu"},

@@ -12,9 +12,9 @@ import (
 
 // columns that this collector knows.
 var columns = []string{
-	col.GPUUtilMean, col.GPUUtilMax, col.GPUMemoryUsedMaxBytes, col.GPUPowerMeanW, col.GPUEnergyJ, col.GPUTempMaxC,
-	col.GPUEnergySource, col.GPUMemoryTotalBytes, col.GPUMemoryFreeMinBytes, col.GPUMemoryIdleBytes, col.GPUUtilIdle,
-	col.GPUMemoryBandwidthUtilMean, col.GPUClockMeanMHz, col.GPUThrottledMs, col.GPUThrottleReasons,
+	col.MeanGPUUtil, col.MaxGPUUtil, col.MaxGPUMemoryUsedBytes, col.MeanGPUPowerW, col.GPUEnergyJ, col.MaxGPUTempC,
+	col.GPUEnergySource, col.GPUMemoryTotalBytes, col.MinGPUMemoryFreeBytes, col.GPUMemoryIdleBytes, col.GPUUtilIdle,
+	col.MeanGPUMemoryBandwidthUtil, col.MeanGPUClockMHz, col.GPUThrottledMs, col.GPUThrottleReasons,
 	col.GPUForeignProcesses, col.GPUUUID, col.DriverVersion,
 }
 
@@ -35,9 +35,9 @@ func (w *window) row(bracketed bool) result.Row {
 	if len(list) == 0 {
 		return row
 	}
-	row[col.GPUUtilMean] = average(list, func(t *track) mean { return t.busy })
-	row[col.GPUMemoryBandwidthUtilMean] = average(list, func(t *track) mean { return t.traffic })
-	row[col.GPUClockMeanMHz] = average(list, func(t *track) mean { return t.clock })
+	row[col.MeanGPUUtil] = average(list, func(t *track) mean { return t.busy })
+	row[col.MeanGPUMemoryBandwidthUtil] = average(list, func(t *track) mean { return t.traffic })
+	row[col.MeanGPUClockMHz] = average(list, func(t *track) mean { return t.clock })
 	var utilMax, tempMax highest
 	for _, t := range list {
 		if t.utilMax.seen {
@@ -47,15 +47,15 @@ func (w *window) row(bracketed bool) result.Row {
 			tempMax.add(t.tempMax.v)
 		}
 	}
-	row[col.GPUUtilMax], row[col.GPUTempMaxC] = utilMax.value(), tempMax.value()
+	row[col.MaxGPUUtil], row[col.MaxGPUTempC] = utilMax.value(), tempMax.value()
 	if v, ok := w.sum(func(t *track) (float64, bool) { return t.watts.sum / float64(max(1, t.watts.n)), t.watts.n > 0 }); ok {
-		row[col.GPUPowerMeanW] = v
+		row[col.MeanGPUPowerW] = v
 	}
 	if w.memoryMax.seen {
-		row[col.GPUMemoryUsedMaxBytes] = int64(w.memoryMax.v)
+		row[col.MaxGPUMemoryUsedBytes] = int64(w.memoryMax.v)
 	}
 	if w.freeMin.seen {
-		row[col.GPUMemoryFreeMinBytes] = int64(-w.freeMin.v)
+		row[col.MinGPUMemoryFreeBytes] = int64(-w.freeMin.v)
 	}
 	if v, ok := w.sum(func(t *track) (float64, bool) { v, ok := t.latest[gpustate.MemoryTotal]; return v, ok }); ok {
 		row[col.GPUMemoryTotalBytes] = int64(v)

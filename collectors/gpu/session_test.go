@@ -83,7 +83,7 @@ func TestSession_oldDriver(t *testing.T) {
 	}}
 	session, sink := begin(t, Config{Interval: time.Minute}, nil, h)
 	row := end(t, session)
-	collectortest.Want(t, row, result.Row{"gpu_uuid": "GPU-1", "driver_version": "470.1", "gpu_memory_used_max_bytes": int64(1000 << 20), "gpu_util_mean": nil})
+	collectortest.Want(t, row, result.Row{"gpu_uuid": "GPU-1", "driver_version": "470.1", "max_gpu_memory_used_bytes": int64(1000 << 20), "mean_gpu_util": nil})
 	if codes := sink.Codes(); len(codes) != 0 {
 		t.Errorf("findings: %v", codes)
 	}
@@ -141,7 +141,7 @@ func TestSession_amd(t *testing.T) {
 	}}
 	session, sink := begin(t, Config{}, nil, h)
 	row := end(t, session)
-	collectortest.Want(t, row, result.Row{"gpu_uuid": "u1", "gpu_foreign_processes": int64(1), "gpu_memory_used_max_bytes": int64(49148 << 20)})
+	collectortest.Want(t, row, result.Row{"gpu_uuid": "u1", "gpu_foreign_processes": int64(1), "max_gpu_memory_used_bytes": int64(49148 << 20)})
 	if codes := sink.Codes(); !slices.Contains(codes, finding.GPUForeign) {
 		t.Errorf("findings: %v", codes)
 	}
@@ -174,7 +174,7 @@ func TestSession_replicas(t *testing.T) {
 	if asked[1].Load() != before {
 		t.Error("the same machine is looked at twice")
 	}
-	collectortest.Want(t, row, result.Row{"gpu_uuid": "GPU-a,GPU-b", "gpu_memory_used_max_bytes": int64(2000 << 20), "gpu_power_mean_w": 121.0, "gpu_util_mean": 97.0})
+	collectortest.Want(t, row, result.Row{"gpu_uuid": "GPU-a,GPU-b", "max_gpu_memory_used_bytes": int64(2000 << 20), "mean_gpu_power_w": 121.0, "mean_gpu_util": 97.0})
 	if notes := sink.Notes(); len(notes) != 1 || notes[0].Code != finding.GPUMetricsPartial || !strings.Contains(notes[0].Text, "1 of 4 servers") {
 		t.Errorf("findings: %v", notes)
 	}
@@ -257,7 +257,7 @@ func TestSession_exporter(t *testing.T) {
 		session, sink := begin(t, c, nil, h)
 		wait(t, "looks", func() bool { return n.Load() >= 5 })
 		row := end(t, session)
-		collectortest.Want(t, row, result.Row{"gpu_uuid": "GPU-a,GPU-b", "driver_version": "590.48.01", "gpu_util_max": 87.0})
+		collectortest.Want(t, row, result.Row{"gpu_uuid": "GPU-a,GPU-b", "driver_version": "590.48.01", "max_gpu_util": 87.0})
 		if notes := sink.Notes(); len(notes) != 1 || !strings.HasPrefix(notes[0].Text, "2 of ") || !strings.HasSuffix(notes[0].Text, "the last with: status 302") {
 			t.Errorf("findings: %v", notes)
 		}
@@ -325,7 +325,7 @@ func TestSession_stream(t *testing.T) {
 		t.Errorf("%d looks beside the stream", got-before)
 	}
 	columns := end(t, session)
-	collectortest.Want(t, columns, result.Row{"gpu_util_mean": 80.0, "gpu_memory_used_max_bytes": int64(9100 << 20), "gpu_uuid": "GPU-1"})
+	collectortest.Want(t, columns, result.Row{"mean_gpu_util": 80.0, "max_gpu_memory_used_bytes": int64(9100 << 20), "gpu_uuid": "GPU-1"})
 	for _, s := range sink.Samples() {
 		if s.Name == gpustate.Util && s.Value == 55 {
 			t.Errorf("a row from before the trial: %+v", s)
@@ -346,7 +346,7 @@ func TestSession_noStream(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			session, sink := begin(t, Config{}, nil, &streamHost{base, open})
 			wait(t, "a look", func() bool { return len(sink.Samples()) > 20 })
-			collectortest.Want(t, end(t, session), result.Row{"gpu_util_mean": 70.0})
+			collectortest.Want(t, end(t, session), result.Row{"mean_gpu_util": 70.0})
 		})
 	}
 }

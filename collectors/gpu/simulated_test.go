@@ -75,8 +75,8 @@ func get(ctx context.Context, t *testing.T, method, address, body string) (int, 
 // Every source sees the same simulated GPU at work.
 func TestSimulated(t *testing.T) {
 	common := []string{
-		"gpu_util_mean", "gpu_util_max", "gpu_memory_used_max_bytes", "gpu_memory_total_bytes", "gpu_memory_free_min_bytes", "gpu_memory_idle_bytes", "gpu_util_idle",
-		"gpu_memory_bandwidth_util_mean", "gpu_power_mean_w", "gpu_energy_j", "gpu_clock_mean_mhz", "gpu_temp_max_c", "gpu_uuid",
+		"mean_gpu_util", "max_gpu_util", "max_gpu_memory_used_bytes", "gpu_memory_total_bytes", "min_gpu_memory_free_bytes", "gpu_memory_idle_bytes", "gpu_util_idle",
+		"mean_gpu_memory_bandwidth_util", "mean_gpu_power_w", "gpu_energy_j", "mean_gpu_clock_mhz", "max_gpu_temp_c", "gpu_uuid",
 	}
 	const query = "/sim/nvidia-smi?format=csv&query=index,uuid,driver_version,utilization.gpu,utilization.memory,memory.used,memory.total,memory.free,power.draw,temperature.gpu,clocks.sm,name"
 	for name, tt := range map[string]struct {
@@ -149,10 +149,10 @@ func TestSimulated(t *testing.T) {
 				}
 			}
 			collectortest.Want(t, row, result.Row{"gpu_energy_source": tt.energy})
-			if v, _ := row["gpu_util_max"].(float64); v <= 90 {
+			if v, _ := row["max_gpu_util"].(float64); v <= 90 {
 				t.Errorf("utilisation %v", v)
 			}
-			used, total := row["gpu_memory_used_max_bytes"].(int64), row["gpu_memory_total_bytes"].(int64)
+			used, total := row["max_gpu_memory_used_bytes"].(int64), row["gpu_memory_total_bytes"].(int64)
 			if used < total*4/10 || used > total*7/10 {
 				t.Errorf("%d of %d bytes in use, of which the engine may have half", used, total)
 			}

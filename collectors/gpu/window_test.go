@@ -57,12 +57,12 @@ func TestWindow(t *testing.T) {
 	w.observe(0, 2*second, []gpustate.Reading{board("1", 100, 250, 200, 70), board("0", 100, 200, 300, 50)}, true)
 	w.observe(0, 3*second, []gpustate.Reading{board("1", 0, 100, 50, 60), board("0", 0, 100, 50, 40)}, false)
 	want := result.Row{
-		"gpu_util_mean": 87.5, "gpu_util_max": 100.0,
-		"gpu_memory_used_max_bytes": int64(500 * mib), "gpu_memory_total_bytes": int64(2000 * mib),
-		"gpu_memory_free_min_bytes": int64(1500 * mib), "gpu_memory_idle_bytes": int64(200 * mib),
+		"mean_gpu_util": 87.5, "max_gpu_util": 100.0,
+		"max_gpu_memory_used_bytes": int64(500 * mib), "gpu_memory_total_bytes": int64(2000 * mib),
+		"min_gpu_memory_free_bytes": int64(1500 * mib), "gpu_memory_idle_bytes": int64(200 * mib),
 		"gpu_util_idle":                  1.5,
-		"gpu_memory_bandwidth_util_mean": 43.75, "gpu_clock_mean_mhz": 875.0,
-		"gpu_power_mean_w": 400.0, "gpu_temp_max_c": 70.0,
+		"mean_gpu_memory_bandwidth_util": 43.75, "mean_gpu_clock_mhz": 875.0,
+		"mean_gpu_power_w": 400.0, "max_gpu_temp_c": 70.0,
 		"gpu_energy_j":      200.0 + 400 + 300, // (100+300)/2, (300+500)/2, (500+100)/2
 		"gpu_energy_source": "integrated",
 		"gpu_throttled_ms":  nil, "gpu_throttle_reasons": nil, "gpu_foreign_processes": nil,
@@ -89,7 +89,7 @@ func TestWindow_hosts(t *testing.T) {
 		w.observe(2, d+200*time.Millisecond, []gpustate.Reading{board("7", 40, 300, 50, 50)}, loaded)
 	}
 	compare(t, w.row(true), result.Row{
-		"gpu_util_mean": 60.0, "gpu_memory_used_max_bytes": int64(400 * mib), "gpu_power_mean_w": 150.0,
+		"mean_gpu_util": 60.0, "max_gpu_memory_used_bytes": int64(400 * mib), "mean_gpu_power_w": 150.0,
 		"gpu_energy_j": 100*2.5 + 50*2.7, "gpu_uuid": "GPU-0,GPU-7",
 	})
 }
@@ -104,7 +104,7 @@ func TestWindow_nameless(t *testing.T) {
 	}
 	w.begin(0)
 	w.observe(0, second, nil, false)
-	compare(t, w.row(true), result.Row{"gpu_memory_used_max_bytes": int64(200 * mib), "gpu_uuid": nil})
+	compare(t, w.row(true), result.Row{"max_gpu_memory_used_bytes": int64(200 * mib), "gpu_uuid": nil})
 }
 
 // Energy counts from the moment that the load begins, however long before it the
@@ -254,8 +254,8 @@ func TestWindow_parts(t *testing.T) {
 		}
 	}
 	compare(t, w.row(true), result.Row{
-		"gpu_util_mean": nil, "gpu_memory_used_max_bytes": int64(61), "gpu_memory_total_bytes": int64(200),
-		"gpu_power_mean_w": 60.0, "gpu_energy_j": 120.0, "gpu_uuid": "GPU-a",
+		"mean_gpu_util": nil, "max_gpu_memory_used_bytes": int64(61), "gpu_memory_total_bytes": int64(200),
+		"mean_gpu_power_w": 60.0, "gpu_energy_j": 120.0, "gpu_uuid": "GPU-a",
 	})
 }
 
@@ -283,8 +283,8 @@ DCGM_FI_DEV_FB_USED{gpu="0",UUID="GPU-a",GPU_I_PROFILE="3g.20gb",GPU_I_ID="1"} 1
 		w.begin(0)
 		w.observe(0, time.Second, page(tt.active), true)
 		row := w.row(false)
-		if row["gpu_util_mean"] != tt.want || row["gpu_util_max"] != tt.want {
-			t.Errorf("utilisation %v, at most %v, want %v", row["gpu_util_mean"], row["gpu_util_max"], tt.want)
+		if row["mean_gpu_util"] != tt.want || row["max_gpu_util"] != tt.want {
+			t.Errorf("utilisation %v, at most %v, want %v", row["mean_gpu_util"], row["max_gpu_util"], tt.want)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestContract(t *testing.T) {
 			return c
 		},
 		HTTP:     http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }),
-		Measures: []string{"requests_running_mean", "kv_cache_usage_max", "server_output_tokens", "preemptions"},
+		Measures: []string{"mean_requests_running", "max_kv_cache_usage", "server_output_tokens", "preemptions"},
 		Samples:  true,
 	})
 }

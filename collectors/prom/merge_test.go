@@ -68,37 +68,37 @@ vllm:time_to_first_token_seconds_count %[3]d
 		seen(t, "server", engine.TierEngine, m, at(0, 0, 0, 100, 0, 0), at(1, 0.8, 5, 100, 0, 0), at(3, 0.0, 8, 100, 0, 0), at(0, 0, 10, 100, 0, 900)),
 	}
 	checkRow(t, makeRow(roles("server"), sources), result.Row{
-		"requests_running_mean":   7.0, // 5 and 9
-		"requests_running_max":    9.0, // never 6 + 3 of other moments
-		"kv_cache_usage_mean":     0.55,
-		"kv_cache_usage_max":      0.8,
+		"mean_requests_running":   7.0, // 5 and 9
+		"max_requests_running":    9.0, // never 6 + 3 of other moments
+		"mean_kv_cache_usage":     0.55,
+		"max_kv_cache_usage":      0.8,
 		"kv_cache_blocks":         int64(400),
 		"kv_cache_tokens":         int64(6400),
 		"server_output_tokens":    int64(40),
 		"server_throughput_tok_s": 4.0,
 		"prefix_cache_hit_rate":   0.09, // 90 of 1000, not the mean of 0.9 and 0
-		"server_mean_ttft_ms":     1000.0,
-		"server_p50_ttft_ms":      nil,
+		"mean_server_ttft_ms":     1000.0,
+		"p50_server_ttft_ms":      nil,
 		"metric_lines":            int64(20),
 		"metric_names":            int64(9),
 		"metric_lines_vllm":       int64(20),
 		"metric_names_vllm":       int64(9),
 		"metric_lines_sglang":     int64(0),
 
-		"server_percentile_bounds": "server_p50_ttft_ms < 1000, server_p95_ttft_ms < 1000, server_p99_ttft_ms < 1000",
+		"server_percentile_bounds": "p50_server_ttft_ms < 1000, p95_server_ttft_ms < 1000, p99_server_ttft_ms < 1000",
 	})
 
 	// Of one of them nothing is known: then nothing is of both together.
 	gone := seen(t, "server", engine.TierEngine, m, "", "", "")
 	checkRow(t, makeRow(roles("server"), []*server{sources[0], gone}), result.Row{
-		"requests_running_mean": nil, "requests_running_max": nil, "kv_cache_usage_max": nil,
-		"server_output_tokens": nil, "server_mean_ttft_ms": nil, "kv_cache_blocks": nil, "metric_lines": nil,
+		"mean_requests_running": nil, "max_requests_running": nil, "max_kv_cache_usage": nil,
+		"server_output_tokens": nil, "mean_server_ttft_ms": nil, "kv_cache_blocks": nil, "metric_lines": nil,
 		"metric_lines_vllm": nil, "metric_names_sglang": nil, "server_percentile_bounds": nil,
 	})
 	// It failed at the end: what its gauges showed counts all the same.
 	late := seen(t, "server", engine.TierEngine, m, at(0, 0, 0, 100, 0, 0), at(1, 0, 5, 100, 0, 0), "", "")
 	checkRow(t, makeRow(roles("server"), []*server{sources[0], late}), result.Row{
-		"requests_running_mean": 5.0, // of the one round that both answered
+		"mean_requests_running": 5.0, // of the one round that both answered
 		"server_output_tokens":  nil,
 	})
 }
@@ -134,14 +134,14 @@ func TestMerge_tiers(t *testing.T) {
 	checkRow(t, row, result.Row{
 		"server_output_tokens":               int64(104), // both workers, no frontend
 		"server_requests":                    int64(4),   // as the profile says
-		"requests_waiting_max":               2.0,        // the frontend's: no engine has one
-		"server_mean_e2e_ms":                 1000.0,
+		"max_requests_waiting":               2.0,        // the frontend's: no engine has one
+		"mean_server_e2e_ms":                 1000.0,
 		"transport_up":                       false, // one look saw it reconnect
 		"engine_uptime_s":                    20.0,  // the youngest
 		"frontend_server_output_tokens":      int64(101),
 		"frontend_transport_up":              nil,
 		"prefill_server_output_tokens":       int64(4),
-		"prefill_requests_waiting_max":       nil,
+		"prefill_max_requests_waiting":       nil,
 		"prefill_transport_up":               true,
 		"decode_worker_server_output_tokens": int64(100),
 		"decode_worker_engine_uptime_s":      50.0,
@@ -222,7 +222,7 @@ prealloc %[1]d
 		"p95_kv_transfer_ms":               19.0,
 		"kv_transfer_bytes":                int64(20e6),
 		"server_requests_failed":           int64(10),
-		"decode_prealloc_queue_max":        8.0,
+		"max_decode_prealloc_queue":        8.0,
 		"transport_errors":                 nil,
 		"server_reported_throughput_tok_s": 450.0, // while it was at work
 	})
@@ -285,10 +285,10 @@ func TestIterations(t *testing.T) {
 		Windows: []*quantities.Window{quantities.NewWindow(&engine.Metrics{}), w}, Bracketed: true, Apart: 1, Answered: []int{2, 3, 4},
 	}}
 	checkRow(t, makeRow(roles("server"), []*server{s}), result.Row{
-		"requests_running_mean": 4.5, // 3 and 6
-		"requests_running_max":  6.0,
-		"requests_waiting_max":  3.0,
-		"kv_cache_usage_max":    0.3,
+		"mean_requests_running": 4.5, // 3 and 6
+		"max_requests_running":  6.0,
+		"max_requests_waiting":  3.0,
+		"max_kv_cache_usage":    0.3,
 		"kv_cache_blocks":       int64(100),
 		"kv_cache_tokens":       int64(3200),
 		"prefix_cache_hit_rate": 0.75,
@@ -346,8 +346,8 @@ func TestMerge_recordedDynamo(t *testing.T) {
 		"engine_uptime_s":               39.429159142,
 		"frontend_server_output_tokens": int64(75),
 		"frontend_server_input_tokens":  int64(668),
-		"frontend_requests_running_max": nil, // no look under load
-		"decode_server_mean_tpot_ms":    nil,
+		"frontend_max_requests_running": nil, // no look under load
+		"decode_mean_server_tpot_ms":    nil,
 		"server_output_tokens":          int64(75),
 		"server_input_tokens":           int64(668),
 		"prefill_server_output_tokens":  nil,
@@ -379,23 +379,23 @@ func TestMerge_oneOfTwo(t *testing.T) {
 	}{
 		"it begins again": {
 			[]string{at(0, 100), at(2, 110), at(2, 5), at(0, 8)},
-			result.Row{"server_output_tokens": int64(30 + 10 + 8), "requests_running_mean": 6.0},
+			result.Row{"server_output_tokens": int64(30 + 10 + 8), "mean_requests_running": 6.0},
 		},
 		"it answers late": {
 			[]string{"", "", at(2, 5), at(0, 8)},
-			result.Row{"server_output_tokens": nil, "requests_running_mean": 6.0},
+			result.Row{"server_output_tokens": nil, "mean_requests_running": 6.0},
 		},
 		"it tells late": { // it had nothing to count before
 			[]string{"up 1\n", "up 1\n", at(2, 5), at(0, 8)},
-			result.Row{"server_output_tokens": int64(38), "requests_running_mean": 5.0},
+			result.Row{"server_output_tokens": int64(38), "mean_requests_running": 5.0},
 		},
 		"a look without its gauge": {
 			[]string{at(2, 0), at(2, 5), "vllm:generation_tokens_total 6\n", at(0, 8)},
-			result.Row{"server_output_tokens": int64(38), "requests_running_mean": 6.0},
+			result.Row{"server_output_tokens": int64(38), "mean_requests_running": 6.0},
 		},
 		"other bounds": {
 			[]string{at(0, 0) + ttft(0, "1", "4"), at(2, 5), at(2, 6), at(0, 8) + ttft(10, "1", "4")},
-			result.Row{"server_mean_ttft_ms": 1000.0, "server_p50_ttft_ms": nil},
+			result.Row{"mean_server_ttft_ms": 1000.0, "p50_server_ttft_ms": nil},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

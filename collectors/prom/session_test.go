@@ -155,10 +155,10 @@ func TestSession(t *testing.T) {
 	if want := 10 * (looks - 1); row["server_output_tokens"] != want {
 		t.Errorf("output tokens: got %v, want %v", row["server_output_tokens"], want)
 	}
-	if got, want := row["requests_running_max"], float64(looks-1); got != want {
+	if got, want := row["max_requests_running"], float64(looks-1); got != want {
 		t.Errorf("the most requests under load: got %v, want %v", got, want)
 	}
-	if row["server_throughput_tok_s"] == nil || row["server_p50_ttft_ms"] != nil {
+	if row["server_throughput_tok_s"] == nil || row["p50_server_ttft_ms"] != nil {
 		t.Errorf("row: %v", row)
 	}
 	if len(s.codes) != 0 {

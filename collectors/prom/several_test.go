@@ -91,8 +91,8 @@ func TestSession_roles(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkRow(t, row, result.Row{
-		"requests_running_mean": 5.0, "requests_running_max": 5.0, "worker_requests_running_max": 5.0,
-		"frontend_requests_running_max": 9.0, "requests_waiting_max": 4.0, "worker_requests_waiting_max": nil,
+		"mean_requests_running": 5.0, "max_requests_running": 5.0, "worker_max_requests_running": 5.0,
+		"frontend_max_requests_running": 9.0, "max_requests_waiting": 4.0, "worker_max_requests_waiting": nil,
 		"metric_lines": int64(9), "metric_names": int64(7), "worker_metric_names": int64(4),
 	})
 	if got := row["server_output_tokens"].(int64); got <= 0 || got >= 1000 {
@@ -133,10 +133,10 @@ func TestSession_oneHangs(t *testing.T) {
 		t.Errorf("took %v", took)
 	}
 	checkRow(t, row, result.Row{
-		"server_output_tokens": nil, "requests_running_max": nil, "metric_lines": nil,
+		"server_output_tokens": nil, "max_requests_running": nil, "metric_lines": nil,
 		"decode_server_output_tokens": nil, "prefill_metric_lines": int64(3),
 	})
-	if row["prefill_server_output_tokens"] == nil || row["prefill_requests_running_max"] == nil {
+	if row["prefill_server_output_tokens"] == nil || row["prefill_max_requests_running"] == nil {
 		t.Errorf("nothing of the one that answers: %v", row)
 	}
 	if !slices.Contains(s.codes, finding.MetricsMissing) {
@@ -191,8 +191,8 @@ func TestSession_pathsAndIterations(t *testing.T) {
 	}
 	looks := metrics.Load()
 	checkRow(t, row, result.Row{
-		"server_output_tokens": 10 * (looks - 1), "requests_running_max": float64(4 * (looks - 1)),
-		"kv_cache_usage_max": 0.5, "kv_cache_tokens": int64(320),
+		"server_output_tokens": 10 * (looks - 1), "max_requests_running": float64(4 * (looks - 1)),
+		"max_kv_cache_usage": 0.5, "kv_cache_tokens": int64(320),
 	})
 	if !slices.Equal(s.codes, []finding.Code{finding.SettingDiffers}) {
 		t.Errorf("findings: %v", s.codes)

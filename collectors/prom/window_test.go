@@ -98,27 +98,27 @@ vllm:time_to_first_token_seconds_count{engine="0"} %d
 		"server_throughput_tok_s": 50.0,
 		"preemptions":             int64(0),
 		"prefix_cache_hit_rate":   0.5,
-		"requests_running_mean":   7.0, // 5 and 9, both engines
-		"requests_running_max":    9.0,
-		"requests_waiting_mean":   nil,
-		"kv_cache_usage_mean":     0.55, // (0.4 and 0.5), (0.8 and 0.5)
-		"kv_cache_usage_max":      0.8,
+		"mean_requests_running":   7.0, // 5 and 9, both engines
+		"max_requests_running":    9.0,
+		"mean_requests_waiting":   nil,
+		"mean_kv_cache_usage":     0.55, // (0.4 and 0.5), (0.8 and 0.5)
+		"max_kv_cache_usage":      0.8,
 		// 10 gained up to 0.1, 10 more up to 0.2, mean 3 s / 20
-		"server_mean_ttft_ms": 150.0,
-		"server_p50_ttft_ms":  nil, // of a bucket that begins at 0
-		"server_p95_ttft_ms":  190.0,
-		"server_p99_ttft_ms":  198.0,
-		"server_p50_e2e_ms":   nil,
+		"mean_server_ttft_ms": 150.0,
+		"p50_server_ttft_ms":  nil, // of a bucket that begins at 0
+		"p95_server_ttft_ms":  190.0,
+		"p99_server_ttft_ms":  198.0,
+		"p50_server_e2e_ms":   nil,
 
-		"server_percentile_bounds": "server_p50_ttft_ms < 100",
+		"server_percentile_bounds": "p50_server_ttft_ms < 100",
 	})
 	if w.Restarted != "" || w.Vanished != "" {
 		t.Errorf("restarted %q, vanished %q", w.Restarted, w.Vanished)
 	}
 	// Without both ends only the gauges mean something.
 	checkRow(t, rowOf(w, false, 0), result.Row{
-		"server_output_tokens": nil, "server_p50_ttft_ms": nil, "prefix_cache_hit_rate": nil, "preemptions": nil,
-		"requests_running_max": 9.0,
+		"server_output_tokens": nil, "p50_server_ttft_ms": nil, "prefix_cache_hit_rate": nil, "preemptions": nil,
+		"max_requests_running": 9.0,
 	})
 }
 
@@ -168,10 +168,10 @@ func TestWindow_unmeasuredZeros(t *testing.T) {
 	}{
 		{"no speculation", "sglang", "", speculation(0, 0), result.Row{"spec_accept_rate": nil, "spec_accept_length": nil}, false},
 		{"speculation that accepts nothing", "sglang", "", speculation(0, 1), result.Row{"spec_accept_rate": 0.0, "spec_accept_length": 1.0}, false},
-		{"a KV cache in percent", "vllm", "", "vllm:kv_cache_usage_perc 87.58\n", result.Row{"kv_cache_usage_mean": nil, "kv_cache_usage_max": nil}, false},
+		{"a KV cache in percent", "vllm", "", "vllm:kv_cache_usage_perc 87.58\n", result.Row{"mean_kv_cache_usage": nil, "max_kv_cache_usage": nil}, false},
 		{"a rate above 1", "sglang", "", speculation(1.7, 2.5), result.Row{"spec_accept_rate": nil, "spec_accept_length": 2.5}, false},
-		{"a worker of SGLang in Dynamo", "dynamo-sglang", "worker", kvstats(0, 0, 0), result.Row{"kv_cache_blocks": nil, "kv_cache_usage_mean": nil, "kv_cache_usage_max": nil}, false},
-		{"a worker that fills them, at rest", "dynamo", "worker", kvstats(800, 0, 0), result.Row{"kv_cache_blocks": int64(800), "kv_cache_usage_mean": 0.0}, true},
+		{"a worker of SGLang in Dynamo", "dynamo-sglang", "worker", kvstats(0, 0, 0), result.Row{"kv_cache_blocks": nil, "mean_kv_cache_usage": nil, "max_kv_cache_usage": nil}, false},
+		{"a worker that fills them, at rest", "dynamo", "worker", kvstats(800, 0, 0), result.Row{"kv_cache_blocks": int64(800), "mean_kv_cache_usage": 0.0}, true},
 		{"a hit rate of vLLM V0 without the cache", "vllm", "", "vllm:gpu_prefix_cache_hit_rate -1\n", result.Row{}, false},
 		{"a hit rate of vLLM V0", "vllm", "", "vllm:gpu_prefix_cache_hit_rate 0\n", result.Row{}, true},
 	} {
@@ -342,7 +342,7 @@ func TestWindow_names(t *testing.T) {
 		"vllm:kv_cache_usage_perc 0\n",
 		"vllm:kv_cache_usage_perc 0.5\nvllm:gpu_cache_usage_perc 0.5\n",
 		"vllm:gpu_cache_usage_perc 0.9\n", "vllm:kv_cache_usage_perc 0\n")
-	checkRow(t, rowOf(w, true, time.Second), result.Row{"kv_cache_usage_mean": 0.5, "kv_cache_usage_max": 0.5})
+	checkRow(t, rowOf(w, true, time.Second), result.Row{"mean_kv_cache_usage": 0.5, "max_kv_cache_usage": 0.5})
 }
 
 func TestHistogram_differentBounds(t *testing.T) {
@@ -357,5 +357,5 @@ vllm:e2e_request_latency_seconds_sum{engine="1"} %[1]d
 `, n)
 	}
 	w := through(t, "vllm", body(0), body(10))
-	checkRow(t, rowOf(w, true, time.Second), result.Row{"server_mean_e2e_ms": 1000.0, "server_p50_e2e_ms": nil})
+	checkRow(t, rowOf(w, true, time.Second), result.Row{"mean_server_e2e_ms": 1000.0, "p50_server_e2e_ms": nil})
 }

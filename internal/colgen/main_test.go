@@ -30,7 +30,7 @@ func TestGenerate_rejectsTwoNamesForOne(t *testing.T) {
 
 func TestIdentifier(t *testing.T) {
 	for column, want := range map[string]string{
-		"p95_ttft_ms": "P95TTFTMs", "gpu_clock_mean_mhz": "GPUClockMeanMHz", "cell_id": "CellID",
+		"p95_ttft_ms": "P95TTFTMs", "mean_gpu_clock_mhz": "MeanGPUClockMHz", "cell_id": "CellID",
 		"usd_per_1m_output_tokens": "USDPer1MOutputTokens", "error": "Error",
 	} {
 		if got := identifier(column); got != want {

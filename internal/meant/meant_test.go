@@ -32,8 +32,8 @@ func TestColumn(t *testing.T) {
 		"latency_p90":        "p90_e2e_ms",
 		"p95_ttft":           "p95_ttft_ms",
 		"plateau_ttft_p95":   "p95_ttft_ms_plateau",
-		"max_kv_cache_usage": "kv_cache_usage_max",
-		"mean_gpu_power":     "gpu_power_mean_w",
+		"max_kv_cache_usage": "max_kv_cache_usage",
+		"mean_gpu_power":     "mean_gpu_power_w",
 		"user_tok_s":         "p50_user_tok_s",
 		// Spelling.
 		"concurency":  "concurrency",

@@ -55,11 +55,11 @@ var columns = [...]word{
 	{col.ErrorRate, "error_ratio errors_rate failure_rate fail_rate", ""},
 	{col.CostUSD, "cost price dollars", ""},
 	{col.USDPer1MOutputTokens, "cost_per_million cost_per_1m_tokens usd_per_million_tokens cost_per_token", ""},
-	{col.GPUUtilMean, "gpu_utilization gpu_utilisation gpu_usage", ""},
-	{col.GPUMemoryUsedMaxBytes, "vram gpu_mem gpu_memory memory", ""},
-	{col.KVCacheUsageMax, "kv_cache kv_usage", ""},
+	{col.MeanGPUUtil, "gpu_utilization gpu_utilisation gpu_usage", ""},
+	{col.MaxGPUMemoryUsedBytes, "vram gpu_mem gpu_memory memory", ""},
+	{col.MaxKVCacheUsage, "kv_cache kv_usage", ""},
 	{col.PrefixCacheHitRate, "cache_hit_rate hit_rate", ""},
-	{col.GPUPowerMeanW, "power watts", ""},
+	{col.MeanGPUPowerW, "power watts", ""},
 	{col.GPUEnergyJ, "energy joules", ""},
 }
 

@@ -13,7 +13,7 @@ func Latency(statistic, latency string) string { return statistic + "_" + latenc
 
 // ServerLatency is the same by the engine's own histogram.
 func ServerLatency(statistic, latency string) string {
-	return "server_" + Latency(statistic, latency)
+	return Latency(statistic, "server_"+latency)
 }
 
 // ProbeLatency is the same of the requests of the probe beside the load.

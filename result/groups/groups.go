@@ -21,9 +21,9 @@ var grouped = []string{
 	col.ThroughputTokS, col.TotalThroughputTokS, col.RequestThroughput, col.GoodputReqS,
 	col.P50UserTokS, col.ErrorRate, col.AchievedRate, col.DurationS,
 	col.P50TTFTMsPlateau, col.P95TTFTMsPlateau, col.P50TPOTMsPlateau, col.P95TPOTMsPlateau, col.P95E2EMsPlateau,
-	col.ThroughputTokSPlateau, col.RequestThroughputPlateau, col.GoodputReqSPlateau, col.InFlightMean,
+	col.ThroughputTokSPlateau, col.RequestThroughputPlateau, col.GoodputReqSPlateau, col.MeanInFlight,
 	col.P50ProbeTTFTMs, col.P95ProbeTTFTMs,
-	col.ServerThroughputTokS, col.KVCacheUsageMax, col.PrefixCacheHitRate, col.GPUPowerMeanW,
+	col.ServerThroughputTokS, col.MaxKVCacheUsage, col.PrefixCacheHitRate, col.MeanGPUPowerW,
 	col.CostUSD, col.USDPer1MOutputTokens, col.JoulesPerOutputToken, col.P99ClientLagMs,
 }
 

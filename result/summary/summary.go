@@ -317,7 +317,7 @@ func (s *summary) steady(requests []result.Request) {
 	row[col.RampS] = (span.From - span.First).Seconds()
 	row[col.PlateauS] = seconds
 	row[col.TailS] = (span.Last - span.To).Seconds()
-	row[col.InFlightMean] = busy.Seconds() / seconds
+	row[col.MeanInFlight] = busy.Seconds() / seconds
 	row[col.RequestThroughputPlateau] = float64(completed) / seconds
 	if !s.output.unknown {
 		row[col.ThroughputTokSPlateau] = tokens / seconds

@@ -390,7 +390,7 @@ func TestOf_plateau(t *testing.T) {
 	row, _ := Of(requests, Options{Span: span, Goodput: &Goodput{TTFT: 500}})
 	check(t, row, result.Row{
 		"ramp_s": 0.07, "plateau_s": 0.28, "tail_s": 0.87,
-		"in_flight_mean": 2.0, // from 70 to 350 ms there were always two
+		"mean_in_flight": 2.0, // from 70 to 350 ms there were always two
 		// Tokens at 100 to 140, 170 to 210, 240 to 280 and 310 to 350 ms.
 		"throughput_tok_s_plateau": 20 / 0.28, "throughput_tok_s": 25 / 1.22,
 		"request_throughput_plateau": 4 / 0.28, "goodput_req_s_plateau": 4 / 0.28, "goodput_req_s": 4 / 1.22,

@@ -55,6 +55,11 @@ func (c Columns) of(all []result.Column) ([]result.Column, error) {
 	var chosen []result.Column
 	for i, name := range c {
 		column, ok := result.Lookup(all, name)
+		for _, other := range all {
+			if !ok && other.Before == name {
+				column, ok = other, true
+			}
+		}
 		switch {
 		case ok && slices.Contains(c[:i], name):
 			return nil, fmt.Errorf("columns: %q is there twice", name)
@@ -62,6 +67,8 @@ func (c Columns) of(all []result.Column) ([]result.Column, error) {
 			chosen = append(chosen, column)
 		case slices.Contains(c.Words(), name):
 			return nil, fmt.Errorf("columns: %q stands for several columns; write columns: %s, without a list", name, name)
+		case result.Today(name) != name:
+			return nil, fmt.Errorf("columns: the column %q is called %q now", name, result.Today(name))
 		default:
 			if near := meant.Column(name, names); near != "" {
 				return nil, fmt.Errorf("columns: there is no column %q; did you mean %q?", name, near)

@@ -42,6 +42,8 @@ type Env struct {
 	Units map[string]string // of names that have one
 	// Meant is the name that an unknown one most likely stands for.
 	Meant func(name string) string
+	// Today is the name of what was called so before; name itself if nothing was.
+	Today func(name string) string
 }
 
 func (e Env) text(name string) bool {
@@ -217,6 +219,13 @@ func (s *sandbox) name(n *ast.IdentifierNode) {
 			s.reads = append(s.reads, n.Value)
 		}
 		return
+	}
+	if s.env.Today != nil {
+		if today := s.env.Today(n.Value); today != n.Value {
+			d := s.reject(n, "the %s %s is called %s now", s.env.Noun, n.Value, today)
+			d.Rule, d.Nearest = "renamed-"+s.env.Noun, today
+			return
+		}
 	}
 	d := s.reject(n, "there is no %s %s", s.env.Noun, n.Value)
 	d.Rule = "unknown-" + s.env.Noun

@@ -1,0 +1,34 @@
+package report
+
+import (
+	"fmt"
+
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
+)
+
+// modern brings what a run of before says of its plan up to date: the columns, and
+// what its settings did not say then.
+func (r *Resolved) modern() {
+	r.Columns = result.Modern(r.Columns)
+	for _, cells := range [][]Cell{r.Cells, r.Skipped} {
+		for _, c := range cells {
+			for i := range c.Settings {
+				if c.Settings[i].Text == "" {
+					c.Settings[i].complete()
+				}
+			}
+		}
+	}
+}
+
+// complete fills in the text of a setting and whether it is an amount of load.
+func (s *Setting) complete() {
+	switch s.Column {
+	case col.Engine, col.GPU, col.Model:
+		s.Text = fmt.Sprint(s.Value)
+	default:
+		s.Text = fmt.Sprintf("%s=%v", s.Column, s.Value)
+	}
+	s.Amount = s.Column == col.Concurrency || s.Column == col.RequestRate
+}
