@@ -2,6 +2,7 @@ package report
 
 import (
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
 )
@@ -49,12 +50,12 @@ func (s *summary) advise() []item {
 	if few > 0 {
 		items = append(items, item{text: "a p95 of few requests is close to their maximum (" + humanize.Plural(few, "cell") + ") -> raise load.requests, load.requests_per_worker or load.duration"})
 	}
-	edges := len(s.answers(AskMoreLoad))
+	edges := len(s.set.Answers(compare.AskMoreLoad))
 	if edges > 0 {
 		items = append(items, item{text: "no more load was tried than that of " + humanize.Plural(edges, "sweet spot") + ", so the server may carry more -> add larger values of concurrency or request_rate"})
 	}
 	for _, p := range s.points {
-		if p.Verdict == Unstable {
+		if p.Verdict == compare.Unstable {
 			items = append(items, item{text: "a p95 far from its p50 is queueing, preemption or a noisy machine -> look at max_requests_waiting, preemptions and max_kv_cache_usage (sweep cells DIR CELL); try repeats, less load or a larger max-num-seqs"})
 			break
 		}

@@ -15,7 +15,7 @@ func (r *Resolved) modern() {
 		for _, c := range cells {
 			for i := range c.Settings {
 				if c.Settings[i].Text == "" {
-					c.Settings[i].complete()
+					complete(&c.Settings[i])
 				}
 			}
 		}
@@ -23,7 +23,7 @@ func (r *Resolved) modern() {
 }
 
 // complete fills in the text of a setting and whether it is an amount of load.
-func (s *Setting) complete() {
+func complete(s *Setting) {
 	switch s.Column {
 	case col.Engine, col.GPU, col.Model:
 		s.Text = fmt.Sprint(s.Value)

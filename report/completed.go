@@ -4,16 +4,17 @@ import (
 	"fmt"
 
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result/col"
 )
 
 // planned is how many requests the plan has for one trial of a point; 0 where
 // its time decides.
-func (s *summary) planned(p *Point) int64 {
+func (s *summary) planned(p *compare.Point) int64 {
 	if s.fixed["duration"] != nil {
 		return 0
 	}
-	workers, _ := s.value(p, col.Concurrency).(float64)
+	workers, _ := s.set.Value(p, col.Concurrency).(float64)
 	if each, _ := s.fixed["requests_per_worker"].(float64); each > 0 {
 		return int64(each * workers)
 	}
@@ -24,13 +25,13 @@ func (s *summary) planned(p *Point) int64 {
 // completion is how many requests of a point were completed, and of how many:
 // those that the plan has, or where it has a time, those that were sent. Trials
 // without an outcome count as none of theirs.
-func (s *summary) completion(p *Point) (done, of int64) {
+func (s *summary) completion(p *compare.Point) (done, of int64) {
 	planned := s.planned(p)
 	for _, t := range p.Trials {
 		sent := planned
 		if t.Outcome != nil {
-			done += int64(number(t.Outcome.Row, col.Completed))
-			sent = max(sent, int64(number(t.Outcome.Row, col.Requests)))
+			done += int64(t.Outcome.Row.Float(col.Completed))
+			sent = max(sent, int64(t.Outcome.Row.Float(col.Requests)))
 		}
 		of += sent
 	}
@@ -38,7 +39,7 @@ func (s *summary) completion(p *Point) (done, of int64) {
 }
 
 // completed says it in words: "5 of 5"; "-" where nobody counted.
-func (s *summary) completed(p *Point) string {
+func (s *summary) completed(p *compare.Point) string {
 	done, of := s.completion(p)
 	if of == 0 {
 		return "-"
@@ -52,7 +53,7 @@ func (s *summary) requests() string {
 	var done, of, failed, planned, cancelled int64
 	measured := false
 	for _, p := range s.points {
-		if p.Verdict == NoStart && s.Resolved.RecordStarts {
+		if p.Verdict == compare.NoStart && s.Resolved.RecordStarts {
 			continue
 		}
 		d, o := s.completion(p)
@@ -60,9 +61,9 @@ func (s *summary) requests() string {
 		for _, t := range p.Trials {
 			if t.Outcome != nil {
 				measured = measured || t.Outcome.Row[col.Requests] != nil
-				failed += int64(number(t.Outcome.Row, col.Failed))
-				given := int64(number(t.Outcome.Row, col.CancelledPlanned))
-				planned, cancelled = planned+given, cancelled+int64(number(t.Outcome.Row, col.Cancelled))-given
+				failed += int64(t.Outcome.Row.Float(col.Failed))
+				given := int64(t.Outcome.Row.Float(col.CancelledPlanned))
+				planned, cancelled = planned+given, cancelled+int64(t.Outcome.Row.Float(col.Cancelled))-given
 			}
 		}
 	}

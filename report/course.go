@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/rundir"
@@ -30,7 +32,7 @@ var courses = []struct{ series, name, unit string }{
 // for each figure, each from 0 to its largest value, which stands behind it. It
 // is empty where nothing was stored, and for trials of less than three slices,
 // of which there is nothing to see. The error is that of reading its samples.
-func (r *Run) Course(t Trial) ([]string, error) {
+func (r *Run) Course(t compare.Trial) ([]string, error) {
 	if t.Outcome == nil {
 		return nil, nil
 	}
@@ -90,7 +92,7 @@ func course(samples []result.Sample) []string {
 			}
 		}
 		if most > 0 {
-			lines = append(lines, strings.TrimRight(fmt.Sprintf("%-10s %s  max %s %s", c.name, sparkline(sum, n, most), Figure(most), c.unit), " "))
+			lines = append(lines, strings.TrimRight(fmt.Sprintf("%-10s %s  max %s %s", c.name, sparkline(sum, n, most), humanize.Figure(most), c.unit), " "))
 		}
 	}
 	return lines

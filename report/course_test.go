@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
 	figures "sweep.dev/sweep/result/summary"
 	"sweep.dev/sweep/result/timeline"
@@ -46,7 +47,7 @@ func TestCourse(t *testing.T) {
 // TestSamples holds the report to the floors of the figures.
 func TestSamples(t *testing.T) {
 	t.Parallel()
-	if P50Samples != figures.MinRequests(0.50) || P95Samples != figures.MinRequests(0.95) {
+	if compare.P50Samples != figures.MinRequests(0.50) || compare.P95Samples != figures.MinRequests(0.95) {
 		t.Errorf("a p50 needs %d requests and a p95 %d", figures.MinRequests(0.50), figures.MinRequests(0.95))
 	}
 }

@@ -7,27 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
-
-// marks are what a verdict looks like in a grid; every grid explains them.
-var marks = []struct {
-	v    Verdict
-	mark string
-}{
-	{SweetSpot, "*"}, {Acceptable, "+"}, {Unstable, "~"}, {Undecided, "?"}, {Missed, "-"}, {Invalid, "!"}, {NoStart, "o"}, {FailedRun, "x"}, {Skipped, "/"}, {Pending, "."},
-}
-
-// Mark is the one character that stands for a verdict.
-func (v Verdict) Mark() string {
-	for _, m := range marks {
-		if m.v == v {
-			return m.mark
-		}
-	}
-	return " "
-}
 
 // A grid is a table of points that differ in two axes.
 type grid struct {
@@ -41,7 +24,7 @@ type grid struct {
 // A field is one place of a grid.
 type field struct {
 	text    string
-	verdict Verdict
+	verdict compare.Verdict
 }
 
 func fields(texts ...string) []field {
@@ -58,7 +41,7 @@ func fields(texts ...string) []field {
 func (s *summary) grids() []grid {
 	down, across := s.axes()
 	var grids []grid
-	for _, l := range group(s.points, func(p *Point) string {
+	for _, l := range compare.Group(s.points, func(p *compare.Point) string {
 		var parts []string
 		for _, set := range p.Cell.Settings {
 			if set.Column != down && set.Column != across {
@@ -67,8 +50,8 @@ func (s *summary) grids() []grid {
 		}
 		return strings.Join(parts, ", ")
 	}) {
-		g := s.grid(l.points, down, across)
-		g.name = cmp.Or(l.name, "all cells")
+		g := s.grid(l.Points, down, across)
+		g.name = cmp.Or(l.Name, "all cells")
 		grids = append(grids, g)
 	}
 	return grids
@@ -77,7 +60,7 @@ func (s *summary) grids() []grid {
 // axes chooses the axis that goes down and the one that goes across.
 func (s *summary) axes() (down, across string) {
 	values := map[string]map[any]bool{}
-	var order []Setting // load first: it is what one server is compared by
+	var order []compare.Setting // load first: it is what one server is compared by
 	for _, p := range s.points {
 		for _, set := range p.Cell.Settings {
 			if values[set.Column] == nil {
@@ -87,7 +70,7 @@ func (s *summary) axes() (down, across string) {
 			values[set.Column][set.Value] = true
 		}
 	}
-	slices.SortStableFunc(order, func(a, b Setting) int {
+	slices.SortStableFunc(order, func(a, b compare.Setting) int {
 		switch {
 		case a.Server == b.Server:
 			return 0
@@ -115,11 +98,11 @@ func (s *summary) axes() (down, across string) {
 	return down, across
 }
 
-func (s *summary) grid(points []*Point, down, across string) grid {
+func (s *summary) grid(points []*compare.Point, down, across string) grid {
 	var ys, xs []any
 	at := map[[2]any]field{}
 	for _, p := range points {
-		y, x := s.value(p, down), s.value(p, across)
+		y, x := s.set.Value(p, down), s.set.Value(p, across)
 		if !slices.Contains(ys, y) {
 			ys = append(ys, y)
 		}
@@ -144,11 +127,6 @@ func (s *summary) grid(points []*Point, down, across string) grid {
 	return g
 }
 
-// value is a point's value of an axis, or what the plan fixes it to.
-func (s *summary) value(p *Point, column string) any {
-	return cmp.Or[any](p.Cell.value(column), s.fixed[column], "-")
-}
-
 // ascending sorts values that are all numbers; others keep the plan's order.
 func ascending(values []any) {
 	for _, v := range values {
@@ -164,24 +142,24 @@ func ascending(values []any) {
 	})
 }
 
-func (s *summary) field(p *Point) field {
+func (s *summary) field(p *compare.Point) field {
 	return field{text: p.Verdict.Mark() + " " + s.fieldText(p), verdict: p.Verdict}
 }
 
-func (s *summary) fieldText(p *Point) string {
+func (s *summary) fieldText(p *compare.Point) string {
 	switch p.Verdict {
-	case Pending, Skipped:
+	case compare.Pending, compare.Skipped:
 		return string(p.Verdict)
-	case Invalid, NoStart, FailedRun:
-		return p.reason()
+	case compare.Invalid, compare.NoStart, compare.FailedRun:
+		return p.Reason()
 	}
-	text := p.shown(s.rate)
+	text := p.Shown(s.rate)
 	if p.Valid > 1 {
-		text += fmt.Sprintf(" ±%.0f%%", 100*p.spread(s.rate))
+		text += fmt.Sprintf(" ±%.0f%%", 100*p.Spread(s.rate))
 	}
 	figures := make([]string, len(s.latencies))
 	for i, l := range s.latencies {
-		figures[i] = p.shown(measure{column: col.Latency("p95", l)})
+		figures[i] = p.Shown(compare.Measure{Column: col.Latency("p95", l)})
 	}
 	text += "  " + strings.Join(figures, "/")
 	if p.Few > 0 {
@@ -193,34 +171,18 @@ func (s *summary) fieldText(p *Point) string {
 	return text
 }
 
-// reason is why a cell without a valid trial has none, as a code.
-func (p *Point) reason() string {
-	column := col.ErrorClass
-	if p.Verdict == Invalid {
-		column = col.InvalidReasons
-	}
-	for _, t := range p.Trials {
-		if t.Outcome != nil {
-			if code, ok := t.Outcome.Row[column].(string); ok {
-				return code
-			}
-		}
-	}
-	return string(p.Verdict)
-}
-
 // legend explains the fields of all grids.
 func (s *summary) legend() []string {
 	var lat []string
 	for _, l := range s.latencies {
 		lat = append(lat, "p95 "+strings.ToUpper(l))
 	}
-	text := fmt.Sprintf("Each cell: %s, %s in ms.", s.rate.name, strings.Join(lat, " / "))
+	text := fmt.Sprintf("Each cell: %s, %s in ms.", s.rate.Name, strings.Join(lat, " / "))
 	if s.repeats > 1 {
-		text = fmt.Sprintf("Each cell: %s ± standard deviation, %s in ms; means over its valid trials.", s.rate.name, strings.Join(lat, " / "))
+		text = fmt.Sprintf("Each cell: %s ± standard deviation, %s in ms; means over its valid trials.", s.rate.Name, strings.Join(lat, " / "))
 	}
 	var lines []string
-	if slices.ContainsFunc(s.points, func(p *Point) bool { return p.Valid > 0 }) {
+	if slices.ContainsFunc(s.points, func(p *compare.Point) bool { return p.Valid > 0 }) {
 		lines = append(lines, text)
 	}
 	few, part := false, false
@@ -229,15 +191,15 @@ func (s *summary) legend() []string {
 		part = part || p.Valid > 0 && p.Valid < len(p.Trials)
 	}
 	if few {
-		lines = append(lines, fmt.Sprintf("(n): a percentile that rests on n requests, too few to trust it: a p50 needs %d, a p95 %d.", P50Samples, P95Samples))
+		lines = append(lines, fmt.Sprintf("(n): a percentile that rests on n requests, too few to trust it: a p50 needs %d, a p95 %d.", compare.P50Samples, compare.P95Samples))
 	}
 	if part {
 		lines = append(lines, "n/m: n of the cell's m trials are valid.")
 	}
 	var used []string
-	for _, m := range marks {
-		if slices.ContainsFunc(s.points, func(p *Point) bool { return p.Verdict == m.v }) {
-			used = append(used, m.mark+" "+string(m.v))
+	for _, v := range compare.Verdicts() {
+		if slices.ContainsFunc(s.points, func(p *compare.Point) bool { return p.Verdict == v }) {
+			used = append(used, v.Mark()+" "+string(v))
 		}
 	}
 	return append(lines, "Marks: "+strings.Join(used, ", ")+".")
@@ -257,16 +219,16 @@ func fixedLoad(resolved json.RawMessage) map[string]any {
 // figures finds what there is to show: tokens or requests, a stream's
 // latencies or the whole answer's.
 func (s *summary) figures() {
-	s.rate, s.latencies = requestRate, []string{"e2e"}
+	s.rate, s.latencies = compare.RequestRate, []string{"e2e"}
 	for _, p := range s.points {
 		for _, t := range p.Trials {
 			if t.Outcome == nil || t.Outcome.Row[col.Status] != result.StatusOK {
 				continue
 			}
-			if t.Outcome.Row[tokenRate.column] != nil {
-				s.rate = tokenRate
+			if t.Outcome.Row[compare.TokenRate.Column] != nil {
+				s.rate = compare.TokenRate
 			}
-			if l := shown(t.Outcome.Row); len(l) > len(s.latencies) {
+			if l := compare.Latencies(t.Outcome.Row); len(l) > len(s.latencies) {
 				s.latencies = l
 			}
 		}

@@ -11,6 +11,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
@@ -134,7 +135,7 @@ func parseMadeUp(t *testing.T, text string) *description {
 			if skipped {
 				cells = &d.resolved.Skipped
 			}
-			p := &Prediction{}
+			p := &compare.Prediction{}
 			for _, arg := range args {
 				switch key, value, _ := strings.Cut(arg, "="); key {
 				case "starts":
@@ -148,11 +149,11 @@ func parseMadeUp(t *testing.T, text string) *description {
 			(*cells)[len(*cells)-1].Predicted = p
 		case "cell", "skipped":
 			skipped = words[0] == "skipped"
-			c := Cell{ID: fmt.Sprintf("c%03d", len(d.resolved.Cells)+len(d.resolved.Skipped)), Deployment: "d"}
+			c := compare.Cell{ID: fmt.Sprintf("c%03d", len(d.resolved.Cells)+len(d.resolved.Skipped)), Deployment: "d"}
 			var label []string
 			for i, axis := range axes {
 				name, server := strings.CutSuffix(axis, "!")
-				s := Setting{Column: name, Server: server, Amount: name == "concurrency" || name == "request_rate", Value: plainValue(args[i])}
+				s := compare.Setting{Column: name, Server: server, Amount: name == "concurrency" || name == "request_rate", Value: plainValue(args[i])}
 				s.Text = fmt.Sprintf("%s=%v", name, s.Value)
 				if name == "engine" || name == "gpu" || name == "model" {
 					s.Text = fmt.Sprint(s.Value)
@@ -180,7 +181,7 @@ func parseMadeUp(t *testing.T, text string) *description {
 	return d
 }
 
-func madeUpOutcome(t *testing.T, c Cell, trial int, status string, args []string) *result.Outcome {
+func madeUpOutcome(t *testing.T, c compare.Cell, trial int, status string, args []string) *result.Outcome {
 	t.Helper()
 	o := &result.Outcome{CellID: c.ID, Trial: trial, Row: result.Row{
 		"status": status, "cell_id": c.ID, "trial": int64(trial), "simulated": false,
@@ -204,7 +205,7 @@ func madeUpOutcome(t *testing.T, c Cell, trial int, status string, args []string
 		case "n":
 			n, _ := strconv.Atoi(value)
 			o.Row["completed"] = int64(n)
-			if n < P95Samples {
+			if n < compare.P95Samples {
 				o.Row["low_confidence"] = "p95_ttft_ms,p99_ttft_ms,p95_e2e_ms"
 			}
 		case "simulated":

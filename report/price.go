@@ -44,7 +44,7 @@ func (s *summary) prices() []item {
 		if !ok {
 			continue
 		}
-		p := priced{gpu: fmt.Sprint(cmp.Or[any](t.Cell.value(col.GPU), "GPU")), usd: usd}
+		p := priced{gpu: fmt.Sprint(cmp.Or[any](t.Cell.Value(col.GPU), "GPU")), usd: usd}
 		p.count, _ = row[col.GPUCount].(int64)
 		p.source, _ = row[col.PriceSource].(string) // "" in a run of an older version
 		seen[p] = true

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -16,11 +17,11 @@ const maxDigest = 19
 // drifted names the software that is not the same in all the trials that count of
 // one engine and model, as far as the run recorded it: a figure of one of them then
 // says nothing of the other.
-func drifted(points []*Point) []string {
+func drifted(points []*compare.Point) []string {
 	var order []string
 	values := map[string][]string{}
 	for _, p := range points {
-		for _, t := range p.counting() {
+		for _, t := range p.Counting() {
 			row := t.Outcome.Row
 			for _, r := range result.Recorded {
 				text, ok := row[r.Column].(string)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 )
@@ -21,38 +22,10 @@ type Resolved struct {
 	// RecordStarts: servers that do not start are results of this plan.
 	RecordStarts bool            `json:"record_start_failures,omitempty"`
 	Columns      []result.Column `json:"columns"`
-	Cells        []Cell          `json:"cells"` // in the plan's order
+	Cells        []compare.Cell  `json:"cells"` // in the plan's order
 	// Skipped are cells that are not run because their server was predicted not
 	// to fit.
-	Skipped []Cell `json:"skipped,omitempty"`
-}
-
-// A Cell is one cell of the plan.
-type Cell struct {
-	ID         string    `json:"id"`
-	Deployment string    `json:"deployment"`
-	Digest     string    `json:"spec_digest"`
-	Label      string    `json:"label"`
-	Settings   []Setting `json:"settings"`
-	// Predicted is what was expected of the cell's server; nil where nobody knows.
-	Predicted *Prediction `json:"predicted,omitempty"`
-}
-
-// A Setting is the value of one axis in one cell.
-type Setting struct {
-	Column string `json:"column"`
-	Server bool   `json:"server,omitempty"` // the axis changes the server
-	Amount bool   `json:"amount,omitempty"` // the axis is an amount of load; a plan has one at most
-	Text   string `json:"text"`             // the value as the cell's label has it
-	Value  any    `json:"value"`
-}
-
-// A Trial is one trial of the plan with its outcome, or without one.
-type Trial struct {
-	rundir.Key
-	Cell    Cell
-	Commit  rundir.Commit
-	Outcome *result.Outcome // nil: no outcome yet
+	Skipped []compare.Cell `json:"skipped,omitempty"`
 }
 
 // A Run is a run directory, read.
@@ -60,7 +33,7 @@ type Run struct {
 	Dir      string
 	State    *rundir.State
 	Resolved Resolved
-	Trials   []Trial // every planned trial: cells in the plan's order, trials within
+	Trials   []compare.Trial // every planned trial: cells in the plan's order, trials within
 	// Running says that a process is at work in the directory, which uses the pods
 	// that are owed. Open does not look; its caller may know.
 	Running bool
@@ -86,7 +59,7 @@ func Open(dir string) (*Run, error) {
 	r.Resolved.modern()
 	for _, c := range r.Resolved.Cells {
 		for n := 1; n <= max(1, r.Resolved.Repeats); n++ {
-			t := Trial{Key: rundir.Key{Cell: c.ID, Trial: n}, Cell: c}
+			t := compare.Trial{Key: rundir.Key{Cell: c.ID, Trial: n}, Cell: c}
 			if commit, ok := state.Committed[t.Key]; ok {
 				t.Commit = commit
 				if t.Outcome, err = rundir.Outcome(dir, commit); err != nil {
@@ -122,9 +95,26 @@ func (r *Run) Attempts() []string {
 }
 
 // RowsOf are the rows of one trial: one, or none yet.
-func RowsOf(t Trial) []result.Row {
+func RowsOf(t compare.Trial) []result.Row {
 	if t.Outcome == nil {
 		return nil
 	}
 	return []result.Row{t.Outcome.Row}
 }
+
+// Claims are all conclusions about the run.
+func (r *Run) Claims() []compare.Claim {
+	return newSummary(r).set.Claims
+}
+
+// Cells and trials, as a run directory has them.
+type (
+	// Cell is [compare.Cell].
+	Cell = compare.Cell
+	// Setting is [compare.Setting].
+	Setting = compare.Setting
+	// Trial is [compare.Trial].
+	Trial = compare.Trial
+	// Prediction is [compare.Prediction].
+	Prediction = compare.Prediction
+)

@@ -2,13 +2,10 @@ package report
 
 import (
 	"errors"
-	"math"
 	"strings"
 	"testing"
-	"time"
 
-	"sweep.dev/sweep/result"
-	summarize "sweep.dev/sweep/result/summary"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -42,80 +39,29 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-func TestFigure(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		v    any
-		want string
-	}{
-		{nil, "-"},
-		{1234.56, "1235"},
-		{99.96, "100.0"},
-		{87.46, "87.5"},
-		{3.14159, "3.14"},
-		{0.05123, "0.0512"},
-		{-12.34, "-12.3"},
-		{2.0, "2"},
-		{0.0, "0"},
-		{1e300, "1" + strings.Repeat("0", 0)}, // only its beginning is held
-		{math.Inf(1), "+Inf"},
-		{math.NaN(), "NaN"},
-		{int64(1 << 40), "1099511627776"},
-		{true, "true"},
-		{time.Unix(0, 0), "1970-01-01T00:00:00Z"},
-	} {
-		if got := Figure(c.v); got != c.want && !(c.v == 1e300 && strings.HasPrefix(got, c.want)) {
-			t.Errorf("Figure(%v) = %q, want %q", c.v, got, c.want)
-		}
-	}
-}
-
-// TestP95Samples holds the constant to what marks a row's percentiles.
-func TestP95Samples(t *testing.T) {
-	t.Parallel()
-	low := func(n int) string {
-		reqs := make([]result.Request, n)
-		for i := range reqs {
-			reqs[i] = result.Request{
-				Phase: result.Plateau, Status: result.Completed, FirstTokenChunk: 0,
-				ChunkUS: []int32{1000, 1000}, ChunkTokens: []int32{1, 1}, CompletionTokens: 2, TokenSource: "usage", End: 2e6,
-			}
-		}
-		row, _ := summarize.Of(reqs, summarize.Options{})
-		text, _ := row["low_confidence"].(string)
-		return text
-	}
-	if got := low(P95Samples - 1); !strings.Contains(got, "p95_ttft_ms") {
-		t.Errorf("%d requests: low confidence %q, want p95_ttft_ms in it", P95Samples-1, got)
-	}
-	if got := low(P95Samples); strings.Contains(got, "p95_ttft_ms") {
-		t.Errorf("%d requests: low confidence %q, want no p95_ttft_ms in it", P95Samples, got)
-	}
-}
-
 // TestJudge holds the bounds of the rules, on both of their sides.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		trial string
-		want  Verdict
+		want  compare.Verdict
 	}{
-		{"p95 at twice the p50", "ok ttft=100/200 tpot=5/6", Acceptable},
-		{"p95 above twice the p50", "ok ttft=100/200.1 tpot=5/6", Unstable},
-		{"the same for TPOT", "ok ttft=100/110 tpot=5/10.1", Unstable},
-		{"below the floor nobody notices", "ok ttft=1/8 tpot=2/7.9", Acceptable},
-		{"an objective counts first", `ok ttft=100/900 tpot=5/6 miss="a|b|c=1"`, Missed},
-		{"an unchecked objective is no pass", `ok ttft=100/110 unchecked="a|b|not measured: c"`, Undecided},
-		{"a miss is one whatever else is not known", `ok ttft=100/110 unchecked="a|b|not measured: c" miss="d|e|f=1"`, Missed},
-		{"a warning is told only", `ok ttft=100/110 tpot=5/6 warn="a|b|c=1"`, Acceptable},
-		{"validity comes before objectives", `invalid reason="client_cpu|x" miss="a|b|c=1"`, Invalid},
-		{"a start failure", `failed start error="exit|x"`, NoStart},
-		{"a failure", `failed error="exit|x"`, FailedRun},
-		{"nothing", "pending", Pending},
+		{"p95 at twice the p50", "ok ttft=100/200 tpot=5/6", compare.Acceptable},
+		{"p95 above twice the p50", "ok ttft=100/200.1 tpot=5/6", compare.Unstable},
+		{"the same for TPOT", "ok ttft=100/110 tpot=5/10.1", compare.Unstable},
+		{"below the floor nobody notices", "ok ttft=1/8 tpot=2/7.9", compare.Acceptable},
+		{"an objective counts first", `ok ttft=100/900 tpot=5/6 miss="a|b|c=1"`, compare.Missed},
+		{"an unchecked objective is no pass", `ok ttft=100/110 unchecked="a|b|not measured: c"`, compare.Undecided},
+		{"a miss is one whatever else is not known", `ok ttft=100/110 unchecked="a|b|not measured: c" miss="d|e|f=1"`, compare.Missed},
+		{"a warning is told only", `ok ttft=100/110 tpot=5/6 warn="a|b|c=1"`, compare.Acceptable},
+		{"validity comes before objectives", `invalid reason="client_cpu|x" miss="a|b|c=1"`, compare.Invalid},
+		{"a start failure", `failed start error="exit|x"`, compare.NoStart},
+		{"a failure", `failed error="exit|x"`, compare.FailedRun},
+		{"nothing", "pending", compare.Pending},
 	} {
 		run := madeUp(t, "axes engine! concurrency\ncell vllm 1\n  "+c.trial)
-		if got := Judge(run.Trials[0]); got != c.want {
+		if got := compare.Judge(run.Trials[0]); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
@@ -164,7 +110,7 @@ func TestClaims_zeroRate(t *testing.T) {
 	t.Parallel()
 	run := madeUp(t, "axes engine! concurrency\ncell vllm 1\n  ok req=0\ncell vllm 4\n  ok req=0")
 	for _, c := range run.Claims() {
-		if c.Question == AskSweetSpot && c.Answer != Decided {
+		if c.Question == compare.AskSweetSpot && c.Answer != compare.Decided {
 			t.Errorf("%+v", c)
 		}
 	}

@@ -7,55 +7,30 @@ import (
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/report/compare"
 )
 
 // The sentences of claims. Nothing here decides anything.
 
+// maxRanked is how many shared loads are ranked one by one.
+const maxRanked = 12
+
 // maxPlaces is how many places of a ranking are said; the claim has all.
 const maxPlaces = 6
-
-// say names the loads of holes and their kinds: "concurrency 4, 8 INVALID".
-// Neighbours of one kind are said together. The grid and the sections about
-// trials have the reasons.
-func say(holes []*Point) string {
-	var parts []string
-	for i := 0; i < len(holes); {
-		j := i + 1
-		for j < len(holes) && holes[j].briefly() == holes[i].briefly() {
-			j++
-		}
-		at := amounts(holes[i:j])
-		if at != "" {
-			at += " "
-		}
-		parts = append(parts, at+holes[i].briefly())
-		i = j
-	}
-	return strings.Join(parts, ", ")
-}
-
-// briefly is why without codes.
-func (p *Point) briefly() string {
-	if h := p.open; h.kind != "" {
-		h.why = ""
-		return h.String()
-	}
-	return p.why()
-}
 
 // spots are the sweet spots, and the series that have none or of which it is not
 // decided.
 func (s *summary) spots() []item {
 	var items []item
-	for _, c := range s.answers(AskSweetSpot, AskBest) {
+	for _, c := range s.set.Answers(compare.AskSweetSpot, compare.AskBest) {
 		about := cmp.Or(c.About, "the plan's load")
 		switch {
-		case c.Question == AskBest:
+		case c.Question == compare.AskBest:
 			last := &items[len(items)-1]
 			last.below = append(last.below, "best: "+s.describe(c))
-		case c.Answer == Decided:
+		case c.Answer == compare.Decided:
 			items = append(items, item{text: s.describe(c)})
-		case c.Answer == None:
+		case c.Answer == compare.None:
 			items = append(items, item{text: about + ": none, no cell is acceptable"})
 		default:
 			items = append(items, item{text: about + ": not decided: " + c.Left[0].Why})
@@ -67,13 +42,13 @@ func (s *summary) spots() []item {
 // toDecide is the command that measures the holes that leave claims not decided;
 // none if no command can.
 func (s *summary) toDecide() []string {
-	var trials []Trial
-	for _, c := range s.claims {
+	var trials []compare.Trial
+	for _, c := range s.set.Claims {
 		for _, l := range c.Left {
 			if !l.Hole {
 				continue
 			}
-			for _, p := range l.points {
+			for _, p := range l.Points {
 				trials = append(trials, p.Trials...)
 			}
 		}
@@ -88,19 +63,19 @@ func (s *summary) toDecide() []string {
 // slower the others are.
 func (s *summary) ranked() []item {
 	var items []item
-	for i, c := range s.engines {
+	for i, c := range s.set.Engines {
 		if i == maxRanked {
-			return append(items, item{text: fmt.Sprintf("and at %s more: %s has them", humanize.Plural(len(s.engines)-i, "load"), layout.CellsCSV)})
+			return append(items, item{text: fmt.Sprintf("and at %s more: %s has them", humanize.Plural(len(s.set.Engines)-i, "load"), layout.CellsCSV)})
 		}
-		it := item{text: cmp.Or(c.name, "at the plan's load")}
-		for _, claim := range c.claims {
+		it := item{text: cmp.Or(c.Name, "at the plan's load")}
+		for _, claim := range c.Claims {
 			switch {
-			case claim.measure.lasting: // the start-up, which is of no load
-				items = append(items, item{text: claim.ranking()})
-			case claim.measure.said:
-				it.below = append(it.below, claim.ranking())
-			case claim.Measure() == "":
-				it.below = append(it.below, claim.unranked()...)
+			case claim.Measure.Lasting: // the start-up, which is of no load
+				items = append(items, item{text: ranking(claim)})
+			case claim.Measure.Said:
+				it.below = append(it.below, ranking(claim))
+			case claim.Measure.ID() == "":
+				it.below = append(it.below, unranked(claim)...)
 			}
 		}
 		items = append(items, it)
@@ -109,7 +84,7 @@ func (s *summary) ranked() []item {
 }
 
 // unranked says which engines are in no ranking of a load.
-func (c Claim) unranked() []string {
+func unranked(c compare.Claim) []string {
 	var lines []string
 	if len(c.Places) < 2 {
 		lines = append(lines, "not comparable: fewer than two engines have numbers to use")
@@ -125,22 +100,22 @@ func (c Claim) unranked() []string {
 }
 
 // ranking is a decided claim at one load in words.
-func (c Claim) ranking() string {
+func ranking(c compare.Claim) string {
 	texts := make([]string, len(c.Places))
 	for i, p := range c.Places {
 		var notes []string
 		if p.Ratio > 0 {
-			notes = append(notes, worse(p.Ratio, c.measure.how()))
+			notes = append(notes, worse(p.Ratio, c.Measure.How()))
 		}
-		if n := len(p.point.Trials); len(p.Rows) < n {
+		if n := len(p.Point.Trials); len(p.Rows) < n {
 			notes = append(notes, fmt.Sprintf("%d of %s", len(p.Rows), humanize.Plural(n, "trial")))
 		}
-		texts[i] = p.Side + " " + c.measure.show(p.Value)
+		texts[i] = p.Side + " " + c.Measure.Show(p.Value)
 		if len(notes) > 0 {
 			texts[i] += " (" + strings.Join(notes, "; ") + ")"
 		}
 	}
-	return c.measure.name + ": " + strings.Join(texts, ", ")
+	return c.Measure.Name + ": " + strings.Join(texts, ", ")
 }
 
 // choices say for each kind of request how GPUs compare: at each load that
@@ -148,7 +123,7 @@ func (c Claim) ranking() string {
 func (s *summary) choices() []item {
 	var items []item
 	at := map[string]int{}
-	for _, c := range s.answers(AskGPU, AskGPUBest) {
+	for _, c := range s.set.Answers(compare.AskGPU, compare.AskGPUBest) {
 		i, ok := at[c.About]
 		if !ok {
 			i = len(items)
@@ -156,8 +131,8 @@ func (s *summary) choices() []item {
 			items = append(items, item{text: cmp.Or(c.About, "the plan's load")})
 		}
 		switch n := len(items[i].below); {
-		case n < maxRanked || c.Question == AskGPUBest:
-			items[i].below = append(items[i].below, c.compared())
+		case n < maxRanked || c.Question == compare.AskGPUBest:
+			items[i].below = append(items[i].below, compared(c))
 		case n == maxRanked:
 			items[i].below = append(items[i].below, "and at more loads: "+layout.CellsCSV+" has them")
 		}
@@ -168,8 +143,8 @@ func (s *summary) choices() []item {
 // costs say what a token costs with each server at its best.
 func (s *summary) costs() []item {
 	var items []item
-	for _, c := range s.answers(AskCost) {
-		text := c.compared()
+	for _, c := range s.set.Answers(compare.AskCost) {
+		text := compared(c)
 		if c.About != "" {
 			text = c.About + ", " + text
 		}
@@ -179,14 +154,14 @@ func (s *summary) costs() []item {
 }
 
 // compared is a comparison of sides in words, with the load of each.
-func (c Claim) compared() string {
-	head := c.at
-	own := c.Question != AskGPU && len(c.Loads) > 1 // each side has a load of its own
+func compared(c compare.Claim) string {
+	head := c.At
+	own := c.Question != compare.AskGPU && len(c.Loads) > 1 // each side has a load of its own
 	if own {
-		head = "each at its best of " + c.at
+		head = "each at its best of " + c.At
 	}
-	if c.measure.name != "" {
-		head = strings.TrimPrefix(head+", "+c.measure.name, ", ")
+	if c.Measure.Name != "" {
+		head = strings.TrimPrefix(head+", "+c.Measure.Name, ", ")
 	}
 	var parts, open, left []string
 	for i, p := range c.Places {
@@ -195,14 +170,14 @@ func (c Claim) compared() string {
 			break
 		}
 		text := p.Side
-		if c.measure.name != "" {
-			text += " " + c.measure.show(p.Value)
+		if c.Measure.Name != "" {
+			text += " " + c.Measure.Show(p.Value)
 		}
-		if at := loadText(p.point.Cell); own && at != "" {
+		if at := compare.LoadText(p.Point.Cell); own && at != "" {
 			text += " at " + at
 		}
 		if i > 0 && p.Ratio > 0 {
-			text += " (" + worse(p.Ratio, c.measure.how()) + ")"
+			text += " (" + worse(p.Ratio, c.Measure.How()) + ")"
 		}
 		parts = append(parts, text)
 	}
@@ -217,16 +192,16 @@ func (c Claim) compared() string {
 	switch {
 	case len(open) > 0:
 		text = append(text, "not decided: "+strings.Join(open, ", "))
-		if len(parts) > 0 && c.measure.name != "" {
+		if len(parts) > 0 && c.Measure.Name != "" {
 			text = append(text, "of the others: "+strings.Join(parts, ", "))
 		}
-	case c.Answer == NotComparable && len(c.Loads) == 0:
+	case c.Answer == compare.NotComparable && len(c.Loads) == 0:
 		text = append(text, "not comparable: no load was given to all of them")
-	case c.Answer == NotComparable && len(parts) == 0:
+	case c.Answer == compare.NotComparable && len(parts) == 0:
 		text = append(text, "not comparable")
-	case c.Answer == NotComparable && c.measure.name == "":
+	case c.Answer == compare.NotComparable && c.Measure.Name == "":
 		text = append(text, "not comparable: only "+parts[0]+" was found to meet every objective")
-	case c.Answer == NotComparable:
+	case c.Answer == compare.NotComparable:
 		text = append(text, "not comparable: there is "+parts[0]+" alone")
 	default:
 		text = append(text, strings.Join(parts, ", "))
@@ -238,4 +213,24 @@ func (c Claim) compared() string {
 		return strings.Join(text, "; ")
 	}
 	return head + ": " + strings.Join(text, "; ")
+}
+
+// times is a ratio for people, up to 999.
+func times(r float64) string {
+	switch {
+	case r >= 1000:
+		return ">999x"
+	case r >= 100:
+		return fmt.Sprintf("%.0fx", r)
+	}
+	return fmt.Sprintf("%.2fx", r)
+}
+
+// worse is a ratio with the word for it, which 1.00x has none of.
+func worse(r float64, how string) string {
+	text := times(r)
+	if text == "1.00x" {
+		return text
+	}
+	return text + " " + how
 }

@@ -15,6 +15,7 @@ import (
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
@@ -28,27 +29,28 @@ type Style struct {
 	// into parts at 100 columns all the same, other lines are left whole.
 	Width int
 	// Paint colours a text by its verdict; nil leaves it as it is.
-	Paint func(Verdict, string) string
+	Paint func(compare.Verdict, string) string
 }
 
 // A summary is what there is to say about a run.
 type summary struct {
 	*Run
-	points    []*Point
+	set       *compare.Set
+	points    []*compare.Point
 	repeats   int
-	fixed     map[string]any // what the plan says of the load outside of its axes
-	rate      measure        // how much a cell carries
-	latencies []string       // whose p95 is shown
-	claims    []Claim
-	engines   []*comparison // at the loads that several engines had
-	shapes    []*shape      // of requests that several GPUs had
+	fixed     map[string]any  // what the plan says of the load outside of its axes
+	rate      compare.Measure // how much a cell carries
+	latencies []string        // whose p95 is shown
 }
 
 // newSummary judges a run and concludes what there is to say about it.
 func newSummary(r *Run) *summary {
-	s := &summary{Run: r, points: r.points(), repeats: max(1, r.Resolved.Repeats), fixed: fixedLoad(r.Resolved.Plan)}
+	fixed := fixedLoad(r.Resolved.Plan)
+	set := compare.Conclude(compare.Input{
+		Trials: r.Trials, Skipped: r.Resolved.Skipped, Columns: r.Resolved.Columns, RecordStarts: r.Resolved.RecordStarts, Fixed: fixed,
+	})
+	s := &summary{Run: r, set: set, points: set.Points, repeats: max(1, r.Resolved.Repeats), fixed: fixed}
 	s.figures()
-	s.conclude()
 	return s
 }
 
@@ -90,12 +92,12 @@ func (r *Run) Summary(w io.Writer, style Style) error {
 	p.section("Objectives that were not met", s.missed())
 	p.section("Objectives that could not be checked", s.unchecked())
 	p.section("INVALID: these numbers must not be used", s.invalid())
-	p.section("Failed", s.failed(func(t Trial) bool { return Judge(t) == FailedRun }))
-	p.section(s.noStartTitle(), s.failed(func(t Trial) bool { return Judge(t) == NoStart }))
+	p.section("Failed", s.failed(func(t compare.Trial) bool { return compare.Judge(t) == compare.FailedRun }))
+	p.section(s.noStartTitle(), s.failed(func(t compare.Trial) bool { return compare.Judge(t) == compare.NoStart }))
 	p.section("Not finished", s.unfinished())
 	p.section("Findings", s.findings())
 	p.section("What to try", s.advise())
-	p.section("How cells are judged", plain(rules))
+	p.section("How cells are judged", plain(compare.Rules))
 	p.section("Files", plain(s.files()))
 	if style.Markdown {
 		p.section("Next", plain([]string{s.Next()}))
@@ -106,9 +108,9 @@ func (r *Run) Summary(w io.Writer, style Style) error {
 // comparisons are the sections that a plan has by what it varies: several
 // engines, settings of memory, several GPUs.
 func (s *summary) comparisons(p *printer) {
-	if len(s.engines) > 0 {
-		p.grid(s.table(s.engines[0]))
-		p.paragraph(s.caveats(s.engines[0])...)
+	if len(s.set.Engines) > 0 {
+		p.grid(s.table(s.set.Engines[0]))
+		p.paragraph(s.caveats(s.set.Engines[0])...)
 		p.section("Engines ranked", s.ranked())
 	}
 	if surface := s.surface(); surface != nil {
@@ -116,7 +118,7 @@ func (s *summary) comparisons(p *printer) {
 		p.paragraph(surface.notes...)
 	}
 	tables := false
-	for _, c := range s.answers(AskGPUBest) {
+	for _, c := range s.set.Answers(compare.AskGPUBest) {
 		if len(c.Places) > 0 {
 			p.grid(bestTable(c))
 			tables = true
@@ -124,8 +126,8 @@ func (s *summary) comparisons(p *printer) {
 	}
 	if tables {
 		notes := []string{shapeNote}
-		for _, sh := range s.shapes {
-			for _, line := range slices.Concat(s.counts(col.GPU, sh.points), drifted(sh.points)) {
+		for _, sh := range s.set.Shapes {
+			for _, line := range slices.Concat(s.counts(col.GPU, sh.Points), drifted(sh.Points)) {
 				if !slices.Contains(notes, line) {
 					notes = append(notes, line)
 				}
@@ -139,15 +141,15 @@ func (s *summary) comparisons(p *printer) {
 // count is how many cells have each verdict.
 func (s *summary) count() string {
 	var parts []string
-	for _, m := range marks {
+	for _, v := range compare.Verdicts() {
 		n := 0
 		for _, p := range s.points {
-			if p.Verdict == m.v {
+			if p.Verdict == v {
 				n++
 			}
 		}
 		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, m.v))
+			parts = append(parts, fmt.Sprintf("%d %s", n, v))
 		}
 	}
 	cells := humanize.Plural(len(s.points), "cell")
@@ -199,36 +201,28 @@ func (s *summary) owed(kept bool) []item {
 }
 
 // describe is the cell of a claim with its figures in words.
-func (s *summary) describe(c Claim) string {
-	p := c.Places[0].point
-	parts := []string{p.Cell.Label + ": " + c.measure.show(c.Places[0].Value) + " " + rates[c.Measure()]}
+func (s *summary) describe(c compare.Claim) string {
+	p := c.Places[0].Point
+	parts := []string{p.Cell.Label + ": " + c.Measure.Show(c.Places[0].Value) + " " + compare.Rates[c.Measure.ID()]}
 	if p.Valid > 1 {
-		parts[0] += fmt.Sprintf(" ±%.0f%% over %s", 100*p.spread(c.measure), humanize.Plural(p.Valid, "trial"))
+		parts[0] += fmt.Sprintf(" ±%.0f%% over %s", 100*p.Spread(c.Measure), humanize.Plural(p.Valid, "trial"))
 	}
 	for _, l := range s.latencies {
-		parts = append(parts, fmt.Sprintf("p95 %s %s ms", strings.ToUpper(l), p.shown(measure{column: col.Latency("p95", l)})))
+		parts = append(parts, fmt.Sprintf("p95 %s %s ms", strings.ToUpper(l), p.Shown(compare.Measure{Column: col.Latency("p95", l)})))
 	}
 	if p.Few > 0 {
 		parts[len(parts)-1] += fmt.Sprintf(" (%s)", humanize.Plural(p.Few, "request"))
 	}
-	if usd, ok := p.figure(tokenCost); ok {
-		parts = append(parts, tokenCost.show(usd)+" per 1M output tokens")
+	if usd, ok := p.Figure(compare.TokenCost); ok {
+		parts = append(parts, compare.TokenCost.Show(usd)+" per 1M output tokens")
 	}
 	return strings.Join(parts, ", ")
-}
-
-// Dollars is a price for people: cents, or three digits of a smaller one.
-func Dollars(v any) string {
-	if usd, ok := v.(float64); ok && (usd == 0 || usd >= 0.1) {
-		return fmt.Sprintf("%.2f", usd)
-	}
-	return Figure(v)
 }
 
 func (s *summary) unstable() []item {
 	var items []item
 	for _, p := range s.points {
-		if p.Verdict == Unstable {
+		if p.Verdict == compare.Unstable {
 			items = append(items, item{text: p.Cell.Label + ": " + p.Why})
 		}
 	}
@@ -237,16 +231,16 @@ func (s *summary) unstable() []item {
 
 // missed are the objectives that valid trials missed.
 func (s *summary) missed() []item {
-	return s.objectives(func(t Trial, o result.SLOResult) string {
+	return s.objectives(func(t compare.Trial, o result.SLOResult) string {
 		if o.Pass || o.Error != "" {
 			return ""
 		}
 		text := values(o.Values)
-		if o.Severity == severityWarn {
+		if o.Severity == compare.SeverityWarn {
 			text += " [warning only]"
 		}
 		if len(o.LowConfidence) > 0 {
-			text += fmt.Sprintf(" [on %s, too few for it]", humanize.Plural(int(number(t.Outcome.Row, col.Completed)), "request"))
+			text += fmt.Sprintf(" [on %s, too few for it]", humanize.Plural(int(t.Outcome.Row.Float(col.Completed)), "request"))
 		}
 		return text
 	})
@@ -254,8 +248,8 @@ func (s *summary) missed() []item {
 
 // unchecked are the objectives that could not be held against valid trials.
 func (s *summary) unchecked() []item {
-	return s.objectives(func(_ Trial, o result.SLOResult) string {
-		if o.Error != "" && o.Severity == severityWarn {
+	return s.objectives(func(_ compare.Trial, o result.SLOResult) string {
+		if o.Error != "" && o.Severity == compare.SeverityWarn {
 			return o.Error + " [warning only]"
 		}
 		return o.Error
@@ -263,10 +257,10 @@ func (s *summary) unchecked() []item {
 }
 
 // objectives are those of the valid trials of which say has something to say.
-func (s *summary) objectives(say func(Trial, result.SLOResult) string) []item {
+func (s *summary) objectives(say func(compare.Trial, result.SLOResult) string) []item {
 	var items []item
 	for _, t := range s.Trials {
-		if t.Outcome == nil || Judge(t) == Invalid {
+		if t.Outcome == nil || compare.Judge(t) == compare.Invalid {
 			continue
 		}
 		for _, o := range t.Outcome.SLOs {
@@ -287,7 +281,7 @@ func values(v map[string]any) string {
 	}
 	slices.Sort(names)
 	for i, name := range names {
-		text := Figure(v[name])
+		text := humanize.Figure(v[name])
 		if f, ok := v[name].(float64); ok {
 			text = fmt.Sprintf("%.6g", f)
 		}
@@ -299,7 +293,7 @@ func values(v map[string]any) string {
 func (s *summary) invalid() []item {
 	var items []item
 	for _, t := range s.Trials {
-		if Judge(t) != Invalid {
+		if compare.Judge(t) != compare.Invalid {
 			continue
 		}
 		if len(t.Outcome.Invalid) == 0 {
@@ -322,7 +316,7 @@ var digits = regexp.MustCompile(`[0-9]+`)
 // failed are the trials without numbers, those with the same reason together:
 // a server that does not start fails all of its cells with one. Of reasons that
 // differ in their numbers alone the first stands for all.
-func (s *summary) failed(want func(Trial) bool) []item {
+func (s *summary) failed(want func(compare.Trial) bool) []item {
 	var items []item
 	byText := map[string]int{}
 	for _, t := range s.Trials {
@@ -330,7 +324,7 @@ func (s *summary) failed(want func(Trial) bool) []item {
 			continue
 		}
 		row := t.Outcome.Row
-		text := fmt.Sprintf("%s: %s", Figure(row[col.ErrorClass]), Figure(row[col.Error]))
+		text := fmt.Sprintf("%s: %s", humanize.Figure(row[col.ErrorClass]), humanize.Figure(row[col.Error]))
 		kind := digits.ReplaceAllString(text, "0")
 		i, ok := byText[kind]
 		if !ok {
@@ -430,7 +424,7 @@ func (s *summary) findings() []item {
 }
 
 // label is a trial in a person's words.
-func (s *summary) label(t Trial) string {
+func (s *summary) label(t compare.Trial) string {
 	if s.repeats > 1 {
 		return fmt.Sprintf("%s, trial %d", t.Cell.Label, t.Trial)
 	}
@@ -447,12 +441,12 @@ func (r *Run) Next() string {
 
 // resume is the command that measures those of some trials that have no numbers
 // to use; "" if all have.
-func (r *Run) resume(trials []Trial) (command string) {
+func (r *Run) resume(trials []compare.Trial) (command string) {
 	for _, t := range trials {
-		switch v := Judge(t); {
-		case v == Invalid, v == FailedRun, v == NoStart && !r.Resolved.RecordStarts:
+		switch v := compare.Judge(t); {
+		case v == compare.Invalid, v == compare.FailedRun, v == compare.NoStart && !r.Resolved.RecordStarts:
 			return "sweep resume --retry invalid,failed " + r.Dir
-		case v == Pending:
+		case v == compare.Pending:
 			command = "sweep resume " + r.Dir
 		}
 	}

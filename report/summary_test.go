@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
+
+	"sweep.dev/sweep/report/compare"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -29,7 +31,7 @@ func TestSummary(t *testing.T) {
 		"summary.md":   {Markdown: true},
 		"narrow.txt":   {Width: 60},
 		"terminal.txt": {Width: 80},
-		"colour.txt":   {Paint: func(v Verdict, s string) string { return fmt.Sprintf("{%s:%s}", v, s) }},
+		"colour.txt":   {Paint: func(v compare.Verdict, s string) string { return fmt.Sprintf("{%s:%s}", v, s) }},
 	}
 	for _, path := range paths {
 		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {

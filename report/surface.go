@@ -7,17 +7,9 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result/col"
 )
-
-// A Prediction is what the arithmetic of the simulated engine says of a server
-// before it is started.
-type Prediction struct {
-	Starts   bool   `json:"starts"`
-	Class    string `json:"class,omitempty"` // of the failure, as error_class
-	Text     string `json:"text,omitempty"`  // of the failure
-	KVTokens int64  `json:"kv_cache_tokens,omitempty"`
-}
 
 // memoryArgs are the arguments that decide whether a server fits, by the word
 // that stands for each whatever the engine calls it.
@@ -47,21 +39,21 @@ type memorySurface struct {
 
 // A start is one server of the surface with its points.
 type start struct {
-	cell      Cell // one of its cells
-	points    []*Point
-	predicted *Prediction
+	cell      compare.Cell // one of its cells
+	points    []*compare.Point
+	predicted *compare.Prediction
 	skipped   bool
 }
 
 // surface is the table of the servers of a plan that varies an argument of
 // memory, where one of them did not start or was not to; nil for every other.
 func (s *summary) surface() *memorySurface {
-	columns, ranks := s.varied()
+	columns, ranks := s.set.Varied()
 	if !slices.ContainsFunc(columns, func(c string) bool { return memoryArgs[c] != "" }) {
 		return nil
 	}
-	doubtful := func(p *Point) bool {
-		return p.Verdict == NoStart || p.Cell.Predicted != nil && !p.Cell.Predicted.Starts
+	doubtful := func(p *compare.Point) bool {
+		return p.Verdict == compare.NoStart || p.Cell.Predicted != nil && !p.Cell.Predicted.Starts
 	}
 	if !s.Resolved.RecordStarts && len(s.Resolved.Skipped) == 0 && !slices.ContainsFunc(s.points, doubtful) {
 		return nil
@@ -69,10 +61,10 @@ func (s *summary) surface() *memorySurface {
 	var order []string
 	starts := map[string]*start{}
 	texts := map[string][]string{}
-	add := func(c Cell) *start {
+	add := func(c compare.Cell) *start {
 		var key []string
 		for _, column := range columns {
-			key = append(key, fmt.Sprint(cmp.Or[any](c.value(column), "-")))
+			key = append(key, fmt.Sprint(cmp.Or[any](c.Value(column), "-")))
 		}
 		name := strings.Join(key, "\x00")
 		if starts[name] == nil {
@@ -133,31 +125,11 @@ func (s *summary) surface() *memorySurface {
 	return m
 }
 
-// varied are the server axes with several values, in the plan's order, and the
-// ranks of their values in that order.
-func (s *summary) varied() (columns []string, ranks map[string]map[any]int) {
-	ranks = map[string]map[any]int{}
-	for _, c := range slices.Concat(s.Resolved.Cells, s.Resolved.Skipped) {
-		for _, set := range c.Settings {
-			if !set.Server {
-				continue
-			}
-			if ranks[set.Column] == nil {
-				ranks[set.Column], columns = map[any]int{}, append(columns, set.Column)
-			}
-			if values := ranks[set.Column]; values[set.Value] == 0 {
-				values[set.Value] = len(values) + 1
-			}
-		}
-	}
-	return slices.DeleteFunc(columns, func(column string) bool { return len(ranks[column]) < 2 }), ranks
-}
-
 // compareCells orders two cells by some of their settings, the first first:
 // numbers by their size, others by their ranks.
-func compareCells(columns []string, ranks map[string]map[any]int, a, b Cell) int {
+func compareCells(columns []string, ranks map[string]map[any]int, a, b compare.Cell) int {
 	for _, column := range columns {
-		x, y := a.value(column), b.value(column)
+		x, y := a.Value(column), b.Value(column)
 		if x == y {
 			continue
 		}
@@ -195,25 +167,25 @@ func (s *summary) heads(columns []string) (heads, legend []string) {
 
 // outcome is what became of a server: whether it started, or the class of why
 // not. A server that started once can.
-func (s *start) outcome() (v Verdict, text string) {
-	v, text = Pending, "pending"
+func (s *start) outcome() (v compare.Verdict, text string) {
+	v, text = compare.Pending, "pending"
 	if s.skipped && len(s.points) == 0 {
-		return Pending, "skipped"
+		return compare.Pending, "skipped"
 	}
 	for _, p := range s.points {
 		switch p.Verdict {
-		case Pending:
-		case NoStart:
-			v, text = NoStart, p.reason()
-		case FailedRun, Skipped: // also before its server was there
-			if _, ok := p.average(measure{column: col.StartUpS}); ok {
-				return Acceptable, "starts"
+		case compare.Pending:
+		case compare.NoStart:
+			v, text = compare.NoStart, p.Reason()
+		case compare.FailedRun, compare.Skipped: // also before its server was there
+			if _, ok := p.Average(compare.Measure{Column: col.StartUpS}); ok {
+				return compare.Acceptable, "starts"
 			}
-			if v != NoStart {
-				v, text = FailedRun, p.reason()
+			if v != compare.NoStart {
+				v, text = compare.FailedRun, p.Reason()
 			}
 		default:
-			return Acceptable, "starts"
+			return compare.Acceptable, "starts"
 		}
 	}
 	return v, text
@@ -222,28 +194,11 @@ func (s *start) outcome() (v Verdict, text string) {
 // kvTokens is the size of the KV cache that the server told; "" for none.
 func (s *start) kvTokens() string {
 	for _, p := range s.points {
-		if n, ok := p.average(measure{column: col.KVCacheTokens}); ok {
+		if n, ok := p.Average(compare.Measure{Column: col.KVCacheTokens}); ok {
 			return fmt.Sprintf("%.0f", n)
 		}
 	}
 	return ""
-}
-
-func (p *Prediction) outcome() string {
-	if p.Starts {
-		return "starts"
-	}
-	return p.Class
-}
-
-func (p *Prediction) String() string {
-	switch {
-	case p == nil:
-		return "-"
-	case p.Starts && p.KVTokens > 0:
-		return fmt.Sprintf("starts %d", p.KVTokens)
-	}
-	return p.outcome()
 }
 
 // asPredicted compares an outcome with its prediction. ok is false where there
@@ -253,5 +208,5 @@ func (s *start) asPredicted(outcome string) (same, ok bool) {
 	if s.predicted == nil || outcome != "starts" && !strings.HasPrefix(outcome, "oom.") {
 		return false, false
 	}
-	return outcome == s.predicted.outcome(), true
+	return outcome == s.predicted.Outcome(), true
 }

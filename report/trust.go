@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/groups"
 )
@@ -49,11 +50,11 @@ func (s *summary) client() string {
 		worst, known := 0.0, false
 		for _, row := range s.Rows() {
 			if row[f.column] != nil {
-				worst, known = max(worst, f.scale*number(row, f.column)), true
+				worst, known = max(worst, f.scale*row.Float(f.column)), true
 			}
 		}
 		if known && (worst > 0 || f.column != col.StampErrorMs) {
-			parts = append(parts, fmt.Sprintf(f.format, Figure(worst)))
+			parts = append(parts, fmt.Sprintf(f.format, humanize.Figure(worst)))
 		}
 	}
 	return "Client: " + strings.Join(parts, ", ") + "."
@@ -80,7 +81,7 @@ func (s *summary) thinObjectives() []string {
 	var order []string
 	byName := map[string]*objective{}
 	for _, t := range s.Trials {
-		if t.Outcome == nil || Judge(t) == Invalid {
+		if t.Outcome == nil || compare.Judge(t) == compare.Invalid {
 			continue
 		}
 		for _, o := range t.Outcome.SLOs {
@@ -112,7 +113,7 @@ func (s *summary) thinObjectives() []string {
 func (s *summary) outliers() []item {
 	var items []item
 	for _, p := range s.points {
-		named, _ := p.group[groups.OutlierTrials].(string)
+		named, _ := p.Group[groups.OutlierTrials].(string)
 		if named == "" {
 			continue
 		}
@@ -126,7 +127,7 @@ func (s *summary) outliers() []item {
 			for _, t := range p.Trials {
 				if t.Outcome != nil && fmt.Sprint(t.Trial) == trial {
 					figures[trial] = append(figures[trial], fmt.Sprintf("%s %s where the median is %s",
-						column, Figure(t.Outcome.Row[column]), Figure(p.group[column+"_median"])))
+						column, humanize.Figure(t.Outcome.Row[column]), humanize.Figure(p.Group[column+"_median"])))
 				}
 			}
 		}

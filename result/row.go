@@ -48,6 +48,14 @@ func (r Row) Number(name string) (float64, bool) {
 	return 0, false
 }
 
+// Float is the value of a column of numbers; 0 where it has none.
+func (r Row) Float(name string) float64 {
+	if v, ok := r.Number(name); ok {
+		return v
+	}
+	return 0
+}
+
 // Conform makes r a row of exactly these columns: what is missing becomes nil,
 // and so do floats that are no number; ints take the width that the column
 // has, times UTC and microseconds. The error names every value that a column

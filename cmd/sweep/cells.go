@@ -10,10 +10,12 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/reconcile"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
@@ -78,7 +80,7 @@ func (a *app) cellsByStatus(c *cli.Command, run *report.Run, want string) error 
 		if c.Bool("json") {
 			err = writeRows(a.out, report.RowsOf(t))
 		} else {
-			_, err = fmt.Fprintf(a.out, "%s  trial %d  %-13s  %s%s\n", t.Key.Cell, t.Trial, report.Judge(t), plaintext.Line(t.Cell.Label), because(t))
+			_, err = fmt.Fprintf(a.out, "%s  trial %d  %-13s  %s%s\n", t.Key.Cell, t.Trial, compare.Judge(t), plaintext.Line(t.Cell.Label), because(t))
 		}
 		if err != nil {
 			return err
@@ -123,7 +125,7 @@ func (a *app) oneCell(c *cli.Command, run *report.Run, want string) error {
 		for _, c := range run.Resolved.Columns {
 			text := bounds[c.Name] // of a percentile that is not known
 			if v := t.Outcome.Row[c.Name]; v != nil {
-				text = report.Figure(v)
+				text = humanize.Figure(v)
 			}
 			if text != "" && !strings.HasSuffix(c.Name, col.ServerPercentileBounds) {
 				fmt.Fprintln(a.out, strings.TrimRight(fmt.Sprintf("  %-28s %s %s", c.Name, plaintext.Line(text), c.Unit), " "))
@@ -163,7 +165,7 @@ func (a *app) sideBySide(row result.Row) {
 		if f.Code != (finding.Code{}) {
 			mark = "  <- " + f.Code.String()
 		}
-		fmt.Fprintf(a.out, "  %-28s %12s %12s %s%s\n", f.Name, report.Figure(f.Client), report.Figure(f.Server), f.Unit, mark)
+		fmt.Fprintf(a.out, "  %-28s %12s %12s %s%s\n", f.Name, humanize.Figure(f.Client), humanize.Figure(f.Server), f.Unit, mark)
 	}
 	fmt.Fprintln(a.out)
 }

@@ -130,7 +130,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 			usd := one.USDPerHour * took.Hours()
 			dollars += usd
 			sources[report.PriceSource(one.Source)] = true
-			text = "$" + report.Dollars(usd)
+			text = "$" + humanize.Price(usd)
 		}
 		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(d), humanize.Plural(len(d.Cells), "cell"), roundMinutes(took), text)
 		fmt.Fprintf(w, "  uses\t%s\n", hardware(d.Server, one))

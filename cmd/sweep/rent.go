@@ -17,7 +17,6 @@ import (
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/pods"
-	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/book"
 )
@@ -85,13 +84,13 @@ func quoteText(q pods.Quote) string {
 	if q.Unknown == q.Pods {
 		b.WriteString(", at a price that is not known")
 	} else {
-		fmt.Fprintf(&b, ", at up to $%.2f/h: about $%s", q.USDPerHour, report.Dollars(q.USD))
+		fmt.Fprintf(&b, ", at up to $%.2f/h: about $%s", q.USDPerHour, humanize.Price(q.USD))
 	}
 	if q.Unknown > 0 && q.Unknown < q.Pods {
 		fmt.Fprintf(&b, " without %s of unknown price", humanize.Plural(q.Unknown, "pod"))
 	}
 	if q.Spent > 0 {
-		fmt.Fprintf(&b, " more, $%s are spent", report.Dollars(q.Spent))
+		fmt.Fprintf(&b, " more, $%s are spent", humanize.Price(q.Spent))
 	}
 	if q.Max > 0 {
 		fmt.Fprintf(&b, ", at most $%.2f", q.Max)
@@ -104,7 +103,7 @@ func quoteText(q pods.Quote) string {
 	if q.Keep > 0 {
 		more := "more"
 		if q.Unknown < q.Pods {
-			more = fmt.Sprintf("up to $%s more", report.Dollars(q.Kept))
+			more = fmt.Sprintf("up to $%s more", humanize.Price(q.Kept))
 		}
 		fmt.Fprintf(&b, "; --keep-pod %s costs %s, which no max_cost bounds", q.Keep, more)
 	}

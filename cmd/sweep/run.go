@@ -20,6 +20,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/load/client"
 	"sweep.dev/sweep/plan"
@@ -266,7 +267,7 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	rep, runErr := executor.Run(ctx, a.config(teardown, c, j, pods, ui))
 	ui.stop()
 	if rep.Spending.USD > 0 {
-		fmt.Fprintf(a.err, "pods of this run have cost about $%s until now; the provider's bill decides\n", report.Dollars(rep.Spending.USD))
+		fmt.Fprintf(a.err, "pods of this run have cost about $%s until now; the provider's bill decides\n", humanize.Price(rep.Spending.USD))
 	}
 	if unreached := errors.Is(runErr, executor.ErrUnreachable); unreached && j.plugins.factory.Given {
 		hint := "is the server up, and is backend.url its address? sweep probe URL shows what answers there"

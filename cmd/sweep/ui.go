@@ -15,7 +15,7 @@ import (
 
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -46,7 +46,7 @@ type ui struct {
 	out    io.Writer // people
 	screen *screen   // where they can be shown live lines, else nil
 	events *eventLog // or nil
-	paint  func(report.Verdict, string) string
+	paint  func(compare.Verdict, string) string
 	now    func() time.Time
 	view   *view
 
@@ -189,7 +189,7 @@ func (u *ui) tick() {
 }
 
 // say prints a line, above the live ones.
-func (u *ui) say(text string, v report.Verdict) {
+func (u *ui) say(text string, v compare.Verdict) {
 	text = plaintext.Line(text)
 	width := 0
 	if u.screen != nil {
@@ -210,7 +210,7 @@ func (u *ui) say(text string, v report.Verdict) {
 
 // words is an event as a line for people, with its verdict where that is worth
 // a colour; "" for what only a live line shows.
-func words(e event.Event, v *view) (string, report.Verdict) {
+func words(e event.Event, v *view) (string, compare.Verdict) {
 	switch e.Type {
 	case event.RunStarted:
 		if e.Done > 0 {
@@ -227,9 +227,9 @@ func words(e event.Event, v *view) (string, report.Verdict) {
 	case event.ServerReady:
 		return fmt.Sprintf("%s: %s", e.Label, e.Text), ""
 	case event.LaunchFailed:
-		return fmt.Sprintf("%s: did not start: %s: %s", e.Label, e.Class, e.Error), report.NoStart
+		return fmt.Sprintf("%s: did not start: %s: %s", e.Label, e.Class, e.Error), compare.NoStart
 	case event.ServerDied:
-		return fmt.Sprintf("%s: the server died: %s: %s", e.Label, e.Class, e.Error), report.FailedRun
+		return fmt.Sprintf("%s: the server died: %s: %s", e.Label, e.Class, e.Error), compare.FailedRun
 	case event.TrialDiscarded:
 		return fmt.Sprintf("%s: attempt %d discarded: %s", e.Label, e.Attempt, e.Text), ""
 	case event.Notice:
@@ -249,26 +249,26 @@ func words(e event.Event, v *view) (string, report.Verdict) {
 
 // outcomeWords is a trial's outcome; refused is why its server did not start,
 // which has been said.
-func outcomeWords(e event.Event, refused string) (string, report.Verdict) {
+func outcomeWords(e event.Event, refused string) (string, compare.Verdict) {
 	label := e.Label
 	if e.Trial > 1 {
 		label += fmt.Sprintf(", trial %d", e.Trial)
 	}
 	if e.Status == result.StatusFailed {
 		if hint, ok := strings.CutPrefix(e.Error, refused); ok && refused != "" {
-			return fmt.Sprintf("%s: failed: %s%s", label, e.Class, hint), report.FailedRun
+			return fmt.Sprintf("%s: failed: %s%s", label, e.Class, hint), compare.FailedRun
 		}
-		return fmt.Sprintf("%s: failed: %s: %s", label, e.Class, e.Error), report.FailedRun
+		return fmt.Sprintf("%s: failed: %s: %s", label, e.Class, e.Error), compare.FailedRun
 	}
 	if e.Status == result.StatusSkipped {
-		return label + ": " + e.Error, report.Skipped
+		return label + ": " + e.Error, compare.Skipped
 	}
-	text := label + ": " + report.Headline(e.Row)
+	text := label + ": " + compare.Headline(e.Row)
 	switch {
 	case e.Status == result.StatusInvalid:
-		return text + fmt.Sprintf(", INVALID (%v)", e.Row[col.InvalidReasons]), report.Invalid
+		return text + fmt.Sprintf(", INVALID (%v)", e.Row[col.InvalidReasons]), compare.Invalid
 	case e.Row[col.SLOPass] == false:
-		return text + ", SLO failed", report.Missed
+		return text + ", SLO failed", compare.Missed
 	}
 	return text, ""
 }
@@ -307,13 +307,13 @@ func (l *eventLog) done() error {
 }
 
 // painter colours by verdict where a person is watching and wants colour.
-func (a *app) painter(tty bool) func(report.Verdict, string) string {
+func (a *app) painter(tty bool) func(compare.Verdict, string) string {
 	if !tty || !a.color() {
 		return nil
 	}
-	codes := map[report.Verdict]string{
-		report.SweetSpot: "1;32", report.Acceptable: "32", report.Unstable: "33", report.Undecided: "33", report.Missed: "35",
-		report.Invalid: "1;31", report.NoStart: "31", report.FailedRun: "31", report.Pending: "2",
+	codes := map[compare.Verdict]string{
+		compare.SweetSpot: "1;32", compare.Acceptable: "32", compare.Unstable: "33", compare.Undecided: "33", compare.Missed: "35",
+		compare.Invalid: "1;31", compare.NoStart: "31", compare.FailedRun: "31", compare.Pending: "2",
 	}
-	return func(v report.Verdict, s string) string { return "\x1b[" + codes[v] + "m" + s + "\x1b[0m" }
+	return func(v compare.Verdict, s string) string { return "\x1b[" + codes[v] + "m" + s + "\x1b[0m" }
 }

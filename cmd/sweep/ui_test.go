@@ -17,7 +17,7 @@ import (
 
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/load"
-	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -302,23 +302,23 @@ func TestUI_words(t *testing.T) {
 	for _, c := range []struct {
 		e       event.Event
 		text    string
-		verdict report.Verdict
+		verdict compare.Verdict
 	}{
 		{event.Event{Type: event.RunStarted, Total: 1}, "1 trial", ""},
 		{event.Event{Type: event.RunStarted, Done: 3, Total: 4}, "3 of 4 trials are committed already", ""},
 		{event.Event{Type: event.TrialCommitted, Label: "c", Trial: 2, Status: "ok", Row: row, Done: 1, Total: 2}, "[1/2] c, trial 2: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms", ""},
 		{
 			event.Event{Type: event.TrialCommitted, Label: "c", Status: "invalid", Row: with("invalid_reasons", "client_cpu")},
-			"[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, INVALID (client_cpu)", report.Invalid,
+			"[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, INVALID (client_cpu)", compare.Invalid,
 		},
-		{event.Event{Type: event.TrialCommitted, Label: "c", Status: "ok", Row: with("slo_pass", false)}, "[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, SLO failed", report.Missed},
-		{event.Event{Type: event.TrialCommitted, Label: "c", Status: "failed", Class: "signal", Error: "killed"}, "[0/0] c: failed: signal: killed", report.FailedRun},
-		{event.Event{Type: event.TrialCommitted, Label: "c", Status: "skipped", Error: "not run: why"}, "[0/0] c: not run: why", report.Skipped},
+		{event.Event{Type: event.TrialCommitted, Label: "c", Status: "ok", Row: with("slo_pass", false)}, "[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, SLO failed", compare.Missed},
+		{event.Event{Type: event.TrialCommitted, Label: "c", Status: "failed", Class: "signal", Error: "killed"}, "[0/0] c: failed: signal: killed", compare.FailedRun},
+		{event.Event{Type: event.TrialCommitted, Label: "c", Status: "skipped", Error: "not run: why"}, "[0/0] c: not run: why", compare.Skipped},
 		{
 			event.Event{Type: event.TrialCommitted, Deployment: "refused", Label: "c", Status: "failed", Class: "oom.kv", Error: "a long story (a hint)"},
-			"[0/0] c: failed: oom.kv (a hint)", report.FailedRun,
+			"[0/0] c: failed: oom.kv (a hint)", compare.FailedRun,
 		},
-		{event.Event{Type: event.ServerDied, Label: "s", Class: "exit", Error: "exit 1"}, "s: the server died: exit: exit 1", report.FailedRun},
+		{event.Event{Type: event.ServerDied, Label: "s", Class: "exit", Error: "exit 1"}, "s: the server died: exit: exit 1", compare.FailedRun},
 		{event.Event{Type: event.TrialDiscarded, Label: "c", Attempt: 1, Text: "why"}, "c: attempt 1 discarded: why", ""},
 		{event.Event{Type: event.StepStarted, Cell: "a", Step: "measure", Label: "c"}, "", ""},
 	} {

@@ -3,6 +3,8 @@ package humanize
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"time"
 )
 
@@ -34,4 +36,37 @@ func Dollars(usd float64) string {
 		return "<$0.01"
 	}
 	return fmt.Sprintf("$%.2f", usd)
+}
+
+// Figure is a value for people: a number with three or more significant
+// digits and no noise, "-" for what was not measured.
+func Figure(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "-"
+	case time.Time:
+		return v.UTC().Format(time.RFC3339)
+	case float64:
+		switch size := math.Abs(v); {
+		case size >= 100 || v == math.Trunc(v):
+			return strconv.FormatFloat(v, 'f', 0, 64)
+		case size >= 10:
+			return strconv.FormatFloat(v, 'f', 1, 64)
+		case size >= 1:
+			return strconv.FormatFloat(v, 'f', 2, 64)
+		default:
+			return strconv.FormatFloat(v, 'g', 3, 64)
+		}
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// Price is a number of dollars, without their sign: cents, or three digits of what is
+// less than ten cents.
+func Price(v any) string {
+	if usd, ok := v.(float64); ok && (usd == 0 || usd >= 0.1) {
+		return fmt.Sprintf("%.2f", usd)
+	}
+	return Figure(v)
 }

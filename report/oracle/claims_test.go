@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/compare"
 )
 
 // seed makes the grids of the suite; each has its number as a second seed.
@@ -29,7 +29,7 @@ func TestClaims(t *testing.T) {
 		for _, s := range want {
 			answers[s.question+" "+s.answer]++
 		}
-		wrong := compare(want, claimed(e, run.Claims()), exact)
+		wrong := differences(want, claimed(e, run.Claims()), exact)
 		wrong = append(wrong, printed(e, run, want)...)
 		if len(wrong) > 0 {
 			t.Fatalf("grid %d of seed %d: %d differ; the first:\n%s\n%v", n, seed, len(wrong), strings.Join(wrong[:min(3, len(wrong))], "\n"), e)
@@ -50,17 +50,17 @@ func TestClaims(t *testing.T) {
 }
 
 // claimed are the report's claims, as statements.
-func claimed(e *experiment, claims []report.Claim) map[string]statement {
-	questions := map[report.Question]string{
-		report.AskVerdict: qVerdict, report.AskSweetSpot: qSweet, report.AskBest: qMost, report.AskMoreLoad: qMore,
-		report.AskEngine: qEngine, report.AskGPU: qGPU, report.AskGPUBest: qGPUBest, report.AskCost: qCost,
+func claimed(e *experiment, claims []compare.Claim) map[string]statement {
+	questions := map[compare.Question]string{
+		compare.AskVerdict: qVerdict, compare.AskSweetSpot: qSweet, compare.AskBest: qMost, compare.AskMoreLoad: qMore,
+		compare.AskEngine: qEngine, compare.AskGPU: qGPU, compare.AskGPUBest: qGPUBest, compare.AskCost: qCost,
 	}
-	answers := map[report.Answer]string{
-		report.Decided: aDecided, report.None: aNone, report.NotDecided: aOpen, report.NotComparable: aIncomparble,
+	answers := map[compare.Answer]string{
+		compare.Decided: aDecided, compare.None: aNone, compare.NotDecided: aOpen, compare.NotComparable: aIncomparble,
 	}
 	all := map[string]statement{}
 	for _, c := range claims {
-		s := statement{question: questions[c.Question], about: c.About, answer: answers[c.Answer], figure: c.Measure()}
+		s := statement{question: questions[c.Question], about: c.About, answer: answers[c.Answer], figure: c.Measure.ID()}
 		switch s.question {
 		case qVerdict:
 			s.answer = string(c.Places[0].Verdict)
@@ -99,8 +99,8 @@ type tolerance struct {
 
 var exact = tolerance{value: 1e-9, ratio: 1e-9}
 
-// compare says how statements differ from what they have to be.
-func compare(want, got map[string]statement, tol tolerance) []string {
+// differences says how statements differ from what they have to be.
+func differences(want, got map[string]statement, tol tolerance) []string {
 	var wrong []string
 	for key, w := range want {
 		g, ok := got[key]

@@ -53,13 +53,13 @@ func printed(e *experiment, run *report.Run, want map[string]statement) []string
 		expected[key] = s
 	}
 	d := readMarkdown(markdown)
-	hold("Markdown", d.compare(expected))
+	hold("Markdown", d.differences(expected))
 	hold("Markdown", e.counts(d, want))
 	hold("Markdown", e.marks(d.tables, want))
 	hold("Markdown", engineTable(d.tables, want))
 	hold("Markdown", gpuTables(d.tables, want))
 	p := readPlain(wide)
-	hold("terminal", p.compare(expected))
+	hold("terminal", p.differences(expected))
 	hold("terminal", e.counts(p, want))
 	for name, items := range p.sections {
 		// A narrow terminal has the same words on other lines.

@@ -51,9 +51,9 @@ func (d document) statements() map[string]statement {
 	return all
 }
 
-// compare says how the sentences differ from what they have to be. The section of
+// differences says how the sentences differ from what they have to be. The section of
 // engines only counts the loads beyond the first few.
-func (d document) compare(want map[string]statement) []string {
+func (d document) differences(want map[string]statement) []string {
 	got, counted, loads := d.statements(), maps.Clone(want), map[string]bool{}
 	for key, s := range want {
 		about := statement{question: qEngine, about: s.about}
@@ -66,7 +66,7 @@ func (d document) compare(want map[string]statement) []string {
 	if items := d.sections[engineSection]; len(items) > 0 && strings.HasPrefix(items[len(items)-1].text, more) {
 		want = counted
 	}
-	return compare(want, got, rounded)
+	return differences(want, got, rounded)
 }
 
 // unit is what a rate is called behind its number.

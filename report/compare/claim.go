@@ -1,10 +1,8 @@
-package report
+package compare
 
 import (
-	"fmt"
 	"slices"
 
-	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
 )
@@ -56,13 +54,9 @@ type Claim struct {
 	Places   []Place
 	Left     []Left // sides without a place
 
-	measure measure
-	at      string // Loads in words
+	Measure Measure // that sides are compared by; without a name for none
+	At      string  // Loads in words
 }
-
-// Measure names the column, or two with a slash, that sides are compared by; ""
-// without one.
-func (c Claim) Measure() string { return c.measure.id() }
 
 // A Place is one cell in a claim, with the numbers that the claim rests on.
 type Place struct {
@@ -72,7 +66,7 @@ type Place struct {
 	Verdict Verdict
 	Value   float64 // of the measure: the mean over Rows
 	Ratio   float64 // how many times worse than the first place, 1 for the first; 0 where there is no ratio
-	point   *Point
+	Point   *Point
 }
 
 // A Left is a side that a claim has no place for.
@@ -80,97 +74,50 @@ type Left struct {
 	Side   string // "" in a claim about one series
 	Why    string // in words
 	Hole   bool   // the reason is a hole: a run without it may decide otherwise
-	points []*Point
+	Points []*Point
 }
 
 // Cells are the ids of the cells that are the reason.
 func (l Left) Cells() []string {
 	var ids []string
-	for _, p := range l.points {
+	for _, p := range l.Points {
 		ids = append(ids, p.Cell.ID)
 	}
 	return ids
 }
 
-// Claims are all conclusions about the run.
-func (r *Run) Claims() []Claim {
-	return newSummary(r).claims
-}
-
-// conclude makes all claims, and marks the sweet spots.
-func (s *summary) conclude() {
-	for _, l := range byLoad(s.points, func(p *Point) string {
-		return label(p.Cell, func(set Setting) bool { return !set.Amount })
-	}) {
-		s.claims = append(s.claims, l.loadClaims()...)
-	}
-	s.engines = s.compareEngines()
-	for _, c := range s.engines {
-		s.claims = append(s.claims, c.claims...)
-	}
-	s.shapes = s.shapesOf(
-		func(set Setting) bool { return set.Column != col.GPU && !set.Amount },
-		func(p *Point) string { return fmt.Sprint(s.value(p, col.GPU)) },
-	)
-	for _, sh := range s.shapes {
-		s.claims = append(s.claims, sh.claims()...)
-	}
-	for _, sh := range s.shapesOf(
-		func(set Setting) bool { return !set.Server && !set.Amount },
-		func(p *Point) string { return label(p.Cell, func(set Setting) bool { return set.Server }) },
-	) {
-		s.claims = append(s.claims, sh.bests(AskCost, tokenCost))
-	}
-	for _, p := range s.points {
-		s.claims = append(s.claims, Claim{
-			Question: AskVerdict, About: p.Cell.Label, Answer: Decided, Places: []Place{p.place("", measure{})},
-		})
-	}
-}
-
-// answers are the claims that answer some question.
-func (s *summary) answers(questions ...Question) []Claim {
-	var some []Claim
-	for _, c := range s.claims {
-		if slices.Contains(questions, c.Question) {
-			some = append(some, c)
-		}
-	}
-	return some
-}
-
 // loadClaims are the sweet spot of a series, which they mark, or if that is not
 // decided, the best load if that is.
-func (l *series) loadClaims() []Claim {
-	if len(l.points) < 2 || !l.begun() { // there is nothing to choose, or nothing yet
+func (l *Series) loadClaims() []Claim {
+	if len(l.Points) < 2 || !l.begun() { // there is nothing to choose, or nothing yet
 		return nil
 	}
 	m := l.rate()
-	c := Claim{Question: AskSweetSpot, About: l.name, measure: m}
+	c := Claim{Question: AskSweetSpot, About: l.Name, Measure: m}
 	spot, holes := l.sweetSpot(m)
 	switch {
 	case spot != nil:
 		spot.Verdict = SweetSpot
 		c.Answer, c.Places = Decided, []Place{spot.place("", m)}
-		if spot == l.points[len(l.points)-1] {
-			return []Claim{c, {Question: AskMoreLoad, About: l.name, Answer: Decided, Places: c.Places}}
+		if spot == l.Points[len(l.Points)-1] {
+			return []Claim{c, {Question: AskMoreLoad, About: l.Name, Answer: Decided, Places: c.Places}}
 		}
 	case len(holes) == 0:
 		c.Answer = None
 	default:
-		c.Answer, c.Left = NotDecided, []Left{{Why: say(holes), Hole: true, points: holes}}
-		if most, _ := peak(l.points, m, (*Point).passes); most != nil {
-			return []Claim{c, {Question: AskBest, About: l.name, measure: m, Answer: Decided, Places: []Place{most.place("", m)}}}
+		c.Answer, c.Left = NotDecided, []Left{{Why: say(holes), Hole: true, Points: holes}}
+		if most, _ := peak(l.Points, m, (*Point).passes); most != nil {
+			return []Claim{c, {Question: AskBest, About: l.Name, Measure: m, Answer: Decided, Places: []Place{most.place("", m)}}}
 		}
 	}
 	return []Claim{c}
 }
 
 // place is a point in a claim.
-func (p *Point) place(side string, m measure) Place {
-	out := Place{Side: side, Cell: p.Cell.ID, Verdict: p.Verdict, point: p}
-	out.Value, _ = p.figure(m)
-	for _, t := range p.counting() {
+func (p *Point) place(side string, m Measure) Place {
+	out := Place{Side: side, Cell: p.Cell.ID, Verdict: p.Verdict, Point: p}
+	out.Value, _ = p.Figure(m)
+	for _, t := range p.Counting() {
 		out.Rows = append(out.Rows, t.Key)
 	}
 	return out
@@ -178,7 +125,7 @@ func (p *Point) place(side string, m measure) Place {
 
 // rank puts places in order, the best first, and says how much worse the others
 // are.
-func rank(places []Place, m measure) {
+func rank(places []Place, m Measure) {
 	slices.SortStableFunc(places, func(a, b Place) int { return m.compare(a.Value, b.Value) })
 	for i := range places {
 		places[i].Ratio = m.worse(places[i].Value, places[0].Value)
@@ -188,7 +135,7 @@ func rank(places []Place, m measure) {
 // answer ranks the places and decides the answer by them and by the sides that
 // are left.
 func (c *Claim) answer() {
-	rank(c.Places, c.measure)
+	rank(c.Places, c.Measure)
 	switch {
 	case slices.ContainsFunc(c.Left, func(l Left) bool { return l.Hole }):
 		c.Answer = NotDecided
@@ -201,12 +148,12 @@ func (c *Claim) answer() {
 
 // shared are the loads that all sides were given, in order. A side may have
 // others, which its plan excludes for the rest: it cannot be best there.
-func shared(sides []*series) []float64 {
+func shared(sides []*Series) []float64 {
 	var loads []float64
 	for i, d := range sides {
 		if i == 0 {
-			for _, p := range d.points {
-				loads = append(loads, load(p.Cell))
+			for _, p := range d.Points {
+				loads = append(loads, Load(p.Cell))
 			}
 		}
 		loads = slices.DeleteFunc(loads, func(v float64) bool { return len(d.at([]float64{v})) == 0 })
@@ -216,12 +163,12 @@ func shared(sides []*series) []float64 {
 
 // bests compares the sides by a measure, each at its best of the loads that all
 // of them were given.
-func (sh *shape) bests(q Question, m measure) Claim {
-	c := Claim{Question: q, About: sh.name, measure: m}
-	var rest []*series
+func (sh *Shape) bests(q Question, m Measure) Claim {
+	c := Claim{Question: q, About: sh.Name, Measure: m}
+	var rest []*Series
 	for _, d := range sh.sides {
-		if !d.priced() && slices.ContainsFunc(d.points, (*Point).passes) {
-			c.Left = append(c.Left, Left{Side: d.name, Why: "no price"})
+		if !d.priced() && slices.ContainsFunc(d.Points, (*Point).passes) {
+			c.Left = append(c.Left, Left{Side: d.Name, Why: "no price"})
 			continue
 		}
 		rest = append(rest, d)
@@ -229,21 +176,21 @@ func (sh *shape) bests(q Question, m measure) Claim {
 	c.Loads = shared(rest)
 	if len(c.Loads) == 0 {
 		for _, d := range rest {
-			c.Left = append(c.Left, Left{Side: d.name, Why: "tried at " + amounts(d.points)})
+			c.Left = append(c.Left, Left{Side: d.Name, Why: "tried at " + amounts(d.Points)})
 		}
 		c.Answer = NotComparable
 		return c
 	}
-	c.at = amounts(rest[0].at(c.Loads))
+	c.At = amounts(rest[0].at(c.Loads))
 	for _, d := range rest {
 		best, holes := peak(d.at(c.Loads), m, (*Point).passes)
 		switch {
 		case best != nil:
-			c.Places = append(c.Places, best.place(d.name, m))
+			c.Places = append(c.Places, best.place(d.Name, m))
 		case len(holes) > 0:
-			c.Left = append(c.Left, Left{Side: d.name, Why: say(holes), Hole: true, points: holes})
+			c.Left = append(c.Left, Left{Side: d.Name, Why: say(holes), Hole: true, Points: holes})
 		default:
-			c.Left = append(c.Left, Left{Side: d.name, Why: "no cell meets every objective"})
+			c.Left = append(c.Left, Left{Side: d.Name, Why: "no cell meets every objective"})
 		}
 	}
 	if q == AskCost { // the servers that are compared may differ in how they speculate
@@ -257,7 +204,7 @@ func (sh *shape) bests(q Question, m measure) Claim {
 // drop takes sides out of a comparison.
 func (c *Claim) drop(why string, of func(*Point) bool) {
 	c.Places = slices.DeleteFunc(c.Places, func(p Place) bool {
-		if !of(p.point) {
+		if !of(p.Point) {
 			return false
 		}
 		c.Left = append(c.Left, Left{Side: p.Side, Why: why})
@@ -268,7 +215,7 @@ func (c *Claim) drop(why string, of func(*Point) bool) {
 // unmix takes the simulated sides out of a comparison with measured ones: the
 // two have nothing in common.
 func (c *Claim) unmix() {
-	if slices.ContainsFunc(c.Places, func(p Place) bool { return !p.point.simulated() }) {
-		c.drop("simulated", (*Point).simulated)
+	if slices.ContainsFunc(c.Places, func(p Place) bool { return !p.Point.Simulated() }) {
+		c.drop("simulated", (*Point).Simulated)
 	}
 }

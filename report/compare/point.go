@@ -1,4 +1,4 @@
-package report
+package compare
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
-	"sweep.dev/sweep/result/groups"
 )
 
 // A Point is one cell with all its trials: one place of a grid. Its figures
@@ -23,40 +22,42 @@ type Point struct {
 	// they are too few for one; else 0.
 	Few int
 
-	open  hole
-	group result.Row
+	// Group is the row of the cell in the groups table; nil if no trial has an outcome.
+	Group result.Row
+
+	open hole
 }
 
-// spread is how far a measure varies between the valid trials, sd / mean; 0 for
+// Spread is how far a measure varies between the valid trials, sd / mean; 0 for
 // a single one.
-func (p *Point) spread(m measure) float64 { return number(p.group, m.column+"_cv") }
+func (p *Point) Spread(m Measure) float64 { return p.Group.Float(m.Column + "_cv") }
 
-// counting are the trials that count: the valid ones, or if there are none, all
+// Counting are the trials that count: the valid ones, or if there are none, all
 // with an outcome.
-func (p *Point) counting() []Trial {
+func (p *Point) Counting() []Trial {
 	return slices.DeleteFunc(slices.Clone(p.Trials), func(t Trial) bool {
 		return t.Outcome == nil || p.Valid > 0 && t.Outcome.Row[col.Status] != result.StatusOK
 	})
 }
 
-// simulated says whether a point's numbers are the simulator's.
-func (p *Point) simulated() bool {
-	return slices.ContainsFunc(p.counting(), func(t Trial) bool { return t.Outcome.Row[col.Simulated] == true })
+// Simulated says whether a point's numbers are the simulator's.
+func (p *Point) Simulated() bool {
+	return slices.ContainsFunc(p.Counting(), func(t Trial) bool { return t.Outcome.Row[col.Simulated] == true })
 }
 
 // unrepresentative says whether a point's content cannot answer how fast its
 // server is.
 func (p *Point) unrepresentative() bool {
-	return slices.ContainsFunc(p.counting(), func(t Trial) bool {
+	return slices.ContainsFunc(p.Counting(), func(t Trial) bool {
 		return slices.ContainsFunc(t.Outcome.Findings, func(f result.Finding) bool { return f.Code == finding.ContentUnrepresentative })
 	})
 }
 
-// mark is what stands behind a percentile of a point that rests on too few
+// Mark is what stands behind a percentile of a point that rests on too few
 // requests in any of the trials that count: how few they are. Else it is "".
-func (p *Point) mark(column string) string {
+func (p *Point) Mark(column string) string {
 	few := 0
-	for _, t := range p.counting() {
+	for _, t := range p.Counting() {
 		if n := restsOn(t.Outcome.Row, column); n > 0 && (few == 0 || n < few) {
 			few = n
 		}
@@ -65,28 +66,6 @@ func (p *Point) mark(column string) string {
 		return ""
 	}
 	return fmt.Sprintf(" (%d)", few)
-}
-
-// points makes the points of a run, in the plan's order, and judges them.
-func (r *Run) points() []*Point {
-	byCell := map[any]result.Row{}
-	_, rows := groups.Of(r.Resolved.Columns, r.Rows())
-	for _, row := range rows {
-		byCell[row[col.CellID]] = row
-	}
-	var points []*Point
-	for _, t := range r.Trials { // all trials of a cell are neighbours
-		if n := len(points); n == 0 || points[n-1].Cell.ID != t.Cell.ID {
-			points = append(points, &Point{Cell: t.Cell, group: byCell[t.Cell.ID]})
-		}
-		p := points[len(points)-1]
-		p.Trials = append(p.Trials, t)
-	}
-	for _, p := range points {
-		p.judge()
-		p.open = p.hole(r.Resolved.RecordStarts)
-	}
-	return points
 }
 
 // judge is the worst verdict on a valid trial, or where no trial is valid, on
@@ -115,7 +94,7 @@ func (p *Point) judge() {
 		p.Verdict = without
 		return
 	}
-	if spread := p.spread(tokenRate); p.Verdict == Acceptable && spread > spreadBound {
+	if spread := p.Spread(TokenRate); p.Verdict == Acceptable && spread > spreadBound {
 		p.Verdict = Unstable
 		p.Why = fmt.Sprintf("tokens/s differ between its %d trials by %.0f %% (sd / mean)", p.Valid, 100*spread)
 	}

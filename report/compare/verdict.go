@@ -1,4 +1,4 @@
-package report
+package compare
 
 import (
 	"fmt"
@@ -42,8 +42,8 @@ const (
 	kneeShare = 0.95
 )
 
-// rules says how verdicts are reached, in the words that every summary prints.
-var rules = []string{
+// Rules says how verdicts are reached, in the words that every summary prints.
+var Rules = []string{
 	"acceptable: valid, and every objective of severity fail is met",
 	"undecided: valid, no objective of severity fail is missed, and one could not be checked",
 	fmt.Sprintf("unstable: acceptable, but the p95 of TTFT or TPOT is more than %.0f times its p50 (and above %.0f ms), or tokens/s differ between trials by more than %.0f %% (sd / mean)",
@@ -80,7 +80,7 @@ func judge(o *result.Outcome) (v Verdict, why string) {
 	unchecked := ""
 	for _, s := range o.SLOs {
 		switch {
-		case s.Pass || s.Severity == severityWarn:
+		case s.Pass || s.Severity == SeverityWarn:
 		case s.Error == "":
 			return Missed, ""
 		case unchecked == "":
@@ -91,9 +91,9 @@ func judge(o *result.Outcome) (v Verdict, why string) {
 		return Undecided, unchecked + " could not be checked"
 	}
 	for _, l := range []string{"ttft", "tpot"} {
-		p50, p95 := number(o.Row, col.Latency("p50", l)), number(o.Row, col.Latency("p95", l))
+		p50, p95 := o.Row.Float(col.Latency("p50", l)), o.Row.Float(col.Latency("p95", l))
 		if p50 > 0 && p95 > jitterFloorMS && p95 > jitterBound*p50 {
-			why := fmt.Sprintf("the p95 of %s, %s ms, is %.1f times its p50, %s ms", strings.ToUpper(l), Figure(p95), p95/p50, Figure(p50))
+			why := fmt.Sprintf("the p95 of %s, %s ms, is %.1f times its p50, %s ms", strings.ToUpper(l), humanize.Figure(p95), p95/p50, humanize.Figure(p50))
 			if n := few(o.Row); n > 0 {
 				why += fmt.Sprintf(" (%s)", humanize.Plural(n, "request"))
 			}
@@ -103,5 +103,32 @@ func judge(o *result.Outcome) (v Verdict, why string) {
 	return Acceptable, ""
 }
 
-// severityWarn is the severity of an objective whose miss is only reported.
-const severityWarn = "warn"
+// SeverityWarn is the severity of an objective whose miss is only reported.
+const SeverityWarn = "warn"
+
+// marks are what a verdict looks like in a grid, best first; every grid explains them.
+var marks = []struct {
+	v    Verdict
+	mark string
+}{
+	{SweetSpot, "*"}, {Acceptable, "+"}, {Unstable, "~"}, {Undecided, "?"}, {Missed, "-"}, {Invalid, "!"}, {NoStart, "o"}, {FailedRun, "x"}, {Skipped, "/"}, {Pending, "."},
+}
+
+// Verdicts are all verdicts, best first.
+func Verdicts() []Verdict {
+	all := make([]Verdict, len(marks))
+	for i, m := range marks {
+		all[i] = m.v
+	}
+	return all
+}
+
+// Mark is the one character that stands for a verdict.
+func (v Verdict) Mark() string {
+	for _, m := range marks {
+		if m.v == v {
+			return m.mark
+		}
+	}
+	return " "
+}

@@ -1,0 +1,106 @@
+package compare
+
+import (
+	"fmt"
+	"strings"
+
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/rundir"
+)
+
+// A Cell is one cell of the plan.
+type Cell struct {
+	ID         string    `json:"id"`
+	Deployment string    `json:"deployment"`
+	Digest     string    `json:"spec_digest"`
+	Label      string    `json:"label"`
+	Settings   []Setting `json:"settings"`
+	// Predicted is what was expected of the cell's server; nil where nobody knows.
+	Predicted *Prediction `json:"predicted,omitempty"`
+}
+
+// A Setting is the value of one axis in one cell.
+type Setting struct {
+	Column string `json:"column"`
+	Server bool   `json:"server,omitempty"` // the axis changes the server
+	Amount bool   `json:"amount,omitempty"` // the axis is an amount of load; a plan has one at most
+	Text   string `json:"text"`             // the value as the cell's label has it
+	Value  any    `json:"value"`
+}
+
+// A Trial is one trial of the plan with its outcome, or without one.
+type Trial struct {
+	rundir.Key
+	Cell    Cell
+	Commit  rundir.Commit
+	Outcome *result.Outcome // nil: no outcome yet
+}
+
+// A Prediction is what the arithmetic of the simulated engine says of a server
+// before it is started.
+type Prediction struct {
+	Starts   bool   `json:"starts"`
+	Class    string `json:"class,omitempty"` // of the failure, as error_class
+	Text     string `json:"text,omitempty"`  // of the failure
+	KVTokens int64  `json:"kv_cache_tokens,omitempty"`
+}
+
+// Outcome is "starts", or the class of the failure.
+func (p *Prediction) Outcome() string {
+	if p.Starts {
+		return "starts"
+	}
+	return p.Class
+}
+
+func (p *Prediction) String() string {
+	switch {
+	case p == nil:
+		return "-"
+	case p.Starts && p.KVTokens > 0:
+		return fmt.Sprintf("starts %d", p.KVTokens)
+	}
+	return p.Outcome()
+}
+
+// Value is a cell's value of an axis; nil where it has none.
+func (c Cell) Value(column string) any {
+	for _, s := range c.Settings {
+		if s.Column == column {
+			return s.Value
+		}
+	}
+	return nil
+}
+
+// Load is a cell's amount of load; 0 where the plan does not vary it.
+func Load(c Cell) float64 {
+	for _, s := range c.Settings {
+		if v, ok := s.Value.(float64); ok && s.Amount {
+			return v
+		}
+	}
+	return 0
+}
+
+// LoadText is a cell's amount of load in words; "" where the plan does not vary
+// it.
+func LoadText(c Cell) string { return label(c, func(s Setting) bool { return s.Amount }) }
+
+// amounts are several amounts of load in words: "concurrency 1, 4, 16".
+func amounts(points []*Point) string {
+	var values []string
+	name := ""
+	for _, p := range points {
+		for _, s := range p.Cell.Settings {
+			if s.Amount {
+				name = s.Column
+				values = append(values, fmt.Sprint(s.Value))
+			}
+		}
+	}
+	if name == "" {
+		return ""
+	}
+	return name + " " + strings.Join(values, ", ")
+}

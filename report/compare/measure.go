@@ -1,0 +1,140 @@
+package compare
+
+import (
+	"cmp"
+
+	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
+)
+
+// A direction says which of two values is the better one.
+type direction int
+
+const (
+	plainFact  direction = iota // neither
+	lessIsBest                  // times and prices
+	moreIsBest                  // rates
+)
+
+// A Measure is what sides are compared by: a column of the cells table, or the
+// quotient of two, in a person's words.
+type Measure struct {
+	Name    string
+	Column  string
+	best    direction
+	Lasting bool    // a fact about the server, whatever the trial was worth
+	Said    bool    // its order is said in words, for every load that engines share
+	per     string  // the column by which column is divided; "" for none
+	scale   float64 // what the quotient is multiplied by
+	money   bool    // dollars
+}
+
+// The measures that summaries show besides those of [Measures].
+var (
+	TokenRate   = Measure{Name: "output tokens/s", Column: col.ThroughputTokS, best: moreIsBest, Said: true}
+	RequestRate = Measure{Name: "requests/s", Column: col.RequestThroughput, best: moreIsBest}
+
+	FirstToken    = Measure{Name: "p95 TTFT, ms", Column: col.P95TTFTMs, best: lessIsBest}
+	UserPerDollar = Measure{Name: "tok/s a user per $/h", Column: col.P50UserTokS, best: moreIsBest, per: col.USDPerHour, scale: 1}
+	perDollar     = Measure{Name: "Mtok/$", Column: col.TotalThroughputTokS, best: moreIsBest, per: col.USDPerHour, scale: 3600.0 / 1e6}
+	TokenCost     = Measure{Name: "$ per 1M output tokens", Column: col.USDPer1MOutputTokens, best: lessIsBest, money: true}
+)
+
+// ID names a measure in a claim: by its columns.
+func (m Measure) ID() string {
+	if m.per != "" {
+		return m.Column + "/" + m.per
+	}
+	return m.Column
+}
+
+// of is a row's value of the measure. ok is false if a column of it is null, or
+// what it is divided by is not above 0.
+func (m Measure) of(row result.Row) (v float64, ok bool) {
+	v, ok = row.Number(m.Column)
+	if m.per != "" {
+		by := row.Float(m.per)
+		if by <= 0 {
+			return 0, false
+		}
+		v *= m.scale / by
+	}
+	return v, ok
+}
+
+// compare puts two values in order, the better one first.
+func (m Measure) compare(a, b float64) int {
+	switch m.best {
+	case moreIsBest:
+		return cmp.Compare(b, a)
+	case lessIsBest:
+		return cmp.Compare(a, b)
+	}
+	return 0
+}
+
+// worse is how much worse than the best a value is, 1 for the best; 0 where the
+// two have no ratio.
+func (m Measure) worse(v, best float64) float64 {
+	if m.best == moreIsBest {
+		v, best = best, v
+	}
+	switch {
+	case best <= 0:
+		return 0
+	case v == best:
+		return 1
+	}
+	return v / best
+}
+
+// How is the word for the worse of two values.
+func (m Measure) How() string {
+	switch {
+	case m.money:
+		return "more"
+	case m.per != "":
+		return "less"
+	}
+	return "slower"
+}
+
+// Show is a value for people.
+func (m Measure) Show(v float64) string {
+	if m.money {
+		return "$" + humanize.Price(v)
+	}
+	return humanize.Figure(v)
+}
+
+// Figure is the mean of a measure over the valid trials of a point.
+func (p *Point) Figure(m Measure) (mean float64, ok bool) {
+	if p.Valid == 0 {
+		return 0, false
+	}
+	return p.Average(m)
+}
+
+// Shown is a figure for people.
+func (p *Point) Shown(m Measure) string {
+	if v, ok := p.Figure(m); ok {
+		return m.Show(v)
+	}
+	return "-"
+}
+
+// Average is the mean of a measure over the trials that count.
+func (p *Point) Average(m Measure) (mean float64, ok bool) {
+	n := 0
+	for _, t := range p.Counting() {
+		if v, ok := m.of(t.Outcome.Row); ok {
+			mean += v
+			n++
+		}
+	}
+	if n == 0 {
+		return 0, false
+	}
+	return mean / float64(n), true
+}

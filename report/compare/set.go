@@ -1,0 +1,158 @@
+// Package compare says what can be concluded from the trials of a run: the verdict on
+// each cell, sweet spots, and which of several engines, GPUs or servers is better.
+// It is pure: no clock, no files, no text but the words of labels and reasons.
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/groups"
+)
+
+// A Set is the cells of a run, judged, and what can be concluded from them. It is a
+// pure function of what it is made of.
+type Set struct {
+	Points  []*Point
+	Claims  []Claim       // all conclusions
+	Engines []*Comparison // at the loads that several engines had
+	Shapes  []*Shape      // of requests that several GPUs had
+
+	in Input
+}
+
+// An Input is what a Set is made of.
+type Input struct {
+	Trials  []Trial // all trials of a cell are neighbours
+	Skipped []Cell  // cells that are not run
+	Columns []result.Column
+	// RecordStarts: servers that do not start are results of the plan.
+	RecordStarts bool
+	Fixed        map[string]any // what the plan says of the load outside of its axes
+}
+
+// Conclude judges every cell and makes all claims.
+func Conclude(in Input) *Set {
+	s := &Set{in: in}
+	s.judge()
+	s.conclude()
+	return s
+}
+
+// Value is a point's value of an axis, or what the plan fixes it to.
+func (s *Set) Value(p *Point, column string) any {
+	return cmp.Or[any](p.Cell.Value(column), s.in.Fixed[column], "-")
+}
+
+// conclude makes all claims, and marks the sweet spots.
+func (s *Set) conclude() {
+	for _, l := range byLoad(s.Points, func(p *Point) string {
+		return label(p.Cell, func(set Setting) bool { return !set.Amount })
+	}) {
+		s.Claims = append(s.Claims, l.loadClaims()...)
+	}
+	s.Engines = s.compareEngines()
+	for _, c := range s.Engines {
+		s.Claims = append(s.Claims, c.Claims...)
+	}
+	s.Shapes = s.shapesOf(
+		func(set Setting) bool { return set.Column != col.GPU && !set.Amount },
+		func(p *Point) string { return fmt.Sprint(s.Value(p, col.GPU)) },
+	)
+	for _, sh := range s.Shapes {
+		s.Claims = append(s.Claims, sh.claims()...)
+	}
+	for _, sh := range s.shapesOf(
+		func(set Setting) bool { return !set.Server && !set.Amount },
+		func(p *Point) string { return label(p.Cell, func(set Setting) bool { return set.Server }) },
+	) {
+		s.Claims = append(s.Claims, sh.bests(AskCost, TokenCost))
+	}
+	for _, p := range s.Points {
+		s.Claims = append(s.Claims, Claim{
+			Question: AskVerdict, About: p.Cell.Label, Answer: Decided, Places: []Place{p.place("", Measure{})},
+		})
+	}
+}
+
+// Answers are the claims that answer some question.
+func (s *Set) Answers(questions ...Question) []Claim {
+	var some []Claim
+	for _, c := range s.Claims {
+		if slices.Contains(questions, c.Question) {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+// judge makes the points, in the plan's order.
+func (s *Set) judge() {
+	var rows []result.Row
+	for _, t := range s.in.Trials {
+		if t.Outcome != nil {
+			rows = append(rows, t.Outcome.Row)
+		}
+	}
+	byCell := map[any]result.Row{}
+	_, grouped := groups.Of(s.in.Columns, rows)
+	for _, row := range grouped {
+		byCell[row[col.CellID]] = row
+	}
+	for _, t := range s.in.Trials {
+		if n := len(s.Points); n == 0 || s.Points[n-1].Cell.ID != t.Cell.ID {
+			s.Points = append(s.Points, &Point{Cell: t.Cell, Group: byCell[t.Cell.ID]})
+		}
+		p := s.Points[len(s.Points)-1]
+		p.Trials = append(p.Trials, t)
+	}
+	for _, p := range s.Points {
+		p.judge()
+		p.open = p.hole(s.in.RecordStarts)
+	}
+}
+
+// Varied are the server axes with several values, in the plan's order, and the
+// ranks of their values in that order.
+func (s *Set) Varied() (columns []string, ranks map[string]map[any]int) {
+	ranks = map[string]map[any]int{}
+	var cells []Cell
+	for _, p := range s.Points {
+		cells = append(cells, p.Cell)
+	}
+	for _, c := range append(cells, s.in.Skipped...) {
+		for _, set := range c.Settings {
+			if !set.Server {
+				continue
+			}
+			if ranks[set.Column] == nil {
+				ranks[set.Column], columns = map[any]int{}, append(columns, set.Column)
+			}
+			if values := ranks[set.Column]; values[set.Value] == 0 {
+				values[set.Value] = len(values) + 1
+			}
+		}
+	}
+	return slices.DeleteFunc(columns, func(column string) bool { return len(ranks[column]) < 2 }), ranks
+}
+
+// shapesOf are the shapes by the settings that their sides share and by the name
+// of a point's side, those with two sides that have a price.
+func (s *Set) shapesOf(share func(Setting) bool, side func(*Point) string) []*Shape {
+	var all []*Shape
+	for _, l := range Group(s.Points, func(p *Point) string { return label(p.Cell, share) }) {
+		sh, priced := &Shape{Series: *l, sides: byLoad(l.Points, side)}, 0
+		for _, d := range sh.sides {
+			if d.priced() {
+				priced++
+			}
+		}
+		if priced > 1 {
+			all = append(all, sh)
+		}
+	}
+	return all
+}

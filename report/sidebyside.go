@@ -1,0 +1,192 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/result/col"
+)
+
+// table is a comparison with a measure on each line and an engine in each column.
+func (s *summary) table(c *compare.Comparison) grid {
+	g := grid{name: "Engines side by side", down: col.Engine}
+	if c.Name != "" {
+		g.name += ": " + c.Name
+	}
+	shown := c.Measured()
+	for _, p := range shown {
+		g.values = append(g.values, fmt.Sprint(s.set.Value(p, col.Engine)))
+	}
+	line := func(name string, text func(*compare.Point) string) {
+		row := []field{{text: name}}
+		for _, p := range shown {
+			row = append(row, field{text: text(p)})
+		}
+		g.rows = append(g.rows, row)
+	}
+	outcome := []field{{text: "outcome"}}
+	for _, p := range shown {
+		outcome = append(outcome, field{text: p.Verdict.Mark() + " " + p.Outcome(), verdict: p.Verdict})
+	}
+	g.rows = append(g.rows, outcome)
+	line("version", func(p *compare.Point) string { return cmp.Or(words(p, col.EngineVersion), "-") })
+	line("requests completed", s.completed)
+	for _, m := range compare.Measures {
+		ranked := c.Ranks(m)
+		line(m.Name, func(p *compare.Point) string { return measured(p, m, ranked[p]) })
+		if m.Column == compare.Reported {
+			line("reported / actual", overReported)
+		}
+	}
+	return g
+}
+
+// measured is a line's field: the value, and how much worse it is than the
+// best. What an INVALID trial measured has a mark and no rank.
+func measured(p *compare.Point, m compare.Measure, ratio float64) string {
+	v, ok := p.Average(m)
+	switch {
+	case !ok:
+		return "-"
+	case p.Valid == 0 && !m.Lasting:
+		return compare.Invalid.Mark() + " " + humanize.Figure(v) + p.Mark(m.Column)
+	}
+	text := humanize.Figure(v) + p.Mark(m.Column)
+	if ratio > 0 {
+		text += "  " + times(ratio)
+	}
+	return text
+}
+
+// overReported is the throughput that the engine reports over the delivered one.
+func overReported(p *compare.Point) string {
+	claimed, told := p.Average(compare.Measure{Column: compare.Reported})
+	actual, measured := p.Average(compare.TokenRate)
+	if !told || !measured || actual <= 0 {
+		return "-"
+	}
+	text := fmt.Sprintf("%.2f", claimed/actual)
+	if p.Valid == 0 {
+		text = compare.Invalid.Mark() + " " + text
+	}
+	return text
+}
+
+// words are the different texts of a column over the trials that count.
+func words(p *compare.Point, column string) string {
+	var all []string
+	for _, t := range p.Counting() {
+		if text, ok := t.Outcome.Row[column].(string); ok && !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// scraped are the replicas of roles whose metrics were read, by the files that
+// keep what they exposed.
+func scraped(p *compare.Point) []string {
+	var roles []string
+	for _, t := range p.Trials {
+		if t.Outcome == nil {
+			continue
+		}
+		for _, f := range t.Outcome.Files {
+			if role, ok := layout.Scraped(f.Name); ok && !slices.Contains(roles, role) {
+				roles = append(roles, role)
+			}
+		}
+	}
+	return roles
+}
+
+// counts say which values of an axis ran on how many GPUs, if those differ and
+// the plan does not vary them: then deployments are compared.
+func (s *summary) counts(axis string, points []*compare.Point) []string {
+	var order []string
+	by := map[string][]string{}
+	all := map[string]bool{}
+	for _, p := range points {
+		if p.Cell.Value(col.GPUCount) != nil {
+			return nil // every sentence names it
+		}
+		name := fmt.Sprint(s.set.Value(p, axis))
+		if by[name] == nil {
+			order = append(order, name)
+		}
+		for _, t := range p.Counting() {
+			if n, ok := t.Outcome.Row[col.GPUCount].(int64); ok && !slices.Contains(by[name], fmt.Sprint(n)) {
+				by[name] = append(by[name], fmt.Sprint(n))
+				all[fmt.Sprint(n)] = true
+			}
+		}
+	}
+	if len(all) < 2 {
+		return nil
+	}
+	var each []string
+	for _, name := range order {
+		if len(by[name]) > 0 {
+			each = append(each, name+" "+strings.Join(by[name], ", "))
+		}
+	}
+	return []string{fmt.Sprintf("The servers have different numbers of GPUs (%s): this compares deployments.", strings.Join(each, "; "))}
+}
+
+// caveats are the limits of a comparison: what else differs, what is simulated and
+// what has no numbers.
+func (s *summary) caveats(c *compare.Comparison) []string {
+	var lines []string
+	for _, column := range s.set.Tied() {
+		var each []string
+		for _, p := range c.Points {
+			each = append(each, fmt.Sprintf("%v %v", s.set.Value(p, col.Engine), s.set.Value(p, column)))
+		}
+		lines = append(lines, fmt.Sprintf("The engines differ in %s too (%s): this compares deployments, not engines alone.", column, strings.Join(each, ", ")))
+	}
+	lines = append(lines, s.counts(col.Engine, c.Points)...)
+	lines = append(lines, drifted(c.Points)...)
+	var simulated []string
+	for _, p := range c.Points {
+		if p.Simulated() {
+			simulated = append(simulated, fmt.Sprint(s.set.Value(p, col.Engine)))
+		}
+	}
+	if len(simulated) > 0 {
+		lines = append(lines, "Simulated: "+strings.Join(simulated, ", ")+". They share one arithmetic of a GPU, and differ in what they say and in how they divide its memory.")
+	}
+	var read []string
+	for _, p := range c.Points {
+		if roles := scraped(p); len(roles) > 0 {
+			read = append(read, fmt.Sprintf("%v %s", s.set.Value(p, col.Engine), strings.Join(roles, ", ")))
+		}
+	}
+	if len(read) > 0 {
+		lines = append(lines, "Metrics were read from: "+strings.Join(read, "; ")+".")
+	}
+	var without []string
+	for _, p := range c.Points {
+		if p.Valid == 0 && p.Verdict != compare.Invalid {
+			without = append(without, fmt.Sprintf("%v (%s)", s.set.Value(p, col.Engine), p.Outcome()))
+		}
+	}
+	if len(without) > 0 {
+		lines = append(lines, "Without numbers: "+strings.Join(without, ", ")+".")
+	}
+	var notes []string
+	if c.Valid() > 1 {
+		notes = append(notes, "Nx: N times slower than the best of the line.")
+	}
+	if slices.ContainsFunc(c.Points, func(p *compare.Point) bool { return p.Verdict == compare.Invalid }) {
+		notes = append(notes, "!: of an INVALID trial, and not ranked.")
+	}
+	if slices.ContainsFunc(c.Points, func(p *compare.Point) bool { return p.Valid > 1 }) {
+		notes = append(notes, "Means over the valid trials.")
+	}
+	return append(lines, strings.Join(append(notes, "-: not measured."), " "))
+}
