@@ -21,9 +21,10 @@ func (a *app) columnsCommand() *cli.Command {
 		Usage:     "lists the columns of the cells table with their units and meanings",
 		ArgsUsage: "[PATTERN]",
 		Description: `The columns are those of cells.parquet, and what objectives of a plan can read;
-cells.csv has those of the tier core unless the plan asks for others. PATTERN is a part of their names, or a whole name with * and ?; where no
-name matches, it is looked for in the meanings. A plan adds a column for each of
-its own axes (arg_max_num_seqs), objectives (slo_<name>) and roles.
+cells.csv has those of the tier core unless the plan asks for others. PATTERN is a
+part of their names, or a whole name with * and ?; where no name matches, it is
+looked for in the meanings. A plan adds a column for each of its own axes
+(arg_max_num_seqs), objectives (slo_<name>) and roles.
 
   $ sweep columns ttft
   $ sweep columns 'p95_*_ms'` + exitHelp(exitOK, exitUsage),
