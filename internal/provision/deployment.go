@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ type deployment struct {
 	grouped bool              // there may be a group
 	where   map[string]string // see Allocation.At
 	release func()            // what Allocate holds; see Allocation.Close
+	quoted  float64           // USD per hour; see Allocation
+	storage float64
 	once    sync.Once
 
 	*ending.Ending
@@ -55,7 +58,10 @@ var (
 )
 
 func (l *Layer) newDeployment(spec backends.Spec, pod backends.Name, a Allocation) *deployment {
-	d := &deployment{layer: l, spec: spec, pod: pod, where: a.At, release: a.Close, Ending: ending.New()}
+	d := &deployment{
+		layer: l, spec: spec, pod: pod, where: a.At, release: a.Close, Ending: ending.New(),
+		quoted: a.USDPerHour, storage: a.StorageUSDPerHour,
+	}
 	d.terms.Findings = a.Findings
 	for _, u := range a.Units {
 		d.members = append(d.members, &member{unit: u})
@@ -127,10 +133,7 @@ func (d *deployment) attach(ctx context.Context, m *member) error {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	m.remote, m.cancel = remote, cancel
 	for n, r := range m.unit.Replicas {
-		log, err := d.create(r)
-		if err != nil {
-			return err
-		}
+		log := d.create(r)
 		done := make(chan struct{})
 		m.followed = append(m.followed, done)
 		m.watchers.Go(func() {
@@ -144,18 +147,32 @@ func (d *deployment) attach(ctx context.Context, m *member) error {
 	return nil
 }
 
-// create makes the file for a replica's log; nil where nobody wants one.
-func (d *deployment) create(r *Replica) (*effect.File, error) {
+// create makes the file for a replica's log; nil where nobody wants one, or where
+// that fails, which the rows say.
+func (d *deployment) create(r *Replica) *effect.File {
 	if r.Role.LogPath == nil {
-		return nil, nil
+		return nil
 	}
-	return d.layer.Effects.Create(effect.LogCreate, r.Role.LogPath(r.Place.Replica))
+	log, err := d.layer.Effects.Create(effect.LogCreate, r.Role.LogPath(r.Place.Replica))
+	if err != nil {
+		d.unlogged(err)
+		return nil
+	}
+	return log
+}
+
+// unlogged notes a log that cannot be written: that must not end a run.
+func (d *deployment) unlogged(err error) {
+	d.note(result.Finding{Code: finding.LogNotWritten, Text: "the server's log could not be written: " + err.Error()})
 }
 
 // agent is our end of the talk with a replica's bootstrap.
 func (d *deployment) agent(m *member, n int) *bootstrap.Agent {
-	at := backends.Address{Host: "127.0.0.1", Port: m.unit.Replicas[n].Place.Agent}
-	return bootstrap.NewAgent(m.remote.Host(n).Dial, "http://"+at.String(), m.unit.Token)
+	base := "http://" + backends.Address{Host: "127.0.0.1", Port: m.unit.Replicas[n].Place.Agent}.String()
+	if proxied, ok := m.remote.(Proxied); ok {
+		base = cmp.Or(proxied.AgentURL(n), base)
+	}
+	return bootstrap.NewAgent(m.remote.Host(n).Dial, base, m.unit.Token)
 }
 
 // lostBeats is how many signs of life in a row have to get lost before it is said.

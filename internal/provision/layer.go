@@ -49,7 +49,7 @@ func (l *Layer) Launch(ctx context.Context, spec backends.Spec, ledger backends.
 		if err == nil {
 			return d, nil
 		}
-		if !errors.Is(err, ErrTaken) || try == maxLaunches {
+		if !errors.Is(err, ErrTaken) || errors.Is(err, ErrOwed) || try == maxLaunches {
 			return nil, err
 		}
 	}
@@ -310,15 +310,23 @@ func (l *Layer) delete(ctx context.Context, pod string, all []Instance, ended fu
 func (l *Layer) await(ctx context.Context, pod, unit string, patience time.Duration) ([]Instance, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for pause := lookEvery; ; pause = min(2*pause, slowLook) {
+	var last error
+	for pause, looks := lookEvery, 0; ; pause = min(2*pause, slowLook) {
 		found, err := l.provider.Find(ctx, pod)
 		found = slices.DeleteFunc(found, func(i Instance) bool { return unit != "" && i.Unit != unit })
 		if len(found) > 0 {
 			return found, nil
 		}
+		if err == nil || ctx.Err() == nil || looks == 0 { // a look that the end cuts short takes nothing back
+			last = err
+			looks++
+		}
+		if errors.Is(err, backends.ErrRefused) {
+			return nil, err
+		}
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return nil, last
 		case <-time.After(pause):
 		}
 	}

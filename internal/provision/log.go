@@ -15,7 +15,7 @@ const brokenPause = 500 * time.Millisecond
 // follow copies what a replica says to its log, and notes its end. Where the
 // connection breaks it goes on from where it was.
 func (d *deployment) follow(ctx context.Context, m *member, n int, log *effect.File) {
-	to := &counted{w: io.Discard}
+	to := &counted{w: io.Discard, failed: d.unlogged}
 	if log != nil {
 		defer func() { _ = log.Close() }() // a log that cannot be written must not end a run
 		to.w = log
@@ -33,14 +33,19 @@ func (d *deployment) follow(ctx context.Context, m *member, n int, log *effect.F
 	}
 }
 
-// A counted writer knows how much has come. What cannot be written is dropped.
+// A counted writer knows how much has come. What comes after a write that failed
+// is dropped.
 type counted struct {
-	w    io.Writer
-	have int64
+	w      io.Writer
+	failed func(error)
+	have   int64
 }
 
 func (c *counted) Write(p []byte) (int, error) {
-	_, _ = c.w.Write(p)
+	if _, err := c.w.Write(p); err != nil {
+		c.failed(err)
+		c.w = io.Discard
+	}
 	c.have += int64(len(p))
 	return len(p), nil
 }

@@ -34,6 +34,7 @@ func (o *owing) begin(ctx context.Context) error {
 	name := o.d.pod
 	err := o.record(ctx, backends.Arrow{
 		State: backends.Intended, Kind: o.layer.Kind, Name: name.String(), At: o.d.at(), Expires: &name.Expires,
+		USDPerHour: o.d.quoted + o.d.storage,
 	})
 	if err != nil {
 		return err
@@ -60,6 +61,10 @@ func (o *owing) make(ctx context.Context, m *member) error {
 		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.layer.Late+answerPatience)
 		defer cancel()
 		found, lookErr := o.layer.await(look, u.Pod.String(), u.Name, o.layer.Late)
+		if r, ok := o.layer.provider.(Retirer); ok && len(found) == 0 && lookErr == nil {
+			r.Retire(u.Name)
+			return fmt.Errorf("%w within %v: %w", ErrLost, o.layer.Late, err)
+		}
 		if len(found) == 0 {
 			o.unsure = true
 			return errors.Join(err, lookErr)
@@ -79,7 +84,7 @@ func (o *owing) make(ctx context.Context, m *member) error {
 	}
 	o.d.learn(m)
 	ref := o.d.Terms().Ref
-	record := o.record(ctx, backends.Arrow{State: backends.Created, Ref: &ref, USDPerHour: o.d.Terms().USDPerHour})
+	record := o.record(ctx, backends.Arrow{State: backends.Created, Ref: &ref, USDPerHour: o.d.Terms().USDPerHour + o.d.storage})
 	if err := errors.Join(err, record); err != nil || ctx.Err() != nil {
 		return err // nothing is started that is not written down
 	}
@@ -96,10 +101,10 @@ func (o *owing) release(ctx context.Context, why error) error {
 		errors.New("what the launch has made was not seen to be gone in time"))
 	defer cancel()
 	if err := o.d.end(ctx); err != nil {
-		return fmt.Errorf("pod %s: %w", o.d.spec.Pod, err)
+		return fmt.Errorf("pod %s: %w: %w", o.d.spec.Pod, ErrOwed, err)
 	}
 	if o.unsure {
-		return nil
+		return ErrOwed
 	}
 	return o.record(ctx, backends.Arrow{State: backends.Gone})
 }

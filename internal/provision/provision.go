@@ -47,6 +47,12 @@ var (
 	ErrTaken = errors.New("taken by somebody else")
 	// ErrBroken is a connection to a unit that is lost and may come back.
 	ErrBroken = errors.New("the connection is lost")
+	// ErrLost is a launch of which nothing was to be seen and whose name a
+	// [Retirer] watches: another launch may do.
+	ErrLost = errors.New("nothing came of it")
+	// ErrOwed is a launch that could not give back what it has made: what the
+	// ledger has of it must not be overwritten by another launch.
+	ErrOwed = errors.New("what it has made may still be there")
 )
 
 // A Provider makes units. Methods may be called concurrently.
@@ -96,6 +102,12 @@ type Forbidder interface {
 	Forbid(ctx context.Context, pod string) error
 }
 
+// A Retirer is a provider that watches over names which were given up, as long as
+// any of its units is attached: it ends what shows up late under one. A create
+// without an answer, of which nothing was seen in time, is then settled. Optional,
+// found by type assertion.
+type Retirer interface{ Retire(unit string) }
+
 // An Inspector is a provider that can say what its units were started with. What
 // is kept for later runs needs it. Optional, found by type assertion.
 type Inspector interface {
@@ -109,6 +121,10 @@ type Allocation struct {
 	Units []*Unit
 	// At is what finds its units again, beside [Settings].At.
 	At map[string]string
+	// USDPerHour is what its units are expected to cost. The ledger has it before
+	// any exists, with StorageUSDPerHour: what their disks cost beside the price
+	// that a provider tells of a unit, so that a budget is never less than the bill.
+	USDPerHour, StorageUSDPerHour float64
 	// Findings are what the rows of this deployment have to say.
 	Findings []result.Finding
 	// Close gives back what Allocate holds in this process: a connection, a
@@ -201,6 +217,15 @@ type Remote interface {
 // Optional, found by type assertion.
 type Teller interface{ Tell(t *backends.Terms) }
 
+// A Proxied is a Remote of which some agents are not reached by dialling their port
+// of 127.0.0.1 on their host, as behind a proxy with TLS. Optional, found by type
+// assertion.
+type Proxied interface {
+	// AgentURL is the base URL of a replica's agent, to be dialled on its host; ""
+	// is its port of 127.0.0.1.
+	AgentURL(n int) string
+}
+
 // Settings are what a backend says of itself once, for all of its deployments.
 type Settings struct {
 	Kind    string
@@ -229,6 +254,8 @@ type Settings struct {
 	Hold bool
 	// AgentHost is where agents listen; "" is everywhere.
 	AgentHost string
+	// RunpodAPI has units delete themselves there; see [bootstrap.Options].
+	RunpodAPI string
 	// LogTo is a file on the unit for the engine's output beside stdout; nil
 	// leaves that to the bootstrap.
 	LogTo func(unit string) string

@@ -169,7 +169,7 @@ func (l *Layer) options(u *Unit, r *Replica) bootstrap.Options {
 	}
 	o := bootstrap.Options{
 		Name: u.Name, Argv: r.Command, Files: r.Files, FilesDir: r.Place.Dir,
-		Lifetime: time.Until(expires), Expires: expires, Grace: u.Spec.Grace, Hold: l.Hold,
+		Lifetime: time.Until(expires), Expires: expires, Grace: u.Spec.Grace, Hold: l.Hold, RunpodAPI: l.RunpodAPI,
 	}
 	if len(u.Replicas) > 1 {
 		o.Name = u.Name + "." + r.Role.Name + "." + fmt.Sprint(r.Place.Replica)
