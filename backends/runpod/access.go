@@ -11,6 +11,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/provision"
 	"sweep.dev/sweep/internal/runpodapi"
 )
 
@@ -29,17 +30,15 @@ func networkOf(p runpodapi.Pod, port int) string {
 // Access implements [backends.Accessor] from the list of the account: it has
 // each pod's environment, with the engine's key, and its public ports.
 func (b *Backend) Access(ctx context.Context, ref backends.Ref) ([]backends.Access, error) {
-	if err := b.mine(ref); err != nil {
-		return nil, err
-	}
-	seen, err := b.account.After(ctx, time.Now().Add(-recent))
+	found, err := provision.New(b.Settings, pods{b: b, age: recent}).Instances(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	p, ok := seen.Find(ref.ID)
-	if _, ours := b.listed(p); !ok || !ours {
+	n := slices.IndexFunc(found, func(i provision.Instance) bool { return i.ID == ref.ID || ref.ID == "" })
+	if n < 0 {
 		return nil, fmt.Errorf("%w: runpod lists no pod %s of sweep's", backends.ErrNotFound, cmp.Or(ref.ID, ref.Name))
 	}
+	p, _ := found[n].Data.(runpodapi.Pod)
 	a, err := backends.AccessOf(func(name string) string { return p.Env[name] }, "the pod's environment at RunPod")
 	if err != nil {
 		return nil, fmt.Errorf("pod %s: %w", p.ID, err)

@@ -39,7 +39,7 @@ func TestAccess(t *testing.T) {
 		t.Run(network, func(t *testing.T) {
 			b := backend(t, emulator(t), func(c *Config) { c.Network = network })
 			d := launch(t, b, spec(t), &backendtest.Ledger{})
-			a, err := access(t, b, d.ref)
+			a, err := access(t, b, d.Terms().Ref)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,16 +63,16 @@ func TestAccess_unknown(t *testing.T) {
 	if _, err := access(t, b, backends.Ref{Kind: Kind, ID: "nosuch"}); !errors.Is(err, backends.ErrNotFound) {
 		t.Errorf("no such pod: %v", err)
 	}
-	elsewhere := d.ref
+	elsewhere := d.Terms().Ref
 	elsewhere.Details = map[string]string{"base_url": "https://api.runpod.io/v2"}
 	if _, err := access(t, b, elsewhere); err == nil || errors.Is(err, backends.ErrNotFound) {
 		t.Errorf("a pod of another account's API: %v", err)
 	}
-	if err := b.Pause(t.Context(), d.ref); err != nil {
+	if err := b.Pause(t.Context(), d.Terms().Ref); err != nil {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		a, err := access(t, b, d.ref)
+		a, err := access(t, b, d.Terms().Ref)
 		if err == nil && a.URL == "" && strings.Contains(a.Why[backends.AccessURL], "stopped") && !a.Key.IsZero() {
 			break
 		}

@@ -17,42 +17,13 @@ import (
 // reads.
 const fresh = time.Minute
 
-// Terminate deletes what ref names and returns when it is seen to be gone. A
-// ref without an id is looked for by its name until the patience is over.
-func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) error {
-	if err := b.mine(ref); err != nil {
-		return err
-	}
-	switch {
-	case ref.ID != "":
-		return b.end(ctx, termination{ids: []string{ref.ID}, name: ref.Name})
-	case ref.Name == "":
-		return fmt.Errorf("%w: a ref without an id and a name", backends.ErrNotFound)
-	}
-	found, err := b.look(ctx, ref.Name)
-	if err != nil {
-		return fmt.Errorf("whether pod %s exists is not known: %w", ref.Name, err)
-	}
-	if len(found) == 0 {
-		return nil
-	}
-	return b.end(ctx, termination{ids: idsOf(found), name: ref.Name, price: found[0].Cost})
-}
-
 // A termination is a pod to give back, with everything else that its create made.
 type termination struct {
-	ids    []string  // at least one
+	id     string
 	name   string    // other pods of this name are deleted too; "" for none
 	price  float64   // USD per hour, for messages; 0: unknown
 	made   time.Time // when it was created; zero: long ago
 	listed time.Time // when a list first had it; zero: no list had it yet
-}
-
-func idsOf(pods []runpodapi.Pod) (ids []string) {
-	for _, p := range pods {
-		ids = append(ids, p.ID)
-	}
-	return ids
 }
 
 // end deletes a pod, and everything else of its name, until it is seen to be
@@ -64,10 +35,7 @@ func idsOf(pods []runpodapi.Pod) (ids []string) {
 // list still has the pod: each takes a call from the account's quota, for which
 // the lists then wait.
 func (b *Backend) end(ctx context.Context, t termination) error {
-	pods := map[string]*removal{}
-	for _, id := range t.ids {
-		pods[id] = &removal{due: true}
-	}
+	pods := map[string]*removal{t.id: {due: true}}
 	var dead time.Time // since when what is still listed is TERMINATED
 	for try := 0; ; try++ {
 		unknown, err := b.remove(ctx, pods)
@@ -130,7 +98,7 @@ func stillThere(t termination, err error) error {
 	if t.price > 0 {
 		cost = fmt.Sprintf(", $%.2f/h", t.price)
 	}
-	return fmt.Errorf("runpod: pod %s (%s%s) is not seen to be gone: %w", strings.Join(t.ids, ", "), t.name, cost, err)
+	return fmt.Errorf("runpod: pod %s (%s%s) is not seen to be gone: %w", t.id, t.name, cost, err)
 }
 
 // A removal is the state of one pod's DELETE.

@@ -8,48 +8,63 @@ import (
 	"os"
 	"time"
 
+	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
 )
 
 // A podHost is the pod as the network shows it.
 type podHost struct {
-	d    *deployment
+	r    *remote
 	url  string
 	path host.Path
+	log  string // "" where there is none
 	// targets are the addresses that may be dialled, as seen from here or from
 	// inside the pod, and where they lead.
 	targets map[string]string
+	ports   map[string]int // further ones by name
 }
 
-var _ host.Host = (*podHost)(nil)
+var (
+	_ host.Host   = (*podHost)(nil)
+	_ host.Porter = (*podHost)(nil)
+)
 
 func (h *podHost) URL() string     { return h.url }
 func (h *podHost) Path() host.Path { return h.path }
+
+// Addr implements [host.Porter].
+func (h *podHost) Addr(name string) string {
+	port, ok := h.ports[name]
+	if !ok || h.path == host.Proxy { // which is for HTTP alone
+		return ""
+	}
+	return backends.Address{Host: "127.0.0.1", Port: port}.String()
+}
 
 // Dial connects to this pod's ports and to nothing else: a connection may carry
 // the pod's key.
 func (h *podHost) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	target, ok := h.targets[addr]
 	if !ok {
-		return nil, fmt.Errorf("dial %s: refused: it is no address of pod %s", addr, h.d.ref.ID)
+		return nil, fmt.Errorf("dial %s: refused: it is no address of pod %s", addr, h.r.id)
 	}
-	return h.d.b.dial(ctx, network, target)
+	return h.r.b.dial(ctx, network, target)
 }
 
 // Exec runs nvidia-smi or amd-smi in the pod, by its agent.
 func (h *podHost) Exec(ctx context.Context, argv ...string) ([]byte, error) {
-	if h.d.agent == nil {
+	if h.r.agent == nil {
 		return nil, host.ErrNotSupported
 	}
-	return h.d.agent.Exec(ctx, argv...)
+	return h.r.agent.Exec(ctx, argv...)
 }
 
 // Samples are what nvidia-smi in the pod says each second, by its agent.
 func (h *podHost) Samples(ctx context.Context, offset int64) (io.ReadCloser, error) {
-	if h.d.agent == nil {
+	if h.r.agent == nil {
 		return nil, host.ErrNotSupported
 	}
-	return h.d.agent.Samples(ctx, offset)
+	return h.r.agent.Samples(ctx, offset)
 }
 
 // firstLine is how long Logs waits for a log that has to come by way of RunPod.
@@ -57,14 +72,14 @@ const firstLine = 5 * time.Second
 
 // Logs opens the copy of the container's log on this machine.
 func (h *podHost) Logs(ctx context.Context) (io.ReadCloser, error) {
-	if h.d.logPath == "" {
+	if h.log == "" {
 		return nil, host.ErrNotSupported
 	}
 	wait, cancel := context.WithTimeout(ctx, firstLine)
 	defer cancel()
 	select {
-	case <-h.d.logged:
+	case <-h.r.logged:
 	case <-wait.Done():
 	}
-	return os.Open(h.d.logPath)
+	return os.Open(h.log)
 }

@@ -3,15 +3,14 @@ package runpod
 import (
 	"context"
 	"errors"
+	"io"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
-	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/runpodapi"
-	"sweep.dev/sweep/result/finding"
 )
 
 // Bounds of a log stream.
@@ -52,35 +51,25 @@ func imageDigest(lines []string) string {
 	return ""
 }
 
-// follow writes the container's log to the role's file until ctx ends, opening
-// the stream again where it breaks.
-func (d *deployment) follow(ctx context.Context) {
-	var out *effect.File
-	if d.logPath != "" {
-		f, err := d.b.fx.Create(effect.LogCreate, d.logPath)
-		if err != nil {
-			d.note(finding.LogNotWritten, "the server's log could not be written: "+err.Error())
-		} else {
-			out = f
-			defer f.Close()
-		}
-	}
+// readLog writes the container's log to w until the engine's end stands in it or
+// ctx ends, opening the stream again where it breaks.
+func (r *remote) readLog(ctx context.Context, n int, w io.Writer) (end error) {
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
 	query := url.Values{"source": {"container"}, "tail": {"5000"}}
 	last := ""
-	for try := 0; ctx.Err() == nil; try++ {
-		err := d.b.client.Stream(ctx, d.ref.ID, query, &last, func(e runpodapi.LogLine) {
+	for try := 0; ; try++ {
+		err := r.b.client.Stream(reading, r.id, query, &last, func(e runpodapi.LogLine) {
 			try = 0
 			text := strings.TrimRight(e.Line, "\r\n")
-			if out != nil {
-				if _, err := out.Write([]byte(text + "\n")); err != nil {
-					d.note(finding.LogNotWritten, "the server's log could not be written: "+err.Error())
-					out = nil
-				}
+			_, _ = io.WriteString(w, text+"\n")
+			if err := r.line(n, text); err != nil && end == nil {
+				end = err
+				time.AfterFunc(lastLines/4, stop)
 			}
-			d.line(text)
 		})
-		if errors.Is(err, context.Canceled) || runpodapi.Sleep(ctx, runpodapi.Backoff(try)) != nil {
-			return
+		if end != nil || errors.Is(err, context.Canceled) || runpodapi.Sleep(ctx, runpodapi.Backoff(try)) != nil {
+			return end
 		}
 	}
 }

@@ -36,22 +36,22 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/netguard"
+	"sweep.dev/sweep/internal/provision"
 	"sweep.dev/sweep/internal/runpodapi"
 )
 
 // A Backend is one RunPod account.
 type Backend struct {
 	Config
-	fx      *effect.Effects
+	*provision.Layer // over the pods of the account
+
 	client  *runpodapi.Client
 	account *runpodapi.Lister
 	// dial reaches the ports of pods; [netguard.Dial] but in tests.
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	mu sync.Mutex
-	// retired are names that no pod may have any more: of pods that are gone, with
-	// their ids, and of creates that were given up, with "".
-	retired map[string]string
+	mu     sync.Mutex
+	leases map[string]lease // by name
 }
 
 var (
@@ -106,79 +106,29 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	api := runpodapi.New(fx, base, c.Key, c.Rate)
-	return &Backend{Config: c, fx: fx, client: api, account: runpodapi.NewLister(api), dial: netguard.Dial, retired: map[string]string{}}, nil
+	client := runpodapi.New(fx, base, c.Key, c.Rate)
+	b := &Backend{Config: c, client: client, account: runpodapi.NewLister(client), dial: netguard.Dial, leases: map[string]lease{}}
+	settings := provision.Settings{
+		Kind: Kind, Effects: fx, Env: map[string]string{}, Keyed: true,
+		At:        func() map[string]string { return map[string]string{atBase: client.Base()} },
+		Elsewhere: ": set " + baseVar + ", or base_url in the plan",
+		Bootstrap: c.Bootstrap, Heartbeat: c.Heartbeat, Hold: true, RunpodAPI: client.Base(),
+		Late: c.Patience, Settle: c.Patience + 20*time.Second,
+	}
+	for name, value := range c.Env {
+		settings.Env[name] = value.Reveal()
+	}
+	b.Layer = provision.New(settings, pods{b: b})
+	return b, nil
 }
 
-// at is what finds this account's API again.
-func (b *Backend) at() map[string]string {
-	return map[string]string{"base_url": b.client.Base()}
-}
+// atBase is the key of a ledger's At that says which API.
+const atBase = "base_url"
 
 // Probe looks whether the key may list pods.
 func (b *Backend) Probe(ctx context.Context) error {
 	_, err := b.account.After(ctx, time.Now())
 	return err
-}
-
-// List returns the pods that sweep has made for owner, or for anybody where
-// owner is empty: those whose name is one of sweep's, and whose marks, where
-// they are there, do not contradict it.
-func (b *Backend) List(ctx context.Context, owner string) ([]backends.Listed, error) {
-	seen, err := b.account.After(ctx, time.Now())
-	if err != nil {
-		return nil, err
-	}
-	var list []backends.Listed
-	for _, p := range seen.Pods {
-		if l, ok := b.listed(p); ok && p.Alive() && owns(owner, l.Owner) {
-			list = append(list, l)
-		}
-	}
-	return list, nil
-}
-
-// owns says whether a pod's owner, in full or as a tag, is the one.
-func owns(owner, of string) bool {
-	return owner == "" || of == owner || of == backends.OwnerTag(owner)
-}
-
-func (b *Backend) listed(p runpodapi.Pod) (backends.Listed, bool) {
-	name, ok := backends.ParseName(p.Name)
-	if !ok {
-		return backends.Listed{}, false
-	}
-	l := backends.Listed{
-		Ref:   backends.Ref{Kind: Kind, RunID: name.Run, ID: p.ID, Name: p.Name, Details: b.at()},
-		Owner: name.Owner, Status: p.Status, Since: p.Since(), Expires: name.Expires, USDPerHour: p.Cost,
-	}
-	if p.GPU != nil {
-		l.GPU = catalogName(p.GPU.ID)
-	}
-	if owner, ok := p.Env[backends.MarkOwner]; ok {
-		if backends.OwnerTag(owner) != name.Owner {
-			return backends.Listed{}, false
-		}
-		l.Owner = owner
-	}
-	if run, ok := p.Env[backends.MarkRun]; ok {
-		if backends.RunTag(run) != name.Run {
-			return backends.Listed{}, false
-		}
-		l.RunID = run
-	}
-	l.Pod = p.Env[backends.MarkPod]
-	return l, true
-}
-
-// mine finds out whether a ref is of this account's API. Absence from another
-// one would prove nothing.
-func (b *Backend) mine(ref backends.Ref) error {
-	at := ref.Details["base_url"]
-	if at == "" || at == b.client.Base() {
-		return nil
-	}
-	return fmt.Errorf("runpod: pod %s%s is at %s, and this is %s", ref.ID, ref.Name, at, b.client.Base())
 }
 
 // Pause stops a pod: it keeps its disk, whose price doubles, and loses its GPU.
@@ -194,7 +144,7 @@ func (b *Backend) Resume(ctx context.Context, ref backends.Ref) error {
 
 // act does an action once. Where the answer is unclear the pod itself tells.
 func (b *Backend) act(ctx context.Context, ref backends.Ref, action, want string) error {
-	if err := b.mine(ref); err != nil {
+	if err := b.Mine(ref); err != nil {
 		return err
 	}
 	err := b.client.Act(ctx, ref.ID, action)

@@ -20,6 +20,7 @@ import (
 	"sweep.dev/sweep/backends/runpod/runpodtest"
 	"sweep.dev/sweep/backends/runpod/runpodtest/podtest"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/bootstrap"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/internal/runpodapi"
 	"sweep.dev/sweep/internal/secret"
@@ -110,17 +111,36 @@ func crash(t *testing.T, d backends.Deployment) {
 }
 
 // launch is a launch that goes well; the pod is stopped with the test.
-func launch(t *testing.T, b *Backend, s backends.Spec, l backends.Ledger) *deployment {
+func launch(t *testing.T, b *Backend, s backends.Spec, l backends.Ledger) rented {
 	t.Helper()
 	d, err := b.Launch(t.Context(), s, l)
 	if err != nil {
 		t.Fatalf("Launch: %v", err)
 	}
 	t.Cleanup(func() { stop(t, d) })
-	return d.(*deployment)
+	return d.(rented)
 }
 
-func launchMany(t *testing.T, b *Backend, n int) (pods []*deployment) {
+// rented is what a deployment of pods is, all of it.
+type rented interface {
+	backends.Deployment
+	backends.Rental
+	backends.Keeper
+	backends.Server
+}
+
+// environ is what a pod was started with, as the account tells it.
+func environ(t *testing.T, b *Backend, d backends.Rental) map[string]string {
+	t.Helper()
+	seen, err := b.account.After(t.Context(), time.Now())
+	p, ok := seen.Find(d.Terms().Ref.ID)
+	if err != nil || !ok {
+		t.Fatalf("no pod: %v", err)
+	}
+	return p.Env
+}
+
+func launchMany(t *testing.T, b *Backend, n int) (pods []rented) {
 	t.Helper()
 	for i := range n {
 		s := spec(t)
@@ -279,7 +299,7 @@ func TestStop_refused(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	err := d.Stop(ctx)
-	if !errors.Is(err, backends.ErrRefused) || !strings.Contains(err.Error(), d.ref.ID) || !strings.Contains(err.Error(), "/h") {
+	if !errors.Is(err, backends.ErrRefused) || !strings.Contains(err.Error(), d.Terms().Ref.ID) || !strings.Contains(err.Error(), "/h") {
 		t.Errorf("got %v", err)
 	}
 	e.SetFaults()
@@ -308,7 +328,7 @@ func TestAdopt(t *testing.T) {
 		t.Fatal(err)
 	}
 	reaches(t, d)
-	agentAnswers(t, d.(*deployment))
+	agentAnswers(t, first, d.(rented))
 	if err := d.(backends.Keeper).Keep(t.Context(), time.Now().Add(time.Minute)); err != nil {
 		t.Fatalf("Keep: %v", err)
 	}
@@ -337,16 +357,20 @@ func TestAdopt(t *testing.T) {
 	clean(t, e, &l)
 }
 
-// agentAnswers waits for the agent, which starts beside the engine.
-func agentAnswers(t *testing.T, d *deployment) {
+// agentAnswers waits for the agent, which starts beside the engine, and returns
+// our end of the talk with it.
+func agentAnswers(t *testing.T, b *Backend, d rented) *bootstrap.Agent {
 	t.Helper()
+	env := environ(t, b, d)
+	agent := bootstrap.NewAgent(d.Host("server", 0).Dial, "http://127.0.0.1:"+env["SWEEP_AGENT_PORT"], secret.Plain(env["SWEEP_TOKEN"]))
 	var err error
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if _, err = d.agent.Status(t.Context()); err == nil {
-			return
+		if _, err = agent.Status(t.Context()); err == nil {
+			return agent
 		}
 	}
 	t.Fatalf("no agent: %v", err)
+	return nil
 }
 
 // What is not sweep's is neither listed nor touched.
@@ -367,16 +391,16 @@ func TestPause(t *testing.T) {
 	e := emulator(t)
 	b := backend(t, e)
 	d := launch(t, b, spec(t), &backendtest.Ledger{})
-	if err := b.Pause(t.Context(), d.ref); err != nil {
+	if err := b.Pause(t.Context(), d.Terms().Ref); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := b.List(t.Context(), "owner"); err != nil || len(list) != 1 || list[0].Status != "EXITED" {
 		t.Errorf("got %+v, %v", list, err)
 	}
-	if err := b.Pause(t.Context(), d.ref); err != nil {
+	if err := b.Pause(t.Context(), d.Terms().Ref); err != nil {
 		t.Errorf("a second time: %v", err)
 	}
-	if err := b.Resume(t.Context(), d.ref); err != nil {
+	if err := b.Resume(t.Context(), d.Terms().Ref); err != nil {
 		t.Error(err)
 	}
 	if err := b.Pause(t.Context(), backends.Ref{Kind: Kind, ID: "nosuchpod"}); !errors.Is(err, backends.ErrNotFound) {
@@ -464,7 +488,7 @@ func TestStop_twinAfterTheEnd(t *testing.T) {
 	s.Pod = "d2-l01"
 	d := launch(t, b, s, &backendtest.Ledger{})
 	stop(t, d)
-	create(t, b, d.ref.Name)
+	create(t, b, d.Terms().Ref.Name)
 	for end := time.Now().Add(time.Minute); len(e.Audit().Alive()) > 1; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("still alive: %v", e.Audit().Alive())
@@ -478,12 +502,15 @@ func TestStop_twinAfterTheEnd(t *testing.T) {
 // create makes a pod of that name at the provider alone, without a launch.
 func create(t *testing.T, b *Backend, name string) {
 	t.Helper()
-	r := runpodapi.CreateRequest{
+	if _, err := b.client.Create(t.Context(), named(name), time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func named(name string) runpodapi.CreateRequest {
+	return runpodapi.CreateRequest{
 		Name: name, Image: image, Disk: 20, Ports: []string{"8000/tcp"}, Env: map[string]string{}, Cloud: "SECURE",
 		GPU: runpodapi.PodGPU{ID: "NVIDIA RTX 2000 Ada Generation", Count: 1},
-	}
-	if _, err := b.client.Create(t.Context(), r, time.Minute); err != nil {
-		t.Fatal(err)
 	}
 }
 

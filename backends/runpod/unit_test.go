@@ -3,11 +3,15 @@ package runpod
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/internal/runpodapi"
 	"sweep.dev/sweep/internal/secret"
 )
@@ -72,8 +76,8 @@ func TestFactory_default(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := b.(*Backend); got.Key.Reveal() != "key" || got.at()["base_url"] != "http://127.0.0.1:1/v2" {
-		t.Errorf("got %q at %v", got.Key.Reveal(), got.at())
+	if got := b.(*Backend); got.Key.Reveal() != "key" || got.At()["base_url"] != "http://127.0.0.1:1/v2" {
+		t.Errorf("got %q at %v", got.Key.Reveal(), got.At())
 	}
 }
 
@@ -131,17 +135,38 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// The largest request that is made by default is far from RunPod's limits.
-func TestRequest_limits(t *testing.T) {
-	c := DefaultConfig
-	c.BaseURL = defaultBase
-	c.Env = map[string]secret.String{"HF_TOKEN": secret.New("${HF_TOKEN}", "hf_canary")}
+// requested is what a launch asks RunPod for, which refuses it. That it asks for
+// nothing is an error.
+func requested(t *testing.T, c Config, s backends.Spec) (r runpodapi.CreateRequest, err error) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Method == http.MethodPost {
+			if err := json.NewDecoder(req.Body).Decode(&r); err != nil {
+				t.Error(err)
+			}
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			return
+		}
+		fmt.Fprint(w, `{"gpus": [{"id": "NVIDIA RTX 2000 Ada Generation", "price": {"secure": 0.2}}]}`)
+	}))
+	defer server.Close()
+	c.Key, c.BaseURL, c.Rate = secret.New("${K}", "key"), server.URL, 60_000
 	b, err := New(nil, c)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err = b.Launch(t.Context(), s, &backendtest.Ledger{}); r.Name != "" {
+		err = nil
+	}
+	return r, errors.Join(err, b.Check(s))
+}
+
+// The largest request that is made by default is far from RunPod's limits.
+func TestRequest_limits(t *testing.T) {
+	c := DefaultConfig
+	c.Env = map[string]secret.String{"HF_TOKEN": secret.New("${HF_TOKEN}", "hf_canary")}
 	s := spec(t)
-	r, err := b.request(s, "sw-a", offer{Candidate: Candidate{Cloud: "secure"}, id: "NVIDIA L4"}, networkTCP, newKeys(s.Roles[0], true))
+	r, err := requested(t, c, s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,14 +174,14 @@ func TestRequest_limits(t *testing.T) {
 	if err != nil || len(text) > maxBody*3/4 || len(r.Env) > maxEnv/2 {
 		t.Errorf("%d bytes, %d variables, %v", len(text), len(r.Env), err)
 	}
-	if strings.Contains(r.Args, r.Env[tokenVar]) || r.Env[tokenVar] == "" || strings.Contains(r.Args, r.Env["ENGINE_KEY"]) || r.Env["ENGINE_KEY"] == "" {
+	if token := r.Env["SWEEP_TOKEN"]; strings.Contains(r.Args, token) || token == "" || strings.Contains(r.Args, r.Env["ENGINE_KEY"]) || r.Env["ENGINE_KEY"] == "" {
 		t.Error("a secret is in the arguments, or missing")
 	}
 	if strings.Join(r.Ports, " ") != "8000/tcp 8765/tcp" || r.GPU.Count != 1 || r.Env["HF_TOKEN"] != "hf_canary" || r.Env[backends.MarkOwner] != s.Owner {
 		t.Errorf("got %+v", r)
 	}
-	b.Env = map[string]secret.String{"BIG": secret.Plain(strings.Repeat("x", maxBody))}
-	if _, err := b.request(s, "sw-a", offer{}, networkTCP, newKeys(s.Roles[0], true)); !errors.Is(err, backends.ErrSpec) {
+	c.Env = map[string]secret.String{"BIG": secret.Plain(strings.Repeat("x", maxBody))}
+	if _, err := requested(t, c, s); !errors.Is(err, backends.ErrSpec) {
 		t.Errorf("a request that is too large: %v", err)
 	}
 }
@@ -165,12 +190,7 @@ func TestRequest_limits(t *testing.T) {
 // the same folder.
 func TestRequest_extra(t *testing.T) {
 	c := DefaultConfig
-	c.BaseURL = defaultBase
 	c.Env = map[string]secret.String{"A": secret.Plain("the plan's backend"), "B": secret.Plain("the plan's backend")}
-	b, err := New(nil, c)
-	if err != nil {
-		t.Fatal(err)
-	}
 	files := map[string][]byte{"sweep-args.yaml": []byte("it's: \"$a\"\n"), "z": []byte("ü")}
 	s := spec(t)
 	s.Roles[0].Env = map[string]string{"C": "the role's"}
@@ -180,11 +200,8 @@ func TestRequest_extra(t *testing.T) {
 	s.Roles[0].Extra = func(a backends.Address) (backends.Extra, error) {
 		return backends.Extra{Files: files, Env: map[string]string{"B": a.Dir, "C": a.Dir}}, nil
 	}
-	request := func() (runpodapi.CreateRequest, error) {
-		return b.request(s, "sw-a", offer{}, networkTCP, newKeys(s.Roles[0], b.Bootstrap))
-	}
-	r, err := request()
-	if err := errors.Join(err, b.Check(s)); err != nil {
+	r, err := requested(t, c, s)
+	if err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
@@ -201,31 +218,23 @@ func TestRequest_extra(t *testing.T) {
 
 	refused := func(what, want string) {
 		t.Helper()
-		for _, err := range []error{func() error { _, err := request(); return err }(), b.Check(s)} {
-			if !errors.Is(err, backends.ErrSpec) || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: got %v", what, err)
-			}
+		if _, err := requested(t, c, s); !errors.Is(err, backends.ErrSpec) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", what, err)
 		}
 	}
 	files["z"] = []byte(strings.Repeat("x", 64<<10))
 	refused("too much", "files of ")
 	delete(files, "z")
-	b.Bootstrap = false
+	c.Bootstrap = false
 	refused("nobody writes it", "configured by files")
 	clear(files)
-	if r, err := request(); err != nil || r.Env["SWEEP_FILES"] != "" {
+	if r, err := requested(t, c, s); err != nil || r.Env["SWEEP_FILES"] != "" {
 		t.Errorf("a variable alone: %v", err)
 	}
 }
 
 // Only what is provably sweep's is listed.
-func TestListed(t *testing.T) {
-	c := DefaultConfig
-	c.BaseURL = defaultBase
-	b, err := New(nil, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestList(t *testing.T) {
 	name := backends.NewName("me", "run1", time.Now().Add(time.Hour)).String()
 	for what, c := range map[string]struct {
 		pod  runpodapi.Pod
@@ -237,10 +246,25 @@ func TestListed(t *testing.T) {
 		"another run":        {runpodapi.Pod{Name: name, Env: map[string]string{backends.MarkOwner: "me", backends.MarkRun: "run2"}}, false},
 		"marks alone":        {runpodapi.Pod{Name: "my pod", Env: map[string]string{backends.MarkOwner: "me"}}, false},
 		"a name like sweeps": {runpodapi.Pod{Name: name + "-copy"}, false},
+		"terminated":         {runpodapi.Pod{Name: name, Status: runpodapi.StatusTerminated}, false},
 	} {
-		l, ok := b.listed(c.pod)
-		if ok != c.want || ok && !owns("me", l.Owner) || ok && owns("you", l.Owner) {
-			t.Errorf("%s: %+v, %t", what, l, ok)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if err := json.NewEncoder(w).Encode(map[string]any{"pods": []runpodapi.Pod{c.pod}}); err != nil {
+				t.Error(err)
+			}
+		}))
+		defer server.Close()
+		config := DefaultConfig
+		config.Key, config.BaseURL, config.Rate = secret.New("${K}", "key"), server.URL, 60_000
+		b, err := New(nil, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine, err := b.List(t.Context(), "me")
+		yours, err2 := b.List(t.Context(), "you")
+		all, err3 := b.List(t.Context(), "")
+		if (len(mine) == 1) != c.want || (len(all) == 1) != c.want || len(yours) != 0 || errors.Join(err, err2, err3) != nil {
+			t.Errorf("%s: %+v, %+v, %+v, %v", what, mine, yours, all, errors.Join(err, err2, err3))
 		}
 	}
 }

@@ -18,14 +18,15 @@ func TestWire(t *testing.T) {
 	var w wiretest.Wire
 	b.dial = w.Dial
 	d := launch(t, b, spec(t), &backendtest.Ledger{})
-	agentAnswers(t, d)
-	if err := d.agent.Beat(t.Context()); err != nil {
+	agent := agentAnswers(t, b, d)
+	env := environ(t, b, d)
+	if err := agent.Beat(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := d.agent.Keep(t.Context(), time.Now().Add(time.Minute)); err != nil {
+	if err := agent.Keep(t.Context(), time.Now().Add(time.Minute)); err != nil {
 		t.Error(err)
 	}
-	samples, err := d.agent.Samples(t.Context(), 0)
+	samples, err := agent.Samples(t.Context(), 0)
 	if err == nil {
 		err = samples.Close()
 	}
@@ -35,7 +36,7 @@ func TestWire(t *testing.T) {
 
 	captured, all := w.Requests()
 	for name, secret := range map[string]string{
-		"the agent's token": d.secrets.agent.Reveal(), "the account's key": e.Key(), "the engine's key": d.secrets.engine.Reveal(),
+		"the agent's token": env["SWEEP_TOKEN"], "the account's key": e.Key(), "the engine's key": env["ENGINE_KEY"],
 	} {
 		if secret == "" || strings.Contains(all, secret) {
 			t.Errorf("%s is in the traffic of the agent", name)
@@ -59,7 +60,7 @@ func TestWire(t *testing.T) {
 			t.Errorf("no %s was captured", kind)
 		}
 	}
-	if s, err := d.agent.Status(t.Context()); err != nil || s.Over != "" {
+	if s, err := agent.Status(t.Context()); err != nil || s.Over != "" {
 		t.Errorf("the pod is %+v, %v", s, err)
 	}
 	if n := len(e.Audit().Alive()); n != 1 {

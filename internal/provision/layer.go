@@ -308,26 +308,17 @@ func (l *Layer) delete(ctx context.Context, pod string, all []Instance, ended fu
 // await looks for the units of a name, or for one of them, until there is one or
 // the patience is over. None is no error; not to know is one.
 func (l *Layer) await(ctx context.Context, pod, unit string, patience time.Duration) ([]Instance, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	var last error
-	for pause, looks := lookEvery, 0; ; pause = min(2*pause, slowLook) {
+	for end, pause := time.Now().Add(patience), lookEvery; ; pause = min(2*pause, slowLook) {
 		found, err := l.provider.Find(ctx, pod)
 		found = slices.DeleteFunc(found, func(i Instance) bool { return unit != "" && i.Unit != unit })
-		if len(found) > 0 {
-			return found, nil
-		}
-		if err == nil || ctx.Err() == nil || looks == 0 { // a look that the end cuts short takes nothing back
-			last = err
-			looks++
-		}
-		if errors.Is(err, backends.ErrRefused) {
-			return nil, err
+		left := time.Until(end)
+		if len(found) > 0 || left <= 0 || errors.Is(err, backends.ErrRefused) {
+			return found, err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, last
-		case <-time.After(pause):
+			return nil, errors.Join(context.Cause(ctx), err)
+		case <-time.After(min(pause, left)): // the last look is at the end of the patience
 		}
 	}
 }

@@ -1,0 +1,97 @@
+package runpod
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/provision"
+	"sweep.dev/sweep/internal/runpodapi"
+)
+
+// maxCreates bounds the creates of one launch: what is turned away by a limit
+// of calls, or lost without a trace, is tried again under another name.
+const maxCreates = 6
+
+// Check finds in a spec what could never be launched, or would start something
+// else than what is meant.
+func (b *Backend) Check(spec backends.Spec) error {
+	wrong := func(format string, args ...any) error {
+		return fmt.Errorf("%w: runpod: "+format, append([]any{backends.ErrSpec}, args...)...)
+	}
+	if len(spec.Roles) != 1 || spec.Roles[0].Replicas > 1 {
+		return wrong("a pod is one server, not several roles or replicas")
+	}
+	for _, role := range spec.Roles {
+		switch {
+		case role.Image == "":
+			return wrong("no image: name one in engines.%s.image", spec.Engine)
+		case strings.ContainsAny(role.Image, " \t\r\n\"'"):
+			return wrong("%q is not an image", role.Image)
+		}
+	}
+	for _, c := range b.Candidates {
+		if _, err := runpodID(cmp.Or(c.GPU, spec.GPU)); err != nil {
+			return err
+		}
+	}
+	return b.Layer.Check(spec)
+}
+
+// Launch rents a pod of the first candidate that can be had and returns once its
+// container runs and its port is known.
+func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Ledger) (backends.Deployment, error) {
+	if err := b.Check(spec); err != nil {
+		return nil, err
+	}
+	offers, err := b.offers(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	network := b.Network
+	if network == networkAuto {
+		network = networkTCP
+	}
+	var last error
+	creates := 0
+	for i := 0; i < len(offers); {
+		if !offers[i].reach {
+			i++
+			continue
+		}
+		if creates++; creates > maxCreates {
+			return nil, fmt.Errorf("no pod after %d creates: %w", maxCreates, last)
+		}
+		d, err := provision.New(b.Settings, pods{b: b, rent: &rent{offers[i], network}}).Launch(ctx, spec, l)
+		switch {
+		case err == nil:
+			return d, nil
+		case ctx.Err() != nil, errors.Is(err, provision.ErrOwed):
+			return nil, err
+		case errors.Is(err, errNoPort) && b.Network == networkAuto && network == networkTCP:
+			network = networkProxy
+		case errors.Is(err, backends.ErrCapacity):
+			i++
+		case !runpodapi.Limited(err) && !errors.Is(err, provision.ErrLost):
+			return nil, err
+		}
+		last = err
+	}
+	return nil, none(spec, offers, last)
+}
+
+// diskUSD is what a GB of disk costs for a month of 730 hours while its pod runs,
+// beside the price that the API tells: https://docs.runpod.io/pods/pricing
+const diskUSD = 0.10
+
+// diskPrice is what the pod's disks cost in an hour.
+func (b *Backend) diskPrice() float64 {
+	gb := b.Disk
+	if b.Volume != nil {
+		gb += b.Volume.Size
+	}
+	return float64(gb) * diskUSD / 730
+}
