@@ -353,6 +353,9 @@ type Factory struct {
 	// the ledger of this machine too, gets an hour to end at, and is what
 	// sweep pods, sweep gc and sweep doctor look for.
 	Outlives bool
+	// Images says that engines start in images, each with the program that its
+	// image is for.
+	Images bool
 	// Bills says that a pod costs money: a run asks before it begins.
 	Bills bool
 	// Launch is the default of timeouts.launch; 0 is 5 minutes.

@@ -11,13 +11,15 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/serving"
+	"sweep.dev/sweep/serving/ask"
 )
 
 // mayResetCache says whether the prefix caches of this run's servers may be
 // emptied: always those of its own servers, and those of others if the plan says
 // that their owner permits it.
 func (r *run) mayResetCache() bool {
-	if !r.Given {
+	if !r.Servers.Given {
 		return true
 	}
 	g, ok := r.Backend.(backends.Guest)
@@ -27,8 +29,8 @@ func (r *run) mayResetCache() bool {
 // reset empties the engine's prefix cache, if that is possible and permitted. It
 // notes whether the trial begins with a cache that may hold earlier prompts.
 func (m *measurement) reset(ctx context.Context) error {
-	m.uncleared = m.server.used
-	m.server.used = true // by what follows
+	m.uncleared = m.seen.used
+	m.seen.used = true // by what follows
 	path := m.profile.API.CacheReset
 	if path == "" || !m.mayResetCache() {
 		return nil
@@ -38,10 +40,10 @@ func (m *measurement) reset(ctx context.Context) error {
 	case err == nil:
 		m.uncleared = false
 		return nil
-	case isNotFound(err) && !m.Given:
+	case isNotFound(err) && !m.Servers.Given:
 		return nil // it was started without the call
 	}
-	_, slow := errors.AsType[limit](context.Cause(ctx))
+	_, slow := errors.AsType[serving.Limit](context.Cause(ctx))
 	if ctx.Err() != nil && !slow {
 		return err // the trial is over
 	}
@@ -52,7 +54,7 @@ func (m *measurement) reset(ctx context.Context) error {
 // resetCaches empties the prefix cache of every replica that runs the model.
 func (d *deployment) resetCaches(ctx context.Context, path string) error {
 	var errs []error
-	for _, role := range d.server.roles {
+	for _, role := range d.server.Roles {
 		if !d.profile.Role(role.Name).Computes() {
 			continue
 		}
@@ -64,9 +66,9 @@ func (d *deployment) resetCaches(ctx context.Context, path string) error {
 }
 
 func (d *deployment) resetReplica(ctx context.Context, h host.Host, path string) error {
-	api := d.apiOf(d.server.Deployment, h)
-	defer api.close()
-	_, err := api.post(ctx, path, nil)
+	api := ask.New(h, d.server.Authorize, d.mask, d.Asked)
+	defer api.Close()
+	_, err := api.Post(ctx, path, nil)
 	return err
 }
 
@@ -80,8 +82,8 @@ func isNotFound(err error) bool {
 		}
 		return true
 	}
-	var answer *badStatus
-	return errors.As(err, &answer) && answer.code == http.StatusNotFound
+	var answer *ask.Status
+	return errors.As(err, &answer) && answer.Code == http.StatusNotFound
 }
 
 // mayKnow says whether an earlier run may have left the prompts of this trial in
@@ -89,7 +91,7 @@ func isNotFound(err error) bool {
 // a server that was up before the run and that was not emptied.
 func (m *measurement) mayKnow() bool {
 	p := m.trial.cell.Load.Prompts
-	return m.uncleared && m.server.foreign && p.Kind != plan.PromptsSynthetic && !p.CacheBust
+	return m.uncleared && m.server.Foreign && p.Kind != plan.PromptsSynthetic && !p.CacheBust
 }
 
 // shared is the largest share of the prompts' tokens that a prefix cache can

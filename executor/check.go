@@ -10,6 +10,8 @@ import (
 	"sweep.dev/sweep/load/client"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/serving"
+	"sweep.dev/sweep/serving/render"
 )
 
 // Check finds what is wrong with a plan only once it is expanded, before
@@ -17,8 +19,8 @@ import (
 // the trials, loads that no source makes and no client sends, command lines that
 // cannot be rendered, and servers that the backend knows it cannot launch. kind
 // is the client in place of the plan's choice, or "".
-func Check(p *plan.Plan, b backends.Backend, only func(plan.Cell) (bool, error), kind string) error {
-	r := &run{Config: Config{Plan: p, Backend: b, Only: only, State: &rundir.State{}, Client: kind}}
+func Check(p *plan.Plan, b backends.Backend, o serving.Options, only func(plan.Cell) (bool, error), kind string) error {
+	r := &run{Config: Config{Plan: p, Backend: b, Servers: o, Only: only, State: &rundir.State{}, Client: kind}}
 	if _, err := r.plan(); err != nil {
 		return err
 	}
@@ -47,12 +49,13 @@ func Check(p *plan.Plan, b backends.Backend, only func(plan.Cell) (bool, error),
 
 // check finds what is wrong with the server of a deployment.
 func (d *deployment) check() error {
-	spec, err := Specify(d.Plan, d.Deployment, "sweep")
+	with := render.With{Sweep: "sweep", Images: d.Servers.Images}
+	spec, err := render.Spec(d.Plan, d.Deployment, with)
 	if err != nil {
 		return err
 	}
-	d.profile, _ = d.Plan.Profile(d.Server.Profile) // Specify has found it
-	if _, err := Commands(d.Plan, d.Deployment, "sweep"); err != nil {
+	d.profile, _ = d.Plan.Profile(d.Server.Profile) // render.Spec has found it
+	if _, err := render.Commands(d.Plan, d.Deployment, with); err != nil {
 		return err
 	}
 	if c, ok := d.Backend.(backends.Checker); ok {

@@ -7,39 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"sweep.dev/sweep/backends"
 )
 
 var errStop = errors.New("somebody said stop")
-
-func TestCleanup_lastInFirstOut(t *testing.T) {
-	var c cleanup
-	var order []string
-	push := func(name string, err error) func(context.Context) error {
-		return c.push(func(context.Context) error { order = append(order, name); return err })
-	}
-	errB := errors.New("b failed")
-	push("a", nil)
-	early := push("b", errB)
-	push("c", errors.New("c failed"))
-	if err := early(t.Context()); !errors.Is(err, errB) {
-		t.Errorf("early: %v", err)
-	}
-	err := c.run(t.Context())
-	if got := strings.Join(order, ""); got != "bca" {
-		t.Errorf("order %q", got)
-	}
-	// What went wrong early was told early.
-	if err == nil || err.Error() != "c failed" {
-		t.Errorf("run: %v", err)
-	}
-	if err := c.run(t.Context()); err != nil || len(order) != 3 {
-		t.Errorf("a second run: %v, %v", err, order)
-	}
-}
 
 // Whatever ends a run, each launch is stopped once, on a context that the
 // run's end did not end.
@@ -58,35 +30,13 @@ func TestStop_survivesTheRun(t *testing.T) {
 		},
 	}))
 	rep, err := w.run(ctx)
-	if err != nil || rep.Cleanup != nil {
+	if err != nil || rep.Left.Cleanup != nil {
 		t.Errorf("%+v, %v", rep, err)
 	}
 	want(t, "stops", w.backend.count("stop"), 1)
 	want(t, "context of the stop", alive, nil)
 	want(t, "the stop is bounded", bounded, true)
 	want(t, "owed pods", len(w.state().Owed), 0)
-}
-
-// A stop that hangs ends when timeouts.stop and a little are over.
-func TestStop_hangs(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m, _ := judged(t, `timeouts: {stop: 30s}`)
-		d := m.deployment
-		d.Teardown = t.Context()
-		var undo cleanup
-		d.server = &server{release: d.releaser(undo.push(func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }))}
-		begun := time.Now()
-		d.release()
-		want(t, "time", time.Since(begun), 35*time.Second)
-		want(t, "given up", d.givenUp.Load(), true)
-		if d.cleanup == nil || !strings.Contains(d.cleanup.Error(), "timeouts.stop") {
-			t.Errorf("clean-up: %v", d.cleanup)
-		}
-		if err := undo.run(t.Context()); err != nil {
-			t.Errorf("undone twice: %v", err)
-		}
-	})
 }
 
 // Nothing more is started where something may still run; other deployments go
@@ -105,8 +55,8 @@ func TestStop_failsAfterDeath(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if rep.Cleanup == nil || strings.Count(rep.Cleanup.Error(), "still there") != 1 {
-		t.Errorf("clean-up: %v", rep.Cleanup)
+	if rep.Left.Cleanup == nil || strings.Count(rep.Left.Cleanup.Error(), "still there") != 1 {
+		t.Errorf("clean-up: %v", rep.Left.Cleanup)
 	}
 	want(t, "outcomes", w.summary(), "ok/1 ok/1")
 	want(t, "missing", rep.Missing, 2)
@@ -122,7 +72,7 @@ func TestStop_fails(t *testing.T) {
 	errStill := errors.New("it is still there")
 	w := newWorld(t, always(script{stop: func(context.Context) error { return errStill }}))
 	rep, err := w.run(t.Context())
-	if err != nil || !errors.Is(rep.Cleanup, errStill) {
+	if err != nil || !errors.Is(rep.Left.Cleanup, errStill) {
 		t.Errorf("%+v, %v", rep, err)
 	}
 	want(t, "outcomes", w.summary(), "ok/1 ok/1")
@@ -142,7 +92,7 @@ func TestStop_failsBeforeReady(t *testing.T) {
 		stop:   func(context.Context) error { return errors.New("it is still there") },
 	}))
 	rep, err := w.run(t.Context())
-	if err != nil || rep.Cleanup == nil || rep.Missing != 2 {
+	if err != nil || rep.Left.Cleanup == nil || rep.Missing != 2 {
 		t.Errorf("%+v, %v", rep, err)
 	}
 	want(t, "launches", w.backend.count("launch"), 1)
@@ -162,7 +112,7 @@ func TestStop_teardownCancelled(t *testing.T) {
 		stop:    func(ctx context.Context) error { cut(errors.New("at once")); <-ctx.Done(); return context.Cause(ctx) },
 	}), `timeouts: {stop: 10m}`)
 	rep, err := w.run(ctx, func(c *Config) { c.Teardown = teardown })
-	if err != nil || rep.Cleanup == nil || !strings.Contains(rep.Cleanup.Error(), "at once") {
+	if err != nil || rep.Left.Cleanup == nil || !strings.Contains(rep.Left.Cleanup.Error(), "at once") {
 		t.Errorf("%+v, %v", rep, err)
 	}
 	want(t, "owed pods", len(w.state().Owed), 1)
@@ -174,7 +124,7 @@ func TestReclaim(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, always(script{stop: func(context.Context) error { return errors.New("no") }}),
 		`matrix: {engine: sim, gpu: [a, b], concurrency: [1]}`)
-	if rep, err := w.run(t.Context()); err != nil || rep.Cleanup == nil {
+	if rep, err := w.run(t.Context()); err != nil || rep.Left.Cleanup == nil {
 		t.Fatalf("%+v, %v", rep, err)
 	}
 	owed := w.state().Owed
@@ -210,7 +160,7 @@ func TestReclaim_fails(t *testing.T) {
 	again := &fakeBackend{refuse: fmt.Errorf("still there")}
 	w.backend = again
 	rep, err := w.run(t.Context(), func(c *Config) { c.Retry = []string{"ok"} })
-	if err == nil || rep.Cleanup == nil {
+	if err == nil || rep.Left.Cleanup == nil {
 		t.Errorf("%+v, %v", rep, err)
 	}
 	want(t, "missing", rep.Missing, 2)
@@ -240,7 +190,7 @@ func TestLaunch_leaves(t *testing.T) {
 	w.backend.known = []backends.Listed{{Ref: backends.Ref{Kind: "fake", RunID: testRun, Pod: pod, ID: "left"}}}
 	w.backend.refuse = errors.New("it is still there")
 	rep, err := w.run(t.Context())
-	if err != nil || rep.Cleanup == nil || rep.Missing != 2 {
+	if err != nil || rep.Left.Cleanup == nil || rep.Missing != 2 {
 		t.Errorf("%+v, %v", rep, err)
 	}
 	want(t, "launches", w.backend.count("launch"), 1)

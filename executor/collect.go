@@ -22,6 +22,7 @@ import (
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/serving"
 )
 
 // How long a collector may take for its first and its last look. One that
@@ -96,7 +97,7 @@ func safely(f func() error) (err error) {
 func (m *measurement) targets() []collectors.Target {
 	var list []collectors.Target
 	var lost []string
-	for _, role := range m.server.roles {
+	for _, role := range m.server.Roles {
 		for replica := range role.Replicas {
 			t := collectors.Target{
 				Role: role.Name, Replica: replica, Tier: engine.TierEngine, Host: m.server.Host(role.Name, replica),
@@ -114,7 +115,7 @@ func (m *measurement) targets() []collectors.Target {
 		}
 	}
 	for _, role := range m.profile.Roles {
-		known := slices.ContainsFunc(m.server.roles, func(r backends.Role) bool { return r.Name == role.Name })
+		known := slices.ContainsFunc(m.server.Roles, func(r backends.Role) bool { return r.Name == role.Name })
 		if metrics := m.profile.MetricsOf(role.Name); !known && metrics != nil && metrics.Path != "" {
 			lost = append(lost, role.Name)
 		}
@@ -161,8 +162,8 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 	begun := make(chan struct{})
 	watched := collectors.Trial{
 		Targets: m.targets(), Profile: m.profile, Anchor: m.anchor, Loaded: begun,
-		Authorize: m.authorizer(m.server.Deployment), Clients: []int{os.Getpid()},
-		Given: m.Given, Asked: func() { m.extra.add(1, 0) },
+		Authorize: m.server.Authorize, Clients: []int{os.Getpid()},
+		Given: m.Servers.Given, Asked: func() { m.extra.add(1, 0) },
 	}
 
 	type started struct {
@@ -182,7 +183,7 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 			// Each has a context of its own: one that hangs must not take
 			// the others with it.
 			live, cut := context.WithCancelCause(live)
-			bound, cancel := context.WithTimeoutCause(ctx, baselineTimeout, limit{"the first look", baselineTimeout})
+			bound, cancel := serving.WithLimit(ctx, "the first look", baselineTimeout)
 			defer cancel()
 			defer context.AfterFunc(bound, func() { cut(context.Cause(bound)) })()
 			var s collectors.Session
@@ -205,7 +206,7 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 
 	return func(ctx context.Context) result.Row {
 		defer stop()
-		ctx, cancel := context.WithTimeoutCause(ctx, lastLookTimeout, limit{"the last look", lastLookTimeout})
+		ctx, cancel := serving.WithLimit(ctx, "the last look", lastLookTimeout)
 		defer cancel()
 		row := result.Row{}
 		for _, s := range sessions {

@@ -16,6 +16,7 @@ import (
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/serving"
 )
 
 // A fakeCollector is made of the functions that a test cares about.
@@ -220,7 +221,7 @@ func TestCollect_hangs(t *testing.T) {
 				m, _ := judged(t)
 				m.Backend, m.profile = &fakeBackend{}, &engine.Profile{}
 				m.Collectors = []Named{{"bad", bad}, {"good", good}}
-				m.server = &server{Deployment: &fakeServer{}, roles: []backends.Role{{Name: "server", Replicas: 1}}}
+				m.server = &serving.Server{Deployment: &fakeServer{}, Roles: []backends.Role{{Name: "server", Replicas: 1}}}
 				begun := time.Now()
 				row := m.watch(t.Context())(t.Context())
 				want(t, "time", time.Since(begun), baselineTimeout)

@@ -11,6 +11,7 @@ import (
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/serving"
 )
 
 // dies is a server that is killed by its nth streamed request.
@@ -112,7 +113,7 @@ func TestDeath_newsComeLate(t *testing.T) {
 				m, _ := judged(t)
 				m.requests = tt.requests
 				s := &fakeServer{done: make(chan struct{})}
-				m.server = &server{Deployment: s}
+				m.server = &serving.Server{Deployment: s}
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				if tt.interrupt {

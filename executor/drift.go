@@ -7,6 +7,7 @@ import (
 
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/serving"
 )
 
 // ErrDrift is a server that is not the software that the committed trials of its
@@ -35,17 +36,17 @@ func (d *deployment) remember(row result.Row) {
 }
 
 // recorded is what can be seen of the software of a server.
-func (d *deployment) recorded(s *server) result.Row {
+func (d *deployment) recorded(s *serving.Server) result.Row {
 	return result.Row{
-		col.ImageDigest:   orNil(s.terms().ImageDigest),
-		col.EngineVersion: orNil(s.version),
+		col.ImageDigest:   orNil(s.Terms().ImageDigest),
+		col.EngineVersion: orNil(s.Version),
 		col.ModelRevision: orNil(d.Server.ModelRevision),
 	}
 }
 
-// drift says in what a server differs from those of the committed trials; nil
+// Accept says in what a server differs from those of the committed trials; nil
 // where it does not, as far as both are known.
-func (d *deployment) drift(s *server) error {
+func (d *deployment) Accept(s *serving.Server) error {
 	now := d.recorded(s)
 	var differ []string
 	for _, r := range result.Recorded {

@@ -5,9 +5,7 @@ import (
 	"maps"
 	"net/http"
 
-	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/load/client"
 	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/plan"
@@ -42,41 +40,9 @@ func (m *measurement) wire(url string) wire.Config {
 	return c
 }
 
-// authorizer adds what the servers of this backend, and of one deployment of
-// it, want to be asked with. A key that the backend made wins over the plan's.
-func (d *deployment) authorizer(dep backends.Deployment) func(http.Header) {
-	key := d.plannedKey()
-	return func(h http.Header) {
-		if !key.IsZero() {
-			h.Set("Authorization", "Bearer "+key.Reveal())
-		}
-		for _, v := range []any{d.Backend, dep} {
-			if s, ok := v.(backends.Server); ok {
-				s.Authorize(h)
-			}
-		}
-	}
-}
-
-// plannedKey is the key that the plan gives the engine in its environment; zero
-// if it gives none, or if the server is not started by us and never gets it.
-func (d *deployment) plannedKey() secret.String {
-	if d.Given {
-		return secret.String{}
-	}
-	entry := d.profile.Role(d.profile.EntryRole())
-	if entry == nil || entry.KeyEnv == "" {
-		return secret.String{}
-	}
-	if key, ok := d.Server.Roles[entry.Name].Env[entry.KeyEnv]; ok {
-		return key
-	}
-	return d.Server.Env[entry.KeyEnv]
-}
-
 // authorize adds what the server wants, and the plan's own headers.
 func (m *measurement) authorize(h http.Header) {
-	m.authorizer(m.server.Deployment)(h)
+	m.server.Authorize(h)
 	for name, value := range m.trial.cell.Load.Headers {
 		h.Set(name, value.Reveal())
 	}

@@ -11,6 +11,7 @@ import (
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/load/trace"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/plantest"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/stopping"
 )
@@ -161,7 +162,7 @@ func TestCapped(t *testing.T) {
 }
 
 func TestAbove(t *testing.T) {
-	p := parsePlan(t, `matrix: {engine: sim, gpu: [a, b], request_rate: [1, 2.5], max_tokens: [4, 8]}`,
+	p := plantest.Parse(t, `matrix: {engine: sim, gpu: [a, b], request_rate: [1, 2.5], max_tokens: [4, 8]}`,
 		`load: {requests: 4, prompts: {input_tokens: 24}}`)
 	var cells []plan.Cell
 	for _, d := range p.Deployments() {

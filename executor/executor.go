@@ -23,6 +23,7 @@ import (
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/serving"
 )
 
 // ErrUnreachable is a backend that does not answer, or does not let us in, so that
@@ -49,7 +50,7 @@ type Config struct {
 	State      *rundir.State // what an earlier run of this directory left
 	Path       string        // of the run directory
 	Backend    backends.Backend
-	Given      bool // the backend's servers run already, and outlive an attempt
+	Servers    serving.Options // how servers are got and given back
 	Collectors []Named
 
 	Only     func(plan.Cell) (bool, error) // nil: every cell
@@ -57,18 +58,6 @@ type Config struct {
 	Parallel int                           // deployments at once; 0 is 1
 	FailFast bool
 	MaxTime  time.Duration // 0: none
-	MaxCost  float64       // USD; 0: none
-	// Lifetime is after what time a pod ends itself, whatever becomes of us; 0
-	// for a backend whose servers end with this process.
-	Lifetime time.Duration
-	// Keep is how long a server is left running after its last trial, on a
-	// backend that can; 0 is not at all.
-	Keep time.Duration
-	// Book is the ledger outside of the run directory; nil for none.
-	Book Book
-	// StopSlack is what the backend's provider may need beyond the plan's
-	// timeouts.stop until a pod is seen to be gone.
-	StopSlack time.Duration
 
 	// Client is which driver sends, in place of the plan's choice: auto, std or
 	// fast; "" leaves it to the plan.
@@ -83,29 +72,11 @@ type Config struct {
 	Environ []string
 
 	ClientHost string
-	Sweep      string // path of this program, for engines that are part of it
-
-	patience patience // shorter in tests
 
 	// Teardown outlives the run's context; its end gives up what is being ended.
 	Teardown context.Context
 	// Events is called by one goroutine at a time; it must not block for long.
 	Events func(event.Event)
-}
-
-// A Book is a ledger outside of run directories, which knows the pods of all
-// runs of this machine.
-type Book interface {
-	// Ledger writes every arrow of a launch in the book too. digest is its
-	// Spec's.
-	Ledger(digest string, inner backends.Ledger) backends.Ledger
-	// Adopt takes over a kept pod that was launched with digest and still has
-	// life for that long, if there is one: from then on it is this run's. ok is
-	// false where there is none.
-	Adopt(digest string, life time.Duration) (o rundir.Owed, ok bool, err error)
-	// Holds says whether a pod that this run directory has kept is still its to
-	// give back: false where another run has taken it over, or it is gone.
-	Holds(pod string) (bool, error)
 }
 
 // A Report is how a run ended.
@@ -117,15 +88,8 @@ type Report struct {
 	Missing int
 	// Interrupted is the cause with which the run was ended early, or nil.
 	Interrupted error
-	// Cleanup is what could not be given back or verified; it means that
-	// something may still be running.
-	Cleanup error
-	// Owed is what Cleanup is about: pods that may still cost money.
-	Owed []rundir.Owed
-	// Kept is what was left running on purpose.
-	Kept []rundir.Owed
-	// Spending is what the run has cost when it ended.
-	Spending event.Spending
+	// Left is what the servers left: to clean up, to pay, and running on purpose.
+	Left serving.Left
 }
 
 type run struct {
@@ -136,17 +100,13 @@ type run struct {
 	traces  map[string]trace.Trace    // by what the plan says of them
 	pairs   map[string][]source.Pair  // by file
 	stop    context.CancelCauseFunc
-	ledger  backends.Ledger // of the run directory and, where there is one, the book
-	money   *money
+	manager *serving.Manager
 	mask    secret.Mask // for all that servers and collectors say, where it comes in
 
 	mu        sync.Mutex
 	done      int
 	total     int
 	committed int
-	cleanup   error
-	owed      []rundir.Owed
-	kept      []rundir.Owed
 }
 
 // Run executes what of the plan has no outcome yet. The error is sweep's own
@@ -154,7 +114,7 @@ type run struct {
 // outcomes, not errors. The Report is valid also beside an error.
 func Run(ctx context.Context, c Config) (Report, error) {
 	return start(ctx, c, func(ctx context.Context, r *run, rep Report) error {
-		if err := r.reclaim(ctx); err != nil {
+		if err := r.manager.Reclaim(ctx); err != nil {
 			return err
 		}
 		defer stamp.Keep(ctx)()
@@ -166,17 +126,16 @@ func Run(ctx context.Context, c Config) (Report, error) {
 // directory left, and starts nothing. The caller must read the directory's state
 // again before it runs it.
 func Reclaim(ctx context.Context, c Config) (Report, error) {
-	return start(ctx, c, func(ctx context.Context, r *run, _ Report) error { return r.reclaim(ctx) })
+	return start(ctx, c, func(ctx context.Context, r *run, _ Report) error { return r.manager.Reclaim(ctx) })
 }
 
 // start makes a run, does work with it, and reports how it ended.
 func start(ctx context.Context, c Config, work func(context.Context, *run, Report) error) (Report, error) {
-	r := &run{Config: c, ledger: c.Dir.Ledger(), mask: secret.NewMask(slices.Concat(c.Plan.Secrets(), secret.FromEnviron(c.Environ)))}
-	r.money = &money{max: c.MaxCost, reserve: c.Plan.Timeouts.Stop + c.StopSlack}
-	r.money.ended = Spent(c.State, time.Now())
-	if c.Book != nil {
-		r.ledger = c.Book.Ledger("", r.ledger)
-	}
+	r := &run{Config: c, mask: secret.NewMask(slices.Concat(c.Plan.Secrets(), secret.FromEnviron(c.Environ)))}
+	r.manager = serving.New(serving.Config{
+		Options: c.Servers, Plan: c.Plan, State: c.State, Backend: c.Backend, Dir: c.Dir, Run: r,
+		Mask: r.mask, Environ: c.Environ, Teardown: c.Teardown,
+	})
 	rep, err := r.plan()
 	if err != nil {
 		return rep, err
@@ -190,7 +149,7 @@ func start(ctx context.Context, c Config, work func(context.Context, *run, Repor
 	defer r.stop(nil)
 
 	var watching sync.WaitGroup
-	watching.Go(func() { r.watchMoney(ctx) })
+	watching.Go(func() { r.manager.WatchCost(ctx) })
 	defer func() {
 		r.stop(nil)
 		watching.Wait()
@@ -198,7 +157,7 @@ func start(ctx context.Context, c Config, work func(context.Context, *run, Repor
 	err = work(ctx, r, rep)
 	rep.Committed = r.committed
 	rep.Missing = rep.Planned - rep.Before - r.committed
-	rep.Cleanup, rep.Owed, rep.Kept, rep.Spending = r.cleanup, r.owed, r.kept, r.money.spending(time.Now())
+	rep.Left = r.manager.Left()
 	if ctx.Err() != nil && rep.Missing > 0 {
 		rep.Interrupted = context.Cause(ctx)
 	}
@@ -244,30 +203,8 @@ func (r *run) plan() (Report, error) {
 	return rep, r.readFiles()
 }
 
-// Spent is what the pods of a journal that are gone have cost, and those that
-// are owed until now, in USD.
-func Spent(st *rundir.State, now time.Time) float64 {
-	usd := st.SpentUSD
-	for _, o := range st.Owed {
-		until := now
-		if o.State == backends.Kept {
-			until = o.Changed // from then on it is not this run's expense
-		}
-		usd += o.USDPerHour * until.Sub(o.Since).Hours()
-	}
-	return usd
-}
-
-// hideInLogs takes what a launch that has ended wrote of the plan's secrets out
-// of its logs. Where that fails nothing else has to.
-func (r *run) hideInLogs(deployment string, launch int) {
-	if err := r.Dir.HideInLogs(deployment, launch, r.mask); err != nil {
-		r.emit(event.Event{Type: event.Notice, Deployment: deployment, Launch: launch, Text: err.Error()})
-	}
-}
-
 func (r *run) execute(ctx context.Context, rep Report) error {
-	if err := r.record(ctx, event.Event{Type: event.RunStarted, Done: rep.Before, Total: rep.Planned}); err != nil {
+	if err := r.Record(ctx, event.Event{Type: event.RunStarted, Done: rep.Before, Total: rep.Planned}); err != nil {
 		return err
 	}
 	r.announce()
@@ -275,7 +212,7 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 		if err := p.Probe(ctx); err != nil {
 			return fmt.Errorf("backend %s: %w: %w", r.Plan.Backend.Kind, ErrUnreachable, err)
 		}
-		if r.Given {
+		if r.Servers.Given {
 			r.pending()[0].extra.add(1, 0)
 		}
 	}
@@ -285,10 +222,10 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 	g.SetLimit(max(1, r.Parallel))
 	for _, d := range r.pending() {
 		g.Go(func() error {
-			if d.over(ctx) {
-				return nil
+			var err error
+			if ctx.Err() == nil {
+				err = d.guarded(ctx)
 			}
-			err := d.guarded(ctx)
 			if err != nil {
 				r.stop(err) // our own fault: the disk, the journal. Nothing more can be kept.
 			}
@@ -301,7 +238,7 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 	if ctx.Err() != nil {
 		last.Error = context.Cause(ctx).Error()
 	}
-	return errors.Join(err, r.record(context.WithoutCancel(ctx), last))
+	return errors.Join(err, r.Record(context.WithoutCancel(ctx), last))
 }
 
 // pending are the deployments that have trials without an outcome.
@@ -311,29 +248,20 @@ func (r *run) pending() []*deployment {
 	})
 }
 
-// A Panic is a fault of ours in the midst of a deployment. What the deployment
-// had started is stopped before the run ends with it.
-type Panic struct {
-	Value any
-	Stack []byte
-}
-
-func (p *Panic) Error() string { return fmt.Sprintf("panic: %v\n%s", p.Value, p.Stack) }
-
 // guarded is execute, with a panic as an error: the deployment's clean-up has
 // run when it comes here, and the other deployments still have theirs before
 // them.
 func (d *deployment) guarded(ctx context.Context) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &Panic{Value: v, Stack: debug.Stack()}
+			err = &serving.Panic{Value: v, Stack: debug.Stack()}
 		}
 	}()
 	return d.execute(ctx)
 }
 
-// emit tells people and --events. The journal has its own lines.
-func (r *run) emit(e event.Event) {
+// Emit tells people and --events. The journal has its own lines.
+func (r *run) Emit(e event.Event) {
 	if r.Events == nil {
 		return
 	}
@@ -345,12 +273,15 @@ func (r *run) emit(e event.Event) {
 	r.Events(e)
 }
 
-// record emits e and writes it to the journal.
-func (r *run) record(ctx context.Context, e event.Event) error {
+// Record emits e and writes it to the journal.
+func (r *run) Record(ctx context.Context, e event.Event) error {
 	e.Time = time.Now().UTC()
-	r.emit(e)
+	r.Emit(e)
 	return r.Dir.Append(context.WithoutCancel(ctx), string(e.Type), e)
 }
+
+// Stop ends the run.
+func (r *run) Stop(cause error) { r.stop(cause) }
 
 // committedOne counts an outcome and says so.
 func (r *run) committedOne(d *deployment, t trial, o *result.Outcome) {
@@ -362,7 +293,7 @@ func (r *run) committedOne(d *deployment, t trial, o *result.Outcome) {
 	status, _ := o.Row[col.Status].(string)
 	class, _ := o.Row[col.ErrorClass].(string)
 	text, _ := o.Row[col.Error].(string)
-	r.emit(event.Event{
+	r.Emit(event.Event{
 		Type: event.TrialCommitted, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: o.Attempt,
 		Label: Label(t.cell), Status: status, Class: class, Error: text, Row: o.Row, Done: done, Total: r.total,
 	})
@@ -370,33 +301,4 @@ func (r *run) committedOne(d *deployment, t trial, o *result.Outcome) {
 	if r.FailFast && status != result.StatusOK && status != result.StatusSkipped && !recorded {
 		r.stop(ErrFailFast)
 	}
-}
-
-func (r *run) addCleanup(err error) {
-	if err == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.cleanup = errors.Join(r.cleanup, err)
-}
-
-// addOwed is addCleanup for a pod that may still be there.
-func (r *run) addOwed(err error, o rundir.Owed) {
-	r.addCleanup(err)
-	r.owe(o)
-}
-
-// owe says that a pod could not be ended.
-func (r *run) owe(o rundir.Owed) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.owed = append(r.owed, o)
-}
-
-// addKept says that a pod was left running on purpose.
-func (r *run) addKept(o rundir.Owed) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.kept = append(r.kept, o)
 }

@@ -14,6 +14,7 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/serving"
 )
 
 // An Extra is one kind of requests that sweep sends to the servers of a deployment
@@ -95,8 +96,8 @@ func (r *run) announce() {
 		}
 		left = append(left, one)
 	}
-	for _, a := range Announce(r.Plan, left, r.Backend, r.Given) {
-		r.emit(event.Event{Type: event.Notice, Text: a.String()})
+	for _, a := range Announce(r.Plan, left, r.Backend, r.Servers.Given) {
+		r.Emit(event.Event{Type: event.Notice, Text: a.String()})
 	}
 }
 
@@ -108,7 +109,7 @@ func Extras(p *plan.Plan, d plan.Deployment, b backends.Backend, given bool) []E
 	if !ok || len(d.Cells) == 0 {
 		return nil
 	}
-	a := announcer{run: &run{Config: Config{Plan: p, Backend: b, Given: given}}, profile: profile, d: d}
+	a := announcer{run: &run{Config: Config{Plan: p, Backend: b, Servers: serving.Options{Given: given}}}, profile: profile, d: d}
 	for _, cell := range d.Cells {
 		for range max(1, p.Repeats) {
 			a.trials = append(a.trials, cell.Load)
@@ -146,7 +147,7 @@ func (a *announcer) trialsText() string {
 
 // reachable is the backend's own question, once in a run.
 func (a *announcer) reachable() Extra {
-	if _, ok := a.run.Backend.(backends.Prober); !ok || !a.run.Given {
+	if _, ok := a.run.Backend.(backends.Prober); !ok || !a.run.Servers.Given {
 		return Extra{}
 	}
 	return Extra{"reachable", new(1), new(0), "GET /v1/models, once in a run"}
@@ -155,7 +156,7 @@ func (a *announcer) reachable() Extra {
 // ready is one round of the readiness rule, which is repeated until it succeeds.
 func (a *announcer) ready() Extra {
 	api, ready := a.profile.API, a.profile.Ready
-	if a.run.Given {
+	if a.run.Servers.Given {
 		ready.Health = ""
 	}
 	var gets []string
@@ -174,10 +175,10 @@ func (a *announcer) count() Extra {
 	}
 	path := a.profile.API.Tokenize
 	switch {
-	case a.run.Given && path != "":
+	case a.run.Servers.Given && path != "":
 		return Extra{"count", new(tokens.MaxShort + tokens.MaxCounts), new(tokens.MaxShort), fmt.Sprintf(
 			"at most %d texts for %s (16 for most tokenizers) and %d completions of one token", tokens.MaxCounts, path, tokens.MaxShort)}
-	case a.run.Given:
+	case a.run.Servers.Given:
 		return Extra{"count", new(tokens.MaxShort), new(tokens.MaxShort), fmt.Sprintf("at most %d completions of one token", tokens.MaxShort)}
 	case path != "":
 		return Extra{"count", nil, nil, "32 to some 400 texts for " + path + " and 8 completions of one token for each kind of prompts"}
@@ -231,7 +232,7 @@ func (a *announcer) metrics() Extra {
 			continue
 		}
 		paths := []string{m.Path}
-		if !a.run.Given { // an answer of statistics empties the server's queue of them
+		if !a.run.Servers.Given { // an answer of statistics empties the server's queue of them
 			paths = append(paths, m.Iterations)
 		}
 		for _, path := range paths {
@@ -265,8 +266,8 @@ func (t *tally) of(requests []result.Request, phases ...result.Phase) {
 	}
 }
 
-// asked counts a question by its path.
-func (d *deployment) asked(path string) {
+// Asked counts a question by its path.
+func (d *deployment) Asked(path string) {
 	completions := 0
 	if api := d.profile.API; path == api.Chat || path == api.Completions {
 		completions = 1

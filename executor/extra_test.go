@@ -8,6 +8,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/plan/plantest"
 )
 
 // A run announces how many requests it sends beyond the load at most, and which of
@@ -35,7 +36,7 @@ func TestAnnounce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, nil, c.load)
-			w.must(func(config *Config) { config.Given = c.given })
+			w.must(func(config *Config) { config.Servers.Given = c.given })
 			notices := w.seen(event.Notice)
 			if len(notices) == 0 || notices[0].Text != "sim: up to "+c.want+": sweep plan lists them" {
 				t.Errorf("got %+v, want %s", notices, c.want)
@@ -47,7 +48,7 @@ func TestAnnounce(t *testing.T) {
 // Servers that get the same are announced once.
 func TestAnnounce_several(t *testing.T) {
 	t.Parallel()
-	p := parsePlan(t, `matrix: {engine: sim, gpu: [a, b, c], concurrency: [1, 2], exclude: ['gpu == "c" && concurrency == 2']}`)
+	p := plantest.Parse(t, `matrix: {engine: sim, gpu: [a, b, c], concurrency: [1, 2], exclude: ['gpu == "c" && concurrency == 2']}`)
 	got := Announce(p, p.Deployments(), &fakeBackend{}, true)
 	if len(got) != 2 || len(got[0].Servers) != 2 || !strings.HasPrefix(got[0].Title(), "sim a and 1 more server, each") {
 		t.Errorf("%+v", got)
@@ -93,7 +94,7 @@ func TestExtras_replicasOfThePlan(t *testing.T) {
 		`matrix: {engine: split, concurrency: [1]}`, `engine_files: [` + splitEngine(t) + `]`,
 		`engines: {split: {roles: {worker: {replicas: 1}}}}`,
 	}
-	p := parsePlan(t, lines...)
+	p := plantest.Parse(t, lines...)
 	announced := 0
 	for _, x := range Extras(p, p.Deployments()[0], &fakeBackend{}, false) {
 		if x.What == "reset" {
@@ -109,7 +110,7 @@ func TestExtras_replicasOfThePlan(t *testing.T) {
 // The docs list every kind of requests that the code sends.
 func TestAnnounce_kinds(t *testing.T) {
 	t.Parallel()
-	p := parsePlan(t, `load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}}`)
+	p := plantest.Parse(t, `load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}}`)
 	var kinds []string
 	for _, given := range []bool{false, true} {
 		for _, x := range Extras(p, p.Deployments()[0], &fakeBackend{}, given) {

@@ -8,6 +8,7 @@ import (
 
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/calibrate"
+	"sweep.dev/sweep/plan/plantest"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/result/timeline"
@@ -19,7 +20,7 @@ import (
 // judged is a measurement that nothing is wrong with, and its row.
 func judged(t *testing.T, lines ...string) (*measurement, result.Row) {
 	t.Helper()
-	p := parsePlan(t, append([]string{
+	p := plantest.Parse(t, append([]string{
 		`validity: {max_error_rate: 5%, max_schedule_lag: 10ms, max_client_cpu: 0.85, max_stall: 1s}`,
 		`matrix: {engine: sim, concurrency: [1]}`,
 	}, lines...)...)
@@ -199,7 +200,7 @@ func TestMostCommon(t *testing.T) {
 }
 
 func TestLabels(t *testing.T) {
-	p := parsePlan(t, `matrix: {engine: sim, gpu: [a], concurrency: [2], args.max-num-seqs: [64]}`)
+	p := plantest.Parse(t, `matrix: {engine: sim, gpu: [a], concurrency: [2], args.max-num-seqs: [64]}`)
 	d := p.Deployments()[0]
 	want(t, "cell", Label(d.Cells[0]), "sim a concurrency=2 arg_max_num_seqs=64")
 	want(t, "server", ServerLabel(d), "sim a arg_max_num_seqs=64")

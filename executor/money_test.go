@@ -6,55 +6,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/serving/budget"
 )
-
-// An intended rental counts at once: however many launches ask at the same time,
-// the budget lets as many pass as it can pay for.
-func TestMoney_intended(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	// A pod at $3600/h costs $10 while it is given back, and $1 for one poll.
-	m := &money{max: 25, reserve: 10 * time.Second}
-	var passed atomic.Int32
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() {
-			switch _, err := m.intend("p", 3600, now); {
-			case err == nil:
-				passed.Add(1)
-			case !errors.Is(err, ErrMaxCost):
-				t.Error(err)
-			}
-		})
-	}
-	all.Wait()
-	want(t, "passed", passed.Load(), 2)
-	want(t, "spending", m.spending(now), event.Spending{MaxUSD: 25})
-
-	// One is given up before it was sent, so another one fits; and costs nothing.
-	m.end(m.live[0], now.Add(time.Hour))
-	r, err := m.intend("q", 3600, now)
-	want(t, "in its place", err, nil)
-	m.bill(r, now)
-	m.bill(r, now.Add(time.Second)) // it is billed from the first moment on
-	want(t, "billed", m.spending(now.Add(2*time.Second)), event.Spending{Pods: 1, USDPerHour: 3600, USD: 2, MaxUSD: 25})
-	want(t, "over", errors.Is(m.over(now.Add(4*time.Second)), ErrMaxCost), true)
-	want(t, "raised", errors.Is(m.raise(r, 7200, now), ErrMaxCost), true)
-	want(t, "not raised", m.raise(r, 1, now), nil)
-	var full *noRoom
-	_, err = m.intend("r", 3600, now)
-	want(t, "no room beside others", errors.As(err, &full) && errors.Is(err, ErrMaxCost), true)
-	for _, r := range m.live {
-		m.strand(r) // none can be ended: there is no room to wait for
-	}
-	<-full.freed
-	_, err = m.intend("r", 3600, now)
-	want(t, "no room ever", errors.Is(err, ErrMaxCost) && !errors.As(err, &full), true)
-}
 
 // A meeting lets the first two launches go on once both have asked to rent.
 type meeting struct {
@@ -90,7 +45,7 @@ func TestMoney_parallel(t *testing.T) {
 	b := meeting{w.backend, &sync.WaitGroup{}, &atomic.Int32{}}
 	b.asked.Add(2)
 	// $101 for each while it is given back, which leaves $49 to measure with.
-	rep := w.must(func(c *Config) { c.Parallel, c.MaxCost, c.Backend = 2, 150, b })
+	rep := w.must(func(c *Config) { c.Parallel, c.Servers.MaxCost, c.Backend = 2, 150, b })
 	want(t, "asked", b.n.Load(), 3)
 	want(t, "servers", len(w.backend.list()), 2)
 	want(t, "at once", w.backend.peak, 1)
@@ -109,8 +64,8 @@ func TestMoney_stuck(t *testing.T) {
 	w.backend.usdPerHour = 60
 	b := meeting{w.backend, &sync.WaitGroup{}, &atomic.Int32{}}
 	b.asked.Add(2)
-	rep, err := w.run(t.Context(), func(c *Config) { c.Parallel, c.MaxCost, c.Backend = 2, 150, b })
-	if !errors.Is(rep.Interrupted, ErrMaxCost) || !errors.Is(rep.Cleanup, no) {
+	rep, err := w.run(t.Context(), func(c *Config) { c.Parallel, c.Servers.MaxCost, c.Backend = 2, 150, b })
+	if !errors.Is(rep.Interrupted, budget.ErrMaxCost) || !errors.Is(rep.Left.Cleanup, no) {
 		t.Errorf("%v, %+v", err, rep)
 	}
 	want(t, "servers", len(w.backend.list()), 1)

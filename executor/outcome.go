@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/internal/secret"
@@ -21,16 +20,20 @@ import (
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/result/summary"
 	"sweep.dev/sweep/result/timeline"
+	"sweep.dev/sweep/serving"
 	"sweep.dev/sweep/store"
 	"sweep.dev/sweep/verdict"
 )
+
+// keptLines is how many of a log's last lines are in result.json.
+const keptLines = 25
 
 // engineLogMax bounds the part of a server's log that is kept with a trial.
 const engineLogMax = 16 << 20
 
 // finish judges the attempt and writes its files. failed is why there is
 // nothing to judge, or nil.
-func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
+func (m *measurement) finish(failed *serving.Failure) (*result.Outcome, error) {
 	cell := m.trial.cell
 	finished := time.Now().UTC()
 	span := timeline.Assign(m.requests, cell.Load.Concurrency)
@@ -65,14 +68,14 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 		row[col.Status], row[col.Error] = result.StatusSkipped, m.trial.skip
 		o.Findings = append(o.Findings, result.Finding{Code: finding.LevelSkipped, Text: m.trial.skip})
 	case failed != nil:
-		o.StartFailure = failed.start
-		o.LogTail = lastLines(failed.log, keptLines)
-		row[col.Status], row[col.ErrorClass], row[col.Error] = result.StatusFailed, failed.class, withHint(failed)
+		o.StartFailure = failed.Start
+		o.LogTail = lastLines(failed.Log, keptLines)
+		row[col.Status], row[col.ErrorClass], row[col.Error] = result.StatusFailed, failed.Class, withHint(failed)
 	case !anyCompleted(m.requests):
 		row[col.Status] = result.StatusFailed
 		row[col.ErrorClass], row[col.Error] = mostCommon(m.requests)
 		if hung(m.requests) {
-			d, _ := classify(m.profile, m.logs(m.server.roles), nil, engine.End{Hung: true, Engine: cell.Server.Engine})
+			d := m.servers.Hung()
 			row[col.ErrorClass], row[col.Error] = d.Class, fmt.Sprintf("%v (%s)", row[col.Error], d.Advice())
 		}
 	default:
@@ -112,11 +115,11 @@ func (m *measurement) finish(failed *failure) (*result.Outcome, error) {
 	return o, m.write()
 }
 
-func withHint(f *failure) string {
-	if f.hint == "" {
-		return f.text
+func withHint(f *serving.Failure) string {
+	if f.Hint == "" {
+		return f.Text
 	}
-	return f.text + " (" + f.hint + ")"
+	return f.Text + " (" + f.Hint + ")"
 }
 
 // hung says whether every request was given up after its time without a token.
@@ -183,8 +186,8 @@ func (m *measurement) identify(row result.Row, finished time.Time) {
 	if m.server != nil {
 		maps.Copy(row, m.recorded(m.server))
 		set(col.SubjectDigest, m.Plan.SubjectDigest(cell, row))
-		if m.server.startUp > 0 {
-			set(col.StartUpS, m.server.startUp.Seconds())
+		if m.server.StartUp > 0 {
+			set(col.StartUpS, m.server.StartUp.Seconds())
 		}
 		set(col.NetworkPath, string(m.server.Host(m.profile.EntryRole(), 0).Path()))
 	}
@@ -199,7 +202,7 @@ func (m *measurement) simulated() bool {
 	if m.server == nil {
 		return false
 	}
-	_, sim := scaleOf(m.server.version)
+	_, sim := scaleOf(m.server.Version)
 	return sim
 }
 
@@ -207,7 +210,7 @@ func (m *measurement) simulated() bool {
 // of itself wherever it runs, else as its backend does; nil if neither says it.
 func (m *measurement) timeScale() any {
 	if m.server != nil {
-		if scale, ok := scaleOf(m.server.version); ok {
+		if scale, ok := scaleOf(m.server.Version); ok {
 			return scale
 		}
 	}
@@ -245,14 +248,7 @@ func (m *measurement) terms() backends.Terms {
 	if m.server == nil {
 		return backends.Terms{}
 	}
-	return m.server.terms()
-}
-
-func (s *server) terms() backends.Terms {
-	if rental, ok := s.Deployment.(backends.Rental); ok {
-		return rental.Terms()
-	}
-	return backends.Terms{}
+	return m.server.Terms()
 }
 
 func (m *measurement) moved(terms backends.Terms) []result.Finding {
@@ -299,7 +295,7 @@ func (m *measurement) write() error {
 		return nil
 	}
 	return m.file(layout.EngineLog, func(w io.Writer) error {
-		for _, path := range m.server.logPaths() {
+		for _, path := range m.server.LogPaths() {
 			if err := copyFrom(w, path, m.logStart[path], m.mask); err != nil {
 				return err
 			}
@@ -327,7 +323,7 @@ func (m *measurement) file(name string, write func(io.Writer) error) error {
 // only its own part of them.
 func (m *measurement) markLogs() {
 	m.logStart = map[string]int64{}
-	for _, path := range m.server.logPaths() {
+	for _, path := range m.server.LogPaths() {
 		if st, err := os.Stat(path); err == nil {
 			m.logStart[path] = st.Size()
 		}
@@ -376,3 +372,5 @@ func words(settings []plan.Setting, want func(plan.Axis) bool) string {
 	}
 	return plaintext.Line(strings.Join(parts, " "))
 }
+
+func lastLines(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }

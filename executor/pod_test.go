@@ -13,6 +13,7 @@ import (
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/serving/budget"
 )
 
 // states are the arrows of a journal's pods, in order.
@@ -81,7 +82,7 @@ func TestPod_endedAtOnce(t *testing.T) {
 		cancel(enough)
 	}()
 	rep, err := w.run(ctx, func(c *Config) { c.Parallel = 3 })
-	if err != nil || rep.Cleanup != nil || !errors.Is(rep.Interrupted, enough) {
+	if err != nil || rep.Left.Cleanup != nil || !errors.Is(rep.Interrupted, enough) {
 		t.Errorf("%v, %+v", err, rep)
 	}
 	want(t, "stopped", len(stopping), 3)
@@ -92,23 +93,23 @@ func TestMoney_stopsTheRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, always(script{request: func(s *fakeServer, _ int) { <-s.hung() }}), `timeouts: {stop: 1s, request: 20s}`)
 	w.backend.usdPerHour = 3600 // a dollar a second
-	rep, err := w.run(t.Context(), func(c *Config) { c.MaxCost = 4 })
-	if err != nil || !errors.Is(rep.Interrupted, ErrMaxCost) {
+	rep, err := w.run(t.Context(), func(c *Config) { c.Servers.MaxCost = 4 })
+	if err != nil || !errors.Is(rep.Interrupted, budget.ErrMaxCost) {
 		t.Fatalf("%v, %+v", err, rep)
 	}
-	if rep.Spending.USD < 1 || rep.Spending.USD > 4 {
-		t.Errorf("spent $%.2f of $4", rep.Spending.USD)
+	if rep.Left.Spending.USD < 1 || rep.Left.Spending.USD > 4 {
+		t.Errorf("spent $%.2f of $4", rep.Left.Spending.USD)
 	}
 	want(t, "owed", len(w.state().Owed), 0)
 
 	// What is spent stays spent.
 	before := w.backend.count("launch")
-	rep, err = w.run(t.Context(), func(c *Config) { c.MaxCost = 4 })
-	if err != nil || !errors.Is(rep.Interrupted, ErrMaxCost) {
+	rep, err = w.run(t.Context(), func(c *Config) { c.Servers.MaxCost = 4 })
+	if err != nil || !errors.Is(rep.Interrupted, budget.ErrMaxCost) {
 		t.Fatalf("resumed: %v, %+v", err, rep)
 	}
-	if got := w.backend.servers; w.backend.count("launch") > before+1 || rep.Spending.USD > 4 {
-		t.Errorf("resumed: %d servers, $%.2f of $4", len(got), rep.Spending.USD)
+	if got := w.backend.servers; w.backend.count("launch") > before+1 || rep.Left.Spending.USD > 4 {
+		t.Errorf("resumed: %d servers, $%.2f of $4", len(got), rep.Left.Spending.USD)
 	}
 }
 
@@ -116,8 +117,8 @@ func TestMoney_tooDear(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, `timeouts: {stop: 10s}`)
 	w.backend.usdPerHour = 3600
-	rep, err := w.run(t.Context(), func(c *Config) { c.MaxCost = 10 })
-	if err != nil || !errors.Is(rep.Interrupted, ErrMaxCost) {
+	rep, err := w.run(t.Context(), func(c *Config) { c.Servers.MaxCost = 10 })
+	if err != nil || !errors.Is(rep.Interrupted, budget.ErrMaxCost) {
 		t.Errorf("%v, %+v", err, rep)
 	}
 	want(t, "servers", len(w.backend.list()), 0)
@@ -128,8 +129,8 @@ func TestMoney_tooDear(t *testing.T) {
 func TestMoney_lifetime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, always(script{request: func(s *fakeServer, _ int) { <-s.hung() }}), `timeouts: {stop: 1s, request: 20s}`)
-	rep, err := w.run(t.Context(), func(c *Config) { c.Lifetime = 4 * time.Second })
-	if err != nil || !errors.Is(rep.Interrupted, ErrLifetime) {
+	rep, err := w.run(t.Context(), func(c *Config) { c.Servers.Lifetime = 4 * time.Second })
+	if err != nil || !errors.Is(rep.Interrupted, budget.ErrLifetime) {
 		t.Errorf("%v, %+v", err, rep)
 	}
 	want(t, "stopped", w.backend.count("stop"), 1)
@@ -155,8 +156,8 @@ func TestKeep(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.backend.usdPerHour = 1
-	rep, err := w.run(t.Context(), func(c *Config) { c.Keep, c.Lifetime = time.Hour, time.Hour })
-	if err != nil || rep.Cleanup != nil || len(rep.Kept) != 1 {
+	rep, err := w.run(t.Context(), func(c *Config) { c.Servers.Keep, c.Servers.Lifetime = time.Hour, time.Hour })
+	if err != nil || rep.Left.Cleanup != nil || len(rep.Left.Kept) != 1 {
 		t.Fatalf("%v, %+v", err, rep)
 	}
 	want(t, "stopped", w.backend.count("stop"), 0)
@@ -173,7 +174,7 @@ func TestKeep(t *testing.T) {
 	// One that does not want to be kept is ended, and so is one whose run is.
 	w = newWorld(t, always(script{kept: errors.New("no")}))
 	w.backend.usdPerHour = 1
-	if rep, err := w.run(t.Context(), func(c *Config) { c.Keep = time.Hour }); err != nil || rep.Cleanup != nil || len(rep.Kept) != 0 {
+	if rep, err := w.run(t.Context(), func(c *Config) { c.Servers.Keep = time.Hour }); err != nil || rep.Left.Cleanup != nil || len(rep.Left.Kept) != 0 {
 		t.Errorf("%v, %+v", err, rep)
 	}
 	want(t, "stopped", w.backend.count("stop"), 1)
@@ -187,7 +188,7 @@ func TestKeep(t *testing.T) {
 			cancel()
 		}
 	}
-	if rep, err := w.run(ctx, func(c *Config) { c.Keep = time.Hour }); err != nil || len(rep.Kept) != 0 {
+	if rep, err := w.run(ctx, func(c *Config) { c.Servers.Keep = time.Hour }); err != nil || len(rep.Left.Kept) != 0 {
 		t.Errorf("%v, %+v", err, rep)
 	}
 	want(t, "kept", w.backend.count("keep"), 0)
@@ -229,9 +230,9 @@ func TestAdopt(t *testing.T) {
 		}}
 		w := newWorld(t, nil)
 		rep, err := w.run(t.Context(), func(c *Config) {
-			c.Book, c.Backend = book, adoptingBackend{w.backend, missing}
+			c.Servers.Book, c.Backend = book, adoptingBackend{w.backend, missing}
 		})
-		if err != nil || rep.Cleanup != nil || rep.Missing != 0 {
+		if err != nil || rep.Left.Cleanup != nil || rep.Missing != 0 {
 			t.Fatalf("missing %v: %v, %+v", missing, err, rep)
 		}
 		launched := 0
@@ -257,8 +258,8 @@ func TestAdopt_interrupted(t *testing.T) {
 		Pod: "old-l01", Kind: "fake", Name: "sw-old", State: backends.Created, Ref: &ref, Expires: time.Now().Add(time.Hour),
 	}}
 	w := newWorld(t, nil)
-	rep, err := w.run(ctx, func(c *Config) { c.Book, c.Backend = book, adoptingBackend{w.backend, false} })
-	if err != nil || rep.Cleanup != nil {
+	rep, err := w.run(ctx, func(c *Config) { c.Servers.Book, c.Backend = book, adoptingBackend{w.backend, false} })
+	if err != nil || rep.Left.Cleanup != nil {
 		t.Fatalf("%v, %+v", err, rep)
 	}
 	want(t, "ended", w.backend.count("terminate id-old"), 1)
@@ -286,7 +287,7 @@ func TestReclaim_kept(t *testing.T) {
 		if c.due {
 			keep = time.Millisecond
 		}
-		if _, err := w.run(t.Context(), func(c *Config) { c.Keep = keep }); err != nil {
+		if _, err := w.run(t.Context(), func(c *Config) { c.Servers.Keep = keep }); err != nil {
 			t.Fatal(err)
 		}
 		for _, s := range w.backend.list() {
@@ -298,7 +299,7 @@ func TestReclaim_kept(t *testing.T) {
 			w.backend.known = []backends.Listed{{Ref: *owed[0].Ref}}
 			w.backend.known[0].Name = owed[0].Name
 		}
-		if _, err := w.run(t.Context(), func(c *Config) { c.Book = book }); err != nil {
+		if _, err := w.run(t.Context(), func(c *Config) { c.Servers.Book = book }); err != nil {
 			t.Fatal(err)
 		}
 		want(t, c.name+": ended", w.backend.count("terminate"), c.ended)

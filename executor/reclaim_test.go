@@ -82,13 +82,13 @@ func TestReclaim_noList(t *testing.T) {
 	w.owing(2, 0)
 	no := errors.New("no list")
 	rep, err := w.run(t.Context(), func(c *Config) { c.Backend = unlisted{w.backend, no} })
-	if !errors.Is(err, no) || !errors.Is(rep.Cleanup, no) {
+	if !errors.Is(err, no) || !errors.Is(rep.Left.Cleanup, no) {
 		t.Errorf("%v, %+v", err, rep)
 	}
 	want(t, "deleted", w.backend.count("terminate"), 2)
 	want(t, "launched", w.backend.count("launch"), 0)
 	want(t, "owed", len(w.state().Owed), 2)
-	want(t, "said", len(rep.Owed), 2)
+	want(t, "said", len(rep.Left.Owed), 2)
 }
 
 type unlisted struct {
@@ -105,7 +105,7 @@ func TestReclaim_alone(t *testing.T) {
 	w.owing(2, 1)
 	d, st := w.open()
 	rep, err := Reclaim(t.Context(), Config{Plan: w.plan, Dir: d, State: st, Path: w.dir, Backend: w.backend, Teardown: t.Context()})
-	if err != nil || rep.Cleanup != nil || len(rep.Owed) != 0 {
+	if err != nil || rep.Left.Cleanup != nil || len(rep.Left.Owed) != 0 {
 		t.Errorf("%v, %+v", err, rep)
 	}
 	if err := d.Close(); err != nil {

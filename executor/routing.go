@@ -34,6 +34,9 @@ type RoutedWorker struct {
 	Requests int    `json:"requests"`
 }
 
+// maxLogLine bounds what is looked at of a line of a router's log, in bytes.
+const maxLogLine = 64 << 10
+
 // readRouting reads a router's log, of which choice matches the lines that tell of
 // one: see [engine.Metrics.Routed]. It is nil where the log tells of no choice.
 func readRouting(r io.Reader, choice *regexp.Regexp) (*Routing, error) {
@@ -103,7 +106,7 @@ func (r *Routing) String() string {
 
 // route reads what the entry role's log says of this attempt.
 func (m *measurement) route() (*Routing, error) {
-	if m.server == nil || len(m.server.roles) < 2 {
+	if m.server == nil || len(m.server.Roles) < 2 {
 		return nil, nil //nolint:nilnil // nobody chooses
 	}
 	entry := m.profile.EntryRole()
@@ -115,7 +118,7 @@ func (m *measurement) route() (*Routing, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, role := range m.server.roles {
+	for _, role := range m.server.Roles {
 		if role.Name != entry || role.LogPath == nil {
 			continue
 		}
@@ -149,7 +152,7 @@ func (m *measurement) idle(r *Routing) []result.Finding {
 		served[w.Phase][w.Worker] = true
 	}
 	var left []string
-	for _, role := range m.server.roles {
+	for _, role := range m.server.Roles {
 		if n := len(served[role.Name]); n > 0 && n < role.Replicas {
 			left = append(left, fmt.Sprintf("%d of the %d workers of %s got no request", role.Replicas-n, role.Replicas, role.Name))
 		}

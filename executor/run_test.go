@@ -14,6 +14,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/plantest"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
@@ -87,7 +88,7 @@ func TestRun_interrupted(t *testing.T) {
 	// The second trial: three requests have been answered before it.
 	w := newWorld(t, always(script{request: hang(5, func() { stop(errStop) })}), `repeats: 2`)
 	rep, err := w.run(ctx)
-	if err != nil || !errors.Is(rep.Interrupted, errStop) || rep.Cleanup != nil {
+	if err != nil || !errors.Is(rep.Interrupted, errStop) || rep.Left.Cleanup != nil {
 		t.Errorf("%+v, %v", rep, err)
 	}
 	want(t, "planned", rep.Planned, 4)
@@ -140,7 +141,7 @@ func TestRun_interruptedAfterTheMeasurement(t *testing.T) {
 				},
 			}))
 			rep, err := w.run(ctx)
-			if err != nil || !errors.Is(rep.Interrupted, errStop) || rep.Cleanup != nil {
+			if err != nil || !errors.Is(rep.Interrupted, errStop) || rep.Left.Cleanup != nil {
 				t.Errorf("%+v, %v", rep, err)
 			}
 			want(t, "outcomes", w.summary(), tt.outcomes)
@@ -181,7 +182,7 @@ func TestRun_interruptedInPhases(t *testing.T) {
 				}
 			}
 			rep, err := w.run(ctx)
-			if err != nil || !errors.Is(rep.Interrupted, errStop) || rep.Cleanup != nil {
+			if err != nil || !errors.Is(rep.Interrupted, errStop) || rep.Left.Cleanup != nil {
 				t.Errorf("%+v, %v", rep, err)
 			}
 			want(t, "missing", rep.Missing, 2)
@@ -267,7 +268,7 @@ func TestResume(t *testing.T) {
 	want(t, "launches of a finished run", w.backend.count("launch"), 0)
 
 	// Another seed is another load: what was measured does not stand for it.
-	w.plan = parsePlan(t, `seed: 7`)
+	w.plan = plantest.Parse(t, `seed: 7`)
 	w.backend = &fakeBackend{}
 	rep = w.must()
 	want(t, "before", rep.Before, 0)
@@ -368,7 +369,7 @@ func TestRun_cacheResetOfOthers(t *testing.T) {
 	} {
 		w := newWorld(t, always(script{reset: c.status}))
 		w.must(func(config *Config) {
-			config.Given = true
+			config.Servers.Given = true
 			if g, ok := c.guest.(guestBackend); ok {
 				g.fakeBackend = w.backend
 				config.Backend = g
@@ -396,7 +397,7 @@ func TestRun_promptsOfOthers(t *testing.T) {
 	first := func(given bool, run string) string {
 		w := newWorld(t, nil)
 		w.id = run
-		w.must(func(c *Config) { c.Given = given })
+		w.must(func(c *Config) { c.Servers.Given = given })
 		return w.prompts()[0].prompt
 	}
 	want(t, "own servers", first(false, "run-1") == first(false, "run-2"), true)

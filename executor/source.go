@@ -22,10 +22,10 @@ import (
 func (m *measurement) load() source.Config {
 	c := m.sourceOf(m.trial)
 	c.Attempt = 1 // each is made on a server of its own, so all may ask the same
-	if m.Given {
+	if m.Servers.Given {
 		c.Attempt = m.attempt
 	}
-	if m.server != nil && m.server.foreign {
+	if m.server != nil && m.server.Foreign {
 		c.Salt = saltOf(m.State.Manifest.RunID)
 	}
 	c.Uncleared = m.uncleared

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/serving"
 )
 
 // A step is one thing that a trial goes through, bounded in time: when the
@@ -20,10 +21,10 @@ type step struct {
 // step's name.
 func (d *deployment) steps(ctx context.Context, t *trial, attempt int, list []step) error {
 	for _, s := range list {
-		d.emit(event.Event{Type: event.StepStarted, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: attempt, Step: s.name, Label: Label(t.cell)})
+		d.Emit(event.Event{Type: event.StepStarted, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: attempt, Step: s.name, Label: Label(t.cell)})
 		sctx, cancel := ctx, context.CancelFunc(func() {})
 		if s.limit > 0 {
-			sctx, cancel = context.WithTimeoutCause(ctx, s.limit, limit{s.name, s.limit})
+			sctx, cancel = serving.WithLimit(ctx, s.name, s.limit)
 		}
 		err := s.run(sctx)
 		cancel()

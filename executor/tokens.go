@@ -14,6 +14,8 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/serving"
+	"sweep.dev/sweep/serving/ask"
 )
 
 // countingTimeout bounds how long one server is asked how it counts the prompts
@@ -90,15 +92,15 @@ func (m *measurement) countTokens(ctx context.Context, c *counting, h host.Host)
 	}
 	got, ok := c.known[string(kind)]
 	if !ok {
-		client := m.asker(h, m.authorize)
-		defer client.close()
+		client := ask.New(h, m.authorize, m.mask, m.Asked)
+		defer client.Close()
 		if c.learner == nil {
-			c.learner = tokens.NewLearner(tokens.Server{Model: m.Server.Served, Tokenize: api.Tokenize, Field: api.TokenizeField, Given: m.Given})
+			c.learner = tokens.NewLearner(tokens.Server{Model: m.Server.Served, Tokenize: api.Tokenize, Field: api.TokenizeField, Given: m.Servers.Given})
 			c.known = map[string]*counted{}
 		}
-		asking, cancel := context.WithTimeoutCause(ctx, countingTimeout, limit{"counting the tokens of prompts", countingTimeout})
+		asking, cancel := serving.WithLimit(ctx, "counting the tokens of prompts", countingTimeout)
 		defer cancel()
-		learned, err := c.learner.Learn(asking, client.post, shape, l.Prompts.System)
+		learned, err := c.learner.Learn(asking, client.Post, shape, l.Prompts.System)
 		if err != nil && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

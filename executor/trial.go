@@ -14,6 +14,8 @@ import (
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/serving"
+	"sweep.dev/sweep/serving/ask"
 	"sweep.dev/sweep/stopping"
 )
 
@@ -23,13 +25,13 @@ import (
 //
 // An attempt that the end of the run cuts short is discarded: half a measurement
 // is no result. One that was measured to its end is kept.
-func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (death *failure, err error) {
+func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (death *serving.Failure, err error) {
 	m, err := d.begin(ctx, t, n)
 	if err != nil {
 		return nil, err
 	}
 	a := m.files
-	d.emit(event.Event{Type: event.TrialStarted, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: n, Label: Label(t.cell)})
+	d.Emit(event.Event{Type: event.TrialStarted, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: n, Label: Label(t.cell)})
 	m.markLogs()
 	err = m.run(ctx)
 
@@ -46,17 +48,17 @@ func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (d
 	}
 	if death != nil && !last {
 		d.extra.of(m.requests)
-		return death, d.discard(ctx, t, n, a, "the server died: "+death.text)
+		return death, d.discard(ctx, t, n, a, "the server died: "+death.Text)
 	}
 	failed := death
 	if failed == nil && err != nil {
-		failed = &failure{class: classOf(err), text: err.Error()}
+		failed = &serving.Failure{Class: classOf(err), Text: err.Error()}
 	}
 	return death, m.commit(ctx, failed)
 }
 
 // commitFailure commits a failed row for a trial whose server never came up.
-func (d *deployment) commitFailure(ctx context.Context, t *trial, n int, f *failure) error {
+func (d *deployment) commitFailure(ctx context.Context, t *trial, n int, f *serving.Failure) error {
 	m, err := d.begin(ctx, t, n)
 	if err != nil {
 		return err
@@ -78,7 +80,7 @@ func (d *deployment) begin(ctx context.Context, t *trial, n int) (*measurement, 
 
 // commit makes the attempt's outcome the trial's. A trial that was measured to
 // its end is kept, whatever ends the run.
-func (m *measurement) commit(ctx context.Context, failed *failure) error {
+func (m *measurement) commit(ctx context.Context, failed *serving.Failure) error {
 	ctx = context.WithoutCancel(ctx)
 	o, err := m.finish(failed)
 	if err == nil {
@@ -96,7 +98,7 @@ func (m *measurement) commit(ctx context.Context, failed *failure) error {
 }
 
 func (d *deployment) discard(ctx context.Context, t *trial, n int, a *rundir.Attempt, reason string) error {
-	d.emit(event.Event{Type: event.TrialDiscarded, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: n, Text: reason, Label: Label(t.cell)})
+	d.Emit(event.Event{Type: event.TrialDiscarded, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: n, Text: reason, Label: Label(t.cell)})
 	if err := a.Discard(context.WithoutCancel(ctx), reason); err != nil {
 		return fmt.Errorf("discard attempt: %w", err)
 	}
@@ -105,7 +107,7 @@ func (d *deployment) discard(ctx context.Context, t *trial, n int, a *rundir.Att
 
 // classOf is the class of what ended a trial other than its server.
 func classOf(err error) string {
-	if _, ok := errors.AsType[limit](err); ok {
+	if _, ok := errors.AsType[serving.Limit](err); ok {
 		return "timeout"
 	}
 	return "load"
@@ -148,9 +150,9 @@ func (m *measurement) keep(r result.Request) (full string) {
 
 // run takes the attempt through its steps. A server that dies ends it.
 func (m *measurement) run(ctx context.Context) error {
-	mctx, cancel := context.WithTimeoutCause(ctx, m.Plan.Timeouts.Trial, limit{"timeouts.trial", m.Plan.Timeouts.Trial})
+	mctx, cancel := serving.WithLimit(ctx, "timeouts.trial", m.Plan.Timeouts.Trial)
 	defer cancel()
-	mctx, stop := backends.WhileUp(mctx, m.server)
+	mctx, stop := backends.WhileUp(mctx, m.server.Deployment)
 	defer stop()
 
 	h := m.server.Host(m.profile.EntryRole(), 0)
@@ -162,12 +164,12 @@ func (m *measurement) run(ctx context.Context) error {
 	defer func() { m.requests = m.records.take() }()
 	return m.steps(mctx, m.trial, m.attempt, []step{
 		{"count tokens", 0, func(ctx context.Context) (err error) {
-			if err = m.countTokens(ctx, &m.server.counting, h); err == nil {
+			if err = m.countTokens(ctx, &m.seen.counting, h); err == nil {
 				m.markLogs() // its questions are no requests of the trial
 			}
 			return err
 		}},
-		{"reset", 2 * questionTimeout, m.reset},
+		{"reset", 2 * ask.Timeout, m.reset},
 		{"warm up", 0, func(ctx context.Context) error { return m.warmUp(ctx, driver) }},
 		{"measure", 0, func(measuring context.Context) error { return m.measure(measuring, ctx, driver) }},
 	})
@@ -205,8 +207,8 @@ func (m *measurement) diedUnderLoad(ctx context.Context) bool {
 		}
 	}
 	// Asked first and last: where both are ready a select takes either.
-	if wait == 0 || m.server.gone() {
-		return m.server.gone()
+	if wait == 0 || m.server.Gone() {
+		return m.server.Gone()
 	}
 	t := time.NewTimer(wait)
 	defer t.Stop()
@@ -215,7 +217,7 @@ func (m *measurement) diedUnderLoad(ctx context.Context) bool {
 	case <-ctx.Done():
 	case <-t.C:
 	}
-	return m.server.gone()
+	return m.server.Gone()
 }
 
 // warmUp sends the warm-up's requests; they are recorded as such and never
@@ -228,7 +230,7 @@ func (m *measurement) warmUp(ctx context.Context, d load.Driver) error {
 		return err
 	}
 	_, err = d.Run(ctx, src, m, m.options(nil))
-	m.learnFromWarmup(&m.server.counting)
+	m.learnFromWarmup(&m.seen.counting)
 	return errors.Join(err, context.Cause(ctx))
 }
 
@@ -258,7 +260,7 @@ func (m *measurement) measure(ctx, run context.Context, d load.Driver) error {
 	s := &supervisor{Source: src, keep: m.keep, cancel: cancel, rule: ruleOf(m.trial.cell.Load)}
 	m.health, err = d.Run(loaded, s, s, m.options(func(p load.Progress) {
 		s.tell(func(r *stopping.Rule) { r.InFlight(m.anchor.Since(), p.Sent, p.InFlight) })
-		m.emit(event.Event{
+		m.Emit(event.Event{
 			Type: event.TrialProgress, Deployment: m.ID, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial,
 			Attempt: m.attempt, Progress: &p, Label: Label(m.trial.cell),
 		})

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,56 +14,12 @@ import (
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/plantest"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/rundirtest"
+	"sweep.dev/sweep/serving"
 )
-
-// basePlan has two cells on one server, two requests each. Its bounds on the
-// client are wide: tests share their CPUs with everything.
-var basePlan = []string{
-	`version: 1`,
-	`name: t`,
-	`model: m`,
-	`backend: fake`,
-	`matrix: {engine: sim, concurrency: [1, 2]}`,
-	`load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24, length: words}}`,
-	`validity: {max_client_cpu: 1, max_loop: 1, max_stall: 1m, max_schedule_lag: 1m, max_client_lag: 1m, max_coalesced: 1, max_steal: 1, max_drift: 100}`,
-	`timeouts: {launch: 20s, ready: 20s, request: 20s, trial: 30s, stop: 5s}`,
-}
-
-// parsePlan is the base plan with some of its lines replaced, or more added.
-func parsePlan(t testing.TB, lines ...string) *plan.Plan {
-	t.Helper()
-	all := slices.Clone(basePlan)
-	for _, line := range lines {
-		key, _, _ := strings.Cut(line, ":")
-		i := slices.IndexFunc(all, func(s string) bool { return strings.HasPrefix(s, key+":") })
-		if i < 0 {
-			all = append(all, line)
-		} else {
-			all[i] = line
-		}
-	}
-	docs := func(kinds ...string) (list []plan.PluginDoc) {
-		for _, kind := range kinds {
-			list = append(list, plan.PluginDoc{Kind: kind, FreeGPU: true})
-		}
-		return list
-	}
-	p, err := plan.Parse("plan.yaml", t.TempDir(), []byte(strings.Join(all, "\n")+"\n"), plan.Options{
-		Vocabulary: plan.Vocabulary{
-			Backends: append(docs("fake"), plan.PluginDoc{Kind: "given", FreeGPU: true, Given: true}), Collectors: docs("prom", "gpu", "proc"), Sinks: docs("csv", "parquet"),
-		},
-	})
-	if d, ok := plan.IsDiagnostics(err); ok {
-		t.Fatal(d.Pretty())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 // A world is everything that runs need, and what they leave.
 type world struct {
@@ -84,7 +39,7 @@ type world struct {
 func newWorld(t testing.TB, s func(n int, spec backends.Spec) script, lines ...string) *world {
 	t.Helper()
 	return &world{
-		t: t, dir: filepath.Join(t.TempDir(), "run"), plan: parsePlan(t, lines...),
+		t: t, dir: filepath.Join(t.TempDir(), "run"), plan: plantest.Parse(t, lines...),
 		backend: &fakeBackend{script: s},
 	}
 }
@@ -121,7 +76,7 @@ func (w *world) run(ctx context.Context, change ...func(*Config)) (Report, error
 	d, st := w.open()
 	c := Config{
 		Plan: w.plan, Dir: d, State: st, Path: w.dir, Backend: w.backend, Collectors: w.collectors,
-		ClientHost: "here", Sweep: "/bin/sweep", Teardown: w.t.Context(),
+		ClientHost: "here", Servers: serving.Options{Sweep: "/bin/sweep"}, Teardown: w.t.Context(),
 		Events: func(e event.Event) {
 			w.mu.Lock()
 			w.events = append(w.events, e)
@@ -148,7 +103,7 @@ func (w *world) run(ctx context.Context, change ...func(*Config)) (Report, error
 func (w *world) must(change ...func(*Config)) Report {
 	w.t.Helper()
 	rep, err := w.run(w.t.Context(), change...)
-	if err != nil || rep.Cleanup != nil || rep.Interrupted != nil || rep.Missing != 0 {
+	if err != nil || rep.Left.Cleanup != nil || rep.Interrupted != nil || rep.Missing != 0 {
 		w.t.Fatalf("run: %+v, %v", rep, err)
 	}
 	return rep

@@ -86,6 +86,7 @@ func Factory(fx *effect.Effects) backends.Factory {
 		Kind:     Kind,
 		Doc:      "engines in containers of this machine's Docker",
 		FreeGPU:  true,
+		Images:   true,
 		Outlives: true,
 		Launch:   30 * time.Minute, // an image of an engine is 10 GB
 		Settle:   20 * time.Second,

@@ -72,6 +72,7 @@ func Factory(fx *effect.Effects) backends.Factory {
 	return backends.Factory{
 		Kind:     Kind,
 		Doc:      "pods rented at RunPod",
+		Images:   true,
 		Outlives: true,
 		Bills:    true,
 		Launch:   25 * time.Minute,

@@ -21,6 +21,7 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/pods"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/serving/render"
 )
 
 func (a *app) planCommand() *cli.Command {
@@ -103,11 +104,11 @@ func selected(p *plan.Plan, only func(plan.Cell) (bool, error)) ([]plan.Deployme
 }
 
 func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deployments []plan.Deployment) error {
-	costs, err := a.prices(ctx, p, made.backend, deployments)
+	costs, err := a.prices(ctx, p, made.backend, made.servers(a.exe).With(), deployments)
 	if err != nil {
 		// A plan can be looked at without an account.
 		a.say("sweep: %v; the plan's own and list prices instead", err)
-		costs, err = a.prices(ctx, p, nil, deployments)
+		costs, err = a.prices(ctx, p, nil, render.With{}, deployments)
 		if err != nil {
 			return err
 		}
@@ -359,10 +360,11 @@ type commander interface {
 // commands prints how each server would be started, ready to be pasted into a
 // shell. Secrets stay references.
 func (a *app) commands(p *plan.Plan, made *plugins, deployments []plan.Deployment) error {
+	with := made.servers(a.exe).With()
 	for _, d := range deployments {
 		fmt.Fprintf(a.out, "# deployment %s: %s\n", d.ID, plaintext.Line(executor.ServerLabel(d)))
 		if c, ok := made.backend.(commander); ok {
-			spec, err := executor.Specify(p, d, a.exe)
+			spec, err := render.Spec(p, d, with)
 			if err != nil {
 				return err
 			}
@@ -380,7 +382,7 @@ func (a *app) commands(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 			fmt.Fprintf(a.out, "# the %s backend starts no server\n\n", p.Backend.Kind)
 			continue
 		}
-		commands, err := executor.Commands(p, d, a.exe)
+		commands, err := render.Commands(p, d, with)
 		if err != nil {
 			return err
 		}

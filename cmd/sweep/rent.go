@@ -19,6 +19,8 @@ import (
 	"sweep.dev/sweep/pods"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/book"
+	"sweep.dev/sweep/serving"
+	"sweep.dev/sweep/serving/render"
 )
 
 // What a run does before and after it where pods cost money or outlive it.
@@ -32,14 +34,14 @@ func rentFlags() []cli.Flag {
 	}
 }
 
-// A budget is what a run may cost: the plan's, with the flags in its place.
-type budget struct {
+// bounds are what a run may cost: the plan's, with the flags in its place.
+type bounds struct {
 	cost float64 // USD; 0: no bound
 	time time.Duration
 }
 
-func budgetOf(c *cli.Command, p *plan.Plan) budget {
-	b := budget{p.Budget.MaxCost, p.Budget.MaxTime}
+func budgetOf(c *cli.Command, p *plan.Plan) bounds {
+	b := bounds{p.Budget.MaxCost, p.Budget.MaxTime}
 	if c.IsSet("max-cost") {
 		b.cost = c.Float("max-cost")
 	}
@@ -50,9 +52,9 @@ func budgetOf(c *cli.Command, p *plan.Plan) budget {
 }
 
 // prices asks the backend of a plan what deployments would cost; see [pods.Prices].
-func (a *app) prices(ctx context.Context, p *plan.Plan, backend backends.Backend, deployments []plan.Deployment) (map[string]pods.Price, error) {
+func (a *app) prices(ctx context.Context, p *plan.Plan, backend backends.Backend, with render.With, deployments []plan.Deployment) (map[string]pods.Price, error) {
 	return pods.Prices(ctx, p, backend, deployments, func(d plan.Deployment) (backends.Spec, error) {
-		return executor.Specify(p, d, a.exe)
+		return render.Spec(p, d, with)
 	})
 }
 
@@ -118,11 +120,11 @@ func (a *app) quoteOf(ctx context.Context, c *cli.Command, j job) (pods.Quote, e
 	if err != nil || len(deployments) == 0 {
 		return q, err
 	}
-	costs, err := a.prices(ctx, j.plan, j.plugins.backend, deployments)
+	costs, err := a.prices(ctx, j.plan, j.plugins.backend, j.plugins.servers(a.exe).With(), deployments)
 	if err != nil {
 		return q, err
 	}
-	q.Spent = executor.Spent(j.state, time.Now())
+	q.Spent = serving.Spent(j.state, time.Now())
 	q.AtOnce = min(len(deployments), max(1, c.Int("parallel")))
 	for _, d := range deployments {
 		took := estimateLeft(j.plan, d, j.plugins.timeScale(), j.left)
@@ -176,7 +178,7 @@ func (a *app) agree(ctx context.Context, c *cli.Command, j job) error {
 
 // openBook opens the ledger of this machine for a run whose pods outlive it;
 // nil for any other.
-func (a *app) openBook(j job) (executor.Book, error) {
+func (a *app) openBook(j job) (serving.Book, error) {
 	if !j.plugins.factory.Outlives {
 		return nil, nil
 	}

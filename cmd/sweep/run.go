@@ -29,6 +29,8 @@ import (
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/reuse"
 	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/serving"
+	"sweep.dev/sweep/serving/budget"
 )
 
 // runFlags are shared by run and resume.
@@ -236,7 +238,7 @@ func filter(p *plan.Plan, made *plugins, expr, client string) (asked, only func(
 	if some, err := selected(p, only); err == nil && len(some) == 0 {
 		return nil, nil, &usage{errors.New("every server is predicted not to fit its GPU, and the plan skips such; sweep plan says why")}
 	}
-	if err := executor.Check(p, made.backend, only, client); err != nil {
+	if err := executor.Check(p, made.backend, made.servers(""), only, client); err != nil {
 		return nil, nil, &usage{err}
 	}
 	return asked, only, nil
@@ -260,14 +262,14 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 		ui.stop()
 		rep := executor.Report{Missing: 1, Interrupted: context.Cause(ctx)}
 		if exitCode(err) == exitCleanup {
-			rep.Cleanup = err
+			rep.Left.Cleanup = err
 		}
 		return a.verdict(j, nil, rep, err)
 	}
 	rep, runErr := executor.Run(ctx, a.config(teardown, c, j, pods, ui))
 	ui.stop()
-	if rep.Spending.USD > 0 {
-		fmt.Fprintf(a.err, "pods of this run have cost about $%s until now; the provider's bill decides\n", humanize.Price(rep.Spending.USD))
+	if rep.Left.Spending.USD > 0 {
+		fmt.Fprintf(a.err, "pods of this run have cost about $%s until now; the provider's bill decides\n", humanize.Price(rep.Left.Spending.USD))
 	}
 	if unreached := errors.Is(runErr, executor.ErrUnreachable); unreached && j.plugins.factory.Given {
 		hint := "is the server up, and is backend.url its address? sweep probe URL shows what answers there"
@@ -304,20 +306,21 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 }
 
 // config is a job as the executor wants it.
-func (a *app) config(teardown context.Context, c *cli.Command, j job, pods executor.Book, ui *ui) executor.Config {
+func (a *app) config(teardown context.Context, c *cli.Command, j job, pods serving.Book, ui *ui) executor.Config {
 	collectors := make([]executor.Named, len(j.plugins.collectors))
 	for i, n := range j.plugins.collectors {
 		collectors[i] = executor.Named{Kind: n.kind, Collector: n.collector}
 	}
 	limits := budgetOf(c, j.plan)
+	servers := j.plugins.servers(a.exe)
+	servers.MaxCost, servers.Lifetime, servers.Keep, servers.Book = limits.cost, lifetime(j), c.Duration("keep-pod"), pods
 	return executor.Config{
 		Plan: j.plan, Dir: j.dir, State: j.state, Path: j.path,
-		Backend: j.plugins.backend, Given: j.plugins.factory.Given, Collectors: collectors,
+		Backend: j.plugins.backend, Servers: servers, Collectors: collectors,
 		Only: j.only, Retry: j.retry, Parallel: c.Int("parallel"),
-		FailFast: c.Bool("fail-fast"), MaxTime: limits.time, MaxCost: limits.cost,
-		Lifetime: lifetime(j), Keep: c.Duration("keep-pod"), Book: pods, StopSlack: j.plugins.factory.Settle,
+		FailFast: c.Bool("fail-fast"), MaxTime: limits.time,
 		Client: c.String("client"), Calibration: j.calibration,
-		Environ: os.Environ(), ClientHost: hostname(), Sweep: a.exe, Teardown: teardown, Events: ui.event,
+		Environ: os.Environ(), ClientHost: hostname(), Teardown: teardown, Events: ui.event,
 	}
 }
 
@@ -343,7 +346,7 @@ func (a *app) show(c *cli.Command, run *report.Run) (err error) {
 // nil beside an error.
 func (a *app) verdict(j job, run *report.Run, rep executor.Report, err error) error {
 	var sig signalled
-	var panicked *executor.Panic
+	var panicked *serving.Panic
 	dir := quote(j.path)
 	resume := fmt.Sprintf("sweep resume %s", dir)
 	// The last line is the next command, so the error stands before it.
@@ -363,14 +366,14 @@ func (a *app) verdict(j job, run *report.Run, rep executor.Report, err error) er
 	}
 	interrupted := errors.As(rep.Interrupted, &sig)
 	switch code := exitCode(err); {
-	case rep.Cleanup != nil:
+	case rep.Left.Cleanup != nil:
 		resume += "   # ends what could not be stopped, then goes on"
-		if text, command := owedText(j.state.Manifest, rep.Owed); j.plugins.factory.Outlives && text != "" {
+		if text, command := owedText(j.state.Manifest, rep.Left.Owed); j.plugins.factory.Outlives && text != "" {
 			a.complain(errors.New(text))
 			fmt.Fprintf(a.err, "to end them: %s\n", command)
 		}
 		return failed(exitCleanup, errors.Join(
-			fmt.Errorf("clean-up not verified, something may still be running: %w", rep.Cleanup), besides(rep.Cleanup)))
+			fmt.Errorf("clean-up not verified, something may still be running: %w", rep.Left.Cleanup), besides(rep.Left.Cleanup)))
 	case interrupted:
 		return failed(signalCode(sig.sig), besides(sig))
 	case errors.As(err, &panicked):
@@ -400,7 +403,7 @@ func (a *app) verdict(j job, run *report.Run, rep executor.Report, err error) er
 
 // isBudget says whether a run ended because it had used up what it may.
 func isBudget(cause error) bool {
-	return errors.Is(cause, executor.ErrMaxTime) || errors.Is(cause, executor.ErrMaxCost) || errors.Is(cause, executor.ErrLifetime)
+	return errors.Is(cause, executor.ErrMaxTime) || errors.Is(cause, budget.ErrMaxCost) || errors.Is(cause, budget.ErrLifetime)
 }
 
 func (a *app) next(command string) { fmt.Fprintf(a.err, "next: %s\n", command) }

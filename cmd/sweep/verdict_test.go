@@ -12,6 +12,8 @@ import (
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/serving"
+	"sweep.dev/sweep/serving/budget"
 )
 
 // TestVerdict holds the precedence of exit codes, and that what decides one
@@ -23,10 +25,10 @@ func TestVerdict(t *testing.T) {
 		full    = fmt.Errorf("append trial_begun: %w", syscall.ENOSPC)
 		refused = fmt.Errorf("backend x: %w", backends.ErrRefused)
 		late    = fmt.Errorf("%w (1m)", executor.ErrMaxTime)
-		dear    = fmt.Errorf("%w: $4 of $4", executor.ErrMaxCost)
-		old     = fmt.Errorf("%w: pod p", executor.ErrLifetime)
+		dear    = fmt.Errorf("%w: $4 of $4", budget.ErrMaxCost)
+		old     = fmt.Errorf("%w: pod p", budget.ErrLifetime)
 		hit     = signalled{syscall.SIGINT}
-		panics  = &executor.Panic{Value: "ours"}
+		panics  = &serving.Panic{Value: "ours"}
 	)
 	for _, c := range []struct {
 		name string
@@ -50,9 +52,9 @@ func TestVerdict(t *testing.T) {
 		{"signal and own error", executor.Report{Interrupted: hit}, full, exitInt, []error{full}},
 		{"signal and refused", executor.Report{Interrupted: hit}, refused, exitInt, []error{refused}},
 		{"signal told twice", executor.Report{Interrupted: hit}, fmt.Errorf("backend x: %w", hit), exitInt, nil},
-		{"clean-up", executor.Report{Cleanup: pod}, nil, exitCleanup, []error{pod}},
-		{"clean-up told twice", executor.Report{Cleanup: pod}, pod, exitCleanup, []error{pod}},
-		{"clean-up and signal and own error", executor.Report{Cleanup: pod, Interrupted: hit}, full, exitCleanup, []error{pod, full}},
+		{"clean-up", executor.Report{Left: serving.Left{Cleanup: pod}}, nil, exitCleanup, []error{pod}},
+		{"clean-up told twice", executor.Report{Left: serving.Left{Cleanup: pod}}, pod, exitCleanup, []error{pod}},
+		{"clean-up and signal and own error", executor.Report{Left: serving.Left{Cleanup: pod}, Interrupted: hit}, full, exitCleanup, []error{pod, full}},
 	} {
 		var out strings.Builder
 		a := &app{err: &out}
@@ -86,13 +88,13 @@ func TestVerdict_owed(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	a := &app{err: &out}
-	err := a.verdict(madeUp(backends.Factory{Outlives: true}), &report.Run{}, executor.Report{
+	err := a.verdict(madeUp(backends.Factory{Outlives: true}), &report.Run{}, executor.Report{Left: serving.Left{
 		Cleanup: errors.New("DELETE answered 500"),
 		Owed: []rundir.Owed{
 			{Pod: "d-l01", Kind: "runpod", Name: "sw-a", State: backends.DeleteSent, USDPerHour: 2.5, Ref: &backends.Ref{ID: "xyz"}},
 			{Pod: "d-l02", Kind: "runpod", Name: "sw-b", State: backends.Sent, USDPerHour: 0.25},
 		},
-	}, nil)
+	}}, nil)
 	if exitCode(err) != exitCleanup {
 		t.Errorf("exit %d", exitCode(err))
 	}

@@ -18,6 +18,7 @@ import (
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/serving"
 	"sweep.dev/sweep/sinks"
 	allsinks "sweep.dev/sweep/sinks/all"
 )
@@ -95,6 +96,13 @@ type plugins struct {
 	factory    backends.Factory
 	collectors []namedCollector
 	sinks      []sinks.Sink
+}
+
+// servers is how the backend's servers are got and given back, before a job says
+// more. sweep is the path of this program.
+func (m *plugins) servers(sweep string) serving.Options {
+	f := m.factory
+	return serving.Options{Given: f.Given, Images: f.Images, StopSlack: f.Settle, Sweep: sweep}
 }
 
 // timeScale is how many seconds pass for the servers in a real one: 1, but for a

@@ -1,4 +1,4 @@
-package executor
+package serving
 
 import (
 	"context"
@@ -17,56 +17,57 @@ import (
 type listing func() ([]backends.Listed, error)
 
 // list is a listing that asks the provider at its first call.
-func (r *run) list(ctx context.Context) listing {
+func (m *Manager) list(ctx context.Context) listing {
 	return sync.OnceValues(func() ([]backends.Listed, error) {
-		return r.Backend.List(ctx, r.State.Manifest.Owner)
+		return m.config.Backend.List(ctx, m.config.State.Manifest.Owner)
 	})
 }
 
-// reclaim ends what an earlier run of this directory left running. Nothing new
+// Reclaim ends what an earlier run of this directory left running. Nothing new
 // is started while something old may still hold a port, a GPU or money.
 //
 // All pods are ended at once: one whose create got no answer may have to be
 // looked for over minutes, and the others cost money meanwhile.
-func (r *run) reclaim(ctx context.Context) error {
-	if len(r.State.Owed) == 0 {
+func (m *Manager) Reclaim(ctx context.Context) error {
+	if len(m.config.State.Owed) == 0 {
 		return nil
 	}
-	list := r.list(ctx)
+	list := m.list(ctx)
 	var all sync.WaitGroup
-	for _, owed := range r.State.Owed {
-		all.Go(func() { r.reclaimOne(ctx, owed, list) })
+	for _, owed := range m.config.State.Owed {
+		all.Go(func() { m.reclaimOne(ctx, owed, list) })
 	}
 	all.Wait()
-	for id, launches := range r.State.Launches {
+	for id, launches := range m.config.State.Launches {
 		for n := range launches {
-			r.hideInLogs(id, n+1)
+			m.hideInLogs(id, n+1)
 		}
 	}
-	return r.cleanup
+	return m.Left().Cleanup
 }
 
 // reclaimOne ends one owed pod, if that is due.
-func (r *run) reclaimOne(ctx context.Context, owed rundir.Owed, list listing) {
-	due, err := r.due(ctx, owed, list)
+func (m *Manager) reclaimOne(ctx context.Context, owed rundir.Owed, list listing) {
+	due, err := m.due(ctx, owed, list)
 	if err == nil && due {
-		err = r.terminate(ctx, r.ledger, owed, list)
+		err = m.terminate(ctx, m.ledger, owed, list)
 	}
 	switch {
 	case err != nil:
-		r.addOwed(fmt.Errorf("pod %s of an earlier run: %w", owed.Pod, err), owed)
+		m.addCleanup(fmt.Errorf("pod %s of an earlier run: %w", owed.Pod, err))
+		m.owe(owed)
 	case due:
-		r.emit(event.Event{Type: event.Notice, Text: fmt.Sprintf("pod %s of an earlier run is gone", owed.Pod)})
+		m.config.Run.Emit(event.Event{Type: event.Notice, Text: fmt.Sprintf("pod %s of an earlier run is gone", owed.Pod)})
 	}
 }
 
 // due says whether a pod that an earlier run of this directory owes is to be
 // ended now. Another run may have taken over one that it kept, and given it back.
-func (r *run) due(ctx context.Context, owed rundir.Owed, list listing) (bool, error) {
-	if !owed.Kept() || r.Book == nil {
+func (m *Manager) due(ctx context.Context, owed rundir.Owed, list listing) (bool, error) {
+	if !owed.Kept() || m.config.Options.Book == nil {
 		return true, nil
 	}
-	holds, err := r.Book.Holds(owed.Pod)
+	holds, err := m.config.Options.Book.Holds(owed.Pod)
 	if err != nil {
 		return false, err
 	}
@@ -76,7 +77,7 @@ func (r *run) due(ctx context.Context, owed rundir.Owed, list listing) (bool, er
 	}
 	there := slices.ContainsFunc(known, func(l backends.Listed) bool { return l.Name == owed.Name })
 	if !holds || !there && !owed.Due(time.Now()) {
-		return false, r.Dir.Ledger().Record(ctx, backends.Arrow{Pod: owed.Pod, State: backends.Gone})
+		return false, m.config.Dir.Ledger().Record(ctx, backends.Arrow{Pod: owed.Pod, State: backends.Gone})
 	}
 	return owed.Due(time.Now()), nil
 }
@@ -87,7 +88,7 @@ func (r *run) due(ctx context.Context, owed rundir.Owed, list listing) (bool, er
 //
 // A pod whose id is known is ended without waiting for the list, and never waits
 // for the search for one whose create got no answer.
-func (r *run) terminate(ctx context.Context, l backends.Ledger, owed rundir.Owed, list listing) error {
+func (m *Manager) terminate(ctx context.Context, l backends.Ledger, owed rundir.Owed, list listing) error {
 	// A full disk is no reason to leave anything running.
 	disk := l.Record(ctx, backends.Arrow{Pod: owed.Pod, State: backends.DeleteSent})
 	var (
@@ -98,7 +99,7 @@ func (r *run) terminate(ctx context.Context, l backends.Ledger, owed rundir.Owed
 	end := func(refs ...backends.Ref) { // one after another
 		all.Go(func() {
 			for _, ref := range refs {
-				if err := r.Backend.Terminate(ctx, ref); err != nil {
+				if err := m.config.Backend.Terminate(ctx, ref); err != nil {
 					mu.Lock()
 					errs = append(errs, err)
 					mu.Unlock()
@@ -113,12 +114,12 @@ func (r *run) terminate(ctx context.Context, l backends.Ledger, owed rundir.Owed
 	// Of an intent alone nothing was sent. If the answer to what was sent is not
 	// known, the pod may show up late, and a second one too.
 	case owed.Name != "" && owed.State != backends.Intended:
-		lost = []backends.Ref{owed.Find(r.State.Manifest.RunID)}
+		lost = []backends.Ref{owed.Find(m.config.State.Manifest.RunID)}
 	}
 	known, listErr := list()
 	for _, p := range known {
 		switch {
-		case p.RunID != r.State.Manifest.RunID, p.Pod != owed.Pod:
+		case p.RunID != m.config.State.Manifest.RunID, p.Pod != owed.Pod:
 		case owed.Ref != nil && owed.Ref.ID == p.ID:
 		case len(lost) > 0 && p.Name == owed.Name:
 			lost = append(lost, p.Ref) // after the search, which finds it at once

@@ -1,4 +1,4 @@
-package executor
+package serving
 
 import (
 	"net/http"
@@ -42,9 +42,10 @@ func TestAuthorizer(t *testing.T) {
 			if !ok {
 				t.Fatalf("no engine %s", c.engine)
 			}
-			d := &deployment{
-				run:        &run{Config: Config{Given: c.given}},
-				Deployment: plan.Deployment{Server: plan.Server{Env: c.env, Roles: c.roles}}, profile: profile,
+			d := &Servers{
+				config:  &Config{Options: Options{Given: c.given}},
+				of:      plan.Deployment{Server: plan.Server{Env: c.env, Roles: c.roles}},
+				profile: profile,
 			}
 			h := http.Header{}
 			d.authorizer(c.dep)(h)

@@ -1,4 +1,4 @@
-package executor
+package serving
 
 import (
 	"context"
@@ -9,18 +9,19 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/serving/budget"
 )
 
 // A pod is one launch as its ledger knows it. It is the ledger of its own
 // launch, and remembers whether something of it is owed.
 type pod struct {
-	*deployment
+	of     *Servers
 	name   string // Spec.Pod
 	ledger backends.Ledger
 
 	mu     sync.Mutex
-	owed   rundir.Owed // Pod is "" while nothing is
-	rental *rental     // what it costs; nil before it is intended
+	owed   rundir.Owed    // Pod is "" while nothing is
+	rental *budget.Rental // what it costs; nil before it is intended
 }
 
 // Record implements [backends.Ledger]. What the run cannot pay for is not begun.
@@ -44,13 +45,13 @@ func (p *pod) Record(ctx context.Context, a backends.Arrow) error {
 	}
 	switch {
 	case p.owed.Pod == "", p.owed.State == backends.Kept:
-		p.money.end(p.rental, time.Now())
+		p.of.m.budget.End(p.rental, time.Now())
 		p.rental = nil
 	case p.rental != nil:
 		if p.owed.State != backends.Intended {
-			p.money.bill(p.rental, time.Now())
+			p.of.m.budget.Bill(p.rental, time.Now())
 		}
-		p.money.change(p.rental, p.owed)
+		p.of.m.budget.Change(p.rental, p.owed.USDPerHour, p.owed.Expires)
 	}
 	return err
 }
@@ -60,9 +61,9 @@ func (p *pod) intend(usdPerHour float64) (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.rental != nil { // an earlier create of this launch is not known to be gone
-		return p.money.raise(p.rental, usdPerHour, time.Now())
+		return p.of.m.budget.Raise(p.rental, usdPerHour, time.Now())
 	}
-	p.rental, err = p.money.intend(p.name, usdPerHour, time.Now())
+	p.rental, err = p.of.m.budget.Intend(p.name, usdPerHour, time.Now())
 	return err
 }
 
@@ -73,7 +74,7 @@ func (p *pod) hold(intent backends.Arrow) {
 	defer p.mu.Unlock()
 	if p.owed.Pod == "" {
 		p.owed.Apply(intent, time.Now())
-		p.rental = p.money.take(p.name, p.owed, time.Now())
+		p.rental = p.of.m.budget.Take(p.name, p.owed.USDPerHour, p.owed.Expires, time.Now())
 	}
 }
 
@@ -89,8 +90,8 @@ func (p *pod) strand() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.owed.Pod != "" {
-		p.owe(p.owed)
-		p.money.strand(p.rental)
+		p.of.m.owe(p.owed)
+		p.of.m.budget.Strand(p.rental)
 	}
 }
 
@@ -101,12 +102,11 @@ func (p *pod) settle() {
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeoutCause(p.Teardown, p.stopTimeout(),
-		errors.New("timeouts.stop: what the launch left did not end in time"))
+	ctx, cancel := p.of.m.teardown("what the launch left did not end in time")
 	defer cancel()
-	if err := p.terminate(ctx, p, owed, p.list(ctx)); err != nil {
+	if err := p.of.m.terminate(ctx, p, owed, p.of.m.list(ctx)); err != nil {
 		p.strand()
-		p.giveUp(fmt.Errorf("pod %s of a launch that failed: %w", owed.Pod, err))
+		p.of.giveUp(fmt.Errorf("pod %s of a launch that failed: %w", owed.Pod, err))
 	}
 }
 

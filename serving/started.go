@@ -1,4 +1,4 @@
-package executor
+package serving
 
 import (
 	"bytes"
@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"regexp"
@@ -15,22 +14,22 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/internal/netguard"
+	"sweep.dev/sweep/serving/ask"
 )
 
 // started is what a backend calls behind each role: it returns when a replica
 // is so far that the next role may be started, or the deployment asked whether it
 // serves. Nil where that is at once. It
 // has the time that a whole server has to become ready.
-func (d *deployment) started(role *engine.Role, logPath func(int) string) func(context.Context, host.Host, int) error {
+func (d *Servers) started(role *engine.Role, logPath func(int) string) func(context.Context, host.Host, int) error {
 	if role == nil || role.Ready == (engine.RoleReady{}) {
 		return nil
 	}
-	timeout := d.Plan.ReadyTimeout(d.profile)
+	timeout := d.config.Plan.ReadyTimeout(d.profile)
 	return func(ctx context.Context, h host.Host, replica int) error {
-		ctx, cancel := context.WithTimeoutCause(ctx, timeout, limit{"timeouts.ready", timeout})
+		ctx, cancel := WithLimit(ctx, "timeouts.ready", timeout)
 		defer cancel()
-		last := &lastAnswer{deployment: d, step: fmt.Sprintf("until %s %d is ready", role.Name, replica)}
+		last := &lastAnswer{of: d, step: fmt.Sprintf("until %s %d is ready", role.Name, replica)}
 		if err := d.awaitRole(ctx, role.Ready, h, logPath(replica), last.show); err != nil {
 			return fmt.Errorf("until its role is ready: %w", err)
 		}
@@ -38,7 +37,7 @@ func (d *deployment) started(role *engine.Role, logPath func(int) string) func(c
 	}
 }
 
-func (d *deployment) awaitRole(ctx context.Context, ready engine.RoleReady, h host.Host, path string, show func(error)) error {
+func (d *Servers) awaitRole(ctx context.Context, ready engine.RoleReady, h host.Host, path string, show func(error)) error {
 	if ready.Line != "" {
 		line := newAwaitedLine(path, ready.Line)
 		if err := poll(ctx, line.seen, show); err != nil {
@@ -46,10 +45,10 @@ func (d *deployment) awaitRole(ctx context.Context, ready engine.RoleReady, h ho
 		}
 	}
 	if ready.Health != "" {
-		api := d.asker(h, func(http.Header) {})
-		defer api.close()
+		api := ask.New(h, func(http.Header) {}, d.config.Mask, d.measurer.Asked)
+		defer api.Close()
 		err := poll(ctx, func() error {
-			_, err := api.get(ctx, ready.Health)
+			_, err := api.Get(ctx, ready.Health)
 			return err
 		}, show)
 		if err != nil {
@@ -87,20 +86,6 @@ type notYet struct{ cause, last error }
 
 func (e *notYet) Error() string   { return e.last.Error() }
 func (e *notYet) Unwrap() []error { return []error{e.cause, e.last} }
-
-// clientOf asks one host, and nobody else.
-func clientOf(h host.Host) *http.Client {
-	return &http.Client{
-		Transport: &http.Transport{
-			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-				return h.Dial(ctx, network, addr)
-			},
-			DisableCompression: true,
-		},
-		// A redirect could carry a key to another host.
-		CheckRedirect: netguard.NoRedirect,
-	}
-}
 
 // An awaitedLine looks for one line in a log that grows. It reads each byte once.
 type awaitedLine struct {

@@ -1,4 +1,4 @@
-package executor
+package render
 
 import (
 	"cmp"
@@ -168,76 +168,6 @@ func (r *renderer) vars(a backends.Address) engine.Vars {
 		}
 	}
 	return v
-}
-
-// A Command is how one role of a deployment would be started.
-type Command struct {
-	Role string
-	Argv []string
-	Env  map[string]string // of the profile and the plan; secrets stay references
-}
-
-// Commands are how the roles of a deployment would be started on this machine,
-// each on its engine's own ports.
-func Commands(p *plan.Plan, d plan.Deployment, sweep string) ([]Command, error) {
-	spec, err := Specify(p, d, sweep)
-	if err != nil {
-		return nil, err
-	}
-	profile, _ := p.Profile(d.Server.Profile)
-	addresses := exampleAddresses(profile, spec, "127.0.0.1")
-	var out []Command
-	for _, role := range spec.Roles {
-		if role.Argv == nil {
-			continue
-		}
-		a := exampleOf(addresses, role.Name)
-		c := Command{Role: role.Name, Env: map[string]string{}}
-		if c.Argv, err = role.Argv(a); err != nil {
-			return nil, err
-		}
-		if role.Extra != nil {
-			extra, err := role.Extra(a)
-			if err != nil {
-				return nil, err
-			}
-			maps.Copy(c.Env, extra.Env)
-		}
-		maps.Copy(c.Env, role.Env)
-		for _, env := range []map[string]secret.String{d.Server.Env, d.Server.Roles[role.Name].Env} {
-			for name, v := range env {
-				c.Env[name] = v.Ref()
-			}
-		}
-		out = append(out, c)
-	}
-	return out, nil
-}
-
-// exampleAddresses is where the roles of a spec could listen: each on the
-// engine's own ports.
-func exampleAddresses(p *engine.Profile, spec backends.Spec, host string) map[string][]backends.Address {
-	all := make(map[string][]backends.Address, len(spec.Roles))
-	for _, role := range spec.Roles {
-		of := p.Role(role.Name)
-		if of == nil {
-			continue
-		}
-		for n := range role.Replicas {
-			all[role.Name] = append(all[role.Name], backends.Address{Host: host, Port: cmp.Or(of.Port, 8000) + n, Ports: of.Ports, Replica: n, Dir: fmt.Sprintf("DIR/%s-%d", role.Name, n)})
-		}
-	}
-	return all
-}
-
-// exampleOf is the first replica of a role among the example's addresses.
-func exampleOf(all map[string][]backends.Address, role string) backends.Address {
-	a := backends.Address{Host: "HOST"}
-	if list := all[role]; len(list) > 0 {
-		a = list[0]
-	}
-	a.Peers = all
-	return a
 }
 
 func reveal(env map[string]secret.String) map[string]string {

@@ -1,4 +1,4 @@
-package executor
+package serving
 
 import (
 	"context"
@@ -15,31 +15,34 @@ import (
 	"sweep.dev/sweep/engine"
 )
 
-const (
-	tailBytes = 1 << 20 // of a log that the classifier is given
-	keptLines = 25      // of it in result.json
-)
+// tailBytes is how much of a log the classifier is given.
+const tailBytes = 1 << 20
 
-// A limit is the cause with which a bounded step ends.
-type limit struct {
-	name string
-	d    time.Duration
+// A Limit is the cause with which a bounded step ends.
+type Limit struct {
+	Name  string
+	After time.Duration
 }
 
-func (l limit) Error() string { return fmt.Sprintf("%s: not done after %s", l.name, l.d) }
+func (l Limit) Error() string { return fmt.Sprintf("%s: not done after %s", l.Name, l.After) }
 
-// A failure is why a server could not be used.
-type failure struct {
-	class string
-	text  string
-	hint  string
-	log   []string // the server's last lines
-	start bool     // it never became ready
+// WithLimit is ctx until a time is over; its cause is a [Limit] then.
+func WithLimit(ctx context.Context, name string, after time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, after, Limit{name, after})
 }
 
-func (f *failure) giveUp(deaths int) *failure {
+// A Failure is why a server could not be used.
+type Failure struct {
+	Class string
+	Text  string
+	Hint  string   // what to change; "" if that is not known
+	Log   []string // the server's last lines
+	Start bool     // it never became ready
+}
+
+func (f *Failure) giveUp(deaths int) *Failure {
 	g := *f
-	g.text = fmt.Sprintf("the server died %d times; the last time: %s", deaths, f.text)
+	g.Text = fmt.Sprintf("the server died %d times; the last time: %s", deaths, f.Text)
 	return &g
 }
 
@@ -62,54 +65,54 @@ func (e *wrongModel) Error() string {
 
 // failureOf finds the class of the end of a server: by what ended it, and by
 // what its log says. key is the engine's name in the plan.
-func failureOf(ctx context.Context, err error, dep backends.Deployment, logs []serverLog, p *engine.Profile, key string) *failure {
-	f := &failure{class: engine.ClassUnknown, text: err.Error()}
+func failureOf(ctx context.Context, err error, dep backends.Deployment, logs []serverLog, p *engine.Profile, key string) *Failure {
+	f := &Failure{Class: engine.ClassUnknown, Text: err.Error()}
 	for _, log := range logs {
-		f.log = append(f.log, log.lines...)
+		f.Log = append(f.Log, log.lines...)
 	}
 	if dep != nil && dep.Err() != nil { // it may have ended while we were told something else
 		err = dep.Err()
-		f.text = err.Error()
+		f.Text = err.Error()
 	}
 	end := engine.End{}
 	var exit *backends.Exit
 	var wrong *wrongModel
-	var over limit
+	var over Limit
 	var known *backends.Failure
 	switch {
 	case errors.As(err, &known):
-		f.class, f.hint = known.Class, known.Hint
+		f.Class, f.Hint = known.Class, known.Hint
 		return f
 	case errors.As(err, &exit):
 		end = engine.End{Exited: true, Code: exit.Code, Signal: exit.Signal, OOMKilled: exit.OOMKilled}
 	case errors.As(err, &wrong):
 		end.WrongModel = wrong.got
 	case errors.As(context.Cause(ctx), &over), errors.As(err, &over):
-		f.text = over.Error()
+		f.Text = over.Error()
 		if !errors.Is(err, context.DeadlineExceeded) {
-			f.text += "; the last answer: " + err.Error()
+			f.Text += "; the last answer: " + err.Error()
 		}
 		end.TimedOut = true
 	case errors.Is(err, backends.ErrCapacity):
-		f.class = "no_capacity"
+		f.Class = "no_capacity"
 		return f
 	case errors.Is(err, backends.ErrSpec):
-		f.class = "spec"
+		f.Class = "spec"
 		return f
 	}
-	if len(f.log) == 0 { // it was never started, or said nothing: only its backend can tell why
-		logs = []serverLog{{lines: strings.Split(f.text, "\n")}}
+	if len(f.Log) == 0 { // it was never started, or said nothing: only its backend can tell why
+		logs = []serverLog{{lines: strings.Split(f.Text, "\n")}}
 	}
 	end.Engine = key
 	d, log := classify(p, logs, exit, end)
-	if len(f.log) > 0 {
-		f.log = log
+	if len(f.Log) > 0 {
+		f.Log = log
 	}
-	f.class, f.hint = d.Class, d.Advice()
+	f.Class, f.Hint = d.Class, d.Advice()
 	if d.Class == engine.ClassSignal {
-		f.hint = "" // the text says it; the log's last line knows nothing of a signal
-	} else if wrong == nil && !strings.Contains(f.text, d.Line) {
-		f.text += ": " + d.Line
+		f.Hint = "" // the text says it; the log's last line knows nothing of a signal
+	} else if wrong == nil && !strings.Contains(f.Text, d.Line) {
+		f.Text += ": " + d.Line
 	}
 	return f
 }
@@ -161,9 +164,14 @@ func isDisk(err error) bool {
 	return false
 }
 
+// failureOf is [failureOf] for a launch of these roles. dep is nil if it is not up.
+func (d *Servers) failureOf(ctx context.Context, err error, dep backends.Deployment, roles []backends.Role) *Failure {
+	return failureOf(ctx, err, dep, d.logs(roles), d.profile, d.of.Server.Engine)
+}
+
 // logs are the last lines of the logs of all roles. A log that cannot be read is
 // no reason to lose the failure that it would explain.
-func (r *run) logs(roles []backends.Role) []serverLog {
+func (d *Servers) logs(roles []backends.Role) []serverLog {
 	var logs []serverLog
 	for _, role := range roles {
 		if role.LogPath == nil {
@@ -172,7 +180,7 @@ func (r *run) logs(roles []backends.Role) []serverLog {
 		for n := range role.Replicas {
 			lines := tailFile(role.LogPath(n))
 			for i := range lines {
-				lines[i] = r.mask.Text(lines[i])
+				lines[i] = d.config.Mask.Text(lines[i])
 			}
 			logs = append(logs, serverLog{role.Name, n, lines})
 		}
@@ -197,5 +205,3 @@ func tailFile(path string) []string {
 	}
 	return lines
 }
-
-func lastLines(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }

@@ -1,0 +1,69 @@
+// Package render makes what a backend is told of a deployment: of the engine's
+// profile and the plan, each role's command line, environment and files.
+package render
+
+import (
+	"fmt"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/plan"
+)
+
+// With is what a rendering depends on beside the plan.
+type With struct {
+	Sweep  string // path of this program, for engines that are part of it
+	Images bool   // the backend runs images, see [backends.Factory]
+}
+
+// Spec is what a backend needs to know of a deployment before it is launched
+// by a run: all but the owner, the run, the pod, its end and its logs.
+func Spec(p *plan.Plan, d plan.Deployment, w With) (backends.Spec, error) {
+	s := d.Server
+	profile, ok := p.Profile(s.Profile)
+	if !ok {
+		return backends.Spec{}, fmt.Errorf("engine profile %q does not exist", s.Profile)
+	}
+	spec := backends.Spec{
+		Engine: kindOf(profile), Entry: profile.EntryRole(), Model: s.Model, Args: make(map[string]any, len(s.Args)),
+		GPU: s.GPU, GPUs: s.GPUCount, Seed: p.Seed, Grace: p.Timeouts.Stop,
+		// The same server, in whatever run.
+		Digest: p.Backend.Kind + "-" + d.ID,
+	}
+	for _, a := range s.Args {
+		spec.Args[a.Name] = a.Value
+	}
+	if len(profile.Roles) == 0 { // an engine that runs already
+		spec.Roles = []backends.Role{{Name: "server", Replicas: 1, GPUs: s.GPUCount, Args: spec.Args, Env: reveal(s.Env), CPUs: s.CPUs, Image: s.Image, Entrypoint: s.Entrypoint}}
+		return spec, nil
+	}
+	for _, role := range profile.Roles {
+		r, err := newRenderer(profile, role.Name, s, p.Seed, w.Sweep).role()
+		if err != nil {
+			return backends.Spec{}, err
+		}
+		own := s.Roles[role.Name]
+		if w.Images && s.Command == nil && own.Command == nil && s.Entrypoint == nil && own.Entrypoint == nil {
+			r.Argv = inImage(r)
+		}
+		spec.Roles = append(spec.Roles, r)
+	}
+	return spec, nil
+}
+
+// inImage is the profile's own command line of a role as its image wants it.
+func inImage(r backends.Role) func(backends.Address) ([]string, error) {
+	return func(a backends.Address) ([]string, error) {
+		argv, err := r.Argv(a)
+		return engine.InImage(argv, r.Entrypoint), err
+	}
+}
+
+// kindOf is what a backend knows an engine as: a profile of one's own is what it
+// is like.
+func kindOf(p *engine.Profile) string {
+	if _, ok := engine.Lookup(p.Name); !ok && p.Like != "" {
+		return p.Like
+	}
+	return p.Name
+}

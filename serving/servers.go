@@ -1,0 +1,160 @@
+package serving
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/plan"
+)
+
+// maxRelaunches bounds how often a deployment is launched again after its
+// server died, whatever the plan's retries say.
+const maxRelaunches = 2
+
+// A Measurer is whom the servers of a deployment are for.
+type Measurer interface {
+	// Accept says whether a server that is ready may be measured; its error ends
+	// the run.
+	Accept(*Server) error
+	// Asked is called with the path of each question that was put to a server.
+	Asked(path string)
+}
+
+// Servers are those of one deployment: each a launch of it, of which at most one
+// is up. They are used by one goroutine.
+type Servers struct {
+	m        *Manager
+	config   *Config // the manager's
+	of       plan.Deployment
+	profile  *engine.Profile
+	label    string
+	measurer Measurer
+
+	undo     cleanup
+	up       *Server // nil while none is
+	launches int     // in this run
+	deaths   int     // servers that died under a trial
+	failed   *Failure
+	givenUp  atomic.Bool // a server could not be stopped: nothing more may start
+}
+
+// Up is the server that is up, which may have ended by itself; nil if none is.
+func (d *Servers) Up() *Server { return d.up }
+
+// GivenUp says that a server could not be stopped: nothing more may start.
+func (d *Servers) GivenUp() bool { return d.givenUp.Load() }
+
+// LastLaunch says that a server which dies now is not launched again.
+func (d *Servers) LastLaunch() bool { return d.deaths >= maxRelaunches }
+
+// Death says why the server that was up ended.
+func (d *Servers) Death(ctx context.Context) *Failure {
+	return d.failureOf(ctx, backends.End(d.up.Deployment), d.up.Deployment, d.up.Roles)
+}
+
+// Hung says why the server that is up answers nothing in time, as far as its logs
+// tell.
+func (d *Servers) Hung() engine.Diagnosis {
+	found, _ := classify(d.profile, d.logs(d.up.Roles), nil, engine.End{Hung: true, Engine: d.of.Server.Engine})
+	return found
+}
+
+// Bury stops what is left of a dead server before anything else, so that a
+// relaunch finds its port and its memory free.
+func (d *Servers) Bury(death *Failure) {
+	d.release()
+	d.deaths++
+	if d.deaths > maxRelaunches {
+		d.failed = death.giveUp(d.deaths)
+	}
+}
+
+// Close gives back everything, but for a server that is kept for a later run: if
+// keep is true and that is asked for. It says whether one was kept.
+func (d *Servers) Close(keep bool) (kept bool) {
+	ctx, cancel := d.m.teardown("the deployment did not stop in time")
+	defer cancel()
+	if keep {
+		d.keep(ctx)
+	}
+	d.m.addCleanup(d.undo.run(ctx))
+	return d.up != nil && d.up.kept
+}
+
+// over says whether nothing more may be done for this deployment: the run was
+// ended, or a server of it could not be.
+func (d *Servers) over(ctx context.Context) bool { return d.givenUp.Load() || ctx.Err() != nil }
+
+// emit reports an event of this deployment.
+func (d *Servers) emit(e event.Event) {
+	e.Deployment = d.of.ID
+	d.config.Run.Emit(e)
+}
+
+// notice reports something about the deployment.
+func (d *Servers) notice(format string, args ...any) {
+	d.emit(event.Event{Type: event.Notice, Label: d.label, Text: fmt.Sprintf(format, args...)})
+}
+
+// release stops the server that is up.
+func (d *Servers) release() {
+	ctx, cancel := d.m.teardown("the server did not stop in time")
+	defer cancel()
+	d.up.release(ctx)
+	d.up = nil
+}
+
+// releaser makes a server's release: where stop fails the deployment is given up.
+func (d *Servers) releaser(stop func(context.Context) error) func(context.Context) {
+	return func(ctx context.Context) {
+		if err := stop(ctx); err != nil {
+			d.giveUp(err)
+		}
+	}
+}
+
+// giveUp says that something of this deployment could not be ended: its
+// remaining trials stay without an outcome, for a resume.
+func (d *Servers) giveUp(err error) {
+	d.m.addCleanup(err)
+	d.givenUp.Store(true)
+}
+
+// keep leaves the server that is up for a later run, where that is asked for.
+func (d *Servers) keep(ctx context.Context) {
+	if d.config.Options.Keep <= 0 || d.up == nil || d.up.Gone() {
+		return
+	}
+	dep, ok := d.up.Deployment.(backends.Keeper)
+	if !ok {
+		d.emit(event.Event{Type: event.Notice, Text: fmt.Sprintf("backend %s cannot keep a server: it is ended", d.config.Plan.Backend.Kind)})
+		return
+	}
+	if !d.up.calm() {
+		return // the run was ended in this moment
+	}
+	s := d.up
+	until := time.Now().Add(d.config.Options.Keep).Truncate(time.Second)
+	owed, _ := s.pod.debt()
+	if !owed.Expires.IsZero() && until.After(owed.Expires) {
+		until = owed.Expires
+	}
+	if err := s.pod.keep(ctx, dep, until); err != nil {
+		d.emit(event.Event{Type: event.Notice, Text: fmt.Sprintf("it is ended: %v", err)})
+		return // what the clean-up ends is not kept
+	}
+	owed, _ = s.pod.debt()
+	d.m.addKept(owed)
+	d.emit(event.Event{
+		Type: event.PodKept, Launch: s.Launch, Label: d.label,
+		Text: fmt.Sprintf("pod %s runs on until %s at $%.2f/h; sweep pods show %[1]s says how to use it",
+			cmp.Or(owed.Name, owed.Pod), until.Local().Format(time.DateTime), owed.USDPerHour),
+	})
+	s.kept = true
+}

@@ -1,0 +1,85 @@
+package serving
+
+import (
+	"path/filepath"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/serving/render"
+)
+
+// spec is what the backend needs to know of this launch.
+func (d *Servers) spec(n int, dir string) (backends.Spec, error) {
+	spec, err := render.Spec(d.config.Plan, d.of, d.config.Options.With())
+	if err != nil {
+		return spec, err
+	}
+	spec.Owner, spec.RunID = d.config.State.Manifest.Owner, d.config.State.Manifest.RunID
+	spec.Pod = layout.Pod(d.of.ID, n)
+	spec.Expires = d.expires(time.Now())
+	if known, ok := d.config.Backend.(backends.Standing); ok {
+		spec.Roles = standing(known, spec)
+	}
+	for i := range spec.Roles {
+		name := spec.Roles[i].Name
+		spec.Roles[i].LogPath = func(replica int) string {
+			return filepath.Join(dir, layout.ServerLog(name, replica))
+		}
+		// The readiness of all is about the entry, of the others nobody else asks.
+		if d.config.Options.Given {
+			continue
+		}
+		if i < len(spec.Roles)-1 || name != d.profile.EntryRole() {
+			spec.Roles[i].Started = d.started(d.profile.Role(name), spec.Roles[i].LogPath)
+		}
+	}
+	return spec, nil
+}
+
+// standing are the roles of a spec that stand already, with the replicas that
+// are known of them.
+func standing(known backends.Standing, spec backends.Spec) []backends.Role {
+	var roles []backends.Role
+	for _, r := range spec.Roles {
+		if r.Replicas = len(known.Hosts(r.Name, r.Name == spec.Entry)); r.Replicas > 0 {
+			roles = append(roles, r)
+		}
+	}
+	return roles
+}
+
+// expires is when a pod that is launched now ends itself at the latest; zero
+// for one that ends with us.
+func (d *Servers) expires(now time.Time) time.Time {
+	if d.config.Options.Lifetime <= 0 {
+		return time.Time{}
+	}
+	return now.Add(d.config.Options.Lifetime + d.config.Options.Keep).Truncate(time.Second).UTC()
+}
+
+// A launchRecord is launch.json: what the server was started with. The port is
+// chosen later; credentials stay references.
+type launchRecord struct {
+	Deployment string              `json:"deployment"`
+	Pod        string              `json:"pod"`
+	Backend    string              `json:"backend"`
+	Server     plan.Server         `json:"server"`
+	Argv       map[string][]string `json:"argv,omitempty"` // by role
+}
+
+func (d *Servers) launchRecord(spec backends.Spec) launchRecord {
+	l := launchRecord{Deployment: d.of.ID, Pod: spec.Pod, Backend: d.config.Plan.Backend.Kind, Server: d.of.Server, Argv: map[string][]string{}}
+	example := render.Example(d.profile, spec, "HOST")
+	for _, role := range spec.Roles {
+		if role.Argv == nil {
+			continue
+		}
+		argv, err := role.Argv(example(role.Name))
+		if err == nil { // else the launch will say it
+			l.Argv[role.Name] = argv
+		}
+	}
+	return l
+}
