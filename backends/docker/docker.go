@@ -121,7 +121,7 @@ func New(fx *effect.Effects, c Config, getenv func(string) (string, bool)) (*Bac
 		env[name] = value.Reveal()
 	}
 	b.Layer = provision.New(provision.Settings{
-		Kind: Kind, Effects: fx, Env: env, SharedDisk: c.DeadMan,
+		Kind: Kind, Effects: fx, Env: env, Images: true, SharedDisk: c.DeadMan,
 		At:        func() map[string]string { return map[string]string{atHost: api.DaemonHost()} },
 		Elsewhere: ": set DOCKER_HOST, or host in the plan",
 		Bootstrap: c.DeadMan, Heartbeat: c.Heartbeat,

@@ -28,7 +28,7 @@ type inside struct {
 // insideLayer is the layer over what runs inside a container.
 func (b *Backend) insideLayer(id string) *provision.Layer {
 	s := b.Settings
-	s.SharedDisk, s.Bootstrap = true, true
+	s.Images, s.SharedDisk, s.Bootstrap = false, true, true
 	s.LogTo = insideLog
 	s.Late = lookPatience / 4 // a start that was cut short may still be on its way through the daemon
 	return provision.New(s, inside{b, id})

@@ -20,7 +20,7 @@ func (m *Machine) Access(ctx context.Context, ref backends.Ref) ([]backends.Acce
 	}
 	run, pod, _ := strings.Cut(ref.ID, "/")
 	var all []backends.Access
-	for _, p := range procfs.With(map[string]string{MarkBackend: m.Kind, MarkRun: run, MarkPod: pod}) {
+	for _, p := range procfs.With(map[string]string{MarkBackend: m.Kind, backends.MarkRun: run, backends.MarkPod: pod}) {
 		environ := procfs.ReadEnviron(p.PID)
 		if _, guards := environ.Lookup(guard.GuardVar); guards {
 			continue // it has the marks and not the key

@@ -3,7 +3,6 @@ package local
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -14,63 +13,58 @@ import (
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/guard"
 	"sweep.dev/sweep/internal/procfs"
+	"sweep.dev/sweep/internal/provision"
 )
 
-// List finds the pods of an owner, or of all, that have a living process, by the
-// marks in their environment. Processes of other users of the machine cannot be
-// seen.
-func (m *Machine) List(ctx context.Context, owner string) ([]backends.Listed, error) {
+// settle is how long the end of what another process of ours has left can take
+// beyond its grace.
+const settle = 5 * time.Second
+
+// Find implements [provision.Provider] by the marks that processes carry.
+func (p processes) Find(ctx context.Context, pod string) ([]provision.Instance, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
-	marks := map[string]string{MarkBackend: m.Kind}
-	if owner != "" {
-		marks[MarkOwner] = owner
-	}
-	var pods []backends.Listed
-	for _, p := range procfs.With(marks) {
-		environ := procfs.ReadEnviron(p.PID)
-		whose, _ := environ.Lookup(MarkOwner)
-		run, _ := environ.Lookup(MarkRun)
-		pod, _ := environ.Lookup(MarkPod)
-		if run == "" || pod == "" {
+	var found []provision.Instance
+	for _, process := range procfs.With(map[string]string{MarkBackend: p.m.Kind}) {
+		environ := procfs.ReadEnviron(process.PID)
+		marks := map[string]string{}
+		for _, mark := range []string{backends.MarkOwner, backends.MarkRun, backends.MarkPod, backends.MarkDigest} {
+			marks[mark], _ = environ.Lookup(mark)
+		}
+		unit, _ := environ.Lookup(markUnit)
+		name, _, _ := strings.Cut(unit, ".")
+		switch {
+		case marks[backends.MarkRun] == "" || marks[backends.MarkPod] == "" || unit == "":
 			continue // ended in between, or not ours
+		case pod != "" && name != pod || slices.ContainsFunc(found, func(i provision.Instance) bool { return i.Unit == unit }):
+			continue
 		}
-		ref := backends.Ref{
-			Kind: m.Kind, RunID: run, Pod: pod, ID: run + "/" + pod,
-			Details: map[string]string{detailBoot: procfs.BootID()},
-		}
-		if !slices.ContainsFunc(pods, func(l backends.Listed) bool { return l.ID == ref.ID }) {
-			pods = append(pods, backends.Listed{Ref: ref, Owner: whose, Status: "running"})
-		}
+		found = append(found, provision.Instance{
+			ID: marks[backends.MarkRun] + "/" + marks[backends.MarkPod], Unit: unit, Marks: marks, Status: "running", Running: true,
+		})
 	}
-	return pods, nil
+	return found, nil
 }
 
-// Terminate asks the guards of a pod to end it, and kills what is left when
-// the pod's grace or ctx is over. It works for pods of this process and of any
-// other of the same user.
-func (m *Machine) Terminate(ctx context.Context, ref backends.Ref) error {
-	if ref.Kind != m.Kind {
-		return fmt.Errorf("pod %s is of backend %s, not %s: %w", ref.Pod, ref.Kind, m.Kind, backends.ErrNotFound)
+// Delete implements [provision.Provider]: by its guard, where we have started it,
+// else by its marks.
+func (p processes) Delete(ctx context.Context, i provision.Instance, grace time.Duration, ended func(context.Context)) error {
+	err := p.end(ctx, i, grace)
+	if err == nil && ended != nil {
+		ended(ctx)
 	}
-	run, pod, ok := strings.Cut(ref.ID, "/")
-	if !ok || run == "" || pod == "" {
-		return fmt.Errorf("ref %q does not name a pod: %w", ref.ID, backends.ErrNotFound)
+	return err
+}
+
+func (p processes) end(ctx context.Context, i provision.Instance, grace time.Duration) error {
+	if process, ok := i.Data.(*guard.Process); ok {
+		return process.Stop(ctx)
 	}
-	boot := ref.Details[detailBoot]
-	if boot != "" && boot != procfs.BootID() {
-		return nil // ended with the boot
+	if i.Unit == "" {
+		return nil // of which there is no process any more
 	}
-	grace, _ := time.ParseDuration(ref.Details[detailGrace]) // 0 where it is not known
-	err := m.end(ctx, leftover{
-		marks: map[string]string{MarkBackend: m.Kind, MarkRun: run, MarkPod: pod},
-		known: strings.Fields(ref.Details[detailProcesses]),
-	}, max(grace, 2*time.Second)+time.Second)
-	if err != nil {
-		return fmt.Errorf("pod %s: %w", ref.ID, err)
-	}
-	return nil
+	return p.m.end(ctx, leftover{MarkBackend: p.m.Kind, markUnit: i.Unit}, max(grace, 2*time.Second)+time.Second)
 }
 
 // end returns when nothing is left.
@@ -126,25 +120,13 @@ func (m *Machine) signal(p procfs.Process, point effect.Point, sig syscall.Signa
 	return nil // gone, or seen again in the next round
 }
 
-// A leftover is a pod that this process may know from a ledger only.
-type leftover struct {
-	marks map[string]string
-	known []string // pid@start
-}
+// A leftover is the processes that carry certain marks, and those that they have
+// started.
+type leftover map[string]string
 
-// find lists the living guards of the pod, and all its other processes.
+// find tells guards from those that they guard.
 func (l leftover) find() (guards, others []procfs.Process) {
-	all := procfs.With(l.marks)
-	for _, k := range l.known {
-		pid, start, ok := parseProcess(k)
-		if !ok {
-			continue
-		}
-		// The boot was compared before: this pid with this start is the process.
-		if p, ok := procfs.Stat(pid); ok && p.Alive() && p.Start == start {
-			all = append(all, p)
-		}
-	}
+	all := procfs.With(l)
 	seen := map[int]bool{}
 	for len(all) > 0 {
 		p := all[0]

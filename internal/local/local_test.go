@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -69,7 +68,7 @@ func launch(t *testing.T, m *local.Machine, spec backends.Spec) (backends.Deploy
 			t.Error(err)
 		}
 	})
-	return d, *l.Arrows()[2].Ref
+	return d, *l.Arrows()[len(l.Arrows())-1].Ref
 }
 
 func TestExec(t *testing.T) {
@@ -150,8 +149,8 @@ func TestLaunch_replicasAndRoles(t *testing.T) {
 	if len(seen) != 3 {
 		t.Errorf("got %v", seen)
 	}
-	if n := len(strings.Fields(ref.Details["processes"])); n != 3 {
-		t.Errorf("got %v", ref)
+	if ref.Name == "" || ref.Units[ref.Name+".server.1"] == "" || ref.Units[ref.Name+".router.0"] == "" {
+		t.Errorf("got %+v", ref)
 	}
 	// The end of any is the end of the deployment; who it was is said.
 	if err := syscall.Kill(d.Host("server", 1).(host.Processor).PIDs()[0], syscall.SIGKILL); err != nil {
@@ -164,24 +163,32 @@ func TestLaunch_replicasAndRoles(t *testing.T) {
 	}
 }
 
-// The second of two roles fails: the first is released.
+// The second of two roles fails: the first is released. A command line that cannot
+// be made is found before anything is owed.
 func TestLaunch_halfway(t *testing.T) {
-	spec := backendtest.Spec(t)
-	spec.RunID = "run-halfway"
-	bad := spec.Roles[0]
-	bad.Name = "bad"
-	bad.Argv = func(backends.Address) ([]string, error) { return nil, errors.New("no port in the command") }
-	spec.Roles = append(spec.Roles, bad)
-	var l backendtest.Ledger
-	_, err := machine().Launch(t.Context(), spec, &l)
-	if !errors.Is(err, backends.ErrSpec) || !strings.Contains(err.Error(), "bad: ") {
-		t.Errorf("got %v", err)
-	}
-	if left := procfs.With(map[string]string{local.MarkRun: spec.RunID}); len(left) != 0 {
-		t.Errorf("left %v", left)
-	}
-	if ops := fmt.Sprint(l.States()); ops != "[intent create_sent gone_verified]" {
-		t.Errorf("the ledger has %s", ops)
+	for _, test := range []struct {
+		argv func(backends.Address) ([]string, error)
+		want string // in the ledger
+	}{
+		{func(backends.Address) ([]string, error) { return []string{"/no/such/server"}, nil }, "[intent create_sent created gone_verified]"},
+		{func(backends.Address) ([]string, error) { return nil, errors.New("no port in the command") }, "[]"},
+	} {
+		spec := backendtest.Spec(t)
+		spec.RunID = "run-halfway"
+		bad := spec.Roles[0]
+		bad.Name, bad.Argv = "bad", test.argv
+		spec.Roles = append(spec.Roles, bad)
+		var l backendtest.Ledger
+		_, err := machine().Launch(t.Context(), spec, &l)
+		if !errors.Is(err, backends.ErrSpec) || !strings.Contains(err.Error(), "bad 0: ") && !strings.Contains(err.Error(), "bad: ") {
+			t.Errorf("got %v", err)
+		}
+		if left := procfs.With(map[string]string{backends.MarkRun: spec.RunID}); len(left) != 0 {
+			t.Errorf("left %v", left)
+		}
+		if ops := fmt.Sprint(l.States()); ops != test.want {
+			t.Errorf("the ledger has %s, want %s", ops, test.want)
+		}
 	}
 }
 
@@ -296,39 +303,18 @@ func TestTerminate_ofAnotherProcess(t *testing.T) {
 	}
 }
 
-// A pid alone is nobody: its start and its boot must fit.
-func TestTerminate_neverAStranger(t *testing.T) {
-	stranger := exec.Command("sleep", "60")
-	if err := stranger.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = stranger.Process.Kill()
-		_ = stranger.Wait()
-	}()
-	p, _ := procfs.Stat(stranger.Process.Pid)
-	ref := backends.Ref{Kind: "process", RunID: "r", Pod: "p", ID: "r/p", Details: map[string]string{
-		"boot_id": procfs.BootID(), "processes": fmt.Sprintf("%d@%d 1@0 x@y", p.PID, p.Start+1),
-	}}
+// What a ref names and nobody carries the marks of is gone; another backend's ref,
+// and one that names nothing, is refused.
+func TestTerminate_refs(t *testing.T) {
+	ref := backends.Ref{Kind: "process", RunID: "r", Pod: "p", ID: "r/p"}
 	if err := machine().Terminate(t.Context(), ref); err != nil {
 		t.Error(err)
 	}
-	other := ref
-	other.Details = maps.Clone(ref.Details)
-	other.Details["boot_id"] = "another boot"
-	other.Details["processes"] = fmt.Sprintf("%d@%d", p.PID, p.Start)
-	if err := machine().Terminate(t.Context(), other); err != nil {
-		t.Error(err)
+	if err := machine().Terminate(t.Context(), backends.Ref{Kind: "process"}); !errors.Is(err, backends.ErrNotFound) {
+		t.Errorf("a ref of nothing: got %v", err)
 	}
-	if q, ok := procfs.Stat(p.PID); !ok || !q.Alive() {
-		t.Error("a process was ended that only has the pid of an old one")
-	}
-	for _, id := range []string{"", "/", "r/", "/p", "rp"} {
-		if err := machine().Terminate(t.Context(), backends.Ref{Kind: "process", ID: id}); !errors.Is(err, backends.ErrNotFound) {
-			t.Errorf("ref %q: got %v", id, err)
-		}
-	}
-	if err := machine().Terminate(t.Context(), backends.Ref{Kind: "sim", ID: "r/p"}); !errors.Is(err, backends.ErrNotFound) {
+	ref.Kind = "sim"
+	if err := machine().Terminate(t.Context(), ref); !errors.Is(err, backends.ErrNotFound) {
 		t.Errorf("another backend's: got %v", err)
 	}
 }
@@ -350,7 +336,7 @@ func TestLaunch_faults(t *testing.T) {
 			if !errors.Is(err, syscall.EIO) {
 				t.Errorf("%s %s: got %v", point, phase, err)
 			}
-			if left := procfs.With(map[string]string{local.MarkRun: spec.RunID}); len(left) != 0 {
+			if left := procfs.With(map[string]string{backends.MarkRun: spec.RunID}); len(left) != 0 {
 				t.Errorf("%s %s: left %v", point, phase, left)
 			}
 			if ops := fmt.Sprint(l.States()); ops != "[intent create_sent gone_verified]" {

@@ -15,7 +15,6 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/internal/local"
 	"sweep.dev/sweep/internal/procfs"
 )
 
@@ -59,14 +58,14 @@ func TestLaunch_peers(t *testing.T) {
 		}
 		spec.Roles[i].Started = func(_ context.Context, h host.Host, replica int) error {
 			started = append(started, fmt.Sprintf("%s %d is up", name, replica))
-			if !strings.HasSuffix(h.URL(), fmt.Sprint(seen[len(seen)-spec.Roles[i].Replicas+replica].Port)) {
+			if !strings.HasSuffix(h.URL(), fmt.Sprint(seen[0].Peers[name][replica].Port)) {
 				t.Errorf("%s %d: asked at %s, started as %+v", name, replica, h.URL(), seen)
 			}
 			return nil
 		}
 	}
 	d, _ := launch(t, machine(), spec)
-	want := []string{"worker", "worker", "worker 0 is up", "worker 1 is up", "frontend", "frontend 0 is up"}
+	want := []string{"worker", "worker", "frontend", "worker 0 is up", "worker 1 is up", "frontend 0 is up"} // rendered, then started
 	if !slices.Equal(started, want) {
 		t.Errorf("got %q, want %q", started, want)
 	}
@@ -108,7 +107,8 @@ func TestLaunch_diesWhileWaiting(t *testing.T) {
 		spec := twoRoles(t, "run-dies-"+victim)
 		last := spec.Roles[0]
 		last.Name = "last"
-		last.Argv = func(backends.Address) ([]string, error) { t.Error("the last role was started"); return nil, nil }
+		log := filepath.Join(t.TempDir(), "last.log")
+		last.LogPath = func(int) string { return log }
 		spec.Roles = append(spec.Roles, last)
 		hosts := map[string]host.Host{}
 		for i := range spec.Roles {
@@ -128,7 +128,10 @@ func TestLaunch_diesWhileWaiting(t *testing.T) {
 		if !errors.As(err, &exit) || exit.Role != victim || exit.Signal != "killed" {
 			t.Errorf("%s: got %v", victim, err)
 		}
-		if left := procfs.With(map[string]string{local.MarkRun: spec.RunID}); len(left) != 0 {
+		if _, err := os.Stat(log); err == nil {
+			t.Errorf("%s: the last role was started", victim)
+		}
+		if left := procfs.With(map[string]string{backends.MarkRun: spec.RunID}); len(left) != 0 {
 			t.Errorf("%s: left %v", victim, left)
 		}
 	}
@@ -143,7 +146,7 @@ func TestLaunch_notStarted(t *testing.T) {
 	if !errors.Is(err, cause) || !strings.Contains(err.Error(), "worker 0: ") {
 		t.Errorf("got %v", err)
 	}
-	if left := procfs.With(map[string]string{local.MarkRun: spec.RunID}); len(left) != 0 {
+	if left := procfs.With(map[string]string{backends.MarkRun: spec.RunID}); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

@@ -27,6 +27,7 @@ type deployment struct {
 	pod     backends.Name
 	members []*member         // in the order in which they are made
 	grouped bool              // there may be a group
+	moved   bool              // an address became known only when its unit was made
 	where   map[string]string // see Allocation.At
 	release func()            // what Allocate holds; see Allocation.Close
 	quoted  float64           // USD per hour; see Allocation
@@ -72,7 +73,7 @@ func (l *Layer) newDeployment(spec backends.Spec, pod backends.Name, a Allocatio
 // at is what finds the deployment again, beside its name.
 func (d *deployment) at() map[string]string {
 	at := map[string]string{}
-	maps.Copy(at, d.layer.At())
+	maps.Copy(at, d.layer.place())
 	maps.Copy(at, d.where)
 	return at
 }
@@ -150,7 +151,7 @@ func (d *deployment) attach(ctx context.Context, m *member) error {
 // create makes the file for a replica's log; nil where nobody wants one, or where
 // that fails, which the rows say.
 func (d *deployment) create(r *Replica) *effect.File {
-	if r.Role.LogPath == nil {
+	if r.Role.LogPath == nil || d.layer.LogsInPlace {
 		return nil
 	}
 	log, err := d.layer.Effects.Create(effect.LogCreate, r.Role.LogPath(r.Place.Replica))
@@ -314,7 +315,7 @@ func (d *deployment) lastWords(ctx context.Context, i Instance) {
 	ctx, cancel := context.WithTimeout(ctx, logPatience)
 	defer cancel()
 	for _, m := range d.members {
-		if m.instance.ID != i.ID {
+		if m.unit.Name != i.Unit {
 			continue
 		}
 		for _, done := range m.followed {

@@ -27,18 +27,26 @@ var (
 // New makes the layer over a provider.
 func New(s Settings, p Provider) *Layer { return &Layer{Settings: s, provider: p} }
 
+// place is what finds the provider again.
+func (l *Layer) place() map[string]string {
+	if l.At == nil {
+		return nil
+	}
+	return l.At()
+}
+
 // Launch implements [backends.Backend].
 func (l *Layer) Launch(ctx context.Context, spec backends.Spec, ledger backends.Ledger) (backends.Deployment, error) {
-	if err := l.Check(spec); err != nil {
+	if err := l.check(spec); err != nil {
 		return nil, err
 	}
 	if spec.RunID == "" || spec.Pod == "" || spec.Owner == "" {
 		return nil, fmt.Errorf("%w: a pod needs an owner, a run and a name", backends.ErrSpec)
 	}
-	if spec.Expires.IsZero() {
+	if spec.Expires.IsZero() && !l.OneLife {
 		spec.Expires = time.Now().Add(defaultLife)
 	}
-	if time.Until(spec.Expires) < time.Second {
+	if !spec.Expires.IsZero() && time.Until(spec.Expires) < time.Second {
 		return nil, fmt.Errorf("%w: pod %s would be over at %v, before it begins", backends.ErrSpec, spec.Pod, spec.Expires)
 	}
 	for try := 1; ; try++ {
@@ -57,7 +65,11 @@ func (l *Layer) Launch(ctx context.Context, spec backends.Spec, ledger backends.
 
 // launch starts a deployment under a new name.
 func (l *Layer) launch(ctx context.Context, spec backends.Spec, ledger backends.Ledger) (_ *deployment, err error) {
-	pod := backends.NewName(spec.Owner, spec.RunID, spec.Expires)
+	expires := spec.Expires
+	if expires.IsZero() { // a name has one
+		expires = time.Now().Add(defaultLife)
+	}
+	pod := backends.NewName(spec.Owner, spec.RunID, expires)
 	a, err := l.allocate(ctx, spec, pod)
 	if err != nil {
 		return nil, err
@@ -161,7 +173,7 @@ func (l *Layer) List(ctx context.Context, owner string) ([]backends.Listed, erro
 			continue
 		}
 		expires := i.Expires
-		if expires.IsZero() {
+		if expires.IsZero() && !l.OneLife {
 			expires = name.Expires
 		}
 		pods = append(pods, backends.Listed{
@@ -208,7 +220,7 @@ func (i Instance) owner(name backends.Name) string {
 // ref names the deployment of an instance.
 func (l *Layer) ref(i Instance, name backends.Name) backends.Ref {
 	details := map[string]string{}
-	maps.Copy(details, l.At())
+	maps.Copy(details, l.place())
 	maps.Copy(details, i.Details)
 	if i.Grace > 0 {
 		details[detailGrace] = i.Grace.String()
@@ -230,7 +242,7 @@ func (l *Layer) Mine(ref backends.Ref) error {
 	case ref.ID == "" && ref.Name == "":
 		return fmt.Errorf("ref of pod %s names nothing: %w", ref.Pod, backends.ErrNotFound)
 	}
-	for key, here := range l.At() {
+	for key, here := range l.place() {
 		if there := ref.Details[key]; there != "" && there != here {
 			return fmt.Errorf("pod %s is at another place than this backend's: its %s is %s, and this one is %s%s", ref.Pod, key, there, here, l.Elsewhere)
 		}
@@ -277,8 +289,12 @@ func (l *Layer) Terminate(ctx context.Context, ref backends.Ref) error {
 		return fmt.Errorf("pod %s: %w", ref.Pod, err)
 	}
 	// What the ref names and no list has: gone is what is seen to be gone.
-	if ref.ID != "" && !slices.ContainsFunc(found, func(i Instance) bool { return i.ID == ref.ID }) {
-		found = append(found, Instance{ID: ref.ID, Unit: ref.Name, Details: ref.Details})
+	named := map[string]string{ref.Name: ref.ID}
+	maps.Copy(named, ref.Units)
+	for _, unit := range slices.Sorted(maps.Keys(named)) {
+		if id := named[unit]; id != "" && !slices.ContainsFunc(found, func(i Instance) bool { return i.ID == id }) {
+			found = append(found, Instance{ID: id, Unit: unit, Details: ref.Details})
+		}
 	}
 	grace, _ := time.ParseDuration(ref.Details[detailGrace]) // 0 where it is not known
 	for n := range found {

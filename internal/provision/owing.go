@@ -32,10 +32,13 @@ func (o *owing) record(ctx context.Context, a backends.Arrow) error {
 // begin records what is about to be made. Where it fails, nothing was made.
 func (o *owing) begin(ctx context.Context) error {
 	name := o.d.pod
-	err := o.record(ctx, backends.Arrow{
-		State: backends.Intended, Kind: o.layer.Kind, Name: name.String(), At: o.d.at(), Expires: &name.Expires,
-		USDPerHour: o.d.quoted + o.d.storage,
-	})
+	intent := backends.Arrow{
+		State: backends.Intended, Kind: o.layer.Kind, Name: name.String(), At: o.d.at(), USDPerHour: o.d.quoted + o.d.storage,
+	}
+	if !o.layer.OneLife {
+		intent.Expires = &name.Expires
+	}
+	err := o.record(ctx, intent)
 	if err != nil {
 		return err
 	}
@@ -52,8 +55,10 @@ func (o *owing) begin(ctx context.Context) error {
 // never sent twice.
 func (o *owing) make(ctx context.Context, m *member) error {
 	u := m.unit
-	if err := o.layer.renderUnit(u); err != nil { // again: addresses may be known by now
-		return err
+	if o.d.moved { // addresses are known by now that were not before
+		if err := o.layer.renderUnit(u); err != nil {
+			return err
+		}
 	}
 	i, err := o.layer.provider.Create(ctx, u)
 	if i.ID == "" && errors.Is(err, ErrUnsure) {
@@ -80,6 +85,7 @@ func (o *owing) make(ctx context.Context, m *member) error {
 		u.Replicas[n].Place = at
 	}
 	if i.Places != nil {
+		o.d.moved = true
 		connect(o.d.units())
 	}
 	o.d.learn(m)

@@ -230,7 +230,7 @@ type Proxied interface {
 type Settings struct {
 	Kind    string
 	Effects *effect.Effects
-	// At is what finds the provider again; see [backends.Arrow].
+	// At is what finds the provider again; see [backends.Arrow]. Nil is nothing.
 	At func() map[string]string
 	// Elsewhere is what to do about a ref of another place, in words.
 	Elsewhere string
@@ -240,9 +240,19 @@ type Settings struct {
 	// Keyed says that anybody can reach the servers, so that an engine that can
 	// have a key gets one.
 	Keyed bool
+	// Images says that the engines run in images, whose ENTRYPOINT a command line
+	// must not repeat.
+	Images bool
 	// SharedDisk says that the replicas of a deployment see each other's
 	// [backends.Address].Dir.
 	SharedDisk bool
+
+	// OneLife says that the servers end with this process: they have no time of
+	// their own to end at.
+	OneLife bool
+	// LogsInPlace says that the provider itself writes what a replica says to its
+	// role's file.
+	LogsInPlace bool
 
 	// Bootstrap says that package bootstrap's script starts the engines: it ends
 	// a unit at its expiry time, and where it has an agent also when no sign of

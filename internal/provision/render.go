@@ -23,6 +23,14 @@ const (
 // Check says what of a spec can never be launched, as far as that is known
 // without asking anybody. Errors are [backends.ErrSpec].
 func (l *Layer) Check(spec backends.Spec) error {
+	if err := l.check(spec); err != nil {
+		return err
+	}
+	return l.checkRendered(spec)
+}
+
+// check is what of [Layer.Check] a launch does not find out by rendering.
+func (l *Layer) check(spec backends.Spec) error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{backends.ErrSpec}, args...)...)
 	}
@@ -44,7 +52,10 @@ func (l *Layer) Check(spec backends.Spec) error {
 			}
 		}
 	}
-	return l.checkRendered(spec)
+	if !l.SharedDisk && len(spec.Roles) > 1 {
+		return l.checkRendered(spec)
+	}
+	return nil
 }
 
 // elsewhere stands for the folder of a peer in a rendering that finds out
@@ -128,8 +139,13 @@ func (l *Layer) render(u *Unit, r *Replica) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", backends.ErrSpec, err)
 	}
-	if err := backends.CheckArgv(argv, r.Role.Entrypoint, l.Bootstrap); err != nil {
-		return err
+	if len(argv) == 0 || argv[0] == "" {
+		return fmt.Errorf("%w: an empty command line", backends.ErrSpec)
+	}
+	if l.Images {
+		if err := backends.CheckArgv(argv, r.Role.Entrypoint, l.Bootstrap); err != nil {
+			return err
+		}
 	}
 	extra, err := r.Role.ExtraAt(r.Place.Address)
 	if err != nil {
