@@ -1,11 +1,11 @@
 // Package exposition reads what servers expose in the text format of Prometheus or
 // of OpenMetrics, tolerantly: real engines send bodies that a strict reader
-// refuses as a whole for one line.
+// refuses as a whole for one line. It repairs them line by line and hands the
+// rest to expfmt.
 package exposition
 
 import (
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"encoding/binary"
 	"encoding/json"
@@ -17,6 +17,10 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf16"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 )
 
 // MaxBody bounds one body, unpacked.
@@ -85,8 +89,24 @@ func Parse(body []byte, whole bool) (*Exposition, error) {
 		return nil, fmt.Errorf("%w: %s", ErrNoMetrics, looksLike(body))
 	}
 	out := &Exposition{Dropped: clean.dropped, Duplicates: clean.duplicates}
+	families, err := expand(clean.families)
+	if err != nil {
+		// Not seen yet. One family that the strict reader refuses must not
+		// cost the others.
+		families = make(map[string]*dto.MetricFamily)
+		for _, f := range clean.families {
+			one, err := expand([]*rawFamily{f})
+			if err != nil {
+				out.Dropped += len(f.samples)
+				continue
+			}
+			families[f.name] = one[f.name]
+		}
+	}
 	for _, f := range clean.families {
-		out.add(f)
+		if family := families[f.name]; family != nil {
+			out.add(family)
+		}
 	}
 	return out, nil
 }
@@ -117,6 +137,11 @@ func Salvage(body []byte, whole bool) (*Exposition, error) {
 		e.Dropped++
 	}
 	return e, nil
+}
+
+func expand(families []*rawFamily) (map[string]*dto.MetricFamily, error) {
+	p := expfmt.NewTextParser(model.UTF8Validation)
+	return p.TextToMetricFamilies(bytes.NewReader(text(families)))
 }
 
 // Unwrap takes off what was put around a text: gzip that nobody announced, and
@@ -203,87 +228,78 @@ func looksLike(body []byte) string {
 	}
 }
 
-// add files the samples of a family: as points, or those of a histogram's one
-// series together.
-func (e *Exposition) add(f *rawFamily) {
-	switch f.kind {
-	case "summary":
-		e.addSummaries(f)
-	case "histogram":
-		e.addHistograms(f)
-	default:
-		for _, s := range f.samples {
-			e.Points = append(e.Points, Point{s.name, f.kind, s.labels, s.value})
+func (e *Exposition) add(f *dto.MetricFamily) {
+	name := f.GetName()
+	for _, m := range f.GetMetric() {
+		labels := make([]Label, 0, len(m.GetLabel()))
+		for _, l := range m.GetLabel() {
+			labels = append(labels, Label{l.GetName(), l.GetValue()})
 		}
-	}
-}
-
-// A series is the samples of a family that differ in one label and in their
-// suffixes alone.
-type series struct {
-	labels  []Label // without that label
-	samples []rawSample
-}
-
-// seriesBy sorts samples into series, in the order of their first samples.
-func (f *rawFamily) seriesBy(label string) []*series {
-	var all []*series
-	byLabels := map[string]*series{}
-	for _, s := range f.samples {
-		labels := s.labels
-		if _, ok := s.label(label); ok {
-			labels = slices.DeleteFunc(slices.Clone(labels), func(l Label) bool { return l.Name == label })
-		}
-		key := LabelString(labels)
-		if byLabels[key] == nil {
-			byLabels[key] = &series{labels: labels}
-			all = append(all, byLabels[key])
-		}
-		byLabels[key].samples = append(byLabels[key].samples, s)
-	}
-	return all
-}
-
-// addSummaries adds quantiles, then the sum and the count of each series.
-func (e *Exposition) addSummaries(f *rawFamily) {
-	sum, count := f.name+"_sum", f.name+"_count"
-	for _, of := range f.seriesBy("quantile") {
-		last := map[string]float64{}
-		for _, s := range of.samples {
-			switch s.name {
-			case sum:
-				last[sum] = s.value
-			case count:
-				last[count] = math.Trunc(s.value)
-			default:
-				e.Points = append(e.Points, Point{s.name, "summary", s.labels, s.value})
+		slices.SortFunc(labels, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
+		point := func(name, kind string, v *float64) {
+			if v != nil {
+				e.Points = append(e.Points, Point{name, kind, labels, *v})
 			}
 		}
-		for _, name := range []string{sum, count} {
-			if v, ok := last[name]; ok {
-				e.Points = append(e.Points, Point{name, "summary", of.labels, v})
-			}
+		// A typed pointer may be nil where the strict reader made a metric
+		// before it found its value; its zero must not become a value.
+		switch {
+		case m.Counter != nil:
+			point(name, "counter", m.Counter.Value)
+		case m.Gauge != nil:
+			point(name, "gauge", m.Gauge.Value)
+		case m.Untyped != nil:
+			point(name, "untyped", m.Untyped.Value)
+		case m.Summary != nil:
+			e.addSummary(name, labels, m.Summary)
+		case m.Histogram != nil:
+			e.addHistogram(name, labels, m.Histogram)
 		}
 	}
 }
 
-func (e *Exposition) addHistograms(f *rawFamily) {
-	for _, of := range f.seriesBy("le") {
-		out := Histogram{Name: f.name, Labels: of.labels, Sum: math.NaN(), Count: math.NaN()}
-		for _, s := range of.samples {
-			switch s.name {
-			case f.name + "_sum":
-				out.Sum = s.value
-			case f.name + "_count":
-				out.Count = s.value
-			default:
-				le, _ := bound(s, "le") // a bucket without one was dropped
-				out.Buckets = append(out.Buckets, Bucket{le, s.value})
-			}
-		}
-		slices.SortFunc(out.Buckets, func(a, b Bucket) int { return cmp.Compare(a.Le, b.Le) })
-		e.Histograms = append(e.Histograms, out)
+func (e *Exposition) addSummary(name string, labels []Label, s *dto.Summary) {
+	for _, q := range s.GetQuantile() {
+		with := append(slices.Clone(labels), Label{"quantile", FormatValue(q.GetQuantile())})
+		slices.SortFunc(with, func(a, b Label) int { return strings.Compare(a.Name, b.Name) })
+		e.Points = append(e.Points, Point{name, "summary", with, q.GetValue()})
 	}
+	if s.SampleSum != nil {
+		e.Points = append(e.Points, Point{name + "_sum", "summary", labels, s.GetSampleSum()})
+	}
+	if s.SampleCount != nil {
+		e.Points = append(e.Points, Point{name + "_count", "summary", labels, float64(s.GetSampleCount())})
+	}
+}
+
+func (e *Exposition) addHistogram(name string, labels []Label, h *dto.Histogram) {
+	out := Histogram{Name: name, Labels: labels, Sum: math.NaN(), Count: math.NaN()}
+	if h.SampleSum != nil {
+		out.Sum = h.GetSampleSum()
+	}
+	switch {
+	case h.SampleCountFloat != nil:
+		out.Count = h.GetSampleCountFloat()
+	case h.SampleCount != nil:
+		out.Count = float64(h.GetSampleCount())
+	}
+	for _, b := range h.GetBucket() {
+		count := float64(b.GetCumulativeCount())
+		if b.CumulativeCountFloat != nil {
+			count = b.GetCumulativeCountFloat()
+		}
+		out.Buckets = append(out.Buckets, Bucket{b.GetUpperBound(), count})
+	}
+	slices.SortFunc(out.Buckets, func(a, b Bucket) int {
+		switch {
+		case a.Le < b.Le:
+			return -1
+		case a.Le > b.Le:
+			return 1
+		}
+		return 0
+	})
+	e.Histograms = append(e.Histograms, out)
 }
 
 // Named returns the points of one name.

@@ -39,7 +39,7 @@ type rawFamily struct {
 	index      map[string]int // place in samples by name and labels
 }
 
-// sanitized is what of a body can be read.
+// sanitized is a body in the strict form that expfmt reads without an error.
 type sanitized struct {
 	families   []*rawFamily // in the order of their first sample
 	lines      int          // lines that said a value
@@ -48,7 +48,7 @@ type sanitized struct {
 }
 
 // sanitize reads a body line by line, so that one bad line costs one line. It
-// settles what a strict reader gives a whole body up for: CRLF, a missing
+// settles what the strict reader gives a whole body up for: CRLF, a missing
 // final newline, a byte order mark, HELP or TYPE twice or after the samples,
 // types and comments of OpenMetrics, exemplars, float timestamps, -nan, label
 // values with bad escapes or bytes. HELP and timestamps are not kept.
@@ -363,6 +363,50 @@ func FormatValue(v float64) string {
 		return "NaN"
 	}
 	return strconv.FormatFloat(v, 'g', -1, 64)
+}
+
+// text writes families in the strict text format.
+func text(families []*rawFamily) []byte {
+	var b bytes.Buffer
+	for _, f := range families {
+		b.WriteString("# TYPE ")
+		writeName(&b, f.name)
+		b.WriteString(" " + f.kind + "\n")
+		for _, s := range f.samples {
+			plain := isBare(s.name)
+			if plain {
+				b.WriteString(s.name)
+			}
+			b.WriteByte('{')
+			if !plain {
+				writeName(&b, s.name)
+				b.WriteByte(',')
+			}
+			for i, l := range s.labels {
+				if i > 0 {
+					b.WriteByte(',')
+				}
+				writeName(&b, l.Name)
+				b.WriteByte('=')
+				writeQuoted(&b, l.Value)
+			}
+			b.WriteString("} " + FormatValue(s.value) + "\n")
+		}
+	}
+	return b.Bytes()
+}
+
+func isBare(name string) bool {
+	_, rest := bareName(name)
+	return rest == ""
+}
+
+func writeName(b *bytes.Buffer, name string) {
+	if isBare(name) {
+		b.WriteString(name)
+		return
+	}
+	writeQuoted(b, name)
 }
 
 var escaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
