@@ -280,7 +280,7 @@ func (l *Layer) Terminate(ctx context.Context, ref backends.Ref) error {
 	if ref.ID == "" {
 		if f, ok := l.provider.(Forbidder); ok {
 			err = f.Forbid(ctx, ref.Name)
-		} else if len(found) == 0 {
+		} else if len(found) == 0 && l.Late > 0 {
 			// A create that was cut short may still be on its way.
 			found, err = l.await(ctx, ref.Name, "", l.Late)
 		}
