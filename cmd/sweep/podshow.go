@@ -215,7 +215,7 @@ func (r usableRow) text(now time.Time, file string) string {
 	fmt.Fprintln(&b, plaintext.Line(cmp.Or(r.Name, r.ID)))
 	field("backend", strings.Join(slices.DeleteFunc([]string{r.Backend, r.ID}, func(s string) bool { return s == "" }), ", "))
 	state := r.standing()
-	if r.Expires.IsZero() && !r.InLedger {
+	if r.Name == "" && !r.InLedger {
 		state = r.Status + ", ends with its run"
 	}
 	field("state", state)

@@ -431,6 +431,41 @@ func TestLaunch_taken(t *testing.T) {
 	}
 }
 
+// TestList: a deployment is listed once, by its first unit, whatever the order in
+// which a provider tells of units.
+func TestList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCloud()
+		l := layer(t, c)
+		want := map[string]bool{}
+		for range 3 {
+			var ledger backendtest.Ledger
+			d, err := l.Launch(t.Context(), twoRoles(), &ledger)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = d.Stop(context.WithoutCancel(t.Context())) })
+			want[ledger.Arrows()[0].Name] = true
+		}
+		all, err := l.List(t.Context(), "owner")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pod := range all {
+			if !want[pod.Name] || pod.ID != "id-"+pod.Name {
+				t.Errorf("listed: %+v", pod)
+			}
+			delete(want, pod.Name)
+		}
+		if len(want) != 0 {
+			t.Errorf("not listed: %v", want)
+		}
+		if all, err := l.List(t.Context(), "somebody"); err != nil || len(all) != 0 {
+			t.Errorf("somebody's: %v, %v", all, err)
+		}
+	})
+}
+
 // TestCheck_elsewhere: files of another role are refused where there is no disk
 // that both see.
 func TestCheck_elsewhere(t *testing.T) {

@@ -166,26 +166,35 @@ func (l *Layer) List(ctx context.Context, owner string) ([]backends.Listed, erro
 	}
 	slices.SortFunc(all, byUnit)
 	var pods []backends.Listed
+	var last backends.Name
 	for _, i := range all {
 		name, ok := i.pod()
 		if !ok || owner != "" && i.owner(name) != owner && i.owner(name) != backends.OwnerTag(owner) ||
-			len(pods) > 0 && pods[len(pods)-1].Name == name.String() {
+			name == last {
 			continue
 		}
+		last = name
 		expires := i.Expires
 		if expires.IsZero() && !l.OneLife {
 			expires = name.Expires
 		}
+		ref := l.ref(i, name)
+		if l.OneLife {
+			ref.Name = "" // a person says the run and the pod, which the ID is
+		}
 		pods = append(pods, backends.Listed{
-			Ref: l.ref(i, name), Owner: i.owner(name), Status: i.Status, GPU: i.GPU,
+			Ref: ref, Owner: i.owner(name), Status: i.Status, GPU: i.GPU,
 			Since: i.Since, Expires: expires, USDPerHour: i.USDPerHour,
 		})
 	}
 	return pods, nil
 }
 
+// byUnit puts the units of a deployment side by side, the first one first.
 func byUnit(a, b Instance) int {
-	return cmp.Or(cmp.Compare(len(a.Unit), len(b.Unit)), cmp.Compare(a.Unit, b.Unit))
+	x, _ := a.pod()
+	y, _ := b.pod()
+	return cmp.Or(cmp.Compare(x.String(), y.String()), cmp.Compare(len(a.Unit), len(b.Unit)), cmp.Compare(a.Unit, b.Unit))
 }
 
 // pod is the deployment's name, if the unit provably is one of sweep's: a name
