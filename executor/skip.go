@@ -56,24 +56,14 @@ func above(a, b plan.Cell) bool {
 		if s.Value == other {
 			continue
 		}
-		x, ok := level(s.Value)
-		y, ok2 := level(other)
+		x, ok := plan.Number(s.Value)
+		y, ok2 := plan.Number(other)
 		if !s.Axis.Amount || !ok || !ok2 || x <= y || more {
 			return false
 		}
 		more = true
 	}
 	return more && len(a.Settings) == len(b.Settings)
-}
-
-func level(v plan.Value) (float64, bool) {
-	switch n := v.(type) {
-	case int64:
-		return float64(n), true
-	case float64:
-		return n, true
-	}
-	return 0, false
 }
 
 // commitSkipped commits the row of a trial that is not run, so that a resume

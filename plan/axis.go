@@ -317,6 +317,17 @@ func (s Setting) String() string {
 	return fmt.Sprintf("%s=%v", s.Axis.Column, s.Value)
 }
 
+// Number is a value as a number; ok is false for another value.
+func Number(v Value) (n float64, ok bool) {
+	switch v := v.(type) {
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
 // AxisColumns are the values that the cell's row has of the axes: those of the
 // matrix, and those that the plan's load gives to all cells where the table has a
 // column for them.

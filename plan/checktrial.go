@@ -101,23 +101,17 @@ func (l *loader) checkStop(p *Plan) {
 	}
 	for _, a := range p.Matrix.Axes {
 		if a.Amount && len(a.Values) > 1 {
-			if !slices.IsSortedFunc(a.Values, func(x, y Value) int { return cmp.Compare(numeric(x), numeric(y)) }) {
+			if !slices.IsSortedFunc(a.Values, func(x, y Value) int {
+				a, _ := Number(x)
+				b, _ := Number(y)
+				return cmp.Compare(a, b)
+			}) {
 				l.ignored("the values of "+a.Name+" do not go up", "write them in rising order", "load", "stop", "skip_higher")
 			}
 			return
 		}
 	}
 	l.ignored("there is no axis "+strings.Join(amountAxes(), " or ")+" with several values", "", "load", "stop", "skip_higher")
-}
-
-func numeric(v Value) float64 {
-	switch n := v.(type) {
-	case int64:
-		return float64(n)
-	case float64:
-		return n
-	}
-	return 0
 }
 
 // checkCap is what only shows in cells: a cap below the requests that

@@ -21,6 +21,7 @@ import (
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/internal/netguard"
+	"sweep.dev/sweep/internal/plaintext"
 )
 
 // dial makes one connection, within Config.ConnectTimeout. Whom we will not talk
@@ -160,26 +161,16 @@ func (k *knownHost) check(name string, remote net.Addr, key gossh.PublicKey) err
 	case len(unknown.Want) == 0:
 		return fmt.Errorf("%w: the host is not in %s; it shows %s. If that is its key, then\n  %s\nor log in once with\n  %s",
 			backends.ErrRefused, c.KnownHosts, print,
-			fmt.Sprintf("ssh-keyscan -p %d %s >> %s", c.Port, c.Host, shown(c.KnownHosts)),
-			fmt.Sprintf("ssh -p %d -o UserKnownHostsFile=%s %s@%s true", c.Port, shown(c.KnownHosts), c.User, c.Host))
+			fmt.Sprintf("ssh-keyscan -p %d %s >> %s", c.Port, c.Host, plaintext.Word(c.KnownHosts)),
+			fmt.Sprintf("ssh -p %d -o UserKnownHostsFile=%s %s@%s true", c.Port, plaintext.Word(c.KnownHosts), c.User, c.Host))
 	default:
 		var at []string
 		for _, w := range unknown.Want {
 			at = append(at, fmt.Sprintf("%s:%d", w.Filename, w.Line))
 		}
 		return fmt.Errorf("%w: THE HOST'S KEY HAS CHANGED: it shows %s, which is not the one in %s. Somebody may be in between. Only if you know why, remove the old key with\n  ssh-keygen -R %s -f %s",
-			backends.ErrRefused, print, strings.Join(at, ", "), shown(knownhosts.Normalize(k.b.address())), shown(c.KnownHosts))
+			backends.ErrRefused, print, strings.Join(at, ", "), plaintext.Word(knownhosts.Normalize(k.b.address())), plaintext.Word(c.KnownHosts))
 	}
-}
-
-// shown is a word of a command line for people: quoted where it has to be.
-func shown(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%", r)
-	}) {
-		return quote(s)
-	}
-	return s
 }
 
 // keySource is where our keys come from, for people.

@@ -389,7 +389,7 @@ func (a *app) commands(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 		for _, c := range commands {
 			var env []string
 			for k, v := range c.Env {
-				env = append(env, k+"="+quote(v))
+				env = append(env, k+"="+plaintext.Word(v))
 			}
 			sort.Strings(env)
 			fmt.Fprintln(a.out, plaintext.Lines(strings.Join(append(env, commandLine(c.Argv)), " ")))
@@ -403,15 +403,7 @@ func (a *app) commands(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 func commandLine(argv []string) string {
 	words := make([]string, len(argv))
 	for i, w := range argv {
-		words[i] = quote(w)
+		words[i] = plaintext.Word(w)
 	}
 	return strings.Join(words, " ")
-}
-
-// quote makes s one word of a POSIX shell.
-func quote(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

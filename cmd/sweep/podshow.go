@@ -297,7 +297,7 @@ func (r usableRow) commands(file string) (lines []string) {
 		lines = append(lines, "# in a terminal of its own, for as long as you use it:")
 		lines = append(append(lines, shellLines(x.Tunnel...)...), "# and here:")
 	}
-	models := quote(*x.URL + "/v1/models")
+	models := plaintext.Word(*x.URL + "/v1/models")
 	if x.Key == nil {
 		return append(append(lines, shellLines("sweep", "probe", *x.URL)...), "curl -sS "+models)
 	}
@@ -307,14 +307,14 @@ func (r usableRow) commands(file string) (lines []string) {
 	}
 	lines = append(lines, shellLines("sweep", "probe", "--key-file", file, *x.URL)...)
 	// The shell's own redirection: sed writes the header, and no argument has the key.
-	return append(lines, "sed 's/^/Authorization: Bearer /' <"+quote(file)+" |", "  curl -sS -H @- "+models)
+	return append(lines, "sed 's/^/Authorization: Bearer /' <"+plaintext.Word(file)+" |", "  curl -sS -H @- "+models)
 }
 
 // shellLines is a command of a POSIX shell, broken where a line would be too long.
 func shellLines(words ...string) (lines []string) {
 	line := ""
 	for _, word := range words {
-		word = quote(word)
+		word = plaintext.Word(word)
 		if line != "" && len("  ")+len(line)+len(word)+len("  \\") > showWidth {
 			lines, line = append(lines, line+" \\"), " "
 		}

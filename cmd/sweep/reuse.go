@@ -33,7 +33,7 @@ func (j *job) takeOver(ctx context.Context, source *reuse.Source) error {
 		return nil
 	}
 	if err := source.Into(ctx, j.dir, j.state); err != nil {
-		return &hinted{err, "sweep resume " + quote(j.path) + " goes on where it stopped"}
+		return &hinted{err, "sweep resume " + plaintext.Word(j.path) + " goes on where it stopped"}
 	}
 	state, err := rundir.Read(j.path)
 	if err == nil {

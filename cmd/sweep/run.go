@@ -21,6 +21,7 @@ import (
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/load/client"
 	"sweep.dev/sweep/plan"
@@ -209,7 +210,7 @@ func unusable(dir string, err error) error {
 	case errors.Is(err, rundir.ErrExists):
 		hint := "-o DIRECTORY names a new or empty one"
 		if _, unread := rundir.Read(dir); unread == nil {
-			hint = fmt.Sprintf("sweep resume %s goes on with the run that is there", quote(dir))
+			hint = fmt.Sprintf("sweep resume %s goes on with the run that is there", plaintext.Word(dir))
 		}
 		return &usage{&hinted{err, hint}}
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EROFS):
@@ -347,7 +348,7 @@ func (a *app) show(c *cli.Command, run *report.Run) (err error) {
 func (a *app) verdict(j job, run *report.Run, rep executor.Report, err error) error {
 	var sig signalled
 	var panicked *serving.Panic
-	dir := quote(j.path)
+	dir := plaintext.Word(j.path)
 	resume := fmt.Sprintf("sweep resume %s", dir)
 	// The last line is the next command, so the error stands before it.
 	failed := func(code int, err error) error {

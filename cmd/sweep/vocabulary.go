@@ -16,6 +16,7 @@ import (
 	"sweep.dev/sweep/collectors"
 	allcollectors "sweep.dev/sweep/collectors/all"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/serving"
@@ -185,7 +186,7 @@ func (a *app) open(path string, o plan.Options) (*plan.Plan, *plugins, error) {
 		if at, ok := errors.AsType[*fs.PathError](err); ok { // the plan, or its prompt file
 			err = &usage{fmt.Errorf("cannot read %s: %w", at.Path, at.Err)}
 			if errors.Is(at.Err, syscall.EISDIR) {
-				err = &usage{&hinted{err, "a plan is a file; sweep validate " + filepath.Join(quote(at.Path), "*.yaml") + " checks all of a folder"}}
+				err = &usage{&hinted{err, "a plan is a file; sweep validate " + filepath.Join(plaintext.Word(at.Path), "*.yaml") + " checks all of a folder"}}
 			}
 		}
 		return nil, nil, err
