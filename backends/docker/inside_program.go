@@ -23,6 +23,7 @@ import (
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/internal/input"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/provision"
 )
@@ -253,11 +254,8 @@ func (r *insideProgram) metrics() []string {
 
 // metricsFile is where its last metrics are kept: beside its log.
 func (r *insideProgram) metricsFile() string {
-	name := "metrics-" + r.replica.Role.Name
-	if r.replica.Role.Replicas > 1 {
-		name += "-" + strconv.Itoa(r.replica.Place.Replica)
-	}
-	return filepath.Join(filepath.Dir(r.host.log), name+".txt")
+	role := r.replica.Role
+	return filepath.Join(filepath.Dir(r.host.log), layout.LastMetrics(role.Name, r.replica.Place.Replica, role.Replicas))
 }
 
 // scrape keeps the last metrics of a replica: the counters go with the process,

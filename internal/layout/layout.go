@@ -12,7 +12,7 @@
 //	deployments/DEPLOYMENT/l01/           a launch
 //	    launch.json
 //	    server-0.log                      of each replica
-//	    pull.log
+//	    pull.log, metrics-server.txt
 //	cells.csv ... summary.md              made of the committed attempts, at any time
 //	metrics-ENGINE.log
 package layout
@@ -143,6 +143,15 @@ func parse(kind, name string) (int, bool) {
 // ServerLog is the log of a replica, in the folder of its launch.
 func ServerLog(role string, replica int) string {
 	return role + "-" + strconv.Itoa(replica) + logSuffix
+}
+
+// LastMetrics is what a replica of a role with so many of them exposed last, in the
+// folder of its launch.
+func LastMetrics(role string, replica, replicas int) string {
+	if replicas > 1 {
+		role += "-" + strconv.Itoa(replica)
+	}
+	return metricsPrefix + role + ".txt"
 }
 
 // ServerLogs is a pattern of all of them.
