@@ -251,8 +251,8 @@ func (l *lab) keepAndAdopt(t *testing.T) {
 	l.usable(t, next, terms(d).Ref)
 	other := l.spec(t)
 	other.Digest = "another"
-	if _, err := next.Adopt(t.Context(), other, terms(d).Ref); !errors.Is(err, backends.ErrNotFound) {
-		t.Errorf("adopted another server: %v", err)
+	if _, err := next.Adopt(t.Context(), other, terms(d).Ref); err == nil || errors.Is(err, backends.ErrNotFound) {
+		t.Errorf("adopted another server, or took it for gone: %v", err)
 	}
 	spec2 := l.spec(t)
 	adopted, err := next.Adopt(t.Context(), spec2, terms(d).Ref)

@@ -1,6 +1,7 @@
 package provision
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,7 +17,8 @@ import (
 // Adopt implements [backends.Adopter]: it takes over the running units of a
 // deployment that an earlier run has kept. What they were started with says
 // where they are. Their heartbeat begins again; the logs are copied from their
-// start.
+// start. Whoever hears [backends.ErrNotFound] takes all of it for gone: what is
+// left of a deployment is ended before.
 func (l *Layer) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref) (_ backends.Deployment, err error) {
 	if err := l.Check(spec); err != nil {
 		return nil, err
@@ -25,8 +27,25 @@ func (l *Layer) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref)
 	if !ok {
 		return nil, fmt.Errorf("pod %s: backend %s keeps nothing: %w", ref.Pod, l.Kind, host.ErrNotSupported)
 	}
-	found, err := l.Instances(ctx, ref)
+	if err := l.Mine(ref); err != nil {
+		return nil, err
+	}
+	release, err := l.hold(ctx, ref.Name)
 	if err != nil {
+		return nil, fmt.Errorf("pod %s: %w", ref.Pod, err)
+	}
+	var found []Instance
+	defer func() {
+		if errors.Is(err, backends.ErrNotFound) {
+			if left := l.delete(ctx, ref.Name, found, nil); left != nil {
+				err = fmt.Errorf("pod %s cannot be taken over (%v), and not be ended: %w", ref.Pod, err, left) //nolint:errorlint // it is not gone
+			}
+		}
+		if err != nil {
+			release()
+		}
+	}()
+	if found, err = l.Instances(ctx, ref); err != nil {
 		return nil, err
 	}
 	pod, ok := backends.ParseName(ref.Name)
@@ -35,6 +54,11 @@ func (l *Layer) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref)
 	}
 	if spec.Expires.IsZero() || pod.Expires.Before(spec.Expires) {
 		spec.Expires = pod.Expires // its own end stays
+	}
+	for _, i := range found {
+		if err := i.same(spec); err != nil {
+			return nil, fmt.Errorf("pod %s: %w", ref.Pod, err)
+		}
 	}
 	d := l.newDeployment(spec, pod, Allocation{})
 	_, d.grouped = l.provider.(Grouper)
@@ -45,8 +69,8 @@ func (l *Layer) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref)
 		}
 	}()
 	for _, i := range found {
-		if err := i.adoptable(spec); err != nil {
-			return nil, err
+		if !i.Running {
+			return nil, fmt.Errorf("%s is %s: %w", i.Unit, i.Status, backends.ErrNotFound)
 		}
 		environs, err := inspector.Inspect(ctx, i)
 		if err != nil {
@@ -56,6 +80,7 @@ func (l *Layer) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref)
 		if err != nil {
 			return nil, err
 		}
+		i.Grace = cmp.Or(i.Grace, spec.Grace)
 		d.members = append(d.members, &member{unit: u, instance: i})
 	}
 	if err := d.complete(); err != nil {
@@ -72,17 +97,21 @@ func (l *Layer) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref)
 		}
 	}
 	// From now on it is us who keep it alive.
-	return d, d.tell(ctx, time.Time{})
+	if err := d.tell(ctx, time.Time{}); err != nil {
+		return nil, err
+	}
+	d.release = release
+	return d, nil
 }
 
-func (i Instance) adoptable(spec backends.Spec) error {
+// same says why a unit is not one of a spec. It goes on: that is no
+// [backends.ErrNotFound].
+func (i Instance) same(spec backends.Spec) error {
 	switch {
-	case !i.Running:
-		return fmt.Errorf("%s is %s: %w", i.Unit, i.Status, backends.ErrNotFound)
 	case i.Marks[backends.MarkOwner] != spec.Owner:
-		return fmt.Errorf("%s is somebody else's: %w", i.Unit, backends.ErrNotFound)
+		return fmt.Errorf("%s is somebody else's", i.Unit)
 	case i.Marks[backends.MarkDigest] != spec.Digest:
-		return fmt.Errorf("%s is another server (%.12s, not %.12s): %w", i.Unit, i.Marks[backends.MarkDigest], spec.Digest, backends.ErrNotFound)
+		return fmt.Errorf("%s is another server (%.12s, not %.12s)", i.Unit, i.Marks[backends.MarkDigest], spec.Digest)
 	}
 	return nil
 }

@@ -233,8 +233,14 @@ func (d *deployment) Terms() backends.Terms {
 
 // Authorize implements [backends.Server].
 func (d *deployment) Authorize(h http.Header) {
-	if u := d.members[0].unit; d.layer.Keyed && !u.key.IsZero() && slices.ContainsFunc(d.spec.Roles, func(r backends.Role) bool { return r.KeyEnv != "" }) {
-		h.Set("Authorization", "Bearer "+u.key.Reveal())
+	if !d.layer.Keyed {
+		return
+	}
+	for _, m := range d.members {
+		if !m.unit.key.IsZero() && slices.ContainsFunc(m.unit.Replicas, func(r *Replica) bool { return r.Role.KeyEnv != "" }) {
+			h.Set("Authorization", "Bearer "+m.unit.key.Reveal())
+			return
+		}
 	}
 }
 
@@ -304,9 +310,7 @@ func (d *deployment) end(ctx context.Context) error {
 		pod = d.pod.String()
 	}
 	err := d.layer.delete(ctx, pod, made, d.lastWords)
-	if err == nil {
-		d.LetGo()
-	}
+	d.LetGo() // also of what could not be ended: no sign of life of ours keeps it
 	return err
 }
 

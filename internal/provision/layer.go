@@ -90,7 +90,7 @@ func (l *Layer) launch(ctx context.Context, spec backends.Spec, ledger backends.
 		return nil, err
 	}
 	if err := l.bringUp(ctx, o); err != nil {
-		return nil, errors.Join(err, o.release(ctx, err))
+		return nil, errors.Join(err, o.release(ctx))
 	}
 	return d, nil
 }
@@ -123,6 +123,16 @@ func (l *Layer) renderUnit(u *Unit) error {
 	for _, r := range u.Replicas {
 		if err := l.render(u, r); err != nil {
 			return fmt.Errorf("%s: %w", r.Name(), err)
+		}
+	}
+	return l.refuse(u)
+}
+
+// refuse asks the provider about a rendered unit.
+func (l *Layer) refuse(u *Unit) error {
+	if r, ok := l.provider.(Refuser); ok {
+		if err := r.Refuse(u); err != nil {
+			return fmt.Errorf("%s: %w", u.Replicas[0].Name(), err)
 		}
 	}
 	return nil
@@ -282,20 +292,29 @@ func (l *Layer) Instances(ctx context.Context, ref backends.Ref) ([]Instance, er
 
 // Terminate implements [backends.Backend].
 func (l *Layer) Terminate(ctx context.Context, ref backends.Ref) error {
+	if err := l.Mine(ref); err != nil {
+		return err
+	}
+	release, err := l.hold(ctx, ref.Name)
+	if err != nil {
+		return fmt.Errorf("pod %s: %w", ref.Pod, err)
+	}
+	defer release()
+	// A create that was cut short may still be on its way.
+	f, forbids := l.provider.(Forbidder)
+	if forbids && ref.ID == "" {
+		if err := f.Forbid(ctx, ref.Name); err != nil {
+			return fmt.Errorf("pod %s: %w", ref.Pod, err)
+		}
+	}
 	found, err := l.Instances(ctx, ref)
 	if err != nil {
 		return err
 	}
-	if ref.ID == "" {
-		if f, ok := l.provider.(Forbidder); ok {
-			err = f.Forbid(ctx, ref.Name)
-		} else if len(found) == 0 && l.Late > 0 {
-			// A create that was cut short may still be on its way.
-			found, err = l.await(ctx, ref.Name, "", l.Late)
+	if ref.ID == "" && !forbids && len(found) == 0 && l.Late > 0 {
+		if found, err = l.await(ctx, ref.Name, "", l.Late); err != nil {
+			return fmt.Errorf("pod %s: %w", ref.Pod, err)
 		}
-	}
-	if err != nil {
-		return fmt.Errorf("pod %s: %w", ref.Pod, err)
 	}
 	// What the ref names and no list has: gone is what is seen to be gone.
 	named := map[string]string{ref.Name: ref.ID}
@@ -313,6 +332,14 @@ func (l *Layer) Terminate(ctx context.Context, ref backends.Ref) error {
 		return fmt.Errorf("pod %s: %w", ref.Pod, err)
 	}
 	return nil
+}
+
+// hold keeps open what calls about a deployment share.
+func (l *Layer) hold(ctx context.Context, pod string) (release func(), err error) {
+	if h, ok := l.provider.(Holder); ok {
+		return h.Hold(ctx, pod)
+	}
+	return func() {}, nil
 }
 
 // delete ends instances at once, then what they shared. ended may be nil.

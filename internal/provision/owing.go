@@ -102,7 +102,7 @@ func (o *owing) make(ctx context.Context, m *member) error {
 
 // release ends what a failed launch has made, even if ctx is over. Where that
 // fails, or something may exist that cannot be seen, the ledger still owes it.
-func (o *owing) release(ctx context.Context, why error) error {
+func (o *owing) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), o.d.spec.Grace+o.layer.Settle+answerPatience,
 		errors.New("what the launch has made was not seen to be gone in time"))
 	defer cancel()
@@ -110,7 +110,15 @@ func (o *owing) release(ctx context.Context, why error) error {
 		return fmt.Errorf("pod %s: %w: %w", o.d.spec.Pod, ErrOwed, err)
 	}
 	if o.unsure {
-		return ErrOwed
+		if _, ok := o.layer.provider.(Forbidder); !ok {
+			return ErrOwed
+		}
+		ref := backends.Ref{Kind: o.layer.Kind, RunID: o.d.spec.RunID, Pod: o.d.spec.Pod, Name: o.d.pod.String(), Details: o.d.at()}
+		ref.Details[detailGrace] = o.d.spec.Grace.String()
+		if err := o.layer.Terminate(ctx, ref); err != nil {
+			return fmt.Errorf("%w: %w", ErrOwed, err)
+		}
+		o.unsure = false
 	}
 	return o.record(ctx, backends.Arrow{State: backends.Gone})
 }

@@ -97,7 +97,8 @@ type Starter interface {
 }
 
 // A Forbidder is a provider that can use up a name: what is still on its way to
-// be made under it then fails. Optional, found by type assertion.
+// be made under it, and is not found afterwards, then fails. Optional, found by
+// type assertion.
 type Forbidder interface {
 	Forbid(ctx context.Context, pod string) error
 }
@@ -107,6 +108,20 @@ type Forbidder interface {
 // without an answer, of which nothing was seen in time, is then settled. Optional,
 // found by type assertion.
 type Retirer interface{ Retire(unit string) }
+
+// A Holder is a provider for which calls about one deployment share something: a
+// connection. Optional, found by type assertion.
+type Holder interface {
+	// Hold keeps it until release is called, for calls that no Allocate began.
+	Hold(ctx context.Context, pod string) (release func(), err error)
+}
+
+// A Refuser is a provider that finds in a rendered unit, without any call, what
+// it could not start. Optional, found by type assertion.
+type Refuser interface {
+	// Refuse returns a [backends.ErrSpec] or nil.
+	Refuse(u *Unit) error
+}
 
 // An Inspector is a provider that can say what its units were started with. What
 // is kept for later runs needs it. Optional, found by type assertion.

@@ -83,10 +83,10 @@ func (l *Layer) checkRendered(spec backends.Spec) error {
 		if l.Bootstrap {
 			a.Dir = bootstrap.FilesDir("NAME")
 		}
-		u := &Unit{Spec: spec, Name: "NAME", Token: newToken()}
 		r := &Replica{Role: role, Place: Place{Address: a}}
-		if err := l.render(u, r); err != nil {
-			return fmt.Errorf("%s: %w", r.Name(), err)
+		u := &Unit{Spec: spec, Name: "NAME", Replicas: []*Replica{r}, Token: newToken()}
+		if err := l.renderUnit(u); err != nil {
+			return err
 		}
 		if !l.SharedDisk && len(spec.Roles) > 1 && mentions(r, elsewhere) {
 			return fmt.Errorf("%w: role %s of %s reads files of another role, and the servers of backend %s share no disk: choose another way for them to find each other, or another backend",
