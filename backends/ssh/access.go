@@ -3,50 +3,57 @@ package ssh
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/provision"
 )
 
 // Access implements [backends.Accessor] from the environment of the pod's
 // processes on the host, which also has their key.
 func (b *Backend) Access(ctx context.Context, ref backends.Ref) ([]backends.Access, error) {
-	name, err := b.podName(ref)
+	if err := b.Mine(ref); err != nil {
+		return nil, err
+	}
+	p := b.unitsOf(ref)
+	release, err := p.Hold(ctx, ref.Name)
 	if err != nil {
 		return nil, err
 	}
-	l, err := b.open(ctx)
+	defer release()
+	found, err := b.over(p).Instances(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
-	defer l.close()
-	workdir := b.workdirOf(ref)
-	s, err := l.look(ctx, workdir, name)
-	if err != nil {
-		return nil, err
-	}
-	pod := s.pod(name)
-	if pod == nil || len(s.live[name]) == 0 {
-		return nil, fmt.Errorf("pod %s runs no more: %w", name, backends.ErrNotFound)
+	found = slices.DeleteFunc(found, func(i provision.Instance) bool { return !i.Running })
+	if len(found) == 0 {
+		return nil, fmt.Errorf("pod %s runs no more: %w", ref.Name, backends.ErrNotFound)
 	}
 	var all []backends.Access
-	for _, n := range slices.Sorted(maps.Keys(pod.processes)) {
-		env, err := l.environ(ctx, workdir, name, n)
+	for _, i := range found {
+		a, err := p.accessTo(ctx, i)
 		if err != nil {
-			return nil, fmt.Errorf("pod %s: %w", name, err)
+			return nil, fmt.Errorf("pod %s: %w", ref.Name, err)
 		}
-		a, err := backends.AccessOf(func(name string) string { return env[name] }, "the environment of its process on the host")
-		if err != nil {
-			return nil, fmt.Errorf("pod %s: %w", name, err)
-		}
-		b.reach(&a)
 		all = append(all, a)
 	}
+	slices.SortFunc(all, backends.ByReplica)
 	return all, nil
+}
+
+// accessTo is how one unit is reached.
+func (p units) accessTo(ctx context.Context, i provision.Instance) (backends.Access, error) {
+	environs, err := p.Inspect(ctx, i)
+	if err != nil {
+		return backends.Access{}, err
+	}
+	a, err := backends.AccessOf(func(name string) string { return environs[0][name] }, "the environment of its process on the host")
+	if err == nil {
+		p.b.reach(&a)
+	}
+	return a, err
 }
 
 // reach adds the addresses of a server on the host. One that listens on the host's
@@ -77,24 +84,4 @@ func (b *Backend) reach(a *backends.Access) {
 		a.Tunnel = append(a.Tunnel, "-o", "UserKnownHostsFile="+b.c.KnownHosts)
 	}
 	a.Tunnel = append(a.Tunnel, b.c.User+"@"+b.c.Host)
-}
-
-// podName is the name of the pod that a ref is of, if it is on this host.
-func (b *Backend) podName(ref backends.Ref) (string, error) {
-	if ref.Kind != Kind {
-		return "", fmt.Errorf("pod %s is of backend %s, not %s: %w", ref.Pod, ref.Kind, Kind, backends.ErrNotFound)
-	}
-	for _, detail := range []string{"host", "port", "user"} {
-		if want, ours := ref.Details[detail], b.at()[detail]; want != "" && want != ours {
-			return "", fmt.Errorf("pod %s is on another host: its %s is %s, not %s: %w", ref.Pod, detail, want, ours, backends.ErrNotFound)
-		}
-	}
-	name := ref.Name
-	if name == "" {
-		name, _, _ = strings.Cut(ref.ID, "@")
-	}
-	if _, ok := backends.ParseName(name); !ok {
-		return "", fmt.Errorf("ref %q does not name a pod: %w", ref.ID, backends.ErrNotFound)
-	}
-	return name, nil
 }

@@ -73,7 +73,6 @@ func TestCheck(t *testing.T) {
 		"no command": func(s *backends.Spec) { s.Roles[0].Argv = nil },
 		"no replica": func(s *backends.Spec) { s.Roles[0].Replicas = 0 },
 		"CPUs":       func(s *backends.Spec) { s.Roles[0].CPUs = []int{0} },
-		"one port":   func(s *backends.Spec) { s.Roles[0].Port, s.Roles[0].Replicas = 8000, 2 },
 		"a mark":     func(s *backends.Spec) { s.Owner = "a\nSWEEP_POD=b" },
 		"env":        func(s *backends.Spec) { s.Roles[0].Env = map[string]string{"A=B": "c"} },
 	} {

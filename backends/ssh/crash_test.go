@@ -153,7 +153,7 @@ func TestDeadMan(t *testing.T) {
 			if list, err := b.List(t.Context(), mine); err != nil || len(list) != 0 {
 				t.Errorf("List: %v, %v", list, err)
 			}
-			status, err := os.ReadFile(fmt.Sprintf("%s/0/status", ref.Details["dir"]))
+			status, err := os.ReadFile(fmt.Sprintf("%s/status", ref.Details["dir"]))
 			if err != nil || len(status) < 3 || string(status[:3]) != "124" {
 				t.Errorf("it ended with %q, %v", status, err)
 			}

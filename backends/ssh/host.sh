@@ -3,23 +3,24 @@
 # on the way leaves a shell with nothing to do. It needs a POSIX shell, /proc,
 # setsid, and the awk, cat, grep, rm, tail, tr and wc of any Linux.
 #
-# A pod is a folder WORKDIR/NAME with
+# A unit is one server of a pod. The first is called by the pod's NAME, any other
+# NAME.ROLE.N. It is a folder of that name in the workdir with
 #
-#	marks     one NAME=VALUE a line: whose it is
-#	ports     those that it was given, one a line
-#	N/pid     process N: pid, start in clock ticks, boot
-#	N/log     what it said
-#	N/status  how it ended, as a shell has it; oom behind it where that was it
-#	gone      in an otherwise empty folder: the name is used up
+#	marks   one NAME=VALUE a line: whose it is
+#	ports   those that it was given, one a line
+#	pid     of its first process, start in clock ticks, boot
+#	log     what it said
+#	status  how it ended, as a shell has it; oom behind it where that was it
+#	gone    the pod's name is used up
 #
-# and every process of it has SWEEP_SSH_POD=NAME in its environment. The name
-# is random, so that this is proof; a pid alone never is.
+# and every process of it has the unit's name in its environment as SWEEP_SSH_POD.
+# The name is random, so that this is proof; a pid alone never is.
 umask 077
 
 sw_say() { printf '%s\n' "$*"; }
 
 # sw_fail STATUS TEXT...: 90 is a mistake in what was asked for, 91 a port that is
-# taken, 92 a name that is, 93 a pod that is not empty.
+# taken, 92 a name that is, 93 a unit that is not empty, 95 one that is none.
 sw_fail() { sw_status=$1; shift; sw_say "$*" >&2; exit "$sw_status"; }
 
 # sw_in WORKDIR: goes there.
@@ -40,21 +41,19 @@ sw_stat() {
 	state=$1 session=$4 start=${20}
 }
 
-sw_boot() { cat /proc/sys/kernel/random/boot_id 2>/dev/null || sw_say unknown; }
-
 # sw_marked PREFIX: NAME PID START SESSION of every living process with a name
 # that begins so. grep finds candidates, the exact line decides.
 sw_marked() {
 	grep -lF "SWEEP_SSH_POD=$1" /proc/[0-9]*/environ 2>/dev/null | while IFS= read -r sw_file; do
 		pid=${sw_file#/proc/} pid=${pid%/environ}
-		name=$(tr '\0' '\n' 2>/dev/null <"$sw_file" | sed -n 's/^SWEEP_SSH_POD=\(sw-[a-z0-9-]*\)$/\1/p' | head -n 1)
+		name=$(tr '\0' '\n' 2>/dev/null <"$sw_file" | sed -n 's/^SWEEP_SSH_POD=\(sw-[a-z0-9][A-Za-z0-9._-]*\)$/\1/p' | head -n 1)
 		case $name in "$1"*) ;; *) continue ;; esac
 		sw_stat "$pid" || continue
 		[ "$state" != Z ] && sw_say "$name $pid $start $session"
 	done
 } 2>/dev/null
 
-# sw_members NAME PID@START...: PID START ROOT of every living process of a pod. A server that
+# sw_members UNIT PID@START...: PID START ROOT of every living process of a unit. A server that
 # writes its title over its environment has lost its mark; it is known as the
 # descendant of a marked process, or by a session that only such are in, or from
 # an earlier look. ROOT is 1 for those whose parent is none of them; they come
@@ -123,14 +122,16 @@ sw_free() {
 }
 
 # sw_leader is the first process of a session. It writes down who it is before
-# it starts anything: where its folder is gone, so is its reason to be.
+# it starts anything: where its folder is gone, or its pod's name is used up, so is
+# its reason to be.
 sw_leader='
-d=$1; shift
+d=$1 gone=$2; shift 2
 trap : TERM INT HUP
 IFS= read -r s <"/proc/$$/stat" || exit 1
 set_start() { start=${20}; }
 set_start ${s##*) }
 printf "%s %s %s\n" "$$" "$start" "$(cat /proc/sys/kernel/random/boot_id 2>/dev/null || echo unknown)" >"$d/pid.new" && mv "$d/pid.new" "$d/pid" || exit 1
+[ ! -e "$gone" ] || exit 1
 killed() { cat /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control /proc/vmstat 2>/dev/null | awk "\$1 == \"oom_kill\" { n += \$2 } END { print n + 0 }"; }
 before=$(killed)
 "$@"
@@ -139,40 +140,36 @@ code=$? oom=
 printf "%s %s\n" "$code" "$oom" >"$d/status.new" 2>/dev/null && mv "$d/status.new" "$d/status"
 exit "$code"'
 
-# sw_exec N ARGV...: detaches process N of the pod in the current folder.
+# sw_exec ARGV...: detaches the process of the unit.
 sw_exec() {
-	sw_n=$1; shift
 	export SWEEP_SSH_POD SWEEP_SSH_DIR
-	setsid /bin/sh -c "$sw_leader" sweep-ssh "$SWEEP_SSH_DIR/$sw_n" "$@" </dev/null >>"$SWEEP_SSH_DIR/$sw_n/log" 2>&1 &
+	setsid /bin/sh -c "$sw_leader" sweep-ssh "$SWEEP_SSH_DIR" "$sw_gone" "$@" </dev/null >>"$SWEEP_SSH_DIR/log" 2>&1 &
 }
 
-# sw_start WORKDIR NAME MARKS COUNT PORT...: starts the COUNT processes that
-# sw_process knows. mkdir is what makes a name used once.
+# sw_start WORKDIR UNIT MARKS PORT...: starts what sw_process starts. mkdir is what
+# makes a name used once.
 sw_start() {
 	sw_in "$1"
-	SWEEP_SSH_POD=$2 SWEEP_SSH_DIR=$(pwd -P)/$2
-	sw_marks=$3 sw_count=$4
-	shift 4
+	SWEEP_SSH_POD=$2 SWEEP_SSH_DIR=$(pwd -P)/$2 sw_gone=$(pwd -P)/${2%%.*}/gone
+	sw_marks=$3
+	shift 3
 	sw_free "$@"
 	find . -maxdepth 2 -path './sw-*/gone' -mtime +1 2>/dev/null | while IFS= read -r sw_old; do rm -rf -- "${sw_old%/gone}"; done
-	mkdir -- "$SWEEP_SSH_POD" 2>/dev/null || sw_fail 92 "$SWEEP_SSH_DIR is there already"
+	[ ! -e "$sw_gone" ] && mkdir -- "$SWEEP_SSH_POD" 2>/dev/null || sw_fail 92 "the name of $SWEEP_SSH_DIR is used up"
 	sw_say "$sw_marks" >"$SWEEP_SSH_POD/marks" || sw_fail 94 "$SWEEP_SSH_DIR cannot be written to"
 	for port; do sw_say "$port"; done >"$SWEEP_SSH_POD/ports"
-	n=0
-	while [ "$n" -lt "$sw_count" ]; do
-		mkdir -- "$SWEEP_SSH_DIR/$n" || sw_fail 94 "$SWEEP_SSH_DIR/$n cannot be made"
-		( sw_process "$n" ) || exit $?
-		n=$((n + 1))
-	done
+	( sw_process ) || { # whoever has lost the connection learns of it by the status
+		sw_status=$?
+		sw_say "$sw_status" >"$SWEEP_SSH_DIR/status"
+		exit "$sw_status"
+	}
 	sw_tries=0
-	n=0
-	while [ "$n" -lt "$sw_count" ]; do
-		if [ -e "$SWEEP_SSH_DIR/$n/pid" ]; then n=$((n + 1)); continue; fi
+	while [ ! -e "$SWEEP_SSH_DIR/pid" ]; do
 		sw_tries=$((sw_tries + 1))
-		[ "$sw_tries" -lt 200 ] || sw_fail 94 "process $n did not start: $(tail -c 500 "$SWEEP_SSH_DIR/$n/log")"
+		[ "$sw_tries" -lt 200 ] || sw_fail 94 "it did not start: $(tail -c 500 "$SWEEP_SSH_DIR/log")"
 		sleep 0.05 2>/dev/null || sleep 1
 	done
-	: >"$SWEEP_SSH_DIR/started"
+	sw_say "home $(pwd -P)"
 	sw_show "$SWEEP_SSH_POD"
 }
 
@@ -180,36 +177,24 @@ sw_start() {
 sw_show() {
 	for name; do
 		[ -d "$name" ] && [ -O "$name" ] || continue
-		sw_say "pod $name"
+		sw_say "unit $name"
 		[ ! -e "$name/gone" ] || sw_say "gone"
-		[ ! -e "$name/started" ] || sw_say "started"
 		[ ! -r "$name/marks" ] || sed 's/^/mark /' "$name/marks"
-		[ ! -r "$name/ports" ] || sed 's/^/port /' "$name/ports"
-		for sw_d in "$name"/[0-9]*; do
-			[ ! -r "$sw_d/pid" ] || sw_say "process ${sw_d##*/} $(cat "$sw_d/pid")"
-			[ ! -r "$sw_d/status" ] || sw_say "status ${sw_d##*/} $(cat "$sw_d/status")"
-		done
+		[ ! -r "$name/pid" ] || sw_say "process $(cat "$name/pid")"
 	done
 }
 
-# sw_look WORKDIR NAME PID@START...: one pod, its folder first. Without a NAME every pod, with
-# every process that is marked as one.
+# sw_look WORKDIR PREFIX: every unit with a name that begins so: its folder, and
+# its marked processes.
 sw_look() {
-	sw_say "boot $(sw_boot)"
 	if cd -- "$1" 2>/dev/null; then
 		sw_say "home $(pwd -P)"
-		if [ -n "$2" ]; then sw_show "$2"; else sw_show sw-*; fi
+		sw_show "$2"*
 	fi
-	if [ -n "$2" ]; then
-		sw_name=$2
-		shift
-		sw_members "$@" | sed "s/^/live $sw_name /"
-	else
-		sw_marked sw- | sed 's/^/live /'
-	fi
+	sw_marked "$2" | sed 's/^/live /'
 }
 
-# sw_kill NAME PID@START...: SIGKILL to every process of the pod, looked up now. The roots
+# sw_kill UNIT PID@START...: SIGKILL to every process of the unit, looked up now. The roots
 # last: by them the others are known.
 sw_kill() {
 	sw_members "$@" | sed '1!G;h;$!d' | while read -r pid old root; do
@@ -218,7 +203,7 @@ sw_kill() {
 	return 0
 }
 
-# sw_ask NAME: SIGTERM to the groups of the pod's roots, which see to the others.
+# sw_ask UNIT: SIGTERM to the groups of the unit's roots, which see to the others.
 sw_ask() {
 	sw_members "$1" | while read -r pid old root; do
 		[ "$root" = 1 ] && sw_stat "$pid" && [ "$start" = "$old" ] || continue
@@ -231,47 +216,56 @@ sw_ask() {
 	return 0
 }
 
-# sw_remove WORKDIR NAME KEEP: the folder of a pod that has no process. KEEP=1
-# leaves the name behind, so that a start that is still on its way fails.
+# sw_remove WORKDIR UNIT: the folder of a unit that has no process. A name that is
+# used up stays. What a version before has called NAME-N was process N of a pod.
 sw_remove() {
 	[ -z "$(sw_members "$2")" ] || sw_fail 93 "$2 still has processes"
-	cd -- "$1" 2>/dev/null || [ "$3" = 1 ] || return 0
-	[ "$3" != 1 ] || sw_in "$1"
-	[ ! -e "$2" ] || [ -O "$2" ] || sw_fail 94 "$2 belongs to somebody else"
 	for sw_place in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm; do # where the bootstrap keeps its state
-		for sw_d in "$sw_place/.sweep-$2-"*; do [ ! -O "$sw_d" ] || rm -rf -- "$sw_d"; done
+		for sw_d in "$sw_place/.sweep-$2" "$sw_place/.sweep-$2.files" "$sw_place/.sweep-$2-"*; do [ ! -O "$sw_d" ] || rm -rf -- "$sw_d"; done
 	done
-	if [ "$3" = 1 ]; then
-		mkdir -- "$2" 2>/dev/null || rm -rf -- "$2"/* || sw_fail 94 "$2 cannot be removed"
-		: >"$2/gone" || sw_fail 94 "$2 cannot be written to"
+	cd -- "$1" 2>/dev/null || return 0
+	[ ! -e "$2" ] || [ -O "$2" ] || sw_fail 94 "$2 belongs to somebody else"
+	if [ -e "$2/gone" ]; then
+		for sw_d in "$2"/*; do [ "$sw_d" = "$2/gone" ] || rm -rf -- "$sw_d" || sw_fail 94 "$sw_d cannot be removed"; done
 	else
 		rm -rf -- "$2" || sw_fail 94 "$2 cannot be removed"
 	fi
 }
 
-# sw_environ WORKDIR NAME N: the environment that process N was started with.
+# sw_forbid WORKDIR POD: uses up the name, so that a start under it that is still on
+# its way fails, for each unit of the pod.
+sw_forbid() {
+	sw_in "$1"
+	mkdir -- "$2" 2>/dev/null
+	[ -d "$2" ] && [ -O "$2" ] && : >"$2/gone" || sw_fail 94 "$2 cannot be written to"
+}
+
+# sw_environ WORKDIR UNIT: the environment that a unit was started with.
 sw_environ() {
-	cd -- "$1" && read -r pid old boot <"$2/$3/pid" || sw_fail 90 "no process"
+	cd -- "$1" && read -r pid old boot <"$2/pid" || sw_fail 95 "$2 has no process that could be taken over"
 	sw_stat "$pid" && [ "$start" = "$old" ] && cat "/proc/$pid/environ"
 }
 
-# sw_watch WORKDIR NAME: answers "N OFFSET" on stdin with a line
-# "N STATE STATUS BYTES [oom]" and so many bytes of the log from there. STATE is
+# sw_watch WORKDIR: answers "UNIT OFFSET" on stdin with a line
+# "UNIT STATE STATUS BYTES [oom]" and so many bytes of the log from there. STATE is
 # up, exited or lost. It ends with its stdin.
 sw_watch() {
-	cd -- "$1/$2" || sw_fail 90 "$1/$2 is gone"
-	while read -r n offset; do
-		sw_state=lost sw_code=0
-		if read -r pid old boot <"$n/pid" && sw_stat "$pid" && [ "$start" = "$old" ] && [ "$state" != Z ]; then sw_state=up; fi 2>/dev/null
-		sw_oom=
-		if read -r sw_code sw_oom <"$n/status"; then sw_state=exited; else sw_code=0; fi 2>/dev/null
+	cd -- "$1" || sw_fail 90 "$1 is gone"
+	while read -r unit offset; do
+		sw_state=lost sw_code=0 sw_oom=
+		if read -r pid old boot <"$unit/pid"; then
+			sw_stat "$pid" && [ "$start" = "$old" ] && [ "$state" != Z ] && sw_state=up
+		elif [ -d "$unit" ] && [ ! -e "$unit/gone" ]; then
+			sw_state=up # its start is still on its way
+		fi 2>/dev/null
+		if read -r sw_code sw_oom <"$unit/status"; then sw_state=exited; else sw_code=0; fi 2>/dev/null
 		size=0
-		[ "$offset" -lt 0 ] || size=$(wc -c <"$n/log") 2>/dev/null || size=0
+		[ "$offset" -lt 0 ] || size=$(wc -c <"$unit/log") 2>/dev/null || size=0
 		size=$((size - offset))
 		[ "$offset" -ge 0 ] && [ "$size" -ge 0 ] || size=0
 		[ "$size" -le 262144 ] || size=262144
-		sw_say "$n $sw_state $sw_code $size $sw_oom"
-		[ "$size" -eq 0 ] || tail -c "+$((offset + 1))" "$n/log" | head -c "$size"
+		sw_say "$unit $sw_state $sw_code $size $sw_oom"
+		[ "$size" -eq 0 ] || tail -c "+$((offset + 1))" "$unit/log" | head -c "$size"
 	done
 }
 

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -65,9 +66,13 @@ func shell(script string, args ...string) func(backends.Address) ([]string, erro
 	}
 }
 
-// pod are the living processes of a pod.
+// pod are the living processes of a pod, of all its units.
 func pod(name string) []procfs.Process {
-	return procfs.With(map[string]string{"SWEEP_SSH_POD": name})
+	return slices.DeleteFunc(procfs.All(), func(p procfs.Process) bool {
+		unit, _ := procfs.ReadEnviron(p.PID).Lookup("SWEEP_SSH_POD")
+		of, _, _ := strings.Cut(unit, ".")
+		return of != name
+	})
 }
 
 func logOf(t *testing.T, d backends.Deployment) string {
@@ -177,7 +182,7 @@ func TestLaunch_secrets(t *testing.T) {
 	if strings.Contains(logOf(t, d), "s3cr3t-c4n4ry") {
 		t.Error("the log has it")
 	}
-	for _, dir := range []string{workdir, filepath.Join(os.TempDir(), ".sweep-"+ref.Name+"-0")} {
+	for _, dir := range []string{workdir, filepath.Join(os.TempDir(), ".sweep-"+ref.Name)} {
 		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 			if err != nil || !e.Type().IsRegular() {
 				return err
@@ -203,7 +208,7 @@ func TestLaunch_secrets(t *testing.T) {
 	if left, err := os.ReadDir(workdir); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	if _, err := os.Stat(filepath.Join(os.TempDir(), ".sweep-"+ref.Name+"-0")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(os.TempDir(), ".sweep-"+ref.Name)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the bootstrap's state is left: %v", err)
 	}
 }
@@ -483,13 +488,17 @@ func TestTerminate_refuses(t *testing.T) {
 	name := backends.NewName("o", "r", time.Now()).String()
 	for what, ref := range map[string]backends.Ref{
 		"another kind": {Kind: "docker", Name: name, ID: "x"},
-		"another host": {Kind: ssh.Kind, Name: name, ID: "x", Details: map[string]string{"host": "elsewhere"}},
 		"no name":      {Kind: ssh.Kind, ID: "x"},
 		"a path":       {Kind: ssh.Kind, Name: "../../etc", ID: "x"},
 	} {
 		if err := b.Terminate(t.Context(), ref); !errors.Is(err, backends.ErrNotFound) {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+	// What is not found is taken for gone; of another host nothing is known.
+	there := backends.Ref{Kind: ssh.Kind, Name: name, ID: "x", Details: map[string]string{"host": "elsewhere"}}
+	if err := b.Terminate(t.Context(), there); err == nil || errors.Is(err, backends.ErrNotFound) {
+		t.Errorf("another host: %v", err)
 	}
 	if err := b.Terminate(t.Context(), backends.Ref{Kind: ssh.Kind, Name: name, ID: name + "@x"}); err != nil {
 		t.Errorf("a pod that is gone: %v", err)
@@ -650,8 +659,8 @@ func TestLaunch_roles(t *testing.T) {
 		waitFor(t, "it answers", func() bool { _, err := get(t.Context(), h, ""); return err == nil })
 		seen[h.URL()] = true
 	}
-	if len(seen) != 3 || len(strings.Fields(ref.Details["pids"])) != 3 {
-		t.Errorf("got %v, %v", seen, ref.Details)
+	if len(seen) != 3 || len(ref.Units) != 3 {
+		t.Errorf("got %v, %v", seen, ref.Units)
 	}
 	for _, p := range pod(ref.Name) {
 		if argv := cmdline(p.PID); len(argv) == 3 && "http://"+argv[2] == d.Host("server", 1).URL() {

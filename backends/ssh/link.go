@@ -22,19 +22,64 @@ const (
 	unanswered = 3
 )
 
+// maxRunning is how many calls run at once on a connection: OpenSSH's own limit
+// (MaxSessions) is ten, and a watcher needs one.
+const maxRunning = 8
+
 // A link is a connection to the host that is made again when it is lost. Its
 // methods may be called concurrently.
 type link struct {
 	b      *Backend
+	users  int             // guarded by the Backend's mutex; see hold
 	ctx    context.Context // ends with close
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	lost   chan struct{} // closed when it is given up
+
+	running chan struct{} // one for each call at work
+	asking  chan struct{} // held by who uses watcher
+	watcher *watcher      // nil where there is none
 
 	mu      sync.Mutex
 	client  *gossh.Client
 	changed chan struct{} // closed and replaced when client or err changes
 	err     error         // why it was given up; nil before
+}
+
+// hold is the connection of a pod, which all who hold it share; it is opened where
+// there is none that lives. release has to be called once, and no other call of it
+// does anything.
+func (b *Backend) hold(ctx context.Context, pod string) (_ *link, release func(), err error) {
+	b.mu.Lock()
+	l := b.links[pod]
+	if l == nil || l.over() {
+		b.mu.Unlock()
+		if l, err = b.open(ctx); err != nil {
+			return nil, nil, err
+		}
+		b.mu.Lock()
+		b.links[pod] = l // one that it replaces is closed by those who hold it
+	}
+	l.users++
+	b.mu.Unlock()
+	return l, sync.OnceFunc(func() {
+		b.mu.Lock()
+		l.users--
+		last := l.users == 0
+		if last && b.links[pod] == l {
+			delete(b.links, pod)
+		}
+		b.mu.Unlock()
+		if last {
+			l.close()
+		}
+	}), nil
+}
+
+// over says whether it is given up.
+func (l *link) over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err != nil
 }
 
 // open connects. The context bounds the connecting, not the link's life; the
@@ -44,7 +89,10 @@ func (b *Backend) open(ctx context.Context) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &link{b: b, client: client, lost: make(chan struct{}), changed: make(chan struct{})}
+	l := &link{
+		b: b, client: client, changed: make(chan struct{}),
+		running: make(chan struct{}, maxRunning), asking: make(chan struct{}, 1),
+	}
 	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	l.wg.Go(func() { l.keep(client) })
 	return l, nil
@@ -113,7 +161,6 @@ func (l *link) keep(client *gossh.Client) {
 		}
 		if err != nil {
 			l.set(nil, fmt.Errorf("the connection is lost: %w", err))
-			close(l.lost)
 			return
 		}
 		client = next

@@ -3,7 +3,7 @@ package ssh
 import (
 	"errors"
 	"io"
-	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,36 +17,36 @@ func TestParseSighting(t *testing.T) {
 	name := backends.NewName("me", "run1", time.Now()).String()
 	other := backends.NewName("me", "run2", time.Now()).String()
 	s := parseSighting([]byte(strings.Join([]string{
-		"boot b1", "home /w", "noise", "",
-		"pod " + name, "started", "mark SWEEP_OWNER=a=b c", "mark SWEEP_POD=", "port 1000", "port x", "port 1001",
-		"process 0 12 345 b0", "process 1 13", "process x 1 2 3",
-		"pod ../../etc", "mark SWEEP_OWNER=evil",
-		"pod " + other, "gone",
-		"live " + name + " 12 345 12", "live " + name + " 14 400 12", "live x",
+		"home /w", "noise", "",
+		"unit " + name, "mark SWEEP_OWNER=a=b c", "mark SWEEP_POD=", "process 12 345 b0", "process 13",
+		"unit ../../etc", "mark SWEEP_OWNER=evil", "unit " + name + ".worker.1/../..", "mark SWEEP_OWNER=evil",
+		"unit " + other, "gone",
+		"live " + name + " 12 345 12", "live " + name + ".worker.1 14 400 12", "live x", "live y 1 2 3",
 	}, "\n")))
-	if s.boot != "b1" || s.home != "/w" || len(s.pods) != 2 {
+	want := map[string]found{
+		name:               {folder: true, live: true, marks: map[string]string{"SWEEP_OWNER": "a=b c", "SWEEP_POD": ""}, process: "12@345", boot: "b0"},
+		name + ".worker.1": {live: true},
+		other:              {folder: true, gone: true},
+	}
+	if s.home != "/w" || len(s.units) != len(want) {
 		t.Fatalf("got %+v", s)
 	}
-	p := s.pod(name)
-	if p == nil || !p.started || p.gone || !slices.Equal(p.ports, []int{1000, 1001}) ||
-		!maps.Equal(p.marks, map[string]string{"SWEEP_OWNER": "a=b c", "SWEEP_POD": ""}) ||
-		!maps.Equal(p.processes, map[int]string{0: "12@345"}) || p.boots[0] != "b0" {
-		t.Errorf("got %+v", p)
+	for unit, f := range want {
+		if got := s.units[unit]; got == nil || !reflect.DeepEqual(*got, f) {
+			t.Errorf("%s: got %+v, want %+v", unit, got, f)
+		}
 	}
-	if p := s.pod(other); p == nil || !p.gone || p.started {
-		t.Errorf("got %+v", p)
-	}
-	if got := s.live[name]; !slices.Equal(got, []string{"12@345", "14@400"}) {
+	if got := members([]byte("12 345 1\nnoise\n14 400 0\n")); !slices.Equal(got, []string{"12@345", "14@400"}) {
 		t.Errorf("got %v", got)
 	}
 }
 
 func FuzzParseSighting(f *testing.F) {
-	f.Add([]byte("pod x\nmark a=b\nprocess 0 1 2 3\nlive x 1 2"))
+	f.Add([]byte("unit x\nmark a=b\nprocess 1 2 3\nlive x 1 2"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, p := range parseSighting(b).pods {
-			if _, ok := backends.ParseName(p.name); !ok || strings.ContainsAny(p.name, "/.") {
-				t.Errorf("a pod is called %q", p.name)
+		for unit := range parseSighting(b).units {
+			if _, ok := backends.ParseName(podOf(unit)); !ok || strings.ContainsAny(unit, "/ \n'") || strings.Contains(unit, "..") {
+				t.Errorf("a unit is called %q", unit)
 			}
 		}
 	})
@@ -104,7 +104,6 @@ func TestSurvey_port(t *testing.T) {
 }
 
 func TestEndOf(t *testing.T) {
-	r := &replica{job: job{role: backends.Role{Name: "server"}, replica: 2}}
 	for _, c := range []struct {
 		state string
 		code  int
@@ -116,11 +115,11 @@ func TestEndOf(t *testing.T) {
 		{"exited", 255, "server exited with status 255"},
 		{"lost", 0, "server was ended by signal: killed"},
 	} {
-		if e := endOf(r, c.state, c.code, false); e.Error() != c.want || e.Replica != 2 {
+		if e := endOf("server", 2, answer{state: c.state, code: c.code}); e.Error() != c.want || e.Replica != 2 {
 			t.Errorf("%s %d: got %+v", c.state, c.code, e)
 		}
 	}
-	if e := endOf(r, "exited", 137, true); !e.OOMKilled {
+	if e := endOf("server", 2, answer{state: "exited", code: 137, oom: true}); !e.OOMKilled {
 		t.Errorf("got %+v", e)
 	}
 }

@@ -38,6 +38,7 @@ const (
 	exitPort  = 91
 	exitTaken = 92
 	exitAlive = 93
+	exitNone  = 95
 )
 
 var (
@@ -170,6 +171,12 @@ var errNoShell = errors.New("no greeting")
 func (l *link) run(ctx context.Context, call string, hold bool) (out []byte, client *gossh.Client, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	select {
+	case l.running <- struct{}{}:
+		defer func() { <-l.running }()
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	}
 	s, client, err := l.session(ctx, call)
 	if err != nil {
 		return nil, client, lostOr(ctx, err)
@@ -248,17 +255,14 @@ func (l *link) repeat(ctx context.Context, point effect.Point, call string) (out
 	return out, nil
 }
 
-// once runs a call that must not be run twice. lost says that nobody knows what
-// became of it; there is a new connection then, or err says why not.
-func (l *link) once(ctx context.Context, call string) (out []byte, lost bool, err error) {
+// once runs a call that must not be run twice. After an errLost nobody knows what
+// became of it; there is a new connection then, or err also says why not.
+func (l *link) once(ctx context.Context, call string) ([]byte, error) {
 	out, client, err := l.run(ctx, call, false)
-	if !errors.Is(err, errLost) || client == nil {
-		return out, false, err
+	if errors.Is(err, errLost) && client != nil {
+		return nil, errors.Join(err, l.next(ctx, client))
 	}
-	if next := l.next(ctx, client); next != nil {
-		return nil, false, errors.Join(err, next)
-	}
-	return nil, true, err
+	return out, err
 }
 
 // asFailure is the failure that err is, or nil.

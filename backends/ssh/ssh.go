@@ -10,8 +10,8 @@
 //
 // # What is on the host
 //
-// One folder for each pod, called by its [backends.Name], below the workdir: see
-// host.sh, which is all that is ever run there. It arrives on the stdin of a
+// One folder for each replica of each role, called by its unit's name (package
+// provision), below the workdir: see host.sh, which is all that is ever run there. It arrives on the stdin of a
 // shell, so that neither a command line nor a file there has a secret in it;
 // secrets stand in the environment of the servers and nowhere else.
 //
@@ -33,11 +33,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/provision"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -75,9 +77,13 @@ func Defaults() Config {
 // A Backend starts servers on one host. Its methods may be called concurrently.
 // It holds no connection between calls; each deployment has one of its own.
 type Backend struct {
-	fx  *effect.Effects
-	c   Config
-	env map[string]string
+	*provision.Layer // over the workdir of the configuration
+
+	fx *effect.Effects
+	c  Config
+
+	mu    sync.Mutex
+	links map[string]*link // by the pod's name; see hold
 }
 
 var (
@@ -163,11 +169,11 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 			bad("%s: want %v or more, got %v", d.name, d.min, d.is)
 		}
 	}
-	b := &Backend{fx: fx, env: map[string]string{}}
+	env := map[string]string{}
 	for name, value := range c.Env {
-		b.env[name] = value.Reveal()
+		env[name] = value.Reveal()
 	}
-	if _, err := exports(b.env); err != nil {
+	if _, err := exports(env); err != nil {
 		bad("env: %v", err)
 	}
 	for _, path := range []*string{&c.Key, &c.KnownHosts} {
@@ -177,11 +183,50 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 		}
 		*path = expanded
 	}
-	b.c = c
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	b := &Backend{fx: fx, c: c, links: map[string]*link{}}
+	b.Layer = provision.New(provision.Settings{
+		Kind: Kind, Effects: fx, Env: env, Keyed: b.direct(), SharedDisk: true,
+		At: func() map[string]string {
+			return map[string]string{"host": c.Host, "port": strconv.Itoa(c.Port), "user": c.User}
+		},
+		Bootstrap: true, Heartbeat: c.Heartbeat, AgentHost: loopback,
+		LogTo: func(string) string { return os.DevNull }, // the unit's own log has it; a second file would only grow
+		Late:  late, Settle: settle,
+	}, units{b, c.Workdir})
 	return b, nil
+}
+
+// unitsOf are those in the workdir that a pod is in: the plan may name another by
+// now.
+func (b *Backend) unitsOf(ref backends.Ref) units {
+	dir := ref.Details[detailDir]
+	if i := strings.LastIndexByte(dir, '/'); i > 0 {
+		return units{b, dir[:i]}
+	}
+	return units{b, b.c.Workdir}
+}
+
+func (b *Backend) over(p units) *provision.Layer { return provision.New(b.Settings, p) }
+
+// Launch implements [backends.Backend].
+func (b *Backend) Launch(ctx context.Context, spec backends.Spec, ledger backends.Ledger) (backends.Deployment, error) {
+	if spec.Expires.IsZero() {
+		return nil, fmt.Errorf("%w: a pod on a host needs a time to end at", backends.ErrSpec)
+	}
+	return b.Layer.Launch(ctx, spec, ledger)
+}
+
+// Adopt implements [backends.Adopter].
+func (b *Backend) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref) (backends.Deployment, error) {
+	return b.over(b.unitsOf(ref)).Adopt(ctx, spec, ref)
+}
+
+// Terminate implements [backends.Backend].
+func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) error {
+	return b.over(b.unitsOf(ref)).Terminate(ctx, ref)
 }
 
 // expand replaces a leading ~/ by our home.
@@ -200,17 +245,28 @@ func expand(path string) (string, error) {
 // address is host:port of the SSH server.
 func (b *Backend) address() string { return net.JoinHostPort(b.c.Host, strconv.Itoa(b.c.Port)) }
 
-// at is what finds the host again: keys of a Config, none of them a credential.
-// A key with a passphrase cannot be used from there; an agent that has it can.
-func (b *Backend) at() map[string]string {
-	at := map[string]string{
-		"host": b.c.Host, "port": strconv.Itoa(b.c.Port), "user": b.c.User,
-		"known_hosts": b.c.KnownHosts, "workdir": b.c.Workdir,
-	}
+// where is what finds a pod on the host again: keys of a Config, none of them a
+// credential. A key with a passphrase cannot be used from there; an agent that has
+// it can.
+func (b *Backend) where() map[string]string {
+	at := map[string]string{"known_hosts": b.c.KnownHosts, "workdir": b.c.Workdir}
 	if b.c.Key != "" && b.c.Passphrase.IsZero() {
 		at["key"] = b.c.Key
 	}
 	return at
+}
+
+const loopback = "127.0.0.1"
+
+func (b *Backend) direct() bool { return b.c.Network == string(host.Direct) }
+
+// urlOf is where a port of the host is reached from here, directly or by a tunnel.
+func (b *Backend) urlOf(port int, direct bool) string {
+	name := loopback
+	if direct {
+		name = b.c.Host
+	}
+	return "http://" + net.JoinHostPort(name, strconv.Itoa(port))
 }
 
 // Probe implements [backends.Prober]: it logs in and looks for the tools that
