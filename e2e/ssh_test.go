@@ -36,12 +36,11 @@ type box struct {
 func (g rig) box(t *testing.T) *box {
 	t.Helper()
 	need(t, g.task, g.files...)
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	root, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &box{Server: sshtest.Start(t), workdir: t.TempDir()}
+	b := newBox(t)
 	// The wheel has no llama-server; this is the same server in a Python process.
 	command, err := json.Marshal([]string{
 		"taskset", "-c", "0", filepath.Join(root, ".engines/llamacpp/bin/python"), filepath.Join(root, "tools/engines/llama_serve.py"),
@@ -53,6 +52,18 @@ func (g rig) box(t *testing.T) *box {
 	for _, s := range []string{
 		"model=" + filepath.Join(root, ".engines/gemma-3-270m-q4_k_m.gguf"),
 		"engines.llamacpp.command=" + string(command),
+	} {
+		b.set = append(b.set, "--set", s)
+	}
+	return b
+}
+
+// newBox starts an sshd.
+func newBox(t *testing.T) *box {
+	t.Helper()
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	b := &box{Server: sshtest.Start(t), workdir: t.TempDir()}
+	for _, s := range []string{
 		"backend.host=127.0.0.1", "backend.port=" + strconv.Itoa(b.Port), "backend.user=" + b.User,
 		"backend.key=" + b.Key, "backend.known_hosts=" + b.KnownHosts, "backend.workdir=" + b.workdir,
 	} {
@@ -225,3 +236,50 @@ func TestSSH_tunnelCut(t *testing.T) {
 		t.Errorf("launches %q: the server did not survive the cut", launches)
 	}
 }
+
+// TestSSH_roles: each replica of each role is a unit on the host, and the columns and
+// the routing are those of the process backend. After a kill -9 of sweep the resume
+// ends exactly those.
+func TestSSH_roles(t *testing.T) {
+	needDynamo(t)
+	b := newBox(t)
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Both ends of the tunnel share the CPUs of this machine with the servers.
+	b.set = append(b.set, "--set", "validity.max_coalesced=1", "--set", "model="+filepath.Join(root, ".engines/dynamo/tiny"),
+		"--set", "backend.setup=PATH="+filepath.Join(root, ".engines/dynamo/bin")+":$PATH")
+	dir, events := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "events.jsonl")
+	s := b.run(t, "plans/ssh-dynamo.yaml", "-o", dir, "--events", events)
+	s.until(events, func(e event) bool { return e.Type == "trial_committed" })
+	if err := s.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.wait()
+	if names, processes := b.pods(t); len(names) != 4 || processes < 4 {
+		t.Errorf("after kill -9: %q with %d processes, want four units", names, processes)
+	}
+	s = start(t, "resume", dir)
+	ended(t, s.wait())
+	b.empty(t)
+	rows := readRows(t, dir)
+	if len(rows) != 2 {
+		t.Fatalf("got %d rows, want 2", len(rows))
+	}
+	disaggregated(t, dir, rows)
+	for _, r := range rows {
+		if r["backend"] != "ssh" || r["network_path"] != "tunnel" {
+			t.Errorf("%s: on %s by %s", r, r["backend"], r["network_path"])
+		}
+	}
+	_, local := ran(t, "plans/local-dynamo-disagg.yaml", 2)
+	for column, value := range local[0] {
+		if (value == "") != (rows[0][column] == "") && !elsewhere[column] {
+			t.Errorf("%s: the process backend says %q, ssh %q", column, value, rows[0][column])
+		}
+	}
+}
+
+// elsewhere are the columns that depend on where the servers are.
+var elsewhere = map[string]bool{}
