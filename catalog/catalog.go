@@ -20,8 +20,6 @@ type GPU struct {
 	Name    string `yaml:"name"`    // as in a plan: "rtx-2000-ada"
 	Product string `yaml:"product"` // as its driver reports it
 	Vendor  string `yaml:"vendor"`  // nvidia or amd
-	// RunpodID is the GPU's id in RunPod's API; "" where RunPod has none.
-	RunpodID string `yaml:"runpod_id,omitempty"`
 
 	MemoryMiB int64   `yaml:"memory_mib"`     // as its driver reports it
 	Bandwidth float64 `yaml:"bandwidth_gb_s"` // of its memory, 10^9 bytes/s

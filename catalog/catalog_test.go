@@ -36,9 +36,6 @@ func TestGPUs(t *testing.T) {
 			t.Errorf("%s: bfloat16 = %v with capability %s", g.Name, got, g.ComputeCapability)
 		}
 	}
-	if g, _ := GPUByName("rtx-2000-ada"); g.RunpodID != "NVIDIA RTX 2000 Ada Generation" {
-		t.Errorf("RunPod's id of the RTX 2000 Ada is %q", g.RunpodID)
-	}
 	if _, ok := GPUByName("H100"); ok {
 		t.Error("GPUByName takes a name that plans do not have")
 	}

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -225,29 +223,6 @@ func (c Candidate) check(move bool) (errs []error) {
 		errs = append(errs, err)
 	}
 	return errs
-}
-
-// runpodID is what RunPod calls a GPU of the catalogue.
-func runpodID(name string) (string, error) {
-	g, ok := catalog.GPUByName(name)
-	switch {
-	case !ok:
-		return "", fmt.Errorf("%w: the catalogue has no GPU %q (sweep gpus)", backends.ErrSpec, name)
-	case g.RunpodID == "":
-		return "", fmt.Errorf("%w: RunPod has no %s", backends.ErrSpec, name)
-	}
-	return g.RunpodID, nil
-}
-
-// catalogName is a GPU of RunPod's in the catalogue; the id itself where it is
-// not there.
-func catalogName(id string) string {
-	for _, g := range catalog.GPUs() {
-		if g.RunpodID == id {
-			return g.Name
-		}
-	}
-	return id
 }
 
 // baseURL reads the API's address. Others write it without the version.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/internal/runpodapi"
 )
 
 // A gpuType is one row of the provider's catalogue.
@@ -71,12 +72,12 @@ func (g gpuType) manufacturer() string {
 // catalogName is what sweep's own catalogue, and so its simulator, calls it;
 // the nearest in memory where it has no such GPU.
 func (g gpuType) catalogName() string {
+	if name, ok := runpodapi.GPUName(g.id); ok {
+		return name
+	}
 	best := ""
 	var off int64 = 1 << 62
 	for _, c := range catalog.GPUs() {
-		if c.RunpodID == g.id {
-			return c.Name
-		}
 		if d := max(c.MemoryMiB-int64(g.memory)<<10, int64(g.memory)<<10-c.MemoryMiB); d < off {
 			best, off = c.Name, d
 		}

@@ -1,0 +1,30 @@
+package runpod
+
+import (
+	"fmt"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/internal/runpodapi"
+)
+
+// runpodID is what RunPod calls a GPU of the catalogue.
+func runpodID(name string) (string, error) {
+	if _, ok := catalog.GPUByName(name); !ok {
+		return "", fmt.Errorf("%w: the catalogue has no GPU %q (sweep gpus)", backends.ErrSpec, name)
+	}
+	id, ok := runpodapi.GPUID(name)
+	if !ok {
+		return "", fmt.Errorf("%w: RunPod has no %s", backends.ErrSpec, name)
+	}
+	return id, nil
+}
+
+// catalogName is a GPU of RunPod's in the catalogue; the id itself where it is
+// not there.
+func catalogName(id string) string {
+	if name, ok := runpodapi.GPUName(id); ok {
+		return name
+	}
+	return id
+}
