@@ -314,6 +314,11 @@ type Account struct {
 // says so. Optional, found by type assertion.
 type Simulator interface{ Simulated() bool }
 
+// A Network knows before anything runs how requests get to its servers: by HTTP
+// over TCP, without TLS, a tunnel or a proxy, as those of a backend do that is no
+// Network. Optional, found by type assertion.
+type Network interface{ PlainTCP() bool }
+
 // A TimeScaler is a simulator whose servers may run faster or slower than what
 // they simulate. Optional, found by type assertion.
 type TimeScaler interface {

@@ -65,6 +65,7 @@ var (
 	_ backends.Server  = (*Backend)(nil)
 	_ backends.Prober  = (*Backend)(nil)
 	_ backends.Guest   = (*Backend)(nil)
+	_ backends.Network = (*Backend)(nil)
 
 	_ backends.Standing = (*Backend)(nil)
 	_ backends.Checker  = (*Backend)(nil)
@@ -198,6 +199,9 @@ func (b *Backend) Authorize(h http.Header) {
 
 // MayResetCache implements [backends.Guest].
 func (b *Backend) MayResetCache() bool { return b.resets }
+
+// PlainTCP implements [backends.Network].
+func (b *Backend) PlainTCP() bool { return b.url.Scheme == "http" }
 
 // probeTimeout bounds Probe where its context does not.
 const probeTimeout = 30 * time.Second

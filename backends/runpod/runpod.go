@@ -63,6 +63,7 @@ var (
 	_ backends.Pauser     = (*Backend)(nil)
 	_ backends.Adopter    = (*Backend)(nil)
 	_ backends.Accessor   = (*Backend)(nil)
+	_ backends.Network    = (*Backend)(nil)
 )
 
 // Factory makes RunPod backends. What a plan leaves out of the key and the
@@ -125,6 +126,9 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 
 // atBase is the key of a ledger's At that says which API.
 const atBase = "base_url"
+
+// PlainTCP implements [backends.Network]: otherwise it may be the provider's proxy.
+func (b *Backend) PlainTCP() bool { return b.Network == networkTCP }
 
 // Probe looks whether the key may list pods.
 func (b *Backend) Probe(ctx context.Context) error {

@@ -64,7 +64,7 @@ func (a *app) calibrate(ctx context.Context, c *cli.Command) error {
 		if err != nil {
 			return err
 		}
-		want = demandOf(p, p.Deployments(), made.timeScale())
+		want = demandOf(p.Deployments(), made.traits())
 	}
 	if kind := c.String("client"); kind != "" {
 		want.Client = kind

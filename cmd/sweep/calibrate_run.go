@@ -3,12 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -33,12 +31,11 @@ type demand struct {
 }
 
 // demandOf looks at every cell. The rate of a stream is that of an engine with
-// nothing else to do, so that no cell can ask for more; the server's clock runs at
-// scale.
-func demandOf(p *plan.Plan, deployments []plan.Deployment, scale float64) demand {
+// nothing else to do, so that no cell can ask for more.
+func demandOf(deployments []plan.Deployment, of traits) demand {
 	var d demand
 	for _, deployment := range deployments {
-		rate := scale * float64(time.Second) / float64(max(time.Microsecond, tokenEstimate(deployment.Server)))
+		rate := of.scale * float64(time.Second) / float64(max(time.Microsecond, tokenEstimate(deployment.Server)))
 		for _, cell := range deployment.Cells {
 			l := cell.Load
 			if l.Stream != nil && !*l.Stream {
@@ -54,36 +51,10 @@ func demandOf(p *plan.Plan, deployments []plan.Deployment, scale float64) demand
 			}
 		}
 	}
-	if d.Client == plan.ClientAuto && p != nil && !plainTCP(p) {
+	if d.Client == plan.ClientAuto && of.wrapped {
 		d.Client = plan.ClientStd
 	}
 	return d
-}
-
-// plainTCP is whether requests go to the plan's servers by HTTP without TLS and
-// without a tunnel, which is what the fast client needs.
-func plainTCP(p *plan.Plan) bool {
-	resolved, err := p.Resolved()
-	if err != nil {
-		return true
-	}
-	var part struct {
-		Backend struct {
-			Kind   string
-			Config struct{ URL, Network string }
-		}
-	}
-	if err := json.Unmarshal(resolved, &part); err != nil {
-		return true
-	}
-	b := part.Backend
-	switch {
-	case strings.HasPrefix(b.Config.URL, "https://"), b.Kind == "ssh":
-		return false
-	case b.Kind == "runpod":
-		return b.Config.Network == "tcp" // else it may be the provider's proxy
-	}
-	return true
 }
 
 // streams is how many answers of a load come at once at most. An open loop
@@ -132,12 +103,12 @@ func (a *app) calibrates(c *cli.Command, p *plan.Plan) (bool, error) {
 // calibrateRun calibrates the client for what a run asks of it, and warns where
 // that is more than it can take in. A client that could not be calibrated
 // measures all the same: its figures are judged by what it sees of itself.
-func (a *app) calibrateRun(ctx context.Context, c *cli.Command, p *plan.Plan, deployments []plan.Deployment, scale float64) (*calibrate.Result, error) {
+func (a *app) calibrateRun(ctx context.Context, c *cli.Command, p *plan.Plan, deployments []plan.Deployment, of traits) (*calibrate.Result, error) {
 	on, err := a.calibrates(c, p)
 	if err != nil || !on {
 		return nil, err
 	}
-	want := demandOf(p, deployments, scale)
+	want := demandOf(deployments, of)
 	want.Client = cmp.Or(c.String("client"), want.Client)
 	found, err := a.calibration(ctx, want.Shape, false)
 	if err != nil {
@@ -151,8 +122,8 @@ func (a *app) calibrateRun(ctx context.Context, c *cli.Command, p *plan.Plan, de
 }
 
 // warnOfDemand says what is known already, for a plan that is only looked at.
-func (a *app) warnOfDemand(p *plan.Plan, deployments []plan.Deployment, scale float64) {
-	want := demandOf(p, deployments, scale)
+func (a *app) warnOfDemand(deployments []plan.Deployment, of traits) {
+	want := demandOf(deployments, of)
 	found := a.calibrations().find(calibrate.ThisMachine(version()), want.Bounded())
 	if found == nil {
 		return
@@ -186,6 +157,6 @@ func (a *app) calibrateResume(ctx context.Context, c *cli.Command, j *job) (foun
 	if err != nil {
 		return nil, false, err
 	}
-	found, err = a.calibrateRun(ctx, c, j.plan, deployments, j.plugins.timeScale())
+	found, err = a.calibrateRun(ctx, c, j.plan, deployments, j.plugins.traits())
 	return found, found != nil, err
 }

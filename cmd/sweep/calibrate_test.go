@@ -161,12 +161,12 @@ func TestDemandOf(t *testing.T) {
 			demand{calibrate.Shape{Streams: 8, Client: "auto"}, 0},
 		},
 	} {
-		if got := demandOf(nil, cells(c.loads...), 1); got != c.want {
+		if got := demandOf(cells(c.loads...), traits{scale: 1}); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
 	// A server whose clock runs ten times as fast sends ten times as much.
-	if got := demandOf(nil, cells(plan.Load{Concurrency: 4}), 10); got.Rate != 500 || got.chunks != 2000 {
+	if got := demandOf(cells(plan.Load{Concurrency: 4}), traits{scale: 10}); got.Rate != 500 || got.chunks != 2000 {
 		t.Errorf("at ten times the speed: %+v", got)
 	}
 }
@@ -180,7 +180,7 @@ func TestWarnOfDemand(t *testing.T) {
 	load := func(n int) []plan.Deployment {
 		return []plan.Deployment{{Cells: []plan.Cell{{Load: plan.Load{Concurrency: n, Client: plan.ClientStd}}}}}
 	}
-	a.warnOfDemand(nil, load(64), 1) // 3,200 of 5,000
+	a.warnOfDemand(load(64), traits{scale: 1}) // 3,200 of 5,000
 	if said.Len() > 0 {
 		t.Errorf("said %q", said)
 	}
@@ -189,7 +189,7 @@ func TestWarnOfDemand(t *testing.T) {
 	if err := a.calibrations().keep(low); err != nil {
 		t.Fatal(err)
 	}
-	a.warnOfDemand(nil, load(64), 1)
+	a.warnOfDemand(load(64), traits{scale: 1})
 	if !strings.Contains(said.String(), "3,200 chunks/s") || !strings.Contains(said.String(), "4,000 at 64 streams") {
 		t.Errorf("said %q", said)
 	}
@@ -215,7 +215,11 @@ func TestPlainTCP(t *testing.T) {
 		if !c.want {
 			want = plan.ClientStd
 		}
-		if got := demandOf(p, p.Deployments(), 1).Client; got != want {
+		made, err := build(p, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", c.backend, err)
+		}
+		if got := demandOf(p.Deployments(), made.traits()).Client; got != want {
 			t.Errorf("%s: %s", c.backend, got)
 		}
 	}

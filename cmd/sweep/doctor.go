@@ -140,7 +140,7 @@ func nvidia(ctx context.Context) symptom {
 	if err != nil {
 		return symptom{
 			Check: "nvidia-smi", State: "warn", Found: "not on this machine",
-			Do: "GPU columns of process and endpoint backends will be null",
+			Do: "GPU columns of servers on this machine will be null",
 		}
 	}
 	out, err := exec.CommandContext(ctx, path, "-L").Output() //nolint:forbidigo // a look, not a side effect

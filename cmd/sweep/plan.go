@@ -72,7 +72,7 @@ system's folder for configurations), else at the catalogue's list prices.
 			if c.Bool("json") {
 				return a.planJSON(p, made, deployments)
 			}
-			a.warnOfDemand(p, deployments, made.timeScale())
+			a.warnOfDemand(deployments, made.traits())
 			return a.planText(ctx, p, made, deployments)
 		},
 	}
@@ -124,7 +124,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 			fmt.Fprintf(w, "deployment %s\t%s\n  skipped\t%s\n", d.ID, executor.ServerLabel(d), note)
 			continue
 		}
-		took := estimate(p, d, made.timeScale())
+		took := estimate(p, d, made.traits())
 		one, text := costs[d.ID], ""
 		priced = priced && one.Known
 		if one.Known {
@@ -147,7 +147,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 			fmt.Fprintf(w, "  %s\t%s, $%.2f/h\tstock %s\t\n", o.GPU, o.Where, o.USDPerHour, stock)
 		}
 		for _, cell := range d.Cells {
-			fmt.Fprintf(w, "  %s\t%s\t%s\n", cell.ID, executor.Label(cell), cellEstimate(p, cell, made.timeScale()).Round(time.Second))
+			fmt.Fprintf(w, "  %s\t%s\t%s\n", cell.ID, executor.Label(cell), cellEstimate(p, cell, made.traits().scale).Round(time.Second))
 		}
 		cells += len(d.Cells)
 		servers++
@@ -171,7 +171,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 	from := strings.Join(slices.Sorted(maps.Keys(sources)), " and ")
 	switch {
 	case !priced:
-	case p.Backend.Kind == "sim":
+	case made.traits().simulated:
 		cost = fmt.Sprintf("nothing is rented: simulated (the GPUs would cost about $%.2f, %s)", dollars, from)
 	default:
 		cost = fmt.Sprintf("about $%.2f, %s", dollars, from)
@@ -231,8 +231,8 @@ func roundMinutes(d time.Duration) string {
 // startEstimate is how long a server takes to be ready: 20 s for the process
 // and 2 s for each 10^9 parameters of weights, the middle of the starts of vLLM
 // and llama.cpp that were seen. A simulated one is there at once.
-func startEstimate(p *plan.Plan, s plan.Server) time.Duration {
-	if p.Backend.Kind == "sim" {
+func startEstimate(s plan.Server, of traits) time.Duration {
+	if of.simulated {
 		return time.Second
 	}
 	d := 20 * time.Second
@@ -301,7 +301,7 @@ func cellEstimate(p *plan.Plan, cell plan.Cell, scale float64) time.Duration {
 func (a *app) warnOfTime(p *plan.Plan, made *plugins, deployments []plan.Deployment) {
 	var total time.Duration
 	for _, d := range deployments {
-		total += estimate(p, d, made.timeScale())
+		total += estimate(p, d, made.traits())
 	}
 	if limit := p.Budget.MaxTime; limit > 0 && total > limit {
 		a.say("sweep: the estimate of %s passes budget.max_time (%s): a run may end before its last trial, with exit %d; raise the bound, or measure less (--only, load.requests)",
@@ -336,7 +336,7 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 	list := make([]deployment, 0, len(deployments))
 	for _, d := range deployments {
 		out := deployment{
-			ID: d.ID, Label: executor.ServerLabel(d), Predicted: predicted(d.Server), Seconds: seconds(estimate(p, d, made.timeScale())),
+			ID: d.ID, Label: executor.ServerLabel(d), Predicted: predicted(d.Server), Seconds: seconds(estimate(p, d, made.traits())),
 			Extra: executor.Extras(p, d, made.backend, made.factory.Given),
 		}
 		for _, c := range d.Cells {
@@ -344,7 +344,7 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 			for _, s := range c.Settings {
 				settings[s.Axis.Column] = s.Value
 			}
-			out.Cells = append(out.Cells, cell{c.ID, p.SpecDigest(c), settings, seconds(cellEstimate(p, c, made.timeScale()))})
+			out.Cells = append(out.Cells, cell{c.ID, p.SpecDigest(c), settings, seconds(cellEstimate(p, c, made.traits().scale))})
 		}
 		list = append(list, out)
 	}

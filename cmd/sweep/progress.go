@@ -105,7 +105,7 @@ func newView(j job) *view {
 					f.done++
 					continue
 				}
-				e := expect(cell.Server, cell.Load, j.plugins.timeScale())
+				e := expect(cell.Server, cell.Load, j.plugins.traits().scale)
 				v.trials[key] = e
 				f.left += e.seconds
 			}

@@ -58,17 +58,16 @@ func (a *app) prices(ctx context.Context, p *plan.Plan, backend backends.Backend
 	})
 }
 
-// estimate is how long a deployment takes, from its launch to its end; scale is
-// that of its servers' clocks.
-func estimate(p *plan.Plan, d plan.Deployment, scale float64) time.Duration {
-	return estimateLeft(p, d, scale, func(plan.Cell) int { return max(1, p.Repeats) })
+// estimate is how long a deployment takes, from its launch to its end.
+func estimate(p *plan.Plan, d plan.Deployment, of traits) time.Duration {
+	return estimateLeft(p, d, of, func(plan.Cell) int { return max(1, p.Repeats) })
 }
 
 // estimateLeft is estimate where only some trials of each cell are left to do.
-func estimateLeft(p *plan.Plan, d plan.Deployment, scale float64, left func(plan.Cell) int) time.Duration {
-	took := startEstimate(p, d.Server)
+func estimateLeft(p *plan.Plan, d plan.Deployment, of traits, left func(plan.Cell) int) time.Duration {
+	took := startEstimate(d.Server, of)
 	for _, cell := range d.Cells {
-		took += trialEstimate(cell.Server, cell.Load, scale) * time.Duration(left(cell))
+		took += trialEstimate(cell.Server, cell.Load, of.scale) * time.Duration(left(cell))
 	}
 	return took
 }
@@ -127,7 +126,7 @@ func (a *app) quoteOf(ctx context.Context, c *cli.Command, j job) (pods.Quote, e
 	q.Spent = serving.Spent(j.state, time.Now())
 	q.AtOnce = min(len(deployments), max(1, c.Int("parallel")))
 	for _, d := range deployments {
-		took := estimateLeft(j.plan, d, j.plugins.timeScale(), j.left)
+		took := estimateLeft(j.plan, d, j.plugins.traits(), j.left)
 		q.Add(costs[d.ID], took)
 		if life := j.plan.Budget.MaxPodLifetime; took > life {
 			fmt.Fprintf(a.err, "sweep: %s takes about %s, and its pod ends itself after %s: raise budget.max_pod_lifetime, or the run ends there (exit 5)\n",

@@ -128,7 +128,7 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	}
 	if len(deployments) > 0 {
 		// Before anything is rented: what the client cannot take in is paid for too.
-		if j.calibration, err = a.calibrateRun(ctx, c, p, deployments, made.timeScale()); err != nil {
+		if j.calibration, err = a.calibrateRun(ctx, c, p, deployments, made.traits()); err != nil {
 			return err
 		}
 	}

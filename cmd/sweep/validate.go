@@ -84,7 +84,7 @@ func (a *app) validate(c *cli.Command) error {
 // warnOfScale says that every trial of a plan will be INVALID, since its servers do
 // not run at their own speed.
 func (a *app) warnOfScale(path string, made *plugins) {
-	if scale := made.timeScale(); scale != 1 {
+	if scale := made.traits().scale; scale != 1 {
 		a.say("%s: warning: backend.time_scale is %v: every trial will be INVALID; leave it out, and shorten the load [%s]", path, scale, finding.TimeScaled)
 	}
 }

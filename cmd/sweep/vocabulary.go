@@ -106,13 +106,27 @@ func (m *plugins) servers(sweep string) serving.Options {
 	return serving.Options{Given: f.Given, Images: f.Images, StopSlack: f.Settle, Sweep: sweep}
 }
 
-// timeScale is how many seconds pass for the servers in a real one: 1, but for a
-// simulator that is told otherwise.
-func (m *plugins) timeScale() float64 {
+// traits are what of a backend an estimate depends on.
+type traits struct {
+	// scale is how many seconds pass for the servers in a real one: 1, but for a
+	// simulator that is told otherwise.
+	scale     float64
+	simulated bool
+	wrapped   bool // requests go through TLS, a tunnel or a proxy
+}
+
+func (m *plugins) traits() traits {
+	of := traits{scale: 1}
 	if s, ok := m.backend.(backends.TimeScaler); ok {
-		return s.TimeScale()
+		of.scale = s.TimeScale()
 	}
-	return 1
+	if s, ok := m.backend.(backends.Simulator); ok {
+		of.simulated = s.Simulated()
+	}
+	if n, ok := m.backend.(backends.Network); ok {
+		of.wrapped = !n.PlainTCP()
+	}
+	return of
 }
 
 type namedCollector struct {

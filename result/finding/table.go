@@ -351,11 +351,11 @@ var remarks = []Fact{
 		"python3 on the host or in the image",
 	},
 	{
-		NetworkProxy, "requests went through RunPod's HTTP proxy, which adds latency and may buffer", "",
+		NetworkProxy, "requests went through the provider's HTTP proxy, which adds latency and may buffer", "",
 		"`network: tcp`, for latencies",
 	},
 	{
-		CostAboveQuote, "RunPod bills over 10 % more than it said", "",
+		CostAboveQuote, "the provider bills over 10 % more than it said", "",
 		"look at the account; `budget` counts what is billed",
 	},
 	{

@@ -1,0 +1,129 @@
+package all
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// TestNames reads the program's own source: a backend is known by its name in its
+// own folder and in this list alone. Everything else asks for a trait, of its
+// Factory or of an optional interface.
+func TestNames(t *testing.T) {
+	root := filepath.Join("..", "..")
+	var kinds []string
+	for _, f := range Factories(nil) {
+		kinds = append(kinds, f.Kind)
+	}
+	files := 0
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel := filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator)))
+		name := e.Name()
+		if e.IsDir() {
+			own, in := strings.CutPrefix(rel, "backends/")
+			// The drill is no part of the program, and the emulator is one of a backend's
+			// own. The client and the simulator know no backend: the words are others there.
+			if path != root && (strings.HasPrefix(name, ".") || name == "testdata" || strings.HasSuffix(name, "test") ||
+				slices.Contains([]string{"drill", "tools", "cmd/runpod-emulator", "backends/all", "load", "sim"}, rel) || in && slices.Contains(kinds, own)) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		files++
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, at := range named(file, kinds) {
+			t.Errorf("%s names a backend: ask for a trait of backends.Factory", set.Position(at))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 100 {
+		t.Errorf("only %d files were read", files)
+	}
+}
+
+func TestNamed(t *testing.T) {
+	for text, want := range map[string]int{
+		`import "sweep.dev/sweep/backends/ssh"`:                                     1,
+		`var _ = k == "ssh"`:                                                        1,
+		`var _ = "ssh" != p.Backend.Kind`:                                           1,
+		`func _() { switch k { case "a", "ssh": } }`:                                1,
+		`var _ = slices.Contains([]string{"ssh"}, k)`:                               1,
+		`var _ = map[string]bool{"ssh": true}`:                                      1,
+		`var _ = f("ssh")`:                                                          0,
+		"import \"sweep.dev/sweep/backends\"\nvar _ = \"over ssh\" == k\nvar _ = 1": 0,
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x\n"+text, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := named(file, []string{"ssh"}); len(got) != want {
+			t.Errorf("%s: %d names, want %d", text, len(got), want)
+		}
+	}
+}
+
+// named lists where a file imports a backend, compares something with a backend's
+// name, or has one as a key or in a list.
+func named(file *ast.File, kinds []string) (at []token.Pos) {
+	isName := func(e ast.Expr) bool {
+		lit, ok := e.(*ast.BasicLit)
+		if !ok || lit.Kind != token.STRING {
+			return false
+		}
+		text, err := strconv.Unquote(lit.Value)
+		return err == nil && slices.Contains(kinds, text)
+	}
+	look := func(list ...ast.Expr) {
+		for _, e := range list {
+			if isName(e) {
+				at = append(at, e.Pos())
+			}
+		}
+	}
+	for _, spec := range file.Imports {
+		if kind, ok := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), "sweep.dev/sweep/backends/"); ok && slices.Contains(kinds, kind) {
+			at = append(at, spec.Pos())
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BinaryExpr:
+			if n.Op == token.EQL || n.Op == token.NEQ {
+				look(n.X, n.Y)
+			}
+		case *ast.CaseClause:
+			look(n.List...)
+		case *ast.IndexExpr:
+			look(n.Index)
+		case *ast.KeyValueExpr:
+			look(n.Key)
+		case *ast.CompositeLit:
+			if array, ok := n.Type.(*ast.ArrayType); ok {
+				if of, ok := array.Elt.(*ast.Ident); ok && of.Name == "string" {
+					look(n.Elts...)
+				}
+			}
+		}
+		return true
+	})
+	return at
+}
