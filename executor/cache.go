@@ -18,29 +18,29 @@ import (
 // mayResetCache says whether the prefix caches of this run's servers may be
 // emptied: always those of its own servers, and those of others if the plan says
 // that their owner permits it.
-func (r *run) mayResetCache() bool {
-	if !r.Servers.Given {
+func (c *Config) mayResetCache() bool {
+	if !c.Servers.Given {
 		return true
 	}
-	g, ok := r.Backend.(backends.Guest)
+	g, ok := c.Backend.(backends.Guest)
 	return ok && g.MayResetCache()
 }
 
 // reset empties the engine's prefix cache, if that is possible and permitted. It
 // notes whether the trial begins with a cache that may hold earlier prompts.
 func (m *measurement) reset(ctx context.Context) error {
-	m.uncleared = m.seen.used
-	m.seen.used = true // by what follows
-	path := m.profile.API.CacheReset
-	if path == "" || !m.mayResetCache() {
+	m.uncleared = m.d.seen.used
+	m.d.seen.used = true // by what follows
+	path := m.d.profile.API.CacheReset
+	if path == "" || !m.config.mayResetCache() {
 		return nil
 	}
-	err := m.resetCaches(ctx, path)
+	err := m.d.resetCaches(ctx, path)
 	switch {
 	case err == nil:
 		m.uncleared = false
 		return nil
-	case isNotFound(err) && !m.Servers.Given:
+	case isNotFound(err) && !m.config.Servers.Given:
 		return nil // it was started without the call
 	}
 	_, slow := errors.AsType[serving.Limit](context.Cause(ctx))
@@ -66,7 +66,7 @@ func (d *deployment) resetCaches(ctx context.Context, path string) error {
 }
 
 func (d *deployment) resetReplica(ctx context.Context, h host.Host, path string) error {
-	api := ask.New(h, d.server.Authorize, d.mask, d.Asked)
+	api := ask.New(h, d.server.Authorize, d.run.mask, d.Asked)
 	defer api.Close()
 	_, err := api.Post(ctx, path, nil)
 	return err
@@ -91,7 +91,7 @@ func isNotFound(err error) bool {
 // a server that was up before the run and that was not emptied.
 func (m *measurement) mayKnow() bool {
 	p := m.trial.cell.Load.Prompts
-	return m.uncleared && m.server.Foreign && p.Kind != plan.PromptsSynthetic && !p.CacheBust
+	return m.uncleared && m.d.server.Foreign && p.Kind != plan.PromptsSynthetic && !p.CacheBust
 }
 
 // shared is the largest share of the prompts' tokens that a prefix cache can

@@ -27,7 +27,7 @@ func TestShared(t *testing.T) {
 			for i := range m.requests {
 				m.requests[i].PromptTokens = 1000
 			}
-			m.deployment.run.entries = map[string][]source.Entry{promptsKey(m.trial.cell.Load.Prompts): source.InlinePrompts(m.trial.cell.Load.Prompts.Texts)}
+			m.run.entries = map[string][]source.Entry{promptsKey(m.trial.cell.Load.Prompts): source.InlinePrompts(m.trial.cell.Load.Prompts.Texts)}
 			got := m.shared()
 			switch {
 			case c.low > c.high:

@@ -20,7 +20,7 @@ import (
 // cannot be rendered, and servers that the backend knows it cannot launch. kind
 // is the client in place of the plan's choice, or "".
 func Check(p *plan.Plan, b backends.Backend, o serving.Options, only func(plan.Cell) (bool, error), kind string) error {
-	r := &run{Config: Config{Plan: p, Backend: b, Servers: o, Only: only, State: &rundir.State{}, Client: kind}}
+	r := &run{config: Config{Plan: p, Backend: b, Servers: o, Only: only, State: &rundir.State{}, Client: kind}}
 	if _, err := r.plan(); err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func Check(p *plan.Plan, b backends.Backend, o serving.Options, only func(plan.C
 		}
 		for i := range d.trials {
 			t := &d.trials[i]
-			key, err := json.Marshal([]any{t.cell.Load, t.first, d.Server.Profile})
+			key, err := json.Marshal([]any{t.cell.Load, t.first, d.of.Server.Profile})
 			if err != nil {
 				return err
 			}
@@ -49,16 +49,16 @@ func Check(p *plan.Plan, b backends.Backend, o serving.Options, only func(plan.C
 
 // check finds what is wrong with the server of a deployment.
 func (d *deployment) check() error {
-	with := render.With{Sweep: "sweep", Images: d.Servers.Images}
-	spec, err := render.Spec(d.Plan, d.Deployment, with)
+	with := render.With{Sweep: "sweep", Images: d.config.Servers.Images}
+	spec, err := render.Spec(d.config.Plan, d.of, with)
 	if err != nil {
 		return err
 	}
-	d.profile, _ = d.Plan.Profile(d.Server.Profile) // render.Spec has found it
-	if _, err := render.Commands(d.Plan, d.Deployment, with); err != nil {
+	d.profile, _ = d.config.Plan.Profile(d.of.Server.Profile) // render.Spec has found it
+	if _, err := render.Commands(d.config.Plan, d.of, with); err != nil {
 		return err
 	}
-	if c, ok := d.Backend.(backends.Checker); ok {
+	if c, ok := d.config.Backend.(backends.Checker); ok {
 		return c.Check(spec)
 	}
 	return nil
@@ -70,9 +70,9 @@ func (r *run) checkLoad(t *trial, d *deployment) error {
 	if err := r.sourceOf(t).Check(); err != nil {
 		return err
 	}
-	m := &measurement{deployment: d, trial: t}
+	m := newMeasurement(d, t)
 	url, path := "http://127.0.0.1:1", host.Direct // a server that is not there yet
-	if known, ok := r.Backend.(backends.Standing); ok {
+	if known, ok := r.config.Backend.(backends.Standing); ok {
 		entry := known.Hosts(d.profile.EntryRole(), true)
 		url, path = entry[0].URL(), entry[0].Path()
 	}

@@ -47,7 +47,7 @@ func (m *measurement) client(row result.Row) {
 	if m.stolen != nil {
 		row[col.CPUSteal] = *m.stolen
 	}
-	if c := m.Calibration; c != nil {
+	if c := m.config.Calibration; c != nil {
 		row[col.CalibratedErrorMs] = milliseconds(c.Error())
 		if c.Ceiling.Chunks > 0 {
 			row[col.CalibratedCeilingChunksS] = c.Ceiling.Chunks

@@ -97,14 +97,14 @@ func safely(f func() error) (err error) {
 func (m *measurement) targets() []collectors.Target {
 	var list []collectors.Target
 	var lost []string
-	for _, role := range m.server.Roles {
+	for _, role := range m.d.server.Roles {
 		for replica := range role.Replicas {
 			t := collectors.Target{
-				Role: role.Name, Replica: replica, Tier: engine.TierEngine, Host: m.server.Host(role.Name, replica),
-				Metrics: &m.profile.Metrics, Args: role.Args,
+				Role: role.Name, Replica: replica, Tier: engine.TierEngine, Host: m.d.server.Host(role.Name, replica),
+				Metrics: &m.d.profile.Metrics, Args: role.Args,
 			}
-			if of := m.profile.Role(role.Name); of != nil {
-				t.Tier, t.Metrics = cmp.Or(of.Tier, engine.TierEngine), m.profile.MetricsOf(role.Name)
+			if of := m.d.profile.Role(role.Name); of != nil {
+				t.Tier, t.Metrics = cmp.Or(of.Tier, engine.TierEngine), m.d.profile.MetricsOf(role.Name)
 			}
 			if !m.locate(&t) {
 				// Its own port has no metrics, or those of another role.
@@ -114,9 +114,9 @@ func (m *measurement) targets() []collectors.Target {
 			list = append(list, t)
 		}
 	}
-	for _, role := range m.profile.Roles {
-		known := slices.ContainsFunc(m.server.Roles, func(r backends.Role) bool { return r.Name == role.Name })
-		if metrics := m.profile.MetricsOf(role.Name); !known && metrics != nil && metrics.Path != "" {
+	for _, role := range m.d.profile.Roles {
+		known := slices.ContainsFunc(m.d.server.Roles, func(r backends.Role) bool { return r.Name == role.Name })
+		if metrics := m.d.profile.MetricsOf(role.Name); !known && metrics != nil && metrics.Path != "" {
 			lost = append(lost, role.Name)
 		}
 	}
@@ -130,9 +130,9 @@ func (m *measurement) targets() []collectors.Target {
 
 // locate finds where the metrics of a target are; false if that is not known.
 func (m *measurement) locate(t *collectors.Target) bool {
-	if known, ok := m.Backend.(backends.Standing); ok {
+	if known, ok := m.config.Backend.(backends.Standing); ok {
 		if h, ok := known.Metrics(t.Role, t.Replica); ok {
-			t.Host, t.Keyless = h, keyless(m.server.Host(m.profile.EntryRole(), 0).URL(), h.URL())
+			t.Host, t.Keyless = h, keyless(m.d.server.Host(m.d.profile.EntryRole(), 0).URL(), h.URL())
 			return true
 		}
 	}
@@ -161,9 +161,9 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 	m.sink.files = m.files
 	begun := make(chan struct{})
 	watched := collectors.Trial{
-		Targets: m.targets(), Profile: m.profile, Anchor: m.anchor, Loaded: begun,
-		Authorize: m.server.Authorize, Clients: []int{os.Getpid()},
-		Given: m.Servers.Given, Asked: func() { m.extra.add(1, 0) },
+		Targets: m.targets(), Profile: m.d.profile, Anchor: m.anchor, Loaded: begun,
+		Authorize: m.d.server.Authorize, Clients: []int{os.Getpid()},
+		Given: m.config.Servers.Given, Asked: func() { m.d.extra.add(1, 0) },
 	}
 
 	type started struct {
@@ -178,7 +178,7 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 	// The sessions' context lives until their last look: the end of the load
 	// must not cut them off before it.
 	live, stop := context.WithCancel(context.WithoutCancel(ctx))
-	for _, c := range m.Collectors {
+	for _, c := range m.config.Collectors {
 		wg.Go(func() {
 			// Each has a context of its own: one that hangs must not take
 			// the others with it.
@@ -236,7 +236,7 @@ func (m *measurement) watch(ctx context.Context) func(context.Context) result.Ro
 // conforms says what in a collector's row is no column, or no value of one: that
 // must be seen before it can spoil the trial's whole row.
 func (m *measurement) conforms(r result.Row) error {
-	given := slices.DeleteFunc(m.Plan.Columns(), func(c result.Column) bool {
+	given := slices.DeleteFunc(m.config.Plan.Columns(), func(c result.Column) bool {
 		_, ok := r[c.Name]
 		return !ok
 	})

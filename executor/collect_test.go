@@ -219,9 +219,9 @@ func TestCollect_hangs(t *testing.T) {
 					},
 				}
 				m, _ := judged(t)
-				m.Backend, m.profile = &fakeBackend{}, &engine.Profile{}
-				m.Collectors = []Named{{"bad", bad}, {"good", good}}
-				m.server = &serving.Server{Deployment: &fakeServer{}, Roles: []backends.Role{{Name: "server", Replicas: 1}}}
+				m.config.Backend, m.d.profile = &fakeBackend{}, &engine.Profile{}
+				m.config.Collectors = []Named{{"bad", bad}, {"good", good}}
+				m.d.server = &serving.Server{Deployment: &fakeServer{}, Roles: []backends.Role{{Name: "server", Replicas: 1}}}
 				begun := time.Now()
 				row := m.watch(t.Context())(t.Context())
 				want(t, "time", time.Since(begun), baselineTimeout)

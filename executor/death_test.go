@@ -113,7 +113,7 @@ func TestDeath_newsComeLate(t *testing.T) {
 				m, _ := judged(t)
 				m.requests = tt.requests
 				s := &fakeServer{done: make(chan struct{})}
-				m.server = &serving.Server{Deployment: s}
+				m.d.server = &serving.Server{Deployment: s}
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				if tt.interrupt {

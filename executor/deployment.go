@@ -14,8 +14,9 @@ import (
 // A deployment is one set of cells that share a server, and what is left to do
 // for them.
 type deployment struct {
-	*run
-	plan.Deployment
+	run    *run
+	config *Config // the run's
+	of     plan.Deployment
 	trials []trial
 	label  string
 
@@ -25,6 +26,10 @@ type deployment struct {
 	server  *serving.Server // the one that is up; nil while none is
 	seen    *seen           // of it
 	known   known           // what software the committed trials measured
+}
+
+func newDeployment(r *run, d plan.Deployment) *deployment {
+	return &deployment{run: r, config: &r.config, of: d, label: ServerLabel(d)}
 }
 
 // A trial is one run of one cell that has no outcome yet.
@@ -45,19 +50,19 @@ type seen struct {
 // execute runs the deployment's trials one after another. The error is ours;
 // what servers do wrong becomes rows.
 func (d *deployment) execute(ctx context.Context) (err error) {
-	profile, ok := d.Plan.Profile(d.Server.Profile)
+	profile, ok := d.config.Plan.Profile(d.of.Server.Profile)
 	if !ok {
-		return fmt.Errorf("engine profile %q does not exist", d.Server.Profile)
+		return fmt.Errorf("engine profile %q does not exist", d.of.Server.Profile)
 	}
 	d.profile = profile
-	d.servers = d.manager.Servers(d.Deployment, profile, d.label, d)
-	d.Emit(event.Event{Type: event.DeploymentStarted, Deployment: d.ID, Label: d.label})
+	d.servers = d.run.manager.Servers(d.of, profile, d.label, d)
+	d.run.Emit(event.Event{Type: event.DeploymentStarted, Deployment: d.of.ID, Label: d.label})
 	defer func() {
-		stopped := event.Event{Type: event.DeploymentStopped, Deployment: d.ID}
+		stopped := event.Event{Type: event.DeploymentStopped, Deployment: d.of.ID}
 		if d.servers.Close(err == nil && ctx.Err() == nil) {
 			stopped.Status = "kept"
 		}
-		d.Emit(stopped)
+		d.run.Emit(stopped)
 	}()
 
 	if err := d.recall(); err != nil {
@@ -87,10 +92,10 @@ func (d *deployment) execute(ctx context.Context) (err error) {
 // on a server that is up.
 func (d *deployment) trial(ctx context.Context, t *trial) error {
 	retries := 1
-	if d.Plan.Retries != nil {
-		retries = *d.Plan.Retries
+	if d.config.Plan.Retries != nil {
+		retries = *d.config.Plan.Retries
 	}
-	attempt := d.State.Attempts[t.key]
+	attempt := d.config.State.Attempts[t.key]
 	for try := 0; ; try++ {
 		if d.server != nil && d.server.Gone() {
 			// Between two trials: neither of them is to blame.
@@ -130,8 +135,8 @@ func (d *deployment) trial(ctx context.Context, t *trial) error {
 // death tells of the end of the server that was up.
 func (d *deployment) death(ctx context.Context, t *trial) *serving.Failure {
 	f := d.servers.Death(ctx)
-	d.Emit(event.Event{
-		Type: event.ServerDied, Deployment: d.ID, Launch: d.server.Launch, Cell: t.key.Cell,
+	d.run.Emit(event.Event{
+		Type: event.ServerDied, Deployment: d.of.ID, Launch: d.server.Launch, Cell: t.key.Cell,
 		Class: f.Class, Error: f.Text, Label: Label(t.cell),
 	})
 	return f

@@ -40,7 +40,7 @@ func (d *deployment) recorded(s *serving.Server) result.Row {
 	return result.Row{
 		col.ImageDigest:   orNil(s.Terms().ImageDigest),
 		col.EngineVersion: orNil(s.Version),
-		col.ModelRevision: orNil(d.Server.ModelRevision),
+		col.ModelRevision: orNil(d.of.Server.ModelRevision),
 	}
 }
 
@@ -59,5 +59,5 @@ func (d *deployment) Accept(s *serving.Server) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w: %s; nothing was measured with it: put the earlier one back and resume (engines.%s.image: NAME@sha256:... keeps an image), or start a new run",
-		d.label, ErrDrift, strings.Join(differ, "; "), d.Cells[0].Server.Engine)
+		d.label, ErrDrift, strings.Join(differ, "; "), d.of.Cells[0].Server.Engine)
 }

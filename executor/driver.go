@@ -19,14 +19,14 @@ func (m *measurement) driver(h host.Host) (client.Driver, error) {
 }
 
 // clientKind is which client sends.
-func (m *measurement) clientKind() string { return cmp.Or(m.Client, m.trial.cell.Load.Client) }
+func (m *measurement) clientKind() string { return cmp.Or(m.config.Client, m.trial.cell.Load.Client) }
 
 // wire is how the server at a URL is asked.
 func (m *measurement) wire(url string) wire.Config {
 	l := m.trial.cell.Load
-	api := m.profile.API
+	api := m.d.profile.API
 	c := wire.Config{
-		BaseURL: url, Model: m.Server.Served, Chat: l.Endpoint != plan.EndpointCompletions,
+		BaseURL: url, Model: m.d.of.Server.Served, Chat: l.Endpoint != plan.EndpointCompletions,
 		Stream: l.Stream == nil || *l.Stream, IncludeUsage: api.IncludeUsage, ContinuousUsage: api.ContinuousUsage,
 		MaxTokensField: api.MaxTokensField,
 		IgnoreEOS:      m.exact() && api.IgnoreEOS, MinTokens: m.exact() && api.MinTokens,
@@ -42,7 +42,7 @@ func (m *measurement) wire(url string) wire.Config {
 
 // authorize adds what the server wants, and the plan's own headers.
 func (m *measurement) authorize(h http.Header) {
-	m.server.Authorize(h)
+	m.d.server.Authorize(h)
 	for name, value := range m.trial.cell.Load.Headers {
 		h.Set(name, value.Reveal())
 	}

@@ -120,7 +120,7 @@ func (m *measurement) beside(ctx context.Context, c source.Config) (stop func(),
 	if err != nil {
 		return nil, err
 	}
-	d, err := m.driver(m.server.Host(m.profile.EntryRole(), 0))
+	d, err := m.driver(m.d.server.Host(m.d.profile.EntryRole(), 0))
 	if err != nil {
 		return nil, err
 	}

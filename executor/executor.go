@@ -92,8 +92,9 @@ type Report struct {
 	Left serving.Left
 }
 
+// A run is one [Run] in progress.
 type run struct {
-	Config
+	config  Config
 	eventMu sync.Mutex
 	all     []*deployment
 	entries map[string][]source.Entry // given prompts, by file and kind
@@ -131,7 +132,7 @@ func Reclaim(ctx context.Context, c Config) (Report, error) {
 
 // start makes a run, does work with it, and reports how it ended.
 func start(ctx context.Context, c Config, work func(context.Context, *run, Report) error) (Report, error) {
-	r := &run{Config: c, mask: secret.NewMask(slices.Concat(c.Plan.Secrets(), secret.FromEnviron(c.Environ)))}
+	r := &run{config: c, mask: secret.NewMask(slices.Concat(c.Plan.Secrets(), secret.FromEnviron(c.Environ)))}
 	r.manager = serving.New(serving.Config{
 		Options: c.Servers, Plan: c.Plan, State: c.State, Backend: c.Backend, Dir: c.Dir, Run: r,
 		Mask: r.mask, Environ: c.Environ, Teardown: c.Teardown,
@@ -176,13 +177,13 @@ func Done(p *plan.Plan, st *rundir.State, retry []string, cell plan.Cell, n int)
 // or not the run is a resumed one.
 func (r *run) plan() (Report, error) {
 	var rep Report
-	for _, d := range r.Plan.Deployments() {
-		left := &deployment{run: r, Deployment: d, label: ServerLabel(d)}
+	for _, d := range r.config.Plan.Deployments() {
+		left := newDeployment(r, d)
 		r.all = append(r.all, left)
-		for n := 1; n <= max(1, r.Plan.Repeats); n++ {
+		for n := 1; n <= max(1, r.config.Plan.Repeats); n++ {
 			for _, cell := range d.Cells {
-				if r.Only != nil {
-					ok, err := r.Only(cell)
+				if r.config.Only != nil {
+					ok, err := r.config.Only(cell)
 					if err != nil {
 						return rep, fmt.Errorf("--only: %w", err)
 					}
@@ -191,7 +192,7 @@ func (r *run) plan() (Report, error) {
 					}
 				}
 				rep.Planned++
-				done := Done(r.Plan, r.State, r.Retry, cell, n)
+				done := Done(r.config.Plan, r.config.State, r.config.Retry, cell, n)
 				if done {
 					rep.Before++
 				}
@@ -208,18 +209,18 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 		return err
 	}
 	r.announce()
-	if p, ok := r.Backend.(backends.Prober); ok && rep.Before < rep.Planned {
+	if p, ok := r.config.Backend.(backends.Prober); ok && rep.Before < rep.Planned {
 		if err := p.Probe(ctx); err != nil {
-			return fmt.Errorf("backend %s: %w: %w", r.Plan.Backend.Kind, ErrUnreachable, err)
+			return fmt.Errorf("backend %s: %w: %w", r.config.Plan.Backend.Kind, ErrUnreachable, err)
 		}
-		if r.Servers.Given {
+		if r.config.Servers.Given {
 			r.pending()[0].extra.add(1, 0)
 		}
 	}
 	// Not errgroup.WithContext: one deployment's own error must not cut the
 	// others' trials short, and each must be waited for.
 	var g errgroup.Group
-	g.SetLimit(max(1, r.Parallel))
+	g.SetLimit(max(1, r.config.Parallel))
 	for _, d := range r.pending() {
 		g.Go(func() error {
 			var err error
@@ -262,7 +263,7 @@ func (d *deployment) guarded(ctx context.Context) (err error) {
 
 // Emit tells people and --events. The journal has its own lines.
 func (r *run) Emit(e event.Event) {
-	if r.Events == nil {
+	if r.config.Events == nil {
 		return
 	}
 	if e.Time.IsZero() {
@@ -270,14 +271,14 @@ func (r *run) Emit(e event.Event) {
 	}
 	r.eventMu.Lock()
 	defer r.eventMu.Unlock()
-	r.Events(e)
+	r.config.Events(e)
 }
 
 // Record emits e and writes it to the journal.
 func (r *run) Record(ctx context.Context, e event.Event) error {
 	e.Time = time.Now().UTC()
 	r.Emit(e)
-	return r.Dir.Append(context.WithoutCancel(ctx), string(e.Type), e)
+	return r.config.Dir.Append(context.WithoutCancel(ctx), string(e.Type), e)
 }
 
 // Stop ends the run.
@@ -294,11 +295,11 @@ func (r *run) committedOne(d *deployment, t trial, o *result.Outcome) {
 	class, _ := o.Row[col.ErrorClass].(string)
 	text, _ := o.Row[col.Error].(string)
 	r.Emit(event.Event{
-		Type: event.TrialCommitted, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: o.Attempt,
+		Type: event.TrialCommitted, Deployment: d.of.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: o.Attempt,
 		Label: Label(t.cell), Status: status, Class: class, Error: text, Row: o.Row, Done: done, Total: r.total,
 	})
-	recorded := r.Plan.OnStartFailure == "record" && o.StartFailure
-	if r.FailFast && status != result.StatusOK && status != result.StatusSkipped && !recorded {
+	recorded := r.config.Plan.OnStartFailure == "record" && o.StartFailure
+	if r.config.FailFast && status != result.StatusOK && status != result.StatusSkipped && !recorded {
 		r.stop(ErrFailFast)
 	}
 }

@@ -87,7 +87,7 @@ func Announce(p *plan.Plan, deployments []plan.Deployment, b backends.Backend, g
 func (r *run) announce() {
 	var left []plan.Deployment
 	for _, d := range r.pending() {
-		one := d.Deployment
+		one := d.of
 		one.Cells = nil
 		for _, t := range d.trials {
 			if !t.done && !slices.ContainsFunc(one.Cells, func(c plan.Cell) bool { return c.ID == t.cell.ID }) {
@@ -96,7 +96,7 @@ func (r *run) announce() {
 		}
 		left = append(left, one)
 	}
-	for _, a := range Announce(r.Plan, left, r.Backend, r.Servers.Given) {
+	for _, a := range Announce(r.config.Plan, left, r.config.Backend, r.config.Servers.Given) {
 		r.Emit(event.Event{Type: event.Notice, Text: a.String()})
 	}
 }
@@ -109,7 +109,7 @@ func Extras(p *plan.Plan, d plan.Deployment, b backends.Backend, given bool) []E
 	if !ok || len(d.Cells) == 0 {
 		return nil
 	}
-	a := announcer{run: &run{Config: Config{Plan: p, Backend: b, Servers: serving.Options{Given: given}}}, profile: profile, d: d}
+	a := announcer{config: &Config{Plan: p, Backend: b, Servers: serving.Options{Given: given}}, profile: profile, d: d}
 	for _, cell := range d.Cells {
 		for range max(1, p.Repeats) {
 			a.trials = append(a.trials, cell.Load)
@@ -120,7 +120,7 @@ func Extras(p *plan.Plan, d plan.Deployment, b backends.Backend, given bool) []E
 
 // An announcer knows what the requests beyond a load depend on.
 type announcer struct {
-	run     *run
+	config  *Config
 	profile *engine.Profile
 	d       plan.Deployment
 	trials  []plan.Load
@@ -147,7 +147,7 @@ func (a *announcer) trialsText() string {
 
 // reachable is the backend's own question, once in a run.
 func (a *announcer) reachable() Extra {
-	if _, ok := a.run.Backend.(backends.Prober); !ok || !a.run.Servers.Given {
+	if _, ok := a.config.Backend.(backends.Prober); !ok || !a.config.Servers.Given {
 		return Extra{}
 	}
 	return Extra{"reachable", new(1), new(0), "GET /v1/models, once in a run"}
@@ -156,7 +156,7 @@ func (a *announcer) reachable() Extra {
 // ready is one round of the readiness rule, which is repeated until it succeeds.
 func (a *announcer) ready() Extra {
 	api, ready := a.profile.API, a.profile.Ready
-	if a.run.Servers.Given {
+	if a.config.Servers.Given {
 		ready.Health = ""
 	}
 	var gets []string
@@ -175,10 +175,10 @@ func (a *announcer) count() Extra {
 	}
 	path := a.profile.API.Tokenize
 	switch {
-	case a.run.Servers.Given && path != "":
+	case a.config.Servers.Given && path != "":
 		return Extra{"count", new(tokens.MaxShort + tokens.MaxCounts), new(tokens.MaxShort), fmt.Sprintf(
 			"at most %d texts for %s (16 for most tokenizers) and %d completions of one token", tokens.MaxCounts, path, tokens.MaxShort)}
-	case a.run.Servers.Given:
+	case a.config.Servers.Given:
 		return Extra{"count", new(tokens.MaxShort), new(tokens.MaxShort), fmt.Sprintf("at most %d completions of one token", tokens.MaxShort)}
 	case path != "":
 		return Extra{"count", nil, nil, "32 to some 400 texts for " + path + " and 8 completions of one token for each kind of prompts"}
@@ -189,7 +189,7 @@ func (a *announcer) count() Extra {
 // reset empties prefix caches.
 func (a *announcer) reset() Extra {
 	path := a.profile.API.CacheReset
-	if path == "" || !a.run.mayResetCache() {
+	if path == "" || !a.config.mayResetCache() {
 		return Extra{}
 	}
 	replicas := 0
@@ -219,7 +219,7 @@ func (a *announcer) warmup() Extra {
 
 // metrics are the looks of the collector prom.
 func (a *announcer) metrics() Extra {
-	if !slices.ContainsFunc(a.run.Plan.Collect, func(c plan.Plugin) bool { return c.Kind == "prom" }) {
+	if !slices.ContainsFunc(a.config.Plan.Collect, func(c plan.Plugin) bool { return c.Kind == "prom" }) {
 		return Extra{}
 	}
 	all := []*engine.Metrics{&a.profile.Metrics}
@@ -232,7 +232,7 @@ func (a *announcer) metrics() Extra {
 			continue
 		}
 		paths := []string{m.Path}
-		if !a.run.Servers.Given { // an answer of statistics empties the server's queue of them
+		if !a.config.Servers.Given { // an answer of statistics empties the server's queue of them
 			paths = append(paths, m.Iterations)
 		}
 		for _, path := range paths {
@@ -280,7 +280,7 @@ func (m *measurement) extras(row result.Row) {
 	if m.trial.skip != "" {
 		return
 	}
-	m.extra.of(m.requests, result.Warmup)
-	row[col.ExtraRequests] = m.extra.requests.Swap(0)
-	row[col.ExtraCompletions] = m.extra.completions.Swap(0)
+	m.d.extra.of(m.requests, result.Warmup)
+	row[col.ExtraRequests] = m.d.extra.requests.Swap(0)
+	row[col.ExtraCompletions] = m.d.extra.completions.Swap(0)
 }

@@ -23,7 +23,7 @@ func (m *measurement) evidence(row result.Row, plateau timeline.Span) verdict.Ev
 	e := verdict.Evidence{
 		Row: row, Requests: m.requests, Health: m.health, Told: m.sink.notes,
 		Open: l.Open(), MaxInFlight: l.MaxInFlight, Exact: m.exact(), Warmup: warmup(l.Warmup),
-		Shared: m.shared(), MayKnow: m.mayKnow(), Unrepresentative: m.Plan.Unrepresentative(m.trial.cell),
+		Shared: m.shared(), MayKnow: m.mayKnow(), Unrepresentative: m.config.Plan.Unrepresentative(m.trial.cell),
 	}
 	e.Server, e.Thefts = looks(m.sink.samples)
 	drifts := timeline.DriftOf(m.requests, plateau, e.Open)
@@ -31,7 +31,7 @@ func (m *measurement) evidence(row result.Row, plateau timeline.Span) verdict.Ev
 		e.Drifts = append(e.Drifts, verdict.Drift{Name: name, Change: d.Change, P: d.P})
 	}
 	slices.SortFunc(e.Drifts, func(a, b verdict.Drift) int { return strings.Compare(a.Name, b.Name) })
-	if c := m.Calibration; c != nil {
+	if c := m.config.Calibration; c != nil {
 		e.Ceiling, e.Disturbed = c.Limit(), c.Disturbance()
 	}
 	// What the plan asks to end a load by is a result.

@@ -25,11 +25,8 @@ func judged(t *testing.T, lines ...string) (*measurement, result.Row) {
 		`matrix: {engine: sim, concurrency: [1]}`,
 	}, lines...)...)
 	d := p.Deployments()[0]
-	m := &measurement{
-		deployment: &deployment{run: &run{Config: Config{Plan: p}}, Deployment: d},
-		trial:      &trial{cell: d.Cells[0]},
-		health:     load.Health{CPU: 0.85, MaxGap: time.Second},
-	}
+	m := newMeasurement(newDeployment(&run{config: Config{Plan: p}}, d), &trial{cell: d.Cells[0]})
+	m.health = load.Health{CPU: 0.85, MaxGap: time.Second}
 	for n := range 100 {
 		at := time.Duration(n) * time.Second
 		q := result.Request{
@@ -76,7 +73,7 @@ func TestEvidence(t *testing.T) {
 	}
 	m, row = judged(t, `matrix: {engine: sim, request_rate: [1]}`,
 		`load: {requests: 100, max_in_flight: 7, max_tokens: 4, output: natural, prompts: {input_tokens: 24}}`)
-	m.Calibration = &calibrate.Result{Ceiling: calibrate.Ceiling{Chunks: 5, By: calibrate.ByCPU}}
+	m.config.Calibration = &calibrate.Result{Ceiling: calibrate.Ceiling{Chunks: 5, By: calibrate.ByCPU}}
 	for by, reason := range map[string]finding.Code{stopping.Saturated: finding.Drift, stopping.Failing: finding.ErrorRate} {
 		m.ended.By = by
 		e = m.evidence(row, timeline.Span{})
@@ -85,7 +82,7 @@ func TestEvidence(t *testing.T) {
 		}
 	}
 	// A ceiling that nobody came to is none.
-	m.Calibration.Ceiling.By = calibrate.ByOffered
+	m.config.Calibration.Ceiling.By = calibrate.ByOffered
 	want(t, "ceiling", m.evidence(row, timeline.Span{}).Ceiling, 0)
 	// Made-up text says nothing of speculative decoding.
 	want(t, "content", e.Unrepresentative, "")
@@ -95,10 +92,10 @@ func TestEvidence(t *testing.T) {
 	}) {
 		t.Errorf("remarks %+v", said)
 	}
-	m.Calibration = &calibrate.Result{}
+	m.config.Calibration = &calibrate.Result{}
 	// One of a disturbed machine judges nothing.
-	m.Calibration.Ceiling.By = calibrate.ByDisturbed
-	want(t, "disturbed", m.evidence(row, timeline.Span{}).Disturbed, m.Calibration.Disturbance())
+	m.config.Calibration.Ceiling.By = calibrate.ByDisturbed
+	want(t, "disturbed", m.evidence(row, timeline.Span{}).Disturbed, m.config.Calibration.Disturbance())
 }
 
 // A scaled backend is a simulator whose servers' time is not the real one.

@@ -48,7 +48,7 @@ func (m *measurement) finish(failed *serving.Failure) (*result.Outcome, error) {
 	row := result.Row{}
 	maps.Copy(row, m.columns)
 	maps.Copy(row, measured) // what we measured ourselves is nobody else's
-	if row[col.ServerReportedThroughputTokS] == nil && m.server != nil && failed == nil {
+	if row[col.ServerReportedThroughputTokS] == nil && m.d.server != nil && failed == nil {
 		if claimed, ok := m.reported(); ok {
 			row[col.ServerReportedThroughputTokS] = claimed
 		}
@@ -75,11 +75,11 @@ func (m *measurement) finish(failed *serving.Failure) (*result.Outcome, error) {
 		row[col.Status] = result.StatusFailed
 		row[col.ErrorClass], row[col.Error] = mostCommon(m.requests)
 		if hung(m.requests) {
-			d := m.servers.Hung()
+			d := m.d.servers.Hung()
 			row[col.ErrorClass], row[col.Error] = d.Class, fmt.Sprintf("%v (%s)", row[col.Error], d.Advice())
 		}
 	default:
-		evidence, bounds := m.evidence(row, span), m.Plan.Validity
+		evidence, bounds := m.evidence(row, span), m.config.Plan.Validity
 		o.Invalid = verdict.Judge(evidence, bounds)
 		o.Findings = append(o.Findings, verdict.Remarks(evidence, bounds)...)
 		row[col.Status], row[col.Valid] = result.StatusOK, len(o.Invalid) == 0
@@ -88,7 +88,7 @@ func (m *measurement) finish(failed *serving.Failure) (*result.Outcome, error) {
 		}
 		row[col.InvalidReasons] = codes(o.Invalid)
 		o.Findings = append(o.Findings, reconcile.Findings(row, m.requests)...)
-		o.SLOs = m.Plan.Objectives(row)
+		o.SLOs = m.config.Plan.Objectives(row)
 	}
 	invalid := map[finding.Code]bool{finding.EngineRestarted: true, finding.GPUIdle: !anyCompleted(m.requests)}
 	for _, f := range o.Invalid {
@@ -106,7 +106,7 @@ func (m *measurement) finish(failed *serving.Failure) (*result.Outcome, error) {
 	}
 	o.Findings = append(o.Findings, m.idle(routing)...)
 	row[col.Findings] = codes(o.Findings)
-	if o.Row, err = row.Conform(m.Plan.Columns()); err != nil {
+	if o.Row, err = row.Conform(m.config.Plan.Columns()); err != nil {
 		return nil, fmt.Errorf("row of %s: %w", Label(cell), err)
 	}
 	if err := m.writeRouting(routing); err != nil {
@@ -159,7 +159,7 @@ func mostCommon(reqs []result.Request) (class, text string) {
 // identify fills in what the trial is, beside what was measured.
 func (m *measurement) identify(row result.Row, finished time.Time) {
 	cell := m.trial.cell
-	maps.Copy(row, m.Plan.AxisColumns(cell))
+	maps.Copy(row, m.config.Plan.AxisColumns(cell))
 	set := func(name string, v any) { row[name] = v }
 	set(col.GPU, orNil(cell.Server.GPU))
 	// The GPUs of a server that runs already are known only if the plan gives them;
@@ -167,54 +167,54 @@ func (m *measurement) identify(row result.Row, finished time.Time) {
 	if cell.Server.GPU != "" || cell.Server.RoleGPUs != nil {
 		set(col.GPUCount, int64(cell.Server.GPUCount))
 	}
-	set(col.RunID, m.State.Manifest.RunID)
-	set(col.Plan, m.Plan.Name)
+	set(col.RunID, m.config.State.Manifest.RunID)
+	set(col.Plan, m.config.Plan.Name)
 	set(col.CellID, cell.ID)
 	set(col.SpecDigest, m.digest)
-	set(col.ConditionsDigest, m.Plan.ConditionsDigest(m.Client))
+	set(col.ConditionsDigest, m.config.Plan.ConditionsDigest(m.config.Client))
 	set(col.Trial, int64(m.trial.key.Trial))
 	set(col.Attempt, int64(m.attempt))
 	set(col.StartedAt, m.started)
 	set(col.FinishedAt, finished)
-	set(col.Backend, m.Plan.Backend.Kind)
+	set(col.Backend, m.config.Plan.Backend.Kind)
 	set(col.Simulated, m.simulated())
 	set(col.TimeScale, m.timeScale())
 	set(col.Engine, cell.Server.Engine)
 	set(col.Model, cell.Server.Model)
 	set(col.ModelRevision, orNil(cell.Server.ModelRevision))
-	set(col.ClientHost, m.ClientHost)
-	if m.server != nil {
-		maps.Copy(row, m.recorded(m.server))
-		set(col.SubjectDigest, m.Plan.SubjectDigest(cell, row))
-		if m.server.StartUp > 0 {
-			set(col.StartUpS, m.server.StartUp.Seconds())
+	set(col.ClientHost, m.config.ClientHost)
+	if m.d.server != nil {
+		maps.Copy(row, m.d.recorded(m.d.server))
+		set(col.SubjectDigest, m.config.Plan.SubjectDigest(cell, row))
+		if m.d.server.StartUp > 0 {
+			set(col.StartUpS, m.d.server.StartUp.Seconds())
 		}
-		set(col.NetworkPath, string(m.server.Host(m.profile.EntryRole(), 0).Path()))
+		set(col.NetworkPath, string(m.d.server.Host(m.d.profile.EntryRole(), 0).Path()))
 	}
 }
 
 // simulated says whether the numbers are made up: by the backend, or by an engine
 // that says so of itself wherever it runs.
 func (m *measurement) simulated() bool {
-	if sim, ok := m.Backend.(backends.Simulator); ok && sim.Simulated() {
+	if sim, ok := m.config.Backend.(backends.Simulator); ok && sim.Simulated() {
 		return true
 	}
-	if m.server == nil {
+	if m.d.server == nil {
 		return false
 	}
-	_, sim := scaleOf(m.server.Version)
+	_, sim := scaleOf(m.d.server.Version)
 	return sim
 }
 
 // timeScale is the simulated seconds in a real second, as a simulated engine says
 // of itself wherever it runs, else as its backend does; nil if neither says it.
 func (m *measurement) timeScale() any {
-	if m.server != nil {
-		if scale, ok := scaleOf(m.server.Version); ok {
+	if m.d.server != nil {
+		if scale, ok := scaleOf(m.d.server.Version); ok {
 			return scale
 		}
 	}
-	if s, ok := m.Backend.(backends.TimeScaler); ok {
+	if s, ok := m.config.Backend.(backends.TimeScaler); ok {
 		return s.TimeScale()
 	}
 	return nil
@@ -245,10 +245,10 @@ func orNil(s string) any {
 // terms are what the server was got for, by now: a price or a finding may have
 // come after the launch.
 func (m *measurement) terms() backends.Terms {
-	if m.server == nil {
+	if m.d.server == nil {
 		return backends.Terms{}
 	}
-	return m.server.Terms()
+	return m.d.server.Terms()
 }
 
 func (m *measurement) moved(terms backends.Terms) []result.Finding {
@@ -267,14 +267,14 @@ func (m *measurement) price(row result.Row, terms backends.Terms) {
 		row[col.USDPerHour], row[col.PriceSource] = terms.USDPerHour, result.PriceProvider
 		return
 	}
-	if usd, source := m.Plan.PriceOf(m.trial.cell.Server); source != "" {
+	if usd, source := m.config.Plan.PriceOf(m.trial.cell.Server); source != "" {
 		row[col.USDPerHour], row[col.PriceSource] = usd, source
 	}
 }
 
 func (m *measurement) summaryOptions(span timeline.Span) summary.Options {
 	o := summary.Options{Open: m.trial.cell.Load.Open(), Span: span, EndedEarly: m.ended.Cancel}
-	if g := m.Plan.Goodput; g != nil {
+	if g := m.config.Plan.Goodput; g != nil {
 		o.Goodput = &summary.Goodput{TTFT: g.TTFT, TPOT: g.TPOT, E2E: g.E2E}
 	}
 	return o
@@ -282,7 +282,7 @@ func (m *measurement) summaryOptions(span timeline.Span) summary.Options {
 
 // write stores the attempt's raw rows and its part of the server's logs.
 func (m *measurement) write() error {
-	ids := store.IDs{Run: m.State.Manifest.RunID, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: m.attempt, Anchor: m.anchor}
+	ids := store.IDs{Run: m.config.State.Manifest.RunID, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: m.attempt, Anchor: m.anchor}
 	err := m.file(layout.Requests, func(w io.Writer) error { return store.WriteRequests(w, ids, m.requests) })
 	if err != nil {
 		return err
@@ -291,12 +291,12 @@ func (m *measurement) write() error {
 	if err != nil {
 		return err
 	}
-	if m.server == nil {
+	if m.d.server == nil {
 		return nil
 	}
 	return m.file(layout.EngineLog, func(w io.Writer) error {
-		for _, path := range m.server.LogPaths() {
-			if err := copyFrom(w, path, m.logStart[path], m.mask); err != nil {
+		for _, path := range m.d.server.LogPaths() {
+			if err := copyFrom(w, path, m.logStart[path], m.run.mask); err != nil {
 				return err
 			}
 		}
@@ -323,7 +323,7 @@ func (m *measurement) file(name string, write func(io.Writer) error) error {
 // only its own part of them.
 func (m *measurement) markLogs() {
 	m.logStart = map[string]int64{}
-	for _, path := range m.server.LogPaths() {
+	for _, path := range m.d.server.LogPaths() {
 		if st, err := os.Stat(path); err == nil {
 			m.logStart[path] = st.Size()
 		}

@@ -15,9 +15,9 @@ import (
 // in tokens per second: of each replica the mean of what it said while it was at
 // work, all of them together. It is not ok where they say nothing.
 func (m *measurement) reported() (claimed float64, ok bool) {
-	for _, role := range m.server.Roles {
-		metrics := m.profile.MetricsOf(role.Name)
-		if metrics.Reported == "" || !m.profile.Role(role.Name).Computes() {
+	for _, role := range m.d.server.Roles {
+		metrics := m.d.profile.MetricsOf(role.Name)
+		if metrics.Reported == "" || !m.d.profile.Role(role.Name).Computes() {
 			continue
 		}
 		re, err := regexp.Compile(metrics.Reported)

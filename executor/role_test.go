@@ -24,7 +24,7 @@ func TestTargets_args(t *testing.T) {
 		{Name: "decode", Replicas: 2, Args: map[string]any{"max_num_seqs": int64(32)}},
 	}
 	profile, _ := engine.Lookup("dynamo-disagg")
-	m := &measurement{deployment: &deployment{run: &run{}, profile: profile, server: &serving.Server{Deployment: &fakeServer{roles: roles}, Roles: roles}}}
+	m := measuring(profile, roles)
 	list := m.targets()
 	want(t, "targets", len(list), 3)
 	for _, target := range list {
@@ -56,7 +56,7 @@ func TestReadRouting(t *testing.T) {
 	if r, err := readRouting(strings.NewReader("Selected model\n"), choice); r != nil || err != nil {
 		t.Errorf("got %v, %v", r, err)
 	}
-	m := &measurement{deployment: &deployment{server: &serving.Server{Roles: []backends.Role{{Name: "prefill", Replicas: 1}, {Name: "decode", Replicas: 2}}}}}
+	m := measuring(nil, []backends.Role{{Name: "prefill", Replicas: 1}, {Name: "decode", Replicas: 2}})
 	idle := m.idle(r)
 	if len(idle) != 1 || idle[0].Code != finding.WorkerIdle || !strings.Contains(idle[0].Text, "1 of the 2 workers of decode got no request") {
 		t.Errorf("got %v", idle)
@@ -136,7 +136,7 @@ func TestTargets_unreachableMetrics(t *testing.T) {
 		{Name: "router", Tier: engine.TierRouter, Ports: map[string]int{"metrics": 29000}, Metrics: &engine.Metrics{Path: "/metrics", Port: "metrics"}},
 	}}
 	roles := []backends.Role{{Name: "router", Replicas: 1}}
-	m := &measurement{deployment: &deployment{run: &run{}, profile: profile, server: &serving.Server{Deployment: &fakeServer{roles: roles}, Roles: roles}}}
+	m := measuring(profile, roles)
 	list := m.targets()
 	if len(list) != 1 || list[0].Metrics != nil || list[0].MetricsAddr != "" {
 		t.Errorf("targets %+v", list)
@@ -144,4 +144,13 @@ func TestTargets_unreachableMetrics(t *testing.T) {
 	if len(m.sink.notes) != 1 || m.sink.notes[0].Code != finding.MetricsUnreachable || !strings.Contains(m.sink.notes[0].Text, "router, server") {
 		t.Errorf("findings %v", m.sink.notes)
 	}
+}
+
+// measuring is a measurement of a server with these roles.
+func measuring(p *engine.Profile, roles []backends.Role) *measurement {
+	r := &run{}
+	return newMeasurement(&deployment{
+		run: r, config: &r.config, profile: p,
+		server: &serving.Server{Deployment: &fakeServer{roles: roles}, Roles: roles},
+	}, nil)
 }

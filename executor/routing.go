@@ -106,11 +106,11 @@ func (r *Routing) String() string {
 
 // route reads what the entry role's log says of this attempt.
 func (m *measurement) route() (*Routing, error) {
-	if m.server == nil || len(m.server.Roles) < 2 {
+	if m.d.server == nil || len(m.d.server.Roles) < 2 {
 		return nil, nil //nolint:nilnil // nobody chooses
 	}
-	entry := m.profile.EntryRole()
-	routed := m.profile.MetricsOf(entry).Routed
+	entry := m.d.profile.EntryRole()
+	routed := m.d.profile.MetricsOf(entry).Routed
 	if routed == "" {
 		return nil, nil //nolint:nilnil // it does not tell
 	}
@@ -118,7 +118,7 @@ func (m *measurement) route() (*Routing, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, role := range m.server.Roles {
+	for _, role := range m.d.server.Roles {
 		if role.Name != entry || role.LogPath == nil {
 			continue
 		}
@@ -152,7 +152,7 @@ func (m *measurement) idle(r *Routing) []result.Finding {
 		served[w.Phase][w.Worker] = true
 	}
 	var left []string
-	for _, role := range m.server.Roles {
+	for _, role := range m.d.server.Roles {
 		if n := len(served[role.Name]); n > 0 && n < role.Replicas {
 			left = append(left, fmt.Sprintf("%d of the %d workers of %s got no request", role.Replicas-n, role.Replicas, role.Name))
 		}

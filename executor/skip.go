@@ -33,7 +33,7 @@ func (d *deployment) recall() error {
 		if !t.done {
 			continue
 		}
-		o, err := rundir.Outcome(d.Path, d.State.Committed[t.key])
+		o, err := rundir.Outcome(d.config.Path, d.config.State.Committed[t.key])
 		if err != nil {
 			return fmt.Errorf("what is known of %s: %w", Label(t.cell), err)
 		}
@@ -69,7 +69,7 @@ func above(a, b plan.Cell) bool {
 // commitSkipped commits the row of a trial that is not run, so that a resume
 // does not run it either.
 func (d *deployment) commitSkipped(ctx context.Context, t *trial) error {
-	m, err := d.begin(ctx, t, d.State.Attempts[t.key]+1)
+	m, err := d.begin(ctx, t, d.config.State.Attempts[t.key]+1)
 	if err != nil {
 		return err
 	}

@@ -20,13 +20,13 @@ import (
 
 // load is the plan's load of this trial in the load package's terms.
 func (m *measurement) load() source.Config {
-	c := m.sourceOf(m.trial)
+	c := m.run.sourceOf(m.trial)
 	c.Attempt = 1 // each is made on a server of its own, so all may ask the same
-	if m.Servers.Given {
+	if m.config.Servers.Given {
 		c.Attempt = m.attempt
 	}
-	if m.server != nil && m.server.Foreign {
-		c.Salt = saltOf(m.State.Manifest.RunID)
+	if m.d.server != nil && m.d.server.Foreign {
+		c.Salt = saltOf(m.config.State.Manifest.RunID)
 	}
 	c.Uncleared = m.uncleared
 	c.Prompts.Tokens = m.counted.tokens()
@@ -48,12 +48,12 @@ func (r *run) sourceOf(t *trial) source.Config {
 	}
 	p := l.Prompts
 	c := source.Config{
-		Seed: r.Plan.Seed, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: 1,
+		Seed: r.config.Plan.Seed, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: 1,
 		Concurrency: l.Concurrency, ThinkTime: l.ThinkTime,
 		Pace: r.pace(l), MaxInFlight: l.MaxInFlight,
 		Requests: l.Requests, RequestsPerWorker: l.RequestsPerWorker, Duration: l.Duration,
 		WarmupRequests: l.Warmup.Requests, WarmupDuration: l.Warmup.Duration,
-		MaxTokens: l.MaxTokens, Deadline: r.Plan.Timeouts.Request, SampleSeed: l.Sampling.Seed,
+		MaxTokens: l.MaxTokens, Deadline: r.config.Plan.Timeouts.Request, SampleSeed: l.Sampling.Seed,
 		Prompts: source.Prompts{
 			System: p.System, SystemShare: p.SystemShare, InputTokens: p.InputTokens,
 			Distribution: source.Distribution(p.Distribution), Spread: p.Spread, Pairs: r.pairs[pairsKey(p)],
@@ -190,7 +190,7 @@ func (m *measurement) noteTrace() {
 	if t == nil {
 		return
 	}
-	if read := m.traces[traceKey(t)]; read.Skipped > 0 {
+	if read := m.run.traces[traceKey(t)]; read.Skipped > 0 {
 		m.sink.Note(result.Finding{Code: finding.TraceRowsSkipped, Text: fmt.Sprintf(
 			"%d requests of the trace have no input or no output tokens, as failed ones are recorded, and are not sent; %d are",
 			read.Skipped, len(read.Rows))})

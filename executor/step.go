@@ -21,7 +21,7 @@ type step struct {
 // step's name.
 func (d *deployment) steps(ctx context.Context, t *trial, attempt int, list []step) error {
 	for _, s := range list {
-		d.Emit(event.Event{Type: event.StepStarted, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: attempt, Step: s.name, Label: Label(t.cell)})
+		d.run.Emit(event.Event{Type: event.StepStarted, Deployment: d.of.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: attempt, Step: s.name, Label: Label(t.cell)})
 		sctx, cancel := ctx, context.CancelFunc(func() {})
 		if s.limit > 0 {
 			sctx, cancel = serving.WithLimit(ctx, s.name, s.limit)

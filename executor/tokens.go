@@ -77,9 +77,9 @@ func (m *measurement) countTokens(ctx context.Context, c *counting, h host.Host)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	api := m.profile.API
+	api := m.d.profile.API
 	shape := wire.Config{
-		BaseURL: h.URL(), Model: m.Server.Served, Chat: l.Endpoint != plan.EndpointCompletions,
+		BaseURL: h.URL(), Model: m.d.of.Server.Served, Chat: l.Endpoint != plan.EndpointCompletions,
 		MaxTokensField: api.MaxTokensField, Body: merge(api.Body, l.Body),
 	}
 	shape.Path = api.Completions
@@ -92,10 +92,10 @@ func (m *measurement) countTokens(ctx context.Context, c *counting, h host.Host)
 	}
 	got, ok := c.known[string(kind)]
 	if !ok {
-		client := ask.New(h, m.authorize, m.mask, m.Asked)
+		client := ask.New(h, m.authorize, m.run.mask, m.d.Asked)
 		defer client.Close()
 		if c.learner == nil {
-			c.learner = tokens.NewLearner(tokens.Server{Model: m.Server.Served, Tokenize: api.Tokenize, Field: api.TokenizeField, Given: m.Servers.Given})
+			c.learner = tokens.NewLearner(tokens.Server{Model: m.d.of.Server.Served, Tokenize: api.Tokenize, Field: api.TokenizeField, Given: m.config.Servers.Given})
 			c.known = map[string]*counted{}
 		}
 		asking, cancel := serving.WithLimit(ctx, "counting the tokens of prompts", countingTimeout)

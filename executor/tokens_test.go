@@ -34,10 +34,9 @@ func TestCounted(t *testing.T) {
 
 // A warm-up teaches how the server counts while its records are still being kept.
 func TestLearnFromWarmup(t *testing.T) {
-	m := &measurement{
-		deployment: &deployment{run: &run{}}, trial: &trial{},
-		counted: &counted{Learned: tokens.Learned{Tokens: source.Tokens{PerWord: 1}, Exact: true}},
-	}
+	m := measuring(nil, nil)
+	m.trial = &trial{}
+	m.counted = &counted{Learned: tokens.Learned{Tokens: source.Tokens{PerWord: 1}, Exact: true}}
 	for range 3 {
 		m.Record(result.Request{Phase: result.Warmup, Status: result.Completed, TargetTokens: 24, PromptTokens: 31})
 	}

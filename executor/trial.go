@@ -31,13 +31,13 @@ func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (d
 		return nil, err
 	}
 	a := m.files
-	d.Emit(event.Event{Type: event.TrialStarted, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: n, Label: Label(t.cell)})
+	d.run.Emit(event.Event{Type: event.TrialStarted, Deployment: d.of.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: n, Label: Label(t.cell)})
 	m.markLogs()
-	err = m.run(ctx)
+	err = m.perform(ctx)
 
 	needed := ctx
 	if err == nil {
-		needed = d.Teardown // it is all there: only an end at once gives it up
+		needed = d.config.Teardown // it is all there: only an end at once gives it up
 	}
 	died := m.diedUnderLoad(needed)
 	if needed.Err() != nil {
@@ -68,14 +68,14 @@ func (d *deployment) commitFailure(ctx context.Context, t *trial, n int, f *serv
 
 // begin makes an attempt that nothing is known of.
 func (d *deployment) begin(ctx context.Context, t *trial, n int) (*measurement, error) {
-	a, err := d.Dir.Begin(context.WithoutCancel(ctx), t.key, n)
+	a, err := d.config.Dir.Begin(context.WithoutCancel(ctx), t.key, n)
 	if err != nil {
 		return nil, fmt.Errorf("begin attempt: %w", err)
 	}
-	return &measurement{
-		deployment: d, trial: t, digest: d.Plan.SpecDigest(t.cell), attempt: n, files: a,
-		anchor: result.NewAnchor(), sink: sink{mask: d.mask}, started: time.Now().UTC(),
-	}, nil
+	m := newMeasurement(d, t)
+	m.digest, m.attempt, m.files = d.config.Plan.SpecDigest(t.cell), n, a
+	m.anchor, m.started = result.NewAnchor(), time.Now().UTC()
+	return m, nil
 }
 
 // commit makes the attempt's outcome the trial's. A trial that was measured to
@@ -91,14 +91,14 @@ func (m *measurement) commit(ctx context.Context, failed *serving.Failure) error
 		return errors.Join(fmt.Errorf("commit %s trial %d: %w", m.trial.key.Cell, m.trial.key.Trial, err),
 			m.files.Discard(ctx, "its commit failed"))
 	}
-	m.skipHigher(m.trial.cell, o.Row)
-	m.remember(o.Row)
-	m.committedOne(m.deployment, *m.trial, o)
+	m.d.skipHigher(m.trial.cell, o.Row)
+	m.d.remember(o.Row)
+	m.run.committedOne(m.d, *m.trial, o)
 	return nil
 }
 
 func (d *deployment) discard(ctx context.Context, t *trial, n int, a *rundir.Attempt, reason string) error {
-	d.Emit(event.Event{Type: event.TrialDiscarded, Deployment: d.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: n, Text: reason, Label: Label(t.cell)})
+	d.run.Emit(event.Event{Type: event.TrialDiscarded, Deployment: d.of.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: n, Text: reason, Label: Label(t.cell)})
 	if err := a.Discard(context.WithoutCancel(ctx), reason); err != nil {
 		return fmt.Errorf("discard attempt: %w", err)
 	}
@@ -115,7 +115,9 @@ func classOf(err error) string {
 
 // A measurement is one attempt while it is being made.
 type measurement struct {
-	*deployment
+	d       *deployment
+	run     *run    // the deployment's
+	config  *Config // the run's
 	trial   *trial
 	digest  string // of the cell, see [plan.Plan.SpecDigest]
 	attempt int
@@ -137,34 +139,38 @@ type measurement struct {
 	columns   result.Row        // from the collectors
 }
 
+func newMeasurement(d *deployment, t *trial) *measurement {
+	return &measurement{d: d, run: d.run, config: d.config, trial: t, sink: sink{mask: d.run.mask}}
+}
+
 // Record implements [load.Recorder].
 func (m *measurement) Record(r result.Request) { m.keep(r) }
 
 // keep records a request, see [records.add].
 func (m *measurement) keep(r result.Request) (full string) {
-	r.Error = m.mask.Text(r.Error)
+	r.Error = m.run.mask.Text(r.Error)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.records.add(r)
 }
 
-// run takes the attempt through its steps. A server that dies ends it.
-func (m *measurement) run(ctx context.Context) error {
-	mctx, cancel := serving.WithLimit(ctx, "timeouts.trial", m.Plan.Timeouts.Trial)
+// perform takes the attempt through its steps. A server that dies ends it.
+func (m *measurement) perform(ctx context.Context) error {
+	mctx, cancel := serving.WithLimit(ctx, "timeouts.trial", m.config.Plan.Timeouts.Trial)
 	defer cancel()
-	mctx, stop := backends.WhileUp(mctx, m.server.Deployment)
+	mctx, stop := backends.WhileUp(mctx, m.d.server.Deployment)
 	defer stop()
 
-	h := m.server.Host(m.profile.EntryRole(), 0)
+	h := m.d.server.Host(m.d.profile.EntryRole(), 0)
 	driver, err := m.driver(h)
 	if err != nil {
 		return err
 	}
 	defer driver.Close()
 	defer func() { m.requests = m.records.take() }()
-	return m.steps(mctx, m.trial, m.attempt, []step{
+	return m.d.steps(mctx, m.trial, m.attempt, []step{
 		{"count tokens", 0, func(ctx context.Context) (err error) {
-			if err = m.countTokens(ctx, &m.seen.counting, h); err == nil {
+			if err = m.countTokens(ctx, &m.d.seen.counting, h); err == nil {
 				m.markLogs() // its questions are no requests of the trial
 			}
 			return err
@@ -207,17 +213,17 @@ func (m *measurement) diedUnderLoad(ctx context.Context) bool {
 		}
 	}
 	// Asked first and last: where both are ready a select takes either.
-	if wait == 0 || m.server.Gone() {
-		return m.server.Gone()
+	if wait == 0 || m.d.server.Gone() {
+		return m.d.server.Gone()
 	}
 	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
-	case <-m.server.Done():
+	case <-m.d.server.Done():
 	case <-ctx.Done():
 	case <-t.C:
 	}
-	return m.server.Gone()
+	return m.d.server.Gone()
 }
 
 // warmUp sends the warm-up's requests; they are recorded as such and never
@@ -230,7 +236,7 @@ func (m *measurement) warmUp(ctx context.Context, d load.Driver) error {
 		return err
 	}
 	_, err = d.Run(ctx, src, m, m.options(nil))
-	m.learnFromWarmup(&m.seen.counting)
+	m.learnFromWarmup(&m.d.seen.counting)
 	return errors.Join(err, context.Cause(ctx))
 }
 
@@ -260,8 +266,8 @@ func (m *measurement) measure(ctx, run context.Context, d load.Driver) error {
 	s := &supervisor{Source: src, keep: m.keep, cancel: cancel, rule: ruleOf(m.trial.cell.Load)}
 	m.health, err = d.Run(loaded, s, s, m.options(func(p load.Progress) {
 		s.tell(func(r *stopping.Rule) { r.InFlight(m.anchor.Since(), p.Sent, p.InFlight) })
-		m.Emit(event.Event{
-			Type: event.TrialProgress, Deployment: m.ID, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial,
+		m.run.Emit(event.Event{
+			Type: event.TrialProgress, Deployment: m.d.of.ID, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial,
 			Attempt: m.attempt, Progress: &p, Label: Label(m.trial.cell),
 		})
 	}))
