@@ -87,8 +87,12 @@ const (
 	SSHStart      Point = "ssh.start" // the engine, detached on the host
 	SSHStop       Point = "ssh.stop"
 	SSHRead       Point = "ssh.read"
-	AgentBeat     Point = "agent.beat" // the heartbeat to a pod
-	AgentEnd      Point = "agent.end"  // what a pod's own agent is told to do
+	CommandCreate Point = "command.create" // a provider's program is started, to make a unit
+	CommandDelete Point = "command.delete"
+	CommandRead   Point = "command.read"
+	CommandKill   Point = "command.kill" // it takes too long, or nobody needs it any more
+	AgentBeat     Point = "agent.beat"   // the heartbeat to a pod
+	AgentEnd      Point = "agent.end"    // what a pod's own agent is told to do
 )
 
 // Files of launches, attempts and derived views.
@@ -143,7 +147,8 @@ func Points() []Point {
 		BookMkdir, BookCreate, BookWrite, BookSync, BookRename, BookDirsync, BookRemove,
 		RunpodCreate, RunpodDelete, RunpodAction, RunpodRead,
 		DockerPull, DockerCreate, DockerStart, DockerStop, DockerRemove, DockerGroup, DockerUngroup, DockerExec, DockerRead,
-		SSHDial, SSHStart, SSHStop, SSHRead, AgentBeat, AgentEnd,
+		SSHDial, SSHStart, SSHStop, SSHRead,
+		CommandCreate, CommandDelete, CommandRead, CommandKill, AgentBeat, AgentEnd,
 		LaunchMkdir,
 		LaunchCreate, LaunchWrite, LaunchSync, LaunchRename, LaunchDirsync,
 		LogCreate,

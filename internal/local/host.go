@@ -2,16 +2,11 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"strconv"
-	"strings"
-	"syscall"
-	"time"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
@@ -58,10 +53,8 @@ func (h *localHost) Logs(context.Context) (io.ReadCloser, error) {
 	return os.Open(h.log)
 }
 
-const (
-	maxOutput = 4 << 20 // of a command, in bytes
-	maxErrors = 1 << 10
-)
+// maxOutput bounds what a command may say, in bytes.
+const maxOutput = 4 << 20
 
 // errTooLong ends a command that says more than anybody asked for.
 var errTooLong = fmt.Errorf("more than %d MiB of output", maxOutput>>20)
@@ -69,35 +62,10 @@ var errTooLong = fmt.Errorf("more than %d MiB of output", maxOutput>>20)
 // Exec runs a command of this machine. Whatever it started ends with it when
 // the context does.
 func (h *localHost) Exec(ctx context.Context, argv ...string) ([]byte, error) {
-	if len(argv) == 0 {
-		return nil, errors.New("no command")
+	out := &bounded.Buffer{Max: maxOutput, Full: func() error { return errTooLong }}
+	err := h.fx.Run(ctx, effect.SpawnTool, effect.KillTool, argv, nil, out)
+	if err != nil && len(argv) > 0 {
+		err = fmt.Errorf("%s: %w", argv[0], err)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	// Ended, not only cut off: a command that ignores SIGPIPE would go on.
-	out := &bounded.Buffer{Max: maxOutput, Full: func() error { cancel(errTooLong); return nil }}
-	complaint := &bounded.Buffer{Max: maxErrors}
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Stdout, cmd.Stderr = out, complaint
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return h.fx.Kill(effect.KillTool, -cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = time.Second // a grandchild that kept stdout must not keep us
-	err := h.fx.Start(effect.SpawnTool, cmd)
-	if err != nil && cmd.Process != nil { // it was started all the same
-		_ = cmd.Cancel()
-		_ = cmd.Wait()
-	}
-	if err == nil {
-		err = cmd.Wait()
-	}
-	if err == nil && !errors.Is(context.Cause(ctx), errTooLong) {
-		return out.Bytes(), nil
-	}
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	if said := strings.TrimSpace(complaint.String()); said != "" {
-		return out.Bytes(), fmt.Errorf("%s: %w: %s", argv[0], err, said)
-	}
-	return out.Bytes(), fmt.Errorf("%s: %w", argv[0], err)
+	return out.Bytes(), err
 }

@@ -1,0 +1,84 @@
+package effect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// ErrNotStarted is a command that has done nothing, because it did not start.
+var ErrNotStarted = errors.New("it was not started")
+
+// maxComplaint is how much of a command's stderr is in its error, in bytes: the
+// last, where a trace has its reason.
+const maxComplaint = 1 << 10
+
+// Run runs a command of this machine as the operation start and returns when it
+// has ended. stdout goes to out as it comes. The command has a process group of
+// its own, which is killed, as the operation kill, when ctx ends or out returns an
+// error: Run returns the cause of that. What the group leaves running when the
+// command ends by itself goes on.
+func (e *Effects) Run(ctx context.Context, start, kill Point, argv []string, stdin []byte, out io.Writer) error {
+	if len(argv) == 0 {
+		return fmt.Errorf("%w: no command", ErrNotStarted)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var complaint complaint
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	// Ended, not only cut off: a command that ignores SIGPIPE would go on.
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &taker{out, cancel}, &complaint
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return e.Kill(kill, -cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second // a grandchild that kept stdout must not keep us
+	err := e.Start(start, cmd)
+	switch {
+	case err == nil:
+		err = cmd.Wait()
+	case cmd.Process == nil:
+		return fmt.Errorf("%w: %w", ErrNotStarted, err)
+	default: // it was started all the same
+		_ = cmd.Cancel()
+		_ = cmd.Wait()
+	}
+	switch {
+	case err == nil || errors.Is(err, exec.ErrWaitDelay):
+		return nil
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	}
+	if said := strings.TrimSpace(string(complaint)); said != "" {
+		return fmt.Errorf("%w: %s", err, said)
+	}
+	return err
+}
+
+// A taker passes on what a command prints until that is refused, and ends the
+// command then.
+type taker struct {
+	out io.Writer
+	end context.CancelCauseFunc
+}
+
+func (t *taker) Write(p []byte) (int, error) {
+	if _, err := t.out.Write(p); err != nil {
+		t.end(err)
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// A complaint is the end of what a command prints on stderr.
+type complaint []byte
+
+func (c *complaint) Write(p []byte) (int, error) {
+	*c = append(*c, p...)
+	*c = (*c)[max(0, len(*c)-maxComplaint):]
+	return len(p), nil
+}
