@@ -27,7 +27,7 @@ type deployment struct {
 	pod     backends.Name
 	members []*member         // in the order in which they are made
 	grouped bool              // there may be a group
-	moved   bool              // an address became known only when its unit was made
+	moved   bool              // an address became known only when its unit was made, or when it ran
 	where   map[string]string // see Allocation.At
 	release func()            // what Allocate holds; see Allocation.Close
 	quoted  float64           // USD per hour; see Allocation
@@ -127,9 +127,14 @@ func (d *deployment) learn(m *member) {
 
 // attach begins to look after a unit that has just been started.
 func (d *deployment) attach(ctx context.Context, m *member) error {
+	before := m.unit.hosts()
 	remote, err := d.layer.provider.Attach(ctx, m.instance, m.unit)
 	if err != nil {
 		return err
+	}
+	if !slices.Equal(before, m.unit.hosts()) {
+		d.moved = true
+		connect(d.units())
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	m.remote, m.cancel = remote, cancel
@@ -146,6 +151,15 @@ func (d *deployment) attach(ctx context.Context, m *member) error {
 		}
 	}
 	return nil
+}
+
+// hosts are where the replicas of a unit are.
+func (u *Unit) hosts() []string {
+	var hosts []string
+	for _, r := range u.Replicas {
+		hosts = append(hosts, r.Place.Host)
+	}
+	return hosts
 }
 
 // create makes the file for a replica's log; nil where nobody wants one, or where

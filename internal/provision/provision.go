@@ -76,7 +76,9 @@ type Provider interface {
 	// gone already is a success. ended, which may be nil, is called when its
 	// processes have ended and what they have written can still be read.
 	Delete(ctx context.Context, i Instance, grace time.Duration, ended func(context.Context)) error
-	// Attach gives access to a running unit.
+	// Attach gives access to a unit, when it runs. The hosts of the unit's
+	// replicas that it learns it writes to their Places: units that are made later
+	// are told.
 	Attach(ctx context.Context, i Instance, u *Unit) (Remote, error)
 }
 
