@@ -264,6 +264,10 @@ type Pauser interface {
 	Resume(ctx context.Context, ref Ref) error
 }
 
+// A Gratis backend may cost nothing where its Factory says that it bills: a run does
+// not ask then. Optional, found by type assertion.
+type Gratis interface{ Free() bool }
+
 // A Quoter is a backend that can tell what it would rent. Optional, found by
 // type assertion.
 type Quoter interface {

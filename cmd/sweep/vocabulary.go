@@ -143,6 +143,9 @@ func build(p *plan.Plan, fx *effect.Effects) (*plugins, error) {
 		if f.Kind == p.Backend.Kind {
 			b, err := f.New(p.Backend.Decode)
 			errs = append(errs, p.Backend.Wrong(err))
+			if gratis, ok := b.(backends.Gratis); ok && err == nil {
+				f.Bills = f.Bills && !gratis.Free()
+			}
 			made.backend, made.factory = b, f
 		}
 	}
