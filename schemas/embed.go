@@ -1,11 +1,10 @@
 // Package schemas holds the JSON Schemas of what sweep reads, for editors and
-// for sweep schema. They are generated from the structs that files are decoded
-// into.
+// for sweep schema. They are generated from the structs that it is decoded into.
 package schemas
 
 import _ "embed"
 
-//go:generate go run ../internal/schemagen plan.schema.json ../docs/plan.md engine.schema.json ../docs/run.md
+//go:generate go run ../internal/schemagen plan.schema.json ../docs/plan.md engine.schema.json ../docs/run.md provider.schema.json ../docs/providers.md
 
 // Plan is the JSON Schema (draft-07) of the plan language.
 //
@@ -16,3 +15,9 @@ var Plan []byte
 //
 //go:embed engine.schema.json
 var Engine []byte
+
+// Provider is the JSON Schema (draft-07) of what the backend command and its
+// program say to each other.
+//
+//go:embed provider.schema.json
+var Provider []byte

@@ -3,6 +3,7 @@ package all
 
 import (
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/command"
 	"sweep.dev/sweep/backends/docker"
 	"sweep.dev/sweep/backends/endpoint"
 	"sweep.dev/sweep/backends/process"
@@ -16,6 +17,7 @@ import (
 // goes through fx; nil is without faults.
 func Factories(fx *effect.Effects) []backends.Factory {
 	return []backends.Factory{
+		command.Factory(fx),
 		docker.Factory(fx),
 		endpoint.Factory(),
 		process.Factory(fx),

@@ -21,6 +21,8 @@ func TestNames(t *testing.T) {
 	for _, f := range Factories(nil) {
 		kinds = append(kinds, f.Kind)
 	}
+	// Where a backend's name is another word: a key of an engine in a plan.
+	other := map[string]string{"plan/checkengine.go": "command"}
 	files := 0
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -47,7 +49,7 @@ func TestNames(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, at := range named(file, kinds) {
+		for _, at := range named(file, slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return other[rel] == kind })) {
 			t.Errorf("%s names a backend: ask for a trait of backends.Factory", set.Position(at))
 		}
 		return nil

@@ -12,17 +12,18 @@ import (
 func (a *app) schemaCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "schema",
-		Usage:     "prints the JSON Schema of the plan language or of engine profiles",
-		ArgsUsage: "[plan|engine]",
+		Usage:     "prints the JSON Schema of the plan language, of engine profiles or of a provider's program",
+		ArgsUsage: "[plan|engine|provider]",
 		Description: `Editors that speak yaml-language-server complete and check plans with it.
 
   $ sweep schema > plan.schema.json
-  $ sweep schema engine > engine.schema.json` + exitHelp(exitOK, exitUsage),
+  $ sweep schema engine > engine.schema.json
+  $ sweep schema provider > provider.schema.json` + exitHelp(exitOK, exitUsage),
 		OnUsageError: usageError,
 		Action: func(_ context.Context, c *cli.Command) error {
-			text, ok := map[string][]byte{"": schemas.Plan, "plan": schemas.Plan, "engine": schemas.Engine}[c.Args().First()]
+			text, ok := map[string][]byte{"": schemas.Plan, "plan": schemas.Plan, "engine": schemas.Engine, "provider": schemas.Provider}[c.Args().First()]
 			if !ok || c.Args().Len() > 1 {
-				return &usage{fmt.Errorf("schema takes plan or engine, got %q", c.Args().Slice())}
+				return &usage{fmt.Errorf("schema takes plan, engine or provider, got %q", c.Args().Slice())}
 			}
 			_, err := a.out.Write(text)
 			return err

@@ -11,6 +11,7 @@
 package fieldtag
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -36,7 +37,7 @@ type Field struct {
 }
 
 // Of lists the fields of a struct that a file may set, in their order. Fields
-// without a yaml tag go by their name in lower case, as YAML libraries have
+// without a yaml or json tag go by their name in lower case, as YAML libraries have
 // it; those tagged "-" and unexported ones are left out. It panics on a bound
 // that is no number: the tag is part of the program.
 func Of(t reflect.Type) []Field {
@@ -46,7 +47,7 @@ func Of(t reflect.Type) []Field {
 		if !f.IsExported() {
 			continue
 		}
-		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		key, _, _ := strings.Cut(cmp.Or(f.Tag.Get("yaml"), f.Tag.Get("json")), ",")
 		if key == "-" {
 			continue
 		}

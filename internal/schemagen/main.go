@@ -1,6 +1,7 @@
-// Command schemagen writes the JSON Schemas of the plan language and of engine
-// profiles, the reference of the plan's keys in docs/plan.md, and the tables of
-// findings in docs/run.md. It is run by go generate in package schemas, which
+// Command schemagen writes the JSON Schemas of the plan language, of engine
+// profiles and of providers' programs, the reference of the plan's keys in
+// docs/plan.md, the tables of findings in docs/run.md, and those of the programs'
+// protocol in docs/providers.md. It is run by go generate in package schemas, which
 // embeds the schemas.
 package main
 
@@ -22,8 +23,18 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 4 {
-		return fmt.Errorf("want the schema of plans, the page of plans, the schema of engines and the page of runs, got %d arguments", len(args))
+	if len(args) != 6 {
+		return fmt.Errorf("want the schema of plans, the page of plans, the schema of engines, the page of runs, the schema of providers and their page, got %d arguments", len(args))
+	}
+	programs, err := generateProvider()
+	if err != nil {
+		return err
+	}
+	if err := write(args[4], programs); err != nil {
+		return err
+	}
+	if err := renew(args[5], documentProvider); err != nil {
+		return err
 	}
 	profiles, err := generateEngine()
 	if err != nil {

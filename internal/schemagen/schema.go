@@ -91,6 +91,10 @@ func (g generator) value(t reflect.Type, f fieldtag.Field) object {
 	case reflect.TypeFor[time.Duration]():
 		// A unit is required, and nothing is no duration.
 		return object{"type": "string", "pattern": `^[0-9.hmsunµ]*[1-9][0-9.hmsunµ]*[hms]$`}
+	case reflect.TypeFor[time.Time]():
+		return object{"type": "string", "format": "date-time"}
+	case reflect.TypeFor[[]byte]():
+		return object{"type": "string", "contentEncoding": "base64"}
 	case reflect.TypeFor[secret.String]():
 		return object{"type": []string{"string", "number", "boolean"}}
 	case reflect.TypeFor[plan.Matrix]():
