@@ -16,6 +16,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/procfs"
 )
 
@@ -30,6 +31,8 @@ type suite struct {
 	spoil   func(*backends.Spec)
 	remote  bool
 	oneRole bool
+	config  string // for who is killed
+	points  []effect.Point
 }
 
 // An Option says how a backend differs from one that starts local processes.
@@ -77,6 +80,7 @@ func Run(t *testing.T, fresh func(*testing.T) (backends.Backend, backends.Spec),
 	if !s.nothing && !s.oneRole {
 		t.Run("roles", s.roles)
 		t.Run("roles fail", s.rolesFail)
+		t.Run("killed", s.killed)
 	}
 }
 

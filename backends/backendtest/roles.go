@@ -110,19 +110,28 @@ type telling struct {
 	listening map[string]bool // replicas of the first role that are up
 }
 
-// divide makes two roles of a spec's one.
-func (o *telling) divide(spec *backends.Spec) {
-	base := spec.Roles[0]
-	dir := o.t.TempDir()
-	first, second := base, base
+// twoRoles makes two roles of two replicas of a spec's one, with logs in dir.
+func twoRoles(spec *backends.Spec, dir string) {
+	first, second := spec.Roles[0], spec.Roles[0]
 	first.Name, second.Name = "worker", "frontend" // which the simulator knows
 	for _, r := range []*backends.Role{&first, &second} {
+		name := r.Name
 		r.Replicas, r.GPUs, r.Port = 2, 0, 0
-		r.LogPath = func(n int) string { return filepath.Join(dir, r.Name+"-"+strconv.Itoa(n)+".log") }
-		if argv := r.Argv; !simulates(o.t.Backend) {
-			r.Argv = func(a backends.Address) ([]string, error) { return tell(a, argv) }
+		r.LogPath = func(n int) string { return filepath.Join(dir, name+"-"+strconv.Itoa(n)+".log") }
+	}
+	spec.Roles, spec.Entry = []backends.Role{first, second}, second.Name
+}
+
+// divide makes two roles of a spec's one, which say what they are told.
+func (o *telling) divide(spec *backends.Spec) {
+	twoRoles(spec, o.t.TempDir())
+	if !simulates(o.t.Backend) {
+		for i := range spec.Roles {
+			argv := spec.Roles[i].Argv
+			spec.Roles[i].Argv = func(a backends.Address) ([]string, error) { return tell(a, argv) }
 		}
 	}
+	first, second := &spec.Roles[0], &spec.Roles[1]
 	first.Started = func(ctx context.Context, h host.Host, replica int) error {
 		for !answers(o.t.T, h) {
 			select {
@@ -139,7 +148,6 @@ func (o *telling) divide(spec *backends.Spec) {
 		}
 		return nil
 	}
-	spec.Roles, spec.Entry = []backends.Role{first, second}, "frontend"
 }
 
 // tell is a command line that says where its peers are before it becomes the one

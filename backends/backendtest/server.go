@@ -19,9 +19,16 @@ import (
 const serverArg = "backendtest-server"
 
 // Main is the TestMain of a backend that starts local processes: the test
-// binary is also the guard and the server.
-func Main(m *testing.M) {
+// binary is also the guard and the server, and where there is a Maker, what [Killed]
+// kills.
+func Main(m *testing.M, makers ...Maker) {
 	guard.Main()
+	if text := os.Getenv(launchVar); text != "" {
+		for _, make := range makers {
+			fmt.Fprintln(os.Stderr, launchKilled(text, make))
+		}
+		os.Exit(1)
+	}
 	if len(os.Args) == 3 && os.Args[1] == serverArg {
 		serve(os.Args[2])
 	}
@@ -48,11 +55,19 @@ func serve(address string) {
 // by [Main]. Its log is in a folder of the test.
 func Spec(t *testing.T) backends.Spec {
 	t.Helper()
-	self, err := os.Executable()
+	spec, err := SpecIn(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	return spec
+}
+
+// SpecIn is [Spec] with the log in a folder.
+func SpecIn(dir string) (backends.Spec, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return backends.Spec{}, err
+	}
 	return backends.Spec{
 		Owner: "owner", RunID: "run", Pod: "d1-l01", Grace: 5 * time.Second,
 		Roles: []backends.Role{{
@@ -62,5 +77,5 @@ func Spec(t *testing.T) backends.Spec {
 				return []string{self, serverArg, a.String()}, nil
 			},
 		}},
-	}
+	}, nil
 }

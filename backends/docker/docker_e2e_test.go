@@ -22,6 +22,7 @@ import (
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/backends/docker"
 	"sweep.dev/sweep/backends/docker/dockertest"
+	"sweep.dev/sweep/internal/effect"
 )
 
 // A lab is a daemon with an image.
@@ -46,11 +47,13 @@ func TestDocker(t *testing.T) {
 		if left := d.Containers(t); len(left) != 0 {
 			t.Errorf("containers at the end: %v", left)
 		}
+		d.NoGroups(t)
 	})
 	t.Run("contract", func(t *testing.T) {
 		backendtest.Run(t, func(t *testing.T) (backends.Backend, backends.Spec) {
 			return l.backend(t, nil), l.spec(t)
-		}, backendtest.CrashWith(l.crash), backendtest.SpoilWith(func(s *backends.Spec) { s.Roles[0].Image = "no/such:image" }))
+		}, backendtest.CrashWith(l.crash), backendtest.SpoilWith(func(s *backends.Spec) { s.Roles[0].Image = "no/such:image" }),
+			backendtest.Killed(l.Host+" "+l.image, effect.DockerGroup, effect.DockerCreate))
 	})
 	t.Run("exec", l.exec)
 	t.Run("exit", l.exit)
@@ -95,13 +98,14 @@ print("listening", flush=True)
 s.serve_forever()
 `
 
-func (l *lab) spec(t *testing.T) backends.Spec {
-	dir := t.TempDir()
+func (l *lab) spec(t *testing.T) backends.Spec { return specOf(l.image, t.TempDir()) }
+
+func specOf(image, dir string) backends.Spec {
 	return backends.Spec{
 		Owner: "owner", RunID: "run", Pod: "d1-l01", Engine: "test", GPU: "cpu", GPUs: 1, Digest: "digest",
 		Grace: 5 * time.Second, Expires: time.Now().Add(time.Hour),
 		Roles: []backends.Role{{
-			Name: "server", Replicas: 1, Image: l.image,
+			Name: "server", Replicas: 1, Image: image,
 			LogPath:      func(n int) string { return filepath.Join(dir, "server-"+strconv.Itoa(n)+".log") },
 			MetricsPaths: []string{"/metrics"},
 			Argv: func(a backends.Address) ([]string, error) {
@@ -114,6 +118,16 @@ func (l *lab) spec(t *testing.T) backends.Spec {
 func answers(t *testing.T, d backends.Deployment) {
 	t.Helper()
 	eventually(t, "the server answers", func() bool { _, err := get(t, d.Host("server", 0), "/"); return err == nil })
+}
+
+// launches makes what backendtest kills.
+func launches(config, dir string, fx *effect.Effects) (backends.Backend, backends.Spec, error) {
+	c := docker.DefaultConfig()
+	var image string
+	c.Host, image, _ = strings.Cut(config, " ")
+	c.Pull = "never"
+	b, err := docker.New(fx, c, nil)
+	return b, specOf(image, dir), err
 }
 
 // crash ends a container as an accident would.

@@ -10,10 +10,20 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/backends/process"
+	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/secret"
 )
 
-func TestMain(m *testing.M) { backendtest.Main(m) }
+func TestMain(m *testing.M) {
+	backendtest.Main(m, func(_, dir string, fx *effect.Effects) (backends.Backend, backends.Spec, error) {
+		spec, err := backendtest.SpecIn(dir)
+		if err != nil {
+			return nil, spec, err
+		}
+		b, err := process.New(fx, process.Config{})
+		return b, spec, err
+	})
+}
 
 func TestContract(t *testing.T) {
 	backendtest.Run(t, func(t *testing.T) (backends.Backend, backends.Spec) {
@@ -22,7 +32,7 @@ func TestContract(t *testing.T) {
 			t.Fatal(err)
 		}
 		return b, backendtest.Spec(t)
-	})
+	}, backendtest.Killed("", effect.SpawnGuard))
 }
 
 func TestFactory(t *testing.T) {

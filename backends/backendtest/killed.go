@@ -1,0 +1,133 @@
+package backendtest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"testing"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/effect"
+)
+
+// launchVar makes a test binary a process that launches a deployment and is killed
+// on the way; see [Killed].
+const launchVar = "BACKENDTEST_LAUNCH"
+
+// An order is what such a process is told.
+type order struct {
+	Config, Fault, Owner, Run, Dir string
+}
+
+// A Maker makes a backend and a spec of one server in a process of its own, of what
+// [Killed] has for it.
+type Maker func(config, dir string, fx *effect.Effects) (backends.Backend, backends.Spec, error)
+
+// Killed has two roles of two replicas launched by processes that are killed with
+// SIGKILL before and after each of these operations, every time that one is done.
+// What is left is then ended by what their ledger says. [Main] has to know the
+// Maker.
+func Killed(config string, points ...effect.Point) Option {
+	return func(s *suite) { s.config, s.points = config, points }
+}
+
+// launchKilled is the process of an order.
+func launchKilled(text string, make Maker) error {
+	var o order
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return err
+	}
+	_ = os.Unsetenv(launchVar) // no server is to have it
+	fx, err := effect.New(o.Fault)
+	if err != nil {
+		return err
+	}
+	b, spec, err := make(o.Config, o.Dir, fx)
+	if err != nil {
+		return err
+	}
+	spec.Owner, spec.RunID = o.Owner, o.Run
+	twoRoles(&spec, o.Dir)
+	if _, err := b.Launch(context.Background(), spec, printed{json.NewEncoder(os.Stdout)}); err != nil {
+		return err
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(backends.Arrow{State: backends.Ready}); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, os.Stdin) // until it is killed, or nobody is there
+	return err
+}
+
+// printed is a ledger whose disk is the reader of stdout.
+type printed struct{ *json.Encoder }
+
+func (p printed) Record(_ context.Context, a backends.Arrow) error { return p.Encode(a) }
+
+func (s *suite) killed(tt *testing.T) {
+	for _, point := range s.points {
+		for _, phase := range []effect.Phase{effect.Before, effect.After} {
+			tt.Run(fmt.Sprintf("%s %s", phase, point), func(tt *testing.T) {
+				tt.Parallel()
+				for n, up := 1, false; !up && n <= 8; n++ {
+					fault := fmt.Sprintf("%s:%s:kill@%d", point, phase, n)
+					tt.Run(fault, func(tt *testing.T) { up = s.killedAt(tt, fault) })
+				}
+			})
+		}
+	}
+}
+
+// killedAt is one launch. It says whether that came to its end before the fault.
+func (s *suite) killedAt(tt *testing.T, fault string) (up bool) {
+	t := s.try(tt)
+	text, err := json.Marshal(order{s.config, fault, t.spec.Owner, t.spec.RunID, t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), launchVar+"="+string(text))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var arrows []backends.Arrow
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 1<<20)
+	for !up && lines.Scan() {
+		var a backends.Arrow
+		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
+			continue // the last one may be half
+		}
+		if up = a.State == backends.Ready; !up {
+			arrows = append(arrows, a)
+		}
+	}
+	_ = cmd.Process.Kill() // of one that was not killed yet
+	err = cmd.Wait()
+	if len(arrows) == 0 || arrows[len(arrows)-1].State == backends.Gone {
+		t.Fatalf("it was not killed on the way: %v, recorded %+v", err, arrows)
+	}
+	ref := backends.Ref{Kind: arrows[0].Kind, RunID: t.spec.RunID, Pod: arrows[0].Pod, Name: arrows[0].Name, Details: arrows[0].At}
+	if last := arrows[len(arrows)-1].Ref; last != nil {
+		ref = *last
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := t.Terminate(ctx, ref); err != nil {
+		t.Errorf("Terminate of %+v: %v", ref, err)
+	}
+	return up
+}
