@@ -18,5 +18,7 @@
 // failure is that of the last one. A server that could not be ended gives its
 // deployment up: nothing more is started there.
 //
-// What a server is used for is not known here: a [Measurer] does that.
+// What a server is used for is not known here: a [Measurer] does that. Below are
+// render (what a backend is told), ready (waiting), ask (questions to a server) and
+// budget (money); none of them knows this package.
 package serving

@@ -13,6 +13,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/serving/ready"
 )
 
 // tailBytes is how much of a log the classifier is given.
@@ -46,23 +47,6 @@ func (f *Failure) giveUp(deaths int) *Failure {
 	return &g
 }
 
-// A wrongModel is a server that answers, but for another model.
-type wrongModel struct {
-	want string
-	got  []string
-}
-
-// maxListed bounds the models of a server that a message names.
-const maxListed = 20
-
-func (e *wrongModel) Error() string {
-	got, more := e.got, ""
-	if n := len(got) - maxListed; n > 0 {
-		got, more = got[:maxListed], fmt.Sprintf(" and %d more", n)
-	}
-	return fmt.Sprintf("the server serves %q%s, not %q", got, more, e.want)
-}
-
 // failureOf finds the class of the end of a server: by what ended it, and by
 // what its log says. key is the engine's name in the plan.
 func failureOf(ctx context.Context, err error, dep backends.Deployment, logs []serverLog, p *engine.Profile, key string) *Failure {
@@ -76,7 +60,7 @@ func failureOf(ctx context.Context, err error, dep backends.Deployment, logs []s
 	}
 	end := engine.End{}
 	var exit *backends.Exit
-	var wrong *wrongModel
+	var wrong *ready.WrongModel
 	var over Limit
 	var known *backends.Failure
 	switch {
@@ -86,7 +70,7 @@ func failureOf(ctx context.Context, err error, dep backends.Deployment, logs []s
 	case errors.As(err, &exit):
 		end = engine.End{Exited: true, Code: exit.Code, Signal: exit.Signal, OOMKilled: exit.OOMKilled}
 	case errors.As(err, &wrong):
-		end.WrongModel = wrong.got
+		end.WrongModel = wrong.Got
 	case errors.As(context.Cause(ctx), &over), errors.As(err, &over):
 		f.Text = over.Error()
 		if !errors.Is(err, context.DeadlineExceeded) {

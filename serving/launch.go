@@ -148,7 +148,7 @@ func (d *Servers) await(ctx context.Context, s *Server, launched time.Time) (*Fa
 	timeout := d.config.Plan.ReadyTimeout(d.profile)
 	rctx, cancel := WithLimit(ctx, "timeouts.ready", timeout)
 	defer cancel()
-	first, err := d.ready(rctx, s)
+	first, err := d.check().Server(rctx, s.Deployment, s.Roles, s.authorize)
 	if err != nil {
 		cause := d.failureOf(rctx, err, s.Deployment, s.Roles)
 		d.up = s
@@ -158,11 +158,11 @@ func (d *Servers) await(ctx context.Context, s *Server, launched time.Time) (*Fa
 		}
 		return d.launchFailed(n, cause), nil
 	}
-	s.Version = first.version
+	s.Version = first.Version
 	if err := d.measurer.Accept(s); err != nil {
 		return nil, err
 	}
-	if first.uncounted {
+	if first.Uncounted {
 		d.emit(event.Event{Type: event.Notice, Launch: n, Label: d.label, Text: d.label + ": the server streams no usage: each chunk with content counts as one token (tokens_assumed)"})
 	}
 	if !s.Foreign {

@@ -13,6 +13,7 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/serving/budget"
+	"sweep.dev/sweep/serving/ready"
 	"sweep.dev/sweep/serving/render"
 )
 
@@ -34,8 +35,8 @@ type Options struct {
 	// timeouts.stop until a pod is seen to be gone.
 	StopSlack time.Duration
 
-	Sweep    string   // path of this program, for engines that are part of it
-	Patience Patience // shorter in tests
+	Sweep    string         // path of this program, for engines that are part of it
+	Patience ready.Patience // shorter in tests
 }
 
 // With is what a rendering depends on beside the plan.

@@ -1,12 +1,18 @@
 package serving
 
 import (
+	"context"
+	"fmt"
 	"path/filepath"
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/serving/ready"
 	"sweep.dev/sweep/serving/render"
 )
 
@@ -82,4 +88,40 @@ func (d *Servers) launchRecord(spec backends.Spec) launchRecord {
 		}
 	}
 	return l
+}
+
+// check waits for the servers of this deployment.
+func (d *Servers) check() *ready.Check {
+	return &ready.Check{
+		Profile: d.profile, Of: d.of, Given: d.config.Options.Given, Patience: d.config.Options.Patience,
+		Mask: d.config.Mask, Asked: func(path string) { d.measurer.Asked(path) },
+		Show: func(step, last string) {
+			d.emit(event.Event{Type: event.Waiting, Step: step, Label: d.label, Text: last})
+		},
+	}
+}
+
+// started is what a backend calls behind each role: it returns when a replica is
+// ready as its role's profile wants it, and has the time that a whole server has for
+// that. Nil where it is ready at once.
+func (d *Servers) started(role *engine.Role, logPath func(int) string) func(context.Context, host.Host, int) error {
+	if role == nil || role.Ready == (engine.RoleReady{}) {
+		return nil
+	}
+	timeout := d.config.Plan.ReadyTimeout(d.profile)
+	return func(ctx context.Context, h host.Host, replica int) error {
+		ctx, cancel := WithLimit(ctx, "timeouts.ready", timeout)
+		defer cancel()
+		return d.check().Role(ctx, role.Ready, h, logPath(replica), fmt.Sprintf("until %s %d is ready", role.Name, replica))
+	}
+}
+
+// waits says whether a launch of these roles waits for one of them.
+func waits(roles []backends.Role) bool {
+	for _, r := range roles {
+		if r.Started != nil {
+			return true
+		}
+	}
+	return false
 }

@@ -1,4 +1,4 @@
-package serving
+package ready
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func TestWait_othersThanTheEngine(t *testing.T) {
 		"roles":    {&engine.Profile{Entry: "decode", Roles: []engine.Role{{Name: "prefill"}, {Name: "decode"}}}, host.Direct, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			d := waiting(Options{Patience: Patience{Again: time.Second}}, c.profile)
+			d := waiting(Check{Patience: Patience{Again: time.Second}}, c.profile)
 			w := d.waitFor(pathTo{c.path}, "ready")
 			if err := w.judge(refusal); err != nil {
 				t.Errorf("%s: the first refusal ended it: %v", name, err)
@@ -47,7 +47,7 @@ func TestWait_othersThanTheEngine(t *testing.T) {
 func TestWait_refusesAndGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := waiting(Options{Patience: Patience{Again: time.Second}}, &engine.Profile{})
+		d := waiting(Check{Patience: Patience{Again: time.Second}}, &engine.Profile{})
 		w := d.waitFor(pathTo{host.Direct}, "ready")
 		for range 3 {
 			for _, code := range []int{http.StatusNotFound, http.StatusServiceUnavailable} {
@@ -65,7 +65,7 @@ func TestWait_refusesAndGoesOn(t *testing.T) {
 func TestWait_silence(t *testing.T) {
 	t.Parallel()
 	none := &ask.NoAnswer{Err: errors.New("connection refused")}
-	given := waiting(Options{Given: true, Patience: Patience{Silent: time.Minute}}, &engine.Profile{})
+	given := waiting(Check{Given: true, Patience: Patience{Silent: time.Minute}}, &engine.Profile{})
 	w := given.waitFor(pathTo{host.Direct}, "ready")
 	if err := w.judge(none); err != nil {
 		t.Errorf("at once: %v", err)
@@ -81,7 +81,7 @@ func TestWait_silence(t *testing.T) {
 	if err := w.judge(none); err != nil {
 		t.Errorf("it answered a moment ago: %v", err)
 	}
-	started := waiting(Options{}, &engine.Profile{})
+	started := waiting(Check{}, &engine.Profile{})
 	w = started.waitFor(pathTo{host.Direct}, "ready")
 	w.silent = w.silent.Add(-time.Hour)
 	if err := w.judge(none); err != nil {
@@ -89,8 +89,9 @@ func TestWait_silence(t *testing.T) {
 	}
 }
 
-func waiting(o Options, p *engine.Profile) *Servers {
-	return &Servers{config: &Config{Options: o, Run: quiet{}}, profile: p}
+func waiting(c Check, p *engine.Profile) *Check {
+	c.Profile, c.Show = p, func(string, string) {}
+	return &c
 }
 
 // pathTo is a deployment that is reached so.

@@ -1,4 +1,4 @@
-package serving
+package ready
 
 import (
 	"bytes"
@@ -11,33 +11,23 @@ import (
 	"regexp"
 	"time"
 
-	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/serving/ask"
 )
 
-// started is what a backend calls behind each role: it returns when a replica
-// is so far that the next role may be started, or the deployment asked whether it
-// serves. Nil where that is at once. It
-// has the time that a whole server has to become ready.
-func (d *Servers) started(role *engine.Role, logPath func(int) string) func(context.Context, host.Host, int) error {
-	if role == nil || role.Ready == (engine.RoleReady{}) {
-		return nil
+// Role returns when a replica of a role is so far that the next role may be
+// started, or the deployment asked whether it serves. path is the replica's log, and
+// step what is shown meanwhile.
+func (c *Check) Role(ctx context.Context, ready engine.RoleReady, h host.Host, path, step string) error {
+	last := &lastAnswer{of: c, step: step}
+	if err := c.awaitRole(ctx, ready, h, path, last.show); err != nil {
+		return fmt.Errorf("until its role is ready: %w", err)
 	}
-	timeout := d.config.Plan.ReadyTimeout(d.profile)
-	return func(ctx context.Context, h host.Host, replica int) error {
-		ctx, cancel := WithLimit(ctx, "timeouts.ready", timeout)
-		defer cancel()
-		last := &lastAnswer{of: d, step: fmt.Sprintf("until %s %d is ready", role.Name, replica)}
-		if err := d.awaitRole(ctx, role.Ready, h, logPath(replica), last.show); err != nil {
-			return fmt.Errorf("until its role is ready: %w", err)
-		}
-		return nil
-	}
+	return nil
 }
 
-func (d *Servers) awaitRole(ctx context.Context, ready engine.RoleReady, h host.Host, path string, show func(error)) error {
+func (c *Check) awaitRole(ctx context.Context, ready engine.RoleReady, h host.Host, path string, show func(error)) error {
 	if ready.Line != "" {
 		line := newAwaitedLine(path, ready.Line)
 		if err := poll(ctx, line.seen, show); err != nil {
@@ -45,7 +35,7 @@ func (d *Servers) awaitRole(ctx context.Context, ready engine.RoleReady, h host.
 		}
 	}
 	if ready.Health != "" {
-		api := ask.New(h, func(http.Header) {}, d.config.Mask, d.measurer.Asked)
+		api := ask.New(h, func(http.Header) {}, c.Mask, c.Asked)
 		defer api.Close()
 		err := poll(ctx, func() error {
 			_, err := api.Get(ctx, ready.Health)
@@ -147,14 +137,4 @@ func (l *awaitedLine) seen() error {
 			return err
 		}
 	}
-}
-
-// waits says whether a launch of these roles waits for one of them.
-func waits(roles []backends.Role) bool {
-	for _, r := range roles {
-		if r.Started != nil {
-			return true
-		}
-	}
-	return false
 }

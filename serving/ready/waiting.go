@@ -1,4 +1,4 @@
-package serving
+package ready
 
 import (
 	"cmp"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/result"
@@ -43,13 +42,13 @@ type wait struct {
 	refused time.Time // since when the same thing is refused; zero if it is not
 }
 
-func (d *Servers) waitFor(dep backends.Deployment, step string) *wait {
-	entry := d.profile.EntryRole()
+func (c *Check) waitFor(dep backends.Deployment, step string) *wait {
+	entry := c.Profile.EntryRole()
 	direct := dep.Host(entry, 0).Path() == host.Direct
-	computes := d.profile.Role(entry).Computes()
+	computes := c.Profile.Role(entry).Computes()
 	return &wait{
-		last: lastAnswer{of: d, step: step}, patience: d.config.Options.Patience,
-		given: d.config.Options.Given, own: direct && computes && len(d.profile.Roles) < 2,
+		last: lastAnswer{of: c, step: step}, patience: c.Patience,
+		given: c.Given, own: direct && computes && len(c.Profile.Roles) < 2,
 		silent: time.Now(),
 	}
 }
@@ -58,7 +57,7 @@ func (d *Servers) waitFor(dep backends.Deployment, step string) *wait {
 func (w *wait) judge(err error) error {
 	now := time.Now()
 	w.last.show(err)
-	if _, ok := err.(*wrongModel); ok { //nolint:errorlint // returned as it is, never wrapped
+	if _, ok := err.(*WrongModel); ok { //nolint:errorlint // returned as it is, never wrapped
 		return err // a proxy that has no route names no model
 	}
 	var none *ask.NoAnswer
@@ -88,17 +87,34 @@ func (w *wait) judge(err error) error {
 
 // A lastAnswer shows people what they wait for.
 type lastAnswer struct {
-	of    *Servers
+	of    *Check
 	step  string
 	shown string
 }
 
-// show emits the last answer if it is another than the one before.
+// show passes on the last answer if it is another than the one before.
 func (l *lastAnswer) show(err error) {
-	text := wire.Clip(l.of.config.Mask.Text(err.Error()))
+	text := wire.Clip(l.of.Mask.Text(err.Error()))
 	if text == l.shown {
 		return
 	}
 	l.shown = text
-	l.of.emit(event.Event{Type: event.Waiting, Step: l.step, Label: l.of.label, Text: text})
+	l.of.Show(l.step, text)
+}
+
+// A WrongModel is a server that answers, but for another model.
+type WrongModel struct {
+	Want string
+	Got  []string
+}
+
+// maxListed bounds the models of a server that a message names.
+const maxListed = 20
+
+func (e *WrongModel) Error() string {
+	got, more := e.Got, ""
+	if n := len(got) - maxListed; n > 0 {
+		got, more = got[:maxListed], fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("the server serves %q%s, not %q", got, more, e.Want)
 }
