@@ -64,6 +64,15 @@ type Status struct {
 	Exit   *int          // its exit status as a shell has it (128+n for a signal); nil while it runs
 	Beats  int           // that have arrived since the agent began
 	Over   string        // why the pod ends; "" while it does not
+	// Exits are the exit statuses of those of several replicas that have ended.
+	Exits map[int]int
+}
+
+// Start starts one of the [Options].Replicas. One that was started already is left
+// as it is.
+func (a *Agent) Start(ctx context.Context, replica int) error {
+	_, _, err := a.ask(ctx, askTimeout, http.MethodPost, "/start", map[string]any{"replica": replica})
+	return err
 }
 
 // Beat tells the pod that somebody is there. [ErrOver] where that is too late.
@@ -138,13 +147,15 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 		Exit   *int   `json:"exit_status"`
 		Beats  int    `json:"beats"`
 		Over   string `json:"over"`
+
+		Exits map[int]int `json:"exits"`
 	}
 	if err := json.Unmarshal(body, &s); err != nil {
 		return Status{}, fmt.Errorf("agent: status: %w", err)
 	}
 	status := Status{
 		Left: time.Duration(s.Left) * time.Second, Kept: time.Duration(s.Kept) * time.Second,
-		Exit: s.Exit, Beats: s.Beats, Over: s.Over,
+		Exit: s.Exit, Beats: s.Beats, Over: s.Over, Exits: s.Exits,
 	}
 	if s.Engine != nil {
 		status.Engine = *s.Engine
@@ -223,19 +234,25 @@ func (a *Agent) once(ctx context.Context, method, path string, body []byte) ([]b
 // context bounds the whole reading; a pod that does not answer for half a
 // minute ends it with an error.
 func (a *Agent) Log(ctx context.Context, offset int64) (io.ReadCloser, error) {
-	return a.follow(ctx, "/log", offset)
+	return a.follow(ctx, "/log", "", offset)
+}
+
+// LogOf is the output of one of several replicas, as Log. It has no lines before
+// the replica is started.
+func (a *Agent) LogOf(ctx context.Context, replica int, offset int64) (io.ReadCloser, error) {
+	return a.follow(ctx, "/log", "&replica="+strconv.Itoa(replica), offset)
 }
 
 // Samples are lines of the tool that can stream, one each second for each GPU, from
 // an offset on, with the columns of [gpustate.Streamed]. The first question starts them; the
 // pod keeps the latest 4 MiB. They have no end; else it is as with Log.
 func (a *Agent) Samples(ctx context.Context, offset int64) (io.ReadCloser, error) {
-	return a.follow(ctx, "/smi", offset)
+	return a.follow(ctx, "/smi", "", offset)
 }
 
-func (a *Agent) follow(ctx context.Context, path string, offset int64) (io.ReadCloser, error) {
+func (a *Agent) follow(ctx context.Context, path, query string, offset int64) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	f := &follower{ctx: ctx, cancel: cancel, agent: a, path: path, offset: offset}
+	f := &follower{ctx: ctx, cancel: cancel, agent: a, path: path, query: query, offset: offset}
 	if err := f.poll(0); err != nil {
 		cancel()
 		return nil, err
@@ -256,6 +273,7 @@ type follower struct {
 	cancel context.CancelFunc
 	agent  *Agent
 	path   string
+	query  string
 	offset int64 // of what comes after rest
 	rest   []byte
 	ended  bool
@@ -298,7 +316,7 @@ func (f *follower) Close() error {
 
 func (f *follower) poll(wait time.Duration) error {
 	body, h, err := f.agent.ask(f.ctx, askTimeout, http.MethodGet,
-		fmt.Sprintf("%s?offset=%d&wait=%d", f.path, f.offset, int(wait.Seconds())), nil)
+		fmt.Sprintf("%s?offset=%d&wait=%d%s", f.path, f.offset, int(wait.Seconds()), f.query), nil)
 	if err != nil {
 		return err
 	}

@@ -160,17 +160,19 @@ class Samples:
 
 
 class Log:
-    """The engine's output. The shell may empty the file; offsets go on."""
+    """The output of the engine, or of one of several. The file may be emptied; offsets go on."""
 
-    def read(self, offset, wait):
+    def read(self, offset, wait, replica=None):
         """An offset, bytes from there, and whether no more will come."""
         until = time.monotonic() + wait
+        of = "" if replica is None else ".%d" % replica
+        path = LOG if replica is None else os.path.join(DIR, "log" + of)
         while True:
-            ended = read_int("exit") is not None
-            base = read_int("base") or 0
+            ended = read_int("exit" + of) is not None
+            base = read_int("base" + of) or 0
             start = max(offset, base)
             try:
-                with open(LOG, "rb") as f:
+                with open(path, "rb") as f:
                     if f.seek(0, os.SEEK_END) < start - base:
                         start = base  # another log than the one that was read before
                     f.seek(start - base)
@@ -211,7 +213,18 @@ def status():
         "exit_status": ended,
         "beats": COUNT[0],
         "over": over(),
+        "exits": exits(),
     }
+
+
+def exits():
+    """The exit statuses of those of several replicas that have ended."""
+    ended = {}
+    for name in os.listdir(DIR):
+        m = re.match(r"exit\.([0-9]+)\Z", name)
+        if m and read_int(name) is not None:
+            ended[int(m.group(1))] = read_int(name)
+    return ended
 
 
 def find(tool):
@@ -319,10 +332,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         try:
             offset = min(1 << 50, max(0, int(query.get("offset", ["0"])[0])))
             wait = min(WAIT, max(0, int(query.get("wait", ["0"])[0])))
+            replica = int(query["replica"][0]) if "replica" in query else None
         except ValueError:
-            raise Refused(400, "offset or wait is no number")
+            raise Refused(400, "offset, wait or replica is no number")
         if url.path == "/log":
-            start, data, ended = LOGGED.read(offset, wait)
+            start, data, ended = LOGGED.read(offset, wait, replica)
             return self.answer(200, data, X_Sweep_Offset=start, X_Sweep_End=int(ended))
         if url.path == "/smi":
             SAMPLED.start(find(SAMPLES[0]))
@@ -337,7 +351,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             raise Refused(400, "the body is not JSON")
         if not isinstance(args, dict):
             raise Refused(400, "the body is not an object")
-        if url.path in ("/beat", "/keep") and over():
+        if url.path in ("/beat", "/keep", "/start") and over():
             raise Refused(410, over())
         if url.path == "/beat":
             BEAT.write(int(clock()))
@@ -349,6 +363,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 raise Refused(400, "seconds is not a whole number")
             KEEP.write(min(int(clock()) + seconds, DEADLINE) if seconds else 0)
             self.answer_status()
+        elif url.path == "/start":
+            n = args.get("replica")
+            if not isinstance(n, int) or n < 0 or n > 999:
+                raise Refused(400, "replica is no number of one")
+            os.close(os.open(os.path.join(DIR, "start.%d" % n), os.O_WRONLY | os.O_CREAT, 0o600))
+            self.answer(202, b"")
         elif url.path == "/end":
             self.answer(202, b"")
             os.kill(SHELL, signal.SIGUSR1)

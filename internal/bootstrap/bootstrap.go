@@ -61,6 +61,9 @@ type Options struct {
 	Name string
 	// Argv is the engine's command line.
 	Argv []string
+	// Replicas are several engines, in place of Argv and Files. None is started
+	// before [Agent.Start]. They need an agent, and python3 in the image.
+	Replicas []Replica
 
 	// Lifetime is how long the engine may run, from the container's first start
 	// and by a clock that nobody sets.
@@ -106,6 +109,19 @@ type Options struct {
 	RunpodAPI string
 }
 
+// A Replica is one of several engines of a pod.
+type Replica struct {
+	Name string            `json:"name"` // for people
+	Argv []string          `json:"argv"`
+	Env  map[string]string `json:"env"` // beside the pod's, and over it
+	// Files are as [Options].Files, in a folder below [Options].FilesDir; "" is none.
+	Files map[string]string `json:"files,omitempty"`
+	Dir   string            `json:"dir,omitempty"`
+}
+
+// ReplicasVar has [Options.Replicas] as JSON in the environment of the bootstrap.
+const ReplicasVar = "SWEEP_REPLICAS"
+
 // NameVar has [Options.Name] in the environment of the bootstrap's own shell, and
 // of nothing that it starts.
 const NameVar = "SWEEP_NAME"
@@ -115,6 +131,9 @@ var script string
 
 //go:embed agent.py
 var agentTemplate string
+
+//go:embed replicas.py
+var replicasSource string
 
 // agentSource is the agent with the tools that it may run.
 func agentSource() string {
@@ -147,11 +166,18 @@ func literal(texts any) string {
 // Both together are less than 40 kB as JSON, without the engine's part and Files:
 // RunPod takes 102,400 bytes.
 func Command(o Options) (argv []string, env map[string]string) {
-	argv = append([]string{"/bin/sh", "-c", script, "sweep-bootstrap"}, o.Argv...)
+	engine := o.Argv
+	if len(o.Replicas) > 0 {
+		engine = []string{"python3", "-I", "-c", replicasSource}
+	}
+	argv = append([]string{"/bin/sh", "-c", script, "sweep-bootstrap"}, engine...)
 	env = map[string]string{
 		NameVar:          o.name(),
 		"SWEEP_LIFETIME": seconds(o.Lifetime),
 		"SWEEP_GRACE":    seconds(o.Grace),
+	}
+	if len(o.Replicas) > 0 {
+		env[ReplicasVar] = literal(o.Replicas)
 	}
 	if !o.Expires.IsZero() {
 		env["SWEEP_EXPIRES"] = strconv.FormatInt(o.Expires.Unix(), 10)
@@ -215,7 +241,19 @@ func (o Options) Validate() error {
 		}
 	}
 	refuse(!namePattern.MatchString(o.name()), "%q is no name for a pod's state", o.Name)
-	refuse(len(o.Argv) == 0 || o.Argv[0] == "", "no command to start")
+	refuse(len(o.Replicas) == 0 && (len(o.Argv) == 0 || o.Argv[0] == ""), "no command to start")
+	refuse(len(o.Replicas) > 0 && o.AgentPort == 0, "several servers without an agent that starts them")
+	files := maps.Clone(o.Files)
+	for n, r := range o.Replicas {
+		refuse(len(r.Argv) == 0 || r.Argv[0] == "", "no command to start %s", r.Name)
+		refuse(strings.Contains(strings.Join(r.Argv, ""), "\x00"), "an argument of %s holds a NUL", r.Name)
+		for name, text := range r.Files {
+			if files == nil {
+				files = map[string][]byte{}
+			}
+			files[strconv.Itoa(n)+"-"+name] = []byte(text)
+		}
+	}
 	refuse(strings.Contains(strings.Join(o.Argv, ""), "\x00"), "an argument holds a NUL")
 	refuse(o.Lifetime <= 0 || o.Lifetime > maxLifetime, "lifetime %v is not between 0 and %v", o.Lifetime, maxLifetime)
 	refuse(!o.Expires.IsZero() && o.Expires.Unix() <= 0, "expires at %v", o.Expires)
@@ -226,7 +264,7 @@ func (o Options) Validate() error {
 	refuse(o.AgentPort != 0 && !tokenPattern.MatchString(o.Token.Reveal()), "the agent's token is not 16 to 512 printable characters")
 	refuse(o.LogPath != "" && (!path.IsAbs(o.LogPath) || strings.ContainsAny(o.LogPath, "\x00\n")), "log path %q is not absolute", o.LogPath)
 	refuse(o.FilesDir != "" && (!path.IsAbs(o.FilesDir) || strings.ContainsAny(o.FilesDir, "\x00\n")), "folder of files %q is not absolute", o.FilesDir)
-	if err := CheckFiles(o.Files); err != nil {
+	if err := CheckFiles(files); err != nil { // all together
 		errs = append(errs, err)
 	}
 	if o.RunpodAPI != "" {

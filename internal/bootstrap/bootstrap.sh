@@ -21,6 +21,7 @@
 #                     with and removed at the end
 #   SWEEP_FILE_0_NAME, SWEEP_FILE_0_TEXT
 #                     the first of them; the next has a 1, and so on
+#   SWEEP_REPLICAS    several engines as JSON; "$@" starts them then
 #   SWEEP_RUNPOD_API  base URL of the API that the pod asks for its deletion,
 #                     with RUNPOD_POD_ID and RUNPOD_API_KEY
 #
@@ -141,6 +142,10 @@ remember() {
 launch() {
 	SWEEP_SWITCH=$name.$pod.
 	export SWEEP_SWITCH
+	if [ -n "${SWEEP_REPLICAS:-}" ]; then
+		SWEEP_STATE=$dir
+		export SWEEP_STATE
+	fi
 	if has setsid; then
 		exec setsid "$@"
 	elif has python3; then
@@ -178,7 +183,7 @@ drain() {
 
 start_engine() {
 	if [ -n "$dir" ]; then
-		rm -f "$dir/exit" "$dir/out" 2>/dev/null
+		rm -f "$dir/exit" "$dir/out" "$dir"/start.* "$dir"/exit.* "$dir"/log.* "$dir"/base.* 2>/dev/null
 	fi
 	if [ -n "$log" ] && [ -n "$dir" ] && has tee && mkfifo "$dir/out" 2>/dev/null; then
 		drain <"$dir/out" &
