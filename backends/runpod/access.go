@@ -39,10 +39,25 @@ func (b *Backend) Access(ctx context.Context, ref backends.Ref) ([]backends.Acce
 		return nil, fmt.Errorf("%w: runpod lists no pod %s of sweep's", backends.ErrNotFound, cmp.Or(ref.ID, ref.Name))
 	}
 	p, _ := found[n].Data.(runpodapi.Pod)
-	a, err := backends.AccessOf(func(name string) string { return p.Env[name] }, "the pod's environment at RunPod")
+	envs, err := environs(p)
 	if err != nil {
-		return nil, fmt.Errorf("pod %s: %w", p.ID, err)
+		return nil, err
 	}
+	var all []backends.Access
+	for _, env := range envs {
+		a, err := backends.AccessOf(func(name string) string { return env[name] }, "the pod's environment at RunPod")
+		if err != nil {
+			return nil, fmt.Errorf("pod %s: %w", p.ID, err)
+		}
+		b.reach(&a, p)
+		all = append(all, a)
+	}
+	slices.SortFunc(all, backends.ByReplica)
+	return all, nil
+}
+
+// reach adds to an access where the pod's ports are.
+func (b *Backend) reach(a *backends.Access, p runpodapi.Pod) {
 	_, _, mapped := p.Runtime.Mapped(a.Port)
 	switch network := networkOf(p, a.Port); {
 	case p.Status == runpodapi.StatusExited:
@@ -64,5 +79,4 @@ func (b *Backend) Access(ctx context.Context, ref backends.Ref) ([]backends.Acce
 			return "http://" + backends.Address{Host: ip, Port: public}.String()
 		})
 	}
-	return []backends.Access{a}, nil
 }

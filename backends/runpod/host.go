@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"sweep.dev/sweep/backends"
@@ -18,6 +19,9 @@ type podHost struct {
 	url  string
 	path host.Path
 	log  string // "" where there is none
+	// logged is closed with the log's first line, by first.
+	logged chan struct{}
+	first  sync.Once
 	// targets are the addresses that may be dialled, as seen from here or from
 	// inside the pod, and where they lead.
 	targets map[string]string
@@ -78,7 +82,7 @@ func (h *podHost) Logs(ctx context.Context) (io.ReadCloser, error) {
 	wait, cancel := context.WithTimeout(ctx, firstLine)
 	defer cancel()
 	select {
-	case <-h.r.logged:
+	case <-h.logged:
 	case <-wait.Done():
 	}
 	return os.Open(h.log)

@@ -22,16 +22,22 @@ func (b *Backend) Check(spec backends.Spec) error {
 	wrong := func(format string, args ...any) error {
 		return fmt.Errorf("%w: runpod: "+format, append([]any{backends.ErrSpec}, args...)...)
 	}
-	if len(spec.Roles) != 1 || spec.Roles[0].Replicas > 1 {
-		return wrong("a pod is one server, not several roles or replicas")
+	image := imageOf(spec)
+	switch {
+	case image == "":
+		return wrong("no image: name one in engines.%s.image", spec.Engine)
+	case strings.ContainsAny(image, " \t\r\n\"'"):
+		return wrong("%q is not an image", image)
 	}
+	servers := 0
 	for _, role := range spec.Roles {
-		switch {
-		case role.Image == "":
-			return wrong("no image: name one in engines.%s.image", spec.Engine)
-		case strings.ContainsAny(role.Image, " \t\r\n\"'"):
-			return wrong("%q is not an image", role.Image)
+		servers += role.Replicas
+		if role.Image != "" && role.Image != image {
+			return wrong("all roles of %s run in one pod, of one image: %s has %s, not %s", spec.Engine, role.Name, role.Image, image)
 		}
+	}
+	if servers > 1 && !b.Bootstrap {
+		return wrong("only sweep's script can start %d servers in one pod: bootstrap has to be on", servers)
 	}
 	for _, c := range b.Candidates {
 		if _, err := runpodID(cmp.Or(c.GPU, spec.GPU)); err != nil {
@@ -39,6 +45,16 @@ func (b *Backend) Check(spec backends.Spec) error {
 		}
 	}
 	return b.Layer.Check(spec)
+}
+
+// imageOf is the image of a deployment's pod; "" where the plan has none.
+func imageOf(spec backends.Spec) string {
+	for _, role := range spec.Roles {
+		if role.Image != "" {
+			return role.Image
+		}
+	}
+	return spec.Image
 }
 
 // Launch rents a pod of the first candidate that can be had and returns once its

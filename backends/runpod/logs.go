@@ -62,7 +62,10 @@ func (r *remote) readLog(ctx context.Context, n int, w io.Writer) (end error) {
 		err := r.b.client.Stream(reading, r.id, query, &last, func(e runpodapi.LogLine) {
 			try = 0
 			text := strings.TrimRight(e.Line, "\r\n")
-			_, _ = io.WriteString(w, text+"\n")
+			if !r.several() {
+				r.hosts[n].first.Do(func() { close(r.hosts[n].logged) })
+				_, _ = io.WriteString(w, text+"\n")
+			}
 			if err := r.line(n, text); err != nil && end == nil {
 				end = err
 				time.AfterFunc(lastLines/4, stop)

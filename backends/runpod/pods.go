@@ -3,10 +3,13 @@ package runpod
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"sweep.dev/sweep/backends"
@@ -57,53 +60,70 @@ func (b *Backend) lease(name string, change func(*lease)) lease {
 // Retire implements [provision.Retirer]: [remote.discard] deletes what shows up.
 func (p pods) Retire(unit string) { p.b.lease(unit, func(l *lease) { l.over, l.id = true, "" }) }
 
-// Where engine and agent listen in the container.
+// Where an engine and the agent listen in the container, and from where on further
+// ports are.
 const (
-	enginePort = 8000
-	agentPort  = 8765
+	enginePort  = 8000
+	agentPort   = 8765
+	furtherPort = 8800
 )
 
-// Allocate implements [provision.Provider].
+// Allocate implements [provision.Provider]: all roles are in one pod.
 func (p pods) Allocate(_ context.Context, spec backends.Spec, pod backends.Name) (provision.Allocation, error) {
-	u := &provision.Unit{Data: p.rent}
-	for _, role := range spec.Roles {
-		for n := range role.Replicas {
-			u.Replicas = append(u.Replicas, &provision.Replica{Role: role, Place: p.b.place(role, n, pod)})
-		}
-	}
 	return provision.Allocation{
-		Units: []*provision.Unit{u}, USDPerHour: p.rent.offer.price, StorageUSDPerHour: p.b.diskPrice(),
+		Units:      []*provision.Unit{{Data: p.rent, Replicas: p.b.divide(spec, pod)}},
+		USDPerHour: p.rent.offer.price, StorageUSDPerHour: p.b.diskPrice(),
 	}, nil
 }
 
-// place chooses the ports of a replica, which listens to everybody.
-func (b *Backend) place(role backends.Role, n int, pod backends.Name) provision.Place {
-	at := provision.Place{Address: backends.Address{
-		Bind: "0.0.0.0", Host: "127.0.0.1", Port: cmp.Or(role.Port, enginePort), Replica: n,
-	}}
-	used := []int{at.Port}
-	for _, port := range role.Ports {
-		used = append(used, port)
-	}
+// divide gives the replicas of a pod their ports, which differ, and their GPUs, in
+// the order of the roles. A port that the plan names is that of the first who asks
+// for it; the next one's is the next that is free.
+func (b *Backend) divide(spec backends.Spec, pod backends.Name) (all []*provision.Replica) {
+	agent, gpu, gpus := 0, 0, 0
+	used := map[int]bool{}
 	next := func(port int) int {
-		for slices.Contains(used, port) {
+		for used[port] {
 			port++
 		}
-		used = append(used, port)
+		used[port] = true
 		return port
 	}
-	if b.Bootstrap {
-		at.Dir, at.Agent = bootstrap.FilesDir(pod.String()), next(agentPort)
-	}
-	for _, name := range slices.Sorted(maps.Keys(role.Ports)) {
-		if at.Ports == nil {
-			at.Ports = map[string]int{}
-		}
-		if at.Ports[name] = role.Ports[name]; at.Ports[name] == 0 {
-			at.Ports[name] = next(agentPort)
+	for _, role := range spec.Roles {
+		gpus += role.Replicas * role.GPUs
+		for n := range role.Replicas {
+			all = append(all, &provision.Replica{Role: role, Place: provision.Place{Address: backends.Address{
+				Bind: "0.0.0.0", Host: "127.0.0.1", Port: next(cmp.Or(role.Port, enginePort)), Replica: n,
+			}}})
 		}
 	}
-	return at
+	for _, r := range all {
+		for _, name := range slices.Sorted(maps.Keys(r.Role.Ports)) {
+			if r.Place.Ports == nil {
+				r.Place.Ports = map[string]int{}
+			}
+			r.Place.Ports[name] = next(cmp.Or(r.Role.Ports[name], furtherPort))
+		}
+		if b.Bootstrap {
+			if agent == 0 {
+				agent = next(agentPort)
+			}
+			r.Place.Agent, r.Place.Dir = agent, bootstrap.FilesDir(pod.String())
+		}
+		if len(all) == 1 {
+			break // it has the pod to itself
+		}
+		r.Place.Dir += fmt.Sprintf("/%s.%d", r.Role.Name, r.Place.Replica)
+		if gpus > 0 {
+			var own []string
+			for range r.Role.GPUs {
+				own = append(own, strconv.Itoa(gpu))
+				gpu++
+			}
+			r.Place.Env = map[string]string{"CUDA_VISIBLE_DEVICES": strings.Join(own, ",")}
+		}
+	}
+	return all
 }
 
 // Create rents a pod, once: a request without a clear answer is never sent again.
@@ -176,7 +196,25 @@ func rank(status string) int {
 // Inspect implements [provision.Inspector].
 func (p pods) Inspect(_ context.Context, i provision.Instance) ([]map[string]string, error) {
 	made, _ := i.Data.(runpodapi.Pod)
-	return []map[string]string{made.Env}, nil
+	return environs(made)
+}
+
+// environs are the environments of a pod's replicas.
+func environs(p runpodapi.Pod) ([]map[string]string, error) {
+	text, several := p.Env[bootstrap.ReplicasVar]
+	if !several {
+		return []map[string]string{p.Env}, nil
+	}
+	var replicas []bootstrap.Replica
+	if err := json.Unmarshal([]byte(text), &replicas); err != nil {
+		return nil, fmt.Errorf("pod %s: %s says nothing that sweep can read: %w", p.ID, bootstrap.ReplicasVar, err)
+	}
+	all := make([]map[string]string, len(replicas))
+	for n, r := range replicas {
+		all[n] = maps.Clone(p.Env)
+		maps.Copy(all[n], r.Env)
+	}
+	return all, nil
 }
 
 // Delete deletes a pod and returns when it is seen to be gone. Its name is watched

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -32,12 +33,9 @@ type remote struct {
 	since    time.Time
 
 	watch    watch            // of await, and of Follow after it
-	host     *podHost         // nil until the pod's ports are known
+	hosts    []*podHost       // of the replicas; nil until the pod's ports are known
 	agent    *bootstrap.Agent // nil where there is none
 	agentURL string
-
-	logged chan struct{} // closed with the log's first line
-	first  sync.Once
 
 	mu       sync.Mutex // guards what follows
 	terms    backends.Terms
@@ -47,12 +45,13 @@ type remote struct {
 var (
 	_ provision.Teller  = (*remote)(nil)
 	_ provision.Proxied = (*remote)(nil)
+	_ provision.Stager  = (*remote)(nil)
 )
 
 // Attach implements [provision.Provider]: it waits until the container runs and
 // its ports are known.
 func (p pods) Attach(ctx context.Context, i provision.Instance, u *provision.Unit) (provision.Remote, error) {
-	r := &remote{b: p.b, id: i.ID, name: u.Name, unit: u, logged: make(chan struct{})}
+	r := &remote{b: p.b, id: i.ID, name: u.Name, unit: u}
 	r.since = p.b.lease(u.Name, func(l *lease) { l.id = i.ID }).made
 	if r.since.IsZero() { // adopted
 		r.since = time.Now()
@@ -111,7 +110,7 @@ func (r *remote) look(ctx context.Context) (ready bool, err error) {
 		r.learn(p, time.Now())
 		r.discard(ctx, seen)
 	}
-	if ready && r.host == nil {
+	if ready && r.hosts == nil {
 		r.place(p)
 	}
 	return ready, err
@@ -152,51 +151,51 @@ func (r *remote) discard(ctx context.Context, seen runpodapi.Listing) {
 	}
 }
 
-// place is where the pod is reached, and finds its agent.
+// place is where the replicas are reached, and finds their agent.
 func (r *remote) place(p runpodapi.Pod) {
-	h := &podHost{r: r, targets: map[string]string{}, path: host.Direct}
+	targets := map[string]string{}
+	for _, port := range portsOf(r.unit) {
+		if r.network != networkProxy {
+			ip, public, _ := p.Runtime.Mapped(port)
+			target := backends.Address{Host: ip, Port: public}.String()
+			for _, inside := range []string{"127.0.0.1", "localhost"} {
+				targets[inside+":"+strconv.Itoa(port)] = target
+			}
+			targets[target] = target
+		} else if u, err := url.Parse(r.b.proxied(r.id, port)); err == nil {
+			target := u.Host
+			if u.Port() == "" {
+				target += ":" + map[string]string{"http": "80", "https": "443"}[u.Scheme]
+			}
+			targets[target] = target
+		}
+	}
 	address := func(port int) string {
 		if r.network == networkProxy {
-			u, err := url.Parse(r.b.proxied(r.id, port))
-			if err == nil {
-				target := u.Host
-				if u.Port() == "" {
-					target += ":" + map[string]string{"http": "80", "https": "443"}[u.Scheme]
-				}
-				h.targets[target] = target
-			}
 			return r.b.proxied(r.id, port)
 		}
-		ip, public, _ := p.Runtime.Mapped(port)
-		target := backends.Address{Host: ip, Port: public}.String()
-		for _, inside := range []string{"127.0.0.1", "localhost"} {
-			h.targets[inside+":"+strconv.Itoa(port)] = target
-		}
-		h.targets[target] = target
-		return "http://" + target
+		return "http://" + targets["127.0.0.1:"+strconv.Itoa(port)]
 	}
-	at := r.unit.Replicas[0]
-	if at.Place.Agent != 0 {
-		r.agentURL = address(at.Place.Agent)
-		r.agent = bootstrap.NewAgent(h.Dial, r.agentURL, r.unit.Token)
-	}
-	h.ports = at.Place.Ports
-	for _, port := range h.ports {
-		address(port)
-	}
-	h.url = address(at.Place.Port)
-	if at.Role.LogPath != nil {
-		h.log = at.Role.LogPath(at.Place.Replica)
-	}
+	path := host.Direct
 	if r.network == networkProxy {
-		h.path = host.Proxy
+		path = host.Proxy
 		r.note(finding.NetworkProxy, "requests go through RunPod's HTTP proxy, which adds latency, may buffer, and ends a request after 100 s")
 	}
-	r.host = h
+	for _, at := range r.unit.Replicas {
+		h := &podHost{r: r, url: address(at.Place.Port), path: path, targets: targets, ports: at.Place.Ports, logged: make(chan struct{})}
+		if at.Role.LogPath != nil {
+			h.log = at.Role.LogPath(at.Place.Replica)
+		}
+		r.hosts = append(r.hosts, h)
+	}
+	if port := r.unit.Replicas[0].Place.Agent; port != 0 {
+		r.agentURL = address(port)
+		r.agent = bootstrap.NewAgent(r.hosts[0].Dial, r.agentURL, r.unit.Token)
+	}
 }
 
 // Host implements [provision.Remote].
-func (r *remote) Host(int) host.Host { return r.host }
+func (r *remote) Host(n int) host.Host { return r.hosts[n] }
 
 // AgentURL implements [provision.Proxied].
 func (r *remote) AgentURL(int) string { return r.agentURL }
@@ -227,14 +226,22 @@ func (r *remote) note(code finding.Code, text string) {
 // Follow implements [provision.Remote]. The engine's end is in its log, the agent
 // knows it, and the account knows that of the pod: the first that says so is
 // believed. The log goes on where it was by itself, so that no offset is needed.
+// With the first of several replicas their pod is watched.
 func (r *remote) Follow(ctx context.Context, n int, _ int64, w io.Writer) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	ends := make(chan error, 3)
+	readLog := func(ctx context.Context, n int) error { return r.readLog(ctx, n, w) }
+	readReplica := func(ctx context.Context, n int) error { return r.readReplica(ctx, n, w) }
+	watches := []func(context.Context, int) error{readLog, r.askAgent, r.keepWatch}
+	switch {
+	case r.several() && n == 0:
+		watches = []func(context.Context, int) error{readReplica, readLog, r.keepWatch}
+	case r.several():
+		watches = []func(context.Context, int) error{readReplica}
+	}
+	ends := make(chan error, len(watches))
 	var all sync.WaitGroup
-	for _, watch := range []func(context.Context, int) error{
-		func(ctx context.Context, n int) error { return r.readLog(ctx, n, w) }, r.askAgent, r.keepWatch,
-	} {
+	for _, watch := range watches {
 		all.Go(func() {
 			if err := watch(ctx, n); err != nil {
 				ends <- err
@@ -250,6 +257,9 @@ func (r *remote) Follow(ctx context.Context, n int, _ int64, w io.Writer) error 
 	all.Wait()
 	return end
 }
+
+// several says whether the pod's engine is one that starts the replicas.
+func (r *remote) several() bool { return len(r.unit.Replicas) > 1 }
 
 // keepWatch looks at the pod until it ends or ctx does.
 func (r *remote) keepWatch(ctx context.Context, _ int) error {
@@ -296,8 +306,15 @@ var (
 // line looks at one line of the container's log, which may say that the engine
 // has ended.
 func (r *remote) line(n int, text string) error {
-	r.first.Do(func() { close(r.logged) })
-	if m := exitLine.FindStringSubmatch(text); m != nil {
+	if r.several() && strings.HasPrefix(text, "sweep-bootstrap: no python3") {
+		return &backends.Failure{
+			Class: "image", Hint: "an image with python3, or one role in a pod",
+			Err: errors.New("the image has no python3, without which a pod runs one server alone"),
+		}
+	}
+	if m := exitLine.FindStringSubmatch(text); m != nil && r.several() {
+		return fmt.Errorf("what starts the servers of pod %s has exited with status %s", r.id, m[1])
+	} else if m != nil {
 		if code, err := strconv.Atoi(m[1]); err == nil {
 			return r.exit(n, code)
 		}

@@ -26,12 +26,15 @@ const proxyVar = "SWEEP_PROXY_URL"
 
 // request is the body of a create.
 func (b *Backend) request(u *provision.Unit, rent *rent) (runpodapi.CreateRequest, error) {
-	server, o := u.Replicas[0], rent.offer
+	argv, env, o := u.Argv, u.Env, rent.offer
+	if len(u.Replicas) == 1 {
+		argv, env = u.Replicas[0].Argv, u.Replicas[0].Env
+	}
 	r := runpodapi.CreateRequest{
-		Name: u.Name, Image: server.Role.Image, Disk: b.Disk, Registry: b.Registry,
+		Name: u.Name, Image: imageOf(u.Spec), Disk: b.Disk, Registry: b.Registry,
 		Cloud: strings.ToUpper(o.Cloud), DataCenters: o.DataCenters,
 		GPU: runpodapi.PodGPU{ID: o.id, Count: max(1, u.Spec.GPUs), MinCUDA: b.MinCUDA, AllowedCUDAs: b.AllowedCUDA},
-		Env: maps.Clone(server.Env),
+		Env: maps.Clone(env),
 	}
 	for _, port := range portsOf(u) {
 		r.Ports = append(r.Ports, strconv.Itoa(port)+"/"+protocol(rent.network))
@@ -40,9 +43,9 @@ func (b *Backend) request(u *provision.Unit, rent *rent) (runpodapi.CreateReques
 		r.Env[proxyVar] = b.ProxyURL
 	}
 	if b.Bootstrap {
-		r.Args = execForm(server.Argv)
+		r.Args = execForm(argv)
 	} else {
-		r.Args = shellForm(server.Argv[len(server.Role.Entrypoint):])
+		r.Args = shellForm(argv[len(u.Replicas[0].Role.Entrypoint):])
 	}
 	switch {
 	case b.Volume != nil:
@@ -60,9 +63,9 @@ func portsOf(u *provision.Unit) (ports []int) {
 		for _, name := range slices.Sorted(maps.Keys(r.Place.Ports)) {
 			ports = append(ports, r.Place.Ports[name])
 		}
-		if r.Place.Agent != 0 {
-			ports = append(ports, r.Place.Agent)
-		}
+	}
+	if agent := u.Replicas[0].Place.Agent; agent != 0 { // of all of them
+		ports = append(ports, agent)
 	}
 	return ports
 }

@@ -81,7 +81,7 @@ func TestContract(t *testing.T) {
 	e := emulator(t)
 	backendtest.Run(t, func(t *testing.T) (backends.Backend, backends.Spec) {
 		return backend(t, e), spec(t)
-	}, backendtest.OneRole(), backendtest.Remote(), backendtest.CrashWith(crash), backendtest.SpoilWith(func(s *backends.Spec) {
+	}, backendtest.Remote(), backendtest.CrashWith(crash), backendtest.SpoilWith(func(s *backends.Spec) {
 		s.Roles = slices.Clone(s.Roles)
 		s.Roles[0].Image = ""
 	}))

@@ -146,7 +146,7 @@ func (d *deployment) attach(ctx context.Context, m *member) error {
 			defer close(done)
 			d.follow(life, m, n, log)
 		})
-		if r.Place.Agent != 0 && d.layer.Heartbeat > 0 {
+		if m.speaks(n) && d.layer.Heartbeat > 0 {
 			m.watchers.Go(func() { d.beat(life, d.agent(m, n)) })
 		}
 	}
@@ -179,6 +179,12 @@ func (d *deployment) create(r *Replica) *effect.File {
 // unlogged notes a log that cannot be written: that must not end a run.
 func (d *deployment) unlogged(err error) {
 	d.note(result.Finding{Code: finding.LogNotWritten, Text: "the server's log could not be written: " + err.Error()})
+}
+
+// speaks says whether a replica has an agent that none before it in its unit has.
+func (m *member) speaks(n int) bool {
+	agent := m.unit.Replicas[n].Place.Agent
+	return agent != 0 && !slices.ContainsFunc(m.unit.Replicas[:n], func(r *Replica) bool { return r.Place.Agent == agent })
 }
 
 // agent is our end of the talk with a replica's bootstrap.
@@ -287,6 +293,9 @@ func (d *deployment) tell(ctx context.Context, until time.Time) error {
 				}
 				return fmt.Errorf("nothing beside %s could be told when to end: it runs until %s or is stopped: %w",
 					r.Name(), d.pod.Expires.Format(time.RFC3339), host.ErrNotSupported)
+			}
+			if !m.speaks(n) {
+				continue
 			}
 			keep := func(ctx context.Context) error { return d.agent(m, n).Keep(ctx, until) }
 			if err := d.layer.Effects.Call(ctx, effect.AgentEnd, keep); err != nil {

@@ -125,6 +125,11 @@ func (l *Layer) renderUnit(u *Unit) error {
 			return fmt.Errorf("%s: %w", r.Name(), err)
 		}
 	}
+	if l.Bootstrap && len(u.Replicas) > 1 {
+		if err := l.several(u); err != nil {
+			return err
+		}
+	}
 	return l.refuse(u)
 }
 
@@ -158,11 +163,37 @@ func (l *Layer) bringUp(ctx context.Context, o *owing) error {
 			return fmt.Errorf("%s: %w", m.unit.Replicas[0].Name(), err)
 		}
 		for _, role := range d.spec.Roles {
+			if err := d.stage(ctx, m, role.Name); err != nil {
+				return fmt.Errorf("%s: %w", role.Name, err)
+			}
 			if d.lastUnitOf(role.Name) == i {
 				if err := role.AwaitStarted(ctx, d); err != nil {
 					return err
 				}
 			}
+		}
+	}
+	return nil
+}
+
+// stage starts the replicas of a role in a unit that has not started them.
+func (d *deployment) stage(ctx context.Context, m *member, role string) error {
+	stager, ok := m.remote.(Stager)
+	if !ok {
+		return nil
+	}
+	up, stop := backends.WhileUp(ctx, d)
+	defer stop()
+	for n, r := range m.unit.Replicas {
+		if r.Role.Name != role {
+			continue
+		}
+		err := stager.StartReplica(up, n)
+		if ended := d.Err(); ended != nil {
+			return ended
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

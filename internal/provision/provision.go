@@ -153,8 +153,11 @@ type Allocation struct {
 // A Place is where a replica is.
 type Place struct {
 	backends.Address
-	// Agent is the port of its bootstrap's agent; 0 for none.
+	// Agent is the port of its bootstrap's agent, which replicas of one unit share; 0
+	// for none.
 	Agent int
+	// Env is what the place gives it, such as which GPUs it sees.
+	Env map[string]string
 }
 
 // A Unit is what a provider makes in one piece.
@@ -170,6 +173,10 @@ type Unit struct {
 	// Token signs what is said to the agents.
 	Token secret.String
 	key   secret.String // that clients must have; the same for all of a deployment
+	// Argv and Env start a unit of several replicas, with a bootstrap. Its Remote is
+	// a [Stager] then.
+	Argv []string
+	Env  map[string]string
 	// Data is the provider's own, from Allocate to Create and Attach.
 	Data any
 }
@@ -233,6 +240,15 @@ type Remote interface {
 // A Teller is a Remote that learns more of the terms of its unit while it runs.
 // Optional, found by type assertion.
 type Teller interface{ Tell(t *backends.Terms) }
+
+// A Stager is a Remote whose replicas do not run when it is attached: those of one
+// role are started when the roles before it are up. Optional, found by type
+// assertion.
+type Stager interface {
+	// StartReplica returns when a replica is about to be started. It tries as
+	// long as ctx lasts.
+	StartReplica(ctx context.Context, n int) error
+}
 
 // A Proxied is a Remote of which some agents are not reached by dialling their port
 // of 127.0.0.1 on their host, as behind a proxy with TLS. Optional, found by type

@@ -155,6 +155,7 @@ func (l *Layer) render(u *Unit, r *Replica) error {
 	if env == nil {
 		env = map[string]string{}
 	}
+	maps.Copy(env, r.Place.Env)
 	maps.Copy(env, extra.Env)
 	maps.Copy(env, r.Role.Env)
 	if l.Keyed && r.Role.KeyEnv != "" && !u.key.IsZero() {
@@ -163,7 +164,7 @@ func (l *Layer) render(u *Unit, r *Replica) error {
 	maps.Copy(env, u.Marks)
 	env[backends.MarkServer] = backends.ServerMark(u.Spec, r.Role, r.Place.Address)
 	r.Argv, r.Command, r.Env, r.Files = argv, argv, env, extra.Files
-	if !l.Bootstrap {
+	if !l.Bootstrap || len(u.Replicas) > 1 { // see several
 		return nil
 	}
 	o := l.options(u, r)
@@ -187,9 +188,6 @@ func (l *Layer) options(u *Unit, r *Replica) bootstrap.Options {
 		Name: u.Name, Argv: r.Command, Files: r.Files, FilesDir: r.Place.Dir,
 		Lifetime: time.Until(expires), Expires: expires, Grace: u.Spec.Grace, Hold: l.Hold, RunpodAPI: l.RunpodAPI,
 	}
-	if len(u.Replicas) > 1 {
-		o.Name = u.Name + "." + r.Role.Name + "." + fmt.Sprint(r.Place.Replica)
-	}
 	if o.Files == nil && r.Place.Dir != "" && l.SharedDisk && len(u.Spec.Roles) > 1 {
 		o.Files = map[string][]byte{} // others may have been told of the folder
 	}
@@ -200,6 +198,37 @@ func (l *Layer) options(u *Unit, r *Replica) bootstrap.Options {
 		o.AgentPort, o.AgentHost, o.Token, o.Heartbeat = r.Place.Agent, l.AgentHost, u.Token, l.Heartbeat
 	}
 	return o
+}
+
+// several makes the command line and the environment of a unit of several
+// replicas, which have been rendered. What all of them have is in the unit's.
+func (l *Layer) several(u *Unit) error {
+	first := *u.Replicas[0]
+	first.Place.Dir, first.Files = bootstrap.FilesDir(u.Name), map[string][]byte{}
+	o := l.options(u, &first)
+	o.Argv = nil
+	u.Env = map[string]string{}
+	maps.Copy(u.Env, l.Env)
+	maps.Copy(u.Env, u.Marks)
+	for _, r := range u.Replicas {
+		own := bootstrap.Replica{Name: r.Name(), Argv: r.Command, Env: map[string]string{}, Dir: r.Place.Dir, Files: map[string]string{}}
+		for name, value := range r.Env {
+			if shared, ok := u.Env[name]; !ok || shared != value {
+				own.Env[name] = value
+			}
+		}
+		for name, text := range r.Files {
+			own.Files[name] = string(text)
+		}
+		o.Replicas = append(o.Replicas, own)
+	}
+	if err := o.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", backends.ErrSpec, err)
+	}
+	var own map[string]string
+	u.Argv, own = bootstrap.Command(o)
+	maps.Copy(u.Env, own)
+	return nil
 }
 
 // newToken is what only a unit and we know.

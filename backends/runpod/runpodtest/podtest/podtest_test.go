@@ -72,8 +72,8 @@ func TestRemap(t *testing.T) {
 	ports := map[int]int{8000: 12000, 9000: 13000}
 	argv := []string{"x", "--host", "0.0.0.0", "--port", "8000", "--max-model-len", "8000", "--metrics-port=9000", "--len=9000", "-p", "8000", "0.0.0.0:9000", "--port=1", "--host=0.0.0.0", "8000"}
 	want := []string{"x", "--host", "127.0.0.1", "--port", "12000", "--max-model-len", "8000", "--metrics-port=13000", "--len=9000", "-p", "12000", "127.0.0.1:13000", "--port=1", "--host=127.0.0.1", "8000"}
-	env := map[string]string{"SWEEP_AGENT_PORT": "9000", "LEN": "8000", "BIND": "0.0.0.0", "RUNPOD_TCP_PORT_8000": "8000", "PORTS": "8000", "API": "http://127.0.0.1:9000/v2"}
-	wantEnv := map[string]string{"SWEEP_AGENT_PORT": "13000", "LEN": "8000", "BIND": "127.0.0.1", "RUNPOD_TCP_PORT_8000": "8000", "PORTS": "8000", "API": "http://127.0.0.1:9000/v2"}
+	env := map[string]string{"SWEEP_AGENT_PORT": "9000", "LEN": "8000", "BIND": "0.0.0.0", "RUNPOD_TCP_PORT_8000": "8000", "PORTS": "8000", "API": "http://127.0.0.1:9000/v2", "MANY": `[{"argv":["x","--port","8000","8000"],"env":{"LEN":"8000","PORT":"9000"},"n":8000}]`, "ONE": `{"PORT":"8000"}`}
+	wantEnv := map[string]string{"SWEEP_AGENT_PORT": "13000", "LEN": "8000", "BIND": "127.0.0.1", "RUNPOD_TCP_PORT_8000": "8000", "PORTS": "8000", "API": "http://127.0.0.1:9000/v2", "MANY": `[{"argv":["x","--port","12000","8000"],"env":{"LEN":"8000","PORT":"13000"},"n":8000}]`, "ONE": `{"PORT":"8000"}`}
 	before := slices.Clone(argv)
 	got, gotEnv := Remap(argv, env, ports)
 	if diff := cmp.Diff(want, got); diff != "" {

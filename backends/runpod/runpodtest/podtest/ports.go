@@ -1,6 +1,7 @@
 package podtest
 
 import (
+	"encoding/json"
 	"maps"
 	"regexp"
 	"slices"
@@ -14,7 +15,8 @@ import (
 //
 // A number is a port where it follows a flag whose name ends in "port" (or -p),
 // is the value of such a flag, stands behind "host:", or is in a variable whose
-// name has PORT in it. Any other number is left alone: --max-model-len 8000 is
+// name has PORT in it. A variable that holds a list in JSON is looked into in the same way: a
+// list in it as a command, an object as variables. Any other number is left alone: --max-model-len 8000 is
 // not a port.
 func Remap(argv []string, env map[string]string, ports map[int]int) ([]string, map[string]string) {
 	argv, env = slices.Clone(argv), maps.Clone(env)
@@ -42,10 +44,56 @@ func Remap(argv []string, env map[string]string, ports map[int]int) ([]string, m
 		case portVariable.MatchString(name):
 			env[name] = swap(value, ports)
 		default:
-			env[name] = listen(value, ports)
+			env[name] = listen(inside(value, ports), ports)
 		}
 	}
 	return argv, env
+}
+
+// inside remaps what a list in JSON holds; any other text stays as it is.
+func inside(text string, ports map[int]int) string {
+	if !strings.HasPrefix(text, "[") {
+		return text
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil || d.More() {
+		return text
+	}
+	out, err := json.Marshal(remapped(v, ports))
+	if err != nil {
+		return text
+	}
+	return string(out)
+}
+
+func remapped(v any, ports map[int]int) any {
+	switch v := v.(type) {
+	case []any:
+		argv := make([]string, len(v)) // "" for what is no text
+		for i, item := range v {
+			argv[i], _ = item.(string)
+		}
+		argv, _ = Remap(argv, nil, ports)
+		for i, item := range v {
+			if _, text := item.(string); text {
+				v[i] = argv[i]
+			} else {
+				v[i] = remapped(item, ports)
+			}
+		}
+	case map[string]any:
+		for name, item := range v {
+			if text, ok := item.(string); ok {
+				_, env := Remap(nil, map[string]string{name: text}, ports)
+				v[name] = env[name]
+			} else {
+				v[name] = remapped(item, ports)
+			}
+		}
+	}
+	return v
 }
 
 const loopback = "127.0.0.1"
