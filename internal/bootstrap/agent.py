@@ -219,12 +219,7 @@ def status():
 
 def exits():
     """The exit statuses of those of several replicas that have ended."""
-    ended = {}
-    for name in os.listdir(DIR):
-        m = re.match(r"exit\.([0-9]+)\Z", name)
-        if m and read_int(name) is not None:
-            ended[int(m.group(1))] = read_int(name)
-    return ended
+    return {f[5:]: read_int(f) for f in os.listdir(DIR) if re.match(r"exit\.\d+\Z", f)}
 
 
 def find(tool):
@@ -366,7 +361,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif url.path == "/start":
             n = args.get("replica")
             if not isinstance(n, int) or n < 0 or n > 999:
-                raise Refused(400, "replica is no number of one")
+                raise Refused(400, "no such replica")
             os.close(os.open(os.path.join(DIR, "start.%d" % n), os.O_WRONLY | os.O_CREAT, 0o600))
             self.answer(202, b"")
         elif url.path == "/end":

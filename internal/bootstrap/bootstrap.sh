@@ -183,7 +183,7 @@ drain() {
 
 start_engine() {
 	if [ -n "$dir" ]; then
-		rm -f "$dir/exit" "$dir/out" "$dir"/start.* "$dir"/exit.* "$dir"/log.* "$dir"/base.* 2>/dev/null
+		rm -f "$dir/exit" "$dir/out" "$dir"/start.* "$dir"/exit.* 2>/dev/null
 	fi
 	if [ -n "$log" ] && [ -n "$dir" ] && has tee && mkfifo "$dir/out" 2>/dev/null; then
 		drain <"$dir/out" &
