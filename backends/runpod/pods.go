@@ -29,6 +29,7 @@ var (
 	_ provision.Provider  = pods{}
 	_ provision.Inspector = pods{}
 	_ provision.Retirer   = pods{}
+	_ provision.Refuser   = pods{}
 )
 
 // A rent is how one pod is to be had.
@@ -124,6 +125,12 @@ func (b *Backend) divide(spec backends.Spec, pod backends.Name) (all []*provisio
 		}
 	}
 	return all
+}
+
+// Refuse implements [provision.Refuser]: RunPod bounds a request.
+func (p pods) Refuse(u *provision.Unit) error {
+	_, err := p.b.request(u, cmp.Or(p.rent, &rent{network: networkTCP})) // of a check
+	return err
 }
 
 // Create rents a pod, once: a request without a clear answer is never sent again.

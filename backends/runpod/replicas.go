@@ -34,32 +34,26 @@ func (r *remote) StartReplica(ctx context.Context, n int) error {
 // ended; nil when ctx ends.
 func (r *remote) readReplica(ctx context.Context, n int, w io.Writer) error {
 	to := &counting{w: w, first: func() { r.hosts[n].first.Do(func() { close(r.hosts[n].logged) }) }}
-	for {
-		ended, err := r.copyReplica(ctx, n, to)
-		if ended {
-			var s bootstrap.Status
-			if s, err = r.agent.Status(ctx); err == nil {
-				if code, ok := s.Exits[n]; ok {
-					return r.exit(n, code)
-				}
+	for runpodapi.Sleep(ctx, agentPause) == nil {
+		if r.copyReplica(ctx, n, to) {
+			if s, err := r.agent.Status(ctx); err == nil && s.Exits[n] != nil {
+				return r.exit(n, *s.Exits[n])
 			}
 		}
-		if runpodapi.Sleep(ctx, agentPause) != nil {
-			return nil
-		}
 	}
+	return nil
 }
 
-// copyReplica copies from where to is until the replica has ended, or the talk
-// with the agent has.
-func (r *remote) copyReplica(ctx context.Context, n int, to *counting) (ended bool, err error) {
+// copyReplica copies from where to is until the replica has ended, which it
+// returns, or the talk with the agent has.
+func (r *remote) copyReplica(ctx context.Context, n int, to *counting) (ended bool) {
 	log, err := r.agent.LogOf(ctx, n, to.have)
 	if err != nil {
-		return false, err
+		return false
 	}
 	defer log.Close()
 	_, err = io.Copy(to, log)
-	return err == nil, err
+	return err == nil
 }
 
 // A counting writer knows how much has come, and says when the first has.

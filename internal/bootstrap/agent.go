@@ -64,8 +64,8 @@ type Status struct {
 	Exit   *int          // its exit status as a shell has it (128+n for a signal); nil while it runs
 	Beats  int           // that have arrived since the agent began
 	Over   string        // why the pod ends; "" while it does not
-	// Exits are the exit statuses of those of several replicas that have ended.
-	Exits map[int]int
+	// Exits are the exit statuses of those of several replicas that have ended; nil for one that still runs.
+	Exits map[int]*int
 }
 
 // Start starts one of the [Options].Replicas. One that was started already is left
@@ -148,7 +148,7 @@ func (a *Agent) Status(ctx context.Context) (Status, error) {
 		Beats  int    `json:"beats"`
 		Over   string `json:"over"`
 
-		Exits map[int]int `json:"exits"`
+		Exits map[int]*int `json:"exits"`
 	}
 	if err := json.Unmarshal(body, &s); err != nil {
 		return Status{}, fmt.Errorf("agent: status: %w", err)

@@ -67,7 +67,7 @@ func TestReplicas(t *testing.T) {
 			}
 			p.says("sweep-bootstrap: worker 1 exited with status 7\n")
 			s := p.up()
-			if len(s.Exits) != 1 || s.Exits[1] != 7 || s.Exit != nil || s.Engine == 0 {
+			if len(s.Exits) != 1 || s.Exits[1] == nil || *s.Exits[1] != 7 || s.Exit != nil || s.Engine == 0 {
 				t.Errorf("got %+v", s)
 			}
 			p.lacks("worker 0 starts")
@@ -119,7 +119,7 @@ func TestReplicas_notThere(t *testing.T) {
 	if got := p.output(1); !strings.Contains(got, "/no/such/engine: No such file") {
 		t.Errorf("it said %q", got)
 	}
-	if s := p.up(); s.Exits[1] != 127 || s.Exit != nil {
+	if s := p.up(); s.Exits[1] == nil || *s.Exits[1] != 127 || s.Exit != nil {
 		t.Errorf("got %+v", s)
 	}
 	p.start(0)
