@@ -111,7 +111,7 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 	client := runpodapi.New(fx, base, c.Key, c.Rate)
 	b := &Backend{Config: c, client: client, account: runpodapi.NewLister(client), dial: netguard.Dial, leases: map[string]lease{}}
 	settings := provision.Settings{
-		Kind: Kind, Effects: fx, Env: map[string]string{}, Keyed: true, SharedDisk: c.Bootstrap,
+		Kind: Kind, Effects: fx, Env: map[string]string{}, Images: true, Keyed: true, SharedDisk: c.Bootstrap,
 		At:        func() map[string]string { return map[string]string{atBase: client.Base()} },
 		Elsewhere: ": set " + baseVar + ", or base_url in the plan",
 		Bootstrap: c.Bootstrap, Heartbeat: c.Heartbeat, Hold: true, RunpodAPI: client.Base(),
