@@ -18,6 +18,12 @@
 // twin would have been listed: twice as long as the pod itself took to be listed,
 // two polls at least and a minute at most.
 //
+// # Several roles
+//
+// All replicas of a deployment are in one pod, on ports of their own. Package
+// bootstrap starts each when the roles before it are up; its log and its end come
+// from the agent, those of the pod from the account.
+//
 // # Calls
 //
 // All deployments of one Backend share one list of the account and one limit
