@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
@@ -319,9 +320,29 @@ func (m *measurement) file(name string, write func(io.Writer) error) error {
 	return nil
 }
 
+// logPatience bounds catchUp: a log that is late is still a log.
+const logPatience = 5 * time.Second
+
+// catchUp brings our copies of the logs of servers elsewhere up to date.
+func (m *measurement) catchUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, logPatience)
+	defer cancel()
+	for _, role := range m.d.server.Roles {
+		if role.LogPath == nil {
+			continue
+		}
+		for n := range role.Replicas {
+			if log, err := m.d.server.Host(role.Name, n).Logs(ctx); err == nil {
+				_ = log.Close()
+			}
+		}
+	}
+}
+
 // markLogs remembers where the server's logs stand, so that the attempt keeps
 // only its own part of them.
-func (m *measurement) markLogs() {
+func (m *measurement) markLogs(ctx context.Context) {
+	m.catchUp(ctx)
 	m.logStart = map[string]int64{}
 	for _, path := range m.d.server.LogPaths() {
 		if st, err := os.Stat(path); err == nil {

@@ -32,7 +32,7 @@ func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (d
 	}
 	a := m.files
 	d.run.Emit(event.Event{Type: event.TrialStarted, Deployment: d.of.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: n, Label: Label(t.cell)})
-	m.markLogs()
+	m.markLogs(ctx)
 	err = m.perform(ctx)
 
 	needed := ctx
@@ -168,10 +168,11 @@ func (m *measurement) perform(ctx context.Context) error {
 	}
 	defer driver.Close()
 	defer func() { m.requests = m.records.take() }()
+	defer m.catchUp(ctx)
 	return m.d.steps(mctx, m.trial, m.attempt, []step{
 		{"count tokens", 0, func(ctx context.Context) (err error) {
 			if err = m.countTokens(ctx, &m.d.seen.counting, h); err == nil {
-				m.markLogs() // its questions are no requests of the trial
+				m.markLogs(ctx) // its questions are no requests of the trial
 			}
 			return err
 		}},
