@@ -123,3 +123,39 @@ func TestEndOf(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 }
+
+// The ports that a plan says are the first replica's, and no other's.
+func TestSurvey_units(t *testing.T) {
+	pod := backends.NewName("me", "run1", time.Now())
+	spec := backends.Spec{Roles: []backends.Role{
+		{Name: "worker", Replicas: 3, Port: 11000, Ports: map[string]int{"metrics": 0}},
+		{Name: "frontend", Replicas: 1, Ports: map[string]int{"metrics": 11900}},
+	}}
+	s := survey{python: true, taken: map[int]bool{}, below: 12100}
+	made, err := s.units(&Backend{c: Defaults()}, spec, pod)
+	if err != nil || len(made) != 4 {
+		t.Fatalf("got %d, %v", len(made), err)
+	}
+	seen := map[int]bool{}
+	for n, u := range made {
+		at := u.Replicas[0].Place
+		if n < 3 && at.Port != 11000+n || n == 3 && at.Ports["metrics"] != 11900 || at.Bind != loopback || at.Host != loopback {
+			t.Errorf("unit %d is at %+v", n, at)
+		}
+		for _, port := range []int{at.Port, at.Ports["metrics"], at.Agent} {
+			if port == 0 || seen[port] {
+				t.Errorf("unit %d has port %d, as another", n, port)
+			}
+			seen[port] = true
+		}
+	}
+	spec.Roles[1].Port = 11002
+	if _, err := s.units(&Backend{c: Defaults()}, spec, pod); !errors.Is(err, backends.ErrSpec) {
+		t.Errorf("one port for two: %v", err)
+	}
+	spec.Roles = spec.Roles[:1]
+	spec.Roles[0].Port = 65534
+	if _, err := s.units(&Backend{c: Defaults()}, spec, pod); !errors.Is(err, backends.ErrSpec) {
+		t.Errorf("a port beyond the last: %v", err)
+	}
+}
