@@ -140,7 +140,7 @@ type Ref struct {
 	Name    string            `json:"name,omitempty"`   // at the provider: see Name
 	Details map[string]string `json:"details,omitempty"`
 	// Units are the provider's ids of all of its parts by their names, where there
-	// are several; ID is the first one's.
+	// are several; ID is the first one's. A part with the id "" may be on its way.
 	Units map[string]string `json:"units,omitempty"`
 }
 

@@ -120,9 +120,32 @@ func (d *deployment) learn(m *member) {
 			units = map[string]string{}
 		}
 		units[i.Unit] = i.ID
+		// The next one is made after this was written down, so that it may exist.
+		if next := d.next(); next != nil {
+			units[next.unit.Name] = ""
+		}
 		d.terms.Ref.Units = units
 	}
 	d.terms.USDPerHour += i.USDPerHour
+}
+
+// next is the first member that is not made; nil where all are.
+func (d *deployment) next() *member {
+	for _, m := range d.members {
+		if m.instance.ID == "" {
+			return m
+		}
+	}
+	return nil
+}
+
+// price is what the deployment costs an hour: as quoted, until all of it is made.
+func (d *deployment) price() float64 {
+	price := d.Terms().USDPerHour
+	if d.next() != nil {
+		price = max(price, d.quoted)
+	}
+	return price + d.storage
 }
 
 // attach begins to look after a unit that has just been started.

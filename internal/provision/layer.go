@@ -331,9 +331,11 @@ func (l *Layer) Terminate(ctx context.Context, ref backends.Ref) error {
 		return fmt.Errorf("pod %s: %w", ref.Pod, err)
 	}
 	defer release()
-	// A create that was cut short may still be on its way.
+	// A create that was cut short may still be on its way: of the first unit where the
+	// ref has no id, and of one that it names without an id.
 	f, forbids := l.provider.(Forbidder)
-	if forbids && ref.ID == "" {
+	onWay := ref.ID == "" || slices.Contains(slices.Collect(maps.Values(ref.Units)), "")
+	if forbids && onWay {
 		if err := f.Forbid(ctx, ref.Name); err != nil {
 			return fmt.Errorf("pod %s: %w", ref.Pod, err)
 		}
@@ -342,10 +344,12 @@ func (l *Layer) Terminate(ctx context.Context, ref backends.Ref) error {
 	if err != nil {
 		return err
 	}
-	if ref.ID == "" && !forbids && len(found) == 0 && l.Late > 0 {
-		if found, err = l.await(ctx, ref.Name, "", l.Late); err != nil {
+	if onWay && !forbids {
+		late, err := l.late(ctx, ref, found)
+		if err != nil {
 			return fmt.Errorf("pod %s: %w", ref.Pod, err)
 		}
+		found = append(found, late...)
 	}
 	// What the ref names and no list has: gone is what is seen to be gone.
 	named := map[string]string{ref.Name: ref.ID}
@@ -363,6 +367,22 @@ func (l *Layer) Terminate(ctx context.Context, ref backends.Ref) error {
 		return fmt.Errorf("pod %s: %w", ref.Pod, err)
 	}
 	return nil
+}
+
+// late waits for what of a ref may be on its way and is not found.
+func (l *Layer) late(ctx context.Context, ref backends.Ref, found []Instance) ([]Instance, error) {
+	if l.Late <= 0 {
+		return nil, nil
+	}
+	if ref.ID == "" && len(found) == 0 {
+		return l.await(ctx, ref.Name, "", l.Late)
+	}
+	for unit, id := range ref.Units { // one at most
+		if id == "" && !slices.ContainsFunc(found, func(i Instance) bool { return i.Unit == unit }) {
+			return l.await(ctx, ref.Name, unit, l.Late)
+		}
+	}
+	return nil, nil
 }
 
 // hold keeps open what calls about a deployment share.

@@ -90,7 +90,7 @@ func (o *owing) make(ctx context.Context, m *member) error {
 	}
 	o.d.learn(m)
 	ref := o.d.Terms().Ref
-	record := o.record(ctx, backends.Arrow{State: backends.Created, Ref: &ref, USDPerHour: o.d.Terms().USDPerHour + o.d.storage})
+	record := o.record(ctx, backends.Arrow{State: backends.Created, Ref: &ref, USDPerHour: o.d.price()})
 	if err := errors.Join(err, record); err != nil || ctx.Err() != nil {
 		return err // nothing is started that is not written down
 	}
