@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"syscall"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/command/protocol"
@@ -88,9 +87,5 @@ func (r *remote) line(text []byte, w io.Writer) error {
 	case l.Exit == nil:
 		return nil
 	}
-	exit := &backends.Exit{Role: r.role.Role.Name, Replica: r.role.Place.Replica, Code: l.Exit.Code, OOMKilled: l.Exit.OOM}
-	if n := exit.Code - 128; n > 0 && n <= int(syscall.SIGSYS) {
-		exit.Code, exit.Signal = -1, syscall.Signal(n).String()
-	}
-	return exit
+	return backends.ShellExit(r.role.Role.Name, r.role.Place.Replica, l.Exit.Code, l.Exit.OOM)
 }

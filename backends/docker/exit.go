@@ -21,11 +21,7 @@ import (
 // SIGKILL of somebody else, which includes the kernel when the whole machine
 // ran out of memory.
 func exit(role string, replica int, s container.State) *backends.Exit {
-	e := &backends.Exit{Role: role, Replica: replica, Code: s.ExitCode, OOMKilled: s.OOMKilled}
-	if n := s.ExitCode - 128; n > 0 && n <= int(syscall.SIGSYS) {
-		e.Code, e.Signal = -1, syscall.Signal(n).String()
-	}
-	return e
+	return backends.ShellExit(role, replica, s.ExitCode, s.OOMKilled)
 }
 
 // waitOnce waits until a container does not run. gone is one that the daemon

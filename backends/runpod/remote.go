@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"sweep.dev/sweep/backends"
@@ -329,9 +328,5 @@ func (r *remote) line(n int, text string) error {
 // exit is the end of an engine, with a status as a shell has it.
 func (r *remote) exit(n, status int) error {
 	at := r.unit.Replicas[n]
-	e := &backends.Exit{Role: at.Role.Name, Replica: at.Place.Replica, Code: status}
-	if status > 128 {
-		e.Code, e.Signal = -1, syscall.Signal(status-128).String()
-	}
-	return e
+	return backends.ShellExit(at.Role.Name, at.Place.Replica, status, false)
 }

@@ -78,14 +78,10 @@ func (r *remote) step(ctx context.Context, offset *int64, to io.Writer) (end, er
 // endOf makes an Exit of what a shell says of its child. A process that ended
 // without a word was killed, with the shell that waited for it.
 func endOf(role string, replica int, a answer) *backends.Exit {
-	e := &backends.Exit{Role: role, Replica: replica, Code: a.code, OOMKilled: a.oom}
-	switch {
-	case a.state != "exited":
-		e.Code, e.Signal = -1, syscall.SIGKILL.String()
-	case a.code > 128 && a.code <= 128+64:
-		e.Code, e.Signal = -1, syscall.Signal(a.code-128).String()
+	if a.state != "exited" {
+		return &backends.Exit{Role: role, Replica: replica, Code: -1, Signal: syscall.SIGKILL.String(), OOMKilled: a.oom}
 	}
-	return e
+	return backends.ShellExit(role, replica, a.code, a.oom)
 }
 
 // A follower lets those who read a log wait until it is up to date.
