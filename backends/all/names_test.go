@@ -4,62 +4,36 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"sweep.dev/sweep/internal/codetest"
 )
 
 // TestNames reads the program's own source: a backend is known by its name in its
 // own folder and in this list alone. Everything else asks for a trait, of its
 // Factory or of an optional interface.
 func TestNames(t *testing.T) {
-	root := filepath.Join("..", "..")
 	var kinds []string
 	for _, f := range Factories(nil) {
 		kinds = append(kinds, f.Kind)
 	}
 	// Where a backend's name is another word: a key of an engine in a plan.
 	other := map[string]string{"plan/checkengine.go": "command"}
-	files := 0
-	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel := filepath.ToSlash(strings.TrimPrefix(path, root+string(filepath.Separator)))
-		name := e.Name()
-		if e.IsDir() {
-			own, in := strings.CutPrefix(rel, "backends/")
-			// The drill is no part of the program, and the emulator is one of a backend's
-			// own. The client and the simulator know no backend: the words are others there.
-			if path != root && (strings.HasPrefix(name, ".") || name == "testdata" || strings.HasSuffix(name, "test") ||
-				slices.Contains([]string{"drill", "tools", "cmd/runpod-emulator", "backends/all", "load", "sim"}, rel) || in && slices.Contains(kinds, own)) {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
-			return nil
-		}
-		files++
-		set := token.NewFileSet()
-		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
+	skip := func(rel string) bool {
+		own, in := strings.CutPrefix(rel, "backends/")
+		// The drill is no part of the program, and the emulator is one of a backend's
+		// own. The client and the simulator know no backend: the words are others there.
+		return slices.Contains([]string{"drill", "tools", "cmd/runpod-emulator", "backends/all", "load", "sim"}, rel) || in && slices.Contains(kinds, own)
+	}
+	codetest.Each(t, filepath.Join("..", ".."), skip, func(rel string, set *token.FileSet, file *ast.File) {
 		for _, at := range named(file, slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return other[rel] == kind })) {
 			t.Errorf("%s names a backend: ask for a trait of backends.Factory", set.Position(at))
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if files < 100 {
-		t.Errorf("only %d files were read", files)
-	}
 }
 
 func TestNamed(t *testing.T) {

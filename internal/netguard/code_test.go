@@ -5,11 +5,13 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"sweep.dev/sweep/internal/codetest"
 )
 
 // Who may connect without this package, and why.
@@ -30,50 +32,17 @@ var unguarded = map[string][]string{
 // this package, and every HTTP client says that it follows no redirect, or
 // which.
 func TestCode(t *testing.T) {
-	root := filepath.Join("..", "..")
-	files := 0
-	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name := e.Name()
-		if e.IsDir() {
-			// Test packages and the drill, and modules of their own.
-			if path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "drill" || name == "tools" || strings.HasSuffix(name, "test")) {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
-			return nil
-		}
-		files++
-		rel, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		for _, fault := range faults(t, path, filepath.ToSlash(filepath.Dir(rel))) {
+	// The drill, and modules of their own.
+	skip := func(rel string) bool { return slices.Contains([]string{"drill", "tools"}, path.Base(rel)) }
+	codetest.Each(t, filepath.Join("..", ".."), skip, func(rel string, set *token.FileSet, file *ast.File) {
+		for _, fault := range faults(set, file, path.Dir(rel)) {
 			t.Error(fault)
 		}
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if files < 100 {
-		t.Errorf("only %d files were read", files)
-	}
 }
 
 // faults lists what a file of a folder does around the guard.
-func faults(t *testing.T, path, folder string) []string {
-	t.Helper()
-	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Error(err)
-		return nil
-	}
+func faults(set *token.FileSet, file *ast.File, folder string) []string {
 	packages := map[string]string{} // by the name that the file has for them
 	for _, spec := range file.Imports {
 		p := strings.Trim(spec.Path.Value, `"`)
@@ -152,11 +121,12 @@ func TestFaults(t *testing.T) {
 		`import "net"; var l, _ = net.Listen("tcp", ":0")`:                  "",
 		`import "sweep.dev/sweep/internal/netguard"; var d = netguard.Dial`: "",
 	} {
-		path := filepath.Join(t.TempDir(), "x.go")
-		if err := os.WriteFile(path, []byte("package x\n"+code+"\n"), 0o600); err != nil {
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, "x.go", "package x\n"+code+"\n", parser.SkipObjectResolution)
+		if err != nil {
 			t.Fatal(err)
 		}
-		got := strings.Join(faults(t, path, "x"), "\n")
+		got := strings.Join(faults(set, file, "x"), "\n")
 		if (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%s\ngot %q, want %q", code, got, want)
 		}

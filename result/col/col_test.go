@@ -2,9 +2,8 @@ package col_test
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
-	"io/fs"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"sweep.dev/sweep/internal/codetest"
 	"sweep.dev/sweep/result"
 )
 
@@ -44,35 +44,10 @@ func TestCode(t *testing.T) {
 	for _, c := range result.Columns(result.Extra{}) {
 		names[c.Name] = strings.Contains(c.Name, "_") && !slices.Contains(common, c.Name) // one word may mean anything
 	}
-	root := filepath.Join("..", "..")
-	files := 0
-	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		rel = filepath.ToSlash(rel)
-		name := e.Name()
-		if e.IsDir() {
-			if path != root && (strings.HasPrefix(name, ".") || name == "testdata" || name == "sim" || name == "drill" || name == "tools" || strings.HasSuffix(name, "test")) {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
-			return nil
-		}
-		files++
-		set := token.NewFileSet()
-		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
+	skip := func(rel string) bool { return slices.Contains([]string{"sim", "drill", "tools"}, path.Base(rel)) }
+	codetest.Each(t, filepath.Join("..", ".."), skip, func(rel string, set *token.FileSet, file *ast.File) {
 		free := elsewhere[rel] != ""
-		for dir := filepath.ToSlash(filepath.Dir(rel)); dir != "."; dir = filepath.ToSlash(filepath.Dir(dir)) {
+		for dir := path.Dir(rel); dir != "."; dir = path.Dir(dir) {
 			free = free || elsewhere[dir] != ""
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
@@ -88,14 +63,7 @@ func TestCode(t *testing.T) {
 			}
 			return true
 		})
-		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if files < 100 {
-		t.Errorf("only %d files were read", files)
-	}
 }
 
 // literal is the value of a text in quotes.

@@ -1,0 +1,59 @@
+// Package codetest reads this repository's own source, for tests of rules that the
+// compiler and the linter do not know.
+package codetest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// few files are not the whole program.
+const few = 100
+
+// Each calls check for every file of the program, with its path below root, which
+// is the repository's. Tests, packages for tests, hidden folders and testdata are left
+// out, and the folders for which skip says so.
+func Each(t *testing.T, root string, skip func(rel string) bool, check func(rel string, set *token.FileSet, file *ast.File)) {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := e.Name()
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		switch {
+		case e.IsDir() && rel != "." && (strings.HasPrefix(name, ".") || name == "testdata" || strings.HasSuffix(name, "test") || skip(rel)):
+			return fs.SkipDir
+		case !e.IsDir() && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
+			files = append(files, rel)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < few {
+		t.Fatalf("only %d files are there", len(files))
+	}
+	slices.Sort(files)
+	for _, rel := range files {
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, filepath.Join(root, rel), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		check(rel, set, file)
+	}
+}
