@@ -137,28 +137,14 @@ func TestDocker_roles(t *testing.T) {
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	dir, events := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "events.jsonl")
 	s := start(t, "run", "-o", dir, "--events", events, "--set", "engines.dynamo-disagg.env.PYTHONPATH="+dynamoPackages(t), "plans/docker-dynamo.yaml")
-	s.until(events, func(e event) bool { return e.Type == "trial_committed" })
-	if err := s.cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	s.wait()
-	if left := d.Containers(t); len(left) != 4 {
-		t.Errorf("after kill -9: %q, want four containers", left)
-	}
-	s = start(t, "resume", dir)
-	ended(t, s.wait())
+	rows := s.killedAndResumed(dir, events, "docker", "direct", func() {
+		if left := d.Containers(t); len(left) != 4 {
+			t.Errorf("after kill -9: %q, want four containers", left)
+		}
+	})
 	noContainers(t, d)
 	d.NoGroups(t)
-	rows := readRows(t, dir)
-	if len(rows) != 2 {
-		t.Fatalf("got %d rows, want 2", len(rows))
-	}
 	disaggregated(t, dir, rows)
-	for _, r := range rows {
-		if r["backend"] != "docker" || r["network_path"] != "direct" {
-			t.Errorf("%s: on %s by %s", r, r["backend"], r["network_path"])
-		}
-	}
 }
 
 // A dynamoBox is a container that runs Dynamo's image, in which nothing is started yet.

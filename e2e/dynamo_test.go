@@ -104,6 +104,29 @@ func TestDynamo_disaggregated(t *testing.T) {
 	disaggregated(t, dir, rows)
 }
 
+// killedAndResumed kills a run of two cells after the first one, calls left to look
+// at what goes on, and resumes it. The rows say a backend and a network path.
+func (s *invocation) killedAndResumed(dir, events, backend, path string, left func()) []row {
+	s.t.Helper()
+	s.until(events, func(e event) bool { return e.Type == "trial_committed" })
+	if err := s.cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		s.t.Fatal(err)
+	}
+	s.wait()
+	left()
+	ended(s.t, start(s.t, "resume", dir).wait())
+	rows := readRows(s.t, dir)
+	if len(rows) != 2 {
+		s.t.Fatalf("got %d rows, want 2", len(rows))
+	}
+	for _, r := range rows {
+		if r["backend"] != backend || r["network_path"] != path {
+			s.t.Errorf("%s: on %s by %s", r, r["backend"], r["network_path"])
+		}
+	}
+	return rows
+}
+
 // disaggregated holds what a run of prefill, decode and frontend has measured,
 // wherever they ran.
 func disaggregated(t *testing.T, dir string, rows []row) {

@@ -252,27 +252,13 @@ func TestSSH_roles(t *testing.T) {
 		"--set", "backend.setup=PATH="+filepath.Join(root, ".engines/dynamo/bin")+":$PATH")
 	dir, events := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "events.jsonl")
 	s := b.run(t, "plans/ssh-dynamo.yaml", "-o", dir, "--events", events)
-	s.until(events, func(e event) bool { return e.Type == "trial_committed" })
-	if err := s.cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	s.wait()
-	if names, processes := b.pods(t); len(names) != 4 || processes < 4 {
-		t.Errorf("after kill -9: %q with %d processes, want four units", names, processes)
-	}
-	s = start(t, "resume", dir)
-	ended(t, s.wait())
-	b.empty(t)
-	rows := readRows(t, dir)
-	if len(rows) != 2 {
-		t.Fatalf("got %d rows, want 2", len(rows))
-	}
-	disaggregated(t, dir, rows)
-	for _, r := range rows {
-		if r["backend"] != "ssh" || r["network_path"] != "tunnel" {
-			t.Errorf("%s: on %s by %s", r, r["backend"], r["network_path"])
+	rows := s.killedAndResumed(dir, events, "ssh", "tunnel", func() {
+		if names, processes := b.pods(t); len(names) != 4 || processes < 4 {
+			t.Errorf("after kill -9: %q with %d processes, want four units", names, processes)
 		}
-	}
+	})
+	b.empty(t)
+	disaggregated(t, dir, rows)
 	_, local := ran(t, "plans/local-dynamo-disagg.yaml", 2)
 	for column := range local[0] {
 		if _, ok := rows[0][column]; !ok {

@@ -30,10 +30,13 @@ type runpodAccount struct {
 
 func newAccount(t *testing.T) *runpodAccount {
 	t.Helper()
-	e, err := runpodtest.New(runpodtest.Options{
-		Key:    "rpa_CANARY0123456789",
-		Images: []podtest.Image{{Pattern: "**", Cmd: []string{"sleep", "600"}}},
-	})
+	return accountOf(t, podtest.Image{Pattern: "**", Cmd: []string{"sleep", "600"}})
+}
+
+// accountOf is an account whose pods run these images.
+func accountOf(t *testing.T, images ...podtest.Image) *runpodAccount {
+	t.Helper()
+	e, err := runpodtest.New(runpodtest.Options{Key: "rpa_CANARY0123456789", Images: images})
 	if err != nil {
 		t.Fatal(err)
 	}

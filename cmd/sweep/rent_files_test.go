@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"sweep.dev/sweep/backends/runpod/runpodtest"
 	"sweep.dev/sweep/backends/runpod/runpodtest/podtest"
 )
 
@@ -16,42 +15,30 @@ import (
 func TestRent_files(t *testing.T) {
 	t.Parallel()
 	this := []string{"env", asSweep + "=1", executable(t)}
-	e, err := runpodtest.New(runpodtest.Options{Key: "rpa_CANARY0123456789", Images: []podtest.Image{{
+	a := accountOf(t, podtest.Image{
 		Pattern: "nvcr.io/nvidia/tensorrt-llm/release:*",
 		Programs: map[string]string{
 			"trtllm-serve": "exec " + podtest.Quote(slices.Concat(this, []string{"sim", "--engine", "trtllm", "--gpu"})...) + " {gpu} \"$@\"\n",
 		},
-	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	a := &runpodAccount{e, t, []string{
-		"RUNPOD_API_BASE_URL=" + e.URL(), "RUNPOD_API_KEY=" + e.Key(), "SWEEP_STATE_DIR=" + filepath.Join(dir, "ledger"),
-	}, dir}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Errorf("emulator: %v", err)
-		}
 	})
 	plan := strings.ReplaceAll(rentPlan, "engine: vllm", "engine: trtllm")
 	plan = strings.Replace(plan, `{vllm: {image: "vllm/vllm-openai:v0.29.0"}}`,
 		`{trtllm: {image: "nvcr.io/nvidia/tensorrt-llm/release:1.3.0", args: {kv_cache_config.max_tokens: 4096}}}`, 1)
-	write(t, filepath.Join(dir, "rent.yaml"), plan)
+	write(t, filepath.Join(a.dir, "rent.yaml"), plan)
 
 	r := a.sweep("run", "-o", "out", "--yes", "rent.yaml")
 	if r.code != exitOK {
 		t.Fatalf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	for name, want := range map[string]string{"status": "ok", "engine": "trtllm", "backend": "runpod", "server_requests": "4", "kv_cache_tokens": "4096"} {
-		if got := column(t, filepath.Join(dir, "out", "cells.csv"), name); fmt.Sprint(got) != fmt.Sprint([]string{want, want}) {
+		if got := column(t, filepath.Join(a.dir, "out", "cells.csv"), name); fmt.Sprint(got) != fmt.Sprint([]string{want, want}) {
 			t.Errorf("%s is %v, want %s", name, got, want)
 		}
 	}
 	if r := a.sweep("run", "--yes", "--set", "backend.bootstrap=false", "rent.yaml"); r.code != exitUsage || !strings.Contains(r.stderr, "configured by files") {
 		t.Errorf("with nobody to write them: exit %d, %s%s", r.code, r.stdout, r.stderr)
 	}
-	if audit := e.Audit(); len(audit.Pods) != 1 || audit.Err(0) != nil {
+	if audit := a.Audit(); len(audit.Pods) != 1 || audit.Err(0) != nil {
 		t.Errorf("%d pods, %v", len(audit.Pods), audit.Err(0))
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"sweep.dev/sweep/backends/runpod/runpodtest"
 	"sweep.dev/sweep/backends/runpod/runpodtest/podtest"
 	"sweep.dev/sweep/internal/layout"
 )
@@ -48,23 +47,11 @@ esac
 // workers divide the GPUs.
 func TestRent_roles(t *testing.T) {
 	t.Parallel()
-	e, err := runpodtest.New(runpodtest.Options{Key: "rpa_CANARY0123456789", Images: []podtest.Image{dynamoImage(t)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	a := &runpodAccount{e, t, []string{
-		"RUNPOD_API_BASE_URL=" + e.URL(), "RUNPOD_API_KEY=" + e.Key(), "SWEEP_STATE_DIR=" + filepath.Join(dir, "ledger"),
-	}, dir}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Errorf("emulator: %v", err)
-		}
-	})
+	a := accountOf(t, dynamoImage(t))
 	plan := strings.ReplaceAll(rentPlan, "engine: vllm", "engine: dynamo")
 	plan = strings.Replace(plan, `{vllm: {image: "vllm/vllm-openai:v0.29.0"}}`,
 		`{dynamo: {image: "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.6.1", roles: {worker: {replicas: 2}}}}`, 1)
-	write(t, filepath.Join(dir, "roles.yaml"), plan)
+	write(t, filepath.Join(a.dir, "roles.yaml"), plan)
 
 	r := a.sweep("run", "-o", "out", "--yes", "roles.yaml")
 	if r.code != exitOK {
@@ -74,11 +61,11 @@ func TestRent_roles(t *testing.T) {
 		"status": "ok", "engine": "dynamo", "backend": "runpod", "server_requests": "4",
 		"frontend_server_requests": "4", "worker_server_requests": "4", "worker_server_output_tokens": "12",
 	} {
-		if got := column(t, filepath.Join(dir, "out", "cells.csv"), name); fmt.Sprint(got) != fmt.Sprint([]string{want, want}) {
+		if got := column(t, filepath.Join(a.dir, "out", "cells.csv"), name); fmt.Sprint(got) != fmt.Sprint([]string{want, want}) {
 			t.Errorf("%s is %v, want %s", name, got, want)
 		}
 	}
-	logs, err := filepath.Glob(filepath.Join(dir, "out", layout.AnyServerLog))
+	logs, err := filepath.Glob(filepath.Join(a.dir, "out", layout.AnyServerLog))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +81,7 @@ func TestRent_roles(t *testing.T) {
 	if slices.Sort(said); !slices.Equal(said, []string{"GPUs [0]", "GPUs [1]", "GPUs []"}) {
 		t.Errorf("%v begin with %q", logs, said)
 	}
-	if audit := e.Audit(); len(audit.Pods) != 1 || audit.Err(0) != nil {
+	if audit := a.Audit(); len(audit.Pods) != 1 || audit.Err(0) != nil {
 		t.Errorf("%d pods, %v", len(audit.Pods), audit.Err(0))
 	}
 	if r := a.sweep("run", "--yes", "--set", "backend.bootstrap=false", "roles.yaml"); r.code != exitUsage || !strings.Contains(r.stderr, "bootstrap") {
