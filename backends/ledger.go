@@ -45,9 +45,10 @@ type Arrow struct {
 
 // A Ledger records every arrow of a pod's life on disk before its side effect,
 // so that no crash can lose a pod. A backend's Launch records Intended, Sent and
-// Created, and Gone where it has released what it took or where the provider
-// has certainly made nothing: the same pod may then be intended again under
-// another name. The caller of Launch records everything else.
+// Created, which is recorded again with the ref of all so far for each further
+// part, and Gone where it has released what it took or where the provider has
+// certainly made nothing: the same pod may then be intended again under another
+// name. The caller of Launch records everything else.
 type Ledger interface {
 	// Record returns after the arrow is durable. Intended is refused once ctx is
 	// over; every other arrow has happened and is recorded even then.

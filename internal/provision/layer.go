@@ -300,8 +300,8 @@ func (l *Layer) Mine(ref backends.Ref) error {
 	return nil
 }
 
-// Instances are the units of a ref that exist. What has its ID and not its name is
-// an error: it is left alone.
+// Instances are the units of a ref that exist, the first one first: by its name, or
+// by its ID where it has none.
 func (l *Layer) Instances(ctx context.Context, ref backends.Ref) ([]Instance, error) {
 	if err := l.Mine(ref); err != nil {
 		return nil, err

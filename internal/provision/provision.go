@@ -63,10 +63,10 @@ type Provider interface {
 	// are in the order in which they are to be made, each with its Replicas'
 	// Role and Place; the rest is filled in by this package.
 	Allocate(ctx context.Context, spec backends.Spec, pod backends.Name) (Allocation, error)
-	// Create makes one unit and, unless the provider is a [Starter], starts it. An instance with an ID exists, also
-	// beside an error; without one nothing was made, unless the error is
-	// [ErrUnsure]. A create must not be cut short by ctx where its outcome would
-	// be unknown then.
+	// Create makes one unit and, unless the provider is a [Starter], starts it. An
+	// instance with an ID exists, also beside an error; without one nothing was
+	// made, unless the error is [ErrUnsure]. A create must not be cut short by ctx
+	// where its outcome would be unknown then.
 	Create(ctx context.Context, u *Unit) (Instance, error)
 	// Find returns the units of a deployment that exist, running or not, by its
 	// name; "" returns all that carry sweep's marks. What is not provably made by

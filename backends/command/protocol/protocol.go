@@ -33,7 +33,7 @@ type Create struct {
 	CPUs     []int             `json:"cpus,omitempty" doc:"CPUs that it may run on; none is all."`
 	Port     int               `json:"port" doc:"Where it will listen for requests."`
 	Ports    map[string]int    `json:"ports,omitempty" doc:"Its further ports, by name; agent is that of sweep's script."`
-	Expires  time.Time         `json:"expires" doc:"When it has to be gone, whatever becomes of sweep."`
+	Expires  time.Time         `json:"expires" doc:"When it has to be gone, even if sweep is."`
 	Grace    float64           `json:"grace_s" doc:"Seconds that it gets between SIGTERM and SIGKILL."`
 	Settings map[string]string `json:"settings,omitempty" doc:"The plan's words to the program."`
 }
