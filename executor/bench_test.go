@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sweep.dev/sweep/executor/observe"
 )
 
 // The time between two cells of one deployment: everything but the warm-up, the
@@ -15,7 +17,7 @@ import (
 // in the journal, the cache reset and the collectors' first looks. The metric
 // ms/gap is its median; the target is 20.
 func BenchmarkBetweenCells(b *testing.B) {
-	withoutGPUs := slices.DeleteFunc(realCollectors(b), func(n Named) bool { return n.Kind == "gpu" })
+	withoutGPUs := slices.DeleteFunc(realCollectors(b), func(n observe.Named) bool { return n.Kind == "gpu" })
 	var gaps []time.Duration
 	for b.Loop() {
 		w := newWorld(b, nil,

@@ -3,7 +3,6 @@ package executor
 import (
 	"testing"
 
-	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
 )
 
@@ -27,7 +26,6 @@ func TestShared(t *testing.T) {
 			for i := range m.requests {
 				m.requests[i].PromptTokens = 1000
 			}
-			m.run.entries = map[string][]source.Entry{promptsKey(m.trial.cell.Load.Prompts): source.InlinePrompts(m.trial.cell.Load.Prompts.Texts)}
 			got := m.shared()
 			switch {
 			case c.low > c.high:

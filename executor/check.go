@@ -67,7 +67,7 @@ func (d *deployment) check() error {
 // checkLoad makes the sources and the client of a trial, as far as that needs no
 // server, and returns their errors.
 func (r *run) checkLoad(t *trial, d *deployment) error {
-	if err := r.sourceOf(t).Check(); err != nil {
+	if err := r.inputs.Source(t.cell, t.key.Trial, t.first).Check(); err != nil {
 		return err
 	}
 	m := newMeasurement(d, t)

@@ -8,15 +8,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
-	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/executor/observe"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
-	"sweep.dev/sweep/serving"
 )
 
 // A fakeCollector is made of the functions that a test cares about.
@@ -64,7 +61,7 @@ func codesOf(o *result.Outcome) (list []string) {
 func TestCollect(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.collectors = []Named{{"good", &fakeCollector{
+	w.collectors = []observe.Named{{Kind: "good", Collector: &fakeCollector{
 		start: func(_ context.Context, target collectors.Trial, s collectors.Sink) error {
 			if len(target.Targets) != 1 || target.Targets[0].Role != "server" || target.Targets[0].Host == nil || target.Profile == nil || len(target.Clients) != 1 {
 				t.Errorf("target: %+v", target)
@@ -100,8 +97,8 @@ func TestCollect_tellsWhenTheLoadBegins(t *testing.T) {
 	w := newWorld(t, nil)
 	var slow atomic.Bool
 	loaded := make(chan (<-chan struct{}), 100)
-	w.collectors = []Named{
-		{"quick", &fakeCollector{
+	w.collectors = []observe.Named{
+		{Kind: "quick", Collector: &fakeCollector{
 			start: func(_ context.Context, target collectors.Trial, _ collectors.Sink) error {
 				loaded <- target.Loaded
 				return nil
@@ -115,7 +112,7 @@ func TestCollect_tellsWhenTheLoadBegins(t *testing.T) {
 				}
 			},
 		}},
-		{"slow", &fakeCollector{start: func(_ context.Context, target collectors.Trial, _ collectors.Sink) error {
+		{Kind: "slow", Collector: &fakeCollector{start: func(_ context.Context, target collectors.Trial, _ collectors.Sink) error {
 			time.Sleep(20 * time.Millisecond)
 			select {
 			case <-target.Loaded:
@@ -187,7 +184,7 @@ func TestCollect_harmsNothing(t *testing.T) {
 				return result.Row{"mean_gpu_util": 12.5}, nil
 			}
 			w := newWorld(t, nil, `matrix: {engine: sim, concurrency: [1]}`)
-			w.collectors = []Named{{"bad", tt.bad}, {"good", good}}
+			w.collectors = []observe.Named{{Kind: "bad", Collector: tt.bad}, {Kind: "good", Collector: good}}
 			w.must()
 			want(t, "outcomes", w.summary(), "ok/1")
 			o := w.outcomes()[0]
@@ -195,42 +192,6 @@ func TestCollect_harmsNothing(t *testing.T) {
 			want(t, "the other's column", o.Row["mean_gpu_util"].(float64), 12.5)
 			want(t, "the other was cut off", cut.Load(), false)
 			want(t, "completed", o.Row["completed"].(int64), 2)
-		})
-	}
-}
-
-// A collector that hangs is cut off when its time is over, and it alone.
-func TestCollect_hangs(t *testing.T) {
-	t.Parallel()
-	hang := func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
-	for name, bad := range map[string]*fakeCollector{
-		"start": {start: func(ctx context.Context, _ collectors.Trial, _ collectors.Sink) error { return hang(ctx) }},
-		"finish": {finish: func(ctx context.Context, _ collectors.Sink) (result.Row, error) {
-			return nil, hang(ctx)
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var alive func() error
-				good := &fakeCollector{
-					start: func(ctx context.Context, _ collectors.Trial, _ collectors.Sink) error { alive = ctx.Err; return nil },
-					finish: func(context.Context, collectors.Sink) (result.Row, error) {
-						return result.Row{"mean_gpu_util": 12.5}, alive()
-					},
-				}
-				m, _ := judged(t)
-				m.config.Backend, m.d.profile = &fakeBackend{}, &engine.Profile{}
-				m.config.Collectors = []Named{{"bad", bad}, {"good", good}}
-				m.d.server = &serving.Server{Deployment: &fakeServer{}, Roles: []backends.Role{{Name: "server", Replicas: 1}}}
-				begun := time.Now()
-				row := m.watch(t.Context())(t.Context())
-				want(t, "time", time.Since(begun), baselineTimeout)
-				want(t, "the other's column", row["mean_gpu_util"], any(12.5))
-				if len(m.sink.notes) != 1 || m.sink.notes[0].Code != finding.Collector("bad") || !strings.Contains(m.sink.notes[0].Text, "not done after 10s") {
-					t.Errorf("notes: %+v", m.sink.notes)
-				}
-				want(t, "the session's context ends with it", alive(), context.Canceled)
-			})
 		})
 	}
 }
@@ -246,7 +207,7 @@ func TestCollect_contexts(t *testing.T) {
 	var alive func() error
 	w := newWorld(t, firstLaunches(dies(3)), `retries: 0`)
 	w.backend.script = firstLaunches(dies(3), script{request: hang(2, func() { stop(errStop) })})
-	w.collectors = []Named{{"good", &fakeCollector{
+	w.collectors = []observe.Named{{Kind: "good", Collector: &fakeCollector{
 		start: func(ctx context.Context, _ collectors.Trial, _ collectors.Sink) error { alive = ctx.Err; return nil },
 		finish: func(ctx context.Context, _ collectors.Sink) (result.Row, error) {
 			if finished++; finished == 1 {
@@ -266,7 +227,7 @@ func TestCollect_contexts(t *testing.T) {
 	want(t, "last looks", finished, 2)
 	want(t, "context after a death", first, nil)
 	want(t, "context after the end", last, errStop)
-	if took := time.Since(begun); took >= lastLookTimeout {
+	if took := time.Since(begun); took >= 10*time.Second {
 		t.Errorf("it took %s", took)
 	}
 }
@@ -287,21 +248,3 @@ func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("torn") }
 type panickingReader struct{}
 
 func (panickingReader) Read([]byte) (int, error) { panic("ours") }
-
-// A key is sent to its own host alone, and never in the clear if that has TLS.
-func TestKeyless(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		own, other string
-		want       bool
-	}{
-		{"https://llm.example", "https://LLM.example:9100/metrics", false},
-		{"http://llm.example:8000", "http://llm.example:9100", false},
-		{"http://llm.example:8000", "https://llm.example", false},
-		{"https://llm.example", "http://llm.example:9100", true},
-		{"https://llm.example", "https://metrics.example", true},
-		{"https://llm.example", "://", true},
-	} {
-		want(t, c.own+" "+c.other, keyless(c.own, c.other), c.want)
-	}
-}

@@ -12,13 +12,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/observe"
+	"sweep.dev/sweep/executor/workload"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/load/calibrate"
-	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/load/stamp"
-	"sweep.dev/sweep/load/trace"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
@@ -36,12 +35,6 @@ var (
 	ErrFailFast = errors.New("a trial failed and --fail-fast is set")
 )
 
-// A Named collector keeps its kind for messages.
-type Named struct {
-	Kind      string
-	Collector collectors.Collector
-}
-
 // A Config is one run: a plan, the plug-ins that it names, and the directory
 // that holds what comes of it.
 type Config struct {
@@ -51,7 +44,7 @@ type Config struct {
 	Path       string        // of the run directory
 	Backend    backends.Backend
 	Servers    serving.Options // how servers are got and given back
-	Collectors []Named
+	Collectors []observe.Named
 
 	Only     func(plan.Cell) (bool, error) // nil: every cell
 	Retry    []string                      // statuses of committed trials to run again
@@ -97,9 +90,7 @@ type run struct {
 	config  Config
 	eventMu sync.Mutex
 	all     []*deployment
-	entries map[string][]source.Entry // given prompts, by file and kind
-	traces  map[string]trace.Trace    // by what the plan says of them
-	pairs   map[string][]source.Pair  // by file
+	inputs  *workload.Inputs
 	stop    context.CancelCauseFunc
 	manager *serving.Manager
 	mask    secret.Mask // for all that servers and collectors say, where it comes in
@@ -201,7 +192,21 @@ func (r *run) plan() (Report, error) {
 		}
 	}
 	r.total, r.done = rep.Planned, rep.Before
-	return rep, r.readFiles()
+	return rep, r.claim()
+}
+
+// claim gives every trial its part of what the plan's loads send.
+func (r *run) claim() (err error) {
+	r.inputs = workload.New(r.config.Plan)
+	for _, d := range r.all {
+		for i := range d.trials {
+			t := &d.trials[i]
+			if t.first, err = r.inputs.Claim(t.cell, t.key.Trial); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (r *run) execute(ctx context.Context, rep Report) error {

@@ -18,14 +18,14 @@ import (
 const NothingMeasured = "nothing_measured"
 
 // evidence is what the verdict on this trial rests on.
-func (m *measurement) evidence(row result.Row, plateau timeline.Span) verdict.Evidence {
+func (m *measurement) evidence(row result.Row, plateau timeline.Span, samples []result.Sample) verdict.Evidence {
 	l := m.trial.cell.Load
 	e := verdict.Evidence{
-		Row: row, Requests: m.requests, Health: m.health, Told: m.sink.notes,
+		Row: row, Requests: m.requests, Health: m.health, Told: m.sink.Notes(),
 		Open: l.Open(), MaxInFlight: l.MaxInFlight, Exact: m.exact(), Warmup: warmup(l.Warmup),
 		Shared: m.shared(), MayKnow: m.mayKnow(), Unrepresentative: m.config.Plan.Unrepresentative(m.trial.cell),
 	}
-	e.Server, e.Thefts = looks(m.sink.samples)
+	e.Server, e.Thefts = looks(samples)
 	drifts := timeline.DriftOf(m.requests, plateau, e.Open)
 	for name, d := range map[string]timeline.Drift{"TTFT": drifts.TTFT, "TPOT": drifts.TPOT, "throughput": drifts.Throughput} {
 		e.Drifts = append(e.Drifts, verdict.Drift{Name: name, Change: d.Change, P: d.P})

@@ -13,6 +13,7 @@ import (
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/result/validity"
+	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/stopping"
 	"sweep.dev/sweep/verdict"
 )
@@ -24,8 +25,11 @@ func judged(t *testing.T, lines ...string) (*measurement, result.Row) {
 		`validity: {max_error_rate: 5%, max_schedule_lag: 10ms, max_client_cpu: 0.85, max_stall: 1s}`,
 		`matrix: {engine: sim, concurrency: [1]}`,
 	}, lines...)...)
-	d := p.Deployments()[0]
-	m := newMeasurement(newDeployment(&run{config: Config{Plan: p}}, d), &trial{cell: d.Cells[0]})
+	r := &run{config: Config{Plan: p, State: &rundir.State{}}}
+	if _, err := r.plan(); err != nil {
+		t.Fatal(err)
+	}
+	m := newMeasurement(r.all[0], &r.all[0].trials[0])
 	m.health = load.Health{CPU: 0.85, MaxGap: time.Second}
 	for n := range 100 {
 		at := time.Duration(n) * time.Second
@@ -67,7 +71,7 @@ func TestHung(t *testing.T) {
 func TestEvidence(t *testing.T) {
 	t.Parallel()
 	m, row := judged(t)
-	e := m.evidence(row, timeline.Span{})
+	e := m.evidence(row, timeline.Span{}, nil)
 	if e.Open || !e.Exact || e.Warmup != 1 || e.Ceiling != 0 || e.Expected != nil || len(e.Requests) != 100 {
 		t.Errorf("%+v", e)
 	}
@@ -76,18 +80,18 @@ func TestEvidence(t *testing.T) {
 	m.config.Calibration = &calibrate.Result{Ceiling: calibrate.Ceiling{Chunks: 5, By: calibrate.ByCPU}}
 	for by, reason := range map[string]finding.Code{stopping.Saturated: finding.Drift, stopping.Failing: finding.ErrorRate} {
 		m.ended.By = by
-		e = m.evidence(row, timeline.Span{})
+		e = m.evidence(row, timeline.Span{}, nil)
 		if !e.Open || e.Exact || e.MaxInFlight != 7 || e.Ceiling != 5 || !slices.Equal(e.Expected, []finding.Code{reason}) {
 			t.Errorf("%+v", e)
 		}
 	}
 	// A ceiling that nobody came to is none.
 	m.config.Calibration.Ceiling.By = calibrate.ByOffered
-	want(t, "ceiling", m.evidence(row, timeline.Span{}).Ceiling, 0)
+	want(t, "ceiling", m.evidence(row, timeline.Span{}, nil).Ceiling, 0)
 	// Made-up text says nothing of speculative decoding.
 	want(t, "content", e.Unrepresentative, "")
 	m, row = judged(t, `engines: {sim: {args: {speculative-config: {method: ngram}}}}`)
-	if said := verdict.Remarks(m.evidence(row, timeline.Span{}), validity.Defaults()); !slices.ContainsFunc(said, func(f result.Finding) bool {
+	if said := verdict.Remarks(m.evidence(row, timeline.Span{}, nil), validity.Defaults()); !slices.ContainsFunc(said, func(f result.Finding) bool {
 		return f.Code == finding.ContentUnrepresentative && strings.Contains(f.Text, "speculative-config")
 	}) {
 		t.Errorf("remarks %+v", said)
@@ -95,7 +99,7 @@ func TestEvidence(t *testing.T) {
 	m.config.Calibration = &calibrate.Result{}
 	// One of a disturbed machine judges nothing.
 	m.config.Calibration.Ceiling.By = calibrate.ByDisturbed
-	want(t, "disturbed", m.evidence(row, timeline.Span{}).Disturbed, m.config.Calibration.Disturbance())
+	want(t, "disturbed", m.evidence(row, timeline.Span{}, nil).Disturbed, m.config.Calibration.Disturbance())
 }
 
 // A scaled backend is a simulator whose servers' time is not the real one.

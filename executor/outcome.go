@@ -1,19 +1,17 @@
 package executor
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/executor/serverlog"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/reconcile"
 	"sweep.dev/sweep/result"
@@ -29,18 +27,15 @@ import (
 // keptLines is how many of a log's last lines are in result.json.
 const keptLines = 25
 
-// engineLogMax bounds the part of a server's log that is kept with a trial.
-const engineLogMax = 16 << 20
-
 // finish judges the attempt and writes its files. failed is why there is
 // nothing to judge, or nil.
-func (m *measurement) finish(failed *serving.Failure) (*result.Outcome, error) {
+func (m *measurement) finish(failed *serving.Failure) (o *result.Outcome, err error) {
 	cell := m.trial.cell
 	finished := time.Now().UTC()
 	span := timeline.Assign(m.requests, cell.Load.Concurrency)
-	m.sink.samples = append(m.sink.samples, timeline.Samples(timeline.Of(m.requests, timeline.Step, cell.Load.Open()))...)
+	samples := append(m.sink.Samples(), timeline.Samples(timeline.Of(m.requests, timeline.Step, cell.Load.Open()))...)
 
-	o := &result.Outcome{
+	o = &result.Outcome{
 		CellID: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: m.attempt,
 		StartedAt: m.started, FinishedAt: finished,
 	}
@@ -50,7 +45,7 @@ func (m *measurement) finish(failed *serving.Failure) (*result.Outcome, error) {
 	maps.Copy(row, m.columns)
 	maps.Copy(row, measured) // what we measured ourselves is nobody else's
 	if row[col.ServerReportedThroughputTokS] == nil && m.d.server != nil && failed == nil {
-		if claimed, ok := m.reported(); ok {
+		if claimed, ok := m.logs.Reported(); ok {
 			row[col.ServerReportedThroughputTokS] = claimed
 		}
 	}
@@ -80,7 +75,7 @@ func (m *measurement) finish(failed *serving.Failure) (*result.Outcome, error) {
 			row[col.ErrorClass], row[col.Error] = d.Class, fmt.Sprintf("%v (%s)", row[col.Error], d.Advice())
 		}
 	default:
-		evidence, bounds := m.evidence(row, span), m.config.Plan.Validity
+		evidence, bounds := m.evidence(row, span, samples), m.config.Plan.Validity
 		o.Invalid = verdict.Judge(evidence, bounds)
 		o.Findings = append(o.Findings, verdict.Remarks(evidence, bounds)...)
 		row[col.Status], row[col.Valid] = result.StatusOK, len(o.Invalid) == 0
@@ -95,25 +90,31 @@ func (m *measurement) finish(failed *serving.Failure) (*result.Outcome, error) {
 	for _, f := range o.Invalid {
 		invalid[f.Code] = true // it is said already
 	}
-	for _, n := range m.sink.notes {
+	for _, n := range m.sink.Notes() {
 		if !invalid[n.Code] {
 			o.Findings = append(o.Findings, n)
 		}
 	}
 	o.Findings = append(o.Findings, terms.Findings...)
-	routing, err := m.route()
-	if err != nil {
-		return nil, fmt.Errorf("which worker served what: %w", err)
+	var routing *serverlog.Routing
+	if m.logs != nil {
+		if routing, err = m.logs.Routing(); err != nil {
+			return nil, fmt.Errorf("which worker served what: %w", err)
+		}
 	}
-	o.Findings = append(o.Findings, m.idle(routing)...)
+	if routing != nil {
+		o.Findings = append(o.Findings, routing.Idle(m.d.server.Roles)...)
+	}
 	row[col.Findings] = codes(o.Findings)
 	if o.Row, err = row.Conform(m.config.Plan.Columns()); err != nil {
 		return nil, fmt.Errorf("row of %s: %w", Label(cell), err)
 	}
-	if err := m.writeRouting(routing); err != nil {
-		return nil, err
+	if routing != nil {
+		if err := m.file(layout.Routing, routing.Write); err != nil {
+			return nil, err
+		}
 	}
-	return o, m.write()
+	return o, m.write(samples)
 }
 
 func withHint(f *serving.Failure) string {
@@ -282,27 +283,20 @@ func (m *measurement) summaryOptions(span timeline.Span) summary.Options {
 }
 
 // write stores the attempt's raw rows and its part of the server's logs.
-func (m *measurement) write() error {
+func (m *measurement) write(samples []result.Sample) error {
 	ids := store.IDs{Run: m.config.State.Manifest.RunID, Cell: m.trial.key.Cell, Trial: m.trial.key.Trial, Attempt: m.attempt, Anchor: m.anchor}
 	err := m.file(layout.Requests, func(w io.Writer) error { return store.WriteRequests(w, ids, m.requests) })
 	if err != nil {
 		return err
 	}
-	err = m.file(layout.Samples, func(w io.Writer) error { return store.WriteSamples(w, ids, m.sink.samples) })
+	err = m.file(layout.Samples, func(w io.Writer) error { return store.WriteSamples(w, ids, samples) })
 	if err != nil {
 		return err
 	}
-	if m.d.server == nil {
+	if m.logs == nil {
 		return nil
 	}
-	return m.file(layout.EngineLog, func(w io.Writer) error {
-		for _, path := range m.d.server.LogPaths() {
-			if err := copyFrom(w, path, m.logStart[path], m.run.mask); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return m.file(layout.EngineLog, func(w io.Writer) error { return m.logs.Copy(w, m.run.mask) })
 }
 
 func (m *measurement) file(name string, write func(io.Writer) error) error {
@@ -318,58 +312,6 @@ func (m *measurement) file(name string, write func(io.Writer) error) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
-}
-
-// logPatience bounds catchUp: a log that is late is still a log.
-const logPatience = 5 * time.Second
-
-// catchUp brings our copies of the logs of servers elsewhere up to date.
-func (m *measurement) catchUp(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, logPatience)
-	defer cancel()
-	for _, role := range m.d.server.Roles {
-		if role.LogPath == nil {
-			continue
-		}
-		for n := range role.Replicas {
-			if log, err := m.d.server.Host(role.Name, n).Logs(ctx); err == nil {
-				_ = log.Close()
-			}
-		}
-	}
-}
-
-// markLogs remembers where the server's logs stand, so that the attempt keeps
-// only its own part of them.
-func (m *measurement) markLogs(ctx context.Context) {
-	m.catchUp(ctx)
-	m.logStart = map[string]int64{}
-	for _, path := range m.d.server.LogPaths() {
-		if st, err := os.Stat(path); err == nil {
-			m.logStart[path] = st.Size()
-		}
-	}
-}
-
-// copyFrom copies a log from an offset on, without secrets. A log that is not
-// there is empty.
-func copyFrom(w io.Writer, path string, offset int64, mask secret.Mask) error {
-	f, err := os.Open(path)
-	if os.IsNotExist(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if st, err := f.Stat(); err == nil {
-		offset = max(offset, st.Size()-engineLogMax) // the end says why it ended
-	}
-	if _, err := f.Seek(offset, io.SeekStart); err != nil {
-		return err
-	}
-	_, err = mask.Copy(w, io.LimitReader(f, engineLogMax))
-	return err
 }
 
 // Label is a cell in a person's words.

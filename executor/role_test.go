@@ -1,12 +1,9 @@
 package executor
 
 import (
-	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"sweep.dev/sweep/backends"
@@ -16,52 +13,6 @@ import (
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/serving"
 )
-
-// What an engine reports of itself is held against what its own role was given.
-func TestTargets_args(t *testing.T) {
-	roles := []backends.Role{
-		{Name: "prefill", Replicas: 1, Args: map[string]any{"max-num-seqs": int64(8)}},
-		{Name: "decode", Replicas: 2, Args: map[string]any{"max_num_seqs": int64(32)}},
-	}
-	profile, _ := engine.Lookup("dynamo-disagg")
-	m := measuring(profile, roles)
-	list := m.targets()
-	want(t, "targets", len(list), 3)
-	for _, target := range list {
-		if !maps.Equal(target.Args, map[string]map[string]any{"prefill": roles[0].Args, "decode": roles[1].Args}[target.Role]) {
-			t.Errorf("%s has %v", target.Role, target.Args)
-		}
-	}
-}
-
-func TestReadRouting(t *testing.T) {
-	f, err := os.Open("testdata/dynamo-1.6.1-disagg.frontend.log")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	dynamo, _ := engine.Lookup("dynamo-disagg")
-	choice := regexp.MustCompile(dynamo.MetricsOf(dynamo.EntryRole()).Routed)
-	r, err := readRouting(f, choice)
-	if err != nil || r == nil {
-		t.Fatal(r, err)
-	}
-	if got := r.String(); got != "prefill 7 (7); decode 7 (7)" {
-		t.Errorf("got %q", got)
-	}
-	one := r.Requests["ecb04fb6-4d36-46a3-9bc0-6c2079e92330"]
-	if one["prefill"] != "14432561736065644925" || one["decode"] != "3334648018003761726" {
-		t.Errorf("got %v", one)
-	}
-	if r, err := readRouting(strings.NewReader("Selected model\n"), choice); r != nil || err != nil {
-		t.Errorf("got %v, %v", r, err)
-	}
-	m := measuring(nil, []backends.Role{{Name: "prefill", Replicas: 1}, {Name: "decode", Replicas: 2}})
-	idle := m.idle(r)
-	if len(idle) != 1 || idle[0].Code != finding.WorkerIdle || !strings.Contains(idle[0].Text, "1 of the 2 workers of decode got no request") {
-		t.Errorf("got %v", idle)
-	}
-}
 
 func TestMoved(t *testing.T) {
 	m := &measurement{trial: &trial{cell: plan.Cell{Server: plan.Server{GPU: "l4"}}}}
@@ -125,25 +76,6 @@ func splitEngine(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return file
-}
-
-// Metrics on a port of their own are not looked for on the first port, which has
-// those of another role, if the backend does not know the further ports.
-func TestTargets_unreachableMetrics(t *testing.T) {
-	t.Parallel()
-	profile := &engine.Profile{Entry: "router", Roles: []engine.Role{
-		{Name: "server", Metrics: &engine.Metrics{Path: "/metrics"}},
-		{Name: "router", Tier: engine.TierRouter, Ports: map[string]int{"metrics": 29000}, Metrics: &engine.Metrics{Path: "/metrics", Port: "metrics"}},
-	}}
-	roles := []backends.Role{{Name: "router", Replicas: 1}}
-	m := measuring(profile, roles)
-	list := m.targets()
-	if len(list) != 1 || list[0].Metrics != nil || list[0].MetricsAddr != "" {
-		t.Errorf("targets %+v", list)
-	}
-	if len(m.sink.notes) != 1 || m.sink.notes[0].Code != finding.MetricsUnreachable || !strings.Contains(m.sink.notes[0].Text, "router, server") {
-		t.Errorf("findings %v", m.sink.notes)
-	}
 }
 
 // measuring is a measurement of a server with these roles.

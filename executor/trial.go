@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"sync"
 	"time"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/observe"
+	"sweep.dev/sweep/executor/serverlog"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/source"
@@ -32,7 +36,7 @@ func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (d
 	}
 	a := m.files
 	d.run.Emit(event.Event{Type: event.TrialStarted, Deployment: d.of.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: n, Label: Label(t.cell)})
-	m.markLogs(ctx)
+	m.logs.Mark(ctx)
 	err = m.perform(ctx)
 
 	needed := ctx
@@ -74,6 +78,7 @@ func (d *deployment) begin(ctx context.Context, t *trial, n int) (*measurement, 
 	}
 	m := newMeasurement(d, t)
 	m.digest, m.attempt, m.files = d.config.Plan.SpecDigest(t.cell), n, a
+	m.sink = observe.NewSink(a, d.run.mask)
 	m.anchor, m.started = result.NewAnchor(), time.Now().UTC()
 	return m, nil
 }
@@ -125,8 +130,8 @@ type measurement struct {
 	anchor  result.Anchor
 	started time.Time
 
-	logStart map[string]int64 // where each of the server's logs stood at the start
-	sink     sink
+	logs     *serverlog.Logs // of the server; nil: none is up
+	sink     *observe.Sink
 	mu       sync.Mutex // of records: the load and its probe end side by side
 	records  records
 	requests []result.Request // what records held, once the attempt is over
@@ -140,7 +145,11 @@ type measurement struct {
 }
 
 func newMeasurement(d *deployment, t *trial) *measurement {
-	return &measurement{d: d, run: d.run, config: d.config, trial: t, sink: sink{mask: d.run.mask}}
+	m := &measurement{d: d, run: d.run, config: d.config, trial: t, sink: observe.NewSink(nil, d.run.mask)}
+	if d.server != nil {
+		m.logs = serverlog.New(d.server, d.profile)
+	}
+	return m
 }
 
 // Record implements [load.Recorder].
@@ -168,11 +177,11 @@ func (m *measurement) perform(ctx context.Context) error {
 	}
 	defer driver.Close()
 	defer func() { m.requests = m.records.take() }()
-	defer m.catchUp(ctx)
+	defer m.logs.CatchUp(ctx)
 	return m.d.steps(mctx, m.trial, m.attempt, []step{
 		{"count tokens", 0, func(ctx context.Context) (err error) {
 			if err = m.countTokens(ctx, &m.d.seen.counting, h); err == nil {
-				m.markLogs(ctx) // its questions are no requests of the trial
+				m.logs.Mark(ctx) // its questions are no requests of the trial
 			}
 			return err
 		}},
@@ -247,7 +256,9 @@ func (m *measurement) warmUp(ctx context.Context, d load.Driver) error {
 // them short.
 func (m *measurement) measure(ctx, run context.Context, d load.Driver) error {
 	config := m.load()
-	m.noteTrace()
+	if f := m.run.inputs.Skipped(m.trial.cell.Load); f != nil {
+		m.sink.Note(*f)
+	}
 	if f := m.counted.note(); f != nil {
 		m.sink.Note(*f)
 	}
@@ -257,7 +268,11 @@ func (m *measurement) measure(ctx, run context.Context, d load.Driver) error {
 	}
 	loaded, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watch := m.watch(ctx)
+	watch := observe.Start(ctx, observe.Config{
+		Collectors: m.config.Collectors, Server: m.d.server, Profile: m.d.profile, Backend: m.config.Backend,
+		Given: m.config.Servers.Given, Columns: m.config.Plan.Columns(), Anchor: m.anchor,
+		Asked: func() { m.d.extra.add(1, 0) }, Sink: m.sink,
+	})
 	probed, err := m.beside(loaded, config)
 	if err != nil {
 		m.columns = watch(run)
@@ -291,4 +306,26 @@ func (m *measurement) options(progress func(load.Progress)) load.Options {
 		Anchor: m.anchor, Drain: 0, Progress: progress,
 		RequestID: m.trial.key.Cell + "-" + layout.Trial(m.trial.key.Trial) + "-" + layout.Attempt(m.attempt),
 	}
+}
+
+// load is the plan's load of this trial in the load package's terms.
+func (m *measurement) load() source.Config {
+	c := m.run.inputs.Source(m.trial.cell, m.trial.key.Trial, m.trial.first)
+	c.Attempt = 1 // each is made on a server of its own, so all may ask the same
+	if m.config.Servers.Given {
+		c.Attempt = m.attempt
+	}
+	if m.d.server != nil && m.d.server.Foreign {
+		c.Salt = saltOf(m.config.State.Manifest.RunID)
+	}
+	c.Uncleared = m.uncleared
+	c.Prompts.Tokens = m.counted.tokens()
+	return c
+}
+
+// saltOf sets the markers of a run's prompts apart from those of other runs.
+func saltOf(run string) uint64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, run)
+	return h.Sum64()
 }

@@ -12,12 +12,13 @@ import (
 	"sweep.dev/sweep/collectors/gpu"
 	"sweep.dev/sweep/collectors/proc"
 	"sweep.dev/sweep/collectors/prom"
+	"sweep.dev/sweep/executor/observe"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/result"
 )
 
 // realCollectors are those of every run.
-func realCollectors(t testing.TB) []Named {
+func realCollectors(t testing.TB) []observe.Named {
 	t.Helper()
 	metrics, err := prom.New(prom.Default)
 	if err != nil {
@@ -31,7 +32,7 @@ func realCollectors(t testing.TB) []Named {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []Named{{"prom", metrics}, {"gpu", boards}, {"proc", processes}}
+	return []observe.Named{{Kind: "prom", Collector: metrics}, {Kind: "gpu", Collector: boards}, {Kind: "proc", Collector: processes}}
 }
 
 // No column has a number that was not measured. The test walks the registry: a

@@ -12,6 +12,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/observe"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/plantest"
@@ -27,7 +28,7 @@ type world struct {
 	dir        string
 	plan       *plan.Plan
 	backend    *fakeBackend
-	collectors []Named
+	collectors []observe.Named
 	on         func(event.Event) // called with each event
 	fault      string            // of the run directory, see package effect
 	id         string            // of the run; "" is testRun

@@ -19,6 +19,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/executor/observe"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
@@ -308,9 +309,9 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 
 // config is a job as the executor wants it.
 func (a *app) config(teardown context.Context, c *cli.Command, j job, pods serving.Book, ui *ui) executor.Config {
-	collectors := make([]executor.Named, len(j.plugins.collectors))
+	collectors := make([]observe.Named, len(j.plugins.collectors))
 	for i, n := range j.plugins.collectors {
-		collectors[i] = executor.Named{Kind: n.kind, Collector: n.collector}
+		collectors[i] = observe.Named{Kind: n.kind, Collector: n.collector}
 	}
 	limits := budgetOf(c, j.plan)
 	servers := j.plugins.servers(a.exe)

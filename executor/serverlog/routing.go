@@ -1,4 +1,4 @@
-package executor
+package serverlog
 
 import (
 	"bufio"
@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 )
@@ -104,13 +104,14 @@ func (r *Routing) String() string {
 	return strings.Join(phases, "; ")
 }
 
-// route reads what the entry role's log says of this attempt.
-func (m *measurement) route() (*Routing, error) {
-	if m.d.server == nil || len(m.d.server.Roles) < 2 {
+// Routing is what the entry role's log says since the mark; nil where nobody
+// chooses, or the log does not tell.
+func (l *Logs) Routing() (*Routing, error) {
+	if len(l.server.Roles) < 2 {
 		return nil, nil //nolint:nilnil // nobody chooses
 	}
-	entry := m.d.profile.EntryRole()
-	routed := m.d.profile.MetricsOf(entry).Routed
+	entry := l.profile.EntryRole()
+	routed := l.profile.MetricsOf(entry).Routed
 	if routed == "" {
 		return nil, nil //nolint:nilnil // it does not tell
 	}
@@ -118,7 +119,7 @@ func (m *measurement) route() (*Routing, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, role := range m.d.server.Roles {
+	for _, role := range l.server.Roles {
 		if role.Name != entry || role.LogPath == nil {
 			continue
 		}
@@ -131,7 +132,7 @@ func (m *measurement) route() (*Routing, error) {
 			return nil, err
 		}
 		defer f.Close()
-		if _, err := f.Seek(m.logStart[path], io.SeekStart); err != nil {
+		if _, err := f.Seek(l.from[path], io.SeekStart); err != nil {
 			return nil, err
 		}
 		return readRouting(f, choice)
@@ -139,11 +140,8 @@ func (m *measurement) route() (*Routing, error) {
 	return nil, nil //nolint:nilnil // an entry that is not ours
 }
 
-// idle are the workers of a phase, which is a role's name, that got no request.
-func (m *measurement) idle(r *Routing) []result.Finding {
-	if r == nil {
-		return nil
-	}
+// Idle finds the workers of a phase, which is a role's name, that got no request.
+func (r *Routing) Idle(roles []backends.Role) []result.Finding {
 	served := make(map[string]map[string]bool)
 	for _, w := range r.Workers {
 		if served[w.Phase] == nil {
@@ -152,7 +150,7 @@ func (m *measurement) idle(r *Routing) []result.Finding {
 		served[w.Phase][w.Worker] = true
 	}
 	var left []string
-	for _, role := range m.d.server.Roles {
+	for _, role := range roles {
 		if n := len(served[role.Name]); n > 0 && n < role.Replicas {
 			left = append(left, fmt.Sprintf("%d of the %d workers of %s got no request", role.Replicas-n, role.Replicas, role.Name))
 		}
@@ -163,13 +161,9 @@ func (m *measurement) idle(r *Routing) []result.Finding {
 	return []result.Finding{{Code: finding.WorkerIdle, Text: strings.Join(left, ", ") + ": " + r.String()}}
 }
 
-func (m *measurement) writeRouting(r *Routing) error {
-	if r == nil {
-		return nil
-	}
-	return m.file(layout.Routing, func(w io.Writer) error {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(r)
-	})
+// Write writes routing.json.
+func (r *Routing) Write(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
 }

@@ -1,4 +1,4 @@
-package executor
+package serverlog
 
 import (
 	"bufio"
@@ -11,13 +11,13 @@ import (
 	"sweep.dev/sweep/engine"
 )
 
-// reported is what the engines' logs claim of the output during this attempt,
-// in tokens per second: of each replica the mean of what it said while it was at
-// work, all of them together. It is not ok where they say nothing.
-func (m *measurement) reported() (claimed float64, ok bool) {
-	for _, role := range m.d.server.Roles {
-		metrics := m.d.profile.MetricsOf(role.Name)
-		if metrics.Reported == "" || !m.d.profile.Role(role.Name).Computes() {
+// Reported is what the engines claim of their output since the mark, in tokens per
+// second: of each replica the mean of what it said while it was at work, all of
+// them together. It is not ok where they say nothing.
+func (l *Logs) Reported() (claimed float64, ok bool) {
+	for _, role := range l.server.Roles {
+		metrics := l.profile.MetricsOf(role.Name)
+		if metrics.Reported == "" || !l.profile.Role(role.Name).Computes() {
 			continue
 		}
 		re, err := regexp.Compile(metrics.Reported)
@@ -26,7 +26,7 @@ func (m *measurement) reported() (claimed float64, ok bool) {
 		}
 		for replica := range role.Replicas {
 			path := role.LogPath(replica)
-			if mean, said := claimedIn(path, m.logStart[path], re); said {
+			if mean, said := claimedIn(path, l.from[path], re); said {
 				claimed, ok = claimed+mean, true
 			}
 		}
@@ -47,7 +47,7 @@ func claimedIn(path string, offset int64, re *regexp.Regexp) (float64, bool) {
 		return 0, false
 	}
 	sum, first, n := 0.0, 0.0, 0
-	lines := bufio.NewReaderSize(io.LimitReader(f, engineLogMax), 64<<10)
+	lines := bufio.NewReaderSize(io.LimitReader(f, most), 64<<10)
 	for {
 		line, err := lines.ReadSlice('\n')
 		if found := re.FindSubmatch(engine.Uncoloured(line)); found != nil {

@@ -1,0 +1,77 @@
+package observe
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
+)
+
+// targets are the servers of the trial.
+func (c *Config) targets() []collectors.Target {
+	var list []collectors.Target
+	var lost []string
+	for _, role := range c.Server.Roles {
+		for replica := range role.Replicas {
+			t := collectors.Target{
+				Role: role.Name, Replica: replica, Tier: engine.TierEngine, Host: c.Server.Host(role.Name, replica),
+				Metrics: &c.Profile.Metrics, Args: role.Args,
+			}
+			if of := c.Profile.Role(role.Name); of != nil {
+				t.Tier, t.Metrics = cmp.Or(of.Tier, engine.TierEngine), c.Profile.MetricsOf(role.Name)
+			}
+			if !c.locate(&t) {
+				// Its own port has no metrics, or those of another role.
+				t.Metrics = nil
+				lost = append(lost, role.Name)
+			}
+			list = append(list, t)
+		}
+	}
+	for _, role := range c.Profile.Roles {
+		known := slices.ContainsFunc(c.Server.Roles, func(r backends.Role) bool { return r.Name == role.Name })
+		if metrics := c.Profile.MetricsOf(role.Name); !known && metrics != nil && metrics.Path != "" {
+			lost = append(lost, role.Name)
+		}
+	}
+	if len(lost) > 0 {
+		c.Sink.Note(result.Finding{Code: finding.MetricsUnreachable, Text: fmt.Sprintf(
+			"the address of the metrics of %s is not known, and their columns are null; in the plan: backend.roles: {%s: [{metrics: http://HOST:PORT}]}",
+			strings.Join(slices.Compact(lost), ", "), lost[0])})
+	}
+	return list
+}
+
+// locate finds where the metrics of a target are; false if that is not known.
+func (c *Config) locate(t *collectors.Target) bool {
+	if known, ok := c.Backend.(backends.Standing); ok {
+		if h, ok := known.Metrics(t.Role, t.Replica); ok {
+			t.Host, t.Keyless = h, keyless(c.Server.Host(c.Profile.EntryRole(), 0).URL(), h.URL())
+			return true
+		}
+	}
+	if t.Metrics == nil || t.Metrics.Port == "" {
+		return true
+	}
+	if p, ok := t.Host.(host.Porter); ok {
+		t.MetricsAddr = p.Addr(t.Metrics.Port)
+	}
+	return t.MetricsAddr != ""
+}
+
+// keyless says whether the key of one URL must not be sent to another: to another
+// host, or without the TLS that protects it on its way to its own.
+func keyless(own, other string) bool {
+	from, err := url.Parse(own)
+	to, err2 := url.Parse(other)
+	return err != nil || err2 != nil || !strings.EqualFold(from.Hostname(), to.Hostname()) ||
+		from.Scheme == "https" && to.Scheme != "https"
+}

@@ -1,0 +1,89 @@
+// Package serverlog reads what the logs of a server say of one attempt at a trial:
+// the part of them that was written during it.
+package serverlog
+
+import (
+	"context"
+	"io"
+	"os"
+	"time"
+
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/secret"
+	"sweep.dev/sweep/serving"
+)
+
+// patience bounds CatchUp: a log that is late is still a log.
+const patience = 5 * time.Second
+
+// most bounds what is read or kept of each log, in bytes.
+const most = 16 << 20
+
+// Logs are those of one server, from a mark on. They are used by one goroutine.
+type Logs struct {
+	server  *serving.Server
+	profile *engine.Profile
+	from    map[string]int64 // where each log stood at the mark, by its path
+}
+
+// New are the logs from their beginning.
+func New(s *serving.Server, p *engine.Profile) *Logs { return &Logs{server: s, profile: p} }
+
+// Mark moves the mark to where the logs stand now.
+func (l *Logs) Mark(ctx context.Context) {
+	l.CatchUp(ctx)
+	l.from = map[string]int64{}
+	for _, path := range l.server.LogPaths() {
+		if st, err := os.Stat(path); err == nil {
+			l.from[path] = st.Size()
+		}
+	}
+}
+
+// CatchUp brings our copies of the logs of servers elsewhere up to date. It takes
+// 5 s at most.
+func (l *Logs) CatchUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, role := range l.server.Roles {
+		if role.LogPath == nil {
+			continue
+		}
+		for n := range role.Replicas {
+			if log, err := l.server.Host(role.Name, n).Logs(ctx); err == nil {
+				_ = log.Close()
+			}
+		}
+	}
+}
+
+// Copy writes the logs one after another, without secrets: of each the last 16 MiB
+// at most.
+func (l *Logs) Copy(w io.Writer, mask secret.Mask) error {
+	for _, path := range l.server.LogPaths() {
+		if err := copyFrom(w, path, l.from[path], mask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyFrom copies a log from an offset on. A log that is not there is empty.
+func copyFrom(w io.Writer, path string, offset int64, mask secret.Mask) error {
+	f, err := os.Open(path)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err == nil {
+		offset = max(offset, st.Size()-most) // the end says why it ended
+	}
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return err
+	}
+	_, err = mask.Copy(w, io.LimitReader(f, most))
+	return err
+}
