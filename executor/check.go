@@ -3,11 +3,9 @@ package executor
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/host"
-	"sweep.dev/sweep/load/client"
+	"sweep.dev/sweep/executor/attempt"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/serving"
@@ -55,6 +53,7 @@ func (d *deployment) check() error {
 		return err
 	}
 	d.profile, _ = d.config.Plan.Profile(d.of.Server.Profile) // render.Spec has found it
+	d.use(nil)
 	if _, err := render.Commands(d.config.Plan, d.of, with); err != nil {
 		return err
 	}
@@ -67,21 +66,8 @@ func (d *deployment) check() error {
 // checkLoad makes the sources and the client of a trial, as far as that needs no
 // server, and returns their errors.
 func (r *run) checkLoad(t *trial, d *deployment) error {
-	if err := r.inputs.Source(t.cell, t.key.Trial, t.first).Check(); err != nil {
+	if err := r.measure.Inputs.Source(t.cell, t.key.Trial, t.first).Check(); err != nil {
 		return err
 	}
-	m := newMeasurement(d, t)
-	url, path := "http://127.0.0.1:1", host.Direct // a server that is not there yet
-	if known, ok := r.config.Backend.(backends.Standing); ok {
-		entry := known.Hosts(d.profile.EntryRole(), true)
-		url, path = entry[0].URL(), entry[0].Path()
-	}
-	c := m.wire(url)
-	c.NetworkPath, c.Headers = string(path), func(http.Header) {}
-	driver, err := client.New(c, m.clientKind())
-	if err != nil {
-		return err
-	}
-	driver.Close()
-	return nil
+	return attempt.Check(r.measure, d.up, t.of())
 }

@@ -4,14 +4,10 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/event"
-	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/serving"
 )
 
 // dies is a server that is killed by its nth streamed request.
@@ -83,51 +79,6 @@ func TestDeath_endsWhatHangs(t *testing.T) {
 	}}), `timeouts: {request: 1h, trial: 2h, stop: 5s}`)
 	w.must()
 	want(t, "outcomes", w.summary(), "ok/2 ok/1")
-}
-
-// The news of a death may come after the errors that it causes; a server that
-// goes on answering is not waited for.
-func TestDeath_newsComeLate(t *testing.T) {
-	t.Parallel()
-	failed := func(class string, end time.Duration) result.Request {
-		return result.Request{Status: result.Failed, ErrorClass: class, End: end}
-	}
-	completed := func(end time.Duration) result.Request { return result.Request{Status: result.Completed, End: end} }
-	for name, tt := range map[string]struct {
-		requests  []result.Request
-		news      time.Duration // 0: it does not die
-		died      bool
-		waited    time.Duration
-		interrupt bool
-	}{
-		"all is well":              {requests: []result.Request{completed(1)}},
-		"overload":                 {requests: []result.Request{failed(result.ErrOverload, 1)}},
-		"broken, then dead":        {requests: []result.Request{completed(1), failed(result.ErrReset, 2)}, news: 900 * time.Millisecond, died: true, waited: 900 * time.Millisecond},
-		"broken, and alive":        {requests: []result.Request{completed(1), failed(result.ErrReset, 2)}, waited: afterBroken},
-		"errors, then dead":        {requests: []result.Request{failed(result.ErrReset, 2), failed(result.ErrServer, 3)}, news: 4 * time.Second, died: true, waited: 4 * time.Second},
-		"errors, then completed":   {requests: []result.Request{failed(result.ErrServer, 1), completed(2)}, news: time.Second},
-		"errors, but nobody waits": {requests: []result.Request{failed(result.ErrServer, 1)}, interrupt: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m, _ := judged(t)
-				m.requests = tt.requests
-				s := &fakeServer{done: make(chan struct{})}
-				m.d.server = &serving.Server{Deployment: s}
-				ctx, stop := context.WithCancel(t.Context())
-				defer stop()
-				if tt.interrupt {
-					stop()
-				}
-				if tt.news > 0 {
-					defer time.AfterFunc(tt.news, func() { s.tell(killed()) }).Stop()
-				}
-				begun := time.Now()
-				want(t, "died", m.diedUnderLoad(ctx), tt.died)
-				want(t, "waited", time.Since(begun), tt.waited)
-			})
-		})
-	}
 }
 
 // Without retries the cause stands in a row, and the next trial has a server.

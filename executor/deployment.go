@@ -6,8 +6,8 @@ import (
 
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/attempt"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/serving"
 )
 
@@ -21,31 +21,23 @@ type deployment struct {
 	label  string
 
 	profile *engine.Profile
-	extra   tally
+	extra   attempt.Tally
 	servers *serving.Servers
-	server  *serving.Server // the one that is up; nil while none is
-	seen    *seen           // of it
-	known   known           // what software the committed trials measured
+	up      *attempt.Subject // its server is nil while none is up
+	known   known            // what software the committed trials measured
 }
 
 func newDeployment(r *run, d plan.Deployment) *deployment {
 	return &deployment{run: r, config: &r.config, of: d, label: ServerLabel(d)}
 }
 
-// A trial is one run of one cell that has no outcome yet.
-type trial struct {
-	key   rundir.Key
-	cell  plan.Cell
-	done  bool   // has an outcome
-	first int    // of the given prompts: where this trial's begin
-	skip  string // why it is not run; "" where it is
+// use makes attempts measure a server, of which nothing is known yet; nil for none.
+func (d *deployment) use(s *serving.Server) {
+	d.up = &attempt.Subject{Of: d.of, Profile: d.profile, Server: s, Extra: &d.extra}
 }
 
-// seen is what a server that is up has been asked by now, and what was learned of it.
-type seen struct {
-	used     bool     // its prefix cache may hold prompts
-	counting counting // of its tokenizer
-}
+// Asked implements [serving.Measurer].
+func (d *deployment) Asked(path string) { d.extra.Asked(path, &d.profile.API) }
 
 // execute runs the deployment's trials one after another. The error is ours;
 // what servers do wrong becomes rows.
@@ -55,6 +47,7 @@ func (d *deployment) execute(ctx context.Context) (err error) {
 		return fmt.Errorf("engine profile %q does not exist", d.of.Server.Profile)
 	}
 	d.profile = profile
+	d.use(nil)
 	d.servers = d.run.manager.Servers(d.of, profile, d.label, d)
 	d.run.Emit(event.Event{Type: event.DeploymentStarted, Deployment: d.of.ID, Label: d.label})
 	defer func() {
@@ -95,16 +88,16 @@ func (d *deployment) trial(ctx context.Context, t *trial) error {
 	if d.config.Plan.Retries != nil {
 		retries = *d.config.Plan.Retries
 	}
-	attempt := d.config.State.Attempts[t.key]
+	n := d.config.State.Attempts[t.key]
 	for try := 0; ; try++ {
-		if d.server != nil && d.server.Gone() {
+		if d.up.Server != nil && d.up.Server.Gone() {
 			// Between two trials: neither of them is to blame.
 			d.bury(d.death(ctx, t))
 			if d.servers.GivenUp() {
 				return nil
 			}
 		}
-		if d.server == nil {
+		if d.up.Server == nil {
 			failure, err := d.servers.Launch(ctx)
 			if err != nil {
 				return err
@@ -113,15 +106,13 @@ func (d *deployment) trial(ctx context.Context, t *trial) error {
 				return nil
 			}
 			if failure != nil {
-				attempt++
-				return d.commitFailure(ctx, t, attempt, failure)
+				return d.commitUnmeasured(ctx, t, n+1, attempt.End{Failure: failure})
 			}
-			d.server = d.servers.Up()
-			d.seen = &seen{used: d.server.Foreign}
+			d.use(d.servers.Up())
 		}
-		attempt++
+		n++
 		last := try >= retries || d.servers.LastLaunch()
-		death, err := d.attempt(ctx, t, attempt, last)
+		death, err := d.attempt(ctx, t, n, last)
 		if err != nil || death == nil {
 			return err
 		}
@@ -136,7 +127,7 @@ func (d *deployment) trial(ctx context.Context, t *trial) error {
 func (d *deployment) death(ctx context.Context, t *trial) *serving.Failure {
 	f := d.servers.Death(ctx)
 	d.run.Emit(event.Event{
-		Type: event.ServerDied, Deployment: d.of.ID, Launch: d.server.Launch, Cell: t.key.Cell,
+		Type: event.ServerDied, Deployment: d.of.ID, Launch: d.up.Server.Launch, Cell: t.key.Cell,
 		Class: f.Class, Error: f.Text, Label: Label(t.cell),
 	})
 	return f
@@ -144,7 +135,7 @@ func (d *deployment) death(ctx context.Context, t *trial) *serving.Failure {
 
 func (d *deployment) bury(death *serving.Failure) {
 	d.servers.Bury(death)
-	d.server, d.seen = nil, nil
+	d.use(nil)
 }
 
 // over says whether nothing more may be done for this deployment: the run was

@@ -1,9 +1,9 @@
-// Package executor runs a plan: it measures the cells of each deployment one after
-// another on the server that package serving keeps up for them, judges every
-// trial, and commits it.
+// Package executor runs a plan: it brings the trials of each deployment to their
+// outcomes one after another, on the server that package serving keeps up for them,
+// and commits those.
 //
 //	Run ─▶ deployment (its trials in order, each on a server that is up)
-//	          └─▶ trial (reset, warm up, measure, judge, commit)   on contexts of their own
+//	          └─▶ trial (attempts until one is committed; see package attempt)
 //
 // # Life and death
 //

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"sweep.dev/sweep/executor/attempt"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/serving"
@@ -35,19 +36,10 @@ func (d *deployment) remember(row result.Row) {
 	}
 }
 
-// recorded is what can be seen of the software of a server.
-func (d *deployment) recorded(s *serving.Server) result.Row {
-	return result.Row{
-		col.ImageDigest:   orNil(s.Terms().ImageDigest),
-		col.EngineVersion: orNil(s.Version),
-		col.ModelRevision: orNil(d.of.Server.ModelRevision),
-	}
-}
-
 // Accept says in what a server differs from those of the committed trials; nil
 // where it does not, as far as both are known.
 func (d *deployment) Accept(s *serving.Server) error {
-	now := d.recorded(s)
+	now := attempt.Recorded(s, d.of)
 	var differ []string
 	for _, r := range result.Recorded {
 		k := d.known[r.Column]

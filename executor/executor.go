@@ -13,6 +13,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/attempt"
 	"sweep.dev/sweep/executor/observe"
 	"sweep.dev/sweep/executor/workload"
 	"sweep.dev/sweep/internal/secret"
@@ -90,7 +91,7 @@ type run struct {
 	config  Config
 	eventMu sync.Mutex
 	all     []*deployment
-	inputs  *workload.Inputs
+	measure *attempt.Config // what all attempts depend on
 	stop    context.CancelCauseFunc
 	manager *serving.Manager
 	mask    secret.Mask // for all that servers and collectors say, where it comes in
@@ -192,16 +193,21 @@ func (r *run) plan() (Report, error) {
 		}
 	}
 	r.total, r.done = rep.Planned, rep.Before
+	r.measure = &attempt.Config{
+		Plan: r.config.Plan, RunID: r.config.State.Manifest.RunID, Backend: r.config.Backend,
+		Given: r.config.Servers.Given, Collectors: r.config.Collectors, Inputs: workload.New(r.config.Plan),
+		Client: r.config.Client, Calibration: r.config.Calibration, ClientHost: r.config.ClientHost,
+		Mask: r.mask, Emit: r.Emit,
+	}
 	return rep, r.claim()
 }
 
 // claim gives every trial its part of what the plan's loads send.
 func (r *run) claim() (err error) {
-	r.inputs = workload.New(r.config.Plan)
 	for _, d := range r.all {
 		for i := range d.trials {
 			t := &d.trials[i]
-			if t.first, err = r.inputs.Claim(t.cell, t.key.Trial); err != nil {
+			if t.first, err = r.measure.Inputs.Claim(t.cell, t.key.Trial); err != nil {
 				return err
 			}
 		}
@@ -219,7 +225,7 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 			return fmt.Errorf("backend %s: %w: %w", r.config.Plan.Backend.Kind, ErrUnreachable, err)
 		}
 		if r.config.Servers.Given {
-			r.pending()[0].extra.add(1, 0)
+			r.pending()[0].extra.Add(1, 0)
 		}
 	}
 	// Not errgroup.WithContext: one deployment's own error must not cut the

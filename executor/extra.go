@@ -5,15 +5,13 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/executor/attempt"
 	"sweep.dev/sweep/load/tokens"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/serving"
 )
 
@@ -170,7 +168,7 @@ func (a *announcer) ready() Extra {
 
 // count is how the server's tokens are learned, see package tokens.
 func (a *announcer) count() Extra {
-	if !slices.ContainsFunc(a.trials, countsTokens) {
+	if !slices.ContainsFunc(a.trials, attempt.CountsTokens) {
 		return Extra{}
 	}
 	path := a.profile.API.Tokenize
@@ -189,7 +187,7 @@ func (a *announcer) count() Extra {
 // reset empties prefix caches.
 func (a *announcer) reset() Extra {
 	path := a.profile.API.CacheReset
-	if path == "" || !a.config.mayResetCache() {
+	if path == "" || !attempt.MayResetCache(a.config.Backend, a.config.Servers.Given) {
 		return Extra{}
 	}
 	replicas := 0
@@ -245,42 +243,4 @@ func (a *announcer) metrics() Extra {
 		return Extra{}
 	}
 	return Extra{"metrics", nil, new(0), strings.Join(gets, ", ") + " before, at each interval during, and after " + a.trialsText()}
-}
-
-// A tally counts what a deployment's servers were sent beyond the load, until a row
-// takes it. It may be used by several goroutines.
-type tally struct{ requests, completions atomic.Int64 }
-
-// add counts requests, of which some asked the model for tokens.
-func (t *tally) add(requests, completions int) {
-	t.requests.Add(int64(requests))
-	t.completions.Add(int64(completions))
-}
-
-// of counts the requests of a load, or of a phase of one, that no row has.
-func (t *tally) of(requests []result.Request, phases ...result.Phase) {
-	for i := range requests {
-		if r := &requests[i]; r.Sent >= 0 && (len(phases) == 0 || slices.Contains(phases, r.Phase)) {
-			t.add(1, 1)
-		}
-	}
-}
-
-// Asked counts a question by its path.
-func (d *deployment) Asked(path string) {
-	completions := 0
-	if api := d.profile.API; path == api.Chat || path == api.Completions {
-		completions = 1
-	}
-	d.extra.add(1, completions)
-}
-
-// extras fills in how much the servers were sent beyond the load since the last row.
-func (m *measurement) extras(row result.Row) {
-	if m.trial.skip != "" {
-		return
-	}
-	m.d.extra.of(m.requests, result.Warmup)
-	row[col.ExtraRequests] = m.d.extra.requests.Swap(0)
-	row[col.ExtraCompletions] = m.d.extra.completions.Swap(0)
 }

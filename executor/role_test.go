@@ -3,29 +3,10 @@ package executor
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/engine"
-	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/result/finding"
-	"sweep.dev/sweep/serving"
 )
-
-func TestMoved(t *testing.T) {
-	m := &measurement{trial: &trial{cell: plan.Cell{Server: plan.Server{GPU: "l4"}}}}
-	want := []result.Finding{{Code: finding.GPUMoved, Text: "it ran on a40, the cell asks for l4"}}
-	if got := m.moved(backends.Terms{GPU: "a40"}); !slices.Equal(got, want) {
-		t.Errorf("got %v", got)
-	}
-	for _, gpu := range []string{"", "l4"} {
-		if got := m.moved(backends.Terms{GPU: gpu}); got != nil {
-			t.Errorf("%q: got %v", gpu, got)
-		}
-	}
-}
 
 // The ready line is necessary, and never sufficient.
 func TestReadyLine(t *testing.T) {
@@ -76,13 +57,4 @@ func splitEngine(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return file
-}
-
-// measuring is a measurement of a server with these roles.
-func measuring(p *engine.Profile, roles []backends.Role) *measurement {
-	r := &run{}
-	return newMeasurement(&deployment{
-		run: r, config: &r.config, profile: p,
-		server: &serving.Server{Deployment: &fakeServer{roles: roles}, Roles: roles},
-	}, nil)
 }

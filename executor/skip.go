@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"sweep.dev/sweep/executor/attempt"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
@@ -69,9 +70,5 @@ func above(a, b plan.Cell) bool {
 // commitSkipped commits the row of a trial that is not run, so that a resume
 // does not run it either.
 func (d *deployment) commitSkipped(ctx context.Context, t *trial) error {
-	m, err := d.begin(ctx, t, d.config.State.Attempts[t.key]+1)
-	if err != nil {
-		return err
-	}
-	return m.commit(ctx, nil)
+	return d.commitUnmeasured(ctx, t, d.config.State.Attempts[t.key]+1, attempt.End{Skip: t.skip})
 }

@@ -1,4 +1,4 @@
-package executor
+package attempt
 
 import (
 	"testing"
@@ -22,11 +22,11 @@ func TestShared(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m, _ := judged(t, `load: {requests: 2, max_tokens: 4, warmup: {requests: 0}, prompts: `+c.load+`}`)
-			for i := range m.requests {
-				m.requests[i].PromptTokens = 1000
+			a, _ := judged(t, `load: {requests: 2, max_tokens: 4, warmup: {requests: 0}, prompts: `+c.load+`}`)
+			for i := range a.requests {
+				a.requests[i].PromptTokens = 1000
 			}
-			got := m.shared()
+			got := a.shared()
 			switch {
 			case c.low > c.high:
 				if got != nil {
@@ -38,11 +38,11 @@ func TestShared(t *testing.T) {
 		})
 	}
 	// What was not sent shares nothing.
-	m, _ := judged(t)
-	for i := range m.requests {
-		m.requests[i].Sent = result.Never
+	a, _ := judged(t)
+	for i := range a.requests {
+		a.requests[i].Sent = result.Never
 	}
-	if got := m.shared(); got == nil || *got != 0 {
+	if got := a.shared(); got == nil || *got != 0 {
 		t.Errorf("of no request: %v", got)
 	}
 }

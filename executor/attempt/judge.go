@@ -1,4 +1,4 @@
-package executor
+package attempt
 
 import (
 	"slices"
@@ -13,29 +13,29 @@ import (
 	"sweep.dev/sweep/verdict"
 )
 
-// NothingMeasured is the error_class of a trial of which no request came to an
+// nothingMeasured is the error_class of a trial of which no request came to an
 // end.
-const NothingMeasured = "nothing_measured"
+const nothingMeasured = "nothing_measured"
 
 // evidence is what the verdict on this trial rests on.
-func (m *measurement) evidence(row result.Row, plateau timeline.Span, samples []result.Sample) verdict.Evidence {
-	l := m.trial.cell.Load
+func (a *Attempt) evidence(row result.Row, plateau timeline.Span, samples []result.Sample) verdict.Evidence {
+	l := a.trial.Cell.Load
 	e := verdict.Evidence{
-		Row: row, Requests: m.requests, Health: m.health, Told: m.sink.Notes(),
-		Open: l.Open(), MaxInFlight: l.MaxInFlight, Exact: m.exact(), Warmup: warmup(l.Warmup),
-		Shared: m.shared(), MayKnow: m.mayKnow(), Unrepresentative: m.config.Plan.Unrepresentative(m.trial.cell),
+		Row: row, Requests: a.requests, Health: a.health, Told: a.sink.Notes(),
+		Open: l.Open(), MaxInFlight: l.MaxInFlight, Exact: a.exact(), Warmup: warmup(l.Warmup),
+		Shared: a.shared(), MayKnow: a.mayKnow(), Unrepresentative: a.config.Plan.Unrepresentative(a.trial.Cell),
 	}
 	e.Server, e.Thefts = looks(samples)
-	drifts := timeline.DriftOf(m.requests, plateau, e.Open)
+	drifts := timeline.DriftOf(a.requests, plateau, e.Open)
 	for name, d := range map[string]timeline.Drift{"TTFT": drifts.TTFT, "TPOT": drifts.TPOT, "throughput": drifts.Throughput} {
 		e.Drifts = append(e.Drifts, verdict.Drift{Name: name, Change: d.Change, P: d.P})
 	}
 	slices.SortFunc(e.Drifts, func(a, b verdict.Drift) int { return strings.Compare(a.Name, b.Name) })
-	if c := m.config.Calibration; c != nil {
+	if c := a.config.Calibration; c != nil {
 		e.Ceiling, e.Disturbed = c.Limit(), c.Disturbance()
 	}
 	// What the plan asks to end a load by is a result.
-	switch m.ended.By {
+	switch a.ended.By {
 	case stopping.Failing:
 		e.Expected = []finding.Code{finding.ErrorRate}
 	case stopping.Saturated:
@@ -53,7 +53,7 @@ func warmup(w plan.Warmup) int {
 }
 
 // exact says whether every request of this trial must yield max_tokens tokens.
-func (m *measurement) exact() bool { return m.trial.cell.Load.Output == plan.OutputExact }
+func (a *Attempt) exact() bool { return a.trial.Cell.Load.Output == plan.OutputExact }
 
 func codes(findings []result.Finding) any {
 	if len(findings) == 0 {

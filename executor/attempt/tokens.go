@@ -1,4 +1,4 @@
-package executor
+package attempt
 
 import (
 	"context"
@@ -61,25 +61,25 @@ func (c *counted) note() *result.Finding {
 	return nil
 }
 
-// countsTokens says whether a load needs to know how the server counts: it makes
+// CountsTokens says whether a load needs to know how the server counts: it makes
 // up prompts, and the plan does not want them in words.
-func countsTokens(l plan.Load) bool {
+func CountsTokens(l plan.Load) bool {
 	return l.Prompts.Kind == plan.PromptsSynthetic && l.Prompts.Length != plan.LengthWords
 }
 
 // countTokens finds out how the server counts this trial's made-up prompts. It
 // asks before the trial resets the prefix cache; what it asks is none of the
 // trial's prompts. The error is that ctx is done.
-func (m *measurement) countTokens(ctx context.Context, c *counting, h host.Host) error {
-	l := m.trial.cell.Load
-	if !countsTokens(l) {
+func (a *Attempt) countTokens(ctx context.Context, c *counting, h host.Host) error {
+	l := a.trial.Cell.Load
+	if !CountsTokens(l) {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	api := m.d.profile.API
+	api := a.subject.Profile.API
 	shape := wire.Config{
-		BaseURL: h.URL(), Model: m.d.of.Server.Served, Chat: l.Endpoint != plan.EndpointCompletions,
+		BaseURL: h.URL(), Model: a.subject.Of.Server.Served, Chat: l.Endpoint != plan.EndpointCompletions,
 		MaxTokensField: api.MaxTokensField, Body: merge(api.Body, l.Body),
 	}
 	shape.Path = api.Completions
@@ -92,10 +92,10 @@ func (m *measurement) countTokens(ctx context.Context, c *counting, h host.Host)
 	}
 	got, ok := c.known[string(kind)]
 	if !ok {
-		client := ask.New(h, m.authorize, m.run.mask, m.d.Asked)
+		client := ask.New(h, a.authorize, a.config.Mask, a.subject.Asked)
 		defer client.Close()
 		if c.learner == nil {
-			c.learner = tokens.NewLearner(tokens.Server{Model: m.d.of.Server.Served, Tokenize: api.Tokenize, Field: api.TokenizeField, Given: m.config.Servers.Given})
+			c.learner = tokens.NewLearner(tokens.Server{Model: a.subject.Of.Server.Served, Tokenize: api.Tokenize, Field: api.TokenizeField, Given: a.config.Given})
 			c.known = map[string]*counted{}
 		}
 		asking, cancel := serving.WithLimit(ctx, "counting the tokens of prompts", countingTimeout)
@@ -110,26 +110,26 @@ func (m *measurement) countTokens(ctx context.Context, c *counting, h host.Host)
 		got = &counted{Learned: learned, err: err}
 		c.known[string(kind)] = got
 	}
-	m.counted = got
+	a.counted = got
 	return nil
 }
 
 // learnFromWarmup refines how the server counts a kind of prompts by the usage
 // that its first warm-up was answered with: it costs no further request.
-func (m *measurement) learnFromWarmup(c *counting) {
+func (a *Attempt) learnFromWarmup(c *counting) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := m.trial.cell.Load.Prompts
+	p := a.trial.Cell.Load.Prompts
 	mixed := p.System != "" && p.SystemShare != nil && *p.SystemShare < 1
-	if m.counted.tokens() == nil || m.counted.warmed || mixed {
+	if a.counted.tokens() == nil || a.counted.warmed || mixed {
 		return
 	}
 	var sent []tokens.Sent
-	for r := range m.records.all() {
+	for r := range a.records.all() {
 		if r.Status == result.Completed && r.PromptTokens > 0 && r.TargetTokens > 0 {
 			sent = append(sent, tokens.Sent{Target: r.TargetTokens, Counted: r.PromptTokens})
 		}
 	}
-	m.counted.Refine(sent, p.System != "")
-	m.counted.warmed = len(sent) > 0
+	a.counted.Refine(sent, p.System != "")
+	a.counted.warmed = len(sent) > 0
 }

@@ -1,4 +1,4 @@
-package executor
+package attempt
 
 import (
 	"context"
@@ -19,9 +19,11 @@ type step struct {
 
 // steps runs each in turn and stops at the first error, which carries the
 // step's name.
-func (d *deployment) steps(ctx context.Context, t *trial, attempt int, list []step) error {
+func (a *Attempt) steps(ctx context.Context, list []step) error {
 	for _, s := range list {
-		d.run.Emit(event.Event{Type: event.StepStarted, Deployment: d.of.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: attempt, Step: s.name, Label: Label(t.cell)})
+		e := a.event(event.StepStarted)
+		e.Step = s.name
+		a.config.Emit(e)
 		sctx, cancel := ctx, context.CancelFunc(func() {})
 		if s.limit > 0 {
 			sctx, cancel = serving.WithLimit(ctx, s.name, s.limit)

@@ -1,4 +1,4 @@
-package executor
+package attempt
 
 import (
 	"context"
@@ -111,7 +111,7 @@ func capped(c source.Config, measured int) string {
 
 // beside sends the plan's probes until the returned function is called, which
 // waits for their end.
-func (m *measurement) beside(ctx context.Context, c source.Config) (stop func(), err error) {
+func (a *Attempt) beside(ctx context.Context, c source.Config) (stop func(), err error) {
 	if c.Probe == (source.Probe{}) {
 		return func() {}, nil
 	}
@@ -120,20 +120,20 @@ func (m *measurement) beside(ctx context.Context, c source.Config) (stop func(),
 	if err != nil {
 		return nil, err
 	}
-	d, err := m.driver(m.d.server.Host(m.d.profile.EntryRole(), 0))
+	d, err := a.driver(a.subject.Server.Host(a.subject.Profile.EntryRole(), 0))
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	var broken error
-	running.Go(func() { _, broken = d.Run(ctx, src, m, m.options(nil)) })
+	running.Go(func() { _, broken = d.Run(ctx, src, recorder(a.keep), a.options(nil)) })
 	return func() {
 		cancel()
 		running.Wait()
 		d.Close()
 		if broken != nil {
-			m.sink.Note(result.Finding{Code: finding.ProbeFailed, Text: fmt.Sprintf("the probe beside the load broke off: %v", broken)})
+			a.sink.Note(result.Finding{Code: finding.ProbeFailed, Text: fmt.Sprintf("the probe beside the load broke off: %v", broken)})
 		}
 	}, nil
 }

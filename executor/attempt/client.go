@@ -1,4 +1,4 @@
-package executor
+package attempt
 
 import (
 	"sweep.dev/sweep/internal/procfs"
@@ -7,9 +7,9 @@ import (
 )
 
 // client fills in what the measuring client knows of itself.
-func (m *measurement) client(row result.Row) {
-	row[col.StampKind] = orNil(m.health.StampKind)
-	h := &m.health
+func (a *Attempt) client(row result.Row) {
+	row[col.StampKind] = orNil(a.health.StampKind)
+	h := &a.health
 	if h.Client == "" && h.StampKind == "" {
 		return // it never ran
 	}
@@ -25,8 +25,8 @@ func (m *measurement) client(row result.Row) {
 		row[col.MaxClientLagMs] = milliseconds(h.Lag.Max())
 	}
 	chunks, shared := 0, 0
-	for i := range m.requests {
-		if r := &m.requests[i]; r.Measured() {
+	for i := range a.requests {
+		if r := &a.requests[i]; r.Measured() {
 			chunks += r.TokenChunks()
 			shared += r.Coalesced
 		}
@@ -44,10 +44,10 @@ func (m *measurement) client(row result.Row) {
 	}
 	row[col.ClockSteps] = int64(len(h.ClockSteps))
 	row[col.ReopenedConnections] = int64(h.Reopened)
-	if m.stolen != nil {
-		row[col.CPUSteal] = *m.stolen
+	if a.stolen != nil {
+		row[col.CPUSteal] = *a.stolen
 	}
-	if c := m.config.Calibration; c != nil {
+	if c := a.config.Calibration; c != nil {
 		row[col.CalibratedErrorMs] = milliseconds(c.Error())
 		if c.Ceiling.Chunks > 0 {
 			row[col.CalibratedCeilingChunksS] = c.Ceiling.Chunks
@@ -57,12 +57,12 @@ func (m *measurement) client(row result.Row) {
 
 // stealing begins to look at the CPU time that the machine's hypervisor gives to
 // others; the returned function ends that.
-func (m *measurement) stealing() (stop func()) {
+func (a *Attempt) stealing() (stop func()) {
 	from, ok := procfs.ReadCPUTime()
 	return func() {
 		if to, still := procfs.ReadCPUTime(); ok && still {
 			if share, known := to.StolenSince(from); known {
-				m.stolen = &share
+				a.stolen = &share
 			}
 		}
 	}

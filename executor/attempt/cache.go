@@ -1,4 +1,4 @@
-package executor
+package attempt
 
 import (
 	"context"
@@ -15,58 +15,58 @@ import (
 	"sweep.dev/sweep/serving/ask"
 )
 
-// mayResetCache says whether the prefix caches of this run's servers may be
-// emptied: always those of its own servers, and those of others if the plan says
-// that their owner permits it.
-func (c *Config) mayResetCache() bool {
-	if !c.Servers.Given {
+// MayResetCache says whether the prefix caches of a backend's servers may be
+// emptied: always those of our own servers, and those of others, which are given,
+// if the plan says that their owner permits it.
+func MayResetCache(b backends.Backend, given bool) bool {
+	if !given {
 		return true
 	}
-	g, ok := c.Backend.(backends.Guest)
+	g, ok := b.(backends.Guest)
 	return ok && g.MayResetCache()
 }
 
 // reset empties the engine's prefix cache, if that is possible and permitted. It
 // notes whether the trial begins with a cache that may hold earlier prompts.
-func (m *measurement) reset(ctx context.Context) error {
-	m.uncleared = m.d.seen.used
-	m.d.seen.used = true // by what follows
-	path := m.d.profile.API.CacheReset
-	if path == "" || !m.config.mayResetCache() {
+func (a *Attempt) reset(ctx context.Context) error {
+	a.uncleared = a.subject.used || a.subject.Server.Foreign
+	a.subject.used = true // by what follows
+	path := a.subject.Profile.API.CacheReset
+	if path == "" || !MayResetCache(a.config.Backend, a.config.Given) {
 		return nil
 	}
-	err := m.d.resetCaches(ctx, path)
+	err := a.resetCaches(ctx, path)
 	switch {
 	case err == nil:
-		m.uncleared = false
+		a.uncleared = false
 		return nil
-	case isNotFound(err) && !m.config.Servers.Given:
+	case isNotFound(err) && !a.config.Given:
 		return nil // it was started without the call
 	}
 	_, slow := errors.AsType[serving.Limit](context.Cause(ctx))
 	if ctx.Err() != nil && !slow {
 		return err // the trial is over
 	}
-	m.sink.Note(result.Finding{Code: finding.CacheNotReset, Text: fmt.Sprintf("the engine's prefix cache was not emptied: %v", err)})
+	a.sink.Note(result.Finding{Code: finding.CacheNotReset, Text: fmt.Sprintf("the engine's prefix cache was not emptied: %v", err)})
 	return nil
 }
 
 // resetCaches empties the prefix cache of every replica that runs the model.
-func (d *deployment) resetCaches(ctx context.Context, path string) error {
+func (a *Attempt) resetCaches(ctx context.Context, path string) error {
 	var errs []error
-	for _, role := range d.server.Roles {
-		if !d.profile.Role(role.Name).Computes() {
+	for _, role := range a.subject.Server.Roles {
+		if !a.subject.Profile.Role(role.Name).Computes() {
 			continue
 		}
 		for n := range role.Replicas {
-			errs = append(errs, d.resetReplica(ctx, d.server.Host(role.Name, n), path))
+			errs = append(errs, a.resetReplica(ctx, a.subject.Server.Host(role.Name, n), path))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (d *deployment) resetReplica(ctx context.Context, h host.Host, path string) error {
-	api := ask.New(h, d.server.Authorize, d.run.mask, d.Asked)
+func (a *Attempt) resetReplica(ctx context.Context, h host.Host, path string) error {
+	api := ask.New(h, a.subject.Server.Authorize, a.config.Mask, a.subject.Asked)
 	defer api.Close()
 	_, err := api.Post(ctx, path, nil)
 	return err
@@ -89,22 +89,22 @@ func isNotFound(err error) bool {
 // mayKnow says whether an earlier run may have left the prompts of this trial in
 // the server's prefix cache: it sends given prompts without a marker of its own to
 // a server that was up before the run and that was not emptied.
-func (m *measurement) mayKnow() bool {
-	p := m.trial.cell.Load.Prompts
-	return m.uncleared && m.d.server.Foreign && p.Kind != plan.PromptsSynthetic && !p.CacheBust
+func (a *Attempt) mayKnow() bool {
+	p := a.trial.Cell.Load.Prompts
+	return a.uncleared && a.subject.Server.Foreign && p.Kind != plan.PromptsSynthetic && !p.CacheBust
 }
 
 // shared is the largest share of the prompts' tokens that a prefix cache can
 // know because of what the load itself shares. Nil where the plan lets prompts be
 // asked again: of these a cache may know all from the trial before.
-func (m *measurement) shared() *float64 {
-	c := m.load()
+func (a *Attempt) shared() *float64 {
+	c := a.load()
 	if len(c.Prompts.Entries) > 0 && c.Prompts.Reuse && !c.Prompts.CacheBust {
 		return nil
 	}
 	sent := 0
-	for i := range m.requests {
-		if q := &m.requests[i]; q.Measured() && q.Sent >= 0 {
+	for i := range a.requests {
+		if q := &a.requests[i]; q.Measured() && q.Sent >= 0 {
 			sent++
 		}
 	}

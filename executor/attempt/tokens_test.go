@@ -1,4 +1,4 @@
-package executor
+package attempt
 
 import (
 	"errors"
@@ -34,15 +34,14 @@ func TestCounted(t *testing.T) {
 
 // A warm-up teaches how the server counts while its records are still being kept.
 func TestLearnFromWarmup(t *testing.T) {
-	m := measuring(nil, nil)
-	m.trial = &trial{}
-	m.counted = &counted{Learned: tokens.Learned{Tokens: source.Tokens{PerWord: 1}, Exact: true}}
+	a := New(&Config{}, &Subject{}, Trial{}, 1, nil)
+	a.counted = &counted{Learned: tokens.Learned{Tokens: source.Tokens{PerWord: 1}, Exact: true}}
 	for range 3 {
-		m.Record(result.Request{Phase: result.Warmup, Status: result.Completed, TargetTokens: 24, PromptTokens: 31})
+		a.keep(result.Request{Phase: result.Warmup, Status: result.Completed, TargetTokens: 24, PromptTokens: 31})
 	}
-	m.learnFromWarmup(&counting{})
-	plain := m.counted.tokens().Plain
-	if plain == nil || plain.First != 7 || !m.counted.warmed {
-		t.Errorf("%+v", m.counted)
+	a.learnFromWarmup(&counting{})
+	plain := a.counted.tokens().Plain
+	if plain == nil || plain.First != 7 || !a.counted.warmed {
+		t.Errorf("%+v", a.counted)
 	}
 }

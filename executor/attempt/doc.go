@@ -1,0 +1,8 @@
+// Package attempt makes one attempt at a trial: it measures one load on a server
+// that is up, and turns what was seen into the trial's outcome.
+//
+//	New ─▶ Run (count tokens, reset, warm up, measure) ─▶ Finish (judge, write files)
+//
+// It knows no other trial. Which attempt is made, on which server, whether it is
+// tried again, and its commit are the executor's.
+package attempt

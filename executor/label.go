@@ -1,0 +1,30 @@
+package executor
+
+import (
+	"strings"
+
+	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/plan"
+)
+
+// Label is a cell in a person's words.
+func Label(c plan.Cell) string {
+	return words(c.Settings, func(plan.Axis) bool { return true })
+}
+
+// ServerLabel is a deployment in a person's words: its server axes.
+func ServerLabel(d plan.Deployment) string {
+	return words(d.Cells[0].Settings, func(a plan.Axis) bool { return a.Server })
+}
+
+// words are on one line that does nothing on a terminal: a plan may be a
+// stranger's.
+func words(settings []plan.Setting, want func(plan.Axis) bool) string {
+	var parts []string
+	for _, s := range settings {
+		if want(*s.Axis) {
+			parts = append(parts, s.String())
+		}
+	}
+	return plaintext.Line(strings.Join(parts, " "))
+}
