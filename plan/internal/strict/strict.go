@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -100,6 +101,7 @@ func (d *Decoder) value(n *syntax.Node, v reflect.Value, f fieldtag.Field, where
 	case reflect.Pointer:
 		if v.IsNil() {
 			v.Set(reflect.New(v.Type().Elem()))
+			d.begin(v.Elem())
 		}
 		d.value(n, v.Elem(), f, where)
 	case reflect.Struct:
@@ -112,6 +114,25 @@ func (d *Decoder) value(n *syntax.Node, v reflect.Value, f fieldtag.Field, where
 		d.any(n, v, where)
 	default:
 		d.scalar(n, v, f, where)
+	}
+}
+
+// begin fills a section that the file has, and that nothing has defaults for, with
+// the numbers that its tags name as defaults. A default that is no number is told
+// to people ("the server's"), and the zero value stands for it.
+func (d *Decoder) begin(v reflect.Value) {
+	if v.Kind() != reflect.Struct {
+		return
+	}
+	for _, f := range d.Fields(v.Type()) {
+		x, err := strconv.ParseFloat(f.Default, 64)
+		switch field := v.Field(f.Index); {
+		case err != nil:
+		case field.Kind() == reflect.Int:
+			field.SetInt(int64(x))
+		case field.Kind() == reflect.Float64:
+			field.SetFloat(x)
+		}
 	}
 }
 
