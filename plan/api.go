@@ -14,6 +14,7 @@ import (
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/expression"
+	"sweep.dev/sweep/plan/internal/file"
 	"sweep.dev/sweep/plan/internal/strict"
 	"sweep.dev/sweep/result"
 )
@@ -114,23 +115,14 @@ func unread(r *syntax.Report, path, rule, what string, err error) {
 func Parse(name, dir string, src []byte, opts Options) (*Plan, error) {
 	l := &loader{opts: opts, dir: dir}
 	l.Report = &syntax.Report{}
-	l.root = syntax.Parse(name, string(src), l.Report)
-	if l.root == nil {
+	p := l.read(name, src)
+	if p == nil {
 		return nil, l.Report.Err()
 	}
-	if l.root.Kind != syntax.Map {
-		l.Report.Node(l.root, "type", "a plan is a mapping, found %s", l.root.Kind.Name())
-		return nil, l.Report.Err()
-	}
-	l.root = syntax.Set(l.root, opts.Set, l.Report)
-
-	p := l.decode()
-	l.engineFiles(p)
-	p.engines = l.profile
-	p.source = src
-	l.check(p)
-	if l.Report.Len() == 0 {
-		l.expand(p)
+	c := l.checked(p)
+	c.apply(rules)
+	if l.Report.Len() == 0 && l.expand(p) {
+		c.apply(cellRules)
 	}
 	if err := l.Report.Err(); err != nil {
 		return nil, err
@@ -139,6 +131,28 @@ func Parse(name, dir string, src []byte, opts Options) (*Plan, error) {
 		p.variables = digest(l.Env.Plain, 12)
 	}
 	return p, nil
+}
+
+// read decodes a plan, fills in its defaults and finds what it names; nil for what
+// is no plan at all.
+func (l *loader) read(name string, src []byte) *Plan {
+	root := syntax.Parse(name, string(src), l.Report)
+	if root == nil {
+		return nil
+	}
+	if root.Kind != syntax.Map {
+		l.Report.Node(root, "type", "a plan is a mapping, found %s", root.Kind.Name())
+		return nil
+	}
+	l.Mistyped = make(map[string]bool)
+	l.file = &file.File{Root: syntax.Set(root, l.opts.Set, l.Report), Report: l.Report, Mistyped: l.Mistyped}
+	p := l.decode()
+	l.engineFiles(p)
+	p.engines = l.profile
+	p.source = src
+	l.fill(p)
+	l.resolve(p)
+	return p
 }
 
 // internals is what a Plan knows beside what the file says.
@@ -163,12 +177,12 @@ type loader struct {
 	strict.Decoder
 	opts Options
 	dir  string
-	root *syntax.Node
+	file *file.File
 
 	backend  PluginDoc
 	profiles map[string]*engine.Profile // of the plan's engines, by key
 	excludes []*expression.Expression
-	included []*syntax.Node // the entries of matrix.include, for positions
+	config   *syntax.Node // the user's configuration; nil where there is none
 	trees    forester
 
 	own   engine.Set        // of the engine files

@@ -6,43 +6,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"sweep.dev/sweep/internal/fieldtag"
 	"sweep.dev/sweep/internal/meant"
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/strict"
-	"sweep.dev/sweep/result/validity"
 )
-
-// Defaults is what a plan is decoded over. What depends on other keys (the
-// output's length, some timeouts) is filled in once those are known.
-func Defaults() Plan {
-	retries, stream := 1, true
-	return Plan{
-		Repeats:        1,
-		Seed:           1,
-		Order:          "declared",
-		Retries:        &retries,
-		OnStartFailure: "fail",
-		Load: Load{
-			Warmup:   Warmup{Requests: 2},
-			Endpoint: EndpointChat,
-			Stream:   &stream,
-			Prompts:  Prompts{Kind: PromptsSynthetic},
-		},
-		Validity: validity.Defaults(),
-		Budget:   &Budget{MaxPodLifetime: 6 * time.Hour},
-		Timeouts: Timeouts{
-			Request: 5 * time.Minute,
-			Stop:    30 * time.Second,
-		},
-	}
-}
-
-// The plug-ins of a plan that names none, where the vocabulary has them.
-func defaultSinks() []string   { return []string{"parquet", "csv"} }
-func defaultCollect() []string { return []string{"prom", "gpu", "proc"} }
 
 func (l *loader) decode() *Plan {
 	l.Env = &strict.Env{Lookup: l.opts.LookupEnv, Allow: l.opts.AllowEnv}
@@ -66,12 +35,12 @@ func (l *loader) decode() *Plan {
 		},
 	}
 	p := Defaults()
-	l.Decode(l.root, &p, "")
+	l.Decode(l.file.Root, &p, "")
 	p.set, p.env = l.opts.Set, l.Env
-	if l.root.Get("sinks") == nil {
+	if l.file.Root.Get("sinks") == nil {
 		p.Sinks = named(l.opts.Vocabulary.Sinks, defaultSinks())
 	}
-	if l.root.Get("collect") == nil {
+	if l.file.Root.Get("collect") == nil {
 		p.Collect = named(l.opts.Vocabulary.Collectors, defaultCollect())
 	}
 	return &p
@@ -133,38 +102,13 @@ func KeyPath(name string) string {
 	return path
 }
 
-// at is the node at keys, or the nearest one above it that there is.
-func (l *loader) at(keys ...string) *syntax.Node {
-	n, _ := l.root.At(keys...)
-	if n == l.root && len(n.Entries) > 0 {
-		// Nothing of it is there: point at the start of the file.
-		return &syntax.Node{Src: n.Src, Span: syntax.Span{Line: 1, Col: 1, EndCol: 2}}
-	}
-	return n
-}
-
-// key is the key of a section, for what is wrong with the section as a whole.
-func (l *loader) key(keys ...string) *syntax.Node {
-	parent, ok := l.root.At(keys[:len(keys)-1]...)
-	if !ok || parent.Get(keys[len(keys)-1]) == nil {
-		return l.at(keys...)
-	}
-	return parent.Key(keys[len(keys)-1])
-}
-
-// has says whether the file sets a key.
-func (l *loader) has(keys ...string) bool {
-	_, ok := l.root.At(keys...)
-	return ok
-}
-
 // backendPlugin decodes "process" or {kind: process, ...}.
 func (l *loader) backendPlugin(n *syntax.Node) Plugin {
 	kind, config := n, (*syntax.Node)(nil)
 	if n.Kind == syntax.Map {
 		kind = n.Get("kind")
 		if kind == nil {
-			d := l.Report.Node(l.key("backend"), "missing", "backend has no kind")
+			d := l.Report.Node(l.file.Key("backend"), "missing", "backend has no kind")
 			d.Expected = strict.OneOf(kinds(l.opts.Vocabulary.Backends))
 			return Plugin{}
 		}

@@ -14,7 +14,9 @@
 // bounds what a hostile file can cost before the YAML library sees it. --set
 // changes that tree. Package strict decodes it over the defaults into the types
 // of this package, by reflection over their tags, and goes on after an error.
-// The checks that need more than one key follow, then the expansion. The tags
+// The defaults that depend on other keys are filled in (defaults.go), and what the
+// plan names is found (resolve.go). Then every rule looks at the whole (rules.go):
+// rules only read. The expansion follows, and the rules of the cells. The tags
 // are the one source of bounds, units, defaults and meanings: internal/schemagen
 // makes the JSON Schema and the reference of the documentation from them.
 //

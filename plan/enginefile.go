@@ -6,12 +6,12 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/input"
 	"sweep.dev/sweep/internal/syntax"
+	"sweep.dev/sweep/plan/internal/file"
 )
 
 // An EngineFile is an engine profile that a plan or a command line brought along.
@@ -27,13 +27,13 @@ func (l *loader) engineFiles(p *Plan) {
 	l.sums = make(map[string]string)
 	if l.opts.EngineTexts != nil {
 		for _, f := range l.opts.EngineTexts {
-			l.addEngine(l.root, f)
+			l.addEngine(l.file.Root, f)
 		}
 	} else {
 		for _, name := range l.opts.EngineFiles {
-			l.readEngine(l.root, name, name)
+			l.readEngine(l.file.Root, name, name)
 		}
-		for _, n := range items(l.root.Get("engine_files")) {
+		for _, n := range file.Texts(l.file.Root.Get("engine_files")) {
 			path := n.Text
 			if !filepath.IsAbs(path) {
 				path = filepath.Join(l.dir, path)
@@ -42,14 +42,6 @@ func (l *loader) engineFiles(p *Plan) {
 		}
 	}
 	p.engineTexts = l.texts
-}
-
-// items are the entries of a list of texts; what else stands there was reported.
-func items(n *syntax.Node) []*syntax.Node {
-	if n == nil || n.Kind != syntax.List {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(n.Items), func(n *syntax.Node) bool { return n.Kind != syntax.String || n.Text == "" })
 }
 
 func (l *loader) readEngine(at *syntax.Node, name, path string) {

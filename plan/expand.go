@@ -19,30 +19,27 @@ type dimension struct {
 	n    int
 }
 
-// expand makes the cells and deployments of a plan that is right so far.
-func (l *loader) expand(p *Plan) {
+// expand makes the cells and deployments of a plan that is right so far; ok is
+// false where there are none to hold rules against.
+func (l *loader) expand(p *Plan) (ok bool) {
 	dims := dimensions(p.Matrix)
 	limit := cmp.Or(l.opts.MaxCells, DefaultMaxCells)
 	if n := count(dims); n+len(p.Matrix.Include) > limit {
-		d := l.Report.Node(l.key("matrix"), "too-many-cells", "the matrix has %s cells, and %d are allowed", amount(n+len(p.Matrix.Include)), limit)
+		d := l.Report.Node(l.file.Key("matrix"), "too-many-cells", "the matrix has %s cells, and %d are allowed", amount(n+len(p.Matrix.Include)), limit)
 		d.Hint = "counted before exclude; take values away, or raise the limit with --max-cells"
-		return
+		return false
 	}
 	l.trees = make(forester)
 	p.cells = make([]Cell, 0, count(dims)+len(p.Matrix.Include))
-	all := &servers{l: l, p: p, made: make(map[string]Server), met: make(map[string]bool)}
+	all := &servers{l: l, p: p, made: make(map[string]Server)}
 	l.product(p, all, dims)
 	l.added(p, all)
 	if len(p.cells) == 0 && l.Report.Len() == 0 {
-		l.Report.Node(l.key("matrix", "exclude"), "no-cells", "every cell is excluded")
-	}
-	l.checkCells(p)
-	l.checkCap(p)
-	if l.Report.Len() > 0 {
-		return
+		l.Report.Node(l.file.Key("matrix", "exclude"), "no-cells", "every cell is excluded")
 	}
 	p.conditions = p.conditionsOf(p.Load)
 	p.order = p.deployments()
+	return true
 }
 
 // dimensions are the axes in the file's order, each zip at the place of its
@@ -113,7 +110,7 @@ func (l *loader) product(p *Plan, all *servers, dims []dimension) {
 	narrowed := slices.ContainsFunc(p.set, func(s string) bool { return strings.HasPrefix(s, "matrix.") })
 	for i, hit := range hits {
 		if !hit && !narrowed {
-			n := l.root.Get("matrix").Get("exclude").Items[i]
+			n := l.file.Root.Get("matrix").Get("exclude").Items[i]
 			l.Report.Node(n, "no-effect", "this exclude matches no cell").Hint = "names and values are compared as they are written in the axes"
 		}
 	}
@@ -128,7 +125,7 @@ func (l *loader) excluded(p *Plan, settings []Setting, hits []bool) bool {
 	for i, e := range l.excludes {
 		ok, err := e.Run(env)
 		if err != nil {
-			l.Report.Node(l.root.Get("matrix").Get("exclude").Items[i], "expression", "%v", err)
+			l.Report.Node(l.file.Root.Get("matrix").Get("exclude").Items[i], "expression", "%v", err)
 			hits[i] = true
 			continue
 		}
@@ -141,11 +138,7 @@ func (l *loader) excluded(p *Plan, settings []Setting, hits []bool) bool {
 
 // added makes the cells of include.
 func (l *loader) added(p *Plan, all *servers) {
-	have := make(map[string]bool, len(p.cells))
-	for _, c := range p.cells {
-		have[c.ID] = true
-	}
-	for i, values := range p.Matrix.Include {
+	for _, values := range p.Matrix.Include {
 		settings := make([]Setting, 0, len(p.Matrix.Axes))
 		for i := range p.Matrix.Axes {
 			a := &p.Matrix.Axes[i]
@@ -158,17 +151,9 @@ func (l *loader) added(p *Plan, all *servers) {
 					v = float64(n)
 				}
 			}
-			if fmt.Sprintf("%T", v) != fmt.Sprintf("%T", a.Values[0]) {
-				l.Report.Node(l.included[i], "type", "%s is %v here and another type in the matrix", a.Name, v)
-			}
 			settings = append(settings, Setting{Axis: a, Value: v})
 		}
 		l.cell(p, all, settings)
-		if id := p.cells[len(p.cells)-1].ID; have[id] {
-			l.Report.Node(l.included[i], "duplicate", "this cell is in the matrix already")
-		} else {
-			have[id] = true
-		}
 	}
 }
 
@@ -216,7 +201,6 @@ type servers struct {
 	l    *loader
 	p    *Plan
 	made map[string]Server
-	met  map[string]bool // problems that were reported
 }
 
 func (s *servers) get(settings []Setting) Server {
@@ -264,7 +248,12 @@ func (s *servers) make(settings []Setting) Server {
 	if len(roles) > 0 {
 		out.Roles = roles
 	}
-	s.countGPUs(&out, d.gpus)
+	out.GPUCount = max(1, d.gpus)
+	if profile := s.l.profiles[out.Engine]; countsGPUs(profile, s.l.backend) {
+		if n := out.countGPUs(profile, d.gpus); n.wrong == nil {
+			out.GPUCount, out.RoleGPUs = n.total, n.each
+		}
+	}
 	return out
 }
 
@@ -302,41 +291,4 @@ func (p *Plan) deployments() []Deployment {
 		}
 	}
 	return out
-}
-
-// checkCells is what only shows in cells.
-func (l *loader) checkCells(p *Plan) {
-	ids := make(map[string]bool, len(p.cells))
-	var unreached Load
-	for _, c := range p.cells {
-		if ids[c.ID] && l.Report.Len() == 0 {
-			// Axes have no value twice, so this is an include or a collision.
-			l.Report.Node(l.key("matrix"), "duplicate", "two cells have the id %s", c.ID)
-		}
-		ids[c.ID] = true
-		ld := c.Load
-		if ld.Requests > 0 && ld.Requests < ld.Concurrency && ld.Concurrency > unreached.Concurrency {
-			unreached = ld
-		}
-	}
-	if unreached.Concurrency > 0 {
-		d := l.Report.Node(l.at("load", "requests"), "no-effect", "%d requests never reach a concurrency of %d", unreached.Requests, unreached.Concurrency)
-		d.Hint = "write requests_per_worker to scale with the concurrency"
-	}
-	pr := p.Load.Prompts
-	if pr.Kind != "inline" || pr.Reuse == ReuseAllowed || p.Load.Requests+p.Load.RequestsPerWorker == 0 {
-		return // by time, how many are sent is not known yet
-	}
-	most := 0
-	for _, d := range p.deployments() {
-		n := 0
-		for _, c := range d.Cells {
-			n += p.Repeats * (c.Load.Requests + c.Load.Warmup.Requests)
-		}
-		most = max(most, n)
-	}
-	if most > len(pr.Texts) {
-		d := l.Report.Node(l.at("load", "prompts", "texts"), "too-few-prompts", "%d prompts are sent and there are %d texts: prompts never repeat", most, len(pr.Texts))
-		d.Hint = "write reuse: allowed where a prefix cache may know them"
-	}
 }

@@ -109,9 +109,9 @@ func (l *loader) axisMeant(name string, names []string) (axis, hint string) {
 // plan that has one; of any engine, if the plan names none that is known.
 func (l *loader) argAxis(arg func(*engine.Profile) string) string {
 	var profiles []*engine.Profile
-	for _, n := range l.axisNodes("engine") {
+	for _, n := range l.file.Values("engine") {
 		name := n.Text
-		if other := l.root.Get("engines").Get(name).Get("profile"); other != nil {
+		if other := l.file.Root.Get("engines").Get(name).Get("profile"); other != nil {
 			name = other.Text
 		}
 		if p, ok := l.profile(name); ok {
@@ -280,6 +280,5 @@ func (l *loader) include(m *Matrix, n *syntax.Node) {
 			values[a.Name] = a.Values[0]
 		}
 		m.Include = append(m.Include, values)
-		l.included = append(l.included, item)
 	}
 }

@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -79,67 +78,4 @@ func (l Load) PeakRate() float64 {
 		return p.rate(l)
 	}
 	return 0
-}
-
-// checkLoop says what makes requests go: exactly one thing.
-func (l *loader) checkLoop(p *Plan) {
-	ld := &p.Load
-	if ld.Client == ClientAuto {
-		ld.Client = ""
-	}
-	var keys, open, found []string
-	for _, way := range patterns() {
-		keys = append(keys, way.key)
-		if way.open {
-			open = append(open, way.key)
-		}
-		if l.has(l.patternAt(way.key)...) {
-			found = append(found, way.key)
-		}
-	}
-	switch {
-	case len(found) > 1:
-		l.conflict("a closed loop has concurrency; an open loop has "+listed(open, "or a"), l.patternAt(found[len(found)-1]),
-			"a load has one of %s, not several", listed(keys, "and"))
-	case len(found) == 0 && slices.ContainsFunc(amountAxes(), l.mistyped):
-		return
-	case len(found) == 0:
-		l.missing("the load has neither a concurrency nor a request_rate", "an axis concurrency: [1, 8, 32], or load.concurrency, or request_rate in either place, or load.stages, or load.trace", "load")
-		return
-	}
-	if !l.open(p) || ld.Trace != nil {
-		return
-	}
-	ld.Arrivals = cmp.Or(ld.Arrivals, "poisson")
-	if ld.Arrivals == "gamma" && ld.Burstiness == 0 {
-		ld.Burstiness = 1
-	}
-}
-
-// patternAt is where the key of a pattern is given, or would be.
-func (l *loader) patternAt(key string) []string {
-	if slices.Contains(amountAxes(), key) {
-		return l.where(key)
-	}
-	return path("load", key)
-}
-
-// closed and open say what makes requests go; neither holds for a plan that does
-// not tell.
-func (l *loader) closed(*Plan) bool { return l.goesBy(false) }
-
-func (l *loader) open(p *Plan) bool { return !l.closed(p) && l.goesBy(true) }
-
-func (l *loader) goesBy(open bool) bool {
-	return slices.ContainsFunc(patterns(), func(way pattern) bool {
-		return way.open == open && l.has(l.patternAt(way.key)...)
-	})
-}
-
-// listed is names in a sentence: a, b and c.
-func listed(names []string, last string) string {
-	if n := len(names) - 1; n > 0 {
-		return strings.Join(names[:n], ", ") + " " + last + " " + names[n]
-	}
-	return strings.Join(names, "")
 }

@@ -209,3 +209,13 @@ type Deployment struct {
 	Server Server
 	Cells  []Cell // in the order in which they are to run
 }
+
+// setting is the cell's value of an axis by the name in the file; nil for none.
+func (c Cell) setting(axis string) Value {
+	for _, s := range c.Settings {
+		if s.Axis.Name == axis {
+			return s.Value
+		}
+	}
+	return nil
+}

@@ -5,143 +5,54 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/syntax"
+	"sweep.dev/sweep/plan/internal/file"
 	"sweep.dev/sweep/plan/internal/strict"
 )
 
-// Defaults that depend on other keys.
-const (
-	defaultLaunch = 5 * time.Minute
-	defaultReady  = 10 * time.Minute
-	defaultTrial  = time.Hour
-	trialMargin   = 15 * time.Minute // warm-up, collectors and slack beside load.duration
-)
+// engineKeys are the names of the plan's engines, sorted.
+func (c *checked) engineKeys() []string { return slices.Sorted(maps.Keys(c.Plan.Engines)) }
 
-// ReadyTimeout is how long a server of s may take until it answers: the
-// plan's timeouts.ready, else its engine profile's, else ten minutes.
-func (p *Plan) ReadyTimeout(profile *engine.Profile) time.Duration {
-	switch {
-	case p.Timeouts.Ready > 0:
-		return p.Timeouts.Ready
-	case profile != nil && profile.Ready.Timeout > 0:
-		return profile.Ready.Timeout
+// profileKeys are the names of the engines that have a profile, sorted.
+func (c *checked) profileKeys() []string { return slices.Sorted(maps.Keys(c.Profiles)) }
+
+func (c *checked) engine() {
+	switch engines := c.engineKeys(); {
+	case c.Plan.Matrix.axis("engine") != nil || c.Has("matrix", "engine"):
+	case len(engines) == 0:
+		c.Missing("the plan names no engine", "matrix: {engine: vllm}, "+strict.OneOf(c.Engines), "engines")
+	default:
+		c.Missing("engines has several, and the matrix does not say which to use", "matrix: {engine: ["+strings.Join(engines, ", ")+"]}", "engines")
 	}
-	return defaultReady
 }
 
-// checkEngines finds the profile of every engine and checks what the plan says
-// to it.
-func (l *loader) checkEngines(p *Plan) {
-	l.profiles = make(map[string]*engine.Profile)
-	if p.Matrix.axis("engine") == nil && !l.has("matrix", "engine") {
-		l.impliedEngine(p)
+func (c *checked) engineNames() {
+	for _, key := range c.engineKeys() {
+		if !flagName.MatchString(key) {
+			c.Report.Node(c.Key("engines", key), "value", "%q cannot be the name of an engine", key).Expected = "letters, digits, dots, dashes and _"
+		}
+		switch e := c.Plan.Engines[key]; {
+		case c.Profiles[key] != nil:
+		case e.Profile != "":
+			c.unknownEngine(c.At("engines", key, "profile"), e.Profile, c.Engines)
+		case !c.Has("engines", key, "profile"):
+			c.unknownEngine(c.Key("engines", key), key, c.Engines)
+		}
 	}
-	axis := p.Matrix.axis("engine")
-	for _, key := range slices.Sorted(maps.Keys(p.Engines)) {
-		l.checkEngine(p, key)
-	}
-	if axis == nil {
+	if c.Plan.Matrix.axis("engine") == nil {
 		return
 	}
-	used := make(map[string]bool)
-	for _, n := range l.axisNodes("engine") {
-		name := n.Text
-		used[name] = true
-		if _, ok := p.Engines[name]; ok || n.Kind != syntax.String {
-			continue
-		}
-		profile, ok := l.profile(name)
-		if !ok {
-			l.unknownEngine(n, name, slices.Concat(l.profileNames(), slices.Sorted(maps.Keys(p.Engines))))
-			continue
-		}
-		l.profiles[name] = profile
-	}
-	for _, v := range axis.Values {
-		if name, ok := v.(string); ok {
-			used[name] = true
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(p.Engines)) {
-		if !used[key] {
-			l.ignored("no cell uses this engine", "name it in matrix.engine", "engines", key)
-		}
-	}
-	l.checkEngineAxes(p)
-	if l.backend.Given {
-		l.checkGiven(p)
-	}
-}
-
-// checkGiven rejects what cannot reach a server that runs already. A row that
-// claims another max-num-seqs than its server has would be worse than none.
-func (l *loader) checkGiven(p *Plan) {
-	const why = "the server runs already"
-	for _, key := range slices.Sorted(maps.Keys(p.Engines)) {
-		for _, what := range []string{"image", "entrypoint", "command", "args", "env", "cpus", "roles"} {
-			if l.has("engines", key, what) {
-				l.ignored(why, "", "engines", key, what)
-			}
-		}
-	}
-	l.checkResetCache()
-	for _, a := range p.Matrix.Axes {
-		if a.kind.pattern != nil {
-			l.ignored(why, "", "matrix", a.Name)
+	for _, n := range c.Values("engine") {
+		if _, ok := c.Plan.Engines[n.Text]; !ok && n.Kind == syntax.String && c.Profiles[n.Text] == nil {
+			c.unknownEngine(n, n.Text, slices.Concat(c.Engines, c.engineKeys()))
 		}
 	}
 }
 
-// checkResetCache rejects reset_cache for an engine that has no call for it.
-func (l *loader) checkResetCache() {
-	n := l.root.Get("backend").Get("reset_cache")
-	if n == nil || n.Text != "between_trials" {
-		return
-	}
-	for _, key := range slices.Sorted(maps.Keys(l.profiles)) {
-		if profile := l.profiles[key]; profile.API.CacheReset == "" {
-			d := l.Report.Node(n, "no-effect", "engine %s has no call that empties its prefix cache (api.cache_reset of the profile %s)", key, profile.Name)
-			d.Expected = "never"
-		}
-	}
-}
-
-// impliedEngine makes the one engine of a plan an axis, so that rows,
-// expressions and cell ids have it whether or not the file spells it out.
-func (l *loader) impliedEngine(p *Plan) {
-	if len(p.Engines) != 1 {
-		if len(p.Engines) == 0 {
-			l.missing("the plan names no engine", "matrix: {engine: vllm}, "+strict.OneOf(l.profileNames()), "engines")
-		} else {
-			l.missing("engines has several, and the matrix does not say which to use", "matrix: {engine: ["+strings.Join(slices.Sorted(maps.Keys(p.Engines)), ", ")+"]}", "engines")
-		}
-		return
-	}
-	for key := range p.Engines {
-		axis, _ := newAxis("engine", key)
-		p.Matrix.Axes = append([]Axis{axis}, p.Matrix.Axes...)
-	}
-}
-
-// roleNames are the roles of the plan's engines that have several, each once.
-func (l *loader) roleNames() []string {
-	var names []string
-	for _, key := range slices.Sorted(maps.Keys(l.profiles)) {
-		if roles := l.profiles[key].Roles; len(roles) > 1 {
-			for _, r := range roles {
-				names = append(names, r.Name)
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-func (l *loader) unknownEngine(n *syntax.Node, name string, names []string) {
-	d := l.Report.Node(n, "unknown-engine", "there is no engine %q", name)
+func (c *checked) unknownEngine(n *syntax.Node, name string, names []string) {
+	d := c.Report.Node(n, "unknown-engine", "there is no engine %q", name)
 	d.Expected = strict.OneOf(names)
 	d.Nearest = syntax.Nearest(name, names)
 	if n.Text == name && flagName.MatchString(name) {
@@ -149,45 +60,85 @@ func (l *loader) unknownEngine(n *syntax.Node, name string, names []string) {
 	}
 }
 
-func (l *loader) checkEngine(p *Plan, key string) {
-	e := p.Engines[key]
-	if !flagName.MatchString(key) {
-		l.Report.Node(l.key("engines", key), "value", "%q cannot be the name of an engine", key).Expected = "letters, digits, dots, dashes and _"
-	}
-	name, at := key, l.key("engines", key)
-	if e.Profile != "" {
-		name, at = e.Profile, l.at("engines", key, "profile")
-	}
-	profile, ok := l.profile(name)
-	if !ok {
-		if e.Profile != "" || !l.has("engines", key, "profile") {
-			l.unknownEngine(at, name, l.profileNames())
-		}
+func (c *checked) engineUsed() {
+	axis := c.Plan.Matrix.axis("engine")
+	if axis == nil {
 		return
 	}
-	l.profiles[key] = profile
-	if len(profile.Roles) > 1 && e.Command != nil {
-		var names []string
-		for _, r := range profile.Roles {
-			names = append(names, r.Name)
+	used := make(map[Value]bool)
+	for _, v := range axis.Values {
+		used[v] = true
+	}
+	for _, n := range c.Values("engine") {
+		used[n.Text] = true
+	}
+	for _, key := range c.engineKeys() {
+		if !used[key] {
+			c.Ignored("no cell uses this engine", "name it in matrix.engine", "engines", key)
 		}
-		d := l.Report.Node(l.key("engines", key, "command"), "conflict", "%s has several roles, and one command line cannot be all of them", profile.Name)
-		d.Hint = "write it under roles." + strings.Join(names, ", roles.")
 	}
-	if args := l.root.Get("engines").Get(key).Get("args"); args != nil {
-		l.checkArgs(profile, args)
-	}
-	l.checkCommand(profile, profile.EntryRole(), "engines", key, "command")
-	l.checkRoles(p, key, profile)
 }
 
-// checkCommand judges the command line that the plan gives at a path, if any.
-func (l *loader) checkCommand(profile *engine.Profile, role string, keys ...string) {
-	command, ok := l.root.At(keys...)
-	if ok && command.Kind == syntax.List && len(command.Items) == 0 {
-		l.Report.Node(command, "value", "%s is empty", strings.Join(keys, "."))
+// given rejects what cannot reach a server that runs already. A row that claims
+// another max-num-seqs than its server has would be worse than none.
+func (c *checked) given() {
+	const why = "the server runs already"
+	if !c.Backend.Given || c.Plan.Matrix.axis("engine") == nil {
+		return
 	}
-	nodes := items(command)
+	for _, key := range c.engineKeys() {
+		for _, what := range []string{"image", "entrypoint", "command", "args", "env", "cpus", "roles"} {
+			if c.Has("engines", key, what) {
+				c.Ignored(why, "", "engines", key, what)
+			}
+		}
+	}
+	for _, a := range c.Plan.Matrix.Axes {
+		if a.kind.pattern != nil {
+			c.Ignored(why, "", "matrix", a.Name)
+		}
+	}
+}
+
+// resetCache rejects reset_cache for an engine that has no call for it.
+func (c *checked) resetCache() {
+	n := c.Root.Get("backend").Get("reset_cache")
+	if !c.Backend.Given || n == nil || n.Text != "between_trials" || c.Plan.Matrix.axis("engine") == nil {
+		return
+	}
+	for _, key := range c.profileKeys() {
+		if profile := c.Profiles[key]; profile.API.CacheReset == "" {
+			d := c.Report.Node(n, "no-effect", "engine %s has no call that empties its prefix cache (api.cache_reset of the profile %s)", key, profile.Name)
+			d.Expected = "never"
+		}
+	}
+}
+
+func (c *checked) engineCommand() {
+	for _, key := range c.engineKeys() {
+		profile := c.Profiles[key]
+		if profile == nil {
+			continue
+		}
+		if len(profile.Roles) > 1 && c.Plan.Engines[key].Command != nil {
+			var names []string
+			for _, r := range profile.Roles {
+				names = append(names, r.Name)
+			}
+			d := c.Report.Node(c.Key("engines", key, "command"), "conflict", "%s has several roles, and one command line cannot be all of them", profile.Name)
+			d.Hint = "write it under roles." + strings.Join(names, ", roles.")
+		}
+		c.command(profile, profile.EntryRole(), "engines", key, "command")
+	}
+}
+
+// command judges the command line that the plan gives at a path, if any.
+func (c *checked) command(profile *engine.Profile, role string, keys ...string) {
+	command, ok := c.Root.At(keys...)
+	if ok && command.Kind == syntax.List && len(command.Items) == 0 {
+		c.Report.Node(command, "value", "%s is empty", strings.Join(keys, "."))
+	}
+	nodes := file.Texts(command)
 	if !ok || len(nodes) == 0 {
 		return // reported already, or not given
 	}
@@ -197,49 +148,57 @@ func (l *loader) checkCommand(profile *engine.Profile, role string, keys ...stri
 	}
 	for i, err := range profile.CheckCommand(role, elements) {
 		if err != nil {
-			l.Report.Node(nodes[i], "template", "%v", err)
+			c.Report.Node(nodes[i], "template", "%v", err)
 		}
 	}
 }
 
-// checkArgs judges the args that stand under an engine, or under a role of it.
-func (l *loader) checkArgs(profile *engine.Profile, args *syntax.Node) {
+func (c *checked) engineArgs() {
+	for _, key := range c.engineKeys() {
+		if args := c.Root.Get("engines").Get(key).Get("args"); args != nil && c.Profiles[key] != nil {
+			c.args(c.Profiles[key], args)
+		}
+	}
+}
+
+// args judges the args that stand under an engine, or under a role of it.
+func (c *checked) args(profile *engine.Profile, args *syntax.Node) {
 	seen := make(map[string]string)
 	for _, a := range args.Entries {
-		l.checkArg(profile, a.Key, a.Key.Text)
+		c.arg(profile, a.Key, a.Key.Text)
 		flag := profile.ArgName(a.Key.Text)
 		if other, ok := seen[flag]; ok {
-			l.Report.Node(a.Key, "duplicate", "%s and %s are the same argument", other, a.Key.Text)
+			c.Report.Node(a.Key, "duplicate", "%s and %s are the same argument", other, a.Key.Text)
 		}
 		seen[flag] = a.Key.Text
 		if a.Value.Kind == syntax.Null {
-			l.Report.Node(a.Value, "type", "the argument %s has no value", a.Key.Text).Hint = "write true for an argument without a value"
+			c.Report.Node(a.Value, "type", "the argument %s has no value", a.Key.Text).Hint = "write true for an argument without a value"
 		}
-		l.checkArgValue(a.Value, a.Key.Text, profile)
+		c.argValue(a.Value, a.Key.Text, profile)
 		if strict.LooksSecret(a.Key.Text) && a.Value.Kind == syntax.String {
-			l.Report.Node(a.Key, "secret", "everybody on the machine can read a command line: --%s does not belong there", a.Key.Text).Hint = "give it by env and a reference, like VLLM_API_KEY: ${SWEEP_API_KEY}"
+			c.Report.Node(a.Key, "secret", "everybody on the machine can read a command line: --%s does not belong there", a.Key.Text).Hint = "give it by env and a reference, like VLLM_API_KEY: ${SWEEP_API_KEY}"
 		}
 	}
 }
 
-// checkArg judges the name of one argument by an engine's profile. An unknown
-// one is passed on, since engines grow faster than lists of their flags, unless
-// it is all but one that is known.
-func (l *loader) checkArg(profile *engine.Profile, at *syntax.Node, name string) {
+// arg judges the name of one argument by an engine's profile. An unknown one is
+// passed on, since engines grow faster than lists of their flags, unless it is all
+// but one that is known.
+func (c *checked) arg(profile *engine.Profile, at *syntax.Node, name string) {
 	switch {
 	case !flagName.MatchString(name):
-		l.Report.Node(at, "value", "%q cannot be the name of an argument", name).Expected = "a name without dashes in front, like max-num-seqs"
+		c.Report.Node(at, "value", "%q cannot be the name of an argument", name).Expected = "a name without dashes in front, like max-num-seqs"
 	case profile.Reserved(name):
-		l.Report.Node(at, "reserved", "sweep sets --%s itself", profile.FlagName(name))
+		c.Report.Node(at, "reserved", "sweep sets --%s itself", profile.FlagName(name))
 	case profile.Flags.Served != "" && profile.FlagName(name) == profile.FlagName(profile.Flags.Served):
-		l.Report.Node(at, "reserved", "sweep sets --%s itself", profile.FlagName(name)).Hint = "write served_model_name beside args"
+		c.Report.Node(at, "reserved", "sweep sets --%s itself", profile.FlagName(name)).Hint = "write served_model_name beside args"
 	case len(profile.Flags.Known) == 0 || profile.Known(name) || len(name) < 5:
 	default:
 		flag := profile.FlagName(name)
 		for _, known := range profile.Flags.Known {
 			known = profile.FlagName(known)
 			if d := syntax.Distance(flag, known); d > 0 && d <= 2 && !numbered(flag, known) {
-				d := l.Report.Node(at, "unknown-argument", "%s has no argument %q", profile.Name, name)
+				d := c.Report.Node(at, "unknown-argument", "%s has no argument %q", profile.Name, name)
 				d.Nearest = known
 				d.Hint = "arguments that are new to sweep are passed on, but this is all but a known one"
 				return
@@ -248,16 +207,16 @@ func (l *loader) checkArg(profile *engine.Profile, at *syntax.Node, name string)
 	}
 }
 
-// checkArgValue finds the one unit of this language that no engine reads. An
-// argument goes to the engine as it is written.
-func (l *loader) checkArgValue(n *syntax.Node, name string, profiles ...*engine.Profile) {
+// argValue finds the one unit of this language that no engine reads. An argument
+// goes to the engine as it is written.
+func (c *checked) argValue(n *syntax.Node, name string, profiles ...*engine.Profile) {
 	number, ok := strings.CutSuffix(n.Text, "%")
 	share, err := strconv.ParseFloat(number, 64)
 	known := func(p *engine.Profile) bool { return p.Known(name) }
 	if n.Kind != syntax.String || !ok || err != nil || !slices.ContainsFunc(profiles, known) {
 		return
 	}
-	d := l.Report.Node(n, "value", "%s takes no %%: arguments reach the engine as they are written", name)
+	d := c.Report.Node(n, "value", "%s takes no %%: arguments reach the engine as they are written", name)
 	d.Hint = "write " + strconv.FormatFloat(share/100, 'g', 6, 64)
 }
 
@@ -267,39 +226,76 @@ func numbered(a, b string) bool {
 	return strip(a) == strip(b)
 }
 
-// checkEngineAxes holds args.*, env.* and roles.* against every engine that gets them.
-func (l *loader) checkEngineAxes(p *Plan) {
-	for _, a := range p.Matrix.Axes {
-		at := l.key("matrix", a.Name)
-		switch arg, name := a.kind.arg, a.kind.env; {
-		case a.kind.role != "":
-			l.checkRoleAxis(p, at, a.kind.role, arg)
-		case arg != "":
-			for _, n := range l.axisNodes(a.Name) {
-				l.checkArgValue(n, arg, slices.Collect(maps.Values(l.profiles))...)
+func (c *checked) engineEnv() {
+	for _, key := range c.engineKeys() {
+		c.env("engines", key)
+		if c.Profiles[key] == nil {
+			continue
+		}
+		for name := range c.Plan.Engines[key].Roles {
+			if c.Profiles[key].Role(name) != nil {
+				c.env("engines", key, "roles", name)
 			}
-			for _, key := range slices.Sorted(maps.Keys(l.profiles)) {
-				profile := l.profiles[key]
-				l.checkArg(profile, at, arg)
-				for fixed := range p.Engines[key].Args {
-					if profile.ArgName(fixed) == profile.ArgName(arg) {
-						l.conflict("keep one of them", path("engines", key, "args", fixed), "engines.%s.args.%s is also an axis of the matrix", key, fixed)
-					}
-				}
-			}
-		case name != "":
-			for _, key := range slices.Sorted(maps.Keys(p.Engines)) {
-				if _, ok := p.Engines[key].Env[name]; ok {
-					l.conflict("keep one of them", path("engines", key, "env", name), "engines.%s.env.%s is also an axis of the matrix", key, name)
+		}
+	}
+}
+
+// env judges the names of the variables that stand at a path.
+func (c *checked) env(keys ...string) {
+	n, ok := c.Root.At(append(keys, "env")...)
+	if !ok {
+		return
+	}
+	for _, e := range file.Entries(n) {
+		if !envName.MatchString(e.Key.Text) && e.Key.Text != "" {
+			c.Report.Node(e.Key, "value", "%q cannot be the name of an environment variable", e.Key.Text)
+		}
+	}
+}
+
+// engineAxes holds args.*, env.* and roles.* against every engine that gets them.
+func (c *checked) engineAxes() {
+	if c.Plan.Matrix.axis("engine") == nil {
+		return
+	}
+	for _, a := range c.Plan.Matrix.Axes {
+		switch kind := a.kind; {
+		case kind.role != "":
+			c.roleAxis(a)
+		case kind.arg != "":
+			c.argAxis(a)
+		case kind.env != "":
+			for _, key := range c.engineKeys() {
+				if _, ok := c.Plan.Engines[key].Env[kind.env]; ok {
+					c.alsoAxis("engines", key, "env", kind.env)
 				}
 			}
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(p.Engines)) {
-		for name := range p.Engines[key].Env {
-			if !envName.MatchString(name) {
-				l.Report.Node(l.key("engines", key, "env", name), "value", "%q cannot be the name of an environment variable", name)
-			}
+}
+
+func (c *checked) argAxis(a Axis) {
+	arg := a.kind.arg
+	for _, n := range c.Values(a.Name) {
+		c.argValue(n, arg, slices.Collect(maps.Values(c.Profiles))...)
+	}
+	for _, key := range c.profileKeys() {
+		c.arg(c.Profiles[key], c.Key("matrix", a.Name), arg)
+		c.fixedArgs(c.Profiles[key], arg, c.Plan.Engines[key].Args, "engines", key, "args")
+	}
+}
+
+// fixedArgs rejects values that the plan gives, at a path, to an argument that is
+// an axis.
+func (c *checked) fixedArgs(profile *engine.Profile, arg string, args map[string]any, keys ...string) {
+	for fixed := range args {
+		if profile.ArgName(fixed) == profile.ArgName(arg) {
+			c.alsoAxis(append(slices.Clone(keys), fixed)...)
 		}
 	}
+}
+
+// alsoAxis rejects a key that is also an axis.
+func (c *checked) alsoAxis(keys ...string) {
+	c.Conflict("keep one of them", keys, "%s is also an axis of the matrix", strings.Join(keys, "."))
 }

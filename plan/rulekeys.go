@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -22,11 +23,11 @@ var needed = []struct{ section, key, example string }{
 	{"load.until", "within", "within: 5%"},
 }
 
-func (l *loader) checkNeeded(*Plan) {
+func (c *checked) needed() {
 	for _, r := range needed {
 		at := strings.Split(r.section, ".")
-		if n, ok := l.root.At(at...); ok && n.Kind == syntax.Map && n.Get(r.key) == nil && !l.Mistyped[r.section+"."+r.key] {
-			l.missing(r.section+" has no "+r.key, r.example, at...)
+		if n, ok := c.Root.At(at...); ok && n.Kind == syntax.Map && n.Get(r.key) == nil && !c.Mistyped[r.section+"."+r.key] {
+			c.Missing(r.section+" has no "+r.key, r.example, at...)
 		}
 	}
 }
@@ -38,58 +39,99 @@ var either = []struct{ first, second, text string }{
 	{"load.stages", "load.until", "a load whose rate changes has no one mean that load.until could know"},
 }
 
-func (l *loader) checkEither(*Plan) {
+func (c *checked) either() {
 	for _, r := range either {
-		if second := strings.Split(r.second, "."); l.has(strings.Split(r.first, ".")...) && l.has(second...) {
-			l.conflict("keep one of them", second, "%s", r.text)
+		if second := strings.Split(r.second, "."); c.Has(strings.Split(r.first, ".")...) && c.Has(second...) {
+			c.Conflict("keep one of them", second, "%s", r.text)
 		}
 	}
 }
 
-// noEffect are keys that have no effect in some plans. Conditions may rely on the
-// defaults that other checks fill in.
+// noEffect are keys that have no effect in some plans. A path in braces stands for
+// the plan's value of that key.
 var noEffect = []struct {
 	keys      string // each by itself
-	when      func(*loader, *Plan) bool
+	when      func(*checked) bool
 	why, hint string
 }{
-	{"load.arrivals load.burstiness load.max_in_flight", (*loader).closed, "a closed loop sends when a request has ended", "give a request_rate in place of concurrency"},
-	{"load.stop.saturated", func(l *loader, p *Plan) bool { return l.closed(p) && p.Load.Stop != nil && p.Load.Stop.Saturated }, "a closed loop never sends more than its server answers", ""},
-	{"load.think_time load.requests_per_worker load.conversation", (*loader).open, "an open loop has no workers", ""},
-	{"load.arrivals load.burstiness", func(l *loader, p *Plan) bool { return l.open(p) && p.Load.Trace != nil }, "the trace says when requests are sent", ""},
-	{"load.burstiness", func(l *loader, p *Plan) bool { return l.open(p) && p.Load.Trace == nil && p.Load.Arrivals != "gamma" }, "it is the shape of gamma arrivals", "write arrivals: gamma"},
-	{"load.duration", func(_ *loader, p *Plan) bool { return len(p.Load.Stages) > 0 }, "the stages say how long each of them lasts", ""},
+	{"load.arrivals load.burstiness load.max_in_flight", (*checked).closed, "a closed loop sends when a request has ended", "give a request_rate in place of concurrency"},
+	{"load.stop.saturated", func(c *checked) bool { return c.closed() && c.Plan.Load.Stop != nil && c.Plan.Load.Stop.Saturated }, "a closed loop never sends more than its server answers", ""},
+	{"load.think_time load.requests_per_worker load.conversation", (*checked).open, "an open loop has no workers", ""},
+	{"load.arrivals load.burstiness", func(c *checked) bool { return c.open() && c.Plan.Load.Trace != nil }, "the trace says when requests are sent", ""},
+	{"load.burstiness", func(c *checked) bool { return c.open() && c.Plan.Load.Trace == nil && c.Plan.Load.Arrivals != "gamma" }, "it is the shape of gamma arrivals", "write arrivals: gamma"},
+	{"load.duration", func(c *checked) bool { return len(c.Plan.Load.Stages) > 0 }, "the stages say how long each of them lasts", ""},
+	{"load.cancel.after", neverCancels, "every request ends by timeouts.request, {timeouts.request}", ""},
 	{"goodput.ttft_ms goodput.tpot_ms", unstreamed, "with load.stream: false it is not measured", ""},
+	{"load.until.metric", untilUnstreamed, "with load.stream: false {load.until.metric} is not measured", "without streaming there are e2e_ms and throughput_tok_s"},
+	{"slo_window", func(c *checked) bool { return len(c.Plan.SLO) == 0 }, "the plan has no slo", ""},
 	{"load.conversation", ofKind("inline", "csv"), "each of these prompts is a conversation of one turn", "synthetic prompts, jsonl and sharegpt have longer ones"},
-	{"load.prompts.system", func(_ *loader, p *Plan) bool { return p.Load.Endpoint == EndpointCompletions }, "the completions endpoint has no system message", ""},
-	{"load.prompts.system_share", func(l *loader, _ *Plan) bool { return !l.has("load", "prompts", "system") }, "there is no system message to share", ""},
-	{"load.prompts.prefix_groups", func(l *loader, p *Plan) bool { return synthetic(l, p) && !l.given("shared_prefix") }, "no share of a prompt is shared", "write shared_prefix: 50%"},
-	{"load.prompts.distribution load.prompts.spread load.prompts.pairs load.prompts.pairs_file", func(l *loader, p *Plan) bool { return synthetic(l, p) && p.Load.Trace.Lengths() }, "the trace says how long each prompt is", ""},
+
+	{"load.prompts.input_tokens load.prompts.distribution load.prompts.spread load.prompts.shared_prefix load.prompts.pairs load.prompts.pairs_file load.prompts.prefix_groups load.prompts.length matrix.input_tokens matrix.shared_prefix", ofKind("inline", "jsonl", "sharegpt", "csv"), "prompts are {load.prompts.kind}", "it belongs to kind: synthetic"},
+	{"load.prompts.texts", ofKind("synthetic", "jsonl", "sharegpt", "csv"), "prompts are {load.prompts.kind}", "it belongs to kind: inline"},
+	{"load.prompts.file", ofKind("synthetic", "inline"), "prompts are {load.prompts.kind}", "it belongs to kind: jsonl or sharegpt or csv"},
+	{"load.prompts.reuse load.prompts.cache_bust", ofKind("synthetic"), "prompts are {load.prompts.kind}", "it belongs to kind: inline or jsonl or sharegpt or csv"},
+	{"load.prompts.system", func(c *checked) bool { return c.Plan.Load.Endpoint == EndpointCompletions }, "the completions endpoint has no system message", ""},
+	{"load.prompts.system_share", func(c *checked) bool { return !c.Has("load", "prompts", "system") }, "there is no system message to share", ""},
+	{"load.prompts.prefix_groups", func(c *checked) bool { return synthetic(c) && !given(c.File, "shared_prefix") }, "no share of a prompt is shared", "write shared_prefix: 50%"},
+	{"load.prompts.input_tokens matrix.input_tokens load.prompts.distribution load.prompts.spread load.prompts.pairs load.prompts.pairs_file", lengthsOfTrace, "the trace says how long each prompt is", ""},
+	{"load.prompts.input_tokens matrix.input_tokens", drawnFrom(Empirical), "each pair says how long its prompt is", ""},
+	{"load.prompts.pairs load.prompts.pairs_file", drawnFrom("fixed", "uniform", "normal", "lognormal"), "the distribution is {load.prompts.distribution}", "write distribution: empirical"},
 	{"load.prompts.spread", drawnFrom(Empirical), "the pairs say how lengths are spread", ""},
 	{"load.prompts.spread", drawnFrom("fixed"), "the distribution is fixed", "write distribution: uniform, normal or lognormal"},
 }
 
-func (l *loader) checkNoEffect(p *Plan) {
+func (c *checked) noEffect() {
 	for _, r := range noEffect {
 		for key := range strings.FieldsSeq(r.keys) {
-			if at := strings.Split(key, "."); l.has(at...) && r.when(l, p) {
-				l.ignored(r.why, r.hint, at...)
+			if at := strings.Split(key, "."); c.Has(at...) && r.when(c) {
+				c.Ignored(c.filledIn(r.why), r.hint, at...)
 			}
 		}
 	}
 }
 
-func unstreamed(_ *loader, p *Plan) bool { return p.Load.Stream != nil && !*p.Load.Stream }
-
-func ofKind(kinds ...string) func(*loader, *Plan) bool {
-	return func(_ *loader, p *Plan) bool { return slices.Contains(kinds, p.Load.Prompts.Kind) }
+// filledIn is a text with the plan's values in the place of paths in braces.
+func (c *checked) filledIn(text string) string {
+	metric := ""
+	if u := c.Plan.Load.Until; u != nil {
+		metric = u.Metric
+	}
+	return strings.NewReplacer(
+		"{load.prompts.kind}", c.Plan.Load.Prompts.Kind,
+		"{load.prompts.distribution}", c.Plan.Load.Prompts.Distribution,
+		"{load.until.metric}", metric,
+		"{timeouts.request}", fmt.Sprint(c.Plan.Timeouts.Request),
+	).Replace(text)
 }
 
-func synthetic(_ *loader, p *Plan) bool { return p.Load.Prompts.Kind == PromptsSynthetic }
+func (c *checked) closed() bool { return closedLoop(c.File) }
 
-// drawnFrom is that the lengths of made-up prompts are drawn from a distribution.
-func drawnFrom(distribution string) func(*loader, *Plan) bool {
-	return func(l *loader, p *Plan) bool {
-		return synthetic(l, p) && !p.Load.Trace.Lengths() && p.Load.Prompts.Distribution == distribution
+func (c *checked) open() bool { return openLoop(c.File) }
+
+func unstreamed(c *checked) bool { return c.Plan.Load.Stream != nil && !*c.Plan.Load.Stream }
+
+func untilUnstreamed(c *checked) bool {
+	u := c.Plan.Load.Until
+	return unstreamed(c) && u != nil && slices.Contains([]string{"ttft_ms", "tpot_ms", "itl_ms"}, u.Metric)
+}
+
+func neverCancels(c *checked) bool {
+	cancel, request := c.Plan.Load.Cancel, c.Plan.Timeouts.Request
+	return cancel != nil && cancel.After > 0 && request > 0 && cancel.After >= request
+}
+
+func ofKind(kinds ...string) func(*checked) bool {
+	return func(c *checked) bool { return slices.Contains(kinds, c.Plan.Load.Prompts.Kind) }
+}
+
+func synthetic(c *checked) bool { return c.Plan.Load.Prompts.Kind == PromptsSynthetic }
+
+func lengthsOfTrace(c *checked) bool { return synthetic(c) && c.Plan.Load.Trace.Lengths() }
+
+// drawnFrom is that the lengths of made-up prompts are drawn from one of the
+// distributions.
+func drawnFrom(distributions ...string) func(*checked) bool {
+	return func(c *checked) bool {
+		return synthetic(c) && !c.Plan.Load.Trace.Lengths() && slices.Contains(distributions, c.Plan.Load.Prompts.Distribution)
 	}
 }

@@ -1,219 +1,229 @@
 package plan
 
 import (
-	"maps"
-	"net/textproto"
-	"regexp"
+	"cmp"
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/syntax"
-	"sweep.dev/sweep/plan/internal/strict"
+	"sweep.dev/sweep/plan/internal/file"
 )
 
-// loadPath says where a load axis stands when it is no axis; nil for others.
-func loadPath(axis string) []string {
-	kind, _ := lookupAxis(axis)
-	return kind.path()
-}
-
-// given says whether the plan gives a load axis a value, here or there.
-func (l *loader) given(axis string) bool {
-	return l.has("matrix", axis) || l.has(loadPath(axis)...)
-}
-
-// mistyped says whether another word was most likely meant to give it one.
-func (l *loader) mistyped(axis string) bool {
-	return l.Mistyped["matrix."+axis] || l.Mistyped[strings.Join(loadPath(axis), ".")]
-}
-
-// where is the key that gives a load axis its value.
-func (l *loader) where(axis string) []string {
-	if l.has("matrix", axis) {
-		return path("matrix", axis)
-	}
-	return loadPath(axis)
-}
-
-func (l *loader) checkAxesOfLoad(*Plan) {
-	for _, axis := range axisNames() {
-		if keys := loadPath(axis); keys != nil && l.has("matrix", axis) && l.has(keys...) {
-			l.conflict("keep one of them", keys, "%s is also an axis of the matrix", strings.Join(keys, "."))
+func (c *checked) loop() {
+	var keys, open, found []string
+	for _, way := range patterns() {
+		keys = append(keys, way.key)
+		if way.open {
+			open = append(open, way.key)
+		}
+		if c.Has(patternAt(c.File, way.key)...) {
+			found = append(found, way.key)
 		}
 	}
-}
-
-func (l *loader) checkAmount(p *Plan) {
-	if w := &p.Load.Warmup; w.Duration > 0 && !l.has("load", "warmup", "requests") {
-		w.Requests = 0
-		if pr := p.Load.Prompts; pr.Kind != PromptsSynthetic && pr.Reuse != ReuseAllowed {
-			l.missing("a warm-up by time alone takes nobody knows how many of the given prompts", "load.warmup.requests beside it, or reuse: allowed", "load", "warmup")
-		}
-	}
-	requests, each, duration := l.has("load", "requests"), l.has("load", "requests_per_worker"), l.has("load", "duration")
 	switch {
-	case requests || each || duration || l.Mistyped["load.requests"] || l.Mistyped["load.duration"] || slices.ContainsFunc(patterns(), func(way pattern) bool { return way.ends && l.has("load", way.key) }):
-	case l.has("load", "until"):
-		l.missing("load.until has no cap: a metric may never be known well enough", "load.requests, load.requests_per_worker or load.duration", "load", "until")
+	case len(found) > 1:
+		c.Conflict("a closed loop has concurrency; an open loop has "+listed(open, "or a"), patternAt(c.File, found[len(found)-1]),
+			"a load has one of %s, not several", listed(keys, "and"))
+	case len(found) == 0 && !slices.ContainsFunc(amountAxes(), func(axis string) bool { return mistyped(c.File, axis) }):
+		c.Missing("the load has neither a concurrency nor a request_rate", "an axis concurrency: [1, 8, 32], or load.concurrency, or request_rate in either place, or load.stages, or load.trace", "load")
+	}
+}
+
+// listed is names in a sentence: a, b and c.
+func listed(names []string, last string) string {
+	if n := len(names) - 1; n > 0 {
+		return strings.Join(names[:n], ", ") + " " + last + " " + names[n]
+	}
+	return strings.Join(names, "")
+}
+
+func (c *checked) end() {
+	const cap = "load.requests, load.requests_per_worker or load.duration"
+	for _, key := range []string{"requests", "requests_per_worker", "duration"} {
+		if c.Has("load", key) || c.Mistyped["load."+key] {
+			return
+		}
+	}
+	switch {
+	case slices.ContainsFunc(patterns(), func(way pattern) bool { return way.ends && c.Has("load", way.key) }):
+	case c.Has("load", "until"):
+		c.Missing("load.until has no cap: a metric may never be known well enough", cap, "load", "until")
 	default:
-		l.missing("nothing says when a trial ends", "load.requests, load.requests_per_worker or load.duration", "load")
+		c.Missing("nothing says when a trial ends", cap, "load")
 	}
 }
 
-// lengths says why input_tokens has nothing to say: "" where it has. known is
-// false where the plan does not tell yet.
-func (l *loader) lengths(p *Plan) (why string, known bool) {
-	switch t := p.Load.Trace; {
-	case t != nil && t.Format == "":
-		return "", false // reported
-	case t.Lengths():
-		return "the trace says how long each prompt is", true
-	case p.Load.Prompts.Distribution == Empirical:
-		return "each pair says how long its prompt is", true
-	}
-	return "", true
-}
-
-func (l *loader) checkMaxTokens(p *Plan) {
-	if brought, known := l.lengths(p); known && brought == "" && !l.given("max_tokens") && !l.mistyped("max_tokens") {
-		l.missing("nothing says how long an answer may be", "load.max_tokens or the axis max_tokens", "load")
+func (c *checked) warmup() {
+	ld := c.Plan.Load
+	if ld.Warmup.Duration > 0 && !c.Has("load", "warmup", "requests") && ld.Prompts.Kind != PromptsSynthetic && ld.Prompts.Reuse != ReuseAllowed {
+		c.Missing("a warm-up by time alone takes nobody knows how many of the given prompts", "load.warmup.requests beside it, or reuse: allowed", "load", "warmup")
 	}
 }
 
-func (l *loader) checkSampling(p *Plan) {
-	ld := &p.Load
+// stages checks the rates of an open loop that change.
+func (c *checked) stages() {
+	n, ok := c.Root.At("load", "stages")
+	if !ok || n.Kind != syntax.List {
+		return
+	}
+	if len(n.Items) == 0 {
+		c.Missing("load.stages is empty", "stages: [{rate: 10, for: 30s}, {rate: 50, over: 60s}]", "load", "stages")
+		return
+	}
+	sends := false
+	for i, item := range n.Items {
+		if item.Kind != syntax.Map {
+			sends = true
+			continue // reported
+		}
+		if item.Get("rate") == nil {
+			c.Report.Node(item, "missing", "load.stages[%d] has no rate", i).Expected = "for example {rate: 10, for: 30s}"
+		}
+		switch hold, ramp := item.Get("for"), item.Get("over"); {
+		case hold == nil && ramp == nil:
+			c.Report.Node(item, "missing", "load.stages[%d] does not say how long it lasts", i).Expected = "for: 30s to hold the rate, or over: 30s to go there in a straight line"
+		case hold != nil && ramp != nil:
+			c.Report.Node(item.Key("over"), "conflict", "load.stages[%d] has both for and over", i).Hint = "write two stages: one that goes to the rate, one that holds it"
+		}
+		sends = sends || i >= len(c.Plan.Load.Stages) || c.Plan.Load.Stages[i].Rate > 0 || item.Get("rate") == nil
+	}
+	if !sends {
+		c.Report.Node(n, "value", "no stage sends anything").Expected = "a rate above 0"
+	}
+}
+
+func (c *checked) trace() {
+	if t := c.Plan.Load.Trace; t.Lengths() && !synthetic(c) {
+		c.Conflict("write format: timestamps to take the times alone from a list of them, or leave prompts.kind out", file.Path("load", "prompts", "kind"),
+			"a trace of %s says how long each prompt is, and these prompts are %s", t.Format, c.Plan.Load.Prompts.Kind)
+	}
+}
+
+func (c *checked) conversation() {
+	if c.Plan.Load.Conversation != nil && c.Plan.Load.Endpoint == EndpointCompletions {
+		c.Conflict("write endpoint: chat", file.Path("load", "conversation"), "the completions endpoint has no conversations")
+	}
+}
+
+func (c *checked) stop() {
+	s := c.Plan.Load.Stop
+	if s == nil {
+		return
+	}
+	if !c.Has("load", "stop", "error_rate") && !s.Saturated {
+		c.Missing("load.stop says nothing that ends a trial", "error_rate: 30%, or saturated: true in an open loop", "load", "stop")
+	}
+	if !s.SkipHigher {
+		return
+	}
+	for _, a := range c.Plan.Matrix.Axes {
+		if a.Amount && len(a.Values) > 1 {
+			if !slices.IsSortedFunc(a.Values, func(x, y Value) int {
+				a, _ := Number(x)
+				b, _ := Number(y)
+				return cmp.Compare(a, b)
+			}) {
+				c.Ignored("the values of "+a.Name+" do not go up", "write them in rising order", "load", "stop", "skip_higher")
+			}
+			return
+		}
+	}
+	c.Ignored("there is no axis "+strings.Join(amountAxes(), " or ")+" with several values", "", "load", "stop", "skip_higher")
+}
+
+// lengthsBrought says whether a trace or pairs say how long each prompt and its
+// answer are; known is false where the plan does not tell yet.
+func (c *checked) lengthsBrought() (brought, known bool) {
+	t := c.Plan.Load.Trace
+	return t.Lengths() || c.Plan.Load.Prompts.Distribution == Empirical, t == nil || t.Format != ""
+}
+
+func (c *checked) maxTokens() {
+	if brought, known := c.lengthsBrought(); known && !brought && !given(c.File, "max_tokens") && !mistyped(c.File, "max_tokens") {
+		c.Missing("nothing says how long an answer may be", "load.max_tokens or the axis max_tokens", "load")
+	}
+}
+
+func (c *checked) output() {
+	ld := c.Plan.Load
 	ignore := ld.Sampling.IgnoreEOS
 	exact := ld.Output == OutputExact || ignore != nil && *ignore
 	switch {
 	case ld.Output == OutputNatural && ignore != nil && *ignore:
-		l.conflict("keep output", path("load", "sampling", "ignore_eos"), "output: natural and ignore_eos: true contradict each other")
+		c.Conflict("keep output", file.Path("load", "sampling", "ignore_eos"), "output: natural and ignore_eos: true contradict each other")
 	case ld.Output == OutputExact && ignore != nil && !*ignore:
-		l.conflict("keep output", path("load", "sampling", "ignore_eos"), "output: exact and ignore_eos: false contradict each other")
+		c.Conflict("keep output", file.Path("load", "sampling", "ignore_eos"), "output: exact and ignore_eos: false contradict each other")
 	case exact && len(ld.Sampling.Stop) > 0:
-		l.conflict("write output: natural", path("load", "sampling", "stop"), "an output of exactly max_tokens cannot end at a stop text")
+		c.Conflict("write output: natural", file.Path("load", "sampling", "stop"), "an output of exactly max_tokens cannot end at a stop text")
 	case exact:
-		at := path("load", "output")
+		at := file.Path("load", "output")
 		if ld.Output == "" {
-			at = path("load", "sampling", "ignore_eos")
+			at = file.Path("load", "sampling", "ignore_eos")
 		}
-		for _, key := range slices.Sorted(maps.Keys(l.profiles)) {
-			if !l.profiles[key].API.IgnoreEOS {
-				l.conflict("write output: natural, or leave it out", at, "the engine %s knows no ignore_eos: its outputs cannot be exact", key)
+		for _, key := range c.profileKeys() {
+			if !c.Profiles[key].API.IgnoreEOS {
+				c.Conflict("write output: natural, or leave it out", at, "the engine %s knows no ignore_eos: its outputs cannot be exact", key)
 			}
 		}
 	}
-	if n, ok := l.root.At("load", "sampling", "stop"); ok && n.Kind == syntax.List && len(n.Items) > 4 {
-		l.Report.Node(n, "value", "load.sampling.stop has %d texts", len(n.Items)).Expected = "at most 4, as the API has it"
+}
+
+func (c *checked) stopTexts() {
+	if n, ok := c.Root.At("load", "sampling", "stop"); ok && n.Kind == syntax.List && len(n.Items) > 4 {
+		c.Report.Node(n, "value", "load.sampling.stop has %d texts", len(n.Items)).Expected = "at most 4, as the API has it"
 	}
 }
 
-// bodyOwner says which key of a plan sets a field of a request's body.
-func bodyOwner(field string) string {
-	return map[string]string{
-		"model": "model", "messages": "load.prompts", "prompt": "load.prompts", "stream": "load.stream",
-		"stream_options": "load.stream", "max_tokens": "load.max_tokens", "max_completion_tokens": "load.max_tokens",
-		"temperature": "load.sampling.temperature", "top_p": "load.sampling.top_p", "seed": "load.sampling.seed",
-		"stop": "load.sampling.stop", "ignore_eos": "load.output", "min_tokens": "load.output",
-	}[field]
+func (c *checked) prompts() {
+	switch pr := c.Plan.Load.Prompts; pr.Kind {
+	case PromptsSynthetic:
+		if brought, known := c.lengthsBrought(); known && !brought && !given(c.File, "input_tokens") && !mistyped(c.File, "input_tokens") {
+			c.Missing("nothing says how long a prompt is", "load.prompts.input_tokens or the axis input_tokens", "load", "prompts")
+		}
+	case "inline":
+		if n, ok := c.Root.At("load", "prompts", "texts"); !ok || len(n.Items) == 0 {
+			c.Missing("load.prompts has no texts", "texts: [...]", "load", "prompts", "texts")
+		}
+	default:
+		if !c.Has("load", "prompts", "file") {
+			c.Missing("load.prompts has no file", "file: prompts.jsonl", "load", "prompts", "file")
+		}
+	}
 }
 
-func (l *loader) checkBody(*Plan) {
-	body := l.root.Get("load").Get("body")
-	if body == nil {
+func (c *checked) spread() {
+	pr := c.Plan.Load.Prompts
+	switch {
+	case !drawnFrom("uniform", "normal", "lognormal")(c):
+	case !c.Has("load", "prompts", "spread"):
+		c.Missing("a "+pr.Distribution+" distribution needs a spread", "spread: 0.25", "load", "prompts", "distribution")
+	case pr.Distribution == "uniform" && pr.Spread > 1:
+		c.Report.Node(c.At("load", "prompts", "spread"), "range", "load.prompts.spread must be at most 1 for a uniform distribution: a prompt has no less than no tokens")
+	}
+}
+
+// pairs checks what an empirical distribution draws from.
+func (c *checked) pairs() {
+	if !drawnFrom(Empirical)(c) {
 		return
 	}
-	for _, e := range body.Entries {
-		if owner := bodyOwner(e.Key.Text); owner != "" {
-			l.Report.Node(e.Key, "reserved", "sweep sets %s of every request itself", e.Key.Text).Hint = "the plan's key for it is " + owner
-		}
-		if e.Key.Text == "n" && e.Value.Text != "1" {
-			l.Report.Node(e.Key, "reserved", "one request has one answer: n is always 1")
-		}
+	switch list, file := c.Has("load", "prompts", "pairs"), c.Has("load", "prompts", "pairs_file"); {
+	case list && file:
+		c.Conflict("keep one of them", []string{"load", "prompts", "pairs_file"}, "load.prompts has both pairs and a pairs_file")
+	case !list && !file:
+		c.Missing("an empirical distribution needs pairs of lengths", "pairs: [[200, 100], [1k, 50]], or pairs_file", "load", "prompts", "distribution")
 	}
-}
-
-func (l *loader) checkHeaders(*Plan) {
-	seen := make(map[string]bool)
-	for _, key := range []string{"headers", "request_headers"} {
-		n := l.root.Get("load").Get(key)
-		if n == nil {
-			continue
-		}
-		for _, e := range n.Entries {
-			l.checkHeader(e, seen)
-			if key == "request_headers" {
-				l.checkRequestHeader(e)
-			}
+	n, ok := c.Root.At("load", "prompts", "pairs")
+	if !ok || n.Kind != syntax.List {
+		return
+	}
+	if len(n.Items) == 0 {
+		c.Report.Node(n, "value", "load.prompts.pairs is empty").Expected = "pairs: [[200, 100], [1k, 50]]"
+	}
+	for i, pair := range n.Items {
+		if pair.Kind == syntax.List && len(pair.Items) != 2 {
+			c.Report.Node(pair, "value", "load.prompts.pairs[%d] has %s", i, humanize.Plural(len(pair.Items), "length")).Expected = "two: of the input and of the output, like [200, 100]"
 		}
 	}
-}
-
-func (l *loader) checkHeader(e syntax.Entry, seen map[string]bool) {
-	reserved := []string{
-		"Accept", "Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect", "Host",
-		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent", "X-Request-Id",
-	}
-	name := textproto.CanonicalMIMEHeaderKey(e.Key.Text)
-	switch {
-	case !isToken(e.Key.Text):
-		l.Report.Node(e.Key, "value", "%q cannot be the name of a header", e.Key.Text)
-	case slices.Contains(reserved, name):
-		l.Report.Node(e.Key, "reserved", "sweep sets %s of every request itself", name)
-	case seen[name]:
-		l.Report.Node(e.Key, "duplicate", "the header %s is given twice", name)
-	case strings.ContainsAny(e.Value.Text, "\r\n"):
-		l.Report.Node(e.Value, "value", "the value of a header is one line")
-	}
-	seen[name] = true
-}
-
-// placeholder is what stands in braces in a request's own header. Any other
-// brace is one.
-var placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
-
-func (l *loader) checkRequestHeader(e syntax.Entry) {
-	if strict.LooksSecret(e.Key.Text) {
-		d := l.Report.Node(e.Key, "secret", "%s is a credential, and request_headers are written to files", e.Key.Text)
-		d.Expected = "a credential in load.headers only, by reference"
-	}
-	if v := e.Value.Text; strings.Trim(v, " \t") != v || strings.ContainsFunc(v, func(r rune) bool { return (r < ' ' || r > '~') && r != '\t' && r != '\n' && r != '\r' }) {
-		l.Report.Node(e.Value, "value", "the value of a request's own header is printable ASCII, without spaces around it")
-	}
-	names := []string{"n", "slot", "turn", "conversation", "max_tokens", "input_tokens"}
-	found := placeholder.FindAllStringIndex(e.Value.Text, -1)
-	for _, at := range found {
-		whole := e.Value.Text[at[0]:at[1]]
-		if at[0] > 0 && e.Value.Text[at[0]-1] == '$' {
-			continue // a variable
-		}
-		name := strings.Trim(whole, "{}")
-		from := len([]rune(e.Value.Text[:at[0]]))
-		report := func(rule, format string, args ...any) *syntax.Diagnostic {
-			return l.Report.At(e.Value.Src, e.Value.Offset(from, from+len([]rune(whole))), rule, format, args...)
-		}
-		switch {
-		case !slices.Contains(names, name):
-			d := report("placeholder", "%s is no placeholder", whole)
-			d.Expected = "one of {" + strings.Join(names, "}, {") + "}"
-			if near := syntax.Nearest(name, names); near != "" {
-				d.Nearest = "{" + near + "}"
-			}
-		case name == "slot" && !l.given("concurrency"):
-			report("no-effect", "{slot} is always 0: an open loop has no workers")
-		case name == "turn" && !l.has("load", "conversation"):
-			report("no-effect", "{turn} is always 0: the load has no conversations").Hint = "load.conversation: {turns: 4} makes some"
-		case name == "input_tokens" && l.has("load", "prompts", "kind") && l.root.Get("load").Get("prompts").Get("kind").Text != PromptsSynthetic:
-			report("no-effect", "{input_tokens} is known of synthetic prompts alone")
-		}
-	}
-	if len(found) == 0 && e.Value.Kind == syntax.String {
-		l.Report.Node(e.Value, "no-effect", "this header is the same in every request").Hint = "it belongs in load.headers"
-	}
-}
-
-// isToken is RFC 9110's token.
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"(),/:;<=>?@[\\]{}", r)
-	})
 }

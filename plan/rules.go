@@ -1,243 +1,103 @@
 package plan
 
 import (
-	"cmp"
-	"slices"
-	"strings"
-	"time"
-
+	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/syntax"
-	"sweep.dev/sweep/plan/internal/expression"
-	"sweep.dev/sweep/plan/internal/strict"
+	"sweep.dev/sweep/plan/internal/file"
 )
 
-// check runs every check, whatever the ones before it found: a person wants
-// all of it at once. A check may rely on nothing but what decoding gives.
-func (l *loader) check(p *Plan) {
-	for _, c := range []func(*Plan){
-		l.checkRequired,
-		l.checkNeeded,
-		l.checkModel,
-		l.checkEngines,
-		l.checkGPUs,
-		l.checkPrices,
-		l.checkZip,
-		l.checkLoop,
-		l.checkAmount,
-		l.checkStages,
-		l.checkTrace,
-		l.checkConversation,
-		l.checkCancel,
-		l.checkProbe,
-		l.checkUntil,
-		l.checkStop,
-		l.checkAxesOfLoad,
-		l.checkMaxTokens,
-		l.checkSampling,
-		l.checkPrompts,
-		l.checkBody,
-		l.checkHeaders,
-		l.checkGoodput,
-		l.checkTimeouts,
-		l.checkEither,
-		l.checkNoEffect,
-		l.compileSLOs,
-		l.compileExcludes,
-	} {
-		c(p)
+// checked is a plan with its defaults, and what its rules look at beside it. A
+// rule changes nothing of it but the report.
+type checked struct {
+	*file.File
+	Plan     *Plan
+	Backend  PluginDoc                  // of the plan; zero where it names none that is known
+	Profiles map[string]*engine.Profile // of the plan's engines, by key
+	Config   *syntax.Node               // the user's configuration; nil where there is none
+
+	// The names that a plan may use.
+	Backends, Engines, GPUs []string
+}
+
+func (l *loader) checked(p *Plan) *checked {
+	return &checked{
+		File: l.file, Plan: p, Backend: l.backend, Profiles: l.profiles, Config: l.config,
+		Backends: kinds(l.opts.Vocabulary.Backends), Engines: l.profileNames(), GPUs: l.gpuNames(),
 	}
 }
 
-// missing reports a key that is not there, at the section where it should be.
-func (l *loader) missing(what, expected string, keys ...string) {
-	if !l.Mistyped[strings.Join(keys, ".")] {
-		l.Report.Node(l.key(keys...), "missing", "%s", what).Expected = expected
-	}
+// A rule is one thing that holds of every right plan. All rules are applied,
+// whatever those before found: a person wants all of it at once. So a rule may
+// rely on nothing but what decoding and the defaults give, and is silent where
+// another one speaks.
+type rule struct {
+	name  string
+	holds string
+	check func(*checked)
 }
 
-// ignored reports a key that would have no effect.
-func (l *loader) ignored(why, hint string, keys ...string) {
-	d := l.Report.Node(l.key(keys...), "no-effect", "%s has no effect: %s", strings.Join(keys, "."), why)
-	d.Hint = hint
+// rules are those of the plan as it is written. To add one is to write its check
+// and to add it here, or a row to a table of rulekeys.go where a key alone is
+// needed, stands against another or has no effect.
+var rules = []rule{
+	{"required", "A plan says its version, its name and its backend.", (*checked).required},
+	{"needed", "A section has the keys without which it says nothing.", (*checked).needed},
+
+	{"model", "There is a model, here or in the matrix, and its revision is that of one model.", (*checked).model},
+	{"model-names", "A model is a name of the hub or a path of its files.", (*checked).modelNames},
+	{"engine", "The plan says which engine each cell has.", (*checked).engine},
+	{"engine-names", "Every engine has a profile.", (*checked).engineNames},
+	{"engine-used", "Every engine of the plan is that of a cell.", (*checked).engineUsed},
+	{"engine-args", "An engine gets arguments that it knows and that sweep does not set.", (*checked).engineArgs},
+	{"engine-env", "A variable of an engine's environment has a name that can be one.", (*checked).engineEnv},
+	{"engine-command", "A command line that takes the place of a profile's can be filled in.", (*checked).engineCommand},
+	{"roles", "A role is one that the engine has.", (*checked).roles},
+	{"engine-axes", "An axis of engines reaches every engine, and stands against no fixed value.", (*checked).engineAxes},
+	{"given", "Of a server that runs already, the plan changes nothing.", (*checked).given},
+	{"reset-cache", "A cache is emptied where the engine has a call for it.", (*checked).resetCache},
+
+	{"gpus", "A GPU is one of the catalogue, or a label where the backend takes them.", (*checked).gpus},
+	{"prices", "A price is that of a GPU which a plan may name.", (*checked).prices},
+	{"zip", "Axes that are zipped are of one length.", (*checked).zip},
+	{"include", "A value of an included cell is of its axis' type.", (*checked).include},
+
+	{"loop", "Exactly one thing makes requests go.", (*checked).loop},
+	{"end", "Something ends a trial.", (*checked).end},
+	{"warmup", "A warm-up by time has prompts for as long as it takes.", (*checked).warmup},
+	{"stages", "Every stage has a rate and a length, and one of them sends.", (*checked).stages},
+	{"trace", "A trace that brings the lengths of prompts goes with prompts of any length.", (*checked).trace},
+	{"conversation", "Conversations are held at the endpoint that has them.", (*checked).conversation},
+	{"stop", "What ends a trial early is said, and a higher level can be told.", (*checked).stop},
+	{"axes-of-load", "A key of the load that is an axis is not set beside it.", (*checked).axesOfLoad},
+	{"max-tokens", "The length of an answer is bounded.", (*checked).maxTokens},
+	{"output", "How long answers are is said without contradiction, and every engine can do it.", (*checked).output},
+	{"stop-texts", "There are as many stop texts as the API takes.", (*checked).stopTexts},
+	{"either", "Of two keys that say the same there is one.", (*checked).either},
+	{"no-effect", "Every key has an effect.", (*checked).noEffect},
+	{"prompts", "Prompts come from somewhere, and their length is known.", (*checked).prompts},
+	{"spread", "Lengths that are spread have a spread that is possible.", (*checked).spread},
+	{"pairs", "Pairs of lengths are there, in one place, and are pairs.", (*checked).pairs},
+	{"body", "The body has no field that sweep sets.", (*checked).body},
+	{"headers", "A header has a name and a value that can be sent, once.", (*checked).headers},
+	{"request-headers", "A header of single requests differs between them, and holds no credential.", (*checked).requestHeaders},
+
+	{"goodput", "Goodput has a bound.", (*checked).goodput},
+	{"lifetime", "A pod lives long enough to measure.", (*checked).lifetime},
+	{"trial-timeout", "A trial may last longer than it sends.", (*checked).trialTimeout},
+	{"measured", "An objective reads what is measured.", (*checked).measured},
 }
 
-// conflict reports two keys that cannot both be meant.
-func (l *loader) conflict(hint string, keys []string, format string, args ...any) {
-	l.Report.Node(l.key(keys...), "conflict", format, args...).Hint = hint
+// cellRules are those of the cells, for plans in which all else is right.
+var cellRules = []rule{
+	{"gpu-count", "The GPUs that the plan counts are those that the arguments of the engine take.", (*checked).gpuCount},
+	{"identity", "Every cell has an id of its own.", (*checked).identity},
+	{"concurrency-reached", "There are as many requests as are to be in flight.", (*checked).concurrencyReached},
+	{"texts", "There are as many texts as are sent, unless they may be sent again.", (*checked).enoughTexts},
+	{"until-cap", "The cap of a trial lets it have the requests that load.until wants at least.", (*checked).untilCap},
 }
 
-func path(keys ...string) []string { return keys }
-
-func (l *loader) checkRequired(*Plan) {
-	if !l.has("version") {
-		l.missing("the plan has no version", "version: 1", "version")
-	}
-	if !l.has("name") {
-		l.missing("the plan has no name", "name: chat-capacity", "name")
-	}
-	if !l.has("backend") {
-		l.missing("the plan has no backend", strict.OneOf(kinds(l.opts.Vocabulary.Backends)), "backend")
-	}
-}
-
-func (l *loader) checkModel(p *Plan) {
-	axis := p.Matrix.axis("model")
-	switch {
-	case l.has("model") && axis != nil:
-		l.conflict("keep one of them", path("model"), "model is also an axis of the matrix")
-	case !l.has("model") && !l.has("matrix", "model"):
-		l.missing("the plan has no model", "model: Qwen/Qwen2.5-1.5B-Instruct, or the axis model", "model")
-	case axis != nil && len(axis.Values) > 1 && l.has("model_revision"):
-		l.conflict("", path("model_revision"), "one model_revision cannot belong to %d models", len(axis.Values))
-	}
-	l.checkModelNames()
-}
-
-// checkModelNames refuses names that are no model and no path of one. A model is
-// a name of the hub (Qwen/Qwen3-0.6B), or a path of its files: an absolute one,
-// or one below the folder in which the server runs. A name that begins with a
-// dash would be an argument of the server.
-func (l *loader) checkModelNames() {
-	nodes := l.axisNodes("model")
-	if n := l.root.Get("model"); n != nil {
-		nodes = append(nodes, n)
-	}
-	for _, n := range nodes {
-		if n.Kind != syntax.String {
-			continue // reported already
-		}
-		switch {
-		case slices.Contains(strings.FieldsFunc(n.Text, func(r rune) bool { return r == '/' || r == '\\' }), ".."):
-			d := l.Report.Node(n, "value", "the model %q leaves its folder by ..", n.Text)
-			d.Expected = "a name such as Qwen/Qwen3-0.6B, or a path such as ./x.gguf or /models/x.gguf"
-		case strings.HasPrefix(n.Text, "-"):
-			l.Report.Node(n, "value", "the model %q begins with a dash, which a server would take for an argument", n.Text).Hint = "write a file of that name as ./" + n.Text
-		}
-	}
-}
-
-func (l *loader) checkGPUs(p *Plan) {
-	axis := p.Matrix.axis("gpu")
-	if axis == nil || l.backend.Kind == "" {
-		return
-	}
-	names := l.gpuNames()
-	known := make(map[string]bool, len(names))
-	for _, n := range names {
-		known[n] = true
-	}
-	for i, n := range l.axisNodes("gpu") {
-		name, ok := axisText(axis, i)
-		switch {
-		case !ok:
-		case l.backend.FreeGPU:
-			if len(name) > 64 || strings.ContainsAny(name, "\n\t\r") {
-				l.Report.Node(n, "value", "the label %.20q... of a GPU is longer than 64 bytes or more than a line", name)
-			}
-		case !known[name]:
-			d := l.Report.Node(n, "unknown-gpu", "there is no GPU %q in the catalogue", name)
-			d.Nearest = syntax.Nearest(name, names)
-			d.Expected = strict.OneOf(names)
-			d.Hint = "sweep gpus lists them with what they are"
-		}
-	}
-}
-
-// axisNodes are the values of an axis in the file and in include.
-func (l *loader) axisNodes(name string) []*syntax.Node {
-	n := l.root.Get("matrix").Get(name)
-	var out []*syntax.Node
-	switch {
-	case n == nil:
-	case n.Kind == syntax.List:
-		out = append(out, n.Items...)
-	default:
-		out = append(out, n)
-	}
-	for _, item := range l.included {
-		if v := item.Get(name); v != nil {
-			out = append(out, v)
-		}
-	}
-	return out
-}
-
-func axisText(a *Axis, i int) (string, bool) {
-	if a == nil || i >= len(a.Values) {
-		return "", false
-	}
-	s, ok := a.Values[i].(string)
-	return s, ok
-}
-
-func (l *loader) checkZip(p *Plan) {
-	zip := l.root.Get("matrix").Get("zip")
-	if zip == nil || zip.Kind != syntax.List {
-		return
-	}
-	used := make(map[string]bool)
-	for _, group := range zip.Items {
-		length, first := 0, ""
-		if group.Kind == syntax.List && len(group.Items) < 2 {
-			l.Report.Node(group, "zip", "a zip of fewer than two axes has no effect").Expected = "for example zip: [[input_tokens, max_tokens]]"
-		}
-		for _, item := range group.Items {
-			a := p.Matrix.axis(item.Text)
-			switch {
-			case a == nil:
-				d := l.Report.Node(item, "unknown-axis", "%q is no axis of this matrix", item.Text)
-				d.Expected = strict.OneOf(p.Matrix.names())
-				d.Nearest = syntax.Nearest(item.Text, p.Matrix.names())
-				continue
-			case used[item.Text]:
-				l.Report.Node(item, "zip", "the axis %s is zipped twice", item.Text)
-			case first == "":
-				length, first = len(a.Values), a.Name
-			case len(a.Values) != length:
-				l.Report.Node(item, "zip", "%s has %d values and %s has %d: they cannot be zipped", a.Name, len(a.Values), first, length)
-			}
-			used[item.Text] = true
-		}
-	}
-}
-
-func (l *loader) compileExcludes(p *Plan) {
-	p.axisEnv = axisEnv(p.Matrix.Axes)
-	n := l.root.Get("matrix").Get("exclude")
-	if n == nil {
-		return
-	}
-	for _, item := range n.Items {
-		if item.Kind != syntax.String {
-			continue // reported
-		}
-		l.excludes = append(l.excludes, expression.Compile(l.Report, item, p.axisEnv.Env))
-	}
-}
-
-func (l *loader) checkGoodput(p *Plan) {
-	if p.Goodput != nil && *p.Goodput == (Goodput{}) && l.root.Get("goodput").Kind == syntax.Map && len(l.root.Get("goodput").Entries) == 0 {
-		l.missing("goodput has no bound", "one of ttft_ms, tpot_ms or e2e_ms", "goodput")
-	}
-}
-
-func (l *loader) checkTimeouts(p *Plan) {
-	t := &p.Timeouts
-	if l.has("budget", "max_pod_lifetime") && p.Budget.MaxPodLifetime < time.Minute {
-		l.Report.Node(l.at("budget", "max_pod_lifetime"), "value", "a pod that ends itself after %s measures nothing", p.Budget.MaxPodLifetime).Expected = "at least 1m"
-	}
-	if t.Launch == 0 {
-		t.Launch = cmp.Or(l.backend.Launch, defaultLaunch)
-	}
-	if t.Trial == 0 {
-		t.Trial = defaultTrial
-		sends, _ := p.Load.Sends()
-		if need := sends + t.Request + trialMargin; sends > 0 && need > t.Trial {
-			t.Trial = need
-		}
-	}
-	if l.has("timeouts", "trial") && p.Load.Duration > 0 && t.Trial <= p.Load.Duration {
-		l.conflict("make it longer than load.duration with its warm-up and drain", path("timeouts", "trial"),
-			"timeouts.trial is %s, and a trial sends for %s", t.Trial, p.Load.Duration)
+func (c *checked) apply(rules []rule) {
+	for _, r := range rules {
+		r.check(c)
 	}
 }

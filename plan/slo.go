@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/expression"
+	"sweep.dev/sweep/plan/internal/file"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -76,48 +77,12 @@ func (l *loader) slos(n *syntax.Node) []SLO {
 }
 
 // sloNode is the expression's place in the file.
-func (l *loader) sloNode(name string) *syntax.Node {
-	n := l.root.Get("slo").Get(name)
+func sloNode(f *file.File, name string) *syntax.Node {
+	n := f.Root.Get("slo").Get(name)
 	if n != nil && n.Kind == syntax.Map {
 		return n.Get("expr")
 	}
 	return n
-}
-
-// compileSLOs checks the objectives against the columns of the plan.
-func (l *loader) compileSLOs(p *Plan) {
-	names := make([]string, 0, len(p.SLO))
-	for _, s := range p.SLO {
-		names = append(names, s.Name)
-	}
-	axes := make([]result.Column, 0, len(p.Matrix.Axes))
-	for _, a := range p.Matrix.Axes {
-		axes = append(axes, a.column())
-	}
-	p.columns = result.Columns(result.Extra{Axes: axes, SLOs: names, Roles: l.roleNames()})
-	if len(p.SLO) == 0 && l.has("slo_window") {
-		l.ignored("the plan has no slo", "", "slo_window")
-	}
-	if l.opts.Before {
-		p.columns = result.WithBefore(p.columns)
-	}
-	env := columnEnv(p.columns)
-	for i := range p.SLO {
-		n := l.sloNode(p.SLO[i].Name)
-		if n == nil || n.Kind != syntax.String {
-			continue // reported
-		}
-		e := expression.Compile(l.Report, n, env.Env)
-		if e == nil {
-			continue
-		}
-		p.SLO[i].check = &Check{expr: e, means: p.means(e.Reads)}
-		for _, name := range e.Reads {
-			if streamed.MatchString(name) && p.Load.Stream != nil && !*p.Load.Stream {
-				l.Report.Node(n, "no-effect", "%s is never measured with load.stream: false", name).Hint = "without streaming there are e2e and the token counts"
-			}
-		}
-	}
 }
 
 // means says which columns names mean, where that is not themselves.
