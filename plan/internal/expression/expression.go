@@ -56,7 +56,12 @@ type Expression struct {
 	Reads   []string // the names it reads, in the order of the text
 	text    string
 	program *vm.Program
+	parts   []Part
 }
+
+// Parts are what it joins by and at its top: it holds if all of them do. An expression
+// that joins nothing is one part.
+func (e *Expression) Parts() []Part { return e.parts }
 
 // Run evaluates it over env, which has every name that it reads.
 func (e *Expression) Run(env map[string]any) (bool, error) {
@@ -117,17 +122,19 @@ func Compile(r *syntax.Report, n *syntax.Node, env Env) *Expression {
 	}
 	options := []expr.Option{
 		expr.Env(env.Zero), expr.AsBool(), expr.WarnOnAny(), expr.MaxNodes(maxNodes), expr.DisableAllBuiltins(),
-		expr.Patch(patch(scaled.values)),
 	}
 	for _, name := range functions() {
 		options = append(options, expr.EnableBuiltin(name))
 	}
-	program, err := expr.Compile(text, options...)
+	program, err := expr.Compile(text, append(slices.Clip(options), expr.Patch(patch(scaled.values)))...)
 	if err != nil {
 		located(r, n, err)
 		return nil
 	}
-	return &Expression{text: n.Text, Reads: s.reads, program: program}
+	e := &Expression{text: n.Text, Reads: s.reads, program: program}
+	ast.Walk(&tree.Node, patch(scaled.values))
+	e.parts = parts(e, tree.Node, env, options)
+	return e
 }
 
 func example(env Env) string {
