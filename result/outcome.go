@@ -34,22 +34,6 @@ type Finding struct {
 	Text string       `json:"text"`
 }
 
-// An SLOResult is one objective held against one row.
-type SLOResult struct {
-	Name     string `json:"name"`
-	Expr     string `json:"expr"`
-	Severity string `json:"severity"` // fail or warn
-	Pass     bool   `json:"pass"`
-	// Error says why the check could not be made (a column was not measured);
-	// such a check never passes.
-	Error string `json:"error,omitempty"`
-	// Values holds the columns that the expression reads, as measured.
-	Values Row `json:"values,omitempty"`
-	// LowConfidence are those of them that rest on too few requests: the check
-	// stands, but another trial may well decide it otherwise.
-	LowConfidence []string `json:"low_confidence,omitempty"`
-}
-
 // A File is one file of a committed attempt.
 type File struct {
 	Name   string `json:"name"`

@@ -1,0 +1,233 @@
+package objective
+
+import (
+	"math"
+
+	"sweep.dev/sweep/result"
+)
+
+// Confidence is how sure the verdict on an objective is where its plan says nothing
+// else.
+const Confidence = 0.95
+
+// Verdict is what the parts of an objective come to together: it fails if one fails,
+// passes if all pass, is "" if none fails and one could not be checked, and is undecided
+// otherwise.
+func Verdict(parts []result.SLOPart) string {
+	verdict := result.SLOPass
+	for _, p := range parts {
+		switch {
+		case p.Verdict == result.SLOFail:
+			return result.SLOFail
+		case p.Verdict == "":
+			verdict = ""
+		case p.Verdict == result.SLOUndecided && verdict != "":
+			verdict = result.SLOUndecided
+		}
+	}
+	return verdict
+}
+
+// settle decides a part by its evidence.
+func settle(p *result.SLOPart) {
+	switch p.Rule {
+	case result.RuleShare:
+		settleShare(p)
+	case result.RuleMean, result.RuleRate:
+		settleMean(p)
+	}
+}
+
+// settleShare decides whether no more than the allowed share is over the limit.
+func settleShare(p *result.SLOPart) {
+	decided := func(n float64) string {
+		effective := n / p.Deff
+		over := effective * float64(p.Over) / float64(p.N)
+		low, high := shareBounds(over, effective, p.Confidence)
+		if n == float64(p.N) {
+			p.Low, p.High = low, high
+		}
+		switch {
+		case high <= p.Allowed:
+			return result.SLOPass
+		case low > p.Allowed*(1+1e-9): // one of one independent request is at the bound itself
+			return result.SLOFail
+		}
+		return result.SLOUndecided
+	}
+	p.MoreRequests = 0
+	if p.Verdict = decided(float64(p.N)); p.Verdict != result.SLOUndecided {
+		return
+	}
+	if share := float64(p.Over) / float64(p.N); math.Abs(share-p.Allowed) < 1e-12 {
+		return
+	}
+	n := reach(float64(p.N), func(n float64) bool { return decided(n) != result.SLOUndecided })
+	if n > 0 {
+		p.MoreRequests = rough((n - float64(p.N)) * float64(p.Requests) / float64(p.N))
+	}
+}
+
+// settleMean decides on which side of the limit a mean or a rate is.
+func settleMean(p *result.SLOPart) {
+	half := student(p.Confidence, p.DF) * p.StdErr
+	p.Low, p.High, p.MoreSeconds = p.Mean-half, p.Mean+half, 0
+	kept, missed := p.High < p.Limit, p.Low > p.Limit
+	if p.Op == ">" || p.Op == ">=" {
+		kept, missed = missed, kept
+	}
+	switch {
+	case kept:
+		p.Verdict = result.SLOPass
+	case missed:
+		p.Verdict = result.SLOFail
+	default:
+		p.Verdict = result.SLOUndecided
+		// The half width falls with the square root of the time.
+		if away := math.Abs(p.Mean - p.Limit); away > 0 {
+			if more := p.Seconds * (half*half/(away*away) - 1); more < mostMore*p.Seconds {
+				p.MoreSeconds = float64(rough(more))
+			}
+		}
+	}
+}
+
+// mostMore is by how many times more than was measured nobody will measure.
+const mostMore = 10_000
+
+// reach is the least n from a start on at which something holds, and from which on it
+// does; 0 where it is too far.
+func reach(start float64, holds func(n float64) bool) float64 {
+	low, high := start, 2*start
+	for !holds(high) {
+		if low, high = high, 2*high; high > mostMore*start {
+			return 0
+		}
+	}
+	for high-low > max(1, low/1000) {
+		if mid := (low + high) / 2; holds(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high
+}
+
+// rough rounds up to two digits: more of them would promise too much.
+func rough(x float64) int {
+	unit := math.Pow(10, max(0, math.Floor(math.Log10(max(1, x)))-1))
+	return int(math.Ceil(x/unit-1e-9) * unit)
+}
+
+// pool is a part over several trials: their counts are summed, also those of
+// independent requests that they are worth; means are weighed by their times. What is
+// a point in any of them is a point of all, and the worst of them.
+func pool(trials []result.SLOPart) result.SLOPart {
+	p := trials[0]
+	for _, t := range trials {
+		if t.Rule == result.RulePoint || t.Error != "" || t.Rule != p.Rule {
+			return worst(trials)
+		}
+	}
+	if len(trials) == 1 {
+		return p
+	}
+	p.Figure = nil // of one trial
+	switch p.Rule {
+	case result.RuleShare:
+		effective := 0.0
+		p.Requests, p.N, p.Over = 0, 0, 0
+		for _, t := range trials {
+			p.Requests += t.Requests
+			p.N += t.N
+			p.Over += t.Over
+			effective += float64(t.N) / t.Deff
+		}
+		p.Deff = float64(p.N) / effective
+	case result.RuleMean, result.RuleRate:
+		p.Seconds, p.DF = 0, 0
+		for _, t := range trials {
+			p.Seconds += t.Seconds
+			p.DF += t.DF
+		}
+		mean, variance := 0.0, 0.0
+		for _, t := range trials {
+			weight := t.Seconds / p.Seconds
+			mean += weight * t.Mean
+			variance += weight * weight * t.StdErr * t.StdErr
+		}
+		p.Mean, p.StdErr = mean, math.Sqrt(variance)
+	}
+	settle(&p)
+	return p
+}
+
+// worst is the part of the trial that did worst.
+func worst(trials []result.SLOPart) result.SLOPart {
+	rank := map[string]int{result.SLOPass: 0, result.SLOUndecided: 1, "": 2, result.SLOFail: 3}
+	p := trials[0]
+	for _, t := range trials[1:] {
+		if rank[t.Verdict] > rank[p.Verdict] {
+			p = t
+		}
+	}
+	return p
+}
+
+// Pool is an objective over all trials of a cell, whose results come in the order of
+// the trials. Those of an objective that has changed between them are not pooled: the
+// worst of them stands for all, as does that of results without parts.
+func Pool(trials []result.SLOResult) result.SLOResult {
+	first := trials[0]
+	if len(trials) == 1 {
+		return first
+	}
+	whole := make([]result.SLOPart, len(trials))
+	alike := true
+	for i, t := range trials {
+		whole[i] = result.SLOPart{Rule: result.RulePoint, Verdict: t.Verdict, Requests: i}
+		alike = alike && t.Expr == first.Expr && len(t.Parts) == len(first.Parts) && len(t.Parts) > 0
+	}
+	if !alike {
+		return trials[worst(whole).Requests]
+	}
+	pooled := result.SLOResult{Name: first.Name, Expr: first.Expr, Severity: first.Severity}
+	for i := range first.Parts {
+		parts := make([]result.SLOPart, len(trials))
+		for j, t := range trials {
+			parts[j] = t.Parts[i]
+		}
+		pooled.Parts = append(pooled.Parts, pool(parts))
+	}
+	pooled.Verdict = Verdict(pooled.Parts)
+	if pooled.Verdict == "" {
+		for _, t := range trials {
+			if t.Error != "" {
+				pooled.Error = t.Error
+				break
+			}
+		}
+	}
+	return pooled
+}
+
+// PoolAll pools the objectives of the trials of a cell, by their names, in the order of
+// the first trial that has them.
+func PoolAll(trials [][]result.SLOResult) []result.SLOResult {
+	var names []string
+	byName := map[string][]result.SLOResult{}
+	for _, results := range trials {
+		for _, r := range results {
+			if byName[r.Name] == nil {
+				names = append(names, r.Name)
+			}
+			byName[r.Name] = append(byName[r.Name], r)
+		}
+	}
+	pooled := make([]result.SLOResult, len(names))
+	for i, name := range names {
+		pooled[i] = Pool(byName[name])
+	}
+	return pooled
+}

@@ -1,0 +1,146 @@
+package objective
+
+import (
+	"math"
+	"slices"
+)
+
+// Into how many batches a series is cut. Long batches see slow correlation, and few of
+// them know their own spread badly: the spread of eight gets a margin.
+const (
+	longBatches  = 8
+	shortBatches = 20
+	// minValues is how many values have a design effect that can be estimated: two a
+	// batch.
+	minValues = 2 * longBatches
+	// suspect is by how many standard errors ranks in batches may spread more than
+	// independent ones before their order is taken to matter. It is low: to overlook
+	// correlation makes false passes, to suspect it costs requests.
+	suspect = 0.5
+	// marginConfidence is that of the margin for the spread of few batches.
+	marginConfidence = 0.95
+)
+
+// DesignEffect is how many times more the share of values that are over varies than
+// that of as many independent ones: so many values are worth one. They are in the order
+// of time; +Inf is a request that failed. It is at least 1, and len(values) where they
+// are too few to tell.
+//
+// It is the largest of those of the values over the limit and over their own p50, p75
+// and p90: where few are over, or a queue was short by luck, the limit alone shows
+// nothing of how they cluster. The variance of batch means estimates it. Where the order
+// of the values matters, it is inflated by what neighbouring batches still share, and by
+// Student's t of so few batches (Korn and Graubard, Survey Methodology 24, 1998).
+func DesignEffect(values []float64, over func(float64) bool) float64 {
+	n := len(values)
+	if n < minValues {
+		return float64(max(1, n))
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	ranks := make([]float64, n)
+	for i, v := range values {
+		at, _ := slices.BinarySearch(sorted, v)
+		ranks[i] = float64(at)
+	}
+	estimate := plain
+	if correlated(ranks) {
+		estimate = inflated
+	}
+	effect := 1.0
+	series := make([]float64, n)
+	indicate := func(hit func(i int) bool) {
+		for i := range series {
+			series[i] = 0
+			if hit(i) {
+				series[i] = 1
+			}
+		}
+		effect = max(effect, estimate(series))
+	}
+	indicate(func(i int) bool { return over(values[i]) })
+	for _, p := range []float64{0.5, 0.75, 0.9} {
+		at := sorted[int(p*float64(n-1))]
+		indicate(func(i int) bool { return values[i] >= at })
+	}
+	return min(effect, float64(n))
+}
+
+// plain is the design effect of a series in which no order was seen.
+func plain(series []float64) float64 {
+	return max(batchesOf(series, longBatches).effect, batchesOf(series, shortBatches).effect)
+}
+
+// inflated is that of a series whose order matters.
+func inflated(series []float64) float64 {
+	b := batchesOf(series, longBatches)
+	margin := student(marginConfidence, longBatches-1) / normal(marginConfidence)
+	return b.effect * b.inflation() * margin * margin
+}
+
+// correlated says whether the ranks of values spread more in batches than those of
+// independent values, in short batches or in long ones.
+func correlated(ranks []float64) bool {
+	for _, size := range []int{5, len(ranks) / shortBatches} {
+		if k := len(ranks) / max(1, size); k >= 3 && k < len(ranks) {
+			if batchesOf(ranks, k).effect > 1+suspect*math.Sqrt(2/float64(k-1)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// A batched is a series in batches of equal length.
+type batched struct {
+	k        int
+	mean     float64 // of the batches
+	variance float64 // of their means, between them
+	effect   float64 // variance of a batch mean, times its length, by that of single values; 1 where all are equal
+	lag      float64 // correlation of neighbouring batch means, its bias taken off
+}
+
+// batchesOf cuts a series into k batches. What does not fill them is left out at the
+// beginning.
+func batchesOf(series []float64, k int) batched {
+	size := len(series) / k
+	b := batched{k: k, effect: 1}
+	if size == 0 {
+		return b
+	}
+	series = series[len(series)-size*k:]
+	means := make([]float64, k)
+	for i, v := range series {
+		means[i/size] += v / float64(size)
+	}
+	for _, m := range means {
+		b.mean += m / float64(k)
+	}
+	single := 0.0
+	for _, v := range series {
+		single += (v - b.mean) * (v - b.mean) / float64(len(series))
+	}
+	squares, products := 0.0, 0.0
+	for i, m := range means {
+		squares += (m - b.mean) * (m - b.mean)
+		if i > 0 {
+			products += (m - b.mean) * (means[i-1] - b.mean)
+		}
+	}
+	b.variance = squares / float64(k-1)
+	if single <= 1e-12*b.mean*b.mean { // all are equal, but for rounding
+		b.variance = 0
+		return b
+	}
+	b.effect = b.variance * float64(size) / single
+	if squares > 0 {
+		b.lag = products/squares + 1/float64(k)
+	}
+	return b
+}
+
+// inflation is by what the variance of the mean is more than that of the batch means
+// says, as neighbours are alike: that of a first-order autoregression.
+func (b batched) inflation() float64 {
+	lag := min(max(0, b.lag), 0.9)
+	return (1 + lag) / (1 - lag)
+}

@@ -1,0 +1,242 @@
+package objective
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/summary"
+	"sweep.dev/sweep/result/timeline"
+)
+
+// TestShareBounds holds the bounds to what is printed in tables of Clopper and Pearson.
+func TestShareBounds(t *testing.T) {
+	for _, tt := range []struct{ over, n, confidence, low, high float64 }{
+		{0, 59, 0.95, 0, 0.0495},
+		{0, 58, 0.95, 0, 0.0503},
+		{3, 10, 0.975, 0.0667, 0.6525},
+		{10, 10, 0.975, 0.6915, 1},
+		{1, 1, 0.95, 0.05, 1},
+	} {
+		low, high := shareBounds(tt.over, tt.n, tt.confidence)
+		if math.Abs(low-tt.low) > 1e-4 || math.Abs(high-tt.high) > 1e-4 {
+			t.Errorf("%v of %v: %.4f to %.4f, want %.4f to %.4f", tt.over, tt.n, low, high, tt.low, tt.high)
+		}
+	}
+	if got := student(0.95, 9); math.Abs(got-1.8331) > 1e-4 {
+		t.Errorf("student is %v", got)
+	}
+}
+
+// series are latencies of requests: independent, or of a queue that moves slowly.
+func series(r *rand.Rand, n int, phi float64) []float64 {
+	values, x := make([]float64, n), r.NormFloat64()
+	for i := range values {
+		x = phi*x + math.Sqrt(1-phi*phi)*r.NormFloat64()
+		values[i] = 100 * math.Exp(x/2)
+	}
+	return values
+}
+
+func TestDesignEffect(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	mean := func(phi float64, limit float64) float64 {
+		sum := 0.0
+		for range 50 {
+			values := series(r, 400, phi)
+			d := DesignEffect(values, func(v float64) bool { return v >= limit })
+			if d < 1 || d > 400 {
+				t.Fatalf("a design effect of %v", d)
+			}
+			sum += d / 50
+		}
+		return sum
+	}
+	alone, queue := mean(0, 200), mean(0.9, 200)
+	if alone > 2.5 || queue < 5 {
+		t.Errorf("independent values %.1f, correlated ones %.1f", alone, queue)
+	}
+	if far := mean(0.9, 1e9); far < 5 { // none is over
+		t.Errorf("with none over the limit %.1f", far)
+	}
+	if d := DesignEffect(make([]float64, 15), func(float64) bool { return false }); d != 15 {
+		t.Errorf("15 values are worth %.1f", 15/d)
+	}
+}
+
+// trial is one of requests at a steady rate with these latencies in milliseconds;
+// +Inf failed.
+func trial(latencies []float64) *Trial {
+	requests := make([]result.Request, len(latencies))
+	for i, ms := range latencies {
+		sent := time.Duration(i) * 10 * time.Millisecond
+		r := result.Request{N: i, Phase: result.Plateau, Scheduled: sent, Sent: sent, FirstToken: result.Never, FirstOutput: result.Never, LastToken: result.Never, FirstTokenChunk: -1}
+		if math.IsInf(ms, 1) {
+			r.Status, r.End = result.Failed, sent+time.Second
+		} else {
+			r.Status, r.End = result.Completed, sent+time.Duration(ms*1e6)
+			r.FirstToken, r.LastToken = r.End, r.End
+			r.CompletionTokens, r.TokenSource = 10, "usage"
+		}
+		requests[i] = r
+	}
+	span := timeline.Span{To: time.Duration(len(latencies)) * 10 * time.Millisecond, Steady: true}
+	return Of(requests, summary.Options{Open: true, Span: span})
+}
+
+// spread are n latencies, every so many over 200.
+func spread(n, every int) []float64 {
+	values := make([]float64, n)
+	for i := range values {
+		values[i] = float64(50 + i*37%100)
+		if every > 0 && i%every == every/2 {
+			values[i] = 300
+		}
+	}
+	return values
+}
+
+func TestDecide(t *testing.T) {
+	failing := spread(400, 0)
+	for i := range failing {
+		if i%4 == 0 {
+			failing[i] = math.Inf(1)
+		}
+	}
+	for _, tt := range []struct {
+		name                string
+		latencies           []float64
+		column, op          string
+		limit               float64
+		rule, verdict, says string
+	}{
+		{"clear", spread(400, 100), "p95_ttft_ms", "<", 200, "share", "pass", "4 of 400 over 200 ms"},
+		{"missed", spread(400, 5), "p95_ttft_ms", "<", 200, "share", "fail", "that is at least"},
+		{"close", spread(400, 25), "p95_ttft_ms", "<", 200, "share", "undecided", "requests more would decide"},
+		{"few", spread(40, 0), "p95_ttft_ms", "<", 200, "share", "undecided", "0 of 40 over 200 ms"},
+		{"few for a median", spread(40, 0), "p50_ttft_ms", "<", 200, "share", "pass", "50 % allowed"},
+		{"at the limit", spread(400, 20), "p95_ttft_ms", "<", 200, "share", "undecided", "no number of requests would decide"},
+		{"the limit itself", slices.Repeat([]float64{200}, 400), "p95_ttft_ms", "<", 200, "share", "fail", "400 of 400"},
+		{"the limit itself is kept", slices.Repeat([]float64{200}, 400), "p95_ttft_ms", "<=", 200, "share", "pass", "0 of 400"},
+		{"failures are over", failing, "p95_ttft_ms", "<", 200, "share", "fail", "100 of 400"},
+		{"but not of those completed", failing, "p95_ttft_ms_completed", "<", 200, "share", "pass", "0 of 300"},
+		{"failures", failing, "error_rate", "<", 0.02, "share", "fail", "100 of 400 failed"},
+		{"few failures", spread(400, 0), "error_rate", "<", 0.02, "share", "pass", "0 of 400 failed"},
+		{"no share of failures is 0", spread(400, 0), "error_rate", "<=", 0, "point", "", "point"},
+		{"mean", spread(400, 0), "mean_ttft_ms", "<", 120, "mean", "pass", "limit 120"},
+		{"mean over", spread(400, 0), "mean_ttft_ms", "<", 80, "mean", "fail", "limit 80"},
+		{"mean close", spread(400, 0), "mean_ttft_ms", "<", 99.6, "mean", "undecided", "s more would decide"},
+		{"an infinite mean", failing, "mean_ttft_ms", "<", 120, "point", "", "point"},
+		{"rate", spread(400, 0), "request_throughput", ">", 80, "rate", "pass", "limit 80"},
+		{"rate missed", spread(400, 0), "throughput_tok_s", ">=", 2000, "rate", "fail", "limit 2000"},
+		{"a maximum", spread(400, 0), "max_ttft_ms", "<", 200, "point", "", "point"},
+		{"a percentile from below", spread(400, 0), "p95_ttft_ms", ">", 10, "point", "", "point"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := result.SLOPart{Rule: result.RulePoint}
+			trial(tt.latencies).Decide(&p, Comparison{tt.column, tt.op, tt.limit}, 0.95)
+			if p.Rule != tt.rule || p.Verdict != tt.verdict || !strings.Contains(Say(p), tt.says) {
+				t.Errorf("%s, %s: %s", p.Rule, p.Verdict, Say(p))
+			}
+		})
+	}
+}
+
+// TestMoreRequests holds that what is said to decide does.
+func TestMoreRequests(t *testing.T) {
+	p := result.SLOPart{Rule: result.RuleShare, Confidence: 0.95, Allowed: 0.05, Requests: 100, N: 100, Over: 2, Deff: 1.4}
+	settle(&p)
+	if p.Verdict != result.SLOUndecided || p.MoreRequests == 0 {
+		t.Fatalf("%+v", p)
+	}
+	factor := float64(100+p.MoreRequests) / 100
+	for share, want := range map[float64]string{1: result.SLOPass, 0.8: result.SLOUndecided} {
+		n := 100 * factor * share
+		more := p
+		more.N, more.Requests, more.Over = int(n*1000), int(n*1000), int(n*20) // so that counts stay whole
+		more.Deff *= 1000
+		settle(&more)
+		if more.Verdict != want {
+			t.Errorf("%.0f requests: %s, want %s", n, more.Verdict, want)
+		}
+	}
+}
+
+// TestPool_moreIsNotHarder holds that further trials like the first do not turn a pass,
+// and can make one.
+func TestPool_moreIsNotHarder(t *testing.T) {
+	one := func(over int) result.SLOResult {
+		p := result.SLOPart{Expr: "p95_ttft_ms < 200", Rule: result.RuleShare, Confidence: 0.95, Allowed: 0.05, Requests: 100, N: 100, Over: over, Deff: 1}
+		settle(&p)
+		return result.SLOResult{Name: "quick", Expr: p.Expr, Parts: []result.SLOPart{p}, Verdict: Verdict([]result.SLOPart{p})}
+	}
+	trials := []result.SLOResult{one(2)}
+	last := result.SLOUndecided
+	for range 10 {
+		got := Pool(trials)
+		if last == result.SLOPass && got.Verdict != result.SLOPass {
+			t.Fatalf("%d trials: %s", len(trials), got.Verdict)
+		}
+		last = got.Verdict
+		trials = append(trials, one(2))
+	}
+	if last != result.SLOPass {
+		t.Errorf("10 trials with 2 of 100: %s", last)
+	}
+	// One trial over the bound is no miss of the cell.
+	trials[3] = one(9)
+	if got := Pool(trials); got.Verdict != result.SLOPass || got.Parts[0].N != 1100 || got.Parts[0].Over != 29 {
+		t.Errorf("with one trial of 9: %+v", got)
+	}
+}
+
+// TestPool_points holds that what has no counts is as bad as its worst trial.
+func TestPool_points(t *testing.T) {
+	point := func(verdict string) result.SLOResult {
+		r := result.SLOResult{Name: "clean", Expr: "error_rate == 0", Verdict: verdict, Parts: []result.SLOPart{{Rule: result.RulePoint, Verdict: verdict}}}
+		if verdict == "" {
+			r.Error, r.Parts[0].Error = "not measured", "not measured"
+		}
+		return r
+	}
+	for want, trials := range map[string][]result.SLOResult{
+		result.SLOPass: {point(result.SLOPass), point(result.SLOPass)},
+		result.SLOFail: {point(result.SLOPass), point(result.SLOFail), point("")},
+		"":             {point(result.SLOPass), point("")},
+	} {
+		got := Pool(trials)
+		if got.Verdict != want || (want == "") != (got.Error != "") {
+			t.Errorf("%+v, want %q", got, want)
+		}
+		for i := range trials {
+			trials[i].Parts = nil // results of before
+		}
+		if got := Pool(trials); got.Verdict != want {
+			t.Errorf("without parts %+v, want %q", got, want)
+		}
+	}
+	if got := PoolAll([][]result.SLOResult{{point(result.SLOPass)}, nil, {point(result.SLOFail)}}); len(got) != 1 || got[0].Verdict != result.SLOFail {
+		t.Errorf("pooled: %+v", got)
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for want, parts := range map[string][]string{
+		result.SLOPass:      {result.SLOPass, result.SLOPass},
+		result.SLOFail:      {"", result.SLOUndecided, result.SLOFail},
+		result.SLOUndecided: {result.SLOUndecided, result.SLOPass},
+		"":                  {result.SLOUndecided, ""},
+	} {
+		var all []result.SLOPart
+		for _, v := range parts {
+			all = append(all, result.SLOPart{Verdict: v})
+		}
+		if got := Verdict(all); got != want {
+			t.Errorf("%q is %q, want %q", parts, got, want)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package objective
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/summary"
+	"sweep.dev/sweep/result/timeline"
+)
+
+// A Trial is what of a trial decides objectives: its requests. A nil one decides
+// nothing, so that every part is a point.
+type Trial struct {
+	requests []*result.Request // measured, in the order of their sends
+	opts     summary.Options
+}
+
+// Of makes a Trial of requests whose phases are set, which it keeps. The options are
+// those of the trial's summary.
+func Of(requests []result.Request, o summary.Options) *Trial {
+	t := &Trial{opts: o}
+	for i := range requests {
+		if r := &requests[i]; r.Measured() {
+			t.requests = append(t.requests, r)
+		}
+	}
+	at := func(r *result.Request) time.Duration {
+		if r.Sent < 0 { // never sent
+			return r.Scheduled
+		}
+		return r.Sent
+	}
+	slices.SortStableFunc(t.requests, func(a, b *result.Request) int { return cmp.Compare(at(a), at(b)) })
+	return t
+}
+
+// Decide decides a part by the trial's requests, with bounds of a confidence, and fills
+// in what it rests on. It leaves the part alone where they cannot. The column was
+// measured.
+func (t *Trial) Decide(p *result.SLOPart, c Comparison, confidence float64) {
+	w := c.way()
+	if t == nil || w.rule == result.RulePoint {
+		return
+	}
+	q := *p
+	q.Rule, q.Column, q.Op, q.Limit, q.Confidence = w.rule, c.Column, c.Op, c.Limit, confidence
+	ok := false
+	switch w.rule {
+	case result.RuleShare:
+		ok = t.share(&q, c, w)
+	case result.RuleMean:
+		ok = t.mean(&q, w)
+	case result.RuleRate:
+		ok = t.rate(&q, c.Column)
+	}
+	if ok {
+		q.Error = ""
+		settle(&q)
+		*p = q
+	}
+}
+
+// share counts the values over the limit.
+func (t *Trial) share(p *result.SLOPart, c Comparison, w way) bool {
+	over := func(v float64) bool { return v > w.limit }
+	switch {
+	case w.latency == "": // failures
+		w.latency, w.window = "e2e", failures
+		over = func(v float64) bool { return math.IsInf(v, 1) }
+	case c.Op == "<" || c.Op == ">": // the bound itself is over it
+		over = func(v float64) bool { return v >= w.limit }
+	}
+	values, requests := t.values(w.latency, w.window)
+	if len(values) == 0 {
+		return false
+	}
+	p.Allowed, p.Requests, p.N, p.Over = 1-w.quantile, requests, len(values), 0
+	for _, v := range values {
+		if over(v) {
+			p.Over++
+		}
+	}
+	p.Deff = DesignEffect(values, over)
+	return true
+}
+
+// completedSuffix is that of the plateau's completed requests.
+const completedSuffix = "_completed"
+
+// failures is the window of an error rate: all requests that ended by themselves.
+const failures = "failures"
+
+// values are those of a latency in milliseconds, in the order in which their requests
+// were sent, and the number of these. A request that is lost is infinite.
+func (t *Trial) values(latency, window string) (values []float64, requests int) {
+	var lost []int // how many values there were before each lost request
+	for _, r := range t.requests {
+		if (window == "" || window == completedSuffix) && (r.Phase != result.Plateau || !t.opts.Span.Steady) {
+			continue
+		}
+		switch {
+		case r.Status == result.Completed || latency == "schedule_lag":
+			before := len(values)
+			if values = summary.AppendValues(values, r, latency, t.opts.Open); len(values) > before {
+				requests++
+			}
+		case window == "" && t.opts.Lost(r), window == failures && r.Status == result.Failed:
+			lost = append(lost, len(values))
+		}
+	}
+	each := 1 // a lost request lacks as many gaps as others have
+	if requests > 0 {
+		each = (len(values) + requests - 1) / requests
+	}
+	if len(lost) == 0 {
+		return values, requests
+	}
+	all := make([]float64, 0, len(values)+each*len(lost))
+	for i, at := range append(lost, len(values)) {
+		from := 0
+		if i > 0 {
+			from = lost[i-1]
+			for range each {
+				all = append(all, math.Inf(1))
+			}
+		}
+		all = append(all, values[from:at]...)
+	}
+	return all, requests + len(lost)
+}
+
+// meanBatches is into how many batches a mean or a rate is cut.
+const meanBatches = 10
+
+// mean is that of a latency. One that is infinite has no interval.
+func (t *Trial) mean(p *result.SLOPart, w way) bool {
+	values, requests := t.values(w.latency, w.window)
+	if len(values) < 2*meanBatches || slices.Contains(values, math.Inf(1)) {
+		return false
+	}
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	p.Requests, p.N, p.Mean = requests, len(values), sum/float64(len(values))
+	t.interval(p, batchesOf(values, meanBatches))
+	return true
+}
+
+// interval fills in how well a mean of batches is known.
+func (t *Trial) interval(p *result.SLOPart, b batched) {
+	p.DF = float64(b.k - 1)
+	p.StdErr = math.Sqrt(b.variance / float64(b.k) * b.inflation())
+	p.Seconds = t.opts.Span.Length().Seconds()
+	if p.Seconds <= 0 && len(t.requests) > 0 { // of the whole trial, which has no plateau
+		p.Seconds = (t.requests[len(t.requests)-1].Sent - t.requests[0].Sent).Seconds()
+	}
+}
+
+// rate is what came on the plateau per second, in equal parts of its time.
+func (t *Trial) rate(p *result.SLOPart, column string) bool {
+	span := t.opts.Span
+	part := span.Length() / meanBatches
+	if !span.Steady || part <= 0 {
+		return false
+	}
+	series := make([]float64, meanBatches)
+	add := func(at time.Duration, amount float64) {
+		if at > span.From && at <= span.To {
+			series[min(int((at-span.From)/part), meanBatches-1)] += amount / part.Seconds()
+		}
+	}
+	for _, r := range t.requests {
+		if r.Status != result.Completed {
+			continue
+		}
+		switch column {
+		case col.RequestThroughput:
+			add(timeline.Done(r), 1)
+		case col.GoodputReqS:
+			if good, _ := t.opts.Goodput.Judge(r, t.opts.Open); good {
+				add(timeline.Done(r), 1)
+			}
+		case col.ThroughputTokS, col.TotalThroughputTokS:
+			timeline.Arrivals(r, add)
+			if column == col.TotalThroughputTokS {
+				add(summary.Prefilled(r), float64(r.PromptTokens))
+			}
+		}
+	}
+	b := batchesOf(series, meanBatches)
+	p.Mean = b.mean
+	t.interval(p, b)
+	return true
+}
