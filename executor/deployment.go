@@ -7,6 +7,7 @@ import (
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/executor/attempt"
+	"sweep.dev/sweep/executor/outcome"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/serving"
 )
@@ -106,7 +107,7 @@ func (d *deployment) trial(ctx context.Context, t *trial) error {
 				return nil
 			}
 			if failure != nil {
-				return d.commitUnmeasured(ctx, t, n+1, attempt.End{Failure: failure})
+				return d.commitUnmeasured(ctx, t, n+1, outcome.End{Failure: failure})
 			}
 			d.use(d.servers.Up())
 		}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"sweep.dev/sweep/executor/attempt"
+	"sweep.dev/sweep/executor/outcome"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/serving"
@@ -39,7 +39,7 @@ func (d *deployment) remember(row result.Row) {
 // Accept says in what a server differs from those of the committed trials; nil
 // where it does not, as far as both are known.
 func (d *deployment) Accept(s *serving.Server) error {
-	now := attempt.Recorded(s, d.of)
+	now := outcome.Recorded(s.Terms(), s.Version, d.of.Server.ModelRevision)
 	var differ []string
 	for _, r := range result.Recorded {
 		k := d.known[r.Column]

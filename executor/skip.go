@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"sweep.dev/sweep/executor/attempt"
+	"sweep.dev/sweep/executor/outcome"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
@@ -70,5 +70,5 @@ func above(a, b plan.Cell) bool {
 // commitSkipped commits the row of a trial that is not run, so that a resume
 // does not run it either.
 func (d *deployment) commitSkipped(ctx context.Context, t *trial) error {
-	return d.commitUnmeasured(ctx, t, d.config.State.Attempts[t.key]+1, attempt.End{Skip: t.skip})
+	return d.commitUnmeasured(ctx, t, d.config.State.Attempts[t.key]+1, outcome.End{Skip: t.skip})
 }

@@ -7,6 +7,7 @@ import (
 
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/executor/attempt"
+	"sweep.dev/sweep/executor/outcome"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/serving"
@@ -56,7 +57,7 @@ func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (d
 		a.Drop()
 		return death, d.discard(ctx, t, n, files, "the server died: "+death.Text)
 	}
-	end := attempt.End{Failure: death}
+	end := outcome.End{Failure: death}
 	switch {
 	case death != nil:
 	case err != nil:
@@ -69,7 +70,7 @@ func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (d
 }
 
 // commitUnmeasured commits the row of a trial of which nothing was measured.
-func (d *deployment) commitUnmeasured(ctx context.Context, t *trial, n int, end attempt.End) error {
+func (d *deployment) commitUnmeasured(ctx context.Context, t *trial, n int, end outcome.End) error {
 	files, err := d.begin(ctx, t, n)
 	if err != nil {
 		return err
@@ -88,7 +89,7 @@ func (d *deployment) begin(ctx context.Context, t *trial, n int) (*rundir.Attemp
 
 // commit makes the attempt's outcome the trial's. A trial that was measured to
 // its end is kept, whatever ends the run.
-func (d *deployment) commit(ctx context.Context, t *trial, a *attempt.Attempt, files *rundir.Attempt, end attempt.End) error {
+func (d *deployment) commit(ctx context.Context, t *trial, a *attempt.Attempt, files *rundir.Attempt, end outcome.End) error {
 	ctx = context.WithoutCancel(ctx)
 	o, err := a.Finish(end)
 	if err == nil {

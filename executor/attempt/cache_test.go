@@ -3,8 +3,29 @@ package attempt
 import (
 	"testing"
 
+	"sweep.dev/sweep/executor/workload"
+	"sweep.dev/sweep/plan/plantest"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/rundir"
 )
+
+// answered is an attempt at the first trial of a plan, of which 100 requests were
+// answered.
+func answered(t *testing.T, lines ...string) *Attempt {
+	t.Helper()
+	p := plantest.Parse(t, append([]string{`matrix: {engine: sim, concurrency: [1]}`}, lines...)...)
+	d := p.Deployments()[0]
+	inputs := workload.New(p)
+	first, err := inputs.Claim(d.Cells[0], 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := New(&Config{Plan: p, Inputs: inputs}, &Subject{Of: d}, Trial{Key: rundir.Key{Cell: d.Cells[0].ID, Trial: 1}, Cell: d.Cells[0], First: first}, 1, nil)
+	for n := range 100 {
+		a.requests = append(a.requests, result.Request{N: n, Phase: result.Plateau, Status: result.Completed})
+	}
+	return a
+}
 
 // What a prefix cache may know is judged whatever the prompts are, but where the
 // plan lets them be asked again.
@@ -22,7 +43,7 @@ func TestShared(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a, _ := judged(t, `load: {requests: 2, max_tokens: 4, warmup: {requests: 0}, prompts: `+c.load+`}`)
+			a := answered(t, `load: {requests: 2, max_tokens: 4, warmup: {requests: 0}, prompts: `+c.load+`}`)
 			for i := range a.requests {
 				a.requests[i].PromptTokens = 1000
 			}
@@ -38,7 +59,7 @@ func TestShared(t *testing.T) {
 		})
 	}
 	// What was not sent shares nothing.
-	a, _ := judged(t)
+	a := answered(t)
 	for i := range a.requests {
 		a.requests[i].Sent = result.Never
 	}

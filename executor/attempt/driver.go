@@ -75,3 +75,6 @@ func merge[V any](a, b map[string]V) map[string]V {
 	maps.Copy(m, b)
 	return m
 }
+
+// exact says whether every request of this trial must yield max_tokens tokens.
+func (a *Attempt) exact() bool { return a.trial.Cell.Load.Output == plan.OutputExact }

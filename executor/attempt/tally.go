@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/executor/outcome"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/result/col"
 )
 
 // A Tally counts what a deployment's servers were sent beyond the load, until a row
@@ -40,9 +40,9 @@ func (t *Tally) of(requests []result.Request, phases ...result.Phase) {
 // Drop counts the requests of an attempt that no row will have.
 func (a *Attempt) Drop() { a.subject.Extra.of(a.requests) }
 
-// extras fills in how much the servers were sent beyond the load since the last row.
-func (a *Attempt) extras(row result.Row) {
-	a.subject.Extra.of(a.requests, result.Warmup)
-	row[col.ExtraRequests] = a.subject.Extra.requests.Swap(0)
-	row[col.ExtraCompletions] = a.subject.Extra.completions.Swap(0)
+// extra is how much the servers were sent beyond the load since the last row.
+func (a *Attempt) extra() outcome.Extra {
+	t := a.subject.Extra
+	t.of(a.requests, result.Warmup)
+	return outcome.Extra{Requests: t.requests.Swap(0), Completions: t.completions.Swap(0)}
 }

@@ -1,4 +1,4 @@
-package attempt
+package outcome
 
 import (
 	"slices"
@@ -11,13 +11,13 @@ import (
 )
 
 func TestMoved(t *testing.T) {
-	a := &Attempt{trial: Trial{Cell: plan.Cell{Server: plan.Server{GPU: "l4"}}}}
+	cell := plan.Cell{Server: plan.Server{GPU: "l4"}}
 	want := []result.Finding{{Code: finding.GPUMoved, Text: "it ran on a40, the cell asks for l4"}}
-	if got := a.moved(backends.Terms{GPU: "a40"}); !slices.Equal(got, want) {
+	if got := moved(cell, backends.Terms{GPU: "a40"}); !slices.Equal(got, want) {
 		t.Errorf("got %v", got)
 	}
 	for _, gpu := range []string{"", "l4"} {
-		if got := a.moved(backends.Terms{GPU: gpu}); got != nil {
+		if got := moved(cell, backends.Terms{GPU: gpu}); got != nil {
 			t.Errorf("%q: got %v", gpu, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package attempt
+package outcome
 
 import (
 	"slices"
@@ -18,24 +18,24 @@ import (
 const nothingMeasured = "nothing_measured"
 
 // evidence is what the verdict on this trial rests on.
-func (a *Attempt) evidence(row result.Row, plateau timeline.Span, samples []result.Sample) verdict.Evidence {
-	l := a.trial.Cell.Load
+func evidence(row result.Row, t *Trial, m *Measured) verdict.Evidence {
+	l := t.Cell.Load
 	e := verdict.Evidence{
-		Row: row, Requests: a.requests, Health: a.health, Told: a.sink.Notes(),
-		Open: l.Open(), MaxInFlight: l.MaxInFlight, Exact: a.exact(), Warmup: warmup(l.Warmup),
-		Shared: a.shared(), MayKnow: a.mayKnow(), Unrepresentative: a.config.Plan.Unrepresentative(a.trial.Cell),
+		Row: row, Requests: m.Requests, Health: m.Health, Told: m.Notes,
+		Open: l.Open(), MaxInFlight: l.MaxInFlight, Exact: l.Output == plan.OutputExact, Warmup: warmup(l.Warmup),
+		Shared: m.Shared, MayKnow: m.MayKnow, Unrepresentative: t.Plan.Unrepresentative(t.Cell),
 	}
-	e.Server, e.Thefts = looks(samples)
-	drifts := timeline.DriftOf(a.requests, plateau, e.Open)
+	e.Server, e.Thefts = looks(m.Samples)
+	drifts := timeline.DriftOf(m.Requests, m.Span, e.Open)
 	for name, d := range map[string]timeline.Drift{"TTFT": drifts.TTFT, "TPOT": drifts.TPOT, "throughput": drifts.Throughput} {
 		e.Drifts = append(e.Drifts, verdict.Drift{Name: name, Change: d.Change, P: d.P})
 	}
 	slices.SortFunc(e.Drifts, func(a, b verdict.Drift) int { return strings.Compare(a.Name, b.Name) })
-	if c := a.config.Calibration; c != nil {
+	if c := t.Calibration; c != nil {
 		e.Ceiling, e.Disturbed = c.Limit(), c.Disturbance()
 	}
 	// What the plan asks to end a load by is a result.
-	switch a.ended.By {
+	switch m.Ended.By {
 	case stopping.Failing:
 		e.Expected = []finding.Code{finding.ErrorRate}
 	case stopping.Saturated:
@@ -51,9 +51,6 @@ func warmup(w plan.Warmup) int {
 	}
 	return w.Requests
 }
-
-// exact says whether every request of this trial must yield max_tokens tokens.
-func (a *Attempt) exact() bool { return a.trial.Cell.Load.Output == plan.OutputExact }
 
 func codes(findings []result.Finding) any {
 	if len(findings) == 0 {

@@ -1,15 +1,15 @@
-package attempt
+package outcome
 
 import (
-	"sweep.dev/sweep/internal/procfs"
+	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
 
 // client fills in what the measuring client knows of itself.
-func (a *Attempt) client(row result.Row) {
-	row[col.StampKind] = orNil(a.health.StampKind)
-	h := &a.health
+func client(row result.Row, m *Measured, calibration *calibrate.Result) {
+	row[col.StampKind] = orNil(m.Health.StampKind)
+	h := &m.Health
 	if h.Client == "" && h.StampKind == "" {
 		return // it never ran
 	}
@@ -25,8 +25,8 @@ func (a *Attempt) client(row result.Row) {
 		row[col.MaxClientLagMs] = milliseconds(h.Lag.Max())
 	}
 	chunks, shared := 0, 0
-	for i := range a.requests {
-		if r := &a.requests[i]; r.Measured() {
+	for i := range m.Requests {
+		if r := &m.Requests[i]; r.Measured() {
 			chunks += r.TokenChunks()
 			shared += r.Coalesced
 		}
@@ -44,26 +44,13 @@ func (a *Attempt) client(row result.Row) {
 	}
 	row[col.ClockSteps] = int64(len(h.ClockSteps))
 	row[col.ReopenedConnections] = int64(h.Reopened)
-	if a.stolen != nil {
-		row[col.CPUSteal] = *a.stolen
+	if m.Stolen != nil {
+		row[col.CPUSteal] = *m.Stolen
 	}
-	if c := a.config.Calibration; c != nil {
+	if c := calibration; c != nil {
 		row[col.CalibratedErrorMs] = milliseconds(c.Error())
 		if c.Ceiling.Chunks > 0 {
 			row[col.CalibratedCeilingChunksS] = c.Ceiling.Chunks
-		}
-	}
-}
-
-// stealing begins to look at the CPU time that the machine's hypervisor gives to
-// others; the returned function ends that.
-func (a *Attempt) stealing() (stop func()) {
-	from, ok := procfs.ReadCPUTime()
-	return func() {
-		if to, still := procfs.ReadCPUTime(); ok && still {
-			if share, known := to.StolenSince(from); known {
-				a.stolen = &share
-			}
 		}
 	}
 }

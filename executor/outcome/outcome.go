@@ -1,0 +1,299 @@
+// Package outcome makes the outcome of one attempt at a trial of what the attempt
+// saw: the row, the verdict and the findings. It asks no server, no file and no clock.
+package outcome
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/executor/serverlog"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/calibrate"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/reconcile"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/result/summary"
+	"sweep.dev/sweep/result/timeline"
+	"sweep.dev/sweep/serving"
+	"sweep.dev/sweep/stopping"
+	"sweep.dev/sweep/verdict"
+)
+
+// keptLines is how many of a log's last lines are in result.json.
+const keptLines = 25
+
+// A Trial is what an attempt is one at, and what all of its run share.
+type Trial struct {
+	Plan    *plan.Plan
+	RunID   string
+	Cell    plan.Cell
+	Label   string // of the cell, in a person's words
+	Number  int    // of the trial, from 1
+	Attempt int    // from 1
+
+	Client      string // which driver sends, in place of the plan's choice; ""
+	ClientHost  string
+	Calibration *calibrate.Result // nil: the client was not calibrated
+	Simulated   bool              // the backend says that its servers make up their numbers
+	TimeScale   *float64          // simulated seconds in a real one, of all servers of the backend; nil: it does not say
+}
+
+// A Server is the one that was up.
+type Server struct {
+	Version string        // of the engine; "" if it tells none
+	StartUp time.Duration // until it answered; 0 for one that was up before the run
+	Terms   backends.Terms
+	Roles   []backends.Role
+	Path    host.Path // from the client to its entry
+}
+
+// Measured is what an attempt saw.
+type Measured struct {
+	Started, Finished time.Time
+
+	Requests []result.Request // each with its phase of the load
+	Span     timeline.Span    // of the plateau
+	Samples  []result.Sample
+	Notes    []result.Finding
+	Columns  result.Row // from the collectors
+	Health   load.Health
+	Ended    stopping.Decision  // why the load ended
+	Stolen   *float64           // share of the CPU time that a hypervisor gave to others; nil: not known
+	Claimed  *float64           // output in tokens per second, as the servers' logs say; nil: they do not
+	Routing  *serverlog.Routing // nil: nobody told which worker served what
+	Shared   *float64           // largest share of the prompts that a prefix cache can know by the load itself; nil: not judged
+	MayKnow  bool               // an earlier run may have left the prompts in the server's prefix cache
+	Extra    Extra
+}
+
+// Extra is what the servers were sent beyond the load since the last row.
+type Extra struct{ Requests, Completions int64 }
+
+// An End is why there is nothing to judge in an attempt. The zero value is one that
+// was measured.
+type End struct {
+	Failure *serving.Failure  // the server could not be used, or the load not be sent
+	Skip    string            // it is not run at all
+	Hung    *engine.Diagnosis // of a server that answered nobody in their time
+}
+
+// Of is the outcome of an attempt: what it measured, or why it did not, as a row
+// with its verdict and findings. server is nil where none was up. The error is ours:
+// a row with what is no value of a column.
+func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
+	o := &result.Outcome{
+		CellID: t.Cell.ID, Trial: t.Number, Attempt: t.Attempt,
+		StartedAt: m.Started, FinishedAt: m.Finished,
+	}
+	measured, findings := summary.Of(m.Requests, summaryOptions(&t, &m))
+	o.Findings = findings
+	row := result.Row{}
+	maps.Copy(row, m.Columns)
+	maps.Copy(row, measured) // what we measured ourselves is nobody else's
+	if row[col.ServerReportedThroughputTokS] == nil && m.Claimed != nil && end.Failure == nil {
+		row[col.ServerReportedThroughputTokS] = *m.Claimed
+	}
+	var terms backends.Terms
+	if server != nil {
+		terms = server.Terms
+	}
+	o.Findings = append(o.Findings, moved(t.Cell, terms)...)
+	identify(row, &t, server, &m)
+	price(row, &t, terms)
+	row.Derive()
+
+	client(row, &m, t.Calibration)
+	if end.Skip == "" {
+		row[col.ExtraRequests], row[col.ExtraCompletions] = m.Extra.Requests, m.Extra.Completions
+	}
+	row[col.EndedBy] = orNil(m.Ended.By)
+
+	switch {
+	case end.Skip != "":
+		row[col.Status], row[col.Error] = result.StatusSkipped, end.Skip
+		o.Findings = append(o.Findings, result.Finding{Code: finding.LevelSkipped, Text: end.Skip})
+	case end.Failure != nil:
+		failed := end.Failure
+		o.StartFailure = failed.Start
+		o.LogTail = lastLines(failed.Log, keptLines)
+		row[col.Status], row[col.ErrorClass], row[col.Error] = result.StatusFailed, failed.Class, withHint(failed)
+	case !anyCompleted(m.Requests):
+		row[col.Status] = result.StatusFailed
+		row[col.ErrorClass], row[col.Error] = mostCommon(m.Requests)
+		if end.Hung != nil {
+			row[col.ErrorClass], row[col.Error] = end.Hung.Class, fmt.Sprintf("%v (%s)", row[col.Error], end.Hung.Advice())
+		}
+	default:
+		evidence, bounds := evidence(row, &t, &m), t.Plan.Validity
+		o.Invalid = verdict.Judge(evidence, bounds)
+		o.Findings = append(o.Findings, verdict.Remarks(evidence, bounds)...)
+		row[col.Status], row[col.Valid] = result.StatusOK, len(o.Invalid) == 0
+		if len(o.Invalid) > 0 {
+			row[col.Status] = result.StatusInvalid
+		}
+		row[col.InvalidReasons] = codes(o.Invalid)
+		o.Findings = append(o.Findings, reconcile.Findings(row, m.Requests)...)
+		o.SLOs = t.Plan.Objectives(row)
+	}
+	invalid := map[finding.Code]bool{finding.EngineRestarted: true, finding.GPUIdle: !anyCompleted(m.Requests)}
+	for _, f := range o.Invalid {
+		invalid[f.Code] = true // it is said already
+	}
+	for _, n := range m.Notes {
+		if !invalid[n.Code] {
+			o.Findings = append(o.Findings, n)
+		}
+	}
+	o.Findings = append(o.Findings, terms.Findings...)
+	if m.Routing != nil && server != nil {
+		o.Findings = append(o.Findings, m.Routing.Idle(server.Roles)...)
+	}
+	row[col.Findings] = codes(o.Findings)
+	var err error
+	if o.Row, err = row.Conform(t.Plan.Columns()); err != nil {
+		return nil, fmt.Errorf("row of %s: %w", t.Label, err)
+	}
+	return o, nil
+}
+
+func withHint(f *serving.Failure) string {
+	if f.Hint == "" {
+		return f.Text
+	}
+	return f.Text + " (" + f.Hint + ")"
+}
+
+func anyCompleted(reqs []result.Request) bool {
+	for _, r := range reqs {
+		if r.Measured() && r.Status == result.Completed {
+			return true
+		}
+	}
+	return false
+}
+
+// mostCommon is the class and text that explain why no request was completed.
+func mostCommon(reqs []result.Request) (class, text string) {
+	c := verdict.CommonError(reqs)
+	if c == "" {
+		return nothingMeasured, "no request was completed"
+	}
+	class, text, _ = strings.Cut(c, ": ")
+	return class, "no request was completed: " + text
+}
+
+// identify fills in what the trial is, beside what was measured.
+func identify(row result.Row, t *Trial, server *Server, m *Measured) {
+	cell := t.Cell
+	maps.Copy(row, t.Plan.AxisColumns(cell))
+	set := func(name string, v any) { row[name] = v }
+	set(col.GPU, orNil(cell.Server.GPU))
+	// The GPUs of a server that runs already are known only if the plan gives them;
+	// the axis gpu_count is among the settings.
+	if cell.Server.GPU != "" || cell.Server.RoleGPUs != nil {
+		set(col.GPUCount, int64(cell.Server.GPUCount))
+	}
+	set(col.RunID, t.RunID)
+	set(col.Plan, t.Plan.Name)
+	set(col.CellID, cell.ID)
+	set(col.SpecDigest, t.Plan.SpecDigest(cell))
+	set(col.ConditionsDigest, t.Plan.ConditionsDigest(t.Client))
+	set(col.Trial, int64(t.Number))
+	set(col.Attempt, int64(t.Attempt))
+	set(col.StartedAt, m.Started)
+	set(col.FinishedAt, m.Finished)
+	set(col.Backend, t.Plan.Backend.Kind)
+	set(col.Engine, cell.Server.Engine)
+	set(col.Model, cell.Server.Model)
+	set(col.ModelRevision, orNil(cell.Server.ModelRevision))
+	set(col.ClientHost, t.ClientHost)
+	set(col.Simulated, t.Simulated)
+	set(col.TimeScale, nil)
+	if t.TimeScale != nil {
+		set(col.TimeScale, *t.TimeScale)
+	}
+	if server == nil {
+		return
+	}
+	if scale, ok := scaleOf(server.Version); ok { // its own word first, wherever it runs
+		set(col.Simulated, true)
+		set(col.TimeScale, scale)
+	}
+	maps.Copy(row, Recorded(server.Terms, server.Version, cell.Server.ModelRevision))
+	set(col.SubjectDigest, t.Plan.SubjectDigest(cell, row))
+	if server.StartUp > 0 {
+		set(col.StartUpS, server.StartUp.Seconds())
+	}
+	set(col.NetworkPath, string(server.Path))
+}
+
+// Recorded is what can be seen of the software of a server.
+func Recorded(terms backends.Terms, version, modelRevision string) result.Row {
+	return result.Row{
+		col.ImageDigest:   orNil(terms.ImageDigest),
+		col.EngineVersion: orNil(version),
+		col.ModelRevision: orNil(modelRevision),
+	}
+}
+
+// simulatedVersion is after the release in the version of every simulated engine.
+// A time scale other than 1 follows: 0.32.0+sim.x20.
+const simulatedVersion = "+sim"
+
+// scaleOf is the time scale in a simulated engine's version, if that has one.
+func scaleOf(version string) (scale float64, ok bool) {
+	_, end, ok := strings.Cut(version, simulatedVersion)
+	if end == "" {
+		return 1, ok
+	}
+	number, ok := strings.CutPrefix(end, ".x")
+	scale, err := strconv.ParseFloat(number, 64)
+	return scale, ok && err == nil
+}
+
+func orNil(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// moved finds that a server is on another GPU than the cell asks for.
+func moved(c plan.Cell, terms backends.Terms) []result.Finding {
+	want := c.Server.GPU
+	if terms.GPU == "" || want == "" || terms.GPU == want {
+		return nil
+	}
+	return []result.Finding{{Code: finding.GPUMoved, Text: fmt.Sprintf("it ran on %s, the cell asks for %s", terms.GPU, want)}}
+}
+
+// price fills in what the deployment costs: what its provider bills, else what
+// the plan, the user's configuration or the catalogue says. What follows from it
+// is derived.
+func price(row result.Row, t *Trial, terms backends.Terms) {
+	if terms.USDPerHour > 0 {
+		row[col.USDPerHour], row[col.PriceSource] = terms.USDPerHour, result.PriceProvider
+		return
+	}
+	if usd, source := t.Plan.PriceOf(t.Cell.Server); source != "" {
+		row[col.USDPerHour], row[col.PriceSource] = usd, source
+	}
+}
+
+func summaryOptions(t *Trial, m *Measured) summary.Options {
+	o := summary.Options{Open: t.Cell.Load.Open(), Span: m.Span, EndedEarly: m.Ended.Cancel}
+	if g := t.Plan.Goodput; g != nil {
+		o.Goodput = &summary.Goodput{TTFT: g.TTFT, TPOT: g.TPOT, E2E: g.E2E}
+	}
+	return o
+}
+
+func lastLines(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }
