@@ -113,11 +113,10 @@ func TestCollect_tellsWhenTheLoadBegins(t *testing.T) {
 			},
 		}},
 		{Kind: "slow", Collector: &fakeCollector{start: func(_ context.Context, target collectors.Trial, _ collectors.Sink) error {
-			time.Sleep(20 * time.Millisecond)
 			select {
 			case <-target.Loaded:
 				t.Error("the load began before every baseline was taken")
-			default:
+			case <-time.After(20 * time.Millisecond):
 			}
 			slow.Store(true)
 			return nil

@@ -23,6 +23,7 @@ import (
 	"sweep.dev/sweep/backends/docker"
 	"sweep.dev/sweep/backends/docker/dockertest"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/polltest"
 )
 
 // A lab is a daemon with an image.
@@ -117,7 +118,7 @@ func specOf(image, dir string) backends.Spec {
 
 func answers(t *testing.T, d backends.Deployment) {
 	t.Helper()
-	eventually(t, "the server answers", func() bool { _, err := get(t, d.Host("server", 0), "/"); return err == nil })
+	polltest.Until(t, "the server answers", func() bool { _, err := get(t, d.Host("server", 0), "/"); return err == nil })
 }
 
 // launches makes what backendtest kills.
@@ -205,7 +206,7 @@ func (l *lab) grace(t *testing.T) {
 	spec := l.spec(t)
 	spec.Roles[0].Argv = shell(`trap 'echo polite; exit 0' TERM; echo up; while :; do sleep 0.1; done`)
 	d := launch(t, l.backend(t, nil), spec)
-	eventually(t, "its line", func() bool { return strings.Contains(logOf(spec), "up\n") })
+	polltest.Until(t, "its line", func() bool { return strings.Contains(logOf(spec), "up\n") })
 	stop(t, d)
 	if text := logOf(spec); !strings.Contains(text, "polite\n") {
 		t.Errorf("log: %q", text)
@@ -215,7 +216,7 @@ func (l *lab) grace(t *testing.T) {
 	spec.Grace = time.Second
 	spec.Roles[0].Argv = shell(`trap '' TERM; echo up; while :; do sleep 0.1; done`)
 	d = launch(t, l.backend(t, nil), spec)
-	eventually(t, "its line", func() bool { return strings.Contains(logOf(spec), "up\n") })
+	polltest.Until(t, "its line", func() bool { return strings.Contains(logOf(spec), "up\n") })
 	stop(t, d)
 }
 
@@ -240,12 +241,13 @@ func (l *lab) deadMan(t *testing.T) {
 	spec = l.spec(t)
 	d = launch(t, mute, spec)
 	answers(t, d)
-	time.Sleep(8 * time.Second) // longer than it lives without a beat
-	if _, err := get(t, d.Host("server", 0), "/"); err != nil {
-		t.Errorf("it ended although somebody beats: %v", err)
+	select {
+	case <-d.Done():
+		t.Errorf("it ended although somebody beats: %v", d.Err())
+	case <-time.After(8 * time.Second): // longer than it lives without a beat
 	}
 	docker.LetGo(d)
-	eventually(t, "its end without a heartbeat", func() bool {
+	polltest.Until(t, "its end without a heartbeat", func() bool {
 		c, err := l.API.ContainerInspect(t.Context(), terms(d).Ref.ID, client.ContainerInspectOptions{})
 		return err == nil && !c.Container.State.Running
 	})
@@ -279,7 +281,7 @@ func (l *lab) keepAndAdopt(t *testing.T) {
 	if got := terms(adopted); got.Ref.ID != terms(d).Ref.ID || got.ImageDigest != terms(d).ImageDigest || got.Since.IsZero() {
 		t.Errorf("terms %+v", got)
 	}
-	eventually(t, "its log", func() bool { return strings.Contains(logOf(spec2), "listening") })
+	polltest.Until(t, "its log", func() bool { return strings.Contains(logOf(spec2), "listening") })
 	stop(t, adopted)
 	if _, err := next.Adopt(t.Context(), spec2, terms(d).Ref); !errors.Is(err, backends.ErrNotFound) {
 		t.Errorf("adopted what is gone: %v", err)

@@ -21,6 +21,7 @@ import (
 	"sweep.dev/sweep/backends/runpod/runpodtest/podtest"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/bootstrap"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/internal/runpodapi"
 	"sweep.dev/sweep/internal/secret"
@@ -176,7 +177,6 @@ func TestLaunch_price(t *testing.T) {
 	e := emulator(t)
 	var l backendtest.Ledger
 	d := launch(t, backend(t, e, func(c *Config) { c.Volume = &Volume{Size: 40, Path: "/workspace"} }), spec(t), &l)
-	time.Sleep(200 * time.Millisecond)
 	stop(t, d)
 	held := e.Audit().Pods[0]
 	billed := held.USD / (math.Ceil(held.Gone.Sub(held.Created).Seconds()) / 3600) // by the second that has begun
@@ -227,17 +227,19 @@ func reaches(t *testing.T, d backends.Deployment) {
 	h := d.Host("server", 0)
 	client := http.Client{Transport: &http.Transport{DialContext: h.Dial, DisableKeepAlives: true}}
 	var err error
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	if !polltest.Within(polltest.Patience, func() bool {
 		var resp *http.Response
 		if resp, err = client.Get(h.URL()); err == nil {
 			resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
-				return
+				return true
 			}
 			err = errors.New(resp.Status)
 		}
+		return false
+	}) {
+		t.Errorf("the engine does not answer: %v", err)
 	}
-	t.Errorf("the engine does not answer: %v", err)
 }
 
 // Pods that cannot be used are given back, and the error says why.
@@ -364,13 +366,13 @@ func agentAnswers(t *testing.T, b *Backend, d rented) *bootstrap.Agent {
 	env := environ(t, b, d)
 	agent := bootstrap.NewAgent(d.Host("server", 0).Dial, "http://127.0.0.1:"+env["SWEEP_AGENT_PORT"], secret.Plain(env["SWEEP_TOKEN"]))
 	var err error
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if _, err = agent.Status(t.Context()); err == nil {
-			return agent
-		}
+	if !polltest.Within(polltest.Patience, func() bool {
+		_, err = agent.Status(t.Context())
+		return err == nil
+	}) {
+		t.Fatalf("no agent: %v", err)
 	}
-	t.Fatalf("no agent: %v", err)
-	return nil
+	return agent
 }
 
 // What is not sweep's is neither listed nor touched.
@@ -489,11 +491,7 @@ func TestStop_twinAfterTheEnd(t *testing.T) {
 	d := launch(t, b, s, &backendtest.Ledger{})
 	stop(t, d)
 	create(t, b, d.Terms().Ref.Name)
-	for end := time.Now().Add(time.Minute); len(e.Audit().Alive()) > 1; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("still alive: %v", e.Audit().Alive())
-		}
-	}
+	polltest.Until(t, "one pod alone is alive", func() bool { return len(e.Audit().Alive()) <= 1 })
 	if n := len(other.Terms().Findings); n != 1 {
 		t.Errorf("%d findings: %v", n, other.Terms().Findings)
 	}

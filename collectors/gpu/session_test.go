@@ -22,6 +22,7 @@ import (
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/gpustate"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 )
@@ -58,17 +59,6 @@ func end(t *testing.T, s collectors.Session) result.Row {
 		t.Fatal(err)
 	}
 	return row
-}
-
-// wait is for looks: as long as it takes until enough is true.
-func wait(t *testing.T, what string, enough func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		if enough() {
-			return
-		}
-	}
-	t.Fatal("never:", what)
 }
 
 // An old driver refuses the whole query for one field it does not know, twice.
@@ -169,7 +159,7 @@ func TestSession_replicas(t *testing.T) {
 	session, sink := begin(t, Config{}, loaded, answer(0, one), answer(1, one), answer(2, fmt.Sprintf(line, "GPU-b")), answer(3, ""))
 	before := asked[1].Load()
 	close(loaded)
-	wait(t, "looks at two machines", func() bool { return asked[0].Load() > 8 && asked[2].Load() > 8 })
+	polltest.Until(t, "looks at two machines", func() bool { return asked[0].Load() > 8 && asked[2].Load() > 8 })
 	row := end(t, session)
 	if asked[1].Load() != before {
 		t.Error("the same machine is looked at twice")
@@ -220,7 +210,7 @@ func TestSession_findings(t *testing.T) {
 				return []byte(tt.line(looks.Add(1))), nil
 			}}
 			session, sink := begin(t, Config{}, nil, h)
-			wait(t, "looks", func() bool { return looks.Load() >= 6 })
+			polltest.Until(t, "looks", func() bool { return looks.Load() >= 6 })
 			end(t, session)
 			if codes := sink.Codes(); !slices.Equal(codes, tt.want) {
 				t.Errorf("findings: %v", codes)
@@ -255,7 +245,7 @@ func TestSession_exporter(t *testing.T) {
 	for _, c := range []Config{{Source: Exporter, Port: port}, {Source: Auto, URL: server.URL + "/metrics"}} {
 		n.Store(0)
 		session, sink := begin(t, c, nil, h)
-		wait(t, "looks", func() bool { return n.Load() >= 5 })
+		polltest.Until(t, "looks", func() bool { return n.Load() >= 5 })
 		row := end(t, session)
 		collectortest.Want(t, row, result.Row{"gpu_uuid": "GPU-a,GPU-b", "driver_version": "590.48.01", "max_gpu_util": 87.0})
 		if notes := sink.Notes(); len(notes) != 1 || !strings.HasPrefix(notes[0].Text, "2 of ") || !strings.HasSuffix(notes[0].Text, "the last with: status 302") {
@@ -292,7 +282,7 @@ func TestSession_stream(t *testing.T) {
 	}}
 	r, w := io.Pipe()
 	loaded := make(chan struct{})
-	session, sink := begin(t, Config{}, loaded, &streamHost{base, func() io.ReadCloser { return r }})
+	watched, sink := begin(t, Config{}, loaded, &streamHost{base, func() io.ReadCloser { return r }})
 	line := func(ago time.Duration, busy int) string {
 		return fmt.Sprintf("%s, 0, GPU-1, A, %d, 1, 9100, 16376, 100.00, 40, 1980, 9001\n", time.Now().Add(3*time.Hour-ago).Format("2006/01/02 15:04:05.000"), busy)
 	}
@@ -313,18 +303,23 @@ func TestSession_stream(t *testing.T) {
 			return count >= n
 		}
 	}
-	wait(t, "the first row", seen(2))
+	polltest.Until(t, "the first row", seen(2))
 	before := asked.Load()
 	close(loaded)
-	time.Sleep(time.Millisecond) // rows are of later than the load's begin
+	polltest.Until(t, "rows are of later than the load's begin", func() bool {
+		s := watched.(*session)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.window.begun && s.trial.Anchor.Since() > s.window.start+2*time.Millisecond // a row's clock has milliseconds
+	})
 	row := line(0, 80)
 	write(row[:20])
 	write(row[20:] + "2026/")
-	wait(t, "a row under load", seen(3))
+	polltest.Until(t, "a row under load", seen(3))
 	if got := asked.Load(); got != before {
 		t.Errorf("%d looks beside the stream", got-before)
 	}
-	columns := end(t, session)
+	columns := end(t, watched)
 	collectortest.Want(t, columns, result.Row{"mean_gpu_util": 80.0, "max_gpu_memory_used_bytes": int64(9100 << 20), "gpu_uuid": "GPU-1"})
 	for _, s := range sink.Samples() {
 		if s.Name == gpustate.Util && s.Value == 55 {
@@ -345,7 +340,7 @@ func TestSession_noStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			session, sink := begin(t, Config{}, nil, &streamHost{base, open})
-			wait(t, "a look", func() bool { return len(sink.Samples()) > 20 })
+			polltest.Until(t, "a look", func() bool { return len(sink.Samples()) > 20 })
 			collectortest.Want(t, end(t, session), result.Row{"mean_gpu_util": 70.0})
 		})
 	}
@@ -409,7 +404,7 @@ func TestSession_shortLived(t *testing.T) {
 		return []int{7, 8}
 	}
 	session, _ := begin(t, Config{Source: NvidiaSMIXML}, nil, h)
-	wait(t, "looks", func() bool { return looks.Load() >= 5 })
+	polltest.Until(t, "looks", func() bool { return looks.Load() >= 5 })
 	collectortest.Want(t, end(t, session), result.Row{"gpu_foreign_processes": int64(0)})
 }
 

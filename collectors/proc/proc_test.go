@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -14,6 +15,8 @@ import (
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/collectors/collectortest"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/polltest"
+	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/result"
 )
 
@@ -28,8 +31,7 @@ func TestContract(t *testing.T) {
 			}
 			return c
 		},
-		PIDs:    func() []int { return []int{os.Getpid()} },
-		Samples: true,
+		PIDs: func() []int { return []int{os.Getpid()} },
 	})
 }
 
@@ -121,38 +123,44 @@ func TestSession_stopped(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // killed
 	}()
-	c, err := New(Default)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sink := new(collectortest.Sink)
-	h := &collectortest.Host{Pids: func() []int { return []int{cmd.Process.Pid} }}
-	s, err := c.Start(t.Context(), collectortest.Trial(h), sink)
-	if err != nil {
-		t.Fatal(err)
-	}
+	const glances = 4
+	// stopped counts the glances of a session that saw the process stopped.
 	stopped := func() (n int) {
-		for _, s := range sink.Samples() {
-			if s.Name == result.ProcessesStopped && s.Source == result.FromHost && s.Value == 1 {
-				n++
+		synctest.Test(t, func(t *testing.T) {
+			c, err := New(Default)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
+			sink := new(collectortest.Sink)
+			h := &collectortest.Host{Pids: func() []int { return []int{cmd.Process.Pid} }}
+			s, err := c.Start(t.Context(), collectortest.Trial(h), sink)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(glances*glanceEvery + 1)
+			if _, err := s.Finish(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range sink.Samples() {
+				if s.Name == result.ProcessesStopped && s.Source == result.FromHost && s.Value == 1 {
+					n++
+				}
+			}
+		})
 		return n
 	}
-	time.Sleep(2 * glanceEvery)
 	if n := stopped(); n != 0 {
 		t.Errorf("%d looks saw a process stopped that sleeps", n)
 	}
 	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); stopped() < 2; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("nobody saw that it is stopped")
-		}
-	}
-	if _, err := s.Finish(t.Context()); err != nil {
-		t.Fatal(err)
+	polltest.Until(t, "it is stopped", func() bool {
+		p, ok := procfs.Stat(cmd.Process.Pid)
+		return ok && p.State == 'T'
+	})
+	if n := stopped(); n < glances {
+		t.Errorf("%d of %d glances saw that it is stopped", n, glances)
 	}
 }
 
@@ -167,7 +175,11 @@ func TestSession_elsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(5 * time.Second / ticks) // the kernel counts on
+	begun, _ := procfs.ReadCPUTime()
+	polltest.Until(t, "the kernel counts on", func() bool {
+		now, ok := procfs.ReadCPUTime()
+		return ok && now.All > begun.All
+	})
 	if _, err := session.Finish(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 )
@@ -65,12 +66,10 @@ func TestSession_roles(t *testing.T) {
 	together := func(w http.ResponseWriter, r *http.Request, body string) {
 		waiting.Add(1)
 		turn := answered.Load() / 3
-		for waiting.Load() < 3*(turn+1) {
-			if r.Context().Err() != nil {
-				waiting.Add(-1)
-				return
-			}
-			time.Sleep(time.Millisecond)
+		polltest.Within(polltest.Patience, func() bool { return waiting.Load() >= 3*(turn+1) || r.Context().Err() != nil })
+		if waiting.Load() < 3*(turn+1) {
+			waiting.Add(-1)
+			return
 		}
 		answered.Add(1)
 		_, _ = io.WriteString(w, body)

@@ -23,6 +23,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/ports"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/internal/secret"
@@ -233,26 +234,22 @@ func rent(t *testing.T, r rental) *pod {
 
 // kill is what the machine's end is to the pod.
 func (p *pod) kill() {
-	for range 20 {
+	if !polltest.Within(polltest.Patience, func() bool {
 		left := procfs.With(p.mark)
-		if len(left) == 0 {
-			return
-		}
 		for _, process := range left {
 			_ = syscall.Kill(process.PID, syscall.SIGKILL) // gone is as good
 		}
-		time.Sleep(50 * time.Millisecond)
+		return len(left) == 0
+	}) {
+		p.t.Error("processes cannot be killed")
 	}
-	p.t.Error("processes cannot be killed")
 }
 
 // eventually waits for what has to become true.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patient); !f(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
+	if !polltest.Within(patient, f) {
+		t.Fatalf("not within %v: %s", patient, what)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/bootstrap/wiretest"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/internal/secret"
 )
@@ -131,9 +132,11 @@ func TestAgent_window(t *testing.T) {
 		authorization, _ := off.sign("POST", "/end", nil)
 		return []byte("POST /end HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nAuthorization: " + authorization + "\r\n\r\n")
 	}
-	held := end(0)
-	time.Sleep(1500 * time.Millisecond)
-	if got := wiretest.Send(t, addr, held); got != http.StatusUnauthorized {
+	polltest.Until(t, "the agent is older than its window", func() bool {
+		s := p.agent.signer
+		return s.ahead+time.Since(s.began) > 1500*time.Millisecond
+	})
+	if got := wiretest.Send(t, addr, end(-1500*time.Millisecond)); got != http.StatusUnauthorized {
 		t.Errorf("held back: HTTP %d", got)
 	}
 	if got := wiretest.Send(t, addr, end(time.Hour)); got != http.StatusUnauthorized {

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 )
 
@@ -325,7 +327,10 @@ func TestGuard_signals(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(100 * time.Millisecond)
+	polltest.Until(t, "the guard has the signals", func() bool {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.GuardPID()))
+		return err != nil || bytes.Contains(b, []byte("ShdPnd:\t0000000000000000\n"))
+	})
 	if !alive(p.GuardPID()) || !alive(p.PID()) {
 		t.Error("the guard obeyed a signal that was not for it")
 	}
@@ -335,7 +340,10 @@ func TestGuard_signals(t *testing.T) {
 	select {
 	case <-p.Done():
 	case <-time.After(gone):
-		t.Error("the guard did not obey the signal that is for it")
+		t.Fatal("the guard did not obey the signal that is for it")
+	}
+	if e := p.Exit(); e.Signal != syscall.SIGTERM {
+		t.Errorf("the command ended with %+v: it was passed a signal that was not for it", e)
 	}
 }
 

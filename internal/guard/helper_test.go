@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 )
 
@@ -194,10 +195,8 @@ func pidsIn(t *testing.T, text string) []int {
 
 func within(t *testing.T, limit time.Duration, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(limit); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", limit, what)
-		}
+	if !polltest.Within(limit, done) {
+		t.Fatalf("not within %v: %s", limit, what)
 	}
 }
 

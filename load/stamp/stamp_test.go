@@ -9,11 +9,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
 )
@@ -78,6 +80,25 @@ func write(t *testing.T, c net.Conn, a result.Anchor) time.Duration {
 	return now
 }
 
+// arrived waits until the kernel has so many bytes for the reader of a connection.
+func arrived(t *testing.T, c net.Conn, n int) {
+	t.Helper()
+	raw, err := c.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, n)
+	polltest.Until(t, "the bytes arrive", func() bool {
+		there := 0
+		if err := raw.Control(func(fd uintptr) {
+			there, _, _ = syscall.Recvfrom(int(fd), b, syscall.MSG_PEEK)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return there == n
+	})
+}
+
 // A stamp lies between the send and the return of the read, for every segment,
 // also where the reader comes late; and nothing came before After.
 func TestConn_betweenSendAndRead(t *testing.T) {
@@ -93,7 +114,8 @@ func TestConn_betweenSendAndRead(t *testing.T) {
 	for i := range 300 {
 		if i%3 == 0 { // there before the read is called
 			sent <- write(t, server, a)
-			time.Sleep(500 * time.Microsecond)
+			arrived(t, client, 8)
+			time.Sleep(500 * time.Microsecond) // is how late the reader comes
 		} else {
 			go func() {
 				time.Sleep(200 * time.Microsecond)
@@ -148,9 +170,9 @@ func TestConn_coalesced(t *testing.T) {
 	}
 	for range 50 {
 		first := write(t, server, a)
-		time.Sleep(time.Millisecond)
+		arrived(t, client, 8)
 		second := write(t, server, a)
-		time.Sleep(time.Millisecond)
+		arrived(t, client, 16)
 		n, err := c.Read(b[:12])
 		m := c.Last()
 		if err != nil || n != 12 || m.At < second || m.After != result.Never && m.After > first {
@@ -191,7 +213,7 @@ func TestConn_tls(t *testing.T) {
 	b := make([]byte, 64)
 	for range 100 {
 		at := write(t, far, a)
-		time.Sleep(200 * time.Microsecond)
+		arrived(t, client, 8) // what is around them is not counted
 		n, err := secure.Read(b)
 		m := c.Last()
 		if err != nil || n != 8 || m.At < at || kernel && (m.Lag == result.Never || m.At+m.Lag > a.Since()) {

@@ -1,0 +1,44 @@
+// Package polltest waits in tests for what other processes, servers and kernels do in
+// their own time: it asks again until the thing is so. A fixed wait would be too short
+// on a busy machine and too long on any other.
+package polltest
+
+import (
+	"testing"
+	"time"
+)
+
+const (
+	// Patience bounds the wait for what must happen, however busy the machine is.
+	Patience = time.Minute
+
+	// Pauses between two questions grow from the one to the other: most things come
+	// at once, and those that do not shall not be slowed down by being asked.
+	shortest = time.Millisecond
+	longest  = 50 * time.Millisecond
+)
+
+// Until waits until done says true, and ends the test after [Patience]. What names the
+// thing that was waited for.
+func Until(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	if !Within(Patience, done) {
+		t.Fatalf("not within %v: %s", Patience, what)
+	}
+}
+
+// Within waits until done says true, for a limit, and returns whether it did. Done is
+// asked at least once, and once more at the limit.
+func Within(limit time.Duration, done func() bool) bool {
+	end := time.Now().Add(limit)
+	for pause := shortest; ; pause = min(longest, 2*pause) {
+		left := time.Until(end)
+		if done() {
+			return true
+		}
+		if left <= 0 {
+			return false
+		}
+		time.Sleep(min(pause, left))
+	}
+}

@@ -1,0 +1,28 @@
+package polltest
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestWithin(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit, after time.Duration
+		want         bool
+	}{
+		"it is so already":     {0, 0, true},
+		"it comes":             {time.Minute, 3 * time.Second, true},
+		"it comes at the last": {time.Minute, time.Minute, true},
+		"it comes too late":    {time.Minute, time.Minute + 1, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begun := time.Now()
+			got := Within(c.limit, func() bool { return time.Since(begun) >= c.after })
+			took := time.Since(begun)
+			if got != c.want || took > c.limit || got && took > c.after+longest {
+				t.Errorf("%s: %v after %v", name, got, took)
+			}
+		})
+	}
+}
