@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"sweep.dev/sweep/collectors"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 )
@@ -35,10 +37,8 @@ type Suite struct {
 	HTTP http.Handler
 	Exec func(ctx context.Context, argv ...string) ([]byte, error)
 	PIDs func() []int
-	// Measures names columns that a good target fills.
+	// Measures names columns that a good target fills, beside its samples.
 	Measures []string
-	// Samples says that a good target gives samples.
-	Samples bool
 }
 
 // bound is how long Start or Finish may take with the worst of targets.
@@ -108,7 +108,7 @@ func Run(t *testing.T, s Suite) {
 		})
 	}
 	t.Run("two targets", func(t *testing.T) {
-		row := s.pair(t, s.HTTP, s.Exec)
+		row := s.pair(t, s.HTTP, s.Exec, true)
 		for name := range columns {
 			if _, ok := row[name]; !ok {
 				t.Errorf("the row lacks %s", name)
@@ -128,7 +128,7 @@ func Run(t *testing.T, s Suite) {
 				handler = target.http
 			}
 			// What is known of the other alone is the collector's affair.
-			checkColumns(t, s.pair(t, handler, target.exec))
+			checkColumns(t, s.pair(t, handler, target.exec, false))
 		})
 	}
 	t.Run("cancelled before the start", func(t *testing.T) {
@@ -174,15 +174,15 @@ func Run(t *testing.T, s Suite) {
 func (s Suite) good(t *testing.T) (columns result.Row) {
 	t.Run("good", func(t *testing.T) {
 		var looked sync.Once
-		seen := make(chan struct{})
+		asked := make(chan struct{})
 		sink := new(Sink)
-		defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+		defer over(t, sink)()
 		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			looked.Do(func() { close(seen) })
+			looked.Do(func() { close(asked) })
 			s.HTTP.ServeHTTP(w, r)
 		})
 		exec := func(ctx context.Context, argv ...string) ([]byte, error) {
-			looked.Do(func() { close(seen) })
+			looked.Do(func() { close(asked) })
 			return s.Exec(ctx, argv...)
 		}
 		h, stop := newHost(handler, exec)
@@ -194,12 +194,12 @@ func (s Suite) good(t *testing.T) (columns result.Row) {
 		}
 		if s.HTTP != nil || s.Exec != nil {
 			select {
-			case <-seen:
+			case <-asked:
 			default:
 				t.Error("Start returned without a baseline")
 			}
 		}
-		time.Sleep(600 * time.Millisecond)
+		seen(t, sink, h)
 		if columns, err = session.Finish(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -209,13 +209,6 @@ func (s Suite) good(t *testing.T) (columns result.Row) {
 				t.Errorf("%s was not measured", name)
 			}
 		}
-		if got := len(sink.Samples()); (got > 0) != s.Samples {
-			t.Errorf("%d samples", got)
-		}
-		time.Sleep(300 * time.Millisecond)
-		if late := sink.Late(); late != "" {
-			t.Errorf("after Finish: %s", late)
-		}
 		checkColumns(t, columns)
 	})
 	return columns
@@ -224,7 +217,7 @@ func (s Suite) good(t *testing.T) (columns result.Row) {
 // session is one whole session with a target that may be as bad as it likes.
 func (s Suite) session(t *testing.T, handler http.HandlerFunc, exec func(context.Context, ...string) ([]byte, error), length time.Duration, sink *Sink) result.Row {
 	t.Helper()
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer over(t, sink)()
 	var wrapped http.Handler
 	if handler != nil {
 		wrapped = handler
@@ -241,27 +234,24 @@ func (s Suite) session(t *testing.T, handler http.HandlerFunc, exec func(context
 	if err != nil {
 		return nil // that ends this collector, which is its right
 	}
-	time.Sleep(length)
+	// Nothing is asked where nobody listens, and once where nothing is answered.
+	polltest.Within(length, func() bool { return h.looks.Load() >= enough })
 	row := finish(t, session)
 	sink.close()
-	time.Sleep(100 * time.Millisecond)
-	if late := sink.Late(); late != "" {
-		t.Errorf("after Finish: %s", late)
-	}
 	return row
 }
 
 // pair is one whole session of two targets, of which the second has this
-// handler and exec.
-func (s Suite) pair(t *testing.T, handler http.Handler, exec func(context.Context, ...string) ([]byte, error)) result.Row {
+// handler and exec, and may be good as well.
+func (s Suite) pair(t *testing.T, handler http.Handler, exec func(context.Context, ...string) ([]byte, error), good bool) result.Row {
 	t.Helper()
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	sink := new(Sink)
+	defer over(t, sink)()
 	first, stop := newHost(s.HTTP, s.Exec)
 	defer stop()
 	second, stop := newHost(handler, exec)
 	defer stop()
 	first.Pids, second.Pids = s.PIDs, s.PIDs
-	sink := new(Sink)
 	begun := time.Now()
 	session, err := s.New().Start(t.Context(), Trial(first, second), sink)
 	if took := time.Since(begun); took > bound {
@@ -270,14 +260,52 @@ func (s Suite) pair(t *testing.T, handler http.Handler, exec func(context.Contex
 	if err != nil {
 		return nil
 	}
-	time.Sleep(600 * time.Millisecond)
+	targets := []*Host{first, second}
+	if !good {
+		targets = targets[:1]
+	}
+	seen(t, sink, targets...)
 	row := finish(t, session)
 	sink.close()
-	time.Sleep(100 * time.Millisecond)
-	if late := sink.Late(); late != "" {
-		t.Errorf("after Finish: %s", late)
-	}
 	return row
+}
+
+// enough looks at a target show whatever a collector makes of several.
+const enough = 4
+
+// seen waits until a session has looked often enough at its targets, of which one may
+// show what the others do, and has told of as many looks.
+func seen(t *testing.T, sink *Sink, targets ...*Host) {
+	t.Helper()
+	polltest.Until(t, "enough looks at the targets", func() bool {
+		looks := 0
+		for _, h := range targets {
+			looks += int(h.looks.Load())
+		}
+		return looks >= enough*len(targets)
+	})
+	polltest.Until(t, "samples of enough looks", func() bool {
+		times := make(map[time.Duration]bool)
+		for _, s := range sink.Samples() {
+			if s.Source != result.FromClient {
+				times[s.T] = true
+			}
+		}
+		return len(times) >= enough
+	})
+}
+
+// over returns a check of a session that is over: nothing of it works on, and nothing
+// came after Finish.
+func over(t *testing.T, sink *Sink) func() {
+	before := goleak.IgnoreCurrent()
+	return func() {
+		t.Helper()
+		goleak.VerifyNone(t, before)
+		if late := sink.Late(); late != "" {
+			t.Errorf("after Finish: %s", late)
+		}
+	}
 }
 
 func finish(t *testing.T, session collectors.Session) result.Row {
@@ -340,6 +368,8 @@ type Host struct {
 	Base string
 	Run  func(ctx context.Context, argv ...string) ([]byte, error)
 	Pids func() []int
+
+	looks atomic.Int64 // at what it serves, runs and shows
 }
 
 var (
@@ -349,11 +379,16 @@ var (
 
 // newHost serves handler on loopback; nil is an address where nobody listens.
 func newHost(handler http.Handler, exec func(context.Context, ...string) ([]byte, error)) (*Host, func()) {
-	server := httptest.NewServer(handler)
+	h := &Host{Run: exec}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.looks.Add(1)
+		handler.ServeHTTP(w, r)
+	}))
 	if handler == nil {
 		server.Close()
 	}
-	return &Host{Base: server.URL, Run: exec}, func() {
+	h.Base = server.URL
+	return h, func() {
 		server.CloseClientConnections()
 		server.Close()
 	}
@@ -369,6 +404,7 @@ func (h *Host) Dial(ctx context.Context, network, addr string) (net.Conn, error)
 
 // Exec is Run.
 func (h *Host) Exec(ctx context.Context, argv ...string) ([]byte, error) {
+	h.looks.Add(1)
 	if h.Run == nil {
 		return nil, host.ErrNotSupported
 	}
@@ -383,6 +419,7 @@ func (h *Host) Path() host.Path { return host.Direct }
 
 // PIDs is Pids.
 func (h *Host) PIDs() []int {
+	h.looks.Add(1)
 	if h.Pids == nil {
 		return nil
 	}

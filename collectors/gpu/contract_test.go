@@ -68,7 +68,7 @@ func TestContract(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := suite.suite
-			s.Samples, s.Measures = true, append(common, suite.more...)
+			s.Measures = append(common, suite.more...)
 			s.New = func() collectors.Collector {
 				suite.config.Interval = 200 * time.Millisecond
 				c, err := gpu.New(suite.config)

@@ -30,6 +30,5 @@ func TestContract(t *testing.T) {
 		},
 		HTTP:     http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }),
 		Measures: []string{"mean_requests_running", "max_kv_cache_usage", "server_output_tokens", "preemptions"},
-		Samples:  true,
 	})
 }
