@@ -14,6 +14,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/runpod/runpodtest"
+	"sweep.dev/sweep/internal/polltest"
 )
 
 // enter makes a world of its own, whose plan has another shape, and fails the
@@ -65,32 +66,28 @@ func long(pods int) *shape {
 // busy waits until a run measures on all its pods.
 func (c *child) busy(t *testing.T, pods int) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	if !polltest.Within(polltest.Patience, func() bool {
 		b, err := os.ReadFile(filepath.Join(c.w.run, "journal.jsonl"))
 		if err == nil && strings.Count(string(b), "trial_begun") >= pods {
-			return
+			return true
 		}
 		select {
 		case <-c.over:
 			t.Fatalf("the run ends with %d", c.wait().code)
 		default:
 		}
-		if time.Now().After(end) {
-			c.signal(syscall.SIGKILL)
-			c.wait()
-			t.Fatal("no trial on each pod within a minute")
-		}
+		return false
+	}) {
+		c.signal(syscall.SIGKILL)
+		c.wait()
+		t.Fatal("no trial on each pod within a minute")
 	}
 }
 
 // tried waits until a run has asked so many times for the end of a pod.
 func (c *child) tried(t *testing.T, deletes int) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); len(c.w.Audit().Deletes) < deletes; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d deletes in a minute, want %d", len(c.w.Audit().Deletes), deletes)
-		}
-	}
+	polltest.Until(t, fmt.Sprint(deletes, " deletes"), func() bool { return len(c.w.Audit().Deletes) >= deletes })
 }
 
 // TestPromiseP4: a create without a clear answer never makes a second pod, and
@@ -174,9 +171,8 @@ func TestPromiseP8(t *testing.T) {
 			w := enter(t, scenario{class: "promise"}, long(2), nil)
 			c := w.begin("op:before@1000000", "run", "-o", w.run, "--parallel=2", "plan.yaml")
 			c.busy(t, 2)
-			for os.RemoveAll(w.run) != nil && t.Context().Err() == nil {
-				time.Sleep(time.Millisecond) // the run writes into it meanwhile
-			}
+			// The run writes into it meanwhile.
+			polltest.Until(t, "the run directory is gone", func() bool { return os.RemoveAll(w.run) == nil })
 			if how == "interrupted" {
 				c.signal(syscall.SIGINT)
 				if e := c.wait(); e.code == exitOK {

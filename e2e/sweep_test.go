@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/store"
 )
 
@@ -126,20 +127,23 @@ func (s *invocation) wait() int {
 // until waits for an event that the run writes to its events file.
 func (s *invocation) until(events string, want func(event) bool) event {
 	s.t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		for _, e := range readEvents(s.t, events) {
-			if want(e) {
-				return e
-			}
+	var found event
+	if !polltest.Within(5*time.Minute, func() bool {
+		all := readEvents(s.t, events)
+		if i := slices.IndexFunc(all, want); i >= 0 {
+			found = all[i]
+			return true
 		}
 		select {
 		case <-s.done:
 			s.t.Fatalf("sweep ended without the event: %v", s.err)
 		default:
 		}
+		return false
+	}) {
+		s.t.Fatal("the event did not come")
 	}
-	s.t.Fatal("the event did not come")
-	return event{}
+	return found
 }
 
 // An event is one line of --events, as far as the tests look at it.
@@ -220,20 +224,13 @@ func (s *invocation) engine() int {
 // is a promise; after its death the guards get a moment.
 func (s *invocation) nothingLeft(within time.Duration) {
 	s.t.Helper()
-	deadline := time.Now().Add(within)
-	for {
-		left := s.processes()
-		if len(left) == 0 {
-			return
-		}
-		if !time.Now().Before(deadline) {
-			s.t.Errorf("left running: %v", left)
-			for pid := range left {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
-			}
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
+	if polltest.Within(within, func() bool { return len(s.processes()) == 0 }) {
+		return
+	}
+	left := s.processes()
+	s.t.Errorf("left running: %v", left)
+	for pid := range left {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sweep.dev/sweep/internal/polltest"
 )
 
 // program is the sweep that all tests run.
@@ -92,7 +94,7 @@ func (s *invocation) wait() int {
 // measuring waits until the load that is measured has brought tokens.
 func (s *invocation) measuring() {
 	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	polltest.Until(s.t, "tokens come", func() bool {
 		text, _ := os.ReadFile(s.events)
 		for line := range strings.Lines(string(text)) {
 			var e struct {
@@ -102,7 +104,7 @@ func (s *invocation) measuring() {
 				} `json:"progress"`
 			}
 			if json.Unmarshal([]byte(line), &e) == nil && e.Type == "trial_progress" && e.Progress != nil && e.Progress.OutputTokens > 0 {
-				return
+				return true
 			}
 		}
 		select {
@@ -110,8 +112,8 @@ func (s *invocation) measuring() {
 			s.t.Fatal("the run ended before it measured")
 		default:
 		}
-	}
-	s.t.Fatal("no tokens came")
+		return false
+	})
 }
 
 // An outcome is the result.json of one attempt at one trial.

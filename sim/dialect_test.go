@@ -19,6 +19,7 @@ import (
 	"sweep.dev/sweep/collectors/prom"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/exposition"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/openai"
 	"sweep.dev/sweep/load/source"
@@ -466,20 +467,17 @@ func TestLlamaCpp_answersWhileItLoads(t *testing.T) {
 	loading := make(chan bool, 1)
 	go func() {
 		c := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		for range 1000 {
+		status := 0
+		polltest.Within(polltest.Patience, func() bool {
 			resp, err := c.Get("http://127.0.0.1:" + port + "/health")
-			if err == nil {
-				status := resp.StatusCode
-				_ = resp.Body.Close()
-				if status == http.StatusOK {
-					break
-				}
-				loading <- status == http.StatusServiceUnavailable
-				return
+			if err != nil {
+				return false
 			}
-			time.Sleep(2 * time.Millisecond)
-		}
-		loading <- false
+			status = resp.StatusCode
+			_ = resp.Body.Close()
+			return true
+		})
+		loading <- status == http.StatusServiceUnavailable
 	}()
 	in := start(t, "--engine", "llamacpp", "--port", port, "--start-delay", "300ms")
 	if !<-loading {
@@ -542,12 +540,7 @@ func TestTGI_atItsLimits(t *testing.T) {
 		<-stop
 		_ = resp.Body.Close()
 	})
-	for range 1000 {
-		if in.metric("tgi_request_count ") == 1 {
-			break
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
+	polltest.Until(t, "the first request", func() bool { return in.metric("tgi_request_count ") == 1 })
 	status, said := in.do("POST", "/v1/chat/completions", chat("y", `,"max_tokens":4`))
 	if status != 429 || said != `{"error":"Model is overloaded","error_type":"overloaded"}` {
 		t.Errorf("%d %s", status, said)
@@ -599,12 +592,10 @@ func TestSGLang_queueIsFull(t *testing.T) {
 			}
 		})
 	}
-	for range 5000 {
-		if _, said := in.do("GET", "/get_load", ""); strings.Contains(said, `"num_waiting_reqs":1`) {
-			break
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
+	polltest.Until(t, "one request waits", func() bool {
+		_, said := in.do("GET", "/get_load", "")
+		return strings.Contains(said, `"num_waiting_reqs":1`)
+	})
 	status, said := in.do("POST", "/v1/chat/completions", chat("y", `,"max_tokens":4,"stream":true`))
 	if want := "data: " + `{"error":{"object":"error","message":"The request queue is full.","type":"SERVICE_UNAVAILABLE","param":null,"code":503}}` + "\n\ndata: [DONE]\n\n"; status != 200 || said != want {
 		t.Errorf("a stream: %d %s", status, said)

@@ -11,6 +11,7 @@ import (
 	"sweep.dev/sweep/collectors/prom"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/exposition"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/sim/server"
 )
@@ -237,8 +238,7 @@ func TestFaults_restart(t *testing.T) {
 	}
 	ask()
 	// The counters begin anew when the answer has ended, which the client knows first.
-	for deadline := time.Now().Add(time.Minute); began() == before && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-	}
+	polltest.Until(t, "another start", func() bool { return began() != before })
 	if now := began(); now <= before {
 		t.Errorf("started at %v, and after the restart at %v", before, now)
 	}

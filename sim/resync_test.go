@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/sim/live"
 )
 
@@ -31,11 +32,7 @@ func TestResync(t *testing.T) {
 		defer close(done)
 		_, _, _ = in.try("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"max_tokens":4000,"ignore_eos":true,"stream":true}`)
 	}()
-	for end := time.Now().Add(time.Minute); in.metric("vllm:num_requests_running{") == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("no request runs")
-		}
-	}
+	polltest.Until(t, "a request runs", func() bool { return in.metric("vllm:num_requests_running{") != 0 })
 	if n := in.metric("sim_clock_resyncs_total"); n != 0 {
 		t.Logf("%v resyncs before the stop: a starved machine", n)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/prometheus/common/model"
 	"go.uber.org/goleak"
 
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/sim/server"
 	"sweep.dev/sweep/sim/text"
 )
@@ -98,13 +99,14 @@ func attach(t testing.TB, log *syncBuffer) *instance {
 // listens waits for the address in a log.
 func listens(t testing.TB, log *syncBuffer) string {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
-		if m := listening.FindStringSubmatch(log.String()); m != nil {
-			return m[1]
-		}
+	var m []string
+	if !polltest.Within(polltest.Patience, func() bool {
+		m = listening.FindStringSubmatch(log.String())
+		return m != nil
+	}) {
+		t.Fatalf("does not listen:\n%s", log)
 	}
-	t.Fatalf("does not listen:\n%s", log)
-	return ""
+	return m[1]
 }
 
 // do sends a request and reads the whole answer.
@@ -491,7 +493,7 @@ func TestRequestLog(t *testing.T) {
 	cancel()
 	resp.Body.Close()
 	var got []string
-	for range 1000 {
+	polltest.Within(polltest.Patience, func() bool {
 		f, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -507,22 +509,14 @@ func TestRequestLog(t *testing.T) {
 			}
 			got = append(got, fmt.Sprintf("%s %d %s %d %d %s", r.Event, r.N, r.ID, r.Status, r.OutputTokens, r.FinishReason))
 		}
-		if len(got) == 5 {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		return len(got) >= 5
+	})
 	want := []string{"arrived 1 fixed 0 0 ", "ended 1 fixed 0 4 length", "refused 2 fixed 404 0 ", "arrived 3  0 0 ", "ended 3  0 -1 abort"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	for range 1000 { // the abort is carried out at the end of a step
-		if in.metric("vllm:num_requests_running{") == 0 {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	t.Error("the request that was given up runs on")
+	// The abort is carried out at the end of a step.
+	polltest.Until(t, "the end of the request that was given up", func() bool { return in.metric("vllm:num_requests_running{") == 0 })
 }
 
 func TestNvidiaSMI(t *testing.T) {
@@ -555,17 +549,12 @@ func TestNvidiaSMI(t *testing.T) {
 	})
 	defer wg.Wait()
 	defer cancel()
-	busy := false
-	for range 200 {
+	if !polltest.Within(polltest.Patience, func() bool {
 		var util int
 		var power float64
-		if fmt.Sscanf(get("utilization.gpu,power.draw"), "%d, %f", &util, &power); util > 90 && power > 50 {
-			busy = true
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	if !busy {
+		_, err := fmt.Sscanf(get("utilization.gpu,power.draw"), "%d, %f", &util, &power)
+		return err == nil && util > 90 && power > 50
+	}) {
 		t.Errorf("under load: %s", get("utilization.gpu,power.draw"))
 	}
 	_, text := in.do("GET", "/sim/nvidia-smi?query=index,memory.used&format=csv", "")

@@ -17,6 +17,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 )
 
@@ -111,7 +112,7 @@ func (t *trial) nothingLeft() {
 	}
 	left := func() []procfs.Process { return procfs.With(map[string]string{"SWEEP_RUN_ID": t.spec.RunID}) }
 	if t.remote {
-		eventually(t.T, "the processes of the pod end", func() bool { return len(left()) == 0 })
+		polltest.Until(t.T, "the processes of the pod end", func() bool { return len(left()) == 0 })
 	}
 	for _, p := range left() {
 		t.Errorf("left running: %+v", p)
@@ -157,16 +158,7 @@ func answers(t *testing.T, h host.Host) bool {
 
 func (t *trial) ready(d backends.Deployment) {
 	t.Helper()
-	eventually(t.T, "the server answers", func() bool { return answers(t.T, t.host(d)) })
-}
-
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
+	polltest.Until(t.T, "the server answers", func() bool { return answers(t.T, t.host(d)) })
 }
 
 func closed(done <-chan struct{}) bool {
@@ -231,7 +223,7 @@ func (t *trial) created() backends.Ref {
 // server's first answer.
 func (t *trial) logs(d backends.Deployment) {
 	t.Helper()
-	eventually(t.T, "the log says something", func() bool {
+	polltest.Until(t.T, "the log says something", func() bool {
 		r, err := t.host(d).Logs(t.Context())
 		if t.nothing && errors.Is(err, host.ErrNotSupported) {
 			return true
@@ -435,7 +427,7 @@ func (s *suite) terminate(tt *testing.T) {
 		t.ready(d)
 		return
 	}
-	eventually(t.T, "Done after Terminate", func() bool { return closed(d.Done()) })
+	polltest.Until(t.T, "Done after Terminate", func() bool { return closed(d.Done()) })
 	t.end(d)
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/polltest"
 )
 
 // awkward is what a shell, a template or JSON could make something else of.
@@ -39,7 +40,7 @@ func (s *suite) extra(tt *testing.T) {
 	d := t.start()
 	t.ready(d)
 	var text []byte
-	eventually(t.T, "the log has it all", func() bool {
+	polltest.Until(t.T, "the log has it all", func() bool {
 		r, err := t.host(d).Logs(t.Context())
 		if err != nil {
 			return false

@@ -17,6 +17,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/polltest"
 )
 
 // OneRole is for a backend whose deployments are one server each.
@@ -32,7 +33,7 @@ func (s *suite) roles(tt *testing.T) {
 	for _, role := range t.spec.Roles {
 		for n := range role.Replicas {
 			h := d.Host(role.Name, n)
-			eventually(t.T, fmt.Sprintf("%s %d answers", role.Name, n), func() bool { return answers(t.T, h) })
+			polltest.Until(t.T, fmt.Sprintf("%s %d answers", role.Name, n), func() bool { return answers(t.T, h) })
 			told.check(h, role.Name, n)
 		}
 	}
@@ -187,7 +188,7 @@ func (o *telling) check(h host.Host, role string, n int) {
 		return
 	}
 	var line string
-	eventually(o.t.T, "the log says what it was told", func() bool {
+	polltest.Until(o.t.T, "the log says what it was told", func() bool {
 		r, err := h.Logs(o.t.Context())
 		if err != nil {
 			return false

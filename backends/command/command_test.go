@@ -23,6 +23,7 @@ import (
 	"sweep.dev/sweep/backends/command/protocol"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/internal/provision"
 	"sweep.dev/sweep/schemas"
@@ -81,15 +82,6 @@ func stopAtEnd(t *testing.T, d backends.Deployment) {
 			t.Error(err)
 		}
 	})
-}
-
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
 }
 
 func ended(t *testing.T, d backends.Deployment) error {
@@ -267,7 +259,7 @@ func TestTerminate_late(t *testing.T) {
 	if err := again.Terminate(t.Context(), backends.Ref{Kind: intent.Kind, Pod: intent.Pod, Name: intent.Name, Details: intent.At}); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "its processes end", func() bool { return left() == 0 })
+	polltest.Until(t, "its processes end", func() bool { return left() == 0 })
 }
 
 // A place that comes later is waited for, and what is said of it then counts.
@@ -282,7 +274,7 @@ func TestCreate_waiting(t *testing.T) {
 	if n := count(t, dir+"/looks"); n < 3 {
 		t.Errorf("%d looks", n)
 	}
-	eventually(t, "it answers", func() bool { return get(t, d, "server", "/") == nil })
+	polltest.Until(t, "it answers", func() bool { return get(t, d, "server", "/") == nil })
 	if h := d.Host("server", 0); h.Path() != "proxy" || d.(backends.Rental).Terms().GPU != "l4" {
 		t.Errorf("got %s, %+v", h.Path(), d.(backends.Rental).Terms())
 	}
@@ -316,7 +308,7 @@ func TestRoles(t *testing.T) {
 		b, spec, _ := scripted(t, nil, nil)
 		roles(t, &spec, "front", "worker")
 		d := launch(t, b, spec)
-		eventually(t, "it answers", func() bool { return get(t, d, "front", "/") == nil })
+		polltest.Until(t, "it answers", func() bool { return get(t, d, "front", "/") == nil })
 		told := 0
 		for _, p := range procfs.With(map[string]string{backends.MarkRun: spec.RunID}) {
 			peer, ok := procfs.ReadEnviron(p.PID).Lookup("PEER")
@@ -421,8 +413,8 @@ func TestKeep(t *testing.T) {
 	b, spec, _ := scripted(t, nil, func(c *command.Config) { c.Heartbeat = time.Minute })
 	spec.Digest = "the same"
 	d := launch(t, b, spec)
-	eventually(t, "it answers", func() bool { return get(t, d, "server", "/") == nil })
-	eventually(t, "it is kept", func() bool { return d.(backends.Keeper).Keep(t.Context(), time.Now().Add(time.Hour)) == nil })
+	polltest.Until(t, "it answers", func() bool { return get(t, d, "server", "/") == nil })
+	polltest.Until(t, "it is kept", func() bool { return d.(backends.Keeper).Keep(t.Context(), time.Now().Add(time.Hour)) == nil })
 	ref := d.(backends.Rental).Terms().Ref
 	if err := d.Stop(t.Context()); err != nil {
 		t.Error(err)
@@ -455,7 +447,7 @@ func TestSchema(t *testing.T) {
 	if err := b.Probe(t.Context()); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "it answers", func() bool { return get(t, d, "server", "/") == nil })
+	polltest.Until(t, "it answers", func() bool { return get(t, d, "server", "/") == nil })
 	if err := d.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -511,7 +503,7 @@ func TestBare(t *testing.T) {
 		return backends.Extra{Files: map[string][]byte{"config.yaml": []byte("a: 1\n")}}, nil
 	}
 	d := launch(t, b, spec)
-	eventually(t, "it answers", func() bool { return get(t, d, "server", "/") == nil })
+	polltest.Until(t, "it answers", func() bool { return get(t, d, "server", "/") == nil })
 	text, err := os.ReadFile(dir + "/request")
 	if err != nil {
 		t.Fatal(err)

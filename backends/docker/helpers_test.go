@@ -50,15 +50,6 @@ func get(t *testing.T, h host.Host, path string) (string, error) {
 	return string(text), err
 }
 
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
-}
-
 func ended(t *testing.T, d backends.Deployment) *backends.Exit {
 	t.Helper()
 	select {

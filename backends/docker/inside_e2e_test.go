@@ -18,6 +18,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/backends/docker"
+	"sweep.dev/sweep/internal/polltest"
 )
 
 // inside starts engines in a container that runs already.
@@ -68,7 +69,7 @@ func (l *lab) inside(t *testing.T) {
 		if _, err := get(t, d.Host("server", 0), "/"); err != nil {
 			t.Errorf("not ready after its line: %v", err)
 		}
-		eventually(t, "the child's port", func() bool { return strings.Contains(command("cat", "/proc/net/tcp"), ":1FBB ") })
+		polltest.Until(t, "the child's port", func() bool { return strings.Contains(command("cat", "/proc/net/tcp"), ":1FBB ") })
 
 		// The port is taken now, and the error says by whom.
 		_, err = in(nil).Launch(t.Context(), l.spec(t), &backendtest.Ledger{})

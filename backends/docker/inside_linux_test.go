@@ -19,6 +19,7 @@ import (
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/backends/docker"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 )
 
@@ -151,7 +152,7 @@ func TestInside_roles(t *testing.T) {
 		}
 		spec.Roles[i].Started = func(_ context.Context, h host.Host, n int) error {
 			order = append(order, role.ReplicaName(n))
-			eventually(t, "its log says that it listens", func() bool {
+			polltest.Until(t, "its log says that it listens", func() bool {
 				text, _ := os.ReadFile(role.LogPath(n))
 				return strings.Contains(string(text), "listening on ")
 			})
@@ -242,7 +243,7 @@ func TestInside_oneDies(t *testing.T) {
 		role string
 		n    int
 	}{{"frontend", 0}, {"worker", 0}, {"worker", 1}} {
-		eventually(t, at.role+" answers", func() bool { _, err := get(t, d.Host(at.role, at.n), "/"); return err == nil })
+		polltest.Until(t, at.role+" answers", func() bool { _, err := get(t, d.Host(at.role, at.n), "/"); return err == nil })
 	}
 	kill(t, d, "worker", 1)
 	if e := ended(t, d); e.Role != "worker" || e.Replica != 1 || e.Signal != "killed" {
@@ -263,7 +264,7 @@ func TestInside_lastLines(t *testing.T) {
 	spec := backendtest.Spec(t)
 	spec.RunID = "run-" + strconv.Itoa(os.Getpid()) + t.Name()
 	d := launch(t, b, spec)
-	eventually(t, "the server answers", func() bool { _, err := get(t, d.Host("server", 0), "/"); return err == nil })
+	polltest.Until(t, "the server answers", func() bool { _, err := get(t, d.Host("server", 0), "/"); return err == nil })
 	stop(t, d)
 	text, err := os.ReadFile(spec.Roles[0].LogPath(0))
 	if err != nil || strings.Count(string(text), "listening on ") != 1 || !strings.Contains(string(text), "SIGTERM: the engine ends") {

@@ -10,6 +10,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/runpodapi"
 )
 
@@ -71,15 +72,10 @@ func TestAccess_unknown(t *testing.T) {
 	if err := b.Pause(t.Context(), d.Terms().Ref); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	polltest.Until(t, "it is said of a pod that it is stopped", func() bool {
 		a, err := access(t, b, d.Terms().Ref)
-		if err == nil && a.URL == "" && strings.Contains(a.Why[backends.AccessURL], "stopped") && !a.Key.IsZero() {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("a stopped pod: %+v, %v", a, err)
-		}
-	}
+		return err == nil && a.URL == "" && strings.Contains(a.Why[backends.AccessURL], "stopped") && !a.Key.IsZero()
+	})
 
 	// Another version of sweep, and a person, may have made pods of such a name.
 	s := spec(t)

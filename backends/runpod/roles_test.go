@@ -14,6 +14,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/internal/bootstrap"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/internal/provision"
 )
@@ -66,13 +67,10 @@ func TestAdopt_several(t *testing.T) {
 	if got, want := again.Host("worker", 1).URL(), d.Host("worker", 1).URL(); got != want || got == again.Host("worker", 0).URL() {
 		t.Errorf("the second worker is at %s, was at %s", got, want)
 	}
-	worker, err := os.ReadFile(s.Roles[0].LogPath(1)) // the new copy may not be there yet
-	for end := time.Now().Add(time.Minute); !strings.HasPrefix(string(worker), "GPUs 1\n"); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("the second worker says %q, %v", worker, err)
-		}
-		worker, err = os.ReadFile(s.Roles[0].LogPath(1))
-	}
+	polltest.Until(t, "the second worker's GPUs in its log", func() bool { // of which the new copy may not be there yet
+		worker, err := os.ReadFile(s.Roles[0].LogPath(1))
+		return err == nil && strings.HasPrefix(string(worker), "GPUs 1\n")
+	})
 
 	_, address, _ := strings.Cut(again.Host("worker", 1).URL(), "://")
 	for _, p := range procfs.With(map[string]string{backends.MarkRun: s.RunID}) {

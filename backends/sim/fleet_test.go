@@ -13,6 +13,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/polltest"
 )
 
 // roles is a deployment of these roles, as NAME or NAMExREPLICAS.
@@ -39,19 +40,18 @@ func roles(t *testing.T, engine string, list ...string) backends.Spec {
 // await waits until what is there answers with a text.
 func await(t *testing.T, d backends.Deployment, h host.Host, path, want string) {
 	t.Helper()
-	deadline := time.After(time.Minute)
-	for {
-		status, body := get(h.URL() + path)
-		if status == 200 && strings.Contains(body, want) {
-			return
-		}
+	var status int
+	var body string
+	if !polltest.Within(polltest.Patience, func() bool {
 		select {
 		case <-d.Done():
 			t.Fatalf("ended: %v\n%s", d.Err(), logs(t, h))
-		case <-deadline:
-			t.Fatalf("%s is %d %s\n%s", path, status, body, logs(t, h))
-		case <-time.After(5 * time.Millisecond):
+		default:
 		}
+		status, body = get(h.URL() + path)
+		return status == 200 && strings.Contains(body, want)
+	}) {
+		t.Fatalf("%s is %d %s\n%s", path, status, body, logs(t, h))
 	}
 }
 

@@ -83,19 +83,8 @@ func launch(t *testing.T, b *Backend, s backends.Spec) backends.Deployment {
 func ready(t *testing.T, d backends.Deployment) host.Host {
 	t.Helper()
 	h := d.Host("server", 0)
-	deadline := time.After(time.Minute)
-	for {
-		if status, _ := get(h.URL() + "/health"); status == 200 {
-			return h
-		}
-		select {
-		case <-d.Done():
-			t.Fatalf("ended: %v\n%s", d.Err(), logs(t, h))
-		case <-deadline:
-			t.Fatalf("does not answer\n%s", logs(t, h))
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+	await(t, d, h, "/health", "")
+	return h
 }
 
 var client = http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

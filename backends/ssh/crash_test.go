@@ -14,6 +14,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/backends/ssh"
+	"sweep.dev/sweep/internal/polltest"
 )
 
 // parentVar makes this test binary a sweep that launches a pod on the host of
@@ -149,7 +150,7 @@ func TestDeadMan(t *testing.T) {
 			t.Parallel()
 			c, b := config(t, func(c *ssh.Config) { c.Heartbeat = e.Heartbeat })
 			ref, mine := orphan(t, b, c, e.Life)
-			waitFor(t, "the pod's end", func() bool { return len(pod(ref.Name)) == 0 })
+			polltest.Until(t, "the pod's end", func() bool { return len(pod(ref.Name)) == 0 })
 			if list, err := b.List(t.Context(), mine); err != nil || len(list) != 0 {
 				t.Errorf("List: %v, %v", list, err)
 			}

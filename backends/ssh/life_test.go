@@ -25,21 +25,13 @@ import (
 	"sweep.dev/sweep/backends/ssh"
 	"sweep.dev/sweep/backends/ssh/sshtest"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/internal/secret"
 )
 
 // patience bounds every wait for something that must happen.
 const patience = time.Minute
-
-func waitFor(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
-}
 
 func launch(t *testing.T, b backends.Backend, s backends.Spec) (backends.Deployment, backends.Ref) {
 	t.Helper()
@@ -107,7 +99,7 @@ func get(ctx context.Context, h host.Host, name string) (string, error) {
 
 func ready(t *testing.T, d backends.Deployment) {
 	t.Helper()
-	waitFor(t, "the server answers", func() bool {
+	polltest.Until(t, "the server answers", func() bool {
 		_, err := get(t.Context(), d.Host("server", 0), "")
 		return err == nil
 	})
@@ -126,7 +118,7 @@ func TestLaunch_bytes(t *testing.T) {
 	s.Roles[0].Argv = shell(`{ printf '%s\0' "$@"; printf %s "$BYTES"; } >"$OUT.new"; mv "$OUT.new" "$OUT"; exec sleep 1000`, args...)
 	launch(t, configure(t, server(t)), s)
 	var got []byte
-	waitFor(t, "the engine's report", func() (ok bool) {
+	polltest.Until(t, "the engine's report", func() (ok bool) {
 		var err error
 		got, err = os.ReadFile(out)
 		return err == nil
@@ -240,7 +232,7 @@ func TestExec(t *testing.T) {
 	if _, err := h.Exec(ctx, "sh", "-c", "MARK_OF_EXEC="+mark+" sleep 1000 & sleep 1000"); !errors.Is(err, enough) {
 		t.Errorf("got %v", err)
 	}
-	waitFor(t, "the end of the command's child", func() bool {
+	polltest.Until(t, "the end of the command's child", func() bool {
 		return len(procfs.With(map[string]string{"MARK_OF_EXEC": mark})) == 0
 	})
 }
@@ -257,7 +249,7 @@ func TestStop_stubborn(t *testing.T) {
 		echo $$ >>"$FILE"; while :; do sleep 1; done`)
 	d, ref := launch(t, configure(t, server(t)), s)
 	var pids []int
-	waitFor(t, "both processes", func() bool {
+	polltest.Until(t, "both processes", func() bool {
 		b, _ := os.ReadFile(file)
 		pids = nil
 		for f := range strings.FieldsSeq(string(b)) {
@@ -307,11 +299,8 @@ func TestConnection_cut(t *testing.T) {
 	d, _ := launch(t, b, sp)
 	ready(t, d)
 	for range 3 {
-		waitFor(t, "the log goes on", func() bool {
-			before := len(logOf(t, d))
-			time.Sleep(50 * time.Millisecond)
-			return len(logOf(t, d)) > before
-		})
+		before := len(logOf(t, d))
+		polltest.Until(t, "the log goes on", func() bool { return len(logOf(t, d)) > before })
 		flying, err := d.Host("server", 0).Dial(t.Context(), "tcp", strings.TrimPrefix(d.Host("server", 0).URL(), "http://"))
 		if err != nil {
 			t.Fatal(err)
@@ -575,7 +564,7 @@ func TestKeepAndAdopt(t *testing.T) {
 	if err := keeper.Keep(t.Context(), sp.Expires.Add(time.Hour)); !errors.Is(err, backends.ErrSpec) {
 		t.Errorf("Keep beyond its end: %v", err)
 	}
-	waitFor(t, "the agent", func() bool { return keeper.Keep(t.Context(), sp.Expires.Add(-time.Minute)) == nil })
+	polltest.Until(t, "the agent", func() bool { return keeper.Keep(t.Context(), sp.Expires.Add(-time.Minute)) == nil })
 	stop(t, d)
 	if len(pod(ref.Name)) == 0 {
 		t.Fatal("a kept pod was stopped")
@@ -656,7 +645,7 @@ func TestLaunch_roles(t *testing.T) {
 	d, ref := launch(t, configure(t, server(t)), sp)
 	seen := map[string]bool{}
 	for _, h := range []host.Host{d.Host("server", 0), d.Host("server", 1), d.Host("router", 0)} {
-		waitFor(t, "it answers", func() bool { _, err := get(t.Context(), h, ""); return err == nil })
+		polltest.Until(t, "it answers", func() bool { _, err := get(t.Context(), h, ""); return err == nil })
 		seen[h.URL()] = true
 	}
 	if len(seen) != 3 || len(ref.Units) != 3 {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/rundir/rundirtest"
@@ -313,14 +314,12 @@ func alone(t *testing.T, out string) {
 		t.Fatal(err)
 	}
 	var left []procfs.Process
-	for range 100 {
+	if !polltest.Within(polltest.Patience, func() bool {
 		left = procfs.With(map[string]string{"SWEEP_RUN_ID": st.Manifest.RunID})
-		if len(left) == 0 {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
+		return len(left) == 0
+	}) {
+		t.Errorf("processes %v of the run are still there", left)
 	}
-	t.Errorf("processes %v of the run are still there", left)
 }
 
 // tear cuts into the last line of a journal, as a crash in mid-write does.

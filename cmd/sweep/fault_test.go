@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/rundir/rundirtest"
 )
@@ -139,11 +140,7 @@ validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: `+maxStall+`, ma
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); !busy(out); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the load never began")
-		}
-	}
+	polltest.Until(t, "the load has begun", func() bool { return busy(out) })
 	return cmd
 }
 

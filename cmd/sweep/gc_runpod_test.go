@@ -16,6 +16,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/runpod/runpodtest"
 	"sweep.dev/sweep/backends/runpod/runpodtest/podtest"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/runpodapi"
 	"sweep.dev/sweep/internal/secret"
 )
@@ -150,11 +151,7 @@ func TestPods_runpod(t *testing.T) {
 	name, id := a.rent(owner(), "aaaaaaaaaa", time.Hour)
 	shows := func(state string) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); !strings.Contains(a.sweep("pods").stdout, state); time.Sleep(50 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("the pod is never %s", state)
-			}
-		}
+		polltest.Until(t, "the pod is "+state, func() bool { return strings.Contains(a.sweep("pods").stdout, state) })
 	}
 	shows("RUNNING")
 	r := a.sweep("pods")
@@ -212,8 +209,7 @@ load: {requests: 1, prompts: {input_tokens: 20}}
 	asked := func() bool {
 		return slices.ContainsFunc(a.Events(), func(ev runpodtest.Event) bool { return ev.Path == "/v2/pods" && ev.Status == 500 })
 	}
-	for end := time.Now().Add(time.Minute); !asked() && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-	}
+	polltest.Within(polltest.Patience, asked)
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}

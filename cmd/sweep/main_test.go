@@ -21,6 +21,7 @@ import (
 	"sweep.dev/sweep/backends/runpod/runpodtest"
 	"sweep.dev/sweep/internal/guard"
 	"sweep.dev/sweep/internal/local"
+	"sweep.dev/sweep/internal/polltest"
 )
 
 // asSweep makes this test binary the program itself, for its children too: a
@@ -183,11 +184,10 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: wait-for FILE TEXT")
 	}
 	path := ts.MkAbs(args[0])
-	for range 600 {
-		if b, err := os.ReadFile(path); err == nil && bytes.Contains(b, []byte(args[1])) {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
+	if !polltest.Within(polltest.Patience, func() bool {
+		b, err := os.ReadFile(path)
+		return err == nil && bytes.Contains(b, []byte(args[1]))
+	}) {
+		ts.Fatalf("%s never contained %q", path, args[1])
 	}
-	ts.Fatalf("%s never contained %q", path, args[1])
 }

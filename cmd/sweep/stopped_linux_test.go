@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/report"
 )
@@ -100,14 +101,10 @@ func TestRun_interruptedWhileTablesAreDerived(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
-		if p, ok := procfs.Stat(cmd.Process.Pid); ok && p.State == 'T' {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the run never came to its tables")
-		}
-	}
+	polltest.Until(t, "the run comes to its tables", func() bool {
+		p, ok := procfs.Stat(cmd.Process.Pid)
+		return ok && p.State == 'T'
+	})
 	poke(t, cmd.Process.Pid, syscall.SIGINT)
 	poke(t, cmd.Process.Pid, syscall.SIGCONT)
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitInt {

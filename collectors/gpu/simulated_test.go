@@ -17,6 +17,7 @@ import (
 
 	"sweep.dev/sweep/collectors/collectortest"
 	"sweep.dev/sweep/collectors/gpu"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/sim"
@@ -48,13 +49,14 @@ func simulate(t *testing.T, args ...string) string {
 	go func() { done <- sim.Main(ctx, args, io.Discard, out) }()
 	t.Cleanup(func() { cancel(); <-done })
 	listening := regexp.MustCompile(`server 0 on (http://\S+)`)
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(2 * time.Millisecond) {
-		if m := listening.FindStringSubmatch(out.String()); m != nil {
-			return m[1]
-		}
+	var m []string
+	if !polltest.Within(polltest.Patience, func() bool {
+		m = listening.FindStringSubmatch(out.String())
+		return m != nil
+	}) {
+		t.Fatalf("does not listen:\n%s", out)
 	}
-	t.Fatalf("does not listen:\n%s", out)
-	return ""
+	return m[1]
 }
 
 func get(ctx context.Context, t *testing.T, method, address, body string) (int, []byte) {
@@ -134,9 +136,7 @@ func TestSimulated(t *testing.T) {
 				}
 				return looks
 			}
-			for deadline := time.Now().Add(time.Minute); busy() < 3 && time.Now().Before(deadline); {
-				time.Sleep(50 * time.Millisecond)
-			}
+			polltest.Within(polltest.Patience, func() bool { return busy() >= 3 })
 			row, err := session.Finish(t.Context())
 			stop()
 			load.Wait()
@@ -183,11 +183,7 @@ func TestSimulated_idle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); len(sink.Samples()) < 80; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d samples in a minute", len(sink.Samples()))
-		}
-	}
+	polltest.Until(t, "80 samples", func() bool { return len(sink.Samples()) >= 80 })
 	if _, err := session.Finish(t.Context()); err != nil {
 		t.Fatal(err)
 	}

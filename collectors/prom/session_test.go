@@ -24,6 +24,7 @@ import (
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/exposition"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 )
@@ -88,11 +89,7 @@ func counted(handler http.Handler) (http.Handler, *atomic.Int64) {
 // wait waits until so many requests were asked.
 func wait(t *testing.T, asked *atomic.Int64, requests int64) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); asked.Load() < requests; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d requests in a minute, want %d", asked.Load(), requests)
-		}
-	}
+	polltest.Until(t, fmt.Sprint(requests, " requests"), func() bool { return asked.Load() >= requests })
 }
 
 // run runs one whole session against handler, of so many requests at the least.

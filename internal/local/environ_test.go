@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/internal/local"
+	"sweep.dev/sweep/internal/polltest"
 )
 
 func TestPassed(t *testing.T) {
@@ -46,7 +47,7 @@ func TestLaunch_environment(t *testing.T) {
 	spec.Roles[0].Argv = shell(`env; echo end; while :; do sleep 1; done`)
 	launch(t, m, spec)
 	var text string
-	waitFor(t, "the server's environment", func() bool {
+	polltest.Until(t, "the server's environment", func() bool {
 		b, err := os.ReadFile(spec.Roles[0].LogPath(0))
 		text = string(b)
 		return err == nil && strings.HasSuffix(text, "\nend\n")

@@ -20,6 +20,7 @@ import (
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/guard"
 	"sweep.dev/sweep/internal/local"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 )
 
@@ -105,7 +106,7 @@ func TestExec_context(t *testing.T) {
 	if !errors.Is(err, cause) {
 		t.Errorf("got %v", err)
 	}
-	waitFor(t, "the command's child to end", func() bool { return len(procfs.Descendants(os.Getpid())) <= before })
+	polltest.Until(t, "the command's child to end", func() bool { return len(procfs.Descendants(os.Getpid())) <= before })
 }
 
 func TestLogs_order(t *testing.T) {
@@ -277,7 +278,7 @@ func TestTerminate_ofAnotherProcess(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}()
-	waitFor(t, "the pod of another process", func() bool {
+	polltest.Until(t, "the pod of another process", func() bool {
 		text, _ := os.ReadFile(log)
 		return bytes.Contains(text, []byte("up"))
 	})
@@ -342,15 +343,6 @@ func TestLaunch_faults(t *testing.T) {
 			if ops := fmt.Sprint(l.States()); ops != "[intent create_sent gone_verified]" {
 				t.Errorf("%s %s: the ledger has %s", point, phase, ops)
 			}
-		}
-	}
-}
-
-func waitFor(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 )
 
@@ -90,7 +91,7 @@ func TestLaunch_peers(t *testing.T) {
 	}
 	for file, want := range map[string]string{"worker-0": "worker-0 plan\npeers 2\n", "worker-1": "worker-1 plan\npeers 2\n", "frontend-0": "frontend-0 plan\npeers 2\n"} {
 		log := filepath.Join(filepath.Dir(spec.Roles[0].LogPath(0)), file+".log")
-		waitFor(t, log, func() bool {
+		polltest.Until(t, log, func() bool {
 			text, _ := os.ReadFile(log)
 			return string(text) == want
 		})

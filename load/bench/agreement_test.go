@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/perf/benchmath"
+
+	"sweep.dev/sweep/internal/polltest"
 )
 
 var repeats = flag.Int("repeats", 10, "interleaved repeats of the agreement on a real engine")
@@ -114,18 +116,18 @@ func startVLLM(t *testing.T, root, dir string) string {
 		log.Close()
 	})
 	url := "http://127.0.0.1:" + port
-	for range 180 {
-		if resp, err := http.Get(url + "/health"); err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return url
-			}
+	if !polltest.Within(3*time.Minute, func() bool {
+		resp, err := http.Get(url + "/health")
+		if err != nil {
+			return false
 		}
-		time.Sleep(time.Second)
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	}) {
+		text, _ := os.ReadFile(log.Name())
+		t.Fatalf("vLLM does not answer:\n%s", text[max(0, len(text)-3000):])
 	}
-	text, _ := os.ReadFile(log.Name())
-	t.Fatalf("vLLM does not answer:\n%s", text[max(0, len(text)-3000):])
-	return ""
+	return url
 }
 
 func sweepOnVLLM(t *testing.T, p *place) []string {

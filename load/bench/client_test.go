@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 )
 
@@ -89,15 +90,15 @@ func start(t *testing.T) *bench {
 		_ = server.Wait()
 	})
 	b.url = "http://127.0.0.1:" + b.port
-	for range 100 {
-		if resp, err := http.Get(b.url + "/stats"); err == nil {
-			resp.Body.Close()
-			return b
+	polltest.Until(t, "the server answers", func() bool {
+		resp, err := http.Get(b.url + "/stats")
+		if err != nil {
+			return false
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatal("the server does not answer")
-	return nil
+		resp.Body.Close()
+		return true
+	})
+	return b
 }
 
 func output(t *testing.T, argv ...string) string {

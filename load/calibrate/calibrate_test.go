@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/nullserver"
 	"sweep.dev/sweep/load/openai"
@@ -173,13 +174,9 @@ func TestServer_parentKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait() // killed
-	for range 200 {
-		if err := syscall.Kill(pid, 0); errors.Is(err, syscall.ESRCH) || zombie(pid) {
-			return
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Errorf("the null server %d still runs", pid)
+	polltest.Until(t, "the null server's end", func() bool {
+		return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || zombie(pid)
+	})
 }
 
 // zombie says that a process has ended and nobody has asked how: in a container

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"sweep.dev/sweep/internal/polltest"
 )
 
 const asServer = "SWEEP_TEST_NULL_SERVER"
@@ -199,11 +201,7 @@ func TestServer_slowAndLeaving(t *testing.T) {
 	}
 	gone := dial("n=100000&itl=1000")
 	slow := dial("n=40000&mode=2&k=64") // 11 MB, more than buffers hold
-	for end := time.Now().Add(time.Minute); stats(t, s.URL()).Requests < 2; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the server does not answer them")
-		}
-	}
+	polltest.Until(t, "the server answers them", func() bool { return stats(t, s.URL()).Requests >= 2 })
 	gone.Close()
 	if _, err := ask1(s.URL(), "n=5&itl=1000"); err != nil {
 		t.Error(err)

@@ -15,11 +15,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"sweep.dev/sweep/internal/exposition"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/ports"
 	"sweep.dev/sweep/sim"
 )
@@ -112,10 +112,8 @@ func get(t *testing.T, url string) (int, string) {
 // until waits for something to be true.
 func until(t *testing.T, what string, p *process, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s\n%s", what, p.log)
-		}
+	if !polltest.Within(polltest.Patience, is) {
+		t.Fatalf("never: %s\n%s", what, p.log)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"sweep.dev/sweep/internal/polltest"
 )
 
 // clock has what reads a clock, waits for one, or is a duration.
@@ -23,6 +25,7 @@ var clock = map[string]bool{
 	"time.NewTimer": true, "time.NewTicker": true,
 	"time.Millisecond": true, "time.Second": true, "time.Minute": true,
 	"context.WithTimeout": true, "context.WithDeadline": true,
+	"polltest.Until": true, "polltest.Within": true,
 }
 
 func main() {

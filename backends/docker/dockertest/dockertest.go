@@ -19,6 +19,8 @@ import (
 	"github.com/moby/moby/api/pkg/stdcopy"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+
+	"sweep.dev/sweep/internal/polltest"
 )
 
 // Task is what makes a machine fit for these tests.
@@ -110,12 +112,11 @@ func Start(t testing.TB, root string) *Daemon {
 	if d.API, err = client.New(client.WithHost(d.Host)); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+	if !polltest.Within(patience, func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		_, err := d.API.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
-		cancel()
-		if err == nil {
-			return d
+		defer cancel()
+		if _, err = d.API.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err == nil {
+			return true
 		}
 		select {
 		case <-ended:
@@ -123,10 +124,11 @@ func Start(t testing.TB, root string) *Daemon {
 			t.Fatalf("dockerd has ended:\n%s", tail(log.Name()))
 		default:
 		}
-		if time.Now().After(end) {
-			t.Fatalf("dockerd does not answer: %v\n%s", err, tail(log.Name()))
-		}
+		return false
+	}) {
+		t.Fatalf("dockerd does not answer: %v\n%s", err, tail(log.Name()))
 	}
+	return d
 }
 
 func tail(path string) string {

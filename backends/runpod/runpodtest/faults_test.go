@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"sweep.dev/sweep/internal/polltest"
 )
 
 func TestParseFault(t *testing.T) {
@@ -141,7 +143,7 @@ func TestFaults_createLate(t *testing.T) {
 		e := start(t, Options{Faults: []string{"create-late=" + lasts.String()}})
 		ask(t, e, 500, "POST", "/v2/pods", request("a", forever))
 		early := len(e.Audit().Pods) != 0
-		within(t, "the late pod shows up", func() bool { return len(names(t, e)) == 1 })
+		polltest.Until(t, "the late pod shows up", func() bool { return len(names(t, e)) == 1 })
 		if early {
 			return "the pod is there at once"
 		}
@@ -162,7 +164,7 @@ func TestFaults_seen(t *testing.T) {
 		if len(e.Audit().Alive()) != 1 {
 			t.Error("a pod that was not found is gone")
 		}
-		within(t, "it is seen", func() bool { return look(t, e, id) != nil && len(names(t, e)) == 1 })
+		polltest.Until(t, "it is seen", func() bool { return look(t, e, id) != nil && len(names(t, e)) == 1 })
 		return ""
 	})
 }
@@ -174,19 +176,19 @@ func TestFaults_pod(t *testing.T) {
 	}
 	status := func(t *testing.T, e *Emulator, id, want string) map[string]any {
 		var p map[string]any
-		within(t, "status "+want, func() bool { p = look(t, e, id); return p["status"] == want })
+		polltest.Until(t, "status "+want, func() bool { p = look(t, e, id); return p["status"] == want })
 		return p
 	}
 	logged := func(t *testing.T, e *Emulator, id, want string) {
 		t.Helper()
-		within(t, "the system's log has "+want, func() bool {
+		polltest.Until(t, "the system's log has "+want, func() bool {
 			return strings.Contains(strings.Join(lines(e, id, "system"), "\n"), want)
 		})
 	}
 	t.Run("zero-gpu", func(t *testing.T) {
 		e := start(t, Options{Faults: []string{"zero-gpu"}})
 		id := askAs(t, e, e.Key(), 201, "POST", "/v2/pods", request("a", "nvidia-smi; exec tail -f /dev/null")).body["id"].(string)
-		within(t, "nvidia-smi finds nothing", func() bool {
+		polltest.Until(t, "nvidia-smi finds nothing", func() bool {
 			return strings.Contains(strings.Join(lines(e, id, "container"), "\n"), "No devices were found")
 		})
 		p := askAs(t, e, e.Key(), 200, "GET", "/v2/pods/"+id, nil).body // a count of 0 is not in the document
@@ -223,7 +225,7 @@ func TestFaults_pod(t *testing.T) {
 		inTime(t, func(lasts time.Duration) string {
 			e, id := made(t, "pod-dies="+lasts.String())
 			ran := false
-			within(t, "it is EXITED", func() bool {
+			polltest.Until(t, "it is EXITED", func() bool {
 				p := look(t, e, id)
 				ran = ran || p["runtime"] != nil
 				return p["status"] == "EXITED"
@@ -239,7 +241,7 @@ func TestFaults_pod(t *testing.T) {
 	})
 	t.Run("pod-vanishes", func(t *testing.T) {
 		e, id := made(t, "pod-vanishes=50ms")
-		within(t, "it is gone", func() bool { return look(t, e, id) == nil && len(names(t, e)) == 0 })
+		polltest.Until(t, "it is gone", func() bool { return look(t, e, id) == nil && len(names(t, e)) == 0 })
 		if a := e.Audit(); len(a.Alive()) != 0 || a.Pods[0].Gone.IsZero() {
 			t.Errorf("it is there: %v", a.Pods)
 		}
@@ -283,10 +285,10 @@ func TestFaults_pod(t *testing.T) {
 				return err == nil
 			}
 			if fault == "" {
-				within(t, "its port answers", dial)
+				polltest.Until(t, "its port answers", dial)
 				continue
 			}
-			within(t, "its engine is up", func() bool {
+			polltest.Until(t, "its engine is up", func() bool {
 				return strings.Contains(strings.Join(lines(e, id, "container"), "\n"), "startup complete")
 			})
 			if dial() {
@@ -360,7 +362,7 @@ func TestFaults_delete(t *testing.T) {
 			ask(t, e, 204, "DELETE", "/v2/pods/"+id, nil)
 			var seen []any
 			listed := 0
-			within(t, "it is gone", func() bool {
+			polltest.Until(t, "it is gone", func() bool {
 				list := len(names(t, e))
 				p := look(t, e, id)
 				if p == nil {

@@ -17,6 +17,7 @@ import (
 
 	"sweep.dev/sweep/backends/runpod/runpodtest/podtest"
 	"sweep.dev/sweep/internal/guard"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/sim"
 )
 
@@ -171,17 +172,6 @@ func names(t *testing.T, e *Emulator) []string {
 	return found
 }
 
-// within waits until a thing is so. The time is a bound for a hang.
-func within(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if so() {
-			return
-		}
-	}
-	t.Fatalf("never: %s", what)
-}
-
 // inTime tries what looks at something that lasts for a while only: again and for
 // longer where a busy machine let it look too late. try returns what was wrong.
 func inTime(t *testing.T, try func(lasts time.Duration) (wrong string)) {
@@ -201,7 +191,7 @@ func inTime(t *testing.T, try func(lasts time.Duration) (wrong string)) {
 func running(t *testing.T, e *Emulator, id string) map[string]any {
 	t.Helper()
 	var p map[string]any
-	within(t, "the pod has a runtime", func() bool {
+	polltest.Until(t, "the pod has a runtime", func() bool {
 		p = look(t, e, id)
 		return p != nil && p["runtime"] != nil
 	})

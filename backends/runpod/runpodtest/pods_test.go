@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 )
 
@@ -138,7 +139,7 @@ func TestEngine(t *testing.T) {
 	if made["status"] != "PROVISIONING" {
 		t.Errorf("made: %v", made["status"])
 	}
-	within(t, "RUNNING without a runtime", func() bool {
+	polltest.Until(t, "RUNNING without a runtime", func() bool {
 		p := look(t, e, id)
 		return p["status"] == "RUNNING" && p["runtime"] == nil && p["ssh"].(map[string]any)["direct"] == nil
 	})
@@ -163,7 +164,7 @@ func TestEngine(t *testing.T) {
 		b, _ := io.ReadAll(resp.Body)
 		return resp.StatusCode, string(b)
 	}
-	within(t, "the engine is healthy", func() bool { status, _ := get(base, "/health", ""); return status == 200 })
+	polltest.Until(t, "the engine is healthy", func() bool { status, _ := get(base, "/health", ""); return status == 200 })
 	if status, _ := get(base, "/v1/models", ""); status != 401 {
 		t.Errorf("without the pod's key: %d", status)
 	}
@@ -205,7 +206,7 @@ func TestEngine(t *testing.T) {
 		}
 	}
 	ask(t, e, 204, "DELETE", "/v2/pods/"+id, nil)
-	within(t, "its processes are gone", func() bool {
+	polltest.Until(t, "its processes are gone", func() bool {
 		return len(procfs.With(map[string]string{"HOME": filepath.Join(e.dir, id)})) == 0
 	})
 	if a := e.Audit(); a.Err(0) != nil || a.USD <= 0 || a.MostPods != 1 {
@@ -235,28 +236,28 @@ func TestRestart(t *testing.T) {
 	has := func(line string) func() bool {
 		return func() bool { return slices.Contains(lines(e, id, "container"), line) }
 	}
-	within(t, "the third start", has("start 3"))
+	polltest.Until(t, "the third start", has("start 3"))
 	if diff := cmp.Diff([]string{"start 1", "start 2", "start 3"}, lines(e, id, "container")); diff != "" {
 		t.Errorf("starts (-want +got): %s", diff)
 	}
 	if n := strings.Count(strings.Join(lines(e, id, "system"), "\n"), "container exited with code 7"); n != 2 {
 		t.Errorf("%d ends in the log: %q", n, lines(e, id, "system"))
 	}
-	within(t, "its restarts are counted", func() bool { return e.Audit().Pods[0].Restarts == 2 })
+	polltest.Until(t, "its restarts are counted", func() bool { return e.Audit().Pods[0].Restarts == 2 })
 
 	ask(t, e, 409, "POST", "/v2/pods/"+id+"/action", `{"action":"start"}`)
 	ask(t, e, 200, "POST", "/v2/pods/"+id+"/action", `{"action":"restart"}`)
-	within(t, "a restart that was asked for", has("start 4"))
+	polltest.Until(t, "a restart that was asked for", has("start 4"))
 	ask(t, e, 200, "PATCH", "/v2/pods/"+id, `{"locked":true,"name":"b"}`)
 	ask(t, e, 409, "POST", "/v2/pods/"+id+"/action", `{"action":"stop"}`)
 	ask(t, e, 200, "PATCH", "/v2/pods/"+id, `{"locked":false}`)
 	ask(t, e, 422, "PATCH", "/v2/pods/"+id, `{"status":"EXITED"}`)
 	ask(t, e, 200, "POST", "/v2/pods/"+id+"/action", `{"action":"stop"}`)
 	ask(t, e, 409, "POST", "/v2/pods/"+id+"/action", `{"action":"restart"}`)
-	within(t, "nothing runs", func() bool { return len(procfs.With(map[string]string{"HOME": filepath.Join(e.dir, id)})) == 0 })
+	polltest.Until(t, "nothing runs", func() bool { return len(procfs.With(map[string]string{"HOME": filepath.Join(e.dir, id)})) == 0 })
 	before := len(lines(e, id, "container"))
 	ask(t, e, 200, "POST", "/v2/pods/"+id+"/action", `{"action":"start"}`)
-	within(t, "a start with a new disk", func() bool {
+	polltest.Until(t, "a start with a new disk", func() bool {
 		all := lines(e, id, "container")
 		return len(all) > before && all[before] == "start 1"
 	})
@@ -270,7 +271,7 @@ func TestImage_unknown(t *testing.T) {
 	req := request("a", forever)
 	req["image"] = "nobody/knows:1"
 	id := ask(t, e, 201, "POST", "/v2/pods", req).body["id"].(string)
-	within(t, "it is EXITED", func() bool { return look(t, e, id)["status"] == "EXITED" })
+	polltest.Until(t, "it is EXITED", func() bool { return look(t, e, id)["status"] == "EXITED" })
 }
 
 // TestStock: what is rented is not in stock, until it is given back.
@@ -313,7 +314,7 @@ func TestStock(t *testing.T) {
 func TestPodKey(t *testing.T) {
 	e := start(t, Options{})
 	a, b := create(t, e, "a", "echo $RUNPOD_API_KEY; "+forever), create(t, e, "b", forever)
-	within(t, "the key is printed", func() bool { return len(lines(e, a, "container")) > 0 })
+	polltest.Until(t, "the key is printed", func() bool { return len(lines(e, a, "container")) > 0 })
 	key := lines(e, a, "container")[0]
 	askAs(t, e, key, 200, "GET", "/v2/pods/"+a, nil)
 	askAs(t, e, key, 403, "GET", "/v2/pods/"+b, nil)
@@ -449,7 +450,7 @@ func events(t *testing.T, e *Emulator, path, last string, n int) []string {
 func TestLogs(t *testing.T) {
 	e := start(t, Options{})
 	id := create(t, e, "a", `for i in 1 2 3 4 5; do echo "line $i <>"; done; until [ -e $HOME/go ]; do sleep 0.02; done; printf 'more\nno end'; exec tail -f /dev/null`)
-	within(t, "five lines", func() bool { return len(lines(e, id, "container")) == 5 })
+	polltest.Until(t, "five lines", func() bool { return len(lines(e, id, "container")) == 5 })
 	path := "/v2/pods/" + id + "/logs"
 
 	all := events(t, e, path+"?source=container", "", 10)
@@ -501,7 +502,7 @@ func TestProxy(t *testing.T) {
 		return resp.StatusCode, string(b), err
 	}
 	// It boots: nothing listens yet, and then something does.
-	within(t, "the engine answers", func() bool {
+	polltest.Until(t, "the engine answers", func() bool {
 		status, _, err := do("GET", "/health", "")
 		if status != 200 && status != 502 {
 			t.Fatalf("%d %v", status, err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 )
 
@@ -82,18 +83,16 @@ func TestMain_pod(t *testing.T) {
 		t.Errorf("more than the stock: %d %v", status, v)
 	}
 	id := made["id"].(string)
-	healthy := false
-	for end := time.Now().Add(60 * time.Second); !healthy && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	if !polltest.Within(polltest.Patience, func() bool {
 		_, p := request("GET", base+"/v2/pods/"+id, key, "")
 		runtime, _ := p["runtime"].(map[string]any)
 		if runtime == nil {
-			continue
+			return false
 		}
 		public := runtime["ports"].([]any)[0].(map[string]any)["public"]
 		status, models := request("GET", fmt.Sprintf("http://127.0.0.1:%v/v1/models", public), "sk-test", "")
-		healthy = status == 200 && models["data"] != nil
-	}
-	if !healthy {
+		return status == 200 && models["data"] != nil
+	}) {
 		t.Error("the pod's engine never answered")
 	}
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {

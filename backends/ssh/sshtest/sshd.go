@@ -14,13 +14,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/ports"
 )
-
-// patience bounds every wait for something that must happen.
-const patience = 30 * time.Second
 
 // A Server is one sshd. It ends with the test.
 type Server struct {
@@ -88,16 +85,16 @@ func (s *Server) Run(t testing.TB) {
 	if err := s.sshd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	if !polltest.Within(polltest.Patience, func() bool {
 		conn, err := net.Dial("tcp", s.Addr())
-		if err == nil {
-			conn.Close()
-			return
+		if err != nil {
+			return false
 		}
-		if time.Now().After(end) {
-			s.Stop()
-			t.Fatalf("sshd does not listen: %v\n%s", err, said)
-		}
+		conn.Close()
+		return true
+	}) {
+		s.Stop()
+		t.Fatalf("sshd does not listen:\n%s", said)
 	}
 }
 

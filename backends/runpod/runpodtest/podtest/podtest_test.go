@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"sweep.dev/sweep/internal/guard"
+	"sweep.dev/sweep/internal/polltest"
 )
 
 func TestMain(m *testing.M) {
@@ -132,11 +133,11 @@ func TestStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for ready := false; !ready && ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+	polltest.Until(t, "it says something", func() bool {
 		mu.Lock()
-		ready = len(lines) > 0
-		mu.Unlock()
-	}
+		defer mu.Unlock()
+		return len(lines) > 0
+	})
 	if err := c.Stop(ctx); err != nil {
 		t.Fatal(err)
 	}
