@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,21 +22,36 @@ const few = 100
 // out, and the folders for which skip says so.
 func Each(t *testing.T, root string, skip func(rel string) bool, check func(rel string, set *token.FileSet, file *ast.File)) {
 	t.Helper()
+	each(t, root, func(rel string) bool { return !ofTests(rel) }, skip, check)
+}
+
+// EachTest calls check for every test file and every file of a package for tests.
+func EachTest(t *testing.T, root string, check func(rel string, set *token.FileSet, file *ast.File)) {
+	t.Helper()
+	each(t, root, ofTests, func(string) bool { return false }, check)
+}
+
+// ofTests says whether a file is read by the tests alone.
+func ofTests(rel string) bool {
+	return strings.HasSuffix(rel, "_test.go") || strings.Contains(path.Dir(rel)+"/", "test/")
+}
+
+func each(t *testing.T, root string, want, skip func(rel string) bool, check func(rel string, set *token.FileSet, file *ast.File)) {
+	t.Helper()
 	var files []string
-	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		name := e.Name()
-		rel, err := filepath.Rel(root, path)
+		rel, err := filepath.Rel(root, name)
 		if err != nil {
 			return err
 		}
 		rel = filepath.ToSlash(rel)
 		switch {
-		case e.IsDir() && rel != "." && (strings.HasPrefix(name, ".") || name == "testdata" || strings.HasSuffix(name, "test") || skip(rel)):
+		case e.IsDir() && rel != "." && (strings.HasPrefix(e.Name(), ".") || e.Name() == "testdata" || skip(rel)):
 			return fs.SkipDir
-		case !e.IsDir() && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
+		case !e.IsDir() && strings.HasSuffix(rel, ".go") && want(rel):
 			files = append(files, rel)
 		}
 		return nil
