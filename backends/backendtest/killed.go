@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 
 	"sweep.dev/sweep/backends"
@@ -72,14 +73,20 @@ func (s *suite) killed(tt *testing.T) {
 		for _, phase := range []effect.Phase{effect.Before, effect.After} {
 			tt.Run(fmt.Sprintf("%s %s", phase, point), func(tt *testing.T) {
 				tt.Parallel()
-				for n, up := 1, false; !up && n <= 8; n++ {
+				for n, up := 1, false; !up && n <= mostKills; n++ {
 					fault := fmt.Sprintf("%s:%s:kill@%d", point, phase, n)
 					tt.Run(fault, func(tt *testing.T) { up = s.killedAt(tt, fault) })
+					if up && n == 1 {
+						tt.Errorf("no launch comes to %s", point)
+					}
 				}
 			})
 		}
 	}
 }
+
+// mostKills bounds the launches that are killed at one side of a point.
+const mostKills = 8
 
 // killedAt is one launch. It says whether that came to its end before the fault.
 func (s *suite) killedAt(tt *testing.T, fault string) (up bool) {
@@ -115,10 +122,16 @@ func (s *suite) killedAt(tt *testing.T, fault string) (up bool) {
 			arrows = append(arrows, a)
 		}
 	}
-	_ = cmd.Process.Kill() // of one that was not killed yet
+	if up {
+		_ = cmd.Process.Kill()
+	}
 	err = cmd.Wait()
-	if len(arrows) == 0 || arrows[len(arrows)-1].State == backends.Gone {
+	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if status.Signal() != syscall.SIGKILL || len(arrows) > 0 && arrows[len(arrows)-1].State == backends.Gone {
 		t.Fatalf("it was not killed on the way: %v, recorded %+v", err, arrows)
+	}
+	if len(arrows) == 0 {
+		return false // nothing was to be made yet, and nothing was
 	}
 	ref := backends.Ref{Kind: arrows[0].Kind, RunID: t.spec.RunID, Pod: arrows[0].Pod, Name: arrows[0].Name, Details: arrows[0].At}
 	if last := arrows[len(arrows)-1].Ref; last != nil {
