@@ -1,7 +1,10 @@
 package ssh_test
 
 import (
+	"encoding/json"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -12,6 +15,7 @@ import (
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/backends/ssh"
 	"sweep.dev/sweep/backends/ssh/sshtest"
+	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/procfs"
 )
 
@@ -41,12 +45,19 @@ func spec(t *testing.T) backends.Spec {
 func TestContract(t *testing.T) {
 	s := server(t)
 	workdir := t.TempDir()
+	at, err := json.Marshal(login{s.Port, s.User, s.Key, s.KnownHosts, workdir})
+	if err != nil {
+		t.Fatal(err)
+	}
 	backendtest.Run(t, func(t *testing.T) (backends.Backend, backends.Spec) {
 		return configure(t, s, func(c *ssh.Config) { c.Workdir = workdir }), spec(t)
-	}, backendtest.OneRole(), backendtest.CrashWith(func(t *testing.T, d backends.Deployment) {
+	}, backendtest.CrashWith(func(t *testing.T, d backends.Deployment) {
 		kill(t, engine(t, d))
-	}))
-	if left, err := os.ReadDir(workdir); err != nil || len(left) != 0 {
+	}), backendtest.Killed(string(at), effect.SSHDial, effect.SSHRead, effect.SSHStart))
+	// A name that is used up stays, for a day.
+	left, err := filepath.Glob(filepath.Join(workdir, "*", "*"))
+	left = slices.DeleteFunc(left, func(path string) bool { return filepath.Base(path) == "gone" })
+	if err != nil || len(left) != 0 {
 		t.Errorf("left in the workdir: %v, %v", left, err)
 	}
 }

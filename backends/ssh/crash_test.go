@@ -14,6 +14,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/backends/ssh"
+	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/polltest"
 )
 
@@ -25,15 +26,38 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(parentVar); text != "" {
 		parent(text)
 	}
-	backendtest.Main(m)
+	backendtest.Main(m, func(config, dir string, fx *effect.Effects) (backends.Backend, backends.Spec, error) {
+		var at login
+		if err := json.Unmarshal([]byte(config), &at); err != nil {
+			return nil, backends.Spec{}, err
+		}
+		s, err := backendtest.SpecIn(dir)
+		if err != nil {
+			return nil, s, err
+		}
+		s.Expires = time.Now().Add(10 * time.Minute)
+		b, err := ssh.New(fx, at.config())
+		return b, s, err
+	})
+}
+
+// A login is how a process of its own reaches a server and its workdir.
+type login struct {
+	Port                           int
+	User, Key, KnownHosts, Workdir string
+}
+
+func (l login) config() ssh.Config {
+	c := ssh.Defaults()
+	c.Host, c.Port, c.User, c.Key, c.KnownHosts, c.Workdir = "127.0.0.1", l.Port, l.User, l.Key, l.KnownHosts, l.Workdir
+	return c
 }
 
 // An assignment is what a parent is told.
 type assignment struct {
-	Port                           int
-	User, Key, KnownHosts, Workdir string
-	Heartbeat, Life                time.Duration
-	Owner, Log                     string
+	login
+	Heartbeat, Life time.Duration
+	Owner, Log      string
 }
 
 func parent(text string) {
@@ -41,8 +65,8 @@ func parent(text string) {
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
 		panic(err)
 	}
-	c := ssh.Defaults()
-	c.Host, c.Port, c.User, c.Key, c.KnownHosts, c.Workdir, c.Heartbeat = "127.0.0.1", e.Port, e.User, e.Key, e.KnownHosts, e.Workdir, e.Heartbeat
+	c := e.config()
+	c.Heartbeat = e.Heartbeat
 	b, err := ssh.New(nil, c)
 	if err != nil {
 		panic(err)
@@ -67,7 +91,7 @@ func parent(text string) {
 func orphan(t *testing.T, b *ssh.Backend, c ssh.Config, life time.Duration) (backends.Ref, string) {
 	t.Helper()
 	owner := "owner-" + rand.Text()
-	e := assignment{c.Port, c.User, c.Key, c.KnownHosts, c.Workdir, c.Heartbeat, life, owner, t.TempDir() + "/log"}
+	e := assignment{login{c.Port, c.User, c.Key, c.KnownHosts, c.Workdir}, c.Heartbeat, life, owner, t.TempDir() + "/log"}
 	text, err := json.Marshal(e)
 	if err != nil {
 		t.Fatal(err)
