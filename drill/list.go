@@ -140,6 +140,7 @@ func none() map[effect.Point]string {
 		effect.LedgerStopped: "a person stops a pod outside of its run, in the ledger of the machine",
 		effect.AttemptRemove: "an attempt is discarded while sweep lives only where its server dies",
 		effect.BallastRemove: "a full disk",
+		effect.AgentStart:    "each of the deployments is one server",
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/bootstrap"
+	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/runpodapi"
 )
 
@@ -20,7 +21,7 @@ func (r *remote) StartReplica(ctx context.Context, n int) error {
 		return nil // the bootstrap has
 	}
 	for {
-		err := r.agent.Start(ctx, n)
+		err := r.b.Effects.Call(ctx, effect.AgentStart, func(ctx context.Context) error { return r.agent.Start(ctx, n) })
 		if err == nil || errors.Is(err, bootstrap.ErrOver) {
 			return err
 		}

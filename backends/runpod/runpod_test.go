@@ -21,6 +21,7 @@ import (
 	"sweep.dev/sweep/backends/runpod/runpodtest/podtest"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/bootstrap"
+	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/internal/runpodapi"
@@ -29,7 +30,17 @@ import (
 	"sweep.dev/sweep/result/finding"
 )
 
-func TestMain(m *testing.M) { backendtest.Main(m) }
+func TestMain(m *testing.M) {
+	backendtest.Main(m, func(config, dir string, fx *effect.Effects) (backends.Backend, backends.Spec, error) {
+		at := strings.Fields(config)
+		s, err := backendtest.SpecIn(dir)
+		if err != nil {
+			return nil, s, err
+		}
+		b, err := New(fx, configOf(at[0], at[1], at[2]))
+		return b, rentedSpec(s), err
+	})
+}
 
 // image is what the emulator runs the test's own server in.
 const image = "example.com/server:1"
@@ -54,9 +65,7 @@ func emulator(t *testing.T, faults ...string) *runpodtest.Emulator {
 // backend is one whose patience is short enough for a test.
 func backend(t *testing.T, e *runpodtest.Emulator, change ...func(*Config)) *Backend {
 	t.Helper()
-	c := DefaultConfig
-	c.Key, c.BaseURL, c.ProxyURL = secret.New("${RUNPOD_API_KEY}", e.Key()), e.URL(), e.ProxyURL()
-	c.Poll, c.Patience, c.Rate = 50*time.Millisecond, 4*time.Second, 60_000
+	c := configOf(e.Key(), e.URL(), e.ProxyURL())
 	for _, f := range change {
 		f(&c)
 	}
@@ -67,10 +76,20 @@ func backend(t *testing.T, e *runpodtest.Emulator, change ...func(*Config)) *Bac
 	return b
 }
 
+func configOf(key, url, proxyURL string) Config {
+	c := DefaultConfig
+	c.Key, c.BaseURL, c.ProxyURL = secret.New("${RUNPOD_API_KEY}", key), url, proxyURL
+	c.Poll, c.Patience, c.Rate = 50*time.Millisecond, 4*time.Second, 60_000
+	return c
+}
+
 // spec is a deployment of the test's own server in a pod.
 func spec(t *testing.T) backends.Spec {
 	t.Helper()
-	s := backendtest.Spec(t)
+	return rentedSpec(backendtest.Spec(t))
+}
+
+func rentedSpec(s backends.Spec) backends.Spec {
 	s.GPU, s.GPUs = "rtx-2000-ada", 1
 	s.Expires = time.Now().Add(10 * time.Minute)
 	s.Grace = time.Second
@@ -85,7 +104,7 @@ func TestContract(t *testing.T) {
 	}, backendtest.Remote(), backendtest.CrashWith(crash), backendtest.SpoilWith(func(s *backends.Spec) {
 		s.Roles = slices.Clone(s.Roles)
 		s.Roles[0].Image = ""
-	}))
+	}), backendtest.Killed(e.Key()+" "+e.URL()+" "+e.ProxyURL(), effect.RunpodCreate, effect.RunpodRead, effect.AgentStart))
 	if err := e.Audit().Err(0); err != nil {
 		t.Error(err)
 	}

@@ -91,6 +91,7 @@ const (
 	CommandDelete Point = "command.delete"
 	CommandRead   Point = "command.read"
 	CommandKill   Point = "command.kill" // it takes too long, or nobody needs it any more
+	AgentStart    Point = "agent.start"  // one of several servers of a pod
 	AgentBeat     Point = "agent.beat"   // the heartbeat to a pod
 	AgentEnd      Point = "agent.end"    // what a pod's own agent is told to do
 )
@@ -148,7 +149,7 @@ func Points() []Point {
 		RunpodCreate, RunpodDelete, RunpodAction, RunpodRead,
 		DockerPull, DockerCreate, DockerStart, DockerStop, DockerRemove, DockerGroup, DockerUngroup, DockerExec, DockerRead,
 		SSHDial, SSHStart, SSHStop, SSHRead,
-		CommandCreate, CommandDelete, CommandRead, CommandKill, AgentBeat, AgentEnd,
+		CommandCreate, CommandDelete, CommandRead, CommandKill, AgentStart, AgentBeat, AgentEnd,
 		LaunchMkdir,
 		LaunchCreate, LaunchWrite, LaunchSync, LaunchRename, LaunchDirsync,
 		LogCreate,
