@@ -58,14 +58,31 @@ func (b *Backend) run(ctx context.Context, op string, request any, out io.Writer
 	if err != nil {
 		return err
 	}
+	var in io.Reader = bytes.NewReader(text)
 	point := effect.CommandRead
 	switch op {
 	case protocol.OpCreate:
-		point = effect.CommandCreate
+		point, in = effect.CommandCreate, &sending{in, b.fx}
 	case protocol.OpDelete:
 		point = effect.CommandDelete
 	}
-	return b.fx.Run(ctx, point, effect.CommandKill, []string{b.c.Program, op}, text, out)
+	return b.fx.Run(ctx, point, effect.CommandKill, []string{b.c.Program, op}, in, out)
+}
+
+// sending is a request of which it matters when the program has all of it.
+type sending struct {
+	io.Reader
+	fx *effect.Effects
+}
+
+func (s *sending) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if errors.Is(err, io.EOF) {
+		if fault := s.fx.Do(effect.CommandSent, func() error { return nil }); fault != nil {
+			return n, fault
+		}
+	}
+	return n, err
 }
 
 // problem is what the program says went wrong; known says that it has a class.

@@ -521,7 +521,7 @@ func TestBare(t *testing.T) {
 // that failed can be asked for again.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []string{"command.create:before:err=EIO", "command.create:after:err=EIO", "command.delete:before:err=EIO", "command.delete:after:err=EIO"} {
+	for _, fault := range []string{"command.create:before:err=EIO", "command.create:after:err=EIO", "command.sent:before:err=EIO", "command.delete:before:err=EIO", "command.delete:after:err=EIO"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			fx, err := effect.New(fault)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/procfs"
 )
 
 // TestMain lets this test binary play the program that a fault ends.
@@ -25,8 +26,16 @@ func TestMain(m *testing.M) {
 		child(spec, os.Args[1])
 		os.Exit(0)
 	}
+	if path, ok := os.LookupEnv("EFFECT_TEST_RUN"); ok {
+		var fx *effect.Effects
+		fmt.Println(fx.Run(context.Background(), effect.SpawnTool, effect.KillTool, []string{"/bin/sh", "-c", script}, strings.NewReader(path), io.Discard))
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
+
+// script writes its pid to the file that stdin names, and stays.
+const script = `read -r path; echo $$ >"$path.new"; mv "$path.new" "$path"; sleep 1000; :`
 
 func child(spec, path string) {
 	fx, err := effect.New(spec)
@@ -282,6 +291,76 @@ func runChild(t *testing.T, spec, path string) (killed bool, out string) {
 		killed = exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
 	}
 	return killed, string(b)
+}
+
+// A command ends with the process that runs it, also by kill -9.
+func TestRun_killed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pid")
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "EFFECT_TEST_RUN="+path)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Wait() }()
+	pid := 0
+	wait(t, "the command runs", func() bool {
+		text, err := os.ReadFile(path)
+		if err == nil {
+			_, err = fmt.Sscan(string(text), &pid)
+		}
+		return err == nil
+	})
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, "the command ends", func() bool {
+		p, ok := procfs.Stat(pid)
+		return !ok || !p.Alive()
+	})
+}
+
+// A command that has ended leaves what it has started, and how it ended is told.
+func TestRun(t *testing.T) {
+	var fx *effect.Effects
+	run := func(script, stdin string) (string, error) {
+		var out strings.Builder
+		err := fx.Run(t.Context(), effect.SpawnTool, effect.KillTool, []string{"/bin/sh", "-c", script}, strings.NewReader(stdin), &out)
+		return out.String(), err
+	}
+	out, err := run(`cat; sleep 1000 >/dev/null 2>&1 & echo $!`, "said\n")
+	pid := 0
+	if _, scan := fmt.Sscanf(out, "said\n%d", &pid); scan != nil || err != nil {
+		t.Fatalf("got %q, %v", out, err)
+	}
+	if err := fx.Kill(effect.KillTool, pid, syscall.SIGKILL); err != nil {
+		t.Errorf("what was to go on: %v", err)
+	}
+	if _, err := run(`echo why >&2; exit 3`, ""); err == nil || err.Error() != "exit status 3: why" {
+		t.Errorf("got %v", err)
+	}
+	if _, err := run(`kill -9 $$`, ""); err == nil || err.Error() != "signal: killed" {
+		t.Errorf("got %v", err)
+	}
+	err = fx.Run(t.Context(), effect.SpawnTool, effect.KillTool, []string{"/no/such/command"}, nil, io.Discard)
+	if !errors.Is(err, effect.ErrNotStarted) || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	for rule, ran := range map[string]bool{"spawn.tool:before:err=EIO": false, "spawn.tool:after:err=EIO": true} {
+		var out strings.Builder
+		err := mustNew(t, rule).Run(t.Context(), effect.SpawnTool, effect.KillTool, []string{"echo", "here"}, nil, &out)
+		if !errors.Is(err, syscall.EIO) || errors.Is(err, effect.ErrNotStarted) == ran || (out.String() == "here\n") != ran {
+			t.Errorf("%s: got %q, %v", rule, &out, err)
+		}
+	}
+}
+
+func wait(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
 }
 
 func TestActions_inAChild(t *testing.T) {

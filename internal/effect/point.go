@@ -87,7 +87,8 @@ const (
 	SSHStart      Point = "ssh.start" // the engine, detached on the host
 	SSHStop       Point = "ssh.stop"
 	SSHRead       Point = "ssh.read"
-	CommandCreate Point = "command.create" // a provider's program is started, to make a unit
+	CommandCreate Point = "command.create" // a provider's program makes a unit
+	CommandSent   Point = "command.sent"   // it has all of the request for that, and no answer was read
 	CommandDelete Point = "command.delete"
 	CommandRead   Point = "command.read"
 	CommandKill   Point = "command.kill" // it takes too long, or nobody needs it any more
@@ -149,7 +150,7 @@ func Points() []Point {
 		RunpodCreate, RunpodDelete, RunpodAction, RunpodRead,
 		DockerPull, DockerCreate, DockerStart, DockerStop, DockerRemove, DockerGroup, DockerUngroup, DockerExec, DockerRead,
 		SSHDial, SSHStart, SSHStop, SSHRead,
-		CommandCreate, CommandDelete, CommandRead, CommandKill, AgentStart, AgentBeat, AgentEnd,
+		CommandCreate, CommandSent, CommandDelete, CommandRead, CommandKill, AgentStart, AgentBeat, AgentEnd,
 		LaunchMkdir,
 		LaunchCreate, LaunchWrite, LaunchSync, LaunchRename, LaunchDirsync,
 		LogCreate,
