@@ -2,6 +2,7 @@ package command_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -13,18 +14,31 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/backendtest"
 	"sweep.dev/sweep/backends/command"
+	"sweep.dev/sweep/internal/effect"
 )
 
 // example is the provider of docs/providers.md.
 const example = "../../docs/providers/local.py"
 
+// unitsVar is where the example has its units; who is killed has those of the test.
+const unitsVar = "LOCAL_UNITS"
+
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "local-units")
-	if err != nil {
-		panic(err)
+	if os.Getenv(unitsVar) == "" {
+		dir, err := os.MkdirTemp("", "local-units")
+		if err != nil {
+			panic(err)
+		}
+		_ = os.Setenv(unitsVar, dir)
 	}
-	_ = os.Setenv("LOCAL_UNITS", dir)
-	backendtest.Main(m)
+	backendtest.Main(m, func(config, dir string, fx *effect.Effects) (backends.Backend, backends.Spec, error) {
+		var c command.Config
+		if err := json.Unmarshal([]byte(config), &c); err != nil {
+			return nil, backends.Spec{}, err
+		}
+		b, err := command.New(fx, c)
+		return b, specIn(dir), err
+	})
 }
 
 // server answers everything, and ends at /crash.
@@ -44,7 +58,7 @@ http.server.ThreadingHTTPServer((sys.argv[1], int(sys.argv[2])), Handler).serve_
 // made is a backend over a program, and a server that runs wherever python3 does.
 func made(t *testing.T, program string, change func(*command.Config)) (*command.Backend, backends.Spec) {
 	t.Helper()
-	c := command.Config{Program: program, Bootstrap: true, Listen: cmp.Or(os.Getenv("SWEEP_TEST_LISTEN"), "127.0.0.1")}
+	c := configOf(program)
 	if change != nil {
 		change(&c)
 	}
@@ -52,8 +66,16 @@ func made(t *testing.T, program string, change func(*command.Config)) (*command.
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	return b, backends.Spec{
+	return b, specIn(t.TempDir())
+}
+
+func configOf(program string) command.Config {
+	return command.Config{Program: program, Bootstrap: true, Listen: cmp.Or(os.Getenv("SWEEP_TEST_LISTEN"), "127.0.0.1")}
+}
+
+// specIn is such a server with its logs in a folder.
+func specIn(dir string) backends.Spec {
+	return backends.Spec{
 		Owner: "owner", RunID: "run", Pod: "d1-l01", Engine: "python", Model: "none", Grace: 5 * time.Second,
 		Image: os.Getenv("SWEEP_TEST_IMAGE"), GPU: os.Getenv("SWEEP_TEST_GPU"),
 		Roles: []backends.Role{{
@@ -88,8 +110,9 @@ func get(t *testing.T, d backends.Deployment, role, path string) error {
 func TestContract(t *testing.T) {
 	t.Parallel()
 	program, where := os.Getenv("SWEEP_TEST_PROGRAM"), os.Getenv("SWEEP_TEST_HOST")
+	var late time.Duration // how long it can take until find sees what an ended create has made; 0 is as always
 	if program == "" {
-		program, where = example, "127.0.0.1"
+		program, where, late = example, "127.0.0.1", time.Second
 	}
 	options := []backendtest.Option{
 		backendtest.Remote(),
@@ -100,10 +123,19 @@ func TestContract(t *testing.T) {
 			}
 		}),
 	}
+	killed := configOf(program)
+	killed.Host = where
+	text, err := json.Marshal(killed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options = append(options, backendtest.Killed(string(text), effect.CommandCreate, effect.CommandSent))
 	if where == "" {
 		options = append(options, backendtest.OneRole())
 	}
 	backendtest.Run(t, func(t *testing.T) (backends.Backend, backends.Spec) {
-		return made(t, program, func(c *command.Config) { c.Host = where })
+		b, spec := made(t, program, func(c *command.Config) { c.Host = where })
+		b.Late = cmp.Or(late, b.Late)
+		return b, spec
 	}, options...)
 }

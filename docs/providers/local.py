@@ -48,13 +48,19 @@ def create(ask):
 def find(ask):
     say(version=1, instances=[instance(json.loads(r.read_text())) for r in ROOT.glob(ask["name"] + "*/request")])
 
+def kill(unit, sign):
+    try:
+        os.killpg(int((unit / "pid").read_text()), sign)
+        return True
+    except (OSError, ValueError):
+        return False  # it is not that far, or over
+
 def delete(ask):
     unit = ROOT / ask["id"]
     for sign, patience in (signal.SIGTERM, ask["grace_s"] + 2), (signal.SIGKILL, 5):
-        end = time.monotonic() + patience
-        if alive(unit):
-            os.killpg(int((unit / "pid").read_text()), sign)
+        end, asked = time.monotonic() + patience, False
         while alive(unit) and time.monotonic() < end:
+            asked = asked or kill(unit, sign)
             time.sleep(0.05)
     if alive(unit):
         fail("failed", "it does not end")
