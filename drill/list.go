@@ -112,10 +112,10 @@ func (s scenario) hidesPods() bool {
 	})
 }
 
-// reached says whether a run on a provider can come to a point.
+// reached says whether a run on RunPod can come to a point.
 func reached(p effect.Point) bool {
 	family, _, _ := strings.Cut(string(p), ".")
-	return !slices.Contains([]string{"docker", "ssh", "spawn", "kill"}, family)
+	return !slices.Contains([]string{"docker", "ssh", "command", "spawn", "kill"}, family)
 }
 
 // Points that a run comes to only after something else has happened: where it
