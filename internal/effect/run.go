@@ -30,7 +30,7 @@ func (e *Effects) Run(ctx context.Context, run, kill Point, argv []string, stdin
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	group, leave, err := newGroup()
+	group, leave, err := newGroup(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotStarted, err)
 	}
@@ -70,8 +70,8 @@ const follower = `read -r over || kill -s KILL -- "-$$"`
 
 // newGroup makes a process group that is killed when this process ends before leave
 // is called.
-func newGroup() (id int, leave func(), err error) {
-	cmd := exec.Command("/bin/sh", "-c", follower)
+func newGroup(ctx context.Context) (id int, leave func(), err error) {
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), "/bin/sh", "-c", follower)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	hold, err := cmd.StdinPipe()
 	if err != nil {
