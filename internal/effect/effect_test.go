@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 )
 
@@ -303,7 +304,7 @@ func TestRun_killed(t *testing.T) {
 	}
 	defer func() { _ = cmd.Wait() }()
 	pid := 0
-	wait(t, "the command runs", func() bool {
+	polltest.Until(t, "the command runs", func() bool {
 		text, err := os.ReadFile(path)
 		if err == nil {
 			_, err = fmt.Sscan(string(text), &pid)
@@ -313,7 +314,7 @@ func TestRun_killed(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, "the command ends", func() bool {
+	polltest.Until(t, "the command ends", func() bool {
 		p, ok := procfs.Stat(pid)
 		return !ok || !p.Alive()
 	})
@@ -350,15 +351,6 @@ func TestRun(t *testing.T) {
 		err := mustNew(t, rule).Run(t.Context(), effect.SpawnTool, effect.KillTool, []string{"echo", "here"}, nil, &out)
 		if !errors.Is(err, syscall.EIO) || errors.Is(err, effect.ErrNotStarted) == ran || (out.String() == "here\n") != ran {
 			t.Errorf("%s: got %q, %v", rule, &out, err)
-		}
-	}
-}
-
-func wait(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within a minute: %s", what)
 		}
 	}
 }
