@@ -15,33 +15,54 @@ type Precision struct {
 	MinRequests int // completed
 }
 
-// batches is into how many parts a series is cut. Requests that share a server
-// are not independent, so the spread of single ones says too little of that of
-// their mean; the means of long parts nearly are. Ten parts are what Schmeiser
-// recommends at least (Batch size effects in the analysis of simulation output,
-// Operations Research 30, 1982): fewer and longer ones are safer.
-const batches = 10
-
-// moving is the standard score of a trend in the parts from which on the series
-// has no mean yet, whichever way it goes: 1 in 20 of steady ones show it, and go
-// on for a while.
-const moving = 1.96
+// The shape of the batch means, held against AR(1) series and queues in package
+// statistics. Requests that share a server are not independent, so the spread of
+// single ones says too little of that of their mean; the means of long parts nearly
+// are.
+const (
+	// batches is into how many parts a series is cut.
+	batches = 20
+	// settling is the share of the series that is left out at its beginning.
+	settling = 0.1
+	// fewest is how many requests it takes at the least, and perFlight how many
+	// for each that is in flight at once: those share their batch and its luck.
+	fewest    = 200
+	perFlight = 3
+	// longer is by what a series is longer when it is looked at again. Each look
+	// is one more chance to stop on a lucky moment.
+	longer = 1.5
+	// confirms is how many looks in a row must find the mean known. With one,
+	// queues near their capacity stop at a lucky moment (79 % instead of 95 % at
+	// 90 % of an M/M/8's capacity).
+	confirms = 2
+	// alike is the correlation of neighbouring parts above which they are too
+	// short to say anything.
+	alike = 0.3
+	// moving is the standard score of a trend in the parts from which on the
+	// series has no mean yet, whichever way it goes: 1 in 20 of steady ones show
+	// it, and go on for a while.
+	moving = 1.96
+)
 
 // A precision is the interval of confidence of a mean by the method of
-// non-overlapping batch means, with Student's t of the batches' spread (Law and
-// Kelton, Simulation Modeling and Analysis). It is looked at when the series has
-// grown by a fifth. A series that still rises or falls has no mean to know: a
-// wide bound would be met in the middle of its way.
+// non-overlapping batch means with Student's t of the batches' spread (Law and
+// Kelton, Simulation Modeling and Analysis, 9.5.3), amended: what is left of the
+// correlation r of neighbouring batches widens it by sqrt((1+r)/(1-r)), and it
+// must hold twice in a row. A series that still rises or falls, or whose parts are
+// all equal, has no mean to know.
 type precision struct {
 	Precision
-	open   bool
-	values []float64       // of each completed request: the metric, or its tokens
-	ends   []time.Duration // for a throughput
-	next   int             // length at which to look
+	open    bool
+	values  []float64       // of each completed request: the metric's numerator
+	weights []float64       // and its denominator; nil for 1 each
+	ends    []time.Duration // for a throughput
+	most    int             // in flight at once
+	next    int             // length at which to look
+	held    int             // looks in a row that found the mean known
 }
 
 func newPrecision(p Precision, open bool) *precision {
-	return &precision{Precision: p, open: open, next: max(p.MinRequests, 2*batches)}
+	return &precision{Precision: p, open: open, next: max(p.MinRequests, fewest)}
 }
 
 func (p *precision) n() int { return len(p.values) }
@@ -49,27 +70,59 @@ func (p *precision) n() int { return len(p.values) }
 // add takes a completed request, and says whether the mean is known: then with
 // its half width.
 func (p *precision) add(q *result.Request) (half, mean float64, ok bool) {
-	v, has := p.value(q)
+	v, weight, has := p.value(q)
 	if !has {
 		return 0, 0, false
 	}
 	p.values = append(p.values, v)
-	if p.throughput() {
+	switch {
+	case p.throughput():
 		p.ends = append(p.ends, q.End)
+	case p.Metric == "itl_ms":
+		p.weights = append(p.weights, weight)
 	}
-	if len(p.values) < p.next {
+	if len(p.values) < max(p.next, perFlight*p.most) {
 		return 0, 0, false
 	}
-	p.next = int(math.Ceil(growth * float64(p.next)))
+	p.next = int(math.Ceil(longer * float64(len(p.values))))
 	means := p.batchMeans()
 	mean, half = interval(means, p.Confidence)
-	return half, mean, mean > 0 && half <= p.Within*mean && math.Abs(mannKendall(means)) <= moving
+	r := neighbours(means)
+	known := mean > 0 && half > 0 && r <= alike && math.Abs(mannKendall(means)) <= moving
+	if half *= math.Sqrt((1 + max(0, r)) / (1 - max(0, r))); !known || half > p.Within*mean {
+		p.held = 0
+		return 0, 0, false
+	}
+	p.held++
+	return half, mean, p.held >= confirms
+}
+
+// neighbours is the correlation of values with the ones before them, corrected for
+// its bias of -(1+3r)/n (Kendall, Biometrika 41, 1954); 0 where all are equal.
+func neighbours(values []float64) float64 {
+	n, mean := float64(len(values)), 0.0
+	for _, v := range values {
+		mean += v / n
+	}
+	sum, product := 0.0, 0.0
+	for i, v := range values {
+		sum += (v - mean) * (v - mean)
+		if i > 0 {
+			product += (v - mean) * (values[i-1] - mean)
+		}
+	}
+	if sum == 0 {
+		return 0
+	}
+	r := product / sum
+	return min(r+(1+3*r)/n, 0.99)
 }
 
 func (p *precision) throughput() bool { return p.Metric == "throughput_tok_s" }
 
-// value is the metric of one request, in milliseconds, or its output tokens.
-func (p *precision) value(q *result.Request) (float64, bool) {
+// value is the metric of one request as a quotient: in milliseconds, or its output
+// tokens. The gaps between all tokens of all requests have the mean of their sums.
+func (p *precision) value(q *result.Request) (v, weight float64, ok bool) {
 	start := q.Sent
 	if p.open {
 		start = q.Scheduled
@@ -78,47 +131,57 @@ func (p *precision) value(q *result.Request) (float64, bool) {
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	switch p.Metric {
 	case "ttft_ms":
-		return ms(q.FirstToken - start), q.FirstToken >= 0
+		return ms(q.FirstToken - start), 1, q.FirstToken >= 0
 	case "e2e_ms":
-		return ms(max(q.LastToken, q.End) - start), true
-	case "tpot_ms", "itl_ms": // of a request's tokens, the mean of the gaps is the TPOT
+		return ms(max(q.LastToken, q.End) - start), 1, true
+	case "tpot_ms", "itl_ms":
 		if q.FirstToken < 0 || q.LastToken < 0 || n < 2 {
-			return 0, false
+			return 0, 0, false
 		}
-		return ms(q.LastToken-q.FirstToken) / float64(n-1), true
+		gaps, count := ms(q.LastToken-q.FirstToken), float64(n-1)
+		if p.Metric == "itl_ms" {
+			return gaps, count, true
+		}
+		return gaps / count, 1, true
 	case "throughput_tok_s":
-		return float64(n), n >= 0
+		return float64(n), 1, n >= 0
 	}
-	return 0, false
+	return 0, 0, false
 }
 
 // batchMeans are the means of the parts: of as many requests each or, for a
-// throughput, the tokens per second of equal times, which begin with the first
-// end.
+// throughput, the tokens per second of equal times. The load's first moments are
+// left out.
 func (p *precision) batchMeans() []float64 {
+	from := int(settling * float64(len(p.values)))
 	means := make([]float64, batches)
 	if p.throughput() {
-		from, to := p.ends[0], p.ends[len(p.ends)-1]
-		if to <= from {
+		first, last := p.ends[from], p.ends[len(p.ends)-1]
+		if last <= first {
 			return nil
 		}
-		for i, end := range p.ends[1:] {
-			part := int(batches * float64(end-from) / float64(to-from))
-			means[min(max(0, part), batches-1)] += p.values[i+1]
+		for i := from + 1; i < len(p.ends); i++ {
+			part := int(batches * float64(p.ends[i]-first) / float64(last-first))
+			means[min(max(0, part), batches-1)] += p.values[i]
 		}
 		for i := range means {
-			means[i] /= (to - from).Seconds() / batches
+			means[i] /= (last - first).Seconds() / batches
 		}
 		return means
 	}
-	// What does not fill the parts is left out at the beginning, where a load
-	// still settles.
-	size := len(p.values) / batches
-	values := p.values[len(p.values)-size*batches:]
+	size := (len(p.values) - from) / batches
+	from = len(p.values) - size*batches
 	for i := range means {
-		for _, v := range values[i*size : (i+1)*size] {
-			means[i] += v / float64(size)
+		sum, weight := 0.0, 0.0
+		for k := from + i*size; k < from+(i+1)*size; k++ {
+			sum += p.values[k]
+			if p.weights != nil {
+				weight += p.weights[k]
+			} else {
+				weight++
+			}
 		}
+		means[i] = sum / weight
 	}
 	return means
 }

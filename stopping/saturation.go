@@ -6,16 +6,20 @@ import (
 	"time"
 )
 
-// When an open loop's server cannot follow, requests in flight and TTFT rise
-// without end. Both also rise while a load settles, and wander in a server that
-// is merely busy; so a rise counts only where all of this is so:
+// When an open loop's server cannot follow, what is due and has not ended, and
+// TTFT, rise without end. Both also rise while a load settles or while its rate is
+// raised, and wander in a server that is merely busy; so a rise counts only where
+// all of this is so:
 //
+//   - the load keeps one rate, and what comes does not rise itself;
 //   - both series, in slices of time, have a trend by the test of Mann and
 //     Kendall (Mann, Econometrica 13, 1945), which asks for no distribution;
-//   - what came and did not end is at least minExcess of what was sent;
-//   - and it is more than chance gives a server at its limit. There, what is in
-//     flight is a random walk, which after n Poisson arrivals and as many ends
-//     has a standard deviation of sqrt(2 n); below its limit it wanders less.
+//   - what came and did not end is at least minExcess of what came;
+//   - and it is more than chance gives a server at its limit. There, the backlog is
+//     a random walk, which after n arrivals and as many ends has a standard
+//     deviation of sqrt(n (c + 1)), where c is the squared coefficient of variation
+//     of the gaps between arrivals (1 for Poisson) and the ends are as those of a
+//     busy server; below its limit it wanders less.
 const (
 	slicesOf  = 12   // Mann and Kendall's S is then 66 at most, and normal enough
 	trend     = 2.58 // its standard score: 1 in 200 by chance, for each series
@@ -24,45 +28,64 @@ const (
 	walk      = 2.33 // standard deviations of the random walk: 1 in 100
 )
 
-// A backlog is what came and did not end.
+// growth is by what the backlog's time is longer when it is looked at again.
+const growth = 1.2
+
+// A backlog is what was due and has not ended.
 type backlog struct {
-	looks  []flight
-	ends   []ended
-	settle time.Duration // from when on it is looked at; 0: not known yet
-	next   time.Duration
+	due   []time.Duration // nil: what was sent was due
+	holds []Hold          // nil: the rate is always the same
+
+	came  int // of due, at the last look
+	hold  int // of holds, that was looked at last
+	begun bool
+	looks []flight // of the hold
+	ends  []ended
+	took  time.Duration // the first request to end; 0: none has
+	next  time.Duration
 }
 
 type flight struct {
-	at             time.Duration
-	sent, inFlight int
+	at        time.Duration
+	came, due int // requests that were due until then, and that have not ended
 }
 
 type ended struct{ at, ttft time.Duration }
 
 // A rise is a load that its server cannot follow.
 type rise struct {
-	sent     int
+	came     int
 	flight   float64
 	from, to time.Duration // TTFT
-	rate     float64       // requests sent per second
+	rate     float64       // requests due per second
 }
 
 func (b *backlog) end(at, ttft time.Duration) {
 	b.ends = append(b.ends, ended{at, ttft})
-	if b.settle == 0 && len(b.looks) > 0 {
-		// The first requests to end have filled the server: before that,
-		// everything rises.
-		b.settle = b.looks[0].at + 2*(at-b.looks[0].at)
+	if b.took == 0 && len(b.looks) > 0 {
+		b.took = max(1, at-b.looks[0].at)
 	}
 }
 
 func (b *backlog) look(at time.Duration, sent, inFlight int) (rise, bool) {
-	b.looks = append(b.looks, flight{at, sent, inFlight})
+	f := flight{at, sent, inFlight}
+	if b.due != nil {
+		for b.came < len(b.due) && b.due[b.came] <= at {
+			b.came++
+		}
+		f.came = max(sent, b.came)
+		f.due += f.came - sent
+	}
+	if !b.enter(at) {
+		b.looks, b.next = nil, 0
+		return rise{}, false
+	}
+	b.looks = append(b.looks, f)
 	if at < b.next {
 		return rise{}, false
 	}
 	looks := b.settled()
-	if len(looks) == 0 || sent-looks[0].sent < minSent {
+	if len(looks) == 0 || f.came-looks[0].came < minSent {
 		return rise{}, false
 	}
 	from := looks[0].at
@@ -70,35 +93,53 @@ func (b *backlog) look(at time.Duration, sent, inFlight int) (rise, bool) {
 	return b.rising(looks)
 }
 
-// settled are the looks after the load's first moments; nil where they are too
-// few.
+// enter says whether the load keeps its rate at a moment. Each hold is looked at by
+// itself.
+func (b *backlog) enter(at time.Duration) bool {
+	if b.holds == nil {
+		return true
+	}
+	i := slices.IndexFunc(b.holds, func(h Hold) bool { return at >= h.From && (at < h.To || h.To == 0) })
+	if i != b.hold {
+		b.hold, b.looks, b.next = i, nil, 0
+	}
+	return i >= 0
+}
+
+// settled are the looks after the load's, or the hold's, first moments: the first
+// requests to end have filled the server, and before that everything rises. nil where
+// they are too few.
 func (b *backlog) settled() []flight {
-	first := slices.IndexFunc(b.looks, func(f flight) bool { return f.at >= b.settle })
-	if b.settle == 0 || first < 0 || len(b.looks)-first < 2*slicesOf {
+	if b.took == 0 || len(b.looks) == 0 {
+		return nil
+	}
+	from := b.looks[0].at + 2*b.took
+	first := slices.IndexFunc(b.looks, func(f flight) bool { return f.at >= from })
+	if first < 0 || len(b.looks)-first < 2*slicesOf {
 		return nil
 	}
 	return b.looks[first:]
 }
 
-// growing says whether what is in flight goes up: less than a rise, which is a
-// verdict, and enough to go on looking.
+// growing says whether the backlog goes up: less than a rise, which is a verdict,
+// and enough to go on looking.
 func (b *backlog) growing() bool {
 	looks := b.settled()
 	if len(looks) == 0 {
 		return false
 	}
 	from, to := looks[0], looks[len(looks)-1]
-	flights := means(inFlight(looks))
+	flights := means(sliced(looks, func(f flight) float64 { return float64(f.due) }))
 	more := flights[len(flights)-1] - flights[0]
-	return more > minExcess*float64(to.sent-from.sent) && mannKendall(flights) > trend
+	return more > minExcess*float64(to.came-from.came) && mannKendall(flights) > trend
 }
 
-// inFlight is what was in flight, by slices of time.
-func inFlight(looks []flight) (parts [slicesOf][]float64) {
+// sliced is a figure of looks, by slices of time.
+func sliced(looks []flight, figure func(flight) float64) (parts [slicesOf][]float64) {
 	from, to := looks[0].at, looks[len(looks)-1].at
 	for _, l := range looks {
 		i := sliceOf(l.at, from, to)
-		parts[i] = append(parts[i], float64(l.inFlight))
+		parts[i] = append(parts[i], figure(l))
 	}
 	return parts
 }
@@ -107,6 +148,7 @@ func sliceOf(at, from, to time.Duration) int {
 	return min(int(slicesOf*float64(at-from)/float64(max(1, to-from))), slicesOf-1)
 }
 
+// rising says whether the backlog of looks is more than a server makes that follows.
 func (b *backlog) rising(looks []flight) (rise, bool) {
 	from, to := looks[0], looks[len(looks)-1]
 	var ttft [slicesOf][]float64
@@ -116,18 +158,52 @@ func (b *backlog) rising(looks []flight) (rise, bool) {
 			ttft[i] = append(ttft[i], float64(e.ttft))
 		}
 	}
-	flights, waits := means(inFlight(looks)), means(ttft)
+	flights, waits := means(sliced(looks, func(f flight) float64 { return float64(f.due) })), means(ttft)
 	if len(flights) < slicesOf || len(waits) < slicesOf-2 {
 		return rise{}, false
 	}
 	r := rise{
-		sent: to.sent - from.sent, rate: float64(to.sent-from.sent) / (to.at - from.at).Seconds(),
+		came: to.came - from.came, rate: float64(to.came-from.came) / (to.at - from.at).Seconds(),
 		// Means of slices are one slice apart from end to end.
 		flight: (flights[slicesOf-1] - flights[0]) * slicesOf / (slicesOf - 1),
 		from:   time.Duration(waits[0]), to: time.Duration(waits[len(waits)-1]),
 	}
-	n := float64(r.sent)
-	return r, r.flight > minExcess*n && r.flight > walk*math.Sqrt(2*n) && mannKendall(flights) > trend && mannKendall(waits) > trend
+	n := float64(r.came)
+	return r, r.flight > minExcess*n && r.flight > walk*math.Sqrt(n*(b.dispersion(from.at, to.at)+1)) &&
+		mannKendall(flights) > trend && mannKendall(waits) > trend && !b.comingFaster(looks)
+}
+
+// dispersion is the squared coefficient of variation of the gaps between the arrivals
+// of a time; where they are not known that of Poisson arrivals, 1.
+func (b *backlog) dispersion(from, to time.Duration) float64 {
+	first, _ := slices.BinarySearch(b.due, from)
+	last, _ := slices.BinarySearch(b.due, to)
+	n := float64(last - first - 1)
+	if n < 2 {
+		return 1
+	}
+	mean, sum := float64(b.due[last-1]-b.due[first])/n, 0.0
+	for i := first + 1; i < last; i++ {
+		d := float64(b.due[i]-b.due[i-1]) - mean
+		sum += d * d
+	}
+	if mean == 0 {
+		return 1
+	}
+	return sum / (n - 1) / (mean * mean)
+}
+
+// comingFaster says whether what comes rises by itself, where it is not known to
+// keep its rate.
+func (b *backlog) comingFaster(looks []flight) bool {
+	if b.holds != nil {
+		return false
+	}
+	var counts [slicesOf]float64
+	for i, l := range looks[1:] {
+		counts[sliceOf(l.at, looks[0].at, looks[len(looks)-1].at)] += float64(l.came - looks[i].came)
+	}
+	return mannKendall(counts[:]) > 1.96 // 1 in 40 of steady ones
 }
 
 // means leaves out slices in which there was nothing.
