@@ -12,6 +12,7 @@ import (
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/result/validity"
 )
 
@@ -51,12 +52,6 @@ func hold(e *Evidence, b validity.Bounds, rules []rule) []result.Finding {
 // closed by the server and wait for another. Some servers close each after a
 // hundred requests; beyond 5 % the connects are in the p95 of an open loop.
 const maxReopened = 0.05
-
-// driftLevel is the probability that a steady series may have of showing such a
-// trend. Ten slices that all rise have 1 in 12,000, eight 1 in 1,200. It is far
-// below what makes a trend worth a look, as there are three series a trial and
-// hundreds of trials in a run, and a change must be large besides.
-const driftLevel = 1e-3
 
 func found(code finding.Code, format string, args ...any) (result.Finding, bool) {
 	return result.Finding{Code: code, Text: fmt.Sprintf(format, args...)}, true
@@ -293,7 +288,7 @@ func gpuForeign(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 func drift(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	var parts []string
 	for _, d := range e.Drifts {
-		if math.Abs(d.Change) > b.Drift && d.P < driftLevel {
+		if math.Abs(d.Change) > b.Drift && d.P < timeline.Level {
 			parts = append(parts, fmt.Sprintf("%s by %+.0f %% (p %.1g)", d.Name, 100*d.Change, d.P))
 		}
 	}

@@ -164,7 +164,7 @@ var reasons = []Fact{
 	},
 	{
 		Drift, "the figures changed over the plateau",
-		"the bound of TTFT, TPOT and throughput is `max_drift`, and the change is more than chance (p < 0.001)",
+		"the bound of TTFT, TPOT and throughput is `max_drift`, and the change is more than chance (p < 0.0001)",
 		"warm up longer (`load.warmup`), ask for less, or look at the slices in `samples.parquet`",
 	},
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/aclements/go-moremath/stats"
+
 	"sweep.dev/sweep/result"
 )
 
@@ -19,9 +21,22 @@ const (
 	// together go on in waves of their own length, and neighbouring slices that
 	// share the same requests are not independent.
 	cycles = 2
-	// level is the chance that a steady load is taken for one that drifts. A run
-	// has hundreds of cells, and three figures in each.
-	level = 0.001
+	// Level is the chance that a steady load is taken for one that drifts, of an
+	// independent series. A run has hundreds of cells, and three figures in each;
+	// queues near their capacity wander far more than the test can know, and come
+	// to about 1 in 100 in all.
+	Level = 1e-4
+	// least is the fewest degrees of freedom that a trend is held against. Series
+	// that depend on themselves as much as a random walk have fewer, and never
+	// show a trend of 28 standard errors.
+	least = 3
+	// search is by how much less likely a shape other than a line must be: it is the
+	// best of many, and a queue's wandering has one of them more often than
+	// independent slices. A step or a settling that matters is far beyond it.
+	search = 1e4
+	// tooAlike is the correlation of neighbouring slices above which a shape is no
+	// evidence: queues stay high for a while.
+	tooAlike = 0.6
 )
 
 // A Drift is the trend of a figure over the plateau.
@@ -30,13 +45,12 @@ type Drift struct {
 	// end: the median of the last quarter of the slices over that of the first,
 	// less 1. A line through all of them would overlook a step near the end.
 	Change float64
-	// P is the chance to see such a trend where there is none, two-sided, by the
-	// rank test of Mann (1945) and Kendall (1975) with ties and with the variance
-	// corrected for slices that depend on each other (Hamed and Rao, Journal of
-	// Hydrology 204, 1998). Whether they do is asked of what is left without the
-	// trend: without Theil and Sen's line (Sen, JASA 63, 1968) or without the
-	// best step, whichever leaves less, as either kind of trend left in would
-	// look like dependence.
+	// P is the chance to see such a trend where there is none, two-sided. The trend
+	// is a line or, if that leaves less, a step, a settling or a growth. Its slope is
+	// Theil and Sen's (Sen, JASA 63, 1968), held by Student's t against the median
+	// absolute deviation of what is left without it, widened for neighbours that are
+	// alike: by sqrt((1+r)/(1-r)) for their correlation r without its bias, with as
+	// many degrees of freedom fewer (Santer et al., JGR 105, 2000).
 	P float64
 	// Slices is what it rests on; 0 where there are too few to say anything, and
 	// then Change is 0 and P is 1.
@@ -47,7 +61,7 @@ type Drift struct {
 func (d Drift) Known() bool { return d.Slices > 0 }
 
 // Significant says whether the trend is more than chance.
-func (d Drift) Significant() bool { return d.Known() && d.P < level }
+func (d Drift) Significant() bool { return d.Known() && d.P < Level }
 
 // Drifts are the trends of a trial.
 type Drifts struct{ TTFT, TPOT, Throughput Drift }
@@ -100,7 +114,125 @@ func Trend(at, values []float64) Drift {
 	if begin == 0 {
 		return Drift{P: 1}
 	}
-	return Drift{Change: middle(values[n-n/4:])/begin - 1, P: mannKendall(values, min(dependence(withoutLine(at, values)), dependence(withoutStep(values)))), Slices: n}
+	return Drift{Change: middle(values[n-n/4:])/begin - 1, P: trendP(at, values), Slices: n}
+}
+
+// trendP is the two-sided p-value of the trend in values, of whatever shape.
+func trendP(at, values []float64) float64 {
+	line := fit(at, values, false)
+	p := line.p(1)
+	best := line
+	for _, shape := range shapes(len(values)) {
+		if f := fit(shape, values, true); f.left < best.left {
+			best = f
+		}
+	}
+	if best.alike <= tooAlike {
+		p = min(p, search*best.p(2))
+	}
+	return min(1, p)
+}
+
+// shapes are the ways in which a figure of n slices changes besides a line: it settles
+// or grows at its ends, or steps with at least a fifth of the slices on either side.
+func shapes(n int) [][]float64 {
+	of := func(f func(i int) float64) []float64 {
+		shape := make([]float64, n)
+		for i := range shape {
+			shape[i] = f(i)
+		}
+		return shape
+	}
+	var all [][]float64
+	for _, part := range []float64{0.05, 0.07, 0.1, 0.14, 0.2, 0.28, 0.4} {
+		for _, from := range []int{0, n - 1} {
+			all = append(all, of(func(i int) float64 { return math.Exp(-math.Abs(float64(i-from)) / (part * float64(n))) }))
+		}
+	}
+	for k := max(2, n/5); k <= n-max(2, n/5); k++ {
+		all = append(all, of(func(i int) float64 {
+			if i < k {
+				return 0
+			}
+			return 1
+		}))
+	}
+	return all
+}
+
+// A trend is values as a shape times a slope.
+type trend struct {
+	slope float64
+	se    float64 // of the slope, in as many independent values
+	left  float64 // the sum of what is left without it, as absolute values
+	alike float64 // the correlation of neighbours in that
+	n     float64
+}
+
+// fit is the trend of values along x. A wary one takes what is left to be as large as
+// its mean says, where the median says less: where a queue is empty half of the time,
+// the median knows nothing of the other half.
+func fit(x, values []float64, wary bool) trend {
+	t := trend{slope: senSlope(x, values), n: float64(len(values))}
+	mean, sum := 0.0, 0.0
+	rest := make([]float64, len(values))
+	for i, v := range values {
+		rest[i] = v - t.slope*x[i]
+		mean += x[i] / t.n
+	}
+	center := middle(rest)
+	from := make([]float64, len(values))
+	for i, v := range rest {
+		from[i] = math.Abs(v - center)
+		t.left += from[i]
+		sum += (x[i] - mean) * (x[i] - mean)
+	}
+	const (
+		normal     = 1.4826 // standard deviations in a median absolute deviation
+		meanNormal = 1.2533 // and in a mean one
+		efficiency = 1.05   // of the least squares' slope against Theil and Sen's
+	)
+	scale := normal * middle(from)
+	if mean := meanNormal * t.left / t.n; wary || scale == 0 {
+		scale = max(scale, mean)
+	}
+	t.se = efficiency * scale / math.Sqrt(sum)
+	t.alike = alike(rest)
+	return t
+}
+
+// p is the two-sided p-value of a trend that was found with so many parameters
+// besides its mean.
+func (t trend) p(parameters float64) float64 {
+	switch {
+	case t.slope == 0:
+		return 1
+	case t.se == 0:
+		return 0
+	}
+	effective := t.n * (1 - t.alike) / (1 + t.alike)
+	freedom := max(least, effective-1-parameters)
+	score := t.slope / t.se / math.Sqrt((1+t.alike)/(1-t.alike)*effective/freedom)
+	return 2 * stats.TDist{V: freedom}.CDF(-math.Abs(score))
+}
+
+// alike is the correlation of the ranks of neighbours in what is left without a
+// trend, 0 to 0.97. Taking away a mean and a slope lowers it by about (2 + 4 r) / n,
+// which is given back.
+func alike(rest []float64) float64 {
+	ranks := rank(rest)
+	n := float64(len(ranks))
+	mean, sum, product := (n+1)/2, 0.0, 0.0
+	for i, r := range ranks {
+		sum += (r - mean) * (r - mean)
+		if i > 0 {
+			product += (r - mean) * (ranks[i-1] - mean)
+		}
+	}
+	if sum == 0 {
+		return 0
+	}
+	return min(0.97, max(0, (product/sum*n+2)/(n-4)))
 }
 
 // middle is the median of values.
@@ -109,116 +241,18 @@ func middle(values []float64) float64 {
 	return result.Quantile(sorted, 0.5)
 }
 
-// withoutLine is what is left of values without their line.
-func withoutLine(at, values []float64) []float64 {
-	slope := senSlope(at, values)
-	rest := make([]float64, len(values))
-	for i, v := range values {
-		rest[i] = v - slope*at[i]
-	}
-	return rest
-}
-
-// withoutStep is what is left of values without the step that leaves the least
-// absolute deviation from the medians on its two sides.
-func withoutStep(values []float64) []float64 {
-	var best []float64
-	least := math.Inf(1)
-	for k := minSlices / 4; k <= len(values)-minSlices/4; k++ {
-		before, after := middle(values[:k]), middle(values[k:])
-		rest, sum := make([]float64, len(values)), 0.0
-		for i, v := range values {
-			rest[i] = v - before
-			if i >= k {
-				rest[i] = v - after
-			}
-			sum += math.Abs(rest[i])
-		}
-		if sum < least {
-			least, best = sum, rest
-		}
-	}
-	return best
-}
-
 // senSlope is the median of the slopes of all pairs.
 func senSlope(at, values []float64) float64 {
 	var slopes []float64
 	for i := range values {
 		for j := i + 1; j < len(values); j++ {
-			slopes = append(slopes, (values[j]-values[i])/(at[j]-at[i]))
+			if at[i] != at[j] {
+				slopes = append(slopes, (values[j]-values[i])/(at[j]-at[i]))
+			}
 		}
 	}
 	slices.Sort(slopes)
 	return result.Quantile(slopes, 0.5)
-}
-
-// mannKendall is the two-sided p-value of a trend in values; rest is what is
-// left of them without it.
-func mannKendall(values []float64, dependence float64) float64 {
-	n := float64(len(values))
-	s := 0
-	for i := range values {
-		for j := i + 1; j < len(values); j++ {
-			s += cmp.Compare(values[j], values[i])
-		}
-	}
-	variance := n * (n - 1) * (2*n + 5)
-	for _, t := range ties(values) {
-		variance -= t * (t - 1) * (2*t + 5)
-	}
-	variance = variance / 18 * dependence
-	if s == 0 || variance <= 0 {
-		return 1
-	}
-	z := (math.Abs(float64(s)) - 1) / math.Sqrt(variance) // continuity
-	return math.Erfc(z / math.Sqrt2)
-}
-
-// ties are the sizes of the groups of equal values.
-func ties(values []float64) []float64 {
-	sorted := slices.Clone(values)
-	slices.Sort(sorted)
-	var sizes []float64
-	for i := 0; i < len(sorted); {
-		j := i
-		for j < len(sorted) && sorted[j] == sorted[i] {
-			j++
-		}
-		sizes = append(sizes, float64(j-i))
-		i = j
-	}
-	return sizes
-}
-
-// dependence is by how much the variance of Kendall's S is larger because
-// neighbours are alike: Hamed and Rao's 1 + 2/(n(n-1)(n-2)) times the sum over
-// the lags k of (n-k)(n-k-1)(n-k-2) times the autocorrelation of the ranks at k,
-// where that is more than chance. It is never taken to be below 1.
-func dependence(rest []float64) float64 {
-	ranks := rank(rest)
-	n := float64(len(ranks))
-	mean, sum := (n+1)/2, 0.0
-	for _, r := range ranks {
-		sum += (r - mean) * (r - mean)
-	}
-	if sum == 0 {
-		return 1
-	}
-	factor := 0.0
-	for k := 1; k < len(ranks)-2; k++ {
-		rho := 0.0
-		for i := range len(ranks) - k {
-			rho += (ranks[i] - mean) * (ranks[i+k] - mean)
-		}
-		rho /= sum
-		if math.Abs(rho) < 1.96/math.Sqrt(n) { // 95 % of those of white noise
-			continue
-		}
-		l := n - float64(k)
-		factor += l * (l - 1) * (l - 2) * rho
-	}
-	return max(1, 1+2*factor/(n*(n-1)*(n-2)))
 }
 
 // rank are the ranks of values from 1, equal values with their mean.

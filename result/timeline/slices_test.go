@@ -85,9 +85,9 @@ func TestTrend(t *testing.T) {
 		return at, v
 	}
 	at, v := series(12, func(i int) float64 { return 100 + float64(i) })
-	d := Trend(at, v) // without ties, all 66 pairs agree: z = 65 / sqrt(12*11*29/18)
-	if want := math.Erfc(65 / math.Sqrt(12*11*29/18.0) / math.Sqrt2); math.Abs(d.P-want) > 1e-12 || !d.Significant() {
-		t.Errorf("p %v, want %v", d.P, want)
+	d := Trend(at, v)
+	if d.P != 0 || !d.Significant() {
+		t.Errorf("of a line: %+v", d)
 	}
 	if want := 110.0/101 - 1; math.Abs(d.Change-want) > 1e-12 { // the medians of the last three and the first three
 		t.Errorf("change %v, want %v", d.Change, want)
@@ -100,9 +100,6 @@ func TestTrend(t *testing.T) {
 	}
 	if d := Trend(series(12, func(i int) float64 { return float64(i / 6) })); d.Known() {
 		t.Errorf("from nothing: %+v", d)
-	}
-	if got := ties([]float64{3, 1, 3, 2, 3}); !cmp.Equal(got, []float64{1, 1, 3}) {
-		t.Errorf("ties %v", got)
 	}
 	if got := rank([]float64{3, 1, 3, 2}); !cmp.Equal(got, []float64{3.5, 1, 3.5, 2}) {
 		t.Errorf("ranks %v", got)
