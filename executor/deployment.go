@@ -26,6 +26,7 @@ type deployment struct {
 	servers *serving.Servers
 	up      *attempt.Subject // its server is nil while none is up
 	known   known            // what software the committed trials measured
+	stops   []stop           // of committed trials, in their order
 }
 
 func newDeployment(r *run, d plan.Deployment) *deployment {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"sweep.dev/sweep/executor/outcome"
 	"sweep.dev/sweep/plan"
@@ -13,16 +14,34 @@ import (
 	"sweep.dev/sweep/stopping"
 )
 
-// skipHigher keeps the trials that ask for more than a cell which was ended so
-// from being run, where its plan wants that.
+// A stop is a trial whose load was ended because its server cannot carry it.
+type stop struct {
+	cell plan.Cell
+	by   string
+}
+
+// skipHigher keeps trials from being run that ask for more than two which were ended
+// so, where their plan wants that. One may be a false alarm, and would hide all levels
+// above it.
 func (d *deployment) skipHigher(c plan.Cell, row result.Row) {
 	by, _ := row[col.EndedBy].(string)
 	if c.Load.Stop == nil || !c.Load.Stop.SkipHigher || by != stopping.Saturated && by != stopping.Failing {
 		return
 	}
+	d.stops = append(d.stops, stop{c, by})
 	for i := range d.trials {
-		if t := &d.trials[i]; !t.done && t.skip == "" && above(t.cell, c) {
-			t.skip = fmt.Sprintf("not run: %s was ended by %s, and this asks for more", Label(c), by)
+		t := &d.trials[i]
+		if t.done || t.skip != "" {
+			continue
+		}
+		var below []string
+		for _, s := range d.stops {
+			if above(t.cell, s.cell) {
+				below = append(below, Label(s.cell)+" was ended by "+s.by)
+			}
+		}
+		if len(below) >= 2 {
+			t.skip = "not run: " + strings.Join(below[:2], ", and ") + "; this asks for more"
 		}
 	}
 }

@@ -34,7 +34,8 @@ const growth = 1.2
 // A backlog is what was due and has not ended.
 type backlog struct {
 	due   []time.Duration // nil: what was sent was due
-	holds []Hold          // nil: the rate is always the same
+	holds []Hold          // nil: nobody knows whether the rate is always the same
+	start time.Duration   // of the load
 
 	came  int // of due, at the last look
 	hold  int // of holds, that was looked at last
@@ -70,7 +71,7 @@ func (b *backlog) end(at, ttft time.Duration) {
 func (b *backlog) look(at time.Duration, sent, inFlight int) (rise, bool) {
 	f := flight{at, sent, inFlight}
 	if b.due != nil {
-		for b.came < len(b.due) && b.due[b.came] <= at {
+		for b.came < len(b.due) && b.due[b.came] <= at-b.start {
 			b.came++
 		}
 		f.came = max(sent, b.came)
@@ -99,6 +100,7 @@ func (b *backlog) enter(at time.Duration) bool {
 	if b.holds == nil {
 		return true
 	}
+	at -= b.start
 	i := slices.IndexFunc(b.holds, func(h Hold) bool { return at >= h.From && (at < h.To || h.To == 0) })
 	if i != b.hold {
 		b.hold, b.looks, b.next = i, nil, 0
@@ -176,8 +178,8 @@ func (b *backlog) rising(looks []flight) (rise, bool) {
 // dispersion is the squared coefficient of variation of the gaps between the arrivals
 // of a time; where they are not known that of Poisson arrivals, 1.
 func (b *backlog) dispersion(from, to time.Duration) float64 {
-	first, _ := slices.BinarySearch(b.due, from)
-	last, _ := slices.BinarySearch(b.due, to)
+	first, _ := slices.BinarySearch(b.due, from-b.start)
+	last, _ := slices.BinarySearch(b.due, to-b.start)
 	n := float64(last - first - 1)
 	if n < 2 {
 		return 1

@@ -35,11 +35,12 @@ type Config struct {
 	Saturated bool
 	// Open says that latencies start when a request was scheduled.
 	Open bool
-	// Due is when the requests of an open loop are due, in order, as offsets from
-	// the trial's anchor. Without it what was sent is what was due.
+	// Due is when the requests of an open loop are due, in order, from its start on.
+	// Without it what was sent is what was due.
 	Due []time.Duration
-	// Holds are the times in which an open loop keeps one rate; nil: always. Only
-	// there can be seen whether a server follows.
+	// Holds are the times from its start in which an open loop keeps one rate: only
+	// there can be seen whether a server follows. Without them nobody knows, and
+	// what comes is looked at.
 	Holds []Hold
 }
 
@@ -103,6 +104,10 @@ func (r *Rule) End(q *result.Request) {
 		}
 	}
 }
+
+// Start says when, from the trial's anchor, the load begins: [Config.Due] and
+// [Config.Holds] count from it. Without it they count from the anchor.
+func (r *Rule) Start(at time.Duration) { r.backlog.start = at }
 
 // InFlight takes how many requests have been sent and are in flight at a
 // moment, a few times a second.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/source"
@@ -39,13 +40,17 @@ type supervisor struct {
 	keep   func(result.Request) (full string)
 	cancel context.CancelCauseFunc
 
-	mu   sync.Mutex
-	rule *stopping.Rule
+	anchor result.Anchor
+
+	mu      sync.Mutex
+	started bool
+	rule    *stopping.Rule
 }
 
-// ruleOf is what may end a trial of this load before its cap.
-func ruleOf(l plan.Load) *stopping.Rule {
-	c := stopping.Config{Open: l.Open()}
+// ruleOf is what may end a trial of this load before its cap. due is when its
+// requests are due, of an open loop.
+func ruleOf(l plan.Load, due []time.Duration) *stopping.Rule {
+	c := stopping.Config{Open: l.Open(), Due: due, Holds: holds(l)}
 	if u := l.Until; u != nil {
 		c.Until = &stopping.Precision{Metric: u.Metric, Within: u.Within, Confidence: u.Confidence, MinRequests: u.MinRequests}
 	}
@@ -55,8 +60,34 @@ func ruleOf(l plan.Load) *stopping.Rule {
 	return stopping.New(c)
 }
 
+// holds are the times in which an open loop keeps one rate. A trace is not known to.
+func holds(l plan.Load) []stopping.Hold {
+	var all []stopping.Hold
+	var from time.Duration
+	for _, stage := range l.Stages {
+		if stage.Over == 0 {
+			hold := stopping.Hold{From: from}
+			if stage.For > 0 {
+				hold.To = from + stage.For
+			}
+			all = append(all, hold)
+		}
+		from += stage.For + stage.Over
+	}
+	if l.RequestRate > 0 {
+		all = []stopping.Hold{{}}
+	}
+	return all
+}
+
 // Next implements [load.Source].
 func (s *supervisor) Next(slot int, prev *result.Request) (load.Job, bool) {
+	s.mu.Lock()
+	if !s.started {
+		s.started = true
+		s.rule.Start(s.anchor.Since())
+	}
+	s.mu.Unlock()
 	if _, over := s.over(); over {
 		return load.Job{}, false
 	}

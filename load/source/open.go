@@ -16,6 +16,7 @@ type openLoop struct {
 	jobs  jobs
 	shard Shard
 	due   func() (time.Duration, bool) // of this shard
+	all   []time.Duration              // that due returns; nil where it has no end
 	first int                          // entry of the first prompt
 	rows  []trace.Row                  // of the whole load; nil where it is no trace
 	limit int
@@ -41,6 +42,7 @@ func newOpen(c Config) (load.Source, error) {
 	for g := c.Shard.Index; g < len(all); g += max(1, c.Shard.Of) {
 		at = append(at, all[g])
 	}
+	s.all = at
 	s.due = func() (time.Duration, bool) {
 		if s.next == len(at) {
 			return 0, false
@@ -118,4 +120,13 @@ func (s *openLoop) Next(int, *result.Request) (load.Job, bool) {
 	j.At = at
 	s.next++
 	return j, true
+}
+
+// Due is when the requests of an open loop are due, in order, as offsets from the
+// driver's start; nil of a closed loop. It must not be changed.
+func Due(s load.Source) []time.Duration {
+	if o, ok := s.(*openLoop); ok {
+		return o.all
+	}
+	return nil
 }
