@@ -1,0 +1,128 @@
+package statistics
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"sweep.dev/sweep/load/arrivals"
+	"sweep.dev/sweep/load/source"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/summary"
+	"sweep.dev/sweep/result/timeline"
+	"sweep.dev/sweep/statistics/models"
+)
+
+// A batching is a closed loop on a simulated engine.
+type batching struct {
+	engine  string // H100 or L4
+	slots   int
+	lengths models.Lengths
+}
+
+// usual are the lengths of the tables.
+func usual(sigma float64) models.Lengths {
+	return models.Lengths{Input: 512, Output: 128, Sigma: sigma}
+}
+
+func (b batching) server() models.Engine {
+	if b.engine == "L4" {
+		return models.L4
+	}
+	return models.H100
+}
+
+// load is a closed loop of so many measured requests.
+func (b batching) load(seed uint64, requests int) source.Config {
+	c := b.lengths.Load(seed)
+	c.Concurrency, c.Requests = b.slots, requests
+	return c
+}
+
+// run is one trial. together starts all slots at once, else they are spread over
+// e2e, one end-to-end time.
+func (b batching) run(seed uint64, requests int, together bool, e2e time.Duration) []result.Request {
+	var begin func(int) time.Duration
+	if !together {
+		begin = func(slot int) time.Duration { return e2e * time.Duration(slot) / time.Duration(b.slots) }
+	}
+	return must(b.server().Run(b.load(seed, requests), begin))
+}
+
+// A steady is the truth of a batching: what a load that never ends would show.
+type steady struct {
+	p95TTFT    float64       // ms
+	throughput float64       // output tokens per second
+	tpot, itl  float64       // ms, means over requests and over gaps
+	e2e        time.Duration // median
+}
+
+// truth is found once.
+func (l *Lab) truth(b batching) steady {
+	l.mu.Lock()
+	f := l.truths[b]
+	if f == nil {
+		f = sync.OnceValue(b.longRun)
+		l.truths[b] = f
+	}
+	l.mu.Unlock()
+	return f()
+}
+
+// longRun measures a staggered load of some hundred requests a slot, without its
+// first and its last fifth.
+func (b batching) longRun() steady {
+	e2e := typical(b.run(1, 8*b.slots, true, 0))
+	all := b.run(1, min(max(300*b.slots, 6000), 20_000), false, e2e)
+	end := all[len(all)-1].End
+	from, to := end/5, end*4/5
+	var s steady
+	var ttft, took []int64
+	tokens, gaps, waited, n := 0.0, 0.0, 0.0, 0.0
+	for i := range all {
+		r := &all[i]
+		timeline.Arrivals(r, func(at time.Duration, k float64) {
+			if at > from && at <= to {
+				tokens += k
+			}
+		})
+		if r.Sent <= from || r.Sent > to {
+			continue
+		}
+		first, each, whole := summary.Latencies(r)
+		ttft, took = append(ttft, int64(first)), append(took, int64(whole))
+		if each >= 0 {
+			s.tpot, n = s.tpot+ms(each), n+1
+			waited, gaps = waited+ms(r.LastToken-r.FirstToken), gaps+float64(r.CompletionTokens-1)
+		}
+	}
+	slices.Sort(ttft)
+	slices.Sort(took)
+	s.p95TTFT = result.Quantile(ttft, 0.95) / 1e6
+	s.e2e = time.Duration(result.Quantile(took, 0.5))
+	s.throughput = tokens / (to - from).Seconds()
+	s.tpot, s.itl = s.tpot/n, waited/gaps
+	return s
+}
+
+// typical is the median end-to-end latency.
+func typical(requests []result.Request) time.Duration {
+	var took []int64
+	for i := range requests {
+		_, _, e2e := summary.Latencies(&requests[i])
+		took = append(took, int64(e2e))
+	}
+	slices.Sort(took)
+	return time.Duration(result.Quantile(took, 0.5))
+}
+
+func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// openRow is the row of an open loop on a server, as one trial of a cell has it.
+func openRow(server models.Engine, lengths models.Lengths, seed uint64, cell string, rate float64, length time.Duration) result.Row {
+	c := lengths.Load(seed)
+	c.Cell, c.Pace, c.Duration = cell, arrivals.Steady(rate, arrivals.Process{}), length
+	requests := must(server.Run(c, nil))
+	row, _ := summary.Of(requests, summary.Options{Open: true, Span: timeline.Assign(requests, 0)})
+	return row
+}

@@ -1,0 +1,115 @@
+package statistics
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/summary"
+	"sweep.dev/sweep/statistics/models"
+)
+
+// A sampled is n requests of a load in its steady state.
+type sampled struct {
+	name     string
+	quantile func(p float64) time.Duration // of the truth
+	requests func(seed uint64, n int) []result.Request
+}
+
+// sampledLoads are of independent requests, and of neighbours in a queue.
+func sampledLoads() []sampled {
+	all := []sampled{{
+		"independent",
+		func(p float64) time.Duration { return time.Duration(-math.Log(1-p) * float64(time.Second)) },
+		func(seed uint64, n int) []result.Request {
+			out := make([]result.Request, n)
+			for i, u := range models.Uniform(seed, n) {
+				begin := time.Duration(i) * time.Second
+				out[i] = models.Answered(i, begin, begin, begin+time.Duration(-math.Log(1-u)*float64(time.Second)))
+			}
+			return out
+		},
+	}}
+	for _, rho := range []float64{0.7, 0.85} {
+		const before = 1000 // until it is steady
+		q := models.Queue{Servers: 8, Load: rho, Service: time.Second}
+		all = append(all, sampled{
+			fmt.Sprintf("M/M/8 rho %.3g", rho), q.Quantile,
+			func(seed uint64, n int) []result.Request { return q.Run(seed, before+n)[before:] },
+		})
+	}
+	return all
+}
+
+// percentiles asks how far the percentile of a trial is from the truth.
+func percentiles(l *Lab) Table {
+	t := Table{
+		What:    "The percentile of the end-to-end latency of n requests over its truth, at the n that low_confidence asks for: the median over the runs, and the values below which 5 % and 95 % of them are. Requests are independent with exponential latencies, or neighbours in a queue M/M/8.",
+		Columns: []string{"5 %", "median", "95 %"},
+	}
+	for _, load := range sampledLoads() {
+		for _, p := range []float64{0.50, 0.90, 0.95, 0.99} {
+			n, runs := summary.MinRequests(p), l.runs(1000)
+			all := each(runs, func(seed uint64) float64 {
+				var took []int64
+				for _, r := range load.requests(seed, n) {
+					took = append(took, int64(r.End-r.Scheduled))
+				}
+				slices.Sort(took)
+				return result.Quantile(took, p) / float64(load.quantile(p))
+			})
+			t.Cases = append(t.Cases, Case{fmt.Sprintf("%s p%.0f n %d", load.name, 100*p, n), runs, []Figure{
+				quantile(all, 0.05, Ratio), median(all, Ratio), quantile(all, 0.95, Ratio),
+			}})
+		}
+	}
+	return t
+}
+
+// An answer is what an objective says of a trial.
+type answer string
+
+const (
+	passes    answer = "pass"
+	fails     answer = "fail"
+	undecided answer = "undecided"
+)
+
+// byPoint decides p95_e2e_ms < limit by the percentile itself.
+func byPoint(requests []result.Request, limit time.Duration) answer {
+	row, _ := summary.Of(requests, summary.Options{Open: true})
+	if row.Float(col.P95E2EMs) < ms(limit) {
+		return passes
+	}
+	return fails
+}
+
+// objectives asks how often an objective is decided wrongly.
+func objectives(l *Lab) Table {
+	decide := byPoint
+	t := Table{
+		What:    "p95_e2e_ms < limit for n requests: how often it passes and fails where the limit is the true p95, so that exactly 5 % are over it; passes at a limit of 1.5 times that, and fails at one of 0.7 times. What neither passes nor fails is undecided.",
+		Columns: []string{"pass at limit", "fail at limit", "pass at 1.5 x", "fail at 0.7 x"},
+	}
+	for _, load := range sampledLoads() {
+		for _, n := range []int{130, 400, 1000} {
+			runs := l.runs(1000)
+			c := Case{Name: fmt.Sprintf("%s n %d", load.name, n), Runs: runs}
+			for _, x := range []struct {
+				times float64
+				want  answer
+				bound Bound
+			}{{1, passes, atMost(0.05)}, {1, fails, atMost(0.05)}, {1.5, passes, Bound{}}, {0.7, fails, Bound{}}} {
+				limit := time.Duration(x.times * float64(load.quantile(0.95)))
+				c.Figures = append(c.Figures, share(each(runs, func(seed uint64) bool {
+					return decide(load.requests(seed, n), limit) == x.want
+				})).keep(x.bound))
+			}
+			t.Cases = append(t.Cases, c)
+		}
+	}
+	return t
+}

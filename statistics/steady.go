@@ -1,0 +1,107 @@
+package statistics
+
+import (
+	"fmt"
+	"time"
+
+	"sweep.dev/sweep/load/arrivals"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/summary"
+	"sweep.dev/sweep/result/timeline"
+	"sweep.dev/sweep/statistics/models"
+)
+
+// A shown is what the columns of a trial say of its steady state.
+type shown struct {
+	ttft, throughput float64
+	known            bool // both are there
+}
+
+// show is the row of a trial, as the program makes it. target is the slots of a
+// closed loop, 0 for an open one.
+func show(requests []result.Request, target int) shown {
+	span := timeline.Assign(requests, target)
+	row, _ := summary.Of(requests, summary.Options{Open: target == 0, Span: span})
+	ttft, ok := row.Number(col.P95TTFTMs)
+	throughput, also := row.Number(col.ThroughputTokS)
+	return shown{ttft, throughput, ok && also}
+}
+
+// steadyState asks whether the columns of a short closed loop are those of a
+// long one.
+func steadyState(l *Lab) Table {
+	t := Table{
+		What:    "A trial of a closed loop, of max(200, 4 C) requests at C slots: the median over the runs of p95_ttft_ms and throughput_tok_s, each over the truth of a load that never ends. H100 is Llama 3.1 8B on one, L4 is Qwen2.5 1.5B on one; 512 tokens in and 128 out in the mean, fixed or lognormal (LN and the sigma of the logarithm).",
+		Columns: []string{"p95 TTFT", "throughput", "known"},
+	}
+	for _, b := range steadyCases(l) {
+		for _, together := range []bool{true, false} {
+			name := fmt.Sprintf("%s C %d %s ", b.engine, b.slots, b.lengths)
+			if together {
+				name += "together"
+			} else {
+				name += "staggered"
+			}
+			truth := l.truth(b)
+			runs := l.runs(400)
+			results := each(runs, func(seed uint64) shown {
+				return show(b.run(seed, max(200, 4*b.slots), together, truth.e2e), b.slots)
+			})
+			t.Cases = append(t.Cases, Case{name, runs, []Figure{
+				median(pick(results, func(s shown) (float64, bool) { return s.ttft / truth.p95TTFT, s.known }), Ratio).keep(within(0.95, 1.05)),
+				median(pick(results, func(s shown) (float64, bool) { return s.throughput / truth.throughput, s.known }), Ratio).keep(within(0.97, 1.03)),
+				share(which(results, func(s shown) bool { return s.known })),
+			}})
+		}
+	}
+	return t
+}
+
+func steadyCases(l *Lab) []batching {
+	if l.Reduced {
+		return []batching{{"H100", 8, usual(0.5)}, {"H100", 32, usual(0)}}
+	}
+	var all []batching
+	for _, slots := range []int{1, 8, 32, 64, 128} {
+		for _, sigma := range []float64{0, 0.5, 1} {
+			all = append(all, batching{"H100", slots, usual(sigma)})
+		}
+	}
+	return append(all, batching{"L4", 8, usual(0.5)}, batching{"L4", 32, usual(0.5)})
+}
+
+// openPlateau asks the same of open loops.
+func openPlateau(l *Lab) Table {
+	t := Table{
+		What:    "A trial of an open loop: the median over the runs of p95_ttft_ms over the truth, by formula for the queues M/M/8 (service 1 s, Poisson arrivals), else that of a trial of two hours.",
+		Columns: []string{"p95 TTFT", "known"},
+	}
+	add := func(name string, runs int, truth float64, run func(seed uint64) []result.Request) {
+		results := each(runs, func(seed uint64) shown { return show(run(seed), 0) })
+		t.Cases = append(t.Cases, Case{name, runs, []Figure{
+			median(pick(results, func(s shown) (float64, bool) { return s.ttft / truth, s.known }), Ratio).keep(within(0.95, 1.05)),
+			share(which(results, func(s shown) bool { return s.known })),
+		}})
+	}
+	for _, seconds := range []float64{60, 300} {
+		for _, rho := range []float64{0.5, 0.8, 0.95} {
+			q := models.Queue{Servers: 8, Load: rho, Service: time.Second}
+			n := int(q.PerSecond() * seconds)
+			add(fmt.Sprintf("M/M/8 rho %.3g, %.0f s", rho, seconds), l.runs(400), ms(q.Quantile(0.95)), func(seed uint64) []result.Request { return q.Run(seed, n) })
+		}
+	}
+	if l.Reduced {
+		return t
+	}
+	for _, sigma := range []float64{0.5, 1} {
+		run := func(seed uint64, length time.Duration) []result.Request {
+			c := usual(sigma).Load(seed)
+			c.Pace, c.Duration = arrivals.Steady(20, arrivals.Process{}), length
+			return must(models.H100.Run(c, nil))
+		}
+		truth := show(run(1, 2*time.Hour), 0)
+		add(fmt.Sprintf("H100 LN %.3g, 20/s, 30 s", sigma), l.runs(400), truth.ttft, func(seed uint64) []result.Request { return run(seed, 30*time.Second) })
+	}
+	return t
+}

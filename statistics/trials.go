@@ -1,0 +1,244 @@
+package statistics
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/groups"
+	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/statistics/models"
+)
+
+// A cell is repeated trials of one cell of a plan, each as its row.
+type cell struct {
+	engine string
+	slots  float64
+	rows   []result.Row
+}
+
+// scattered are n trials whose throughput scatters normally about a truth by cv.
+func scattered(seed uint64, n int, truth, cv float64) []result.Row {
+	rows := make([]result.Row, n)
+	for i, z := range models.Normal(seed, n) {
+		rows[i] = result.Row{col.ThroughputTokS: truth * (1 + cv*z)}
+	}
+	return rows
+}
+
+// conclude is what a summary says of cells that differ in engine and concurrency.
+func conclude(cells []cell) *compare.Set {
+	var in compare.Input
+	in.Columns = result.Columns(result.Extra{})
+	for i, c := range cells {
+		of := compare.Cell{ID: fmt.Sprint(i), Label: fmt.Sprint(c.engine, " ", c.slots), Settings: []compare.Setting{
+			{Column: col.Engine, Server: true, Text: c.engine, Value: c.engine},
+			{Column: col.Concurrency, Amount: true, Text: fmt.Sprint("concurrency ", c.slots), Value: c.slots},
+		}}
+		for trial, row := range c.rows {
+			row[col.CellID], row[col.Trial] = of.ID, int64(trial)
+			row[col.Status], row[col.Valid] = result.StatusOK, true
+			row[col.Engine], row[col.Concurrency] = c.engine, c.slots
+			in.Trials = append(in.Trials, compare.Trial{
+				Key: rundir.Key{Cell: of.ID, Trial: trial}, Cell: of, Outcome: &result.Outcome{Row: row},
+			})
+		}
+	}
+	return compare.Conclude(in)
+}
+
+// outliers asks how often a trial of equal ones is called unlike the others, and
+// how often one that is.
+func outliers(l *Lab) Table {
+	t := Table{
+		What:    "Cells of n equal trials whose throughput, p95 TTFT and p50 TPOT scatter normally and independently: the share of the cells in which groups.outlier_trials names one, and the share in which it names the trial that is 30 % slower.",
+		Columns: []string{"cv 3 %", "cv 5 %", "cv 10 %", "30 %, cv 3 %"},
+	}
+	columns := []string{col.ThroughputTokS, col.P95TTFTMs, col.P50TPOTMs}
+	named := func(seed uint64, n int, cv, slow float64) bool {
+		rows := make([]result.Row, n)
+		for i := range rows {
+			rows[i] = result.Row{col.CellID: "c", col.Trial: int64(i), col.Valid: true}
+		}
+		for k, column := range columns {
+			for i, z := range models.Normal(seed+uint64(k)<<32, n) {
+				v := 100 * (1 + cv*z)
+				if i == 0 && k == 0 {
+					v *= 1 - slow
+				}
+				rows[i][column] = v
+			}
+		}
+		_, table := groups.Of(result.Columns(result.Extra{}), rows)
+		text, _ := table[0][groups.OutlierTrials].(string)
+		if slow > 0 {
+			return slices.Contains(strings.Split(text, ","), "0:"+col.ThroughputTokS)
+		}
+		return text != ""
+	}
+	for _, n := range []int{3, 4, 5, 6, 8, 10} {
+		c := Case{Name: fmt.Sprintf("n = %d", n), Runs: l.runs(2000)}
+		for _, cv := range []float64{0.03, 0.05, 0.10} {
+			c.Figures = append(c.Figures, share(each(c.Runs, func(seed uint64) bool { return named(seed, n, cv, 0) })).keep(atMost(0.02)))
+		}
+		c.Figures = append(c.Figures, share(each(c.Runs, func(seed uint64) bool { return named(seed, n, 0.03, 0.30) })))
+		t.Cases = append(t.Cases, c)
+	}
+	return t
+}
+
+// unstable asks which cells are called unstable.
+func unstable(l *Lab) Table {
+	t := Table{
+		What:    "How often a summary calls a cell unstable. Trials: n of them whose throughput scatters normally by a cv. Open loops: H100, Poisson, LN 0.5, 60 s at a share of what 128 slots get, where nothing is unstable.",
+		Columns: []string{"unstable"},
+	}
+	judged := func(rows []result.Row) bool {
+		return conclude([]cell{{"a", 1, rows}}).Points[0].Verdict == compare.Unstable
+	}
+	for _, cv := range []float64{0.03, 0.05, 0.15, 0.30} {
+		for _, n := range []int{2, 3, 5} {
+			runs := l.runs(2000)
+			f := share(each(runs, func(seed uint64) bool { return judged(scattered(seed, n, 1000, cv)) }))
+			switch {
+			case cv <= 0.05:
+				f = f.keep(atMost(0.01))
+			case cv >= 0.30 && n >= 5:
+				f = f.keep(atLeast(0.90))
+			}
+			t.Cases = append(t.Cases, Case{fmt.Sprintf("%d trials, cv %.0f %%", n, 100*cv), runs, []Figure{f}})
+		}
+	}
+	if l.Reduced {
+		return t
+	}
+	b := batching{"H100", 128, usual(0.5)}
+	capacity := l.truth(b).throughput / float64(b.lengths.Output)
+	for _, rho := range []float64{0.4, 0.7} {
+		runs := l.runs(200)
+		t.Cases = append(t.Cases, Case{fmt.Sprintf("open loop at %.0f %%", 100*rho), runs, []Figure{
+			share(each(runs, func(seed uint64) bool {
+				return judged([]result.Row{openRow(b.server(), b.lengths, seed, "a", rho*capacity, time.Minute)})
+			})).keep(atMost(0.01)),
+		}})
+	}
+	return t
+}
+
+// sweetSpot asks how often a load is chosen that gives less than the share of the
+// most that a sweet spot must give.
+func sweetSpot(l *Lab) Table {
+	t := Table{
+		What:    "Two loads, of which the greater gives the most tokens/s and the other a share of it; trials scatter by 3 %. How often the sweet spot is the lesser load. The rule asks for 95 % of the most.",
+		Columns: []string{"1 trial", "3 trials", "10 trials"},
+	}
+	for _, of := range []float64{0.90, 0.944, 0.956, 0.98, 1} {
+		c := Case{Name: fmt.Sprintf("%.3g %% of the most", 100*of), Runs: l.runs(2000)}
+		for _, n := range []int{1, 3, 10} {
+			f := share(each(c.Runs, func(seed uint64) bool {
+				set := conclude([]cell{{"a", 8, scattered(2*seed, n, 1000*of, 0.03)}, {"a", 16, scattered(2*seed+1, n, 1000, 0.03)}})
+				return chosen(set) == 8
+			}))
+			if of < 0.95 {
+				f = f.keep(atMost(0.05))
+			}
+			c.Figures = append(c.Figures, f)
+		}
+		t.Cases = append(t.Cases, c)
+	}
+	return t
+}
+
+// chosen is the load of the sweet spot, 0 for none.
+func chosen(set *compare.Set) float64 {
+	for _, c := range set.Answers(compare.AskSweetSpot) {
+		if c.Answer == compare.Decided {
+			return compare.Load(c.Places[0].Point.Cell)
+		}
+	}
+	return 0
+}
+
+// ratios asks how often a comparison calls an engine slower.
+func ratios(l *Lab) Table {
+	t := Table{
+		What:    "Two engines at one load whose trials scatter by 3 %: how often a summary says that one is at least 1.03 times slower in tokens/s than the other, and how often it has them in the wrong order.",
+		Columns: []string{"1 trial", "3 trials", "10 trials", "wrong of 3"},
+	}
+	for _, slower := range []float64{1, 1.05, 1.10, 1.20} {
+		c := Case{Name: fmt.Sprintf("truly %.2f x", slower), Runs: l.runs(2000)}
+		said := func(n int) []float64 {
+			return each(c.Runs, func(seed uint64) float64 {
+				return ratio(conclude([]cell{{"a", 8, scattered(2*seed, n, 1000, 0.03)}, {"b", 8, scattered(2*seed+1, n, 1000/slower, 0.03)}}))
+			})
+		}
+		var wrong Figure
+		for _, n := range []int{1, 3, 10} {
+			all := said(n)
+			f := share(which(all, func(r float64) bool { return r >= 1.03 || r <= 1/1.03 }))
+			if slower == 1 {
+				f = f.keep(atMost(0.05))
+			}
+			c.Figures = append(c.Figures, f)
+			if n == 3 && slower > 1 {
+				wrong = share(which(all, func(r float64) bool { return r <= 1/1.03 })).keep(atMost(0.01))
+			}
+		}
+		c.Figures = append(c.Figures, wrong)
+		t.Cases = append(t.Cases, c)
+	}
+	return t
+}
+
+// ratio is how many times slower engine b is said to be than a: below 1 if it is
+// said to be faster, 1 if nothing is said.
+func ratio(set *compare.Set) float64 {
+	for _, c := range set.Answers(compare.AskEngine) {
+		if c.Measure.Column != col.ThroughputTokS || c.Answer != compare.Decided {
+			continue
+		}
+		r := c.Places[1].Ratio
+		if c.Places[0].Side == "b" {
+			r = 1 / r
+		}
+		return r
+	}
+	return 1
+}
+
+// common asks what a comparison of two servers loses by giving each its own
+// requests.
+func common(l *Lab) Table {
+	t := Table{
+		What:    "Two servers, of which one is truly 5 % slower in every step, each with one open loop of 60 s (H100, Poisson, LN 0.5) at a share of what 128 slots get. How often the ratio of their mean TTFT has the wrong sign, and the width of the middle 90 % of the ratios. The loads are as two cells of a plan have them.",
+		Columns: []string{"wrong sign", "90 % width"},
+	}
+	b := batching{"H100", 128, usual(0.5)}
+	capacity := l.truth(b).throughput / float64(b.lengths.Output)
+	shares := []float64{0.4, 0.7, 0.9}
+	if l.Reduced {
+		shares = shares[:1]
+	}
+	for _, rho := range shares {
+		runs := l.runs(200)
+		all := each(runs, func(seed uint64) float64 {
+			slow := b.server()
+			slow.Slower = 1.05
+			fast := openRow(b.server(), b.lengths, seed, "a", rho*capacity, time.Minute)
+			return openRow(slow, b.lengths, seed, "b", rho*capacity, time.Minute).Float(col.MeanTTFTMs) / fast.Float(col.MeanTTFTMs)
+		})
+		slices.Sort(all)
+		width := result.Quantile(all, 0.95) - result.Quantile(all, 0.05)
+		t.Cases = append(t.Cases, Case{fmt.Sprintf("at %.0f %%", 100*rho), runs, []Figure{
+			share(which(all, func(r float64) bool { return r < 1 })).keep(atMost(0.01)),
+			// The error of a width is about that of two quantiles.
+			{Value: width, Error: width / math.Sqrt(float64(runs)), Unit: Ratio, N: runs},
+		}})
+	}
+	return t
+}

@@ -1,0 +1,168 @@
+package statistics
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/statistics/models"
+	"sweep.dev/sweep/stopping"
+)
+
+// untilWithin is what the table asks of a mean.
+const untilWithin = 0.10
+
+// A stopped is a load that a rule ended, or its cap.
+type stopped struct {
+	by     string  // what ended it; "" for its cap
+	inside bool    // the mean of what had ended is as near to the truth as asked
+	n      float64 // requests that had ended
+}
+
+// until asks how often the mean is within what the plan asked for, where
+// stopping.Rule says that it is.
+func until(l *Lab) Table {
+	t := Table{
+		What:    "until: {within: 10%, confidence: 95%, min_requests: 30}: how often the mean over all requests was within 10 % of the truth when the rule ended the load, how many requests it took in the median, and how many loads it ended before the cap (20,000 requests; 5,000 of the closed loop). AR(1): e2e_ms with a standard deviation of 40 %, phi the correlation of neighbours. Queues start empty (service 1 s); of ttft_ms the first token comes 20 ms after the service begins, so that most requests have the same. H100: closed loop of 64 slots, LN 0.5, all started together.",
+		Columns: []string{"within", "requests", "ended"},
+	}
+	add := func(name string, runs int, run func(seed uint64) stopped) {
+		results := each(runs, run)
+		ended := slices.DeleteFunc(slices.Clone(results), func(s stopped) bool { return s.by != stopping.Precise })
+		t.Cases = append(t.Cases, Case{name, runs, []Figure{
+			share(which(ended, func(s stopped) bool { return s.inside })).keep(atLeast(0.95)),
+			median(pick(ended, func(s stopped) (float64, bool) { return s.n, true }), Count),
+			share(which(results, func(s stopped) bool { return s.by == stopping.Precise })),
+		}})
+	}
+	for _, phi := range []float64{0, 0.7, 0.9, 0.95} {
+		add(fmt.Sprintf("AR(1) phi %.3g", phi), l.runs(1000), func(seed uint64) stopped {
+			w := watch{metric: "e2e_ms", truth: 100}
+			for i, v := range (models.AR1{Phi: phi, Mean: 100, SD: 40}).Values(seed, 20_000) {
+				end := time.Hour + time.Duration(i)*time.Second
+				begin := end - time.Duration(v*float64(time.Millisecond))
+				if !w.end(&result.Request{Scheduled: begin, Sent: begin, FirstToken: end, LastToken: end, End: end, CompletionTokens: 1, Status: result.Completed}) {
+					break
+				}
+			}
+			return w.stopped
+		})
+	}
+	for _, rho := range []float64{0.5, 0.9} {
+		add(fmt.Sprintf("M/M/8 rho %.3g", rho), l.runs(1000), func(seed uint64) stopped {
+			q := models.Queue{Servers: 8, Load: rho, Service: time.Second}
+			w := watch{metric: "e2e_ms", open: true, truth: ms(q.Mean())}
+			feed(q.Run(seed, 20_000), &w)
+			return w.stopped
+		})
+	}
+	add("M/M/8 rho 0.5 ttft_ms", l.runs(1000), func(seed uint64) stopped {
+		q := models.Queue{Servers: 8, Load: 0.5, Service: time.Second, First: 20 * time.Millisecond}
+		w := watch{metric: "ttft_ms", open: true, truth: ms(q.MeanFirst())}
+		feed(q.Run(seed, 20_000), &w)
+		return w.stopped
+	})
+	b := batching{"H100", 64, usual(0.5)}
+	truth := l.truth(b)
+	for _, m := range []struct {
+		metric string
+		truth  float64
+	}{{"tpot_ms", truth.tpot}, {"itl_ms", truth.itl}, {"throughput_tok_s", truth.throughput}} {
+		add("H100 C 64 "+m.metric, l.runs(100), func(seed uint64) stopped {
+			w := watch{metric: m.metric, truth: m.truth}
+			if err := b.server().Each(b.load(seed, 5000), nil, w.end); err != nil {
+				panic(err)
+			}
+			return w.stopped
+		})
+	}
+	return t
+}
+
+// A watch is a rule that watches a load, and the figure over all its requests:
+// what a person would take from them.
+type watch struct {
+	metric string
+	open   bool
+	truth  float64
+
+	rule    *stopping.Rule
+	first   time.Duration
+	sum, of float64
+	stopped
+}
+
+// end takes the next request in the order of their ends; false is the end of the
+// load.
+func (w *watch) end(r *result.Request) bool {
+	if w.n == 0 {
+		w.start()
+		w.first = r.Sent
+	}
+	w.n++
+	w.add(r)
+	w.rule.End(r)
+	d, over := w.rule.Over()
+	if over {
+		w.by = d.By
+		w.inside = math.Abs(w.sum/w.of/w.truth-1) <= untilWithin
+	}
+	return !over
+}
+
+func (w *watch) start() {
+	if w.rule != nil {
+		return
+	}
+	w.rule = stopping.New(stopping.Config{Open: w.open, Until: &stopping.Precision{Metric: w.metric, Within: untilWithin, Confidence: 0.95, MinRequests: 30}})
+}
+
+func (w *watch) add(r *result.Request) {
+	begin := r.Sent
+	if w.open {
+		begin = r.Scheduled
+	}
+	gaps := float64(r.CompletionTokens - 1)
+	switch w.metric {
+	case "e2e_ms":
+		w.sum, w.of = w.sum+ms(r.End-begin), w.of+1
+	case "ttft_ms":
+		w.sum, w.of = w.sum+ms(r.FirstToken-begin), w.of+1
+	case "tpot_ms":
+		if gaps > 0 {
+			w.sum, w.of = w.sum+ms(r.LastToken-r.FirstToken)/gaps, w.of+1
+		}
+	case "itl_ms":
+		w.sum, w.of = w.sum+ms(r.LastToken-r.FirstToken), w.of+gaps
+	case "throughput_tok_s":
+		w.first = min(w.first, r.Sent)
+		w.sum, w.of = w.sum+float64(r.CompletionTokens), (r.End - w.first).Seconds()
+	}
+}
+
+// feed gives an open loop to a rule: its ends in their order, and what is in
+// flight four times a second.
+func feed(requests []result.Request, w *watch) {
+	w.start()
+	slices.SortFunc(requests, func(a, b result.Request) int { return cmp.Compare(a.Sent, b.Sent) })
+	sent := make([]time.Duration, len(requests))
+	for i := range requests {
+		sent[i] = requests[i].Sent
+	}
+	slices.SortFunc(requests, func(a, b result.Request) int { return cmp.Compare(a.End, b.End) })
+	began, look := 0, sent[0]
+	for i := range requests {
+		for ; look <= requests[i].End; look += time.Second / 4 {
+			for began < len(sent) && sent[began] <= look {
+				began++
+			}
+			w.rule.InFlight(look, began, began-i)
+		}
+		if !w.end(&requests[i]) {
+			return
+		}
+	}
+}
