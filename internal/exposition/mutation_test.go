@@ -249,6 +249,7 @@ func TestParse_mutants(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				sameAsRepaired(t, m.mutate(bytes.Clone(body)))
 				got := flatMap(e)
 				if m.nan {
 					n := 0

@@ -1,7 +1,7 @@
 // Package exposition reads what servers expose in the text format of Prometheus or
 // of OpenMetrics, tolerantly: real engines send bodies that a strict reader
-// refuses as a whole for one line. It repairs them line by line and hands the
-// rest to expfmt.
+// refuses as a whole for one line. What it takes as it is goes to expfmt alone; the
+// rest is repaired line by line before.
 package exposition
 
 import (
@@ -84,6 +84,14 @@ func Parse(body []byte, whole bool) (*Exposition, error) {
 	if err := ended(body, whole); err != nil {
 		return nil, err
 	}
+	if e := direct(body); e != nil {
+		return e, nil
+	}
+	return repaired(body)
+}
+
+// repaired reads a body that expfmt would not take as it is, or not as it is meant.
+func repaired(body []byte) (*Exposition, error) {
 	clean := sanitize(body)
 	if clean.lines == 0 {
 		return nil, fmt.Errorf("%w: %s", ErrNoMetrics, looksLike(body))
@@ -140,8 +148,12 @@ func Salvage(body []byte, whole bool) (*Exposition, error) {
 }
 
 func expand(families []*rawFamily) (map[string]*dto.MetricFamily, error) {
+	return parser().TextToMetricFamilies(bytes.NewReader(text(families)))
+}
+
+func parser() *expfmt.TextParser {
 	p := expfmt.NewTextParser(model.UTF8Validation)
-	return p.TextToMetricFamilies(bytes.NewReader(text(families)))
+	return &p
 }
 
 // Unwrap takes off what was put around a text: gzip that nobody announced, and

@@ -107,6 +107,59 @@ func flatMap(e *Exposition) map[string]string {
 	return out
 }
 
+// sameAsRepaired says whether a body needs no repair, and fails where it says another
+// thing without than with.
+func sameAsRepaired(t *testing.T, body []byte) bool {
+	t.Helper()
+	e := direct(body)
+	if e == nil {
+		return false
+	}
+	want, err := repaired(body)
+	if err != nil {
+		t.Fatalf("only without a repair: %v\n%s", err, body)
+	}
+	if diff := cmp.Diff(describe(want, nil), describe(e, nil)); diff != "" {
+		t.Fatalf("(-repaired +direct):\n%s\nof\n%s", diff, body)
+	}
+	return true
+}
+
+// What expfmt would read without an error, and not as it is meant, is repaired.
+func TestParse_direct(t *testing.T) {
+	const good = "# HELP c What it counts.\n# TYPE c counter\nc{a=\"b\\\\\",} 1 1700000000000\nc 2\n\n# a word\n# TYPE h histogram\n" +
+		"h_bucket{le=\"1\"} 1\nh_bucket{le=\"+Inf\"} 2\nh_sum 3\nh_count 2\n# TYPE s summary\ns{quantile=\"0.5\"} NaN\ns_sum 1\ns_count 1\n# TYPE g gauge\ng{} -1e3\n# EOF\n"
+	if !sameAsRepaired(t, []byte(good)) {
+		t.Errorf("this needs no repair:\n%s", good)
+	}
+	for name, body := range map[string]string{
+		"no TYPE":                   "g 1\n",
+		"no newline":                "# TYPE g gauge\ng 1",
+		"CRLF":                      "# TYPE g gauge\r\ng 1\r\n",
+		"twice":                     "# TYPE g gauge\ng{a=\"1\",b=\"2\"} 1\ng{b=\"2\",a=\"1\"} 2\n",
+		"a bucket twice":            "# TYPE h histogram\nh_bucket{le=\"1\"} 1\nh_bucket{le=\"1.0\"} 2\n",
+		"a count twice":             "# TYPE h histogram\nh_count 1\nh_count 2\n",
+		"a bucket without a bound":  "# TYPE h histogram\nh_bucket 1\n",
+		"a bucket of NaN":           "# TYPE h histogram\nh_bucket{le=\"1\"} NaN\n",
+		"two bounds":                "# TYPE h histogram\nh_bucket{le=\"1\",le=\"2\"} 1\n",
+		"a histogram with a value":  "# TYPE h histogram\nh 1\nh_count 1\n",
+		"a bucket under no name":    "# TYPE h histogram\nh{le=\"1\"} 1\n",
+		"a summary counts below 0":  "# TYPE s summary\ns_count -1\ns_sum 1\n",
+		"a summary without a share": "# TYPE s summary\ns 1\ns_sum 1\n",
+		"a kind of OpenMetrics":     "# TYPE g info\ng_info{a=\"b\"} 1\n",
+		"a counter of OpenMetrics":  "# TYPE c counter\nc_total 1\n",
+		"HELP of a part":            "# HELP s_sum x\n# TYPE s summary\ns_sum 1\n",
+		"a name in quotes":          "# TYPE g gauge\n{\"g\"} 1\n",
+		"a quote within a name":     "# TYPE g gauge\ng{a\"b\"=\"c\"} 1\n",
+		"a bad escape":              "# TYPE g gauge\ng{a=\"C:\\Windows\"} 1\n",
+		"a long line":               "# TYPE g gauge\ng{a=\"" + strings.Repeat("x", maxLine) + "\"} 1\n",
+	} {
+		if sameAsRepaired(t, []byte(body)) {
+			t.Errorf("%s: this needs a repair:\n%s", name, body)
+		}
+	}
+}
+
 // Every file that an engine, an exporter or a GPU tool printed parses without
 // losing a valid series or inventing a value.
 func TestParse_recorded(t *testing.T) {
@@ -152,6 +205,9 @@ func checkAgainstOracle(t *testing.T, file string, isExposition bool) {
 		}
 		if diff := cmp.Diff(want, flatMap(e)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if sameAsRepaired(t, body) {
+			t.Log("it needs no repair")
 		}
 		// CRLF says the same.
 		crlf, err := Parse(bytes.ReplaceAll(body, []byte("\n"), []byte("\r\n")), true)
@@ -220,6 +276,13 @@ func TestParse_bounds(t *testing.T) {
 	if len(e.Points) != 1 || e.Dropped != 1 {
 		t.Errorf("a line over its bound: %d series, %d dropped", len(e.Points), e.Dropped)
 	}
+	many.Reset()
+	for i := range maxLabels + 1 {
+		fmt.Fprintf(&many, "l%d=\"\",", i)
+	}
+	if _, err = Parse([]byte("# TYPE g gauge\ng{"+many.String()+"} 1\n"), true); !errors.Is(err, ErrNoMetrics) {
+		t.Errorf("a series of %d labels: %v", maxLabels+1, err)
+	}
 	var bomb bytes.Buffer
 	zw := gzip.NewWriter(&bomb)
 	for range MaxBody/(1<<20) + 1 {
@@ -254,10 +317,11 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What was read can be read again, and says the same.
 		if body, err = unwrap(body); err != nil {
 			t.Fatal(err)
 		}
+		sameAsRepaired(t, body)
+		// What was read can be read again, and says the same.
 		clean := sanitize(body)
 		again, err := Parse(text(clean.families), false)
 		if err != nil {
@@ -282,15 +346,24 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// The same body goes to expfmt as it is, and by way of the repair.
 func BenchmarkParse(b *testing.B) {
 	body, err := os.ReadFile("testdata/recorded/vllm-0.32.0.txt")
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.SetBytes(int64(len(body)))
-	for b.Loop() {
-		if _, err := Parse(body, true); err != nil {
-			b.Fatal(err)
-		}
+	for name, parse := range map[string]func([]byte) (*Exposition, error){
+		"direct":   func(body []byte) (*Exposition, error) { return Parse(body, true) },
+		"repaired": repaired,
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := parse(body); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

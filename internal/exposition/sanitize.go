@@ -14,6 +14,9 @@ const (
 	maxSeries = 100_000
 	// maxLine bounds one line of a body, in bytes.
 	maxLine = 64 << 10
+	// maxLabels bounds the labels of a series: for each of them, expfmt goes through
+	// all that came before it.
+	maxLabels = 100
 )
 
 // A rawSample is one line of a body that says a value.
@@ -88,13 +91,18 @@ func typeLine(line string) (name, kind string, ok bool) {
 	if len(f) != 3 || f[0] != "TYPE" {
 		return "", "", false
 	}
-	kind = strings.ToLower(f[2])
-	switch kind {
-	case "counter", "gauge", "histogram", "summary":
-	default:
+	if kind = strings.ToLower(f[2]); !isKind(kind) {
 		kind = "untyped"
 	}
 	return strings.Trim(f[1], `"`), kind, true
+}
+
+func isKind(kind string) bool {
+	switch kind {
+	case "counter", "gauge", "histogram", "summary", "untyped":
+		return true
+	}
+	return false
 }
 
 // inferHistograms finds histograms whose TYPE is missing by their buckets.
@@ -298,7 +306,7 @@ func labelSet(s *rawSample, rest string) (string, bool) {
 			if !found || !opens {
 				return "", false
 			}
-			if l.Value, rest, ok = quotedString(value); !ok {
+			if l.Value, rest, ok = quotedString(value); !ok || len(s.labels) == maxLabels {
 				return "", false
 			}
 			s.labels = append(s.labels, l)
