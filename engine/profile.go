@@ -4,9 +4,12 @@
 package engine
 
 import (
+	"cmp"
 	"net"
 	"strconv"
 	"time"
+
+	"sweep.dev/sweep/engine/failure"
 )
 
 // A Profile is one engine.
@@ -47,7 +50,7 @@ type Profile struct {
 	// engine, else of the frontend, else of the router.
 	Totals map[string][]string `yaml:"totals,omitempty" doc:"For single quantities, the roles in which they are counted." default:"all roles of the tier engine, else the frontend, else the router"`
 	// Failures are this engine's own failure texts, tried before the common ones.
-	Failures []Failure `yaml:"failures,omitempty" doc:"Texts in its log that say why it ended, tried before the common ones."`
+	Failures []failure.Text `yaml:"failures,omitempty" doc:"Texts in its log that say why it ended, tried before the common ones."`
 }
 
 // A Role is one kind of process of an engine.
@@ -283,20 +286,6 @@ type Series struct {
 	Not map[string][]string `yaml:"not,omitempty" doc:"Leave out series with one of these values of a label."`
 }
 
-// A Failure maps a text in a server's log to the class of its end.
-type Failure struct {
-	Class string `yaml:"class" doc:"Class of the end."`
-	Match string `yaml:"match" doc:"Regular expression over one line of the log, whatever the case."` // regular expression over one line, case-insensitive
-	// Hint says what to try; ${1} or ${name} stands for a group of Match.
-	Hint string `yaml:"hint,omitempty" doc:"What to try; ${1} or ${name} is a group of match."`
-	// Change says what to change in the plan, with groups like Hint; ${engine}
-	// stands for the engine's key there: "${engine}.args.max-model-len: ${1}".
-	Change string `yaml:"change,omitempty" doc:"What to change in the plan, with groups like hint."`
-	// Wrapper: this text only wraps the cause, which stands further up; it
-	// counts if nothing else matches.
-	Wrapper bool `yaml:"wrapper,omitempty" doc:"It only wraps the cause and counts if nothing else matches." default:"false"`
-}
-
 // Role is the role of that name, or nil.
 func (p *Profile) Role(name string) *Role {
 	for i := range p.Roles {
@@ -320,6 +309,12 @@ func (p *Profile) EntryRole() string {
 		return p.Roles[0].Name
 	}
 	return "server"
+}
+
+// Classify says why a server of this engine ended, see [failure.Classify].
+func (p *Profile) Classify(tail []string, end failure.End) failure.Diagnosis {
+	end.Engine = cmp.Or(end.Engine, p.Name)
+	return failure.Classify(p.Failures, tail, end)
 }
 
 // MetricsOf is what the metrics of a role mean: its own, or the profile's.

@@ -17,6 +17,7 @@ import (
 
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/engine/failure"
 	"sweep.dev/sweep/sim"
 )
 
@@ -62,9 +63,9 @@ func Start(s Server) (p Prediction, known bool) {
 func class(dialect string, log []string) string {
 	profile, ok := engine.Lookup(dialect)
 	if !ok {
-		return engine.ClassUnknown
+		return failure.ClassUnknown
 	}
-	return profile.Classify(log, engine.End{Exited: true, Code: 1}).Class
+	return profile.Classify(log, failure.End{Exited: true, Code: 1}).Class
 }
 
 func (s Server) argv(dialect string) []string {

@@ -13,6 +13,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/engine/failure"
 	"sweep.dev/sweep/serving/ready"
 )
 
@@ -50,7 +51,7 @@ func (f *Failure) giveUp(deaths int) *Failure {
 // failureOf finds the class of the end of a server: by what ended it, and by
 // what its log says. key is the engine's name in the plan.
 func failureOf(ctx context.Context, err error, dep backends.Deployment, logs []serverLog, p *engine.Profile, key string) *Failure {
-	f := &Failure{Class: engine.ClassUnknown, Text: err.Error()}
+	f := &Failure{Class: failure.ClassUnknown, Text: err.Error()}
 	for _, log := range logs {
 		f.Log = append(f.Log, log.lines...)
 	}
@@ -58,7 +59,7 @@ func failureOf(ctx context.Context, err error, dep backends.Deployment, logs []s
 		err = dep.Err()
 		f.Text = err.Error()
 	}
-	end := engine.End{}
+	end := failure.End{}
 	var exit *backends.Exit
 	var wrong *ready.WrongModel
 	var over Limit
@@ -68,7 +69,7 @@ func failureOf(ctx context.Context, err error, dep backends.Deployment, logs []s
 		f.Class, f.Hint = known.Class, known.Hint
 		return f
 	case errors.As(err, &exit):
-		end = engine.End{Exited: true, Code: exit.Code, Signal: exit.Signal, OOMKilled: exit.OOMKilled}
+		end = failure.End{Exited: true, Code: exit.Code, Signal: exit.Signal, OOMKilled: exit.OOMKilled}
 	case errors.As(err, &wrong):
 		end.WrongModel = wrong.Got
 	case errors.As(context.Cause(ctx), &over), errors.As(err, &over):
@@ -93,7 +94,7 @@ func failureOf(ctx context.Context, err error, dep backends.Deployment, logs []s
 		f.Log = log
 	}
 	f.Class, f.Hint = d.Class, d.Advice()
-	if d.Class == engine.ClassSignal {
+	if d.Class == failure.ClassSignal {
 		f.Hint = "" // the text says it; the log's last line knows nothing of a signal
 	} else if wrong == nil && !strings.Contains(f.Text, d.Line) {
 		f.Text += ": " + d.Line
@@ -112,7 +113,7 @@ type serverLog struct {
 // the one that ended, then in those of the others in their start order, since a
 // frontend fails of the worker behind it. The lines are those of the log that
 // explains it.
-func classify(p *engine.Profile, logs []serverLog, exit *backends.Exit, end engine.End) (engine.Diagnosis, []string) {
+func classify(p *engine.Profile, logs []serverLog, exit *backends.Exit, end failure.End) (failure.Diagnosis, []string) {
 	ordered := slices.Clone(logs)
 	slices.SortStableFunc(ordered, func(a, b serverLog) int { return rank(a, exit) - rank(b, exit) })
 	for _, log := range ordered {
@@ -134,7 +135,7 @@ func rank(l serverLog, exit *backends.Exit) int {
 // told says whether a class is a cause, and not only how a server ended or that
 // something else failed.
 func told(class string) bool {
-	return !slices.Contains([]string{engine.ClassUnknown, engine.ClassExit, engine.ClassSignal, engine.ClassTimeout, engine.ClassWrapper}, class)
+	return !slices.Contains([]string{failure.ClassUnknown, failure.ClassExit, failure.ClassSignal, failure.ClassTimeout, failure.ClassWrapper}, class)
 }
 
 // isDisk says whether an error is our own disk's: no fault of a server, and no
@@ -183,7 +184,7 @@ func tailFile(path string) []string {
 			return nil
 		}
 	}
-	lines, err := engine.Tail(f, engine.TailLines)
+	lines, err := failure.Tail(f, failure.TailLines)
 	if err != nil {
 		return nil
 	}

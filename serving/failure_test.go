@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/engine/failure"
 )
 
 // Of a server that was never started its backend says why, once; of one that
@@ -51,7 +52,7 @@ func TestFailureOf_roles(t *testing.T) {
 	// Nothing is told: the log of the one that ended is shown.
 	logs[1].lines = []string{"fine"}
 	f = failureOf(context.Background(), &backends.Exit{Role: "frontend", Code: 1}, nil, logs, p, "vllm")
-	if f.Class != engine.ClassExit || !slices.Equal(f.Log, logs[2].lines) {
+	if f.Class != failure.ClassExit || !slices.Equal(f.Log, logs[2].lines) {
 		t.Errorf("got %+v", f)
 	}
 }

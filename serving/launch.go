@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/engine/failure"
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/serving/budget"
 )
@@ -223,7 +223,7 @@ func (d *Servers) atOnce(ctx context.Context, release func(context.Context)) (ca
 // environment unless its plan says so.
 func (d *Servers) withheld(class string) string {
 	const token = "HF_TOKEN"
-	if !slices.Contains([]string{"auth", "model", engine.ClassUnknown, engine.ClassExit, engine.ClassTimeout}, class) || d.config.Options.Given {
+	if !slices.Contains([]string{"auth", "model", failure.ClassUnknown, failure.ClassExit, failure.ClassTimeout}, class) || d.config.Options.Given {
 		return ""
 	}
 	here := slices.ContainsFunc(d.config.Environ, func(v string) bool { return strings.HasPrefix(v, token+"=") && v != token+"=" })

@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/engine/failure"
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/plan"
 )
@@ -60,8 +61,8 @@ func (d *Servers) Death(ctx context.Context) *Failure {
 
 // Hung says why the server that is up answers nothing in time, as far as its logs
 // tell.
-func (d *Servers) Hung() engine.Diagnosis {
-	found, _ := classify(d.profile, d.logs(d.up.Roles), nil, engine.End{Hung: true, Engine: d.of.Server.Engine})
+func (d *Servers) Hung() failure.Diagnosis {
+	found, _ := classify(d.profile, d.logs(d.up.Roles), nil, failure.End{Hung: true, Engine: d.of.Server.Engine})
 	return found
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"sweep.dev/sweep/collectors/prom"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/engine/failure"
 	"sweep.dev/sweep/internal/exposition"
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/load"
@@ -413,7 +414,7 @@ func TestDialects_startFailures(t *testing.T) {
 			t.Errorf("%s %s: status %d, want %d and %q in\n%s", c.engine, c.args, status, c.status, c.text, out)
 			continue
 		}
-		if got := p.Classify(strings.Split(out, "\n"), engine.End{Exited: true, Code: status}); c.class != "" && got.Class != c.class {
+		if got := p.Classify(strings.Split(out, "\n"), failure.End{Exited: true, Code: status}); c.class != "" && got.Class != c.class {
 			t.Errorf("%s %s: class %s, want %s: %s", c.engine, c.args, got.Class, c.class, got.Line)
 		}
 	}

@@ -1,4 +1,4 @@
-package engine
+package failure_test
 
 import (
 	"flag"
@@ -11,18 +11,21 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
+
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/engine/failure"
 )
 
-var update = flag.Bool("update-failures", false, "write the hints and changes of the corpus anew")
+var update = flag.Bool("update", false, "write the hints and changes of the corpus anew")
 
-const corpusDir = "testdata/failures"
+const corpusDir = "testdata"
 
 // A failed is one log of the corpus: how a server ended, and what is to be
 // made of it.
 type failed struct {
 	Log    string `yaml:"log"`
 	Source string `yaml:"source"`
-	End    ending `yaml:"end,omitempty"`
+	Ending ending `yaml:"end,omitempty"`
 	Class  string `yaml:"class"`
 	Line   string `yaml:"line,omitempty"` // part of the line that says so; "" is the last
 	Hint   string `yaml:"hint,omitempty"`
@@ -42,19 +45,19 @@ type ending struct {
 	WrongModel []string `yaml:"wrongmodel,omitempty"`
 }
 
-func (f *failed) end() End {
-	e := f.End
-	return End{Exited: e.Exited, Code: e.Code, Signal: e.Signal, OOMKilled: e.OOMKilled, TimedOut: e.TimedOut, Hung: e.Hung, WrongModel: e.WrongModel}
+func (f *failed) end() failure.End {
+	e := f.Ending
+	return failure.End{Exited: e.Exited, Code: e.Code, Signal: e.Signal, OOMKilled: e.OOMKilled, TimedOut: e.TimedOut, Hung: e.Hung, WrongModel: e.WrongModel}
 }
 
 // profile is the built-in one that the log's folder names, or one like it.
-func (f *failed) profile(t *testing.T) *Profile {
+func (f *failed) profile(t *testing.T) *engine.Profile {
 	t.Helper()
 	name := filepath.Dir(f.Log)
-	if p, ok := Lookup(name); ok {
+	if p, ok := engine.Lookup(name); ok {
 		return p
 	}
-	return &Profile{Name: name}
+	return &engine.Profile{Name: name}
 }
 
 func corpus(t *testing.T) []*failed {
@@ -83,7 +86,7 @@ func tailOf(t *testing.T, path string) []string {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	lines, err := Tail(r, TailLines)
+	lines, err := failure.Tail(r, failure.TailLines)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +120,7 @@ func TestFailures_corpus(t *testing.T) {
 		writeGolden(t, all)
 	}
 	t.Logf("%d logs, %d of them recorded, in %d classes: %v", len(all), recorded, len(perClass), perClass)
-	for _, c := range Classes() {
+	for _, c := range failure.Classes() {
 		if perClass[c.Name] == 0 {
 			t.Errorf("no log is of class %q", c.Name)
 		}
@@ -154,25 +157,25 @@ func writeGolden(t *testing.T, all []*failed) {
 // Every entry of the tables is the one that explains some log of the corpus.
 func TestFailures_eachEntry(t *testing.T) {
 	used := map[string]bool{}
-	key := func(p *Profile, f Failure) string {
-		if slices.ContainsFunc(p.Failures, func(own Failure) bool { return own == f }) {
+	key := func(p *engine.Profile, f failure.Text) string {
+		if slices.ContainsFunc(p.Failures, func(own failure.Text) bool { return own == f }) {
 			return p.Name + ": " + f.Match
 		}
 		return f.Match
 	}
 	for _, f := range corpus(t) {
 		p := f.profile(t)
-		if e, ok := p.entry(f.lines); ok {
+		if e, ok := failure.Explains(p.Failures, f.lines); ok {
 			used[key(p, e)] = true
 		}
 	}
-	for _, e := range common().patterns {
+	for _, e := range failure.Common() {
 		if !used[e.Match] {
 			t.Errorf("no log of the corpus is explained by %s %q", e.Class, e.Match)
 		}
 	}
-	for _, name := range Names() {
-		p, _ := Lookup(name)
+	for _, name := range engine.Names() {
+		p, _ := engine.Lookup(name)
 		if p.Like != "" {
 			continue // the entries of the one that it is like
 		}
@@ -184,21 +187,9 @@ func TestFailures_eachEntry(t *testing.T) {
 	}
 }
 
-// entry is the entry of the tables that Classify takes.
-func (p *Profile) entry(lines []string) (Failure, bool) {
-	lines = common().telling(lines)
-	patterns := slices.Concat(compile(p.Failures), common().patterns)
-	for _, wrappers := range []bool{false, true} {
-		if _, by := search(patterns, wrappers, lines, ""); by != nil {
-			return *by, true
-		}
-	}
-	return Failure{}, false
-}
-
 // explained says whether an entry that is no wrapper explains a log.
 func (f *failed) explained(t *testing.T) bool {
-	e, ok := f.profile(t).entry(f.lines)
+	e, ok := failure.Explains(f.profile(t).Failures, f.lines)
 	return ok && !e.Wrapper
 }
 
@@ -261,10 +252,10 @@ func TestFailures_mutations(t *testing.T) {
 func TestFailures_cut(t *testing.T) {
 	for _, f := range corpus(t) {
 		p := f.profile(t)
-		whole, _ := p.entry(f.lines)
+		whole, _ := failure.Explains(p.Failures, f.lines)
 		for n := 0; n < len(f.lines); n += 1 + len(f.lines)/20 {
 			half := f.lines[n][:len(f.lines[n])/2]
-			entry, ok := p.entry(append(slices.Clone(f.lines[:n]), half))
+			entry, ok := failure.Explains(p.Failures, append(slices.Clone(f.lines[:n]), half))
 			if ok && !entry.Wrapper && entry.Class != f.Class && order(p, entry) < order(p, whole) {
 				t.Errorf("%s until line %d: %q, which the whole log is not", f.Log, n+1, entry.Class)
 			}
@@ -274,25 +265,15 @@ func TestFailures_cut(t *testing.T) {
 
 // The texts by which most entries are ruled out never rule out a match.
 func TestPattern_literals(t *testing.T) {
-	seen := map[string]bool{}
 	for _, f := range corpus(t) {
-		for _, line := range common().telling(f.lines) {
-			if seen[line] {
-				continue
-			}
-			seen[line] = true
-			lower := strings.ToLower(line)
-			for _, p := range common().patterns {
-				if p.re.MatchString(line) != (p.find(line, lower) != nil) {
-					t.Errorf("%q in %q: the literals %q say otherwise", p.Match, line, p.literals)
-				}
-			}
+		for _, text := range failure.Overlooked(f.lines) {
+			t.Errorf("%s: a line matches %q, and is not found by it", f.Log, text.Match)
 		}
 	}
 }
 
-func order(p *Profile, f Failure) int {
-	return slices.IndexFunc(slices.Concat(compile(p.Failures), common().patterns), func(q pattern) bool { return q.Failure == f })
+func order(p *engine.Profile, f failure.Text) int {
+	return slices.Index(slices.Concat(p.Failures, failure.Common()), f)
 }
 
 // Servers that were well say nothing that is taken for a failure.
@@ -303,9 +284,9 @@ func TestFailures_healthy(t *testing.T) {
 	}
 	for _, path := range files {
 		lines := tailOf(t, path)
-		for _, name := range Names() {
-			p, _ := Lookup(name)
-			if got := p.Classify(lines, End{Exited: true}); got.Class != ClassExit {
+		for _, name := range engine.Names() {
+			p, _ := engine.Lookup(name)
+			if got := p.Classify(lines, failure.End{Exited: true}); got.Class != failure.ClassExit {
 				t.Errorf("%s for %s: %q by %q", filepath.Base(path), name, got.Class, got.Line)
 			}
 		}
@@ -314,14 +295,14 @@ func TestFailures_healthy(t *testing.T) {
 
 // An engine that a plan names otherwise is changed under its name there.
 func TestClassify_engineKey(t *testing.T) {
-	p, _ := Lookup("vllm")
+	p, _ := engine.Lookup("vllm")
 	lines := []string{"max_num_seqs (256) exceeds available Mamba cache blocks (211)"}
 	for key, want := range map[string]string{
 		"":         "engines.vllm.args.max-num-seqs: 211",
 		"fast":     "engines.fast.args.max-num-seqs: 211",
 		"a$1${2}b": "engines.a$1${2}b.args.max-num-seqs: 211",
 	} {
-		if got := p.Classify(lines, End{Exited: true, Code: 1, Engine: key}).Change; got != want {
+		if got := p.Classify(lines, failure.End{Exited: true, Code: 1, Engine: key}).Change; got != want {
 			t.Errorf("%q: got %q, want %q", key, got, want)
 		}
 	}
@@ -329,16 +310,16 @@ func TestClassify_engineKey(t *testing.T) {
 
 func TestClasses_table(t *testing.T) {
 	known := map[string]bool{}
-	for _, c := range Classes() {
+	for _, c := range failure.Classes() {
 		if known[c.Name] || c.Says == "" || strings.HasSuffix(c.Says, ".") {
 			t.Errorf("%q: said twice, not at all, or with a full stop: %q", c.Name, c.Says)
 		}
 		known[c.Name] = true
 	}
-	lists := [][]pattern{common().patterns}
-	for _, name := range Names() {
-		p, _ := Lookup(name)
-		lists = append(lists, compile(p.Failures))
+	lists := [][]failure.Text{failure.Common()}
+	for _, name := range engine.Names() {
+		p, _ := engine.Lookup(name)
+		lists = append(lists, p.Failures)
 	}
 	for _, e := range slices.Concat(lists...) {
 		if !known[e.Class] {
@@ -352,7 +333,7 @@ func TestClasses_table(t *testing.T) {
 
 // docs/failures.md lists the classes as the program knows them.
 func TestClasses_documented(t *testing.T) {
-	const path = "../docs/failures.md"
+	const path = "../../docs/failures.md"
 	src, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -364,7 +345,7 @@ func TestClasses_documented(t *testing.T) {
 		}
 	}
 	var want []string
-	for _, c := range Classes() {
+	for _, c := range failure.Classes() {
 		want = append(want, fmt.Sprintf("| `%s` | %s |", c.Name, c.Says))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

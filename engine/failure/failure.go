@@ -1,17 +1,15 @@
-package engine
+// Package failure says why a server ended, from what its log says and how it ended.
+// What the texts of a log stand for is data: failures.yaml for all engines, and each
+// engine's own.
+package failure
 
 import (
-	"bufio"
-	"cmp"
 	_ "embed"
-	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 )
@@ -29,13 +27,6 @@ const (
 	ClassUnknown    = "unknown"
 )
 
-// TailLines is how much of a log Classify should see: the root cause often
-// stands more than forty lines above the last traceback.
-const TailLines = 400
-
-// maxLine bounds one line of a log, in bytes. Lines are cut, not split.
-const maxLine = 8 << 10
-
 // An End is what is known of a server's end beside its log.
 type End struct {
 	Exited    bool   // it ended by itself; Code, Signal and OOMKilled say how
@@ -47,8 +38,7 @@ type End struct {
 	// WrongModel are the models that it answered with instead of ours; none where
 	// that was not the reason.
 	WrongModel []string
-	// Engine is the server's key under the plan's engines, which Change names;
-	// "" is the profile's name.
+	// Engine is the server's key under the plan's engines, which Change names.
 	Engine string
 }
 
@@ -82,12 +72,26 @@ type Class struct {
 	Says string `yaml:"says"` // what is wrong, in one sentence without its full stop
 }
 
-// Classes are the classes that [Profile.Classify] gives for the built-in
-// engines. A profile of one's own may have further ones.
+// Classes are the classes that [Classify] gives for the built-in engines. A profile
+// of one's own may have further ones.
 func Classes() []Class { return slices.Clone(common().classes) }
 
 //go:embed failures.yaml
 var failuresYAML []byte
+
+// A Text maps a text in a server's log to the class of its end.
+type Text struct {
+	Class string `yaml:"class" doc:"Class of the end."`
+	Match string `yaml:"match" doc:"Regular expression over one line of the log, whatever the case."` // regular expression over one line, case-insensitive
+	// Hint says what to try; ${1} or ${name} stands for a group of Match.
+	Hint string `yaml:"hint,omitempty" doc:"What to try; ${1} or ${name} is a group of match."`
+	// Change says what to change in the plan, with groups like Hint; ${engine}
+	// stands for the engine's key there: "${engine}.args.max-model-len: ${1}".
+	Change string `yaml:"change,omitempty" doc:"What to change in the plan, with groups like hint."`
+	// Wrapper: this text only wraps the cause, which stands further up; it
+	// counts if nothing else matches.
+	Wrapper bool `yaml:"wrapper,omitempty" doc:"It only wraps the cause and counts if nothing else matches." default:"false"`
+}
 
 // A table is what holds for every engine.
 type table struct {
@@ -110,14 +114,14 @@ var common = sync.OnceValue(func() *table {
 	var file struct {
 		Classes  []Class
 		Harmless []string
-		Failures []Failure
+		Failures []Text
 	}
 	if err := yaml.UnmarshalWithOptions(failuresYAML, &file, yaml.Strict()); err != nil {
-		panic(fmt.Sprintf("engine: failures.yaml: %v", err))
+		panic(fmt.Sprintf("failure: failures.yaml: %v", err))
 	}
-	var harmless []Failure
+	var harmless []Text
 	for _, text := range file.Harmless {
-		harmless = append(harmless, Failure{Match: text})
+		harmless = append(harmless, Text{Match: text})
 	}
 	return &table{classes: file.Classes, harmless: compile(harmless), patterns: compile(file.Failures)}
 })
@@ -125,20 +129,20 @@ var common = sync.OnceValue(func() *table {
 // Classify says why a server ended, from the tail of its log (at least 250
 // lines of it, see [TailLines]) and from how it ended. What the kernel or a
 // wrong answer states is believed first; then the table is gone through in its
-// order, the profile's own entries before the common ones, each over the whole
+// order, the engine's own entries before the common ones, each over the whole
 // tail; then comes an exception that no entry knows; then wrappers; then the
 // bare way of the end.
-func (p *Profile) Classify(tail []string, end End) Diagnosis {
+func Classify(own []Text, tail []string, end End) Diagnosis {
 	t := common()
-	d := p.classify(t, tail, end)
+	d := t.classify(own, tail, end)
 	d.Says = t.says(d.Class)
 	return d
 }
 
-func (p *Profile) classify(t *table, tail []string, end End) Diagnosis {
+func (t *table) classify(own []Text, tail []string, end End) Diagnosis {
 	lines := t.telling(tail)
 	last := lastLine(lines)
-	key := "engines." + cmp.Or(end.Engine, p.Name)
+	key := "engines." + end.Engine
 	switch {
 	case end.OOMKilled:
 		return Diagnosis{
@@ -156,7 +160,7 @@ func (p *Profile) classify(t *table, tail []string, end End) Diagnosis {
 			Change: shorten(key + ".served_model_name: " + choice + names),
 		}
 	}
-	patterns := slices.Concat(compile(p.Failures), t.patterns)
+	patterns := slices.Concat(compile(own), t.patterns)
 	if d, by := search(patterns, false, lines, key); by != nil {
 		return d
 	}
@@ -234,7 +238,7 @@ var faults = []string{"segmentation fault", "aborted", "floating point exception
 
 // search goes through the patterns in their order, and returns the one that
 // matches; key stands for ${engine}.
-func search(patterns []pattern, wrappers bool, lines []string, key string) (Diagnosis, *Failure) {
+func search(patterns []pattern, wrappers bool, lines []string, key string) (Diagnosis, *Text) {
 	lower := make([]string, len(lines))
 	for i, line := range lines {
 		lower[i] = strings.ToLower(line)
@@ -252,7 +256,7 @@ func search(patterns []pattern, wrappers bool, lines []string, key string) (Diag
 				template = strings.ReplaceAll(template, "${engine}", strings.ReplaceAll(key, "$", "$$"))
 				return shorten(string(p.re.ExpandString(nil, template, line, m)))
 			}
-			return Diagnosis{Class: p.Class, Line: shorten(line), Hint: expand(p.Hint), Change: expand(p.Change)}, &p.Failure
+			return Diagnosis{Class: p.Class, Line: shorten(line), Hint: expand(p.Hint), Change: expand(p.Change)}, &p.Text
 		}
 	}
 	return Diagnosis{}, nil
@@ -281,82 +285,4 @@ func exception(patterns []pattern, lines []string) (string, bool) {
 		}
 	}
 	return "", false
-}
-
-// Tail returns the last n lines that r has, in memory bounded by n. Lines
-// longer than 8 KiB are cut. The lines read are valid beside an error.
-func Tail(r io.Reader, n int) ([]string, error) {
-	if n <= 0 {
-		return nil, nil
-	}
-	br := bufio.NewReaderSize(r, maxLine)
-	ring := make([]string, 0, n)
-	next := 0
-	add := func(line []byte) {
-		s := strings.TrimSuffix(strings.TrimSuffix(string(line), "\n"), "\r")
-		if len(ring) < n {
-			ring = append(ring, s)
-			return
-		}
-		ring[next] = s
-		next = (next + 1) % n
-	}
-	var err error
-	rest := false // of a line that was cut
-	for err == nil {
-		var line []byte
-		line, err = br.ReadSlice('\n')
-		full := errors.Is(err, bufio.ErrBufferFull)
-		if full {
-			err = nil
-		}
-		if len(line) > 0 && !rest {
-			add(line)
-		}
-		rest = full
-	}
-	out := append(append([]string(nil), ring[next:]...), ring[:next]...)
-	if errors.Is(err, io.EOF) {
-		return out, nil
-	}
-	return out, fmt.Errorf("read log: %w", err)
-}
-
-// Uncoloured is a line of a log without the sequences that colour it on a
-// terminal, which break up its words.
-func Uncoloured(line []byte) []byte { return escapes.ReplaceAll(line, nil) }
-
-var escapes = regexp.MustCompile(`\x1b\[[0-9;?]*[ -/]*[@-~]`)
-
-func clean(line string) string {
-	if len(line) > maxLine {
-		line = line[:maxLine]
-	}
-	if strings.Contains(line, "\x1b") {
-		line = escapes.ReplaceAllString(line, "")
-	}
-	return strings.TrimRight(line, " \t\r\n")
-}
-
-func lastLine(lines []string) string {
-	for _, line := range slices.Backward(lines) {
-		if strings.TrimSpace(line) != "" {
-			return shorten(line)
-		}
-	}
-	return ""
-}
-
-// shorten bounds a line that goes into a table, and keeps it valid UTF-8.
-func shorten(line string) string {
-	const limit = 500
-	line = strings.ToValidUTF8(strings.TrimSpace(line), "\uFFFD")
-	if len(line) <= limit {
-		return line
-	}
-	cut := limit - len("…")
-	for cut > 0 && !utf8.RuneStart(line[cut]) {
-		cut--
-	}
-	return line[:cut] + "…"
 }

@@ -1,4 +1,4 @@
-package engine
+package failure_test
 
 import (
 	"errors"
@@ -10,14 +10,17 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/engine/failure"
 )
 
 // Texts as the engines print them, prefixes of their loggers included.
 func TestClassify_texts(t *testing.T) {
-	vllm, _ := Lookup("vllm")
-	llama, _ := Lookup("llamacpp")
+	vllm, _ := engine.Lookup("vllm")
+	llama, _ := engine.Lookup("llamacpp")
 	tests := []struct {
-		p     *Profile
+		p     *engine.Profile
 		class string
 		hint  string // part of it
 		line  string
@@ -68,11 +71,11 @@ func TestClassify_texts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		log := []string{"INFO starting", tt.line, "  at exit", ""}
-		got := tt.p.Classify(log, End{Exited: true, Code: 1})
+		got := tt.p.Classify(log, failure.End{Exited: true, Code: 1})
 		if got.Class != tt.class || !strings.Contains(got.Advice(), tt.hint) {
 			t.Errorf("%s\n got %q, hint %q\nwant %q, hint with %q", tt.line, got.Class, got.Advice(), tt.class, tt.hint)
 		}
-		if want := shorten(tt.line); got.Line != want {
+		if want := failure.Shorten(tt.line); got.Line != want {
 			t.Errorf("line: got %q, want %q", got.Line, want)
 		}
 	}
@@ -80,13 +83,13 @@ func TestClassify_texts(t *testing.T) {
 
 // The root cause stands far above the wrapper, and is coloured.
 func TestClassify_causeBeforeWrapper(t *testing.T) {
-	p, _ := Lookup("vllm")
+	p, _ := engine.Lookup("vllm")
 	log := []string{"\x1b[31mERROR\x1b[0m torch.OutOfMemoryError: CUDA out\x1b[1m of\x1b[0m memory. Tried to allocate 2.00 GiB."}
 	for i := range 249 {
 		log = append(log, fmt.Sprintf("  File \"x.py\", line %d, in f", i))
 	}
 	log = append(log, "RuntimeError: Engine core initialization failed. See root cause above.")
-	got := p.Classify(log, End{Exited: true, Code: 1})
+	got := p.Classify(log, failure.End{Exited: true, Code: 1})
 	if got.Class != "oom.cuda" || strings.Contains(got.Line, "\x1b") {
 		t.Errorf("got %+v", got)
 	}
@@ -95,37 +98,37 @@ func TestClassify_causeBeforeWrapper(t *testing.T) {
 // A general cause is raised again as an exact one: the exact one wins although
 // it comes later.
 func TestClassify_exactBeforeGeneral(t *testing.T) {
-	p, _ := Lookup("vllm")
+	p, _ := engine.Lookup("vllm")
 	got := p.Classify([]string{
 		"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.",
 		"The above exception was the direct cause of the following exception:",
 		"RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests.",
-	}, End{Exited: true, Code: 1})
+	}, failure.End{Exited: true, Code: 1})
 	if got.Class != "oom.warmup" {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestClassify_ends(t *testing.T) {
-	p, _ := Lookup("vllm")
+	p, _ := engine.Lookup("vllm")
 	oom := []string{"torch.OutOfMemoryError: CUDA out of memory."}
 	quiet := []string{"INFO loading weights", ""}
 	tests := []struct {
 		name string
 		log  []string
-		end  End
+		end  failure.End
 		want string
 		hint string
 	}{
-		{"the kernel is believed before the log", oom, End{Exited: true, Signal: "killed", OOMKilled: true}, ClassOOMHost, "machine's memory"},
-		{"killed by somebody", quiet, End{Exited: true, Code: -1, Signal: "killed"}, ClassSignal, "killed"},
-		{"exit", quiet, End{Exited: true, Code: 3}, ClassExit, "status 3"},
-		{"exit with status 0 is an end too", quiet, End{Exited: true}, ClassExit, "status 0"},
-		{"the log explains a time-out", oom, End{TimedOut: true}, "oom.cuda", "GPU"},
-		{"time-out", quiet, End{TimedOut: true}, ClassTimeout, "timeouts.ready"},
-		{"wrong model", oom, End{WrongModel: []string{"tiny"}}, ClassWrongModel, `"tiny"`},
-		{"wrong model of several", oom, End{WrongModel: []string{"tiny", "small"}}, ClassWrongModel, "served_model_name: one of tiny, small"},
-		{"nothing is known", nil, End{}, ClassUnknown, ""},
+		{"the kernel is believed before the log", oom, failure.End{Exited: true, Signal: "killed", OOMKilled: true}, failure.ClassOOMHost, "machine's memory"},
+		{"killed by somebody", quiet, failure.End{Exited: true, Code: -1, Signal: "killed"}, failure.ClassSignal, "killed"},
+		{"exit", quiet, failure.End{Exited: true, Code: 3}, failure.ClassExit, "status 3"},
+		{"exit with status 0 is an end too", quiet, failure.End{Exited: true}, failure.ClassExit, "status 0"},
+		{"the log explains a time-out", oom, failure.End{TimedOut: true}, "oom.cuda", "GPU"},
+		{"time-out", quiet, failure.End{TimedOut: true}, failure.ClassTimeout, "timeouts.ready"},
+		{"wrong model", oom, failure.End{WrongModel: []string{"tiny"}}, failure.ClassWrongModel, `"tiny"`},
+		{"wrong model of several", oom, failure.End{WrongModel: []string{"tiny", "small"}}, failure.ClassWrongModel, "served_model_name: one of tiny, small"},
+		{"nothing is known", nil, failure.End{}, failure.ClassUnknown, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -135,14 +138,14 @@ func TestClassify_ends(t *testing.T) {
 			}
 		})
 	}
-	if got := p.Classify(quiet, End{Exited: true, Code: 3}); got.Line != "INFO loading weights" {
+	if got := p.Classify(quiet, failure.End{Exited: true, Code: 3}); got.Line != "INFO loading weights" {
 		t.Errorf("the last line that says something: got %q", got.Line)
 	}
 }
 
 func TestClassify_bounded(t *testing.T) {
-	p, _ := Lookup("vllm")
-	got := p.Classify([]string{strings.Repeat("ä\xff", 1<<20)}, End{Exited: true, Code: 1})
+	p, _ := engine.Lookup("vllm")
+	got := p.Classify([]string{strings.Repeat("ä\xff", 1<<20)}, failure.End{Exited: true, Code: 1})
 	if len(got.Line) > 500 {
 		t.Errorf("a line of %d bytes", len(got.Line))
 	}
@@ -152,7 +155,7 @@ func TestClassify_bounded(t *testing.T) {
 }
 
 func TestTail(t *testing.T) {
-	long := strings.Repeat("x", 3*maxLine)
+	long := strings.Repeat("x", 3*failure.MaxLine)
 	tests := []struct {
 		name, in string
 		n        int
@@ -162,13 +165,13 @@ func TestTail(t *testing.T) {
 		{"the last ones, in order", "a\nb\nc\nd\ne\n", 3, []string{"c", "d", "e"}},
 		{"no final newline", "a\nb", 5, []string{"a", "b"}},
 		{"CRLF", "a\r\nb\r\n", 5, []string{"a", "b"}},
-		{"a long line is cut and counts once", "a\n" + long + "\nb\n", 2, []string{long[:maxLine], "b"}},
+		{"a long line is cut and counts once", "a\n" + long + "\nb\n", 2, []string{long[:failure.MaxLine], "b"}},
 		{"nothing", "", 5, nil},
 		{"none asked", "a\n", 0, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := Tail(iotest.OneByteReader(strings.NewReader(tt.in)), tt.n)
+			got, err := failure.Tail(iotest.OneByteReader(strings.NewReader(tt.in)), tt.n)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -178,14 +181,14 @@ func TestTail(t *testing.T) {
 		})
 	}
 	broken := io.MultiReader(strings.NewReader("a\nb\n"), iotest.ErrReader(errors.New("gone")))
-	got, err := Tail(broken, 5)
+	got, err := failure.Tail(broken, 5)
 	if err == nil || !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("beside an error: got %q, %v", got, err)
 	}
 }
 
 func TestFailures_table(t *testing.T) {
-	for _, p := range common().patterns {
+	for _, p := range failure.Common() {
 		if p.Class == "" {
 			t.Errorf("%s: no class", p.Match)
 		}
@@ -198,13 +201,13 @@ func TestFailures_table(t *testing.T) {
 func FuzzClassify(f *testing.F) {
 	f.Add("torch.OutOfMemoryError\nEngineDeadError", 1, "killed")
 	f.Add("max seq len (1) estimated maximum model length is 2", 0, "")
-	p, _ := Lookup("llamacpp")
+	p, _ := engine.Lookup("llamacpp")
 	f.Fuzz(func(t *testing.T, log string, code int, signal string) {
-		tail, err := Tail(strings.NewReader(log), TailLines)
+		tail, err := failure.Tail(strings.NewReader(log), failure.TailLines)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := p.Classify(tail, End{Exited: true, Code: code, Signal: signal}); d.Class == "" || len(d.Line) > 500 {
+		if d := p.Classify(tail, failure.End{Exited: true, Code: code, Signal: signal}); d.Class == "" || len(d.Line) > 500 {
 			t.Errorf("%+v", d)
 		}
 	})

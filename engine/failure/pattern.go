@@ -1,4 +1,4 @@
-package engine
+package failure
 
 import (
 	"regexp"
@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// A pattern is a Failure that is ready to be looked for. A table of a hundred
+// A pattern is a Text that is ready to be looked for. A table of a hundred
 // expressions over hundreds of lines would take a second; nearly all of them are
 // ruled out by a text that their matches must contain.
 type pattern struct {
-	Failure
+	Text
 	re       *regexp.Regexp
 	literals []string // in lower case; a match contains one of them; nil is no bound
 }
 
 // compile panics where an expression is wrong: tables are checked when they are
 // read.
-func compile(list []Failure) []pattern {
+func compile(list []Text) []pattern {
 	out := make([]pattern, 0, len(list))
 	for _, f := range list {
 		re := regexp.MustCompile("(?i)" + f.Match)

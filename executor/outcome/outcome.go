@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/engine/failure"
 	"sweep.dev/sweep/executor/serverlog"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/load"
@@ -80,9 +80,9 @@ type Extra struct{ Requests, Completions int64 }
 // An End is why there is nothing to judge in an attempt. The zero value is one that
 // was measured.
 type End struct {
-	Failure *serving.Failure  // the server could not be used, or the load not be sent
-	Skip    string            // it is not run at all
-	Hung    *engine.Diagnosis // of a server that answered nobody in their time
+	Failure *serving.Failure   // the server could not be used, or the load not be sent
+	Skip    string             // it is not run at all
+	Hung    *failure.Diagnosis // of a server that answered nobody in their time
 }
 
 // Of is the outcome of an attempt: what it measured, or why it did not, as a row

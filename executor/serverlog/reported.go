@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"strconv"
 
-	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/engine/failure"
 )
 
 // Reported is what the engines claim of their output since the mark, in tokens per
@@ -50,7 +50,7 @@ func claimedIn(path string, offset int64, re *regexp.Regexp) (float64, bool) {
 	lines := bufio.NewReaderSize(io.LimitReader(f, most), 64<<10)
 	for {
 		line, err := lines.ReadSlice('\n')
-		if found := re.FindSubmatch(engine.Uncoloured(line)); found != nil {
+		if found := re.FindSubmatch(failure.Uncoloured(line)); found != nil {
 			if v, err := strconv.ParseFloat(string(found[1]), 64); err == nil && v > 0 {
 				if n == 0 {
 					first = v

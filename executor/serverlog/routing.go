@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/engine/failure"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 )
@@ -45,7 +45,7 @@ func readRouting(r io.Reader, choice *regexp.Regexp) (*Routing, error) {
 	in := bufio.NewReaderSize(r, maxLogLine)
 	for {
 		line, err := in.ReadSlice('\n')
-		if m := choice.FindSubmatch(engine.Uncoloured(line)); m != nil {
+		if m := choice.FindSubmatch(failure.Uncoloured(line)); m != nil {
 			id := string(m[request])
 			if out.Requests[id] == nil {
 				out.Requests[id] = make(map[string]string)

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/engine/failure"
 	"sweep.dev/sweep/result"
 )
 
@@ -68,7 +68,7 @@ func Lasting(err error) *backends.Failure {
 func refusalOf(s *Status, because func(class, hint string) *backends.Failure) *backends.Failure {
 	switch {
 	case s.IsModel():
-		return because(engine.ClassWrongModel, "the server does not know the model: served_model_name of the engine is the name to ask with")
+		return because(failure.ClassWrongModel, "the server does not know the model: served_model_name of the engine is the name to ask with")
 	case s.Code == http.StatusUnauthorized, s.Code == http.StatusForbidden:
 		return because(result.ErrAuth, "the server does not take the key: check the key and the headers that the plan sends")
 	case s.Code == http.StatusBadRequest && strings.Contains(s.text, "HTTPS"):

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/engine/failure"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/serving/ask"
 )
@@ -122,7 +123,7 @@ func (l *awaitedLine) seen() error {
 			if !ok {
 				break
 			}
-			l.found, l.rest = l.re.Match(engine.Uncoloured(line)), rest
+			l.found, l.rest = l.re.Match(failure.Uncoloured(line)), rest
 		}
 		if l.found {
 			return nil
