@@ -16,12 +16,18 @@ func digest(v any, digits int) string {
 	return hex.EncodeToString(sum[:])[:digits]
 }
 
-// cellID names a cell by what it is: the values of its axes, the model and the
+// IDs names cells and servers; it reads the tags of each type once.
+type IDs struct{ trees forester }
+
+// Cell names a cell by what it is: the values of its axes, the model and the
 // resolved load with its prompts. Not the order of anything, not the seed, and
 // nothing of the server but its axes: the same cell has the same id every
 // night, on every machine. Who sends and what ends a trial early change how a
 // cell is measured, not which it is: they are the spec digest's.
-func cellID(c Cell, t forester) string {
+func (i *IDs) Cell(c Cell) string {
+	if i.trees == nil {
+		i.trees = make(forester)
+	}
 	values := make(map[string]any, len(c.Settings))
 	for _, s := range c.Settings {
 		values[s.Axis.Name] = s.Value
@@ -29,11 +35,11 @@ func cellID(c Cell, t forester) string {
 	load := c.Load
 	load.Sampling.Seed = nil
 	load.Client, load.Stop = "", nil
-	return digest(map[string]any{"axes": values, "model": c.Server.Model, "load": t.tree(load)}, 12)
+	return digest(map[string]any{"axes": values, "model": c.Server.Model, "load": i.trees.tree(load)}, 12)
 }
 
-// serverID names a deployment by all that a change of would need a new launch.
-func serverID(s Server) string { return digest(tree(s), 10) }
+// Server names a deployment by all that a change of would need a new launch.
+func (i *IDs) Server(s Server) string { return digest(tree(s), 10) }
 
 // SpecDigest is what else could change the measurement of a cell, in 12 hex
 // digits: the conditions and the subject, as far as the plan says them.

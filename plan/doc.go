@@ -1,12 +1,8 @@
-// Package plan is the plan language: it reads a YAML file, says everything
-// that is wrong with it, and expands it into deployments, cells and trials.
-// The language itself is described in docs/plan.md.
-//
-// [Open] and [Parse] do all of it at once. Their error is a [*Diagnostics]
-// that holds every fault with its place, what was expected and the nearest
-// valid name. A [*Plan] that they return is right: its expressions compile, its
-// names exist, its matrix has a bounded size, and nothing that the file says is
-// silently ignored.
+// Package plan is a plan that is right: its keys with their defaults, its cells and
+// deployments, and what may be asked of them. The language is described in
+// docs/plan.md; package planfile reads it. A [*Plan] from there is right: its
+// expressions compile, its names exist, its matrix has a bounded size, and nothing
+// that the file says is silently ignored.
 //
 // # How a file is read
 //
@@ -14,11 +10,12 @@
 // bounds what a hostile file can cost before the YAML library sees it. --set
 // changes that tree. Package strict decodes it over the defaults into the types
 // of this package, by reflection over their tags, and goes on after an error.
-// The defaults that depend on other keys are filled in (defaults.go), and what the
-// plan names is found (resolve.go). Then every rule looks at the whole (rules.go):
-// rules only read. The expansion follows, and the rules of the cells. The tags
-// are the one source of bounds, units, defaults and meanings: internal/schemagen
-// makes the JSON Schema and the reference of the documentation from them.
+// planfile fills in the defaults that depend on other keys and finds what the plan
+// names. Then every rule of package rules looks at the whole, and only reads; the
+// faults of all of them are one [*Diagnostics]. Package cells expands the matrix by
+// the table of package axes, and the rules of the cells follow. The tags are the one
+// source of bounds, units, defaults and meanings: internal/schemagen makes the JSON
+// Schema and the reference of the documentation from them.
 //
 // # Secrets
 //

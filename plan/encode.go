@@ -98,7 +98,7 @@ func (t forester) of(v reflect.Value) any {
 
 func pluginTree(p Plugin) any {
 	out := map[string]any{"kind": p.Kind}
-	if m, ok := p.config.(map[string]any); ok && len(m) > 0 {
+	if m, ok := p.Keys.(map[string]any); ok && len(m) > 0 {
 		out["config"] = m
 	}
 	return out
@@ -137,8 +137,8 @@ func canonical(v any) []byte {
 // resolved is the whole plan as a tree.
 func (p *Plan) resolved() map[string]any {
 	out := tree(*p).(map[string]any)
-	if len(p.set) > 0 {
-		out["set"] = p.set
+	if len(p.rest.Set) > 0 {
+		out["set"] = p.rest.Set
 	}
 	if sum := p.Load.Prompts.FileSHA256; sum != "" {
 		out["prompts_sha256"] = sum
@@ -149,14 +149,14 @@ func (p *Plan) resolved() map[string]any {
 	if t := p.Load.Trace; t != nil {
 		out["trace_sha256"] = t.FileSHA256
 	}
-	if len(p.engineTexts) > 0 {
+	if len(p.rest.EngineTexts) > 0 {
 		var sums []string
-		for _, f := range p.engineTexts {
+		for _, f := range p.rest.EngineTexts {
 			sums = append(sums, fmt.Sprintf("%x", sha256.Sum256(f.Text)))
 		}
 		out["engine_files_sha256"] = sums
 	}
-	out["cells"] = len(p.cells)
+	out["cells"] = len(p.rest.Cells)
 	return out
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/internal/meant"
+	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/expression"
 	"sweep.dev/sweep/result"
 )
@@ -38,9 +39,9 @@ func columnEnv(cols []result.Column) exprEnv {
 func axisEnv(axes []Axis) exprEnv {
 	e := exprEnv{Env: expression.Env{Noun: "axis", Zero: make(map[string]any, len(axes)), Units: make(map[string]string)}, also: make(map[string]string)}
 	for _, a := range axes {
-		c := a.column()
+		c := a.Describe()
 		e.add(a.Column, c)
-		if a.kind.pattern == nil && a.Name != a.Column {
+		if !a.Family && a.Name != a.Column {
 			e.add(a.Name, c)
 			e.also[a.Column] = a.Name
 		}
@@ -83,4 +84,26 @@ func (e exprEnv) values(settings []Setting) map[string]any {
 		}
 	}
 	return out
+}
+
+// CompileFilter compiles an expression over axes: a cell to leave out, or --only.
+// It is nil for one that is wrong.
+func CompileFilter(r *syntax.Report, n *syntax.Node, axes []Axis) func([]Setting) (bool, error) {
+	env := axisEnv(axes)
+	e := expression.Compile(r, n, env.Env)
+	if e == nil {
+		return nil
+	}
+	return func(settings []Setting) (bool, error) { return e.Run(env.values(settings)) }
+}
+
+// Filter compiles an expression over the axes (--only). The error is a
+// *Diagnostics about the expression.
+func (p *Plan) Filter(only string) (func(Cell) (bool, error), error) {
+	r := &syntax.Report{}
+	holds := CompileFilter(r, syntax.Literal("--only", only), p.Matrix.Axes)
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	return func(c Cell) (bool, error) { return holds(c.Settings) }, nil
 }

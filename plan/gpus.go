@@ -34,20 +34,24 @@ func (s Server) Parallelism(p *engine.Profile, role string) (engine.Parallelism,
 	return p.Parallelism(role, v, s.ArgsOf(p, role), s.CommandOf(p, role))
 }
 
-// gpuCount is how many GPUs a server has, and how the sum is made.
-type gpuCount struct {
-	total int
-	each  map[string]int // of one replica of each role
-	parts []string       // in a person's words
-	// wrong are arguments of a role that are no number of GPUs: nothing is counted.
-	wrong []engine.WrongSize
-	role  string
+// GPUCounted is how many GPUs a server has, and how the sum is made.
+type GPUCounted struct {
+	Total int
+	Each  map[string]int // of one replica of each role
+	Parts []string       // in a person's words
+	// Wrong are arguments of Role that are no number of GPUs: nothing is counted.
+	Wrong []engine.WrongSize
+	Role  string
 }
 
-// countGPUs counts what the arguments of a server say, times the replicas, summed
+// CountGPUs counts what the arguments of a server say, times the replicas, summed
 // over its roles. declared is the plan's gpu_count, 0 for none: it fills in what
-// the arguments do not say.
-func (s Server) countGPUs(profile *engine.Profile, declared int) (out gpuCount) {
+// the arguments do not say. known is false where only the plan can say how many
+// there are, as of a server that runs already.
+func (s Server) CountGPUs(profile *engine.Profile, backend PluginDoc, declared int) (out GPUCounted, known bool) {
+	if profile == nil || len(profile.Roles) == 0 || backend.Given {
+		return out, false
+	}
 	type counted struct {
 		role     *engine.Role
 		of       engine.Parallelism
@@ -58,12 +62,12 @@ func (s Server) countGPUs(profile *engine.Profile, declared int) (out gpuCount) 
 	for i := range profile.Roles {
 		c := counted{role: &profile.Roles[i]}
 		c.replicas = s.ReplicasOf(c.role)
-		if c.of, out.wrong = s.Parallelism(profile, c.role.Name); out.wrong != nil {
-			out.role = c.role.Name
-			return out
+		if c.of, out.Wrong = s.Parallelism(profile, c.role.Name); out.Wrong != nil {
+			out.Role = c.role.Name
+			return out, true
 		}
 		if c.of.Known {
-			out.total += c.of.GPUs * c.replicas
+			out.Total += c.of.GPUs * c.replicas
 		} else {
 			open += c.replicas
 		}
@@ -71,16 +75,16 @@ func (s Server) countGPUs(profile *engine.Profile, declared int) (out gpuCount) 
 	}
 	each := 1
 	if declared > 0 && open > 0 {
-		each = max(1, (declared-out.total)/open)
+		each = max(1, (declared-out.Total)/open)
 	}
-	out.each = make(map[string]int, len(roles))
+	out.Each = make(map[string]int, len(roles))
 	for _, c := range roles {
 		n := c.of.GPUs
 		if !c.of.Known {
 			n = each
-			out.total += n * c.replicas
+			out.Total += n * c.replicas
 		}
-		out.each[c.role.Name] = n
+		out.Each[c.role.Name] = n
 		if n == 0 {
 			continue
 		}
@@ -88,13 +92,7 @@ func (s Server) countGPUs(profile *engine.Profile, declared int) (out gpuCount) 
 		if len(c.of.Sizes) == 0 {
 			part = fmt.Sprintf("%d each", n)
 		}
-		out.parts = append(out.parts, fmt.Sprintf("%d %s, %s", c.replicas, c.role.Name, part))
+		out.Parts = append(out.Parts, fmt.Sprintf("%d %s, %s", c.replicas, c.role.Name, part))
 	}
-	return out
-}
-
-// countsGPUs says whether the arguments of an engine count its GPUs: of a server
-// that runs already only the plan can say how many there are.
-func countsGPUs(profile *engine.Profile, backend PluginDoc) bool {
-	return profile != nil && len(profile.Roles) > 0 && !backend.Given
+	return out, true
 }

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// A pattern is one of the ways in which the requests of a load go. A load has the
+// A Pattern is one of the ways in which the requests of a load go. A load has the
 // key of exactly one of them.
-type pattern struct {
-	key   string // of load
-	open  bool   // requests are sent by a schedule, whatever became of earlier ones
-	ends  bool   // the schedule has an end, which ends the trial
+type Pattern struct {
+	Key   string // of load
+	Open  bool   // requests are sent by a schedule, whatever became of earlier ones
+	Ends  bool   // the schedule has an end, which ends the trial
 	given func(Load) bool
 	// length is how long the schedule is and rate the highest of its rates, in
 	// requests per second; nil where the plan alone does not say it.
@@ -19,19 +19,19 @@ type pattern struct {
 	rate   func(Load) float64
 }
 
-// patterns lists all patterns. To add one is to add its key to [Load], an entry
+// Patterns lists all patterns. To add one is to add its key to [Load], an entry
 // here, and what makes its times: an arrivals.Pace of the measuring client.
-func patterns() []pattern {
-	return []pattern{
+func Patterns() []Pattern {
+	return []Pattern{
 		{
-			key: "concurrency", given: func(l Load) bool { return l.Concurrency > 0 },
+			Key: "concurrency", given: func(l Load) bool { return l.Concurrency > 0 },
 		},
 		{
-			key: "request_rate", open: true, given: func(l Load) bool { return l.RequestRate > 0 },
+			Key: "request_rate", Open: true, given: func(l Load) bool { return l.RequestRate > 0 },
 			rate: func(l Load) float64 { return l.RequestRate },
 		},
 		{
-			key: "stages", open: true, ends: true, given: func(l Load) bool { return len(l.Stages) > 0 },
+			Key: "stages", Open: true, Ends: true, given: func(l Load) bool { return len(l.Stages) > 0 },
 			length: func(l Load) (sum time.Duration) {
 				for _, s := range l.Stages {
 					sum += s.For + s.Over
@@ -43,28 +43,28 @@ func patterns() []pattern {
 			},
 		},
 		{
-			key: "trace", open: true, ends: true, given: func(l Load) bool { return l.Trace != nil },
+			Key: "trace", Open: true, Ends: true, given: func(l Load) bool { return l.Trace != nil },
 		},
 	}
 }
 
-func (l Load) pattern() pattern {
-	for _, p := range patterns() {
+func (l Load) pattern() Pattern {
+	for _, p := range Patterns() {
 		if p.given(l) {
 			return p
 		}
 	}
-	return pattern{}
+	return Pattern{}
 }
 
 // Open says whether requests are sent by a schedule: an open loop.
-func (l Load) Open() bool { return l.pattern().open }
+func (l Load) Open() bool { return l.pattern().Open }
 
 // Sends is how long one trial sends, 0 if it ends by its requests alone. known is
 // false where that is in a file which a look at the plan does not read.
 func (l Load) Sends() (d time.Duration, known bool) {
 	p := l.pattern()
-	d, known = l.Duration, !p.ends || p.length != nil
+	d, known = l.Duration, !p.Ends || p.length != nil
 	if p.length != nil && (d == 0 || p.length(l) < d) {
 		d = p.length(l)
 	}

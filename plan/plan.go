@@ -3,7 +3,6 @@ package plan
 import (
 	"time"
 
-	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/result/validity"
@@ -46,7 +45,9 @@ type Plan struct {
 	Budget   *Budget  `yaml:"budget,omitempty" doc:"What the run may cost at most. The flags --max-cost and --max-time take the place of its keys."`
 	Timeouts Timeouts `yaml:"timeouts,omitempty" doc:"Bounds on every phase; each is reported by its name when it is reached."`
 
-	internals
+	rest       Rest
+	conditions string // the digest of those that the plan itself says
+	variables  string // the digest of Plan.Variables
 }
 
 // A Plugin is one backend, collector or sink with its own part of the plan. In
@@ -58,8 +59,10 @@ type Plugin struct {
 	// and with positions in its errors: the decode of the plug-in's Factory.
 	Decode func(any) error
 
-	config any // the keys as written, references unexpanded; nil where there are none
-	node   *syntax.Node
+	// Keys are as written, references unexpanded; nil where there are none. Place is
+	// where Kind stands in the file, nil for a default.
+	Keys  any          `yaml:"-"`
+	Place *syntax.Node `yaml:"-"`
 }
 
 // Wrong places what the plug-in's factory found wrong, beyond what decoding
@@ -69,11 +72,11 @@ func (p Plugin) Wrong(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := IsDiagnostics(err); ok || p.node == nil {
+	if _, ok := IsDiagnostics(err); ok || p.Place == nil {
 		return err
 	}
 	r := &syntax.Report{}
-	r.Node(p.node, "plugin", "%s: %v", p.Kind, err)
+	r.Node(p.Place, "plugin", "%s: %v", p.Kind, err)
 	return r.Err()
 }
 
@@ -135,87 +138,4 @@ type Timeouts struct {
 	Request time.Duration `yaml:"request,omitempty" doc:"Deadline of each request." default:"5m" unit:"s"`
 	Trial   time.Duration `yaml:"trial,omitempty" doc:"One attempt at a trial, warm-up and drain included." default:"1h, or longer where load.duration or load.stages ask for it" unit:"s"`
 	Stop    time.Duration `yaml:"stop,omitempty" doc:"From the polite signal to a server until the final one." default:"30s" unit:"s"`
-}
-
-// A Value is one value of an axis: string, int64, float64 or bool.
-type Value = any
-
-// An Axis is one dimension of the matrix.
-type Axis struct {
-	Name   string // as in the file: "concurrency", "args.max-num-seqs"
-	Column string // as in columns and expressions: "arg_max_num_seqs"
-	Server bool   // changes the server, not only the load
-	Amount bool   // its value is an amount of load
-	Values []Value
-
-	kind *axisKind
-}
-
-// Matrix is the axes and what is added to and taken from their product.
-type Matrix struct {
-	Axes    []Axis // in the file's order; engine is always one of them
-	Zip     [][]string
-	Include []map[string]Value
-	Exclude []string
-}
-
-// A Setting is the value of one axis in one cell.
-type Setting struct {
-	Axis  *Axis
-	Value Value
-}
-
-// A Server is what one deployment runs: everything that a change of would need
-// a new launch.
-type Server struct {
-	Engine        string // the key in the plan
-	Profile       string // the engine profile's name
-	Model         string
-	ModelRevision string
-	Served        string // the name that the server answers to; default Model
-	GPU           string
-	GPUCount      int      // of all roles and replicas; 0 for engines that need none
-	Image         string   // "" for the profile's
-	Entrypoint    []string // of Image; nil: the profile's
-	Command       []string // nil: the profile's
-	Args          []Arg    // sorted by name
-	Env           map[string]secret.String
-	CPUs          []int
-	Roles         map[string]Role // what is different for single roles; nil for none
-	// ProfileSHA256 is the digest of the file that gave the profile, "" for a
-	// built-in one.
-	ProfileSHA256 string
-
-	// RoleGPUs is how many GPUs one replica of each role has, 0 for a frontend or
-	// a router; nil if only GPUCount is known.
-	RoleGPUs map[string]int `yaml:"-"`
-}
-
-// An Arg is one engine argument: --name value.
-type Arg = engine.Arg
-
-// A Cell is one point of the matrix.
-type Cell struct {
-	ID       string    // 12 hex digits: see cellID
-	Index    int       // place in the plan's order, from 0
-	Settings []Setting // every axis, in the plan's order
-	Server   Server
-	Load     Load // resolved
-}
-
-// A Deployment is all cells that share a server.
-type Deployment struct {
-	ID     string // 10 hex digits: short hash of Server
-	Server Server
-	Cells  []Cell // in the order in which they are to run
-}
-
-// setting is the cell's value of an axis by the name in the file; nil for none.
-func (c Cell) setting(axis string) Value {
-	for _, s := range c.Settings {
-		if s.Axis.Name == axis {
-			return s.Value
-		}
-	}
-	return nil
 }

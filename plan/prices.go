@@ -1,13 +1,7 @@
 package plan
 
 import (
-	"bytes"
-	"errors"
-
 	"sweep.dev/sweep/catalog"
-	"sweep.dev/sweep/internal/input"
-	"sweep.dev/sweep/internal/syntax"
-	"sweep.dev/sweep/plan/internal/strict"
 	"sweep.dev/sweep/result"
 )
 
@@ -28,7 +22,7 @@ func (p *Plan) PriceOf(s Server) (usdPerHour float64, source string) {
 	var each float64
 	if own, ok := p.Prices[s.GPU]; ok {
 		each, source = own.USDPerHour, result.PricePlan
-	} else if own, ok := p.config.Prices[s.GPU]; ok {
+	} else if own, ok := p.rest.Config.Prices[s.GPU]; ok {
 		each, source = own.USDPerHour, result.PriceConfig
 	} else if gpu, ok := catalog.GPUByName(s.GPU); ok {
 		each, source = gpu.USDPerHour, result.PriceCatalogue
@@ -37,32 +31,4 @@ func (p *Plan) PriceOf(s Server) (usdPerHour float64, source string) {
 		return 0, ""
 	}
 	return each * float64(s.GPUCount), source
-}
-
-// hasContent says whether a YAML file has more than comments.
-func hasContent(text []byte) bool {
-	for line := range bytes.Lines(text) {
-		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
-			return true
-		}
-	}
-	return false
-}
-
-// readConfig reads the user's configuration; its prices are held against the
-// catalogue by a rule.
-func (l *loader) readConfig(path string) (c Config) {
-	text, err := input.ReadFile(path, syntax.MaxBytes)
-	if errors.Is(err, input.ErrEmpty) || err == nil && !hasContent(text) {
-		return c
-	}
-	if err != nil {
-		unread(l.Report, path, "config", "the user's configuration", err)
-		return c
-	}
-	if l.config = syntax.Parse(path, string(text), l.Report); l.config != nil {
-		d := strict.Decoder{Report: l.Report}
-		d.Decode(l.config, &c, "")
-	}
-	return c
 }

@@ -19,9 +19,10 @@ func (s Server) ArgsOf(p *engine.Profile, role string) []Arg {
 }
 
 // ArgList are the arguments of the role alone, sorted by name.
-func (r Role) ArgList() []Arg { return argList(r.Args) }
+func (r Role) ArgList() []Arg { return ArgList(r.Args) }
 
-func argList(args map[string]any) []Arg {
+// ArgList are arguments, sorted by name.
+func ArgList(args map[string]any) []Arg {
 	var list []Arg
 	for _, name := range slices.Sorted(maps.Keys(args)) {
 		list = append(list, Arg{Name: name, Value: args[name]})
@@ -41,30 +42,4 @@ func (s Server) CommandOf(p *engine.Profile, role string) []string {
 // ReplicasOf is how many replicas of a role are started.
 func (s Server) ReplicasOf(role *engine.Role) int {
 	return cmp.Or(s.Roles[role.Name].Replicas, role.Replicas, 1)
-}
-
-// with is a role with another value of an argument, or without one, of replicas.
-func (r Role) with(arg string, v Value) Role {
-	if arg == "" {
-		r.Replicas = int(v.(int64))
-		return r
-	}
-	r.Args = maps.Clone(r.Args)
-	if r.Args == nil {
-		r.Args = make(map[string]any)
-	}
-	r.Args[arg] = v
-	return r
-}
-
-// over is a role of the plan with the axes of one cell.
-func (r Role) over(axes Role) Role {
-	r.Replicas = cmp.Or(axes.Replicas, r.Replicas)
-	args := maps.Clone(r.Args)
-	if args == nil {
-		args = axes.Args
-	}
-	maps.Copy(args, axes.Args)
-	r.Args = args
-	return r
 }

@@ -2,14 +2,12 @@ package plan
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/expression"
-	"sweep.dev/sweep/plan/internal/file"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -30,74 +28,48 @@ func (c *Check) column(name string) string {
 	return name
 }
 
-// streamed matches the columns that only a streamed answer has.
-var streamed = regexp.MustCompile(`^[a-z0-9]+_(ttft|ttfo|tpot|itl|icl)_ms|^p50_user_tok_s$`)
-
-var sloName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,40}$`)
-
 // SLOKeys is the long form of an objective in a plan.
 type SLOKeys struct {
 	Expr     string `yaml:"expr" doc:"Expression over the columns of the cells table that must hold." example:"p95_ttft_ms < 200"`
 	Severity string `yaml:"severity,omitempty" doc:"Whether a miss fails the run (exit 99) or is only told." default:"fail" enum:"fail,warn"`
 }
 
-// slos decodes the objectives of a plan, in the file's order.
-func (l *loader) slos(n *syntax.Node) []SLO {
-	if n.Kind != syntax.Map {
-		d := l.Report.Node(n, "type", "slo takes a mapping of names to expressions, found %s", n.Kind.Name())
-		d.Expected = "for example {responsive: p95_ttft_ms < 200}"
-		return nil
-	}
-	var out []SLO
-	for _, e := range n.Entries {
-		name := e.Key.Text
-		if !sloName.MatchString(name) || name == "pass" {
-			d := l.Report.Node(e.Key, "value", "%q cannot be the name of an objective", name)
-			d.Expected = "small letters, digits and _, because it becomes the column slo_<name>; and not pass"
+// CompileSLOs compiles the objectives over the columns of the plan. at is where the
+// expression of one stands, nil for one that was reported.
+func (p *Plan) CompileSLOs(r *syntax.Report, columns []result.Column, at func(name string) *syntax.Node) {
+	env := columnEnv(columns)
+	for i := range p.SLO {
+		n := at(p.SLO[i].Name)
+		if n == nil || n.Kind != syntax.String {
+			continue // reported
 		}
-		s := SLO{Name: name, Severity: SeverityFail}
-		where := "slo." + name
-		switch e.Value.Kind {
-		case syntax.Map:
-			spec := SLOKeys{Severity: SeverityFail}
-			l.Decode(e.Value, &spec, where)
-			if e.Value.Get("expr") == nil {
-				l.Report.Node(e.Key, "missing", "%s has no expr", where)
-			}
-			s.Expr, s.Severity = spec.Expr, spec.Severity
-		case syntax.String:
-			s.Expr = e.Value.Text
-		default:
-			d := l.Report.Node(e.Value, "type", "%s takes an expression, found %s", where, e.Value.Kind.Name())
-			d.Expected = "for example p95_ttft_ms < 200"
+		if e := expression.Compile(r, n, env.Env); e != nil {
+			p.SLO[i].check = &Check{expr: e, means: means(e.Reads, columns, p.SLOWindow)}
 		}
-		out = append(out, s)
 	}
-	return out
 }
 
-// sloNode is the expression's place in the file.
-func sloNode(f *file.File, name string) *syntax.Node {
-	n := f.Root.Get("slo").Get(name)
-	if n != nil && n.Kind == syntax.Map {
-		return n.Get("expr")
+// Reads are the names that the objective reads; none of one that is wrong.
+func (s SLO) Reads() []string {
+	if s.check == nil {
+		return nil
 	}
-	return n
+	return s.check.expr.Reads
 }
 
 // means says which columns names mean, where that is not themselves.
-func (p *Plan) means(names []string) map[string]string {
+func means(names []string, columns []result.Column, window string) map[string]string {
 	out := make(map[string]string)
-	for _, c := range p.columns {
+	for _, c := range columns {
 		if c.Before != "" && slices.Contains(names, c.Before) {
 			out[c.Before] = c.Name
 		}
 	}
-	if p.SLOWindow != WindowPlateau {
+	if window != WindowPlateau {
 		return out
 	}
 	for _, name := range names {
-		if _, ok := result.Lookup(p.columns, name+col.PlateauSuffix); ok {
+		if _, ok := result.Lookup(columns, name+col.PlateauSuffix); ok {
 			out[name] = name + col.PlateauSuffix
 		}
 	}

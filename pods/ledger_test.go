@@ -5,6 +5,7 @@ import (
 
 	allbackends "sweep.dev/sweep/backends/all"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/planfile"
 )
 
 // TestPlaceOf: a host that a variable names is another place with another value.
@@ -15,13 +16,13 @@ func TestPlaceOf(t *testing.T) {
 		v.Backends = append(v.Backends, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, Launch: f.Launch})
 	}
 	place := func(host string) string {
-		p, err := plan.Parse("p.yaml", t.TempDir(), []byte(`version: 1
+		p, err := planfile.Parse("p.yaml", t.TempDir(), []byte(`version: 1
 name: p
 model: m
 matrix: {engine: vllm, gpu: t4, concurrency: 1}
 backend: {kind: ssh, host: "${SWEEP_HOST}"}
 load: {requests: 1, max_tokens: 1, prompts: {input_tokens: 20}}
-`), plan.Options{Vocabulary: v, LookupEnv: func(string) (string, bool) { return host, true }})
+`), planfile.Options{Vocabulary: v, LookupEnv: func(string) (string, bool) { return host, true }})
 		if err != nil {
 			t.Fatal(err)
 		}

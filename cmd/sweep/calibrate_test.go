@@ -13,6 +13,7 @@ import (
 
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/planfile"
 )
 
 var testShape = calibrate.Shape{Streams: 64, Rate: 50, Client: plan.ClientStd}
@@ -207,7 +208,7 @@ func TestPlainTCP(t *testing.T) {
 		{"{kind: sim}", true},
 	} {
 		text := "version: 1\nname: x\nmodel: sweep/tiny\nmatrix: {engine: vllm, gpu: h100, concurrency: [1], max_tokens: [3]}\nload: {requests: 1, prompts: {kind: synthetic, input_tokens: 20}}\nbackend: " + c.backend + "\n"
-		p, err := plan.Parse("x.yaml", t.TempDir(), []byte(text), plan.Options{Vocabulary: vocabulary(), MaxCells: 10, LookupEnv: os.LookupEnv})
+		p, err := planfile.Parse("x.yaml", t.TempDir(), []byte(text), planfile.Options{Vocabulary: vocabulary(), MaxCells: 10, LookupEnv: os.LookupEnv})
 		if err != nil {
 			t.Fatalf("%s: %v", c.backend, err)
 		}

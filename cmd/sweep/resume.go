@@ -16,6 +16,7 @@ import (
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/reuse"
 	"sweep.dev/sweep/rundir"
@@ -91,7 +92,7 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	if err != nil {
 		return err
 	}
-	p, err := plan.Parse(filepath.Join(dir, layout.Plan), m.PlanDir, text, plan.Options{
+	p, err := planfile.Parse(filepath.Join(dir, layout.Plan), m.PlanDir, text, planfile.Options{
 		Vocabulary: vocabulary(), Set: m.Set, AllowEnv: m.AllowEnv, MaxCells: m.MaxCells, LookupEnv: a.env, Config: a.configFile(), EngineTexts: given(m.Engines), Before: true,
 	})
 	if err != nil {

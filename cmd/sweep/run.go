@@ -26,6 +26,7 @@ import (
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/load/client"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
@@ -145,8 +146,8 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 		return err
 	}
 	planDir := filepath.Dir(abs)
-	if path == plan.Stdin {
-		abs = plan.Stdin
+	if path == planfile.Stdin {
+		abs = planfile.Stdin
 	}
 	m := rundir.Manifest{
 		RunID: newRunID(), Plan: p.Name, PlanPath: abs, PlanDir: planDir, PlanDigest: p.Digest(),

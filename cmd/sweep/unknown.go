@@ -11,7 +11,7 @@ import (
 
 	"sweep.dev/sweep/internal/meant"
 	"sweep.dev/sweep/internal/syntax"
-	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/planfile"
 )
 
 // unknownCommand says which command was probably meant.
@@ -50,7 +50,7 @@ func unknownFlag(c *cli.Command, name string) error {
 	near, hint := meant.Flag(name, names)
 	if near == "" && hint == "" {
 		near = syntax.Nearest(name, names)
-		path := plan.KeyPath(name)
+		path := planfile.KeyPath(name)
 		if path != "" && slices.Contains(names, "set") && (near == "" || syntax.Distance(name, near) > 1) {
 			near, hint = "", fmt.Sprintf("%s is a key of the plan: --set %[1]s=VALUE", path)
 		}

@@ -18,6 +18,7 @@ import (
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/serving"
 	"sweep.dev/sweep/sinks"
@@ -30,7 +31,7 @@ func planFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "set", Usage: "override a value of the plan: `PATH=VALUE` (load.requests=8); recorded in the run", Config: cli.StringConfig{TrimSpace: true}},
 		&cli.StringSliceFlag{Name: "allow-env", Usage: "let ${`NAME`} of the plan read this environment variable"},
 		&cli.StringSliceFlag{Name: "engine-file", Usage: "a further `FILE` with a profile of an engine, as engine_files in the plan; kept with the run", Config: cli.StringConfig{TrimSpace: true}},
-		&cli.IntFlag{Name: "max-cells", Usage: "refuse a matrix with more cells than `N`", Value: plan.DefaultMaxCells, Validator: positive[int]},
+		&cli.IntFlag{Name: "max-cells", Usage: "refuse a matrix with more cells than `N`", Value: planfile.DefaultMaxCells, Validator: positive[int]},
 	}
 }
 
@@ -42,8 +43,8 @@ func positive[T int | float64 | time.Duration](v T) error {
 	return fmt.Errorf("want more than 0, got %v", v)
 }
 
-func (a *app) planOptions(c *cli.Command) plan.Options {
-	return plan.Options{
+func (a *app) planOptions(c *cli.Command) planfile.Options {
+	return planfile.Options{
 		Vocabulary: vocabulary(), Set: c.StringSlice("set"), AllowEnv: allowEnv(c),
 		MaxCells: c.Int("max-cells"), LookupEnv: a.env, Config: a.configFile(),
 		EngineFiles: c.StringSlice("engine-file"), Stdin: a.in,
@@ -190,12 +191,12 @@ func faults(errs []error) error {
 }
 
 // open reads a plan and makes its plug-ins.
-func (a *app) open(path string, o plan.Options) (*plan.Plan, *plugins, error) {
+func (a *app) open(path string, o planfile.Options) (*plan.Plan, *plugins, error) {
 	fx, err := a.effects()
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := plan.Open(path, o)
+	p, err := planfile.Open(path, o)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = &usage{fmt.Errorf("there is no plan %s", path)}

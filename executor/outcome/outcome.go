@@ -16,6 +16,7 @@ import (
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/axes"
 	"sweep.dev/sweep/reconcile"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
@@ -193,7 +194,7 @@ func mostCommon(reqs []result.Request) (class, text string) {
 // identify fills in what the trial is, beside what was measured.
 func identify(row result.Row, t *Trial, server *Server, m *Measured) {
 	cell := t.Cell
-	maps.Copy(row, t.Plan.AxisColumns(cell))
+	maps.Copy(row, axes.Columns(t.Plan, cell))
 	set := func(name string, v any) { row[name] = v }
 	set(col.GPU, orNil(cell.Server.GPU))
 	// The GPUs of a server that runs already are known only if the plan gives them;

@@ -11,6 +11,7 @@ import (
 	"sweep.dev/sweep/internal/fieldtag"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/axes"
 )
 
 // document returns page with the reference of every key made anew.
@@ -18,7 +19,7 @@ func document(page []byte, v plan.Vocabulary) ([]byte, error) {
 	var b bytes.Buffer
 	table(&b, "", reflect.TypeFor[plan.Plan]())
 	fmt.Fprintf(&b, "\n### `matrix`\n\n%s", head)
-	for _, a := range plan.Axes() {
+	for _, a := range axes.Docs() {
 		row(&b, a.Name, a.Field)
 	}
 	row(&b, "zip", fieldtag.Field{Doc: "Groups of axes that change together."})

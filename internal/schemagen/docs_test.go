@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/planfile"
 )
 
 const page = "../../docs/plan.md"
@@ -71,11 +72,11 @@ func TestDocs_blocks(t *testing.T) {
 			if !strings.HasPrefix(block, "version:") {
 				block = stand(t, block)
 			}
-			opts := plan.Options{
+			opts := planfile.Options{
 				Vocabulary: vocabulary(),
 				LookupEnv:  func(string) (string, bool) { return "x", true },
 			}
-			if _, err := plan.Parse("docs/"+name, "../../docs", []byte(block), opts); err != nil {
+			if _, err := planfile.Parse("docs/"+name, "../../docs", []byte(block), opts); err != nil {
 				if d, ok := plan.IsDiagnostics(err); ok {
 					t.Errorf("%s, block %d: %s\n%s", name, i+1, d.Pretty(), block)
 					continue

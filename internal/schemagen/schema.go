@@ -13,6 +13,7 @@ import (
 	"sweep.dev/sweep/internal/fieldtag"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/axes"
 )
 
 // An object is one JSON object of the schema. encoding/json sorts its keys,
@@ -171,7 +172,7 @@ func number(typ string, f fieldtag.Field) object {
 
 func (g generator) matrix() object {
 	properties, patterns := object{}, object{}
-	for _, a := range plan.Axes() {
+	for _, a := range axes.Docs() {
 		s := g.described(a.Field, axis(a))
 		if a.Pattern != "" {
 			patterns[a.Pattern] = s
@@ -196,7 +197,7 @@ func (g generator) matrix() object {
 }
 
 // axis is a list, one value or a range.
-func axis(a plan.AxisDoc) object {
+func axis(a axes.Doc) object {
 	var one object
 	switch {
 	case a.Text:

@@ -17,6 +17,8 @@ import (
 	"sweep.dev/sweep/internal/fieldtag"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/axes"
+	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/schemas"
 )
 
@@ -56,7 +58,7 @@ func compiled(t *testing.T) *jsonschema.Schema {
 func good(t *testing.T) map[string]any {
 	t.Helper()
 	out := make(map[string]any)
-	for _, pattern := range []string{"../../plan/testdata/ok/*.yaml", "../../plans/*.yaml"} {
+	for _, pattern := range []string{"../../plan/planfile/testdata/ok/*.yaml", "../../plans/*.yaml"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(files), err)
@@ -106,7 +108,7 @@ func parses(t *testing.T, v any) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = plan.Parse("plan.json", "../../plan/testdata/ok", text, plan.Options{
+	_, err = planfile.Parse("plan.json", "../../plan/planfile/testdata/ok", text, planfile.Options{
 		Vocabulary: vocabulary(), LookupEnv: func(string) (string, bool) { return "x", true },
 	})
 	return err
@@ -160,7 +162,7 @@ func inside(t reflect.Type, path []string) []key {
 // everyKey is all keys of the language: the plan's, the matrix', the plug-ins'.
 func everyKey() []key {
 	out := keys(reflect.TypeFor[plan.Plan](), nil)
-	for _, a := range plan.Axes() {
+	for _, a := range axes.Docs() {
 		if a.Pattern == "" {
 			f := a.Field
 			f.Type = reflect.TypeFor[[]string]() // a list of what the bounds speak of
@@ -306,7 +308,7 @@ func wrongValues(f fieldtag.Field) []any {
 func TestRejects_plugins(t *testing.T) {
 	s := compiled(t)
 	base := func() map[string]any {
-		return clone(t, good(t)["../../plan/testdata/ok/minimal.yaml"]).(map[string]any)
+		return clone(t, good(t)["../../plan/planfile/testdata/ok/minimal.yaml"]).(map[string]any)
 	}
 	refuse := func(v any, what string) {
 		t.Helper()

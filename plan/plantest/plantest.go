@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/planfile"
 )
 
 // base has two cells on one server, two requests each. Its bounds on the
@@ -41,7 +42,7 @@ func Parse(t testing.TB, lines ...string) *plan.Plan {
 		}
 		return list
 	}
-	p, err := plan.Parse("plan.yaml", t.TempDir(), []byte(strings.Join(all, "\n")+"\n"), plan.Options{
+	p, err := planfile.Parse("plan.yaml", t.TempDir(), []byte(strings.Join(all, "\n")+"\n"), planfile.Options{
 		Vocabulary: plan.Vocabulary{
 			Backends: append(docs("fake"), plan.PluginDoc{Kind: "given", FreeGPU: true, Given: true}), Collectors: docs("prom", "gpu", "proc"), Sinks: docs("csv", "parquet"),
 		},

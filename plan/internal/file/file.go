@@ -74,6 +74,15 @@ func (f *File) Included() []*syntax.Node {
 	return slices.DeleteFunc(slices.Clone(n.Items), func(n *syntax.Node) bool { return n.Kind != syntax.Map })
 }
 
+// Objective is where the expression of an objective stands; nil for none.
+func (f *File) Objective(name string) *syntax.Node {
+	n := f.Root.Get("slo").Get(name)
+	if n != nil && n.Kind == syntax.Map {
+		return n.Get("expr")
+	}
+	return n
+}
+
 // Missing reports a key that is not there, at the section where it should be.
 func (f *File) Missing(what, expected string, keys ...string) {
 	if !f.Mistyped[strings.Join(keys, ".")] {

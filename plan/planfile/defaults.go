@@ -1,0 +1,115 @@
+package planfile
+
+import (
+	"cmp"
+	"time"
+
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/axes"
+	"sweep.dev/sweep/plan/internal/file"
+	"sweep.dev/sweep/result/validity"
+)
+
+// defaults is what a plan is decoded over. A section that a plan need not have
+// begins with the numbers that its tags name as defaults, and what depends on
+// other keys is in the table dependent.
+func defaults() plan.Plan {
+	retries, stream := 1, true
+	return plan.Plan{
+		Repeats:        1,
+		Seed:           1,
+		Order:          "declared",
+		Retries:        &retries,
+		OnStartFailure: "fail",
+		Load: plan.Load{
+			Warmup:   plan.Warmup{Requests: 2},
+			Endpoint: plan.EndpointChat,
+			Stream:   &stream,
+			Prompts:  plan.Prompts{Kind: plan.PromptsSynthetic},
+		},
+		Validity: validity.Defaults(),
+		Budget:   &plan.Budget{MaxPodLifetime: 6 * time.Hour},
+		Timeouts: plan.Timeouts{
+			Request: 5 * time.Minute,
+			Stop:    30 * time.Second,
+		},
+	}
+}
+
+// The plug-ins of a plan that names none, where the vocabulary has them.
+func defaultSinks() []string   { return []string{"parquet", "csv"} }
+func defaultCollect() []string { return []string{"prom", "gpu", "proc"} }
+
+const (
+	defaultLaunch = 5 * time.Minute
+	defaultTrial  = time.Hour
+	trialMargin   = 15 * time.Minute // warm-up, collectors and slack beside load.duration
+)
+
+// dependent are the defaults that depend on other keys, in the order in which
+// they are filled in. None of them changes what the file says: auto, as a client,
+// is the same as no word.
+var dependent = []struct {
+	key  string
+	fill func(*file.File, *plan.Plan, plan.PluginDoc)
+}{
+	{"matrix.engine", func(f *file.File, p *plan.Plan, _ plan.PluginDoc) {
+		// The one engine of a plan is an axis, so that rows, expressions and cell
+		// ids have it whether or not the file spells it out.
+		if p.Matrix.Axis("engine") != nil || f.Has("matrix", "engine") || len(p.Engines) != 1 {
+			return
+		}
+		for key := range p.Engines {
+			kind, _ := axes.Lookup("engine")
+			p.Matrix.Axes = append([]plan.Axis{kind.Axis("engine", key)}, p.Matrix.Axes...)
+		}
+	}},
+	{"load.client", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {
+		if p.Load.Client == plan.ClientAuto {
+			p.Load.Client = ""
+		}
+	}},
+	{"load.arrivals", func(f *file.File, p *plan.Plan, _ plan.PluginDoc) {
+		if f.Open() && p.Load.Trace == nil {
+			p.Load.Arrivals = cmp.Or(p.Load.Arrivals, "poisson")
+		}
+	}},
+	{"load.burstiness", func(f *file.File, p *plan.Plan, _ plan.PluginDoc) {
+		if f.Open() && p.Load.Trace == nil && p.Load.Arrivals == "gamma" {
+			p.Load.Burstiness = cmp.Or(p.Load.Burstiness, 1)
+		}
+	}},
+	{"load.warmup.requests", func(f *file.File, p *plan.Plan, _ plan.PluginDoc) {
+		if p.Load.Warmup.Duration > 0 && !f.Has("load", "warmup", "requests") {
+			p.Load.Warmup.Requests = 0
+		}
+	}},
+	{"load.prompts.reuse", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {
+		if pr := &p.Load.Prompts; pr.Kind != plan.PromptsSynthetic {
+			pr.Reuse = cmp.Or(pr.Reuse, "never")
+		}
+	}},
+	{"load.prompts.distribution", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {
+		if pr := &p.Load.Prompts; pr.Kind == plan.PromptsSynthetic && !p.Load.Trace.Lengths() {
+			pr.Distribution = cmp.Or(pr.Distribution, "fixed")
+		}
+	}},
+	{"timeouts.launch", func(_ *file.File, p *plan.Plan, backend plan.PluginDoc) {
+		p.Timeouts.Launch = cmp.Or(p.Timeouts.Launch, backend.Launch, defaultLaunch)
+	}},
+	{"timeouts.trial", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {
+		if t := &p.Timeouts; t.Trial == 0 {
+			t.Trial = defaultTrial
+			if sends, _ := p.Load.Sends(); sends > 0 {
+				t.Trial = max(t.Trial, sends+t.Request+trialMargin)
+			}
+		}
+	}},
+}
+
+// fill fills in the defaults that depend on other keys.
+func (l *loader) fill(p *plan.Plan) {
+	for _, d := range dependent {
+		d.fill(l.file, p, l.backend)
+	}
+}

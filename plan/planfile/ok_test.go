@@ -1,0 +1,150 @@
+package planfile
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/plan"
+)
+
+// open reads a plan of the corpus.
+func open(t testing.TB, file string) *plan.Plan {
+	t.Helper()
+	src, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := testOptions()
+	opts.Set = sets(string(src))
+	p, err := Parse(filepath.Base(file), filepath.Dir(file), src, opts)
+	if d, ok := plan.IsDiagnostics(err); ok {
+		t.Fatal(d.Pretty())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestOK holds what each good plan means: the cells with their ids and
+// digests, in the order in which they run, and the resolved plan to the byte.
+// A change here breaks resume and comparisons for everybody.
+func TestOK(t *testing.T) {
+	for _, file := range corpus(t, "testdata/ok/*.yaml") {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			p := open(t, file)
+			var b strings.Builder
+			fmt.Fprintf(&b, "plan %s\nconditions %s\n", p.Digest(), p.ConditionsDigest(""))
+			for _, d := range p.Deployments() {
+				fmt.Fprintf(&b, "deployment %s\n", d.ID)
+				for _, c := range d.Cells {
+					fmt.Fprintf(&b, "  cell %s spec %s subject %s", c.ID, p.SpecDigest(c), p.SubjectDigest(c, nil))
+					for _, s := range c.Settings {
+						fmt.Fprintf(&b, " %s=%v", s.Axis.Column, s.Value)
+					}
+					b.WriteByte('\n')
+				}
+			}
+			resolved, err := p.Resolved()
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Write(resolved)
+			golden(t, strings.TrimSuffix(file, ".yaml")+".golden", b.String())
+		})
+	}
+}
+
+// TestResolved_noSecrets holds that nothing of the environment's secrets gets
+// into what is written.
+func TestResolved_noSecrets(t *testing.T) {
+	for _, file := range corpus(t, "testdata/ok/*.yaml") {
+		p := open(t, file)
+		resolved, err := p.Resolved()
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := fmt.Sprintf("%v %+v %#v", p.Load, p.Engines, p.Deployments())
+		for _, text := range [][]byte{resolved, []byte(shown)} {
+			if bytes.Contains(text, []byte("canary")) {
+				t.Errorf("%s: a secret is shown", file)
+			}
+		}
+	}
+}
+
+func TestSecrets_revealed(t *testing.T) {
+	p := open(t, "testdata/ok/closed.yaml")
+	auth := p.Load.Headers["Authorization"]
+	if auth.Reveal() != "Bearer canary-value" || auth.Ref() != "Bearer ${SWEEP_API_KEY}" {
+		t.Errorf("header reveals %q and shows %q", auth.Reveal(), auth.Ref())
+	}
+	if got := p.Load.Prompts.System; !strings.HasSuffix(got, "${written} like this.") {
+		t.Errorf("system = %q", got)
+	}
+	if p.Model != "org/model" {
+		t.Errorf("model = %q", p.Model)
+	}
+	var cfg endpointConfig
+	if err := open(t, "testdata/ok/open.yaml").Backend.Decode(&cfg); err != nil {
+		t.Fatal(err)
+	}
+	if cfg.URL != "http://127.0.0.1:8000" || cfg.Key.Reveal() != "canary-value" {
+		t.Errorf("endpoint = %+v", cfg)
+	}
+}
+
+func TestPlugin_Decode(t *testing.T) {
+	p := open(t, "testdata/ok/closed.yaml")
+	cfg := promConfig{Interval: time.Second, Path: "/other"}
+	if err := p.Collect[0].Decode(&cfg); err != nil || cfg.Interval != 500*time.Millisecond || cfg.Path != "/metrics" {
+		t.Errorf("prom = %+v, %v", cfg, err)
+	}
+	var wrong struct {
+		Interval int `yaml:"interval"`
+	}
+	err := p.Collect[0].Decode(&wrong)
+	if d, ok := plan.IsDiagnostics(err); !ok || len(d.List) != 2 || d.List[0].Line == 0 {
+		t.Errorf("a struct that does not fit: %v", err)
+	}
+	if err := p.Collect[0].Decode(wrong); err == nil {
+		t.Error("decode into no pointer was taken")
+	}
+	// Defaults of a plug-in without keys stay.
+	cfg = promConfig{Interval: time.Second}
+	if err := p.Collect[1].Decode(&cfg); err != nil || cfg.Interval != time.Second {
+		t.Errorf("gpu = %+v, %v", cfg, err)
+	}
+}
+
+// TestSecrets holds that a plan knows what must not be shown, its plug-ins'
+// part included, and nothing else of the environment.
+func TestSecrets(t *testing.T) {
+	p, err := Parse("p.yaml", ".", []byte(`
+version: 1
+name: p
+model: "${SWEEP_MODEL}"
+matrix: {engine: vllm, gpu: l4, concurrency: 1, max_tokens: 1}
+backend: {kind: endpoint, url: "http://x", key: "${SWEEP_API_KEY}"}
+load: {requests: 1, prompts: {input_tokens: 1}}
+`), testOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c endpointConfig
+	if err := p.Backend.Decode(&c); err != nil {
+		t.Fatal(err)
+	}
+	got := p.Secrets()
+	if len(got) != 1 || got[0].Ref() != "${SWEEP_API_KEY}" || got[0].Reveal() != "canary-value" {
+		t.Errorf("the plan has the secrets %v, want the key alone", got)
+	}
+	if got := (&plan.Plan{}).Secrets(); got != nil {
+		t.Errorf("no plan has the secrets %v", got)
+	}
+}

@@ -1,0 +1,179 @@
+package planfile
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
+)
+
+func TestSLO_Evaluate(t *testing.T) {
+	for _, tt := range []struct {
+		name, expr string
+		row        result.Row
+		want       result.SLOResult
+	}{
+		{
+			"pass", "p95_ttft_ms < 200",
+			result.Row{"p95_ttft_ms": 199.9, "p95_tpot_ms": 1.0},
+			result.SLOResult{Pass: true, Values: result.Row{"p95_ttft_ms": 199.9}},
+		},
+		{
+			"fail", "p95_ttft_ms < 200",
+			result.Row{"p95_ttft_ms": 200.0},
+			result.SLOResult{Values: result.Row{"p95_ttft_ms": 200.0}},
+		},
+		{ // whole numbers are compared as numbers, and told as they were measured
+			"whole numbers", "failed == 0 && completed >= 0.5 * requests",
+			result.Row{"failed": int64(0), "completed": int64(8), "requests": int64(8)},
+			result.SLOResult{Pass: true, Values: result.Row{"failed": int64(0), "completed": int64(8), "requests": int64(8)}},
+		},
+		{ // never a pass, not even where the other side would do
+			"not measured", "error_rate == 0 || p95_ttft_ms < 200",
+			result.Row{"error_rate": 0.0, "p95_ttft_ms": nil},
+			result.SLOResult{Error: "not measured: p95_ttft_ms", Values: result.Row{"error_rate": 0.0, "p95_ttft_ms": nil}},
+		},
+		{
+			"absent", "p95_ttft_ms < 200", nil,
+			result.SLOResult{Error: "not measured: p95_ttft_ms", Values: result.Row{"p95_ttft_ms": nil}},
+		},
+		{
+			"text and functions", `gpu in ["l4", "t4"] and round(min(p50_ttft_ms, 3)) == 3 and not simulated`,
+			result.Row{"gpu": "l4", "p50_ttft_ms": 7.0, "simulated": false},
+			result.SLOResult{Pass: true, Values: result.Row{"gpu": "l4", "p50_ttft_ms": 7.0, "simulated": false}},
+		},
+		{
+			"list of numbers", "concurrency in [1, 4] ? p95_ttft_ms < 200 : p95_ttft_ms < 400",
+			result.Row{"concurrency": int64(4), "p95_ttft_ms": 300.0},
+			result.SLOResult{Values: result.Row{"concurrency": int64(4), "p95_ttft_ms": 300.0}},
+		},
+		{
+			"wrong type in the row", "p95_ttft_ms < 200",
+			result.Row{"p95_ttft_ms": "fast"},
+			result.SLOResult{Error: "x", Values: result.Row{"p95_ttft_ms": "fast"}},
+		},
+		{
+			"an instant", "p95_ttft_ms < 200",
+			result.Row{"p95_ttft_ms": time.Unix(0, 0)},
+			result.SLOResult{Error: "not measured: p95_ttft_ms", Values: result.Row{"p95_ttft_ms": time.Unix(0, 0)}},
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := parse(t, strings.Replace(simple, "responsive: p95_ttft_ms < 200", "responsive: '"+tt.expr+"'", 1))
+			got := p.SLO[0].Evaluate(tt.row)
+			tt.want.Name, tt.want.Expr, tt.want.Severity = "responsive", tt.expr, "fail"
+			if tt.want.Error == "x" && got.Error != "" {
+				got.Error = "x"
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	if r := (plan.SLO{Name: "x"}).Evaluate(result.Row{}); r.Pass || r.Error == "" {
+		t.Errorf("an objective that nobody compiled: %+v", r)
+	}
+}
+
+func TestColumns(t *testing.T) {
+	p := open(t, "testdata/ok/closed.yaml")
+	for name, typ := range map[string]result.Type{
+		"arg_max_num_seqs": result.Int, "env_omp_num_threads": result.String, "shared_prefix": result.Float,
+		"target_input_tokens": result.Int, "slo_smooth": result.Bool, "gpu_count": result.Int,
+	} {
+		c, ok := result.Lookup(p.Columns(), name)
+		if !ok || c.Type != typ {
+			t.Errorf("column %s = %+v, %v; want type %s", name, c, ok, typ)
+		}
+	}
+	seen := make(map[string]bool)
+	for _, c := range p.Columns() {
+		if seen[c.Name] {
+			t.Errorf("column %s twice", c.Name)
+		}
+		seen[c.Name] = true
+	}
+}
+
+// The window says what the names mean: those of figures that the plateau has
+// too, and no others.
+func TestSLO_window(t *testing.T) {
+	src := strings.Replace(simple, "responsive: p95_ttft_ms < 200", "responsive: p95_ttft_ms < 200 && p99_ttft_ms_censored < 900 && error_rate == 0 && throughput_tok_s > 5", 1)
+	row := result.Row{
+		"p95_ttft_ms": 900.0, "p95_ttft_ms_plateau": 100.0, "p99_ttft_ms_censored": 800.0, "error_rate": 0.0,
+		"throughput_tok_s": 1.0, "throughput_tok_s_plateau": 10.0,
+	}
+	p := parse(t, src+"slo_window: plateau\n")
+	got := p.SLO[0].Evaluate(row)
+	want := result.Row{"p95_ttft_ms_plateau": 100.0, "p99_ttft_ms_censored": 800.0, "error_rate": 0.0, "throughput_tok_s_plateau": 10.0}
+	if diff := cmp.Diff(want, got.Values); diff != "" || !got.Pass {
+		t.Errorf("over the plateau: %+v\n%s", got, diff)
+	}
+	delete(row, "p95_ttft_ms_plateau")
+	if got := p.SLO[0].Evaluate(row); got.Pass || got.Error != "not measured: p95_ttft_ms_plateau" {
+		t.Errorf("without a plateau: %+v", got)
+	}
+	for _, whole := range []string{"", "slo_window: whole\n"} {
+		if got := parse(t, src+whole).SLO[0].Evaluate(row); got.Pass || got.Error != "" || got.Values["p95_ttft_ms"] != 900.0 {
+			t.Errorf("%q: %+v", whole, got)
+		}
+	}
+}
+
+// An objective over a column that was not measured is an error, never a pass;
+// warnings do not fail a trial.
+func TestObjectives(t *testing.T) {
+	t.Parallel()
+	without, _, _ := strings.Cut(simple, "slo:")
+	for name, tt := range map[string]struct {
+		slo  string
+		pass any
+		cols map[string]any
+		err  bool
+	}{
+		"met":                      {`{quick: p95_ttft_ms < 200}`, true, map[string]any{"slo_quick": true}, false},
+		"missed":                   {`{quick: p95_ttft_ms < 100}`, false, map[string]any{"slo_quick": false}, false},
+		"warned":                   {`{quick: {expr: p95_ttft_ms < 100, severity: warn}}`, true, map[string]any{"slo_quick": false}, false},
+		"one of two":               {`{quick: p95_ttft_ms < 200, clean: error_rate == 0}`, false, map[string]any{"slo_quick": true, "slo_clean": false}, false},
+		"not measured":             {`{cool: max_gpu_temp_c < 80}`, nil, map[string]any{"slo_cool": nil}, true},
+		"a warning not measured":   {`{cool: {expr: max_gpu_temp_c < 80, severity: warn}}`, true, map[string]any{"slo_cool": nil}, true},
+		"not measured, either way": {`{cool: not (max_gpu_temp_c > 80)}`, nil, map[string]any{"slo_cool": nil}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := parse(t, without+"slo: "+tt.slo+"\n")
+			row := result.Row{"p95_ttft_ms": 150.0, "error_rate": 0.05}
+			results := p.Objectives(row)
+			if row["slo_pass"] != tt.pass {
+				t.Errorf("slo_pass is %v, want %v", row["slo_pass"], tt.pass)
+			}
+			for name, v := range tt.cols {
+				if row[name] != v {
+					t.Errorf("%s is %v, want %v", name, row[name], v)
+				}
+			}
+			for _, r := range results {
+				if (r.Error != "") != tt.err || tt.err && r.Pass {
+					t.Errorf("%+v", r)
+				}
+			}
+		})
+	}
+	// A miss is one, whatever else could not be checked.
+	p := parse(t, without+"slo: {cool: max_gpu_temp_c < 80, clean: error_rate == 0}\n")
+	row := result.Row{"error_rate": 0.05}
+	p.Objectives(row)
+	if row["slo_pass"] != false {
+		t.Errorf("slo_pass is %v", row["slo_pass"])
+	}
+
+	p = parse(t, without)
+	row = result.Row{}
+	if got := p.Objectives(row); got != nil || row["slo_pass"] != nil {
+		t.Errorf("without objectives: %v, %v", got, row)
+	}
+}
