@@ -38,7 +38,7 @@ const (
 	// Poisson sends after exponential gaps: independent users.
 	Poisson Kind = "poisson"
 	// Gamma sends after gamma gaps whose coefficient of variation is
-	// 1/sqrt(burstiness).
+	// 1/sqrt(burstiness), from a moment between two of them on.
 	Gamma Kind = "gamma"
 )
 
@@ -80,7 +80,19 @@ func (p Process) points(r *draw.Rand) func() float64 {
 		if shape == 0 {
 			shape = 1
 		}
-		return func() float64 { s += r.Gamma(shape) / shape; return s }
+		// The first point is that of a process which has gone on for ever: a part of a
+		// gap that is drawn by its length, whose shape is one more. Else bursts would
+		// bring (1/shape - 1) / 2 requests too many.
+		first := true
+		return func() float64 {
+			if first {
+				first = false
+				s = r.Uniform() * r.Gamma(shape+1) / shape
+				return s
+			}
+			s += r.Gamma(shape) / shape
+			return s
+		}
 	default:
 		return func() float64 { s += r.Exp(); return s }
 	}

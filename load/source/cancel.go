@@ -41,7 +41,7 @@ func (c *Config) picker(phase result.Phase) picker {
 	if phase != "" {
 		return picker{}
 	}
-	key, _ := c.digest("cancel")
+	key, _ := c.common("cancel")
 	return picker{c.Cancel, key}
 }
 

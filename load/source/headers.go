@@ -104,7 +104,7 @@ func (c *Config) headers(phase result.Phase) headers {
 	if len(c.Headers) == 0 {
 		return h
 	}
-	hi, _ := c.digest(fmt.Sprintf("conversations %s %d", phase, max(1, c.Attempt)))
+	hi, _ := c.own(fmt.Sprintf("conversations %s %d", phase, max(1, c.Attempt)))
 	h.session = fmt.Sprintf("%016x-", hi^c.Salt)
 	for _, t := range c.Headers {
 		h.names = append(h.names, t.Name)

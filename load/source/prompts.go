@@ -14,6 +14,10 @@ const MaxOutputTokens = 1_000_000
 // MaxInputTokens bounds what a synthetic prompt may be asked to hold.
 const MaxInputTokens = 4_000_000
 
+// MaxNormalSpread bounds the standard deviation of normal lengths as a share of their
+// mean: beyond it what is cut off below one token raises the mean by more than 0.1 %.
+const MaxNormalSpread = 0.4
+
 // Prompts says what is asked: made up, if Entries is empty, and else taken from
 // Entries in their order.
 type Prompts struct {
@@ -130,6 +134,8 @@ func (p *Prompts) check(need int) error {
 		return errors.New("synthetic prompts begin with markers of their own: a cache-busting one has no meaning")
 	case !(p.Tokens.perWord() > 0 && p.Tokens.perWord() <= 100):
 		return fmt.Errorf("%g tokens per word are not between 0 and 100", p.Tokens.PerWord)
+	case p.Distribution == Normal && p.Spread > MaxNormalSpread:
+		return fmt.Errorf("a normal distribution with a spread of %g has lengths below nothing, which make it longer than asked: at most %g", p.Spread, MaxNormalSpread)
 	case !(p.Spread >= 0 && p.Spread <= 10):
 		return fmt.Errorf("spread %g is not between 0 and 10", p.Spread)
 	}
@@ -269,7 +275,7 @@ func (p *pool) prompt(a ask) (load.Prompt, int) {
 
 // systemOf is the system message that request n carries.
 func (p *Prompts) systemOf(w *scribe, n int) string {
-	if s := p.SystemShare; p.System == "" || s == nil || *s >= 1 || w.rng(uint64(n)^1<<62).Uniform() < *s {
+	if s := p.SystemShare; p.System == "" || s == nil || *s >= 1 || w.chance(uint64(n)^1<<62).Uniform() < *s {
 		return p.System
 	}
 	return ""

@@ -54,7 +54,7 @@ func TestSynthetic_length(t *testing.T) {
 	}{
 		{"fixed", func(p *Prompts) {}, 200, 0, 200, 200},
 		{"uniform", func(p *Prompts) { p.Distribution, p.Spread = Uniform, 0.5 }, 200, 100 / math.Sqrt(3), 100, 300},
-		{"normal", func(p *Prompts) { p.Distribution, p.Spread = Normal, 0.2 }, 200, 40, 8, 2000},
+		{"normal", func(p *Prompts) { p.Distribution, p.Spread = Normal, 0.2 }, 200, 40, 1, 2000},
 		{"lognormal", func(p *Prompts) { p.Distribution, p.Spread = LogNormal, 0.5 }, 200, 100, 8, 2000},
 		{"calibrated", func(p *Prompts) { p.Tokens = &Tokens{PerWord: 1.25} }, 160, 0, 160, 160},
 		{"shared", func(p *Prompts) { p.SharedPrefix = 0.5 }, 200, 0, 200, 200},

@@ -69,7 +69,7 @@ func (c *Config) share(requests int, each func(total, shared, sure float64)) {
 		switch p := p.(type) {
 		case *synthetic:
 			head = float64(c.headOf(p.systemOf(&p.scribe, number)))
-			r := p.rng(uint64(number))
+			r := p.chance(uint64(number))
 			tokens, maxTokens := p.lengths(r, a)
 			text, answer = tokens, float64(maxTokens)
 			shared = p.sharedOf(seen, a, tokens)

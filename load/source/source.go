@@ -41,8 +41,9 @@ type Config struct {
 	// load. Their numbers begin at FirstProbe. It ends at once if Probe is not set.
 	Phase result.Phase
 
-	// Seed, Cell and Trial seed everything that is drawn by chance. No prompt
-	// of one trial of one cell is made again for another.
+	// Seed and Trial, with the amount of load, seed everything that is drawn by
+	// chance, the same for all cells. The words of prompts are seeded by Cell too: no
+	// prompt of one trial of one cell is made again for another.
 	Seed  uint64
 	Cell  string
 	Trial int

@@ -335,12 +335,18 @@ func TestSource_sameAgain(t *testing.T) {
 		"seed":  func(c *Config) { c.Seed++ },
 		"cell":  func(c *Config) { c.Cell += "x" },
 		"trial": func(c *Config) { c.Trial++ },
+		"rate":  func(c *Config) { c.Pace = arrivals.Steady(21, arrivals.Process{Kind: arrivals.Gamma, Burstiness: 0.5}) },
 	} {
 		d := c
 		change(&d)
 		for i, j := range pull(t, must(t, d), 0) {
-			if j.Prompt.Turns[0] == a[i].Prompt.Turns[0] || j.At == a[i].At {
-				t.Errorf("another %s makes the same request %d", name, i)
+			if name != "rate" && j.Prompt.Turns[0] == a[i].Prompt.Turns[0] {
+				t.Errorf("another %s makes the same text %d", name, i)
+			}
+			// A cell of the same load has its arrivals and lengths in common.
+			same := j.At == a[i].At && j.Prompt.Target == a[i].Prompt.Target
+			if same != (name == "cell") {
+				t.Errorf("request %d of another %s has the same time and length: %t", i, name, same)
 			}
 		}
 	}

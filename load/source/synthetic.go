@@ -46,7 +46,7 @@ func (s *synthetic) wordsOf(tokens float64) int {
 }
 
 func (s *synthetic) prompt(a ask) (load.Prompt, int) {
-	r := s.rng(uint64(a.n))
+	r := s.chance(uint64(a.n))
 	tokens, maxTokens := s.lengths(r, a)
 	words := max(1, s.wordsOf(tokens))
 	if a.turn > 0 {
@@ -94,7 +94,7 @@ func (s *synthetic) writePrefix(b *strings.Builder, n, words int) int {
 // group is which prefix prompt n has: all by turns, the first by the seed.
 func (s *synthetic) group(n int) uint64 {
 	of := uint64(max(1, s.PrefixGroups))
-	return (s.key%of + uint64(n)) % of
+	return (s.common[0]%of + uint64(n)) % of
 }
 
 // writeBlocks writes what the names stand for, at most so many words, and

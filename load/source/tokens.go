@@ -76,9 +76,10 @@ func (t *Tokens) overhead(p *load.Prompt) *Overhead {
 // A scribe writes words that follow from a seed.
 type scribe struct {
 	words, starts []string
-	marker        int // words that spell a number of 64 bits
-	key, lo       uint64
-	salt          uint64 // of the markers
+	marker        int       // words that spell a number of 64 bits
+	key, lo       uint64    // of this cell's texts
+	common        [2]uint64 // of what all cells of this load share
+	salt          uint64    // of the markers
 }
 
 func newScribe(c *Config, phase result.Phase) scribe {
@@ -95,7 +96,8 @@ func newScribe(c *Config, phase result.Phase) scribe {
 	if len(w.words) > 1 {
 		w.marker += int(math.Ceil((64 - math.Log2(float64(len(w.starts)))) / math.Log2(float64(len(w.words)))))
 	}
-	w.key, w.lo = c.digest("prompts" + string(phase))
+	w.key, w.lo = c.own("prompts" + string(phase))
+	w.common[0], w.common[1] = c.common("prompts" + string(phase))
 	w.salt = c.Salt ^ uint64(max(c.Attempt, 1)-1)<<48 // above every id but those of blocks and prefixes
 	return w
 }
@@ -133,7 +135,13 @@ func (w *scribe) text(id uint64, words int) string {
 	return b.String()
 }
 
-// rng returns a stream of its own for each id.
-func (w *scribe) rng(id uint64) *draw.Rand {
-	return draw.New(w.lo, draw.Scramble(id^bits.RotateLeft64(w.key, 32)))
+// rng returns a stream of its own for each id, for the words of its text.
+func (w *scribe) rng(id uint64) *draw.Rand { return stream(w.key, w.lo, id) }
+
+// chance is that of what the cells of one load have in common: lengths, and which
+// request has what.
+func (w *scribe) chance(id uint64) *draw.Rand { return stream(w.common[0], w.common[1], id) }
+
+func stream(hi, lo, id uint64) *draw.Rand {
+	return draw.New(lo, draw.Scramble(id^bits.RotateLeft64(hi, 32)))
 }

@@ -194,6 +194,9 @@ func (c *Checked) prompts() {
 	}
 }
 
+// maxNormalSpread is that of package load/source.
+const maxNormalSpread = 0.4
+
 func (c *Checked) spread() {
 	pr := c.Plan.Load.Prompts
 	switch {
@@ -202,6 +205,8 @@ func (c *Checked) spread() {
 		c.Missing("a "+pr.Distribution+" distribution needs a spread", "spread: 0.25", "load", "prompts", "distribution")
 	case pr.Distribution == "uniform" && pr.Spread > 1:
 		c.Report.Node(c.At("load", "prompts", "spread"), "range", "load.prompts.spread must be at most 1 for a uniform distribution: a prompt has no less than no tokens")
+	case pr.Distribution == "normal" && pr.Spread > maxNormalSpread:
+		c.Report.Node(c.At("load", "prompts", "spread"), "range", "load.prompts.spread must be at most %g for a normal distribution: lengths below one token are cut off, and the mean is no longer input_tokens", maxNormalSpread).Hint = "distribution: lognormal takes any spread"
 	}
 }
 
