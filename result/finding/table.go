@@ -68,6 +68,7 @@ var (
 	CostAboveQuote          = Code{"cost_above_quote"}
 	DuplicatePod            = Code{"duplicate_pod"}
 	LogNotWritten           = Code{"log_not_written"}
+	ServerNotFollowed       = Code{"server_not_followed"}
 )
 
 // Reasons are the findings that make a trial INVALID, in the order of the
@@ -365,5 +366,10 @@ var remarks = []Fact{
 	{
 		LogNotWritten, "the server's log could not be written here", "",
 		"look at the disk; the class of this server's failure may be less precise",
+	},
+	{
+		ServerNotFollowed, "what the server says could not be read for a while, and its end would have been missed",
+		"after two minutes in which every try breaks at once the server counts as lost",
+		"the text has the last error: of the connection, or of `attach` of a provider's program",
 	},
 }
