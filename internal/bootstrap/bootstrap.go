@@ -127,7 +127,10 @@ const ReplicasVar = "SWEEP_REPLICAS"
 const NameVar = "SWEEP_NAME"
 
 //go:embed bootstrap.sh
-var script string
+var source string
+
+// script is the source without its comments, which would only be sent.
+var script = regexp.MustCompile(`(?m)^\s*#.*\n`).ReplaceAllString(source, "")
 
 //go:embed agent.py
 var agentTemplate string
