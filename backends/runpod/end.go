@@ -4,18 +4,34 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/bootstrap"
 	"sweep.dev/sweep/internal/runpodapi"
 )
 
 // fresh is how long a pod that was just made may be unknown to the API's own
 // reads.
 const fresh = time.Minute
+
+// giveBack is how a pod ends itself, with the id and the key that RunPod gives it;
+// it asks to be stopped where that key may not delete.
+func giveBack(base string) []bootstrap.Request {
+	const header = "Authorization: Bearer ${RUNPOD_API_KEY}"
+	pod := base + "/pods/${RUNPOD_POD_ID}"
+	return []bootstrap.Request{
+		{Method: http.MethodDelete, URL: pod, Header: header, Done: []int{200, 201, 202, 204, 404}, Did: "deleted"},
+		{
+			Method: http.MethodPost, URL: pod + "/action", Header: header, Body: `{"action":"stop"}`,
+			Done: []int{200, 201, 202, 204}, Did: "stopped, and its disk is still billed",
+		},
+	}
+}
 
 // A termination is a pod to give back, with everything else that its create made.
 type termination struct {

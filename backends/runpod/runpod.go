@@ -120,7 +120,7 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 		Kind: Kind, Effects: fx, Env: map[string]string{}, Images: true, Keyed: true, SharedDisk: c.Bootstrap,
 		At:        func() map[string]string { return map[string]string{atBase: client.Base()} },
 		Elsewhere: ": set " + baseVar + ", or base_url in the plan",
-		Bootstrap: c.Bootstrap, Heartbeat: c.Heartbeat, Hold: true, RunpodAPI: client.Base(),
+		Bootstrap: c.Bootstrap, Heartbeat: c.Heartbeat, Hold: true, GiveBack: giveBack(client.Base()),
 		Late: c.Patience, Settle: c.Patience + 20*time.Second,
 	}
 	for name, value := range c.Env {

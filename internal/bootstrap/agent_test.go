@@ -41,7 +41,7 @@ func TestHeartbeat(t *testing.T) {
 			a := provider(t, ok)
 			const grace = 10 * time.Second
 			p := rent(t, rental{shell: shell, Options: withAgent(t, Options{
-				Argv: sh("exec sleep 1000"), Heartbeat: grace, RunpodAPI: a.URL,
+				Argv: sh("exec sleep 1000"), Heartbeat: grace, GiveBack: giveBack(a.URL),
 			})})
 			p.up()
 			stop := beats(p)
@@ -120,7 +120,7 @@ func TestEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := provider(t, func(n int, _ call) int { return []int{500, 200}[min(n, 1)] })
-			p := rent(t, rental{shell: shell, Options: withAgent(t, Options{Argv: sh("exec sleep 1000"), Heartbeat: time.Hour, RunpodAPI: a.URL})})
+			p := rent(t, rental{shell: shell, Options: withAgent(t, Options{Argv: sh("exec sleep 1000"), Heartbeat: time.Hour, GiveBack: giveBack(a.URL)})})
 			p.up()
 			if err := p.agent.End(t.Context()); err != nil {
 				t.Fatal(err)
@@ -254,7 +254,7 @@ func TestExec(t *testing.T) {
 esac
 `)
 	writeTool(t, box, "amd-smi", `printf '<%s>' "$@"`+"\n")
-	p := rent(t, rental{path: box, Options: withAgent(t, Options{Argv: sh("exec sleep 1000"), Heartbeat: time.Hour})})
+	p := rent(t, rental{path: box, Options: withAgent(t, Options{Argv: sh("exec sleep 1000"), Heartbeat: time.Hour, GiveBack: giveBack("http://127.0.0.1:1")})})
 	p.up()
 	ctx := t.Context()
 	// What the collector of GPUs asks of amd-smi, and no more.

@@ -103,10 +103,22 @@ type Options struct {
 	// stdout; its folder exists. "" is a file of the bootstrap's own where
 	// there is an agent. It is emptied when it grows beyond 256 MiB.
 	LogPath string
-	// RunpodAPI is the base URL of RunPod's API ("https://host/v2"), where the
-	// pod asks for its own deletion with the key that RunPod gives it. "" does
-	// not.
-	RunpodAPI string
+	// GiveBack is how the pod asks its provider for its own end: one request, and
+	// another one for where it is refused that (HTTP 401 or 403). None does not.
+	GiveBack []Request
+}
+
+// A Request is one call of a provider's API, made by the pod. In URL and Header
+// ${NAME} is a variable of the pod's environment.
+type Request struct {
+	Method string
+	URL    string
+	// Header is one line, "Authorization: Bearer ${KEY}". The engine does not get the
+	// variables that it names.
+	Header string
+	Body   string // JSON; "" is none
+	Done   []int  // the statuses that say that it was done, now or before
+	Did    string // what the pod is then, for a person: "deleted"
 }
 
 // A Replica is one of several engines of a pod.
@@ -163,7 +175,7 @@ func literal(texts any) string {
 // what has to be in its environment besides the engine's own: /bin/sh, -c, the
 // script, its name and the engine's argv. There is no secret in argv; the token
 // is in env, from where the script takes it before it starts the engine, as it
-// does with RunPod's key. Options that Validate refuses make a script that
+// does with the provider's key. Options that Validate refuses make a script that
 // starts nothing.
 //
 // Both together are less than 40 kB as JSON, without the engine's part and Files:
@@ -191,8 +203,15 @@ func Command(o Options) (argv []string, env map[string]string) {
 	if o.LogPath != "" {
 		env["SWEEP_LOG"] = o.LogPath
 	}
-	if o.RunpodAPI != "" {
-		env["SWEEP_RUNPOD_API"] = o.RunpodAPI
+	secrets := map[string]bool{}
+	for n, r := range o.GiveBack {
+		env["SWEEP_END_"+strconv.Itoa(n)] = r.lines()
+		for _, m := range variable.FindAllStringSubmatch(r.Header, -1) {
+			secrets[m[1]] = true
+		}
+	}
+	if len(secrets) > 0 {
+		env["SWEEP_END_SECRETS"] = strings.Join(slices.Sorted(maps.Keys(secrets)), " ")
 	}
 	if o.Files != nil {
 		env["SWEEP_FILES"] = cmp.Or(o.FilesDir, FilesDir(o.name()))
@@ -213,6 +232,12 @@ func Command(o Options) (argv []string, env map[string]string) {
 	return argv, env
 }
 
+// lines is a request as the script has it.
+func (r Request) lines() string {
+	done := strings.Trim(fmt.Sprint(r.Done), "[]")
+	return strings.Join([]string{r.Method, r.URL, r.Header, r.Body, done, r.Did}, "\n")
+}
+
 // seconds rounds up, for a duration that is cut short would be another promise.
 func seconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
@@ -229,6 +254,10 @@ func (o Options) name() string {
 var (
 	namePattern  = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$`)
 	tokenPattern = regexp.MustCompile(`^[\x21-\x7e]{16,512}$`)
+
+	variable      = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+	methodPattern = regexp.MustCompile(`^[A-Z]{1,10}$`)
+	headerPattern = regexp.MustCompile(`^[A-Za-z-]+: [\x21-\x7e ]+$`)
 )
 
 // maxLifetime is what the script's arithmetic is sure to hold, and far beyond
@@ -270,10 +299,25 @@ func (o Options) Validate() error {
 	if err := CheckFiles(files); err != nil { // all together
 		errs = append(errs, err)
 	}
-	if o.RunpodAPI != "" {
-		u, err := url.Parse(o.RunpodAPI)
-		refuse(err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http",
-			"%q is no base URL of an API", o.RunpodAPI)
+	refuse(len(o.GiveBack) > 2, "%d requests for the pod's end", len(o.GiveBack))
+	for _, r := range o.GiveBack {
+		errs = append(errs, r.validate())
 	}
 	return errors.Join(errs...)
+}
+
+func (r Request) validate() error {
+	u, err := url.Parse(variable.ReplaceAllString(r.URL, "x"))
+	plain := variable.ReplaceAllString(r.Header, "x")
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" || strings.ContainsAny(u.Path, "${}\"\\ "):
+		return fmt.Errorf("bootstrap: %q is no URL of an API", r.URL)
+	case !methodPattern.MatchString(r.Method):
+		return fmt.Errorf("bootstrap: %q is no method", r.Method)
+	case !headerPattern.MatchString(plain) || strings.ContainsAny(plain, `${}"\`):
+		return errors.New("bootstrap: the header is not one line of a name and a value")
+	case len(r.Done) == 0 || r.Did == "" || strings.ContainsAny(r.Body+r.Did, "\x00\n"):
+		return errors.New("bootstrap: it is not said what the pod's request does, or when it has")
+	}
+	return nil
 }

@@ -22,8 +22,12 @@
 #   SWEEP_FILE_0_NAME, SWEEP_FILE_0_TEXT
 #                     the first of them; the next has a 1, and so on
 #   SWEEP_REPLICAS    several engines as JSON; "$@" starts them then
-#   SWEEP_RUNPOD_API  base URL of the API that the pod asks for its deletion,
-#                     with RUNPOD_POD_ID and RUNPOD_API_KEY
+#   SWEEP_END_0       how the pod asks its provider for its own end, in lines:
+#                     method, URL, a header, body, which statuses say that it
+#                     was done, and what that was. ${NAME} in the first three is
+#                     a variable of the environment. SWEEP_END_1 is what it asks
+#                     for where it is refused that
+#   SWEEP_END_SECRETS variables in those that the engine does not get
 #
 # Nothing below redirects a special builtin (:, exec, trap): where that fails,
 # a shell ends, and with it the switch.
@@ -35,10 +39,46 @@ name=${SWEEP_NAME:-} lifetime=${SWEEP_LIFETIME:-} expires=${SWEEP_EXPIRES:-0}
 heartbeat=${SWEEP_HEARTBEAT:-0} grace=${SWEEP_GRACE:-10} hold=${SWEEP_HOLD:-0}
 log=${SWEEP_LOG:-} port=${SWEEP_AGENT_PORT:-0} host=${SWEEP_AGENT_HOST:-0.0.0.0}
 source=${SWEEP_AGENT_PY:-} token=${SWEEP_TOKEN:-} files=${SWEEP_FILES:-}
-api=${SWEEP_RUNPOD_API:-} pod=${RUNPOD_POD_ID:-} key=${RUNPOD_API_KEY:-}
+end=${SWEEP_END_0:-} instead=${SWEEP_END_1:-} secrets=${SWEEP_END_SECRETS:-}
 unset SWEEP_NAME SWEEP_LIFETIME SWEEP_HEARTBEAT SWEEP_GRACE SWEEP_HOLD SWEEP_LOG
 unset SWEEP_AGENT_PORT SWEEP_AGENT_HOST SWEEP_AGENT_PY SWEEP_TOKEN SWEEP_FILES
-unset SWEEP_RUNPOD_API RUNPOD_API_KEY
+unset SWEEP_END_0 SWEEP_END_1 SWEEP_END_SECRETS
+newline='
+'
+# fill replaces each ${NAME} in $filled. It fails, and missing is the name, where
+# one is empty or not what an id or a key is.
+missing=''
+fill() {
+	whole=''
+	while true; do
+		case $filled in
+		*'${'*'}'*) ;;
+		*) break ;;
+		esac
+		whole=$whole${filled%%'${'*}
+		filled=${filled#*'${'}
+		missing=${filled%%'}'*}
+		filled=${filled#*'}'}
+		case $missing in
+		'' | *[!A-Za-z0-9_]* | [0-9]*) return 1 ;;
+		esac
+		eval "value=\${$missing:-}"
+		case $value in
+		'' | *[!A-Za-z0-9._~+/=-]*) return 1 ;;
+		esac
+		whole=$whole$value
+	done
+	filled=$whole$filled missing=''
+}
+cannot=''
+filled=$end
+fill || cannot=$missing
+end=$filled filled=$instead
+[ -n "$cannot" ] || fill || cannot=$missing
+instead=$filled
+for secret in $secrets; do
+	unset "$secret"
+done
 
 dir='' deadline=0 now=0 ticks=0 asked='' ending=''
 engine='' reaped='' ended='' sink='' agent='' napper='' agent_since=0 agent_failed=0 beats_from=0
@@ -136,11 +176,11 @@ remember() {
 # ---- the engine
 
 # launch becomes the engine, in a session of its own where that can be had. The
-# mark finds its descendants when they have left that session. The provider's id
-# is in it because one create may make two pods of a name, where both can see
-# each other's processes.
+# mark finds its descendants when they have left that session. Our number is in it
+# because one create may make two pods of a name, where both can see each other's
+# processes.
 launch() {
-	SWEEP_SWITCH=$name.$pod.
+	SWEEP_SWITCH=$name.$$.
 	export SWEEP_SWITCH
 	if [ -n "${SWEEP_REPLICAS:-}" ]; then
 		SWEEP_STATE=$dir
@@ -215,7 +255,7 @@ signal_marked() {
 		marked=''
 		while IFS= read -r line || [ -n "$line" ]; do
 			case $line in
-			*"SWEEP_SWITCH=$name.$pod."*) marked=1 && break ;;
+			*"SWEEP_SWITCH=$name.$$."*) marked=1 && break ;;
 			esac
 		done 2>/dev/null <"$process/environ"
 		if [ -n "$marked" ] && kill -s "$1" "${process#/proc/}" 2>/dev/null; then
@@ -351,26 +391,49 @@ beating() {
 
 # ---- the end
 
+# take sets line to the next line of $lines, and takes it off.
+take() {
+	line=${lines%%"$newline"*}
+	case $lines in
+	*"$newline"*) lines=${lines#*"$newline"} ;;
+	*) lines='' ;;
+	esac
+}
+
 # ask sends one request to the provider and sets code to the answer's status,
-# 000 where there was none. The key is on no command line: it travels by stdin,
-# by a variable or by a file that nobody else can read.
+# 000 where there was none, and did to what it was for, if that is done. The header
+# is on no command line: it travels by stdin, by a variable or by a file that nobody
+# else can read.
 ask() {
-	method=$1 url=$2 body=$3 code=000
+	lines=$1 code=000 did=''
+	take
+	method=$line
+	take
+	url=$line
+	take
+	header=$line
+	take
+	body=$line
+	take
+	well=$line
+	take
+	words=$line
 	if has curl; then
 		set -- -q -K - -sS -X "$method" -o /dev/null -w '%{http_code}' --connect-timeout 10 --max-time 30 -A sweep-bootstrap/1
 		if [ -n "$body" ]; then
 			set -- "$@" -H 'Content-Type: application/json' --data "$body"
 		fi
-		code=$(printf 'header = "Authorization: Bearer %s"\n' "$key" | curl "$@" "$url" 2>/dev/null)
+		code=$(printf 'header = "%s"\n' "$header" | curl "$@" "$url" 2>/dev/null)
 	elif has python3; then
 		code=$(
-			RUNPOD_API_KEY=$key python3 -I -c '
+			SWEEP_END_HEADER=$header python3 -I -c '
 import os, sys, urllib.error, urllib.request
 class Stay(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *args):
         return None
 method, url, body = sys.argv[1:]
-headers = {"Authorization": "Bearer " + os.environ["RUNPOD_API_KEY"], "User-Agent": "sweep-bootstrap/1"}
+name, _, value = os.environ["SWEEP_END_HEADER"].partition(": ")
+headers = {name: value, "User-Agent": "sweep-bootstrap/1"}
 if body:
     headers["Content-Type"] = "application/json"
 request = urllib.request.Request(url, data=body.encode() or None, headers=headers, method=method)
@@ -381,7 +444,7 @@ except urllib.error.HTTPError as e:
 ' "$method" "$url" "$body" 2>/dev/null
 		)
 	elif [ -n "$dir" ] && wget --version >/dev/null 2>&1; then # not the small one of busybox
-		(umask 077 && printf 'header = Authorization: Bearer %s\nheader = Content-Type: application/json\nmax_redirect = 0\n' "$key" 2>/dev/null >"$dir/wgetrc")
+		(umask 077 && printf 'header = %s\nheader = Content-Type: application/json\nmax_redirect = 0\n' "$header" 2>/dev/null >"$dir/wgetrc")
 		code=$(wget --config="$dir/wgetrc" -S -O /dev/null -t 1 -T 30 -U sweep-bootstrap/1 \
 			--method="$method" --body-data="$body" "$url" 2>&1 | while read -r word number _; do
 			case $word in HTTP/*) printf '%s' "$number" && break ;; esac
@@ -391,53 +454,48 @@ except urllib.error.HTTPError as e:
 		code=none
 	fi
 	[ -n "$code" ] || code=000
+	case " $well " in
+	*" $code "*) did=$words ;;
+	esac
 }
 
-# give_back asks the provider to delete this pod, as long as the container
-# lives; to stop it where a pod may not delete itself.
+# give_back asks the provider to end this pod, as long as the container lives; for
+# less, where it may not end itself.
 give_back() {
-	[ -n "$api" ] || return 0
-	if [ -z "$pod" ] || [ -z "$key" ]; then
-		say "no RUNPOD_POD_ID or RUNPOD_API_KEY: the pod cannot delete itself"
+	[ -n "$end" ] || return 0
+	if [ -n "$cannot" ]; then
+		say "$cannot is missing or not what it should be: the pod cannot delete itself"
 		return
 	fi
-	case $pod$key in
-	*[!A-Za-z0-9._~+/=-]*)
-		say "RUNPOD_POD_ID or RUNPOD_API_KEY is not what it should be: the pod cannot delete itself"
-		return
-		;;
-	esac
 	delay=1 refused=0
 	while [ "$asked" != TERM ]; do
-		ask DELETE "${api%/}/pods/$pod" ''
-		case $code in
-		2?? | 404)
-			say "the pod is deleted (HTTP $code)"
-			return
-			;;
+		ask "$end"
+		case $did$code in
 		401 | 403)
-			say "the pod may not delete itself (HTTP $code): it asks to be stopped"
-			ask POST "${api%/}/pods/$pod/action" '{"action":"stop"}'
-			case $code in
-			2??)
-				say "the pod is stopped (HTTP $code): its disk is still billed"
+			if [ -n "$instead" ]; then
+				say "the pod may not delete itself (HTTP $code): it asks for less"
+				ask "$instead"
+			fi
+			;;
+		esac
+		case $did$code in
+		401 | 403)
+			refused=$((refused + 1))
+			if [ "$refused" -ge 3 ]; then
+				say "the pod may neither delete nor stop itself (HTTP $code)"
+				stuck=1
 				return
-				;;
-			401 | 403)
-				refused=$((refused + 1))
-				if [ "$refused" -ge 3 ]; then
-					say "the pod may neither delete nor stop itself (HTTP $code)"
-					stuck=1
-					return
-				fi
-				;;
-			esac
+			fi
 			;;
 		none)
 			say "no curl, python3 or wget: the pod cannot delete itself"
 			return
 			;;
 		esac
+		if [ -n "$did" ]; then
+			say "the pod is $did (HTTP $code)"
+			return
+		fi
 		say "the pod is not deleted yet (HTTP $code): trying again in $delay s"
 		nap "$delay"
 		delay=$((delay * 2))

@@ -17,7 +17,7 @@ func full() Options {
 		Name: "sw-1234", Argv: []string{"vllm", "serve", "it's a \"model\" $HOME\n"},
 		Lifetime: 90*time.Minute + time.Millisecond, Expires: time.Unix(1800000000, 0), Heartbeat: 2 * time.Minute,
 		Grace: 10 * time.Second, Hold: true, AgentPort: 8081, AgentHost: "127.0.0.1",
-		Token: secret.New("${TOKEN}", testToken), LogPath: "/var/log/engine", RunpodAPI: "https://rest.example.com/v2",
+		Token: secret.New("${TOKEN}", testToken), LogPath: "/var/log/engine", GiveBack: giveBack("https://rest.example.com/v2"),
 	}
 }
 
@@ -37,8 +37,11 @@ func TestCommand(t *testing.T) {
 	want := map[string]string{
 		"SWEEP_NAME": "sw-1234", "SWEEP_LIFETIME": "5401", "SWEEP_EXPIRES": "1800000000", "SWEEP_HEARTBEAT": "120",
 		"SWEEP_GRACE": "10", "SWEEP_HOLD": "1", "SWEEP_AGENT_PORT": "8081", "SWEEP_AGENT_HOST": "127.0.0.1",
-		"SWEEP_TOKEN": testToken, "SWEEP_LOG": "/var/log/engine", "SWEEP_RUNPOD_API": "https://rest.example.com/v2",
-		"SWEEP_AGENT_PY": agentSource(),
+		"SWEEP_TOKEN": testToken, "SWEEP_LOG": "/var/log/engine",
+		"SWEEP_END_0":       "DELETE\nhttps://rest.example.com/v2/pods/${POD_ID}\nAuthorization: Bearer ${CLOUD_KEY}\n\n200 204 404\ndeleted",
+		"SWEEP_END_1":       "POST\nhttps://rest.example.com/v2/pods/${POD_ID}/action\nAuthorization: Bearer ${CLOUD_KEY}\n{\"action\":\"stop\"}\n200 204\nstopped",
+		"SWEEP_END_SECRETS": "CLOUD_KEY",
+		"SWEEP_AGENT_PY":    agentSource(),
 	}
 	if !maps.Equal(env, want) {
 		delete(env, "SWEEP_AGENT_PY")
@@ -94,8 +97,14 @@ func TestValidate(t *testing.T) {
 		{"no token", func(o *Options) { o.Token = secret.String{} }, "token"},
 		{"a token with a line end", func(o *Options) { o.Token = secret.Plain(testToken + "\n") }, "token"},
 		{"relative log", func(o *Options) { o.LogPath = "engine.log" }, "log path"},
-		{"key in the URL", func(o *Options) { o.RunpodAPI = "https://u:p@host/v2" }, "base URL"},
-		{"not HTTP", func(o *Options) { o.RunpodAPI = "file:///etc" }, "base URL"},
+		{"key in the URL", func(o *Options) { o.GiveBack[0].URL = "https://u:p@host/v2" }, "no URL"},
+		{"not HTTP", func(o *Options) { o.GiveBack[0].URL = "file:///etc" }, "no URL"},
+		{"no variable", func(o *Options) { o.GiveBack[1].URL = "https://host/${1}" }, "no URL"},
+		{"no method", func(o *Options) { o.GiveBack[1].Method = "DELETE /" }, "no method"},
+		{"two headers", func(o *Options) { o.GiveBack[0].Header += "\nX: y" }, "header"},
+		{"a command in a header", func(o *Options) { o.GiveBack[0].Header = "X: ${A:-$(id)}" }, "header"},
+		{"nothing is an end", func(o *Options) { o.GiveBack[0].Done = nil }, "it is not said"},
+		{"three requests", func(o *Options) { o.GiveBack = append(o.GiveBack, o.GiveBack[0]) }, "3 requests"},
 	} {
 		o := full()
 		c.edit(&o)

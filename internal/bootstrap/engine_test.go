@@ -39,7 +39,7 @@ func TestEngine_exits(t *testing.T) {
 func TestEngine_exitsAndIsHeld(t *testing.T) {
 	t.Parallel()
 	a := provider(t, ok)
-	p := rent(t, rental{Options: Options{Argv: sh("echo said; exit 7"), Lifetime: 6 * time.Second, Hold: true, RunpodAPI: a.URL}})
+	p := rent(t, rental{Options: Options{Argv: sh("echo said; exit 7"), Lifetime: 6 * time.Second, Hold: true, GiveBack: giveBack(a.URL)}})
 	p.says("engine exited with status 7")
 	p.says("the pod stays")
 	if got := a.got(); len(got) != 0 {
@@ -104,7 +104,7 @@ func TestEngine_stoppedFromOutside(t *testing.T) {
 			t.Parallel()
 			a := provider(t, ok)
 			p := rent(t, rental{shell: shell, Options: Options{
-				Argv: sh(`trap 'echo engine ends; exit 0' TERM; echo engine up; while :; do sleep 0.1; done`), Grace: time.Minute, RunpodAPI: a.URL,
+				Argv: sh(`trap 'echo engine ends; exit 0' TERM; echo engine up; while :; do sleep 0.1; done`), Grace: time.Minute, GiveBack: giveBack(a.URL),
 			}})
 			p.says("engine up")
 			if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -145,7 +145,7 @@ func TestSecrets(t *testing.T) {
 					return 200
 				})
 				p := rent(t, rental{shell: shell, path: toolbox(t, tools...), env: []string{"HF_TOKEN=hf-of-the-engine"}, Options: withAgent(t, Options{
-					Argv: sh("env; exec sleep 1000"), Lifetime: 10 * time.Second, RunpodAPI: a.URL, Heartbeat: time.Hour,
+					Argv: sh("env; exec sleep 1000"), Lifetime: 10 * time.Second, GiveBack: giveBack(a.URL), Heartbeat: time.Hour,
 				})})
 				mark <- p.mark
 				p.says("HF_TOKEN=hf-of-the-engine")
@@ -160,7 +160,7 @@ func TestSecrets(t *testing.T) {
 				if env == "" || !strings.Contains(env, "HF_TOKEN=hf-of-the-engine") {
 					t.Errorf("the engine's environment is %q", env)
 				}
-				for _, what := range []string{testToken, testKey, "SWEEP_AGENT", "SWEEP_NAME", "SWEEP_RUNPOD"} {
+				for _, what := range []string{testToken, testKey, "SWEEP_AGENT", "SWEEP_NAME", "SWEEP_END"} {
 					if strings.Contains(env, what) {
 						t.Errorf("the engine has %s", what)
 					}
@@ -219,7 +219,7 @@ func TestEngine_stdout(t *testing.T) {
 				})
 				eventually(t, "the engine is gone", func() bool {
 					for _, process := range procfs.With(p.mark) {
-						if procfs.ReadEnviron(process.PID).Has(map[string]string{"SWEEP_SWITCH": p.name + ".pod123."}) {
+						if procfs.ReadEnviron(process.PID).Has(map[string]string{"SWEEP_SWITCH": p.name + "." + strconv.Itoa(p.cmd.Process.Pid) + "."}) {
 							return false
 						}
 					}

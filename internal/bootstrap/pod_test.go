@@ -201,7 +201,7 @@ func rent(t *testing.T, r rental) *pod {
 	p.cmd = exec.Command(argv[0], argv[1:]...)
 	p.cmd.Env = slices.Concat(os.Environ(), []string{
 		"TMPDIR=" + p.disk, "BOOTSTRAP_TEST=" + mark,
-		"RUNPOD_POD_ID=pod123", "RUNPOD_API_KEY=" + testKey,
+		"POD_ID=pod123", "CLOUD_KEY=" + testKey,
 	}, r.env)
 	if r.path != "" {
 		p.cmd.Env = append(p.cmd.Env, "PATH="+r.path)
@@ -291,6 +291,16 @@ func (p *pod) up() Status {
 		return err == nil
 	})
 	return s
+}
+
+// giveBack is how a pod ends itself at such a provider.
+func giveBack(base string) []Request {
+	const header = "Authorization: Bearer ${CLOUD_KEY}"
+	pod := strings.TrimSuffix(base, "/") + "/pods/${POD_ID}"
+	return []Request{
+		{Method: "DELETE", URL: pod, Header: header, Done: []int{200, 204, 404}, Did: "deleted"},
+		{Method: "POST", URL: pod + "/action", Header: header, Body: `{"action":"stop"}`, Done: []int{200, 204}, Did: "stopped"},
+	}
 }
 
 // A call is a request that the provider got.

@@ -33,7 +33,7 @@ func TestLifetime_deletesThePod(t *testing.T) {
 				a := provider(t, ok)
 				begun := time.Now()
 				p := rent(t, rental{shell: shell, path: toolbox(t, "setsid", fetcher), Options: Options{
-					Argv: sh("echo engine up; exec sleep 1000"), Lifetime: 3 * time.Second, Grace: 5 * time.Second, RunpodAPI: a.URL + "/v2/",
+					Argv: sh("echo engine up; exec sleep 1000"), Lifetime: 3 * time.Second, Grace: 5 * time.Second, GiveBack: giveBack(a.URL + "/v2/"),
 				}})
 				p.ends(124)
 				if took := time.Since(begun); took < 2*time.Second {
@@ -64,7 +64,7 @@ func TestLifetime_providerDown(t *testing.T) {
 				return []int{http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusOK}[min(n, 2)]
 			})
 			p := rent(t, rental{path: toolbox(t, "setsid", fetcher), Options: Options{
-				Argv: sh("exec sleep 1000"), Lifetime: time.Second, RunpodAPI: a.URL,
+				Argv: sh("exec sleep 1000"), Lifetime: time.Second, GiveBack: giveBack(a.URL),
 			}})
 			p.ends(124)
 			if got := a.got(); len(got) != 3 {
@@ -85,7 +85,7 @@ func TestLifetime_providerUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port)
-	p := rent(t, rental{Options: Options{Argv: sh("exec sleep 1000"), Lifetime: time.Second, RunpodAPI: "http://" + address}})
+	p := rent(t, rental{Options: Options{Argv: sh("exec sleep 1000"), Lifetime: time.Second, GiveBack: giveBack("http://" + address)}})
 	p.says("(HTTP 000): trying again in 2 s")
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -121,7 +121,7 @@ func TestLifetime_refused(t *testing.T) {
 					return http.StatusForbidden
 				})
 				p := rent(t, rental{path: toolbox(t, "setsid", fetcher), Options: Options{
-					Argv: sh("exec sleep 1000"), Lifetime: time.Second, RunpodAPI: a.URL,
+					Argv: sh("exec sleep 1000"), Lifetime: time.Second, GiveBack: giveBack(a.URL),
 				}})
 				p.ends(124)
 				auth := "Bearer " + testKey
@@ -157,7 +157,7 @@ func TestLifetime_bareImage(t *testing.T) {
 				t.Parallel()
 				a := provider(t, ok)
 				o := Options{
-					Argv: sh("sleep 1000 & exec sleep 1000"), Lifetime: 3 * time.Second, RunpodAPI: a.URL,
+					Argv: sh("sleep 1000 & exec sleep 1000"), Lifetime: 3 * time.Second, GiveBack: giveBack(a.URL),
 					Heartbeat: time.Hour,
 				}
 				p := rent(t, rental{shell: shell, path: toolbox(t, c.tools...), Options: withAgent(t, o)})
@@ -174,7 +174,7 @@ func TestLifetime_bareImage(t *testing.T) {
 func TestLifetime_noPlaceForAPod(t *testing.T) {
 	t.Parallel()
 	a := provider(t, ok)
-	p := rent(t, rental{env: []string{"RUNPOD_POD_ID="}, Options: Options{Argv: sh("exec sleep 1000"), Lifetime: time.Second, RunpodAPI: a.URL}})
+	p := rent(t, rental{env: []string{"POD_ID="}, Options: Options{Argv: sh("exec sleep 1000"), Lifetime: time.Second, GiveBack: giveBack(a.URL)}})
 	p.ends(124)
 	p.says("the pod cannot delete itself")
 	if got := a.got(); len(got) != 0 {
@@ -246,7 +246,7 @@ func TestRestart_sameDisk(t *testing.T) {
 			t.Parallel()
 			a := provider(t, ok)
 			r := rental{shell: shell, disk: t.TempDir(), Options: Options{
-				Name: "restarted-" + name, Argv: sh("echo engine up; exec sleep 1000"), Lifetime: 20 * time.Second, RunpodAPI: a.URL,
+				Name: "restarted-" + name, Argv: sh("echo engine up; exec sleep 1000"), Lifetime: 20 * time.Second, GiveBack: giveBack(a.URL),
 			}}
 			first := rent(t, r)
 			if n := first.given(); n != 20 {
@@ -296,7 +296,7 @@ func age(t *testing.T, path string, seconds int) {
 func TestRestart_wipedDisk(t *testing.T) {
 	t.Parallel()
 	a := provider(t, ok)
-	o := Options{Argv: sh("echo engine up; exec sleep 1000"), Lifetime: time.Hour, RunpodAPI: a.URL}
+	o := Options{Argv: sh("echo engine up; exec sleep 1000"), Lifetime: time.Hour, GiveBack: giveBack(a.URL)}
 	o.Expires = time.Now().Add(-time.Minute)
 	p := rent(t, rental{Options: o})
 	p.ends(124)

@@ -32,6 +32,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/bootstrap"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/result"
@@ -297,8 +298,8 @@ type Settings struct {
 	Hold bool
 	// AgentHost is where agents listen; "" is everywhere.
 	AgentHost string
-	// RunpodAPI has units delete themselves there; see [bootstrap.Options].
-	RunpodAPI string
+	// GiveBack is how a unit ends itself at its provider; see [bootstrap.Options].
+	GiveBack []bootstrap.Request
 	// LogTo is a file on the unit for the engine's output beside stdout; nil
 	// leaves that to the bootstrap.
 	LogTo func(unit string) string

@@ -186,7 +186,7 @@ func (l *Layer) options(u *Unit, r *Replica) bootstrap.Options {
 	}
 	o := bootstrap.Options{
 		Name: u.Name, Argv: r.Command, Files: r.Files, FilesDir: r.Place.Dir,
-		Lifetime: time.Until(expires), Expires: expires, Grace: u.Spec.Grace, Hold: l.Hold, RunpodAPI: l.RunpodAPI,
+		Lifetime: time.Until(expires), Expires: expires, Grace: u.Spec.Grace, Hold: l.Hold, GiveBack: l.GiveBack,
 	}
 	if o.Files == nil && r.Place.Dir != "" && l.SharedDisk && len(u.Spec.Roles) > 1 {
 		o.Files = map[string][]byte{} // others may have been told of the folder
