@@ -19,6 +19,7 @@ func errorRate(l *Lab) Table {
 	t := Table{
 		What:    "stop: {error_rate: 5%}: how often a load was ended within its first 200 and 1,000 requests, each of which fails with the same chance, and how many requests it took in the median of those that were.",
 		Columns: []string{"within 200", "within 1,000", "requests"},
+		Drawn:   1,
 	}
 	for _, c := range []struct {
 		times float64 // of the limit

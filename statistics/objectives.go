@@ -8,7 +8,9 @@ import (
 
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/objective"
 	"sweep.dev/sweep/result/summary"
+	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/statistics/models"
 )
 
@@ -49,6 +51,7 @@ func percentiles(l *Lab) Table {
 	t := Table{
 		What:    "The percentile of the end-to-end latency of n requests over its truth, at the n that low_confidence asks for: the median over the runs, and the values below which 5 % and 95 % of them are. Requests are independent with exponential latencies, or neighbours in a queue M/M/8.",
 		Columns: []string{"5 %", "median", "95 %"},
+		Drawn:   1,
 	}
 	for _, load := range sampledLoads() {
 		for _, p := range []float64{0.50, 0.90, 0.95, 0.99} {
@@ -69,27 +72,21 @@ func percentiles(l *Lab) Table {
 	return t
 }
 
-// An answer is what an objective says of a trial.
-type answer string
-
-const (
-	passes    answer = "pass"
-	fails     answer = "fail"
-	undecided answer = "undecided"
-)
-
-// byPoint decides p95_e2e_ms < limit by the percentile itself.
-func byPoint(requests []result.Request, limit time.Duration) answer {
-	row, _ := summary.Of(requests, summary.Options{Open: true})
-	if row.Float(col.P95E2EMs) < ms(limit) {
-		return passes
+// decide is what the objective p95_e2e_ms < limit says of requests, all of them on
+// the plateau.
+func decide(requests []result.Request, limit time.Duration) string {
+	for i := range requests {
+		requests[i].Phase = result.Plateau
 	}
-	return fails
+	span := timeline.Span{From: requests[0].Sent, To: requests[len(requests)-1].Sent, Steady: true}
+	var p result.SLOPart
+	objective.Of(requests, summary.Options{Open: true, Span: span}).
+		Decide(&p, objective.Comparison{Column: col.P95E2EMs, Op: "<", Limit: ms(limit)}, objective.Confidence)
+	return p.Verdict
 }
 
 // objectives asks how often an objective is decided wrongly.
 func objectives(l *Lab) Table {
-	decide := byPoint
 	t := Table{
 		What:    "p95_e2e_ms < limit for n requests: how often it passes and fails where the limit is the true p95, so that exactly 5 % are over it; passes at a limit of 1.5 times that, and fails at one of 0.7 times. What neither passes nor fails is undecided.",
 		Columns: []string{"pass at limit", "fail at limit", "pass at 1.5 x", "fail at 0.7 x"},
@@ -100,9 +97,9 @@ func objectives(l *Lab) Table {
 			c := Case{Name: fmt.Sprintf("%s n %d", load.name, n), Runs: runs}
 			for _, x := range []struct {
 				times float64
-				want  answer
+				want  string
 				bound Bound
-			}{{1, passes, atMost(0.05)}, {1, fails, atMost(0.05)}, {1.5, passes, Bound{}}, {0.7, fails, Bound{}}} {
+			}{{1, result.SLOPass, atMost(0.05)}, {1, result.SLOFail, atMost(0.05)}, {1.5, result.SLOPass, Bound{}}, {0.7, result.SLOFail, Bound{}}} {
 				limit := time.Duration(x.times * float64(load.quantile(0.95)))
 				c.Figures = append(c.Figures, share(each(runs, func(seed uint64) bool {
 					return decide(load.requests(seed, n), limit) == x.want

@@ -8,6 +8,7 @@ import (
 // Files of the repository, from its root.
 const (
 	Page        = "docs/statistics.md"
+	Pictures    = "docs/statistics"              // one a table, NAME.svg
 	FiguresFile = "docs/statistics/figures.json" // the full tables as last made
 	BeforeFile  = "docs/statistics/before.json"  // those of the rules before
 )

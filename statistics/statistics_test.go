@@ -65,6 +65,11 @@ func TestPage(t *testing.T) {
 	if !bytes.Equal(got, page) {
 		t.Errorf("%s is not made from %s: go generate ./statistics", Page, FiguresFile)
 	}
+	for _, table := range figures.Tables {
+		if name := Pictures + "/" + table.Name + ".svg"; !bytes.Equal(read(name), table.SVG(before)) {
+			t.Errorf("%s is not made from %s: go generate ./statistics", name, FiguresFile)
+		}
+	}
 }
 
 func TestFigure(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,7 +47,8 @@ type Table struct {
 	What    string   `json:"what"`    // is asked of the rule
 	Columns []string `json:"columns"` // of the figures
 	Cases   []Case   `json:"cases"`
-	Seconds float64  `json:"seconds"` // that it took
+	Drawn   int      `json:"drawn,omitempty"` // the column of the picture
+	Seconds float64  `json:"seconds"`         // that it took
 }
 
 // A Case is one kind of load.
@@ -220,7 +222,7 @@ func (c Case) strings() []string {
 // Markdown is a table for the documentation.
 func (t Table) Markdown(before Record) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n| case | runs | %s |\n| --- | --: |%s\n", t.What, strings.Join(t.Columns, " | "), strings.Repeat(" --: |", len(t.Columns)))
+	fmt.Fprintf(&b, "%s\n\n![%s](%s)\n\n| case | runs | %s |\n| --- | --: |%s\n", t.What, t.Alt(), path.Join(path.Base(Pictures), t.Name+".svg"), strings.Join(t.Columns, " | "), strings.Repeat(" --: |", len(t.Columns)))
 	for _, c := range t.Cases {
 		fmt.Fprintf(&b, "| %s | %d |", c.Name, c.Runs)
 		old, known := before.find(t.Name, c.Name)

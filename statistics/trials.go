@@ -58,6 +58,7 @@ func outliers(l *Lab) Table {
 	t := Table{
 		What:    "Cells of n equal trials whose throughput, p95 TTFT and p50 TPOT scatter normally and independently: the share of the cells in which groups.outlier_trials names one, and the share in which it names the trial that is 30 % slower.",
 		Columns: []string{"cv 3 %", "cv 5 %", "cv 10 %", "30 %, cv 3 %"},
+		Drawn:   1,
 	}
 	columns := []string{col.ThroughputTokS, col.P95TTFTMs, col.P50TPOTMs}
 	named := func(seed uint64, n int, cv, slow float64) bool {
@@ -136,6 +137,7 @@ func sweetSpot(l *Lab) Table {
 	t := Table{
 		What:    "Two loads, of which the greater gives the most tokens/s and the other a share of it; trials scatter by 3 %. How often the sweet spot is the lesser load. The rule asks for 95 % of the most.",
 		Columns: []string{"1 trial", "3 trials", "10 trials"},
+		Drawn:   1,
 	}
 	for _, of := range []float64{0.90, 0.944, 0.956, 0.98, 1} {
 		c := Case{Name: fmt.Sprintf("%.3g %% of the most", 100*of), Runs: l.runs(2000)}
@@ -169,6 +171,7 @@ func ratios(l *Lab) Table {
 	t := Table{
 		What:    "Two engines at one load whose trials scatter by 3 %: how often a summary says that one is at least 1.03 times slower in tokens/s than the other, and how often it has them in the wrong order.",
 		Columns: []string{"1 trial", "3 trials", "10 trials", "wrong of 3"},
+		Drawn:   1,
 	}
 	for _, slower := range []float64{1, 1.05, 1.10, 1.20} {
 		c := Case{Name: fmt.Sprintf("truly %.2f x", slower), Runs: l.runs(2000)}

@@ -40,7 +40,7 @@ func until(l *Lab) Table {
 	}
 	for _, phi := range []float64{0, 0.7, 0.9, 0.95} {
 		add(fmt.Sprintf("AR(1) phi %.3g", phi), l.runs(1000), func(seed uint64) stopped {
-			w := watch{metric: "e2e_ms", truth: 100}
+			w := watch{cfg: asked("e2e_ms"), slots: 1, truth: 100}
 			for i, v := range (models.AR1{Phi: phi, Mean: 100, SD: 40}).Values(seed, 20_000) {
 				end := time.Hour + time.Duration(i)*time.Second
 				begin := end - time.Duration(v*float64(time.Millisecond))
@@ -54,14 +54,14 @@ func until(l *Lab) Table {
 	for _, rho := range []float64{0.5, 0.9} {
 		add(fmt.Sprintf("M/M/8 rho %.3g", rho), l.runs(1000), func(seed uint64) stopped {
 			q := models.Queue{Servers: 8, Load: rho, Service: time.Second}
-			w := watch{metric: "e2e_ms", open: true, truth: ms(q.Mean())}
+			w := watch{cfg: asked("e2e_ms"), truth: ms(q.Mean())}
 			feed(q.Run(seed, 20_000), &w)
 			return w.stopped
 		})
 	}
 	add("M/M/8 rho 0.5 ttft_ms", l.runs(1000), func(seed uint64) stopped {
 		q := models.Queue{Servers: 8, Load: 0.5, Service: time.Second, First: 20 * time.Millisecond}
-		w := watch{metric: "ttft_ms", open: true, truth: ms(q.MeanFirst())}
+		w := watch{cfg: asked("ttft_ms"), truth: ms(q.MeanFirst())}
 		feed(q.Run(seed, 20_000), &w)
 		return w.stopped
 	})
@@ -72,7 +72,7 @@ func until(l *Lab) Table {
 		truth  float64
 	}{{"tpot_ms", truth.tpot}, {"itl_ms", truth.itl}, {"throughput_tok_s", truth.throughput}} {
 		add("H100 C 64 "+m.metric, l.runs(100), func(seed uint64) stopped {
-			w := watch{metric: m.metric, truth: m.truth}
+			w := watch{cfg: asked(m.metric), slots: b.slots, truth: m.truth}
 			if err := b.server().Each(b.load(seed, 5000), nil, w.end); err != nil {
 				panic(err)
 			}
@@ -82,12 +82,17 @@ func until(l *Lab) Table {
 	return t
 }
 
+// asked is a plan's until of a metric.
+func asked(metric string) stopping.Config {
+	return stopping.Config{Until: &stopping.Precision{Metric: metric, Within: untilWithin, Confidence: 0.95, MinRequests: 30}}
+}
+
 // A watch is a rule that watches a load, and the figure over all its requests:
 // what a person would take from them.
 type watch struct {
-	metric string
-	open   bool
-	truth  float64
+	cfg   stopping.Config
+	slots int // of a closed loop; 0 is an open one
+	truth float64
 
 	rule    *stopping.Rule
 	first   time.Duration
@@ -98,9 +103,12 @@ type watch struct {
 // end takes the next request in the order of their ends; false is the end of the
 // load.
 func (w *watch) end(r *result.Request) bool {
-	if w.n == 0 {
+	if w.rule == nil {
 		w.start()
 		w.first = r.Sent
+	}
+	if w.slots > 0 {
+		w.rule.InFlight(r.End, int(w.n)+w.slots, w.slots)
 	}
 	w.n++
 	w.add(r)
@@ -114,19 +122,21 @@ func (w *watch) end(r *result.Request) bool {
 }
 
 func (w *watch) start() {
-	if w.rule != nil {
-		return
-	}
-	w.rule = stopping.New(stopping.Config{Open: w.open, Until: &stopping.Precision{Metric: w.metric, Within: untilWithin, Confidence: 0.95, MinRequests: 30}})
+	w.cfg.Open = w.slots == 0
+	w.rule = stopping.New(w.cfg)
+	w.rule.Start(0)
 }
 
 func (w *watch) add(r *result.Request) {
+	if w.cfg.Until == nil {
+		return
+	}
 	begin := r.Sent
-	if w.open {
+	if w.cfg.Open {
 		begin = r.Scheduled
 	}
 	gaps := float64(r.CompletionTokens - 1)
-	switch w.metric {
+	switch w.cfg.Until.Metric {
 	case "e2e_ms":
 		w.sum, w.of = w.sum+ms(r.End-begin), w.of+1
 	case "ttft_ms":
@@ -146,12 +156,16 @@ func (w *watch) add(r *result.Request) {
 // feed gives an open loop to a rule: its ends in their order, and what is in
 // flight four times a second.
 func feed(requests []result.Request, w *watch) {
+	slices.SortFunc(requests, func(a, b result.Request) int { return cmp.Compare(a.Scheduled, b.Scheduled) })
+	for i := range requests {
+		w.cfg.Due = append(w.cfg.Due, requests[i].Scheduled)
+	}
 	w.start()
-	slices.SortFunc(requests, func(a, b result.Request) int { return cmp.Compare(a.Sent, b.Sent) })
 	sent := make([]time.Duration, len(requests))
 	for i := range requests {
 		sent[i] = requests[i].Sent
 	}
+	slices.Sort(sent)
 	slices.SortFunc(requests, func(a, b result.Request) int { return cmp.Compare(a.End, b.End) })
 	began, look := 0, sent[0]
 	for i := range requests {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"strings"
 
 	"sweep.dev/sweep/statistics"
@@ -99,7 +100,7 @@ func keep(name string, r statistics.Record) error {
 	return write(name, text)
 }
 
-// renew makes the generated parts of the page from what is kept.
+// renew makes the pictures and the generated parts of the page from what is kept.
 func renew() error {
 	figures, before, err := kept()
 	if err != nil {
@@ -111,6 +112,11 @@ func renew() error {
 	}
 	if text, err = statistics.Document(text, figures, before); err != nil {
 		return fmt.Errorf("%s: %w", statistics.Page, err)
+	}
+	for _, t := range figures.Tables {
+		if err := write(path.Join(statistics.Pictures, t.Name+".svg"), t.SVG(before)); err != nil {
+			return err
+		}
 	}
 	return write(statistics.Page, text)
 }
