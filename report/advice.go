@@ -3,13 +3,14 @@ package report
 import (
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
 )
 
 // advise gathers what to try, for what there is in this run.
-func (s *summary) advise() []item {
-	var items []item
+func (s *summary) advise() []draw.Item {
+	var items []draw.Item
 	count := map[finding.Code]int{}
 	var codes []finding.Code
 	unchecked, few, impossible := 0, 0, 0
@@ -38,25 +39,25 @@ func (s *summary) advise() []item {
 	}
 	for _, code := range codes {
 		if text := finding.Advice(code); text != "" {
-			items = append(items, item{text: code.String() + " (" + humanize.Plural(count[code], "trial") + "): " + text})
+			items = append(items, draw.Item{Text: code.String() + " (" + humanize.Plural(count[code], "trial") + "): " + text})
 		}
 	}
 	if impossible > 0 {
-		items = append(items, item{text: "spec (" + humanize.Plural(impossible, "trial") + "): the server cannot be started like that -> install the engine where PATH finds it, or say how it starts with engines.NAME.command (sweep plan --commands PLAN shows every command)"})
+		items = append(items, draw.Item{Text: "spec (" + humanize.Plural(impossible, "trial") + "): the server cannot be started like that -> install the engine where PATH finds it, or say how it starts with engines.NAME.command (sweep plan --commands PLAN shows every command)"})
 	}
 	if unchecked > 0 {
-		items = append(items, item{text: "an objective could not be checked, so its cells are undecided -> let a collector measure its column (collect), or take the objective out, and run the plan again"})
+		items = append(items, draw.Item{Text: "an objective could not be checked, so its cells are undecided -> let a collector measure its column (collect), or take the objective out, and run the plan again"})
 	}
 	if few > 0 {
-		items = append(items, item{text: "a p95 of few requests is close to their maximum (" + humanize.Plural(few, "cell") + ") -> raise load.requests, load.requests_per_worker or load.duration"})
+		items = append(items, draw.Item{Text: "a p95 of few requests is close to their maximum (" + humanize.Plural(few, "cell") + ") -> raise load.requests, load.requests_per_worker or load.duration"})
 	}
 	edges := len(s.set.Answers(compare.AskMoreLoad))
 	if edges > 0 {
-		items = append(items, item{text: "no more load was tried than that of " + humanize.Plural(edges, "sweet spot") + ", so the server may carry more -> add larger values of concurrency or request_rate"})
+		items = append(items, draw.Item{Text: "no more load was tried than that of " + humanize.Plural(edges, "sweet spot") + ", so the server may carry more -> add larger values of concurrency or request_rate"})
 	}
 	for _, p := range s.points {
 		if p.Verdict == compare.Unstable {
-			items = append(items, item{text: "a p95 far from its p50 is queueing, preemption or a noisy machine -> look at max_requests_waiting, preemptions and max_kv_cache_usage (sweep cells DIR CELL); try repeats, less load or a larger max-num-seqs"})
+			items = append(items, draw.Item{Text: "a p95 far from its p50 is queueing, preemption or a noisy machine -> look at max_requests_waiting, preemptions and max_kv_cache_usage (sweep cells DIR CELL); try repeats, less load or a larger max-num-seqs"})
 			break
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result/col"
 )
 
@@ -12,30 +13,30 @@ import (
 const shapeNote = "load: that of the most tokens for a dollar, of the cells that meet every objective; the other figures are of the same cell. tok/s: 1000 / p50 TPOT, what one user sees; per $/h: that for the price of an hour. Mtok/$: millions of tokens, of prompts and answers, for a dollar. The figures are of the cards that were measured, not of every card of their kind."
 
 // bestTable is the table of a comparison of GPUs at their bests.
-func bestTable(c compare.Claim) grid {
-	g := grid{
-		name: "GPUs for " + cmp.Or(c.About, "the plan's load"), down: col.GPU,
-		values: []string{"$/h", "load", "p95 TTFT", "tok/s", "per $/h", "Mtok/$"},
+func bestTable(c compare.Claim) draw.Grid {
+	g := draw.Grid{
+		Name: "GPUs for " + cmp.Or(c.About, "the plan's load"), Down: col.GPU,
+		Values: []string{"$/h", "load", "p95 TTFT", "tok/s", "per $/h", "Mtok/$"},
 	}
 	if len(c.Loads) > 1 {
-		g.name += ", each at its best of " + c.At
+		g.Name += ", each at its best of " + c.At
 	} else if c.At != "" {
-		g.name += ", at " + c.At
+		g.Name += ", at " + c.At
 	}
 	for _, p := range c.Places {
 		usd, _ := p.Point.Figure(compare.Measure{Column: col.USDPerHour})
 		user := compare.Measure{Column: col.P50UserTokS}
-		g.rows = append(g.rows, fields(
+		g.Rows = append(g.Rows, draw.Fields(
 			p.Side, humanize.Price(usd), positive(compare.Load(p.Point.Cell)), p.Point.Shown(compare.FirstToken)+p.Point.Mark(compare.FirstToken.Column),
 			p.Point.Shown(user)+p.Point.Mark(user.Column), p.Point.Shown(compare.UserPerDollar), humanize.Figure(p.Value),
 		))
 	}
 	for _, l := range c.Left {
-		row := fields(l.Side, "-", "-", l.Why, "-", "-", "-")
+		row := draw.Fields(l.Side, "-", "-", l.Why, "-", "-", "-")
 		if l.Hole {
-			row[3] = field{text: compare.Undecided.Mark() + " not decided", verdict: compare.Undecided}
+			row[3] = draw.Field{Text: compare.Undecided.Mark() + " not decided", Verdict: compare.Undecided}
 		}
-		g.rows = append(g.rows, row)
+		g.Rows = append(g.Rows, row)
 	}
 	return g
 }

@@ -8,39 +8,17 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
 
-// A grid is a table of points that differ in two axes.
-type grid struct {
-	name   string
-	down   string
-	across string
-	values []string  // of the axis that goes across
-	rows   [][]field // a value of the axis that goes down, and its points
-}
-
-// A field is one place of a grid.
-type field struct {
-	text    string
-	verdict compare.Verdict
-}
-
-func fields(texts ...string) []field {
-	all := make([]field, len(texts))
-	for i, text := range texts {
-		all[i].text = text
-	}
-	return all
-}
-
 // grids makes one grid for each server, and for each value of any further
 // axis: load down, max_tokens across. Where the plan varies neither, or one of
 // them alone, the free sides go to the axes that it does vary.
-func (s *summary) grids() []grid {
+func (s *summary) grids() []draw.Grid {
 	down, across := s.axes()
-	var grids []grid
+	var grids []draw.Grid
 	for _, l := range compare.Group(s.points, func(p *compare.Point) string {
 		var parts []string
 		for _, set := range p.Cell.Settings {
@@ -51,7 +29,7 @@ func (s *summary) grids() []grid {
 		return strings.Join(parts, ", ")
 	}) {
 		g := s.grid(l.Points, down, across)
-		g.name = cmp.Or(l.Name, "all cells")
+		g.Name = cmp.Or(l.Name, "all cells")
 		grids = append(grids, g)
 	}
 	return grids
@@ -80,8 +58,11 @@ func (s *summary) axes() (down, across string) {
 		return 1
 	})
 	down, across = col.Concurrency, col.MaxTokens
-	if values[col.RequestRate] != nil || s.fixed[col.RequestRate] != nil {
+	if s.fixed[col.RequestRate] != nil {
 		down = col.RequestRate
+	}
+	if i := slices.IndexFunc(order, func(set compare.Setting) bool { return set.Amount }); i >= 0 {
+		down = order[i].Column
 	}
 	downFree, acrossFree := len(values[down]) < 2, len(values[across]) < 2
 	for _, set := range order {
@@ -98,9 +79,9 @@ func (s *summary) axes() (down, across string) {
 	return down, across
 }
 
-func (s *summary) grid(points []*compare.Point, down, across string) grid {
+func (s *summary) grid(points []*compare.Point, down, across string) draw.Grid {
 	var ys, xs []any
-	at := map[[2]any]field{}
+	at := map[[2]any]draw.Field{}
 	for _, p := range points {
 		y, x := s.set.Value(p, down), s.set.Value(p, across)
 		if !slices.Contains(ys, y) {
@@ -113,16 +94,16 @@ func (s *summary) grid(points []*compare.Point, down, across string) grid {
 	}
 	ascending(ys)
 	ascending(xs)
-	g := grid{down: down, across: across}
+	g := draw.Grid{Down: down, Across: across}
 	for _, x := range xs {
-		g.values = append(g.values, fmt.Sprint(x))
+		g.Values = append(g.Values, fmt.Sprint(x))
 	}
 	for _, y := range ys {
-		line := []field{{text: fmt.Sprint(y)}}
+		line := []draw.Field{{Text: fmt.Sprint(y)}}
 		for _, x := range xs {
 			line = append(line, at[[2]any{y, x}])
 		}
-		g.rows = append(g.rows, line)
+		g.Rows = append(g.Rows, line)
 	}
 	return g
 }
@@ -142,8 +123,8 @@ func ascending(values []any) {
 	})
 }
 
-func (s *summary) field(p *compare.Point) field {
-	return field{text: p.Verdict.Mark() + " " + s.fieldText(p), verdict: p.Verdict}
+func (s *summary) field(p *compare.Point) draw.Field {
+	return draw.Field{Text: p.Verdict.Mark() + " " + s.fieldText(p), Verdict: p.Verdict}
 }
 
 func (s *summary) fieldText(p *compare.Point) string {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -27,7 +28,7 @@ func PriceSource(source string) string {
 
 // prices are the prices that the figures per dollar rest on, one line for each
 // GPU, number of them, price and source.
-func (s *summary) prices() []item {
+func (s *summary) prices() []draw.Item {
 	type priced struct {
 		gpu    string
 		count  int64
@@ -52,7 +53,7 @@ func (s *summary) prices() []item {
 	order := func(a, b priced) int {
 		return cmp.Or(cmp.Compare(a.gpu, b.gpu), cmp.Compare(a.count, b.count), cmp.Compare(a.usd, b.usd), cmp.Compare(a.source, b.source))
 	}
-	var items []item
+	var items []draw.Item
 	for _, p := range slices.SortedFunc(maps.Keys(seen), order) {
 		text := fmt.Sprintf("%s: $%.2f/h", p.gpu, p.usd)
 		if p.count > 0 {
@@ -61,7 +62,7 @@ func (s *summary) prices() []item {
 		if p.source != "" {
 			text += ", " + PriceSource(p.source)
 		}
-		items = append(items, item{text: text})
+		items = append(items, draw.Item{Text: text})
 	}
 	return items
 }

@@ -24,7 +24,7 @@ func TestPrices(t *testing.T) {
 	}}}
 	var got []string
 	for _, i := range s.prices() {
-		got = append(got, i.text)
+		got = append(got, i.Text)
 	}
 	want := []string{
 		"1 x a100-80gb: $1.10/h, the provider's price",

@@ -3,6 +3,8 @@ package report
 import (
 	"strings"
 	"testing"
+
+	"sweep.dev/sweep/report/draw"
 )
 
 // An engine whose trials were not all made with the same software is named for all
@@ -23,7 +25,7 @@ cell sglang 8
 	of := func(version, image string) string {
 		var b strings.Builder
 		s := strings.NewReplacer("VERSION", version, "IMAGE", image).Replace(text)
-		if err := madeUp(t, s).Summary(&b, Style{}); err != nil {
+		if err := madeUp(t, s).Summary(&b, draw.Style{}); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
@@ -52,7 +54,7 @@ cell 2
   ok tok=10 reused_from=first
 cell 4
   ok tok=10
-`).Summary(&b, Style{})
+`).Summary(&b, draw.Style{})
 	if err != nil {
 		t.Fatal(err)
 	}

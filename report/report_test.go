@@ -6,38 +6,9 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/rundir"
 )
-
-func FuzzEscape(f *testing.F) {
-	f.Add("\x1b]52;c;x\x07\u009b31m\r\n::x ##[y")
-	f.Fuzz(func(t *testing.T, s string) {
-		got := escape(s)
-		if control.MatchString(got) || workflow.MatchString(got) || html.MatchString(got) || strings.Contains(got, "\n") {
-			t.Errorf("%q became %q", s, got)
-		}
-	})
-}
-
-func TestEscape(t *testing.T) {
-	t.Parallel()
-	for in, want := range map[string]string{
-		"max_tokens=32, p95 < 200": "max_tokens=32, p95 < 200",
-		"_start_ and __dunder__":   `\_start\_ and \_\_dunder\_\_`,
-		"<b>bold</b> &amp;":        "&lt;b>bold&lt;/b> &amp;amp;",
-		"a|b `c` *d* [e](f) ~~g~~": "a\\|b \\`c\\` \\*d\\* \\[e\\](f) \\~\\~g\\~\\~",
-		"# heading":                `\# heading`,
-		"- item":                   `\- item`,
-		"12. item":                 `12\. item`,
-		"12.5 ms":                  `12\.5 ms`,
-		"> quote":                  `\> quote`,
-		`back\slash`:               `back\\slash`,
-	} {
-		if got := escape(in); got != want {
-			t.Errorf("escape(%q) = %q, want %q", in, got, want)
-		}
-	}
-}
 
 // TestJudge holds the bounds of the rules, on both of their sides.
 func TestJudge(t *testing.T) {
@@ -121,7 +92,7 @@ func TestSummary_writeError(t *testing.T) {
 	t.Parallel()
 	full := errors.New("no space left on device")
 	run := madeUp(t, "axes engine! concurrency\ncell vllm 1\n  ok tok=1")
-	if err := run.Summary(writerFunc(func([]byte) (int, error) { return 0, full }), Style{}); !errors.Is(err, full) {
+	if err := run.Summary(writerFunc(func([]byte) (int, error) { return 0, full }), draw.Style{}); !errors.Is(err, full) {
 		t.Errorf("error %v, want %v", err, full)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/draw"
 )
 
 // The sentences of claims. Nothing here decides anything.
@@ -20,20 +21,20 @@ const maxPlaces = 6
 
 // spots are the sweet spots, and the series that have none or of which it is not
 // decided.
-func (s *summary) spots() []item {
-	var items []item
+func (s *summary) spots() []draw.Item {
+	var items []draw.Item
 	for _, c := range s.set.Answers(compare.AskSweetSpot, compare.AskBest) {
 		about := cmp.Or(c.About, "the plan's load")
 		switch {
 		case c.Question == compare.AskBest:
 			last := &items[len(items)-1]
-			last.below = append(last.below, "best: "+s.describe(c))
+			last.Below = append(last.Below, "best: "+s.describe(c))
 		case c.Answer == compare.Decided:
-			items = append(items, item{text: s.describe(c)})
+			items = append(items, draw.Item{Text: s.describe(c)})
 		case c.Answer == compare.None:
-			items = append(items, item{text: about + ": none, no cell is acceptable"})
+			items = append(items, draw.Item{Text: about + ": none, no cell is acceptable"})
 		default:
-			items = append(items, item{text: about + ": not decided: " + c.Left[0].Why})
+			items = append(items, draw.Item{Text: about + ": not decided: " + c.Left[0].Why})
 		}
 	}
 	return items
@@ -61,21 +62,21 @@ func (s *summary) toDecide() []string {
 
 // ranked says for every load that several engines had who is first, and how much
 // slower the others are.
-func (s *summary) ranked() []item {
-	var items []item
+func (s *summary) ranked() []draw.Item {
+	var items []draw.Item
 	for i, c := range s.set.Engines {
 		if i == maxRanked {
-			return append(items, item{text: fmt.Sprintf("and at %s more: %s has them", humanize.Plural(len(s.set.Engines)-i, "load"), layout.CellsCSV)})
+			return append(items, draw.Item{Text: fmt.Sprintf("and at %s more: %s has them", humanize.Plural(len(s.set.Engines)-i, "load"), layout.CellsCSV)})
 		}
-		it := item{text: cmp.Or(c.Name, "at the plan's load")}
+		it := draw.Item{Text: cmp.Or(c.Name, "at the plan's load")}
 		for _, claim := range c.Claims {
 			switch {
 			case claim.Measure.Lasting: // the start-up, which is of no load
-				items = append(items, item{text: ranking(claim)})
+				items = append(items, draw.Item{Text: ranking(claim)})
 			case claim.Measure.Said:
-				it.below = append(it.below, ranking(claim))
+				it.Below = append(it.Below, ranking(claim))
 			case claim.Measure.ID() == "":
-				it.below = append(it.below, unranked(claim)...)
+				it.Below = append(it.Below, unranked(claim)...)
 			}
 		}
 		items = append(items, it)
@@ -120,35 +121,35 @@ func ranking(c compare.Claim) string {
 
 // choices say for each kind of request how GPUs compare: at each load that
 // several of them had, and each at its best.
-func (s *summary) choices() []item {
-	var items []item
+func (s *summary) choices() []draw.Item {
+	var items []draw.Item
 	at := map[string]int{}
 	for _, c := range s.set.Answers(compare.AskGPU, compare.AskGPUBest) {
 		i, ok := at[c.About]
 		if !ok {
 			i = len(items)
 			at[c.About] = i
-			items = append(items, item{text: cmp.Or(c.About, "the plan's load")})
+			items = append(items, draw.Item{Text: cmp.Or(c.About, "the plan's load")})
 		}
-		switch n := len(items[i].below); {
+		switch n := len(items[i].Below); {
 		case n < maxRanked || c.Question == compare.AskGPUBest:
-			items[i].below = append(items[i].below, compared(c))
+			items[i].Below = append(items[i].Below, compared(c))
 		case n == maxRanked:
-			items[i].below = append(items[i].below, "and at more loads: "+layout.CellsCSV+" has them")
+			items[i].Below = append(items[i].Below, "and at more loads: "+layout.CellsCSV+" has them")
 		}
 	}
 	return items
 }
 
 // costs say what a token costs with each server at its best.
-func (s *summary) costs() []item {
-	var items []item
+func (s *summary) costs() []draw.Item {
+	var items []draw.Item
 	for _, c := range s.set.Answers(compare.AskCost) {
 		text := compared(c)
 		if c.About != "" {
 			text = c.About + ", " + text
 		}
-		items = append(items, item{text: text})
+		items = append(items, draw.Item{Text: text})
 	}
 	return items
 }

@@ -9,31 +9,32 @@ import (
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result/col"
 )
 
 // table is a comparison with a measure on each line and an engine in each column.
-func (s *summary) table(c *compare.Comparison) grid {
-	g := grid{name: "Engines side by side", down: col.Engine}
+func (s *summary) table(c *compare.Comparison) draw.Grid {
+	g := draw.Grid{Name: "Engines side by side", Down: col.Engine}
 	if c.Name != "" {
-		g.name += ": " + c.Name
+		g.Name += ": " + c.Name
 	}
 	shown := c.Measured()
 	for _, p := range shown {
-		g.values = append(g.values, fmt.Sprint(s.set.Value(p, col.Engine)))
+		g.Values = append(g.Values, fmt.Sprint(s.set.Value(p, col.Engine)))
 	}
 	line := func(name string, text func(*compare.Point) string) {
-		row := []field{{text: name}}
+		row := []draw.Field{{Text: name}}
 		for _, p := range shown {
-			row = append(row, field{text: text(p)})
+			row = append(row, draw.Field{Text: text(p)})
 		}
-		g.rows = append(g.rows, row)
+		g.Rows = append(g.Rows, row)
 	}
-	outcome := []field{{text: "outcome"}}
+	outcome := []draw.Field{{Text: "outcome"}}
 	for _, p := range shown {
-		outcome = append(outcome, field{text: p.Verdict.Mark() + " " + p.Outcome(), verdict: p.Verdict})
+		outcome = append(outcome, draw.Field{Text: p.Verdict.Mark() + " " + p.Outcome(), Verdict: p.Verdict})
 	}
-	g.rows = append(g.rows, outcome)
+	g.Rows = append(g.Rows, outcome)
 	line("version", func(p *compare.Point) string { return cmp.Or(words(p, col.EngineVersion), "-") })
 	line("requests completed", s.completed)
 	for _, m := range compare.Measures {

@@ -16,21 +16,12 @@ import (
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
 )
-
-// A Style says how a summary is written.
-type Style struct {
-	Markdown bool
-	// Width is the columns of the terminal it is for. 0 is none: grids are cut
-	// into parts at 100 columns all the same, other lines are left whole.
-	Width int
-	// Paint colours a text by its verdict; nil leaves it as it is.
-	Paint func(compare.Verdict, string) string
-}
 
 // A summary is what there is to say about a run.
 type summary struct {
@@ -57,70 +48,70 @@ func newSummary(r *Run) *summary {
 // Summary writes what the run found: the grids, the cells worth using, every
 // objective that was missed with the value that missed it, every INVALID and
 // failed trial with its reason, what to try, and the files.
-func (r *Run) Summary(w io.Writer, style Style) error {
+func (r *Run) Summary(w io.Writer, style draw.Style) error {
 	s := newSummary(r)
-	p := &printer{w: w, Style: style}
+	d := draw.New(w, style)
 
-	p.title(r.State.Manifest.Plan + ": " + s.count())
+	d.Title(r.State.Manifest.Plan + ": " + s.count())
 	if text := s.simulated(); text != "" {
-		p.paragraph(text)
+		d.Paragraph(text)
 	}
 	if text := s.requests(); text != "" {
-		p.paragraph(text)
+		d.Paragraph(text)
 	}
 	if len(s.Calibration) > 0 {
-		p.paragraph(s.Calibration...)
+		d.Paragraph(s.Calibration...)
 	}
 	owed := "Termination not confirmed: these may still run, or cost money"
 	if s.Running {
 		owed = "In use by the run, which is still going"
 	}
-	p.section(owed, s.owed(false))
-	p.section("Kept running, and billed until then; the next run of the same server takes them over", s.owed(true))
+	d.Section(owed, s.owed(false))
+	d.Section("Kept running, and billed until then; the next run of the same server takes them over", s.owed(true))
 	for _, g := range s.grids() {
-		p.grid(g)
+		d.Grid(g)
 	}
-	p.paragraph(s.legend()...)
-	p.paragraph(s.trust()...)
-	s.comparisons(p)
-	p.section("Sweet spots", s.spots())
-	p.section("Cost of output tokens", s.costs())
-	p.section("Prices", s.prices())
-	p.paragraph(s.toDecide()...)
-	p.section("Unstable", s.unstable())
-	p.section("Trials unlike the others of their cell (they count all the same)", s.outliers())
-	p.section("Objectives that were not met", s.missed())
-	p.section("Objectives that could not be checked", s.unchecked())
-	p.section("INVALID: these numbers must not be used", s.invalid())
-	p.section("Failed", s.failed(func(t compare.Trial) bool { return compare.Judge(t) == compare.FailedRun }))
-	p.section(s.noStartTitle(), s.failed(func(t compare.Trial) bool { return compare.Judge(t) == compare.NoStart }))
-	p.section("Not finished", s.unfinished())
-	p.section("Findings", s.findings())
-	p.section("What to try", s.advise())
-	p.section("How cells are judged", plain(compare.Rules))
-	p.section("Files", plain(s.files()))
+	d.Paragraph(s.legend()...)
+	d.Paragraph(s.trust()...)
+	s.comparisons(d)
+	d.Section("Sweet spots", s.spots())
+	d.Section("Cost of output tokens", s.costs())
+	d.Section("Prices", s.prices())
+	d.Paragraph(s.toDecide()...)
+	d.Section("Unstable", s.unstable())
+	d.Section("Trials unlike the others of their cell (they count all the same)", s.outliers())
+	d.Section("Objectives that were not met", s.missed())
+	d.Section("Objectives that could not be checked", s.unchecked())
+	d.Section("INVALID: these numbers must not be used", s.invalid())
+	d.Section("Failed", s.failed(func(t compare.Trial) bool { return compare.Judge(t) == compare.FailedRun }))
+	d.Section(s.noStartTitle(), s.failed(func(t compare.Trial) bool { return compare.Judge(t) == compare.NoStart }))
+	d.Section("Not finished", s.unfinished())
+	d.Section("Findings", s.findings())
+	d.Section("What to try", s.advise())
+	d.Section("How cells are judged", draw.Items(compare.Rules))
+	d.Section("Files", draw.Items(s.files()))
 	if style.Markdown {
-		p.section("Next", plain([]string{s.Next()}))
+		d.Section("Next", draw.Items([]string{s.Next()}))
 	}
-	return p.err
+	return d.Err()
 }
 
 // comparisons are the sections that a plan has by what it varies: several
 // engines, settings of memory, several GPUs.
-func (s *summary) comparisons(p *printer) {
+func (s *summary) comparisons(d *draw.Document) {
 	if len(s.set.Engines) > 0 {
-		p.grid(s.table(s.set.Engines[0]))
-		p.paragraph(s.caveats(s.set.Engines[0])...)
-		p.section("Engines ranked", s.ranked())
+		d.Grid(s.table(s.set.Engines[0]))
+		d.Paragraph(s.caveats(s.set.Engines[0])...)
+		d.Section("Engines ranked", s.ranked())
 	}
 	if surface := s.surface(); surface != nil {
-		p.grid(surface.grid)
-		p.paragraph(surface.notes...)
+		d.Grid(surface.grid)
+		d.Paragraph(surface.notes...)
 	}
 	tables := false
 	for _, c := range s.set.Answers(compare.AskGPUBest) {
 		if len(c.Places) > 0 {
-			p.grid(bestTable(c))
+			d.Grid(bestTable(c))
 			tables = true
 		}
 	}
@@ -133,9 +124,9 @@ func (s *summary) comparisons(p *printer) {
 				}
 			}
 		}
-		p.paragraph(notes...)
+		d.Paragraph(notes...)
 	}
-	p.section("Which GPU for which load", s.choices())
+	d.Section("Which GPU for which load", s.choices())
 }
 
 // count is how many cells have each verdict.
@@ -179,8 +170,8 @@ func (s *summary) simulated() string {
 
 // owed are the pods that are not known to be gone: those that were kept on
 // purpose, or all others.
-func (s *summary) owed(kept bool) []item {
-	var items []item
+func (s *summary) owed(kept bool) []draw.Item {
+	var items []draw.Item
 	for _, o := range s.State.Owed {
 		if o.Kept() != kept {
 			continue
@@ -195,7 +186,7 @@ func (s *summary) owed(kept bool) []item {
 		if kept {
 			text += ", until " + o.Expires.UTC().Format(time.DateTime) + " UTC"
 		}
-		items = append(items, item{text: text})
+		items = append(items, draw.Item{Text: text})
 	}
 	return items
 }
@@ -219,18 +210,18 @@ func (s *summary) describe(c compare.Claim) string {
 	return strings.Join(parts, ", ")
 }
 
-func (s *summary) unstable() []item {
-	var items []item
+func (s *summary) unstable() []draw.Item {
+	var items []draw.Item
 	for _, p := range s.points {
 		if p.Verdict == compare.Unstable {
-			items = append(items, item{text: p.Cell.Label + ": " + p.Why})
+			items = append(items, draw.Item{Text: p.Cell.Label + ": " + p.Why})
 		}
 	}
 	return items
 }
 
 // missed are the objectives that valid trials missed.
-func (s *summary) missed() []item {
+func (s *summary) missed() []draw.Item {
 	return s.objectives(func(t compare.Trial, o result.SLOResult) string {
 		if o.Pass || o.Error != "" {
 			return ""
@@ -247,7 +238,7 @@ func (s *summary) missed() []item {
 }
 
 // unchecked are the objectives that could not be held against valid trials.
-func (s *summary) unchecked() []item {
+func (s *summary) unchecked() []draw.Item {
 	return s.objectives(func(_ compare.Trial, o result.SLOResult) string {
 		if o.Error != "" && o.Severity == compare.SeverityWarn {
 			return o.Error + " [warning only]"
@@ -257,15 +248,15 @@ func (s *summary) unchecked() []item {
 }
 
 // objectives are those of the valid trials of which say has something to say.
-func (s *summary) objectives(say func(compare.Trial, result.SLOResult) string) []item {
-	var items []item
+func (s *summary) objectives(say func(compare.Trial, result.SLOResult) string) []draw.Item {
+	var items []draw.Item
 	for _, t := range s.Trials {
 		if t.Outcome == nil || compare.Judge(t) == compare.Invalid {
 			continue
 		}
 		for _, o := range t.Outcome.SLOs {
 			if text := say(t, o); text != "" {
-				items = append(items, item{text: fmt.Sprintf("%s: %s (%s): %s", s.label(t), o.Name, o.Expr, text)})
+				items = append(items, draw.Item{Text: fmt.Sprintf("%s: %s (%s): %s", s.label(t), o.Name, o.Expr, text)})
 			}
 		}
 	}
@@ -290,17 +281,17 @@ func values(v map[string]any) string {
 	return strings.Join(names, ", ")
 }
 
-func (s *summary) invalid() []item {
-	var items []item
+func (s *summary) invalid() []draw.Item {
+	var items []draw.Item
 	for _, t := range s.Trials {
 		if compare.Judge(t) != compare.Invalid {
 			continue
 		}
 		if len(t.Outcome.Invalid) == 0 {
-			items = append(items, item{text: fmt.Sprintf("%s: %v", s.label(t), t.Outcome.Row[col.InvalidReasons])})
+			items = append(items, draw.Item{Text: fmt.Sprintf("%s: %v", s.label(t), t.Outcome.Row[col.InvalidReasons])})
 		}
 		for _, f := range t.Outcome.Invalid {
-			items = append(items, item{text: fmt.Sprintf("%s: %s: %s", s.label(t), f.Code, f.Text)})
+			items = append(items, draw.Item{Text: fmt.Sprintf("%s: %s: %s", s.label(t), f.Code, f.Text)})
 		}
 	}
 	return items
@@ -316,8 +307,8 @@ var digits = regexp.MustCompile(`[0-9]+`)
 // failed are the trials without numbers, those with the same reason together:
 // a server that does not start fails all of its cells with one. Of reasons that
 // differ in their numbers alone the first stands for all.
-func (s *summary) failed(want func(compare.Trial) bool) []item {
-	var items []item
+func (s *summary) failed(want func(compare.Trial) bool) []draw.Item {
+	var items []draw.Item
 	byText := map[string]int{}
 	for _, t := range s.Trials {
 		if t.Outcome == nil || !want(t) {
@@ -331,9 +322,9 @@ func (s *summary) failed(want func(compare.Trial) bool) []item {
 			i = len(items)
 			byText[kind] = i
 			log := t.Outcome.LogTail
-			items = append(items, item{text: text, quoted: log[max(0, len(log)-logLines):]})
+			items = append(items, draw.Item{Text: text, Quoted: log[max(0, len(log)-logLines):]})
 		}
-		items[i].below = append(items[i].below, s.label(t))
+		items[i].Below = append(items[i].Below, s.label(t))
 	}
 	return items
 }
@@ -346,7 +337,7 @@ func (s *summary) noStartTitle() string {
 }
 
 // unfinished says what is missing, and why the run ended without it.
-func (s *summary) unfinished() []item {
+func (s *summary) unfinished() []draw.Item {
 	n := 0
 	for _, t := range s.Trials {
 		if t.Outcome == nil {
@@ -360,7 +351,7 @@ func (s *summary) unfinished() []item {
 	if why := s.ended(); why != "" {
 		text += "; the run ended early: " + why
 	}
-	return []item{{text: text}}
+	return []draw.Item{{Text: text}}
 }
 
 // ended is why the run ended before its time; "" where it did not, goes on or
@@ -382,7 +373,7 @@ func (s *summary) ended() string {
 
 // findings are one line for each code: a missing nvidia-smi is one fact, not
 // one for every cell.
-func (s *summary) findings() []item {
+func (s *summary) findings() []draw.Item {
 	type kind struct {
 		text, label string
 		trials      int
@@ -408,7 +399,7 @@ func (s *summary) findings() []item {
 			}
 		}
 	}
-	items := make([]item, len(order))
+	items := make([]draw.Item, len(order))
 	for i, code := range order {
 		k := kinds[code]
 		text := code.String() + ": " + k.text
@@ -418,7 +409,7 @@ func (s *summary) findings() []item {
 		case k.trials > 1:
 			text += fmt.Sprintf(" (%s)", humanize.Plural(k.trials, "trial"))
 		}
-		items[i] = item{text: text}
+		items[i] = draw.Item{Text: text}
 	}
 	return items
 }
@@ -466,12 +457,4 @@ func (s *summary) files() []string {
 		lines = append(lines, filepath.Join(s.Dir, name))
 	}
 	return lines
-}
-
-func plain(lines []string) []item {
-	items := make([]item, len(lines))
-	for i, l := range lines {
-		items[i] = item{text: l}
-	}
-	return items
 }

@@ -8,11 +8,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
 	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/draw"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -26,7 +28,7 @@ func TestSummary(t *testing.T) {
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no golden files: %v", err)
 	}
-	styles := map[string]Style{
+	styles := map[string]draw.Style{
 		"summary.txt":  {},
 		"summary.md":   {Markdown: true},
 		"narrow.txt":   {Width: 60},
@@ -91,7 +93,7 @@ func checkHarmless(t *testing.T, name, text string) {
 	}
 	if limit := map[string]int{"narrow.txt": 60, "terminal.txt": 80}[name]; limit > 0 {
 		for line := range strings.Lines(text) {
-			if n := columns(strings.TrimSuffix(line, "\n")); n > limit && !strings.Contains(line, "| ") && !strings.Contains(line, "DIR") {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > limit && !strings.Contains(line, "| ") && !strings.Contains(line, "DIR") {
 				t.Errorf("%s: a line of %d columns: %s", name, n, line)
 			}
 		}
@@ -107,7 +109,7 @@ cell vllm 1
   failed start error="spec|start vllm: not found"
 `)
 	var b strings.Builder
-	if err := run.Summary(&b, Style{}); err != nil {
+	if err := run.Summary(&b, draw.Style{}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(b.String(), "engines.NAME.command") {

@@ -8,6 +8,7 @@ import (
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result/col"
 )
 
@@ -33,7 +34,7 @@ var memoryArgs = map[string]string{
 
 // A memorySurface is a table of servers: which start, and which were to.
 type memorySurface struct {
-	grid  grid
+	grid  draw.Grid
 	notes []string
 }
 
@@ -88,15 +89,15 @@ func (s *summary) surface() *memorySurface {
 	for _, st := range starts {
 		predicted = predicted || st.predicted != nil
 	}
-	m := &memorySurface{grid: grid{name: "Which servers start, with how many tokens of KV cache", down: heads[0], values: append(heads[1:], "outcome")}}
+	m := &memorySurface{grid: draw.Grid{Name: "Which servers start, with how many tokens of KV cache", Down: heads[0], Values: append(heads[1:], "outcome")}}
 	if predicted {
-		m.grid.values = append(m.grid.values, "predicted")
+		m.grid.Values = append(m.grid.Values, "predicted")
 	}
 	as, compared := 0, 0
 	for _, name := range order {
 		st := starts[name]
 		verdict, outcome := st.outcome()
-		row := append(fields(texts[name]...), field{text: strings.TrimSpace(outcome + " " + st.kvTokens()), verdict: verdict})
+		row := append(draw.Fields(texts[name]...), draw.Field{Text: strings.TrimSpace(outcome + " " + st.kvTokens()), Verdict: verdict})
 		if predicted {
 			text := st.predicted.String()
 			if same, ok := st.asPredicted(outcome); ok {
@@ -107,9 +108,9 @@ func (s *summary) surface() *memorySurface {
 					text += " <>"
 				}
 			}
-			row = append(row, field{text: text})
+			row = append(row, draw.Field{Text: text})
 		}
-		m.grid.rows = append(m.grid.rows, row)
+		m.grid.Rows = append(m.grid.Rows, row)
 	}
 	m.notes = append(m.notes, legend...)
 	if compared > 0 {

@@ -7,6 +7,7 @@ import (
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/groups"
 )
@@ -110,8 +111,8 @@ func (s *summary) thinObjectives() []string {
 }
 
 // outliers are the trials that are unlike the others of their cell.
-func (s *summary) outliers() []item {
-	var items []item
+func (s *summary) outliers() []draw.Item {
+	var items []draw.Item
 	for _, p := range s.points {
 		named, _ := p.Group[groups.OutlierTrials].(string)
 		if named == "" {
@@ -132,7 +133,7 @@ func (s *summary) outliers() []item {
 			}
 		}
 		for _, trial := range trials {
-			items = append(items, item{text: fmt.Sprintf("%s, trial %s: %s", p.Cell.Label, trial, strings.Join(figures[trial], ", "))})
+			items = append(items, draw.Item{Text: fmt.Sprintf("%s, trial %s: %s", p.Cell.Label, trial, strings.Join(figures[trial], ", "))})
 		}
 	}
 	return items

@@ -10,6 +10,7 @@ import (
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/sinks"
 )
@@ -37,7 +38,7 @@ func derive(ctx context.Context, j job) (*report.Run, error) {
 			return nil, fmt.Errorf("derived tables: %w", err)
 		}
 	}
-	err = j.dir.Derive(layout.Summary, func(w io.Writer) error { return run.Summary(w, report.Style{Markdown: true}) })
+	err = j.dir.Derive(layout.Summary, func(w io.Writer) error { return run.Summary(w, draw.Style{Markdown: true}) })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", layout.Summary, err)
 	}

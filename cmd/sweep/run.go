@@ -28,6 +28,7 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/reuse"
@@ -335,7 +336,7 @@ func (a *app) show(c *cli.Command, run *report.Run) (err error) {
 	case c.Bool("json"):
 		err = writeRows(a.out, run.Rows())
 	default:
-		style := report.Style{Paint: a.painter(a.outTTY)}
+		style := draw.Style{Paint: a.painter(a.outTTY)}
 		if a.outTTY {
 			style.Width = a.outWidth()
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/draw"
 )
 
 // rounded is how far a printed value may be from the one that it stands for: it
@@ -21,7 +22,7 @@ var rounded = tolerance{value: 0.006, ratio: 0.006, usd: 0.0051}
 // printed says how what is printed, in Markdown and for terminals, differs from
 // what has to be said.
 func printed(e *experiment, run *report.Run, want map[string]statement) []string {
-	text := func(style report.Style) string {
+	text := func(style draw.Style) string {
 		var b bytes.Buffer
 		if err := run.Summary(&b, style); err != nil {
 			return err.Error()
@@ -34,7 +35,7 @@ func printed(e *experiment, run *report.Run, want map[string]statement) []string
 			wrong = append(wrong, where+": "+s)
 		}
 	}
-	markdown, wide, narrow := text(report.Style{Markdown: true}), text(report.Style{}), text(report.Style{Width: 80})
+	markdown, wide, narrow := text(draw.Style{Markdown: true}), text(draw.Style{}), text(draw.Style{Width: 80})
 	expected := map[string]statement{}
 	for key, s := range want {
 		if s.question == qVerdict || s.question == qMore || s.question == qEngine && s.figure != "" && !isSaid(s.figure) {

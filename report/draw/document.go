@@ -1,0 +1,141 @@
+// Package draw writes a report as plain text or as Markdown. It knows how a document
+// looks and nothing of what it says; every text is made harmless here, wherever it
+// comes from.
+package draw
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/report/compare"
+)
+
+// A Style says how a document is written.
+type Style struct {
+	Markdown bool
+	// Width is the columns of the terminal it is for. 0 is none: grids are cut
+	// into parts at 100 columns all the same, other lines are left whole.
+	Width int
+	// Paint colours a text by its verdict; nil leaves it as it is.
+	Paint func(compare.Verdict, string) string
+}
+
+// An Item is one entry of a section.
+type Item struct {
+	Text   string
+	Quoted []string // lines of a log
+	Below  []string // what the entry is about, where it is about much
+}
+
+// Items are entries of a text each.
+func Items(texts []string) []Item {
+	items := make([]Item, len(texts))
+	for i, text := range texts {
+		items[i].Text = text
+	}
+	return items
+}
+
+// A Document is written from its beginning to its end, and keeps the first error.
+type Document struct {
+	w     io.Writer
+	style Style
+	err   error
+}
+
+// New begins a document.
+func New(w io.Writer, style Style) *Document { return &Document{w: w, style: style} }
+
+// Err is the first error of writing.
+func (d *Document) Err() error { return d.err }
+
+func (d *Document) line(text string) {
+	if d.err == nil {
+		_, d.err = fmt.Fprintln(d.w, text)
+	}
+}
+
+// Title writes the first line.
+func (d *Document) Title(text string) {
+	if d.style.Markdown {
+		d.line("# " + escape(text))
+	} else {
+		d.wrap("", "", text)
+	}
+	d.line("")
+}
+
+// Paragraph writes lines that belong together.
+func (d *Document) Paragraph(lines ...string) {
+	if len(lines) == 0 {
+		return
+	}
+	for i, l := range lines {
+		switch {
+		case !d.style.Markdown:
+			d.wrap("", "  ", l)
+		case i < len(lines)-1:
+			d.line(escape(l) + "  ") // a line break
+		default:
+			d.line(escape(l))
+		}
+	}
+	d.line("")
+}
+
+// Section writes entries under a title, and nothing where there are none.
+func (d *Document) Section(title string, items []Item) {
+	if len(items) == 0 {
+		return
+	}
+	if d.style.Markdown {
+		d.line("## " + escape(title))
+		d.line("")
+	} else {
+		d.wrap("", "", title+":")
+	}
+	for _, it := range items {
+		d.entry("", it.Text)
+		for _, l := range it.Below {
+			d.entry("  ", l)
+		}
+		for _, l := range it.Quoted {
+			if d.style.Markdown {
+				d.line("  - " + escape("log: "+l))
+			} else {
+				d.line("    | " + plaintext.Line(l))
+			}
+		}
+	}
+	d.line("")
+}
+
+func (d *Document) entry(indent, text string) {
+	if d.style.Markdown {
+		d.line(indent + "- " + escape(text))
+		return
+	}
+	d.wrap(indent+"  ", indent+"    ", text)
+}
+
+// wrap breaks a text at its spaces where the width of the terminal is known.
+func (d *Document) wrap(first, rest, text string) {
+	line := first
+	for i, word := range strings.Fields(plaintext.Line(text)) {
+		switch {
+		case i == 0:
+			line += word
+		case d.style.Width > 0 && columns(line)+1+columns(word) > d.style.Width:
+			d.line(line)
+			line = rest + word
+		default:
+			line += " " + word
+		}
+	}
+	d.line(line)
+}
+
+func columns(s string) int { return utf8.RuneCountInString(s) }
