@@ -34,9 +34,10 @@ type Figure struct {
 const (
 	maxTokens     = 0.05 // share; an engine may count the last step a moment after it sent it
 	maxThroughput = 0.15 // share, of a gauge that is seen now and then
-	maxTTFT       = 0.25 // share of the engine's, and maxAhead
-	maxRate       = 0.10 // share of the engine's TPOT or E2E, and maxAhead or maxGap
-	maxAhead      = 25.0 // ms
+	maxTTFT       = 0.25 // share of the engine's, and what is ahead of it
+	maxRate       = 0.10 // share of the engine's TPOT or E2E, and what is ahead or maxGap
+	minAhead      = 5.0  // ms that a request is ahead of the engine: server, tokenizer
+	roundTrips    = 2    // or so many round trips of its connection, if they are longer
 	maxGap        = 1.0  // ms
 	below         = 0.03 // share that the client may be below the engine
 	minCoalesced  = 1.5  // tokens a chunk
@@ -47,14 +48,15 @@ const (
 // throughput: the two sides then have different requests.
 func Compare(row result.Row) []Figure {
 	c := comparison{row: row}
+	ahead := max(minAhead, roundTrips*row.Float(col.P50RTTMs))
 	c.count(col.OutputTokens, col.ServerOutputTokens, finding.TokensDisagree)
 	c.input()
 	c.count(col.Completed, col.ServerRequests, finding.RequestsDisagree)
-	c.latency(col.MeanTTFTMs, col.MeanServerTTFTMs, finding.TTFTDisagrees, maxTTFT, maxAhead)
+	c.latency(col.MeanTTFTMs, col.MeanServerTTFTMs, finding.TTFTDisagrees, maxTTFT, ahead)
 	if !c.latency(col.MeanTPOTMs, col.MeanServerTPOTMs, finding.TPOTDisagrees, maxRate, maxGap) {
 		c.latency(col.MeanITLMs, col.MeanServerITLMs, finding.TPOTDisagrees, maxRate, maxGap)
 	}
-	c.latency(col.MeanE2EMs, col.MeanServerE2EMs, finding.E2EDisagrees, maxRate, maxAhead)
+	c.latency(col.MeanE2EMs, col.MeanServerE2EMs, finding.E2EDisagrees, maxRate, ahead)
 	c.reported()
 	return c.figures
 }

@@ -137,7 +137,11 @@ func calibrationTable(a *app, r *calibrate.Result) error {
 	fmt.Fprint(w, "\nin us\tp50\tp99\tp99.9\tof\t\n")
 	row := func(name string, s calibrate.Spread, what string) {
 		us := func(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d)/1e3) }
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d %s\t\n", name, us(s.P50), us(s.P99), us(s.P999), s.N, what)
+		top := us(s.P999)
+		if s.N < 1000 { // the highest of so few is no percentile
+			top += " (max)"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d %s\t\n", name, us(s.P50), us(s.P99), top, s.N, what)
 	}
 	for _, p := range []struct {
 		name string

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aclements/go-moremath/stats"
+
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -15,14 +17,14 @@ import (
 const OutlierTrials = "outlier_trials"
 
 const (
-	// outlierScore is the modified z-score beyond which a value is an outlier.
-	outlierScore = 3.5
-	// minTrials is how many valid trials it takes to say so: of four, the median
-	// deviation is as good as that of two.
-	minTrials = 5
-	// minDeviation is the share of the median by which an outlier differs at
-	// least. A few trials may be alike by chance, and what is close to them all
-	// the same would be nothing that anybody looks for.
+	// outlierLevel is the chance that a cell whose trials differ by chance alone has
+	// an outlier named, in any of its figures.
+	outlierLevel = 0.01
+	// minTrials is how many valid trials it takes to say so.
+	minTrials = 3
+	// minDeviation is the share of the mean by which an outlier differs at least. A
+	// few trials may be alike by chance, and what is close to them all the same would
+	// be nothing that anybody looks for.
 	minDeviation = 0.10
 )
 
@@ -53,29 +55,23 @@ func outliers(trials []result.Row) string {
 	return strings.Join(names, ",")
 }
 
-// isOutlier holds a value against all of its kind by the modified z-score of
-// Iglewicz and Hoaglin (How to Detect and Handle Outliers, 1993): 0.6745 times
-// the distance from the median over the median absolute deviation, beyond 3.5.
-// Where more than half of the values are equal, that deviation is 0, and the
-// mean absolute deviation times 1.2533 stands for it, as both are the standard
-// deviation of a normal distribution.
+// isOutlier holds a value against all of its kind by Grubbs' test, which is exact for
+// one outlier among normal values (Procedures for detecting outlying observations in
+// samples, Technometrics 11, 1969): it is the farthest from the mean, by more standard
+// deviations than chance gives the farthest of so many. The level is divided over the
+// figures that are looked at.
 func isOutlier(v float64, values []float64) bool {
+	n := float64(len(values))
 	if len(values) < minTrials {
 		return false
 	}
-	m := median(values)
-	deviations := make([]float64, len(values))
-	mean := 0.0
-	for i, x := range values {
-		deviations[i] = math.Abs(x - m)
-		mean += deviations[i] / float64(len(values))
+	mean, sd := meanAndSD(values)
+	distance := math.Abs(v - mean)
+	if !(sd > 0) || distance <= minDeviation*math.Abs(mean) {
+		return false
 	}
-	scale := median(deviations) / 0.6745
-	if scale == 0 {
-		scale = 1.2533 * mean
-	}
-	distance := math.Abs(v - m)
-	return distance > outlierScore*scale && distance > minDeviation*math.Abs(m)
+	t := stats.InvCDF(stats.TDist{V: n - 2})(1 - outlierLevel/float64(len(compared))/(2*n))
+	return distance/sd > (n-1)/math.Sqrt(n)*math.Sqrt(t*t/(n-2+t*t))
 }
 
 func median(values []float64) float64 {

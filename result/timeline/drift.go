@@ -85,7 +85,7 @@ func DriftOf(requests []result.Request, s Span, open bool) Drifts {
 	if n < minSlices {
 		return none
 	}
-	all := cut(requests, s.From, s.Length()/time.Duration(n), n, open, false)
+	all := cut(requests, s.From, s.To, s.Length()/time.Duration(n), n, open, false)
 	series := func(value func(Slice) (float64, bool)) Drift {
 		var at, v []float64
 		for i, slice := range all {

@@ -43,17 +43,22 @@ func Of(requests []result.Request, step time.Duration, open bool) []Slice {
 		return nil
 	}
 	step = max(step, (last-first)/maxSlices+1)
-	return cut(requests, first, step, int((last-first)/step)+1, open, true)
+	n := max(1, int((last-first+step-1)/step))
+	return cut(requests, first, last, step, n, open, true)
 }
 
-// cut makes n slices from start on. Without gaps it leaves ICL50 out, which is
+// cut makes n slices from start on. The last one ends at end, if that is earlier: a rate
+// over time in which nothing could come would be too low. Without gaps it leaves ICL50 out, which is
 // most of the work.
-func cut(requests []result.Request, start, step time.Duration, n int, open, gaps bool) []Slice {
+func cut(requests []result.Request, start, end, step time.Duration, n int, open, gaps bool) []Slice {
 	out := make([]Slice, n)
 	ttft, icl := make([][]int64, n), make([][]int64, n)
 	waited, counted := make([]time.Duration, n), make([]float64, n)
 	for i := range out {
 		out[i] = Slice{Start: start + time.Duration(i)*step, Length: step}
+	}
+	if last := &out[n-1]; end > last.Start {
+		last.Length = min(step, end-last.Start)
 	}
 	// at is the slice of a moment, or -1. The end of the last slice is its own:
 	// there the last byte of a plateau comes.
@@ -85,9 +90,9 @@ func cut(requests []result.Request, start, step time.Duration, n int, open, gaps
 			}
 		}
 		for s := max(0, int((r.Sent-start)/step)); s < n && out[s].Start < r.End; s++ {
-			from, to := max(r.Sent, out[s].Start), min(r.End, out[s].Start+step)
+			from, to := max(r.Sent, out[s].Start), min(r.End, out[s].Start+out[s].Length)
 			if to > from {
-				out[s].InFlight += float64(to-from) / float64(step)
+				out[s].InFlight += float64(to-from) / float64(out[s].Length)
 			}
 		}
 		previous := result.Never

@@ -32,7 +32,7 @@ func TestOf(t *testing.T) {
 			TTFT50: 200 * ms, TTFTMax: 300 * ms, TPOT: 60 * ms, ICL50: 150 * ms,
 		},
 		{
-			Start: 1500 * ms, Length: time.Second, InFlight: 1.1, Completed: 1, Tokens: 1,
+			Start: 1500 * ms, Length: 100 * ms, InFlight: 2, Completed: 1, Tokens: 1,
 			TTFT50: result.Never, TTFTMax: result.Never, TPOT: 800 * ms, ICL50: 800 * ms,
 		},
 	}
@@ -41,13 +41,13 @@ func TestOf(t *testing.T) {
 	}
 	series := map[string][]float64{}
 	for _, s := range Samples(got) {
-		if s.Source != result.FromClient || s.T != got[len(series[s.Name])].Start+time.Second && s.Name == InFlight {
+		if s.Source != result.FromClient || s.Name == InFlight && s.T != got[len(series[s.Name])].Start+got[len(series[s.Name])].Length {
 			t.Errorf("sample %+v", s)
 		}
 		series[s.Name] = append(series[s.Name], s.Value)
 	}
 	if diff := cmp.Diff(map[string][]float64{
-		InFlight: {1.5, 1.1}, Started: {2, 0}, Completed: {0, 1}, Failed: {0, 0}, OutputRate: {7, 1},
+		InFlight: {1.5, 2}, Started: {2, 0}, Completed: {0, 1}, Failed: {0, 0}, OutputRate: {7, 10},
 		TTFT50: {200}, TTFTMax: {300}, TPOT: {60, 800}, ICL50: {150, 800},
 	}, series); diff != "" {
 		t.Error(diff)
