@@ -122,9 +122,9 @@ func typical(requests []result.Request) time.Duration {
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // openRow is the row of an open loop on a server, as one trial of a cell has it.
-func openRow(server models.Engine, lengths models.Lengths, seed uint64, cell string, rate float64, length time.Duration) result.Row {
+func openRow(server models.Engine, lengths models.Lengths, seed uint64, rate float64, length time.Duration) result.Row {
 	c := lengths.Load(seed)
-	c.Cell, c.Pace, c.Duration = cell, arrivals.Steady(rate, arrivals.Process{}), length
+	c.Pace, c.Duration = arrivals.Steady(rate, arrivals.Process{}), length
 	requests := must(server.Run(c, nil))
 	row, _ := summary.Of(requests, summary.Options{Open: true, Span: timeline.Assign(requests, 0)})
 	return row

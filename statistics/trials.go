@@ -124,7 +124,7 @@ func unstable(l *Lab) Table {
 		runs := l.runs(200)
 		t.Cases = append(t.Cases, Case{fmt.Sprintf("open loop at %.0f %%", 100*rho), runs, []Figure{
 			share(each(runs, func(seed uint64) bool {
-				return judged([]result.Row{openRow(b.server(), b.lengths, seed, "a", rho*capacity, time.Minute)})
+				return judged([]result.Row{openRow(b.server(), b.lengths, seed, rho*capacity, time.Minute)})
 			})).keep(atMost(0.01)),
 		}})
 	}
@@ -214,11 +214,11 @@ func ratio(set *compare.Set) float64 {
 	return 1
 }
 
-// common asks what a comparison of two servers loses by giving each its own
+// common asks what a comparison of two servers gains by giving both the same
 // requests.
 func common(l *Lab) Table {
 	t := Table{
-		What:    "Two servers, of which one is truly 5 % slower in every step, each with one open loop of 60 s (H100, Poisson, LN 0.5) at a share of what 128 slots get. How often the ratio of their mean TTFT has the wrong sign, and the width of the middle 90 % of the ratios. The loads are as two cells of a plan have them.",
+		What:    "Two servers, of which one is truly 5 % slower in every step, each with one open loop of 60 s (H100, Poisson, LN 0.5) at a share of what 128 slots get: how often the ratio of their mean TTFT has the wrong sign, and the width of the middle 90 % of the ratios. Common: as two cells of a plan with one seed have them. Own: each with a seed of its own, as cells were before commit cd490b7.",
 		Columns: []string{"wrong sign", "90 % width"},
 	}
 	b := batching{"H100", 128, usual(0.5)}
@@ -228,20 +228,32 @@ func common(l *Lab) Table {
 		shares = shares[:1]
 	}
 	for _, rho := range shares {
-		runs := l.runs(200)
-		all := each(runs, func(seed uint64) float64 {
-			slow := b.server()
-			slow.Slower = 1.05
-			fast := openRow(b.server(), b.lengths, seed, "a", rho*capacity, time.Minute)
-			return openRow(slow, b.lengths, seed, "b", rho*capacity, time.Minute).Float(col.MeanTTFTMs) / fast.Float(col.MeanTTFTMs)
-		})
-		slices.Sort(all)
-		width := result.Quantile(all, 0.95) - result.Quantile(all, 0.05)
-		t.Cases = append(t.Cases, Case{fmt.Sprintf("at %.0f %%", 100*rho), runs, []Figure{
-			share(which(all, func(r float64) bool { return r < 1 })).keep(atMost(0.01)),
-			// The error of a width is about that of two quantiles.
-			{Value: width, Error: width / math.Sqrt(float64(runs)), Unit: Ratio, N: runs},
-		}})
+		for _, own := range []bool{true, false} {
+			runs := l.runs(100)
+			all := each(runs, func(seed uint64) float64 {
+				slow, other := b.server(), seed
+				slow.Slower, slow.Chance = 1.05, 1
+				if own {
+					other += 1 << 32
+				}
+				fast := openRow(b.server(), b.lengths, seed, rho*capacity, time.Minute)
+				return openRow(slow, b.lengths, other, rho*capacity, time.Minute).Float(col.MeanTTFTMs) / fast.Float(col.MeanTTFTMs)
+			})
+			name := fmt.Sprintf("at %.0f %%, ", 100*rho)
+			wrong := share(which(all, func(r float64) bool { return r < 1 }))
+			if own {
+				name += "own"
+			} else {
+				name, wrong = name+"common", wrong.keep(atMost(0.01))
+			}
+			slices.Sort(all)
+			width := result.Quantile(all, 0.95) - result.Quantile(all, 0.05)
+			t.Cases = append(t.Cases, Case{name, runs, []Figure{
+				wrong,
+				// The error of a width is about that of two quantiles.
+				{Value: width, Error: width / math.Sqrt(float64(runs)), Unit: Ratio, N: runs},
+			}})
+		}
 	}
 	return t
 }

@@ -25,6 +25,8 @@ type Engine struct {
 	GPU, Model string // names in the catalogue
 	// Slower scales the time of every step; 0 is 1.
 	Slower float64
+	// Chance sets the server's own chance apart from another's under the same load.
+	Chance uint64
 	// Stretch is core.Config's: what changes while the engine works.
 	Stretch func(busy, total time.Duration) time.Duration
 }
@@ -93,7 +95,7 @@ func (e Engine) Each(c source.Config, begin func(slot int) time.Duration, yield 
 	if err != nil {
 		return err
 	}
-	cfg, err := e.config(c.Seed)
+	cfg, err := e.config(c.Seed + e.Chance<<32)
 	if err != nil {
 		return err
 	}
