@@ -39,7 +39,6 @@ const (
 // Allocate chooses ports. Units may share a machine, so they are drawn, and the
 // program may say that one is taken.
 func (p units) Allocate(_ context.Context, spec backends.Spec, pod backends.Name) (provision.Allocation, error) {
-	var a provision.Allocation
 	given := map[int]bool{}
 	port := func(want, replica int) int {
 		for want == 0 {
@@ -50,28 +49,25 @@ func (p units) Allocate(_ context.Context, spec backends.Spec, pod backends.Name
 		}
 		return want + replica
 	}
-	for _, role := range spec.Roles {
-		for n := range role.Replicas {
-			name := provision.UnitName(pod, len(a.Units) == 0, role.Name, n)
-			at := provision.Place{Address: backends.Address{
-				Bind: p.b.c.Listen, Host: cmp.Or(p.b.c.Host, unknown), Port: port(role.Port, n), Replica: n, Dir: bootstrap.FilesDir(name),
-			}}
-			if p.b.c.SharedDisk != "" {
-				at.Dir = filepath.Join(p.b.c.SharedDisk, name)
+	all := provision.PerReplica(spec, pod)
+	for _, u := range all {
+		role, at := u.Replicas[0].Role, &u.Replicas[0].Place
+		at.Bind, at.Host, at.Port = p.b.c.Listen, cmp.Or(p.b.c.Host, unknown), port(role.Port, at.Replica)
+		at.Dir = bootstrap.FilesDir(u.Name)
+		if p.b.c.SharedDisk != "" {
+			at.Dir = filepath.Join(p.b.c.SharedDisk, u.Name)
+		}
+		for further, want := range role.Ports {
+			if at.Ports == nil {
+				at.Ports = map[string]int{}
 			}
-			for further, want := range role.Ports {
-				if at.Ports == nil {
-					at.Ports = map[string]int{}
-				}
-				at.Ports[further] = port(want, n)
-			}
-			if p.b.c.Heartbeat > 0 {
-				at.Agent = port(0, n)
-			}
-			a.Units = append(a.Units, &provision.Unit{Replicas: []*provision.Replica{{Role: role, Place: at}}})
+			at.Ports[further] = port(want, at.Replica)
+		}
+		if p.b.c.Heartbeat > 0 {
+			at.Agent = port(0, 0)
 		}
 	}
-	return a, nil
+	return provision.Allocation{Units: all}, nil
 }
 
 // Create has the program make one unit. It is not cut short by ctx.

@@ -56,38 +56,36 @@ func (p containers) Allocate(ctx context.Context, spec backends.Spec, pod backen
 	if err != nil {
 		return provision.Allocation{}, err
 	}
-	var a provision.Allocation
+	a := provision.Allocation{Units: provision.PerReplica(spec, pod)}
 	var claimed []string
 	a.Close = func() { b.unclaim(claimed) }
-	several := len(spec.Roles) > 1 || spec.Roles[0].Replicas > 1
-	for _, role := range spec.Roles {
-		for n := range role.Replicas {
-			ids, err := b.claimGPUs(ctx, role.GPUs)
-			if err != nil {
-				a.Close()
-				return provision.Allocation{}, err
-			}
-			claimed = append(claimed, ids...)
-			plan := &containerPlan{image: images[imageOf(spec, role)], gpus: ids, network: b.config.Network}
-			place := placeOf(role, n)
-			name := provision.UnitName(pod, len(a.Units) == 0, role.Name, n)
-			if several {
-				place.Host = name
-				if plan.network == "" {
-					plan.network = pod.String()
-				}
-			}
-			if b.config.DeadMan {
-				place.Dir = bootstrapFiles(name)
-				if several {
-					plan.volume = pod.String()
-					place.Dir = sharedDir + "/" + name
-				}
-			} else {
-				place.Agent = 0
-			}
-			a.Units = append(a.Units, &provision.Unit{Data: plan, Replicas: []*provision.Replica{{Role: role, Place: place}}})
+	for _, u := range a.Units {
+		r := u.Replicas[0]
+		ids, err := b.claimGPUs(ctx, r.Role.GPUs)
+		if err != nil {
+			a.Close()
+			return provision.Allocation{}, err
 		}
+		claimed = append(claimed, ids...)
+		plan := &containerPlan{image: images[imageOf(spec, r.Role)], gpus: ids, network: b.config.Network}
+		several := len(a.Units) > 1
+		r.Place = placeOf(r.Role, r.Place.Replica)
+		if several {
+			r.Place.Host = u.Name
+			if plan.network == "" {
+				plan.network = pod.String()
+			}
+		}
+		if b.config.DeadMan {
+			r.Place.Dir = bootstrapFiles(u.Name)
+			if several {
+				plan.volume = pod.String()
+				r.Place.Dir = sharedDir + "/" + u.Name
+			}
+		} else {
+			r.Place.Agent = 0
+		}
+		u.Data = plan
 	}
 	return a, nil
 }

@@ -134,13 +134,11 @@ func (b *Backend) insideUnits(spec backends.Spec, pod backends.Name, place *insi
 	if err := b.config.Inside.checkPorts(spec); err != nil {
 		return nil, err
 	}
-	var units []*provision.Unit
-	for _, role := range spec.Roles {
-		for n := range role.Replicas {
-			name := provision.UnitName(pod, len(units) == 0, role.Name, n)
-			at := backends.Address{Bind: "0.0.0.0", Host: loopbackIP, Replica: n, Dir: bootstrap.FilesDir(name), Ports: map[string]int{}}
-			units = append(units, &provision.Unit{Data: place, Replicas: []*provision.Replica{{Role: role, Place: provision.Place{Address: at}}}})
-		}
+	units := provision.PerReplica(spec, pod)
+	for _, u := range units {
+		at := &u.Replicas[0].Place
+		at.Bind, at.Host, at.Dir, at.Ports = "0.0.0.0", loopbackIP, bootstrap.FilesDir(u.Name), map[string]int{}
+		u.Data = place
 	}
 	// What is wanted comes first: a port that is drawn must not be one of those.
 	for _, drawn := range []bool{false, true} {

@@ -73,15 +73,12 @@ func (s survey) units(b *Backend, spec backends.Spec, pod backends.Name) ([]*pro
 	if b.c.Network == string(host.Direct) {
 		bind = "0.0.0.0"
 	}
-	var units []*provision.Unit
-	for _, role := range spec.Roles {
-		for n := range role.Replicas {
-			name := provision.UnitName(pod, len(units) == 0, role.Name, n)
-			at := backends.Address{Bind: bind, Host: loopback, Replica: n, Dir: bootstrap.FilesDir(name)}
-			if len(role.Ports) > 0 {
-				at.Ports = map[string]int{}
-			}
-			units = append(units, &provision.Unit{Replicas: []*provision.Replica{{Role: role, Place: provision.Place{Address: at}}}})
+	units := provision.PerReplica(spec, pod)
+	for _, u := range units {
+		r := u.Replicas[0]
+		r.Place.Bind, r.Place.Host, r.Place.Dir = bind, loopback, bootstrap.FilesDir(u.Name)
+		if len(r.Role.Ports) > 0 {
+			r.Place.Ports = map[string]int{}
 		}
 	}
 	// What the plan says comes first: a port that is drawn must not be one of those.

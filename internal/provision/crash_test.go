@@ -86,12 +86,10 @@ type provider struct {
 }
 
 func (p provider) Allocate(_ context.Context, spec backends.Spec, pod backends.Name) (provision.Allocation, error) {
-	var a provision.Allocation
-	for _, role := range spec.Roles {
-		for n := range role.Replicas {
-			at := backends.Address{Bind: "0.0.0.0", Host: provision.UnitName(pod, len(a.Units) == 0, role.Name, n), Port: 8000, Replica: n}
-			a.Units = append(a.Units, &provision.Unit{Replicas: []*provision.Replica{{Role: role, Place: provision.Place{Address: at}}}})
-		}
+	a := provision.Allocation{Units: provision.PerReplica(spec, pod)}
+	for _, u := range a.Units {
+		at := &u.Replicas[0].Place
+		at.Bind, at.Host, at.Port = "0.0.0.0", u.Name, 8000
 	}
 	return a, nil
 }

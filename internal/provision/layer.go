@@ -104,19 +104,31 @@ func (l *Layer) allocate(ctx context.Context, spec backends.Spec, pod backends.N
 	key, marks := newToken(), backends.Marks(spec)
 	for i, u := range a.Units {
 		u.Spec, u.Pod, u.Marks, u.Token, u.key = spec, pod, marks, newToken(), key
-		u.Name = UnitName(pod, i == 0, u.Replicas[0].Role.Name, u.Replicas[0].Place.Replica)
+		u.Name = unitName(pod, i == 0, u.Replicas[0])
 	}
 	connect(a.Units)
 	return a, nil
 }
 
-// UnitName is what a unit is called: the first one of a deployment by its name,
-// any other also by the first of its replicas.
-func UnitName(pod backends.Name, first bool, role string, replica int) string {
+// PerReplica divides a spec into one unit for each replica, in the order of the
+// roles. Each has its name; where its replica will be is the caller's to say.
+func PerReplica(spec backends.Spec, pod backends.Name) (units []*Unit) {
+	for _, role := range spec.Roles {
+		for n := range role.Replicas {
+			r := &Replica{Role: role, Place: Place{Address: backends.Address{Replica: n}}}
+			units = append(units, &Unit{Name: unitName(pod, len(units) == 0, r), Replicas: []*Replica{r}})
+		}
+	}
+	return units
+}
+
+// unitName is what a unit is called: the first one of a deployment by its name, any
+// other also by the first of its replicas.
+func unitName(pod backends.Name, first bool, r *Replica) string {
 	if first {
 		return pod.String()
 	}
-	return fmt.Sprintf("%s.%s.%d", pod, role, replica)
+	return fmt.Sprintf("%s.%s.%d", pod, r.Role.Name, r.Place.Replica)
 }
 
 func (l *Layer) renderUnit(u *Unit) error {
