@@ -108,15 +108,15 @@ WITH measured AS (
          count(*) AS requests,
          count(*) FILTER (status = 'completed') AS completed,
          sum(completion_tokens) FILTER (status = 'completed') AS output_tokens,
-         quantile_cont(ttft_ms, 0.50) FILTER (status = 'completed') AS p50_ttft_ms,
-         quantile_cont(ttft_ms, 0.95) FILTER (status = 'completed') AS p95_ttft_ms,
-         quantile_cont(e2e_ms, 0.95) FILTER (status = 'completed') AS p95_e2e_ms,
+         quantile_cont(ttft_ms, 0.50) FILTER (status = 'completed') AS p50_ttft_ms_whole,
+         quantile_cont(ttft_ms, 0.95) FILTER (status = 'completed') AS p95_ttft_ms_whole,
+         quantile_cont(e2e_ms, 0.95) FILTER (status = 'completed') AS p95_e2e_ms_whole,
          quantile_cont((e2e_ms - ttft_ms) / (completion_tokens - 1), 0.95)
-           FILTER (status = 'completed' AND completion_tokens > 1) AS p95_tpot_ms
+           FILTER (status = 'completed' AND completion_tokens > 1) AS p95_tpot_ms_whole
   FROM measured GROUP BY ALL
 )
 SELECT c.cell_id, {", ".join(f"f.{n}, c.{n}" for n in (
-    "requests", "completed", "output_tokens", "p50_ttft_ms", "p95_ttft_ms", "p95_e2e_ms", "p95_tpot_ms"))}
+    "requests", "completed", "output_tokens", "p50_ttft_ms_whole", "p95_ttft_ms_whole", "p95_e2e_ms_whole", "p95_tpot_ms_whole"))}
 FROM '{path("cells.parquet")}' c LEFT JOIN figures f USING (cell_id, trial, attempt)
 WHERE c.status IN ('ok', 'invalid')
 """

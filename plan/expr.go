@@ -26,9 +26,6 @@ func columnEnv(cols []result.Column) exprEnv {
 			continue
 		}
 		e.add(c.Name, c)
-		if c.Before != "" {
-			e.add(c.Before, c)
-		}
 	}
 	e.Meant = func(name string) string { return meant.Column(name, e.Names) }
 	e.Today = result.Today

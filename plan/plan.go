@@ -24,10 +24,9 @@ type Plan struct {
 	EngineFiles []string `yaml:"engine_files,omitempty" doc:"Engine profiles of your own: YAML files, relative to the plan's folder, that add an engine or take the place of a built-in one." default:"none"`
 	Load        Load     `yaml:"load" doc:"What is sent in one trial. A key that is an axis of the matrix is left out here."`
 
-	SLO       []SLO           `yaml:"slo,omitempty" doc:"Objectives by name: an expression over the columns of the cells table, or a mapping of expr and severity." default:"none"`
-	SLOWindow string          `yaml:"slo_window,omitempty" doc:"Which figures the names in slo mean: those of the whole trial, or those of its plateau (p95_ttft_ms is then p95_ttft_ms_plateau). A name with a suffix of its own always means itself." default:"whole" enum:"whole,plateau"`
-	Goodput   *Goodput        `yaml:"goodput,omitempty" doc:"Bounds within which a request counts as good, for goodput_req_s." default:"none"`
-	Validity  validity.Bounds `yaml:"validity,omitempty" doc:"Bounds beyond which a trial is INVALID."`
+	SLO      []SLO           `yaml:"slo,omitempty" doc:"Objectives by name: an expression over the columns of the cells table, or a mapping of expr and severity. Latencies and rates are of the plateau, with failed requests as infinite; p95_ttft_ms_whole and its like are of the whole trial." default:"none"`
+	Goodput  *Goodput        `yaml:"goodput,omitempty" doc:"Bounds within which a request counts as good, for goodput_req_s." default:"none"`
+	Validity validity.Bounds `yaml:"validity,omitempty" doc:"Bounds beyond which a trial is INVALID."`
 
 	Sinks   []Plugin `yaml:"sinks,omitempty" doc:"Derived tables to write: names, or mappings of one name to its own keys. Raw requests and samples are always kept." default:"[parquet, csv]"`
 	Collect []Plugin `yaml:"collect,omitempty" doc:"What is measured beside the requests: names, or mappings of one name to its own keys." default:"[prom, gpu, proc]"`

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -15,17 +16,6 @@ import (
 // A Check is a compiled objective.
 type Check struct {
 	expr *expression.Expression
-	// means holds the columns that names mean, where that is not themselves: under
-	// the plan's slo_window, or as they were called before.
-	means map[string]string
-}
-
-// column is where the value of a name stands.
-func (c *Check) column(name string) string {
-	if other, ok := c.means[name]; ok {
-		return other
-	}
-	return name
 }
 
 // SLOKeys is the long form of an objective in a plan.
@@ -44,7 +34,7 @@ func (p *Plan) CompileSLOs(r *syntax.Report, columns []result.Column, at func(na
 			continue // reported
 		}
 		if e := expression.Compile(r, n, env.Env); e != nil {
-			p.SLO[i].check = &Check{expr: e, means: means(e.Reads, columns, p.SLOWindow)}
+			p.SLO[i].check = &Check{expr: e}
 		}
 	}
 }
@@ -57,28 +47,9 @@ func (s SLO) Reads() []string {
 	return s.check.expr.Reads
 }
 
-// means says which columns names mean, where that is not themselves.
-func means(names []string, columns []result.Column, window string) map[string]string {
-	out := make(map[string]string)
-	for _, c := range columns {
-		if c.Before != "" && slices.Contains(names, c.Before) {
-			out[c.Before] = c.Name
-		}
-	}
-	if window != WindowPlateau {
-		return out
-	}
-	for _, name := range names {
-		if _, ok := result.Lookup(columns, name+col.PlateauSuffix); ok {
-			out[name] = name + col.PlateauSuffix
-		}
-	}
-	return out
-}
-
 // Evaluate holds the objective against a row. A column that is nil or absent
-// makes an error, never a pass. Values holds what the expression read, by the
-// names of the columns.
+// makes an error, never a pass; one that is infinite has that value. Values holds
+// what the expression read.
 func (s SLO) Evaluate(row result.Row) result.SLOResult {
 	out := result.SLOResult{Name: s.Name, Expr: s.Expr, Severity: s.Severity}
 	if s.check == nil {
@@ -89,21 +60,23 @@ func (s SLO) Evaluate(row result.Row) result.SLOResult {
 	out.Values = make(result.Row, len(env))
 	var missing []string
 	for _, name := range s.check.expr.Reads {
-		column := s.check.column(name)
-		v := row[column]
-		out.Values[column] = v
+		v := row[name]
+		if row.Infinite(name) {
+			v = math.Inf(1) // so that no bound from above holds
+		}
+		out.Values[name] = v
 		switch n := v.(type) {
 		case nil:
-			if why := row.WhyNull(column); why != "" {
-				column += " (" + why + ")"
+			if why := row.WhyNull(name); why != "" {
+				name += " (" + why + ")"
 			}
-			missing = append(missing, column)
+			missing = append(missing, name)
 		case int64:
 			v = float64(n)
 		case int:
 			v = float64(n)
 		case time.Time:
-			missing = append(missing, column)
+			missing = append(missing, name)
 		}
 		env[name] = v
 	}

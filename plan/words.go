@@ -19,7 +19,6 @@ const (
 	ClientStd  = "std"
 	ClientFast = "fast"
 
-	WindowPlateau  = "plateau"
 	CalibrateNever = "never"
 
 	SeverityFail = "fail"

@@ -45,18 +45,19 @@ const (
 
 // Compare puts the figures that both sides have side by side, in the order in
 // which people read them. A trial in which requests failed has none but the
-// throughput: the two sides then have different requests.
+// throughput: the two sides then have different requests. The client's are those of
+// the whole trial, as an engine knows no plateau.
 func Compare(row result.Row) []Figure {
 	c := comparison{row: row}
 	ahead := max(minAhead, roundTrips*row.Float(col.P50RTTMs))
 	c.count(col.OutputTokens, col.ServerOutputTokens, finding.TokensDisagree)
 	c.input()
 	c.count(col.Completed, col.ServerRequests, finding.RequestsDisagree)
-	c.latency(col.MeanTTFTMs, col.MeanServerTTFTMs, finding.TTFTDisagrees, maxTTFT, ahead)
-	if !c.latency(col.MeanTPOTMs, col.MeanServerTPOTMs, finding.TPOTDisagrees, maxRate, maxGap) {
-		c.latency(col.MeanITLMs, col.MeanServerITLMs, finding.TPOTDisagrees, maxRate, maxGap)
+	c.latency(col.MeanTTFTMsWhole, col.MeanServerTTFTMs, finding.TTFTDisagrees, maxTTFT, ahead)
+	if !c.latency(col.MeanTPOTMsWhole, col.MeanServerTPOTMs, finding.TPOTDisagrees, maxRate, maxGap) {
+		c.latency(col.MeanITLMsWhole, col.MeanServerITLMs, finding.TPOTDisagrees, maxRate, maxGap)
 	}
-	c.latency(col.MeanE2EMs, col.MeanServerE2EMs, finding.E2EDisagrees, maxRate, ahead)
+	c.latency(col.MeanE2EMsWhole, col.MeanServerE2EMs, finding.E2EDisagrees, maxRate, ahead)
 	c.reported()
 	return c.figures
 }
@@ -184,7 +185,7 @@ func (c *comparison) slower(code finding.Code, ms float64) string {
 	case proxied:
 		return "the proxy in between adds latency and may buffer"
 	}
-	ours, theirs, ok := c.both(col.MeanE2EMs, col.MeanServerE2EMs)
+	ours, theirs, ok := c.both(col.MeanE2EMsWhole, col.MeanServerE2EMs)
 	switch {
 	case code == finding.TTFTDisagrees && ok && ours-theirs < ms/2:
 		return "the first tokens have no text, or their chunks are held back on their way; the end of the answers is not"
@@ -204,12 +205,12 @@ func (c *comparison) faster() string {
 // reported holds the output that an engine claims of itself against what was
 // delivered: 460 tok/s reported, 361 delivered.
 func (c *comparison) reported() {
-	delivered, ok := c.row.Number(col.ThroughputTokS)
+	delivered, ok := c.row.Number(col.ThroughputTokSWhole)
 	claimed, ok2 := c.row.Number(col.ServerReportedThroughputTokS)
 	if !ok || !ok2 || delivered <= 0 || claimed <= 0 {
 		return
 	}
-	f := Figure{Name: col.ThroughputTokS, Unit: "tokens/s", Client: delivered, Server: claimed}
+	f := Figure{Name: col.ThroughputTokSWhole, Unit: "tokens/s", Client: delivered, Server: claimed}
 	if math.Abs(claimed-delivered) > maxThroughput*max(claimed, delivered) {
 		f.Code = finding.ReportedThroughput
 		why := "its figure is an average over the times at which it was busy, not over the trial"

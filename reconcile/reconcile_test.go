@@ -16,10 +16,10 @@ func agreed(change result.Row) result.Row {
 		"requests": int64(16), "completed": int64(16), "server_requests": int64(16),
 		"output_tokens": int64(2048), "server_output_tokens": int64(2048),
 		"input_tokens": int64(3200), "server_input_tokens": int64(3200),
-		"mean_ttft_ms": 126.0, "mean_server_ttft_ms": 116.0,
-		"mean_tpot_ms": 9.7, "mean_server_tpot_ms": 9.7,
-		"mean_e2e_ms": 1300.0, "mean_server_e2e_ms": 1285.0,
-		"throughput_tok_s": 766.0, "server_reported_throughput_tok_s": 770.0,
+		"mean_ttft_ms_whole": 126.0, "mean_server_ttft_ms": 116.0,
+		"mean_tpot_ms_whole": 9.7, "mean_server_tpot_ms": 9.7,
+		"mean_e2e_ms_whole": 1300.0, "mean_server_e2e_ms": 1285.0,
+		"throughput_tok_s_whole": 766.0, "server_reported_throughput_tok_s": 770.0,
 		"network_path": "direct",
 	}
 	maps.Copy(row, change)
@@ -39,15 +39,15 @@ func TestFindings(t *testing.T) {
 		"another client":       {result.Row{"server_requests": int64(20)}, finding.RequestsDisagree, []string{"16", "20", "somebody else"}},
 		"prefix cache":         {result.Row{"server_input_tokens": int64(1600), "prefix_cache_hit_rate": 0.5}, finding.Code{}, nil},
 		"prompts not counted":  {result.Row{"server_input_tokens": int64(1600)}, finding.InputDisagrees, []string{"3200", "1600"}},
-		"waits before":         {result.Row{"mean_ttft_ms": 400.0, "mean_e2e_ms": 1570.0}, finding.TTFTDisagrees, []string{"400", "116", "before the engine's clock starts"}},
-		"first chunk is held":  {result.Row{"mean_ttft_ms": 900.0}, finding.TTFTDisagrees, []string{"900", "held back", "no text"}},
-		"a proxy":              {result.Row{"mean_ttft_ms": 400.0, "network_path": "proxy"}, finding.TTFTDisagrees, []string{"proxy"}},
-		"a proxy that buffers": {result.Row{"mean_tpot_ms": 15.0, "network_path": "proxy"}, finding.TPOTDisagrees, []string{"15", "9.7", "proxy"}},
-		"faster than itself":   {result.Row{"mean_e2e_ms": 900.0}, finding.E2EDisagrees, []string{"cannot be", "other requests"}},
-		"faster, with others":  {result.Row{"mean_e2e_ms": 900.0, "server_requests": int64(17)}, finding.E2EDisagrees, []string{"somebody else"}},
-		"busy windows":         {result.Row{"throughput_tok_s": 361.0, "server_reported_throughput_tok_s": 460.0}, finding.ReportedThroughput, []string{"460", "361", "busy"}},
-		"single moments":       {result.Row{"throughput_tok_s": 500.0, "server_reported_throughput_tok_s": 300.0}, finding.ReportedThroughput, []string{"300", "moments"}},
-		"failed requests":      {result.Row{"completed": int64(15), "server_output_tokens": int64(9), "mean_ttft_ms": 9e9}, finding.Code{}, nil},
+		"waits before":         {result.Row{"mean_ttft_ms_whole": 400.0, "mean_e2e_ms_whole": 1570.0}, finding.TTFTDisagrees, []string{"400", "116", "before the engine's clock starts"}},
+		"first chunk is held":  {result.Row{"mean_ttft_ms_whole": 900.0}, finding.TTFTDisagrees, []string{"900", "held back", "no text"}},
+		"a proxy":              {result.Row{"mean_ttft_ms_whole": 400.0, "network_path": "proxy"}, finding.TTFTDisagrees, []string{"proxy"}},
+		"a proxy that buffers": {result.Row{"mean_tpot_ms_whole": 15.0, "network_path": "proxy"}, finding.TPOTDisagrees, []string{"15", "9.7", "proxy"}},
+		"faster than itself":   {result.Row{"mean_e2e_ms_whole": 900.0}, finding.E2EDisagrees, []string{"cannot be", "other requests"}},
+		"faster, with others":  {result.Row{"mean_e2e_ms_whole": 900.0, "server_requests": int64(17)}, finding.E2EDisagrees, []string{"somebody else"}},
+		"busy windows":         {result.Row{"throughput_tok_s_whole": 361.0, "server_reported_throughput_tok_s": 460.0}, finding.ReportedThroughput, []string{"460", "361", "busy"}},
+		"single moments":       {result.Row{"throughput_tok_s_whole": 500.0, "server_reported_throughput_tok_s": 300.0}, finding.ReportedThroughput, []string{"300", "moments"}},
+		"failed requests":      {result.Row{"completed": int64(15), "server_output_tokens": int64(9), "mean_ttft_ms_whole": 9e9}, finding.Code{}, nil},
 		"probes beside it":     {result.Row{"probe_requests": int64(4), "server_requests": int64(20), "server_output_tokens": int64(2500)}, finding.Code{}, nil},
 		"nothing exposed":      {result.Row{"server_output_tokens": nil, "mean_server_ttft_ms": nil, "server_requests": nil}, finding.Code{}, nil},
 	} {
@@ -77,9 +77,9 @@ func TestFindings(t *testing.T) {
 
 // Without TPOT of its own an engine is held to its ITL.
 func TestCompare_itl(t *testing.T) {
-	row := agreed(result.Row{"mean_server_tpot_ms": nil, "mean_itl_ms": 20.0, "mean_server_itl_ms": 10.0})
+	row := agreed(result.Row{"mean_server_tpot_ms": nil, "mean_itl_ms_whole": 20.0, "mean_server_itl_ms": 10.0})
 	for _, f := range Compare(row) {
-		if f.Name == "mean_itl_ms" && f.Code == finding.TPOTDisagrees {
+		if f.Name == "mean_itl_ms_whole" && f.Code == finding.TPOTDisagrees {
 			return
 		}
 	}

@@ -9,8 +9,8 @@ import (
 
 // modern brings what a run of before says of its plan up to date: the columns, and
 // what its settings did not say then.
-func (r *Resolved) modern() {
-	r.Columns = result.Modern(r.Columns)
+func (r *Resolved) modern(method int) {
+	r.Columns = result.Modern(r.Columns, method)
 	for _, cells := range [][]Cell{r.Cells, r.Skipped} {
 		for _, c := range cells {
 			for i := range c.Settings {

@@ -206,7 +206,7 @@ func (s *summary) figures() {
 			if t.Outcome == nil || t.Outcome.Row[col.Status] != result.StatusOK {
 				continue
 			}
-			if t.Outcome.Row[compare.TokenRate.Column] != nil {
+			if row := t.Outcome.Row; row[row.Figure(compare.TokenRate.Column)] != nil {
 				s.rate = compare.TokenRate
 			}
 			if l := compare.Latencies(t.Outcome.Row); len(l) > len(s.latencies) {

@@ -32,8 +32,8 @@ import (
 //	ended "REASON"                    run_finished
 //
 // The keys of a trial are: tok (output tokens/s), req (requests/s), ttft, tpot
-// and e2e (p50/p95 in ms), n (completed requests; fewer than a p95 needs are
-// low confidence), usd (per 1M tokens), error="CLASS|TEXT", start (it never
+// and e2e (p50/p95 in ms), n (completed requests, all on the plateau; fewer than a
+// p95 needs are low confidence), usd (per 1M tokens), error="CLASS|TEXT", start (it never
 // became ready), log="LINE", reason and finding="CODE|TEXT",
 // scrape=ROLE-REPLICA (a file of scrapes), the name of any other column, and for
 // objectives miss, thin (met, on too few requests), warn="NAME|EXPR|COLUMN=NUMBER" and unchecked="NAME|EXPR|TEXT".
@@ -49,7 +49,7 @@ func madeUp(t *testing.T, text string) *Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rd, err := rundir.Create(fx, dir, rundir.Manifest{RunID: "3f2a", Plan: d.plan}, nil, resolved)
+	rd, err := rundir.Create(fx, dir, rundir.Manifest{RunID: "3f2a", Plan: d.plan, Method: result.Method}, nil, resolved)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func parseMadeUp(t *testing.T, text string) *description {
 func madeUpOutcome(t *testing.T, c compare.Cell, trial int, status string, args []string) *result.Outcome {
 	t.Helper()
 	o := &result.Outcome{CellID: c.ID, Trial: trial, Row: result.Row{
-		"status": status, "cell_id": c.ID, "trial": int64(trial), "simulated": false,
+		"status": status, "cell_id": c.ID, "trial": int64(trial), "simulated": false, "method": int64(result.Method),
 		"started_at": time.Unix(1790000000, 0).UTC(),
 	}}
 	if status != result.StatusFailed {
@@ -204,7 +204,7 @@ func madeUpOutcome(t *testing.T, c compare.Cell, trial int, status string, args 
 			o.Row["p50_"+key+"_ms"], o.Row["p95_"+key+"_ms"] = plainValue(p50), plainValue(p95)
 		case "n":
 			n, _ := strconv.Atoi(value)
-			o.Row["completed"] = int64(n)
+			o.Row["completed"], o.Row["plateau_requests"] = int64(n), int64(n)
 			if n < compare.P95Samples {
 				o.Row["low_confidence"] = "p95_ttft_ms,p99_ttft_ms,p95_e2e_ms"
 			}

@@ -56,7 +56,7 @@ func Open(dir string) (*Run, error) {
 	if err := json.Unmarshal(b, &r.Resolved); err != nil {
 		return nil, fmt.Errorf("%s: %w", layout.Resolved, err)
 	}
-	r.Resolved.modern()
+	r.Resolved.modern(state.Manifest.Method)
 	for _, c := range r.Resolved.Cells {
 		for n := 1; n <= max(1, r.Resolved.Repeats); n++ {
 			t := compare.Trial{Key: rundir.Key{Cell: c.ID, Trial: n}, Cell: c}

@@ -40,8 +40,6 @@ type Column struct {
 	// other column is null.
 	Given bool
 	Doc   string // one sentence
-	// Before is the name that the column had, where a plan may still use that one.
-	Before string `json:",omitempty"`
 }
 
 // Extra names the columns that depend on the plan.
@@ -62,7 +60,7 @@ type Extra struct {
 // would be slo_pass, which means all of them.
 func Columns(x Extra) []Column {
 	before := slices.Concat(given(fixedAxes()), headline(), given(identity()), given(loadAxes()))
-	after := slices.Concat(load(), latency(), censored(), steady(), probe(), server(), gpu(), cost(), client(), roles(x.Roles))
+	after := slices.Concat(load(), latency(), steady(), probe(), server(), gpu(), cost(), client(), roles(x.Roles))
 	objectives := make([]Column, 0, len(x.SLOs))
 	for _, name := range x.SLOs {
 		objectives = append(objectives, nullable(col.OfSLO(name), Bool, "", "Whether the objective "+name+" was met; null where it could not be checked."))

@@ -1,7 +1,6 @@
 package result
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -10,22 +9,21 @@ import (
 
 // LowConfidence are those of the columns that the row's low_confidence names:
 // percentiles that rest on too few requests. A name without a suffix there
-// stands for the column's _plateau and _censored too; p50_user_tok_s is as good
-// as the median that it is made from.
+// stands for the column's _completed and _whole too, and what the whole trial has
+// too few for, a part of it has too; p50_user_tok_s is as good as the median that
+// it is made from.
 func (r Row) LowConfidence(columns []string) []string {
-	text, _ := r[col.LowConfidence].(string)
-	if text == "" {
+	named := r.listed(col.LowConfidence)
+	if len(named) == 0 {
 		return nil
 	}
-	named := strings.Split(text, ",")
 	var low []string
 	for _, c := range columns {
-		name := c
-		if c == col.P50UserTokS {
+		name := strings.TrimSuffix(strings.TrimSuffix(c, col.WholeSuffix), col.CompletedSuffix)
+		if name == col.P50UserTokS {
 			name = col.P50TPOTMs
 		}
-		whole := strings.TrimSuffix(strings.TrimSuffix(name, col.PlateauSuffix), col.CensoredSuffix)
-		if slices.Contains(named, name) || slices.Contains(named, whole) {
+		if slices.Contains(named, c) || slices.Contains(named, name) || slices.Contains(named, name+col.WholeSuffix) {
 			low = append(low, c)
 		}
 	}
@@ -33,14 +31,25 @@ func (r Row) LowConfidence(columns []string) []string {
 	return low
 }
 
-// WhyNull says why a column that could have been measured is null, or "": a
-// censored percentile that so many requests failed that it is infinite.
+// Infinite says whether a column is null because it is infinite: so many requests
+// failed that no value bounds it.
+func (r Row) Infinite(column string) bool { return slices.Contains(r.listed(col.Infinite), column) }
+
+// listed are the names in a column of them.
+func (r Row) listed(column string) []string {
+	text, _ := r[column].(string)
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+// WhyNull says why a figure is null that was measured in another way, or "": the
+// trial had no plateau.
 func (r Row) WhyNull(column string) string {
-	whole, censored := strings.CutSuffix(column, col.CensoredSuffix)
-	if !censored || r[column] != nil || r[whole] == nil {
+	whole := column + col.WholeSuffix
+	if r[column] != nil || r[whole] == nil || r[col.PlateauS] != nil {
 		return ""
 	}
-	failed, _ := r.Number(col.Failed)
-	requests, _ := r.Number(col.Requests)
-	return fmt.Sprintf("infinite, with %.0f of %.0f requests failed", failed, requests)
+	return "the trial had no plateau; " + whole + " is of all of it"
 }

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"slices"
 	"strings"
 
 	"sweep.dev/sweep/result/col"
@@ -51,6 +52,7 @@ func identity() []Column {
 		required("plan", String, "", "Name of the plan."),
 		required("cell_id", String, "", "Hash of the axes' values, the model and the load's shape: the same cell has it in every run."),
 		required("spec_digest", String, "", "Hash of everything else in the plan that could change the measurement: how, and what is measured."),
+		required("method", Int, "", "Number of the way in which the figures were made: rows of different methods cannot be compared. The plain latencies and rates of method 1 were of the whole trial, and latencies without its failures; they have the suffix _whole today."),
 		required("conditions_digest", String, "", "Hash of how it was measured: load, prompts, seeds, client, collectors and the deadline of a request. Rows with the same cell_id and conditions_digest are measurements of one thing."),
 		nullable("subject_digest", String, "", "Hash of what was measured: the engine with its image, fixed arguments and environment, the backend, and the image digest, engine version and model revision that were seen; null where no server became ready."),
 		required("trial", Int, "", "Which of the plan's repeats this is, from 1."),
@@ -88,7 +90,7 @@ func outcome() []Column {
 		required("status", String, "", "ok, failed, invalid or skipped."),
 		nullable("valid", Bool, "", "Whether the numbers of this row may be used; null where nothing was measured."),
 		nullable("invalid_reasons", String, "", "Codes of why not, joined by commas."),
-		nullable("low_confidence", String, "", "Percentile columns that rest on too few samples, joined by commas."),
+		nullable("low_confidence", String, "", "Percentile columns that rest on too few requests, joined by commas; a name without a suffix stands for those with _completed and _whole too."),
 		nullable("findings", String, "", "Codes of what else a person should know, joined by commas."),
 		nullable("error_class", String, "", "Class of what made the trial fail."),
 		nullable("error", String, "", "What made the trial fail, in words."),
@@ -113,11 +115,15 @@ func load() []Column {
 		nullable("slot_paused_s", Float, "s", "Time that the slots of a closed loop waited because their last request had failed, summed over slots; think time is no part of it. Null in an open loop."),
 		nullable("input_tokens", Int, "tokens", "Prompt tokens of the completed requests, as the server counted them; null where it did not say for each, and if none was completed."),
 		nullable("output_tokens", Int, "tokens", "Completion tokens of the completed requests, as the server counted them, or of one token a chunk where it did not (finding tokens_assumed); null where neither is known for each, and if none was completed."),
-		nullable("request_throughput", Float, "requests/s", "completed / duration_s."),
-		nullable("achieved_rate", Float, "requests/s", "Sends per second: (sends - 1) / the time from the first send to the last. In an open loop it stands beside request_rate."),
-		nullable("throughput_tok_s", Float, "tokens/s", "output_tokens / duration_s."),
-		nullable("total_throughput_tok_s", Float, "tokens/s", "(input_tokens + output_tokens) / duration_s."),
-		nullable("goodput_req_s", Float, "requests/s", "Completed requests within every bound of the plan's goodput / duration_s; null where the plan has none."),
+		nullable("request_throughput", Float, "requests/s", "Requests that were completed within the plateau / plateau_s."),
+		nullable("achieved_rate", Float, "requests/s", "Sends per second over the whole trial: (sends - 1) / the time from the first send to the last. In an open loop it stands beside request_rate."),
+		nullable("throughput_tok_s", Float, "tokens/s", "Output tokens of completed requests that arrived within the plateau / plateau_s."),
+		nullable("total_throughput_tok_s", Float, "tokens/s", "The output tokens of throughput_tok_s and the prompt tokens of the completed requests whose first token arrived within the plateau / plateau_s."),
+		nullable("goodput_req_s", Float, "requests/s", "Requests that were completed within the plateau and within every bound of the plan's goodput / plateau_s; null where the plan has none."),
+		nullable("request_throughput"+col.WholeSuffix, Float, "requests/s", "completed / duration_s."),
+		nullable("throughput_tok_s"+col.WholeSuffix, Float, "tokens/s", "output_tokens / duration_s."),
+		nullable("total_throughput_tok_s"+col.WholeSuffix, Float, "tokens/s", "(input_tokens + output_tokens) / duration_s."),
+		nullable("goodput_req_s"+col.WholeSuffix, Float, "requests/s", "Completed requests within every bound of the plan's goodput / duration_s; null where the plan has none."),
 		nullable("mean_prompt_tokens", Float, "tokens", "Mean of the prompt lengths of the completed requests, as the server counted them; null, as are the next seven, where it did not count every one."),
 		nullable("std_prompt_tokens", Float, "tokens", "Standard deviation (/ n) of the prompt lengths of the completed requests."),
 		nullable("min_prompt_tokens", Float, "tokens", "Shortest prompt of the completed requests."),
@@ -140,6 +146,9 @@ func (l latencyDoc) short() string {
 	name, _, _ := strings.Cut(l.doc, ":")
 	return name
 }
+
+// ours says that it is a latency of our own, which a failed request has too.
+func (l latencyDoc) ours() bool { return l.name == "schedule_lag" }
 
 // The latencies of the cells table.
 var latencies = [...]latencyDoc{
@@ -164,22 +173,15 @@ var statistics = [...]struct{ name, doc string }{
 	{"max", "Maximum"},
 }
 
-// steady is what a trial's ramp, plateau and tail are, and the figures over the
-// plateau.
+// steady is what a trial's ramp, plateau and tail are, and how steady it was.
 func steady() []Column {
 	cols := []Column{
 		nullable("ramp_s", Float, "s", "From the first send to the beginning of the plateau."),
-		nullable("plateau_s", Float, "s", "Length of the plateau: from the first to the last moment with the target in flight; in an open loop from one median e2e after the first send to the last send. Null where there was none."),
+		nullable("plateau_s", Float, "s", "Length of the plateau: from the first to the last moment with the target in flight; in an open loop from one median e2e after the first send to the last send. Null where there was none, as are all figures of it."),
 		nullable("tail_s", Float, "s", "From the end of the plateau to the last byte."),
 		nullable("mean_in_flight", Float, "requests", "Mean over the plateau of the requests in flight."),
-		nullable("throughput_tok_s"+col.PlateauSuffix, Float, "tokens/s", "Output tokens that arrived within the plateau / plateau_s."),
-		nullable("request_throughput"+col.PlateauSuffix, Float, "requests/s", "Requests that were completed within the plateau / plateau_s."),
-		nullable("goodput_req_s"+col.PlateauSuffix, Float, "requests/s", "Requests that were completed within the plateau and within every bound of the plan's goodput / plateau_s."),
-	}
-	for _, l := range latencies {
-		for _, s := range statistics {
-			cols = append(cols, nullable(col.Latency(s.name, l.name)+col.PlateauSuffix, Float, "ms", s.doc+" of "+l.short()+", over the requests sent on the plateau."))
-		}
+		nullable("plateau_requests", Int, "requests", "Requests sent on the plateau that its figures are of: completed, or counted as infinite."),
+		nullable("infinite", String, "", "Columns that are null because they are infinite, joined by commas: failed requests count as infinite, and so do those that were given up when the load was ended for its errors or its saturation."),
 	}
 	for _, d := range []struct{ name, doc string }{
 		{"ttft", "the time to first token"}, {"tpot", "the time per output token"}, {"throughput", "the output tokens per second"},
@@ -187,20 +189,6 @@ func steady() []Column {
 		cols = append(cols, nullable(d.name+"_drift", Float, "ratio", "Relative change of "+d.doc+" over the plateau: the median of the last quarter of its slices / that of the first - 1; null where there are too few."))
 	}
 	return append(cols, nullable("ended_by", String, "", "What ended the load: requests, duration, precision (the mean is known as well as asked), error_rate, saturated, refused (every answer is an error that comes at once) or records (no more can be kept); null where it did not end."))
-}
-
-// censored are the percentiles that failures leave no better.
-func censored() []Column {
-	var cols []Column
-	for _, l := range latencies {
-		if l.name == "schedule_lag" {
-			continue
-		}
-		for _, q := range statistics[3:7] {
-			cols = append(cols, nullable(col.Latency(q.name, l.name)+col.CensoredSuffix, Float, "ms", q.doc+" of "+l.short()+", with failed requests counted as infinite; null where it is."))
-		}
-	}
-	return cols
 }
 
 // probe are the figures of the low-rate stream beside the load.
@@ -216,15 +204,42 @@ func probe() []Column {
 	}
 }
 
+// latency are the latencies: those of the plateau with failures as infinite, the
+// intervals of their percentiles, those of the requests that were completed, and
+// those of the whole trial.
 func latency() []Column {
-	var cols []Column
+	var plain, intervals, completed, whole []Column
 	for _, l := range latencies {
+		of, failures, all := "; of the requests sent on the plateau", ", a failed one counted as infinite", ", over the completed requests of the whole trial."
+		if l.ours() {
+			failures, all = "", ", over all requests of the trial that were sent."
+		}
 		for _, s := range statistics {
-			cols = append(cols, nullable(col.Latency(s.name, l.name), Float, "ms", s.doc+" of "+l.doc+"."))
+			name := col.Latency(s.name, l.name)
+			plain = append(plain, nullable(name, Float, "ms", s.doc+" of "+l.doc+of+failures+"."))
+			if !l.ours() {
+				completed = append(completed, nullable(name+col.CompletedSuffix, Float, "ms", s.doc+" of "+l.short()+", over the completed requests sent on the plateau."))
+			}
+			whole = append(whole, nullable(name+col.WholeSuffix, Float, "ms", s.doc+" of "+l.short()+all))
 		}
 	}
-	return append(cols, nullable("p50_user_tok_s", Float, "tokens/s", "What one user sees: 1000 / p50_tpot_ms."))
+	for _, name := range intervalLatencies {
+		for _, s := range statistics[3:7] {
+			name := col.Latency(s.name, name)
+			intervals = append(intervals,
+				nullable(name+col.LowSuffix, Float, "ms", "Lower end of the 95 % interval of "+name+", as if requests were independent of each other; null where they are too few for one."),
+				nullable(name+col.HighSuffix, Float, "ms", "Upper end of the 95 % interval of "+name+"; null where it is infinite, too."),
+			)
+		}
+	}
+	plain = append(plain, nullable("p50_user_tok_s", Float, "tokens/s", "What one user sees: 1000 / p50_tpot_ms."))
+	whole = append(whole, nullable("p50_user_tok_s"+col.WholeSuffix, Float, "tokens/s", "1000 / p50_tpot_ms_whole."))
+	return slices.Concat(plain, intervals, completed, whole)
 }
+
+// intervalLatencies are those with an interval around each percentile: one value a
+// request. The gaps within a request are no independent samples.
+var intervalLatencies = [...]string{"ttft", "ttfo", "tpot", "e2e"}
 
 // The latencies of the engine's own histograms, and the statistics of each.
 var (
@@ -242,12 +257,20 @@ var (
 	}
 )
 
+// histogram says how a percentile is read from a histogram.
+func histogram(statistic string) string {
+	if statistic == "mean" {
+		return ""
+	}
+	return " Linear within the bucket in which it lies (Prometheus' rule), so that the truth is anywhere between the bounds of that bucket."
+}
+
 func server() []Column {
 	var cols []Column
 	for _, l := range serverLatencies {
 		for _, s := range serverStatistics {
 			cols = append(cols, nullable(col.ServerLatency(s.name, l.name), Float, "ms",
-				s.doc+" of the "+l.doc+" by the engine's own histogram over the trial."))
+				s.doc+" of the "+l.doc+" by the engine's own histogram over the whole trial."+histogram(s.name)))
 		}
 	}
 	cols = append(cols,
@@ -326,7 +349,8 @@ func cost() []Column {
 		nullable("price_source", String, "", "Source of usd_per_hour: provider (what is billed), plan or config (prices of the plan, or of the user's configuration), catalogue (the list price). Null without a price."),
 	}),
 		nullable("cost_usd", Float, "USD", "Price of the measured time: usd_per_hour x duration_s / 3600."),
-		nullable("usd_per_1m_output_tokens", Float, "USD", "cost_usd per million output tokens."),
+		nullable("usd_per_1m_output_tokens", Float, "USD", "Price of a million output tokens at the rate of the plateau: usd_per_hour / 3600 / throughput_tok_s x 1,000,000."),
+		nullable("usd_per_1m_output_tokens"+col.WholeSuffix, Float, "USD", "cost_usd per million output_tokens."),
 		nullable("joules_per_output_token", Float, "J", "gpu_energy_j / output_tokens."),
 	)
 }

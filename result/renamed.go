@@ -7,12 +7,18 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// A Renaming is a column that had another name: run directories and plans of
-// before have it.
+// Method is the number of the way in which this program makes figures, as the
+// manifest of a run and each row say it. Method 1 is that of all who say none: its
+// plain figures were of the whole trial and without its failures. A comparison
+// across methods compares nothing.
+const Method = 2
+
+// A Renaming is a column that had another name in rows of method 1.
 type Renaming struct{ Before, Today string }
 
-// Renamings are all columns that had another name, in the order of the table.
-// What is listed here stays: somebody has such a run directory.
+// Renamings are all columns that had another name, in the order of the table. A
+// name may be that of another column today: the plain names were of the whole
+// trial. What is listed here stays: somebody has such a run directory.
 func Renamings() []Renaming {
 	today := map[string]string{
 		"in_flight_mean":                 col.MeanInFlight,
@@ -41,6 +47,21 @@ func Renamings() []Renaming {
 			today["server_"+col.Latency(statistic.name, latency.name)] = col.ServerLatency(statistic.name, latency.name)
 		}
 	}
+	for _, name := range []string{col.TotalThroughputTokS, col.P50UserTokS, col.USDPer1MOutputTokens} {
+		today[name] = name + col.WholeSuffix
+	}
+	for _, name := range []string{col.ThroughputTokS, col.RequestThroughput, col.GoodputReqS} {
+		today[name], today[name+plateauSuffix] = name+col.WholeSuffix, name
+	}
+	for _, latency := range latencies {
+		for _, statistic := range statistics {
+			name := col.Latency(statistic.name, latency.name)
+			today[name], today[name+plateauSuffix] = name+col.WholeSuffix, name+col.CompletedSuffix
+			if latency.ours() {
+				today[name+plateauSuffix] = name
+			}
+		}
+	}
 	before := make(map[string]string, len(today))
 	for b, t := range today {
 		before[t] = b
@@ -54,7 +75,15 @@ func Renamings() []Renaming {
 	return list
 }
 
-// A renamer turns names of before into those of today.
+// The suffixes that columns of method 1 had.
+const (
+	plateauSuffix = "_plateau"
+	// With failures counted as infinite, over the whole trial. No column of today
+	// is that; in rows of method 1 the name stands as it was.
+	censoredSuffix = "_censored"
+)
+
+// A renamer turns names of method 1 into those of today.
 type renamer struct {
 	tiers map[string]Tier   // of the registry's columns
 	today map[string]string // by the name of before
@@ -79,13 +108,10 @@ func newRenamer() renamer {
 // name is the name that a column has today, also one of a role; its own if it had
 // no other.
 func (r renamer) name(name string) string {
-	if _, ok := r.tiers[name]; ok {
-		return name
-	}
 	if today, ok := r.today[name]; ok {
 		return today
 	}
-	if ofPlan(name) {
+	if _, ok := r.tiers[name]; ok || ofPlan(name) {
 		return name
 	}
 	for _, n := range r.roles {
@@ -102,15 +128,28 @@ func ofPlan(name string) bool {
 	return slices.ContainsFunc([]string{col.OfSLO(""), "arg_", "env_"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// row is a row with the names of today.
+// row is a row with the names of today, wherever they stand.
 func (r renamer) row(row Row) Row {
 	out := make(Row, len(row))
 	for name, v := range row {
 		name = r.name(name)
-		if text, ok := v.(string); ok && strings.HasSuffix(name, col.ServerPercentileBounds) {
-			v = r.bounds(text)
+		if text, ok := v.(string); ok {
+			switch {
+			case strings.HasSuffix(name, col.ServerPercentileBounds):
+				v = r.bounds(text)
+			case name == col.LowConfidence && text != "":
+				v = strings.Join(r.names(strings.Split(text, ",")), ",")
+			}
 		}
 		out[name] = v
+	}
+	return out
+}
+
+func (r renamer) names(names []string) []string {
+	out := slices.Clone(names)
+	for i := range out {
+		out[i] = r.name(out[i])
 	}
 	return out
 }
@@ -126,63 +165,86 @@ func (r renamer) bounds(text string) string {
 	return strings.Join(entries, boundSeparator)
 }
 
-// Today is the name that a column of before has today; its own if it had no
-// other.
-func Today(name string) string { return newRenamer().name(name) }
+// Today is what to write for a name that is no column any more; the name itself if
+// it is one, or never was.
+func Today(name string) string {
+	r := newRenamer()
+	if _, ok := r.tiers[name]; ok {
+		return name
+	}
+	if plain, ok := strings.CutSuffix(name, censoredSuffix); ok && r.tiers[plain] != "" {
+		return plain // it counts failures as infinite
+	}
+	return r.name(name)
+}
 
-// Modern brings the outcome of a run of before up to date: the names of its
-// columns, wherever they stand.
+// MethodOf is the method that a manifest says; 1 if it says none.
+func MethodOf(said int) int { return max(1, said) }
+
+// Whole says whether the row is of method 1, of which the figures that people were
+// shown were of the whole trial. [Outcome.Modern] has marked it.
+func (r Row) Whole() bool { return r[col.Method] == int64(1) }
+
+// Figure is the column of this row that has what people know by the name column:
+// in a row of method 1, of which plain figures were of the whole trial, that with
+// the suffix _whole, if there is one.
+func (r Row) Figure(column string) string {
+	if whole := column + col.WholeSuffix; r.Whole() && r[whole] != nil {
+		return whole
+	}
+	return column
+}
+
+// Modern brings an outcome of method 1 up to date: the names of its columns,
+// wherever they stand. One that says its method stays as it is.
 func (o *Outcome) Modern() {
+	if o.Row[col.Method] != nil {
+		return
+	}
 	r := newRenamer()
 	o.Row = r.row(o.Row)
+	o.Row[col.Method] = int64(1)
 	for i := range o.SLOs {
-		if o.SLOs[i].Values != nil {
-			o.SLOs[i].Values = r.row(o.SLOs[i].Values)
+		s := &o.SLOs[i]
+		s.LowConfidence = r.names(s.LowConfidence)
+		if s.Values != nil {
+			s.Values = r.row(s.Values)
 		}
 	}
 }
 
-// Modern brings the columns of a run of before up to date: their names, and
-// their tiers, which there were none of.
-func Modern(cols []Column) []Column {
+// Modern brings the columns of a run up to date that was made by a method: their
+// names, the column method, and tiers where there were none.
+func Modern(cols []Column, method int) []Column {
+	if MethodOf(method) > 1 {
+		return cols
+	}
 	r, servers := newRenamer(), server()
-	out := slices.Clone(cols)
-	for i := range out {
-		c := &out[i]
-		c.Name = r.name(c.Name)
+	tier := func(c Column, before string) Tier {
 		if c.Tier != "" {
-			continue
+			return c.Tier
 		}
-		c.Tier = Core // an axis or an objective of the plan
-		ofRole := func(s Column) bool { return strings.HasSuffix(c.Name, col.OfRole("", s.Name)) }
-		if tier, ok := r.tiers[c.Name]; ok {
-			c.Tier = tier
-		} else if !ofPlan(c.Name) && slices.ContainsFunc(servers, ofRole) {
-			c.Tier = Full
-		}
-	}
-	return out
-}
-
-// WithBefore notes with columns the names that they had before, for a plan of
-// before.
-func WithBefore(cols []Column) []Column {
-	r := newRenamer()
-	before := make(map[string]string)
-	for b, today := range r.today {
-		before[today] = b
-	}
-	out := slices.Clone(cols)
-	for i := range out {
-		c := &out[i]
-		c.Before = before[c.Name]
-		if _, ok := r.tiers[c.Name]; ok {
-			continue
-		}
-		for _, n := range r.roles {
-			if role, ok := strings.CutSuffix(c.Name, "_"+n.Today); ok {
-				c.Before = col.OfRole(role, n.Before)
+		for _, name := range []string{before, c.Name} { // the plain name was what a person reads
+			if tier, ok := r.tiers[name]; ok {
+				return tier
 			}
+		}
+		ofRole := func(s Column) bool { return strings.HasSuffix(c.Name, col.OfRole("", s.Name)) }
+		if !ofPlan(c.Name) && slices.ContainsFunc(servers, ofRole) {
+			return Full
+		}
+		return Core // an axis or an objective of the plan
+	}
+	said, _ := Lookup(given(identity()), col.Method)
+	said.Tier = r.tiers[col.Method]
+	out := make([]Column, 0, len(cols)+1)
+	for _, c := range cols {
+		before := c.Name
+		c.Name = r.name(before)
+		c.Tier = tier(c, before)
+		out = append(out, c)
+		if c.Name == col.SpecDigest {
+			out = append(out, said)
 		}
 	}
 	return out

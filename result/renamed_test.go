@@ -1,27 +1,40 @@
 package result
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// A name of before is none of today, of any column, and leads to one.
+// A name of before leads to one column of today, and no two lead to the same one.
 func TestRenamings(t *testing.T) {
 	cols := names(Columns(Extra{}))
-	seen := map[string]bool{}
+	before, today := map[string]bool{}, map[string]bool{}
 	for _, r := range Renamings() {
-		if slices.Contains(cols, r.Before) || seen[r.Before] {
-			t.Errorf("%s was and is the name of a column", r.Before)
+		if before[r.Before] || today[r.Today] || r.Before == r.Today {
+			t.Errorf("%s, which is %s today, is there twice", r.Before, r.Today)
 		}
-		seen[r.Before] = true
-		if Today(r.Before) != r.Today || Today(r.Today) != r.Today {
-			t.Errorf("%s leads to %s, want %s", r.Before, Today(r.Before), r.Today)
+		before[r.Before], today[r.Today] = true, true
+		if !slices.Contains(cols, r.Today) {
+			t.Errorf("%s is no column", r.Today)
+		}
+		if got := newRenamer().name(r.Before); got != r.Today {
+			t.Errorf("%s leads to %s, want %s", r.Before, got, r.Today)
+		}
+		want := r.Today
+		if slices.Contains(cols, r.Before) {
+			want = r.Before
+		}
+		if got := Today(r.Before); got != want {
+			t.Errorf("for %s one writes %s, want %s", r.Before, got, want)
 		}
 	}
-	if len(seen) != 48 {
-		t.Errorf("%d columns had another name, want 48: each name that is listed names a column", len(seen))
+	// 48 had the statistic last; 7 x 8 latencies, 3 rates with a plateau and 3 other
+	// figures were of the whole trial.
+	if want := 48 + 2*56 + 2*3 + 3; len(before) != want {
+		t.Errorf("%d columns had another name, want %d: each name that is listed names a column", len(before), want)
 	}
 }
 
@@ -35,6 +48,10 @@ func TestToday(t *testing.T) {
 		"slo_requests_running_max":          "slo_requests_running_max",
 		"arg_kv_cache_usage_max":            "arg_kv_cache_usage_max",
 		"p95_ttft_ms":                       "p95_ttft_ms",
+		"p95_ttft_ms_plateau":               "p95_ttft_ms_completed",
+		"p95_ttft_ms_censored":              "p95_ttft_ms",
+		"p95_schedule_lag_ms_plateau":       "p95_schedule_lag_ms",
+		"throughput_tok_s_plateau":          "throughput_tok_s",
 	} {
 		if got := Today(before); got != today {
 			t.Errorf("%s is %s, want %s", before, got, today)
@@ -45,20 +62,31 @@ func TestToday(t *testing.T) {
 func TestOutcome_Modern(t *testing.T) {
 	o := Outcome{
 		Row: Row{
-			"kv_cache_usage_max": 0.5, "worker_kv_cache_usage_max": 0.25, "p95_ttft_ms": 3.0, "gpu_util_mean": nil,
+			"kv_cache_usage_max": 0.5, "worker_kv_cache_usage_max": 0.25, "gpu_util_mean": nil,
+			"p95_ttft_ms": 3.0, "p95_ttft_ms_plateau": 2.0, "p95_ttft_ms_censored": 4.0,
+			"throughput_tok_s": 10.0, "throughput_tok_s_plateau": 11.0,
+			"p50_schedule_lag_ms": 0.5, "p50_schedule_lag_ms_plateau": 0.25,
+			"low_confidence":                  "p95_ttft_ms,p99_e2e_ms_plateau",
 			"server_percentile_bounds":        "server_p50_queue_ms < 300, server_p99_ttft_ms 1000 to 2500",
 			"worker_server_percentile_bounds": "worker_server_p50_queue_ms < 300",
 		},
-		SLOs: []SLOResult{{Name: "a", Values: Row{"gpu_power_mean_w": 1.0}}, {Name: "b"}},
+		SLOs: []SLOResult{{Name: "a", Values: Row{"gpu_power_mean_w": 1.0, "p95_ttft_ms": 3.0}, LowConfidence: []string{"p95_ttft_ms"}}, {Name: "b"}},
 	}
 	o.Modern()
 	want := Outcome{
 		Row: Row{
-			"max_kv_cache_usage": 0.5, "worker_max_kv_cache_usage": 0.25, "p95_ttft_ms": 3.0, "mean_gpu_util": nil,
+			"method": int64(1), "max_kv_cache_usage": 0.5, "worker_max_kv_cache_usage": 0.25, "mean_gpu_util": nil,
+			"p95_ttft_ms_whole": 3.0, "p95_ttft_ms_completed": 2.0, "p95_ttft_ms_censored": 4.0,
+			"throughput_tok_s_whole": 10.0, "throughput_tok_s": 11.0,
+			"p50_schedule_lag_ms_whole": 0.5, "p50_schedule_lag_ms": 0.25,
+			"low_confidence":                  "p95_ttft_ms_whole,p99_e2e_ms_completed",
 			"server_percentile_bounds":        "p50_server_queue_ms < 300, p99_server_ttft_ms 1000 to 2500",
 			"worker_server_percentile_bounds": "worker_p50_server_queue_ms < 300",
 		},
-		SLOs: []SLOResult{{Name: "a", Values: Row{"mean_gpu_power_w": 1.0}}, {Name: "b"}},
+		SLOs: []SLOResult{
+			{Name: "a", Values: Row{"mean_gpu_power_w": 1.0, "p95_ttft_ms_whole": 3.0}, LowConfidence: []string{"p95_ttft_ms_whole"}},
+			{Name: "b"},
+		},
 	}
 	if diff := cmp.Diff(want, o); diff != "" {
 		t.Error(diff)
@@ -67,27 +95,20 @@ func TestOutcome_Modern(t *testing.T) {
 	if diff := cmp.Diff(want, o); diff != "" {
 		t.Errorf("brought up to date again: %s", diff)
 	}
-}
+	for _, f := range [][2]string{{"p95_ttft_ms", "p95_ttft_ms_whole"}, {"throughput_tok_s", "throughput_tok_s_whole"}, {"completed", "completed"}} {
+		if got := o.Row.Figure(f[0]); got != f[1] {
+			t.Errorf("the figure %s is in %s, want %s", f[0], got, f[1])
+		}
+	}
 
-// The columns of a plan have the names of before for roles too.
-func TestWithBefore(t *testing.T) {
-	cols := Columns(Extra{Roles: []string{"decode-worker"}})
-	with := WithBefore(cols)
-	for i, c := range with {
-		if c.Before == "" {
-			continue
-		}
-		if Today(c.Before) != c.Name {
-			t.Errorf("%s is said to have been %s", c.Name, c.Before)
-		}
-		with[i].Name = c.Before
+	// A row of today has the same names and stays.
+	today := Row{"method": int64(Method), "p95_ttft_ms": 3.0, "low_confidence": "p95_ttft_ms"}
+	o = Outcome{Row: maps.Clone(today)}
+	o.Modern()
+	if diff := cmp.Diff(today, o.Row); diff != "" {
+		t.Error(diff)
 	}
-	for i, c := range Modern(with) {
-		if c.Name != cols[i].Name {
-			t.Errorf("%s came back as %s", cols[i].Name, c.Name)
-		}
-	}
-	if c, ok := Lookup(WithBefore(cols), "decode_worker_max_kv_cache_usage"); !ok || c.Before != "decode_worker_kv_cache_usage_max" {
-		t.Errorf("%+v", c)
+	if got := o.Row.Figure("p95_ttft_ms"); got != "p95_ttft_ms" {
+		t.Errorf("the figure of today is in %s", got)
 	}
 }

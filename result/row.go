@@ -30,9 +30,12 @@ func (r Row) Derive() {
 	energy, metered := r.Number(col.GPUEnergyJ)
 	served, server := r.Number(col.ServerOutputTokens)
 
+	rate, steady := r.Number(col.ThroughputTokS)
+
 	usd := price * seconds / 3600
 	set(col.CostUSD, usd, priced, timed)
-	set(col.USDPer1MOutputTokens, usd/tokens*1e6, priced, timed, counted)
+	set(col.USDPer1MOutputTokens, price/3600/rate*1e6, priced, steady)
+	set(col.USDPer1MOutputTokensWhole, usd/tokens*1e6, priced, timed, counted)
 	set(col.JoulesPerOutputToken, energy/tokens, metered, counted)
 	set(col.ServerThroughputTokS, served/seconds, server, timed)
 }

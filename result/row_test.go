@@ -129,12 +129,12 @@ func TestRow_Conform(t *testing.T) {
 }
 
 func TestRow_Derive(t *testing.T) {
-	r := Row{"duration_s": 36.0, "usd_per_hour": 2.0, "output_tokens": int64(4000), "gpu_energy_j": 100.0, "server_output_tokens": int64(3600)}
+	r := Row{"duration_s": 36.0, "usd_per_hour": 2.0, "output_tokens": int64(4000), "gpu_energy_j": 100.0, "server_output_tokens": int64(3600), "throughput_tok_s": 200.0}
 	r.Derive()
-	check(t, r, Row{"cost_usd": 0.02, "usd_per_1m_output_tokens": 5.0, "joules_per_output_token": 0.025, "server_throughput_tok_s": 100.0})
-	r = Row{"duration_s": 36.0, "usd_per_hour": 2.0, "output_tokens": int64(0), "gpu_energy_j": nil}
+	check(t, r, Row{"cost_usd": 0.02, "usd_per_1m_output_tokens": 2.0 / 0.72, "usd_per_1m_output_tokens_whole": 5.0, "joules_per_output_token": 0.025, "server_throughput_tok_s": 100.0})
+	r = Row{"duration_s": 36.0, "usd_per_hour": 2.0, "output_tokens": int64(0), "throughput_tok_s": 0.0, "gpu_energy_j": nil}
 	r.Derive()
-	check(t, r, Row{"cost_usd": 0.02, "usd_per_1m_output_tokens": nil, "joules_per_output_token": nil, "server_throughput_tok_s": nil})
+	check(t, r, Row{"cost_usd": 0.02, "usd_per_1m_output_tokens": nil, "usd_per_1m_output_tokens_whole": nil, "joules_per_output_token": nil, "server_throughput_tok_s": nil})
 }
 
 // check holds columns against what they must be; nil means that there is none.

@@ -196,7 +196,7 @@ func (s *Source) conclude(cell plan.Cell, o *result.Outcome) (err error) {
 	row := maps.Clone(o.Row)
 	row[col.ReusedFrom] = filepath.Base(s.Dir)
 	if row[col.PriceSource] != result.PriceProvider {
-		for _, column := range []string{col.USDPerHour, col.PriceSource, col.CostUSD, col.USDPer1MOutputTokens} {
+		for _, column := range []string{col.USDPerHour, col.PriceSource, col.CostUSD, col.USDPer1MOutputTokens, col.USDPer1MOutputTokensWhole} {
 			row[column] = nil
 		}
 		if usd, source := s.plan.PriceOf(cell.Server); source != "" {

@@ -85,10 +85,12 @@ type Manifest struct {
 	Reuse string `json:"reuse,omitempty"`
 	// Engines are the engine profiles that came with the plan, by which a resume
 	// knows the same engines wherever their files are by then.
-	Engines   []Text    `json:"engines,omitempty"`
-	Host      string    `json:"host"` // where the client runs
-	Owner     string    `json:"owner"`
-	Version   string    `json:"version"` // of sweep
+	Engines []Text `json:"engines,omitempty"`
+	Host    string `json:"host"` // where the client runs
+	Owner   string `json:"owner"`
+	Version string `json:"version"` // of sweep
+	// Method is [result.Method] of the program; runs of before method 2 have none.
+	Method    int       `json:"method,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	Trials    int       `json:"trials"` // planned
 }

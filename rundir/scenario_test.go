@@ -148,7 +148,7 @@ func writeFiles(a *rundir.Attempt, k rundir.Key, attempt int) error {
 func outcome() *result.Outcome {
 	return &result.Outcome{
 		StartedAt: time.Unix(1_700_000_000, 0).UTC(),
-		Row:       result.Row{"status": result.StatusOK, "p50_ttft_ms": 12.0},
+		Row:       result.Row{"status": result.StatusOK, "method": int64(result.Method), "p50_ttft_ms": 12.0},
 	}
 }
 

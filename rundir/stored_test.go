@@ -20,6 +20,7 @@ func TestOutcome_roundTrip(t *testing.T) {
 		CellID: "c", Trial: 2, Attempt: 3,
 		StartedAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC),
 		Row: result.Row{
+			"method": int64(result.Method),
 			"status": "ok", "valid": true, "error": nil,
 			"requests": int64(1 << 60), "concurrency": int64(8),
 			"p50_ttft_ms": 12.0, "p95_ttft_ms": 0.1 + 0.2, "p99_ttft_ms": 1e300,

@@ -13,6 +13,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files and the tables in docs/data.md")
@@ -118,6 +119,10 @@ func renamings() string {
 	var b strings.Builder
 	b.WriteString("| before | today |\n| --- | --- |\n")
 	for _, r := range result.Renamings() {
+		whole, completed := strings.HasSuffix(r.Today, col.WholeSuffix), strings.HasSuffix(r.Today, col.CompletedSuffix)
+		if whole || completed || strings.HasPrefix(r.Before, r.Today+"_") {
+			continue // by hand: one row for all that have a suffix
+		}
 		fmt.Fprintf(&b, "| `%s` | `%s` |\n", r.Before, r.Today)
 	}
 	return b.String()

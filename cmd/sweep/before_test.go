@@ -3,8 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/csv"
-	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,44 +17,67 @@ import (
 	csvsink "sweep.dev/sweep/sinks/csv"
 )
 
-// before is a copy of testdata/before: a run of three cells that was interrupted
-// after two, by a program whose columns had the names of before, and the cells.csv
-// that it wrote.
-func before(t *testing.T) (dir, run string) {
+// before is a copy of testdata/before. In it, run is a run of three cells that was
+// interrupted after two, by a program whose columns put the statistic last; whole/run
+// is one with failures by a program whose plain figures were of the whole trial. Each
+// has the cells.csv that was written then beside it.
+func before(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "before"))); err != nil {
 		t.Fatal(err)
 	}
-	return dir, filepath.Join(dir, "run")
-}
-
-// started makes a run one that was started here and by this program, which
-// resume asks for. values are of the keys of the journal's first line.
-func started(t *testing.T, run string, values map[string]string) {
-	t.Helper()
-	path := filepath.Join(run, "journal.jsonl")
-	journal, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, rest, _ := bytes.Cut(journal, []byte("\n"))
-	line := string(first)
-	for key, value := range values {
-		line = regexp.MustCompile(`"`+key+`":"[^"]*"`).ReplaceAllLiteralString(line, fmt.Sprintf("%q:%q", key, value))
-	}
-	const prefix = `{"crc":"........",`
-	sum := crc32.Checksum([]byte(line[len(prefix):]), crc32.MakeTable(crc32.Castagnoli))
-	line = fmt.Sprintf(`{"crc":"%08x",%s`, sum, line[len(prefix):])
-	if err := os.WriteFile(path, append([]byte(line+"\n"), rest...), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	return dir
 }
 
 // A table that is built again has every value of the one that was written then, in
 // the column's name of today.
 func TestBefore_sameNumbers(t *testing.T) {
-	dir, run := before(t)
+	dir := before(t)
+	today := map[string]string{}
+	for _, r := range result.Renamings() {
+		today[r.Before] = r.Today
+	}
+	renamed := map[string]bool{}
+	for _, sub := range []string{"", "whole"} {
+		t.Run(sub, func(t *testing.T) {
+			dir := filepath.Join(dir, sub)
+			again := rebuilt(t, filepath.Join(dir, "run"))
+			then := filepath.Join(dir, "cells.csv")
+			for _, name := range head(t, then) {
+				now, ok := today[name]
+				if !ok {
+					now = name
+				}
+				renamed[name] = renamed[name] || ok
+				want := column(t, then, name)
+				for i := range want {
+					switch name {
+					case col.ServerPercentileBounds:
+						want[i] = regexp.MustCompile(`server_(p\d\d)_`).ReplaceAllString(want[i], "${1}_server_")
+					case col.LowConfidence:
+						want[i] = regexp.MustCompile(`_ms\b`).ReplaceAllString(want[i], "_ms_whole")
+					}
+				}
+				if got := column(t, again, now); !slices.Equal(got, want) {
+					t.Errorf("%s, which was %s: %v, want %v", now, name, got, want)
+				}
+			}
+			if got := column(t, again, col.Method); slices.Contains(got, "2") || len(got) != 2 {
+				t.Errorf("method is %v", got)
+			}
+		})
+	}
+	for name := range today {
+		if !renamed[name] {
+			t.Errorf("no table of before has the column %s", name)
+		}
+	}
+}
+
+// rebuilt is the path of a cells.csv with all columns, made of a run directory.
+func rebuilt(t *testing.T, run string) string {
+	t.Helper()
 	r, err := report.Open(run)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +86,7 @@ func TestBefore_sameNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, "again.csv")
+	path := filepath.Join(t.TempDir(), "again.csv")
 	err = sink.Build(t.Context(), sinks.Table{Columns: r.Resolved.Columns, Rows: r.Rows()}, func(name string, write func(sinks.Writer) error) error {
 		var b bytes.Buffer
 		if err := write(&b); err != nil || name != "cells.csv" {
@@ -76,25 +97,7 @@ func TestBefore_sameNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	then := filepath.Join(dir, "cells.csv")
-	renamed := 0
-	for _, name := range head(t, then) {
-		if result.Today(name) != name {
-			renamed++
-		}
-		want := column(t, then, name)
-		if name == col.ServerPercentileBounds {
-			for i := range want {
-				want[i] = regexp.MustCompile(`server_(p\d\d)_`).ReplaceAllString(want[i], "${1}_server_")
-			}
-		}
-		if got := column(t, path, result.Today(name)); !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", name, got, want)
-		}
-	}
-	if renamed != len(result.Renamings()) {
-		t.Errorf("%d columns had another name, want %d", renamed, len(result.Renamings()))
-	}
+	return path
 }
 
 func head(t *testing.T, path string) []string {
@@ -111,58 +114,65 @@ func head(t *testing.T, path string) []string {
 	return names
 }
 
+// People see what they saw then: figures of the whole trial.
 func TestBefore_cells(t *testing.T) {
-	dir, _ := before(t)
-	r := sweep(t, dir, nil, "cells", "run")
-	for _, want := range []string{
-		"3 cells: 2 acceptable, 1 pending", "+ 120  17.6/7.77 (10)", "+ 214  34.5/8.39 (10)",
-		"vllm a100-80gb max_tokens=16: not decided: concurrency 4 pending",
+	dir := before(t)
+	for run, wants := range map[string][]string{
+		"run": {
+			"3 cells: 2 acceptable, 1 pending", "+ 120  17.6/7.77 (10)", "+ 214  34.5/8.39 (10)",
+			"vllm a100-80gb max_tokens=16: not decided: concurrency 4 pending",
+		},
+		"whole/run": {" 153  145/18.9 (22)", " 333  81.3/10.7 (22)", "responsive (p95_ttft_ms_completed) in 2 of 2"},
 	} {
-		if r.code != exitOK || !strings.Contains(r.stdout, want) {
-			t.Errorf("%q is missing (exit %d):\n%s%s", want, r.code, r.stdout, r.stderr)
+		r := sweep(t, dir, nil, "cells", run)
+		for _, want := range wants {
+			if r.code != exitOK || !strings.Contains(r.stdout, want) {
+				t.Errorf("%s: %q is missing (exit %d):\n%s%s", run, want, r.code, r.stdout, r.stderr)
+			}
 		}
 	}
-	r = sweep(t, dir, nil, "cells", "run", "f5db3fd50079")
+	r := sweep(t, dir, nil, "cells", "run", "f5db3fd50079")
 	if !regexp.MustCompile(`(?m)^  max_kv_cache_usage +0\.000`).MatchString(r.stdout) || strings.Contains(r.stdout, "kv_cache_usage_max ") {
 		t.Errorf("exit %d:\n%s%s", r.code, r.stdout, r.stderr)
 	}
 }
 
-// What is left of such a run is measured, and held against the objectives of its
-// plan by the names that they have there.
+// Such a run is not gone on with, and nothing of it is taken over: figures of two
+// methods must not stand in one grid.
 func TestBefore_resume(t *testing.T) {
-	dir, run := before(t)
-	here := map[string]string{"host": hostname(), "version": version()}
-	started(t, run, here)
-	// The digest of a plan has the defaults of the program that read it.
-	r := sweep(t, dir, nil, "resume", "run")
-	if m := regexp.MustCompile(`digest \w+, now (\w+)`).FindStringSubmatch(r.stderr); m != nil {
-		here["plan_digest"] = m[1]
-		started(t, run, here)
-		r = sweep(t, dir, nil, "resume", "run")
+	dir := before(t)
+	text, err := os.ReadFile(filepath.Join(dir, "whole", "run", "plan.yaml"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !slices.Contains([]int{exitOK, exitIncomplete}, r.code) { // a busy machine may make a trial INVALID
-		t.Fatalf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
+	text = regexp.MustCompile(`(?m)^slo_window.*\n|^  certain.*\n`).ReplaceAll(text, nil)
+	if err := os.WriteFile(filepath.Join(dir, "plan.yaml"), text, 0o644); err != nil {
+		t.Fatal(err)
 	}
-	path := filepath.Join(run, "cells.csv")
-	if got := column(t, path, "slo_roomy"); !slices.Equal(got, []string{"true", "true", "true"}) {
-		t.Errorf("slo_roomy is %v", got)
-	}
-	if got := column(t, path, "slo_served"); !slices.Equal(got, []string{"true", "true", "true"}) {
-		t.Errorf("slo_served is %v", got)
-	}
-	if got := column(t, path, col.MaxKVCacheUsage); len(got) != 3 || slices.Contains(got, "") {
-		t.Errorf("%s is %v", col.MaxKVCacheUsage, got)
+	for _, args := range [][]string{{"resume", "run"}, {"resume", "whole/run"}, {"run", "--reuse", "whole/run", "-o", "new", "plan.yaml"}} {
+		r := sweep(t, dir, nil, args...)
+		if want := "the figures of the run are made by method 1, this sweep makes them by method 2"; r.code != exitResume || !strings.Contains(r.stderr, want) {
+			t.Errorf("%v: exit %d\n%s%s", args, r.code, r.stdout, r.stderr)
+		}
 	}
 }
 
 // A plan with names of before is told those of today.
 func TestBefore_plan(t *testing.T) {
-	dir, _ := before(t)
+	dir := before(t)
 	r := sweep(t, dir, nil, "validate", "run/plan.yaml")
 	for _, want := range []string{
 		"the column kv_cache_usage_max is called max_kv_cache_usage now", `did you mean "max_kv_cache_usage"?`,
 		"the column server_p95_ttft_ms is called p95_server_ttft_ms now", "the column requests_running_max is called max_requests_running now",
+	} {
+		if r.code != exitUsage || !strings.Contains(r.stderr+r.stdout, want) {
+			t.Errorf("%q is missing (exit %d):\n%s%s", want, r.code, r.stdout, r.stderr)
+		}
+	}
+	r = sweep(t, dir, nil, "validate", "whole/run/plan.yaml")
+	for _, want := range []string{
+		`unknown key "slo_window" in the plan`, "leave it out: objectives are over the plateau",
+		"the column p50_ttft_ms_censored is called p50_ttft_ms now",
 	} {
 		if r.code != exitUsage || !strings.Contains(r.stderr+r.stdout, want) {
 			t.Errorf("%q is missing (exit %d):\n%s%s", want, r.code, r.stdout, r.stderr)

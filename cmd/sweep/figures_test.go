@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/store"
 )
 
@@ -103,11 +104,21 @@ load: {%s, prompts: {kind: synthetic, input_tokens: 40}}
 				if why, _ := row["invalid_reasons"].(string); why != c.reason {
 					t.Errorf("invalid for %q, want %q", why, c.reason)
 				}
-				for column, want := range figures(requests, row["request_rate"] != nil) {
+				open := row["request_rate"] != nil
+				for column, want := range figures(requests, open) {
+					if _, ok := result.Lookup(result.Columns(result.Extra{}), column+col.WholeSuffix); ok {
+						column += col.WholeSuffix
+					}
 					same(t, column, row[column], want)
 				}
+				plateau := slices.DeleteFunc(slices.Clone(requests), func(r store.Request) bool { return r.Phase != result.Plateau })
+				for column, want := range figures(plateau, open) {
+					if _, ok := result.Lookup(result.Columns(result.Extra{}), column+col.CompletedSuffix); ok {
+						same(t, column+col.CompletedSuffix, row[column+col.CompletedSuffix], want)
+					}
+				}
 				for _, x := range latencyNames {
-					if got, null := row["p50_"+x+"_ms"] == nil, slices.Contains(c.null, x); got != null {
+					if got, null := row["p50_"+x+"_ms_whole"] == nil, slices.Contains(c.null, x); got != null {
 						t.Errorf("%s is null: %v, want %v", x, got, null)
 					}
 				}

@@ -88,12 +88,15 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 		return unreadable(dir, err)
 	}
 	m := before.Manifest
+	if err := sameMethod("resume", m); err != nil {
+		return err
+	}
 	text, err := os.ReadFile(filepath.Join(dir, layout.Plan))
 	if err != nil {
 		return err
 	}
 	p, err := planfile.Parse(filepath.Join(dir, layout.Plan), m.PlanDir, text, planfile.Options{
-		Vocabulary: vocabulary(), Set: m.Set, AllowEnv: m.AllowEnv, MaxCells: m.MaxCells, LookupEnv: a.env, Config: a.configFile(), EngineTexts: given(m.Engines), Before: true,
+		Vocabulary: vocabulary(), Set: m.Set, AllowEnv: m.AllowEnv, MaxCells: m.MaxCells, LookupEnv: a.env, Config: a.configFile(), EngineTexts: given(m.Engines),
 	})
 	if err != nil {
 		return err
@@ -146,6 +149,19 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 		return errors.Join(err, d.Close())
 	}
 	return a.execute(ctx, c, j)
+}
+
+// sameMethod refuses a run whose figures are made in another way than this program
+// makes them. what is resume or reuse.
+func sameMethod(what string, m rundir.Manifest) error {
+	method := result.MethodOf(m.Method)
+	if method == result.Method {
+		return nil
+	}
+	return &statusError{exitResume, &hinted{
+		fmt.Errorf("%s refused: the figures of the run are made by method %d, this sweep makes them by method %d", what, method, result.Method),
+		"figures of two methods must not stand in one grid; go on with the sweep that began, or start a new run",
+	}}
 }
 
 // sameEnvironment says why what this process measures must not stand beside the

@@ -20,6 +20,9 @@ func (a *app) openReuse(dir string, p *plan.Plan, only func(plan.Cell) (bool, er
 	case err != nil:
 		return nil, err
 	}
+	if err := sameMethod("reuse", source.Manifest); err != nil {
+		return nil, err
+	}
 	if err := sameEnvironment("reuse", source.Manifest, p); err != nil {
 		return nil, err
 	}

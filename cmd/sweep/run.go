@@ -153,7 +153,7 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	m := rundir.Manifest{
 		RunID: newRunID(), Plan: p.Name, PlanPath: abs, PlanDir: planDir, PlanDigest: p.Digest(),
 		Set: c.StringSlice("set"), AllowEnv: allowEnv(c), MaxCells: c.Int("max-cells"), Engines: kept(p.EngineTexts()),
-		Only: c.String("only"), Owner: owner(), Version: version(), Host: hostname(), CreatedAt: time.Now().UTC(), Variables: p.Variables(),
+		Only: c.String("only"), Owner: owner(), Version: version(), Method: result.Method, Host: hostname(), CreatedAt: time.Now().UTC(), Variables: p.Variables(),
 	}
 	if source != nil {
 		m.Reuse = source.Dir

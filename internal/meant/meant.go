@@ -37,6 +37,12 @@ func Setting(said string) string {
 	return w.name
 }
 
+// Gone says what to write instead of a key that a plan had; "" for any other.
+func Gone(said string) string {
+	w, _ := find(gone[:], said)
+	return w.hint
+}
+
 // Parallelism is the kind of parallelism that said stands for, as profiles of
 // engines name it: tensor for tp; "" for none.
 func Parallelism(said string) string {

@@ -31,7 +31,7 @@ func TestColumn(t *testing.T) {
 		"avg_e2e":            "mean_e2e_ms",
 		"latency_p90":        "p90_e2e_ms",
 		"p95_ttft":           "p95_ttft_ms",
-		"plateau_ttft_p95":   "p95_ttft_ms_plateau",
+		"whole_ttft_p95":     "p95_ttft_ms_whole",
 		"max_kv_cache_usage": "max_kv_cache_usage",
 		"mean_gpu_power":     "mean_gpu_power_w",
 		"user_tok_s":         "p50_user_tok_s",
@@ -56,7 +56,7 @@ func TestTables(t *testing.T) {
 			t.Errorf("there is no column %s", w.name)
 		}
 	}
-	for _, table := range [][]word{settings[:], parallelism[:], columns[:], parts[:], commands[:], flags[:]} {
+	for _, table := range [][]word{settings[:], gone[:], parallelism[:], columns[:], parts[:], commands[:], flags[:]} {
 		seen := map[string]string{}
 		for _, w := range table {
 			for said := range strings.FieldsSeq(w.said) {

@@ -33,6 +33,11 @@ var settings = [...]word{
 	{"timeouts.ready", "startup_timeout start_timeout ready_timeout", ""},
 }
 
+// Keys that a plan had, with what to write instead.
+var gone = [...]word{
+	{"", "slo_window", "leave it out: objectives are over the plateau, and p95_ttft_ms_whole and its like are of the whole trial"},
+}
+
 // Kinds of parallelism, as the profiles of engines have them.
 var parallelism = [...]word{
 	{"tensor", "tp tp_size tensor_parallel tensor_parallel_size tensor_parallelism", ""},

@@ -35,7 +35,7 @@ func TestAgreement(t *testing.T) {
 	}
 	at := place{root: root, url: startVLLM(t, root, dir), sweep: sweep}
 	tools := []peer{
-		{"sweep", func(p *place, _ int) []string { return sweepOnVLLM(t, p) }, readSweep("p50_tpot_ms")},
+		{"sweep", func(p *place, _ int) []string { return sweepOnVLLM(t, p) }, readSweep("p50_tpot_ms_whole")},
 		{"vllm bench 0.32.0", func(p *place, _ int) []string {
 			return []string{
 				p.engine("vllm", "bin", "vllm"), "bench", "serve", "--backend", "openai-chat", "--base-url", p.url,

@@ -123,8 +123,8 @@ func runPeer(t *testing.T, p peer, at *place, streams int) reading {
 
 func peers() []peer {
 	return []peer{
-		{"sweep fast", sweepRun("fast"), readSweep("p50_icl_ms")},
-		{"sweep std", sweepRun("std"), readSweep("p50_icl_ms")},
+		{"sweep fast", sweepRun("fast"), readSweep("p50_icl_ms_whole")},
+		{"sweep std", sweepRun("std"), readSweep("p50_icl_ms_whole")},
 		{"vllm bench 0.32.0", func(p *place, streams int) []string {
 			return []string{
 				p.engine("vllm", "bin", "vllm"), "bench", "serve", "--backend", "openai-chat", "--base-url", p.url,
@@ -267,7 +267,7 @@ func readSweep(gap string) func(*place) (reading, error) {
 		}
 		p50, err := strconv.ParseFloat(row[gap], 64)
 		return reading{
-			ttft: number("mean_ttft_ms"), p50: p50, p99: number("p99_icl_ms"), throughput: number("throughput_tok_s"),
+			ttft: number("mean_ttft_ms_whole"), p50: p50, p99: number("p99_icl_ms_whole"), throughput: number("throughput_tok_s_whole"),
 			note: strings.TrimSpace(row["status"] + " " + row["invalid_reasons"] + row["error"]),
 		}, err
 	}

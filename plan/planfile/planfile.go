@@ -36,10 +36,7 @@ type Options struct {
 	// EngineTexts take the place of all engine files where they are not nil:
 	// what a run that is resumed has kept.
 	EngineTexts []plan.EngineFile
-	// Before says that the plan is that of a run of before, which may use names that
-	// columns had then.
-	Before    bool
-	LookupEnv func(string) (string, bool)
+	LookupEnv   func(string) (string, bool)
 	// Stdin is the plan whose path is [Stdin]; nil: there is none.
 	Stdin io.Reader
 	// Config is the path of the user's configuration file; "" is none.

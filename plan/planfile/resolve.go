@@ -122,9 +122,6 @@ func (l *loader) compile(p *plan.Plan) {
 		columns = append(columns, a.Describe())
 	}
 	l.columns = result.Columns(result.Extra{Axes: columns, SLOs: names, Roles: l.roleNames()})
-	if l.opts.Before {
-		l.columns = result.WithBefore(l.columns)
-	}
 	p.CompileSLOs(l.Report, l.columns, l.file.Objective)
 	if n := l.file.Root.Get("matrix").Get("exclude"); n != nil {
 		for _, item := range n.Items {

@@ -1,6 +1,7 @@
 package planfile
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -99,28 +100,27 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// The window says what the names mean: those of figures that the plateau has
-// too, and no others.
-func TestSLO_window(t *testing.T) {
-	src := strings.Replace(simple, "responsive: p95_ttft_ms < 200", "responsive: p95_ttft_ms < 200 && p99_ttft_ms_censored < 900 && error_rate == 0 && throughput_tok_s > 5", 1)
-	row := result.Row{
-		"p95_ttft_ms": 900.0, "p95_ttft_ms_plateau": 100.0, "p99_ttft_ms_censored": 800.0, "error_rate": 0.0,
-		"throughput_tok_s": 1.0, "throughput_tok_s_plateau": 10.0,
+// What failed requests make infinite misses every bound from above, and a trial
+// without a plateau has nothing to hold an objective against.
+func TestSLO_infinite(t *testing.T) {
+	at := func(expr string, row result.Row) result.SLOResult {
+		return parse(t, strings.Replace(simple, "responsive: p95_ttft_ms < 200", "responsive: "+expr, 1)).SLO[0].Evaluate(row)
 	}
-	p := parse(t, src+"slo_window: plateau\n")
-	got := p.SLO[0].Evaluate(row)
-	want := result.Row{"p95_ttft_ms_plateau": 100.0, "p99_ttft_ms_censored": 800.0, "error_rate": 0.0, "throughput_tok_s_plateau": 10.0}
-	if diff := cmp.Diff(want, got.Values); diff != "" || !got.Pass {
-		t.Errorf("over the plateau: %+v\n%s", got, diff)
-	}
-	delete(row, "p95_ttft_ms_plateau")
-	if got := p.SLO[0].Evaluate(row); got.Pass || got.Error != "not measured: p95_ttft_ms_plateau" {
-		t.Errorf("without a plateau: %+v", got)
-	}
-	for _, whole := range []string{"", "slo_window: whole\n"} {
-		if got := parse(t, src+whole).SLO[0].Evaluate(row); got.Pass || got.Error != "" || got.Values["p95_ttft_ms"] != 900.0 {
-			t.Errorf("%q: %+v", whole, got)
+	row := result.Row{"p95_ttft_ms": nil, "infinite": "p95_ttft_ms,p99_ttft_ms", "error_rate": 0.0, "p95_ttft_ms_whole": 100.0, "plateau_s": 9.0}
+	for expr, want := range map[string]bool{
+		"p95_ttft_ms < 200": false, "not (p95_ttft_ms > 200)": false, "p95_ttft_ms_whole < 200": true,
+		"p95_ttft_ms < 200 && error_rate == 0": false, "p95_ttft_ms < 200 || error_rate == 0": true,
+	} {
+		if got := at(expr, row); got.Pass != want || got.Error != "" {
+			t.Errorf("%s: %+v, want %v", expr, got, want)
 		}
+	}
+	if got := at("p95_ttft_ms < 200", row).Values["p95_ttft_ms"]; got != math.Inf(1) {
+		t.Errorf("it was held against %v", got)
+	}
+	row["infinite"], row["plateau_s"] = nil, nil
+	if got, want := at("p95_ttft_ms < 200", row), "not measured: p95_ttft_ms (the trial had no plateau; p95_ttft_ms_whole is of all of it)"; got.Pass || got.Error != want {
+		t.Errorf("without a plateau: %+v, want %s", got, want)
 	}
 }
 

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"cmp"
+	"slices"
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/result"
@@ -52,7 +53,7 @@ func (m Measure) ID() string {
 // of is a row's value of the measure. ok is false if a column of it is null, or
 // what it is divided by is not above 0.
 func (m Measure) of(row result.Row) (v float64, ok bool) {
-	v, ok = row.Number(m.Column)
+	v, ok = row.Number(row.Figure(m.Column))
 	if m.per != "" {
 		by := row.Float(m.per)
 		if by <= 0 {
@@ -121,12 +122,24 @@ func (p *Point) Shown(m Measure) string {
 	if v, ok := p.Figure(m); ok {
 		return m.Show(v)
 	}
+	if p.Valid > 0 && p.infinite(m) {
+		return Infinite
+	}
 	return "-"
+}
+
+// infinite says whether a measure is infinite in a trial that counts: then so is
+// its mean.
+func (p *Point) infinite(m Measure) bool {
+	return slices.ContainsFunc(p.Counting(), func(t Trial) bool { return t.Outcome.Row.Infinite(m.Column) })
 }
 
 // Average is the mean of a measure over the trials that count.
 func (p *Point) Average(m Measure) (mean float64, ok bool) {
 	n := 0
+	if p.infinite(m) {
+		return 0, false
+	}
 	for _, t := range p.Counting() {
 		if v, ok := m.of(t.Outcome.Row); ok {
 			mean += v

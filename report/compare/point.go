@@ -30,7 +30,12 @@ type Point struct {
 
 // Spread is how far a measure varies between the valid trials, sd / mean; 0 for
 // a single one.
-func (p *Point) Spread(m Measure) float64 { return p.Group.Float(m.Column + "_cv") }
+func (p *Point) Spread(m Measure) float64 {
+	for _, t := range p.Counting() {
+		return p.Group.Float(t.Outcome.Row.Figure(m.Column) + "_cv")
+	}
+	return 0
+}
 
 // Counting are the trials that count: the valid ones, or if there are none, all
 // with an outcome.

@@ -21,12 +21,12 @@ const (
 func Headline(row result.Row) string {
 	var parts []string
 	rate := col.ThroughputTokS
-	if row[rate] == nil {
+	if row[row.Figure(rate)] == nil {
 		rate = col.RequestThroughput
 	}
-	parts = append(parts, humanize.Figure(row[rate])+" "+Rates[rate])
+	parts = append(parts, shown(row, rate)+" "+Rates[rate])
 	for _, l := range Latencies(row) {
-		parts = append(parts, fmt.Sprintf("p95 %s %s ms", strings.ToUpper(l), humanize.Figure(row[col.Latency("p95", l)])))
+		parts = append(parts, fmt.Sprintf("p95 %s %s ms", strings.ToUpper(l), shown(row, col.Latency("p95", l))))
 	}
 	text := strings.Join(parts, ", ")
 	if n := few(row); n > 0 {
@@ -35,13 +35,25 @@ func Headline(row result.Row) string {
 	return text
 }
 
+// Infinite is what stands for a figure that failed requests make infinite.
+const Infinite = "inf"
+
+// shown is a figure of a row for people.
+func shown(row result.Row, column string) string {
+	if row.Infinite(column) {
+		return Infinite
+	}
+	return humanize.Figure(row[row.Figure(column)])
+}
+
 // Rates are the columns that can stand for how much a cell carries.
 var Rates = map[string]string{col.ThroughputTokS: "tok/s", col.RequestThroughput: "requests/s"}
 
 // Latencies are the latencies that people are shown: those of a stream, or the
 // whole answer's where there was none.
 func Latencies(row result.Row) []string {
-	if row[col.P95TTFTMs] == nil && row[col.P95TPOTMs] == nil {
+	none := func(column string) bool { return row[row.Figure(column)] == nil && !row.Infinite(column) }
+	if none(col.P95TTFTMs) && none(col.P95TPOTMs) {
 		return []string{"e2e"}
 	}
 	return []string{"ttft", "tpot"}
@@ -64,5 +76,8 @@ func restsOn(row result.Row, column string) int {
 	if len(row.LowConfidence([]string{column})) == 0 {
 		return 0
 	}
-	return max(1, int(row.Float(col.Completed)))
+	if row.Whole() {
+		return max(1, int(row.Float(col.Completed)))
+	}
+	return max(1, int(row.Float(col.PlateauRequests)))
 }

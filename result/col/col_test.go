@@ -24,6 +24,7 @@ var elsewhere = map[string]string{
 	"result/timeline":         "series of the samples table",
 	"store":                   "columns of the requests and samples tables",
 	"result/finding/table.go": "codes of reasons and findings",
+	"statistics":              "metrics of load.until",
 	"stopping":                "ways in which a load ends, and metrics of load.until",
 	"plan":                    "keys of a plan and names of axes",
 	"internal/meant/words.go": "keys of a plan",

@@ -2,10 +2,13 @@ package col
 
 import "strings"
 
-// The suffixes of figures that are not those of all completed requests.
+// The suffixes of figures beside those without one, which are of the plateau and
+// count a failed request as infinite.
 const (
-	PlateauSuffix  = "_plateau"  // over the plateau
-	CensoredSuffix = "_censored" // with failures counted as infinite
+	WholeSuffix     = "_whole"     // of the whole trial; latencies of its completed requests alone
+	CompletedSuffix = "_completed" // of the plateau's completed requests alone
+	LowSuffix       = "_low"       // ends of the interval of a percentile
+	HighSuffix      = "_high"
 )
 
 // Latency is the column of a statistic (mean, p95, ...) of a latency (ttft, ...).

@@ -20,8 +20,8 @@ var grouped = []string{
 	col.MeanE2EMs, col.P50E2EMs, col.P95E2EMs, col.P99E2EMs,
 	col.ThroughputTokS, col.TotalThroughputTokS, col.RequestThroughput, col.GoodputReqS,
 	col.P50UserTokS, col.ErrorRate, col.AchievedRate, col.DurationS,
-	col.P50TTFTMsPlateau, col.P95TTFTMsPlateau, col.P50TPOTMsPlateau, col.P95TPOTMsPlateau, col.P95E2EMsPlateau,
-	col.ThroughputTokSPlateau, col.RequestThroughputPlateau, col.GoodputReqSPlateau, col.MeanInFlight,
+	col.P50TTFTMsCompleted, col.P95TTFTMsCompleted, col.P50TPOTMsCompleted, col.P95TPOTMsCompleted, col.P95E2EMsCompleted,
+	col.ThroughputTokSWhole, col.RequestThroughputWhole, col.GoodputReqSWhole, col.MeanInFlight,
 	col.P50ProbeTTFTMs, col.P95ProbeTTFTMs,
 	col.ServerThroughputTokS, col.MaxKVCacheUsage, col.PrefixCacheHitRate, col.MeanGPUPowerW,
 	col.CostUSD, col.USDPer1MOutputTokens, col.JoulesPerOutputToken, col.P99ClientLagMs,
@@ -40,6 +40,8 @@ const (
 // the 95 % interval of the mean by Student's t. What there are too few trials
 // for is nil. A trial that is unlike the others is named and stays in.
 //
+// A trial without a value has no part in a figure; one with an infinite value makes
+// the figure nil.
 // The figures of percentiles are over the trials' own percentiles, not
 // percentiles of all their requests together.
 func Of(cols []result.Column, rows []result.Row) ([]result.Column, []result.Row) {
@@ -50,7 +52,7 @@ func Of(cols []result.Column, rows []result.Row) ([]result.Column, []result.Row)
 		nullable(OutlierTrials, result.String, "", "Valid trials that are unlike the others, with the figure by which they are: trial:figure, joined by commas. None is left out."),
 	)
 	var figures []result.Column
-	for _, name := range grouped {
+	for _, name := range figuresOf(cols, rows) {
 		if c, ok := result.Lookup(cols, name); ok {
 			figures = append(figures, c)
 			out = append(out,
@@ -80,11 +82,26 @@ func Of(cols []result.Column, rows []result.Row) ([]result.Column, []result.Row)
 	return out, table
 }
 
+// figuresOf are the grouped columns that the rows have: of a run of method 1 those
+// of the whole trial.
+func figuresOf(cols []result.Column, rows []result.Row) []string {
+	names := slices.Clone(grouped)
+	if len(rows) == 0 || !rows[0].Whole() {
+		return names
+	}
+	for i, name := range names {
+		if _, ok := result.Lookup(cols, name+col.WholeSuffix); ok && !slices.Contains(names, name+col.WholeSuffix) {
+			names[i] = name + col.WholeSuffix
+		}
+	}
+	return names
+}
+
 // groupKeys are the columns that all trials of a cell share; run_id has every run
 // that measured one of them.
 func groupKeys(cols []result.Column) []result.Column {
 	shared := []string{
-		col.GPU, col.Concurrency, col.MaxTokens, col.RunID, col.Plan, col.CellID, col.SpecDigest, col.ConditionsDigest, col.Backend, col.Simulated, col.TimeScale,
+		col.GPU, col.Concurrency, col.MaxTokens, col.RunID, col.Plan, col.CellID, col.SpecDigest, col.Method, col.ConditionsDigest, col.Backend, col.Simulated, col.TimeScale,
 		col.Engine, col.Model, col.ModelRevision, col.GPUCount, col.PriceSource, col.RequestRate, col.TargetInputTokens,
 	}
 	own := map[string]bool{}
@@ -119,6 +136,10 @@ func group(keys, figures []result.Column, trials []result.Row) result.Row {
 	row[validColumn] = int64(len(valid))
 	for _, c := range figures {
 		var values []float64
+		infinite := func(t result.Row) bool { return t.Infinite(c.Name) }
+		if slices.ContainsFunc(valid, infinite) {
+			continue // so is the mean
+		}
 		for _, t := range valid {
 			if v, ok := t.Number(c.Name); ok {
 				values = append(values, v)

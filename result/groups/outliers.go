@@ -41,6 +41,7 @@ func outliers(trials []result.Row) string {
 	for _, row := range trials {
 		trial, _ := row[col.Trial].(int64)
 		for _, column := range compared {
+			column = row.Figure(column)
 			var values []float64
 			for _, t := range trials {
 				if v, ok := t.Number(column); ok {

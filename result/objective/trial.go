@@ -88,9 +88,6 @@ func (t *Trial) share(p *result.SLOPart, c Comparison, w way) bool {
 	return true
 }
 
-// completedSuffix is that of the plateau's completed requests.
-const completedSuffix = "_completed"
-
 // failures is the window of an error rate: all requests that ended by themselves.
 const failures = "failures"
 
@@ -99,7 +96,7 @@ const failures = "failures"
 func (t *Trial) values(latency, window string) (values []float64, requests int) {
 	var lost []int // how many values there were before each lost request
 	for _, r := range t.requests {
-		if (window == "" || window == completedSuffix) && (r.Phase != result.Plateau || !t.opts.Span.Steady) {
+		if (window == "" || window == col.CompletedSuffix) && (r.Phase != result.Plateau || !t.opts.Span.Steady) {
 			continue
 		}
 		switch {

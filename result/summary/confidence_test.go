@@ -41,3 +41,46 @@ func TestBinomialCDF(t *testing.T) {
 		}
 	}
 }
+
+// TestInterval holds the ranks to those of published tables (Conover, Practical
+// Nonparametric Statistics), and to how often the interval has the quantile.
+func TestInterval(t *testing.T) {
+	for _, c := range []struct {
+		n         int
+		p         float64
+		low, high int
+	}{
+		{5, 0.5, -1, 5}, // 2 x 1/32 is more than 5 %
+		{6, 0.5, 0, 5},
+		{10, 0.5, 1, 8},
+		{20, 0.5, 5, 14},
+		{100, 0.5, 39, 60},
+		{71, 0.95, 62, 71},
+		{72, 0.95, 63, 71},
+		{100, 0.95, 89, 99},
+		{0, 0.5, -1, 0},
+	} {
+		if low, high := interval(c.n, c.p); low != c.low || high != c.high {
+			t.Errorf("p%g of %d: %d to %d, want %d to %d", 100*c.p, c.n, low, high, c.low, c.high)
+		}
+	}
+	for _, n := range []int{10, 200, 1000, 100_000} {
+		for _, p := range shares {
+			low, high := interval(n, p)
+			// So many of the values lie below the quantile: between low+1 and high.
+			share := 1.0
+			if high < n {
+				share = binomialCDF(high, n, p)
+			}
+			if low >= 0 {
+				share -= binomialCDF(low, n, p)
+			}
+			if share < 0.95 {
+				t.Errorf("p%g of %d: ranks %d to %d have it with %v", 100*p, n, low, high, share)
+			}
+			if n == 100_000 && share > 0.96 {
+				t.Errorf("p%g of %d: %v is more than asked for", 100*p, n, share)
+			}
+		}
+	}
+}

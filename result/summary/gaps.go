@@ -2,13 +2,10 @@ package summary
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
 )
 
@@ -107,23 +104,10 @@ const maxITLUnknown = 0.05
 // between its chunks (ICL) and between its tokens (ITL).
 // The memory that it returns holds the gaps of chunks or of tokens.
 func (s *summary) gaps(c *samples, memory []int64) []int64 {
-	chunks := 0
-	for _, r := range c.streamed {
-		chunks += len(r.ChunkUS) - r.FirstTokenChunk - 1
-	}
-	values := slices.Grow(memory[:0], chunks)
-	n := 0
-	for _, r := range c.streamed {
-		before := len(values)
-		if values = appendChunkGaps(values, r); len(values) > before {
-			n++
-		}
-	}
-	s.describe("icl", c, values, n, c.missing(len(values)))
-
-	unknown, uncounted, single := 0, 0, 0
+	chunks, unknown, uncounted, single := 0, 0, 0, 0
 	grains := make([]grain, len(c.streamed))
 	for i, r := range c.streamed {
+		chunks += len(r.ChunkUS) - r.FirstTokenChunk - 1
 		switch grains[i] = grainOf(r); grains[i] {
 		case unknownGrain:
 			unknown++
@@ -134,6 +118,20 @@ func (s *summary) gaps(c *samples, memory []int64) []int64 {
 			single++
 		}
 	}
+	values := slices.Grow(memory[:0], chunks)
+	n := 0
+	for _, r := range c.streamed {
+		before := len(values)
+		if values = appendChunkGaps(values, r); len(values) > before {
+			n++
+		}
+	}
+	missing := c.missing(len(values))
+	if single == len(c.streamed) { // every gap between chunks is one between tokens
+		s.describe(c, values, n, missing, "icl", "itl")
+		return values
+	}
+	s.describe(c, values, n, missing, "icl")
 	if unknown > 0 {
 		text := fmt.Sprintf("%d of %d requests got several tokens in a chunk and the server did not say how many", unknown, len(c.streamed))
 		if uncounted == unknown {
@@ -152,19 +150,6 @@ func (s *summary) gaps(c *samples, memory []int64) []int64 {
 			return values
 		}
 	}
-	if single == len(c.streamed) { // every gap between chunks is one between tokens
-		for _, name := range slices.Collect(maps.Keys(s.row)) {
-			if statistic, suffix, ok := strings.Cut(name, col.Latency("", "icl")); ok && (suffix == c.suffix || c == &s.all && suffix == col.CensoredSuffix) {
-				s.row[col.Latency(statistic, "itl")+suffix] = s.row[name]
-			}
-		}
-		for _, q := range percentiles {
-			if n > 0 {
-				s.trust(col.Latency(q.name, "itl")+c.suffix, q.p, n)
-			}
-		}
-		return values
-	}
 	values, n = values[:0], 0
 	for i, r := range c.streamed {
 		if grains[i] == unknownGrain {
@@ -175,7 +160,7 @@ func (s *summary) gaps(c *samples, memory []int64) []int64 {
 			n++
 		}
 	}
-	s.describe("itl", c, values, n, c.missing(len(values)))
+	s.describe(c, values, n, c.missing(len(values)), "itl")
 	return values
 }
 

@@ -39,28 +39,14 @@ func momentsOf(values []int64) moments {
 
 // quantiles are the p-quantiles of values and of so many more that are
 // infinite, for ascending p; linear between order statistics, as
-// result.Quantile has them. They are exact, and need no sort: the order
-// statistics are found by counting. Values are left as they are.
+// result.Quantile has them. They are exact. Values are left as they are.
 func quantiles(values []int64, m moments, lost int, ps ...float64) []float64 {
-	n := len(values)
-	last := float64(n + lost - 1)
+	last := float64(len(values) + lost - 1)
 	ranks := make([]int, 0, 2*len(ps))
 	for _, p := range ps {
-		for _, r := range []int{int(p * last), int(p*last) + 1} {
-			if r = min(r, n-1); len(ranks) == 0 || ranks[len(ranks)-1] < r {
-				ranks = append(ranks, r)
-			}
-		}
+		ranks = append(ranks, int(p*last), int(p*last)+1)
 	}
-	found := make([]int64, len(ranks))
-	pick(values, m.min, m.max, ranks, found)
-	at := func(rank int) float64 {
-		if rank >= n {
-			return math.Inf(1)
-		}
-		i, _ := slices.BinarySearch(ranks, rank)
-		return float64(found[i])
-	}
+	at := ordered(values, m, ranks...)
 	out := make([]float64, len(ps))
 	for i, p := range ps {
 		h := p * last
@@ -78,6 +64,25 @@ func quantiles(values []int64, m moments, lost int, ps ...float64) []float64 {
 		}
 	}
 	return out
+}
+
+// ordered finds the order statistics of values at ranks, from 0, and returns how to
+// look one of them up: beyond the values it is infinite. It needs no sort: they are
+// found by counting.
+func ordered(values []int64, m moments, ranks ...int) func(rank int) float64 {
+	n := len(values)
+	within := slices.DeleteFunc(slices.Clone(ranks), func(r int) bool { return r < 0 || r >= n })
+	slices.Sort(within)
+	within = slices.Compact(within)
+	found := make([]int64, len(within))
+	pick(values, m.min, m.max, within, found)
+	return func(rank int) float64 {
+		if rank >= n {
+			return math.Inf(1)
+		}
+		i, _ := slices.BinarySearch(within, rank)
+		return float64(found[i])
+	}
 }
 
 // pick finds the order statistics of values at ascending ranks. No value is

@@ -10,13 +10,12 @@ import (
 
 // samples are the latencies of some of a trial's requests, in nanoseconds.
 type samples struct {
-	suffix string // of their columns
-
 	ttft, ttfo, tpot, e2e []int64 // of completed requests
 	lag                   []int64 // of all that were sent
 	streamed              []*result.Request
 	lost                  []*result.Request // those that count as infinite
-	requests, failed      int
+	requests, completed   int
+	failed                int
 }
 
 // add takes a request in.
@@ -31,6 +30,7 @@ func (c *samples) add(r *result.Request, open bool) {
 	if r.Status != result.Completed {
 		return
 	}
+	c.completed++
 	ttft, tpot, e2e := latenciesOf(r, open)
 	c.e2e = append(c.e2e, e2e)
 	if ttft >= 0 {
@@ -52,44 +52,97 @@ func (s *summary) latencies() {
 	var memory []int64 // of the gaps, used again
 	for _, c := range []*samples{&s.all, &s.plateau} {
 		lost := len(c.lost)
-		s.describe("ttft", c, c.ttft, len(c.ttft), lost)
-		s.describe("ttfo", c, c.ttfo, len(c.ttfo), lost)
-		s.describe("tpot", c, c.tpot, len(c.tpot), lost)
-		s.describe("e2e", c, c.e2e, len(c.e2e), lost)
-		s.describe("schedule_lag", c, c.lag, len(c.lag), 0)
+		s.describe(c, c.ttft, len(c.ttft), lost, "ttft")
+		s.describe(c, c.ttfo, len(c.ttfo), lost, "ttfo")
+		s.describe(c, c.tpot, len(c.tpot), lost, "tpot")
+		s.describe(c, c.e2e, len(c.e2e), lost, "e2e")
+		s.describe(c, c.lag, len(c.lag), 0, "schedule_lag")
 		memory = s.gaps(c, memory)
 	}
-	if p50, ok := s.row[col.P50TPOTMs].(float64); ok && p50 > 0 {
-		s.row[col.P50UserTokS] = 1000 / p50
+	for latency, values := range map[string][]int64{"ttft": s.plateau.ttft, "ttfo": s.plateau.ttfo, "tpot": s.plateau.tpot, "e2e": s.plateau.e2e} {
+		s.intervals(latency, values, len(s.plateau.lost))
+	}
+	if n := s.plateau.completed + len(s.plateau.lost); n > 0 {
+		s.row[col.PlateauRequests] = int64(n)
+	}
+	for _, suffix := range []string{"", col.WholeSuffix} {
+		if p50, ok := s.row[col.P50TPOTMs+suffix].(float64); ok && p50 > 0 {
+			s.row[col.P50UserTokS+suffix] = 1000 / p50
+		}
 	}
 }
 
-// describe makes the eight columns of one latency from its values and, for the
-// whole trial, the censored ones with so many values lost. The values are those
-// of n requests. None make no columns.
-func (s *summary) describe(latency string, c *samples, values []int64, n, lost int) {
-	if len(values) == 0 {
+// describe makes the columns of latencies that have the same values, of n requests,
+// beside so many that are infinite. Those of the whole trial, and _completed, are of
+// the values alone. Without a value there are none, unless no request was completed:
+// then all that there is to know is that they are infinite.
+func (s *summary) describe(c *samples, values []int64, n, lost int, latencies ...string) {
+	if len(values) == 0 && (c.completed > 0 || lost == 0) {
 		return
 	}
-	m := momentsOf(values)
-	column := func(statistic string) string { return col.Latency(statistic, latency) + c.suffix }
-	set := func(statistic string, ns float64) { s.row[column(statistic)] = ns / 1e6 }
-	set("mean", m.mean)
-	set("std", m.std)
-	set("min", float64(m.min))
-	set("max", float64(m.max))
-	exact := quantiles(values, m, 0, shares[:]...)
-	censored := exact
-	if lost > 0 {
-		censored = quantiles(values, m, lost, shares[:]...)
+	finite := figuresOf(values, 0)
+	all := finite
+	if lost > 0 && c == &s.plateau {
+		all = figuresOf(values, lost)
 	}
-	for i, q := range percentiles {
-		set(q.name, exact[i])
-		s.trust(column(q.name), q.p, n)
-		if c.suffix == "" && latency != "schedule_lag" && !math.IsInf(censored[i], 1) {
-			s.row[column(q.name)+col.CensoredSuffix] = censored[i] / 1e6
+	for _, latency := range latencies {
+		switch {
+		case c == &s.all:
+			s.set(latency, col.WholeSuffix, finite, n)
+		case latency == "schedule_lag":
+			s.set(latency, "", all, n)
+		default:
+			s.set(latency, col.CompletedSuffix, finite, n)
+			s.set(latency, "", all, n+len(c.lost))
 		}
 	}
+}
+
+// figures are the statistics of values, in nanoseconds.
+type figures struct {
+	moments   [4]float64 // as the statistics of that name
+	quantiles []float64  // of percentiles; nil for no values
+}
+
+// figuresOf are those of the values and of so many more that are infinite.
+func figuresOf(values []int64, lost int) figures {
+	inf := math.Inf(1)
+	switch {
+	case len(values)+lost == 0:
+		return figures{}
+	case len(values) == 0:
+		return figures{[4]float64{inf, inf, inf, inf}, []float64{inf, inf, inf, inf}}
+	}
+	m := momentsOf(values)
+	f := figures{[4]float64{m.mean, m.std, float64(m.min), float64(m.max)}, quantiles(values, m, lost, shares[:]...)}
+	if lost > 0 {
+		f.moments[0], f.moments[1], f.moments[3] = inf, inf, inf
+	}
+	return f
+}
+
+// set makes the eight columns of a latency with a suffix, of n requests.
+func (s *summary) set(latency, suffix string, f figures, n int) {
+	if f.quantiles == nil {
+		return
+	}
+	for i, statistic := range []string{"mean", "std", "min", "max"} {
+		s.put(col.Latency(statistic, latency)+suffix, f.moments[i])
+	}
+	for i, q := range percentiles {
+		column := col.Latency(q.name, latency) + suffix
+		s.put(column, f.quantiles[i])
+		s.trust(column, q.p, n)
+	}
+}
+
+// put writes nanoseconds to a column. Infinite ones are noted instead.
+func (s *summary) put(column string, ns float64) {
+	if math.IsInf(ns, 1) {
+		s.infinite[column] = true
+		return
+	}
+	s.row[column] = ns / 1e6
 }
 
 // trust notes a percentile that n requests are too few for.
@@ -99,14 +152,48 @@ func (s *summary) trust(column string, p float64, n int) {
 	}
 }
 
-// lowConfidence joins the names of those percentiles in the order of the
-// columns; nil for none. What a whole trial has too few requests for, a part of
-// it has too: then the name of the whole stands for both.
+// intervals makes the columns of the intervals of a latency's percentiles, of which
+// there is one value a request.
+func (s *summary) intervals(latency string, values []int64, lost int) {
+	if len(values) == 0 {
+		return
+	}
+	var ranks []int
+	n := len(values) + lost
+	for _, q := range percentiles {
+		low, high := interval(n, q.p)
+		ranks = append(ranks, low, high)
+	}
+	at := ordered(values, momentsOf(values), ranks...)
+	for i, q := range percentiles {
+		column := col.Latency(q.name, latency)
+		if low := ranks[2*i]; low >= 0 {
+			s.put(column+col.LowSuffix, at(low))
+		}
+		if high := ranks[2*i+1]; high < n {
+			s.put(column+col.HighSuffix, at(high))
+		}
+	}
+}
+
+// lowConfidence are the percentiles with too few requests: those without a suffix
+// stand for the others of their name.
 func (s *summary) lowConfidence() any {
+	for column := range s.low {
+		for _, suffix := range []string{col.CompletedSuffix, col.WholeSuffix} {
+			if plain, ok := strings.CutSuffix(column, suffix); ok && s.low[plain] {
+				delete(s.low, column)
+			}
+		}
+	}
+	return named(s.low)
+}
+
+// named joins the names of columns in their order; nil for none.
+func named(columns map[string]bool) any {
 	var names []string
 	for _, c := range result.Columns(result.Extra{}) {
-		whole := strings.TrimSuffix(c.Name, col.PlateauSuffix)
-		if s.low[c.Name] && (whole == c.Name || !s.low[whole]) {
+		if columns[c.Name] {
 			names = append(names, c.Name)
 		}
 	}

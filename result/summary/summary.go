@@ -20,7 +20,7 @@ type Options struct {
 	Open    bool
 	Goodput *Goodput // nil where the plan has none
 	// Span is the course of the trial, from timeline.Assign, which has set the
-	// phases of the requests too. The zero Span makes no figures of the plateau.
+	// phases of the requests too. Without a plateau there are no figures of one.
 	Span timeline.Span
 	// EndedEarly says that the load was ended because of what was measured (too
 	// many errors, saturation): what we gave up then counts as infinite where
@@ -38,20 +38,18 @@ type Goodput struct {
 // Of makes the load, latency and probe columns of a trial from its requests,
 // low_confidence included. It looks at nothing else, and changes nothing.
 //
-// The warm-up does not count, and the probe on its own. Latencies are those of
-// the completed requests; schedule_lag is of all that were sent. Tokens are
-// those of the completed requests: what a failed or cancelled one delivered was
-// of no use to anybody. The time is counted from the first send to the last
-// byte of any request. Percentiles are exact, from all samples, and std is the
-// population's, as in numpy. What was not measured is nil.
-//
-// Over the plateau stand the latencies of the requests that were sent on it,
-// and the rates of what arrived or was completed within it. The censored
-// percentiles have the failed requests as infinite beside the completed ones;
-// they are never below the others, and nil where they are infinite.
+// The warm-up does not count, and the probe on its own. Figures without a suffix are
+// of the plateau: the latencies of the requests that were sent on it, a failed one
+// as infinite, and the rates of what arrived or was completed within it. With _whole
+// they are of the whole trial, from the first send to the last byte of any request,
+// and with _completed of the plateau, both with the latencies of completed requests
+// alone. Counts are of the whole trial. schedule_lag is of all that were sent.
+// Tokens are those of the completed requests: what a failed or cancelled one
+// delivered was of no use to anybody. Percentiles are exact, from all samples, and
+// std is the population's, as in numpy. What was not measured is nil, and what is
+// infinite is nil and named in the column infinite.
 func Of(requests []result.Request, o Options) (result.Row, []result.Finding) {
-	s := summary{row: result.Row{}, opts: o, finished: finishes(), low: map[string]bool{}, plateau: samples{suffix: col.PlateauSuffix}}
-	s.probe.suffix = "_probe"
+	s := summary{row: result.Row{}, opts: o, finished: finishes(), low: map[string]bool{}, infinite: map[string]bool{}}
 	for i := range requests {
 		switch r := &requests[i]; {
 		case r.Phase == result.Probe:
@@ -65,7 +63,7 @@ func Of(requests []result.Request, o Options) (result.Row, []result.Finding) {
 	s.steady(requests)
 	s.latencies()
 	s.probes()
-	s.row[col.LowConfidence] = s.lowConfidence()
+	s.row[col.LowConfidence], s.row[col.Infinite] = s.lowConfidence(), named(s.infinite)
 	return s.row, s.findings
 }
 
@@ -74,6 +72,7 @@ type summary struct {
 	row      result.Row
 	opts     Options
 	low      map[string]bool // percentile columns with too few requests
+	infinite map[string]bool // columns
 	findings []result.Finding
 
 	requests, completed, failed, cancelled, planned int
@@ -135,19 +134,18 @@ func (s *summary) count(r *result.Request) {
 	s.all.add(r, s.opts.Open)
 	if r.Phase == result.Plateau && s.opts.Span.Steady {
 		s.plateau.add(r, s.opts.Open)
+		if s.opts.Lost(r) {
+			s.plateau.lost = append(s.plateau.lost, r)
+		}
 	}
 	switch r.Status {
 	case result.Failed:
 		s.failed++
-		s.all.lost = append(s.all.lost, r)
 		return
 	case result.Cancelled:
 		s.cancelled++
-		switch {
-		case r.Planned:
+		if r.Planned {
 			s.planned++
-		case s.opts.EndedEarly && (s.opts.Open || r.Sent >= 0):
-			s.all.lost = append(s.all.lost, r)
 		}
 		return
 	}
@@ -274,15 +272,15 @@ func (s *summary) rates() {
 	}
 	seconds := (s.last - s.first).Seconds()
 	row[col.DurationS] = seconds
-	row[col.RequestThroughput] = float64(s.completed) / seconds
+	row[col.RequestThroughputWhole] = float64(s.completed) / seconds
 	if !s.output.unknown {
-		row[col.ThroughputTokS] = float64(s.output.sum) / seconds
+		row[col.ThroughputTokSWhole] = float64(s.output.sum) / seconds
 		if !s.input.unknown {
-			row[col.TotalThroughputTokS] = float64(s.input.sum+s.output.sum) / seconds
+			row[col.TotalThroughputTokSWhole] = float64(s.input.sum+s.output.sum) / seconds
 		}
 	}
 	if s.opts.Goodput != nil && !s.goodUnknown {
-		row[col.GoodputReqS] = float64(s.good) / seconds
+		row[col.GoodputReqSWhole] = float64(s.good) / seconds
 	}
 }
 
@@ -294,7 +292,7 @@ func (s *summary) steady(requests []result.Request) {
 		return
 	}
 	var busy time.Duration
-	completed, tokens := 0, 0.0
+	completed, prompts, tokens := 0, 0, 0.0
 	for i := range requests {
 		r := &requests[i]
 		if !r.Measured() || r.Sent < 0 {
@@ -307,6 +305,9 @@ func (s *summary) steady(requests []result.Request) {
 		if s.within(timeline.Done(r)) {
 			completed++
 		}
+		if s.within(Prefilled(r)) {
+			prompts += r.PromptTokens
+		}
 		timeline.Arrivals(r, func(at time.Duration, k float64) {
 			if s.within(at) {
 				tokens += k
@@ -318,12 +319,15 @@ func (s *summary) steady(requests []result.Request) {
 	row[col.PlateauS] = seconds
 	row[col.TailS] = (span.Last - span.To).Seconds()
 	row[col.MeanInFlight] = busy.Seconds() / seconds
-	row[col.RequestThroughputPlateau] = float64(completed) / seconds
+	row[col.RequestThroughput] = float64(completed) / seconds
 	if !s.output.unknown {
-		row[col.ThroughputTokSPlateau] = tokens / seconds
+		row[col.ThroughputTokS] = tokens / seconds
+		if !s.input.unknown {
+			row[col.TotalThroughputTokS] = (float64(prompts) + tokens) / seconds
+		}
 	}
 	if s.opts.Goodput != nil && !s.goodUnknown {
-		row[col.GoodputReqSPlateau] = float64(s.goodOnPlateau) / seconds
+		row[col.GoodputReqS] = float64(s.goodOnPlateau) / seconds
 	}
 	drifts := timeline.DriftOf(requests, span, s.opts.Open)
 	for _, d := range []struct {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/result/timeline"
 )
@@ -51,12 +52,25 @@ func check(t *testing.T, row result.Row, want result.Row) {
 	}
 }
 
+// ofWhole are the figures of the whole trial under the names without a suffix.
+func ofWhole(row result.Row) result.Row {
+	out := result.Row{}
+	for name, v := range row {
+		if plain, ok := strings.CutSuffix(name, col.WholeSuffix); ok {
+			out[plain] = v
+		} else if _, ok := result.Lookup(result.Columns(result.Extra{}), name+col.WholeSuffix); !ok {
+			out[name] = v
+		}
+	}
+	return out
+}
+
 func TestOf_closedForm(t *testing.T) {
 	row, findings := Of([]result.Request{
 		streamed(0, 4, 100, 10, 20, 30),
 		streamed(50*ms, 5, 200, 10, 10, 10, 20),
 	}, Options{Goodput: &Goodput{TTFT: 150, TPOT: 20, E2E: 1000}})
-	check(t, row, result.Row{
+	check(t, ofWhole(row), result.Row{
 		"requests": int64(2), "completed": int64(2), "failed": int64(0), "cancelled": int64(0),
 		"error_rate": 0.0, "duration_s": 0.3, // 0 to 50+250 ms
 		"input_tokens": int64(20), "output_tokens": int64(9),
@@ -99,12 +113,12 @@ func TestOf_openLoopCountsFromTheSchedule(t *testing.T) {
 	r := streamed(500*ms, 3, 100, 10, 10)
 	r.Scheduled = 200 * ms // we, or the limit in flight, were 300 ms late
 	open, _ := Of([]result.Request{r}, Options{Open: true})
-	check(t, open, result.Row{
+	check(t, ofWhole(open), result.Row{
 		"p50_ttft_ms": 400.0, "p50_ttfo_ms": 400.0, "p50_e2e_ms": 420.0, "p50_tpot_ms": 10.0,
 		"p50_schedule_lag_ms": 300.0, "duration_s": 0.12,
 	})
 	closed, _ := Of([]result.Request{r}, Options{})
-	check(t, closed, result.Row{"p50_ttft_ms": 100.0, "p50_e2e_ms": 120.0, "p50_tpot_ms": 10.0, "p50_schedule_lag_ms": 300.0})
+	check(t, ofWhole(closed), result.Row{"p50_ttft_ms": 100.0, "p50_e2e_ms": 120.0, "p50_tpot_ms": 10.0, "p50_schedule_lag_ms": 300.0})
 }
 
 func TestOf_leavesOut(t *testing.T) {
@@ -119,7 +133,7 @@ func TestOf_leavesOut(t *testing.T) {
 	cancelled := streamed(20_100*ms, 2, 700, 700)
 	cancelled.Status = result.Cancelled
 	row, _ := Of([]result.Request{warm, failed, refused, cancelled, streamed(20_200*ms, 2, 10, 10)}, Options{})
-	check(t, row, result.Row{
+	check(t, ofWhole(row), result.Row{
 		"requests": int64(4), "completed": int64(1), "failed": int64(2), "cancelled": int64(1),
 		"error_rate": 2.0 / 3, "max_e2e_ms": 20.0, "max_itl_ms": 10.0, "output_tokens": int64(2),
 		"duration_s": 10.0, // the failed one's last token
@@ -147,7 +161,7 @@ func TestOf_whatIsNotKnownIsNull(t *testing.T) {
 		LastToken: result.Never, End: 100 * ms, PromptTokens: 5, CompletionTokens: 8, TokenSource: "usage", FirstTokenChunk: -1,
 	}
 	row, _ := Of([]result.Request{whole}, Options{Goodput: &Goodput{TTFT: 100}})
-	check(t, row, result.Row{
+	check(t, ofWhole(row), result.Row{
 		"p50_e2e_ms": 100.0, "output_tokens": int64(8), "throughput_tok_s": 80.0,
 		"p50_ttft_ms": nil, "p50_tpot_ms": nil, "p50_itl_ms": nil, "p50_icl_ms": nil, "p50_user_tok_s": nil,
 		"goodput_req_s": nil, // a bound that cannot be checked is not met
@@ -156,17 +170,17 @@ func TestOf_whatIsNotKnownIsNull(t *testing.T) {
 	silent := streamed(0, result.Unknown, 10, 10)
 	silent.PromptTokens, silent.TokenSource = result.Unknown, ""
 	row, _ = Of([]result.Request{silent, streamed(0, 2, 10, 10)}, Options{})
-	check(t, row, result.Row{
+	check(t, ofWhole(row), result.Row{
 		"input_tokens": nil, "output_tokens": nil, "throughput_tok_s": nil, "total_throughput_tok_s": nil,
 		"request_throughput": 100.0, "goodput_req_s": nil,
 	})
 
 	row, _ = Of(nil, Options{})
-	check(t, row, result.Row{"requests": nil, "failed": nil, "error_rate": nil, "duration_s": nil, "request_throughput": nil, "p50_ttft_ms": nil})
+	check(t, ofWhole(row), result.Row{"requests": nil, "failed": nil, "error_rate": nil, "duration_s": nil, "request_throughput": nil, "p50_ttft_ms": nil})
 
 	one := streamed(0, 1, 10)
 	row, _ = Of([]result.Request{one}, Options{Goodput: &Goodput{TPOT: 1}})
-	check(t, row, result.Row{"p50_tpot_ms": nil, "p50_ttft_ms": 10.0, "goodput_req_s": 100.0})
+	check(t, ofWhole(row), result.Row{"p50_tpot_ms": nil, "p50_ttft_ms": 10.0, "goodput_req_s": 100.0})
 }
 
 // A trial without a measured request has no figures, and one without a completed
@@ -183,7 +197,7 @@ func TestOf_nothing(t *testing.T) {
 		}
 	}
 	row, _ := Of([]result.Request{failed(0, 3, 1, 1)}, Options{})
-	check(t, row, result.Row{
+	check(t, ofWhole(row), result.Row{
 		"requests": int64(1), "completed": int64(0), "failed": int64(1), "error_rate": 1.0,
 		"input_tokens": nil, "output_tokens": nil, "throughput_tok_s": nil, "total_throughput_tok_s": nil, "cached_tokens": nil,
 	})
@@ -217,9 +231,9 @@ func TestOf_tokensOfChunks(t *testing.T) {
 		row, findings := Of([]result.Request{c.r}, Options{})
 		for name, want := range map[string][]float64{"itl": c.itl, "icl": c.icl} {
 			if want == nil {
-				check(t, row, result.Row{"mean_" + name + "_ms": nil})
+				check(t, ofWhole(row), result.Row{"mean_" + name + "_ms": nil})
 				if c.source == "chunks" {
-					check(t, row, result.Row{"output_tokens": int64(3), "mean_tpot_ms": nil})
+					check(t, ofWhole(row), result.Row{"output_tokens": int64(3), "mean_tpot_ms": nil})
 				}
 				told := func(f result.Finding) bool {
 					return f.Code == finding.ITLUnknown && strings.Contains(f.Text, "did not count") == (c.source == "chunks")
@@ -234,7 +248,7 @@ func TestOf_tokensOfChunks(t *testing.T) {
 				sum += v
 			}
 			t.Log(c.name, name)
-			check(t, row, result.Row{
+			check(t, ofWhole(row), result.Row{
 				"mean_" + name + "_ms": sum / float64(len(want)), "max_" + name + "_ms": slices.Max(want),
 				"min_" + name + "_ms": slices.Min(want),
 			})
@@ -248,12 +262,12 @@ func TestOf_fewUnknownChunksAreLeftOut(t *testing.T) {
 		requests = append(requests, streamed(0, 2, 100, 10))
 	}
 	row, findings := Of(requests, Options{})
-	check(t, row, result.Row{"max_itl_ms": 10.0, "max_icl_ms": 80.0})
+	check(t, ofWhole(row), result.Row{"max_itl_ms": 10.0, "max_icl_ms": 80.0})
 	if len(findings) != 1 || findings[0].Code != finding.ITLUnknown || !strings.Contains(findings[0].Text, "1 of 20") {
 		t.Errorf("findings: %v", findings)
 	}
 	row, _ = Of(append(requests, streamed(0, 9, 100, 80)), Options{})
-	check(t, row, result.Row{"max_itl_ms": nil, "max_icl_ms": 80.0})
+	check(t, ofWhole(row), result.Row{"max_itl_ms": nil, "max_icl_ms": 80.0})
 }
 
 func TestOf_lowConfidence(t *testing.T) {
@@ -262,7 +276,7 @@ func TestOf_lowConfidence(t *testing.T) {
 		requests = append(requests, streamed(0, 1, 10))
 	}
 	row, _ := Of(requests, Options{})
-	check(t, row, result.Row{"low_confidence": "p95_ttft_ms,p95_e2e_ms,p99_ttft_ms,p95_ttfo_ms,p99_ttfo_ms,p99_e2e_ms,p95_schedule_lag_ms,p99_schedule_lag_ms"})
+	check(t, row, result.Row{"low_confidence": "p95_ttft_ms_whole,p99_ttft_ms_whole,p95_ttfo_ms_whole,p99_ttfo_ms_whole,p95_e2e_ms_whole,p99_e2e_ms_whole,p95_schedule_lag_ms_whole,p99_schedule_lag_ms_whole"})
 	for len(requests) < 662 {
 		requests = append(requests, streamed(0, 1, 10))
 	}
@@ -279,10 +293,10 @@ func TestOf_lowConfidence(t *testing.T) {
 	row, _ = Of(requests, Options{Span: timeline.Span{From: 600 * ms, To: 700 * ms, Last: 700 * ms, Steady: true}})
 	low, _ := row["low_confidence"].(string)
 	for name, want := range map[string]bool{
-		"p99_ttft_ms": false, "p99_itl_ms": false, "p50_ttft_ms_plateau": false,
-		"p90_ttft_ms_plateau": true, "p90_itl_ms_plateau": true, "p99_icl_ms_plateau": true, "p99_icl_ms": false,
+		"p50_ttft_ms": false, "p50_ttft_ms_completed": false, "p50_itl_ms_whole": false,
+		"p90_ttft_ms": true, "p90_ttft_ms_completed": true, "p90_itl_ms": true, "p99_icl_ms": true, "p90_user_tok_s": false,
 	} {
-		if got := slices.Contains(strings.Split(low, ","), name); got != want {
+		if got := slices.Contains(strings.Split(low, ","), strings.TrimSuffix(name, "_completed")); got != want {
 			t.Errorf("%s: low confidence %v, want %v (%s)", name, got, want, low)
 		}
 		if got := len(row.LowConfidence([]string{name})) > 0; got != want {
@@ -290,8 +304,8 @@ func TestOf_lowConfidence(t *testing.T) {
 		}
 	}
 	few, _ := Of(requests[:20], Options{})
-	if got, want := few.LowConfidence([]string{"p50_ttft_ms", "p95_ttft_ms_plateau", "p95_ttft_ms_censored", "p50_user_tok_s", "requests"}),
-		[]string{"p95_ttft_ms_censored", "p95_ttft_ms_plateau"}; !slices.Equal(got, want) {
+	if got, want := few.LowConfidence([]string{"p50_ttft_ms", "p95_ttft_ms", "p95_ttft_ms_whole", "p95_ttft_ms_completed", "p50_user_tok_s", "requests"}),
+		[]string{"p95_ttft_ms", "p95_ttft_ms_completed", "p95_ttft_ms_whole"}; !slices.Equal(got, want) {
 		t.Errorf("of 20 requests %v is of low confidence, want %v", got, want)
 	}
 }
@@ -306,6 +320,9 @@ func failed(sent time.Duration, asked int, gaps ...int) result.Request {
 	return r
 }
 
+// steady is the span of requests that are all on the plateau.
+var steady = timeline.Span{To: time.Hour, Last: time.Hour, Steady: true}
+
 func TestOf_failuresAreInfinite(t *testing.T) {
 	var requests []result.Request
 	for i := range 9 {
@@ -314,33 +331,54 @@ func TestOf_failuresAreInfinite(t *testing.T) {
 		requests = append(requests, r)
 	}
 	requests = append(requests, failed(0, 3, 1, 1)) // quick, until it broke
-	row, _ := Of(requests, Options{})
+	row, _ := Of(requests, Options{Span: steady})
 	check(t, row, result.Row{
-		"p50_ttft_ms": 104.0, "p50_ttft_ms_censored": 104.5, // of ten, the last infinite
-		"p90_ttft_ms_censored": nil, "p99_e2e_ms_censored": nil, "p90_ttft_ms": 107.2,
+		"plateau_requests": int64(10),
+		"p50_ttft_ms":      104.5, "p50_ttft_ms_completed": 104.0, "p50_ttft_ms_whole": 104.0, // of ten, the last infinite
+		"p90_ttft_ms": nil, "p90_ttft_ms_completed": 107.2, "p99_e2e_ms": nil,
+		"mean_ttft_ms": nil, "mean_ttft_ms_completed": 104.0, "max_ttft_ms": nil, "std_ttft_ms": nil, "min_ttft_ms": 100.0,
 		// 18 gaps and two that are missing.
-		"p50_icl_ms": 15.0, "p50_icl_ms_censored": 20.0, "p90_icl_ms": 20.0, "p90_icl_ms_censored": nil,
-		"p50_itl_ms_censored": 20.0, "p50_schedule_lag_ms_censored": nil,
+		"p50_icl_ms": 20.0, "p50_icl_ms_completed": 15.0, "p90_icl_ms": nil, "p90_icl_ms_completed": 20.0, "p50_itl_ms": 20.0,
+		"p50_user_tok_s":      1000 / 15.0,
+		"p50_schedule_lag_ms": 0.0, "max_schedule_lag_ms": 0.0,
+		// Of ten values with 95 % between the second and the ninth.
+		"p50_ttft_ms_low": 101.0, "p50_ttft_ms_high": 108.0, "p50_e2e_ms_low": 131.0, "p90_ttft_ms_high": nil,
 	})
-	if got := row.WhyNull("p90_ttft_ms_censored"); !strings.Contains(got, "1 of 10") {
-		t.Errorf("why p90_ttft_ms_censored is null: %q", got)
-	}
-	for _, name := range []string{"p50_ttft_ms_censored", "p90_ttft_ms", "goodput_req_s"} {
-		if got := row.WhyNull(name); got != "" {
-			t.Errorf("why %s is null: %q", name, got)
+	for name, want := range map[string]bool{
+		"p90_ttft_ms": true, "mean_ttft_ms": true, "p99_e2e_ms": true, "p90_icl_ms": true, "p99_itl_ms": true,
+		"p50_ttft_ms": false, "min_ttft_ms": false, "p90_ttft_ms_completed": false, "p90_ttft_ms_whole": false,
+		"p90_ttft_ms_high":    false, // too few requests, which is another thing
+		"max_schedule_lag_ms": false, "goodput_req_s": false,
+	} {
+		if got := row.Infinite(name); got != want {
+			t.Errorf("%s infinite: %v, want %v", name, got, want)
 		}
 	}
 
 	planned, given := streamed(0, 3, 5, 5), streamed(0, 3, 5, 5)
 	planned.Status, planned.Planned, given.Status = result.Cancelled, true, result.Cancelled
 	requests = append(requests[:9:9], planned, given)
-	row, _ = Of(requests, Options{})
-	check(t, row, result.Row{"p50_ttft_ms_censored": 104.0, "p99_ttft_ms_censored": 107.92, "cancelled": int64(2), "cancelled_planned": int64(1)})
-	row, _ = Of(requests, Options{EndedEarly: true})
-	check(t, row, result.Row{"p50_ttft_ms_censored": 104.5, "p99_ttft_ms_censored": nil})
+	row, _ = Of(requests, Options{Span: steady})
+	check(t, row, result.Row{"p50_ttft_ms": 104.0, "p99_ttft_ms": 107.92, "cancelled": int64(2), "cancelled_planned": int64(1), "infinite": nil})
+	row, _ = Of(requests, Options{Span: steady, EndedEarly: true})
+	check(t, row, result.Row{"p50_ttft_ms": 104.5, "p99_ttft_ms": nil})
+
+	// Where nothing was completed, that is what there is to know. Elsewhere a latency
+	// that no completed request has is not measured.
+	row, _ = Of([]result.Request{failed(0, 3)}, Options{Span: steady})
+	if !row.Infinite("p95_ttft_ms") || !row.Infinite("min_e2e_ms") || row.Infinite("p95_ttft_ms_whole") {
+		t.Errorf("nothing was completed, and infinite are %v", row["infinite"])
+	}
+	unstreamed := streamed(0, 3)
+	unstreamed.FirstToken, unstreamed.FirstOutput, unstreamed.LastToken, unstreamed.FirstTokenChunk = result.Never, result.Never, result.Never, -1
+	row, _ = Of([]result.Request{unstreamed, failed(0, 3)}, Options{Span: steady})
+	if row.Infinite("p95_ttft_ms") || !row.Infinite("p95_e2e_ms") {
+		t.Errorf("nothing was streamed, and infinite are %v", row["infinite"])
+	}
 }
 
-func TestOf_censoredIsNeverBetter(t *testing.T) {
+// A failure makes no figure better.
+func TestOf_failuresAreNeverBetter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var requests []result.Request
 		for n := rapid.IntRange(1, 30).Draw(t, "n"); n > 0; n-- {
@@ -350,23 +388,19 @@ func TestOf_censoredIsNeverBetter(t *testing.T) {
 			r.Status = rapid.SampledFrom([]result.Status{result.Completed, result.Completed, result.Failed, result.Cancelled}).Draw(t, "status")
 			requests = append(requests, r)
 		}
-		row, _ := Of(requests, Options{EndedEarly: rapid.Bool().Draw(t, "early")})
-		lost := false
-		for _, r := range requests {
-			lost = lost || r.Status == result.Failed
-		}
+		row, _ := Of(requests, Options{Span: steady, EndedEarly: rapid.Bool().Draw(t, "early")})
 		for _, l := range []string{"ttft", "ttfo", "tpot", "itl", "icl", "e2e"} {
-			for _, q := range percentiles {
-				name := q.name + "_" + l + "_ms"
-				plain, ok := row[name].(float64)
-				with, finite := row[name+"_censored"].(float64)
+			for _, statistic := range []string{"mean", "min", "p50", "p90", "p95", "p99", "max"} {
+				name := col.Latency(statistic, l)
+				alone, ok := row[name+col.CompletedSuffix].(float64)
+				with, finite := row[name].(float64)
 				switch {
-				case finite && !ok:
-					t.Fatalf("%s is nil, censored it is %v", name, with)
-				case finite && with < plain:
-					t.Fatalf("%s is %v, censored it is %v", name, plain, with)
-				case ok && !finite && !lost && row["cancelled"] == int64(0):
-					t.Fatalf("%s is %v, censored it is nil and nothing failed", name, plain)
+				case finite != ok && !row.Infinite(name):
+					t.Fatalf("%s is %v, of the completed requests %v, and not infinite", name, row[name], row[name+col.CompletedSuffix])
+				case finite && with < alone:
+					t.Fatalf("%s is %v, of the completed requests %v", name, with, alone)
+				case row.Infinite(name) && row["failed"] == int64(0) && row["cancelled"] == int64(0):
+					t.Fatalf("%s is infinite and nothing failed", name)
 				}
 			}
 		}
@@ -392,14 +426,24 @@ func TestOf_plateau(t *testing.T) {
 		"ramp_s": 0.07, "plateau_s": 0.28, "tail_s": 0.87,
 		"mean_in_flight": 2.0, // from 70 to 350 ms there were always two
 		// Tokens at 100 to 140, 170 to 210, 240 to 280 and 310 to 350 ms.
-		"throughput_tok_s_plateau": 20 / 0.28, "throughput_tok_s": 25 / 1.22,
-		"request_throughput_plateau": 4 / 0.28, "goodput_req_s_plateau": 4 / 0.28, "goodput_req_s": 4 / 1.22,
-		"max_ttft_ms": 900.0, "max_ttft_ms_plateau": 900.0, "mean_ttft_ms_plateau": 300.0, "mean_ttft_ms": 260.0,
-		"max_icl_ms_plateau": 10.0, "mean_itl_ms_plateau": 10.0, "p50_schedule_lag_ms_plateau": 0.0,
+		"throughput_tok_s": 20 / 0.28, "throughput_tok_s_whole": 25 / 1.22,
+		// The prompts of the first tokens at 100, 170, 240 and 310 ms.
+		"total_throughput_tok_s": 60 / 0.28, "total_throughput_tok_s_whole": 75 / 1.22,
+		"request_throughput": 4 / 0.28, "goodput_req_s": 4 / 0.28, "goodput_req_s_whole": 4 / 1.22,
+		"max_ttft_ms_whole": 900.0, "max_ttft_ms": 900.0, "mean_ttft_ms": 300.0, "mean_ttft_ms_completed": 300.0, "mean_ttft_ms_whole": 260.0,
+		"max_icl_ms": 10.0, "mean_itl_ms": 10.0, "p50_schedule_lag_ms": 0.0, "p50_schedule_lag_ms_whole": 0.0, "plateau_requests": int64(4),
 		"achieved_rate": 4 / 0.28, "ttft_drift": nil,
 	})
 	row, _ = Of(requests[:1], Options{Span: timeline.Assign(requests[:1], 2)})
-	check(t, row, result.Row{"plateau_s": nil, "ramp_s": nil, "throughput_tok_s_plateau": nil, "p50_ttft_ms_plateau": nil, "achieved_rate": nil})
+	check(t, row, result.Row{"plateau_s": nil, "ramp_s": nil, "throughput_tok_s": nil, "p50_ttft_ms": nil, "p50_ttft_ms_completed": nil, "p50_ttft_ms_whole": 100.0, "achieved_rate": nil})
+	if got := row.WhyNull("p50_ttft_ms"); !strings.Contains(got, "no plateau; p50_ttft_ms_whole") {
+		t.Errorf("why p50_ttft_ms is null: %q", got)
+	}
+	for _, name := range []string{"p50_ttft_ms_whole", "goodput_req_s", "p50_probe_ttft_ms"} {
+		if got := row.WhyNull(name); got != "" {
+			t.Errorf("why %s is null: %q", name, got)
+		}
+	}
 }
 
 func TestOf_probe(t *testing.T) {
@@ -411,7 +455,7 @@ func TestOf_probe(t *testing.T) {
 	broken := failed(0, 2)
 	broken.Phase = result.Probe
 	row, _ := Of([]result.Request{probe(0, 100, 20), probe(9000*ms, 300, 40), broken, streamed(0, 2, 10, 10)}, Options{})
-	check(t, row, result.Row{
+	check(t, ofWhole(row), result.Row{
 		"requests": int64(1), "max_ttft_ms": 10.0, "duration_s": 0.02, "failed": int64(0),
 		"probe_requests": int64(3), "probe_failed": int64(1), "p50_probe_ttft_ms": 200.0, "p95_probe_ttft_ms": 290.0,
 		"p50_probe_tpot_ms": 30.0, "p50_probe_e2e_ms": 230.0, "p95_probe_e2e_ms": 329.0,
@@ -420,7 +464,7 @@ func TestOf_probe(t *testing.T) {
 		t.Errorf("two probes are enough for a p95: %v", row["low_confidence"])
 	}
 	row, _ = Of([]result.Request{streamed(0, 2, 10, 10)}, Options{})
-	check(t, row, result.Row{"probe_requests": nil, "p50_probe_ttft_ms": nil})
+	check(t, ofWhole(row), result.Row{"probe_requests": nil, "p50_probe_ttft_ms": nil})
 }
 
 func TestOf_lengths(t *testing.T) {
@@ -469,7 +513,7 @@ func TestOf_isTheSlowOne(t *testing.T) {
 				name string
 				p    float64
 			}{{"min", 0}, {"p50", .5}, {"p90", .9}, {"p95", .95}, {"p99", .99}, {"max", 1}} {
-				column := q.name + "_" + name + "_ms"
+				column := col.Latency(q.name, name) + col.WholeSuffix
 				if len(samples) == 0 {
 					if got[column] != nil {
 						t.Fatalf("%s is %v, want none", column, got[column])

@@ -55,11 +55,6 @@ func (c Columns) of(all []result.Column) ([]result.Column, error) {
 	var chosen []result.Column
 	for i, name := range c {
 		column, ok := result.Lookup(all, name)
-		for _, other := range all {
-			if !ok && other.Before == name {
-				column, ok = other, true
-			}
-		}
 		switch {
 		case ok && slices.Contains(c[:i], name):
 			return nil, fmt.Errorf("columns: %q is there twice", name)

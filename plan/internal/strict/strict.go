@@ -192,6 +192,9 @@ func (d *Decoder) Mistake(path string) {
 // names, or the path of one in another section. Words come first, then a single
 // slip, then the same key elsewhere, then what is spelt alike.
 func (d *Decoder) meant(key string, names []string, where string) (name, hint string) {
+	if hint := meant.Gone(key); hint != "" && where == "" {
+		return "", hint
+	}
 	path, near := meant.Setting(key), syntax.Nearest(key, names)
 	section, last := cutLast(path)
 	home := ""
