@@ -5,6 +5,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 )
@@ -12,6 +13,12 @@ import (
 // ErrNotSupported is returned by a host that cannot do what was asked, for
 // example run a command beside an endpoint that belongs to somebody else.
 var ErrNotSupported = errors.New("not supported by this host")
+
+// MaxOutput is how many bytes of a command's stdout a host returns.
+const MaxOutput = 4 << 20
+
+// ErrTooLong ends a command that says more than anybody asked for.
+var ErrTooLong = fmt.Errorf("more than %d MiB of output", MaxOutput>>20)
 
 // Path says how bytes travel between here and a host. It stands in every row,
 // because a proxy adds latency of its own.
@@ -33,9 +40,9 @@ type Host interface {
 	// seen from the role ("127.0.0.1:8000"). The context bounds the dial, not
 	// the connection's life.
 	Dial(ctx context.Context, network, addr string) (net.Conn, error)
-	// Exec runs argv where the role runs and returns its stdout, at most 4 MiB.
-	// The context bounds the command's life. ErrNotSupported where there is no
-	// such place.
+	// Exec runs argv where the role runs and returns its stdout, at most [MaxOutput]:
+	// ErrTooLong comes beside that much of a longer one. The context bounds the
+	// command's life. ErrNotSupported where there is no such place.
 	Exec(ctx context.Context, argv ...string) ([]byte, error)
 	// Logs opens the role's log (stdout and stderr in order) from its start.
 	// ErrNotSupported where there is none.

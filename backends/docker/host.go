@@ -81,10 +81,8 @@ func (h *containerHost) Exec(ctx context.Context, argv ...string) ([]byte, error
 	return h.b.exec(ctx, h.id, client.ExecCreateOptions{User: h.user, Cmd: argv})
 }
 
-const (
-	maxOutput = 4 << 20 // of a command, in bytes
-	maxErrors = 1 << 10
-)
+// maxErrors is how many bytes of a command's stderr stand in its error.
+const maxErrors = 1 << 10
 
 // An execError is a command in a container that did not succeed.
 type execError struct {
@@ -100,13 +98,13 @@ func (e *execError) Error() string {
 	return fmt.Sprintf("%s: exit status %d: %s", e.command, e.code, e.said)
 }
 
-// exec runs a command in a container and returns its stdout, at most 4 MiB.
+// exec runs a command in a container and returns its stdout, at most [host.MaxOutput].
 func (b *Backend) exec(ctx context.Context, id string, options client.ExecCreateOptions) ([]byte, error) {
 	if len(options.Cmd) == 0 {
 		return nil, errors.New("no command")
 	}
 	options.AttachStdout, options.AttachStderr = true, true
-	stdout := &bounded.Buffer{Max: maxOutput, Full: func() error { return errTooLong }}
+	stdout := &bounded.Buffer{Max: host.MaxOutput, Full: func() error { return host.ErrTooLong }}
 	stderr := &bounded.Buffer{Max: maxErrors}
 	var code int
 	err := b.call(ctx, effect.DockerExec, func(ctx context.Context) error {
@@ -146,9 +144,6 @@ func (b *Backend) exec(ctx context.Context, id string, options client.ExecCreate
 	}
 	return stdout.Bytes(), nil
 }
-
-// errTooLong ends a command that says more than anybody asked for.
-var errTooLong = fmt.Errorf("more than %d MiB of output", maxOutput>>20)
 
 // A reach is how the ports of a container are reached from here.
 type reach struct {

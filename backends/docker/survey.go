@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/moby/moby/client"
+
+	"sweep.dev/sweep/host"
 )
 
 // nameVar is in the environment of every process that was started inside
@@ -83,7 +85,7 @@ func parseSurvey(out []byte) (survey, error) {
 	var part string
 	var about *insideProcess
 	lines := bufio.NewScanner(bytes.NewReader(out))
-	lines.Buffer(nil, maxOutput)
+	lines.Buffer(nil, host.MaxOutput)
 	for lines.Scan() {
 		line := lines.Text()
 		if name, ok := strings.CutPrefix(line, "@"); ok {

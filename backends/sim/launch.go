@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -119,8 +118,6 @@ func (h simulated) Exec(ctx context.Context, argv ...string) ([]byte, error) {
 	return out, nil
 }
 
-const maxOutput = 4 << 20 // bytes
-
 func (h simulated) get(ctx context.Context, path string) (body []byte, status int, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.URL()+path, nil)
 	if err != nil {
@@ -135,9 +132,9 @@ func (h simulated) get(ctx context.Context, path string) (body []byte, status in
 		return nil, 0, err
 	}
 	defer resp.Body.Close()
-	body, err = io.ReadAll(io.LimitReader(resp.Body, maxOutput+1))
-	if len(body) > maxOutput {
-		err = errors.Join(err, errors.New("more than 4 MiB of output"))
+	body, err = io.ReadAll(io.LimitReader(resp.Body, host.MaxOutput+1))
+	if len(body) > host.MaxOutput {
+		return body[:host.MaxOutput], resp.StatusCode, host.ErrTooLong
 	}
 	return body, resp.StatusCode, err
 }

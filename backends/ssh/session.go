@@ -14,6 +14,7 @@ import (
 	gossh "golang.org/x/crypto/ssh"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/effect"
 )
 
@@ -27,7 +28,6 @@ var library string
 const greeting = "\nsweep-on-ssh\n"
 
 const (
-	maxAnswer   = 4 << 20 // of one session, in bytes
 	maxGreeting = 64 << 10
 	maxErrors   = 4 << 10
 )
@@ -186,10 +186,10 @@ func (l *link) run(ctx context.Context, call string, hold bool) (out []byte, cli
 	if !hold {
 		_ = s.in.Close()
 	}
-	out, err = io.ReadAll(io.LimitReader(s.out, maxAnswer+1))
-	if err == nil && len(out) > maxAnswer {
-		cancel(errTooLong)
-		return out[:maxAnswer], client, errTooLong
+	out, err = io.ReadAll(io.LimitReader(s.out, host.MaxOutput+1))
+	if err == nil && len(out) > host.MaxOutput {
+		cancel(host.ErrTooLong)
+		return out[:host.MaxOutput], client, host.ErrTooLong
 	}
 	if wait := s.Wait(); err == nil {
 		err = wait
@@ -213,8 +213,6 @@ func exitOf(wait error, stderr *tail) error {
 		return fmt.Errorf("%w: %w", errLost, wait)
 	}
 }
-
-var errTooLong = fmt.Errorf("more than %d MiB of output", maxAnswer>>20)
 
 // lostOr is why a session could not be begun.
 func lostOr(ctx context.Context, err error) error {

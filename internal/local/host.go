@@ -53,16 +53,10 @@ func (h *localHost) Logs(context.Context) (io.ReadCloser, error) {
 	return os.Open(h.log)
 }
 
-// maxOutput bounds what a command may say, in bytes.
-const maxOutput = 4 << 20
-
-// errTooLong ends a command that says more than anybody asked for.
-var errTooLong = fmt.Errorf("more than %d MiB of output", maxOutput>>20)
-
 // Exec runs a command of this machine. Whatever it started ends with it when
 // the context does.
 func (h *localHost) Exec(ctx context.Context, argv ...string) ([]byte, error) {
-	out := &bounded.Buffer{Max: maxOutput, Full: func() error { return errTooLong }}
+	out := &bounded.Buffer{Max: host.MaxOutput, Full: func() error { return host.ErrTooLong }}
 	err := h.fx.Run(ctx, effect.SpawnTool, effect.KillTool, argv, nil, out)
 	if err != nil && len(argv) > 0 {
 		err = fmt.Errorf("%s: %w", argv[0], err)
