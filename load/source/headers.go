@@ -7,23 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"sweep.dev/sweep/internal/placeholder"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/result"
 )
-
-// Placeholders are the names that stand, in braces, for what differs between
-// the headers of requests:
-//
-//	n             the request's number within its trial
-//	slot          the slot that sends it, counted over all shards; 0 in an open loop
-//	turn          its turn in the conversation, from 0
-//	conversation  a name that the requests of one conversation have in common and
-//	              no other request of any trial; a single request has one of its own
-//	max_tokens    what it asks for
-//	input_tokens  what its prompt was made for; empty where nobody knows
-func Placeholders() []string {
-	return []string{"n", "slot", "turn", "conversation", "max_tokens", "input_tokens"}
-}
 
 // reserved are the fields of a request's head that only the drivers may set:
 // another value would change what the request is, or how its answer is read.
@@ -53,8 +40,8 @@ func (c *Config) CheckHeaders() error {
 		}
 		seen[name] = true
 		for _, p := range parts(h.Value) {
-			if p.name && !slices.Contains(Placeholders(), p.text) {
-				return fmt.Errorf("the header %s has the placeholder {%s}, which is none of %s", name, p.text, strings.Join(Placeholders(), ", "))
+			if p.name && !slices.Contains(placeholder.Names(), p.text) {
+				return fmt.Errorf("the header %s has the placeholder {%s}, which is none of %s", name, p.text, strings.Join(placeholder.Names(), ", "))
 			}
 		}
 	}

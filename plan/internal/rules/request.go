@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"sweep.dev/sweep/internal/placeholder"
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan/internal/file"
 	"sweep.dev/sweep/plan/internal/strict"
@@ -58,9 +59,9 @@ func (c *Checked) header(e syntax.Entry, seen map[string]bool) {
 	seen[name] = true
 }
 
-// placeholder is what stands in braces in a request's own header. Any other
+// braces are what a name stands in, in a request's own header. Any other
 // brace is one.
-var placeholder = regexp.MustCompile(`\{[a-z_]+\}`)
+var braces = regexp.MustCompile(`\{[a-z_]+\}`)
 
 func (c *Checked) requestHeaders() {
 	for _, e := range file.Entries(c.Root.Get("load").Get("request_headers")) {
@@ -76,8 +77,8 @@ func (c *Checked) requestHeader(e syntax.Entry) {
 	if v := e.Value.Text; strings.Trim(v, " \t") != v || strings.ContainsFunc(v, func(r rune) bool { return (r < ' ' || r > '~') && r != '\t' && r != '\n' && r != '\r' }) {
 		c.Report.Node(e.Value, "value", "the value of a request's own header is printable ASCII, without spaces around it")
 	}
-	names := []string{"n", "slot", "turn", "conversation", "max_tokens", "input_tokens"}
-	found := placeholder.FindAllStringIndex(e.Value.Text, -1)
+	names := placeholder.Names()
+	found := braces.FindAllStringIndex(e.Value.Text, -1)
 	for _, at := range found {
 		whole := e.Value.Text[at[0]:at[1]]
 		if at[0] > 0 && e.Value.Text[at[0]-1] == '$' {
