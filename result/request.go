@@ -110,7 +110,9 @@ type Request struct {
 	FinishReason string
 	HTTPStatus   int // 0 where there was no answer
 	Status       Status
-	// Planned says that a Cancelled request was given up because the plan says so.
+	// Chosen says that the plan chose the request to be given up after a time, and
+	// Planned that this Cancelled one was: others end before.
+	Chosen     bool
 	Planned    bool
 	ErrorClass string
 	Error      string

@@ -43,6 +43,7 @@ func RequestColumns() []Column {
 		Column{"finish_reason", "string", "", true, "Why the server stopped, in its words."},
 		Column{"http_status", "int32", "", true, "Status of the answer; null where there was none."},
 		Column{"status", "string", "", false, "completed, failed or cancelled."},
+		Column{"chosen", "bool", "", false, "Whether the plan chose the request to be given up after a time: it may have ended before. Only its time to the first token counts."},
 		Column{"planned", "bool", "", false, "Whether a cancelled request was given up because the plan says so."},
 		Column{"error_class", "string", "", true, "Class of what went wrong: connect, timeout, reset, http, auth, overload, rejected, proxy, server, protocol, truncated, no_tokens."},
 		Column{"error", "string", "", true, "What went wrong, in words."},

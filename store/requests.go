@@ -60,6 +60,7 @@ type requestRow struct {
 	FinishReason *string `parquet:"finish_reason,optional,dict"`
 	HTTPStatus   *int32  `parquet:"http_status,optional"`
 	Status       string  `parquet:"status,dict"`
+	Chosen       bool    `parquet:"chosen"`
 	Planned      bool    `parquet:"planned"`
 	ErrorClass   *string `parquet:"error_class,optional,dict"`
 	Error        *string `parquet:"error,optional,dict"`
@@ -103,7 +104,7 @@ func (row *requestRow) set(ids IDs, r *result.Request) {
 
 		ChunkUS: r.ChunkUS, StampKind: text(r.Stamp), Coalesced: int32(r.Coalesced), Fresh: r.Fresh,
 
-		FinishReason: text(r.FinishReason), Status: string(r.Status), Planned: r.Planned,
+		FinishReason: text(r.FinishReason), Status: string(r.Status), Chosen: r.Chosen, Planned: r.Planned,
 		ErrorClass: text(r.ErrorClass), Error: text(r.Error),
 	}
 	if r.StampError != 0 {
@@ -142,7 +143,7 @@ func (row *requestRow) get() Request {
 		Stamp:           orZero(row.StampKind), Coalesced: int(row.Coalesced), StampError: time.Duration(orZero(row.StampError)), Fresh: row.Fresh,
 
 		FinishReason: orZero(row.FinishReason), HTTPStatus: int(orZero(row.HTTPStatus)), Status: result.Status(row.Status),
-		Planned:    row.Planned,
+		Chosen: row.Chosen, Planned: row.Planned,
 		ErrorClass: orZero(row.ErrorClass), Error: orZero(row.Error),
 	}
 	if len(row.ChunkUS) > 0 {

@@ -35,7 +35,7 @@ func requestsOf() *rapid.Generator[[]result.Request] {
 			TargetTokens: count.Draw(t, "target"),
 			Stamp:        rapid.SampledFrom([]string{"", result.StampKernel, result.StampUser}).Draw(t, "stamp"),
 			Coalesced:    rapid.IntRange(0, 9).Draw(t, "coalesced"), StampError: time.Duration(rapid.Int64Range(0, 1<<40).Draw(t, "stamp error")),
-			Fresh: rapid.Bool().Draw(t, "fresh"), Planned: rapid.Bool().Draw(t, "planned"),
+			Fresh: rapid.Bool().Draw(t, "fresh"), Planned: rapid.Bool().Draw(t, "planned"), Chosen: rapid.Bool().Draw(t, "chosen"),
 			FirstTokenChunk: rapid.IntRange(-1, 9).Draw(t, "first"),
 			FinishReason:    word.Draw(t, "finish"), HTTPStatus: rapid.IntRange(0, 599).Draw(t, "http"),
 			Status:     rapid.SampledFrom([]result.Status{result.Completed, result.Failed, result.Cancelled}).Draw(t, "status"),

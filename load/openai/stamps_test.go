@@ -310,7 +310,7 @@ func TestDriver_cancelAfter(t *testing.T) {
 				}
 				continue
 			}
-			if r.Status != result.Cancelled || !r.Planned || r.ErrorClass != "" || r.End-r.Sent != after ||
+			if r.Status != result.Cancelled || !r.Planned || !r.Chosen || r.ErrorClass != "" || r.End-r.Sent != after ||
 				len(r.ChunkUS) != 6 || r.LastToken-r.Sent != ttft+4*itl {
 				t.Errorf("request %d: %+v", i, r)
 			}

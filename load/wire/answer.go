@@ -371,7 +371,7 @@ func NoAnswer(r *result.Request, cause, err error, at time.Duration) {
 func Unsent(j *load.Job, scheduled time.Duration) result.Request {
 	return result.Request{
 		Shard: j.Shard, N: j.N, Slot: j.Slot, Turn: j.Turn, Phase: j.Phase,
-		Scheduled: scheduled, Paused: j.Paused,
+		Scheduled: scheduled, Paused: j.Paused, Chosen: j.CancelAfter > 0,
 		Sent: result.Never, FirstByte: result.Never, FirstToken: result.Never,
 		FirstOutput: result.Never, LastToken: result.Never, End: result.Never,
 		PromptTokens: result.Unknown, CachedTokens: result.Unknown, CompletionTokens: result.Unknown,

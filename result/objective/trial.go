@@ -100,7 +100,7 @@ func (t *Trial) values(latency, window string) (values []float64, requests int) 
 			continue
 		}
 		switch {
-		case r.Status == result.Completed || latency == "schedule_lag":
+		case summary.Has(r, latency), latency == "schedule_lag", window == failures && r.Status == result.Completed:
 			before := len(values)
 			if values = summary.AppendValues(values, r, latency, t.opts.Open); len(values) > before {
 				requests++

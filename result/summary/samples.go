@@ -27,24 +27,36 @@ func (c *samples) add(r *result.Request, open bool) {
 	if r.Status == result.Failed {
 		c.failed++
 	}
-	if r.Status != result.Completed {
-		return
+	if r.Status == result.Completed {
+		c.completed++
 	}
-	c.completed++
 	ttft, tpot, e2e := latenciesOf(r, open)
-	c.e2e = append(c.e2e, e2e)
-	if ttft >= 0 {
+	if Has(r, "ttft") && ttft >= 0 {
 		c.ttft = append(c.ttft, ttft)
 	}
+	if Has(r, "ttfo") && r.FirstOutput >= 0 {
+		c.ttfo = append(c.ttfo, int64(r.FirstOutput-begin(r, open)))
+	}
+	if !Has(r, "e2e") {
+		return
+	}
+	c.e2e = append(c.e2e, e2e)
 	if tpot >= 0 {
 		c.tpot = append(c.tpot, tpot)
-	}
-	if r.FirstOutput >= 0 {
-		c.ttfo = append(c.ttfo, int64(r.FirstOutput-begin(r, open)))
 	}
 	if r.FirstTokenChunk >= 0 && r.FirstTokenChunk < len(r.ChunkUS) {
 		c.streamed = append(c.streamed, r)
 	}
+}
+
+// Has says whether a latency of a request counts. Of those that the plan chose to give
+// up only the short ones end before: their ends and gaps say nothing of the others,
+// while a first token that was seen does.
+func Has(r *result.Request, latency string) bool {
+	if r.Chosen && (latency == "ttft" || latency == "ttfo") {
+		return r.Status == result.Completed || r.Planned
+	}
+	return r.Status == result.Completed && !r.Chosen
 }
 
 // latencies makes the latency columns, of the whole and of the plateau.

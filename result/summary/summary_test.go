@@ -377,6 +377,23 @@ func TestOf_failuresAreInfinite(t *testing.T) {
 	}
 }
 
+// Of the requests that the plan chooses to cancel the short ones end before: none of
+// them has a part in the latencies of whole answers, and all in those of first tokens.
+func TestOf_chosenToBeCancelled(t *testing.T) {
+	long, short := streamed(0, 3, 100, 50, 50), streamed(0, 2, 60, 5)
+	short.Chosen = true
+	given := streamed(0, 3, 80, 50)
+	given.Status, given.Chosen, given.Planned = result.Cancelled, true, true
+	silent := failed(0, 3) // given up before its first token
+	silent.Status, silent.Chosen, silent.Planned = result.Cancelled, true, true
+	row, _ := Of([]result.Request{long, short, given, silent}, Options{Span: steady})
+	check(t, row, result.Row{
+		"completed": int64(2), "cancelled_planned": int64(2), "output_tokens": int64(5),
+		"mean_e2e_ms": 200.0, "min_tpot_ms": 50.0, "min_icl_ms": 50.0, "min_itl_ms": 50.0,
+		"min_ttft_ms": 60.0, "p50_ttft_ms": 80.0, "max_ttft_ms": 100.0, "mean_ttft_ms_whole": 80.0, "infinite": nil,
+	})
+}
+
 // A failure makes no figure better.
 func TestOf_failuresAreNeverBetter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
