@@ -197,7 +197,7 @@ func (r *run) plan() (Report, error) {
 		Plan: r.config.Plan, RunID: r.config.State.Manifest.RunID, Backend: r.config.Backend,
 		Given: r.config.Servers.Given, Collectors: r.config.Collectors, Inputs: workload.New(r.config.Plan),
 		Client: r.config.Client, Calibration: r.config.Calibration, ClientHost: r.config.ClientHost,
-		Mask: r.mask, Emit: r.Emit,
+		Mask: r.mask, Emit: r.Emit, ByPoint: r.config.State.Manifest.Decide != rundir.DecideBound,
 	}
 	return rep, r.claim()
 }

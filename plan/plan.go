@@ -24,9 +24,11 @@ type Plan struct {
 	EngineFiles []string `yaml:"engine_files,omitempty" doc:"Engine profiles of your own: YAML files, relative to the plan's folder, that add an engine or take the place of a built-in one." default:"none"`
 	Load        Load     `yaml:"load" doc:"What is sent in one trial. A key that is an axis of the matrix is left out here."`
 
-	SLO      []SLO           `yaml:"slo,omitempty" doc:"Objectives by name: an expression over the columns of the cells table, or a mapping of expr and severity. Latencies and rates are of the plateau, with failed requests as infinite; p95_ttft_ms_whole and its like are of the whole trial." default:"none"`
-	Goodput  *Goodput        `yaml:"goodput,omitempty" doc:"Bounds within which a request counts as good, for goodput_req_s." default:"none"`
-	Validity validity.Bounds `yaml:"validity,omitempty" doc:"Bounds beyond which a trial is INVALID."`
+	SLO []SLO `yaml:"slo,omitempty" doc:"Objectives by name: an expression over the columns of the cells table, or a mapping of expr and severity. Latencies and rates are of the plateau, with failed requests as infinite; p95_ttft_ms_whole and its like are of the whole trial." default:"none"`
+	// Confidence is 0 where the plan does not say it.
+	Confidence float64         `yaml:"confidence,omitempty" doc:"How sure the verdict on an objective is, where it is over a percentile, an error rate, a mean or a rate; shared over what the objective joins by and." default:"0.95" gt:"0.5" lt:"1" unit:"ratio" example:"99%"`
+	Goodput    *Goodput        `yaml:"goodput,omitempty" doc:"Bounds within which a request counts as good, for goodput_req_s." default:"none"`
+	Validity   validity.Bounds `yaml:"validity,omitempty" doc:"Bounds beyond which a trial is INVALID."`
 
 	Sinks   []Plugin `yaml:"sinks,omitempty" doc:"Derived tables to write: names, or mappings of one name to its own keys. Raw requests and samples are always kept." default:"[parquet, csv]"`
 	Collect []Plugin `yaml:"collect,omitempty" doc:"What is measured beside the requests: names, or mappings of one name to its own keys." default:"[prom, gpu, proc]"`

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -11,11 +12,21 @@ import (
 	"sweep.dev/sweep/plan/internal/expression"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/objective"
+	"sweep.dev/sweep/result/summary"
 )
 
 // A Check is a compiled objective.
 type Check struct {
 	expr *expression.Expression
+}
+
+// Bounds are those of a good request, as the figures are made with; nil for none.
+func (g *Goodput) Bounds() *summary.Goodput {
+	if g == nil {
+		return nil
+	}
+	return &summary.Goodput{TTFT: g.TTFT, TPOT: g.TPOT, E2E: g.E2E}
 }
 
 // SLOKeys is the long form of an objective in a plan.
@@ -47,24 +58,58 @@ func (s SLO) Reads() []string {
 	return s.check.expr.Reads
 }
 
-// Evaluate holds the objective against a row. A column that is nil or absent
-// makes an error, never a pass; one that is infinite has that value. Values holds
-// what the expression read.
-func (s SLO) Evaluate(row result.Row) result.SLOResult {
+// Evaluate holds the objective against a row, and against the trial that it is of; nil
+// for none, so that each part is decided by its value. A column that is nil or absent
+// makes an error, never a pass; one that is infinite has that value. Values holds what
+// the expression read.
+func (s SLO) Evaluate(row result.Row, trial *objective.Trial, confidence float64) result.SLOResult {
 	out := result.SLOResult{Name: s.Name, Expr: s.Expr, Severity: s.Severity}
 	if s.check == nil {
 		out.Error = "the objective was not compiled"
 		return out
 	}
-	env := make(map[string]any, len(s.check.expr.Reads))
-	out.Values = make(result.Row, len(env))
+	out.Values = make(result.Row, len(s.check.expr.Reads))
+	parts := s.check.expr.Parts()
+	comparisons := make([]objective.Comparison, len(parts))
+	bounded := 0 // parts that share the confidence
+	for i, p := range parts {
+		if p.Column != "" {
+			comparisons[i] = objective.Comparison{Column: p.Column, Op: p.Op, Limit: p.Limit}
+		}
+		if comparisons[i].Rule() != result.RulePoint {
+			bounded++
+		}
+	}
+	if bounded > 1 {
+		confidence = 1 - (1-confidence)/float64(bounded)
+	}
+	for i, p := range parts {
+		part := point(p, row)
+		maps.Copy(out.Values, part.Values)
+		if part.Error == "" {
+			trial.Decide(&part, comparisons[i], confidence)
+		} else if out.Error == "" {
+			out.Error = part.Error
+		}
+		out.Parts = append(out.Parts, part)
+	}
+	if out.Verdict = objective.Verdict(out.Parts); out.Verdict != "" {
+		out.Error = ""
+	}
+	return out
+}
+
+// point holds a part against the row.
+func point(p expression.Part, row result.Row) result.SLOPart {
+	part := result.SLOPart{Expr: p.Text, Rule: result.RulePoint, Verdict: result.SLOFail, Values: result.Row{}}
+	env := make(map[string]any, len(p.Reads))
 	var missing []string
-	for _, name := range s.check.expr.Reads {
+	for _, name := range p.Reads {
 		v := row[name]
 		if row.Infinite(name) {
 			v = math.Inf(1) // so that no bound from above holds
 		}
-		out.Values[name] = v
+		part.Values[name] = v
 		switch n := v.(type) {
 		case nil:
 			if why := row.WhyNull(name); why != "" {
@@ -80,41 +125,48 @@ func (s SLO) Evaluate(row result.Row) result.SLOResult {
 		}
 		env[name] = v
 	}
+	if f, ok := env[p.Column].(float64); ok && !math.IsInf(f, 0) {
+		part.Figure = &f
+	}
 	if len(missing) > 0 {
-		out.Error = "not measured: " + strings.Join(missing, ", ")
-		return out
+		part.Verdict, part.Error = "", "not measured: "+strings.Join(missing, ", ")
+		return part
 	}
-	pass, err := s.check.expr.Run(env)
-	if err != nil {
-		out.Error = err.Error()
-		return out
+	pass, err := p.Run(env)
+	switch {
+	case err != nil:
+		part.Verdict, part.Error = "", err.Error()
+	case pass:
+		part.Verdict = result.SLOPass
 	}
-	out.Pass = pass
-	return out
+	return part
 }
 
-// Objectives holds every objective against the row and fills in its columns.
-// slo_pass is what those of severity fail say together: false if one is missed,
-// else null if one could not be checked. It is null without objectives.
-func (p *Plan) Objectives(row result.Row) []result.SLOResult {
+// Objectives holds every objective against the row, and against the trial that it is
+// of, and fills in its columns; without a trial they are decided by their values alone.
+// slo_pass is what those of severity fail say together: false if one is missed, else
+// null if one is undecided or could not be checked. It is null without objectives.
+func (p *Plan) Objectives(row result.Row, trial *objective.Trial) []result.SLOResult {
 	if len(p.SLO) == 0 {
 		return nil
 	}
 	results := make([]result.SLOResult, 0, len(p.SLO))
-	missed, unchecked := false, false
+	missed, open := false, false
 	for _, slo := range p.SLO {
-		r := slo.Evaluate(row)
-		if r.Error == "" {
-			row[col.OfSLO(r.Name)] = r.Pass
+		r := slo.Evaluate(row, trial, cmp.Or(p.Confidence, objective.Confidence))
+		if r.Verdict != "" {
+			row[col.OfSLO(r.Name)] = r.Verdict
 		}
-		r.LowConfidence = row.LowConfidence(slices.Sorted(maps.Keys(r.Values)))
+		for _, part := range r.Parts {
+			r.LowConfidence = append(r.LowConfidence, row.LowConfidence(slices.Sorted(maps.Keys(part.Values)))...)
+		}
 		if r.Severity != SeverityWarn {
-			missed = missed || !r.Pass && r.Error == ""
-			unchecked = unchecked || r.Error != ""
+			missed = missed || r.Verdict == result.SLOFail
+			open = open || r.Verdict != result.SLOPass
 		}
 		results = append(results, r)
 	}
-	if missed || !unchecked {
+	if missed || !open {
 		row[col.SLOPass] = !missed
 	}
 	return results

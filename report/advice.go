@@ -1,9 +1,12 @@
 package report
 
 import (
+	"slices"
+
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
 )
@@ -13,8 +16,11 @@ func (s *summary) advise() []draw.Item {
 	var items []draw.Item
 	count := map[finding.Code]int{}
 	var codes []finding.Code
-	unchecked, few, impossible := 0, 0, 0
+	unchecked, undecided, few, impossible := 0, 0, 0, 0
 	for _, p := range s.points {
+		if slices.ContainsFunc(p.Objectives, func(o result.SLOResult) bool { return o.Verdict == result.SLOUndecided }) {
+			undecided++
+		}
 		if p.Few > 0 {
 			few++
 		}
@@ -31,7 +37,7 @@ func (s *summary) advise() []draw.Item {
 				}
 			}
 			for _, o := range t.Outcome.SLOs {
-				if o.Error != "" {
+				if o.Verdict == "" {
 					unchecked++
 				}
 			}
@@ -47,6 +53,9 @@ func (s *summary) advise() []draw.Item {
 	}
 	if unchecked > 0 {
 		items = append(items, draw.Item{Text: "an objective could not be checked, so its cells are undecided -> let a collector measure its column (collect), or take the objective out, and run the plan again"})
+	}
+	if undecided > 0 {
+		items = append(items, draw.Item{Text: "an objective is undecided (" + humanize.Plural(undecided, "cell") + "): too few requests, or requests that are too much alike -> raise load.requests, load.requests_per_worker or load.duration, or add repeats, which count together"})
 	}
 	if few > 0 {
 		items = append(items, draw.Item{Text: "a p95 of few requests is close to their maximum (" + humanize.Plural(few, "cell") + ") -> raise load.requests, load.requests_per_worker or load.duration"})

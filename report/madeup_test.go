@@ -230,7 +230,10 @@ func madeUpOutcome(t *testing.T, c compare.Cell, trial int, status string, args 
 				slo.Severity = "warn"
 			}
 			if key == "thin" {
-				slo.Pass, slo.LowConfidence = true, []string{strings.Fields(expr)[0]}
+				slo.LowConfidence = []string{strings.Fields(expr)[0]}
+			}
+			if slo.Verdict = result.SLOFail; key == "thin" {
+				slo.Verdict = result.SLOPass
 			}
 			name, v, _ := strings.Cut(last, "=")
 			slo.Values = result.Row{name: plainValue(v)}

@@ -83,6 +83,17 @@ func (r *Run) Rows() []result.Row {
 	return rows
 }
 
+// Outcomes are those of the trials that have one, in the order of Rows.
+func (r *Run) Outcomes() []*result.Outcome {
+	var outcomes []*result.Outcome
+	for _, t := range r.Trials {
+		if t.Outcome != nil {
+			outcomes = append(outcomes, t.Outcome)
+		}
+	}
+	return outcomes
+}
+
 // Attempts are the folders of the committed attempts, in the order of Rows.
 func (r *Run) Attempts() []string {
 	var dirs []string

@@ -20,6 +20,7 @@ import (
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/result/objective"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -81,6 +82,7 @@ func (r *Run) Summary(w io.Writer, style draw.Style) error {
 	d.Section("Unstable", s.unstable())
 	d.Section("Trials unlike the others of their cell (they count all the same)", s.outliers())
 	d.Section("Objectives that were not met", s.missed())
+	d.Section("Objectives that are undecided", s.undecided())
 	d.Section("Objectives that could not be checked", s.unchecked())
 	d.Section("INVALID: these numbers must not be used", s.invalid())
 	d.Section("Failed", s.failed(func(t compare.Trial) bool { return compare.Judge(t) == compare.FailedRun }))
@@ -220,65 +222,34 @@ func (s *summary) unstable() []draw.Item {
 	return items
 }
 
-// missed are the objectives that valid trials missed.
-func (s *summary) missed() []draw.Item {
-	return s.objectives(func(t compare.Trial, o result.SLOResult) string {
-		if o.Pass || o.Error != "" {
-			return ""
-		}
-		text := values(o.Values)
-		if o.Severity == compare.SeverityWarn {
-			text += " [warning only]"
-		}
-		if len(o.LowConfidence) > 0 {
-			text += fmt.Sprintf(" [on %s, too few for it]", humanize.Plural(int(t.Outcome.Row.Float(col.Completed)), "request"))
-		}
-		return text
-	})
-}
+// missed are the objectives that cells missed.
+func (s *summary) missed() []draw.Item { return s.objectives(result.SLOFail) }
 
-// unchecked are the objectives that could not be held against valid trials.
-func (s *summary) unchecked() []draw.Item {
-	return s.objectives(func(_ compare.Trial, o result.SLOResult) string {
-		if o.Error != "" && o.Severity == compare.SeverityWarn {
-			return o.Error + " [warning only]"
-		}
-		return o.Error
-	})
-}
+// undecided are those that there are too few requests for.
+func (s *summary) undecided() []draw.Item { return s.objectives(result.SLOUndecided) }
 
-// objectives are those of the valid trials of which say has something to say.
-func (s *summary) objectives(say func(compare.Trial, result.SLOResult) string) []draw.Item {
+// unchecked are the objectives that could not be held against cells.
+func (s *summary) unchecked() []draw.Item { return s.objectives("") }
+
+// objectives are those of a verdict, of all cells.
+func (s *summary) objectives(verdict string) []draw.Item {
 	var items []draw.Item
-	for _, t := range s.Trials {
-		if t.Outcome == nil || compare.Judge(t) == compare.Invalid {
-			continue
-		}
-		for _, o := range t.Outcome.SLOs {
-			if text := say(t, o); text != "" {
-				items = append(items, draw.Item{Text: fmt.Sprintf("%s: %s (%s): %s", s.label(t), o.Name, o.Expr, text)})
+	for _, p := range s.points {
+		for _, o := range p.Objectives {
+			if o.Verdict != verdict {
+				continue
 			}
+			text := fmt.Sprintf("%s: %s (%s): %s", p.Cell.Label, o.Name, o.Expr, objective.Why(o))
+			if o.Severity == compare.SeverityWarn {
+				text += " [warning only]"
+			}
+			if len(o.LowConfidence) > 0 && verdict != "" {
+				text += fmt.Sprintf(" [on %s, too few for it]", humanize.Plural(p.Fewest(), "request"))
+			}
+			items = append(items, draw.Item{Text: text})
 		}
 	}
 	return items
-}
-
-// values are the columns that an objective read. A value that was rounded for
-// people could look as if it had met the bound, so it has its digits.
-func values(v map[string]any) string {
-	names := make([]string, 0, len(v))
-	for name := range v {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for i, name := range names {
-		text := humanize.Figure(v[name])
-		if f, ok := v[name].(float64); ok {
-			text = fmt.Sprintf("%.6g", f)
-		}
-		names[i] = name + " = " + text
-	}
-	return strings.Join(names, ", ")
 }
 
 func (s *summary) invalid() []draw.Item {

@@ -10,6 +10,7 @@ import (
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/groups"
+	"sweep.dev/sweep/rundir"
 )
 
 // trust is what the numbers rest on, in a few lines: the run and the client that
@@ -21,6 +22,9 @@ func (s *summary) trust() []string {
 		if text != "" {
 			lines = append(lines, text)
 		}
+	}
+	if s.State.Manifest.Decide == rundir.DecidePoint {
+		lines = append(lines, "Objectives are decided by their values alone (--decide point): one that is met by little is missed in truth about as often.")
 	}
 	lines = append(lines, drifted(s.points)...)
 	return append(lines, s.thinObjectives()...)
@@ -92,7 +96,7 @@ func (s *summary) thinObjectives() []string {
 				byName[o.Name], order = b, append(order, o.Name)
 			}
 			b.trials++
-			if len(o.LowConfidence) > 0 && o.Error == "" {
+			if len(o.LowConfidence) > 0 && o.Verdict != "" {
 				b.thin++
 				b.columns = strings.Join(o.LowConfidence, ", ")
 			}

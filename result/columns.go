@@ -45,7 +45,7 @@ type Column struct {
 // Extra names the columns that depend on the plan.
 type Extra struct {
 	Axes []Column // one for every axis that is not a column already, in the plan's order
-	SLOs []string // names; each becomes the nullable Bool column slo_<name>
+	SLOs []string // names; each becomes the nullable column slo_<name>
 	// Roles are the roles of engines that have several; each adds the columns of
 	// the server for itself: <role>_requests_running_mean.
 	Roles []string
@@ -63,7 +63,7 @@ func Columns(x Extra) []Column {
 	after := slices.Concat(load(), latency(), steady(), probe(), server(), gpu(), cost(), client(), roles(x.Roles))
 	objectives := make([]Column, 0, len(x.SLOs))
 	for _, name := range x.SLOs {
-		objectives = append(objectives, nullable(col.OfSLO(name), Bool, "", "Whether the objective "+name+" was met; null where it could not be checked."))
+		objectives = append(objectives, nullable(col.OfSLO(name), String, "", "What the objective "+name+" comes to in this trial: pass, fail or undecided (too few requests to tell); null where it could not be checked."))
 	}
 	known := make(map[string]bool)
 	for _, c := range slices.Concat(before, outcome(), objectives, after) {

@@ -21,19 +21,22 @@ type SLOResult struct {
 	Name     string `json:"name"`
 	Expr     string `json:"expr"`
 	Severity string `json:"severity"` // fail or warn
-	Pass     bool   `json:"pass"`
 	// Verdict is pass, fail or undecided; "" where Error says why there is none.
 	Verdict string `json:"verdict,omitempty"`
 	// Error says why the check could not be made (a column was not measured).
 	Error string `json:"error,omitempty"`
 	// Values holds the columns that the expression reads, as measured.
 	Values Row `json:"values,omitempty"`
-	// LowConfidence are those of them that rest on too few requests: where they are
-	// decided by their value, another trial may well decide them otherwise.
+	// LowConfidence are those of them that a point reads and that rest on too few
+	// requests: another trial may well decide it otherwise.
 	LowConfidence []string `json:"low_confidence,omitempty"`
 	// Parts are what the expression joins by and, each decided by itself. None: a
 	// result of before, which is a point.
 	Parts []SLOPart `json:"parts,omitempty"`
+
+	// Pass is the verdict as results of before have it. [Outcome.Modern] makes Verdict
+	// of it, so that it is nil in what is read.
+	Pass *bool `json:"pass,omitempty"`
 }
 
 // An SLOPart is one part of an objective, with what decides it. Of a pooled part the
@@ -43,6 +46,9 @@ type SLOPart struct {
 	Rule    string `json:"rule"`
 	Verdict string `json:"verdict,omitempty"`
 	Error   string `json:"error,omitempty"`
+
+	// Values holds the columns that a point reads, as measured.
+	Values Row `json:"values,omitempty"`
 
 	// The comparison, of every rule but point: the column stands on the left.
 	Column string   `json:"column,omitempty"`
@@ -75,4 +81,22 @@ type SLOPart struct {
 	// part, if it goes on as it did; 0 where no number would.
 	MoreRequests int     `json:"more_requests,omitempty"`
 	MoreSeconds  float64 `json:"more_seconds,omitempty"`
+}
+
+// modern brings a result of before up to date.
+func (s *SLOResult) modern() {
+	if s.Pass == nil {
+		return
+	}
+	if s.Verdict == "" && s.Error == "" {
+		s.Verdict = verdictOf(*s.Pass)
+	}
+	s.Pass = nil
+}
+
+func verdictOf(pass bool) string {
+	if pass {
+		return SLOPass
+	}
+	return SLOFail
 }

@@ -94,7 +94,7 @@ func outcome() []Column {
 		nullable("findings", String, "", "Codes of what else a person should know, joined by commas."),
 		nullable("error_class", String, "", "Class of what made the trial fail."),
 		nullable("error", String, "", "What made the trial fail, in words."),
-		nullable("slo_pass", Bool, "", "Whether every objective of severity fail was met; null where there is none, or where none was missed and one could not be checked."),
+		nullable("slo_pass", Bool, "", "Whether every objective of severity fail is met; null where there is none, or where none is missed and one is undecided or could not be checked."),
 	}
 }
 

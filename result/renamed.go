@@ -128,6 +128,12 @@ func ofPlan(name string) bool {
 	return slices.ContainsFunc([]string{col.OfSLO(""), "arg_", "env_"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
+// ofObjective says whether a column is the verdict on one objective, which was a truth
+// value before.
+func ofObjective(name string) bool {
+	return name != col.SLOPass && strings.HasPrefix(name, col.OfSLO(""))
+}
+
 // row is a row with the names of today, wherever they stand.
 func (r renamer) row(row Row) Row {
 	out := make(Row, len(row))
@@ -140,6 +146,9 @@ func (r renamer) row(row Row) Row {
 			case name == col.LowConfidence && text != "":
 				v = strings.Join(r.names(strings.Split(text, ",")), ",")
 			}
+		}
+		if pass, ok := v.(bool); ok && ofObjective(name) {
+			v = verdictOf(pass)
 		}
 		out[name] = v
 	}
@@ -206,6 +215,7 @@ func (o *Outcome) Modern() {
 	o.Row[col.Method] = int64(1)
 	for i := range o.SLOs {
 		s := &o.SLOs[i]
+		s.modern()
 		s.LowConfidence = r.names(s.LowConfidence)
 		if s.Values != nil {
 			s.Values = r.row(s.Values)
@@ -241,6 +251,9 @@ func Modern(cols []Column, method int) []Column {
 	for _, c := range cols {
 		before := c.Name
 		c.Name = r.name(before)
+		if ofObjective(c.Name) {
+			c.Type = String
+		}
 		c.Tier = tier(c, before)
 		out = append(out, c)
 		if c.Name == col.SpecDigest {

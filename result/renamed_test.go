@@ -66,11 +66,12 @@ func TestOutcome_Modern(t *testing.T) {
 			"p95_ttft_ms": 3.0, "p95_ttft_ms_plateau": 2.0, "p95_ttft_ms_censored": 4.0,
 			"throughput_tok_s": 10.0, "throughput_tok_s_plateau": 11.0,
 			"p50_schedule_lag_ms": 0.5, "p50_schedule_lag_ms_plateau": 0.25,
+			"slo_a": true, "slo_b": false, "slo_c": nil, "slo_pass": false,
 			"low_confidence":                  "p95_ttft_ms,p99_e2e_ms_plateau",
 			"server_percentile_bounds":        "server_p50_queue_ms < 300, server_p99_ttft_ms 1000 to 2500",
 			"worker_server_percentile_bounds": "worker_server_p50_queue_ms < 300",
 		},
-		SLOs: []SLOResult{{Name: "a", Values: Row{"gpu_power_mean_w": 1.0, "p95_ttft_ms": 3.0}, LowConfidence: []string{"p95_ttft_ms"}}, {Name: "b"}},
+		SLOs: []SLOResult{{Name: "a", Values: Row{"gpu_power_mean_w": 1.0, "p95_ttft_ms": 3.0}, LowConfidence: []string{"p95_ttft_ms"}, Pass: new(true)}, {Name: "b", Pass: new(false)}, {Name: "c", Pass: new(false), Error: "not measured"}},
 	}
 	o.Modern()
 	want := Outcome{
@@ -79,13 +80,14 @@ func TestOutcome_Modern(t *testing.T) {
 			"p95_ttft_ms_whole": 3.0, "p95_ttft_ms_completed": 2.0, "p95_ttft_ms_censored": 4.0,
 			"throughput_tok_s_whole": 10.0, "throughput_tok_s": 11.0,
 			"p50_schedule_lag_ms_whole": 0.5, "p50_schedule_lag_ms": 0.25,
+			"slo_a": "pass", "slo_b": "fail", "slo_c": nil, "slo_pass": false,
 			"low_confidence":                  "p95_ttft_ms_whole,p99_e2e_ms_completed",
 			"server_percentile_bounds":        "p50_server_queue_ms < 300, p99_server_ttft_ms 1000 to 2500",
 			"worker_server_percentile_bounds": "worker_p50_server_queue_ms < 300",
 		},
 		SLOs: []SLOResult{
-			{Name: "a", Values: Row{"mean_gpu_power_w": 1.0, "p95_ttft_ms_whole": 3.0}, LowConfidence: []string{"p95_ttft_ms_whole"}},
-			{Name: "b"},
+			{Name: "a", Values: Row{"mean_gpu_power_w": 1.0, "p95_ttft_ms_whole": 3.0}, LowConfidence: []string{"p95_ttft_ms_whole"}, Verdict: SLOPass},
+			{Name: "b", Verdict: SLOFail}, {Name: "c", Error: "not measured"},
 		},
 	}
 	if diff := cmp.Diff(want, o); diff != "" {

@@ -19,7 +19,7 @@ func TestRow_comesBackFromJSONWithItsTypes(t *testing.T) {
 		"gpu": "RTX \"2000\" <Ada>\n", "concurrency": int64(8), "request_rate": 4.0, "throughput_tok_s": 1e21,
 		"error_rate": 0.0, "simulated": true, "started_at": at.UTC(), "p50_ttft_ms": nil,
 		"output_tokens": int64(1<<53 + 1), "p95_ttft_ms": math.Inf(1), "p90_ttft_ms": math.Copysign(0, -1),
-		"arg_ratio": 2.0, "arg_max_num_seqs": int64(64), "arg_dtype": "2026-03-04T05:06:07Z", "slo_smooth": false,
+		"arg_ratio": 2.0, "arg_max_num_seqs": int64(64), "arg_dtype": "2026-03-04T05:06:07Z", "slo_smooth": "undecided",
 	}
 	in := Outcome{CellID: "c", Row: Row{}, StartedAt: at, FinishedAt: at}
 	maps.Copy(in.Row, want)

@@ -22,7 +22,12 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/objective"
+	"sweep.dev/sweep/result/summary"
+	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/stopping"
+	"sweep.dev/sweep/store"
 )
 
 // ErrUnusable is a directory of which nothing can be taken over: it is no run
@@ -182,7 +187,13 @@ func (s *Source) Into(ctx context.Context, d *rundir.Dir, st *rundir.State) erro
 		if _, done := st.Committed[t.Key]; done {
 			continue
 		}
-		err := d.TakeOver(ctx, s.Dir, t.Commit, func(o *result.Outcome) error { return s.conclude(t.cell, o) })
+		err := d.TakeOver(ctx, s.Dir, t.Commit, func(o *result.Outcome) error {
+			decides, err := s.decides(st.Manifest, t, o)
+			if err != nil {
+				return err
+			}
+			return s.conclude(t.cell, o, decides)
+		})
 		if err != nil {
 			return fmt.Errorf("reuse %s: %w", s.Dir, err)
 		}
@@ -190,9 +201,40 @@ func (s *Source) Into(ctx context.Context, d *rundir.Dir, st *rundir.State) erro
 	return d.Append(ctx, "reused", map[string]any{"dir": s.Dir, "run_id": s.Manifest.RunID, "trials": len(s.trials)})
 }
 
+// decides is what of a trial decides the plan's objectives: its requests, which need not
+// be those that decided the other plan's. It is nil in a run that decides by values
+// alone.
+func (s *Source) decides(into rundir.Manifest, t trial, o *result.Outcome) (*objective.Trial, error) {
+	if into.Decide != rundir.DecideBound || len(s.plan.SLO) == 0 {
+		return nil, nil
+	}
+	name := filepath.Join(rundir.AttemptDir(s.Dir, t.Commit), layout.Requests)
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // read only
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var requests []result.Request
+	for r, err := range store.ReadRequests(f, st.Size()) {
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		requests = append(requests, r.Request)
+	}
+	by, _ := o.Row[col.EndedBy].(string)
+	return objective.Of(requests, summary.Options{
+		Open: t.cell.Load.Open(), Goodput: s.plan.Goodput.Bounds(), EndedEarly: stopping.Cancels(by),
+		Span: timeline.Assign(requests, t.cell.Load.Concurrency),
+	}), nil
+}
+
 // conclude makes an outcome one of the plan: with the plan's price and objectives,
 // and with the mark of where it is from.
-func (s *Source) conclude(cell plan.Cell, o *result.Outcome) (err error) {
+func (s *Source) conclude(cell plan.Cell, o *result.Outcome, decides *objective.Trial) (err error) {
 	row := maps.Clone(o.Row)
 	row[col.ReusedFrom] = filepath.Base(s.Dir)
 	if row[col.PriceSource] != result.PriceProvider {
@@ -213,7 +255,7 @@ func (s *Source) conclude(cell plan.Cell, o *result.Outcome) (err error) {
 			delete(row, name)
 		}
 	}
-	o.SLOs = s.plan.Objectives(row)
+	o.SLOs = s.plan.Objectives(row, decides)
 	o.Row, err = row.Conform(columns)
 	return err
 }

@@ -83,6 +83,9 @@ type Manifest struct {
 	// Reuse is the run directory, absolute, of which equal trials are taken over
 	// before anything is measured; see State.Reused.
 	Reuse string `json:"reuse,omitempty"`
+	// Decide is how objectives are decided: DecideBound or DecidePoint; "" in a run of
+	// before, which had values alone.
+	Decide string `json:"decide,omitempty"`
 	// Engines are the engine profiles that came with the plan, by which a resume
 	// knows the same engines wherever their files are by then.
 	Engines []Text `json:"engines,omitempty"`
@@ -94,6 +97,12 @@ type Manifest struct {
 	CreatedAt time.Time `json:"created_at"`
 	Trials    int       `json:"trials"` // planned
 }
+
+// How the objectives of a run are decided.
+const (
+	DecideBound = "bound" // by bounds on what was measured
+	DecidePoint = "point" // by the values of their columns alone
+)
 
 // A Text is a small file that a run keeps.
 type Text struct {

@@ -14,6 +14,8 @@ import (
 type Table struct {
 	Columns []result.Column
 	Rows    []result.Row
+	// Objectives are those of each cell over all its valid trials, by the cell's id.
+	Objectives map[string][]result.SLOResult
 	// Requests and Samples name the Parquet files of the committed attempts,
 	// in the order of Rows, for sinks that join them.
 	Requests []string

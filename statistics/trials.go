@@ -75,7 +75,7 @@ func outliers(l *Lab) Table {
 				rows[i][column] = v
 			}
 		}
-		_, table := groups.Of(result.Columns(result.Extra{}), rows)
+		_, table := groups.Of(result.Columns(result.Extra{}), rows, nil)
 		text, _ := table[0][groups.OutlierTrials].(string)
 		if slow > 0 {
 			return slices.Contains(strings.Split(text, ","), "0:"+col.ThroughputTokS)

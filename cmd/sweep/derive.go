@@ -12,6 +12,7 @@ import (
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/objective"
 	"sweep.dev/sweep/sinks"
 )
 
@@ -25,7 +26,7 @@ func derive(ctx context.Context, j job) (*report.Run, error) {
 	if j.calibration != nil {
 		run.Calibration = j.calibration.Lines()
 	}
-	table := sinks.Table{Columns: run.Resolved.Columns, Rows: run.Rows(), Attempts: run.Attempts()}
+	table := sinks.Table{Columns: run.Resolved.Columns, Rows: run.Rows(), Objectives: objective.OfCells(run.Outcomes()), Attempts: run.Attempts()}
 	for _, dir := range table.Attempts {
 		table.Requests = append(table.Requests, filepath.Join(dir, layout.Requests))
 		table.Samples = append(table.Samples, filepath.Join(dir, layout.Samples))

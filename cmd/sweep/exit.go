@@ -35,10 +35,10 @@ var exitDocs = []struct {
 	code int
 	doc  string
 }{
-	{exitOK, "every cell ran, is valid and met its SLOs"},
+	{exitOK, "every cell ran and is valid, and no SLO failed; some may be undecided"},
 	{exitInternal, "internal error"},
 	{exitUsage, "usage, or the plan is wrong"},
-	{exitIncomplete, "incomplete: cells failed, were invalid or were interrupted"},
+	{exitIncomplete, "incomplete: cells failed, were invalid or were interrupted, an SLO could not be checked, or with --strict is undecided"},
 	{exitCleanup, "clean-up not verified: something may still be running or billing"},
 	{exitBudget, "the budget, the time for the run or a pod's lifetime was reached"},
 	{exitLocked, "the run directory is locked by another run"},

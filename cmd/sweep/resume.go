@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,6 +112,10 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 			"a prompt file, an environment variable or plan.yaml itself has changed; put it back, or start a new run",
 		}}
 	}
+	// A run of before, which does not say it, had points.
+	if as, want := cmp.Or(m.Decide, rundir.DecidePoint), c.String("decide"); want != "" && want != as {
+		return &usage{fmt.Errorf("--decide %s: the objectives of %s are decided by %s, and a run goes on as it began", want, dir, as)}
+	}
 	fx, err := a.effects(shared(c)...)
 	if err != nil {
 		return err
@@ -141,7 +146,7 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	if state.Warning != "" {
 		a.say("sweep: %s", state.Warning)
 	}
-	j := job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only, retry: retry}
+	j := job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only, retry: retry, strict: c.Bool("strict")}
 	if err := j.takeOver(ctx, source); err != nil {
 		return errors.Join(err, d.Close())
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -31,6 +32,7 @@ import (
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/objective"
 	"sweep.dev/sweep/reuse"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/serving"
@@ -43,12 +45,21 @@ func runFlags() []cli.Flag {
 		calibrateFlag(),
 		&cli.StringFlag{Name: "client", Usage: "which client sends: `KIND` is auto, std (net/http) or fast (plain HTTP/1.1)", DefaultText: "load.client of the plan", Validator: clientKind},
 		&cli.IntFlag{Name: "parallel", Usage: "run `N` deployments at once; they share this machine's client", Value: 1, Validator: positive[int]},
+		&cli.StringFlag{Name: "decide", Usage: "how objectives are decided: by a `RULE` of bound (whether the requests leave no doubt) or point (the values alone); a resumed run goes on as it began", Validator: decideRule, DefaultText: rundir.DecideBound},
+		&cli.BoolFlag{Name: "strict", Usage: "an undecided objective is exit 3 and not 0"},
 		&cli.BoolFlag{Name: "fail-fast", Usage: "stop at the first trial that failed or is INVALID"},
 		&cli.DurationFlag{Name: "max-time", Usage: "stop measuring after `DURATION` and tear down (exit 5)", Validator: positive[time.Duration], DefaultText: "no bound"},
 		&cli.StringFlag{Name: "events", Usage: "write every event as a JSON line to `FILE` (- is stdout)"},
 		&cli.BoolFlag{Name: "share", Usage: "let all users of this machine read the run's files (0644, folders 0755) instead of its owner alone"},
 		&cli.BoolFlag{Name: "json", Usage: "print the rows as JSON instead of the summary"},
 	}, rentFlags()...)
+}
+
+func decideRule(rule string) error {
+	if rule != rundir.DecideBound && rule != rundir.DecidePoint {
+		return fmt.Errorf("want bound or point, got %q", rule)
+	}
+	return nil
 }
 
 func clientKind(kind string) error {
@@ -97,6 +108,7 @@ type job struct {
 	path    string
 	only    func(plan.Cell) (bool, error)
 	retry   []string
+	strict  bool // an undecided objective is no success
 
 	calibration *calibrate.Result // of the client; nil if it was not calibrated
 }
@@ -111,7 +123,7 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 		return err
 	}
 	a.warnOfScale(path, made)
-	j := job{plan: p, plugins: made, state: &rundir.State{}, only: only}
+	j := job{plan: p, plugins: made, state: &rundir.State{}, only: only, strict: c.Bool("strict")}
 	var source *reuse.Source
 	if from := c.String("reuse"); from != "" {
 		source, err = a.openReuse(from, p, only, c.String("client"), "--reuse names a run directory, which sweep run printed first")
@@ -154,6 +166,7 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 		RunID: newRunID(), Plan: p.Name, PlanPath: abs, PlanDir: planDir, PlanDigest: p.Digest(),
 		Set: c.StringSlice("set"), AllowEnv: allowEnv(c), MaxCells: c.Int("max-cells"), Engines: kept(p.EngineTexts()),
 		Only: c.String("only"), Owner: owner(), Version: version(), Method: result.Method, Host: hostname(), CreatedAt: time.Now().UTC(), Variables: p.Variables(),
+		Decide: cmp.Or(c.String("decide"), rundir.DecideBound),
 	}
 	if source != nil {
 		m.Reuse = source.Dir
@@ -389,11 +402,15 @@ func (a *app) verdict(j job, run *report.Run, rep executor.Report, err error) er
 	case err != nil:
 		return failed(exitIncomplete, err)
 	}
-	broken, invalid, missed := count(run)
+	broken, invalid := count(run)
+	missed, undecided, unchecked := objectives(run)
 	switch {
-	case rep.Missing > 0 || broken > 0 || invalid > 0:
-		if broken+invalid > 0 {
+	case rep.Missing > 0 || broken > 0 || invalid > 0 || unchecked > 0 || j.strict && undecided > 0:
+		switch {
+		case broken+invalid > 0:
 			resume = fmt.Sprintf("sweep resume --retry invalid,failed %s", dir)
+		case rep.Missing == 0: // nothing to go on with
+			resume = fmt.Sprintf("sweep cells %s", dir)
 		}
 		a.next(resume)
 		return &statusError{exitIncomplete, nil}
@@ -412,28 +429,37 @@ func isBudget(cause error) bool {
 
 func (a *app) next(command string) { fmt.Fprintf(a.err, "next: %s\n", command) }
 
-// count is what the outcomes of a run mean for its exit code.
-func count(run *report.Run) (failed, invalid, missed int) {
-	for _, t := range run.Trials {
-		if t.Outcome == nil {
-			continue
-		}
-		switch t.Outcome.Row[col.Status] {
+// count is how many trials of a run have no numbers to use.
+func count(run *report.Run) (failed, invalid int) {
+	for _, o := range run.Outcomes() {
+		switch o.Row[col.Status] {
 		case result.StatusFailed:
-			if !t.Outcome.StartFailure || !run.Resolved.RecordStarts {
+			if !o.StartFailure || !run.Resolved.RecordStarts {
 				failed++
 			}
 		case result.StatusInvalid:
 			invalid++
 		}
-		for _, s := range t.Outcome.SLOs {
-			if !s.Pass && s.Severity != plan.SeverityWarn {
+	}
+	return failed, invalid
+}
+
+// objectives are how many of severity fail the cells of a run do not meet, by why.
+func objectives(run *report.Run) (missed, undecided, unchecked int) {
+	for _, cell := range objective.OfCells(run.Outcomes()) {
+		for _, o := range cell {
+			switch {
+			case o.Severity == plan.SeverityWarn:
+			case o.Verdict == result.SLOFail:
 				missed++
-				break
+			case o.Verdict == result.SLOUndecided:
+				undecided++
+			case o.Verdict == "":
+				unchecked++
 			}
 		}
 	}
-	return failed, invalid, missed
+	return missed, undecided, unchecked
 }
 
 // resolve is plan.resolved.json: the plan with its defaults, and its cells: of

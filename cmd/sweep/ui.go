@@ -269,8 +269,20 @@ func outcomeWords(e event.Event, refused string) (string, compare.Verdict) {
 		return text + fmt.Sprintf(", INVALID (%v)", e.Row[col.InvalidReasons]), compare.Invalid
 	case e.Row[col.SLOPass] == false:
 		return text + ", SLO failed", compare.Missed
+	case undecided(e.Row):
+		return text + ", SLO undecided", compare.Undecided
 	}
 	return text, ""
+}
+
+// undecided says whether an objective of a row is undecided.
+func undecided(row result.Row) bool {
+	for column, v := range row {
+		if strings.HasPrefix(column, col.OfSLO("")) && v == result.SLOUndecided {
+			return true
+		}
+	}
+	return false
 }
 
 // An eventLog writes events as JSON lines. A nil one writes none.

@@ -37,6 +37,7 @@ type Config struct {
 	Inputs      *workload.Inputs
 	Client      string            // which driver sends, in place of the plan's choice; ""
 	Calibration *calibrate.Result // nil: the client was not calibrated
+	ByPoint     bool              // objectives are decided by their values alone
 	ClientHost  string
 	Mask        secret.Mask       // for all that servers and collectors say
 	Emit        func(event.Event) // may be called by several goroutines

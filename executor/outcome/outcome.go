@@ -21,6 +21,7 @@ import (
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/result/objective"
 	"sweep.dev/sweep/result/summary"
 	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/serving"
@@ -44,6 +45,7 @@ type Trial struct {
 	ClientHost  string
 	Calibration *calibrate.Result // nil: the client was not calibrated
 	Simulated   bool              // the backend says that its servers make up their numbers
+	ByPoint     bool              // objectives are decided by their values alone
 	TimeScale   *float64          // simulated seconds in a real one, of all servers of the backend; nil: it does not say
 }
 
@@ -142,7 +144,11 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 		}
 		row[col.InvalidReasons] = codes(o.Invalid)
 		o.Findings = append(o.Findings, reconcile.Findings(row, m.Requests)...)
-		o.SLOs = t.Plan.Objectives(row)
+		var decides *objective.Trial
+		if !t.ByPoint {
+			decides = objective.Of(m.Requests, summaryOptions(&t, &m))
+		}
+		o.SLOs = t.Plan.Objectives(row, decides)
 	}
 	invalid := map[finding.Code]bool{finding.EngineRestarted: true, finding.GPUIdle: !anyCompleted(m.Requests)}
 	for _, f := range o.Invalid {
@@ -291,11 +297,7 @@ func price(row result.Row, t *Trial, terms backends.Terms) {
 }
 
 func summaryOptions(t *Trial, m *Measured) summary.Options {
-	o := summary.Options{Open: t.Cell.Load.Open(), Span: m.Span, EndedEarly: m.Ended.Cancel}
-	if g := t.Plan.Goodput; g != nil {
-		o.Goodput = &summary.Goodput{TTFT: g.TTFT, TPOT: g.TPOT, E2E: g.E2E}
-	}
-	return o
+	return summary.Options{Open: t.Cell.Load.Open(), Span: m.Span, EndedEarly: m.Ended.Cancel, Goodput: t.Plan.Goodput.Bounds()}
 }
 
 func lastLines(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }

@@ -112,10 +112,10 @@ func TestParse_simple(t *testing.T) {
 		t.Errorf("second cell = %+v", c)
 	}
 	row := map[string]any{"p95_ttft_ms": 150.0}
-	if r := p.SLO[0].Evaluate(row); !r.Pass || r.Values["p95_ttft_ms"] != 150.0 {
+	if r := p.SLO[0].Evaluate(row, nil, 0.95); r.Verdict != "pass" || r.Values["p95_ttft_ms"] != 150.0 {
 		t.Errorf("slo = %+v", r)
 	}
-	if r := p.SLO[0].Evaluate(nil); r.Pass || r.Error == "" {
+	if r := p.SLO[0].Evaluate(nil, nil, 0.95); r.Verdict != "" || r.Error == "" {
 		t.Errorf("slo without a value = %+v", r)
 	}
 	f, err := p.Filter(`gpu == "t4" && concurrency in [4, 8]`)

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"sweep.dev/sweep/result"
@@ -22,6 +23,8 @@ type Point struct {
 	// they are too few for one; else 0.
 	Few int
 
+	// Objectives are those of the cell over its valid trials together.
+	Objectives []result.SLOResult
 	// Group is the row of the cell in the groups table; nil if no trial has an outcome.
 	Group result.Row
 
@@ -73,15 +76,23 @@ func (p *Point) Mark(column string) string {
 	return fmt.Sprintf(" (%d)", few)
 }
 
-// judge is the worst verdict on a valid trial, or where no trial is valid, on
-// the one that came furthest.
+// Fewest is the least number of completed requests of a trial that counts.
+func (p *Point) Fewest() int {
+	fewest := math.MaxInt
+	for _, t := range p.Counting() {
+		fewest = min(fewest, int(t.Outcome.Row.Float(col.Completed)))
+	}
+	return fewest
+}
+
+// judge is what the objectives come to over all valid trials together, or where no
+// trial is valid, the verdict on the one that came furthest. A cell whose objectives
+// are met is as unstable as any of its trials.
 func (p *Point) judge() {
-	order := map[Verdict]int{Acceptable: 1, Unstable: 2, Undecided: 3, Missed: 4}
-	without := Pending
+	without, unstable := Pending, ""
 	rank := map[Verdict]int{Pending: 0, Skipped: 1, FailedRun: 2, NoStart: 3, Invalid: 4}
 	for _, t := range p.Trials {
-		v, why := judge(t.Outcome)
-		if order[v] == 0 {
+		if v := standing(t.Outcome); v != "" {
 			if rank[v] > rank[without] {
 				without = v
 			}
@@ -91,13 +102,16 @@ func (p *Point) judge() {
 		if n := few(t.Outcome.Row); n > 0 && (p.Few == 0 || n < p.Few) {
 			p.Few = n
 		}
-		if order[v] > order[p.Verdict] {
-			p.Verdict, p.Why = v, why
+		if unstable == "" {
+			unstable = jitter(t.Outcome.Row)
 		}
 	}
 	if p.Valid == 0 {
 		p.Verdict = without
 		return
+	}
+	if p.Verdict, p.Why = met(p.Objectives); p.Verdict == Acceptable && unstable != "" {
+		p.Verdict, p.Why = Unstable, unstable
 	}
 	if spread := p.Spread(TokenRate); p.Verdict == Acceptable && spread > spreadBound {
 		p.Verdict = Unstable
@@ -112,8 +126,8 @@ type hole struct {
 	n, all int     // so many trials of all are of this kind and reason
 }
 
-// hole is that of a point: one of its trials is INVALID, failed, pending or
-// undecided. A point has none if it passes, misses an objective in any trial, was
+// hole is that of a point: one of its trials is INVALID, failed or pending, or its
+// objectives are undecided. A point has none if it passes, misses an objective, was
 // skipped, or did not start in a plan that records that. It is of the kind of the
 // first such trial, and pending only if all of them are.
 func (p *Point) hole(recordStarts bool) hole {
@@ -122,9 +136,9 @@ func (p *Point) hole(recordStarts bool) hole {
 		return first
 	}
 	for _, t := range p.Trials {
-		v, why := judge(t.Outcome)
+		v, why := standing(t.Outcome), ""
 		switch {
-		case v == Pending || v == Undecided:
+		case v == Pending:
 		case v == Invalid:
 			why, _ = t.Outcome.Row[col.InvalidReasons].(string)
 		case v == FailedRun || v == NoStart && !recordStarts:
@@ -138,6 +152,9 @@ func (p *Point) hole(recordStarts bool) hole {
 		case v == first.kind && why == first.why:
 			first.n++
 		}
+	}
+	if p.Verdict == Undecided && (first.kind == "" || first.kind == Pending) {
+		return hole{kind: Undecided, why: p.Why, n: len(p.Trials), all: len(p.Trials)}
 	}
 	return first
 }

@@ -11,6 +11,7 @@ import (
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/groups"
+	"sweep.dev/sweep/result/objective"
 )
 
 // A Set is the cells of a run, judged, and what can be concluded from them. It is a
@@ -92,19 +93,21 @@ func (s *Set) Answers(questions ...Question) []Claim {
 // judge makes the points, in the plan's order.
 func (s *Set) judge() {
 	var rows []result.Row
+	var outcomes []*result.Outcome
 	for _, t := range s.in.Trials {
 		if t.Outcome != nil {
-			rows = append(rows, t.Outcome.Row)
+			rows, outcomes = append(rows, t.Outcome.Row), append(outcomes, t.Outcome)
 		}
 	}
+	objectives := objective.OfCells(outcomes)
 	byCell := map[any]result.Row{}
-	_, grouped := groups.Of(s.in.Columns, rows)
+	_, grouped := groups.Of(s.in.Columns, rows, objectives)
 	for _, row := range grouped {
 		byCell[row[col.CellID]] = row
 	}
 	for _, t := range s.in.Trials {
 		if n := len(s.Points); n == 0 || s.Points[n-1].Cell.ID != t.Cell.ID {
-			s.Points = append(s.Points, &Point{Cell: t.Cell, Group: byCell[t.Cell.ID]})
+			s.Points = append(s.Points, &Point{Cell: t.Cell, Group: byCell[t.Cell.ID], Objectives: objectives[t.Cell.ID]})
 		}
 		p := s.Points[len(s.Points)-1]
 		p.Trials = append(p.Trials, t)

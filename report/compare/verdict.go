@@ -18,7 +18,7 @@ const (
 	SweetSpot  Verdict = "sweet spot" // of a cell only
 	Acceptable Verdict = "acceptable"
 	Unstable   Verdict = "unstable"
-	Undecided  Verdict = "undecided" // no objective was missed, and one could not be checked
+	Undecided  Verdict = "undecided" // no objective was missed, and one is undecided or could not be checked
 	Missed     Verdict = "SLO failed"
 	Invalid    Verdict = "INVALID"
 	NoStart    Verdict = "did not start"
@@ -45,7 +45,7 @@ const (
 // Rules says how verdicts are reached, in the words that every summary prints.
 var Rules = []string{
 	"acceptable: valid, and every objective of severity fail is met",
-	"undecided: valid, no objective of severity fail is missed, and one could not be checked",
+	"undecided: valid, no objective of severity fail is missed, and one has too few requests to tell, or could not be checked",
 	fmt.Sprintf("unstable: acceptable, but the p95 of TTFT or TPOT is more than %.0f times its p50 (and above %.0f ms), or tokens/s differ between trials by more than %.0f %% (sd / mean)",
 		jitterBound, jitterFloorMS, 100*spreadBound),
 	fmt.Sprintf("sweet spot: of the acceptable cells that differ in concurrency or request rate alone, the one of the least load that gives %.0f %% of the most tokens/s among them", 100*kneeShare),
@@ -62,45 +62,69 @@ func Judge(t Trial) Verdict {
 // judge is the verdict on an outcome, and the reason of an unstable or undecided
 // one.
 func judge(o *result.Outcome) (v Verdict, why string) {
+	if v := standing(o); v != "" {
+		return v, ""
+	}
+	if v, why = met(o.SLOs); v != Acceptable {
+		return v, why
+	}
+	if why := jitter(o.Row); why != "" {
+		return Unstable, why
+	}
+	return Acceptable, ""
+}
+
+// standing is why the numbers of an outcome do not count; "" where they do.
+func standing(o *result.Outcome) Verdict {
 	if o == nil {
-		return Pending, ""
+		return Pending
 	}
 	switch o.Row[col.Status] {
 	case result.StatusOK:
+		return ""
 	case result.StatusInvalid:
-		return Invalid, ""
+		return Invalid
 	case result.StatusSkipped:
-		return Skipped, ""
-	default:
-		if o.StartFailure {
-			return NoStart, ""
-		}
-		return FailedRun, ""
+		return Skipped
 	}
-	unchecked := ""
-	for _, s := range o.SLOs {
+	if o.StartFailure {
+		return NoStart
+	}
+	return FailedRun
+}
+
+// met is what objectives come to: Missed, Undecided with the first that is why, or
+// Acceptable.
+func met(objectives []result.SLOResult) (v Verdict, why string) {
+	v = Acceptable
+	for _, s := range objectives {
 		switch {
-		case s.Pass || s.Severity == SeverityWarn:
-		case s.Error == "":
+		case s.Verdict == result.SLOPass || s.Severity == SeverityWarn:
+		case s.Verdict == result.SLOFail:
 			return Missed, ""
-		case unchecked == "":
-			unchecked = s.Name
+		case v == Acceptable:
+			v, why = Undecided, s.Name+" is undecided"
+			if s.Verdict == "" {
+				why = s.Name + " could not be checked"
+			}
 		}
 	}
-	if unchecked != "" {
-		return Undecided, unchecked + " could not be checked"
-	}
+	return v, why
+}
+
+// jitter is how far a p95 of a row is from its p50, where that is too far; else "".
+func jitter(row result.Row) string {
 	for _, l := range []string{"ttft", "tpot"} {
-		p50, p95 := o.Row.Float(col.Latency("p50", l)), o.Row.Float(col.Latency("p95", l))
+		p50, p95 := row.Float(col.Latency("p50", l)), row.Float(col.Latency("p95", l))
 		if p50 > 0 && p95 > jitterFloorMS && p95 > jitterBound*p50 {
 			why := fmt.Sprintf("the p95 of %s, %s ms, is %.1f times its p50, %s ms", strings.ToUpper(l), humanize.Figure(p95), p95/p50, humanize.Figure(p50))
-			if n := few(o.Row); n > 0 {
+			if n := few(row); n > 0 {
 				why += fmt.Sprintf(" (%s)", humanize.Plural(n, "request"))
 			}
-			return Unstable, why
+			return why
 		}
 	}
-	return Acceptable, ""
+	return ""
 }
 
 // SeverityWarn is the severity of an objective whose miss is only reported.

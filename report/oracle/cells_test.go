@@ -129,9 +129,9 @@ func (e *experiment) kind(row result.Row) string {
 	for name, fails := range e.objectives {
 		switch met := row["slo_"+name]; {
 		case !fails:
-		case met == nil:
+		case met == nil || met == "undecided":
 			open = true
-		case met == false:
+		case met == "fail":
 			return missed
 		}
 	}

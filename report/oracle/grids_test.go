@@ -164,13 +164,24 @@ func (e *experiment) run(r *rand.Rand) {
 				case chance(r, nulls):
 					row["slo_"+name] = nil
 				case name == "responsive":
-					row["slo_"+name] = load < 20 || chance(r, 0.4)
+					row["slo_"+name] = verdict(r, load < 20 || chance(r, 0.4))
 				default:
-					row["slo_"+name] = chance(r, 0.93)
+					row["slo_"+name] = verdict(r, chance(r, 0.93))
 				}
 			}
 		}
 	}
+}
+
+// verdict is that on an objective; some are undecided.
+func verdict(r *rand.Rand, met bool) string {
+	switch {
+	case chance(r, 0.05):
+		return "undecided"
+	case met:
+		return "pass"
+	}
+	return "fail"
 }
 
 func (e *experiment) measure(r *rand.Rand, row result.Row, load, speed, knee, noise float64) {
@@ -240,9 +251,7 @@ func (e *experiment) outcome(c *cell, trial int, row result.Row) *result.Outcome
 		if !e.objectives[name] {
 			s.Severity = "warn"
 		}
-		if met, ok := row["slo_"+name].(bool); ok {
-			s.Pass = met
-		} else {
+		if s.Verdict, _ = row["slo_"+name].(string); s.Verdict == "" {
 			s.Error = "not measured: " + name
 		}
 		o.SLOs = append(o.SLOs, s)

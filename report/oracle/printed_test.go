@@ -146,19 +146,30 @@ func (e *experiment) counts(d document, want map[string]statement) []string {
 		}
 		return nil
 	})
-	objectives := func(is func(met any) bool) func(*cell, int) []string {
+	// Without counts of requests an objective is as bad as in its worst trial.
+	objectives := func(want any) func(*cell, int) []string {
 		return func(c *cell, i int) []string {
 			var names []string
 			for _, name := range e.order {
-				if row := c.trials[i]; row != nil && row["status"] == "ok" && is(row["slo_"+name]) {
-					names = append(names, trial(c, i)+name)
+				seen := map[any]bool{}
+				for _, row := range c.valid() {
+					seen[row["slo_"+name]] = true
+				}
+				for _, verdict := range []any{"fail", nil, "undecided", "pass"} {
+					if seen[verdict] {
+						if verdict == want && i == 0 {
+							names = append(names, c.label()+": "+name)
+						}
+						break
+					}
 				}
 			}
 			return names
 		}
 	}
-	hold("Objectives that were not met", objectives(func(met any) bool { return met == false }))
-	hold("Objectives that could not be checked", objectives(func(met any) bool { return met == nil }))
+	hold("Objectives that were not met", objectives("fail"))
+	hold("Objectives that are undecided", objectives("undecided"))
+	hold("Objectives that could not be checked", objectives(nil))
 	rows, simulated := 0, 0
 	for _, c := range e.cells {
 		for _, row := range c.trials {

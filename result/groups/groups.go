@@ -43,14 +43,20 @@ const (
 // A trial without a value has no part in a figure; one with an infinite value makes
 // the figure nil.
 // The figures of percentiles are over the trials' own percentiles, not
-// percentiles of all their requests together.
-func Of(cols []result.Column, rows []result.Row) ([]result.Column, []result.Row) {
+// percentiles of all their requests together. The objectives are those of the cells by
+// their ids, over all their trials together.
+func Of(cols []result.Column, rows []result.Row, objectives map[string][]result.SLOResult) ([]result.Column, []result.Row) {
 	keys := groupKeys(cols)
 	out := append(slices.Clone(keys),
 		result.Column{Name: trialsColumn, Type: result.Int, Unit: "trials", Doc: "Trials of the cell."},
 		result.Column{Name: validColumn, Type: result.Int, Unit: "trials", Doc: "Those whose numbers may be used; the figures are over them."},
 		nullable(OutlierTrials, result.String, "", "Valid trials that are unlike the others, with the figure by which they are: trial:figure, joined by commas. None is left out."),
 	)
+	for _, c := range cols {
+		if c.Name != col.SLOPass && strings.HasPrefix(c.Name, col.OfSLO("")) {
+			out = append(out, nullable(c.Name, result.String, "", "What the objective comes to over all valid trials of the cell together: pass, fail or undecided; null where it could not be checked."))
+		}
+	}
 	var figures []result.Column
 	for _, name := range figuresOf(cols, rows) {
 		if c, ok := result.Lookup(cols, name); ok {
@@ -77,7 +83,13 @@ func Of(cols []result.Column, rows []result.Row) ([]result.Column, []result.Row)
 	}
 	var table []result.Row
 	for _, id := range order {
-		table = append(table, group(keys, figures, cells[id]))
+		row := group(keys, figures, cells[id])
+		for _, o := range objectives[id] {
+			if o.Verdict != "" {
+				row[col.OfSLO(o.Name)] = o.Verdict
+			}
+		}
+		table = append(table, row)
 	}
 	return out, table
 }

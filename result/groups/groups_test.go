@@ -12,22 +12,22 @@ import (
 func TestOf(t *testing.T) {
 	cols := result.Columns(result.Extra{Axes: []result.Column{{Name: "arg_x", Type: result.Int}}, SLOs: []string{"smooth"}})
 	trial := func(cell string, valid any, ttft any) result.Row {
-		return result.Row{"cell_id": cell, "engine": "vllm", "arg_x": int64(7), "valid": valid, "p50_ttft_ms": ttft, "slo_smooth": true}
+		return result.Row{"cell_id": cell, "engine": "vllm", "arg_x": int64(7), "valid": valid, "p50_ttft_ms": ttft, "slo_smooth": "pass"}
 	}
 	gotCols, got := Of(cols, []result.Row{
 		trial("b", true, 10.0), trial("a", true, 5.0), trial("b", true, 12.0), trial("b", false, 999.0),
 		trial("b", true, 14.0), trial("c", nil, nil), trial("b", true, nil),
-	})
+	}, map[string][]result.SLOResult{"b": {{Name: "smooth", Verdict: result.SLOUndecided}}})
 	if len(got) != 3 {
 		t.Fatalf("%d rows, want 3", len(got))
 	}
 	half := 4.30265272991 * 2 / math.Sqrt(3)
 	check(t, got[0], result.Row{
 		"cell_id": "b", "engine": "vllm", "arg_x": int64(7), "trials": int64(5), "valid_trials": int64(4),
-		"p50_ttft_ms_mean": 12.0, "p50_ttft_ms_median": 12.0, "p50_ttft_ms_sd": 2.0, "p50_ttft_ms_cv": 2.0 / 12,
+		"slo_smooth": "undecided", "p50_ttft_ms_mean": 12.0, "p50_ttft_ms_median": 12.0, "p50_ttft_ms_sd": 2.0, "p50_ttft_ms_cv": 2.0 / 12,
 		"p50_ttft_ms_ci95_low": 12 - half, "p50_ttft_ms_ci95_high": 12 + half, "throughput_tok_s_mean": nil,
 	})
-	check(t, got[1], result.Row{"cell_id": "a", "trials": int64(1), "p50_ttft_ms_mean": 5.0, "p50_ttft_ms_sd": nil, "p50_ttft_ms_ci95_low": nil})
+	check(t, got[1], result.Row{"cell_id": "a", "trials": int64(1), "slo_smooth": nil, "p50_ttft_ms_mean": 5.0, "p50_ttft_ms_sd": nil, "p50_ttft_ms_ci95_low": nil})
 	check(t, got[2], result.Row{"cell_id": "c", "trials": int64(1), "valid_trials": int64(0), "p50_ttft_ms_mean": nil})
 	for _, row := range got {
 		if _, err := row.Conform(gotCols); err != nil {
@@ -39,8 +39,8 @@ func TestOf(t *testing.T) {
 			}
 		}
 	}
-	if _, ok := result.Lookup(gotCols, "slo_smooth"); ok {
-		t.Error("slo_smooth is a column, but trials may differ in it")
+	if _, ok := result.Lookup(gotCols, "slo_pass"); ok {
+		t.Error("slo_pass is a column, but trials may differ in it")
 	}
 }
 
@@ -50,7 +50,7 @@ func TestOf_namesEveryRun(t *testing.T) {
 	for _, run := range []string{"r1", "r2", "r1"} {
 		rows = append(rows, result.Row{"cell_id": "a", "run_id": run, "valid": true})
 	}
-	if _, got := Of(result.Columns(result.Extra{}), rows); got[0]["run_id"] != "r1,r2" {
+	if _, got := Of(result.Columns(result.Extra{}), rows, nil); got[0]["run_id"] != "r1,r2" {
 		t.Errorf("run_id is %v", got[0]["run_id"])
 	}
 }
@@ -83,7 +83,7 @@ func TestOf_namesOutliers(t *testing.T) {
 		{trials(true, 100, 120, 80, 110, 60), nil},                   // they all differ
 		{trials(true, 100, 100, 100, 100, 50), "5:throughput_tok_s"}, // no deviation but its own
 	} {
-		_, got := Of(result.Columns(result.Extra{}), c.rows)
+		_, got := Of(result.Columns(result.Extra{}), c.rows, nil)
 		if got[0][OutlierTrials] != c.want {
 			t.Errorf("%v: outliers %v, want %v", c.rows, got[0][OutlierTrials], c.want)
 		}

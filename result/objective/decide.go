@@ -2,8 +2,10 @@ package objective
 
 import (
 	"math"
+	"slices"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 // Confidence is how sure the verdict on an objective is where its plan says nothing
@@ -193,6 +195,13 @@ func Pool(trials []result.SLOResult) result.SLOResult {
 		return trials[worst(whole).Requests]
 	}
 	pooled := result.SLOResult{Name: first.Name, Expr: first.Expr, Severity: first.Severity}
+	for _, t := range trials {
+		for _, column := range t.LowConfidence {
+			if !slices.Contains(pooled.LowConfidence, column) {
+				pooled.LowConfidence = append(pooled.LowConfidence, column)
+			}
+		}
+	}
 	for i := range first.Parts {
 		parts := make([]result.SLOPart, len(trials))
 		for j, t := range trials {
@@ -212,22 +221,28 @@ func Pool(trials []result.SLOResult) result.SLOResult {
 	return pooled
 }
 
-// PoolAll pools the objectives of the trials of a cell, by their names, in the order of
-// the first trial that has them.
-func PoolAll(trials [][]result.SLOResult) []result.SLOResult {
-	var names []string
-	byName := map[string][]result.SLOResult{}
-	for _, results := range trials {
-		for _, r := range results {
-			if byName[r.Name] == nil {
-				names = append(names, r.Name)
+// OfCells are the objectives of each cell over its VALID trials, by the cell's id, in
+// the order of the first of them that has one.
+func OfCells(outcomes []*result.Outcome) map[string][]result.SLOResult {
+	names := map[string][]string{}
+	trials := map[[2]string][]result.SLOResult{}
+	for _, o := range outcomes {
+		if o.Row[col.Status] != result.StatusOK {
+			continue
+		}
+		for _, r := range o.SLOs {
+			key := [2]string{o.CellID, r.Name}
+			if trials[key] == nil {
+				names[o.CellID] = append(names[o.CellID], r.Name)
 			}
-			byName[r.Name] = append(byName[r.Name], r)
+			trials[key] = append(trials[key], r)
 		}
 	}
-	pooled := make([]result.SLOResult, len(names))
-	for i, name := range names {
-		pooled[i] = Pool(byName[name])
+	cells := make(map[string][]result.SLOResult, len(names))
+	for cell, names := range names {
+		for _, name := range names {
+			cells[cell] = append(cells[cell], Pool(trials[[2]string{cell, name}]))
+		}
 	}
-	return pooled
+	return cells
 }

@@ -219,8 +219,15 @@ func TestPool_points(t *testing.T) {
 			t.Errorf("without parts %+v, want %q", got, want)
 		}
 	}
-	if got := PoolAll([][]result.SLOResult{{point(result.SLOPass)}, nil, {point(result.SLOFail)}}); len(got) != 1 || got[0].Verdict != result.SLOFail {
-		t.Errorf("pooled: %+v", got)
+	of := func(cell, status, verdict string) *result.Outcome {
+		return &result.Outcome{CellID: cell, Row: result.Row{"status": status}, SLOs: []result.SLOResult{point(verdict)}}
+	}
+	got := OfCells([]*result.Outcome{
+		of("a", result.StatusOK, result.SLOPass), of("a", result.StatusInvalid, result.SLOFail),
+		of("b", result.StatusOK, result.SLOPass), of("b", result.StatusOK, result.SLOFail), of("c", result.StatusFailed, result.SLOFail),
+	})
+	if len(got) != 2 || len(got["a"]) != 1 || got["a"][0].Verdict != result.SLOPass || got["b"][0].Verdict != result.SLOFail {
+		t.Errorf("of cells: %+v", got)
 	}
 }
 

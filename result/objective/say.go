@@ -2,12 +2,35 @@ package objective
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
+
+// Why is an objective in words: those of its parts that have its verdict.
+func Why(o result.SLOResult) string {
+	if o.Verdict == "" {
+		return o.Error
+	}
+	if len(o.Parts) == 0 { // of before
+		return values(o.Values) + " (point)"
+	}
+	var all []string
+	for _, p := range o.Parts {
+		if p.Verdict == o.Verdict {
+			text := Say(p)
+			if len(o.Parts) > 1 {
+				text = p.Expr + ": " + text
+			}
+			all = append(all, text)
+		}
+	}
+	return strings.Join(all, ". ")
+}
 
 // Say is a part in words: what was seen of it, the bound that decides, and what would
 // decide it: "p95_ttft_ms 182: 3 of 96 over 200 ms, that is at most 7.9 % (95 % sure),
@@ -24,7 +47,7 @@ func Say(p result.SLOPart) string {
 		}
 		fmt.Fprintf(&b, "%d of %d %s", p.Over, p.N, over(p))
 		if p.Deff > 1.5 {
-			fmt.Fprintf(&b, ", worth %.0f independent ones", float64(p.N)/p.Deff)
+			fmt.Fprintf(&b, ", worth %s", humanize.Plural(int(float64(p.N)/p.Deff), "independent one"))
 		}
 		bound, share := "at most", p.High
 		if p.Verdict == result.SLOFail {
@@ -34,7 +57,7 @@ func Say(p result.SLOPart) string {
 	case result.RuleMean, result.RuleRate:
 		fmt.Fprintf(&b, "%s %.6g, from %.4g to %.4g (%.4g %% sure of each), limit %.6g", p.Column, p.Mean, p.Low, p.High, 100*p.Confidence, p.Limit)
 	default:
-		return "point"
+		return values(p.Values) + " (point)"
 	}
 	if p.Verdict != result.SLOUndecided {
 		return b.String()
@@ -48,6 +71,20 @@ func Say(p result.SLOPart) string {
 		b.WriteString("; no number of requests would decide: it is at the limit")
 	}
 	return b.String()
+}
+
+// values are the columns that a point read. A value that was rounded for people could
+// look as if it had met the bound, so it has its digits.
+func values(row result.Row) string {
+	names := slices.Sorted(maps.Keys(row))
+	for i, name := range names {
+		text := humanize.Figure(row[name])
+		if f, ok := row[name].(float64); ok {
+			text = fmt.Sprintf("%.6g", f)
+		}
+		names[i] = name + " = " + text
+	}
+	return strings.Join(names, ", ")
 }
 
 // over is what is wrong with the values that count.

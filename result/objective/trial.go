@@ -58,7 +58,7 @@ func (t *Trial) Decide(p *result.SLOPart, c Comparison, confidence float64) {
 		ok = t.rate(&q, c.Column)
 	}
 	if ok {
-		q.Error = ""
+		q.Values = nil
 		settle(&q)
 		*p = q
 	}

@@ -117,7 +117,7 @@ func (s *Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) erro
 	if err := s.write(ctx, create, layout.CellsCSV, t.Columns, cols, t.Rows); err != nil {
 		return err
 	}
-	groupCols, cells := groups.Of(t.Columns, t.Rows)
+	groupCols, cells := groups.Of(t.Columns, t.Rows, t.Objectives)
 	return s.write(ctx, create, layout.GroupsCSV, groupCols, groupCols, cells)
 }
 

@@ -64,6 +64,7 @@ var noEffect = []struct {
 	{"load.cancel.after", neverCancels, "every request ends by timeouts.request, {timeouts.request}", ""},
 	{"goodput.ttft_ms goodput.tpot_ms", unstreamed, "with load.stream: false it is not measured", ""},
 	{"load.until.metric", untilUnstreamed, "with load.stream: false {load.until.metric} is not measured", "without streaming there are e2e_ms and throughput_tok_s"},
+	{"confidence", func(c *Checked) bool { return len(c.Plan.SLO) == 0 }, "the plan has no slo", ""},
 	{"load.conversation", ofKind("inline", "csv"), "each of these prompts is a conversation of one turn", "synthetic prompts, jsonl and sharegpt have longer ones"},
 
 	{"load.prompts.input_tokens load.prompts.distribution load.prompts.spread load.prompts.shared_prefix load.prompts.pairs load.prompts.pairs_file load.prompts.prefix_groups load.prompts.length matrix.input_tokens matrix.shared_prefix", ofKind("inline", "jsonl", "sharegpt", "csv"), "prompts are {load.prompts.kind}", "it belongs to kind: synthetic"},
