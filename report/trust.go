@@ -8,6 +8,7 @@ import (
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/groups"
 	"sweep.dev/sweep/rundir"
@@ -18,7 +19,7 @@ import (
 // requests decided.
 func (s *summary) trust() []string {
 	var lines []string
-	for _, text := range []string{s.reused(), s.client()} {
+	for _, text := range []string{s.method(), s.reused(), s.client()} {
 		if text != "" {
 			lines = append(lines, text)
 		}
@@ -28,6 +29,16 @@ func (s *summary) trust() []string {
 	}
 	lines = append(lines, drifted(s.points)...)
 	return append(lines, s.thinObjectives()...)
+}
+
+// method says that a run's figures were made in another way than those of today; ""
+// if they were not.
+func (s *summary) method() string {
+	method := result.MethodOf(s.State.Manifest.Method)
+	if method == result.Method || !slices.ContainsFunc(s.Rows(), result.Row.Whole) {
+		return ""
+	}
+	return fmt.Sprintf("These figures are of method %d: of whole trials, without their failures. Those of method %d, of today, are of the plateau, with failures as infinite: the two cannot be compared.", method, result.Method)
 }
 
 // client says what the measuring client was and what it adds, the worst over
