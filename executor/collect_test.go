@@ -190,7 +190,7 @@ func TestCollect_harmsNothing(t *testing.T) {
 			want(t, "findings", strings.Join(codesOf(o), ","), tt.findings)
 			want(t, "the other's column", o.Row["mean_gpu_util"].(float64), 12.5)
 			want(t, "the other was cut off", cut.Load(), false)
-			want(t, "completed", o.Row["completed"].(int64), 2)
+			want(t, "completed", o.Row["completed"].(int64), 3)
 		})
 	}
 }

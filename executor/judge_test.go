@@ -28,7 +28,7 @@ func TestJudged_rows(t *testing.T) {
 		want(t, "slo_clean", o.Row["slo_clean"], true)
 		want(t, "slo_cool", o.Row["slo_cool"], nil)
 		want(t, "slo_pass", o.Row["slo_pass"], true)
-		want(t, "output tokens", o.Row["output_tokens"], any(int64(8)))
+		want(t, "output tokens", o.Row["output_tokens"], any(4*(2+o.Row["concurrency"].(int64))))
 		want(t, "network path", o.Row["network_path"], "direct")
 		want(t, "simulated", o.Row["simulated"], false)
 		want(t, "time_scale", o.Row["time_scale"], nil)

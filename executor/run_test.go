@@ -32,7 +32,7 @@ func TestRun_oneLaunchForEachServer(t *testing.T) {
 	want(t, "stops", w.backend.count("stop"), 2)
 	want(t, "at once", w.backend.peak, 1)
 	for _, s := range w.backend.list() {
-		want(t, "requests of a server", len(s.prompts()), 2*(2+1))
+		want(t, "requests of a server", len(s.prompts()), (1+1+2)+(1+2+2)) // of one worker and of two: warm-up, the first of each, requests
 		want(t, "cache resets of a server", s.looked("reset"), 2)
 	}
 	st := w.state()
@@ -126,12 +126,12 @@ func TestRun_interruptedAfterTheMeasurement(t *testing.T) {
 			var answered, looks atomic.Int32
 			w := newWorld(t, always(script{
 				request: func(_ *fakeServer, n int) {
-					if answered.Store(int32(n)); n == 3 && tt.dies {
+					if answered.Store(int32(n)); n == 4 && tt.dies {
 						panic(http.ErrAbortHandler)
 					}
 				},
 				watched: func(s *fakeServer) {
-					if answered.Load() < 3 { // a warm-up and two requests
+					if answered.Load() < 4 { // a warm-up, the first and two requests
 						return
 					}
 					stop(errStop)
@@ -195,7 +195,7 @@ func TestRun_interruptedInPhases(t *testing.T) {
 
 func TestRun_maxTime(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, always(script{request: hang(4, nil)}))
+	w := newWorld(t, always(script{request: hang(5, nil)}))
 	rep, err := w.run(t.Context(), func(c *Config) { c.MaxTime = time.Second })
 	if err != nil || !errors.Is(rep.Interrupted, ErrMaxTime) {
 		t.Errorf("%+v, %v", rep, err)

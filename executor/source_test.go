@@ -24,7 +24,7 @@ func TestPrompts_neverRepeat(t *testing.T) {
 			}
 			first[q.prompt] = q.id
 		}
-		want(t, "prompts", len(texts), 2*2*3*(2+1))
+		want(t, "prompts", len(texts), 2*3*((1+1+2)+(1+2+2))) // of one worker and of two: warm-up, the first of each, requests
 		slices.Sort(texts)
 		return texts
 	}
@@ -39,14 +39,14 @@ func TestPrompts_givenAreDivided(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "prompts.jsonl")
 	var lines []string
-	for i := range 12 {
+	for i := range 18 {
 		lines = append(lines, fmt.Sprintf(`{"prompt": "number %02d"}`, i))
 	}
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, load := range map[string]string{
-		"inline": `load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {kind: inline, texts: [` + inline(12) + `]}}`,
+		"inline": `load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {kind: inline, texts: [` + inline(18) + `]}}`,
 		"jsonl":  `load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {kind: jsonl, file: ` + file + `}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,10 +59,12 @@ func TestPrompts_givenAreDivided(t *testing.T) {
 				byTrial[trial] = append(byTrial[trial], q.prompt)
 			}
 			cells := w.plan.Deployments()[0].Cells
+			next := 0
 			for i, trial := range []string{cells[0].ID + "-t01-a01", cells[1].ID + "-t01-a01", cells[0].ID + "-t02-a01", cells[1].ID + "-t02-a01"} {
 				var wantTexts []string
-				for n := 3 * i; n < 3*i+3; n++ {
-					wantTexts = append(wantTexts, fmt.Sprintf("number %02d", n))
+				for range 4 + i%2 { // a warm-up, the first of each worker, two
+					wantTexts = append(wantTexts, fmt.Sprintf("number %02d", next))
+					next++
 				}
 				got := slices.Sorted(slices.Values(byTrial[trial]))
 				if !slices.Equal(got, wantTexts) {
@@ -116,18 +118,18 @@ func TestPrompts_tooFew(t *testing.T) {
 		}
 	}
 	load := `load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {kind: jsonl, file: ` + file + `}}`
-	write(12)
+	write(18)
 	w := newWorld(t, nil, load, `repeats: 2`)
-	write(11)
+	write(17)
 	rep, err := w.run(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "which has 11") {
+	if err == nil || !strings.Contains(err.Error(), "which has 17") {
 		t.Errorf("%+v, %v", rep, err)
 	}
 	want(t, "launches", w.backend.count("launch"), 0)
 
 	w = newWorld(t, nil, strings.Replace(load, "file:", "reuse: allowed, file:", 1), `repeats: 2`)
 	w.must()
-	want(t, "prompts with reuse", len(w.prompts()), 12)
+	want(t, "prompts with reuse", len(w.prompts()), 18)
 }
 
 // Failed requests of a trace are not sent again, and the row says so.

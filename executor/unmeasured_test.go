@@ -112,7 +112,7 @@ func TestRow_lengthsOfPrompts(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"empirical": {
 			`matrix: {engine: sim, concurrency: [1]}`,
-			`load: {requests: 2, warmup: {requests: 0}, prompts: {distribution: empirical, length: words, pairs: [[24, 3], [30, 4]]}}`,
+			`load: {requests: 1, warmup: {requests: 0}, prompts: {distribution: empirical, length: words, pairs: [[24, 3], [30, 4]]}}`,
 		},
 		"trace": {
 			`matrix: {engine: sim}`,

@@ -92,7 +92,7 @@ func TestReady_uncounted(t *testing.T) {
 	want(t, "notices", told, 1)
 	for _, o := range w.outcomes() {
 		row := o.Row
-		if !strings.Contains(fmt.Sprint(row["findings"]), "tokens_assumed") || row["output_tokens"] != int64(8) || row["p50_tpot_ms"] != nil {
+		if !strings.Contains(fmt.Sprint(row["findings"]), "tokens_assumed") || row["output_tokens"] != 4*(2+row["concurrency"].(int64)) || row["p50_tpot_ms"] != nil {
 			t.Errorf("findings %v, output_tokens %v, TPOT %v", row["findings"], row["output_tokens"], row["p50_tpot_ms"])
 		}
 	}

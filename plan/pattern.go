@@ -79,3 +79,14 @@ func (l Load) PeakRate() float64 {
 	}
 	return 0
 }
+
+// Total is how many requests one trial sends, the first of each of a closed loop's
+// workers among them; 0 where they are not counted. What is due in the ramp of an
+// open loop comes on top: at most as many again, once the warm-up has told how
+// long that is.
+func (l Load) Total() int {
+	if l.Requests == 0 || l.Open() {
+		return l.Requests
+	}
+	return l.Requests + l.Concurrency
+}

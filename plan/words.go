@@ -15,6 +15,9 @@ const (
 
 	TraceTimestamps = "timestamps"
 
+	StartStaggered = "staggered"
+	StartTogether  = "together"
+
 	ClientAuto = "auto"
 	ClientStd  = "std"
 	ClientFast = "fast"

@@ -176,8 +176,9 @@ var statistics = [...]struct{ name, doc string }{
 // steady is what a trial's ramp, plateau and tail are, and how steady it was.
 func steady() []Column {
 	cols := []Column{
+		nullable("expected_ramp_s", Float, "s", "What the warm-up let expect of the ramp: the time over which the slots of a closed loop began one after the other, the median e2e of the warm-up and think_time; in an open loop the warm-up's p95 e2e. Null where the slots began together."),
 		nullable("ramp_s", Float, "s", "From the first send to the beginning of the plateau."),
-		nullable("plateau_s", Float, "s", "Length of the plateau: from the first to the last moment with the target in flight; in an open loop from one median e2e after the first send to the last send. Null where there was none, as are all figures of it."),
+		nullable("plateau_s", Float, "s", "Length of the plateau: of the requests that are not their slot's first, from the first to the last moment with the target at work; in an open loop from the p95 e2e after the first send to the last send. Null where there was none, as are all figures of it."),
 		nullable("tail_s", Float, "s", "From the end of the plateau to the last byte."),
 		nullable("mean_in_flight", Float, "requests", "Mean over the plateau of the requests in flight."),
 		nullable("plateau_requests", Int, "requests", "Requests sent on the plateau that its figures are of: completed, or counted as infinite."),

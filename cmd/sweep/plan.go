@@ -263,10 +263,7 @@ func tokenEstimate(s plan.Server) time.Duration {
 func trialEstimate(s plan.Server, l plan.Load, scale float64) time.Duration {
 	request := time.Duration(float64(tokenEstimate(s)) * float64(max(1, l.MaxTokens)) / scale)
 	workers := max(1, l.Concurrency)
-	n := l.Requests
-	if l.RequestsPerWorker > 0 {
-		n = l.RequestsPerWorker * workers
-	}
+	n := l.Total()
 	rounds := func(n int) time.Duration { return time.Duration((n + workers - 1) / workers) }
 	d := rounds(l.Warmup.Requests) * request
 	if w := l.Warmup.Duration; w > 0 && (l.Warmup.Requests == 0 || w < d) {
@@ -275,13 +272,16 @@ func trialEstimate(s plan.Server, l plan.Load, scale float64) time.Duration {
 	sends, _ := l.Sends()
 	switch {
 	case l.RequestRate > 0 && n > 0:
-		byCount := time.Duration(float64(n)/l.RequestRate*float64(time.Second)) + request
+		byCount := time.Duration(float64(n)/l.RequestRate*float64(time.Second)) + 2*request // the ramp, and the last of them
 		if sends > 0 {
 			byCount = min(byCount, sends)
 		}
 		return d + byCount
 	case n > 0:
 		byCount := rounds(n) * (request + l.ThinkTime)
+		if l.Start == plan.StartStaggered {
+			byCount += (request + l.ThinkTime) * time.Duration(workers-1) / time.Duration(2*workers)
+		}
 		if sends > 0 {
 			byCount = min(byCount, sends)
 		}

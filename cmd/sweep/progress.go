@@ -117,11 +117,7 @@ func newView(j job) *view {
 
 func expect(s plan.Server, l plan.Load, scale float64) *expected {
 	sends, _ := l.Sends()
-	e := &expected{seconds: trialEstimate(s, l, scale).Seconds(), requests: l.Requests, duration: sends}
-	if l.RequestsPerWorker > 0 {
-		e.requests = l.RequestsPerWorker * max(1, l.Concurrency)
-	}
-	return e
+	return &expected{seconds: trialEstimate(s, l, scale).Seconds(), requests: l.Total(), duration: sends}
 }
 
 // follow keeps the view up to date.

@@ -84,6 +84,7 @@ type Attempt struct {
 	counted  *counted         // how the server counts prompts; nil: nothing has to be known
 	// uncleared: the server's prefix cache holds what was asked before the trial.
 	uncleared bool
+	ramp      time.Duration // how long the load takes to be at work, as the warm-up told
 	health    load.Health
 	ended     stopping.Decision // why the load ended
 	stolen    *float64          // share of the CPU time that a hypervisor gave to others; nil: not known
@@ -199,20 +200,6 @@ func (a *Attempt) Died(ctx context.Context) bool {
 	return a.subject.Server.Gone()
 }
 
-// warmUp sends the warm-up's requests; they are recorded as such and never
-// counted.
-func (a *Attempt) warmUp(ctx context.Context, d load.Driver) error {
-	c := a.load()
-	c.Phase = result.Warmup
-	src, err := source.New(c)
-	if err != nil {
-		return err
-	}
-	_, err = d.Run(ctx, src, recorder(a.keep), a.options(nil))
-	a.learnFromWarmup(&a.subject.counting)
-	return errors.Join(err, context.Cause(ctx))
-}
-
 // measure runs the load between the collectors' first and last looks, and the
 // plan's probes beside it. The last looks are taken also where the load ended
 // before its time; the end of run alone, after which nobody needs them, cuts
@@ -280,6 +267,7 @@ func (a *Attempt) load() source.Config {
 	if a.subject.Server != nil && a.subject.Server.Foreign {
 		c.Salt = saltOf(a.config.RunID)
 	}
+	c.Ramp = a.ramp
 	c.Uncleared = a.uncleared
 	c.Prompts.Tokens = a.counted.tokens()
 	return c

@@ -43,7 +43,7 @@ func TestShared(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := answered(t, `load: {requests: 2, max_tokens: 4, warmup: {requests: 0}, prompts: `+c.load+`}`)
+			a := answered(t, `load: {requests: 1, max_tokens: 4, warmup: {requests: 0}, prompts: `+c.load+`}`)
 			for i := range a.requests {
 				a.requests[i].PromptTokens = 1000
 			}

@@ -66,7 +66,7 @@ func (a *Attempt) measured(extra bool) (m outcome.Measured, err error) {
 	l := a.trial.Cell.Load
 	m = outcome.Measured{
 		Started: a.started, Finished: time.Now().UTC(),
-		Requests: a.requests, Span: timeline.Assign(a.requests, l.Concurrency),
+		Requests: a.requests, Span: timeline.Assign(a.requests, l.Concurrency), Ramp: a.ramp,
 		Notes: a.sink.Notes(), Columns: a.columns, Health: a.health, Ended: a.ended, Stolen: a.stolen,
 		Shared: a.shared(), MayKnow: a.mayKnow(),
 	}

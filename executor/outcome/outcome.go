@@ -64,6 +64,7 @@ type Measured struct {
 
 	Requests []result.Request // each with its phase of the load
 	Span     timeline.Span    // of the plateau
+	Ramp     time.Duration    // how long the load was expected to take to be at work; 0: nobody knew
 	Samples  []result.Sample
 	Notes    []result.Finding
 	Columns  result.Row // from the collectors
@@ -116,6 +117,9 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 	client(row, &m, t.Calibration)
 	if end.Skip == "" {
 		row[col.ExtraRequests], row[col.ExtraCompletions] = m.Extra.Requests, m.Extra.Completions
+	}
+	if m.Ramp > 0 {
+		row[col.ExpectedRampS] = m.Ramp.Seconds()
 	}
 	row[col.EndedBy] = orNil(m.Ended.By)
 

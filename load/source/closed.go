@@ -26,12 +26,13 @@ type closedLoop struct {
 	workers   int           // of all shards
 	duration  time.Duration
 	think     time.Duration
-	next      int // conversations that were begun
+	ramp      time.Duration // over which the slots of all shards begin
+	next      int           // conversations that were begun
 }
 
 type slot struct {
 	sent     int
-	begun    time.Duration // when the slot's first request was due
+	begun    time.Duration // when the load began, as the slot's first request tells
 	failures int           // in a row
 
 	led     int // conversations that it has begun
@@ -46,7 +47,7 @@ func newClosed(c Config) *closedLoop {
 	s := &closedLoop{
 		jobs: c.jobs(), shard: c.Shard, slots: make([]slot, c.Shard.part(c.Concurrency)),
 		turns: c.turns(), total: -1, final: -1, perWorker: c.RequestsPerWorker, workers: c.Concurrency,
-		duration: c.Duration, think: c.ThinkTime,
+		duration: c.Duration, think: c.ThinkTime, ramp: c.Ramp,
 	}
 	s.lengths = c.turnsOf
 	if c.Requests > 0 || c.Phase == result.Warmup && c.Duration == 0 {
@@ -62,35 +63,46 @@ func (s *closedLoop) Loop() load.Loop { return load.Loop{Slots: len(s.slots)} }
 
 // Next implements [load.Source].
 //
-// Time is told by the requests themselves: a slot begins when its first
-// request was due, and its next one is due when the last has ended.
+// Time is told by the requests themselves: the load began when a slot's first
+// request was due, less the slot's own place in the ramp, and a slot's next
+// request is due when its last has ended.
 func (s *closedLoop) Next(n int, prev *result.Request) (load.Job, bool) {
 	slot := &s.slots[n]
-	think, at := time.Duration(0), time.Duration(0)
+	at, since := s.begins(n), s.begins(n)
+	paused := time.Duration(0)
 	if prev != nil {
 		if slot.sent == 1 {
-			slot.begun = prev.Scheduled
+			slot.begun = prev.Scheduled - s.begins(n)
 		}
 		slot.follow(prev)
+		think := time.Duration(0)
 		if slot.turn > 0 || s.turns == 1 {
 			think = s.think
 		}
 		at = max(think, slot.pause(prev))
-		if s.duration > 0 && prev.End+at-slot.begun >= s.duration {
-			return load.Job{}, false
-		}
+		paused, since = at-think, prev.End+at-slot.begun
+	}
+	if s.duration > 0 && since >= s.duration {
+		return load.Job{}, false
 	}
 	if slot.turn == 0 && !s.begin(n, slot) {
 		return load.Job{}, false
 	}
 	a := ask{entry: s.jobs.first + slot.current, turn: slot.turn}
 	j := s.jobs.make(slot.current*s.turns+slot.turn, n, slot.current, a)
-	j.At, j.Paused, j.Turn = at, at-think, slot.turn
+	j.At, j.Paused, j.Turn = at, paused, slot.turn
 	slot.sent++
 	if s.turns > 1 {
 		slot.ask(&j)
 	}
 	return j, true
+}
+
+// begins is when a slot sends its first request, since the load began. Slots that
+// begin at once stay together where all requests take equally long, and wait for
+// each other's prompts again and again.
+func (s *closedLoop) begins(n int) time.Duration {
+	return time.Duration(float64(s.ramp) * float64(s.shard.id(n)) / float64(max(1, s.workers)))
 }
 
 // begin gives a slot its next conversation; false is the end.

@@ -3,6 +3,7 @@ package source
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"sweep.dev/sweep/load"
@@ -68,8 +69,20 @@ func (c *Config) schedule() ([]time.Duration, error) {
 	if err := c.expectable(); err != nil {
 		return nil, err
 	}
-	return arrivals.Times(c.Pace, c.rng("arrivals"), cmp.Or(c.Requests, MaxRequests), c.Duration), nil
+	times := func(n int) []time.Duration {
+		return arrivals.Times(c.Pace, c.rng("arrivals"), n, c.Duration)
+	}
+	all := times(cmp.Or(c.Requests, MaxRequests))
+	if c.Requests == 0 || c.Ramp == 0 || len(all) < c.Requests || !c.endless() {
+		return all, nil
+	}
+	all = times(min(2*c.Requests, MaxRequests))
+	ramp, _ := slices.BinarySearch(all, c.Ramp)
+	return all[:min(len(all), c.Requests+ramp)], nil
 }
+
+// endless says whether there is a prompt for any number of requests.
+func (c *Config) endless() bool { return len(c.Prompts.Entries) == 0 || c.Prompts.Reuse }
 
 // expectable says whether a pace makes more requests than a schedule may have.
 func (c *Config) expectable() error {

@@ -64,6 +64,13 @@ type Config struct {
 	ThinkTime    time.Duration
 	Conversation Conversation
 
+	// Ramp is how long the load takes to be what it is meant to be, as far as that is
+	// known beforehand. The slots of a closed loop begin evenly spread over it; at 0
+	// all begin at once. In an open loop the requests that are due before its end
+	// come on top of Requests, at most as many again; those of given prompts that may
+	// not be used again do not, as their number must be known beforehand.
+	Ramp time.Duration
+
 	// Pace makes an open loop: requests are sent when they are due, whatever became
 	// of the earlier ones. The load ends with it, where it has an end. A row of a
 	// [trace.Replay] with lengths says how long a synthetic prompt is, and what is
@@ -74,7 +81,7 @@ type Config struct {
 
 	// Requests, RequestsPerWorker (closed loop only) and Duration bound the
 	// load: at least one of them must be set, unless Pace has an end, and the first that is reached ends it. Duration ends the sending: a slot sends nothing at or after that
-	// time since its first send, and requests in flight go on to their end.
+	// time since the load began, and requests in flight go on to their end.
 	// No context is needed for it.
 	Requests          int
 	RequestsPerWorker int
@@ -143,7 +150,7 @@ func (c Config) warmup() Config {
 		c.MaxTokens = output
 	}
 	c.Pace = nil
-	c.ThinkTime, c.Conversation, c.Cancel = 0, Conversation{}, Cancel{}
+	c.ThinkTime, c.Ramp, c.Conversation, c.Cancel = 0, 0, Conversation{}, Cancel{}
 	c.Requests, c.RequestsPerWorker, c.Duration = c.WarmupRequests, 0, c.WarmupDuration
 	return c
 }
@@ -177,7 +184,7 @@ func (c *Config) check() error {
 	case c.Requests != 0 && c.RequestsPerWorker != 0:
 		return errors.New("requests and requests per worker say the same thing twice")
 	case c.Requests < 0 || c.RequestsPerWorker < 0 || c.Duration < 0 || c.WarmupRequests < 0,
-		c.WarmupDuration < 0, c.ThinkTime < 0, c.MaxInFlight < 0, c.MaxTokens < 0, c.Deadline < 0:
+		c.WarmupDuration < 0, c.ThinkTime < 0, c.Ramp < 0, c.MaxInFlight < 0, c.MaxTokens < 0, c.Deadline < 0:
 		return errors.New("a count or a time is negative")
 	case c.Requests > MaxRequests, c.WarmupRequests > MaxRequests,
 		c.RequestsPerWorker > MaxRequests/max(1, c.Concurrency):

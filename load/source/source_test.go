@@ -390,3 +390,86 @@ func golden(t *testing.T, name, got string) {
 		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}
 }
+
+// The slots of a closed loop begin evenly over the ramp, those of all shards
+// together as those of the whole; no time is added to what the load sends.
+func TestClosed_staggered(t *testing.T) {
+	cfg := base()
+	cfg.Concurrency, cfg.Requests, cfg.Ramp = 4, 8, 100*time.Millisecond
+	begins := func(cfg Config) (at []time.Duration) {
+		s := must(t, cfg)
+		for slot := range s.Loop().Slots {
+			if j, ok := s.Next(slot, nil); ok {
+				at = append(at, j.At)
+				if j.Paused != 0 {
+					t.Errorf("slot %d pauses %v before its first request", slot, j.Paused)
+				}
+			}
+		}
+		return at
+	}
+	want := []time.Duration{0, 25 * time.Millisecond, 50 * time.Millisecond, 75 * time.Millisecond}
+	if got := begins(cfg); !slices.Equal(got, want) {
+		t.Errorf("begins %v, want %v", got, want)
+	}
+	cfg.Shard = Shard{1, 2}
+	if got := begins(cfg); !slices.Equal(got, []time.Duration{want[1], want[3]}) {
+		t.Errorf("the second of two shards begins %v", got)
+	}
+	cfg.Shard = Shard{}
+	cfg.Requests, cfg.Duration = 0, 60*time.Millisecond
+	if got := begins(cfg); !slices.Equal(got, want[:3]) {
+		t.Errorf("begins %v in 60 ms, want %v", got, want[:3])
+	}
+	// Requests of 10 ms: slot 0 sends at 0, 10, ..., 50, slot 2 at 50 alone.
+	if jobs := pull(t, must(t, cfg), 10*time.Millisecond); len(jobs) != 6+4+1 {
+		t.Errorf("%d jobs in 60 ms, want 11", len(jobs))
+	}
+	w, err := phased(cfg, result.Warmup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for slot := range w.Loop().Slots {
+		if j, _ := w.Next(slot, nil); j.At != 0 {
+			t.Errorf("slot %d of the warm-up begins at %v", slot, j.At)
+		}
+	}
+}
+
+// What is due in the ramp of an open loop comes on top of its requests, and
+// changes nothing of what is sent.
+func TestOpen_ramp(t *testing.T) {
+	cfg := base()
+	cfg.Pace, cfg.Requests = arrivals.Steady(10, arrivals.Process{Kind: arrivals.Constant}), 20
+	count := func(ramp time.Duration, set func(*Config)) int {
+		c := cfg
+		c.Ramp = ramp
+		set(&c)
+		return len(pull(t, must(t, c), 0))
+	}
+	as := func(*Config) {}
+	for _, c := range []struct {
+		name string
+		ramp time.Duration
+		set  func(*Config)
+		want int
+	}{
+		{"none", 0, as, 20},
+		{"half a second", 500 * time.Millisecond, as, 25},
+		{"more than the load", time.Minute, as, 40},
+		{"a duration before", 500 * time.Millisecond, func(c *Config) { c.Duration = 2200 * time.Millisecond }, 22},
+		{"by time alone", 500 * time.Millisecond, func(c *Config) { c.Requests, c.Duration = 0, time.Second }, 10},
+		{"prompts that are not asked again", time.Second, func(c *Config) { c.Prompts = Prompts{Entries: InlinePrompts(make([]string, 20))} }, 20},
+		{"prompts that are", time.Second, func(c *Config) { c.Prompts = Prompts{Entries: InlinePrompts(make([]string, 20)), Reuse: true} }, 30},
+	} {
+		if got := count(c.ramp, c.set); got != c.want {
+			t.Errorf("%s: %d requests, want %d", c.name, got, c.want)
+		}
+	}
+	cfg.Pace = steady(10)
+	short := pull(t, must(t, cfg), 0)
+	cfg.Ramp = time.Second
+	if diff := gocmp.Diff(short, pull(t, must(t, cfg), 0)[:20]); diff != "" {
+		t.Errorf("a ramp changes the load (-without +with):\n%s", diff)
+	}
+}

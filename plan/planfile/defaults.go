@@ -69,6 +69,11 @@ var dependent = []struct {
 			p.Load.Client = ""
 		}
 	}},
+	{"load.start", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {
+		if p.Load.Start == plan.StartStaggered {
+			p.Load.Start = ""
+		}
+	}},
 	{"load.arrivals", func(f *file.File, p *plan.Plan, _ plan.PluginDoc) {
 		if f.Open() && p.Load.Trace == nil {
 			p.Load.Arrivals = cmp.Or(p.Load.Arrivals, "poisson")

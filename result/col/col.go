@@ -272,6 +272,7 @@ const (
 	P99ScheduleLagMsWhole        = "p99_schedule_lag_ms_whole"
 	MaxScheduleLagMsWhole        = "max_schedule_lag_ms_whole"
 	P50UserTokSWhole             = "p50_user_tok_s_whole"
+	ExpectedRampS                = "expected_ramp_s"
 	RampS                        = "ramp_s"
 	PlateauS                     = "plateau_s"
 	TailS                        = "tail_s"

@@ -434,9 +434,10 @@ func TestOf_plateau(t *testing.T) {
 	requests := []result.Request{in(0, 0), in(1, 70*ms), in(0, 140*ms), in(1, 210*ms), in(0, 280*ms)}
 	requests[4].ChunkUS[0] = 900_000 // alone, and slow
 	requests[4].FirstToken, requests[4].LastToken, requests[4].End = 1180*ms, 1220*ms, 1220*ms
-	span := timeline.Assign(requests, 2)
-	if want := (timeline.Span{From: 70 * ms, To: 350 * ms, Last: 1220 * ms, Steady: true}); span != want {
-		t.Fatalf("span %+v, want %+v", span, want)
+	span := timeline.Span{From: 70 * ms, To: 350 * ms, Last: 1220 * ms, Steady: true}
+	requests[0].Phase = result.Ramp
+	for i := range requests[1:] {
+		requests[i+1].Phase = result.Plateau
 	}
 	row, _ := Of(requests, Options{Span: span, Goodput: &Goodput{TTFT: 500}})
 	check(t, row, result.Row{

@@ -2,6 +2,8 @@ package timeline
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -34,22 +36,26 @@ func (s Span) Length() time.Duration { return s.To - s.From }
 // returns the span. Requests of the warm-up and of the probe stay what they
 // are; those that were never sent are tail.
 //
-// target is the number of slots of a closed loop. Its plateau is from the first
-// to the last moment at which the target was at work; a slot is at work from
-// its first send to the end of its last request, as between two requests it
-// turns, or thinks because the plan says so. A load that never reached its
-// target has no plateau.
+// target is the number of slots of a closed loop. Each slot's first request is
+// ramp: those that begin with others wait for each other's prompts, and those
+// that begin one after the other meet a server that is not full yet. The plateau
+// is of the other requests, from the first to the last moment at which the target
+// was at work; a slot is at work from its first send to the end of its last
+// request, as between two requests it turns, or thinks because the plan says so.
+// A load that never reached its target has no plateau.
 //
 // A target of 0 is that of an open loop, which has no number in flight to
 // reach. What is in flight there is settled by how long requests take (Little's
-// law), so that it cannot be what it will be before the first of them are done:
-// the plateau begins one median end-to-end latency after the first send. It
-// ends with the last send, after which nothing arrives. Where requests take
-// longer than the trial, there is none.
+// law), so that it cannot be what it will be before nearly all of those that came
+// first are done: the plateau begins the 95th percentile of the end-to-end
+// latency after the first send. It ends with the last send, after which nothing
+// arrives. Where requests take longer than the trial, there is none.
 func Assign(requests []result.Request, target int) Span {
 	var s Span
+	var firsts map[int]bool
 	if target > 0 {
-		s = closed(requests, target)
+		firsts = firstOfSlots(requests)
+		s = closed(requests, firsts, target)
 	} else {
 		s = open(requests)
 	}
@@ -59,7 +65,7 @@ func Assign(requests []result.Request, target int) Span {
 		case !r.Measured():
 		case r.Sent == result.Never:
 			r.Phase = result.Tail
-		case r.Sent < s.From || !s.Steady:
+		case r.Sent < s.From || !s.Steady || firsts[i]:
 			r.Phase = result.Ramp
 		case r.Sent > s.To:
 			r.Phase = result.Tail
@@ -69,6 +75,33 @@ func Assign(requests []result.Request, target int) Span {
 	}
 	return s
 }
+
+// Ramp is how long a load is expected to take until it is what it is meant to be,
+// from how long the requests of its warm-up took: the median in a closed loop,
+// whose slots then begin evenly over one request, and the 95th percentile in an
+// open one. It is 0 where none of them was completed.
+func Ramp(requests iter.Seq[*result.Request], open bool) time.Duration {
+	var took []int64
+	for r := range requests {
+		if r.Phase == result.Warmup && r.Status == result.Completed {
+			took = append(took, int64(Done(r)-r.Sent))
+		}
+	}
+	if len(took) == 0 {
+		return 0
+	}
+	slices.Sort(took)
+	p := 0.5
+	if open {
+		p = settled
+	}
+	return time.Duration(result.Quantile(took, p))
+}
+
+// settled is the percentile of the end-to-end latency after which an open loop is
+// at work: at the median its requests in flight are between half and three
+// quarters of what they will be.
+const settled = 0.95
 
 // bounds are the first send and the last byte of the trial.
 func bounds(requests []result.Request) (first, last time.Duration, ok bool) {
@@ -93,40 +126,63 @@ func LastByte(r *result.Request) time.Duration {
 	return max(r.FirstByte, r.LastToken)
 }
 
-// closed is the span of a closed loop.
-func closed(requests []result.Request, target int) Span {
-	first, last, ok := bounds(requests)
-	if !ok {
-		return Span{}
-	}
-	type slot struct{ shard, slot int }
-	type work struct{ from, to time.Duration }
-	slots := map[slot]work{}
+// A slot of a closed loop is known by its shard and its number there.
+type slot struct{ shard, slot int }
+
+// firstOfSlots are the places of the requests that were their slots' first.
+func firstOfSlots(requests []result.Request) map[int]bool {
+	at := map[slot]int{}
 	for i := range requests {
 		r := &requests[i]
 		if !sent(r) {
 			continue
 		}
 		k := slot{r.Shard, r.Slot}
-		w, known := slots[k]
-		if !known {
-			w.from = r.Sent
+		if was, known := at[k]; !known || r.Sent < requests[was].Sent {
+			at[k] = i
 		}
-		slots[k] = work{min(w.from, r.Sent), max(w.to, r.Sent, r.End)}
+	}
+	firsts := make(map[int]bool, len(at))
+	for _, i := range at {
+		firsts[i] = true
+	}
+	return firsts
+}
+
+// closed is the span of a closed loop.
+func closed(requests []result.Request, firsts map[int]bool, target int) Span {
+	first, last, ok := bounds(requests)
+	if !ok {
+		return Span{}
+	}
+	ended := map[slot]time.Duration{}
+	begins := make([]time.Duration, 0, len(firsts))
+	for i := range requests {
+		r := &requests[i]
+		if !sent(r) {
+			continue
+		}
+		if firsts[i] {
+			begins = append(begins, r.Sent)
+		}
+		k := slot{r.Shard, r.Slot}
+		ended[k] = max(ended[k], r.Sent, r.End)
 	}
 	need := max(1, int(math.Ceil(plateauShare*float64(target))))
 	none := Span{First: first, From: last, To: last, Last: last}
-	if len(slots) < need {
+	if len(begins) < need {
 		return none
 	}
-	begins, ends := make([]time.Duration, 0, len(slots)), make([]time.Duration, 0, len(slots))
-	for _, w := range slots {
-		begins, ends = append(begins, w.from), append(ends, w.to)
-	}
 	slices.Sort(begins)
-	slices.SortFunc(ends, func(a, b time.Duration) int { return cmp.Compare(b, a) })
-	from, to := begins[need-1], ends[need-1]
-	if to <= from { // they were never at work at once
+	ends := slices.SortedFunc(maps.Values(ended), func(a, b time.Duration) int { return cmp.Compare(b, a) })
+	full, to := begins[need-1], ends[need-1]
+	from := to
+	for i := range requests {
+		if r := &requests[i]; sent(r) && !firsts[i] && r.Sent >= full {
+			from = min(from, r.Sent)
+		}
+	}
+	if to <= from { // they were never at work at once, or each sent one request
 		return none
 	}
 	return Span{First: first, From: from, To: to, Last: max(last, to), Steady: true}
@@ -155,7 +211,7 @@ func open(requests []result.Request) Span {
 	if len(took) == 0 {
 		return none
 	}
-	from := first + time.Duration(result.Quantile(took, 0.5))
+	from := first + time.Duration(result.Quantile(took, settled))
 	if end <= from {
 		return none
 	}

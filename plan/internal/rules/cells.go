@@ -113,7 +113,7 @@ func (c *Checked) concurrencyReached() {
 		}
 	}
 	if unreached.Concurrency > 0 {
-		d := c.Report.Node(c.At("load", "requests"), "no-effect", "%d requests never reach a concurrency of %d", unreached.Requests, unreached.Concurrency)
+		d := c.Report.Node(c.At("load", "requests"), "no-effect", "%d requests do not bring each of %d workers to a second one", unreached.Requests, unreached.Concurrency)
 		d.Hint = "write requests_per_worker to scale with the concurrency"
 	}
 }
@@ -127,7 +127,7 @@ func (c *Checked) enoughTexts() {
 	for _, d := range c.Deployments {
 		n := 0
 		for _, cell := range d.Cells {
-			n += c.Plan.Repeats * (cell.Load.Requests + cell.Load.Warmup.Requests)
+			n += c.Plan.Repeats * (cell.Load.Total() + cell.Load.Warmup.Requests)
 		}
 		most = max(most, n)
 	}

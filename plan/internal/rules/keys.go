@@ -57,7 +57,7 @@ var noEffect = []struct {
 }{
 	{"load.arrivals load.burstiness load.max_in_flight", closed, "a closed loop sends when a request has ended", "give a request_rate in place of concurrency"},
 	{"load.stop.saturated", func(c *Checked) bool { return c.Closed() && c.Plan.Load.Stop != nil && c.Plan.Load.Stop.Saturated }, "a closed loop never sends more than its server answers", ""},
-	{"load.think_time load.requests_per_worker load.conversation", open, "an open loop has no workers", ""},
+	{"load.start load.think_time load.requests_per_worker load.conversation", open, "an open loop has no workers", ""},
 	{"load.arrivals load.burstiness", func(c *Checked) bool { return c.Open() && c.Plan.Load.Trace != nil }, "the trace says when requests are sent", ""},
 	{"load.burstiness", func(c *Checked) bool { return c.Open() && c.Plan.Load.Trace == nil && c.Plan.Load.Arrivals != "gamma" }, "it is the shape of gamma arrivals", "write arrivals: gamma"},
 	{"load.duration", func(c *Checked) bool { return len(c.Plan.Load.Stages) > 0 }, "the stages say how long each of them lasts", ""},
