@@ -40,6 +40,8 @@ var (
 	PromptLengthUnknown     = Code{"prompt_length_unknown"}
 	PromptLengthInexact     = Code{"prompt_length_inexact"}
 	ProbeFailed             = Code{"probe_failed"}
+	SteadinessUnknown       = Code{"steadiness_unknown"}
+	WarmupShort             = Code{"warmup_short"}
 	TokensAssumed           = Code{"tokens_assumed"}
 	ITLUnknown              = Code{"itl_unknown"}
 	ChunksCoalesced         = Code{"chunks_coalesced"}
@@ -233,6 +235,16 @@ var remarks = []Fact{
 	{
 		ProbeFailed, "the client could not send the probes", "",
 		"the text has its error; the load's own figures stand",
+	},
+	{
+		SteadinessUnknown, "it is not known whether the load had settled",
+		"there was no plateau, or too little of it, or its figures still moved half-way through",
+		"send for longer: the text says how long, or how many `load.requests`",
+	},
+	{
+		WarmupShort, "the warm-up was shorter than it takes to bring the server to its load",
+		"fewer requests than 2 for each of the concurrency never fill its batch, and a cache may not be full",
+		"leave `load.warmup` to its default, or give it what the text says",
 	},
 	{
 		TokensAssumed, "the server did not count the output, and each chunk was taken for a token; TPOT and ITL are null", "",

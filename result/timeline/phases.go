@@ -27,6 +27,13 @@ type Span struct {
 	// Steady says whether there was a plateau. Without one From and To are Last,
 	// and all of the trial is ramp.
 	Steady bool
+	// Unsettled says why it is not known that the load had settled on its plateau,
+	// or why there is none; "" where all is well, and where nothing was completed.
+	Unsettled string
+	// Enough is how long to send, by what was seen, to know it, and EnoughRequests
+	// how many requests of the plan that makes.
+	Enough         time.Duration
+	EnoughRequests int
 }
 
 // Length is the length of the plateau, 0 where there was none.
@@ -50,6 +57,9 @@ func (s Span) Length() time.Duration { return s.To - s.From }
 // first are done: the plateau begins the 95th percentile of the end-to-end
 // latency after the first send. It ends with the last send, after which nothing
 // arrives. Where requests take longer than the trial, there is none.
+//
+// Of either plateau the beginning is left out in which time to first token or
+// end-to-end latency had not settled, at most half of it.
 func Assign(requests []result.Request, target int) Span {
 	var s Span
 	var firsts map[int]bool
@@ -59,6 +69,7 @@ func Assign(requests []result.Request, target int) Span {
 	} else {
 		s = open(requests)
 	}
+	s.settle(requests, firsts, target)
 	for i := range requests {
 		r := &requests[i]
 		switch {

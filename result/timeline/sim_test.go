@@ -144,7 +144,8 @@ func TestDrift_simulated(t *testing.T) {
 		{"a longer wait", waiting, found, quiet, anything},
 		{"throttled from the middle on", slower(step(.5, 1.3)), quiet, found, found},
 		{"throttled near the end", slower(step(.75, 1.3)), quiet, often, often},
-		{"not warm yet", slower(func(at float64) float64 { return 1 + math.Exp(-at/.15) }), quiet, [2]int{runs * 2 / 3, runs}, [2]int{runs * 2 / 3, runs}},
+		// Where the beginning alone moves, it is left out.
+		{"not warm yet", slower(func(at float64) float64 { return 1 + math.Exp(-at/.15) }), quiet, [2]int{0, runs / 2}, [2]int{0, runs / 2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,77 @@
+package timeline
+
+const (
+	// batched is how many values a batch has: the 5 of MSER-5.
+	batched = 5
+	// minBatches is how many batches it takes to look: a part of fewer is too often
+	// steadier than the whole by chance.
+	minBatches = 15
+	// gain is how much a truncation must lessen the statistic to be believed. The
+	// least of many is always somewhat less than the first, and cuts that only
+	// follow noise take the early bursts away and leave a p95 too low.
+	gain = 0.8
+	// later is how much less the statistic must be somewhere in the second half to
+	// say that the series had not settled in the first; rest is how many batches are
+	// left there at least.
+	later = 0.7
+	rest  = 10
+)
+
+// enough is how many values tell whether a series has settled.
+const enough = batched * minBatches
+
+// truncation is how many of the first values of a series, of which there are
+// enough, are to be left out because it had not settled yet: those without which
+// the squared standard error of the mean of the others is least, over batches of
+// five (MSER-5: White, An effective truncation heuristic for bias reduction in
+// simulation output, Simulation 69, 1997). At most half are left out; moving says
+// that more would have to be, or that the others move too: then it is no
+// beginning, and none is left out.
+func truncation(values []float64) (cut int, moving bool) {
+	means := make([]float64, len(values)/batched)
+	for i := range means {
+		for _, v := range values[i*batched : (i+1)*batched] {
+			means[i] += v / batched
+		}
+	}
+	n, half := len(means), len(means)/2
+	errors := make([]float64, n) // of the mean without so many batches, squared
+	sum, squares := 0.0, 0.0
+	for i := n - 1; i >= 0; i-- {
+		d := means[i] - means[n-1] // differences keep the sums of squares small
+		sum, squares = sum+d, squares+d*d
+		left := float64(n - i)
+		errors[i] = (squares - sum*sum/left) / (left * left)
+	}
+	at := 0
+	for i, e := range errors[:half+1] {
+		if e < errors[at] {
+			at = i
+		}
+	}
+	for _, e := range errors[half+1 : max(half+1, n-rest)] {
+		if e < later*errors[at] {
+			return 0, true
+		}
+	}
+	if errors[at] > gain*errors[0] {
+		return 0, false
+	}
+	if at == half || trending(values[at*batched:]) {
+		return 0, true
+	}
+	return at * batched, false
+}
+
+// trending says whether values rise or fall, by the means of twenty parts of them.
+func trending(values []float64) bool {
+	var at, means [20]float64
+	for i := range means {
+		part := values[i*len(values)/len(means) : (i+1)*len(values)/len(means)]
+		for _, v := range part {
+			means[i] += v / float64(len(part))
+		}
+		at[i] = float64(i)
+	}
+	return Trend(at[:], means[:]).P < 0.01
+}
