@@ -203,8 +203,8 @@ func (a *announcer) reset() Extra {
 func (a *announcer) warmup() Extra {
 	n, timed := 0, false
 	for _, l := range a.trials {
-		n += l.Warmup.Requests
-		timed = timed || l.Warmup.Requests == 0 && l.Warmup.Duration > 0
+		n += l.WarmupRequests()
+		timed = timed || l.WarmupRequests() == 0 && l.Warmup.Duration > 0
 	}
 	switch {
 	case timed:

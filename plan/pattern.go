@@ -90,3 +90,17 @@ func (l Load) Total() int {
 	}
 	return l.Requests + l.Concurrency
 }
+
+// WarmupRequests is how many requests are sent before a trial, 0 where that is as
+// many as the time of the warm-up takes. Where the plan does not say it they are
+// two for each worker, so that the server gets its whole batch; an open loop has
+// no workers, and begins with two.
+func (l Load) WarmupRequests() int {
+	switch w := l.Warmup; {
+	case w.Requests != nil:
+		return *w.Requests
+	case w.Duration > 0:
+		return 0
+	}
+	return 2 * max(1, l.Concurrency)
+}

@@ -265,8 +265,8 @@ func trialEstimate(s plan.Server, l plan.Load, scale float64) time.Duration {
 	workers := max(1, l.Concurrency)
 	n := l.Total()
 	rounds := func(n int) time.Duration { return time.Duration((n + workers - 1) / workers) }
-	d := rounds(l.Warmup.Requests) * request
-	if w := l.Warmup.Duration; w > 0 && (l.Warmup.Requests == 0 || w < d) {
+	d := rounds(l.WarmupRequests()) * request
+	if w := l.Warmup.Duration; w > 0 && (d == 0 || w < d) {
 		d = w
 	}
 	sends, _ := l.Sends()

@@ -42,15 +42,16 @@ func TestPredicted_unknown(t *testing.T) {
 // What is sent by time takes that time, whatever says it.
 func TestTrialEstimate_time(t *testing.T) {
 	t.Parallel()
+	cold := plan.Warmup{Requests: new(0)}
 	stages := []plan.Stage{{Rate: 10, For: 30 * time.Second}, {Rate: 50, Over: time.Minute}}
 	for _, c := range []struct {
 		load plan.Load
 		want time.Duration
 	}{
-		{plan.Load{Stages: stages}, 90 * time.Second},
-		{plan.Load{Stages: stages, Duration: time.Minute}, time.Minute},
+		{plan.Load{Stages: stages, Warmup: cold}, 90 * time.Second},
+		{plan.Load{Stages: stages, Duration: time.Minute, Warmup: cold}, time.Minute},
 		{plan.Load{RequestRate: 1, Duration: 10 * time.Second, Warmup: plan.Warmup{Duration: 5 * time.Second}}, 15 * time.Second},
-		{plan.Load{RequestRate: 10, Requests: 10_000, Duration: 10 * time.Second}, 10 * time.Second},
+		{plan.Load{RequestRate: 10, Requests: 10_000, Duration: 10 * time.Second, Warmup: cold}, 10 * time.Second},
 	} {
 		if got := trialEstimate(plan.Server{}, c.load, 1); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.load, got, c.want)
@@ -62,13 +63,20 @@ func TestTrialEstimate_time(t *testing.T) {
 func TestTrialEstimate_timeScale(t *testing.T) {
 	t.Parallel()
 	token := tokenEstimate(plan.Server{})
+	cold := plan.Warmup{Requests: new(0)}
 	for _, c := range []struct {
 		load            plan.Load
 		scaled, waiting time.Duration // at scale 1
 	}{
-		{plan.Load{Requests: 6, Concurrency: 2, MaxTokens: 50, ThinkTime: time.Second}, 3 * 50 * token, 3 * time.Second},
-		{plan.Load{Requests: 10, RequestRate: 2, MaxTokens: 50}, 50 * token, 5 * time.Second},
-		{plan.Load{Duration: time.Minute, MaxTokens: 50, Warmup: plan.Warmup{Requests: 1}}, 50 * token, time.Minute},
+		// The first of each worker comes on top, and workers that begin one after the
+		// other wait for half of a request, all but the first.
+		{plan.Load{Requests: 6, Concurrency: 2, MaxTokens: 50, ThinkTime: time.Second, Warmup: cold}, 4 * 50 * token, 4 * time.Second},
+		{plan.Load{Requests: 6, Concurrency: 2, MaxTokens: 60, ThinkTime: time.Second, Warmup: cold, Start: plan.StartStaggered}, 17 * 15 * token, 17 * time.Second / 4},
+		// Two for each worker are the warm-up.
+		{plan.Load{Requests: 6, Concurrency: 2, MaxTokens: 50}, (2 + 4) * 50 * token, 0},
+		// The ramp of an open loop comes on top, and its last request.
+		{plan.Load{Requests: 10, RequestRate: 2, MaxTokens: 50, Warmup: cold}, 2 * 50 * token, 5 * time.Second},
+		{plan.Load{Duration: time.Minute, MaxTokens: 50, Warmup: plan.Warmup{Requests: new(1)}}, 50 * token, time.Minute},
 	} {
 		for _, scale := range []float64{0.5, 1, 10} {
 			want := time.Duration(float64(c.scaled)/scale) + c.waiting

@@ -22,7 +22,7 @@ func evidence(row result.Row, t *Trial, m *Measured) verdict.Evidence {
 	l := t.Cell.Load
 	e := verdict.Evidence{
 		Row: row, Requests: m.Requests, Health: m.Health, Told: m.Notes,
-		Open: l.Open(), MaxInFlight: l.MaxInFlight, Exact: l.Output == plan.OutputExact, Warmup: warmup(l.Warmup),
+		Open: l.Open(), MaxInFlight: l.MaxInFlight, Exact: l.Output == plan.OutputExact, Warmup: warmup(l),
 		Shared: m.Shared, MayKnow: m.MayKnow, Unrepresentative: t.Plan.Unrepresentative(t.Cell),
 	}
 	e.Server, e.Thefts = looks(m.Samples)
@@ -45,11 +45,11 @@ func evidence(row result.Row, t *Trial, m *Measured) verdict.Evidence {
 }
 
 // warmup is how many requests are sent before a trial, at the least.
-func warmup(w plan.Warmup) int {
-	if w.Requests == 0 && w.Duration > 0 {
-		return 1
+func warmup(l plan.Load) int {
+	if n := l.WarmupRequests(); n > 0 || l.Warmup.Duration == 0 {
+		return n
 	}
-	return w.Requests
+	return 1
 }
 
 func codes(findings []result.Finding) any {

@@ -82,7 +82,7 @@ func (in *Inputs) Source(cell plan.Cell, trial, first int) source.Config {
 		Concurrency: l.Concurrency, ThinkTime: l.ThinkTime,
 		Pace: in.pace(l), MaxInFlight: l.MaxInFlight,
 		Requests: l.Requests, RequestsPerWorker: l.RequestsPerWorker, Duration: l.Duration,
-		WarmupRequests: l.Warmup.Requests, WarmupDuration: l.Warmup.Duration,
+		WarmupRequests: l.WarmupRequests(), WarmupDuration: l.Warmup.Duration,
 		MaxTokens: l.MaxTokens, Deadline: in.plan.Timeouts.Request, SampleSeed: l.Sampling.Seed,
 		Prompts: source.Prompts{
 			System: p.System, SystemShare: p.SystemShare, InputTokens: p.InputTokens,

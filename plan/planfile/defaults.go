@@ -22,7 +22,6 @@ func defaults() plan.Plan {
 		Retries:        &retries,
 		OnStartFailure: "fail",
 		Load: plan.Load{
-			Warmup:   plan.Warmup{Requests: 2},
 			Endpoint: plan.EndpointChat,
 			Stream:   &stream,
 			Prompts:  plan.Prompts{Kind: plan.PromptsSynthetic},
@@ -82,11 +81,6 @@ var dependent = []struct {
 	{"load.burstiness", func(f *file.File, p *plan.Plan, _ plan.PluginDoc) {
 		if f.Open() && p.Load.Trace == nil && p.Load.Arrivals == "gamma" {
 			p.Load.Burstiness = cmp.Or(p.Load.Burstiness, 1)
-		}
-	}},
-	{"load.warmup.requests", func(f *file.File, p *plan.Plan, _ plan.PluginDoc) {
-		if p.Load.Warmup.Duration > 0 && !f.Has("load", "warmup", "requests") {
-			p.Load.Warmup.Requests = 0
 		}
 	}},
 	{"load.prompts.reuse", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {
