@@ -49,7 +49,8 @@ func (s *fakeSession) Finish(ctx context.Context) (result.Row, error) {
 func codesOf(o *result.Outcome) (list []string) {
 	for _, f := range o.Findings {
 		switch f.Code {
-		case finding.BoundLoosened, finding.PromptLengthUnknown, finding.ClientLag, finding.ServerStalled, finding.ColdConnections:
+		case finding.BoundLoosened, finding.PromptLengthUnknown, finding.ClientLag, finding.ServerStalled, finding.ColdConnections,
+			finding.SteadinessUnknown, finding.WarmupShort: // of any trial as short as these
 		default:
 			list = append(list, f.Code.String())
 		}

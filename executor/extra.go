@@ -201,12 +201,15 @@ func (a *announcer) reset() Extra {
 
 // warmup is the plan's own.
 func (a *announcer) warmup() Extra {
-	n, timed := 0, false
+	n, timed, open := 0, false, false
 	for _, l := range a.trials {
+		open = open || l.Open() && l.Warmup == (plan.Warmup{})
 		n += l.WarmupRequests()
 		timed = timed || l.WarmupRequests() == 0 && l.Warmup.Duration > 0
 	}
 	switch {
+	case open:
+		return Extra{"warm_up", nil, nil, "2 completions, and 2 for each that these let expect in flight, before " + a.trialsText()}
 	case timed:
 		return Extra{"warm_up", nil, nil, "completions for the time of load.warmup before " + a.trialsText()}
 	case n == 0:

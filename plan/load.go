@@ -20,6 +20,7 @@ type Load struct {
 	Burstiness  float64 `yaml:"burstiness,omitempty" doc:"Shape of gamma arrivals: 1 is Poisson, below 1 is burstier." default:"1" gt:"0" max:"1000"`
 	MaxInFlight int     `yaml:"max_in_flight,omitempty" doc:"Open loop: most requests in flight; one that would pass it waits, and its lateness is measured." default:"the driver's own limit" min:"1" max:"65536" unit:"requests"`
 
+	// Start is "" where the workers begin one after the other.
 	Start string `yaml:"start,omitempty" doc:"Closed loop: whether its workers begin one after the other, evenly spread over the time that a request of the warm-up took, or all at once." default:"staggered" enum:"staggered,together"`
 
 	Requests          int           `yaml:"requests,omitempty" doc:"Requests of one trial once it is at work. The first of each of a closed loop's workers, and what is due in the ramp of an open loop, come on top. With duration, whichever is reached first ends it." min:"1" max:"5000000" unit:"requests"`

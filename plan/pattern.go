@@ -104,3 +104,6 @@ func (l Load) WarmupRequests() int {
 	}
 	return 2 * max(1, l.Concurrency)
 }
+
+// Staggered says whether the workers of a closed loop begin one after the other.
+func (l Load) Staggered() bool { return !l.Open() && l.Start != StartTogether }

@@ -8,26 +8,18 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// planned is how many requests the plan has for one trial of a point, the first of
-// each of its workers among them; 0 where its time decides. Those of runs whose
-// plan says nothing of a start did not come on top.
+// planned is how many requests the plan has for one trial of a point; 0 where
+// its time decides.
 func (s *summary) planned(p *compare.Point) int64 {
 	if s.fixed["duration"] != nil {
 		return 0
 	}
 	workers, _ := s.set.Value(p, col.Concurrency).(float64)
-	first := 0.0
-	if s.fixed["start"] != nil {
-		first = workers
-	}
 	if each, _ := s.fixed["requests_per_worker"].(float64); each > 0 {
-		return int64(each*workers + first)
+		return int64(each * workers)
 	}
 	n, _ := s.fixed[col.Requests].(float64)
-	if n == 0 {
-		return 0
-	}
-	return int64(n + first)
+	return int64(n)
 }
 
 // completion is how many requests of a point were completed, and of how many:

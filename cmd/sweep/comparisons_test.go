@@ -25,8 +25,8 @@ func TestComparisons(t *testing.T) {
 		{
 			name: "engines", plan: "engines-compare", set: []string{"matrix.max_tokens=100", "load.requests_per_worker=2", "load.warmup.requests=1"}, rows: 3,
 			want: []string{
-				"Completed 6 of 6 requests.", "## Engines side by side: l40s concurrency=1 max\\_tokens=100", "| engine | dynamo | dynamo-sglang | dynamo-trtllm |",
-				"| requests completed | 2 of 2 | 2 of 2 | 2 of 2 |", "| unique metrics | ", "dynamo frontend-0, worker-0", "## Engines ranked", "(1.00x)", "x slower)",
+				"Completed 9 of 9 requests.", "## Engines side by side: l40s concurrency=1 max\\_tokens=100", "| engine | dynamo | dynamo-sglang | dynamo-trtllm |",
+				"| requests completed | 3 of 3 | 3 of 3 | 3 of 3 |", "| unique metrics | ", "dynamo frontend-0, worker-0", "## Engines ranked", "(1.00x)", "x slower)",
 			},
 			files: []string{"metrics-dynamo.log", "metrics-dynamo-sglang.log", "metrics-dynamo-trtllm.log"},
 		},
@@ -43,7 +43,7 @@ func TestComparisons(t *testing.T) {
 		},
 		{
 			name: "a soak", plan: "soak-container", set: []string{"backend={kind: sim}", "matrix.gpu=h100", "load.requests_per_worker=2"}, rows: 1,
-			want: []string{"Completed 16 of 16 requests.", "metrics-vllm.log"}, files: []string{"metrics-vllm.log"},
+			want: []string{"Completed 24 of 24 requests.", "metrics-vllm.log"}, files: []string{"metrics-vllm.log"},
 		},
 	} {
 		t.Run(p.name, func(t *testing.T) {

@@ -225,7 +225,7 @@ func TestGiven_requests(t *testing.T) {
 				}
 			}
 			want := maps.Clone(c.want)
-			want[completions] = 1 + 2*(24+2) // the first shows that the server is ready
+			want[completions] = 1 + 2*(24+2) + 6 // the first of each worker; the first of all shows that the server is ready
 			want[whole] = c.counting
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("want -, got +:\n%s", diff)
@@ -239,7 +239,7 @@ func TestGiven_requests(t *testing.T) {
 					t.Errorf("prompts are off by %v, findings %v", row["prompt_length_error"], row["findings"])
 				}
 			}
-			if requests != 48 || extra != int64(all)-48 || computed != int64(1+c.counting+4) {
+			if requests != 54 || extra != int64(all)-54 || computed != int64(1+c.counting+4) {
 				t.Errorf("%d requests, %d more, %d of them completions; the server got %d", requests, extra, computed, all)
 			}
 			if !strings.Contains(said.stderr, c.engine+": up to ") {

@@ -279,7 +279,7 @@ func trialEstimate(s plan.Server, l plan.Load, scale float64) time.Duration {
 		return d + byCount
 	case n > 0:
 		byCount := rounds(n) * (request + l.ThinkTime)
-		if l.Start == plan.StartStaggered {
+		if l.Staggered() {
 			byCount += (request + l.ThinkTime) * time.Duration(workers-1) / time.Duration(2*workers)
 		}
 		if sends > 0 {

@@ -70,10 +70,10 @@ func TestTrialEstimate_timeScale(t *testing.T) {
 	}{
 		// The first of each worker comes on top, and workers that begin one after the
 		// other wait for half of a request, all but the first.
-		{plan.Load{Requests: 6, Concurrency: 2, MaxTokens: 50, ThinkTime: time.Second, Warmup: cold}, 4 * 50 * token, 4 * time.Second},
-		{plan.Load{Requests: 6, Concurrency: 2, MaxTokens: 60, ThinkTime: time.Second, Warmup: cold, Start: plan.StartStaggered}, 17 * 15 * token, 17 * time.Second / 4},
+		{plan.Load{Requests: 6, Concurrency: 2, MaxTokens: 50, ThinkTime: time.Second, Warmup: cold, Start: plan.StartTogether}, 4 * 50 * token, 4 * time.Second},
+		{plan.Load{Requests: 6, Concurrency: 2, MaxTokens: 60, ThinkTime: time.Second, Warmup: cold}, 17 * 15 * token, 17 * time.Second / 4},
 		// Two for each worker are the warm-up.
-		{plan.Load{Requests: 6, Concurrency: 2, MaxTokens: 50}, (2 + 4) * 50 * token, 0},
+		{plan.Load{Requests: 6, Concurrency: 2, MaxTokens: 50, Start: plan.StartTogether}, (2 + 4) * 50 * token, 0},
 		// The ramp of an open loop comes on top, and its last request.
 		{plan.Load{Requests: 10, RequestRate: 2, MaxTokens: 50, Warmup: cold}, 2 * 50 * token, 5 * time.Second},
 		{plan.Load{Duration: time.Minute, MaxTokens: 50, Warmup: plan.Warmup{Requests: new(1)}}, 50 * token, time.Minute},

@@ -69,7 +69,7 @@ validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_
 			}
 			got := sweep(t, dir, canaryNames, "run", "--calibrate", "never", "--json", "-o", "out", "p.yaml")
 			var row map[string]any
-			if err := json.Unmarshal([]byte(got.stdout), &row); err != nil || row["completed"] != 20.0 {
+			if err := json.Unmarshal([]byte(got.stdout), &row); err != nil || row["completed"] != 21.0 {
 				t.Fatalf("exit %d, %v, row %v\n%s", got.code, err, row, got.stderr)
 			}
 			if row["prefill_mean_requests_running"] != c.prefill || row["decode_mean_requests_running"] != c.decode {

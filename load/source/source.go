@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -91,6 +92,9 @@ type Config struct {
 	// WarmupDuration bounds them too; without WarmupRequests it alone does.
 	WarmupRequests int
 	WarmupDuration time.Duration
+	// WarmupSlots is the concurrency of the warm-up of an open loop, which has none
+	// of its own; 0 is 8.
+	WarmupSlots int
 
 	// Probe is what is sent beside the load.
 	Probe Probe
@@ -144,7 +148,7 @@ func (c Config) source() (load.Source, error) {
 // warmup is the load before the measured one.
 func (c Config) warmup() Config {
 	if c.Pace != nil {
-		c.Concurrency = warmupSlots * max(1, c.Shard.Of)
+		c.Concurrency = cmp.Or(c.WarmupSlots, warmupSlots) * max(1, c.Shard.Of)
 	}
 	if _, output := c.recorded(); c.MaxTokens == 0 {
 		c.MaxTokens = output
@@ -155,8 +159,7 @@ func (c Config) warmup() Config {
 	return c
 }
 
-// warmupSlots is the concurrency of the warm-up of an open loop, which has
-// none of its own.
+// warmupSlots is the default of [Config.WarmupSlots].
 const warmupSlots = 8
 
 // check says what in the configuration cannot be, and fills in the length of

@@ -47,7 +47,7 @@ const (
 
 // dependent are the defaults that depend on other keys, in the order in which
 // they are filled in. None of them changes what the file says: auto, as a client,
-// is the same as no word.
+// and staggered, as a start, are the same as no word.
 var dependent = []struct {
 	key  string
 	fill func(*file.File, *plan.Plan, plan.PluginDoc)
