@@ -66,7 +66,7 @@ func (s *summary) advise() []draw.Item {
 	}
 	for _, p := range s.points {
 		if p.Verdict == compare.Unstable {
-			items = append(items, draw.Item{Text: "a p95 far from its p50 is queueing, preemption or a noisy machine -> look at max_requests_waiting, preemptions and max_kv_cache_usage (sweep cells DIR CELL); try repeats, less load or a larger max-num-seqs"})
+			items = append(items, draw.Item{Text: "an unstable cell preempts or stands on a noisy machine -> look at max_requests_waiting, preemptions and max_kv_cache_usage (sweep cells DIR CELL); try repeats, less load or a larger max-num-seqs"})
 			break
 		}
 	}

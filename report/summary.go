@@ -80,6 +80,7 @@ func (r *Run) Summary(w io.Writer, style draw.Style) error {
 	d.Section("Prices", s.prices())
 	d.Paragraph(s.toDecide()...)
 	d.Section("Unstable", s.unstable())
+	d.Section("Jitter zone (decides nothing)", s.jitter())
 	d.Section("Trials unlike the others of their cell (they count all the same)", s.outliers())
 	d.Section("Objectives that were not met", s.missed())
 	d.Section("Objectives that are undecided", s.undecided())
@@ -217,6 +218,17 @@ func (s *summary) unstable() []draw.Item {
 	for _, p := range s.points {
 		if p.Verdict == compare.Unstable {
 			items = append(items, draw.Item{Text: p.Cell.Label + ": " + p.Why})
+		}
+	}
+	return items
+}
+
+// jitter are the cells whose p95 is far from the p50.
+func (s *summary) jitter() []draw.Item {
+	var items []draw.Item
+	for _, p := range s.points {
+		if p.Jitter != "" {
+			items = append(items, draw.Item{Text: p.Cell.Label + ": " + p.Jitter})
 		}
 	}
 	return items

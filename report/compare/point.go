@@ -23,6 +23,9 @@ type Point struct {
 	// they are too few for one; else 0.
 	Few int
 
+	// Jitter says how far a p95 is from its p50, where it is far: for information.
+	Jitter string
+
 	// Objectives are those of the cell over its valid trials together.
 	Objectives []result.SLOResult
 	// Group is the row of the cell in the groups table; nil if no trial has an outcome.
@@ -86,10 +89,10 @@ func (p *Point) Fewest() int {
 }
 
 // judge is what the objectives come to over all valid trials together, or where no
-// trial is valid, the verdict on the one that came furthest. A cell whose objectives
-// are met is as unstable as any of its trials.
+// trial is valid, the verdict on the one that came furthest.
 func (p *Point) judge() {
-	without, unstable := Pending, ""
+	without := Pending
+	var valid []result.Row
 	rank := map[Verdict]int{Pending: 0, Skipped: 1, FailedRun: 2, NoStart: 3, Invalid: 4}
 	for _, t := range p.Trials {
 		if v := standing(t.Outcome); v != "" {
@@ -102,20 +105,31 @@ func (p *Point) judge() {
 		if n := few(t.Outcome.Row); n > 0 && (p.Few == 0 || n < p.Few) {
 			p.Few = n
 		}
-		if unstable == "" {
-			unstable = jitter(t.Outcome.Row)
+		valid = append(valid, t.Outcome.Row)
+		if p.Jitter == "" {
+			p.Jitter = jitter(t.Outcome.Row)
 		}
 	}
 	if p.Valid == 0 {
 		p.Verdict = without
 		return
 	}
-	if p.Verdict, p.Why = met(p.Objectives); p.Verdict == Acceptable && unstable != "" {
-		p.Verdict, p.Why = Unstable, unstable
+	if p.Verdict, p.Why = met(p.Objectives); p.Verdict != Acceptable {
+		return
 	}
-	if spread := p.Spread(TokenRate); p.Verdict == Acceptable && spread > spreadBound {
+	if why := preempted(valid); why != "" {
+		p.Verdict, p.Why = Unstable, why
+		return
+	}
+	n := 0 // trials whose tokens were counted
+	for _, row := range valid {
+		if _, ok := TokenRate.of(row); ok {
+			n++
+		}
+	}
+	if spread := p.Spread(TokenRate); n > 1 && spread*apart(n) > spreadBound {
 		p.Verdict = Unstable
-		p.Why = fmt.Sprintf("tokens/s differ between its %d trials by %.0f %% (sd / mean)", p.Valid, 100*spread)
+		p.Why = fmt.Sprintf("tokens/s differ between its %d trials by %.0f %% (sd / mean), certainly by more than %.0f %%", n, 100*spread, 100*spreadBound)
 	}
 }
 

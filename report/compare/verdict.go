@@ -2,7 +2,10 @@ package compare
 
 import (
 	"fmt"
+	"math"
 	"strings"
+
+	"github.com/aclements/go-moremath/mathx"
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/result"
@@ -28,15 +31,20 @@ const (
 )
 
 const (
-	// jitterBound is how far a p95 may stand from its p50 before a cell is
-	// called unstable.
+	// jitterBound is how far a p95 may stand from its p50 before that is told. It is
+	// no fault: lengths that are spread spread the times.
 	jitterBound = 2.0
 	// jitterFloorMS is the p95 under which jitter is nobody's concern: half of
 	// a frame at 60 Hz.
 	jitterFloorMS = 8.0
-	// spreadBound is how far a cell's tokens/s may vary between its trials, as
-	// a share of their mean, before the cell is called unstable.
+	// spreadBound is how far a cell's tokens/s may certainly vary between its trials,
+	// as a share of their mean, before the cell is called unstable.
 	spreadBound = 0.10
+	// spreadConfidence is how sure that must be: two or three trials scatter widely.
+	spreadConfidence = 0.95
+	// preemptionBound is the preemptions for each completed request from which on the
+	// engine throws away what it has computed, and a cell is unstable.
+	preemptionBound = 0.01
 	// kneeShare is the share of the most tokens/s that the sweet spot must
 	// reach: past it more load buys latency, and next to nothing else.
 	kneeShare = 0.95
@@ -46,8 +54,9 @@ const (
 var Rules = []string{
 	"acceptable: valid, and every objective of severity fail is met",
 	"undecided: valid, no objective of severity fail is missed, and one has too few requests to tell, or could not be checked",
-	fmt.Sprintf("unstable: acceptable, but the p95 of TTFT or TPOT is more than %.0f times its p50 (and above %.0f ms), or tokens/s differ between trials by more than %.0f %% (sd / mean)",
-		jitterBound, jitterFloorMS, 100*spreadBound),
+	fmt.Sprintf("unstable: acceptable, but tokens/s differ between trials by more than %.0f %% (the lower bound of sd / mean, at a confidence of %.0f %%), or the engine preempted more than %.0f %% of the requests",
+		100*spreadBound, 100*spreadConfidence, 100*preemptionBound),
+	fmt.Sprintf("jitter zone: the p95 of TTFT or TPOT is more than %.0f times its p50 (and above %.0f ms), which is told and decides nothing", jitterBound, jitterFloorMS),
 	fmt.Sprintf("sweet spot: of the acceptable cells that differ in concurrency or request rate alone, the one of the least load that gives %.0f %% of the most tokens/s among them", 100*kneeShare),
 	"hole: a cell with an INVALID, failed, pending or undecided trial. A sweet spot is not decided if a hole is below it, next above it or next above the most tokens/s; the best cell of a side is not decided if a hole is next above it",
 	"sides are ranked at equal load, or each at its best of the loads that all of them were given; engines and servers with the finding " + finding.ContentUnrepresentative.String() + " are not ranked",
@@ -68,10 +77,41 @@ func judge(o *result.Outcome) (v Verdict, why string) {
 	if v, why = met(o.SLOs); v != Acceptable {
 		return v, why
 	}
-	if why := jitter(o.Row); why != "" {
+	if why := preempted([]result.Row{o.Row}); why != "" {
 		return Unstable, why
 	}
 	return Acceptable, ""
+}
+
+// preempted says that an engine threw away what it had computed for more requests than
+// a few; else it is "".
+func preempted(rows []result.Row) string {
+	preemptions, completed := 0.0, 0.0
+	for _, row := range rows {
+		preemptions += row.Float(col.Preemptions)
+		completed += row.Float(col.Completed)
+	}
+	if preemptions <= preemptionBound*completed {
+		return ""
+	}
+	return fmt.Sprintf("the engine preempted %s of %s: its KV cache is full", humanize.Plural(int(preemptions), "request"), humanize.Figure(completed))
+}
+
+// apart is the least that the standard deviation behind n values is, as a share of
+// theirs, at the confidence of spreadConfidence: n-1 over the quantile of the
+// chi-square distribution, whose share up to x is the regularized gamma function of
+// (n-1)/2 and x/2.
+func apart(n int) float64 {
+	k := float64(n - 1)
+	low, high := 0.0, 10*k+100
+	for range 60 {
+		if x := (low + high) / 2; mathx.GammaInc(k/2, x/2) < spreadConfidence {
+			low = x
+		} else {
+			high = x
+		}
+	}
+	return math.Sqrt(k / high)
 }
 
 // standing is why the numbers of an outcome do not count; "" where they do.

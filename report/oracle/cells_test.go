@@ -138,12 +138,8 @@ func (e *experiment) kind(row result.Row) string {
 	if open {
 		return undecided
 	}
-	for _, x := range []string{"ttft", "tpot"} {
-		half, ok := row["p50_"+x+"_ms"].(float64)
-		most, ok2 := row["p95_"+x+"_ms"].(float64)
-		if ok && ok2 && most > 8 && most > 2*half {
-			return unstable
-		}
+	if again, ok := row["preemptions"].(int64); ok && float64(again) > 0.01*float64(row["completed"].(int64)) {
+		return unstable
 	}
 	return acceptable
 }
@@ -186,7 +182,9 @@ func (c *cell) verdict() string {
 			v = append(v, f)
 		}
 	}
-	if len(v) > 1 && deviation(v) > 0.1*average(v) {
+	// The quantiles of chi-square at 95 % for so many degrees of freedom.
+	chi := []float64{0, 3.84, 5.99, 7.81, 9.49, 11.07, 12.59, 14.07, 15.51, 16.92}
+	if n := len(v); n > 1 && n <= len(chi) && deviation(v)*math.Sqrt(float64(n-1)/chi[n-1]) > 0.1*average(v) {
 		return unstable
 	}
 	return acceptable
