@@ -32,21 +32,17 @@ func (b batching) server() models.Engine {
 	return models.H100
 }
 
-// load is a closed loop of so many measured requests.
-func (b batching) load(seed uint64, requests int) source.Config {
+// load is a closed loop of so many requests beyond the first of each slot. Slots
+// begin evenly spread over ramp, or all at once if it is 0.
+func (b batching) load(seed uint64, requests int, ramp time.Duration) source.Config {
 	c := b.lengths.Load(seed)
-	c.Concurrency, c.Requests = b.slots, requests
+	c.Concurrency, c.Requests, c.Ramp = b.slots, requests+b.slots, ramp
 	return c
 }
 
-// run is one trial. together starts all slots at once, else they are spread over
-// e2e, one end-to-end time.
-func (b batching) run(seed uint64, requests int, together bool, e2e time.Duration) []result.Request {
-	var begin func(int) time.Duration
-	if !together {
-		begin = func(slot int) time.Duration { return e2e * time.Duration(slot) / time.Duration(b.slots) }
-	}
-	return must(b.server().Run(b.load(seed, requests), begin))
+// run is one trial.
+func (b batching) run(seed uint64, requests int, ramp time.Duration) []result.Request {
+	return must(b.server().Run(b.load(seed, requests, ramp)))
 }
 
 // A steady is the truth of a batching: what a load that never ends would show.
@@ -75,8 +71,8 @@ const longest = 40_000
 
 // longRun measures a staggered load, without its first and its last fifth.
 func (b batching) longRun() steady {
-	e2e := typical(b.run(1, 8*b.slots, true, 0))
-	all := b.run(1, longest, false, e2e)
+	e2e := typical(b.run(1, 8*b.slots, 0))
+	all := b.run(1, longest, e2e)
 	end := all[len(all)-1].End
 	from, to := end/5, end*4/5
 	var s steady
@@ -125,7 +121,7 @@ func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond)
 func openRow(server models.Engine, lengths models.Lengths, seed uint64, rate float64, length time.Duration) result.Row {
 	c := lengths.Load(seed)
 	c.Pace, c.Duration = arrivals.Steady(rate, arrivals.Process{}), length
-	requests := must(server.Run(c, nil))
+	requests := must(server.Run(c))
 	row, _ := summary.Of(requests, summary.Options{Open: true, Span: timeline.Assign(requests, 0)})
 	return row
 }

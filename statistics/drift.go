@@ -64,8 +64,7 @@ func drift(l *Lab) Table {
 			server.Stretch = func(busy, total time.Duration) time.Duration {
 				return time.Duration(change(busy) * float64(total))
 			}
-			begin := func(slot int) time.Duration { return truth.e2e * time.Duration(slot) / time.Duration(n) }
-			return drifts(must(server.Run(b.load(seed, 40*n), begin)), n)
+			return drifts(must(server.Run(b.load(seed, 40*n, truth.e2e))), n)
 		})
 	}
 	return t

@@ -77,7 +77,7 @@ func until(l *Lab) Table {
 	}{{"tpot_ms", truth.tpot}, {"itl_ms", truth.itl}, {"throughput_tok_s", truth.throughput}} {
 		add("H100 C 64 "+m.metric, l.runs(100), func(seed uint64) stopped {
 			w := watch{cfg: asked(m.metric), slots: b.slots, truth: m.truth}
-			if err := b.server().Each(b.load(seed, closed), nil, w.end); err != nil {
+			if err := b.server().Each(b.load(seed, closed, 0), w.end); err != nil {
 				panic(err)
 			}
 			return w.stopped

@@ -77,12 +77,11 @@ func (l Lengths) Load(seed uint64) source.Config {
 	return source.Config{Seed: seed, Cell: "statistics", MaxTokens: l.Output, Prompts: l.prompts()}
 }
 
-// Run is what a driver would record of a load. begin is when a slot of a closed
-// loop sends its first request, later than the source itself says; nil is at
-// once. Requests are in the order of their ends.
-func (e Engine) Run(c source.Config, begin func(slot int) time.Duration) ([]result.Request, error) {
+// Run is what a driver would record of a load. Requests are in the order of their
+// ends.
+func (e Engine) Run(c source.Config) ([]result.Request, error) {
 	var out []result.Request
-	err := e.Each(c, begin, func(r *result.Request) bool {
+	err := e.Each(c, func(r *result.Request) bool {
 		out = append(out, *r)
 		return true
 	})
@@ -90,7 +89,7 @@ func (e Engine) Run(c source.Config, begin func(slot int) time.Duration) ([]resu
 }
 
 // Each is Run for one request at a time, until yield returns false.
-func (e Engine) Each(c source.Config, begin func(slot int) time.Duration, yield func(*result.Request) bool) error {
+func (e Engine) Each(c source.Config, yield func(*result.Request) bool) error {
 	src, err := source.New(c)
 	if err != nil {
 		return err
@@ -101,11 +100,7 @@ func (e Engine) Each(c source.Config, begin func(slot int) time.Duration, yield 
 	}
 	d := driver{engine: core.New(*cfg), src: src, flying: map[int]*flight{}}
 	for slot := range src.Loop().Slots {
-		at := time.Duration(0)
-		if begin != nil {
-			at = begin(slot)
-		}
-		d.next(slot, at, nil)
+		d.next(slot, 0, nil)
 	}
 	d.run(yield)
 	return nil

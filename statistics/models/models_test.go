@@ -98,7 +98,7 @@ func TestEngine(t *testing.T) {
 		c := lengths.Load(7)
 		c.Concurrency, c.Requests = 16, 400
 		run := func() []result.Request {
-			all, err := H100.Run(c, nil)
+			all, err := H100.Run(c)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +133,7 @@ func TestEngine_open(t *testing.T) {
 	t.Parallel()
 	c := Lengths{Input: 512, Output: 64}.Load(7)
 	c.Pace, c.Requests = arrivals.Steady(8, arrivals.Process{}), 500
-	all, err := H100.Run(c, nil)
+	all, err := H100.Run(c)
 	if err != nil || len(all) != 500 {
 		t.Fatalf("%d requests, %v", len(all), err)
 	}
