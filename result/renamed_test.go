@@ -87,7 +87,8 @@ func TestOutcome_Modern(t *testing.T) {
 		},
 		SLOs: []SLOResult{
 			{Name: "a", Values: Row{"mean_gpu_power_w": 1.0, "p95_ttft_ms_whole": 3.0}, LowConfidence: []string{"p95_ttft_ms_whole"}, Verdict: SLOPass},
-			{Name: "b", Verdict: SLOFail}, {Name: "c", Error: "not measured"},
+			{Name: "b", Verdict: SLOFail},
+			{Name: "c", Error: "not measured"},
 		},
 	}
 	if diff := cmp.Diff(want, o); diff != "" {

@@ -40,6 +40,8 @@ var unmeasured = []string{
 	// vLLM counts no streamed answers, and its log has its output every ten seconds.
 	"server_response_bytes", "server_reported_throughput_tok_s",
 	"gpu_throttle_reasons",
+	// Of so few requests an objective may be undecided.
+	"slo_pass",
 	// Of what these plans do not ask for: a probe.
 	"probe_requests", "probe_failed", "p50_probe_ttft_ms", "p95_probe_ttft_ms", "p50_probe_tpot_ms", "p50_probe_e2e_ms", "p95_probe_e2e_ms",
 	// Of long trials, of chunks that share a read, of a client with event loops and of one that was calibrated.
@@ -48,7 +50,7 @@ var unmeasured = []string{
 
 // perhaps are those of them that a plan may have after all.
 var perhaps = []string{
-	"findings", "server_reported_throughput_tok_s",
+	"slo_pass", "findings", "server_reported_throughput_tok_s",
 	"ttft_drift", "tpot_drift", "throughput_drift", "stamp_error_ms", "client_loop", "calibrated_error_ms", "calibrated_ceiling_chunks_s",
 }
 
