@@ -37,9 +37,8 @@ type backlog struct {
 	holds []Hold          // nil: nobody knows whether the rate is always the same
 	start time.Duration   // of the load
 
-	came  int // of due, at the last look
-	hold  int // of holds, that was looked at last
-	begun bool
+	came  int      // of due, at the last look
+	hold  int      // of holds, that was looked at last
 	looks []flight // of the hold
 	ends  []ended
 	took  time.Duration // the first request to end; 0: none has
