@@ -25,7 +25,7 @@ func TestJudged_rows(t *testing.T) {
 	for _, o := range w.outcomes() {
 		want(t, "status", o.Row["status"], "ok")
 		want(t, "valid", o.Row["valid"], true)
-		want(t, "slo_clean", o.Row["slo_clean"], true)
+		want(t, "slo_clean", o.Row["slo_clean"], "pass")
 		want(t, "slo_cool", o.Row["slo_cool"], nil)
 		want(t, "slo_pass", o.Row["slo_pass"], true)
 		want(t, "output tokens", o.Row["output_tokens"], any(4*(2+o.Row["concurrency"].(int64))))

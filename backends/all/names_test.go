@@ -22,7 +22,7 @@ func TestNames(t *testing.T) {
 		kinds = append(kinds, f.Kind)
 	}
 	// Where a backend's name is another word: a key of an engine in a plan.
-	other := map[string]string{"plan/checkengine.go": "command"}
+	other := map[string]string{"plan/internal/rules/engine.go": "command"}
 	skip := func(rel string) bool {
 		own, in := strings.CutPrefix(rel, "backends/")
 		// The drill is no part of the program, and the emulator is one of a backend's

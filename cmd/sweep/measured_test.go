@@ -48,7 +48,7 @@ func rowsOf(t *testing.T, out string) []result.Row {
 func TestVerdict_warmCache(t *testing.T) {
 	t.Parallel()
 	var texts []string
-	for i := range 24 {
+	for i := range 40 {
 		texts = append(texts, fmt.Sprintf("%q", fmt.Sprintf("%d ", i)+strings.Repeat("alpha beta gamma delta ", 20)))
 	}
 	for name, load := range map[string]string{
@@ -72,10 +72,10 @@ load: `+load, exitOK, exitIncomplete)
 	}
 }
 
-// overloaded has a rate that its server carries, one that it cannot, and one
+// overloaded has a rate that its server carries, two that it cannot, and one
 // above.
 const overloaded = `
-matrix: {engine: vllm, gpu: l4, request_rate: [6, 90, 180]}
+matrix: {engine: vllm, gpu: l4, request_rate: [12, 90, 120, 180]}
 backend: {kind: sim}
 load:
   duration: 40s
@@ -96,7 +96,7 @@ func TestRun_saturated(t *testing.T) {
 		for _, row := range rows {
 			got = append(got, fmt.Sprint(row["request_rate"], " ", row["status"], " ", row["ended_by"]))
 		}
-		want := []string{"6 ok precision", "90 ok saturated", "180 skipped <nil>"}
+		want := []string{"12 ok precision", "90 ok saturated", "120 ok saturated", "180 skipped <nil>"}
 		if strings.Join(got, ", ") != strings.Join(want, ", ") {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -151,7 +151,7 @@ var (
 	committed  = event.Event{
 		Type: event.TrialCommitted, Deployment: "d1", Cell: "a", Trial: 1, Label: "vllm l4 concurrency=4",
 		Status: "ok", Done: 1, Total: 4,
-		Row: map[string]any{"throughput_tok_s": 319.4, "p95_ttft_ms": 40.7, "p95_tpot_ms": 12.3, "low_confidence": "p95_ttft_ms", "completed": int64(24)},
+		Row: map[string]any{"throughput_tok_s": 319.4, "p95_ttft_ms": 40.7, "p95_tpot_ms": 12.3, "low_confidence": "p95_ttft_ms", "completed": int64(24), "plateau_requests": int64(24)},
 	}
 )
 

@@ -117,7 +117,7 @@ func (p *Point) judge() {
 	if p.Verdict, p.Why = met(p.Objectives); p.Verdict != Acceptable {
 		return
 	}
-	if why := preempted(valid); why != "" {
+	if why := swamped(valid); why != "" {
 		p.Verdict, p.Why = Unstable, why
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/stopping"
 )
 
 // A Verdict is what a person should think of a trial, or of a cell.
@@ -54,7 +55,7 @@ const (
 var Rules = []string{
 	"acceptable: valid, and every objective of severity fail is met",
 	"undecided: valid, no objective of severity fail is missed, and one has too few requests to tell, or could not be checked",
-	fmt.Sprintf("unstable: acceptable, but tokens/s differ between trials by more than %.0f %% (the lower bound of sd / mean, at a confidence of %.0f %%), or the engine preempted more than %.0f %% of the requests",
+	fmt.Sprintf("unstable: acceptable, but tokens/s differ between trials by more than %.0f %% (the lower bound of sd / mean, at a confidence of %.0f %%), the engine preempted more than %.0f %% of the requests, or could not follow",
 		100*spreadBound, 100*spreadConfidence, 100*preemptionBound),
 	fmt.Sprintf("jitter zone: the p95 of TTFT or TPOT is more than %.0f times its p50 (and above %.0f ms), which is told and decides nothing", jitterBound, jitterFloorMS),
 	fmt.Sprintf("sweet spot: of the acceptable cells that differ in concurrency or request rate alone, the one of the least load that gives %.0f %% of the most tokens/s among them", 100*kneeShare),
@@ -77,17 +78,20 @@ func judge(o *result.Outcome) (v Verdict, why string) {
 	if v, why = met(o.SLOs); v != Acceptable {
 		return v, why
 	}
-	if why := preempted([]result.Row{o.Row}); why != "" {
+	if why := swamped([]result.Row{o.Row}); why != "" {
 		return Unstable, why
 	}
 	return Acceptable, ""
 }
 
-// preempted says that an engine threw away what it had computed for more requests than
-// a few; else it is "".
-func preempted(rows []result.Row) string {
+// swamped says that an engine could not follow, or threw away what it had computed for
+// more requests than a few; else it is "".
+func swamped(rows []result.Row) string {
 	preemptions, completed := 0.0, 0.0
 	for _, row := range rows {
+		if row[col.EndedBy] == stopping.Saturated {
+			return "requests came faster than the server ended them"
+		}
 		preemptions += row.Float(col.Preemptions)
 		completed += row.Float(col.Completed)
 	}
