@@ -114,7 +114,10 @@ type SLO struct {
 	Name     string
 	Expr     string
 	Severity string // fail or warn
-	check    *Check
+	// Line and Column are where it stands in the file, from 1.
+	Line, Column int
+
+	check *Check
 }
 
 // Goodput says which requests count as good: those within every bound given.

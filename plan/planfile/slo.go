@@ -23,7 +23,7 @@ func (l *loader) slos(n *syntax.Node) []plan.SLO {
 			d := l.Report.Node(e.Key, "value", "%q cannot be the name of an objective", name)
 			d.Expected = "small letters, digits and _, because it becomes the column slo_<name>; and not pass"
 		}
-		s := plan.SLO{Name: name, Severity: plan.SeverityFail}
+		s := plan.SLO{Name: name, Severity: plan.SeverityFail, Line: e.Key.Line, Column: e.Key.Col}
 		where := "slo." + name
 		switch e.Value.Kind {
 		case syntax.Map:

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// validate warns of a plan that cannot decide its own objectives, and says what
+// would: trials count together, and medians need few.
+func TestValidate_few(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "p.yaml"), `version: 1
+name: few
+model: sweep/tiny
+matrix: {engine: vllm, gpu: h100, concurrency: [1, 4], max_tokens: 3}
+backend: {kind: sim}
+load: {requests: 44, prompts: {input_tokens: 20}}
+slo:
+  median: p50_ttft_ms < 200
+  responsive: p95_ttft_ms < 200 and p90_tpot_ms < 50
+  clean: error_rate == 0
+`)
+	for _, c := range []struct{ set, want string }{
+		{"repeats=1", "p.yaml:9:3: warning: slo.responsive cannot be decided: a cell has 44 requests, and p95_ttft_ms needs 130 at least; write load.requests: 130, or more repeats [too-few-requests]\n"},
+		{"repeats=2", "p.yaml:9:3: warning: slo.responsive cannot be decided: a cell has 88 requests, and p95_ttft_ms needs 130 at least; write load.requests: 65, or more repeats [too-few-requests]\n"},
+		{"repeats=3", ""},
+		{"load={duration: 10s, prompts: {input_tokens: 20}}", ""},
+	} {
+		r := sweep(t, dir, nil, "validate", "--set", c.set, "p.yaml")
+		if r.code != exitOK || r.stderr != c.want {
+			t.Errorf("%s: exit %d, %q, want %q", c.set, r.code, r.stderr, c.want)
+		}
+	}
+	plans, err := filepath.Glob(filepath.Join("..", "..", "plans", "*.yaml"))
+	if err != nil || len(plans) == 0 {
+		t.Fatalf("%v, %v", plans, err)
+	}
+	for i := range plans {
+		if plans[i], err = filepath.Abs(plans[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := sweep(t, dir, nil, append([]string{"validate"}, plans...)...); strings.Contains(r.stderr, "too-few-requests") {
+		t.Errorf("a plan that ships cannot decide its objectives:\n%s", r.stderr)
+	}
+}
