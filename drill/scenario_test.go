@@ -117,7 +117,7 @@ func TestOracle(t *testing.T) {
 }
 
 func TestGrid(t *testing.T) {
-	row := func(cell, status string) string { return cell + ",1," + status + ",4,4,runpod,\n" }
+	row := func(cell, status string) string { return cell + ",1," + status + ",4,8,8,runpod,\n" }
 	complete := ""
 	for _, c := range []string{"a", "b", "c", "d", "e", "f"} {
 		complete += row(c, "ok")
@@ -132,7 +132,7 @@ func TestGrid(t *testing.T) {
 		"failed":   {complete[len(row("a", "ok")):] + row("a", "failed"), false},
 	} {
 		dir := t.TempDir()
-		text := "cell_id,trial,status,requests,completed,backend,error\n" + c.rows
+		text := "cell_id,trial,status,concurrency,requests,completed,backend,error\n" + c.rows
 		if err := os.WriteFile(filepath.Join(dir, "cells.csv"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -47,7 +47,13 @@ func grid(dir string) error {
 			errs = append(errs, fmt.Errorf("trial %s has two rows", key))
 		}
 		seen[key] = true
-		for name, want := range map[string]string{"status": "ok", "requests": strconv.Itoa(requests), "completed": strconv.Itoa(requests), "backend": "runpod"} {
+		// Each worker's first request comes on top.
+		workers, err := strconv.Atoi(column(row, "concurrency"))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("trial %s has no concurrency: %w", key, err))
+		}
+		sent := strconv.Itoa(requests + workers)
+		for name, want := range map[string]string{"status": "ok", "requests": sent, "completed": sent, "backend": "runpod"} {
 			if got := column(row, name); got != want {
 				errs = append(errs, fmt.Errorf("trial %s has %s %q, want %q (%s)", key, name, got, want, column(row, "error")))
 			}

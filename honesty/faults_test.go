@@ -74,11 +74,11 @@ var faults = []fault{
 		name: "usage lies, and any length is right", sim: "wrong-usage=3", set: []string{"load.output=natural"},
 		where: remark, code: "tokens_disagree",
 	},
-	{name: "usage is missing", sim: "no-usage", where: remark, code: "tokens_assumed", says: "16 of 16 completed requests"},
-	{name: "usage is missing now and then", sim: "every=4,no-usage", where: remark, code: "tokens_assumed", says: "4 of 16 completed requests"},
+	{name: "usage is missing", sim: "no-usage", where: remark, code: "tokens_assumed", says: "20 of 20 completed requests"},
+	{name: "usage is missing now and then", sim: "every=4,no-usage", where: remark, code: "tokens_assumed", says: "5 of 20 completed requests"},
 	{name: "usage and [DONE] are missing", sim: "no-usage,no-done", where: class, code: "truncated", says: "without [DONE] and without the usage"},
 	{
-		name: "a chunk has several tokens", sim: "chunk-tokens=4", where: remark, code: "chunks_coalesced", says: "in 96 chunks",
+		name: "a chunk has several tokens", sim: "chunk-tokens=4", where: remark, code: "chunks_coalesced", says: "in 120 chunks",
 		holds: func(o outcome) bool { return near(o.number("p50_itl_ms"), o.number("p50_icl_ms")/4, 0.3) },
 	},
 	{
@@ -104,7 +104,7 @@ var faults = []fault{
 	{name: "a stream that falls silent", sim: "every=4,hang-after=3", set: []string{"timeouts.request=1s"}, where: reason, code: "error_rate", says: "25.0 %"},
 	{
 		name: "no [DONE]", sim: "no-done", where: column, code: "error_rate",
-		holds: func(o outcome) bool { return o.number("completed") == 16 && o.number("failed") == 0 },
+		holds: func(o outcome) bool { return o.number("completed") == 20 && o.number("failed") == 0 },
 	},
 	{
 		name: "a byte a second", sim: "every=2,trickle=1s", set: []string{"timeouts.request=2s"},
