@@ -62,7 +62,7 @@ func TestDynamo_roles(t *testing.T) {
 	dir, rows := ran(t, "plans/local-dynamo.yaml", 4)
 	for _, r := range rows {
 		usable(t, r)
-		if r["completed"] != "24" || r.number(t, "output_tokens") != 24*64 {
+		if n := r.sent(t, 24); r.number(t, "completed") != float64(n) || r.number(t, "output_tokens") != float64(n)*64 {
 			t.Errorf("%s: %s requests gave %s tokens", r, r["completed"], r["output_tokens"])
 		}
 		r.same(t, "output_tokens", "server_output_tokens", "frontend_server_output_tokens")
@@ -148,7 +148,7 @@ func disaggregated(t *testing.T, dir string, rows []row) {
 		if err := json.Unmarshal(text, &got); err != nil {
 			t.Fatal(err)
 		}
-		const sent = 24 + 2 // the warm-up too
+		sent := r.sent(t, 24) + 2*int(r.number(t, "concurrency")) // the warm-up too
 		phases := map[string]int{}
 		workers := map[string]string{}
 		for _, w := range got.Workers {

@@ -100,16 +100,17 @@ func (g rig) grid(t *testing.T) {
 
 func (g rig) check(t *testing.T, r row) {
 	t.Helper()
+	sent := r.sent(t, g.requests)
 	for column, want := range map[string]string{
 		"engine": g.engine, "backend": cmp.Or(g.backend, "process"), "simulated": "false", "attempt": "1",
-		"requests": strconv.Itoa(g.requests), "completed": strconv.Itoa(g.requests), "failed": "0",
+		"requests": strconv.Itoa(sent), "completed": strconv.Itoa(sent), "failed": "0",
 	} {
 		if r[column] != want {
 			t.Errorf("%s: %s is %q, want %q", r, column, r[column], want)
 		}
 	}
 	maxTokens := r.number(t, "max_tokens")
-	if got, want := r.number(t, "output_tokens"), float64(g.requests)*maxTokens; got != want {
+	if got, want := r.number(t, "output_tokens"), float64(sent)*maxTokens; got != want {
 		t.Errorf("%s: %v output tokens, want exactly %v", r, got, want)
 	}
 	// Only this run talks to the engine, so its counter and ours must agree.

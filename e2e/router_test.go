@@ -18,7 +18,7 @@ func TestRouter_replicas(t *testing.T) {
 	dir, rows := ran(t, "plans/local-router.yaml", 2)
 	for _, r := range rows {
 		usable(t, r)
-		if r["completed"] != "8" {
+		if r.number(t, "completed") != float64(r.sent(t, 8)) {
 			t.Errorf("%s: %s requests", r, r["completed"])
 		}
 		r.same(t, "completed", "router_server_requests")

@@ -277,6 +277,13 @@ func (r row) stolen() bool {
 	return slices.Contains(strings.Split(r["invalid_reasons"], ","), "cpu_steal")
 }
 
+// sent is how many requests a load of so many sends: each worker's first one comes on
+// top.
+func (r row) sent(t *testing.T, requests int) int {
+	t.Helper()
+	return requests + int(r.number(t, "concurrency"))
+}
+
 // number is a column that must have been measured.
 func (r row) number(t *testing.T, column string) float64 {
 	t.Helper()
