@@ -116,6 +116,7 @@ func TestEnding_saturated(t *testing.T) {
 	want(t, "outcomes", w.summary(), "ok/1 ok/1 skipped/1")
 	want(t, "ended by", list[0].Row["ended_by"], stopping.Saturated)
 	want(t, "load_stopped", slices.Contains(codesOf(list[0]), "load_stopped"), true)
+	want(t, "steadiness_unknown", slices.Contains(codesOf(list[0]), "steadiness_unknown"), false)
 	if n := list[0].Row["cancelled"].(int64); n == 0 {
 		t.Error("nothing was in flight")
 	}

@@ -142,7 +142,11 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 		evidence, bounds := evidence(row, &t, &m), t.Plan.Validity
 		o.Invalid = verdict.Judge(evidence, bounds)
 		o.Findings = append(o.Findings, verdict.Remarks(evidence, bounds)...)
-		o.Findings = append(o.Findings, m.Span.Findings()...)
+		switch m.Ended.By {
+		case stopping.Saturated, stopping.Failing, stopping.Refused: // no time would settle it
+		default:
+			o.Findings = append(o.Findings, m.Span.Findings()...)
+		}
 		row[col.Status], row[col.Valid] = result.StatusOK, len(o.Invalid) == 0
 		if len(o.Invalid) > 0 {
 			row[col.Status] = result.StatusInvalid
