@@ -165,6 +165,7 @@ def requests(expected, attempts):
                 "finish_reason": r["FinishReason"] or None,
                 "http_status": r["HTTPStatus"] or None,
                 "status": r["Status"],
+                "chosen": r["Chosen"],
                 "planned": r["Planned"],
                 "error_class": r["ErrorClass"] or None,
                 "error": r["Error"] or None,
