@@ -11,38 +11,11 @@ import (
 	"time"
 
 	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/collectors/collectortest"
 	"sweep.dev/sweep/executor/observe"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 )
-
-// A fakeCollector is made of the functions that a test cares about.
-type fakeCollector struct {
-	start  func(context.Context, collectors.Trial, collectors.Sink) error
-	finish func(context.Context, collectors.Sink) (result.Row, error)
-}
-
-type fakeSession struct {
-	*fakeCollector
-	sink collectors.Sink
-	ctx  context.Context
-}
-
-func (c *fakeCollector) Start(ctx context.Context, t collectors.Trial, s collectors.Sink) (collectors.Session, error) {
-	if c.start != nil {
-		if err := c.start(ctx, t, s); err != nil {
-			return nil, err
-		}
-	}
-	return &fakeSession{c, s, ctx}, nil
-}
-
-func (s *fakeSession) Finish(ctx context.Context) (result.Row, error) {
-	if s.finish == nil {
-		return result.Row{}, nil
-	}
-	return s.finish(ctx, s.sink)
-}
 
 // codesOf leaves out that the base plan's bounds are wide, that the fake engine
 // tells nobody how it counts, and what a busy machine does to client and engine.
@@ -62,15 +35,15 @@ func codesOf(o *result.Outcome) (list []string) {
 func TestCollect(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.collectors = []observe.Named{{Kind: "good", Collector: &fakeCollector{
-		start: func(_ context.Context, target collectors.Trial, s collectors.Sink) error {
+	w.collectors = []observe.Named{{Kind: "good", Collector: &collectortest.Fake{
+		Begin: func(_ context.Context, target collectors.Trial, s collectors.Sink) error {
 			if len(target.Targets) != 1 || target.Targets[0].Role != "server" || target.Targets[0].Host == nil || target.Profile == nil || len(target.Clients) != 1 {
 				t.Errorf("target: %+v", target)
 			}
 			s.Sample(result.Sample{Source: result.FromServer, Name: "x", Value: 1})
 			return nil
 		},
-		finish: func(_ context.Context, s collectors.Sink) (result.Row, error) {
+		End: func(_ context.Context, s collectors.Sink) (result.Row, error) {
 			s.Note(result.Finding{Code: finding.GPUIdle, Text: "it was seen"})
 			s.Note(result.Finding{Code: finding.GPUIdle, Text: "again"})
 			return result.Row{"mean_gpu_util": 12.5}, s.Artifact("scrapes/raw.txt", strings.NewReader("raw"))
@@ -99,12 +72,12 @@ func TestCollect_tellsWhenTheLoadBegins(t *testing.T) {
 	var slow atomic.Bool
 	loaded := make(chan (<-chan struct{}), 100)
 	w.collectors = []observe.Named{
-		{Kind: "quick", Collector: &fakeCollector{
-			start: func(_ context.Context, target collectors.Trial, _ collectors.Sink) error {
+		{Kind: "quick", Collector: &collectortest.Fake{
+			Begin: func(_ context.Context, target collectors.Trial, _ collectors.Sink) error {
 				loaded <- target.Loaded
 				return nil
 			},
-			finish: func(ctx context.Context, _ collectors.Sink) (result.Row, error) {
+			End: func(ctx context.Context, _ collectors.Sink) (result.Row, error) {
 				select {
 				case <-<-loaded:
 					return nil, nil
@@ -113,7 +86,7 @@ func TestCollect_tellsWhenTheLoadBegins(t *testing.T) {
 				}
 			},
 		}},
-		{Kind: "slow", Collector: &fakeCollector{start: func(_ context.Context, target collectors.Trial, _ collectors.Sink) error {
+		{Kind: "slow", Collector: &collectortest.Fake{Begin: func(_ context.Context, target collectors.Trial, _ collectors.Sink) error {
 			select {
 			case <-target.Loaded:
 				t.Error("the load began before every baseline was taken")
@@ -136,50 +109,50 @@ func TestCollect_harmsNothing(t *testing.T) {
 	t.Parallel()
 	garbage := func() io.Reader { return io.LimitReader(neverEnding('x'), 50<<20) }
 	for name, tt := range map[string]struct {
-		bad      *fakeCollector
+		bad      *collectortest.Fake
 		findings string
 	}{
-		"start fails": {&fakeCollector{start: func(context.Context, collectors.Trial, collectors.Sink) error {
+		"start fails": {&collectortest.Fake{Begin: func(context.Context, collectors.Trial, collectors.Sink) error {
 			return errors.New("no such tool")
 		}}, "no_bad"},
-		"finish fails": {&fakeCollector{finish: func(context.Context, collectors.Sink) (result.Row, error) {
+		"finish fails": {&collectortest.Fake{End: func(context.Context, collectors.Sink) (result.Row, error) {
 			return result.Row{"max_gpu_temp_c": 70.0}, errors.New("lost it")
 		}}, "no_bad"},
-		"nothing at all": {&fakeCollector{finish: func(context.Context, collectors.Sink) (result.Row, error) {
+		"nothing at all": {&collectortest.Fake{End: func(context.Context, collectors.Sink) (result.Row, error) {
 			return nil, nil
 		}}, ""},
-		"too much": {&fakeCollector{finish: func(_ context.Context, s collectors.Sink) (result.Row, error) {
+		"too much": {&collectortest.Fake{End: func(_ context.Context, s collectors.Sink) (result.Row, error) {
 			return nil, s.Artifact("scrapes/big.txt", garbage())
 		}}, ""},
-		"artifact breaks": {&fakeCollector{finish: func(_ context.Context, s collectors.Sink) (result.Row, error) {
+		"artifact breaks": {&collectortest.Fake{End: func(_ context.Context, s collectors.Sink) (result.Row, error) {
 			return nil, s.Artifact("scrapes/torn.txt", io.MultiReader(strings.NewReader("half"), brokenReader{}))
 		}}, "no_bad"},
-		"panic in an artifact": {&fakeCollector{finish: func(_ context.Context, s collectors.Sink) (result.Row, error) {
+		"panic in an artifact": {&collectortest.Fake{End: func(_ context.Context, s collectors.Sink) (result.Row, error) {
 			return nil, s.Artifact("scrapes/torn.txt", io.MultiReader(strings.NewReader("half"), panickingReader{}))
 		}}, "no_bad"},
-		"panic at the start": {&fakeCollector{start: func(context.Context, collectors.Trial, collectors.Sink) error {
+		"panic at the start": {&collectortest.Fake{Begin: func(context.Context, collectors.Trial, collectors.Sink) error {
 			panic("ours")
 		}}, "no_bad"},
-		"artifact outside": {&fakeCollector{finish: func(_ context.Context, s collectors.Sink) (result.Row, error) {
+		"artifact outside": {&collectortest.Fake{End: func(_ context.Context, s collectors.Sink) (result.Row, error) {
 			return nil, s.Artifact("../../escape", strings.NewReader("x"))
 		}}, "no_bad"},
-		"column that nobody knows": {&fakeCollector{finish: func(context.Context, collectors.Sink) (result.Row, error) {
+		"column that nobody knows": {&collectortest.Fake{End: func(context.Context, collectors.Sink) (result.Row, error) {
 			return result.Row{"no_such_column": 1.0}, nil
 		}}, "no_bad"},
-		"column of another type": {&fakeCollector{finish: func(context.Context, collectors.Sink) (result.Row, error) {
+		"column of another type": {&collectortest.Fake{End: func(context.Context, collectors.Sink) (result.Row, error) {
 			return result.Row{"max_gpu_temp_c": "hot"}, nil
 		}}, "no_bad"},
-		"somebody else's column": {&fakeCollector{finish: func(context.Context, collectors.Sink) (result.Row, error) {
+		"somebody else's column": {&collectortest.Fake{End: func(context.Context, collectors.Sink) (result.Row, error) {
 			return result.Row{"status": "failed", "completed": int64(7)}, nil
 		}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var cut atomic.Bool
-			good := &fakeCollector{}
+			good := &collectortest.Fake{}
 			var alive func() error
-			good.start = func(ctx context.Context, _ collectors.Trial, _ collectors.Sink) error { alive = ctx.Err; return nil }
-			good.finish = func(context.Context, collectors.Sink) (result.Row, error) {
+			good.Begin = func(ctx context.Context, _ collectors.Trial, _ collectors.Sink) error { alive = ctx.Err; return nil }
+			good.End = func(context.Context, collectors.Sink) (result.Row, error) {
 				cut.Store(alive() != nil)
 				return result.Row{"mean_gpu_util": 12.5}, nil
 			}
@@ -207,9 +180,9 @@ func TestCollect_contexts(t *testing.T) {
 	var alive func() error
 	w := newWorld(t, firstLaunches(dies(3)), `retries: 0`)
 	w.backend.script = firstLaunches(dies(3), script{request: hang(2, func() { stop(errStop) })})
-	w.collectors = []observe.Named{{Kind: "good", Collector: &fakeCollector{
-		start: func(ctx context.Context, _ collectors.Trial, _ collectors.Sink) error { alive = ctx.Err; return nil },
-		finish: func(ctx context.Context, _ collectors.Sink) (result.Row, error) {
+	w.collectors = []observe.Named{{Kind: "good", Collector: &collectortest.Fake{
+		Begin: func(ctx context.Context, _ collectors.Trial, _ collectors.Sink) error { alive = ctx.Err; return nil },
+		End: func(ctx context.Context, _ collectors.Sink) (result.Row, error) {
 			if finished++; finished == 1 {
 				first = errors.Join(ctx.Err(), alive()) // of a trial whose server died
 				return nil, nil

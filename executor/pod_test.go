@@ -10,6 +10,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/collectors/collectortest"
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/executor/observe"
 	"sweep.dev/sweep/result"
@@ -66,7 +67,7 @@ func TestPod_endedAtOnce(t *testing.T) {
 		}
 	}, `matrix: {engine: sim, gpu: [a, b, c], concurrency: 1}`, `load: {requests: 2, warmup: {requests: 0}, max_tokens: 4, prompts: {input_tokens: 24}}`)
 	// And whose collectors wait until the servers are ended.
-	w.collectors = []observe.Named{{Kind: "slow", Collector: &fakeCollector{finish: func(context.Context, collectors.Sink) (result.Row, error) {
+	w.collectors = []observe.Named{{Kind: "slow", Collector: &collectortest.Fake{End: func(context.Context, collectors.Sink) (result.Row, error) {
 		<-all
 		return nil, nil
 	}}}}

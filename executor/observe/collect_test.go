@@ -10,6 +10,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/collectors"
+	"sweep.dev/sweep/collectors/collectortest"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/secret"
@@ -31,50 +32,22 @@ type aDeployment struct{ backends.Deployment }
 
 func (aDeployment) Host(string, int) host.Host { return nil }
 
-// A fakeCollector is made of the functions that a test cares about.
-type fakeCollector struct {
-	start  func(context.Context, collectors.Trial, collectors.Sink) error
-	finish func(context.Context, collectors.Sink) (result.Row, error)
-}
-
-type fakeSession struct {
-	*fakeCollector
-	sink collectors.Sink
-	ctx  context.Context
-}
-
-func (c *fakeCollector) Start(ctx context.Context, t collectors.Trial, s collectors.Sink) (collectors.Session, error) {
-	if c.start != nil {
-		if err := c.start(ctx, t, s); err != nil {
-			return nil, err
-		}
-	}
-	return &fakeSession{c, s, ctx}, nil
-}
-
-func (s *fakeSession) Finish(ctx context.Context) (result.Row, error) {
-	if s.finish == nil {
-		return result.Row{}, nil
-	}
-	return s.finish(ctx, s.sink)
-}
-
 // A collector that hangs is cut off when its time is over, and it alone.
 func TestCollect_hangs(t *testing.T) {
 	t.Parallel()
 	hang := func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }
-	for name, bad := range map[string]*fakeCollector{
-		"start": {start: func(ctx context.Context, _ collectors.Trial, _ collectors.Sink) error { return hang(ctx) }},
-		"finish": {finish: func(ctx context.Context, _ collectors.Sink) (result.Row, error) {
+	for name, bad := range map[string]*collectortest.Fake{
+		"start": {Begin: func(ctx context.Context, _ collectors.Trial, _ collectors.Sink) error { return hang(ctx) }},
+		"finish": {End: func(ctx context.Context, _ collectors.Sink) (result.Row, error) {
 			return nil, hang(ctx)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var alive func() error
-				good := &fakeCollector{
-					start: func(ctx context.Context, _ collectors.Trial, _ collectors.Sink) error { alive = ctx.Err; return nil },
-					finish: func(context.Context, collectors.Sink) (result.Row, error) {
+				good := &collectortest.Fake{
+					Begin: func(ctx context.Context, _ collectors.Trial, _ collectors.Sink) error { alive = ctx.Err; return nil },
+					End: func(context.Context, collectors.Sink) (result.Row, error) {
 						return result.Row{"mean_gpu_util": 12.5}, alive()
 					},
 				}
