@@ -42,9 +42,9 @@ type supervisor struct {
 
 	anchor result.Anchor
 
-	mu      sync.Mutex
-	started bool
-	rule    *stopping.Rule
+	begin sync.Once
+	mu    sync.Mutex
+	rule  *stopping.Rule
 }
 
 // ruleOf is what may end a trial of this load before its cap. due is when its
@@ -82,12 +82,7 @@ func holds(l plan.Load) []stopping.Hold {
 
 // Next implements [load.Source].
 func (s *supervisor) Next(slot int, prev *result.Request) (load.Job, bool) {
-	s.mu.Lock()
-	if !s.started {
-		s.started = true
-		s.rule.Start(s.anchor.Since())
-	}
-	s.mu.Unlock()
+	s.begin.Do(func() { s.tell(func(r *stopping.Rule) { r.Start(s.anchor.Since()) }) })
 	if _, over := s.over(); over {
 		return load.Job{}, false
 	}
