@@ -18,7 +18,7 @@ import (
 const nothingMeasured = "nothing_measured"
 
 // evidence is what the verdict on this trial rests on.
-func evidence(row result.Row, t *Trial, m *Measured) verdict.Evidence {
+func evidence(row result.Row, t *Trial, m *Measured, drifts timeline.Drifts) verdict.Evidence {
 	l := t.Cell.Load
 	e := verdict.Evidence{
 		Row: row, Requests: m.Requests, Health: m.Health, Told: m.Notes,
@@ -26,7 +26,6 @@ func evidence(row result.Row, t *Trial, m *Measured) verdict.Evidence {
 		Shared: m.Shared, MayKnow: m.MayKnow, Unrepresentative: t.Plan.Unrepresentative(t.Cell),
 	}
 	e.Server, e.Thefts = looks(m.Samples)
-	drifts := timeline.DriftOf(m.Requests, m.Span, e.Open)
 	for name, d := range map[string]timeline.Drift{"TTFT": drifts.TTFT, "TPOT": drifts.TPOT, "throughput": drifts.Throughput} {
 		e.Drifts = append(e.Drifts, verdict.Drift{Name: name, Change: d.Change, P: d.P})
 	}

@@ -11,6 +11,7 @@ import (
 	"sweep.dev/sweep/plan/plantest"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/result/validity"
 	"sweep.dev/sweep/stopping"
 	"sweep.dev/sweep/verdict"
@@ -43,7 +44,7 @@ func judged(t *testing.T, lines ...string) (*Trial, *Measured, result.Row) {
 func TestEvidence(t *testing.T) {
 	t.Parallel()
 	trial, m, row := judged(t)
-	e := evidence(row, trial, m)
+	e := evidence(row, trial, m, timeline.Drifts{})
 	if e.Open || !e.Exact || e.Warmup != 1 || e.Ceiling != 0 || e.Expected != nil || len(e.Requests) != 100 {
 		t.Errorf("%+v", e)
 	}
@@ -52,14 +53,14 @@ func TestEvidence(t *testing.T) {
 	trial.Calibration = &calibrate.Result{Ceiling: calibrate.Ceiling{Chunks: 5, By: calibrate.ByCPU}}
 	for by, reason := range map[string]finding.Code{stopping.Saturated: finding.Drift, stopping.Failing: finding.ErrorRate} {
 		m.Ended.By = by
-		e = evidence(row, trial, m)
+		e = evidence(row, trial, m, timeline.Drifts{})
 		if !e.Open || e.Exact || e.MaxInFlight != 7 || e.Ceiling != 5 || !slices.Equal(e.Expected, []finding.Code{reason}) {
 			t.Errorf("%+v", e)
 		}
 	}
 	// A ceiling that nobody came to is none.
 	trial.Calibration.Ceiling.By = calibrate.ByOffered
-	if got := evidence(row, trial, m).Ceiling; got != 0 {
+	if got := evidence(row, trial, m, timeline.Drifts{}).Ceiling; got != 0 {
 		t.Errorf("a ceiling of %v", got)
 	}
 	// Made-up text says nothing of speculative decoding.
@@ -67,7 +68,7 @@ func TestEvidence(t *testing.T) {
 		t.Errorf("content: %s", e.Unrepresentative)
 	}
 	trial, m, row = judged(t, `engines: {sim: {args: {speculative-config: {method: ngram}}}}`)
-	if said := verdict.Remarks(evidence(row, trial, m), validity.Defaults()); !slices.ContainsFunc(said, func(f result.Finding) bool {
+	if said := verdict.Remarks(evidence(row, trial, m, timeline.Drifts{}), validity.Defaults()); !slices.ContainsFunc(said, func(f result.Finding) bool {
 		return f.Code == finding.ContentUnrepresentative && strings.Contains(f.Text, "speculative-config")
 	}) {
 		t.Errorf("remarks %+v", said)
@@ -75,7 +76,7 @@ func TestEvidence(t *testing.T) {
 	trial.Calibration = &calibrate.Result{}
 	// One of a disturbed machine judges nothing.
 	trial.Calibration.Ceiling.By = calibrate.ByDisturbed
-	if got := evidence(row, trial, m).Disturbed; got != trial.Calibration.Disturbance() {
+	if got := evidence(row, trial, m, timeline.Drifts{}).Disturbed; got != trial.Calibration.Disturbance() {
 		t.Errorf("disturbed: %v", got)
 	}
 }

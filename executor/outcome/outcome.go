@@ -97,7 +97,8 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 		CellID: t.Cell.ID, Trial: t.Number, Attempt: t.Attempt,
 		StartedAt: m.Started, FinishedAt: m.Finished,
 	}
-	measured, findings := summary.Of(m.Requests, summaryOptions(&t, &m))
+	options := summaryOptions(&t, &m)
+	measured, findings := summary.Of(m.Requests, options)
 	o.Findings = findings
 	row := result.Row{}
 	maps.Copy(row, m.Columns)
@@ -139,7 +140,7 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 			row[col.ErrorClass], row[col.Error] = end.Hung.Class, fmt.Sprintf("%v (%s)", row[col.Error], end.Hung.Advice())
 		}
 	default:
-		evidence, bounds := evidence(row, &t, &m), t.Plan.Validity
+		evidence, bounds := evidence(row, &t, &m, options.Drifts), t.Plan.Validity
 		o.Invalid = verdict.Judge(evidence, bounds)
 		o.Findings = append(o.Findings, verdict.Remarks(evidence, bounds)...)
 		switch m.Ended.By {
@@ -155,7 +156,7 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 		o.Findings = append(o.Findings, reconcile.Findings(row, m.Requests)...)
 		var decides *objective.Trial
 		if !t.ByPoint {
-			decides = objective.Of(m.Requests, summaryOptions(&t, &m))
+			decides = objective.Of(m.Requests, options)
 		}
 		o.SLOs = t.Plan.Objectives(row, decides)
 	}
@@ -305,8 +306,14 @@ func price(row result.Row, t *Trial, terms backends.Terms) {
 	}
 }
 
+// summaryOptions are of the columns, the verdict and the objectives alike: the drifts in
+// them are a search over many shapes.
 func summaryOptions(t *Trial, m *Measured) summary.Options {
-	return summary.Options{Open: t.Cell.Load.Open(), Span: m.Span, EndedEarly: m.Ended.Cancel, Goodput: t.Plan.Goodput.Bounds()}
+	open := t.Cell.Load.Open()
+	return summary.Options{
+		Open: open, Span: m.Span, Drifts: timeline.DriftOf(m.Requests, m.Span, open),
+		EndedEarly: m.Ended.Cancel, Goodput: t.Plan.Goodput.Bounds(),
+	}
 }
 
 func lastLines(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }

@@ -22,6 +22,9 @@ type Options struct {
 	// Span is the course of the trial, from timeline.Assign, which has set the
 	// phases of the requests too. Without a plateau there are no figures of one.
 	Span timeline.Span
+	// Drifts are the trends on the plateau, from timeline.DriftOf. The zero value makes
+	// no columns of them.
+	Drifts timeline.Drifts
 	// EndedEarly says that the load was ended because of what was measured (too
 	// many errors, saturation): what we gave up then counts as infinite where
 	// failures do.
@@ -329,7 +332,7 @@ func (s *summary) steady(requests []result.Request) {
 	if s.opts.Goodput != nil && !s.goodUnknown {
 		row[col.GoodputReqS] = float64(s.goodOnPlateau) / seconds
 	}
-	drifts := timeline.DriftOf(requests, span, s.opts.Open)
+	drifts := s.opts.Drifts
 	for _, d := range []struct {
 		column string
 		drift  timeline.Drift
