@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"sweep.dev/sweep/internal/quantile"
 	"sweep.dev/sweep/result"
 )
 
@@ -200,18 +201,5 @@ func interval(values []float64, confidence float64) (mean, half float64) {
 	for _, v := range values {
 		sum += (v - mean) * (v - mean)
 	}
-	return mean, student(0.5+confidence/2, n-1) * math.Sqrt(sum/(n-1)/n)
-}
-
-// student is the quantile of Student's t distribution, by the expansion of
-// Cornish and Fisher (Abramowitz and Stegun, 26.7.5): from 9 degrees of freedom
-// on right to 0.1 % up to a confidence of 99 %.
-func student(p, df float64) float64 {
-	z := normal(p)
-	z2 := z * z
-	g1 := z * (z2 + 1) / 4
-	g2 := z * (5*z2*z2 + 16*z2 + 3) / 96
-	g3 := z * (3*z2*z2*z2 + 19*z2*z2 + 17*z2 - 15) / 384
-	g4 := z * (79*z2*z2*z2*z2 + 776*z2*z2*z2 + 1482*z2*z2 - 1920*z2 - 945) / 92160
-	return z + g1/df + g2/(df*df) + g3/(df*df*df) + g4/(df*df*df*df)
+	return mean, quantile.Student(0.5+confidence/2, n-1) * math.Sqrt(sum/(n-1)/n)
 }

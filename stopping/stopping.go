@@ -227,6 +227,3 @@ func (f *failures) add(failed bool) (count, of int, over bool) {
 	}
 	return 0, 0, false
 }
-
-// normal is the quantile of the standard normal distribution.
-func normal(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"sweep.dev/sweep/internal/quantile"
 	"sweep.dev/sweep/result"
 )
 
@@ -83,7 +84,7 @@ func TestInterval(t *testing.T) {
 		t.Errorf("%g +- %g", mean, half)
 	}
 	for _, c := range []struct{ p, want float64 }{{0.975, 2.2622}, {0.95, 1.8331}, {0.995, 3.2498}} {
-		if got := student(c.p, 9); math.Abs(got/c.want-1) > 2e-3 {
+		if got := quantile.Student(c.p, 9); math.Abs(got/c.want-1) > 2e-3 {
 			t.Errorf("t(%g, 9) = %g, want %g", c.p, got, c.want)
 		}
 	}

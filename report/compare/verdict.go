@@ -5,9 +5,8 @@ import (
 	"math"
 	"strings"
 
-	"github.com/aclements/go-moremath/mathx"
-
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/quantile"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
@@ -102,20 +101,10 @@ func swamped(rows []result.Row) string {
 }
 
 // apart is the least that the standard deviation behind n values is, as a share of
-// theirs, at the confidence of spreadConfidence: n-1 over the quantile of the
-// chi-square distribution, whose share up to x is the regularized gamma function of
-// (n-1)/2 and x/2.
+// theirs, at the confidence of spreadConfidence.
 func apart(n int) float64 {
 	k := float64(n - 1)
-	low, high := 0.0, 10*k+100
-	for range 60 {
-		if x := (low + high) / 2; mathx.GammaInc(k/2, x/2) < spreadConfidence {
-			low = x
-		} else {
-			high = x
-		}
-	}
-	return math.Sqrt(k / high)
+	return math.Sqrt(k / quantile.ChiSquare(spreadConfidence, k))
 }
 
 // standing is why the numbers of an outcome do not count; "" where they do.

@@ -6,8 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aclements/go-moremath/stats"
-
+	"sweep.dev/sweep/internal/quantile"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -71,7 +70,7 @@ func isOutlier(v float64, values []float64) bool {
 	if !(sd > 0) || distance <= minDeviation*math.Abs(mean) {
 		return false
 	}
-	t := stats.InvCDF(stats.TDist{V: n - 2})(1 - outlierLevel/float64(len(compared))/(2*n))
+	t := quantile.Student(1-outlierLevel/float64(len(compared))/(2*n), n-2)
 	return distance/sd > (n-1)/math.Sqrt(n)*math.Sqrt(t*t/(n-2+t*t))
 }
 

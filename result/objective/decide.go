@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"sweep.dev/sweep/internal/quantile"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -72,7 +73,7 @@ func settleShare(p *result.SLOPart) {
 
 // settleMean decides on which side of the limit a mean or a rate is.
 func settleMean(p *result.SLOPart) {
-	half := student(p.Confidence, p.DF) * p.StdErr
+	half := quantile.Student(p.Confidence, p.DF) * p.StdErr
 	p.Low, p.High, p.MoreSeconds = p.Mean-half, p.Mean+half, 0
 	kept, missed := p.High < p.Limit, p.Low > p.Limit
 	if p.Op == ">" || p.Op == ">=" {

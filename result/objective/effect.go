@@ -3,6 +3,8 @@ package objective
 import (
 	"math"
 	"slices"
+
+	"sweep.dev/sweep/internal/quantile"
 )
 
 // Into how many batches a series is cut. Long batches see slow correlation, and few of
@@ -73,7 +75,7 @@ func plain(series []float64) float64 {
 // inflated is that of a series whose order matters.
 func inflated(series []float64) float64 {
 	b := batchesOf(series, longBatches)
-	margin := student(marginConfidence, longBatches-1) / normal(marginConfidence)
+	margin := quantile.Student(marginConfidence, longBatches-1) / quantile.Normal(marginConfidence)
 	return b.effect * b.inflation() * margin * margin
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"sweep.dev/sweep/internal/quantile"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/summary"
 	"sweep.dev/sweep/result/timeline"
@@ -27,7 +28,7 @@ func TestShareBounds(t *testing.T) {
 			t.Errorf("%v of %v: %.4f to %.4f, want %.4f to %.4f", tt.over, tt.n, low, high, tt.low, tt.high)
 		}
 	}
-	if got := student(0.95, 9); math.Abs(got-1.8331) > 1e-4 {
+	if got := quantile.Student(0.95, 9); math.Abs(got-1.8331) > 1e-4 {
 		t.Errorf("student is %v", got)
 	}
 }

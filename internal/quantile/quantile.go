@@ -1,0 +1,49 @@
+// Package quantile has the quantiles of distributions that rules of statistics need.
+package quantile
+
+import (
+	"math"
+
+	"github.com/aclements/go-moremath/mathx"
+	"github.com/aclements/go-moremath/stats"
+)
+
+// Student is the p-quantile of Student's t distribution with df degrees of freedom, p at
+// least 0.5.
+func Student(p, df float64) float64 { return upwards(stats.TDist{V: df}.CDF, p) }
+
+// ChiSquare is the p-quantile of the chi-square distribution with df degrees of freedom,
+// whose share up to x is the regularized gamma function of df/2 and x/2.
+func ChiSquare(p, df float64) float64 {
+	return upwards(func(x float64) float64 { return mathx.GammaInc(df/2, x/2) }, p)
+}
+
+// Beta is the p-quantile of the beta distribution.
+func Beta(p, a, b float64) float64 {
+	return invert(func(x float64) float64 { return mathx.BetaInc(x, a, b) }, p, 0, 1)
+}
+
+// Normal is the p-quantile of the standard normal distribution.
+func Normal(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
+
+// upwards is where a function that rises from 0 on has a value.
+func upwards(f func(float64) float64, value float64) float64 {
+	high := 1.0
+	for f(high) < value {
+		high *= 2
+	}
+	return invert(f, value, 0, high)
+}
+
+// invert is where a rising function has a value, by bisection.
+func invert(f func(float64) float64, value, low, high float64) float64 {
+	for range 60 {
+		mid := (low + high) / 2
+		if f(mid) < value {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return (low + high) / 2
+}
