@@ -1,5 +1,5 @@
-// Package report says what a run found, from its directory alone: nothing here
-// knows how the numbers came about.
+// Package report reads a run directory for those who say what the run found: nothing
+// here knows how the numbers came about.
 package report
 
 import (
@@ -113,9 +113,30 @@ func RowsOf(t compare.Trial) []result.Row {
 	return []result.Row{t.Outcome.Row}
 }
 
-// Claims are all conclusions about the run.
-func (r *Run) Claims() []compare.Claim {
-	return newSummary(r).set.Claims
+// Conclude judges every cell of the run and makes all claims about it.
+func (r *Run) Conclude() *compare.Set {
+	return compare.Conclude(compare.Input{
+		Trials: r.Trials, Skipped: r.Resolved.Skipped, Columns: r.Resolved.Columns, RecordStarts: r.Resolved.RecordStarts, Fixed: r.Fixed(),
+	})
+}
+
+// Fixed is what the plan says of the load outside of its axes.
+func (r *Run) Fixed() map[string]any {
+	var p struct {
+		Load map[string]any `json:"load"`
+	}
+	if json.Unmarshal(r.Resolved.Plan, &p) != nil {
+		return nil // a plan of another version: its axes are in the cells
+	}
+	return p.Load
+}
+
+// Label is a trial in a person's words.
+func (r *Run) Label(t compare.Trial) string {
+	if r.Resolved.Repeats > 1 {
+		return fmt.Sprintf("%s, trial %d", t.Cell.Label, t.Trial)
+	}
+	return t.Cell.Label
 }
 
 // Cells and trials, as a run directory has them.

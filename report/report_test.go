@@ -1,12 +1,13 @@
-package report
+package report_test
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
+	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/compare"
-	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/report/reporttest"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -29,7 +30,7 @@ func TestJudge(t *testing.T) {
 		{"a failure", `failed error="exit|x"`, compare.FailedRun},
 		{"nothing", "pending", compare.Pending},
 	} {
-		run := madeUp(t, "axes engine! concurrency\ncell vllm 1\n  "+c.trial)
+		run := reporttest.MadeUp(t, "axes engine! concurrency\ncell vllm 1\n  "+c.trial)
 		if got := compare.Judge(run.Trials[0]); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
@@ -38,10 +39,10 @@ func TestJudge(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	t.Parallel()
-	if _, err := Open(t.TempDir()); !errors.Is(err, rundir.ErrNoRun) {
+	if _, err := report.Open(t.TempDir()); !errors.Is(err, rundir.ErrNoRun) {
 		t.Errorf("Open of an empty folder: %v, want ErrNoRun", err)
 	}
-	run := madeUp(t, "repeats 2\naxes engine! concurrency\ncell vllm 1\n  ok tok=1\n  pending\ncell vllm 2\n  pending\n  ok tok=2")
+	run := reporttest.MadeUp(t, "repeats 2\naxes engine! concurrency\ncell vllm 1\n  ok tok=1\n  pending\ncell vllm 2\n  pending\n  ok tok=2")
 	if got := len(run.Trials); got != 4 {
 		t.Errorf("%d trials, want the planned 4", got)
 	}
@@ -66,7 +67,7 @@ func TestNext(t *testing.T) {
 		head + "invalid reason=\"x|y\"\nowed pod 1":        "sweep resume DIR",
 		"record\n" + head + `failed error="signal|killed"`: "sweep resume --retry invalid,failed DIR",
 	} {
-		r := madeUp(t, run)
+		r := reporttest.MadeUp(t, run)
 		if got := strings.ReplaceAll(r.Next(), r.Dir, "DIR"); got != want {
 			t.Errorf("%s\n next %q, want %q", run, got, want)
 		}
@@ -77,24 +78,10 @@ func TestNext(t *testing.T) {
 // same.
 func TestClaims_zeroRate(t *testing.T) {
 	t.Parallel()
-	run := madeUp(t, "axes engine! concurrency\ncell vllm 1\n  ok req=0\ncell vllm 4\n  ok req=0")
-	for _, c := range run.Claims() {
+	run := reporttest.MadeUp(t, "axes engine! concurrency\ncell vllm 1\n  ok req=0\ncell vllm 4\n  ok req=0")
+	for _, c := range run.Conclude().Claims {
 		if c.Question == compare.AskSweetSpot && c.Answer != compare.Decided {
 			t.Errorf("%+v", c)
 		}
 	}
 }
-
-// TestSummary_writeError holds that a full disk is told.
-func TestSummary_writeError(t *testing.T) {
-	t.Parallel()
-	full := errors.New("no space left on device")
-	run := madeUp(t, "axes engine! concurrency\ncell vllm 1\n  ok tok=1")
-	if err := run.Summary(writerFunc(func([]byte) (int, error) { return 0, full }), draw.Style{}); !errors.Is(err, full) {
-		t.Errorf("error %v, want %v", err, full)
-	}
-}
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

@@ -10,6 +10,7 @@ import (
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/details"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/objective"
@@ -39,7 +40,7 @@ func derive(ctx context.Context, j job) (*report.Run, error) {
 			return nil, fmt.Errorf("derived tables: %w", err)
 		}
 	}
-	err = j.dir.Derive(layout.Summary, func(w io.Writer) error { return run.Summary(w, draw.Style{Markdown: true}) })
+	err = j.dir.Derive(layout.Summary, func(w io.Writer) error { return details.Write(w, run, draw.Style{Markdown: true}) })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", layout.Summary, err)
 	}

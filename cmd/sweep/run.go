@@ -29,6 +29,7 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/details"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
@@ -353,7 +354,7 @@ func (a *app) show(c *cli.Command, run *report.Run) (err error) {
 		if a.outTTY {
 			style.Width = a.outWidth()
 		}
-		err = run.Summary(a.out, style)
+		err = details.Write(a.out, run, style)
 	}
 	return gone(err)
 }

@@ -29,7 +29,7 @@ func TestClaims(t *testing.T) {
 		for _, s := range want {
 			answers[s.question+" "+s.answer]++
 		}
-		wrong := differences(want, claimed(e, run.Claims()), exact)
+		wrong := differences(want, claimed(e, run.Conclude().Claims), exact)
 		wrong = append(wrong, printed(e, run, want)...)
 		if len(wrong) > 0 {
 			t.Fatalf("grid %d of seed %d: %d differ; the first:\n%s\n%v", n, seed, len(wrong), strings.Join(wrong[:min(3, len(wrong))], "\n"), e)

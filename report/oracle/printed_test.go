@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/details"
 	"sweep.dev/sweep/report/draw"
 )
 
@@ -24,7 +25,7 @@ var rounded = tolerance{value: 0.006, ratio: 0.006, usd: 0.0051}
 func printed(e *experiment, run *report.Run, want map[string]statement) []string {
 	text := func(style draw.Style) string {
 		var b bytes.Buffer
-		if err := run.Summary(&b, style); err != nil {
+		if err := details.Write(&b, run, style); err != nil {
 			return err.Error()
 		}
 		return b.String()

@@ -1,8 +1,7 @@
-package report
+package details
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -184,17 +183,6 @@ func (s *summary) legend() []string {
 		}
 	}
 	return append(lines, "Marks: "+strings.Join(used, ", ")+".")
-}
-
-// fixedLoad is what the plan says of the load outside of its axes.
-func fixedLoad(resolved json.RawMessage) map[string]any {
-	var p struct {
-		Load map[string]any `json:"load"`
-	}
-	if json.Unmarshal(resolved, &p) != nil {
-		return nil // a plan of another version: its axes are in the cells
-	}
-	return p.Load
 }
 
 // figures finds what there is to show: tokens or requests, a stream's

@@ -1,10 +1,11 @@
-package report
+package details
 
 import (
 	"strings"
 	"testing"
 
 	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/report/reporttest"
 )
 
 // An engine whose trials were not all made with the same software is named for all
@@ -25,7 +26,7 @@ cell sglang 8
 	of := func(version, image string) string {
 		var b strings.Builder
 		s := strings.NewReplacer("VERSION", version, "IMAGE", image).Replace(text)
-		if err := madeUp(t, s).Summary(&b, draw.Style{}); err != nil {
+		if err := Write(&b, reporttest.MadeUp(t, s), draw.Style{}); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
@@ -47,14 +48,14 @@ cell sglang 8
 // Trials that an earlier run has measured are counted and named.
 func TestSummary_namesReused(t *testing.T) {
 	var b strings.Builder
-	err := madeUp(t, `axes concurrency
+	err := Write(&b, reporttest.MadeUp(t, `axes concurrency
 cell 1
   ok tok=10 reused_from=first
 cell 2
   ok tok=10 reused_from=first
 cell 4
   ok tok=10
-`).Summary(&b, draw.Style{})
+`), draw.Style{})
 	if err != nil {
 		t.Fatal(err)
 	}

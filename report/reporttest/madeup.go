@@ -1,4 +1,6 @@
-package report
+// Package reporttest makes run directories from descriptions, for tests of what is said
+// about them.
+package reporttest
 
 import (
 	"encoding/json"
@@ -11,13 +13,14 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
 )
 
-// madeUp is a run directory from a description. Its lines are:
+// MadeUp is a run directory from a description. Its lines are:
 //
 //	plan NAME
 //	repeats N
@@ -37,7 +40,7 @@ import (
 // became ready), log="LINE", reason and finding="CODE|TEXT",
 // scrape=ROLE-REPLICA (a file of scrapes), the name of any other column, and for
 // objectives miss, thin (met, on too few requests), warn="NAME|EXPR|COLUMN=NUMBER" and unchecked="NAME|EXPR|TEXT".
-func madeUp(t *testing.T, text string) *Run {
+func MadeUp(t *testing.T, text string) *report.Run {
 	t.Helper()
 	d := parseMadeUp(t, text)
 	dir := filepath.Join(t.TempDir(), "run")
@@ -87,7 +90,7 @@ func madeUp(t *testing.T, text string) *Run {
 	if err := rd.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := Open(dir)
+	r, err := report.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +99,7 @@ func madeUp(t *testing.T, text string) *Run {
 
 type description struct {
 	plan     string
-	resolved Resolved
+	resolved report.Resolved
 	outcomes []*result.Outcome
 	owed     map[string]string
 	ended    string

@@ -1,6 +1,7 @@
-package report
+package details
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -13,8 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
+	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/report/reporttest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -42,10 +45,10 @@ func TestSummary(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var run *Run
+			var run *report.Run
 			for i, f := range archive.Files {
 				if f.Name == "run" {
-					run = madeUp(t, string(f.Data))
+					run = reporttest.MadeUp(t, string(f.Data))
 					continue
 				}
 				style, ok := styles[f.Name]
@@ -53,7 +56,7 @@ func TestSummary(t *testing.T) {
 					t.Fatalf("%s: a file %s, and the run stands first", path, f.Name)
 				}
 				var b strings.Builder
-				if err := run.Summary(&b, style); err != nil {
+				if err := Write(&b, run, style); err != nil {
 					t.Fatal(err)
 				}
 				got := strings.ReplaceAll(b.String(), run.Dir, "DIR")
@@ -102,17 +105,31 @@ func checkHarmless(t *testing.T, name, text string) {
 
 func TestSummary_missingEngine(t *testing.T) {
 	t.Parallel()
-	run := madeUp(t, `
+	run := reporttest.MadeUp(t, `
 plan p
 axes engine! concurrency
 cell vllm 1
   failed start error="spec|start vllm: not found"
 `)
 	var b strings.Builder
-	if err := run.Summary(&b, draw.Style{}); err != nil {
+	if err := Write(&b, run, draw.Style{}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(b.String(), "engines.NAME.command") {
 		t.Errorf("nothing says what to do about an engine that is not there:\n%s", b.String())
 	}
 }
+
+// TestSummary_writeError holds that a full disk is told.
+func TestSummary_writeError(t *testing.T) {
+	t.Parallel()
+	full := errors.New("no space left on device")
+	run := reporttest.MadeUp(t, "axes engine! concurrency\ncell vllm 1\n  ok tok=1")
+	if err := Write(writerFunc(func([]byte) (int, error) { return 0, full }), run, draw.Style{}); !errors.Is(err, full) {
+		t.Errorf("error %v, want %v", err, full)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }

@@ -1,8 +1,9 @@
-package report
+// Package details writes everything there is to say about a run: all grids, all
+// comparisons, each objective and each trial without numbers to use.
+package details
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -15,18 +16,18 @@ import (
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/result/objective"
-	"sweep.dev/sweep/rundir"
 )
 
 // A summary is what there is to say about a run.
 type summary struct {
-	*Run
+	*report.Run
 	set       *compare.Set
 	points    []*compare.Point
 	repeats   int
@@ -36,20 +37,17 @@ type summary struct {
 }
 
 // newSummary judges a run and concludes what there is to say about it.
-func newSummary(r *Run) *summary {
-	fixed := fixedLoad(r.Resolved.Plan)
-	set := compare.Conclude(compare.Input{
-		Trials: r.Trials, Skipped: r.Resolved.Skipped, Columns: r.Resolved.Columns, RecordStarts: r.Resolved.RecordStarts, Fixed: fixed,
-	})
-	s := &summary{Run: r, set: set, points: set.Points, repeats: max(1, r.Resolved.Repeats), fixed: fixed}
+func newSummary(r *report.Run) *summary {
+	set := r.Conclude()
+	s := &summary{Run: r, set: set, points: set.Points, repeats: max(1, r.Resolved.Repeats), fixed: r.Fixed()}
 	s.figures()
 	return s
 }
 
-// Summary writes what the run found: the grids, the cells worth using, every
+// Write writes what a run found: the grids, the cells worth using, every
 // objective that was missed with the value that missed it, every INVALID and
 // failed trial with its reason, what to try, and the files.
-func (r *Run) Summary(w io.Writer, style draw.Style) error {
+func Write(w io.Writer, r *report.Run, style draw.Style) error {
 	s := newSummary(r)
 	d := draw.New(w, style)
 
@@ -271,10 +269,10 @@ func (s *summary) invalid() []draw.Item {
 			continue
 		}
 		if len(t.Outcome.Invalid) == 0 {
-			items = append(items, draw.Item{Text: fmt.Sprintf("%s: %v", s.label(t), t.Outcome.Row[col.InvalidReasons])})
+			items = append(items, draw.Item{Text: fmt.Sprintf("%s: %v", s.Label(t), t.Outcome.Row[col.InvalidReasons])})
 		}
 		for _, f := range t.Outcome.Invalid {
-			items = append(items, draw.Item{Text: fmt.Sprintf("%s: %s: %s", s.label(t), f.Code, f.Text)})
+			items = append(items, draw.Item{Text: fmt.Sprintf("%s: %s: %s", s.Label(t), f.Code, f.Text)})
 		}
 	}
 	return items
@@ -307,7 +305,7 @@ func (s *summary) failed(want func(compare.Trial) bool) []draw.Item {
 			log := t.Outcome.LogTail
 			items = append(items, draw.Item{Text: text, Quoted: log[max(0, len(log)-logLines):]})
 		}
-		items[i].Below = append(items[i].Below, s.label(t))
+		items[i].Below = append(items[i].Below, s.Label(t))
 	}
 	return items
 }
@@ -331,27 +329,10 @@ func (s *summary) unfinished() []draw.Item {
 		return nil
 	}
 	text := fmt.Sprintf("%d of %s without an outcome", n, humanize.Plural(len(s.Trials), "trial"))
-	if why := s.ended(); why != "" {
+	if why := s.Ended(); why != "" {
 		text += "; the run ended early: " + why
 	}
 	return []draw.Item{{Text: text}}
-}
-
-// ended is why the run ended before its time; "" where it did not, goes on or
-// was killed.
-func (s *summary) ended() string {
-	if !s.State.Finished {
-		return ""
-	}
-	for _, e := range slices.Backward(s.State.Events) {
-		var end struct {
-			Error string `json:"error"`
-		}
-		if e.Type == "run_finished" && json.Unmarshal(e.Data, &end) == nil {
-			return end.Error
-		}
-	}
-	return ""
 }
 
 // findings are one line for each code: a missing nvidia-smi is one fact, not
@@ -372,7 +353,7 @@ func (s *summary) findings() []draw.Item {
 		for _, f := range t.Outcome.Findings {
 			k := kinds[f.Code]
 			if k == nil {
-				k = &kind{text: f.Text, label: s.label(t)}
+				k = &kind{text: f.Text, label: s.Label(t)}
 				kinds[f.Code], order = k, append(order, f.Code)
 			}
 			k.several = k.several || k.text != f.Text
@@ -395,36 +376,6 @@ func (s *summary) findings() []draw.Item {
 		items[i] = draw.Item{Text: text}
 	}
 	return items
-}
-
-// label is a trial in a person's words.
-func (s *summary) label(t compare.Trial) string {
-	if s.repeats > 1 {
-		return fmt.Sprintf("%s, trial %d", t.Cell.Label, t.Trial)
-	}
-	return t.Cell.Label
-}
-
-// Next is the command that is to be run next.
-func (r *Run) Next() string {
-	if slices.ContainsFunc(r.State.Owed, func(o rundir.Owed) bool { return !o.Kept() }) { // first of all, and it may be enough
-		return "sweep resume " + r.Dir
-	}
-	return cmp.Or(r.resume(r.Trials), "sweep cells "+r.Dir)
-}
-
-// resume is the command that measures those of some trials that have no numbers
-// to use; "" if all have.
-func (r *Run) resume(trials []compare.Trial) (command string) {
-	for _, t := range trials {
-		switch v := compare.Judge(t); {
-		case v == compare.Invalid, v == compare.FailedRun, v == compare.NoStart && !r.Resolved.RecordStarts:
-			return "sweep resume --retry invalid,failed " + r.Dir
-		case v == compare.Pending:
-			command = "sweep resume " + r.Dir
-		}
-	}
-	return command
 }
 
 func (s *summary) files() []string {

@@ -1,4 +1,4 @@
-package report
+package details
 
 import (
 	"cmp"
@@ -54,7 +54,7 @@ func (s *summary) toDecide() []string {
 			}
 		}
 	}
-	if command := s.resume(trials); command != "" {
+	if command := s.Resume(trials); command != "" {
 		return []string{"To decide the rest: " + command}
 	}
 	return nil

@@ -1,9 +1,10 @@
-package report
+package details
 
 import (
 	"slices"
 	"testing"
 
+	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
 )
@@ -12,7 +13,7 @@ func TestPrices(t *testing.T) {
 	trial := func(gpu string, row result.Row) compare.Trial {
 		return compare.Trial{Cell: compare.Cell{Settings: []compare.Setting{{Column: "gpu", Value: gpu}}}, Outcome: &result.Outcome{Row: row}}
 	}
-	s := &summary{Run: &Run{Trials: []compare.Trial{
+	s := &summary{Run: &report.Run{Trials: []compare.Trial{
 		trial("h100", result.Row{"gpu_count": int64(2), "usd_per_hour": 4.2, "price_source": result.PricePlan}),
 		trial("h100", result.Row{"gpu_count": int64(2), "usd_per_hour": 4.2, "price_source": result.PricePlan}),
 		trial("h100", result.Row{"gpu_count": int64(1), "usd_per_hour": 2.99, "price_source": result.PriceCatalogue}),

@@ -1,0 +1,49 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+
+	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/rundir"
+)
+
+// Next is the command that is to be run next.
+func (r *Run) Next() string {
+	if slices.ContainsFunc(r.State.Owed, func(o rundir.Owed) bool { return !o.Kept() }) { // first of all, and it may be enough
+		return "sweep resume " + r.Dir
+	}
+	return cmp.Or(r.Resume(r.Trials), "sweep cells "+r.Dir)
+}
+
+// Resume is the command that measures those of some trials that have no numbers
+// to use; "" if all have.
+func (r *Run) Resume(trials []compare.Trial) (command string) {
+	for _, t := range trials {
+		switch v := compare.Judge(t); {
+		case v == compare.Invalid, v == compare.FailedRun, v == compare.NoStart && !r.Resolved.RecordStarts:
+			return "sweep resume --retry invalid,failed " + r.Dir
+		case v == compare.Pending:
+			command = "sweep resume " + r.Dir
+		}
+	}
+	return command
+}
+
+// Ended is why the run ended before its time; "" where it did not, goes on or
+// was killed.
+func (r *Run) Ended() string {
+	if !r.State.Finished {
+		return ""
+	}
+	for _, e := range slices.Backward(r.State.Events) {
+		var end struct {
+			Error string `json:"error"`
+		}
+		if e.Type == "run_finished" && json.Unmarshal(e.Data, &end) == nil {
+			return end.Error
+		}
+	}
+	return ""
+}
