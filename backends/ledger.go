@@ -22,9 +22,9 @@ const (
 	Gone       State = "gone_verified" // ended, and seen to be gone
 )
 
-// An Arrow is one step in a pod's life. Fields that an arrow leaves out stay
-// what an earlier arrow of the same pod said.
-type Arrow struct {
+// A Transition is one step in a pod's life. Fields that a transition leaves out stay
+// what an earlier transition of the same pod said.
+type Transition struct {
 	Pod   string `json:"pod"` // Spec.Pod
 	State State  `json:"state"`
 	// Kind is the backend's. With the Intent.
@@ -43,14 +43,14 @@ type Arrow struct {
 	Ref *Ref `json:"ref,omitempty"`
 }
 
-// A Ledger records every arrow of a pod's life on disk before its side effect,
+// A Ledger records every transition of a pod's life on disk before its side effect,
 // so that no crash can lose a pod. A backend's Launch records Intended, Sent and
 // Created, which is recorded again with the ref of all so far for each further
 // part, and Gone where it has released what it took or where the provider has
 // certainly made nothing: the same pod may then be intended again under another
 // name. The caller of Launch records everything else.
 type Ledger interface {
-	// Record returns after the arrow is durable. Intended is refused once ctx is
-	// over; every other arrow has happened and is recorded even then.
-	Record(ctx context.Context, a Arrow) error
+	// Record returns after the transition is durable. Intended is refused once ctx is
+	// over; every other transition has happened and is recorded even then.
+	Record(ctx context.Context, a Transition) error
 }

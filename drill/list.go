@@ -137,10 +137,10 @@ func rehearsals() map[effect.Point]scenario {
 // none are points that no run on a provider comes to, with the reason.
 func none() map[effect.Point]string {
 	return map[effect.Point]string{
-		effect.LedgerStopped: "a person stops a pod outside of its run, in the ledger of the machine",
-		effect.AttemptRemove: "an attempt is discarded while sweep lives only where its server dies",
-		effect.BallastRemove: "a full disk",
-		effect.AgentStart:    "each of the deployments is one server",
+		effect.LedgerStopped:  "a person stops a pod outside of its run, in the ledger of the machine",
+		effect.AttemptRemove:  "an attempt is discarded while sweep lives only where its server dies",
+		effect.ReservedRemove: "a full disk",
+		effect.AgentStart:     "each of the deployments is one server",
 	}
 }
 
@@ -203,7 +203,7 @@ func everyMode() (list []scenario) {
 func dangerous() []string {
 	return []string{
 		"ledger.intent:after", "ledger.sent:after", "runpod.create:before", "runpod.create:after",
-		"ledger.created:before", "ledger.created:after", "book.rename:after@2", "ledger.ready:before",
+		"ledger.created:before", "ledger.created:after", "podledger.rename:after@2", "ledger.ready:before",
 		"begin.journal:after", "commit.journal:before", "ledger.draining:after", "ledger.delete:after",
 		"runpod.delete:before", "runpod.delete:after", "ledger.gone:before", "ledger.gone:after", "agent.beat:after",
 	}
@@ -257,8 +257,8 @@ func everyBudget() (list []scenario) {
 
 func everyKeep() (list []scenario) {
 	for _, at := range []string{
-		"book.rename:before", "book.rename:after", "book.rename:before@2", "book.rename:after@2", "book.dirsync:after@2",
-		"book.rename:after@4", "book.rename:after@6", "ledger.intent:before", "ledger.intent:after", "ledger.sent:before",
+		"podledger.rename:before", "podledger.rename:after", "podledger.rename:before@2", "podledger.rename:after@2", "podledger.dirsync:after@2",
+		"podledger.rename:after@4", "podledger.rename:after@6", "ledger.intent:before", "ledger.intent:after", "ledger.sent:before",
 		"ledger.sent:after", "ledger.created:before", "ledger.created:after", "ledger.ready:after", "runpod.delete:before",
 	} {
 		list = append(list, scenario{class: "keep", keep: true, again: at, then: []step{stepAdopt, stepResume}})

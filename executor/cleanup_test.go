@@ -133,14 +133,14 @@ func TestReclaim(t *testing.T) {
 	}
 	again := &fakeBackend{known: []backends.Listed{
 		{Ref: backends.Ref{Kind: "fake", RunID: testRun, Pod: owed[0].Pod, ID: owed[0].Ref.ID}},
-		{Ref: backends.Ref{Kind: "fake", RunID: testRun, Pod: owed[0].Pod, ID: "twin"}}, // a create that was sent twice
+		{Ref: backends.Ref{Kind: "fake", RunID: testRun, Pod: owed[0].Pod, ID: "duplicate"}}, // a create that was sent twice
 		{Ref: backends.Ref{Kind: "fake", RunID: "run-2", Pod: owed[0].Pod, ID: "stranger"}},
 		{Ref: backends.Ref{Kind: "fake", RunID: testRun, Pod: "another", ID: "not-owed"}},
 	}}
 	w.backend = again
 	w.must(func(c *Config) { c.Retry = []string{"ok"} })
 	got := slices.Sorted(slices.Values(again.calls[:4])) // all at once, and before anything else
-	wantCalls := []string{"list " + testOwner, "terminate " + owed[0].Ref.ID, "terminate twin", "terminate " + owed[1].Ref.ID}
+	wantCalls := []string{"list " + testOwner, "terminate " + owed[0].Ref.ID, "terminate duplicate", "terminate " + owed[1].Ref.ID}
 	if slices.Sort(wantCalls); !slices.Equal(got, wantCalls) {
 		t.Errorf("calls:\n%v\nwant:\n%v", got, wantCalls)
 	}

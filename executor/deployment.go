@@ -94,7 +94,7 @@ func (d *deployment) trial(ctx context.Context, t *trial) error {
 	for try := 0; ; try++ {
 		if d.up.Server != nil && d.up.Server.Gone() {
 			// Between two trials: neither of them is to blame.
-			d.bury(d.death(ctx, t))
+			d.giveUpServer(d.death(ctx, t))
 			if d.servers.GivenUp() {
 				return nil
 			}
@@ -118,7 +118,7 @@ func (d *deployment) trial(ctx context.Context, t *trial) error {
 		if err != nil || death == nil {
 			return err
 		}
-		d.bury(death)
+		d.giveUpServer(death)
 		if last || d.over(ctx) {
 			return nil
 		}
@@ -135,8 +135,8 @@ func (d *deployment) death(ctx context.Context, t *trial) *serving.Failure {
 	return f
 }
 
-func (d *deployment) bury(death *serving.Failure) {
-	d.servers.Bury(death)
+func (d *deployment) giveUpServer(death *serving.Failure) {
+	d.servers.Discard(death)
 	d.use(nil)
 }
 

@@ -100,7 +100,7 @@ func (b *fakeBackend) Launch(ctx context.Context, spec backends.Spec, l backends
 	b.mu.Lock()
 	usd := b.usdPerHour
 	b.mu.Unlock()
-	for _, a := range []backends.Arrow{
+	for _, a := range []backends.Transition{
 		{Pod: spec.Pod, State: backends.Intended, Kind: "fake", Name: "sw-" + spec.Pod, Expires: &spec.Expires, USDPerHour: usd},
 		{Pod: spec.Pod, State: backends.Sent},
 	} {
@@ -120,7 +120,7 @@ func (b *fakeBackend) Launch(ctx context.Context, spec backends.Spec, l backends
 		return nil, err
 	}
 	if err != nil {
-		return nil, errors.Join(err, l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Gone}))
+		return nil, errors.Join(err, l.Record(ctx, backends.Transition{Pod: spec.Pod, State: backends.Gone}))
 	}
 	if _, err := spec.Roles[0].Argv(backends.Address{Host: "127.0.0.1", Port: 1}); err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (b *fakeBackend) Launch(ctx context.Context, spec backends.Spec, l backends
 	}
 	s.start()
 	ref := backends.Ref{Kind: "fake", RunID: spec.RunID, Pod: spec.Pod, ID: "id-" + spec.Pod}
-	if err := l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Created, Ref: &ref}); err != nil {
+	if err := l.Record(ctx, backends.Transition{Pod: spec.Pod, State: backends.Created, Ref: &ref}); err != nil {
 		return nil, err
 	}
 	b.mu.Lock()

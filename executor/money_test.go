@@ -27,7 +27,7 @@ type meetingLedger struct {
 	meeting
 }
 
-func (l meetingLedger) Record(ctx context.Context, a backends.Arrow) error {
+func (l meetingLedger) Record(ctx context.Context, a backends.Transition) error {
 	err := l.Ledger.Record(ctx, a)
 	if a.State == backends.Intended && l.n.Add(1) <= 2 {
 		l.asked.Done()

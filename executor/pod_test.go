@@ -18,14 +18,14 @@ import (
 	"sweep.dev/sweep/serving/budget"
 )
 
-// states are the arrows of a journal's pods, in order.
+// states are the transitions of a journal's pods, in order.
 func (w *world) states() string {
 	var list []string
 	for _, e := range w.state().Events {
 		if e.Type != "pod" {
 			continue
 		}
-		var a backends.Arrow
+		var a backends.Transition
 		if err := json.Unmarshal(e.Data, &a); err != nil {
 			w.t.Error(err)
 		}
@@ -197,17 +197,17 @@ func TestKeep(t *testing.T) {
 	want(t, "owed", len(w.state().Owed), 0)
 }
 
-// A fakeBook has at most one kept pod.
-type fakeBook struct {
+// A fakePodLedger has at most one kept pod.
+type fakePodLedger struct {
 	kept  *rundir.Owed
 	holds bool
 	taken func() // called when it was taken over
 	asked []string
 }
 
-func (b *fakeBook) Ledger(_ string, inner backends.Ledger) backends.Ledger { return inner }
+func (b *fakePodLedger) Ledger(_ string, inner backends.Ledger) backends.Ledger { return inner }
 
-func (b *fakeBook) Adopt(digest string, _ time.Duration) (rundir.Owed, bool, error) {
+func (b *fakePodLedger) Adopt(digest string, _ time.Duration) (rundir.Owed, bool, error) {
 	b.asked = append(b.asked, digest)
 	if b.kept == nil {
 		return rundir.Owed{}, false, nil
@@ -220,19 +220,19 @@ func (b *fakeBook) Adopt(digest string, _ time.Duration) (rundir.Owed, bool, err
 	return o, true, nil
 }
 
-func (b *fakeBook) Holds(string) (bool, error) { return b.holds, nil }
+func (b *fakePodLedger) Holds(string) (bool, error) { return b.holds, nil }
 
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	for _, missing := range []bool{false, true} {
 		ref := backends.Ref{Kind: "fake", RunID: "run-0", Pod: "old-l01", ID: "id-old"}
-		book := &fakeBook{kept: &rundir.Owed{
+		ledger := &fakePodLedger{kept: &rundir.Owed{
 			Pod: "old-l01", Kind: "fake", Name: "sw-old", State: backends.Created, Ref: &ref,
 			Expires: time.Now().Add(time.Hour), USDPerHour: 1,
 		}}
 		w := newWorld(t, nil)
 		rep, err := w.run(t.Context(), func(c *Config) {
-			c.Servers.Book, c.Backend = book, adoptingBackend{w.backend, missing}
+			c.Servers.PodLedger, c.Backend = ledger, adoptingBackend{w.backend, missing}
 		})
 		if err != nil || rep.Left.Cleanup != nil || rep.Missing != 0 {
 			t.Fatalf("missing %v: %v, %+v", missing, err, rep)
@@ -245,7 +245,7 @@ func TestAdopt(t *testing.T) {
 		want(t, "launched", w.backend.count("launch"), launched)
 		want(t, "stopped", w.backend.count("stop"), 1)
 		want(t, "owed", len(w.state().Owed), 0)
-		want(t, "digest", strings.HasPrefix(book.asked[0], "fake-"), true)
+		want(t, "digest", strings.HasPrefix(ledger.asked[0], "fake-"), true)
 	}
 }
 
@@ -256,11 +256,11 @@ func TestAdopt_interrupted(t *testing.T) {
 	ref := backends.Ref{Kind: "fake", RunID: "run-0", Pod: "old-l01", ID: "id-old"}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	book := &fakeBook{taken: cancel, kept: &rundir.Owed{
+	ledger := &fakePodLedger{taken: cancel, kept: &rundir.Owed{
 		Pod: "old-l01", Kind: "fake", Name: "sw-old", State: backends.Created, Ref: &ref, Expires: time.Now().Add(time.Hour),
 	}}
 	w := newWorld(t, nil)
-	rep, err := w.run(ctx, func(c *Config) { c.Servers.Book, c.Backend = book, adoptingBackend{w.backend, false} })
+	rep, err := w.run(ctx, func(c *Config) { c.Servers.PodLedger, c.Backend = ledger, adoptingBackend{w.backend, false} })
 	if err != nil || rep.Left.Cleanup != nil {
 		t.Fatalf("%v, %+v", err, rep)
 	}
@@ -296,12 +296,12 @@ func TestReclaim_kept(t *testing.T) {
 			s.close()
 			s.served.Wait()
 		}
-		book := &fakeBook{holds: c.holds}
+		ledger := &fakePodLedger{holds: c.holds}
 		if owed := w.state().Owed; c.name != "given back" {
 			w.backend.known = []backends.Listed{{Ref: *owed[0].Ref}}
 			w.backend.known[0].Name = owed[0].Name
 		}
-		if _, err := w.run(t.Context(), func(c *Config) { c.Servers.Book = book }); err != nil {
+		if _, err := w.run(t.Context(), func(c *Config) { c.Servers.PodLedger = ledger }); err != nil {
 			t.Fatal(err)
 		}
 		want(t, c.name+": ended", w.backend.count("terminate"), c.ended)

@@ -41,17 +41,17 @@ func (w *world) owing(created, lost int) {
 	w.t.Helper()
 	d, _ := w.open()
 	l := d.Ledger()
-	record := func(a backends.Arrow) {
+	record := func(a backends.Transition) {
 		if err := l.Record(context.Background(), a); err != nil {
 			w.t.Fatal(err)
 		}
 	}
 	for i := range created + lost {
 		pod := fmt.Sprintf("d%d-l01", i)
-		record(backends.Arrow{Pod: pod, State: backends.Intended, Kind: "fake", Name: "sw-" + pod, USDPerHour: 1})
-		record(backends.Arrow{Pod: pod, State: backends.Sent})
+		record(backends.Transition{Pod: pod, State: backends.Intended, Kind: "fake", Name: "sw-" + pod, USDPerHour: 1})
+		record(backends.Transition{Pod: pod, State: backends.Sent})
 		if i >= lost { // the lost ones first
-			record(backends.Arrow{Pod: pod, State: backends.Created, Ref: &backends.Ref{Kind: "fake", RunID: testRun, Pod: pod, ID: "id-" + pod}})
+			record(backends.Transition{Pod: pod, State: backends.Created, Ref: &backends.Ref{Kind: "fake", RunID: testRun, Pod: pod, ID: "id-" + pod}})
 		}
 	}
 	if err := d.Close(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/rundir/book"
+	"sweep.dev/sweep/rundir/podledger"
 )
 
 // ErrExpired is a pod that would end itself as soon as it is started.
@@ -58,7 +58,7 @@ func (inv *Inventory) Terminate(ctx context.Context, p Pod) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, endTimeout+p.By.Factory.Settle, errors.New("not seen to be gone in time"))
 	defer cancel()
 	e, err := inv.write(p, backends.DeleteSent)
-	if errors.Is(err, book.ErrChanged) {
+	if errors.Is(err, podledger.ErrChanged) {
 		return err
 	}
 	disk := err // a full disk is no reason to leave anything running
@@ -73,7 +73,7 @@ func (inv *Inventory) Terminate(ctx context.Context, p Pod) error {
 // once leaves each entry of the ledger with the first pod that shares it, which
 // writes it down for all.
 func once(list []Pod) []Pod {
-	seen := map[*book.Entry]bool{}
+	seen := map[*podledger.Entry]bool{}
 	for i, p := range list {
 		if p.Entry != nil && seen[p.Entry] {
 			list[i].Entry = nil
@@ -92,7 +92,7 @@ func (inv *Inventory) journaled(p Pod, state backends.State, do func() error) er
 	}
 	if err := do(); err != nil {
 		if e != nil {
-			_, back := inv.book.Update(*e, backends.Arrow{Pod: e.Pod, State: p.Entry.State})
+			_, back := inv.ledger.Update(*e, backends.Transition{Pod: e.Pod, State: p.Entry.State})
 			err = errors.Join(err, back)
 		}
 		return err
@@ -101,10 +101,10 @@ func (inv *Inventory) journaled(p Pod, state backends.State, do func() error) er
 }
 
 // write writes down what becomes of a pod, if the ledger has it.
-func (inv *Inventory) write(p Pod, state backends.State) (*book.Entry, error) {
+func (inv *Inventory) write(p Pod, state backends.State) (*podledger.Entry, error) {
 	if p.Entry == nil {
 		return nil, nil
 	}
-	e, err := inv.book.Update(*p.Entry, backends.Arrow{Pod: p.Entry.Pod, State: state})
+	e, err := inv.ledger.Update(*p.Entry, backends.Transition{Pod: p.Entry.Pod, State: state})
 	return &e, err
 }

@@ -9,7 +9,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/rundir/book"
+	"sweep.dev/sweep/rundir/podledger"
 )
 
 const me, stranger = "me@laptop", "stranger@laptop"
@@ -79,7 +79,7 @@ func randomPod(t *rapid.T) (Pod, truth) {
 			backends.Intended, backends.Sent, backends.Created, backends.Ready, backends.Kept,
 			backends.Stopped, backends.Draining, backends.DeleteSent,
 		}).Draw(t, "state")
-		f.Entry = &book.Entry{RunID: run, Owner: owner, Owed: rundir.Owed{Pod: f.Pod, State: state, Name: f.Name, Expires: expires}}
+		f.Entry = &podledger.Entry{RunID: run, Owner: owner, Owed: rundir.Owed{Pod: f.Pod, State: state, Name: f.Name, Expires: expires}}
 		if state == backends.Kept {
 			// Never beyond its time, as the dead-man switch in it has it.
 			f.Entry.Expires = expires.Add(-time.Duration(rapid.Int64Range(0, 48*3600).Draw(t, "kept shorter")) * time.Second)
@@ -154,7 +154,7 @@ func TestDecide(t *testing.T) {
 	with := func(f Pod, change func(*Pod)) Pod { change(&f); return f }
 	kept := func(until time.Duration) func(*Pod) {
 		return func(f *Pod) {
-			f.Entry = &book.Entry{Owed: rundir.Owed{State: backends.Kept, Expires: noon.Add(until)}}
+			f.Entry = &podledger.Entry{Owed: rundir.Owed{State: backends.Kept, Expires: noon.Add(until)}}
 		}
 	}
 	mine := Scope{Now: noon, Owner: me}
@@ -179,7 +179,7 @@ func TestDecide(t *testing.T) {
 		{"kept, and its run is named", with(pod(time.Hour), kept(30*time.Minute)), Scope{Now: noon, Owner: me, Run: "0123456789"}, Leave, "kept"},
 		{"kept until a while ago", with(pod(time.Hour), kept(-30*time.Minute)), mine, End, "kept until 30 min ago"},
 		{"stopped by a person, of a run that is over", with(pod(time.Hour), func(f *Pod) {
-			f.Run, f.Entry = RunEnded, &book.Entry{Owed: rundir.Owed{State: backends.Stopped}}
+			f.Run, f.Entry = RunEnded, &podledger.Entry{Owed: rundir.Owed{State: backends.Stopped}}
 		}), mine, Leave, "a person has stopped it"},
 		{"another owner's, by explicit request", pod(-time.Hour), Scope{Now: noon, Owner: backends.OwnerTag(me)}, End, ""},
 		{"another owner's", pod(-time.Hour), Scope{Now: noon, Owner: stranger}, Foreign, "another owner"},

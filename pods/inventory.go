@@ -20,7 +20,7 @@ import (
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/rundir/book"
+	"sweep.dev/sweep/rundir/podledger"
 )
 
 // Sources are where to look for what is rented.
@@ -36,7 +36,7 @@ type Inventory struct {
 	Pods      []Pod       // the oldest first
 	Damaged   error       // why the ledger could not be read, or not all of it
 
-	book *book.Book // nil if it cannot be opened
+	ledger *podledger.Ledger // nil if it cannot be opened
 }
 
 // Take looks at everything that is rented: it asks every provider of the kinds
@@ -55,8 +55,8 @@ func (s Sources) Take(ctx context.Context, kinds []string) (*Inventory, error) {
 		inv.Providers = append(inv.Providers, providersOf(f, entries, s.Env)...)
 	}
 	inv.ask(ctx)
-	if inv.book != nil { // again: it may have changed while they were asked
-		entries, inv.Damaged = inv.book.Entries()
+	if inv.ledger != nil { // again: it may have changed while they were asked
+		entries, inv.Damaged = inv.ledger.Entries()
 	}
 	inv.join(entries, func(kind string) bool {
 		return slices.ContainsFunc(factories, func(f backends.Factory) bool { return f.Kind == kind })
@@ -104,9 +104,9 @@ func (s Sources) AddLocal(ctx context.Context, inv *Inventory) {
 
 // open reads the ledger of this machine. A missing ledger does not stop a clean-up:
 // the names at the providers say enough.
-func (inv *Inventory) open(s Sources) (entries []book.Entry) {
-	if inv.book, inv.Damaged = OpenLedger(s.Effects, s.Env); inv.Damaged == nil {
-		entries, inv.Damaged = inv.book.Entries()
+func (inv *Inventory) open(s Sources) (entries []podledger.Entry) {
+	if inv.ledger, inv.Damaged = OpenLedger(s.Effects, s.Env); inv.Damaged == nil {
+		entries, inv.Damaged = inv.ledger.Entries()
 	}
 	return entries
 }
@@ -125,7 +125,7 @@ func (inv *Inventory) ask(ctx context.Context) {
 // join makes one list of both sides. A name is given once; what shares it, as
 // if a provider has made two pods of one request, shares its entry and its
 // fate. If a provider is asked at two addresses it lists the same pod twice.
-func (inv *Inventory) join(entries []book.Entry, wanted func(kind string) bool) {
+func (inv *Inventory) join(entries []podledger.Entry, wanted func(kind string) bool) {
 	byName := map[string][]int{}
 	for _, p := range inv.Providers {
 		for _, l := range p.listed {
@@ -165,7 +165,7 @@ func (inv *Inventory) join(entries []book.Entry, wanted func(kind string) bool) 
 // at is the provider that an entry of the ledger is of, if it could be asked:
 // the one at the same place, else the environment's, which refuses a pod that it
 // knows to be elsewhere.
-func (inv *Inventory) at(e book.Entry) *Provider {
+func (inv *Inventory) at(e podledger.Entry) *Provider {
 	var best *Provider
 	for _, p := range inv.Providers {
 		if p.Factory.Kind != e.Kind || p.backend == nil {
@@ -184,7 +184,7 @@ func (inv *Inventory) at(e book.Entry) *Provider {
 // seen is what can be told from here of the run that an entry is for. Only a
 // run directory that still holds that run, and that nobody has locked, says
 // that it is over: a directory that is gone may have been removed under it.
-func seen(e book.Entry) (run RunSeen, holder string) {
+func seen(e podledger.Entry) (run RunSeen, holder string) {
 	if e.Dir == "" {
 		return RunUnseen, ""
 	}
@@ -207,10 +207,10 @@ func seen(e book.Entry) (run RunSeen, holder string) {
 
 // LedgerDir is the folder of the ledger; "" if it cannot be opened.
 func (inv *Inventory) LedgerDir() string {
-	if inv.book == nil {
+	if inv.ledger == nil {
 		return ""
 	}
-	return inv.book.Dir()
+	return inv.ledger.Dir()
 }
 
 // Refused is the error of the providers that do not take the credentials.

@@ -7,17 +7,17 @@ import (
 
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/rundir/book"
+	"sweep.dev/sweep/rundir/podledger"
 )
 
 // OpenLedger opens the ledger of this machine: what its runs have rented and not
 // yet given back.
-func OpenLedger(fx *effect.Effects, env func(string) (string, bool)) (*book.Book, error) {
-	dir, err := book.DefaultDir(env)
+func OpenLedger(fx *effect.Effects, env func(string) (string, bool)) (*podledger.Ledger, error) {
+	dir, err := podledger.DefaultDir(env)
 	if err != nil {
 		return nil, err
 	}
-	return book.Open(fx, dir)
+	return podledger.Open(fx, dir)
 }
 
 // PlaceOf tells the configuration of a plan's backend from any other, with the

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
-	"sweep.dev/sweep/rundir/book"
+	"sweep.dev/sweep/rundir/podledger"
 )
 
 // A RunSeen is what can be told from here of the run that a pod belongs to.
@@ -24,8 +24,8 @@ const (
 // If only the ledger does, Listed is made of that.
 type Pod struct {
 	backends.Listed
-	AtProvider bool        // a provider lists it
-	Entry      *book.Entry // nil if the ledger does not have it
+	AtProvider bool             // a provider lists it
+	Entry      *podledger.Entry // nil if the ledger does not have it
 	Run        RunSeen
 	Holder     string // who has the run directory locked, in words that begin with a space
 

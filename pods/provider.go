@@ -13,7 +13,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/fieldtag"
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/rundir/book"
+	"sweep.dev/sweep/rundir/podledger"
 )
 
 // A Provider is a backend whose pods outlive us, at one place.
@@ -86,7 +86,7 @@ func (p *Provider) Examine(ctx context.Context) (account *backends.Account, acco
 
 // providersOf are the providers of one kind: the one that the environment
 // names, and those that the ledger remembers.
-func providersOf(f backends.Factory, entries []book.Entry, env func(string) (string, bool)) []*Provider {
+func providersOf(f backends.Factory, entries []podledger.Entry, env func(string) (string, bool)) []*Provider {
 	var list []*Provider
 	if f.Default != nil {
 		b, err := f.Default(env)
@@ -110,7 +110,7 @@ func providersOf(f backends.Factory, entries []book.Entry, env func(string) (str
 	return list
 }
 
-func (p *Provider) isAt(e book.Entry) bool {
+func (p *Provider) isAt(e podledger.Entry) bool {
 	return p.at != nil && maps.Equal(p.at, placeOf(p.Factory, e.At))
 }
 

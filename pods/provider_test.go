@@ -9,7 +9,7 @@ import (
 	"sweep.dev/sweep/backends"
 	allbackends "sweep.dev/sweep/backends/all"
 	"sweep.dev/sweep/internal/secret"
-	"sweep.dev/sweep/rundir/book"
+	"sweep.dev/sweep/rundir/podledger"
 )
 
 // What the ledger says of a place becomes the plug-in's configuration; what it
@@ -49,12 +49,12 @@ func TestInventory_Named(t *testing.T) {
 		return p
 	}
 	mine, other, theirs := pod(me, "abc1"), pod(me, "abd2"), pod(stranger, "xyz3")
-	mine.Entry = &book.Entry{}
-	twin := mine
-	twin.ID = "twin" // made of one request: it shares the entry
-	inv := &Inventory{Pods: []Pod{mine, other, theirs, twin}}
+	mine.Entry = &podledger.Entry{}
+	duplicate := mine
+	duplicate.ID = "duplicate" // made of one request: it shares the entry
+	inv := &Inventory{Pods: []Pod{mine, other, theirs, duplicate}}
 
-	list, err := inv.Named([]string{"abc1", "abc", "twin", other.Name}, me, false)
+	list, err := inv.Named([]string{"abc1", "abc", "duplicate", other.Name}, me, false)
 	if err != nil || len(list) != 3 || list[0].Entry == nil || list[1].Entry != nil || list[2].ID != "abd2" {
 		t.Errorf("%+v, %v", list, err)
 	}

@@ -20,10 +20,10 @@ func TestFullDisk_byFault(t *testing.T) {
 	for _, errno := range []string{"ENOSPC", "EDQUOT"} {
 		t.Run(errno, func(t *testing.T) {
 			// The first trial writes four times, the next finds no room; the journal
-			// finds the disk full once, before the ballast is removed; whoever opens
-			// the directory next finds no room for its name and its ballast.
+			// finds the disk full once, before the reserved space is removed; whoever opens
+			// the directory next finds no room for its name and its reserved space.
 			fx := must[*effect.Effects](t)(effect.New(strings.ReplaceAll(
-				"attempt.write:err=FULL@5,journal.write:err=FULL@8,lock.write:err=FULL@2,ballast.write:err=FULL@2", "FULL", errno)))
+				"attempt.write:err=FULL@5,journal.write:err=FULL@8,lock.write:err=FULL@2,reserved.write:err=FULL@2", "FULL", errno)))
 			if err := fullDisk(t.TempDir(), fx, func() error { return nil }); err != nil {
 				t.Error(err)
 			}
@@ -42,7 +42,7 @@ func fullDisk(base string, fx *effect.Effects, fill func() error) error {
 	if err := d.Append(ctx, "run_started", nil); err != nil {
 		return err
 	}
-	if err := d.Ledger().Record(ctx, backends.Arrow{Pod: "pod", State: backends.Created, Ref: &backends.Ref{Kind: "sim", Pod: "pod"}}); err != nil {
+	if err := d.Ledger().Record(ctx, backends.Transition{Pod: "pod", State: backends.Created, Ref: &backends.Ref{Kind: "sim", Pod: "pod"}}); err != nil {
 		return err
 	}
 	s := scenario{fx, dir, ignore}
@@ -74,13 +74,13 @@ func fullDisk(base string, fx *effect.Effects, fill func() error) error {
 	if !effect.IsFull(err) {
 		return fmt.Errorf("a full disk was not noticed: %w", err)
 	}
-	// What must be said when a run ends fits into the ballast.
+	// What must be said when a run ends fits into the reserved space.
 	for i := range 500 {
 		if err := d.Append(ctx, "deployment_stopped", map[string]any{"n": i, "why": "no space left on device"}); err != nil {
 			return fmt.Errorf("line %d on a full disk: %w", i, err)
 		}
 	}
-	if err := d.Ledger().Record(ctx, backends.Arrow{Pod: "pod", State: backends.Gone}); err != nil {
+	if err := d.Ledger().Record(ctx, backends.Transition{Pod: "pod", State: backends.Gone}); err != nil {
 		return err
 	}
 	if err := d.Close(); err != nil {

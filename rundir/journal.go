@@ -13,21 +13,21 @@ import (
 	"sweep.dev/sweep/internal/layout"
 )
 
-// ballastSize is the space set aside for the last lines of a run on a full
+// reservedSize is the space set aside for the last lines of a run on a full
 // disk, in bytes.
-const ballastSize = 1 << 20
+const reservedSize = 1 << 20
 
 // A journal appends lines. Its methods may be called concurrently.
 type journal struct {
 	fx    *effect.Effects
 	files *effect.Root
 
-	mu      sync.Mutex
-	f       *effect.File
-	seq     uint64 // of the last line
-	end     int64  // where it ends
-	failed  error  // why nothing more may be appended
-	ballast bool
+	mu       sync.Mutex
+	f        *effect.File
+	seq      uint64 // of the last line
+	end      int64  // where it ends
+	failed   error  // why nothing more may be appended
+	reserved bool
 }
 
 // openJournal opens the journal for appending after the line seq, which ends
@@ -52,7 +52,7 @@ func (d *Dir) openJournal(seq uint64, end int64) error {
 }
 
 // append writes one line durably, as the operation p. On a full disk it gives
-// the ballast back and tries once more.
+// the reserved space back and tries once more.
 func (j *journal) append(p effect.Point, typ string, data any) error {
 	raw, err := marshalObject(data)
 	if err != nil {
@@ -70,8 +70,8 @@ func (j *journal) append(p effect.Point, typ string, data any) error {
 	}
 	err = j.fx.Do(p, func() error {
 		err := j.put(line)
-		if effect.IsFull(err) && j.ballast {
-			if j.dropBallast() == nil {
+		if effect.IsFull(err) && j.reserved {
+			if j.dropReserved() == nil {
 				err = j.put(line)
 			}
 		}
@@ -111,32 +111,32 @@ func (j *journal) put(line []byte) error {
 	return err
 }
 
-// stowBallast makes the ballast. It need not be durable: it is for this
+// reserve makes the reserved space. It need not be durable: it is for this
 // process, and the next one makes its own.
-func (j *journal) stowBallast() error {
+func (j *journal) reserve() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	f, err := j.files.Create(effect.BallastCreate, layout.Ballast)
+	f, err := j.files.Create(effect.ReservedCreate, layout.Reserved)
 	if err != nil {
 		return err
 	}
-	j.ballast = true
-	return errors.Join(f.Reserve(ballastSize), f.Close())
+	j.reserved = true
+	return errors.Join(f.Reserve(reservedSize), f.Close())
 }
 
-// freeBallast removes the ballast, where it is still there.
-func (j *journal) freeBallast() error {
+// freeReserved removes the reserved space, where it is still there.
+func (j *journal) freeReserved() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.dropBallast()
+	return j.dropReserved()
 }
 
-func (j *journal) dropBallast() error {
-	if !j.ballast {
+func (j *journal) dropReserved() error {
+	if !j.reserved {
 		return nil
 	}
-	j.ballast = false
-	err := j.files.Remove(effect.BallastRemove, layout.Ballast)
+	j.reserved = false
+	err := j.files.Remove(effect.ReservedRemove, layout.Reserved)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

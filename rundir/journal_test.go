@@ -28,7 +28,7 @@ func small(t testing.TB) (data []byte, events []Event) {
 		{typeCreated, Manifest{RunID: "r", Plan: "p"}},
 		{typeRunStarted, nil},
 		{typeLaunch, launch{"d", 1}},
-		{typePod, backends.Arrow{Pod: "d-l01", State: backends.Intended, Kind: "sim"}},
+		{typePod, backends.Transition{Pod: "d-l01", State: backends.Intended, Kind: "sim"}},
 		{typeBegun, AttemptKey{Key{"c", 1}, 1}},
 		{typeCommitted, Commit{Key: Key{"c", 1}, Attempt: 1, Status: "ok", SHA256: "00", Digest: "11"}},
 		{"note", map[string]string{"text": "newline \n, quote \" and {\"crc\":\"00000000\",\"seq\":1}"}},

@@ -15,12 +15,12 @@ import (
 func (d *Dir) Ledger() backends.Ledger { return ledger{d.journal} }
 
 // A ledger writes the life of pods into a journal: one line of the type pod for
-// each arrow.
+// each transition.
 type ledger struct{ j *journal }
 
 var _ backends.Ledger = ledger{}
 
-// points are the arrows' fault points.
+// points are the transitions' fault points.
 func point(s backends.State) (effect.Point, bool) {
 	switch s {
 	case backends.Intended:
@@ -46,7 +46,7 @@ func point(s backends.State) (effect.Point, bool) {
 }
 
 // Record implements [backends.Ledger].
-func (l ledger) Record(ctx context.Context, a backends.Arrow) error {
+func (l ledger) Record(ctx context.Context, a backends.Transition) error {
 	if a.State == backends.Intended && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -68,7 +68,7 @@ type Owed struct {
 	USDPerHour float64
 	Ref        *backends.Ref // nil where only the intent is known
 	Since      time.Time     // of the intent
-	Changed    time.Time     // of the last arrow
+	Changed    time.Time     // of the last transition
 }
 
 // Find is the ref by which a backend finds the pod: the one it gave, or one
@@ -89,10 +89,10 @@ func (o Owed) Due(now time.Time) bool {
 	return !o.Kept() || !now.Before(o.Expires)
 }
 
-// Apply takes one more arrow of a pod's life, at its time. Whatever came before,
-// a pod that any arrow but the last names is owed: to be asked about once too
+// Apply takes one more transition of a pod's life, at its time. Whatever came before,
+// a pod that any transition but the last names is owed: to be asked about once too
 // often costs nothing.
-func (o *Owed) Apply(a backends.Arrow, at time.Time) {
+func (o *Owed) Apply(a backends.Transition, at time.Time) {
 	if a.State == backends.Intended || o.Pod == "" {
 		*o = Owed{Pod: a.Pod, Since: at}
 	}
@@ -118,9 +118,9 @@ func (o *Owed) Apply(a backends.Arrow, at time.Time) {
 	}
 }
 
-// pod takes an arrow into the list of what is owed.
+// pod takes a transition into the list of what is owed.
 func (r *replayer) pod(e Event) error {
-	a, err := into[backends.Arrow](e)
+	a, err := into[backends.Transition](e)
 	if err != nil {
 		return err
 	}

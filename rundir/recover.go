@@ -35,7 +35,7 @@ func (d *Dir) recover() (*State, error) {
 	if err := d.openJournal(uint64(len(s.events)), s.end); err != nil {
 		return nil, err
 	}
-	if err := d.restow(); err != nil {
+	if err := d.reserveAgain(); err != nil {
 		return nil, err
 	}
 	var notes []string
@@ -71,12 +71,12 @@ func (d *Dir) recover() (*State, error) {
 	return after, nil
 }
 
-// restow makes the ballast again. A disk that has no room for it is no reason
+// reserveAgain makes the reserved space again. A disk that has no room for it is no reason
 // to refuse: there may be pods to give back.
-func (d *Dir) restow() error {
-	err := d.journal.stowBallast()
+func (d *Dir) reserveAgain() error {
+	err := d.journal.reserve()
 	if effect.IsFull(err) {
-		return d.journal.freeBallast()
+		return d.journal.freeReserved()
 	}
 	return err
 }

@@ -17,7 +17,7 @@
 // refused with the offset of the bad line ([ErrDamaged]).
 //
 // The lines of this package are run_created (the [Manifest]), launch,
-// trial_begun, trial_discarded, trial_committed and pod (one arrow of a pod's
+// trial_begun, trial_discarded, trial_committed and pod (one transition of a pod's
 // life); every other type belongs to the caller of [Dir.Append].
 //
 // # Commit
@@ -193,7 +193,7 @@ func Create(fx *effect.Effects, dir string, m Manifest, plan, resolved []byte) (
 	if err := d.openJournal(0, 0); err != nil {
 		return nil, err
 	}
-	if err := d.journal.stowBallast(); err != nil {
+	if err := d.journal.reserve(); err != nil {
 		return nil, fmt.Errorf("set space aside: %w", err)
 	}
 	// The journal's own entry has to be durable before its first line counts.
@@ -273,7 +273,7 @@ func vacant(path string) error {
 	}
 	for _, e := range entries {
 		switch e.Name() {
-		case layout.Lock, layout.Plan, layout.Resolved, layout.Ballast,
+		case layout.Lock, layout.Plan, layout.Resolved, layout.Reserved,
 			effect.Temp(layout.Plan), effect.Temp(layout.Resolved):
 		case layout.Journal:
 			data, err := os.ReadFile(filepath.Join(path, layout.Journal))
@@ -357,7 +357,7 @@ func (d *Dir) Derive(name string, write func(io.Writer) error) error {
 // Close releases the lock. Attempts that are still being written stay behind
 // for the next Open, which discards them. No other method may be called after it.
 func (d *Dir) Close() error {
-	return errors.Join(d.journal.freeBallast(), d.release())
+	return errors.Join(d.journal.freeReserved(), d.release())
 }
 
 // A launch is the data of a launch event.

@@ -103,11 +103,11 @@ func TestState(t *testing.T) {
 	ref := backends.Ref{Kind: "sim", Pod: "b", ID: "9", Details: map[string]string{"x": "y"}}
 	for i, err := range []error{
 		d.Append(ctx, "run_started", nil),
-		d.Ledger().Record(ctx, backends.Arrow{Pod: "a", State: backends.Intended, Kind: "sim"}),
-		d.Ledger().Record(ctx, backends.Arrow{Pod: "b", State: backends.Intended, Kind: "sim"}),
-		d.Ledger().Record(ctx, backends.Arrow{Pod: "b", State: backends.Created, Ref: &ref}),
-		d.Ledger().Record(ctx, backends.Arrow{Pod: "c", State: backends.Intended, Kind: "sim"}),
-		d.Ledger().Record(ctx, backends.Arrow{Pod: "c", State: backends.Gone}),
+		d.Ledger().Record(ctx, backends.Transition{Pod: "a", State: backends.Intended, Kind: "sim"}),
+		d.Ledger().Record(ctx, backends.Transition{Pod: "b", State: backends.Intended, Kind: "sim"}),
+		d.Ledger().Record(ctx, backends.Transition{Pod: "b", State: backends.Created, Ref: &ref}),
+		d.Ledger().Record(ctx, backends.Transition{Pod: "c", State: backends.Intended, Kind: "sim"}),
+		d.Ledger().Record(ctx, backends.Transition{Pod: "c", State: backends.Gone}),
 		d.Append(ctx, "server_ready", map[string]int{"ms": 12}),
 	} {
 		if err != nil {
@@ -165,7 +165,7 @@ func TestCancelled(t *testing.T) {
 	for name, err := range map[string]error{
 		"Begin":  func() error { _, err := d.Begin(ctx, rundir.Key{Cell: "c", Trial: 2}, 1); return err }(),
 		"Commit": a.Commit(ctx, outcome(), ""),
-		"Intent": d.Ledger().Record(ctx, backends.Arrow{Pod: "p", State: backends.Intended, Kind: "sim"}),
+		"Intent": d.Ledger().Record(ctx, backends.Transition{Pod: "p", State: backends.Intended, Kind: "sim"}),
 	} {
 		if !errors.Is(err, why) {
 			t.Errorf("%s: %v, want the cause", name, err)
@@ -174,7 +174,7 @@ func TestCancelled(t *testing.T) {
 	for name, err := range map[string]error{
 		"Append":  d.Append(ctx, "x", nil),
 		"Discard": a.Discard(ctx, "interrupted"),
-		"Gone":    d.Ledger().Record(ctx, backends.Arrow{Pod: "p", State: backends.Gone}),
+		"Gone":    d.Ledger().Record(ctx, backends.Transition{Pod: "p", State: backends.Gone}),
 	} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

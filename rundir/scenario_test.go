@@ -45,7 +45,7 @@ func (s scenario) run(ctx context.Context) (err error) {
 		return err
 	}
 	for _, o := range st.Owed {
-		if err := d.Ledger().Record(ctx, backends.Arrow{Pod: o.Pod, State: backends.Gone}); err != nil {
+		if err := d.Ledger().Record(ctx, backends.Transition{Pod: o.Pod, State: backends.Gone}); err != nil {
 			return err
 		}
 	}
@@ -65,7 +65,7 @@ func (s scenario) run(ctx context.Context) (err error) {
 		return err
 	}
 	for _, state := range []backends.State{backends.Ready, backends.Kept, backends.Stopped, backends.Draining, backends.DeleteSent, backends.Gone} {
-		if err := d.Ledger().Record(ctx, backends.Arrow{Pod: pod, State: state}); err != nil {
+		if err := d.Ledger().Record(ctx, backends.Transition{Pod: pod, State: state}); err != nil {
 			return err
 		}
 	}
@@ -88,11 +88,11 @@ func (s scenario) launch(ctx context.Context, d *rundir.Dir, n int) (pod string,
 	}
 	pod = fmt.Sprintf("d1-l%02d", n)
 	for _, state := range []backends.State{backends.Intended, backends.Sent} {
-		if err := d.Ledger().Record(ctx, backends.Arrow{Pod: pod, State: state, Kind: "sim"}); err != nil {
+		if err := d.Ledger().Record(ctx, backends.Transition{Pod: pod, State: state, Kind: "sim"}); err != nil {
 			return "", err
 		}
 	}
-	return pod, d.Ledger().Record(ctx, backends.Arrow{Pod: pod, State: backends.Created, Ref: &backends.Ref{Kind: "sim", Pod: pod, ID: "7"}})
+	return pod, d.Ledger().Record(ctx, backends.Transition{Pod: pod, State: backends.Created, Ref: &backends.Ref{Kind: "sim", Pod: pod, ID: "7"}})
 }
 
 // trial gives one attempt away, so that discarding is a part of every run.

@@ -168,7 +168,7 @@ func (d *Servers) await(ctx context.Context, s *Server, launched time.Time) (*Fa
 	if !s.Foreign {
 		s.StartUp = time.Since(launched)
 	}
-	if err := s.pod.Record(ctx, backends.Arrow{Pod: s.pod.name, State: backends.Ready}); err != nil {
+	if err := s.pod.Record(ctx, backends.Transition{Pod: s.pod.name, State: backends.Ready}); err != nil {
 		return nil, err
 	}
 	return nil, d.config.Run.Record(ctx, event.Event{

@@ -29,8 +29,8 @@ type Options struct {
 	// Keep is how long a server is left running after its last trial, on a
 	// backend that can; 0 is not at all.
 	Keep time.Duration
-	// Book is the ledger outside of the run directory; nil for none.
-	Book Book
+	// PodLedger is the ledger outside of the run directory; nil for none.
+	PodLedger PodLedger
 	// StopSlack is what the backend's provider may need beyond the plan's
 	// timeouts.stop until a pod is seen to be gone.
 	StopSlack time.Duration
@@ -75,10 +75,10 @@ type Run interface {
 	Stop(cause error)
 }
 
-// A Book is a ledger outside of run directories, which knows the pods of all
+// A PodLedger is a ledger outside of run directories, which knows the pods of all
 // runs of this machine.
-type Book interface {
-	// Ledger writes every arrow of a launch in the book too. digest is its
+type PodLedger interface {
+	// Ledger writes every transition of a launch in this ledger too. digest is its
 	// Spec's.
 	Ledger(digest string, inner backends.Ledger) backends.Ledger
 	// Adopt takes over a kept pod that was launched with digest and still has
@@ -93,7 +93,7 @@ type Book interface {
 // A Manager owns all servers of a run, and what of them is owed.
 type Manager struct {
 	config *Config
-	ledger backends.Ledger // of the run directory and, where there is one, the book
+	ledger backends.Ledger // of the run directory and, where there is one, the ledger of the machine
 	budget *budget.Budget
 
 	mu   sync.Mutex
@@ -116,8 +116,8 @@ type Left struct {
 // New makes the manager of a run, which has started nothing yet.
 func New(c Config) *Manager {
 	m := &Manager{config: &c, ledger: c.Dir.Ledger()}
-	if c.Options.Book != nil {
-		m.ledger = c.Options.Book.Ledger("", m.ledger)
+	if c.Options.PodLedger != nil {
+		m.ledger = c.Options.PodLedger.Ledger("", m.ledger)
 	}
 	m.budget = budget.New(c.Options.MaxCost, c.Plan.Timeouts.Stop+c.Options.StopSlack, Spent(c.State, time.Now()))
 	return m

@@ -25,7 +25,7 @@ type pod struct {
 }
 
 // Record implements [backends.Ledger]. What the run cannot pay for is not begun.
-func (p *pod) Record(ctx context.Context, a backends.Arrow) error {
+func (p *pod) Record(ctx context.Context, a backends.Transition) error {
 	if a.State == backends.Intended {
 		if err := p.intend(a.USDPerHour); err != nil {
 			return err
@@ -69,7 +69,7 @@ func (p *pod) intend(usdPerHour float64) (err error) {
 
 // hold makes a pod owed, and its cost this run's, though its intent could not be
 // written down or paid for: it is there already.
-func (p *pod) hold(intent backends.Arrow) {
+func (p *pod) hold(intent backends.Transition) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.owed.Pod == "" {
@@ -115,18 +115,18 @@ func (p *pod) settle() {
 func (p *pod) stop(ctx context.Context, dep backends.Deployment) error {
 	var disk []error
 	for _, state := range []backends.State{backends.Draining, backends.DeleteSent} {
-		disk = append(disk, p.Record(ctx, backends.Arrow{Pod: p.name, State: state}))
+		disk = append(disk, p.Record(ctx, backends.Transition{Pod: p.name, State: state}))
 	}
 	if err := dep.Stop(ctx); err != nil {
 		return errors.Join(append(disk, fmt.Errorf("stop %s: %w", p.name, err))...)
 	}
-	return errors.Join(append(disk, p.Record(ctx, backends.Arrow{Pod: p.name, State: backends.Gone}))...)
+	return errors.Join(append(disk, p.Record(ctx, backends.Transition{Pod: p.name, State: backends.Gone}))...)
 }
 
 // keep leaves a deployment running until a date, for a later run of the same
 // server.
 func (p *pod) keep(ctx context.Context, dep backends.Keeper, until time.Time) error {
-	if err := p.Record(ctx, backends.Arrow{Pod: p.name, State: backends.Kept, Expires: &until}); err != nil {
+	if err := p.Record(ctx, backends.Transition{Pod: p.name, State: backends.Kept, Expires: &until}); err != nil {
 		return err
 	}
 	if err := dep.Keep(ctx, until); err != nil {

@@ -64,10 +64,10 @@ func (m *Manager) reclaimOne(ctx context.Context, owed rundir.Owed, list listing
 // due says whether a pod that an earlier run of this directory owes is to be
 // ended now. Another run may have taken over one that it kept, and given it back.
 func (m *Manager) due(ctx context.Context, owed rundir.Owed, list listing) (bool, error) {
-	if !owed.Kept() || m.config.Options.Book == nil {
+	if !owed.Kept() || m.config.Options.PodLedger == nil {
 		return true, nil
 	}
-	holds, err := m.config.Options.Book.Holds(owed.Pod)
+	holds, err := m.config.Options.PodLedger.Holds(owed.Pod)
 	if err != nil {
 		return false, err
 	}
@@ -77,7 +77,7 @@ func (m *Manager) due(ctx context.Context, owed rundir.Owed, list listing) (bool
 	}
 	there := slices.ContainsFunc(known, func(l backends.Listed) bool { return l.Name == owed.Name })
 	if !holds || !there && !owed.Due(time.Now()) {
-		return false, m.config.Dir.Ledger().Record(ctx, backends.Arrow{Pod: owed.Pod, State: backends.Gone})
+		return false, m.config.Dir.Ledger().Record(ctx, backends.Transition{Pod: owed.Pod, State: backends.Gone})
 	}
 	return owed.Due(time.Now()), nil
 }
@@ -90,7 +90,7 @@ func (m *Manager) due(ctx context.Context, owed rundir.Owed, list listing) (bool
 // for the search for one whose create got no answer.
 func (m *Manager) terminate(ctx context.Context, l backends.Ledger, owed rundir.Owed, list listing) error {
 	// A full disk is no reason to leave anything running.
-	disk := l.Record(ctx, backends.Arrow{Pod: owed.Pod, State: backends.DeleteSent})
+	disk := l.Record(ctx, backends.Transition{Pod: owed.Pod, State: backends.DeleteSent})
 	var (
 		mu   sync.Mutex
 		errs []error
@@ -135,5 +135,5 @@ func (m *Manager) terminate(ctx context.Context, l backends.Ledger, owed rundir.
 	if err := errors.Join(errs...); err != nil {
 		return errors.Join(disk, err)
 	}
-	return errors.Join(disk, l.Record(ctx, backends.Arrow{Pod: owed.Pod, State: backends.Gone}))
+	return errors.Join(disk, l.Record(ctx, backends.Transition{Pod: owed.Pod, State: backends.Gone}))
 }

@@ -66,9 +66,9 @@ func (d *Servers) Hung() failure.Diagnosis {
 	return found
 }
 
-// Bury stops what is left of a dead server before anything else, so that a
+// Discard stops what is left of a dead server before anything else, so that a
 // relaunch finds its port and its memory free.
-func (d *Servers) Bury(death *Failure) {
+func (d *Servers) Discard(death *Failure) {
 	d.release()
 	d.deaths++
 	if d.deaths > maxRelaunches {

@@ -181,7 +181,7 @@ func (s *suite) launch(tt *testing.T) {
 	}
 	d := t.start()
 	ref := t.created()
-	if ref.Kind == "" || ref.Kind != t.ledger.Arrows()[0].Kind || ref.Pod != t.spec.Pod || ref.RunID != t.spec.RunID || ref.ID == "" {
+	if ref.Kind == "" || ref.Kind != t.ledger.Transitions()[0].Kind || ref.Pod != t.spec.Pod || ref.RunID != t.spec.RunID || ref.ID == "" {
 		t.Errorf("the ledger has the ref %+v", ref)
 	}
 	t.ready(d)
@@ -202,7 +202,7 @@ func (s *suite) launch(tt *testing.T) {
 	mustPanic(t.T, func() { d.Host(t.spec.Roles[0].Name, 1000) })
 }
 
-// created holds the arrows of a launch against the order of a pod's life and
+// created holds the transitions of a launch against the order of a pod's life and
 // returns the ref of the last.
 func (t *trial) created() backends.Ref {
 	t.Helper()
@@ -213,7 +213,7 @@ func (t *trial) created() backends.Ref {
 	if !slices.Equal(states, []backends.State{backends.Intended, backends.Sent, backends.Created}) {
 		t.Fatalf("the ledger has %v", states)
 	}
-	last := t.ledger.Arrows()[len(t.ledger.Arrows())-1]
+	last := t.ledger.Transitions()[len(t.ledger.Transitions())-1]
 	if last.Ref == nil {
 		t.Fatal("created, but as what?")
 	}

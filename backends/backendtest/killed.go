@@ -56,7 +56,7 @@ func launchKilled(text string, make Maker) error {
 	if _, err := b.Launch(context.Background(), spec, printed{json.NewEncoder(os.Stdout)}); err != nil {
 		return err
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(backends.Arrow{State: backends.Ready}); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(backends.Transition{State: backends.Ready}); err != nil {
 		return err
 	}
 	_, err = io.Copy(io.Discard, os.Stdin) // until it is killed, or nobody is there
@@ -66,7 +66,7 @@ func launchKilled(text string, make Maker) error {
 // printed is a ledger whose disk is the reader of stdout.
 type printed struct{ *json.Encoder }
 
-func (p printed) Record(_ context.Context, a backends.Arrow) error { return p.Encode(a) }
+func (p printed) Record(_ context.Context, a backends.Transition) error { return p.Encode(a) }
 
 func (s *suite) killed(tt *testing.T) {
 	for _, point := range s.points {
@@ -110,16 +110,16 @@ func (s *suite) killedAt(tt *testing.T, fault string) (up bool) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var arrows []backends.Arrow
+	var transitions []backends.Transition
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
 	for !up && lines.Scan() {
-		var a backends.Arrow
+		var a backends.Transition
 		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
 			continue // the last one may be half
 		}
 		if up = a.State == backends.Ready; !up {
-			arrows = append(arrows, a)
+			transitions = append(transitions, a)
 		}
 	}
 	if up {
@@ -127,14 +127,14 @@ func (s *suite) killedAt(tt *testing.T, fault string) (up bool) {
 	}
 	err = cmd.Wait()
 	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
-	if status.Signal() != syscall.SIGKILL || len(arrows) > 0 && arrows[len(arrows)-1].State == backends.Gone {
-		t.Fatalf("it was not killed on the way: %v, recorded %+v", err, arrows)
+	if status.Signal() != syscall.SIGKILL || len(transitions) > 0 && transitions[len(transitions)-1].State == backends.Gone {
+		t.Fatalf("it was not killed on the way: %v, recorded %+v", err, transitions)
 	}
-	if len(arrows) == 0 {
+	if len(transitions) == 0 {
 		return false // nothing was to be made yet, and nothing was
 	}
-	ref := backends.Ref{Kind: arrows[0].Kind, RunID: t.spec.RunID, Pod: arrows[0].Pod, Name: arrows[0].Name, Details: arrows[0].At}
-	if last := arrows[len(arrows)-1].Ref; last != nil {
+	ref := backends.Ref{Kind: transitions[0].Kind, RunID: t.spec.RunID, Pod: transitions[0].Pod, Name: transitions[0].Name, Details: transitions[0].At}
+	if last := transitions[len(transitions)-1].Ref; last != nil {
 		ref = *last
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

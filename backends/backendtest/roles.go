@@ -43,10 +43,10 @@ func (s *suite) roles(tt *testing.T) {
 	t.accessOf(d)
 
 	// By its name alone, as a later process may have it.
-	arrows := t.ledger.Arrows()
-	bare := backends.Ref{Kind: arrows[0].Kind, RunID: t.spec.RunID, Pod: t.spec.Pod, Name: arrows[0].Name, Details: arrows[0].At}
+	transitions := t.ledger.Transitions()
+	bare := backends.Ref{Kind: transitions[0].Kind, RunID: t.spec.RunID, Pod: t.spec.Pod, Name: transitions[0].Name, Details: transitions[0].At}
 	if bare.Name == "" { // it is found by what it was created as
-		bare = *arrows[len(arrows)-1].Ref
+		bare = *transitions[len(transitions)-1].Ref
 	}
 	another, _ := s.fresh(tt)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -231,8 +231,8 @@ func (t *trial) accessOf(d backends.Deployment) {
 	if !ok {
 		return
 	}
-	arrows := t.ledger.Arrows()
-	all, err := from.Access(t.Context(), *arrows[len(arrows)-1].Ref)
+	transitions := t.ledger.Transitions()
+	all, err := from.Access(t.Context(), *transitions[len(transitions)-1].Ref)
 	if errors.Is(err, host.ErrNotSupported) {
 		return
 	}

@@ -246,7 +246,7 @@ func TestTerminate_late(t *testing.T) {
 	if _, err := b.Launch(t.Context(), spec, &l); !errors.Is(err, provision.ErrUnsure) {
 		t.Fatal(err)
 	}
-	intent := l.Arrows()[0]
+	intent := l.Transitions()[0]
 	path := intent.At["program"]
 	if !filepath.IsAbs(path) {
 		t.Fatalf("the ledger has %v", intent.At)

@@ -126,7 +126,7 @@ func TestCreate(t *testing.T) {
 			if len(f.creates) != 1 || len(f.containers) != 0 {
 				t.Errorf("%d creates, left: %v", len(f.creates), f.containers)
 			}
-			intent := ledger.Arrows()[0]
+			intent := ledger.Transitions()[0]
 			if test.created && (len(f.removed) != 1 || f.removed[0] != intent.Name) {
 				t.Errorf("removed %v, intended %s", f.removed, intent.Name)
 			}
@@ -155,7 +155,7 @@ func TestCreate_unknown(t *testing.T) {
 	if s := ledger.States(); !slices.Equal(s, []backends.State{backends.Intended, backends.Sent}) {
 		t.Fatalf("the ledger has %v", s)
 	}
-	intent := ledger.Arrows()[0]
+	intent := ledger.Transitions()[0]
 	time.AfterFunc(500*time.Millisecond, late)
 	err := b.Terminate(t.Context(), backends.Ref{Kind: docker.Kind, RunID: "run1", Pod: intent.Pod, Name: intent.Name, Details: intent.At})
 	if err != nil || !slices.Equal(f.removed, []string{intent.Name}) {

@@ -61,7 +61,7 @@ func (b *Backend) launchInside(ctx context.Context, spec backends.Spec, l backen
 		if stop := d.Stop(end); stop != nil {
 			return nil, errors.Join(err, stop)
 		}
-		return nil, errors.Join(err, l.Record(end, backends.Arrow{Pod: spec.Pod, State: backends.Gone}))
+		return nil, errors.Join(err, l.Record(end, backends.Transition{Pod: spec.Pod, State: backends.Gone}))
 	}
 	return insideDeployment{d}, nil
 }

@@ -94,13 +94,13 @@ func TestRequest_golden(t *testing.T) {
 				t.Errorf("left: %v", f.groups)
 			}
 			last := f.creates[len(f.creates)-1]
-			shorten(t, last, l.Arrows()[0].Name, expires)
+			shorten(t, last, l.Transitions()[0].Name, expires)
 			last["HostConfig"] = meaning(t, last["HostConfig"])
 			got, err := json.MarshalIndent(meaning(t, last), "", "  ")
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = []byte(strings.ReplaceAll(string(got), l.Arrows()[0].Name, "NAME"))
+			got = []byte(strings.ReplaceAll(string(got), l.Transitions()[0].Name, "NAME"))
 			path := "testdata/" + test.name + ".json"
 			if *update {
 				if err := os.WriteFile(path, append(got, '\n'), 0o644); err != nil {

@@ -298,13 +298,13 @@ func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if err := l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Intended, Kind: Kind}); err != nil {
+	if err := l.Record(ctx, backends.Transition{Pod: spec.Pod, State: backends.Intended, Kind: Kind}); err != nil {
 		return nil, fmt.Errorf("intent of pod %s: %w", spec.Pod, err)
 	}
 	ref := backends.Ref{Kind: Kind, RunID: spec.RunID, Pod: spec.Pod, ID: b.url.String()}
-	if err := l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Created, Ref: &ref}); err != nil {
+	if err := l.Record(ctx, backends.Transition{Pod: spec.Pod, State: backends.Created, Ref: &ref}); err != nil {
 		err = fmt.Errorf("record of pod %s: %w", spec.Pod, err)
-		return nil, errors.Join(err, l.Record(ctx, backends.Arrow{Pod: spec.Pod, State: backends.Gone}))
+		return nil, errors.Join(err, l.Record(ctx, backends.Transition{Pod: spec.Pod, State: backends.Gone}))
 	}
 	return &deployment{hosts: hosts, done: make(chan struct{})}, nil
 }

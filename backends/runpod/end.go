@@ -70,15 +70,15 @@ func (b *Backend) end(ctx context.Context, t termination) error {
 				}
 				for _, p := range left {
 					if pods[p.ID] == nil {
-						pods[p.ID] = &removal{} // a twin
+						pods[p.ID] = &removal{} // a duplicate
 					}
 					pods[p.ID].due = true
 				}
 			case err == nil && unknown && time.Since(t.made) < b.freshness():
 				err = errors.New("it is too new for its absence to mean something")
-			case err == nil && t.name != "" && time.Until(b.twinsListed(t)) > 0:
-				// A twin may not be listed yet.
-				if cut := runpodapi.Sleep(ctx, min(runpodapi.Jitter(b.Poll), time.Until(b.twinsListed(t)))); cut != nil {
+			case err == nil && t.name != "" && time.Until(b.duplicatesListed(t)) > 0:
+				// A duplicate may not be listed yet.
+				if cut := runpodapi.Sleep(ctx, min(runpodapi.Jitter(b.Poll), time.Until(b.duplicatesListed(t)))); cut != nil {
 					return nil //nolint:nilerr // the pods of t are gone
 				}
 				continue
@@ -95,10 +95,10 @@ func (b *Backend) end(ctx context.Context, t termination) error {
 	}
 }
 
-// twinsListed is when a list would have a second pod that the same create made:
+// duplicatesListed is when a list would have a second pod that the same create made:
 // twice as long after the create as the pod itself took to be listed, at least two
 // polls. If no list ever had the pod, it is the freshness.
-func (b *Backend) twinsListed(t termination) time.Time {
+func (b *Backend) duplicatesListed(t termination) time.Time {
 	lag := b.freshness()
 	if !t.listed.IsZero() {
 		lag = min(lag, max(2*b.Poll, 2*t.listed.Sub(t.made)))

@@ -29,7 +29,7 @@ func TestLaunch_givenUp(t *testing.T) {
 	enough := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var l backendtest.Ledger
-	l.Fail = func(a backends.Arrow) error {
+	l.Fail = func(a backends.Transition) error {
 		if a.State == backends.Created {
 			cancel(enough)
 		}

@@ -225,7 +225,7 @@ func environs(p runpodapi.Pod) ([]map[string]string, error) {
 }
 
 // Delete deletes a pod and returns when it is seen to be gone. Its name is watched
-// for as long as other pods are attached: a twin that shows up later is deleted.
+// for as long as other pods are attached: a duplicate that shows up later is deleted.
 func (p pods) Delete(ctx context.Context, i provision.Instance, _ time.Duration, _ func(context.Context)) error {
 	l := p.b.lease(i.Unit, nil)
 	if err := p.b.end(ctx, termination{id: i.ID, name: i.Unit, price: i.USDPerHour, made: l.made, listed: l.listed}); err != nil {

@@ -15,7 +15,7 @@
 // A pod is gone after its DELETE was answered and two successive lists of the
 // whole account do not have it any more. A 404 alone proves nothing. One create
 // is known to have made two pods, so a young pod's name is looked for until a
-// twin would have been listed: twice as long as the pod itself took to be listed,
+// duplicate would have been listed: twice as long as the pod itself took to be listed,
 // two polls at least and a minute at most.
 //
 // # Several roles

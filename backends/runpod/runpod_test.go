@@ -199,7 +199,7 @@ func TestLaunch_price(t *testing.T) {
 	stop(t, d)
 	held := e.Audit().Pods[0]
 	billed := held.USD / (math.Ceil(held.Gone.Sub(held.Created).Seconds()) / 3600) // by the second that has begun
-	for _, a := range l.Arrows() {
+	for _, a := range l.Transitions() {
 		if a.USDPerHour > 0 && (a.USDPerHour < billed*0.999 || a.USDPerHour > billed*1.001) {
 			t.Errorf("%s says $%.4f/h, billed are $%.4f/h", a.State, a.USDPerHour, billed)
 		}
@@ -232,7 +232,7 @@ func TestLaunch_misbehaviour(t *testing.T) {
 			stop(t, d)
 			clean(t, e, &l)
 			for _, p := range e.Audit().Pods {
-				if !slices.ContainsFunc(l.Arrows(), func(a backends.Arrow) bool { return a.State == backends.Intended && a.Name == p.Name }) {
+				if !slices.ContainsFunc(l.Transitions(), func(a backends.Transition) bool { return a.State == backends.Intended && a.Name == p.Name }) {
 					t.Errorf("pod %s had no intent", p.Name)
 				}
 			}
@@ -458,7 +458,7 @@ func TestQuote(t *testing.T) {
 }
 
 // An ordinary pod is seen to be gone soon after its one DELETE, also while it is
-// young: a DELETE that went well is not repeated, and a twin is waited for only
+// young: a DELETE that went well is not repeated, and a duplicate is waited for only
 // as long as the lists were seen to lag.
 func TestStop_young(t *testing.T) {
 	t.Parallel()
@@ -482,9 +482,9 @@ func TestStop_young(t *testing.T) {
 	}
 }
 
-// A twin that the account lists late is deleted too, though the pod that was
+// A duplicate that the account lists late is deleted too, though the pod that was
 // meant is deleted before either was listed.
-func TestStop_lateTwin(t *testing.T) {
+func TestStop_lateDuplicate(t *testing.T) {
 	t.Parallel()
 	e := emulator(t, "double-create", "list-lag=1s")
 	b := backend(t, e)
@@ -500,7 +500,7 @@ func TestStop_lateTwin(t *testing.T) {
 }
 
 // The name of a pod that is gone is watched while other deployments live.
-func TestStop_twinAfterTheEnd(t *testing.T) {
+func TestStop_duplicateAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	e := emulator(t)
 	b := backend(t, e)
@@ -534,7 +534,7 @@ func named(name string) runpodapi.CreateRequest {
 // interrupting is the ledger of a run that is interrupted as soon as it has a pod.
 type interrupting struct{ interrupt func() }
 
-func (l interrupting) Record(_ context.Context, a backends.Arrow) error {
+func (l interrupting) Record(_ context.Context, a backends.Transition) error {
 	if a.State == backends.Created {
 		l.interrupt()
 	}
@@ -542,7 +542,7 @@ func (l interrupting) Record(_ context.Context, a backends.Arrow) error {
 }
 
 // Pods that one lost create has made are deleted together, not one after another.
-func TestTerminate_twins(t *testing.T) {
+func TestTerminate_duplicates(t *testing.T) {
 	t.Parallel()
 	e := emulator(t, "double-create", "delete-200-but-alive=3")
 	b := backend(t, e)

@@ -269,8 +269,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// The wait for a twin follows from how late the pod itself was listed.
-func TestTwinsListed(t *testing.T) {
+// The wait for a duplicate follows from how late the pod itself was listed.
+func TestDuplicatesListed(t *testing.T) {
 	t.Parallel()
 	b := &Backend{Config: DefaultConfig}
 	made := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -288,8 +288,8 @@ func TestTwinsListed(t *testing.T) {
 		if c.listed > 0 {
 			pod.listed = made.Add(c.listed)
 		}
-		if got := b.twinsListed(pod).Sub(made); got != c.want {
-			t.Errorf("listed after %v: twins after %v, want %v", c.listed, got, c.want)
+		if got := b.duplicatesListed(pod).Sub(made); got != c.want {
+			t.Errorf("listed after %v: duplicates after %v, want %v", c.listed, got, c.want)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func parent(text string) {
 	if err != nil {
 		panic(err)
 	}
-	_ = json.NewEncoder(os.Stdout).Encode(l.Arrows()[2].Ref)
+	_ = json.NewEncoder(os.Stdout).Encode(l.Transitions()[2].Ref)
 	time.Sleep(10 * time.Minute)
 }
 

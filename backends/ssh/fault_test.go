@@ -42,8 +42,8 @@ func TestFaults(t *testing.T) {
 			if err == nil {
 				stopped = d.Stop(t.Context()) == nil
 			}
-			arrows := l.Arrows()
-			owed := len(arrows) > 0 && !stopped && !slices.ContainsFunc(arrows, func(a backends.Arrow) bool { return a.State == backends.Gone })
+			transitions := l.Transitions()
+			owed := len(transitions) > 0 && !stopped && !slices.ContainsFunc(transitions, func(a backends.Transition) bool { return a.State == backends.Gone })
 			left := marked(sp.RunID)
 			if len(left) > 0 && !owed {
 				t.Errorf("left, and nobody owes it: %v (%v)", left, err)
@@ -51,7 +51,7 @@ func TestFaults(t *testing.T) {
 			if !owed {
 				return
 			}
-			ref := backends.Ref{Kind: arrows[0].Kind, RunID: sp.RunID, Pod: sp.Pod, Name: arrows[0].Name, Details: arrows[0].At}
+			ref := backends.Ref{Kind: transitions[0].Kind, RunID: sp.RunID, Pod: sp.Pod, Name: transitions[0].Name, Details: transitions[0].At}
 			if err := clean.Terminate(context.WithoutCancel(t.Context()), ref); err != nil {
 				t.Errorf("Terminate from the ledger: %v", err)
 			}

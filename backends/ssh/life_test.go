@@ -454,13 +454,13 @@ func TestTerminate_beforeTheStart(t *testing.T) {
 	b := configure(t, server(t))
 	sp := spec(t)
 	l := &backendtest.Ledger{}
-	l.Fail = func(a backends.Arrow) error {
+	l.Fail = func(a backends.Transition) error {
 		if a.State != backends.Sent {
 			return nil
 		}
 		// Another sweep ends it while this one is about to start it.
-		name := l.Arrows()[0].Name
-		return b.Terminate(context.WithoutCancel(t.Context()), backends.Ref{Kind: ssh.Kind, Pod: sp.Pod, Name: name, Details: l.Arrows()[0].At})
+		name := l.Transitions()[0].Name
+		return b.Terminate(context.WithoutCancel(t.Context()), backends.Ref{Kind: ssh.Kind, Pod: sp.Pod, Name: name, Details: l.Transitions()[0].At})
 	}
 	d, err := b.Launch(t.Context(), sp, l)
 	if err == nil {
@@ -680,14 +680,14 @@ func TestTerminate_beforeTheSecond(t *testing.T) {
 	sp.Roles = append(sp.Roles, sp.Roles[0])
 	sp.Roles[1].Name = "second"
 	sp.Roles[0].Started = func(ctx context.Context, _ host.Host, _ int) error {
-		return b.Terminate(ctx, backends.Ref{Kind: ssh.Kind, Pod: sp.Pod, Name: l.Arrows()[0].Name, Details: l.Arrows()[0].At})
+		return b.Terminate(ctx, backends.Ref{Kind: ssh.Kind, Pod: sp.Pod, Name: l.Transitions()[0].Name, Details: l.Transitions()[0].At})
 	}
 	d, err := b.Launch(t.Context(), sp, &l)
 	if err == nil {
 		stop(t, d)
 		t.Fatal("a name was used again")
 	}
-	if left := pod(l.Arrows()[0].Name); len(left) != 0 {
+	if left := pod(l.Transitions()[0].Name); len(left) != 0 {
 		t.Errorf("left: %v (%v)", left, err)
 	}
 	if states := l.States(); states[len(states)-1] != backends.Gone {

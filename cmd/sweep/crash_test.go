@@ -62,7 +62,7 @@ var elsewhere = map[effect.Point][]string{
 // drill is what kills it there.
 func rented(p effect.Point) bool {
 	family, _, _ := strings.Cut(string(p), ".")
-	return slices.Contains([]string{"book", "runpod", "docker", "ssh", "command", "agent"}, family) ||
+	return slices.Contains([]string{"podledger", "runpod", "docker", "ssh", "command", "agent"}, family) ||
 		p == effect.LedgerKept || p == effect.LedgerStopped
 }
 

@@ -65,7 +65,7 @@ func TestPlans_runpod(t *testing.T) {
 			env := []string{"RUNPOD_API_BASE_URL=" + e.URL(), "RUNPOD_API_KEY=" + e.Key(), "SWEEP_STATE_DIR=" + filepath.Join(dir, "ledger")}
 			args := slices.Concat([]string{
 				"run", "--yes", "-o", out, "--set", "load.requests=32", "--set", "backend.poll=200ms", "--set", "backend.calls_per_minute=6000",
-				// A pod that is younger than most of the patience is waited for, at its end, for a twin.
+				// A pod that is younger than most of the patience is waited for, at its end, for a duplicate.
 				"--set", "backend.patience=9s",
 			}, rehearsal)
 			for _, s := range c.set {

@@ -18,7 +18,7 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/pods"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/rundir/book"
+	"sweep.dev/sweep/rundir/podledger"
 	"sweep.dev/sweep/serving"
 	"sweep.dev/sweep/serving/render"
 )
@@ -175,13 +175,13 @@ func (a *app) agree(ctx context.Context, c *cli.Command, j job) error {
 	return &usage{errors.New("not agreed: nothing was rented")}
 }
 
-// openBook opens the ledger of this machine for a run whose pods outlive it;
+// openPodLedger opens the ledger of this machine for a run whose pods outlive it;
 // nil for any other.
-func (a *app) openBook(j job) (serving.Book, error) {
+func (a *app) openPodLedger(j job) (serving.PodLedger, error) {
 	if !j.plugins.factory.Outlives {
 		return nil, nil
 	}
-	b, err := a.book()
+	b, err := a.podLedger()
 	if err != nil {
 		return nil, err
 	}
@@ -194,11 +194,11 @@ func (a *app) openBook(j job) (serving.Book, error) {
 		return nil, err
 	}
 	m := j.state.Manifest
-	return b.Page(book.Run{ID: m.RunID, Owner: m.Owner, Dir: dir}, j.plan.Backend.Kind, place), nil
+	return b.ForRun(podledger.Run{ID: m.RunID, Owner: m.Owner, Dir: dir}, j.plan.Backend.Kind, place), nil
 }
 
-// book opens the ledger of this machine.
-func (a *app) book() (*book.Book, error) {
+// podLedger opens the ledger of this machine.
+func (a *app) podLedger() (*podledger.Ledger, error) {
 	fx, err := a.effects()
 	if err != nil {
 		return nil, err

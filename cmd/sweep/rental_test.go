@@ -17,7 +17,7 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/rundir/book"
+	"sweep.dev/sweep/rundir/podledger"
 )
 
 // A rental is a provider that is a folder: a file in it is a pod, and says how
@@ -239,27 +239,27 @@ func rent(ts *testscript.TestScript, neg bool, args []string) {
 	if dir != "" {
 		dir = ts.MkAbs(dir)
 	}
-	b, err := book.Open(nil, ts.Getenv("SWEEP_STATE_DIR"))
+	b, err := podledger.Open(nil, ts.Getenv("SWEEP_STATE_DIR"))
 	ts.Check(err)
-	l := b.Ledger(book.Run{ID: v["run"], Owner: v["owner"], Dir: dir}, "digest", silentLedger{})
-	arrows := []backends.Arrow{
+	l := b.Ledger(podledger.Run{ID: v["run"], Owner: v["owner"], Dir: dir}, "digest", silentLedger{})
+	transitions := []backends.Transition{
 		{Pod: ref.Pod, State: backends.Intended, Kind: kind, Name: text, At: at, Expires: &expires, USDPerHour: usd},
 		{Pod: ref.Pod, State: backends.Created, Ref: &ref},
 	}
-	state := backends.Arrow{Pod: ref.Pod, State: backends.State(v["state"])}
+	state := backends.Transition{Pod: ref.Pod, State: backends.State(v["state"])}
 	if v["kept"] != "" {
 		d, err := time.ParseDuration(v["kept"])
 		ts.Check(err)
 		state.State, state.Expires = backends.Kept, new(now.Add(d))
 	}
-	for _, a := range append(arrows, state) {
+	for _, a := range append(transitions, state) {
 		ts.Check(l.Record(context.Background(), a))
 	}
 }
 
 type silentLedger struct{}
 
-func (silentLedger) Record(context.Context, backends.Arrow) error { return nil }
+func (silentLedger) Record(context.Context, backends.Transition) error { return nil }
 
 // mkrun makes a run directory for a run that is over; with -live it stays
 // locked until the script ends: mkrun [-live] DIR RUN.

@@ -214,7 +214,7 @@ func (a *app) reclaim(ctx context.Context, c *cli.Command, j *job) error {
 	if len(j.state.Owed) == 0 {
 		return nil
 	}
-	pods, err := a.openBook(*j)
+	pods, err := a.openPodLedger(*j)
 	if err != nil {
 		return err
 	}

@@ -265,7 +265,7 @@ func filter(p *plan.Plan, made *plugins, expr, client string) (asked, only func(
 // execute runs a job and derives everything from what it left.
 func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	defer func() { err = errors.Join(err, j.dir.Close()) }()
-	pods, err := a.openBook(j)
+	pods, err := a.openPodLedger(j)
 	if err != nil {
 		return err
 	}
@@ -324,14 +324,14 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 }
 
 // config is a job as the executor wants it.
-func (a *app) config(teardown context.Context, c *cli.Command, j job, pods serving.Book, ui *ui) executor.Config {
+func (a *app) config(teardown context.Context, c *cli.Command, j job, pods serving.PodLedger, ui *ui) executor.Config {
 	collectors := make([]observe.Named, len(j.plugins.collectors))
 	for i, n := range j.plugins.collectors {
 		collectors[i] = observe.Named{Kind: n.kind, Collector: n.collector}
 	}
 	limits := budgetOf(c, j.plan)
 	servers := j.plugins.servers(a.exe)
-	servers.MaxCost, servers.Lifetime, servers.Keep, servers.Book = limits.cost, lifetime(j), c.Duration("keep-pod"), pods
+	servers.MaxCost, servers.Lifetime, servers.Keep, servers.PodLedger = limits.cost, lifetime(j), c.Duration("keep-pod"), pods
 	return executor.Config{
 		Plan: j.plan, Dir: j.dir, State: j.state, Path: j.path,
 		Backend: j.plugins.backend, Servers: servers, Collectors: collectors,

@@ -24,9 +24,9 @@ const (
 	SetupRename  Point = "setup.rename"  // "
 	SetupDirsync Point = "setup.dirsync" // "
 
-	BallastCreate Point = "ballast.create" // the space set aside for the last lines of a journal
-	BallastWrite  Point = "ballast.write"  // "
-	BallastRemove Point = "ballast.remove" // given back on the first full disk
+	ReservedCreate Point = "reserved.create" // the space set aside for the last lines of a journal
+	ReservedWrite  Point = "reserved.write"  // "
+	ReservedRemove Point = "reserved.remove" // given back on the first full disk
 )
 
 // The journal: every line of it, whoever appends.
@@ -59,13 +59,13 @@ const (
 
 // The ledger of this machine, outside of run directories: one file for each pod.
 const (
-	BookMkdir   Point = "book.mkdir"   // the ledger's folder
-	BookCreate  Point = "book.create"  // a pod's file, under a temporary name
-	BookWrite   Point = "book.write"   // "
-	BookSync    Point = "book.sync"    // "
-	BookRename  Point = "book.rename"  // "
-	BookDirsync Point = "book.dirsync" // "
-	BookRemove  Point = "book.remove"  // the pod is gone
+	PodLedgerMkdir   Point = "podledger.mkdir"   // the ledger's folder
+	PodLedgerCreate  Point = "podledger.create"  // a pod's file, under a temporary name
+	PodLedgerWrite   Point = "podledger.write"   // "
+	PodLedgerSync    Point = "podledger.sync"    // "
+	PodLedgerRename  Point = "podledger.rename"  // "
+	PodLedgerDirsync Point = "podledger.dirsync" // "
+	PodLedgerRemove  Point = "podledger.remove"  // the pod is gone
 )
 
 // Calls to providers.
@@ -140,13 +140,13 @@ func Points() []Point {
 	return []Point{
 		LockCreate, LockTake, LockWrite, RunMkdir, RunDirsync,
 		SetupCreate, SetupWrite, SetupSync, SetupRename, SetupDirsync,
-		BallastCreate, BallastWrite, BallastRemove,
+		ReservedCreate, ReservedWrite, ReservedRemove,
 		JournalCreate, JournalWrite, JournalSync, JournalTruncate,
 		ManifestJournal, EventJournal, LaunchJournal, BeginJournal,
 		CommitJournal, DiscardJournal, AdoptJournal,
 		LedgerIntent, LedgerSent, LedgerCreated, LedgerReady, LedgerKept, LedgerStopped,
 		LedgerDraining, LedgerDelete, LedgerGone,
-		BookMkdir, BookCreate, BookWrite, BookSync, BookRename, BookDirsync, BookRemove,
+		PodLedgerMkdir, PodLedgerCreate, PodLedgerWrite, PodLedgerSync, PodLedgerRename, PodLedgerDirsync, PodLedgerRemove,
 		RunpodCreate, RunpodDelete, RunpodAction, RunpodRead,
 		DockerPull, DockerCreate, DockerStart, DockerStop, DockerRemove, DockerGroup, DockerUngroup, DockerExec, DockerRead,
 		SSHDial, SSHStart, SSHStop, SSHRead,

@@ -50,7 +50,7 @@ func run(orders io.Reader, reports io.Writer) int {
 	}
 	_ = out.Encode(report{Started: pid})
 
-	w := ward{
+	w := supervisor{
 		pid:    pid,
 		grace:  first.Start.Grace,
 		orders: readOrders(in),
@@ -130,8 +130,8 @@ func exitOf(ws syscall.WaitStatus, oom *oomWatch) *Exit {
 	return e
 }
 
-// A ward is the command and its descendants, until there are none.
-type ward struct {
+// A supervisor watches the command and its descendants until none is left.
+type supervisor struct {
 	pid    int
 	grace  time.Duration
 	orders <-chan order
@@ -143,7 +143,7 @@ type ward struct {
 
 // reap waits for children, own and adopted, until there are none. There can be
 // none later either: only descendants are adopted.
-func (w *ward) reap() {
+func (w *supervisor) reap() {
 	defer close(w.empty)
 	for {
 		var ws syscall.WaitStatus
@@ -159,7 +159,7 @@ func (w *ward) reap() {
 }
 
 // watch returns when no descendant is left.
-func (w *ward) watch() {
+func (w *supervisor) watch() {
 	var (
 		deadline time.Time // of the polite end; zero before it began
 		timer    <-chan time.Time

@@ -32,7 +32,7 @@ const (
 	Resolved    = "plan.resolved.json" // defaults filled in, secrets as references
 	Journal     = "journal.jsonl"
 	Calibration = "calibration.json" // absent if the client was not calibrated
-	Ballast     = ".ballast"         // reserved space
+	Reserved    = ".ballast"         // space for the last lines of a run on a full disk
 )
 
 // Folders of the directory.

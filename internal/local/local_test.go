@@ -69,7 +69,7 @@ func launch(t *testing.T, m *local.Machine, spec backends.Spec) (backends.Deploy
 			t.Error(err)
 		}
 	})
-	return d, *l.Arrows()[len(l.Arrows())-1].Ref
+	return d, *l.Transitions()[len(l.Transitions())-1].Ref
 }
 
 func TestExec(t *testing.T) {

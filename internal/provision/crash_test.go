@@ -242,13 +242,13 @@ func crash(t *testing.T, k *crashes, late time.Duration) {
 	c := newCloud()
 	c.hit, c.late = k.at, late
 	ledger := &backendtest.Ledger{}
-	var recorded []backends.Arrow // what is on disk
+	var recorded []backends.Transition // what is on disk
 	dead := make(chan struct{})
 	done := make(chan backends.Deployment, 1)
 	go func() {
 		var d backends.Deployment
 		defer func() { done <- d }()
-		d, _ = process(t, c, dead).Launch(t.Context(), twoRoles(), record(func(a backends.Arrow) error {
+		d, _ = process(t, c, dead).Launch(t.Context(), twoRoles(), record(func(a backends.Transition) error {
 			_ = k.at(string(a.State), "before")
 			recorded = append(recorded, a)
 			_ = k.at(string(a.State), "after")
@@ -278,21 +278,21 @@ func crash(t *testing.T, k *crashes, late time.Duration) {
 	}
 }
 
-type record func(backends.Arrow) error
+type record func(backends.Transition) error
 
-func (r record) Record(_ context.Context, a backends.Arrow) error { return r(a) }
+func (r record) Record(_ context.Context, a backends.Transition) error { return r(a) }
 
 // owes is what a later process reads of a ledger.
-func owes(arrows []backends.Arrow) (backends.Ref, bool) {
-	if len(arrows) == 0 || arrows[len(arrows)-1].State == backends.Gone {
+func owes(transitions []backends.Transition) (backends.Ref, bool) {
+	if len(transitions) == 0 || transitions[len(transitions)-1].State == backends.Gone {
 		return backends.Ref{}, false
 	}
-	for _, a := range slices.Backward(arrows) {
+	for _, a := range slices.Backward(transitions) {
 		if a.Ref != nil {
 			return *a.Ref, true
 		}
 	}
-	first := arrows[0]
+	first := transitions[0]
 	return backends.Ref{Kind: first.Kind, RunID: "run1", Pod: first.Pod, Name: first.Name, Details: first.At}, true
 }
 
@@ -332,7 +332,7 @@ func TestLaunch_fails(t *testing.T) {
 						if left := c.left(); len(left) != 0 && gone {
 							t.Errorf("%s %s %d: left %q, and the ledger says %v", phase, call, n, left, states)
 						}
-						if ref, owed := owes(ledger.Arrows()); owed {
+						if ref, owed := owes(ledger.Transitions()); owed {
 							if err := layer(t, c).Terminate(t.Context(), ref); err != nil {
 								t.Errorf("%s %s %d: Terminate: %v", phase, call, n, err)
 							}
@@ -365,7 +365,7 @@ func TestLaunch_lostAnswer(t *testing.T) {
 		if n := len(slices.DeleteFunc(slices.Clone(c.calls), func(s string) bool { return s != "create" })); n != 4 {
 			t.Errorf("%d creates of four units", n)
 		}
-		ref := *ledger.Arrows()[len(ledger.Arrows())-1].Ref
+		ref := *ledger.Transitions()[len(ledger.Transitions())-1].Ref
 		if len(ref.Units) != 4 || ref.Units[ref.Name] != ref.ID {
 			t.Errorf("the ledger has %+v", ref)
 		}
@@ -396,7 +396,7 @@ func TestLaunch_taken(t *testing.T) {
 			var ledger backendtest.Ledger
 			d, err := layer(t, c).Launch(t.Context(), twoRoles(), &ledger)
 			names := map[string]bool{}
-			for _, a := range ledger.Arrows() {
+			for _, a := range ledger.Transitions() {
 				if a.State == backends.Intended {
 					names[a.Name] = true
 				}
@@ -432,7 +432,7 @@ func TestList(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = d.Stop(context.WithoutCancel(t.Context())) })
-			want[ledger.Arrows()[0].Name] = true
+			want[ledger.Transitions()[0].Name] = true
 		}
 		all, err := l.List(t.Context(), "owner")
 		if err != nil {

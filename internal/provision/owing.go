@@ -21,7 +21,7 @@ type owing struct {
 	unsure bool // something may exist that no instance stands for
 }
 
-func (o *owing) record(ctx context.Context, a backends.Arrow) error {
+func (o *owing) record(ctx context.Context, a backends.Transition) error {
 	a.Pod = o.d.spec.Pod
 	if err := o.ledger.Record(ctx, a); err != nil {
 		return fmt.Errorf("record of pod %s: %w", a.Pod, err)
@@ -32,7 +32,7 @@ func (o *owing) record(ctx context.Context, a backends.Arrow) error {
 // begin records what is about to be made. Where it fails, nothing was made.
 func (o *owing) begin(ctx context.Context) error {
 	name := o.d.pod
-	intent := backends.Arrow{
+	intent := backends.Transition{
 		State: backends.Intended, Kind: o.layer.Kind, Name: name.String(), At: o.d.at(), USDPerHour: o.d.quoted + o.d.storage,
 	}
 	if !o.layer.OneLife {
@@ -43,10 +43,10 @@ func (o *owing) begin(ctx context.Context) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return errors.Join(context.Cause(ctx), o.record(ctx, backends.Arrow{State: backends.Gone}))
+		return errors.Join(context.Cause(ctx), o.record(ctx, backends.Transition{State: backends.Gone}))
 	}
-	if err := o.record(ctx, backends.Arrow{State: backends.Sent}); err != nil {
-		return errors.Join(err, o.record(ctx, backends.Arrow{State: backends.Gone}))
+	if err := o.record(ctx, backends.Transition{State: backends.Sent}); err != nil {
+		return errors.Join(err, o.record(ctx, backends.Transition{State: backends.Gone}))
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (o *owing) make(ctx context.Context, m *member) error {
 	}
 	o.d.learn(m)
 	ref := o.d.Terms().Ref
-	record := o.record(ctx, backends.Arrow{State: backends.Created, Ref: &ref, USDPerHour: o.d.price()})
+	record := o.record(ctx, backends.Transition{State: backends.Created, Ref: &ref, USDPerHour: o.d.price()})
 	if err := errors.Join(err, record); err != nil || ctx.Err() != nil {
 		return err // nothing is started that is not written down
 	}
@@ -120,5 +120,5 @@ func (o *owing) release(ctx context.Context) error {
 		}
 		o.unsure = false
 	}
-	return o.record(ctx, backends.Arrow{State: backends.Gone})
+	return o.record(ctx, backends.Transition{State: backends.Gone})
 }

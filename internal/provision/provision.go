@@ -264,7 +264,7 @@ type Proxied interface {
 type Settings struct {
 	Kind    string
 	Effects *effect.Effects
-	// At is what finds the provider again; see [backends.Arrow]. Nil is nothing.
+	// At is what finds the provider again; see [backends.Transition]. Nil is nothing.
 	At func() map[string]string
 	// Elsewhere is what to do about a ref of another place, in words.
 	Elsewhere string

@@ -18,9 +18,9 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// An errand is an answer that net/http is to read: what has come of it, and
+// A handover is an answer that net/http is to read: what has come of it, and
 // where the rest comes from.
-type errand struct {
+type handover struct {
 	loop *loop
 	slot *slot // nobody else touches it until it is back
 	came []byte
@@ -33,7 +33,7 @@ type errand struct {
 // handOver gives the answer to s to net/http: b has come of it, and end is why
 // no more will come, nil where the connection is whole.
 func (l *loop) handOver(s *slot, b []byte, end error) {
-	e := &errand{loop: l, slot: s, fd: -1, end: end, body: s.state != asked}
+	e := &handover{loop: l, slot: s, fd: -1, end: end, body: s.state != asked}
 	if e.body {
 		if s.answer.Enough() {
 			// Its end alone was waited for.
@@ -74,7 +74,7 @@ func (l *loop) back(s *slot, fd int) {
 }
 
 // run reads the answer.
-func (e *errand) run() {
+func (e *handover) run() {
 	s, r := e.slot, e.loop.run
 	ctx, cancel := context.WithCancelCause(r.base)
 	defer cancel(nil)
@@ -90,12 +90,12 @@ func (e *errand) run() {
 	} else if conn != nil {
 		conn.Close()
 	}
-	e.loop.post(letter{slot: s, fd: fd, done: true})
+	e.loop.post(message{slot: s, fd: fd, done: true})
 }
 
 // connect makes the file a connection of the runtime's; nil where there is
 // none.
-func (e *errand) connect() (*stamp.Conn, error) {
+func (e *handover) connect() (*stamp.Conn, error) {
 	if e.fd < 0 {
 		return nil, nil
 	}
@@ -109,7 +109,7 @@ func (e *errand) connect() (*stamp.Conn, error) {
 }
 
 // again takes the connection back from the runtime.
-func (e *errand) again(c *stamp.Conn) int {
+func (e *handover) again(c *stamp.Conn) int {
 	fd, err := detach(c.Conn)
 	if err != nil {
 		return -1
@@ -118,7 +118,7 @@ func (e *errand) again(c *stamp.Conn) int {
 }
 
 // read reads the answer from conn, and reports whether that can be used again.
-func (e *errand) read(ctx context.Context, cancel context.CancelCauseFunc, conn *stamp.Conn) bool {
+func (e *handover) read(ctx context.Context, cancel context.CancelCauseFunc, conn *stamp.Conn) bool {
 	s, r := e.slot, e.loop.run
 	rest := io.Reader(&fault{e.end})
 	if conn != nil {
@@ -173,7 +173,7 @@ const maxHeader = 256 << 10
 
 // head reads the head of the answer that counts. Its errors are worded as
 // those of net/http's transport.
-func (e *errand) head(in *bufio.Reader, limited *limitedReader) (*http.Response, error) {
+func (e *handover) head(in *bufio.Reader, limited *limitedReader) (*http.Response, error) {
 	if _, err := in.Peek(1); err != nil {
 		return nil, fmt.Errorf("net/http: Transport failed to read from server: %w", err)
 	}

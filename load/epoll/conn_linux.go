@@ -11,7 +11,7 @@ import (
 	"sweep.dev/sweep/load/wire"
 )
 
-// open opens a connection for s, or a spare one for nobody: a letter says what
+// open opens a connection for s, or a spare one for nobody: a message says what
 // came of it.
 func (l *loop) open(s *slot) {
 	if s != nil {
@@ -22,12 +22,12 @@ func (l *loop) open(s *slot) {
 		select {
 		case r.dialing <- struct{}{}:
 		case <-r.base.Done():
-			l.post(letter{slot: s, fd: -1, err: context.Cause(r.base)})
+			l.post(message{slot: s, fd: -1, err: context.Cause(r.base)})
 			return
 		}
 		defer func() { <-r.dialing }()
 		fd, err := r.driver.dial(r.base)
-		l.post(letter{slot: s, fd: fd, err: err})
+		l.post(message{slot: s, fd: fd, err: err})
 	})
 }
 

@@ -36,7 +36,7 @@ const (
 )
 
 // A loop is one event loop and all that it needs. Only its own goroutine
-// touches it, but for the mail.
+// touches it, except for the inbox.
 type loop struct {
 	run    *run
 	poller *poller
@@ -62,11 +62,11 @@ type loop struct {
 	idle    int      // slots that rest
 	spares  int
 	coming  int // spare connections being opened
-	crowded bool
+	atLimit bool
 
-	mail struct {
+	inbox struct {
 		sync.Mutex
-		letters []letter
+		messages []message
 	}
 
 	waited              time.Duration // in which there was nothing to do
@@ -87,8 +87,8 @@ type pending struct {
 	out       []byte
 }
 
-// A letter is what another goroutine has done for the loop.
-type letter struct {
+// A message is what another goroutine has done for the loop.
+type message struct {
 	slot *slot // nil: a spare connection
 	fd   int   // -1: none
 	err  error
@@ -114,7 +114,7 @@ func (l *loop) close() {
 			s.fd = -1
 		}
 	}
-	for _, m := range l.mail.letters {
+	for _, m := range l.inbox.messages {
 		if m.fd >= 0 {
 			_ = unix.Close(m.fd)
 		}
@@ -123,10 +123,10 @@ func (l *loop) close() {
 }
 
 // post is for other goroutines.
-func (l *loop) post(m letter) {
-	l.mail.Lock()
-	l.mail.letters = append(l.mail.letters, m)
-	l.mail.Unlock()
+func (l *loop) post(m message) {
+	l.inbox.Lock()
+	l.inbox.messages = append(l.inbox.messages, m)
+	l.inbox.Unlock()
 	l.poller.notify()
 }
 
@@ -150,7 +150,7 @@ func (l *loop) main(start time.Duration) {
 		wait := min(longestWait, l.timers.next()-now)
 		if l.due != nil {
 			wait = min(wait, l.due.scheduled-spin-now)
-			if l.crowded {
+			if l.atLimit {
 				// Another loop may have given back a seat.
 				wait = max(wait, spin)
 			}
@@ -168,7 +168,7 @@ func (l *loop) main(start time.Duration) {
 			if s := l.slots[e.Fd]; s.gen == e.Pad && s.fd >= 0 {
 				now = l.ready(s, e.Events)
 			}
-			if l.due != nil && now >= l.due.scheduled && !l.crowded {
+			if l.due != nil && now >= l.due.scheduled && !l.atLimit {
 				l.dispatch()
 			}
 		}
@@ -237,11 +237,11 @@ func (s *slot) reason() error {
 
 // receive takes in what other goroutines have done.
 func (l *loop) receive() {
-	l.mail.Lock()
-	letters := l.mail.letters
-	l.mail.letters = nil
-	l.mail.Unlock()
-	for _, m := range letters {
+	l.inbox.Lock()
+	messages := l.inbox.messages
+	l.inbox.messages = nil
+	l.inbox.Unlock()
+	for _, m := range messages {
 		switch {
 		case m.done:
 			l.back(m.slot, m.fd)
@@ -407,7 +407,7 @@ func (l *loop) finish(s *slot, reuse bool) {
 		l.run.record(&s.req, 0, false)
 		l.live--
 		l.run.inFlight.Add(-1)
-		l.crowded = false
+		l.atLimit = false
 		l.rest(s)
 		return
 	}

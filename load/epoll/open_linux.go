@@ -43,10 +43,10 @@ func (l *loop) keepSchedule() {
 func (l *loop) dispatch() bool {
 	if l.run.inFlight.Add(1) > l.run.limit {
 		l.run.inFlight.Add(-1)
-		l.crowded = true
+		l.atLimit = true
 		return false
 	}
-	l.crowded = false
+	l.atLimit = false
 	p := l.due
 	s := l.pick()
 	l.assign(s, &p.job, p.scheduled)

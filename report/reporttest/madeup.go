@@ -75,10 +75,10 @@ func MadeUp(t *testing.T, text string) *report.Run {
 		}
 	}
 	for pod, id := range d.owed {
-		if err := rd.Ledger().Record(t.Context(), backends.Arrow{Pod: pod, State: backends.Intended, Kind: "process"}); err != nil {
+		if err := rd.Ledger().Record(t.Context(), backends.Transition{Pod: pod, State: backends.Intended, Kind: "process"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := rd.Ledger().Record(t.Context(), backends.Arrow{Pod: pod, State: backends.Created, Ref: &backends.Ref{Kind: "process", ID: id, Pod: pod}}); err != nil {
+		if err := rd.Ledger().Record(t.Context(), backends.Transition{Pod: pod, State: backends.Created, Ref: &backends.Ref{Kind: "process", ID: id, Pod: pod}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -77,7 +77,7 @@ func leftovers(dir string, st *rundir.State) (errs []error) {
 		if err != nil {
 			return err
 		}
-		if strings.HasSuffix(path, ".tmp") || path == layout.Ballast {
+		if strings.HasSuffix(path, ".tmp") || path == layout.Reserved {
 			errs = append(errs, fmt.Errorf("%s was left behind", path))
 		}
 		if attempt, _ := filepath.Match(layout.AnyAttempt, path); attempt && !known[path] {

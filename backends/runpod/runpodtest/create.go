@@ -72,8 +72,8 @@ func (e *Emulator) create(c *call, q podRequest) (reply func()) {
 	}
 	e.make(p)
 	if fired("double-create") {
-		if twin, detail := e.place(q); detail == "" {
-			e.make(twin)
+		if duplicate, detail := e.place(q); detail == "" {
+			e.make(duplicate)
 		}
 	}
 	switch {

@@ -1,4 +1,4 @@
-package book_test
+package podledger_test
 
 import (
 	"context"
@@ -14,12 +14,12 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/internal/effect"
-	"sweep.dev/sweep/rundir/book"
+	"sweep.dev/sweep/rundir/podledger"
 )
 
 var (
-	alice = book.Run{ID: "run-a", Owner: "alice@laptop", Dir: "/home/alice/runs/a"}
-	bob   = book.Run{ID: "0123456789", Owner: "alice@laptop", Dir: "/home/alice/runs/b"}
+	alice = podledger.Run{ID: "run-a", Owner: "alice@laptop", Dir: "/home/alice/runs/a"}
+	bob   = podledger.Run{ID: "0123456789", Owner: "alice@laptop", Dir: "/home/alice/runs/b"}
 )
 
 // A memory is a run directory's ledger that keeps what it is told.
@@ -29,7 +29,7 @@ type memory struct {
 	fail   map[backends.State]error
 }
 
-func (m *memory) Record(_ context.Context, a backends.Arrow) error {
+func (m *memory) Record(_ context.Context, a backends.Transition) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.fail[a.State]; err != nil {
@@ -39,20 +39,20 @@ func (m *memory) Record(_ context.Context, a backends.Arrow) error {
 	return nil
 }
 
-func open(t *testing.T, dir, fault string) *book.Book {
+func open(t *testing.T, dir, fault string) *podledger.Ledger {
 	t.Helper()
 	fx, err := effect.New(fault)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := book.Open(fx, dir)
+	b, err := podledger.Open(fx, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-func entries(t *testing.T, b *book.Book) []book.Entry {
+func entries(t *testing.T, b *podledger.Ledger) []podledger.Entry {
 	t.Helper()
 	list, err := b.Entries()
 	if err != nil {
@@ -61,28 +61,28 @@ func entries(t *testing.T, b *book.Book) []book.Entry {
 	return list
 }
 
-func record(t *testing.T, l backends.Ledger, arrows ...backends.Arrow) {
+func record(t *testing.T, l backends.Ledger, transitions ...backends.Transition) {
 	t.Helper()
-	for _, a := range arrows {
+	for _, a := range transitions {
 		if err := l.Record(t.Context(), a); err != nil {
 			t.Fatalf("%s: %v", a.State, err)
 		}
 	}
 }
 
-// born are the arrows of a launch.
-func born(run book.Run, pod string) []backends.Arrow {
+// born are the transitions of a launch.
+func born(run podledger.Run, pod string) []backends.Transition {
 	expires := time.Now().Add(time.Hour).Truncate(time.Second)
 	name := backends.NewName(run.Owner, run.ID, expires).String()
-	return []backends.Arrow{
+	return []backends.Transition{
 		{Pod: pod, State: backends.Intended, Kind: "test", Name: name, At: map[string]string{"url": "http://127.0.0.1:1"}, Expires: &expires, USDPerHour: 0.5},
 		{Pod: pod, State: backends.Sent},
 		{Pod: pod, State: backends.Created, USDPerHour: 0.6, Ref: &backends.Ref{Kind: "test", RunID: run.ID, Pod: pod, ID: "id-" + pod, Name: name}},
 	}
 }
 
-func kept(pod string, until time.Time) backends.Arrow {
-	return backends.Arrow{Pod: pod, State: backends.Kept, Expires: &until}
+func kept(pod string, until time.Time) backends.Transition {
+	return backends.Transition{Pod: pod, State: backends.Kept, Expires: &until}
 }
 
 func TestLedger_life(t *testing.T) {
@@ -91,9 +91,9 @@ func TestLedger_life(t *testing.T) {
 	b := open(t, dir, "")
 	inner := &memory{}
 	l := b.Ledger(alice, "sha256:d", inner)
-	arrows := born(alice, "d1-l01")
-	record(t, l, arrows...)
-	record(t, b.Ledger(alice, "", inner), backends.Arrow{Pod: "d1-l01", State: backends.Ready})
+	transitions := born(alice, "d1-l01")
+	record(t, l, transitions...)
+	record(t, b.Ledger(alice, "", inner), backends.Transition{Pod: "d1-l01", State: backends.Ready})
 
 	list := entries(t, open(t, dir, "")) // as another process has it
 	if len(list) != 1 {
@@ -101,11 +101,11 @@ func TestLedger_life(t *testing.T) {
 	}
 	e := list[0]
 	if e.RunID != alice.ID || e.Owner != alice.Owner || e.Dir != alice.Dir || e.Digest != "sha256:d" ||
-		e.State != backends.Ready || e.Name != arrows[0].Name || e.USDPerHour != 0.6 || !e.Expires.Equal(*arrows[0].Expires) ||
+		e.State != backends.Ready || e.Name != transitions[0].Name || e.USDPerHour != 0.6 || !e.Expires.Equal(*transitions[0].Expires) ||
 		e.At["url"] == "" || e.Since.IsZero() || e.Changed.Before(e.Since) || e.Find().ID != "id-d1-l01" {
 		t.Errorf("the entry is %+v", e)
 	}
-	record(t, l, backends.Arrow{Pod: "d1-l01", State: backends.DeleteSent}, backends.Arrow{Pod: "d1-l01", State: backends.Gone})
+	record(t, l, backends.Transition{Pod: "d1-l01", State: backends.DeleteSent}, backends.Transition{Pod: "d1-l01", State: backends.Gone})
 	if list := entries(t, b); len(list) != 0 {
 		t.Errorf("after Gone: %+v", list)
 	}
@@ -120,9 +120,9 @@ func TestLedger_life(t *testing.T) {
 func TestLedger_errors(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the disk is full")
-	gone := backends.Arrow{Pod: "p", State: backends.Gone}
+	gone := backends.Transition{Pod: "p", State: backends.Gone}
 
-	// The journal refuses an intent: the book has nothing.
+	// The journal refuses an intent: the ledger has nothing.
 	b := open(t, t.TempDir(), "")
 	l := b.Ledger(alice, "d", &memory{fail: map[backends.State]error{backends.Intended: broken}})
 	if err := l.Record(t.Context(), born(alice, "p")[0]); !errors.Is(err, broken) {
@@ -132,40 +132,40 @@ func TestLedger_errors(t *testing.T) {
 		t.Errorf("an intent that was refused is owed: %+v", list)
 	}
 
-	// The book refuses it: the journal owes nothing either.
-	b = open(t, t.TempDir(), "book.rename:err=ENOSPC")
+	// The ledger refuses it: the journal owes nothing either.
+	b = open(t, t.TempDir(), "podledger.rename:err=ENOSPC")
 	inner := &memory{}
 	if err := b.Ledger(alice, "d", inner).Record(t.Context(), born(alice, "p")[0]); err == nil {
-		t.Error("intent without a book: no error")
+		t.Error("intent without a ledger: no error")
 	}
 	if fmt.Sprint(inner.states) != fmt.Sprint([]backends.State{backends.Intended, backends.Gone}) {
 		t.Errorf("the journal has %v", inner.states)
 	}
 
-	// The journal refuses Created: the book has the id all the same.
+	// The journal refuses Created: the ledger has the id all the same.
 	b = open(t, t.TempDir(), "")
 	inner = &memory{fail: map[backends.State]error{backends.Created: broken, backends.Gone: broken}}
 	l = b.Ledger(alice, "d", inner)
-	arrows := born(alice, "p")
-	record(t, l, arrows[:2]...)
-	if err := l.Record(t.Context(), arrows[2]); !errors.Is(err, broken) {
+	transitions := born(alice, "p")
+	record(t, l, transitions[:2]...)
+	if err := l.Record(t.Context(), transitions[2]); !errors.Is(err, broken) {
 		t.Errorf("created: %v", err)
 	}
 	if list := entries(t, b); len(list) != 1 || list[0].Ref == nil || list[0].Ref.ID != "id-p" {
-		t.Errorf("the book has %+v", list)
+		t.Errorf("the ledger has %+v", list)
 	}
-	// The journal refuses Gone: the book still owes it.
+	// The journal refuses Gone: the ledger still owes it.
 	if err := l.Record(t.Context(), gone); !errors.Is(err, broken) {
 		t.Errorf("gone: %v", err)
 	}
 	if list := entries(t, b); len(list) != 1 {
-		t.Error("the book forgot what the journal owes")
+		t.Error("the ledger forgot what the journal owes")
 	}
 
-	// The book cannot remove: Record says so.
+	// The ledger cannot remove: Record says so.
 	dir := t.TempDir()
-	record(t, open(t, dir, "").Ledger(alice, "d", &memory{}), arrows...)
-	if err := open(t, dir, "book.remove:err=EIO").Ledger(alice, "d", &memory{}).Record(t.Context(), gone); err == nil {
+	record(t, open(t, dir, "").Ledger(alice, "d", &memory{}), transitions...)
+	if err := open(t, dir, "podledger.remove:err=EIO").Ledger(alice, "d", &memory{}).Record(t.Context(), gone); err == nil {
 		t.Error("gone, and the file is still there: no error")
 	}
 }
@@ -181,11 +181,11 @@ func TestLedger_intendedTwice(t *testing.T) {
 		t.Errorf("another intent of an owed pod: %v", err)
 	}
 	if list := entries(t, b); len(list) != 1 || list[0].Name != first[0].Name {
-		t.Errorf("the book has %+v", list)
+		t.Errorf("the ledger has %+v", list)
 	}
-	record(t, l, backends.Arrow{Pod: "p", State: backends.Gone}, second[0])
+	record(t, l, backends.Transition{Pod: "p", State: backends.Gone}, second[0])
 	if list := entries(t, b); len(list) != 1 || list[0].Name != second[0].Name {
-		t.Errorf("the book has %+v", list)
+		t.Errorf("the ledger has %+v", list)
 	}
 }
 
@@ -215,7 +215,7 @@ func TestEntries_damaged(t *testing.T) {
 	if len(list) != 2 || list[0].Pod != "p1" || list[1].Pod != "p2" {
 		t.Errorf("entries: %+v", list)
 	}
-	if !errors.Is(err, book.ErrDamaged) {
+	if !errors.Is(err, podledger.ErrDamaged) {
 		t.Fatalf("error %v", err)
 	}
 	for _, name := range []string{"aaaa-link.json", "zzzz-torn0", "zzzz-torn1", "zzzz-torn2", "zzzz-torn3", "zzzz-torn4"} {
@@ -238,16 +238,16 @@ func TestEntries_cut(t *testing.T) {
 	}
 	for cut := range len(whole) - 1 { // the last byte is a line's end
 		write(t, path, whole[:cut])
-		if list, err := b.Entries(); len(list) != 0 || !errors.Is(err, book.ErrDamaged) {
+		if list, err := b.Entries(); len(list) != 0 || !errors.Is(err, podledger.ErrDamaged) {
 			t.Fatalf("cut at %d: %d entries, %v", cut, len(list), err)
 		}
 	}
 	// What is damaged is not overwritten: a person may still read the name in it.
-	err = b.Ledger(alice, "d", &memory{}).Record(t.Context(), backends.Arrow{Pod: "p", State: backends.DeleteSent})
-	if !errors.Is(err, book.ErrDamaged) {
-		t.Errorf("an arrow for a damaged entry: %v", err)
+	err = b.Ledger(alice, "d", &memory{}).Record(t.Context(), backends.Transition{Pod: "p", State: backends.DeleteSent})
+	if !errors.Is(err, podledger.ErrDamaged) {
+		t.Errorf("a transition for a damaged entry: %v", err)
 	}
-	record(t, b.Ledger(alice, "d", &memory{}), backends.Arrow{Pod: "p", State: backends.Gone})
+	record(t, b.Ledger(alice, "d", &memory{}), backends.Transition{Pod: "p", State: backends.Gone})
 	if list := entries(t, b); len(list) != 0 {
 		t.Errorf("after Gone: %+v", list)
 	}
@@ -262,7 +262,7 @@ func TestLedger_names(t *testing.T) {
 	b := open(t, dir, "")
 	for _, pod := range []string{"", ".", "..", "../p", "a/b", "/etc/p", ".hidden", "a\x00b", "a\nb", strings.Repeat("a", 129)} {
 		for _, state := range []backends.State{backends.Intended, backends.Gone} {
-			if err := b.Ledger(alice, "d", &memory{}).Record(t.Context(), backends.Arrow{Pod: pod, State: state}); err == nil {
+			if err := b.Ledger(alice, "d", &memory{}).Record(t.Context(), backends.Transition{Pod: pod, State: state}); err == nil {
 				t.Errorf("pod %q, %s: no error", pod, state)
 			}
 		}
@@ -302,19 +302,19 @@ func TestTake(t *testing.T) {
 	if err != nil || taken.RunID != bob.ID || taken.Name != old.Name || taken.State != backends.Created {
 		t.Fatalf("took %+v, %v", taken, err)
 	}
-	if _, err := b.Take(old, alice); !errors.Is(err, book.ErrChanged) {
+	if _, err := b.Take(old, alice); !errors.Is(err, podledger.ErrChanged) {
 		t.Errorf("taken twice: %v", err)
 	}
-	if _, err := b.Update(old, backends.Arrow{Pod: "p", State: backends.DeleteSent}); !errors.Is(err, book.ErrChanged) {
+	if _, err := b.Update(old, backends.Transition{Pod: "p", State: backends.DeleteSent}); !errors.Is(err, podledger.ErrChanged) {
 		t.Errorf("changed by who does not have it: %v", err)
 	}
 	// What its first run says of it now touches nothing of the new one's.
-	record(t, l, backends.Arrow{Pod: "p", State: backends.Gone})
+	record(t, l, backends.Transition{Pod: "p", State: backends.Gone})
 	list := entries(t, b)
 	if len(list) != 1 || list[0].RunID != bob.ID || list[0].Dir != bob.Dir || list[0].Digest != "d" {
-		t.Fatalf("the book has %+v", list)
+		t.Fatalf("the ledger has %+v", list)
 	}
-	record(t, b.Ledger(bob, "d", &memory{}), backends.Arrow{Pod: "p", State: backends.Gone})
+	record(t, b.Ledger(bob, "d", &memory{}), backends.Transition{Pod: "p", State: backends.Gone})
 	if list := entries(t, b); len(list) != 0 {
 		t.Errorf("after Gone: %+v", list)
 	}
@@ -327,11 +327,11 @@ func TestTake_sameName(t *testing.T) {
 	record(t, b.Ledger(alice, "d", &memory{}), append(born(alice, "p"), kept("p", time.Now().Add(time.Hour)))...)
 	e := entries(t, b)[0]
 	record(t, b.Ledger(bob, "d", &memory{}), born(bob, "p")...)
-	if _, err := b.Take(e, bob); err == nil || errors.Is(err, book.ErrChanged) {
+	if _, err := b.Take(e, bob); err == nil || errors.Is(err, podledger.ErrChanged) {
 		t.Errorf("took a pod over another: %v", err)
 	}
 	if list := entries(t, b); len(list) != 2 {
-		t.Errorf("the book has %+v", list)
+		t.Errorf("the ledger has %+v", list)
 	}
 }
 
@@ -340,25 +340,25 @@ func TestUpdate(t *testing.T) {
 	b := open(t, t.TempDir(), "")
 	record(t, b.Ledger(alice, "d", &memory{}), born(alice, "p")...)
 	e := entries(t, b)[0]
-	if _, err := b.Update(e, backends.Arrow{Pod: "other", State: backends.Gone}); err == nil {
-		t.Error("an arrow of another pod: no error")
+	if _, err := b.Update(e, backends.Transition{Pod: "other", State: backends.Gone}); err == nil {
+		t.Error("a transition of another pod: no error")
 	}
-	stopped, err := b.Update(e, backends.Arrow{Pod: "p", State: backends.Stopped})
+	stopped, err := b.Update(e, backends.Transition{Pod: "p", State: backends.Stopped})
 	if err != nil || stopped.State != backends.Stopped || entries(t, b)[0].State != backends.Stopped {
 		t.Errorf("stopped: %+v, %v", stopped, err)
 	}
-	if _, err := b.Update(e, backends.Arrow{Pod: "p", State: backends.Gone}); !errors.Is(err, book.ErrChanged) {
+	if _, err := b.Update(e, backends.Transition{Pod: "p", State: backends.Gone}); !errors.Is(err, podledger.ErrChanged) {
 		t.Errorf("by an old entry: %v", err)
 	}
-	if _, err := b.Update(stopped, backends.Arrow{Pod: "p", State: backends.Gone}); err != nil || len(entries(t, b)) != 0 {
+	if _, err := b.Update(stopped, backends.Transition{Pod: "p", State: backends.Gone}); err != nil || len(entries(t, b)) != 0 {
 		t.Errorf("gone: %v", err)
 	}
 }
 
-func TestPage(t *testing.T) {
+func TestForRun(t *testing.T) {
 	t.Parallel()
 	b := open(t, t.TempDir(), "")
-	first, second := b.Page(alice, "test", "here"), b.Page(bob, "test", "here")
+	first, second := b.ForRun(alice, "test", "here"), b.ForRun(bob, "test", "here")
 	until := time.Now().Add(time.Hour)
 	inner := &memory{}
 	record(t, first.Ledger("d", inner), append(born(alice, "short"), kept("short", until.Add(-30*time.Minute)))...)
@@ -370,15 +370,15 @@ func TestPage(t *testing.T) {
 		"another owner": func() (bool, error) {
 			stranger := bob
 			stranger.Owner = "mallory@laptop"
-			_, ok, err := b.Page(stranger, "test", "here").Adopt("d", time.Minute)
+			_, ok, err := b.ForRun(stranger, "test", "here").Adopt("d", time.Minute)
 			return ok, err
 		},
 		"another kind": func() (bool, error) {
-			_, ok, err := b.Page(bob, "docker", "here").Adopt("d", time.Minute)
+			_, ok, err := b.ForRun(bob, "docker", "here").Adopt("d", time.Minute)
 			return ok, err
 		},
 		"another place": func() (bool, error) {
-			_, ok, err := b.Page(bob, "test", "there").Adopt("d", time.Minute)
+			_, ok, err := b.ForRun(bob, "test", "there").Adopt("d", time.Minute)
 			return ok, err
 		},
 		"another digest":     func() (bool, error) { _, ok, err := second.Adopt("e", time.Minute); return ok, err },
@@ -426,7 +426,7 @@ func TestDefaultDir(t *testing.T) {
 		{map[string]string{"HOME": "relative"}, ""},
 		{nil, ""},
 	} {
-		got, err := book.DefaultDir(func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
+		got, err := podledger.DefaultDir(func(name string) (string, bool) { v, ok := c.env[name]; return v, ok })
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%v: %q, %v; want %q", c.env, got, err, c.want)
 		}
@@ -437,7 +437,7 @@ func TestOpen_notAFolder(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
 	write(t, path, nil)
-	if _, err := book.Open(nil, path); err == nil {
+	if _, err := podledger.Open(nil, path); err == nil {
 		t.Error("a file as the ledger's folder: no error")
 	}
 }

@@ -1,4 +1,4 @@
-package book
+package podledger
 
 import (
 	"errors"
@@ -9,26 +9,26 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
-// A Page is the book as one run writes it. Its methods may be called
+// A RunLedger is the ledger as one run writes it. Its methods may be called
 // concurrently.
-type Page struct {
-	book  *Book
+type RunLedger struct {
+	pods  *Ledger
 	run   Run
 	kind  string
 	place string
 }
 
-// Page is the book for a run on a kind of backend. place tells the backend's
+// ForRun is the ledger of this machine for a run on a kind of backend. place tells the backend's
 // configuration from any other: a pod that is kept on another host is the same
 // server, and out of reach.
-func (b *Book) Page(run Run, kind, place string) Page { return Page{b, run, kind, place} }
+func (b *Ledger) ForRun(run Run, kind, place string) RunLedger { return RunLedger{b, run, kind, place} }
 
-// Ledger is [Book.Ledger] with a digest that has the place in it.
-func (p Page) Ledger(digest string, inner backends.Ledger) backends.Ledger {
-	return p.book.Ledger(p.run, p.here(digest), inner)
+// Ledger is [Ledger.Ledger] with a digest that has the place in it.
+func (p RunLedger) Ledger(digest string, inner backends.Ledger) backends.Ledger {
+	return p.pods.Ledger(p.run, p.here(digest), inner)
 }
 
-func (p Page) here(digest string) string {
+func (p RunLedger) here(digest string) string {
 	if digest == "" || p.place == "" {
 		return digest
 	}
@@ -38,8 +38,8 @@ func (p Page) here(digest string) string {
 // Adopt takes over a kept pod of this owner that was launched with digest and
 // is kept for at least life from now; the one that is kept longest. ok is false
 // where there is none.
-func (p Page) Adopt(digest string, life time.Duration) (o rundir.Owed, ok bool, err error) {
-	entries, err := p.book.Entries()
+func (p RunLedger) Adopt(digest string, life time.Duration) (o rundir.Owed, ok bool, err error) {
+	entries, err := p.pods.Entries()
 	if err != nil && !errors.Is(err, ErrDamaged) { // a damaged entry is no reason to rent once more, nor not to
 		return rundir.Owed{}, false, err
 	}
@@ -55,7 +55,7 @@ func (p Page) Adopt(digest string, life time.Duration) (o rundir.Owed, ok bool, 
 		if best == nil {
 			return rundir.Owed{}, false, nil
 		}
-		taken, err := p.book.Take(*best, p.run)
+		taken, err := p.pods.Take(*best, p.run)
 		switch {
 		case err == nil:
 			return taken.Owed, true, nil
@@ -68,8 +68,8 @@ func (p Page) Adopt(digest string, life time.Duration) (o rundir.Owed, ok bool, 
 
 // Holds says whether a pod that the run has kept is still its to give back:
 // false where another run has taken it over.
-func (p Page) Holds(pod string) (bool, error) {
-	entries, err := p.book.Entries()
+func (p RunLedger) Holds(pod string) (bool, error) {
+	entries, err := p.pods.Entries()
 	if err != nil {
 		return false, err
 	}

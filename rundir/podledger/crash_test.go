@@ -1,4 +1,4 @@
-package book_test
+package podledger_test
 
 import (
 	"context"
@@ -19,10 +19,10 @@ import (
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/effect/effecttest"
 	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/rundir/book"
+	"sweep.dev/sweep/rundir/podledger"
 )
 
-const roleEnv = "BOOK_TEST_ROLE"
+const roleEnv = "PODLEDGER_TEST_ROLE"
 
 var roles = map[string]func(base string) error{"scenario": playScenario, "taker": playTaker}
 
@@ -45,7 +45,7 @@ func child(role, spec, base string) *exec.Cmd {
 
 // A scenario rents one pod, gives it back, rents another, keeps it, and has a
 // second run take it over and give it back. base holds the run directory, the
-// book and the world: a folder in which a file of a pod's name is the pod.
+// ledger of the machine and the world: a folder in which a file of a pod's name is the pod.
 type scenario struct {
 	fx   *effect.Effects
 	base string
@@ -54,7 +54,7 @@ type scenario struct {
 }
 
 func (s scenario) run(ctx context.Context) (err error) {
-	b, err := book.Open(s.fx, filepath.Join(s.base, "book"))
+	b, err := podledger.Open(s.fx, filepath.Join(s.base, "podledger"))
 	if err != nil {
 		return err
 	}
@@ -88,10 +88,10 @@ func (s scenario) run(ctx context.Context) (err error) {
 }
 
 func (s scenario) rent(ctx context.Context, l backends.Ledger, pod string) error {
-	arrows := born(alice, pod)
-	for i, a := range arrows {
+	transitions := born(alice, pod)
+	for i, a := range transitions {
 		if i == 2 {
-			s.ack(arrows[0].Name, true)
+			s.ack(transitions[0].Name, true)
 		}
 		if err := l.Record(ctx, a); err != nil {
 			return err
@@ -100,8 +100,8 @@ func (s scenario) rent(ctx context.Context, l backends.Ledger, pod string) error
 	return nil
 }
 
-func (s scenario) end(ctx context.Context, l backends.Ledger, b *book.Book, pod string) error {
-	if err := l.Record(ctx, backends.Arrow{Pod: pod, State: backends.DeleteSent}); err != nil {
+func (s scenario) end(ctx context.Context, l backends.Ledger, b *podledger.Ledger, pod string) error {
+	if err := l.Record(ctx, backends.Transition{Pod: pod, State: backends.DeleteSent}); err != nil {
 		return err
 	}
 	list, err := b.Entries()
@@ -109,7 +109,7 @@ func (s scenario) end(ctx context.Context, l backends.Ledger, b *book.Book, pod 
 		return fmt.Errorf("%d entries, want 1: %w", len(list), err)
 	}
 	s.ack(list[0].Name, false)
-	return l.Record(ctx, backends.Arrow{Pod: pod, State: backends.Gone})
+	return l.Record(ctx, backends.Transition{Pod: pod, State: backends.Gone})
 }
 
 func playScenario(base string) error {
@@ -130,10 +130,10 @@ func playScenario(base string) error {
 	}}.run(context.Background())
 }
 
-// holds fails where a pod is alive and the book does not owe it by its name.
+// holds fails where a pod is alive and the ledger does not owe it by its name.
 func holds(t *testing.T, base, alive string) {
 	t.Helper()
-	dir := filepath.Join(base, "book")
+	dir := filepath.Join(base, "podledger")
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) && alive == "" {
 		return
 	}
@@ -142,7 +142,7 @@ func holds(t *testing.T, base, alive string) {
 		t.Errorf("one pod has %d entries: %+v", len(list), list)
 	}
 	if alive != "" && (len(list) != 1 || list[0].Name != alive || list[0].Find().Name != alive) {
-		t.Errorf("%s is alive, and the book has %+v", alive, list)
+		t.Errorf("%s is alive, and the ledger has %+v", alive, list)
 	}
 }
 
@@ -174,12 +174,12 @@ func survivor(t *testing.T, base string) string {
 	return files[0].Name()
 }
 
-// kill -9 before and after every point of the book, at each arrow: what lives
+// kill -9 before and after every point of the ledger, at each transition: what lives
 // is owed by its name, and one pod has one entry.
 func TestKillAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	for _, p := range effect.Points() {
-		if !strings.HasPrefix(string(p), "book.") {
+		if !strings.HasPrefix(string(p), "podledger.") {
 			continue
 		}
 		for _, phase := range []effect.Phase{effect.Before, effect.After} {
@@ -200,7 +200,7 @@ func TestKillAtEveryPoint(t *testing.T) {
 	}
 }
 
-// kill -9 between any two operations of book and run directory.
+// kill -9 between any two operations of ledger and run directory.
 func TestKillAtEveryOperation(t *testing.T) {
 	t.Parallel()
 	for n := 1; ; n++ {
@@ -268,7 +268,7 @@ func TestPowerLoss(t *testing.T) {
 func TestTake_race(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
-	b := open(t, filepath.Join(base, "book"), "")
+	b := open(t, filepath.Join(base, "podledger"), "")
 	record(t, b.Ledger(alice, "d", &memory{}), append(born(alice, "p"), kept("p", time.Now().Add(time.Hour)))...)
 	const takers = 12
 	results := make(chan string, takers)
@@ -294,17 +294,17 @@ func TestTake_race(t *testing.T) {
 		t.Errorf("%d processes took one pod", took)
 	}
 	if list := entries(t, b); len(list) != 1 || list[0].RunID == alice.ID {
-		t.Errorf("the book has %+v", list)
+		t.Errorf("the ledger has %+v", list)
 	}
 }
 
 func playTaker(base string) error {
-	b, err := book.Open(nil, filepath.Join(base, "book"))
+	b, err := podledger.Open(nil, filepath.Join(base, "podledger"))
 	if err != nil {
 		return err
 	}
-	run := book.Run{ID: fmt.Sprintf("taker-%d", os.Getpid()), Owner: alice.Owner}
-	_, ok, err := b.Page(run, "test", "").Adopt("d", time.Minute)
+	run := podledger.Run{ID: fmt.Sprintf("taker-%d", os.Getpid()), Owner: alice.Owner}
+	_, ok, err := b.ForRun(run, "test", "").Adopt("d", time.Minute)
 	if err == nil && ok {
 		fmt.Print("took")
 	} else if err == nil {
@@ -326,7 +326,7 @@ func TestConcurrent(t *testing.T) {
 			l := b.Ledger(alice, "d", &memory{})
 			pod := fmt.Sprintf("w%d", w)
 			for range 10 {
-				for _, a := range append(born(alice, pod), backends.Arrow{Pod: pod, State: backends.Gone}) {
+				for _, a := range append(born(alice, pod), backends.Transition{Pod: pod, State: backends.Gone}) {
 					if err := l.Record(t.Context(), a); err != nil {
 						t.Error(err)
 					}

@@ -1,13 +1,13 @@
-// Package book is the ledger of this machine outside of run directories: what
+// Package podledger is the ledger of this machine outside of run directories: what
 // its runs have rented and not yet given back, one file for each pod, so that
 // a pod is found again when its run directory is gone.
 //
 // A file is <tag of the run>-<pod>.json and holds an [Entry]. It is made before
-// the pod may exist, rewritten at every arrow of the pod's life, and removed
+// the pod may exist, rewritten at every transition of the pod's life, and removed
 // when the pod is seen to be gone. Every change is atomic and durable, and made
 // under a lock on the folder (flock on .lock), so that two processes never
 // change one pod at once; a reader sees each file as it was or as it will be.
-package book
+package podledger
 
 import (
 	"cmp"
@@ -40,7 +40,7 @@ const (
 	suffix   = ".json"
 	// lockPoint is the lock file's: it has no fault points of its own, and is
 	// counted like everything else.
-	lockPoint effect.Point = "book.lock"
+	lockPoint effect.Point = "podledger.lock"
 )
 
 // Who has the lock holds it for one small file, and on a busy machine several
@@ -67,9 +67,9 @@ func DefaultDir(env func(string) (string, bool)) (string, error) {
 	return "", errors.New("no place for the ledger of rented pods: set SWEEP_STATE_DIR to a folder that outlives this machine's runs")
 }
 
-// A Book is the ledger in one folder. Its methods may be called concurrently,
-// and so may those of other processes' Books on the same folder.
-type Book struct {
+// A Ledger is the ledger in one folder. Its methods may be called concurrently,
+// and so may those of other processes' Ledgers on the same folder.
+type Ledger struct {
 	fx  *effect.Effects
 	dir string // absolute
 
@@ -77,24 +77,24 @@ type Book struct {
 }
 
 // Open makes the folder where it is missing. There is nothing to close.
-func Open(fx *effect.Effects, dir string) (*Book, error) {
+func Open(fx *effect.Effects, dir string) (*Ledger, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := fx.MkdirAll(effect.BookMkdir, dir); err != nil {
+	if err := fx.MkdirAll(effect.PodLedgerMkdir, dir); err != nil {
 		return nil, fmt.Errorf("open the ledger of rented pods: %w", err)
 	}
-	return &Book{fx: fx, dir: dir}, nil
+	return &Ledger{fx: fx, dir: dir}, nil
 }
 
 // Dir is the folder, absolute.
-func (b *Book) Dir() string { return b.dir }
+func (b *Ledger) Dir() string { return b.dir }
 
 // Entries returns everything that is owed, the oldest first. Beside an error
 // that is [ErrDamaged] they are all that could be read; the error names every
 // file that could not.
-func (b *Book) Entries() (list []Entry, err error) {
+func (b *Ledger) Entries() (list []Entry, err error) {
 	err = b.locked(func(f folder) error {
 		files, err := fs.ReadDir(f.root.FS(), ".")
 		if err != nil {
@@ -127,7 +127,7 @@ type folder struct {
 }
 
 // locked does f with the folder locked. Names in it cannot lead out of it.
-func (b *Book) locked(f func(folder) error) (err error) {
+func (b *Ledger) locked(f func(folder) error) (err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	defer func() {
@@ -189,7 +189,7 @@ func (f folder) write(e Entry) (Entry, error) {
 	if err != nil {
 		return e, err
 	}
-	err = f.files.WriteFileAtomic(effect.BookCreate, e.file, func(w io.Writer) error {
+	err = f.files.WriteFileAtomic(effect.PodLedgerCreate, e.file, func(w io.Writer) error {
 		_, err := w.Write(raw)
 		return err
 	})
@@ -201,14 +201,14 @@ func (f folder) write(e Entry) (Entry, error) {
 // it. One that is not there is a success.
 func (f folder) remove(name string) error {
 	if temp := effect.Temp(name); exists(f.root, temp) {
-		if err := f.files.Remove(effect.BookRemove, temp); err != nil {
+		if err := f.files.Remove(effect.PodLedgerRemove, temp); err != nil {
 			return err
 		}
 	}
-	if err := f.files.Remove(effect.BookRemove, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := f.files.Remove(effect.PodLedgerRemove, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return f.files.SyncDir(effect.BookDirsync, ".")
+	return f.files.SyncDir(effect.PodLedgerDirsync, ".")
 }
 
 // unchanged fails with [ErrChanged] where e is not what the folder says now.

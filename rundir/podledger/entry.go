@@ -1,4 +1,4 @@
-package book
+package podledger
 
 import (
 	"bytes"
@@ -57,7 +57,7 @@ type stored struct {
 	USDPerHour float64           `json:"usd_per_hour,omitempty"`
 	Ref        *backends.Ref     `json:"ref,omitempty"`
 	Since      time.Time         `json:"since"`   // of the intent
-	Changed    time.Time         `json:"changed"` // of the last arrow
+	Changed    time.Time         `json:"changed"` // of the last transition
 }
 
 func encode(e Entry) ([]byte, error) {

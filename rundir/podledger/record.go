@@ -1,4 +1,4 @@
-package book
+package podledger
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"sweep.dev/sweep/internal/effect"
 )
 
-// Ledger writes every arrow to inner, the run directory's ledger, and to the
-// book. digest is the Spec's; "" leaves what an entry says.
+// Ledger writes every transition to inner, the run directory's ledger, and to the
+// ledger of the machine. digest is the Spec's; "" leaves what an entry says.
 //
 // The journal comes first, because the run that resumes reads the journal: a
 // crash between the two leaves an intent of which nothing was sent, or an entry
@@ -22,45 +22,45 @@ import (
 // it, so a crash in between leaves a pod that is asked about once too often.
 // In no case is a side effect begun before both are durable, and an error of
 // either is an error of Record.
-func (b *Book) Ledger(run Run, digest string, inner backends.Ledger) backends.Ledger {
-	return ledger{b, run, digest, inner}
+func (b *Ledger) Ledger(run Run, digest string, inner backends.Ledger) backends.Ledger {
+	return recorder{b, run, digest, inner}
 }
 
-type ledger struct {
-	book   *Book
+type recorder struct {
+	pods   *Ledger
 	run    Run
 	digest string
 	inner  backends.Ledger
 }
 
 // Record implements [backends.Ledger].
-func (l ledger) Record(ctx context.Context, a backends.Arrow) error {
+func (l recorder) Record(ctx context.Context, a backends.Transition) error {
 	err := l.inner.Record(ctx, a)
 	switch a.State {
 	case backends.Intended:
 		if err != nil {
 			return err
 		}
-		if err := l.book.apply(l.run, l.digest, a); err != nil {
+		if err := l.pods.apply(l.run, l.digest, a); err != nil {
 			// Nothing was sent, and nothing will be.
-			none := backends.Arrow{Pod: a.Pod, State: backends.Gone}
+			none := backends.Transition{Pod: a.Pod, State: backends.Gone}
 			return errors.Join(err, l.inner.Record(context.WithoutCancel(ctx), none))
 		}
 		return nil
 	case backends.Sent, backends.Gone:
 		if err != nil {
-			return err // nothing is sent; and what the journal owes, the book does too
+			return err // nothing is sent; and what the journal owes, the ledger does too
 		}
-		return l.book.apply(l.run, l.digest, a)
+		return l.pods.apply(l.run, l.digest, a)
 	default:
 		// It has happened, or it will whatever the disk says: one of the two
 		// knowing is better than neither.
-		return errors.Join(err, l.book.apply(l.run, l.digest, a))
+		return errors.Join(err, l.pods.apply(l.run, l.digest, a))
 	}
 }
 
-// apply takes one arrow of a run's own pod.
-func (b *Book) apply(run Run, digest string, a backends.Arrow) error {
+// apply takes one transition of a run's own pod.
+func (b *Ledger) apply(run Run, digest string, a backends.Transition) error {
 	name, err := fileName(run.ID, a.Pod)
 	if err != nil {
 		return err
@@ -93,10 +93,10 @@ func (b *Book) apply(run Run, digest string, a backends.Arrow) error {
 
 // Update writes down what has become of a pod that no run of this process
 // holds; Gone takes it out. It returns the entry as it then stands, and
-// [ErrChanged] where e is not what the book says any more.
-func (b *Book) Update(e Entry, a backends.Arrow) (Entry, error) {
+// [ErrChanged] where e is not what the ledger says any more.
+func (b *Ledger) Update(e Entry, a backends.Transition) (Entry, error) {
 	if a.Pod != e.Pod {
-		return e, fmt.Errorf("ledger: an arrow of the pod %q is not one of %q", a.Pod, e.Pod)
+		return e, fmt.Errorf("ledger: a transition of the pod %q is not one of %q", a.Pod, e.Pod)
 	}
 	err := b.locked(func(f folder) error {
 		if err := f.unchanged(e); err != nil {
@@ -118,7 +118,7 @@ func (b *Book) Update(e Entry, a backends.Arrow) (Entry, error) {
 //
 // The file is renamed to the run's before it is rewritten: a crash in between
 // leaves it kept, and still one file.
-func (b *Book) Take(e Entry, run Run) (Entry, error) {
+func (b *Ledger) Take(e Entry, run Run) (Entry, error) {
 	name, err := fileName(run.ID, e.Pod)
 	if err != nil {
 		return e, err
@@ -134,10 +134,10 @@ func (b *Book) Take(e Entry, run Run) (Entry, error) {
 			if exists(f.root, name) {
 				return fmt.Errorf("the run %s has a pod %s of its own", run.ID, e.Pod)
 			}
-			if err := f.files.Rename(effect.BookRename, e.file, name); err != nil {
+			if err := f.files.Rename(effect.PodLedgerRename, e.file, name); err != nil {
 				return err
 			}
-			if err := f.files.SyncDir(effect.BookDirsync, "."); err != nil {
+			if err := f.files.SyncDir(effect.PodLedgerDirsync, "."); err != nil {
 				return err
 			}
 			e.file = name
