@@ -26,7 +26,7 @@ var (
 // A Role is one kind of process of a deployment, as a backend needs to know it.
 // Everything about engines (flags, templates) has been resolved before.
 type Role struct {
-	Name     string // "server" where there is only one
+	Name     string // "server" if there is only one
 	Replicas int    // at least 1
 	GPUs     int    // of one replica; 0 for a frontend or a router
 
@@ -82,7 +82,7 @@ type Address struct {
 	Ports map[string]int // by the names of Role.Ports
 	// Replica is which of its role this is, from 0.
 	Replica int
-	// Dir is where the files of Extra are; "" where they can be nowhere.
+	// Dir is where the files of Extra are; "" if they can be nowhere.
 	Dir string
 	// Peers is where the replicas of all roles of the deployment listen, this
 	// one among them, by role. Their own Peers are nil.
@@ -112,7 +112,7 @@ type Spec struct {
 	// Args are the engine's arguments by name, for a backend that does not run
 	// Argv as it is (the simulator). Values are string, int64, float64 or bool.
 	Args  map[string]any
-	GPU   string // catalogue name or free label; "" where the plan names none
+	GPU   string // catalogue name or free label; "" if the plan names none
 	GPUs  int    // of all roles and replicas
 	Image string
 	Seed  uint64
@@ -139,7 +139,7 @@ type Ref struct {
 	ID      string            `json:"id"`               // the provider's
 	Name    string            `json:"name,omitempty"`   // at the provider: see Name
 	Details map[string]string `json:"details,omitempty"`
-	// Units are the provider's ids of all of its parts by their names, where there
+	// Units are the provider's ids of all of its parts by their names, if there
 	// are several; ID is the first one's. A part with the id "" may be on its way.
 	Units map[string]string `json:"units,omitempty"`
 }
@@ -193,8 +193,8 @@ type Deployment interface {
 type Exit struct {
 	Role      string
 	Replica   int
-	Code      int    // exit status; -1 where a signal ended it
-	Signal    string // "killed", "segmentation fault", ...; "" where it exited
+	Code      int    // exit status; -1 if a signal ended it
+	Signal    string // "killed", "segmentation fault", ...; "" if it exited
 	OOMKilled bool   // the kernel's out-of-memory killer did it
 }
 
@@ -234,10 +234,10 @@ type Rental interface{ Terms() Terms }
 // Terms are what a deployment was got for, and what a row has to say of it.
 type Terms struct {
 	Ref         Ref
-	USDPerHour  float64   // as the provider bills it, all GPUs together; 0 where it costs nothing
+	USDPerHour  float64   // as the provider bills it, all GPUs together; 0 if it costs nothing
 	Since       time.Time // when it began to cost
-	GPU         string    // the catalogue's name of what was really got; "" where it is what was asked for
-	ImageDigest string    // sha256:...; "" where it is not known
+	GPU         string    // the catalogue's name of what was really got; "" if it is what was asked for
+	ImageDigest string    // sha256:...; "" if it is not known
 	Findings    []result.Finding
 }
 
@@ -252,7 +252,7 @@ type Keeper interface {
 // An Adopter is a backend that can take over a kept pod. Optional, found by
 // type assertion.
 type Adopter interface {
-	// Adopt is Launch with a pod that runs already. ErrNotFound where it does
+	// Adopt is Launch with a pod that runs already. ErrNotFound if it does
 	// not any more.
 	Adopt(ctx context.Context, spec Spec, ref Ref) (Deployment, error)
 }
@@ -281,7 +281,7 @@ type Offer struct {
 	GPU        string  `json:"gpu"`
 	Where      string  `json:"where"`           // "secure", "community EU-RO-1"
 	USDPerHour float64 `json:"usd_per_hour"`    // all GPUs of the deployment together
-	Stock      string  `json:"stock,omitempty"` // the provider's own word; "" where it does not say
+	Stock      string  `json:"stock,omitempty"` // the provider's own word; "" if it does not say
 	Available  bool    `json:"available"`
 }
 
@@ -307,7 +307,7 @@ type Accountant interface {
 
 // An Account is the money behind a backend.
 type Account struct {
-	Balance     *float64 `json:"balance_usd,omitempty"` // nil where the provider does not tell
+	Balance     *float64 `json:"balance_usd,omitempty"` // nil if the provider does not tell
 	USDPerHour  float64  `json:"usd_per_hour"`          // of everything that runs there now, not only ours
 	Pods        int      `json:"pods"`                  // that run there now, not only ours
 	SpentUSD    *float64 `json:"spent_24h_usd,omitempty"`
@@ -373,7 +373,7 @@ type Factory struct {
 	// is seen to be gone.
 	Settle time.Duration
 	// Default makes the Backend of an empty configuration with the credentials
-	// of the environment, for commands that have no plan. Nil where there is no
+	// of the environment, for commands that have no plan. Nil if there is no
 	// such thing. Its error says what is missing.
 	Default func(env func(string) (string, bool)) (Backend, error)
 	// Config is a zero value of the struct that New decodes into, for the

@@ -19,7 +19,7 @@ type Target struct {
 	Replica int
 	Tier    string // what it is to a request: see [engine.Role]
 	Host    host.Host
-	// Metrics is how this role names its series; nil where it exposes none.
+	// Metrics is how this role names its series; nil if it exposes none.
 	Metrics *engine.Metrics
 	// MetricsAddr is where they are, host:port as seen from the role; "" is the
 	// address of its URL.
@@ -52,7 +52,7 @@ type Trial struct {
 	Loaded <-chan struct{}
 }
 
-// AwaitLoad waits until the load begins, and is false where ctx was done first.
+// AwaitLoad waits until the load begins, and is false if ctx was done first.
 func (t *Trial) AwaitLoad(ctx context.Context) bool {
 	if t.Loaded == nil {
 		return ctx.Err() == nil
@@ -66,7 +66,7 @@ func (t *Trial) AwaitLoad(ctx context.Context) bool {
 }
 
 // A Collector watches the servers of one trial while it runs. What it says of
-// them is of all together, and of each role where there are several.
+// them is of all together, and of each role if there are several.
 type Collector interface {
 	// Start takes the baseline before it returns; ctx bounds the whole
 	// session. A failure ends this collector, never the trial.

@@ -157,7 +157,7 @@ type shape struct {
 }
 
 // plan is the plan that the scenario runs: three deployments over two GPUs, two
-// cells each, over in about a second where nobody disturbs it.
+// cells each, over in about a second if nobody disturbs it.
 func (s scenario) plan(proxyURL string) string {
 	return s.shaped(proxyURL, shape{
 		gpus: []string{"rtx-2000-ada", "l4"}, seqs: []int{8, 16}, load: fmt.Sprintf("requests: %d", requests),

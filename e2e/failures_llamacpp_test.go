@@ -32,19 +32,19 @@ func TestLlamaCpp_failures(t *testing.T) {
 	llamaCpp.failures(t, []provoked{
 		{
 			name: "no file", set: []string{"model=" + filepath.Join(dir, "none.gguf")},
-			class: "model", parts: []string{"no such model", "none.gguf", "in the plan: mend model"},
+			class: "model", parts: []string{"no such model", "none.gguf", "in the plan: correct model"},
 		},
 		{
 			name: "cut in its weights", set: []string{"model=" + half},
-			class: "model.format", parts: []string{"is corrupted or incomplete", "fetch it again", "in the plan: mend model"},
+			class: "model.format", parts: []string{"is corrupted or incomplete", "fetch it again", "in the plan: correct model"},
 		},
 		{
 			name: "cut in its header", set: []string{"model=" + head},
-			class: "model.format", parts: []string{"failed to read key-value pairs", "not a GGUF model", "in the plan: mend model"},
+			class: "model.format", parts: []string{"failed to read key-value pairs", "not a GGUF model", "in the plan: correct model"},
 		},
 		{
 			name: "not a GGUF file", set: []string{"model=" + other},
-			class: "model.format", parts: []string{"invalid magic characters", "not a GGUF model", "in the plan: mend model"},
+			class: "model.format", parts: []string{"invalid magic characters", "not a GGUF model", "in the plan: correct model"},
 		},
 		{
 			name: "unknown argument", set: []string{"engines.llamacpp.args.max-num-seqs=4"},

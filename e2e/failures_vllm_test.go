@@ -30,7 +30,7 @@ func TestVLLM_failures(t *testing.T) {
 		},
 		{
 			name: "no model", set: []string{"model=.engines/nope"},
-			class: "model", parts: []string{".engines/nope", "in the plan: mend model"},
+			class: "model", parts: []string{".engines/nope", "in the plan: correct model"},
 		},
 		{
 			name: "unknown argument", set: []string{"engines.vllm.args.no-such-flag=5"},

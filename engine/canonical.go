@@ -49,7 +49,7 @@ func (q Quantity) Measured(v float64) bool {
 	return true
 }
 
-// Canonical returns the kind of a canonical quantity, or "" where there is
+// Canonical returns the kind of a canonical quantity, or "" if there is
 // none of that name.
 func Canonical(name string) string {
 	q, _ := LookupQuantity(name)

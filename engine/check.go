@@ -66,7 +66,7 @@ func pathString(at []any) string {
 }
 
 // find is the node that the steps lead to, or the last one on the way that
-// there is. It is nil where there is not even the first.
+// there is. It is nil if there is not even the first.
 func find(n ast.Node, at []any) ast.Node {
 	var last ast.Node
 	for _, step := range at {

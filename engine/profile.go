@@ -175,10 +175,10 @@ type API struct {
 	ContinuousUsage bool `yaml:"continuous_usage,omitempty" doc:"It takes stream_options.continuous_usage_stats." default:"false"`
 	// MaxTokensField is "max_tokens" unless the server wants another.
 	MaxTokensField string `yaml:"max_tokens_field,omitempty" doc:"What it calls max_tokens." default:"max_tokens"`
-	// CacheReset is a path to POST to that empties the prefix cache; "" where
+	// CacheReset is a path to POST to that empties the prefix cache; "" if
 	// there is none. A 404 means that the server was started without it.
 	CacheReset string `yaml:"cache_reset,omitempty" doc:"Path to POST to that empties the prefix cache."`
-	// Tokenize is a path that counts the tokens of a text; "" where there is none.
+	// Tokenize is a path that counts the tokens of a text; "" if there is none.
 	Tokenize string `yaml:"tokenize,omitempty" doc:"Path that counts the tokens of a text."`
 	// TokenizeField is what a request to it calls the text.
 	TokenizeField string `yaml:"tokenize_field,omitempty" doc:"What a request to it calls the text." default:"prompt"`
@@ -206,7 +206,7 @@ type Flags struct {
 	// Lists says how a list becomes a flag: "spread" (--x a b, the default),
 	// "repeat" (--x a --x b) or "comma" (--x a,b).
 	Lists string `yaml:"lists,omitempty" doc:"How a list is written: --x a b, --x a --x b or --x a,b." default:"spread" enum:"spread,repeat,comma"`
-	// Served is the flag that takes the name to answer to, where there is one.
+	// Served is the flag that takes the name to answer to, if there is one.
 	Served string `yaml:"served,omitempty" doc:"Flag for the name to answer to."`
 	// Nested is the flag that takes a YAML file of settings: an argument whose
 	// value is a mapping, or whose name has a dot, goes there and not on the

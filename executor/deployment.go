@@ -125,7 +125,7 @@ func (d *deployment) trial(ctx context.Context, t *trial) error {
 	}
 }
 
-// death tells of the end of the server that was up.
+// death reports the end of the server that was up.
 func (d *deployment) death(ctx context.Context, t *trial) *serving.Failure {
 	f := d.servers.Death(ctx)
 	d.run.Emit(event.Event{

@@ -37,7 +37,7 @@ func (d *deployment) remember(row result.Row) {
 }
 
 // Accept says in what a server differs from those of the committed trials; nil
-// where it does not, as far as both are known.
+// if it does not, as far as both are known.
 func (d *deployment) Accept(s *serving.Server) error {
 	now := outcome.Recorded(s.Terms(), s.Version, d.of.Server.ModelRevision)
 	var differ []string

@@ -56,7 +56,7 @@ type Config struct {
 	// Client is which driver sends, in place of the plan's choice: auto, std or
 	// fast; "" leaves it to the plan.
 	Client string
-	// Calibration is what the client is known to add on this machine; nil where it
+	// Calibration is what the client is known to add on this machine; nil if it
 	// was not calibrated.
 	Calibration *calibrate.Result
 

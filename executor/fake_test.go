@@ -377,13 +377,13 @@ func (s *fakeServer) close() {
 // hung is closed when the server ends.
 func (s *fakeServer) hung() <-chan struct{} { return s.ended }
 
-// die breaks all connections and then tells of the end, as a process does.
+// die breaks all connections and then reports the end, as a process does.
 func (s *fakeServer) die(exit *backends.Exit) {
 	s.close()
 	s.tell(exit)
 }
 
-// tell tells of the end and leaves the connections as they are.
+// tell reports the end and leaves the connections as they are.
 func (s *fakeServer) tell(exit *backends.Exit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

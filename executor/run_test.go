@@ -335,7 +335,7 @@ func TestRun_trialTimeout(t *testing.T) {
 }
 
 // An engine without the reset of its cache is no fault; one whose reset does
-// not work is told of, and the trial goes on with prompts that it never saw.
+// not work is reported, and the trial goes on with prompts that it never saw.
 func TestRun_cacheReset(t *testing.T) {
 	t.Parallel()
 	for status, failed := range map[int]bool{200: false, 404: false, 500: true} {

@@ -19,7 +19,7 @@ type trial struct {
 	cell  plan.Cell
 	done  bool   // has an outcome
 	first int    // of the given prompts: where this trial's begin
-	skip  string // why it is not run; "" where it is
+	skip  string // why it is not run; "" if it is
 }
 
 // of is what an attempt at the trial has to know.

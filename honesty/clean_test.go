@@ -136,7 +136,7 @@ sinks: [csv: {columns: full}]
 // TestClean measures cells in which nothing goes wrong. None may be INVALID.
 //
 // A machine that is shared gives true reasons now and then, so that a verdict
-// counts as false where the machine was ours: others, the hypervisor among
+// counts as false if the machine was ours: others, the hypervisor among
 // them, had at most 2 % of its CPU time during the trial. A cell that is INVALID
 // is measured again until it is VALID; one that is INVALID for the same reason
 // in two trials that nobody disturbed is a false verdict, and one that is never

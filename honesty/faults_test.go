@@ -201,7 +201,7 @@ func (f fault) wrong(code int, o outcome) (out []string) {
 	return out
 }
 
-// absent fails where the same plan is flagged without the fault. Others on the
+// absent fails if the same plan is flagged without the fault. Others on the
 // machine are a fault too: what they cause is measured again.
 func (f fault) absent(t *testing.T, client string) {
 	for range *roundsFlag {

@@ -169,7 +169,7 @@ func (o outcome) text(column string) string {
 	return s
 }
 
-// number is a column; NaN-like -1 where it is null, which none of those asked
+// number is a column; NaN-like -1 if it is null, which none of those asked
 // for ever is.
 func (o outcome) number(column string) float64 {
 	if v, ok := o.Row[column].(float64); ok {

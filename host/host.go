@@ -42,10 +42,10 @@ type Host interface {
 	Dial(ctx context.Context, network, addr string) (net.Conn, error)
 	// Exec runs argv where the role runs and returns its stdout, at most [MaxOutput]:
 	// ErrTooLong comes beside that much of a longer one. The context bounds the
-	// command's life. ErrNotSupported where there is no such place.
+	// command's life. ErrNotSupported if there is no such place.
 	Exec(ctx context.Context, argv ...string) ([]byte, error)
 	// Logs opens the role's log (stdout and stderr in order) from its start.
-	// ErrNotSupported where there is none.
+	// ErrNotSupported if there is none.
 	Logs(ctx context.Context) (io.ReadCloser, error)
 	// Path is how requests reach the role.
 	Path() Path
@@ -55,7 +55,7 @@ type Host interface {
 // found by type assertion.
 type Porter interface {
 	// Addr is host:port of the port of that name, as seen from the role; ""
-	// where it has none.
+	// if it has none.
 	Addr(port string) string
 }
 

@@ -42,7 +42,7 @@ func (d Durations) N() int64 {
 	return d.h.TotalCount()
 }
 
-// Quantile is the value at p, 0 to 1, to three digits; 0 where there is none.
+// Quantile is the value at p, 0 to 1, to three digits; 0 if there is none.
 func (d Durations) Quantile(p float64) time.Duration {
 	if d.h == nil {
 		return 0
@@ -50,5 +50,5 @@ func (d Durations) Quantile(p float64) time.Duration {
 	return time.Duration(d.h.ValueAtQuantile(100 * p))
 }
 
-// Max is the largest, to three digits; 0 where there is none.
+// Max is the largest, to three digits; 0 if there is none.
 func (d Durations) Max() time.Duration { return d.Quantile(1) }

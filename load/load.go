@@ -53,7 +53,7 @@ type Prompt struct {
 	// Turns are user and assistant messages by turns, the user's first and last.
 	Turns []string
 	// Target is the number of input tokens that the prompt was made for;
-	// result.Unknown where nobody said.
+	// result.Unknown if nobody said.
 	Target int
 }
 
@@ -125,7 +125,7 @@ type Health struct {
 	CPU    float64       // share of the CPUs it may use, 0 to 1
 	MaxGap time.Duration // longest time by which its own 50 ms ticker was late: a stopped or starved process
 	// Loop is the largest share of the time in which an event loop was busy, 0
-	// to 1; 0 where there is none.
+	// to 1; 0 if there is none.
 	Loop float64
 
 	// Chunks counts the events with a choice that were received, Reads the reads
@@ -134,12 +134,12 @@ type Health struct {
 	Chunks, Reads, Coalesced int
 	// Lag is how long after the kernel's stamp of its last segment a read
 	// returned: the error that a client without kernel stamps would make. Empty
-	// where there are no such stamps.
+	// if there are no such stamps.
 	Lag Durations
 	// StampError bounds by how much a coalesced chunk's time may be too late.
 	StampError time.Duration
 	// RTT is the round trip of the connections in use, as TCP estimates it,
-	// before and during the load. Empty where it cannot be asked for.
+	// before and during the load. Empty if it cannot be asked for.
 	RTT Durations
 
 	// ColdDials counts the connections that a request had to wait for because
@@ -160,7 +160,7 @@ type ClockStep struct {
 }
 
 // StampKind names how so many answers were stamped: [result.StampKernel],
-// [result.StampUser], "mixed", or "" where there were none.
+// [result.StampUser], "mixed", or "" if there were none.
 func StampKind(kernel, user int) string {
 	switch {
 	case kernel == 0 && user == 0:

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// reportEvery is how often a driver tells of its progress.
+// reportEvery is how often a driver reports its progress.
 const reportEvery = 250 * time.Millisecond
 
 // A Meter counts what a driver has done, for its [Options.Progress]. It may be

@@ -11,7 +11,7 @@ const spin = 150 * time.Microsecond
 
 // A Timer keeps the schedule of an open loop. The runtime's own timers wake up
 // about a millisecond late, because its poller counts in milliseconds; a Timer
-// sleeps on one of the kernel where there is one, and spins for the last 150
+// sleeps on one of the kernel if there is one, and spins for the last 150
 // microseconds, so that it is late by a few where a CPU is free. It blocks no
 // thread while it sleeps.
 //

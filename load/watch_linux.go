@@ -8,7 +8,7 @@ import (
 
 // asleep is how long the machine has been suspended since it booted: the
 // monotonic clock stands still meanwhile, the one of the boot does not. ok is
-// false where they cannot be read together.
+// false if they cannot be read together.
 func asleep() (d time.Duration, ok bool) {
 	best := time.Duration(-1)
 	for range 3 {

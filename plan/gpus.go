@@ -46,7 +46,7 @@ type GPUCounted struct {
 
 // CountGPUs counts what the arguments of a server say, times the replicas, summed
 // over its roles. declared is the plan's gpu_count, 0 for none: it fills in what
-// the arguments do not say. known is false where only the plan can say how many
+// the arguments do not say. known is false if only the plan can say how many
 // there are, as of a server that runs already.
 func (s Server) CountGPUs(profile *engine.Profile, backend PluginDoc, declared int) (out GPUCounted, known bool) {
 	if profile == nil || len(profile.Roles) == 0 || backend.Given {

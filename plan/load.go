@@ -9,7 +9,7 @@ import (
 // Load is what is sent in one trial. Every field that is an axis of the
 // matrix is filled in from the cell.
 type Load struct {
-	// Client is "" where the plan leaves the choice to sweep, as auto does.
+	// Client is "" if the plan leaves the choice to sweep, as auto does.
 	Client string `yaml:"client,omitempty" doc:"Which client sends: the fast one of plain HTTP/1.1, the one of Go's net/http, or whichever suits the server. The flag --client takes its place." default:"auto" enum:"auto,std,fast"`
 
 	Concurrency int     `yaml:"concurrency,omitempty" doc:"Closed loop: requests in flight at once. Exactly one of concurrency, request_rate, stages and trace is given." min:"1" max:"65536" unit:"requests"`
@@ -20,7 +20,7 @@ type Load struct {
 	Burstiness  float64 `yaml:"burstiness,omitempty" doc:"Shape of gamma arrivals: 1 is Poisson, below 1 is burstier." default:"1" gt:"0" max:"1000"`
 	MaxInFlight int     `yaml:"max_in_flight,omitempty" doc:"Open loop: most requests in flight; one that would pass it waits, and its lateness is measured." default:"the driver's own limit" min:"1" max:"65536" unit:"requests"`
 
-	// Start is "" where the workers begin one after the other.
+	// Start is "" if the workers begin one after the other.
 	Start string `yaml:"start,omitempty" doc:"Closed loop: whether its workers begin one after the other, evenly spread over the time that a request of the warm-up took, or all at once." default:"staggered" enum:"staggered,together"`
 
 	Requests          int           `yaml:"requests,omitempty" doc:"Requests of one trial once it is at work. The first of each of a closed loop's workers, and what is due in the ramp of an open loop, come on top. With duration, whichever is reached first ends it." min:"1" max:"5000000" unit:"requests"`
@@ -106,7 +106,7 @@ type Stop struct {
 
 // Warmup is what is sent before a trial is measured, with prompts of its own.
 type Warmup struct {
-	// Requests is nil where the plan leaves their number to sweep, see
+	// Requests is nil if the plan leaves their number to sweep, see
 	// [Load.WarmupRequests].
 	Requests *int          `yaml:"requests,omitempty" doc:"Requests before each trial, with prompts of their own; 0 is none. Where duration stands alone, as many as its time takes." default:"2 for each of the concurrency; in an open loop 2 for each that is expected in flight, at least 2" min:"0" max:"1000000" unit:"requests"`
 	Duration time.Duration `yaml:"duration,omitempty" doc:"Time after which no more of them are sent." default:"none" unit:"s" example:"10s"`
@@ -117,7 +117,7 @@ type Sampling struct {
 	Temperature *float64 `yaml:"temperature,omitempty" doc:"Sampling temperature; 0 is greedy." default:"the server's" min:"0" max:"100"`
 	TopP        *float64 `yaml:"top_p,omitempty" doc:"Probability mass to sample from." default:"the server's" gt:"0" max:"1" unit:"ratio"`
 	Seed        *uint64  `yaml:"seed,omitempty" doc:"Seed sent with every request." default:"none" min:"0"`
-	IgnoreEOS   *bool    `yaml:"ignore_eos,omitempty" doc:"Generate up to max_tokens whatever the model says. The same as output: exact, for those who look for it here." default:"true where output is exact"`
+	IgnoreEOS   *bool    `yaml:"ignore_eos,omitempty" doc:"Generate up to max_tokens whatever the model says. The same as output: exact, for those who look for it here." default:"true if output is exact"`
 	Stop        []string `yaml:"stop,omitempty" doc:"Texts that end the output." default:"none" blank:"allowed"`
 }
 

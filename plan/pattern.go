@@ -14,7 +14,7 @@ type Pattern struct {
 	Ends  bool   // the schedule has an end, which ends the trial
 	given func(Load) bool
 	// length is how long the schedule is and rate the highest of its rates, in
-	// requests per second; nil where the plan alone does not say it.
+	// requests per second; nil if the plan alone does not say it.
 	length func(Load) time.Duration
 	rate   func(Load) float64
 }
@@ -61,7 +61,7 @@ func (l Load) pattern() Pattern {
 func (l Load) Open() bool { return l.pattern().Open }
 
 // Sends is how long one trial sends, 0 if it ends by its requests alone. known is
-// false where that is in a file which a look at the plan does not read.
+// false if that is in a file which a look at the plan does not read.
 func (l Load) Sends() (d time.Duration, known bool) {
 	p := l.pattern()
 	d, known = l.Duration, !p.Ends || p.length != nil
@@ -71,7 +71,7 @@ func (l Load) Sends() (d time.Duration, known bool) {
 	return d, known
 }
 
-// PeakRate is the highest rate of an open loop in requests per second, 0 where the
+// PeakRate is the highest rate of an open loop in requests per second, 0 if the
 // plan does not say it.
 func (l Load) PeakRate() float64 {
 	if p := l.pattern(); p.rate != nil {
@@ -81,7 +81,7 @@ func (l Load) PeakRate() float64 {
 }
 
 // Total is how many requests one trial sends, the first of each of a closed loop's
-// workers among them; 0 where they are not counted. What is due in the ramp of an
+// workers among them; 0 if they are not counted. What is due in the ramp of an
 // open loop comes on top: at most as many again, once the warm-up has told how
 // long that is.
 func (l Load) Total() int {
@@ -91,7 +91,7 @@ func (l Load) Total() int {
 	return l.Requests + l.Concurrency
 }
 
-// WarmupRequests is how many requests are sent before a trial, 0 where that is as
+// WarmupRequests is how many requests are sent before a trial, 0 if that is as
 // many as the time of the warm-up takes. Where the plan does not say it they are
 // two for each worker, so that the server gets its whole batch; an open loop has
 // no workers, and begins with two.

@@ -25,7 +25,7 @@ type Plan struct {
 	Load        Load     `yaml:"load" doc:"What is sent in one trial. A key that is an axis of the matrix is left out here."`
 
 	SLO []SLO `yaml:"slo,omitempty" doc:"Objectives by name: an expression over the columns of the cells table, or a mapping of expr and severity. Latencies and rates are of the plateau, with failed requests as infinite; p95_ttft_ms_whole and its like are of the whole trial." default:"none"`
-	// Confidence is 0 where the plan does not say it.
+	// Confidence is 0 if the plan does not say it.
 	Confidence float64         `yaml:"confidence,omitempty" doc:"How sure the verdict on an objective is, where it is over a percentile, an error rate, a mean or a rate; shared over what the objective joins by and." default:"0.95" gt:"0.5" lt:"1" unit:"ratio" example:"99%"`
 	Goodput    *Goodput        `yaml:"goodput,omitempty" doc:"Bounds within which a request counts as good, for goodput_req_s." default:"none"`
 	Validity   validity.Bounds `yaml:"validity,omitempty" doc:"Bounds beyond which a trial is INVALID."`
@@ -60,7 +60,7 @@ type Plugin struct {
 	// and with positions in its errors: the decode of the plug-in's Factory.
 	Decode func(any) error
 
-	// Keys are as written, references unexpanded; nil where there are none. Place is
+	// Keys are as written, references unexpanded; nil if there are none. Place is
 	// where Kind stands in the file, nil for a default.
 	Keys  any          `yaml:"-"`
 	Place *syntax.Node `yaml:"-"`

@@ -80,7 +80,7 @@ func (p *Plan) Secrets() []secret.String {
 }
 
 // EngineTexts are the engine profiles that came with the plan, for a resume. Nil
-// where there are none.
+// if there are none.
 func (p *Plan) EngineTexts() []EngineFile { return p.rest.EngineTexts }
 
 const defaultReady = 10 * time.Minute

@@ -38,7 +38,7 @@ type Prediction struct {
 	KVTokens int64  // of a server that starts
 }
 
-// Start predicts a start. known is false where nothing can be said.
+// Start predicts a start. known is false if nothing can be said.
 func Start(s Server) (p Prediction, known bool) {
 	profile, ok := engine.Lookup(s.Engine)
 	if !ok || profile.MemoryLike == "" {

@@ -108,7 +108,7 @@ func TestCoalesced(t *testing.T) {
 }
 
 // What the engine counts and what its answers say must not differ by more than
-// the tokens of a step, where nothing was made in vain.
+// the tokens of a step, if nothing was made in vain.
 func TestFindings_output(t *testing.T) {
 	for name, tt := range map[string]struct {
 		told, made any

@@ -30,7 +30,7 @@ var courses = []struct{ series, name, unit string }{
 
 // Course draws how a trial went from its first send to its last byte: one line
 // for each figure, each from 0 to its largest value, which stands behind it. It
-// is empty where nothing was stored, and for trials of less than three slices,
+// is empty if nothing was stored, and for trials of less than three slices,
 // of which there is nothing to see. The error is that of reading its samples.
 func (r *Run) Course(t compare.Trial) ([]string, error) {
 	if t.Outcome == nil {
@@ -98,7 +98,7 @@ func course(samples []result.Sample) []string {
 	return lines
 }
 
-// sparkline draws values from 0 to most; a blank is where there is none.
+// sparkline draws values from 0 to most; a blank stands for no value.
 func sparkline(values []float64, n []int, most float64) string {
 	bars := []rune("▁▂▃▄▅▆▇█")
 	var b strings.Builder

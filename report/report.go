@@ -38,7 +38,7 @@ type Run struct {
 	// that are owed. Open does not look; its caller may know.
 	Running bool
 	// Calibration is what was found out about the measuring client, in lines for
-	// the summary; nil where nobody looked.
+	// the summary; nil if nobody looked.
 	Calibration []string
 }
 

@@ -63,7 +63,7 @@ func Columns(x Extra) []Column {
 	after := slices.Concat(load(), latency(), steady(), probe(), server(), gpu(), cost(), client(), roles(x.Roles))
 	objectives := make([]Column, 0, len(x.SLOs))
 	for _, name := range x.SLOs {
-		objectives = append(objectives, nullable(col.OfSLO(name), String, "", "What the objective "+name+" comes to in this trial: pass, fail or undecided (too few requests to tell); null where it could not be checked."))
+		objectives = append(objectives, nullable(col.OfSLO(name), String, "", "What the objective "+name+" comes to in this trial: pass, fail or undecided (too few requests to tell); null if it could not be checked."))
 	}
 	known := make(map[string]bool)
 	for _, c := range slices.Concat(before, outcome(), objectives, after) {

@@ -21,7 +21,7 @@ type SLOResult struct {
 	Name     string `json:"name"`
 	Expr     string `json:"expr"`
 	Severity string `json:"severity"` // fail or warn
-	// Verdict is pass, fail or undecided; "" where Error says why there is none.
+	// Verdict is pass, fail or undecided; "" if Error says why there is none.
 	Verdict string `json:"verdict,omitempty"`
 	// Error says why the check could not be made (a column was not measured).
 	Error string `json:"error,omitempty"`
@@ -54,7 +54,7 @@ type SLOPart struct {
 	Column string   `json:"column,omitempty"`
 	Op     string   `json:"op,omitempty"`
 	Limit  float64  `json:"limit,omitempty"`
-	Figure *float64 `json:"figure,omitempty"` // the column's value; nil where it is infinite
+	Figure *float64 `json:"figure,omitempty"` // the column's value; nil if it is infinite
 	// Confidence is that of each bound.
 	Confidence float64 `json:"confidence,omitempty"`
 
@@ -78,7 +78,7 @@ type SLOPart struct {
 	Low  float64 `json:"low,omitempty"`
 	High float64 `json:"high,omitempty"`
 	// MoreRequests or MoreSeconds is about how much more would decide an undecided
-	// part, if it goes on as it did; 0 where no number would.
+	// part, if it goes on as it did; 0 if no number would.
 	MoreRequests int     `json:"more_requests,omitempty"`
 	MoreSeconds  float64 `json:"more_seconds,omitempty"`
 }

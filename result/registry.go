@@ -54,7 +54,7 @@ func identity() []Column {
 		required("spec_digest", String, "", "Hash of everything else in the plan that could change the measurement: how, and what is measured."),
 		required("method", Int, "", "Number of the way in which the figures were made: rows of different methods cannot be compared. The plain latencies and rates of method 1 were of the whole trial, and latencies without its failures; they have the suffix _whole today."),
 		required("conditions_digest", String, "", "Hash of how it was measured: load, prompts, seeds, client, collectors and the deadline of a request. Rows with the same cell_id and conditions_digest are measurements of one thing."),
-		nullable("subject_digest", String, "", "Hash of what was measured: the engine with its image, fixed arguments and environment, the backend, and the image digest, engine version and model revision that were seen; null where no server became ready."),
+		nullable("subject_digest", String, "", "Hash of what was measured: the engine with its image, fixed arguments and environment, the backend, and the image digest, engine version and model revision that were seen; null if no server became ready."),
 		required("trial", Int, "", "Which of the plan's repeats this is, from 1."),
 		required("attempt", Int, "", "Which try at the trial this is, from 1."),
 		nullable("started_at", Timestamp, "", "When the trial began, by the wall clock."),
@@ -88,13 +88,13 @@ func loadAxes() []Column {
 func outcome() []Column {
 	return []Column{
 		required("status", String, "", "ok, failed, invalid or skipped."),
-		nullable("valid", Bool, "", "Whether the numbers of this row may be used; null where nothing was measured."),
+		nullable("valid", Bool, "", "Whether the numbers of this row may be used; null if nothing was measured."),
 		nullable("invalid_reasons", String, "", "Codes of why not, joined by commas."),
 		nullable("low_confidence", String, "", "Percentile columns that rest on too few requests, joined by commas; a name without a suffix stands for those with _completed and _whole too."),
 		nullable("findings", String, "", "Codes of what else a person should know, joined by commas."),
 		nullable("error_class", String, "", "Class of what made the trial fail."),
 		nullable("error", String, "", "What made the trial fail, in words."),
-		nullable("slo_pass", Bool, "", "Whether every objective of severity fail is met; null where there is none, or where none is missed and one is undecided or could not be checked."),
+		nullable("slo_pass", Bool, "", "Whether every objective of severity fail is met; null if there is none, or if none is missed and one is undecided or could not be checked."),
 	}
 }
 
@@ -113,27 +113,27 @@ func load() []Column {
 		nullable("error_rate", Float, "ratio", "failed / (completed + failed)."),
 		nullable("duration_s", Float, "s", "From the first send to the last byte."),
 		nullable("slot_paused_s", Float, "s", "Time that the slots of a closed loop waited because their last request had failed, summed over slots; think time is no part of it. Null in an open loop."),
-		nullable("input_tokens", Int, "tokens", "Prompt tokens of the completed requests, as the server counted them; null where it did not say for each, and if none was completed."),
-		nullable("output_tokens", Int, "tokens", "Completion tokens of the completed requests, as the server counted them, or of one token a chunk where it did not (finding tokens_assumed); null where neither is known for each, and if none was completed."),
+		nullable("input_tokens", Int, "tokens", "Prompt tokens of the completed requests, as the server counted them; null if it did not say for each, and if none was completed."),
+		nullable("output_tokens", Int, "tokens", "Completion tokens of the completed requests, as the server counted them, or of one token a chunk if it did not (finding tokens_assumed); null if neither is known for each, and if none was completed."),
 		nullable("request_throughput", Float, "requests/s", "Requests that were completed within the plateau / plateau_s."),
 		nullable("achieved_rate", Float, "requests/s", "Sends per second over the whole trial: (sends - 1) / the time from the first send to the last. In an open loop it stands beside request_rate."),
 		nullable("throughput_tok_s", Float, "tokens/s", "Output tokens of completed requests that arrived within the plateau / plateau_s."),
 		nullable("total_throughput_tok_s", Float, "tokens/s", "The output tokens of throughput_tok_s and the prompt tokens of the completed requests whose first token arrived within the plateau / plateau_s."),
-		nullable("goodput_req_s", Float, "requests/s", "Requests that were completed within the plateau and within every bound of the plan's goodput / plateau_s; null where the plan has none."),
+		nullable("goodput_req_s", Float, "requests/s", "Requests that were completed within the plateau and within every bound of the plan's goodput / plateau_s; null if the plan has none."),
 		nullable("request_throughput"+col.WholeSuffix, Float, "requests/s", "completed / duration_s."),
 		nullable("throughput_tok_s"+col.WholeSuffix, Float, "tokens/s", "output_tokens / duration_s."),
 		nullable("total_throughput_tok_s"+col.WholeSuffix, Float, "tokens/s", "(input_tokens + output_tokens) / duration_s."),
-		nullable("goodput_req_s"+col.WholeSuffix, Float, "requests/s", "Completed requests within every bound of the plan's goodput / duration_s; null where the plan has none."),
-		nullable("mean_prompt_tokens", Float, "tokens", "Mean of the prompt lengths of the completed requests, as the server counted them; null, as are the next seven, where it did not count every one."),
+		nullable("goodput_req_s"+col.WholeSuffix, Float, "requests/s", "Completed requests within every bound of the plan's goodput / duration_s; null if the plan has none."),
+		nullable("mean_prompt_tokens", Float, "tokens", "Mean of the prompt lengths of the completed requests, as the server counted them; null, as are the next seven, if it did not count every one."),
 		nullable("std_prompt_tokens", Float, "tokens", "Standard deviation (/ n) of the prompt lengths of the completed requests."),
 		nullable("min_prompt_tokens", Float, "tokens", "Shortest prompt of the completed requests."),
 		nullable("p50_prompt_tokens", Float, "tokens", "Median of the prompt lengths of the completed requests."),
 		nullable("p95_prompt_tokens", Float, "tokens", "95th percentile of the prompt lengths of the completed requests."),
 		nullable("max_prompt_tokens", Float, "tokens", "Longest prompt of the completed requests."),
-		nullable("prompt_length_error", Float, "ratio", "Mean of |achieved - target| / target over the completed requests whose prompt was made for a length; null where none was."),
-		nullable("cached_tokens", Int, "tokens", "Prompt tokens of the completed requests that the server had in its prefix cache; null where it did not say for each."),
-		nullable("output_length_error", Float, "ratio", "Share of the completed requests whose output, as the server counted it, has another length than max_tokens; null where it did not count every one."),
-		nullable("extra_requests", Int, "requests", "Requests that sweep sent to the deployment's servers beyond the measured ones and the probes since the row before: readiness, counting of tokens, cache resets, warm-up, looks at metrics, and attempts that were discarded; null where nothing was run."),
+		nullable("prompt_length_error", Float, "ratio", "Mean of |achieved - target| / target over the completed requests whose prompt was made for a length; null if none was."),
+		nullable("cached_tokens", Int, "tokens", "Prompt tokens of the completed requests that the server had in its prefix cache; null if it did not say for each."),
+		nullable("output_length_error", Float, "ratio", "Share of the completed requests whose output, as the server counted it, has another length than max_tokens; null if it did not count every one."),
+		nullable("extra_requests", Int, "requests", "Requests that sweep sent to the deployment's servers beyond the measured ones and the probes since the row before: readiness, counting of tokens, cache resets, warm-up, looks at metrics, and attempts that were discarded; null if nothing was run."),
 		nullable("extra_completions", Int, "requests", "Those of the extra_requests that asked the model for tokens."),
 	}
 }
@@ -176,9 +176,9 @@ var statistics = [...]struct{ name, doc string }{
 // steady is what a trial's ramp, plateau and tail are, and how steady it was.
 func steady() []Column {
 	cols := []Column{
-		nullable("expected_ramp_s", Float, "s", "What the warm-up let expect of the ramp: the time over which the slots of a closed loop began one after the other, the median e2e of the warm-up and think_time; in an open loop the warm-up's p95 e2e. Null where the slots began together."),
+		nullable("expected_ramp_s", Float, "s", "What the warm-up let expect of the ramp: the time over which the slots of a closed loop began one after the other, the median e2e of the warm-up and think_time; in an open loop the warm-up's p95 e2e. Null if the slots began together."),
 		nullable("ramp_s", Float, "s", "From the first send to the beginning of the plateau."),
-		nullable("plateau_s", Float, "s", "Length of the plateau: of the requests that are not their slot's first, from the first to the last moment with the target at work; in an open loop from the p95 e2e after the first send to the last send. Null where there was none, as are all figures of it."),
+		nullable("plateau_s", Float, "s", "Length of the plateau: of the requests that are not their slot's first, from the first to the last moment with the target at work; in an open loop from the p95 e2e after the first send to the last send. Null if there was none, as are all figures of it."),
 		nullable("tail_s", Float, "s", "From the end of the plateau to the last byte."),
 		nullable("mean_in_flight", Float, "requests", "Mean over the plateau of the requests in flight."),
 		nullable("plateau_requests", Int, "requests", "Requests sent on the plateau that its figures are of: completed, or counted as infinite."),
@@ -187,9 +187,9 @@ func steady() []Column {
 	for _, d := range []struct{ name, doc string }{
 		{"ttft", "the time to first token"}, {"tpot", "the time per output token"}, {"throughput", "the output tokens per second"},
 	} {
-		cols = append(cols, nullable(d.name+"_drift", Float, "ratio", "Relative change of "+d.doc+" over the plateau: the median of the last quarter of its slices / that of the first - 1; null where there are too few."))
+		cols = append(cols, nullable(d.name+"_drift", Float, "ratio", "Relative change of "+d.doc+" over the plateau: the median of the last quarter of its slices / that of the first - 1; null if there are too few."))
 	}
-	return append(cols, nullable("ended_by", String, "", "What ended the load: requests, duration, precision (the mean is known as well as asked), error_rate, saturated, refused (every answer is an error that comes at once) or records (no more can be kept); null where it did not end."))
+	return append(cols, nullable("ended_by", String, "", "What ended the load: requests, duration, precision (the mean is known as well as asked), error_rate, saturated, refused (every answer is an error that comes at once) or records (no more can be kept); null if it did not end."))
 }
 
 // probe are the figures of the low-rate stream beside the load.
@@ -228,8 +228,8 @@ func latency() []Column {
 		for _, s := range statistics[3:7] {
 			name := col.Latency(s.name, name)
 			intervals = append(intervals,
-				nullable(name+col.LowSuffix, Float, "ms", "Lower end of the 95 % interval of "+name+", as if requests were independent of each other; null where they are too few for one."),
-				nullable(name+col.HighSuffix, Float, "ms", "Upper end of the 95 % interval of "+name+"; null where it is infinite, too."),
+				nullable(name+col.LowSuffix, Float, "ms", "Lower end of the 95 % interval of "+name+", as if requests were independent of each other; null if they are too few for one."),
+				nullable(name+col.HighSuffix, Float, "ms", "Upper end of the 95 % interval of "+name+"; null if it is infinite, too."),
 			)
 		}
 	}
@@ -303,7 +303,7 @@ func server() []Column {
 		nullable("kv_transfer_bytes", Int, "bytes", "KV cache that was moved from prefill to decode during the trial."),
 		nullable("server_request_bytes", Int, "bytes", "Bodies of requests that the engine counted during the trial."),
 		nullable("server_response_bytes", Int, "bytes", "Bodies of responses that the engine counted during the trial."),
-		nullable("active_endpoints", Int, "endpoints", "Endpoints that Dynamo's workers had open on NATS at the end of the trial; null where it is not used."),
+		nullable("active_endpoints", Int, "endpoints", "Endpoints that Dynamo's workers had open on NATS at the end of the trial; null if it is not used."),
 		nullable("transport_up", Bool, "", "Whether the message transport between the roles was connected at every look."),
 		nullable("transport_errors", Int, "", "Errors of the message transport between the roles during the trial."),
 		nullable("engine_uptime_s", Float, "s", "How long the engine's processes had been up at the end of the trial; the youngest of them."),
@@ -360,7 +360,7 @@ func client() []Column {
 	return []Column{
 		nullable("client", String, "", "Which client sent the load: std (net/http) or fast (its own event loops)."),
 		nullable("client_cpu", Float, "ratio", "Share of the CPUs it may use, by affinity and cgroup limit, that the client used, 0 to 1."),
-		nullable("client_loop", Float, "ratio", "Largest share of its time in which an event loop of the client was busy, 0 to 1; null where it has none."),
+		nullable("client_loop", Float, "ratio", "Largest share of its time in which an event loop of the client was busy, 0 to 1; null if it has none."),
 		nullable("p50_client_lag_ms", Float, "ms", "Median of how long after the kernel's stamp a read returned: what stamps of the client's own would be off by. Null, as are the next two, without kernel stamps."),
 		nullable("p99_client_lag_ms", Float, "ms", "99th percentile of the time from the kernel's stamp to the read."),
 		nullable("max_client_lag_ms", Float, "ms", "Longest time from the kernel's stamp to the read."),

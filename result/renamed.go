@@ -224,7 +224,7 @@ func (o *Outcome) Modern() {
 }
 
 // Modern brings the columns of a run up to date that was made by a method: their
-// names, the column method, and tiers where there were none.
+// names, the column method, and tiers if there were none.
 func Modern(cols []Column, method int) []Column {
 	if MethodOf(method) > 1 {
 		return cols

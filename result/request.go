@@ -71,18 +71,18 @@ type Request struct {
 	CompletionTokens int
 	TokenSource      string // "usage", "chunks" (one token a chunk assumed) or ""
 	MaxTokens        int    // what was asked for
-	TargetTokens     int    // what the prompt was made for; Unknown where nobody said
+	TargetTokens     int    // what the prompt was made for; Unknown if nobody said
 
 	// ChunkUS holds the receive times of all events with a choice, in whole
 	// microseconds: the first counted from Sent, each other from the one
 	// before. They are differences of floor(t/1us), so that sums are exact.
-	// Empty where the answer was not streamed.
+	// Empty if the answer was not streamed.
 	ChunkUS []int32
 	// FirstTokenChunk is the index in ChunkUS of the first token, or -1.
 	// TTFT from the send is the sum of ChunkUS up to and with it.
 	FirstTokenChunk int
 	// ChunkTokens holds the tokens of each event: 0 for a role-only or empty
-	// one, Unknown where the server does not say. Nil where no event's is known.
+	// one, Unknown where the server does not say. Nil if no event's is known.
 	ChunkTokens []int32
 
 	// Stamp is how this answer's times were taken: StampKernel or StampUser.
@@ -108,7 +108,7 @@ type Request struct {
 	RetryAfter time.Duration
 
 	FinishReason string
-	HTTPStatus   int // 0 where there was no answer
+	HTTPStatus   int // 0 if there was no answer
 	Status       Status
 	// Chosen says that the plan chose the request to be given up after a time, and
 	// Planned that this Cancelled one was: others end before.

@@ -51,7 +51,7 @@ func (r Row) Number(name string) (float64, bool) {
 	return 0, false
 }
 
-// Float is the value of a column of numbers; 0 where it has none.
+// Float is the value of a column of numbers; 0 if it has none.
 func (r Row) Float(name string) float64 {
 	if v, ok := r.Number(name); ok {
 		return v
@@ -62,7 +62,7 @@ func (r Row) Float(name string) float64 {
 // Conform makes r a row of exactly these columns: what is missing becomes nil,
 // and so do floats that are no number; ints take the width that the column
 // has, times UTC and microseconds. The error names every value that a column
-// cannot hold, every null where none may be, and every name that is no column.
+// cannot hold, every null if none may be, and every name that is no column.
 func (r Row) Conform(cols []Column) (Row, error) {
 	out := make(Row, len(cols))
 	var errs []error

@@ -42,5 +42,5 @@ type Sample struct {
 	Name    string // as the source names it
 	Labels  string // canonical: k="v" pairs sorted by key, joined by commas; "" for none
 	Value   float64
-	Unit    string // "" where the source states none
+	Unit    string // "" if the source states none
 }

@@ -53,7 +53,7 @@ func child(role, spec, dir string) *exec.Cmd {
 	return cmd
 }
 
-// playScenario runs the scenario and tells of each trial that was acknowledged.
+// playScenario runs the scenario and reports each trial that was acknowledged.
 func playScenario(dir string) error {
 	fx, err := effect.New(os.Getenv("SWEEP_FAULT"))
 	if err != nil {

@@ -64,9 +64,9 @@ type Owed struct {
 	State      backends.State
 	Name       string
 	At         map[string]string
-	Expires    time.Time // zero where it has none
+	Expires    time.Time // zero if it has none
 	USDPerHour float64
-	Ref        *backends.Ref // nil where only the intent is known
+	Ref        *backends.Ref // nil if only the intent is known
 	Since      time.Time     // of the intent
 	Changed    time.Time     // of the last transition
 }

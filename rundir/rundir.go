@@ -211,7 +211,7 @@ func Create(fx *effect.Effects, dir string, m Manifest, plan, resolved []byte) (
 // discards the ones that were not finished, and reports committed trials whose
 // files no longer match (State.Broken). ErrLocked (with pid, host and
 // start of the holder) where another process has it; ErrDamaged where the
-// journal is broken in its middle; ErrNoRun where nothing was begun.
+// journal is broken in its middle; ErrNoRun if nothing was begun.
 func Open(fx *effect.Effects, dir string) (_ *Dir, _ *State, err error) {
 	// Look before locking: a lock file must not appear in a folder that is no run.
 	if _, err := os.Stat(filepath.Join(dir, layout.Journal)); err != nil {

@@ -192,7 +192,7 @@ func (d *Servers) startLater(ctx context.Context, full *budget.NoRoom) (*Server,
 // atOnce ends a server as soon as the run is ended, beside whatever is being
 // done with it: what costs money is given back first and together with all
 // others, because whoever ends a run may not wait for long. The returned
-// function takes that back; it is false where it is too late, and then it has
+// function takes that back; it is false if it is too late, and then it has
 // waited for the end.
 func (d *Servers) atOnce(ctx context.Context, release func(context.Context)) (calm func() bool) {
 	ended := make(chan struct{})
@@ -242,7 +242,7 @@ func (d *Servers) withheld(class string) string {
 	return fmt.Sprintf("%s is set here and was not passed to the server: the plan does not name it (engines.%s.env: {%s: ${%s}})", token, server.Engine, token, token)
 }
 
-// launchFailed tells of a server that did not start.
+// launchFailed reports a server that did not start.
 func (d *Servers) launchFailed(n int, f *Failure) *Failure {
 	f.Start = true
 	f.Text = d.config.Mask.Text(f.Text)

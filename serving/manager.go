@@ -67,7 +67,7 @@ type Dir interface {
 	Ledger() backends.Ledger
 }
 
-// A Run is who is told of its servers.
+// A Run receives the events of its servers.
 type Run interface {
 	Emit(event.Event)
 	Record(context.Context, event.Event) error // Emit, and into the journal
@@ -83,17 +83,17 @@ type PodLedger interface {
 	Ledger(digest string, inner backends.Ledger) backends.Ledger
 	// Adopt takes over a kept pod that was launched with digest and still has
 	// life for that long, if there is one: from then on it is this run's. ok is
-	// false where there is none.
+	// false if there is none.
 	Adopt(digest string, life time.Duration) (o rundir.Owed, ok bool, err error)
 	// Holds says whether a pod that this run directory has kept is still its to
-	// give back: false where another run has taken it over, or it is gone.
+	// give back: false if another run has taken it over, or it is gone.
 	Holds(pod string) (bool, error)
 }
 
 // A Manager owns all servers of a run, and what of them is owed.
 type Manager struct {
 	config *Config
-	ledger backends.Ledger // of the run directory and, where there is one, the ledger of the machine
+	ledger backends.Ledger // of the run directory and, if there is one, the ledger of the machine
 	budget *budget.Budget
 
 	mu   sync.Mutex

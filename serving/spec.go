@@ -103,7 +103,7 @@ func (d *Servers) check() *ready.Check {
 
 // started is what a backend calls behind each role: it returns when a replica is
 // ready as its role's profile wants it, and has the time that a whole server has for
-// that. Nil where it is ready at once.
+// that. Nil if it is ready at once.
 func (d *Servers) started(role *engine.Role, logPath func(int) string) func(context.Context, host.Host, int) error {
 	if role == nil || role.Ready == (engine.RoleReady{}) {
 		return nil

@@ -61,7 +61,7 @@ type flags struct {
 }
 
 // usageError is a mistake on the command line, in the words of an engine other
-// than vLLM where there is one.
+// than vLLM if there is one.
 type usageError struct {
 	msg     string
 	dialect *dialect.Dialect

@@ -118,7 +118,7 @@ func (f *flags) failure(e *core.StartError) []string {
 	return f.dialect.Start.Fail(&dialect.Failure{StartError: e, Model: f.model, Share: f.util, Seqs: f.maxSeqs, Now: time.Now()})
 }
 
-// load starts the engine on paper and takes the time that it takes; nil where
+// load starts the engine on paper and takes the time that it takes; nil if
 // ctx ends it.
 func (f *flags) load(ctx context.Context, log *logger) (*core.Config, error) {
 	cfg, err := f.plan(log)

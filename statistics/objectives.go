@@ -88,7 +88,7 @@ func decide(requests []result.Request, limit time.Duration) string {
 // objectives asks how often an objective is decided wrongly.
 func objectives(l *Lab) Table {
 	t := Table{
-		What:    "p95_e2e_ms < limit for n requests: how often it passes and fails where the limit is the true p95, so that exactly 5 % are over it; passes at a limit of 1.5 times that, and fails at one of 0.7 times. What neither passes nor fails is undecided.",
+		What:    "p95_e2e_ms < limit for n requests: how often it passes and fails if the limit is the true p95, so that exactly 5 % are over it; passes at a limit of 1.5 times that, and fails at one of 0.7 times. What neither passes nor fails is undecided.",
 		Columns: []string{"pass at limit", "fail at limit", "pass at 1.5 x", "fail at 0.7 x"},
 	}
 	for _, load := range sampledLoads() {

@@ -96,7 +96,7 @@ func outliers(l *Lab) Table {
 // unstable asks which cells are called unstable.
 func unstable(l *Lab) Table {
 	t := Table{
-		What:    "How often a summary calls a cell unstable. Trials: n of them whose throughput scatters normally by a cv. Open loops: H100, Poisson, LN 0.5, 60 s at a share of what 128 slots get, where nothing is unstable.",
+		What:    "How often a summary calls a cell unstable. Trials: n of them whose throughput scatters normally by a cv. Open loops: H100, Poisson, LN 0.5, 60 s at a share of what 128 slots get, if nothing is unstable.",
 		Columns: []string{"unstable"},
 	}
 	judged := func(rows []result.Row) bool {

@@ -99,7 +99,7 @@ func (p *precision) add(q *result.Request) (half, mean float64, ok bool) {
 }
 
 // neighbours is the correlation of values with the ones before them, corrected for
-// its bias of -(1+3r)/n (Kendall, Biometrika 41, 1954); 0 where all are equal.
+// its bias of -(1+3r)/n (Kendall, Biometrika 41, 1954); 0 if all are equal.
 func neighbours(values []float64) float64 {
 	n, mean := float64(len(values)), 0.0
 	for _, v := range values {

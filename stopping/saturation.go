@@ -108,7 +108,7 @@ func (b *backlog) enter(at time.Duration) bool {
 }
 
 // settled are the looks after the load's, or the hold's, first moments: the first
-// requests to end have filled the server, and before that everything rises. nil where
+// requests to end have filled the server, and before that everything rises. nil if
 // they are too few.
 func (b *backlog) settled() []flight {
 	if b.took == 0 || len(b.looks) == 0 {

@@ -26,7 +26,7 @@ const (
 
 // Config is what may end a load before its cap. The zero value is nothing.
 type Config struct {
-	// Until is nil where no precision is asked for.
+	// Until is nil if no precision is asked for.
 	Until *Precision
 	// ErrorRate is the share of failed requests above which the load ends; 0:
 	// none.
@@ -44,7 +44,7 @@ type Config struct {
 	Holds []Hold
 }
 
-// A Hold is a time in which a load keeps its rate; To is 0 where it has no end.
+// A Hold is a time in which a load keeps its rate; To is 0 if it has no end.
 type Hold struct{ From, To time.Duration }
 
 // A Decision is why a load is to end.

@@ -366,9 +366,9 @@ func TestRule_precisionOfQueue(t *testing.T) {
 					wrong++
 				}
 			}
-			t.Logf("%s, %d servers: at 40 %% %d of %d ended by precision; at 1000 %% %d where nothing else may end it, and %d by saturation", metric, k, followed, runs, wrong, found)
+			t.Logf("%s, %d servers: at 40 %% %d of %d ended by precision; at 1000 %% %d if nothing else may end it, and %d by saturation", metric, k, followed, runs, wrong, found)
 			if float64(followed) < 0.9*runs || float64(wrong) > 0.05*runs || float64(found) < 0.9*runs {
-				t.Errorf("%s, %d servers: at 40 %% %d of %d ended by precision; at 1000 %% %d where nothing else may end it, and %d by saturation", metric, k, followed, runs, wrong, found)
+				t.Errorf("%s, %d servers: at 40 %% %d of %d ended by precision; at 1000 %% %d if nothing else may end it, and %d by saturation", metric, k, followed, runs, wrong, found)
 			}
 		}
 	}

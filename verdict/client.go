@@ -107,7 +107,7 @@ func clientLag(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 		how, short(lag), short(bound), e.spoiled())
 }
 
-// lag is how late the client was, and by what that is known; "" where by
+// lag is how late the client was, and by what that is known; "" if by
 // nothing.
 func (e *Evidence) lag() (time.Duration, string) {
 	if n := e.Health.Lag.N(); n > 0 {
@@ -133,7 +133,7 @@ func lagBound(e *Evidence, b validity.Bounds) time.Duration {
 
 func (e *Evidence) strictLag() time.Duration { return max(lagFloor, e.ofGap(lagShare)) }
 
-// ofGap is a share of the median gap between chunks; 0 where there are none.
+// ofGap is a share of the median gap between chunks; 0 if there are none.
 func (e *Evidence) ofGap(share float64) time.Duration {
 	ms, _ := e.Row.Number(col.P50ICLMs)
 	return time.Duration(share * ms * float64(time.Millisecond))
@@ -157,7 +157,7 @@ func (e *Evidence) spoiled() string {
 // the times are wrong by the client's fault, and the bound is the plan's. Where it
 // read soon, chunks came together because a server or a proxy
 // had held them back: then their times are right, and the bound is where the
-// gaps between chunks no longer tell of tokens.
+// gaps between chunks no longer show tokens.
 func coalesced(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	chunks, shared, worst := 0, 0, time.Duration(0)
 	var off, streamed time.Duration // sum of the shared chunks' bounds, and of all gaps

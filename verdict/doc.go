@@ -28,7 +28,7 @@ type Evidence struct {
 	Warmup      int  // requests that the plan warms up with
 	// Shared is the largest share of the prompts' tokens, the template's among
 	// them, that a prefix cache can know by what the load shares between prompts,
-	// 0 to 1; nil where that cannot be said.
+	// 0 to 1; nil if that cannot be said.
 	Shared *float64
 	// MayKnow: an earlier run may have left the prompts in the server's prefix
 	// cache, and nothing has emptied it.
@@ -40,7 +40,7 @@ type Evidence struct {
 	// Drifts are the trends over the plateau.
 	Drifts []Drift
 	// Ceiling is what the client carries by calibration, in chunks per second; 0
-	// where that is not known.
+	// if that is not known.
 	Ceiling float64
 	// Disturbed says why the calibration is of a machine that did other things
 	// meanwhile; no rule rests on it then. "" if it was quiet.

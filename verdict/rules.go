@@ -93,7 +93,7 @@ func errorRate(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 }
 
 // CommonError is the class and text of the error that most measured requests
-// failed with; "" where none did.
+// failed with; "" if none did.
 func CommonError(requests []result.Request) string {
 	count := map[string]int{}
 	for i := range requests {
@@ -194,7 +194,7 @@ func warmupMissing(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	if e.Warmup <= 0 {
 		return fine()
 	}
-	return found(finding.WarmupMissing, "none of the %d requests of the warm-up (%d sent) was completed: the measurement begins on a cold engine; mend their error, or say warmup: {requests: 0}",
+	return found(finding.WarmupMissing, "none of the %d requests of the warm-up (%d sent) was completed: the measurement begins on a cold engine; fix their error, or say warmup: {requests: 0}",
 		e.Warmup, sent)
 }
 

@@ -318,7 +318,7 @@ func TestJudge_not(t *testing.T) {
 		"a prefix that the plan shares":   func(e *Evidence) { e.cache(50); *e.Shared = 0.5 },
 		"prompts of no known length":      func(e *Evidence) { e.cache(50); *e.Shared = 0.5; e.measured()[0].TargetTokens = result.Unknown },
 		"a cache that nobody can explain": func(e *Evidence) { e.cache(90); e.Shared = nil },
-		"a cache that nobody tells of":    func(e *Evidence) { e.cache(result.Unknown) },
+		"a cache that is not reported":    func(e *Evidence) { e.cache(result.Unknown) },
 		"one late read of twenty": func(e *Evidence) {
 			e.Health.Lag = load.Durations{}
 			e.lags(19, time.Millisecond)

@@ -50,7 +50,7 @@ func CrashWith(crash func(*testing.T, backends.Deployment)) Option {
 }
 
 // Remote is for a backend whose servers run elsewhere: their hosts run nothing
-// but tools that tell of the GPU, and the processes that play them here may end
+// but tools that report on the GPU, and the processes that play them here may end
 // a moment after the provider has said so.
 func Remote() Option { return func(s *suite) { s.remote = true } }
 

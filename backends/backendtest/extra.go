@@ -14,7 +14,7 @@ import (
 const awkward = "it's \"quoted\" $HOME ${PATH} `id` $(id) \\n \\\\ %s {{.}}\n\ttab: ünï 漢字\n\n"
 
 // extra holds that what a role gets beside its command line is there before its
-// server starts, and that both are told of the same folder.
+// server starts, and that both get the path of the same folder.
 func (s *suite) extra(tt *testing.T) {
 	t := s.try(tt)
 	if simulates(t.Backend) {

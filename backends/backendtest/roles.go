@@ -104,7 +104,7 @@ func (s *suite) rolesFail(tt *testing.T) {
 	}
 }
 
-// A telling notes what replicas are told of each other.
+// A telling notes the addresses that replicas get of each other.
 type telling struct {
 	t         *trial
 	mu        sync.Mutex
@@ -207,7 +207,7 @@ func (o *telling) check(h host.Host, role string, n int) {
 	all := slices.Concat(peers["worker"], peers["frontend"])
 	slices.Sort(all)
 	if len(peers["worker"]) != 2 || len(peers["frontend"]) != 2 || len(slices.Compact(all)) != 4 {
-		o.t.Errorf("%s %d was told of %v, want two and two at addresses of their own", role, n, peers)
+		o.t.Errorf("%s %d got the addresses %v, want two and two at addresses of their own", role, n, peers)
 	}
 	if len(o.listening) != 2 {
 		o.t.Errorf("of the first role only %v were awaited", o.listening)

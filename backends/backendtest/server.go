@@ -19,7 +19,7 @@ import (
 const serverArg = "backendtest-server"
 
 // Main is the TestMain of a backend that starts local processes: the test
-// binary is also the guard and the server, and where there is a Maker, what [Killed]
+// binary is also the guard and the server, and if there is a Maker, what [Killed]
 // kills.
 func Main(m *testing.M, makers ...Maker) {
 	guard.Main()

@@ -316,11 +316,11 @@ func TestRoles(t *testing.T) {
 				told++
 			}
 			if ok && peer != strings.TrimPrefix(d.Host("worker", 0).URL(), "http://") {
-				t.Errorf("the front is told of %s, and the worker is at %s", peer, d.Host("worker", 0).URL())
+				t.Errorf("the front got %s, and the worker is at %s", peer, d.Host("worker", 0).URL())
 			}
 		}
 		if units := d.(backends.Rental).Terms().Ref.Units; len(units) != 3 || told == 0 {
-			t.Errorf("units %v, and %d processes are told of the worker", units, told)
+			t.Errorf("units %v, and %d processes know the worker", units, told)
 		}
 	})
 	t.Run("earlier", func(t *testing.T) {

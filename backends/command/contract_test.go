@@ -105,7 +105,7 @@ func get(t *testing.T, d backends.Deployment, role, path string) error {
 }
 
 // TestContract holds a provider's program against the contract of all backends:
-// the example, or $SWEEP_TEST_PROGRAM. Two roles that are both told of each other need
+// the example, or $SWEEP_TEST_PROGRAM. Two roles that each get the other's address need
 // addresses that are known before: $SWEEP_TEST_HOST.
 func TestContract(t *testing.T) {
 	t.Parallel()

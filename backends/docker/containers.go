@@ -91,7 +91,7 @@ func (p containers) Allocate(ctx context.Context, spec backends.Spec, pod backen
 }
 
 const (
-	// defaultPort is the engine's inside its container, where nobody else is.
+	// defaultPort is the engine's inside its container, if nobody else is.
 	defaultPort = 8000
 	// agentPort is the bootstrap's, and the first of a role's further ports.
 	agentPort = 8011
@@ -247,7 +247,7 @@ func (p containers) Find(ctx context.Context, pod string) ([]provision.Instance,
 		case !ok:
 			continue
 		}
-		grace, _ := time.ParseDuration(c.Labels[labelGrace]) // 0 where it is not known
+		grace, _ := time.ParseDuration(c.Labels[labelGrace]) // 0 if it is not known
 		found = append(found, provision.Instance{
 			ID: c.ID, Unit: strings.TrimPrefix(firstName(c), "/"), Pod: name.String(), Marks: marksOf(c.Labels), Status: string(c.State),
 			Running: c.State == container.StateRunning, GPU: c.Labels[labelGPU],

@@ -137,7 +137,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestCreate_unknown: where nobody can tell whether the container was made, the
+// TestCreate_unknown: if nobody can tell whether the container was made, the
 // ledger goes on owing it, and Terminate ends what shows up later.
 func TestCreate_unknown(t *testing.T) {
 	t.Parallel()

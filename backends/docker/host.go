@@ -29,7 +29,7 @@ type containerHost struct {
 	network reach
 	address string         // host:port of the engine, as seen from here
 	ports   map[string]int // further ones by name
-	log     string         // "" where there is none
+	log     string         // "" if there is none
 	user    string         // that commands run as; "" is the container's
 }
 
@@ -147,7 +147,7 @@ func (b *Backend) exec(ctx context.Context, id string, options client.ExecCreate
 
 // A reach is how the ports of a container are reached from here.
 type reach struct {
-	ip        netip.Addr // the container's own, where it can be reached; else invalid
+	ip        netip.Addr // the container's own, if it can be reached; else invalid
 	published map[uint16]netip.AddrPort
 }
 
@@ -200,7 +200,7 @@ func reachFrom(here []netip.Addr, c container.InspectResponse) reach {
 	return r
 }
 
-// port is the address of a port of the container, as seen from here; "" where
+// port is the address of a port of the container, as seen from here; "" if
 // it cannot be reached.
 func (r reach) port(n int) string {
 	switch p, ok := r.published[uint16(n)]; {

@@ -195,7 +195,7 @@ func TestInside_roles(t *testing.T) {
 		t.Errorf("%s: %q, %v", files, text, err)
 	}
 	if info, err := os.Stat(seen["worker 0"].Dir); err != nil || !info.IsDir() {
-		t.Errorf("the folder that others are told of: %v", err)
+		t.Errorf("the folder whose path others get: %v", err)
 	}
 
 	// It is a server of its own that has the port.

@@ -144,7 +144,7 @@ func (r *insideRemote) rest(ctx context.Context, offset int64, w io.Writer) {
 	}
 }
 
-// ended is how the replica has ended; nil where ctx has ended first.
+// ended is how the replica has ended; nil if ctx has ended first.
 func (r *insideRemote) ended(ctx context.Context) error {
 	var state container.State
 	if res, err := r.b.api.ExecInspect(ctx, r.exec, client.ExecInspectOptions{}); err == nil {

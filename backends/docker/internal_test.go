@@ -16,7 +16,7 @@ import (
 	"sweep.dev/sweep/backends"
 )
 
-// Files are refused where nothing in the container could write them, and where
+// Files are refused if nothing in the container could write them, and where
 // they are too much; a variable alone needs nobody.
 func TestCheck_extra(t *testing.T) {
 	of := func(e backends.Extra) func(*backends.Role) {

@@ -62,7 +62,7 @@ func (p containers) Attach(ctx context.Context, i provision.Instance, u *provisi
 func (r *remote) Host(int) host.Host { return r.host }
 func (r *remote) Close()             {}
 
-// Tell says which image it is, where nothing else has.
+// Tell says which image it is, if nothing else has.
 func (r *remote) Tell(t *backends.Terms) {
 	if t.ImageDigest == "" {
 		t.ImageDigest = r.digest

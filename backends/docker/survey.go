@@ -56,7 +56,7 @@ type survey struct {
 type insideProcess struct {
 	pid, parent, group, session int
 	start                       uint64 // with pid, one process for good
-	command                     string // "" where it was not asked
+	command                     string // "" if it was not asked
 	environ                     map[string]string
 	sockets                     []string // inodes
 	follows                     bool     // it, or who has started it, only reads the log for us
@@ -195,7 +195,7 @@ func (s survey) of(name string) []*insideProcess {
 	return out
 }
 
-// leader is the pid of the first process of a unit, its bootstrap; 0 where it has
+// leader is the pid of the first process of a unit, its bootstrap; 0 if it has
 // ended.
 func (s survey) leader(unit string) int {
 	for _, p := range leaders(s.of(unit)) {

@@ -180,7 +180,7 @@ func TestDial_onlyTheEndpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The same server by another name is another host.
+	// A second name of the same server is another host.
 	if c, err := b.host.Dial(t.Context(), "tcp", other.Listener.Addr().String()); err == nil {
 		c.Close()
 		t.Error("a key could go to another host")

@@ -18,7 +18,7 @@ type podHost struct {
 	r    *remote
 	url  string
 	path host.Path
-	log  string // "" where there is none
+	log  string // "" if there is none
 	// logged is closed with the log's first line, by first.
 	logged chan struct{}
 	first  sync.Once

@@ -47,7 +47,7 @@ func (b *Backend) Check(spec backends.Spec) error {
 	return b.Layer.Check(spec)
 }
 
-// imageOf is the image of a deployment's pod; "" where the plan has none.
+// imageOf is the image of a deployment's pod; "" if the plan has none.
 func imageOf(spec backends.Spec) string {
 	for _, role := range spec.Roles {
 		if role.Image != "" {

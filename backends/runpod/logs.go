@@ -41,7 +41,7 @@ func (b *Backend) systemLog(ctx context.Context, id string) (lines []string) {
 
 var digestLine = regexp.MustCompile(`Digest: (sha256:[0-9a-f]{64})`)
 
-// imageDigest finds which image a host has pulled; "" where it does not say.
+// imageDigest finds which image a host has pulled; "" if it does not say.
 func imageDigest(lines []string) string {
 	for _, line := range lines {
 		if m := digestLine.FindStringSubmatch(line); m != nil {

@@ -33,7 +33,7 @@ type remote struct {
 
 	watch    watch            // of await, and of Follow after it
 	hosts    []*podHost       // of the replicas; nil until the pod's ports are known
-	agent    *bootstrap.Agent // nil where there is none
+	agent    *bootstrap.Agent // nil if there is none
 	agentURL string
 
 	mu       sync.Mutex // guards what follows

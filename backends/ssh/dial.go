@@ -90,7 +90,7 @@ func (b *Backend) login(ctx context.Context) (*gossh.Client, error) {
 	return nil, err
 }
 
-// causeOf is the context's cause where it has one.
+// causeOf is the context's cause if it has one.
 func causeOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

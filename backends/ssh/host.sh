@@ -29,7 +29,7 @@ sw_in() {
 	[ -w . ] || sw_fail 90 "workdir $1 cannot be written to"
 }
 
-# sw_stat PID: sets state, session and start; fails where there is none. The
+# sw_stat PID: sets state, session and start; fails if there is none. The
 # command's name may hold anything, so fields count from behind it.
 sw_stat() {
 	sw_line=
@@ -109,7 +109,7 @@ sw_survey() {
 	return 0
 }
 
-# sw_free PORT...: fails where one is taken. A port that only has connections
+# sw_free PORT...: fails if one is taken. A port that only has connections
 # from here counts too: a server could not listen on it.
 sw_free() {
 	for port; do

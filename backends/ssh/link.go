@@ -37,7 +37,7 @@ type link struct {
 
 	running chan struct{} // one for each call at work
 	asking  chan struct{} // held by who uses watcher
-	watcher *watcher      // nil where there is none
+	watcher *watcher      // nil if there is none
 
 	mu      sync.Mutex
 	client  *gossh.Client
@@ -45,7 +45,7 @@ type link struct {
 	err     error         // why it was given up; nil before
 }
 
-// hold is the connection of a pod, which all who hold it share; it is opened where
+// hold is the connection of a pod, which all who hold it share; it is opened if
 // there is none that lives. release has to be called once, and no other call of it
 // does anything.
 func (b *Backend) hold(ctx context.Context, pod string) (_ *link, release func(), err error) {

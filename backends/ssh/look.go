@@ -9,14 +9,14 @@ import (
 
 // A sighting is what one look at the host has found.
 type sighting struct {
-	home  string // the workdir, absolute; "" where there is none
+	home  string // the workdir, absolute; "" if there is none
 	units map[string]*found
 }
 
 // found is what the host has of a unit.
 type found struct {
 	folder, gone, live bool
-	marks              map[string]string // nil where it has none
+	marks              map[string]string // nil if it has none
 	process            string            // pid@start of the first; "" before it was started
 	boot               string
 }

@@ -29,7 +29,7 @@ type remote struct {
 	unit    string
 	role    backends.Role
 	at      provision.Place
-	agent   *bootstrap.Agent // nil where there is none
+	agent   *bootstrap.Agent // nil if there is none
 	*follower
 }
 

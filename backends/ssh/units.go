@@ -172,7 +172,7 @@ func (p units) script(u *provision.Unit) (string, error) {
 	return b.String(), nil
 }
 
-// instance is a unit as the host has it. f is nil where nothing of it was seen.
+// instance is a unit as the host has it. f is nil if nothing of it was seen.
 func (p units) instance(name string, f *found, home string) provision.Instance {
 	i := provision.Instance{ID: name + "@" + p.b.address(), Unit: name, Status: "ended", Details: p.b.where()}
 	if f == nil {

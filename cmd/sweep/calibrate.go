@@ -58,7 +58,7 @@ func (a *app) calibrate(ctx context.Context, c *cli.Command) error {
 			return err
 		}
 		if c.IsSet("streams") || c.IsSet("rate") {
-			return &usage{fmt.Errorf("--streams and --rate are the load where there is no plan, and %s is one", path)}
+			return &usage{fmt.Errorf("--streams and --rate are the load if there is no plan, and %s is one", path)}
 		}
 		p, made, err := a.open(path, a.planOptions(c))
 		if err != nil {

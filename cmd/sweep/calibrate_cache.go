@@ -90,7 +90,7 @@ const (
 	calibrationCreate effect.Point = "calibration.create"
 )
 
-// readCalibration reads one file; fs.ErrNotExist where there is none.
+// readCalibration reads one file; fs.ErrNotExist if there is none.
 func readCalibration(path string) (*calibrate.Result, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"sweep.dev/sweep/plan"
 )
 
-// defaultRate is how many chunks per second one stream brings where nobody can
+// defaultRate is how many chunks per second one stream brings if nobody can
 // say: one each 20 ms, the middle of what interactive serving aims for.
 const defaultRate = 50
 
@@ -133,7 +133,7 @@ func (a *app) warnOfDemand(deployments []plan.Deployment, of traits) {
 	}
 }
 
-// calibrationOf is what a run directory holds, nil where that is nothing.
+// calibrationOf is what a run directory holds, nil if that is nothing.
 func calibrationOf(dir string) (*calibrate.Result, error) {
 	found, err := readCalibration(filepath.Join(dir, layout.Calibration))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -143,7 +143,7 @@ func calibrationOf(dir string) (*calibrate.Result, error) {
 }
 
 // calibrateResume is the calibration that a run began with: its later trials
-// are to be judged like its first. Where it has none and trials are still to be
+// are to be judged like its first. If it has none and trials are still to be
 // measured, the client is calibrated now, and fresh is true.
 func (a *app) calibrateResume(ctx context.Context, c *cli.Command, j *job) (found *calibrate.Result, fresh bool, err error) {
 	found, err = calibrationOf(j.path)

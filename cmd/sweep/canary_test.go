@@ -212,7 +212,7 @@ func watched(t *testing.T, dir string, args ...string) ran {
 	return got
 }
 
-// silent fails where a canary stands in what sweep printed, or in any file
+// silent fails if a canary stands in what sweep printed, or in any file
 // below dir, packed or not.
 func silent(t *testing.T, dir string, got ran) {
 	t.Helper()
@@ -453,7 +453,7 @@ func look(values, lines map[string]bool, names ...string) {
 	}
 }
 
-// nowhere fails where a file below dir holds a text.
+// nowhere fails if a file below dir holds a text.
 func nowhere(t *testing.T, dir, text string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

@@ -21,7 +21,7 @@ func TestFigures_fromRequests(t *testing.T) {
 	for name, c := range map[string]struct {
 		matrix, load, more string
 		code               int
-		rows, requests     int // rows; requests of each, -1 where time tells
+		rows, requests     int // rows; requests of each, -1 if time tells
 		failed             int // of each row
 		reason             string
 		null               []string // latencies that cannot be measured

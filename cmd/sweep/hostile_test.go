@@ -161,7 +161,7 @@ var (
 	formula = regexp.MustCompile(`(?m)(^|,)"?[=@\t]`)
 )
 
-// tame fails where a text does more than be read.
+// tame fails if a text does more than be read.
 func tame(t *testing.T, where, text string) {
 	t.Helper()
 	for _, re := range []*regexp.Regexp{acting, workflow} {

@@ -11,7 +11,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// measured runs a plan of the simulator, deaf to the machine's weather, and
+// measured runs a plan of the simulator, with validity bounds that a busy machine cannot break, and
 // returns its rows and what was said.
 func measured(t *testing.T, plan string, codes ...int) ([]result.Row, ran) {
 	t.Helper()

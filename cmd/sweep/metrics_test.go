@@ -11,7 +11,7 @@ import (
 )
 
 // A running server is asked where its engine has metrics, and says what is
-// wrong where it has none.
+// wrong if it has none.
 func TestMetrics_servers(t *testing.T) {
 	t.Parallel()
 	body, err := os.ReadFile("../../internal/exposition/testdata/recorded/vllm-0.32.0.txt")

@@ -242,7 +242,7 @@ func startEstimate(s plan.Server, of traits) time.Duration {
 	return d
 }
 
-// tokenEstimate is how long one output token takes where nobody has measured it
+// tokenEstimate is how long one output token takes if nobody has measured it
 // yet. A catalogued GPU reads a catalogued model's weights (2 bytes a parameter)
 // once for each, at 85 % of its bandwidth; else 20 ms, the middle of what
 // interactive serving aims for.
@@ -319,7 +319,7 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 	type deployment struct {
 		ID    string `json:"id"`
 		Label string `json:"label"`
-		// Predicted is what would become of the server; absent where nobody knows.
+		// Predicted is what would become of the server; absent if nobody knows.
 		Predicted *report.Prediction `json:"predicted,omitempty"`
 		Seconds   *float64           `json:"estimated_seconds"` // with the start of the server
 		Cells     []cell             `json:"cells"`

@@ -22,8 +22,8 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// rehearsal makes a shipped plan short, and deaf to a machine that runs other
-// tests beside it: what is tested is the plan, not the weather.
+// rehearsal makes a shipped plan short, with validity bounds that a busy machine cannot
+// break: the plan is tested, not this machine.
 var rehearsal = []string{
 	"--set", "validity.max_client_cpu=1", "--set", "validity.max_schedule_lag=30s", "--set", "validity.max_stall=60s",
 	"--set", "validity.max_client_lag=60s", "--set", "validity.max_loop=1", "--set", "validity.max_coalesced=1",

@@ -66,8 +66,8 @@ type podRow struct {
 	RunDir     string         `json:"run_dir,omitempty"`
 	Pod        string         `json:"pod,omitempty"`
 	GPU        string         `json:"gpu,omitempty"`
-	State      backends.State `json:"state,omitempty"`  // in the ledger; "" where it is not there
-	Status     string         `json:"status,omitempty"` // the provider's word; "" where it does not list the pod
+	State      backends.State `json:"state,omitempty"`  // in the ledger; "" if it is not there
+	Status     string         `json:"status,omitempty"` // the provider's word; "" if it does not list the pod
 	InLedger   bool           `json:"in_ledger"`
 	Listed     bool           `json:"listed"` // by its provider
 	Asked      bool           `json:"asked"`  // whether its provider was asked, and answered

@@ -60,7 +60,7 @@ func fitting(p *plan.Plan, only func(plan.Cell) (bool, error)) func(plan.Cell) (
 	}
 }
 
-// predictionText is a prediction for people; "" where there is nothing to warn
+// predictionText is a prediction for people; "" if there is nothing to warn
 // of.
 func predictionText(s plan.Server) string {
 	if got := predicted(s); got != nil && !got.Starts {

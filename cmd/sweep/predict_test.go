@@ -7,7 +7,7 @@ import (
 	"sweep.dev/sweep/plan"
 )
 
-// Where nobody can say what is started nothing is predicted: cells are skipped
+// If nobody can say what is started nothing is predicted: cells are skipped
 // for predictions.
 func TestPredicted_unknown(t *testing.T) {
 	small := []plan.Arg{{Name: "gpu-memory-utilization", Value: 0.6}}

@@ -23,13 +23,13 @@ type view struct {
 	run         forecast
 	live        []*liveLine       // running deployments, oldest first
 	refused     map[string]string // by deployment, why its last launch failed
-	spending    *event.Spending   // nil where nothing costs money
+	spending    *event.Spending   // nil if nothing costs money
 }
 
 // An expected trial is what the plan says of one that has no outcome yet.
 type expected struct {
 	seconds  float64 // the plan's estimate
-	requests int     // 0 where its time alone ends it
+	requests int     // 0 if its time alone ends it
 	duration time.Duration
 }
 
@@ -271,7 +271,7 @@ func (l *liveLine) read(p load.Progress, at time.Time) {
 }
 
 // rate is tokens/s over the last seconds, or requests/s where tokens are not
-// counted as they come; "" where there is nothing to say yet.
+// counted as they come; "" if there is nothing to say yet.
 func (l *liveLine) rate() string {
 	if len(l.recent) < 2 {
 		return ""

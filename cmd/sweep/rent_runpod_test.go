@@ -143,7 +143,7 @@ func TestRent_twoGPUs(t *testing.T) {
 	}
 }
 
-// What would cost money is agreed to first, bounded, and refused where it is
+// What would cost money is agreed to first, bounded, and refused if it is
 // over the bound; nothing is rented in any of these.
 func TestRent_notAgreed(t *testing.T) {
 	t.Parallel()

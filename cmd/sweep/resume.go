@@ -170,7 +170,7 @@ func sameMethod(what string, m rundir.Manifest) error {
 }
 
 // sameEnvironment says why what this process measures must not stand beside the
-// trials of a run; nil where it may. what is resume or reuse.
+// trials of a run; nil if it may. what is resume or reuse.
 func sameEnvironment(what string, m rundir.Manifest, p *plan.Plan) error {
 	var why, hint string
 	switch host, sweep := hostname(), version(); {

@@ -231,7 +231,7 @@ func unusable(dir string, err error) error {
 		}
 		return &usage{&hinted{err, hint}}
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EROFS):
-		return &usage{&hinted{err, "-o DIRECTORY puts the run where it can be written"}}
+		return &usage{&hinted{err, "-o DIRECTORY names a folder that can be written"}}
 	}
 	return err
 }

@@ -25,7 +25,7 @@ import (
 //   - On a terminal one live line for each deployment, redrawn in place; what
 //     has happened scrolls above it. No alternate screen, no raw mode.
 //   - Off a terminal, and on a dumb one, one line for what has happened, and a
-//     heartbeat where nothing has for a while.
+//     heartbeat if nothing has for a while.
 //   - Texts from engines and models lose their control characters.
 //   - Whoever reads us may be slow, stopped (Ctrl-S, a pager) or gone. A run
 //     never waits for that: what it says is queued, and written by a goroutine

@@ -234,7 +234,7 @@ func (s Suite) session(t *testing.T, handler http.HandlerFunc, exec func(context
 	if err != nil {
 		return nil // that ends this collector, which is its right
 	}
-	// Nothing is asked where nobody listens, and once where nothing is answered.
+	// Nothing is asked if nobody listens, and once if nothing is answered.
 	polltest.Within(length, func() bool { return h.looks.Load() >= enough })
 	row := finish(t, session)
 	sink.close()
@@ -274,7 +274,7 @@ func (s Suite) pair(t *testing.T, handler http.Handler, exec func(context.Contex
 const enough = 4
 
 // seen waits until a session has looked often enough at its targets, of which one may
-// show what the others do, and has told of as many looks.
+// show what the others do, and has reported as many looks.
 func seen(t *testing.T, sink *Sink, targets ...*Host) {
 	t.Helper()
 	polltest.Until(t, "enough looks at the targets", func() bool {
@@ -377,7 +377,7 @@ var (
 	_ host.Processor = (*Host)(nil)
 )
 
-// newHost serves handler on loopback; nil is an address where nobody listens.
+// newHost serves handler on loopback; nil is an address if nobody listens.
 func newHost(handler http.Handler, exec func(context.Context, ...string) ([]byte, error)) (*Host, func()) {
 	h := &Host{Run: exec}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -516,7 +516,7 @@ func (s *Sink) Codes() []finding.Code {
 	return out
 }
 
-// Late names something that came after Finish; "" where nothing did.
+// Late names something that came after Finish; "" if nothing did.
 func (s *Sink) Late() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

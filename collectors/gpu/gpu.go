@@ -6,7 +6,7 @@
 // the same readings, in the same units:
 // see package gpustate.
 //
-// Where there is no source, no GPU, or no way to run a command, the columns are
+// If there is no source, no GPU, or no way to run a command, the columns are
 // null and one finding says why. Every look is bounded in time and in size.
 //
 // What the numbers mean: utilisation is the share of time in which any kernel

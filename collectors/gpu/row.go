@@ -108,7 +108,7 @@ func average(list []*track, of func(*track) mean) any {
 }
 
 // energy is summed over the GPUs, with where it is from: integrated as soon as
-// one of them has no counter that can be trusted, "" where one has neither.
+// one of them has no counter that can be trusted, "" if one has neither.
 func (w *window) joules(list []*track) (sum float64, source string) {
 	source = "counter"
 	for _, t := range list {

@@ -31,7 +31,7 @@ const (
 	snapshotLimit = 3 * time.Second
 )
 
-// Start takes the first look at every server. Where there is nothing to see the
+// Start takes the first look at every server. If there is nothing to see the
 // session is one that does nothing.
 func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collectors.Sink) (collectors.Session, error) {
 	if err := context.Cause(ctx); err != nil {
@@ -102,7 +102,7 @@ func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collecto
 	return s, nil
 }
 
-// nothing is the session where there is no GPU to be seen.
+// nothing is the session if there is no GPU to be seen.
 type nothing struct{}
 
 func (nothing) Finish(context.Context) (result.Row, error) { return emptyRow(), nil }
@@ -166,7 +166,7 @@ type watcher struct {
 		out []byte
 		own map[int]bool
 	}
-	tells   bool // its looks tell of processes
+	tells   bool // its looks report processes
 	err     error
 	raws    []*raw
 	rawSize int

@@ -115,7 +115,7 @@ func TestSession_absent(t *testing.T) {
 	}
 }
 
-// Where there is no nvidia-smi there may be an amd-smi, with names from its list
+// If there is no nvidia-smi there may be an amd-smi, with names from its list
 // and processes from its own command.
 func TestSession_amd(t *testing.T) {
 	h := &collectortest.Host{Pids: func() []int { return []int{42} }, Run: func(_ context.Context, argv ...string) ([]byte, error) {

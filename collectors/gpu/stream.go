@@ -19,7 +19,7 @@ type Sampler interface {
 	// one each second for each GPU, from a byte offset on, without end: timestamp,
 	// index, uuid, name, utilization.gpu, utilization.memory, memory.used,
 	// memory.total, power.draw, temperature.gpu, clocks.sm, clocks.mem. The
-	// context bounds the whole reading. ErrNotSupported where there are none.
+	// context bounds the whole reading. ErrNotSupported if there are none.
 	Samples(ctx context.Context, offset int64) (io.ReadCloser, error)
 }
 
@@ -75,7 +75,7 @@ type clock struct {
 	latest time.Time
 }
 
-// at is when a row was made, and false where it was seen before.
+// at is when a row was made, and false if it was seen before.
 func (c *clock) at(stamp time.Time, received time.Duration) (time.Duration, bool) {
 	if !stamp.After(c.latest) && c.known && c.latest.Sub(stamp) > streamTick/2 {
 		return 0, false

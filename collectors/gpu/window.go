@@ -101,7 +101,7 @@ func (w *window) list() []*track {
 	return list
 }
 
-// sum is over all GPUs that count; false where one of them does not say.
+// sum is over all GPUs that count; false if one of them does not say.
 func (w *window) sum(of func(*track) (float64, bool)) (sum float64, ok bool) {
 	list := w.list()
 	for _, t := range list {

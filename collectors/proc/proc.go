@@ -96,7 +96,7 @@ func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collecto
 	return s, nil
 }
 
-// nothing is the session where there is no process to be seen.
+// nothing is the session if there is no process to be seen.
 type nothing struct{}
 
 func (nothing) Finish(context.Context) (result.Row, error) { return result.Row{}, nil }

@@ -46,10 +46,10 @@ type Family struct {
 	Series int    `json:"series"` // label sets
 	// Readings are the quantities that are taken from it.
 	Readings []Reading `json:"readings,omitempty"`
-	// Meaning is what it says in words, "" where nobody knows.
+	// Meaning is what it says in words, "" if nobody knows.
 	Meaning string `json:"meaning,omitempty"`
 	// Value is that of the only series, or the sum of a counter's; for a
-	// histogram the mean. Nil where there is no such value.
+	// histogram the mean. Nil if there is no such value.
 	Value *float64 `json:"value,omitempty"`
 	Unit  string   `json:"unit,omitempty"` // by its own name
 }
@@ -58,7 +58,7 @@ type Family struct {
 type Reading struct {
 	Quantity string `json:"quantity"`
 	// Value is in the quantity's unit; of a histogram the mean since the server
-	// started, nil where nothing was observed yet.
+	// started, nil if nothing was observed yet.
 	Value *float64 `json:"value"`
 	Count *float64 `json:"count,omitempty"` // of a histogram: observations
 	Unit  string   `json:"unit,omitempty"`

@@ -12,7 +12,7 @@ import (
 // latencies are the canonical histograms with four columns each.
 var latencies = [...]string{engine.TTFT, engine.ITL, engine.TPOT, engine.E2E, engine.Queue, engine.Prefill, engine.Decode}
 
-// A column is one of the row, and how it comes out of what was seen; nil where
+// A column is one of the row, and how it comes out of what was seen; nil if
 // it could not be measured.
 type column struct {
 	name  string
@@ -25,7 +25,7 @@ type percentile struct {
 	q                 float64
 }
 
-// quantiles are those that are told of every histogram.
+// quantiles are those that are reported of every histogram.
 var quantiles = [...]struct {
 	name string
 	q    float64
@@ -109,7 +109,7 @@ func emptyRow(p *engine.Profile) result.Row {
 	return row
 }
 
-// roleNames are the roles that have columns of their own: all, where there are
+// roleNames are the roles that have columns of their own: all, if there are
 // several.
 func roleNames(p *engine.Profile) []string {
 	if p == nil || len(p.Roles) < 2 {
@@ -132,7 +132,7 @@ func inRole(role, column string) string {
 // A server is all that was seen of one target.
 type server struct {
 	quantities.Source
-	lines lines // of the last body, nil where that is missing
+	lines lines // of the last body, nil if that is missing
 }
 
 // lines are how many samples a body has of each name, without _created.

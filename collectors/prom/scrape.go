@@ -20,10 +20,10 @@ import (
 type scrape struct {
 	seq         int
 	at          time.Duration          // when the answer began, on the trial's clock
-	status      int                    // 0 where there was no answer
+	status      int                    // 0 if there was no answer
 	body        []byte                 // valid until the next scrape
 	whole       bool                   // the transport vouches for the body's end
-	started     float64                // when the server's process started, 0 where it does not say
+	started     float64                // when the server's process started, 0 if it does not say
 	exposition  *exposition.Exposition // nil beside an error
 	processing  time.Duration          // what reading the answers cost us
 	err         error

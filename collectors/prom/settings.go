@@ -88,7 +88,7 @@ func claim(s string) bool {
 }
 
 // same compares numbers as numbers, and booleans as booleans: an engine says
-// True, 1.0 or 1 where the plan says true. What is a number on one side only
+// True, 1.0 or 1 if the plan says true. What is a number on one side only
 // ("8G" and 8589934592) cannot be compared, and counts as the same.
 func same(a, b string) bool {
 	x, number1 := exposition.ParseValue(a)

@@ -31,7 +31,7 @@ const (
 type End struct {
 	Exited    bool   // it ended by itself; Code, Signal and OOMKilled say how
 	Code      int    // exit status
-	Signal    string // "" where it exited
+	Signal    string // "" if it exited
 	OOMKilled bool   // the kernel says that its out-of-memory killer did it
 	TimedOut  bool   // it was given up while it started
 	Hung      bool   // it was given up after it had served: no token in a request's time
@@ -47,12 +47,12 @@ type Diagnosis struct {
 	Class string // snake_case, with a dot below a family: "oom.max_len"
 	Says  string // what is wrong, in one sentence; "" for a class that is not in [Classes]
 	Line  string // the line of the log that says so, or the last one; at most 500 bytes
-	// Hint is what to try, with the numbers of the line; "" where nothing can be
+	// Hint is what to try, with the numbers of the line; "" if nothing can be
 	// said. At most 500 bytes.
 	Hint string
 	// Change is what to change in the plan: a key and its new value, as in
 	// "engines.vllm.args.max-model-len: 68384", or which way to change it; ""
-	// where the plan cannot help. At most 500 bytes.
+	// if the plan cannot help. At most 500 bytes.
 	Change string
 }
 

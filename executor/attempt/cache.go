@@ -95,7 +95,7 @@ func (a *Attempt) mayKnow() bool {
 }
 
 // shared is the largest share of the prompts' tokens that a prefix cache can
-// know because of what the load itself shares. Nil where the plan lets prompts be
+// know because of what the load itself shares. Nil if the plan lets prompts be
 // asked again: of these a cache may know all from the trial before.
 func (a *Attempt) shared() *float64 {
 	c := a.load()

@@ -34,7 +34,7 @@ var errEnough = errors.New("the load has told enough")
 
 // A supervisor stands between a driver, its source and its recorder, and ends
 // the load when that has told enough: it hands out nothing more, and cancels
-// what is in flight where nobody needs it.
+// what is in flight if nobody needs it.
 type supervisor struct {
 	load.Source
 	keep   func(result.Request) (full string)

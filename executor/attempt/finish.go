@@ -48,7 +48,7 @@ func (a *Attempt) identity() outcome.Trial {
 	return t
 }
 
-// server is what is known of the server by now; nil where none is up.
+// server is what is known of the server by now; nil if none is up.
 func (a *Attempt) server() *outcome.Server {
 	s := a.subject.Server
 	if s == nil {

@@ -90,7 +90,7 @@ type End struct {
 }
 
 // Of is the outcome of an attempt: what it measured, or why it did not, as a row
-// with its verdict and findings. server is nil where none was up. The error is ours:
+// with its verdict and findings. server is nil if none was up. The error is ours:
 // a row with what is no value of a column.
 func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 	o := &result.Outcome{

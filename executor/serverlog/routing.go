@@ -37,8 +37,8 @@ type RoutedWorker struct {
 // maxLogLine bounds what is looked at of a line of a router's log, in bytes.
 const maxLogLine = 64 << 10
 
-// readRouting reads a router's log, of which choice matches the lines that tell of
-// one: see [engine.Metrics.Routed]. It is nil where the log tells of no choice.
+// readRouting reads a router's log, of which choice matches the lines that report
+// one: see [engine.Metrics.Routed]. It is nil if the log reports no choice.
 func readRouting(r io.Reader, choice *regexp.Regexp) (*Routing, error) {
 	request, worker, phase := choice.SubexpIndex("request"), choice.SubexpIndex("worker"), choice.SubexpIndex("phase")
 	out := &Routing{Requests: make(map[string]map[string]string)}
@@ -104,7 +104,7 @@ func (r *Routing) String() string {
 	return strings.Join(phases, "; ")
 }
 
-// Routing is what the entry role's log says since the mark; nil where nobody
+// Routing is what the entry role's log says since the mark; nil if nobody
 // chooses, or the log does not tell.
 func (l *Logs) Routing() (*Routing, error) {
 	if len(l.server.Roles) < 2 {

@@ -58,7 +58,7 @@ func (in *Inputs) Claim(cell plan.Cell, trial int) (first int, err error) {
 	key := promptsKey(p)
 	first = in.next[key]
 	c := in.Source(cell, trial, first)
-	in.next[key] += max(0, c.Needed()) // -1 where only time tells, which the language allows with reuse alone
+	in.next[key] += max(0, c.Needed()) // -1 if only time tells, which the language allows with reuse alone
 	if have := len(in.entries[key]); p.Reuse != plan.ReuseAllowed && in.next[key] > have {
 		return 0, fmt.Errorf("prompts: the plan asks more than %d prompts of %s, which has %d; shorten the load or say reuse: allowed",
 			in.next[key]-1, promptsName(p), have)
@@ -177,7 +177,7 @@ func (in *Inputs) readTrace(t *plan.Trace) error {
 	return nil
 }
 
-// Skipped says what of its trace a load leaves out; nil where that is nothing.
+// Skipped says what of its trace a load leaves out; nil if that is nothing.
 func (in *Inputs) Skipped(l plan.Load) *result.Finding {
 	if l.Trace == nil || in.traces[traceKey(l.Trace)].Skipped == 0 {
 		return nil

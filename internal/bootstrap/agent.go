@@ -59,8 +59,8 @@ func NewAgent(dial func(ctx context.Context, network, addr string) (net.Conn, er
 // Status is what a bootstrap says of itself.
 type Status struct {
 	Left   time.Duration // until the hard lifetime is over
-	Kept   time.Duration // how long no heartbeat is needed; 0 where one is
-	Engine int           // its process id on the pod; 0 where it does not run
+	Kept   time.Duration // how long no heartbeat is needed; 0 if one is
+	Engine int           // its process id on the pod; 0 if it does not run
 	Exit   *int          // its exit status as a shell has it (128+n for a signal); nil while it runs
 	Beats  int           // that have arrived since the agent began
 	Over   string        // why the pod ends; "" while it does not
@@ -82,7 +82,7 @@ func (a *Agent) Beat(ctx context.Context) error {
 }
 
 // Keep tells the pod that no heartbeat is needed until then, and that it ends
-// itself then where there was none for its grace; its hard lifetime stays. The
+// itself then if there was none for its grace; its hard lifetime stays. The
 // zero time, or one that is past, takes an earlier Keep back. A pod whose
 // machine boots meanwhile forgets it. An agent that does not answer yet is asked
 // again for 15 seconds: it starts beside its engine, and an engine that needs no

@@ -1,6 +1,6 @@
 // Package bootstrap is what runs first in a rented container or on a rented
 // host: one POSIX shell script that starts the engine, ends it when its time is
-// over whatever becomes of us, and, where there is a python3, lets us talk to
+// over whatever becomes of us, and, if there is a python3, lets us talk to
 // it: heartbeat, GPU readings, the engine's output.
 //
 // [Command] makes the command line of it, [Agent] is our end of the talk.
@@ -100,7 +100,7 @@ type Options struct {
 	FilesDir string
 
 	// LogPath is a file on the pod that the engine's output goes to, besides
-	// stdout; its folder exists. "" is a file of the bootstrap's own where
+	// stdout; its folder exists. "" is a file of the bootstrap's own if
 	// there is an agent. It is emptied when it grows beyond 256 MiB.
 	LogPath string
 	// GiveBack is how the pod asks its provider for its own end: one request, and

@@ -45,7 +45,7 @@ unset SWEEP_AGENT_PORT SWEEP_AGENT_HOST SWEEP_AGENT_PY SWEEP_TOKEN SWEEP_FILES
 unset SWEEP_END_0 SWEEP_END_1 SWEEP_END_SECRETS
 newline='
 '
-# fill replaces each ${NAME} in $filled. It fails, and missing is the name, where
+# fill replaces each ${NAME} in $filled. It fails, and missing is the name, if
 # one is empty or not what an id or a key is.
 missing=''
 fill() {
@@ -105,7 +105,7 @@ is_number() {
 }
 
 # clock sets now to seconds of a clock that nobody sets: the machine's uptime,
-# or the turns of the main loop where there is none.
+# or the turns of the main loop if there is none.
 clock() {
 	if read -r now _ 2>/dev/null </proc/uptime; then
 		now=${now%%.*}
@@ -367,7 +367,7 @@ check_agent() {
 	start_agent
 }
 
-# read_number sets number to what a file of the state says, 0 where it does not.
+# read_number sets number to what a file of the state says, 0 if it does not.
 read_number() {
 	number=0
 	read -r number _ 2>/dev/null <"$dir/$1"
@@ -401,7 +401,7 @@ take() {
 }
 
 # ask sends one request to the provider and sets code to the answer's status,
-# 000 where there was none, and did to what it was for, if that is done. The header
+# 000 if there was none, and did to what it was for, if that is done. The header
 # is on no command line: it travels by stdin, by a variable or by a file that nobody
 # else can read.
 ask() {

@@ -12,8 +12,8 @@
 //	op[:before|after]:ACTION[@N[+]]
 //
 // The first form names a point of the list; the second counts every operation
-// of this process whatever its point. The phase is before where none is
-// stated. N counts the arrivals at that side of the point from 1, and is 1 where
+// of this process whatever its point. The phase is before if none is
+// stated. N counts the arrivals at that side of the point from 1, and is 1 if
 // none is stated; N+ means the Nth and every later one, as a disk that is full
 // stays full. Actions:
 //

@@ -13,7 +13,7 @@ type Point string
 
 // Beginning a run.
 const (
-	LockCreate   Point = "lock.create"   // run.lock, where it does not exist yet
+	LockCreate   Point = "lock.create"   // run.lock, if it does not exist yet
 	LockTake     Point = "lock.take"     // flock on it
 	LockWrite    Point = "lock.write"    // the holder's name in it
 	RunMkdir     Point = "run.mkdir"     // the run directory itself, durable in its parent

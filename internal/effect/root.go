@@ -42,7 +42,7 @@ func (e *Effects) CreateNew(p Point, path string) (*File, error) {
 	return e.everywhere().open(p, path, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 }
 
-// OpenAppend opens the file at path for writing at its end, and makes it where
+// OpenAppend opens the file at path for writing at its end, and makes it if
 // it does not exist.
 func (e *Effects) OpenAppend(p Point, path string) (*File, error) {
 	return e.everywhere().OpenAppend(p, path)
@@ -74,7 +74,7 @@ func (r *Root) Create(p Point, name string) (*File, error) {
 	return r.open(p, name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 }
 
-// OpenAppend opens the file for writing at its end, and makes it where it does
+// OpenAppend opens the file for writing at its end, and makes it if it does
 // not exist.
 func (r *Root) OpenAppend(p Point, name string) (*File, error) {
 	return r.open(p, name, os.O_RDWR|os.O_CREATE|os.O_APPEND)

@@ -31,7 +31,7 @@ func direct(body []byte) *Exposition {
 }
 
 // plain looks through a body whose lines all stand as a client library writes them:
-// samples under their TYPE, bare names, no blank where none has to be. It returns the
+// samples under their TYPE, bare names, no blank if none has to be. It returns the
 // names of the families, in the order of their first samples, and how many lines say
 // a value; 0 for every other body. What stands between the quotes and behind the name
 // is left to expfmt.

@@ -46,7 +46,7 @@ func bodies(t *testing.T) map[string][]byte {
 	return out
 }
 
-// subset fails where a mutant has a value that the whole body does not have.
+// subset fails if a mutant has a value that the whole body does not have.
 func subset(t *testing.T, what string, want map[string]string, e *Exposition) {
 	t.Helper()
 	for series, v := range flatMap(e) {

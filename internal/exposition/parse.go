@@ -52,8 +52,8 @@ type Histogram struct {
 	Name    string
 	Labels  []Label // without le
 	Buckets []Bucket
-	Sum     float64 // NaN where the body does not say
-	Count   float64 // NaN where the body does not say
+	Sum     float64 // NaN if the body does not say
+	Count   float64 // NaN if the body does not say
 }
 
 // An Exposition is one body, in the order of its families.
@@ -253,7 +253,7 @@ func (e *Exposition) add(f *dto.MetricFamily) {
 				e.Points = append(e.Points, Point{name, kind, labels, *v})
 			}
 		}
-		// A typed pointer may be nil where the strict reader made a metric
+		// A typed pointer may be nil if the strict reader made a metric
 		// before it found its value; its zero must not become a value.
 		switch {
 		case m.Counter != nil:

@@ -107,7 +107,7 @@ func flatMap(e *Exposition) map[string]string {
 	return out
 }
 
-// sameAsRepaired says whether a body needs no repair, and fails where it says another
+// sameAsRepaired says whether a body needs no repair, and fails if it says another
 // thing without than with.
 func sameAsRepaired(t *testing.T, body []byte) bool {
 	t.Helper()

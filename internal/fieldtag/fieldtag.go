@@ -89,7 +89,7 @@ func bound(f reflect.StructField, name string) *float64 {
 	return &v
 }
 
-// Outside says in words which bound v breaks: "" where it breaks none.
+// Outside says in words which bound v breaks: "" if it breaks none.
 func (f Field) Outside(v float64) string {
 	switch {
 	case f.Min != nil && v < *f.Min:

@@ -72,7 +72,7 @@ type table struct {
 	ranks  map[string]int // of what has been read of the row
 }
 
-// row reads one row, and is false where it is none of a GPU.
+// row reads one row, and is false if it is none of a GPU.
 func (t *table) row(cells []string) (r Reading, stamp string, ok bool) {
 	r = New()
 	t.ranks = make(map[string]int)
@@ -166,7 +166,7 @@ func ParseRow(line string) (r Reading, stamp string, ok bool) {
 	return t.row(cells)
 }
 
-// split cuts a line into as many cells as there are fields; nil where it has
+// split cuts a line into as many cells as there are fields; nil if it has
 // fewer. Commas beyond that are part of a name that stands last.
 func split(line string, fields []string) []string {
 	n := len(fields)
@@ -177,7 +177,7 @@ func split(line string, fields []string) []string {
 	return cells
 }
 
-// headerOf is the fields that a header names, without their units; nil where the
+// headerOf is the fields that a header names, without their units; nil if the
 // line is none.
 func headerOf(line string) []string {
 	cells := strings.Split(strings.TrimSpace(line), ",")

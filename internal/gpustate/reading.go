@@ -88,7 +88,7 @@ var Throttles = []string{
 
 // A Reading is what one look says of one GPU, or of a part of one.
 type Reading struct {
-	UUID   string // "" where the source has none
+	UUID   string // "" if the source has none
 	Index  string // as the source numbers it
 	Name   string
 	Driver string

@@ -42,7 +42,7 @@ import (
 	"sweep.dev/sweep/internal/procfs"
 )
 
-// abandonGrace bounds the time between the polite and the final signal where
+// abandonGrace bounds the time between the polite and the final signal if
 // nobody waits for the command any more: this process died, or the command
 // itself did and left descendants behind.
 const abandonGrace = time.Second
@@ -77,7 +77,7 @@ type Spec struct {
 
 // An Exit is how a command ended.
 type Exit struct {
-	Code   int // exit status; -1 where a signal ended it
+	Code   int // exit status; -1 if a signal ended it
 	Signal syscall.Signal
 	// OOM says that the kernel's out-of-memory killer ended the command, or one
 	// of its descendants and the command failed of it; see oomWatch.

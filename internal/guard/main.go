@@ -122,7 +122,7 @@ func readOrders(in *gob.Decoder) <-chan order {
 }
 
 func exitOf(ws syscall.WaitStatus, oom *oomWatch) *Exit {
-	e := &Exit{Code: ws.ExitStatus()} // -1 where a signal ended it
+	e := &Exit{Code: ws.ExitStatus()} // -1 if a signal ended it
 	if ws.Signaled() {
 		e.Signal = ws.Signal()
 	}

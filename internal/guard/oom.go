@@ -29,7 +29,7 @@ import (
 // Two commands in one cgroup that fail in the same run, one by a killed worker
 // and one of something else, are not told apart.
 type oomWatch struct {
-	path   string // of the counter; "" where there is none
+	path   string // of the counter; "" if there is none
 	shared bool   // the counter is the machine's
 	before uint64
 }

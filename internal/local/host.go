@@ -20,7 +20,7 @@ import (
 type localHost struct {
 	fx      *effect.Effects
 	address backends.Address
-	log     string // "" where there is none
+	log     string // "" if there is none
 	process *guard.Process
 }
 

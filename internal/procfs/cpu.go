@@ -13,7 +13,7 @@ type CPUTime struct {
 	Steal uint64 // in which a hypervisor ran others
 }
 
-// ReadCPUTime is the machine's time until now; false where the kernel does not
+// ReadCPUTime is the machine's time until now; false if the kernel does not
 // show it.
 func ReadCPUTime() (CPUTime, bool) {
 	b, err := os.ReadFile(filepath.Join(root, "stat"))

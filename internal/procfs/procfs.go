@@ -31,7 +31,7 @@ type Process struct {
 // Alive says that the process has not ended: a zombie has.
 func (p Process) Alive() bool { return p.State != 'Z' && p.State != 'X' }
 
-// Stat looks one process up; false where there is none.
+// Stat looks one process up; false if there is none.
 func Stat(pid int) (Process, bool) {
 	b, err := os.ReadFile(filepath.Join(root, strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -116,7 +116,7 @@ func Descendants(pid int) []int {
 // An Environ is the environment that a process was started with.
 type Environ []byte
 
-// ReadEnviron reads a process's environment; nil where there is no such
+// ReadEnviron reads a process's environment; nil if there is no such
 // process or it belongs to somebody else.
 func ReadEnviron(pid int) Environ {
 	b, err := os.ReadFile(filepath.Join(root, strconv.Itoa(pid), "environ"))
@@ -163,7 +163,7 @@ func With(want map[string]string) []Process {
 }
 
 // BootID names the running boot of the machine; pids and start times mean
-// nothing across two of them. Empty where it is not known.
+// nothing across two of them. Empty if it is not known.
 func BootID() string {
 	b, err := os.ReadFile(filepath.Join(root, "sys/kernel/random/boot_id"))
 	if err != nil {

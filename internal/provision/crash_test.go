@@ -419,7 +419,7 @@ func TestLaunch_taken(t *testing.T) {
 }
 
 // TestList: a deployment is listed once, by its first unit, whatever the order in
-// which a provider tells of units.
+// which a provider lists units.
 func TestList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCloud()
@@ -453,7 +453,7 @@ func TestList(t *testing.T) {
 	})
 }
 
-// TestCheck_elsewhere: files of another role are refused where there is no disk
+// TestCheck_elsewhere: files of another role are refused if there is no disk
 // that both see.
 func TestCheck_elsewhere(t *testing.T) {
 	spec := twoRoles()

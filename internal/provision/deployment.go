@@ -129,7 +129,7 @@ func (d *deployment) learn(m *member) {
 	d.terms.USDPerHour += i.USDPerHour
 }
 
-// next is the first member that is not made; nil where all are.
+// next is the first member that is not made; nil if all are.
 func (d *deployment) next() *member {
 	for _, m := range d.members {
 		if m.instance.ID == "" {
@@ -185,7 +185,7 @@ func (u *Unit) hosts() []string {
 	return hosts
 }
 
-// create makes the file for a replica's log; nil where nobody wants one, or where
+// create makes the file for a replica's log; nil if nobody wants one, or where
 // that fails, which the rows say.
 func (d *deployment) create(r *Replica) *effect.File {
 	if r.Role.LogPath == nil || d.layer.LogsInPlace {

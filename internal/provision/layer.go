@@ -313,7 +313,7 @@ func (l *Layer) Mine(ref backends.Ref) error {
 }
 
 // Instances are the units of a ref that exist, the first one first: by its name, or
-// by its ID where it has none.
+// by its ID if it has none.
 func (l *Layer) Instances(ctx context.Context, ref backends.Ref) ([]Instance, error) {
 	if err := l.Mine(ref); err != nil {
 		return nil, err
@@ -371,7 +371,7 @@ func (l *Layer) Terminate(ctx context.Context, ref backends.Ref) error {
 			found = append(found, Instance{ID: id, Unit: unit, Details: ref.Details})
 		}
 	}
-	grace, _ := time.ParseDuration(ref.Details[detailGrace]) // 0 where it is not known
+	grace, _ := time.ParseDuration(ref.Details[detailGrace]) // 0 if it is not known
 	for n := range found {
 		found[n].Grace = max(found[n].Grace, grace)
 	}

@@ -61,7 +61,7 @@ func (h *NetHost) Dial(ctx context.Context, network, addr string) (net.Conn, err
 	return nil, fmt.Errorf("dial %s: refused: it is no address of this server", addr)
 }
 
-// Exec runs a tool that tells of the GPU, by the agent.
+// Exec runs a tool that reports the GPU's state, through the agent.
 func (h *NetHost) Exec(ctx context.Context, argv ...string) ([]byte, error) {
 	if h.Agent == nil {
 		return nil, host.ErrNotSupported

@@ -10,7 +10,7 @@
 //	Allocate     which units, and where each replica will be; nothing exists
 //	render       command lines, environments, files: mistakes are found here
 //	intent       the ledger has the deployment's name; from now on it is owed
-//	Group        what the units share, where there is such a thing
+//	Group        what the units share, if there is such a thing
 //	Create       unit after unit, in the order of the roles; each one's id goes
 //	             to the ledger; a role is up before the next one begins
 //
@@ -141,7 +141,7 @@ type Allocation struct {
 	At map[string]string
 	// USDPerHour is what its units are expected to cost. The ledger has it before
 	// any exists, with StorageUSDPerHour: what their disks cost beside the price
-	// that a provider tells of a unit, so that a budget is never less than the bill.
+	// that a provider quotes for a unit, so that a budget is never less than the bill.
 	USDPerHour, StorageUSDPerHour float64
 	// Findings are what the rows of this deployment have to say.
 	Findings []result.Finding
@@ -169,7 +169,7 @@ type Unit struct {
 
 	Replicas []*Replica
 	// Marks say whose it is; they are in the environment of each replica, and a
-	// provider keeps them where it can be asked for them.
+	// provider keeps them if it can be asked for them.
 	Marks map[string]string
 	// Token signs what is said to the agents.
 	Token secret.String
@@ -194,7 +194,7 @@ type Replica struct {
 	// Command is the engine's own part of Argv.
 	Command []string
 	// Files are what the engine is configured with, to be written to Place.Dir;
-	// nil where the bootstrap does that.
+	// nil if the bootstrap does that.
 	Files map[string][]byte
 }
 

@@ -189,7 +189,7 @@ func (l *Layer) options(u *Unit, r *Replica) bootstrap.Options {
 		Lifetime: time.Until(expires), Expires: expires, Grace: u.Spec.Grace, Hold: l.Hold, GiveBack: l.GiveBack,
 	}
 	if o.Files == nil && r.Place.Dir != "" && l.SharedDisk && len(u.Spec.Roles) > 1 {
-		o.Files = map[string][]byte{} // others may have been told of the folder
+		o.Files = map[string][]byte{} // others may have got its path
 	}
 	if l.LogTo != nil {
 		o.LogPath = l.LogTo(o.Name)

@@ -41,7 +41,7 @@ func (f Found) Snap(e *exposition.Exposition) (Snap, bool) {
 }
 
 // snapshot brings a histogram into the form of a snap: the +Inf bucket and the
-// count stand for each other where one is missing. It is not ok without both.
+// count stand for each other if one is missing. It is not ok without both.
 func snapshot(h exposition.Histogram) (Snap, bool) {
 	s := Snap{Sum: h.Sum, Count: h.Count}
 	for _, b := range h.Buckets {
@@ -61,7 +61,7 @@ func snapshot(h exposition.Histogram) (Snap, bool) {
 	return s, true
 }
 
-// advance adds what was gained since the last snap. It is false where the
+// advance adds what was gained since the last snap. It is false if the
 // series fell: then all of now was gained since it began again.
 func (h *histSeries) advance(now Snap) bool {
 	if !slices.Equal(h.last.les, now.les) {

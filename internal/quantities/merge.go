@@ -240,7 +240,7 @@ func (g Group) Gauge(quantity string) (average, most float64, ok bool) {
 	return Average(g.Moments(quantity))
 }
 
-// Average is the mean and the most of some moments; not ok where there are none.
+// Average is the mean and the most of some moments; not ok if there are none.
 func Average(list []Moment) (average, most float64, ok bool) {
 	most = math.Inf(-1)
 	for _, m := range list {

@@ -24,9 +24,9 @@ type Window struct {
 	// total would be taken for a gain.
 	sure bool
 
-	start     float64            // the process's, seconds since the epoch; 0 where unknown
+	start     float64            // the process's, seconds since the epoch; 0 if unknown
 	created   map[string]float64 // of single series
-	Restarted string             // how a restart was seen, "" where none was
+	Restarted string             // how a restart was seen, "" if none was
 	Vanished  string             // a series that was there and is not any more
 	Last      map[string]float64 // canonical values of the last body
 }
@@ -40,7 +40,7 @@ type Body struct {
 	// then, since the first and the last body show an idle server.
 	Loaded bool
 	Whole  bool // the body was complete
-	// ProcessStart comes from outside the body, 0 where unknown; Now is when it
+	// ProcessStart comes from outside the body, 0 if unknown; Now is when it
 	// was fetched. Both in seconds since the epoch.
 	ProcessStart, Now float64
 }

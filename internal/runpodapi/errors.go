@@ -19,7 +19,7 @@ type Error struct {
 	method, path string
 	status       int
 	problem
-	wait time.Duration // that the server asked for; 0 where it did not
+	wait time.Duration // that the server asked for; 0 if it did not
 }
 
 func (e *Error) Error() string {

@@ -10,7 +10,7 @@ const (
 	StatusTerminated = "TERMINATED"
 )
 
-// A Pod is one as RunPod tells of it.
+// A Pod is a pod as RunPod's API describes it.
 type Pod struct {
 	ID           string            `json:"id"`
 	Name         string            `json:"name"`
@@ -29,7 +29,7 @@ type Pod struct {
 	CreatedAt string   `json:"createdAt"`
 }
 
-// Since is when the pod was made; zero where that cannot be read. One date in an
+// Since is when the pod was made; zero if that cannot be read. One date in an
 // unknown form must not make the whole account unreadable.
 func (p Pod) Since() time.Time {
 	t, err := time.Parse(time.RFC3339, p.CreatedAt)
@@ -51,10 +51,10 @@ type PodGPU struct {
 	AllowedCUDAs []string `json:"allowedCudaVersions,omitempty"`
 }
 
-// A Runtime tells of a container; it may be empty before one runs.
+// A Runtime describes a container; it may be empty before one runs.
 type Runtime struct {
 	Uptime *int `json:"uptime"` // seconds since the container started
-	// GPUs is nil where the answer does not say, and empty where there are none.
+	// GPUs is nil if the answer does not say, and empty if there are none.
 	GPUs []struct {
 		Util int `json:"util"`
 	} `json:"gpus"`

@@ -89,7 +89,7 @@ func (m Mask) Text(s string) string {
 	return out.String()
 }
 
-// Copy copies r to w without secrets, also where one is longer than a read.
+// Copy copies r to w without secrets, also if one is longer than a read.
 // found says whether there was one.
 func (m Mask) Copy(w io.Writer, r io.Reader) (found bool, err error) {
 	if m.IsZero() {

@@ -45,7 +45,7 @@ func newHolder() holder {
 	}
 }
 
-// clean fails where a text shows the value, as it is or in an encoding.
+// clean fails if a text shows the value, as it is or in an encoding.
 func clean(t *testing.T, what, text string) {
 	t.Helper()
 	for _, shape := range []string{

@@ -149,7 +149,7 @@ func (r *Report) Err() error {
 	return nil
 }
 
-// Diagnostics is Err with its type; nil where there is nothing wrong.
+// Diagnostics is Err with its type; nil if there is nothing wrong.
 func (r *Report) Diagnostics() *Diagnostics {
 	if r.n == 0 {
 		return nil

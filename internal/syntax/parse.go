@@ -13,7 +13,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Parse reads one YAML document. It returns nil where there is no tree; then,
+// Parse reads one YAML document. It returns nil if there is no tree; then,
 // and wherever the tree is not to be trusted, r says why.
 func Parse(name, text string, r *Report) *Node {
 	// The library counts a CR LF after a comment as two lines.

@@ -33,7 +33,7 @@ func NewSource(name, text string) *Source {
 	return &Source{Name: name, lines: strings.Split(text, "\n")}
 }
 
-// Line returns line n, from 1; "" where there is none.
+// Line returns line n, from 1; "" if there is none.
 func (s *Source) Line(n int) string {
 	if n < 1 || n > len(s.lines) {
 		return ""

@@ -62,7 +62,7 @@ func TestClient(t *testing.T) {
 	fmt.Printf("\n%d runs, of which %d count although the hypervisor took more than %g %% of the CPUs\n", b.runs, b.disturbed, 100*stolen)
 }
 
-// stolen is the share of the machine's CPU time above which a run tells of the
+// stolen is the share of the machine's CPU time above which a run reports the
 // hypervisor's other guests.
 const stolen = 0.01
 
@@ -119,7 +119,7 @@ func (b *bench) run(o order) finding {
 		f := b.once(o)
 		to, still := procfs.ReadCPUTime()
 		if !ok || !still {
-			b.t.Fatal("/proc/stat does not tell of the hypervisor")
+			b.t.Fatal("/proc/stat does not report the hypervisor's time")
 		}
 		share, known := to.StolenSince(from)
 		quiet := known && share <= stolen

@@ -68,7 +68,7 @@ type finding struct {
 
 func (f finding) perChunk() float64 { return f.CPU / float64(max(1, f.Chunks)) * 1e6 }
 
-// worker runs the order of the environment, where there is one.
+// worker runs the order of the environment, if there is one.
 func worker() bool {
 	text := os.Getenv(workerEnv)
 	if text == "" {

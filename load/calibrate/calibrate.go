@@ -76,7 +76,7 @@ const (
 
 // Run calibrates a client. It takes the configured time and a second or two,
 // and ends what it started. While it runs, this process stays off the CPUs that
-// the server gets, where there are two or more.
+// the server gets, if there are two or more.
 func Run(ctx context.Context, c Config) (_ *Result, err error) {
 	defer func() {
 		if err != nil {

@@ -46,7 +46,7 @@ func startOn(cpus []int, start func() error) error {
 }
 
 // confine keeps all threads of this process on the given CPUs until release.
-// It is false where they could not be kept there.
+// It is false if they could not be kept there.
 func confine(cpus []int) (release func(), ok bool) {
 	none := func() {}
 	var before unix.CPUSet

@@ -172,7 +172,7 @@ func (w *cpuWatch) stop() {
 }
 
 // cpu is what was used from from to to, by the looks next to them. It is not
-// known where there are none.
+// known if there are none.
 func (w *cpuWatch) cpu(from, to time.Duration) (time.Duration, bool) {
 	nearest := func(at time.Duration) int {
 		i, _ := slices.BinarySearchFunc(w.looks, at, func(l look, at time.Duration) int { return int(l.at - at) })

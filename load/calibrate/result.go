@@ -66,7 +66,7 @@ type Result struct {
 	// takes receive times: result.StampKernel, result.StampUser, or "mixed".
 	Driver string `json:"driver"`
 	Stamp  string `json:"stamp"`
-	// ClientCPUs and ServerCPUs are how many CPUs each had to itself; where there
+	// ClientCPUs and ServerCPUs are how many CPUs each had to itself; if there
 	// is only one, or they could not be kept apart, ServerCPUs is 0 and the
 	// server's work is in all figures.
 	ClientCPUs int `json:"client_cpus"`
@@ -88,11 +88,11 @@ type Pattern struct {
 	// the client adds, and the loopback's some microseconds.
 	Error Spread `json:"error"`
 	// Lag is how long after the kernel's stamp a read returned: what a client
-	// without kernel stamps would add to that. Empty where there are none.
+	// without kernel stamps would add to that. Empty if there are none.
 	Lag Spread `json:"lag"`
 	// CPU is the time of this process for each chunk, in the steady part.
 	CPU       time.Duration `json:"cpu_per_chunk_ns"`
-	Loop      float64       `json:"loop"`      // busiest event loop's share of the time; 0 where there is none
+	Loop      float64       `json:"loop"`      // busiest event loop's share of the time; 0 if there is none
 	Coalesced float64       `json:"coalesced"` // share of the chunks
 	Failed    int           `json:"failed"`    // streams
 }

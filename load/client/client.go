@@ -14,7 +14,7 @@ import (
 
 // The kinds of client.
 const (
-	Auto = "auto" // fast where it can be, else std
+	Auto = "auto" // fast if it can be, else std
 	Std  = "std"  // net/http: TLS, tunnels, every system
 	Fast = "fast" // event loops of its own: plain HTTP/1.1 on Linux
 )
@@ -25,7 +25,7 @@ type Driver interface {
 	Close()
 }
 
-// New makes the client of a kind; "" is Auto. With Fast it fails where the
+// New makes the client of a kind; "" is Auto. With Fast it fails if the
 // server cannot be measured so, with an error that wraps [epoll.ErrUnsuitable];
 // what only the first connection shows is the error of Run. Close must follow.
 func New(c wire.Config, kind string) (Driver, error) {

@@ -92,7 +92,7 @@ func readCSV(r io.Reader) (entries []source.Entry, line int, err error) {
 	if err != nil {
 		return nil, t.line, err
 	}
-	bound, _ := column(header, "max_tokens") // -1 where there is none
+	bound, _ := column(header, "max_tokens") // -1 if there is none
 	for {
 		row, err := t.next()
 		if errors.Is(err, io.EOF) {

@@ -31,7 +31,7 @@ type handover struct {
 }
 
 // handOver gives the answer to s to net/http: b has come of it, and end is why
-// no more will come, nil where the connection is whole.
+// no more will come, nil if the connection is whole.
 func (l *loop) handOver(s *slot, b []byte, end error) {
 	e := &handover{loop: l, slot: s, fd: -1, end: end, body: s.state != asked}
 	if e.body {
@@ -93,7 +93,7 @@ func (e *handover) run() {
 	e.loop.post(message{slot: s, fd: fd, done: true})
 }
 
-// connect makes the file a connection of the runtime's; nil where there is
+// connect makes the file a connection of the runtime's; nil if there is
 // none.
 func (e *handover) connect() (*stamp.Conn, error) {
 	if e.fd < 0 {

@@ -38,8 +38,8 @@ func (l *loop) keepSchedule() {
 	}
 }
 
-// dispatch sends the request that is due, if it may: what would pass the bound
-// on the requests in flight waits, and is late for all to see.
+// dispatch sends the request that is due. At the bound on the requests in flight it
+// waits, and its lateness is measured as schedule lag.
 func (l *loop) dispatch() bool {
 	if l.run.inFlight.Add(1) > l.run.limit {
 		l.run.inFlight.Add(-1)

@@ -26,7 +26,7 @@ const (
 	// 28,000 ports for one server address.
 	maxInFlight = 10_000
 	// chunksPerLoop is what one loop carries below 70 % of a core, in chunks a
-	// second, and chunksPerStream what a stream may be thought to bring where
+	// second, and chunksPerStream what a stream may be thought to bring if
 	// nobody knows yet: it is faster than people read.
 	chunksPerLoop   = 60_000
 	chunksPerStream = 100
@@ -84,7 +84,7 @@ func (d *Driver) Run(ctx context.Context, src load.Source, rec load.Recorder, op
 	if err := raiseFiles(streams); err != nil {
 		return load.Health{}, err
 	}
-	// The first connection says whether this driver will do. Where there is
+	// The first connection says whether this driver will do. If there is
 	// none yet, each request will find that out itself.
 	first := -1
 	if ctx.Err() == nil {
@@ -351,7 +351,7 @@ func addProcessors(n int) (restore func()) {
 		defer processors.Unlock()
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + n)
 	}
-	// One more, so that where there is one CPU the collector of garbage does
+	// One more, so that if there is one CPU the collector of garbage does
 	// not take turns with the rest of the program.
 	add(n + 1)
 	return func() { add(-n - 1) }

@@ -9,7 +9,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// A conn is a connection as net/http has it: over TLS, where there is TLS, over
+// A conn is a connection as net/http has it: over TLS, if there is TLS, over
 // one that knows its receive times.
 //
 // It also tells when the next thing is written to it. net/http writes a request

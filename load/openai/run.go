@@ -55,7 +55,7 @@ func (e *evidence) add(q *result.Request, reads int) {
 	}
 }
 
-// late takes in the lag of one read, where there is a stamp to count it from.
+// late takes in the lag of one read, if there is a stamp to count it from.
 func (e *evidence) late(lag time.Duration) {
 	if lag == result.Never {
 		return

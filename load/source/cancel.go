@@ -45,7 +45,7 @@ func (c *Config) picker(phase result.Phase) picker {
 	return picker{c.Cancel, key}
 }
 
-// after is when request id is given up, 0 where it is not.
+// after is when request id is given up, 0 if it is not.
 func (p *picker) after(id int) time.Duration {
 	// A share above one half is what a share below it leaves.
 	few := p.Share <= 0.5

@@ -19,10 +19,10 @@ type closedLoop struct {
 
 	turns     int           // of a conversation at most
 	lengths   func(int) int // turns of the conversation that takes an entry
-	total     int           // conversations of this shard; -1 where none is set
+	total     int           // conversations of this shard; -1 if none is set
 	final     int           // the last conversation of the whole load, which
-	cut       int           // has so many turns; -1 where none is set
-	perWorker int           // turns of each slot; 0 where none is set
+	cut       int           // has so many turns; -1 if none is set
+	perWorker int           // turns of each slot; 0 if none is set
 	workers   int           // of all shards
 	duration  time.Duration
 	think     time.Duration
@@ -38,7 +38,7 @@ type slot struct {
 	led     int // conversations that it has begun
 	planned int // their turns
 	current int // the one that it leads
-	turn    int // that is due in it; 0 where none is led
+	turn    int // that is due in it; 0 if none is led
 	length  int // its turns
 	prompt  load.Prompt
 }

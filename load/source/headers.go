@@ -65,7 +65,7 @@ type part struct {
 // braces.
 func parts(s string) []part {
 	var out []part
-	text := 0 // where what was not taken yet begins
+	text := 0 // if what was not taken yet begins
 	for i := 0; i < len(s); i++ {
 		if s[i] != '{' {
 			continue

@@ -17,9 +17,9 @@ type openLoop struct {
 	jobs  jobs
 	shard Shard
 	due   func() (time.Duration, bool) // of this shard
-	all   []time.Duration              // that due returns; nil where it has no end
+	all   []time.Duration              // that due returns; nil if it has no end
 	first int                          // entry of the first prompt
-	rows  []trace.Row                  // of the whole load; nil where it is no trace
+	rows  []trace.Row                  // of the whole load; nil if it is no trace
 	limit int
 	next  int
 }
@@ -53,7 +53,7 @@ func newOpen(c Config) (load.Source, error) {
 	return s, nil
 }
 
-// length is how long the load sends, 0 where only its requests bound it.
+// length is how long the load sends, 0 if only its requests bound it.
 func (c *Config) length() time.Duration {
 	end := c.Duration
 	if c.Pace != nil {
@@ -102,13 +102,13 @@ func (c *Config) checkPace() error {
 	return c.Pace.Check()
 }
 
-// rows are those of a trace; nil where the load is none.
+// rows are those of a trace; nil if the load is none.
 func (c *Config) rows() []trace.Row {
 	t, _ := c.Pace.(trace.Replay)
 	return t.Rows
 }
 
-// recorded is the mean lengths of a trace, 0 where it has none.
+// recorded is the mean lengths of a trace, 0 if it has none.
 func (c *Config) recorded() (input, output int) {
 	t, _ := c.Pace.(trace.Replay)
 	return t.Mean()

@@ -43,7 +43,7 @@ type Prompts struct {
 	// PrefixGroups is how many different prefixes there are, which prompts have
 	// by turns; 0 is 1.
 	PrefixGroups int
-	// Tokens is how the server counts; nil where nobody asked it.
+	// Tokens is how the server counts; nil if nobody asked it.
 	Tokens *Tokens
 
 	// Entries are given prompts; First is the index of the first to use, so
@@ -70,10 +70,10 @@ type Entry struct {
 	Prompt load.Prompt
 	// Turns are the whole conversation of an entry that has several questions,
 	// of which Prompt may ask the first alone: messages of user and assistant by
-	// turns, the user's first and last. Nil where there is one question.
+	// turns, the user's first and last. Nil if there is one question.
 	Turns     []string
-	MaxTokens int // 0 where the entry says nothing
-	Line      int // in its file, from 1; 0 where it is from none
+	MaxTokens int // 0 if the entry says nothing
+	Line      int // in its file, from 1; 0 if it is from none
 }
 
 // Questions are the messages of the user's in an entry's conversation.

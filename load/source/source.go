@@ -206,7 +206,7 @@ func (c *Config) check() error {
 	return c.Prompts.check(c.Needed())
 }
 
-// Needed is how many prompts the load takes, the warm-up included, or -1 where
+// Needed is how many prompts the load takes, the warm-up included, or -1 if
 // only time bounds it. Of given prompts a conversation takes one. The schedule of
 // an open loop is counted when it has been made: what Needed says of one that
 // time alone bounds is its warm-up.

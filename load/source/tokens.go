@@ -32,7 +32,7 @@ type Tokens struct {
 // An Overhead is the tokens of a prompt that are not the user's text: the chat
 // template, the system message, a token for the beginning.
 type Overhead struct {
-	First int // where there is one message of the user's
+	First int // if there is one message of the user's
 	Turn  int // more for each answer and message that follow; result.Unknown where that differs
 }
 

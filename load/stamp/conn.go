@@ -16,7 +16,7 @@ import (
 type Reading struct {
 	wire.Mark // Read counts those of the connection
 	// Lag is how long after the stamp of its last segment the read returned, or
-	// [result.Never] where there was no stamp.
+	// [result.Never] if there was no stamp.
 	Lag time.Duration
 	// Unstamped counts the reads so far that had to be stamped here.
 	Unstamped int
@@ -28,7 +28,7 @@ type Reading struct {
 type Conn struct {
 	net.Conn
 	clock *Clock
-	raw   syscall.RawConn // nil where the kernel does not stamp
+	raw   syscall.RawConn // nil if the kernel does not stamp
 	recv  func(fd uintptr) bool
 
 	// Of the read that is under way.
@@ -45,7 +45,7 @@ type Conn struct {
 	last Reading
 }
 
-// Wrap asks for stamps on a TCP connection. Where there are none (another
+// Wrap asks for stamps on a TCP connection. If there are none (another
 // system, a pipe, a channel of SSH) reads are stamped when they return.
 func Wrap(c net.Conn, clock *Clock) *Conn {
 	w := &Conn{Conn: c, clock: clock, returned: result.Never, asked: result.Never}
@@ -146,7 +146,7 @@ func (c *Conn) mark() {
 			c.clock.Check()
 			at = c.clock.At(c.wall)
 		}
-		// What is read later is not earlier, even where the last read had to be
+		// What is read later is not earlier, even if the last read had to be
 		// stamped here.
 		m.At = min(max(at, m.After, c.last.At), now)
 		m.Lag = now - m.At

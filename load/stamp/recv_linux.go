@@ -24,7 +24,7 @@ func Enable(fd int) error {
 }
 
 // Recv reads from a socket into b and does not wait. realtimeNS is the receive
-// time of the last segment that it took, by the wall clock; 0 where there was
+// time of the last segment that it took, by the wall clock; 0 if there was
 // no stamp. oob is room for the stamp, of ControlSize bytes. It allocates
 // nothing, and the scheduler does not hear of it.
 func Recv(fd int, b, oob []byte) (n int, realtimeNS int64, errno syscall.Errno) {

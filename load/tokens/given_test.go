@@ -12,7 +12,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// asking counts what an engine is asked by path, and fails where two questions
+// asking counts what an engine is asked by path, and fails if two questions
 // are under way at once.
 func asking(t *testing.T, e *engine) (post Post, seen map[string]int) {
 	seen = map[string]int{}
@@ -47,7 +47,7 @@ func TestLearn_given(t *testing.T) {
 		{"an endpoint that counts otherwise", func() *engine { e := plain(); e.liar, e.bos = true, 1; return e }, ByTokenizer, true, 16, 4},
 		{"no endpoint", func() *engine { e := plain(); e.tokenizer = false; return e }, ByUsage, true, 1, 6},
 		{"no endpoint, odd words", func() *engine { e := odd(); e.tokenizer = false; return e }, ByUsage, false, 1, 6},
-		{"letters", func() *engine { return &engine{letter: true, tokenizer: true, usage: true} }, ByTokenizer, false, 160, 4},
+		{"letters", func() *engine { return &engine{everyByte: true, tokenizer: true, usage: true} }, ByTokenizer, false, 160, 4},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := c.make()
@@ -107,7 +107,7 @@ func TestRefine(t *testing.T) {
 		t.Error("the overhead with a system message stays unknown")
 	}
 	// The length of words that four texts told roughly.
-	e = &engine{letter: true}
+	e = &engine{everyByte: true}
 	got = Learned{Spread: 0.5, Tokens: source.Tokens{PerWord: 4, Plain: &source.Overhead{First: 8}}}
 	got.Refine(warmed(t, e, got), false)
 	after := warmed(t, e, got)

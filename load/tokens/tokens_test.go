@@ -20,12 +20,12 @@ import (
 // space before them are one token where it knows the word, and pieces of three
 // letters else.
 type engine struct {
-	knows  func(word string) bool // after a space
-	begins func(word string) bool // without one
-	merges func(a, b string) bool // both together are one token
-	letter bool                   // every byte is a token
-	bos    int                    // at the beginning of every text
-	drifts bool                   // the template has a token more for long questions
+	knows     func(word string) bool // after a space
+	begins    func(word string) bool // without one
+	merges    func(a, b string) bool // both together are one token
+	everyByte bool                   // every byte is a token
+	bos       int                    // at the beginning of every text
+	drifts    bool                   // the template has a token more for long questions
 
 	tokenizer, usage bool
 	liar             bool // the endpoint counts words
@@ -36,7 +36,7 @@ func all(string) bool { return true }
 const system = "you are a helpful assistant of nobody"
 
 func (e *engine) count(text string) int {
-	if e.letter {
+	if e.everyByte {
 		return len(text)
 	}
 	n := 0
@@ -231,7 +231,7 @@ func TestLearn_joints(t *testing.T) {
 }
 
 func TestLearn_inexact(t *testing.T) {
-	e := &engine{letter: true, bos: 1, tokenizer: true, usage: true}
+	e := &engine{everyByte: true, bos: 1, tokenizer: true, usage: true}
 	got, err := learn(t, e, "")
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ type effort struct {
 func thorough() effort { return effort{words: 64, starts: 24, alone: 256} }
 func sparing() effort  { return effort{words: 40, starts: 8, alone: 96} }
 
-// A vocabulary is words of which each is one token, or where there are none, how
+// A vocabulary is words of which each is one token, or if there are none, how
 // many tokens a word is.
 type vocabulary struct {
 	words, starts []string

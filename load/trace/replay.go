@@ -72,7 +72,7 @@ func (p Replay) at(i int) time.Duration {
 	return time.Duration(math.Round(float64(at) / p.Speed))
 }
 
-// Mean is the mean lengths of the requests; 0 where the trace has none.
+// Mean is the mean lengths of the requests; 0 if the trace has none.
 func (p Replay) Mean() (input, output int) {
 	n := 0
 	for _, r := range p.Rows {

@@ -60,7 +60,7 @@ func (f Format) Lengths() bool { return f != Timestamps }
 // A Row is one request.
 type Row struct {
 	At time.Duration // since the first
-	// Input and Output are tokens; 0 where the format has none.
+	// Input and Output are tokens; 0 if the format has none.
 	Input, Output int32
 	// Blocks names the blocks that the input begins with, each of BlockTokens
 	// but the last, which may be shorter. Rows with equal names share the text.

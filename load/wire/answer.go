@@ -296,7 +296,7 @@ func (s *Answer) complete() bool {
 }
 
 // Close judges the answer. cause is why the reading ended: io.EOF where the
-// answer did, nil where there was enough. [DONE] is no success by itself, and
+// answer did, nil if there was enough. [DONE] is no success by itself, and
 // neither its absence nor a connection that breaks after everything has come is
 // a failure.
 func (s *Answer) Close(cause error, at time.Duration) {
@@ -353,7 +353,7 @@ func (s *Answer) failed(class, text string) {
 }
 
 // NoAnswer records that no answer came to a request: cause is why it was given
-// up, nil where err, of the connection, is the reason.
+// up, nil if err, of the connection, is the reason.
 func NoAnswer(r *result.Request, cause, err error, at time.Duration) {
 	r.End = at
 	switch {

@@ -30,7 +30,7 @@ type chunk struct {
 	failure string
 }
 
-// usage is what a server says it has read and written; Unknown where it does
+// usage is what a server says it has read and written; Unknown if it does
 // not.
 type usage struct{ prompt, completion, cached int }
 

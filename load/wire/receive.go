@@ -60,7 +60,7 @@ type Receiver struct {
 	Now func() time.Duration
 	// Mark is asked after each read of a stream, for its bytes.
 	Mark func() Mark
-	// Tokens, if not nil, is told of each read that brought chunks how many of
+	// Tokens, if not nil, gets, for each read that brought chunks, how many of
 	// them had a token.
 	Tokens func(n int)
 
@@ -144,7 +144,7 @@ func (v *Receiver) Stream(ctx context.Context, cancel context.CancelCauseFunc, b
 	return whole
 }
 
-// events returns why the stream ended: io.EOF, nil where there was enough, or
+// events returns why the stream ended: io.EOF, nil if there was enough, or
 // what broke it.
 func (v *Receiver) events(ctx context.Context, cancel context.CancelCauseFunc, body io.Reader, left int64) (whole bool, cause error) {
 	st := &v.Answer

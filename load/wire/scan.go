@@ -24,7 +24,7 @@ type scanner struct {
 // then it means the same.
 type memo struct {
 	event    []byte
-	from, to int // of its text; to is 0 where there is none
+	from, to int // of its text; to is 0 if there is none
 	meant    chunk
 }
 

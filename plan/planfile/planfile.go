@@ -119,7 +119,7 @@ type loader struct {
 	excludes []func([]plan.Setting) (bool, error)
 
 	config     plan.Config
-	configNode *syntax.Node // nil where there is no configuration
+	configNode *syntax.Node // nil if there is no configuration
 
 	own   engine.Set        // of the engine files
 	sums  map[string]string // of their contents, by profile
@@ -153,7 +153,7 @@ func (l *loader) checked(p *plan.Plan) *rules.Checked {
 	}
 }
 
-// expand makes the cells of a plan; false where there are none.
+// expand makes the cells of a plan; false if there are none.
 func (l *loader) expand(c *rules.Checked) (ok bool) {
 	x := cells.Expander{
 		File: l.file, Plan: c.Plan, Backend: l.backend, Profiles: l.profiles, Sums: l.sums, Excludes: l.excludes,

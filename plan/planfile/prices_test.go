@@ -67,7 +67,7 @@ func TestPrices_wrong(t *testing.T) {
 	for _, test := range []struct{ name, backend, gpu, prices, config, want string }{
 		{name: "no such GPU", backend: "sim", gpu: "h100", prices: "prices: {h10: {usd_per_hour: 2}}\n", want: `plan.yaml:5:10: there is no GPU "h10" in the catalogue, and no cell has that label`},
 		{name: "a label that no cell has", backend: "process", gpu: "my-card", prices: "prices: {my-cart: {usd_per_hour: 2}}\n", want: "my-card"},
-		{name: "a label where there are none", backend: "sim", gpu: "h100", prices: "prices: {my-card: {usd_per_hour: 2}}\n", want: `there is no GPU "my-card"`},
+		{name: "a label if there are none", backend: "sim", gpu: "h100", prices: "prices: {my-card: {usd_per_hour: 2}}\n", want: `there is no GPU "my-card"`},
 		{name: "negative", backend: "sim", gpu: "h100", prices: "prices: {h100: {usd_per_hour: -1}}\n", want: "more than 0"},
 		{name: "nothing", backend: "sim", gpu: "h100", prices: "prices: {h100: {usd_per_hour: 0}}\n", want: "more than 0"},
 		{name: "not a number", backend: "sim", gpu: "h100", prices: "prices: {h100: {usd_per_hour: .nan}}\n", want: "usd_per_hour"},

@@ -37,7 +37,7 @@ func TestSLO_Evaluate(t *testing.T) {
 			result.Row{"failed": int64(0), "completed": int64(8), "requests": int64(8)},
 			result.SLOResult{Verdict: result.SLOPass, Values: result.Row{"failed": int64(0), "completed": int64(8), "requests": int64(8)}},
 		},
-		{ // never a pass, not even where the other side would do
+		{ // never a pass, not even if the other side would do
 			"not measured", "error_rate == 0 || p95_ttft_ms < 200",
 			result.Row{"error_rate": 0.0, "p95_ttft_ms": nil},
 			result.SLOResult{Error: "not measured: p95_ttft_ms", Values: result.Row{"error_rate": 0.0, "p95_ttft_ms": nil}},

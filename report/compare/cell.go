@@ -15,7 +15,7 @@ type Cell struct {
 	Digest     string    `json:"spec_digest"`
 	Label      string    `json:"label"`
 	Settings   []Setting `json:"settings"`
-	// Predicted is what was expected of the cell's server; nil where nobody knows.
+	// Predicted is what was expected of the cell's server; nil if nobody knows.
 	Predicted *Prediction `json:"predicted,omitempty"`
 }
 
@@ -63,7 +63,7 @@ func (p *Prediction) String() string {
 	return p.Outcome()
 }
 
-// Value is a cell's value of an axis; nil where it has none.
+// Value is a cell's value of an axis; nil if it has none.
 func (c Cell) Value(column string) any {
 	for _, s := range c.Settings {
 		if s.Column == column {
@@ -73,7 +73,7 @@ func (c Cell) Value(column string) any {
 	return nil
 }
 
-// Load is a cell's amount of load; 0 where the plan does not vary it.
+// Load is a cell's amount of load; 0 if the plan does not vary it.
 func Load(c Cell) float64 {
 	for _, s := range c.Settings {
 		if v, ok := s.Value.(float64); ok && s.Amount {
@@ -83,7 +83,7 @@ func Load(c Cell) float64 {
 	return 0
 }
 
-// LoadText is a cell's amount of load in words; "" where the plan does not vary
+// LoadText is a cell's amount of load in words; "" if the plan does not vary
 // it.
 func LoadText(c Cell) string { return label(c, func(s Setting) bool { return s.Amount }) }
 

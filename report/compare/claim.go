@@ -65,7 +65,7 @@ type Place struct {
 	Rows    []rundir.Key
 	Verdict Verdict
 	Value   float64 // of the measure: the mean over Rows
-	Ratio   float64 // how many times worse than the first place, 1 for the first; 0 where there is no ratio
+	Ratio   float64 // how many times worse than the first place, 1 for the first; 0 if there is no ratio
 	Point   *Point
 }
 

@@ -75,7 +75,7 @@ func (m Measure) compare(a, b float64) int {
 	return 0
 }
 
-// worse is how much worse than the best a value is, 1 for the best; 0 where the
+// worse is how much worse than the best a value is, 1 for the best; 0 if the
 // two have no ratio.
 func (m Measure) worse(v, best float64) float64 {
 	if m.best == moreIsBest {

@@ -50,7 +50,7 @@ func shown(row result.Row, column string) string {
 var Rates = map[string]string{col.ThroughputTokS: "tok/s", col.RequestThroughput: "requests/s"}
 
 // Latencies are the latencies that people are shown: those of a stream, or the
-// whole answer's where there was none.
+// whole answer's if there was none.
 func Latencies(row result.Row) []string {
 	none := func(column string) bool { return row[row.Figure(column)] == nil && !row.Infinite(column) }
 	if none(col.P95TTFTMs) && none(col.P95TPOTMs) {

@@ -107,7 +107,7 @@ func apart(n int) float64 {
 	return math.Sqrt(k / quantile.ChiSquare(spreadConfidence, k))
 }
 
-// standing is why the numbers of an outcome do not count; "" where they do.
+// standing is why the numbers of an outcome do not count; "" if they do.
 func standing(o *result.Outcome) Verdict {
 	if o == nil {
 		return Pending

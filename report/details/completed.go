@@ -8,7 +8,7 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// planned is how many requests the plan has for one trial of a point; 0 where
+// planned is how many requests the plan has for one trial of a point; 0 if
 // its time decides.
 func (s *summary) planned(p *compare.Point) int64 {
 	if s.fixed["duration"] != nil {
@@ -23,7 +23,7 @@ func (s *summary) planned(p *compare.Point) int64 {
 }
 
 // completion is how many requests of a point were completed, and of how many:
-// those that the plan has, or where it has a time, those that were sent. Trials
+// those that the plan has, or if it has a time, those that were sent. Trials
 // without an outcome count as none of theirs.
 func (s *summary) completion(p *compare.Point) (done, of int64) {
 	planned := s.planned(p)
@@ -38,7 +38,7 @@ func (s *summary) completion(p *compare.Point) (done, of int64) {
 	return done, of
 }
 
-// completed says it in words: "5 of 5"; "-" where nobody counted.
+// completed says it in words: "5 of 5"; "-" if nobody counted.
 func (s *summary) completed(p *compare.Point) string {
 	done, of := s.completion(p)
 	if of == 0 {
@@ -47,7 +47,7 @@ func (s *summary) completed(p *compare.Point) string {
 	return fmt.Sprintf("%d of %d", done, of)
 }
 
-// requests are all requests of the run in one line; "" where nothing was sent.
+// requests are all requests of the run in one line; "" if nothing was sent.
 // Servers that did not start count where the plan takes that for a fault.
 func (s *summary) requests() string {
 	var done, of, failed, planned, cancelled int64

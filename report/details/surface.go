@@ -202,7 +202,7 @@ func (s *start) kvTokens() string {
 	return ""
 }
 
-// asPredicted compares an outcome with its prediction. ok is false where there
+// asPredicted compares an outcome with its prediction. ok is false if there
 // is nothing to compare: the arithmetic knows of memory, and of no port that is
 // taken.
 func (s *start) asPredicted(outcome string) (same, ok bool) {

@@ -42,7 +42,7 @@ func (s *summary) method() string {
 }
 
 // client says what the measuring client was and what it adds, the worst over
-// all trials; "" where no trial knows.
+// all trials; "" if no trial knows.
 func (s *summary) client() string {
 	kinds, stamps := s.texts(col.Client), s.texts(col.StampKind)
 	if len(stamps) == 0 {

@@ -86,7 +86,7 @@ func (d *Document) Paragraph(lines ...string) {
 	d.line("")
 }
 
-// Section writes entries under a title, and nothing where there are none.
+// Section writes entries under a title, and nothing if there are none.
 func (d *Document) Section(title string, items []Item) {
 	if len(items) == 0 {
 		return

@@ -24,7 +24,7 @@ type Grid struct {
 // A Field is one place of a grid.
 type Field struct {
 	Text    string
-	Verdict compare.Verdict // "" where there is none
+	Verdict compare.Verdict // "" if there is none
 }
 
 // Fields are fields without a verdict.

@@ -123,7 +123,7 @@ func holeLoads(text string) []string {
 	return loads
 }
 
-// readable is a ratio, infinite where it is beyond what is printed.
+// readable is a ratio, infinite if it is beyond what is printed.
 func readable(ratio float64) float64 {
 	if ratio >= 1000 {
 		return math.Inf(1)
@@ -255,7 +255,7 @@ func readComparison(line string) statement {
 		s.question = qGPUBest
 	}
 	for v := range strings.SplitSeq(m[4], ", ") {
-		load, _ := strconv.ParseFloat(v, 64) // 0 where the plan does not vary it
+		load, _ := strconv.ParseFloat(v, 64) // 0 if the plan does not vary it
 		s.loads = append(s.loads, load)
 	}
 	for part := range strings.SplitSeq(line[len(m[0]):], "; ") {

@@ -219,7 +219,7 @@ func (c *cell) simulated() bool {
 	return slices.ContainsFunc(rows, func(row result.Row) bool { return row["simulated"] == true })
 }
 
-// real takes simulated cells out where there are measured ones, by their sides.
+// real takes simulated cells out if there are measured ones, by their sides.
 func (s *statement) real(sides map[string]*cell) {
 	measured := slices.ContainsFunc(s.places, func(p place) bool { return !sides[p.side].simulated() })
 	if !measured {

@@ -54,7 +54,7 @@ func Of(cols []result.Column, rows []result.Row, objectives map[string][]result.
 	)
 	for _, c := range cols {
 		if c.Name != col.SLOPass && strings.HasPrefix(c.Name, col.OfSLO("")) {
-			out = append(out, nullable(c.Name, result.String, "", "What the objective comes to over all valid trials of the cell together: pass, fail or undecided; null where it could not be checked."))
+			out = append(out, nullable(c.Name, result.String, "", "What the objective comes to over all valid trials of the cell together: pass, fail or undecided; null if it could not be checked."))
 		}
 	}
 	var figures []result.Column

@@ -99,7 +99,7 @@ func settleMean(p *result.SLOPart) {
 const mostMore = 10_000
 
 // reach is the least n from a start on at which something holds, and from which on it
-// does; 0 where it is too far.
+// does; 0 if it is too far.
 func reach(start float64, holds func(n float64) bool) float64 {
 	low, high := start, 2*start
 	for !holds(high) {

@@ -97,7 +97,7 @@ type batched struct {
 	k        int
 	mean     float64 // of the batches
 	variance float64 // of their means, between them
-	effect   float64 // variance of a batch mean, times its length, by that of single values; 1 where all are equal
+	effect   float64 // variance of a batch mean, times its length, by that of single values; 1 if all are equal
 	lag      float64 // correlation of neighbouring batch means, its bias taken off
 }
 

@@ -18,7 +18,7 @@ type Options struct {
 	// request was scheduled, so that a client or server that falls behind
 	// cannot hide it. In a closed loop it starts at the send.
 	Open    bool
-	Goodput *Goodput // nil where the plan has none
+	Goodput *Goodput // nil if the plan has none
 	// Span is the course of the trial, from timeline.Assign, which has set the
 	// phases of the requests too. Without a plateau there are no figures of one.
 	Span timeline.Span
@@ -26,7 +26,7 @@ type Options struct {
 	// no columns of them.
 	Drifts timeline.Drifts
 	// EndedEarly says that the load was ended because of what was measured (too
-	// many errors, saturation): what we gave up then counts as infinite where
+	// many errors, saturation): what we gave up then counts as infinite if
 	// failures do.
 	EndedEarly bool
 }

@@ -363,7 +363,7 @@ func TestOf_failuresAreInfinite(t *testing.T) {
 	row, _ = Of(requests, Options{Span: steady, EndedEarly: true})
 	check(t, row, result.Row{"p50_ttft_ms": 104.5, "p99_ttft_ms": nil})
 
-	// Where nothing was completed, that is what there is to know. Elsewhere a latency
+	// If nothing was completed, that is what there is to know. Elsewhere a latency
 	// that no completed request has is not measured.
 	row, _ = Of([]result.Request{failed(0, 3)}, Options{Span: steady})
 	if !row.Infinite("p95_ttft_ms") || !row.Infinite("min_e2e_ms") || row.Infinite("p95_ttft_ms_whole") {

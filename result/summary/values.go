@@ -7,7 +7,7 @@ import (
 	"sweep.dev/sweep/result/timeline"
 )
 
-// Lost says whether a request counts as infinite where failures do: it failed, or was
+// Lost says whether a request counts as infinite if failures do: it failed, or was
 // given up because the load was ended for what was measured.
 func (o Options) Lost(r *result.Request) bool {
 	given := r.Status == result.Cancelled && !r.Planned && o.EndedEarly && (o.Open || r.Sent >= 0)

@@ -45,14 +45,14 @@ type Drift struct {
 	// end: the median of the last quarter of the slices over that of the first,
 	// less 1. A line through all of them would overlook a step near the end.
 	Change float64
-	// P is the chance to see such a trend where there is none, two-sided. The trend
+	// P is the chance to see such a trend if there is none, two-sided. The trend
 	// is a line or, if that leaves less, a step, a settling or a growth. Its slope is
 	// Theil and Sen's (Sen, JASA 63, 1968), held by Student's t against the median
 	// absolute deviation of what is left without it, widened for neighbours that are
 	// alike: by sqrt((1+r)/(1-r)) for their correlation r without its bias, with as
 	// many degrees of freedom fewer (Santer et al., JGR 105, 2000).
 	P float64
-	// Slices is what it rests on; 0 where there are too few to say anything, and
+	// Slices is what it rests on; 0 if there are too few to say anything, and
 	// then Change is 0 and P is 1.
 	Slices int
 }

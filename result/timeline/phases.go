@@ -28,7 +28,7 @@ type Span struct {
 	// and all of the trial is ramp.
 	Steady bool
 	// Unsettled says why it is not known that the load had settled on its plateau,
-	// or why there is none; "" where all is well, and where nothing was completed.
+	// or why there is none; "" if all is well, and if nothing was completed.
 	Unsettled string
 	// Enough is how long to send, by what was seen, to know it, and EnoughRequests
 	// how many requests of the plan that makes.
@@ -36,7 +36,7 @@ type Span struct {
 	EnoughRequests int
 }
 
-// Length is the length of the plateau, 0 where there was none.
+// Length is the length of the plateau, 0 if there was none.
 func (s Span) Length() time.Duration { return s.To - s.From }
 
 // Assign sets the Phase of each measured request by the moment it was sent, and
@@ -90,7 +90,7 @@ func Assign(requests []result.Request, target int) Span {
 // Ramp is how long a load is expected to take until it is what it is meant to be,
 // from how long the requests of its warm-up took: the median in a closed loop,
 // whose slots then begin evenly over one request, and the 95th percentile in an
-// open one. It is 0 where none of them was completed.
+// open one. It is 0 if none of them was completed.
 func Ramp(requests iter.Seq[*result.Request], open bool) time.Duration {
 	var took []int64
 	for r := range requests {

@@ -14,7 +14,7 @@ import (
 // are what the test says at each moment, and whose capacity may be shared.
 type cell struct {
 	slots    int
-	rate     float64 // open loop where there are no slots
+	rate     float64 // open loop if there are no slots
 	length   time.Duration
 	tokens   int
 	ttft     func(at float64, r *rand.Rand) float64 // s; at is 0 to 1 over the trial

@@ -143,7 +143,7 @@ func median(values []int64) time.Duration {
 
 // Arrivals yields when the output of a request arrived, and how many tokens at
 // a time. Chunks of which the server does not say it are taken for equally many
-// tokens, so that all of them are the tokens that it counted in the end; where
+// tokens, so that all of them are the tokens that it counted in the end; if
 // it did not count, for one. An answer that was not streamed came at its end.
 func Arrivals(r *result.Request, yield func(at time.Duration, tokens float64)) {
 	counted := r.TokenSource == "usage" && r.CompletionTokens >= 0

@@ -130,7 +130,7 @@ func playScenario(base string) error {
 	}}.run(context.Background())
 }
 
-// holds fails where a pod is alive and the ledger does not owe it by its name.
+// holds fails if a pod is alive and the ledger does not owe it by its name.
 func holds(t *testing.T, base, alive string) {
 	t.Helper()
 	dir := filepath.Join(base, "podledger")

@@ -24,7 +24,7 @@ type Entry struct {
 	RunID  string
 	Owner  string
 	Dir    string // the run directory, absolute; it may be gone
-	Digest string // Spec.Digest: what a kept pod is adopted by; "" where it is not known
+	Digest string // Spec.Digest: what a kept pod is adopted by; "" if it is not known
 	// Former are the runs that had the pod before this one took it over.
 	Former []string
 	rundir.Owed

@@ -37,7 +37,7 @@ func (p RunLedger) here(digest string) string {
 
 // Adopt takes over a kept pod of this owner that was launched with digest and
 // is kept for at least life from now; the one that is kept longest. ok is false
-// where there is none.
+// if there is none.
 func (p RunLedger) Adopt(digest string, life time.Duration) (o rundir.Owed, ok bool, err error) {
 	entries, err := p.pods.Entries()
 	if err != nil && !errors.Is(err, ErrDamaged) { // a damaged entry is no reason to rent once more, nor not to
@@ -67,7 +67,7 @@ func (p RunLedger) Adopt(digest string, life time.Duration) (o rundir.Owed, ok b
 }
 
 // Holds says whether a pod that the run has kept is still its to give back:
-// false where another run has taken it over.
+// false if another run has taken it over.
 func (p RunLedger) Holds(pod string) (bool, error) {
 	entries, err := p.pods.Entries()
 	if err != nil {

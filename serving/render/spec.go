@@ -1,5 +1,5 @@
-// Package render makes what a backend is told of a deployment: of the engine's
-// profile and the plan, each role's command line, environment and files.
+// Package render makes a backend's description of a deployment out of the engine's
+// profile and the plan: each role's command line, environment and files.
 package render
 
 import (

@@ -50,7 +50,7 @@ func (m *Machine) WeightBytes() float64 {
 }
 
 // KVBytesPerToken is the size of one token's cache on each GPU. Heads are
-// split over the GPUs, and repeated where there are fewer heads than GPUs.
+// split over the GPUs, and repeated if there are fewer heads than GPUs.
 func (m *Machine) KVBytesPerToken() float64 {
 	return m.Model.KVBytesPerToken(m.KVElem) / float64(min(m.GPUs, m.Model.KVHeads))
 }

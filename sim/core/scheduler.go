@@ -147,7 +147,7 @@ func (e *Engine) Abort(id int) {
 	e.waiting = slices.DeleteFunc(e.waiting, is)
 }
 
-// ResetPrefixCache empties the prefix cache; false where sequences are using it.
+// ResetPrefixCache empties the prefix cache; false if sequences are using it.
 func (e *Engine) ResetPrefixCache() bool { return e.cache.reset() }
 
 // Forget sets the counters to nothing, as a new process has them.
@@ -161,7 +161,7 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// Begin schedules one step that starts now. It returns false where there is
+// Begin schedules one step that starts now. It returns false if there is
 // nothing to do.
 func (e *Engine) Begin(now time.Duration) (Step, bool) {
 	e.batch = e.batch[:0]
@@ -281,7 +281,7 @@ func (e *Engine) name(s *sequence, start, end int) {
 	}
 }
 
-// grow gives s the blocks for so many tokens; false where there are not enough.
+// grow gives s the blocks for so many tokens; false if there are not enough.
 func (e *Engine) grow(s *sequence, tokens int) bool {
 	need := blocksFor(tokens) - len(s.blocks)
 	if need > e.cache.free {

@@ -69,7 +69,7 @@ func vllmCard(s *State, name string) any {
 	return vllmCardBody{name, "model", s.Started.Unix(), s.Dialect.Name, s.Model, nil, s.Core.MaxModelLen, []any{}}
 }
 
-// vllmTooLong words a request that does not fit; tokens is 0 where it asks for
+// vllmTooLong words a request that does not fit; tokens is 0 if it asks for
 // no number of them.
 func vllmTooLong(prompt, tokens, limit int) *Error {
 	e := &Error{Type: "BadRequestError", Code: 400, Param: new("input_tokens")}

@@ -175,7 +175,7 @@ type report struct {
 	Status    int       `json:"status"`
 	Streaming bool      `json:"streaming"`
 	Seconds   float64   `json:"seconds"`
-	First     float64   `json:"first"` // seconds until the first token; 0 where none came
+	First     float64   `json:"first"` // seconds until the first token; 0 if none came
 	Gaps      []float64 `json:"gaps"`  // seconds between tokens
 	Bytes     int       `json:"bytes"`
 	Usage     usage     `json:"usage"`

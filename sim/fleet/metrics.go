@@ -166,7 +166,7 @@ func (b *board) fill(known ...string) {
 	}
 }
 
-// render is the labels of a form; false where some $name has no value.
+// render is the labels of a form; false if some $name has no value.
 func (f form) render(known map[string]string, given []string) (string, bool) {
 	var out strings.Builder
 	for i, l := range f.labels {

@@ -50,7 +50,7 @@ type worker struct {
 // answers, and again and again whether it is still there.
 type registry struct {
 	urls   []string
-	dir    string // "" where there is none
+	dir    string // "" if there is none
 	least  int    // no worker counts before there are so many
 	client *http.Client
 

@@ -80,7 +80,7 @@ func (f *frontend) answer(w http.ResponseWriter, r *http.Request, c *call) error
 }
 
 // dispatch sends a request to the worker that shall answer it, once another one
-// has computed its prompt where there are such. What is returned is the
+// has computed its prompt if there are such. What is returned is the
 // beginning of the answer and the choice, for the caller to close and release.
 func (f *frontend) dispatch(ctx context.Context, c *call) (*http.Response, *choice, error) {
 	answering := f.registry.of(c.body.Model, aggregated, decode)

@@ -185,8 +185,8 @@ func (w *dynamoWorker) kvStats(body []byte) {
 	}
 }
 
-// passedOn are the namespaces of engines, and the simulator's own: what else an
-// engine's server tells of its process and its HTTP does not exist in a worker.
+// passedOn are the namespaces of engines, and the simulator's own: an engine's
+// other metrics, of its process and its HTTP, do not exist in a worker.
 var passedOn = []string{"vllm:", "sglang:", "trtllm_", "sim_"}
 
 // metricsPaths are where engines have them that do not at /metrics.

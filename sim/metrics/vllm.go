@@ -82,7 +82,7 @@ func traffic(w io.Writer, s *Snapshot) {
 	}
 }
 
-// process is what the Python client tells of a single process.
+// process is what the Python client exports for a single process.
 func process(w io.Writer, s *Snapshot) {
 	e := &exposition{w: w}
 	e.gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.", float64(s.Started.UnixMilli())/1e3)

@@ -58,7 +58,7 @@ type Server struct {
 	streams  sync.WaitGroup // handlers of completions
 
 	mu      sync.Mutex
-	cpu     float64           // seconds of this process before the beginning that it tells of
+	cpu     float64           // seconds of this process before the beginning that it reports
 	last    *metrics.Snapshot // of the scrape before
 	traffic []metrics.Traffic
 }
@@ -259,7 +259,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 	}
 }
 
-// restart makes everything that tells of the past that of a new process.
+// restart resets every counter and gauge, as a new process does.
 func (s *Server) restart() {
 	s.engine.Restart()
 	s.mu.Lock()

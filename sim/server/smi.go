@@ -271,7 +271,7 @@ func (s *Server) nvidiaSMI(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// nvidiaXML prints the elements of schema v13 that tell of state.
+// nvidiaXML prints the elements of schema v13 that report state.
 func (s *Server) nvidiaXML(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/xml; charset=utf-8")
 	fmt.Fprintf(w, `<?xml version="1.0" ?>

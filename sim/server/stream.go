@@ -16,7 +16,7 @@ import (
 
 // stream sends tokens as they come. Tokens that came while the last write was
 // under way go out in one write, each as an event of its own. It returns the
-// tokens sent and the reason of the end; "" where the client went away or a
+// tokens sent and the reason of the end; "" if the client went away or a
 // fault ended it.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, j *job, c *live.Call) (tokens int, finish string) {
 	h := w.Header()

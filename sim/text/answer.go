@@ -43,7 +43,7 @@ type Answer struct {
 	// them is the end-of-sequence token. 0 is never.
 	StopAt int
 	// Stop is the stop string that ends it at StopAt; it and what follows of
-	// the last token are not sent. "" where none does.
+	// the last token are not sent. "" if none does.
 	Stop string
 	cut  int // bytes of text that are sent, with Stop
 }

@@ -10,7 +10,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// near fails where got is further from want than share of it.
+// near fails if got is further from want than share of it.
 func near(t *testing.T, what string, got, want, share float64) {
 	t.Helper()
 	if math.Abs(got/want-1) > share {

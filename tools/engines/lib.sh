@@ -21,7 +21,7 @@ current() {
 	[[ -f $stamp && $(<"$stamp") == "$(fingerprint "$@")" ]]
 }
 
-# begin MODE NAME FILE... ends the script where there is nothing to do, and
+# begin MODE NAME FILE... ends the script if there is nothing to do, and
 # otherwise clears the way for a new .engines/NAME.
 begin() {
 	local mode=$1 name=$2

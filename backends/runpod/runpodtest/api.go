@@ -220,7 +220,7 @@ func (c *call) invalid(problems ...string) {
 	c.fail(http.StatusUnprocessableEntity, "Request validation failed.", problems...)
 }
 
-// body reads and checks a body; it has answered where that is wrong.
+// body reads and checks a body; it has answered if that is wrong.
 func (c *call) body(want *rule, into any) bool {
 	raw, err := io.ReadAll(http.MaxBytesReader(nil, c.r.Body, maxBody))
 	var tooLarge *http.MaxBytesError

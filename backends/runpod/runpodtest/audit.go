@@ -18,7 +18,7 @@ type Event struct {
 	At       time.Time // of Options.Now
 	Method   string
 	Path     string
-	Status   int      // 0 where it is not answered, or never was
+	Status   int      // 0 if it is not answered, or never was
 	Who      string   // "account", "pod ID", or "" for a key that is nobody's
 	Pods     []string // the names of the pods that it concerns; not of a list
 	Foreign  bool     // one of them is not ours

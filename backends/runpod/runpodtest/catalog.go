@@ -70,7 +70,7 @@ func (g gpuType) manufacturer() string {
 }
 
 // catalogName is what sweep's own catalogue, and so its simulator, calls it;
-// the nearest in memory where it has no such GPU.
+// the nearest in memory if it has no such GPU.
 func (g gpuType) catalogName() string {
 	if name, ok := runpodapi.GPUName(g.id); ok {
 		return name
@@ -144,7 +144,7 @@ type catalogQuery struct {
 	cloud     string
 }
 
-// parseCatalog reads them; it has answered where they are wrong.
+// parseCatalog reads them; it has answered if they are wrong.
 func parseCatalog(c *call) (q catalogQuery, ok bool) {
 	v := c.r.URL.Query()
 	q.cloud, q.count = "SECURE", 1

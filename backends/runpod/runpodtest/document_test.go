@@ -25,7 +25,7 @@ type document struct {
 	schema func(pointer string) *jsonschema.Schema
 }
 
-// openAPI is nil where the folder with what was recorded is not present.
+// openAPI is nil if the folder with what was recorded is not present.
 var openAPI = sync.OnceValues(func() (*document, error) {
 	raw, err := os.ReadFile(fixtures + "runpod-rest-v2-openapi.mcp.yaml")
 	if os.IsNotExist(err) {
@@ -121,7 +121,7 @@ func checkAnswer(t *testing.T, method, path string, got reply) {
 	content, _ := d.get(responses, code, "content").(map[string]any)
 	if content == nil {
 		if len(got.raw) > 0 {
-			t.Errorf("%s %s: a body where there is none in the document: %v", method, at, got)
+			t.Errorf("%s %s: a body, and the document has none: %v", method, at, got)
 		}
 		return
 	}

@@ -62,7 +62,7 @@ type Options struct {
 	// Intent is asked on every create whether the intent for a pod of this
 	// name is durable. Its errors stand in the audit. See [DurableIntent].
 	Intent func(name string) error
-	// OnEvent is told of every request when it is answered, from the
+	// OnEvent is called for every request when it is answered, from the
 	// goroutine that answers.
 	OnEvent func(Event)
 }
@@ -268,7 +268,7 @@ shift 2
 	}
 }
 
-// image is what a reference runs; false where no registry has it.
+// image is what a reference runs; false if no registry has it.
 func (e *Emulator) image(ref string) (podtest.Image, bool) {
 	i, ok := podtest.Find(e.images, ref)
 	if !ok {

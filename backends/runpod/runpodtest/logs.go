@@ -80,7 +80,7 @@ func (l *podLog) after(seq uint64) ([]entry, <-chan struct{}) {
 // A cursor says where a stream of lines begins.
 type cursor struct {
 	source string // "" is both
-	tail   int    // where nothing else is said
+	tail   int    // if nothing else is said
 	since  time.Time
 	behind uint64 // of the line with this number
 	resume bool

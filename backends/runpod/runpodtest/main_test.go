@@ -148,7 +148,7 @@ func create(t *testing.T, e *Emulator, name, script string) string {
 	return ask(t, e, http.StatusCreated, "POST", "/v2/pods", request(name, script)).body["id"].(string)
 }
 
-// pod is a pod as the API has it; nil where it has none.
+// pod is a pod as the API has it; nil if it has none.
 func look(t *testing.T, e *Emulator, id string) map[string]any {
 	t.Helper()
 	got, err := send(t.Context(), e, e.Key(), "GET", "/v2/pods/"+id, nil)

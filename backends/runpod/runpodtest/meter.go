@@ -113,7 +113,7 @@ func next(t time.Time, size string, n int) time.Time {
 
 var bucketSizes = []string{"hour", "day", "week", "month", "year"}
 
-// parseBilling reads the window; it has answered where that is wrong.
+// parseBilling reads the window; it has answered if that is wrong.
 func (e *Emulator) parseBilling(c *call) (q billingQuery, ok bool) {
 	v := c.r.URL.Query()
 	now := e.now()

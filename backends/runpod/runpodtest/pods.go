@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// seen is the pod that a request names and may look at; it has answered where
+// seen is the pod that a request names and may look at; it has answered if
 // there is none.
 func (e *Emulator) seen(c *call) (*pod, bool) {
 	e.mu.Lock()
@@ -91,7 +91,7 @@ func (e *Emulator) deletePod(c *call) {
 	c.w.WriteHeader(http.StatusNoContent)
 }
 
-// mayEnd is the pod that a request may end; it has answered where there is none.
+// mayEnd is the pod that a request may end; it has answered if there is none.
 func (e *Emulator) mayEnd(c *call) (*pod, bool) {
 	e.mu.Lock()
 	p := e.find(c.id)

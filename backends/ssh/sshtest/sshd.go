@@ -31,7 +31,7 @@ type Server struct {
 	make  func(t testing.TB, name string) string // a key pair
 	bin   string
 	sshd  *exec.Cmd
-	inner *inProcess // nil where it is an sshd
+	inner *inProcess // nil if it is an sshd
 }
 
 // Start starts an sshd for the user who runs the test. It needs sshd and

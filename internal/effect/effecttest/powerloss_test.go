@@ -49,7 +49,7 @@ func write(t *testing.T, base string, sync, rename, dirsync bool) []effect.Op {
 }
 
 // Each step of "write, fsync, rename, fsync the folder" is needed: the model
-// must lose something where one is left out, or it proves nothing.
+// must lose something if one is left out, or it proves nothing.
 func TestPowerLoss_everyStepCounts(t *testing.T) {
 	for _, tc := range []struct {
 		name                  string

@@ -42,7 +42,7 @@ type Expander struct {
 }
 
 // Expand makes cells in the plan's order, and deployments in the order in which
-// they are to run; ok is false where there are none to hold rules against.
+// they are to run; ok is false if there are none to hold rules against.
 func (x *Expander) Expand() (cells []plan.Cell, deployments []plan.Deployment, ok bool) {
 	m := x.Plan.Matrix
 	dims := dimensions(m)

@@ -109,7 +109,7 @@ func Texts(n *syntax.Node) []*syntax.Node {
 	return slices.DeleteFunc(slices.Clone(n.Items), func(n *syntax.Node) bool { return n.Kind != syntax.String || n.Text == "" })
 }
 
-// Entries are those of a mapping; nil where n is none.
+// Entries are those of a mapping; nil if n is none.
 func Entries(n *syntax.Node) []syntax.Entry {
 	if n == nil || n.Kind != syntax.Map {
 		return nil

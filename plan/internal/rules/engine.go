@@ -58,7 +58,7 @@ func (c *Checked) unknownEngine(n *syntax.Node, name string, names []string) {
 	d.Expected = strict.OneOf(names)
 	d.Nearest = syntax.Nearest(name, names)
 	if n.Text == name && axes.IsArgument(name) {
-		d.Hint = "an engine by another name says which it speaks like: engines.<name>.profile"
+		d.Hint = "for an engine with a name of your own, name the engine it speaks like: engines.<name>.profile"
 	}
 }
 

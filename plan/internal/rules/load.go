@@ -135,7 +135,7 @@ func (c *Checked) stop() {
 }
 
 // lengthsBrought says whether a trace or pairs say how long each prompt and its
-// answer are; known is false where the plan does not tell yet.
+// answer are; known is false if the plan does not tell yet.
 func (c *Checked) lengthsBrought() (brought, known bool) {
 	t := c.Plan.Load.Trace
 	return t.Lengths() || c.Plan.Load.Prompts.Distribution == plan.Empirical, t == nil || t.Format != ""

@@ -13,9 +13,9 @@ import (
 type Checked struct {
 	*file.File
 	Plan     *plan.Plan
-	Backend  plan.PluginDoc             // of the plan; zero where it names none that is known
+	Backend  plan.PluginDoc             // of the plan; zero if it names none that is known
 	Profiles map[string]*engine.Profile // of the plan's engines, by key
-	Config   *syntax.Node               // the user's configuration; nil where there is none
+	Config   *syntax.Node               // the user's configuration; nil if there is none
 
 	// The names that a plan may use.
 	Backends, Engines, GPUs []string

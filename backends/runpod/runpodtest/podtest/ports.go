@@ -10,7 +10,7 @@ import (
 )
 
 // Remap makes a command that was written for a container one for this machine,
-// where there is no network of its own: every port that it was told to listen
+// if there is no network of its own: every port that it was told to listen
 // on becomes the one that ports has for it, and 0.0.0.0 becomes 127.0.0.1.
 //
 // A number is a port where it follows a flag whose name ends in "port" (or -p),
