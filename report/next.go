@@ -31,7 +31,7 @@ func (r *Run) Resume(trials []compare.Trial) (command string) {
 	return command
 }
 
-// Ended is why the run ended before its time; "" where it did not, goes on or
+// Ended is why the run ended before its time; "" if it did not, goes on or
 // was killed.
 func (r *Run) Ended() string {
 	if !r.State.Finished {
