@@ -25,6 +25,7 @@ type deployment struct {
 	extra   attempt.Tally
 	servers *serving.Servers
 	up      *attempt.Subject // its server is nil while none is up
+	round   int              // the number of the trials that the server measures
 	known   known            // what software the committed trials measured
 	stops   []stop           // of committed trials, in their order
 }
@@ -90,6 +91,7 @@ func (d *deployment) trial(ctx context.Context, t *trial) error {
 	if d.config.Plan.Retries != nil {
 		retries = *d.config.Plan.Retries
 	}
+	d.turn(t)
 	n := d.config.State.Attempts[t.key]
 	for try := 0; ; try++ {
 		if d.up.Server != nil && d.up.Server.Gone() {
@@ -98,6 +100,9 @@ func (d *deployment) trial(ctx context.Context, t *trial) error {
 			if d.servers.GivenUp() {
 				return nil
 			}
+		}
+		if d.over(ctx) {
+			return nil
 		}
 		if d.up.Server == nil {
 			failure, err := d.servers.Launch(ctx)
@@ -123,6 +128,16 @@ func (d *deployment) trial(ctx context.Context, t *trial) error {
 			return nil
 		}
 	}
+}
+
+// turn gives back the server of the trials with another number, where each has a
+// launch of its own.
+func (d *deployment) turn(t *trial) {
+	if d.config.Plan.Repeats.Each() && d.round != t.key.Trial {
+		d.servers.Renew()
+		d.use(nil)
+	}
+	d.round = t.key.Trial
 }
 
 // death reports the end of the server that was up.

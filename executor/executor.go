@@ -172,7 +172,7 @@ func (r *run) plan() (Report, error) {
 	for _, d := range r.config.Plan.Deployments() {
 		left := newDeployment(r, d)
 		r.all = append(r.all, left)
-		for n := 1; n <= max(1, r.config.Plan.Repeats); n++ {
+		for n := 1; n <= r.config.Plan.Repeats.Most(); n++ {
 			for _, cell := range d.Cells {
 				if r.config.Only != nil {
 					ok, err := r.config.Only(cell)

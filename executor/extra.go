@@ -107,9 +107,12 @@ func Extras(p *plan.Plan, d plan.Deployment, b backends.Backend, given bool) []E
 	if !ok || len(d.Cells) == 0 {
 		return nil
 	}
-	a := announcer{config: &Config{Plan: p, Backend: b, Servers: serving.Options{Given: given}}, profile: profile, d: d}
+	a := announcer{
+		config: &Config{Plan: p, Backend: b, Servers: serving.Options{Given: given}}, profile: profile, d: d,
+		launches: p.Repeats.Launches(p.Repeats.Most()),
+	}
 	for _, cell := range d.Cells {
-		for range max(1, p.Repeats) {
+		for range p.Repeats.Most() {
 			a.trials = append(a.trials, cell.Load)
 		}
 	}
@@ -122,6 +125,8 @@ type announcer struct {
 	profile *engine.Profile
 	d       plan.Deployment
 	trials  []plan.Load
+	// launches is how many servers are started one after another.
+	launches int
 }
 
 // all is the table of everything that is sent beyond a load.
@@ -133,6 +138,14 @@ func (a *announcer) all() []Extra {
 		}
 	}
 	return list
+}
+
+// launchesText says that something is sent after each launch, if there are several.
+func (a *announcer) launchesText() string {
+	if a.launches == 1 {
+		return ""
+	}
+	return fmt.Sprintf(", after each of %d launches", a.launches)
 }
 
 // trialsText is "each of 12 trials".
@@ -163,7 +176,7 @@ func (a *announcer) ready() Extra {
 			gets = append(gets, "GET "+path+", ")
 		}
 	}
-	return Extra{"ready", new(len(gets) + 1), new(1), strings.Join(gets, "") + "a completion of one token; again while they fail"}
+	return Extra{"ready", new((len(gets) + 1) * a.launches), new(a.launches), strings.Join(gets, "") + "a completion of one token" + a.launchesText() + "; again while they fail"}
 }
 
 // count is how the server's tokens are learned, see package tokens.
@@ -179,9 +192,9 @@ func (a *announcer) count() Extra {
 	case a.config.Servers.Given:
 		return Extra{"count", new(tokens.MaxShort), new(tokens.MaxShort), fmt.Sprintf("at most %d completions of one token", tokens.MaxShort)}
 	case path != "":
-		return Extra{"count", nil, nil, "32 to some 400 texts for " + path + " and 8 completions of one token for each kind of prompts"}
+		return Extra{"count", nil, nil, "32 to some 400 texts for " + path + " and 8 completions of one token for each kind of prompts" + a.launchesText()}
 	}
-	return Extra{"count", nil, nil, "40 to some 400 completions of one token"}
+	return Extra{"count", nil, nil, "40 to some 400 completions of one token" + a.launchesText()}
 }
 
 // reset empties prefix caches.

@@ -59,6 +59,13 @@ func (t forester) of(v reflect.Value) any {
 		t.File = t.FileRef
 		v = reflect.ValueOf(t)
 	}
+	if key := fieldtag.Short(v.Type()); key != "" {
+		out := t.structure(v)
+		if n, ok := out[key]; ok && len(out) == 1 {
+			return n
+		}
+		return out
+	}
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if v.IsNil() {
@@ -66,20 +73,7 @@ func (t forester) of(v reflect.Value) any {
 		}
 		return t.of(v.Elem())
 	case reflect.Struct:
-		out := make(map[string]any)
-		for _, f := range t.fields(v.Type()) {
-			field := v.Field(f.Index)
-			zeroMeans := f.Min != nil && *f.Min == 0 && field.Kind() != reflect.Slice
-			if field.IsZero() && !zeroMeans || field.Kind() == reflect.Pointer && field.IsNil() {
-				continue
-			}
-			value := t.of(field)
-			if m, ok := value.(map[string]any); ok && len(m) == 0 {
-				continue
-			}
-			out[f.Key] = value
-		}
-		return out
+		return t.structure(v)
 	case reflect.Map:
 		out := make(map[string]any, v.Len())
 		for it := v.MapRange(); it.Next(); {
@@ -94,6 +88,23 @@ func (t forester) of(v reflect.Value) any {
 		return out
 	}
 	return v.Interface()
+}
+
+func (t forester) structure(v reflect.Value) map[string]any {
+	out := make(map[string]any)
+	for _, f := range t.fields(v.Type()) {
+		field := v.Field(f.Index)
+		zeroMeans := f.Min != nil && *f.Min == 0 && field.Kind() != reflect.Slice
+		if field.IsZero() && !zeroMeans || field.Kind() == reflect.Pointer && field.IsNil() {
+			continue
+		}
+		value := t.of(field)
+		if m, ok := value.(map[string]any); ok && len(m) == 0 {
+			continue
+		}
+		out[f.Key] = value
+	}
+	return out
 }
 
 func pluginTree(p Plugin) any {

@@ -33,13 +33,13 @@ type Plan struct {
 	Sinks   []Plugin `yaml:"sinks,omitempty" doc:"Derived tables to write: names, or mappings of one name to its own keys. Raw requests and samples are always kept." default:"[parquet, csv]"`
 	Collect []Plugin `yaml:"collect,omitempty" doc:"What is measured beside the requests: names, or mappings of one name to its own keys." default:"[prom, gpu, proc]"`
 
-	Repeats        int    `yaml:"repeats,omitempty" doc:"Trials of each cell." default:"1" min:"1" max:"1000" unit:"trials"`
-	Seed           uint64 `yaml:"seed,omitempty" doc:"Seed of prompts, arrivals and order: the same plan and seed give the same load." default:"1" min:"0"`
-	Order          string `yaml:"order,omitempty" doc:"Order of the deployments and of the cells in each: as declared, or shuffled by the seed." default:"declared" enum:"declared,shuffled"`
-	Retries        *int   `yaml:"retries,omitempty" doc:"Further attempts at a trial whose server died under it." default:"1" min:"0" max:"10" unit:"attempts"`
-	OnStartFailure string `yaml:"on_start_failure,omitempty" doc:"What a server that does not start is: a failure of its cells, or a result to record." default:"fail" enum:"fail,record"`
-	Predicted      string `yaml:"predicted,omitempty" doc:"What is done with servers that the simulator's arithmetic predicts not to fit their GPU." default:"start" enum:"start,skip"`
-	Calibrate      string `yaml:"calibrate,omitempty" doc:"Whether the measuring client is calibrated before a run, at the plan's worst shape: where no calibration of this host and version is at hand, or never." default:"auto" enum:"auto,never"`
+	Repeats        Repeats `yaml:"repeats,omitempty" doc:"Trials of each cell: their number, or a mapping." default:"1"`
+	Seed           uint64  `yaml:"seed,omitempty" doc:"Seed of prompts, arrivals and order: the same plan and seed give the same load." default:"1" min:"0"`
+	Order          string  `yaml:"order,omitempty" doc:"Order of the deployments and of the cells in each: as declared, or shuffled by the seed." default:"declared" enum:"declared,shuffled"`
+	Retries        *int    `yaml:"retries,omitempty" doc:"Further attempts at a trial whose server died under it." default:"1" min:"0" max:"10" unit:"attempts"`
+	OnStartFailure string  `yaml:"on_start_failure,omitempty" doc:"What a server that does not start is: a failure of its cells, or a result to record." default:"fail" enum:"fail,record"`
+	Predicted      string  `yaml:"predicted,omitempty" doc:"What is done with servers that the simulator's arithmetic predicts not to fit their GPU." default:"start" enum:"start,skip"`
+	Calibrate      string  `yaml:"calibrate,omitempty" doc:"Whether the measuring client is calibrated before a run, at the plan's worst shape: where no calibration of this host and version is at hand, or never." default:"auto" enum:"auto,never"`
 	// Prices are of GPUs by their names; see [Plan.PriceOf].
 	Prices map[string]Price `yaml:"prices,omitempty" doc:"Prices of GPUs that are owned or reserved, by their names in matrix.gpu. For a rented GPU the provider's price comes first." default:"the user's configuration, else the catalogue's list price"`
 

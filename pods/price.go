@@ -70,12 +70,12 @@ type Quote struct {
 	Keep         time.Duration // how long they are; 0: not at all
 }
 
-// Add adds a deployment that takes a time at a price. AtOnce and Keep are known
-// before the first.
-func (q *Quote) Add(one Price, took time.Duration) {
-	q.Pods++
+// Add adds a deployment that is launched so many times, one after another, and takes
+// a time in all at a price. AtOnce and Keep are known before the first.
+func (q *Quote) Add(one Price, launches int, took time.Duration) {
+	q.Pods += launches
 	if !one.Known {
-		q.Unknown++
+		q.Unknown += launches
 	}
 	q.USDPerHour = max(q.USDPerHour, one.USDPerHour*float64(q.AtOnce))
 	q.USD += one.USDPerHour * took.Hours()

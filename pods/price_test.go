@@ -30,17 +30,24 @@ func TestOffered(t *testing.T) {
 func TestQuote_Add(t *testing.T) {
 	t.Parallel()
 	q := Quote{AtOnce: 2, Keep: time.Hour, Max: 4, Spent: 1}
-	q.Add(Price{USDPerHour: 2, Known: true}, time.Hour)
-	q.Add(Price{USDPerHour: 1, Known: true}, 30*time.Minute)
-	q.Add(Price{}, time.Hour)
+	q.Add(Price{USDPerHour: 2, Known: true}, 1, time.Hour)
+	q.Add(Price{USDPerHour: 1, Known: true}, 1, 30*time.Minute)
+	q.Add(Price{}, 1, time.Hour)
 	if want := (Quote{Pods: 3, AtOnce: 2, Unknown: 1, USDPerHour: 4, USD: 2.5, Spent: 1, Max: 4, Kept: 3, Keep: time.Hour}); q != want {
 		t.Errorf("got %+v, want %+v", q, want)
 	}
 	if q.OverBudget() {
 		t.Error("$3.50 are over $4")
 	}
-	q.Add(Price{USDPerHour: 1, Known: true}, time.Hour)
+	q.Add(Price{USDPerHour: 1, Known: true}, 1, time.Hour)
 	if !q.OverBudget() {
 		t.Error("$4.50 are not over $4")
+	}
+	// Launches one after another: more pods, but no more at once or kept.
+	q = Quote{AtOnce: 1, Keep: time.Hour}
+	q.Add(Price{USDPerHour: 2, Known: true}, 3, 2*time.Hour)
+	q.Add(Price{}, 3, time.Hour)
+	if want := (Quote{Pods: 6, AtOnce: 1, Unknown: 3, USDPerHour: 2, USD: 4, Kept: 2, Keep: time.Hour}); q != want {
+		t.Errorf("got %+v, want %+v", q, want)
 	}
 }

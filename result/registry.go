@@ -70,6 +70,7 @@ func identity() []Column {
 		nullable("gpu_count", Int, "GPUs", "GPUs of all roles and replicas of the deployment: by the engine's parallelism arguments, else by the plan; null for a given server of which the plan says neither gpu nor gpu_count."),
 		nullable("gpu_uuid", String, "", "UUIDs of the GPUs, joined by commas."),
 		nullable("driver_version", String, "", "Version of the GPU driver."),
+		nullable("launch", Int, "", "Which launch of its deployment measured the trial, from 1 over all resumes of the run: trials of a cell with the same run_id and launch shared a server. Null if no server was up, or if it was up before the run."),
 		nullable("start_up_s", Float, "s", "From the launch of the deployment until it answered."),
 		nullable("client_host", String, "", "Name of the machine that sent the load."),
 		nullable("network_path", String, "", "How the client reached the server: loopback, direct, tunnel or proxy."),

@@ -4,7 +4,8 @@
 // A trial is taken over where the other directory has committed it as VALID, of a
 // cell with the same cell_id, spec_digest and conditions_digest, and where the
 // plan judges it by the same bounds. What a plan concludes from the figures of a
-// row, its objectives and its price, is concluded again.
+// row, its objectives and its price, is concluded again. Of a plan whose trials have
+// a launch each, the trials of a cell must be of different launches there too.
 package reuse
 
 import (
@@ -57,6 +58,7 @@ const (
 	absent     = "not measured there"
 	different  = "measured otherwise there"
 	unreliable = "not VALID there"
+	shared     = "not known to be of a launch of its own there"
 )
 
 // Open reads a run directory without changing it, and finds the trials of the
@@ -94,7 +96,8 @@ func Open(dir string, p *plan.Plan, only func(plan.Cell) (bool, error), client s
 				continue
 			}
 		}
-		for n := 1; n <= max(1, p.Repeats); n++ {
+		launches := map[[2]any]bool{} // of the trials of the cell that are taken over
+		for n := 1; n <= p.Repeats.Most(); n++ {
 			c, ok := st.Committed[rundir.Key{Cell: cell.ID, Trial: n}]
 			switch {
 			case !ok:
@@ -118,6 +121,12 @@ func Open(dir string, p *plan.Plan, only func(plan.Cell) (bool, error), client s
 			if err != nil {
 				return nil, fmt.Errorf("%s %w: it is damaged: %w", dir, ErrUnusable, err)
 			}
+			launch := [2]any{o.Row[col.RunID], o.Row[col.Launch]}
+			if p.Repeats.Each() && (o.Row[col.Launch] == nil || launches[launch]) {
+				s.left[shared]++
+				continue
+			}
+			launches[launch] = true
 			s.trials = append(s.trials, trial{c, cell})
 		}
 	}
@@ -167,7 +176,7 @@ func (s *Source) Before() *rundir.State {
 func (s *Source) String() string {
 	total := len(s.trials)
 	var why []string
-	for _, reason := range []string{absent, different, unreliable} {
+	for _, reason := range []string{absent, different, unreliable, shared} {
 		if n := s.left[reason]; n > 0 {
 			total += n
 			why = append(why, fmt.Sprintf("%d %s", n, reason))

@@ -24,7 +24,7 @@ const leastLife = 10 * time.Minute
 // obtain takes over a kept server that is the same, or launches one.
 func (d *Servers) obtain(ctx context.Context, spec backends.Spec, p *pod) (backends.Deployment, error) {
 	adopter, ok := d.config.Backend.(backends.Adopter)
-	if !ok || d.config.Options.PodLedger == nil {
+	if !ok || d.config.Options.PodLedger == nil || d.config.Plan.Repeats.Each() { // a kept server's launch may be that of other trials
 		return d.config.Backend.Launch(ctx, spec, p)
 	}
 	kept, ok, err := d.config.Options.PodLedger.Adopt(spec.Digest, leastLife)

@@ -36,7 +36,7 @@ func (d *Servers) Launch(ctx context.Context) (*Failure, error) {
 		return failed, err
 	}
 	if s != nil && !d.over(ctx) {
-		d.up = s
+		d.up, d.ready = s, true
 	}
 	return nil, nil
 }

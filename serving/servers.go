@@ -41,6 +41,7 @@ type Servers struct {
 	up       *Server // nil while none is
 	launches int     // in this run
 	deaths   int     // servers that died under a trial
+	ready    bool    // a launch of this run came so far
 	failed   *Failure
 	givenUp  atomic.Bool // a server could not be stopped: nothing more may start
 }
@@ -73,6 +74,18 @@ func (d *Servers) Discard(death *Failure) {
 	d.deaths++
 	if d.deaths > maxRelaunches {
 		d.failed = death.giveUp(d.deaths)
+	}
+}
+
+// Renew gives back the server that is up, so that the next Launch starts another. A
+// server that did not start is tried again then if one of the deployment has
+// started in this run: what is wrong need not be the plan.
+func (d *Servers) Renew() {
+	if d.up != nil {
+		d.release()
+	}
+	if d.ready && d.failed != nil && d.failed.Start {
+		d.failed = nil
 	}
 }
 

@@ -116,7 +116,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	var total time.Duration
 	var dollars float64
-	priced, cells, servers := true, 0, 0
+	priced, cells, servers, launches := true, 0, 0, 0
 	sources := map[string]bool{}
 	for _, d := range deployments {
 		note := predictionText(d.Server)
@@ -124,7 +124,8 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 			fmt.Fprintf(w, "deployment %s\t%s\n  skipped\t%s\n", d.ID, executor.ServerLabel(d), note)
 			continue
 		}
-		took := estimate(p, d, made.traits())
+		about := estimate(p, d, made.traits())
+		took := about.took
 		one, text := costs[d.ID], ""
 		priced = priced && one.Known
 		if one.Known {
@@ -133,7 +134,11 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 			sources[report.PriceSource(one.Source)] = true
 			text = "$" + humanize.Price(usd)
 		}
-		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(d), humanize.Plural(len(d.Cells), "cell"), roundMinutes(took), text)
+		size := humanize.Plural(len(d.Cells), "cell")
+		if p.Repeats.Each() {
+			size += ", " + humanize.Plural(about.launches, "launch")
+		}
+		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(d), size, roundMinutes(took), text)
 		fmt.Fprintf(w, "  uses\t%s\n", hardware(d.Server, one))
 		if note != "" {
 			fmt.Fprintf(w, "  predicted\t%s\n", note)
@@ -151,6 +156,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 		}
 		cells += len(d.Cells)
 		servers++
+		launches += about.launches
 		total += took
 	}
 	if err := w.Flush(); err != nil {
@@ -179,8 +185,12 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 	if p.Budget.MaxCost > 0 {
 		cost += fmt.Sprintf(", at most $%.2f", p.Budget.MaxCost)
 	}
+	on := humanize.Plural(servers, "deployment")
+	if p.Repeats.Each() {
+		on += ", each trial on a launch of its own (" + humanize.Plural(launches, "launch") + ")"
+	}
 	_, err = fmt.Fprintf(a.out, "\n%s in %s, %s, %s; %s\n", humanize.Plural(cells, "cell"),
-		humanize.Plural(servers, "deployment"), humanize.Plural(cells*max(1, p.Repeats), "trial"), about, cost)
+		on, humanize.Plural(cells*p.Repeats.Most(), "trial"), about, cost)
 	return err
 }
 
@@ -293,7 +303,7 @@ func trialEstimate(s plan.Server, l plan.Load, scale float64) time.Duration {
 
 // cellEstimate is how long all trials of a cell may take.
 func cellEstimate(p *plan.Plan, cell plan.Cell, scale float64) time.Duration {
-	return trialEstimate(cell.Server, cell.Load, scale) * time.Duration(max(1, p.Repeats))
+	return trialEstimate(cell.Server, cell.Load, scale) * time.Duration(p.Repeats.Most())
 }
 
 // warnOfTime warns if the deployments that a run launches, one after another, are
@@ -301,7 +311,7 @@ func cellEstimate(p *plan.Plan, cell plan.Cell, scale float64) time.Duration {
 func (a *app) warnOfTime(p *plan.Plan, made *plugins, deployments []plan.Deployment) {
 	var total time.Duration
 	for _, d := range deployments {
-		total += estimate(p, d, made.traits())
+		total += estimate(p, d, made.traits()).took
 	}
 	if limit := p.Budget.MaxTime; limit > 0 && total > limit {
 		a.say("sweep: the estimate of %s passes budget.max_time (%s): a run may end before its last trial, with exit %d; raise the bound, or measure less (--only, load.requests)",
@@ -321,7 +331,8 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 		Label string `json:"label"`
 		// Predicted is what would become of the server; absent if nobody knows.
 		Predicted *report.Prediction `json:"predicted,omitempty"`
-		Seconds   *float64           `json:"estimated_seconds"` // with the start of the server
+		Launches  int                `json:"launches"`          // of the server, while it does not die
+		Seconds   *float64           `json:"estimated_seconds"` // with the starts of the server
 		Cells     []cell             `json:"cells"`
 		// Extra is what the server is sent beyond the load.
 		Extra []executor.Extra `json:"extra"`
@@ -335,8 +346,9 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 	}
 	list := make([]deployment, 0, len(deployments))
 	for _, d := range deployments {
+		about := estimate(p, d, made.traits())
 		out := deployment{
-			ID: d.ID, Label: executor.ServerLabel(d), Predicted: predicted(d.Server), Seconds: seconds(estimate(p, d, made.traits())),
+			ID: d.ID, Label: executor.ServerLabel(d), Predicted: predicted(d.Server), Launches: about.launches, Seconds: seconds(about.took),
 			Extra: executor.Extras(p, d, made.backend, made.factory.Given),
 		}
 		for _, c := range d.Cells {

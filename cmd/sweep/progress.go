@@ -98,7 +98,7 @@ func newView(j job) *view {
 		f := &forecast{}
 		v.deployments[d.ID] = f
 		for _, cell := range d.Cells {
-			for n := range max(1, j.plan.Repeats) {
+			for n := range j.plan.Repeats.Most() {
 				key := rundir.Key{Cell: cell.ID, Trial: n + 1}
 				f.total++
 				if executor.Done(j.plan, j.state, j.retry, cell, n+1) {

@@ -58,18 +58,36 @@ func (a *app) prices(ctx context.Context, p *plan.Plan, backend backends.Backend
 	})
 }
 
-// estimate is how long a deployment takes, from its launch to its end.
-func estimate(p *plan.Plan, d plan.Deployment, of traits) time.Duration {
-	return estimateLeft(p, d, of, func(plan.Cell) int { return max(1, p.Repeats) })
+// An estimated is what trials of a deployment are estimated to take.
+type estimated struct {
+	launches int           // of its servers, while none dies
+	took     time.Duration // from the first launch to the end of the last
 }
 
-// estimateLeft is estimate where only some trials of each cell are left to do.
-func estimateLeft(p *plan.Plan, d plan.Deployment, of traits, left func(plan.Cell) int) time.Duration {
-	took := startEstimate(d.Server, of)
-	for _, cell := range d.Cells {
-		took += trialEstimate(cell.Server, cell.Load, of.scale) * time.Duration(left(cell))
+// estimate is of all trials of a deployment.
+func estimate(p *plan.Plan, d plan.Deployment, of traits) estimated {
+	return estimateLeft(p, d, of, func(plan.Cell, int) bool { return true })
+}
+
+// estimateLeft is estimate where only some trials of the cells, by their numbers
+// from 1, are left to do.
+func estimateLeft(p *plan.Plan, d plan.Deployment, of traits, left func(plan.Cell, int) bool) (e estimated) {
+	numbers := 0
+	for n := 1; n <= p.Repeats.Most(); n++ {
+		some := false
+		for _, cell := range d.Cells {
+			if left(cell, n) {
+				some = true
+				e.took += trialEstimate(cell.Server, cell.Load, of.scale)
+			}
+		}
+		if some {
+			numbers++
+		}
 	}
-	return took
+	e.launches = p.Repeats.Launches(numbers)
+	e.took += startEstimate(d.Server, of) * time.Duration(e.launches)
+	return e
 }
 
 // quoteText is one line without the plan's name.
@@ -126,8 +144,9 @@ func (a *app) quoteOf(ctx context.Context, c *cli.Command, j job) (pods.Quote, e
 	q.Spent = serving.Spent(j.state, time.Now())
 	q.AtOnce = min(len(deployments), max(1, c.Int("parallel")))
 	for _, d := range deployments {
-		took := estimateLeft(j.plan, d, j.plugins.traits(), j.left)
-		q.Add(costs[d.ID], took)
+		left := estimateLeft(j.plan, d, j.plugins.traits(), j.pending)
+		q.Add(costs[d.ID], left.launches, left.took)
+		took := left.took / time.Duration(max(1, left.launches)) // of one pod
 		if life := j.plan.Budget.MaxPodLifetime; took > life {
 			fmt.Fprintf(a.err, "sweep: %s takes about %s, and its pod ends itself after %s: raise budget.max_pod_lifetime, or the run ends there (exit 5)\n",
 				plaintext.Line(executor.ServerLabel(d)), roundMinutes(took), life)

@@ -180,7 +180,7 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	m.Trials = cells * max(1, p.Repeats)
+	m.Trials = cells * p.Repeats.Most()
 	d, err := rundir.Create(fx, dir, m, p.Source(), resolved)
 	if err != nil {
 		return unusable(dir, err)
@@ -199,14 +199,9 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	return a.execute(ctx, c, j)
 }
 
-// left is how many trials of a cell have no outcome that counts.
-func (j *job) left(cell plan.Cell) (n int) {
-	for trial := range max(1, j.plan.Repeats) {
-		if !executor.Done(j.plan, j.state, j.retry, cell, trial+1) {
-			n++
-		}
-	}
-	return n
+// pending says whether the nth trial of a cell, from 1, has no outcome that counts.
+func (j *job) pending(cell plan.Cell, n int) bool {
+	return !executor.Done(j.plan, j.state, j.retry, cell, n)
 }
 
 // deployments are those of the cells that have trials left.
@@ -217,7 +212,12 @@ func (j *job) deployments() ([]plan.Deployment, error) {
 				return false, err
 			}
 		}
-		return j.left(cell) > 0, nil
+		for n := 1; n <= j.plan.Repeats.Most(); n++ {
+			if j.pending(cell, n) {
+				return true, nil
+			}
+		}
+		return false, nil
 	})
 }
 
@@ -471,7 +471,7 @@ func resolve(p *plan.Plan, asked, only func(plan.Cell) (bool, error)) (b []byte,
 		return nil, 0, err
 	}
 	r := report.Resolved{
-		Sweep: version(), Plan: inner, Repeats: max(1, p.Repeats),
+		Sweep: version(), Plan: inner, Repeats: p.Repeats.Most(),
 		RecordStarts: p.OnStartFailure == plan.RecordStartFailures, Columns: p.Columns(),
 	}
 	order := map[string]int{}

@@ -115,7 +115,7 @@ func (a *app) warnOfFew(path string, p *plan.Plan) {
 	least := math.MaxInt
 	for _, c := range p.Cells() {
 		if n := c.Load.Requests; n > 0 {
-			least = min(least, n*max(1, p.Repeats))
+			least = min(least, n*p.Repeats.Most())
 		}
 	}
 	for _, s := range p.SLO {
@@ -127,7 +127,7 @@ func (a *app) warnOfFew(path string, p *plan.Plan) {
 		}
 		if need > least {
 			a.say("%s:%d:%d: warning: slo.%s cannot be decided: a cell has %s, and %s needs %d at least; write load.requests: %d, or more repeats [too-few-requests]",
-				path, s.Line, s.Column, s.Name, humanize.Plural(least, "request"), of, need, (need+max(1, p.Repeats)-1)/max(1, p.Repeats))
+				path, s.Line, s.Column, s.Name, humanize.Plural(least, "request"), of, need, (need+p.Repeats.Most()-1)/p.Repeats.Most())
 		}
 	}
 }

@@ -54,10 +54,14 @@ func (a *Attempt) server() *outcome.Server {
 	if s == nil {
 		return nil
 	}
-	return &outcome.Server{
+	known := &outcome.Server{
 		Version: s.Version, StartUp: s.StartUp, Terms: s.Terms(), Roles: s.Roles,
 		Path: s.Host(a.subject.Profile.EntryRole(), 0).Path(),
 	}
+	if !s.Foreign {
+		known.Launch = s.Launch
+	}
+	return known
 }
 
 // measured is all that the attempt saw. What was sent beyond the load is counted in

@@ -52,6 +52,7 @@ type Trial struct {
 // A Server is the one that was up.
 type Server struct {
 	Version string        // of the engine; "" if it tells none
+	Launch  int           // of its deployment, from 1; 0 for one that was up before the run
 	StartUp time.Duration // until it answered; 0 for one that was up before the run
 	Terms   backends.Terms
 	Roles   []backends.Role
@@ -127,6 +128,7 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 	switch {
 	case end.Skip != "":
 		row[col.Status], row[col.Error] = result.StatusSkipped, end.Skip
+		row[col.Launch], row[col.StartUpS] = nil, nil // whatever server is up did not measure it
 		o.Findings = append(o.Findings, result.Finding{Code: finding.LevelSkipped, Text: end.Skip})
 	case end.Failure != nil:
 		failed := end.Failure
@@ -247,6 +249,9 @@ func identify(row result.Row, t *Trial, server *Server, m *Measured) {
 	}
 	maps.Copy(row, Recorded(server.Terms, server.Version, cell.Server.ModelRevision))
 	set(col.SubjectDigest, t.Plan.SubjectDigest(cell, row))
+	if server.Launch > 0 {
+		set(col.Launch, int64(server.Launch))
+	}
 	if server.StartUp > 0 {
 		set(col.StartUpS, server.StartUp.Seconds())
 	}

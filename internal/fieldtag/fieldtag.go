@@ -77,6 +77,18 @@ func Words(t reflect.Type) []string {
 	return nil
 }
 
+// Short is the key that a file may set by its value alone, in place of a mapping
+// of type t: that of its method Short, "" without one.
+func Short(t reflect.Type) string {
+	if t.Kind() != reflect.Struct {
+		return ""
+	}
+	if s, ok := reflect.TypeAssert[interface{ Short() string }](reflect.Zero(t)); ok {
+		return s.Short()
+	}
+	return ""
+}
+
 func bound(f reflect.StructField, name string) *float64 {
 	text, ok := f.Tag.Lookup(name)
 	if !ok {

@@ -5,13 +5,19 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
-// Plural is a count of things: "1 pod", "2 pods".
+// Plural is a count of things: "1 pod", "2 pods", "2 launches".
 func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
+	}
+	for _, end := range []string{"ch", "sh", "s", "x"} {
+		if strings.HasSuffix(what, end) {
+			return fmt.Sprintf("%d %ses", n, what)
+		}
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -14,6 +14,9 @@ func TestPlural(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
+	if got := Plural(3, "launch"); got != "3 launches" {
+		t.Errorf("got %q", got)
+	}
 }
 
 func TestDuration(t *testing.T) {

@@ -119,7 +119,11 @@ func (g generator) value(t reflect.Type, f fieldtag.Field) object {
 	case reflect.Pointer:
 		return g.value(t.Elem(), f)
 	case reflect.Struct:
-		return g.structure(t)
+		whole := g.structure(t)
+		if key := fieldtag.Short(t); key != "" {
+			return object{"anyOf": []any{short(whole, key), whole}}
+		}
+		return whole
 	case reflect.Slice:
 		list := object{"type": "array", "items": g.value(t.Elem(), f)}
 		if words := fieldtag.Words(t); words != nil {
@@ -151,6 +155,14 @@ func (g generator) value(t reflect.Type, f fieldtag.Field) object {
 	default:
 		return number("integer", f)
 	}
+}
+
+// short is the schema of the one key of a mapping whose value may stand in its place.
+func short(mapping object, key string) object {
+	one := maps.Clone(mapping["properties"].(object)[key].(object))
+	delete(one, "description")
+	delete(one, "default")
+	return one
 }
 
 // number is a number within f's bounds, or its spelling with a unit.

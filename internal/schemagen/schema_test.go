@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -290,7 +291,17 @@ func wrongValues(f fieldtag.Field) []any {
 	case reflect.Float64:
 		out = append(out, wrap("many"))
 	case reflect.Struct, reflect.Map:
-		out = append(out, "text", 7)
+		out = append(out, "text")
+		fields := []fieldtag.Field{}
+		if t.Kind() == reflect.Struct {
+			fields = fieldtag.Of(t)
+		}
+		short := slices.IndexFunc(fields, func(f fieldtag.Field) bool { return f.Key == fieldtag.Short(t) })
+		if short < 0 {
+			out = append(out, 7)
+			break
+		}
+		out = append(out, wrongValues(fields[short])...)
 	}
 	if f.Min != nil {
 		out = append(out, wrap(*f.Min-1))

@@ -16,7 +16,7 @@ import (
 func defaults() plan.Plan {
 	retries, stream := 1, true
 	return plan.Plan{
-		Repeats:        1,
+		Repeats:        plan.Repeats{N: 1},
 		Seed:           1,
 		Order:          "declared",
 		Retries:        &retries,
@@ -61,6 +61,11 @@ var dependent = []struct {
 		for key := range p.Engines {
 			kind, _ := axes.Lookup("engine")
 			p.Matrix.Axes = append([]plan.Axis{kind.Axis("engine", key)}, p.Matrix.Axes...)
+		}
+	}},
+	{"repeats.launch", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {
+		if p.Repeats.Launch == plan.LaunchSame {
+			p.Repeats.Launch = ""
 		}
 	}},
 	{"load.client", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {

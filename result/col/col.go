@@ -34,6 +34,7 @@ const (
 	GPUCount                     = "gpu_count"
 	GPUUUID                      = "gpu_uuid"
 	DriverVersion                = "driver_version"
+	Launch                       = "launch"
 	StartUpS                     = "start_up_s"
 	ClientHost                   = "client_host"
 	NetworkPath                  = "network_path"

@@ -29,15 +29,17 @@ var grouped = []string{
 
 // Columns that only this table has, as OutlierTrials.
 const (
-	trialsColumn = "trials"
-	validColumn  = "valid_trials"
+	trialsColumn   = "trials"
+	validColumn    = "valid_trials"
+	launchesColumn = "launches"
 )
 
 // Of makes the table of cells from the table of trials: one row per cell,
 // in the order of their first trials, with the number of trials and of valid
 // ones, and of each of its figures over the valid trials the mean, the median,
 // the standard deviation (n - 1), the coefficient of variation (sd / mean) and
-// the 95 % interval of the mean by Student's t. What there are too few trials
+// the 95 % interval of the mean by Student's t, which covers what differs between the
+// trials: of one launch, or of as many as the column launches says. What there are too few trials
 // for is nil. A trial that is unlike the others is named and stays in.
 //
 // A trial without a value has no part in a figure; one with an infinite value makes
@@ -50,6 +52,7 @@ func Of(cols []result.Column, rows []result.Row, objectives map[string][]result.
 	out := append(slices.Clone(keys),
 		result.Column{Name: trialsColumn, Type: result.Int, Unit: "trials", Doc: "Trials of the cell."},
 		result.Column{Name: validColumn, Type: result.Int, Unit: "trials", Doc: "Those whose numbers may be used; the figures are over them."},
+		nullable(launchesColumn, result.Int, "launches", "Launches of the server that the valid trials are of. At 1 the figures' deviations and intervals are within one launch; they cover what differs between launches only if there are as many launches as valid trials. Null if the launch of a trial is not known."),
 		nullable(OutlierTrials, result.String, "", "Valid trials that are unlike the others, with the figure by which they are: trial:figure, joined by commas. None is left out."),
 	)
 	for _, c := range cols {
@@ -146,6 +149,9 @@ func group(keys, figures []result.Column, trials []result.Row) result.Row {
 		}
 	}
 	row[validColumn] = int64(len(valid))
+	if n := launches(valid); n > 0 {
+		row[launchesColumn] = int64(n)
+	}
 	for _, c := range figures {
 		var values []float64
 		infinite := func(t result.Row) bool { return t.Infinite(c.Name) }
@@ -177,6 +183,18 @@ func group(keys, figures []result.Column, trials []result.Row) result.Row {
 		row[OutlierTrials] = named
 	}
 	return row
+}
+
+// launches is how many launches the trials are of; 0 if that of one is not known.
+func launches(trials []result.Row) int {
+	seen := map[[2]any]bool{}
+	for _, t := range trials {
+		if t[col.Launch] == nil {
+			return 0
+		}
+		seen[[2]any{t[col.RunID], t[col.Launch]}] = true
+	}
+	return len(seen)
 }
 
 // runs are the runs that measured the trials, joined by commas: some may have been

@@ -128,3 +128,26 @@ func check(t *testing.T, row result.Row, want result.Row) {
 		}
 	}
 }
+
+// An interval says of how many launches its trials are.
+func TestOf_countsLaunches(t *testing.T) {
+	trial := func(run string, launch, valid any) result.Row {
+		return result.Row{"cell_id": "a", "run_id": run, "launch": launch, "valid": valid, "throughput_tok_s": 1.0}
+	}
+	for name, c := range map[string]struct {
+		rows []result.Row
+		want any
+	}{
+		"one":          {[]result.Row{trial("r", int64(1), true), trial("r", int64(1), true)}, int64(1)},
+		"each":         {[]result.Row{trial("r", int64(1), true), trial("r", int64(2), true)}, int64(2)},
+		"invalid":      {[]result.Row{trial("r", int64(1), true), trial("r", int64(2), false)}, int64(1)},
+		"two runs":     {[]result.Row{trial("r", int64(1), true), trial("s", int64(1), true)}, int64(2)},
+		"one unknown":  {[]result.Row{trial("r", int64(1), true), trial("r", nil, true)}, nil},
+		"none of them": {[]result.Row{trial("r", int64(1), false)}, nil},
+	} {
+		_, got := Of(result.Columns(result.Extra{}), c.rows, nil)
+		if got[0]["launches"] != c.want {
+			t.Errorf("%s: %v launches, want %v", name, got[0]["launches"], c.want)
+		}
+	}
+}

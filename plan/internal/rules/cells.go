@@ -127,7 +127,7 @@ func (c *Checked) enoughTexts() {
 	for _, d := range c.Deployments {
 		n := 0
 		for _, cell := range d.Cells {
-			n += c.Plan.Repeats * (cell.Load.Total() + cell.Load.WarmupRequests())
+			n += c.Plan.Repeats.Most() * (cell.Load.Total() + cell.Load.WarmupRequests())
 		}
 		most = max(most, n)
 	}

@@ -64,6 +64,8 @@ var noEffect = []struct {
 	{"load.cancel.after", neverCancels, "every request ends by timeouts.request, {timeouts.request}", ""},
 	{"goodput.ttft_ms goodput.tpot_ms", unstreamed, "with load.stream: false it is not measured", ""},
 	{"load.until.metric", untilUnstreamed, "with load.stream: false {load.until.metric} is not measured", "without streaming there are e2e_ms and throughput_tok_s"},
+	{"repeats.launch", func(c *Checked) bool { return c.Plan.Repeats.Each() && c.Backend.Given }, "the server runs already, and sweep never launches it again", "leave it out: all trials share the server"},
+	{"repeats.launch", func(c *Checked) bool { return c.Plan.Repeats.Each() && c.Plan.Repeats.Most() == 1 }, "each cell has one trial", "write n: 3"},
 	{"confidence", func(c *Checked) bool { return len(c.Plan.SLO) == 0 }, "the plan has no slo", ""},
 	{"load.conversation", ofKind("inline", "csv"), "each of these prompts is a conversation of one turn", "synthetic prompts, jsonl and sharegpt have longer ones"},
 

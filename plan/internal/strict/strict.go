@@ -138,6 +138,10 @@ func (d *Decoder) begin(v reflect.Value) {
 
 func (d *Decoder) structure(n *syntax.Node, v reflect.Value, where string) {
 	fields := d.Fields(v.Type())
+	if f, ok := find(fields, fieldtag.Short(v.Type())); ok && n.Kind != syntax.Map {
+		d.value(n, v.Field(f.Index), f, where)
+		return
+	}
 	if diag := d.is(n, syntax.Map, where); diag != nil {
 		diag.Hint = cmp.Or(diag.Hint, d.nameKey(n, fields))
 		return
