@@ -1,0 +1,387 @@
+// Package bench says what a run of one server at several loads found: a table with a
+// row for each load, and which of them is the sweet spot.
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/result/objective"
+	"sweep.dev/sweep/result/summary"
+	"sweep.dev/sweep/result/timeline"
+	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/store"
+)
+
+// width is how long a line may be: a row's remark that would pass it has a line of its
+// own.
+const width = 80
+
+// confidence is that of the intervals.
+const confidence = 0.95
+
+// Write writes the table of a run whose cells differ in their load alone, and the
+// sentences below it.
+func Write(w io.Writer, r *report.Run, style draw.Style) error {
+	set := r.Conclude()
+	lines := make([]row, 0, len(set.Points)+1)
+	lines = append(lines, header(set.Points))
+	for _, p := range set.Points {
+		line, err := rowOf(r.Dir, p)
+		if err != nil {
+			return err
+		}
+		lines = append(lines, line)
+	}
+	t := table{w: w, style: style}
+	t.rows(lines)
+	for _, text := range sentences(set, lines[1:]) {
+		t.line(text)
+	}
+	return t.err
+}
+
+// A row is one line of the table.
+type row struct {
+	texts   []string
+	remark  string
+	verdict compare.Verdict
+	open    bool // the p95 of TTFT has no interval
+}
+
+// The columns between the load and the requests.
+var measures = []struct {
+	name    string
+	measure compare.Measure
+}{
+	{"tok/s", compare.TokenRate},
+	{"/user", compare.Measure{Column: col.P50UserTokS}},
+	{"TTFT p50", compare.Measure{Column: col.Latency("p50", "ttft")}},
+	{"p95", compare.FirstToken},
+	{"TPOT p50", compare.Measure{Column: col.Latency("p50", "tpot")}},
+	{"p95", compare.Measure{Column: col.Latency("p95", "tpot")}},
+}
+
+// header names the columns. The first is that of the load.
+func header(points []*compare.Point) row {
+	load := "conc"
+	if len(points) > 0 && points[0].Cell.Value(col.RequestRate) != nil {
+		load = "req/s"
+	}
+	h := row{texts: []string{load}}
+	for _, m := range measures {
+		h.texts = append(h.texts, m.name)
+	}
+	h.texts = append(h.texts, "reqs")
+	return h
+}
+
+func rowOf(dir string, p *compare.Point) (row, error) {
+	line := row{texts: []string{humanize.Figure(compare.Load(p.Cell))}, remark: remark(p), verdict: p.Verdict}
+	for _, m := range measures {
+		text := "-"
+		if v, ok := p.Average(m.measure); ok {
+			text = humanize.Figure(v)
+		} else if p.Valid > 0 {
+			text = p.Shown(m.measure)
+		}
+		if m.measure.Column == col.P95TTFTMs {
+			more, err := margin(dir, p)
+			if err != nil {
+				return row{}, err
+			}
+			line.open = more == unknown
+			text += more
+		}
+		line.texts = append(line.texts, text)
+	}
+	requests := 0
+	for _, t := range p.Counting() {
+		requests += int(t.Outcome.Row.Float(col.PlateauRequests))
+	}
+	line.texts = append(line.texts, fmt.Sprint(requests))
+	return line, nil
+}
+
+// unknown stands for the margin of a percentile that too few requests bound.
+const unknown = " ±?"
+
+// margin is how far the p95 of TTFT may be from its figure: the farther end of its
+// interval, by the requests of the trial. A cell of several trials has none.
+func margin(dir string, p *compare.Point) (string, error) {
+	figure, ok := p.Average(compare.FirstToken)
+	if counting := p.Counting(); ok && len(counting) == 1 {
+		trial, err := requestsOf(rundir.AttemptDir(dir, counting[0].Commit), p.Cell)
+		if errors.Is(err, fs.ErrNotExist) { // it was thrown away
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		low, high, _ := trial.Interval("ttft", 0.95, confidence)
+		if far := max(figure-low, high-figure); !math.IsInf(far, 0) {
+			return " ±" + digits(far), nil
+		}
+		return unknown, nil
+	}
+	return "", nil
+}
+
+// digits is a margin, with two digits at most.
+func digits(v float64) string {
+	switch {
+	case v >= 9.95:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 0.095:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// requestsOf reads the requests of an attempt, whose phases are stored with them.
+func requestsOf(attempt string, cell compare.Cell) (*objective.Trial, error) {
+	f, err := os.Open(filepath.Join(attempt, layout.Requests))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	var requests []result.Request
+	for r, err := range store.ReadRequests(f, info.Size()) {
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name(), err)
+		}
+		r.ChunkUS, r.ChunkTokens = nil, nil // only TTFT is asked for
+		requests = append(requests, r.Request)
+	}
+	open := cell.Value(col.RequestRate) != nil
+	return objective.Of(requests, summary.Options{Open: open, Span: timeline.Span{Steady: true}}), nil
+}
+
+// remark is what stands behind a row.
+func remark(p *compare.Point) string {
+	switch p.Verdict {
+	case compare.SweetSpot:
+		return "<- sweet spot"
+	case compare.Missed:
+		return "misses " + strings.Join(expressions(p, result.SLOFail), ", ")
+	case compare.Undecided:
+		return "undecided: " + strings.Join(expressions(p, result.SLOUndecided, ""), ", ")
+	case compare.Invalid:
+		return "INVALID: " + strings.ReplaceAll(p.Reason(), ",", ", ")
+	case compare.FailedRun, compare.NoStart:
+		return "failed: " + p.Reason()
+	case compare.Skipped, compare.Pending:
+		return "not measured"
+	case compare.Unstable:
+		return "unstable: " + p.Why
+	}
+	return ""
+}
+
+// expressions are the parts of the point's objectives that have one of some verdicts.
+func expressions(p *compare.Point, verdicts ...string) (list []string) {
+	for _, o := range p.Objectives {
+		if o.Severity == compare.SeverityWarn {
+			continue
+		}
+		parts := o.Parts
+		if len(parts) == 0 { // of before
+			parts = []result.SLOPart{{Expr: o.Expr, Verdict: o.Verdict}}
+		}
+		for _, part := range parts {
+			if !slices.Contains(verdicts, part.Verdict) {
+				continue
+			}
+			text := part.Expr
+			if part.MoreRequests > 0 {
+				text += fmt.Sprintf(" (about %s more)", humanize.Plural(part.MoreRequests, "request"))
+			}
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+// sentences are what the table comes to.
+func sentences(set *compare.Set, lines []row) (list []string) {
+	for _, l := range lines {
+		if l.open {
+			list = append(list, "±?: too few requests to bound the p95 at a confidence of 95 %")
+			break
+		}
+	}
+	for _, code := range invalid(set) {
+		if text := finding.Advice(code); text != "" {
+			list = append(list, code.String()+": "+text)
+		}
+	}
+	for _, p := range set.Points {
+		if p.Simulated() {
+			list = append(list, "All numbers are simulated: they measure no GPU.")
+			break
+		}
+	}
+	if len(set.Points) < 2 {
+		return list
+	}
+	for _, c := range set.Answers(compare.AskSweetSpot, compare.AskBest) {
+		switch {
+		case c.Answer == compare.Decided:
+			list = append(list, string(c.Question)+": "+describe(set, c.Places[0].Point))
+		case c.Answer == compare.None:
+			list = append(list, "sweet spot: none, no load meets every objective"+under(set))
+		default:
+			list = append(list, "sweet spot: not decided: "+c.Left[0].Why)
+		}
+	}
+	return list
+}
+
+// invalid are the reasons for INVALID, each once.
+func invalid(set *compare.Set) (codes []finding.Code) {
+	for _, p := range set.Points {
+		for _, t := range p.Trials {
+			if t.Outcome == nil {
+				continue
+			}
+			for _, f := range t.Outcome.Invalid {
+				if !slices.Contains(codes, f.Code) {
+					codes = append(codes, f.Code)
+				}
+			}
+		}
+	}
+	return codes
+}
+
+// describe is the load that was found, and the next one that was not tried.
+func describe(set *compare.Set, p *compare.Point) string {
+	load, open := compare.Load(p.Cell), p.Cell.Value(col.RequestRate) != nil
+	text := humanize.Figure(load) + " at once"
+	if open {
+		text = humanize.Figure(load) + " requests/s"
+	}
+	if v, ok := p.Figure(compare.TokenRate); ok {
+		text += ", " + humanize.Figure(v) + " tok/s"
+	}
+	if v, ok := p.Figure(compare.FirstToken); ok {
+		text += ", p95 TTFT " + humanize.Figure(v) + " ms"
+	}
+	next := math.Inf(1) // the next load that was tried
+	for _, other := range set.Points {
+		if l := compare.Load(other.Cell); l > load {
+			next = min(next, l)
+		}
+	}
+	switch {
+	case math.IsInf(next, 1):
+		text += "; more was not tried"
+	case 2*load < next:
+		text += "; " + humanize.Figure(2*load) + " was not tried"
+	}
+	return text
+}
+
+// under says of loads that all miss their objectives that less was not tried.
+func under(set *compare.Set) string {
+	least := math.Inf(1)
+	for _, p := range set.Points {
+		least = min(least, compare.Load(p.Cell))
+	}
+	if open := set.Points[0].Cell.Value(col.RequestRate) != nil; !open && least <= 1 {
+		return ""
+	}
+	return "; less than " + humanize.Figure(least) + " was not tried"
+}
+
+// A table writes lines, and keeps the first error.
+type table struct {
+	w     io.Writer
+	style draw.Style
+	err   error
+}
+
+func (t *table) line(text string) {
+	if t.err == nil {
+		_, t.err = fmt.Fprintln(t.w, plaintext.Line(text))
+	}
+}
+
+// rows writes lines with their texts under each other, to the right. What follows ±
+// stands to its left, so that the figures before it are in line.
+func (t *table) rows(lines []row) {
+	heads, tails := widths(lines)
+	for _, l := range lines {
+		var b strings.Builder
+		for i, text := range l.texts {
+			head, tail := split(text)
+			fmt.Fprintf(&b, "  %s%s%s", strings.Repeat(" ", heads[i]-utf8.RuneCountInString(head)), head, tail)
+			if i < len(l.texts)-1 || l.remark != "" {
+				b.WriteString(strings.Repeat(" ", tails[i]-utf8.RuneCountInString(tail)))
+			}
+		}
+		text, below := b.String(), ""
+		if l.remark != "" {
+			if utf8.RuneCountInString(text)+2+utf8.RuneCountInString(l.remark) <= width {
+				text += "  " + l.remark
+			} else {
+				text, below = strings.TrimRight(text, " "), strings.Repeat(" ", 2+heads[0]+2)+l.remark
+			}
+		}
+		t.painted(text, l.verdict)
+		if below != "" {
+			t.painted(below, l.verdict)
+		}
+	}
+}
+
+func (t *table) painted(text string, v compare.Verdict) {
+	text = plaintext.Line(text)
+	if t.style.Paint != nil && v != "" {
+		text = t.style.Paint(v, text)
+	}
+	if t.err == nil {
+		_, t.err = fmt.Fprintln(t.w, text)
+	}
+}
+
+// split cuts a text before its margin.
+func split(text string) (head, tail string) {
+	if i := strings.Index(text, " ±"); i >= 0 {
+		return text[:i], text[i:]
+	}
+	return text, ""
+}
+
+func widths(lines []row) (heads, tails []int) {
+	heads, tails = make([]int, len(lines[0].texts)), make([]int, len(lines[0].texts))
+	for _, l := range lines {
+		for i, text := range l.texts {
+			head, tail := split(text)
+			heads[i] = max(heads[i], utf8.RuneCountInString(head))
+			tails[i] = max(tails[i], utf8.RuneCountInString(tail))
+		}
+	}
+	return heads, tails
+}
