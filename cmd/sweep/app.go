@@ -149,6 +149,7 @@ judges every number, and gives back what it started.
 			return unknownCommand(c, name)
 		},
 		Commands: []*cli.Command{
+			a.benchCommand(),
 			a.validateCommand(), a.planCommand(), a.runCommand(), a.resumeCommand(),
 			a.statusCommand(), a.cellsCommand(), a.columnsCommand(), a.logsCommand(), a.runsCommand(),
 			a.podsCommand(), a.gcCommand(), a.doctorCommand(), a.calibrateCommand(),

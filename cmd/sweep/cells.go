@@ -53,7 +53,7 @@ func (a *app) cellsCommand() *cli.Command {
 			if want := c.String("status"); want != "" {
 				return a.cellsByStatus(c, run, want)
 			}
-			return a.show(c, run)
+			return a.show(c, run, nil)
 		},
 	}
 }

@@ -9,13 +9,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
 
-	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/load"
@@ -54,28 +52,20 @@ that --key-env names, or from the file that --key-file names.
 			if err != nil {
 				return err
 			}
-			u, err := url.Parse(target)
-			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-				return &usage{fmt.Errorf("probe wants an http or https URL, got %q", target)}
-			}
-			if u.User != nil {
-				return &usage{errors.New("probe: credentials do not belong in a URL; --key-env or --key-file says where the key is")}
+			// As backend.url of a plan: many clients want the address with the /v1.
+			base, err := serverURL(c, target)
+			if err != nil {
+				return err
 			}
 			if c.Int("max-tokens") < 1 {
 				return &usage{errors.New("--max-tokens: want at least 1")}
 			}
 			guard := netguard.Guard{AllowLinkLocal: c.Bool("allow-link-local"), Hint: "--allow-link-local permits it"}
-			if err := guard.Check(u.Hostname()); err != nil {
-				return &usage{fmt.Errorf("probe: %w", err)}
-			}
-			p := &probe{
-				// As backend.url of a plan: many clients want the address with the /v1.
-				base: strings.TrimSuffix(strings.TrimRight(u.String(), "/"), "/v1"), model: c.String("model"), tokens: c.Int("max-tokens"),
-				client: netguard.Client(guard.Dial, 0),
-			}
+			p := &probe{base: base, model: c.String("model"), tokens: c.Int("max-tokens"), client: netguard.Client(guard.Dial, 0)}
 			if p.key, err = a.keyOf(c); err != nil {
 				return &usage{err}
 			}
+			a.warnOfPlainKey(base, p.key)
 			found, err := p.run(ctx)
 			if err != nil {
 				err = &hinted{err, "is this the address of an OpenAI-compatible server, and is the key right (--key-env, --key-file)?"}
@@ -328,34 +318,8 @@ func (p *probe) metrics(ctx context.Context) (engineName string, series int) {
 	if err != nil {
 		return "none: " + err.Error(), 0
 	}
-	names := map[string]bool{}
-	for line := range strings.Lines(string(body)) {
-		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
-			continue
-		}
-		series++
-		names[strings.FieldsFunc(line, func(r rune) bool { return r == '{' || r == ' ' })[0]] = true
-	}
-	best, hits := "no engine that sweep knows", 0
-	for _, name := range engine.Names() {
-		profile, ok := engine.Lookup(name)
-		if !ok || profile.Like != "" {
-			continue // a variant has the series of what it is like
-		}
-		n := 0
-		for _, ways := range profile.Metrics.Series {
-			for _, s := range ways {
-				if names[s.Name] || names[s.Name+"_count"] {
-					n++
-					break
-				}
-			}
-		}
-		if n > hits {
-			best, hits = name, n
-		}
-	}
-	return best, series
+	name, series := engineOf(body)
+	return cmp.Or(name, "no engine that sweep knows"), series
 }
 
 func (f *probed) print(w io.Writer) {

@@ -42,10 +42,16 @@ import (
 
 // runFlags are shared by run and resume.
 func runFlags() []cli.Flag {
-	return append([]cli.Flag{
+	return append(append(measureFlags(),
+		&cli.IntFlag{Name: "parallel", Usage: "run `N` deployments at once; they share this machine's client", Value: 1, Validator: positive[int]},
+	), rentFlags()...)
+}
+
+// measureFlags are those of every command that measures.
+func measureFlags() []cli.Flag {
+	return []cli.Flag{
 		calibrateFlag(),
 		&cli.StringFlag{Name: "client", Usage: "which client sends: `KIND` is auto, std (net/http) or fast (plain HTTP/1.1)", DefaultText: "load.client of the plan", Validator: clientKind},
-		&cli.IntFlag{Name: "parallel", Usage: "run `N` deployments at once; they share this machine's client", Value: 1, Validator: positive[int]},
 		&cli.StringFlag{Name: "decide", Usage: "how objectives are decided: by a `RULE` of bound (whether the requests leave no doubt) or point (the values alone); a resumed run goes on as it began", Validator: decideRule, DefaultText: rundir.DecideBound},
 		&cli.BoolFlag{Name: "strict", Usage: "an undecided objective is exit 3 and not 0"},
 		&cli.BoolFlag{Name: "fail-fast", Usage: "stop at the first trial that failed or is INVALID"},
@@ -53,7 +59,7 @@ func runFlags() []cli.Flag {
 		&cli.StringFlag{Name: "events", Usage: "write every event as a JSON line to `FILE` (- is stdout)"},
 		&cli.BoolFlag{Name: "share", Usage: "let all users of this machine read the run's files (0644, folders 0755) instead of its owner alone"},
 		&cli.BoolFlag{Name: "json", Usage: "print the rows as JSON instead of the summary"},
-	}, rentFlags()...)
+	}
 }
 
 func decideRule(rule string) error {
@@ -110,21 +116,39 @@ type job struct {
 	only    func(plan.Cell) (bool, error)
 	retry   []string
 	strict  bool // an undecided objective is no success
+	// show prints the result for people; nil is the summary.
+	show func(*report.Run, draw.Style) error
 
 	calibration *calibrate.Result // of the client; nil if it was not calibrated
 }
 
 func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
-	p, made, err := a.open(path, a.planOptions(c))
+	options := a.planOptions(c)
+	p, made, err := a.open(path, options)
 	if err != nil {
 		return err
 	}
+	return a.start(ctx, c, toRun{plan: p, plugins: made, path: path, options: options, dir: c.String("output")})
+}
+
+// A toRun is a plan that is to be run for the first time.
+type toRun struct {
+	plan    *plan.Plan
+	plugins *plugins
+	path    string // of its file
+	options planfile.Options
+	dir     string // of the run; "" is a new one
+	show    func(*report.Run, draw.Style) error
+}
+
+func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
+	p, made, path := r.plan, r.plugins, r.path
 	asked, only, err := filter(p, made, c.String("only"), c.String("client"))
 	if err != nil {
 		return err
 	}
 	a.warnOfScale(path, made)
-	j := job{plan: p, plugins: made, state: &rundir.State{}, only: only, strict: c.Bool("strict")}
+	j := job{plan: p, plugins: made, state: &rundir.State{}, only: only, strict: c.Bool("strict"), show: r.show}
 	var source *reuse.Source
 	if from := c.String("reuse"); from != "" {
 		source, err = a.openReuse(from, p, only, c.String("client"), "--reuse names a run directory, which sweep run printed first")
@@ -137,7 +161,7 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	if err != nil {
 		return err
 	}
-	if dir := c.String("output"); dir != "" {
+	if dir := r.dir; dir != "" {
 		if err := rundir.Vacant(dir); err != nil {
 			return unusable(dir, err)
 		}
@@ -165,14 +189,14 @@ func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
 	}
 	m := rundir.Manifest{
 		RunID: newRunID(), Plan: p.Name, PlanPath: abs, PlanDir: planDir, PlanDigest: p.Digest(),
-		Set: c.StringSlice("set"), AllowEnv: allowEnv(c), MaxCells: c.Int("max-cells"), Engines: kept(p.EngineTexts()),
+		Set: r.options.Set, AllowEnv: r.options.AllowEnv, MaxCells: r.options.MaxCells, Engines: kept(p.EngineTexts()),
 		Only: c.String("only"), Owner: owner(), Version: version(), Method: result.Method, Host: hostname(), CreatedAt: time.Now().UTC(), Variables: p.Variables(),
 		Decide: cmp.Or(c.String("decide"), rundir.DecideBound),
 	}
 	if source != nil {
 		m.Reuse = source.Dir
 	}
-	dir := c.String("output")
+	dir := r.dir
 	if dir == "" {
 		dir = filepath.Join(runsFolder, fmt.Sprintf("%s-%s-%s", p.Name, m.CreatedAt.Format("20060102T150405Z"), m.RunID[:4]))
 	}
@@ -312,7 +336,7 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	if err != nil {
 		return a.verdict(j, nil, rep, errors.Join(runErr, err))
 	}
-	shown := a.show(c, run)
+	shown := a.show(c, run, j.show)
 	if shown != nil {
 		a.complain(shown)
 	}
@@ -344,7 +368,7 @@ func (a *app) config(teardown context.Context, c *cli.Command, j job, pods servi
 
 // show prints the result: rows for machines, the summary for people. A reader
 // that has left (sweep run | head) is no error.
-func (a *app) show(c *cli.Command, run *report.Run) (err error) {
+func (a *app) show(c *cli.Command, run *report.Run, write func(*report.Run, draw.Style) error) (err error) {
 	switch {
 	case c.String("events") == "-": // stdout belongs to the events
 	case c.Bool("json"):
@@ -354,7 +378,11 @@ func (a *app) show(c *cli.Command, run *report.Run) (err error) {
 		if a.outTTY {
 			style.Width = a.outWidth()
 		}
-		err = details.Write(a.out, run, style)
+		if write != nil {
+			err = write(run, style)
+		} else {
+			err = details.Write(a.out, run, style)
+		}
 	}
 	return gone(err)
 }

@@ -212,3 +212,18 @@ func (a *app) open(path string, o planfile.Options) (*plan.Plan, *plugins, error
 	made, err := build(p, fx)
 	return p, made, err
 }
+
+// parse reads a plan that is a text of the program's own, and makes its plug-ins. What
+// it names is relative to the working directory.
+func (a *app) parse(name, text string, o planfile.Options) (*plan.Plan, *plugins, error) {
+	fx, err := a.effects()
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := planfile.Parse(name, ".", []byte(text), o)
+	if err != nil {
+		return nil, nil, err
+	}
+	made, err := build(p, fx)
+	return p, made, err
+}
