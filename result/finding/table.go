@@ -238,7 +238,7 @@ var remarks = []Fact{
 	},
 	{
 		SteadinessUnknown, "it is not known whether the load had settled",
-		"there was no plateau, or too little of it, or its figures still moved half-way through",
+		"there was no plateau, or too little of it, or its figures still moved half-way through, or moved too slowly to be seen often enough",
 		"send for longer: the text says how long, or how many `load.requests`",
 	},
 	{

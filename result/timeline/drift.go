@@ -222,17 +222,27 @@ func (t trend) p(parameters float64) float64 {
 func alike(rest []float64) float64 {
 	ranks := rank(rest)
 	n := float64(len(ranks))
-	mean, sum, product := (n+1)/2, 0.0, 0.0
-	for i, r := range ranks {
-		sum += (r - mean) * (r - mean)
+	if r, ok := neighbours(ranks); ok {
+		return min(0.97, max(0, (r*n+2)/(n-4)))
+	}
+	return 0
+}
+
+// neighbours is the correlation of values with the ones before them, as it is, with
+// its bias. There is none if all are equal.
+func neighbours(values []float64) (r float64, ok bool) {
+	mean := 0.0
+	for _, v := range values {
+		mean += v / float64(len(values))
+	}
+	sum, product := 0.0, 0.0
+	for i, v := range values {
+		sum += (v - mean) * (v - mean)
 		if i > 0 {
-			product += (r - mean) * (ranks[i-1] - mean)
+			product += (v - mean) * (values[i-1] - mean)
 		}
 	}
-	if sum == 0 {
-		return 0
-	}
-	return min(0.97, max(0, (product/sum*n+2)/(n-4)))
+	return product / sum, sum > 0
 }
 
 // middle is the median of values.

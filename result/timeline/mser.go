@@ -1,5 +1,7 @@
 package timeline
 
+import "math"
+
 const (
 	// batched is how many values a batch has: the 5 of MSER-5.
 	batched = 5
@@ -63,15 +65,43 @@ func truncation(values []float64) (cut int, moving bool) {
 	return at * batched, false
 }
 
-// trending says whether values rise or fall, by the means of twenty parts of them.
-func trending(values []float64) bool {
-	var at, means [20]float64
+// parts is into how many of equal length a series is cut to see how it moves.
+const parts = 20
+
+// partMeans are the means of the parts of a series.
+func partMeans(values []float64) []float64 {
+	means := make([]float64, parts)
 	for i := range means {
-		part := values[i*len(values)/len(means) : (i+1)*len(values)/len(means)]
+		part := values[i*len(values)/parts : (i+1)*len(values)/parts]
 		for _, v := range part {
 			means[i] += v / float64(len(part))
 		}
+	}
+	return means
+}
+
+// trending says whether values rise or fall, by the means of their parts.
+func trending(values []float64) bool {
+	at := make([]float64, parts)
+	for i := range at {
 		at[i] = float64(i)
 	}
-	return Trend(at[:], means[:]).P < 0.01
+	return Trend(at, partMeans(values)).P < 0.01
+}
+
+// slow is the correlation of neighbouring parts above which a series wanders too
+// slowly for its length: what it does then takes a good share of that length, and its
+// figures are those of one mood of the server. A queue near its capacity, which was
+// empty at first, shows much less than it would in the long run.
+const slow = 0.5
+
+// wandering is how many times as long a series would have to be at least, if it
+// wanders too slowly, for neighbouring parts of it to have a correlation of 0.3 as
+// they would if that fell by the same share from part to part; 0 if it does not.
+func wandering(values []float64) (times, r float64) {
+	r, ok := neighbours(partMeans(values))
+	if !ok || r <= slow {
+		return 0, r
+	}
+	return math.Log(0.3) / math.Log(min(r, 0.9)), r
 }

@@ -37,6 +37,7 @@ func (s *Span) settle(requests []result.Request, firsts map[int]bool, slots int)
 		return
 	}
 	least, moving := time.Duration(0), ""
+	wanders, longer, alike := "", 0.0, 0.0
 	for _, series := range []struct {
 		name string
 		of   func(*result.Request) time.Duration
@@ -58,11 +59,18 @@ func (s *Span) settle(requests []result.Request, firsts map[int]bool, slots int)
 		if least = max(least, at[cut]); still && moving == "" {
 			moving = series.name
 		}
+		if times, r := wandering(values); times > longer {
+			wanders, longer, alike = series.name, times, r
+		}
 	}
 	whole := s.Length()
 	s.From = max(s.From, least)
-	if moving != "" {
+	switch {
+	case moving != "":
 		s.unsettled(course, slots, ramp+2*whole, "the %s had not settled by the middle of the plateau", moving)
+	case wanders != "":
+		s.unsettled(course, slots, ramp+time.Duration(max(2, longer)*float64(whole)),
+			"the %s wanders too slowly for a plateau of %s: neighbouring twentieths of it have a correlation of %.2f, at most %.1f is steady", wanders, short(whole), alike, slow)
 	}
 }
 
@@ -80,7 +88,7 @@ func (s Span) Findings() []result.Finding {
 	if s.Unsettled == "" {
 		return nil
 	}
-	text := fmt.Sprintf("%s; about %s of sending would do", s.Unsettled, short(s.Enough))
+	text := fmt.Sprintf("%s; send for %s at least", s.Unsettled, short(s.Enough))
 	if s.EnoughRequests > 0 {
 		text += fmt.Sprintf(", or %d requests", s.EnoughRequests)
 	}

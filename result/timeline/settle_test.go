@@ -38,6 +38,10 @@ func TestAssign_settles(t *testing.T) {
 		return n
 	}
 	steady := func(int) float64 { return 0 }
+	wander := func() func(int) float64 { // AR(1), phi 0.99, around 200 ms
+		r, x := rand.New(rand.NewPCG(1, 1)), 0.0
+		return func(int) float64 { x = 0.99*x + 5*r.NormFloat64(); return max(0, 200+x) }
+	}
 	requests := loop(204, steady)
 	if s := Assign(requests, 4); len(s.Findings()) > 0 || count(requests) != 200 {
 		t.Errorf("%d of 200 requests are on the plateau: %v", count(requests), s.Findings())
@@ -54,7 +58,8 @@ func TestAssign_settles(t *testing.T) {
 		says     []string
 	}{
 		{"it never settles", loop(204, func(i int) float64 { return float64(i) }), 4, 200, []string{"time to first token had not settled by the middle", "21s", "405 requests"}},
-		{"few", loop(44, steady), 4, 40, []string{"40 completed requests", "75 are needed", "would do, or 8"}},
+		{"it wanders", loop(404, wander()), 4, 400, []string{"wanders too slowly for a plateau of", "at most 0.5 is steady", "s at least"}},
+		{"few", loop(44, steady), 4, 40, []string{"40 completed requests", "75 are needed", "s at least, or 8"}},
 		{"each slot sent one", loop(4, steady), 4, 0, []string{"no plateau", "requests took up to"}},
 		{"an open loop that is too short", loop(4, steady), 0, 0, []string{"no plateau"}},
 		{"one request", loop(1, steady), 0, 0, []string{"no plateau"}},
