@@ -44,11 +44,25 @@ func (a *Attempt) warmUp(ctx context.Context, d load.Driver) error {
 		if a.ramp = timeline.Ramp(a.records.all(), l.Open()); a.ramp > 0 {
 			a.ramp += l.ThinkTime
 		}
+		if l.Staggered() {
+			a.ramp = spacing(a.ramp, a.trial.Key.Trial)
+		}
 	}
 	if sent < want {
 		a.sink.Note(short(sent, want, l.Staggered() && a.ramp == 0))
 	}
 	return nil
+}
+
+// spacing is how long the slots of a closed loop take to begin in a trial, from 1:
+// ramp in the first, and 0.9 to 1.2 of it, evenly spread, over many. Requests of
+// one length meet again and again in the steps where they met at first, and p95 TTFT
+// is of that cycle (docs/statistics.md). Trials with other starts show others, so
+// that an interval over trials covers them.
+func spacing(ramp time.Duration, trial int) time.Duration {
+	const golden = 0.618033988749895 // its multiples, less their whole parts, fill 0 to 1 evenly
+	_, place := math.Modf(1./3 + float64(trial-1)*golden)
+	return time.Duration(float64(ramp) * (0.9 + 0.3*place))
 }
 
 // warm sends at most so many requests of a warm-up.
