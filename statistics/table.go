@@ -25,6 +25,7 @@ type Rule struct {
 func Rules() []Rule {
 	return []Rule{
 		{"steady-state", steadyState},
+		{"cycles", cycles},
 		{"open-plateau", openPlateau},
 		{"drift", drift},
 		{"until", until},
