@@ -123,14 +123,24 @@ func runShown(t *testing.T, dir, url, command string) []string {
 	for i, a := range args {
 		args[i] = strings.ReplaceAll(a, readersServer, url)
 	}
-	if args[0] == "run" {
+	// A busy machine must not decide what is printed: a run gets wider bounds, which
+	// bench does not take.
+	codes := []int{exitOK, exitSLO}
+	switch args[0] {
+	case "bench":
+		codes = append(codes, exitIncomplete)
+	case "run":
 		args = slices.Concat(args[:1], rehearsal, args[1:])
-		if url != "" {
+		plan, err := os.ReadFile(filepath.Join(dir, args[len(args)-1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(plan), "kind: endpoint") {
 			args = slices.Insert(args, 1, "--set", "backend.url="+url)
 		}
 	}
 	got := sweep(t, dir, []string{"NO_COLOR=1", "XDG_CACHE_HOME=" + filepath.Join(dir, ".cache")}, args...)
-	if !slices.Contains([]int{exitOK, exitSLO}, got.code) {
+	if !slices.Contains(codes, got.code) {
 		t.Fatalf("%s: exit %d\n%s%s", command, got.code, got.stderr, got.stdout)
 	}
 	out := got.stderr + got.stdout
@@ -141,8 +151,9 @@ func runShown(t *testing.T, dir, url, command string) []string {
 	}
 	out = strings.ReplaceAll(out, dir+"/", "")
 	lines := strings.Split(strings.TrimRight(out, "\n"), "\n")
-	// How often a slow machine says that it still works is nothing to show.
-	return slices.DeleteFunc(lines, func(l string) bool { return strings.Contains(l, "] ETA ") })
+	return slices.DeleteFunc(lines, func(l string) bool {
+		return strings.Contains(l, "] ETA ") || strings.HasPrefix(l, "        INVALID: ")
+	})
 }
 
 // match compares lines by their shape: figures, durations, marks of cells and the
@@ -178,6 +189,8 @@ var shapes = []struct {
 	{regexp.MustCompile(`^Marks: .*`), "Marks"},
 	{regexp.MustCompile(`(^|  )[^\s\d] (\d)`), "$1 M $2"},
 	{regexp.MustCompile(`, (SLO|INVALID) .*$`), ""},
+	{regexp.MustCompile(`±\S+`), "±"},
+	{regexp.MustCompile(`\s+(<- .*|\?|misses .*)$`), ""},
 	// Ids, times and figures.
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\dZ?\b`), "T"},
 	{regexp.MustCompile(`\b[0-9a-f]{8,}\b`), "I"},
