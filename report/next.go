@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"sweep.dev/sweep/report/compare"
@@ -46,4 +47,9 @@ func (r *Run) Ended() string {
 		}
 	}
 	return ""
+}
+
+// NextOf is the command that is to be run next by somebody who looked at one cell.
+func (r *Run) NextOf(p *compare.Point) string {
+	return cmp.Or(r.Resume(p.Trials), fmt.Sprintf("sweep logs %s %s", r.Dir, p.Cell.ID))
 }

@@ -8,6 +8,7 @@ import (
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/reporttest"
+	figures "sweep.dev/sweep/result/summary"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -83,5 +84,13 @@ func TestClaims_zeroRate(t *testing.T) {
 		if c.Question == compare.AskSweetSpot && c.Answer != compare.Decided {
 			t.Errorf("%+v", c)
 		}
+	}
+}
+
+// TestSamples holds the report to the floors of the figures.
+func TestSamples(t *testing.T) {
+	t.Parallel()
+	if compare.P50Samples != figures.MinRequests(0.50) || compare.P95Samples != figures.MinRequests(0.95) {
+		t.Errorf("a p50 needs %d requests and a p95 %d", figures.MinRequests(0.50), figures.MinRequests(0.95))
 	}
 }

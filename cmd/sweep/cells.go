@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,15 +11,15 @@ import (
 
 	"github.com/urfave/cli/v3"
 
-	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
-	"sweep.dev/sweep/reconcile"
+	"sweep.dev/sweep/plan/axes"
+	"sweep.dev/sweep/plan/pick"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/onecell"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
-	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -26,20 +27,25 @@ func (a *app) cellsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "cells",
 		Usage:     "shows the grid of a run, or everything about one cell",
-		ArgsUsage: "[DIR [CELL]]",
-		Description: `Without DIR it is the latest run under runs/.
+		ArgsUsage: "[DIR] [CELL]",
+		Description: `Without DIR it is the latest run under runs/. CELL is an id or its beginning, a
+label, values of axes, or an expression as --only takes. An engine, model or GPU
+needs no name; ` + shortForms() + `.
 
-  $ sweep cells
-  $ sweep cells runs/quickstart-20261121T101500Z-3f2a
-  $ sweep cells --status invalid,failed runs/quickstart-20261121T101500Z-3f2a
-  $ sweep cells runs/quickstart-20261121T101500Z-3f2a 4be1   # an id's first digits do` + exitHelp(exitOK, exitUsage),
+  $ sweep cells                                      # the grid of the latest run
+  $ sweep cells 'l4 c=8'                             # one cell, its trials side by side
+  $ sweep cells runs/quickstart-20261121T101500Z-3f2a 'concurrency == 8 and max_tokens < 64'
+  $ sweep cells --columns 'p9?_ttft_ms' 4be1         # other columns; all for all
+  $ sweep cells --status invalid,failed` + exitHelp(exitOK, exitUsage),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "status", Usage: "list trials with these `STATUSES` (" + strings.Join(cellStatuses, ",") + ") instead of the summary"},
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "of one cell: every trial by itself, all columns, and what client and server say of the same"},
+			&cli.StringFlag{Name: "columns", Usage: "of one cell: the columns that `PATTERN` names (see: sweep columns), or all"},
 			&cli.BoolFlag{Name: "json", Usage: "print rows as JSON lines"},
 		},
 		OnUsageError: usageError,
 		Action: func(_ context.Context, c *cli.Command) error {
-			dir, err := a.runDir(c, "a cell")
+			dir, cell, err := a.runAndCell(c)
 			if err != nil {
 				return err
 			}
@@ -47,8 +53,13 @@ func (a *app) cellsCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			if want := c.Args().Get(1); want != "" {
-				return a.oneCell(c, run, want)
+			switch {
+			case cell != "" && c.String("status") != "":
+				return &usage{errors.New("--status lists trials of all cells; leave out the cell or the flag")}
+			case cell != "":
+				return a.oneCell(c, run, cell)
+			case c.String("columns") != "":
+				return &usage{errors.New("--columns is about one cell: name it")}
 			}
 			if want := c.String("status"); want != "" {
 				return a.cellsByStatus(c, run, want)
@@ -56,6 +67,15 @@ func (a *app) cellsCommand() *cli.Command {
 			return a.show(c, run, nil)
 		},
 	}
+}
+
+// shortForms says which axes have a short form.
+func shortForms() string {
+	names, forms := axes.Shorts()
+	for i, form := range forms {
+		names[i] = form + " is " + names[i]
+	}
+	return strings.Join(names, ", ")
 }
 
 // cellStatuses are what --status takes.
@@ -102,72 +122,86 @@ func because(t report.Trial) string {
 	return ""
 }
 
-// oneCell prints every column of a cell's trials that was measured.
+// oneCell prints the cell that want stands for, or if it stands for several, which.
 func (a *app) oneCell(c *cli.Command, run *report.Run, want string) error {
-	found := false
-	for _, t := range run.Trials {
-		if !strings.HasPrefix(t.Key.Cell, want) {
-			continue
-		}
-		found = true
-		if t.Outcome == nil {
-			fmt.Fprintf(a.out, "%s  trial %d  %s: no outcome yet\n", t.Key.Cell, t.Trial, plaintext.Line(t.Cell.Label))
-			continue
-		}
-		if c.Bool("json") {
-			if err := writeRows(a.out, report.RowsOf(t)); err != nil {
-				return err
-			}
-			continue
-		}
-		fmt.Fprintf(a.out, "%s  trial %d  attempt %d  %s\n", t.Key.Cell, t.Trial, t.Commit.Attempt, plaintext.Line(t.Cell.Label))
-		bounds := t.Outcome.Row.Bounds()
-		for _, c := range run.Resolved.Columns {
-			text := bounds[c.Name] // of a percentile that is not known
-			if v := t.Outcome.Row[c.Name]; v != nil {
-				text = humanize.Figure(v)
-			}
-			if text != "" && !strings.HasSuffix(c.Name, col.ServerPercentileBounds) {
-				fmt.Fprintln(a.out, strings.TrimRight(fmt.Sprintf("  %-28s %s %s", c.Name, plaintext.Line(text), c.Unit), " "))
-			}
-		}
-		course, err := run.Course(t)
-		if err != nil {
-			return err
-		}
-		for _, line := range course {
-			fmt.Fprintln(a.out, "  "+line)
-		}
-		a.sideBySide(t.Outcome.Row)
-		for _, f := range append(t.Outcome.Invalid, t.Outcome.Findings...) {
-			fmt.Fprintf(a.out, "  %s: %s\n", f.Code, plaintext.Line(f.Text))
-		}
-		for _, line := range t.Outcome.LogTail {
-			fmt.Fprintf(a.out, "  | %s\n", plaintext.Line(line))
-		}
-		fmt.Fprintf(a.out, "  files: %s\n\n", rundir.AttemptDir(run.Dir, t.Commit))
+	columns, err := chosen(run, c.String("columns"))
+	if err != nil {
+		return err
 	}
-	if !found {
-		return &usage{fmt.Errorf("no cell of %s begins with %q (see: sweep cells %s)", run.Dir, want, run.Dir)}
+	found, err := pickCells(run, want)
+	if err != nil {
+		return err
 	}
+	if c.Bool("json") {
+		for _, p := range found {
+			for _, t := range p.Trials {
+				if err := writeRows(a.out, report.RowsOf(t)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	if len(found) > 1 {
+		return a.severalCells(run, want, found)
+	}
+	o := onecell.Options{Style: a.style(), Verbose: c.Bool("verbose"), Columns: columns}
+	if err := onecell.Write(a.out, run, found[0], o); err != nil {
+		return err
+	}
+	a.next(run.NextOf(found[0]))
 	return nil
 }
 
-// sideBySide prints what client and engine say of the same thing.
-func (a *app) sideBySide(row result.Row) {
-	figures := reconcile.Compare(row)
-	if len(figures) == 0 {
-		return
+// chosen are the columns that --columns asks for; nil for the usual figures.
+func chosen(run *report.Run, pattern string) ([]result.Column, error) {
+	switch pattern {
+	case "":
+		return nil, nil
+	case "all":
+		return run.Resolved.Columns, nil
 	}
-	fmt.Fprintf(a.out, "\n  %-28s %12s %12s\n", "the same by both sides", "client", "engine")
-	for _, f := range figures {
-		mark := ""
-		if f.Code != (finding.Code{}) {
-			mark = "  <- " + f.Code.String()
+	return matching(run.Resolved.Columns, pattern)
+}
+
+// mostCells bounds the cells that are listed for a text that many have.
+const mostCells = 20
+
+// severalCells lists cells that a text stands for.
+func (a *app) severalCells(run *report.Run, want string, found []*compare.Point) error {
+	for i, p := range found {
+		if i == mostCells {
+			fmt.Fprintf(a.out, "... and %d more\n", len(found)-i)
+			break
 		}
-		fmt.Fprintf(a.out, "  %-28s %12s %12s %s%s\n", f.Name, humanize.Figure(f.Client), humanize.Figure(f.Server), f.Unit, mark)
+		if _, err := fmt.Fprintf(a.out, "%s  %s %-13s  %s\n", p.Cell.ID, p.Verdict.Mark(), p.Outcome(), plaintext.Line(p.Cell.Label)); err != nil {
+			return err
+		}
 	}
-	fmt.Fprintln(a.out)
+	a.say("%q is %d cells: say more of its axes, or an id", want, len(found))
+	a.next(fmt.Sprintf("sweep cells %s %s", plaintext.Word(run.Dir), found[0].Cell.ID))
+	return nil
+}
+
+// pickCells are the cells of a run that a text stands for, at least one.
+func pickCells(run *report.Run, want string) ([]*compare.Point, error) {
+	points := run.Conclude().Points
+	cells := make([]pick.Cell, len(points))
+	for i, p := range points {
+		cells[i] = pick.Cell{ID: p.Cell.ID, Label: p.Cell.Label}
+		for _, s := range p.Cell.Settings {
+			cells[i].Settings = append(cells[i].Settings, pick.Setting{Column: s.Column, Value: s.Value})
+		}
+	}
+	at, err := pick.Cells(want, cells)
+	if err != nil {
+		return nil, &usage{&hinted{err, "sweep cells " + plaintext.Word(run.Dir) + " shows the grid; an id, or axes like 'l4 c=8', or an expression as --only takes"}}
+	}
+	found := make([]*compare.Point, len(at))
+	for i, n := range at {
+		found[i] = points[n]
+	}
+	return found, nil
 }
 
 // logPaths are the engine logs of a run, or of one cell's trials.
@@ -179,18 +213,24 @@ func logPaths(run *report.Run, cell string) ([]string, error) {
 		}
 		return paths, nil
 	}
+	found, err := pickCells(run, cell)
+	if err != nil {
+		return nil, err
+	}
 	var paths []string
-	for _, t := range run.Trials {
-		if t.Outcome == nil || !strings.HasPrefix(t.Key.Cell, cell) {
-			continue
-		}
-		path := filepath.Join(rundir.AttemptDir(run.Dir, t.Commit), layout.EngineLog)
-		if _, err := os.Stat(path); err == nil {
-			paths = append(paths, path)
+	for _, p := range found {
+		for _, t := range p.Trials {
+			if t.Outcome == nil {
+				continue
+			}
+			path := filepath.Join(rundir.AttemptDir(run.Dir, t.Commit), layout.EngineLog)
+			if _, err := os.Stat(path); err == nil {
+				paths = append(paths, path)
+			}
 		}
 	}
 	if len(paths) == 0 {
-		return nil, fmt.Errorf("no committed trial of a cell %q* has an engine log", cell)
+		return nil, fmt.Errorf("no committed trial of %q has an engine log", cell)
 	}
 	return paths, nil
 }

@@ -23,17 +23,17 @@ func (a *app) logsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
 		Usage:     "prints what the engines of a run wrote",
-		ArgsUsage: "[DIR [CELL]]",
+		ArgsUsage: "[DIR] [CELL]",
 		Description: `Prints the log of every launch of DIR, or the part of it that belongs to one
 cell's trials. Control characters are taken out. Without DIR it is the latest run
-under runs/.
+under runs/. CELL is what sweep cells takes.
 
   $ sweep logs runs/quickstart-20261121T101500Z-3f2a
   $ sweep logs -f runs/quickstart-20261121T101500Z-3f2a      # the newest launch, as it grows` + exitHelp(exitOK, exitUsage, exitInt),
 		Flags:        []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on printing until the run ends"}},
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
-			dir, err := a.runDir(c, "a cell")
+			dir, cell, err := a.runAndCell(c)
 			if err != nil {
 				return err
 			}
@@ -41,7 +41,6 @@ under runs/.
 			if err != nil {
 				return err
 			}
-			cell := c.Args().Get(1)
 			if c.Bool("follow") {
 				if cell != "" {
 					return &usage{errors.New("--follow prints the newest launch; it takes no cell")}

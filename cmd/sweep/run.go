@@ -374,17 +374,22 @@ func (a *app) show(c *cli.Command, run *report.Run, write func(*report.Run, draw
 	case c.Bool("json"):
 		err = writeRows(a.out, run.Rows())
 	default:
-		style := draw.Style{Paint: a.painter(a.outTTY)}
-		if a.outTTY {
-			style.Width = a.outWidth()
-		}
 		if write != nil {
-			err = write(run, style)
+			err = write(run, a.style())
 		} else {
-			err = details.Write(a.out, run, style)
+			err = details.Write(a.out, run, a.style())
 		}
 	}
 	return gone(err)
+}
+
+// style is how a report is written to stdout.
+func (a *app) style() draw.Style {
+	style := draw.Style{Paint: a.painter(a.outTTY)}
+	if a.outTTY {
+		style.Width = a.outWidth()
+	}
+	return style
 }
 
 // verdict says how the run ended: the exit code, and on the last line the next

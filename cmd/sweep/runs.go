@@ -131,6 +131,11 @@ func (a *app) runDir(c *cli.Command, more ...string) (string, error) {
 	} else if n > 0 {
 		return c.Args().First(), nil
 	}
+	return a.latestRun()
+}
+
+// latestRun is the run directory under runs/ that was begun last.
+func (a *app) latestRun() (string, error) {
 	list, err := runsOf(runsFolder)
 	if err != nil {
 		return "", &usage{err}
@@ -140,6 +145,26 @@ func (a *app) runDir(c *cli.Command, more ...string) (string, error) {
 	}
 	a.say("latest run %s", list[0].Dir)
 	return list[0].Dir, nil
+}
+
+// runAndCell are the run directory and the cell that a command line names: [DIR]
+// [CELL]. A single argument that is no path is a cell of the latest run.
+func (a *app) runAndCell(c *cli.Command) (dir, cell string, err error) {
+	only := c.Args().First()
+	if c.Args().Len() != 1 || isPath(only) {
+		dir, err = a.runDir(c, "a cell")
+		return dir, c.Args().Get(1), err
+	}
+	if dir, err = a.latestRun(); err != nil {
+		return "", "", &usage{&hinted{fmt.Errorf("%q is no directory, and there is no run in %s that could have such a cell", only, runsFolder), "name the run directory, which sweep run printed first"}}
+	}
+	return dir, only, nil
+}
+
+// isPath says whether an argument names a file, or could only be meant so.
+func isPath(arg string) bool {
+	_, err := os.Stat(arg)
+	return err == nil || strings.HasPrefix(arg, runsFolder+string(os.PathSeparator)) || strings.HasPrefix(arg, ".") || filepath.IsAbs(arg)
 }
 
 // openRun reads a run directory, also while a process is at work in it; holder is

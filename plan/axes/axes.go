@@ -23,6 +23,7 @@ type Kind struct {
 	name    string         // as in the file; of a family its form: args.<argument>
 	pattern *regexp.Regexp // of a family's names; nil if there is one name
 	column  string         // "" for the name; of a family with $role, $arg, $env
+	short   string         // what a person may write for it on a command line; "" for nothing
 	server  bool           // changes the server, not only the load
 	amount  bool           // an amount of load: a plan has one of them at most
 	bare    bool           // its values are words that need no name beside them
@@ -103,28 +104,28 @@ func table() []Kind {
 			doc: "GPUs by their names in the catalogue (sweep gpus); a free label on backends that do not choose hardware.",
 		},
 		{
-			name: "gpu_count", server: true, bounds: counted("GPUs", engine.MaxGPUs), count: func(d *Draft) *int { return &d.GPUs },
+			name: "gpu_count", short: "gpus", server: true, bounds: counted("GPUs", engine.MaxGPUs), count: func(d *Draft) *int { return &d.GPUs },
 			doc: "GPUs of all roles and replicas of a deployment. Needed only where the arguments of the engine do not say it.",
 		},
 		{
-			name: "concurrency", key: "load.concurrency", amount: true, count: func(d *Draft) *int { return &d.Load.Concurrency },
+			name: "concurrency", short: "c", key: "load.concurrency", amount: true, count: func(d *Draft) *int { return &d.Load.Concurrency },
 			doc: "Closed loop: requests in flight at once.",
 		},
 		{
-			name: "request_rate", key: "load.request_rate", amount: true, number: func(d *Draft) *float64 { return &d.Load.RequestRate },
+			name: "request_rate", short: "rate", key: "load.request_rate", amount: true, number: func(d *Draft) *float64 { return &d.Load.RequestRate },
 			doc: "Open loop: requests sent per second.",
 		},
 		{
-			name: "max_tokens", key: "load.max_tokens", count: func(d *Draft) *int { return &d.Load.MaxTokens },
+			name: "max_tokens", short: "out", key: "load.max_tokens", count: func(d *Draft) *int { return &d.Load.MaxTokens },
 			doc: "Output tokens of one request at most.",
 		},
 		{
 			// The column input_tokens is what was sent; this is what was meant.
-			name: "input_tokens", column: "target_input_tokens", key: "load.prompts.input_tokens", count: func(d *Draft) *int { return &d.Load.Prompts.InputTokens },
+			name: "input_tokens", short: "in", column: "target_input_tokens", key: "load.prompts.input_tokens", count: func(d *Draft) *int { return &d.Load.Prompts.InputTokens },
 			doc: "Mean length of a synthetic prompt.",
 		},
 		{
-			name: "shared_prefix", key: "load.prompts.shared_prefix", number: func(d *Draft) *float64 { return &d.Load.Prompts.SharedPrefix },
+			name: "shared_prefix", short: "prefix", key: "load.prompts.shared_prefix", number: func(d *Draft) *float64 { return &d.Load.Prompts.SharedPrefix },
 			doc: "Share of a synthetic prompt that all prompts of a trial begin with.",
 		},
 
@@ -222,6 +223,36 @@ func Lookup(name string) (Kind, bool) {
 		}
 	}
 	return Kind{}, false
+}
+
+// Column is the column of the cells table that has the axis' values.
+func (k Kind) Column() string { return k.column }
+
+// Short is the column of the axis that a short form stands for: concurrency for c.
+// ok is false for no short form.
+func Short(form string) (column string, ok bool) {
+	for _, k := range table() {
+		if k.short != "" && k.short == form {
+			return cmp.Or(k.column, k.name), true
+		}
+	}
+	return "", false
+}
+
+// Shorts are the axes that have a short form, each by its name, with the form.
+func Shorts() (names, forms []string) {
+	for _, k := range table() {
+		if k.short != "" {
+			names, forms = append(names, k.name), append(forms, k.short)
+		}
+	}
+	return names, forms
+}
+
+// Bare says whether the values of the axis with a column are words that need no name
+// beside them.
+func Bare(column string) bool {
+	return slices.ContainsFunc(table(), func(k Kind) bool { return k.bare && cmp.Or(k.column, k.name) == column })
 }
 
 // Axis is the axis of a matrix by its name in the file.

@@ -113,6 +113,31 @@ func (d *Document) Section(title string, items []Item) {
 	d.line("")
 }
 
+// Lines writes lines as they are under a title, and nothing where there are none.
+func (d *Document) Lines(title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	if d.style.Markdown {
+		d.line("## " + escape(title))
+		d.line("")
+		d.line("```")
+	} else {
+		d.wrap("", "", title+":")
+	}
+	for _, l := range lines {
+		if d.style.Markdown {
+			d.line(plaintext.Line(l))
+		} else {
+			d.line("  " + plaintext.Line(l))
+		}
+	}
+	if d.style.Markdown {
+		d.line("```")
+	}
+	d.line("")
+}
+
 func (d *Document) entry(indent, text string) {
 	if d.style.Markdown {
 		d.line(indent + "- " + escape(text))

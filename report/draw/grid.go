@@ -14,7 +14,7 @@ const gridWidth = 100
 // A Grid is a table: of points that differ in two axes, or of things that have the
 // same figures.
 type Grid struct {
-	Name   string
+	Name   string    // above it; "" for none
 	Down   string    // the axis that goes down
 	Across string    // the axis that goes across; "" for a table of things
 	Values []string  // of the axis that goes across, or the names of the figures
@@ -42,7 +42,9 @@ func (d *Document) Grid(g Grid) {
 		d.markdownGrid(g)
 		return
 	}
-	d.wrap("", "  ", g.Name)
+	if g.Name != "" {
+		d.wrap("", "  ", g.Name)
+	}
 	limit := d.style.Width
 	if limit == 0 {
 		limit = gridWidth

@@ -1,11 +1,12 @@
-package report
+package onecell
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/layout"
@@ -16,27 +17,25 @@ import (
 	"sweep.dev/sweep/store"
 )
 
-// courseWidth is how many columns a course is drawn in.
-const courseWidth = 60
-
 // courses are the series that are drawn, in their order.
 var courses = []struct{ series, name, unit string }{
-	{timeline.InFlight, "in flight", ""},
 	{timeline.OutputRate, "output", "tok/s"},
-	{timeline.TTFT50, "p50 TTFT", "ms"},
+	{timeline.TTFT50, "TTFT p50", "ms"},
+	{timeline.InFlight, "in flight", ""},
 	{timeline.TPOT, "TPOT", "ms"},
 	{timeline.Failed, "failed", ""},
 }
 
-// Course draws how a trial went from its first send to its last byte: one line
-// for each figure, each from 0 to its largest value, which stands behind it. It
-// is empty if nothing was stored, and for trials of less than three slices,
-// of which there is nothing to see. The error is that of reading its samples.
-func (r *Run) Course(t compare.Trial) ([]string, error) {
+// brief is how many of the courses are drawn when details are not asked for.
+const brief = 3
+
+// clientSamples are what the client saw of a trial, second by second; none if
+// nothing was stored.
+func clientSamples(dir string, t compare.Trial) ([]result.Sample, error) {
 	if t.Outcome == nil {
 		return nil, nil
 	}
-	f, err := os.Open(filepath.Join(rundir.AttemptDir(r.Dir, t.Commit), layout.Samples))
+	f, err := os.Open(filepath.Join(rundir.AttemptDir(dir, t.Commit), layout.Samples))
 	if os.IsNotExist(err) {
 		return nil, nil
 	}
@@ -57,29 +56,33 @@ func (r *Run) Course(t compare.Trial) ([]string, error) {
 			samples = append(samples, s.Sample)
 		}
 	}
-	return course(samples), nil
+	return samples, nil
 }
 
-// course draws the series of a client.
-func course(samples []result.Sample) []string {
-	first, last := math.Inf(1), math.Inf(-1)
-	slices := 0
+// course draws how a trial went from its first send to its last byte: one line for
+// each series in at most width columns of bars, each from 0 to its largest value,
+// which stands behind it. A trial of less than three slices has none: there is
+// nothing to see.
+func course(samples []result.Sample, width int) []string {
+	var at []time.Duration // the ends of the slices
 	for _, s := range samples {
 		if s.Name == timeline.InFlight {
-			first, last = min(first, float64(s.T)), max(last, float64(s.T))
-			slices++
+			at = append(at, s.T)
 		}
 	}
-	if slices < 3 {
+	if len(at) < 3 {
 		return nil
 	}
-	width := min(slices, courseWidth)
+	slices.Sort(at)
+	width = min(len(at), width)
 	var lines []string
 	for _, c := range courses {
 		sum, n := make([]float64, width), make([]int, width)
 		for _, s := range samples {
 			if s.Name == c.series {
-				i := min(width-1, int(float64(width)*(float64(s.T)-first)/(last-first)))
+				// By its place among the slices: the last one is shorter than the others.
+				place, _ := slices.BinarySearch(at, s.T)
+				i := min(width-1, place*width/len(at))
 				sum[i] += s.Value
 				n[i]++
 			}

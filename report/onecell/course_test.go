@@ -1,4 +1,4 @@
-package report
+package onecell
 
 import (
 	"testing"
@@ -6,9 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
-	figures "sweep.dev/sweep/result/summary"
 	"sweep.dev/sweep/result/timeline"
 )
 
@@ -26,28 +24,22 @@ func TestCourse(t *testing.T) {
 		add(i+1, timeline.TTFT50, v)
 	}
 	want := []string{
+		"TTFT p50   ▃▆█    max 40 ms",
 		"in flight  ▂▅██▃  max 8",
-		"p50 TTFT   ▃▆█    max 40 ms",
 	}
-	if diff := cmp.Diff(want, course(samples)); diff != "" {
+	if diff := cmp.Diff(want, course(samples, 60)); diff != "" {
 		t.Error(diff)
 	}
-	if got := course(samples[:2]); got != nil {
+	if got := course(samples[:2], 60); got != nil {
 		t.Errorf("of one slice: %q", got)
 	}
 	var long []result.Sample
 	for i := range 1000 {
 		long = append(long, result.Sample{T: time.Duration(i), Source: result.FromClient, Name: timeline.InFlight, Value: 1})
 	}
-	if got := course(long); len([]rune(got[0])) > courseWidth+20 {
-		t.Errorf("%d columns: %s", len([]rune(got[0])), got[0])
-	}
-}
-
-// TestSamples holds the report to the floors of the figures.
-func TestSamples(t *testing.T) {
-	t.Parallel()
-	if compare.P50Samples != figures.MinRequests(0.50) || compare.P95Samples != figures.MinRequests(0.95) {
-		t.Errorf("a p50 needs %d requests and a p95 %d", figures.MinRequests(0.50), figures.MinRequests(0.95))
+	for _, width := range []int{20, 60, 100} {
+		if got := course(long, width); len([]rune(got[0])) > width+20 {
+			t.Errorf("%d columns: %s", len([]rune(got[0])), got[0])
+		}
 	}
 }
