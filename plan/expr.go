@@ -104,3 +104,9 @@ func (p *Plan) Filter(only string) (func(Cell) (bool, error), error) {
 	}
 	return func(c Cell) (bool, error) { return holds(c.Settings) }, nil
 }
+
+// ExpressionForms are what an expression may be made of, for people.
+func ExpressionForms() []expression.Form { return expression.Forms() }
+
+// ExpressionUnits are the units that numbers in an expression may carry, by kind.
+func ExpressionUnits() [][]string { return expression.Units() }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,9 +21,6 @@ import (
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 )
-
-//go:embed completion.bash
-var completionForBash string
 
 // An app is the program with all of the operating system that it uses.
 type app struct {
@@ -126,18 +122,8 @@ judges every number, and gives back what it started.
   $ sweep run plans/quickstart.yaml         # measure; kill it at any time and resume
   $ sweep cells runs/quickstart-...         # the grid of a run` + exitHelp(),
 		Writer: a.out, ErrWriter: a.err,
-		Suggest:               true,
-		EnableShellCompletion: true,
-		ConfigureShellCompletionCommand: func(c *cli.Command) {
-			c.Hidden = false
-			c.Usage = "prints the completion script for bash, zsh, fish or pwsh"
-			c.Description = "  $ source <(sweep completion bash)" + exitHelp(exitOK, exitUsage)
-			// The library's script for bash needs the package bash-completion.
-			c.Command("bash").Action = func(context.Context, *cli.Command) error {
-				_, err := io.WriteString(a.out, completionForBash)
-				return err
-			}
-		},
+		Suggest:         true,
+		HideHelpCommand: true, // ours knows topics too
 		// The default handler prints and exits by itself; only main exits.
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
 		OnUsageError:   usageError,
@@ -155,6 +141,7 @@ judges every number, and gives back what it started.
 			a.podsCommand(), a.gcCommand(), a.doctorCommand(), a.calibrateCommand(),
 			a.probeCommand(), a.metricsCommand(), a.enginesCommand(), a.gpusCommand(),
 			a.schemaCommand(), a.simCommand(), a.versionCommand(),
+			a.helpCommand(), a.completionCommand(), a.completeCommand(),
 		},
 	}
 	for _, c := range root.Commands {

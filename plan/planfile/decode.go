@@ -51,30 +51,12 @@ func (l *loader) decode() *plan.Plan {
 // slip from it: the one nearest to the top where several sections have it.
 func sections(t reflect.Type) func(key string) (path, hint string) {
 	paths := make(map[string]string)
-	add := func(key, path string) {
+	for _, path := range slices.Concat(keyPaths(t, ""), keyPaths(reflect.TypeFor[plan.Engine](), "engines.<name>.")) {
+		key := path[strings.LastIndex(path, ".")+1:]
 		if old, ok := paths[key]; !ok || strings.Count(path, ".") < strings.Count(old, ".") {
 			paths[key] = path
 		}
 	}
-	var walk func(t reflect.Type, where string)
-	walk = func(t reflect.Type, where string) {
-		for t.Kind() == reflect.Pointer {
-			t = t.Elem()
-		}
-		if t.Kind() != reflect.Struct {
-			return
-		}
-		for _, f := range fieldtag.Of(t) {
-			add(f.Key, where+f.Key)
-			switch f.Type {
-			case reflect.TypeFor[plan.Matrix](), reflect.TypeFor[plan.Plugin]():
-			default:
-				walk(f.Type, where+f.Key+".")
-			}
-		}
-	}
-	walk(t, "")
-	walk(reflect.TypeFor[plan.Engine](), "engines.<name>.")
 	for _, a := range axes.Names() {
 		if _, ok := paths[a]; !ok {
 			paths[a] = "matrix." + a
@@ -90,6 +72,36 @@ func sections(t reflect.Type) func(key string) (path, hint string) {
 		}
 		return paths[key], hint
 	}
+}
+
+// keyPaths are the paths of the keys of t, below where, in their order.
+func keyPaths(t reflect.Type, where string) []string {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	var paths []string
+	for _, f := range fieldtag.Of(t) {
+		paths = append(paths, where+f.Key)
+		switch f.Type {
+		case reflect.TypeFor[plan.Matrix](), reflect.TypeFor[plan.Plugin]():
+		default:
+			paths = append(paths, keyPaths(f.Type, where+f.Key+".")...)
+		}
+	}
+	return paths
+}
+
+// KeyPaths are the paths of the keys of a plan that --set can name, in their order: the
+// keys with one name, and the axes of the matrix.
+func KeyPaths() []string {
+	paths := keyPaths(reflect.TypeFor[plan.Plan](), "")
+	for _, a := range axes.Names() {
+		paths = append(paths, "matrix."+a)
+	}
+	return paths
 }
 
 // KeyPath is the path of the key of a plan that name, without its section, most

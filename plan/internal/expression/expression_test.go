@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"sweep.dev/sweep/internal/syntax"
+	"sweep.dev/sweep/result"
 )
 
 func env() Env {
@@ -124,4 +125,26 @@ func FuzzCompile(f *testing.F) {
 		}
 		_, _ = e.Run(values) // may fail (a bad pattern), may not panic
 	})
+}
+
+// TestForms holds that every example of the language compiles over the columns.
+func TestForms(t *testing.T) {
+	t.Parallel()
+	env := Env{Noun: "column", Zero: map[string]any{}}
+	for _, c := range result.Columns(result.Extra{}) {
+		switch c.Type {
+		case result.Int, result.Float:
+			env.Zero[c.Name] = 0.0
+		case result.Bool:
+			env.Zero[c.Name] = false
+		default:
+			env.Zero[c.Name] = ""
+		}
+	}
+	for _, f := range Forms() {
+		r := &syntax.Report{}
+		if e := Compile(r, syntax.Literal("example", f.Example), env); e == nil {
+			t.Errorf("%s: %v", f.Example, r.Err())
+		}
+	}
 }

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/axes"
+	"sweep.dev/sweep/plan/planfile"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/rundir"
+)
+
+// arguments are what the commands take besides flags, by their full names.
+func arguments() map[string]source {
+	plans := first(files(".yaml", ".yml"))
+	return map[string]source{
+		"sweep validate":  files(".yaml", ".yml"),
+		"sweep plan":      plans,
+		"sweep run":       plans,
+		"sweep calibrate": plans,
+		"sweep resume":    first(runDirs),
+		"sweep status":    first(runDirs),
+		"sweep cells":     dirThenCell,
+		"sweep logs":      dirThenCell,
+		"sweep runs":      first(files("/")),
+		"sweep columns":   first(columnNames),
+		"sweep engines":   first(either(engineNames, files(".yaml", ".yml"))),
+		"sweep metrics":   first(files("")),
+		"sweep schema":    first(choice("plan", "engine", "provider")),
+		"sweep help":      first(helpTopics),
+	}
+}
+
+// flagValues are the values of flags, by their names, or by those of the command and
+// the flag where commands differ.
+func flagValues() map[string]source {
+	kinds := make([]string, 0, 8)
+	for _, b := range vocabulary().Backends {
+		kinds = append(kinds, b.Kind)
+	}
+	return map[string]source{
+		"set":         keys,
+		"only":        axisNames,
+		"engine-file": files(".yaml", ".yml"),
+		"key-file":    files(""),
+		"events":      files(""),
+		"output":      files("/"),
+		"reuse":       runDirs,
+		"backend":     choice(kinds...),
+		"engine":      engineNames,
+		"columns":     either(choice("all"), columnNames),
+		"status":      listOf(cellStatuses...),
+		"retry":       listOf(result.StatusInvalid, result.StatusFailed),
+		"calibrate":   choice(calibrateAuto, "never"),
+		"client":      choice(plan.ClientAuto, plan.ClientStd, plan.ClientFast),
+		"decide":      choice(rundir.DecideBound, rundir.DecidePoint),
+	}
+}
+
+func choice(list ...string) source {
+	return func(*app, cursor) []candidate {
+		all := make([]candidate, len(list))
+		for i, w := range list {
+			all[i].text = w
+		}
+		return all
+	}
+}
+
+// first is a source for the first argument alone.
+func first(s source) source {
+	return func(a *app, at cursor) []candidate {
+		if len(at.args) > 0 {
+			return nil
+		}
+		return s(a, at)
+	}
+}
+
+func either(sources ...source) source {
+	return func(a *app, at cursor) []candidate {
+		var all []candidate
+		for _, s := range sources {
+			all = append(all, s(a, at)...)
+		}
+		return all
+	}
+}
+
+// listOf are the values of a list with commas, of which the last is completed.
+func listOf(list ...string) source {
+	return func(_ *app, at cursor) []candidate {
+		before := at.part[:strings.LastIndex(at.part, ",")+1]
+		var all []candidate
+		for _, w := range list {
+			if !slices.Contains(strings.Split(before, ","), w) {
+				all = append(all, candidate{text: before + w})
+			}
+		}
+		return all
+	}
+}
+
+// mostEntries bounds the entries of a folder that are looked at.
+const mostEntries = 1000
+
+// files are those below the typed path that end in one of some suffixes, and folders:
+// "" is any file, "/" folders alone.
+func files(suffixes ...string) source {
+	return func(a *app, at cursor) []candidate {
+		folder, _ := filepath.Split(at.part)
+		look := folder
+		if home, ok := a.env("HOME"); ok && strings.HasPrefix(folder, "~/") {
+			look = home + folder[1:]
+		}
+		entries, err := readDir(look)
+		if err != nil {
+			return nil
+		}
+		hidden := strings.HasPrefix(filepath.Base(at.part), ".") && !strings.HasSuffix(at.part, "/")
+		var all []candidate
+		for _, e := range entries {
+			name := folder + e.Name()
+			info, err := os.Stat(filepath.Join(look, e.Name()))
+			switch {
+			case err != nil, strings.HasPrefix(e.Name(), ".") && !hidden:
+			case info.IsDir():
+				all = append(all, candidate{text: name + "/"})
+			case slices.ContainsFunc(suffixes, func(s string) bool { return s != "/" && strings.HasSuffix(name, s) }):
+				all = append(all, candidate{text: name})
+			}
+		}
+		return all
+	}
+}
+
+func readDir(folder string) ([]os.DirEntry, error) {
+	if folder == "" {
+		folder = "."
+	}
+	f, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(mostEntries)
+	if len(entries) == 0 && err != nil {
+		return nil, err
+	}
+	slices.SortFunc(entries, func(x, y os.DirEntry) int { return strings.Compare(x.Name(), y.Name()) })
+	return entries, nil
+}
+
+// runDirs are the runs under runs/, the latest first, and folders that may be others.
+func runDirs(a *app, at cursor) []candidate {
+	var all []candidate
+	list, err := runsOf(runsFolder)
+	if err != nil {
+		list = nil
+	}
+	for _, r := range list {
+		if r.Error == "" {
+			all = append(all, candidate{r.Dir, fmt.Sprintf("%s, %s, %d of %d trials", r.Plan, r.Started.Local().Format("Jan 2 15:04"), *r.Done, *r.Trials)})
+		}
+	}
+	for _, f := range files("/")(a, at) {
+		if !slices.ContainsFunc(all, func(c candidate) bool { return c.text+"/" == f.text }) {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// dirThenCell are run directories and the cells of the latest run, then the cells of
+// the run that is named.
+func dirThenCell(a *app, at cursor) []candidate {
+	switch len(at.args) {
+	case 0:
+		all := runDirs(a, at)
+		if list, err := runsOf(runsFolder); err == nil && len(list) > 0 && list[0].Error == "" {
+			all = append(all, cellsOf(list[0].Dir)...)
+		}
+		return all
+	case 1:
+		return cellsOf(at.args[0])
+	}
+	return nil
+}
+
+// cellsOf are the ids of the cells of a run.
+func cellsOf(dir string) []candidate {
+	run, _, err := openRun(dir)
+	if err != nil {
+		return nil
+	}
+	var all []candidate
+	for _, c := range run.Resolved.Cells {
+		all = append(all, candidate{c.ID, brief(c.Label)})
+	}
+	return all
+}
+
+func columnNames(*app, cursor) []candidate {
+	var all []candidate
+	for _, c := range result.Columns(result.Extra{}) {
+		all = append(all, candidate{c.Name, brief(c.Doc)})
+	}
+	return all
+}
+
+func axisNames(*app, cursor) []candidate {
+	var all []candidate
+	for _, d := range axes.Docs() {
+		if d.Pattern == "" {
+			all = append(all, candidate{d.Name, brief(d.Field.Doc)})
+		}
+	}
+	return all
+}
+
+// keys are the keys of a plan that --set can name.
+func keys(*app, cursor) []candidate {
+	var all []candidate
+	for _, path := range planfile.KeyPaths() {
+		all = append(all, candidate{text: path + "="})
+	}
+	return all
+}
+
+func engineNames(*app, cursor) []candidate {
+	return choice(engine.Names()...)(nil, cursor{})
+}
+
+func helpTopics(a *app, _ cursor) []candidate {
+	var all []candidate
+	for _, t := range topics() {
+		all = append(all, candidate{t.name, t.doc})
+	}
+	return append(all, subcommands(a.root())...)
+}
