@@ -113,7 +113,7 @@ func (d *Document) Section(title string, items []Item) {
 	d.line("")
 }
 
-// Lines writes lines as they are under a title, and nothing where there are none.
+// Lines writes lines as they are under a title, and nothing if there are none.
 func (d *Document) Lines(title string, lines []string) {
 	if len(lines) == 0 {
 		return

@@ -260,7 +260,7 @@ func (v *view) courses(d *draw.Document) error {
 	return nil
 }
 
-// logs are the engine logs of the trials, or where there is none their folders.
+// logs are the engine logs of the trials, or if there is none their folders.
 func (v *view) logs() []string {
 	var paths []string
 	for _, t := range v.measured() {
