@@ -114,7 +114,7 @@ func (a *app) complete(root *cli.Command, words []string) []candidate {
 		case w == "--":
 			rest = true
 		case strings.HasPrefix(w, "-") && w != "-":
-			if f := flagOf(c, flag); f != nil && takesValue(f) && !hasValue {
+			if f := namedFlag(c, flag); f != nil && takesValue(f) && !hasValue {
 				open = f
 			}
 		default:
@@ -130,7 +130,7 @@ func (a *app) complete(root *cli.Command, words []string) []candidate {
 	case open != nil:
 		all = a.values(c, open, at)
 	case strings.HasPrefix(at.part, "--") && hasValue && !rest:
-		f := flagOf(c, strings.TrimLeft(flag, "-"))
+		f := namedFlag(c, strings.TrimLeft(flag, "-"))
 		if f == nil {
 			return nil
 		}
@@ -170,7 +170,7 @@ func (a *app) values(c *cli.Command, f cli.Flag, at cursor) []candidate {
 	return beginning(list(a, at), at.part)
 }
 
-func flagOf(c *cli.Command, name string) cli.Flag {
+func namedFlag(c *cli.Command, name string) cli.Flag {
 	for _, f := range c.Flags {
 		if slices.Contains(f.Names(), name) {
 			return f

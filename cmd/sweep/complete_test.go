@@ -36,7 +36,7 @@ func TestComplete_tables(t *testing.T) {
 		}
 	}
 	// What is no file, name or word of sweep's own: addresses, pods at a provider.
-	none := map[string]bool{"sweep probe": true, "sweep pods show": true, "sweep pods stop": true, "sweep pods start": true, "sweep pods terminate": true, "sweep sim": true}
+	none := map[string]bool{"sweep bench": true, "sweep probe": true, "sweep pods show": true, "sweep pods stop": true, "sweep pods start": true, "sweep pods terminate": true, "sweep sim": true}
 	for name, c := range commands {
 		if c.ArgsUsage != "" && arguments()[name] == nil && !none[name] {
 			t.Errorf("%s takes %s, and nothing completes it", name, c.ArgsUsage)

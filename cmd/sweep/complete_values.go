@@ -44,21 +44,25 @@ func flagValues() map[string]source {
 		kinds = append(kinds, b.Kind)
 	}
 	return map[string]source{
-		"set":         keys,
-		"only":        axisNames,
-		"engine-file": files(".yaml", ".yml"),
-		"key-file":    files(""),
-		"events":      files(""),
-		"output":      files("/"),
-		"reuse":       runDirs,
-		"backend":     choice(kinds...),
-		"engine":      engineNames,
-		"columns":     either(choice("all"), columnNames),
-		"status":      listOf(cellStatuses...),
-		"retry":       listOf(result.StatusInvalid, result.StatusFailed),
-		"calibrate":   choice(calibrateAuto, "never"),
-		"client":      choice(plan.ClientAuto, plan.ClientStd, plan.ClientFast),
-		"decide":      choice(rundir.DecideBound, rundir.DecidePoint),
+		"set":          keys,
+		"only":         axisNames,
+		"engine-file":  files(".yaml", ".yml"),
+		"key-file":     files(""),
+		"events":       files(""),
+		"output":       files("/"),
+		"run-dir":      files("/"),
+		"reuse":        runDirs,
+		"slo":          columnNames,
+		"write-plan":   files(".yaml", ".yml"),
+		"backend":      choice(kinds...),
+		"engine":       engineNames,
+		"columns":      either(choice("all"), columnNames),
+		"status":       listOf(cellStatuses...),
+		"retry":        listOf(result.StatusInvalid, result.StatusFailed),
+		"calibrate":    choice(calibrateAuto, "never"),
+		"client":       choice(plan.ClientAuto, plan.ClientStd, plan.ClientFast),
+		"bench output": choice(), // a number of tokens
+		"decide":       choice(rundir.DecideBound, rundir.DecidePoint),
 	}
 }
 

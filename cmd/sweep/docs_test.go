@@ -278,7 +278,7 @@ func checkSweep(args []string) error {
 			continue
 		}
 		name, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-		f := flagOf(at, name)
+		f := namedFlag(at, name)
 		if f == nil {
 			return fmt.Errorf("sweep %s has no flag %s", at.Name, arg)
 		}
@@ -297,15 +297,6 @@ func checkSweep(args []string) error {
 			if _, err := os.Stat(filepath.Join("../..", arg)); err != nil {
 				return fmt.Errorf("there is no %s", arg)
 			}
-		}
-	}
-	return nil
-}
-
-func flagOf(c *cli.Command, name string) cli.Flag {
-	for _, f := range c.Flags {
-		if slices.Contains(f.Names(), name) {
-			return f
 		}
 	}
 	return nil
