@@ -1,0 +1,60 @@
+package chart
+
+import (
+	"fmt"
+	"math"
+)
+
+// Bars are a number for each of several things.
+type Bars struct {
+	Title string
+	Unit  string
+	Bars  []Bar
+}
+
+// A Bar is one thing.
+type Bar struct {
+	Name  string
+	Value float64
+	Text  string // the value in words
+	Title string // what a pointer shows
+	Cell  string // what a click opens
+}
+
+// maxBars is how many bars one chart has; a table has the rest.
+const maxBars = 40
+
+// SVG draws one bar below the other.
+func (b Bars) SVG() string {
+	bars := b.Bars
+	if len(bars) == 0 {
+		return ""
+	}
+	if len(bars) > maxBars {
+		bars = bars[:maxBars]
+		b.Title += fmt.Sprintf(" (the first %d of %d)", maxBars, len(b.Bars))
+	}
+	most, left, right := 0.0, 0.0, 0.0
+	for _, bar := range bars {
+		if !math.IsInf(bar.Value, 0) {
+			most = max(most, bar.Value)
+		}
+		left, right = max(left, wide(bar.Name, fontSize)), max(right, wide(bar.Text, fontSize))
+	}
+	left = min(left, 300) + 10
+	c := begin(plotWidth, 24*float64(len(bars))+22, b.Title)
+	for i, bar := range bars {
+		y := 24 * float64(i)
+		c.text(left-8, y+17, "name", "end", cut(bar.Name, fontSize, left-8))
+		c.open("bar s0", bar.Cell, bar.Title)
+		w := 0.0
+		if most > 0 {
+			w = (plotWidth - left - right - 14) * min(1, bar.Value/most)
+		}
+		fmt.Fprintf(&c.b, `<rect x="%s" y="%s" width="%s" height="16" rx="2"/>`, num(left), num(y+5), num(max(1, w)))
+		c.text(left+w+6, y+17, "name", "start", bar.Text)
+		c.close()
+	}
+	c.text(left, 24*float64(len(bars))+15, "soft", "start", b.Unit)
+	return c.end()
+}

@@ -1,0 +1,114 @@
+package chart
+
+import (
+	"fmt"
+)
+
+// A Heat is a grid of cells, each with a colour by its number.
+type Heat struct {
+	Title   string
+	Down    string // the axis that goes down
+	Across  string // the axis that goes across; "" for a single column
+	Columns []string
+	Rows    []HeatRow
+}
+
+// A HeatRow is one value of the axis that goes down.
+type HeatRow struct {
+	Name  string
+	Cells []HeatCell // one for each column
+}
+
+// A HeatCell is one cell of the plan.
+type HeatCell struct {
+	None    bool   // the plan has no such cell
+	Text    string // its number
+	Below   string // a second line
+	Mark    string // of its verdict
+	Level   int    // 0 to Levels-1, by its number; -1 for no colour
+	Strong  bool   // framed
+	Crossed bool   // INVALID: the number is crossed out
+	Title   string // what a pointer shows
+	Cell    string // what a click opens
+}
+
+// Levels is how many shades a heat map has.
+const Levels = 6
+
+// The measures of a heat map, in pixels.
+const (
+	heatHeight = 40.0
+	heatMin    = 82.0
+	heatHead   = 40.0
+	heatFoot   = 4.0
+)
+
+// SVG draws the grid. Of a grid with more than MaxMarks cells the first rows are drawn.
+func (h Heat) SVG() string {
+	if len(h.Rows) == 0 || len(h.Columns) == 0 {
+		return ""
+	}
+	rows := h.Rows
+	if most := max(1, MaxMarks/len(h.Columns)); len(rows) > most {
+		rows = rows[:most]
+		h.Title += fmt.Sprintf(" (the first %d of %d rows)", most, len(h.Rows))
+	}
+	left, width := wide(h.Down, fontSize), heatMin
+	for _, r := range rows {
+		left = max(left, wide(r.Name, fontSize))
+		for _, c := range r.Cells {
+			width = max(width, wide(c.Mark+" "+c.Text, 13)+16, wide(c.Below, 10)+12)
+		}
+	}
+	for _, name := range h.Columns {
+		width = max(width, min(160, wide(name, fontSize)+10))
+	}
+	left, width = min(left, 180)+14, min(width, 190)
+
+	c := begin(left+width*float64(len(h.Columns))+2, heatHead+heatHeight*float64(len(rows))+heatFoot, h.Title)
+	c.text(left-8, heatHead-8, "soft", "end", cut(h.Down, fontSize, left-10))
+	if h.Across != "" {
+		c.text(left+4, 13, "soft", "start", h.Across)
+	}
+	for i, name := range h.Columns {
+		c.text(left+width*(float64(i)+0.5), heatHead-8, "name", "middle", cut(name, fontSize, width-4))
+	}
+	for j, r := range rows {
+		y := heatHead + heatHeight*float64(j)
+		c.text(left-8, y+heatHeight/2+4, "name", "end", cut(r.Name, fontSize, left-10))
+		for i, cell := range r.Cells {
+			c.field(cell, left+width*float64(i), y, width)
+		}
+	}
+	return c.end()
+}
+
+func (c *canvas) field(h HeatCell, x, y, width float64) {
+	if h.None {
+		return
+	}
+	class := "field"
+	if h.Level >= 0 {
+		class += fmt.Sprintf(" q%d", min(h.Level, Levels-1))
+	}
+	if h.Strong {
+		class += " strong"
+	}
+	c.open(class, h.Cell, h.Title)
+	fmt.Fprintf(&c.b, `<rect x="%s" y="%s" width="%s" height="%s" rx="3"/>`, num(x+1.5), num(y+1.5), num(width-3), num(heatHeight-3))
+	middle := y + heatHeight/2 + 4
+	if h.Below != "" {
+		middle -= 6
+		c.text(x+width/2, y+heatHeight-9, "below", "middle", cut(h.Below, 10, width-6))
+	}
+	text := cut(h.Text, 13, width-20)
+	if h.Mark != "" {
+		text = h.Mark + " " + text
+	}
+	c.text(x+width/2, middle, "number", "middle", text)
+	if h.Crossed {
+		c.line(x+4, y+heatHeight-4, x+width-4, y+4, "cross")
+		c.line(x+4, y+4, x+width-4, y+heatHeight-4, "cross")
+	}
+	c.close()
+}
