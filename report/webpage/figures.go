@@ -1,0 +1,334 @@
+package webpage
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/report/chart"
+	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
+)
+
+// A figure is a chart with its name and the table that stands beside it.
+type figure struct {
+	File  string // the name of its file, without an extension
+	Title string
+	Note  string
+	SVG   template.HTML
+	Table table
+	chart chart.Chart
+}
+
+// newFigure draws a chart; ok is false if there is nothing to draw.
+func newFigure(file, title, note string, c chart.Chart, t table) (figure, bool) {
+	svg := c.SVG()
+	// The package chart escapes every text that it writes.
+	return figure{file, title, note, template.HTML(svg), t, c}, svg != ""
+}
+
+// The most panels and series of one kind that are drawn. Tables have all.
+const (
+	maxPanels = 24
+	maxSeries = 8
+	maxShapes = 6
+)
+
+// rate is the figure by which cells carry load: its column is of the cells table.
+func (v *runView) rate(p *compare.Point) (float64, bool) { return p.Average(v.Rate) }
+
+// point is a cell in a plot; ok is false if it lacks a figure.
+func (v *runView) point(p *compare.Point, x, y compare.Measure) (pt chart.Point, ok bool) {
+	pt.X, ok = p.Average(x)
+	if !ok {
+		return pt, false
+	}
+	if pt.Y, ok = p.Average(y); !ok {
+		return pt, false
+	}
+	v.dress(&pt, p)
+	return pt, true
+}
+
+// dress says what a point's cell is worth.
+func (v *runView) dress(pt *chart.Point, p *compare.Point) {
+	pt.Crossed = p.Verdict == compare.Invalid
+	pt.Faint = p.Verdict == compare.Missed || p.Verdict == compare.Undecided || pt.Crossed
+	pt.Label, pt.Title, pt.Cell = load(p.Cell), v.title(p), v.ID+p.Cell.ID
+}
+
+// title is a cell in words: what a pointer that rests on it shows.
+func (v *runView) title(p *compare.Point) string {
+	parts := []string{p.Cell.Label + ": " + string(p.Verdict)}
+	if value, ok := v.rate(p); ok {
+		parts = append(parts, v.Rate.Column+" "+humanize.Figure(value))
+	}
+	for _, l := range v.Latencies {
+		for _, q := range []string{"p50", "p95"} {
+			m := compare.Measure{Column: col.Latency(q, l)}
+			if value, ok := p.Average(m); ok {
+				parts = append(parts, m.Column+" "+humanize.Figure(value))
+			}
+		}
+	}
+	if n := p.Valid; n > 1 {
+		parts = append(parts, "means over "+humanize.Plural(n, "valid trial"))
+	}
+	if p.Valid == 0 && p.Verdict != compare.Pending {
+		parts = append(parts, p.Reason())
+	}
+	return strings.Join(parts, "; ")
+}
+
+// heat makes a panel for each server and kind of request.
+func (v *runView) heat() {
+	values := []float64{}
+	for _, p := range v.Set.Points {
+		if value, ok := p.Figure(v.Rate); ok {
+			values = append(values, value)
+		}
+	}
+	level := levels(values)
+	down := loadName(v.Set.Points)
+	for _, s := range compare.Group(v.Set.Points, func(p *compare.Point) string { return v.names.server(p.Cell) }) {
+		if len(v.Heat) == maxPanels {
+			v.HeatLeft++
+			continue
+		}
+		h := chart.Heat{Title: "Grid of " + cmp.Or(s.Name, "all cells"), Down: cmp.Or(down, "load")}
+		points := byLoad(s.Points)
+		columns := distinct(s.Points, func(p *compare.Point) string { return v.names.request(p.Cell) })
+		rows := distinct(points, func(p *compare.Point) string { return load(p.Cell) })
+		at := map[[2]string]*compare.Point{}
+		for _, p := range points {
+			at[[2]string{load(p.Cell), v.names.request(p.Cell)}] = p
+		}
+		h.Columns = columns
+		for _, name := range rows {
+			row := chart.HeatRow{Name: cmp.Or(name, "-")}
+			for _, c := range columns {
+				row.Cells = append(row.Cells, v.field(at[[2]string{name, c}], level))
+			}
+			h.Rows = append(h.Rows, row)
+		}
+		if f, ok := newFigure("grid", cmp.Or(s.Name, "all cells"), "", h, table{}); ok {
+			v.Heat = append(v.Heat, f)
+		}
+	}
+	v.HeatLegend = append(v.HeatLegend, fmt.Sprintf("Each field: the mark of its verdict, %s (%s), and below p95 %s in ms (%s). A darker field is a higher number (in the dark theme a lighter one).",
+		v.Rate.Name, v.Rate.Column, strings.ToUpper(v.Latencies[0]), col.Latency("p95", v.Latencies[0])))
+	var used []string
+	for _, verdict := range compare.Verdicts() {
+		if slices.ContainsFunc(v.Set.Points, func(p *compare.Point) bool { return p.Verdict == verdict }) {
+			text := verdict.Mark() + " " + string(verdict)
+			switch verdict {
+			case compare.SweetSpot:
+				text += " (framed)"
+			case compare.Invalid:
+				text += " (crossed out: its number must not be used)"
+			}
+			used = append(used, text)
+		}
+	}
+	v.HeatLegend = append(v.HeatLegend, "Marks: "+strings.Join(used, ", ")+".")
+}
+
+// field is a cell of the heat map; p is nil if the plan has none.
+func (v *runView) field(p *compare.Point, level func(float64) int) chart.HeatCell {
+	if p == nil {
+		return chart.HeatCell{None: true}
+	}
+	h := chart.HeatCell{Mark: p.Verdict.Mark(), Level: -1, Title: v.title(p), Cell: v.ID + p.Cell.ID, Strong: p.Verdict == compare.SweetSpot}
+	value, ok := v.rate(p)
+	if !ok {
+		h.Text = string(p.Verdict)
+		return h
+	}
+	h.Text, h.Crossed = v.Rate.Show(value), p.Verdict == compare.Invalid
+	m := compare.Measure{Column: col.Latency("p95", v.Latencies[0])}
+	if lat, ok := p.Average(m); ok {
+		h.Below = "p95 " + m.Show(lat) + " ms" + p.Mark(m.Column)
+	} else if p.Valid > 0 {
+		h.Below = "p95 " + p.Shown(m)
+	}
+	if p.Valid > 0 {
+		h.Level = level(value)
+	}
+	return h
+}
+
+// levels divides the range of values into shades, evenly by their logarithm.
+func levels(values []float64) func(float64) int {
+	low, high := math.Inf(1), 0.0
+	for _, v := range values {
+		if v > 0 {
+			low, high = min(low, v), max(high, v)
+		}
+	}
+	return func(v float64) int {
+		if v <= 0 || high <= low {
+			return 1
+		}
+		return min(chart.Levels-1, int(float64(chart.Levels)*math.Log(v/low)/math.Log(high/low)))
+	}
+}
+
+// comparison is a part of an objective that is a column against a number.
+var bound = regexp.MustCompile(`^\s*([a-z][a-z0-9_]*)\s*[<>]=?\s*([0-9]+(?:\.[0-9]+)?)\s*$`)
+
+// limits are the objectives of points that bound a column.
+func limits(points []*compare.Point, column string) []chart.Limit {
+	var all []chart.Limit
+	for _, p := range points {
+		for _, o := range p.Objectives {
+			exprs := []string{o.Expr}
+			for _, part := range o.Parts {
+				exprs = append(exprs, part.Expr)
+			}
+			for _, expr := range exprs {
+				m := bound.FindStringSubmatch(expr)
+				if m == nil || m[1] != column {
+					continue
+				}
+				at, err := strconv.ParseFloat(m[2], 64)
+				l := chart.Limit{Name: o.Name + ": " + strings.TrimSpace(expr), At: at}
+				if err == nil && !slices.Contains(all, l) {
+					all = append(all, l)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// throughput draws rate against latency, a chart for each kind of request.
+func (v *runView) throughput() {
+	x := compare.Measure{Column: col.Latency("p95", v.Latencies[0])}
+	for _, shape := range v.shapes() {
+		plot := chart.Plot{
+			Title: "Throughput against latency", Y: chart.Axis{Name: v.axis(v.Rate.Column)}, X: chart.Axis{Name: v.axis(x.Column)},
+		}
+		t := v.table("cell", x.Column, v.Rate.Column)
+		for i, s := range v.servers(shape) {
+			series := chart.Series{Name: s.Name, Kind: i, Line: true}
+			for _, p := range byLoad(s.Points) {
+				if pt, ok := v.point(p, x, v.Rate); ok {
+					series.Points = append(series.Points, pt)
+					t.add(v, p, x.Column, v.Rate.Column)
+				}
+			}
+			plot.Series = append(plot.Series, series)
+		}
+		for _, l := range limits(shape.Points, x.Column) {
+			l.OnX = true
+			plot.Limits = append(plot.Limits, l)
+		}
+		if f, ok := newFigure("throughput", cmp.Or(shape.Name, "throughput against latency"), "", plot, t); ok {
+			v.Throughput = append(v.Throughput, f)
+		}
+	}
+}
+
+// shapes are the points by their kind of request.
+func (v *runView) shapes() []*compare.Series {
+	all := compare.Group(v.Set.Points, func(p *compare.Point) string { return v.names.request(p.Cell) })
+	return all[:min(maxShapes, len(all))]
+}
+
+// servers are the points of a kind of request by their servers.
+func (v *runView) servers(shape *compare.Series) []*compare.Series {
+	all := compare.Group(shape.Points, func(p *compare.Point) string { return v.names.server(p.Cell) })
+	return all[:min(maxSeries, len(all))]
+}
+
+// axis is a column as the name of an axis.
+func (v *runView) axis(column string) string {
+	text := column
+	if c, ok := result.Lookup(v.run.Resolved.Columns, column); ok && c.Unit != "" {
+		text += " [" + c.Unit + "]"
+	}
+	return text
+}
+
+// latency draws percentiles against load, for each series.
+func (v *runView) latency() {
+	name := loadName(v.Set.Points)
+	if name == "" {
+		return
+	}
+	for _, shape := range compare.Group(v.Set.Points, func(p *compare.Point) string {
+		return v.names.of(p.Cell, func(s compare.Setting) bool { return !s.Amount })
+	}) {
+		if len(shape.Points) < 2 {
+			continue
+		}
+		if len(v.Latency) >= maxPanels {
+			v.LatencyOff++
+			continue
+		}
+		points := byLoad(shape.Points)
+		for _, l := range v.Latencies {
+			v.percentiles(shape.Name, name, l, points)
+		}
+	}
+}
+
+func (v *runView) percentiles(about, name, latency string, points []*compare.Point) {
+	columns := []string{col.Latency("p50", latency), col.Latency("p95", latency), col.Latency("p99", latency)}
+	plot := chart.Plot{
+		Title: strings.ToUpper(latency) + " against load: " + about,
+		X:     chart.Axis{Name: name, Log: compare.Load(points[len(points)-1].Cell) >= 8*compare.Load(points[0].Cell)},
+		Y:     chart.Axis{Name: strings.ToUpper(latency) + " [ms]"},
+	}
+	t := v.table("cell", columns...)
+	for i, column := range columns {
+		series := chart.Series{Name: column, Kind: i, Dash: i, Line: true}
+		for _, p := range points {
+			m := compare.Measure{Column: column}
+			value, ok := p.Average(m)
+			if !ok {
+				continue
+			}
+			pt := chart.Point{X: compare.Load(p.Cell), Y: value}
+			pt.Low, pt.High = interval(p, column)
+			v.dress(&pt, p)
+			pt.Label = ""
+			pt.Title = fmt.Sprintf("%s; %s %s", v.title(p), column, humanize.Figure(value))
+			if pt.High > pt.Low {
+				pt.Title += fmt.Sprintf(" (95 %% interval %s to %s)", humanize.Figure(pt.Low), humanize.Figure(pt.High))
+			}
+			series.Points = append(series.Points, pt)
+		}
+		plot.Series = append(plot.Series, series)
+		plot.Limits = append(plot.Limits, limits(points, column)...)
+	}
+	for _, p := range points {
+		t.add(v, p, columns...)
+	}
+	if f, ok := newFigure("latency-"+latency, strings.ToUpper(latency)+" against load: "+cmp.Or(about, "all cells"), "", plot, t); ok {
+		v.Latency = append(v.Latency, f)
+	}
+}
+
+// interval is the 95 % interval of a column: of the mean over the trials of a cell, or of
+// its only trial.
+func interval(p *compare.Point, column string) (low, high float64) {
+	if p.Valid > 1 {
+		return p.Group.Float(column + "_ci95_low"), p.Group.Float(column + "_ci95_high")
+	}
+	for _, t := range p.Counting() {
+		low, one := t.Outcome.Row.Number(column + col.LowSuffix)
+		high, two := t.Outcome.Row.Number(column + col.HighSuffix)
+		if one && two {
+			return low, high
+		}
+	}
+	return 0, 0
+}

@@ -1,0 +1,133 @@
+// Package webpage writes a report as one HTML file that needs nothing else: no network, no
+// script to be read, no font. Its charts are drawn here; a script of ours adds what needs
+// a hand: opening a cell, filtering the table of all cells, and timelines.
+//
+// The page concludes nothing: what it says are claims of [compare], in the words of
+// [details]. It has no text of a prompt or an answer.
+package webpage
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+
+	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/chart"
+	"sweep.dev/sweep/report/compare"
+)
+
+//go:embed page.tmpl
+var markup string
+
+//go:embed page.css
+var pageStyle string
+
+//go:embed page.js
+var pageScript string
+
+// uPlot 1.6.32 (MIT) draws the timelines: uPlot.iife.min.js, uPlot.min.css and LICENSE of
+// its npm package, as they are.
+var (
+	//go:embed uplot/uPlot.iife.min.js
+	uplotScript string
+	//go:embed uplot/uPlot.min.css
+	uplotStyle string
+	//go:embed uplot/LICENSE
+	uplotLicence string
+)
+
+// assets are the style sheet and the script of every page.
+func assets() (css, js string) {
+	return chart.Theme + chart.Style + uplotStyle + pageStyle, "/*! uPlot:\n" + uplotLicence + "*/\n" + uplotScript + "\n" + pageScript
+}
+
+// A document is the whole page.
+type document struct {
+	Title   string
+	Policy  string
+	Style   template.CSS
+	Script  template.JS
+	Runs    []*runView
+	Rules   []string
+	Version string
+}
+
+// Write writes a page about runs. Nothing in it depends on when it is written.
+func Write(w io.Writer, runs []*report.Run) error {
+	css, js := assets()
+	d := document{
+		Policy: policy(css, js),
+		Style:  template.CSS(css), // a constant of this program
+		Script: template.JS(js),   // "
+		Rules:  compare.Rules,
+	}
+	var titles []string
+	for i, run := range runs {
+		var err error
+		v := view(run, fmt.Sprintf("r%d-", i+1))
+		v.Data, err = v.pack()
+		if err != nil {
+			return err
+		}
+		d.Runs = append(d.Runs, v)
+		titles = append(titles, v.Plan)
+	}
+	d.Title = strings.Join(some(titles, 4), ", ")
+	t, err := template.New("page").Funcs(template.FuncMap{"line": plaintext.Line, "kind": kind}).Parse(markup)
+	if err != nil {
+		return err
+	}
+	return t.Execute(w, d)
+}
+
+// policy is the content security policy of a page with one style sheet and one script.
+func policy(css, js string) string {
+	return fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'", digest(css), digest(js))
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// kind is the class of a verdict.
+func kind(v compare.Verdict) string {
+	switch v {
+	case compare.SweetSpot, compare.Acceptable:
+		return "good"
+	case compare.Invalid, compare.FailedRun, compare.NoStart:
+		return "bad"
+	case "":
+		return ""
+	}
+	return "open"
+}
+
+// A Drawing is a chart of a report as a file.
+type Drawing struct {
+	Name string // of the file, without an extension
+	SVG  string
+}
+
+// Drawings are all charts of runs, each as an SVG that stands alone.
+func Drawings(runs []*report.Run) []Drawing {
+	var all []Drawing
+	for i, run := range runs {
+		v := view(run, "")
+		for _, figures := range [][]figure{v.Heat, v.Throughput, v.Frontier, v.Latency, v.Cost} {
+			for n, f := range figures {
+				name := fmt.Sprintf("%s-%d", f.File, n+1)
+				if len(runs) > 1 {
+					name = fmt.Sprintf("run%d-%s", i+1, name)
+				}
+				all = append(all, Drawing{name, chart.Standalone(f.chart)})
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,172 @@
+"use strict";
+// The script of a report: it opens a cell, filters the table of all trials and draws
+// timelines. It asks for nothing and writes texts as texts alone.
+(() => {
+  const maxRows = 500;
+  const dialog = document.getElementById("cell");
+  const runs = new Map(); // prefix -> data
+
+  const make = (name, text, cls) => {
+    const e = document.createElement(name);
+    if (text !== undefined) e.textContent = text;
+    if (cls) e.className = cls;
+    return e;
+  };
+
+  async function unpack(block) {
+    const bytes = Uint8Array.from(atob(block.textContent.trim()), (c) => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return JSON.parse(await new Response(stream).text());
+  }
+
+  const figure = (v) => {
+    if (v === null || v === undefined) return "-";
+    if (typeof v !== "number") return String(v);
+    if (Number.isInteger(v)) return String(v);
+    const a = Math.abs(v);
+    return a >= 100 ? v.toFixed(0) : String(Number(v.toPrecision(3)));
+  };
+
+  // open shows a cell: the trials side by side, then their timelines.
+  function open(run, cell) {
+    const at = run.trials.map((t, i) => i).filter((i) => run.trials[i].cell === cell);
+    if (at.length === 0) return;
+    dialog.replaceChildren();
+    const close = make("button", "Close", "close");
+    close.addEventListener("click", () => dialog.close());
+    dialog.append(close, make("h3", run.trials[at[0]].label), make("p", "cell " + cell, "soft"));
+    for (const i of at) {
+      const t = run.trials[i];
+      dialog.append(make("p", `trial ${t.trial}: ${t.mark} ${t.verdict} ${t.why || ""}`));
+      const notes = [...(t.findings || []), ...(t.slos || [])];
+      if (notes.length > 0) {
+        const list = make("ul");
+        for (const n of notes) list.append(make("li", n));
+        dialog.append(list);
+      }
+    }
+    const plots = make("div", undefined, "plots");
+    dialog.append(plots);
+    const list = make("dl");
+    for (const c of run.columns) {
+      const values = at.map((i) => c.values[i]);
+      if (values.every((v) => v === null)) continue;
+      const pair = make("div");
+      pair.title = c.doc;
+      pair.append(make("dt", c.name), make("dd", values.map(figure).join(" | ") + (c.unit ? " " + c.unit : "")));
+      list.append(pair);
+    }
+    dialog.append(list);
+    dialog.showModal();
+    for (const i of at) {
+      if (run.courses[i]) timelines(plots, run.courses[i], at.length > 1 ? `trial ${run.trials[i].trial}: ` : "");
+    }
+  }
+
+  // timelines draws the series of a trial on one clock, with one cursor.
+  function timelines(where, course, prefix) {
+    const sync = uPlot.sync("t" + Math.random());
+    const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink");
+    const line = getComputedStyle(document.documentElement).getPropertyValue("--line");
+    const stroke = getComputedStyle(document.documentElement).getPropertyValue("--c0");
+    const xs = course.lines[0].v.map((_, i) => course.start + (i + 0.5) * course.step);
+    for (const s of course.lines) {
+      const box = make("div");
+      box.append(make("h4", `${prefix}${s.title} [${s.unit}]`));
+      box.title = s.name;
+      where.append(box);
+      const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "11px system-ui" };
+      new uPlot({
+        width: Math.max(240, Math.min(520, box.clientWidth || 460)), height: 130,
+        cursor: { sync: { key: sync.key } }, legend: { show: true, live: true },
+        scales: { x: { time: false }, y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.05 : 1] } },
+        axes: [{ ...axis, values: (_, ts) => ts.map((t) => t + " s") }, { ...axis, size: 56 }],
+        series: [{ label: "s", value: (_, v) => figure(v) }, { label: s.unit, stroke, width: 1.5, spanGaps: false, value: (_, v) => figure(v) }],
+      }, [xs, s.v], box);
+    }
+  }
+
+  // table draws the trials that fit a filter, sorted by a column.
+  function table(run, tools) {
+    const where = document.getElementById(run.prefix + "rows");
+    const input = tools.querySelector("input");
+    const select = tools.querySelector("select");
+    const status = tools.querySelector("[role=status]");
+    const numbers = run.columns.filter((c) => c.values.some((v) => typeof v === "number"));
+    const chosen = new Set(numbers.filter((c) => c.core && !/^(trial|method|attempt)$/.test(c.name)).slice(0, 14).map((c) => c.name));
+    select.append(new Option("add one of all", ""));
+    for (const c of numbers) select.append(new Option(c.name, c.name));
+    let by = null, down = true;
+    const text = run.trials.map((t) => `${t.label} ${t.verdict} ${t.why || ""} ${t.cell}`.toLowerCase());
+    const draw = () => {
+      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let rows = run.trials.map((_, i) => i).filter((i) => words.every((w) => text[i].includes(w)));
+      if (by) {
+        rows.sort((a, b) => {
+          const x = by.values[a], y = by.values[b];
+          if (x === null || y === null) return (x === null) - (y === null);
+          return down ? y - x : x - y;
+        });
+      }
+      status.textContent = rows.length > maxRows ? `${rows.length} trials, the first ${maxRows} shown` : `${rows.length} of ${run.trials.length} trials`;
+      rows = rows.slice(0, maxRows);
+      const cols = numbers.filter((c) => chosen.has(c.name));
+      const t = make("table"), head = make("tr");
+      for (const name of ["cell", "verdict"]) {
+        const th = make("th", name, "text");
+        th.scope = "col";
+        head.append(th);
+      }
+      for (const c of cols) {
+        const th = make("th"), b = make("button", c.name + (by === c ? (down ? " ↓" : " ↑") : ""));
+        th.scope = "col";
+        th.title = `${c.name}${c.unit ? " [" + c.unit + "]" : ""}: ${c.doc}`;
+        if (by === c) th.setAttribute("aria-sort", down ? "descending" : "ascending");
+        b.addEventListener("click", () => { down = by === c ? !down : true; by = c; draw(); });
+        th.append(b);
+        head.append(th);
+      }
+      t.createTHead().append(head);
+      const body = t.createTBody();
+      for (const i of rows) {
+        const trial = run.trials[i], tr = make("tr");
+        const name = make("td", trial.label, "text"), open = make("td", `${trial.mark} ${trial.verdict} ${trial.why ? "(" + trial.why.replace(/^\(|\)$/g, "") + ")" : ""}`, "text " + (trial.kind || ""));
+        name.dataset.cell = run.prefix + trial.cell;
+        name.tabIndex = 0;
+        tr.append(name, open);
+        for (const c of cols) tr.append(make("td", figure(c.values[i]), trial.verdict === "INVALID" ? "bad" : ""));
+        body.append(tr);
+      }
+      const scroll = make("div", undefined, "scroll");
+      scroll.tabIndex = 0;
+      scroll.setAttribute("role", "region");
+      scroll.setAttribute("aria-label", "all trials");
+      scroll.append(t);
+      where.replaceChildren(scroll);
+    };
+    input.addEventListener("input", draw);
+    select.addEventListener("change", () => { if (select.value) { chosen.add(select.value); select.value = ""; draw(); } });
+    draw();
+  }
+
+  const clicked = (e) => {
+    const at = e.target.closest("[data-cell]");
+    if (!at) return;
+    for (const [prefix, run] of runs) {
+      if (at.dataset.cell.startsWith(prefix)) open(run, at.dataset.cell.slice(prefix.length));
+    }
+  };
+  document.addEventListener("click", clicked);
+  document.addEventListener("keydown", (e) => { if (e.key === "Enter" && !e.target.closest("button,a,input,select")) clicked(e); });
+  dialog.addEventListener("click", (e) => { if (e.target === dialog) dialog.close(); });
+
+  (async () => {
+    for (const block of document.querySelectorAll("script.data")) {
+      const run = await unpack(block);
+      runs.set(run.prefix, run);
+      table(run, document.querySelector(`[data-filter="${run.prefix}"]`));
+      for (const g of document.querySelectorAll("g[data-cell]")) g.setAttribute("tabindex", "0");
+    }
+    document.documentElement.classList.add("js");
+  })();
+})();

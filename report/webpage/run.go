@@ -1,0 +1,301 @@
+package webpage
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"slices"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/details"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
+)
+
+// A runView is what the page shows of one run. Its texts are plain; the template
+// escapes them.
+type runView struct {
+	*details.Parts
+	ID     string // of the anchors of the run
+	Plan   string
+	Dir    string
+	When   string
+	Badge  string // SIMULATED, or the machines
+	Mixed  bool   // only some trials are simulated
+	Answer []string
+	Open   []string // what is not decided
+
+	Heat       []figure
+	HeatLegend []string
+	HeatLeft   int // panels that are not drawn
+	Throughput []figure
+	Frontier   []figure
+	Latency    []figure
+	LatencyOff int // series that are not drawn
+	Cost       []figure
+	CostTable  table
+	Compared   []comparison
+	Grids      []table
+	Steady     table
+	Cells      table
+	Facts      []fact
+	Command    string
+	Next       string
+
+	Data template.HTML // for the script
+
+	run   *report.Run
+	names names
+}
+
+// A fact is one line of a list of terms.
+type fact struct {
+	Name   string
+	Column string // of the cells table; "" for none
+	Values []string
+}
+
+// A comparison is the sentences about one thing that was compared.
+type comparison struct {
+	About string
+	Lines []string
+}
+
+// view makes what is shown of a run. prefix begins the ids of its anchors.
+func view(run *report.Run, prefix string) *runView {
+	v := &runView{Parts: details.PartsOf(run), ID: prefix, Plan: run.State.Manifest.Plan, Dir: run.Dir, run: run}
+	v.names = namesOf(v.Set.Points)
+	v.figures()
+	v.When = when(run)
+	v.badge()
+	v.answer()
+	v.heat()
+	v.throughput()
+	v.frontier()
+	v.latency()
+	v.cost()
+	v.compared()
+	v.steady()
+	v.cells()
+	v.reproduce()
+	v.Next = run.Next()
+	return v
+}
+
+// figures chooses what is shown of a run without a valid trial: what its INVALID ones
+// have.
+func (v *runView) figures() {
+	if slices.ContainsFunc(v.Set.Points, func(p *compare.Point) bool { return p.Valid > 0 }) {
+		return
+	}
+	for _, row := range v.run.Rows() {
+		if row[row.Figure(compare.TokenRate.Column)] != nil {
+			v.Rate = compare.TokenRate
+		}
+		if l := compare.Latencies(row); len(l) > len(v.Latencies) {
+			v.Latencies = l
+		}
+	}
+}
+
+// when is the time of a run: from its creation to the end of its last trial.
+func when(run *report.Run) string {
+	from, to := run.State.Manifest.CreatedAt, time.Time{}
+	for _, t := range run.Trials {
+		if t.Outcome != nil && t.Outcome.FinishedAt.After(to) {
+			to = t.Outcome.FinishedAt
+		}
+	}
+	switch {
+	case from.IsZero():
+		return ""
+	case to.Before(from):
+		return from.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	return from.UTC().Format("2006-01-02 15:04") + to.UTC().Format(" to 15:04 UTC") + ", " + humanize.Duration(to.Sub(from))
+}
+
+func (v *runView) badge() {
+	simulated, measured := 0, 0
+	var machines []string
+	for _, row := range v.run.Rows() {
+		if row[col.Simulated] == true {
+			simulated++
+			continue
+		}
+		measured++
+		gpu := fmt.Sprint(cmp.Or(row[col.GPU], any("server")))
+		if n, ok := row[col.GPUCount].(int64); ok {
+			gpu = fmt.Sprintf("%d x %s", n, gpu)
+		}
+		if backend, ok := row[col.Backend].(string); ok {
+			gpu += " (" + backend + ")"
+		}
+		if !slices.Contains(machines, gpu) {
+			machines = append(machines, gpu)
+		}
+	}
+	v.Mixed = simulated > 0 && measured > 0
+	if simulated > 0 {
+		machines = append([]string{"SIMULATED"}, machines...)
+	}
+	v.Badge = strings.Join(some(machines, 6), ", ")
+}
+
+// maxOpen is how many questions that are not decided stand at the top.
+const maxOpen = 6
+
+// answer chooses at most three sentences of those that state claims.
+func (v *runView) answer() {
+	var spots, rest []string
+	for _, c := range v.Claims {
+		text := strings.TrimPrefix(c.About+": "+c.Text, ": ")
+		switch {
+		case c.Answer == compare.NotDecided:
+			v.Open = append(v.Open, text)
+		case c.Answer != compare.Decided:
+		case c.Question == compare.AskSweetSpot:
+			spots = append(spots, "Sweet spot: "+c.Text)
+		case c.Question == compare.AskCost:
+			rest = append(rest, strings.TrimPrefix(c.About+", "+c.Text, ", "))
+		case c.Question == compare.AskGPUBest:
+			rest = append(rest, text)
+		case c.Question == compare.AskBest:
+			rest = append(rest, "Best of those that meet every objective: "+c.Text)
+		}
+	}
+	v.Open = some(v.Open, maxOpen)
+	if len(spots) > 3 || len(spots)+len(rest) > 3 && len(rest) > 0 && len(spots) > 1 {
+		spots = []string{fmt.Sprintf("%s decided; each is framed in the grid below", humanize.Plural(len(spots), "sweet spot"))}
+	}
+	v.Answer = append(spots, rest...)
+	v.Answer = v.Answer[:min(3, len(v.Answer))]
+	if len(v.Answer) == 0 {
+		v.Answer = []string{v.Count}
+	}
+}
+
+// some are the first of several texts, with how many more there are.
+func some(texts []string, most int) []string {
+	if n := len(texts); n > most {
+		return append(slices.Clone(texts[:most]), fmt.Sprintf("and %d more", n-most))
+	}
+	return texts
+}
+
+// compared are the sentences about engines and GPUs, with the tables of both.
+func (v *runView) compared() {
+	at := map[string]int{}
+	for _, c := range v.Claims {
+		switch c.Question {
+		case compare.AskEngine, compare.AskGPU, compare.AskGPUBest, compare.AskCost:
+		default:
+			continue
+		}
+		about := cmp.Or(c.About, "the plan's load")
+		i, ok := at[about]
+		if !ok {
+			i = len(v.Compared)
+			at[about] = i
+			v.Compared = append(v.Compared, comparison{About: about})
+		}
+		v.Compared[i].Lines = append(v.Compared[i].Lines, c.Text)
+	}
+	if v.Engines != nil {
+		v.Grids = append(v.Grids, tableOf(*v.Engines, v.Caveats))
+	}
+	for i, g := range v.GPUs {
+		var notes []string
+		if i == len(v.GPUs)-1 {
+			notes = v.GPUNotes
+		}
+		v.Grids = append(v.Grids, tableOf(g, notes))
+	}
+	if v.Surface != nil {
+		v.Grids = append(v.Grids, tableOf(*v.Surface, v.Notes))
+	}
+}
+
+// seen are columns whose values say what was measured, and with what.
+var seen = []struct{ name, column string }{
+	{"engine", col.Engine},
+	{"engine version", col.EngineVersion},
+	{"image", col.ImageDigest},
+	{"model", col.Model},
+	{"model revision", col.ModelRevision},
+	{"backend", col.Backend},
+	{"GPU", col.GPU},
+	{"GPUs", col.GPUCount},
+	{"driver", col.DriverVersion},
+	{"GPU ids", col.GPUUUID},
+	{"client machine", col.ClientHost},
+	{"client", col.Client},
+	{"network", col.NetworkPath},
+	{"stamps", col.StampKind},
+	{"conditions", col.ConditionsDigest},
+	{"subject", col.SubjectDigest},
+}
+
+// maxValues is how many values of one fact are shown.
+const maxValues = 12
+
+func (v *runView) reproduce() {
+	m := v.run.State.Manifest
+	v.Command = "sweep run " + plaintext.Word(layout.Plan)
+	for _, set := range m.Set {
+		v.Command += " --set " + plaintext.Word(set)
+	}
+	add := func(name, value string) {
+		if value != "" {
+			v.Facts = append(v.Facts, fact{Name: name, Values: []string{value}})
+		}
+	}
+	add("plan", m.Plan)
+	add("plan's digest", m.PlanDigest)
+	add("run", m.RunID)
+	add("sweep", m.Version)
+	add("host", m.Host)
+	if m.Method > 0 {
+		add("method of the figures", fmt.Sprint(m.Method))
+	}
+	rows := v.run.Rows()
+	for _, s := range seen {
+		var values []string
+		for _, row := range rows {
+			if row[s.column] == nil {
+				continue
+			}
+			if text := humanize.Figure(row[s.column]); !slices.Contains(values, text) {
+				values = append(values, text)
+			}
+			if len(values) > maxValues {
+				break
+			}
+		}
+		if len(values) > maxValues {
+			values = append(values[:maxValues], "and more")
+		}
+		if len(values) > 0 {
+			v.Facts = append(v.Facts, fact{Name: s.name, Column: s.column, Values: values})
+		}
+	}
+}
+
+// doc is what a column means, with its name and unit first.
+func doc(columns []result.Column, name string) string {
+	c, ok := result.Lookup(columns, name)
+	if !ok {
+		return name
+	}
+	text := name
+	if c.Unit != "" {
+		text += " [" + c.Unit + "]"
+	}
+	return text + ": " + c.Doc
+}
