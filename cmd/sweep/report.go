@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/webpage"
+)
+
+// reportFile is where sweep report writes, in the first run directory, if -o names no
+// other file.
+const reportFile = "report.html"
+
+func (a *app) reportCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "report",
+		Usage:     "writes a report of one or several runs as a single HTML file",
+		ArgsUsage: "[DIR...]",
+		Description: `The file needs no network and no other file, and can be read without JavaScript.
+Without DIR it is the latest run under runs/.
+
+  $ sweep report                                    # DIR/report.html of the latest run
+  $ sweep report runs/monday runs/tuesday -o both.html
+  $ sweep report --charts charts runs/monday        # each chart as an SVG file too` + exitHelp(exitOK, exitUsage),
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`; - is the standard output", DefaultText: "DIR/" + reportFile},
+			&cli.StringFlag{Name: "charts", Usage: "write each chart as an SVG file into `DIR`"},
+		},
+		OnUsageError: usageError,
+		Action: func(_ context.Context, c *cli.Command) error {
+			runs, err := a.runsNamed(c)
+			if err != nil {
+				return err
+			}
+			return a.report(c, runs)
+		},
+	}
+}
+
+// runsNamed are the runs that a command line names, or the latest.
+func (a *app) runsNamed(c *cli.Command) ([]*report.Run, error) {
+	dirs := c.Args().Slice()
+	if len(dirs) == 0 {
+		dir, err := a.runDir(c)
+		if err != nil {
+			return nil, err
+		}
+		dirs = []string{dir}
+	}
+	var runs []*report.Run
+	for _, dir := range dirs {
+		run, _, err := openRun(dir)
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, run)
+	}
+	return runs, nil
+}
+
+func (a *app) report(c *cli.Command, runs []*report.Run) error {
+	if dir := c.String("charts"); dir != "" {
+		if err := a.charts(dir, webpage.Drawings(runs)); err != nil {
+			return err
+		}
+	}
+	return a.writeTo(c, filepath.Join(runs[0].Dir, reportFile), func(w io.Writer) error { return webpage.Write(w, runs) })
+}
+
+// writeTo writes a file that only its owner may read, whole or not at all; or to the
+// standard output.
+func (a *app) writeTo(c *cli.Command, path string, write func(io.Writer) error) error {
+	if c.IsSet("output") {
+		path = c.String("output")
+	}
+	switch path {
+	case "":
+		return &usage{errors.New("-o wants the name of a file")}
+	case "-":
+		return gone(write(a.out))
+	}
+	fx, err := a.effects()
+	if err != nil {
+		return err
+	}
+	if err := fx.WriteFileAtomic(effect.DeriveCreate, path, write); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	a.say("%s", plaintext.Word(path))
+	return nil
+}
+
+// charts writes each chart of runs into a folder.
+func (a *app) charts(dir string, drawings []webpage.Drawing) error {
+	fx, err := a.effects()
+	if err != nil {
+		return err
+	}
+	if err := fx.MkdirAll(effect.DeriveCreate, dir); err != nil {
+		return fmt.Errorf("charts: %w", err)
+	}
+	for _, d := range drawings {
+		path := filepath.Join(dir, d.Name+".svg")
+		err := fx.WriteFileAtomic(effect.DeriveCreate, path, func(w io.Writer) error {
+			_, err := io.WriteString(w, d.SVG)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
+	}
+	a.say("%d charts in %s", len(drawings), plaintext.Word(dir))
+	return nil
+}
