@@ -24,10 +24,11 @@ type deployment struct {
 	profile *engine.Profile
 	extra   attempt.Tally
 	servers *serving.Servers
-	up      *attempt.Subject // its server is nil while none is up
-	round   int              // the number of the trials that the server measures
-	known   known            // what software the committed trials measured
-	stops   []stop           // of committed trials, in their order
+	up      *attempt.Subject   // its server is nil while none is up
+	round   int                // the number of the trials that the server measures
+	known   known              // what software the committed trials measured
+	stops   []stop             // of committed trials, in their order
+	figures map[string]figures // by cell
 }
 
 func newDeployment(r *run, d plan.Deployment) *deployment {
@@ -71,7 +72,7 @@ func (d *deployment) execute(ctx context.Context) (err error) {
 		if d.trials[i].done {
 			continue
 		}
-		if d.trials[i].skip != "" {
+		if d.trials[i].skip != nil {
 			if err := d.commitSkipped(ctx, &d.trials[i]); err != nil {
 				return err
 			}

@@ -216,7 +216,11 @@ func (r *run) claim() (err error) {
 }
 
 func (r *run) execute(ctx context.Context, rep Report) error {
-	if err := r.Record(ctx, event.Event{Type: event.RunStarted, Done: rep.Before, Total: rep.Planned}); err != nil {
+	started := event.Event{Type: event.RunStarted, Done: rep.Before, Total: rep.Planned}
+	if r.config.Plan.Repeats.Until != nil {
+		started.Text = "at most, repeats.until ends those of a cell once its mean is known"
+	}
+	if err := r.Record(ctx, started); err != nil {
 		return err
 	}
 	r.announce()

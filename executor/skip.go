@@ -10,6 +10,7 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/stopping"
 )
@@ -31,7 +32,7 @@ func (d *deployment) skipHigher(c plan.Cell, row result.Row) {
 	d.stops = append(d.stops, stop{c, by})
 	for i := range d.trials {
 		t := &d.trials[i]
-		if t.done || t.skip != "" {
+		if t.done || t.skip != nil {
 			continue
 		}
 		var below []string
@@ -41,9 +42,17 @@ func (d *deployment) skipHigher(c plan.Cell, row result.Row) {
 			}
 		}
 		if len(below) >= 2 {
-			t.skip = "not run: " + strings.Join(below[:2], ", and ") + "; this asks for more"
+			t.skip = &result.Finding{Code: finding.LevelSkipped, Text: "not run: " + strings.Join(below[:2], ", and ") + "; this asks for more"}
 		}
 	}
+}
+
+// learn takes in the row of a trial that is committed: what it says of the trials
+// that are left, and of the server.
+func (d *deployment) learn(t *trial, row result.Row) {
+	d.skipHigher(t.cell, row)
+	d.skipFurther(t, row)
+	d.remember(row)
 }
 
 // recall takes in what an earlier run has committed: which levels are not to be
@@ -57,8 +66,7 @@ func (d *deployment) recall() error {
 		if err != nil {
 			return fmt.Errorf("what is known of %s: %w", Label(t.cell), err)
 		}
-		d.skipHigher(t.cell, o.Row)
-		d.remember(o.Row)
+		d.learn(&t, o.Row)
 	}
 	return nil
 }

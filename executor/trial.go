@@ -9,6 +9,7 @@ import (
 	"sweep.dev/sweep/executor/attempt"
 	"sweep.dev/sweep/executor/outcome"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/serving"
 )
@@ -17,9 +18,9 @@ import (
 type trial struct {
 	key   rundir.Key
 	cell  plan.Cell
-	done  bool   // has an outcome
-	first int    // of the given prompts: where this trial's begin
-	skip  string // why it is not run; "" if it is
+	done  bool            // has an outcome
+	first int             // of the given prompts: where this trial's begin
+	skip  *result.Finding // why it is not run; nil if it is
 }
 
 // of is what an attempt at the trial has to know.
@@ -100,8 +101,7 @@ func (d *deployment) commit(ctx context.Context, t *trial, a *attempt.Attempt, f
 		return errors.Join(fmt.Errorf("commit %s trial %d: %w", t.key.Cell, t.key.Trial, err),
 			files.Discard(ctx, "its commit failed"))
 	}
-	d.skipHigher(t.cell, o.Row)
-	d.remember(o.Row)
+	d.learn(t, o.Row)
 	d.run.committedOne(d, *t, o)
 	return nil
 }

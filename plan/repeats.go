@@ -1,10 +1,30 @@
 package plan
 
+import (
+	"cmp"
+
+	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/objective"
+)
+
 // Repeats is how many trials each cell has, and which of them share a launch of
 // their deployment's servers. A plan may write the number alone.
 type Repeats struct {
-	N      int    `yaml:"n,omitempty" doc:"Trials of each cell." default:"1" min:"1" max:"1000" unit:"trials"`
-	Launch string `yaml:"launch,omitempty" doc:"Whether the trials of a cell share one launch of their deployment, or each trial has a launch of its own: trial 1 of all cells of a deployment runs on its first launch, trial 2 on its second. Then an interval over trials covers launches too." default:"same" enum:"same,each"`
+	// N is 0 where Until is given.
+	N      int           `yaml:"n,omitempty" doc:"Trials of each cell. Either n, or until with max." default:"1" min:"1" max:"1000" unit:"trials"`
+	Launch string        `yaml:"launch,omitempty" doc:"Whether the trials of a cell share one launch of their deployment, or each trial has a launch of its own: trial 1 of all cells of a deployment runs on its first launch, trial 2 on its second. Then an interval over trials covers launches too." default:"same" enum:"same,each"`
+	Min    int           `yaml:"min,omitempty" doc:"With until: valid trials that a cell has at least." default:"3" min:"3" max:"1000" unit:"trials"`
+	Max    int           `yaml:"max,omitempty" doc:"With until: trials that a cell has at most." min:"4" max:"1000" unit:"trials"`
+	Until  *RepeatsUntil `yaml:"until,omitempty" doc:"Run no more trials of a cell as soon as the mean of a metric over them is known well enough; max is then their cap." default:"none"`
+}
+
+// RepeatsUntil ends the trials of a cell once the mean of a metric over them is known
+// well enough.
+type RepeatsUntil struct {
+	Metric string  `yaml:"metric,omitempty" doc:"The metric whose mean over the trials is to be known: throughput_tok_s, or the mean of a latency in each trial." enum:"ttft_ms,tpot_ms,itl_ms,e2e_ms,throughput_tok_s"`
+	Within float64 `yaml:"within,omitempty" doc:"Half width of the mean's confidence interval, as a share of the mean, at which no more trials are run." gt:"0" lt:"1" unit:"ratio" example:"3%"`
+	// Confidence is 0 where the plan leaves it to its own.
+	Confidence float64 `yaml:"confidence,omitempty" doc:"Confidence of the interval." default:"the plan's confidence" gt:"0" lt:"1" unit:"ratio"`
 }
 
 // What Repeats.Launch may be.
@@ -13,11 +33,20 @@ const (
 	LaunchEach = "each"
 )
 
+// LeastTrials is the default of Repeats.Min: two trials say nothing of how far a third
+// may be from them.
+const LeastTrials = 3
+
 // Short is the key that a plan may leave out: a number alone is that of the trials.
 func (Repeats) Short() string { return "n" }
 
 // Most is how many trials a cell has at most, at least 1.
-func (r Repeats) Most() int { return max(1, r.N) }
+func (r Repeats) Most() int {
+	if r.Until != nil {
+		return max(1, r.Max)
+	}
+	return max(1, r.N)
+}
 
 // Each says whether each trial of a cell has a launch of its own.
 func (r Repeats) Each() bool { return r.Launch == LaunchEach }
@@ -29,4 +58,17 @@ func (r Repeats) Launches(n int) int {
 		return n
 	}
 	return min(1, n)
+}
+
+// Column is that of the cells table with the metric of one trial.
+func (u *RepeatsUntil) Column() string {
+	if u.Metric == col.ThroughputTokS {
+		return u.Metric
+	}
+	return "mean_" + u.Metric
+}
+
+// TrialConfidence is that of the interval of Repeats.Until.
+func (p *Plan) TrialConfidence() float64 {
+	return cmp.Or(p.Repeats.Until.Confidence, p.Confidence, objective.Confidence)
 }

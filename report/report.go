@@ -18,7 +18,9 @@ import (
 type Resolved struct {
 	Sweep   string          `json:"sweep"` // version
 	Plan    json.RawMessage `json:"plan"`
-	Repeats int             `json:"repeats"`
+	Repeats int             `json:"repeats"` // at most
+	// RepeatsUpTo: a cell may have fewer trials, where its mean is known well enough.
+	RepeatsUpTo bool `json:"repeats_up_to,omitempty"`
 	// RecordStarts: servers that do not start are results of this plan.
 	RecordStarts bool            `json:"record_start_failures,omitempty"`
 	Columns      []result.Column `json:"columns"`

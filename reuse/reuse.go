@@ -58,6 +58,7 @@ const (
 	absent     = "not measured there"
 	different  = "measured otherwise there"
 	unreliable = "not VALID there"
+	skipped    = "not run there"
 	shared     = "not known to be of a launch of its own there"
 )
 
@@ -102,6 +103,9 @@ func Open(dir string, p *plan.Plan, only func(plan.Cell) (bool, error), client s
 			switch {
 			case !ok:
 				s.left[absent]++
+				continue
+			case c.Status == result.StatusSkipped:
+				s.left[skipped]++
 				continue
 			case c.Status != result.StatusOK:
 				s.left[unreliable]++
@@ -176,7 +180,7 @@ func (s *Source) Before() *rundir.State {
 func (s *Source) String() string {
 	total := len(s.trials)
 	var why []string
-	for _, reason := range []string{absent, different, unreliable, shared} {
+	for _, reason := range []string{absent, different, unreliable, skipped, shared} {
 		if n := s.left[reason]; n > 0 {
 			total += n
 			why = append(why, fmt.Sprintf("%d %s", n, reason))

@@ -29,6 +29,7 @@ func Rules() []Rule {
 		{"open-plateau", openPlateau},
 		{"drift", drift},
 		{"until", until},
+		{"repeats-until", repeatsUntil},
 		{"error-rate", errorRate},
 		{"saturation", saturation},
 		{"percentiles", percentiles},

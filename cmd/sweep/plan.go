@@ -136,7 +136,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 		}
 		size := humanize.Plural(len(d.Cells), "cell")
 		if p.Repeats.Each() {
-			size += ", " + humanize.Plural(about.launches, "launch")
+			size += ", " + upTo(p) + humanize.Plural(about.launches, "launch")
 		}
 		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(d), size, roundMinutes(took), text)
 		fmt.Fprintf(w, "  uses\t%s\n", hardware(d.Server, one))
@@ -170,7 +170,7 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 	switch l := p.Load; {
 	case !known:
 		about = "as long as the trace"
-	case l.Until != nil || l.Stop != nil:
+	case l.Until != nil || l.Stop != nil || p.Repeats.Until != nil:
 		about += " at most"
 	}
 	cost := "no price is known for every gpu"
@@ -187,11 +187,19 @@ func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deploym
 	}
 	on := humanize.Plural(servers, "deployment")
 	if p.Repeats.Each() {
-		on += ", each trial on a launch of its own (" + humanize.Plural(launches, "launch") + ")"
+		on += ", each trial on a launch of its own (" + upTo(p) + humanize.Plural(launches, "launch") + ")"
 	}
 	_, err = fmt.Fprintf(a.out, "\n%s in %s, %s, %s; %s\n", humanize.Plural(cells, "cell"),
-		on, humanize.Plural(cells*p.Repeats.Most(), "trial"), about, cost)
+		on, upTo(p)+humanize.Plural(cells*p.Repeats.Most(), "trial"), about, cost)
 	return err
+}
+
+// upTo says that the plan's cells may have fewer trials than they have at most.
+func upTo(p *plan.Plan) string {
+	if p.Repeats.Until == nil {
+		return ""
+	}
+	return "up to "
 }
 
 // hardware is the GPUs of a server, all roles and replicas, and their price.

@@ -504,7 +504,7 @@ func resolve(p *plan.Plan, asked, only func(plan.Cell) (bool, error)) (b []byte,
 		return nil, 0, err
 	}
 	r := report.Resolved{
-		Sweep: version(), Plan: inner, Repeats: p.Repeats.Most(),
+		Sweep: version(), Plan: inner, Repeats: p.Repeats.Most(), RepeatsUpTo: p.Repeats.Until != nil,
 		RecordStarts: p.OnStartFailure == plan.RecordStartFailures, Columns: p.Columns(),
 	}
 	order := map[string]int{}

@@ -219,7 +219,7 @@ func words(e event.Event, v *view) (string, compare.Verdict) {
 		if e.Total == 1 {
 			return "1 trial", ""
 		}
-		return fmt.Sprintf("%d trials", e.Total), ""
+		return strings.TrimSpace(fmt.Sprintf("%d trials %s", e.Total, e.Text)), ""
 	case event.StepStarted:
 		if e.Cell == "" && e.Step == "launch" {
 			return fmt.Sprintf("%s: launch %d", e.Label, e.Launch), ""

@@ -16,7 +16,7 @@ import (
 
 // Finish concludes from what was seen, or from why nothing was, and writes the files.
 func (a *Attempt) Finish(end outcome.End) (*result.Outcome, error) {
-	m, err := a.measured(end.Skip == "")
+	m, err := a.measured(end.Skip == nil)
 	if err != nil {
 		return nil, err
 	}

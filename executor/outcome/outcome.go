@@ -86,7 +86,7 @@ type Extra struct{ Requests, Completions int64 }
 // was measured.
 type End struct {
 	Failure *serving.Failure   // the server could not be used, or the load not be sent
-	Skip    string             // it is not run at all
+	Skip    *result.Finding    // why it is not run at all
 	Hung    *failure.Diagnosis // of a server that answered nobody in their time
 }
 
@@ -117,7 +117,7 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 	row.Derive()
 
 	client(row, &m, t.Calibration)
-	if end.Skip == "" {
+	if end.Skip == nil {
 		row[col.ExtraRequests], row[col.ExtraCompletions] = m.Extra.Requests, m.Extra.Completions
 	}
 	if m.Ramp > 0 {
@@ -126,10 +126,10 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 	row[col.EndedBy] = orNil(m.Ended.By)
 
 	switch {
-	case end.Skip != "":
-		row[col.Status], row[col.Error] = result.StatusSkipped, end.Skip
+	case end.Skip != nil:
+		row[col.Status], row[col.Error] = result.StatusSkipped, end.Skip.Text
 		row[col.Launch], row[col.StartUpS] = nil, nil // whatever server is up did not measure it
-		o.Findings = append(o.Findings, result.Finding{Code: finding.LevelSkipped, Text: end.Skip})
+		o.Findings = append(o.Findings, *end.Skip)
 	case end.Failure != nil:
 		failed := end.Failure
 		o.StartFailure = failed.Start

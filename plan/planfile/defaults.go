@@ -63,6 +63,16 @@ var dependent = []struct {
 			p.Matrix.Axes = append([]plan.Axis{kind.Axis("engine", key)}, p.Matrix.Axes...)
 		}
 	}},
+	{"repeats.n", func(f *file.File, p *plan.Plan, _ plan.PluginDoc) {
+		if p.Repeats.Until != nil && !f.Has("repeats", "n") {
+			p.Repeats.N = 0
+		}
+	}},
+	{"repeats.min", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {
+		if p.Repeats.Until != nil {
+			p.Repeats.Min = cmp.Or(p.Repeats.Min, plan.LeastTrials)
+		}
+	}},
 	{"repeats.launch", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {
 		if p.Repeats.Launch == plan.LaunchSame {
 			p.Repeats.Launch = ""

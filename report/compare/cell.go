@@ -2,9 +2,11 @@ package compare
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -34,6 +36,12 @@ type Trial struct {
 	Cell    Cell
 	Commit  rundir.Commit
 	Outcome *result.Outcome // nil: no outcome yet
+}
+
+// unneeded says whether the trial was not run because those before it are enough: the
+// cell has no fewer trials than it needs.
+func (t Trial) unneeded() bool {
+	return t.Outcome != nil && slices.ContainsFunc(t.Outcome.Findings, func(f result.Finding) bool { return f.Code == finding.TrialsEnough })
 }
 
 // A Prediction is what the arithmetic of the simulated engine says of a server

@@ -106,6 +106,9 @@ func (s *Set) judge() {
 		byCell[row[col.CellID]] = row
 	}
 	for _, t := range s.in.Trials {
+		if t.unneeded() {
+			continue
+		}
 		if n := len(s.Points); n == 0 || s.Points[n-1].Cell.ID != t.Cell.ID {
 			s.Points = append(s.Points, &Point{Cell: t.Cell, Group: byCell[t.Cell.ID], Objectives: objectives[t.Cell.ID]})
 		}

@@ -146,7 +146,11 @@ func (s *summary) count() string {
 	}
 	cells := humanize.Plural(len(s.points), "cell")
 	if s.repeats > 1 {
-		cells += " of " + humanize.Plural(s.repeats, "trial")
+		cells += " of "
+		if s.Resolved.RepeatsUpTo {
+			cells += "up to "
+		}
+		cells += humanize.Plural(s.repeats, "trial")
 	}
 	return cells + ": " + strings.Join(parts, ", ")
 }

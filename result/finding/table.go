@@ -36,6 +36,7 @@ var (
 	LoadRefused             = Code{"load_refused"}
 	RecordsFull             = Code{"records_full"}
 	LevelSkipped            = Code{"level_skipped"}
+	TrialsEnough            = Code{"trials_enough"}
 	TraceRowsSkipped        = Code{"trace_rows_skipped"}
 	PromptLengthUnknown     = Code{"prompt_length_unknown"}
 	PromptLengthInexact     = Code{"prompt_length_inexact"}
@@ -219,6 +220,10 @@ var remarks = []Fact{
 	{
 		LevelSkipped, "the trial was not run, since a lower level of the same axis was ended by errors or saturation", "",
 		"leave `skip_higher` out to run it",
+	},
+	{
+		TrialsEnough, "the trial was not run, since `repeats.until` knows the mean of its metric from the trials before it", "",
+		"nothing: the text says how well it is known; a smaller `within` runs more trials",
 	},
 	{
 		TraceRowsSkipped, "requests of the trace have no tokens in or out, as failed ones are recorded", "they are not sent",

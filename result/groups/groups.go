@@ -50,7 +50,7 @@ const (
 func Of(cols []result.Column, rows []result.Row, objectives map[string][]result.SLOResult) ([]result.Column, []result.Row) {
 	keys := groupKeys(cols)
 	out := append(slices.Clone(keys),
-		result.Column{Name: trialsColumn, Type: result.Int, Unit: "trials", Doc: "Trials of the cell."},
+		result.Column{Name: trialsColumn, Type: result.Int, Unit: "trials", Doc: "Trials of the cell that have an outcome, without those that were skipped."},
 		result.Column{Name: validColumn, Type: result.Int, Unit: "trials", Doc: "Those whose numbers may be used; the figures are over them."},
 		nullable(launchesColumn, result.Int, "launches", "Launches of the server that the valid trials are of. At 1 the figures' deviations and intervals are within one launch; they cover what differs between launches only if there are as many launches as valid trials. Null if the launch of a trial is not known."),
 		nullable(OutlierTrials, result.String, "", "Valid trials that are unlike the others, with the figure by which they are: trial:figure, joined by commas. None is left out."),
@@ -135,7 +135,13 @@ func groupKeys(cols []result.Column) []result.Column {
 
 // group is the row of one cell.
 func group(keys, figures []result.Column, trials []result.Row) result.Row {
-	row := result.Row{trialsColumn: int64(len(trials))}
+	run := 0
+	for _, t := range trials {
+		if t[col.Status] != result.StatusSkipped {
+			run++
+		}
+	}
+	row := result.Row{trialsColumn: int64(run)}
 	for _, c := range keys {
 		row[c.Name] = trials[0][c.Name]
 	}

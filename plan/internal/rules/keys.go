@@ -22,6 +22,8 @@ var needed = []struct{ section, key, example string }{
 	{"load.cancel", "after", "after: 2s"},
 	{"load.until", "metric", "metric: ttft_ms"},
 	{"load.until", "within", "within: 5%"},
+	{"repeats.until", "metric", "metric: throughput_tok_s"},
+	{"repeats.until", "within", "within: 3%"},
 }
 
 func (c *Checked) needed() {
@@ -37,6 +39,7 @@ func (c *Checked) needed() {
 var either = []struct{ first, second, text string }{
 	{"load.requests", "load.requests_per_worker", "load has both requests and requests_per_worker"},
 	{"load.requests", "load.trace.limit", "load.requests and load.trace.limit both say how many requests there are"},
+	{"repeats.n", "repeats.until", "repeats has both n, a fixed number of trials, and until"},
 	{"load.stages", "load.until", "a load whose rate changes has no one mean that load.until could know"},
 }
 
@@ -65,7 +68,11 @@ var noEffect = []struct {
 	{"goodput.ttft_ms goodput.tpot_ms", unstreamed, "with load.stream: false it is not measured", ""},
 	{"load.until.metric", untilUnstreamed, "with load.stream: false {load.until.metric} is not measured", "without streaming there are e2e_ms and throughput_tok_s"},
 	{"repeats.launch", func(c *Checked) bool { return c.Plan.Repeats.Each() && c.Backend.Given }, "the server runs already, and sweep never launches it again", "leave it out: all trials share the server"},
-	{"repeats.launch", func(c *Checked) bool { return c.Plan.Repeats.Each() && c.Plan.Repeats.Most() == 1 }, "each cell has one trial", "write n: 3"},
+	{"repeats.min repeats.max", func(c *Checked) bool { return c.Plan.Repeats.Until == nil }, "nothing ends the trials of a cell early", "write n, or until: {metric: throughput_tok_s, within: 3%}"},
+	{"repeats.until.metric", func(c *Checked) bool { u := c.Plan.Repeats.Until; return u != nil && neverStreamed(c, u.Metric) }, "with load.stream: false {repeats.until.metric} is not measured", "without streaming there are e2e_ms and throughput_tok_s"},
+	{"repeats.launch", func(c *Checked) bool {
+		return c.Plan.Repeats.Each() && c.Plan.Repeats.Until == nil && c.Plan.Repeats.Most() == 1
+	}, "each cell has one trial", "write n: 3"},
 	{"confidence", func(c *Checked) bool { return len(c.Plan.SLO) == 0 }, "the plan has no slo", ""},
 	{"load.conversation", ofKind("inline", "csv"), "each of these prompts is a conversation of one turn", "synthetic prompts, jsonl and sharegpt have longer ones"},
 
@@ -95,14 +102,18 @@ func (c *Checked) noEffect() {
 
 // filledIn is a text with the plan's values in the place of paths in braces.
 func (c *Checked) filledIn(text string) string {
-	metric := ""
+	metric, repeated := "", ""
 	if u := c.Plan.Load.Until; u != nil {
 		metric = u.Metric
+	}
+	if u := c.Plan.Repeats.Until; u != nil {
+		repeated = u.Metric
 	}
 	return strings.NewReplacer(
 		"{load.prompts.kind}", c.Plan.Load.Prompts.Kind,
 		"{load.prompts.distribution}", c.Plan.Load.Prompts.Distribution,
 		"{load.until.metric}", metric,
+		"{repeats.until.metric}", repeated,
 		"{timeouts.request}", fmt.Sprint(c.Plan.Timeouts.Request),
 	).Replace(text)
 }
@@ -115,7 +126,12 @@ func unstreamed(c *Checked) bool { return c.Plan.Load.Stream != nil && !*c.Plan.
 
 func untilUnstreamed(c *Checked) bool {
 	u := c.Plan.Load.Until
-	return unstreamed(c) && u != nil && slices.Contains([]string{"ttft_ms", "tpot_ms", "itl_ms"}, u.Metric)
+	return u != nil && neverStreamed(c, u.Metric)
+}
+
+// neverStreamed is that a metric of answers in parts is asked for of answers in one.
+func neverStreamed(c *Checked, metric string) bool {
+	return unstreamed(c) && slices.Contains([]string{"ttft_ms", "tpot_ms", "itl_ms"}, metric)
 }
 
 func neverCancels(c *Checked) bool {

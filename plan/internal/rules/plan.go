@@ -104,6 +104,17 @@ func (c *Checked) goodput() {
 	}
 }
 
+func (c *Checked) repeats() {
+	r := c.Plan.Repeats
+	switch {
+	case r.Until == nil:
+	case !c.Has("repeats", "max") && !c.Mistyped["repeats.max"]:
+		c.Missing("repeats.until has no cap: a mean may never be known well enough", "max: 10 beside it", "repeats", "until")
+	case r.Max > 0 && r.Max <= r.Min:
+		c.Report.Node(c.At("repeats", "max"), "no-effect", "repeats.until has no effect: a cell has at most %d trials, and at least %d valid ones", r.Max, r.Min).Hint = "raise max, or lower min"
+	}
+}
+
 func (c *Checked) lifetime() {
 	if c.Has("budget", "max_pod_lifetime") && c.Plan.Budget.MaxPodLifetime < time.Minute {
 		c.Report.Node(c.At("budget", "max_pod_lifetime"), "value", "a pod that ends itself after %s measures nothing", c.Plan.Budget.MaxPodLifetime).Expected = "at least 1m"

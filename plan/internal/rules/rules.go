@@ -79,6 +79,7 @@ var OfPlan = []Rule{
 	{"headers", "A header has a name and a value that can be sent, once.", (*Checked).headers},
 	{"request-headers", "A header of single requests differs between them, and holds no credential.", (*Checked).requestHeaders},
 
+	{"repeats", "Trials that may end early have a cap, which leaves room for fewer.", (*Checked).repeats},
 	{"goodput", "Goodput has a bound.", (*Checked).goodput},
 	{"lifetime", "A pod lives long enough to measure.", (*Checked).lifetime},
 	{"trial-timeout", "A trial may last longer than it sends.", (*Checked).trialTimeout},
