@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/rundir"
 )
@@ -13,9 +14,9 @@ import (
 // Next is the command that is to be run next.
 func (r *Run) Next() string {
 	if slices.ContainsFunc(r.State.Owed, func(o rundir.Owed) bool { return !o.Kept() }) { // first of all, and it may be enough
-		return "sweep resume " + r.Dir
+		return "sweep resume " + plaintext.Word(r.Dir)
 	}
-	return cmp.Or(r.Resume(r.Trials), "sweep cells "+r.Dir)
+	return cmp.Or(r.Resume(r.Trials), "sweep cells -v "+plaintext.Word(r.Dir))
 }
 
 // Resume is the command that measures those of some trials that have no numbers
@@ -24,9 +25,9 @@ func (r *Run) Resume(trials []compare.Trial) (command string) {
 	for _, t := range trials {
 		switch v := compare.Judge(t); {
 		case v == compare.Invalid, v == compare.FailedRun, v == compare.NoStart && !r.Resolved.RecordStarts:
-			return "sweep resume --retry invalid,failed " + r.Dir
+			return "sweep resume --retry invalid,failed " + plaintext.Word(r.Dir)
 		case v == compare.Pending:
-			command = "sweep resume " + r.Dir
+			command = "sweep resume " + plaintext.Word(r.Dir)
 		}
 	}
 	return command
@@ -53,3 +54,6 @@ func (r *Run) Ended() string {
 func (r *Run) NextOf(p *compare.Point) string {
 	return cmp.Or(r.Resume(p.Trials), fmt.Sprintf("sweep logs %s %s", r.Dir, p.Cell.ID))
 }
+
+// SpecAdvice is what to do about a server that cannot be started as the plan says it.
+const SpecAdvice = "install the engine where PATH finds it, or say how it starts with engines.NAME.command (sweep plan --commands PLAN shows every command)"

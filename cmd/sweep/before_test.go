@@ -127,7 +127,7 @@ func TestBefore_cells(t *testing.T) {
 		},
 		"whole/run": {" 153  145/18.9 (22)", " 333  81.3/10.7 (22)", "responsive (p95_ttft_ms_completed) in 2 of 2"},
 	} {
-		r := sweep(t, dir, nil, "cells", run)
+		r := sweep(t, dir, nil, "cells", "-v", run)
 		for _, want := range wants {
 			if r.code != exitOK || !strings.Contains(r.stdout, want) {
 				t.Errorf("%s: %q is missing (exit %d):\n%s%s", run, want, r.code, r.stdout, r.stderr)

@@ -33,20 +33,31 @@ const (
 
 var exitDocs = []struct {
 	code int
+	name string // in a few words, for the last line of a run
 	doc  string
 }{
-	{exitOK, "every cell ran and is valid, and no SLO failed; some may be undecided"},
-	{exitInternal, "internal error"},
-	{exitUsage, "usage, or the plan is wrong"},
-	{exitIncomplete, "incomplete: cells failed, were invalid or were interrupted, an SLO could not be checked, or with --strict is undecided"},
-	{exitCleanup, "clean-up not verified: something may still be running or billing"},
-	{exitBudget, "the budget, the time for the run or a pod's lifetime was reached"},
-	{exitLocked, "the run directory is locked by another run"},
-	{exitResume, "resume or reuse refused: plan or environment differ"},
-	{exitProvider, "provider refused: credentials, balance or quota"},
-	{exitSLO, "an SLO failed"},
-	{exitInt, "interrupted, and cleanly torn down"},
-	{exitTerm, "terminated, and cleanly torn down"},
+	{exitOK, "ok", "every cell ran and is valid, and no SLO failed; some may be undecided"},
+	{exitInternal, "internal error", "internal error"},
+	{exitUsage, "usage", "usage, or the plan is wrong"},
+	{exitIncomplete, "incomplete", "incomplete: cells failed, were invalid or were interrupted, an SLO could not be checked, or with --strict is undecided"},
+	{exitCleanup, "clean-up not verified", "clean-up not verified: something may still be running or billing"},
+	{exitBudget, "budget reached", "the budget, the time for the run or a pod's lifetime was reached"},
+	{exitLocked, "locked", "the run directory is locked by another run"},
+	{exitResume, "refused", "resume or reuse refused: plan or environment differ"},
+	{exitProvider, "provider refused", "provider refused: credentials, balance or quota"},
+	{exitSLO, "an SLO failed", "an SLO failed"},
+	{exitInt, "interrupted", "interrupted, and cleanly torn down"},
+	{exitTerm, "terminated", "terminated, and cleanly torn down"},
+}
+
+// exitName is an exit code in a few words.
+func exitName(code int) string {
+	for _, e := range exitDocs {
+		if e.code == code {
+			return e.name
+		}
+	}
+	return "unknown"
 }
 
 // exitHelp is the end of every help text: the codes that a command can have,

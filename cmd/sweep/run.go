@@ -23,14 +23,17 @@ import (
 	"sweep.dev/sweep/executor/observe"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/load/client"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/details"
 	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/report/ending"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/objective"
@@ -59,7 +62,13 @@ func measureFlags() []cli.Flag {
 		&cli.StringFlag{Name: "events", Usage: "write every event as a JSON line to `FILE` (- is stdout)"},
 		&cli.BoolFlag{Name: "share", Usage: "let all users of this machine read the run's files (0644, folders 0755) instead of its owner alone"},
 		&cli.BoolFlag{Name: "json", Usage: "print the rows as JSON instead of the summary"},
+		verboseFlag(),
 	}
+}
+
+// verboseFlag is that of the commands that show how a run ended.
+func verboseFlag() cli.Flag {
+	return &cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print everything there is to say about the run, as " + layout.Summary + " has it"}
 }
 
 func decideRule(rule string) error {
@@ -374,20 +383,26 @@ func (a *app) show(c *cli.Command, run *report.Run, write func(*report.Run, draw
 	case c.Bool("json"):
 		err = writeRows(a.out, run.Rows())
 	default:
-		if write != nil {
-			err = write(run, a.style())
-		} else {
+		switch {
+		case c.Bool("verbose"):
 			err = details.Write(a.out, run, a.style())
+		case write != nil:
+			err = write(run, a.style())
+		default:
+			err = ending.Write(a.out, run, a.style())
 		}
 	}
 	return gone(err)
 }
 
-// style is how a report is written to stdout.
+// style is how documents look on stdout.
 func (a *app) style() draw.Style {
 	style := draw.Style{Paint: a.painter(a.outTTY)}
 	if a.outTTY {
 		style.Width = a.outWidth()
+	}
+	if style.Paint != nil {
+		style.Dim = func(s string) string { return style.Paint(compare.Pending, s) }
 	}
 	return style
 }
@@ -399,14 +414,13 @@ func (a *app) verdict(j job, run *report.Run, rep executor.Report, err error) er
 	var sig signalled
 	var panicked *serving.Panic
 	dir := plaintext.Word(j.path)
-	resume := fmt.Sprintf("sweep resume %s", dir)
+	resume, show := "sweep resume "+dir, "sweep cells -v "+dir
 	// The last line is the next command, so the error stands before it.
 	failed := func(code int, err error) error {
 		if err != nil {
 			a.complain(err)
 		}
-		a.next(resume)
-		return &statusError{code, nil}
+		return a.ended(code, resume)
 	}
 	// An error that only passes on how the run ended is not said again.
 	besides := func(said error) error {
@@ -444,16 +458,21 @@ func (a *app) verdict(j job, run *report.Run, rep executor.Report, err error) er
 		case broken+invalid > 0:
 			resume = fmt.Sprintf("sweep resume --retry invalid,failed %s", dir)
 		case rep.Missing == 0: // nothing to go on with
-			resume = fmt.Sprintf("sweep cells %s", dir)
+			resume = show
 		}
-		a.next(resume)
-		return &statusError{exitIncomplete, nil}
+		return a.ended(exitIncomplete, resume)
 	case missed > 0:
-		a.next(fmt.Sprintf("sweep cells %s", dir))
-		return &statusError{exitSLO, nil}
+		return a.ended(exitSLO, show)
 	}
-	a.next(fmt.Sprintf("sweep cells %s", dir))
+	a.next(show)
 	return nil
+}
+
+// ended prints the last line of a run that does not end with 0: how it ended, and the
+// next command.
+func (a *app) ended(code int, next string) error {
+	fmt.Fprintf(a.err, "exit %d (%s)   next: %s\n", code, exitName(code), next)
+	return &statusError{code, nil}
 }
 
 // isBudget says whether a run ended because it had used up what it may.

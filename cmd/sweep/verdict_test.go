@@ -63,7 +63,7 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("%s: exit %d, want %d", c.name, got, c.code)
 		}
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-		if last := lines[len(lines)-1]; !strings.HasPrefix(last, "next: sweep ") {
+		if last := lines[len(lines)-1]; !strings.Contains(last, "next: sweep ") {
 			t.Errorf("%s: the last line is %q, want the next command", c.name, last)
 		}
 		for _, e := range c.said {
@@ -124,7 +124,7 @@ func TestVerdict_noTables(t *testing.T) {
 			if got.code != want || !strings.Contains(got.stderr, "no space left on device") {
 				t.Errorf("exit %d, want %d and the reason\n%s", got.code, want, got.stderr)
 			}
-			if !strings.Contains(got.stderr, "\nnext: sweep resume ") {
+			if !strings.Contains(got.stderr, "next: sweep resume ") {
 				t.Errorf("no next command\n%s", got.stderr)
 			}
 			if again := sweep(t, dir, nil, "resume", out); again.code != exitOK {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
@@ -49,7 +50,7 @@ func (s *summary) advise() []draw.Item {
 		}
 	}
 	if impossible > 0 {
-		items = append(items, draw.Item{Text: "spec (" + humanize.Plural(impossible, "trial") + "): the server cannot be started like that -> install the engine where PATH finds it, or say how it starts with engines.NAME.command (sweep plan --commands PLAN shows every command)"})
+		items = append(items, draw.Item{Text: "spec (" + humanize.Plural(impossible, "trial") + "): the server cannot be started like that -> " + report.SpecAdvice})
 	}
 	if unchecked > 0 {
 		items = append(items, draw.Item{Text: "an objective could not be checked, so its cells are undecided -> let a collector measure its column (collect), or take the objective out, and run the plan again"})

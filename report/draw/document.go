@@ -21,6 +21,8 @@ type Style struct {
 	Width int
 	// Paint colours a text by its verdict; nil leaves it as it is.
 	Paint func(compare.Verdict, string) string
+	// Dim makes a text step back; nil leaves it as it is.
+	Dim func(string) string
 }
 
 // An Item is one entry of a section.
@@ -44,6 +46,7 @@ type Document struct {
 	w     io.Writer
 	style Style
 	err   error
+	blank bool // the last line is
 }
 
 // New begins a document.
@@ -53,6 +56,7 @@ func New(w io.Writer, style Style) *Document { return &Document{w: w, style: sty
 func (d *Document) Err() error { return d.err }
 
 func (d *Document) line(text string) {
+	d.blank = text == ""
 	if d.err == nil {
 		_, d.err = fmt.Fprintln(d.w, text)
 	}
@@ -149,7 +153,12 @@ func (d *Document) entry(indent, text string) {
 // wrap breaks a text at its spaces where the width of the terminal is known.
 func (d *Document) wrap(first, rest, text string) {
 	line := first
-	for i, word := range strings.Fields(plaintext.Line(text)) {
+	parts := strings.Split(text, unbroken)
+	for i := range parts {
+		parts[i] = plaintext.Line(parts[i])
+	}
+	for i, word := range strings.Fields(strings.Join(parts, unbroken)) {
+		word = strings.ReplaceAll(word, unbroken, " ")
 		switch {
 		case i == 0:
 			line += word

@@ -39,7 +39,8 @@ import (
 // p95 needs are low confidence), usd (per 1M tokens), error="CLASS|TEXT", start (it never
 // became ready), log="LINE", reason and finding="CODE|TEXT",
 // scrape=ROLE-REPLICA (a file of scrapes), the name of any other column, and for
-// objectives miss, thin (met, on too few requests), warn="NAME|EXPR|COLUMN=NUMBER" and unchecked="NAME|EXPR|TEXT".
+// objectives meet, miss, thin (met, on too few requests), warn="NAME|EXPR|COLUMN=NUMBER" unchecked="NAME|EXPR|TEXT",
+// and undecided="NAME|EXPR|COLUMN=NUMBER|MORE REQUESTS".
 func MadeUp(t *testing.T, text string) *report.Run {
 	t.Helper()
 	d := parseMadeUp(t, text)
@@ -93,6 +94,25 @@ func MadeUp(t *testing.T, text string) *report.Run {
 	r, err := report.Open(dir)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return r
+}
+
+// Large is the run of a description without its directory: one of thousands of cells
+// takes a while to write.
+func Large(t *testing.T, text string) *report.Run {
+	t.Helper()
+	d := parseMadeUp(t, text)
+	of := map[rundir.Key]*result.Outcome{}
+	for _, o := range d.outcomes {
+		of[rundir.Key{Cell: o.CellID, Trial: o.Trial}] = o
+	}
+	r := &report.Run{State: &rundir.State{Manifest: rundir.Manifest{RunID: "3f2a", Plan: d.plan, Method: result.Method}}, Resolved: d.resolved}
+	for _, c := range d.resolved.Cells {
+		for n := 1; n <= d.resolved.Repeats; n++ {
+			key := rundir.Key{Cell: c.ID, Trial: n}
+			r.Trials = append(r.Trials, compare.Trial{Key: key, Cell: c, Outcome: of[key]})
+		}
 	}
 	return r
 }
@@ -228,18 +248,25 @@ func madeUpOutcome(t *testing.T, c compare.Cell, trial int, status string, args 
 			o.Row["invalid_reasons"] = strings.Join(codes, ",")
 		case "finding":
 			o.Findings = append(o.Findings, result.Finding{Code: codeOf(code), Text: text})
-		case "miss", "warn", "thin":
+		case "meet", "miss", "warn", "thin":
 			if key == "warn" {
 				slo.Severity = "warn"
 			}
 			if key == "thin" {
 				slo.LowConfidence = []string{strings.Fields(expr)[0]}
 			}
-			if slo.Verdict = result.SLOFail; key == "thin" {
+			if slo.Verdict = result.SLOFail; key == "thin" || key == "meet" {
 				slo.Verdict = result.SLOPass
 			}
 			name, v, _ := strings.Cut(last, "=")
 			slo.Values = result.Row{name: plainValue(v)}
+			o.SLOs = append(o.SLOs, slo)
+		case "undecided":
+			last, more, _ := strings.Cut(last, "|")
+			name, v, _ := strings.Cut(last, "=")
+			n, _ := strconv.Atoi(more)
+			slo.Verdict, slo.Values = result.SLOUndecided, result.Row{name: plainValue(v)}
+			slo.Parts = []result.SLOPart{{Expr: expr, Rule: result.RuleShare, Column: name, Verdict: result.SLOUndecided, MoreRequests: n}}
 			o.SLOs = append(o.SLOs, slo)
 		case "unchecked":
 			slo.Error = last

@@ -1,0 +1,225 @@
+// Package ending writes how a run ended, for a person at a terminal: the answer first,
+// a bounded number of lines, and each fact once. Package details has the rest.
+package ending
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
+)
+
+// The bounds of what is printed, whatever the size of a run. A list that is cut says
+// how much is left out, and the command that shows it.
+const (
+	maxGridLines = 30 // of figures; a larger grid is drawn as one line for each series
+	maxSeries    = 24
+	maxAnswers   = 8
+	maxReasons   = 4
+	maxObjective = 5
+	maxFindings  = 6
+	maxOwed      = 4
+	maxLabels    = 2
+)
+
+// An ending is what there is to say about a run, in short.
+type ending struct {
+	*report.Run
+	set     *compare.Set
+	points  []*compare.Point
+	rate    compare.Measure
+	latency compare.Measure // "" as its column: none was measured
+	axes    []axis          // those that the run varies
+	more    string          // the command that shows what is left out
+}
+
+// Write writes how the run ended: its grid, its best cells, what is not decided,
+// objectives that were missed, trials without numbers to use, and its files.
+func Write(w io.Writer, run *report.Run, style draw.Style) error {
+	e := &ending{Run: run, set: run.Conclude(), more: draw.Command("sweep cells -v " + plaintext.Word(run.Dir))}
+	e.points = e.set.Points
+	e.rate, e.latency = e.shown()
+	e.axes = varied(e.points)
+
+	d := draw.New(w, style)
+	d.Parts(e.title()...)
+	label, owed := e.owed()
+	d.Labelled(label, owed...)
+	d.Blank()
+	e.grid(d, style)
+	d.Blank()
+	d.Labelled("SLO", e.objectives()...)
+	d.Labelled("INVALID", e.invalid()...)
+	d.Labelled("NO START", e.failed(compare.NoStart)...)
+	d.Labelled("FAILED", e.failed(compare.FailedRun)...)
+	d.Labelled("Unstable", e.unstable()...)
+	d.Labelled("Skipped", e.skipped()...)
+	d.Labelled("Open", e.open()...)
+	d.Labelled("Notes", e.notes()...)
+	d.Blank()
+	d.Parts(e.files()...)
+	return d.Err()
+}
+
+// title is the run in one line: how much of it is done, how long that took, and how
+// many trials have numbers to use.
+func (e *ending) title() []string {
+	done, simulated := 0, 0
+	counts := map[compare.Verdict]int{}
+	for _, t := range e.Trials {
+		if t.Outcome == nil {
+			continue
+		}
+		done++
+		if t.Outcome.Row[col.Simulated] == true {
+			simulated++
+		}
+		switch v := compare.Judge(t); v {
+		case compare.Invalid, compare.NoStart, compare.FailedRun, compare.Skipped:
+			counts[v]++
+		default:
+			counts[compare.Acceptable]++
+		}
+	}
+	parts := []string{e.State.Manifest.Plan, fmt.Sprintf("%d of %s", done, humanize.Plural(len(e.Trials), "trial"))}
+	if took := e.took(); took > 0 {
+		parts = append(parts, took.Round(time.Second).String())
+	}
+	switch {
+	case simulated > 0 && simulated == done:
+		parts = append(parts, "SIMULATED")
+	case simulated > 0:
+		parts = append(parts, fmt.Sprintf("%d of %d SIMULATED", simulated, done))
+	}
+	var each []string
+	for _, c := range []struct {
+		v    compare.Verdict
+		name string
+	}{
+		{compare.Acceptable, "valid"},
+		{compare.Invalid, "INVALID"},
+		{compare.NoStart, "did not start"},
+		{compare.FailedRun, "failed"},
+		{compare.Skipped, "skipped"},
+	} {
+		if n := counts[c.v]; n > 0 {
+			each = append(each, fmt.Sprintf("%d %s", n, c.name))
+		}
+	}
+	return append(parts, strings.Join(each, ", "))
+}
+
+// took is how long processes have worked on the run, without the time between them;
+// 0 where the journal does not say it.
+func (e *ending) took() (sum time.Duration) {
+	var from, last time.Time
+	for _, ev := range e.State.Events {
+		if ev.Type == "run_started" {
+			sum += last.Sub(from)
+			from = ev.Time
+		}
+		if !from.IsZero() {
+			last = ev.Time
+		}
+	}
+	return sum + last.Sub(from)
+}
+
+// shown are the figures that stand in the grid: how much a cell carries, and the
+// latency that the plan's objectives are about, else a p95.
+func (e *ending) shown() (rate, latency compare.Measure) {
+	rate = compare.RequestRate
+	rows := slices.DeleteFunc(e.Rows(), func(row result.Row) bool {
+		return row[col.Status] != result.StatusOK && row[col.Status] != result.StatusInvalid
+	})
+	has := func(column string) bool {
+		return slices.ContainsFunc(rows, func(row result.Row) bool { return row[row.Figure(column)] != nil || row.Infinite(column) })
+	}
+	if has(compare.TokenRate.Column) {
+		rate = compare.TokenRate
+	}
+	for _, p := range e.points {
+		for _, o := range p.Objectives {
+			if o.Severity == compare.SeverityWarn {
+				continue
+			}
+			for _, name := range columnsOf(o) {
+				if percentile.MatchString(name) && has(name) {
+					return rate, compare.Measure{Column: name}
+				}
+			}
+		}
+	}
+	for _, l := range []string{"ttft", "e2e", "tpot"} {
+		if name := col.Latency("p95", l); has(name) {
+			return rate, compare.Measure{Column: name}
+		}
+	}
+	return rate, latency
+}
+
+// owed are the pods that the run has not given back, with a label that says whether
+// anybody has to look after them.
+func (e *ending) owed() (label string, lines []string) {
+	label = "Pods"
+	for _, o := range e.State.Owed {
+		text := fmt.Sprintf("pod %s (%s)", cmp.Or(o.Name, o.Pod), o.Kind)
+		if o.USDPerHour > 0 {
+			text += fmt.Sprintf(", $%.2f/h", o.USDPerHour)
+		}
+		switch {
+		case o.Kept():
+			text += ": kept running until " + o.Expires.UTC().Format(time.DateTime) + " UTC"
+		case e.Running:
+			text += ": in use by the run"
+		default:
+			label = "OWED"
+			text += ": may still run, its end is not confirmed"
+		}
+		lines = append(lines, text)
+	}
+	return label, cut(lines, maxOwed, "pod", draw.Command("sweep pods"))
+}
+
+// cut keeps the first lines of a list and says how many more there are, and where. One
+// line more than the bound stays: what is said instead takes one too.
+func cut(lines []string, n int, what, where string) []string {
+	if len(lines) <= n+1 {
+		return lines
+	}
+	return append(lines[:n:n], fmt.Sprintf("%d more %ss: %s", len(lines)-n, what, where))
+}
+
+// files are what the run has written: the summary in full, the others by name.
+func (e *ending) files() []string {
+	var names []string
+	for _, name := range layout.Derived() {
+		if _, err := os.Stat(filepath.Join(e.Dir, name)); err == nil {
+			names = append(names, name)
+		}
+	}
+	// What a person opens comes first.
+	first := map[string]int{layout.Summary: -2, layout.CellsCSV: -1}
+	slices.SortStableFunc(names, func(a, b string) int { return first[a] - first[b] })
+	if len(names) > 2 {
+		names = append(names[:2], fmt.Sprintf("%d more", len(names)-2))
+	}
+	if len(names) == 0 {
+		return []string{e.Dir}
+	}
+	names[0] = filepath.Join(e.Dir, names[0])
+	return []string{strings.Join(names, ", ")}
+}
