@@ -29,7 +29,7 @@ type Board struct {
 	Heads [][]string
 	Down  string // the axis that goes down
 	Names []string
-	Rows  [][]*Figure // for each name one figure a column; nil where there is none
+	Rows  [][]*Figure // for each name one figure a column; nil if there is none
 }
 
 // gap is between two columns of a board.

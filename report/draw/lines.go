@@ -54,7 +54,7 @@ func plain(text string) string {
 const labelWidth = 10
 
 // Labelled writes texts with a label in front of the first, each from a new line on,
-// and nothing where there are none.
+// and nothing if there are none.
 func (d *Document) Labelled(label string, texts ...string) {
 	for i, text := range texts {
 		first := ""

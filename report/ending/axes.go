@@ -136,7 +136,7 @@ func name(c compare.Cell, axes []axis) string {
 }
 
 // short is a cell in the words in which it differs from others of the run; its label
-// where there is no other.
+// if there is no other.
 func (e *ending) short(c compare.Cell) string {
 	if text := name(c, e.axes); text != "" {
 		return text
