@@ -9,8 +9,19 @@ import (
 )
 
 // Student is the p-quantile of Student's t distribution with df degrees of freedom, p at
-// least 0.5.
-func Student(p, df float64) float64 { return upwards(stats.TDist{V: df}.CDF, p) }
+// least 0.5. Its share is concave there, so that Newton's steps from the normal quantile,
+// which is less, never go too far.
+func Student(p, df float64) float64 {
+	t, x := stats.TDist{V: df}, Normal(p)
+	for range 200 {
+		step := (p - t.CDF(x)) / t.PDF(x)
+		if !(step > 1e-14*x) {
+			break
+		}
+		x += step
+	}
+	return x
+}
 
 // ChiSquare is the p-quantile of the chi-square distribution with df degrees of freedom,
 // whose share up to x is the regularized gamma function of df/2 and x/2.

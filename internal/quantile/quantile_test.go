@@ -11,6 +11,7 @@ func TestQuantiles(t *testing.T) {
 		"t, 95 % of 9":            {Student(0.95, 9), 1.8331},
 		"t, 97.5 % of 9":          {Student(0.975, 9), 2.2622},
 		"t, 99.5 % of 9":          {Student(0.995, 9), 3.2498},
+		"t, 99.95 % of 1":         {Student(0.9995, 1), 636.6192},
 		"t, 97.5 % of 19":         {Student(0.975, 19), 2.0930},
 		"chi-square, 95 % of 1":   {ChiSquare(0.95, 1), 3.8415},
 		"chi-square, 95 % of 9":   {ChiSquare(0.95, 9), 16.9190},
