@@ -100,6 +100,7 @@ func outcome() []Column {
 }
 
 func load() []Column {
+	throughput, total, requests := batched(col.ThroughputTokS, "tokens/s"), batched(col.TotalThroughputTokS, "tokens/s"), batched(col.RequestThroughput, "requests/s")
 	return []Column{
 		nullable("requests", Int, "requests", "Requests that were sent and measured: completed, failed and cancelled; never the warm-up. Null, as are the next nine, if there was none."),
 		nullable("completed", Int, "requests", "Requests that ended as they should."),
@@ -125,6 +126,7 @@ func load() []Column {
 		nullable("throughput_tok_s"+col.WholeSuffix, Float, "tokens/s", "output_tokens / duration_s."),
 		nullable("total_throughput_tok_s"+col.WholeSuffix, Float, "tokens/s", "(input_tokens + output_tokens) / duration_s."),
 		nullable("goodput_req_s"+col.WholeSuffix, Float, "requests/s", "Completed requests within every bound of the plan's goodput / duration_s; null if the plan has none."),
+		throughput[0], throughput[1], total[0], total[1], requests[0], requests[1],
 		nullable("mean_prompt_tokens", Float, "tokens", "Mean of the prompt lengths of the completed requests, as the server counted them; null, as are the next seven, if it did not count every one."),
 		nullable("std_prompt_tokens", Float, "tokens", "Standard deviation (/ n) of the prompt lengths of the completed requests."),
 		nullable("min_prompt_tokens", Float, "tokens", "Shortest prompt of the completed requests."),
@@ -234,10 +236,29 @@ func latency() []Column {
 			)
 		}
 	}
+	for _, name := range IntervalMeans() {
+		intervals = append(intervals, batched(col.Latency("mean", name), "ms")...)
+	}
 	plain = append(plain, nullable("p50_user_tok_s", Float, "tokens/s", "What one user sees: 1000 / p50_tpot_ms."))
 	whole = append(whole, nullable("p50_user_tok_s"+col.WholeSuffix, Float, "tokens/s", "1000 / p50_tpot_ms_whole."))
 	return slices.Concat(plain, intervals, completed, whole)
 }
+
+// batched are the columns of the interval of a mean or a rate.
+func batched(name, unit string) []Column {
+	return []Column{
+		nullable(name+col.LowSuffix, Float, unit, "Lower end of the 95 % interval of "+name+" within the trial, from the means of ten parts of the plateau; null without a plateau, or with too few requests on it."),
+		nullable(name+col.HighSuffix, Float, unit, "Upper end of the 95 % interval of "+name+" within the trial."),
+	}
+}
+
+// IntervalRates are the rates with an interval within the trial.
+func IntervalRates() []string {
+	return []string{col.ThroughputTokS, col.TotalThroughputTokS, col.RequestThroughput}
+}
+
+// IntervalMeans are the latencies whose means have an interval within the trial.
+func IntervalMeans() []string { return []string{"ttft", "tpot", "e2e"} }
 
 // intervalLatencies are those with an interval around each percentile: one value a
 // request. The gaps within a request are no independent samples.

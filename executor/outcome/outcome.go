@@ -156,11 +156,12 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 		}
 		row[col.InvalidReasons] = codes(o.Invalid)
 		o.Findings = append(o.Findings, reconcile.Findings(row, m.Requests)...)
-		var decides *objective.Trial
-		if !t.ByPoint {
-			decides = objective.Of(m.Requests, options)
+		requests := objective.Of(m.Requests, options)
+		requests.Intervals(row)
+		if t.ByPoint {
+			requests = nil
 		}
-		o.SLOs = t.Plan.Objectives(row, decides)
+		o.SLOs = t.Plan.Objectives(row, requests)
 	}
 	invalid := map[finding.Code]bool{finding.EngineRestarted: true, finding.GPUIdle: !anyCompleted(m.Requests)}
 	for _, f := range o.Invalid {
