@@ -1,0 +1,292 @@
+// Package ratio says how many times more of a figure one cell has than another, and how
+// well its trials know that.
+package ratio
+
+import (
+	"math"
+	"slices"
+
+	"sweep.dev/sweep/internal/quantile"
+)
+
+// A Trial is what one trial says of a figure.
+type Trial struct {
+	// Number is that of the repeat: trials of one number had the same arrivals and
+	// lengths in every cell.
+	Number int
+	// Launch tells the launches of a cell's server apart.
+	Launch string
+	// Value is above 0.
+	Value float64
+	// Low and High are the 95 % interval within the trial. Without one both are 0; an end
+	// that is not known is 0 or +Inf.
+	Low, High float64
+}
+
+// Scope says which differences an interval covers.
+type Scope string
+
+// The scopes.
+const (
+	Nothing   Scope = "" // there is no interval
+	OneTrial  Scope = "within one trial"
+	OneLaunch Scope = "within one launch"
+	Launches  Scope = "between launches"
+)
+
+// A Ratio is that of two cells.
+type Ratio struct {
+	Value     float64 // of the geometric means; 0 where a side has none
+	Low, High float64 // 0 and +Inf where Scope is Nothing
+	Scope     Scope
+}
+
+// Less says that the ratio is certainly below x.
+func (r Ratio) Less(x float64) bool { return r.Scope != Nothing && r.High < x }
+
+// More says that the ratio is certainly above x.
+func (r Ratio) More(x float64) bool { return r.Scope != Nothing && r.Low > x }
+
+// Over is 1 over the ratio.
+func (r Ratio) Over() Ratio {
+	out := Ratio{High: math.Inf(1), Scope: r.Scope}
+	if r.Value > 0 {
+		out.Value = 1 / r.Value
+	}
+	if r.Low > 0 {
+		out.High = 1 / r.Low
+	}
+	if r.High > 0 {
+		out.Low = 1 / r.High
+	}
+	return out
+}
+
+// Of is the ratio of one cell to another, which lies above the interval with the chance
+// tail, and below it with the same.
+//
+// It is made of logarithms, so that a ratio and the one of the other way round say the
+// same. With the same trials on both sides (two at least) it is the mean of their
+// differences by Student's t: what chance did to both cancels (common random numbers:
+// Law and Kelton, Simulation Modeling and Analysis, 11.2). With other trials it is by
+// Welch's t (Biometrika 34, 1947). If a side has one trial, the intervals within the
+// trials are combined as those of independent estimates (Zou and Donner, Statistics in
+// Medicine 27, 2008).
+func Of(a, b []Trial, tail float64) Ratio {
+	if len(a) == 0 || len(b) == 0 {
+		return Ratio{High: math.Inf(1)}
+	}
+	x, y := logs(a), logs(b)
+	distance := mean(x) - mean(y)
+	if len(a) == 1 || len(b) == 1 {
+		return within(distance, ends(a, tail), ends(b, tail))
+	}
+	error, df := welch(x, y)
+	if numbers := numbersOf(a); slices.Equal(numbers, numbersOf(b)) {
+		for i := range x {
+			x[i] -= y[i]
+		}
+		error, df = math.Sqrt(variance(x)/float64(len(x))), float64(len(x)-1)
+	}
+	return between(distance, student(1-tail, df)*error, scope(a, b))
+}
+
+// A Series is cells of one kind, whose logarithms are taken to scatter alike between
+// trials: a few trials of each together know how much.
+type Series struct {
+	cells    [][]Trial
+	variance float64 // of a trial, without what all cells share in it
+	df       float64 // 0 where no cell has two trials
+	scope    Scope
+	wide     map[float64]float64 // Student's t by the tail
+}
+
+// NewSeries pools cells, each of which has a trial. If all have the same trials, what a
+// trial did to all of them is taken off (the residuals of a two-way layout); else each
+// cell is held against its own mean.
+func NewSeries(cells [][]Trial) *Series {
+	s := &Series{cells: cells, scope: scope(cells...), wide: map[float64]float64{}}
+	squares, same := 0.0, len(cells) > 1
+	all := make([][]float64, len(cells))
+	for i, c := range cells {
+		all[i] = logs(c)
+		s.df += float64(len(c) - 1)
+		same = same && slices.Equal(numbersOf(c), numbersOf(cells[0]))
+		m := mean(all[i])
+		for k := range all[i] {
+			all[i][k] -= m
+			squares += all[i][k] * all[i][k]
+		}
+	}
+	if same {
+		s.df -= float64(len(cells[0]) - 1)
+		for k := range all[0] {
+			shared := 0.0
+			for i := range all {
+				shared += all[i][k]
+			}
+			squares -= shared * shared / float64(len(all))
+		}
+	}
+	if s.df > 0 {
+		s.variance = max(0, squares) / s.df
+	}
+	return s
+}
+
+// Of is the ratio of cell i to cell j, as [Of] has it: by what all cells know of the
+// spread between trials, or where each has one trial, by the intervals within them.
+func (s *Series) Of(i, j int, tail float64) Ratio {
+	a, b := s.cells[i], s.cells[j]
+	distance := mean(logs(a)) - mean(logs(b))
+	if s.df <= 0 {
+		return within(distance, ends(a, tail), ends(b, tail))
+	}
+	error := math.Sqrt(s.variance * (1/float64(len(a)) + 1/float64(len(b))))
+	if s.wide[tail] == 0 {
+		s.wide[tail] = student(1-tail, s.df)
+	}
+	return between(distance, s.wide[tail]*error, s.scope)
+}
+
+// Trials is how many trials of each cell would make half an interval narrower than a
+// distance of logarithms; 0 as of [Trials].
+func (s *Series) Trials(distance, tail float64) int {
+	if s.df <= 0 {
+		return 0
+	}
+	for n := 2; n <= mostTrials; n++ {
+		df := float64((len(s.cells) - 1) * (n - 1))
+		if student(1-tail, df)*math.Sqrt(2*s.variance/float64(n)) < distance {
+			return n
+		}
+	}
+	return 0
+}
+
+// mostTrials is how many trials nobody will make.
+const mostTrials = 50
+
+// Trials is how many trials of each cell would tell the two apart, if they go on to
+// differ as they do; 0 where nobody knows, or where it would take more than 50.
+func Trials(a, b []Trial, tail float64) int {
+	if len(a) < 2 || len(b) < 2 {
+		return 0
+	}
+	x, y := logs(a), logs(b)
+	distance, single, each := math.Abs(mean(x)-mean(y)), variance(x)+variance(y), 2.0
+	if slices.Equal(numbersOf(a), numbersOf(b)) {
+		for i := range x {
+			x[i] -= y[i]
+		}
+		single, each = variance(x), 1
+	}
+	for n := max(len(a), len(b)) + 1; n <= mostTrials; n++ {
+		if student(1-tail, each*float64(n-1))*math.Sqrt(single/float64(n)) < distance {
+			return n
+		}
+	}
+	return 0
+}
+
+// between is the interval of a distance of logarithms, half of it on each side.
+func between(distance, half float64, s Scope) Ratio {
+	return Ratio{Value: math.Exp(distance), Low: math.Exp(distance - half), High: math.Exp(distance + half), Scope: s}
+}
+
+// within combines how far each side may be below and above its estimate.
+func within(distance float64, a, b [2]float64) Ratio {
+	low, high := math.Hypot(a[0], b[1]), math.Hypot(a[1], b[0])
+	r := Ratio{Value: math.Exp(distance), Low: math.Exp(distance - low), High: math.Exp(distance + high), Scope: OneTrial}
+	if math.IsInf(low, 1) && math.IsInf(high, 1) {
+		r.Scope = Nothing
+	}
+	return r
+}
+
+// batchesDF are the degrees of freedom behind an interval within a trial, those of ten
+// batches, and batchesT is Student's t that made it. The order statistics of percentiles
+// have more.
+const (
+	batchesDF = 9
+	batchesT  = 2.262157
+)
+
+// ends are how far the logarithm of a cell may be below its estimate, and above it.
+func ends(trials []Trial, tail float64) [2]float64 {
+	if n := float64(len(trials)); n > 1 {
+		half := student(1-tail, n-1) * math.Sqrt(variance(logs(trials))/n)
+		return [2]float64{half, half}
+	}
+	t := trials[0]
+	wider := student(1-tail, batchesDF) / batchesT
+	out := [2]float64{math.Inf(1), math.Inf(1)}
+	if t.Low > 0 {
+		out[0] = wider * math.Log(t.Value/t.Low)
+	}
+	if t.High > 0 {
+		out[1] = wider * math.Log(t.High/t.Value)
+	}
+	return out
+}
+
+// welch is the standard error of the difference of two means, and its degrees of
+// freedom by Satterthwaite.
+func welch(x, y []float64) (error, df float64) {
+	n, m := float64(len(x)), float64(len(y))
+	a, b := variance(x)/n, variance(y)/m
+	if a+b == 0 {
+		return 0, n + m - 2
+	}
+	return math.Sqrt(a + b), (a + b) * (a + b) / (a*a/(n-1) + b*b/(m-1))
+}
+
+// scope is what differs between the trials of the cells: their launches if no two trials
+// of a cell share one.
+func scope(cells ...[]Trial) Scope {
+	for _, c := range cells {
+		seen := map[string]bool{}
+		for _, t := range c {
+			if seen[t.Launch] {
+				return OneLaunch
+			}
+			seen[t.Launch] = true
+		}
+	}
+	return Launches
+}
+
+func student(p, df float64) float64 { return quantile.Student(p, df) }
+
+func numbersOf(trials []Trial) []int {
+	out := make([]int, len(trials))
+	for i, t := range trials {
+		out[i] = t.Number
+	}
+	return out
+}
+
+func logs(trials []Trial) []float64 {
+	out := make([]float64, len(trials))
+	for i, t := range trials {
+		out[i] = math.Log(t.Value)
+	}
+	return out
+}
+
+func mean(v []float64) float64 {
+	sum := 0.0
+	for _, x := range v {
+		sum += x - v[0] // from the first: equal values have no deviation
+	}
+	return v[0] + sum/float64(len(v))
+}
+
+// variance is the sample's, over n - 1.
+func variance(v []float64) float64 {
+	m, sum := mean(v), 0.0
+	for _, x := range v {
+		sum += (x - m) * (x - m)
+	}
+	return sum / float64(len(v)-1)
+}
