@@ -26,7 +26,7 @@ func TestComparisons(t *testing.T) {
 			name: "engines", plan: "engines-compare", set: []string{"matrix.max_tokens=100", "load.requests_per_worker=2", "load.warmup.requests=1"}, rows: 3,
 			want: []string{
 				"Completed 9 of 9 requests.", "## Engines side by side: l40s concurrency=1 max\\_tokens=100", "| engine | dynamo | dynamo-sglang | dynamo-trtllm |",
-				"| requests completed | 3 of 3 | 3 of 3 | 3 of 3 |", "| unique metrics | ", "dynamo frontend-0, worker-0", "## Engines ranked", "(1.00x)", "x slower)",
+				"| requests completed | 3 of 3 | 3 of 3 | 3 of 3 |", "| unique metrics | ", "dynamo frontend-0, worker-0", "## Engines ranked", "output tokens/s: not ranked, too few trials: ", "  ~ |",
 			},
 			files: []string{"metrics-dynamo.log", "metrics-dynamo-sglang.log", "metrics-dynamo-trtllm.log"},
 		},

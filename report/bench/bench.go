@@ -249,6 +249,8 @@ func sentences(set *compare.Set, lines []row) (list []string) {
 		switch {
 		case c.Answer == compare.Decided:
 			list = append(list, string(c.Question)+": "+describe(set, c.Places[0].Point))
+		case c.Answer == compare.Tied:
+			list = append(list, "sweet spot: not decided: the best may be "+c.At)
 		case c.Answer == compare.None:
 			list = append(list, "sweet spot: none, no load meets every objective"+under(set))
 		default:

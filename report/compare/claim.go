@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/result/ratio"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -38,24 +39,29 @@ type Answer string
 
 // The answers.
 const (
-	Decided       Answer = "decided"        // by Places, the best first
-	None          Answer = "none"           // no cell is acceptable
-	NotDecided    Answer = "not decided"    // holes stand in the way; Places, if any, are ranked among themselves
-	NotComparable Answer = "not comparable" // there are not two sides to compare
+	Decided       Answer = "decided"             // by Places, the best first; those without a ratio may be as good
+	Tied          Answer = "not distinguishable" // there are too few trials to tell which of Places, or of Loads, is better
+	None          Answer = "none"                // no cell is acceptable
+	NotDecided    Answer = "not decided"         // holes stand in the way; Places, if any, are ranked among themselves
+	NotComparable Answer = "not comparable"      // there are not two sides to compare
 )
 
 // A Claim is one conclusion about a run, as data. Every sentence of a summary
 // about the worth of cells, or about which is better, states a claim.
 type Claim struct {
 	Question Question
-	About    string    // what the cells share, in the words of their labels; of a verdict, the cell's label
-	Loads    []float64 // those among which each side has its best, or the one at which sides are compared
-	Answer   Answer
-	Places   []Place
-	Left     []Left // sides without a place
+	About    string // what the cells share, in the words of their labels; of a verdict, the cell's label
+	// Loads are those among which each side has its best, or the one at which sides are
+	// compared; of a sweet spot, those that are not distinguishable from the best.
+	Loads  []float64
+	Answer Answer
+	Places []Place
+	Left   []Left // sides without a place
 
 	Measure Measure // that sides are compared by; without a name for none
 	At      string  // Loads in words
+	Most    float64 // of a sweet spot: the highest mean of the loads it is chosen from
+	Trials  int     // that each side would need to be told apart; 0 if nobody knows
 }
 
 // A Place is one cell in a claim, with the numbers that the claim rests on.
@@ -65,8 +71,13 @@ type Place struct {
 	Rows    []rundir.Key
 	Verdict Verdict
 	Value   float64 // of the measure: the mean over Rows
-	Ratio   float64 // how many times worse than the first place, 1 for the first; 0 if there is no ratio
-	Point   *Point
+	// Ratio is how many times worse than the first place this one certainly is, 1 for
+	// the first; 0 where the two cannot be told apart.
+	Ratio float64
+	// Interval is that of the ratio to the first place, with 95 % shared over all pairs;
+	// of a sweet spot that of its share of the most, whose ends hold with 95 % each.
+	Interval ratio.Ratio
+	Point    *Point
 }
 
 // A Left is a side that a claim has no place for.
@@ -94,21 +105,33 @@ func (l *Series) loadClaims() []Claim {
 	}
 	m := l.rate()
 	c := Claim{Question: AskSweetSpot, About: l.Name, Measure: m}
-	spot, holes := l.sweetSpot(m)
-	switch {
+	chosen := l.sweetSpot(m)
+	for _, p := range chosen.tied {
+		c.Loads = append(c.Loads, Load(p.Cell))
+	}
+	c.At = amounts(chosen.tied)
+	if chosen.most != nil {
+		c.Most, _ = chosen.most.Figure(m)
+	}
+	switch spot := chosen.spot; {
+	case len(chosen.holes) > 0:
+		c.Answer, c.Left = NotDecided, []Left{{Why: say(chosen.holes), Hole: true, Points: chosen.holes}}
+		most, _ := peak(l.Points, m, (*Point).passes)
+		if all := choose(l.Points, m, (*Point).passes); most != nil && slices.Equal(all.tied, []*Point{most}) {
+			return []Claim{c, {Question: AskBest, About: l.Name, Measure: m, Answer: Decided, Places: []Place{most.place("", m)}}}
+		}
 	case spot != nil:
 		spot.Verdict = SweetSpot
-		c.Answer, c.Places = Decided, []Place{spot.place("", m)}
+		place := spot.place("", m)
+		place.Interval = chosen.interval
+		c.Answer, c.Places = Decided, []Place{place}
 		if spot == l.Points[len(l.Points)-1] {
 			return []Claim{c, {Question: AskMoreLoad, About: l.Name, Answer: Decided, Places: c.Places}}
 		}
-	case len(holes) == 0:
+	case chosen.most == nil:
 		c.Answer = None
 	default:
-		c.Answer, c.Left = NotDecided, []Left{{Why: say(holes), Hole: true, Points: holes}}
-		if most, _ := peak(l.Points, m, (*Point).passes); most != nil {
-			return []Claim{c, {Question: AskBest, About: l.Name, Measure: m, Answer: Decided, Places: []Place{most.place("", m)}}}
-		}
+		c.Answer, c.Trials = Tied, chosen.trials
 	}
 	return []Claim{c}
 }
@@ -123,24 +146,17 @@ func (p *Point) place(side string, m Measure) Place {
 	return out
 }
 
-// rank puts places in order, the best first, and says how much worse the others
-// are.
-func rank(places []Place, m Measure) {
-	slices.SortStableFunc(places, func(a, b Place) int { return m.compare(a.Value, b.Value) })
-	for i := range places {
-		places[i].Ratio = m.worse(places[i].Value, places[0].Value)
-	}
-}
-
 // answer ranks the places and decides the answer by them and by the sides that
 // are left.
 func (c *Claim) answer() {
-	rank(c.Places, c.Measure)
+	apart, trials := rank(c.Places, c.Measure)
 	switch {
 	case slices.ContainsFunc(c.Left, func(l Left) bool { return l.Hole }):
 		c.Answer = NotDecided
 	case len(c.Places) < 2:
 		c.Answer = NotComparable
+	case c.Measure.Name != "" && !apart:
+		c.Answer, c.Trials = Tied, trials
 	default:
 		c.Answer = Decided
 	}

@@ -99,7 +99,7 @@ func (s *Set) claim(c *Comparison, shown bool) {
 				claim.Places = append(claim.Places, side.Point.place(side.Side, m))
 			}
 		}
-		if claim.answer(); claim.Answer == Decided {
+		if claim.answer(); claim.Answer == Decided || claim.Answer == Tied {
 			c.Claims = append(c.Claims, claim)
 		}
 	}
@@ -168,8 +168,8 @@ func (p *Point) why() string {
 	return p.Outcome()
 }
 
-// Ranks are how much worse each point is than the best of a measure; it has none
-// for points that are not ranked.
+// Ranks are how much worse each point is than the best of a measure, 0 for those that
+// cannot be told from it; it has none for points that are not ranked.
 func (c *Comparison) Ranks(m Measure) map[*Point]float64 {
 	ranks := map[*Point]float64{}
 	for _, claim := range c.Claims {

@@ -29,6 +29,8 @@ type Measure struct {
 	per     string  // the column by which column is divided; "" for none
 	scale   float64 // what the quotient is multiplied by
 	money   bool    // dollars
+	from    string  // the column that has the interval within a trial, if it is another
+	inverse bool    // the measure is so much over that column
 }
 
 // The measures that summaries show besides those of [Measures].
@@ -37,9 +39,9 @@ var (
 	RequestRate = Measure{Name: "requests/s", Column: col.RequestThroughput, best: moreIsBest}
 
 	FirstToken    = Measure{Name: "p95 TTFT, ms", Column: col.P95TTFTMs, best: lessIsBest}
-	UserPerDollar = Measure{Name: "tok/s a user per $/h", Column: col.P50UserTokS, best: moreIsBest, per: col.USDPerHour, scale: 1}
+	UserPerDollar = Measure{Name: "tok/s a user per $/h", Column: col.P50UserTokS, best: moreIsBest, per: col.USDPerHour, scale: 1, from: col.P50TPOTMs, inverse: true}
 	perDollar     = Measure{Name: "Mtok/$", Column: col.TotalThroughputTokS, best: moreIsBest, per: col.USDPerHour, scale: 3600.0 / 1e6}
-	TokenCost     = Measure{Name: "$ per 1M output tokens", Column: col.USDPer1MOutputTokens, best: lessIsBest, money: true}
+	TokenCost     = Measure{Name: "$ per 1M output tokens", Column: col.USDPer1MOutputTokens, best: lessIsBest, money: true, from: col.ThroughputTokS, inverse: true}
 )
 
 // ID names a measure in a claim: by its columns.
@@ -73,21 +75,6 @@ func (m Measure) compare(a, b float64) int {
 		return cmp.Compare(a, b)
 	}
 	return 0
-}
-
-// worse is how much worse than the best a value is, 1 for the best; 0 if the
-// two have no ratio.
-func (m Measure) worse(v, best float64) float64 {
-	if m.best == moreIsBest {
-		v, best = best, v
-	}
-	switch {
-	case best <= 0:
-		return 0
-	case v == best:
-		return 1
-	}
-	return v / best
 }
 
 // How is the word for the worse of two values.

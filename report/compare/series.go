@@ -123,43 +123,33 @@ func peak(points []*Point, m Measure, may func(*Point) bool) (best *Point, holes
 	return points[at], nil
 }
 
-// sweetSpot is the acceptable point of the least load that gives kneeShare of
-// the most that acceptable points give. Holes below it, next above it and next
-// above the most, of acceptable points or of all that pass, leave it not decided.
-func (l *Series) sweetSpot(m Measure) (spot *Point, holes []*Point) {
+// sweetSpot chooses among the acceptable points. Holes below the spot, next above it and
+// next above any that may be the most, of acceptable points or of all that pass, leave it
+// not decided.
+func (l *Series) sweetSpot(m Measure) choice {
 	acceptable := func(p *Point) bool { return p.Verdict == Acceptable && p.passes() }
-	most, last := 0.0, -1
-	for i, p := range l.Points {
-		if v, ok := p.Figure(m); ok && acceptable(p) && (last < 0 || v > most) {
-			most, last = v, i
-		}
+	c := choose(l.Points, m, acceptable)
+	if c.most == nil {
+		_, c.holes = peak(l.Points, m, acceptable)
+		return c
 	}
-	if last < 0 {
-		_, holes = peak(l.Points, m, acceptable)
-		return nil, holes
-	}
-	first := slices.IndexFunc(l.Points, func(p *Point) bool {
-		v, ok := p.Figure(m)
-		return ok && acceptable(p) && v >= kneeShare*most
-	})
+	lowest := cmp.Or(c.spot, c.tied[0])
+	first := slices.Index(l.Points, lowest)
 	for i, p := range l.Points {
-		matters := i < first || i == first+1 || i == last+1
+		matters := i < first || i > 0 && (l.Points[i-1] == lowest || slices.Contains(c.tied, l.Points[i-1]))
 		if matters && blocks(p, m, acceptable) {
-			holes = append(holes, p)
+			c.holes = append(c.holes, p)
 		}
 	}
 	// An unstable point that passes may give more than any acceptable one. A hole
 	// next above it may be an acceptable point that gives still more.
 	_, beyond := peak(l.Points, m, (*Point).passes)
 	for _, p := range beyond {
-		if !slices.Contains(holes, p) {
-			holes = append(holes, p)
+		if !slices.Contains(c.holes, p) {
+			c.holes = append(c.holes, p)
 		}
 	}
-	if len(holes) > 0 {
-		return nil, holes
-	}
-	return l.Points[first], nil
+	return c
 }
 
 // rate is the measure of the series: tokens, or requests if tokens were not

@@ -10,7 +10,7 @@ import (
 )
 
 // shapeNote says what a table of GPUs has.
-const shapeNote = "load: that of the most tokens for a dollar, of the cells that meet every objective; the other figures are of the same cell. tok/s: 1000 / p50 TPOT, what one user sees; per $/h: that for the price of an hour. Mtok/$: millions of tokens, of prompts and answers, for a dollar. The figures are of the cards that were measured, not of every card of their kind."
+const shapeNote = "load: that of the highest mean of tokens for a dollar, of the cells that meet every objective; the other figures are of the same cell. tok/s: 1000 / p50 TPOT, what one user sees; per $/h: that for the price of an hour. Mtok/$: millions of tokens, of prompts and answers, for a dollar. The figures are of the cards that were measured, not of every card of their kind. ~: not distinguishable from the best."
 
 // bestTable is the table of a comparison of GPUs at their bests.
 func bestTable(c compare.Claim) draw.Grid {
@@ -23,12 +23,16 @@ func bestTable(c compare.Claim) draw.Grid {
 	} else if c.At != "" {
 		g.Name += ", at " + c.At
 	}
-	for _, p := range c.Places {
+	for i, p := range c.Places {
+		value := humanize.Figure(p.Value)
+		if p.Ratio == 0 && (i > 0 || c.Answer == compare.Tied) {
+			value += "  " + same
+		}
 		usd, _ := p.Point.Figure(compare.Measure{Column: col.USDPerHour})
 		user := compare.Measure{Column: col.P50UserTokS}
 		g.Rows = append(g.Rows, draw.Fields(
 			p.Side, humanize.Price(usd), positive(compare.Load(p.Point.Cell)), p.Point.Shown(compare.FirstToken)+p.Point.Mark(compare.FirstToken.Column),
-			p.Point.Shown(user)+p.Point.Mark(user.Column), p.Point.Shown(compare.UserPerDollar), humanize.Figure(p.Value),
+			p.Point.Shown(user)+p.Point.Mark(user.Column), p.Point.Shown(compare.UserPerDollar), value,
 		))
 	}
 	for _, l := range c.Left {

@@ -3,6 +3,8 @@ package details
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"sweep.dev/sweep/internal/humanize"
@@ -30,7 +32,9 @@ func (s *summary) spots() []draw.Item {
 			last := &items[len(items)-1]
 			last.Below = append(last.Below, "best: "+s.describe(c))
 		case c.Answer == compare.Decided:
-			items = append(items, draw.Item{Text: s.describe(c)})
+			items = append(items, draw.Item{Text: s.describe(c) + s.most(c)})
+		case c.Answer == compare.Tied:
+			items = append(items, draw.Item{Text: about + ": not decided" + s.most(c) + wouldTell(c)})
 		case c.Answer == compare.None:
 			items = append(items, draw.Item{Text: about + ": none, no cell is acceptable"})
 		default:
@@ -38,6 +42,45 @@ func (s *summary) spots() []draw.Item {
 		}
 	}
 	return items
+}
+
+// most says which loads may give the most, and what that is; "" if it is the sweet spot
+// alone.
+func (s *summary) most(c compare.Claim) string {
+	most := c.Measure.Show(c.Most) + " " + compare.Rates[c.Measure.ID()]
+	switch {
+	case len(c.Loads) > 1:
+		return fmt.Sprintf("; %s are not distinguishable from the best, %s", c.At, most)
+	case c.Answer == compare.Decided && c.Loads[0] != compare.Load(c.Places[0].Point.Cell):
+		return fmt.Sprintf("; the best is %s, %s", c.At, most)
+	}
+	return ""
+}
+
+// wouldTell says how many trials would tell what cannot be told apart; "" if nobody
+// knows.
+func wouldTell(c compare.Claim) string {
+	if c.Trials == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; about %d trials of each would tell", c.Trials)
+}
+
+// scopes say what the intervals of ratios cover; "" if there is none.
+func (s *summary) scopes() string {
+	var all []string
+	for _, c := range s.set.Claims {
+		for _, p := range c.Places {
+			if scope := string(p.Interval.Scope); scope != "" && !slices.Contains(all, scope) {
+				all = append(all, scope)
+			}
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	slices.Sort(all)
+	return "What is told apart, and the intervals of ratios, rest on differences " + strings.Join(all, ", or ") + "."
 }
 
 // toDecide is the command that measures the holes that leave claims not decided;
@@ -106,7 +149,9 @@ func ranking(c compare.Claim) string {
 	for i, p := range c.Places {
 		var notes []string
 		if p.Ratio > 0 {
-			notes = append(notes, worse(p.Ratio, c.Measure.How()))
+			notes = append(notes, worse(p, c.Measure.How()))
+		} else if c.Answer != compare.Tied {
+			notes = append(notes, same)
 		}
 		if n := len(p.Point.Trials); len(p.Rows) < n {
 			notes = append(notes, fmt.Sprintf("%d of %s", len(p.Rows), humanize.Plural(n, "trial")))
@@ -116,7 +161,11 @@ func ranking(c compare.Claim) string {
 			texts[i] += " (" + strings.Join(notes, "; ") + ")"
 		}
 	}
-	return c.Measure.Name + ": " + strings.Join(texts, ", ")
+	head := c.Measure.Name + ": "
+	if c.Answer == compare.Tied {
+		head += tied(c)
+	}
+	return head + strings.Join(texts, ", ") + wouldTell(c)
 }
 
 // choices say for each kind of request how GPUs compare: at each load that
@@ -177,8 +226,12 @@ func compared(c compare.Claim) string {
 		if at := compare.LoadText(p.Point.Cell); own && at != "" {
 			text += " at " + at
 		}
-		if i > 0 && p.Ratio > 0 {
-			text += " (" + worse(p.Ratio, c.Measure.How()) + ")"
+		switch {
+		case i == 0:
+		case p.Ratio > 0:
+			text += " (" + worse(p, c.Measure.How()) + ")"
+		case c.Measure.Name != "" && c.Answer != compare.Tied:
+			text += " (" + same + ")"
 		}
 		parts = append(parts, text)
 	}
@@ -204,6 +257,8 @@ func compared(c compare.Claim) string {
 		text = append(text, "not comparable: only "+parts[0]+" was found to meet every objective")
 	case c.Answer == compare.NotComparable:
 		text = append(text, "not comparable: there is "+parts[0]+" alone")
+	case c.Answer == compare.Tied:
+		text = append(text, tied(c)+strings.Join(parts, ", ")+wouldTell(c))
 	default:
 		text = append(text, strings.Join(parts, ", "))
 	}
@@ -227,11 +282,31 @@ func times(r float64) string {
 	return fmt.Sprintf("%.2fx", r)
 }
 
-// worse is a ratio with the word for it, which 1.00x has none of.
-func worse(r float64, how string) string {
-	text := times(r)
-	if text == "1.00x" {
+// same is said of a side that cannot be told from the best.
+const same = "~"
+
+// tied is said of sides none of which can be told from the best.
+func tied(c compare.Claim) string {
+	known := slices.ContainsFunc(c.Places, func(p compare.Place) bool { return p.Interval.Scope != "" })
+	switch {
+	case known:
+		return "not distinguishable: "
+	case c.Measure.Lasting:
+		return "not ranked, too few launches: "
+	}
+	return "not ranked, too few trials: "
+}
+
+// worse is how much worse than the first a place is, with the word for it and the
+// interval. The first has neither.
+func worse(p compare.Place, how string) string {
+	text := times(p.Ratio)
+	if p.Interval.Scope == "" || text == "1.00x" {
 		return text
 	}
-	return text + " " + how
+	high := "more"
+	if !math.IsInf(p.Interval.High, 1) {
+		high = strings.TrimSuffix(times(p.Interval.High), "x")
+	}
+	return fmt.Sprintf("%s %s, %s to %s", text, how, strings.TrimSuffix(times(p.Interval.Low), "x"), high)
 }

@@ -39,7 +39,15 @@ func (s *summary) table(c *compare.Comparison) draw.Grid {
 	line("requests completed", s.completed)
 	for _, m := range compare.Measures {
 		ranked := c.Ranks(m)
-		line(m.Name, func(p *compare.Point) string { return measured(p, m, ranked[p]) })
+		line(m.Name, func(p *compare.Point) string {
+			rank := ""
+			if r, ok := ranked[p]; ok && r > 0 {
+				rank = times(r)
+			} else if ok {
+				rank = same
+			}
+			return measured(p, m, rank)
+		})
 		if m.Column == compare.Reported {
 			line("reported / actual", overReported)
 		}
@@ -49,7 +57,7 @@ func (s *summary) table(c *compare.Comparison) draw.Grid {
 
 // measured is a line's field: the value, and how much worse it is than the
 // best. What an INVALID trial measured has a mark and no rank.
-func measured(p *compare.Point, m compare.Measure, ratio float64) string {
+func measured(p *compare.Point, m compare.Measure, rank string) string {
 	v, ok := p.Average(m)
 	switch {
 	case !ok:
@@ -58,8 +66,8 @@ func measured(p *compare.Point, m compare.Measure, ratio float64) string {
 		return compare.Invalid.Mark() + " " + humanize.Figure(v) + p.Mark(m.Column)
 	}
 	text := humanize.Figure(v) + p.Mark(m.Column)
-	if ratio > 0 {
-		text += "  " + times(ratio)
+	if rank != "" {
+		text += "  " + rank
 	}
 	return text
 }
@@ -181,7 +189,7 @@ func (s *summary) caveats(c *compare.Comparison) []string {
 	}
 	var notes []string
 	if c.Valid() > 1 {
-		notes = append(notes, "Nx: N times slower than the best of the line.")
+		notes = append(notes, "Nx: certainly slower than the best of the line, N times. ~: not distinguishable.")
 	}
 	if slices.ContainsFunc(c.Points, func(p *compare.Point) bool { return p.Verdict == compare.Invalid }) {
 		notes = append(notes, "!: of an INVALID trial, and not ranked.")

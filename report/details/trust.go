@@ -19,7 +19,7 @@ import (
 // requests decided.
 func (s *summary) trust() []string {
 	var lines []string
-	for _, text := range []string{s.method(), s.reused(), s.client()} {
+	for _, text := range []string{s.scopes(), s.method(), s.reused(), s.client()} {
 		if text != "" {
 			lines = append(lines, text)
 		}

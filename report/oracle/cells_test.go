@@ -14,8 +14,13 @@ package oracle
 //     it has missed an objective already. A cell that was skipped, or whose server
 //     did not start in a plan that records that, is an outcome.
 //   - Best and sweet spot need cells of which every trial passes.
-//   - A hole below the sweet spot, next above it, or next above the most tokens a
-//     second leaves the sweet spot not decided. A hole next above the best cell
+//   - One side is worse than another if the interval of their ratio says so: of the
+//     differences between trials of one number, by Welch's t if they have others, or
+//     within the trials where a side has one. 95 % are shared over all pairs.
+//   - The sweet spot is the least load from which on up to the most each gives certainly
+//     95 % of what any gives. It is not distinguishable where none does.
+//   - A hole below the sweet spot, next above it, or next above a cell that may have the
+//     most tokens a second leaves the sweet spot not decided. A hole next above the best cell
 //     of a side leaves that best not decided.
 //   - Sides are compared at equal load, or each at its best of the loads that all
 //     of them were given; simulated and measured ones are not compared.
@@ -227,6 +232,7 @@ type figure struct {
 	name, column, per string
 	times             float64
 	least             bool
+	of95              string // the column of whose interval within a trial this is the reciprocal
 }
 
 // id names a figure by its columns.
@@ -269,22 +275,14 @@ func known(v float64) bool { return !math.IsNaN(v) }
 // beats says whether a is strictly better than b.
 func (f figure) beats(a, b float64) bool { return a != b && (a < b) == f.least }
 
-// loss is how many times worse than the best a value is.
-func (f figure) loss(v, best float64) float64 {
-	if f.least {
-		return v / best
-	}
-	return best / v
-}
-
 var (
 	tokens   = figure{name: "output tokens/s", column: "throughput_tok_s"}
 	requests = figure{name: "requests/s", column: "request_throughput"}
 
 	waits   = figure{name: "p95 TTFT, ms", column: "p95_ttft_ms", least: true}
-	feels   = figure{name: "tok/s a user per $/h", column: "p50_user_tok_s", per: "usd_per_hour", times: 1}
+	feels   = figure{name: "tok/s a user per $/h", column: "p50_user_tok_s", per: "usd_per_hour", times: 1, of95: "p50_tpot_ms"}
 	carries = figure{name: "Mtok/$", column: "total_throughput_tok_s", per: "usd_per_hour", times: 3600e-6}
-	costs   = figure{name: "$ per 1M output tokens", column: "usd_per_1m_output_tokens", least: true}
+	costs   = figure{name: "$ per 1M output tokens", column: "usd_per_1m_output_tokens", least: true, of95: "throughput_tok_s"}
 
 	// What engines are ranked by: those that are said, and those of the table.
 	said  = []figure{tokens, {name: "TTFT, ms", column: "mean_ttft_ms", least: true}, {name: "TPOT, ms", column: "mean_tpot_ms", least: true}, {name: "E2E, ms", column: "mean_e2e_ms", least: true}}

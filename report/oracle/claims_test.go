@@ -37,8 +37,8 @@ func TestClaims(t *testing.T) {
 	}
 	// A generator that never comes to some answer tests nothing about it.
 	for _, answer := range []string{
-		"sweet decided", "sweet none", "sweet open", "most decided", "more decided", "engine decided", "engine open", "engine incomparable",
-		"gpu decided", "gpu open", "gpu incomparable", "gpubest decided", "gpubest open", "gpubest incomparable", "cost decided", "cost open", "cost incomparable",
+		"sweet decided", "sweet none", "sweet open", "sweet tied", "most decided", "more decided", "engine decided", "engine tied", "engine open", "engine incomparable",
+		"gpu decided", "gpu tied", "gpu open", "gpu incomparable", "gpubest decided", "gpubest tied", "gpubest open", "gpubest incomparable", "cost decided", "cost tied", "cost open", "cost incomparable",
 		"verdict " + acceptable, "verdict " + unstable, "verdict " + undecided, "verdict " + missed, "verdict " + invalid, "verdict " + noStart,
 		"verdict " + failed, "verdict " + skipped, "verdict " + pending, "verdict " + sweetSpot,
 	} {
@@ -57,6 +57,7 @@ func claimed(e *experiment, claims []compare.Claim) map[string]statement {
 	}
 	answers := map[compare.Answer]string{
 		compare.Decided: aDecided, compare.None: aNone, compare.NotDecided: aOpen, compare.NotComparable: aIncomparble,
+		compare.Tied: aTied,
 	}
 	all := map[string]statement{}
 	for _, c := range claims {
@@ -66,7 +67,7 @@ func claimed(e *experiment, claims []compare.Claim) map[string]statement {
 			s.answer = string(c.Places[0].Verdict)
 			all[s.key()] = s
 			continue
-		case qGPU, qGPUBest, qCost:
+		case qSweet, qGPU, qGPUBest, qCost:
 			s.loads = c.Loads
 		}
 		for _, p := range c.Places {
@@ -125,7 +126,9 @@ func differences(want, got map[string]statement, tol tolerance) []string {
 }
 
 func differ(w, g statement, tol tolerance) string {
+	short := false
 	if n := len(g.places); n > 0 && g.places[n-1].more == len(w.places)-(n-1) {
+		short = g.places[n-1].more > 0
 		w.places, g.places = w.places[:n-1], g.places[:n-1]
 	}
 	switch {
@@ -155,6 +158,10 @@ func differ(w, g statement, tol tolerance) string {
 		}
 		if cents := w.figure == costs.id() && math.Abs(p.value-o.value) <= tol.usd; !cents && !near(p.value, o.value, tol.value) {
 			return fmt.Sprintf("the value of %s, %v and not %v", p.side, o.value, p.value)
+		}
+		// Whether the first is better than any is not said of it where some are left out.
+		if (p.ratio > 0) != (o.ratio > 0) && (i > 0 || !short) {
+			return fmt.Sprintf("whether %s can be told apart", p.side)
 		}
 		if i != j && !near(p.value, w.places[j].value, max(tol.value, 1e-12)) {
 			return "the order"

@@ -96,6 +96,8 @@ func product(values [][]any, each func([]any)) {
 func (e *experiment) run(r *rand.Rand) {
 	holes, nulls := choice(r, 0, 0.03, 0.1, 0.3), choice(r, 0, 0, 0.05, 0.2)
 	noise, jitter := choice(r, 0, 0.01, 0.2), choice(r, 0, 0.05, 0.4)
+	spread, each := choice(r, 0.003, 0.03, 0.1, 2), chance(r, 0.3)
+	near := func(v float64) float64 { return v * (1 + 0.02*(2*r.Float64()-1)) }
 	price := map[any]float64{"l4": 0.43, "a100-80gb": 1.64, "h100": 2.99}
 	if chance(r, 0.1) {
 		price = nil
@@ -117,6 +119,9 @@ func (e *experiment) run(r *rand.Rand) {
 				"cell_id": c.id, "trial": int64(trial), "status": "ok", "valid": true, "requests": int64(200), "completed": int64(200),
 				"simulated":  simulated == "all" || simulated == c.value("gpu") || simulated == c.value("engine"),
 				"started_at": time.Unix(1790000000, 0).UTC(), "start_up_s": 10 + speed[name]/10,
+			}
+			if each {
+				row["start_up_s"], row["launch"] = near(10+speed[name]/10), int64(trial)
 			}
 			for i, a := range e.axes {
 				row[a.name] = c.values[i]
@@ -151,6 +156,16 @@ func (e *experiment) run(r *rand.Rand) {
 			e.measure(r, row, load, speed[name], knee[name], noise)
 			if chance(r, jitter) {
 				row["p95_ttft_ms"] = choice(r, 2.1, 5) * row["p50_ttft_ms"].(float64)
+			}
+			for _, column := range []string{
+				"throughput_tok_s", "request_throughput", "total_throughput_tok_s", "mean_ttft_ms", "mean_tpot_ms", "mean_e2e_ms",
+				"p95_ttft_ms", "p50_tpot_ms", "p95_tpot_ms",
+			} {
+				v := row[column].(float64)
+				row[column+"_low"], row[column+"_high"] = max(0, v*(1-spread*r.Float64())), v*(1+spread*r.Float64())
+				if chance(r, nulls/4) {
+					delete(row, column+choice(r, "_low", "_high"))
+				}
 			}
 			for _, column := range []string{
 				"throughput_tok_s", "total_throughput_tok_s", "p50_user_tok_s", "p95_ttft_ms", "usd_per_1m_output_tokens", "usd_per_hour", "mean_tpot_ms", "mean_ttft_ms",

@@ -44,6 +44,9 @@ func printed(e *experiment, run *report.Run, want map[string]statement) []string
 		}
 		if s.question == qSweet && s.answer != aDecided {
 			s.figure = "" // which is not said
+			if s.answer != aTied {
+				s.loads = nil
+			}
 			key = s.key()
 		}
 		if s.question == qEngine && s.figure == "" {
@@ -261,7 +264,7 @@ func (e *experiment) at(t tableRead, across, down string) *cell {
 	return nil
 }
 
-var timesRead = regexp.MustCompile(`  ([0-9.]+|>999)x$`)
+var timesRead = regexp.MustCompile(`  (?:([0-9.]+|>999)x|~)$`)
 
 // engineTable holds the ratios of the table of engines.
 func engineTable(tables []tableRead, want map[string]statement) []string {
@@ -284,7 +287,7 @@ func engineTable(tables []tableRead, want map[string]statement) []string {
 				}
 				ranks++
 				k := slices.IndexFunc(s.places, func(p place) bool { return p.side == t.rows[0][j+1] })
-				if k < 0 || !near(readRatio(m[1]), readable(s.places[k].ratio), rounded.ratio) {
+				if k < 0 || (m[1] == "") != (s.places[k].ratio == 0) || m[1] != "" && !near(readRatio(m[1]), readable(s.places[k].ratio), rounded.ratio) {
 					return []string{fmt.Sprintf("%s, %s: %s of %+v", row[0], t.rows[0][j+1], text, s)}
 				}
 			}
@@ -317,9 +320,13 @@ func gpuTables(tables []tableRead, want map[string]statement) []string {
 				}
 				continue
 			}
-			value, _ := strconv.ParseFloat(row[6], 64)
+			number, mark, _ := strings.Cut(row[6], "  ")
+			value, _ := strconv.ParseFloat(number, 64)
 			load, _ := strconv.ParseFloat(row[2], 64) // "-" where the plan does not vary it
 			k := slices.IndexFunc(s.places, func(p place) bool { return p.side == row[0] })
+			if k >= 0 && (mark == "~") != (s.places[k].ratio == 0 && (i > 0 || s.answer == aTied)) {
+				return []string{fmt.Sprintf("%q of %+v", row, s)}
+			}
 			if k < 0 || load != s.places[k].load || !near(value, s.places[k].value, rounded.value) {
 				return []string{fmt.Sprintf("%q of %+v", row, s)}
 			}

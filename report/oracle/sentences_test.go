@@ -85,7 +85,25 @@ func readRate(label, text string) statement {
 	return s
 }
 
-var amount = regexp.MustCompile(` ?(concurrency|request_rate)=[0-9.]+`)
+var amount = regexp.MustCompile(` ?(?:concurrency|request_rate)=([0-9.]+)`)
+
+var tiedRead = regexp.MustCompile(`; (?:the best is )?(?:concurrency|request_rate) ([0-9., ]*[0-9])(?: are not distinguishable from the best)?, [0-9.]+ (?:tok/s|requests/s)`)
+
+// tiedLoads are those that may be the best; that of the sweet spot if none is named.
+func tiedLoads(text string, spot []string) []float64 {
+	list := ""
+	if m := tiedRead.FindStringSubmatch(text); m != nil {
+		list = m[1]
+	} else if spot != nil {
+		list = spot[1]
+	}
+	var loads []float64
+	for part := range strings.SplitSeq(list, ", ") {
+		load, _ := strconv.ParseFloat(part, 64)
+		loads = append(loads, load)
+	}
+	return loads
+}
 
 func withoutLoad(label string) string { return strings.TrimSpace(amount.ReplaceAllString(label, "")) }
 
@@ -94,11 +112,14 @@ func readSweet(it entry, add func(statement)) {
 	switch {
 	case strings.HasPrefix(text, "none, "):
 		add(statement{question: qSweet, about: about, answer: aNone})
+	case strings.HasPrefix(text, "not decided; "):
+		add(statement{question: qSweet, about: about, answer: aTied, loads: tiedLoads(text, nil)})
 	case strings.HasPrefix(text, "not decided: "):
 		add(statement{question: qSweet, about: about, answer: aOpen, open: holeLoads(text)})
 	default:
 		s := readRate(about, text)
 		s.question = qSweet
+		s.loads = tiedLoads(text, amount.FindStringSubmatch(about))
 		add(s)
 	}
 	for _, line := range it.below {
@@ -170,7 +191,7 @@ func readPlaces(text string) []place {
 			all = append(all, place{side: "unreadable: " + part})
 			continue
 		}
-		p := place{side: m[1], ratio: 1}
+		p := place{side: m[1]}
 		p.value, _ = strconv.ParseFloat(m[2], 64)
 		p.load, _ = strconv.ParseFloat(m[3], 64)
 		if r := ratioRead.FindStringSubmatch(m[4]); r != nil {
@@ -178,7 +199,22 @@ func readPlaces(text string) []place {
 		}
 		all = append(all, p)
 	}
+	apart := slices.ContainsFunc(all, func(p place) bool { return p.ratio > 0 })
+	if len(all) > 1 && apart {
+		all[0].ratio = 1 // which need not be said
+	}
 	return all
+}
+
+// untied are the places of a line, and whether it says that they cannot be told apart.
+func untied(text string) (places []place, answer string) {
+	text, _, _ = strings.Cut(text, "; about ")
+	for _, head := range []string{"not distinguishable: ", "not ranked, too few trials: ", "not ranked, too few launches: "} {
+		if rest, ok := strings.CutPrefix(text, head); ok {
+			return readPlaces(rest), aTied
+		}
+	}
+	return readPlaces(text), aDecided
 }
 
 // commas cuts a list at the commas that are in no brackets.
@@ -205,7 +241,8 @@ func readEngines(items []entry, add func(statement)) {
 	}
 	ranking := func(about, line string) {
 		name, text, _ := strings.Cut(line, ": ")
-		add(statement{question: qEngine, about: about, figure: names[name], answer: aDecided, places: readPlaces(text)})
+		places, answer := untied(text)
+		add(statement{question: qEngine, about: about, figure: names[name], answer: answer, places: places})
 	}
 	for _, it := range items {
 		if strings.HasPrefix(it.text, "and at ") {
@@ -283,7 +320,12 @@ func readComparison(line string) statement {
 				s.answer = aIncomparble
 				continue
 			}
-			s.places = readPlaces(part)
+			if strings.HasPrefix(part, "about ") {
+				continue // so many trials would tell
+			}
+			if s.places, what = untied(part); what == aTied {
+				s.answer = aTied
+			}
 		}
 	}
 	return s

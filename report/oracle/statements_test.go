@@ -37,6 +37,7 @@ const (
 	qVerdict, qSweet, qMost, qMore       = "verdict", "sweet", "most", "more"
 	qEngine, qGPU, qGPUBest, qCost       = "engine", "gpu", "gpubest", "cost"
 	aDecided, aNone, aOpen, aIncomparble = "decided", "none", "open", "incomparable"
+	aTied                                = "tied"
 )
 
 func (s statement) key() string {
@@ -138,22 +139,26 @@ func (e *experiment) loads(cells []*cell) []statement {
 	}
 	about := cells[0].text(func(a axis) bool { return !isAmount(a.name) })
 	s := statement{question: qSweet, about: about, figure: f.id()}
-	most := top(cells, f, (*cell).accepted)
+	spot, maybe := sweetest(cells, f, (*cell).accepted)
+	for _, c := range maybe {
+		s.loads = append(s.loads, c.load())
+	}
 
 	stands := map[float64]bool{} // in the way
-	var spot *cell
-	if most == nil {
+	if len(maybe) == 0 {
 		for _, c := range cells {
 			stands[c.load()] = open(c, f, (*cell).accepted)
 		}
 	} else {
-		for _, c := range slices.Backward(cells) {
-			if c.accepted() && c.mean(f) >= 0.95*most.mean(f) {
-				spot = c
-			}
+		from := spot
+		if from == nil {
+			from = maybe[0]
 		}
 		for _, c := range cells {
-			near := c.load() < spot.load() || c == next(cells, spot) || c == next(cells, most)
+			near := c.load() < from.load() || c == next(cells, from)
+			for _, m := range maybe {
+				near = near || c == next(cells, m)
+			}
 			stands[c.load()] = near && open(c, f, (*cell).accepted)
 		}
 		if beyond := next(cells, top(cells, f, (*cell).pass)); open(beyond, f, (*cell).pass) {
@@ -173,9 +178,15 @@ func (e *experiment) loads(cells []*cell) []statement {
 		if best == nil || open(next(cells, best), f, (*cell).pass) {
 			return []statement{s}
 		}
+		if _, maybe := sweetest(cells, f, (*cell).pass); len(maybe) != 1 || maybe[0] != best {
+			return []statement{s}
+		}
 		return []statement{s, {question: qMost, about: about, figure: f.id(), answer: aDecided, places: []place{best.place("", f)}}}
-	case spot == nil:
+	case len(maybe) == 0:
 		s.answer = aNone
+		return []statement{s}
+	case spot == nil:
+		s.answer = aTied
 		return []statement{s}
 	}
 	s.answer, s.places = aDecided, []place{spot.place("", f)}
@@ -189,8 +200,8 @@ func (c *cell) place(side string, f figure) place {
 	return place{side: side, cell: c.id, label: c.label(), load: c.load(), value: c.mean(f)}
 }
 
-// ranked puts places in order and says how far each is behind.
-func (s *statement) ranked(f figure) {
+// ranked puts places in order and says how far each is behind, as far as that can be told.
+func (s *statement) ranked(f figure, sides map[string]*cell) {
 	slices.SortStableFunc(s.places, func(a, b place) int {
 		switch {
 		case f.beats(a.value, b.value):
@@ -200,14 +211,24 @@ func (s *statement) ranked(f figure) {
 		}
 		return 0
 	})
+	apart := false
 	for i := range s.places {
-		s.places[i].ratio = f.loss(s.places[i].value, s.places[0].value)
+		p := &s.places[i]
+		if i > 0 && f.column != "" {
+			p.ratio = f.behind(sides[p.side], sides[s.places[0].side], len(s.places))
+			apart = apart || p.ratio > 0
+		}
+	}
+	if apart {
+		s.places[0].ratio = 1
 	}
 	switch {
 	case len(s.open) > 0:
 		s.answer = aOpen
 	case len(s.places) < 2:
 		s.answer = aIncomparble
+	case f.column != "" && !apart:
+		s.answer = aTied
 	default:
 		s.answer = aDecided
 	}
@@ -290,7 +311,7 @@ func (e *experiment) engines() []statement {
 		}
 		who.telling(sides)
 		who.real(sides)
-		who.ranked(figure{})
+		who.ranked(figure{}, nil)
 		all = append(all, who)
 		for _, f := range table {
 			s := statement{question: qEngine, about: about, figure: f.id()}
@@ -300,8 +321,7 @@ func (e *experiment) engines() []statement {
 				}
 			}
 			// Who has no such number is not in the ranking, simulated or not.
-			if s.ranked(f); len(s.places) > 1 {
-				s.answer = aDecided
+			if s.ranked(f, sides); len(s.places) > 1 {
 				all = append(all, s)
 			}
 		}
@@ -341,6 +361,11 @@ func split(cells []*cell, by func(*cell) string) (sides map[string][]*cell, name
 		}
 		sides[by(c)] = append(sides[by(c)], c)
 	}
+	// In the plan's order, which decides between equal sides.
+	first := func(name string) string {
+		return slices.MinFunc(sides[name], func(a, b *cell) int { return cmp.Compare(a.id, b.id) }).id
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(first(a), first(b)) })
 	return sides, names
 }
 
@@ -388,7 +413,7 @@ func atLoad(about string, load float64, sides map[string][]*cell, names []string
 		return nil
 	}
 	if len(base.places) < 2 {
-		base.ranked(figure{})
+		base.ranked(figure{}, nil)
 		return []statement{base}
 	}
 	var all []statement
@@ -403,7 +428,7 @@ func atLoad(about string, load float64, sides map[string][]*cell, names []string
 			}
 		}
 		s.real(at)
-		s.ranked(f)
+		s.ranked(f, at)
 		all = append(all, s)
 	}
 	return all
@@ -463,7 +488,7 @@ func atBest(q, about string, sides map[string][]*cell, names []string, f figure)
 		s.telling(bests)
 	}
 	s.real(bests)
-	s.ranked(f)
+	s.ranked(f, bests)
 	return s
 }
 

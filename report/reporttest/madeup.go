@@ -38,7 +38,9 @@ import (
 // and e2e (p50/p95 in ms), n (completed requests, all on the plateau; fewer than a
 // p95 needs are low confidence), usd (per 1M tokens), error="CLASS|TEXT", start (it never
 // became ready), log="LINE", reason and finding="CODE|TEXT",
-// scrape=ROLE-REPLICA (a file of scrapes), the name of any other column, and for
+// scrape=ROLE-REPLICA (a file of scrapes), spread=SHARE (the 95 % intervals within the
+// trial reach so far to both sides, 1 % if it is not said; 0 for none), the name of any
+// other column, and for
 // objectives meet, miss, thin (met, on too few requests), warn="NAME|EXPR|COLUMN=NUMBER" unchecked="NAME|EXPR|TEXT",
 // and undecided="NAME|EXPR|COLUMN=NUMBER|MORE REQUESTS".
 func MadeUp(t *testing.T, text string) *report.Run {
@@ -213,6 +215,7 @@ func madeUpOutcome(t *testing.T, c compare.Cell, trial int, status string, args 
 	if status != result.StatusFailed {
 		o.Row["valid"] = status == result.StatusOK
 	}
+	spread := 0.01
 	for _, arg := range args {
 		key, value, _ := strings.Cut(arg, "=")
 		code, text, _ := strings.Cut(value, "|")
@@ -233,6 +236,8 @@ func madeUpOutcome(t *testing.T, c compare.Cell, trial int, status string, args 
 			}
 		case "simulated":
 			o.Row["simulated"] = true
+		case "spread":
+			spread, _ = plainValue(value).(float64)
 		case "start":
 			o.StartFailure = true
 		case "error":
@@ -282,6 +287,12 @@ func madeUpOutcome(t *testing.T, c compare.Cell, trial int, status string, args 
 			if n, err := strconv.ParseInt(value, 10, 64); err == nil && c.Type == result.Int {
 				o.Row[key] = n
 			}
+		}
+	}
+	for _, c := range result.Columns(result.Extra{}) {
+		column, ok := strings.CutSuffix(c.Name, "_low")
+		if v, has := o.Row.Number(column); ok && has && spread > 0 {
+			o.Row[c.Name], o.Row[column+"_high"] = v*(1-spread), v*(1+spread)
 		}
 	}
 	return o

@@ -24,7 +24,9 @@ func renumbered(all []Trial) []Trial {
 	return all
 }
 
-func single(v, low, high float64) []Trial { return []Trial{{Number: 1, Value: v, Low: low, High: high}} }
+func single(v, low, high float64) []Trial {
+	return []Trial{{Number: 1, Value: v, Low: low, High: high}}
+}
 
 func TestOf(t *testing.T) {
 	t.Parallel()
