@@ -15,7 +15,7 @@ import (
 // load gives enough, is wrong.
 const level = 0.05
 
-// estimates are what the trials that count say of a measure, in their order; nil where
+// estimates are what the trials that count say of a measure, in their order; nil if
 // one of them has a value that is not above 0, which has no ratio.
 func (p *Point) estimates(m Measure) []ratio.Trial {
 	var all []ratio.Trial

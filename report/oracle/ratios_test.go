@@ -201,7 +201,7 @@ func sweetest(cells []*cell, f figure, may func(*cell) bool) (spot *cell, maybe 
 	}
 	from := slices.Index(cells, top(cells, f, may))
 	stopped := false
-	for i := len(cells) - 1; i >= 0; i-- {
+	for i := range slices.Backward(cells) {
 		enough, best := true, true
 		for j := range cells {
 			if j == i {

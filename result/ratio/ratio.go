@@ -168,7 +168,7 @@ func (s *Series) Trials(distance, tail float64) int {
 const mostTrials = 50
 
 // Trials is how many trials of each cell would tell the two apart, if they go on to
-// differ as they do; 0 where nobody knows, or where it would take more than 50.
+// differ as they do; 0 if nobody knows, or if it would take more than 50.
 func Trials(a, b []Trial, tail float64) int {
 	if len(a) < 2 || len(b) < 2 {
 		return 0
