@@ -250,7 +250,7 @@ func sentences(set *compare.Set, lines []row) (list []string) {
 		case c.Answer == compare.Decided:
 			list = append(list, string(c.Question)+": "+describe(set, c.Places[0].Point))
 		case c.Answer == compare.Tied:
-			list = append(list, "sweet spot: not decided: the best may be "+c.At)
+			list = append(list, "sweet spot: not decided"+c.Best(", ")+c.WouldTell())
 		case c.Answer == compare.None:
 			list = append(list, "sweet spot: none, no load meets every objective"+under(set))
 		default:

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"fmt"
 	"strings"
 
 	"sweep.dev/sweep/result/col"
@@ -49,4 +50,26 @@ func (p *Point) Reason() string {
 		}
 	}
 	return string(p.Verdict)
+}
+
+// Best says behind a separator which loads of a series may be the best, and what that
+// gives; "" if it is the sweet spot alone.
+func (c Claim) Best(separator string) string {
+	most := c.Measure.Show(c.Most) + " " + Rates[c.Measure.ID()]
+	switch {
+	case len(c.Loads) > 1:
+		return fmt.Sprintf("%s%s are not distinguishable from the best, %s", separator, c.At, most)
+	case len(c.Loads) == 1 && (c.Answer != Decided || c.Loads[0] != Load(c.Places[0].Point.Cell)):
+		return fmt.Sprintf("%sthe best is %s, %s", separator, c.At, most)
+	}
+	return ""
+}
+
+// WouldTell says how many trials would tell what cannot be told apart; "" if nobody
+// knows.
+func (c Claim) WouldTell() string {
+	if c.Trials == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; about %d trials of each would tell", c.Trials)
 }

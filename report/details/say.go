@@ -32,9 +32,9 @@ func (s *summary) spots() []draw.Item {
 			last := &items[len(items)-1]
 			last.Below = append(last.Below, "best: "+s.describe(c))
 		case c.Answer == compare.Decided:
-			items = append(items, draw.Item{Text: s.describe(c) + s.most(c)})
+			items = append(items, draw.Item{Text: s.describe(c) + c.Best("; ")})
 		case c.Answer == compare.Tied:
-			items = append(items, draw.Item{Text: about + ": not decided" + s.most(c) + wouldTell(c)})
+			items = append(items, draw.Item{Text: about + ": not decided" + c.Best("; ") + c.WouldTell()})
 		case c.Answer == compare.None:
 			items = append(items, draw.Item{Text: about + ": none, no cell is acceptable"})
 		default:
@@ -42,28 +42,6 @@ func (s *summary) spots() []draw.Item {
 		}
 	}
 	return items
-}
-
-// most says which loads may give the most, and what that is; "" if it is the sweet spot
-// alone.
-func (s *summary) most(c compare.Claim) string {
-	most := c.Measure.Show(c.Most) + " " + compare.Rates[c.Measure.ID()]
-	switch {
-	case len(c.Loads) > 1:
-		return fmt.Sprintf("; %s are not distinguishable from the best, %s", c.At, most)
-	case c.Answer == compare.Decided && c.Loads[0] != compare.Load(c.Places[0].Point.Cell):
-		return fmt.Sprintf("; the best is %s, %s", c.At, most)
-	}
-	return ""
-}
-
-// wouldTell says how many trials would tell what cannot be told apart; "" if nobody
-// knows.
-func wouldTell(c compare.Claim) string {
-	if c.Trials == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; about %d trials of each would tell", c.Trials)
 }
 
 // scopes say what the intervals of ratios cover; "" if there is none.
@@ -165,7 +143,7 @@ func ranking(c compare.Claim) string {
 	if c.Answer == compare.Tied {
 		head += tied(c)
 	}
-	return head + strings.Join(texts, ", ") + wouldTell(c)
+	return head + strings.Join(texts, ", ") + c.WouldTell()
 }
 
 // choices say for each kind of request how GPUs compare: at each load that
@@ -258,7 +236,7 @@ func compared(c compare.Claim) string {
 	case c.Answer == compare.NotComparable:
 		text = append(text, "not comparable: there is "+parts[0]+" alone")
 	case c.Answer == compare.Tied:
-		text = append(text, tied(c)+strings.Join(parts, ", ")+wouldTell(c))
+		text = append(text, tied(c)+strings.Join(parts, ", ")+c.WouldTell())
 	default:
 		text = append(text, strings.Join(parts, ", "))
 	}

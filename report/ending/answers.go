@@ -48,7 +48,9 @@ func (e *ending) answers() []string {
 			all[len(all)-1].text += "; most " + c.Measure.Name + e.describe(c)
 			continue
 		case c.Answer == compare.Decided:
-			a.text = e.describe(c)
+			a.text = e.describe(c) + c.Best("; ")
+		case c.Answer == compare.Tied:
+			a.text = ": not decided" + c.Best(", ") + c.WouldTell()
 		case c.Answer == compare.None:
 			a.text = ": no cell is acceptable"
 		default:

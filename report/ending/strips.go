@@ -90,7 +90,7 @@ func (e *ending) tally() []string {
 	if n := counts[compare.Decided]; n > 0 {
 		parts = append(parts, humanize.Plural(n, "sweet spot"))
 	}
-	if n := counts[compare.NotDecided]; n > 0 {
+	if n := counts[compare.NotDecided] + counts[compare.Tied]; n > 0 {
 		parts = append(parts, fmt.Sprintf("%d not decided", n))
 	}
 	if n := counts[compare.None]; n > 0 {

@@ -157,7 +157,7 @@ func (v *runView) answer() {
 	for _, c := range v.Claims {
 		text := strings.TrimPrefix(c.About+": "+c.Text, ": ")
 		switch {
-		case c.Answer == compare.NotDecided:
+		case c.Answer == compare.NotDecided, c.Answer == compare.Tied && c.Question == compare.AskSweetSpot:
 			v.Open = append(v.Open, text)
 		case c.Answer != compare.Decided:
 		case c.Question == compare.AskSweetSpot:
