@@ -59,14 +59,14 @@ func steadyState(l *Lab) Table {
 				s.ttft, s.throughput = s.ttft/endless.ttft, s.throughput/endless.throughput
 				return s
 			})
-			var latency, rate Bound
+			var latency, rate, settled Bound
 			if !together { // what begins together is asked for, and shown
-				latency, rate = within(0.95, 1.05), within(0.97, 1.03)
+				latency, rate, settled = within(0.95, 1.05), within(0.97, 1.03), atLeast(0.85)
 			}
 			t.Cases = append(t.Cases, Case{name, runs, []Figure{
 				median(pick(results, func(s shown) (float64, bool) { return s.ttft, s.ttft > 0 }), Ratio).keep(latency),
 				median(pick(results, func(s shown) (float64, bool) { return s.throughput, s.throughput > 0 }), Ratio).keep(rate),
-				share(which(results, func(s shown) bool { return s.settled })),
+				share(which(results, func(s shown) bool { return s.settled })).keep(settled),
 			}})
 		}
 	}

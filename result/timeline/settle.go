@@ -59,7 +59,8 @@ func (s *Span) settle(requests []result.Request, firsts map[int]bool, slots int)
 		if least = max(least, at[cut]); still && moving == "" {
 			moving = series.name
 		}
-		if times, r := wandering(values); times > longer {
+		// In a closed loop, neighbours are of one round of the slots, and alike for that.
+		if times, r := wandering(values); slots == 0 && times > longer {
 			wanders, longer, alike = series.name, times, r
 		}
 	}
