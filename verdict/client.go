@@ -59,7 +59,7 @@ func clientLoop(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	if took, _ := e.Row.Number(col.DurationS); took < cpuWindow || e.Health.Loop <= b.Loop {
 		return fine()
 	}
-	return found(finding.ClientLoop, "an event loop of the client was busy for %.0f %% of the time (bound %.0f %%): give it more or faster cores, or ask for less",
+	return found(finding.ClientLoop, "an event loop of the client was busy for %.0f %% of the time (bound %.0f %%): give it more or faster cores, or lower the load",
 		100*e.Health.Loop, 100*b.Loop)
 }
 
@@ -78,7 +78,7 @@ func clientCeiling(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	if rate <= maxOfCeiling*e.Ceiling {
 		return fine()
 	}
-	return found(finding.ClientCeiling, "%.0f chunks/s came, and the client was calibrated to carry %.0f on this machine (bound %.0f %% of it): give it more cores, or ask for less",
+	return found(finding.ClientCeiling, "%.0f chunks/s arrived, and the client's calibrated ceiling on this machine is %.0f (bound %.0f %% of it): give it more cores, or lower the load",
 		rate, e.Ceiling, 100*maxOfCeiling)
 }
 
@@ -195,7 +195,7 @@ func coalesced(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	if shared < minCoalesced || ratio <= bound {
 		return fine()
 	}
-	return found(finding.Coalesced, "%d chunks with a token (%.1f %%, bound %.4g %%) came in one read with the one before and have its time, which may be up to %s late: %s",
+	return found(finding.Coalesced, "%d chunks with a token (%.1f %%, bound %.4g %%) were read together with the chunk before and share its time, which may be up to %s late: %s",
 		shared, 100*ratio, 100*bound, short(worst), who)
 }
 
@@ -211,7 +211,7 @@ func clientStalled(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	if e.Health.MaxGap <= b.Stall {
 		return fine()
 	}
-	return found(finding.ClientStalled, "the client did not run for %s (bound %s): a stopped process or a starved machine",
+	return found(finding.ClientStalled, "the client did not run for %s (bound %s): its process was stopped, or other processes took the CPU",
 		e.Health.MaxGap.Round(time.Millisecond), b.Stall)
 }
 
@@ -241,7 +241,7 @@ func clockStep(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 		}
 		parts = append(parts, fmt.Sprintf("by %s at %.1f s", s.By, s.At.Seconds()))
 	}
-	return found(finding.ClockStep, "the wall clock, which the kernel stamps by, was set %d times: %s (bound 0): let the machine's clock settle, or stop what sets it",
+	return found(finding.ClockStep, "the wall clock, from which the kernel takes receive times, was set %d times: %s (bound 0): wait until it is synchronized, or stop the program that sets it",
 		len(steps), strings.Join(parts, ", "))
 }
 

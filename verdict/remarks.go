@@ -49,7 +49,7 @@ func disturbedCalibration(e *Evidence, b validity.Bounds) (result.Finding, bool)
 	if hidden == "" {
 		return fine()
 	}
-	return found(finding.CalibrationDisturbed, "by the calibration the trial would be INVALID (%s), and it does not count: %s; sweep calibrate --fresh on a quiet machine measures again", hidden, e.Disturbed)
+	return found(finding.CalibrationDisturbed, "by the calibration the trial would be INVALID (%s), but the calibration was disturbed and does not count: %s; run sweep calibrate --fresh on a quiet machine", hidden, e.Disturbed)
 }
 
 // harmlessLag is the remark on a lag that would have spoiled the receive times,
@@ -60,7 +60,7 @@ func harmlessLag(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	if e.Health.StampKind != result.StampKernel || how == "" || lag <= strict || lag > lagBound(e, b) {
 		return fine()
 	}
-	return found(finding.ClientLag, "%s is %s, above %s: receive times are the kernel's and stand; the client was late in reading them", how, short(lag), short(strict))
+	return found(finding.ClientLag, "%s is %s, above %s: the receive times are right, since the kernel stamped them; the client only read them late", how, short(lag), short(strict))
 }
 
 // cacheUnknown is the remark of CacheUnknown.
@@ -71,7 +71,7 @@ func cacheUnknown(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	if _, who := cacheHits(e); who != "" {
 		return fine() // it is judged
 	}
-	return found(finding.CacheUnknown, "the server may have been asked these prompts by an earlier run, its prefix cache was not emptied, and it does not say what it had cached: TTFT may be of a warm cache; say cache_bust: true, or backend.reset_cache: between_trials if its owner permits that")
+	return found(finding.CacheUnknown, "the server's prefix cache may hold these prompts from an earlier run: it was not emptied, and the server reports no cached tokens, so TTFT may be of a warm cache; set cache_bust: true, or backend.reset_cache: between_trials if its owner permits that")
 }
 
 // unrepresentative is the remark of finding.ContentUnrepresentative.

@@ -71,7 +71,7 @@ func timeScaled(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	if !ok || scale == 1 {
 		return fine()
 	}
-	return found(finding.TimeScaled, "the simulated engine ran at %.4g times its speed, so no latency and no throughput is that of the simulated GPU: leave out time_scale of the backend, or --time-scale of sweep sim, and shorten the load", scale)
+	return found(finding.TimeScaled, "the simulated engine ran at %.4g times its speed, so its latencies and throughput are not those of the simulated GPU: remove time_scale from the backend, or --time-scale of sweep sim, and shorten the load", scale)
 }
 
 func engineRestarted(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
@@ -165,11 +165,11 @@ func outputLength(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 		return fine()
 	}
 	if first.CompletionTokens == result.Unknown {
-		return found(finding.OutputLength, "of %d completed requests (of %d, bound %.4g %%) the server does not say how many tokens they got; the plan wants exactly %d",
+		return found(finding.OutputLength, "for %d completed requests (of %d, bound %.4g %%) the server reports no output tokens; the plan declares exactly %d",
 			wrong, completed, 100*b.OutputOff, first.MaxTokens)
 	}
 	if first.TokenSource == "chunks" {
-		return found(finding.OutputLength, "%d completed requests (of %d, bound %.4g %%) have another number of chunks than max_tokens, the first %d of %d, and the server counts no tokens: whether it keeps the exact output length is not known; load.output: natural asks for none",
+		return found(finding.OutputLength, "%d completed requests (of %d, bound %.4g %%) have another number of chunks than max_tokens, the first %d of %d, and the server counts no tokens, so the exact output length cannot be checked: set load.output: natural, which declares none",
 			wrong, completed, 100*b.OutputOff, first.CompletionTokens, first.MaxTokens)
 	}
 	return found(finding.OutputLength, "%d completed requests (of %d, bound %.4g %%) did not get the exact output length, the first %d of %d tokens (finish_reason %q)",
@@ -194,7 +194,7 @@ func warmupMissing(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	if e.Warmup <= 0 {
 		return fine()
 	}
-	return found(finding.WarmupMissing, "none of the %d requests of the warm-up (%d sent) was completed: the measurement begins on a cold engine; fix their error, or say warmup: {requests: 0}",
+	return found(finding.WarmupMissing, "none of the %d requests of the warm-up (%d sent) was completed, so the measurement began on a cold engine: fix their error, or set warmup: {requests: 0}",
 		e.Warmup, sent)
 }
 
@@ -208,7 +208,7 @@ func cacheState(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	if who == "" || hits <= *e.Shared+b.CacheHitExcess {
 		return fine()
 	}
-	return found(finding.CacheState, "by %s %.1f %% of the prompt tokens were in the prefix cache, and the plan's prompts explain %.1f %% (bound %.4g %% more): somebody sent them before; empty the cache, take another seed, or say cache_bust: true",
+	return found(finding.CacheState, "%s reported %.1f %% of the prompt tokens in the prefix cache, and the plan's prompts explain %.1f %% (bound %.4g %% more): they were sent before; empty the cache, take another seed, or set cache_bust: true",
 		who, 100*hits, 100**e.Shared, 100*b.CacheHitExcess)
 }
 
@@ -259,7 +259,7 @@ func reopened(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 		}
 	}
 	if n := e.Health.Reopened + failed; n > 1 && float64(n) > maxReopened*float64(sent) {
-		return found(finding.ConnectionsReopened, "%d of %d requests found their connection closed by the server (bound %.4g %%); %d waited for another, %d failed: raise its keep-alive, or look for a proxy that closes",
+		return found(finding.ConnectionsReopened, "%d of %d requests found their connection closed by the server (bound %.4g %%); %d waited for another, %d failed: raise its keep-alive time, or find the proxy that closes them",
 			n, sent, 100*maxReopened, e.Health.Reopened, failed)
 	}
 	return fine()
@@ -271,7 +271,7 @@ func gpuThrottled(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	if !ok || held/1000 <= b.Throttled*took {
 		return fine()
 	}
-	return found(finding.GPUThrottled, "a GPU was held down for %.1f of %.1f s (bound %.0f %%) by %s: cool it, or measure another",
+	return found(finding.GPUThrottled, "a GPU's clocks were lowered for %.1f of %.1f s (bound %.0f %%) by %s: cool it, or measure another",
 		held/1000, took, 100*b.Throttled, cmp.Or(e.text(col.GPUThrottleReasons), "heat or a hardware limit"))
 }
 
@@ -295,6 +295,6 @@ func drift(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	if len(parts) == 0 {
 		return fine()
 	}
-	return found(finding.Drift, "within the plateau %s changed (bound %.4g %%): the warm-up was not over, the load is more than the server can carry, it throttles or it leaks; warm up longer, or look at the slices in samples.parquet",
+	return found(finding.Drift, "within the plateau %s changed (bound %.4g %%): the warm-up was too short, the load exceeds the server's capacity, or the server throttles or leaks: warm up longer, lower the load, or look at the slices in samples.parquet",
 		strings.Join(parts, " and "), 100*b.Drift)
 }

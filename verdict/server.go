@@ -34,7 +34,7 @@ func serverStalled(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	if _, stopped := serverStopped(e, validity.Bounds{}); stopped {
 		return fine() // that is the reason, and it is reported
 	}
-	return found(finding.ServerStalled, "at %.1f s no stream got a chunk for %s, with %d under way (bound %s), and the client ran meanwhile: the engine or what is before it stood still; look at its log, and at the p99 of the gaps",
+	return found(finding.ServerStalled, "at %.1f s no stream got a chunk for %s, with %d in flight (bound %s), while the client ran: the engine or a proxy before it stalled; look at its log, and at the p99 of the gaps",
 		at.Seconds(), short(silent), streams, short(bound))
 }
 
@@ -92,6 +92,6 @@ func coldConnections(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	if cold < 2 || float64(cold) <= maxCold*float64(sent) {
 		return fine()
 	}
-	return found(finding.ColdConnections, "%d of %d requests waited until a connection was open (bound %.4g %%): the connect is in what they were sent too late by, and in the latencies of an open loop; raise the server's keep-alive, or look for a proxy that closes",
+	return found(finding.ColdConnections, "%d of %d requests waited until a connection was open (bound %.4g %%): the time to connect is in their schedule lag, and in the latencies of an open loop; raise the server's keep-alive time, or find the proxy that closes connections",
 		cold, sent, 100*maxCold)
 }

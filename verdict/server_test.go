@@ -28,9 +28,9 @@ func TestRemarks_serverStalled(t *testing.T) {
 		client        time.Duration
 		says          string
 	}{
-		{"both", 700, 700, 0, "at 0.3 s no stream got a chunk for 700ms, with 2 under way (bound 400ms)"},
+		{"both", 700, 700, 0, "at 0.3 s no stream got a chunk for 700ms, with 2 in flight (bound 400ms)"},
 		{"not for long", 400, 400, 0, ""},
-		{"one of two", 20, 700, 0, "for 660ms, with 1 under way"}, // the other had ended
+		{"one of two", 20, 700, 0, "for 660ms, with 1 in flight"}, // the other had ended
 		{"the client stood still", 700, 700, 600 * time.Millisecond, ""},
 	} {
 		said := stalled(c.first, c.second, c.client)

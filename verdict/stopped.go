@@ -63,14 +63,14 @@ func serverStopped(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 	for _, p := range e.Server {
 		for _, at := range p.Stopped {
 			if w, ok := within(waited, interval{at, at}); ok {
-				return found(finding.ServerStopped, "at %.1f s the server's process (%s) was stopped (state T), and a request waited for %s: no server does that by itself; look for who sent SIGSTOP, a debugger or a frozen container, and run the cell again",
+				return found(finding.ServerStopped, "at %.1f s the server's process (%s) was stopped (state T), and a request waited for %s: find what stopped it (SIGSTOP, a debugger, a frozen container), and run the cell again",
 					at.Seconds(), p.Name, short(w.length()))
 			}
 		}
 	}
 	for _, i := range idle(e.Server) {
 		if w, ok := e.starved(waited, i); ok {
-			return found(finding.ServerStopped, "from %.1f s on the server's processes had no CPU time for %s, and a request waited for %s: they were frozen, or the machine did not run them; look for what else ran there, and run the cell again",
+			return found(finding.ServerStopped, "from %.1f s on the server's processes had no CPU time for %s, and a request waited for %s: they were frozen, or other processes took the CPU; find what else ran there, and run the cell again",
 				i.from.Seconds(), short(i.length()), short(w.length()))
 		}
 	}

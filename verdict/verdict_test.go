@@ -138,7 +138,7 @@ var spoils = []struct {
 		"cache", finding.CacheState,
 		func(e *Evidence) { e.cache(5) },
 		func(e *Evidence) { e.cache(6) },
-		[]string{"the answers 6.0 %", "explain 0.0 %", "5 % more", "cache_bust"},
+		[]string{"the answers reported 6.0 %", "explain 0.0 %", "5 % more", "cache_bust"},
 	},
 	{
 		"reopened", finding.ConnectionsReopened,
@@ -174,7 +174,7 @@ var spoils = []struct {
 		"ceiling", finding.ClientCeiling,
 		func(e *Evidence) { e.Ceiling = 142.9 },
 		func(e *Evidence) { e.Ceiling = 142 },
-		[]string{"100 chunks/s", "carry 142", "70 %"},
+		[]string{"100 chunks/s", "machine is 142", "70 %"},
 	},
 	{
 		"lag", finding.ClientLag,
@@ -414,7 +414,7 @@ func TestJudge_uncounted(t *testing.T) {
 	for i := range e.measured() {
 		e.measured()[i].CompletionTokens = result.Unknown
 	}
-	if why := Judge(*e, strict()); len(why) != 1 || !strings.Contains(why[0].Text, "does not say") {
+	if why := Judge(*e, strict()); len(why) != 1 || !strings.Contains(why[0].Text, "reports no output tokens") {
 		t.Errorf("%+v", why)
 	}
 }

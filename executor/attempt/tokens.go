@@ -53,7 +53,7 @@ func (c *counted) note() *result.Finding {
 		return nil
 	case c.err != nil:
 		return &result.Finding{Code: finding.PromptLengthUnknown, Text: fmt.Sprintf(
-			"made-up prompts have one word for each token of input_tokens, since the server does not tell how it counts: %v", c.err)}
+			"synthetic prompts have one word for each token of input_tokens, since the server does not say how it counts tokens: %v", c.err)}
 	case !c.Exact:
 		return &result.Finding{Code: finding.PromptLengthInexact, Text: fmt.Sprintf(
 			"made-up prompts do not have exactly input_tokens tokens: %s; one of 100 tokens is off by about %.1f %%", c.Why, 100*c.Spread)}
