@@ -365,3 +365,31 @@ func checkEngineFile(text string) error {
 	}
 	return nil
 }
+
+// TestDocs_links looks for the file and the heading of every link within the pages.
+func TestDocs_links(t *testing.T) {
+	t.Parallel()
+	link := regexp.MustCompile(`\]\(([^):#\s]*)(?:#([^)\s]+))?\)`)
+	heading := regexp.MustCompile(`(?m)^#+ (.*)$`)
+	other := regexp.MustCompile(`[^\w\- ]`)
+	for page, text := range docPages(t) {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			target, at := text, page
+			if m[1] != "" {
+				at = filepath.Join(filepath.Dir(page), m[1])
+				data, err := os.ReadFile(filepath.Join("../..", at))
+				if info, e := os.Stat(filepath.Join("../..", at)); err != nil && (e != nil || !info.IsDir()) {
+					t.Errorf("%s: there is no %s", page, at)
+					continue
+				}
+				target = string(data)
+			}
+			found := m[2] == "" || slices.ContainsFunc(heading.FindAllStringSubmatch(target, -1), func(h []string) bool {
+				return strings.ReplaceAll(other.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-") == m[2]
+			})
+			if !found {
+				t.Errorf("%s: %s has no heading #%s", page, at, m[2])
+			}
+		}
+	}
+}
