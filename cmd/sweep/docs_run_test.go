@@ -187,7 +187,11 @@ var shapes = []struct {
 	// What a cell is judged to be.
 	{regexp.MustCompile(`: \d+ cells?: .*`), ": M"},
 	{regexp.MustCompile(`^Marks: .*`), "Marks"},
-	{regexp.MustCompile(`(^|  )[^\s\d] (\d)`), "$1 M $2"},
+	{regexp.MustCompile(`SIMULATED .*`), "M"},
+	{regexp.MustCompile(`^\s+[^\s\w(] [a-z].*`), "legend"},
+	{regexp.MustCompile(`^(Best)?(\s+[a-z_]+=\d+)( at |: ).*`), "$1$2 M"},
+	{regexp.MustCompile(`(^|\s)[^\s\w(]\s+(\d)`), "$1 $2"},
+	{regexp.MustCompile(`(\d)\?\)`), "$1)"},
 	{regexp.MustCompile(`, (SLO|INVALID) .*$`), ""},
 	{regexp.MustCompile(`±\S+`), "±"},
 	{regexp.MustCompile(`\s+(<- .*|\?|misses .*)$`), ""},
