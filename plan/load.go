@@ -12,23 +12,23 @@ type Load struct {
 	// Client is "" if the plan leaves the choice to sweep, as auto does.
 	Client string `yaml:"client,omitempty" doc:"Which client sends: the fast one of plain HTTP/1.1, the one of Go's net/http, or whichever suits the server. The flag --client takes its place." default:"auto" enum:"auto,std,fast"`
 
-	Concurrency int     `yaml:"concurrency,omitempty" doc:"Closed loop: requests in flight at once. Exactly one of concurrency, request_rate, stages and trace is given." min:"1" max:"65536" unit:"requests"`
-	RequestRate float64 `yaml:"request_rate,omitempty" doc:"Open loop: requests sent per second, whether or not earlier ones have ended." gt:"0" max:"1000000" unit:"requests/s"`
+	Concurrency int     `yaml:"concurrency,omitempty" doc:"Closed loop: requests in flight at once. Exactly one of concurrency, request_rate, stages and trace is given." min:"1" max:"65536" unit:"requests" example:"8"`
+	RequestRate float64 `yaml:"request_rate,omitempty" doc:"Open loop: requests sent per second, whether or not earlier ones have ended." gt:"0" max:"1000000" unit:"requests/s" example:"4"`
 	Stages      []Stage `yaml:"stages,omitempty" doc:"Open loop: rates one after the other, in place of request_rate. The trial ends with the last of them."`
 	Trace       *Trace  `yaml:"trace,omitempty" doc:"Open loop: requests sent at the times of a recorded trace, in place of request_rate. The trial ends with the trace, unless requests or duration end it before."`
 	Arrivals    string  `yaml:"arrivals,omitempty" doc:"Open loop: the times between requests." default:"poisson" enum:"constant,poisson,gamma"`
 	Burstiness  float64 `yaml:"burstiness,omitempty" doc:"Shape of gamma arrivals: 1 is Poisson, below 1 is burstier." default:"1" gt:"0" max:"1000"`
-	MaxInFlight int     `yaml:"max_in_flight,omitempty" doc:"Open loop: most requests in flight; one that would pass it waits, and its lateness is measured." default:"the driver's own limit" min:"1" max:"65536" unit:"requests"`
+	MaxInFlight int     `yaml:"max_in_flight,omitempty" doc:"Open loop: most requests in flight; one that would pass it waits, and its lateness is measured." default:"the driver's own limit" min:"1" max:"65536" unit:"requests" example:"256"`
 
 	// Start is "" if the workers begin one after the other.
 	Start string `yaml:"start,omitempty" doc:"Closed loop: whether its workers begin one after the other, evenly spread over the time that a request of the warm-up took, or all at once." default:"staggered" enum:"staggered,together"`
 
-	Requests          int           `yaml:"requests,omitempty" doc:"Requests of one trial once it is at work. The first of each of a closed loop's workers, and what is due in the ramp of an open loop, come on top. With duration, whichever is reached first ends it." min:"1" max:"5000000" unit:"requests"`
-	RequestsPerWorker int           `yaml:"requests_per_worker,omitempty" doc:"Closed loop: requests of one trial for each of its concurrency, in place of requests. The first of each comes on top." min:"1" max:"5000000" unit:"requests"`
+	Requests          int           `yaml:"requests,omitempty" doc:"Requests of one trial once it is at work. The first of each of a closed loop's workers, and what is due in the ramp of an open loop, come on top. With duration, whichever is reached first ends it." min:"1" max:"5000000" unit:"requests" example:"300"`
+	RequestsPerWorker int           `yaml:"requests_per_worker,omitempty" doc:"Closed loop: requests of one trial for each of its concurrency, in place of requests. The first of each comes on top." min:"1" max:"5000000" unit:"requests" example:"40"`
 	Duration          time.Duration `yaml:"duration,omitempty" doc:"How long one trial sends; requests in flight then end by their deadline." unit:"s" example:"60s"`
 	Warmup            Warmup        `yaml:"warmup,omitempty" doc:"What is sent before a trial is measured."`
 	Until             *Until        `yaml:"until,omitempty" doc:"End a trial as soon as a metric is known well enough; requests, requests_per_worker or duration is then its cap."`
-	Stop              *Stop         `yaml:"stop,omitempty" doc:"End a trial early, as a result and no failure, where going on would tell no more."`
+	Stop              *Stop         `yaml:"stop,omitempty" doc:"End a trial early, as a result and no failure, where going on would tell no more." example:"1m"`
 	ThinkTime         time.Duration `yaml:"think_time,omitempty" doc:"Closed loop: pause between the end of a request and the next of the same worker." default:"none" unit:"s" example:"2s"`
 	Conversation      *Conversation `yaml:"conversation,omitempty" doc:"Closed loop: each worker leads conversations whose history grows by the server's own answers."`
 	Cancel            *Cancel       `yaml:"cancel,omitempty" doc:"Give up a share of the requests on purpose, as users do. They are counted apart and fail nothing."`
@@ -36,7 +36,7 @@ type Load struct {
 
 	Endpoint       string                   `yaml:"endpoint,omitempty" doc:"API that requests go to." default:"chat" enum:"chat,completions"`
 	Stream         *bool                    `yaml:"stream,omitempty" doc:"Whether answers are streamed. Without streaming there is no TTFT, ITL or TPOT." default:"true"`
-	MaxTokens      int                      `yaml:"max_tokens,omitempty" doc:"Output tokens of one request at most; may be written 4k (4,000) or 4ki (4,096)." min:"1" max:"10000000" unit:"tokens"`
+	MaxTokens      int                      `yaml:"max_tokens,omitempty" doc:"Output tokens of one request at most; may be written 4k (4,000) or 4ki (4,096)." min:"1" max:"10000000" unit:"tokens" example:"128"`
 	Output         string                   `yaml:"output,omitempty" doc:"What output length is expected: exactly max_tokens (ignore_eos), or where the model stops." default:"exact where the engine knows ignore_eos and there is no stop, else natural" enum:"exact,natural"`
 	Sampling       Sampling                 `yaml:"sampling,omitempty" doc:"How the server picks tokens."`
 	Prompts        Prompts                  `yaml:"prompts,omitempty" doc:"What is asked."`
@@ -47,17 +47,17 @@ type Load struct {
 
 // A Stage is one part of an open loop. Exactly one of For and Over is set.
 type Stage struct {
-	Rate float64       `yaml:"rate,omitempty" doc:"Requests sent per second: held, or reached at the end of a ramp." min:"0" max:"1000000" unit:"requests/s"`
+	Rate float64       `yaml:"rate,omitempty" doc:"Requests sent per second: held, or reached at the end of a ramp." min:"0" max:"1000000" unit:"requests/s" example:"8"`
 	For  time.Duration `yaml:"for,omitempty" doc:"Hold the rate for so long. Exactly one of for and over is given." unit:"s" example:"30s"`
 	Over time.Duration `yaml:"over,omitempty" doc:"Go to the rate in a straight line over so long, from the rate before or from 0." unit:"s" example:"60s"`
 }
 
 // A Trace says when requests are sent, by a record of when real ones were.
 type Trace struct {
-	File   string  `yaml:"file,omitempty" doc:"The trace, relative to the plan's folder."`
+	File   string  `yaml:"file,omitempty" doc:"The trace, relative to the plan's folder." example:"prompts.jsonl"`
 	Format string  `yaml:"format,omitempty" doc:"What the file is: times alone (a number of seconds or a date and time on each line, or a column or field timestamp), or a trace of Mooncake's (JSON lines), of Azure's LLM inference (CSV) or of BurstGPT's (CSV). The last three bring the lengths of prompts and answers too." enum:"timestamps,mooncake,azure,burstgpt"`
 	Speed  float64 `yaml:"speed,omitempty" doc:"Play the trace so many times as fast." default:"1" gt:"0" max:"10000"`
-	Limit  int     `yaml:"limit,omitempty" doc:"Requests to take from the trace's beginning." default:"all" min:"1" max:"5000000" unit:"requests"`
+	Limit  int     `yaml:"limit,omitempty" doc:"Requests to take from the trace's beginning." default:"all" min:"1" max:"5000000" unit:"requests" example:"1000"`
 
 	// FileRef is File as written; File is resolved against the plan's folder.
 	FileRef string `yaml:"-"`
@@ -73,19 +73,19 @@ func (t *Trace) Lengths() bool {
 
 // A Conversation is how long each of a worker's conversations is.
 type Conversation struct {
-	Turns int `yaml:"turns,omitempty" doc:"Requests of one conversation, each with all before it as its history. load.think_time lies between them." min:"2" max:"10000" unit:"requests"`
+	Turns int `yaml:"turns,omitempty" doc:"Requests of one conversation, each with all before it as its history. load.think_time lies between them." min:"2" max:"10000" unit:"requests" example:"4"`
 }
 
 // Cancel is the share of the requests that are given up on purpose.
 type Cancel struct {
-	Share float64       `yaml:"share,omitempty" doc:"Share of the requests, picked by the seed." gt:"0" max:"1" unit:"ratio"`
+	Share float64       `yaml:"share,omitempty" doc:"Share of the requests, picked by the seed." gt:"0" max:"1" unit:"ratio" example:"0.1"`
 	After time.Duration `yaml:"after,omitempty" doc:"How long after its send such a request is given up, if it has not ended by then." unit:"s" example:"2s"`
 }
 
 // A Probe is a stream of a few small requests beside the load.
 type Probe struct {
-	Rate        float64 `yaml:"rate,omitempty" doc:"Probes sent per second; few, so that they load nothing." default:"1" gt:"0" max:"10" unit:"requests/s"`
-	InputTokens int     `yaml:"input_tokens,omitempty" doc:"Length of a probe's prompt." default:"50" min:"1" max:"100000" unit:"tokens"`
+	Rate        float64 `yaml:"rate,omitempty" doc:"Probes sent per second; few, so that they load nothing." default:"1" gt:"0" max:"10" unit:"requests/s" example:"8"`
+	InputTokens int     `yaml:"input_tokens,omitempty" doc:"Length of a probe's prompt." default:"50" min:"1" max:"100000" unit:"tokens" example:"512"`
 	MaxTokens   int     `yaml:"max_tokens,omitempty" doc:"Output tokens of a probe." default:"16" min:"1" max:"100000" unit:"tokens"`
 }
 
@@ -114,11 +114,11 @@ type Warmup struct {
 
 // Sampling is how the server picks tokens.
 type Sampling struct {
-	Temperature *float64 `yaml:"temperature,omitempty" doc:"Sampling temperature; 0 is greedy." default:"the server's" min:"0" max:"100"`
-	TopP        *float64 `yaml:"top_p,omitempty" doc:"Probability mass to sample from." default:"the server's" gt:"0" max:"1" unit:"ratio"`
+	Temperature *float64 `yaml:"temperature,omitempty" doc:"Sampling temperature; 0 is greedy." default:"the server's" min:"0" max:"100" example:"0.7"`
+	TopP        *float64 `yaml:"top_p,omitempty" doc:"Probability mass to sample from." default:"the server's" gt:"0" max:"1" unit:"ratio" example:"0.95"`
 	Seed        *uint64  `yaml:"seed,omitempty" doc:"Seed sent with every request." default:"none" min:"0"`
 	IgnoreEOS   *bool    `yaml:"ignore_eos,omitempty" doc:"Generate up to max_tokens whatever the model says. The same as output: exact, for those who look for it here." default:"true if output is exact"`
-	Stop        []string `yaml:"stop,omitempty" doc:"Texts that end the output." default:"none" blank:"allowed"`
+	Stop        []string `yaml:"stop,omitempty" doc:"Texts that end the output." default:"none" blank:"allowed" example:"1m"`
 }
 
 // Prompts is what is asked.

@@ -12,10 +12,10 @@ import (
 type Plan struct {
 	Version     int    `yaml:"version" doc:"Version of the plan language." min:"1" max:"1" example:"1"`
 	Name        string `yaml:"name" doc:"Name of the experiment; run directories begin with it." pattern:"^[a-z0-9][a-z0-9._-]{0,62}$" example:"chat-capacity"`
-	Description string `yaml:"description,omitempty" doc:"What question the experiment answers, for people."`
+	Description string `yaml:"description,omitempty" doc:"What question the experiment answers, for people." example:"How many chats does one L4 carry?"`
 
 	Model         string `yaml:"model,omitempty" doc:"Model to serve, as the engine knows it; or the axis model." example:"Qwen/Qwen2.5-1.5B-Instruct"`
-	ModelRevision string `yaml:"model_revision,omitempty" doc:"Revision of the model (commit, tag), recorded in every row and in the spec digest." default:"none"`
+	ModelRevision string `yaml:"model_revision,omitempty" doc:"Revision of the model (commit, tag), recorded in every row and in the spec digest." default:"none" example:"v1.0"`
 
 	Matrix  Matrix            `yaml:"matrix,omitempty" doc:"Axes of the experiment, what is added to and what is taken from their product. Every combination is a cell." default:"one cell"`
 	Backend Plugin            `yaml:"backend" doc:"Where servers run: a kind, or a mapping with the key kind and the backend's own keys."`
@@ -84,7 +84,7 @@ func (p Plugin) Wrong(err error) error {
 // An Engine is what a plan says of one engine.
 type Engine struct {
 	Profile string `yaml:"profile,omitempty" doc:"Engine profile to start from." default:"the engine's name"`
-	Image   string `yaml:"image,omitempty" doc:"Container image, on backends that run images." default:"the profile's"`
+	Image   string `yaml:"image,omitempty" doc:"Container image, on backends that run images." default:"the profile's" example:"vllm/vllm-openai:v0.11.0"`
 	// Entrypoint of the image; nil is the profile's, which is of the profile's image.
 	Entrypoint []string `yaml:"entrypoint,omitempty" doc:"ENTRYPOINT of the image, with which the command line begins; needed for another image than the profile's where its own differs." default:"the profile's"`
 
@@ -92,7 +92,7 @@ type Engine struct {
 	Args    map[string]any           `yaml:"args,omitempty" doc:"Arguments of the engine by name, without dashes: true is --name, false is --no-name where the engine knows it."`
 	Env     map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the server. Credentials by reference only: ${HF_TOKEN}."`
 	CPUs    []int                    `yaml:"cpus,omitempty" doc:"CPUs to pin the server to, on backends that can." default:"all" min:"0" max:"4095"`
-	Served  string                   `yaml:"served_model_name,omitempty" doc:"Name that the server answers to." default:"the model"`
+	Served  string                   `yaml:"served_model_name,omitempty" doc:"Name that the server answers to." default:"the model" example:"chat"`
 
 	Roles map[string]Role `yaml:"roles,omitempty" doc:"What is different for single roles of an engine that has several, by the role's name." default:"every role as the profile has it"`
 }
@@ -101,7 +101,7 @@ type Engine struct {
 // the engine. What stands here wins.
 type Role struct {
 	Replicas   int                      `yaml:"replicas,omitempty" doc:"How many of this role are started." default:"the profile's, or 1" min:"1" max:"1024"`
-	Image      string                   `yaml:"image,omitempty" doc:"Container image of this role, on backends that run images." default:"the engine's"`
+	Image      string                   `yaml:"image,omitempty" doc:"Container image of this role, on backends that run images." default:"the engine's" example:"vllm/vllm-openai:v0.11.0"`
 	Entrypoint []string                 `yaml:"entrypoint,omitempty" doc:"ENTRYPOINT of the image." default:"the engine's"`
 	Command    []string                 `yaml:"command,omitempty" doc:"Command line that takes the place of the profile's." default:"the profile's"`
 	Args       map[string]any           `yaml:"args,omitempty" doc:"Arguments of this role alone, by name, without dashes. The engine's own args reach the roles that run the model; frontends and routers have only these."`
@@ -122,24 +122,24 @@ type SLO struct {
 
 // Goodput says which requests count as good: those within every bound given.
 type Goodput struct {
-	TTFT float64 `yaml:"ttft_ms,omitempty" doc:"Longest time to first token of a good request." gt:"0" unit:"ms"`
-	TPOT float64 `yaml:"tpot_ms,omitempty" doc:"Longest time per output token of a good request." gt:"0" unit:"ms"`
-	E2E  float64 `yaml:"e2e_ms,omitempty" doc:"Longest time from end to end of a good request." gt:"0" unit:"ms"`
+	TTFT float64 `yaml:"ttft_ms,omitempty" doc:"Longest time to first token of a good request." gt:"0" unit:"ms" example:"200"`
+	TPOT float64 `yaml:"tpot_ms,omitempty" doc:"Longest time per output token of a good request." gt:"0" unit:"ms" example:"25"`
+	E2E  float64 `yaml:"e2e_ms,omitempty" doc:"Longest time from end to end of a good request." gt:"0" unit:"ms" example:"5000"`
 }
 
 // Budget is what a run may cost at most. What is needed to give everything back
 // is kept in reserve.
 type Budget struct {
-	MaxCost        float64       `yaml:"max_cost,omitempty" doc:"Most that may be spent on what is rented, teardown included." default:"no bound" gt:"0" max:"1000000" unit:"USD"`
-	MaxTime        time.Duration `yaml:"max_time,omitempty" doc:"Longest that the run may measure." default:"no bound" unit:"s"`
-	MaxPodLifetime time.Duration `yaml:"max_pod_lifetime,omitempty" doc:"When a pod ends itself, whatever has become of sweep." default:"6h" unit:"s"`
+	MaxCost        float64       `yaml:"max_cost,omitempty" doc:"Most that may be spent on what is rented, teardown included." default:"no bound" gt:"0" max:"1000000" unit:"USD" example:"5"`
+	MaxTime        time.Duration `yaml:"max_time,omitempty" doc:"Longest that the run may measure." default:"no bound" unit:"s" example:"2h"`
+	MaxPodLifetime time.Duration `yaml:"max_pod_lifetime,omitempty" doc:"When a pod ends itself, whatever has become of sweep." default:"6h" unit:"s" example:"4h"`
 }
 
 // Timeouts bound every phase. Each is reported by its name when it is reached.
 type Timeouts struct {
-	Launch  time.Duration `yaml:"launch,omitempty" doc:"From the request for a server until it is started." default:"the backend's, or 5m" unit:"s"`
-	Ready   time.Duration `yaml:"ready,omitempty" doc:"From its start until a server answers a completion." default:"the engine profile's, or 10m" unit:"s"`
-	Request time.Duration `yaml:"request,omitempty" doc:"Deadline of each request." default:"5m" unit:"s"`
-	Trial   time.Duration `yaml:"trial,omitempty" doc:"One attempt at a trial, warm-up and drain included." default:"1h, or longer where load.duration or load.stages ask for it" unit:"s"`
-	Stop    time.Duration `yaml:"stop,omitempty" doc:"From the polite signal to a server until the final one." default:"30s" unit:"s"`
+	Launch  time.Duration `yaml:"launch,omitempty" doc:"From the request for a server until it is started." default:"the backend's, or 5m" unit:"s" example:"10m"`
+	Ready   time.Duration `yaml:"ready,omitempty" doc:"From its start until a server answers a completion." default:"the engine profile's, or 10m" unit:"s" example:"20m"`
+	Request time.Duration `yaml:"request,omitempty" doc:"Deadline of each request." default:"5m" unit:"s" example:"2m"`
+	Trial   time.Duration `yaml:"trial,omitempty" doc:"One attempt at a trial, warm-up and drain included." default:"1h, or longer where load.duration or load.stages ask for it" unit:"s" example:"30m"`
+	Stop    time.Duration `yaml:"stop,omitempty" doc:"From the polite signal to a server until the final one." default:"30s" unit:"s" example:"1m"`
 }

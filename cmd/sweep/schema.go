@@ -14,7 +14,10 @@ func (a *app) schemaCommand() *cli.Command {
 		Name:      "schema",
 		Usage:     "prints the JSON Schema of the plan language, of engine profiles or of a provider's program",
 		ArgsUsage: "[plan|engine|provider]",
-		Description: `Editors that speak yaml-language-server complete and check plans with it.
+		Description: `An editor with yaml-language-server completes, explains and checks a plan whose
+first line names the schema:
+
+  # yaml-language-server: $schema=plan.schema.json
 
   $ sweep schema > plan.schema.json
   $ sweep schema engine > engine.schema.json

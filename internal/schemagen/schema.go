@@ -32,10 +32,15 @@ type generator struct {
 // generate returns the schema as text.
 func generate(v plan.Vocabulary) ([]byte, error) {
 	g := generator{vocabulary: v}
+	settings := g.structure(reflect.TypeFor[plan.Engine]())
+	g.shared = map[reflect.Type]string{reflect.TypeFor[plan.Engine](): "engine"}
 	root := g.structure(reflect.TypeFor[plan.Plan]())
+	offerEngines(root)
+	root["definitions"] = object{"engine": settings, "argument": axis(axes.Doc{Ranges: true})}
 	root["$schema"] = "http://json-schema.org/draft-07/schema#"
 	root["$id"] = "https://sweep.dev/schemas/plan.schema.json"
 	root["title"] = "sweep plan"
+	root["$comment"] = "The first line of a plan that an editor shall check: # yaml-language-server: $schema=plan.schema.json"
 	root["description"] = "One experiment: what to serve, what to send, what must hold."
 	root["required"] = []string{"version", "name", "backend", "load"}
 	out, err := json.MarshalIndent(root, "", "  ")
@@ -73,12 +78,41 @@ func (g generator) described(f fieldtag.Field, s object) object {
 	if f.Example != "" {
 		s["examples"] = []any{example(f)}
 	}
+	if hover := markdown(f); hover != s["description"] {
+		s["markdownDescription"] = hover
+	}
 	return s
+}
+
+// markdown is what an editor shows of a key: its meaning, then default, unit, bounds
+// and an example, each on a line.
+func markdown(f fieldtag.Field) string {
+	lines := []string{f.Doc}
+	if f.Default != "" {
+		lines = append(lines, "Default: `"+f.Default+"`")
+	}
+	if len(f.Enum) > 0 {
+		lines = append(lines, "One of `"+strings.Join(f.Enum, "`, `")+"`")
+	}
+	if f.Unit != "" {
+		lines = append(lines, "Unit: "+f.Unit)
+	}
+	f.Unit = ""
+	if text := bounds(f); text != "" {
+		lines = append(lines, upper(text))
+	}
+	if f.Example != "" && f.Key != "" {
+		lines = append(lines, "Example: `"+f.Key+": "+f.Example+"`")
+	}
+	return strings.TrimSpace(strings.Join(lines, "\n\n"))
 }
 
 func example(f fieldtag.Field) any {
 	if n, err := strconv.Atoi(f.Example); err == nil {
 		return n
+	}
+	if x, err := strconv.ParseFloat(f.Example, 64); err == nil {
+		return x
 	}
 	return f.Example
 }
@@ -107,7 +141,7 @@ func (g generator) value(t reflect.Type, f fieldtag.Field) object {
 		long["required"] = []string{"expr"}
 		return object{
 			"type": "object", "propertyNames": object{"pattern": "^[a-z][a-z0-9_]{0,40}$"},
-			"additionalProperties": object{"anyOf": []any{object{"type": "string", "minLength": 1}, long}},
+			"additionalProperties": object{"anyOf": []any{object{"type": "string", "minLength": 1, "defaultSnippets": objectives()}, long}},
 		}
 	case reflect.TypeFor[[]plan.Plugin]():
 		if strings.HasPrefix(f.Key, "sink") {
@@ -186,12 +220,16 @@ func (g generator) matrix() object {
 	properties, patterns := object{}, object{}
 	for _, a := range axes.Docs() {
 		s := g.described(a.Field, axis(a))
+		if names := offered(a.Name); names != nil {
+			s["examples"] = names
+		}
 		if a.Pattern != "" {
 			patterns[a.Pattern] = s
 		} else {
 			properties[a.Name] = s
 		}
 	}
+	offerArguments(properties)
 	names := object{"type": "string", "minLength": 1}
 	properties["zip"] = object{
 		"description": "Groups of axes that change together instead of being multiplied; all of a group have as many values. Default: none.",
