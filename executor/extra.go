@@ -52,7 +52,7 @@ func (a Announcement) String() string {
 	if len(open) > 0 {
 		text += ", plus an open number for " + strings.Join(open, " and ")
 	}
-	return text + ": sweep plan lists them"
+	return text + ": sweep plan -v lists them"
 }
 
 // Title says which servers.

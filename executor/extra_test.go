@@ -38,7 +38,7 @@ func TestAnnounce(t *testing.T) {
 			w := newWorld(t, nil, c.load)
 			w.must(func(config *Config) { config.Servers.Given = c.given })
 			notices := w.seen(event.Notice)
-			if len(notices) == 0 || notices[0].Text != "sim: up to "+c.want+": sweep plan lists them" {
+			if len(notices) == 0 || notices[0].Text != "sim: up to "+c.want+": sweep plan -v lists them" {
 				t.Errorf("got %+v, want %s", notices, c.want)
 			}
 		})

@@ -16,7 +16,7 @@ func (r *Run) Next() string {
 	if slices.ContainsFunc(r.State.Owed, func(o rundir.Owed) bool { return !o.Kept() }) { // first of all, and it may be enough
 		return "sweep resume " + plaintext.Word(r.Dir)
 	}
-	return cmp.Or(r.Resume(r.Trials), "sweep cells -v "+plaintext.Word(r.Dir))
+	return cmp.Or(r.Resume(r.Trials), "sweep report "+plaintext.Word(r.Dir))
 }
 
 // Resume is the command that measures those of some trials that have no numbers

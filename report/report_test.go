@@ -59,12 +59,12 @@ func TestNext(t *testing.T) {
 	t.Parallel()
 	const head = "axes engine! concurrency\ncell vllm 1\n  "
 	for run, want := range map[string]string{
-		head + "ok tok=1":                                  "sweep cells -v DIR",
-		head + `ok tok=1 miss="a|b|c=1"`:                   "sweep cells -v DIR",
+		head + "ok tok=1":                                  "sweep report DIR",
+		head + `ok tok=1 miss="a|b|c=1"`:                   "sweep report DIR",
 		head + "pending":                                   "sweep resume DIR",
 		head + `invalid reason="x|y"`:                      "sweep resume --retry invalid,failed DIR",
 		head + `failed start error="x|y"`:                  "sweep resume --retry invalid,failed DIR",
-		"record\n" + head + `failed start error="x|y"`:     "sweep cells -v DIR",
+		"record\n" + head + `failed start error="x|y"`:     "sweep report DIR",
 		head + "invalid reason=\"x|y\"\nowed pod 1":        "sweep resume DIR",
 		"record\n" + head + `failed error="signal|killed"`: "sweep resume --retry invalid,failed DIR",
 	} {

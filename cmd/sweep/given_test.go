@@ -334,7 +334,7 @@ model: m
 matrix: {engine: vllm, concurrency: [2, 4]}
 backend: {kind: endpoint, url: "http://127.0.0.1:1", reset_cache: between_trials}
 load: `+givenLoad)
-	got := sweep(t, t.TempDir(), nil, "plan", path)
+	got := sweep(t, t.TempDir(), nil, "plan", "-v", path)
 	for _, line := range []string{
 		`vllm: requests beyond the load, at most`,
 		`reachable +1 request +GET /v1/models, once in a run`,

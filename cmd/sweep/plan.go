@@ -1,14 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"sort"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -16,10 +12,8 @@ import (
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/executor"
-	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/pods"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/serving/render"
 )
@@ -36,11 +30,13 @@ plan or of the user's configuration (SWEEP_CONFIG, or sweep/config.yaml in the
 system's folder for configurations), else at the catalogue's list prices.
 
   $ sweep plan plans/chat-capacity.yaml
+  $ sweep plan -v plans/chat-capacity.yaml          # every cell, offer and request
   $ sweep plan --commands plans/local-vllm.yaml    # the command that starts each server` + exitHelp(exitOK, exitUsage),
 		Flags: append(planFlags(),
 			&cli.StringFlag{Name: "only", Usage: "show the cells for which `EXPR` over the axes is true"},
 			&cli.BoolFlag{Name: "commands", Usage: "print the runnable start command of every server"},
 			&cli.BoolFlag{Name: "json", Usage: "print deployments and cells as JSON"},
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "list every cell, every offer of a GPU, and every kind of request beyond the load"},
 		),
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
@@ -73,7 +69,7 @@ system's folder for configurations), else at the catalogue's list prices.
 				return a.planJSON(p, made, deployments)
 			}
 			a.warnOfDemand(deployments, made.traits())
-			return a.planText(ctx, p, made, deployments)
+			return a.planText(ctx, c, planned{path: path, plan: p, plugins: made, deployments: deployments})
 		},
 	}
 }
@@ -101,142 +97,6 @@ func selected(p *plan.Plan, only func(plan.Cell) (bool, error)) ([]plan.Deployme
 		}
 	}
 	return some, nil
-}
-
-func (a *app) planText(ctx context.Context, p *plan.Plan, made *plugins, deployments []plan.Deployment) error {
-	costs, err := a.prices(ctx, p, made.backend, made.servers(a.exe).With(), deployments)
-	if err != nil {
-		// A plan can be looked at without an account.
-		a.say("sweep: %v; the plan's own and list prices instead", err)
-		costs, err = a.prices(ctx, p, nil, render.With{}, deployments)
-		if err != nil {
-			return err
-		}
-	}
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	var total time.Duration
-	var dollars float64
-	priced, cells, servers, launches := true, 0, 0, 0
-	sources := map[string]bool{}
-	for _, d := range deployments {
-		note := predictionText(d.Server)
-		if note != "" && p.Predicted == plan.PredictedSkip {
-			fmt.Fprintf(w, "deployment %s\t%s\n  skipped\t%s\n", d.ID, executor.ServerLabel(d), note)
-			continue
-		}
-		about := estimate(p, d, made.traits())
-		took := about.took
-		one, text := costs[d.ID], ""
-		priced = priced && one.Known
-		if one.Known {
-			usd := one.USDPerHour * took.Hours()
-			dollars += usd
-			sources[report.PriceSource(one.Source)] = true
-			text = "$" + humanize.Price(usd)
-		}
-		size := humanize.Plural(len(d.Cells), "cell")
-		if p.Repeats.Each() {
-			size += ", " + upTo(p) + humanize.Plural(about.launches, "launch")
-		}
-		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(d), size, roundMinutes(took), text)
-		fmt.Fprintf(w, "  uses\t%s\n", hardware(d.Server, one))
-		if note != "" {
-			fmt.Fprintf(w, "  predicted\t%s\n", note)
-		}
-		for _, o := range one.Offers {
-			stock := cmp.Or(strings.ToLower(plaintext.Line(o.Stock)), "not told")
-			if o.USDPerHour == 0 {
-				fmt.Fprintf(w, "  %s\t%s\tnot offered\t\n", o.GPU, o.Where)
-				continue
-			}
-			fmt.Fprintf(w, "  %s\t%s, $%.2f/h\tstock %s\t\n", o.GPU, o.Where, o.USDPerHour, stock)
-		}
-		for _, cell := range d.Cells {
-			fmt.Fprintf(w, "  %s\t%s\t%s\n", cell.ID, executor.Label(cell), cellEstimate(p, cell, made.traits().scale).Round(time.Second))
-		}
-		cells += len(d.Cells)
-		servers++
-		launches += about.launches
-		total += took
-	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if err := a.extras(p, made, deployments); err != nil {
-		return err
-	}
-	about := "about " + roundMinutes(total)
-	_, known := p.Load.Sends()
-	switch l := p.Load; {
-	case !known:
-		about = "as long as the trace"
-	case l.Until != nil || l.Stop != nil || p.Repeats.Until != nil:
-		about += " at most"
-	}
-	cost := "no price is known for every gpu"
-	from := strings.Join(slices.Sorted(maps.Keys(sources)), " and ")
-	switch {
-	case !priced:
-	case made.traits().simulated:
-		cost = fmt.Sprintf("nothing is rented: simulated (the GPUs would cost about $%.2f, %s)", dollars, from)
-	default:
-		cost = fmt.Sprintf("about $%.2f, %s", dollars, from)
-	}
-	if p.Budget.MaxCost > 0 {
-		cost += fmt.Sprintf(", at most $%.2f", p.Budget.MaxCost)
-	}
-	on := humanize.Plural(servers, "deployment")
-	if p.Repeats.Each() {
-		on += ", each trial on a launch of its own (" + upTo(p) + humanize.Plural(launches, "launch") + ")"
-	}
-	_, err = fmt.Fprintf(a.out, "\n%s in %s, %s, %s; %s\n", humanize.Plural(cells, "cell"),
-		on, upTo(p)+humanize.Plural(cells*p.Repeats.Most(), "trial"), about, cost)
-	return err
-}
-
-// upTo says that the plan's cells may have fewer trials than they have at most.
-func upTo(p *plan.Plan) string {
-	if p.Repeats.Until == nil {
-		return ""
-	}
-	return "up to "
-}
-
-// hardware is the GPUs of a server, all roles and replicas, and their price.
-func hardware(s plan.Server, of pods.Price) string {
-	text := humanize.Plural(s.GPUCount, "GPU")
-	if s.GPU != "" {
-		text = fmt.Sprintf("%d x %s", s.GPUCount, plaintext.Line(s.GPU))
-	}
-	if of.Known {
-		text += fmt.Sprintf(", $%.2f/h (%s)", of.USDPerHour, report.PriceSource(of.Source))
-	}
-	return text
-}
-
-// extras prints what servers are sent beyond the load.
-func (a *app) extras(p *plan.Plan, made *plugins, deployments []plan.Deployment) error {
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	for _, group := range executor.Announce(p, deployments, made.backend, made.factory.Given) {
-		fmt.Fprintf(w, "%s: requests beyond the load, at most\n", plaintext.Line(group.Title()))
-		for _, x := range group.Extras {
-			fmt.Fprintf(w, "  %s\t%s\t%s\n", x.What, most(x), x.Text)
-		}
-	}
-	return w.Flush()
-}
-
-// most is how many requests at most, in words.
-func most(x executor.Extra) string {
-	switch {
-	case x.Requests == nil:
-		return "number not known"
-	case x.Completions == nil || *x.Completions == 0:
-		return humanize.Plural(*x.Requests, "request")
-	case *x.Completions == *x.Requests:
-		return humanize.Plural(*x.Completions, "completion")
-	}
-	return fmt.Sprintf("%s, of them %s", humanize.Plural(*x.Requests, "request"), humanize.Plural(*x.Completions, "completion"))
 }
 
 func roundMinutes(d time.Duration) string {

@@ -129,7 +129,7 @@ func TestRent_twoGPUs(t *testing.T) {
 	t.Parallel()
 	a := renting(t)
 	args := []string{"--set", "engines.vllm.args.tensor-parallel-size=2", "--set", "prices={rtx-2000-ada: {usd_per_hour: 9}}", "rent.yaml"}
-	if r := a.sweep(append([]string{"plan"}, args...)...); r.code != exitOK || !strings.Contains(r.stdout, "2 x rtx-2000-ada, $0.48/h (the provider's price)") {
+	if r := a.sweep(append([]string{"plan", "-v"}, args...)...); r.code != exitOK || !strings.Contains(r.stdout, "2 x rtx-2000-ada, $0.48/h (the provider's price)") {
 		t.Errorf("plan: exit %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	r := a.sweep(append([]string{"run", "-o", "out", "--yes"}, args...)...)
@@ -176,7 +176,7 @@ func TestRent_notAgreed(t *testing.T) {
 	if dirs, _ := filepath.Glob(filepath.Join(a.dir, "runs", "*")); len(dirs) != 0 {
 		t.Errorf("left behind: %v", dirs)
 	}
-	r := a.sweep("plan", "rent.yaml")
+	r := a.sweep("plan", "-v", "rent.yaml")
 	if r.code != exitOK || !strings.Contains(r.stdout, "secure, $0.24/h") || !strings.Contains(r.stdout, "the provider's price") {
 		t.Errorf("plan: exit %d\n%s%s", r.code, r.stdout, r.stderr)
 	}

@@ -414,7 +414,7 @@ func (a *app) verdict(j job, run *report.Run, rep executor.Report, err error) er
 	var sig signalled
 	var panicked *serving.Panic
 	dir := plaintext.Word(j.path)
-	resume, show := "sweep resume "+dir, "sweep cells -v "+dir
+	resume, show := "sweep resume "+dir, "sweep report "+dir
 	// The last line is the next command, so the error stands before it.
 	failed := func(code int, err error) error {
 		if err != nil {

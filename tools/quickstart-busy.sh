@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Runs the quick start COUNT times and prints how many runs ended with 0 and the
+# longest time. It ends with 1 if a run ended otherwise or took 30 s.
+# tools/busy.sh runs it beside busy processes. Wrong usage: exit 2.
+set -euo pipefail
+count=${1:?quickstart-busy.sh: want a COUNT}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+go build -o "$work/sweep" ./cmd/sweep
+
+good=0 longest=0
+for ((i = 1; i <= count; i++)); do
+	code=0 from=$(date +%s%N)
+	"$work/sweep" run -o "$work/run$i" plans/quickstart.yaml >"$work/out" 2>"$work/err" || code=$?
+	took=$((($(date +%s%N) - from) / 1000000))
+	((took > longest)) && longest=$took
+	if ((code == 0)); then
+		good=$((good + 1))
+	else
+		echo "run $i ended with $code:"
+		grep -E '^(SLO|INVALID|FAILED)' "$work/out" || tail -3 "$work/err"
+	fi
+done
+printf '%d of %d runs of the quick start ended with 0, the longest took %d.%d s\n' \
+	"$good" "$count" $((longest / 1000)) $((longest % 1000 / 100))
+((good == count && longest < 30000))
