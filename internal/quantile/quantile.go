@@ -29,8 +29,24 @@ func ChiSquare(p, df float64) float64 {
 	return upwards(func(x float64) float64 { return mathx.GammaInc(df/2, x/2) }, p)
 }
 
-// Beta is the p-quantile of the beta distribution.
+// Beta is the p-quantile of the beta distribution. Where its function takes too long
+// to converge it is approximated, to a hundredth of a standard deviation.
 func Beta(p, a, b float64) float64 {
+	const large, skewed = 3000, 200
+	switch {
+	case max(a, b) <= large:
+	case b < a:
+		return 1 - Beta(1-p, b, a)
+	case a <= skewed:
+		// Bolshev: (2b+a-1) x/(2-x) is nearly of a gamma distribution.
+		y := upwards(func(x float64) float64 { return mathx.GammaInc(a, x) }, p)
+		return 2 * y / (2*b + a - 1 + y)
+	default:
+		// Cornish and Fisher: the normal distribution, corrected by the skewness.
+		z, sum := Normal(p), a+b
+		skewness := 2 * (b - a) * math.Sqrt(sum+1) / ((sum + 2) * math.Sqrt(a*b))
+		return a/sum + math.Sqrt(a*b/(sum+1))/sum*(z+(z*z-1)*skewness/6)
+	}
 	return invert(func(x float64) float64 { return mathx.BetaInc(x, a, b) }, p, 0, 1)
 }
 
