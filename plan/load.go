@@ -89,11 +89,12 @@ type Probe struct {
 	MaxTokens   int     `yaml:"max_tokens,omitempty" doc:"Output tokens of a probe." default:"16" min:"1" max:"100000" unit:"tokens"`
 }
 
-// Until ends a trial once the mean of a metric is known well enough.
+// Until ends a trial once a metric is known well enough.
 type Until struct {
-	Metric      string  `yaml:"metric,omitempty" doc:"The metric whose mean is to be known." enum:"ttft_ms,tpot_ms,itl_ms,e2e_ms,throughput_tok_s"`
-	Within      float64 `yaml:"within,omitempty" doc:"Half width of the mean's confidence interval, as a share of the mean, at which the trial ends." gt:"0" lt:"1" unit:"ratio" example:"5%"`
+	Metric      string  `yaml:"metric,omitempty" doc:"The metric that is to be known: its mean, or with p50, p90, p95 or p99 before it that percentile." enum:"ttft_ms,tpot_ms,itl_ms,e2e_ms,throughput_tok_s,p50_ttft_ms,p90_ttft_ms,p95_ttft_ms,p99_ttft_ms,p50_tpot_ms,p90_tpot_ms,p95_tpot_ms,p99_tpot_ms,p50_e2e_ms,p90_e2e_ms,p95_e2e_ms,p99_e2e_ms"`
+	Within      float64 `yaml:"within,omitempty" doc:"Half width of the metric's confidence interval, as a share of its value, at which the trial ends." gt:"0" lt:"1" unit:"ratio" example:"5%"`
 	Confidence  float64 `yaml:"confidence,omitempty" doc:"Confidence of the interval." default:"0.95" gt:"0" lt:"1" unit:"ratio"`
+	Objectives  bool    `yaml:"objectives,omitempty" doc:"End a trial too as soon as each objective of severity fail passes or fails by its requests." default:"false"`
 	MinRequests int     `yaml:"min_requests,omitempty" doc:"Completed requests that a trial has at least." default:"30" min:"2" max:"10000000" unit:"requests"`
 }
 

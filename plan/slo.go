@@ -70,19 +70,7 @@ func (s SLO) Evaluate(row result.Row, trial *objective.Trial, confidence float64
 	}
 	out.Values = make(result.Row, len(s.check.expr.Reads))
 	parts := s.check.expr.Parts()
-	comparisons := make([]objective.Comparison, len(parts))
-	bounded := 0 // parts that share the confidence
-	for i, p := range parts {
-		if p.Column != "" {
-			comparisons[i] = objective.Comparison{Column: p.Column, Op: p.Op, Limit: p.Limit}
-		}
-		if comparisons[i].Rule() != result.RulePoint {
-			bounded++
-		}
-	}
-	if bounded > 1 {
-		confidence = 1 - (1-confidence)/float64(bounded)
-	}
+	comparisons, confidence := s.comparisons(confidence)
 	for i, p := range parts {
 		part := point(p, row)
 		maps.Copy(out.Values, part.Values)
@@ -97,6 +85,44 @@ func (s SLO) Evaluate(row result.Row, trial *objective.Trial, confidence float64
 		out.Error = ""
 	}
 	return out
+}
+
+// comparisons are the parts of the objective, the zero value for one that is something
+// else, and the confidence of each, which they share.
+func (s SLO) comparisons(confidence float64) ([]objective.Comparison, float64) {
+	parts := s.check.expr.Parts()
+	comparisons := make([]objective.Comparison, len(parts))
+	bounded := 0
+	for i, p := range parts {
+		if p.Column != "" {
+			comparisons[i] = objective.Comparison{Column: p.Column, Op: p.Op, Limit: p.Limit}
+		}
+		if comparisons[i].Rule() != result.RulePoint {
+			bounded++
+		}
+	}
+	if bounded > 1 {
+		confidence = 1 - (1-confidence)/float64(bounded)
+	}
+	return comparisons, confidence
+}
+
+// Watch decides the objectives of severity fail while a load goes on, to end it once
+// they are; nil if the plan does not ask for that, or if one of them is only decided at
+// the end.
+func (p *Plan) Watch(l Load) *objective.Watch {
+	if l.Until == nil || !l.Until.Objectives {
+		return nil
+	}
+	var watched []objective.Watched
+	for _, s := range p.SLO {
+		if s.Severity == SeverityWarn || s.check == nil {
+			continue
+		}
+		parts, confidence := s.comparisons(cmp.Or(p.Confidence, objective.Confidence))
+		watched = append(watched, objective.Watched{Name: s.Name, Parts: parts, Confidence: confidence})
+	}
+	return objective.NewWatch(watched, l.Open())
 }
 
 // point holds a part against the row.

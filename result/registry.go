@@ -192,7 +192,7 @@ func steady() []Column {
 	} {
 		cols = append(cols, nullable(d.name+"_drift", Float, "ratio", "Relative change of "+d.doc+" over the plateau: the median of the last quarter of its slices / that of the first - 1; null if there are too few."))
 	}
-	return append(cols, nullable("ended_by", String, "", "What ended the load: requests, duration, precision (the mean is known as well as asked), error_rate, saturated, refused (every answer is an error that comes at once) or records (no more can be kept); null if it did not end."))
+	return append(cols, nullable("ended_by", String, "", "What ended the load: requests, duration, precision (the metric is known as well as asked), objectives (each passes or fails), error_rate, saturated, refused (every answer is an error that comes at once) or records (no more can be kept); null if it did not end."))
 }
 
 // probe are the figures of the low-rate stream beside the load.

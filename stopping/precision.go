@@ -8,10 +8,12 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// Precision is how well the mean of a metric is to be known.
+// Precision is how well the mean of a metric, or a percentile, is to be known.
 type Precision struct {
-	Metric      string  // ttft_ms, tpot_ms, itl_ms, e2e_ms or throughput_tok_s
-	Within      float64 // half width of the interval, as a share of the mean
+	// Metric is ttft_ms, tpot_ms, itl_ms, e2e_ms or throughput_tok_s for its mean, and
+	// p95_ttft_ms or its like for a percentile.
+	Metric      string
+	Within      float64 // half width of the interval, as a share of the value
 	Confidence  float64
 	MinRequests int // completed
 }
@@ -57,7 +59,6 @@ type precision struct {
 	values  []float64       // of each completed request: the metric's numerator
 	weights []float64       // and its denominator; nil for 1 each
 	ends    []time.Duration // for a throughput
-	most    int             // in flight at once
 	next    int             // length at which to look
 	held    int             // looks in a row that found the mean known
 }
@@ -68,12 +69,16 @@ func newPrecision(p Precision, open bool) *precision {
 
 func (p *precision) n() int { return len(p.values) }
 
-// add takes a completed request, and says whether the mean is known: then with
-// its half width.
-func (p *precision) add(q *result.Request) (half, mean float64, ok bool) {
+func (p *precision) what() string { return "mean " + p.Metric }
+
+// lose does nothing: the mean is of completed requests.
+func (p *precision) lose() {}
+
+// add takes a completed request, and says whether the mean is known.
+func (p *precision) add(q *result.Request, most int) (mean float64, ok bool) {
 	v, weight, has := p.value(q)
 	if !has {
-		return 0, 0, false
+		return 0, false
 	}
 	p.values = append(p.values, v)
 	switch {
@@ -82,20 +87,20 @@ func (p *precision) add(q *result.Request) (half, mean float64, ok bool) {
 	case p.Metric == "itl_ms":
 		p.weights = append(p.weights, weight)
 	}
-	if len(p.values) < max(p.next, perFlight*p.most) {
-		return 0, 0, false
+	if len(p.values) < max(p.next, perFlight*most) {
+		return 0, false
 	}
 	p.next = int(math.Ceil(longer * float64(len(p.values))))
 	means := p.batchMeans()
-	mean, half = interval(means, p.Confidence)
+	mean, half := interval(means, p.Confidence)
 	r := neighbours(means)
 	known := mean > 0 && half > 0 && r <= alike && math.Abs(mannKendall(means)) <= moving
 	if half *= math.Sqrt((1 + max(0, r)) / (1 - max(0, r))); !known || half > p.Within*mean {
 		p.held = 0
-		return 0, 0, false
+		return 0, false
 	}
 	p.held++
-	return half, mean, p.held >= confirms
+	return mean, p.held >= confirms
 }
 
 // neighbours is the correlation of values with the ones before them, corrected for

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/objective"
 )
 
 // What ended a load: the values of the column ended_by.
@@ -18,6 +19,7 @@ const (
 	Requests  = "requests"   // all that the plan asks for were sent
 	Duration  = "duration"   // its time was over
 	Precise   = "precision"  // the interval of confidence is as narrow as asked
+	Decided   = "objectives" // each objective passes or fails
 	Failing   = "error_rate" // more requests failed than allowed
 	Saturated = "saturated"  // requests come faster than the server ends them
 	Refused   = "refused"    // every answer is an error that comes at once
@@ -28,6 +30,8 @@ const (
 type Config struct {
 	// Until is nil if no precision is asked for.
 	Until *Precision
+	// Objectives are decided by the load's requests; nil where that does not end it.
+	Objectives *objective.Watch
 	// ErrorRate is the share of failed requests above which the load ends; 0:
 	// none.
 	ErrorRate float64
@@ -58,7 +62,9 @@ type Decision struct {
 // A Rule watches one load. It keeps 32 bytes a request. It is for one goroutine.
 type Rule struct {
 	cfg       Config
-	precision *precision
+	precision estimate
+	decided   decided
+	most      int // in flight at once
 	failures  failures
 	refusals  int // in a row
 	backlog   backlog
@@ -69,7 +75,7 @@ type Rule struct {
 func New(c Config) *Rule {
 	r := &Rule{cfg: c, failures: newFailures(c.ErrorRate), backlog: backlog{due: c.Due, holds: c.Holds}}
 	if c.Until != nil {
-		r.precision = newPrecision(*c.Until, c.Open)
+		r.precision = newEstimate(*c.Until, c.Open)
 	}
 	return r
 }
@@ -90,17 +96,27 @@ func (r *Rule) End(q *result.Request) {
 			return
 		}
 	}
+	if q.Phase != result.Ramp && r.cfg.Objectives != nil {
+		r.cfg.Objectives.Add(q)
+		if text, ok := r.decided.look(r.cfg.Objectives, perFlight*r.most); ok && !r.backlog.growing() {
+			r.end(Decided, false, "%s", text)
+			return
+		}
+	}
 	if q.Status != result.Completed {
+		if r.precision != nil && q.Phase != result.Ramp {
+			r.precision.lose()
+		}
 		return
 	}
 	if r.watched() && q.FirstToken >= 0 {
 		r.backlog.end(q.End, q.FirstToken-q.Scheduled)
 	}
 	if r.precision != nil && q.Phase != result.Ramp {
-		if _, mean, ok := r.precision.add(q); ok && !r.backlog.growing() {
+		if value, ok := r.precision.add(q, r.most); ok && !r.backlog.growing() {
 			u := r.cfg.Until
-			r.end(Precise, false, "after %d requests the mean %s is %.4g, within %.2g %% at a confidence of %.4g %%",
-				r.precision.n(), u.Metric, mean, 100*u.Within, 100*u.Confidence)
+			r.end(Precise, false, "after %d requests the %s is %.4g, within %.2g %% at a confidence of %.4g %%",
+				r.precision.n(), r.precision.what(), value, 100*u.Within, 100*u.Confidence)
 		}
 	}
 }
@@ -115,9 +131,7 @@ func (r *Rule) InFlight(at time.Duration, sent, inFlight int) {
 	if r.over != nil {
 		return
 	}
-	if r.precision != nil {
-		r.precision.most = max(r.precision.most, inFlight)
-	}
+	r.most = max(r.most, inFlight)
 	if !r.watched() {
 		return
 	}

@@ -12,13 +12,14 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/result/objective"
 	"sweep.dev/sweep/stopping"
 )
 
 // ended is the finding of a load that ended before its cap.
 func ended(d stopping.Decision) result.Finding {
 	switch d.By {
-	case stopping.Precise:
+	case stopping.Precise, stopping.Decided:
 		return result.Finding{Code: finding.EndedEarly, Text: d.Text}
 	case stopping.Refused:
 		return result.Finding{Code: finding.LoadRefused, Text: d.Text}
@@ -48,9 +49,10 @@ type supervisor struct {
 }
 
 // ruleOf is what may end a trial of this load before its cap. due is when its
-// requests are due, of an open loop.
-func ruleOf(l plan.Load, due []time.Duration) *stopping.Rule {
-	c := stopping.Config{Open: l.Open(), Due: due, Holds: holds(l)}
+// requests are due, of an open loop, and objectives what ends it once they are decided,
+// nil for none.
+func ruleOf(l plan.Load, due []time.Duration, objectives *objective.Watch) *stopping.Rule {
+	c := stopping.Config{Open: l.Open(), Due: due, Holds: holds(l), Objectives: objectives}
 	if u := l.Until; u != nil {
 		c.Until = &stopping.Precision{Metric: u.Metric, Within: u.Within, Confidence: u.Confidence, MinRequests: u.MinRequests}
 	}

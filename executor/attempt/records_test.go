@@ -81,7 +81,7 @@ func TestSupervisor_full(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := &supervisor{
-		Source: src, keep: s.add, rule: ruleOf(plan.Load{}, nil),
+		Source: src, keep: s.add, rule: ruleOf(plan.Load{}, nil, nil),
 		cancel: func(error) { t.Error("what is in flight is cancelled") },
 	}
 	n := 0

@@ -66,13 +66,9 @@ func (t *Trial) Decide(p *result.SLOPart, c Comparison, confidence float64) {
 
 // share counts the values over the limit.
 func (t *Trial) share(p *result.SLOPart, c Comparison, w way) bool {
-	over := func(v float64) bool { return v > w.limit }
-	switch {
-	case w.latency == "": // failures
+	over := w.over(c.Op)
+	if w.latency == "" {
 		w.latency, w.window = "e2e", failures
-		over = func(v float64) bool { return math.IsInf(v, 1) }
-	case c.Op == "<" || c.Op == ">": // the bound itself is over it
-		over = func(v float64) bool { return v >= w.limit }
 	}
 	values, requests := t.values(w.latency, w.window)
 	if len(values) == 0 {
@@ -86,6 +82,17 @@ func (t *Trial) share(p *result.SLOPart, c Comparison, w way) bool {
 	}
 	p.Deff = DesignEffect(values, over)
 	return true
+}
+
+// over says which values are over the limit of a share.
+func (w way) over(op string) func(v float64) bool {
+	switch {
+	case w.latency == "": // failures
+		return func(v float64) bool { return math.IsInf(v, 1) }
+	case op == "<" || op == ">": // the bound itself is over it
+		return func(v float64) bool { return v >= w.limit }
+	}
+	return func(v float64) bool { return v > w.limit }
 }
 
 // failures is the window of an error rate: all requests that ended by themselves.

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -40,7 +41,7 @@ var either = []struct{ first, second, text string }{
 	{"load.requests", "load.requests_per_worker", "load has both requests and requests_per_worker"},
 	{"load.requests", "load.trace.limit", "load.requests and load.trace.limit both say how many requests there are"},
 	{"repeats.n", "repeats.until", "repeats has both n, a fixed number of trials, and until"},
-	{"load.stages", "load.until", "a load whose rate changes has no one mean that load.until could know"},
+	{"load.stages", "load.until", "a load whose rate changes has no one value that load.until could know"},
 }
 
 func (c *Checked) either() {
@@ -74,6 +75,10 @@ var noEffect = []struct {
 		return c.Plan.Repeats.Each() && c.Plan.Repeats.Until == nil && c.Plan.Repeats.Most() == 1
 	}, "each cell has one trial", "write n: 3"},
 	{"confidence", func(c *Checked) bool { return len(c.Plan.SLO) == 0 }, "the plan has no slo", ""},
+	{"load.until.objectives", func(c *Checked) bool {
+		u := c.Plan.Load.Until
+		return u != nil && u.Objectives && len(c.Plan.SLO) == 0
+	}, "the plan has no slo", ""},
 	{"load.conversation", ofKind("inline", "csv"), "each of these prompts is a conversation of one turn", "synthetic prompts, jsonl and sharegpt have longer ones"},
 
 	{"load.prompts.input_tokens load.prompts.distribution load.prompts.spread load.prompts.shared_prefix load.prompts.pairs load.prompts.pairs_file load.prompts.prefix_groups load.prompts.length matrix.input_tokens matrix.shared_prefix", ofKind("inline", "jsonl", "sharegpt", "csv"), "prompts are {load.prompts.kind}", "it belongs to kind: synthetic"},
@@ -124,6 +129,9 @@ func open(c *Checked) bool { return c.Open() }
 
 func unstreamed(c *Checked) bool { return c.Plan.Load.Stream != nil && !*c.Plan.Load.Stream }
 
+// ofStream matches the metrics that only a stream has.
+var ofStream = regexp.MustCompile("(ttft|tpot|itl)_ms$")
+
 func untilUnstreamed(c *Checked) bool {
 	u := c.Plan.Load.Until
 	return u != nil && neverStreamed(c, u.Metric)
@@ -131,7 +139,7 @@ func untilUnstreamed(c *Checked) bool {
 
 // neverStreamed is that a metric of answers in parts is asked for of answers in one.
 func neverStreamed(c *Checked, metric string) bool {
-	return unstreamed(c) && slices.Contains([]string{"ttft_ms", "tpot_ms", "itl_ms"}, metric)
+	return unstreamed(c) && ofStream.MatchString(metric)
 }
 
 func neverCancels(c *Checked) bool {

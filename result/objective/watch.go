@@ -1,0 +1,119 @@
+package objective
+
+import (
+	"fmt"
+	"math"
+
+	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/summary"
+)
+
+// A Watched is an objective that is watched while its load goes on: its parts, all of
+// which must hold, and the confidence of each.
+type Watched struct {
+	Name       string
+	Parts      []Comparison
+	Confidence float64
+}
+
+// A Watch decides objectives by the requests of a load that have ended, to end it when
+// no more are needed. It keeps 8 bytes a request and part. It is for one goroutine.
+type Watch struct {
+	open     bool
+	requests int
+	parts    []*watchedPart
+	watched  []Watched
+}
+
+// A watchedPart is one part and its values, in the order in which requests ended.
+type watchedPart struct {
+	of         int // its objective
+	comparison Comparison
+	way        way
+	values     []float64
+}
+
+// NewWatch watches objectives of a load; open says that its latencies start when
+// requests were scheduled. It is nil if one of them can only be decided at the load's
+// end: a mean, a rate, or a latency with several values a request. A point needs no
+// number of requests, so that nothing waits for it.
+func NewWatch(watched []Watched, open bool) *Watch {
+	w := &Watch{open: open, watched: watched}
+	for i, o := range watched {
+		for _, c := range o.Parts {
+			way := c.way()
+			if way.rule == result.RulePoint {
+				continue
+			}
+			single := way.latency != "itl" && way.latency != "icl"
+			if way.rule != result.RuleShare || !single || way.window != "" {
+				return nil
+			}
+			w.parts = append(w.parts, &watchedPart{of: i, comparison: c, way: way})
+		}
+	}
+	if len(w.parts) == 0 {
+		return nil
+	}
+	return w
+}
+
+// Requests is how many have ended.
+func (w *Watch) Requests() int { return w.requests }
+
+// Add takes a request of the load that has completed or failed.
+func (w *Watch) Add(r *result.Request) {
+	w.requests++
+	for _, p := range w.parts {
+		latency := p.way.latency
+		if latency == "" { // failures
+			latency = "e2e"
+		}
+		switch {
+		case r.Status == result.Failed:
+			p.values = append(p.values, math.Inf(1))
+		case p.way.latency == "":
+			p.values = append(p.values, 0)
+		case summary.Has(r, latency):
+			p.values = summary.AppendValues(p.values, r, latency, w.open)
+		}
+	}
+}
+
+// Decided says whether each objective passes or fails, so surely that as many looks
+// together are wrong no oftener than one look with the objective's confidence.
+func (w *Watch) Decided(looks int) (text string, ok bool) {
+	verdicts := make([][]result.SLOPart, len(w.watched))
+	for _, p := range w.parts {
+		part := result.SLOPart{Rule: result.RuleShare, Allowed: 1 - p.way.quantile, N: len(p.values), Requests: w.requests}
+		if part.N == 0 {
+			return "", false
+		}
+		part.Confidence = 1 - (1-w.watched[p.of].Confidence)/float64(looks)
+		part.Over, part.Deff = p.over()
+		settleShare(&part)
+		verdicts[p.of] = append(verdicts[p.of], part)
+	}
+	for _, parts := range verdicts {
+		if Verdict(parts) == result.SLOUndecided {
+			return "", false
+		}
+	}
+	what := "the objective is"
+	if len(w.watched) > 1 {
+		what = fmt.Sprintf("all %d objectives are", len(w.watched))
+	}
+	return fmt.Sprintf("after %s %s decided", humanize.Plural(w.requests, "request"), what), true
+}
+
+// over counts the values over the limit, with their design effect.
+func (p *watchedPart) over() (n int, deff float64) {
+	over := p.way.over(p.comparison.Op)
+	for _, v := range p.values {
+		if over(v) {
+			n++
+		}
+	}
+	return n, DesignEffect(p.values, over)
+}
