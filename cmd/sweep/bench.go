@@ -277,7 +277,11 @@ func (b *benchmark) plan() string {
 		line("  duration: %v", b.Duration)
 	}
 	if !b.Bounded {
-		line("  until: {metric: ttft_ms, within: 10%%}")
+		objectives := ""
+		if len(b.SLOs) > 0 {
+			objectives = ", objectives: true"
+		}
+		line("  until: {metric: p95_ttft_ms, within: 10%%%s}", objectives)
 	}
 	line("  max_tokens: %s\n  prompts: {kind: synthetic, input_tokens: %s}", amount(b.Output), amount(b.Input))
 	if len(b.SLOs) > 0 {
