@@ -30,7 +30,7 @@ const (
 type Config struct {
 	// Until is nil if no precision is asked for.
 	Until *Precision
-	// Objectives are decided by the load's requests; nil where that does not end it.
+	// Objectives are decided by the load's requests; nil if that does not end it.
 	Objectives *objective.Watch
 	// ErrorRate is the share of failed requests above which the load ends; 0:
 	// none.
