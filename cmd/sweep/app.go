@@ -135,7 +135,7 @@ judges every number, and gives back what it started.
 			return unknownCommand(c, name)
 		},
 		Commands: []*cli.Command{
-			a.benchCommand(),
+			a.benchCommand(), a.initCommand(),
 			a.validateCommand(), a.planCommand(), a.runCommand(), a.resumeCommand(),
 			a.statusCommand(), a.cellsCommand(), a.reportCommand(), a.columnsCommand(), a.logsCommand(), a.runsCommand(),
 			a.podsCommand(), a.gcCommand(), a.doctorCommand(), a.calibrateCommand(),

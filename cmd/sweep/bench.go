@@ -83,27 +83,7 @@ func (a *app) bench(ctx context.Context, c *cli.Command, target string) error {
 	if err != nil {
 		return err
 	}
-	key, err := a.keyOf(c)
-	if err != nil {
-		return &usage{err}
-	}
-	b.Key = cmp.Or(c.String("key-env"), b.Key)
-	if c.String("key-file") != "" {
-		b.Key, b.KeyFile = benchKey, c.String("key-file")
-	}
-	lookup := a.env
-	a.env = func(name string) (string, bool) {
-		if name == b.Key && key != "" {
-			return key, true
-		}
-		return lookup(name)
-	}
-	a.warnOfPlainKey(b.URL, key)
-	options := planfile.Options{Vocabulary: vocabulary(), LookupEnv: a.env, Config: a.configFile()}
-	if b.Key != "" {
-		options.AllowEnv = []string{b.Key}
-	}
-	server, err := a.look(ctx, b, key, options)
+	server, options, err := a.serverOf(ctx, c, b)
 	if err != nil {
 		return err
 	}
@@ -129,6 +109,31 @@ func (a *app) bench(ctx context.Context, c *cli.Command, target string) error {
 		plan: p, plugins: made, path: planfile.Stdin, options: options, dir: c.String("run-dir"),
 		show: func(run *report.Run, style draw.Style) error { return bench.Write(a.out, run, style) },
 	})
+}
+
+// serverOf looks at the server, with the key that the flags name. The options read the
+// benchmark's plan.
+func (a *app) serverOf(ctx context.Context, c *cli.Command, b *benchmark) (*found, planfile.Options, error) {
+	options := planfile.Options{Vocabulary: vocabulary(), Config: a.configFile()}
+	key, err := a.keyOf(c)
+	if err != nil {
+		return nil, options, &usage{err}
+	}
+	if b.Key = c.String("key-env"); c.String("key-file") != "" {
+		b.Key, b.KeyFile = benchKey, c.String("key-file")
+	}
+	options.LookupEnv = func(name string) (string, bool) {
+		if name == b.Key && key != "" {
+			return key, true
+		}
+		return a.env(name)
+	}
+	if b.Key != "" {
+		options.AllowEnv = []string{b.Key}
+	}
+	a.warnOfPlainKey(b.URL, key)
+	server, err := a.look(ctx, b, key, options)
+	return server, options, err
 }
 
 // A benchmark is what the flags ask for, and what was found of the server.
