@@ -22,11 +22,30 @@ type cell struct {
 	rows   []result.Row
 }
 
-// scattered are n trials whose throughput scatters normally about a truth by cv.
+// batches are into how many a trial is cut, and wide is the 97.5 % quantile of Student's t
+// of so many less one.
+const (
+	batches = 10
+	wide    = 2.262157
+)
+
+// scattered are n trials whose throughput scatters normally about a truth by cv, all of it
+// within the trials: each is the mean of independent batches and has their interval.
 func scattered(seed uint64, n int, truth, cv float64) []result.Row {
 	rows := make([]result.Row, n)
-	for i, z := range models.Normal(seed, n) {
-		rows[i] = result.Row{col.ThroughputTokS: truth * (1 + cv*z)}
+	parts := models.Normal(seed, n*batches)
+	for i := range rows {
+		mean, squares := 0.0, 0.0
+		for _, z := range parts[i*batches:][:batches] {
+			mean += z / batches
+			squares += z * z
+		}
+		// The batches scatter by more than their mean.
+		half := wide * math.Sqrt((squares-batches*mean*mean)/(batches-1))
+		v := 1 + cv*math.Sqrt(batches)*mean
+		rows[i] = result.Row{
+			col.ThroughputTokS: truth * v, col.ThroughputTokSLow: truth * (v - cv*half), col.ThroughputTokSHigh: truth * (v + cv*half),
+		}
 	}
 	return rows
 }
@@ -96,7 +115,7 @@ func outliers(l *Lab) Table {
 // unstable asks which cells are called unstable.
 func unstable(l *Lab) Table {
 	t := Table{
-		What:    "How often a summary calls a cell unstable. Trials: n of them whose throughput scatters normally by a cv. Open loops: H100, Poisson, LN 0.5, 60 s at a share of what 128 slots get, if nothing is unstable.",
+		What:    "How often a summary calls a cell unstable. Trials: n of them whose throughput scatters normally by a cv. Open loops: H100, Poisson, LN 0.5, 60 s at a share of what 128 slots get, in which nothing is unstable.",
 		Columns: []string{"unstable"},
 	}
 	judged := func(rows []result.Row) bool {
@@ -129,89 +148,6 @@ func unstable(l *Lab) Table {
 		}})
 	}
 	return t
-}
-
-// sweetSpot asks how often a load is chosen that gives less than the share of the
-// most that a sweet spot must give.
-func sweetSpot(l *Lab) Table {
-	t := Table{
-		What:    "Two loads, of which the greater gives the most tokens/s and the other a share of it; trials scatter by 3 %. How often the sweet spot is the lesser load. The rule asks for 95 % of the most.",
-		Columns: []string{"1 trial", "3 trials", "10 trials"},
-		Drawn:   1,
-	}
-	for _, of := range []float64{0.90, 0.944, 0.956, 0.98, 1} {
-		c := Case{Name: fmt.Sprintf("%.3g %% of the most", 100*of), Runs: l.runs(2000)}
-		for _, n := range []int{1, 3, 10} {
-			f := share(each(c.Runs, func(seed uint64) bool {
-				set := conclude([]cell{{"a", 8, scattered(2*seed, n, 1000*of, 0.03)}, {"a", 16, scattered(2*seed+1, n, 1000, 0.03)}})
-				return chosen(set) == 8
-			}))
-			if of < 0.95 {
-				f = f.keep(atMost(0.05))
-			}
-			c.Figures = append(c.Figures, f)
-		}
-		t.Cases = append(t.Cases, c)
-	}
-	return t
-}
-
-// chosen is the load of the sweet spot, 0 for none.
-func chosen(set *compare.Set) float64 {
-	for _, c := range set.Answers(compare.AskSweetSpot) {
-		if c.Answer == compare.Decided {
-			return compare.Load(c.Places[0].Point.Cell)
-		}
-	}
-	return 0
-}
-
-// ratios asks how often a comparison calls an engine slower.
-func ratios(l *Lab) Table {
-	t := Table{
-		What:    "Two engines at one load whose trials scatter by 3 %: how often a summary says that one is at least 1.03 times slower in tokens/s than the other, and how often it has them in the wrong order.",
-		Columns: []string{"1 trial", "3 trials", "10 trials", "wrong of 3"},
-		Drawn:   1,
-	}
-	for _, slower := range []float64{1, 1.05, 1.10, 1.20} {
-		c := Case{Name: fmt.Sprintf("truly %.2f x", slower), Runs: l.runs(2000)}
-		said := func(n int) []float64 {
-			return each(c.Runs, func(seed uint64) float64 {
-				return ratio(conclude([]cell{{"a", 8, scattered(2*seed, n, 1000, 0.03)}, {"b", 8, scattered(2*seed+1, n, 1000/slower, 0.03)}}))
-			})
-		}
-		var wrong Figure
-		for _, n := range []int{1, 3, 10} {
-			all := said(n)
-			f := share(which(all, func(r float64) bool { return r >= 1.03 || r <= 1/1.03 }))
-			if slower == 1 {
-				f = f.keep(atMost(0.05))
-			}
-			c.Figures = append(c.Figures, f)
-			if n == 3 && slower > 1 {
-				wrong = share(which(all, func(r float64) bool { return r <= 1/1.03 })).keep(atMost(0.01))
-			}
-		}
-		c.Figures = append(c.Figures, wrong)
-		t.Cases = append(t.Cases, c)
-	}
-	return t
-}
-
-// ratio is how many times slower engine b is said to be than a: below 1 if it is
-// said to be faster, 1 if nothing is said.
-func ratio(set *compare.Set) float64 {
-	for _, c := range set.Answers(compare.AskEngine) {
-		if c.Measure.Column != col.ThroughputTokS || c.Answer != compare.Decided {
-			continue
-		}
-		r := c.Places[1].Ratio
-		if c.Places[0].Side == "b" {
-			r = 1 / r
-		}
-		return r
-	}
-	return 1
 }
 
 // common asks what a comparison of two servers gains by giving both the same
