@@ -39,7 +39,7 @@ const Levels = 6
 const (
 	heatHeight = 40.0
 	heatMin    = 82.0
-	heatHead   = 40.0
+	heatHead   = 24.0 // with the name of the axis that goes across 16 more
 	heatFoot   = 4.0
 )
 
@@ -64,17 +64,21 @@ func (h Heat) SVG() string {
 		width = max(width, min(160, wide(name, fontSize)+10))
 	}
 	left, width = min(left, 180)+14, min(width, 190)
+	top := heatHead
+	if h.Across != "" {
+		top += 16
+	}
 
-	c := begin(left+width*float64(len(h.Columns))+2, heatHead+heatHeight*float64(len(rows))+heatFoot, h.Title)
-	c.text(left-8, heatHead-8, "soft", "end", cut(h.Down, fontSize, left-10))
+	c := begin(left+width*float64(len(h.Columns))+2, top+heatHeight*float64(len(rows))+heatFoot, h.Title)
+	c.text(left-8, top-8, "soft", "end", cut(h.Down, fontSize, left-10))
 	if h.Across != "" {
 		c.text(left+4, 13, "soft", "start", h.Across)
 	}
 	for i, name := range h.Columns {
-		c.text(left+width*(float64(i)+0.5), heatHead-8, "name", "middle", cut(name, fontSize, width-4))
+		c.text(left+width*(float64(i)+0.5), top-8, "name", "middle", cut(name, fontSize, width-4))
 	}
 	for j, r := range rows {
-		y := heatHead + heatHeight*float64(j)
+		y := top + heatHeight*float64(j)
 		c.text(left-8, y+heatHeight/2+4, "name", "end", cut(r.Name, fontSize, left-10))
 		for i, cell := range r.Cells {
 			c.field(cell, left+width*float64(i), y, width)

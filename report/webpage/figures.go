@@ -102,7 +102,7 @@ func (v *runView) heat() {
 			v.HeatLeft++
 			continue
 		}
-		h := chart.Heat{Title: "Grid of " + cmp.Or(s.Name, "all cells"), Down: cmp.Or(down, "load")}
+		h := chart.Heat{Title: "Grid of " + cmp.Or(s.Name, "all cells"), Down: cmp.Or(down, "load"), Across: v.requestAxes()}
 		points := byLoad(s.Points)
 		columns := distinct(s.Points, func(p *compare.Point) string { return v.names.request(p.Cell) })
 		rows := distinct(points, func(p *compare.Point) string { return load(p.Cell) })

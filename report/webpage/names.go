@@ -95,3 +95,14 @@ func byLoad(points []*compare.Point) []*compare.Point {
 	})
 	return points
 }
+
+// requestAxes are the axes in which kinds of requests differ; "" for one kind.
+func (v *runView) requestAxes() string {
+	var axes []string
+	for _, s := range v.Set.Points[0].Cell.Settings {
+		if v.names.varied[s.Column] && request(s) {
+			axes = append(axes, s.Column)
+		}
+	}
+	return strings.Join(axes, ", ")
+}

@@ -30,6 +30,7 @@ type packedColumn struct {
 	Unit   string `json:"unit,omitempty"`
 	Doc    string `json:"doc"`
 	Core   bool   `json:"core,omitempty"`
+	Given  bool   `json:"given,omitempty"` // known without a measurement
 	Values []any  `json:"values"`
 }
 
@@ -82,7 +83,7 @@ func (v *runView) pack() (template.HTML, error) {
 		}
 	}
 	for _, c := range v.run.Resolved.Columns {
-		column := packedColumn{Name: c.Name, Unit: c.Unit, Doc: c.Doc, Core: c.Tier == result.Core, Values: make([]any, len(v.run.Trials))}
+		column := packedColumn{Name: c.Name, Unit: c.Unit, Doc: c.Doc, Core: c.Tier == result.Core, Given: c.Given, Values: make([]any, len(v.run.Trials))}
 		known := false
 		for i, t := range v.run.Trials {
 			if t.Outcome != nil && t.Outcome.Row[c.Name] != nil {

@@ -105,7 +105,7 @@ func kind(v compare.Verdict) string {
 	case "":
 		return ""
 	}
-	return "open"
+	return "unsure"
 }
 
 // A Drawing is a chart of a report as a file.

@@ -77,7 +77,7 @@
       where.append(box);
       const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "11px system-ui" };
       new uPlot({
-        width: Math.max(240, Math.min(520, box.clientWidth || 460)), height: 130,
+        width: Math.max(240, Math.min(560, box.clientWidth || 460)), height: 130,
         cursor: { sync: { key: sync.key } }, legend: { show: true, live: true },
         scales: { x: { time: false }, y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.05 : 1] } },
         axes: [{ ...axis, values: (_, ts) => ts.map((t) => t + " s") }, { ...axis, size: 56 }],
@@ -134,7 +134,7 @@
         name.dataset.cell = run.prefix + trial.cell;
         name.tabIndex = 0;
         tr.append(name, open);
-        for (const c of cols) tr.append(make("td", figure(c.values[i]), trial.verdict === "INVALID" ? "bad" : ""));
+        for (const c of cols) tr.append(make("td", figure(c.values[i]), trial.verdict === "INVALID" && !c.given ? "bad" : ""));
         body.append(tr);
       }
       const scroll = make("div", undefined, "scroll");

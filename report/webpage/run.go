@@ -26,6 +26,7 @@ type runView struct {
 	Plan   string
 	Dir    string
 	When   string
+	Owes   string // the title of what is owed
 	Badge  string // SIMULATED, or the machines
 	Mixed  bool   // only some trials are simulated
 	Answer []string
@@ -73,6 +74,10 @@ func view(run *report.Run, prefix string) *runView {
 	v.names = namesOf(v.Set.Points)
 	v.figures()
 	v.When = when(run)
+	v.Owes = "Termination not confirmed: these may still run, or cost money"
+	if run.Running {
+		v.Owes = "In use by the run, which is still going"
+	}
 	v.badge()
 	v.answer()
 	v.heat()
@@ -177,7 +182,7 @@ func (v *runView) answer() {
 	v.Answer = append(spots, rest...)
 	v.Answer = v.Answer[:min(3, len(v.Answer))]
 	if len(v.Answer) == 0 {
-		v.Answer = []string{v.Count}
+		v.Answer = []string{"No sweet spot and no ranking is decided."}
 	}
 }
 
