@@ -1,5 +1,6 @@
 // Package schemas holds the JSON Schemas of what sweep reads, for editors and
-// for sweep schema. They are generated from the structs that it is decoded into.
+// for sweep schema, generated from the structs that it is decoded into, and that of the
+// answer which it writes.
 package schemas
 
 import _ "embed"
@@ -21,3 +22,9 @@ var Engine []byte
 //
 //go:embed provider.schema.json
 var Provider []byte
+
+// Answer is the JSON Schema (draft-07) of answer.json. It is written by hand; a test of
+// package answer holds the two together.
+//
+//go:embed answer.schema.json
+var Answer []byte

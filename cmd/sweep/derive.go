@@ -10,6 +10,7 @@ import (
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/answer"
 	"sweep.dev/sweep/report/details"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
@@ -43,6 +44,9 @@ func derive(ctx context.Context, j job) (*report.Run, error) {
 	err = j.dir.Derive(layout.Summary, func(w io.Writer) error { return details.Write(w, run, draw.Style{Markdown: true}) })
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", layout.Summary, err)
+	}
+	if err := j.dir.Derive(layout.Answer, func(w io.Writer) error { return answer.Write(w, run) }); err != nil {
+		return nil, fmt.Errorf("%s: %w", layout.Answer, err)
 	}
 	return run, context.Cause(ctx)
 }

@@ -13,7 +13,7 @@
 //	    launch.json
 //	    server-0.log                      of each replica
 //	    pull.log, metrics-server.txt
-//	cells.csv ... summary.md              made of the committed attempts, at any time
+//	cells.csv ... answer.json             made of the committed attempts, at any time
 //	metrics-ENGINE.log
 package layout
 
@@ -63,12 +63,13 @@ const (
 	GroupsCSV     = "groups.csv"
 	GroupsParquet = "groups.parquet"
 	Summary       = "summary.md"
+	Answer        = "answer.json" // what summary.md concludes, as data
 )
 
-// Derived lists the tables that a run may have and the summary, which it always
+// Derived lists the tables that a run may have and the summary and the answer, which it always
 // has, in the order in which they are named to people.
 func Derived() []string {
-	return []string{CellsCSV, CellsParquet, GroupsCSV, GroupsParquet, Requests, Samples, Summary}
+	return []string{CellsCSV, CellsParquet, GroupsCSV, GroupsParquet, Requests, Samples, Summary, Answer}
 }
 
 // Own says whether a name in the directory belongs to the run itself: nothing

@@ -1,0 +1,205 @@
+// Package answer makes the answer of a run as data: answer.json, for programs and agents.
+// It has the claims of [compare] with the trials that each rests on, what is not decided
+// and why, the next command, and the money. It concludes nothing.
+package answer
+
+import (
+	"encoding/json"
+	"io"
+
+	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/details"
+	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/rundir"
+)
+
+// Version is that of the form. A new one may take keys away or change what they mean; new
+// keys alone make none.
+const Version = 1
+
+// An Answer is the content of answer.json. schemas/answer.schema.json is its schema.
+type Answer struct {
+	Version   int            `json:"version"`
+	RunID     string         `json:"run_id"`
+	Plan      string         `json:"plan"`
+	Digest    string         `json:"plan_digest"`
+	Simulated string         `json:"simulated"` // all, some or none of the trials
+	Finished  bool           `json:"finished"`  // the last run of the directory ended by itself
+	Trials    map[string]int `json:"trials"`    // by status; those without an outcome are pending
+	Cells     map[string]int `json:"cells"`     // by verdict
+	Claims    []Claim        `json:"claims"`
+	Open      []Open         `json:"not_decided"`
+	ToDecide  []string       `json:"to_decide"` // commands that measure what leaves claims not decided
+	Next      string         `json:"next"`
+	Money     Money          `json:"money"`
+}
+
+// A Claim is one conclusion.
+type Claim struct {
+	Question string    `json:"question"`
+	About    string    `json:"about"`
+	Answer   string    `json:"answer"`
+	Text     string    `json:"text"`    // the same in words, as in summary.md
+	Measure  string    `json:"measure"` // a column of the cells table, or the quotient of two; "" for none
+	Loads    []float64 `json:"loads"`   // at which sides are compared
+	Places   []Place   `json:"places"`  // the best first
+	Left     []Left    `json:"left"`    // sides without a place
+}
+
+// A Place is a cell in a claim.
+type Place struct {
+	Side    string       `json:"side"`
+	Cell    string       `json:"cell"`
+	Label   string       `json:"label"`
+	Verdict string       `json:"verdict"`
+	Rows    []rundir.Key `json:"rows"`  // the rows of the cells table that the claim rests on
+	Value   *float64     `json:"value"` // of the measure: the mean over the rows
+	Ratio   *float64     `json:"ratio"` // how many times worse than the first place
+}
+
+// A Left is a side without a place.
+type Left struct {
+	Side  string   `json:"side"`
+	Why   string   `json:"why"`
+	Open  bool     `json:"open"` // another measurement may decide it
+	Cells []string `json:"cells"`
+}
+
+// An Open question is a claim that is not decided.
+type Open struct {
+	Question string   `json:"question"`
+	About    string   `json:"about"`
+	Why      string   `json:"why"`
+	Cells    []string `json:"cells"`
+}
+
+// Money is what the run has cost, in USD.
+type Money struct {
+	Spent  float64  `json:"spent_usd"`    // on pods that are gone
+	Rate   float64  `json:"usd_per_hour"` // of pods that are not known to be gone
+	Budget *float64 `json:"budget_usd"`   // the plan's max_cost; null for none
+	Left   *float64 `json:"left_usd"`     // of the budget; null for none
+}
+
+// Of is the answer of a run.
+func Of(run *report.Run) *Answer {
+	p, m := details.PartsOf(run), run.State.Manifest
+	a := &Answer{
+		Version: Version, RunID: m.RunID, Plan: m.Plan, Digest: m.PlanDigest, Finished: run.State.Finished,
+		Trials: map[string]int{}, Cells: map[string]int{}, Claims: []Claim{}, Open: []Open{}, ToDecide: []string{},
+		Next: run.Next(), Money: money(run),
+	}
+	a.count(run, p.Set.Points)
+	for _, said := range p.Claims {
+		c := claim(said)
+		a.Claims = append(a.Claims, c)
+		if said.Answer != compare.NotDecided {
+			continue
+		}
+		for _, l := range c.Left {
+			if l.Open {
+				a.Open = append(a.Open, Open{c.Question, c.About, join(l.Side, l.Why), l.Cells})
+			}
+		}
+	}
+	if command := run.Resume(undecided(p.Set)); command != "" {
+		a.ToDecide = append(a.ToDecide, command)
+	}
+	return a
+}
+
+// Write writes the answer of a run as JSON.
+func Write(w io.Writer, run *report.Run) error {
+	enc := json.NewEncoder(plaintext.JSON(w))
+	enc.SetIndent("", "  ")
+	return enc.Encode(Of(run))
+}
+
+func join(side, why string) string {
+	if side == "" {
+		return why
+	}
+	return side + ": " + why
+}
+
+// undecided are the trials of the cells that leave claims not decided.
+func undecided(set *compare.Set) []compare.Trial {
+	var trials []compare.Trial
+	for _, c := range set.Claims {
+		for _, l := range c.Left {
+			for _, p := range l.Points {
+				if l.Hole {
+					trials = append(trials, p.Trials...)
+				}
+			}
+		}
+	}
+	return trials
+}
+
+// count counts trials by status and cells by verdict, and the simulated ones.
+func (a *Answer) count(run *report.Run, points []*compare.Point) {
+	simulated, known := 0, 0
+	for _, t := range run.Trials {
+		status := "pending"
+		if t.Outcome != nil {
+			known++
+			status, _ = t.Outcome.Row[col.Status].(string)
+			if t.Outcome.Row[col.Simulated] == true {
+				simulated++
+			}
+		}
+		a.Trials[status]++
+	}
+	a.Simulated = "some"
+	switch simulated {
+	case 0:
+		a.Simulated = "none"
+	case known:
+		a.Simulated = "all"
+	}
+	for _, p := range points {
+		a.Cells[string(p.Verdict)]++
+	}
+}
+
+func claim(said details.Said) Claim {
+	c := Claim{
+		Question: string(said.Question), About: said.About, Answer: string(said.Answer), Text: said.Text,
+		Measure: said.Measure.ID(), Loads: append([]float64{}, said.Loads...), Places: []Place{}, Left: []Left{},
+	}
+	for _, p := range said.Places {
+		place := Place{Side: p.Side, Cell: p.Cell, Label: p.Point.Cell.Label, Verdict: string(p.Verdict), Rows: p.Rows}
+		if c.Measure != "" {
+			place.Value = &p.Value
+		}
+		if p.Ratio > 0 {
+			place.Ratio = &p.Ratio
+		}
+		c.Places = append(c.Places, place)
+	}
+	for _, l := range said.Left {
+		c.Left = append(c.Left, Left{Side: l.Side, Why: l.Why, Open: l.Hole, Cells: append([]string{}, l.Cells()...)})
+	}
+	return c
+}
+
+func money(run *report.Run) Money {
+	m := Money{Spent: run.State.SpentUSD}
+	for _, o := range run.State.Owed {
+		m.Rate += o.USDPerHour
+	}
+	var plan struct {
+		Budget struct {
+			MaxCost float64 `json:"max_cost"`
+		} `json:"budget"`
+	}
+	// A plan of another version has no budget that is known here.
+	if json.Unmarshal(run.Resolved.Plan, &plan) == nil && plan.Budget.MaxCost > 0 {
+		left := plan.Budget.MaxCost - m.Spent
+		m.Budget, m.Left = &plan.Budget.MaxCost, &left
+	}
+	return m
+}

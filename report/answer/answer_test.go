@@ -1,0 +1,107 @@
+package answer
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/reporttest"
+	"sweep.dev/sweep/schemas"
+)
+
+const decided = `
+axes engine! concurrency
+cell vllm 1
+  ok tok=185 ttft=14/15 n=200 usd=2 usd_per_hour=2
+cell vllm 8
+  ok tok=900 ttft=80/110 n=200 usd=0.9 usd_per_hour=2
+cell vllm 16
+  ok tok=905 ttft=80/310 n=200 usd=0.9 usd_per_hour=2 miss="fast|p95_ttft_ms < 300|p95_ttft_ms=310"
+`
+
+const open = decided + `
+cell sglang 1
+  ok tok=180 ttft=14/16 n=200
+cell sglang 8
+  invalid tok=905 ttft=90/128 n=200 reason="coalesced|the client shared 2 cores"
+cell sglang 16
+  pending
+`
+
+// TestWrite_schema holds that an answer is what the schema says, with and without
+// conclusions.
+func TestWrite_schema(t *testing.T) {
+	t.Parallel()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemas.Answer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("answer.schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("answer.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"decided": decided, "open": open, "nothing": "axes engine!\ncell vllm\n  pending"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var b bytes.Buffer
+			if err := Write(&b, reporttest.MadeUp(t, text)); err != nil {
+				t.Fatal(err)
+			}
+			got, err := jsonschema.UnmarshalJSON(&b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := schema.Validate(got); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestOf holds that a decided claim names the rows that it rests on, and that an open one
+// names the cells that are why and the command that decides it.
+func TestOf(t *testing.T) {
+	t.Parallel()
+	run := reporttest.MadeUp(t, open)
+	a := Of(run)
+	i := slices.IndexFunc(a.Claims, func(c Claim) bool { return c.Question == "sweet spot" && c.Answer == "decided" })
+	if i < 0 {
+		t.Fatalf("no sweet spot is decided: %+v", a.Claims)
+	}
+	if p := a.Claims[i].Places[0]; p.Label != "vllm concurrency=8" || len(p.Rows) != 1 || p.Rows[0].Cell != p.Cell || p.Value == nil || *p.Value != 900 {
+		t.Errorf("the sweet spot is %+v", p)
+	}
+	if len(a.Open) == 0 || len(a.Open[0].Cells) == 0 || !strings.Contains(a.Open[0].Why, "INVALID") {
+		t.Errorf("not decided: %+v", a.Open)
+	}
+	if len(a.ToDecide) != 1 || !strings.HasPrefix(a.ToDecide[0], "sweep resume") {
+		t.Errorf("to decide: %q", a.ToDecide)
+	}
+	if a.Trials["ok"] != 4 || a.Trials["invalid"] != 1 || a.Trials["pending"] != 1 || a.Cells["SLO failed"] != 1 {
+		t.Errorf("counts: %v %v", a.Trials, a.Cells)
+	}
+}
+
+// TestOf_money holds that what is left is what the plan bounds, and null without a bound.
+func TestOf_money(t *testing.T) {
+	t.Parallel()
+	run := reporttest.MadeUp(t, decided)
+	run.State.SpentUSD = 0.25
+	if m := Of(run).Money; m.Budget != nil || m.Left != nil || m.Spent != 0.25 {
+		t.Errorf("without a budget: %+v", m)
+	}
+	bounded := *run
+	bounded.Resolved = report.Resolved{Plan: json.RawMessage(`{"budget": {"max_cost": 1}}`), Cells: run.Resolved.Cells}
+	if m := Of(&bounded).Money; m.Left == nil || *m.Left != 0.75 {
+		t.Errorf("of a dollar: %+v", m)
+	}
+}
