@@ -12,6 +12,9 @@ import (
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/answer"
+	"sweep.dev/sweep/report/details"
+	"sweep.dev/sweep/report/junit"
 	"sweep.dev/sweep/report/webpage"
 )
 
@@ -29,9 +32,13 @@ Without DIR it is the latest run under runs/.
 
   $ sweep report                                    # DIR/report.html of the latest run
   $ sweep report runs/monday runs/tuesday -o both.html
-  $ sweep report --charts charts runs/monday        # each chart as an SVG file too` + exitHelp(exitOK, exitUsage),
+  $ sweep report --charts charts runs/monday        # each chart as an SVG file too
+  $ sweep report --format md >>$GITHUB_STEP_SUMMARY # the summary, at most 900 KiB
+  $ sweep report --format junit -o sweep.xml        # a case for each cell and objective
+  $ sweep report --format json                      # answer.json of each run` + exitHelp(exitOK, exitUsage),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`; - is the standard output", DefaultText: "DIR/" + reportFile},
+			&cli.StringFlag{Name: "format", Value: "html", Usage: "write html, md, junit or json; all but html go to the standard output unless -o names a file"},
 			&cli.StringFlag{Name: "charts", Usage: "write each chart as an SVG file into `DIR`"},
 		},
 		OnUsageError: usageError,
@@ -72,7 +79,25 @@ func (a *app) report(c *cli.Command, runs []*report.Run) error {
 			return err
 		}
 	}
-	return a.writeTo(c, filepath.Join(runs[0].Dir, reportFile), func(w io.Writer) error { return webpage.Write(w, runs) })
+	switch format := c.String("format"); format {
+	case "html":
+		return a.writeTo(c, filepath.Join(runs[0].Dir, reportFile), func(w io.Writer) error { return webpage.Write(w, runs) })
+	case "md":
+		return a.writeTo(c, "-", func(w io.Writer) error { return details.Markdown(w, runs) })
+	case "junit":
+		return a.writeTo(c, "-", func(w io.Writer) error { return junit.Write(w, runs) })
+	case "json":
+		return a.writeTo(c, "-", func(w io.Writer) error {
+			for _, run := range runs {
+				if err := answer.Write(w, run); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	default:
+		return &usage{fmt.Errorf("--format %s: want one of html, md, junit, json", plaintext.Line(format))}
+	}
 }
 
 // writeTo writes a file that only its owner may read, whole or not at all; or to the

@@ -1,0 +1,74 @@
+package junit
+
+import (
+	"bytes"
+	"encoding/xml"
+	"strings"
+	"testing"
+
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/reporttest"
+)
+
+func write(t *testing.T, text string) (string, suites) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Write(&b, []*report.Run{reporttest.MadeUp(t, text)}); err != nil {
+		t.Fatal(err)
+	}
+	var got suites
+	if err := xml.Unmarshal(b.Bytes(), &got); err != nil {
+		t.Fatalf("%v\n%s", err, b.String())
+	}
+	return b.String(), got
+}
+
+// UnmarshalXMLAttr reads what MarshalXMLAttr wrote.
+func (s *seconds) UnmarshalXMLAttr(xml.Attr) error { return nil }
+
+// TestWrite holds what becomes of each verdict, and that the counts add up.
+func TestWrite(t *testing.T) {
+	t.Parallel()
+	_, got := write(t, `
+plan chat
+axes engine! gpu! concurrency
+cell vllm h100 1
+  ok tok=185 n=200
+cell vllm h100 8
+  ok tok=900 n=200 miss="fast|p95_ttft_ms < 300|p95_ttft_ms=310"
+cell vllm h200 1
+  ok tok=900 n=200 unchecked="cool|max_gpu_temp_c < 80|not measured"
+cell vllm h200 2
+  ok tok=900 n=200 warn="cheap|cost_usd < 1|cost_usd=2"
+cell sglang h200 1
+  invalid tok=1 n=3 reason="coalesced|x"
+cell sglang h200 8
+  pending
+`)
+	if len(got.Suites) != 3 || got.Suites[0].Name != "chat vllm h100" {
+		t.Fatalf("suites: %+v", got.Suites)
+	}
+	want := counts{Tests: 6, Failures: 1, Errors: 2, Skipped: 1}
+	if got.counts != want {
+		t.Errorf("counts %+v, want %+v", got.counts, want)
+	}
+	if c := got.Suites[0].Cases[1]; c.Failure == nil || c.Class != "vllm h100 concurrency=8" || !strings.HasPrefix(c.Name, "fast") {
+		t.Errorf("a missed objective is %+v", c)
+	}
+	if c := got.Suites[1].Cases[1]; c.Failure != nil || c.Out == "" {
+		t.Errorf("a warning is %+v", c)
+	}
+}
+
+// TestWrite_hostile holds that what an engine says is text.
+func TestWrite_hostile(t *testing.T) {
+	t.Parallel()
+	text, got := write(t, `
+axes engine! concurrency
+cell "<failure/>]]>\x1b[31m\x00::error::x" 1
+  failed error="spec|</testsuite>"
+`)
+	if strings.Contains(text, "\x1b") || len(got.Suites) != 1 || got.Errors != 1 {
+		t.Errorf("%q", text)
+	}
+}
