@@ -56,7 +56,7 @@ type Place struct {
 	Verdict string       `json:"verdict"`
 	Rows    []rundir.Key `json:"rows"`  // the rows of the cells table that the claim rests on
 	Value   *float64     `json:"value"` // of the measure: the mean over the rows
-	Ratio   *float64     `json:"ratio"` // how many times worse than the first place
+	Ratio   *float64     `json:"ratio"` // how many times worse than the first place; null if they cannot be told apart
 }
 
 // A Left is a side without a place.
@@ -95,7 +95,16 @@ func Of(run *report.Run) *Answer {
 	for _, said := range p.Claims {
 		c := claim(said)
 		a.Claims = append(a.Claims, c)
-		if said.Answer != compare.NotDecided {
+		switch said.Answer {
+		case compare.Tied:
+			open := Open{c.Question, c.About, c.Text, []string{}}
+			for _, p := range c.Places {
+				open.Cells = append(open.Cells, p.Cell)
+			}
+			a.Open = append(a.Open, open)
+			continue
+		case compare.NotDecided:
+		default:
 			continue
 		}
 		for _, l := range c.Left {

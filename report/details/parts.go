@@ -101,10 +101,14 @@ func (s *summary) said() []Said {
 
 // spot is the load that a series is best at, in words.
 func (s *summary) spot(c compare.Claim) string {
-	switch c.Answer {
-	case compare.Decided:
+	switch {
+	case c.Question == compare.AskBest:
 		return s.describe(c)
-	case compare.None:
+	case c.Answer == compare.Decided:
+		return s.describe(c) + c.Best("; ")
+	case c.Answer == compare.Tied:
+		return "not decided" + c.Best("; ") + c.WouldTell()
+	case c.Answer == compare.None:
 		return "no cell is acceptable"
 	}
 	return "not decided: " + c.Left[0].Why
