@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/executor"
@@ -13,11 +12,15 @@ import (
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/rundir"
 )
 
 // A view is how far a run has come, as people are shown it.
 type view struct {
+	plan        string
+	lanes       map[string]*lane // by deployment
+	countdown   countdown
 	trials      map[rundir.Key]*expected // those without an outcome
 	deployments map[string]*forecast
 	run         forecast
@@ -89,7 +92,7 @@ type reading struct {
 const rateOver = 3 * time.Second
 
 func newView(j job) *view {
-	v := &view{trials: map[rundir.Key]*expected{}, deployments: map[string]*forecast{}, refused: map[string]string{}}
+	v := &view{plan: j.plan.Name, lanes: map[string]*lane{}, trials: map[rundir.Key]*expected{}, deployments: map[string]*forecast{}, refused: map[string]string{}}
 	deployments, err := selected(j.plan, j.only)
 	if err != nil {
 		return v // the run will say it
@@ -97,11 +100,16 @@ func newView(j job) *view {
 	for _, d := range deployments {
 		f := &forecast{}
 		v.deployments[d.ID] = f
+		v.lanes[d.ID] = &lane{marks: map[string]string{}}
 		for _, cell := range d.Cells {
+			v.lanes[d.ID].cells = append(v.lanes[d.ID].cells, cell.ID)
 			for n := range j.plan.Repeats.Most() {
 				key := rundir.Key{Cell: cell.ID, Trial: n + 1}
 				f.total++
 				if executor.Done(j.plan, j.state, j.retry, cell, n+1) {
+					if o, err := rundir.Outcome(j.path, j.state.Committed[key]); err == nil {
+						v.lanes[d.ID].marks[cell.ID] = compare.Judge(compare.Trial{Outcome: o}).Mark()
+					}
 					f.done++
 					continue
 				}
@@ -157,6 +165,11 @@ func (v *view) follow(e event.Event, now time.Time) {
 		v.spending = e.Spending
 	case event.LaunchFailed:
 		v.refused[e.Deployment] = e.Error
+		v.countdown.because("a server did not start")
+	case event.ServerDied:
+		v.countdown.because("a server died and is started again")
+	case event.TrialDiscarded:
+		v.countdown.because("a trial is measured again")
 	case event.TrialCommitted:
 		v.committed(e, now)
 	}
@@ -170,6 +183,9 @@ func (v *view) committed(e event.Event, now time.Time) {
 		seconds = t.seconds
 	}
 	delete(v.trials, key)
+	if lane := v.lanes[e.Deployment]; lane != nil {
+		lane.marks[e.Cell] = markOf(e.Status, e.Row).Mark()
+	}
 	v.run.left, v.run.past, v.run.seen = v.run.left-seconds, v.run.past+seconds, now
 	if f := v.deployments[e.Deployment]; f != nil {
 		f.done++
@@ -197,15 +213,16 @@ func (v *view) forecast(l *liveLine) *forecast {
 	return &v.run
 }
 
-// lines are the live lines, and one for the whole run where it has more than
-// one deployment. Width 0 is none.
-func (v *view) lines(now time.Time, width int) []string {
+// heartbeat is what is said off a terminal of a run in which nothing happens: a line for
+// each running deployment, one for the whole run if it has more than one deployment, and
+// one for money.
+func (v *view) heartbeat(now time.Time) []string {
 	var lines []string
 	running, last := 0.0, 0.0
 	for _, l := range v.live {
 		r := l.ran(now)
 		running, last = running+r, last+l.did
-		lines = append(lines, fit("  "+v.forecast(l).words(r, l.did), l.label, l.details(now), width))
+		lines = append(lines, "  "+v.forecast(l).words(r, l.did)+"  "+plaintext.Line(l.label)+": "+strings.Join(l.details(now), ", "))
 	}
 	if len(v.deployments) > 1 || len(lines) == 0 {
 		lines = append(lines, "  "+v.run.words(running, last)+" in all")
@@ -231,34 +248,6 @@ func (f *forecast) words(now, last float64) string {
 		text += " ETA " + short(d)
 	}
 	return text
-}
-
-// shortDetail is how many characters of a long detail always stay.
-const shortDetail = 24
-
-// fit joins a line's parts. If they are too long the last of more than two
-// details is left out, then a long one loses its end, then the label its
-// beginning, which it shares with others.
-func fit(head, label string, details []string, width int) string {
-	label = plaintext.Line(label)
-	if width <= 0 {
-		return head + "  " + label + ": " + strings.Join(details, ", ")
-	}
-	room := func() int {
-		return width - 1 - utf8.RuneCountInString(head+"  "+": "+strings.Join(details, ", "))
-	}
-	n := utf8.RuneCountInString(label)
-	for len(details) > 2 && room() < n {
-		details = details[:len(details)-1]
-	}
-	last := &details[len(details)-1]
-	if long := []rune(*last); room() < n && len(long) > shortDetail {
-		*last = string(long[:max(shortDetail, len(long)-(n-room())-1)]) + "…"
-	}
-	if most := max(8, room()); n > most {
-		label = "…" + string([]rune(label)[n-most+1:])
-	}
-	return head + "  " + label + ": " + strings.Join(details, ", ")
 }
 
 // read takes a progress in.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,13 +25,25 @@ func (a *app) statusCommand() *cli.Command {
 		Description: `Reads the journal of DIR, or of the latest run under runs/; it needs no lock and
 changes nothing.
 
-  $ sweep status runs/quickstart-20261121T101500Z-3f2a` + exitHelp(exitOK, exitUsage),
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print as JSON"}},
+  $ sweep status runs/quickstart-20261121T101500Z-3f2a
+  $ sweep status --watch                   # until the run ends, from another terminal` + exitHelp(exitOK, exitUsage, exitInt),
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "go on showing it until the run ends"},
+			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
+		},
 		OnUsageError: usageError,
-		Action: func(_ context.Context, c *cli.Command) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			dir, err := a.runDir(c)
 			if err != nil {
 				return err
+			}
+			if c.Bool("watch") {
+				if c.Bool("json") {
+					return &usage{errors.New("--watch is for people; sweep run --events FILE has what happens as JSON lines")}
+				}
+				if err := a.watch(ctx, dir); err != nil {
+					return err
+				}
 			}
 			return a.status(c, dir)
 		},

@@ -22,8 +22,9 @@ import (
 
 // This file is the terminal. Its rules are:
 //   - stdout is for results, stderr for people.
-//   - On a terminal one live line for each deployment, redrawn in place; what
-//     has happened scrolls above it. No alternate screen, no raw mode.
+//   - On a terminal a live line for each deployment and one for money and time,
+//     redrawn in place; what has happened scrolls above it. No alternate screen,
+//     no raw mode.
 //   - Off a terminal, and on a dumb one, one line for what has happened, and a
 //     heartbeat if nothing has for a while.
 //   - Texts from engines and models lose their control characters.
@@ -179,9 +180,9 @@ func (u *ui) tick() {
 	switch {
 	case u.screen != nil:
 		width, _ := u.screen.size()
-		u.screen.draw(u.view.lines(now, width))
+		u.screen.draw(u.view.frame(now, width))
 	case now.Sub(u.said) >= heartbeatEvery:
-		for _, line := range u.view.lines(now, 0) {
+		for _, line := range u.view.heartbeat(now) {
 			u.say(line, "")
 		}
 		u.said = now
@@ -201,7 +202,7 @@ func (u *ui) say(text string, v compare.Verdict) {
 	}
 	now := u.now()
 	if u.screen != nil {
-		u.screen.say(text, u.view.lines(now, width))
+		u.screen.say(text, u.view.frame(now, width))
 		return
 	}
 	u.said = now

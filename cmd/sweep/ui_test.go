@@ -110,11 +110,13 @@ func (c *clock) at(s float64) time.Time { return epoch.Add(time.Duration(s * flo
 // twoDeployments is a view of two servers with two trials of 24 requests each,
 // of which the plan thinks that they take ten seconds.
 func twoDeployments() *view {
-	v := &view{trials: map[rundir.Key]*expected{}, deployments: map[string]*forecast{"d1": {total: 2, left: 20}, "d2": {total: 2, left: 20}}, refused: map[string]string{}}
+	v := &view{plan: "p", lanes: map[string]*lane{}, trials: map[rundir.Key]*expected{}, deployments: map[string]*forecast{"d1": {total: 2, left: 20}, "d2": {total: 2, left: 20}}, refused: map[string]string{}}
 	for _, cell := range []string{"a", "b", "c", "d"} {
 		v.trials[rundir.Key{Cell: cell, Trial: 1}] = &expected{seconds: 10, requests: 24}
 	}
 	v.run = forecast{total: 4, left: 40}
+	v.lanes["d1"] = &lane{cells: []string{"a", "b"}, marks: map[string]string{}}
+	v.lanes["d2"] = &lane{cells: []string{"c", "d"}, marks: map[string]string{}}
 	return v
 }
 
@@ -175,9 +177,9 @@ func TestUI_live(t *testing.T) {
 	want(t, "while it runs", g.String(), `
 run directory runs/x
 4 trials
-  [0/2] ETA 20s  vllm l4 concurrency=4: 8/24 requests, 320 tok/s, 4 in flight
-  [0/2] ETA 20s  sglang l4: starting
-  [0/4] ETA 44s in all
+p  0/4  vllm l4 [..]  concurrency=4  8/24 requests  320 tok/s  4 in flight
+        sglang l4 [..]  starting
+        40s to go
 `)
 	c.pass(3 * time.Second)
 	feed(u, committed)
@@ -186,9 +188,9 @@ run directory runs/x
 4 trials
 [1/4] vllm l4 concurrency=4: 319 tok/s, p95 TTFT 40.7 ms, p95 TPOT 12.3 ms (24
     requests)
-  [1/2] ETA 9s  vllm l4 concurrency=4: measure 8s
-  [0/2] ETA 20s  sglang l4: starting 3s
-  [1/4] ETA 26s in all
+p  1/4  vllm l4 [+.]  concurrency=4  measure 8s
+        sglang l4 [..]  starting 3s
+        26s to go
 `)
 	feed(u, event.Event{Type: event.DeploymentStopped, Deployment: "d1"}, event.Event{Type: event.DeploymentStopped, Deployment: "d2"})
 	u.start()
@@ -462,31 +464,6 @@ func TestForecast_clock(t *testing.T) {
 				}
 			}
 			c.pass(500 * time.Millisecond)
-		}
-	}
-}
-
-func TestFit(t *testing.T) {
-	t.Parallel()
-	details := []string{"9/24 requests", "319 tok/s", "4 in flight"}
-	for width, want := range map[int]string{
-		0:  "  [1/6]  vllm l4 concurrency=16 max_tokens=64: 9/24 requests, 319 tok/s, 4 in flight",
-		80: "  [1/6]  vllm l4 concurrency=16 max_tokens=64: 9/24 requests, 319 tok/s",
-		60: "  [1/6]  …rrency=16 max_tokens=64: 9/24 requests, 319 tok/s",
-		20: "  [1/6]  …kens=64: 9/24 requests, 319 tok/s",
-	} {
-		if got := fit("  [1/6]", "vllm l4 concurrency=16 max_tokens=64", details, width); got != want {
-			t.Errorf("%d columns: %q, want %q", width, got, want)
-		}
-	}
-	for width, want := range map[int]string{
-		0:  "  [0/6]  vllm l4: ready 45s, last answer: GET /health answered 503 Service Unavailable",
-		60: "  [0/6]  vllm l4: ready 45s, last answer: GET /health answ…",
-		40: "  [0/6]  vllm l4: ready 45s, last answer: GET /health…",
-	} {
-		waiting := []string{"ready 45s", "last answer: GET /health answered 503 Service Unavailable"}
-		if got := fit("  [0/6]", "vllm l4", waiting, width); got != want {
-			t.Errorf("%d columns: %q, want %q", width, got, want)
 		}
 	}
 }
