@@ -27,6 +27,8 @@ func arguments() map[string]source {
 		"sweep status":    first(runDirs),
 		"sweep cells":     dirThenCell,
 		"sweep logs":      dirThenCell,
+		"sweep report":    runDirs,
+		"sweep init":      first(files(".yaml", ".yml")),
 		"sweep runs":      first(files("/")),
 		"sweep columns":   first(columnNames),
 		"sweep engines":   first(either(engineNames, files(".yaml", ".yml"))),

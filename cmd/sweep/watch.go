@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"sweep.dev/sweep/event"
@@ -109,16 +111,13 @@ func fromDirectory(run *report.Run) *view {
 
 // serverLabel is the deployment of a cell in words.
 func serverLabel(c compare.Cell) string {
-	text := ""
+	var parts []string
 	for _, s := range c.Settings {
 		if s.Server {
-			text += " " + s.Text
+			parts = append(parts, s.Text)
 		}
 	}
-	if text == "" {
-		return "server"
-	}
-	return text[1:]
+	return cmp.Or(strings.Join(parts, " "), "server")
 }
 
 // paceOf is how many seconds the trials without an outcome take if they take as long as
