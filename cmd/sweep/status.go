@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result/col"
@@ -49,6 +51,9 @@ changes nothing.
 		},
 	}
 }
+
+// maxNow is how many of the trials that are being run are listed.
+const maxNow = 8
 
 // A status is what a run has come to.
 type status struct {
@@ -100,12 +105,18 @@ func (a *app) status(c *cli.Command, dir string) error {
 	if s.Running {
 		state = fmt.Sprintf("running as process %d on %s", holder.PID, holder.Host)
 	}
-	fmt.Fprintf(a.out, "%s  run %s, started %s, %s\n", s.Plan, s.RunID, s.Started.Local().Format(time.DateTime), state)
-	fmt.Fprintf(a.out, "last event: %s at %s\n", s.LastType, s.Last.Local().Format(time.DateTime))
+	var counts []string
 	for _, name := range slices.Sorted(maps.Keys(s.Counts)) {
-		fmt.Fprintf(a.out, "%6d %s\n", s.Counts[name], name)
+		counts = append(counts, fmt.Sprintf("%d %s", s.Counts[name], name))
 	}
-	for _, text := range s.Now {
+	fmt.Fprintf(a.out, "%s   %d of %s   %s   %s\n", s.Plan, s.Trials-s.Counts["pending"], humanize.Plural(s.Trials, "trial"), strings.Join(counts, ", "), state)
+	fmt.Fprintf(a.out, "  run %s, started %s\n", s.RunID, s.Started.Local().Format(time.DateTime))
+	fmt.Fprintf(a.out, "  last event: %s at %s\n", s.LastType, s.Last.Local().Format(time.DateTime))
+	for i, text := range s.Now {
+		if i == maxNow {
+			fmt.Fprintf(a.out, "  now: %d more\n", len(s.Now)-i)
+			break
+		}
 		fmt.Fprintf(a.out, "  now: %s\n", text)
 	}
 	if s.Warning != "" {
@@ -121,8 +132,8 @@ func (a *app) status(c *cli.Command, dir string) error {
 	for _, pod := range s.Kept {
 		fmt.Fprintf(a.out, "  kept: pod %s\n", pod)
 	}
-	if !s.Running && (s.Counts["pending"] > 0 || len(s.Owed) > 0) {
-		a.next("sweep resume " + dir)
+	if !s.Running {
+		a.next(run.Next())
 	}
 	return nil
 }
