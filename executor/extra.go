@@ -214,21 +214,32 @@ func (a *announcer) reset() Extra {
 
 // warmup is the plan's own.
 func (a *announcer) warmup() Extra {
-	n, timed, open := 0, false, false
+	n, flat, timed, open, until := 0, 0, false, false, ""
 	for _, l := range a.trials {
 		open = open || l.Open() && l.Warmup == (plan.Warmup{})
 		n += l.WarmupRequests()
 		timed = timed || l.WarmupRequests() == 0 && l.Warmup.Duration > 0
+		if attempt.WarmsUntilFlat(a.config.Plan, a.profile, a.config.Servers.Given, l) {
+			flat += attempt.FlatRequests(l, max(1, l.Concurrency))
+		}
+	}
+	const caches = "until the hit rate of the prefix cache and the KV occupancy are flat"
+	if flat > 0 {
+		n += flat
+		until = fmt.Sprintf(", up to %d of them %s", flat, caches)
 	}
 	switch {
 	case open:
-		return Extra{"warm_up", nil, nil, "2 completions, and 2 for each that these let expect in flight, before " + a.trialsText()}
+		if flat > 0 {
+			until = ", and more " + caches
+		}
+		return Extra{"warm_up", nil, nil, "2 completions, and 2 for each that these let expect in flight, before " + a.trialsText() + until}
 	case timed:
 		return Extra{"warm_up", nil, nil, "completions for the time of load.warmup before " + a.trialsText()}
 	case n == 0:
 		return Extra{}
 	}
-	return Extra{"warm_up", new(n), new(n), "completions before " + a.trialsText()}
+	return Extra{"warm_up", new(n), new(n), "completions before " + a.trialsText() + until}
 }
 
 // metrics are the looks of the collector prom.
@@ -258,5 +269,11 @@ func (a *announcer) metrics() Extra {
 	if len(gets) == 0 {
 		return Extra{}
 	}
-	return Extra{"metrics", nil, new(0), strings.Join(gets, ", ") + " before, at each interval during, and after " + a.trialsText()}
+	text := strings.Join(gets, ", ") + " before, at each interval during, and after " + a.trialsText()
+	if slices.ContainsFunc(a.trials, func(l plan.Load) bool {
+		return attempt.WarmsUntilFlat(a.config.Plan, a.profile, a.config.Servers.Given, l)
+	}) {
+		text += ", and so with each round of a warm-up until the caches are flat"
+	}
+	return Extra{"metrics", nil, new(0), text}
 }

@@ -109,7 +109,7 @@ type Stop struct {
 type Warmup struct {
 	// Requests is nil if the plan leaves their number to sweep, see
 	// [Load.WarmupRequests].
-	Requests *int          `yaml:"requests,omitempty" doc:"Requests before each trial, with prompts of their own; 0 is none. Where duration stands alone, as many as its time takes." default:"2 for each of the concurrency; in an open loop 2 for each that is expected in flight, at least 2" min:"0" max:"1000000" unit:"requests"`
+	Requests *int          `yaml:"requests,omitempty" doc:"Requests before each trial, with prompts of their own; 0 is none. Where duration stands alone, as many as its time takes." default:"2 for each of the concurrency; in an open loop 2 for each that is expected in flight, at least 2; where prompts begin alike, more until the caches of a server of sweep's own are flat" min:"0" max:"1000000" unit:"requests"`
 	Duration time.Duration `yaml:"duration,omitempty" doc:"Time after which no more of them are sent." default:"none" unit:"s" example:"10s"`
 }
 

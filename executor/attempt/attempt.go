@@ -269,6 +269,7 @@ func (a *Attempt) load() source.Config {
 	}
 	c.Ramp = a.ramp
 	c.Uncleared = a.uncleared
+	c.WarmPrefixes = WarmsUntilFlat(a.config.Plan, a.subject.Profile, a.config.Given, a.trial.Cell.Load)
 	c.Prompts.Tokens = a.counted.tokens()
 	return c
 }

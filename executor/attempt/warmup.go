@@ -23,7 +23,8 @@ const (
 
 // warmUp sends the warm-up's requests; they are recorded as such and never
 // counted. That of an open loop whose plan leaves it to us begins with two
-// requests, which tell how many more will be in flight.
+// requests, which tell how many more will be in flight. One whose prompts begin alike
+// goes on until the server's caches are flat.
 func (a *Attempt) warmUp(ctx context.Context, d load.Driver) error {
 	c := a.load()
 	c.Phase = result.Warmup
@@ -36,6 +37,9 @@ func (a *Attempt) warmUp(ctx context.Context, d load.Driver) error {
 		c.WarmupRequests, c.WarmupDuration, c.WarmupSlots = 0, longestWarmup, want/2
 		err = a.warm(ctx, d, c, want-sent)
 		sent = a.warmed()
+	}
+	if err == nil && WarmsUntilFlat(a.config.Plan, a.subject.Profile, a.config.Given, l) {
+		err = a.untilFlat(ctx, d, c, want/2)
 	}
 	if err != nil {
 		return err

@@ -137,6 +137,9 @@ func (s *synthetic) sharedOf(seen *prefixes, a ask, tokens float64) float64 {
 		own := max(words-s.shared, min(s.marker, words))
 		group := s.group(a.n)
 		before := seen.at[group]
+		if s.warm {
+			before = s.shared
+		}
 		seen.at[group] = max(before, words-own)
 		return float64(min(before, words-own)) * perWord
 	}

@@ -21,6 +21,9 @@ func TestCacheHits(t *testing.T) {
 		{"no request", func(c *Config) {}, 0, 0, 0},
 		{"prefix", func(c *Config) { c.Prompts.SharedPrefix = 0.5 }, 100, (10 + 45*.99) / 100, (10 + 45*.99) / 100},
 		{"groups", func(c *Config) { c.Prompts.SharedPrefix, c.Prompts.PrefixGroups = 0.5, 20 }, 100, (10 + 45*.8) / 100, (10 + 45*.8) / 100},
+		{"groups that the warm-up had", func(c *Config) {
+			c.Prompts.SharedPrefix, c.Prompts.PrefixGroups, c.WarmPrefixes = 0.5, 20, true
+		}, 100, (10 + 45.) / 100, (10 + 45.) / 100},
 		{"more groups than requests", func(c *Config) { c.Prompts.SharedPrefix, c.Prompts.PrefixGroups = 0.5, 1000 }, 100, .1, .1},
 		// Of 100, 208 and 316 tokens the second has 110 in common with the first,
 		// where the answer has 10, and the third 218 with the second.

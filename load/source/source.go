@@ -95,6 +95,9 @@ type Config struct {
 	// WarmupSlots is the concurrency of the warm-up of an open loop, which has none
 	// of its own; 0 is 8.
 	WarmupSlots int
+	// WarmPrefixes gives the prompts of the warm-up the shared prefixes of the load,
+	// in place of others: a prefix cache may know all of them when the load begins.
+	WarmPrefixes bool
 
 	// Probe is what is sent beside the load.
 	Probe Probe

@@ -21,7 +21,9 @@ import (
 type synthetic struct {
 	*Prompts
 	scribe
-	shared   int // words of a whole prefix
+	heads    scribe // of the prefixes
+	warm     bool   // they are those of the warm-up too
+	shared   int    // words of a whole prefix
 	prefixes map[uint64]string
 }
 
@@ -37,6 +39,9 @@ const cachedPrefixes = 64
 
 func newSynthetic(c *Config, phase result.Phase) *synthetic {
 	s := &synthetic{Prompts: &c.Prompts, scribe: newScribe(c, phase), prefixes: map[uint64]string{}}
+	if s.heads, s.warm = s.scribe, c.WarmPrefixes; s.warm && phase == result.Warmup {
+		s.heads = newScribe(c, "")
+	}
 	s.shared = s.wordsOf(s.SharedPrefix * s.mean())
 	return s
 }
@@ -77,12 +82,12 @@ func (s *synthetic) writePrefix(b *strings.Builder, n, words int) int {
 	own := max(words-s.shared, min(s.marker, words))
 	id := firstPrefix - s.group(n)
 	if words-own < s.shared {
-		s.write(b, id, words-own)
+		s.heads.write(b, id, words-own)
 		return own
 	}
 	text, ok := s.prefixes[id]
 	if !ok {
-		text = s.text(id, s.shared)
+		text = s.heads.text(id, s.shared)
 		if len(s.prefixes) < cachedPrefixes {
 			s.prefixes[id] = text
 		}

@@ -1,10 +1,12 @@
 package source
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sweep.dev/sweep/result"
 )
@@ -88,6 +90,41 @@ func TestSynthetic_groups(t *testing.T) {
 			if same := (a-b)%3 == 0; same && (n < 30 || n > 32) || !same && n > 3 {
 				t.Errorf("prompts %d and %d share %d words", a, b, n)
 			}
+		}
+	}
+}
+
+// A warm-up has prefixes of its own, or those of the load.
+func TestSynthetic_warmPrefixes(t *testing.T) {
+	heads := func(warm bool, phase result.Phase) map[string]bool {
+		c := base()
+		c.Concurrency, c.Requests, c.Phase, c.WarmPrefixes = 1, 40, phase, warm
+		c.WarmupDuration = time.Minute
+		c.Prompts = Prompts{InputTokens: 60, SharedPrefix: 0.5, PrefixGroups: 4}
+		src, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]bool{}
+		for range 8 {
+			j, ok := src.Next(0, nil)
+			if !ok {
+				t.Fatal("the source has ended")
+			}
+			all[strings.Join(strings.Fields(j.Prompt.Turns[0])[:30], " ")] = true
+		}
+		return all
+	}
+	load := heads(false, "")
+	if got := heads(true, ""); !maps.Equal(got, load) || len(load) != 4 {
+		t.Errorf("the load has %d prefixes, or others than without a warm-up that has them", len(got))
+	}
+	if got := heads(true, result.Warmup); !maps.Equal(got, load) {
+		t.Error("the warm-up does not have the prefixes of the load")
+	}
+	for head := range heads(false, result.Warmup) {
+		if load[head] {
+			t.Errorf("a warm-up with prefixes of its own has %q", head)
 		}
 	}
 }

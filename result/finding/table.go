@@ -43,6 +43,7 @@ var (
 	ProbeFailed             = Code{"probe_failed"}
 	SteadinessUnknown       = Code{"steadiness_unknown"}
 	WarmupShort             = Code{"warmup_short"}
+	CacheUnsettled          = Code{"cache_unsettled"}
 	TokensAssumed           = Code{"tokens_assumed"}
 	ITLUnknown              = Code{"itl_unknown"}
 	ChunksCoalesced         = Code{"chunks_coalesced"}
@@ -250,6 +251,11 @@ var remarks = []Fact{
 		WarmupShort, "the warm-up was too short to bring the server to its load",
 		"fewer than 2 requests for each of the concurrency do not fill its batch, and a cache may not be full",
 		"remove `load.warmup` from the plan (its default is long enough), or set what the text says",
+	},
+	{
+		CacheUnsettled, "the warm-up reached its bound before the prefix cache's hit rate and the KV occupancy were flat",
+		"what the trial measured is of a cache that was still filling",
+		"use a smaller `prefix_groups`, or a larger KV cache; `prefix_cache_hit_rate` of the row says what the load found",
 	},
 	{
 		TokensAssumed, "the server did not count the output, and each chunk was taken for a token; TPOT and ITL are null", "",
