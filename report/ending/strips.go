@@ -67,6 +67,8 @@ func (e *ending) inShort(s *compare.Series, down *axis) string {
 			return e.brief(c.Places[0].Point, down)
 		case c.Answer == compare.None:
 			return "none is acceptable"
+		case c.Answer == compare.Tied:
+			return "not distinguishable"
 		default:
 			return "not decided"
 		}
