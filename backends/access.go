@@ -90,10 +90,10 @@ func AccessOf(env func(name string) string, place string) (Access, error) {
 	a := Access{Why: map[string]string{}}
 	mark := env(MarkServer)
 	if mark == "" {
-		return a, errors.New("it does not say how it is reached: the sweep that started it did not write that down")
+		return a, errors.New("how to reach it is not recorded: an older sweep started it")
 	}
 	if err := json.Unmarshal([]byte(mark), &a.Listener); err != nil {
-		return a, fmt.Errorf("%s says nothing that sweep can read: %w", MarkServer, err)
+		return a, fmt.Errorf("%s gave an answer that sweep cannot read: %w", MarkServer, err)
 	}
 	switch {
 	case a.KeyEnv == "":

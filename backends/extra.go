@@ -14,7 +14,7 @@ func (r Role) ExtraAt(a Address) (Extra, error) {
 	case err != nil:
 		return Extra{}, fmt.Errorf("%w: %w", ErrSpec, err)
 	case len(extra.Files) > 0 && a.Dir == "":
-		return Extra{}, fmt.Errorf("%w: role %s is configured by files, which only sweep's script in the pod can write: dead_man or bootstrap of the backend has to be on", ErrSpec, r.Name)
+		return Extra{}, fmt.Errorf("%w: role %s is configured by files, which only sweep's script in the pod can write: turn on dead_man or bootstrap of the backend", ErrSpec, r.Name)
 	}
 	return extra, nil
 }

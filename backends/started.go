@@ -41,7 +41,7 @@ func End(d Deployment) error {
 	if err := d.Err(); err != nil {
 		return err
 	}
-	return errors.New("the server ended and its backend does not say why")
+	return errors.New("the server ended, and the backend gives no reason")
 }
 
 // WhileUp is ctx until a deployment ends by itself; that is the cause then. stop

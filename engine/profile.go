@@ -252,7 +252,7 @@ type Metrics struct {
 	// Routed is a regular expression over one line of the log of a role that chooses
 	// a worker for each phase of a request. Its groups request, worker and phase are
 	// the router's own id of the request, the worker, and what it is chosen for.
-	Routed string `yaml:"routed,omitempty" doc:"Regular expression over one line of the log that tells which worker was chosen; its groups are request, worker and phase (prefill, decode)."`
+	Routed string `yaml:"routed,omitempty" doc:"Regular expression over one line of the log that names the chosen worker; its groups are request, worker and phase (prefill, decode)."`
 	// Meanings says in a few words what further series mean, by name.
 	Meanings map[string]string `yaml:"meanings,omitempty" doc:"What further series mean."`
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrExpired is a pod that would end itself as soon as it is started.
-var ErrExpired = errors.New("its time is over, so it would end itself at once")
+var ErrExpired = errors.New("its expiry time has passed, so it would end at once")
 
 // endTimeout bounds the end of one pod, beyond what its provider may need until
 // it is seen to be gone.

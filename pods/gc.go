@@ -85,7 +85,7 @@ func decide(p Pod, s Scope) (Action, string) {
 	case p.Run == RunEnded:
 		return End, "its run is not at work any more"
 	}
-	return Leave, fmt.Sprintf("its run cannot be seen from here, and its time is over in %s: sweep gc --run %s ends it", left, name.Run)
+	return Leave, fmt.Sprintf("its run is not visible from here, and it expires in %s: sweep gc --run %s ends it", left, name.Run)
 }
 
 // End ends pods, all at once, since each is money. It returns the error of each:

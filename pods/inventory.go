@@ -78,7 +78,7 @@ func (s Sources) outliving(kinds []string) ([]backends.Factory, error) {
 	}
 	for _, kind := range kinds {
 		if !slices.Contains(known, kind) {
-			return nil, fmt.Errorf("--backend %s: want one whose pods outlive sweep: %s", kind, strings.Join(known, ", "))
+			return nil, fmt.Errorf("--backend %s: want a backend whose pods outlive sweep: %s", kind, strings.Join(known, ", "))
 		}
 	}
 	return list, nil

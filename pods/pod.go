@@ -137,7 +137,7 @@ func (p Pod) Access(ctx context.Context) ([]backends.Access, error) {
 	}
 	from, ok := p.By.backend.(backends.Accessor)
 	if !ok {
-		return nil, fmt.Errorf("backend %s does not tell how its pods are reached", p.Kind)
+		return nil, fmt.Errorf("backend %s does not say how to reach its pods", p.Kind)
 	}
 	ctx, cancel := asking(ctx)
 	defer cancel()

@@ -116,9 +116,9 @@ func (c *comparison) count(client, server string, code finding.Code) {
 func (c *comparison) otherwise(more bool) string {
 	switch {
 	case more && c.busier():
-		return "somebody else used the server, so these latencies are not of this load alone"
+		return "another client used the server, so these latencies include its load"
 	case more:
-		return "it counts what it made in vain, or somebody else used the server"
+		return "it also counts discarded tokens, or another client used the server"
 	}
 	return "it counts another thing, or one of its processes exposes nothing"
 }
@@ -197,7 +197,7 @@ func (c *comparison) slower(code finding.Code, ms float64) string {
 
 func (c *comparison) faster() string {
 	if c.busier() {
-		return "it counts slower requests of somebody else"
+		return "it also counts slower requests of another client"
 	}
 	return "its histogram holds other requests, or its clock starts earlier, at a router"
 }

@@ -61,7 +61,7 @@ func (j *journal) append(p effect.Point, typ string, data any) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.failed != nil {
-		return fmt.Errorf("append %s: the journal failed before: %w", typ, j.failed)
+		return fmt.Errorf("append %s: an earlier write to the journal failed: %w", typ, j.failed)
 	}
 	e := Event{Seq: j.seq + 1, Time: time.Now().UTC().Truncate(time.Millisecond), Type: typ, Data: raw}
 	line, err := encodeLine(e)

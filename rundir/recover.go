@@ -65,7 +65,7 @@ func (d *Dir) recover() (*State, error) {
 	}
 	d.verifyAll(after)
 	for _, b := range after.Broken {
-		notes = append(notes, fmt.Sprintf("%s was committed, but its files have changed (%s): it does not count any more", AttemptKey{b.Key, b.Attempt}, b.Reason))
+		notes = append(notes, fmt.Sprintf("%s was committed, but its files have changed (%s): it no longer counts", AttemptKey{b.Key, b.Attempt}, b.Reason))
 	}
 	after.Warning = strings.Join(notes, "; ")
 	return after, nil
@@ -220,7 +220,7 @@ func (d *Dir) decide(st *State, a AttemptKey, f fate) (note string, err error) {
 	case !slices.Contains(st.Pending, a):
 		// Its number must not be given to another attempt.
 		st.Attempts[a.Key] = max(st.Attempts[a.Key], a.Attempt)
-		return fmt.Sprintf("%s is in no line of the journal and was left alone", a), nil
+		return fmt.Sprintf("%s is not in the journal and was not touched", a), nil
 	case st.Committed[a.Key].Attempt > a.Attempt:
 		// The last line counts: this one would change what is committed.
 		return "", nil
@@ -234,7 +234,7 @@ func (d *Dir) decide(st *State, a AttemptKey, f fate) (note string, err error) {
 		return "", err
 	}
 	st.Adopted = append(st.Adopted, c)
-	return fmt.Sprintf("%s was finished but not journaled, and was adopted", a), nil
+	return fmt.Sprintf("%s was finished but not in the journal; it was added", a), nil
 }
 
 func (d *Dir) adopt(a AttemptKey, s *stored, sum string) (Commit, error) {

@@ -167,7 +167,7 @@ func (d *Servers) keep(ctx context.Context) {
 	d.m.addKept(owed)
 	d.emit(event.Event{
 		Type: event.PodKept, Launch: s.Launch, Label: d.label,
-		Text: fmt.Sprintf("pod %s runs on until %s at $%.2f/h; sweep pods show %[1]s says how to use it",
+		Text: fmt.Sprintf("pod %s runs until %s at $%.2f/h; sweep pods show %[1]s says how to use it",
 			cmp.Or(owed.Name, owed.Pod), until.Local().Format(time.DateTime), owed.USDPerHour),
 	})
 	s.kept = true

@@ -23,7 +23,7 @@ const Kind = "command"
 // A Config is the backend's part of a plan.
 type Config struct {
 	Program    string                   `yaml:"program,omitempty" doc:"The program: a path, or a name in the PATH. It has sweep's own environment." default:"required" example:"./my-cloud"`
-	Settings   map[string]string        `yaml:"settings,omitempty" doc:"What the program is told when it makes a server: the words are its own. No credentials." default:"none"`
+	Settings   map[string]string        `yaml:"settings,omitempty" doc:"Settings that the program gets when it makes a server, in its own words. No credentials." default:"none"`
 	Timeout    time.Duration            `yaml:"timeout,omitempty" doc:"Bound of one call of the program. It does not bound attach, which lasts as long as the server." default:"5m to create, 2m and the grace to delete, 1m to find" unit:"s"`
 	Free       bool                     `yaml:"free,omitempty" doc:"The servers cost nothing: a run does not ask before it begins." default:"false"`
 	Env        map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the engines. Credentials by reference only: ${HF_TOKEN}."`

@@ -18,7 +18,7 @@ import (
 func (b *Backend) Access(ctx context.Context, ref backends.Ref) ([]backends.Access, error) {
 	if ref.Details[detailInside] != "" {
 		// Nobody keeps it: it ends with its run.
-		return nil, fmt.Errorf("pod %s is a process in somebody else's container: %w", ref.Pod, host.ErrNotSupported)
+		return nil, fmt.Errorf("pod %s is a process in a container that sweep did not make: %w", ref.Pod, host.ErrNotSupported)
 	}
 	found, err := b.Instances(ctx, ref)
 	if err == nil && len(found) == 0 {

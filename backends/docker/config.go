@@ -128,7 +128,7 @@ func (c Config) check() (limits, error) {
 
 func (i Inside) check() (*regexp.Regexp, error) {
 	if i.Image == "" && i.Label == "" && i.Name == "" {
-		return nil, errors.New("say which container: by image, label or name")
+		return nil, errors.New("name the container by image, label or name")
 	}
 	if i.Soak < 0 {
 		return nil, fmt.Errorf("soak: %v is negative", i.Soak)

@@ -243,7 +243,7 @@ func (p containers) Find(ctx context.Context, pod string) ([]provision.Instance,
 		name, ok := ours(c.Labels)
 		switch {
 		case !ok && pod != "":
-			return nil, fmt.Errorf("container %s is not this pod's: it is left alone", c.ID)
+			return nil, fmt.Errorf("container %s does not belong to this pod: it is not touched", c.ID)
 		case !ok:
 			continue
 		}
@@ -266,7 +266,7 @@ func (p containers) Delete(ctx context.Context, i provision.Instance, grace time
 		return err
 	case err == nil:
 		if _, ok := labelled(c); !ok {
-			return fmt.Errorf("container %s is not this pod's: it is left alone", i.ID)
+			return fmt.Errorf("container %s does not belong to this pod: it is not touched", i.ID)
 		}
 		stopped := p.b.halt(ctx, i.ID, grace)
 		if ended != nil {

@@ -43,7 +43,7 @@ func TestNew(t *testing.T) {
 		{name: "heartbeat", change: func(c *docker.Config) { c.Heartbeat = time.Second }, want: "heartbeat"},
 		{name: "no heartbeat", change: func(c *docker.Config) { c.Heartbeat = 0 }},
 		{name: "registry", change: func(c *docker.Config) { c.Registry = &docker.Registry{Username: "me"} }, want: "password"},
-		{name: "inside nothing", change: func(c *docker.Config) { c.Inside = &docker.Inside{} }, want: "say which container"},
+		{name: "inside nothing", change: func(c *docker.Config) { c.Inside = &docker.Inside{} }, want: "name the container"},
 		{name: "inside line", change: func(c *docker.Config) { c.Inside = &docker.Inside{Image: "x", ReadyLine: "("} }, want: "ready_line"},
 		{name: "env", change: func(c *docker.Config) { c.Env = map[string]secret.String{"A=B": secret.Plain("x")} }, want: "A=B"},
 	} {
@@ -375,7 +375,7 @@ func TestAccess(t *testing.T) {
 		t.Errorf("a stopped container: %+v, %v", all, err)
 	}
 	f.containers[name]["Config"].(map[string]any)["Env"] = []string{}
-	if _, err := b.Access(t.Context(), ref); err == nil || !strings.Contains(err.Error(), "did not write that down") {
+	if _, err := b.Access(t.Context(), ref); err == nil || !strings.Contains(err.Error(), "is not recorded") {
 		t.Errorf("a container without the mark: %v", err)
 	}
 	delete(f.containers, name)

@@ -98,7 +98,7 @@ func (b *Backend) Resume(ctx context.Context, ref backends.Ref) error {
 
 func (b *Backend) eachOf(ctx context.Context, ref backends.Ref, f func(provision.Instance) error) error {
 	if ref.Details[detailInside] != "" {
-		return fmt.Errorf("pod %s is a process in somebody else's container: it cannot be paused", ref.Pod)
+		return fmt.Errorf("pod %s is a process in a container that sweep did not make: it cannot be paused", ref.Pod)
 	}
 	all, err := b.Instances(ctx, ref)
 	if err == nil && len(all) == 0 {

@@ -236,7 +236,7 @@ func (r reach) seenFromHere(addr string) (string, error) {
 	if seen := r.port(n); seen != "" {
 		return seen, nil
 	}
-	return "", fmt.Errorf("dial %s: the container does not publish that port, and its own address cannot be reached from here", addr)
+	return "", fmt.Errorf("dial %s: the container does not publish that port, and this machine cannot reach the container's own address", addr)
 }
 
 // nowhere is where a container is that has ended before it could be asked.

@@ -33,7 +33,7 @@ type image struct {
 // says. An image that cannot be had is a [backends.ErrSpec].
 func (b *Backend) image(ctx context.Context, ref string, progress io.Writer) (image, error) {
 	if ref == "" {
-		return image{}, fmt.Errorf("%w: no image: the engine's profile has none, so the plan has to name one", backends.ErrSpec)
+		return image{}, fmt.Errorf("%w: no image: the engine's profile has none, so set engines.<name>.image", backends.ErrSpec)
 	}
 	if b.config.Pull == "always" {
 		if err := b.pull(ctx, ref, progress); err != nil {

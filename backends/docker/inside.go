@@ -68,7 +68,7 @@ func (i Inside) choose(running []container.Summary) (container.Summary, error) {
 		return found[0], nil
 	}
 	slices.Sort(names)
-	return container.Summary{}, fmt.Errorf("%w: %d running containers have %s (%s): say more of the one that is meant",
+	return container.Summary{}, fmt.Errorf("%w: %d running containers have %s (%s): name one of them more exactly",
 		backends.ErrSpec, len(found), i, strings.Join(names, ", "))
 }
 

@@ -200,7 +200,7 @@ func TestInside_roles(t *testing.T) {
 
 	// It is a server of its own that has the port.
 	again := frontAndWorkers(t)
-	taken := fmt.Sprintf("port %d of container box is taken, by process", first)
+	taken := fmt.Sprintf("port %d of container box is in use by process", first)
 	if _, err := b.Launch(t.Context(), again, &backendtest.Ledger{}); !errors.Is(err, backends.ErrSpec) || !strings.HasPrefix(err.Error(), "frontend: ") || !strings.Contains(err.Error(), taken) {
 		t.Errorf("on ports that are taken: %v", err)
 	}

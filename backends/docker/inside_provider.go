@@ -251,7 +251,7 @@ func (p inside) end(ctx context.Context, id, unit string, grace time.Duration, p
 		absent = 0
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("its processes are not seen to be gone: %w", context.Cause(ctx))
+			return fmt.Errorf("its processes are not confirmed gone: %w", context.Cause(ctx))
 		case <-time.After(2 * lookEvery):
 		}
 	}

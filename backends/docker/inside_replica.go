@@ -40,7 +40,7 @@ func (p *insidePlace) take(want int) (int, error) {
 		return 0, fmt.Errorf("%w: port %d of container %s cannot be reached: it is not published, and the container's own address is not one of a network of this machine; "+
 			"publish it (docker run -p 127.0.0.1::%d), or choose a port that is", backends.ErrSpec, want, p.name, want)
 	case len(p.seen.listening[want]) > 0:
-		return 0, fmt.Errorf("%w: port %d of container %s is taken, by %s", backends.ErrSpec, want, p.name, p.seen.holder(want))
+		return 0, fmt.Errorf("%w: port %d of container %s is in use by %s", backends.ErrSpec, want, p.name, p.seen.holder(want))
 	case p.given[want]:
 		return 0, fmt.Errorf("%w: port %d is another replica's: set backend.inside.ports", backends.ErrSpec, want)
 	}

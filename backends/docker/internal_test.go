@@ -259,7 +259,7 @@ func TestInsideUnits_published(t *testing.T) {
 		{nil, "8081 8082 8000"},
 		{[]int{8081}, "9000 8082 8000"},
 		{[]int{8081, 9000}, "worker: specification is not possible: container box has no free port left"},
-		{[]int{8082}, "other: specification is not possible: port 8082 of container box is taken"},
+		{[]int{8082}, "other: specification is not possible: port 8082 of container box is in use"},
 	} {
 		place := &insidePlace{name: "box", network: network, seen: survey{listening: map[int][]string{}}}
 		for _, port := range test.listening {

@@ -170,7 +170,7 @@ func address(text string, guard netguard.Guard) (*url.URL, error) {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return nil, errors.New("want http://host:port or https://host")
 	case u.User != nil:
-		return nil, errors.New("credentials belong in key or headers, by reference")
+		return nil, errors.New("put credentials into key or headers, by reference (${NAME})")
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("nothing may follow the path")
 	case u.Port() != "" && !isPort(u.Port()):

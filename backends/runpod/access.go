@@ -69,7 +69,7 @@ func (b *Backend) reach(a *backends.Access, p runpodapi.Pod) {
 		a.At(host.Proxy, "RunPod's HTTP proxy, over TLS; it ends a request that gives no byte for 100 s",
 			func(port int) string { return from.proxied(p.ID, port) })
 	case !mapped:
-		a.Nowhere("RunPod has not told the pod's public port yet: its image may still be on the way")
+		a.Nowhere("RunPod has not reported the pod's public port yet: its image may still be loading")
 	default:
 		a.At(host.Direct, "the pod's public TCP port, without TLS: prompts, answers and the key are in clear text", func(port int) string {
 			ip, public, ok := p.Runtime.Mapped(port)

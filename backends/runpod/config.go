@@ -111,7 +111,7 @@ func (c *Config) known(env func(string) (string, bool)) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("backend runpod: base_url: %s is not RunPod's, and a plan may not send the key there: set %s in the environment", u.Host, baseVar)
+	return fmt.Errorf("backend runpod: base_url: %s is not RunPod's address, and a plan must not send the key there: set %s in the environment", u.Host, baseVar)
 }
 
 // fromEnv fills in the key and the address that a plan leaves out.
@@ -206,7 +206,7 @@ func (c Candidate) check(move bool) (errs []error) {
 		errs = append(errs, fmt.Errorf("cloud: %q is not secure or community", c.Cloud))
 	}
 	if c.Spot {
-		errs = append(errs, errors.New("spot: version 2 of RunPod's API has no spot pods; leave it out"))
+		errs = append(errs, errors.New("spot: version 2 of RunPod's API has no spot pods: remove spot"))
 	}
 	for _, id := range c.DataCenters {
 		if !dataCenter.MatchString(id) {
@@ -217,7 +217,7 @@ func (c Candidate) check(move bool) (errs []error) {
 		return errs
 	}
 	if !move {
-		errs = append(errs, errors.New("gpu: a cell is measured on the GPU that it names; move_gpu: true permits another one"))
+		errs = append(errs, errors.New("gpu: a cell runs only on the GPU that it names: move_gpu: true permits another"))
 	}
 	if _, err := runpodID(c.GPU); err != nil {
 		errs = append(errs, err)

@@ -75,7 +75,7 @@ func (b *Backend) end(ctx context.Context, t termination) error {
 					pods[p.ID].due = true
 				}
 			case err == nil && unknown && time.Since(t.made) < b.freshness():
-				err = errors.New("it is too new for its absence to mean something")
+				err = errors.New("it is too new to conclude from its absence in the list")
 			case err == nil && t.name != "" && time.Until(b.duplicatesListed(t)) > 0:
 				// A duplicate may not be listed yet.
 				if cut := runpodapi.Sleep(ctx, min(runpodapi.Jitter(b.Poll), time.Until(b.duplicatesListed(t)))); cut != nil {
@@ -114,7 +114,7 @@ func stillThere(t termination, err error) error {
 	if t.price > 0 {
 		cost = fmt.Sprintf(", $%.2f/h", t.price)
 	}
-	return fmt.Errorf("runpod: pod %s (%s%s) is not seen to be gone: %w", t.id, t.name, cost, err)
+	return fmt.Errorf("runpod: pod %s (%s%s) is not confirmed gone: %w", t.id, t.name, cost, err)
 }
 
 // A removal is the state of one pod's DELETE.

@@ -50,7 +50,7 @@ func (h *podHost) Addr(name string) string {
 func (h *podHost) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	target, ok := h.targets[addr]
 	if !ok {
-		return nil, fmt.Errorf("dial %s: refused: it is no address of pod %s", addr, h.r.id)
+		return nil, fmt.Errorf("dial %s: refused: it is not an address of pod %s", addr, h.r.id)
 	}
 	return h.r.b.dial(ctx, network, target)
 }

@@ -214,7 +214,7 @@ func environs(p runpodapi.Pod) ([]map[string]string, error) {
 	}
 	var replicas []bootstrap.Replica
 	if err := json.Unmarshal([]byte(text), &replicas); err != nil {
-		return nil, fmt.Errorf("pod %s: %s says nothing that sweep can read: %w", p.ID, bootstrap.ReplicasVar, err)
+		return nil, fmt.Errorf("pod %s: %s gave an answer that sweep cannot read: %w", p.ID, bootstrap.ReplicasVar, err)
 	}
 	all := make([]map[string]string, len(replicas))
 	for n, r := range replicas {

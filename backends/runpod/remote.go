@@ -308,7 +308,7 @@ func (r *remote) line(n int, text string) error {
 	if r.several() && strings.HasPrefix(text, "sweep-bootstrap: no python3") {
 		return &backends.Failure{
 			Class: "image", Hint: "an image with python3, or one role in a pod",
-			Err: errors.New("the image has no python3, without which a pod runs one server alone"),
+			Err: errors.New("the image has no python3, which a pod of several servers needs"),
 		}
 	}
 	if m := exitLine.FindStringSubmatch(text); m != nil && r.several() {

@@ -49,7 +49,7 @@ func (w *watch) look(p runpodapi.Pod, listed bool, now time.Time) (ready bool, e
 	w.appeared, w.absent = true, 0
 	switch {
 	case p.Status == runpodapi.StatusTerminated:
-		return false, fmt.Errorf("pod %s was terminated by somebody else", w.id)
+		return false, fmt.Errorf("pod %s was terminated by another user or program", w.id)
 	case p.Status == runpodapi.StatusError:
 		return false, fmt.Errorf("pod %s is in the state ERROR", w.id)
 	case p.Status == runpodapi.StatusExited:
@@ -84,7 +84,7 @@ func (w *watch) missing(now time.Time) error {
 	case w.appeared && w.absent < 2:
 		return nil
 	case w.appeared:
-		return fmt.Errorf("pod %s has vanished: its host is lost, or somebody has ended it", w.id)
+		return fmt.Errorf("pod %s is not listed any more: its host was lost, or another user ended it", w.id)
 	case now.Sub(w.created) > w.lag:
 		return fmt.Errorf("pod %s was created and never listed within %v", w.id, w.lag)
 	}

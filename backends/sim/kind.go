@@ -33,7 +33,7 @@ func kindOf(spec backends.Spec, role backends.Role, at backends.Address) (kind, 
 	}
 	for name := range args {
 		if strings.ReplaceAll(name, "_", "-") == "time-scale" {
-			return kind{}, fmt.Errorf("%w: the argument %s is time_scale of the backend: write it there", backends.ErrSpec, name)
+			return kind{}, fmt.Errorf("%w: the argument %s is set by the backend: write time_scale there", backends.ErrSpec, name)
 		}
 	}
 	k := kind{engine: spec.Engine, computes: true, args: settled(args, real)}

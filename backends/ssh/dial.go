@@ -168,7 +168,7 @@ func (k *knownHost) check(name string, remote net.Addr, key gossh.PublicKey) err
 		for _, w := range unknown.Want {
 			at = append(at, fmt.Sprintf("%s:%d", w.Filename, w.Line))
 		}
-		return fmt.Errorf("%w: THE HOST'S KEY HAS CHANGED: it shows %s, which is not the one in %s. Somebody may be in between. Only if you know why, remove the old key with\n  ssh-keygen -R %s -f %s",
+		return fmt.Errorf("%w: THE HOST'S KEY HAS CHANGED: it shows %s, which is not the one in %s. The connection may be intercepted. Only if you know why the key changed, remove the old key with\n  ssh-keygen -R %s -f %s",
 			backends.ErrRefused, print, strings.Join(at, ", "), plaintext.Word(knownhosts.Normalize(k.b.address())), plaintext.Word(c.KnownHosts))
 	}
 }
@@ -229,7 +229,7 @@ func (b *Backend) signers(ctx context.Context) (_ []gossh.Signer, done func(), e
 		}
 	}
 	if len(signers) == 0 {
-		return nil, none, fmt.Errorf("%w: no SSH agent and no key in ~/.ssh; say the key's file under backend.key", backends.ErrRefused)
+		return nil, none, fmt.Errorf("%w: no SSH agent and no key in ~/.ssh: name the key's file in backend.key", backends.ErrRefused)
 	}
 	return signers, none, nil
 }
@@ -249,7 +249,7 @@ func (b *Backend) keyFile(path string) (gossh.Signer, error) {
 	s, err := gossh.ParsePrivateKey(pem)
 	if _, locked := errors.AsType[*gossh.PassphraseMissingError](err); locked {
 		if b.c.Passphrase.IsZero() {
-			return nil, fmt.Errorf("%s has a passphrase: add it to an SSH agent, or name it under backend.passphrase", path)
+			return nil, fmt.Errorf("%s has a passphrase: add the key to an SSH agent, or set backend.passphrase", path)
 		}
 		s, err = gossh.ParsePrivateKeyWithPassphrase(pem, bytes.Clone([]byte(b.c.Passphrase.Reveal())))
 	}

@@ -140,7 +140,7 @@ func begin(client *gossh.Client, call string) (_ *session, err error) {
 		if wait := inner.Wait(); errors.Is(err, io.EOF) && !errors.As(wait, &exit) {
 			return nil, fmt.Errorf("%w: %w", errLost, wait)
 		}
-		return nil, fmt.Errorf("there is no shell behind this login: %w %s", err, s.stderr.String())
+		return nil, fmt.Errorf("this login has no shell: %w %s", err, s.stderr.String())
 	}
 	return s, nil
 }

@@ -214,7 +214,7 @@ func (b *Backend) over(p units) *provision.Layer { return provision.New(b.Settin
 // Launch implements [backends.Backend].
 func (b *Backend) Launch(ctx context.Context, spec backends.Spec, ledger backends.Ledger) (backends.Deployment, error) {
 	if spec.Expires.IsZero() {
-		return nil, fmt.Errorf("%w: a pod on a host needs a time to end at", backends.ErrSpec)
+		return nil, fmt.Errorf("%w: a pod on a host needs an expiry time", backends.ErrSpec)
 	}
 	return b.Layer.Launch(ctx, spec, ledger)
 }

@@ -154,7 +154,7 @@ judges every number, and gives back what it started.
 // oneArg is the command's only argument.
 func oneArg(c *cli.Command, what string) (string, error) {
 	if c.Args().Len() != 1 {
-		return "", &usage{fmt.Errorf("%s wants exactly one %s, got %d arguments (see: %s --help)", c.Name, what, c.Args().Len(), c.FullName())}
+		return "", &usage{fmt.Errorf("%s takes exactly one %s, got %d arguments (see: %s --help)", c.Name, what, c.Args().Len(), c.FullName())}
 	}
 	return c.Args().First(), nil
 }

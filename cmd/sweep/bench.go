@@ -167,7 +167,7 @@ func benchOf(c *cli.Command, target string) (*benchmark, error) {
 	}
 	switch {
 	case c.IsSet("rate") && c.IsSet("concurrency"):
-		return nil, &usage{errors.New("-c and --rate: a closed and an open loop are two runs; give one of them")}
+		return nil, &usage{errors.New("-c and --rate: a closed and an open loop need two runs: give one of them")}
 	case c.IsSet("rate"):
 		b.Rates, err = list(c.String("rate"), func(s string) (float64, error) { return strconv.ParseFloat(s, 64) })
 		if err != nil {
@@ -188,7 +188,7 @@ func benchOf(c *cli.Command, target string) (*benchmark, error) {
 	case !b.Bounded:
 		b.Requests, b.Duration = max(benchRequests, benchRounds*most), benchDuration
 	case b.Requests > 0 && b.Requests < most:
-		return nil, &usage{fmt.Errorf("--requests %d: fewer than the %d that are in flight at once: want at least %d, or a smaller -c", b.Requests, most, most)}
+		return nil, &usage{fmt.Errorf("--requests %d: fewer than the %d in flight at once: want at least %d, or a smaller -c", b.Requests, most, most)}
 	}
 	return b, nil
 }
@@ -215,13 +215,13 @@ func serverURL(c *cli.Command, target string) (string, error) {
 	u, err := url.Parse(target)
 	switch {
 	case err != nil: // the parser's error shows the URL, and what may be a password in it
-		return "", &usage{fmt.Errorf("%s: that is not a URL; want http://host:port or https://host", c.Name)}
+		return "", &usage{fmt.Errorf("%s: not a URL: want http://host:port or https://host", c.Name)}
 	case u.User != nil:
-		return "", &usage{fmt.Errorf("%s: credentials do not belong in a URL; --key-env or --key-file says where the key is", c.Name)}
+		return "", &usage{fmt.Errorf("%s: a URL must not have credentials: name the key's place with --key-env or --key-file", c.Name)}
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return "", &usage{fmt.Errorf("%s wants an http or https URL, got %q", c.Name, target)}
 	case u.RawQuery != "" || u.Fragment != "":
-		return "", &usage{fmt.Errorf("%s: nothing may follow the path of the URL", c.Name)}
+		return "", &usage{fmt.Errorf("%s: the URL must end after its path", c.Name)}
 	}
 	guard := netguard.Guard{AllowLinkLocal: c.Bool("allow-link-local"), Hint: "--allow-link-local permits it"}
 	if err := guard.Check(u.Hostname()); err != nil {
@@ -236,7 +236,7 @@ func (a *app) warnOfPlainKey(target, key string) {
 	if key == "" || err != nil || u.Scheme != "http" || loopback(u.Hostname()) {
 		return
 	}
-	a.say("sweep: warning: the key goes to %s over plain http, where everybody on the way can read it; https keeps it secret", u.Host)
+	a.say("sweep: warning: the key goes to %s over plain http, which others on the network can read: use https", u.Host)
 }
 
 const (

@@ -55,7 +55,7 @@ needs no name; ` + shortForms() + `.
 			}
 			switch {
 			case cell != "" && c.String("status") != "":
-				return &usage{errors.New("--status lists trials of all cells; leave out the cell or the flag")}
+				return &usage{errors.New("--status lists trials of all cells: remove the cell or the flag")}
 			case cell != "":
 				return a.oneCell(c, run, cell)
 			case c.String("columns") != "":
@@ -182,7 +182,7 @@ func (a *app) severalCells(run *report.Run, want string, found []*compare.Point)
 			return err
 		}
 	}
-	a.say("%q is %d cells: say more of its axes, or an id", want, len(found))
+	a.say("%q is %d cells: name more of its axes, or an id", want, len(found))
 	a.next(fmt.Sprintf("sweep cells %s %s", plaintext.Word(run.Dir), found[0].Cell.ID))
 	return nil
 }

@@ -32,7 +32,7 @@ looked for in the meanings. A plan adds a column for each of its own axes
 		OnUsageError: usageError,
 		Action: func(_ context.Context, c *cli.Command) error {
 			if c.Args().Len() > 1 {
-				return &usage{fmt.Errorf("columns wants one pattern at most, got %d arguments: put it in quotes", c.Args().Len())}
+				return &usage{fmt.Errorf("columns takes at most one pattern, got %d arguments: put it in quotes", c.Args().Len())}
 			}
 			cols, err := matching(result.Columns(result.Extra{}), c.Args().First())
 			if err != nil {

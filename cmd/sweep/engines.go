@@ -38,7 +38,7 @@ a profile of an engine first, and every fault is told with its line.
 		OnUsageError: usageError,
 		Action: func(_ context.Context, c *cli.Command) error {
 			if c.Args().Len() > 1 {
-				return &usage{fmt.Errorf("engines wants one name or file at most, got %d arguments (see: %s --help)", c.Args().Len(), c.FullName())}
+				return &usage{fmt.Errorf("engines takes at most one name or file, got %d arguments (see: %s --help)", c.Args().Len(), c.FullName())}
 			}
 			var set engine.Set
 			files := c.StringSlice("engine-file")
@@ -299,7 +299,7 @@ func (w *explainer) api() {
 		{"completions", api.Completions},
 		{"empties the prefix cache", api.CacheReset},
 		{"counts tokens", api.Tokenize},
-		{"tells its version", api.Version},
+		{"reports its version at", api.Version},
 	} {
 		if l.path != "" {
 			w.cells(l.what, l.path)
@@ -391,7 +391,7 @@ func (w *explainer) metrics(title string, m *engine.Metrics) {
 		w.say("  iteration statistics: GET %s", m.Iterations)
 	}
 	if m.Exclusive {
-		w.say("  each answer changes the next one: nobody else may ask while it is measured")
+		w.say("  each answer changes the next one: no other client may read it during a measurement")
 	}
 	if len(m.Prefixes) > 1 {
 		w.say("  %s may also be %s", m.Prefixes[0], strings.Join(quotedEach(m.Prefixes[1:]), ", "))

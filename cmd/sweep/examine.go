@@ -118,7 +118,7 @@ func leftovers(inv *pods.Inventory, at *pods.Provider) (symptom, bool) {
 		return symptom{}, false
 	}
 	return symptom{
-		Check: "leftovers", State: "warn", Found: fmt.Sprintf("%s of yours at %s, %s/h, that should be gone", humanize.Plural(n, "pod"), at.Where(), humanize.Dollars(rate)),
+		Check: "leftovers", State: "warn", Found: fmt.Sprintf("%s of yours at %s, %s/h, that should have ended", humanize.Plural(n, "pod"), at.Where(), humanize.Dollars(rate)),
 		Do: fmt.Sprintf("sweep gc --backend %s --yes", at.Factory.Kind),
 	}, true
 }

@@ -171,7 +171,7 @@ func (a *app) swept(inv *pods.Inventory, due []*gcRow, ended, asked bool, rows i
 		rate += r.USDPerHour
 		if r.Error != "" {
 			stuck = append(stuck, r.Name)
-			a.say("sweep: %s %s is not seen to be gone: %s", r.Backend, plaintext.Line(r.Name), plaintext.Line(r.Error))
+			a.say("sweep: %s %s is not confirmed gone: %s", r.Backend, plaintext.Line(r.Name), plaintext.Line(r.Error))
 		}
 	}
 	refused := inv.Refused()

@@ -43,7 +43,7 @@ under runs/. CELL is what sweep cells takes.
 			}
 			if c.Bool("follow") {
 				if cell != "" {
-					return &usage{errors.New("--follow prints the newest launch; it takes no cell")}
+					return &usage{errors.New("--follow prints the newest launch: remove the cell")}
 				}
 				return a.follow(ctx, run.Dir)
 			}

@@ -161,10 +161,10 @@ type metricsAsker struct {
 func (a *app) metricsAsker(c *cli.Command, from string) (*metricsAsker, error) {
 	u, err := url.Parse(from)
 	if err != nil || u.Host == "" {
-		return nil, fmt.Errorf("metrics wants an http or https URL, got %q", from)
+		return nil, fmt.Errorf("metrics needs an http or https URL, got %q", from)
 	}
 	if u.User != nil {
-		return nil, errors.New("metrics: credentials do not belong in a URL; --key-env or --key-file says where the key is")
+		return nil, errors.New("metrics: a URL must not have credentials: name the key's place with --key-env or --key-file")
 	}
 	guard := netguard.Guard{AllowLinkLocal: c.Bool("allow-link-local"), Hint: "--allow-link-local permits it"}
 	if err := guard.Check(u.Hostname()); err != nil {

@@ -182,7 +182,7 @@ func (a *app) warnOfTime(p *plan.Plan, made *plugins, deployments []plan.Deploym
 		total += estimate(p, d, made.traits()).took
 	}
 	if limit := p.Budget.MaxTime; limit > 0 && total > limit {
-		a.say("sweep: the estimate of %s passes budget.max_time (%s): a run may end before its last trial, with exit %d; raise the bound, or measure less (--only, load.requests)",
+		a.say("sweep: the estimate of %s passes budget.max_time (%s): a run may end before its last trial, with exit %d: raise the bound, or measure less (--only, load.requests)",
 			total.Round(time.Second), limit, exitBudget)
 	}
 }

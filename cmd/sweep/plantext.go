@@ -174,7 +174,7 @@ func (a *app) planDetails(p planned, servers []server) error {
 			fmt.Fprintf(w, "  predicted\t%s\n", s.note)
 		}
 		for _, o := range s.price.Offers {
-			stock := cmp.Or(strings.ToLower(plaintext.Line(o.Stock)), "not told")
+			stock := cmp.Or(strings.ToLower(plaintext.Line(o.Stock)), "unknown")
 			if o.USDPerHour == 0 {
 				fmt.Fprintf(w, "  %s\t%s\tnot offered\t\n", o.GPU, o.Where)
 				continue

@@ -58,7 +58,7 @@ that no other pod has. Every step is written to the ledger of this machine first
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Args().Len() == 0 {
-				return &usage{fmt.Errorf("%s wants the ids of pods (see: sweep pods)", c.FullName())}
+				return &usage{fmt.Errorf("%s needs the ids of pods (see: sweep pods)", c.FullName())}
 			}
 			return a.act(ctx, c, act)
 		},

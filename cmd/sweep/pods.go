@@ -153,7 +153,7 @@ func misnamed(err error) error {
 	if _, ok := errors.AsType[*pods.UnknownError](err); ok {
 		err = &hinted{err, "sweep pods --all-owners lists what is rented; a server of process or sim ends with its run"}
 	} else if _, ok := errors.AsType[*pods.ForeignError](err); ok {
-		err = &hinted{err, "--force does it all the same: be sure that nobody needs it"}
+		err = &hinted{err, "--force ends it anyway: make sure that nobody needs it"}
 	}
 	return &usage{err}
 }

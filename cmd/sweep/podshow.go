@@ -157,7 +157,7 @@ func (a *app) showPod(ctx context.Context, c *cli.Command, name string) error {
 		}
 	}
 	if p.Run == pods.RunLive {
-		a.say("sweep: its run is at work%s: what is sent to it now is in the measurement", p.Holder)
+		a.say("sweep: its run is active%s: requests sent now disturb the measurement", p.Holder)
 	}
 	if c.Bool("json") {
 		err = a.json().Encode(r)
@@ -184,7 +184,7 @@ func (a *app) keyToFile(p pods.Pod, r usableRow, file string, force bool) error 
 	case entry == nil:
 		return &usage{fmt.Errorf("--key-file: the pod's key is not known: %s", r.WhyNull["access"])}
 	case entry.Key == nil:
-		return &usage{fmt.Errorf("--key-file: the pod has no key that sweep knows: %s", entry.WhyNull[backends.AccessKey])}
+		return &usage{fmt.Errorf("--key-file: sweep knows no key of the pod: %s", entry.WhyNull[backends.AccessKey])}
 	}
 	return a.writeKey(file, entry.secret)
 }

@@ -165,7 +165,7 @@ func (a *app) agree(ctx context.Context, c *cli.Command, j job) error {
 	p := j.plan
 	if least := p.Timeouts.Stop + j.plugins.factory.Settle + time.Minute; p.Budget.MaxPodLifetime < least {
 		return &usage{&hinted{
-			fmt.Errorf("budget.max_pod_lifetime is %s: a pod of %s is given back %s before it ends itself, so nothing could be measured", p.Budget.MaxPodLifetime, p.Backend.Kind, least-time.Minute),
+			fmt.Errorf("budget.max_pod_lifetime is %s: a pod of %s is given back %s before its expiry time, which leaves no time to measure", p.Budget.MaxPodLifetime, p.Backend.Kind, least-time.Minute),
 			fmt.Sprintf("at least %s, or a shorter timeouts.stop", least),
 		}}
 	}
@@ -179,7 +179,7 @@ func (a *app) agree(ctx context.Context, c *cli.Command, j job) error {
 		return nil
 	case q.OverBudget():
 		return &statusError{exitBudget, &hinted{
-			fmt.Errorf("%s %s: that is over the budget, so nothing was rented", p.Name, quoteText(q)),
+			fmt.Errorf("%s %s: the cost exceeds the budget, so nothing was rented", p.Name, quoteText(q)),
 			"--max-cost and budget.max_cost are the bound; --only and load.requests make the run smaller",
 		}}
 	}
@@ -285,7 +285,7 @@ func (a *app) leftovers(ctx context.Context, j job, say func(string, ...any)) er
 	}
 	if len(left) > 0 {
 		return &statusError{exitCleanup, &hinted{
-			fmt.Errorf("nothing was rented: what an earlier run left is not seen to be gone: %s", strings.Join(left, "; ")),
+			fmt.Errorf("nothing was rented: pods of an earlier run are not confirmed gone: %s", strings.Join(left, "; ")),
 			"sweep gc --yes tries again; sweep pods shows what it costs",
 		}}
 	}

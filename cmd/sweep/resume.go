@@ -114,7 +114,7 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	}
 	// A run of before, which does not say it, had points.
 	if as, want := cmp.Or(m.Decide, rundir.DecidePoint), c.String("decide"); want != "" && want != as {
-		return &usage{fmt.Errorf("--decide %s: the objectives of %s are decided by %s, and a run goes on as it began", want, dir, as)}
+		return &usage{fmt.Errorf("--decide %s: the objectives of %s are decided by %s: a resume cannot change that", want, dir, as)}
 	}
 	fx, err := a.effects(shared(c)...)
 	if err != nil {

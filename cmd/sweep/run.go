@@ -260,7 +260,7 @@ func unusable(dir string, err error) error {
 	case errors.Is(err, rundir.ErrExists):
 		hint := "-o DIRECTORY names a new or empty one"
 		if _, unread := rundir.Read(dir); unread == nil {
-			hint = fmt.Sprintf("sweep resume %s goes on with the run that is there", plaintext.Word(dir))
+			hint = fmt.Sprintf("sweep resume %s continues the run in that directory", plaintext.Word(dir))
 		}
 		return &usage{&hinted{err, hint}}
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EROFS):
@@ -287,7 +287,7 @@ func filter(p *plan.Plan, made *plugins, expr, client string) (asked, only func(
 	}
 	only = fitting(p, asked)
 	if some, err := selected(p, only); err == nil && len(some) == 0 {
-		return nil, nil, &usage{errors.New("every server is predicted not to fit its GPU, and the plan skips such; sweep plan says why")}
+		return nil, nil, &usage{errors.New("every server is predicted not to fit its GPU, and the plan skips those (predicted: skip): sweep plan says why")}
 	}
 	if err := executor.Check(p, made.backend, made.servers(""), only, client); err != nil {
 		return nil, nil, &usage{err}

@@ -40,7 +40,7 @@ sweep status, cells, logs and resume take without an argument.
 			case 1:
 				folder = c.Args().First()
 			default:
-				return &usage{fmt.Errorf("runs wants at most one folder, got %d arguments (see: %s --help)", c.Args().Len(), c.FullName())}
+				return &usage{fmt.Errorf("runs takes at most one folder, got %d arguments (see: %s --help)", c.Args().Len(), c.FullName())}
 			}
 			list, err := runsOf(folder)
 			if err != nil {
@@ -127,7 +127,7 @@ func (a *app) runsText(folder string, list []listedRun) error {
 func (a *app) runDir(c *cli.Command, more ...string) (string, error) {
 	if n := c.Args().Len(); n > 1+len(more) {
 		most := strings.Join(append([]string{"one run directory"}, more...), " and ")
-		return "", &usage{fmt.Errorf("%s wants at most %s, got %d arguments (see: %s --help)", c.Name, most, n, c.FullName())}
+		return "", &usage{fmt.Errorf("%s takes at most %s, got %d arguments (see: %s --help)", c.Name, most, n, c.FullName())}
 	} else if n > 0 {
 		return c.Args().First(), nil
 	}

@@ -209,7 +209,7 @@ func TestWindow_throttled(t *testing.T) {
 		ms     any
 		reason any
 	}{
-		{"not told", []gpustate.Reading{board("0", 1, 1, 1, 1), board("0", 1, 1, 1, 1)}, nil, nil},
+		{"unknown", []gpustate.Reading{board("0", 1, 1, 1, 1), board("0", 1, 1, 1, 1)}, nil, nil},
 		{"never", []gpustate.Reading{reasons(), reasons(), reasons()}, 0.0, nil},
 		{"idle and a power cap are none", []gpustate.Reading{reasons(gpustate.Idle), reasons(gpustate.SWPowerCap), reasons(gpustate.SWPowerCap)}, 0.0, nil},
 		{"active at some looks", []gpustate.Reading{reasons(), reasons(gpustate.SWThermal, gpustate.HWSlowdown), reasons(gpustate.SWThermal), reasons()}, 2000.0, "sw_thermal_slowdown,hw_slowdown"},
@@ -308,7 +308,7 @@ func TestWindow_processes(t *testing.T) {
 		{"another namespace, and one more under load", []gpustate.Reading{on("GPU-a", 70001)}, []gpustate.Reading{on("GPU-a", 70001, 70002)}, int64(1), "GPU-a"},
 		{"none at all", []gpustate.Reading{on("GPU-a")}, []gpustate.Reading{on("GPU-a")}, int64(0), "GPU-a"},
 		{"hidden", []gpustate.Reading{with(on("GPU-a"), gpustate.MemoryUsed, 9<<30)}, []gpustate.Reading{with(on("GPU-a"), gpustate.MemoryUsed, 9<<30)}, nil, "GPU-a"},
-		{"not told", []gpustate.Reading{board("a", 1, 1, 1, 1)}, []gpustate.Reading{board("a", 1, 1, 1, 1)}, nil, "GPU-a"},
+		{"unknown", []gpustate.Reading{board("a", 1, 1, 1, 1)}, []gpustate.Reading{board("a", 1, 1, 1, 1)}, nil, "GPU-a"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

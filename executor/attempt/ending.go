@@ -31,7 +31,7 @@ func ended(d stopping.Decision) result.Finding {
 
 // errEnough is the cause with which a load's context ends where what is in
 // flight is not worth waiting for.
-var errEnough = errors.New("the load has told enough")
+var errEnough = errors.New("the precision asked for is reached")
 
 // A supervisor stands between a driver, its source and its recorder, and ends
 // the load when that has told enough: it hands out nothing more, and cancels

@@ -60,7 +60,7 @@ func (in *Inputs) Claim(cell plan.Cell, trial int) (first int, err error) {
 	c := in.Source(cell, trial, first)
 	in.next[key] += max(0, c.Needed()) // -1 if only time tells, which the language allows with reuse alone
 	if have := len(in.entries[key]); p.Reuse != plan.ReuseAllowed && in.next[key] > have {
-		return 0, fmt.Errorf("prompts: the plan asks more than %d prompts of %s, which has %d; shorten the load or say reuse: allowed",
+		return 0, fmt.Errorf("prompts: the plan asks more than %d prompts of %s, which has %d; shorten the load, or set reuse: allowed",
 			in.next[key]-1, promptsName(p), have)
 	}
 	return first, nil

@@ -38,7 +38,7 @@ func (l *Layer) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref)
 	defer func() {
 		if errors.Is(err, backends.ErrNotFound) {
 			if left := l.delete(ctx, ref.Name, found, nil); left != nil {
-				err = fmt.Errorf("pod %s cannot be taken over (%v), and not be ended: %w", ref.Pod, err, left) //nolint:errorlint // it is not gone
+				err = fmt.Errorf("pod %s can neither be taken over (%v) nor ended: %w", ref.Pod, err, left) //nolint:errorlint // it is not gone
 			}
 		}
 		if err != nil {
@@ -109,7 +109,7 @@ func (l *Layer) Adopt(ctx context.Context, spec backends.Spec, ref backends.Ref)
 func (i Instance) same(spec backends.Spec) error {
 	switch {
 	case i.Marks[backends.MarkOwner] != spec.Owner:
-		return fmt.Errorf("%s is somebody else's", i.Unit)
+		return fmt.Errorf("%s belongs to another owner", i.Unit)
 	case i.Marks[backends.MarkDigest] != spec.Digest:
 		return fmt.Errorf("%s is another server (%.12s, not %.12s)", i.Unit, i.Marks[backends.MarkDigest], spec.Digest)
 	}
@@ -122,11 +122,11 @@ func recall(spec backends.Spec, pod backends.Name, i Instance, environs []map[st
 	for _, env := range environs {
 		var at backends.Listener
 		if err := json.Unmarshal([]byte(env[backends.MarkServer]), &at); err != nil {
-			return nil, fmt.Errorf("%s: %s says nothing that sweep can read: %w", i.Unit, backends.MarkServer, err)
+			return nil, fmt.Errorf("%s: %s gave an answer that sweep cannot read: %w", i.Unit, backends.MarkServer, err)
 		}
 		role, ok := roleOf(spec, at.Role)
 		if !ok || at.Replica >= role.Replicas {
-			return nil, fmt.Errorf("%s is replica %d of %s, which the plan does not have: %w", i.Unit, at.Replica, at.Role, backends.ErrNotFound)
+			return nil, fmt.Errorf("%s is replica %d of %s, which is not in the plan: %w", i.Unit, at.Replica, at.Role, backends.ErrNotFound)
 		}
 		r := &Replica{Role: role, Env: env, Place: Place{Address: backends.Address{
 			Bind: at.Host, Host: at.Host, Port: at.Port, Ports: at.Ports, Replica: at.Replica,

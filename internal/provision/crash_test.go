@@ -168,7 +168,7 @@ func (r remote) Follow(ctx context.Context, _ int, _ int64, _ io.Writer) error {
 	case <-ctx.Done():
 		return nil
 	case <-r.dead:
-		return errors.New("the process has ended, and with it who follows")
+		return errors.New("the process has ended")
 	}
 }
 

@@ -314,7 +314,7 @@ func (d *deployment) tell(ctx context.Context, until time.Time) error {
 				if until.IsZero() || d.layer.Bootstrap && !until.Before(d.pod.Expires.Add(-time.Minute)) {
 					continue
 				}
-				return fmt.Errorf("nothing beside %s could be told when to end: it runs until %s or is stopped: %w",
+				return fmt.Errorf("only %s has the old expiry time: it runs until %s or until it is stopped: %w",
 					r.Name(), d.pod.Expires.Format(time.RFC3339), host.ErrNotSupported)
 			}
 			if !m.speaks(n) {

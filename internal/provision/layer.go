@@ -47,7 +47,7 @@ func (l *Layer) Launch(ctx context.Context, spec backends.Spec, ledger backends.
 		spec.Expires = time.Now().Add(defaultLife)
 	}
 	if !spec.Expires.IsZero() && time.Until(spec.Expires) < time.Second {
-		return nil, fmt.Errorf("%w: pod %s would be over at %v, before it begins", backends.ErrSpec, spec.Pod, spec.Expires)
+		return nil, fmt.Errorf("%w: pod %s would expire at %v, before it starts", backends.ErrSpec, spec.Pod, spec.Expires)
 	}
 	for try := 1; ; try++ {
 		if ctx.Err() != nil {

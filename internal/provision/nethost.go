@@ -58,7 +58,7 @@ func (h *NetHost) Dial(ctx context.Context, network, addr string) (net.Conn, err
 			return netguard.Dial(ctx, network, seen)
 		}
 	}
-	return nil, fmt.Errorf("dial %s: refused: it is no address of this server", addr)
+	return nil, fmt.Errorf("dial %s: refused: it is not an address of this server", addr)
 }
 
 // Exec runs a tool that reports the GPU's state, through the agent.

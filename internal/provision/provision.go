@@ -45,7 +45,7 @@ var (
 	ErrUnsure = errors.New("whether it was made is not known")
 	// ErrTaken is a create that has certainly made nothing because something that
 	// Allocate chose is somebody else's by now: another Allocate may do.
-	ErrTaken = errors.New("taken by somebody else")
+	ErrTaken = errors.New("taken by another run")
 	// ErrBroken is a connection to a unit that is lost and may come back.
 	ErrBroken = errors.New("the connection is lost")
 	// ErrLost is a launch of which nothing was to be seen and whose name a

@@ -79,7 +79,7 @@ func (b *Ledger) apply(run Run, digest string, a backends.Transition) error {
 			return fmt.Errorf("%s is of the run %s", name, e.RunID)
 		case a.State == backends.Intended && e.Name != a.Name:
 			// Its name is all that finds the other one again.
-			return fmt.Errorf("pod %s is still owed as %s: sweep gc --run %s ends it", e.Pod, e.Name, run.ID)
+			return fmt.Errorf("pod %s is still recorded as %s: end it with sweep gc --run %s", e.Pod, e.Name, run.ID)
 		}
 		e.RunID, e.Owner, e.Dir = run.ID, run.Owner, run.Dir
 		if digest != "" {

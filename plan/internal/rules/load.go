@@ -59,7 +59,7 @@ func (c *Checked) end() {
 func (c *Checked) warmup() {
 	ld := c.Plan.Load
 	if ld.Warmup.Duration > 0 && !c.Has("load", "warmup", "requests") && ld.Prompts.Kind != plan.PromptsSynthetic && ld.Prompts.Reuse != plan.ReuseAllowed {
-		c.Missing("a warm-up by time alone takes nobody knows how many of the given prompts", "load.warmup.requests beside it, or reuse: allowed", "load", "warmup")
+		c.Missing("a warm-up by time alone takes an unknown number of the given prompts", "load.warmup.requests beside it, or reuse: allowed", "load", "warmup")
 	}
 }
 
