@@ -152,7 +152,7 @@ func runShown(t *testing.T, dir, url, command string) []string {
 	out = strings.ReplaceAll(out, dir+"/", "")
 	lines := strings.Split(strings.TrimRight(out, "\n"), "\n")
 	return slices.DeleteFunc(lines, func(l string) bool {
-		return strings.Contains(l, "] ETA ") || strings.HasPrefix(l, "        INVALID: ")
+		return strings.Contains(l, "] ETA ") || strings.HasPrefix(l, "        INVALID: ") || strings.HasPrefix(l, "        undecided: ")
 	})
 }
 
