@@ -86,7 +86,7 @@ func TestAccess_unknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, err := access(t, b, backends.Ref{Kind: Kind, ID: p.ID}); err == nil || !strings.Contains(err.Error(), "did not write that down") {
+	if a, err := access(t, b, backends.Ref{Kind: Kind, ID: p.ID}); err == nil || !strings.Contains(err.Error(), "how to reach it is not recorded") {
 		t.Errorf("a pod without the mark: %+v, %v", a, err)
 	}
 	// A pod that is no server of sweep's is not looked into.

@@ -104,7 +104,7 @@ func TestWatch(t *testing.T) {
 	}{
 		"ready":                    {[]at{{0, nil}, {5, running(nil)}, {10, running(&runpodapi.Runtime{})}, {15, running(up(1))}}, true, ""},
 		"never listed":             {[]at{{0, nil}, {59, nil}, {61, nil}}, false, "never listed"},
-		"vanished":                 {[]at{{0, running(up(1))}, {5, nil}, {10, nil}}, false, "vanished"},
+		"vanished":                 {[]at{{0, running(up(1))}, {5, nil}, {10, nil}}, false, "not listed any more"},
 		"missed once":              {[]at{{0, running(up(1))}, {5, nil}, {10, running(up(11))}, {15, nil}}, false, ""},
 		"pull for ever":            {[]at{{0, running(nil)}, {1199, running(nil)}, {1201, running(nil)}}, false, "does not run"},
 		"crash loop":               {[]at{{0, running(pulled(9))}, {5, running(pulled(5))}, {9, running(pulled(4))}, {12, running(pulled(3))}}, false, "started again"},

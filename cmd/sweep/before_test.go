@@ -134,8 +134,8 @@ func TestBefore_cells(t *testing.T) {
 			}
 		}
 	}
-	r := sweep(t, dir, nil, "cells", "run", "f5db3fd50079")
-	if !regexp.MustCompile(`(?m)^  max_kv_cache_usage +0\.000`).MatchString(r.stdout) || strings.Contains(r.stdout, "kv_cache_usage_max ") {
+	r := sweep(t, dir, nil, "cells", "-v", "run", "f5db3fd50079")
+	if !regexp.MustCompile(`(?m)^  max_kv_cache_usage, ratio +0\.000246`).MatchString(r.stdout) || strings.Contains(r.stdout, "\n  kv_cache_usage_max") {
 		t.Errorf("exit %d:\n%s%s", r.code, r.stdout, r.stderr)
 	}
 }
