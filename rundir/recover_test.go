@@ -117,7 +117,7 @@ func TestOpen_adopts(t *testing.T) {
 	if c != st.Adopted[0] || c.Status != "ok" || c.Digest != "digest" {
 		t.Errorf("%+v", c)
 	}
-	if !strings.Contains(st.Warning, "adopted") {
+	if !strings.Contains(st.Warning, "was added") {
 		t.Errorf("warning %q", st.Warning)
 	}
 	if st = reopen(t, dir); st.Warning != "" || len(st.Adopted) != 0 || len(st.Committed) != 2 {

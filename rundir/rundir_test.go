@@ -303,7 +303,7 @@ func TestAppend_failedSyncEndsTheJournal(t *testing.T) {
 	d := create(t, must[*effect.Effects](t)(effect.New("journal.sync:err=EIO@2")))
 	first := d.Append(t.Context(), "x", nil)
 	second := d.Append(t.Context(), "y", nil)
-	if first == nil || second == nil || !strings.Contains(second.Error(), "failed before") {
+	if first == nil || second == nil || !strings.Contains(second.Error(), "an earlier write") {
 		t.Errorf("first: %v\nsecond: %v", first, second)
 	}
 	if err := d.Close(); err != nil {

@@ -79,7 +79,7 @@ func TestAgree_run(t *testing.T) {
 		{"no bound", true, "no\n", a.settings(), exitUsage, []string{quoted, "no max_cost bounds it", prompted}, ""},
 		{"the end of the input", true, "", a.settings(), exitUsage, []string{prompted, "not agreed"}, ""},
 		{"kept pods are quoted too", true, "n\n", append(a.settings("budget.max_cost=1"), "--keep-pod=2h"), exitUsage, []string{"--keep-pod 2h0m0s costs up to $0.48 more", prompted}, ""},
-		{"over the budget", true, "y\n", a.settings("budget.max_cost=0.0000001"), exitBudget, []string{"over the budget"}, prompted},
+		{"over the budget", true, "y\n", a.settings("budget.max_cost=0.0000001"), exitBudget, []string{"exceeds the budget"}, prompted},
 		{"a pipe is no answer", false, "y\n", a.settings(), exitUsage, []string{quoted, "there is no terminal to ask on", "--max-cost"}, prompted},
 	} {
 		r := a.at(c.terminal, c.answer, append(append([]string{"run", "-o", filepath.Join(a.dir, "out")}, c.args...), plan)...)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -39,7 +40,7 @@ var updateDocs = flag.Bool("update", false, "rewrite the output in README.md and
 
 // shownBlocks is how many blocks nothing checks. A new one wants a reason that is
 // as good as that of an old one.
-const shownBlocks = 15
+const shownBlocks = 16
 
 // A block is one fenced block of a page.
 type block struct {
@@ -168,12 +169,15 @@ func TestDocs(t *testing.T) {
 				if b.page != "docs/data.md" {
 					t.Errorf("%s: a query that no test runs: it belongs into docs/data.md", b)
 				}
-			case "text":
+			case "json", "text":
+				if b.lang == "json" && !json.Valid([]byte(strings.Join(b.text, "\n"))) {
+					t.Errorf("%s: this is no JSON", b)
+				}
 				if kind != "checked" && kind != "shown" {
 					t.Errorf("%s: this text is not checked: write <!-- checked: PKG.TEST --> or <!-- shown: REASON --> in the line before", b)
 				}
 			default:
-				t.Errorf("%s: a block of %q: want sh, console, yaml, yml, sql or text", b, b.lang)
+				t.Errorf("%s: a block of %q: want sh, console, yaml, yml, sql, json or text", b, b.lang)
 			}
 		}
 	}

@@ -154,10 +154,10 @@ func TestRent_notAgreed(t *testing.T) {
 		said string
 	}{
 		{[]string{"run", "rent.yaml"}, exitUsage, "--yes rents all the same"},
-		{[]string{"run", "--max-cost", "0.0000001", "rent.yaml"}, exitBudget, "over the budget, so nothing was rented"},
-		{[]string{"run", "--set", "budget.max_cost=0.0000001", "rent.yaml"}, exitBudget, "over the budget"},
+		{[]string{"run", "--max-cost", "0.0000001", "rent.yaml"}, exitBudget, "exceeds the budget, so nothing was rented"},
+		{[]string{"run", "--set", "budget.max_cost=0.0000001", "rent.yaml"}, exitBudget, "exceeds the budget"},
 		{[]string{"run", "--max-cost", "-1", "rent.yaml"}, exitUsage, "want more than 0"},
-		{[]string{"run", "--yes", "--set", "budget.max_pod_lifetime=2m", "rent.yaml"}, exitUsage, "nothing could be measured"},
+		{[]string{"run", "--yes", "--set", "budget.max_pod_lifetime=2m", "rent.yaml"}, exitUsage, "leaves no time to measure"},
 		{[]string{"run", "--yes", "--set", "engines.vllm.command=[vllm, serve, python3, -m, vllm.entrypoints.openai.api_server]", "rent.yaml"}, exitUsage, "ENTRYPOINT"},
 		{[]string{"validate", "--set", "engines.vllm.command=[vllm, serve, vllm, serve, x]", "rent.yaml"}, exitUsage, "ENTRYPOINT"},
 	} {
