@@ -211,11 +211,13 @@ func limits(points []*compare.Point, column string) []chart.Limit {
 // throughput draws rate against latency, a chart for each kind of request.
 func (v *runView) throughput() {
 	x := compare.Measure{Column: col.Latency("p95", v.Latencies[0])}
-	for _, shape := range v.shapes() {
+	shapes, more := v.shapes()
+	for _, shape := range shapes {
 		plot := chart.Plot{
 			Title: "Throughput against latency", Y: chart.Axis{Name: v.axis(v.Rate.Column)}, X: chart.Axis{Name: v.axis(x.Column)},
 		}
 		t := v.table("cell", x.Column, v.Rate.Column)
+		var all []chart.Series
 		for i, s := range v.servers(shape) {
 			series := chart.Series{Name: s.Name, Kind: i, Line: true}
 			for _, p := range byLoad(s.Points) {
@@ -224,28 +226,46 @@ func (v *runView) throughput() {
 					t.add(v, p, x.Column, v.Rate.Column)
 				}
 			}
-			plot.Series = append(plot.Series, series)
+			all = append(all, series)
 		}
+		note := draws(&plot, all)
 		for _, l := range limits(shape.Points, x.Column) {
 			l.OnX = true
 			plot.Limits = append(plot.Limits, l)
 		}
-		if f, ok := newFigure("throughput", cmp.Or(shape.Name, "throughput against latency"), "", plot, t); ok {
+		if f, ok := newFigure("throughput", cmp.Or(shape.Name, "throughput against latency"), notes(note, more), plot, t); ok {
 			v.Throughput = append(v.Throughput, f)
 		}
 	}
 }
 
-// shapes are the points by their kind of request.
-func (v *runView) shapes() []*compare.Series {
+// shapes are the points by their kind of request, those that are drawn, and what is
+// said of the others in the note of a figure.
+func (v *runView) shapes() (drawn []*compare.Series, note string) {
 	all := compare.Group(v.Set.Points, func(p *compare.Point) string { return v.names.request(p.Cell) })
-	return all[:min(maxShapes, len(all))]
+	if n := len(all) - maxShapes; n > 0 {
+		return all[:maxShapes], fmt.Sprintf("%s more: see the table of all trials.", humanize.Plural(n, "kind")+" of request")
+	}
+	return all, ""
 }
 
 // servers are the points of a kind of request by their servers.
 func (v *runView) servers(shape *compare.Series) []*compare.Series {
-	all := compare.Group(shape.Points, func(p *compare.Point) string { return v.names.server(p.Cell) })
-	return all[:min(maxSeries, len(all))]
+	return compare.Group(shape.Points, func(p *compare.Point) string { return v.names.server(p.Cell) })
+}
+
+// draws adds the first series to a plot, and says which are left out.
+func draws(plot *chart.Plot, series []chart.Series) (note string) {
+	plot.Series = append(plot.Series, series[:min(maxSeries, len(series))]...)
+	if n := len(series) - maxSeries; n > 0 {
+		return fmt.Sprintf("%s more: see the table.", humanize.Plural(n, "server"))
+	}
+	return ""
+}
+
+// notes joins what is said of a figure.
+func notes(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), " ")
 }
 
 // axis is a column as the name of an axis.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -164,5 +165,26 @@ func TestWrite_several(t *testing.T) {
 		if !seen[m[1]] {
 			t.Errorf("a link leads to %s, which is nowhere", m[1])
 		}
+	}
+}
+
+// TestWrite_many holds that servers which are not drawn still count: the one that gives
+// the most is on the frontier, and what is left out is said.
+func TestWrite_many(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	text.WriteString("plan many\naxes gpu! concurrency\n")
+	for i := range 10 {
+		fmt.Fprintf(&text, "cell gpu%d 8\n  ok tok=%d ttft=80/110 tpot=6/6.4 n=200 gpu_count=1 p50_user_tok_s=%d\n", i, 900+i, 160+i)
+	}
+	html := write(t, reporttest.MadeUp(t, text.String()))
+	frontier := html[strings.Index(html, "<h3>Pareto frontier</h3>"):]
+	frontier = frontier[:strings.Index(frontier, "</section>")]
+	if !strings.Contains(html, "2 servers more: see the table.") {
+		t.Error("the page does not say that two servers are not drawn")
+	}
+	yes := regexp.MustCompile(`(?s)<tr[^>]*>(?:[^<]|<[^/]|</[^t]|</t[^r])*?>yes<`).FindAllString(frontier, -1)
+	if len(yes) != 1 || !strings.Contains(yes[0], "gpu9") {
+		t.Errorf("on the frontier: %q, want gpu9 alone", yes)
 	}
 }

@@ -27,7 +27,8 @@ func perGPU(p *compare.Point) (v float64, ok bool) {
 // frontier: the cells of which no other gives more of both.
 func (v *runView) frontier() {
 	user := compare.Measure{Column: col.P50UserTokS}
-	for _, shape := range v.shapes() {
+	shapes, more := v.shapes()
+	for _, shape := range shapes {
 		plot := chart.Plot{
 			Title: "Pareto frontier: tokens/s of a GPU against tokens/s of a user",
 			X:     chart.Axis{Name: "tokens/s of one user: p50_user_tok_s = 1000 / p50_tpot_ms"},
@@ -42,6 +43,7 @@ func (v *runView) frontier() {
 			p  *compare.Point
 		}
 		var all []candidate
+		var lines []chart.Series
 		measured := slices.ContainsFunc(shape.Points, func(p *compare.Point) bool { return eligible(p) && !p.Simulated() })
 		for i, s := range v.servers(shape) {
 			series := chart.Series{Name: s.Name, Kind: i}
@@ -56,8 +58,9 @@ func (v *runView) frontier() {
 				series.Points = append(series.Points, pt)
 				all = append(all, candidate{pt, p})
 			}
-			plot.Series = append(plot.Series, series)
+			lines = append(lines, series)
 		}
+		note := draws(&plot, lines)
 		slices.SortStableFunc(all, func(a, b candidate) int {
 			return cmp.Or(cmp.Compare(b.pt.X, a.pt.X), cmp.Compare(b.pt.Y, a.pt.Y))
 		})
@@ -88,7 +91,7 @@ func (v *runView) frontier() {
 		if len(edge.Points) > 1 {
 			plot.Series = append(plot.Series, edge)
 		}
-		if f, ok := newFigure("frontier", cmp.Or(shape.Name, "Pareto frontier"), "", plot, t); ok {
+		if f, ok := newFigure("frontier", cmp.Or(shape.Name, "Pareto frontier"), notes(note, more), plot, t); ok {
 			v.Frontier = append(v.Frontier, f)
 		}
 	}
