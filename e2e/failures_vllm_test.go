@@ -75,7 +75,7 @@ func TestVLLM_coreKilled(t *testing.T) {
 	}
 	r := rows[0]
 	t.Logf("%s: %s", r["error_class"], r["error"])
-	if r["status"] != "failed" || r["error_class"] != "wrapper" || !strings.Contains(r["error"], "engine core exited unexpectedly") || !strings.Contains(r["error"], "ended without a word") {
+	if r["status"] != "failed" || r["error_class"] != "wrapper" || !strings.Contains(r["error"], "engine core exited unexpectedly") || !strings.Contains(r["error"], "ended without a message") {
 		t.Errorf("got class %q: %s", r["error_class"], r["error"])
 	}
 }

@@ -43,7 +43,7 @@ type fault struct {
 var faults = []fault{
 	{
 		name: "the server stands still", sim: "stall-all=700ms:200ms", set: []string{"load.requests=8"},
-		where: remark, code: "server_stalled", says: "the client ran meanwhile", not: "client_stalled",
+		where: remark, code: "server_stalled", says: "while the client ran", not: "client_stalled",
 		holds: func(o outcome) bool { return o.number("max_icl_ms") > 600 },
 	},
 	{
@@ -56,7 +56,7 @@ var faults = []fault{
 			s.measuring()
 			stop(t, s.cmd.Process.Pid, 1500*time.Millisecond)
 		},
-		where: reason, code: "client_stalled", says: "a stopped process",
+		where: reason, code: "client_stalled", says: "its process was stopped",
 	},
 	{
 		name: "the client reads late", prefix: []string{"taskset", "-c", "1", "chrt", "-i", "0"}, set: []string{"load.requests=64", "backend.cpus=[0]"},

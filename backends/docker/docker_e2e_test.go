@@ -396,7 +396,7 @@ func (l *lab) foreign(t *testing.T) {
 		t.Errorf("listed: %v, %v", pods, err)
 	}
 	for _, ref := range []backends.Ref{{Kind: docker.Kind, ID: id}, {Kind: docker.Kind, ID: id, Name: "sw-00000000-run1-aaaaaaaa-x1"}} {
-		if err := b.Terminate(t.Context(), ref); err == nil || !strings.Contains(err.Error(), "left alone") {
+		if err := b.Terminate(t.Context(), ref); err == nil || !strings.Contains(err.Error(), "not touched") {
 			t.Errorf("Terminate: %v", err)
 		}
 	}
