@@ -78,9 +78,9 @@ const overloaded = `
 matrix: {engine: vllm, gpu: l4, request_rate: [12, 90, 120, 180]}
 backend: {kind: sim}
 load:
-  duration: 40s
+  duration: 60s
   max_tokens: 16
-  until: {metric: e2e_ms, within: 30%, confidence: 0.8, min_requests: 20}
+  until: {metric: e2e_ms, within: 60%, confidence: 0.8, min_requests: 20}
   stop: {saturated: true, skip_higher: true}
   prompts: {input_tokens: 50}
 `
