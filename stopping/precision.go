@@ -6,6 +6,7 @@ import (
 
 	"sweep.dev/sweep/internal/quantile"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/timeline"
 )
 
 // Precision is how well the mean of a metric, or a percentile, is to be known.
@@ -106,22 +107,11 @@ func (p *precision) add(q *result.Request, most int) (mean float64, ok bool) {
 // neighbours is the correlation of values with the ones before them, corrected for
 // its bias of -(1+3r)/n (Kendall, Biometrika 41, 1954); 0 if all are equal.
 func neighbours(values []float64) float64 {
-	n, mean := float64(len(values)), 0.0
-	for _, v := range values {
-		mean += v / n
-	}
-	sum, product := 0.0, 0.0
-	for i, v := range values {
-		sum += (v - mean) * (v - mean)
-		if i > 0 {
-			product += (v - mean) * (values[i-1] - mean)
-		}
-	}
-	if sum == 0 {
+	r, ok := timeline.Neighbours(values)
+	if !ok {
 		return 0
 	}
-	r := product / sum
-	return min(r+(1+3*r)/n, 0.99)
+	return min(r+(1+3*r)/float64(len(values)), 0.99)
 }
 
 func (p *precision) throughput() bool { return p.Metric == "throughput_tok_s" }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"sweep.dev/sweep/internal/quantile"
+	"sweep.dev/sweep/result/timeline"
 )
 
 // Into how many batches a series is cut. Long batches see slow correlation, and few of
@@ -121,12 +122,9 @@ func batchesOf(series []float64, k int) batched {
 	for _, v := range series {
 		single += (v - b.mean) * (v - b.mean) / float64(len(series))
 	}
-	squares, products := 0.0, 0.0
-	for i, m := range means {
+	squares := 0.0
+	for _, m := range means {
 		squares += (m - b.mean) * (m - b.mean)
-		if i > 0 {
-			products += (m - b.mean) * (means[i-1] - b.mean)
-		}
 	}
 	b.variance = squares / float64(k-1)
 	if single <= 1e-12*b.mean*b.mean { // all are equal, but for rounding
@@ -134,8 +132,8 @@ func batchesOf(series []float64, k int) batched {
 		return b
 	}
 	b.effect = b.variance * float64(size) / single
-	if squares > 0 {
-		b.lag = products/squares + 1/float64(k)
+	if r, ok := timeline.Neighbours(means); ok {
+		b.lag = r + 1/float64(k)
 	}
 	return b
 }

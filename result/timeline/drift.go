@@ -222,15 +222,15 @@ func (t trend) p(parameters float64) float64 {
 func alike(rest []float64) float64 {
 	ranks := rank(rest)
 	n := float64(len(ranks))
-	if r, ok := neighbours(ranks); ok {
+	if r, ok := Neighbours(ranks); ok {
 		return min(0.97, max(0, (r*n+2)/(n-4)))
 	}
 	return 0
 }
 
-// neighbours is the correlation of values with the ones before them, as it is, with
-// its bias. There is none if all are equal.
-func neighbours(values []float64) (r float64, ok bool) {
+// Neighbours is the correlation of values with the ones before them (lag 1), as it is:
+// of n independent values it is about -1/n in the mean. ok is false if all are equal.
+func Neighbours(values []float64) (r float64, ok bool) {
 	mean := 0.0
 	for _, v := range values {
 		mean += v / float64(len(values))

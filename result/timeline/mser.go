@@ -99,7 +99,7 @@ const slow = 0.5
 // wanders too slowly, for neighbouring parts of it to have a correlation of 0.3 as
 // they would if that fell by the same share from part to part; 0 if it does not.
 func wandering(values []float64) (times, r float64) {
-	r, ok := neighbours(partMeans(values))
+	r, ok := Neighbours(partMeans(values))
 	if !ok || r <= slow {
 		return 0, r
 	}
