@@ -52,7 +52,7 @@ func (r *Run) Ended() string {
 
 // NextOf is the command that is to be run next by somebody who looked at one cell.
 func (r *Run) NextOf(p *compare.Point) string {
-	return cmp.Or(r.Resume(p.Trials), fmt.Sprintf("sweep logs %s %s", r.Dir, p.Cell.ID))
+	return cmp.Or(r.Resume(p.Trials), fmt.Sprintf("sweep logs %s %s", plaintext.Word(r.Dir), p.Cell.ID))
 }
 
 // SpecAdvice is what to do about a server that cannot be started as the plan says it.

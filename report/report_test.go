@@ -75,6 +75,17 @@ func TestNext(t *testing.T) {
 	}
 }
 
+// TestNextOf holds that a command for one cell can be pasted whatever the run is called.
+func TestNextOf(t *testing.T) {
+	t.Parallel()
+	r := reporttest.MadeUp(t, "axes engine! concurrency\ncell vllm 1\n  ok tok=1")
+	r.Dir = "runs/two words"
+	p := r.Conclude().Points[0]
+	if got, want := r.NextOf(p), "sweep logs 'runs/two words' "+p.Cell.ID; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestClaims_zeroRate holds that no load is chosen of those that carry nothing.
 func TestClaims_zeroRate(t *testing.T) {
 	t.Parallel()
