@@ -59,7 +59,7 @@ func launchKilled(text string, make Maker) error {
 	if err := json.NewEncoder(os.Stdout).Encode(backends.Transition{State: backends.Ready}); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, os.Stdin) // until it is killed, or nobody is there
+	_, err = io.Copy(io.Discard, os.Stdin) // until it is killed, or its parent has ended
 	return err
 }
 

@@ -113,7 +113,7 @@ func Of(run *report.Run) *Answer {
 			}
 		}
 	}
-	if command := run.Resume(undecided(p.Set)); command != "" {
+	if command := run.Resume(p.Set.Undecided()); command != "" {
 		a.ToDecide = append(a.ToDecide, command)
 	}
 	return a
@@ -131,21 +131,6 @@ func join(side, why string) string {
 		return why
 	}
 	return side + ": " + why
-}
-
-// undecided are the trials of the cells that leave claims not decided.
-func undecided(set *compare.Set) []compare.Trial {
-	var trials []compare.Trial
-	for _, c := range set.Claims {
-		for _, l := range c.Left {
-			for _, p := range l.Points {
-				if l.Hole {
-					trials = append(trials, p.Trials...)
-				}
-			}
-		}
-	}
-	return trials
 }
 
 // count counts trials by status and cells by verdict, and the simulated ones.

@@ -97,6 +97,22 @@ func (l Left) Cells() []string {
 	return ids
 }
 
+// Undecided are the trials of the cells that leave claims of the set not decided.
+func (s *Set) Undecided() []Trial {
+	var trials []Trial
+	for _, c := range s.Claims {
+		for _, l := range c.Left {
+			if !l.Hole {
+				continue
+			}
+			for _, p := range l.Points {
+				trials = append(trials, p.Trials...)
+			}
+		}
+	}
+	return trials
+}
+
 // loadClaims are the sweet spot of a series, which they mark, or if that is not
 // decided, the best load if that is.
 func (l *Series) loadClaims() []Claim {

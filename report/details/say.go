@@ -64,18 +64,7 @@ func (s *summary) scopes() string {
 // toDecide is the command that measures the holes that leave claims not decided;
 // none if no command can.
 func (s *summary) toDecide() []string {
-	var trials []compare.Trial
-	for _, c := range s.set.Claims {
-		for _, l := range c.Left {
-			if !l.Hole {
-				continue
-			}
-			for _, p := range l.Points {
-				trials = append(trials, p.Trials...)
-			}
-		}
-	}
-	if command := s.Resume(trials); command != "" {
+	if command := s.Resume(s.set.Undecided()); command != "" {
 		return []string{"To decide the rest: " + command}
 	}
 	return nil

@@ -53,8 +53,6 @@ func (e *ending) answers() []string {
 			a.text = ": not decided" + c.Best(", ") + c.WouldTell()
 		case c.Answer == compare.None:
 			a.text = ": no cell is acceptable"
-		case len(c.Left) == 0: // a tie
-			a.text = ": not distinguishable, " + c.At
 		default:
 			a.text = ": not decided, " + c.Left[0].Why + needs(c.Left[0].Points)
 		}
