@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
 	"sweep.dev/sweep/internal/layout"
@@ -30,54 +29,34 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // of it, once more with what is painted between the verdict's braces.
 func TestWrite(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no golden files: %v", err)
+	styles := map[string]draw.Style{"plain.txt": {}, "colour.txt": {
+		Paint: func(v compare.Verdict, s string) string { return fmt.Sprintf("{%s:%s}", v, s) },
+	}}
+	open := func(t *testing.T, f txtar.File) *report.Run {
+		run := reporttest.Described(t, f)
+		for i, p := range run.Conclude().Points {
+			for _, trial := range p.Counting() {
+				requestsFile(t, run, trial, uint64(i))
+			}
+		}
+		return run
 	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
+	reporttest.Golden(t, "testdata/*.txtar", *update, open, func(t *testing.T, name string, run *report.Run) string {
+		style, ok := styles[name]
+		if !ok {
+			t.Fatalf("there is no style %s", name)
+		}
+		var b strings.Builder
+		if err := Write(&b, run, style); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(b.String()) {
+			if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > width && style.Paint == nil && strings.HasPrefix(line, "  ") {
+				t.Errorf("%d columns: %s", n, line)
 			}
-			run := reporttest.MadeUp(t, string(archive.Files[0].Data))
-			for i, p := range run.Conclude().Points {
-				for _, trial := range p.Counting() {
-					requestsFile(t, run, trial, uint64(i))
-				}
-			}
-			styles := map[string]draw.Style{"plain.txt": {}, "colour.txt": {
-				Paint: func(v compare.Verdict, s string) string { return fmt.Sprintf("{%s:%s}", v, s) },
-			}}
-			for i := range archive.Files[1:] {
-				f := &archive.Files[i+1]
-				style, ok := styles[f.Name]
-				if !ok {
-					t.Fatalf("there is no style %s", f.Name)
-				}
-				var b strings.Builder
-				if err := Write(&b, run, style); err != nil {
-					t.Fatal(err)
-				}
-				for line := range strings.Lines(b.String()) {
-					if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > width && style.Paint == nil && strings.HasPrefix(line, "  ") {
-						t.Errorf("%d columns: %s", n, line)
-					}
-				}
-				if *update {
-					f.Data = []byte(b.String())
-				} else if diff := cmp.Diff(string(f.Data), b.String()); diff != "" {
-					t.Errorf("%s: want -, got +:\n%s", f.Name, diff)
-				}
-			}
-			if *update {
-				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
+		}
+		return b.String()
+	})
 }
 
 // requestsFile writes as many requests as a trial has, with TTFT between half of its

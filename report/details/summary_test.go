@@ -4,15 +4,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
 
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/compare"
@@ -27,10 +22,6 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // colour.txt has what is painted between the verdict's braces.
 func TestSummary(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no golden files: %v", err)
-	}
 	styles := map[string]draw.Style{
 		"summary.txt":  {},
 		"summary.md":   {Markdown: true},
@@ -38,42 +29,19 @@ func TestSummary(t *testing.T) {
 		"terminal.txt": {Width: 80},
 		"colour.txt":   {Paint: func(v compare.Verdict, s string) string { return fmt.Sprintf("{%s:%s}", v, s) }},
 	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var run *report.Run
-			for i, f := range archive.Files {
-				if f.Name == "run" {
-					run = reporttest.MadeUp(t, string(f.Data))
-					continue
-				}
-				style, ok := styles[f.Name]
-				if !ok || run == nil {
-					t.Fatalf("%s: a file %s, and the run stands first", path, f.Name)
-				}
-				var b strings.Builder
-				if err := Write(&b, run, style); err != nil {
-					t.Fatal(err)
-				}
-				got := strings.ReplaceAll(b.String(), run.Dir, "DIR")
-				if *update {
-					archive.Files[i].Data = []byte(got)
-				} else if diff := cmp.Diff(string(f.Data), got); diff != "" {
-					t.Errorf("%s (-want +got; -update writes it anew):\n%s", f.Name, diff)
-				}
-				checkHarmless(t, f.Name, got)
-			}
-			if *update {
-				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
+	reporttest.Golden(t, "testdata/*.txtar", *update, reporttest.Described, func(t *testing.T, name string, run *report.Run) string {
+		style, ok := styles[name]
+		if !ok {
+			t.Fatalf("there is no style %s", name)
+		}
+		var b strings.Builder
+		if err := Write(&b, run, style); err != nil {
+			t.Fatal(err)
+		}
+		got := strings.ReplaceAll(b.String(), run.Dir, "DIR")
+		checkHarmless(t, name, got)
+		return got
+	})
 }
 
 var (

@@ -4,13 +4,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
 	"sweep.dev/sweep/report"
@@ -46,63 +43,40 @@ var styles = map[string]draw.Style{
 // by its size, and what is said of it.
 func TestWrite(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no golden files: %v", err)
+	open := func(t *testing.T, f txtar.File) *report.Run {
+		var run *report.Run
+		if f.Name == "size" {
+			run = reporttest.Large(t, sized(t, string(f.Data)))
+		} else {
+			run = reporttest.Described(t, f)
+		}
+		run.Dir = runDir
+		return run
 	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
+	reporttest.Golden(t, "testdata/*.txtar", *update, open, func(t *testing.T, name string, run *report.Run) string {
+		style, ok := styles[name]
+		if !ok {
+			t.Fatalf("there is no style %s", name)
+		}
+		var b strings.Builder
+		if err := ending.Write(&b, run, style); err != nil {
+			t.Fatal(err)
+		}
+		got := b.String()
+		if n := strings.Count(got, "\n"); style.Width > 0 && n > maxLines {
+			t.Errorf("%s: %d lines, want %d at most", name, n, maxLines)
+		}
+		for line := range strings.Lines(got) {
+			line = strings.TrimSuffix(line, "\n")
+			if n := utf8.RuneCountInString(line); style.Width > 0 && style.Paint == nil && n > style.Width && !strings.Contains(line, "runs/") {
+				t.Errorf("%s: a line of %d columns: %s", name, n, line)
 			}
-			var run *report.Run
-			for i, f := range archive.Files {
-				switch f.Name {
-				case "run":
-					run = reporttest.MadeUp(t, string(f.Data))
-					run.Dir = runDir
-					continue
-				case "size":
-					run = reporttest.Large(t, sized(t, string(f.Data)))
-					run.Dir = runDir
-					continue
-				}
-				style, ok := styles[f.Name]
-				if !ok || run == nil {
-					t.Fatalf("%s: a file %s, and the run stands first", path, f.Name)
-				}
-				var b strings.Builder
-				if err := ending.Write(&b, run, style); err != nil {
-					t.Fatal(err)
-				}
-				got := b.String()
-				if *update {
-					archive.Files[i].Data = []byte(got)
-				} else if diff := cmp.Diff(string(f.Data), got); diff != "" {
-					t.Errorf("%s (-want +got; -update writes it anew):\n%s", f.Name, diff)
-				}
-				if n := strings.Count(got, "\n"); style.Width > 0 && n > maxLines {
-					t.Errorf("%s: %d lines, want %d at most", f.Name, n, maxLines)
-				}
-				for line := range strings.Lines(got) {
-					line = strings.TrimSuffix(line, "\n")
-					if n := utf8.RuneCountInString(line); style.Width > 0 && style.Paint == nil && n > style.Width && !strings.Contains(line, "runs/") {
-						t.Errorf("%s: a line of %d columns: %s", f.Name, n, line)
-					}
-					if style.Paint == nil && strings.ContainsAny(line, "\x1b\x00") {
-						t.Errorf("%s: a control character: %q", f.Name, line)
-					}
-				}
+			if style.Paint == nil && strings.ContainsAny(line, "\x1b\x00") {
+				t.Errorf("%s: a control character: %q", name, line)
 			}
-			if *update {
-				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
+		}
+		return got
+	})
 }
 
 // sized describes a run of so many engines, GPUs, lengths and loads. Every 7th cell

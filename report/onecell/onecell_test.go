@@ -10,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
 	"sweep.dev/sweep/internal/layout"
@@ -32,10 +31,6 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // colours in braces, and with all details.
 func TestOneCell(t *testing.T) {
 	t.Parallel()
-	paths, err := filepath.Glob("testdata/cells/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no golden files: %v", err)
-	}
 	paint := func(v compare.Verdict, s string) string { return fmt.Sprintf("{%s:%s}", v, s) }
 	ttft, _ := result.Lookup(result.Columns(result.Extra{}), "p95_ttft_ms")
 	version, _ := result.Lookup(result.Columns(result.Extra{}), "engine_version")
@@ -47,46 +42,28 @@ func TestOneCell(t *testing.T) {
 		"columns.txt": {Style: draw.Style{Width: 80}, Columns: []result.Column{ttft, version}},
 		"verbose.txt": {Style: draw.Style{Width: 80}, Verbose: true},
 	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
-			t.Parallel()
-			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if archive.Files[0].Name != "run" {
-				t.Fatalf("%s: the run does not stand first", path)
-			}
-			run := reporttest.MadeUp(t, string(archive.Files[0].Data))
-			drawSamples(t, run)
-			for i, f := range archive.Files[1:] {
-				o, ok := options[f.Name]
-				if !ok {
-					t.Fatalf("%s: what is %s?", path, f.Name)
-				}
-				var b strings.Builder
-				if err := onecell.Write(&b, run, run.Conclude().Points[0], o); err != nil {
-					t.Fatal(err)
-				}
-				got := strings.ReplaceAll(b.String(), run.Dir, "DIR")
-				if *update {
-					archive.Files[1+i].Data = []byte(got)
-				} else if diff := cmp.Diff(string(f.Data), got); diff != "" {
-					t.Errorf("%s (-want +got; -update writes it anew):\n%s", f.Name, diff)
-				}
-				for line := range strings.Lines(got) {
-					if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); o.Width > 0 && o.Paint == nil && n > o.Width && !strings.Contains(line, "DIR") {
-						t.Errorf("%s: a line of %d columns: %s", f.Name, n, line)
-					}
-				}
-			}
-			if *update {
-				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
+	open := func(t *testing.T, f txtar.File) *report.Run {
+		run := reporttest.Described(t, f)
+		drawSamples(t, run)
+		return run
 	}
+	reporttest.Golden(t, "testdata/cells/*.txtar", *update, open, func(t *testing.T, name string, run *report.Run) string {
+		o, ok := options[name]
+		if !ok {
+			t.Fatalf("what is %s?", name)
+		}
+		var b strings.Builder
+		if err := onecell.Write(&b, run, run.Conclude().Points[0], o); err != nil {
+			t.Fatal(err)
+		}
+		got := strings.ReplaceAll(b.String(), run.Dir, "DIR")
+		for line := range strings.Lines(got) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); o.Width > 0 && o.Paint == nil && n > o.Width && !strings.Contains(line, "DIR") {
+				t.Errorf("%s: a line of %d columns: %s", name, n, line)
+			}
+		}
+		return got
+	})
 }
 
 // drawSamples gives every measured trial a course of six seconds.
