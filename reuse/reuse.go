@@ -221,20 +221,10 @@ func (s *Source) decides(into rundir.Manifest, t trial, o *result.Outcome) (*obj
 	if into.Decide != rundir.DecideBound || len(s.plan.SLO) == 0 {
 		return nil, nil
 	}
-	name := filepath.Join(rundir.AttemptDir(s.Dir, t.Commit), layout.Requests)
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() // read only
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
 	var requests []result.Request
-	for r, err := range store.ReadRequests(f, st.Size()) {
+	for r, err := range store.RequestsOf(filepath.Join(rundir.AttemptDir(s.Dir, t.Commit), layout.Requests)) {
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, err
 		}
 		requests = append(requests, r.Request)
 	}

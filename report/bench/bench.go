@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -157,19 +156,10 @@ func digits(v float64) string {
 
 // requestsOf reads the requests of an attempt, whose phases are stored with them.
 func requestsOf(attempt string, cell compare.Cell) (*objective.Trial, error) {
-	f, err := os.Open(filepath.Join(attempt, layout.Requests))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
 	var requests []result.Request
-	for r, err := range store.ReadRequests(f, info.Size()) {
+	for r, err := range store.RequestsOf(filepath.Join(attempt, layout.Requests)) {
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name(), err)
+			return nil, err
 		}
 		r.ChunkUS, r.ChunkTokens = nil, nil // only TTFT is asked for
 		requests = append(requests, r.Request)

@@ -1,8 +1,9 @@
 package onecell
 
 import (
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,22 +36,13 @@ func clientSamples(dir string, t compare.Trial) ([]result.Sample, error) {
 	if t.Outcome == nil {
 		return nil, nil
 	}
-	f, err := os.Open(filepath.Join(rundir.AttemptDir(dir, t.Commit), layout.Samples))
-	if os.IsNotExist(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
 	var samples []result.Sample
-	for s, err := range store.ReadSamples(f, st.Size()) {
-		if err != nil {
-			return nil, fmt.Errorf("samples of %s: %w", t.Key.Cell, err)
+	for s, err := range store.SamplesOf(filepath.Join(rundir.AttemptDir(dir, t.Commit), layout.Samples)) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, nil
+		case err != nil:
+			return nil, err
 		}
 		if s.Source == result.FromClient {
 			samples = append(samples, s.Sample)

@@ -2,9 +2,10 @@ package webpage
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -68,32 +69,23 @@ type trialKey struct {
 // table if it has one, else those that stand beside each result.
 func samplesOf(run *report.Run, do func(store.Sample)) error {
 	read := func(path string) error {
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		st, err := f.Stat()
-		if err != nil {
-			return err
-		}
-		for s, err := range store.ReadSamples(f, st.Size()) {
+		for s, err := range store.SamplesOf(path) {
 			if err != nil {
-				return fmt.Errorf("%s: %w", path, err)
+				return err
 			}
 			do(s)
 		}
 		return nil
 	}
 	err := read(filepath.Join(run.Dir, layout.Samples))
-	if !os.IsNotExist(err) {
+	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, t := range run.Trials {
 		if t.Outcome == nil {
 			continue
 		}
-		if err := read(filepath.Join(rundir.AttemptDir(run.Dir, t.Commit), layout.Samples)); err != nil && !os.IsNotExist(err) {
+		if err := read(filepath.Join(rundir.AttemptDir(run.Dir, t.Commit), layout.Samples)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
