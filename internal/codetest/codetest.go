@@ -38,6 +38,22 @@ func ofTests(rel string) bool {
 
 func each(t *testing.T, root string, want, skip func(rel string) bool, check func(rel string, set *token.FileSet, file *ast.File)) {
 	t.Helper()
+	files := filesOf(t, root, skip, func(rel string) bool { return strings.HasSuffix(rel, ".go") && want(rel) })
+	for _, rel := range files {
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, filepath.Join(root, rel), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		check(rel, set, file)
+	}
+}
+
+// filesOf are the files of the tree that are wanted, by their paths from the root. Hidden
+// folders and testdata are not looked into.
+func filesOf(t *testing.T, root string, skip, want func(rel string) bool) []string {
+	t.Helper()
 	var files []string
 	err := filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -51,7 +67,7 @@ func each(t *testing.T, root string, want, skip func(rel string) bool, check fun
 		switch {
 		case e.IsDir() && rel != "." && (strings.HasPrefix(e.Name(), ".") || e.Name() == "testdata" || skip(rel)):
 			return fs.SkipDir
-		case !e.IsDir() && strings.HasSuffix(rel, ".go") && want(rel):
+		case !e.IsDir() && want(rel):
 			files = append(files, rel)
 		}
 		return nil
@@ -63,13 +79,5 @@ func each(t *testing.T, root string, want, skip func(rel string) bool, check fun
 		t.Fatalf("only %d files are there", len(files))
 	}
 	slices.Sort(files)
-	for _, rel := range files {
-		set := token.NewFileSet()
-		file, err := parser.ParseFile(set, filepath.Join(root, rel), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		check(rel, set, file)
-	}
+	return files
 }
