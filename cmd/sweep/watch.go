@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"sweep.dev/sweep/event"
@@ -111,13 +110,7 @@ func fromDirectory(run *report.Run) *view {
 
 // serverLabel is the deployment of a cell in words.
 func serverLabel(c compare.Cell) string {
-	var parts []string
-	for _, s := range c.Settings {
-		if s.Server {
-			parts = append(parts, s.Text)
-		}
-	}
-	return cmp.Or(strings.Join(parts, " "), "server")
+	return cmp.Or(c.Text(func(s compare.Setting) bool { return s.Server }), "server")
 }
 
 // paceOf is how many seconds the trials without an outcome take if they take as long as

@@ -81,6 +81,17 @@ func (c Cell) Value(column string) any {
 	return nil
 }
 
+// Text is those of a cell's settings that are wanted, in the words of its label.
+func (c Cell) Text(want func(Setting) bool) string {
+	var parts []string
+	for _, s := range c.Settings {
+		if want(s) {
+			parts = append(parts, s.Text)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
 // Load is a cell's amount of load; 0 if the plan does not vary it.
 func Load(c Cell) float64 {
 	for _, s := range c.Settings {
@@ -93,7 +104,7 @@ func Load(c Cell) float64 {
 
 // LoadText is a cell's amount of load in words; "" if the plan does not vary
 // it.
-func LoadText(c Cell) string { return label(c, func(s Setting) bool { return s.Amount }) }
+func LoadText(c Cell) string { return c.Text(func(s Setting) bool { return s.Amount }) }
 
 // amounts are several amounts of load in words: "concurrency 1, 4, 16".
 func amounts(points []*Point) string {

@@ -58,7 +58,7 @@ func (s *Set) compareEngines() []*Comparison {
 	tied := s.Tied()
 	var all []*Comparison
 	for _, l := range Group(s.Points, func(p *Point) string {
-		return label(p.Cell, func(set Setting) bool { return set.Column != col.Engine && !slices.Contains(tied, set.Column) })
+		return p.Cell.Text(func(set Setting) bool { return set.Column != col.Engine && !slices.Contains(tied, set.Column) })
 	}) {
 		if c := (&Comparison{Series: l}); len(c.Measured()) > 1 {
 			all = append(all, c)

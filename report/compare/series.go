@@ -3,7 +3,6 @@ package compare
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"sweep.dev/sweep/result/col"
 )
@@ -42,17 +41,6 @@ func byLoad(points []*Point, name func(*Point) string) []*Series {
 }
 
 func compareLoads(a, b *Point) int { return cmp.Compare(Load(a.Cell), Load(b.Cell)) }
-
-// label is some of a cell's settings, in the words of its label.
-func label(c Cell, want func(Setting) bool) string {
-	var parts []string
-	for _, s := range c.Settings {
-		if want(s) {
-			parts = append(parts, s.Text)
-		}
-	}
-	return strings.Join(parts, " ")
-}
 
 // priced says whether any row of the series has a price.
 func (l *Series) priced() bool {

@@ -51,7 +51,7 @@ func (s *Set) Value(p *Point, column string) any {
 // conclude makes all claims, and marks the sweet spots.
 func (s *Set) conclude() {
 	for _, l := range byLoad(s.Points, func(p *Point) string {
-		return label(p.Cell, func(set Setting) bool { return !set.Amount })
+		return p.Cell.Text(func(set Setting) bool { return !set.Amount })
 	}) {
 		s.Claims = append(s.Claims, l.loadClaims()...)
 	}
@@ -68,7 +68,7 @@ func (s *Set) conclude() {
 	}
 	for _, sh := range s.shapesOf(
 		func(set Setting) bool { return !set.Server && !set.Amount },
-		func(p *Point) string { return label(p.Cell, func(set Setting) bool { return set.Server }) },
+		func(p *Point) string { return p.Cell.Text(func(set Setting) bool { return set.Server }) },
 	) {
 		s.Claims = append(s.Claims, sh.bests(AskCost, TokenCost))
 	}
@@ -149,7 +149,7 @@ func (s *Set) Varied() (columns []string, ranks map[string]map[any]int) {
 // of a point's side, those with two sides that have a price.
 func (s *Set) shapesOf(share func(Setting) bool, side func(*Point) string) []*Shape {
 	var all []*Shape
-	for _, l := range Group(s.Points, func(p *Point) string { return label(p.Cell, share) }) {
+	for _, l := range Group(s.Points, func(p *Point) string { return p.Cell.Text(share) }) {
 		sh, priced := &Shape{Series: *l, sides: byLoad(l.Points, side)}, 0
 		for _, d := range sh.sides {
 			if d.priced() {

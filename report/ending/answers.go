@@ -13,13 +13,7 @@ import (
 // about is what the claims about the series of a cell call it: its settings without the
 // amount of load.
 func about(c compare.Cell) string {
-	var parts []string
-	for _, s := range c.Settings {
-		if !s.Amount {
-			parts = append(parts, s.Text)
-		}
-	}
-	return strings.Join(parts, " ")
+	return c.Text(func(s compare.Setting) bool { return !s.Amount })
 }
 
 // side is what a claim is about, in the words in which it differs from others.

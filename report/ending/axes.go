@@ -146,13 +146,9 @@ func (e *ending) short(c compare.Cell) string {
 
 // common is what all cells share, in the words of their labels.
 func (e *ending) common() string {
-	var parts []string
-	for _, s := range e.points[0].Cell.Settings {
-		if !slices.ContainsFunc(e.axes, func(a axis) bool { return a.column == s.Column }) {
-			parts = append(parts, s.Text)
-		}
-	}
-	return strings.Join(parts, " ")
+	return e.points[0].Cell.Text(func(s compare.Setting) bool {
+		return !slices.ContainsFunc(e.axes, func(a axis) bool { return a.column == s.Column })
+	})
 }
 
 // rank is the place of a cell's value in the order of an axis.

@@ -1,6 +1,7 @@
 package webpage
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,13 +29,7 @@ func namesOf(points []*compare.Point) names {
 // of are those settings of a cell that some want, in the words of its label: the ones
 // that vary, or if none does, none.
 func (n names) of(c compare.Cell, want func(compare.Setting) bool) string {
-	var parts []string
-	for _, s := range c.Settings {
-		if n.varied[s.Column] && want(s) {
-			parts = append(parts, s.Text)
-		}
-	}
-	return strings.Join(parts, " ")
+	return c.Text(func(s compare.Setting) bool { return n.varied[s.Column] && want(s) })
 }
 
 func server(s compare.Setting) bool  { return s.Server }
@@ -84,15 +79,7 @@ func distinct(points []*compare.Point, text func(*compare.Point) string) []strin
 // byLoad puts points in the order of their load.
 func byLoad(points []*compare.Point) []*compare.Point {
 	points = slices.Clone(points)
-	slices.SortStableFunc(points, func(a, b *compare.Point) int {
-		switch x, y := compare.Load(a.Cell), compare.Load(b.Cell); {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(points, func(a, b *compare.Point) int { return cmp.Compare(compare.Load(a.Cell), compare.Load(b.Cell)) })
 	return points
 }
 
