@@ -120,7 +120,7 @@ func TestClassify_ends(t *testing.T) {
 		want string
 		hint string
 	}{
-		{"the kernel is believed before the log", oom, failure.End{Exited: true, Signal: "killed", OOMKilled: true}, failure.ClassOOMHost, "machine's memory"},
+		{"the kernel is believed before the log", oom, failure.End{Exited: true, Signal: "killed", OOMKilled: true}, failure.ClassOOMHost, "memory of the machine"},
 		{"killed by somebody", quiet, failure.End{Exited: true, Code: -1, Signal: "killed"}, failure.ClassSignal, "killed"},
 		{"exit", quiet, failure.End{Exited: true, Code: 3}, failure.ClassExit, "status 3"},
 		{"exit with status 0 is an end too", quiet, failure.End{Exited: true}, failure.ClassExit, "status 0"},
