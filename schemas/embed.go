@@ -28,3 +28,15 @@ var Provider []byte
 //
 //go:embed answer.schema.json
 var Answer []byte
+
+// Compare is the JSON Schema (draft-07) of what sweep compare --json prints; a test of
+// package across holds the two together.
+//
+//go:embed compare.schema.json
+var Compare []byte
+
+// Noise is the JSON Schema (draft-07) of a noise file; a test of package across holds the
+// two together.
+//
+//go:embed noise.schema.json
+var Noise []byte

@@ -28,12 +28,13 @@ func arguments() map[string]source {
 		"sweep cells":     dirThenCell,
 		"sweep logs":      dirThenCell,
 		"sweep report":    runDirs,
+		"sweep compare":   runDirs,
 		"sweep init":      first(files(".yaml", ".yml")),
 		"sweep runs":      first(files("/")),
 		"sweep columns":   first(columnNames),
 		"sweep engines":   first(either(engineNames, files(".yaml", ".yml"))),
 		"sweep metrics":   first(files("")),
-		"sweep schema":    first(choice("plan", "engine", "provider")),
+		"sweep schema":    first(choice("plan", "engine", "provider", "answer", "compare", "noise")),
 		"sweep help":      first(helpTopics),
 	}
 }
@@ -54,6 +55,8 @@ func flagValues() map[string]source {
 		"output":       files("/"),
 		"run-dir":      files("/"),
 		"reuse":        runDirs,
+		"noise":        files(".json"),
+		"csv":          files(".csv"),
 		"slo":          columnNames,
 		"write-plan":   files(".yaml", ".yml"),
 		"backend":      choice(kinds...),

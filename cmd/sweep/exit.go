@@ -26,6 +26,7 @@ const (
 	exitLocked     = 6
 	exitResume     = 7
 	exitProvider   = 8
+	exitRegression = 98
 	exitSLO        = 99
 	exitInt        = 130
 	exitTerm       = 143
@@ -45,6 +46,7 @@ var exitDocs = []struct {
 	{exitLocked, "locked", "the run directory is locked by another run"},
 	{exitResume, "refused", "resume or reuse refused: plan or environment differ"},
 	{exitProvider, "provider refused", "provider refused: credentials, balance or quota"},
+	{exitRegression, "regression", "a regression: a figure is certainly worse than --max-regression allows"},
 	{exitSLO, "an SLO failed", "an SLO failed"},
 	{exitInt, "interrupted", "interrupted, and cleanly torn down"},
 	{exitTerm, "terminated", "terminated, and cleanly torn down"},

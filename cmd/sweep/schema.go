@@ -12,8 +12,8 @@ import (
 func (a *app) schemaCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "schema",
-		Usage:     "prints the JSON Schema of the plan language, of engine profiles, of a provider's program or of answer.json",
-		ArgsUsage: "[plan|engine|provider|answer]",
+		Usage:     "prints the JSON Schema of the plan language, of engine profiles, of a provider's program or of what sweep writes",
+		ArgsUsage: "[plan|engine|provider|answer|compare|noise]",
 		Description: `An editor with yaml-language-server completes, explains and checks a plan whose
 first line names the schema:
 
@@ -22,12 +22,14 @@ first line names the schema:
   $ sweep schema > plan.schema.json
   $ sweep schema engine > engine.schema.json
   $ sweep schema provider > provider.schema.json
-  $ sweep schema answer > answer.schema.json` + exitHelp(exitOK, exitUsage),
+  $ sweep schema answer > answer.schema.json
+  $ sweep schema compare > compare.schema.json
+  $ sweep schema noise > noise.schema.json` + exitHelp(exitOK, exitUsage),
 		OnUsageError: usageError,
 		Action: func(_ context.Context, c *cli.Command) error {
-			text, ok := map[string][]byte{"": schemas.Plan, "plan": schemas.Plan, "engine": schemas.Engine, "provider": schemas.Provider, "answer": schemas.Answer}[c.Args().First()]
+			text, ok := map[string][]byte{"": schemas.Plan, "plan": schemas.Plan, "engine": schemas.Engine, "provider": schemas.Provider, "answer": schemas.Answer, "compare": schemas.Compare, "noise": schemas.Noise}[c.Args().First()]
 			if !ok || c.Args().Len() > 1 {
-				return &usage{fmt.Errorf("schema takes plan, engine, provider or answer, got %q", c.Args().Slice())}
+				return &usage{fmt.Errorf("schema takes plan, engine, provider, answer, compare or noise, got %q", c.Args().Slice())}
 			}
 			_, err := a.out.Write(text)
 			return err

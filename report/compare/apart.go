@@ -15,9 +15,9 @@ import (
 // load gives enough, is wrong.
 const level = 0.05
 
-// estimates are what the trials that count say of a measure, in their order; nil if
+// Estimates are what the trials that count say of a measure, in their order; nil if
 // one of them has a value that is not above 0, which has no ratio.
-func (p *Point) estimates(m Measure) []ratio.Trial {
+func (p *Point) Estimates(m Measure) []ratio.Trial {
 	var all []ratio.Trial
 	launches := map[string]bool{}
 	for _, t := range p.Counting() {
@@ -78,7 +78,7 @@ func (m Measure) within(row result.Row, v float64) (low, high float64) {
 
 // ratio is how many times worse than another point one is, with an interval.
 func (m Measure) ratio(p, best *Point, tail float64) ratio.Ratio {
-	r := ratio.Of(p.estimates(m), best.estimates(m), tail)
+	r := ratio.Of(p.Estimates(m), best.Estimates(m), tail)
 	if m.best == moreIsBest {
 		return r.Over()
 	}
@@ -104,7 +104,7 @@ func rank(places []Place, m Measure) (apart bool, trials int) {
 	case apart:
 		places[0].Ratio = 1
 	case n > 1:
-		trials = ratio.Trials(places[0].Point.estimates(m), places[n-1].Point.estimates(m), tail)
+		trials = ratio.Trials(places[0].Point.Estimates(m), places[n-1].Point.Estimates(m), tail)
 	}
 	return apart, trials
 }
@@ -141,7 +141,7 @@ func choose(points []*Point, m Measure, may func(*Point) bool) choice {
 				at = len(some)
 			}
 		}
-		some, cells = append(some, p), append(cells, p.estimates(m))
+		some, cells = append(some, p), append(cells, p.Estimates(m))
 	}
 	if len(some) == 0 {
 		return c

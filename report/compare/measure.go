@@ -39,6 +39,9 @@ var (
 	RequestRate = Measure{Name: "requests/s", Column: col.RequestThroughput, best: moreIsBest}
 
 	FirstToken    = Measure{Name: "p95 TTFT, ms", Column: col.P95TTFTMs, best: lessIsBest}
+	MiddleTPOT    = Measure{Name: "p50 TPOT, ms", Column: col.P50TPOTMs, best: lessIsBest}
+	TailTPOT      = Measure{Name: "p95 TPOT, ms", Column: col.P95TPOTMs, best: lessIsBest}
+	TailE2E       = Measure{Name: "p95 E2E, ms", Column: col.P95E2EMs, best: lessIsBest}
 	UserPerDollar = Measure{Name: "tok/s a user per $/h", Column: col.P50UserTokS, best: moreIsBest, per: col.USDPerHour, scale: 1, from: col.P50TPOTMs, inverse: true}
 	perDollar     = Measure{Name: "Mtok/$", Column: col.TotalThroughputTokS, best: moreIsBest, per: col.USDPerHour, scale: 3600.0 / 1e6}
 	TokenCost     = Measure{Name: "$ per 1M output tokens", Column: col.USDPer1MOutputTokens, best: lessIsBest, money: true, from: col.ThroughputTokS, inverse: true}
@@ -51,6 +54,9 @@ func (m Measure) ID() string {
 	}
 	return m.Column
 }
+
+// LessIsBest says that the lesser of two values is the better one.
+func (m Measure) LessIsBest() bool { return m.best == lessIsBest }
 
 // of is a row's value of the measure. ok is false if a column of it is null, or
 // what it is divided by is not above 0.
@@ -109,22 +115,22 @@ func (p *Point) Shown(m Measure) string {
 	if v, ok := p.Figure(m); ok {
 		return m.Show(v)
 	}
-	if p.Valid > 0 && p.infinite(m) {
+	if p.Valid > 0 && p.Infinite(m) {
 		return Infinite
 	}
 	return "-"
 }
 
-// infinite says whether a measure is infinite in a trial that counts: then so is
+// Infinite says whether a measure is infinite in a trial that counts: then so is
 // its mean.
-func (p *Point) infinite(m Measure) bool {
+func (p *Point) Infinite(m Measure) bool {
 	return slices.ContainsFunc(p.Counting(), func(t Trial) bool { return t.Outcome.Row.Infinite(m.Column) })
 }
 
 // Average is the mean of a measure over the trials that count.
 func (p *Point) Average(m Measure) (mean float64, ok bool) {
 	n := 0
-	if p.infinite(m) {
+	if p.Infinite(m) {
 		return 0, false
 	}
 	for _, t := range p.Counting() {

@@ -32,6 +32,7 @@ const (
 	OneTrial  Scope = "within one trial"
 	OneLaunch Scope = "within one launch"
 	Launches  Scope = "between launches"
+	Runs      Scope = "between runs" // by a spread that was measured before
 )
 
 // A Ratio is that of two cells.
@@ -46,6 +47,28 @@ func (r Ratio) Less(x float64) bool { return r.Scope != Nothing && r.High < x }
 
 // More says that the ratio is certainly above x.
 func (r Ratio) More(x float64) bool { return r.Scope != Nothing && r.Low > x }
+
+// Chance is the least tail, of at least 1e-6, at which a ratio is certain of something:
+// the p-value of the other way round, by one side. It is 1 if the ratio is not certain at
+// a tail of 0.5.
+func Chance(of func(tail float64) Ratio, certain func(Ratio) bool) float64 {
+	const least, steps = 1e-6, 30
+	if !certain(of(0.5)) {
+		return 1
+	}
+	low, high := math.Log(least), math.Log(0.5)
+	if certain(of(least)) {
+		return least
+	}
+	for range steps {
+		if mid := (low + high) / 2; certain(of(math.Exp(mid))) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return math.Exp(high)
+}
 
 // Over is 1 over the ratio.
 func (r Ratio) Over() Ratio {
@@ -170,6 +193,11 @@ const mostTrials = 50
 // Trials is how many trials of each cell would tell the two apart, if they go on to
 // differ as they do; 0 if nobody knows, or if it would take more than 50.
 func Trials(a, b []Trial, tail float64) int {
+	return enough(a, b, tail, func(distance, half float64) bool { return half < distance })
+}
+
+// enough is how many of each cell make half an interval such that something is told.
+func enough(a, b []Trial, tail float64, told func(distance, half float64) bool) int {
 	if len(a) < 2 || len(b) < 2 {
 		return 0
 	}
@@ -182,11 +210,17 @@ func Trials(a, b []Trial, tail float64) int {
 		single, each = variance(x), 1
 	}
 	for n := max(len(a), len(b)) + 1; n <= mostTrials; n++ {
-		if student(1-tail, each*float64(n-1))*math.Sqrt(single/float64(n)) < distance {
+		if told(distance, student(1-tail, each*float64(n-1))*math.Sqrt(single/float64(n))) {
 			return n
 		}
 	}
 	return 0
+}
+
+// TrialsAlike is how many trials of each cell would show that the two differ by less than
+// within (0.02 is 2 %), if they go on to differ as they do; 0 as of [Trials].
+func TrialsAlike(a, b []Trial, within, tail float64) int {
+	return enough(a, b, tail, func(distance, half float64) bool { return distance+half < math.Log1p(within) })
 }
 
 // between is the interval of a distance of logarithms, half of it on each side.

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/report/across"
+	"sweep.dev/sweep/result/noise"
+)
+
+func (a *app) compareCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "compare",
+		Usage:     "says whether the cells of one run are faster or slower than those of another",
+		ArgsUsage: "BASE HEAD",
+		Description: `Holds each cell of the run directory HEAD against the same cell of BASE: what
+differs between the two runs, the ratio of each figure with its 95 % interval, and
+a verdict: faster, slower, same (within 2 %) or cannot tell. Both directories are
+only read. Of all verdicts faster and slower at most 5 % are wrong on average
+(Benjamini-Hochberg).
+
+  $ sweep compare runs/v0.31 runs/v0.32
+  $ sweep compare --max-regression 10% -v runs/v0.31 runs/v0.32    # every cell and figure
+  $ sweep compare --noise noise.json --strict runs/base runs/head
+  $ sweep compare --csv compare.csv --json runs/base runs/head` + exitHelp(exitOK, exitUsage, exitIncomplete, exitRegression),
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "max-regression", Value: "5%", Usage: "exit 98 if a figure is certainly worse by more than this `SHARE`: 5% or 0.05; 0 for no bound"},
+			noiseFlag(),
+			&cli.BoolFlag{Name: "strict", Usage: "a cell that is too noisy to tell is exit 3 and not 0"},
+			&cli.StringFlag{Name: "csv", Usage: "write each figure, with the rows of both sides, as a line to `FILE`"},
+			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "every cell with every figure"},
+		},
+		OnUsageError: usageError,
+		Action: func(_ context.Context, c *cli.Command) error {
+			if c.Args().Len() != 2 {
+				return &usage{fmt.Errorf("compare takes two run directories, got %d arguments (see: %s --help)", c.Args().Len(), c.FullName())}
+			}
+			return a.compare(c, c.Args().Get(0), c.Args().Get(1))
+		},
+	}
+}
+
+// noiseFlag is that of the commands that hold differences against the noise.
+func noiseFlag() cli.Flag {
+	return &cli.StringFlag{Name: "noise", Usage: "the noise between runs that `FILE` knows (sweep schema noise); without it the intervals are within one launch of each side"}
+}
+
+func (a *app) compare(c *cli.Command, base, head string) error {
+	most, err := shareOf(c.String("max-regression"))
+	if err != nil {
+		return &usage{fmt.Errorf("--max-regression %w", err)}
+	}
+	known, err := openNoise(c.String("noise"))
+	if err != nil {
+		return err
+	}
+	var sides [2]across.Side
+	for i, dir := range []string{base, head} {
+		run, _, err := openRun(dir)
+		if err != nil {
+			return err
+		}
+		sides[i] = across.Of(run)
+	}
+	found := across.Compare(sides[0], sides[1], across.Options{MaxRegression: most, Noise: known})
+	if path := c.String("csv"); path != "" {
+		fx, err := a.effects()
+		if err == nil {
+			err = fx.WriteFileAtomic(effect.DeriveCreate, path, found.CSV)
+		}
+		if err != nil {
+			return fmt.Errorf("write %s: %w", path, err)
+		}
+	}
+	if c.Bool("json") {
+		err = gone(a.json().Encode(found))
+	} else {
+		err = gone(found.Write(a.out, c.Bool("verbose")))
+	}
+	if err != nil {
+		return err
+	}
+	code := exitOK
+	switch {
+	case len(found.Cells) == 0, c.Bool("strict") && found.TooNoisy():
+		code = exitIncomplete
+	case found.Regressions > 0:
+		code = exitRegression
+	}
+	if !c.Bool("verbose") && len(found.Cells) > 0 {
+		a.next(fmt.Sprintf("sweep compare -v %s %s", plaintext.Word(base), plaintext.Word(head)))
+	}
+	if code == exitOK {
+		return nil
+	}
+	return &statusError{code, nil}
+}
+
+// openNoise reads a noise file; nil without a path.
+func openNoise(path string) (*noise.File, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err == nil {
+		var f *noise.File
+		if f, err = noise.Parse(text); err == nil {
+			return f, nil
+		}
+	}
+	return nil, &usage{&hinted{fmt.Errorf("--noise %s: %w", path, err), "sweep schema noise is the schema of such a file"}}
+}
+
+// shareOf reads a share from 0 on, below 1: 5%, 0.05.
+func shareOf(text string) (float64, error) {
+	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || !(v >= 0 && v < 1) {
+		return 0, errors.New(strconv.Quote(text) + ": want a share from 0 on and below 100%, such as 5% or 0.05")
+	}
+	return v, nil
+}
