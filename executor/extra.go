@@ -27,16 +27,19 @@ type Extra struct {
 	Text        string `json:"text"` // which requests, and when
 }
 
+// warmupExtra is the kind of the requests of the warm-up.
+const warmupExtra = "warm_up"
+
 // An Announcement lists the requests beyond the load, and the servers that each get them.
 type Announcement struct {
 	Servers []string // labels
 	Extras  []Extra
 }
 
-// String is the announcement on one line: the sum of what is known beforehand, and
-// the names of what is not.
+// String is the announcement on one line: the sum of what is known beforehand with the
+// warm-up's part, and the names of what is not known.
 func (a Announcement) String() string {
-	requests, completions := 0, 0
+	requests, warmup := 0, 0
 	var open []string
 	for _, x := range a.Extras {
 		if x.Requests == nil {
@@ -44,15 +47,18 @@ func (a Announcement) String() string {
 			continue
 		}
 		requests += *x.Requests
-		if x.Completions != nil {
-			completions += *x.Completions
+		if x.What == warmupExtra {
+			warmup += *x.Requests
 		}
 	}
-	text := fmt.Sprintf("%s: up to %d requests beyond the load, %d of them completions", a.Title(), requests, completions)
-	if len(open) > 0 {
-		text += ", plus an open number for " + strings.Join(open, " and ")
+	text := fmt.Sprintf("%s: up to %d requests beyond the load", a.Title(), requests)
+	if warmup > 0 {
+		text += fmt.Sprintf(" (warm-up %d)", warmup)
 	}
-	return text + ": sweep plan -v lists them"
+	if len(open) > 0 {
+		text += ", more for " + strings.Join(open, ", ")
+	}
+	return text
 }
 
 // Title says which servers.
@@ -233,13 +239,13 @@ func (a *announcer) warmup() Extra {
 		if flat > 0 {
 			until = ", and more " + caches
 		}
-		return Extra{"warm_up", nil, nil, "2 completions, and 2 for each that these let expect in flight, before " + a.trialsText() + until}
+		return Extra{warmupExtra, nil, nil, "2 completions, and 2 for each that these let expect in flight, before " + a.trialsText() + until}
 	case timed:
-		return Extra{"warm_up", nil, nil, "completions for the time of load.warmup before " + a.trialsText()}
+		return Extra{warmupExtra, nil, nil, "completions for the time of load.warmup before " + a.trialsText()}
 	case n == 0:
 		return Extra{}
 	}
-	return Extra{"warm_up", new(n), new(n), "completions before " + a.trialsText() + until}
+	return Extra{warmupExtra, new(n), new(n), "completions before " + a.trialsText() + until}
 }
 
 // metrics are the looks of the collector prom.

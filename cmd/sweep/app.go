@@ -20,6 +20,7 @@ import (
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/report/draw"
 )
 
 // An app is the program with all of the operating system that it uses.
@@ -81,7 +82,7 @@ func (a *app) main(args []string) (code int) {
 // anything else on one line.
 func (a *app) complain(err error) {
 	if diags, ok := errors.AsType[*plan.Diagnostics](err); ok {
-		fmt.Fprintln(a.err, plaintext.Lines(diags.Pretty()))
+		a.say("%s", diags.Pretty())
 		fmt.Fprintf(a.err, "sweep: %s\n", humanize.Plural(len(diags.List)+diags.Omitted, "fault"))
 		return
 	}
@@ -91,11 +92,19 @@ func (a *app) complain(err error) {
 	}
 }
 
-// say tells people something, on lines of its own. Whatever servers had a part
-// in it is made fit to be shown.
+// say tells people something, on lines of its own, which are broken at the width of
+// their terminal. Whatever servers had a part in it is made fit to be shown.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintln(a.err, plaintext.Lines(fmt.Sprintf(format, args...)))
+	text := plaintext.Lines(fmt.Sprintf(format, args...))
+	if a.errTTY {
+		width, _ := terminalSize()
+		text = fold(text, width)
+	}
+	fmt.Fprintln(a.err, text)
 }
+
+// page is a document on stdout.
+func (a *app) page() *draw.Document { return draw.New(a.out, a.style()) }
 
 // json encodes results to stdout.
 func (a *app) json() *json.Encoder {

@@ -1,17 +1,17 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/internal/meant"
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/result"
 )
 
@@ -24,11 +24,15 @@ func (a *app) columnsCommand() *cli.Command {
 cells.csv has those of the tier core unless the plan asks for others. PATTERN is a
 part of their names, or a whole name with * and ?; where no name matches, it is
 looked for in the meanings. A plan adds a column for each of its own axes
-(arg_max_num_seqs), objectives (slo_<name>) and roles.
+(arg_max_num_seqs), objectives (slo_<name>) and roles. Of several columns it prints
+the clauseEnd of each meaning; -v prints all of it.
 
   $ sweep columns ttft
   $ sweep columns 'p95_*_ms'` + exitHelp(exitOK, exitUsage),
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print as JSON"}},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print each meaning in full"},
+			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
+		},
 		OnUsageError: usageError,
 		Action: func(_ context.Context, c *cli.Command) error {
 			if c.Args().Len() > 1 {
@@ -38,7 +42,19 @@ looked for in the meanings. A plan adds a column for each of its own axes
 			if err != nil {
 				return err
 			}
-			return a.columns(cols, c.Bool("json"))
+			if c.Bool("json") {
+				return a.columnsJSON(cols)
+			}
+			whole := c.Bool("verbose") || len(cols) == 1
+			if err := a.columns(cols, whole); err != nil || whole {
+				return err
+			}
+			next := "sweep columns -v"
+			if c.Args().Len() > 0 {
+				next += " " + plaintext.Word(c.Args().First())
+			}
+			a.next(next)
+			return nil
 		},
 	}
 }
@@ -75,25 +91,40 @@ func matching(cols []result.Column, pattern string) ([]result.Column, error) {
 	return named, nil
 }
 
-func (a *app) columns(cols []result.Column, asJSON bool) error {
-	if asJSON {
-		type column struct {
-			Name     string `json:"name"`
-			Type     string `json:"type"`
-			Tier     string `json:"tier"`
-			Unit     string `json:"unit"`
-			Nullable bool   `json:"nullable"`
-			Meaning  string `json:"meaning"`
-		}
-		list := make([]column, len(cols))
-		for i, c := range cols {
-			list[i] = column{c.Name, string(c.Type), string(c.Tier), c.Unit, c.Nullable, c.Doc}
-		}
-		return a.json().Encode(list)
+func (a *app) columnsJSON(cols []result.Column) error {
+	type column struct {
+		Name     string `json:"name"`
+		Type     string `json:"type"`
+		Tier     string `json:"tier"`
+		Unit     string `json:"unit"`
+		Nullable bool   `json:"nullable"`
+		Meaning  string `json:"meaning"`
 	}
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	for _, c := range cols {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", c.Name, cmp.Or(c.Unit, "-"), c.Doc)
+	list := make([]column, len(cols))
+	for i, c := range cols {
+		list[i] = column{c.Name, string(c.Type), string(c.Tier), c.Unit, c.Nullable, c.Doc}
 	}
-	return w.Flush()
+	return a.json().Encode(list)
 }
+
+// columns prints columns for people. A meaning begins with what the column is; how it is
+// taken follows a colon, a semicolon or a full stop.
+func (a *app) columns(cols []result.Column, whole bool) error {
+	rows := make([][]string, len(cols))
+	for i, c := range cols {
+		text := c.Doc
+		if at := clauseEnd.FindStringIndex(text); at != nil && !whole {
+			text = text[:at[0]]
+		}
+		if c.Unit != "" {
+			text = strings.TrimSuffix(text, ".") + " [" + c.Unit + "]"
+		}
+		rows[i] = []string{c.Name, text}
+	}
+	page := a.page()
+	page.Rows(rows...)
+	return page.Err()
+}
+
+// clauseEnd matches the end of the first clause of a meaning.
+var clauseEnd = regexp.MustCompile(`[:;.] |\.$`)

@@ -9,11 +9,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 	"golang.org/x/sys/unix"
 
 	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
 )
 
@@ -27,10 +29,13 @@ for the account's balance and what runs there, and for pods that were left
 behind.
 
   $ sweep doctor` + exitHelp(exitOK, exitInternal, exitUsage, exitProvider),
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print as JSON"}},
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print the errors of providers in full"},
+			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
+		},
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
-			return a.doctor(ctx, c.Bool("json"))
+			return a.doctor(ctx, c.Bool("json"), c.Bool("verbose"))
 		},
 	}
 }
@@ -50,7 +55,7 @@ const (
 	wantDisk  = 1 << 30
 )
 
-func (a *app) doctor(ctx context.Context, asJSON bool) error {
+func (a *app) doctor(ctx context.Context, asJSON, verbose bool) error {
 	checks := []symptom{cpus(), openFiles(), disk("."), durable("."), nvidia(ctx), a.faults()}
 	rented, err := a.examined(ctx)
 	if err != nil {
@@ -63,13 +68,8 @@ func (a *app) doctor(ctx context.Context, asJSON bool) error {
 		if err := enc.Encode(checks); err != nil {
 			return err
 		}
-	} else {
-		for _, s := range checks {
-			fmt.Fprintf(a.out, "%-5s %-12s %s\n", s.State, s.Check, s.Found)
-			if s.Do != "" {
-				fmt.Fprintf(a.out, "      %-12s -> %s\n", "", s.Do)
-			}
-		}
+	} else if err := a.diagnosis(checks, verbose); err != nil {
+		return err
 	}
 	for _, s := range checks {
 		if s.State != "fail" {
@@ -81,7 +81,45 @@ func (a *app) doctor(ctx context.Context, asJSON bool) error {
 		}
 		return &statusError{code, fmt.Errorf("%s: %s", s.Check, s.Found)}
 	}
+	if !asJSON {
+		a.next("sweep init")
+	}
 	return nil
+}
+
+// diagnosis prints what the doctor found: how much is wrong, and the worst first.
+func (a *app) diagnosis(checks []symptom, verbose bool) error {
+	states := []string{"fail", "warn", "ok"}
+	count := map[string]int{}
+	for _, s := range checks {
+		count[s.State]++
+	}
+	var parts []string
+	for _, state := range states {
+		if n := count[state]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	page := a.page()
+	page.Parts(humanize.Plural(len(checks), "check") + ": " + strings.Join(parts, ", "))
+	var rows [][]string
+	for _, state := range states {
+		for _, s := range checks {
+			if s.State != state {
+				continue
+			}
+			found := plaintext.Line(s.Found)
+			if short, _, cut := strings.Cut(found, "; "); cut && !verbose {
+				found = short
+			}
+			rows = append(rows, []string{s.State, s.Check, found})
+			if s.Do != "" {
+				rows = append(rows, []string{"", "", "-> " + s.Do})
+			}
+		}
+	}
+	page.Rows(rows...)
+	return page.Err()
 }
 
 func cpus() symptom {

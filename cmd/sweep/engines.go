@@ -5,17 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/report/draw"
 )
 
 func (a *app) enginesCommand() *cli.Command {
@@ -23,16 +22,17 @@ func (a *app) enginesCommand() *cli.Command {
 		Name:      "engines",
 		Usage:     "lists the engines that a plan can name, and explains one",
 		ArgsUsage: "[NAME|FILE]",
-		Description: `Without an argument it lists the engines. With the name of one it says all that
-sweep knows of it: what is started and how, when it is ready, what it may be sent,
-how a plan's args become flags, and what its metrics mean. A file is checked as
-a profile of an engine first, and every fault is told with its line.
+		Description: `Without an argument it lists the engines. With the name of one it says what is
+started and how, when it is ready, what it may be sent and how a plan's args become
+flags; with -v also what its metrics mean. A file is checked as a profile of an
+engine first, and every fault is printed with its line.
 
   $ sweep engines
-  $ sweep engines vllm
+  $ sweep engines -v vllm
   $ sweep engines ./my-engine.yaml` + exitHelp(exitOK, exitUsage),
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: "engine-file", Usage: "a further `FILE` with a profile of an engine"},
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print the roles of each engine, or the metrics of one"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
 		},
 		OnUsageError: usageError,
@@ -55,7 +55,10 @@ a profile of an engine first, and every fault is told with its line.
 					name = p.Name
 				}
 			}
-			return a.engines(&set, name, c.Bool("json"))
+			if c.Bool("json") {
+				return a.enginesJSON(&set, name)
+			}
+			return a.engines(&set, name, c.Bool("verbose"))
 		},
 	}
 }
@@ -87,21 +90,31 @@ func addProfile(set *engine.Set, file string) (*engine.Profile, error) {
 	return nil, errors.Join(errs...)
 }
 
-// engines lists the engines of a set, or explains the one of that name.
-func (a *app) engines(set *engine.Set, name string, asJSON bool) error {
+// rolesOf are the names of the roles that sweep starts of an engine.
+func rolesOf(p *engine.Profile) []string {
+	roles := []string{}
+	for _, r := range p.Roles {
+		roles = append(roles, r.Name)
+	}
+	return roles
+}
+
+// noEngine is the usage error of a name that no engine has.
+func noEngine(name string) error {
+	return &usage{fmt.Errorf("no engine %q (see: sweep engines)", name)}
+}
+
+func (a *app) enginesJSON(set *engine.Set, name string) error {
 	if name != "" {
 		p, ok := set.Lookup(name)
 		if !ok {
-			return &usage{fmt.Errorf("no engine %q (see: sweep engines)", name)}
+			return noEngine(name)
 		}
-		if asJSON {
-			text, err := p.JSON()
-			if err != nil {
-				return err
-			}
-			return a.json().Encode(json.RawMessage(text))
+		text, err := p.JSON()
+		if err != nil {
+			return err
 		}
-		return explainEngine(a.out, p)
+		return a.json().Encode(json.RawMessage(text))
 	}
 	type line struct {
 		Name  string   `json:"name"`
@@ -112,30 +125,46 @@ func (a *app) engines(set *engine.Set, name string, asJSON bool) error {
 	lines := []line{}
 	for _, name := range set.Names() {
 		p, _ := set.Lookup(name)
-		l := line{Name: name, Roles: []string{}, Doc: p.Doc, Own: set.Own(name)}
-		for _, r := range p.Roles {
-			l.Roles = append(l.Roles, r.Name)
-		}
-		lines = append(lines, l)
+		lines = append(lines, line{Name: name, Roles: rolesOf(p), Doc: p.Doc, Own: set.Own(name)})
 	}
-	if asJSON {
-		return a.json().Encode(lines)
-	}
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "name\troles\t")
-	for _, l := range lines {
-		roles := strings.Join(l.Roles, ", ")
-		if roles == "" {
-			roles = "-"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", plaintext.Line(l.Name), plaintext.Line(roles), plaintext.Line(l.Doc))
-	}
-	return w.Flush()
+	return a.json().Encode(lines)
 }
 
-// explainEngine says all that a profile says, in words.
-func explainEngine(out io.Writer, p *engine.Profile) error {
-	w := &explainer{Writer: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), p: p}
+// engines lists the engines of a set, or explains the one of that name.
+func (a *app) engines(set *engine.Set, name string, verbose bool) error {
+	if name != "" {
+		p, ok := set.Lookup(name)
+		if !ok {
+			return noEngine(name)
+		}
+		if err := explainEngine(a.page(), p, verbose); err != nil || verbose {
+			return err
+		}
+		a.next("sweep engines -v " + plaintext.Word(name))
+		return nil
+	}
+	var rows [][]string
+	for _, name := range set.Names() {
+		p, _ := set.Lookup(name)
+		text := p.Doc
+		if roles := strings.Join(rolesOf(p), ", "); verbose && roles != "" {
+			text += " (" + roles + ")"
+		}
+		rows = append(rows, []string{name, text})
+	}
+	page := a.page()
+	page.Rows(rows...)
+	if err := page.Err(); err != nil {
+		return err
+	}
+	a.next("sweep engines " + plaintext.Word(rows[0][0]))
+	return nil
+}
+
+// explainEngine says what a profile says, in words; with verbose also what its metrics
+// mean.
+func explainEngine(page *draw.Document, p *engine.Profile, verbose bool) error {
+	w := &explainer{page: page, p: p}
 	w.say("%s: %s", p.Name, p.Doc)
 	if p.Homepage != "" {
 		w.say("%s", p.Homepage)
@@ -147,6 +176,10 @@ func explainEngine(out io.Writer, p *engine.Profile) error {
 	w.ready()
 	w.api()
 	w.flags()
+	if !verbose {
+		w.flush()
+		return page.Err()
+	}
 	for _, r := range p.Roles {
 		if r.Metrics != nil {
 			w.metrics("METRICS of "+r.Name, r.Metrics)
@@ -158,30 +191,37 @@ func explainEngine(out io.Writer, p *engine.Profile) error {
 	w.totals()
 	w.section("FAILURES")
 	w.say("  %d texts of its own, before the common ones", len(p.Failures))
-	return w.Flush()
+	w.flush()
+	return page.Err()
 }
 
 // An explainer writes a profile for people.
 type explainer struct {
-	*tabwriter.Writer
-	p *engine.Profile
+	page *draw.Document
+	p    *engine.Profile
+	rows [][]string // of the table that is not written yet
 }
 
+// say writes one line, below the table before it.
 func (w *explainer) say(format string, args ...any) {
-	fmt.Fprintln(w.Writer, plaintext.Line(fmt.Sprintf(format, args...)))
+	w.flush()
+	w.page.Text(fmt.Sprintf(format, args...))
 }
 
-// cells writes one line of a table.
-func (w *explainer) cells(cells ...string) {
-	for i, c := range cells {
-		cells[i] = plaintext.Line(c)
+// cells adds one line to a table.
+func (w *explainer) cells(cells ...string) { w.rows = append(w.rows, cells) }
+
+// flush writes the table: the columns of one are no other's.
+func (w *explainer) flush() {
+	if len(w.rows) > 0 {
+		w.page.Rows(w.rows...)
 	}
-	fmt.Fprintln(w.Writer, "  "+strings.Join(cells, "\t"))
+	w.rows = nil
 }
 
 func (w *explainer) section(title string) {
-	_ = w.Flush() // the columns of one table are no other's; the last flush tells
-	w.say("")
+	w.flush()
+	w.page.Blank()
 	w.say("%s", title)
 }
 
@@ -399,18 +439,18 @@ func (w *explainer) metrics(title string, m *engine.Metrics) {
 	for _, q := range engine.Quantities() {
 		for i, s := range m.Series[q.Name] {
 			if i == 0 {
-				w.cells(q.Name, q.Unit, seriesText(s), q.Doc)
+				w.cells(q.Name, q.Unit, q.Doc+": "+seriesText(s))
 			} else {
-				w.cells("", "", "or "+seriesText(s), " ")
+				w.cells("", "", "or "+seriesText(s))
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.Settings)) {
 		for i, s := range m.Settings[name] {
 			if i == 0 {
-				w.cells(name, "", seriesText(s), "what the engine says it runs with")
+				w.cells(name, "", "what the engine says it runs with: "+seriesText(s))
 			} else {
-				w.cells("", "", "or "+seriesText(s), " ")
+				w.cells("", "", "or "+seriesText(s))
 			}
 		}
 	}

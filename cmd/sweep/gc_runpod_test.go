@@ -159,7 +159,7 @@ func TestPods_runpod(t *testing.T) {
 		!strings.Contains(r.stdout, "1 pod, $") || !strings.Contains(r.stdout, "not in the ledger") {
 		t.Errorf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	if r := a.sweep("doctor"); !strings.Contains(r.stdout, "ok    runpod       the key works") {
+	if r := a.sweep("doctor"); !strings.Contains(r.stdout, "  ok    runpod      the key works") {
 		t.Errorf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 	for _, step := range []struct {

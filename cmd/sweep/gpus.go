@@ -26,7 +26,11 @@ func (a *app) gpusCommand() *cli.Command {
 			for _, g := range catalog.GPUs() {
 				fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.0f\t%.2f\t\n", g.Name, float64(g.Memory())/(1<<30), g.Bandwidth, g.TFLOPS["bfloat16"], g.USDPerHour)
 			}
-			return w.Flush()
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			a.next("sweep init")
+			return nil
 		},
 	}
 }

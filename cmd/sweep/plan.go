@@ -64,8 +64,8 @@ system's folder for configurations), else at the catalogue's list prices.
 				return a.commands(p, made, deployments)
 			}
 			a.warnOfScale(path, made)
-			a.warnOfTime(p, made, runs)
 			if c.Bool("json") {
+				a.warnOfTime(p, made, runs)
 				return a.planJSON(p, made, deployments)
 			}
 			a.warnOfDemand(deployments, made.traits())

@@ -3,12 +3,15 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v3"
 
@@ -18,6 +21,7 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/pods"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/serving/render"
 )
 
@@ -50,27 +54,29 @@ func (s server) dollars() (usd float64, ok bool) {
 	return s.price.USDPerHour * s.about.took.Hours(), s.price.Known
 }
 
-// planText prints a plan for people: a line for each deployment, what is sent beyond the
-// load, and what all of it takes.
+// planText prints a plan for people: a line for each deployment, what it may lack, and
+// what all of it takes.
 func (a *app) planText(ctx context.Context, c *cli.Command, p planned) error {
 	servers, err := a.serversOf(ctx, p)
 	if err != nil {
 		return err
 	}
-	size, cost := totals(p, servers)
-	if _, err := fmt.Fprintf(a.out, "%s   %s\n", p.plan.Name, size); err != nil {
-		return err
-	}
+	page := a.page()
+	sum := p.sum(servers)
+	page.Parts(p.plan.Name, p.size(sum))
 	if c.Bool("verbose") {
-		err = a.planDetails(p, servers)
+		err = errors.Join(page.Err(), a.planDetails(p, servers))
 	} else {
-		err = a.planLines(p, servers)
+		p.lines(page, servers)
+		p.beyond(page)
 	}
-	if err != nil {
-		return err
+	for _, text := range []string{p.budget(sum, servers), sampleAdvice(p.plan), p.cost(sum)} {
+		if text != "" {
+			page.Text("  " + text)
+		}
 	}
-	_, err = fmt.Fprintf(a.out, "  %s\nnext: sweep run %s\n", cost, plaintext.Word(p.path))
-	return err
+	page.Text("next: " + draw.Command("sweep run "+plaintext.Word(p.path)))
+	return errors.Join(err, page.Err())
 }
 
 // serversOf are the deployments of a plan with their times and prices.
@@ -93,62 +99,77 @@ func (a *app) serversOf(ctx context.Context, p planned) ([]server, error) {
 	return servers, nil
 }
 
-// planLines prints a line for each deployment. Names, which may be long, stand last.
-func (a *app) planLines(p planned, servers []server) error {
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprint(w, "  cells\ttime\t$\tuses\tdeployment\n")
+// mostName is the longest name of a deployment that stands before its figures. If one is
+// longer all names stand behind them, where they are broken.
+const mostName = 40
+
+// lines prints a line for each deployment.
+func (p planned) lines(page *draw.Document, servers []server) {
+	names := []string{"deployment"}
+	figures := [][]any{{"GPUs", "cells", "time", "$/h", "$"}}
+	notes := []string{""}
+	left := 0
 	for i, s := range servers {
 		if i == maxDeployments && len(servers) > maxDeployments+1 {
-			fmt.Fprintf(w, "  %d more deployments: sweep plan -v %s\n", len(servers)-i, plaintext.Word(p.path))
 			break
 		}
-		name, took, cost := executor.ServerLabel(s.of), roundMinutes(s.about.took), "-"
-		if s.note != "" {
-			name += ": " + s.note
-		}
+		took, price, cost, note := roundMinutes(s.about.took), "-", "-", s.note
 		if usd, ok := s.dollars(); ok {
-			cost = humanize.Price(usd)
+			price, cost = fmt.Sprintf("%.2f", s.price.USDPerHour), humanize.Price(usd)
 		}
 		if s.skipped {
-			name, took, cost = name+", skipped", "-", "-"
+			took, cost, note = "-", "-", note+", skipped"
 		}
-		fmt.Fprintf(w, "  %d\t%s\t%s\t%s\t%s\n", len(s.of.Cells), took, cost, uses(s.of.Server, s.price), plaintext.Line(name))
+		names, notes = append(names, plaintext.Line(executor.ServerLabel(s.of))), append(notes, note)
+		figures = append(figures, []any{strconv.Itoa(s.of.Server.GPUCount), strconv.Itoa(len(s.of.Cells)), took, price, cost})
+		left = max(left, utf8.RuneCountInString(names[i+1]))
 	}
-	if err := w.Flush(); err != nil {
-		return err
+	var format strings.Builder // of the figures of a line
+	for at := range figures[0] {
+		width := 0
+		for _, row := range figures {
+			width = max(width, len(row[at].(string)))
+		}
+		fmt.Fprintf(&format, "  %%%ds", width)
 	}
-	return a.beyond(p)
+	var behind [][]string
+	for i, name := range names {
+		line := fmt.Sprintf(format.String(), figures[i]...)
+		if left > mostName {
+			if notes[i] != "" {
+				name += ": " + notes[i]
+			}
+			behind = append(behind, []string{line[2:], name})
+			continue
+		}
+		page.Parts("  " + name + strings.Repeat(" ", max(left, len(names[0]))-utf8.RuneCountInString(name)) + line)
+		if notes[i] != "" {
+			page.Text("    " + notes[i])
+		}
+	}
+	page.Rows(behind...)
+	if n := len(servers) - len(names) + 1; n > 0 {
+		page.Text(fmt.Sprintf("  %d more deployments: ", n) + draw.Command("sweep plan -v "+plaintext.Word(p.path)))
+	}
 }
 
-// beyond prints what is sent beyond the load, and the budget.
-func (a *app) beyond(p planned) error {
+// beyond prints what is sent beyond the load.
+func (p planned) beyond(page *draw.Document) {
 	groups := executor.Announce(p.plan, p.deployments, p.plugins.backend, p.plugins.factory.Given)
 	for i, group := range groups {
 		if i == maxAnnounced && len(groups) > maxAnnounced+1 {
-			fmt.Fprintf(a.out, "  and what %d more kinds of servers get: sweep plan -v %s\n", len(groups)-i, plaintext.Word(p.path))
+			page.Text(fmt.Sprintf("  and what %d more kinds of servers get: ", len(groups)-i) + draw.Command("sweep plan -v "+plaintext.Word(p.path)))
 			break
 		}
-		text := strings.TrimSuffix(group.String(), ": sweep plan -v lists them")
+		text := group.String()
 		if len(groups) == 1 {
 			text = strings.TrimPrefix(text, group.Title()+": ")
 			if len(group.Servers) > 1 {
 				text = "each: " + text
 			}
 		}
-		fmt.Fprintln(a.out, "  "+plaintext.Line(text))
+		page.Text("  " + text)
 	}
-	var limits []string
-	if b := p.plan.Budget; b.MaxCost > 0 {
-		limits = append(limits, fmt.Sprintf("max_cost $%.2f", b.MaxCost))
-	}
-	if b := p.plan.Budget; b.MaxTime > 0 {
-		limits = append(limits, "max_time "+b.MaxTime.String())
-	}
-	if len(limits) == 0 {
-		return nil
-	}
-	_, err := fmt.Fprintln(a.out, "  budget: "+strings.Join(limits, ", "))
-	return err
 }
 
 // planDetails prints all cells, offers and requests.
@@ -197,53 +218,122 @@ func (a *app) planDetails(p planned, servers []server) error {
 	return w.Flush()
 }
 
-// totals are how large a run of the plan is, and what it takes.
-func totals(p planned, servers []server) (size, cost string) {
-	var total time.Duration
-	var dollars float64
-	priced, cells, on, launches := true, 0, 0, 0
+// A total is what a run of a plan takes.
+type total struct {
+	cells, deployments, launches int
+	took                         time.Duration
+	usd                          float64
+	priced                       bool     // whether the prices of all are known
+	sources                      []string // of the prices, in words
+}
+
+// sum is the total over the servers that are started.
+func (p planned) sum(servers []server) total {
+	t := total{priced: true}
 	sources := map[string]bool{}
 	for _, s := range servers {
 		if s.skipped {
 			continue
 		}
 		usd, ok := s.dollars()
-		if priced = priced && ok; ok {
-			dollars += usd
+		if t.priced = t.priced && ok; ok {
+			t.usd += usd
 			sources[report.PriceSource(s.price.Source)] = true
 		}
-		cells += len(s.of.Cells)
-		on++
-		launches += s.about.launches
-		total += s.about.took
+		t.cells += len(s.of.Cells)
+		t.deployments++
+		t.launches += s.about.launches
+		t.took += s.about.took
 	}
-	about := "about " + roundMinutes(total)
-	_, known := p.plan.Load.Sends()
-	switch l := p.plan.Load; {
-	case !known:
-		about = "as long as the trace"
-	case l.Until != nil || l.Stop != nil || p.plan.Repeats.Until != nil:
-		about += " at most"
-	}
-	cost = "no price is known for every gpu"
-	from := strings.Join(slices.Sorted(maps.Keys(sources)), " and ")
-	switch {
-	case !priced:
-	case p.plugins.traits().simulated:
-		cost = fmt.Sprintf("nothing is rented: simulated (the GPUs would cost %s, %s)", roughly(dollars), from)
-	default:
-		cost = roughly(dollars) + ", " + from
-	}
-	if p.plan.Budget.MaxCost > 0 {
-		cost += fmt.Sprintf(", at most $%.2f", p.plan.Budget.MaxCost)
-	}
-	cost = about + "; " + cost
-	deployments := humanize.Plural(on, "deployment")
+	t.sources = slices.Sorted(maps.Keys(sources))
+	return t
+}
+
+// size is how large a run of the plan is.
+func (p planned) size(t total) string {
+	text := fmt.Sprintf("%s in %s", humanize.Plural(t.cells, "cell"), humanize.Plural(t.deployments, "deployment"))
 	if p.plan.Repeats.Each() {
-		deployments += ", each trial on a launch of its own (" + upTo(p.plan) + humanize.Plural(launches, "launch") + ")"
+		text += ", each trial on a launch of its own (" + upTo(p.plan) + humanize.Plural(t.launches, "launch") + ")"
 	}
-	size = fmt.Sprintf("%s in %s, %s", humanize.Plural(cells, "cell"), deployments, upTo(p.plan)+humanize.Plural(cells*p.plan.Repeats.Most(), "trial"))
-	return size, cost
+	return text + ", " + upTo(p.plan) + humanize.Plural(t.cells*p.plan.Repeats.Most(), "trial")
+}
+
+// timed says whether the plan knows how long its load takes.
+func (p planned) timed() bool {
+	_, known := p.plan.Load.Sends()
+	return known
+}
+
+// cost is what a run of the plan takes, in words.
+func (p planned) cost(t total) string {
+	text := "about " + roundMinutes(t.took)
+	switch l := p.plan.Load; {
+	case !p.timed():
+		text = "as long as the trace"
+	case l.Until != nil || l.Stop != nil || p.plan.Repeats.Until != nil:
+		text += " at most"
+	}
+	price := roughly(t.usd) + ", " + strings.Join(t.sources, " and ")
+	switch {
+	case len(t.sources) == 0:
+		text += "; no price is known"
+	case !t.priced:
+		text += "; the price of some GPUs is not known"
+	case p.plugins.traits().simulated:
+		return text + "; simulated: the GPUs would cost " + price
+	default:
+		text += "; " + price
+	}
+	if p.plugins.factory.Bills {
+		text += "; nothing has been rented"
+	}
+	return text
+}
+
+// budget holds the estimates against the plan's bounds, in words: whether they are enough,
+// or which is not; "" if it has none.
+func (p planned) budget(t total, servers []server) string {
+	b := p.plan.Budget
+	var limits, short []string
+	if b.MaxCost > 0 {
+		limits = append(limits, fmt.Sprintf("max_cost $%.2f", b.MaxCost))
+		switch {
+		case p.plugins.traits().simulated:
+		case !t.priced:
+			short = append(short, "max_cost cannot be checked without a price")
+		case t.usd > b.MaxCost:
+			short = append(short, fmt.Sprintf("$%.2f is missing", t.usd-b.MaxCost))
+		}
+	}
+	if b.MaxTime > 0 {
+		limits = append(limits, "max_time "+span(b.MaxTime))
+		switch {
+		case !p.timed():
+			short = append(short, "max_time cannot be checked, the trace decides")
+		case t.took > b.MaxTime:
+			short = append(short, roundMinutes(t.took-b.MaxTime)+" are missing")
+		}
+	}
+	for _, s := range servers {
+		if each := s.about.took / time.Duration(max(1, s.about.launches)); p.plugins.factory.Outlives && !s.skipped && each > b.MaxPodLifetime {
+			limits = append(limits, "max_pod_lifetime "+span(b.MaxPodLifetime))
+			short = append(short, roundMinutes(each-b.MaxPodLifetime)+" are missing for "+executor.ServerLabel(s.of))
+			break
+		}
+	}
+	switch {
+	case len(limits) == 0:
+		return ""
+	case len(short) == 0:
+		return "budget: " + strings.Join(limits, ", ") + ": enough"
+	}
+	return "budget: " + strings.Join(limits, ", ") + ": " + strings.Join(short, ", ") + "; the run ends there (exit 5)"
+}
+
+// span is a time as a plan writes it: 1h30m.
+func span(d time.Duration) string {
+	text := strings.Replace(d.String(), "m0s", "m", 1)
+	return strings.Replace(text, "h0m", "h", 1)
 }
 
 // roughly is an estimate in dollars, in words.

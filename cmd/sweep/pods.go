@@ -5,8 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -136,11 +136,13 @@ func (a *app) sources() (pods.Sources, error) {
 	return pods.Sources{Backends: a.backends(fx), Env: a.env, Effects: fx}, nil
 }
 
-// unasked says on one line each which providers could not be asked, and why.
+// unasked says on one line each which providers could not be asked, and the beginning of
+// why; sweep doctor -v has all of it.
 func (a *app) unasked(inv *pods.Inventory) {
 	for _, p := range inv.Providers {
 		if p.Err != nil {
-			a.say("sweep: %s was not asked: %s", p.Where(), plaintext.Line(p.Err.Error()))
+			why, _, _ := strings.Cut(plaintext.Line(p.Err.Error()), "; ")
+			a.say("sweep: %s was not asked: %s", p.Where(), why)
 		}
 	}
 	if inv.Damaged != nil {
@@ -195,39 +197,39 @@ func (a *app) listPods(ctx context.Context, c *cli.Command) error {
 		return &statusError{exitProvider, nil} // and why has been said
 	case inv.Damaged != nil:
 		return &statusError{exitInternal, nil}
+	case len(rows) > 0 && !c.Bool("json"):
+		a.next("sweep pods show " + plaintext.Word(cmp.Or(rows[0].Name, rows[0].ID)))
 	}
 	return nil
 }
 
+// printPods prints what all pods cost, and a line for each.
 func (a *app) printPods(rows []podRow, now time.Time, owners bool) error {
+	page := a.page()
+	if len(rows) == 0 {
+		page.Text("nothing is rented, as far as could be asked")
+		return page.Err()
+	}
 	var rate, usd float64
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	line := func(owner string, cells ...string) {
-		if owners {
-			cells = append(cells, owner)
-		}
-		for i := range cells {
-			cells[i] = cmp.Or(plaintext.Line(cells[i]), "-")
-		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
-	}
-	if len(rows) > 0 {
-		line("OWNER", "NAME", "BACKEND", "RUN", "POD", "GPU", "STATE", "AGE", "PER HOUR", "SO FAR", "ENDS")
-	}
+	table := [][]string{{"AGE", "$/H", "SO FAR", "ENDS", "POD"}}
 	for _, r := range rows {
 		rate, usd = rate+r.USDPerHour, usd+r.USD
-		line(r.Owner, cmp.Or(r.Name, r.ID), r.Backend, r.RunID, r.Pod, r.GPU, r.standing(), since(now, r.Since),
-			humanize.Dollars(r.USDPerHour), humanize.Dollars(r.USD), ends(now, r.Expires))
+		about := []string{r.Pod, r.standing(), r.GPU, r.Backend}
+		if r.RunID != "" {
+			about = append(about, "run "+r.RunID)
+		}
+		if owners {
+			about = append(about, "of "+r.Owner)
+		}
+		about = slices.DeleteFunc(about, func(text string) bool { return text == "" })
+		table = append(table, []string{
+			cmp.Or(since(now, r.Since), "-"), humanize.Dollars(r.USDPerHour), humanize.Dollars(r.USD), cmp.Or(ends(now, r.Expires), "-"),
+			cmp.Or(r.Name, r.ID) + ": " + strings.Join(about, ", "),
+		})
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if len(rows) == 0 {
-		_, err := fmt.Fprintln(a.out, "nothing is rented, as far as could be asked")
-		return err
-	}
-	_, err := fmt.Fprintf(a.out, "%s, %s/h, %s so far\n", humanize.Plural(len(rows), "pod"), humanize.Dollars(rate), humanize.Dollars(usd))
-	return err
+	page.Parts(fmt.Sprintf("%s, %s/h, %s so far", humanize.Plural(len(rows), "pod"), humanize.Dollars(rate), humanize.Dollars(usd)))
+	page.Rows(table...)
+	return page.Err()
 }
 
 func since(now, t time.Time) string {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/sse"
 	"sweep.dev/sweep/load/wire"
+	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/summary"
 )
@@ -31,11 +33,11 @@ func (a *app) probeCommand() *cli.Command {
 		Name:      "probe",
 		Usage:     "asks a running server what it is and how it streams",
 		ArgsUsage: "URL",
-		Description: `Asks URL for its models, one completion and one stream, and prints the deltas
-with their times, the usage, the finish_reason, the text, TTFT, TPOT, E2E and
-tokens/s of that one stream, and what its /metrics is. One stream shows that the
-server answers; it is no measurement. The key is read from the environment variable
-that --key-env names, or from the file that --key-file names.
+		Description: `Asks URL for its models, one completion and one stream, and prints which model
+answers, whose metrics it has, and the TTFT, TPOT, E2E, tokens/s, text and
+finish_reason of that one stream; with -v also each delta with its time. One stream
+shows that the server answers; it is no measurement. The key is read from the
+environment variable that --key-env names, or from the file that --key-file names.
 
   $ sweep probe http://127.0.0.1:8000
   $ sweep probe --key-file sweep.key http://203.0.113.7:35558     # see: sweep pods show` + exitHelp(exitOK, exitInternal, exitUsage),
@@ -44,6 +46,7 @@ that --key-env names, or from the file that --key-file names.
 			&cli.StringFlag{Name: "model", Usage: "ask for this `MODEL`; default: the first that is served"},
 			&cli.IntFlag{Name: "max-tokens", Usage: "tokens to ask for in the stream", Value: 8},
 			&cli.BoolFlag{Name: "allow-link-local", Usage: "permit an address that is link-local or a cloud's metadata service"},
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print the answers, and each event of the stream with its time"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
 		),
 		OnUsageError: usageError,
@@ -73,8 +76,12 @@ that --key-env names, or from the file that --key-file names.
 			if c.Bool("json") {
 				return errors.Join(a.json().Encode(found), err)
 			}
-			found.print(a.out)
-			return err
+			page := a.page()
+			if shown := found.print(page, c.Bool("verbose")); err != nil || shown != nil {
+				return errors.Join(err, shown)
+			}
+			page.Text("next: " + draw.Command("sweep bench "+plaintext.Word(found.URL)))
+			return page.Err()
 		},
 	}
 }
@@ -322,39 +329,64 @@ func (p *probe) metrics(ctx context.Context) (engineName string, series int) {
 	return cmp.Or(name, "no engine that sweep knows"), series
 }
 
-func (f *probed) print(w io.Writer) {
-	say := func(format string, args ...any) {
-		fmt.Fprintln(w, plaintext.Line(fmt.Sprintf(format, args...)))
-	}
-	say("url            %s", f.URL)
-	if len(f.Models) == 0 {
-		return
-	}
-	say("models         %s", strings.Join(f.Models, ", "))
-	if f.Completion != nil {
-		say("completion     %s", bytes.TrimSpace(f.Completion))
-	}
-	for i, d := range f.Stream {
-		say("stream %-3d %9.3f ms  %s", i, d.MS, d.text())
-	}
-	if len(f.Stream) == 0 {
-		return
-	}
-	say("finish_reason  %s", f.Finish)
-	say("usage          %s", f.Usage)
-	say("[DONE]         %v", f.Done)
-	say("metrics        %s (%d series)", f.Metrics, f.Series)
-	say("text           %q", f.Text)
-	say("chunks         %d", f.Chunks)
-	if f.Incomplete != "" {
-		say("incomplete     %s", f.Incomplete)
-		return
-	}
+// print writes what a probe found for people: what answers and how fast, then what of it
+// may matter to a plan. With verbose it has every event as well.
+func (f *probed) print(page *draw.Document, verbose bool) error {
 	figure := func(v *float64, unit string) string {
 		if v == nil {
 			return "not known"
 		}
 		return fmt.Sprintf("%.4g %s", *v, unit)
 	}
-	say("this stream    TTFT %s, TPOT %s, E2E %s, %s", figure(f.TTFT, "ms"), figure(f.TPOT, "ms"), figure(f.E2E, "ms"), figure(f.TokensPerS, "tokens/s"))
+	stream := "no stream came"
+	switch {
+	case f.Incomplete != "":
+		stream = "incomplete: " + f.Incomplete
+	case len(f.Stream) > 0:
+		stream = fmt.Sprintf("TTFT %s, TPOT %s, E2E %s, %s; no measurement", figure(f.TTFT, "ms"), figure(f.TPOT, "ms"), figure(f.E2E, "ms"), figure(f.TokensPerS, "tokens/s"))
+	}
+	if len(f.Models) == 0 {
+		page.Text(f.URL + ": no model is listed")
+		return page.Err()
+	}
+	metrics := "metrics not asked for"
+	if f.Metrics != "" {
+		metrics = "metrics of " + f.Metrics
+		if f.Series > 0 {
+			metrics += fmt.Sprintf(" (%d series)", f.Series)
+		}
+	}
+	page.Text(fmt.Sprintf("%s: %s answers, %s", f.URL, f.Model, metrics))
+	tokens := "not counted"
+	if f.Tokens != nil {
+		tokens = strconv.Itoa(*f.Tokens)
+	}
+	rows := [][]string{{"one stream", stream}}
+	if len(f.Stream) > 0 {
+		rows = append(rows,
+			[]string{"text", strconv.Quote(f.Text)},
+			[]string{"ended by", fmt.Sprintf("finish_reason %s, [DONE] %v", cmp.Or(f.Finish, "missing"), f.Done)},
+			[]string{"counted", fmt.Sprintf("%d chunks, tokens by usage: %s", f.Chunks, tokens)})
+	}
+	if len(f.Models) > 1 || verbose {
+		rows = append(rows, []string{"models", strings.Join(f.Models, ", ")})
+	}
+	page.Rows(rows...)
+	if !verbose {
+		return page.Err()
+	}
+	rows = nil
+	if f.Completion != nil {
+		rows = append(rows, []string{"completion", string(bytes.TrimSpace(f.Completion))})
+	}
+	if len(f.Usage) > 0 {
+		rows = append(rows, []string{"usage", string(f.Usage)})
+	}
+	for i, d := range f.Stream {
+		rows = append(rows, []string{fmt.Sprintf("event %d, %.3f ms", i, d.MS), d.text()})
+	}
+	if len(rows) > 0 {
+		page.Rows(rows...)
+	}
+	return page.Err()
 }

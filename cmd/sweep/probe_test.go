@@ -65,7 +65,7 @@ func TestProbe_figures(t *testing.T) {
 			t.Errorf("%s: TTFT %v, E2E %v, %d tokens", name, *p.TTFT, *p.E2E, *p.Tokens)
 		}
 		text := sweep(t, ".", nil, "probe", url).stdout
-		if !strings.Contains(text, "text           \"Hel") || strings.Contains(text, "\x1b") {
+		if !strings.Contains(text, "  text        \"Hel") || strings.Contains(text, "\x1b") {
 			t.Errorf("%s: it prints\n%q", name, text)
 		}
 	}

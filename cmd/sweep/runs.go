@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -102,11 +101,10 @@ func (a *app) runsText(folder string, list []listedRun) error {
 		a.say("no runs in %s", folder)
 		return nil
 	}
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "DIRECTORY\tPLAN\tSTARTED\tTRIALS\tSTATE")
+	rows := [][]string{{"STARTED", "STATE", "TRIALS", "DIRECTORY"}}
 	for _, r := range list {
 		if r.Error != "" {
-			fmt.Fprintf(w, "%s\t-\t-\t-\tunreadable: %s\n", plaintext.Line(r.Dir), plaintext.Line(r.Error))
+			rows = append(rows, []string{"-", "unreadable", "-", r.Dir + ": " + r.Error})
 			continue
 		}
 		state := "complete"
@@ -116,10 +114,17 @@ func (a *app) runsText(folder string, list []listedRun) error {
 		case *r.Done < *r.Trials:
 			state = "incomplete"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d of %d\t%s\n", plaintext.Line(r.Dir), plaintext.Line(r.Plan),
-			r.Started.Local().Format(time.DateTime), *r.Done, *r.Trials, state)
+		rows = append(rows, []string{r.Started.Local().Format("2006-01-02 15:04"), state, fmt.Sprintf("%d/%d", *r.Done, *r.Trials), r.Dir})
 	}
-	return w.Flush()
+	page := a.page()
+	page.Rows(rows...)
+	if err := page.Err(); err != nil {
+		return err
+	}
+	if list[0].Error == "" {
+		a.next("sweep status " + plaintext.Word(list[0].Dir))
+	}
+	return nil
 }
 
 // runDir is the run directory that a command line names first, else the latest

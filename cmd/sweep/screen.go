@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -90,4 +91,20 @@ func wrap(s string, width int) string {
 		at += n
 	}
 	return b.String()
+}
+
+// quotedLine is a line of a file that is shown, with its number or the place in it.
+var quotedLine = regexp.MustCompile(`^ *[0-9]* *\| `)
+
+// fold breaks the lines of a text that are too long for the terminal, but for those of
+// a file.
+func fold(text string, width int) string {
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		if utf8.RuneCountInString(l) > width && !quotedLine.MatchString(l) {
+			lead := l[:len(l)-len(strings.TrimLeft(l, " "))]
+			lines[i] = lead + wrap(l, width-len(lead))
+		}
+	}
+	return strings.Join(lines, "\n")
 }

@@ -101,6 +101,11 @@ func (a *app) status(c *cli.Command, dir string) error {
 	if c.Bool("json") {
 		return a.json().Encode(s)
 	}
+	return a.statusText(s, run, holder)
+}
+
+// statusText prints a status for people.
+func (a *app) statusText(s status, run *report.Run, holder *rundir.Holder) error {
 	state := "not running"
 	if s.Running {
 		state = fmt.Sprintf("running as process %d on %s", holder.PID, holder.Host)
@@ -109,32 +114,38 @@ func (a *app) status(c *cli.Command, dir string) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Counts)) {
 		counts = append(counts, fmt.Sprintf("%d %s", s.Counts[name], name))
 	}
-	fmt.Fprintf(a.out, "%s   %d of %s   %s   %s\n", s.Plan, s.Trials-s.Counts["pending"], humanize.Plural(s.Trials, "trial"), strings.Join(counts, ", "), state)
-	fmt.Fprintf(a.out, "  run %s, started %s\n", s.RunID, s.Started.Local().Format(time.DateTime))
-	fmt.Fprintf(a.out, "  last event: %s at %s\n", s.LastType, s.Last.Local().Format(time.DateTime))
+	page := a.page()
+	page.Parts(s.Plan, fmt.Sprintf("%d of %s", s.Trials-s.Counts["pending"], humanize.Plural(s.Trials, "trial")), strings.Join(counts, ", "), state)
+	line := func(format string, args ...any) { page.Text("  " + fmt.Sprintf(format, args...)) }
 	for i, text := range s.Now {
 		if i == maxNow {
-			fmt.Fprintf(a.out, "  now: %d more\n", len(s.Now)-i)
+			line("now: %d more", len(s.Now)-i)
 			break
 		}
-		fmt.Fprintf(a.out, "  now: %s\n", text)
+		line("now: %s", text)
 	}
 	if s.Warning != "" {
-		fmt.Fprintf(a.out, "  warning: %s\n", plaintext.Line(s.Warning))
+		line("warning: %s", s.Warning)
 	}
 	for _, pod := range s.Owed {
 		if s.Running {
-			fmt.Fprintf(a.out, "  in use: pod %s\n", pod)
+			line("in use: pod %s", pod)
 			continue
 		}
-		fmt.Fprintf(a.out, "  owed: pod %s is not known to be gone\n", pod)
+		line("owed: pod %s is not known to be gone", pod)
 	}
 	for _, pod := range s.Kept {
-		fmt.Fprintf(a.out, "  kept: pod %s\n", pod)
+		line("kept: pod %s", pod)
 	}
-	if !s.Running {
-		a.next(run.Next())
+	line("run %s, started %s, last event %s at %s", s.RunID, s.Started.Local().Format(time.DateTime), s.LastType, s.Last.Local().Format(time.TimeOnly))
+	if err := page.Err(); err != nil {
+		return err
 	}
+	if s.Running {
+		a.next("sweep status --watch " + plaintext.Word(run.Dir))
+		return nil
+	}
+	a.next(run.Next())
 	return nil
 }
 

@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"strconv"
-	"strings"
 
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/result/finding"
-	"sweep.dev/sweep/result/summary"
 )
 
 func (a *app) validateCommand() *cli.Command {
@@ -58,6 +56,9 @@ func (a *app) validate(c *cli.Command) error {
 			a.warnOfContent(path, p)
 			a.warnOfScale(path, made)
 			a.warnOfFew(path, p)
+			if !c.Bool("json") && c.Args().Len() == 1 && path != planfile.Stdin {
+				fmt.Fprintf(a.out, "next: sweep plan %s\n", plaintext.Word(path))
+			}
 		case errors.As(err, &diags):
 			wrong = true
 			faults = append(faults, diags.List...)
@@ -107,36 +108,4 @@ func (a *app) warnOfContent(path string, p *plan.Plan) {
 			}
 		}
 	}
-}
-
-// warnOfFew says which objectives over a percentile a plan has too few requests to
-// decide: trials count together, and what is ended by time is not known.
-func (a *app) warnOfFew(path string, p *plan.Plan) {
-	least := math.MaxInt
-	for _, c := range p.Cells() {
-		if n := c.Load.Requests; n > 0 {
-			least = min(least, n*p.Repeats.Most())
-		}
-	}
-	for _, s := range p.SLO {
-		need, of := 0, ""
-		for _, name := range s.Reads() {
-			if q, ok := quantileOf(name); ok && summary.MinRequests(q) > need {
-				need, of = summary.MinRequests(q), name
-			}
-		}
-		if need > least {
-			a.say("%s:%d:%d: warning: slo.%s cannot be decided: a cell has %s, and %s needs %d at least; write load.requests: %d, or more repeats [too-few-requests]",
-				path, s.Line, s.Column, s.Name, humanize.Plural(least, "request"), of, need, (need+p.Repeats.Most()-1)/p.Repeats.Most())
-		}
-	}
-}
-
-// quantileOf is the quantile in the name of a column of a latency: 0.95 of
-// p95_ttft_ms.
-func quantileOf(name string) (float64, bool) {
-	head, _, found := strings.Cut(name, "_")
-	digits, isQuantile := strings.CutPrefix(head, "p")
-	n, err := strconv.Atoi(digits)
-	return float64(n) / 100, found && isQuantile && err == nil && n > 0 && n < 100
 }

@@ -158,8 +158,8 @@ func (r *Result) Error() time.Duration { return max(r.Random.Error.P99, r.Bursts
 // Warning is what to say before a load of so many chunks a second, "" if the
 // client was found to carry it.
 func (r *Result) Warning(chunks float64) string {
-	if why := r.Disturbance(); why != "" {
-		return fmt.Sprintf("the client's calibration was disturbed: %s; no trial is judged by it: sweep calibrate --fresh on a quiet machine measures again", why)
+	if r.Disturbance() != "" {
+		return "calibration disturbed, it judges no trial: sweep calibrate --fresh"
 	}
 	if limit := r.Limit(); limit <= 0 || chunks <= SafeShare*limit {
 		return ""

@@ -49,3 +49,23 @@ func Example() {
 	//
 	// <nil>
 }
+
+func ExampleDocument_Rows() {
+	d := draw.New(os.Stdout, draw.Style{Width: 56})
+	d.Rows(
+		[]string{"name", "size", "meaning"},
+		[]string{"one", "1", "a text that is too long for the terminal, so it goes on below"},
+		[]string{"longest name", "12", ""},
+	)
+	d.Rows([]string{"a name that leaves no room beside it", "its meaning, which is longer"})
+	d.Text("  and a rather long line that is broken below its own beginning")
+	// Output:
+	//   name          size  meaning
+	//   one           1     a text that is too long for the
+	//                       terminal, so it goes on below
+	//   longest name  12
+	//   a name that leaves no room beside it
+	//       its meaning, which is longer
+	//   and a rather long line that is broken below its own
+	//     beginning
+}

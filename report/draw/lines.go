@@ -71,3 +71,53 @@ func (d *Document) Blank() {
 		d.line("")
 	}
 }
+
+// leastRoom is how many columns the last field of a row has at least; with fewer left it
+// stands below the others.
+const leastRoom = 30
+
+// Rows writes rows of fields in columns. The last field is broken below itself where the
+// terminal is narrow, so its texts may be long.
+func (d *Document) Rows(rows ...[]string) {
+	var widths []int // of all fields but the last
+	longest := 0     // of the last fields
+	for _, row := range rows {
+		longest = max(longest, columns(plain(row[len(row)-1])))
+		for i, f := range row[:max(0, len(row)-1)] {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], columns(plain(f)))
+		}
+	}
+	at := 2 // where the last field begins
+	for _, w := range widths {
+		at += w + 2
+	}
+	room := d.style.Width - at
+	below := d.style.Width > 0 && len(widths) > 0 && room < leastRoom && room < longest
+	for _, row := range rows {
+		line := " "
+		for i, f := range row {
+			if i < len(row)-1 {
+				line += " " + pad(plain(f), widths[i]) + " "
+			}
+		}
+		last := row[len(row)-1]
+		switch {
+		case last == "":
+			d.line(strings.TrimRight(line, " "))
+		case below:
+			d.line(strings.TrimRight(line, " "))
+			d.wrap("      ", "      ", last)
+		default:
+			d.wrap(line+" ", strings.Repeat(" ", at), last)
+		}
+	}
+}
+
+// Text writes a line, which is broken below its own beginning.
+func (d *Document) Text(text string) {
+	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	d.wrap(indent, indent+"  ", text)
+}
