@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/internal/humanize"
-	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
@@ -138,27 +137,32 @@ func (e *ending) few(points []*compare.Point) string {
 type group struct {
 	reason string
 	text   string
+	ofAll  bool // the text is true for each trial, and not of the first alone
 	trials []compare.Trial
 }
 
-// String is the group in words: how many trials, and the text of the first.
+// String is the group in words: how many trials, and the text that is of all of them, or
+// of the first.
 func (g *group) String(e *ending) string {
-	at := ", such as "
-	if len(g.trials) == 1 {
-		at = ", at "
+	at := ""
+	switch {
+	case len(g.trials) == 1:
+		at = ", at " + e.short(g.trials[0].Cell)
+	case !g.ofAll:
+		at = ", such as " + e.short(g.trials[0].Cell)
 	}
-	return fmt.Sprintf("%s %dx%s%s: %s", g.reason, len(g.trials), at, e.short(g.trials[0].Cell), g.text)
+	return fmt.Sprintf("%s %dx%s: %s", g.reason, len(g.trials), at, g.text)
 }
 
-// gather sorts trials into groups, the largest first.
-func gather(trials []compare.Trial, of func(compare.Trial, func(key, reason, text string))) []*group {
+// gather sorts trials into groups by their keys, the largest first.
+func gather(trials []compare.Trial, of func(t compare.Trial, add func(key string, g group))) []*group {
 	var groups []*group
 	byKey := map[string]*group{}
 	for _, t := range trials {
-		of(t, func(key, reason, text string) {
+		of(t, func(key string, first group) {
 			g := byKey[key]
 			if g == nil {
-				g = &group{reason: reason, text: text}
+				g = &first
 				byKey[key], groups = g, append(groups, g)
 			}
 			g.trials = append(g.trials, t)
@@ -188,19 +192,20 @@ func (e *ending) lines(groups []*group) []string {
 	return cut(lines, maxReasons, "reason", e.more)
 }
 
-// invalid are the reasons for INVALID, with what to do.
+// invalid are the reasons for INVALID in a clause each, with what to do; the texts of
+// trials, with their numbers, are in the details.
 func (e *ending) invalid() []string {
-	return e.lines(gather(e.judged(compare.Invalid), func(t compare.Trial, add func(key, reason, text string)) {
+	return e.lines(gather(e.judged(compare.Invalid), func(t compare.Trial, add func(key string, g group)) {
 		if len(t.Outcome.Invalid) == 0 {
 			text := fmt.Sprint(t.Outcome.Row[col.InvalidReasons])
-			add(text, text, "see its row")
+			add(text, group{reason: text, text: "see its row"})
 		}
 		for _, f := range t.Outcome.Invalid {
-			text := f.Text
-			if _, advice, ok := strings.Cut(finding.Advice(f.Code), " -> "); ok {
-				text += " -> " + strings.ReplaceAll(advice, " DIR ", " "+plaintext.Word(e.Dir)+" ")
+			g := group{reason: f.Code.String(), text: finding.Brief(f.Code), ofAll: true}
+			if g.text == "" { // of another version
+				g.text, g.ofAll = f.Text, false
 			}
-			add(f.Code.String(), f.Code.String(), text)
+			add(g.reason, g)
 		}
 	}))
 }
@@ -211,13 +216,13 @@ var digits = regexp.MustCompile(`[0-9]+`)
 // failed are the trials without numbers, by their reason. Of reasons that differ in
 // their numbers alone the first stands for all.
 func (e *ending) failed(v compare.Verdict) []string {
-	return e.lines(gather(e.judged(v), func(t compare.Trial, add func(key, reason, text string)) {
+	return e.lines(gather(e.judged(v), func(t compare.Trial, add func(key string, g group)) {
 		class, text := humanize.Figure(t.Outcome.Row[col.ErrorClass]), humanize.Figure(t.Outcome.Row[col.Error])
 		key := class + ": " + digits.ReplaceAllString(text, "0")
 		if t.Outcome.StartFailure && class == "spec" {
 			text += " -> " + report.SpecAdvice
 		}
-		add(key, class, text)
+		add(key, group{reason: class, text: text})
 	}))
 }
 

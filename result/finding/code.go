@@ -6,7 +6,10 @@
 // It imports nothing of this project.
 package finding
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // A Code names one kind of finding, as the columns invalid_reasons and findings
 // have it: snake_case, and stable from version to version. Only this package
@@ -38,8 +41,23 @@ type Fact struct {
 	Code   Code
 	Doc    string // what it means, in a clause
 	Detail string // more of that, for the documentation alone; may be ""
-	Advice string // what to do
+	Advice string // what to do; the first clause, up to a semicolon, is enough to go on
 }
+
+// Brief is a reason for INVALID in one line, in plain text: the first clause of what it
+// means and of its advice. It is "" for a code that is no reason of this version.
+func Brief(c Code) string {
+	for _, f := range reasons {
+		if f.Code == c {
+			advice, _, _ := strings.Cut(parenthesis.ReplaceAllString(f.Advice, ""), ";")
+			return strings.ReplaceAll(f.Doc+" -> "+advice, "`", "")
+		}
+	}
+	return ""
+}
+
+// parenthesis matches what stands between parentheses, with the space before it.
+var parenthesis = regexp.MustCompile(` \([^)]*\)`)
 
 // Advice is what to try about a reason for INVALID, in plain text: cause -> what to
 // try. It is "" for a code that is no reason of this version.

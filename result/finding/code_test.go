@@ -52,6 +52,21 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
+// The brief of a reason is one short line, and has the advice without its asides.
+func TestBrief(t *testing.T) {
+	if got, want := Brief(ClientLag), "the client read late -> give it cores of its own, or fewer streams"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for _, f := range Reasons() {
+		if text := Brief(f.Code); len(text) > 170 || strings.ContainsAny(text, "`();") {
+			t.Errorf("%s: %d characters: %s", f.Code, len(text), text)
+		}
+	}
+	if got := Brief(BoundLoosened); got != "" {
+		t.Errorf("a brief of what is no reason: %q", got)
+	}
+}
+
 // A code is text in a file, and one of another version survives being read.
 func TestCode_json(t *testing.T) {
 	for _, c := range []Code{Drift, {"of_another_version"}} {

@@ -86,7 +86,7 @@ func Remarks() []Fact { return slices.Clone(remarks) }
 var reasons = []Fact{
 	{
 		TimeScaled, "the simulated engine ran faster or slower than what it simulates", "the column `time_scale` has the factor",
-		"leave out `time_scale` of the backend, or `--time-scale` of `sweep sim`; for a shorter run send fewer requests or ask for fewer tokens",
+		"leave out `time_scale` of the backend (`--time-scale` of `sweep sim`); for a shorter run send fewer requests or ask for fewer tokens",
 	},
 	{
 		EngineRestarted, "the engine went away under the load", "its process started anew or its counters fell during the trial",
@@ -99,7 +99,7 @@ var reasons = []Fact{
 	},
 	{
 		ErrorRate, "too many requests failed", "the bound is `max_error_rate`, and the text has the commonest error",
-		"`sweep cells DIR CELL` has the error; lower the load, raise `timeouts.request`, or raise `validity.max_error_rate` if failures are what you measure",
+		"lower the load; `sweep cells DIR CELL` has the error; raise `timeouts.request`, or raise `validity.max_error_rate` if failures are what you measure",
 	},
 	{
 		ScheduleLag, "requests were sent later than planned", "the bound of their p99 is `max_schedule_lag`",
@@ -108,7 +108,7 @@ var reasons = []Fact{
 	{
 		OutputLength, "answers were shorter or longer than the exact length that the plan declares",
 		"the plan wants exactly `max_tokens` tokens, and more than `max_output_off` of the answers had another number or were not counted",
-		"raise `max-model-len` if it cut them, or declare `load.output: natural` if the engine has no `ignore_eos`",
+		"raise `max-model-len` if it cut them; or declare `load.output: natural` if the engine has no `ignore_eos`",
 	},
 	{
 		WarmupMissing, "every request of the warm-up failed", "the requests table has them, as `phase` `warmup`",
@@ -145,7 +145,7 @@ var reasons = []Fact{
 	{
 		Coalesced, "one read returned several chunks, so their times are not exact",
 		"the bound is `max_coalesced` of the chunks, or 10 % if the client read in time and the server wrote several at once; the text has the share",
-		"if the reason says that the client was late, give it cores of its own; if the server wrote several at once, use TPOT or change its stream interval",
+		"give the client cores of its own; if the reason says that the server wrote several at once, use TPOT or change its stream interval",
 	},
 	{
 		ClientStalled, "the client's process did not run for a while", "the bound is `max_stall`; it was stopped, or other processes took the CPU",
