@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"time"
+
+	"sweep.dev/sweep/internal/crcline"
 )
 
 // An Event is one line of the journal: something that is about to happen or
@@ -34,31 +35,13 @@ func (e *DamagedError) Is(target error) bool { return target == ErrDamaged }
 // maxLine bounds one line of the journal, in bytes.
 const maxLine = 1 << 20
 
-const (
-	linePrefix = `{"crc":"`
-	crcDigits  = 8
-	afterCRC   = `",`
-	bodyStart  = len(linePrefix) + crcDigits + len(afterCRC)
-	bodyPrefix = `"seq":`
-)
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-func checksum(body []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(body, castagnoli)) }
-
 // encodeLine makes a line with its newline.
 func encodeLine(e Event) ([]byte, error) {
 	object, err := json.Marshal(e)
 	if err != nil {
 		return nil, err
 	}
-	body := object[1:] // without the brace, which stands before the checksum now
-	line := make([]byte, 0, bodyStart+len(body)+1)
-	line = append(line, linePrefix...)
-	line = append(line, checksum(body)...)
-	line = append(line, afterCRC...)
-	line = append(line, body...)
-	line = append(line, '\n')
+	line := crcline.Encode(object)
 	if len(line) > maxLine {
 		return nil, fmt.Errorf("%d bytes are too many for one line of the journal: the limit is %d", len(line), maxLine)
 	}
@@ -67,16 +50,15 @@ func encodeLine(e Event) ([]byte, error) {
 
 // decodeLine reads a line without its newline.
 func decodeLine(line []byte) (Event, error) {
-	if len(line) <= bodyStart || !bytes.HasPrefix(line, []byte(linePrefix)) {
+	object, err := crcline.Decode(line)
+	if errors.Is(err, crcline.ErrForeign) {
 		return Event{}, errors.New("not a line of a journal")
 	}
-	body := line[bodyStart:]
-	// Compared as text: there is one way to write a checksum.
-	if string(line[len(linePrefix):bodyStart]) != checksum(body)+afterCRC {
-		return Event{}, errors.New("checksum does not match")
+	if err != nil {
+		return Event{}, err
 	}
 	var e Event
-	if err := json.Unmarshal(append([]byte{'{'}, body...), &e); err != nil {
+	if err := json.Unmarshal(object, &e); err != nil {
 		return Event{}, fmt.Errorf("not an event: %w", err)
 	}
 	return e, nil
@@ -120,24 +102,10 @@ func scan(data []byte) (scanned, error) {
 	return s, nil
 }
 
-// holdsLine says whether a good line stands anywhere in b, whatever is before
-// it: damage may have taken the newline in front of it.
+// holdsLine says whether a good line of a journal stands anywhere in b.
 func holdsLine(b []byte) bool {
-	for {
-		i := bytes.Index(b, []byte(linePrefix))
-		if i < 0 {
-			return false
-		}
-		b = b[i:]
-		line, _, terminated := bytes.Cut(b, []byte{'\n'})
-		if !terminated {
-			return false
-		}
-		if len(line) > bodyStart && bytes.HasPrefix(line[bodyStart:], []byte(bodyPrefix)) {
-			if _, err := decodeLine(line); err == nil {
-				return true
-			}
-		}
-		b = b[len(linePrefix):]
-	}
+	return crcline.HoldsGood(b, func(object []byte) bool {
+		var e Event
+		return bytes.HasPrefix(object, []byte(`{"seq":`)) && json.Unmarshal(object, &e) == nil
+	})
 }
