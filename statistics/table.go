@@ -39,6 +39,7 @@ func Rules() []Rule {
 		{"sweet-spot", sweetSpot},
 		{"ratios", ratios},
 		{"common-numbers", common},
+		{"gate", gates},
 	}
 }
 

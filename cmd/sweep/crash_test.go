@@ -58,11 +58,11 @@ var elsewhere = map[effect.Point][]string{
 	effect.KillTool:        nil,
 }
 
-// rented says whether only a run whose pods outlive it comes to a point: the
-// drill is what kills it there.
+// rented says whether only a run whose pods outlive it comes to a point (the drill is
+// what kills it there), or only the history of nights.
 func rented(p effect.Point) bool {
 	family, _, _ := strings.Cut(string(p), ".")
-	return slices.Contains([]string{"podledger", "runpod", "docker", "ssh", "command", "agent"}, family) ||
+	return slices.Contains([]string{"history", "podledger", "runpod", "docker", "ssh", "command", "agent"}, family) ||
 		p == effect.LedgerKept || p == effect.LedgerStopped
 }
 

@@ -98,7 +98,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"wait-for": waitFor, "rent": rent, "mkrun": mkrun,
+			"wait-for": waitFor, "rent": rent, "mkrun": mkrun, "nights": nights,
 		},
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	})

@@ -125,6 +125,16 @@ const (
 	DeriveDirsync Point = "derive.dirsync" // "
 )
 
+// The history of nights, a file of the user's.
+const (
+	HistoryCreate   Point = "history.create"   // the file, if it does not exist yet
+	HistoryTake     Point = "history.take"     // flock on it
+	HistoryWrite    Point = "history.write"    // the lines of a night, one write
+	HistorySync     Point = "history.sync"     // "
+	HistoryTruncate Point = "history.truncate" // a torn tail is cut off
+	HistoryDirsync  Point = "history.dirsync"  // a new file in its folder
+)
+
 // Processes.
 const (
 	SpawnGuard  Point = "spawn.guard"  // the process that ends a server when sweep is gone
@@ -157,6 +167,7 @@ func Points() []Point {
 		AttemptMkdir, AttemptCreate, AttemptWrite, AttemptSync,
 		AttemptDirsync, AttemptRename, AttemptRemove, RecoverRemove,
 		DeriveCreate, DeriveWrite, DeriveSync, DeriveRename, DeriveDirsync,
+		HistoryCreate, HistoryTake, HistoryWrite, HistorySync, HistoryTruncate, HistoryDirsync,
 		SpawnGuard, SpawnServer, SpawnTool, KillServer, KillGuard, KillTool,
 	}
 }

@@ -1,0 +1,328 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/gate"
+	"sweep.dev/sweep/history"
+	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/nightly"
+	"sweep.dev/sweep/report"
+)
+
+func (a *app) gateCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "gate",
+		Usage:     "says whether a run is worse than the nights before it",
+		ArgsUsage: "[DIR]",
+		Description: fmt.Sprintf(`Adds the cells of the run directory DIR to the history and holds each figure against
+the band of its last %d nights: what differs between nights, at least %.0f %%. Without
+DIR it is the latest run under runs/.
+
+A regression (exit 98) is worse than the band for two nights running, or by %d standard
+deviations in one. The band does not move meanwhile; sweep history accept makes the new
+level normal. With fewer than %d nights there is no band and the gate learns, unless
+--noise says how far nights are apart. A new release of the engine is named, and is no
+new series.
+
+  $ sweep gate --history chat.jsonl
+  $ sweep gate --history chat.jsonl --max-regression 5%% --strict runs/tonight
+  $ sweep gate --history chat.jsonl --metric p50_ttft_ms --metric throughput_tok_s
+  $ sweep gate --history chat.jsonl --json runs/tonight`, gate.Window, 100*gate.MinChange, gate.AtOnce, gate.MinNights) + exitHelp(exitOK, exitInternal, exitUsage, exitIncomplete, exitRegression),
+		Flags: []cli.Flag{
+			historyFlag(),
+			&cli.StringFlag{Name: "max-regression", Usage: "a `SHARE` (5% or 0.05) by which a figure may be worse; one that cannot be told from noise is too noisy", DefaultText: "what the band allows"},
+			metricFlag("judge the column `METRIC`; may be repeated", gatedNames()),
+			&cli.BoolFlag{Name: "strict", Usage: "learning and too noisy are exit 3 and not 0"},
+			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
+		},
+		OnUsageError: usageError,
+		Action: func(ctx context.Context, c *cli.Command) error {
+			dir, err := a.runDir(c)
+			if err != nil {
+				return err
+			}
+			return a.gate(ctx, c, dir)
+		},
+	}
+}
+
+func historyFlag() cli.Flag {
+	return &cli.StringFlag{Name: "history", Usage: "the history of nights is `FILE`, which is made if there is none", Required: true}
+}
+
+func metricFlag(usage string, standard []string) cli.Flag {
+	return &cli.StringSliceFlag{Name: "metric", Usage: usage, DefaultText: strings.Join(standard, ", ")}
+}
+
+// metricNames are the columns of which a history keeps figures.
+func metricNames() (names []string) {
+	for _, m := range history.Metrics() {
+		names = append(names, m.Column)
+	}
+	return names
+}
+
+func gatedNames() (names []string) {
+	for _, m := range history.Metrics() {
+		if m.Gated {
+			names = append(names, m.Column)
+		}
+	}
+	return names
+}
+
+// metricsAsked are those of --metric, or those that are gated.
+func metricsAsked(c *cli.Command) ([]history.Metric, error) {
+	names := c.StringSlice("metric")
+	if len(names) == 0 {
+		names = gatedNames()
+	}
+	var list []history.Metric
+	for _, name := range names {
+		m, ok := history.MetricByName(name)
+		if !ok {
+			return nil, &usage{fmt.Errorf("--metric %s: a history keeps %s", plaintext.Word(name), strings.Join(metricNames(), ", "))}
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+// gate adds a run to the history and judges it.
+func (a *app) gate(ctx context.Context, c *cli.Command, dir string) error {
+	q, err := a.gateQuestion(c)
+	if err != nil {
+		return err
+	}
+	run, err := a.addNight(ctx, c, dir)
+	if err != nil {
+		return err
+	}
+	board, holes, err := a.judge(c, run, q)
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		err = a.json().Encode(board.Document(holes))
+	} else {
+		err = board.Write(a.out, holes)
+	}
+	if err = gone(err); err != nil {
+		return err
+	}
+	if code := gateCode(board, holes, c.Bool("strict")); code != exitOK {
+		if code == exitRegression {
+			a.next(fmt.Sprintf("sweep history accept --history %s %s, if this is the new normal", plaintext.Word(c.String("history")), plaintext.Word(dir)))
+		}
+		return &statusError{code, nil}
+	}
+	return nil
+}
+
+// gateQuestion is what the command line asks, of no run yet.
+func (a *app) gateQuestion(c *cli.Command) (q nightly.Question, err error) {
+	if q.Metrics, err = metricsAsked(c); err != nil {
+		return q, err
+	}
+	if c.IsSet("max-regression") {
+		if q.Rule.Threshold, err = shareOf(c.String("max-regression")); err != nil {
+			return q, &usage{fmt.Errorf("--max-regression %w", err)}
+		}
+	}
+	return q, nil
+}
+
+// judge holds a run that is in the history against the nights before it.
+func (a *app) judge(c *cli.Command, run *report.Run, q nightly.Question) (*nightly.Board, []string, error) {
+	f, err := readHistory(c.String("history"))
+	if err != nil {
+		return nil, nil, err
+	}
+	q.Run = run.State.Manifest.RunID
+	board, err := nightly.Ask(f, q)
+	if err != nil {
+		return nil, nil, &usage{err}
+	}
+	return board, nightly.Holes(run, history.Nights(run)), nil
+}
+
+// gateCode is the exit code of a board.
+func gateCode(b *nightly.Board, holes []string, strict bool) int {
+	count := b.Count()
+	switch {
+	case len(holes) > 0, count[gate.Missing] > 0, len(b.Series) == 0:
+		return exitIncomplete
+	case strict && count[gate.Learning]+count[gate.TooNoisy] > 0:
+		return exitIncomplete
+	case count[gate.Regression] > 0:
+		return exitRegression
+	}
+	return exitOK
+}
+
+func (a *app) historyCommand() *cli.Command {
+	return &cli.Command{
+		Name:  "history",
+		Usage: "keeps what cells come to night after night",
+		Description: `The history is one file of JSON lines with a checksum each, which is only appended
+to. It has a line for each cell and run, of the VALID trials alone.` + exitHelp(exitOK, exitInternal, exitUsage),
+		OnUsageError: usageError,
+		Action: func(_ context.Context, c *cli.Command) error {
+			if name := c.Args().First(); name != "" {
+				return unknownCommand(c, name)
+			}
+			return cli.ShowSubcommandHelp(c)
+		},
+		Commands: []*cli.Command{a.historyAddCommand(), a.historyAcceptCommand()},
+	}
+}
+
+func (a *app) historyAddCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "add",
+		Usage:     "adds the cells of a run, as sweep gate does",
+		ArgsUsage: "[DIR]",
+		Description: `Adds the cells of the run directory DIR, or of the latest run under runs/. A run that
+is there already is not added twice; one that was resumed since is brought up to date.
+
+  $ sweep history add --history chat.jsonl runs/tonight` + exitHelp(exitOK, exitInternal, exitUsage),
+		Flags:        []cli.Flag{historyFlag()},
+		OnUsageError: usageError,
+		Action: func(ctx context.Context, c *cli.Command) error {
+			dir, err := a.runDir(c)
+			if err != nil {
+				return err
+			}
+			_, err = a.addNight(ctx, c, dir)
+			return err
+		},
+	}
+}
+
+func (a *app) historyAcceptCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "accept",
+		Usage:     "says that what a run came to is the new normal",
+		ArgsUsage: "[DIR]",
+		Description: `After a regression the band of sweep gate stays where it was until figures are back
+in it, or until somebody accepts the new level. This accepts that of the run directory
+DIR, or of the latest run under runs/: its nights outside the band, since the first of
+them, become the band's.
+
+  $ sweep history accept --history chat.jsonl runs/tonight
+  $ sweep history accept --history chat.jsonl --cell 3fa9c1d20b7e --note 'prefix cache off' runs/tonight` + exitHelp(exitOK, exitInternal, exitUsage),
+		Flags: []cli.Flag{
+			historyFlag(),
+			&cli.StringFlag{Name: "cell", Usage: "accept it of the cell `ID` alone", DefaultText: "all cells of the run"},
+			&cli.StringFlag{Name: "note", Usage: "keep a `TEXT` with it"},
+		},
+		OnUsageError: usageError,
+		Action: func(ctx context.Context, c *cli.Command) error {
+			dir, err := a.runDir(c)
+			if err != nil {
+				return err
+			}
+			return a.acceptNight(ctx, c, dir)
+		},
+	}
+}
+
+// addNight adds a run to the history.
+func (a *app) addNight(ctx context.Context, c *cli.Command, dir string) (*report.Run, error) {
+	run, holder, err := openRun(dir)
+	if err != nil {
+		return nil, err
+	}
+	if holder != nil {
+		return nil, &usage{fmt.Errorf("%s is still being measured: a night is added once its run has ended", plaintext.Word(dir))}
+	}
+	path := c.String("history")
+	nights := history.Nights(run)
+	fx, err := a.effects()
+	if err != nil {
+		return nil, err
+	}
+	added, err := history.Add(ctx, fx, path, nights)
+	if err != nil {
+		return nil, unusableHistory(err)
+	}
+	if added.Torn > 0 {
+		a.say("sweep: %s: a line that was not written whole was cut off its end (%s)", plaintext.Word(path), humanize.Plural(added.Torn, "byte"))
+	}
+	switch {
+	case len(nights) == 0:
+		a.say("%s: nothing was measured in this run", plaintext.Word(dir))
+	case added.New+added.Replaced == 0:
+		a.say("%s has this run already", plaintext.Word(path))
+	default:
+		text := fmt.Sprintf("%s: %s added", plaintext.Word(path), humanize.Plural(added.New, "cell"))
+		if added.Replaced > 0 {
+			text += fmt.Sprintf(", %d brought up to date", added.Replaced)
+		}
+		a.say("%s", text)
+	}
+	return run, nil
+}
+
+func (a *app) acceptNight(ctx context.Context, c *cli.Command, dir string) error {
+	run, _, err := openRun(dir)
+	if err != nil {
+		return err
+	}
+	path, id, cell := c.String("history"), run.State.Manifest.RunID, c.String("cell")
+	f, err := readHistory(path)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(f.Nights, func(n history.Night) bool { return n.Run == id && (cell == "" || n.Cell == cell) }) {
+		what := "this run"
+		if cell != "" {
+			what = "the cell " + plaintext.Word(cell) + " of this run"
+		}
+		return &usage{&hinted{fmt.Errorf("%s has nothing of %s", plaintext.Word(path), what), "sweep history add adds a run, and sweep cells lists its cells"}}
+	}
+	fx, err := a.effects()
+	if err != nil {
+		return err
+	}
+	err = history.AcceptLevel(ctx, fx, path, history.Accept{Date: time.Now().UTC().Truncate(time.Second), Run: id, Cell: cell, Note: c.String("note")})
+	if err != nil {
+		return unusableHistory(err)
+	}
+	a.say("%s: the level of run %s is normal from now on", plaintext.Word(path), id)
+	return nil
+}
+
+func readHistory(path string) (*history.File, error) {
+	f, err := history.Read(path)
+	if err != nil {
+		return nil, unusableHistory(err)
+	}
+	return f, nil
+}
+
+// unusableHistory says of an error of a history what to do.
+func unusableHistory(err error) error {
+	foreign := (*history.ForeignError)(nil)
+	switch {
+	case errors.As(err, &foreign) && foreign.Line == 1:
+		return &usage{&hinted{err, "--history names a file that sweep has made, or one that does not exist"}}
+	case errors.As(err, &foreign):
+		return &usage{&hinted{err, "sweep changes no line; take that one out, or go on from a copy of the file"}}
+	case errors.Is(err, fs.ErrNotExist):
+		return &usage{&hinted{fmt.Errorf("--history: %w", err), "sweep gate and sweep history add make the file"}}
+	case errors.Is(err, fs.ErrPermission):
+		return &usage{fmt.Errorf("--history: %w", err)}
+	}
+	return err
+}

@@ -1,0 +1,24 @@
+// Package gate says whether tonight's figure of a cell is worse than its nights before.
+// It is a pure function of those figures: no clock, no file.
+//
+// What differs between nights (host, pod, temperature) is shared by all repeats of one
+// night, so the night is the unit: a figure is held against the spread of the nights
+// before it, and never against the repeats of one. The rules:
+//
+//   - The band is the mean of the last 20 good nights, and around it as much as one more
+//     night is off with the chance [Level] on one side (Student's t with the prediction
+//     factor 1 + 1/n); at least 3 %, and at least the metric's floor.
+//   - A regression is two nights running that are worse than the band, or one that is
+//     worse by 6 standard deviations, more of them if few nights say how large one is.
+//   - A night outside the band is no part of it. While a suspicion is open the band
+//     stays as it is, and after a regression too, until a night is back within it or the
+//     new level is accepted.
+//   - Two nights running that are better begin a new level.
+//   - With fewer than 10 good nights there is no band, unless a noise file says how far
+//     nights are apart.
+//
+// The variances of the series of one metric are shrunk towards their mean, the more the
+// less they differ beyond chance (Smyth, Linear models and empirical Bayes methods,
+// 2004): a band does not rest on 20 nights of one cell alone. docs/statistics.md has what
+// the rules find and how often they are wrong.
+package gate

@@ -1,0 +1,136 @@
+package gate_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"sweep.dev/sweep/gate"
+)
+
+// quiet are nights that scatter by about 1 % around 100.
+func quiet(n int) []float64 {
+	var values []float64
+	for i := range n {
+		values = append(values, 100+[]float64{0.5, -1.2, 1.1, -0.4, 0.9, -0.9}[i%6])
+	}
+	return values
+}
+
+// states are the verdicts of the nights after the first n.
+func states(s gate.Series, rule gate.Rule, n int) string {
+	var list []string
+	for _, v := range gate.Replay([]gate.Series{s}, rule)[0][n:] {
+		list = append(list, string(v.State))
+	}
+	return strings.Join(list, " ")
+}
+
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	inf, none := math.Inf(1), math.NaN()
+	for name, c := range map[string]struct {
+		after    []float64
+		rate     bool // more is better
+		rule     gate.Rule
+		floor    float64
+		accepted []int
+		want     string
+	}{
+		"quiet":                {after: []float64{101, 99}, want: "ok ok"},
+		"two nights":           {after: []float64{105, 105}, want: "suspect regression"},
+		"by far":               {after: []float64{120}, want: "regression"},
+		"one night, and back":  {after: []float64{105, 100, 105, 105}, want: "suspect ok suspect regression"},
+		"it stays":             {after: []float64{105, 105, 105, 105, 105, 105, 105}, want: "suspect regression regression regression regression regression regression"},
+		"it goes":              {after: []float64{105, 105, 100}, want: "suspect regression ok"},
+		"a hole in between":    {after: []float64{105, none, 105}, want: "suspect missing regression"},
+		"endless":              {after: []float64{inf}, want: "regression"},
+		"less than 3 %":        {after: []float64{102.9, 102.9, 102.9}, want: "ok ok ok"},
+		"below the floor":      {after: []float64{107, 107}, floor: 10, want: "ok ok"},
+		"better":               {after: []float64{90, 90, 90, 94, 94}, want: "better improved ok suspect regression"},
+		"better once":          {after: []float64{90, 100, 90}, want: "better ok better"},
+		"a rate falls":         {after: []float64{95, 95}, rate: true, want: "suspect regression"},
+		"a rate rises":         {after: []float64{105, 105}, rate: true, want: "better improved"},
+		"accepted":             {after: []float64{105, 105, 105, 109, 109}, accepted: []int{21}, want: "suspect accepted ok suspect regression"},
+		"accepted when quiet":  {after: []float64{100, 105, 105}, accepted: []int{20}, want: "ok suspect regression"},
+		"threshold":            {after: []float64{107, 107, 111, 111}, rule: gate.Rule{Threshold: 0.1}, want: "ok ok suspect regression"},
+		"threshold in noise":   {after: []float64{101, 105, 105}, rule: gate.Rule{Threshold: 0.01}, want: "too_noisy suspect regression"},
+		"threshold, and worse": {after: []float64{120}, rule: gate.Rule{Threshold: 0.01}, want: "regression"},
+	} {
+		s := gate.Series{Values: append(quiet(20), c.after...), Less: !c.rate, Floor: c.floor, Accepted: c.accepted}
+		if got := states(s, c.rule, 20); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// A suspect night is no part of the band, and neither is a regression.
+func TestReplay_frozen(t *testing.T) {
+	t.Parallel()
+	values := append(quiet(20), 106, 106, 106, 106, 106)
+	nights := gate.Replay([]gate.Series{{Values: values, Less: true}}, gate.Rule{})[0]
+	for _, v := range nights[21:] {
+		if v.Center != nights[20].Center || v.High != nights[20].High || v.First != 20 {
+			t.Errorf("%+v, the night before it %+v", v, nights[20])
+		}
+	}
+}
+
+func TestReplay_learning(t *testing.T) {
+	t.Parallel()
+	values := append(quiet(10), 200)
+	if got, want := states(gate.Series{Values: values, Less: true}, gate.Rule{}, 0), strings.Repeat("learning ", 10)+"regression"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	// A noise file says from the second night on how far nights are apart.
+	noise := &gate.Noise{SD: 0.01, DF: 9}
+	if got, want := states(gate.Series{Values: []float64{100, 101, 106, 106}, Less: true, Noise: noise}, gate.Rule{}, 0), "learning ok suspect regression"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := states(gate.Series{Values: []float64{math.Inf(1), math.Inf(1)}, Less: true, Noise: noise}, gate.Rule{}, 0); got != "learning learning" {
+		t.Error(got)
+	}
+	if got := states(gate.Series{}, gate.Rule{}, 0); got != "" {
+		t.Error(got)
+	}
+}
+
+// Figures of which nothing was above 0 break nothing.
+func TestReplay_zero(t *testing.T) {
+	t.Parallel()
+	s := gate.Series{Values: make([]float64, 22), Less: true, Floor: 0.005}
+	s.Values[20], s.Values[21] = 0.001, 0.2
+	if got := states(s, gate.Rule{Threshold: 0.05}, 19); got != "ok ok regression" {
+		t.Error(got)
+	}
+}
+
+// A series of a group borrows from the others, the more the more alike they are.
+func TestReplay_pooled(t *testing.T) {
+	t.Parallel()
+	alone := gate.Series{Values: append(quiet(20), 100), Less: true}
+	var alike, apart []gate.Series
+	for i := range 12 {
+		alike = append(alike, alone)
+		s := alone
+		s.Values = slices.Clone(s.Values)
+		if i >= 6 {
+			for k, v := range s.Values {
+				s.Values[k] = 100 + 8*(v-100)
+			}
+		}
+		apart = append(apart, s)
+	}
+	df := func(all []gate.Series) float64 { return gate.Judge(all, gate.Rule{})[0].DF }
+	if one, many, few := df([]gate.Series{alone}), df(alike), df(apart); one != 19 || many != 59 || few < 19 || few > 30 {
+		t.Errorf("degrees of freedom: alone %v, alike %v, unlike %v", one, many, few)
+	}
+}
+
+func TestLevel(t *testing.T) {
+	t.Parallel()
+	if one, plan, large := gate.Level(1), gate.Level(48), gate.Level(4800); one != 0.005 || plan != 0.001 || math.Abs(large-0.0001) > 1e-12 {
+		t.Errorf("%v %v %v", one, plan, large)
+	}
+}

@@ -1,0 +1,193 @@
+package nightly_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"sweep.dev/sweep/gate"
+	"sweep.dev/sweep/history"
+	"sweep.dev/sweep/nightly"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// A made history has nights of four cells; change is what happens to the values of the
+// last nights: by cell and night, counted from 0.
+func made(nights int, change func(cell, night int, n *history.Night)) *history.File {
+	f := &history.File{}
+	for i := range nights {
+		for cell := range 4 {
+			scatter := 1 + 0.01*[]float64{0.5, -1.2, 1.1, -0.4, 0.9, -0.9, 0.2}[(i+3*cell)%7]
+			rate, ttft := 900*scatter, 120/scatter
+			n := history.Night{
+				Date: time.Date(2026, 1, 1+i, 2, 0, 0, 0, time.UTC), Run: fmt.Sprintf("run%02d", i), Plan: "chat", Label: fmt.Sprintf("vllm h100 concurrency %d", 8<<cell),
+				Key:     history.Key{Cell: fmt.Sprintf("cell%d", cell), Conditions: "c", Machine: "runpod h100 x1 direct", Method: 2},
+				Subject: history.Subject{Digest: "s1", Engine: "vllm", EngineVersion: "0.32.0", ImageDigest: "sha256:0123456789abcdef0123"},
+				Trials:  3, Valid: 3,
+				Figures: map[string]history.Figure{"throughput_tok_s": {Mean: &rate, N: 3}, "p95_ttft_ms": {Mean: &ttft, N: 3}},
+			}
+			if change != nil {
+				change(cell, i, &n)
+			}
+			f.Nights = append(f.Nights, n)
+		}
+	}
+	return f
+}
+
+func newRelease(n *history.Night) {
+	n.Subject.Digest, n.Subject.EngineVersion, n.Subject.ImageDigest = "s2", "0.33.0", "sha256:fedcba98765432100000"
+}
+
+func scaled(n *history.Night, column string, by float64) {
+	f := n.Figures[column]
+	v := *f.Mean * by
+	f.Mean = &v
+	n.Figures[column] = f
+}
+
+func metrics(t *testing.T) (list []history.Metric) {
+	t.Helper()
+	for _, name := range []string{"throughput_tok_s", "p95_ttft_ms", "p95_tpot_ms"} {
+		m, ok := history.MetricByName(name)
+		if !ok {
+			t.Fatal(name)
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+func TestBoard(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		nights int
+		change func(cell, night int, n *history.Night)
+		rule   gate.Rule
+		holes  []string
+	}{
+		"quiet": {nights: 25},
+		"release": {nights: 24, change: func(cell, night int, n *history.Night) {
+			if night >= 22 {
+				newRelease(n)
+				switch cell {
+				case 1:
+					scaled(n, "throughput_tok_s", 0.9)
+				case 2:
+					scaled(n, "p95_ttft_ms", 0.8)
+				}
+			}
+			if cell == 3 && night == 23 {
+				n.Figures["p95_ttft_ms"] = history.Figure{N: 3, Infinite: 1}
+			}
+		}},
+		"learning":  {nights: 4, holes: []string{"vllm h100 concurrency 128: none of 3 trials is valid"}},
+		"too-noisy": {nights: 22, rule: gate.Rule{Threshold: 0.01}},
+		"conditions": {nights: 22, change: func(_, night int, n *history.Night) {
+			if night == 21 {
+				n.Conditions = "d"
+			}
+		}},
+		"absent": {nights: 22, change: func(cell, night int, n *history.Night) {
+			if night == 21 && cell == 0 {
+				delete(n.Figures, "p95_ttft_ms")
+			}
+		}},
+	} {
+		f := made(c.nights, c.change)
+		b, err := nightly.Ask(f, nightly.Question{Run: fmt.Sprintf("run%02d", c.nights-1), Metrics: metrics(t), Rule: c.rule})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := b.Write(&out, c.holes); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, name+".txt", out.Bytes())
+		doc, err := json.Marshal(b.Document(c.holes))
+		if err != nil || !json.Valid(doc) {
+			t.Errorf("%s: %v", name, err)
+		}
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(line) - 1; n > 100 {
+				t.Errorf("%s: %d columns: %s", name, n, line)
+			}
+		}
+	}
+}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
+	}
+}
+
+// A run of the past is judged by the nights before it alone.
+func TestAsk_past(t *testing.T) {
+	t.Parallel()
+	f := made(24, func(cell, night int, n *history.Night) {
+		if night >= 22 {
+			scaled(n, "throughput_tok_s", 0.8)
+		}
+	})
+	b, err := nightly.Ask(f, nightly.Question{Run: "run21", Metrics: metrics(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := b.Count(); n[gate.OK] != 8 || len(b.Nights) != 22 || len(b.Series) != 8 {
+		t.Errorf("%v, %d nights", n, len(b.Nights))
+	}
+	if _, err := nightly.Ask(f, nightly.Question{Run: "nosuch", Metrics: metrics(t)}); err == nil {
+		t.Error("a run that is not there has a board")
+	}
+}
+
+// An accepted level begins with the first night outside the band.
+func TestAsk_accepted(t *testing.T) {
+	t.Parallel()
+	f := made(26, func(cell, night int, n *history.Night) {
+		if night >= 22 {
+			scaled(n, "throughput_tok_s", 0.8)
+		}
+	})
+	count := func(run string) map[gate.State]int {
+		b, err := nightly.Ask(f, nightly.Question{Run: run, Metrics: metrics(t)[:1]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.Count()
+	}
+	if n := count("run25"); n[gate.Regression] != 4 {
+		t.Errorf("%v", n)
+	}
+	f.Accepts = []history.Accept{{Run: "run23", Cell: "cell0"}}
+	if n := count("run25"); n[gate.Regression] != 3 || n[gate.OK] != 1 {
+		t.Errorf("one cell accepted: %v", n)
+	}
+	f.Accepts = []history.Accept{{Run: "run23"}}
+	if n := count("run23"); n[gate.Accepted] != 4 {
+		t.Errorf("the accepted night: %v", n)
+	}
+	if n := count("run25"); n[gate.OK] != 4 {
+		t.Errorf("after it: %v", n)
+	}
+}
