@@ -191,3 +191,26 @@ func TestAsk_accepted(t *testing.T) {
 		t.Errorf("after it: %v", n)
 	}
 }
+
+// The page shows lines that a board prints.
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/nightly.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed, err := os.ReadFile("testdata/release.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(page), "<!-- checked: nightly.TestDocs -->\n```text\n")
+	block, _, ok := strings.Cut(block, "```")
+	if !ok {
+		t.Fatal("the block is not there")
+	}
+	for line := range strings.Lines(block) {
+		if !strings.Contains(string(printed), line) {
+			t.Errorf("%q is not printed", line)
+		}
+	}
+}

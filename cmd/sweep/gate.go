@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/nightly"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/result/noise"
 )
 
 func (a *app) gateCommand() *cli.Command {
@@ -41,6 +43,7 @@ new series.
 		Flags: []cli.Flag{
 			historyFlag(),
 			&cli.StringFlag{Name: "max-regression", Usage: "a `SHARE` (5% or 0.05) by which a figure may be worse; one that cannot be told from noise is too noisy", DefaultText: "what the band allows"},
+			noiseFlag(),
 			metricFlag("judge the column `METRIC`; may be repeated", gatedNames()),
 			&cli.BoolFlag{Name: "strict", Usage: "learning and too noisy are exit 3 and not 0"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
@@ -139,7 +142,25 @@ func (a *app) gateQuestion(c *cli.Command) (q nightly.Question, err error) {
 			return q, &usage{fmt.Errorf("--max-regression %w", err)}
 		}
 	}
-	return q, nil
+	known, err := openNoise(c.String("noise"))
+	if known != nil {
+		q.Noise = func(cell, column string, trials int) *gate.Noise { return nightNoise(known, cell, column, trials) }
+	}
+	return q, err
+}
+
+// nightNoise is how far nights with so many trials are apart, as a noise file says; nil
+// if it does not.
+func nightNoise(f *noise.File, cell, column string, trials int) *gate.Noise {
+	s, ok := f.Find(cell, column)
+	if !ok {
+		return nil
+	}
+	square := s.Between * s.Between
+	if s.Within != nil {
+		square += *s.Within * *s.Within / float64(max(1, trials))
+	}
+	return &gate.Noise{SD: math.Sqrt(square), DF: s.BetweenDF}
 }
 
 // judge holds a run that is in the history against the nights before it.
