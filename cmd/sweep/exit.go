@@ -46,7 +46,7 @@ var exitDocs = []struct {
 	{exitLocked, "locked", "the run directory is locked by another run"},
 	{exitResume, "refused", "resume or reuse refused: plan or environment differ"},
 	{exitProvider, "provider refused", "provider refused: credentials, balance or quota"},
-	{exitRegression, "regression", "a regression: a figure is certainly worse than --max-regression allows"},
+	{exitRegression, "regression", "a regression: a figure is certainly worse than --max-regression, or the band of its nights, allows"},
 	{exitSLO, "an SLO failed", "an SLO failed"},
 	{exitInt, "interrupted", "interrupted, and cleanly torn down"},
 	{exitTerm, "terminated", "terminated, and cleanly torn down"},
