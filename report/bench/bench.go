@@ -222,7 +222,7 @@ func sentences(set *compare.Set, lines []row) (list []string) {
 		}
 	}
 	for _, code := range invalid(set) {
-		if text := finding.Advice(code); text != "" {
+		if text := finding.Brief(code); text != "" {
 			list = append(list, code.String()+": "+text)
 		}
 	}
