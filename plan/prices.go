@@ -7,12 +7,12 @@ import (
 
 // A Price is what one GPU costs its user.
 type Price struct {
-	USDPerHour float64 `yaml:"usd_per_hour" doc:"Price of one GPU for an hour." gt:"0" max:"10000" unit:"USD"`
+	USDPerHour float64 `yaml:"usd_per_hour" doc:"Price of one GPU for an hour." gt:"0" max:"10000" unit:"USD" example:"0.71"`
 }
 
 // A Config is the user's configuration file: what holds for every plan.
 type Config struct {
-	Prices map[string]Price `yaml:"prices,omitempty" doc:"Prices of GPUs that are owned or reserved, by the names that plans use. A plan's own come first."`
+	Prices map[string]Price `yaml:"prices,omitempty" doc:"Prices of owned or reserved GPUs, by the names that plans use. The prices of a plan take precedence." example:"{l4: {usd_per_hour: 0.71}}"`
 }
 
 // PriceOf is the price of all GPUs of a server for an hour in USD, unless its

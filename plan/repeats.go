@@ -11,20 +11,20 @@ import (
 // their deployment's servers. A plan may write the number alone.
 type Repeats struct {
 	// N is 0 where Until is given.
-	N      int           `yaml:"n,omitempty" doc:"Trials of each cell. Either n, or until with max." default:"1" min:"1" max:"1000" unit:"trials"`
-	Launch string        `yaml:"launch,omitempty" doc:"Whether the trials of a cell share one launch of their deployment, or each trial has a launch of its own: trial 1 of all cells of a deployment runs on its first launch, trial 2 on its second. Then an interval over trials covers launches too." default:"same" enum:"same,each"`
-	Min    int           `yaml:"min,omitempty" doc:"With until: valid trials that a cell has at least." default:"3" min:"3" max:"1000" unit:"trials"`
-	Max    int           `yaml:"max,omitempty" doc:"With until: trials that a cell has at most." min:"4" max:"1000" unit:"trials"`
-	Until  *RepeatsUntil `yaml:"until,omitempty" doc:"Run no more trials of a cell as soon as the mean of a metric over them is known well enough; max is then their cap." default:"none"`
+	N      int           `yaml:"n,omitempty" doc:"Trials of each cell. Give either n, or until with max." default:"1" min:"1" max:"1000" unit:"trials" example:"5"`
+	Launch string        `yaml:"launch,omitempty" doc:"same: the trials of a cell share one launch of their deployment. each: every trial number has its own launch, so trial 1 of all cells runs on the first launch and trial 2 on the second, and an interval over trials covers launches too." default:"same" enum:"same,each" example:"each"`
+	Min    int           `yaml:"min,omitempty" doc:"With until: fewest valid trials of a cell." default:"3" min:"3" max:"1000" unit:"trials" example:"3"`
+	Max    int           `yaml:"max,omitempty" doc:"With until: most trials of a cell." min:"4" max:"1000" unit:"trials" example:"10"`
+	Until  *RepeatsUntil `yaml:"until,omitempty" doc:"Run no more trials of a cell once the mean of a metric over them is known well enough. max is then their cap." default:"none" example:"{metric: throughput_tok_s, within: 3%}"`
 }
 
 // RepeatsUntil ends the trials of a cell once the mean of a metric over them is known
 // well enough.
 type RepeatsUntil struct {
-	Metric string  `yaml:"metric,omitempty" doc:"The metric whose mean over the trials is to be known: throughput_tok_s, or the mean of a latency in each trial." enum:"ttft_ms,tpot_ms,itl_ms,e2e_ms,throughput_tok_s"`
+	Metric string  `yaml:"metric,omitempty" doc:"The metric whose mean over the trials is measured: throughput_tok_s, or the mean of a latency in each trial." enum:"ttft_ms,tpot_ms,itl_ms,e2e_ms,throughput_tok_s" example:"throughput_tok_s"`
 	Within float64 `yaml:"within,omitempty" doc:"Half width of the mean's confidence interval, as a share of the mean, at which no more trials are run." gt:"0" lt:"1" unit:"ratio" example:"3%"`
 	// Confidence is 0 where the plan leaves it to its own.
-	Confidence float64 `yaml:"confidence,omitempty" doc:"Confidence of the interval." default:"the plan's confidence" gt:"0" lt:"1" unit:"ratio"`
+	Confidence float64 `yaml:"confidence,omitempty" doc:"Confidence of the interval." default:"the plan's confidence" gt:"0" lt:"1" unit:"ratio" example:"99%"`
 }
 
 // What Repeats.Launch may be.

@@ -32,7 +32,7 @@ func (g *Goodput) Bounds() *summary.Goodput {
 // SLOKeys is the long form of an objective in a plan.
 type SLOKeys struct {
 	Expr     string `yaml:"expr" doc:"Expression over the columns of the cells table that must hold." example:"p95_ttft_ms < 200"`
-	Severity string `yaml:"severity,omitempty" doc:"Whether a miss fails the run (exit 99) or is only reported." default:"fail" enum:"fail,warn"`
+	Severity string `yaml:"severity,omitempty" doc:"Whether a miss fails the run (exit 99) or is only reported." default:"fail" enum:"fail,warn" example:"warn"`
 }
 
 // CompileSLOs compiles the objectives over the columns of the plan. at is where the

@@ -23,15 +23,15 @@ const Kind = "command"
 // A Config is the backend's part of a plan.
 type Config struct {
 	Program    string                   `yaml:"program,omitempty" doc:"The program: a path, or a name in the PATH. It has sweep's own environment." default:"required" example:"./my-cloud"`
-	Settings   map[string]string        `yaml:"settings,omitempty" doc:"Settings that the program gets when it makes a server, in its own words. No credentials." default:"none"`
-	Timeout    time.Duration            `yaml:"timeout,omitempty" doc:"Bound of one call of the program. It does not bound attach, which lasts as long as the server." default:"5m to create, 2m and the grace to delete, 1m to find" unit:"s"`
-	Free       bool                     `yaml:"free,omitempty" doc:"The servers cost nothing: a run does not ask before it begins." default:"false"`
-	Env        map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the engines. Credentials by reference only: ${HF_TOKEN}."`
-	Listen     string                   `yaml:"listen,omitempty" doc:"Address that the servers listen on." default:"0.0.0.0"`
-	Host       string                   `yaml:"host,omitempty" doc:"Where servers reach each other, if that is known before they are made." default:"what the program says of each"`
-	SharedDisk string                   `yaml:"shared_disk,omitempty" doc:"Folder that is the same for all servers." default:"none, so that no server can read another one's files"`
-	Bootstrap  bool                     `yaml:"bootstrap,omitempty" doc:"Servers are started by sweep's script, which ends them at their time even if sweep is gone. Needs /bin/sh there; without it, only the program ends them." default:"true"`
-	Heartbeat  time.Duration            `yaml:"heartbeat,omitempty" doc:"How long a server lives without a sign of life of the run that started it. Needs bootstrap, python3 there, and that the port agent can be reached from here." default:"forever" unit:"s"`
+	Settings   map[string]string        `yaml:"settings,omitempty" doc:"Settings for the program, passed to create and not read by sweep. No credentials." default:"none" example:"{partition: a100}"`
+	Timeout    time.Duration            `yaml:"timeout,omitempty" doc:"Time limit of one call of the program. It does not limit attach, which lasts as long as the server." default:"5m to create, 2m and the grace to delete, 1m to find" unit:"s" example:"10m"`
+	Free       bool                     `yaml:"free,omitempty" doc:"The servers cost nothing, so a run does not ask before it begins." default:"false" example:"true"`
+	Env        map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the engines. Credentials by reference only: ${HF_TOKEN}." example:"{HF_TOKEN: '${HF_TOKEN}'}"`
+	Listen     string                   `yaml:"listen,omitempty" doc:"Address that the servers listen on." default:"0.0.0.0" example:"127.0.0.1"`
+	Host       string                   `yaml:"host,omitempty" doc:"Address at which servers reach each other, if it is known before they are made." default:"what the program says of each" example:"10.0.0.2"`
+	SharedDisk string                   `yaml:"shared_disk,omitempty" doc:"Folder that all servers share." default:"none, so that no server can read another one's files" example:"/mnt/shared"`
+	Bootstrap  bool                     `yaml:"bootstrap,omitempty" doc:"Start servers by sweep's script, which ends them at their expiry time even if sweep is gone. Needs /bin/sh there. Without it only the program ends them." default:"true" example:"false"`
+	Heartbeat  time.Duration            `yaml:"heartbeat,omitempty" doc:"Time after which a server ends itself if its run has sent no heartbeat. Needs bootstrap, python3 there, and a reachable port agent." default:"forever" unit:"s" example:"10m"`
 }
 
 // A Backend has units made by a program.

@@ -19,37 +19,37 @@ import (
 // A Config is the backend's part of a plan. What an engine says for itself
 // (image, env, cpus) wins over it.
 type Config struct {
-	Host      string                   `yaml:"host,omitempty" doc:"Address of the Docker daemon, which has to be one of this machine." default:"$DOCKER_HOST, else unix:///var/run/docker.sock" example:"unix:///run/user/1000/docker.sock"`
-	GPUs      []string                 `yaml:"gpus,omitempty" doc:"GPUs that containers may use: ids (GPU-fef8089b-...) or indexes, as nvidia-smi -L lists them. Each server of a model gets as many of them as its arguments ask for (or gpu_count), for itself; a frontend or a router gets none." default:"none, which leaves the containers on the CPU"`
-	Memory    string                   `yaml:"memory,omitempty" doc:"Memory that a container may use, swap included; above it the kernel kills." default:"no limit" pattern:"^[0-9]+(\\.[0-9]+)?([kKmMgGtT]([iI]?[bB])?|[bB])?$" example:"64GiB"`
-	ShmSize   string                   `yaml:"shm_size,omitempty" doc:"Limit of /dev/shm, over which the GPUs of a server exchange data. Nothing is reserved." default:"8GiB" pattern:"^[0-9]+(\\.[0-9]+)?([kKmMgGtT]([iI]?[bB])?|[bB])?$"`
-	Pull      string                   `yaml:"pull,omitempty" doc:"When to fetch the image: if there is none of its name, always, or never." default:"missing" enum:"missing,always,never"`
-	Registry  *Registry                `yaml:"registry,omitempty" doc:"Credentials for the registry of the images." default:"none"`
-	Mounts    []string                 `yaml:"mounts,omitempty" doc:"What is mounted into the containers: source:target[:ro]. The source is a folder or file of this machine (/..., ./...) or the name of a volume." default:"none" pattern:"^[^:]+:/[^:]*(:(ro|rw))?$" example:"hf-cache:/root/.cache/huggingface"`
-	Network   string                   `yaml:"network,omitempty" doc:"Docker network to be in." default:"bridge" pattern:"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$"`
-	User      string                   `yaml:"user,omitempty" doc:"User, or user:group, that the engine runs as." default:"the image's"`
-	Env       map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the engines. Credentials by reference only: ${HF_TOKEN}."`
-	DeadMan   bool                     `yaml:"dead_man,omitempty" doc:"The container ends itself at its expiry time, and when the heartbeat stays away, even if sweep is gone. Needs /bin/sh in the image; without it, only sweep and sweep gc end the container." default:"true"`
-	Heartbeat time.Duration            `yaml:"heartbeat,omitempty" doc:"How long a container lives without a sign of life of the run that started it. Needs python3 in the image; without it, only the expiry time ends the container." default:"3m" unit:"s"`
-	Inside    *Inside                  `yaml:"inside,omitempty" doc:"Start the engine, with all its roles, in a container that runs already, which is never stopped." default:"a container of its own"`
+	Host      string                   `yaml:"host,omitempty" doc:"Address of the Docker daemon, which must run on this machine." default:"$DOCKER_HOST, else unix:///var/run/docker.sock" example:"unix:///run/user/1000/docker.sock"`
+	GPUs      []string                 `yaml:"gpus,omitempty" doc:"GPUs that containers may use: ids (GPU-fef8089b-...) or indexes, as nvidia-smi -L lists them. Each model server gets as many of its own as its arguments need (or gpu_count). Frontends and routers get none." default:"none, which leaves the containers on the CPU" example:"['0', '1']"`
+	Memory    string                   `yaml:"memory,omitempty" doc:"Memory limit of a container, swap included. Above it the kernel kills." default:"no limit" pattern:"^[0-9]+(\\.[0-9]+)?([kKmMgGtT]([iI]?[bB])?|[bB])?$" example:"64GiB"`
+	ShmSize   string                   `yaml:"shm_size,omitempty" doc:"Limit of /dev/shm, over which the GPUs of a server exchange data. Nothing is reserved." default:"8GiB" pattern:"^[0-9]+(\\.[0-9]+)?([kKmMgGtT]([iI]?[bB])?|[bB])?$" example:"16GiB"`
+	Pull      string                   `yaml:"pull,omitempty" doc:"When to fetch the image: if it is missing, always, or never." default:"missing" enum:"missing,always,never" example:"always"`
+	Registry  *Registry                `yaml:"registry,omitempty" doc:"Credentials for the registry of the images." default:"none" example:"{username: bench, password: '${REGISTRY_TOKEN}'}"`
+	Mounts    []string                 `yaml:"mounts,omitempty" doc:"Mounts of the containers: source:target[:ro]. The source is a folder or file of this machine (/..., ./...) or the name of a volume." default:"none" pattern:"^[^:]+:/[^:]*(:(ro|rw))?$" example:"[hf-cache:/root/.cache/huggingface]"`
+	Network   string                   `yaml:"network,omitempty" doc:"Docker network of the containers." default:"bridge" pattern:"^[a-zA-Z0-9][a-zA-Z0-9_.-]*$" example:"bench-net"`
+	User      string                   `yaml:"user,omitempty" doc:"User, or user:group, that the engine runs as." default:"the image's" example:"1000:1000"`
+	Env       map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the engines. Credentials by reference only: ${HF_TOKEN}." example:"{HF_TOKEN: '${HF_TOKEN}'}"`
+	DeadMan   bool                     `yaml:"dead_man,omitempty" doc:"The container ends itself at its expiry time, and without a heartbeat, even if sweep is gone. Needs /bin/sh in the image. Without it only sweep and sweep gc end the container." default:"true" example:"false"`
+	Heartbeat time.Duration            `yaml:"heartbeat,omitempty" doc:"Time after which a container ends itself if its run has sent no heartbeat. Needs python3 in the image; without it only the expiry time ends the container." default:"3m" unit:"s" example:"10m"`
+	Inside    *Inside                  `yaml:"inside,omitempty" doc:"Start the engine, with all its roles, in a running container, which sweep never stops." default:"a container of its own" example:"{image: 'vllm/vllm-openai:*', label: team=inference}"`
 }
 
 // A Registry is who we are to the registry that has the images.
 type Registry struct {
-	Username string        `yaml:"username,omitempty" doc:"Name of the account."`
-	Password secret.String `yaml:"password,omitempty" doc:"Its password or token, by reference." example:"${REGISTRY_TOKEN}"`
+	Username string        `yaml:"username,omitempty" doc:"Name of the account." example:"bench"`
+	Password secret.String `yaml:"password,omitempty" doc:"Password or token of the account, by reference." example:"${REGISTRY_TOKEN}"`
 }
 
 // An Inside says in which container to start the engine, with all its roles:
 // exactly one that runs must have all that is stated. Names of containers are
 // transient, so an image or a label is the better mark.
 type Inside struct {
-	Image     string         `yaml:"image,omitempty" doc:"Pattern that the container's image matches; * stands for anything." example:"vllm/vllm-openai:*"`
-	Label     string         `yaml:"label,omitempty" doc:"Label that the container has: key, or key=value." example:"app=engine"`
-	Name      string         `yaml:"name,omitempty" doc:"Pattern that the container's name matches; * stands for anything."`
-	Ports     map[string]int `yaml:"ports,omitempty" doc:"Ports that the engine's roles listen on, by the role's name, or for a further port by role.port; replica n has the n-th after it." default:"8000 for the role that requests go to, for the others any that can be reached" min:"1" max:"65535"`
-	ReadyLine string         `yaml:"ready_line,omitempty" doc:"Regular expression for the line after which the engine is asked whether it is ready, in the output of the role that requests go to." default:"no line" example:"Application startup complete"`
-	Soak      time.Duration  `yaml:"soak,omitempty" doc:"How long the engine is left alone after that line." default:"none" unit:"s"`
+	Image     string         `yaml:"image,omitempty" doc:"Pattern for the container's image; * matches any text." example:"vllm/vllm-openai:*"`
+	Label     string         `yaml:"label,omitempty" doc:"Label of the container: key, or key=value." example:"app=engine"`
+	Name      string         `yaml:"name,omitempty" doc:"Pattern for the container's name; * matches any text." example:"dynamo*"`
+	Ports     map[string]int `yaml:"ports,omitempty" doc:"Ports of the engine's roles, by the role's name, or by role.port for a further port. Replica n gets the n-th port after it." default:"8000 for the role that requests go to, for the others any that can be reached" min:"1" max:"65535" example:"{frontend: 8000, worker: 8081}"`
+	ReadyLine string         `yaml:"ready_line,omitempty" doc:"Regular expression for a line in the output of the role that gets the requests. After it sweep asks the engine whether it is ready." default:"no line" example:"Application startup complete"`
+	Soak      time.Duration  `yaml:"soak,omitempty" doc:"Pause between that line and the first question to the engine." default:"none" unit:"s" example:"10s"`
 }
 
 // DefaultConfig is what a plan's keys are decoded over.

@@ -28,16 +28,16 @@ const Kind = "endpoint"
 // A Config is the backend's part of a plan.
 type Config struct {
 	URL     string                   `yaml:"url" doc:"Address of the server, with or without the /v1 of its API." example:"https://llm.example.com"`
-	Key     secret.String            `yaml:"key,omitempty" doc:"Sent as a bearer token. A reference, never the key itself: ${SWEEP_API_KEY}."`
-	Headers map[string]secret.String `yaml:"headers,omitempty" doc:"Sent with every request. What carries credentials (Authorization, Cookie, X-Api-Key, ...) by reference only."`
+	Key     secret.String            `yaml:"key,omitempty" doc:"API key, sent as a bearer token. A reference, never the key itself: ${SWEEP_API_KEY}." example:"${SWEEP_API_KEY}"`
+	Headers map[string]secret.String `yaml:"headers,omitempty" doc:"Headers of every request. Headers with credentials (Authorization, Cookie, X-Api-Key, ...) by reference only." example:"{X-Tenant: bench}"`
 
-	Roles map[string][]Place `yaml:"roles,omitempty" doc:"Where the replicas of an engine's roles are, by the role's name; those that are not listed have no columns."`
+	Roles map[string][]Place `yaml:"roles,omitempty" doc:"Addresses of the replicas of an engine's roles, by the role's name. Roles that are not listed have no columns." example:"{worker: [{metrics: 'http://10.0.0.2:8081'}]}"`
 
 	// ResetCache is Never ("" too) or BetweenTrials.
-	ResetCache string `yaml:"reset_cache,omitempty" doc:"Whether sweep may empty the server's prefix cache, which slows whoever else uses it: never, or between_trials, before each of them. The engine profile must have a call for it (vLLM, SGLang)." default:"never" enum:"never,between_trials"`
+	ResetCache string `yaml:"reset_cache,omitempty" doc:"Whether sweep may empty the server's prefix cache, which slows its other users: never, or between_trials, before each trial. The engine profile must have a call for it (vLLM, SGLang)." default:"never" enum:"never,between_trials" example:"between_trials"`
 
 	// See package netguard.
-	AllowLinkLocal bool `yaml:"allow_link_local,omitempty" doc:"Permit an address that is link-local or a cloud's metadata service." default:"false"`
+	AllowLinkLocal bool `yaml:"allow_link_local,omitempty" doc:"Permit a link-local address, or that of a cloud's metadata service." default:"false" example:"true"`
 }
 
 // A Place is where one replica of a role is. Nothing but its metrics is read there.

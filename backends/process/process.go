@@ -17,9 +17,9 @@ const Kind = "process"
 // A Config is the backend's part of a plan. What an engine says for itself
 // wins over it.
 type Config struct {
-	Dir  string                   `yaml:"dir,omitempty" doc:"Working directory of the servers." default:"where sweep was started"`
-	Env  map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the servers, beyond the few variables of sweep's own that all get (docs/run.md). Credentials by reference only: ${HF_TOKEN}."`
-	CPUs []int                    `yaml:"cpus,omitempty" doc:"CPUs that the servers may run on (Linux)." default:"all" min:"0"`
+	Dir  string                   `yaml:"dir,omitempty" doc:"Working directory of the servers." default:"where sweep was started" example:"/srv/bench"`
+	Env  map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the servers, added to the variables that sweep passes to all (docs/run.md). Credentials by reference only: ${HF_TOKEN}." example:"{HF_TOKEN: '${HF_TOKEN}'}"`
+	CPUs []int                    `yaml:"cpus,omitempty" doc:"CPUs that the servers may run on (Linux)." default:"all" min:"0" example:"[0, 1, 2, 3]"`
 }
 
 // A Backend starts every replica of every role as a process of this machine,

@@ -28,49 +28,49 @@ const (
 // A Config is the backend's part of a plan.
 type Config struct {
 	Key      secret.String `yaml:"key,omitempty" doc:"API key. A reference, never the key itself." default:"${RUNPOD_API_KEY}" example:"${RUNPOD_API_KEY}"`
-	BaseURL  string        `yaml:"base_url,omitempty" doc:"Address of the API, version 2. The key is sent to this host alone." default:"${RUNPOD_API_BASE_URL}, or https://api.runpod.io/v2"`
-	ProxyURL string        `yaml:"proxy_url,omitempty" doc:"Address of a pod's HTTP port through RunPod's proxy." default:"https://{pod}-{port}.proxy.runpod.net"`
+	BaseURL  string        `yaml:"base_url,omitempty" doc:"Address of the API, version 2. The key is sent only to this host." default:"${RUNPOD_API_BASE_URL}, or https://api.runpod.io/v2" example:"http://127.0.0.1:8711/v2"`
+	ProxyURL string        `yaml:"proxy_url,omitempty" doc:"Address of a pod's HTTP port through RunPod's proxy." default:"https://{pod}-{port}.proxy.runpod.net" example:"https://{pod}-{port}.proxy.runpod.net"`
 
-	Candidates []Candidate `yaml:"candidates,omitempty" doc:"What may be rented, tried in this order." default:"one GPU of the cell's type in the secure cloud, anywhere"`
-	MoveGPU    bool        `yaml:"move_gpu,omitempty" doc:"Whether a candidate may name another GPU than the cell's; the row says which one it was." default:"false"`
+	Candidates []Candidate `yaml:"candidates,omitempty" doc:"Hosts that may be rented, tried in this order." default:"one GPU of the cell's type in the secure cloud, anywhere" example:"[{cloud: secure, data_centers: [EU-RO-1]}, {cloud: community}]"`
+	MoveGPU    bool        `yaml:"move_gpu,omitempty" doc:"Whether a candidate may name another GPU than the cell's. The row has the GPU that was used." default:"false" example:"true"`
 
-	Disk          int            `yaml:"disk,omitempty" doc:"Container disk, which must hold the unpacked image and the model; lost with the pod." default:"60" min:"10" max:"4096" unit:"GB"`
-	Volume        *Volume        `yaml:"volume,omitempty" doc:"Disk of the pod beside the container's." default:"none"`
-	NetworkVolume *NetworkVolume `yaml:"network_volume,omitempty" doc:"Network volume to mount in place of volume: models that were fetched once stay there." default:"none"`
-	Registry      string         `yaml:"registry,omitempty" doc:"Id of the registry credentials stored at RunPod, for a private image." default:"none"`
-	MinCUDA       string         `yaml:"min_cuda,omitempty" doc:"Oldest CUDA version that the host's driver may have: what the image needs." default:"any" pattern:"^[0-9]{1,2}(\\.[0-9]{1,2})?$" example:"12.8"`
-	AllowedCUDA   []string       `yaml:"allowed_cuda,omitempty" doc:"CUDA versions that the host may have, in place of min_cuda." default:"any" pattern:"^[0-9]{1,2}\\.[0-9]{1,2}$"`
-	Network       string         `yaml:"network,omitempty" doc:"How the engine is reached: its own TCP port; RunPod's HTTP proxy, which adds latency and ends requests after 100 s; or TCP, and the proxy where the host has no public port." default:"auto" enum:"auto,tcp,proxy"`
+	Disk          int            `yaml:"disk,omitempty" doc:"Container disk, which must hold the unpacked image and the model. It is lost with the pod." default:"60" min:"10" max:"4096" unit:"GB" example:"120"`
+	Volume        *Volume        `yaml:"volume,omitempty" doc:"Disk of the pod beside the container's." default:"none" example:"{size_gb: 100}"`
+	NetworkVolume *NetworkVolume `yaml:"network_volume,omitempty" doc:"Network volume to mount instead of volume. Models stay there after the first download." default:"none" example:"{id: 4tqf3f5lkn}"`
+	Registry      string         `yaml:"registry,omitempty" doc:"Id of the registry credentials stored at RunPod, for a private image." default:"none" example:"clzdaifot0001l90809257ynb"`
+	MinCUDA       string         `yaml:"min_cuda,omitempty" doc:"Oldest CUDA version of the host's driver that the image supports." default:"any" pattern:"^[0-9]{1,2}(\\.[0-9]{1,2})?$" example:"'12.8'"`
+	AllowedCUDA   []string       `yaml:"allowed_cuda,omitempty" doc:"CUDA versions that the host may have, instead of min_cuda." default:"any" pattern:"^[0-9]{1,2}\\.[0-9]{1,2}$" example:"['12.8', '12.9']"`
+	Network       string         `yaml:"network,omitempty" doc:"How the engine is reached. tcp: its own TCP port. proxy: RunPod's HTTP proxy, which adds latency and ends requests after 100 s. auto: TCP, or the proxy if the host has no public port." default:"auto" enum:"auto,tcp,proxy" example:"tcp"`
 
-	Bootstrap bool          `yaml:"bootstrap,omitempty" doc:"Start the engine under sweep's own script, which ends the pod when its time is up. Needs a shell in the image." default:"true"`
-	Heartbeat time.Duration `yaml:"heartbeat,omitempty" doc:"How long a pod goes on without hearing from sweep; needs python3 in the image." default:"10m" unit:"s"`
-	Pull      time.Duration `yaml:"pull,omitempty" doc:"How long the host may take until the container runs, most of it for the image." default:"20m" unit:"s"`
+	Bootstrap bool          `yaml:"bootstrap,omitempty" doc:"Start the engine under sweep's own script, which ends the pod at its expiry time. Needs a shell in the image." default:"true" example:"false"`
+	Heartbeat time.Duration `yaml:"heartbeat,omitempty" doc:"Time after which a pod ends itself if it has had no heartbeat from sweep. Needs python3 in the image." default:"10m" unit:"s" example:"5m"`
+	Pull      time.Duration `yaml:"pull,omitempty" doc:"Time limit until the container runs, most of it for the image." default:"20m" unit:"s" example:"30m"`
 
-	Env map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the container. Credentials by reference only: ${HF_TOKEN}, or {{ RUNPOD_SECRET_name }} for one that is stored at RunPod."`
+	Env map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the container. Credentials by reference only: ${HF_TOKEN}, or {{ RUNPOD_SECRET_name }} for one that is stored at RunPod." example:"{HF_TOKEN: '${HF_TOKEN}'}"`
 
-	Poll     time.Duration `yaml:"poll,omitempty" doc:"Between two looks at the pods; one call for all of them." default:"5s" unit:"s"`
-	Patience time.Duration `yaml:"patience,omitempty" doc:"How long a pod is looked for whose creation got no clear answer." default:"2m" unit:"s"`
-	Rate     int           `yaml:"calls_per_minute,omitempty" doc:"Most calls of the API; what RunPod says of its own limits comes first." default:"60" min:"6" max:"60000"`
+	Poll     time.Duration `yaml:"poll,omitempty" doc:"Interval at which all pods are listed, in one call." default:"5s" unit:"s" example:"10s"`
+	Patience time.Duration `yaml:"patience,omitempty" doc:"How long sweep looks for a pod whose creation got no clear answer." default:"2m" unit:"s" example:"3m"`
+	Rate     int           `yaml:"calls_per_minute,omitempty" doc:"Most calls of the API in a minute. A lower limit that RunPod reports takes precedence." default:"60" min:"6" max:"60000" example:"30"`
 }
 
 // A Candidate is one thing that may be rented.
 type Candidate struct {
-	Cloud       string   `yaml:"cloud,omitempty" doc:"RunPod's own data centres, or those of others." default:"secure" enum:"secure,community"`
-	DataCenters []string `yaml:"data_centers,omitempty" doc:"Ids of data centres to choose from." default:"anywhere" example:"EU-RO-1"`
-	GPU         string   `yaml:"gpu,omitempty" doc:"Another GPU of the catalogue than the cell's; only with move_gpu." default:"the cell's"`
-	Spot        bool     `yaml:"spot,omitempty" doc:"Interruptible pods, which version 2 of the API does not have: refused." default:"false"`
+	Cloud       string   `yaml:"cloud,omitempty" doc:"RunPod's own data centres (secure), or those of others (community)." default:"secure" enum:"secure,community" example:"community"`
+	DataCenters []string `yaml:"data_centers,omitempty" doc:"Ids of the data centres to choose from." default:"anywhere" example:"[EU-RO-1, EU-SE-1]"`
+	GPU         string   `yaml:"gpu,omitempty" doc:"Another GPU of the catalogue than the cell's. Needs move_gpu." default:"the cell's" example:"a100-sxm-80gb"`
+	Spot        bool     `yaml:"spot,omitempty" doc:"Interruptible pods. Refused, because version 2 of the API has none." default:"false" example:"false"`
 }
 
 // A Volume is a disk of the pod's host.
 type Volume struct {
-	Size int    `yaml:"size_gb" doc:"Size." min:"10" max:"4096" unit:"GB"`
-	Path string `yaml:"path,omitempty" doc:"Where it is mounted." default:"/workspace"`
+	Size int    `yaml:"size_gb" doc:"Size of the disk." min:"10" max:"4096" unit:"GB" example:"100"`
+	Path string `yaml:"path,omitempty" doc:"Folder at which it is mounted." default:"/workspace" example:"/models"`
 }
 
 // A NetworkVolume is one that exists.
 type NetworkVolume struct {
-	ID   string `yaml:"id" doc:"Id of the volume; it binds the pod to the volume's data centre."`
-	Path string `yaml:"path,omitempty" doc:"Where it is mounted." default:"/workspace"`
+	ID   string `yaml:"id" doc:"Id of the volume. It binds the pod to the volume's data centre." example:"4tqf3f5lkn"`
+	Path string `yaml:"path,omitempty" doc:"Folder at which it is mounted." default:"/workspace" example:"/models"`
 }
 
 // DefaultConfig is what a plan's keys are decoded over.

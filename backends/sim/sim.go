@@ -26,12 +26,12 @@ const Kind = "sim"
 
 // A Config is the backend's part of a plan.
 type Config struct {
-	TimeScale  float64       `yaml:"time_scale,omitempty" doc:"Simulated seconds per real second: 10 is ten times as fast, for the client too. Any value but 1 makes trials INVALID (time_scaled)." default:"1" gt:"0" max:"1000"`
-	Jitter     float64       `yaml:"jitter,omitempty" doc:"Standard deviation of the logarithm of a step's time." default:"0.01" min:"0" max:"1"`
-	StartDelay time.Duration `yaml:"start_delay,omitempty" doc:"How long a server loads before it listens." default:"none" unit:"s" example:"3s"`
-	Faults     []string      `yaml:"faults,omitempty" doc:"What goes wrong on purpose, as sweep sim --help lists it." default:"nothing"`
-	RequestLog bool          `yaml:"request_log,omitempty" doc:"Each server writes what it was asked, beside its log." default:"false"`
-	CPUs       []int         `yaml:"cpus,omitempty" doc:"CPUs that the servers may run on (Linux)." default:"all" min:"0"`
+	TimeScale  float64       `yaml:"time_scale,omitempty" doc:"Simulated seconds per real second: 10 is ten times as fast, for the client too. Any value but 1 makes trials INVALID (time_scaled)." default:"1" gt:"0" max:"1000" example:"20"`
+	Jitter     float64       `yaml:"jitter,omitempty" doc:"Standard deviation of the logarithm of a step's time." default:"0.01" min:"0" max:"1" example:"0.05"`
+	StartDelay time.Duration `yaml:"start_delay,omitempty" doc:"Time that a server loads before it listens." default:"none" unit:"s" example:"3s"`
+	Faults     []string      `yaml:"faults,omitempty" doc:"Faults to simulate, as sweep sim --help lists them." default:"nothing" example:"['stall=2:300ms']"`
+	RequestLog bool          `yaml:"request_log,omitempty" doc:"Each server writes the requests that it gets to a file beside its log." default:"false" example:"true"`
+	CPUs       []int         `yaml:"cpus,omitempty" doc:"CPUs that the servers may run on (Linux)." default:"all" min:"0" example:"[0, 1]"`
 }
 
 // DefaultConfig is what a plan's keys are decoded over.

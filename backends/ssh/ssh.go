@@ -48,22 +48,22 @@ const Kind = "ssh"
 
 // A Config is the backend's part of a plan.
 type Config struct {
-	Host       string        `yaml:"host" doc:"The host's name or address. ~/.ssh/config is not read." example:"gpu.example.com"`
-	Port       int           `yaml:"port,omitempty" doc:"Port of its SSH server." default:"22" min:"1" max:"65535"`
-	User       string        `yaml:"user,omitempty" doc:"Who logs in." default:"who runs sweep"`
-	Key        string        `yaml:"key,omitempty" doc:"File of the private key. Without one the keys of the SSH agent (SSH_AUTH_SOCK), and without an agent ~/.ssh/id_ed25519, id_ecdsa or id_rsa." example:"~/.ssh/id_ed25519"`
-	Passphrase secret.String `yaml:"passphrase,omitempty" doc:"Passphrase of the key file. A reference, never the passphrase itself: ${SWEEP_SSH_PASSPHRASE}."`
-	KnownHosts string        `yaml:"known_hosts,omitempty" doc:"File with the keys of known hosts. A host that is not in it is refused." default:"~/.ssh/known_hosts"`
+	Host       string        `yaml:"host" doc:"Name or address of the host. ~/.ssh/config is not read." example:"gpu.example.com"`
+	Port       int           `yaml:"port,omitempty" doc:"Port of the SSH server." default:"22" min:"1" max:"65535" example:"2222"`
+	User       string        `yaml:"user,omitempty" doc:"User that logs in." default:"who runs sweep" example:"bench"`
+	Key        string        `yaml:"key,omitempty" doc:"File of the private key. Without one, the keys of the SSH agent (SSH_AUTH_SOCK), and without an agent ~/.ssh/id_ed25519, id_ecdsa or id_rsa." example:"~/.ssh/id_ed25519"`
+	Passphrase secret.String `yaml:"passphrase,omitempty" doc:"Passphrase of the key file. A reference, never the passphrase itself: ${SWEEP_SSH_PASSPHRASE}." example:"${SWEEP_SSH_PASSPHRASE}"`
+	KnownHosts string        `yaml:"known_hosts,omitempty" doc:"File with the keys of known hosts. A host that is not in it is refused." default:"~/.ssh/known_hosts" example:"~/.ssh/known_hosts"`
 
-	Network string                   `yaml:"network,omitempty" doc:"How requests reach a server: tunnel goes through the SSH connection, direct goes to the host's address; then the server listens there for everybody, with a random key where the engine can have one." default:"tunnel" enum:"tunnel,direct"`
-	Workdir string                   `yaml:"workdir,omitempty" doc:"Folder on the host for the pods' own folders; ~ is the user's home there." default:"~/.cache/sweep"`
-	Setup   string                   `yaml:"setup,omitempty" doc:"Shell lines that are run on the host before each server, in its own shell: what activates an environment." example:". ~/vllm/bin/activate"`
-	Env     map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the servers, beyond that of a login. Credentials by reference only: ${HF_TOKEN}."`
+	Network string                   `yaml:"network,omitempty" doc:"How requests reach a server. tunnel: through the SSH connection. direct: to the host's address, on which the server then listens for everybody, with a random key if the engine supports one." default:"tunnel" enum:"tunnel,direct" example:"direct"`
+	Workdir string                   `yaml:"workdir,omitempty" doc:"Folder on the host for the pods' folders; ~ is the user's home there." default:"~/.cache/sweep" example:"/scratch/sweep"`
+	Setup   string                   `yaml:"setup,omitempty" doc:"Shell lines that run on the host before each server, in its own shell, for example to activate an environment." example:". ~/vllm/bin/activate"`
+	Env     map[string]secret.String `yaml:"env,omitempty" doc:"Environment of the servers, added to that of a login. Credentials by reference only: ${HF_TOKEN}." example:"{HF_TOKEN: '${HF_TOKEN}'}"`
 
-	ConnectTimeout time.Duration `yaml:"connect_timeout,omitempty" doc:"Bound of one connection, until it has logged in." default:"15s" unit:"s"`
-	Keepalive      time.Duration `yaml:"keepalive,omitempty" doc:"Time between two questions whether the host is still there; after three without an answer the connection counts as lost." default:"10s" unit:"s"`
-	Reconnect      time.Duration `yaml:"reconnect,omitempty" doc:"How long a lost connection is tried to be made again before the deployment counts as lost." default:"2m" unit:"s"`
-	Heartbeat      time.Duration `yaml:"heartbeat,omitempty" doc:"A server ends itself when it has not heard from sweep for so long. Needs python3 on the host; without it the pod's hour alone ends it." default:"10m" unit:"s"`
+	ConnectTimeout time.Duration `yaml:"connect_timeout,omitempty" doc:"Time limit of one connection attempt, login included." default:"15s" unit:"s" example:"30s"`
+	Keepalive      time.Duration `yaml:"keepalive,omitempty" doc:"Interval of keepalive requests. After three without an answer the connection counts as lost." default:"10s" unit:"s" example:"5s"`
+	Reconnect      time.Duration `yaml:"reconnect,omitempty" doc:"How long sweep tries to reconnect before the deployment counts as lost." default:"2m" unit:"s" example:"5m"`
+	Heartbeat      time.Duration `yaml:"heartbeat,omitempty" doc:"Time after which a server ends itself if it has had no heartbeat from sweep. Needs python3 on the host; without it only the expiry time ends the server." default:"10m" unit:"s" example:"5m"`
 }
 
 // Defaults are the values of what a plan leaves out.

@@ -45,14 +45,14 @@ const (
 type Config struct {
 	// Source is where looks come from. Auto tries nvidia-smi, amd-smi and, where
 	// URL or Port is given, an exporter.
-	Source string `yaml:"source,omitempty" doc:"Where the state of the GPUs comes from: nvidia-smi (as CSV, which is cheap, with its XML now and then for the processes), nvidia-smi-xml (XML alone) and amd-smi are run beside the server; exporter is DCGM's, nvidia_gpu_exporter or AMD's, told apart by the names of their series; http is a wrapper that answers with nvidia-smi's CSV or with JSON. auto tries nvidia-smi, amd-smi and, with a url or port, an exporter." default:"auto" enum:"auto,nvidia-smi,nvidia-smi-xml,amd-smi,exporter,http"`
+	Source string `yaml:"source,omitempty" doc:"Source of the GPUs' state. nvidia-smi (CSV, which is cheap, and sometimes XML for the processes), nvidia-smi-xml (only XML) and amd-smi run beside the server. exporter is DCGM's, nvidia_gpu_exporter or AMD's, recognized by the names of their series. http is a wrapper that answers with nvidia-smi's CSV or with JSON. auto tries nvidia-smi, amd-smi and, with a url or port, an exporter." default:"auto" enum:"auto,nvidia-smi,nvidia-smi-xml,amd-smi,exporter,http" example:"exporter"`
 	// URL of the exporter or the wrapper, as the server's machine would say it;
 	// a path alone is on the server's own port.
-	URL string `yaml:"url,omitempty" doc:"URL of the exporter or the wrapper, as the server's own machine would say it; a path alone is one of the server's own port. Credentials are never sent." example:"http://127.0.0.1:9400/metrics"`
+	URL string `yaml:"url,omitempty" doc:"URL of the exporter or the wrapper, as seen from the server's machine; a path alone is one of the server's own port. Credentials are never sent." example:"http://127.0.0.1:9400/metrics"`
 	// Port stands for the URL http://127.0.0.1:PORT/metrics.
-	Port int `yaml:"port,omitempty" doc:"Port of the exporter or the wrapper on the server's machine, instead of a url: its path is /metrics, or / with http." min:"1" max:"65535" example:"9400"`
+	Port int `yaml:"port,omitempty" doc:"Port of the exporter or the wrapper on the server's machine, instead of a url. Its path is /metrics, or / with http." min:"1" max:"65535" example:"9400"`
 	// Interval between two looks while the load runs, 200ms to 1m.
-	Interval time.Duration `yaml:"interval,omitempty" doc:"Time between two looks while the load runs, 200ms to 1m; a run of nvidia-smi takes 20 ms to a second of the server's machine." default:"1s" unit:"s"`
+	Interval time.Duration `yaml:"interval,omitempty" doc:"Time between two samples during the load, 200ms to 1m. One run of nvidia-smi takes 20 ms to a second of the server's machine." default:"1s" unit:"s" example:"2s"`
 }
 
 // Default is the configuration that a plan's keys are decoded over.

@@ -29,7 +29,7 @@ import (
 type Config struct {
 	// Interval between two looks, 100ms to 1m. The kernel counts in
 	// hundredths of a second, so short intervals make cpu_cores coarse.
-	Interval time.Duration `yaml:"interval,omitempty" doc:"Time between two looks, 100ms to 1m; the kernel counts CPU time in hundredths of a second." default:"1s" unit:"s"`
+	Interval time.Duration `yaml:"interval,omitempty" doc:"Time between two samples, 100ms to 1m. The kernel counts CPU time in hundredths of a second." default:"1s" unit:"s" example:"500ms"`
 }
 
 // Default is the configuration that a plan's keys are decoded over.

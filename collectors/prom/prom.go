@@ -36,7 +36,7 @@ type Config struct {
 	// Interval between two looks while the load runs, 100ms to 1m. An engine
 	// whose averages count from the last look (llama.cpp) shows shorter
 	// averages with a shorter interval.
-	Interval time.Duration `yaml:"interval,omitempty" doc:"Time between two looks while the load runs, 100ms to 1m." default:"1s" unit:"s"`
+	Interval time.Duration `yaml:"interval,omitempty" doc:"Time between two samples during the load, 100ms to 1m." default:"1s" unit:"s" example:"500ms"`
 	// Path of the metrics; "" is the engine profile's.
 	Path string `yaml:"path,omitempty" doc:"Path of the metrics." default:"the engine profile's" example:"/metrics"`
 }

@@ -1,13 +1,14 @@
-// Package fieldtag reads what a configuration struct says of its own fields in
-// struct tags. The strict decoder checks by it and the JSON Schema and the
-// documentation are made from it, so that the three cannot disagree.
+// Package fieldtag reads the struct tags of configuration structs. The strict decoder
+// checks files against them, and the JSON Schema and the documentation are generated
+// from them, so the three cannot disagree.
 //
 //	Rate float64 `yaml:"rate,omitempty" doc:"what it means" unit:"requests/s" gt:"0" max:"1000" default:"8"`
 //
 // The tags are: doc (one sentence), default (as a person would write it), unit,
 // min and max (inclusive bounds), gt and lt (exclusive ones), enum (values
 // separated by commas), pattern (a regular expression that a text must match),
-// blank ("allowed" where a text may be nothing but spaces) and example. On a slice or a map they speak of the elements.
+// blank ("allowed" if a text may be only spaces) and example (a value as in a plan, in
+// YAML). On a slice or a map the bounds, enum and pattern are of the elements.
 package fieldtag
 
 import (

@@ -23,6 +23,17 @@ func offered(axis string) []string {
 	return nil
 }
 
+// axisExamples are values of the axes whose values are not offered by name.
+var axisExamples = map[string]any{
+	"model":         []string{"Qwen/Qwen2.5-1.5B-Instruct", "meta-llama/Llama-3.1-8B-Instruct"},
+	"gpu_count":     []int{1, 2},
+	"concurrency":   []int{1, 8, 64},
+	"request_rate":  []int{1, 4, 16},
+	"max_tokens":    []int{64, 256},
+	"input_tokens":  []any{512, "4k"},
+	"shared_prefix": []string{"0%", "50%"},
+}
+
 // offerEngines names the built-in engines below the key engines of a plan, each with
 // the arguments that its profile knows.
 func offerEngines(root object) {

@@ -6,9 +6,10 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/goccy/go-yaml"
 
 	"sweep.dev/sweep/internal/fieldtag"
 	"sweep.dev/sweep/internal/secret"
@@ -107,14 +108,14 @@ func markdown(f fieldtag.Field) string {
 	return strings.TrimSpace(strings.Join(lines, "\n\n"))
 }
 
+// example is the value of a key's example, which is YAML as in a plan. It panics on
+// one that is not: the tag is part of the program.
 func example(f fieldtag.Field) any {
-	if n, err := strconv.Atoi(f.Example); err == nil {
-		return n
+	var value any
+	if err := yaml.Unmarshal([]byte(f.Example), &value); err != nil {
+		panic(fmt.Sprintf("example of %s: %v", f.Key, err))
 	}
-	if x, err := strconv.ParseFloat(f.Example, 64); err == nil {
-		return x
-	}
-	return f.Example
+	return value
 }
 
 // value is the schema of one value.
@@ -222,6 +223,8 @@ func (g generator) matrix() object {
 		s := g.described(a.Field, axis(a))
 		if names := offered(a.Name); names != nil {
 			s["examples"] = names
+		} else if e, ok := axisExamples[a.Name]; ok {
+			s["examples"] = []any{e}
 		}
 		if a.Pattern != "" {
 			patterns[a.Pattern] = s
@@ -232,15 +235,18 @@ func (g generator) matrix() object {
 	offerArguments(properties)
 	names := object{"type": "string", "minLength": 1}
 	properties["zip"] = object{
-		"description": "Groups of axes that change together instead of being multiplied; all of a group have as many values. Default: none.",
+		"description": "Groups of axes that change together instead of being multiplied. All axes of a group have the same number of values. Default: none.",
+		"examples":    []any{[]any{[]string{"engine", "model"}}},
 		"type":        "array", "items": object{"type": "array", "items": names, "minItems": 2},
 	}
 	properties["include"] = object{
-		"description": "Cells to add to the product, each a value for every axis that has several. Default: none.",
+		"description": "Cells to add to the product, each with a value for every axis that has several. Default: none.",
+		"examples":    []any{[]any{object{"concurrency": 64}}},
 		"type":        "array", "items": object{"type": "object", "minProperties": 1, "additionalProperties": object{"type": []string{"string", "number", "boolean"}}},
 	}
 	properties["exclude"] = object{
-		"description": "Expressions over the axes; a cell of the product for which one holds is left out. Default: none.",
+		"description": "Expressions over the axes. A cell of the product for which one is true is left out. Default: none.",
+		"examples":    []any{[]string{`gpu == "l4" && concurrency > 16`}},
 		"type":        "array", "items": names,
 	}
 	return object{"type": "object", "additionalProperties": false, "properties": properties, "patternProperties": patterns}

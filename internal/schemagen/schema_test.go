@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -370,7 +371,69 @@ func TestRejects_plugins(t *testing.T) {
 	}
 }
 
-// TestDescribed holds that every key says what it means.
+// TestExamples checks that every key of a plan has an example, and that its schema
+// accepts it.
+func TestExamples(t *testing.T) {
+	text, err := generate(vocabulary())
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("plan.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	// Engines, their arguments and the kinds of plug-ins are offered by name, and the range
+	// of an axis has its example at the axis.
+	offered := func(where string) bool {
+		return strings.Contains(where, "/engines/properties/") || strings.Contains(where, "/matrix/properties/args.") ||
+			strings.Contains(where, "/anyOf/2/properties/") || strings.HasSuffix(path.Dir(where), "/items/anyOf/1/properties") || path.Base(where) == "kind"
+	}
+	var walk func(v any, at string)
+	walk = func(v any, at string) {
+		switch v := v.(type) {
+		case map[string]any:
+			properties, _ := v["properties"].(map[string]any)
+			for name, p := range properties {
+				where := at + "/properties/" + name
+				examples, _ := p.(map[string]any)["examples"].([]any)
+				if p.(map[string]any)["description"] != nil && len(examples) == 0 && !offered(where) {
+					t.Errorf("%s has no example", where)
+				}
+				if len(examples) == 0 {
+					continue
+				}
+				n++
+				s, err := c.Compile("plan.json#" + where)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, e := range examples {
+					if err := s.Validate(e); err != nil {
+						t.Errorf("%s: the example %v: %v", where, e, err)
+					}
+				}
+			}
+			for name, inner := range v {
+				walk(inner, at+"/"+name)
+			}
+		case []any:
+			for i, inner := range v {
+				walk(inner, fmt.Sprintf("%s/%d", at, i))
+			}
+		}
+	}
+	walk(doc, "")
+	if n < 150 {
+		t.Errorf("only %d keys have an example", n)
+	}
+}
+
+// TestDescribed checks that every key has a description.
 func TestDescribed(t *testing.T) {
 	var root map[string]any
 	text, err := generate(vocabulary())

@@ -19,39 +19,39 @@ import (
 type Bounds struct {
 	// Beyond it the completed requests are the survivors, and their latencies those
 	// of another, lighter load.
-	ErrorRate float64 `yaml:"max_error_rate" doc:"Largest share of failed requests." default:"0.05" min:"0" max:"1" unit:"ratio"`
+	ErrorRate float64 `yaml:"max_error_rate" doc:"Largest share of failed requests." default:"0.05" min:"0" max:"1" unit:"ratio" example:"1%"`
 	// Of the p99 of sent - scheduled. A latency that is worth a figure is tens of
 	// milliseconds; ten late ones are in it.
-	ScheduleLag time.Duration `yaml:"max_schedule_lag" doc:"Largest p99 of our own lateness in sending." default:"10ms" unit:"s"`
+	ScheduleLag time.Duration `yaml:"max_schedule_lag" doc:"Largest p99 of the client's lateness in sending." default:"10ms" unit:"s" example:"5ms"`
 	// A client that uses all of its CPUs queues its own work, and measures the
 	// queue. At 85 % queues begin to show in the p99.
-	ClientCPU float64 `yaml:"max_client_cpu" doc:"Largest share of its CPUs that the measuring client may use." default:"0.85" gt:"0" max:"1" unit:"ratio"`
+	ClientCPU float64 `yaml:"max_client_cpu" doc:"Largest share of its CPUs that the client may use." default:"0.85" gt:"0" max:"1" unit:"ratio" example:"70%"`
 	// 0 is the default, which depends on the gaps and on who took the stamps.
-	ClientLag time.Duration `yaml:"max_client_lag" doc:"Largest p99 of the time from the kernel's stamp of a segment to our own read of it." default:"10ms or half of the median gap between chunks, whichever is more; 1ms or 5 % of it where no kernel stamps receive times" unit:"s"`
+	ClientLag time.Duration `yaml:"max_client_lag" doc:"Largest p99 of the time from the kernel's stamp of a segment to the client's read of it." default:"10ms or half of the median gap between chunks, whichever is more; 1ms or 5 % of it where no kernel stamps receive times" unit:"s" example:"5ms"`
 	// A process that stood still for a second has missed a second of the schedule.
-	Stall time.Duration `yaml:"max_stall" doc:"Longest time that our own process may stand still." default:"1s" unit:"s"`
+	Stall time.Duration `yaml:"max_stall" doc:"Longest time that the client may stand still." default:"1s" unit:"s" example:"200ms"`
 	// Of the time in which heat or a hardware limit held a GPU's clocks down.
-	Throttled float64 `yaml:"max_throttled" doc:"Largest share of a trial in which heat or a hardware limit may hold a GPU's clocks down." default:"0.1" min:"0" max:"1" unit:"ratio"`
+	Throttled float64 `yaml:"max_throttled" doc:"Largest share of a trial in which heat or a hardware limit may slow a GPU's clocks." default:"0.1" min:"0" max:"1" unit:"ratio" example:"5%"`
 	// Of the chunks with a token. Those that share a read share a time, so a gap of
 	// zero takes the place of a true one: at 1 % they reach the p99.
-	Coalesced float64 `yaml:"max_coalesced" doc:"Largest share of the chunks with content that came out of the same read as the one before." default:"1%" min:"0" max:"1" unit:"ratio"`
+	Coalesced float64 `yaml:"max_coalesced" doc:"Largest share of the chunks with content that share a read with the chunk before." default:"1%" min:"0" max:"1" unit:"ratio" example:"5%"`
 	// Of the machine's CPU time, by its hypervisor: time in which neither client nor
 	// server ran although they wanted to. 2 % reach the p99.
-	Steal float64 `yaml:"max_steal" doc:"Largest share of our CPUs that the hypervisor gave to others." default:"2%" min:"0" max:"1" unit:"ratio"`
+	Steal float64 `yaml:"max_steal" doc:"Largest share of the client's CPUs that the hypervisor gave to others." default:"2%" min:"0" max:"1" unit:"ratio" example:"1%"`
 	// Of one event loop. A single loop is one server of a queue: at 70 % its mean
 	// wait is 2.3 times its own work (M/M/1), beyond that it grows without bound.
-	Loop float64 `yaml:"max_loop" doc:"Largest share of the time in which an event loop of the fast client was busy." default:"70%" gt:"0" max:"1" unit:"ratio"`
+	Loop float64 `yaml:"max_loop" doc:"Largest share of the time in which an event loop of the fast client was busy." default:"70%" gt:"0" max:"1" unit:"ratio" example:"80%"`
 	// Of the change over the plateau: twice of what repeats of a steady cell commonly
 	// differ by.
-	Drift float64 `yaml:"max_drift" doc:"Largest relative change of TTFT, TPOT or throughput over the plateau." default:"20%" gt:"0" max:"100" unit:"ratio"`
+	Drift float64 `yaml:"max_drift" doc:"Largest relative change of TTFT, TPOT or throughput over the plateau." default:"20%" gt:"0" max:"100" unit:"ratio" example:"10%"`
 	// Of the completed requests, where the output length is exact: beyond 1 %
 	// throughput and E2E are of another load.
-	OutputOff float64 `yaml:"max_output_off" doc:"Largest share of completed requests whose output has another length than the one asked for, where output is exact." default:"1%" min:"0" max:"1" unit:"ratio"`
+	OutputOff float64 `yaml:"max_output_off" doc:"Largest share of completed requests whose output has another length than requested, if output is exact." default:"1%" min:"0" max:"1" unit:"ratio" example:"5%"`
 	// Of the prompt tokens that a prefix cache knew beyond what the plan shares: so
 	// much of the prefill was not measured.
-	CacheHitExcess float64 `yaml:"max_cache_hit_excess" doc:"Largest amount by which the prefix cache's hit rate may pass what the plan's own sharing explains." default:"5%" min:"0" max:"1" unit:"ratio"`
+	CacheHitExcess float64 `yaml:"max_cache_hit_excess" doc:"Most by which the prefix cache's hit rate may exceed what the plan's own sharing explains." default:"5%" min:"0" max:"1" unit:"ratio" example:"10%"`
 	// Nil is no bound: processes of others are a finding and no more.
-	Foreign *int `yaml:"max_foreign_processes" doc:"Most processes of others on the GPUs." default:"no bound; they are a finding" min:"0" max:"1000"`
+	Foreign *int `yaml:"max_foreign_processes" doc:"Most processes of others on the GPUs." default:"no bound; they are a finding" min:"0" max:"1000" example:"0"`
 }
 
 // Defaults are the bounds of a plan that has none of its own. A default in words

@@ -27,9 +27,9 @@ import (
 // Config is the part of the plan under csv.
 type Config struct {
 	// Columns are those of cells.csv.
-	Columns Columns `yaml:"columns,omitempty" doc:"Columns of cells.csv: core (what a person reads), full (all), or a list of names, in its order." default:"core" example:"full"`
+	Columns Columns `yaml:"columns,omitempty" doc:"Columns of cells.csv: core (for people), full (all), or a list of names, in its order." default:"core" example:"full"`
 	// Raw leaves texts as they are, also those that a spreadsheet would run.
-	Raw bool `yaml:"raw,omitempty" doc:"Leave texts as they are, also those that a spreadsheet would take for a formula." default:"false"`
+	Raw bool `yaml:"raw,omitempty" doc:"Write texts unchanged, also those that a spreadsheet would run as a formula." default:"false" example:"true"`
 }
 
 // Columns are names of columns in their order, or one tier of them alone; none
