@@ -62,7 +62,7 @@ type Figure struct {
 	of     Metric
 	known  ratio.Ratio
 	judged bool
-	change float64 // chance of such a difference where there is none, by both sides
+	change float64 // chance of such a difference if there is no difference, by both sides
 	worse  float64 // chance of it where it is no more than the threshold
 }
 
