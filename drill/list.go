@@ -115,7 +115,7 @@ func (s scenario) hidesPods() bool {
 // reached says whether a run on RunPod can come to a point.
 func reached(p effect.Point) bool {
 	family, _, _ := strings.Cut(string(p), ".")
-	return !slices.Contains([]string{"docker", "ssh", "command", "spawn", "kill", "history"}, family)
+	return !slices.Contains([]string{"docker", "ssh", "command", "spawn", "kill", "history", "prune"}, family)
 }
 
 // Points that a run comes to only after something else has happened: where it

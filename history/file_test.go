@@ -90,7 +90,7 @@ func TestAdd_tornTail(t *testing.T) {
 		}
 		add(t, path, first, second)
 		if got, _ := os.ReadFile(path); string(got) != string(whole) {
-			t.Fatalf("%d of %d bytes: mended to\n%s", n, len(whole), got)
+			t.Fatalf("%d of %d bytes: repaired to\n%s", n, len(whole), got)
 		}
 	}
 	// Sectors that were never written.
@@ -101,7 +101,7 @@ func TestAdd_tornTail(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	if got, _ := os.ReadFile(path); string(got) != string(whole) {
-		t.Errorf("mended to\n%s", got)
+		t.Errorf("repaired to\n%s", got)
 	}
 }
 

@@ -9,15 +9,15 @@ import (
 
 // A Document is a board as JSON: what the last night of each series comes to.
 type Document struct {
-	Version    int                `json:"version"`
-	Run        string             `json:"run_id"`
-	Plan       string             `json:"plan"`
-	Date       time.Time          `json:"date"`
-	Nights     int                `json:"nights"`
-	Count      map[gate.State]int `json:"count"`
-	Changed    []string           `json:"changed"`    // of the software, with this night
-	Holes      []string           `json:"holes"`      // cells of the run without a valid trial, with why
-	Series     []Entry            `json:"series"`
+	Version int                `json:"version"`
+	Run     string             `json:"run_id"`
+	Plan    string             `json:"plan"`
+	Date    time.Time          `json:"date"`
+	Nights  int                `json:"nights"`
+	Count   map[gate.State]int `json:"count"`
+	Changed []string           `json:"changed"` // of the software, with this night
+	Holes   []string           `json:"holes"`   // cells of the run without a valid trial, with why
+	Series  []Entry            `json:"series"`
 }
 
 // An Entry is one metric of one cell. What is not known is null.

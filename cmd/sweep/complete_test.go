@@ -56,7 +56,7 @@ func TestComplete(t *testing.T) {
 		"run --client=s":                "--client=std",
 		"run --no-such=s":               "",
 		"run --output ../sweep/complet": "../sweep/completion/",
-		"help p":                        "plan probe pods",
+		"help p":                        "plan probe prune pods",
 		"gc --backend=do":               "--backend=docker",
 		"cells --columns p95_probe_e":   "p95_probe_e2e_ms",
 		"completion b":                  "bash",

@@ -13,6 +13,7 @@ import (
 	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/schedule"
 )
 
 // arguments are what the commands take besides flags, by their full names.
@@ -32,6 +33,8 @@ func arguments() map[string]source {
 		"sweep gate":           first(runDirs),
 		"sweep history add":    first(runDirs),
 		"sweep history accept": first(runDirs),
+		"sweep schedule":       plans,
+		"sweep prune":          first(files("/")),
 		"sweep init":           first(files(".yaml", ".yml")),
 		"sweep runs":           first(files("/")),
 		"sweep columns":        first(columnNames),
@@ -62,6 +65,8 @@ func flagValues() map[string]source {
 		"csv":          files(".csv"),
 		"slo":          columnNames,
 		"history":      files(".jsonl"),
+		"target":       choice(schedule.Targets()...),
+		"baseline":     runDirs,
 		"metric":       choice(metricNames()...),
 		"write-plan":   files(".yaml", ".yml"),
 		"backend":      choice(kinds...),

@@ -59,10 +59,10 @@ var elsewhere = map[effect.Point][]string{
 }
 
 // rented says whether only a run whose pods outlive it comes to a point (the drill is
-// what kills it there), or only the history of nights.
+// what kills it there), or only what follows a run.
 func rented(p effect.Point) bool {
 	family, _, _ := strings.Cut(string(p), ".")
-	return slices.Contains([]string{"history", "podledger", "runpod", "docker", "ssh", "command", "agent"}, family) ||
+	return slices.Contains([]string{"history", "prune", "podledger", "runpod", "docker", "ssh", "command", "agent"}, family) ||
 		p == effect.LedgerKept || p == effect.LedgerStopped
 }
 

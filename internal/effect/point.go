@@ -135,6 +135,12 @@ const (
 	HistoryDirsync  Point = "history.dirsync"  // a new file in its folder
 )
 
+// Runs that are old.
+const (
+	PruneRename Point = "prune.rename" // out of sight
+	PruneRemove Point = "prune.remove"
+)
+
 // Processes.
 const (
 	SpawnGuard  Point = "spawn.guard"  // the process that ends a server when sweep is gone
@@ -167,7 +173,7 @@ func Points() []Point {
 		AttemptMkdir, AttemptCreate, AttemptWrite, AttemptSync,
 		AttemptDirsync, AttemptRename, AttemptRemove, RecoverRemove,
 		DeriveCreate, DeriveWrite, DeriveSync, DeriveRename, DeriveDirsync,
-		HistoryCreate, HistoryTake, HistoryWrite, HistorySync, HistoryTruncate, HistoryDirsync,
+		HistoryCreate, HistoryTake, HistoryWrite, HistorySync, HistoryTruncate, HistoryDirsync, PruneRename, PruneRemove,
 		SpawnGuard, SpawnServer, SpawnTool, KillServer, KillGuard, KillTool,
 	}
 }
