@@ -5,12 +5,19 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -42,15 +49,25 @@ type Run struct {
 	// Calibration is what was found out about the measuring client, in lines for
 	// the summary; nil if nobody looked.
 	Calibration []string
+
+	packed *result.Packed // all rows; nil if the trials have them
 }
 
 // Open reads a run directory, also while a run is writing it.
-func Open(dir string) (*Run, error) {
+func Open(dir string) (*Run, error) { return open(dir, nil) }
+
+// OpenLean is [Open] for runs of thousands of cells: a row of a trial has the columns
+// that reports conclude from. Whole has the others too.
+func OpenLean(dir string) (*Run, error) { return open(dir, &result.Packed{}) }
+
+// open reads a run directory. Where there is a packed, the rows go into it, and the
+// trials keep what is lean.
+func open(dir string, packed *result.Packed) (*Run, error) {
 	state, err := rundir.Read(dir)
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{Dir: dir, State: state}
+	r := &Run{Dir: dir, State: state, packed: packed}
 	b, err := os.ReadFile(filepath.Join(dir, layout.Resolved))
 	if err != nil {
 		return nil, err
@@ -62,16 +79,91 @@ func Open(dir string) (*Run, error) {
 	for _, c := range r.Resolved.Cells {
 		for n := 1; n <= max(1, r.Resolved.Repeats); n++ {
 			t := compare.Trial{Key: rundir.Key{Cell: c.ID, Trial: n}, Cell: c}
-			if commit, ok := state.Committed[t.Key]; ok {
-				t.Commit = commit
-				if t.Outcome, err = rundir.Outcome(dir, commit); err != nil {
-					return nil, err
-				}
-			}
+			t.Commit = state.Committed[t.Key]
 			r.Trials = append(r.Trials, t)
 		}
 	}
-	return r, nil
+	return r, r.read()
+}
+
+// chunk is how many outcomes are read before they are packed.
+const chunk = 64
+
+// read reads the outcomes of the trials that have one, several at a time.
+func (r *Run) read() error {
+	results, err := rundir.OpenResults(r.Dir)
+	if err != nil {
+		return err
+	}
+	defer results.Close() // read only
+	for trials := range slices.Chunk(r.Trials, chunk) {
+		var g errgroup.Group
+		g.SetLimit(runtime.GOMAXPROCS(0))
+		for i := range trials {
+			if t := &trials[i]; t.Commit.Attempt > 0 {
+				g.Go(func() (err error) {
+					t.Outcome, err = results.Outcome(t.Commit)
+					return err
+				})
+			}
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+		if r.packed == nil {
+			continue
+		}
+		for _, t := range trials {
+			if t.Outcome != nil {
+				r.packed.Add(t.Outcome.Row)
+				t.Outcome.Row = lean(t.Outcome.Row)
+			}
+		}
+	}
+	return nil
+}
+
+// lean is a row without what is null and without the columns that say more of a latency
+// than a report does.
+func lean(row result.Row) result.Row {
+	kept := make(result.Row, len(row)/2)
+	whole := row.Whole()
+	for name, v := range row {
+		if v != nil && (whole || !detail(name)) {
+			kept[name] = v
+		}
+	}
+	return kept
+}
+
+// detail says whether a column is a statistic of a latency that no report shows or
+// concludes from, or one of other requests than the plateau's.
+func detail(name string) bool {
+	if !strings.HasSuffix(strings.TrimSuffix(strings.TrimSuffix(name, col.WholeSuffix), col.CompletedSuffix), "_ms") {
+		return false
+	}
+	switch {
+	case name == col.MeanTTFTMsWhole:
+		return false
+	case strings.HasSuffix(name, col.WholeSuffix), strings.HasSuffix(name, col.CompletedSuffix):
+		return true
+	}
+	statistic, latency, _ := strings.Cut(strings.TrimSuffix(name, "_ms"), "_")
+	switch statistic {
+	case "std", "min", "p90":
+		return true
+	case "max":
+		return slices.Contains([]string{"ttft", "ttfo", "tpot", "itl", "icl", "e2e"}, latency)
+	}
+	return false
+}
+
+// Whole yields the rows of the cells table with all their columns, in the order of Rows.
+func (r *Run) Whole() iter.Seq[result.Row] {
+	if r.packed != nil {
+		return r.packed.All()
+	}
+	return slices.Values(r.Rows())
 }
 
 // Rows are the rows of the cells table, in the plan's order.

@@ -40,12 +40,29 @@ func decodeOutcome(b []byte) (*stored, error) {
 // the journal's digest. The digests of the other files are in it; [Verify]
 // holds them against the files.
 func Outcome(dir string, c Commit) (*result.Outcome, error) {
-	root, err := os.OpenRoot(dir)
+	r, err := OpenResults(dir)
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close() // read only
-	s, _, err := readResult(root, AttemptKey{c.Key, c.Attempt}, c.SHA256)
+	defer r.Close() // read only
+	return r.Outcome(c)
+}
+
+// Results reads the outcomes of many trials. Its methods may be called concurrently.
+type Results struct{ root *os.Root }
+
+// OpenResults opens a run directory for reading outcomes. Close it.
+func OpenResults(dir string) (*Results, error) {
+	root, err := os.OpenRoot(dir)
+	return &Results{root}, err
+}
+
+// Close closes the directory.
+func (r *Results) Close() error { return r.root.Close() }
+
+// Outcome is [Outcome].
+func (r *Results) Outcome(c Commit) (*result.Outcome, error) {
+	s, _, err := readResult(r.root, AttemptKey{c.Key, c.Attempt}, c.SHA256)
 	if err != nil {
 		return nil, fmt.Errorf("outcome of %s: %w", c.Key, err)
 	}

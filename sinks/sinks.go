@@ -5,6 +5,7 @@ package sinks
 
 import (
 	"context"
+	"iter"
 
 	"sweep.dev/sweep/result"
 )
@@ -13,7 +14,9 @@ import (
 // order, and the columns that this plan has.
 type Table struct {
 	Columns []result.Column
-	Rows    []result.Row
+	// Rows are read once for each table that is made of them: a run may have too many to
+	// hold. A sink keeps none that it does not need.
+	Rows iter.Seq[result.Row]
 	// Objectives are those of each cell over all its valid trials, by the cell's id.
 	Objectives map[string][]result.SLOResult
 	// Requests and Samples name the Parquet files of the committed attempts,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/parquet-go/parquet-go"
@@ -24,8 +25,9 @@ type columnDoc struct {
 // WriteTable writes rows as a Parquet file of exactly these columns, in their
 // order. A value that its column cannot hold is an error. The file's metadata has
 // the meaning of each column that has one.
-func WriteTable(w io.Writer, cols []result.Column, rows []result.Row) error {
-	options := append(writerOptions(), tableSchema(cols))
+func WriteTable(w io.Writer, cols []result.Column, rows iter.Seq[result.Row]) error {
+	// Hundreds of columns have a page each.
+	options := append(writerOptions(), tableSchema(cols), parquet.PageBufferSize(32<<10))
 	for _, c := range cols {
 		doc, err := json.Marshal(columnDoc{c.Doc, c.Unit, c.Tier})
 		if err != nil {
@@ -35,10 +37,12 @@ func WriteTable(w io.Writer, cols []result.Column, rows []result.Row) error {
 	}
 	pw := parquet.NewWriter(w, options...)
 	values := make(parquet.Row, len(cols))
-	for n, row := range rows {
+	n := 0
+	for row := range rows {
+		n++
 		row, err := row.Conform(cols)
 		if err != nil {
-			return fmt.Errorf("row %d: %w", n+1, err)
+			return fmt.Errorf("row %d: %w", n, err)
 		}
 		for i, c := range cols {
 			values[i] = cellValue(c, row[c.Name]).Level(0, definition(c, row[c.Name]), i)

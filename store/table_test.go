@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +29,7 @@ func TestTable_comesBack(t *testing.T) {
 			want = append(want, row)
 		}
 		var b bytes.Buffer
-		if err := WriteTable(&b, cols, want); err != nil {
+		if err := WriteTable(&b, cols, slices.Values(want)); err != nil {
 			t.Fatal(err)
 		}
 		gotCols, got, err := ReadTable(bytes.NewReader(b.Bytes()), int64(b.Len()))
@@ -67,7 +68,7 @@ func valueOf(t *rapid.T, c result.Column) any {
 
 func TestWriteTable_refusesWhatDoesNotFit(t *testing.T) {
 	cols := []result.Column{{Name: "a", Type: result.Int}, {Name: "b", Type: result.Float, Nullable: true}}
-	err := WriteTable(&bytes.Buffer{}, cols, []result.Row{{"a": int64(1)}, {"b": "x"}})
+	err := WriteTable(&bytes.Buffer{}, cols, slices.Values([]result.Row{{"a": int64(1)}, {"b": "x"}}))
 	for _, want := range []string{"row 2", "a may not be null", "b is x (string)"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not say %q: %v", want, err)

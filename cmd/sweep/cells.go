@@ -102,7 +102,7 @@ func (a *app) cellsByStatus(c *cli.Command, run *report.Run, want string) error 
 		}
 		var err error
 		if c.Bool("json") {
-			err = writeRows(a.out, report.RowsOf(t))
+			err = writeRows(a.out, slices.Values(report.RowsOf(t)))
 		} else {
 			_, err = fmt.Fprintf(a.out, "%s  trial %d  %-13s  %s%s\n", t.Key.Cell, t.Trial, compare.Judge(t), plaintext.Line(t.Cell.Label), because(t))
 		}
@@ -139,7 +139,7 @@ func (a *app) oneCell(c *cli.Command, run *report.Run, want string) error {
 	if c.Bool("json") {
 		for _, p := range found {
 			for _, t := range p.Trials {
-				if err := writeRows(a.out, report.RowsOf(t)); err != nil {
+				if err := writeRows(a.out, slices.Values(report.RowsOf(t))); err != nil {
 					return err
 				}
 			}

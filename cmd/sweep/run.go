@@ -335,7 +335,7 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 		deriving = teardown
 	}
 	// Whatever fails from here on, how the run ended decides the exit code.
-	run, err := derive(deriving, j)
+	run, err := derived(deriving, j)
 	stop() // all is on disk: from here on a signal ends the process
 	if sig, ok := errors.AsType[signalled](err); ok {
 		a.say("sweep: %v: sweep resume builds the tables and the summary", err)
@@ -381,7 +381,7 @@ func (a *app) show(c *cli.Command, run *report.Run, write func(*report.Run, draw
 	switch {
 	case c.String("events") == "-": // stdout belongs to the events
 	case c.Bool("json"):
-		err = writeRows(a.out, run.Rows())
+		err = writeRows(a.out, run.Whole())
 	default:
 		switch {
 		case c.Bool("verbose"):

@@ -2,6 +2,8 @@
 package groups
 
 import (
+	"cmp"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -48,6 +50,24 @@ const (
 // percentiles of all their requests together. The objectives are those of the cells by
 // their ids, over all their trials together.
 func Of(cols []result.Column, rows []result.Row, objectives map[string][]result.SLOResult) ([]result.Column, []result.Row) {
+	out, table := Each(cols, slices.Values(byCell(rows)), objectives)
+	return out, slices.Collect(table)
+}
+
+// byCell puts the rows of each cell together.
+func byCell(rows []result.Row) []result.Row {
+	first := map[any]int{}
+	for i, row := range rows {
+		if id := row[col.CellID]; first[id] == 0 {
+			first[id] = i + 1
+		}
+	}
+	return slices.SortedStableFunc(slices.Values(rows), func(a, b result.Row) int { return cmp.Compare(first[a[col.CellID]], first[b[col.CellID]]) })
+}
+
+// Each is [Of], of rows of which those of a cell are neighbours. It holds the rows of one
+// cell at a time.
+func Each(cols []result.Column, rows iter.Seq[result.Row], objectives map[string][]result.SLOResult) ([]result.Column, iter.Seq[result.Row]) {
 	keys := groupKeys(cols)
 	out := append(slices.Clone(keys),
 		result.Column{Name: trialsColumn, Type: result.Int, Unit: "trials", Doc: "Trials of the cell that have an outcome, without those that were skipped."},
@@ -75,33 +95,43 @@ func Of(cols []result.Column, rows []result.Row, objectives map[string][]result.
 		}
 	}
 
-	var order []string
-	cells := map[string][]result.Row{}
-	for _, row := range rows {
-		id, _ := row[col.CellID].(string)
-		if cells[id] == nil {
-			order = append(order, id)
-		}
-		cells[id] = append(cells[id], row)
-	}
-	var table []result.Row
-	for _, id := range order {
-		row := group(keys, figures, cells[id])
+	cell := func(trials []result.Row) result.Row {
+		row := group(keys, figures, trials)
+		id, _ := trials[0][col.CellID].(string)
 		for _, o := range objectives[id] {
 			if o.Verdict != "" {
 				row[col.OfSLO(o.Name)] = o.Verdict
 			}
 		}
-		table = append(table, row)
+		return row
 	}
-	return out, table
+	return out, func(yield func(result.Row) bool) {
+		var trials []result.Row
+		for row := range rows {
+			if len(trials) > 0 && trials[0][col.CellID] != row[col.CellID] {
+				if !yield(cell(trials)) {
+					return
+				}
+				trials = nil
+			}
+			trials = append(trials, row)
+		}
+		if len(trials) > 0 {
+			yield(cell(trials))
+		}
+	}
 }
 
 // figuresOf are the grouped columns that the rows have: of a run of method 1 those
 // of the whole trial.
-func figuresOf(cols []result.Column, rows []result.Row) []string {
+func figuresOf(cols []result.Column, rows iter.Seq[result.Row]) []string {
 	names := slices.Clone(grouped)
-	if len(rows) == 0 || !rows[0].Whole() {
+	whole := false
+	for row := range rows {
+		whole = row.Whole()
+		break
+	}
+	if !whole {
 		return names
 	}
 	for i, name := range names {

@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/csv"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -117,12 +118,12 @@ func (s *Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) erro
 	if err := s.write(ctx, create, layout.CellsCSV, t.Columns, cols, t.Rows); err != nil {
 		return err
 	}
-	groupCols, cells := groups.Of(t.Columns, t.Rows, t.Objectives)
+	groupCols, cells := groups.Each(t.Columns, t.Rows, t.Objectives)
 	return s.write(ctx, create, layout.GroupsCSV, groupCols, groupCols, cells)
 }
 
 // write makes one file of the columns cols of rows, which have the columns all.
-func (s *Sink) write(ctx context.Context, create sinks.File, name string, all, cols []result.Column, rows []result.Row) error {
+func (s *Sink) write(ctx context.Context, create sinks.File, name string, all, cols []result.Column, rows iter.Seq[result.Row]) error {
 	err := create(name, func(out sinks.Writer) error {
 		b := bufio.NewWriter(out)
 		w := csv.NewWriter(b)
@@ -133,13 +134,14 @@ func (s *Sink) write(ctx context.Context, create sinks.File, name string, all, c
 		if err := w.Write(record); err != nil {
 			return err
 		}
-		for n, row := range rows {
-			if ctx.Err() != nil {
+		n := 0
+		for row := range rows {
+			if n++; ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 			row, err := row.Conform(all)
 			if err != nil {
-				return fmt.Errorf("row %d: %w", n+1, err)
+				return fmt.Errorf("row %d: %w", n, err)
 			}
 			for i, c := range cols {
 				record[i] = s.field(row[c.Name])

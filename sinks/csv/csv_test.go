@@ -94,7 +94,7 @@ func TestColumns_choosesAndOrders(t *testing.T) {
 		"p50_e2e_ms", "p95_e2e_ms", "throughput_tok_s",
 	}
 	table := sinktest.Table(t, 1)
-	maps.Copy(table.Rows[0], map[string]any{
+	maps.Copy(slices.Collect(table.Rows)[0], map[string]any{
 		"gpu": "l4", "concurrency": int64(8), "max_tokens": int64(128), "p50_ttft_ms": 12.5,
 		"p95_ttft_ms": 31.0, "p50_e2e_ms": 900.25, "p95_e2e_ms": nil, "throughput_tok_s": 361.1,
 	})
@@ -162,7 +162,8 @@ func TestColumns_areChecked(t *testing.T) {
 // TestText_isNoFormula holds texts harmless and numbers numbers.
 func TestText_isNoFormula(t *testing.T) {
 	table := sinktest.Table(t, 1)
-	table.Rows[0]["p50_ttft_ms"], table.Rows[0]["trial"] = -1.5, int64(-3)
+	row := slices.Collect(table.Rows)[0]
+	row["p50_ttft_ms"], row["trial"] = -1.5, int64(-3)
 	for text, want := range map[string]string{
 		`=HYPERLINK("http://x")`: `'=HYPERLINK("http://x")`,
 		"+1":                     "'+1",
@@ -174,7 +175,7 @@ func TestText_isNoFormula(t *testing.T) {
 		"a=b":                    "a=b",
 		"":                       "",
 	} {
-		table.Rows[0]["error"] = text
+		slices.Collect(table.Rows)[0]["error"] = text
 		for raw, want := range map[bool]string{false: want, true: text} {
 			s, err := New(Config{Columns: []string{"error", "p50_ttft_ms", "trial"}, Raw: raw}, table.Columns)
 			if err != nil {

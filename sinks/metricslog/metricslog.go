@@ -57,12 +57,15 @@ var _ sinks.Sink = Sink{}
 // Build implements sinks.Sink.
 func (Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
 	byName := map[string][]trial{}
-	for i, row := range t.Rows {
+	i := 0
+	for row := range t.Rows {
 		if i >= len(t.Attempts) {
 			break
 		}
 		name := layout.MetricsLog(text(row, col.Engine))
-		byName[name] = append(byName[name], trial{row, t.Attempts[i]})
+		at, _ := row[col.StartedAt].(time.Time)
+		byName[name] = append(byName[name], trial{fmt.Sprintf("cell=%s trial=%v attempt=%v", text(row, col.CellID), row[col.Trial], row[col.Attempt]), at, t.Attempts[i]})
+		i++
 	}
 	names := make([]string, 0, len(byName))
 	for name := range byName {
@@ -74,7 +77,7 @@ func (Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
 			return context.Cause(ctx)
 		}
 		trials := byName[name]
-		slices.SortStableFunc(trials, func(a, b trial) int { return a.started().Compare(b.started()) })
+		slices.SortStableFunc(trials, func(a, b trial) int { return a.started.Compare(b.started) })
 		err := create(name, func(w sinks.Writer) error {
 			out := bufio.NewWriter(w)
 			for _, tr := range trials {
@@ -91,15 +94,11 @@ func (Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
 	return nil
 }
 
-// A trial is a row with the folder of its attempt.
+// A trial is what of a row is needed, with the folder of its attempt.
 type trial struct {
-	row result.Row
-	dir string
-}
-
-func (t trial) started() time.Time {
-	at, _ := t.row[col.StartedAt].(time.Time)
-	return at
+	id      string
+	started time.Time
+	dir     string
 }
 
 func text(row result.Row, column string) string {
@@ -122,7 +121,6 @@ func (t trial) write(ctx context.Context, w *bufio.Writer) (err error) {
 			err = errors.Join(err, a.close())
 		}
 	}()
-	id := fmt.Sprintf("cell=%s trial=%v attempt=%v", text(t.row, col.CellID), t.row[col.Trial], t.row[col.Attempt])
 	var next []*archive // with a body to write
 	for _, name := range names {
 		a, err := openArchive(filepath.Join(t.dir, name))
@@ -143,7 +141,7 @@ func (t trial) write(ctx context.Context, w *bufio.Writer) (err error) {
 			return context.Cause(ctx)
 		}
 		first := slices.MinFunc(next, func(a, b *archive) int { return a.at.Compare(b.at) })
-		if err := first.write(w, id); err != nil {
+		if err := first.write(w, t.id); err != nil {
 			return err
 		}
 		more, err := first.next()

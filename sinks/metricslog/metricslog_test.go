@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,7 +97,7 @@ func TestBuild(t *testing.T) {
 	t.Parallel()
 	table := sinks.Table{
 		// The plan's order is not that in which the trials ran.
-		Rows: []result.Row{row("dynamo", "late", 1, time.Minute), row("dynamo", "early", 2, 0), row("my engine/2", "other", 1, 0), row("dynamo", "none", 1, 0)},
+		Rows: slices.Values([]result.Row{row("dynamo", "late", 1, time.Minute), row("dynamo", "early", 2, 0), row("my engine/2", "other", 1, 0), row("dynamo", "none", 1, 0)}),
 		Attempts: []string{
 			attempt(t, map[string][]scrape{"frontend-0": {{at: 61, body: "up 3\n"}}}),
 			attempt(t, map[string][]scrape{
@@ -146,7 +147,7 @@ func TestBuild_broken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := sinks.Table{Rows: []result.Row{row("vllm", "c", 1, 0)}, Attempts: []string{whole}}
+	table := sinks.Table{Rows: slices.Values([]result.Row{row("vllm", "c", 1, 0)}), Attempts: []string{whole}}
 	if files, err := build(t.Context(), table, 100); !errors.Is(err, errFull) || len(files) != 0 {
 		t.Errorf("a full disk: %v, %d files", err, len(files))
 	}

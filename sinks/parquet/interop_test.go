@@ -60,7 +60,7 @@ func TestInterop(t *testing.T) {
 func expected(t *testing.T, path string, table sinks.Table) {
 	t.Helper()
 	var rows []result.Row
-	for _, row := range table.Rows {
+	for row := range table.Rows {
 		row, err := row.Conform(table.Columns)
 		if err != nil {
 			t.Fatal(err)

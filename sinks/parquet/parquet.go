@@ -39,7 +39,7 @@ var _ sinks.Sink = Sink{}
 
 // Build implements sinks.Sink.
 func (Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
-	groupCols, cells := groups.Of(t.Columns, t.Rows, t.Objectives)
+	groupCols, cells := groups.Each(t.Columns, t.Rows, t.Objectives)
 	for _, f := range []struct {
 		name  string
 		write func(sinks.Writer) error

@@ -54,11 +54,13 @@ func (s Suite) readerIsWriter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := make([]result.Row, len(table.Rows))
-	for i, row := range table.Rows {
-		if want[i], err = row.Conform(table.Columns); err != nil {
+	var want []result.Row
+	for row := range table.Rows {
+		row, err := row.Conform(table.Columns)
+		if err != nil {
 			t.Fatal(err)
 		}
+		want = append(want, row)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -66,7 +68,7 @@ func (s Suite) readerIsWriter(t *testing.T) {
 }
 
 func (s Suite) emptyTable(t *testing.T) {
-	table := sinks.Table{Columns: result.Columns(result.Extra{})}
+	table := sinks.Table{Columns: result.Columns(result.Extra{}), Rows: slices.Values([]result.Row(nil))}
 	files, err := s.build(t, t.Context(), table, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +136,7 @@ func (s Suite) stops(t *testing.T) {
 
 func (s Suite) badRow(t *testing.T) {
 	table := Table(t, 3)
-	table.Rows[1]["concurrency"] = "eight"
+	slices.Collect(table.Rows)[1]["concurrency"] = "eight"
 	files, err := s.build(t, t.Context(), table, nil)
 	if err == nil {
 		t.Error("no error")
@@ -206,6 +208,7 @@ func Table(t *testing.T, n int) sinks.Table {
 		"null", "NaN", "0123", "1e5", "true", `\.`, "semi;colon",
 	}
 	dir := t.TempDir()
+	var rows []result.Row
 	for i := range n {
 		row := result.Row{}
 		for k, c := range table.Columns {
@@ -231,7 +234,7 @@ func Table(t *testing.T, n int) sinks.Table {
 		}
 		row["cell_id"] = "c" + strconv.Itoa(i/2)
 		row["trial"], row["attempt"] = int64(1+i%2), int64(1)
-		table.Rows = append(table.Rows, row)
+		rows = append(rows, row)
 
 		ids := store.IDs{Run: RunID, Cell: "c" + strconv.Itoa(i/2), Trial: 1 + i%2, Attempt: 1, Anchor: result.Anchor{Start: at}}
 		table.Requests = append(table.Requests, write(t, filepath.Join(dir, strconv.Itoa(i)+".requests"),
@@ -239,6 +242,7 @@ func Table(t *testing.T, n int) sinks.Table {
 		table.Samples = append(table.Samples, write(t, filepath.Join(dir, strconv.Itoa(i)+".samples"),
 			func(b *bytes.Buffer) error { return store.WriteSamples(b, ids, Samples()) }))
 	}
+	table.Rows = slices.Values(rows)
 	return table
 }
 

@@ -1,0 +1,50 @@
+// Package derive makes the tables, the summary and the answer of a run from its
+// committed trials, at any time and any number of times.
+package derive
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/answer"
+	"sweep.dev/sweep/report/details"
+	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/result/objective"
+	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/sinks"
+)
+
+// All rebuilds every table and summary of a run, of which calibration are lines about the
+// client. It fails if ctx has ended, also if only the last file was left to write.
+func All(ctx context.Context, dir *rundir.Dir, tables []sinks.Sink, calibration []string) (*report.Run, error) {
+	run, err := report.OpenLean(dir.Path())
+	if err != nil {
+		return nil, err
+	}
+	run.Calibration = calibration
+	table := sinks.Table{Columns: run.Resolved.Columns, Rows: run.Whole(), Objectives: objective.OfCells(run.Outcomes()), Attempts: run.Attempts()}
+	for _, dir := range table.Attempts {
+		table.Requests = append(table.Requests, filepath.Join(dir, layout.Requests))
+		table.Samples = append(table.Samples, filepath.Join(dir, layout.Samples))
+	}
+	create := func(name string, write func(sinks.Writer) error) error {
+		return dir.Derive(name, func(w io.Writer) error { return write(w) })
+	}
+	for _, s := range tables {
+		if err := s.Build(ctx, table, create); err != nil {
+			return nil, fmt.Errorf("derived tables: %w", err)
+		}
+	}
+	err = dir.Derive(layout.Summary, func(w io.Writer) error { return details.Write(w, run, draw.Style{Markdown: true}) })
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", layout.Summary, err)
+	}
+	if err := dir.Derive(layout.Answer, func(w io.Writer) error { return answer.Write(w, run) }); err != nil {
+		return nil, fmt.Errorf("%s: %w", layout.Answer, err)
+	}
+	return run, context.Cause(ctx)
+}
