@@ -64,7 +64,7 @@ func (a *app) runsNamed(c *cli.Command) ([]*report.Run, error) {
 	}
 	var runs []*report.Run
 	for _, dir := range dirs {
-		run, _, err := openRun(dir)
+		run, _, err := openRunWith(report.OpenLean, dir)
 		if err != nil {
 			return nil, err
 		}

@@ -175,8 +175,13 @@ func isPath(arg string) bool {
 // openRun reads a run directory, also while a process is at work in it; holder is
 // nil if none is.
 func openRun(dir string) (_ *report.Run, holder *rundir.Holder, err error) {
+	return openRunWith(report.Open, dir)
+}
+
+// openRunWith is openRun with report.Open or report.OpenLean.
+func openRunWith(open func(string) (*report.Run, error), dir string) (_ *report.Run, holder *rundir.Holder, err error) {
 	holder, lockErr := rundir.LockHolder(dir) // first: what a run that has ended wrote last is read then
-	run, err := report.Open(dir)
+	run, err := open(dir)
 	if err != nil {
 		return nil, nil, unreadable(dir, err)
 	}

@@ -19,6 +19,7 @@ import (
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/chart"
 	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/report/webpage/pack"
 )
 
 //go:embed page.tmpl
@@ -68,17 +69,18 @@ func Write(w io.Writer, runs []*report.Run) error {
 	}
 	var titles []string
 	for i, run := range runs {
-		var err error
 		v := view(run, fmt.Sprintf("r%d-", i+1))
-		v.Data, err = v.pack()
+		v.Many = len(runs) > 1
+		data, err := pack.Run(run, v.ID)
 		if err != nil {
 			return err
 		}
+		v.Data = template.HTML(data) // base64, of which HTML knows no character
 		d.Runs = append(d.Runs, v)
 		titles = append(titles, v.Plan)
 	}
 	d.Title = strings.Join(some(titles, 4), ", ")
-	t, err := template.New("page").Funcs(template.FuncMap{"line": plaintext.Line, "kind": kind}).Parse(markup)
+	t, err := template.New("page").Funcs(template.FuncMap{"line": plaintext.Line, "kind": pack.Kind}).Parse(markup)
 	if err != nil {
 		return err
 	}
@@ -93,19 +95,6 @@ func policy(css, js string) string {
 func digest(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
-}
-
-// kind is the class of a verdict.
-func kind(v compare.Verdict) string {
-	switch v {
-	case compare.SweetSpot, compare.Acceptable:
-		return "good"
-	case compare.Invalid, compare.FailedRun, compare.NoStart:
-		return "bad"
-	case "":
-		return ""
-	}
-	return "unsure"
 }
 
 // A Drawing is a chart of a report as a file.

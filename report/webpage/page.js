@@ -13,10 +13,55 @@
     return e;
   };
 
+  // unpack is what the package pack wrote: JSON behind its length, then blocks of numbers.
   async function unpack(block) {
-    const bytes = Uint8Array.from(atob(block.textContent.trim()), (c) => c.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    return JSON.parse(await new Response(stream).text());
+    const text = atob(block.textContent.trim()), bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+    const data = new Uint8Array(await new Response(stream).arrayBuffer());
+    const length = new DataView(data.buffer).getUint32(0, true);
+    const run = JSON.parse(new TextDecoder().decode(data.subarray(4, 4 + length)));
+    let at = 4 + length;
+    const n = run.trials.length;
+    for (const c of run.columns) {
+      const from = at;
+      let numbers;
+      if (c.same) {
+        const of = run.columns[c.same - 1];
+        [c.at, c.numeric] = [of.at, of.numeric];
+      } else if (c.texts) {
+        c.at = (i) => c.texts[i] || null;
+      } else if (c.values) {
+        at += 2 * n;
+        c.numeric = typeof c.values[0] === "number";
+        c.at = (i) => c.values[data[from + i] | (data[from + n + i] << 8)] ?? null;
+      } else {
+        at += c.width * n;
+        c.numeric = true;
+        c.at = (i) => {
+          numbers ||= floats(data, from, n, c.width);
+          return Number.isNaN(numbers[i]) ? null : numbers[i];
+        };
+      }
+    }
+    const lines = floats(data, at, (data.length - at) / 4, 4);
+    let next = 0;
+    for (const i of Object.keys(run.courses).map(Number).sort((a, b) => a - b)) {
+      const course = run.courses[i];
+      course.lines = course.lines.map((s) => {
+        const v = Array.from(lines.subarray(next, next + course.n), (x) => (Number.isNaN(x) ? null : x));
+        next += course.n;
+        return { ...run.series[s], v };
+      });
+    }
+    return run;
+  }
+
+  // floats are n numbers whose first bytes stand together, then their second ones.
+  function floats(data, from, n, width) {
+    const bytes = new Uint8Array(n * width);
+    for (let k = 0; k < width; k++) for (let i = 0; i < n; i++) bytes[i * width + k] = data[from + k * n + i];
+    return width === 4 ? new Float32Array(bytes.buffer) : new Float64Array(bytes.buffer);
   }
 
   const figure = (v) => {
@@ -34,7 +79,7 @@
     dialog.replaceChildren();
     const close = make("button", "Close", "close");
     close.addEventListener("click", () => dialog.close());
-    dialog.append(close, make("h3", run.trials[at[0]].label), make("p", "cell " + cell, "soft"));
+    dialog.append(close, make("h3", run.trials[at[0]].label), make("p", `cell ${cell} of ${run.dir}; logs: sweep logs ${run.dir} ${cell}`, "soft"));
     for (const i of at) {
       const t = run.trials[i];
       dialog.append(make("p", `trial ${t.trial}: ${t.mark} ${t.verdict} ${t.why || ""}`));
@@ -45,11 +90,12 @@
         dialog.append(list);
       }
     }
+    percentiles(run, at);
     const plots = make("div", undefined, "plots");
     dialog.append(plots);
     const list = make("dl");
     for (const c of run.columns) {
-      const values = at.map((i) => c.values[i]);
+      const values = at.map(c.at);
       if (values.every((v) => v === null)) continue;
       const pair = make("div");
       pair.title = c.doc;
@@ -61,6 +107,41 @@
     for (const i of at) {
       if (run.courses[i]) timelines(plots, run.courses[i], at.length > 1 ? `trial ${run.trials[i].trial}: ` : "");
     }
+  }
+
+  // percentiles is a table of the latencies of requests, a row for each trial and latency.
+  function percentiles(run, at) {
+    const of = (name) => run.columns.find((c) => c.name === name);
+    const statistics = ["min", "p50", "p90", "p95", "p99", "max"];
+    const t = make("table"), head = make("tr"), body = t.createTBody();
+    t.append(make("caption", "Requests by percentile, in ms"));
+    for (const name of ["latency", ...statistics]) {
+      const th = make("th", name, name === "latency" ? "text" : "");
+      th.scope = "col";
+      head.append(th);
+    }
+    t.createTHead().append(head);
+    for (const i of at) {
+      for (const l of ["ttft", "tpot", "e2e"]) {
+        const columns = statistics.map((s) => of(`${s}_${l}_ms`));
+        if (columns.every((c) => !c || c.at(i) === null)) continue;
+        const tr = make("tr");
+        tr.append(make("td", (at.length > 1 ? `trial ${run.trials[i].trial} ` : "") + l.toUpperCase(), "text"));
+        for (const c of columns) {
+          const td = make("td", c ? figure(c.at(i)) : "-", run.trials[i].verdict === "INVALID" ? "bad" : "");
+          if (c) td.title = `${c.name}: ${c.doc}`;
+          tr.append(td);
+        }
+        body.append(tr);
+      }
+    }
+    if (body.rows.length === 0) return;
+    const scroll = make("div", undefined, "scroll");
+    scroll.tabIndex = 0;
+    scroll.setAttribute("role", "region");
+    scroll.setAttribute("aria-label", "requests by percentile");
+    scroll.append(t);
+    dialog.append(scroll);
   }
 
   // timelines draws the series of a trial on one clock, with one cursor.
@@ -92,7 +173,7 @@
     const input = tools.querySelector("input");
     const select = tools.querySelector("select");
     const status = tools.querySelector("[role=status]");
-    const numbers = run.columns.filter((c) => c.values.some((v) => typeof v === "number"));
+    const numbers = run.columns.filter((c) => c.numeric);
     const chosen = new Set(numbers.filter((c) => c.core && !/^(trial|method|attempt)$/.test(c.name)).slice(0, 14).map((c) => c.name));
     select.append(new Option("add one of all", ""));
     for (const c of numbers) select.append(new Option(c.name, c.name));
@@ -103,7 +184,7 @@
       let rows = run.trials.map((_, i) => i).filter((i) => words.every((w) => text[i].includes(w)));
       if (by) {
         rows.sort((a, b) => {
-          const x = by.values[a], y = by.values[b];
+          const x = by.at(a), y = by.at(b);
           if (x === null || y === null) return (x === null) - (y === null);
           return down ? y - x : x - y;
         });
@@ -134,7 +215,7 @@
         name.dataset.cell = run.prefix + trial.cell;
         name.tabIndex = 0;
         tr.append(name, open);
-        for (const c of cols) tr.append(make("td", figure(c.values[i]), trial.verdict === "INVALID" && !c.given ? "bad" : ""));
+        for (const c of cols) tr.append(make("td", figure(c.at(i)), trial.verdict === "INVALID" && !c.given ? "bad" : ""));
         body.append(tr);
       }
       const scroll = make("div", undefined, "scroll");

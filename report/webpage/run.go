@@ -29,6 +29,7 @@ type runView struct {
 	Owes   string // the title of what is owed
 	Badge  string // SIMULATED, or the machines
 	Mixed  bool   // only some trials are simulated
+	Many   bool   // the page is about other runs too
 	Answer []string
 	Open   []string // what is not decided
 

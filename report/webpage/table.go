@@ -7,6 +7,7 @@ import (
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/report/webpage/pack"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -129,7 +130,7 @@ func (v *runView) cells() {
 		if v.run.Resolved.Repeats > 1 {
 			row = append(row, field{Text: humanize.Figure(int64(trial.Trial)), Number: true})
 		}
-		row = append(row, field{Text: strings.TrimSpace(verdict.Mark() + " " + string(verdict) + " " + why(trial)), Verdict: verdict})
+		row = append(row, field{Text: strings.TrimSpace(verdict.Mark() + " " + string(verdict) + " " + pack.Why(trial)), Verdict: verdict})
 		for _, c := range columns {
 			f := field{Text: "-", Number: true}
 			if trial.Outcome != nil {
@@ -151,19 +152,6 @@ func shown(row result.Row, column string) string {
 		return compare.Infinite
 	}
 	return humanize.Figure(row[row.Figure(column)])
-}
-
-// why is why a trial has no numbers to use, in codes.
-func why(t compare.Trial) string {
-	if t.Outcome == nil {
-		return ""
-	}
-	for _, column := range []string{col.InvalidReasons, col.ErrorClass} {
-		if code, ok := t.Outcome.Row[column].(string); ok {
-			return "(" + code + ")"
-		}
-	}
-	return ""
 }
 
 // steadyColumns say how steady a trial was, and on how much its figures rest.

@@ -1,7 +1,6 @@
-package webpage
+package pack
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,7 +20,7 @@ import (
 const (
 	maxSteps  = 150
 	maxPoints = 1_000_000
-	minSteps  = 20
+	minSteps  = 4
 )
 
 // courses are the series of a trial that are drawn, in their order. Those of several
@@ -44,19 +43,15 @@ var courses = []struct {
 	{result.FromGPU, "utilization", "GPU utilisation", "percent", true},
 }
 
-// A course is the series of one trial on one clock.
+// A course is the series of one trial on one clock. Their values stand in a block of all
+// courses, those of a series together.
 type course struct {
-	Start float64  `json:"start"` // of the first step, in seconds from the trial's anchor
-	Step  float64  `json:"step"`
-	Lines []strand `json:"lines"`
-}
+	Start float64 `json:"start"` // of the first step, in seconds from the trial's anchor
+	Step  float64 `json:"step"`
+	Steps int     `json:"n"`
+	Lines []int   `json:"lines"` // places in courses
 
-// A strand is one series: a value for each step, null if there is none.
-type strand struct {
-	Title  string     `json:"title"`
-	Name   string     `json:"name"` // in the samples table
-	Unit   string     `json:"unit"`
-	Values []*float64 `json:"v"`
+	values []float64 // of each line in turn; NaN if there is none
 }
 
 // A trialKey names a trial in the samples table.
@@ -153,14 +148,14 @@ func drawn(raw [][]gauge, steps int) *course {
 		return nil
 	}
 	n := min(steps, len(raw[0]))
-	c := &course{Start: round(first), Step: round((last - first) / float64(n))}
+	c := &course{Start: shown(first), Step: shown((last - first) / float64(n)), Steps: n}
 	for i, gauges := range raw {
 		if len(gauges) == 0 {
 			continue
 		}
 		values := stepped(gauges, first, last, n, courses[i].mean)
-		if slices.ContainsFunc(values, func(v *float64) bool { return v != nil }) {
-			c.Lines = append(c.Lines, strand{courses[i].title, courses[i].name, courses[i].unit, values})
+		if slices.ContainsFunc(values, func(v float64) bool { return !math.IsNaN(v) }) {
+			c.Lines, c.values = append(c.Lines, i), append(c.values, values...)
 		}
 	}
 	return c
@@ -168,7 +163,7 @@ func drawn(raw [][]gauge, steps int) *course {
 
 // stepped is the mean of a series in each step, of each replica or GPU for itself, and
 // over them its sum or its mean.
-func stepped(gauges []gauge, first, last float64, n int, mean bool) []*float64 {
+func stepped(gauges []gauge, first, last float64, n int, mean bool) []float64 {
 	type cell struct {
 		sum float64
 		n   int
@@ -187,7 +182,7 @@ func stepped(gauges []gauge, first, last float64, n int, mean bool) []*float64 {
 		cells[i].sum += g.v
 		cells[i].n++
 	}
-	values := make([]*float64, n)
+	values := make([]float64, n)
 	for i := range values {
 		sum, parts := 0.0, 0
 		for _, cells := range by {
@@ -197,22 +192,13 @@ func stepped(gauges []gauge, first, last float64, n int, mean bool) []*float64 {
 			}
 		}
 		if parts == 0 || !mean && parts < len(by) { // a sum lacks a part
+			values[i] = math.NaN()
 			continue
 		}
 		if mean {
 			sum /= float64(parts)
 		}
-		v := round(sum)
-		values[i] = &v
+		values[i] = shown(sum)
 	}
 	return values
-}
-
-// round keeps four significant digits.
-func round(v float64) float64 {
-	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0
-	}
-	scale := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(v))))
-	return cmp.Or(math.Round(v*scale)/scale, 0)
 }

@@ -1,0 +1,111 @@
+package pack
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"math"
+	"testing"
+
+	"sweep.dev/sweep/report/reporttest"
+)
+
+// TestRun reads the data as the script does.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	run := reporttest.MadeUp(t, `
+axes engine! concurrency
+cell vllm 1
+  ok tok=185.04 ttft=14/15.123 tpot=5/5.4 n=200 p95_ttft_ms_completed=15.123
+cell vllm 8
+  invalid tok=90712.6 ttft=80/110 tpot=6/6.4 n=200 reason="coalesced|two </script>" p95_ttft_ms_completed=110
+cell vllm 9
+  pending
+`)
+	text, err := Run(run, "r1-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(flate.NewReader(bytes.NewReader(z)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	length := binary.LittleEndian.Uint32(data)
+	var p packed
+	if err := json.Unmarshal(data[4:4+length], &p); err != nil {
+		t.Fatal(err)
+	}
+	blocks, n := data[4+length:], len(p.Trials)
+	at, found := 0, map[string][]any{}
+	for _, c := range p.Columns {
+		var values []any
+		for i := range n {
+			switch {
+			case c.Same > 0:
+				values = append(values, found[p.Columns[c.Same-1].Name][i])
+			case c.Values != nil:
+				if place := int(blocks[at+i]) | int(blocks[at+n+i])<<8; place != none {
+					values = append(values, c.Values[place])
+				} else {
+					values = append(values, nil)
+				}
+			}
+		}
+		if c.Values != nil {
+			at += 2 * n
+		}
+		found[c.Name] = values
+	}
+	for name, want := range map[string][]any{
+		"throughput_tok_s": {185.0, 90713.0, nil}, "p95_ttft_ms": {15.1, 110.0, nil}, "p95_ttft_ms_completed": {15.1, 110.0, nil}, "status": {"ok", "invalid", nil},
+	} {
+		for i := range want {
+			if got := found[name]; len(got) != n || got[i] != want[i] {
+				t.Errorf("%s: %v, want %v", name, got, want)
+				break
+			}
+		}
+	}
+	if at != len(blocks) {
+		t.Errorf("%d bytes of blocks are read, there are %d", at, len(blocks))
+	}
+}
+
+// TestBlock holds in which way values are told.
+func TestBlock(t *testing.T) {
+	t.Parallel()
+	many := func(step float64) []float64 {
+		values := make([]float64, 3*maxValues)
+		for i := range values {
+			values[i] = step * float64(i+1)
+		}
+		values[7] = math.NaN()
+		return values
+	}
+	for _, c := range []struct {
+		about string
+		col   column
+		width int
+		bytes int
+	}{
+		{"few values", column{numbers: []float64{1, 2, math.NaN(), 1}}, 0, 8},
+		{"many that float32 has", column{numbers: many(1)}, 4, 12 * maxValues},
+		{"many that it lacks", column{numbers: many(1<<24 + 1)}, 8, 24 * maxValues},
+	} {
+		if got := len(c.col.block()); got != c.bytes || c.col.Width != c.width {
+			t.Errorf("%s: %d bytes, width %d; want %d, %d", c.about, got, c.col.Width, c.bytes, c.width)
+		}
+	}
+	for v, want := range map[float64]float64{0.123456: 0.123, 12.345: 12.3, 1234.5: 1235, 0: 0, -0.0012345: -0.00123} {
+		if got := shown(v); got != want {
+			t.Errorf("%v is shown as %v, want %v", v, got, want)
+		}
+	}
+}
