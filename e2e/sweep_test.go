@@ -1,4 +1,4 @@
-//go:build e2e || e2e_vllm
+//go:build e2e || e2e_vllm || bench
 
 package e2e
 

@@ -1,0 +1,107 @@
+//go:build bench
+
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/derive"
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/report/reporttest"
+	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/sinks"
+	"sweep.dev/sweep/sinks/csv"
+	"sweep.dev/sweep/sinks/parquet"
+)
+
+// TestLarge prints what a run of CELLS cells and POINTS points costs: its derived tables,
+// its report, and the report in a browser. TMPDIR on a disk in memory saves the fsyncs of
+// its making. DERIVE names a run that a process of its own is to derive.
+func TestLarge(t *testing.T) {
+	if dir := os.Getenv("DERIVE"); dir != "" {
+		deriveOnly(t, dir)
+		return
+	}
+	need(t, "engines:report", ".engines/report/axe.min.js")
+	s := reporttest.Scale{Cells: number(t, "CELLS", 10_000), Points: number(t, "POINTS", 1_000_000)}
+	dir, file := filepath.Join(t.TempDir(), "run"), filepath.Join(t.TempDir(), "report.html")
+	start := time.Now()
+	s.Make(t, dir)
+	t.Logf("%d cells, %d points, made in %s", s.Cells, s.Points, time.Since(start).Round(time.Millisecond))
+	for _, about := range []string{"derived tables", "derived again"} {
+		again := exec.Command(os.Args[0], "-test.run", "^TestLarge$")
+		again.Env = append(os.Environ(), "DERIVE="+dir)
+		cost(t, about, again)
+	}
+	cost(t, "report", exec.Command(program, "report", "-o", file, dir))
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("report: %.1f MB", float64(info.Size())/1e6)
+	b := browse(t)
+	b.show(file, 1280, "light", true)
+	b.wait(`performance.getEntriesByName("first-contentful-paint").length > 0`)
+	t.Logf("first paint: %.0f ms", b.number(`performance.getEntriesByName("first-contentful-paint")[0].startTime`))
+	b.wait(`document.documentElement.classList.contains("js")`)
+	t.Logf("ready: %.0f ms", b.number(`performance.now()`))
+	for _, words := range []string{"h100 concurrency=8", "sglang INVALID", ""} {
+		ms := b.number(`(async () => { const i = document.querySelector("input[type=search]"), t = performance.now(); i.value = ` + strconv.Quote(words) + `; i.dispatchEvent(new Event("input")); document.body.offsetHeight; return performance.now() - t })()`)
+		t.Logf("filter %q: %.0f ms: %s", words, ms, b.text(`document.querySelector("[role=status]").textContent`))
+	}
+	for _, s := range b.complaints {
+		t.Error(s)
+	}
+}
+
+func number(t *testing.T, name string, usual int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s is %q, want a number above 0", name, text)
+	}
+	return n
+}
+
+// cost runs a command and prints its time and its memory.
+func cost(t *testing.T, about string, cmd *exec.Cmd) {
+	t.Helper()
+	start := time.Now()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", about, err, out)
+	}
+	state := cmd.ProcessState
+	peak := state.SysUsage().(*syscall.Rusage).Maxrss
+	t.Logf("%s: %.1f s (%.1f s of processor), peak %d MB", about, time.Since(start).Seconds(), (state.UserTime() + state.SystemTime()).Seconds(), peak>>10)
+}
+
+func deriveOnly(t *testing.T, dir string) {
+	fx, err := effect.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, _, err := rundir.Open(fx, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := csv.New(csv.Config{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := derive.All(t.Context(), d, []sinks.Sink{table, parquet.Sink{}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
