@@ -36,7 +36,7 @@ func TestLarge(t *testing.T) {
 	t.Logf("%d cells, %d points, made in %s", s.Cells, s.Points, time.Since(start).Round(time.Millisecond))
 	for _, about := range []string{"derived tables", "derived again"} {
 		again := exec.Command(os.Args[0], "-test.run", "^TestLarge$")
-		again.Env = append(os.Environ(), "DERIVE="+dir)
+		again.Dir, again.Env = "e2e", append(os.Environ(), "DERIVE="+dir, programVar+"="+program)
 		cost(t, about, again)
 	}
 	cost(t, "report", exec.Command(program, "report", "-o", file, dir))
