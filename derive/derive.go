@@ -18,10 +18,10 @@ import (
 	"sweep.dev/sweep/sinks"
 )
 
-// All rebuilds every table and summary of a run, of which calibration are lines about the
-// client. It fails if ctx has ended, also if only the last file was left to write.
-func All(ctx context.Context, dir *rundir.Dir, tables []sinks.Sink, calibration []string) (*report.Run, error) {
-	run, err := report.OpenLean(dir.Path())
+// All rebuilds every table and summary of a run, which people know by the path of its
+// directory; calibration are lines about the client. It fails if ctx has ended, also if only the last file was left to write.
+func All(ctx context.Context, dir *rundir.Dir, path string, tables []sinks.Sink, calibration []string) (*report.Run, error) {
+	run, err := report.OpenLean(path)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func TestAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := derive.All(t.Context(), d, []sinks.Sink{table, parquet.Sink{}}, nil); err != nil {
+	if _, err := derive.All(t.Context(), d, dir, []sinks.Sink{table, parquet.Sink{}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Close(); err != nil {

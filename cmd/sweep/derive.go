@@ -19,7 +19,7 @@ func derived(ctx context.Context, j job) (*report.Run, error) {
 	if j.calibration != nil {
 		calibration = j.calibration.Lines()
 	}
-	return derive.All(ctx, j.dir, j.plugins.sinks, calibration)
+	return derive.All(ctx, j.dir, j.path, j.plugins.sinks, calibration)
 }
 
 // writeRows writes rows as JSON lines with the columns that are not null.
