@@ -60,7 +60,7 @@ func Open(dir string) (*Run, error) { return open(dir, nil) }
 // that reports conclude from. Whole has the others too.
 func OpenLean(dir string) (*Run, error) { return open(dir, &result.Packed{}) }
 
-// open reads a run directory. Where there is a packed, the rows go into it, and the
+// open reads a run directory. If packed is not nil, the rows go into it, and the
 // trials keep what is lean.
 func open(dir string, packed *result.Packed) (*Run, error) {
 	state, err := rundir.Read(dir)
