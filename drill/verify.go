@@ -83,7 +83,7 @@ func kept(dir string) (map[rundir.Key]string, error) {
 	return sums, nil
 }
 
-// changed returns which of the trials of before are not as they were.
+// changed returns which of the earlier trials have changed.
 func changed(before, after map[rundir.Key]string) error {
 	var errs []error
 	for key, sum := range before {

@@ -31,7 +31,7 @@ type rig struct {
 	requests      int    // of one cell
 	slow          int    // requests that keep the low, long cell busy for ten seconds and more
 	hasHistograms bool
-	tokenizes     bool // it counts prompts for whoever asks
+	tokenizes     bool // it has an endpoint that counts tokens
 	tunnelled     bool // its connections are sweep's own, no sockets of the kernel
 }
 

@@ -7,7 +7,7 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// modern brings what a run of before says of its plan up to date: the columns, and
+// modern converts the plan parts of an earlier version's run: the columns, and
 // what its settings did not say then.
 func (r *Resolved) modern(method int) {
 	r.Columns = result.Modern(r.Columns, method)

@@ -86,7 +86,7 @@ const (
 // A renamer turns names of method 1 into those of today.
 type renamer struct {
 	tiers map[string]Tier   // of the registry's columns
-	today map[string]string // by the name of before
+	today map[string]string // by the old name
 	roles []Renaming        // those that each role has too
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A name of before leads to one column of today, and no two lead to the same one.
+// An old name leads to one current column, and no two lead to the same one.
 func TestRenamings(t *testing.T) {
 	cols := names(Columns(Extra{}))
 	before, today := map[string]bool{}, map[string]bool{}

@@ -40,7 +40,7 @@ func (d *Dir) mkdirNew(p effect.Point, name string) error {
 
 // settle makes a folder and those above it durable in their parents.
 //
-// It does so once per process and folder, whoever made the folder: that one
+// It does so once per process and folder, also if another process made the folder: that one
 // may have been killed before it was durable, and then it would be the one
 // thing of a committed trial that a loss of power takes away.
 func (d *Dir) settle(p effect.Point, name string) error {

@@ -92,7 +92,7 @@ type Manifest struct {
 	Host    string `json:"host"` // where the client runs
 	Owner   string `json:"owner"`
 	Version string `json:"version"` // of sweep
-	// Method is [result.Method] of the program; runs of before method 2 have none.
+	// Method is [result.Method] of the program; runs older than method 2 have none.
 	Method    int       `json:"method,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	Trials    int       `json:"trials"` // planned

@@ -191,7 +191,7 @@ func (d *Servers) startLater(ctx context.Context, full *budget.NoRoom) (*Server,
 
 // atOnce ends a server as soon as the run is ended, beside whatever is being
 // done with it: what costs money is given back first and together with all
-// others, because whoever ends a run may not wait for long. The returned
+// others, because the signal that ends a run may leave little time. The returned
 // function takes that back; it is false if it is too late, and then it has
 // waited for the end.
 func (d *Servers) atOnce(ctx context.Context, release func(context.Context)) (calm func() bool) {

@@ -155,7 +155,7 @@ func parseStat(line string) (*insideProcess, bool) {
 	}
 	f := strings.Fields(line[i+2:]) // from field 3 on
 	if len(f) < 20 || f[0] == "Z" || f[0] == "X" {
-		return nil, false // a zombie holds no port, and waits for whoever runs the container
+		return nil, false // a zombie holds no port, and waits for its parent in the container
 	}
 	p := &insideProcess{environ: map[string]string{}}
 	var errs [5]error

@@ -139,7 +139,7 @@ func TestLaunch_secrets(t *testing.T) {
 	})
 	s := spec(t)
 	looking, seen := make(chan struct{}), make(chan []string)
-	go func() { // whoever runs ps, all the time
+	go func() { // another user that runs ps, all the time
 		var found []string
 		for {
 			for _, p := range procfs.All() {

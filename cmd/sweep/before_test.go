@@ -73,7 +73,7 @@ func TestBefore_sameNumbers(t *testing.T) {
 	}
 	for name := range today {
 		if !renamed[name] {
-			t.Errorf("no table of before has the column %s", name)
+			t.Errorf("no earlier table has the column %s", name)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func TestBefore_resume(t *testing.T) {
 	}
 }
 
-// A plan with names of before is told those of today.
+// The errors of a plan with old column names give the new names.
 func TestBefore_plan(t *testing.T) {
 	dir := before(t)
 	r := sweep(t, dir, nil, "validate", "run/plan.yaml")

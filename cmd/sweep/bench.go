@@ -46,8 +46,8 @@ func (a *app) benchCommand() *cli.Command {
 each: output tokens/s, latencies with the interval of the p95, and which load is the
 sweet spot. The server is not changed, and what is sent is announced first.
 
-It writes a plan and runs it: the run directory has all that sweep run leaves, and
-sweep resume, status, cells and run work with it. The key is read from the environment
+It writes a plan and runs it, so the run directory is like that of sweep run, and sweep
+resume, status, cells and run work with it. The key is read from the environment
 variable that --key-env names, or from the file that --key-file names.
 
   $ sweep bench http://127.0.0.1:8000

@@ -22,7 +22,7 @@ import (
 func (a *app) calibrateCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "calibrate",
-		Usage:     "measures what the client itself adds to the times that it records",
+		Usage:     "measures the delay that the client adds to the times it records",
 		ArgsUsage: "[PLAN]",
 		Description: `Starts a server without a model on another CPU, which says in each chunk when it
 was sent, and holds what the client records against that: at the largest load of
@@ -35,9 +35,9 @@ calibration of this machine and version is younger than a week.
 			&cli.IntFlag{Name: "streams", Usage: "without a plan: `N` streams at once", Value: 256, Validator: positive[int]},
 			&cli.FloatFlag{Name: "rate", Usage: "without a plan: `N` chunks per second of each stream", Value: defaultRate, Validator: positive[float64]},
 			&cli.StringFlag{Name: "client", Usage: "calibrate the client `KIND`: auto, std or fast", DefaultText: "the plan's", Validator: clientKind},
-			&cli.BoolFlag{Name: "fresh", Usage: "measure again, whatever is known already"},
+			&cli.BoolFlag{Name: "fresh", Usage: "measure again, even if a calibration is known"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
-			&cli.BoolFlag{Name: "serve", Usage: "be the server, until standard input ends", Hidden: true},
+			&cli.BoolFlag{Name: "serve", Usage: "run the server until standard input ends", Hidden: true},
 		),
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {

@@ -81,7 +81,7 @@ const calibrateAuto = "auto"
 func calibrateFlag() cli.Flag {
 	return &cli.StringFlag{
 		Name:        "calibrate",
-		Usage:       "calibrate the client before the run where that is not known: `WHEN` is auto or never",
+		Usage:       "calibrate the client before the run: `WHEN` is auto (if no calibration is known) or never",
 		DefaultText: "the plan's",
 		Validator:   oneOf(calibrateAuto, plan.CalibrateNever),
 	}

@@ -39,7 +39,7 @@ needs no name; ` + shortForms() + `.
   $ sweep cells --status invalid,failed` + exitHelp(exitOK, exitUsage),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "status", Usage: "list trials with these `STATUSES` (" + strings.Join(cellStatuses, ",") + ") instead of the summary"},
-			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "everything there is to say about the run; of one cell: every trial by itself, all columns, and what client and server say of the same"},
+			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "every detail of the run; of one cell: every trial by itself, all columns, and what client and server say of the same"},
 			&cli.StringFlag{Name: "columns", Usage: "of one cell: the columns that `PATTERN` names (see: sweep columns), or all"},
 			&cli.BoolFlag{Name: "json", Usage: "print rows as JSON lines"},
 		},

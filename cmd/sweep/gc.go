@@ -31,7 +31,7 @@ It touches nothing that is not provably the owner's: a pod whose name sweep does
 not give, another owner's, or one whose marks contradict its name. A pod that is
 kept, or that a person has stopped, is left until its date.
 
-Nothing is ended without --yes or somebody who agrees.
+It ends nothing without --yes or your agreement.
 
   $ sweep gc                                # what is there, what would be ended, and why
   $ sweep gc --yes
@@ -39,9 +39,9 @@ Nothing is ended without --yes or somebody who agrees.
   $ sweep gc --run 3f2a9c01d4 --yes` + exitHelp(exitOK, exitInternal, exitUsage, exitCleanup, exitProvider),
 		Flags: []cli.Flag{
 			backendFlag(),
-			&cli.BoolFlag{Name: "expired", Usage: "end nothing but what is past its date"},
-			&cli.StringFlag{Name: "run", Usage: "look at the pods of the run `ID` alone, and end them whatever is known of the run, unless it is at work"},
-			&cli.StringFlag{Name: "owner", Usage: "end what `OWNER` has left behind (USER@HOST, or the tag in a pod's name)", DefaultText: "you, on this machine"},
+			&cli.BoolFlag{Name: "expired", Usage: "end only pods past their expiry time"},
+			&cli.StringFlag{Name: "run", Usage: "only the pods of the run `ID`; they are ended unless the run is active"},
+			&cli.StringFlag{Name: "owner", Usage: "end the pods that `OWNER` left behind (USER@HOST, or the tag in a pod's name)", DefaultText: "you, on this machine"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "end nothing"},
 			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "end without asking"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},

@@ -25,7 +25,7 @@ const maxKey = 64 << 10
 func keyFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "key-env", Usage: "the environment `VARIABLE` that holds the API key"},
-		&cli.StringFlag{Name: "key-file", Usage: "the `FILE` that holds the API key and nothing else"},
+		&cli.StringFlag{Name: "key-file", Usage: "the `FILE` that holds only the API key"},
 	}
 }
 

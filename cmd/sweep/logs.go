@@ -22,7 +22,7 @@ import (
 func (a *app) logsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
-		Usage:     "prints what the engines of a run wrote",
+		Usage:     "prints the logs of a run's engines",
 		ArgsUsage: "[DIR] [CELL]",
 		Description: `Prints the log of every launch of DIR, or the part of it that belongs to one
 cell's trials. Control characters are taken out. Without DIR it is the latest run
@@ -30,7 +30,7 @@ under runs/. CELL is what sweep cells takes.
 
   $ sweep logs runs/quickstart-20261121T101500Z-3f2a
   $ sweep logs -f runs/quickstart-20261121T101500Z-3f2a      # the newest launch, as it grows` + exitHelp(exitOK, exitUsage, exitInt),
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on printing until the run ends"}},
+		Flags:        []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep printing until the run ends"}},
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			dir, cell, err := a.runAndCell(c)

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	os.Exit(withLedger(m.Run))
 }
 
-// withLedger keeps what tests rent out of the ledger of whoever runs them.
+// withLedger keeps pods of tests out of the ledger of the user who runs them.
 func withLedger(run func() int) int {
 	dir, err := os.MkdirTemp("", "sweep-ledger")
 	if err != nil {

@@ -33,7 +33,7 @@ const metricsTimeout = 10 * time.Second
 func (a *app) metricsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "metrics",
-		Usage:     "shows what sweep makes of an engine's metrics, or of a GPU's",
+		Usage:     "shows what sweep reads from an engine's metrics, or a GPU's",
 		ArgsUsage: "FILE|URL",
 		Description: `Reads metrics in Prometheus' format, from a file or a running server, and shows
 which engine they are of, the quantities that sweep takes from them, what further
@@ -53,7 +53,7 @@ last read.
 			keyFlags(),
 			&cli.StringFlag{Name: "engine", Usage: "the `ENGINE` whose metrics these are; default: by the names of the series"},
 			&cli.StringSliceFlag{Name: "engine-file", Usage: "a `FILE` with a profile of an engine"},
-			&cli.BoolFlag{Name: "all", Usage: "also show other names of the same thing, and what the server's language says of itself"},
+			&cli.BoolFlag{Name: "all", Usage: "also show other names of the same series, and metrics of the server's language runtime"},
 			&cli.BoolFlag{Name: "allow-link-local", Usage: "permit an address that is link-local or a cloud's metadata service"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
 		),

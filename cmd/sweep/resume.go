@@ -26,7 +26,7 @@ import (
 func (a *app) resumeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "resume",
-		Usage:     "goes on with a run that was stopped, killed or incomplete",
+		Usage:     "continues a run that was stopped, killed or incomplete",
 		ArgsUsage: "[DIR]",
 		Description: `Ends what the earlier run may have left, then runs every trial of DIR that has
 no outcome yet. What is committed is never measured again, unless --retry says so.
@@ -112,7 +112,7 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 			"a prompt file, an environment variable or plan.yaml itself has changed; put it back, or start a new run",
 		}}
 	}
-	// A run of before, which does not say it, had points.
+	// A run of an earlier version does not say it, and decided by points.
 	if as, want := cmp.Or(m.Decide, rundir.DecidePoint), c.String("decide"); want != "" && want != as {
 		return &usage{fmt.Errorf("--decide %s: the objectives of %s are decided by %s: a resume cannot change that", want, dir, as)}
 	}

@@ -56,7 +56,7 @@ func measureFlags() []cli.Flag {
 		calibrateFlag(),
 		&cli.StringFlag{Name: "client", Usage: "which client sends: `KIND` is auto, std (net/http) or fast (plain HTTP/1.1)", DefaultText: "load.client of the plan", Validator: clientKind},
 		&cli.StringFlag{Name: "decide", Usage: "how objectives are decided: by a `RULE` of bound (whether the requests leave no doubt) or point (the values alone); a resumed run goes on as it began", Validator: decideRule, DefaultText: rundir.DecideBound},
-		&cli.BoolFlag{Name: "strict", Usage: "an undecided objective is exit 3 and not 0"},
+		&cli.BoolFlag{Name: "strict", Usage: "exit 3, not 0, if an objective is undecided"},
 		&cli.BoolFlag{Name: "fail-fast", Usage: "stop at the first trial that failed or is INVALID"},
 		&cli.DurationFlag{Name: "max-time", Usage: "stop measuring after `DURATION` and tear down (exit 5)", Validator: positive[time.Duration], DefaultText: "no bound"},
 		&cli.StringFlag{Name: "events", Usage: "write every event as a JSON line to `FILE` (- is stdout)"},
@@ -68,7 +68,7 @@ func measureFlags() []cli.Flag {
 
 // verboseFlag is that of the commands that show how a run ended.
 func verboseFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print everything there is to say about the run, as " + layout.Summary + " has it"}
+	return &cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "print every detail of the run, as " + layout.Summary + " has it"}
 }
 
 func decideRule(rule string) error {
@@ -88,10 +88,10 @@ func clientKind(kind string) error {
 func (a *app) runCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "run",
-		Usage:     "runs a plan and stores what it sees",
+		Usage:     "runs a plan and stores the results",
 		ArgsUsage: "PLAN",
-		Description: `Runs every cell of PLAN and stores what it sees in a new directory under runs/.
-It is safe to kill at any time: sweep resume goes on exactly where it stopped.
+		Description: `Runs every cell of PLAN and stores the results in a new directory under runs/.
+You can kill it at any time: sweep resume continues where it stopped.
 PLAN is a file, or - for the standard input; then its paths are relative to the
 working directory.
 
@@ -102,7 +102,7 @@ working directory.
 		Flags: append(append(planFlags(),
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "the run `DIRECTORY`; it must be new or empty"},
 			&cli.StringFlag{Name: "only", Usage: "run the cells for which `EXPR` over the axes is true"},
-			&cli.StringFlag{Name: "reuse", Usage: "take over the VALID trials of equal cells from the run `DIRECTORY`, which is only read, and measure the others"},
+			&cli.StringFlag{Name: "reuse", Usage: "copy the VALID trials of equal cells from the run `DIRECTORY`, and measure the others"},
 		), runFlags()...),
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {

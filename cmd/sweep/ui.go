@@ -28,7 +28,7 @@ import (
 //   - Off a terminal, and on a dumb one, one line for what has happened, and a
 //     heartbeat if nothing has for a while.
 //   - Texts from engines and models lose their control characters.
-//   - Whoever reads us may be slow, stopped (Ctrl-S, a pager) or gone. A run
+//   - The reader of our output may be slow, stopped (Ctrl-S, a pager) or gone. A run
 //     never waits for that: what it says is queued, and written by a goroutine
 //     of its own.
 //   - Writing to a closed stream is no reason to stop a run: errors of stderr

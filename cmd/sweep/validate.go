@@ -17,7 +17,7 @@ import (
 func (a *app) validateCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "validate",
-		Usage:     "says everything that is wrong with a plan",
+		Usage:     "lists every error in a plan",
 		ArgsUsage: "PLAN...",
 		Description: `Checks keys, types, units, names, expressions and the size of the matrix, and
 prints every fault with its place. Nothing is started and no network is used.

@@ -178,7 +178,7 @@ func (s *session) take(w *watch, l *scrape, when phase) {
 	if len(w.Windows) > 1 {
 		entries := l.iterations
 		if first && len(entries) > 1 {
-			entries = entries[len(entries)-1:] // the others are of before the trial
+			entries = entries[len(entries)-1:] // the others are older than the trial
 		}
 		for _, e := range entries {
 			b.Exposition = e

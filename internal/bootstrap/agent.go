@@ -23,7 +23,7 @@ import (
 var (
 	// ErrOver says that the pod ends or has ended itself: no beat helps.
 	ErrOver = errors.New("the pod has ended itself")
-	// ErrToken says that whoever answers does not have our token: another pod's
+	// ErrToken says that the server that answers does not have our token: another pod's
 	// agent, or none.
 	ErrToken = errors.New("what answers is not this pod's agent")
 )

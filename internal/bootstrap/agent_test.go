@@ -138,7 +138,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// Whoever has no token, or another one, learns nothing and changes nothing.
+// A client with no token, or another one, learns nothing and changes nothing.
 func TestAgent_wrongToken(t *testing.T) {
 	t.Parallel()
 	box := toolbox(t, "setsid", "python3")

@@ -29,7 +29,7 @@ const (
 	ReservedRemove Point = "reserved.remove" // given back on the first full disk
 )
 
-// The journal: every line of it, whoever appends.
+// The journal: every line of it, from any writer.
 const (
 	JournalCreate   Point = "journal.create"   // the empty file
 	JournalWrite    Point = "journal.write"    // one line, one write

@@ -131,7 +131,7 @@ func (l leftover) find() (guards, others []procfs.Process) {
 	for len(all) > 0 {
 		p := all[0]
 		all = all[1:]
-		if seen[p.PID] || p.PID == os.Getpid() { // never ourselves, whoever started us
+		if seen[p.PID] || p.PID == os.Getpid() { // never this process
 			continue
 		}
 		seen[p.PID] = true

@@ -25,7 +25,7 @@ func (l Listing) Find(id string) (Pod, bool) {
 // pods: one call tells all of them.
 type Lister struct {
 	client *Client
-	turn   chan struct{} // held by whoever calls, and by whoever looks at last
+	turn   chan struct{} // held by the goroutine that calls the API or reads last
 	last   Listing
 }
 

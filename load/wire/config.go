@@ -55,7 +55,7 @@ type Config struct {
 	Body map[string]any
 
 	// Headers adds to the headers of each request. It is a function so that
-	// keys are held by whoever owns them, and by nobody else.
+	// keys are held only by their owner.
 	Headers func(http.Header)
 	// Dial opens connections; nil is netguard.Dial. TLS is the configuration
 	// for https; nil is Go's default.

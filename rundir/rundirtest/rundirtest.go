@@ -107,7 +107,7 @@ func Trials(dir string) (map[rundir.Key]string, error) {
 	return sums, nil
 }
 
-// Unchanged fails the test where a trial of before is gone or different in after.
+// Unchanged fails the test if a trial of before is missing or different in after.
 func Unchanged(t testing.TB, before, after map[rundir.Key]string) {
 	t.Helper()
 	for _, k := range slices.SortedFunc(maps.Keys(before), func(a, b rundir.Key) int {

@@ -72,7 +72,7 @@ func TestLasting(t *testing.T) {
 	}
 }
 
-// speaks is the address of a server that says text to whoever comes, and hangs up.
+// speaks is the address of a server that sends text on each connection and closes it.
 func speaks(t *testing.T, text string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

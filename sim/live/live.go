@@ -176,7 +176,7 @@ func (e *Engine) Run(ctx context.Context) {
 			e.Meter.resync()
 		}
 		outs := e.core.End()
-		// Whoever has read a token must find it in the counters.
+		// A client that has read a token must find it in the counters.
 		e.Meter.step(step, outs, e.Unscale)
 		e.Meter.iteration(step, e.publish(), e.Unscale(step.Total))
 		for _, o := range outs {
