@@ -14,9 +14,37 @@ import (
 
 // advise gathers what to try, for what there is in this run.
 func (s *summary) advise() []draw.Item {
+	return append(s.adviseInvalid(), s.adviseOthers()...)
+}
+
+// adviseInvalid is what to try about the reasons for INVALID.
+func (s *summary) adviseInvalid() []draw.Item {
 	var items []draw.Item
 	count := map[finding.Code]int{}
 	var codes []finding.Code
+	for _, p := range s.points {
+		for _, t := range p.Trials {
+			if t.Outcome == nil {
+				continue
+			}
+			for _, f := range t.Outcome.Invalid {
+				if count[f.Code]++; count[f.Code] == 1 {
+					codes = append(codes, f.Code)
+				}
+			}
+		}
+	}
+	for _, code := range codes {
+		if text := finding.Advice(code); text != "" {
+			items = append(items, draw.Item{Text: code.String() + " (" + humanize.Plural(count[code], "trial") + "): " + text})
+		}
+	}
+	return items
+}
+
+// adviseOthers is what to try about all else.
+func (s *summary) adviseOthers() []draw.Item {
+	var items []draw.Item
 	unchecked, undecided, few, impossible := 0, 0, 0, 0
 	for _, p := range s.points {
 		if slices.ContainsFunc(p.Objectives, func(o result.SLOResult) bool { return o.Verdict == result.SLOUndecided }) {
@@ -32,21 +60,11 @@ func (s *summary) advise() []draw.Item {
 			if t.Outcome.StartFailure && t.Outcome.Row[col.ErrorClass] == "spec" {
 				impossible++
 			}
-			for _, f := range t.Outcome.Invalid {
-				if count[f.Code]++; count[f.Code] == 1 {
-					codes = append(codes, f.Code)
-				}
-			}
 			for _, o := range t.Outcome.SLOs {
 				if o.Verdict == "" {
 					unchecked++
 				}
 			}
-		}
-	}
-	for _, code := range codes {
-		if text := finding.Advice(code); text != "" {
-			items = append(items, draw.Item{Text: code.String() + " (" + humanize.Plural(count[code], "trial") + "): " + text})
 		}
 	}
 	if impossible > 0 {

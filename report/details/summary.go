@@ -44,9 +44,9 @@ func newSummary(r *report.Run) *summary {
 	return s
 }
 
-// Write writes what a run found: the grids, the cells worth using, every
-// objective that was missed with the value that missed it, every INVALID and
-// failed trial with its reason, what to try, and the files.
+// Write writes what a run found: the cells worth using and what is not decided, every
+// objective that was missed with the value that missed it, the reasons for INVALID and
+// failed trials with what to try, the grids, and then what all of that rests on.
 func Write(w io.Writer, r *report.Run, style draw.Style) error {
 	s := newSummary(r)
 	d := draw.New(w, style)
@@ -55,42 +55,42 @@ func Write(w io.Writer, r *report.Run, style draw.Style) error {
 	if text := s.simulated(); text != "" {
 		d.Paragraph(text)
 	}
-	if text := s.requests(); text != "" {
-		d.Paragraph(text)
-	}
-	if len(s.Calibration) > 0 {
-		d.Paragraph(s.Calibration...)
-	}
 	owed := "Termination not confirmed: these may still run, or cost money"
 	if s.Running {
 		owed = "In use by the run, which is still going"
 	}
 	d.Section(owed, s.owed(false))
 	d.Section("Kept running, and billed until then; the next run of the same server takes them over", s.owed(true))
+	d.Section("Sweet spots", s.spots())
+	d.Paragraph(s.toDecide()...)
+	d.Section("Objectives that were not met", s.missed())
+	d.Section("Objectives that are undecided", s.undecided())
+	d.Section("Objectives that could not be checked", s.unchecked())
+	d.Section("INVALID: these numbers must not be used", s.invalidByReason())
+	d.Section("Failed", s.failed(func(t compare.Trial) bool { return compare.Judge(t) == compare.FailedRun }))
+	d.Section(s.noStartTitle(), s.failed(func(t compare.Trial) bool { return compare.Judge(t) == compare.NoStart }))
+	d.Section("Not finished", s.unfinished())
+	d.Section("What to try", s.adviseOthers())
 	for _, g := range s.grids() {
 		d.Grid(g)
 	}
 	d.Paragraph(s.legend()...)
-	d.Paragraph(s.trust()...)
 	s.comparisons(d)
-	d.Section("Sweet spots", s.spots())
 	d.Section("Cost of output tokens", s.costs())
 	d.Section("Prices", s.prices())
-	d.Paragraph(s.toDecide()...)
 	d.Section("Unstable", s.unstable())
 	d.Section("Jitter zone (decides nothing)", s.jitter())
 	d.Section("Trials unlike the others of their cell (they count all the same)", s.outliers())
-	d.Section("Objectives that were not met", s.missed())
-	d.Section("Objectives that are undecided", s.undecided())
-	d.Section("Objectives that could not be checked", s.unchecked())
-	d.Section("INVALID: these numbers must not be used", s.invalid())
-	d.Section("Failed", s.failed(func(t compare.Trial) bool { return compare.Judge(t) == compare.FailedRun }))
-	d.Section(s.noStartTitle(), s.failed(func(t compare.Trial) bool { return compare.Judge(t) == compare.NoStart }))
-	d.Section("Not finished", s.unfinished())
 	d.Section("Findings", s.findings())
-	d.Section("What to try", s.advise())
+	if text := s.requests(); text != "" {
+		d.Paragraph(text)
+	}
+	d.Paragraph(s.trust()...)
 	d.Section("How cells are judged", draw.Items(compare.Rules))
 	d.Section("Files", draw.Items(s.files()))
+	if len(s.Calibration) > 0 {
+		d.Paragraph(s.Calibration...)
+	}
 	if style.Markdown {
 		d.Section("Next", draw.Items([]string{s.Next()}))
 	}
@@ -278,6 +278,40 @@ func (s *summary) invalid() []draw.Item {
 		for _, f := range t.Outcome.Invalid {
 			items = append(items, draw.Item{Text: fmt.Sprintf("%s: %s: %s", s.Label(t), f.Code, f.Text)})
 		}
+	}
+	return items
+}
+
+// invalidByReason are the reasons for INVALID with what to try, each with the texts of its
+// trials.
+func (s *summary) invalidByReason() []draw.Item {
+	var items []draw.Item
+	at := map[string]int{}
+	add := func(code, advice, text string) {
+		i, ok := at[code]
+		if !ok {
+			i = len(items)
+			at[code], items = i, append(items, draw.Item{Text: advice})
+		}
+		items[i].Below = append(items[i].Below, text)
+	}
+	for _, t := range s.Trials {
+		if compare.Judge(t) != compare.Invalid {
+			continue
+		}
+		if len(t.Outcome.Invalid) == 0 {
+			add(fmt.Sprint(t.Outcome.Row[col.InvalidReasons]), "", s.Label(t))
+		}
+		for _, f := range t.Outcome.Invalid {
+			add(f.Code.String(), finding.Advice(f.Code), s.Label(t)+": "+f.Text)
+		}
+	}
+	for code, i := range at {
+		text := fmt.Sprintf("%s (%s)", code, humanize.Plural(len(items[i].Below), "trial"))
+		if items[i].Text != "" {
+			text += ": " + items[i].Text
+		}
+		items[i].Text = text
 	}
 	return items
 }

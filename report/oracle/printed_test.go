@@ -121,6 +121,10 @@ func (e *experiment) counts(d document, want map[string]statement) []string {
 		want = slices.Compact(want)
 		var got []string
 		for _, it := range d.sections[section] {
+			if len(it.below) > 0 { // a reason, with its trials
+				got = append(got, it.below...)
+				continue
+			}
 			got = append(got, it.text)
 		}
 		for _, w := range want {
