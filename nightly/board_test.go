@@ -214,3 +214,33 @@ func TestDocs(t *testing.T) {
 		}
 	}
 }
+
+func TestTrend(t *testing.T) {
+	t.Parallel()
+	f := made(40, func(cell, night int, n *history.Night) {
+		if night >= 30 {
+			newRelease(n)
+			if cell == 1 {
+				scaled(n, "throughput_tok_s", 0.9)
+			}
+		}
+		if cell == 0 && night == 5 {
+			n.Figures["p95_ttft_ms"] = history.Figure{N: 3, Infinite: 3}
+		}
+	})
+	b, err := nightly.Ask(f, nightly.Question{Plan: "chat", Metrics: metrics(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := b.WriteTrend(&out); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "trend.txt", out.Bytes())
+	if n := strings.Count(out.String(), "vllm 0.32.0 -> 0.33.0"); n != 1 {
+		t.Errorf("%d steps are named, want 1", n)
+	}
+	if _, err := nightly.Ask(f, nightly.Question{Plan: "nosuch", Metrics: metrics(t)}); err == nil {
+		t.Error("a plan that is not there has a trend")
+	}
+}

@@ -147,7 +147,7 @@ judges every number, and gives back what it started.
 			a.benchCommand(), a.initCommand(),
 			a.validateCommand(), a.planCommand(), a.runCommand(), a.resumeCommand(),
 			a.statusCommand(), a.cellsCommand(), a.reportCommand(), a.compareCommand(), a.columnsCommand(), a.logsCommand(), a.runsCommand(),
-			a.gateCommand(), a.historyCommand(), a.scheduleCommand(), a.pruneCommand(),
+			a.gateCommand(), a.trendCommand(), a.historyCommand(), a.scheduleCommand(), a.pruneCommand(),
 			a.podsCommand(), a.gcCommand(), a.doctorCommand(), a.calibrateCommand(),
 			a.probeCommand(), a.metricsCommand(), a.enginesCommand(), a.gpusCommand(),
 			a.schemaCommand(), a.simCommand(), a.versionCommand(),

@@ -60,7 +60,7 @@ new series.
 }
 
 func historyFlag() cli.Flag {
-	return &cli.StringFlag{Name: "history", Usage: "the history of nights is `FILE`, which is made if there is none", Required: true}
+	return &cli.StringFlag{Name: "history", Usage: "the history of nights is `FILE`; what adds to it makes it if there is none", Required: true}
 }
 
 func metricFlag(usage string, standard []string) cli.Flag {
