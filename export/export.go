@@ -13,6 +13,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/layout"
@@ -85,14 +86,9 @@ func Of(run *report.Run, f Format, o Options) (*Export, error) {
 type EmptyError struct{ Notes []string }
 
 func (e *EmptyError) Error() string {
-	return "there is no trial to export" + joined(": ", e.Notes)
-}
-
-func joined(before string, notes []string) string {
-	text := ""
-	for _, n := range notes {
-		text += before + n
-		before = "; "
+	text := "there is no trial to export"
+	if len(e.Notes) > 0 {
+		text += ": " + strings.Join(e.Notes, "; ")
 	}
 	return text
 }

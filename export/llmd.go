@@ -159,7 +159,9 @@ func (e *export) scenario(t compare.Trial) tree {
 		return scenario
 	}
 	standardized := tree{
-		{Key: "tool", Value: "sweep"}, {Key: "tool_version", Value: e.run.Resolved.Sweep}, {Key: "source", Value: "unknown"},
+		{Key: "tool", Value: "sweep"},
+		{Key: "tool_version", Value: e.run.Resolved.Sweep},
+		{Key: "source", Value: "unknown"},
 		{Key: "input_seq_len", Value: tree{{Key: "distribution", Value: distribution}, {Key: "value", Value: input}}},
 	}
 	if output, ok := row.Number(col.MaxTokens); ok {

@@ -87,9 +87,8 @@ func (l *load) judge() Verdict {
 	v := Verdict{Tool: l.tool, Version: l.version, Load: l.words(), Bad: []BadFigure{}, Left: []string{}}
 	codes := map[string][]string{}
 	for _, c := range Checks() {
-		f := Finding{Code: c.Code}
-		hit := func(figure) bool { return false }
-		f.State, f.Text, hit = c.look(l)
+		state, words, hit := c.look(l)
+		f := Finding{Code: c.Code, State: state, Text: words}
 		if f.State == Bad {
 			for _, g := range l.figures {
 				if hit(g) {

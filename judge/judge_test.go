@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -127,9 +128,7 @@ func TestChecks(t *testing.T) {
 	plain := map[string]any{"start_times": nil, "ttfts": nil, "itls": nil}
 	with := func(key string, value any) map[string]any {
 		m := map[string]any{key: value}
-		for k, v := range plain {
-			m[k] = v
-		}
+		maps.Copy(m, plain)
 		return m
 	}
 	for name, c := range map[string]struct {
