@@ -202,8 +202,10 @@ func aggregate(row result.Row) tree {
 	put(&requests, "input_length", perRequest(row, col.InputTokens))
 	put(&requests, "output_length", perRequest(row, col.OutputTokens))
 	for _, m := range []measure{
-		{"time_to_first_token", "s", "ttft"}, {"request_latency", "s", "e2e"},
-		{"time_per_output_token", "s/token", "tpot"}, {"inter_token_latency", "s/token", "itl"},
+		{"time_to_first_token", "s", "ttft"},
+		{"request_latency", "s", "e2e"},
+		{"time_per_output_token", "s/token", "tpot"},
+		{"inter_token_latency", "s/token", "itl"},
 	} {
 		put(&latency, m.name, m.statistics(row))
 	}
