@@ -29,7 +29,7 @@ only read. Of all verdicts faster and slower at most 5 % are wrong on average
 
   $ sweep compare runs/v0.31 runs/v0.32
   $ sweep compare --max-regression 10% -v runs/v0.31 runs/v0.32    # every cell and figure
-  $ sweep compare --noise noise.json --strict runs/base runs/head
+  $ sweep compare --noise noise.json --strict runs/base runs/head  # see: sweep noise
   $ sweep compare --csv compare.csv --json runs/base runs/head` + exitHelp(exitOK, exitUsage, exitIncomplete, exitRegression),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "max-regression", Value: "5%", Usage: "exit 98 if a figure is certainly worse by more than this `SHARE`: 5% or 0.05; 0 for no bound"},
@@ -51,7 +51,7 @@ only read. Of all verdicts faster and slower at most 5 % are wrong on average
 
 // noiseFlag is that of the commands that hold differences against the noise.
 func noiseFlag() cli.Flag {
-	return &cli.StringFlag{Name: "noise", Usage: "the noise between runs that `FILE` knows (sweep schema noise); without it the intervals are within one launch of each side"}
+	return &cli.StringFlag{Name: "noise", Usage: "the noise between runs, as sweep noise wrote it to `FILE`; without it the intervals are within one launch of each side"}
 }
 
 func (a *app) compare(c *cli.Command, base, head string) error {
@@ -117,7 +117,7 @@ func openNoise(path string) (*noise.File, error) {
 			return f, nil
 		}
 	}
-	return nil, &usage{&hinted{fmt.Errorf("--noise %s: %w", path, err), "sweep schema noise is the schema of such a file"}}
+	return nil, &usage{&hinted{fmt.Errorf("--noise %s: %w", path, err), "sweep noise PLAN -o FILE writes such a file"}}
 }
 
 // shareOf reads a share from 0 on, below 1: 5%, 0.05.

@@ -24,6 +24,7 @@ func arguments() map[string]source {
 		"sweep plan":           plans,
 		"sweep run":            plans,
 		"sweep calibrate":      plans,
+		"sweep noise":          plans,
 		"sweep resume":         first(runDirs),
 		"sweep status":         first(runDirs),
 		"sweep cells":          dirThenCell,
@@ -81,6 +82,7 @@ func flagValues() map[string]source {
 		"bench output":  choice(), // a number of tokens
 		"decide":        choice(rundir.DecideBound, rundir.DecidePoint),
 		"export format": choice(exportFormats()...),
+		"noise output":  files(".json"),
 	}
 }
 

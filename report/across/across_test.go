@@ -322,3 +322,46 @@ func TestPage(t *testing.T) {
 		t.Errorf("docs/compare.md shows\n%s\nand printed is (-update writes it)\n%s", block, b.String())
 	}
 }
+
+// TestNoiseOf holds that a noise file of runs is what its schema says, and is found by the
+// comparison of two more.
+func TestNoiseOf(t *testing.T) {
+	t.Parallel()
+	var runs []Side
+	for i := range 4 {
+		runs = append(runs, side(t, cells("a", times(steady, 1+0.03*float64(i%2)))))
+	}
+	f := noise.File{Version: noise.Version, Runs: []string{"1", "2", "3", "4"}, Cells: NoiseOf(runs)}
+	if s, ok := f.Find("c000", col.ThroughputTokS); !ok || s.Between < 0.015 || s.Between > 0.02 || *s.Within > 0.003 || s.BetweenDF != 3 {
+		t.Errorf("the noise is %+v", s)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemas.Noise))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("noise.schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := c.Compile("noise.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(value); err != nil {
+		t.Error(err)
+	}
+	if got := figure(t, Compare(runs[0], runs[1], Options{MaxRegression: 0.05, Noise: &f}), 0); got.Verdict != TooNoisy {
+		t.Errorf("two runs as far apart as all others: %s", got.Verdict)
+	}
+	if other := NoiseOf([]Side{runs[0], side(t, cells("b", steady))}); len(other) > 0 {
+		t.Errorf("runs of other conditions have a noise: %+v", other)
+	}
+}

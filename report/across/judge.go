@@ -62,8 +62,8 @@ type Figure struct {
 	of     Metric
 	known  ratio.Ratio
 	judged bool
-	change float64 // chance of such a difference if there is no difference, by both sides
-	worse  float64 // chance of it where it is no more than the threshold
+	change float64 // chance of such a difference between equal sides
+	worse  float64 // chance of it if the truth is no worse than the threshold
 }
 
 // A pair is one cell on both sides, and what its figures are held against.
@@ -141,11 +141,18 @@ func (f *Figure) hold(of func(tail float64) ratio.Ratio, most float64) {
 		return
 	}
 	f.judged = true
-	less := ratio.Chance(of, func(r ratio.Ratio) bool { return r.Less(1) })
-	more := ratio.Chance(of, func(r ratio.Ratio) bool { return r.More(1) })
+	// What is not certain at the level is no discovery, however unlikely it is.
+	certain := func(tail float64, is func(ratio.Ratio) bool) float64 {
+		if !is(of(tail)) {
+			return 1
+		}
+		return ratio.Chance(of, is)
+	}
+	less := certain(Level/2, func(r ratio.Ratio) bool { return r.Less(1) })
+	more := certain(Level/2, func(r ratio.Ratio) bool { return r.More(1) })
 	f.change = min(1, 2*min(less, more))
 	if most > 0 {
-		f.worse = ratio.Chance(of, func(r ratio.Ratio) bool {
+		f.worse = certain(Level, func(r ratio.Ratio) bool {
 			if f.of.LessIsBest() || f.of.Share {
 				return r.More(1 + most)
 			}

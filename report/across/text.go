@@ -306,25 +306,36 @@ func (c *Comparison) covered() string {
 		return ""
 	}
 	scopes := map[string]bool{}
+	known, all := 0, 0
 	for _, cell := range c.Cells {
 		for _, f := range cell.Figures {
-			if f.judged && f.of.Judged && !f.of.Share {
+			if !f.judged || !f.of.Judged || f.of.Share {
+				continue
+			}
+			if all++; f.known.Scope == ratio.Runs {
+				known++
+			} else {
 				scopes[f.Scope] = true
 			}
 		}
 	}
-	if c.NoiseKnown {
+	text := "the noise between runs is not known"
+	switch {
+	case all == 0:
+		return ""
+	case known == all:
 		return "intervals cover what differs between runs, as the noise file knows it"
+	case known > 0:
+		text = fmt.Sprintf("the noise file does not know %d of %d figures", all-known, all)
 	}
+	const measure = " (sweep noise measures that)"
 	switch {
 	case scopes[string(ratio.OneTrial)]:
-		return "the noise between runs is not known, and intervals are within one trial of each side: another launch may differ by as much"
+		return text + ", and intervals are within one trial of each side: another launch may differ by as much" + measure
 	case scopes[string(ratio.OneLaunch)]:
-		return "the noise between runs is not known, and intervals are within one launch of each side: another launch may differ by as much"
-	case scopes[string(ratio.Launches)]:
-		return "the noise between runs is not known: intervals cover what differs between the launches of each run, and not between days or machines"
+		return text + ", and intervals are within one launch of each side: another launch may differ by as much" + measure
 	}
-	return ""
+	return text + ": intervals cover what differs between the launches of each run, and not between days or machines" + measure
 }
 
 // percent is a share for people.

@@ -1,0 +1,106 @@
+package across
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/noise"
+	"sweep.dev/sweep/result/ratio"
+)
+
+// NoiseOf is the noise of cells in runs of one plan: those that two runs at least have
+// valid trials of, in the order of the first run. Cells that are measured on one side
+// and simulated on another, or by different conditions, have none.
+func NoiseOf(runs []Side) []noise.Cell {
+	cells := []noise.Cell{}
+	if len(runs) == 0 {
+		return cells
+	}
+	for _, first := range runs[0].Points {
+		points := ofCell(runs, first.Cell.ID)
+		if len(points) < 2 || slices.ContainsFunc(points, func(p *compare.Point) bool {
+			return !sameConditions(points[0], p) || p.Simulated() != points[0].Simulated()
+		}) {
+			continue
+		}
+		cell := noise.Cell{ID: first.Cell.ID, Label: first.Cell.Label, Conditions: conditions(points[0])[0], Subjects: []string{}, Spreads: map[string]noise.Spread{}}
+		for _, p := range points {
+			cell.Subjects = append(cell.Subjects, seen(p, col.SubjectDigest)...)
+		}
+		slices.Sort(cell.Subjects)
+		cell.Subjects = slices.Compact(cell.Subjects)
+		for _, m := range Metrics() {
+			if m.Share || slices.ContainsFunc(points, func(p *compare.Point) bool { return p.Infinite(m.Measure) }) {
+				continue
+			}
+			all := make([][]ratio.Trial, len(points))
+			for i, p := range points {
+				all[i] = p.Estimates(m.Measure)
+			}
+			if s, ok := noise.Of(all); ok {
+				cell.Spreads[m.Column] = s
+			}
+		}
+		if len(cell.Spreads) > 0 {
+			cells = append(cells, cell)
+		}
+	}
+	return cells
+}
+
+// ofCell are the points of a cell that have valid trials.
+func ofCell(runs []Side, id string) []*compare.Point {
+	var points []*compare.Point
+	for _, r := range runs {
+		for _, p := range r.Points {
+			if p.Cell.ID == id && p.Valid > 0 {
+				points = append(points, p)
+			}
+		}
+	}
+	return points
+}
+
+// WriteNoise says a noise file for people: for each cell the spreads of the figures
+// that have columns, and the least change that two such runs can show.
+func WriteNoise(w io.Writer, f *noise.File) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "noise of %s: %s, each on a launch of its own\n", plaintext.Line(f.Plan), humanize.Plural(len(f.Runs), "run"))
+	rows := [][]string{{"cell"}}
+	for _, m := range Metrics() {
+		if m.Shown {
+			rows[0] = append(rows[0], m.Title+" in a run", "between", "shown from")
+		}
+	}
+	for _, c := range f.Cells {
+		row := []string{plaintext.Line(c.Label)}
+		for _, m := range Metrics() {
+			if !m.Shown {
+				continue
+			}
+			s, ok := c.Spreads[m.Column]
+			if !ok {
+				row = append(row, "-", "-", "-")
+				continue
+			}
+			within := "-"
+			if s.Within != nil {
+				within = spread(*s.Within)
+			}
+			n := max(1, s.Trials/s.Runs)
+			row = append(row, within, spread(s.Between), spread(s.Floor(n, n, true, Level/2)))
+		}
+		rows = append(rows, row)
+	}
+	align(&b, rows)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func spread(v float64) string { return fmt.Sprintf("%.1f %%", 100*v) }
