@@ -38,6 +38,7 @@ func Rules() []Rule {
 		{"unstable", unstable},
 		{"sweet-spot", sweetSpot},
 		{"ratios", ratios},
+		{"versions", versions},
 		{"common-numbers", common},
 		{"gate", gates},
 	}
