@@ -10,6 +10,7 @@ import (
 
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/across"
 	"sweep.dev/sweep/report/answer"
 	"sweep.dev/sweep/report/details"
 	"sweep.dev/sweep/report/draw"
@@ -39,7 +40,18 @@ func All(ctx context.Context, dir *rundir.Dir, path string, tables []sinks.Sink,
 			return nil, fmt.Errorf("derived tables: %w", err)
 		}
 	}
-	err = dir.Derive(layout.Summary, func(w io.Writer) error { return details.Write(w, run, draw.Style{Markdown: true}) })
+	turns := across.Within(across.Of(run))
+	if turns != nil {
+		if err := dir.Derive(layout.Comparison, turns.CSV); err != nil {
+			return nil, fmt.Errorf("%s: %w", layout.Comparison, err)
+		}
+	}
+	err = dir.Derive(layout.Summary, func(w io.Writer) error {
+		if err := details.Write(w, run, draw.Style{Markdown: true}); err != nil || turns == nil {
+			return err
+		}
+		return turns.Markdown(w)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", layout.Summary, err)
 	}

@@ -46,30 +46,46 @@ func (d *deployment) Asked(path string) { d.extra.Asked(path, &d.profile.API) }
 // execute runs the deployment's trials one after another. The error is ours;
 // what servers do wrong becomes rows.
 func (d *deployment) execute(ctx context.Context) (err error) {
+	if err := d.begin(); err != nil {
+		return err
+	}
+	defer func() { d.end(err == nil && ctx.Err() == nil) }()
+	return d.measure(ctx, func(*trial) bool { return true })
+}
+
+// begin makes the deployment ready for its first launch. Whoever begins ends it.
+func (d *deployment) begin() error {
 	profile, ok := d.config.Plan.Profile(d.of.Server.Profile)
 	if !ok {
 		return fmt.Errorf("engine profile %q does not exist", d.of.Server.Profile)
 	}
 	d.profile = profile
 	d.use(nil)
-	d.servers = d.run.manager.Servers(d.of, profile, d.label, d)
-	d.run.Emit(event.Event{Type: event.DeploymentStarted, Deployment: d.of.ID, Label: d.label})
-	defer func() {
-		stopped := event.Event{Type: event.DeploymentStopped, Deployment: d.of.ID}
-		if d.servers.Close(err == nil && ctx.Err() == nil) {
-			stopped.Status = "kept"
-		}
-		d.run.Emit(stopped)
-	}()
-
 	if err := d.recall(); err != nil {
 		return err
 	}
+	d.servers = d.run.manager.Servers(d.of, profile, d.label, d)
+	d.run.Emit(event.Event{Type: event.DeploymentStarted, Deployment: d.of.ID, Label: d.label})
+	return nil
+}
+
+// end gives back what the deployment has; keep is of a server that is wanted by a later
+// run.
+func (d *deployment) end(keep bool) {
+	stopped := event.Event{Type: event.DeploymentStopped, Deployment: d.of.ID}
+	if d.servers.Close(keep) {
+		stopped.Status = "kept"
+	}
+	d.run.Emit(stopped)
+}
+
+// measure runs those of the trials that are wanted.
+func (d *deployment) measure(ctx context.Context, want func(*trial) bool) error {
 	for i := range d.trials {
 		if d.over(ctx) {
 			return nil
 		}
-		if d.trials[i].done {
+		if d.trials[i].done || !want(&d.trials[i]) {
 			continue
 		}
 		if d.trials[i].skip != nil {

@@ -232,6 +232,25 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 			r.pending()[0].extra.Add(1, 0)
 		}
 	}
+	err := r.measureAll(ctx)
+	return errors.Join(err, r.finished(ctx))
+}
+
+// finished writes the last line, also when the run was cut short.
+func (r *run) finished(ctx context.Context) error {
+	last := event.Event{Type: event.RunFinished, Done: r.done, Total: r.total}
+	if ctx.Err() != nil {
+		last.Error = context.Cause(ctx).Error()
+	}
+	return r.Record(context.WithoutCancel(ctx), last)
+}
+
+// measureAll runs all deployments that have trials left, by turns if the plan compares
+// them.
+func (r *run) measureAll(ctx context.Context) error {
+	if r.config.Plan.Compare != nil {
+		return r.byTurns(ctx)
+	}
 	// Not errgroup.WithContext: one deployment's own error must not cut the
 	// others' trials short, and each must be waited for.
 	var g errgroup.Group
@@ -248,13 +267,7 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 			return err
 		})
 	}
-	err := g.Wait()
-	// The last line is written also when the run was cut short.
-	last := event.Event{Type: event.RunFinished, Done: r.done, Total: r.total}
-	if ctx.Err() != nil {
-		last.Error = context.Cause(ctx).Error()
-	}
-	return errors.Join(err, r.Record(context.WithoutCancel(ctx), last))
+	return g.Wait()
 }
 
 // pending are the deployments that have trials without an outcome.
@@ -268,12 +281,15 @@ func (r *run) pending() []*deployment {
 // run when it comes here, and the other deployments still have theirs before
 // them.
 func (d *deployment) guarded(ctx context.Context) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &serving.Panic{Value: v, Stack: debug.Stack()}
-		}
-	}()
+	defer recovered(&err)
 	return d.execute(ctx)
+}
+
+// recovered makes an error of a panic.
+func recovered(err *error) {
+	if v := recover(); v != nil {
+		*err = &serving.Panic{Value: v, Stack: debug.Stack()}
+	}
 }
 
 // Emit tells people and --events. The journal has its own lines.

@@ -35,7 +35,7 @@ func (t *trial) of() attempt.Trial {
 // An attempt that the end of the run cuts short is discarded: half a measurement
 // is no result. One that was measured to its end is kept.
 func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (death *serving.Failure, err error) {
-	files, err := d.begin(ctx, t, n)
+	files, err := d.files(ctx, t, n)
 	if err != nil {
 		return nil, err
 	}
@@ -72,15 +72,15 @@ func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (d
 
 // commitUnmeasured commits the row of a trial of which nothing was measured.
 func (d *deployment) commitUnmeasured(ctx context.Context, t *trial, n int, end outcome.End) error {
-	files, err := d.begin(ctx, t, n)
+	files, err := d.files(ctx, t, n)
 	if err != nil {
 		return err
 	}
 	return d.commit(ctx, t, attempt.New(d.run.measure, d.up, t.of(), n, files), files, end)
 }
 
-// begin makes the files of an attempt.
-func (d *deployment) begin(ctx context.Context, t *trial, n int) (*rundir.Attempt, error) {
+// files makes those of an attempt.
+func (d *deployment) files(ctx context.Context, t *trial, n int) (*rundir.Attempt, error) {
 	files, err := d.config.Dir.Begin(context.WithoutCancel(ctx), t.key, n)
 	if err != nil {
 		return nil, fmt.Errorf("begin attempt: %w", err)

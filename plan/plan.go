@@ -33,13 +33,15 @@ type Plan struct {
 	Sinks   []Plugin `yaml:"sinks,omitempty" doc:"Derived tables to write: names, or mappings of one name to its own keys. Raw requests and samples are always kept." default:"[parquet, csv]" example:"[parquet, csv]"`
 	Collect []Plugin `yaml:"collect,omitempty" doc:"Collectors that measure beside the requests: names, or mappings of one name to its own keys." default:"[prom, gpu, proc]" example:"[prom, gpu]"`
 
-	Repeats        Repeats `yaml:"repeats,omitempty" doc:"Trials of each cell: their number, or a mapping." default:"1" example:"5"`
-	Seed           uint64  `yaml:"seed,omitempty" doc:"Seed of prompts, arrivals and order. The same plan and seed give the same load." default:"1" min:"0" example:"42"`
-	Order          string  `yaml:"order,omitempty" doc:"Order of the deployments, and of the cells in each: as declared, or shuffled by the seed." default:"declared" enum:"declared,shuffled" example:"shuffled"`
-	Retries        *int    `yaml:"retries,omitempty" doc:"Further attempts at a trial if its server died during it." default:"1" min:"0" max:"10" unit:"attempts" example:"2"`
-	OnStartFailure string  `yaml:"on_start_failure,omitempty" doc:"How a server that does not start counts: its cells fail, or the failure is recorded as a result." default:"fail" enum:"fail,record" example:"record"`
-	Predicted      string  `yaml:"predicted,omitempty" doc:"Whether servers are started that the simulator's arithmetic predicts not to fit their GPU." default:"start" enum:"start,skip" example:"skip"`
-	Calibrate      string  `yaml:"calibrate,omitempty" doc:"Whether the client is calibrated before a run, at the plan's largest load: if this host and version have no calibration yet, or never." default:"auto" enum:"auto,never" example:"never"`
+	Repeats Repeats `yaml:"repeats,omitempty" doc:"Trials of each cell: their number, or a mapping." default:"1" example:"5"`
+	// Compare is nil for a plan that compares nothing by turns.
+	Compare        *Compare `yaml:"compare,omitempty" doc:"Compare the values of a server axis with one of them. Their servers take turns, trial by trial in an order of the seed, and each turn has its own launch. It wants repeats with launch: each." default:"none" example:"{axis: engine, baseline: vllm}"`
+	Seed           uint64   `yaml:"seed,omitempty" doc:"Seed of prompts, arrivals and order. The same plan and seed give the same load." default:"1" min:"0" example:"42"`
+	Order          string   `yaml:"order,omitempty" doc:"Order of the deployments, and of the cells in each: as declared, or shuffled by the seed." default:"declared" enum:"declared,shuffled" example:"shuffled"`
+	Retries        *int     `yaml:"retries,omitempty" doc:"Further attempts at a trial if its server died during it." default:"1" min:"0" max:"10" unit:"attempts" example:"2"`
+	OnStartFailure string   `yaml:"on_start_failure,omitempty" doc:"How a server that does not start counts: its cells fail, or the failure is recorded as a result." default:"fail" enum:"fail,record" example:"record"`
+	Predicted      string   `yaml:"predicted,omitempty" doc:"Whether servers are started that the simulator's arithmetic predicts not to fit their GPU." default:"start" enum:"start,skip" example:"skip"`
+	Calibrate      string   `yaml:"calibrate,omitempty" doc:"Whether the client is calibrated before a run, at the plan's largest load: if this host and version have no calibration yet, or never." default:"auto" enum:"auto,never" example:"never"`
 	// Prices are of GPUs by their names; see [Plan.PriceOf].
 	Prices map[string]Price `yaml:"prices,omitempty" doc:"Prices of owned or reserved GPUs, by their names in matrix.gpu. For a rented GPU the provider's price takes precedence." default:"the user's configuration, else the catalogue's list price" example:"{l4: {usd_per_hour: 0.71}}"`
 

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/objective"
@@ -71,4 +72,20 @@ func (u *RepeatsUntil) Column() string {
 // TrialConfidence is that of the interval of Repeats.Until.
 func (p *Plan) TrialConfidence() float64 {
 	return cmp.Or(p.Repeats.Until.Confidence, p.Confidence, objective.Confidence)
+}
+
+// Compare says that the values of a server axis are held against one of them.
+type Compare struct {
+	Axis     string `yaml:"axis" doc:"Server axis whose values are compared." example:"engine"`
+	Baseline string `yaml:"baseline" doc:"Value of the axis that the others are held against." example:"vllm"`
+}
+
+// Base says whether a cell has the baseline.
+func (c *Compare) Base(cell Cell) bool {
+	for _, s := range cell.Settings {
+		if s.Axis.Name == c.Axis {
+			return fmt.Sprint(s.Value) == c.Baseline
+		}
+	}
+	return false
 }

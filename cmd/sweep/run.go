@@ -30,6 +30,7 @@ import (
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/across"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/details"
 	"sweep.dev/sweep/report/draw"
@@ -390,6 +391,9 @@ func (a *app) show(c *cli.Command, run *report.Run, write func(*report.Run, draw
 			err = write(run, a.style())
 		default:
 			err = ending.Write(a.out, run, a.style())
+			if turns := across.Within(across.Of(run)); turns != nil && err == nil {
+				err = turns.Write(a.out, false)
+			}
 		}
 	}
 	return gone(err)

@@ -63,13 +63,14 @@ const (
 	GroupsCSV     = "groups.csv"
 	GroupsParquet = "groups.parquet"
 	Summary       = "summary.md"
-	Answer        = "answer.json" // what summary.md concludes, as data
+	Answer        = "answer.json"    // what summary.md concludes, as data
+	Comparison    = "comparison.csv" // of a plan that compares by turns
 )
 
 // Derived lists the tables that a run may have and the summary and the answer, which it always
 // has, in the order in which they are named to people.
 func Derived() []string {
-	return []string{CellsCSV, CellsParquet, GroupsCSV, GroupsParquet, Requests, Samples, Summary, Answer}
+	return []string{CellsCSV, CellsParquet, GroupsCSV, GroupsParquet, Requests, Samples, Comparison, Summary, Answer}
 }
 
 // Own says whether a name in the directory belongs to the run itself: nothing

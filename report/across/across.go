@@ -95,18 +95,23 @@ type Left struct {
 
 // Compare holds the cells of head against the same cells of base.
 func Compare(base, head Side, o Options) *Comparison {
+	return by(func(c compare.Cell) string { return c.ID }, base, head, o)
+}
+
+// by is Compare, with what cells of both sides are the same by.
+func by(same func(compare.Cell) string, base, head Side, o Options) *Comparison {
 	c := &Comparison{
 		Version: Version, Base: Ref{base.Name, base.RunID}, Head: Ref{head.Name, head.RunID}, MaxRegression: o.MaxRegression,
 		Differs: []Difference{}, Same: []string{}, Cells: []Cell{}, Left: []Left{},
 	}
 	byID := map[string]*compare.Point{}
 	for _, p := range base.Points {
-		byID[p.Cell.ID] = p
+		byID[same(p.Cell)] = p
 	}
 	var pairs []pair
 	for _, h := range head.Points {
-		b := byID[h.Cell.ID]
-		delete(byID, h.Cell.ID)
+		b := byID[same(h.Cell)]
+		delete(byID, same(h.Cell))
 		if b == nil {
 			c.leave(h, "only in head")
 			continue
@@ -118,7 +123,7 @@ func Compare(base, head Side, o Options) *Comparison {
 		pairs = append(pairs, pair{id: h.Cell.ID, base: b, head: h, noise: o.Noise, most: o.MaxRegression, alike: sameConditions(b, h)})
 	}
 	for _, b := range base.Points {
-		if byID[b.Cell.ID] != nil {
+		if byID[same(b.Cell)] != nil {
 			c.leave(b, "only in base")
 		}
 	}

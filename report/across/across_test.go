@@ -365,3 +365,42 @@ func TestNoiseOf(t *testing.T) {
 		t.Errorf("runs of other conditions have a noise: %+v", other)
 	}
 }
+
+// turnsOf is what a run says that compares two engines, with tokens a second of each in its trials.
+func turnsOf(t *testing.T, vllm, sglang []float64) *Turns {
+	t.Helper()
+	text := "axes engine! concurrency\nrepeats 4\n"
+	for _, side := range []struct {
+		name  string
+		rates []float64
+	}{{"vllm", vllm}, {"sglang", sglang}} {
+		text += "cell " + side.name + " 8\n"
+		for _, tok := range side.rates {
+			text += fmt.Sprintf("  ok tok=%g n=200 failed=0 conditions_digest=a spread=0.001\n", tok)
+		}
+	}
+	s := side(t, text)
+	s.Plan = json.RawMessage(`{"compare": {"axis": "engine", "baseline": "vllm"}, "matrix": {"axes": [{"name": "engine", "column": "engine"}]}}`)
+	return Within(s)
+}
+
+// TestWithin holds that the other engine is held against the baseline, and that a baseline
+// which moved is told.
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	got := turnsOf(t, steady, times(steady, 1.1))
+	if len(got.Sides) != 1 || got.Sides[0].Value != "sglang" || figure(t, got.Sides[0].Comparison, 0).Verdict != Faster || got.Drift != "" {
+		t.Errorf("%+v", got)
+	}
+	var b strings.Builder
+	if err := got.CSV(&b); err != nil || !strings.Contains(b.String(), "\nengine,vllm,sglang,c001,") {
+		t.Errorf("%v: %s", err, b.String())
+	}
+	moved := []float64{1000, 980, 960, 940}
+	if got := turnsOf(t, moved, times(moved, 1.1)); !strings.Contains(got.Drift, "host_drift: vllm") || figure(t, got.Sides[0].Comparison, 0).Verdict != Faster {
+		t.Errorf("a baseline that moved: %q, %+v", got.Drift, got.Sides[0].Cells)
+	}
+	if Within(side(t, cells("a", steady))) != nil {
+		t.Error("a plan without compare compares")
+	}
+}

@@ -13,7 +13,11 @@ import (
 // CSV writes one line for each figure of each cell, with the rows of both sides that it
 // rests on, and one for each cell that is not compared.
 func (c *Comparison) CSV(w io.Writer) error {
-	out := csv.NewWriter(w)
+	return csv.NewWriter(w).WriteAll(c.rows())
+}
+
+// rows are the lines of the CSV, the names of the columns first.
+func (c *Comparison) rows() [][]string {
 	rows := [][]string{{"cell_id", "cell", "metric", "base", "head", "ratio", "low", "high", "scope", "paired", "verdict", "regression", "repeats", "base_run_id", "base_rows", "head_run_id", "head_rows", "why"}}
 	for _, cell := range c.Cells {
 		for _, f := range cell.Figures {
@@ -35,7 +39,7 @@ func (c *Comparison) CSV(w io.Writer) error {
 		row[0], row[1], row[10], row[len(row)-1] = l.ID, plaintext.Line(l.Label), "not compared", plaintext.Line(l.Why)
 		rows = append(rows, row)
 	}
-	return out.WriteAll(rows)
+	return rows
 }
 
 // number is a value with all its digits; empty if it is not known.

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -112,6 +113,53 @@ func (c *Checked) repeats() {
 		c.Missing("repeats.until has no cap: a mean may never be known well enough", "max: 10 beside it", "repeats", "until")
 	case r.Max > 0 && r.Max <= r.Min:
 		c.Report.Node(c.At("repeats", "max"), "no-effect", "repeats.until has no effect: a cell has at most %d trials, and at least %d valid ones", r.Max, r.Min).Hint = "raise max, or lower min"
+	}
+}
+
+// compare: each trial number is a turn of every side, so that there are two at least.
+func (c *Checked) compare() {
+	if c.Plan.Compare == nil {
+		return
+	}
+	for _, key := range []string{"axis", "baseline"} {
+		if !c.Has("compare", key) && !c.Mistyped["compare."+key] {
+			c.Missing("compare has no "+key, "for example compare: {axis: engine, baseline: vllm}", "compare")
+		}
+	}
+	c.compared()
+	if r := c.Plan.Repeats; !r.Each() || r.Most() < 2 {
+		c.Report.Node(c.At("compare"), "no-effect", "compare has the servers of all sides take turns, and each has one turn at most").Hint = "write repeats: {n: 5, launch: each}"
+	}
+}
+
+// compared holds the axis and the baseline of compare against the matrix.
+func (c *Checked) compared() {
+	if !c.Has("compare", "axis") {
+		return
+	}
+	var servers []string
+	for _, a := range c.Plan.Matrix.Axes {
+		if a.Server {
+			servers = append(servers, a.Name)
+		}
+	}
+	want := c.Plan.Compare
+	a := c.Plan.Matrix.Axis(want.Axis)
+	if a == nil || !a.Server {
+		d := c.Report.Node(c.At("compare", "axis"), "unknown-axis", "%q is no server axis of this matrix", want.Axis)
+		d.Expected, d.Nearest = strict.OneOf(servers), syntax.Nearest(want.Axis, servers)
+		return
+	}
+	var values []string
+	for _, v := range a.Values {
+		values = append(values, fmt.Sprint(v))
+	}
+	switch {
+	case len(values) < 2:
+		c.Report.Node(c.At("compare", "axis"), "no-effect", "%s has one value: there is nothing to compare", want.Axis)
+	case c.Has("compare", "baseline") && !slices.Contains(values, want.Baseline):
+		d := c.Report.Node(c.At("compare", "baseline"), "value", "%q is no value of %s in this matrix", want.Baseline, want.Axis)
+		d.Expected, d.Nearest = strict.OneOf(values), syntax.Nearest(want.Baseline, values)
 	}
 }
 

@@ -80,6 +80,7 @@ var OfPlan = []Rule{
 	{"request-headers", "A header of single requests differs between them, and holds no credential.", (*Checked).requestHeaders},
 
 	{"repeats", "Trials that may end early have a cap, which leaves room for fewer.", (*Checked).repeats},
+	{"compare", "What is compared is a server axis with a baseline, and takes turns.", (*Checked).compare},
 	{"goodput", "Goodput has a bound.", (*Checked).goodput},
 	{"lifetime", "A pod lives long enough to measure.", (*Checked).lifetime},
 	{"trial-timeout", "A trial may last longer than it sends.", (*Checked).trialTimeout},
