@@ -189,7 +189,7 @@ type Deployment interface {
 	Stop(ctx context.Context) error
 }
 
-// An Exit is the end of a server that nobody asked to end.
+// An Exit is the unrequested end of a server.
 type Exit struct {
 	Role      string
 	Replica   int

@@ -36,8 +36,8 @@ const (
 	stepLost      step = "lostgc"    // on another machine: neither ledger nor run directory
 	stepRemove    step = "rmrun"     // the run directory is deleted
 	stepTear      step = "tear"      // the journal's last line is cut in half
-	stepBeat      step = "beat"      // nobody: the pods miss their heartbeat
-	stepLife      step = "life"      // nobody: the pods reach their lifetime
+	stepBeat      step = "beat"      // nothing is done: the pods miss their heartbeat
+	stepLife      step = "life"      // nothing is done: the pods reach their lifetime
 	stepAdopt     step = "adopt"     // another run of the same plan takes the kept pods over
 	stepTerminate step = "terminate" // a person ends what is there
 	stepStop      step = "stop"      // a person stops what is there
@@ -157,7 +157,7 @@ type shape struct {
 }
 
 // plan is the plan that the scenario runs: three deployments over two GPUs, two
-// cells each, over in about a second if nobody disturbs it.
+// cells each, over in about a second if nothing disturbs it.
 func (s scenario) plan(proxyURL string) string {
 	return s.shaped(proxyURL, shape{
 		gpus: []string{"rtx-2000-ada", "l4"}, seqs: []int{8, 16}, load: fmt.Sprintf("requests: %d", requests),

@@ -113,7 +113,7 @@ type RoleVersion struct {
 type RoleReady struct {
 	Line   string        `yaml:"line,omitempty" doc:"Regular expression over one line of its log."` // regular expression over one line of its log
 	Health string        `yaml:"health,omitempty" doc:"Path that answers 200."`                     // path that answers 200
-	Wait   time.Duration `yaml:"wait,omitempty" doc:"Time to wait after that."`                     // after that, for what nobody announces
+	Wait   time.Duration `yaml:"wait,omitempty" doc:"Time to wait after that."`                     // after that, for steps without a signal
 }
 
 // An Address is where one replica of a role listens.
@@ -297,7 +297,7 @@ func (p *Profile) Role(name string) *Role {
 }
 
 // Computes says whether the role runs the model: the plan's args are for it, and it
-// has GPUs and a prefix cache. So does a server whose roles nobody has listed, nil.
+// has GPUs and a prefix cache. A nil role, of a server without listed roles, does too.
 func (r *Role) Computes() bool { return r == nil || r.Tier == "" || r.Tier == TierEngine }
 
 // EntryRole is the name of the role that requests go to.

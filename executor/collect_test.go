@@ -18,7 +18,7 @@ import (
 )
 
 // codesOf leaves out that the base plan's bounds are wide, that the fake engine
-// tells nobody how it counts, and what a busy machine does to client and engine.
+// does not say how it counts, and what a busy machine does to client and engine.
 func codesOf(o *result.Outcome) (list []string) {
 	for _, f := range o.Findings {
 		switch f.Code {

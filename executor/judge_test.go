@@ -35,7 +35,7 @@ func TestJudged_rows(t *testing.T) {
 	}
 
 	// The time scale of a simulated engine is on record, and any but 1 is INVALID:
-	// the engine's own word first, which some have of nobody but their backend.
+	// the engine's own word first, else that of the backend.
 	for _, c := range []struct {
 		backend, scale float64
 		version        string

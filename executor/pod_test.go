@@ -250,7 +250,7 @@ func TestAdopt(t *testing.T) {
 }
 
 // A run that ends in the moment in which it has taken a pod over ends the pod
-// too: nobody else knows of it any more.
+// too: no other run knows of it any more.
 func TestAdopt_interrupted(t *testing.T) {
 	t.Parallel()
 	ref := backends.Ref{Kind: "fake", RunID: "run-0", Pod: "old-l01", ID: "id-old"}

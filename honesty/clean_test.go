@@ -139,9 +139,9 @@ sinks: [csv: {columns: full}]
 // counts as false if the machine was ours: others, the hypervisor among
 // them, had at most 2 % of its CPU time during the trial. A cell that is INVALID
 // is measured again until it is VALID; one that is INVALID for the same reason
-// in two trials that nobody disturbed is a false verdict, and one that is never
-// VALID is undecided, which fails the test too. Steal alone is no opinion: where
-// the kernel has counted it here too, the cell was no clean one.
+// in two undisturbed trials is a false verdict, and one that is never VALID is
+// undecided, which fails the test too. Steal alone is no verdict: if the kernel has
+// counted it here too, the cell was no clean one.
 func TestClean(t *testing.T) {
 	seed := *seedFlag
 	if seed == 0 {
@@ -175,7 +175,7 @@ type cleaning struct {
 	dir   string
 	cells int
 
-	quiet                          map[string]map[string]int // INVALID while nobody disturbed, by cell and reason
+	quiet                          map[string]map[string]int // INVALID while nothing disturbed, by cell and reason
 	valid, wrong, undecided, again int
 
 	steal  map[string]float64 // of the last attempt, as the watcher saw it

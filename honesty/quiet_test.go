@@ -143,7 +143,7 @@ func stat(pid int) []int64 {
 func (w *watcher) others(begin, end time.Time) float64 {
 	share, ok := w.share(begin, end, func(s sample) int64 { return s.busy - s.own })
 	if !ok {
-		return 1 // nobody looked
+		return 1 // not sampled
 	}
 	return share
 }

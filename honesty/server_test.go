@@ -43,7 +43,7 @@ func closing(said bool) func(t *testing.T) string {
 
 func answer(c net.Conn, said bool) {
 	defer c.Close()
-	// Connections that nobody uses end too.
+	// Unused connections end too.
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 	r, err := http.ReadRequest(bufio.NewReader(c))
 	if err != nil {

@@ -53,7 +53,7 @@ type Prompt struct {
 	// Turns are user and assistant messages by turns, the user's first and last.
 	Turns []string
 	// Target is the number of input tokens that the prompt was made for;
-	// result.Unknown if nobody said.
+	// result.Unknown if none was asked for.
 	Target int
 }
 

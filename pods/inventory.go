@@ -84,9 +84,9 @@ func (s Sources) outliving(kinds []string) ([]backends.Factory, error) {
 	return list, nil
 }
 
-// AddLocal adds the servers of runs that are at work on this machine. They end
-// with their runs and nobody has to give them back, so only a caller that wants to
-// reach one looks for them.
+// AddLocal adds the servers of runs that are at work on this machine. They end with
+// their runs and need no termination, so only a caller that wants to reach one asks
+// for them.
 func (s Sources) AddLocal(ctx context.Context, inv *Inventory) {
 	for _, f := range s.Backends {
 		if f.Outlives || f.Default == nil {
@@ -181,9 +181,9 @@ func (inv *Inventory) at(e podledger.Entry) *Provider {
 	return best
 }
 
-// seen is what can be told from here of the run that an entry is for. Only a
-// run directory that still holds that run, and that nobody has locked, says
-// that it is over: a directory that is gone may have been removed under it.
+// seen is what this machine knows of the run that an entry is for. The run is over
+// only if its directory still holds that run and is not locked: a directory that is
+// gone may have been removed under it.
 func seen(e podledger.Entry) (run RunSeen, holder string) {
 	if e.Dir == "" {
 		return RunUnseen, ""

@@ -17,7 +17,7 @@ type RunSeen string
 const (
 	RunUnseen RunSeen = ""        // its directory is not here, or is another run's
 	RunLive   RunSeen = "live"    // its directory is locked
-	RunEnded  RunSeen = "not run" // its directory is here, and nobody has it locked
+	RunEnded  RunSeen = "not run" // its directory is here, and is not locked
 )
 
 // A Pod is what a provider, the ledger of this machine, or both say of one pod.
@@ -29,7 +29,7 @@ type Pod struct {
 	Run        RunSeen
 	Holder     string // who has the run directory locked, in words that begin with a space
 
-	By *Provider // who lists it, or would be asked about it; nil if nobody can
+	By *Provider // lists it, or would be asked about it; nil if none can
 }
 
 // Label is the pod's name, or its id at the provider if it has none.

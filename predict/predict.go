@@ -4,8 +4,7 @@
 //
 // A prediction is as good as that arithmetic. It knows dense models and GPUs of
 // the catalogue and the flags that the simulator knows, and makes none for
-// anything else: a flag that nobody understood may be the one that makes the
-// server fit.
+// anything else: an unknown flag may be the one that makes the server fit.
 package predict
 
 import (

@@ -46,8 +46,8 @@ type Run struct {
 	// Running says that a process is at work in the directory, which uses the pods
 	// that are owed. Open does not look; its caller may know.
 	Running bool
-	// Calibration is what was found out about the measuring client, in lines for
-	// the summary; nil if nobody looked.
+	// Calibration describes the measuring client, in lines for the summary; nil if
+	// it was not calibrated.
 	Calibration []string
 
 	packed *result.Packed // all rows; nil if the trials have them

@@ -6,7 +6,7 @@ import "time"
 // request that got none, for example.
 const Never = time.Duration(-1)
 
-// Unknown is the count of tokens that nobody stated.
+// Unknown is a count of tokens that is not known.
 const Unknown = -1
 
 // Phase says which part of a trial a request belongs to, by the moment it was
@@ -71,7 +71,7 @@ type Request struct {
 	CompletionTokens int
 	TokenSource      string // "usage", "chunks" (one token a chunk assumed) or ""
 	MaxTokens        int    // what was asked for
-	TargetTokens     int    // what the prompt was made for; Unknown if nobody said
+	TargetTokens     int    // what the prompt was made for; Unknown if none was asked for
 
 	// ChunkUS holds the receive times of all events with a choice, in whole
 	// microseconds: the first counted from Sent, each other from the one

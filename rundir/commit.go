@@ -151,7 +151,7 @@ func (f *attemptFile) keep(err error) {
 	}
 }
 
-// abandon closes a file that nobody will read.
+// abandon closes a file that will not be read.
 func (f *attemptFile) abandon() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

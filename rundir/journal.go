@@ -87,10 +87,10 @@ func (j *journal) append(p effect.Point, typ string, data any) error {
 //
 // Subtleness ahead! Half a line must not stay where the next line will go: it
 // would be damage in the middle, and the run could not be resumed. So the file
-// is cut back, and where that fails nothing may be appended any more. After an
-// fsync that failed nobody knows what is on disk, the cut included, so that
-// ends the journal too; but for a full disk, if nothing is in doubt: the
-// line was cut off and its bytes are written anew.
+// is cut back, and if that fails nothing may be appended any more. After a failed
+// fsync it is unknown what is on disk, the cut included, so it ends the journal
+// too. A full disk is the exception, if nothing is in doubt: the line was cut off,
+// and its bytes are written anew.
 func (j *journal) put(line []byte) error {
 	_, err := j.f.Write(line)
 	wrote := err == nil

@@ -106,7 +106,8 @@ func readHolder(f *os.File) Holder {
 	return h
 }
 
-// LockHolder says who has the run directory locked; nil for nobody.
+// LockHolder returns the process that has the run directory locked; nil if it is not
+// locked.
 func LockHolder(dir string) (*Holder, error) {
 	f, err := os.Open(filepath.Join(dir, layout.Lock))
 	if errors.Is(err, os.ErrNotExist) {

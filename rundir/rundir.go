@@ -295,7 +295,7 @@ func (d *Dir) Path() string { return d.path }
 
 // Append writes one event, durably. typ is snake_case and not one of this
 // package's own types; data is an object in JSON, or nil. After an error of
-// fsync nothing more can be appended: nobody would know what is on disk.
+// fsync nothing more can be appended, since it is unknown what is on disk.
 func (d *Dir) Append(_ context.Context, typ string, data any) error {
 	if !eventType.MatchString(typ) {
 		return fmt.Errorf("append: event type %q is not snake_case", typ)

@@ -298,7 +298,7 @@ func TestAppend_refuses(t *testing.T) {
 	}
 }
 
-// After an fsync that failed nobody knows what is on disk: nothing more is promised.
+// After a failed fsync it is unknown what is on disk: nothing more is promised.
 func TestAppend_failedSyncEndsTheJournal(t *testing.T) {
 	d := create(t, must[*effect.Effects](t)(effect.New("journal.sync:err=EIO@2")))
 	first := d.Append(t.Context(), "x", nil)

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// quiet is a run that nobody looks at.
+// quiet is a run without a display.
 type quiet struct{}
 
 func (quiet) Emit(event.Event)                          {}

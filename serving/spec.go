@@ -33,7 +33,7 @@ func (d *Servers) spec(n int, dir string) (backends.Spec, error) {
 		spec.Roles[i].LogPath = func(replica int) string {
 			return filepath.Join(dir, layout.ServerLog(name, replica))
 		}
-		// The readiness of all is about the entry, of the others nobody else asks.
+		// The server's own readiness covers the entry alone, so each other role has its own.
 		if d.config.Options.Given {
 			continue
 		}

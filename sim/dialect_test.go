@@ -420,7 +420,7 @@ func TestDialects_startFailures(t *testing.T) {
 	}
 }
 
-// TestDialects_saySimulated: nobody can take one for the real engine.
+// TestDialects_saySimulated: none can be taken for the real engine.
 func TestDialects_saySimulated(t *testing.T) {
 	for name, path := range map[string]string{"vllm": "/version", "sglang": "/server_info", "trtllm": "/version", "llamacpp": "/props", "tgi": "/info"} {
 		for _, release := range dialect.Releases(name) {

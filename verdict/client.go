@@ -84,10 +84,10 @@ func clientCeiling(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 
 // clientLag holds the client's lateness in reading against its bound.
 //
-// Where the stamps are this process's own, or some of them, the lag is in every
-// receive time: max(1 ms, 5 % of the median gap). Nobody can see it from within
-// a process that has no other clock, so without any kernel stamp the error that
-// the calibration found stands for it, unless that was disturbed.
+// If some of the stamps are this process's own, the lag is in every receive time:
+// max(1 ms, 5 % of the median gap). A process without another clock cannot see it,
+// so without any kernel stamp the error that the calibration found stands for it,
+// unless the calibration was disturbed.
 //
 // Where the kernel took them, a late read leaves the receive times right. What
 // it spoils is the send of a closed loop's next request, and chunks that find

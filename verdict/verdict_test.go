@@ -61,7 +61,7 @@ func (e *Evidence) coalesce(n int) {
 
 func (e *Evidence) late(n int, by time.Duration) {
 	for i := range n {
-		r := &e.measured()[i+2] // the first of each slot is nobody's fault
+		r := &e.measured()[i+2] // the first of each slot does not count
 		r.Sent = r.Scheduled + by
 	}
 }
@@ -408,7 +408,7 @@ func TestJudge_openLoop(t *testing.T) {
 	}
 }
 
-// Tokens that nobody counts are not known to be right.
+// Tokens that are not counted are not known to be right.
 func TestJudge_uncounted(t *testing.T) {
 	e := clean()
 	for i := range e.measured() {

@@ -17,7 +17,7 @@ import (
 // containers: their environment and their addresses of this moment.
 func (b *Backend) Access(ctx context.Context, ref backends.Ref) ([]backends.Access, error) {
 	if ref.Details[detailInside] != "" {
-		// Nobody keeps it: it ends with its run.
+		// It is never kept: it ends with its run.
 		return nil, fmt.Errorf("pod %s is a process in a container that sweep did not make: %w", ref.Pod, host.ErrNotSupported)
 	}
 	found, err := b.Instances(ctx, ref)

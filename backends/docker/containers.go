@@ -20,7 +20,7 @@ import (
 
 const (
 	// answerPatience bounds a create or a start, which must not be cut short by
-	// a context: nobody would know what has become of it.
+	// a context: its result would be unknown.
 	answerPatience = time.Minute
 	// lookPatience is how long a container is looked for whose create was sent
 	// and never answered.
@@ -49,7 +49,7 @@ type containerPlan struct {
 	volume  string // that it shares with the others of its deployment; "" for none
 }
 
-// Allocate fetches the images, which costs nobody anything, and claims GPUs.
+// Allocate fetches the images, which costs nothing, and claims GPUs.
 func (p containers) Allocate(ctx context.Context, spec backends.Spec, pod backends.Name) (provision.Allocation, error) {
 	b := p.b
 	images, err := b.images(ctx, spec)
@@ -91,7 +91,7 @@ func (p containers) Allocate(ctx context.Context, spec backends.Spec, pod backen
 }
 
 const (
-	// defaultPort is the engine's inside its container, if nobody else is.
+	// defaultPort is the engine's port inside its container, if it is free.
 	defaultPort = 8000
 	// agentPort is the bootstrap's, and the first of a role's further ports.
 	agentPort = 8011

@@ -22,7 +22,7 @@
 // # How it ends
 //
 // Stop and Terminate stop it, remove it, and return when the daemon knows it no
-// more, by its id and in two successive lists. When nobody does that, the
+// more, by its id and in two successive lists. If neither is called, the
 // container ends itself: its first process is package bootstrap's, which knows
 // an hour to end at and, where the image has python3, ends it also when our
 // heartbeat stays away. What has ended waits, without any process, for the next

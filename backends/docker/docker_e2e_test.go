@@ -225,7 +225,7 @@ func logOf(spec backends.Spec) string {
 	return string(text)
 }
 
-// deadMan has pods end themselves that nobody ends.
+// deadMan checks that pods end themselves if nothing else ends them.
 func (l *lab) deadMan(t *testing.T) {
 	b := l.backend(t, nil)
 	spec := l.spec(t)
@@ -236,7 +236,7 @@ func (l *lab) deadMan(t *testing.T) {
 	}
 	stop(t, d)
 
-	// Nobody beats: the run that launched it is gone. The ledger is all that is left.
+	// No heartbeat comes: the run that launched it is gone. Only the ledger is left.
 	mute := l.backend(t, func(c *docker.Config) { c.Heartbeat = 5 * time.Second })
 	spec = l.spec(t)
 	d = launch(t, mute, spec)

@@ -137,8 +137,8 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// TestCreate_unknown: if nobody can tell whether the container was made, the
-// ledger goes on owing it, and Terminate ends what shows up later.
+// TestCreate_unknown: if it is unknown whether the container was made, the ledger
+// keeps its entry, and Terminate ends a container that shows up later.
 func TestCreate_unknown(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)

@@ -117,7 +117,7 @@ func (e *execs) start(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// inspect answers once the command has ended: before, nobody asks.
+// inspect answers once the command has ended: no client asks earlier.
 func (e *execs) inspect(w http.ResponseWriter, r *http.Request) {
 	x := e.of(r)
 	<-x.done

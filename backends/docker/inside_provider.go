@@ -37,8 +37,8 @@ func (b *Backend) insideLayer(id string) *provision.Layer {
 // insideLog is where the container has a unit's output.
 func insideLog(unit string) string { return "/tmp/sweep-" + unit + ".log" }
 
-// An insideDeployment is what was started in a container. Nobody keeps it: it ends with
-// its run.
+// An insideDeployment is the processes started in a container. They are never kept:
+// they end with their run.
 type insideDeployment struct{ backends.Deployment }
 
 // Terms implements [backends.Rental].
@@ -180,8 +180,8 @@ func (b *Backend) down(ctx context.Context, id string) bool {
 }
 
 // Delete ends exactly the processes of a unit, and returns when two successive
-// looks find none of them and nobody on the ports that they had. The first of
-// them in age is the bootstrap, which ends the engine politely. The container
+// looks find none of them and no listener on the ports that they had. The oldest
+// of them is the bootstrap, which ends the engine politely. The container
 // goes on.
 func (p inside) Delete(ctx context.Context, i provision.Instance, grace time.Duration, ended func(context.Context)) error {
 	id, err := p.place(ctx)
@@ -267,7 +267,7 @@ for d in "${TMPDIR:-/tmp}" /tmp /var/tmp /dev/shm; do
 done
 `
 
-// tidy removes the files of a unit that has ended; any that stay harm nobody.
+// tidy removes the files of a unit that has ended; files that stay do no harm.
 func (p inside) tidy(ctx context.Context, id, unit string) {
 	_, _ = p.b.exec(ctx, id, client.ExecCreateOptions{User: p.b.config.User, Cmd: []string{"/bin/sh", "-c", tidyScript, "sweep-tidy", unit, insideLog(unit)}})
 }

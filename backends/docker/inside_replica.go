@@ -55,8 +55,8 @@ func (p *insidePlace) give(port int) {
 	p.given[port] = true
 }
 
-// draw takes a port that nobody listens on and that can be reached. It is drawn:
-// what was started there a moment ago may not listen yet.
+// draw takes a free port that can be reached. It is drawn at random: a process
+// started a moment ago may not listen yet.
 func (p *insidePlace) draw() (int, error) {
 	var ports []int
 	if p.network.ip.IsValid() {

@@ -16,8 +16,8 @@ import (
 	"sweep.dev/sweep/backends"
 )
 
-// Files are refused if nothing in the container could write them, and where
-// they are too much; a variable alone needs nobody.
+// Files are refused if nothing in the container could write them, or if they are
+// too large; a variable needs no writer.
 func TestCheck_extra(t *testing.T) {
 	of := func(e backends.Extra) func(*backends.Role) {
 		return func(r *backends.Role) { r.Extra = func(backends.Address) (backends.Extra, error) { return e, nil } }

@@ -80,7 +80,7 @@ func (r *remote) await(ctx context.Context) error {
 		case err != nil:
 			return r.b.explain(ctx, r.id, err)
 		case ready:
-			r.terms.ImageDigest = imageDigest(r.b.systemLog(ctx, r.id)) // nobody else has r yet
+			r.terms.ImageDigest = imageDigest(r.b.systemLog(ctx, r.id)) // r is not shared yet
 			return nil
 		}
 		if err := runpodapi.Sleep(ctx, runpodapi.Jitter(r.b.Poll)); err != nil {

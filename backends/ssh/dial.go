@@ -125,9 +125,9 @@ func (b *Backend) knownHost() (*knownHost, error) {
 		return nil, fmt.Errorf("%w: known_hosts: %w", backends.ErrRefused, err)
 	}
 	k.callback = callback
-	// Asked for a key that nobody has, it tells which are known. Otherwise a
-	// host that shows its RSA key first would be taken for another one where
-	// only its Ed25519 key is known.
+	// The error for a key that no host has lists the known ones. Without them a
+	// host that shows its RSA key first would be taken for another one if only
+	// its Ed25519 key is known.
 	nobody, err := gossh.NewPublicKey(ed25519.PublicKey(make([]byte, ed25519.PublicKeySize)))
 	if err != nil {
 		return nil, err

@@ -270,7 +270,7 @@ func dialOn(ctx context.Context, client *gossh.Client, gone <-chan struct{}, net
 
 // next waits until client, which has failed, is not the current one any more.
 func (l *link) next(ctx context.Context, client *gossh.Client) error {
-	_ = client.Close() // so that nobody takes it for good
+	_ = client.Close() // so that no caller takes it for a good one
 	for {
 		l.mu.Lock()
 		now, err, changed := l.client, l.err, l.changed

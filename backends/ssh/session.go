@@ -43,7 +43,7 @@ const (
 
 var (
 	errLate = fmt.Errorf("ssh channel: %w", os.ErrDeadlineExceeded)
-	// errLost is a session of which nobody knows how it ended.
+	// errLost is a session whose result is unknown.
 	errLost = errors.New("the connection was lost in between")
 )
 
@@ -253,8 +253,8 @@ func (l *link) repeat(ctx context.Context, point effect.Point, call string) (out
 	return out, nil
 }
 
-// once runs a call that must not be run twice. After an errLost nobody knows what
-// became of it; there is a new connection then, or err also says why not.
+// once runs a call that must not be run twice. After an errLost its result is
+// unknown; there is a new connection then, or err also says why not.
 func (l *link) once(ctx context.Context, call string) ([]byte, error) {
 	out, client, err := l.run(ctx, call, false)
 	if errors.Is(err, errLost) && client != nil {

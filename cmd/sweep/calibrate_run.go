@@ -16,8 +16,8 @@ import (
 	"sweep.dev/sweep/plan"
 )
 
-// defaultRate is how many chunks per second one stream brings if nobody can
-// say: one each 20 ms, the middle of what interactive serving aims for.
+// defaultRate is the assumed rate of one stream in chunks per second if the plan does
+// not give it: one each 20 ms, the middle of what interactive serving aims for.
 const defaultRate = 50
 
 // openStreams is how many streams an open loop has where its plan bounds them by

@@ -342,7 +342,7 @@ load: {requests: 4, warmup: {requests: 0}, headers: {Authorization: "Bearer ${SW
 }
 
 // TestCanary_runpod rents pods whose servers print what they were given, and
-// looks for the keys that protect them, too: nobody ever needs to see those.
+// looks for the keys that protect them too: no reader ever needs those.
 func TestCanary_runpod(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()

@@ -194,7 +194,7 @@ func reachedByNone(t *testing.T, fault string) {
 	}
 }
 
-// undisturbed is the grid of a run that nobody disturbs.
+// undisturbed is the grid of a run without a fault.
 func undisturbed(t *testing.T) []string {
 	t.Helper()
 	dir := t.TempDir()

@@ -120,8 +120,8 @@ func startEstimate(s plan.Server, of traits) time.Duration {
 	return d
 }
 
-// tokenEstimate is how long one output token takes if nobody has measured it
-// yet. A catalogued GPU reads a catalogued model's weights (2 bytes a parameter)
+// tokenEstimate is how long one output token takes if it is not measured yet. A
+// catalogued GPU reads a catalogued model's weights (2 bytes a parameter)
 // once for each, at 85 % of its bandwidth; else 20 ms, the middle of what
 // interactive serving aims for.
 func tokenEstimate(s plan.Server) time.Duration {
@@ -136,8 +136,7 @@ func tokenEstimate(s plan.Server) time.Duration {
 
 // trialEstimate is how long one trial may take, if nothing ends it early. Tokens
 // take the time of the server's clock, which runs at scale; what the client waits
-// for does not. The time of a trace is in its file, which nobody reads for a look
-// at a plan.
+// for does not. The time of a trace is in its file, which is not read to show a plan.
 func trialEstimate(s plan.Server, l plan.Load, scale float64) time.Duration {
 	request := time.Duration(float64(tokenEstimate(s)) * float64(max(1, l.MaxTokens)) / scale)
 	workers := max(1, l.Concurrency)
@@ -197,7 +196,7 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 	type deployment struct {
 		ID    string `json:"id"`
 		Label string `json:"label"`
-		// Predicted is what would become of the server; absent if nobody knows.
+		// Predicted is what would become of the server; absent if unknown.
 		Predicted *report.Prediction `json:"predicted,omitempty"`
 		Launches  int                `json:"launches"`          // of the server, while it does not die
 		Seconds   *float64           `json:"estimated_seconds"` // with the starts of the server

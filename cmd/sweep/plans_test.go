@@ -120,7 +120,7 @@ func TestPlans_endpoint(t *testing.T) {
 	if got.code != exitOK && got.code != exitSLO {
 		t.Fatalf("exit %d\n%s\n%s", got.code, got.stdout, got.stderr)
 	}
-	// Its GPU is a label, nobody can look at it, and it has no price.
+	// Its GPU is a label, has no metrics, and has no price.
 	checkRows(t, out, 4, 0, []string{
 		"gpu_uuid", "driver_version", "mean_gpu_util", "max_gpu_util", "max_gpu_memory_used_bytes", "mean_gpu_power_w",
 		"gpu_energy_j", "gpu_energy_source", "max_gpu_temp_c", "gpu_memory_total_bytes", "min_gpu_memory_free_bytes", "gpu_memory_idle_bytes", "gpu_util_idle",

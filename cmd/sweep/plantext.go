@@ -48,8 +48,7 @@ type server struct {
 	skipped bool
 }
 
-// dollars are what the server costs for its time; ok is false for a price that nobody
-// knows.
+// dollars are what the server costs for its time; ok is false if the price is unknown.
 func (s server) dollars() (usd float64, ok bool) {
 	return s.price.USDPerHour * s.about.took.Hours(), s.price.Known
 }

@@ -7,8 +7,8 @@ import (
 	"sweep.dev/sweep/plan"
 )
 
-// If nobody can say what is started nothing is predicted: cells are skipped
-// for predictions.
+// If it is unknown what is started, nothing is predicted: cells are skipped for
+// predictions.
 func TestPredicted_unknown(t *testing.T) {
 	small := []plan.Arg{{Name: "gpu-memory-utilization", Value: 0.6}}
 	server := func(change func(*plan.Server)) plan.Server {

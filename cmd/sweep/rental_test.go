@@ -45,8 +45,8 @@ var (
 	_ backends.Accountant = rental{}
 )
 
-// rentals are the backends for a test that has such a provider, and one more
-// whose key nobody has.
+// rentals are the backends for a test that has such a provider, and one more without
+// a key.
 func rentals(dir string) []backends.Factory {
 	return []backends.Factory{
 		{
@@ -307,7 +307,7 @@ func TestAsk(t *testing.T) {
 		{in: "\n", there: true},
 		{in: "", there: true},
 		{in: "yesterday\n", there: true},
-		{in: "y\n", err: true}, // a pipe is nobody
+		{in: "y\n", err: true}, // a pipe cannot confirm
 	} {
 		a := &app{in: strings.NewReader(c.in), inTTY: c.there, errTTY: true, err: io.Discard}
 		got, err := a.ask(c.yes, "end 3 pods?")

@@ -9,7 +9,7 @@ import (
 )
 
 // A screen keeps lines at the bottom of a terminal and redraws them in place.
-// Each change is one write, so that nobody sees half of it. The nil screen
+// Each change is one write, so that it is never half shown. The nil screen
 // draws nothing.
 type screen struct {
 	w     io.Writer

@@ -234,7 +234,7 @@ func (s Suite) session(t *testing.T, handler http.HandlerFunc, exec func(context
 	if err != nil {
 		return nil // that ends this collector, which is its right
 	}
-	// Nothing is asked if nobody listens, and once if nothing is answered.
+	// A closed port is asked nothing, and one that does not answer is asked once.
 	polltest.Within(length, func() bool { return h.looks.Load() >= enough })
 	row := finish(t, session)
 	sink.close()
@@ -377,7 +377,8 @@ var (
 	_ host.Processor = (*Host)(nil)
 )
 
-// newHost serves handler on loopback; nil is an address if nobody listens.
+// newHost serves handler on loopback; with a nil handler the address is of a closed
+// port.
 func newHost(handler http.Handler, exec func(context.Context, ...string) ([]byte, error)) (*Host, func()) {
 	h := &Host{Run: exec}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -46,7 +46,7 @@ type Family struct {
 	Series int    `json:"series"` // label sets
 	// Readings are the quantities that are taken from it.
 	Readings []Reading `json:"readings,omitempty"`
-	// Meaning is what it says in words, "" if nobody knows.
+	// Meaning is what it says in words, "" if that is unknown.
 	Meaning string `json:"meaning,omitempty"`
 	// Value is that of the only series, or the sum of a counter's; for a
 	// histogram the mean. Nil if there is no such value.

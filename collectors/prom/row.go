@@ -193,7 +193,7 @@ func fill(row result.Row, role string, v quantities.View, servers []*server) {
 	all := make(lines)
 	for _, s := range servers {
 		if s.lines == nil {
-			return // of one server nobody knows
+			return // unknown for one server, so unknown for all
 		}
 		for name, n := range s.lines {
 			all[name] += n

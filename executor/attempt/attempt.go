@@ -201,9 +201,8 @@ func (a *Attempt) Died(ctx context.Context) bool {
 }
 
 // measure runs the load between the collectors' first and last looks, and the
-// plan's probes beside it. The last looks are taken also where the load ended
-// before its time; the end of run alone, after which nobody needs them, cuts
-// them short.
+// plan's probes beside it. The last looks are taken also if the load ended before
+// its time. Only the end of run cuts them short, since they are not needed then.
 func (a *Attempt) measure(ctx, run context.Context, d load.Driver) error {
 	config := a.load()
 	if f := a.config.Inputs.Skipped(a.trial.Cell.Load); f != nil {

@@ -34,8 +34,8 @@ func ended(d stopping.Decision) result.Finding {
 var errEnough = errors.New("the precision asked for is reached")
 
 // A supervisor stands between a driver, its source and its recorder, and ends
-// the load when that has told enough: it hands out nothing more, and cancels
-// what is in flight if nobody needs it.
+// the load when its figures are known well enough: it hands out nothing more, and
+// cancels the requests in flight if no figure needs them.
 type supervisor struct {
 	load.Source
 	keep   func(result.Request) (full string)

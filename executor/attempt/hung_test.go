@@ -6,7 +6,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// A server that serves nobody in their time hangs, and one that serves some of
+// A server that answers no request in its time hangs; one that serves some of
 // them, refuses them or begins to answer is only slow or wrong.
 func TestHung(t *testing.T) {
 	t.Parallel()

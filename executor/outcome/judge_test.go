@@ -58,7 +58,7 @@ func TestEvidence(t *testing.T) {
 			t.Errorf("%+v", e)
 		}
 	}
-	// A ceiling that nobody came to is none.
+	// A ceiling that was not reached is none.
 	trial.Calibration.Ceiling.By = calibrate.ByOffered
 	if got := evidence(row, trial, m, timeline.Drifts{}).Ceiling; got != 0 {
 		t.Errorf("a ceiling of %v", got)

@@ -65,7 +65,7 @@ type Measured struct {
 
 	Requests []result.Request // each with its phase of the load
 	Span     timeline.Span    // of the plateau
-	Ramp     time.Duration    // how long the load was expected to take to be at work; 0: nobody knew
+	Ramp     time.Duration    // how long the load was expected to take to be at work; 0: unknown
 	Samples  []result.Sample
 	Notes    []result.Finding
 	Columns  result.Row // from the collectors
@@ -73,7 +73,7 @@ type Measured struct {
 	Ended    stopping.Decision  // why the load ended
 	Stolen   *float64           // share of the CPU time that a hypervisor gave to others; nil: not known
 	Claimed  *float64           // output in tokens per second, as the servers' logs say; nil: they do not
-	Routing  *serverlog.Routing // nil: nobody told which worker served what
+	Routing  *serverlog.Routing // nil: not known which worker served what
 	Shared   *float64           // largest share of the prompts that a prefix cache can know by the load itself; nil: not judged
 	MayKnow  bool               // an earlier run may have left the prompts in the server's prefix cache
 	Extra    Extra
@@ -87,7 +87,7 @@ type Extra struct{ Requests, Completions int64 }
 type End struct {
 	Failure *serving.Failure   // the server could not be used, or the load not be sent
 	Skip    *result.Finding    // why it is not run at all
-	Hung    *failure.Diagnosis // of a server that answered nobody in their time
+	Hung    *failure.Diagnosis // of a server that answered no request in its time
 }
 
 // Of is the outcome of an attempt: what it measured, or why it did not, as a row
@@ -103,7 +103,7 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 	o.Findings = findings
 	row := result.Row{}
 	maps.Copy(row, m.Columns)
-	maps.Copy(row, measured) // what we measured ourselves is nobody else's
+	maps.Copy(row, measured) // the client's own figures win
 	if row[col.ServerReportedThroughputTokS] == nil && m.Claimed != nil && end.Failure == nil {
 		row[col.ServerReportedThroughputTokS] = *m.Claimed
 	}

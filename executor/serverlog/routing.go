@@ -104,11 +104,11 @@ func (r *Routing) String() string {
 	return strings.Join(phases, "; ")
 }
 
-// Routing is what the entry role's log says since the mark; nil if nobody
-// chooses, or the log does not tell.
+// Routing counts the requests by worker, from the entry role's log since the mark;
+// nil if there is one role, or the log does not say.
 func (l *Logs) Routing() (*Routing, error) {
 	if len(l.server.Roles) < 2 {
-		return nil, nil //nolint:nilnil // nobody chooses
+		return nil, nil //nolint:nilnil // one role: there is no choice
 	}
 	entry := l.profile.EntryRole()
 	routed := l.profile.MetricsOf(entry).Routed

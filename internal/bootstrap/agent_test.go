@@ -446,8 +446,8 @@ func TestAgent_dies(t *testing.T) {
 	}
 }
 
-// An agent that cannot even begin is given up, and a heartbeat that nobody can
-// send with it; the lifetime is not.
+// An agent that cannot even begin is given up, and with it the heartbeat, which cannot
+// be sent; the lifetime stays.
 func TestAgent_givenUp(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -65,8 +65,8 @@ type Options struct {
 	// before [Agent.Start]. They need an agent, and python3 in the image.
 	Replicas []Replica
 
-	// Lifetime is how long the engine may run, from the container's first start
-	// and by a clock that nobody sets.
+	// Lifetime is how long the engine may run, from the container's first start,
+	// by its machine's uptime.
 	Lifetime time.Duration
 	// Expires is when the pod has to be gone by the wall clock, which is asked
 	// at a start only: what holds where the container's disk, and with it the

@@ -95,8 +95,8 @@ func TestEngine_ignoresTERM(t *testing.T) {
 	}
 }
 
-// SIGTERM is what stops a container from outside: the engine gets it too, and
-// nobody is asked to delete anything.
+// SIGTERM is what stops a container from outside: the engine gets it too, and no
+// provider is asked to delete anything.
 func TestEngine_stoppedFromOutside(t *testing.T) {
 	t.Parallel()
 	for name, shell := range shells() {
@@ -198,8 +198,8 @@ func commandLines(mark map[string]string) []string {
 	return all
 }
 
-// A stdout that is closed, or that nobody reads, neither ends the engine nor
-// keeps the switch from it.
+// A stdout that is closed, or that is not read, neither ends the engine nor keeps
+// the switch from it.
 func TestEngine_stdout(t *testing.T) {
 	t.Parallel()
 	for name, shell := range shells() {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// What the engine is configured with is there when it starts, byte for byte, for
-// its user alone; it is in nobody's environment and goes with the pod.
+// The engine's files are there when it starts, byte for byte, for its user alone;
+// they are in no process's environment and go with the pod.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	files := map[string][]byte{

@@ -76,7 +76,7 @@ func TestLifetime_providerDown(t *testing.T) {
 	}
 }
 
-// Nobody listens at the deadline: the engine is ended all the same, and the pod
+// The provider is unreachable at the deadline: the engine is still ended, and the pod
 // asks for as long as it lives.
 func TestLifetime_providerUnreachable(t *testing.T) {
 	t.Parallel()

@@ -76,9 +76,9 @@ func (f *File) Truncate(size int64) error {
 	})
 }
 
-// Sync makes what was written durable. After an error nobody knows which of
-// the bytes since the last Sync are on disk, and a second Sync does not tell:
-// the kernel may have dropped them and marked the pages clean.
+// Sync makes what was written durable. After an error it is unknown which of the
+// bytes since the last Sync are on disk, and a second Sync does not tell: the
+// kernel may have dropped them and marked the pages clean.
 func (f *File) Sync() error {
 	return f.fx.Do(f.made.of("sync"), func() error {
 		if err := f.f.Sync(); err != nil {

@@ -91,7 +91,7 @@ const (
 	CommandSent   Point = "command.sent"   // it has all of the request for that, and no answer was read
 	CommandDelete Point = "command.delete"
 	CommandRead   Point = "command.read"
-	CommandKill   Point = "command.kill" // it takes too long, or nobody needs it any more
+	CommandKill   Point = "command.kill" // it takes too long, or is not needed any more
 	AgentStart    Point = "agent.start"  // one of several servers of a pod
 	AgentBeat     Point = "agent.beat"   // the heartbeat to a pod
 	AgentEnd      Point = "agent.end"    // what a pod's own agent is told to do

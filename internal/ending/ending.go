@@ -41,7 +41,7 @@ func (e *Ending) KeepWith(ctx context.Context, keep func() error) error { return
 
 func (e *Ending) last(ctx context.Context, f func() error) error {
 	select {
-	case e.turn <- struct{}{}: // even if ctx is over: nobody is in the way
+	case e.turn <- struct{}{}: // even if ctx is over: the turn is free
 	default:
 		select {
 		case e.turn <- struct{}{}:

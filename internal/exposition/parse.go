@@ -156,9 +156,9 @@ func parser() *expfmt.TextParser {
 	return &p
 }
 
-// Unwrap takes off what was put around a text: gzip that nobody announced, and
-// UTF-16 with its mark, which shells of Windows write into files. Of a gzip that was
-// cut it returns what it could unpack, beside the error.
+// Unwrap removes the encoding of a text: gzip without a header that announces it, and
+// UTF-16 with its mark, which shells of Windows write into files. If a gzip is cut, it
+// returns what it could unpack, and the error.
 func Unwrap(body []byte) ([]byte, error) {
 	var err error
 	if bytes.HasPrefix(body, []byte{0x1f, 0x8b}) {

@@ -42,8 +42,8 @@ import (
 	"sweep.dev/sweep/internal/procfs"
 )
 
-// abandonGrace bounds the time between the polite and the final signal if
-// nobody waits for the command any more: this process died, or the command
+// abandonGrace bounds the time between the polite and the final signal if nothing
+// waits for the command any more: this process died, or the command
 // itself did and left descendants behind.
 const abandonGrace = time.Second
 

@@ -16,9 +16,9 @@ import (
 // stand there, never a secret: those reach a server by its environment alone.
 const filesDir = "files"
 
-// directory is the folder of one replica, "" if it has none because nobody
-// keeps its log. It is absolute: a server may have another working directory.
-// It is there before any server is started, because others may use it.
+// directory is the folder of one replica, "" if its log is not kept. It is absolute:
+// a server may have another working directory. It is made before any server is
+// started, because others may use it.
 func (m *Machine) directory(spec backends.Spec, role backends.Role, n int) (string, error) {
 	if role.LogPath == nil {
 		return "", nil

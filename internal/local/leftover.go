@@ -90,9 +90,9 @@ func (m *Machine) end(ctx context.Context, l leftover, grace time.Duration) erro
 				}
 			}
 		}
-		// A guard ends when it has nobody left to guard, so it is not killed
-		// before the others are gone. Those that have no guard any more get no
-		// grace: nobody waits for their end.
+		// A guard ends when it has no process left to guard, so it is not killed
+		// before the others are gone. Processes without a guard get no grace:
+		// nothing waits for their end.
 		var victims []procfs.Process
 		if len(guards) == 0 || time.Now().After(final) {
 			if victims = others; len(others) == 0 {

@@ -77,7 +77,7 @@ func (m *Machine) layer() *provision.Layer {
 	}, processes{m})
 }
 
-// A deployment is local processes: nobody rents them, and nobody keeps them.
+// A deployment is local processes, which are neither rented nor kept.
 type deployment struct{ backends.Deployment }
 
 // Launch implements [backends.Backend].

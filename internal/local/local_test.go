@@ -288,7 +288,7 @@ func TestTerminate_ofAnotherProcess(t *testing.T) {
 	if err != nil || len(refs) != 1 || refs[0].RunID != "run-of-parent" || refs[0].Pod != "pod" {
 		t.Fatalf("List: %v, %v", refs, err)
 	}
-	// Nobody listens to SIGTERM there, so the end of the context is what ends them.
+	// They ignore SIGTERM, so the end of the context ends them.
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := m.Terminate(ctx, refs[0].Ref); err != nil {
@@ -304,8 +304,8 @@ func TestTerminate_ofAnotherProcess(t *testing.T) {
 	}
 }
 
-// What a ref names and nobody carries the marks of is gone; another backend's ref,
-// and one that names nothing, is refused.
+// A ref whose marks no process carries is of something that is gone; another backend's
+// ref, and one that names nothing, is refused.
 func TestTerminate_refs(t *testing.T) {
 	ref := backends.Ref{Kind: "process", RunID: "r", Pod: "p", ID: "r/p"}
 	if err := machine().Terminate(t.Context(), ref); err != nil {

@@ -11,7 +11,7 @@ package placeholder
 //	conversation  a name that the requests of one conversation have in common and
 //	              no other request of any trial; a single request has one of its own
 //	max_tokens    what it asks for
-//	input_tokens  what its prompt was made for; empty if nobody knows
+//	input_tokens  what its prompt was made for; empty if unknown
 func Names() []string {
 	return []string{"n", "slot", "turn", "conversation", "max_tokens", "input_tokens"}
 }

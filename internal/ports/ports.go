@@ -35,8 +35,7 @@ func Find(ctx context.Context) (int, error) {
 	return 0, fmt.Errorf("%w from %d to %d", ErrNone, first, end-1)
 }
 
-// Free says whether nobody listens on a port, neither on the loopback address nor
-// on all of them.
+// Free says whether a port is free on the loopback address and on all addresses.
 func Free(ctx context.Context, port int) bool {
 	for _, host := range []string{"127.0.0.1", ""} {
 		var config net.ListenConfig

@@ -185,8 +185,8 @@ func (u *Unit) hosts() []string {
 	return hosts
 }
 
-// create makes the file for a replica's log; nil if nobody wants one, or where
-// that fails, which the rows say.
+// create makes the file for a replica's log; nil if none is wanted, or if that fails,
+// which the rows say.
 func (d *deployment) create(r *Replica) *effect.File {
 	if r.Role.LogPath == nil || d.layer.LogsInPlace {
 		return nil

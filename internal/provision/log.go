@@ -19,8 +19,8 @@ const (
 	// attached is how long a try lasts that counts as one that did not break at once,
 	// and how long such tries may go on before the rows say so.
 	attached = 10 * time.Second
-	// brokenLimit is how long they may go on at all: nobody would hear of the server's
-	// end.
+	// brokenLimit is how long they may go on at all: without the log the server's end
+	// is not seen.
 	brokenLimit = 2 * time.Minute
 )
 

@@ -14,7 +14,7 @@ type Source struct {
 	// then its iteration statistics.
 	Windows []*Window
 	// Bracketed says that both the first and the last look succeeded, Apart
-	// seconds after each other: without them nobody knows what was gained.
+	// seconds after each other: without them the gain is unknown.
 	Bracketed bool
 	Apart     float64
 	// Answered are the rounds under load that it answered, in order.

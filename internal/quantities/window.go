@@ -283,7 +283,7 @@ type sight struct {
 type counter struct {
 	last       map[string]float64
 	gain       float64
-	unknown    bool // something showed up whose beginning nobody saw
+	unknown    bool // a series showed up whose beginning was not seen
 	incomplete bool // something is missing from the last body
 	zero       bool // it was 0 before its first series was made
 }

@@ -2,9 +2,9 @@
 // it. Keys that are not known are ignored in answers; requests keep to the keys
 // of the first published version, because an unknown one is refused.
 //
-// Errors of the API wrap the classes of package backends. What only looks is
-// tried again where the server stumbles, a DELETE by its caller, and a POST by
-// nobody: see [Certain].
+// Errors of the API wrap the classes of package backends. A GET is retried if the
+// server fails, a DELETE is retried by its caller, and a POST is never retried: see
+// [Certain].
 package runpodapi
 
 import (
@@ -126,8 +126,8 @@ func (c *Client) once(ctx context.Context, k call, out any) error {
 	})
 }
 
-// lateAnswer is how long the answer to a create is waited for once nobody wants
-// the pod any more.
+// lateAnswer is how long the answer to a create is waited for once the pod is not
+// wanted any more.
 const lateAnswer = 10 * time.Second
 
 // outlast is a context that ends that much later than ctx.
@@ -247,7 +247,7 @@ func (c *Client) Create(ctx context.Context, r CreateRequest, timeout time.Durat
 	var p Pod
 	err := c.once(ctx, call{
 		point: effect.RunpodCreate, method: http.MethodPost, path: "/pods", body: r, timeout: timeout,
-		// An answer that nobody waits for is a pod that nobody knows.
+		// If the answer is not waited for, the pod is unknown and still rented.
 		whole: true,
 	}, &p)
 	if err == nil && p.ID == "" {

@@ -160,8 +160,8 @@ func TestPods_pages(t *testing.T) {
 	}
 }
 
-// Nothing is sent before the time that a 429 asks for, by nobody, and deletes
-// do not wait for the bucket.
+// No caller sends anything before the time that a 429 asks for, and deletes do not
+// wait for the bucket.
 func TestLimiter(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	l := newLimiter(60)

@@ -223,7 +223,7 @@ func (r Rates) Due(rng *draw.Rand) func() (time.Duration, bool) {
 				continue
 			}
 			t := rest[0].start + rest[0].at(s-before)
-			// Past what a Duration holds nobody waits; and it must not wrap.
+			// No load lasts longer than a Duration holds, and it must not wrap.
 			if t > float64(math.MaxInt64/int64(time.Second)) {
 				rest = nil
 				break

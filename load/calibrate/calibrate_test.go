@@ -179,8 +179,8 @@ func TestServer_parentKilled(t *testing.T) {
 	})
 }
 
-// zombie says that a process has ended and nobody has asked how: in a container
-// without an init its last parent may never do.
+// zombie says that a process has ended and was not waited for: in a container
+// without an init its last parent may never do that.
 func zombie(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(b), ") ")
@@ -248,11 +248,11 @@ func TestResult_warning(t *testing.T) {
 	if w := r.Warning(73_000); !strings.Contains(w, "73,000 chunks/s") || !strings.Contains(w, "103,000 at 256 streams") {
 		t.Error(w)
 	}
-	r.Ceiling.By = ByOffered // at least: nobody knows
+	r.Ceiling.By = ByOffered // a lower bound: the ceiling is unknown
 	if w := r.Warning(1e9); w != "" || r.Limit() != 0 {
 		t.Error(w, r.Limit())
 	}
-	// A disturbed one judges nobody, and is said to, whatever the plan asks.
+	// A disturbed one judges no trial, and says so, whatever the plan asks.
 	for why, disturb := range map[string]func(*Result){
 		"did not run for 11ms (bound 10ms)": func(r *Result) { r.Stall = 11 * time.Millisecond },
 		"less than 0.5 of a CPU":            func(r *Result) { r.Ceiling.By = ByDisturbed },

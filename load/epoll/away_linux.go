@@ -22,7 +22,7 @@ import (
 // where the rest comes from.
 type handover struct {
 	loop *loop
-	slot *slot // nobody else touches it until it is back
+	slot *slot // not touched by the loop until it is back
 	came []byte
 	fd   int   // -1: nothing more will come,
 	end  error // because of this

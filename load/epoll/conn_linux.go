@@ -11,8 +11,8 @@ import (
 	"sweep.dev/sweep/load/wire"
 )
 
-// open opens a connection for s, or a spare one for nobody: a message says what
-// came of it.
+// open opens a connection for s, or a spare one if s is nil: a message to the loop
+// carries the result.
 func (l *loop) open(s *slot) {
 	if s != nil {
 		s.pending = true

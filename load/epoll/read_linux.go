@@ -58,7 +58,7 @@ func (l *loop) mark(s *slot, wall int64, now time.Duration) wire.Mark {
 	} else {
 		at := l.clock.At(wall)
 		if at > now || at < s.last {
-			// The wall clock was set, and nobody has seen it yet.
+			// The wall clock was set since the last check.
 			l.clock.Check()
 			at = l.clock.At(wall)
 		}
@@ -79,7 +79,7 @@ func (l *loop) take(s *slot, b []byte, m wire.Mark) {
 		return
 	case asked:
 	default:
-		// Nobody has asked for that: what comes next cannot be trusted.
+		// Bytes that no request asked for: what comes next cannot be trusted.
 		l.drop(s)
 		return
 	}

@@ -26,8 +26,8 @@ const (
 	// 28,000 ports for one server address.
 	maxInFlight = 10_000
 	// chunksPerLoop is what one loop carries below 70 % of a core, in chunks a
-	// second, and chunksPerStream what a stream may be thought to bring if
-	// nobody knows yet: it is faster than people read.
+	// second, and chunksPerStream is assumed for a stream whose rate is not known
+	// yet: it is faster than people read.
 	chunksPerLoop   = 60_000
 	chunksPerStream = 100
 	// spareOpen is how many idle connections an open loop holds ready at

@@ -146,7 +146,7 @@ const (
 	token  = before + `{"index":0,"delta":{"content":"T01234567890123456789"},"logprobs":null,"finish_reason":null,"token_ids":null}]}`
 	finish = before + `{"index":0,"delta":{},"logprobs":null,"finish_reason":"length","stop_reason":null}]}`
 
-	promptTokens = 16 // what usage claims; nobody reads the prompt
+	promptTokens = 16 // the count that usage claims; the prompt is not read
 	stampDigits  = 20
 	// StampLen is how long the text of one chunk is: "T" and the nanoseconds of
 	// its send, in digits.

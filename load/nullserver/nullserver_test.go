@@ -187,8 +187,8 @@ func TestServer_manyAtOnce(t *testing.T) {
 	}
 }
 
-// A client that reads slowly gets everything all the same, and one that leaves
-// takes nobody with it.
+// A client that reads slowly still gets everything, and one that leaves does not
+// disturb the others.
 func TestServer_slowAndLeaving(t *testing.T) {
 	s := start(t)
 	dial := func(query string) net.Conn {

@@ -87,7 +87,7 @@ func TestDriver_tls(t *testing.T) {
 	if len(protos) != 3 || protos[0] != "HTTP/1.1" || h.ColdDials != 0 {
 		t.Errorf("%v, %d cold dials", protos, h.ColdDials)
 	}
-	// A certificate that nobody vouches for is no connection.
+	// A certificate without a known issuer is no connection.
 	c.TLS = nil
 	rows, _ = drive(t, t.Context(), c, shape(1, 1), load.Options{})
 	if rows[0].ErrorClass != result.ErrConnect {

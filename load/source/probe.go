@@ -32,7 +32,7 @@ func (p Probe) check() error {
 	return nil
 }
 
-// newProbes makes the probes beside a load. Nobody knows how many there will be, so
+// newProbes makes the probes beside a load. Their number is not known beforehand, so
 // each is made when it is asked for.
 func newProbes(c Config) load.Source {
 	rate, end := c.Probe.Rate, c.length()

@@ -43,7 +43,7 @@ type Prompts struct {
 	// PrefixGroups is how many different prefixes there are, which prompts have
 	// by turns; 0 is 1.
 	PrefixGroups int
-	// Tokens is how the server counts; nil if nobody asked it.
+	// Tokens is how the server counts; nil if it was not asked.
 	Tokens *Tokens
 
 	// Entries are given prompts; First is the index of the first to use, so

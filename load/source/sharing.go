@@ -9,8 +9,8 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// unknownOverhead is taken for a template whose length nobody knows, in tokens;
-// a system message of unknown length is taken to have a token for each of 3
+// unknownOverhead is the length in tokens that a template of unknown length is taken
+// to have; a system message of unknown length is taken to have a token for each of 3
 // bytes. Both are more than is usual.
 const (
 	unknownOverhead = 64

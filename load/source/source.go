@@ -20,8 +20,8 @@ const (
 	MaxRate        = arrivals.MaxRate
 )
 
-// Where the numbers of requests begin that are no part of the load: they are
-// above all others, as nobody knows beforehand how many there will be.
+// The first numbers of requests that are no part of the load. They are above all
+// others, since it is not known beforehand how many there will be.
 const (
 	FirstProbe       = 1 << 40
 	firstTimedWarmup = 1 << 41

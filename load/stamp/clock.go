@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// maxStep is the change of the wall clock against the monotonic one that is
-	// no error of looking. NTP slews both alike, so there is none while nobody
-	// sets the clock.
+	// maxStep is the largest change of the wall clock against the monotonic one
+	// that can be an error of reading them. NTP slews both alike, so only a
+	// clock that is set changes more.
 	maxStep = 50 * time.Microsecond
 	// looks is how many readings a sample takes, of which the tightest counts:
 	// one may be torn by the loss of the CPU.

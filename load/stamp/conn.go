@@ -142,7 +142,7 @@ func (c *Conn) mark() {
 	if c.wall != 0 {
 		at := c.clock.At(c.wall)
 		if at > now || at < c.last.At && c.last.Lag != result.Never {
-			// The wall clock was set, and nobody has seen it yet.
+			// The wall clock was set since the last check.
 			c.clock.Check()
 			at = c.clock.At(c.wall)
 		}

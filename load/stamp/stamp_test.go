@@ -340,7 +340,7 @@ func TestClock_torn(t *testing.T) {
 	}
 }
 
-// The real clocks do not drift apart while nobody sets them.
+// The real clocks do not drift apart unless they are set.
 func TestClock_steady(t *testing.T) {
 	a := result.NewAnchor()
 	c := NewClock(a)

@@ -201,8 +201,8 @@ func TestIdentity_load(t *testing.T) {
 	}
 }
 
-// TestIdentity_files holds that what a file holds is the spec digest's, and where
-// it is nobody's.
+// TestIdentity_files holds that a file's content is part of the spec digest, and its
+// path is not.
 func TestIdentity_files(t *testing.T) {
 	read := func(name, trace, pairs string) *plan.Plan {
 		dir := t.TempDir()

@@ -41,8 +41,8 @@ func (p *Point) Estimates(m Measure) []ratio.Trial {
 	return all
 }
 
-// launch tells the launches of one deployment apart. Those that nobody knows are taken
-// for one.
+// launch identifies one launch of a deployment. Rows without the number of their launch
+// are taken to be of one launch.
 func launch(row result.Row) string {
 	if row[col.Launch] == nil {
 		return ""
@@ -88,7 +88,7 @@ func (m Measure) ratio(p, best *Point, tail float64) ratio.Ratio {
 // rank puts places in order, the best first, and says how much worse than it the
 // others are, as far as that can be told. The level is shared over all pairs, since the
 // first place is not known before. It returns whether any place is certainly worse than
-// the first, and if none is, how many trials of each would tell; 0 if nobody knows.
+// the first, and if none is, how many trials of each would tell; 0 if unknown.
 func rank(places []Place, m Measure) (apart bool, trials int) {
 	slices.SortStableFunc(places, func(a, b Place) int { return m.compare(a.Value, b.Value) })
 	n := len(places)
@@ -115,7 +115,7 @@ type choice struct {
 	most   *Point   // of the highest mean; nil without any that may be chosen
 	tied   []*Point // those not distinguishable from the best, most among them, by load
 	holes  []*Point // what keeps it from being decided
-	trials int      // of each that would decide it, if nothing else does; 0 if nobody knows
+	trials int      // of each that would decide it, if nothing else does; 0 if unknown
 
 	interval ratio.Ratio // of spot to most
 }

@@ -17,7 +17,7 @@ type Cell struct {
 	Digest     string    `json:"spec_digest"`
 	Label      string    `json:"label"`
 	Settings   []Setting `json:"settings"`
-	// Predicted is what was expected of the cell's server; nil if nobody knows.
+	// Predicted is the prediction for the cell's server; nil if there is none.
 	Predicted *Prediction `json:"predicted,omitempty"`
 }
 

@@ -61,7 +61,7 @@ type Claim struct {
 	Measure Measure // that sides are compared by; without a name for none
 	At      string  // Loads in words
 	Most    float64 // of a sweet spot: the highest mean of the loads it is chosen from
-	Trials  int     // that each side would need to be told apart; 0 if nobody knows
+	Trials  int     // that each side would need to be told apart; 0 if unknown
 }
 
 // A Place is one cell in a claim, with the numbers that the claim rests on.

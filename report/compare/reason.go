@@ -65,8 +65,8 @@ func (c Claim) Best(separator string) string {
 	return ""
 }
 
-// WouldTell says how many trials would tell what cannot be told apart; "" if nobody
-// knows.
+// WouldTell says how many trials would tell apart two values that cannot be told apart
+// yet; "" if that is unknown.
 func (c Claim) WouldTell() string {
 	if c.Trials == 0 {
 		return ""

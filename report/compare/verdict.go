@@ -34,8 +34,8 @@ const (
 	// jitterBound is how far a p95 may stand from its p50 before that is told. It is
 	// no fault: lengths that are spread spread the times.
 	jitterBound = 2.0
-	// jitterFloorMS is the p95 under which jitter is nobody's concern: half of
-	// a frame at 60 Hz.
+	// jitterFloorMS is the p95 under which jitter is not seen: half of a frame at
+	// 60 Hz.
 	jitterFloorMS = 8.0
 	// spreadBound is how far a cell's tokens/s may certainly vary between its trials,
 	// as a share of their mean, before the cell is called unstable.

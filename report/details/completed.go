@@ -38,7 +38,7 @@ func (s *summary) completion(p *compare.Point) (done, of int64) {
 	return done, of
 }
 
-// completed says it in words: "5 of 5"; "-" if nobody counted.
+// completed says it in words: "5 of 5"; "-" if requests were not counted.
 func (s *summary) completed(p *compare.Point) string {
 	done, of := s.completion(p)
 	if of == 0 {

@@ -8,8 +8,7 @@ import (
 	"sweep.dev/sweep/report/compare"
 )
 
-// DefaultWidth is the columns that boards are laid out for when nobody says how wide
-// the terminal is.
+// DefaultWidth is the width in columns of a board if the terminal's is unknown.
 const DefaultWidth = 80
 
 // A Figure is one place of a board: a mark, a value, and a second value in brackets.

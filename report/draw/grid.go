@@ -7,8 +7,8 @@ import (
 	"sweep.dev/sweep/report/compare"
 )
 
-// gridWidth is where a grid is cut into parts when nobody says how wide the
-// terminal is.
+// gridWidth is the width at which a grid is cut into parts if the terminal's width
+// is unknown.
 const gridWidth = 100
 
 // A Grid is a table: of points that differ in two axes, or of things that have the

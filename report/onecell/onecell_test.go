@@ -27,7 +27,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestOneCell holds each testdata/cells/*.txtar: a run, and how its first cell is drawn:
-// if nobody says how wide the terminal is (piped.txt), in 80 and 120 columns, with
+// if the terminal's width is unknown (piped.txt), in 80 and 120 columns, with
 // colours in braces, and with all details.
 func TestOneCell(t *testing.T) {
 	t.Parallel()

@@ -64,8 +64,8 @@ func readMarkdown(text string) document {
 	return d
 }
 
-// readPlain reads the text for a terminal whose width nobody knows: no line of a
-// section is broken.
+// readPlain reads the text for a terminal of unknown width: no line of a section is
+// broken.
 func readPlain(text string) document {
 	d := document{sections: map[string][]entry{}}
 	lines := strings.Split(text, "\n")

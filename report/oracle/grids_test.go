@@ -92,7 +92,7 @@ func product(values [][]any, each func([]any)) {
 }
 
 // run gives the cells their rows: a server that carries more with more load up
-// to a point, with noise, ties, holes and columns that nobody measured.
+// to a point, with noise, ties, holes and columns that were not measured.
 func (e *experiment) run(r *rand.Rand) {
 	holes, nulls := choice(r, 0, 0.03, 0.1, 0.3), choice(r, 0, 0, 0.05, 0.2)
 	noise, jitter := choice(r, 0, 0.01, 0.2), choice(r, 0, 0.05, 0.4)

@@ -160,7 +160,7 @@ func (s Spread) Ratio(distance float64, base, head int, paired bool, tail float6
 }
 
 // Floor is the least change that a comparison of two such runs can show with certainty:
-// 0.05 is 5 %. A threshold below it asks for what nobody can know.
+// 0.05 is 5 %. A threshold below it cannot be checked.
 func (s Spread) Floor(base, head int, paired bool, tail float64) float64 {
 	return math.Expm1(s.half(base, head, paired, tail))
 }

@@ -187,11 +187,11 @@ func (s *Series) Trials(distance, tail float64) int {
 	return 0
 }
 
-// mostTrials is how many trials nobody will make.
+// mostTrials is the largest number of trials that is suggested.
 const mostTrials = 50
 
 // Trials is how many trials of each cell would tell the two apart, if they go on to
-// differ as they do; 0 if nobody knows, or if it would take more than 50.
+// differ as they do; 0 if that is unknown, or if it would take more than 50.
 func Trials(a, b []Trial, tail float64) int {
 	return enough(a, b, tail, func(distance, half float64) bool { return half < distance })
 }

@@ -313,8 +313,8 @@ func playTaker(base string) error {
 	return err
 }
 
-// Writers and readers at once: nobody sees half an entry, or none of a pod that
-// is owed throughout.
+// Writers and readers at once: no reader sees half an entry, or misses one of a pod
+// that is owed throughout.
 func TestConcurrent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -43,9 +43,9 @@ const (
 	completionTimeout = 2 * time.Minute
 )
 
-// New asks a host, and nobody else. auth adds what its requests have to carry,
-// mask hides secrets in what it answers, and sent is called with the path of each
-// question that was written.
+// New returns a client of one host; it sends no request to another one. auth adds the
+// headers that requests must carry, mask hides secrets in the answers, and sent is
+// called with the path of each request that was written.
 func New(h host.Host, auth func(http.Header), mask secret.Mask, sent func(path string)) *Client {
 	return &Client{base: h.URL(), auth: auth, http: clientOf(h), mask: mask, sent: sent}
 }
@@ -215,7 +215,7 @@ func Models(body []byte) ([]string, error) {
 	return ids, nil
 }
 
-// clientOf asks one host, and nobody else.
+// clientOf returns a client that connects to h alone.
 func clientOf(h host.Host) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{

@@ -3,7 +3,7 @@ package core
 import "slices"
 
 // A cache is a pool of blocks of [BlockSize] tokens. A block is referred to by
-// the sequences that use it; one that nobody refers to is free, but keeps its
+// the sequences that use it; one without a reference is free, but keeps its
 // content, and can be found by its hash until it is taken for something else.
 // The free list is in order of last use, so that the oldest goes first.
 //

@@ -53,8 +53,8 @@ type State struct {
 // API is how an engine answers.
 type API struct {
 	Routes []Route
-	// Loading is what every route answers while the model is loaded. Without it
-	// nobody listens until then.
+	// Loading is the answer of every route while the model is loaded. If it is nil,
+	// the port is closed until then.
 	Loading *Error
 	// NotFound is the body for paths that are not there.
 	NotFound any

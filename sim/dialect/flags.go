@@ -54,7 +54,7 @@ func (d *Dialect) Lookup(name string) (Flag, bool) {
 // Usage is how an engine complains of its command line.
 type Usage struct {
 	Head    string // before the complaint
-	Unknown string // with the arguments that nobody knows
+	Unknown string // with the unknown arguments
 	First   bool   // it names only the first of them
 	Missing string // with the name of a flag that lacks its value
 	Status  int    // of its exit

@@ -25,8 +25,8 @@ type board struct {
 	list   []*family
 	byName map[string]*family
 	known  map[string]string // the value of a $name
-	// partial says that this release has not all the families that the code
-	// knows: what it does not have is counted for nobody.
+	// partial says that this release lacks some of the families that the code
+	// knows: those are not counted.
 	partial bool
 }
 

@@ -86,7 +86,7 @@ func (w *dynamoWorker) register(url string) error {
 	if err != nil {
 		return err
 	}
-	// Renamed into place: nobody reads half of it.
+	// Renamed into place: no reader sees half of it.
 	if err := os.WriteFile(w.file()+".new", text, 0o600); err != nil {
 		return err
 	}

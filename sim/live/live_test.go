@@ -97,7 +97,7 @@ func TestEngine_resetCacheEndsWithItsContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := New(*cfg, 1, Bounds{}) // nobody runs it
+	e := New(*cfg, 1, Bounds{}) // it does not run
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if e.ResetCache(ctx) {

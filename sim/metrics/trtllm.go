@@ -65,7 +65,7 @@ func TRTLLM(w io.Writer, s *Snapshot) {
 }
 
 // TRTLLM10 writes the five names of 2025, without a prefix and with labels that
-// nobody had filled in.
+// TensorRT-LLM had not filled in.
 func TRTLLM10(w io.Writer, s *Snapshot) {
 	e := &exposition{w: w, several: true, labels: `engine_type="undefined",model_name="undefined"`}
 	e.requests("", "finish_reason", s)

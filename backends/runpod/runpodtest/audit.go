@@ -19,7 +19,7 @@ type Event struct {
 	Method   string
 	Path     string
 	Status   int      // 0 if it is not answered, or never was
-	Who      string   // "account", "pod ID", or "" for a key that is nobody's
+	Who      string   // "account", "pod ID", or "" for an unknown key
 	Pods     []string // the names of the pods that it concerns; not of a list
 	Foreign  bool     // one of them is not ours
 	deletes  bool     // it is a DELETE or a terminate

@@ -216,7 +216,7 @@ func (e *Emulator) ProxyURL() string { return e.proxied + "/{pod}-{port}" }
 
 func (e *Emulator) now() time.Time { return e.opts.Now() }
 
-// letters are n random letters and digits. e.mu is held, or nobody else is here.
+// letters are n random letters and digits. e.mu is held, or e is not shared yet.
 func (e *Emulator) letters(n int) string {
 	const of = "abcdefghijklmnopqrstuvwxyz0123456789"
 	b := make([]byte, n)

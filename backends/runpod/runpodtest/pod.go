@@ -324,5 +324,5 @@ func (e *Emulator) keepRunning(ctx context.Context, p *pod, ref string, image po
 func (e *Emulator) kill(c *podtest.Container) {
 	ctx, cancel := context.WithTimeout(context.Background(), e.opts.Grace+5*time.Second)
 	defer cancel()
-	_ = c.Stop(ctx) // what SIGKILL cannot end nobody can
+	_ = c.Stop(ctx) // nothing can end what SIGKILL cannot
 }

@@ -102,7 +102,7 @@ func TestCreate_refused(t *testing.T) {
 	if a := e.Audit(); len(a.Pods) != 0 {
 		t.Errorf("pods were made: %v", a.Pods)
 	}
-	// Query parameters that nobody knows are ignored.
+	// Unknown query parameters are ignored.
 	ask(t, e, 200, "GET", "/v2/pods?desiredStatus=RUNNING&bogus=1", nil)
 }
 

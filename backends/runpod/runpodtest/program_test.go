@@ -27,7 +27,7 @@ func TestMain_pod(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), self, "--provision", "0s", "--pull", "50ms",
-		"--seed", strconv.Itoa(os.Getpid()), // for an id that nobody else's emulator has
+		"--seed", strconv.Itoa(os.Getpid()), // for an id that no other emulator has
 		"--stock", "NVIDIA L4=1", "--fault", "slow-provision=50ms,429=1")
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	cmd.WaitDelay = 20 * time.Second

@@ -25,8 +25,8 @@ func loopback() *http.Transport {
 
 var proxyHost = regexp.MustCompile(`^([a-z0-9]+)-(\d+)$`)
 
-// proxy stands before the http ports of all pods: 404 for a port that nobody
-// has declared, 502 while nothing listens, 524 when nothing comes for too long.
+// proxy stands before the http ports of all pods: 404 for a port that is not
+// declared, 502 while nothing listens, 524 if nothing comes for too long.
 func (e *Emulator) proxy(w http.ResponseWriter, r *http.Request) {
 	name, _, _ := strings.Cut(r.Host, ".")
 	path := r.URL.Path

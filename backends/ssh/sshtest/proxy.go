@@ -48,7 +48,7 @@ func (p *Proxy) Cut() {
 	p.conns = nil
 }
 
-// Down lets nobody in until it is called with false.
+// Down refuses all connections until it is called with false.
 func (p *Proxy) Down(down bool) {
 	p.mu.Lock()
 	p.down = down

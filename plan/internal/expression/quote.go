@@ -11,8 +11,8 @@ import (
 // unquoted are comparisons of a name with a word.
 var unquoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|([\pL_][\pL\d_]*)\s*([!=]?=)\s*([\pL][\pL\d_./:@-]*)(\(?)`)
 
-// quote reports words that are compared with text and stand without quotes: the
-// shell has taken them away, or nobody has written them.
+// quote reports words that are compared with text and stand without quotes: they
+// were not written, or the shell has removed them.
 func quote(r *syntax.Report, n *syntax.Node, env Env) {
 	for _, m := range unquoted.FindAllStringSubmatchIndex(n.Text, -1) {
 		if m[2] < 0 || m[8] < m[9] {

@@ -14,7 +14,7 @@ type File struct {
 	Root   *syntax.Node
 	Report *syntax.Report
 	// Mistyped holds the paths of keys that unknown ones were most likely meant to
-	// be: nobody is told that they are missing too.
+	// be. They are not also reported as missing.
 	Mistyped map[string]bool
 }
 

@@ -69,8 +69,8 @@ func (c *Checked) role(profile *engine.Profile, at *syntax.Node, name string) *e
 	return nil
 }
 
-// flagsOf is the profile by which a role's arguments are judged: a frontend or
-// a router has other flags than the engine, which nobody has listed.
+// flagsOf is the profile by which a role's arguments are judged: a frontend or a
+// router has other flags than the engine, and no profile lists them.
 func flagsOf(profile *engine.Profile, role *engine.Role) *engine.Profile {
 	if role.Computes() {
 		return profile

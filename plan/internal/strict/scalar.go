@@ -192,8 +192,8 @@ func (d *Decoder) duration(n *syntax.Node, v reflect.Value, f fieldtag.Field, wh
 		return
 	}
 	if f.Min == nil && f.Above == nil && t <= 0 {
-		// A duration of nothing reads as "no limit" to much code; nobody who
-		// writes one means either.
+		// Much code reads a duration of 0 as "no limit", and the author of a plan
+		// means neither.
 		d.Report.Node(n, "range", "%s must be more than 0s, found %s", place(where), n.Text)
 		return
 	}

@@ -29,8 +29,8 @@ type Decoder struct {
 	// Elsewhere is the path of a key in another section, "" for none, and what
 	// else there is to say of it.
 	Elsewhere func(key string) (path, hint string)
-	// Mistyped holds the keys that unknown ones were most likely meant to be,
-	// so that nobody is told that they are missing too.
+	// Mistyped holds the keys that unknown ones were most likely meant to be. They
+	// are not also reported as missing.
 	Mistyped map[string]bool
 
 	fields map[reflect.Type][]fieldtag.Field
