@@ -136,7 +136,11 @@ judges every number, and gives back what it started.
 		// The default handler prints and exits by itself; only main exits.
 		ExitErrHandler: func(context.Context, *cli.Command, error) {},
 		OnUsageError:   usageError,
+		Flags:          []cli.Flag{&cli.BoolFlag{Name: "version", Usage: "print the version", Local: true}},
 		Action: func(_ context.Context, c *cli.Command) error {
+			if c.Bool("version") {
+				return a.printVersion()
+			}
 			name := c.Args().First()
 			if name == "" {
 				return cli.ShowRootCommandHelp(c)

@@ -73,8 +73,13 @@ func (a *app) versionCommand() *cli.Command {
 				e.SetIndent("", "  ")
 				return e.Encode(versionInfo{version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, modules()})
 			}
-			_, err := fmt.Fprintf(a.out, "sweep %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
+			return a.printVersion()
 		},
 	}
+}
+
+// printVersion prints the version on a line.
+func (a *app) printVersion() error {
+	_, err := fmt.Fprintf(a.out, "sweep %s (%s, %s/%s)\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
 }

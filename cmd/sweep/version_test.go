@@ -40,3 +40,11 @@ func TestVersion_modules(t *testing.T) {
 		}
 	}
 }
+
+// TestVersion_flag: --version prints what version prints.
+func TestVersion_flag(t *testing.T) {
+	want := sweep(t, t.TempDir(), nil, "version")
+	if got := sweep(t, t.TempDir(), nil, "--version"); got.code != exitOK || got.stdout != want.stdout || !strings.HasPrefix(got.stdout, "sweep ") {
+		t.Errorf("exit %d, %q; version prints %q", got.code, got.stdout, want.stdout)
+	}
+}
