@@ -213,7 +213,7 @@ func sweepRun(client string) func(*place, int) []string {
 	return func(p *place, streams int) []string {
 		plan := fmt.Sprintf(`version: 1
 name: peers
-model: tiny
+model: meta-llama/Llama-3.1-8B-Instruct
 matrix: {engine: [generic-openai], concurrency: [%d], max_tokens: [200]}
 backend: {kind: endpoint, url: %q}
 load:
