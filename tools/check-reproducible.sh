@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the commit twice, in folders of different names and once without what was
-# compiled before, and fails if the two programs differ in a byte.
+# Builds the release of the commit twice, in folders of different names, and this
+# system's part once more without what was compiled before. It fails if a byte differs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,9 +8,11 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 git clone --quiet . "$tmp/a"
 git clone --quiet . "$tmp/another folder"
-echo "building $(git rev-parse --short HEAD) twice"
-export CGO_ENABLED=0
-(cd "$tmp/a" && go build -trimpath -o "$tmp/one" ./cmd/sweep)
-(cd "$tmp/another folder" && GOCACHE="$tmp/cache" go build -trimpath -o "$tmp/two" ./cmd/sweep)
-sha256sum "$tmp/one" "$tmp/two"
-cmp "$tmp/one" "$tmp/two"
+echo "building the release of $(git rev-parse --short HEAD) twice"
+go build -C tools/release -o "$tmp/release" .
+"$tmp/release" -C "$tmp/a" -o "$tmp/one"
+"$tmp/release" -C "$tmp/another folder" -o "$tmp/two" >/dev/null
+diff -r "$tmp/one" "$tmp/two"
+GOCACHE=$tmp/cache "$tmp/release" -C "$tmp/another folder" -o "$tmp/three" -only "$(go env GOOS)/$(go env GOARCH)" >/dev/null
+(cd "$tmp/one" && sha256sum --quiet -c "$tmp/three/SHA256SUMS")
+cat "$tmp/one/SHA256SUMS"
