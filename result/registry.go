@@ -227,11 +227,11 @@ func latency() []Column {
 			whole = append(whole, nullable(name+col.WholeSuffix, Float, "ms", s.doc+" of "+l.short()+all))
 		}
 	}
-	for _, name := range intervalLatencies {
+	for _, name := range IntervalPercentiles() {
 		for _, s := range statistics[3:7] {
 			name := col.Latency(s.name, name)
 			intervals = append(intervals,
-				nullable(name+col.LowSuffix, Float, "ms", "Lower end of the 95 % interval of "+name+", as if requests were independent of each other; null if they are too few for one."),
+				nullable(name+col.LowSuffix, Float, "ms", "Lower end of the 95 % interval of "+name+" within the trial; requests that neighbours predict count for fewer. Null if they are too few for one."),
 				nullable(name+col.HighSuffix, Float, "ms", "Upper end of the 95 % interval of "+name+"; null if it is infinite, too."),
 			)
 		}
@@ -260,9 +260,9 @@ func IntervalRates() []string {
 // IntervalMeans are the latencies whose means have an interval within the trial.
 func IntervalMeans() []string { return []string{"ttft", "tpot", "e2e"} }
 
-// intervalLatencies are those with an interval around each percentile: one value a
-// request. The gaps within a request are no independent samples.
-var intervalLatencies = [...]string{"ttft", "ttfo", "tpot", "e2e"}
+// IntervalPercentiles are the latencies whose percentiles have an interval within the
+// trial: those with one value a request.
+func IntervalPercentiles() []string { return []string{"ttft", "ttfo", "tpot", "e2e"} }
 
 // The latencies of the engine's own histograms, and the statistics of each.
 var (

@@ -138,7 +138,7 @@ func ratios(l *Lab) Table {
 				for i, slower := range r.slower {
 					cells = append(cells, cell{string(rune('b' + i)), 8, r.rows(sides*seed+uint64(i)+1, n, 1000/slower)})
 				}
-				return ratio(conclude(cells))
+				return behind(conclude(cells))
 			})
 			f := share(which(all, func(r float64) bool { return r != 1 }))
 			if r.slower[0] == 1 && (r.trust || n > 1) {
@@ -155,9 +155,9 @@ func ratios(l *Lab) Table {
 	return t
 }
 
-// ratio is how many times slower the last engine is said to be than the first: below 1 if
+// behind is how many times slower the last engine is said to be than the first: below 1 if
 // the first is said to be behind, 1 if nothing is said.
-func ratio(set *compare.Set) float64 {
+func behind(set *compare.Set) float64 {
 	for _, c := range set.Answers(compare.AskEngine) {
 		if c.Measure.Column != col.ThroughputTokS || c.Answer != compare.Decided {
 			continue

@@ -33,6 +33,7 @@ func Rules() []Rule {
 		{"error-rate", errorRate},
 		{"saturation", saturation},
 		{"percentiles", percentiles},
+		{"percentile-interval", percentileInterval},
 		{"objectives", objectives},
 		{"outliers", outliers},
 		{"unstable", unstable},

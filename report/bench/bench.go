@@ -3,18 +3,14 @@
 package bench
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"sweep.dev/sweep/internal/humanize"
-	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/compare"
@@ -22,19 +18,11 @@ import (
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
-	"sweep.dev/sweep/result/objective"
-	"sweep.dev/sweep/result/summary"
-	"sweep.dev/sweep/result/timeline"
-	"sweep.dev/sweep/rundir"
-	"sweep.dev/sweep/store"
 )
 
 // width is how long a line may be: a row's remark that would pass it has a line of its
 // own.
 const width = 80
-
-// confidence is that of the intervals.
-const confidence = 0.95
 
 // Write writes the table of a run whose cells differ in their load alone, and the
 // sentences below it.
@@ -43,11 +31,7 @@ func Write(w io.Writer, r *report.Run, style draw.Style) error {
 	lines := make([]row, 0, len(set.Points)+1)
 	lines = append(lines, header(set.Points))
 	for _, p := range set.Points {
-		line, err := rowOf(r.Dir, p)
-		if err != nil {
-			return err
-		}
-		lines = append(lines, line)
+		lines = append(lines, rowOf(p))
 	}
 	t := table{w: w, style: style}
 	t.rows(lines)
@@ -92,7 +76,7 @@ func header(points []*compare.Point) row {
 	return h
 }
 
-func rowOf(dir string, p *compare.Point) (row, error) {
+func rowOf(p *compare.Point) row {
 	line := row{texts: []string{humanize.Figure(compare.Load(p.Cell))}, remark: remark(p), verdict: p.Verdict}
 	for _, m := range measures {
 		text := "-"
@@ -102,10 +86,7 @@ func rowOf(dir string, p *compare.Point) (row, error) {
 			text = p.Shown(m.measure)
 		}
 		if m.measure.Column == col.P95TTFTMs {
-			more, err := margin(dir, p)
-			if err != nil {
-				return row{}, err
-			}
+			more := margin(p)
 			line.open = more == unknown
 			text += more
 		}
@@ -116,31 +97,27 @@ func rowOf(dir string, p *compare.Point) (row, error) {
 		requests += int(t.Outcome.Row.Float(col.PlateauRequests))
 	}
 	line.texts = append(line.texts, fmt.Sprint(requests))
-	return line, nil
+	return line
 }
 
 // unknown stands for the margin of a percentile that too few requests bound.
 const unknown = " ±?"
 
 // margin is how far the p95 of TTFT may be from its figure: the farther end of its
-// interval, by the requests of the trial. A cell of several trials has none.
-func margin(dir string, p *compare.Point) (string, error) {
+// interval within the trial. A cell of several trials has none.
+func margin(p *compare.Point) string {
+	counting := p.Counting()
 	figure, ok := p.Average(compare.FirstToken)
-	if counting := p.Counting(); ok && len(counting) == 1 {
-		trial, err := requestsOf(rundir.AttemptDir(dir, counting[0].Commit), p.Cell)
-		if errors.Is(err, fs.ErrNotExist) { // it was thrown away
-			return "", nil
-		}
-		if err != nil {
-			return "", err
-		}
-		low, high, _ := trial.Interval("ttft", 0.95, confidence)
-		if far := max(figure-low, high-figure); !math.IsInf(far, 0) {
-			return " ±" + digits(far), nil
-		}
-		return unknown, nil
+	if !ok || len(counting) != 1 {
+		return ""
 	}
-	return "", nil
+	row := counting[0].Outcome.Row
+	low, below := row.Number(col.P95TTFTMs + col.LowSuffix)
+	high, above := row.Number(col.P95TTFTMs + col.HighSuffix)
+	if !below || !above {
+		return unknown
+	}
+	return " ±" + digits(max(figure-low, high-figure))
 }
 
 // digits is a margin, with two digits at most.
@@ -152,20 +129,6 @@ func digits(v float64) string {
 		return fmt.Sprintf("%.1f", v)
 	}
 	return fmt.Sprintf("%.2f", v)
-}
-
-// requestsOf reads the requests of an attempt, whose phases are stored with them.
-func requestsOf(attempt string, cell compare.Cell) (*objective.Trial, error) {
-	var requests []result.Request
-	for r, err := range store.RequestsOf(filepath.Join(attempt, layout.Requests)) {
-		if err != nil {
-			return nil, err
-		}
-		r.ChunkUS, r.ChunkTokens = nil, nil // only TTFT is asked for
-		requests = append(requests, r.Request)
-	}
-	open := cell.Value(col.RequestRate) != nil
-	return objective.Of(requests, summary.Options{Open: open, Span: timeline.Span{Steady: true}}), nil
 }
 
 // remark is what stands behind a row.

@@ -3,24 +3,20 @@ package bench
 import (
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"golang.org/x/tools/txtar"
 
-	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/report/reporttest"
-	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
-	"sweep.dev/sweep/store"
+	"sweep.dev/sweep/result/objective"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -36,7 +32,7 @@ func TestWrite(t *testing.T) {
 		run := reporttest.Described(t, f)
 		for i, p := range run.Conclude().Points {
 			for _, trial := range p.Counting() {
-				requestsFile(t, run, trial, uint64(i))
+				interval(trial, uint64(i))
 			}
 		}
 		return run
@@ -59,31 +55,20 @@ func TestWrite(t *testing.T) {
 	})
 }
 
-// requestsFile writes as many requests as a trial has, with TTFT between half of its
-// p95 and a little more than that.
-func requestsFile(t *testing.T, run *report.Run, trial compare.Trial, seed uint64) {
-	t.Helper()
-	for i, dir := range run.Attempts() {
-		if o := run.Outcomes()[i]; o.CellID != trial.Cell.ID {
-			continue
-		}
-		random := rand.New(rand.NewPCG(seed, 1))
-		row := trial.Outcome.Row
-		requests := make([]result.Request, int(row.Float(col.PlateauRequests)))
-		for n := range requests {
-			sent := time.Duration(n) * time.Second
-			ttft := time.Duration((0.5 + 0.53*random.Float64()) * row.Float(col.P95TTFTMs) * float64(time.Millisecond))
-			requests[n] = result.Request{
-				N: n, Phase: result.Plateau, Scheduled: sent, Sent: sent, FirstByte: sent + ttft, FirstToken: sent + ttft, FirstOutput: sent + ttft,
-				LastToken: sent + 2*ttft, End: sent + 2*ttft, CompletionTokens: 2, Status: result.Completed,
-			}
-		}
-		var b strings.Builder
-		if err := store.WriteRequests(&b, store.IDs{}, requests); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, layout.Requests), []byte(b.String()), 0o600); err != nil {
-			t.Fatal(err)
+// interval sets the ends of p95 TTFT in the row of a trial, by as many requests as it
+// has, with TTFT between half of that and a little more.
+func interval(trial compare.Trial, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	row := trial.Outcome.Row
+	values := make([]float64, int(row.Float(col.PlateauRequests)))
+	for i := range values {
+		values[i] = (0.5 + 0.53*random.Float64()) * row.Float(col.P95TTFTMs)
+	}
+	low, high := objective.Interval(values, 0.95, 0.95)
+	for suffix, v := range map[string]float64{col.LowSuffix: low, col.HighSuffix: high} {
+		row[col.P95TTFTMs+suffix] = v
+		if math.IsInf(v, 0) {
+			delete(row, col.P95TTFTMs+suffix)
 		}
 	}
 }

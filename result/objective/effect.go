@@ -35,37 +35,56 @@ const (
 // of the values matters, it is inflated by what neighbouring batches still share, and by
 // Student's t of so few batches (Korn and Graubard, Survey Methodology 24, 1998).
 func DesignEffect(values []float64, over func(float64) bool) float64 {
+	return newOrdered(values).effect(over)
+}
+
+// An ordered is values in the order of time, with what all design effects of them share.
+type ordered struct {
+	values, sorted []float64
+	estimate       func(series []float64) float64
+	own            float64 // of the values over their own quantiles
+	series         []float64
+}
+
+func newOrdered(values []float64) *ordered {
 	n := len(values)
+	o := &ordered{values: values, sorted: slices.Sorted(slices.Values(values)), own: 1}
+	if n < minValues {
+		return o
+	}
+	o.series = make([]float64, n) // of ranks first
+	for i, v := range values {
+		at, _ := slices.BinarySearch(o.sorted, v)
+		o.series[i] = float64(at)
+	}
+	o.estimate = plain
+	if correlated(o.series) {
+		o.estimate = inflated
+	}
+	for _, p := range []float64{0.5, 0.75, 0.9} {
+		at := o.sorted[int(p*float64(n-1))]
+		o.own = max(o.own, o.of(func(v float64) bool { return v >= at }))
+	}
+	return o
+}
+
+// of is the estimate for the values that are over.
+func (o *ordered) of(over func(float64) bool) float64 {
+	for i, v := range o.values {
+		o.series[i] = 0
+		if over(v) {
+			o.series[i] = 1
+		}
+	}
+	return o.estimate(o.series)
+}
+
+func (o *ordered) effect(over func(float64) bool) float64 {
+	n := len(o.values)
 	if n < minValues {
 		return float64(max(1, n))
 	}
-	sorted := slices.Sorted(slices.Values(values))
-	ranks := make([]float64, n)
-	for i, v := range values {
-		at, _ := slices.BinarySearch(sorted, v)
-		ranks[i] = float64(at)
-	}
-	estimate := plain
-	if correlated(ranks) {
-		estimate = inflated
-	}
-	effect := 1.0
-	series := make([]float64, n)
-	indicate := func(hit func(i int) bool) {
-		for i := range series {
-			series[i] = 0
-			if hit(i) {
-				series[i] = 1
-			}
-		}
-		effect = max(effect, estimate(series))
-	}
-	indicate(func(i int) bool { return over(values[i]) })
-	for _, p := range []float64{0.5, 0.75, 0.9} {
-		at := sorted[int(p*float64(n-1))]
-		indicate(func(i int) bool { return values[i] >= at })
-	}
-	return min(effect, float64(n))
+	return min(max(o.own, o.of(over)), float64(n))
 }
 
 // plain is the design effect of a series in which no order was seen.

@@ -2,7 +2,6 @@ package objective
 
 import (
 	"math"
-	"slices"
 	"sort"
 )
 
@@ -16,31 +15,26 @@ import (
 // Pearson with the design effect, so that an objective with a limit outside of the
 // interval is decided by the same values.
 func Interval(values []float64, q, confidence float64) (low, high float64) {
-	n := len(values)
+	return newOrdered(values).interval(q, confidence)
+}
+
+func (o *ordered) interval(q, confidence float64) (low, high float64) {
+	n := len(o.values)
+	low, high = math.Inf(-1), math.Inf(1)
 	if n == 0 {
-		return math.Inf(-1), math.Inf(1)
+		return low, high
 	}
-	sorted := slices.Sorted(slices.Values(values))
-	at := sorted[min(int(q*float64(n)), n-1)]
-	deff := DesignEffect(values, func(v float64) bool { return v >= at })
+	at := o.sorted[min(int(q*float64(n)), n-1)]
+	deff := o.effect(func(v float64) bool { return v >= at })
 	side := (1 + confidence) / 2
 	bounds := func(over int) (low, high float64) {
 		return shareBounds(float64(over)/deff, float64(n)/deff, side)
 	}
-	low, high = math.Inf(-1), math.Inf(1)
 	if i := sort.Search(n, func(i int) bool { _, most := bounds(n - 1 - i); return most <= 1-q }); i < n {
-		high = sorted[i]
+		high = o.sorted[i]
 	}
 	if i := sort.Search(n, func(i int) bool { least, _ := bounds(n - i); return least < 1-q }); i > 0 {
-		low = sorted[i-1]
+		low = o.sorted[i-1]
 	}
 	return low, high
-}
-
-// Interval is that of a quantile of a latency on the plateau, in milliseconds; see the
-// function of that name. requests are those that it rests on.
-func (t *Trial) Interval(latency string, q, confidence float64) (low, high float64, requests int) {
-	values, requests := t.values(latency, "")
-	low, high = Interval(values, q, confidence)
-	return low, high, requests
 }

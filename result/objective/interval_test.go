@@ -4,6 +4,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
+
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/summary"
+	"sweep.dev/sweep/result/timeline"
 )
 
 // An interval has its quantile as often as it says, also where neighbours are alike.
@@ -68,5 +73,40 @@ func TestInterval_open(t *testing.T) {
 		if got := !math.IsInf(high, 0); got != c.high {
 			t.Errorf("%s: to %g", name, high)
 		}
+	}
+}
+
+// The columns of a trial are the intervals of its plateau, a failed request as infinite;
+// what has no figure has no interval.
+func TestTrial_Intervals(t *testing.T) {
+	t.Parallel()
+	requests := make([]result.Request, 400)
+	values := make([]float64, len(requests))
+	random := rand.New(rand.NewPCG(1, 1))
+	for i := range requests {
+		sent := time.Duration(i) * time.Second
+		ttft := time.Duration(random.IntN(1000)) * time.Millisecond
+		requests[i] = result.Request{
+			Sent: sent, Scheduled: sent, FirstToken: sent + ttft, LastToken: sent + ttft, FirstOutput: result.Never, End: sent + ttft,
+			CompletionTokens: 1, Status: result.Completed, Phase: result.Plateau,
+		}
+		if values[i] = float64(ttft / time.Millisecond); i == 7 {
+			requests[i].Status, values[i] = result.Failed, math.Inf(1)
+		}
+	}
+	o := summary.Options{Span: timeline.Span{To: 400 * time.Second, Steady: true}}
+	row, _ := summary.Of(requests, o)
+	Of(requests, o).Intervals(row)
+	for name, q := range map[string]float64{"p50_ttft_ms": 0.5, "p95_ttft_ms": 0.95, "p99_e2e_ms": 0.99} {
+		low, high := Interval(values, q, 0.95)
+		if row[name+"_low"] != low {
+			t.Errorf("%s_low is %v, want %v", name, row[name+"_low"], low)
+		}
+		if got, ok := row[name+"_high"]; ok == math.IsInf(high, 1) || ok && got != high {
+			t.Errorf("%s_high is %v, want %v", name, got, high)
+		}
+	}
+	if v, ok := row["p50_ttfo_ms_low"]; ok {
+		t.Errorf("p50_ttfo_ms_low is %v without a value", v)
 	}
 }

@@ -12,9 +12,6 @@ const (
 	// percentile still be taken to keep it: one, so that a single straggler does
 	// not decide.
 	overLatency = 1
-	// outside is the chance that a quantile lies below the interval around its
-	// estimate, and that it lies above: 95 % intervals.
-	outside = 0.025
 )
 
 // MinRequests is how many requests the p-quantile needs: the fewest of which
@@ -42,24 +39,4 @@ func binomialCDF(k, n int, q float64) float64 {
 		term += math.Log(float64(n-i)) - math.Log(float64(i+1)) + math.Log(q) - math.Log1p(-q)
 	}
 	return sum
-}
-
-// interval are the ranks, from 0, of the order statistics of n independent values
-// between which their p-quantile lies with 95 %, whatever the distribution: how many
-// of them lie below it is binomial. low is -1 and high n if there are too few values
-// for that end: a p95 has an upper one from 72 on.
-func interval(n int, p float64) (low, high int) {
-	low, high = -1, n
-	log, below := float64(n)*math.Log1p(-p), 0.0 // of the chance that k values lie below, and of at most k
-	for k := range n {
-		below += math.Exp(log)
-		if below <= outside {
-			low = k
-		}
-		if below >= 1-outside {
-			return low, k
-		}
-		log += math.Log(float64(n-k)) - math.Log(float64(k+1)) + math.Log(p) - math.Log1p(-p)
-	}
-	return low, high
 }

@@ -71,9 +71,6 @@ func (s *summary) latencies() {
 		s.describe(c, c.lag, len(c.lag), 0, "schedule_lag")
 		memory = s.gaps(c, memory)
 	}
-	for latency, values := range map[string][]int64{"ttft": s.plateau.ttft, "ttfo": s.plateau.ttfo, "tpot": s.plateau.tpot, "e2e": s.plateau.e2e} {
-		s.intervals(latency, values, len(s.plateau.lost))
-	}
 	if n := s.plateau.completed + len(s.plateau.lost); n > 0 {
 		s.row[col.PlateauRequests] = int64(n)
 	}
@@ -142,9 +139,9 @@ func (s *summary) set(latency, suffix string, f figures, n int) {
 		s.put(col.Latency(statistic, latency)+suffix, f.moments[i])
 	}
 	for i, q := range percentiles {
-		column := col.Latency(q.name, latency) + suffix
+		column := col.Latency(q.Name, latency) + suffix
 		s.put(column, f.quantiles[i])
-		s.trust(column, q.p, n)
+		s.trust(column, q.P, n)
 	}
 }
 
@@ -161,30 +158,6 @@ func (s *summary) put(column string, ns float64) {
 func (s *summary) trust(column string, p float64, n int) {
 	if n < MinRequests(p) {
 		s.low[column] = true
-	}
-}
-
-// intervals makes the columns of the intervals of a latency's percentiles, of which
-// there is one value a request.
-func (s *summary) intervals(latency string, values []int64, lost int) {
-	if len(values) == 0 {
-		return
-	}
-	var ranks []int
-	n := len(values) + lost
-	for _, q := range percentiles {
-		low, high := interval(n, q.p)
-		ranks = append(ranks, low, high)
-	}
-	at := ordered(values, momentsOf(values), ranks...)
-	for i, q := range percentiles {
-		column := col.Latency(q.name, latency)
-		if low := ranks[2*i]; low >= 0 {
-			s.put(column+col.LowSuffix, at(low))
-		}
-		if high := ranks[2*i+1]; high < n {
-			s.put(column+col.HighSuffix, at(high))
-		}
 	}
 }
 
@@ -215,11 +188,16 @@ func named(columns map[string]bool) any {
 	return strings.Join(names, ",")
 }
 
-// The percentiles of the cells table.
-var percentiles = [...]struct {
-	name string
-	p    float64
-}{{"p50", shares[0]}, {"p90", shares[1]}, {"p95", shares[2]}, {"p99", shares[3]}}
+// A Percentile is one of those that each latency has.
+type Percentile struct {
+	Name string // p50
+	P    float64
+}
+
+// Percentiles are those of the cells table.
+func Percentiles() []Percentile { return percentiles[:] }
+
+var percentiles = [...]Percentile{{"p50", shares[0]}, {"p90", shares[1]}, {"p95", shares[2]}, {"p99", shares[3]}}
 
 var shares = [...]float64{0.50, 0.90, 0.95, 0.99}
 
@@ -241,10 +219,10 @@ func (s *summary) probes() {
 		}
 		exact := quantiles(l.values, momentsOf(l.values), 0, shares[:]...)
 		for i, q := range percentiles {
-			if q.name == "p50" || q.name == "p95" && l.p95 {
-				column := col.ProbeLatency(q.name, l.name)
+			if q.Name == "p50" || q.Name == "p95" && l.p95 {
+				column := col.ProbeLatency(q.Name, l.name)
 				s.row[column] = exact[i] / 1e6
-				s.trust(column, q.p, len(l.values))
+				s.trust(column, q.P, len(l.values))
 			}
 		}
 	}
