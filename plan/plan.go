@@ -26,7 +26,7 @@ type Plan struct {
 
 	SLO []SLO `yaml:"slo,omitempty" doc:"Objectives by name: an expression over the columns of the cells table, or a mapping of expr and severity. Latencies and rates are of the plateau, and a failed request counts as infinite. Columns that end in _whole are of the whole trial." default:"none" example:"{fast: p95_ttft_ms < 200}"`
 	// Confidence is 0 if the plan does not say it.
-	Confidence float64         `yaml:"confidence,omitempty" doc:"Confidence of the verdict on an objective over a percentile, an error rate, a mean or a rate. The parts of an objective that and joins share it." default:"0.95" gt:"0.5" lt:"1" unit:"ratio" example:"99%"`
+	Confidence float64         `yaml:"confidence,omitempty" doc:"Confidence of the verdict on an objective over a percentile, an error rate, a mean or a rate. The parts of an objective that and or or joins share it." default:"0.95" gt:"0.5" lt:"1" unit:"ratio" example:"99%"`
 	Goodput    *Goodput        `yaml:"goodput,omitempty" doc:"Bounds of a good request, for goodput_req_s." default:"none" example:"{ttft_ms: 200, tpot_ms: 25}"`
 	Validity   validity.Bounds `yaml:"validity,omitempty" doc:"Bounds beyond which a trial is INVALID." example:"{max_error_rate: 1%}"`
 

@@ -75,7 +75,11 @@ func (s SLO) Evaluate(row result.Row, trial *objective.Trial, confidence float64
 		part := point(p, row)
 		maps.Copy(out.Values, part.Values)
 		if part.Error == "" {
-			trial.Decide(&part, comparisons[i], confidence)
+			sides := make([]result.SLOPart, len(p.Any))
+			for k, side := range p.Any {
+				sides[k] = point(side, row)
+			}
+			trial.Decide(&part, sides, comparisons[i], confidence)
 		} else if out.Error == "" {
 			out.Error = part.Error
 		}
@@ -87,18 +91,22 @@ func (s SLO) Evaluate(row result.Row, trial *objective.Trial, confidence float64
 	return out
 }
 
-// comparisons are the parts of the objective, the zero value for one that is something
-// else, and the confidence of each, which they share.
-func (s SLO) comparisons(confidence float64) ([]objective.Comparison, float64) {
+// comparisons are the parts of the objective, each with the sides of its or: the zero
+// value for one that is something else. The confidence is that of each, which they share.
+func (s SLO) comparisons(confidence float64) ([][]objective.Comparison, float64) {
 	parts := s.check.expr.Parts()
-	comparisons := make([]objective.Comparison, len(parts))
+	comparisons := make([][]objective.Comparison, len(parts))
 	bounded := 0
 	for i, p := range parts {
-		if p.Column != "" {
-			comparisons[i] = objective.Comparison{Column: p.Column, Op: p.Op, Limit: p.Limit}
+		sides := p.Any
+		if len(sides) == 0 {
+			sides = []expression.Part{p}
 		}
-		if comparisons[i].Rule() != result.RulePoint {
-			bounded++
+		for _, side := range sides {
+			c := objective.Comparison{Column: side.Column, Op: side.Op, Limit: side.Limit}
+			if comparisons[i] = append(comparisons[i], c); c.Rule() != result.RulePoint {
+				bounded++
+			}
 		}
 	}
 	if bounded > 1 {

@@ -12,6 +12,7 @@ const (
 	RuleShare = "share" // by bounds on the share of requests over the limit
 	RuleMean  = "mean"  // by the interval of a mean
 	RuleRate  = "rate"  // by the interval of what came per second
+	RuleAny   = "any"   // by its sides, of which one must hold
 	RulePoint = "point" // by its value alone, whatever that rests on
 )
 
@@ -73,6 +74,9 @@ type SLOPart struct {
 	StdErr  float64 `json:"std_err,omitempty"`
 	DF      float64 `json:"df,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"`
+
+	// Any are the sides of an or, each decided by itself.
+	Any []SLOPart `json:"any,omitempty"`
 
 	// Low and High are the bounds on the share, the mean or the rate.
 	Low  float64 `json:"low,omitempty"`

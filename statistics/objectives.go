@@ -81,7 +81,7 @@ func decide(requests []result.Request, limit time.Duration) string {
 	span := timeline.Span{From: requests[0].Sent, To: requests[len(requests)-1].Sent, Steady: true}
 	var p result.SLOPart
 	objective.Of(requests, summary.Options{Open: true, Span: span}).
-		Decide(&p, objective.Comparison{Column: col.P95E2EMs, Op: "<", Limit: ms(limit)}, objective.Confidence)
+		Decide(&p, nil, []objective.Comparison{{Column: col.P95E2EMs, Op: "<", Limit: ms(limit)}}, objective.Confidence)
 	return p.Verdict
 }
 

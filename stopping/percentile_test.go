@@ -104,7 +104,7 @@ func TestRule_objectives(t *testing.T) {
 	t.Parallel()
 	watch := func(limit float64) *objective.Watch {
 		return objective.NewWatch([]objective.Watched{{
-			Name: "fast", Confidence: 0.95, Parts: []objective.Comparison{{Column: "p95_ttft_ms", Op: "<", Limit: limit}},
+			Name: "fast", Confidence: 0.95, Parts: [][]objective.Comparison{{{Column: "p95_ttft_ms", Op: "<", Limit: limit}}},
 		}}, false)
 	}
 	for _, c := range []struct {

@@ -38,7 +38,34 @@ func settle(p *result.SLOPart) {
 		settleShare(p)
 	case result.RuleMean, result.RuleRate:
 		settleMean(p)
+	case result.RuleAny:
+		settleAny(p)
 	}
+}
+
+// settleAny decides a part by its sides. What decides all of them decides it.
+func settleAny(p *result.SLOPart) {
+	p.Verdict, p.MoreRequests, p.MoreSeconds = oneOf(p.Any), 0, 0
+	if p.Verdict != result.SLOUndecided {
+		return
+	}
+	for _, side := range p.Any {
+		p.MoreRequests, p.MoreSeconds = max(p.MoreRequests, side.MoreRequests), max(p.MoreSeconds, side.MoreSeconds)
+	}
+}
+
+// oneOf is what the sides of an or come to.
+func oneOf(sides []result.SLOPart) string {
+	verdict := result.SLOFail
+	for _, s := range sides {
+		switch s.Verdict {
+		case result.SLOPass:
+			return result.SLOPass
+		case result.SLOUndecided:
+			verdict = result.SLOUndecided
+		}
+	}
+	return verdict
 }
 
 // settleShare decides whether no more than the allowed share is over the limit.
@@ -129,7 +156,7 @@ func rough(x float64) int {
 func pool(trials []result.SLOPart) result.SLOPart {
 	p := trials[0]
 	for _, t := range trials {
-		if t.Rule == result.RulePoint || t.Error != "" || t.Rule != p.Rule {
+		if t.Rule == result.RulePoint || t.Error != "" || t.Rule != p.Rule || len(t.Any) != len(p.Any) {
 			return worst(trials)
 		}
 	}
@@ -161,6 +188,15 @@ func pool(trials []result.SLOPart) result.SLOPart {
 			variance += weight * weight * t.StdErr * t.StdErr
 		}
 		p.Mean, p.StdErr = mean, math.Sqrt(variance)
+	case result.RuleAny:
+		p.Any = slices.Clone(p.Any)
+		for i := range p.Any {
+			sides := make([]result.SLOPart, len(trials))
+			for j, t := range trials {
+				sides[j] = t.Any[i]
+			}
+			p.Any[i] = pool(sides)
+		}
 	}
 	settle(&p)
 	return p

@@ -139,7 +139,7 @@ func TestDecide(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := result.SLOPart{Rule: result.RulePoint}
-			trial(tt.latencies).Decide(&p, Comparison{tt.column, tt.op, tt.limit}, 0.95)
+			trial(tt.latencies).Decide(&p, nil, []Comparison{{tt.column, tt.op, tt.limit}}, 0.95)
 			if p.Rule != tt.rule || p.Verdict != tt.verdict || !strings.Contains(Say(p), tt.says) {
 				t.Errorf("%s, %s: %s", p.Rule, p.Verdict, Say(p))
 			}
@@ -245,6 +245,51 @@ func TestVerdict(t *testing.T) {
 		}
 		if got := Verdict(all); got != want {
 			t.Errorf("%q is %q, want %q", parts, got, want)
+		}
+	}
+}
+
+// TestDecide_any holds that an or passes if a side passes and fails if all do, that trials
+// pool its sides, and that a side without bounds leaves it alone.
+func TestDecide_any(t *testing.T) {
+	requests := make([]result.Request, 200)
+	for i := range requests {
+		at := time.Duration(i) * time.Second
+		done := at + time.Duration(100+(i*37)%20)*time.Millisecond
+		requests[i] = result.Request{
+			Sent: at, Scheduled: at, FirstToken: done, LastToken: done, End: done, CompletionTokens: 1,
+			Status: result.Completed, Phase: result.Plateau,
+		}
+	}
+	trial := Of(requests, summary.Options{Span: timeline.Span{To: 200 * time.Second, Steady: true}})
+	under := func(column string, limit float64) Comparison { return Comparison{column, "<", limit} }
+	few, far := under("p95_ttft_ms", 118.5), under("p95_ttft_ms", 50)
+	for name, c := range map[string]struct {
+		sides []Comparison
+		want  string
+	}{
+		"one passes":     {[]Comparison{far, under("p95_ttft_ms", 200)}, result.SLOPass},
+		"all fail":       {[]Comparison{far, under("p50_ttft_ms", 50)}, result.SLOFail},
+		"one may":        {[]Comparison{far, few}, result.SLOUndecided},
+		"one is a point": {[]Comparison{far, {}}, "untouched"},
+	} {
+		p := result.SLOPart{Rule: result.RulePoint, Verdict: "untouched"}
+		sides := make([]result.SLOPart, len(c.sides))
+		for i := range sides {
+			sides[i].Rule = result.RulePoint
+		}
+		trial.Decide(&p, sides, c.sides, 0.975)
+		if p.Verdict != c.want {
+			t.Errorf("%s: %s, want %s: %+v", name, p.Verdict, c.want, p.Any)
+		}
+		if c.want == "untouched" {
+			continue
+		}
+		if pooled := pool([]result.SLOPart{p, p}); pooled.Any[0].N != 400 || p.Any[0].N != 200 || c.want != result.SLOUndecided && pooled.Verdict != c.want {
+			t.Errorf("%s: pooled %+v, of %+v", name, pooled, p)
+		}
+		if text := Say(p); !strings.Contains(text, string(p.Verdict)+": ") || strings.Contains(text, " or ") == (c.want == result.SLOPass) {
+			t.Errorf("%s: %s", name, text)
 		}
 	}
 }

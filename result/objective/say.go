@@ -1,6 +1,7 @@
 package objective
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -56,6 +57,14 @@ func Say(p result.SLOPart) string {
 		fmt.Fprintf(&b, ", that is %s %.2g %% (%.4g %% sure), %.4g %% allowed", bound, 100*share, 100*p.Confidence, 100*p.Allowed)
 	case result.RuleMean, result.RuleRate:
 		fmt.Fprintf(&b, "%s %.6g, from %.4g to %.4g (%.4g %% sure of each), limit %.6g", p.Column, p.Mean, p.Low, p.High, 100*p.Confidence, p.Limit)
+	case result.RuleAny:
+		var sides []string
+		for _, side := range p.Any {
+			if p.Verdict != result.SLOPass || side.Verdict == result.SLOPass {
+				sides = append(sides, fmt.Sprintf("%s: %s", cmp.Or(side.Verdict, "unknown"), Say(side)))
+			}
+		}
+		return strings.Join(sides, "; or ")
 	default:
 		return values(p.Values) + " (point)"
 	}

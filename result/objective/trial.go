@@ -39,9 +39,26 @@ func Of(requests []result.Request, o summary.Options) *Trial {
 }
 
 // Decide decides a part by the trial's requests, with bounds of a confidence, and fills
-// in what it rests on. It leaves the part alone where they cannot. The column was
-// measured.
-func (t *Trial) Decide(p *result.SLOPart, c Comparison, confidence float64) {
+// in what it rests on. It leaves the part alone if they cannot. Its columns were measured.
+//
+// A part with several comparisons holds if one of them does, each of which has a side. It
+// passes if a side does, and fails if all fail: at a share of the level for each side, it
+// is wrong no oftener than the level says. A side that is a point makes it a point.
+func (t *Trial) Decide(p *result.SLOPart, sides []result.SLOPart, comparisons []Comparison, confidence float64) {
+	if len(comparisons) == 1 {
+		t.decide(p, comparisons[0], confidence)
+		return
+	}
+	for i, c := range comparisons {
+		if t.decide(&sides[i], c, confidence); sides[i].Rule == result.RulePoint {
+			return
+		}
+	}
+	p.Rule, p.Values, p.Any = result.RuleAny, nil, sides
+	settle(p)
+}
+
+func (t *Trial) decide(p *result.SLOPart, c Comparison, confidence float64) {
 	w := c.way()
 	if t == nil || w.rule == result.RulePoint {
 		return

@@ -3,6 +3,7 @@ package objective
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/result"
@@ -10,10 +11,10 @@ import (
 )
 
 // A Watched is an objective that is watched while its load goes on: its parts, all of
-// which must hold, and the confidence of each.
+// which must hold, each with the sides of which one must, and the confidence of each.
 type Watched struct {
 	Name       string
-	Parts      []Comparison
+	Parts      [][]Comparison
 	Confidence float64
 }
 
@@ -28,7 +29,7 @@ type Watch struct {
 
 // A watchedPart is one part and its values, in the order in which requests ended.
 type watchedPart struct {
-	of         int // its objective
+	of, part   int // its objective, and the part of that
 	comparison Comparison
 	way        way
 	values     []float64
@@ -41,16 +42,18 @@ type watchedPart struct {
 func NewWatch(watched []Watched, open bool) *Watch {
 	w := &Watch{open: open, watched: watched}
 	for i, o := range watched {
-		for _, c := range o.Parts {
-			way := c.way()
-			if way.rule == result.RulePoint {
+		for k, sides := range o.Parts {
+			if slices.ContainsFunc(sides, func(c Comparison) bool { return c.way().rule == result.RulePoint }) {
 				continue
 			}
-			single := way.latency != "itl" && way.latency != "icl"
-			if way.rule != result.RuleShare || !single || way.window != "" {
-				return nil
+			for _, c := range sides {
+				way := c.way()
+				single := way.latency != "itl" && way.latency != "icl"
+				if way.rule != result.RuleShare || !single || way.window != "" {
+					return nil
+				}
+				w.parts = append(w.parts, &watchedPart{of: i, part: k, comparison: c, way: way})
 			}
-			w.parts = append(w.parts, &watchedPart{of: i, comparison: c, way: way})
 		}
 	}
 	if len(w.parts) == 0 {
@@ -84,7 +87,10 @@ func (w *Watch) Add(r *result.Request) {
 // Decided says whether each objective passes or fails, so surely that as many looks
 // together are wrong no oftener than one look with the objective's confidence.
 func (w *Watch) Decided(looks int) (text string, ok bool) {
-	verdicts := make([][]result.SLOPart, len(w.watched))
+	verdicts := make([]map[int][]result.SLOPart, len(w.watched)) // of the sides of each part
+	for i := range verdicts {
+		verdicts[i] = map[int][]result.SLOPart{}
+	}
 	for _, p := range w.parts {
 		part := result.SLOPart{Rule: result.RuleShare, Allowed: 1 - p.way.quantile, N: len(p.values), Requests: w.requests}
 		if part.N == 0 {
@@ -93,9 +99,13 @@ func (w *Watch) Decided(looks int) (text string, ok bool) {
 		part.Confidence = 1 - (1-w.watched[p.of].Confidence)/float64(looks)
 		part.Over, part.Deff = p.over()
 		settleShare(&part)
-		verdicts[p.of] = append(verdicts[p.of], part)
+		verdicts[p.of][p.part] = append(verdicts[p.of][p.part], part)
 	}
-	for _, parts := range verdicts {
+	for _, sides := range verdicts {
+		var parts []result.SLOPart
+		for _, s := range sides {
+			parts = append(parts, result.SLOPart{Verdict: oneOf(s)})
+		}
 		if Verdict(parts) == result.SLOUndecided {
 			return "", false
 		}

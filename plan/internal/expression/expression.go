@@ -60,7 +60,7 @@ type Expression struct {
 }
 
 // Parts are what it joins by and at its top: it holds if all of them do. An expression
-// that joins nothing is one part.
+// that joins nothing is one part. What does not change it, as true beside and, is no part.
 func (e *Expression) Parts() []Part { return e.parts }
 
 // Run evaluates it over env, which has every name that it reads.

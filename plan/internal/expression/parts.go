@@ -1,6 +1,8 @@
 package expression
 
 import (
+	"slices"
+
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
 )
@@ -14,37 +16,92 @@ type Part struct {
 	Column string
 	Op     string // <, <=, > or >=
 	Limit  float64
+	// Any are what it joins by or, if each of them compares a name with a number.
+	Any []Part
 }
 
 // parts are those of a tree whose numbers are in the units of their names, or whole
 // alone where it joins nothing.
 func parts(whole *Expression, tree ast.Node, env Env, options []expr.Option) []Part {
-	joined := conjuncts(tree)
+	joined := operands(tree, true, "and", "&&")
 	list := make([]Part, len(joined))
 	for i, node := range joined {
 		p := Part{Expression: *whole, Text: whole.text}
-		if len(joined) > 1 {
-			p.Text = node.String()
-			program, err := expr.Compile(p.Text, options...)
-			if err != nil { // a node that does not print as it is written
+		if len(joined) > 1 || node != tree {
+			var ok bool
+			if p, ok = part(node, env, options); !ok { // a node that does not print as it is written
 				return []Part{{Expression: *whole, Text: whole.text}}
 			}
-			named := &names{env: env}
-			ast.Walk(&node, named)
-			p.Expression = Expression{Reads: named.reads, text: p.Text, program: program}
 		}
 		p.compare(node, env)
+		sides := operands(node, false, "or", "||")
+		if len(sides) == 1 && sides[0] != node { // the others are false
+			p.compare(sides[0], env)
+		} else if len(sides) > 1 {
+			p.Any = either(sides, env, options)
+		}
 		list[i] = p
 	}
 	return list
 }
 
-// conjuncts are what a tree joins by and.
-func conjuncts(node ast.Node) []ast.Node {
-	if n, ok := node.(*ast.BinaryNode); ok && (n.Operator == "and" || n.Operator == "&&") {
-		return append(conjuncts(n.Left), conjuncts(n.Right)...)
+func part(node ast.Node, env Env, options []expr.Option) (Part, bool) {
+	text := node.String()
+	program, err := expr.Compile(text, options...)
+	if err != nil {
+		return Part{}, false
 	}
-	return []ast.Node{node}
+	named := &names{env: env}
+	ast.Walk(&node, named)
+	return Part{Expression: Expression{Reads: named.reads, text: text, program: program}, Text: text}, true
+}
+
+// either are the sides of an or, each of which is a comparison; else nil.
+func either(sides []ast.Node, env Env, options []expr.Option) []Part {
+	list := make([]Part, len(sides))
+	for i, node := range sides {
+		p, ok := part(node, env, options)
+		if p.compare(node, env); !ok || p.Column == "" {
+			return nil
+		}
+		list[i] = p
+	}
+	return list
+}
+
+// operands are what a tree joins by an operator, without constants that do not change
+// it: true beside and, false beside or. One is left at the least.
+func operands(node ast.Node, neutral bool, names ...string) []ast.Node {
+	n, ok := node.(*ast.BinaryNode)
+	if !ok || !slices.Contains(names, n.Operator) {
+		return []ast.Node{node}
+	}
+	all := append(operands(n.Left, neutral, names...), operands(n.Right, neutral, names...)...)
+	rest := slices.DeleteFunc(slices.Clone(all), func(n ast.Node) bool {
+		value, constant := truth(n)
+		return constant && value == neutral
+	})
+	if len(rest) == 0 {
+		return all[:1]
+	}
+	return rest
+}
+
+// truth is the value of a node without names that is true or false.
+func truth(node ast.Node) (value, ok bool) {
+	if reads(node) {
+		return false, false
+	}
+	program, err := expr.Compile(node.String(), expr.AsBool())
+	if err != nil {
+		return false, false
+	}
+	v, err := expr.Run(program, nil)
+	if err != nil {
+		return false, false
+	}
+	value, ok = v.(bool)
+	return value, ok
 }
 
 // turned are comparisons with their sides the other way round.

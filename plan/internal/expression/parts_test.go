@@ -11,15 +11,21 @@ func TestParts(t *testing.T) {
 	units := env()
 	units.Units = map[string]string{"a": "ms"}
 	for text, want := range map[string][]string{
-		"a < 0.2s":                          {"a < 0.2s|a < 200"},
-		"a < 200 and b >= 2":                {"a < 200|a < 200", "b >= 2|b >= 2"},
-		"(a < 1 && b > 2) and 3 < b":        {"a < 1|a < 1", "b > 2|b > 2", "3 < b|b > 3"},
-		"a < 0.2s and b < -(2 * 3)":         {"a < 200|a < 200", "b < -(2 * 3)|b < -6"},
-		"1 < a < 3":                         {"1 < a|a > 1", "a < 3|a < 3"},
-		"a < 1 or b < 2":                    {"a < 1 or b < 2|  0"},
-		"not (a < 1 and b < 2)":             {"not (a < 1 and b < 2)|  0"},
-		"a < b and ok":                      {"a < b|  0", "ok|  0"},
-		"a == 3 and gpu == 'l4' and a < 1k": {"a == 3|  0", `gpu == "l4"|  0`, "a < 1k|"},
+		"a < 0.2s":                            {"a < 0.2s|a < 200"},
+		"a < 200 and b >= 2":                  {"a < 200|a < 200", "b >= 2|b >= 2"},
+		"(a < 1 && b > 2) and 3 < b":          {"a < 1|a < 1", "b > 2|b > 2", "3 < b|b > 3"},
+		"a < 0.2s and b < -(2 * 3)":           {"a < 200|a < 200", "b < -(2 * 3)|b < -6"},
+		"1 < a < 3":                           {"1 < a|a > 1", "a < 3|a < 3"},
+		"a < 1 or b < 2":                      {"a < 1 or b < 2|  0 (a < 1|a < 1) (b < 2|b < 2)"},
+		"(a < 1 or 2 > b or false) and b > 1": {"a < 1 or 2 > b or false|  0 (a < 1|a < 1) (2 > b|b < 2)", "b > 1|b > 1"},
+		"a < 1 or b == 2":                     {"a < 1 or b == 2|  0"}, // a side that is no comparison
+		"a < 1 or b < 2 and b > 1":            {"a < 1 or b < 2 and b > 1|  0"},
+		"a < 1 and 1 < 2":                     {"a < 1|a < 1"},
+		"a < 1 or 2 < 1":                      {"a < 1 or 2 < 1|a < 1"},
+		"a < 1 and 2 < 1":                     {"a < 1|a < 1", "2 < 1|  0"},
+		"not (a < 1 and b < 2)":               {"not (a < 1 and b < 2)|  0"},
+		"a < b and ok":                        {"a < b|  0", "ok|  0"},
+		"a == 3 and gpu == 'l4' and a < 1k":   {"a == 3|  0", `gpu == "l4"|  0`, "a < 1k|"},
 	} {
 		r := &syntax.Report{}
 		e := Compile(r, syntax.Literal("x", text), units)
@@ -31,7 +37,11 @@ func TestParts(t *testing.T) {
 		}
 		var got []string
 		for _, p := range e.Parts() {
-			got = append(got, fmt.Sprintf("%s|%s %s %v", p.Text, p.Column, p.Op, p.Limit))
+			text := fmt.Sprintf("%s|%s %s %v", p.Text, p.Column, p.Op, p.Limit)
+			for _, side := range p.Any {
+				text += fmt.Sprintf(" (%s|%s %s %v)", side.Text, side.Column, side.Op, side.Limit)
+			}
+			got = append(got, text)
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s: %q, want %q", text, got, want)
