@@ -66,7 +66,8 @@ func byCell(rows []result.Row) []result.Row {
 }
 
 // Each is [Of], of rows of which those of a cell are neighbours. It holds the rows of one
-// cell at a time.
+// cell at a time, and goes through them twice: outliers are found first, for which it keeps
+// nine figures of each trial.
 func Each(cols []result.Column, rows iter.Seq[result.Row], objectives map[string][]result.SLOResult) ([]result.Column, iter.Seq[result.Row]) {
 	keys := groupKeys(cols)
 	out := append(slices.Clone(keys),
@@ -106,10 +107,30 @@ func Each(cols []result.Column, rows iter.Seq[result.Row], objectives map[string
 		return row
 	}
 	return out, func(yield func(result.Row) bool) {
+		var all [][]sample
+		for trials := range cells(rows) {
+			all = append(all, samplesOf(trials))
+		}
+		unlike, i := outliers(all), 0
+		for trials := range cells(rows) {
+			row := cell(trials)
+			if unlike[i] != "" {
+				row[OutlierTrials] = unlike[i]
+			}
+			if i++; !yield(row) {
+				return
+			}
+		}
+	}
+}
+
+// cells are the rows of each cell, which are neighbours.
+func cells(rows iter.Seq[result.Row]) iter.Seq[[]result.Row] {
+	return func(yield func([]result.Row) bool) {
 		var trials []result.Row
 		for row := range rows {
 			if len(trials) > 0 && trials[0][col.CellID] != row[col.CellID] {
-				if !yield(cell(trials)) {
+				if !yield(trials) {
 					return
 				}
 				trials = nil
@@ -117,7 +138,7 @@ func Each(cols []result.Column, rows iter.Seq[result.Row], objectives map[string
 			trials = append(trials, row)
 		}
 		if len(trials) > 0 {
-			yield(cell(trials))
+			yield(trials)
 		}
 	}
 }
@@ -214,9 +235,6 @@ func group(keys, figures []result.Column, trials []result.Row) result.Row {
 		}
 		interval := benchmath.AssumeNormal.Summary(benchmath.NewSample(values, &benchmath.DefaultThresholds), confidence)
 		row[c.Name+"_ci95_low"], row[c.Name+"_ci95_high"] = interval.Lo, interval.Hi
-	}
-	if named := outliers(valid); named != "" {
-		row[OutlierTrials] = named
 	}
 	return row
 }

@@ -3,10 +3,10 @@ package groups
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 func TestOf(t *testing.T) {
@@ -93,24 +93,44 @@ func TestOf_namesOutliers(t *testing.T) {
 	}
 }
 
-// TestIsOutlier_isSeldomOfItsKind holds that trials of one normal distribution,
-// as far apart as trials usually are, are hardly ever called outliers.
-func TestIsOutlier_isSeldomOfItsKind(t *testing.T) {
+// TestOutliers_seldom holds that trials of one normal distribution, as far apart as
+// trials usually are, are hardly ever called outliers, and that cells which scatter alike
+// lend each other what five trials do not know.
+func TestOutliers_seldom(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	named := 0
-	const cells = 2000
-	for i := range cells {
-		values := make([]float64, minTrials+i%8)
-		for i := range values {
-			values[i] = 100 + 3*r.NormFloat64()
+	const runs = 400
+	for _, lenders := range []int{0, 5} {
+		named, found := 0, 0
+		for range runs {
+			cells := make([][]result.Row, 1+lenders)
+			for i := range cells {
+				for trial := range int64(5) {
+					cells[i] = append(cells[i], result.Row{col.Valid: true, col.Trial: trial, col.ThroughputTokS: 100 + 3*r.NormFloat64()})
+				}
+			}
+			if unlikeOf(cells) != "" {
+				named++
+			}
+			cells[0][2][col.ThroughputTokS] = 70 + 2*r.NormFloat64()
+			if unlikeOf(cells) == "2:"+col.ThroughputTokS {
+				found++
+			}
 		}
-		if slices.ContainsFunc(values, func(v float64) bool { return isOutlier(v, values) }) {
-			named++
+		if share := float64(named) / runs; share > outlierLevel {
+			t.Errorf("%d lend: an outlier in %.1f %% of cells that have none", lenders, 100*share)
+		}
+		if share := float64(found) / runs; share < 0.8 && lenders > 0 {
+			t.Errorf("%d lend: %.0f %% of trials 30 %% below the others are named", lenders, 100*share)
 		}
 	}
-	if share := float64(named) / cells; share > outlierLevel {
-		t.Errorf("an outlier in %.1f %% of cells that have none", 100*share)
+}
+
+func unlikeOf(cells [][]result.Row) string {
+	all := make([][]sample, len(cells))
+	for i, trials := range cells {
+		all[i] = samplesOf(trials)
 	}
+	return outliers(all)[0]
 }
 
 // check holds columns against what they must be; nil means that there is none.

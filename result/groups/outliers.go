@@ -1,9 +1,12 @@
 package groups
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sweep.dev/sweep/internal/quantile"
@@ -33,45 +36,118 @@ var compared = []string{
 	col.ThroughputTokS, col.RequestThroughput, col.P50TTFTMs, col.P95TTFTMs, col.P50TPOTMs, col.P95TPOTMs, col.P50E2EMs, col.P95E2EMs, col.ErrorRate,
 }
 
-// outliers names the outliers among the valid trials of a cell, as the column
-// does.
-func outliers(trials []result.Row) string {
-	var names []string
-	for _, row := range trials {
-		trial, _ := row[col.Trial].(int64)
-		for _, column := range compared {
-			column = row.Figure(column)
-			var values []float64
-			for _, t := range trials {
-				if v, ok := t.Number(column); ok {
-					values = append(values, v)
+// outliers names the outliers among the valid trials of each cell of a run, as the
+// column does.
+//
+// A trial is held against the others of its cell by Student's t of what is left without
+// it, at a level divided over the figures and the trials: for one cell alone that is
+// Grubbs' test (Technometrics 11, 1969). Few trials hardly know how they scatter, so that
+// the cells of one deployment lend each other their spread: see [lend].
+func outliers(cells [][]sample) []string {
+	names := make([][]string, len(cells))
+	for f := range compared {
+		spreads := map[deployment]map[int]spread{} // by cell, of logarithms
+		for i, samples := range cells {
+			if s := samples[f]; s.logs && len(s.values) > 1 {
+				if spreads[s.of] == nil {
+					spreads[s.of] = map[int]spread{}
 				}
+				spreads[s.of][i] = spreadOf(s.values)
 			}
-			if v, ok := row.Number(column); ok && isOutlier(v, values) {
-				names = append(names, fmt.Sprintf("%d:%s", trial, column))
+		}
+		for i, samples := range cells {
+			s := samples[f]
+			others := func() (list []spread) {
+				for _, j := range slices.Sorted(maps.Keys(spreads[s.of])) {
+					if j != i && s.logs {
+						list = append(list, spreads[s.of][j])
+					}
+				}
+				return list
+			}
+			for k := range s.values {
+				if len(s.values) >= minTrials && s.outlier(k, others) {
+					names[i] = append(names[i], fmt.Sprintf("%d:%s", s.trials[k], s.column))
+				}
 			}
 		}
 	}
-	return strings.Join(names, ",")
+	out := make([]string, len(cells))
+	for i, n := range names {
+		slices.SortStableFunc(n, func(a, b string) int { return cmp.Compare(trialOf(a), trialOf(b)) })
+		out[i] = strings.Join(n, ",")
+	}
+	return out
 }
 
-// isOutlier holds a value against all of its kind by Grubbs' test, which is exact for
-// one outlier among normal values (Procedures for detecting outlying observations in
-// samples, Technometrics 11, 1969): it is the farthest from the mean, by more standard
-// deviations than chance gives the farthest of so many. The level is divided over the
-// figures that are looked at.
-func isOutlier(v float64, values []float64) bool {
-	n := float64(len(values))
-	if len(values) < minTrials {
+// trialOf is the number before the figure.
+func trialOf(name string) int {
+	number, _, _ := strings.Cut(name, ":")
+	n, _ := strconv.Atoi(number) // it was made of one
+	return n
+}
+
+// A sample is a figure of the trials of a cell.
+type sample struct {
+	of     deployment
+	column string
+	trials []int64
+	values []float64
+	logs   bool // they are logarithms: all figures are above 0
+}
+
+// A deployment is whose trials scatter alike, as far as rows say.
+type deployment struct{ subject, engine, gpu, gpus any }
+
+// samplesOf are those of the compared figures of a cell's valid trials.
+func samplesOf(trials []result.Row) []sample {
+	valid := slices.DeleteFunc(slices.Clone(trials), func(t result.Row) bool { return t[col.Valid] != true })
+	all := make([]sample, len(compared))
+	for i, figure := range compared {
+		all[i] = sampleOf(valid, figure)
+	}
+	return all
+}
+
+func sampleOf(trials []result.Row, figure string) sample {
+	s := sample{logs: true}
+	for _, row := range trials {
+		s.of = deployment{row[col.SubjectDigest], row[col.Engine], row[col.GPU], row[col.GPUCount]}
+		s.column = row.Figure(figure)
+		if v, ok := row.Number(s.column); ok {
+			trial, _ := row[col.Trial].(int64)
+			s.trials, s.values = append(s.trials, trial), append(s.values, v)
+			s.logs = s.logs && v > 0
+		}
+	}
+	if s.logs {
+		for i, v := range s.values {
+			s.values[i] = math.Log(v)
+		}
+	}
+	return s
+}
+
+// outlier says whether a trial is one.
+func (s sample) outlier(k int, others func() []spread) bool {
+	rest := slices.Delete(slices.Clone(s.values), k, k+1)
+	n := float64(len(s.values))
+	mean, _ := meanAndSD(rest)
+	distance, whole := math.Abs(s.values[k]-mean), math.Abs(mean+(s.values[k]-mean)/n)
+	far := distance*(n-1)/n > minDeviation*whole
+	if s.logs { // of the arithmetic mean of all
+		sum := 0.0
+		for _, v := range s.values {
+			sum += math.Exp(v-mean) / n
+		}
+		far = math.Abs(math.Exp(s.values[k]-mean)-sum) > minDeviation*sum
+	}
+	if !far {
 		return false
 	}
-	mean, sd := meanAndSD(values)
-	distance := math.Abs(v - mean)
-	if !(sd > 0) || distance <= minDeviation*math.Abs(mean) {
-		return false
-	}
-	t := quantile.Student(1-outlierLevel/float64(len(compared))/(2*n), n-2)
-	return distance/sd > (n-1)/math.Sqrt(n)*math.Sqrt(t*t/(n-2+t*t))
+	sd := lend(spreadOf(rest), others())
+	t := quantile.Student(1-outlierLevel/float64(len(compared))/(2*n), sd.df)
+	return distance > t*math.Sqrt(sd.variance*n/(n-1))
 }
 
 func median(values []float64) float64 {
