@@ -43,6 +43,9 @@ func saturation(l *Lab) Table {
 			ends = atLeast(0.90)
 		}
 		add(fmt.Sprintf("Poisson rho %.3g", rho), queue(rho), always, ends)
+		if rho == 1.1 {
+			ends = atLeast(0.75) // the best test of the backlog alone finds less: see the page
+		}
 		add(fmt.Sprintf("cv² 4 rho %.3g", rho), queue(rho).Bursty(4), always, ends)
 	}
 	for _, rho := range []float64{0.8, 1.5} {

@@ -14,18 +14,21 @@ import (
 //   - the load keeps one rate, and what comes does not rise itself;
 //   - both series, in slices of time, have a trend by the test of Mann and
 //     Kendall (Mann, Econometrica 13, 1945), which asks for no distribution;
-//   - what came and did not end is at least minExcess of what came;
-//   - and it is more than chance gives a server at its limit. There, the backlog is
-//     a random walk, which after n arrivals and as many ends has a standard
-//     deviation of sqrt(n (c + 1)), where c is the squared coefficient of variation
-//     of the gaps between arrivals (1 for Poisson) and the ends are as those of a
-//     busy server; below its limit it wanders less.
+//   - while it had a backlog the server ended less than the load has due on average, by
+//     minExcess at least. How arrivals come in bursts does not matter to that: a backlog
+//     that a burst made is worked off at a rate above the average;
+//   - and by more than chance gives a server whose capacity is that average. It ends
+//     n requests in a time with a standard deviation of sqrt(n).
+//
+// If nobody knows what is due, what came and did not end is held against the same bounds,
+// with a standard deviation of sqrt(2 n): arrivals are then taken for Poisson.
 const (
 	slicesOf  = 12   // Mann and Kendall's S is then 66 at most, and normal enough
 	trend     = 2.58 // its standard score: 1 in 200 by chance, for each series
 	minSent   = 60   // requests in the slices
 	minExcess = 0.05
-	walk      = 2.33 // standard deviations of the random walk: 1 in 100
+	walk      = 2.5 // standard deviations: 1 in 160
+	low       = 0.1 // of the backlog: above it the server has work
 )
 
 // growth is by what the backlog's time is longer when it is looked at again.
@@ -169,29 +172,53 @@ func (b *backlog) rising(looks []flight) (rise, bool) {
 		flight: (flights[slicesOf-1] - flights[0]) * slicesOf / (slicesOf - 1),
 		from:   time.Duration(waits[0]), to: time.Duration(waits[len(waits)-1]),
 	}
+	if mannKendall(flights) <= trend || mannKendall(waits) <= trend || b.comingFaster(looks) {
+		return r, false
+	}
+	if b.due != nil {
+		return r, b.short(looks, flights[slicesOf-1])
+	}
 	n := float64(r.came)
-	return r, r.flight > minExcess*n && r.flight > walk*math.Sqrt(n*(b.dispersion(from.at, to.at)+1)) &&
-		mannKendall(flights) > trend && mannKendall(waits) > trend && !b.comingFaster(looks)
+	return r, r.flight > minExcess*n && r.flight > walk*math.Sqrt(2*n)
 }
 
-// dispersion is the squared coefficient of variation of the gaps between the arrivals
-// of a time; where they are not known that of Poisson arrivals, 1.
-func (b *backlog) dispersion(from, to time.Duration) float64 {
-	first, _ := slices.BinarySearch(b.due, from-b.start)
-	last, _ := slices.BinarySearch(b.due, to-b.start)
-	n := float64(last - first - 1)
-	if n < 2 {
-		return 1
+// short says whether a server that had work all the time certainly ended fewer requests
+// than the load has due on average: since its backlog was last below a share of what it is
+// now.
+func (b *backlog) short(looks []flight, backlog float64) bool {
+	from, to := looks[0], looks[len(looks)-1]
+	for _, l := range looks {
+		if float64(l.due) <= low*backlog {
+			from = l
+		}
 	}
-	mean, sum := float64(b.due[last-1]-b.due[first])/n, 0.0
-	for i := first + 1; i < last; i++ {
-		d := float64(b.due[i]-b.due[i-1]) - mean
-		sum += d * d
+	due := b.rate() * (to.at - from.at).Seconds()
+	less := due - float64(to.came-to.due) + float64(from.came-from.due)
+	return due >= minSent && less > minExcess*due && less > walk*math.Sqrt(due)
+}
+
+// rate is how many requests a second are due in the hold, or in the load.
+func (b *backlog) rate() float64 {
+	var h Hold
+	if b.holds != nil {
+		h = b.holds[b.hold]
 	}
-	if mean == 0 {
-		return 1
+	first, _ := slices.BinarySearch(b.due, h.From)
+	last := len(b.due)
+	if h.To > 0 {
+		last, _ = slices.BinarySearch(b.due, h.To)
 	}
-	return sum / (n - 1) / (mean * mean)
+	if last-first < 2 {
+		return 0
+	}
+	length := b.due[last-1] - b.due[first]
+	if h.To > 0 {
+		length = h.To - h.From
+	}
+	if length <= 0 {
+		return 0
+	}
+	return float64(last-first) / length.Seconds()
 }
 
 // comingFaster says whether what comes rises by itself, where it is not known to
