@@ -14,7 +14,6 @@ import (
 
 // derived rebuilds every table and summary of a run from its committed trials.
 func derived(ctx context.Context, j job) (*report.Run, error) {
-
 	var calibration []string
 	if j.calibration != nil {
 		calibration = j.calibration.Lines()

@@ -23,9 +23,20 @@ type Difference struct {
 // facts are the columns that say who measured what with what, in the order in which
 // they are told, with what to call those that are equal.
 var facts = []struct{ column, name string }{
-	{col.EngineVersion, "engine version"}, {col.ImageDigest, "image"}, {col.GPUUUID, "GPU"}, {col.DriverVersion, "driver"},
-	{col.Model, "model"}, {col.ModelRevision, ""}, {col.ClientHost, "client host"}, {col.Client, ""}, {col.NetworkPath, ""},
-	{col.StampKind, ""}, {col.Backend, ""}, {col.Method, ""}, {col.Plan, "plan"}, {col.USDPerHour, ""},
+	{col.EngineVersion, "engine version"},
+	{col.ImageDigest, "image"},
+	{col.GPUUUID, "GPU"},
+	{col.DriverVersion, "driver"},
+	{col.Model, "model"},
+	{col.ModelRevision, ""},
+	{col.ClientHost, "client host"},
+	{col.Client, ""},
+	{col.NetworkPath, ""},
+	{col.StampKind, ""},
+	{col.Backend, ""},
+	{col.Method, ""},
+	{col.Plan, "plan"},
+	{col.USDPerHour, ""},
 }
 
 // parts are keys of a plan of which people ask whether they are the same.

@@ -357,11 +357,11 @@ func align(b *strings.Builder, rows [][]string) {
 		}
 	}
 	for _, row := range rows {
-		line := ""
+		var line strings.Builder
 		for i, cell := range row {
-			line += "  " + cell + strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(cell)))
+			line.WriteString("  " + cell + strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(cell))))
 		}
-		fmt.Fprintln(b, strings.TrimRight(line, " "))
+		fmt.Fprintln(b, strings.TrimRight(line.String(), " "))
 	}
 }
 
