@@ -288,7 +288,7 @@ func TestDecide_any(t *testing.T) {
 		if pooled := pool([]result.SLOPart{p, p}); pooled.Any[0].N != 400 || p.Any[0].N != 200 || c.want != result.SLOUndecided && pooled.Verdict != c.want {
 			t.Errorf("%s: pooled %+v, of %+v", name, pooled, p)
 		}
-		if text := Say(p); !strings.Contains(text, string(p.Verdict)+": ") || strings.Contains(text, " or ") == (c.want == result.SLOPass) {
+		if text := Say(p); !strings.Contains(text, p.Verdict+": ") || strings.Contains(text, " or ") == (c.want == result.SLOPass) {
 			t.Errorf("%s: %s", name, text)
 		}
 	}
