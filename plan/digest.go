@@ -44,19 +44,19 @@ func (i *IDs) Server(s Server) string { return digest(tree(s), 10) }
 // SpecDigest is what else could change the measurement of a cell, in 12 hex
 // digits: the conditions and the subject, as far as the plan says them.
 func (p *Plan) SpecDigest(c Cell) string {
-	return digest([]string{p.conditions, p.SubjectDigest(c, nil)}, 12)
+	return digest([]string{p.conditions[c.LoadName()], p.SubjectDigest(c, nil)}, 12)
 }
 
-// ConditionsDigest is how the cells of a plan are measured, in 12 hex digits:
-// the load outside of its axes, the contents of the files of prompts, pairs and
+// ConditionsDigest is how a cell of a plan is measured, in 12 hex digits:
+// its load outside of the axes, the contents of the files of prompts, pairs and
 // traces, the seeds, the client, what ends a trial early, the collectors with
 // their settings, and the request deadline. client is who sends in place of the
 // plan's choice, or "".
-func (p *Plan) ConditionsDigest(client string) string {
+func (p *Plan) ConditionsDigest(c Cell, client string) string {
 	if client == "" {
-		return p.conditions
+		return p.conditions[c.LoadName()]
 	}
-	load := p.Load
+	load := p.loadOf(c)
 	load.Client = client
 	return p.conditionsOf(load)
 }

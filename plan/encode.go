@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"time"
 
@@ -47,8 +48,18 @@ func (t forester) of(v reflect.Value) any {
 	case typeOf[[]SLO]():
 		out := make(map[string]any, v.Len())
 		for _, s := range v.Interface().([]SLO) {
-			out[s.Name] = map[string]any{"expr": s.Expr, "severity": s.Severity}
+			o := map[string]any{"expr": s.Expr, "severity": s.Severity}
+			if s.Loads != nil {
+				o["loads"] = s.Loads
+			}
+			out[s.Name] = o
 		}
+		return out
+	case typeOf[NamedLoad]():
+		n := v.Interface().(NamedLoad)
+		out := t.structure(v)
+		maps.Copy(out, t.structure(reflect.ValueOf(n.Load)))
+		maps.Copy(out, n.contents())
 		return out
 	case typeOf[Prompts]():
 		p := v.Interface().(Prompts)
@@ -145,21 +156,28 @@ func canonical(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
+// contents are the digests of the files that a load names.
+func (l Load) contents() map[string]any {
+	out := make(map[string]any)
+	if sum := l.Prompts.FileSHA256; sum != "" {
+		out["prompts_sha256"] = sum
+	}
+	if sum := l.Prompts.PairsSHA256; sum != "" {
+		out["pairs_sha256"] = sum
+	}
+	if t := l.Trace; t != nil {
+		out["trace_sha256"] = t.FileSHA256
+	}
+	return out
+}
+
 // resolved is the whole plan as a tree.
 func (p *Plan) resolved() map[string]any {
 	out := tree(*p).(map[string]any)
 	if len(p.rest.Set) > 0 {
 		out["set"] = p.rest.Set
 	}
-	if sum := p.Load.Prompts.FileSHA256; sum != "" {
-		out["prompts_sha256"] = sum
-	}
-	if sum := p.Load.Prompts.PairsSHA256; sum != "" {
-		out["pairs_sha256"] = sum
-	}
-	if t := p.Load.Trace; t != nil {
-		out["trace_sha256"] = t.FileSHA256
-	}
+	maps.Copy(out, p.Load.contents())
 	if len(p.rest.EngineTexts) > 0 {
 		var sums []string
 		for _, f := range p.rest.EngineTexts {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -67,9 +68,15 @@ func (e *exprEnv) add(name string, c result.Column) {
 	}
 }
 
-// values is the environment of one cell.
+// values is the environment of one cell. An axis that its load does not take is no
+// number: it equals nothing, and is neither above nor below anything.
 func (e exprEnv) values(settings []Setting) map[string]any {
-	out := make(map[string]any, len(settings)+len(e.also))
+	out := make(map[string]any, len(e.Zero))
+	for name, zero := range e.Zero {
+		if _, ok := zero.(float64); ok {
+			out[name] = math.NaN()
+		}
+	}
 	for _, s := range settings {
 		v := s.Value
 		if n, ok := v.(int64); ok {

@@ -23,6 +23,8 @@ type Plan struct {
 	// EngineFiles are as written; see EngineFile.
 	EngineFiles []string `yaml:"engine_files,omitempty" doc:"Your own engine profiles: YAML files, relative to the plan's folder. Each adds an engine or replaces a built-in one." default:"none" example:"[toy.yaml]"`
 	Load        Load     `yaml:"load" doc:"The requests of one trial. A key that is an axis of the matrix is left out here." example:"{requests: 300, max_tokens: 128, prompts: {input_tokens: 512}}"`
+	// Loads takes the place of Load, which is then zero.
+	Loads []NamedLoad `yaml:"loads,omitempty" doc:"Named loads in place of load: each is run on every server, with those axes of the matrix that it takes. Nothing is compared across loads." default:"none" example:"[{name: chat, concurrency: 8, requests: 300, max_tokens: 128, prompts: {input_tokens: 512}}]"`
 
 	SLO []SLO `yaml:"slo,omitempty" doc:"Objectives by name: an expression over the columns of the cells table, or a mapping of expr and severity. Latencies and rates are of the plateau, and a failed request counts as infinite. Columns that end in _whole are of the whole trial." default:"none" example:"{fast: p95_ttft_ms < 200}"`
 	// Confidence is 0 if the plan does not say it.
@@ -49,8 +51,8 @@ type Plan struct {
 	Timeouts Timeouts `yaml:"timeouts,omitempty" doc:"Time limits of every phase. An error names the one that was reached." example:"{ready: 20m, request: 2m}"`
 
 	rest       Rest
-	conditions string // the digest of those that the plan itself says
-	variables  string // the digest of Plan.Variables
+	conditions map[string]string // the digests of those that the plan itself says, by the names of loads
+	variables  string            // the digest of Plan.Variables
 }
 
 // A Plugin is one backend, collector or sink with its own part of the plan. In
@@ -115,7 +117,8 @@ type Role struct {
 type SLO struct {
 	Name     string
 	Expr     string
-	Severity string // fail or warn
+	Severity string   // fail or warn
+	Loads    []string // the named loads that it is for; nil: all
 	// Line and Column are where it stands in the file, from 1.
 	Line, Column int
 

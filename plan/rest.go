@@ -33,7 +33,10 @@ type EngineFile struct {
 // Complete gives a plan that was read the rest of what it knows.
 func (p *Plan) Complete(r Rest) {
 	p.rest = r
-	p.conditions = p.conditionsOf(p.Load)
+	p.conditions = make(map[string]string)
+	for _, l := range p.EachLoad() {
+		p.conditions[l.Name] = p.conditionsOf(l.Load)
+	}
 	if len(r.Env.Plain) > 0 {
 		p.variables = digest(r.Env.Plain, 12)
 	}

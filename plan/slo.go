@@ -31,8 +31,9 @@ func (g *Goodput) Bounds() *summary.Goodput {
 
 // SLOKeys is the long form of an objective in a plan.
 type SLOKeys struct {
-	Expr     string `yaml:"expr" doc:"Expression over the columns of the cells table that must hold." example:"p95_ttft_ms < 200"`
-	Severity string `yaml:"severity,omitempty" doc:"Whether a miss fails the run (exit 99) or is only reported." default:"fail" enum:"fail,warn" example:"warn"`
+	Expr     string   `yaml:"expr" doc:"Expression over the columns of the cells table that must hold." example:"p95_ttft_ms < 200"`
+	Severity string   `yaml:"severity,omitempty" doc:"Whether a miss fails the run (exit 99) or is only reported." default:"fail" enum:"fail,warn" example:"warn"`
+	Loads    []string `yaml:"loads,omitempty" doc:"Names of the loads that the objective is for, in a plan with loads. It is not held against the cells of others." default:"all" example:"[chat]"`
 }
 
 // CompileSLOs compiles the objectives over the columns of the plan. at is where the
@@ -115,16 +116,17 @@ func (s SLO) comparisons(confidence float64) ([][]objective.Comparison, float64)
 	return comparisons, confidence
 }
 
-// Watch decides the objectives of severity fail while a load goes on, to end it once
-// they are; nil if the plan does not ask for that, or if one of them is only decided at
-// the end.
-func (p *Plan) Watch(l Load) *objective.Watch {
+// Watch decides the objectives of severity fail while the load of a cell goes on, to end
+// it once they are; nil if the plan does not ask for that, or if one of them is only
+// decided at the end.
+func (p *Plan) Watch(c Cell) *objective.Watch {
+	l := c.Load
 	if l.Until == nil || !l.Until.Objectives {
 		return nil
 	}
 	var watched []objective.Watched
 	for _, s := range p.SLO {
-		if s.Severity == SeverityWarn || s.check == nil {
+		if s.Severity == SeverityWarn || s.check == nil || !s.For(c.LoadName()) {
 			continue
 		}
 		parts, confidence := s.comparisons(cmp.Or(p.Confidence, objective.Confidence))
@@ -176,17 +178,19 @@ func point(p expression.Part, row result.Row) result.SLOPart {
 	return part
 }
 
-// Objectives holds every objective against the row, and against the trial that it is
-// of, and fills in its columns; without a trial they are decided by their values alone.
-// slo_pass is what those of severity fail say together: false if one is missed, else
-// null if one is undecided or could not be checked. It is null without objectives.
+// Objectives holds every objective that is for the row's load against the row, and
+// against the trial that it is of, and fills in its columns; without a trial they are
+// decided by their values alone. slo_pass is what those of severity fail say together:
+// false if one is missed, else null if one is undecided or could not be checked. It is
+// null without objectives.
 func (p *Plan) Objectives(row result.Row, trial *objective.Trial) []result.SLOResult {
-	if len(p.SLO) == 0 {
-		return nil
-	}
+	load, _ := row[LoadAxis].(string)
 	results := make([]result.SLOResult, 0, len(p.SLO))
 	missed, open := false, false
 	for _, slo := range p.SLO {
+		if !slo.For(load) {
+			continue
+		}
 		r := slo.Evaluate(row, trial, cmp.Or(p.Confidence, objective.Confidence))
 		if r.Verdict != "" {
 			row[col.OfSLO(r.Name)] = r.Verdict
@@ -199,6 +203,9 @@ func (p *Plan) Objectives(row result.Row, trial *objective.Trial) []result.SLORe
 			open = open || r.Verdict != result.SLOPass
 		}
 		results = append(results, r)
+	}
+	if len(results) == 0 {
+		return nil
 	}
 	if missed || !open {
 		row[col.SLOPass] = !missed

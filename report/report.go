@@ -214,15 +214,21 @@ func (r *Run) Conclude() *compare.Set {
 	})
 }
 
-// Fixed is what the plan says of the load outside of its axes.
-func (r *Run) Fixed() map[string]any {
+// Fixed is what the plan says of its loads outside of the axes.
+func (r *Run) Fixed() compare.Fixed {
 	var p struct {
-		Load map[string]any `json:"load"`
+		Load  map[string]any   `json:"load"`
+		Loads []map[string]any `json:"loads"`
 	}
 	if json.Unmarshal(r.Resolved.Plan, &p) != nil {
 		return nil // a plan of another version: its axes are in the cells
 	}
-	return p.Load
+	fixed := compare.Fixed{"": p.Load}
+	for _, l := range p.Loads {
+		name, _ := l["name"].(string)
+		fixed[name] = l
+	}
+	return fixed
 }
 
 // Label is a trial in a person's words.

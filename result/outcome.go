@@ -11,6 +11,9 @@ import (
 // type says. Names that are not in the registry are not allowed.
 type Row map[string]any
 
+// LoadAxis is the axis of the named loads of a plan, and its column.
+const LoadAxis = "load"
+
 // Trial statuses. A trial that was interrupted has no outcome at all.
 const (
 	StatusOK      = "ok"

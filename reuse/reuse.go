@@ -88,7 +88,6 @@ func Open(dir string, p *plan.Plan, only func(plan.Cell) (bool, error), client s
 		return nil, fmt.Errorf("%s %w: %w", dir, ErrUnusable, err)
 	}
 	s := &Source{Dir: abs, Manifest: st.Manifest, plan: p, left: map[string]int{}}
-	conditions := p.ConditionsDigest(client)
 	for _, cell := range p.Cells() {
 		if only != nil {
 			if ok, err := only(cell); err != nil {
@@ -115,7 +114,7 @@ func Open(dir string, p *plan.Plan, only func(plan.Cell) (bool, error), client s
 				continue
 			}
 			o, err := rundir.Outcome(abs, c)
-			if err == nil && o.Row[col.ConditionsDigest] != conditions {
+			if err == nil && o.Row[col.ConditionsDigest] != p.ConditionsDigest(cell, client) {
 				s.left[different]++
 				continue
 			}

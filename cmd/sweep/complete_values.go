@@ -244,7 +244,7 @@ func axisNames(*app, cursor) []candidate {
 			all = append(all, candidate{d.Name, brief(d.Field.Doc)})
 		}
 	}
-	return all
+	return append(all, candidate{plan.LoadAxis, "Named loads of a plan with loads."})
 }
 
 // keys are the keys of a plan that --set can name.

@@ -11,16 +11,24 @@ import (
 	"sweep.dev/sweep/result/summary"
 )
 
-// fewest is the cell of a plan that sends the fewest requests over all of its trials, and
-// how many; ok is false if all cells are ended by time, of which that is not known.
-func fewest(p *plan.Plan) (cell plan.Cell, requests int, ok bool) {
+// fewest is the cell of a plan that sends the fewest requests over all of its trials, of
+// those that an objective is for, and how many; ok is false if all cells are ended by time, of which that is not known.
+func fewest(p *plan.Plan, s plan.SLO) (cell plan.Cell, requests int, ok bool) {
 	requests = math.MaxInt
 	for _, c := range p.Cells() {
-		if n := c.Load.Requests * p.Repeats.Most(); n > 0 && n < requests {
+		if n := c.Load.Requests * p.Repeats.Most(); n > 0 && n < requests && s.For(c.LoadName()) {
 			cell, requests, ok = c, n, true
 		}
 	}
 	return cell, requests, ok
+}
+
+// requestsKey is the key of the plan that says how many requests a cell has.
+func requestsKey(c plan.Cell) string {
+	if name := c.LoadName(); name != "" {
+		return "loads." + name + ".requests"
+	}
+	return "load.requests"
 }
 
 // needs is how many requests the percentiles of an objective need at least, and the column
@@ -37,14 +45,11 @@ func needs(s plan.SLO) (requests int, column string) {
 // warnOfFew says which objectives over a percentile a plan has too few requests to
 // decide: trials count together, and what is ended by time is not known.
 func (a *app) warnOfFew(path string, p *plan.Plan) {
-	_, least, ok := fewest(p)
-	if !ok {
-		return
-	}
 	for _, s := range p.SLO {
-		if need, of := needs(s); need > least {
-			a.say("%s:%d:%d: warning: slo.%s cannot be decided: a cell has %s, and %s needs %d at least; write load.requests: %d, or more repeats [too-few-requests]",
-				path, s.Line, s.Column, s.Name, humanize.Plural(least, "request"), of, need, (need+p.Repeats.Most()-1)/p.Repeats.Most())
+		cell, least, ok := fewest(p, s)
+		if need, of := needs(s); ok && need > least {
+			a.say("%s:%d:%d: warning: slo.%s cannot be decided: a cell has %s, and %s needs %d at least; write %s: %d, or more repeats [too-few-requests]",
+				path, s.Line, s.Column, s.Name, humanize.Plural(least, "request"), of, need, requestsKey(cell), (need+p.Repeats.Most()-1)/p.Repeats.Most())
 		}
 	}
 }
@@ -53,14 +58,15 @@ func (a *app) warnOfFew(path string, p *plan.Plan) {
 // objectives, in words; "" if the plan sends that many. Above the least there is a fifth,
 // or a request for each of the concurrency: those in flight at the ends do not count.
 func sampleAdvice(p *plan.Plan) string {
-	need, percentile := 0, ""
+	need, least, percentile := 0, 0, ""
+	var cell plan.Cell
 	for _, s := range p.SLO {
-		if n, column := needs(s); n > need {
-			need, percentile = n, column
+		c, fewest, ok := fewest(p, s)
+		if n, column := needs(s); ok && n > need && n > fewest {
+			need, least, percentile, cell = n, fewest, column, c
 		}
 	}
-	cell, least, ok := fewest(p)
-	if !ok || need <= least {
+	if need == 0 {
 		return ""
 	}
 	percentile, _, _ = strings.Cut(percentile, "_")
@@ -72,7 +78,7 @@ func sampleAdvice(p *plan.Plan) string {
 	}
 	enough := max((need*6+4)/5, need+cell.Load.Concurrency)
 	each := (enough + p.Repeats.Most() - 1) / p.Repeats.Most()
-	return fmt.Sprintf("%s needs %s, the plan sends %d%s: load.requests: %d", percentile, humanize.Plural(need, "request"), least, at, (each+9)/10*10)
+	return fmt.Sprintf("%s needs %s, the plan sends %d%s: %s: %d", percentile, humanize.Plural(need, "request"), least, at, requestsKey(cell), (each+9)/10*10)
 }
 
 // quantileOf is the quantile in the name of a column of a latency: 0.95 of

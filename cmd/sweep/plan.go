@@ -204,9 +204,11 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 		// Extra is what the server is sent beyond the load.
 		Extra []executor.Extra `json:"extra"`
 	}
-	seconds := func(d time.Duration) *float64 {
-		if _, known := p.Load.Sends(); !known {
-			return nil // it is as long as the trace
+	seconds := func(d time.Duration, cells ...plan.Cell) *float64 {
+		for _, c := range cells {
+			if _, known := c.Load.Sends(); !known {
+				return nil // it is as long as the trace
+			}
 		}
 		s := d.Seconds()
 		return &s
@@ -215,7 +217,7 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 	for _, d := range deployments {
 		about := estimate(p, d, made.traits())
 		out := deployment{
-			ID: d.ID, Label: executor.ServerLabel(d), Predicted: predicted(d.Server), Launches: about.launches, Seconds: seconds(about.took),
+			ID: d.ID, Label: executor.ServerLabel(d), Predicted: predicted(d.Server), Launches: about.launches, Seconds: seconds(about.took, d.Cells...),
 			Extra: executor.Extras(p, d, made.backend, made.factory.Given),
 		}
 		for _, c := range d.Cells {
@@ -223,7 +225,7 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 			for _, s := range c.Settings {
 				settings[s.Axis.Column] = s.Value
 			}
-			out.Cells = append(out.Cells, cell{c.ID, p.SpecDigest(c), settings, seconds(cellEstimate(p, c, made.traits().scale))})
+			out.Cells = append(out.Cells, cell{c.ID, p.SpecDigest(c), settings, seconds(cellEstimate(p, c, made.traits().scale), c)})
 		}
 		list = append(list, out)
 	}

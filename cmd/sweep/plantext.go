@@ -63,6 +63,7 @@ func (a *app) planText(ctx context.Context, c *cli.Command, p planned) error {
 	page := a.page()
 	sum := p.sum(servers)
 	page.Parts(p.plan.Name, p.size(sum))
+	p.loads(page)
 	if c.Bool("verbose") {
 		err = errors.Join(page.Err(), a.planDetails(p, servers))
 	} else {
@@ -257,19 +258,22 @@ func (p planned) size(t total) string {
 	return text + ", " + upTo(p.plan) + humanize.Plural(t.cells*p.plan.Repeats.Most(), "trial")
 }
 
-// timed says whether the plan knows how long its load takes.
+// timed says whether the plan knows how long its loads take.
 func (p planned) timed() bool {
-	_, known := p.plan.Load.Sends()
-	return known
+	return !slices.ContainsFunc(p.plan.EachLoad(), func(l plan.NamedLoad) bool {
+		_, known := l.Sends()
+		return !known
+	})
 }
 
 // cost is what a run of the plan takes, in words.
 func (p planned) cost(t total) string {
 	text := "about " + roundMinutes(t.took)
-	switch l := p.plan.Load; {
+	early := slices.ContainsFunc(p.plan.EachLoad(), func(l plan.NamedLoad) bool { return l.Until != nil || l.Stop != nil })
+	switch {
 	case !p.timed():
 		text = "as long as the trace"
-	case l.Until != nil || l.Stop != nil || p.plan.Repeats.Until != nil:
+	case early || p.plan.Repeats.Until != nil:
 		text += " at most"
 	}
 	price := roughly(t.usd) + ", " + strings.Join(t.sources, " and ")

@@ -228,7 +228,7 @@ func (a *Attempt) measure(ctx, run context.Context, d load.Driver) error {
 		return err
 	}
 	stolen := a.stealing()
-	s := &supervisor{Source: src, keep: a.keep, cancel: cancel, anchor: a.anchor, rule: ruleOf(a.trial.Cell.Load, source.Due(src), a.config.Plan.Watch(a.trial.Cell.Load))}
+	s := &supervisor{Source: src, keep: a.keep, cancel: cancel, anchor: a.anchor, rule: ruleOf(a.trial.Cell.Load, source.Due(src), a.config.Plan.Watch(a.trial.Cell))}
 	a.health, err = d.Run(loaded, s, s, a.options(func(p load.Progress) {
 		s.tell(func(r *stopping.Rule) { r.InFlight(a.anchor.Since(), p.Sent, p.InFlight) })
 		e := a.event(event.TrialProgress)

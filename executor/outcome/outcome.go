@@ -226,7 +226,7 @@ func identify(row result.Row, t *Trial, server *Server, m *Measured) {
 	set(col.CellID, cell.ID)
 	set(col.SpecDigest, t.Plan.SpecDigest(cell))
 	set(col.Method, int64(result.Method))
-	set(col.ConditionsDigest, t.Plan.ConditionsDigest(t.Client))
+	set(col.ConditionsDigest, t.Plan.ConditionsDigest(cell, t.Client))
 	set(col.Trial, int64(t.Number))
 	set(col.Attempt, int64(t.Attempt))
 	set(col.StartedAt, m.Started)

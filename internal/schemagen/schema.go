@@ -43,7 +43,8 @@ func generate(v plan.Vocabulary) ([]byte, error) {
 	root["title"] = "sweep plan"
 	root["$comment"] = "The first line of a plan that an editor shall check: # yaml-language-server: $schema=plan.schema.json"
 	root["description"] = "One experiment: what to serve, what to send, what must hold."
-	root["required"] = []string{"version", "name", "backend", "load"}
+	root["required"] = []string{"version", "name", "backend"}
+	root["oneOf"] = []any{object{"required": []string{"load"}}, object{"required": []string{"loads"}}}
 	out, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode schema: %w", err)
@@ -133,6 +134,11 @@ func (g generator) value(t reflect.Type, f fieldtag.Field) object {
 		return object{"type": "string", "contentEncoding": "base64"}
 	case reflect.TypeFor[secret.String]():
 		return object{"type": []string{"string", "number", "boolean"}}
+	case reflect.TypeFor[[]plan.NamedLoad]():
+		one := g.structure(reflect.TypeFor[plan.NamedLoad]())
+		maps.Copy(one["properties"].(object), g.structure(reflect.TypeFor[plan.Load]())["properties"].(object))
+		one["required"] = []string{"name"}
+		return object{"type": "array", "items": one, "minItems": 1, "maxItems": plan.MaxLoads}
 	case reflect.TypeFor[plan.Matrix]():
 		return g.matrix()
 	case reflect.TypeFor[plan.Plugin]():

@@ -138,6 +138,20 @@ func (r *Report) Node(n *Node, rule, format string, args ...any) *Diagnostic {
 	return r.At(n.Src, n.Span, rule, format, args...)
 }
 
+// Merge adds what another report has, as edit leaves it. What edit is false for is left
+// out.
+func (r *Report) Merge(other *Report, edit func(*Diagnostic) bool) {
+	for _, d := range other.list {
+		one := d.Diagnostic
+		if !edit(&one) {
+			continue
+		}
+		added := r.At(d.src, Span{Line: one.Line, Col: one.Col, EndCol: one.EndCol}, one.Rule, "%s", one.Message)
+		added.Expected, added.Nearest, added.Hint = one.Expected, one.Nearest, one.Hint
+	}
+	r.n += other.n - len(other.list)
+}
+
 // Len is how many diagnostics there are.
 func (r *Report) Len() int { return r.n }
 

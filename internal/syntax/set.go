@@ -2,6 +2,7 @@ package syntax
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -11,7 +12,8 @@ import (
 // about it stand in a source of their own: --set:1:6 is the first --set,
 // column 6.
 //
-// A path is keys joined by dots, with [n] for an entry of a list; in the
+// A path is keys joined by dots, with [n] for an entry of a list; in a list whose
+// entries have names, a key is the name of one; in the
 // matrix, args.<argument> and env.<VARIABLE> are one key. The value is YAML.
 // Nodes on the way are copied: one that an alias shares with another place is
 // changed in this place only.
@@ -123,6 +125,19 @@ func put(n *Node, steps []step, v *Node, s setter) *Node {
 		out.Items[at.index] = put(n.Items[at.index], steps[1:], v, s)
 		return &out
 	}
+	if names := namesOf(n); names != nil {
+		at := slices.Index(names, at.key)
+		if at < 0 {
+			d := s.r.At(s.src, span, "set", "--set %s: no entry of the list has the name %q", s.path, steps[0].key)
+			d.Expected = strings.Join(names, ", ")
+			d.Nearest = Nearest(steps[0].key, names)
+			return n
+		}
+		out := *n
+		out.Items = append([]*Node(nil), n.Items...)
+		out.Items[at] = put(n.Items[at], steps[1:], v, s)
+		return &out
+	}
 	out := Node{Kind: Map, Src: s.src, Span: span}
 	if n != nil && n.Kind != Null {
 		if n.Kind != Map {
@@ -146,4 +161,22 @@ func put(n *Node, steps []step, v *Node, s setter) *Node {
 	key := &Node{Kind: String, Src: s.src, Span: span, Text: at.key}
 	out.Entries = append(out.Entries, Entry{Key: key, Value: value})
 	return &out
+}
+
+// namesOf are the names of the entries of a list, "" for one without; nil if none has
+// one.
+func namesOf(n *Node) []string {
+	if n == nil || n.Kind != List {
+		return nil
+	}
+	names, some := make([]string, len(n.Items)), false
+	for i, item := range n.Items {
+		if name := item.Get("name"); name != nil && name.Kind == String {
+			names[i], some = name.Text, true
+		}
+	}
+	if !some {
+		return nil
+	}
+	return names
 }

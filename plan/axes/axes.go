@@ -252,7 +252,7 @@ func Shorts() (names, forms []string) {
 // Bare says whether the values of the axis with a column are words that need no name
 // beside them.
 func Bare(column string) bool {
-	return slices.ContainsFunc(table(), func(k Kind) bool { return k.bare && cmp.Or(k.column, k.name) == column })
+	return column == plan.LoadAxis || slices.ContainsFunc(table(), func(k Kind) bool { return k.bare && cmp.Or(k.column, k.name) == column })
 }
 
 // Axis is the axis of a matrix by its name in the file.

@@ -36,6 +36,7 @@ func (l *loader) decode() *plan.Plan {
 			v.Set(reflect.ValueOf(l.slos(n)))
 		},
 	}
+	l.Special[reflect.TypeFor[[]plan.NamedLoad]()] = func(*syntax.Node, reflect.Value, string) {} // see readings
 	p := defaults()
 	l.Decode(l.file.Root, &p, "")
 	if l.file.Root.Get("sinks") == nil {

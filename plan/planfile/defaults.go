@@ -2,6 +2,7 @@ package planfile
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	"sweep.dev/sweep/plan"
@@ -114,16 +115,32 @@ var dependent = []struct {
 	{"timeouts.trial", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {
 		if t := &p.Timeouts; t.Trial == 0 {
 			t.Trial = defaultTrial
-			if sends, _ := p.Load.Sends(); sends > 0 {
-				t.Trial = max(t.Trial, sends+t.Request+trialMargin)
+			for _, l := range p.EachLoad() {
+				if sends, _ := l.Sends(); sends > 0 {
+					t.Trial = max(t.Trial, sends+t.Request+trialMargin)
+				}
 			}
 		}
 	}},
 }
 
-// fill fills in the defaults that depend on other keys.
+// fill fills in the defaults that depend on other keys, those of each load as it sees
+// the plan.
 func (l *loader) fill(p *plan.Plan) {
 	for _, d := range dependent {
-		d.fill(l.file, p, l.backend)
+		if !strings.HasPrefix(d.key, "load.") {
+			d.fill(l.file, p, l.backend)
+		}
+	}
+	for _, r := range l.loads {
+		r.complete(p)
+		for _, d := range dependent {
+			if strings.HasPrefix(d.key, "load.") {
+				d.fill(r.file, r.plan, l.backend)
+			}
+		}
+	}
+	if len(p.Loads) > 0 {
+		p.Matrix = p.Matrix.WithLoads(p.LoadNames()...)
 	}
 }

@@ -106,7 +106,7 @@ func TestDigests(t *testing.T) {
 	digests := func(src string) (conditions, subject, spec string) {
 		p := parse(t, src)
 		c := p.Cells()[0]
-		return p.ConditionsDigest(""), p.SubjectDigest(c, nil), p.SpecDigest(c)
+		return p.ConditionsDigest(c, ""), p.SubjectDigest(c, nil), p.SpecDigest(c)
 	}
 	conditions, subject, spec := digests(simple)
 	for change, of := range map[string]string{
@@ -129,7 +129,7 @@ func TestDigests(t *testing.T) {
 	p := parse(t, simple)
 	cell := p.Cells()[0]
 	std := parse(t, strings.Replace(simple, "load:\n", "load:\n  client: std\n", 1))
-	if p.ConditionsDigest("std") != std.ConditionsDigest("") || std.ConditionsDigest("auto") != conditions {
+	if p.ConditionsDigest(cell, "std") != std.ConditionsDigest(cell, "") || std.ConditionsDigest(cell, "auto") != conditions {
 		t.Error("--client is not the same as load.client")
 	}
 	seen := map[string]bool{subject: true}

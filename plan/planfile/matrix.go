@@ -50,7 +50,7 @@ func (l *loader) matrix(n *syntax.Node) plan.Matrix {
 			m.Axes = append(m.Axes, a)
 		}
 	}
-	if inc := n.Get("include"); inc != nil {
+	if inc := n.Get("include"); inc != nil && !l.file.Has("loads") { // of several loads each has its own
 		l.include(&m, inc)
 	}
 	return m
@@ -62,6 +62,8 @@ func (l *loader) unknownAxis(key *syntax.Node) {
 	d.Expected = strict.OneOf(axes.Forms("zip", "include", "exclude"))
 	prefix, rest, dotted := strings.Cut(key.Text, ".")
 	switch d.Nearest, d.Hint = l.axisMeant(key.Text, names); {
+	case key.Text == plan.LoadAxis:
+		d.Nearest, d.Hint = "", "each load of loads is run; take one away with exclude or --only"
 	case d.Nearest != "":
 		l.Mistake("matrix." + d.Nearest)
 	case !dotted:

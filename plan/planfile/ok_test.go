@@ -39,7 +39,14 @@ func TestOK(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			p := open(t, file)
 			var b strings.Builder
-			fmt.Fprintf(&b, "plan %s\nconditions %s\n", p.Digest(), p.ConditionsDigest(""))
+			fmt.Fprintf(&b, "plan %s\n", p.Digest())
+			said := map[string]bool{}
+			for _, c := range p.Cells() {
+				if l := c.LoadName(); !said[l] {
+					said[l] = true
+					fmt.Fprintf(&b, "conditions %s\n", strings.TrimSpace(p.ConditionsDigest(c, "")+" "+l))
+				}
+			}
 			for _, d := range p.Deployments() {
 				fmt.Fprintf(&b, "deployment %s\n", d.ID)
 				for _, c := range d.Cells {

@@ -91,16 +91,12 @@ func Parse(name, dir string, src []byte, opts Options) (*plan.Plan, error) {
 	if p == nil {
 		return nil, l.Report.Err()
 	}
-	c := l.checked(p)
-	c.Apply(rules.OfPlan)
-	if l.Report.Len() == 0 && l.expand(c) {
-		c.Apply(rules.OfCells)
-	}
+	c := l.check(p, (*rules.Checked).Apply)
 	if err := l.Report.Err(); err != nil {
 		return nil, err
 	}
 	p.Complete(plan.Rest{
-		Source: src, Set: opts.Set, Cells: c.Cells, Deployments: c.Deployments, Columns: l.columns,
+		Source: src, Set: opts.Set, Cells: c.Cells, Deployments: cells.Deployments(p, c.Cells), Columns: l.columns,
 		Config: l.config, EngineTexts: l.texts, Engines: l.profile, Env: l.Env,
 	})
 	return p, nil
@@ -113,6 +109,7 @@ type loader struct {
 	dir  string
 	file *file.File
 
+	loads    []*reading // of the plan, one for each load
 	backend  plan.PluginDoc
 	profiles map[string]*engine.Profile // of the plan's engines, by key
 	columns  []result.Column
@@ -140,6 +137,7 @@ func (l *loader) read(name string, src []byte) *plan.Plan {
 	l.Mistyped = make(map[string]bool)
 	l.file = &file.File{Root: syntax.Set(root, l.opts.Set, l.Report), Report: l.Report, Mistyped: l.Mistyped}
 	p := l.decode()
+	l.loads = l.readings(p)
 	l.engineFiles()
 	l.fill(p)
 	l.resolve(p)
@@ -153,14 +151,44 @@ func (l *loader) checked(p *plan.Plan) *rules.Checked {
 	}
 }
 
-// expand makes the cells of a plan; false if there are none.
-func (l *loader) expand(c *rules.Checked) (ok bool) {
+// check holds a plan against the rules: as each of its loads sees it, and as a whole. It
+// returns the whole, with the cells of all loads if the plan is right so far.
+func (l *loader) check(p *plan.Plan, apply func(*rules.Checked, []rules.Rule)) *rules.Checked {
+	c := l.checked(p)
+	wrong := func() bool {
+		return l.Report.Len() > 0 || slices.ContainsFunc(l.loads, func(r *reading) bool { return r.Report.Len() > 0 })
+	}
+	for _, r := range l.loads {
+		one := r.checked(r.plan)
+		one.Load = r.name
+		c.Each = append(c.Each, one)
+		apply(one, rules.OfPlan)
+	}
+	apply(c, rules.OfLoads)
+	if !wrong() {
+		for i, r := range l.loads {
+			if one := c.Each[i]; r.expand(one, len(c.Cells)) {
+				apply(one, rules.OfCells)
+				c.Cells = append(c.Cells, r.placed(one.Cells, p, len(c.Cells))...)
+			}
+		}
+	}
+	l.gather()
+	return c
+}
+
+// expand makes the cells of a plan, beside those that are there before; false if there
+// are none.
+func (l *loader) expand(c *rules.Checked, before int) (ok bool) {
 	x := cells.Expander{
 		File: l.file, Plan: c.Plan, Backend: l.backend, Profiles: l.profiles, Sums: l.sums, Excludes: l.excludes,
 		Narrowed: slices.ContainsFunc(l.opts.Set, func(s string) bool { return strings.HasPrefix(s, "matrix.") }),
 		Limit:    cmp.Or(l.opts.MaxCells, DefaultMaxCells),
+		Before:   before,
 	}
-	c.Cells, c.Deployments, ok = x.Expand()
+	if c.Cells, ok = x.Expand(); ok {
+		c.Deployments = cells.Deployments(c.Plan, c.Cells)
+	}
 	return ok
 }
 

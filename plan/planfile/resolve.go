@@ -23,12 +23,18 @@ import (
 // resolve finds what a plan names: files, the user's configuration, the profiles
 // of its engines, and the columns that its expressions read.
 func (l *loader) resolve(p *plan.Plan) {
-	l.namedFiles(p)
 	if l.opts.Config != "" {
 		l.config = l.readConfig(l.opts.Config)
 	}
 	l.findProfiles(p)
 	l.compile(p)
+	for i, r := range l.loads {
+		r.find(l, p)
+		r.namedFiles(r.plan)
+		if len(p.Loads) > 0 {
+			p.Loads[i].Load = r.plan.Load
+		}
+	}
 }
 
 // namedFiles digests the files that a plan's load names. One that has no effect

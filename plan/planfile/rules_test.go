@@ -43,17 +43,14 @@ func TestRules(t *testing.T) {
 		if p == nil {
 			continue
 		}
-		c, before := l.checked(p), resolved(p)
-		apply(c, rules.OfPlan)
+		before := resolved(p)
+		l.check(p, apply)
 		if !bytes.Equal(before, resolved(p)) {
 			t.Errorf("%s: a rule has changed the plan", file)
 		}
-		if l.Report.Len() == 0 && l.expand(c) {
-			apply(c, rules.OfCells)
-		}
 	}
 	seen := make(map[string]bool)
-	for _, r := range slices.Concat(rules.OfPlan, rules.OfCells) {
+	for _, r := range slices.Concat(rules.OfPlan, rules.OfLoads, rules.OfCells) {
 		if seen[r.Name] || r.Holds == "" {
 			t.Errorf("rule %q is there twice, or does not say what holds", r.Name)
 		}

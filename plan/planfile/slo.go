@@ -32,7 +32,7 @@ func (l *loader) slos(n *syntax.Node) []plan.SLO {
 			if e.Value.Get("expr") == nil {
 				l.Report.Node(e.Key, "missing", "%s has no expr", where)
 			}
-			s.Expr, s.Severity = spec.Expr, spec.Severity
+			s.Expr, s.Severity, s.Loads = spec.Expr, spec.Severity, spec.Loads
 		case syntax.String:
 			s.Expr = e.Value.Text
 		default:

@@ -32,7 +32,7 @@ type Input struct {
 	Columns []result.Column
 	// RecordStarts: servers that do not start are results of the plan.
 	RecordStarts bool
-	Fixed        map[string]any // what the plan says of the load outside of its axes
+	Fixed        Fixed
 }
 
 // Conclude judges every cell and makes all claims.
@@ -45,7 +45,7 @@ func Conclude(in Input) *Set {
 
 // Value is a point's value of an axis, or what the plan fixes it to.
 func (s *Set) Value(p *Point, column string) any {
-	return cmp.Or[any](p.Cell.Value(column), s.in.Fixed[column], "-")
+	return cmp.Or[any](p.Cell.Value(column), s.in.Fixed.Of(p.Cell)[column], "-")
 }
 
 // conclude makes all claims, and marks the sweet spots.

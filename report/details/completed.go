@@ -11,14 +11,15 @@ import (
 // planned is how many requests the plan has for one trial of a point; 0 if
 // its time decides.
 func (s *summary) planned(p *compare.Point) int64 {
-	if s.fixed["duration"] != nil {
+	fixed := s.fixed.Of(p.Cell)
+	if fixed["duration"] != nil {
 		return 0
 	}
 	workers, _ := s.set.Value(p, col.Concurrency).(float64)
-	if each, _ := s.fixed["requests_per_worker"].(float64); each > 0 {
+	if each, _ := fixed["requests_per_worker"].(float64); each > 0 {
 		return int64(each * workers)
 	}
-	n, _ := s.fixed[col.Requests].(float64)
+	n, _ := fixed[col.Requests].(float64)
 	return int64(n)
 }
 

@@ -12,13 +12,22 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// grids makes one grid for each server, and for each value of any further
+// grids makes the grids of each load.
+func (s *summary) grids() []draw.Grid {
+	var grids []draw.Grid
+	for _, l := range compare.ByLoadName(s.points) {
+		grids = append(grids, s.gridsOf(l.Points)...)
+	}
+	return grids
+}
+
+// gridsOf makes one grid for each server, and for each value of any further
 // axis: load down, max_tokens across. Where the plan varies neither, or one of
 // them alone, the free sides go to the axes that it does vary.
-func (s *summary) grids() []draw.Grid {
-	down, across := s.axes()
+func (s *summary) gridsOf(points []*compare.Point) []draw.Grid {
+	down, across := s.axes(points)
 	var grids []draw.Grid
-	for _, l := range compare.Group(s.points, func(p *compare.Point) string {
+	for _, l := range compare.Group(points, func(p *compare.Point) string {
 		var parts []string
 		for _, set := range p.Cell.Settings {
 			if set.Column != down && set.Column != across {
@@ -34,11 +43,11 @@ func (s *summary) grids() []draw.Grid {
 	return grids
 }
 
-// axes chooses the axis that goes down and the one that goes across.
-func (s *summary) axes() (down, across string) {
+// axes chooses the axis of some points that goes down and the one that goes across.
+func (s *summary) axes(points []*compare.Point) (down, across string) {
 	values := map[string]map[any]bool{}
 	var order []compare.Setting // load first: it is what one server is compared by
-	for _, p := range s.points {
+	for _, p := range points {
 		for _, set := range p.Cell.Settings {
 			if values[set.Column] == nil {
 				values[set.Column] = map[any]bool{}
@@ -57,7 +66,7 @@ func (s *summary) axes() (down, across string) {
 		return 1
 	})
 	down, across = col.Concurrency, col.MaxTokens
-	if s.fixed[col.RequestRate] != nil {
+	if s.fixed.Of(points[0].Cell)[col.RequestRate] != nil {
 		down = col.RequestRate
 	}
 	if i := slices.IndexFunc(order, func(set compare.Setting) bool { return set.Amount }); i >= 0 {

@@ -31,7 +31,7 @@ type summary struct {
 	set       *compare.Set
 	points    []*compare.Point
 	repeats   int
-	fixed     map[string]any  // what the plan says of the load outside of its axes
+	fixed     compare.Fixed
 	rate      compare.Measure // how much a cell carries
 	latencies []string        // whose p95 is shown
 }

@@ -35,7 +35,7 @@ func (e *ending) answers() []string {
 		text  string
 	}
 	var all []answer
-	for _, c := range e.set.Answers(compare.AskSweetSpot, compare.AskBest) {
+	for _, c := range e.claims(compare.AskSweetSpot, compare.AskBest) {
 		a := answer{names: []string{e.side(c)}}
 		switch {
 		case c.Question == compare.AskBest: // of the series before
@@ -64,7 +64,7 @@ func (e *ending) answers() []string {
 	for i, a := range some {
 		lines[i] = strings.TrimLeft(strings.Join(a.names, ", ")+a.text, ": ")
 	}
-	return append(cut(lines, maxAnswers, "answer", e.more), e.edge()...)
+	return append(cut(lines, maxAnswers/e.share, "answer", e.more), e.edge()...)
 }
 
 // describe is the cell of a claim with its figures: " at concurrency=16: 1390 tok/s, p95
@@ -136,8 +136,8 @@ func need(p *compare.Point, named bool) string {
 
 // edge says that sweet spots are at the most load that was tried.
 func (e *ending) edge() []string {
-	n, spots := len(e.set.Answers(compare.AskMoreLoad)), 0
-	for _, c := range e.set.Answers(compare.AskSweetSpot) {
+	n, spots := len(e.claims(compare.AskMoreLoad)), 0
+	for _, c := range e.claims(compare.AskSweetSpot) {
 		if c.Answer == compare.Decided {
 			spots++
 		}

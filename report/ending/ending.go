@@ -43,24 +43,30 @@ type ending struct {
 	rate    compare.Measure
 	latency compare.Measure // "" as its column: none was measured
 	axes    []axis          // those that the run varies
+	loads   []*ending       // of a run of several loads each by itself, else the run
+	share   int             // how many share the bounds of a grid
 	more    string          // the command that shows what is left out
 }
 
 // Write writes how the run ended: its grid, its best cells, what is not decided,
 // objectives that were missed, trials without numbers to use, and its files.
 func Write(w io.Writer, run *report.Run, style draw.Style) error {
-	e := &ending{Run: run, set: run.Conclude(), more: draw.Command("sweep cells -v " + plaintext.Word(run.Dir))}
+	e := &ending{Run: run, set: run.Conclude(), share: 1, more: draw.Command("sweep cells -v " + plaintext.Word(run.Dir))}
 	e.points = e.set.Points
 	e.rate, e.latency = e.shown()
 	e.axes = varied(e.points)
+	e.loads = e.split()
 
 	d := draw.New(w, style)
 	d.Parts(e.title()...)
 	label, owed := e.owed()
 	d.Labelled(label, owed...)
 	d.Blank()
-	e.grid(d, style)
-	d.Blank()
+	for _, one := range e.loads {
+		one.grid(d, style)
+		d.Blank()
+	}
+	d.Parts(e.unsaid()...)
 	d.Labelled("SLO", e.objectives()...)
 	d.Labelled("INVALID", e.invalid()...)
 	d.Labelled("NO START", e.failed(compare.NoStart)...)
@@ -142,9 +148,14 @@ func (e *ending) took() (sum time.Duration) {
 // latency that the plan's objectives are about, else a p95.
 func (e *ending) shown() (rate, latency compare.Measure) {
 	rate = compare.RequestRate
-	rows := slices.DeleteFunc(e.Rows(), func(row result.Row) bool {
-		return row[col.Status] != result.StatusOK && row[col.Status] != result.StatusInvalid
-	})
+	var rows []result.Row
+	for _, p := range e.points {
+		for _, t := range p.Trials {
+			if o := t.Outcome; o != nil && (o.Row[col.Status] == result.StatusOK || o.Row[col.Status] == result.StatusInvalid) {
+				rows = append(rows, o.Row)
+			}
+		}
+	}
 	has := func(column string) bool {
 		return slices.ContainsFunc(rows, func(row result.Row) bool { return row[row.Figure(column)] != nil || row.Infinite(column) })
 	}

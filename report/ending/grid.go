@@ -26,7 +26,7 @@ func (e *ending) grid(d *draw.Document, style draw.Style) {
 			lines++
 		}
 	}
-	if lines > maxGridLines {
+	if lines > maxGridLines/e.share {
 		e.strips(d)
 		return
 	}

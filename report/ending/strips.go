@@ -22,7 +22,7 @@ func (e *ending) strips(d *draw.Document) {
 	d.Parts("one mark for each " + down.column + ": " + list(values))
 	var names, marks, answers []string
 	left, middle := 0, 0
-	for _, s := range series[:min(len(series), maxSeries)] {
+	for _, s := range series[:min(len(series), maxSeries/e.share)] {
 		n, m := name(s.Points[0].Cell, rest), e.strip(s, down)
 		names, marks, answers = append(names, n), append(marks, m), append(answers, e.inShort(s, down))
 		left, middle = max(left, len([]rune(n))), max(middle, len(m))
@@ -31,7 +31,7 @@ func (e *ending) strips(d *draw.Document) {
 		line := "  " + n + strings.Repeat(" ", left-len([]rune(n))) + "  " + marks[i] + strings.Repeat(" ", middle-len(marks[i])) + "  " + answers[i]
 		d.Parts(line)
 	}
-	if n := len(series) - maxSeries; n > 0 {
+	if n := len(series) - maxSeries/e.share; n > 0 {
 		d.Parts(fmt.Sprintf("  the other %d of %d series: %s", n, len(series), e.more))
 	}
 	d.Parts(e.legend(true)...)
@@ -60,7 +60,7 @@ func (e *ending) strip(s *compare.Series, down *axis) string {
 
 // inShort is the answer of a series in a few words.
 func (e *ending) inShort(s *compare.Series, down *axis) string {
-	for _, c := range e.set.Answers(compare.AskSweetSpot) {
+	for _, c := range e.claims(compare.AskSweetSpot) {
 		switch {
 		case c.About != about(s.Points[0].Cell):
 		case c.Answer == compare.Decided:
@@ -85,7 +85,7 @@ func (e *ending) brief(p *compare.Point, down *axis) string {
 // tally counts the answers of all series.
 func (e *ending) tally() []string {
 	counts := map[compare.Answer]int{}
-	for _, c := range e.set.Answers(compare.AskSweetSpot) {
+	for _, c := range e.claims(compare.AskSweetSpot) {
 		counts[c.Answer]++
 	}
 	var parts []string

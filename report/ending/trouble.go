@@ -49,7 +49,7 @@ func (e *ending) objectives() []string {
 	var lines, met []string
 	for _, o := range all {
 		if len(o.by[result.SLOPass]) == o.cells {
-			met = append(met, o.name)
+			met = append(met, o.name+e.only(o.by[result.SLOPass]))
 			continue
 		}
 		lines = append(lines, e.objective(o))
@@ -92,7 +92,7 @@ func (e *ending) where(points []*compare.Point, o *objective) string {
 		return ""
 	}
 	down, _ := e.down()
-	if down == nil || !down.amount {
+	if down == nil || !down.amount || len(e.loads) > 1 { // each load has an amount of its own
 		return e.few(points)
 	}
 	at, all := map[any]int{}, map[any]int{}

@@ -177,10 +177,13 @@ func parseMadeUp(t *testing.T, text string) *description {
 			c := compare.Cell{ID: fmt.Sprintf("c%03d", len(d.resolved.Cells)+len(d.resolved.Skipped)), Deployment: "d"}
 			var label []string
 			for i, axis := range axes {
+				if args[i] == "-" { // the cell's load does not take it
+					continue
+				}
 				name, server := strings.CutSuffix(axis, "!")
 				s := compare.Setting{Column: name, Server: server, Amount: name == "concurrency" || name == "request_rate", Value: plainValue(args[i])}
 				s.Text = fmt.Sprintf("%s=%v", name, s.Value)
-				if name == "engine" || name == "gpu" || name == "model" {
+				if name == "engine" || name == "gpu" || name == "model" || name == result.LoadAxis {
 					s.Text = fmt.Sprint(s.Value)
 				}
 				c.Settings = append(c.Settings, s)

@@ -96,13 +96,13 @@ func (v *runView) heat() {
 		}
 	}
 	level := levels(values)
-	down := loadName(v.Set.Points)
-	for _, s := range compare.Group(v.Set.Points, func(p *compare.Point) string { return v.names.server(p.Cell) }) {
+	for _, s := range compare.Group(v.Set.Points, func(p *compare.Point) string { return v.names.panel(p.Cell) }) {
+		down := loadName(s.Points)
 		if len(v.Heat) == maxPanels {
 			v.HeatLeft++
 			continue
 		}
-		h := chart.Heat{Title: "Grid of " + cmp.Or(s.Name, "all cells"), Down: cmp.Or(down, "load"), Across: v.requestAxes()}
+		h := chart.Heat{Title: "Grid of " + cmp.Or(s.Name, "all cells"), Down: cmp.Or(down, "load"), Across: v.requestAxes(s.Points)}
 		points := byLoad(s.Points)
 		columns := distinct(s.Points, func(p *compare.Point) string { return v.names.request(p.Cell) })
 		rows := distinct(points, func(p *compare.Point) string { return load(p.Cell) })
@@ -279,14 +279,11 @@ func (v *runView) axis(column string) string {
 
 // latency draws percentiles against load, for each series.
 func (v *runView) latency() {
-	name := loadName(v.Set.Points)
-	if name == "" {
-		return
-	}
 	for _, shape := range compare.Group(v.Set.Points, func(p *compare.Point) string {
 		return v.names.of(p.Cell, func(s compare.Setting) bool { return !s.Amount })
 	}) {
-		if len(shape.Points) < 2 {
+		name := loadName(shape.Points)
+		if len(shape.Points) < 2 || name == "" {
 			continue
 		}
 		if len(v.Latency) >= maxPanels {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/result"
 )
 
 // names are what the cells of a run differ in: only that is worth saying of each.
@@ -37,6 +38,11 @@ func request(s compare.Setting) bool { return !s.Server && !s.Amount }
 
 // server is the name of the server of a cell.
 func (n names) server(c compare.Cell) string { return n.of(c, server) }
+
+// panel is the name of the grid that has a cell: its server, and of several loads its own.
+func (n names) panel(c compare.Cell) string {
+	return n.of(c, func(s compare.Setting) bool { return s.Server || s.Column == result.LoadAxis })
+}
 
 // request is the kind of request of a cell.
 func (n names) request(c compare.Cell) string { return n.of(c, request) }
@@ -83,11 +89,11 @@ func byLoad(points []*compare.Point) []*compare.Point {
 	return points
 }
 
-// requestAxes are the axes in which kinds of requests differ; "" for one kind.
-func (v *runView) requestAxes() string {
+// requestAxes are the axes in which kinds of requests of points differ; "" for one kind.
+func (v *runView) requestAxes(points []*compare.Point) string {
 	var axes []string
-	for _, s := range v.Set.Points[0].Cell.Settings {
-		if v.names.varied[s.Column] && request(s) {
+	for _, s := range points[0].Cell.Settings {
+		if v.names.varied[s.Column] && request(s) && s.Column != result.LoadAxis {
 			axes = append(axes, s.Column)
 		}
 	}

@@ -34,6 +34,7 @@ type Expander struct {
 	Excludes []func([]plan.Setting) (bool, error)
 	Narrowed bool // a flag has taken values of the matrix away
 	Limit    int  // of the cells, counted before they are made
+	Before   int  // cells of other loads
 
 	ids   plan.IDs
 	kinds []axes.Kind // of the axes of the matrix
@@ -41,15 +42,15 @@ type Expander struct {
 	cells []plan.Cell
 }
 
-// Expand makes cells in the plan's order, and deployments in the order in which
-// they are to run; ok is false if there are none to hold rules against.
-func (x *Expander) Expand() (cells []plan.Cell, deployments []plan.Deployment, ok bool) {
+// Expand makes cells in the plan's order; ok is false if there are none to hold rules
+// against.
+func (x *Expander) Expand() (cells []plan.Cell, ok bool) {
 	m := x.Plan.Matrix
 	dims := dimensions(m)
-	if n := count(dims) + len(m.Include); n > x.Limit {
+	if n := count(dims) + len(m.Include) + x.Before; n > x.Limit {
 		d := x.Report.Node(x.Key("matrix"), "too-many-cells", "the matrix has %s cells, and %d are allowed", amount(n), x.Limit)
 		d.Hint = "counted before exclude; take values away, or raise the limit with --max-cells"
-		return nil, nil, false
+		return nil, false
 	}
 	x.made = make(map[string]plan.Server)
 	x.cells = make([]plan.Cell, 0, count(dims)+len(m.Include))
@@ -60,9 +61,13 @@ func (x *Expander) Expand() (cells []plan.Cell, deployments []plan.Deployment, o
 	x.product(dims)
 	x.included()
 	if len(x.cells) == 0 && x.Report.Len() == 0 {
-		x.Report.Node(x.Key("matrix", "exclude"), "no-cells", "every cell is excluded")
+		what := "every cell"
+		if a := m.Axis(plan.LoadAxis); a != nil {
+			what += fmt.Sprintf(" of the load %s", a.Values[0])
+		}
+		x.Report.Node(x.Key("matrix", "exclude"), "no-cells", "%s is excluded", what)
 	}
-	return x.cells, x.deployments(), true
+	return x.cells, true
 }
 
 // dimensions are the axes in the file's order, each zip at the place of its
@@ -190,7 +195,7 @@ func (x *Expander) cell(settings []plan.Setting) {
 func (x *Expander) load(settings []plan.Setting, engine string) plan.Load {
 	d := axes.Draft{Load: x.Plan.Load}
 	for i, s := range settings {
-		if !s.Axis.Server {
+		if !s.Axis.Server && s.Axis.Name != plan.LoadAxis {
 			x.kinds[i].Put(&d, s.Value)
 		}
 	}
@@ -282,13 +287,14 @@ func over(r, axes plan.Role) plan.Role {
 	return r
 }
 
-// deployments groups the cells by their server and puts them in the order in
+// Deployments groups the cells of a plan by their server and puts them in the order in
 // which they are to run.
-func (x *Expander) deployments() []plan.Deployment {
+func Deployments(p *plan.Plan, cells []plan.Cell) []plan.Deployment {
+	var of plan.IDs
 	var out []plan.Deployment
 	at := make(map[string]int)
 	ids := make(map[string]string) // by the server's settings, so that each server is hashed once
-	for _, c := range x.cells {
+	for _, c := range cells {
 		var key strings.Builder
 		for _, s := range c.Settings {
 			if s.Axis.Server {
@@ -297,7 +303,7 @@ func (x *Expander) deployments() []plan.Deployment {
 		}
 		id, ok := ids[key.String()]
 		if !ok {
-			id = x.ids.Server(c.Server)
+			id = of.Server(c.Server)
 			ids[key.String()] = id
 		}
 		i, ok := at[id]
@@ -308,8 +314,8 @@ func (x *Expander) deployments() []plan.Deployment {
 		}
 		out[i].Cells = append(out[i].Cells, c)
 	}
-	if x.Plan.Order == plan.OrderShuffled {
-		r := rand.New(rand.NewPCG(x.Plan.Seed, 0x6f72646572)) // "order": apart from every other use of the seed
+	if p.Order == plan.OrderShuffled {
+		r := rand.New(rand.NewPCG(p.Seed, 0x6f72646572)) // "order": apart from every other use of the seed
 		r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 		for _, d := range out {
 			r.Shuffle(len(d.Cells), func(i, j int) { d.Cells[i], d.Cells[j] = d.Cells[j], d.Cells[i] })

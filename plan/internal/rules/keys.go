@@ -78,7 +78,7 @@ var noEffect = []struct {
 	{"load.until.objectives", func(c *Checked) bool {
 		u := c.Plan.Load.Until
 		return u != nil && u.Objectives && len(c.Plan.SLO) == 0
-	}, "the plan has no slo", ""},
+	}, "{slo}", ""},
 	{"load.conversation", ofKind("inline", "csv"), "each of these prompts is a conversation of one turn", "synthetic prompts, jsonl and sharegpt have longer ones"},
 
 	{"load.prompts.input_tokens load.prompts.distribution load.prompts.spread load.prompts.shared_prefix load.prompts.pairs load.prompts.pairs_file load.prompts.prefix_groups load.prompts.length matrix.input_tokens matrix.shared_prefix", ofKind("inline", "jsonl", "sharegpt", "csv"), "prompts are {load.prompts.kind}", "it belongs to kind: synthetic"},
@@ -114,7 +114,12 @@ func (c *Checked) filledIn(text string) string {
 	if u := c.Plan.Repeats.Until; u != nil {
 		repeated = u.Metric
 	}
+	none := "the plan has no slo"
+	if c.Load != "" {
+		none = "no objective of the plan is for this load"
+	}
 	return strings.NewReplacer(
+		"{slo}", none,
 		"{load.prompts.kind}", c.Plan.Load.Prompts.Kind,
 		"{load.prompts.distribution}", c.Plan.Load.Prompts.Distribution,
 		"{load.until.metric}", metric,

@@ -186,7 +186,10 @@ func (c *Checked) measured() {
 	for _, s := range c.Plan.SLO {
 		for _, name := range s.Reads() {
 			if streamed.MatchString(name) {
-				c.Report.Node(c.Objective(s.Name), "no-effect", "%s is never measured with load.stream: false", name).Hint = "without streaming there are e2e and the token counts"
+				d := c.Report.Node(c.Objective(s.Name), "no-effect", "%s is never measured with load.stream: false", name)
+				if d.Hint = "without streaming there are e2e and the token counts"; c.Load != "" {
+					d.Hint += fmt.Sprintf("; or name the loads that it is for: {expr: %q, loads: [...]}", s.Expr)
+				}
 			}
 		}
 	}

@@ -20,6 +20,11 @@ type Checked struct {
 	// The names that a plan may use.
 	Backends, Engines, GPUs []string
 
+	// Load is the name of the load that sees the plan so, "" in a plan with one; Each
+	// are, of a whole plan, what its loads see.
+	Load string
+	Each []*Checked
+
 	// What the plan expands into, for the rules of cells.
 	Cells       []plan.Cell
 	Deployments []plan.Deployment
