@@ -1,6 +1,5 @@
-// Package backends defines what it means to rent, start and give back a place
-// that runs an inference server. The folders below it implement it; backends/all
-// lists them.
+// Package backends defines the interface to rent, start and terminate a place that
+// runs an inference server. The folders below implement it; backends/all lists them.
 package backends
 
 import (

@@ -1,6 +1,6 @@
-// Package catalog holds what sweep knows of GPUs and models: memory, rates and
-// list prices of the one, shapes of the other. The data is YAML beside this
-// file, with a source on every entry; figures are the vendors' own.
+// Package catalog lists GPUs and models: memory, rates and list prices of the GPUs,
+// shapes of the models. The data is YAML beside this file, with a source on every
+// entry; figures are the vendors' own.
 package catalog
 
 import (

@@ -1,6 +1,6 @@
-// Package collectors defines how everything beside the requests themselves is
-// measured: the engine's metrics, the GPU, the processes. The folders below it
-// implement it; collectors/all lists them.
+// Package collectors defines the interface to the measurements beside the requests:
+// the engine's metrics, the GPU, the processes. The folders below implement it;
+// collectors/all lists them.
 package collectors
 
 import (

@@ -213,7 +213,7 @@ func list[T any](values []T) string {
 	return "[" + strings.Join(text, ", ") + "]"
 }
 
-// What the plan has.
+// The sizes of the plan.
 const (
 	deployments = 3
 	trials      = 6

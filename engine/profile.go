@@ -1,6 +1,6 @@
-// Package engine knows inference engines as data: how each is started, when it
-// is ready, what it may be sent and what its metrics are called. A new engine
-// is a YAML file under profiles/, not code.
+// Package engine describes inference engines as data: how each is started, when it
+// is ready, which requests it takes and the names of its metrics. To add an engine,
+// add a YAML file under profiles/.
 package engine
 
 import (

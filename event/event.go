@@ -1,5 +1,5 @@
-// Package event has what happens in a run: for people, for --events and, as far as
-// it says so, for the journal.
+// Package event defines the events of a run: for people, for --events, and some of
+// them for the journal.
 package event
 
 import (

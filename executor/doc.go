@@ -8,9 +8,9 @@
 // # Life and death
 //
 // The context of [Run] ends the measuring: its cause says why (a signal, a time
-// limit, fail-fast). The trial at hand is then discarded, never committed. What
-// was started is given back by package serving, on [Config.Teardown], so that an
-// ended run still cleans up.
+// limit, fail-fast). The current trial is then discarded, never committed. Package
+// serving terminates what was started, on [Config.Teardown], so that an ended run
+// still cleans up.
 //
 // A server that dies ends its trial at once. The trial is tried again on a new
 // launch as often as the plan's retries say; after the last launch that serving

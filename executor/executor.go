@@ -157,8 +157,8 @@ func start(ctx context.Context, c Config, work func(context.Context, *run, Repor
 	return rep, err
 }
 
-// Done says whether the nth trial of a cell, from 1, has an outcome that counts: of
-// the plan as it is now, and with no status that is to be run again.
+// Done says whether the nth trial of a cell, from 1, has an outcome that counts: it is
+// of the current plan, and its status is not in retry.
 func Done(p *plan.Plan, st *rundir.State, retry []string, cell plan.Cell, n int) bool {
 	commit, ok := st.Committed[rundir.Key{Cell: cell.ID, Trial: n}]
 	return ok && commit.Digest == p.SpecDigest(cell) && !slices.Contains(retry, commit.Status)

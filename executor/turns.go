@@ -10,8 +10,8 @@ import (
 
 // byTurns runs the deployments of a plan that compares them: trial 1 of all cells of
 // each, then trial 2 of each, one server at a time and each turn on a launch of its own.
-// What drifts over the minutes of a run then falls on all sides alike, and the trials of
-// one number are neighbours in time.
+// A drift over the minutes of a run then affects all sides alike, and the trials of one
+// number are neighbours in time.
 //
 // A deployment whose server cannot be stopped ends the run: the next would share its
 // machine with it.

@@ -1,4 +1,4 @@
-// Package load sends requests and measures what comes back.
+// Package load sends requests and measures the answers.
 //
 // A [Source] says what is sent when; a [Driver] sends it and records what came
 // back. The seam is the driver, not the single request, because a driver may
@@ -23,14 +23,13 @@
 //     wake-up is in it. A read that took several segments has the time of the
 //     last: events that came out of one read share it, are counted, and bear
 //     the bound of the error, which is the time since the connection was last
-//     empty. Where the kernel gives no stamp (another system than Linux, a
-//     tunnel inside this process) it is when the read returned, and the row
-//     says so.
+//     empty. If the kernel gives no stamp (another system than Linux, a tunnel
+//     inside this process), it is when the read returned, and the row says so.
 //   - FirstByte and End are of the same kind; the end of a request that failed or
 //     was given up is when we noticed.
 //   - The first token is the first chunk with non-empty content, reasoning or
-//     tool-call text. A chunk that only names the role is none, although some
-//     clients count it.
+//     tool-call text. A chunk that only names the role does not count, although
+//     some clients count it.
 //
 // Sent - Scheduled is our own lag, in both loops, and is recorded for each
 // request: a client that could not keep up shows it, and the trial is then
@@ -39,12 +38,12 @@
 // leaving their wait out (coordinated omission) would make the stall look like
 // one slow request among thousands.
 //
-// What lies between a stamp and the return of its read is kept beside the
-// results ([Health]'s Lag): it is the error that a client without stamps would
-// have made. The round trip of the connections is kept too, and is never
-// subtracted from anything. Stamps are of the wall clock, which is held against
-// the monotonic one ten times a second: a jump is in ClockSteps, and the times
-// between the jump and its discovery are not to be trusted.
+// The time between a stamp and the return of its read is kept beside the results
+// ([Health]'s Lag): it is the error of a client without stamps. The round trip of
+// the connections is kept too, and is never subtracted from anything. Stamps are of
+// the wall clock, which is compared with the monotonic one ten times a second: a
+// jump is counted in ClockSteps, and the times between the jump and its discovery
+// cannot be trusted.
 //
 // Requests are encoded before they are due, connections are opened before the
 // load begins, and JSON is looked at only for the few facts that are needed

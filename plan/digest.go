@@ -104,8 +104,8 @@ func (p *Plan) SubjectDigest(c Cell, row result.Row) string {
 
 // Variables is the digest of the environment variables that the plan reads into
 // texts that are not secret, in 12 hex digits; "" if it reads none. The other
-// digests have what a plug-in is told by reference: the URL of an endpoint may be
-// ${SWEEP_URL}.
+// digests have the references that a plug-in gets, not their values: the URL of an
+// endpoint may be ${SWEEP_URL}.
 func (p *Plan) Variables() string { return p.variables }
 
 // Digest is the SHA-256 of the whole resolved plan, in hex: what resume

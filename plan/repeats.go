@@ -28,7 +28,7 @@ type RepeatsUntil struct {
 	Confidence float64 `yaml:"confidence,omitempty" doc:"Confidence of the interval." default:"the plan's confidence" gt:"0" lt:"1" unit:"ratio" example:"99%"`
 }
 
-// What Repeats.Launch may be.
+// The values of Repeats.Launch.
 const (
 	LaunchSame = "same"
 	LaunchEach = "each"

@@ -1,6 +1,6 @@
-// Package pods knows what is rented: what the providers of this environment's
-// credentials list, and what the ledger of this machine owes. It decides what was
-// left behind, and stops, starts and ends pods. It prints nothing.
+// Package pods lists rented pods: those that the providers of this environment's
+// credentials list, and those in the ledger of this machine. It decides which were
+// left behind, and stops, starts and terminates pods. It prints nothing.
 package pods
 
 import (

@@ -1,5 +1,5 @@
-// Package report reads a run directory for those who say what the run found: nothing
-// here knows how the numbers came about.
+// Package report reads the results of a run directory for the packages that show them.
+// It knows nothing of how they were measured.
 package report
 
 import (

@@ -1,6 +1,6 @@
-// Package result holds what was observed: requests, samples, the outcome of a
-// trial, and the one registry of columns from which the cells table, the SLO
-// environment, the stored schemas and the documentation are made.
+// Package result holds the requests, the samples and the outcome of a trial, and the
+// one registry of columns from which the cells table, the SLO environment, the stored
+// schemas and the documentation are made.
 //
 // It imports nothing else of this project but [finding]; every other package may
 // import it.

@@ -204,8 +204,8 @@ func (r Row) Figure(column string) string {
 	return column
 }
 
-// Modern brings an outcome of method 1 up to date: the names of its columns,
-// wherever they stand. One that says its method stays as it is.
+// Modern brings an outcome of method 1 up to date: it renames its columns everywhere.
+// It does not change an outcome that has a method.
 func (o *Outcome) Modern() {
 	if o.Row[col.Method] != nil {
 		return

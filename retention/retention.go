@@ -1,6 +1,6 @@
 // Package retention decides which run directories of a folder are old, and removes them.
-// What could still be needed is never removed: a run that is at work or owes a pod, one
-// that cannot be read, and one that is named as a baseline.
+// It never removes a run that is at work or owes a pod, one that cannot be read, or one
+// that is named as a baseline.
 package retention
 
 import (

@@ -207,8 +207,8 @@ func (r *replayer) settle(a AttemptKey) {
 	r.pending = slices.DeleteFunc(r.pending, func(p AttemptKey) bool { return p == a })
 }
 
-// discarded may name an attempt whose commit line is there too: the line was
-// durable, but whoever wrote it was told that it failed.
+// discarded may name an attempt whose commit line is there too: the line became
+// durable although its write returned an error.
 func (r *replayer) discarded(a AttemptKey) {
 	r.settle(a)
 	r.commits[a.Key] = slices.DeleteFunc(r.commits[a.Key], func(c Commit) bool { return c.Attempt == a.Attempt })

@@ -12,9 +12,9 @@
 // the last brace, in eight lower-case hexadecimal digits. seq counts the lines
 // from 1 without a gap. A line is appended with one write and fsynced before
 // the side effect that it announces, so a crash leaves at most one line
-// unfinished, the last one: such a tail is cut off with a warning. Where a good
-// line follows a bad one, something else has damaged the file, and it is
-// refused with the offset of the bad line ([ErrDamaged]).
+// unfinished, the last one: such a tail is cut off with a warning. If a good line
+// follows a bad one, something else has damaged the file, and it is refused with
+// the offset of the bad line ([ErrDamaged]).
 //
 // The lines of this package are run_created (the [Manifest]), launch,
 // trial_begun, trial_discarded, trial_committed and pod (one transition of a pod's
@@ -27,14 +27,14 @@
 // the folder is fsynced, renamed to aNN, its parent fsynced, and the commit
 // line, which holds the SHA-256 of result.json, is appended. A crash before the
 // rename loses the attempt; a crash between the rename and the line is repaired
-// by [Open], which verifies every digest and appends the line. Where a trial is
+// by [Open], which verifies every digest and appends the line. If a trial is
 // committed more than once, the last line counts.
 //
 // # Full disks
 //
-// While a run is open its directory holds a file of 1 MiB that says nothing.
-// The first line that finds the disk full removes it and is written into the
-// space: enough for thousands of lines that say what must be given back.
+// While a run is open its directory holds a file of 1 MiB that reserves space. The
+// first append that finds the disk full removes the file and is written into the
+// space, which is enough for thousands of lines about pods that must be terminated.
 package rundir
 
 import (

@@ -10,15 +10,15 @@
 //
 // The context of a launch ends the waiting for it. What was started is ended on a
 // second context, [Config.Teardown], bounded for each server by the plan's stop
-// timeout and what the provider needs; cancelling that one too leaves the pods to
-// the ledger and to the guard. When the run is ended, all its servers are given
-// back at once, beside whatever is being done with them.
+// timeout and the time that the provider needs; cancelling that one too leaves the
+// pods to the ledger and to the guard. When the run is ended, all its servers are
+// terminated at once, whatever they are doing.
 //
 // A server that dies is launched again at most twice; after that the deployment's
 // failure is that of the last one. A server that could not be ended gives its
 // deployment up: nothing more is started there.
 //
-// What a server is used for is not known here: a [Measurer] does that. Below are
-// render (what a backend is told), ready (waiting), ask (questions to a server) and
-// budget (money); none of them knows this package.
+// A [Measurer] uses the servers; this package does not know for what. The folders
+// below are render (the backend's spec), ready (waiting), ask (requests to a server)
+// and budget (money); none of them imports this package.
 package serving

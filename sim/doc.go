@@ -1,26 +1,26 @@
 // Package sim is the simulated engine as a program: an OpenAI server in the
 // dialect of vLLM, SGLang, TensorRT-LLM, llama.cpp or TGI in front of the virtual
-// GPU of package sim/core, paced in real time. Package sim/dialect holds what
-// differs between them; what computes is the same for all. It is what `sweep sim` runs, always as a process of its own, so that it never
-// shares a scheduler or a garbage collector with the client that measures it.
+// GPU of package sim/core, paced in real time. Package sim/dialect holds the
+// differences between them; the computation is the same for all. `sweep sim` runs it,
+// always as a process of its own, so that it never shares a scheduler or a garbage
+// collector with the client that measures it.
 //
 // # What is simulated
 //
 // Start-up (with the real engine's failures), continuous batching, paged cache,
 // preemption and prefix cache are those of sim/core, whose documentation says
-// where every constant comes from and what the figures are not good for. The
-// HTTP front end itself costs nothing but what this process really needs: a
-// request is queued the moment its body has been read.
+// where every constant comes from and what the figures are not good for. The HTTP
+// front end adds no simulated time: a request is queued the moment its body has been
+// read.
 //
 // # Text and tokens
 //
 // A token is a run of at most eight letters with the space before it, up to
 // three digits, one other character, or a run of white space; the template of a
-// chat costs a few more. What is generated are common English words, one token
-// each. Which ones, and the length at which the model stops by itself, follow
-// from the seed, the prompt and the request's own seed alone, so the same
-// request gets the same answer in any order and at any load. Package text says
-// more.
+// chat costs a few more. The output is common English words, one token each. The
+// words, and the length at which the model stops by itself, follow from the seed,
+// the prompt and the request's own seed alone, so the same request gets the same
+// answer in any order and at any load. See package text.
 //
 // # Time
 //

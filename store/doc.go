@@ -1,10 +1,8 @@
-// Package store is the stored form of what was observed: the requests and the
-// samples of a trial as Parquet, both ways, and the tables that are written
-// from many trials. Parquet is known here alone.
+// Package store reads and writes the requests and the samples of a trial as Parquet,
+// and writes the tables of many trials. No other package knows Parquet.
 //
 // The structs requestRow and sampleRow are the schemas. [RequestColumns] and
-// [SampleColumns] say in words what they mean, and the tests hold the two
-// together.
+// [SampleColumns] describe them in words, and the tests check that both agree.
 //
 // All compression is zstd. The receive times of a trial make up nearly all of
 // its bytes; as differences in whole microseconds, plainly encoded, they take

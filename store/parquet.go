@@ -111,7 +111,7 @@ func convert[T, V any](rows iter.Seq2[*T, error], get func(*T) V) iter.Seq2[V, e
 	}
 }
 
-// How the Go values that stand for "there is none" are stored: as null.
+// The Go values that mean "unknown" or "none" are stored as null.
 
 func instant(d time.Duration) *int64 {
 	if d < 0 {
@@ -127,7 +127,7 @@ func count(n int) *int64 {
 	return new(int64(n))
 }
 
-// positive is a count whose 0 means that there is none.
+// positive is a count for which 0 is stored as null too.
 func positive(n int) *int64 {
 	if n == 0 {
 		return nil

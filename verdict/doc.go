@@ -1,10 +1,9 @@
-// Package verdict says whether the numbers of a trial may be used. It holds
-// what the client knows of itself, what the server and the machine say and the
-// requests against bounds, and names each bound that was broken: the reasons
-// for INVALID.
+// Package verdict says whether the numbers of a trial may be used. It compares the
+// client's own figures, those of the server and the machine, and the requests with
+// bounds, and names each bound that was broken: the reasons for INVALID.
 //
-// It judges the measurement, not the server: a slow server is valid, and what
-// is good enough is the objectives' question. It has no clock and does no I/O.
+// It judges the measurement alone: the trial of a slow server is VALID, and the
+// objectives say whether the server is good enough. It has no clock and does no I/O.
 package verdict
 
 import (

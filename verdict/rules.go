@@ -283,8 +283,8 @@ func gpuForeign(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	return found(finding.GPUForeign, "%.0f processes on the GPUs are not of this deployment (bound %d)", n, *b.Foreign)
 }
 
-// drift: figures of a plateau that is none are of no load that anybody asked
-// for. A change counts where it is both large and no chance.
+// drift finds figures that changed over the plateau: they do not describe the load
+// that the plan asks for. A change counts if it is both large and significant.
 func drift(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	var parts []string
 	for _, d := range e.Drifts {

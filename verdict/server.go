@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// stallFloor and stallGaps are from where on a silence of all streams is no
-	// step of an engine: its longest steps are prefills, of some tens of
-	// milliseconds where they are split, and a step of twenty times the median
-	// is none of the same load.
+	// A silence of all streams is a stall if it is longer than stallFloor and
+	// stallGaps times the median gap. An engine's longest steps are prefills, of
+	// some tens of milliseconds if they are split, and a step of twenty times the
+	// median does not belong to the same load.
 	stallFloor = 100 * time.Millisecond
 	stallGaps  = 20
 

@@ -45,9 +45,8 @@ type link struct {
 	err     error         // why it was given up; nil before
 }
 
-// hold is the connection of a pod, which all who hold it share; it is opened if
-// there is none that lives. release has to be called once, and no other call of it
-// does anything.
+// hold returns the connection of a pod, which all its holders share; it is opened if
+// none is alive. release must be called once; further calls do nothing.
 func (b *Backend) hold(ctx context.Context, pod string) (_ *link, release func(), err error) {
 	b.mu.Lock()
 	l := b.links[pod]

@@ -23,8 +23,8 @@ import (
 //go:embed host.sh
 var library string
 
-// greeting is the last line of library's output: what a login shell prints
-// before it is none of ours.
+// greeting is the last line of library's output: text before it is a login shell's
+// own.
 const greeting = "\nsweep-on-ssh\n"
 
 const (

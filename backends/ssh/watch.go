@@ -52,7 +52,7 @@ func (l *link) ask(ctx context.Context, workdir, unit string, offset int64) (ans
 	return a, err
 }
 
-// asked is ask for whoever has the turn.
+// asked is ask for the caller that has the turn.
 func (l *link) asked(ctx context.Context, workdir, unit string, offset int64) (answer, *gossh.Client, error) {
 	w := l.watcher
 	if w == nil {

@@ -170,7 +170,7 @@ func calibrationTable(a *app, r *calibrate.Result) error {
 	return nil
 }
 
-// oneOf refuses a value that is none of those.
+// oneOf refuses a value that is not in values.
 func oneOf(values ...string) func(string) error {
 	return func(v string) error {
 		if slices.Contains(values, v) {

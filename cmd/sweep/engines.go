@@ -68,8 +68,8 @@ func isProfileFile(name string) bool {
 	return strings.ContainsRune(name, filepath.Separator) || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
 }
 
-// addProfile reads a profile from a file. What is wrong with it is told line by
-// line, as file:line:column.
+// addProfile reads a profile from a file. Its error lists each mistake with its
+// file:line:column.
 func addProfile(set *engine.Set, file string) (*engine.Profile, error) {
 	src, err := engine.ReadFile(file)
 	if err != nil {

@@ -109,8 +109,8 @@ func (m *plugins) servers(sweep string) serving.Options {
 
 // traits are what of a backend an estimate depends on.
 type traits struct {
-	// scale is how many seconds pass for the servers in a real one: 1, but for a
-	// simulator that is told otherwise.
+	// scale is the number of seconds that pass for the servers in a real one: 1,
+	// except for a simulator with a time_scale.
 	scale     float64
 	simulated bool
 	wrapped   bool // requests go through TLS, a tunnel or a proxy

@@ -16,9 +16,9 @@
 // what holds clocks down, heat and hardware limits count as throttling; a power
 // cap under full load and an idle GPU's low clocks do not.
 //
-// GPUs are told apart by their UUIDs: replicas on one machine see the same
-// ones, which count once. Where the processes on the GPUs are those of the
-// deployment, only GPUs that have one of them count.
+// GPUs are identified by their UUIDs: replicas on one machine see the same ones,
+// which count once. If the processes on the GPUs are those of the deployment, only
+// GPUs that have one of them count.
 package gpu
 
 import (

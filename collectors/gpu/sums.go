@@ -72,7 +72,7 @@ type counter struct {
 	v        float64
 	known    bool
 	skip     time.Duration // of the next stretch, that is before the load
-	rest     float64       // of the next increase, that is of before the load
+	rest     float64       // of the next increase, from before the load
 	between  int           // stretches
 	changes  int           // of those in which it moved
 	restarts int

@@ -85,9 +85,9 @@ func (t *tree) stopped(read func(int) (stat, bool)) (n int) {
 // that a debugger holds is in another (proc_pid_stat(5)).
 const stopped = 'T'
 
-// observe looks at the processes of this moment. CPU time of before the first
-// look does not count; a process that shows up later counts from its start.
-// What one did between the last look and its end is lost.
+// observe reads the current processes. CPU time before the first look does not count;
+// a process that shows up later counts from its start. The time that a process used
+// between the last look and its end is lost.
 func (t *tree) observe(pids []int, read func(int) (stat, bool)) (processes int, memory uint64) {
 	now := make(map[id]time.Duration, len(pids))
 	for _, pid := range pids {

@@ -87,9 +87,9 @@ func (x *Explained) Count(is string) int {
 	return n
 }
 
-// namespaces are the prefixes of the names by which engines, and what stands
-// beside them, are told apart, in the order in which they are tried. An engine
-// without a profile is recognised all the same.
+// namespaces are the name prefixes that identify engines, and the programs beside
+// them, in the order in which they are tried. An engine without a profile is
+// recognised too.
 var namespaces = [...]struct{ prefix, engine string }{
 	{"vllm:", "vllm"},
 	{"vllm_", "vllm"},

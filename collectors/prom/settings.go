@@ -77,8 +77,8 @@ func setting(m *engine.Metrics, list []engine.Series, e *exposition.Exposition) 
 	return "", false
 }
 
-// claim says whether a text is a value, and not that there is none or that the
-// engine may choose.
+// claim says whether a text is a value. A text that means "none" or "the engine
+// chooses" is not.
 func claim(s string) bool {
 	switch strings.ToLower(s) {
 	case "", "none", "null", "auto", "nan", "undefined":

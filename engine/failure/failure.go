@@ -1,6 +1,6 @@
-// Package failure says why a server ended, from what its log says and how it ended.
-// What the texts of a log stand for is data: failures.yaml for all engines, and each
-// engine's own.
+// Package failure says why a server ended, from its log and from the way it ended.
+// The texts of a log are mapped to classes by data: failures.yaml for all engines, and
+// each engine's own profile.
 package failure
 
 import (

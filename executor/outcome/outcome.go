@@ -1,5 +1,5 @@
-// Package outcome makes the outcome of one attempt at a trial of what the attempt
-// saw: the row, the verdict and the findings. It asks no server, no file and no clock.
+// Package outcome makes the outcome of one attempt at a trial from its records: the
+// row, the verdict and the findings. It asks no server, no file and no clock.
 package outcome
 
 import (

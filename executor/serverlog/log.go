@@ -1,5 +1,5 @@
-// Package serverlog reads what the logs of a server say of one attempt at a trial:
-// the part of them that was written during it.
+// Package serverlog reads the part of a server's logs that was written during one
+// attempt at a trial.
 package serverlog
 
 import (

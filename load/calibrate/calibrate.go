@@ -35,7 +35,7 @@ type Config struct {
 	Time time.Duration
 }
 
-// What share of the time each part takes.
+// The share of the time that each part takes.
 const (
 	defaultTime = 4 * time.Second
 

@@ -1,6 +1,6 @@
-// Package dataset reads what is asked from files: prompts and conversations
-// (JSONL, ShareGPT, CSV), and pairs of input and output lengths (CSV). Errors
-// name the file and the line, and everything is bounded.
+// Package dataset reads prompts and conversations (JSONL, ShareGPT, CSV), and pairs of
+// input and output lengths (CSV) from files. Errors name the file and the line; the
+// size of everything is bounded.
 package dataset
 
 import (

@@ -7,11 +7,11 @@
 // sends what is due, so that thousands of streams cost little more than the
 // system calls that no client can do without. Nothing is allocated per chunk.
 //
-// Whatever is not a plain event stream (an error status, a JSON answer, an odd
-// head) is handed to net/http, with the bytes that have come so far and the
-// connection: no request is sent twice, and its row is the one that the
-// standard driver would make. What cannot be done here at all is told before
-// the first request, as [ErrUnsuitable].
+// An answer that is no plain event stream (an error status, a JSON answer, an odd
+// head) is handed to net/http, with the connection and the bytes that have come so
+// far: no request is sent twice, and its row is the one that the standard driver
+// would make. A load that this driver cannot send is refused before the first
+// request, with [ErrUnsuitable].
 package epoll
 
 import (

@@ -3,10 +3,9 @@
 //
 // It knows the answers that streaming servers give: status 200, an event
 // stream, chunked (with extensions and trailers), of a stated length or ended by
-// the close, after any number of interim answers. All else is [ErrOdd]: whoever
-// knows every form of HTTP, which is net/http, is to read it, from the first
-// byte that was not used. What this package accepts, net/http reads the same
-// way.
+// the close, after any number of interim answers. All else is [ErrOdd]: the caller
+// gives it to net/http, which knows every form of HTTP, from the first byte that was
+// not used. net/http reads every answer that this package accepts in the same way.
 package http1
 
 import (
@@ -23,7 +22,7 @@ const (
 	maxDigits  = 15 // of a length: no sum of two can overflow
 )
 
-// What a piece of an answer can be other than read.
+// The reasons why a piece of an answer was not read.
 var (
 	// ErrMore asks for more bytes: the unused ones are the start of something.
 	ErrMore = errors.New("incomplete")

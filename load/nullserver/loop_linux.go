@@ -145,8 +145,8 @@ func (s *Server) Close() {
 func (s *Server) now() int64 { return s.base + int64(time.Since(s.start)) }
 
 // Serve answers until ctx is done, and closes everything. It keeps one thread
-// to itself and allocates nothing per chunk. The error is the loop's own: what
-// clients do is none.
+// to itself and allocates nothing per chunk. The error is the loop's own; a client's
+// mistake returns none.
 func (s *Server) Serve(ctx context.Context) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -139,7 +139,7 @@ func (a *ask) next(due, now int64) (at int64, skipped int) {
 // faster shortens itl as the ramp says.
 func (a *ask) faster() { a.itl = max(1000, int64(math.Round(float64(a.itl)/a.ramp))) }
 
-// What a stream is made of.
+// The parts of a stream.
 const (
 	before = `{"id":"chatcmpl-0123456789abcdef0123456789abcdef","object":"chat.completion.chunk","created":1767225600,"model":"null/null-0B-Instruct","choices":[`
 	role   = before + `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],"prompt_token_ids":null}`

@@ -112,8 +112,8 @@ func (d *dialer) take(ctx context.Context, _, _ string) (net.Conn, error) {
 	return c, nil
 }
 
-// pop takes the oldest spare: a server that gives each connection a thread has
-// given that one its own. If there is none, more are wanted from now on.
+// pop takes the oldest spare: a server that gives each connection a thread has had
+// most time to start that one's. If no spare is left, more are kept from now on.
 func (d *dialer) pop() *conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -63,9 +63,9 @@ func (s *closedLoop) Loop() load.Loop { return load.Loop{Slots: len(s.slots)} }
 
 // Next implements [load.Source].
 //
-// Time is told by the requests themselves: the load began when a slot's first
-// request was due, less the slot's own place in the ramp, and a slot's next
-// request is due when its last has ended.
+// Next reads the time from the requests: the load began when a slot's first request
+// was due, less the slot's own place in the ramp, and a slot's next request is due
+// when its last has ended.
 func (s *closedLoop) Next(n int, prev *result.Request) (load.Job, bool) {
 	slot := &s.slots[n]
 	at, since := s.begins(n), s.begins(n)

@@ -1,6 +1,6 @@
-// Package source makes loads: what is sent, and when, as a [load.Source] for a
-// driver. All of it is decided by the seed, the cell and the trial, before the
-// first request or by what the driver says of the requests before.
+// Package source makes loads: the requests and their times, as a [load.Source] for a
+// driver. They follow from the seed, the cell and the trial; in a closed loop also
+// from the results of the requests before.
 //
 //	New(Config) ─┬─ measured  an open loop's schedule, or a closed loop's
 //	             │            conversations, of which a single request is the shortest

@@ -90,8 +90,8 @@ func newScribe(c *Config, phase result.Phase) scribe {
 	if len(w.starts) == 0 {
 		w.starts = w.words
 	}
-	// The smallest count of digits that can spell every number. A list of one
-	// word can spell none.
+	// The smallest count of digits that can spell every number. A list of one word
+	// cannot spell numbers.
 	w.marker = 1
 	if len(w.words) > 1 {
 		w.marker += int(math.Ceil((64 - math.Log2(float64(len(w.starts)))) / math.Log2(float64(len(w.words)))))

@@ -96,8 +96,8 @@ func (p *Parser) Resume(s State) {
 	p.begun, p.afterCR = s.begun, s.afterCR
 }
 
-// Feed gives the parser the next segment of the stream. The segment must stay
-// as it is until Next has returned false.
+// Feed gives the parser the next segment of the stream. The segment must not change
+// until Next has returned false.
 func (p *Parser) Feed(segment []byte) {
 	p.in, p.pos, p.lf = segment, 0, -1
 }

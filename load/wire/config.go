@@ -1,6 +1,6 @@
-// Package wire is what is said to a server that speaks OpenAI's chat and
-// completions API, and what its answers mean. The drivers share it, so that a
-// row does not depend on which of them made it.
+// Package wire writes requests to a server that speaks OpenAI's chat and completions
+// API, and reads its answers. The drivers share it, so that a row does not depend on
+// the driver.
 package wire
 
 import (

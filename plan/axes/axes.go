@@ -1,5 +1,5 @@
-// Package axes is the table of what may vary between the cells of a plan: what the
-// values of each axis are, and where a cell has them.
+// Package axes is the table of the axes that may vary between the cells of a plan: the
+// values of each, and where a cell has them.
 package axes
 
 import (
@@ -58,7 +58,7 @@ type Draft struct {
 // Values says what the values of an axis are.
 type Values uint8
 
-// What the values of an axis are.
+// The kinds of values of an axis.
 const (
 	Text   Values = iota
 	Count         // whole numbers

@@ -1,5 +1,5 @@
-// Package pick finds cells by what a person types: an id, a label, the values of a
-// few axes ("l4 c=8"), or an expression as --only takes.
+// Package pick finds cells by a typed text: an id, a label, the values of a few axes
+// ("l4 c=8"), or an expression as --only takes.
 package pick
 
 import (

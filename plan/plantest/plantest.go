@@ -1,4 +1,4 @@
-// Package plantest makes plans for the tests of what runs them.
+// Package plantest makes plans for the tests of packages that run them.
 package plantest
 
 import (

@@ -1,5 +1,5 @@
-// Package bench says what a run of one server at several loads found: a table with a
-// row for each load, and which of them is the sweet spot.
+// Package bench reports a run of one server at several loads: a table with a row for
+// each load, and the sweet spot.
 package bench
 
 import (

@@ -19,11 +19,11 @@ type Point struct {
 	Valid   int // trials whose numbers count
 	// Why says what makes an unstable cell so.
 	Why string
-	// Few is the smallest number of requests behind a p95 that is shown, where
-	// they are too few for one; else 0.
+	// Few is the smallest number of requests behind a p95 that is shown, if they are
+	// too few for one; else 0.
 	Few int
 
-	// Jitter says how far a p95 is from its p50, where it is far: for information.
+	// Jitter says how far a p95 is from its p50, if it is far: for information.
 	Jitter string
 
 	// Objectives are those of the cell over its valid trials together.

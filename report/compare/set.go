@@ -1,6 +1,6 @@
-// Package compare says what can be concluded from the trials of a run: the verdict on
-// each cell, sweet spots, and which of several engines, GPUs or servers is better.
-// It is pure: no clock, no files, no text but the words of labels and reasons.
+// Package compare draws the conclusions from the trials of a run: the verdict on each
+// cell, sweet spots, and which of several engines, GPUs or servers is better. It is
+// pure: no clock, no files, no text except labels and reasons.
 package compare
 
 import (

@@ -31,8 +31,8 @@ const (
 )
 
 const (
-	// jitterBound is how far a p95 may stand from its p50 before that is told. It is
-	// no fault: lengths that are spread spread the times.
+	// jitterBound is the ratio of p95 to p50 above which jitter is reported. It is no
+	// fault: spread lengths spread the times.
 	jitterBound = 2.0
 	// jitterFloorMS is the p95 under which jitter is not seen: half of a frame at
 	// 60 Hz.

@@ -1,6 +1,5 @@
-// Package draw writes a report as plain text or as Markdown. It knows how a document
-// looks and nothing of what it says; every text is made harmless here, wherever it
-// comes from.
+// Package draw writes a report as plain text or as Markdown. It lays documents out, and
+// escapes every text, wherever it comes from.
 package draw
 
 import (

@@ -1,5 +1,5 @@
-// Package junit writes what a run found as a JUnit report, which CI systems show: a suite
-// for each engine and GPU, a case for each cell and objective.
+// Package junit writes the results of a run as a JUnit report, which CI systems show: a
+// suite for each engine and GPU, a case for each cell and objective.
 package junit
 
 import (

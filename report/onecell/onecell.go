@@ -1,5 +1,5 @@
-// Package onecell draws one cell of a run: its trials side by side, what was
-// concluded of them, how they went second by second, and where their logs are.
+// Package onecell draws one cell of a run: its trials side by side, the conclusions
+// from them, their course second by second, and the paths of their logs.
 package onecell
 
 import (

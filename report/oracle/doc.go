@@ -1,4 +1,4 @@
-// Package oracle is a test of what a summary says: random grids, and for each a
-// second derivation of every conclusion from the rows alone, by code that shares
-// nothing with package report.
+// Package oracle tests the conclusions of a summary: it makes random grids, and derives
+// every conclusion a second time from the rows alone, by code that shares nothing with
+// package report.
 package oracle

@@ -1,5 +1,4 @@
-// Package reporttest makes run directories from descriptions, for tests of what is said
-// about them.
+// Package reporttest makes run directories from descriptions, for tests of reports.
 package reporttest
 
 import (

@@ -1,5 +1,5 @@
-// Package finding is the one table of what sweep can find about a trial: the
-// reasons for INVALID, and what a person should know beside valid numbers. Each
+// Package finding is the one table of the findings about a trial: the reasons for
+// INVALID, and the remarks beside valid numbers. Each
 // has a code, a meaning and what to do. The advice of a summary and the tables
 // of docs/run.md are made from it.
 //

@@ -196,7 +196,8 @@ func Trials(a, b []Trial, tail float64) int {
 	return enough(a, b, tail, func(distance, half float64) bool { return half < distance })
 }
 
-// enough is how many of each cell make half an interval such that something is told.
+// enough is the smallest number of trials of each cell for which told is true; 0 if
+// that is unknown, or if it would take more than mostTrials.
 func enough(a, b []Trial, tail float64, told func(distance, half float64) bool) int {
 	if len(a) < 2 || len(b) < 2 {
 		return 0

@@ -1,4 +1,4 @@
-// Package timeline is how a trial went: its ramp, plateau and tail, what it was
-// like in each slice of its time, and whether it drifted on its plateau. All of
-// it are pure functions of the trial's requests.
+// Package timeline describes the course of a trial: its ramp, plateau and tail, its
+// figures in each slice of time, and whether they drifted on the plateau. All its
+// functions are pure functions of the trial's requests.
 package timeline

@@ -228,8 +228,9 @@ func alike(rest []float64) float64 {
 	return 0
 }
 
-// Neighbours is the correlation of values with the ones before them (lag 1), as it is:
-// of n independent values it is about -1/n in the mean. ok is false if all are equal.
+// Neighbours is the correlation of values with the ones before them (lag 1), without
+// a correction: of n independent values it is about -1/n in the mean. ok is false if
+// all are equal.
 func Neighbours(values []float64) (r float64, ok bool) {
 	mean := 0.0
 	for _, v := range values {

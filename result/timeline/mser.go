@@ -27,8 +27,7 @@ const enough = batched * minBatches
 // the squared standard error of the mean of the others is least, over batches of
 // five (MSER-5: White, An effective truncation heuristic for bias reduction in
 // simulation output, Simulation 69, 1997). At most half are left out; moving says
-// that more would have to be, or that the others move too: then it is no
-// beginning, and none is left out.
+// that more would have to be, or that the others move too: then no value is left out.
 func truncation(values []float64) (cut int, moving bool) {
 	means := make([]float64, len(values)/batched)
 	for i := range means {

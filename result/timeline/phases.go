@@ -56,7 +56,7 @@ func (s Span) Length() time.Duration { return s.To - s.From }
 // law), so that it cannot be what it will be before nearly all of those that came
 // first are done: the plateau begins the 95th percentile of the end-to-end
 // latency after the first send. It ends with the last send, after which nothing
-// arrives. Where requests take longer than the trial, there is none.
+// arrives. If requests take longer than the trial, there is no plateau.
 //
 // Of either plateau the beginning is left out in which time to first token or
 // end-to-end latency had not settled, at most half of it.

@@ -60,7 +60,7 @@ func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
 	return c.do(ctx, http.MethodGet, path, nil)
 }
 
-// Post is the answer to a body, which is sent as JSON; nil is none.
+// Post returns the answer to a body, which is sent as JSON; nothing is sent for nil.
 func (c *Client) Post(ctx context.Context, path string, body any) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
@@ -69,7 +69,7 @@ func (c *Client) Post(ctx context.Context, path string, body any) ([]byte, error
 
 // Stream posts a body that asks for a stream, and reads the answer to its end.
 // It returns the first event with a choice, and whether the stream was complete
-// without a count of its tokens. An answer in JSON is returned as it is.
+// without a count of its tokens. An answer in JSON is returned unchanged.
 func (c *Client) Stream(ctx context.Context, path string, body any) (first []byte, uncounted bool, err error) {
 	ctx, stop := context.WithTimeout(ctx, completionTimeout)
 	defer stop()
@@ -185,7 +185,7 @@ func (c *Client) ask(ctx context.Context, method, path string, body any) (*http.
 	return nil, &Status{resp.StatusCode, fmt.Sprintf("%s %s answered %s: %.300s", method, path, resp.Status, said), said}
 }
 
-// Served lists the models of a server, as far as it says; none is no error.
+// Served lists the models of a server; nil if it does not say.
 func (c *Client) Served(ctx context.Context, path string) []string {
 	body, err := c.Get(ctx, cmp.Or(path, "/v1/models"))
 	if err != nil {

@@ -102,8 +102,8 @@ type Config struct {
 
 	Seed   uint64
 	Jitter float64
-	// Stretch is how long a step takes that would take total, on a GPU that has
-	// been busy for so long: what goes wrong on purpose. Nil leaves it as it is.
+	// Stretch returns how long a step takes that would take total, on a GPU that has
+	// been busy for so long: for simulated faults. If it is nil, a step takes total.
 	Stretch func(busy, total time.Duration) time.Duration
 }
 

@@ -1,5 +1,5 @@
-// Package metrics writes what a simulated engine knows of itself in the names
-// of the engine that it plays.
+// Package metrics writes the metrics of a simulated engine under the names of the
+// engine that it plays.
 package metrics
 
 import (

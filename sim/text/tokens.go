@@ -1,5 +1,5 @@
-// Package text is what the simulated model reads and says: a tokenizer that is
-// the same for every model, and answers that follow from a seed and a prompt.
+// Package text is the simulated model's tokenizer, which is the same for every model,
+// and its answers, which follow from a seed and a prompt.
 package text
 
 import (
@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// What a chat's template adds, in tokens.
+// The length that a chat's template adds, in tokens.
 const (
 	MessageTokens = 5 // <|im_start|> role \n ... <|im_end|> \n
 	ReplyTokens   = 3 // <|im_start|> assistant \n

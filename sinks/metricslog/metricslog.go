@@ -1,5 +1,5 @@
-// Package metricslog writes metrics-<engine>.log: what the servers of an engine
-// exposed in all its trials, as plain text, in the order in which it came.
+// Package metricslog writes metrics-<engine>.log: the metrics that the servers of an
+// engine exposed in all its trials, as plain text, in the order of arrival.
 //
 // Each body stands below the line with which the collector kept it, and that
 // line says of which server it is:

@@ -100,7 +100,7 @@ func (s Suite) againIsTheSame(t *testing.T) {
 }
 
 // halfAFileIsAnError cuts every file short, after each of some numbers of
-// bytes: whoever creates files must be told, or half of one is kept.
+// bytes: the sink must return an error, or half a file is kept.
 func (s Suite) halfAFileIsAnError(t *testing.T) {
 	table := Table(t, 20)
 	whole, err := s.build(t, t.Context(), table, nil)

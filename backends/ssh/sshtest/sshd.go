@@ -172,5 +172,5 @@ func freePort(t testing.TB) int {
 	return port
 }
 
-// PID is the listening sshd's. It panics where the server is none.
+// PID is that of the listening sshd. It panics if the server has no sshd.
 func (s *Server) PID() int { return s.sshd.Process.Pid }

@@ -1,4 +1,5 @@
-// Package rules is what holds of every right plan beyond what decoding sees.
+// Package rules checks a decoded plan: keys that are missing, conflict or have no
+// effect, and values that do not fit each other.
 package rules
 
 import (

@@ -117,9 +117,9 @@ func (d *Decoder) value(n *syntax.Node, v reflect.Value, f fieldtag.Field, where
 	}
 }
 
-// begin fills a section that the file has, and that nothing has defaults for, with
-// the numbers that its tags name as defaults. A default that is no number is told
-// to people ("the server's"), and the zero value stands for it.
+// begin fills a section of the file that has no defaults yet with the numbers that its
+// tags name as defaults. A default that is no number ("the server's") is documentation,
+// and the zero value stands for it.
 func (d *Decoder) begin(v reflect.Value) {
 	if v.Kind() != reflect.Struct {
 		return
