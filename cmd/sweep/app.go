@@ -126,10 +126,10 @@ func (a *app) root() *cli.Command {
 		Description: `One YAML plan declares a matrix of engines, GPUs and load; sweep runs it,
 judges every number, and gives back what it started.
 
-  $ sweep validate plans/quickstart.yaml    # every error in a plan, at once
-  $ sweep plan plans/quickstart.yaml        # cells, minutes, dollars; nothing is started
-  $ sweep run plans/quickstart.yaml         # measure; kill it at any time and resume
-  $ sweep cells runs/quickstart-...         # the grid of a run` + exitHelp(),
+  $ sweep validate plans/quickstart.yaml  # every error in a plan, at once
+  $ sweep plan plans/quickstart.yaml      # cells, minutes, dollars; nothing is started
+  $ sweep run plans/quickstart.yaml       # measure; kill it at any time and resume
+  $ sweep cells runs/quickstart-...       # the grid of a run` + exitHelp(),
 		Writer: a.out, ErrWriter: a.err,
 		Suggest:         true,
 		HideHelpCommand: true, // ours knows topics too

@@ -42,13 +42,15 @@ func (a *app) benchCommand() *cli.Command {
 		Name:      "bench",
 		Usage:     "measures a running server at a few loads, without a plan",
 		ArgsUsage: "URL",
-		Description: `Asks URL for its model and engine, sends it each load in turn, and prints a row for
-each: output tokens/s, latencies with the interval of the p95, and which load is the
-sweet spot. The server is not changed, and what is sent is announced first.
+		Description: `Asks URL for its model and engine, sends it each load in turn, and prints a
+row for each: output tokens/s, latencies with the interval of the p95, and
+which load is the sweet spot. The server is not changed, and what is sent is
+announced first.
 
-It writes a plan and runs it, so the run directory is like that of sweep run, and sweep
-resume, status, cells and run work with it. The key is read from the environment
-variable that --key-env names, or from the file that --key-file names.
+It writes a plan and runs it, so the run directory is like that of sweep
+run, and sweep resume, status, cells and run work with it. The key is read
+from the environment variable that --key-env names, or from the file that
+--key-file names.
 
   $ sweep bench http://127.0.0.1:8000
   $ sweep bench http://127.0.0.1:8000 -c 1,8,32 --input 512 --output 128 --slo 'p95_ttft_ms < 300'

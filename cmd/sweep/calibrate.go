@@ -22,12 +22,13 @@ import (
 func (a *app) calibrateCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "calibrate",
-		Usage:     "measures the delay that the client adds to the times it records",
+		Usage:     "measures the delay that the client adds to its times",
 		ArgsUsage: "[PLAN]",
-		Description: `Starts a server without a model on another CPU, which says in each chunk when it
-was sent, and holds what the client records against that: at the largest load of
-PLAN, or at one of your own. It takes 5 s. sweep run does this by itself where no
-calibration of this machine and version is younger than a week.
+		Description: `Starts a server without a model on another CPU, which writes the time of
+sending into each chunk, and compares it with the time that the client
+records: at the largest load of PLAN, or at one of your own. It takes 5 s.
+sweep run does this by itself if no calibration of this machine and version
+is younger than a week.
 
   $ sweep calibrate plans/chat-capacity.yaml
   $ sweep calibrate --streams 1024 --rate 50 --fresh` + exitHelp(exitOK, exitInternal, exitUsage),

@@ -28,14 +28,16 @@ func (a *app) cellsCommand() *cli.Command {
 		Name:      "cells",
 		Usage:     "shows the grid of a run, or everything about one cell",
 		ArgsUsage: "[DIR] [CELL]",
-		Description: `Without DIR it is the latest run under runs/. CELL is an id or its beginning, a
-label, values of axes, or an expression as --only takes. An engine, model or GPU
-needs no name; ` + shortForms() + `.
+		Description: `Without DIR it reads the latest run under runs/. CELL is an id or its
+beginning, a label, values of axes, or an expression as --only takes. An
+engine, model or GPU needs no name. The short forms of axes are:
 
-  $ sweep cells                                      # the grid of the latest run
-  $ sweep cells 'l4 c=8'                             # one cell, its trials side by side
-  $ sweep cells runs/quickstart-20261121T101500Z-3f2a 'concurrency == 8 and max_tokens < 64'
-  $ sweep cells --columns 'p9?_ttft_ms' 4be1         # other columns; all for all
+  ` + strings.ReplaceAll(wrap(shortForms(), 74), "\n    ", "\n  ") + `
+
+  $ sweep cells                               # the grid of the latest run
+  $ sweep cells 'l4 c=8'                      # one cell, its trials side by side
+  $ sweep cells runs/monday 'concurrency == 8 and max_tokens < 64'
+  $ sweep cells --columns 'p9?_ttft_ms' 4be1  # other columns; all for all
   $ sweep cells --status invalid,failed` + exitHelp(exitOK, exitUsage),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "status", Usage: "list trials with these `STATUSES` (" + strings.Join(cellStatuses, ",") + ") instead of the summary"},
@@ -77,7 +79,7 @@ needs no name; ` + shortForms() + `.
 func shortForms() string {
 	names, forms := axes.Shorts()
 	for i, form := range forms {
-		names[i] = form + " is " + names[i]
+		names[i] = form + " for " + names[i]
 	}
 	return strings.Join(names, ", ")
 }

@@ -18,14 +18,14 @@ import (
 func (a *app) columnsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "columns",
-		Usage:     "lists the columns of the cells table with their units and meanings",
+		Usage:     "lists the columns of the cells table and their meaning",
 		ArgsUsage: "[PATTERN]",
-		Description: `The columns are those of cells.parquet, and what objectives of a plan can read;
-cells.csv has those of the tier core unless the plan asks for others. PATTERN is a
-part of their names, or a whole name with * and ?; where no name matches, it is
-looked for in the meanings. A plan adds a column for each of its own axes
-(arg_max_num_seqs), objectives (slo_<name>) and roles. Of several columns it prints
-the clauseEnd of each meaning; -v prints all of it.
+		Description: `These are the columns of cells.parquet, which objectives of a plan can read;
+cells.csv has those of the tier core unless the plan asks for others. PATTERN
+is a part of a name, or a whole name with * and ?. If no name matches, the
+meanings are searched. A plan adds a column for each of its own axes
+(arg_max_num_seqs), objectives (slo_<name>) and roles. If several columns
+match, it prints the first clause of each meaning; -v prints all of it.
 
   $ sweep columns ttft
   $ sweep columns 'p95_*_ms'` + exitHelp(exitOK, exitUsage),

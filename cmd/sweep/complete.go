@@ -66,11 +66,11 @@ func (a *app) completionCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "completion",
 		Usage: "prints the completion script for bash, zsh or fish",
-		Description: `Completes commands, flags, plan files, run directories, cells, engines, backends,
-axes, keys and columns.
+		Description: `Completes commands, flags, plan files, run directories, cells, engines,
+backends, axes, keys and columns.
 
-  $ source <(sweep completion bash)                                # in ~/.bashrc
-  $ source <(sweep completion zsh)                                 # in ~/.zshrc
+  $ source <(sweep completion bash)  # in ~/.bashrc
+  $ source <(sweep completion zsh)   # in ~/.zshrc
   $ sweep completion fish >~/.config/fish/completions/sweep.fish` + exitHelp(exitOK, exitUsage),
 		Commands: []*cli.Command{
 			command("bash", bashCompletion), command("zsh", zshCompletion), command("fish", fishCompletion),

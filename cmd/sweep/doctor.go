@@ -22,11 +22,11 @@ import (
 func (a *app) doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
-		Usage: "checks this machine and the providers: what a run would need and may not find",
-		Description: `Every check says what it found, and what to do where that is not enough. Each
-provider whose credentials are in the environment is asked whether they work,
-for the account's balance and what runs there, and for pods that were left
-behind.
+		Usage: "checks this machine and the providers for what a run needs",
+		Description: `Every check says what it found, and what to do if that is not enough.
+Each provider whose credentials are in the environment is asked whether they
+work, for the account's balance and what runs there, and for pods that were
+left behind.
 
   $ sweep doctor` + exitHelp(exitOK, exitInternal, exitUsage, exitProvider),
 		Flags: []cli.Flag{

@@ -22,10 +22,10 @@ func (a *app) enginesCommand() *cli.Command {
 		Name:      "engines",
 		Usage:     "lists the engines that a plan can name, and explains one",
 		ArgsUsage: "[NAME|FILE]",
-		Description: `Without an argument it lists the engines. With the name of one it says what is
-started and how, when it is ready, what it may be sent and how a plan's args become
-flags; with -v also what its metrics mean. A file is checked as a profile of an
-engine first, and every fault is printed with its line.
+		Description: `Without an argument it lists the engines. With the name of one it shows its
+start command, when it is ready, which requests it takes and how a plan's
+args become flags; with -v also the meaning of its metrics. A file is first
+checked as a profile of an engine, and every fault is printed with its line.
 
   $ sweep engines
   $ sweep engines -v vllm

@@ -73,10 +73,15 @@ func exitHelp(codes ...int) string {
 			if e.code == exitOK && len(codes) > 0 && !slices.Contains(codes, exitSLO) {
 				doc = "done"
 			}
-			fmt.Fprintf(&b, "\n  %3d  %s", e.code, doc)
+			fmt.Fprintf(&b, "\n  %3d  %s", e.code, wrapExit(doc))
 		}
 	}
 	return b.String()
+}
+
+// wrapExit breaks the text of an exit code for 80 columns, under its first line.
+func wrapExit(doc string) string {
+	return strings.ReplaceAll(wrap(doc, 68), "\n    ", "\n       ")
 }
 
 // A statusError carries an exit code that says something about a run. Without

@@ -18,24 +18,24 @@ func (a *app) gcCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "gc",
 		Usage: "ends pods that were left behind, from any machine",
-		Description: `Asks every provider of the environment's credentials what is there, ends what
-was left behind, and waits until it is seen to be gone. A pod's name says enough:
-neither the ledger of this machine nor a run directory is needed, and with them
-it knows more. It ends
+		Description: `Asks every provider of the environment's credentials what is there, ends
+what was left behind, and waits until it is seen to be gone. A pod's name
+says enough: neither the ledger of this machine nor a run directory is
+needed, and with them it knows more. It ends
 
   - every pod whose time is over, by the date in its name or in the ledger;
   - pods of a run whose directory is here and not locked: the run is over;
   - with --run, the pods of that run, unless it is seen to be at work.
 
-It touches nothing that is not provably the owner's: a pod whose name sweep does
-not give, another owner's, or one whose marks contradict its name. A pod that is
-kept, or that a person has stopped, is left until its date.
+It touches nothing that is not provably the owner's: a pod whose name sweep
+does not give, another owner's, or one whose marks contradict its name. A
+pod that is kept, or that a person has stopped, is left until its date.
 
 It ends nothing without --yes or your agreement.
 
-  $ sweep gc                                # what is there, what would be ended, and why
+  $ sweep gc       # what is there, what would be ended, and why
   $ sweep gc --yes
-  $ sweep gc --expired --yes --owner ci@runner-7     # for a timer on another machine
+  $ sweep gc --expired --yes --owner ci@runner-7  # in a timer
   $ sweep gc --run 3f2a9c01d4 --yes` + exitHelp(exitOK, exitInternal, exitUsage, exitCleanup, exitProvider),
 		Flags: []cli.Flag{
 			backendFlag(),

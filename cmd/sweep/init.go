@@ -40,13 +40,13 @@ func (a *app) initCommand() *cli.Command {
 		Name:      "init",
 		Usage:     "writes a first plan to edit",
 		ArgsUsage: "[FILE]",
-		Description: `Prints a plan with comments, or writes it to FILE, which must not be there yet. A
-template runs on the simulator as it is; --from asks a running server for its model and
-engine, as sweep bench does, and nothing is measured.
+		Description: `Prints a plan with comments, or writes it to FILE, which must not be there
+yet. A template runs on the simulator as it is; --from asks a running server
+for its model and engine, as sweep bench does, and nothing is measured.
 
-  $ sweep init chat.yaml                                   # users of a chat
-  $ sweep init --template compare engines.yaml             # two engines on two GPUs
-  $ sweep init --from http://127.0.0.1:8000 server.yaml    # a server that runs already` + exitHelp(exitOK, exitUsage, exitIncomplete, exitProvider),
+  $ sweep init chat.yaml                        # users of a chat
+  $ sweep init --template compare engines.yaml  # two engines on two GPUs
+  $ sweep init --from http://127.0.0.1:8000 server.yaml  # a running server` + exitHelp(exitOK, exitUsage, exitIncomplete, exitProvider),
 		Flags: append([]cli.Flag{
 			&cli.StringFlag{Name: "template", Usage: "begin with `NAME`: batch, chat, compare, memory or rag", DefaultText: "chat"},
 			&cli.StringFlag{Name: "from", Usage: "begin with the server at `URL`"},

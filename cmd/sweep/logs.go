@@ -25,11 +25,11 @@ func (a *app) logsCommand() *cli.Command {
 		Usage:     "prints the logs of a run's engines",
 		ArgsUsage: "[DIR] [CELL]",
 		Description: `Prints the log of every launch of DIR, or the part of it that belongs to one
-cell's trials. Control characters are taken out. Without DIR it is the latest run
-under runs/. CELL is what sweep cells takes.
+cell's trials. Control characters are removed. Without DIR it reads the
+latest run under runs/. CELL is what sweep cells takes.
 
   $ sweep logs runs/quickstart-20261121T101500Z-3f2a
-  $ sweep logs -f runs/quickstart-20261121T101500Z-3f2a      # the newest launch, as it grows` + exitHelp(exitOK, exitUsage, exitInt),
+  $ sweep logs -f runs/monday  # the newest launch, as it grows` + exitHelp(exitOK, exitUsage, exitInt),
 		Flags:        []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep printing until the run ends"}},
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {

@@ -35,16 +35,17 @@ func (a *app) metricsCommand() *cli.Command {
 		Name:      "metrics",
 		Usage:     "shows what sweep reads from an engine's metrics, or a GPU's",
 		ArgsUsage: "FILE|URL",
-		Description: `Reads metrics in Prometheus' format, from a file or a running server, and shows
-which engine they are of, the quantities that sweep takes from them, what further
-series mean, and what it does not know. It also reads what a run takes from GPUs:
-the pages of dcgm-exporter, nvidia_gpu_exporter and AMD's exporter, nvidia-smi's CSV
-(--query-gpu) and XML (-q -x), and amd-smi's JSON; and the iteration statistics of
-trtllm-serve. - is the standard input.
+		Description: `Reads metrics in Prometheus' format, from a file or a running server, and
+shows which engine they are of, the quantities that sweep takes from them,
+what further series mean, and what it does not know. It also reads what a
+run takes from GPUs: the pages of dcgm-exporter, nvidia_gpu_exporter and
+AMD's exporter, nvidia-smi's CSV (--query-gpu) and XML (-q -x), and
+amd-smi's JSON; and the iteration statistics of trtllm-serve. - is the
+standard input.
 
-A URL without a path is asked at the paths of the engines' profiles. Do not use it
-on a server that is being measured: some engines report averages since they were
-last read.
+A URL without a path is asked at the paths of the engines' profiles. Do not
+use it on a server that is being measured: some engines report averages
+since they were last read.
 
   $ sweep metrics http://127.0.0.1:8000
   $ sweep metrics metrics-vllm.log --engine vllm

@@ -23,15 +23,15 @@ func (a *app) planCommand() *cli.Command {
 		Name:      "plan",
 		Usage:     "shows cells, deployments, minutes and dollars; nothing is started",
 		ArgsUsage: "PLAN",
-		Description: `Expands PLAN and shows what a run would do. Minutes are a bound from what the
-plan says of itself where it says a duration, and an estimate where it counts
-requests; dollars are for that time at the provider's prices, else at those of the
-plan or of the user's configuration (SWEEP_CONFIG, or sweep/config.yaml in the
-system's folder for configurations), else at the catalogue's list prices.
+		Description: `Expands PLAN and shows what a run would do. Minutes are a bound if the plan
+gives durations, and an estimate if it counts requests. Dollars are for that
+time at the provider's prices, else at those of the plan or of the user's
+configuration (SWEEP_CONFIG, or sweep/config.yaml in the system's folder for
+configurations), else at the catalogue's list prices.
 
   $ sweep plan plans/chat-capacity.yaml
-  $ sweep plan -v plans/chat-capacity.yaml          # every cell, offer and request
-  $ sweep plan --commands plans/local-vllm.yaml    # the command that starts each server` + exitHelp(exitOK, exitUsage),
+  $ sweep plan -v plans/chat-capacity.yaml  # every cell, offer and request
+  $ sweep plan --commands plans/local-vllm.yaml  # each server's command` + exitHelp(exitOK, exitUsage),
 		Flags: append(planFlags(),
 			&cli.StringFlag{Name: "only", Usage: "show the cells for which `EXPR` over the axes is true"},
 			&cli.BoolFlag{Name: "commands", Usage: "print the runnable start command of every server"},

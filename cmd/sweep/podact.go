@@ -47,8 +47,9 @@ func (a *app) podCommand(act podAct) *cli.Command {
 		Name:      act.name,
 		Usage:     act.usage,
 		ArgsUsage: "ID...",
-		Description: fmt.Sprintf(`ID is a pod's name or its id at the provider, or the beginning of one of them
-that no other pod has. Every step is written to the ledger of this machine first.
+		Description: fmt.Sprintf(`ID is a pod's name or its id at the provider, or the beginning of one of
+them that no other pod has. Every step is written to the ledger of this
+machine first.
 
   $ sweep pods %s 7h9k2m4n6p`, act.name) + exitHelp(exitOK, exitUsage, exitCleanup, exitProvider),
 		Flags: []cli.Flag{

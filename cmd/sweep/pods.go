@@ -24,17 +24,18 @@ func (a *app) podsCommand() *cli.Command {
 	}
 	return &cli.Command{
 		Name:  "pods",
-		Usage: "lists what is rented now, its age and its price; shows how a pod is used; stops, starts and terminates pods",
+		Usage: "lists rented pods; shows, stops, starts and terminates them",
 		Description: `Lists every pod that sweep has rented and that is not known to be gone: from
-the ledger of this machine, and from every provider that can be asked with the
-credentials of the environment. A pod that only one of the two knows is marked.
-Dollars are the provider's price since the pod was asked for. --json also has the
-address of each pod's servers, and where their key is, but never the key.
+the ledger of this machine, and from every provider that can be asked with
+the credentials of the environment. A pod that only one of the two knows is
+marked. Dollars are the provider's price since the pod was asked for. --json
+also has the address of each pod's servers, and where their key is, but
+never the key.
 
   $ sweep pods
   $ sweep pods --json --backend runpod
   $ sweep pods show sw-1f2e3d4c
-  $ sweep pods terminate sw-1f2e3d4c-0a1b2c3d4e-k3v9x2mq-xt4m0q8     # or the provider's id; a prefix will do` +
+  $ sweep pods terminate sw-1f2e3d4c-0a1b2c3d4e-k3v9x2mq-xt4m0q8  # or a prefix` +
 			exitHelp(exitOK, exitInternal, exitUsage, exitCleanup, exitProvider),
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON", Local: true},

@@ -25,12 +25,12 @@ func (a *app) podShowCommand() *cli.Command {
 		Name:      "show",
 		Usage:     "shows how a pod is used: its address, network path, key, and the commands",
 		ArgsUsage: "NAME",
-		Description: `NAME is a pod's name or its id at the provider, or the beginning of one of them
-that no other pod has. A server of a run that is at work on this machine (process,
-sim) goes by the run's id.
+		Description: `NAME is a pod's name or its id at the provider, or the beginning of one of
+them that no other pod has. A server of a run that is at work on this
+machine (process, sim) goes by the run's id.
 
-The key is never printed. --key-file writes it to a new file that only you can
-read, and the commands read it from there.
+The key is never printed. --key-file writes it to a new file that only you
+can read, and the commands read it from there.
 
   $ sweep pods show sw-1f2e3d4c
   $ sweep pods show --key-file sweep.key sw-1f2e3d4c

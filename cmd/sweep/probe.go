@@ -33,14 +33,15 @@ func (a *app) probeCommand() *cli.Command {
 		Name:      "probe",
 		Usage:     "shows what a running server is and how it streams",
 		ArgsUsage: "URL",
-		Description: `Asks URL for its models, one completion and one stream, and prints which model
-answers, whose metrics it has, and the TTFT, TPOT, E2E, tokens/s, text and
-finish_reason of that one stream; with -v also each delta with its time. One stream
-shows that the server answers; it is no measurement. The key is read from the
-environment variable that --key-env names, or from the file that --key-file names.
+		Description: `Asks URL for its models, one completion and one stream, and prints which
+model answers, whose metrics it has, and the TTFT, TPOT, E2E, tokens/s, text
+and finish_reason of that one stream; with -v also each delta with its time.
+One stream shows that the server answers; it is no measurement. The key is
+read from the environment variable that --key-env names, or from the file
+that --key-file names.
 
   $ sweep probe http://127.0.0.1:8000
-  $ sweep probe --key-file sweep.key http://203.0.113.7:35558     # see: sweep pods show` + exitHelp(exitOK, exitInternal, exitUsage),
+  $ sweep probe --key-file sweep.key http://203.0.113.7:35558  # see: sweep pods show` + exitHelp(exitOK, exitInternal, exitUsage),
 		Flags: append(
 			keyFlags(),
 			&cli.StringFlag{Name: "model", Usage: "ask for this `MODEL`; default: the first that is served"},

@@ -27,15 +27,15 @@ func (a *app) reportCommand() *cli.Command {
 		Name:      "report",
 		Usage:     "writes a report of one or several runs as a single HTML file",
 		ArgsUsage: "[DIR...]",
-		Description: `The file needs no network and no other file, and can be read without JavaScript.
-Without DIR it is the latest run under runs/.
+		Description: `The file needs no network and no other file, and can be read without
+JavaScript. Without DIR it reads the latest run under runs/.
 
-  $ sweep report                                    # DIR/report.html of the latest run
+  $ sweep report                              # DIR/report.html, latest run
   $ sweep report runs/monday runs/tuesday -o both.html
-  $ sweep report --charts charts runs/monday        # each chart as an SVG file too
+  $ sweep report --charts charts runs/monday  # each chart as an SVG file too
   $ sweep report --format md >>$GITHUB_STEP_SUMMARY # the summary, at most 900 KiB
-  $ sweep report --format junit -o sweep.xml        # a case for each cell and objective
-  $ sweep report --format json                      # answer.json of each run` + exitHelp(exitOK, exitUsage),
+  $ sweep report --format junit -o sweep.xml  # cells and objectives
+  $ sweep report --format json                # answer.json of each run` + exitHelp(exitOK, exitUsage),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `FILE`; - is the standard output", DefaultText: "DIR/" + reportFile},
 			&cli.StringFlag{Name: "format", Value: "html", Usage: "write html, md, junit or json; all but html go to the standard output unless -o names a file"},

@@ -28,11 +28,11 @@ func (a *app) resumeCommand() *cli.Command {
 		Name:      "resume",
 		Usage:     "continues a run that was stopped, killed or incomplete",
 		ArgsUsage: "[DIR]",
-		Description: `Ends what the earlier run may have left, then runs every trial of DIR that has
-no outcome yet. What is committed is never measured again, unless --retry says so.
-Resuming a complete run changes nothing. Where pods have to be rented again it
-shows what they cost and asks, as sweep run does. Without DIR it is the latest run
-under runs/.
+		Description: `Ends what the earlier run may have left, then runs every trial of DIR that
+has no outcome yet. What is committed is never measured again, unless
+--retry says so. Resuming a complete run changes nothing. If pods must be
+rented again, it shows their cost and asks, as sweep run does. Without DIR
+it resumes the latest run under runs/.
 
   $ sweep resume runs/quickstart-20261121T101500Z-3f2a
   $ sweep resume --retry invalid,failed runs/quickstart-20261121T101500Z-3f2a` + exitHelp(),

@@ -91,15 +91,15 @@ func (a *app) runCommand() *cli.Command {
 		Name:      "run",
 		Usage:     "runs a plan and stores the results",
 		ArgsUsage: "PLAN",
-		Description: `Runs every cell of PLAN and stores the results in a new directory under runs/.
-You can kill it at any time: sweep resume continues where it stopped.
-PLAN is a file, or - for the standard input; then its paths are relative to the
-working directory.
+		Description: `Runs every cell of PLAN and stores the results in a new directory under
+runs/. You can kill it at any time: sweep resume continues where it stopped.
+PLAN is a file, or - for the standard input; then its paths are relative to
+the working directory.
 
   $ sweep run plans/quickstart.yaml
   $ sweep run --only 'concurrency <= 4' --set load.requests=32 plans/chat-capacity.yaml
   $ sweep run -o results/today plans/chat-capacity.yaml
-  $ sweep run --reuse results/today plans/chat-capacity.yaml    # after an edit of the plan` + exitHelp(),
+  $ sweep run --reuse results/today plans/chat-capacity.yaml  # after an edit` + exitHelp(),
 		Flags: append(append(planFlags(),
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "the run `DIRECTORY`; it must be new or empty"},
 			&cli.StringFlag{Name: "only", Usage: "run the cells for which `EXPR` over the axes is true"},

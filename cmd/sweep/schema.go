@@ -12,10 +12,10 @@ import (
 func (a *app) schemaCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "schema",
-		Usage:     "prints the JSON Schema of the plan language, of engine profiles, of a provider's program or of what sweep writes",
+		Usage:     "prints the JSON Schema of plans and other files",
 		ArgsUsage: "[plan|engine|provider|answer|compare|noise]",
-		Description: `An editor with yaml-language-server completes, explains and checks a plan whose
-first line names the schema:
+		Description: `An editor with yaml-language-server completes, explains and checks a plan
+whose first line names the schema:
 
   # yaml-language-server: $schema=plan.schema.json
 

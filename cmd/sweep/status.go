@@ -24,11 +24,11 @@ func (a *app) statusCommand() *cli.Command {
 		Name:      "status",
 		Usage:     "says how far a run is, also while it runs",
 		ArgsUsage: "[DIR]",
-		Description: `Reads the journal of DIR, or of the latest run under runs/; it needs no lock and
-changes nothing.
+		Description: `Reads the journal of DIR, or of the latest run under runs/; it needs no lock
+and changes nothing.
 
   $ sweep status runs/quickstart-20261121T101500Z-3f2a
-  $ sweep status --watch                   # until the run ends, from another terminal` + exitHelp(exitOK, exitUsage, exitInt),
+  $ sweep status --watch  # until the run ends, from another terminal` + exitHelp(exitOK, exitUsage, exitInt),
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "watch", Aliases: []string{"w"}, Usage: "go on showing it until the run ends"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},

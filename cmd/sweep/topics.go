@@ -178,6 +178,6 @@ func planTopic(w io.Writer) {
 func exitTopic(w io.Writer) {
 	fmt.Fprint(w, "If several hold, the first of 4, 130 or 143, 8, 5, 3, 99 is the exit status.\n\n")
 	for _, e := range exitDocs {
-		fmt.Fprintf(w, "  %3d  %s\n", e.code, e.doc)
+		fmt.Fprintf(w, "  %3d  %s\n", e.code, wrapExit(e.doc))
 	}
 }

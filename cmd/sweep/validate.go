@@ -19,8 +19,9 @@ func (a *app) validateCommand() *cli.Command {
 		Name:      "validate",
 		Usage:     "lists every error in a plan",
 		ArgsUsage: "PLAN...",
-		Description: `Checks keys, types, units, names, expressions and the size of the matrix, and
-prints every fault with its place. Nothing is started and no network is used.
+		Description: `Checks keys, types, units, names, expressions and the size of the matrix,
+and prints every fault with its place. Nothing is started and no network is
+used.
 
   $ sweep validate plans/*.yaml` + exitHelp(exitOK, exitUsage),
 		Flags:        append(planFlags(), &cli.BoolFlag{Name: "json", Usage: "print the faults as JSON"}),
