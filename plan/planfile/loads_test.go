@@ -96,7 +96,7 @@ func TestLoads_set(t *testing.T) {
 		opts := testOptions()
 		opts.Set = []string{set}
 		p, err := Parse("p.yaml", ".", []byte(twoLoads+"repeats: 2\n"), opts)
-		if d, ok := plan.IsDiagnostics(err); !ok || !strings.Contains(d.Error(), "7 requests do not bring each of 32 workers") {
+		if d, ok := plan.IsDiagnostics(err); !ok || !strings.Contains(d.Error(), "7 requests are fewer than 32 workers") {
 			t.Errorf("%s: %v", set, err)
 		}
 		opts.Set = append(opts.Set, "loads.batch.requests=70")

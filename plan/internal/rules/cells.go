@@ -113,7 +113,7 @@ func (c *Checked) concurrencyReached() {
 		}
 	}
 	if unreached.Concurrency > 0 {
-		d := c.Report.Node(c.At("load", "requests"), "no-effect", "%d requests do not bring each of %d workers to a second one", unreached.Requests, unreached.Concurrency)
+		d := c.Report.Node(c.At("load", "requests"), "no-effect", "%d requests are fewer than %d workers: some workers send none", unreached.Requests, unreached.Concurrency)
 		d.Hint = "write requests_per_worker to scale with the concurrency"
 	}
 }
@@ -132,8 +132,8 @@ func (c *Checked) enoughTexts() {
 		most = max(most, n)
 	}
 	if most > len(pr.Texts) {
-		d := c.Report.Node(c.At("load", "prompts", "texts"), "too-few-prompts", "%d prompts are sent and there are %d texts: prompts never repeat", most, len(pr.Texts))
-		d.Hint = "write reuse: allowed where a prefix cache may know them"
+		d := c.Report.Node(c.At("load", "prompts", "texts"), "too-few-prompts", "load.prompts.texts has %[2]d texts, and %[1]d prompts are needed: no text is sent twice", most, len(pr.Texts))
+		d.Hint = "add texts, or write reuse: allowed to permit hits in the prefix cache"
 	}
 }
 

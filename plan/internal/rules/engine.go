@@ -58,7 +58,7 @@ func (c *Checked) unknownEngine(n *syntax.Node, name string, names []string) {
 	d.Expected = strict.OneOf(names)
 	d.Nearest = syntax.Nearest(name, names)
 	if n.Text == name && axes.IsArgument(name) {
-		d.Hint = "for an engine with a name of your own, name the engine it speaks like: engines.<name>.profile"
+		d.Hint = "to use a name of your own, say which engine it is: engines.<name>.profile"
 	}
 }
 
@@ -178,7 +178,7 @@ func (c *Checked) args(profile *engine.Profile, args *syntax.Node) {
 		}
 		c.argValue(a.Value, a.Key.Text, profile)
 		if strict.LooksSecret(a.Key.Text) && a.Value.Kind == syntax.String {
-			c.Report.Node(a.Key, "secret", "everybody on the machine can read a command line: --%s does not belong there", a.Key.Text).Hint = "give it by env and a reference, like VLLM_API_KEY: ${SWEEP_API_KEY}"
+			c.Report.Node(a.Key, "secret", "every user of the machine can read a command line, so --%s must not hold a secret", a.Key.Text).Hint = "pass it in env, as a reference: VLLM_API_KEY: ${SWEEP_API_KEY}"
 		}
 	}
 }

@@ -41,7 +41,7 @@ var either = []struct{ first, second, text string }{
 	{"load.requests", "load.requests_per_worker", "load has both requests and requests_per_worker"},
 	{"load.requests", "load.trace.limit", "load.requests and load.trace.limit both say how many requests there are"},
 	{"repeats.n", "repeats.until", "repeats has both n, a fixed number of trials, and until"},
-	{"load.stages", "load.until", "a load whose rate changes has no one value that load.until could know"},
+	{"load.stages", "load.until", "load.until needs one rate, and load.stages changes the rate"},
 }
 
 func (c *Checked) either() {

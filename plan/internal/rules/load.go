@@ -173,7 +173,7 @@ func (c *Checked) output() {
 
 func (c *Checked) stopTexts() {
 	if n, ok := c.Root.At("load", "sampling", "stop"); ok && n.Kind == syntax.List && len(n.Items) > 4 {
-		c.Report.Node(n, "value", "load.sampling.stop has %d texts", len(n.Items)).Expected = "at most 4, as the API has it"
+		c.Report.Node(n, "value", "load.sampling.stop has %d texts", len(n.Items)).Expected = "at most 4, the limit of the API"
 	}
 }
 
@@ -204,7 +204,7 @@ func (c *Checked) spread() {
 	case !c.Has("load", "prompts", "spread"):
 		c.Missing("a "+pr.Distribution+" distribution needs a spread", "spread: 0.25", "load", "prompts", "distribution")
 	case pr.Distribution == "uniform" && pr.Spread > 1:
-		c.Report.Node(c.At("load", "prompts", "spread"), "range", "load.prompts.spread must be at most 1 for a uniform distribution: a prompt has no less than no tokens")
+		c.Report.Node(c.At("load", "prompts", "spread"), "range", "load.prompts.spread must be at most 1 for a uniform distribution: lengths would be negative")
 	case pr.Distribution == "normal" && pr.Spread > maxNormalSpread:
 		c.Report.Node(c.At("load", "prompts", "spread"), "range", "load.prompts.spread must be at most %g for a normal distribution: lengths below one token are cut off, and the mean is no longer input_tokens", maxNormalSpread).Hint = "distribution: lognormal takes any spread"
 	}

@@ -84,7 +84,7 @@ func (c *Checked) prices() {
 		}
 		d := c.Report.Node(e.Key, "unknown-gpu", "there is no GPU %q in the catalogue", e.Key.Text)
 		d.Nearest = near
-		d.Hint = "sweep gpus lists them; a label of your own must not be so close to one of these names"
+		d.Hint = "sweep gpus lists them; a label of your own must differ more from these names"
 	}
 }
 
@@ -128,7 +128,7 @@ func (c *Checked) compare() {
 	}
 	c.compared()
 	if r := c.Plan.Repeats; !r.Each() || r.Most() < 2 {
-		c.Report.Node(c.At("compare"), "no-effect", "compare has the servers of all sides take turns, and each has one turn at most").Hint = "write repeats: {n: 5, launch: each}"
+		c.Report.Node(c.At("compare"), "no-effect", "compare alternates the servers of all sides, and each has at most one turn").Hint = "write repeats: {n: 5, launch: each}"
 	}
 }
 
@@ -165,7 +165,7 @@ func (c *Checked) compared() {
 
 func (c *Checked) lifetime() {
 	if c.Has("budget", "max_pod_lifetime") && c.Plan.Budget.MaxPodLifetime < time.Minute {
-		c.Report.Node(c.At("budget", "max_pod_lifetime"), "value", "a pod that ends itself after %s measures nothing", c.Plan.Budget.MaxPodLifetime).Expected = "at least 1m"
+		c.Report.Node(c.At("budget", "max_pod_lifetime"), "value", "budget.max_pod_lifetime is %s, too short to measure", c.Plan.Budget.MaxPodLifetime).Expected = "at least 1m"
 	}
 }
 
