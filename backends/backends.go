@@ -88,7 +88,7 @@ type Address struct {
 	Peers map[string][]Address
 }
 
-// Extra is what a replica gets beside its command line.
+// Extra holds a replica's settings beside its command line.
 type Extra struct {
 	Env   map[string]string
 	Files map[string][]byte // by name, under Address.Dir
@@ -230,7 +230,7 @@ type Server interface {
 // Optional, found by type assertion.
 type Rental interface{ Terms() Terms }
 
-// Terms are what a deployment was got for, and what a row has to say of it.
+// Terms are the price, the GPU and the image of a deployment, as its rows record them.
 type Terms struct {
 	Ref         Ref
 	USDPerHour  float64   // as the provider bills it, all GPUs together; 0 if it costs nothing

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// ReplicaName is what a person calls one replica of a role: "worker 1", or
-// "worker" where it is the only one.
+// ReplicaName is the name of one replica of a role in texts: "worker 1", or "worker"
+// if it is the only one.
 func (r Role) ReplicaName(n int) string {
 	if r.Replicas == 1 {
 		return r.Name

@@ -129,7 +129,7 @@ func (a Address) String() string { return net.JoinHostPort(a.Host, strconv.Itoa(
 // URL is the base of its HTTP server.
 func (a Address) URL() string { return "http://" + a.String() }
 
-// Vars is what a template of a Role may use.
+// Vars holds the values that a template of a Role may use.
 type Vars struct {
 	Model string
 	// Served is the name that the server shall answer to; "" is Model.
@@ -317,7 +317,7 @@ func (p *Profile) Classify(tail []string, end failure.End) failure.Diagnosis {
 	return failure.Classify(p.Failures, tail, end)
 }
 
-// MetricsOf is what the metrics of a role mean: its own, or the profile's.
+// MetricsOf returns the metrics of a role: its own, or the profile's.
 func (p *Profile) MetricsOf(role string) *Metrics {
 	if r := p.Role(role); r != nil && r.Metrics != nil {
 		return r.Metrics

@@ -106,7 +106,7 @@ type Options struct {
 	Progress func(Progress)
 }
 
-// Progress is what a person wants to see while a trial runs.
+// Progress is the state of a trial for a display while it runs.
 type Progress struct {
 	Sent         int `json:"sent"`
 	Done         int `json:"done"`
@@ -115,8 +115,8 @@ type Progress struct {
 	OutputTokens int `json:"output_tokens"`
 }
 
-// Health is what the client knows of itself after a run: the evidence on which
-// its numbers are judged. A driver fills in what it can see.
+// Health holds the client's figures on itself after a run: the evidence on which its
+// numbers are judged. A driver fills in the fields that it can measure.
 type Health struct {
 	Client      string // which driver: "std", "fast"
 	StampKind   string // see [StampKind]

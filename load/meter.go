@@ -13,7 +13,7 @@ const reportEvery = 250 * time.Millisecond
 // used by several goroutines.
 type Meter struct{ Sent, Done, Failed, Tokens atomic.Int64 }
 
-// Progress is what was counted until now.
+// Progress returns the counts up to now.
 func (m *Meter) Progress() Progress {
 	// Done before Sent, so that what is in flight is never negative.
 	done, failed, tokens := m.Done.Load(), m.Failed.Load(), m.Tokens.Load()

@@ -64,7 +64,7 @@ func (p Pod) Overdue(now time.Time) bool {
 	return !until.IsZero() && over(now, until)
 }
 
-// USD is what the pod has cost so far, at its provider's price.
+// USD is the cost of the pod so far in USD, at its provider's price.
 func (p Pod) USD(now time.Time) float64 {
 	if p.Since.IsZero() {
 		return 0

@@ -174,8 +174,8 @@ func (r renamer) bounds(text string) string {
 	return strings.Join(entries, boundSeparator)
 }
 
-// Today is what to write for a name that is no column any more; the name itself if
-// it is one, or never was.
+// Today returns the current name of a renamed column; any other name is returned
+// unchanged.
 func Today(name string) string {
 	r := newRenamer()
 	if _, ok := r.tiers[name]; ok {

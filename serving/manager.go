@@ -39,7 +39,7 @@ type Options struct {
 	Patience ready.Patience // shorter in tests
 }
 
-// With is what a rendering depends on beside the plan.
+// With returns the inputs of a rendering beside the plan.
 func (o Options) With() render.With { return render.With{Sweep: o.Sweep, Images: o.Images} }
 
 // A Config is what the servers of a run depend on.
@@ -100,7 +100,7 @@ type Manager struct {
 	left Left // but for Spending
 }
 
-// Left is what a run's servers leave.
+// Left lists what a run's servers leave behind.
 type Left struct {
 	// Cleanup is what could not be given back or verified; it means that
 	// something may still be running.
@@ -134,7 +134,7 @@ func (m *Manager) WatchCost(ctx context.Context) {
 	m.budget.Watch(ctx, func(s event.Spending) { m.config.Run.Emit(event.Event{Type: event.Money, Spending: &s}) }, m.config.Run.Stop)
 }
 
-// Left is what the servers leave by now.
+// Left returns what the servers leave behind at this moment.
 func (m *Manager) Left() Left {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -143,8 +143,8 @@ func (m *Manager) Left() Left {
 	return left
 }
 
-// Spent is what the pods of a journal that are gone have cost, and those that
-// are owed until now, in USD.
+// Spent returns the cost in USD of the pods of a journal: of those that are gone in
+// full, of those that are owed until now.
 func Spent(st *rundir.State, now time.Time) float64 {
 	usd := st.SpentUSD
 	for _, o := range st.Owed {

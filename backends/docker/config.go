@@ -52,7 +52,7 @@ type Inside struct {
 	Soak      time.Duration  `yaml:"soak,omitempty" doc:"Pause between that line and the first question to the engine." default:"none" unit:"s" example:"10s"`
 }
 
-// DefaultConfig is what a plan's keys are decoded over.
+// DefaultConfig holds the defaults of a plan's keys.
 func DefaultConfig() Config {
 	return Config{ShmSize: "8GiB", Pull: "missing", DeadMan: true, Heartbeat: 3 * time.Minute}
 }

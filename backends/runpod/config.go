@@ -73,7 +73,7 @@ type NetworkVolume struct {
 	Path string `yaml:"path,omitempty" doc:"Folder at which it is mounted." default:"/workspace" example:"/models"`
 }
 
-// DefaultConfig is what a plan's keys are decoded over.
+// DefaultConfig holds the defaults of a plan's keys.
 var DefaultConfig = Config{
 	ProxyURL: "https://{pod}-{port}.proxy.runpod.net", Disk: 60, Network: networkAuto, Bootstrap: true,
 	Heartbeat: 10 * time.Minute, Pull: 20 * time.Minute, Poll: 5 * time.Second, Patience: 2 * time.Minute, Rate: 60,

@@ -63,7 +63,7 @@ func (h *podHost) Exec(ctx context.Context, argv ...string) ([]byte, error) {
 	return h.r.agent.Exec(ctx, argv...)
 }
 
-// Samples are what nvidia-smi in the pod says each second, by its agent.
+// Samples returns the output of nvidia-smi in the pod, each second, by its agent.
 func (h *podHost) Samples(ctx context.Context, offset int64) (io.ReadCloser, error) {
 	if h.r.agent == nil {
 		return nil, host.ErrNotSupported

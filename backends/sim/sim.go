@@ -34,7 +34,7 @@ type Config struct {
 	CPUs       []int         `yaml:"cpus,omitempty" doc:"CPUs that the servers may run on (Linux)." default:"all" min:"0" example:"[0, 1]"`
 }
 
-// DefaultConfig is what a plan's keys are decoded over.
+// DefaultConfig holds the defaults of a plan's keys.
 var DefaultConfig = Config{TimeScale: 1, Jitter: 0.01}
 
 // A Backend starts simulated servers on this machine. See package local for

@@ -114,7 +114,7 @@ func (r *remote) Exec(ctx context.Context, argv ...string) (out []byte, err erro
 	return out, nil
 }
 
-// Samples are what nvidia-smi on the host says each second, by the agent.
+// Samples returns the output of nvidia-smi on the host, each second, by the agent.
 func (r *remote) Samples(ctx context.Context, offset int64) (io.ReadCloser, error) {
 	if r.agent == nil {
 		return nil, host.ErrNotSupported

@@ -59,7 +59,7 @@ type Server struct {
 	Path    host.Path // from the client to its entry
 }
 
-// Measured is what an attempt saw.
+// Measured holds the records of an attempt.
 type Measured struct {
 	Started, Finished time.Time
 
@@ -79,7 +79,7 @@ type Measured struct {
 	Extra    Extra
 }
 
-// Extra is what the servers were sent beyond the load since the last row.
+// Extra counts the requests sent to the servers beyond the load since the last row.
 type Extra struct{ Requests, Completions int64 }
 
 // An End is why there is nothing to judge in an attempt. The zero value is one that
@@ -259,7 +259,7 @@ func identify(row result.Row, t *Trial, server *Server, m *Measured) {
 	set(col.NetworkPath, string(server.Path))
 }
 
-// Recorded is what can be seen of the software of a server.
+// Recorded returns the columns on the software of a server.
 func Recorded(terms backends.Terms, version, modelRevision string) result.Row {
 	return result.Row{
 		col.ImageDigest:   orNil(terms.ImageDigest),

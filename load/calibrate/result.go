@@ -155,8 +155,8 @@ const SafeShare = 0.7
 // Error is the p99 of the error that the client adds, of the worse pattern.
 func (r *Result) Error() time.Duration { return max(r.Random.Error.P99, r.Bursts.Error.P99) }
 
-// Warning is what to say before a load of so many chunks a second, "" if the
-// client was found to carry it.
+// Warning returns a warning before a load of so many chunks a second; "" if the
+// calibration found that the client carries it.
 func (r *Result) Warning(chunks float64) string {
 	if r.Disturbance() != "" {
 		return "calibration disturbed, it judges no trial: sweep calibrate --fresh"

@@ -372,8 +372,8 @@ func trailer(b []byte) (n int, err error) {
 	}
 }
 
-// Resume is what has to precede the bytes that an odd body left, for them to be
-// an answer of their own.
+// Resume returns the text to put before the bytes that an odd body left, so that they
+// are a complete answer.
 func (p *Body) Resume() string {
 	const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 	if p.at == atTrailer {
@@ -382,8 +382,8 @@ func (p *Body) Resume() string {
 	return head
 }
 
-// EOF is what the end of the connection means here: io.EOF, or an error of
-// net/http's.
+// EOF returns the error for the end of the connection at this point: io.EOF, or an
+// error of net/http's.
 func (p *Body) EOF() error {
 	switch p.at {
 	case atEnd, atOpen:

@@ -93,7 +93,7 @@ type Request struct {
 	Raw []byte
 }
 
-// Stats is what the engine did so far.
+// Stats counts the engine's work so far.
 type Stats struct {
 	Requests, Peak, Conns int            // Peak: most requests at once
 	Tokens                map[string]int // sent, by request id

@@ -52,7 +52,7 @@ const (
 	maxBody   = 1 << 20
 )
 
-// Stats is what a server did so far.
+// Stats counts a server's work so far.
 type Stats struct {
 	Requests int `json:"requests"`
 	Chunks   int `json:"chunks"` // with content

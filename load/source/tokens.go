@@ -10,7 +10,7 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// Tokens is what is known of how a server counts a prompt. Package tokens finds
+// Tokens describes how a server counts a prompt. Package tokens finds
 // it out. The zero value knows nothing: made-up text then has one word of a
 // built-in list for each token, which is about right for the tokenizers of 2024
 // and later.

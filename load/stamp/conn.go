@@ -73,7 +73,7 @@ func (c *Conn) Last() Reading {
 	return c.last
 }
 
-// TCP is what TCP knows of the connection; see [TCP].
+// TCP returns the kernel's figures on the connection; see [TCP].
 func (c *Conn) TCP() (rtt time.Duration, retransmits int, ok bool) {
 	if c.raw == nil {
 		return 0, 0, false

@@ -59,8 +59,8 @@ func Brief(c Code) string {
 // parenthesis matches what stands between parentheses, with the space before it.
 var parenthesis = regexp.MustCompile(` \([^)]*\)`)
 
-// Advice is what to try about a reason for INVALID, in plain text: cause -> what to
-// try. It is "" for a code that is no reason of this version.
+// Advice returns the cause of a reason for INVALID and what to try, in plain text:
+// cause -> what to try. It is "" for a code that is no reason of this version.
 func Advice(c Code) string {
 	for _, f := range reasons {
 		if f.Code == c {

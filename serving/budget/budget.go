@@ -162,7 +162,7 @@ func (b *Budget) wake() {
 	}
 }
 
-// Spending is what the run costs now.
+// Spending returns the cost of the run up to now.
 func (b *Budget) Spending(now time.Time) event.Spending {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -36,7 +36,7 @@ type Check struct {
 	Show     func(step, last string) // called with each new answer while a step is waited for
 }
 
-// Answered is what the first answers of a server that is ready showed of it.
+// Answered holds the facts from the first answers of a server that is ready.
 type Answered struct {
 	Version string // of the engine; "" if it tells none
 	// Uncounted says that its streams have no usage although they were asked

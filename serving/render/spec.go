@@ -10,14 +10,14 @@ import (
 	"sweep.dev/sweep/plan"
 )
 
-// With is what a rendering depends on beside the plan.
+// With holds the inputs of a rendering beside the plan.
 type With struct {
 	Sweep  string // path of this program, for engines that are part of it
 	Images bool   // the backend runs images, see [backends.Factory]
 }
 
-// Spec is what a backend needs to know of a deployment before it is launched
-// by a run: all but the owner, the run, the pod, its end and its logs.
+// Spec returns the spec of a deployment that a backend launches, without the fields
+// of a run: the owner, the run, the pod, its end and its logs.
 func Spec(p *plan.Plan, d plan.Deployment, w With) (backends.Spec, error) {
 	s := d.Server
 	profile, ok := p.Profile(s.Profile)

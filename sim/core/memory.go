@@ -45,7 +45,7 @@ const (
 	Fixed
 )
 
-// Options are what an engine is started with; zero values take vLLM's
+// Options are the start options of an engine; zero values take vLLM's
 // defaults, which depend on the card.
 type Options struct {
 	Model catalog.Model
@@ -110,7 +110,7 @@ type Config struct {
 // KVTokens is the capacity of the cache in tokens.
 func (c *Config) KVTokens() int { return c.Blocks * BlockSize }
 
-// UsedBytes is what the engine holds of each GPU once it is started.
+// UsedBytes is the memory in bytes that the engine uses of each GPU once it is started.
 func (c *Config) UsedBytes() int64 { return c.WeightBytes + c.WorkBytes + c.KVBytes }
 
 // A Cause is what kept an engine from starting.

@@ -65,13 +65,13 @@ func (m *Machine) body() float64 {
 	return float64(n)
 }
 
-// DecodeBytes is what one step of batch 1 reads on each GPU with a context of
-// so many tokens: the body, the output matrix, the keys and values.
+// DecodeBytes is the bytes that one step of batch 1 reads on each GPU with a context
+// of so many tokens: the body, the output matrix, the keys and values.
 func (m *Machine) DecodeBytes(context int) float64 {
 	return (m.body()+float64(m.Model.Embedding()))*m.elem()/float64(m.GPUs) + float64(context)*m.KVBytesPerToken()
 }
 
-// Work is what one step computes.
+// Work is the work of one step.
 type Work struct {
 	Tokens  int     // computed
 	Sampled int     // tokens that pass the output matrix

@@ -145,13 +145,13 @@ func (f Flag) Becomes(value string) string {
 	return "-" + f.To + "=" + value
 }
 
-// Config is what a key of the file of settings is to the simulator.
+// Config returns the simulator's flag for a key of the file of settings.
 func (d *Dialect) Config(key string) (Flag, bool) {
 	to, ok := d.Settings[key]
 	return Flag{To: to}, ok
 }
 
-// Settings are what an engine's flags say of its server.
+// Settings are the server settings from an engine's flags.
 type Settings struct {
 	Metrics     bool // there are metrics
 	Iterations  bool // there are statistics of single steps

@@ -34,7 +34,7 @@ type options struct {
 	rest                []string
 }
 
-// Usage is what --help says of roles.
+// Usage is the text of --help about roles.
 const Usage = `
 Roles of an engine in several processes, as --engine dynamo|llm-d --role ROLE:
   dynamo  frontend         --host --port, --worker-urls URLS or --discovery DIR, --router-mode round-robin|kv,

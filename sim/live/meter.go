@@ -74,8 +74,8 @@ func (h *Histogram) Total() (n uint64) {
 
 func (h *Histogram) clone() { h.Counts = slices.Clone(h.Counts) }
 
-// Counts are what an engine has done beside the core's own counters. Times are
-// real seconds, as a client sees them.
+// Counts are the counters of an engine beside the core's own. Times are real seconds,
+// as a client sees them.
 type Counts struct {
 	Finished map[string]int // requests by reason: stop, length, abort
 

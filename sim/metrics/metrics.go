@@ -37,8 +37,7 @@ type Snapshot struct {
 	TimeScale      float64
 }
 
-// Traffic is what one path was asked, by the first digit of the status that it
-// answered.
+// Traffic counts the requests to one path by the first digit of their status.
 type Traffic struct {
 	Path     string
 	Requests [6]int

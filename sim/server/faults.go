@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// Faults are what goes wrong on purpose. The zero value is a server in good
-// health.
+// Faults are the simulated faults of a server. The zero value has none.
 type Faults struct {
 	DieAtStart  *Death
 	dieAfter    int // requests that have ended
@@ -239,7 +238,7 @@ func (f *Faults) Set(list string) error {
 	return nil
 }
 
-// Stretch is what the engine's faults make of its steps; nil is nothing.
+// Stretch returns how the faults change the length of a step; nil if they do not.
 func (f *Faults) Stretch() func(busy, total time.Duration) time.Duration {
 	if f.leak == 0 && f.slower == 0 && f.pause == 0 && f.spike == 0 {
 		return nil

@@ -127,7 +127,7 @@ func (a *Answer) StopStrings(stops []string, n int) {
 	}
 }
 
-// Piece is what is sent for token i, given how much text was sent before it.
+// Piece returns the text to send for token i, given the length of the text sent before.
 func (a *Answer) Piece(i, sent int) string {
 	if a.Stop == "" {
 		if i+1 == a.StopAt {
