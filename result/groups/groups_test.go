@@ -171,3 +171,16 @@ func TestOf_countsLaunches(t *testing.T) {
 		}
 	}
 }
+
+// Named loads have nothing in common: the cells of one lend those of another nothing.
+func TestOutliers_ofOneLoad(t *testing.T) {
+	of := func(load any) deployment {
+		return samplesOf([]result.Row{{col.Valid: true, col.Engine: "vllm", result.LoadAxis: load, col.ThroughputTokS: 100.0}})[0].of
+	}
+	if of("chat") == of("batch") {
+		t.Error("cells of two loads lend each other their spread")
+	}
+	if of("chat") != of("chat") || of(nil) != of(nil) {
+		t.Error("cells of one load do not lend each other their spread")
+	}
+}

@@ -96,8 +96,8 @@ type sample struct {
 	logs   bool // they are logarithms: all figures are above 0
 }
 
-// A deployment is whose trials scatter alike, as far as rows say.
-type deployment struct{ subject, engine, gpu, gpus any }
+// A deployment is whose trials of one load scatter alike, as far as rows say.
+type deployment struct{ subject, engine, gpu, gpus, load any }
 
 // samplesOf are those of the compared figures of a cell's valid trials.
 func samplesOf(trials []result.Row) []sample {
@@ -112,7 +112,7 @@ func samplesOf(trials []result.Row) []sample {
 func sampleOf(trials []result.Row, figure string) sample {
 	s := sample{logs: true}
 	for _, row := range trials {
-		s.of = deployment{row[col.SubjectDigest], row[col.Engine], row[col.GPU], row[col.GPUCount]}
+		s.of = deployment{row[col.SubjectDigest], row[col.Engine], row[col.GPU], row[col.GPUCount], row[result.LoadAxis]}
 		s.column = row.Figure(figure)
 		if v, ok := row.Number(s.column); ok {
 			trial, _ := row[col.Trial].(int64)
