@@ -2,9 +2,8 @@ package main
 
 import (
 	"cmp"
-	"fmt"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"sweep.dev/sweep/internal/humanize"
@@ -17,12 +16,10 @@ func (p planned) loads(page *draw.Document) {
 	if len(p.plan.Loads) == 0 {
 		return
 	}
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprint(w, "  load\tloop\tcells\ttime\ttakes\n")
+	rows, left := [][]string{{"load", "loop", "cells", "time", "takes"}}, 0
 	for i, l := range p.plan.Loads {
 		if i == maxDeployments && len(p.plan.Loads) > maxDeployments+1 {
-			fmt.Fprintf(w, "  %s\n", humanize.Plural(len(p.plan.Loads)-i, "more load"))
+			left = len(p.plan.Loads) - i
 			break
 		}
 		cells := p.cellsOf(l.Name)
@@ -46,11 +43,11 @@ func (p planned) loads(page *draw.Document) {
 		if _, known := l.Sends(); !known {
 			about = "-" // as long as its trace
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%d\t%s\t%s\n", l.Name, loop, len(cells), about, cmp.Or(strings.Join(axes, ", "), "no axis"))
+		rows = append(rows, []string{l.Name, loop, strconv.Itoa(len(cells)), about, cmp.Or(strings.Join(axes, ", "), "no axis")})
 	}
-	_ = w.Flush() // to memory
-	for line := range strings.Lines(text.String()) {
-		page.Text(strings.TrimSuffix(line, "\n"))
+	page.Rows(rows...)
+	if left > 0 {
+		page.Text("  " + humanize.Plural(left, "more load"))
 	}
 }
 

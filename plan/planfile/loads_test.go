@@ -95,12 +95,13 @@ func TestLoads_set(t *testing.T) {
 	for _, set := range []string{"loads.batch.requests=7", "loads[1].requests=7"} {
 		opts := testOptions()
 		opts.Set = []string{set}
-		p, err := Parse("p.yaml", ".", []byte(twoLoads+"repeats: 2\n"), opts)
+		_, err := Parse("p.yaml", ".", []byte(twoLoads), opts)
 		if d, ok := plan.IsDiagnostics(err); !ok || !strings.Contains(d.Error(), "7 requests are fewer than 32 workers") {
 			t.Errorf("%s: %v", set, err)
 		}
 		opts.Set = append(opts.Set, "loads.batch.requests=70")
-		if p, err = Parse("p.yaml", ".", []byte(twoLoads), opts); err != nil {
+		p, err := Parse("p.yaml", ".", []byte(twoLoads), opts)
+		if err != nil {
 			t.Fatalf("%s: %v", set, err)
 		}
 		for _, c := range p.Cells() {
