@@ -88,8 +88,8 @@ timeouts: {ready: 2s}
 				t.Errorf("no request carried the secrets\n%s", got.stderr)
 			}
 			silent(t, dir, got)
-			if !strings.Contains(got.stdout, "${SWEEP_API_KEY}") {
-				t.Errorf("what the server said is not shown with the reference in place of the key:\n%s", got.stderr)
+			if told := watched(t, dir, "cells", "-v", "out"); !strings.Contains(told.stdout, "${SWEEP_API_KEY}") {
+				t.Errorf("what the server said is not shown with the reference in place of the key:\n%s", told.stdout)
 			}
 			// Wherever the run is read again.
 			for _, args := range [][]string{{"cells", "--json", "out"}, {"status", "out"}, {"logs", "out"}, {"resume", "out"}, {"plan", "endpoint.yaml"}} {

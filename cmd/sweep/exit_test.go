@@ -82,7 +82,7 @@ func TestExit_readerGone(t *testing.T) {
 		r.Close()
 		cmd := exec.CommandContext(t.Context(), executable(t), args...)
 		var errs bytes.Buffer
-		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, append(os.Environ(), asSweep+"=1"), w, &errs
+		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, append(os.Environ(), asSweep+"=1", "SWEEP_CALIBRATE=never"), w, &errs
 		err = cmd.Run()
 		w.Close()
 		if err != nil || errs.Len() > 0 {

@@ -351,11 +351,11 @@ func (f *probed) print(page *draw.Document, verbose bool) error {
 		return page.Err()
 	}
 	metrics := "metrics not asked for"
-	if f.Metrics != "" {
-		metrics = "metrics of " + f.Metrics
-		if f.Series > 0 {
-			metrics += fmt.Sprintf(" (%d series)", f.Series)
-		}
+	switch {
+	case f.Series > 0:
+		metrics = fmt.Sprintf("metrics of %s (%d series)", f.Metrics, f.Series)
+	case f.Metrics != "":
+		metrics = "metrics: " + f.Metrics // none, and why
 	}
 	page.Text(fmt.Sprintf("%s: %s answers, %s", f.URL, f.Model, metrics))
 	tokens := "not counted"

@@ -147,7 +147,7 @@ func TestRedirect_carriesNoKey(t *testing.T) {
 		{"everything", func(*http.Request, string) bool { return true }, "/v1/models answered 307", exitIncomplete},
 		{"readiness", func(r *http.Request, body string) bool { return body != "" && r.Header.Get("X-Request-Id") == "" }, "completions answered 307", exitIncomplete},
 		{"the load", func(r *http.Request, _ string) bool { return r.Header.Get("X-Request-Id") != "" }, "", exitIncomplete},
-		{"metrics", func(r *http.Request, _ string) bool { return r.URL.Path == "/metrics" }, "metrics        none: GET /metrics answered 307", exitOK},
+		{"metrics", func(r *http.Request, _ string) bool { return r.URL.Path == "/metrics" }, "metrics: none: GET /metrics answered 307", exitOK},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
