@@ -80,7 +80,7 @@ func Write(w io.Writer, runs []*report.Run) error {
 		titles = append(titles, v.Plan)
 	}
 	d.Title = strings.Join(some(titles, 4), ", ")
-	t, err := template.New("page").Funcs(template.FuncMap{"line": plaintext.Line, "kind": pack.Kind}).Parse(markup)
+	t, err := template.New("page").Funcs(template.FuncMap{"line": plaintext.Line, "kind": pack.Kind, "words": func(s string) []string { return strings.SplitAfter(plaintext.Line(s), "_") }}).Parse(markup)
 	if err != nil {
 		return err
 	}
