@@ -17,7 +17,7 @@ import (
 	"sweep.dev/sweep/internal/effect"
 )
 
-// ErrLocked: another process was writing the file for as long as one waits for it.
+// ErrLocked says that another process was writing the file for as long as one waits for it.
 var ErrLocked = errors.New("the history is locked by another process")
 
 // A ForeignError says where a file is no history.

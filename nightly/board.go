@@ -196,9 +196,9 @@ func accepted(list []history.Accept, at map[string]int, cell string) []int {
 
 // trials is how many valid ones the last night that has some has.
 func trials(nights []*history.Night) int {
-	for i := len(nights) - 1; i >= 0; i-- {
-		if nights[i] != nil && nights[i].Valid > 0 {
-			return nights[i].Valid
+	for _, night := range slices.Backward(nights) {
+		if night != nil && night.Valid > 0 {
+			return night.Valid
 		}
 	}
 	return 1

@@ -97,12 +97,11 @@ func (d *Document) Rows(rows ...[]string) {
 	room := d.style.Width - at
 	below := d.style.Width > 0 && len(widths) > 0 && room < leastRoom && room < longest
 	for _, row := range rows {
-		line := " "
-		for i, f := range row {
-			if i < len(row)-1 {
-				line += " " + pad(plain(f), widths[i]) + " "
-			}
+		var fields strings.Builder
+		for i, f := range row[:len(row)-1] {
+			fields.WriteString(" " + pad(plain(f), widths[i]) + " ")
 		}
+		line := " " + fields.String()
 		last := row[len(row)-1]
 		switch {
 		case last == "":
