@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -18,7 +19,7 @@ func (c *Comparison) CSV(w io.Writer) error {
 
 // rows are the lines of the CSV, the names of the columns first.
 func (c *Comparison) rows() [][]string {
-	rows := [][]string{{"cell_id", "cell", "metric", "base", "head", "ratio", "low", "high", "scope", "paired", "verdict", "regression", "repeats", "base_run_id", "base_rows", "head_run_id", "head_rows", "why"}}
+	rows := [][]string{{col.CellID, "cell", "metric", "base", "head", "ratio", "low", "high", "scope", "paired", "verdict", "regression", "repeats", "base_run_id", "base_rows", "head_run_id", "head_rows", "why"}}
 	for _, cell := range c.Cells {
 		for _, f := range cell.Figures {
 			if f.Base == nil && f.Head == nil && f.Why == "" {

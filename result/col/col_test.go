@@ -28,6 +28,10 @@ var elsewhere = map[string]string{
 	"stopping":                "ways in which a load ends, and metrics of load.until",
 	"plan":                    "keys of a plan and names of axes",
 	"internal/meant/words.go": "keys of a plan",
+	"export":                  "keys of other programs' files",
+	"judge":                   "keys of other programs' files",
+
+	"internal/schemagen/offer.go": "names of axes",
 }
 
 // Column names that other programs' fields have too, and fields of our own JSON.
