@@ -147,16 +147,16 @@ func escape(s string) string {
 	return b.String()
 }
 
-// letter is how wide a letter is, of its size, in the widest of the system's fonts.
-const letter = 0.64
+// glyph is how wide a glyph is, of its size, in the widest of the system's fonts.
+const glyph = 0.64
 
 // wide is about how wide a text of a size is.
-func wide(s string, size float64) float64 { return letter * size * float64(len([]rune(s))) }
+func wide(s string, size float64) float64 { return glyph * size * float64(len([]rune(s))) }
 
 // cut shortens a text to a width.
 func cut(s string, size, width float64) string {
 	r := []rune(s)
-	most := max(1, int(width/(letter*size)))
+	most := max(1, int(width/(glyph*size)))
 	if len(r) <= most {
 		return s
 	}
