@@ -27,7 +27,7 @@ const (
 	trend     = 2.58 // its standard score: 1 in 200 by chance, for each series
 	minSent   = 60   // requests in the slices
 	minExcess = 0.05
-	walk      = 2.5 // standard deviations: 1 in 160
+	walk      = 2.7 // standard deviations: 1 in 290
 	low       = 0.1 // of the backlog: above it the server has work
 )
 
