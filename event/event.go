@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/result"
 )
 
 // An Event is one thing that happened in a run, for people and for --events.
@@ -27,9 +28,10 @@ type Event struct {
 	Done       int       `json:"done,omitempty"`  // trials with an outcome
 	Total      int       `json:"total,omitempty"` // trials of this run
 
-	Row      map[string]any `json:"row,omitempty"` // trial_committed
-	Progress *load.Progress `json:"progress,omitempty"`
-	Spending *Spending      `json:"spending,omitempty"` // money
+	Row      map[string]any  `json:"row,omitempty"` // trial_committed
+	Outcome  *result.Outcome `json:"-"`             // the same, with what the row does not have
+	Progress *load.Progress  `json:"progress,omitempty"`
+	Spending *Spending       `json:"spending,omitempty"` // money
 }
 
 // A Type names a kind of event.

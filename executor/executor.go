@@ -327,7 +327,7 @@ func (r *run) committedOne(d *deployment, t trial, o *result.Outcome) {
 	text, _ := o.Row[col.Error].(string)
 	r.Emit(event.Event{
 		Type: event.TrialCommitted, Deployment: d.of.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: o.Attempt,
-		Label: Label(t.cell), Status: status, Class: class, Error: text, Row: o.Row, Done: done, Total: r.total,
+		Label: Label(t.cell), Status: status, Class: class, Error: text, Row: o.Row, Outcome: o, Done: done, Total: r.total,
 	})
 	recorded := r.config.Plan.OnStartFailure == "record" && o.StartFailure
 	if r.config.FailFast && status != result.StatusOK && status != result.StatusSkipped && !recorded {

@@ -113,6 +113,9 @@ type Progress struct {
 	Failed       int `json:"failed"`
 	InFlight     int `json:"in_flight"`
 	OutputTokens int `json:"output_tokens"`
+	// TTFTP95MS is the 95th percentile of the time to first token, in milliseconds, of
+	// the last requests that completed; nil if none has. A driver leaves it nil.
+	TTFTP95MS *float64 `json:"p95_ttft_ms,omitempty"`
 }
 
 // Health holds the client's figures on itself after a run: the evidence on which its

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -9,9 +10,8 @@ import (
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/plan/axes"
 	"sweep.dev/sweep/report/compare"
-	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/result/col"
 )
 
 // A lane is the cells of one deployment, in the plan's order, each with the mark of
@@ -44,23 +44,6 @@ func (l *lane) String() string {
 	return "[" + marks.String() + "]"
 }
 
-// markOf is the mark of an outcome by its row alone, as an event has it.
-func markOf(status string, row map[string]any) compare.Verdict {
-	switch {
-	case status == result.StatusInvalid:
-		return compare.Invalid
-	case status == result.StatusFailed:
-		return compare.FailedRun
-	case status == result.StatusSkipped:
-		return compare.Skipped
-	case row[col.SLOPass] == false:
-		return compare.Missed
-	case undecided(row):
-		return compare.Undecided
-	}
-	return compare.Acceptable
-}
-
 // frame is what a terminal shows of a run at one moment: a line for each deployment at
 // work, and one for money and time. It is a pure function of the view, but for the
 // countdown, which remembers what it has said.
@@ -78,7 +61,7 @@ func (v *view) frame(now time.Time, width int) []string {
 		name := plaintext.Line(l.name)
 		label := strings.TrimSpace(strings.TrimPrefix(plaintext.Line(l.label), name))
 		server := name + " " + v.lanes[l.deployment].String()
-		lines = append(lines, squeeze(lead, server, label, l.details(now), width))
+		lines = append(lines, squeeze(lead, server, shorten(label), l.details(now), width))
 		lead = rest
 	}
 	var tail []string
@@ -95,6 +78,21 @@ func (v *view) frame(now time.Time, width int) []string {
 		lines = append(lines, rest+"  "+strings.Join(tail, "   "))
 	}
 	return lines
+}
+
+// shorten is a label with the short forms of its axes, which commands take too:
+// c=8 for concurrency=8.
+func shorten(label string) string {
+	names, forms := axes.Shorts()
+	words := strings.Fields(label)
+	for i, word := range words {
+		if name, value, ok := strings.Cut(word, "="); ok {
+			if at := slices.Index(names, name); at >= 0 {
+				words[i] = forms[at] + "=" + value
+			}
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // leastLabel is how many characters of a label always stay.

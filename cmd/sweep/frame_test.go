@@ -10,6 +10,8 @@ import (
 
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/stopping"
 )
 
 // TestFrame holds what a terminal of 40, 80 and 120 columns shows of a run with two
@@ -19,7 +21,7 @@ func TestFrame(t *testing.T) {
 	v := twoDeployments()
 	v.plan = "chat-capacity"
 	missed := committed
-	missed.Row = map[string]any{"slo_pass": false}
+	missed.Outcome = &result.Outcome{Row: result.Row{"status": "ok", "slo_pass": false}, SLOs: []result.SLOResult{{Verdict: result.SLOFail}}}
 	events := []event.Event{
 		runStarted, d1Started, d1Measures, missed,
 		{Type: event.StepStarted, Deployment: "d1", Cell: "b", Trial: 1, Step: "measure", Label: "vllm l4 concurrency=16 max_tokens=128"},
@@ -32,22 +34,22 @@ func TestFrame(t *testing.T) {
 	for i := range 3 {
 		v.follow(event.Event{
 			Type: event.TrialProgress, Time: epoch.Add(time.Duration(i) * time.Second), Deployment: "d1", Cell: "b", Trial: 1,
-			Progress: &load.Progress{Done: 4 * i, InFlight: 16, Failed: 1, OutputTokens: 873 * i},
+			Progress: &load.Progress{Done: 4 * i, InFlight: 16, Failed: 1, OutputTokens: 873 * i, TTFTP95MS: new(340.2)},
 		}, epoch)
 	}
 	for width, want := range map[int]string{
 		120: `
-chat-capacity  1/4  vllm l4 [-.]  concurrency=16 max_tokens=128  8/24 requests  873 tok/s  1 failed  16 in flight
+chat-capacity  1/4  vllm l4 [-.]  c=16 out=128  873 tok/s  1 failed  TTFT p95 340 ms  8/24 requests  16 in flight
                     sglang l4 [..]  starting 2s
                     2 pods $1.38/h, $0.21 of $1.00   10s to go
 `,
 		80: `
-chat-capacity  1/4  vllm l4 [-.]  concurrency=16 max_tokens=128  8/24 requests
+chat-capacity  1/4  vllm l4 [-.]  c=16 out=128  873 tok/s  1 failed
                     sglang l4 [..]  starting 2s
                     2 pods $1.38/h, $0.21 of $1.00   10s to go
 `,
 		40: `
-1/4  vllm l4  …kens=128  8/24 requests
+1/4  vllm l4 [-.]  … out=128  873 tok/s
      sglang l4 [..]  starting 2s
      2 pods $1.38/h, $0.21 of $1.00   10s to go
 `,
@@ -65,6 +67,12 @@ chat-capacity  1/4  vllm l4 [-.]  concurrency=16 max_tokens=128  8/24 requests
 	}
 	if got := v.lanes["d1"].marks["a"]; got != "-" {
 		t.Errorf("the mark of a missed objective is %q", got)
+	}
+	saturated := committed
+	saturated.Outcome = &result.Outcome{Row: result.Row{"status": "ok", "ended_by": stopping.Saturated}}
+	v.follow(saturated, epoch)
+	if got := v.lanes["d1"].marks["a"]; got != "~" {
+		t.Errorf("the mark of a saturated trial is %q", got)
 	}
 }
 

@@ -84,8 +84,9 @@ type liveLine struct {
 
 // A reading is the progress at one time.
 type reading struct {
-	at           time.Time
-	done, tokens int
+	At     time.Time `json:"at"`
+	Done   int       `json:"done"`
+	Tokens int       `json:"tokens"`
 }
 
 // rateOver is the time that a live line's rate is taken over.
@@ -184,7 +185,7 @@ func (v *view) committed(e event.Event, now time.Time) {
 	}
 	delete(v.trials, key)
 	if lane := v.lanes[e.Deployment]; lane != nil {
-		lane.marks[e.Cell] = markOf(e.Status, e.Row).Mark()
+		lane.marks[e.Cell] = compare.Judge(compare.Trial{Outcome: e.Outcome}).Mark()
 	}
 	v.run.left, v.run.past, v.run.seen = v.run.left-seconds, v.run.past+seconds, now
 	if f := v.deployments[e.Deployment]; f != nil {
@@ -254,7 +255,7 @@ func (f *forecast) words(now, last float64) string {
 func (l *liveLine) read(p load.Progress, at time.Time) {
 	l.progress = &p
 	l.recent = append(l.recent, reading{at, p.Done, p.OutputTokens})
-	for len(l.recent) > 2 && at.Sub(l.recent[1].at) >= rateOver {
+	for len(l.recent) > 2 && at.Sub(l.recent[1].At) >= rateOver {
 		l.recent = l.recent[1:]
 	}
 }
@@ -266,14 +267,14 @@ func (l *liveLine) rate() string {
 		return ""
 	}
 	first, last := l.recent[0], l.recent[len(l.recent)-1]
-	seconds := last.at.Sub(first.at).Seconds()
+	seconds := last.At.Sub(first.At).Seconds()
 	switch {
 	case seconds < 0.2:
 		return ""
-	case last.tokens > 0:
-		return fmt.Sprintf("%.0f tok/s", float64(last.tokens-first.tokens)/seconds)
+	case last.Tokens > 0:
+		return fmt.Sprintf("%.0f tok/s", float64(last.Tokens-first.Tokens)/seconds)
 	default:
-		return fmt.Sprintf("%.3g requests/s", float64(last.done-first.done)/seconds)
+		return fmt.Sprintf("%.3g requests/s", float64(last.Done-first.Done)/seconds)
 	}
 }
 
@@ -294,14 +295,17 @@ func (l *liveLine) details(now time.Time) []string {
 	if l.trial != nil && l.trial.requests > 0 {
 		done = fmt.Sprintf("%d/%d requests", p.Done, l.trial.requests)
 	}
-	list := []string{done}
+	var list []string
 	if r := l.rate(); r != "" {
 		list = append(list, r)
 	}
 	if p.Failed > 0 {
 		list = append(list, fmt.Sprintf("%d failed", p.Failed))
 	}
-	return append(list, fmt.Sprintf("%d in flight", p.InFlight))
+	if p.TTFTP95MS != nil {
+		list = append(list, "TTFT p95 "+humanize.Figure(*p.TTFTP95MS)+" ms")
+	}
+	return append(list, done, fmt.Sprintf("%d in flight", p.InFlight))
 }
 
 // ran is how much of the plan's estimate the trial at hand has behind it.

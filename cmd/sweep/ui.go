@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
@@ -50,6 +52,8 @@ type ui struct {
 	paint  func(compare.Verdict, string) string
 	now    func() time.Time
 	view   *view
+	shared string    // the file for who watches from elsewhere; "" is none
+	wrote  time.Time // when it was written
 
 	mu      sync.Mutex
 	queue   []news
@@ -69,7 +73,8 @@ type news struct {
 func (a *app) newUI(c *cli.Command, j job) (*ui, error) {
 	u := &ui{
 		out: a.err, paint: a.painter(a.errTTY), now: time.Now, view: newView(j),
-		wake: make(chan struct{}, 1), quit: make(chan struct{}), gone: make(chan struct{}),
+		shared: filepath.Join(j.path, layout.Progress),
+		wake:   make(chan struct{}, 1), quit: make(chan struct{}), gone: make(chan struct{}),
 	}
 	if term, _ := a.env("TERM"); a.errTTY && term != "dumb" {
 		u.screen = &screen{w: a.err, size: terminalSize}
@@ -142,6 +147,7 @@ func (u *ui) stop() {
 	u.stopped = true
 	u.mu.Unlock()
 	u.drain() // what came while it ended
+	u.unshare()
 	u.screen.draw(nil)
 	if err := u.events.done(); err != nil {
 		fmt.Fprintf(u.out, "sweep: --events: %v\n", err)
@@ -177,6 +183,7 @@ func (u *ui) handle(n news) {
 // tick redraws the live lines, or ends a silence that has been long.
 func (u *ui) tick() {
 	now := u.now()
+	u.share(now)
 	switch {
 	case u.screen != nil:
 		width, _ := u.screen.size()
@@ -265,25 +272,15 @@ func outcomeWords(e event.Event, refused string) (string, compare.Verdict) {
 		return label + ": " + e.Error, compare.Skipped
 	}
 	text := label + ": " + compare.Headline(e.Row)
-	switch {
-	case e.Status == result.StatusInvalid:
-		return text + fmt.Sprintf(", INVALID (%v)", e.Row[col.InvalidReasons]), compare.Invalid
-	case e.Row[col.SLOPass] == false:
-		return text + ", SLO failed", compare.Missed
-	case undecided(e.Row):
-		return text + ", SLO undecided", compare.Undecided
+	switch verdict := compare.Judge(compare.Trial{Outcome: e.Outcome}); verdict {
+	case compare.Invalid:
+		return text + fmt.Sprintf(", INVALID (%v)", e.Row[col.InvalidReasons]), verdict
+	case compare.Undecided:
+		return text + ", SLO undecided", verdict
+	case compare.Missed, compare.Unstable:
+		return text + ", " + string(verdict), verdict
 	}
 	return text, ""
-}
-
-// undecided says whether an objective of a row is undecided.
-func undecided(row result.Row) bool {
-	for column, v := range row {
-		if strings.HasPrefix(column, col.OfSLO("")) && v == result.SLOUndecided {
-			return true
-		}
-	}
-	return false
 }
 
 // An eventLog writes events as JSON lines. A nil one writes none.

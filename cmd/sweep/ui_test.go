@@ -18,6 +18,7 @@ import (
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -152,7 +153,7 @@ var (
 	d2Started  = event.Event{Type: event.DeploymentStarted, Deployment: "d2", Label: "sglang l4"}
 	committed  = event.Event{
 		Type: event.TrialCommitted, Deployment: "d1", Cell: "a", Trial: 1, Label: "vllm l4 concurrency=4",
-		Status: "ok", Done: 1, Total: 4,
+		Status: "ok", Done: 1, Total: 4, Outcome: &result.Outcome{Row: result.Row{"status": "ok"}},
 		Row: map[string]any{"throughput_tok_s": 319.4, "p95_ttft_ms": 40.7, "p95_tpot_ms": 12.3, "low_confidence": "p95_ttft_ms", "completed": int64(24), "plateau_requests": int64(24)},
 	}
 )
@@ -177,7 +178,7 @@ func TestUI_live(t *testing.T) {
 	want(t, "while it runs", g.String(), `
 run directory runs/x
 4 trials
-p  0/4  vllm l4 [..]  concurrency=4  8/24 requests  320 tok/s  4 in flight
+p  0/4  vllm l4 [..]  c=4  320 tok/s  8/24 requests  4 in flight
         sglang l4 [..]  starting
         40s to go
 `)
@@ -188,7 +189,7 @@ run directory runs/x
 4 trials
 [1/4] vllm l4 concurrency=4: 319 tok/s, p95 TTFT 40.7 ms, p95 TPOT 12.3 ms (24
     requests)
-p  1/4  vllm l4 [+.]  concurrency=4  measure 8s
+p  1/4  vllm l4 [+.]  c=4  measure 8s
         sglang l4 [..]  starting 3s
         26s to go
 `)
@@ -287,7 +288,7 @@ vllm l4: launch 1
   [0/2] ETA 20s  vllm l4: ready 30s, last answer: GET /health answered 503
   [0/4] ETA 40s in all
 vllm l4: did not start: oom.weights: CUDA out of  memory
-  [0/2] ETA 20s  vllm l4 concurrency=4: 8/24 requests, 300 tok/s, 4 in flight
+  [0/2] ETA 20s  vllm l4 concurrency=4: 300 tok/s, 8/24 requests, 4 in flight
   [0/4] ETA 44s in all
 `)
 }
@@ -301,6 +302,14 @@ func TestUI_words(t *testing.T) {
 		r[name] = v
 		return r
 	}
+	of := func(status string, row result.Row, objectives ...result.SLOResult) event.Event {
+		row = maps.Clone(row)
+		row["status"] = status
+		return event.Event{
+			Type: event.TrialCommitted, Label: "c", Status: status, Row: row,
+			Outcome: &result.Outcome{Row: row, SLOs: objectives},
+		}
+	}
 	for _, c := range []struct {
 		e       event.Event
 		text    string
@@ -310,10 +319,12 @@ func TestUI_words(t *testing.T) {
 		{event.Event{Type: event.RunStarted, Done: 3, Total: 4}, "3 of 4 trials are committed already", ""},
 		{event.Event{Type: event.TrialCommitted, Label: "c", Trial: 2, Status: "ok", Row: row, Done: 1, Total: 2}, "[1/2] c, trial 2: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms", ""},
 		{
-			event.Event{Type: event.TrialCommitted, Label: "c", Status: "invalid", Row: with("invalid_reasons", "client_cpu")},
+			of("invalid", with("invalid_reasons", "client_cpu")),
 			"[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, INVALID (client_cpu)", compare.Invalid,
 		},
-		{event.Event{Type: event.TrialCommitted, Label: "c", Status: "ok", Row: with("slo_pass", false)}, "[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, SLO failed", compare.Missed},
+		{of("ok", row, result.SLOResult{Verdict: result.SLOFail}), "[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, SLO failed", compare.Missed},
+		{of("ok", row, result.SLOResult{Verdict: result.SLOUndecided}), "[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, SLO undecided", compare.Undecided},
+		{of("ok", with("ended_by", "saturated")), "[0/0] c: 10 tok/s, p95 TTFT 1 ms, p95 TPOT 2 ms, unstable", compare.Unstable},
 		{event.Event{Type: event.TrialCommitted, Label: "c", Status: "failed", Class: "signal", Error: "killed"}, "[0/0] c: failed: signal: killed", compare.FailedRun},
 		{event.Event{Type: event.TrialCommitted, Label: "c", Status: "skipped", Error: "not run: why"}, "[0/0] c: not run: why", compare.Skipped},
 		{

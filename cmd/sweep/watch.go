@@ -65,8 +65,7 @@ func (a *app) watch(ctx context.Context, dir string) error {
 // widePipe is the width of what is not written to a terminal.
 const widePipe = 160
 
-// fromDirectory is a view of a run by its directory alone: without what is known only to the
-// process that runs it, which is the progress within a trial.
+// fromDirectory is a view of a run by its directory alone.
 func fromDirectory(run *report.Run) *view {
 	v := &view{plan: run.State.Manifest.Plan, lanes: map[string]*lane{}, deployments: map[string]*forecast{}}
 	cells := map[string]compare.Cell{}
@@ -90,9 +89,14 @@ func fromDirectory(run *report.Run) *view {
 	for _, e := range run.State.Events {
 		last = e.Time
 	}
+	told := readShared(run.Dir, time.Now())
 	for _, p := range run.State.Pending {
 		c := cells[p.Cell]
-		v.live = append(v.live, &liveLine{deployment: c.Deployment, name: serverLabel(c), label: c.Label, step: "measure", since: last})
+		l := &liveLine{deployment: c.Deployment, name: serverLabel(c), label: c.Label, step: "measure", since: last}
+		if s, ok := told[c.Deployment]; ok {
+			l.take(s)
+		}
+		v.live = append(v.live, l)
 	}
 	v.run.left, v.run.began, v.run.seen = paceOf(run)
 	for _, o := range run.State.Owed {

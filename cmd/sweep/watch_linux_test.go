@@ -45,10 +45,14 @@ load: {duration: 4s, warmup: {requests: 0}, prompts: {kind: synthetic, input_tok
 	run.Await(0, "watched  0/2  vllm h100 [..]")
 	run.Await(0, "tok/s")
 	watch.Await(0, "watched  0/2")
+	watch.Await(0, "tok/s  TTFT p95 ")
 	watch.Await(0, "watched  1/2  vllm h100 [")
 	run.Await(0, "next: sweep")
 	watch.Await(0, "not running")
 	if text := watch.Text(); strings.Contains(text, "panic") {
 		t.Error(text)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, "out", "progress.json*")); err != nil || len(left) > 0 {
+		t.Errorf("the run left %v (%v)", left, err)
 	}
 }

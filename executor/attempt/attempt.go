@@ -78,8 +78,9 @@ type Attempt struct {
 
 	logs     *serverlog.Logs // of the server; nil: none is up
 	sink     *observe.Sink
-	mu       sync.Mutex // of records: the load and its probe end side by side
+	mu       sync.Mutex // of records and latest: the load and its probe end side by side
 	records  records
+	latest   latest
 	requests []result.Request // what records held, once the attempt is over
 	counted  *counted         // how the server counts prompts; nil: nothing has to be known
 	// uncleared: the server's prefix cache holds what was asked before the trial.
@@ -96,6 +97,7 @@ func New(c *Config, s *Subject, t Trial, n int, files *rundir.Attempt) *Attempt 
 	a := &Attempt{
 		config: c, subject: s, trial: t, number: n, files: files,
 		anchor: result.NewAnchor(), started: time.Now().UTC(), sink: observe.NewSink(files, c.Mask),
+		latest: latest{open: t.Cell.Load.Open()},
 	}
 	if s.Server != nil {
 		a.logs = serverlog.New(s.Server, s.Profile)
@@ -122,6 +124,7 @@ func (a *Attempt) keep(r result.Request) (full string) {
 	r.Error = a.config.Mask.Text(r.Error)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.latest.add(&r)
 	return a.records.add(r)
 }
 
@@ -231,6 +234,9 @@ func (a *Attempt) measure(ctx, run context.Context, d load.Driver) error {
 	s := &supervisor{Source: src, keep: a.keep, cancel: cancel, anchor: a.anchor, rule: ruleOf(a.trial.Cell.Load, source.Due(src), a.config.Plan.Watch(a.trial.Cell))}
 	a.health, err = d.Run(loaded, s, s, a.options(func(p load.Progress) {
 		s.tell(func(r *stopping.Rule) { r.InFlight(a.anchor.Since(), p.Sent, p.InFlight) })
+		a.mu.Lock()
+		p.TTFTP95MS = a.latest.p95()
+		a.mu.Unlock()
 		e := a.event(event.TrialProgress)
 		e.Progress = &p
 		a.config.Emit(e)

@@ -4,6 +4,7 @@
 //	plan.yaml, plan.resolved.json         what is run
 //	calibration.json                      what the client adds to what it measures
 //	journal.jsonl                         what has happened
+//	progress.json                         how far trials are; only while they are measured
 //	cells/CELL/t01/a01/                   a trial's attempt
 //	    result.json                       its outcome, with the digests of the others
 //	    requests.parquet, samples.parquet
@@ -32,6 +33,7 @@ const (
 	Resolved    = "plan.resolved.json" // defaults filled in, secrets as references
 	Journal     = "journal.jsonl"
 	Calibration = "calibration.json" // absent if the client was not calibrated
+	Progress    = "progress.json"    // only while it runs: of the trials that are measured
 	Reserved    = ".ballast"         // space for the last lines of a run on a full disk
 )
 
@@ -77,7 +79,7 @@ func Derived() []string {
 // derived may have it.
 func Own(name string) bool {
 	switch name {
-	case Lock, Plan, Resolved, Calibration, Journal, Cells, Deployments:
+	case Lock, Plan, Resolved, Calibration, Progress, Journal, Cells, Deployments:
 		return true
 	}
 	return false
