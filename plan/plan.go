@@ -47,8 +47,9 @@ type Plan struct {
 	// Prices are of GPUs by their names; see [Plan.PriceOf].
 	Prices map[string]Price `yaml:"prices,omitempty" doc:"Prices of owned or reserved GPUs, by their names in matrix.gpu. For a rented GPU the provider's price takes precedence." default:"the user's configuration, else the catalogue's list price" example:"{l4: {usd_per_hour: 0.71}}"`
 
-	Budget   *Budget  `yaml:"budget,omitempty" doc:"Bounds on the cost and time of the run. The flags --max-cost and --max-time replace its keys." example:"{max_cost: 5, max_time: 2h}"`
-	Timeouts Timeouts `yaml:"timeouts,omitempty" doc:"Time limits of every phase. An error names the one that was reached." example:"{ready: 20m, request: 2m}"`
+	Budget   *Budget   `yaml:"budget,omitempty" doc:"Bounds on the cost and time of the run. The flags --max-cost and --max-time replace its keys." example:"{max_cost: 5, max_time: 2h}"`
+	OnFinish *OnFinish `yaml:"on_finish,omitempty" doc:"Who is told how a run ended." default:"nobody" example:"{webhook: {url: '${SWEEP_WEBHOOK}', format: slack}}"`
+	Timeouts Timeouts  `yaml:"timeouts,omitempty" doc:"Time limits of every phase. An error names the one that was reached." example:"{ready: 20m, request: 2m}"`
 
 	rest       Rest
 	conditions map[string]string // the digests of those that the plan itself says, by the names of loads
@@ -139,6 +140,27 @@ type Budget struct {
 	MaxTime        time.Duration `yaml:"max_time,omitempty" doc:"Longest that the run may measure." default:"no bound" unit:"s" example:"2h"`
 	MaxPodLifetime time.Duration `yaml:"max_pod_lifetime,omitempty" doc:"Time after which a pod ends itself, even if sweep is gone." default:"6h" unit:"s" example:"4h"`
 }
+
+// OnFinish says who is told how a run ended.
+type OnFinish struct {
+	Webhook *Webhook `yaml:"webhook,omitempty" doc:"URL that gets a POST when sweep run or sweep resume ends. It is called only with --allow-webhook." default:"none" example:"{url: '${SWEEP_WEBHOOK}', when: failure}"`
+}
+
+// A Webhook is a URL that is told how a run ended.
+type Webhook struct {
+	// URL is one reference: who knows the URL of a chat's webhook can post there.
+	URL    secret.String `yaml:"url" doc:"URL, as a reference to an environment variable. It is stored nowhere. https only, unless --allow-private-webhook is given." example:"${SWEEP_WEBHOOK}"`
+	Format string        `yaml:"format,omitempty" doc:"Body of the request: a JSON object (docs/nightly.md), or a text as Slack, Mattermost and others take it." default:"json" enum:"json,slack" example:"slack"`
+	When   string        `yaml:"when,omitempty" doc:"Runs that are told: all, or those with an exit code other than 0. Exit code 4 (something may still be running or billing) always is." default:"always" enum:"always,failure" example:"failure"`
+}
+
+// The values of Webhook.Format and Webhook.When. The empty text is the first of each.
+const (
+	WebhookJSON    = "json"
+	WebhookSlack   = "slack"
+	WebhookAlways  = "always"
+	WebhookFailure = "failure"
+)
 
 // Timeouts bound every phase. Each is reported by its name when it is reached.
 type Timeouts struct {

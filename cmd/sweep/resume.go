@@ -128,6 +128,10 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	if err != nil {
 		return err
 	}
+	tell, err := a.teller(ctx, c, p)
+	if err != nil {
+		return err
+	}
 	var source *reuse.Source
 	if m.Reuse != "" && !before.Reused {
 		source, err = a.openReuse(m.Reuse, p, only, c.String("client"), "the run has ended while it took trials over from there: put it back, or start a new run")
@@ -146,7 +150,7 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	if state.Warning != "" {
 		a.say("sweep: %s", state.Warning)
 	}
-	j := job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only, retry: retry, strict: c.Bool("strict")}
+	j := job{plan: p, plugins: made, dir: d, state: state, path: dir, only: only, retry: retry, strict: c.Bool("strict"), tell: tell}
 	if err := j.takeOver(ctx, source); err != nil {
 		return errors.Join(err, d.Close())
 	}

@@ -27,6 +27,7 @@ import (
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/load/client"
+	"sweep.dev/sweep/notify"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/report"
@@ -48,7 +49,7 @@ import (
 func runFlags() []cli.Flag {
 	return append(append(measureFlags(),
 		&cli.IntFlag{Name: "parallel", Usage: "run `N` deployments at once; they share this machine's client", Value: 1, Validator: positive[int]},
-	), rentFlags()...)
+	), append(webhookFlags(), rentFlags()...)...)
 }
 
 // measureFlags are those of every command that measures.
@@ -128,6 +129,8 @@ type job struct {
 	strict  bool // an undecided objective is no success
 	// show prints the result for people; nil is the summary.
 	show func(*report.Run, draw.Style) error
+	// tell tells somebody how the run ended; nil is nobody.
+	tell func(notify.Ended)
 
 	calibration *calibrate.Result // of the client; nil if it was not calibrated
 }
@@ -158,7 +161,11 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 		return err
 	}
 	a.warnOfScale(path, made)
-	j := job{plan: p, plugins: made, state: &rundir.State{}, only: only, strict: c.Bool("strict"), show: r.show}
+	tell, err := a.teller(ctx, c, p)
+	if err != nil {
+		return err
+	}
+	j := job{plan: p, plugins: made, state: &rundir.State{}, only: only, strict: c.Bool("strict"), show: r.show, tell: tell}
 	var source *reuse.Source
 	if from := c.String("reuse"); from != "" {
 		source, err = a.openReuse(from, p, only, c.String("client"), "--reuse names a run directory, which sweep run printed first")
@@ -419,12 +426,18 @@ func (a *app) verdict(j job, run *report.Run, rep executor.Report, err error) er
 	var panicked *serving.Panic
 	dir := plaintext.Word(j.path)
 	resume, show := "sweep resume "+dir, "sweep report "+dir
-	// The last line is the next command, so the error stands before it.
+	// The last line is the next command, so all else stands before it.
+	ended := func(code int, next string) error {
+		if j.tell != nil {
+			j.tell(finished(j, code, run, rep))
+		}
+		return a.ended(code, next)
+	}
 	failed := func(code int, err error) error {
 		if err != nil {
 			a.complain(err)
 		}
-		return a.ended(code, resume)
+		return ended(code, resume)
 	}
 	// An error that only passes on how the run ended is not said again.
 	besides := func(said error) error {
@@ -464,17 +477,20 @@ func (a *app) verdict(j job, run *report.Run, rep executor.Report, err error) er
 		case rep.Missing == 0: // nothing to go on with
 			resume = show
 		}
-		return a.ended(exitIncomplete, resume)
+		return ended(exitIncomplete, resume)
 	case missed > 0:
-		return a.ended(exitSLO, show)
+		return ended(exitSLO, show)
 	}
-	a.next(show)
-	return nil
+	return ended(exitOK, show)
 }
 
-// ended prints the last line of a run that does not end with 0: how it ended, and the
-// next command.
+// ended prints the last line of a run: the next command, and how it ended if that is
+// not with 0.
 func (a *app) ended(code int, next string) error {
+	if code == exitOK {
+		a.next(next)
+		return nil
+	}
 	fmt.Fprintf(a.err, "exit %d (%s)   next: %s\n", code, exitName(code), next)
 	return &statusError{code, nil}
 }

@@ -31,7 +31,7 @@ directory. sweep installs nothing: it prints the files, or writes them to -o.
   $ sweep schedule --target systemd --at 02:30 -o ~/.config/systemd/user plans/chat-capacity.yaml
   $ sweep schedule --target cron --max-time 3h --max-cost 10 plans/chat-capacity.yaml
   $ sweep schedule --target github -o .github/workflows plans/chat-capacity.yaml` + exitHelp(exitOK, exitInternal, exitUsage),
-		Flags: append(planFlags(),
+		Flags: append(append(planFlags(), webhookFlags()...),
 			&cli.StringFlag{Name: "target", Usage: "the scheduler is `NAME`: " + strings.Join(schedule.Targets(), ", "), Required: true},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the files into `DIR`, where they replace those of before", DefaultText: "print them"},
 			&cli.StringFlag{Name: "at", Value: "02:00", Usage: "begin at `HH:MM`: the machine's time, on GitHub UTC"},
@@ -85,6 +85,11 @@ func (a *app) schedule(c *cli.Command, path string) error {
 	}
 	for _, v := range c.StringSlice("engine-file") {
 		n.Flags = append(n.Flags, "--engine-file", abs(v))
+	}
+	for _, flag := range []string{allowWebhook, allowPrivateWebhook} {
+		if c.Bool(flag) {
+			n.Flags = append(n.Flags, "--"+flag)
+		}
 	}
 	if c.IsSet("max-cells") {
 		n.Flags = append(n.Flags, "--max-cells", strconv.Itoa(c.Int("max-cells")))

@@ -54,6 +54,23 @@ func reason(a netip.Addr) string {
 	return ""
 }
 
+// inside says what a is, if that is no address of the internet's; else "".
+func inside(a netip.Addr) string {
+	a = a.WithZone("").Unmap()
+	for _, x := range append(embedded(a), a) {
+		switch {
+		case a.IsLoopback(): // ::1 would carry 0.0.0.1, too
+			return "this machine"
+		case x.IsLoopback(), x.IsPrivate(), shared.Contains(x):
+			return "an address of a private network"
+		}
+	}
+	return ""
+}
+
+// shared are the addresses between a provider and its customers (RFC 6598).
+var shared = netip.MustParsePrefix("100.64.0.0/10")
+
 func metadata(a netip.Addr) string {
 	if a.IsLinkLocalUnicast() {
 		return "a link-local address, where metadata services are"

@@ -26,6 +26,8 @@ var ErrRefused = errors.New("refused")
 type Guard struct {
 	// AllowLinkLocal lets everything through.
 	AllowLinkLocal bool
+	// Public refuses this machine and private networks, too.
+	Public bool
 	// Hint ends the text of a refusal: how to permit it. "" is nothing.
 	Hint string
 }
@@ -93,6 +95,9 @@ func (g Guard) Control(_, address string, _ syscall.RawConn) error {
 
 func (g Guard) check(a netip.Addr) error {
 	what := reason(a)
+	if what == "" && g.Public {
+		what = inside(a)
+	}
 	if what == "" {
 		return nil
 	}

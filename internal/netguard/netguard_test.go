@@ -265,3 +265,30 @@ func TestClient_dials(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A guard of public addresses refuses those of this machine and of private networks.
+func TestGuard_public(t *testing.T) {
+	for address, want := range map[string]string{
+		"127.0.0.1:80":            "this machine",
+		"[::1]:80":                "this machine",
+		"[::ffff:127.0.0.1]:80":   "this machine",
+		"10.1.2.3:80":             "private network",
+		"172.16.0.1:80":           "private network",
+		"192.168.1.1:80":          "private network",
+		"100.64.0.1:80":           "private network",
+		"[fd12:3456::1]:80":       "private network",
+		"[64:ff9b::a01:203]:80":   "private network",
+		"169.254.169.254:80":      "link-local",
+		"93.184.216.34:443":       "",
+		"[2606:2800:220:1::1]:80": "",
+		"[64:ff9b::5db8:d822]:80": "",
+	} {
+		err := netguard.Guard{Public: true}.Control("tcp", address, nil)
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", address, err)
+		case want != "" && (!errors.Is(err, netguard.ErrRefused) || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: got %v, want %q", address, err, want)
+		}
+	}
+}

@@ -169,6 +169,21 @@ func (c *Checked) lifetime() {
 	}
 }
 
+var oneReference = regexp.MustCompile(`^\$\{[^{}]+\}$`)
+
+func (c *Checked) webhook() {
+	n, ok := c.Root.At("on_finish", "webhook", "url")
+	if !ok || n.Kind != syntax.String || oneReference.MatchString(n.Text) {
+		return
+	}
+	if n.Text != "" {
+		n.Src.Mask(n.Offset(0, len([]rune(n.Text))))
+	}
+	d := c.Report.Node(n, "secret", "on_finish.webhook.url is written out, or holds more than one reference: who knows it can post there")
+	d.Expected = "one reference, like ${SWEEP_WEBHOOK}"
+	d.Hint = "put the URL into an environment variable; the plan is copied into every run directory"
+}
+
 func (c *Checked) trialTimeout() {
 	if t, sends := c.Plan.Timeouts.Trial, c.Plan.Load.Duration; c.Has("timeouts", "trial") && sends > 0 && t <= sends {
 		c.Conflict("make it longer than load.duration with its warm-up and drain", file.Path("timeouts", "trial"),

@@ -89,6 +89,7 @@ var OfPlan = []Rule{
 	{"compare", "What is compared is a server axis with a baseline, and takes turns.", (*Checked).compare},
 	{"goodput", "Goodput has a bound.", (*Checked).goodput},
 	{"lifetime", "A pod lives long enough to measure.", (*Checked).lifetime},
+	{"webhook", "The URL of a webhook is a reference.", (*Checked).webhook},
 	{"trial-timeout", "A trial may last longer than it sends.", (*Checked).trialTimeout},
 	{"measured", "An objective reads what is measured.", (*Checked).measured},
 }
