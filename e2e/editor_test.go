@@ -78,7 +78,7 @@ slo:
 		}
 	}
 	for use, want := range map[string][]string{
-		"\nload":            {"What is sent in one trial"},
+		"\nload":            {"The requests of one trial"},
 		"load:\n  requests": {"Requests", "requests"},
 	} {
 		hover := server.hover(t, "plans/edited.yaml", at(plan, use))
