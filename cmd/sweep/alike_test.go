@@ -31,7 +31,7 @@ func TestRefused_alike(t *testing.T) {
 		"a pair beyond a source":      {with("input_tokens: 8", "distribution: empirical, pairs: [[8, 2000000]]"), "an output of 2000000 tokens"},
 		"an unknown model":            {with(model, "model: nobody/nothing\n"), "meta-llama/Llama-3.2-3B-Instruct"},
 		"an engine without a dialect": {with("engine: vllm", "engine: nim"), "the simulator speaks the dialects of"},
-		"prompts that are too few":    {with("input_tokens: 8", "kind: inline, texts: [a, b]"), "there are 2 texts"},
+		"prompts that are too few":    {with("input_tokens: 8", "kind: inline, texts: [a, b]"), "load.prompts.texts has 2 texts"},
 		"prompts that are not there":  {with("input_tokens: 8", "kind: jsonl, file: none.jsonl"), "there is no file none.jsonl"},
 		"prompts that are none":       {with("input_tokens: 8", "kind: jsonl, file: prompts.txt"), "prompts.txt"},
 		"a trace that is none":        {head + model + strings.Replace(matrix, ", concurrency: 1", "", 1) + sim + "load: {trace: {file: prompts.txt, format: mooncake}, max_tokens: 4}\n", "prompts.txt"},

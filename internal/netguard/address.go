@@ -61,15 +61,18 @@ func inside(a netip.Addr) string {
 		switch {
 		case a.IsLoopback(): // ::1 would carry 0.0.0.1, too
 			return "this machine"
-		case x.IsLoopback(), x.IsPrivate(), shared.Contains(x):
+		case x.IsLoopback(), x.IsPrivate(), shared(x):
 			return "an address of a private network"
 		}
 	}
 	return ""
 }
 
-// shared are the addresses between a provider and its customers (RFC 6598).
-var shared = netip.MustParsePrefix("100.64.0.0/10")
+// shared says whether an address is one of those between a provider and its customers
+// (RFC 6598).
+func shared(a netip.Addr) bool {
+	return netip.PrefixFrom(netip.AddrFrom4([4]byte{100, 64}), 10).Contains(a)
+}
 
 func metadata(a netip.Addr) string {
 	if a.IsLinkLocalUnicast() {
