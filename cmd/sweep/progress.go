@@ -74,8 +74,9 @@ type liveLine struct {
 	name       string // the server, in words
 	label      string // what it is doing, in words
 	step       string
-	since      time.Time // the step's begin
-	answer     string    // the server's last, while it is waited for
+	since      time.Time  // the step's begin
+	answer     string     // the server's last, while it is waited for
+	key        rundir.Key // of the trial at hand
 	trial      *expected
 	progress   *load.Progress
 	did        float64 // of the trial's estimate, in seconds, when a request last ended
@@ -145,7 +146,8 @@ func (v *view) follow(e event.Event, now time.Time) {
 		if l := v.line(e.Deployment); l != nil {
 			l.label, l.step, l.since, l.answer = e.Label, e.Step, now, ""
 			l.progress, l.recent, l.did = nil, nil, 0
-			if l.trial = v.trials[rundir.Key{Cell: e.Cell, Trial: e.Trial}]; l.trial != nil {
+			l.key = rundir.Key{Cell: e.Cell, Trial: e.Trial}
+			if l.trial = v.trials[l.key]; l.trial != nil {
 				v.forecast(l).measures(now)
 				v.run.measures(now)
 			}

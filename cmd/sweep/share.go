@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/rundir"
 )
 
 const (
@@ -30,6 +31,7 @@ type runProgress struct {
 // A sharedLine is one running deployment.
 type sharedLine struct {
 	Deployment string         `json:"deployment"`
+	Trial      rundir.Key     `json:"trial"`
 	Step       string         `json:"step"`
 	Since      time.Time      `json:"since"`
 	Requests   int            `json:"requests,omitempty"` // of the trial; 0 if its time alone ends it
@@ -46,7 +48,7 @@ func (u *ui) share(now time.Time) {
 	u.wrote = now
 	s := runProgress{Time: now}
 	for _, l := range u.view.live {
-		line := sharedLine{Deployment: l.deployment, Step: l.step, Since: l.since, Progress: l.progress}
+		line := sharedLine{Deployment: l.deployment, Trial: l.key, Step: l.step, Since: l.since, Progress: l.progress}
 		if l.trial != nil {
 			line.Requests = l.trial.requests
 		}
@@ -92,8 +94,12 @@ func readShared(dir string, now time.Time) map[string]sharedLine {
 	return lines
 }
 
-// take takes in what the run says of its deployment.
+// take takes in what the run says of its deployment. What it says of another trial is
+// old, or newer than what was read of the run.
 func (l *liveLine) take(s sharedLine) {
+	if s.Trial != l.key {
+		return
+	}
 	l.step, l.since, l.progress, l.recent = s.Step, s.Since, s.Progress, s.Recent
 	if s.Requests > 0 {
 		l.trial = &expected{requests: s.Requests}

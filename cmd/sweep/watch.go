@@ -92,7 +92,7 @@ func fromDirectory(run *report.Run) *view {
 	told := readShared(run.Dir, time.Now())
 	for _, p := range run.State.Pending {
 		c := cells[p.Cell]
-		l := &liveLine{deployment: c.Deployment, name: serverLabel(c), label: c.Label, step: "measure", since: last}
+		l := &liveLine{deployment: c.Deployment, name: serverLabel(c), label: c.Label, key: p.Key, step: "measure", since: last}
 		if s, ok := told[c.Deployment]; ok {
 			l.take(s)
 		}
