@@ -2,7 +2,6 @@ package stopping
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"sweep.dev/sweep/internal/quantile"
@@ -47,12 +46,6 @@ const (
 	// series has no mean yet, whichever way it goes: 1 in 20 of steady ones show
 	// it, and go on for a while.
 	moving = 1.96
-	// Of a metric that nearly all requests share, and few exceed by far, early batches
-	// have none of the few: their spread then knows nothing of them. Batches are of that
-	// kind if more than usual of them lie within near of their median, as a share of what
-	// lies between the least and the greatest. A normal distribution has 3 there.
-	near  = 0.05
-	usual = 8
 )
 
 // A precision is the interval of confidence of a mean by the method of
@@ -60,7 +53,7 @@ const (
 // Kelton, Simulation Modeling and Analysis, 9.5.3), amended: what is left of the
 // correlation r of neighbouring batches widens it by sqrt((1+r)/(1-r)), and it
 // must hold twice in a row. A series that still rises or falls, or whose parts are
-// nearly all equal, has no mean to know.
+// all equal, has no mean to know.
 type precision struct {
 	Precision
 	open    bool
@@ -103,28 +96,12 @@ func (p *precision) add(q *result.Request, most int) (mean float64, ok bool) {
 	mean, half := interval(means, p.Confidence)
 	r := neighbours(means)
 	known := mean > 0 && half > 0 && r <= alike && math.Abs(mannKendall(means)) <= moving
-	if !p.throughput() && rare(means) { // a throughput is not of single requests
-		known = false
-	}
 	if half *= math.Sqrt((1 + max(0, r)) / (1 - max(0, r))); !known || half > p.Within*mean {
 		p.held = 0
 		return 0, false
 	}
 	p.held++
 	return mean, p.held >= confirms
-}
-
-// rare says whether the spread of values is that of few of them.
-func rare(values []float64) bool {
-	sorted := slices.Sorted(slices.Values(values))
-	least, middle, greatest := sorted[0], sorted[len(sorted)/2], sorted[len(sorted)-1]
-	n := 0
-	for _, v := range sorted {
-		if math.Abs(v-middle) <= near*(greatest-least) {
-			n++
-		}
-	}
-	return n > usual
 }
 
 // neighbours is the correlation of values with the ones before them, corrected for
