@@ -45,6 +45,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, j *job, c *live.
 	var text string // of the tokens whose chunk is not complete
 	sent := 0       // bytes of text
 	held := 0       // chunks in buf
+	late := false   // the stream stood still, and what it missed goes into the same write
 	for {
 		select {
 		case <-c.Ready():
@@ -70,7 +71,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, j *job, c *live.
 				if err := s.write(r, w, out, j, buf); err != nil || !sleep(r.Context(), f.stall) {
 					return tokens, ""
 				}
-				buf, held = buf[:0], 0
+				buf, held, late = buf[:0], 0, true
 			}
 			sent += len(t.Text)
 			tokens = o.N
@@ -93,7 +94,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, j *job, c *live.
 				}
 			}
 		}
-		if wrong == nil && finish == "" && held < max(1, f.coalesce) {
+		if wrong == nil && finish == "" && (late || held < max(1, f.coalesce)) {
+			late = false
 			continue
 		}
 		if err := s.write(r, w, out, j, buf); err != nil {
