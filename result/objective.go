@@ -82,7 +82,7 @@ type SLOPart struct {
 	Low  float64 `json:"low,omitempty"`
 	High float64 `json:"high,omitempty"`
 	// MoreRequests or MoreSeconds is about how much more would decide an undecided
-	// part, if it goes on as it did; 0 if no number would.
+	// part, if it goes on as it did; 0 if no practical number would.
 	MoreRequests int     `json:"more_requests,omitempty"`
 	MoreSeconds  float64 `json:"more_seconds,omitempty"`
 }

@@ -8,6 +8,7 @@ import (
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/objective"
 )
 
 // about is what the claims about the series of a cell call it: its settings without the
@@ -115,7 +116,7 @@ func need(p *compare.Point, named bool) string {
 			switch {
 			case o.Verdict != result.SLOUndecided || part.Verdict != result.SLOUndecided:
 			case part.MoreRequests == 0 && part.MoreSeconds == 0:
-				return o.Name + " is at its limit: no number of requests decides it"
+				return o.Name + ": " + objective.AtLimit
 			default:
 				requests, seconds = max(requests, part.MoreRequests), max(seconds, part.MoreSeconds)
 			}

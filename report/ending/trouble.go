@@ -15,8 +15,8 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
-// An objective is one of the plan's over all cells that have it.
-type objective struct {
+// objectiveCells is one objective of the plan's over all cells that have it.
+type objectiveCells struct {
 	name, expr string
 	warn       bool
 	cells      int
@@ -27,13 +27,13 @@ type objective struct {
 // objectives say which are missed, undecided or not checked, and where; those that are
 // met everywhere stand together.
 func (e *ending) objectives() []string {
-	var all []*objective
+	var all []*objectiveCells
 	for _, p := range e.points {
 		for _, r := range p.Objectives {
-			i := slices.IndexFunc(all, func(o *objective) bool { return o.name == r.Name })
+			i := slices.IndexFunc(all, func(o *objectiveCells) bool { return o.name == r.Name })
 			if i < 0 {
 				i = len(all)
-				all = append(all, &objective{name: r.Name, expr: r.Expr, warn: r.Severity == compare.SeverityWarn, by: map[string][]*compare.Point{}})
+				all = append(all, &objectiveCells{name: r.Name, expr: r.Expr, warn: r.Severity == compare.SeverityWarn, by: map[string][]*compare.Point{}})
 			}
 			o := all[i]
 			if o.expr != r.Expr {
@@ -61,7 +61,7 @@ func (e *ending) objectives() []string {
 	return lines
 }
 
-func (e *ending) objective(o *objective) string {
+func (e *ending) objective(o *objectiveCells) string {
 	text := o.name
 	if o.expr != "" {
 		text += " (" + o.expr + ")"
@@ -87,7 +87,7 @@ func (e *ending) objective(o *objective) string {
 
 // where are some points in words: the loads, if they are all that have the objective
 // there, else the cells if they are few, or the least load.
-func (e *ending) where(points []*compare.Point, o *objective) string {
+func (e *ending) where(points []*compare.Point, o *objectiveCells) string {
 	if len(points) == o.cells {
 		return ""
 	}

@@ -115,24 +115,32 @@ func settleMean(p *result.SLOPart) {
 		p.Verdict = result.SLOUndecided
 		// The half width falls with the square root of the time.
 		if away := math.Abs(p.Mean - p.Limit); away > 0 {
-			if more := p.Seconds * (half*half/(away*away) - 1); more < mostMore*p.Seconds {
+			if more := p.Seconds * (half*half/(away*away) - 1); more <= max(mostMore*p.Seconds, longSeconds) {
 				p.MoreSeconds = float64(rough(more))
 			}
 		}
 	}
 }
 
-// mostMore is by how many times more than was measured nobody will measure.
-const mostMore = 10_000
+// What somebody may measure to decide a part: so many times what was measured, and that
+// much in any case, of requests and in seconds. A part that needs more is so near its limit
+// that no number is said.
+const (
+	mostMore     = 100
+	manyRequests = 10_000
+	longSeconds  = 3600
+)
 
 // reach is the least n from a start on at which something holds, and from which on it
-// does; 0 if it is too far.
+// does; 0 if nobody may measure as many.
 func reach(start float64, holds func(n float64) bool) float64 {
-	low, high := start, 2*start
+	most := max(mostMore*start, manyRequests)
+	low, high := start, min(2*start, most)
 	for !holds(high) {
-		if low, high = high, 2*high; high > mostMore*start {
+		if high == most {
 			return 0
 		}
+		low, high = high, min(2*high, most)
 	}
 	for high-low > max(1, low/1000) {
 		if mid := (low + high) / 2; holds(mid) {

@@ -120,7 +120,7 @@ func TestDecide(t *testing.T) {
 		{"close", spread(400, 25), "p95_ttft_ms", "<", 200, "share", "undecided", "requests more would decide"},
 		{"few", spread(40, 0), "p95_ttft_ms", "<", 200, "share", "undecided", "0 of 40 over 200 ms"},
 		{"few for a median", spread(40, 0), "p50_ttft_ms", "<", 200, "share", "pass", "50 % allowed"},
-		{"at the limit", spread(400, 20), "p95_ttft_ms", "<", 200, "share", "undecided", "no number of requests would decide"},
+		{"at the limit", spread(400, 20), "p95_ttft_ms", "<", 200, "share", "undecided", "no practical number of requests decides it"},
 		{"the limit itself", slices.Repeat([]float64{200}, 400), "p95_ttft_ms", "<", 200, "share", "fail", "400 of 400"},
 		{"the limit itself is kept", slices.Repeat([]float64{200}, 400), "p95_ttft_ms", "<=", 200, "share", "pass", "0 of 400"},
 		{"failures are over", failing, "p95_ttft_ms", "<", 200, "share", "fail", "100 of 400"},
@@ -163,6 +163,39 @@ func TestMoreRequests(t *testing.T) {
 		settle(&more)
 		if more.Verdict != want {
 			t.Errorf("%.0f requests: %s, want %s", n, more.Verdict, want)
+		}
+	}
+}
+
+// TestMoreRequests_practical holds that what nobody would measure is not named, and that a
+// few requests, which need many times more, are not said to be at the limit.
+func TestMoreRequests_practical(t *testing.T) {
+	for name, tt := range map[string]struct {
+		allowed       float64
+		requests, n   int
+		over          int
+		least, atMost int
+	}{
+		"far":           {0.05, 100, 100, 2, 1, 10_000},
+		"near":          {0.05, 1000, 1000, 47, 7000, 99_000},
+		"at the limit":  {0.05, 2000, 2000, 99, 0, 0},
+		"nearly, large": {0.05, 20_000, 20_000, 999, 0, 0},
+		"two of a p99":  {0.01, 2, 2, 0, 200, 1000},
+	} {
+		p := result.SLOPart{Rule: result.RuleShare, Confidence: 0.95, Allowed: tt.allowed, Requests: tt.requests, N: tt.n, Over: tt.over, Deff: 1}
+		settle(&p)
+		if p.Verdict != result.SLOUndecided || p.MoreRequests < tt.least || p.MoreRequests > tt.atMost {
+			t.Errorf("%s: %s, %d more, want %d to %d", name, p.Verdict, p.MoreRequests, tt.least, tt.atMost)
+		}
+		if says := Say(p); strings.Contains(says, AtLimit) != (tt.atMost == 0) {
+			t.Errorf("%s: %s", name, says)
+		}
+	}
+	for limit, named := range map[float64]bool{101: true, 100.001: false} {
+		p := result.SLOPart{Rule: result.RuleMean, Op: "<", Limit: limit, Confidence: 0.95, Mean: 100, StdErr: 1, DF: 9, Seconds: 30}
+		settle(&p)
+		if p.Verdict != result.SLOUndecided || (p.MoreSeconds > 0) != named {
+			t.Errorf("mean 100, limit %v: %s, %v s more", limit, p.Verdict, p.MoreSeconds)
 		}
 	}
 }

@@ -77,10 +77,14 @@ func Say(p result.SLOPart) string {
 	case p.MoreSeconds > 0:
 		fmt.Fprintf(&b, "; about %.0f s more would decide", p.MoreSeconds)
 	default:
-		b.WriteString("; no number of requests would decide: it is at the limit")
+		b.WriteString("; " + AtLimit)
 	}
 	return b.String()
 }
+
+// AtLimit says why an undecided part has no number of requests that would decide it, and
+// what to do.
+const AtLimit = "no practical number of requests decides it, since the measured value is nearly at its limit: change the limit, or take it as undecided"
 
 // values are the columns that a point read. A value that was rounded for people could
 // look as if it had met the bound, so it has its digits.
