@@ -31,6 +31,10 @@ func file(t *testing.T, ids IDs, requests []result.Request) string {
 
 func TestConcatRequests_isAllOfThemInOrder(t *testing.T) {
 	small, _ := engineSteps(10, 100, true)
+	small[1].ChunkUS = make([]int32, 3*valuesAtOnce) // more than are copied at a time
+	for i := range small[1].ChunkUS {
+		small[1].ChunkUS[i] = int32(i)
+	}
 	big, _ := engineSteps(3000, 300, false) // more than copyBytes
 	var files []string
 	var want []Request
