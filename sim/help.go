@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/catalog"
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/sim/dialect"
 	"sweep.dev/sweep/sim/fleet"
 	"sweep.dev/sweep/sim/server"
@@ -16,23 +17,24 @@ import (
 const (
 	helpHead = `Usage: sweep sim [flags] [MODEL]
 
-Runs a simulated inference engine: an OpenAI server in the dialect of vLLM, or of
+Runs a simulated inference engine: an OpenAI server in the dialect of vLLM or
 another engine, in front of a GPU that is only arithmetic. Its answers mean
 nothing; its timing, its metrics and its failures are those of the GPU and the
 model that it is given.
   $ sweep sim --model Qwen/Qwen2.5-1.5B-Instruct --gpu rtx-2000-ada --port 8000
-  $ curl -s localhost:8000/v1/chat/completions -d '{"messages":[{"role":"user","content":"Hi"}],"max_tokens":8}'
+  $ curl -s localhost:8000/v1/chat/completions \
+      -d '{"messages":[{"role":"user","content":"Hi"}],"max_tokens":8}'
   $ curl -s localhost:8000/metrics                       # in vLLM's names
-  $ curl -s 'localhost:8000/sim/nvidia-smi?query=index,name,memory.used,utilization.gpu'
+  $ curl -s 'localhost:8000/sim/nvidia-smi?query=index,name,memory.used'
 
 Flags have the names of vllm serve, with dashes or underscores:
 `
 	helpEngines = `
 Other engines have their own flags, with dashes or underscores, beside --engine,
 --engine-version, --model, --served-model-name, --gpu, --gpu-count, --host,
---port, --seed, --jitter, --time-scale, --start-delay, --request-log and --fault.
-The newest release is spoken, or the one that --engine-version names; of vllm
-0.32.0 or 0.8.5.
+--port, --seed, --jitter, --time-scale, --start-delay, --request-log and
+--fault. The newest release is spoken, or the one that --engine-version names;
+of vllm 0.32.0 or 0.8.5.
 `
 	helpFaults = `
 Faults for tests, as --fault NAME=VALUE, more than once or separated by commas:
@@ -66,7 +68,7 @@ func printHelp(w io.Writer, fs *flag.FlagSet) {
 		if d.DefValue != "" && d.DefValue != "0" && d.DefValue != "false" && d.DefValue != "0s" {
 			usage += " (default " + d.DefValue + ")"
 		}
-		fmt.Fprintf(w, "  %s\n        %s\n", name, usage)
+		fmt.Fprintf(w, "  %s\n        %s\n", name, plaintext.Wrap(usage, 72, "        "))
 	})
 	fmt.Fprint(w, helpEngines)
 	for _, name := range dialect.Names()[1:] {
@@ -77,13 +79,13 @@ func printHelp(w io.Writer, fs *flag.FlagSet) {
 		fmt.Fprintf(w, "  --engine %s (%s)\n", name, strings.Join(dialect.Releases(name), ", "))
 		for _, g := range d.Flags {
 			if g.To != "" && !strings.HasPrefix(g.To, hidden) {
-				fmt.Fprintf(w, "        %-34s as --%s\n", "--"+g.Names[0], strings.TrimSuffix(g.To+"="+g.As, "="))
+				fmt.Fprintf(w, "        %-32s as --%s\n", "--"+g.Names[0], strings.TrimSuffix(g.To+"="+g.As, "="))
 			}
 		}
 	}
 	fmt.Fprint(w, helpFaults)
 	for _, k := range server.FaultKinds {
-		fmt.Fprintf(w, "  %-22s %s\n", k.Name, k.Doc)
+		fmt.Fprintf(w, "  %-22s %s\n", k.Name, plaintext.Wrap(k.Doc, 55, "                         "))
 	}
 	fmt.Fprint(w, fleet.Usage)
 	fmt.Fprint(w, helpTail)

@@ -127,10 +127,11 @@ func (a *app) root() *cli.Command {
 judges every number, and gives back what it started.
 
   $ sweep validate plans/quickstart.yaml  # every error in a plan, at once
-  $ sweep plan plans/quickstart.yaml      # cells, minutes, dollars; nothing is started
-  $ sweep run plans/quickstart.yaml       # measure; kill it at any time and resume
+  $ sweep plan plans/quickstart.yaml      # cells, minutes, dollars
+  $ sweep run plans/quickstart.yaml       # measure; kill it and resume
   $ sweep cells runs/quickstart-...       # the grid of a run` + exitHelp(),
 		Writer: a.out, ErrWriter: a.err,
+		Metadata:        map[string]any{helpWidth: a.helpWidth},
 		Suggest:         true,
 		HideHelpCommand: true, // ours knows topics too
 		// The default handler prints and exits by itself; only main exits.

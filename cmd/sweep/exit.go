@@ -11,6 +11,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/rundir"
 )
@@ -81,7 +82,7 @@ func exitHelp(codes ...int) string {
 
 // wrapExit breaks the text of an exit code for 80 columns, under its first line.
 func wrapExit(doc string) string {
-	return strings.ReplaceAll(wrap(doc, 68), "\n    ", "\n       ")
+	return plaintext.Wrap(doc, 71, "       ")
 }
 
 // A statusError carries an exit code that says something about a run. Without

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/backends/runpod/runpodtest"
 	"sweep.dev/sweep/internal/guard"
@@ -32,6 +33,7 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "curl" {
 		os.Exit(curlMain())
 	}
+	cli.HelpPrinter = printHelp
 	guard.Main() // in the tests' own process too: they emulate providers whose pods are processes
 	if filepath.Base(os.Args[0]) == "runpod-emulator" {
 		os.Exit(emulatorMain())

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"sweep.dev/sweep/internal/plaintext"
 )
 
 // A screen keeps lines at the bottom of a terminal and redraws them in place.
@@ -73,25 +75,7 @@ func cut(s string, width int) string {
 
 // wrap breaks a text that is too long for the terminal at its spaces; the
 // lines after the first are indented.
-func wrap(s string, width int) string {
-	var b strings.Builder
-	at := 0
-	for i, word := range strings.Fields(s) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case at+1+n > width:
-			b.WriteString("\n    ")
-			at = 4
-		default:
-			b.WriteByte(' ')
-			at++
-		}
-		b.WriteString(word)
-		at += n
-	}
-	return b.String()
-}
+func wrap(s string, width int) string { return plaintext.Wrap(s, width, "    ") }
 
 // quotedLine is a line of a file that is shown, with its number or the place in it.
 var quotedLine = regexp.MustCompile(`^ *[0-9]* *\| `)

@@ -49,7 +49,6 @@ func (a *app) helpCommand() *cli.Command {
 		Usage:        "explains a command or a topic",
 		ArgsUsage:    "[COMMAND|TOPIC]",
 		Description:  "The topics are:\n" + list.String() + exitHelp(exitOK, exitUsage),
-		HideHelp:     true,
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			name := c.Args().First()

@@ -37,14 +37,19 @@ type options struct {
 // Usage is the text of --help about roles.
 const Usage = `
 Roles of an engine in several processes, as --engine dynamo|llm-d --role ROLE:
-  dynamo  frontend         --host --port, --worker-urls URLS or --discovery DIR, --router-mode round-robin|kv,
+  dynamo  frontend         --host --port, --worker-urls URLS or
+                           --discovery DIR, --router-mode round-robin|kv,
                            --min-initial-workers N before the first is known
-          worker           the engine --inner vllm with its flags; --system-port PORT, --discovery DIR
+          worker           the engine --inner vllm with its flags;
+                           --system-port PORT, --discovery DIR
           prefill, decode  the same, for one phase each
-          all              --dynamo-version 1.6.1 (the default) or 2026-01, which has older names
+          all              --dynamo-version 1.6.1 (the default) or 2026-01,
+                           which has older names
   llm-d   prefill, decode  the engine --inner vllm with its flags
-          sidecar          --host --port, --worker-urls URL of the decode server behind it
-          epp              --host --port (metrics too), --worker-urls of sidecars, --prefill-urls of prefill servers
+          sidecar          --host --port, --worker-urls URL of the decode
+                           server behind it
+          epp              --host --port (metrics too), --worker-urls of
+                           sidecars, --prefill-urls of prefill servers
           gateway          --host --port, --epp-url URL
 `
 

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/report/draw"
+)
+
+// helpWidth is the entry of the root command's metadata that has the width of help
+// texts, a func() int.
+const helpWidth = "help width"
+
+// helpWidth is the columns of a help text: the terminal's, and 80 if there is none.
+func (a *app) helpWidth() int {
+	if a.outTTY {
+		return a.outWidth()
+	}
+	return 80
+}
+
+// printHelp writes the help of a command, as a cli.HelpPrinterFunc. No line is wider
+// than the terminal; the templates of the library never break the line of an option.
+func printHelp(w io.Writer, _ string, data any) {
+	c, ok := data.(*cli.Command)
+	if !ok {
+		return
+	}
+	width := 80
+	if at, ok := c.Root().Metadata[helpWidth].(func() int); ok {
+		width = at()
+	}
+	fmt.Fprintf(w, "NAME:\n  %s\n", plaintext.Wrap(c.FullName()+" - "+c.Usage, width-2, "    "))
+	fmt.Fprintf(w, "\nUSAGE:\n  %s\n", plaintext.Wrap(helpUsage(c), width-2, "    "))
+	if c.Description != "" {
+		fmt.Fprintf(w, "\nDESCRIPTION:\n%s\n", helpText(c.Description, width))
+	}
+	page := draw.New(w, draw.Style{Width: width})
+	if commands := c.VisibleCommands(); len(commands) > 0 {
+		fmt.Fprint(w, "\nCOMMANDS:\n")
+		rows := make([][]string, len(commands))
+		for i, sub := range commands {
+			rows[i] = []string{strings.Join(sub.Names(), ", "), sub.Usage}
+		}
+		page.Rows(rows...)
+	}
+	if flags := c.VisibleFlags(); len(flags) > 0 {
+		fmt.Fprint(w, "\nOPTIONS:\n")
+		rows := make([][]string, len(flags))
+		for i, f := range flags {
+			rows[i] = helpOption(f)
+		}
+		page.Rows(rows...)
+	}
+}
+
+func helpUsage(c *cli.Command) string {
+	parts := []string{c.FullName()}
+	if len(c.VisibleFlags()) > 0 {
+		parts = append(parts, "[options]")
+	}
+	if len(c.VisibleCommands()) > 0 {
+		parts = append(parts, "[command [command options]]")
+	}
+	return strings.TrimSpace(strings.Join(append(parts, c.ArgsUsage), " "))
+}
+
+// helpText sets a description at a width: a paragraph anew, and a line that begins with
+// a space as it is. Of an example that is too long, the comment stands above it.
+func helpText(text string, width int) string {
+	var out, paragraph []string
+	end := func() {
+		if len(paragraph) > 0 {
+			out = append(out, "  "+plaintext.Wrap(strings.Join(paragraph, " "), width-2, "  "))
+			paragraph = nil
+		}
+	}
+	for l := range strings.SplitSeq(text, "\n") {
+		if l != "" && l[0] != ' ' {
+			paragraph = append(paragraph, l)
+			continue
+		}
+		end()
+		lead := l[:len(l)-len(strings.TrimLeft(l, " "))]
+		command, comment, found := strings.Cut(l, "  # ")
+		switch {
+		case l == "":
+			out = append(out, "")
+		case utf8.RuneCountInString(l)+2 <= width:
+			out = append(out, "  "+l)
+		case found && strings.HasPrefix(l, lead+"$"):
+			out = append(out, "  "+lead+"# "+comment, helpText(strings.TrimRight(command, " "), width))
+		case strings.HasPrefix(l, lead+"$"): // it can still be pasted
+			broken := plaintext.Wrap(l, width-len(lead)-4, lead+"      ")
+			out = append(out, "  "+lead+strings.ReplaceAll(broken, "\n", " \\\n"))
+		default:
+			lead += "  "
+			out = append(out, lead+plaintext.Wrap(l, width-len(lead), lead+"    "))
+		}
+	}
+	end()
+	return strings.Join(out, "\n")
+}
+
+// helpOption is the row of a flag: its names, the short one first, and its usage.
+func helpOption(f cli.Flag) []string {
+	head, usage, _ := strings.Cut(f.String(), "\t")
+	head, _, repeated := strings.Cut(head, " [ ")
+	if repeated && !strings.Contains(usage, "repeated") {
+		usage += "; may be repeated"
+	}
+	names := strings.Split(head, ", ")
+	value := ""
+	for i, n := range names {
+		names[i], value, _ = strings.Cut(n, " ")
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return len(a) - len(b) })
+	return []string{strings.TrimSpace(strings.Join(names, ", ") + " " + value), strings.TrimSpace(usage)}
+}
