@@ -17,6 +17,15 @@ func ServerLabel(d plan.Deployment) string {
 	return words(d.Cells[0].Settings, func(a plan.Axis) bool { return a.Server })
 }
 
+// LoadLabel is what a cell adds to the words of its deployment; all of its words if
+// that is nothing.
+func LoadLabel(c plan.Cell) string {
+	if text := words(c.Settings, func(a plan.Axis) bool { return !a.Server }); text != "" {
+		return text
+	}
+	return Label(c)
+}
+
 // words are on one line that does nothing on a terminal: a plan may be a
 // stranger's.
 func words(settings []plan.Setting, want func(plan.Axis) bool) string {

@@ -131,7 +131,7 @@ judges every number, and gives back what it started.
   $ sweep run plans/quickstart.yaml       # measure; kill it and resume
   $ sweep cells runs/quickstart-...       # the grid of a run` + exitHelp(),
 		Writer: a.out, ErrWriter: a.err,
-		Metadata:        map[string]any{helpWidth: a.helpWidth},
+		Metadata:        map[string]any{helpWidth: a.textWidth},
 		Suggest:         true,
 		HideHelpCommand: true, // ours knows topics too
 		// The default handler prints and exits by itself; only main exits.

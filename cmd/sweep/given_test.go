@@ -337,10 +337,10 @@ load: `+givenLoad)
 	got := sweep(t, t.TempDir(), nil, "plan", "-v", path)
 	for _, line := range []string{
 		`vllm: requests beyond the load, at most`,
-		`reachable +1 request +GET /v1/models, once in a run`,
-		`ready +3 requests, of them 1 completion +GET /v1/models, GET /version, a completion`,
-		`count +264 requests, of them 8 completions +at most 256 texts for /tokenize`,
-		`reset +2 requests +POST /reset_prefix_cache before each of 2 trials`,
+		`reachable +1 request: GET /v1/models, once in a run`,
+		`ready +3 requests, of them 1 completion: GET /v1/models, GET /version, a`,
+		`count +264 requests, of them 8 completions: at most 256 texts for`,
+		`reset +2 requests: POST /reset_prefix_cache before each of 2 trials`,
 		`warm_up +4 completions`,
 		`metrics .*GET /metrics before`,
 	} {

@@ -17,8 +17,9 @@ import (
 // texts, a func() int.
 const helpWidth = "help width"
 
-// helpWidth is the columns of a help text: the terminal's, and 80 if there is none.
-func (a *app) helpWidth() int {
+// textWidth is the columns of a text that only people read: the terminal's, and 80 if
+// there is none.
+func (a *app) textWidth() int {
 	if a.outTTY {
 		return a.outWidth()
 	}

@@ -3,13 +3,11 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 
@@ -60,12 +58,16 @@ func (a *app) planText(ctx context.Context, c *cli.Command, p planned) error {
 	if err != nil {
 		return err
 	}
-	page := a.page()
+	style := a.style()
+	if c.Bool("verbose") {
+		style.Width = a.textWidth()
+	}
+	page := draw.New(a.out, style)
 	sum := p.sum(servers)
 	page.Parts(p.plan.Name, p.size(sum))
 	p.loads(page)
 	if c.Bool("verbose") {
-		err = errors.Join(page.Err(), a.planDetails(p, servers))
+		p.details(page, servers)
 	} else {
 		p.lines(page, servers)
 		p.beyond(page)
@@ -76,7 +78,7 @@ func (a *app) planText(ctx context.Context, c *cli.Command, p planned) error {
 		}
 	}
 	page.Text("next: " + draw.Command("sweep run "+plaintext.Word(p.path)))
-	return errors.Join(err, page.Err())
+	return page.Err()
 }
 
 // serversOf are the deployments of a plan with their times and prices.
@@ -172,50 +174,52 @@ func (p planned) beyond(page *draw.Document) {
 	}
 }
 
-// planDetails prints all cells, offers and requests.
-func (a *app) planDetails(p planned, servers []server) error {
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+// details prints all cells, offers and requests.
+func (p planned) details(page *draw.Document, servers []server) {
 	for _, s := range servers {
 		d := s.of
+		head := "deployment " + d.ID + ": " + executor.ServerLabel(d)
 		if s.skipped {
-			fmt.Fprintf(w, "deployment %s\t%s\n  skipped\t%s\n", d.ID, executor.ServerLabel(d), s.note)
+			page.Text(head)
+			page.Rows([]string{"skipped", s.note})
 			continue
 		}
-		cost := ""
-		if usd, ok := s.dollars(); ok {
-			cost = "$" + humanize.Price(usd)
-		}
-		size := humanize.Plural(len(d.Cells), "cell")
+		head += ", " + humanize.Plural(len(d.Cells), "cell")
 		if p.plan.Repeats.Each() {
-			size += ", " + upTo(p.plan) + humanize.Plural(s.about.launches, "launch")
+			head += ", " + upTo(p.plan) + humanize.Plural(s.about.launches, "launch")
 		}
-		fmt.Fprintf(w, "deployment %s\t%s\t%s, %s\t%s\n", d.ID, executor.ServerLabel(d), size, roundMinutes(s.about.took), cost)
-		fmt.Fprintf(w, "  uses\t%s\n", hardware(d.Server, s.price))
+		head += ", " + roundMinutes(s.about.took)
+		if usd, ok := s.dollars(); ok {
+			head += ", $" + humanize.Price(usd)
+		}
+		page.Text(head)
+		rows := [][]string{{"uses", hardware(d.Server, s.price)}}
 		if s.note != "" {
-			fmt.Fprintf(w, "  predicted\t%s\n", s.note)
+			rows = append(rows, []string{"predicted", s.note})
 		}
 		for _, o := range s.price.Offers {
-			stock := cmp.Or(strings.ToLower(plaintext.Line(o.Stock)), "unknown")
-			if o.USDPerHour == 0 {
-				fmt.Fprintf(w, "  %s\t%s\tnot offered\t\n", o.GPU, o.Where)
-				continue
+			offer := "not offered"
+			if o.USDPerHour != 0 {
+				offer = fmt.Sprintf("$%.2f/h, stock %s", o.USDPerHour, cmp.Or(strings.ToLower(plaintext.Line(o.Stock)), "unknown"))
 			}
-			fmt.Fprintf(w, "  %s\t%s, $%.2f/h\tstock %s\t\n", o.GPU, o.Where, o.USDPerHour, stock)
+			rows = append(rows, []string{o.GPU, o.Where + ", " + offer})
 		}
+		page.Rows(rows...)
+		rows = rows[:0]
 		for _, cell := range d.Cells {
-			fmt.Fprintf(w, "  %s\t%s\t%s\n", cell.ID, executor.Label(cell), cellEstimate(p.plan, cell, p.plugins.traits().scale).Round(time.Second))
+			took := cellEstimate(p.plan, cell, p.plugins.traits().scale).Round(time.Second)
+			rows = append(rows, []string{cell.ID, took.String(), executor.LoadLabel(cell)})
 		}
+		page.Rows(rows...)
 	}
 	for _, group := range executor.Announce(p.plan, p.deployments, p.plugins.backend, p.plugins.factory.Given) {
-		if err := w.Flush(); err != nil { // columns of their own
-			return err
+		page.Text(group.Title() + ": requests beyond the load, at most")
+		rows := make([][]string, len(group.Extras))
+		for i, x := range group.Extras {
+			rows[i] = []string{x.What, most(x) + ": " + x.Text}
 		}
-		fmt.Fprintf(w, "%s: requests beyond the load, at most\n", plaintext.Line(group.Title()))
-		for _, x := range group.Extras {
-			fmt.Fprintf(w, "  %s\t%s\t%s\n", x.What, most(x), x.Text)
-		}
+		page.Rows(rows...)
 	}
-	return w.Flush()
 }
 
 // A total is what a run of a plan takes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
@@ -36,7 +37,8 @@ used.
 }
 
 func (a *app) validate(c *cli.Command) error {
-	wrong := false
+	var good, bad []string
+	first := "" // the place of the first fault
 	faults := []plan.Diagnostic{}
 	for _, path := range c.Args().Slice() {
 		p, made, err := a.open(path, a.planOptions(c))
@@ -47,6 +49,7 @@ func (a *app) validate(c *cli.Command) error {
 		var refused *usage
 		switch {
 		case err == nil:
+			good = append(good, path)
 			cells := 0
 			for _, d := range p.Deployments() {
 				cells += len(d.Cells)
@@ -57,17 +60,17 @@ func (a *app) validate(c *cli.Command) error {
 			a.warnOfContent(path, p)
 			a.warnOfScale(path, made)
 			a.warnOfFew(path, p)
-			if !c.Bool("json") && c.Args().Len() == 1 && path != planfile.Stdin {
-				fmt.Fprintf(a.out, "next: sweep plan %s\n", plaintext.Word(path))
-			}
 		case errors.As(err, &diags):
-			wrong = true
+			bad = append(bad, path)
+			if d := diags.List; first == "" && len(d) > 0 {
+				first = fmt.Sprintf("%s:%d:%d", plaintext.Line(d[0].File), d[0].Line, d[0].Col)
+			}
 			faults = append(faults, diags.List...)
 			if !c.Bool("json") {
 				a.complain(err)
 			}
 		case errors.As(err, &refused):
-			wrong = true
+			bad = append(bad, path)
 			faults = append(faults, plan.Diagnostic{File: path, Line: 1, Col: 1, EndCol: 1, Message: err.Error(), Rule: "refused"})
 			if !c.Bool("json") {
 				a.complain(fmt.Errorf("%s: %w", path, err))
@@ -81,11 +84,39 @@ func (a *app) validate(c *cli.Command) error {
 		if err := enc.Encode(faults); err != nil {
 			return err
 		}
+	} else {
+		a.afterValidate(good, bad, first)
 	}
-	if wrong {
+	if len(bad) > 0 {
 		return &statusError{exitUsage, nil}
 	}
 	return nil
+}
+
+// afterValidate says how many plans are right, if there are several, and on the last line
+// what to do next. A plan of the standard input has no name to go on with.
+func (a *app) afterValidate(good, bad []string, first string) {
+	all := len(good) + len(bad)
+	if len(bad) > 0 {
+		if all > 1 {
+			a.say("%d of %s ok", len(good), humanize.Plural(all, "plan"))
+		}
+		again := make([]string, len(bad))
+		for i, path := range bad {
+			again[i] = plaintext.Word(path)
+		}
+		if first == "" {
+			first = bad[0]
+		}
+		a.say("next: correct %s, then sweep validate %s", first, strings.Join(again, " "))
+		return
+	}
+	if all > 1 {
+		fmt.Fprintf(a.out, "%d of %d plans ok\n", all, all)
+	}
+	if good[0] != planfile.Stdin {
+		fmt.Fprintf(a.out, "next: sweep plan %s\n", plaintext.Word(good[0]))
+	}
 }
 
 // warnOfScale says that every trial of a plan will be INVALID, since its servers do
