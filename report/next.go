@@ -20,8 +20,11 @@ func (r *Run) Next() string {
 }
 
 // Resume is the command that measures those of some trials that have no numbers
-// to use; "" if all have.
+// to use; "" if all have, or if the run was made of others, which are to be resumed.
 func (r *Run) Resume(trials []compare.Trial) (command string) {
+	if len(r.State.Manifest.Merged) > 0 {
+		return ""
+	}
 	for _, t := range trials {
 		switch v := compare.Judge(t); {
 		case v == compare.Invalid, v == compare.FailedRun, v == compare.NoStart && !r.Resolved.RecordStarts:

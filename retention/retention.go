@@ -13,6 +13,7 @@ import (
 
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -56,7 +57,12 @@ func Decide(folder string, keep int, baselines []string) ([]Run, error) {
 			continue
 		}
 		if len(e.Name()) > len(prefix) && e.Name()[:len(prefix)] == prefix {
-			r.Remove, r.Why = true, "left by a prune that did not come to its end"
+			r.Remove, r.Why, r.Bytes = true, "left by a prune that did not come to its end", size(r.Dir)
+			runs = append(runs, r)
+			continue
+		}
+		if holder, err := rundir.LockHolder(r.Dir); layout.IsMerging(e.Name()) && err == nil && holder == nil {
+			r.Remove, r.Why, r.Bytes = true, "left by a merge that did not come to its end", size(r.Dir)
 			runs = append(runs, r)
 			continue
 		}

@@ -24,6 +24,7 @@ var roles = map[string]func(dir string) error{
 	"scenario": playScenario,
 	"racer":    playRacer,
 	"fulldisk": playFullDisk,
+	"assemble": playAssemble,
 }
 
 const roleEnv = "RUNDIR_TEST_ROLE"

@@ -96,6 +96,19 @@ type Manifest struct {
 	Method    int       `json:"method,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
 	Trials    int       `json:"trials"` // planned
+	// Merged are the runs that this one was made of; nil if it was measured itself.
+	Merged []Merged `json:"merged,omitempty"`
+}
+
+// A Merged is a run of which another one was made.
+type Merged struct {
+	RunID   string `json:"run_id"`
+	Dir     string `json:"dir"` // absolute, where it was then
+	Host    string `json:"host"`
+	Journal string `json:"journal_sha256"` // which names the digests of all that was measured
+	Trials  int    `json:"trials"`         // that were taken
+	// Merged are the runs of which that one was made, if any.
+	Merged []Merged `json:"merged,omitempty"`
 }
 
 // How the objectives of a run are decided.

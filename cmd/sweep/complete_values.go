@@ -31,6 +31,7 @@ func arguments() map[string]source {
 		"sweep logs":           dirThenCell,
 		"sweep report":         runDirs,
 		"sweep compare":        runDirs,
+		"sweep merge":          runDirs,
 		"sweep export":         first(runDirs),
 		"sweep judge":          files(".json", ".jsonl", ".csv"),
 		"sweep gate":           first(runDirs),

@@ -45,7 +45,7 @@ var exitDocs = []struct {
 	{exitCleanup, "clean-up not verified", "clean-up not verified: something may still be running or billing"},
 	{exitBudget, "budget reached", "the budget, the time for the run or a pod's lifetime was reached"},
 	{exitLocked, "locked", "the run directory is locked by another run"},
-	{exitResume, "refused", "resume or reuse refused: plan or environment differ"},
+	{exitResume, "refused", "resume, reuse or merge refused: plan or environment differ"},
 	{exitProvider, "provider refused", "provider refused: credentials, balance or quota"},
 	{exitRegression, "regression", "a regression: a figure is certainly worse than --max-regression, or the band of its nights, allows"},
 	{exitSLO, "an SLO failed", "an SLO failed"},

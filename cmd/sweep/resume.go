@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,9 +14,8 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/executor"
-	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/plan"
-	"sweep.dev/sweep/plan/planfile"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/reuse"
 	"sweep.dev/sweep/rundir"
@@ -89,16 +87,16 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 		return unreadable(dir, err)
 	}
 	m := before.Manifest
+	if n := len(m.Merged); n > 0 {
+		return &statusError{exitResume, &hinted{
+			fmt.Errorf("resume refused: %s was made of %s", dir, humanize.Plural(n, "run")),
+			"resume those, or measure what is missing with sweep run --only, and merge again",
+		}}
+	}
 	if err := sameMethod("resume", m); err != nil {
 		return err
 	}
-	text, err := os.ReadFile(filepath.Join(dir, layout.Plan))
-	if err != nil {
-		return err
-	}
-	p, err := planfile.Parse(filepath.Join(dir, layout.Plan), m.PlanDir, text, planfile.Options{
-		Vocabulary: vocabulary(), Set: m.Set, AllowEnv: m.AllowEnv, MaxCells: m.MaxCells, LookupEnv: a.env, Config: a.configFile(), EngineTexts: given(m.Engines),
-	})
+	p, err := a.planOf(dir, m)
 	if err != nil {
 		return err
 	}

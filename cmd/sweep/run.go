@@ -554,7 +554,7 @@ func resolve(p *plan.Plan, asked, only func(plan.Cell) (bool, error)) (b []byte,
 	for _, d := range deployments {
 		expected := predicted(d.Server)
 		for _, cell := range d.Cells {
-			rc := report.Cell{ID: cell.ID, Deployment: d.ID, Digest: p.SpecDigest(cell), Label: executor.Label(cell), Predicted: expected}
+			rc := report.Cell{ID: cell.ID, Index: cell.Index, Deployment: d.ID, Digest: p.SpecDigest(cell), Label: executor.Label(cell), Predicted: expected}
 			for _, s := range cell.Settings {
 				rc.Settings = append(rc.Settings, report.Setting{Column: s.Axis.Column, Server: s.Axis.Server, Amount: s.Axis.Amount, Text: s.String(), Value: s.Value})
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/rundir"
@@ -76,7 +77,7 @@ func runsOf(folder string) ([]listedRun, error) {
 	list := []listedRun{}
 	for _, e := range entries {
 		r := listedRun{Dir: filepath.Join(folder, e.Name())}
-		if info, err := os.Stat(r.Dir); err != nil || !info.IsDir() {
+		if info, err := os.Stat(r.Dir); err != nil || !info.IsDir() || layout.IsMerging(e.Name()) {
 			continue
 		}
 		holder, lockErr := rundir.LockHolder(r.Dir)

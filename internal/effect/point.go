@@ -135,6 +135,13 @@ const (
 	HistoryDirsync  Point = "history.dirsync"  // a new file in its folder
 )
 
+// Runs that are made of others.
+const (
+	MergeRename  Point = "merge.rename"  // the whole directory, to its final name
+	MergeDirsync Point = "merge.dirsync" // its folders before, the one that it is in after
+	MergeRemove  Point = "merge.remove"  // what a merge left that did not come to its end
+)
+
 // Runs that are old.
 const (
 	PruneRename Point = "prune.rename" // out of sight
@@ -174,6 +181,7 @@ func Points() []Point {
 		AttemptDirsync, AttemptRename, AttemptRemove, RecoverRemove,
 		DeriveCreate, DeriveWrite, DeriveSync, DeriveRename, DeriveDirsync,
 		HistoryCreate, HistoryTake, HistoryWrite, HistorySync, HistoryTruncate, HistoryDirsync, PruneRename, PruneRemove,
+		MergeRename, MergeDirsync, MergeRemove,
 		SpawnGuard, SpawnServer, SpawnTool, KillServer, KillGuard, KillTool,
 	}
 }

@@ -100,6 +100,15 @@ const (
 	scrapeSuffix  = ".prom.zst"
 )
 
+// merging is of a directory that is being made of others. A crash may leave one.
+const merging = ".merging-"
+
+// Merging is the name of a directory until all of it is there.
+func Merging(name string) string { return merging + name }
+
+// IsMerging says whether a directory has such a name.
+func IsMerging(name string) bool { return strings.HasPrefix(name, merging) }
+
 // Pod is the name of what a launch starts: a pod, a container, a group of processes.
 func Pod(deployment string, launch int) string { return deployment + "-" + number("l", launch) }
 

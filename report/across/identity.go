@@ -69,7 +69,7 @@ func identify(base, head Side, pairs []pair) (differs []Difference, same []strin
 			same = append(same, f.name)
 		}
 	}
-	b, h := flat(base.Plan), flat(head.Plan)
+	b, h := flat(base.Plan, beside), flat(head.Plan, beside)
 	if len(b) == 0 || len(h) == 0 {
 		return differs, same
 	}
@@ -132,13 +132,17 @@ func seen(p *compare.Point, column string) []string {
 // list is a set of values for people.
 func list(set map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(set)), ", ") }
 
-// flat is a resolved plan as paths of keys with their values, without those of [beside].
-func flat(plan json.RawMessage) map[string]string {
+// Keys is a resolved plan as paths of keys with their values, as JSON but for texts; nil
+// if it is none.
+func Keys(plan json.RawMessage) map[string]string { return flat(plan, nil) }
+
+// flat is [Keys] without some keys of the plan.
+func flat(plan json.RawMessage, without []string) map[string]string {
 	var tree map[string]any
 	if json.Unmarshal(plan, &tree) != nil {
 		return nil // a plan of another version: the digests of the rows tell
 	}
-	for _, key := range beside {
+	for _, key := range without {
 		delete(tree, key)
 	}
 	out := map[string]string{}

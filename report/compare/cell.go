@@ -13,6 +13,7 @@ import (
 // A Cell is one cell of the plan.
 type Cell struct {
 	ID         string    `json:"id"`
+	Index      int       `json:"index,omitempty"` // place in the whole plan's order, from 0
 	Deployment string    `json:"deployment"`
 	Digest     string    `json:"spec_digest"`
 	Label      string    `json:"label"`

@@ -140,6 +140,10 @@ func (e *ending) took() (sum time.Duration) {
 		if !from.IsZero() {
 			last = ev.Time
 		}
+		if ev.Type == "run_finished" { // what follows is told by the next process
+			sum += last.Sub(from)
+			from, last = time.Time{}, time.Time{}
+		}
 	}
 	return sum + last.Sub(from)
 }

@@ -1,0 +1,156 @@
+package rundir_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"os/exec"
+
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/rundir/rundirtest"
+)
+
+// assembled makes folder/out of folder/a and folder/b: c1 of one and c2 of the other.
+func assembled(fx *effect.Effects, folder string) error {
+	var parts []rundir.Part
+	for i, name := range []string{"a", "b"} {
+		dir := filepath.Join(folder, name)
+		st, err := rundir.Read(dir)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, rundir.Part{
+			Dir: dir, State: st, Shift: map[string]int{"d1": i * st.Launches["d1"]},
+			Takes:  func(k rundir.Key) bool { return k.Cell == fmt.Sprint("c", i+1) },
+			Change: func(*result.Outcome) bool { return false },
+		})
+	}
+	m := rundir.Manifest{RunID: "r1", Plan: "p", Trials: len(planned), Merged: []rundir.Merged{{RunID: "a"}, {RunID: "b"}}}
+	return rundir.Assemble(noContext(), fx, filepath.Join(folder, "out"), m, []byte("plan"), []byte("{}"), parts)
+}
+
+func playAssemble(folder string) error {
+	fx, err := effect.New(os.Getenv("SWEEP_FAULT"))
+	if err != nil {
+		return err
+	}
+	return assembled(fx, folder)
+}
+
+func twoRuns(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		fx := must[*effect.Effects](t)(effect.New(""))
+		if err := (scenario{fx, filepath.Join(folder, name), ignore}).run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+func whole(t *testing.T, folder string) {
+	t.Helper()
+	out := filepath.Join(folder, "out")
+	if err := rundirtest.Check(out); err != nil {
+		t.Fatal(err)
+	}
+	st := must[*rundir.State](t)(rundir.Read(out))
+	if len(st.Committed) != len(planned) || len(st.Owed) > 0 || !st.Finished || len(st.Manifest.Merged) != 2 || st.Launches["d1"] != 2 {
+		t.Errorf("%d committed, %d owed, finished %v, launches %v, made of %v", len(st.Committed), len(st.Owed), st.Finished, st.Launches, st.Manifest.Merged)
+	}
+	before := must[map[rundir.Key]string](t)(rundirtest.Trials(filepath.Join(folder, "a")))
+	after := must[map[rundir.Key]string](t)(rundirtest.Trials(out))
+	rundirtest.Unchanged(t, before, after)
+	if _, err := os.Stat(filepath.Join(folder, layout.Merging("out"))); err == nil {
+		t.Error("the directory it was made in was left")
+	}
+}
+
+func TestAssemble(t *testing.T) {
+	folder := twoRuns(t)
+	if err := assembled(must[*effect.Effects](t)(effect.New("")), folder); err != nil {
+		t.Fatal(err)
+	}
+	whole(t, folder)
+	// The times are those of then.
+	work := func(name string) (d time.Duration) {
+		var from time.Time
+		for _, e := range must[*rundir.State](t)(rundir.Read(filepath.Join(folder, name))).Events {
+			switch e.Type {
+			case "run_started":
+				from = e.Time
+			case "run_finished":
+				d += e.Time.Sub(from)
+			}
+		}
+		return d
+	}
+	if got, want := work("out"), work("a")+work("b"); got != want {
+		t.Errorf("the work took %s, want %s", got, want)
+	}
+	if err := assembled(must[*effect.Effects](t)(effect.New("")), folder); !errors.Is(err, rundir.ErrExists) {
+		t.Errorf("into a directory that is there: %v", err)
+	}
+}
+
+// A file that was changed since it was committed is not taken over.
+func TestAssemble_Damaged(t *testing.T) {
+	folder := twoRuns(t)
+	st := must[*rundir.State](t)(rundir.Read(filepath.Join(folder, "b")))
+	files, err := filepath.Glob(filepath.Join(rundir.AttemptDir(filepath.Join(folder, "b"), st.Committed[planned[2]]), "*"))
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil && info.Mode().IsRegular() && filepath.Base(f) != layout.Result {
+			appendTo(t, f, "x")
+		}
+	}
+	if err := assembled(must[*effect.Effects](t)(effect.New("")), folder); err == nil {
+		t.Error("a changed file was taken over")
+	}
+	for _, name := range []string{"out", layout.Merging("out")} {
+		if _, err := os.Stat(filepath.Join(folder, name)); err == nil {
+			t.Errorf("%s was left", name)
+		}
+	}
+}
+
+// kill -9 before every operation: there is no directory of the name, or the whole one;
+// and the same command again makes it.
+func TestKillAssembleAtEveryOperation(t *testing.T) {
+	folder := twoRuns(t)
+	fx := must[*effect.Effects](t)(effect.New(""))
+	if err := assembled(fx, folder); err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i <= int(fx.Ops()); i++ {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			mine := t.TempDir()
+			for _, name := range []string{"a", "b"} {
+				copyTree(t, filepath.Join(folder, name), filepath.Join(mine, name))
+			}
+			err := child("assemble", fmt.Sprintf("op:kill@%d", i), mine).Run()
+			exit, ok := errors.AsType[*exec.ExitError](err)
+			if !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+				t.Fatalf("not killed: %v", err)
+			}
+			if _, err := os.Stat(filepath.Join(mine, "out")); err != nil {
+				if err := assembled(must[*effect.Effects](t)(effect.New("")), mine); err != nil {
+					t.Fatal(err)
+				}
+			}
+			whole(t, mine)
+		})
+	}
+}
