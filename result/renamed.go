@@ -7,12 +7,6 @@ import (
 	"sweep.dev/sweep/result/col"
 )
 
-// Method is the number of the way in which this program makes figures, as the
-// manifest of a run and each row say it. Method 1 is that of all who say none: its
-// plain figures were of the whole trial and without its failures. A comparison
-// across methods compares nothing.
-const Method = 2
-
 // A Renaming is a column that had another name in rows of method 1.
 type Renaming struct{ Before, Today string }
 
@@ -186,13 +180,6 @@ func Today(name string) string {
 	}
 	return r.name(name)
 }
-
-// MethodOf is the method that a manifest says; 1 if it says none.
-func MethodOf(said int) int { return max(1, said) }
-
-// Whole says whether the row is of method 1, of which the figures that people were
-// shown were of the whole trial. [Outcome.Modern] has marked it.
-func (r Row) Whole() bool { return r[col.Method] == int64(1) }
 
 // Figure is the column of this row that has what people know by the name column:
 // in a row of method 1, of which plain figures were of the whole trial, that with

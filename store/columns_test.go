@@ -90,7 +90,7 @@ func TestDocs_areCurrent(t *testing.T) {
 	}
 	doc := string(data)
 	for name, text := range map[string]string{
-		"columns of cells": cellsTable(cells), "core columns": coreList(), "renamed columns": renamings(),
+		"columns of cells": cellsTable(cells), "core columns": coreList(), "renamed columns": renamings(), "methods": methods(),
 		"columns of requests": markdown(RequestColumns()), "columns of samples": markdown(SampleColumns()),
 	} {
 		block := regexp.MustCompile(`(?s)(<!-- ` + name + ` -->\n).*?(<!-- end -->)`)
@@ -124,6 +124,15 @@ func renamings() string {
 			continue // by hand: one row for all that have a suffix
 		}
 		fmt.Fprintf(&b, "| `%s` | `%s` |\n", r.Before, r.Today)
+	}
+	return b.String()
+}
+
+func methods() string {
+	var b strings.Builder
+	b.WriteString("| method | what was new |\n| --: | --- |\n")
+	for i, text := range result.Methods() {
+		fmt.Fprintf(&b, "| %d | %s |\n", i+1, cell(text))
 	}
 	return b.String()
 }

@@ -20,7 +20,8 @@ import (
 // before is a copy of testdata/before. In it, run is a run of three cells that was
 // interrupted after two, by a program whose columns put the statistic last; whole/run
 // is one with failures by a program whose plain figures were of the whole trial. Each
-// has the cells.csv that was written then beside it.
+// has the cells.csv that was written then beside it. plateau/run is a run of two cells by
+// method 2.
 func before(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -66,7 +67,7 @@ func TestBefore_sameNumbers(t *testing.T) {
 					t.Errorf("%s, which was %s: %v, want %v", now, name, got, want)
 				}
 			}
-			if got := column(t, again, col.Method); slices.Contains(got, "2") || len(got) != 2 {
+			if got := column(t, again, col.Method); !slices.Equal(got, []string{"1", "1"}) {
 				t.Errorf("method is %v", got)
 			}
 		})
@@ -154,9 +155,38 @@ func TestBefore_resume(t *testing.T) {
 	}
 	for _, args := range [][]string{{"resume", "run"}, {"resume", "whole/run"}, {"run", "--reuse", "whole/run", "-o", "new", "plan.yaml"}} {
 		r := sweep(t, dir, nil, args...)
-		if want := "the figures of the run are made by method 1, this sweep makes them by method 2"; r.code != exitResume || !strings.Contains(r.stderr, want) {
+		if want := "the figures of the run are made by method 1, this sweep makes them by method 3"; r.code != exitResume || !strings.Contains(r.stderr, want) {
 			t.Errorf("%v: exit %d\n%s%s", args, r.code, r.stdout, r.stderr)
 		}
+	}
+}
+
+// A run of method 2 is shown with its figures and a warning. It is neither gone on with
+// nor taken over, and compare names both methods before it would say a number.
+func TestBefore_methodTwo(t *testing.T) {
+	dir := before(t)
+	for _, args := range [][]string{{"cells", "-v", "plateau/run"}, {"report", "--format", "md", "plateau/run"}} {
+		r := sweep(t, dir, nil, args...)
+		if r.code != exitOK || !strings.Contains(r.stdout, "of method 2") || strings.Contains(r.stdout, "whole trial") {
+			t.Errorf("%v: exit %d\n%s%s", args, r.code, r.stdout, r.stderr)
+		}
+	}
+	const plan = "plateau/run/plan.yaml"
+	for _, args := range [][]string{{"resume", "plateau/run"}, {"run", "--reuse", "plateau/run", "-o", "new", plan}} {
+		r := sweep(t, dir, nil, args...)
+		if want := "the figures of the run are made by method 2, this sweep makes them by method 3"; r.code != exitResume || !strings.Contains(r.stderr, want) {
+			t.Errorf("%v: exit %d\n%s%s", args, r.code, r.stdout, r.stderr)
+		}
+	}
+	if r := sweep(t, dir, nil, append(append([]string{"run", "-o", "today"}, rehearsal...), plan)...); r.code != exitOK {
+		t.Fatalf("exit %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	r := sweep(t, dir, nil, "compare", "plateau/run", "today")
+	if !strings.HasPrefix(r.stdout, "differs: method 2 -> 3") || !strings.Contains(r.stdout, "nothing can be compared: figures of methods 2 and 3 mean different things") {
+		t.Errorf("compare: exit %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if r := sweep(t, dir, nil, "cells", "-v", "today"); r.code != exitOK || strings.Contains(r.stdout, "of method") {
+		t.Errorf("today: exit %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
 }
 

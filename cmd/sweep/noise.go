@@ -123,6 +123,8 @@ func (a *app) noiseRun(ctx context.Context, c *cli.Command, p *plan.Plan, path, 
 		return nil, unreadable(dir, err)
 	case state.Manifest.PlanDigest != p.Digest() || state.Manifest.Only != c.String("only"):
 		return nil, &usage{&hinted{fmt.Errorf("%s is a run of another plan, or of other cells of it", dir), "-o names another file, or remove the folder of its runs"}}
+	case sameMethod("noise", state.Manifest) != nil:
+		return nil, sameMethod("noise", state.Manifest)
 	case len(state.Committed) >= state.Manifest.Trials:
 		a.say("%s is in %s", name, dir)
 	default:

@@ -159,7 +159,7 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 }
 
 // sameMethod refuses a run whose figures are made in another way than this program
-// makes them. what is resume or reuse.
+// makes them. what is resume, reuse or noise.
 func sameMethod(what string, m rundir.Manifest) error {
 	method := result.MethodOf(m.Method)
 	if method == result.Method {

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sweep.dev/sweep/report"
@@ -120,7 +121,7 @@ func by(same func(compare.Cell) string, base, head Side, o Options) *Comparison 
 			c.leave(h, why)
 			continue
 		}
-		pairs = append(pairs, pair{id: h.Cell.ID, base: b, head: h, noise: o.Noise, most: o.MaxRegression, alike: sameConditions(b, h)})
+		pairs = append(pairs, pair{id: h.Cell.ID, base: b, head: h, noise: o.noiseOf(h), most: o.MaxRegression, alike: sameConditions(b, h)})
 	}
 	for _, b := range base.Points {
 		if byID[same(b.Cell)] != nil {
@@ -128,6 +129,9 @@ func by(same func(compare.Cell) string, base, head Side, o Options) *Comparison 
 		}
 	}
 	c.Differs, c.Same = identify(base, head, pairs)
+	if b, h := methods(base.Points), methods(head.Points); b != h && b != "" && h != "" {
+		c.Differs = slices.Insert(c.Differs, 0, Difference{col.Method, b, h}) // before all else: no figures of two methods are compared
+	}
 	c.judge(pairs)
 	return c
 }
@@ -230,12 +234,32 @@ func incomparable(base, head *compare.Point) string {
 	return ""
 }
 
-// method is the way in which the figures of a point were made.
+// noiseOf is the noise that a point may be held against: none, if its figures are of
+// another method than the noise.
+func (o Options) noiseOf(p *compare.Point) *noise.File {
+	if o.Noise != nil && o.Noise.Method > 0 && o.Noise.Method != method(p) {
+		return nil
+	}
+	return o.Noise
+}
+
+// method is the way in which the figures of a point were made; 0 if it has none.
 func method(p *compare.Point) int {
 	for _, t := range p.Counting() {
-		return int(t.Outcome.Row.Float(col.Method))
+		return t.Outcome.Row.Method()
 	}
 	return 0
+}
+
+// methods are those of the points that have figures, for people; "" if none has.
+func methods(points []*compare.Point) string {
+	all := map[string]bool{}
+	for _, p := range points {
+		if n := method(p); n > 0 {
+			all[strconv.Itoa(n)] = true
+		}
+	}
+	return list(all)
 }
 
 // sameConditions says whether trials of one number had the same arrivals and lengths.

@@ -12,7 +12,9 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/reporttest"
+	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/noise"
 	"sweep.dev/sweep/schemas"
@@ -150,6 +152,31 @@ func TestCompare_left(t *testing.T) {
 	var b bytes.Buffer
 	if err := got.Write(&b, false); err != nil || !strings.Contains(b.String(), "nothing can be compared") {
 		t.Errorf("%v: %s", err, b.String())
+	}
+}
+
+// TestCompare_methods holds that two methods are named before all else, in the summary
+// too, and that noise of another method is not used.
+func TestCompare_methods(t *testing.T) {
+	t.Parallel()
+	const text = "axes engine! concurrency\ncell vllm 1\n ok tok=1 n=200%s\n"
+	got := compared(t, fmt.Sprintf(text, " method=2"), fmt.Sprintf(text, ""), Options{})
+	if want := (Difference{"method", "2", "3"}); len(got.Cells) != 0 || len(got.Differs) == 0 || got.Differs[0] != want {
+		t.Errorf("%d cells, %v", len(got.Cells), got.Differs)
+	}
+	if got := got.Summary(); !strings.Contains(got, "methods 2 and 3") {
+		t.Error(got)
+	}
+	same := compared(t, fmt.Sprintf(text, ""), fmt.Sprintf(text, ""), Options{})
+	if len(same.Cells) != 1 || len(same.Differs) > 0 && same.Differs[0].What == "method" {
+		t.Errorf("%d cells, %v", len(same.Cells), same.Differs)
+	}
+	o := Options{Noise: &noise.File{Method: 2}}
+	for method, known := range map[int64]bool{2: true, 3: false} {
+		trial := compare.Trial{Outcome: &result.Outcome{Row: result.Row{"status": result.StatusOK, "method": method}}}
+		if got := o.noiseOf(&compare.Point{Trials: []compare.Trial{trial}, Valid: 1}); (got != nil) != known {
+			t.Errorf("noise of method 2 for method %d: %v", method, got)
+		}
 	}
 }
 

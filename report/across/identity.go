@@ -34,7 +34,6 @@ var facts = []struct{ column, name string }{
 	{col.NetworkPath, ""},
 	{col.StampKind, ""},
 	{col.Backend, ""},
-	{col.Method, ""},
 	{col.Plan, "plan"},
 	{col.USDPerHour, ""},
 }

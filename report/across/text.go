@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/ratio"
 )
 
@@ -38,6 +39,9 @@ func (c *Comparison) Write(w io.Writer, verbose bool) error {
 // Summary is the comparison in a line.
 func (c *Comparison) Summary() string {
 	if len(c.Cells) == 0 {
+		if len(c.Differs) > 0 && c.Differs[0].What == col.Method {
+			return fmt.Sprintf("nothing can be compared: figures of methods %s and %s mean different things; measure both with one version of sweep", c.Differs[0].Base, c.Differs[0].Head)
+		}
 		return "nothing can be compared: no cell has a VALID trial on both sides"
 	}
 	cells, noisy := 0, 0

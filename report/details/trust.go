@@ -35,10 +35,14 @@ func (s *summary) trust() []string {
 // if they were not.
 func (s *summary) method() string {
 	method := result.MethodOf(s.State.Manifest.Method)
-	if method == result.Method || !slices.ContainsFunc(s.Rows(), result.Row.Whole) {
+	if method == result.Method || !slices.ContainsFunc(s.Rows(), func(r result.Row) bool { return r.Method() == method }) {
 		return ""
 	}
-	return fmt.Sprintf("These figures are of method %d: of whole trials, without their failures. Those of method %d, of today, are of the plateau, with failures as infinite: the two cannot be compared.", method, result.Method)
+	text := fmt.Sprintf("These figures are of method %d, those of this sweep are of method %d: the two cannot be compared.", method, result.Method)
+	if since := result.NewSince(method); since != "" {
+		text += " New since: " + since + "."
+	}
+	return text
 }
 
 // client says what the measuring client was and what it adds, the worst over

@@ -303,7 +303,7 @@ func (e *ending) notes() []string {
 	if e.State.Manifest.Decide == rundir.DecidePoint {
 		lines = append(lines, "objectives are decided by their values alone (--decide point)")
 	}
-	if method := result.MethodOf(e.State.Manifest.Method); method != result.Method && slices.ContainsFunc(e.Rows(), result.Row.Whole) {
+	if method := result.MethodOf(e.State.Manifest.Method); method != result.Method && slices.ContainsFunc(e.Rows(), func(r result.Row) bool { return r.Method() == method }) {
 		lines = append(lines, fmt.Sprintf("figures of method %d, which those of method %d must not be compared with", method, result.Method))
 	}
 	if reused > 0 {
