@@ -27,7 +27,8 @@ func All(ctx context.Context, dir *rundir.Dir, path string, tables []sinks.Sink,
 		return nil, err
 	}
 	run.Calibration = calibration
-	table := sinks.Table{Columns: run.Resolved.Columns, Rows: run.Whole(), Objectives: objective.OfCells(run.Outcomes()), Attempts: run.Attempts()}
+	table := sinks.NewTable(run.Resolved.Columns, run.Whole(), objective.OfCells(run.Outcomes()))
+	table.Attempts = run.Attempts()
 	for _, dir := range table.Attempts {
 		table.Requests = append(table.Requests, filepath.Join(dir, layout.Requests))
 		table.Samples = append(table.Samples, filepath.Join(dir, layout.Samples))
@@ -46,6 +47,10 @@ func All(ctx context.Context, dir *rundir.Dir, path string, tables []sinks.Sink,
 			return nil, fmt.Errorf("%s: %w", layout.Comparison, err)
 		}
 	}
+	// Before the summary, which names the files that there are.
+	if err := dir.Derive(layout.Answer, func(w io.Writer) error { return answer.Write(w, run) }); err != nil {
+		return nil, fmt.Errorf("%s: %w", layout.Answer, err)
+	}
 	err = dir.Derive(layout.Summary, func(w io.Writer) error {
 		if err := details.Write(w, run, draw.Style{Markdown: true}); err != nil || turns == nil {
 			return err
@@ -54,9 +59,6 @@ func All(ctx context.Context, dir *rundir.Dir, path string, tables []sinks.Sink,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", layout.Summary, err)
-	}
-	if err := dir.Derive(layout.Answer, func(w io.Writer) error { return answer.Write(w, run) }); err != nil {
-		return nil, fmt.Errorf("%s: %w", layout.Answer, err)
 	}
 	return run, context.Cause(ctx)
 }

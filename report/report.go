@@ -10,14 +10,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -51,6 +49,8 @@ type Run struct {
 	Calibration []string
 
 	packed *result.Packed // all rows; nil if the trials have them
+
+	concluded *compare.Set // nil before the first Conclude
 }
 
 // Open reads a run directory, also while a run is writing it.
@@ -116,46 +116,11 @@ func (r *Run) read() error {
 		for _, t := range trials {
 			if t.Outcome != nil {
 				r.packed.Add(t.Outcome.Row)
-				t.Outcome.Row = lean(t.Outcome.Row)
+				t.Outcome.Row = lean(t.Outcome)
 			}
 		}
 	}
 	return nil
-}
-
-// lean is a row without what is null and without the columns that say more of a latency
-// than a report does.
-func lean(row result.Row) result.Row {
-	kept := make(result.Row, len(row)/2)
-	whole := row.Whole()
-	for name, v := range row {
-		if v != nil && (whole || !detail(name)) {
-			kept[name] = v
-		}
-	}
-	return kept
-}
-
-// detail says whether a column is a statistic of a latency that no report shows or
-// concludes from, or one of other requests than the plateau's.
-func detail(name string) bool {
-	if !strings.HasSuffix(strings.TrimSuffix(strings.TrimSuffix(name, col.WholeSuffix), col.CompletedSuffix), "_ms") {
-		return false
-	}
-	switch {
-	case name == col.MeanTTFTMsWhole:
-		return false
-	case strings.HasSuffix(name, col.WholeSuffix), strings.HasSuffix(name, col.CompletedSuffix):
-		return true
-	}
-	statistic, latency, _ := strings.Cut(strings.TrimSuffix(name, "_ms"), "_")
-	switch statistic {
-	case "std", "min", "p90":
-		return true
-	case "max":
-		return slices.Contains([]string{"ttft", "ttfo", "tpot", "itl", "icl", "e2e"}, latency)
-	}
-	return false
 }
 
 // Whole yields the rows of the cells table with all their columns, in the order of Rows.
@@ -207,11 +172,15 @@ func RowsOf(t compare.Trial) []result.Row {
 	return []result.Row{t.Outcome.Row}
 }
 
-// Conclude judges every cell of the run and makes all claims about it.
+// Conclude judges every cell of the run and makes all claims about it, once: Trials do not
+// change after it.
 func (r *Run) Conclude() *compare.Set {
-	return compare.Conclude(compare.Input{
-		Trials: r.Trials, Skipped: r.Resolved.Skipped, Columns: r.Resolved.Columns, RecordStarts: r.Resolved.RecordStarts, Fixed: r.Fixed(),
-	})
+	if r.concluded == nil {
+		r.concluded = compare.Conclude(compare.Input{
+			Trials: r.Trials, Skipped: r.Resolved.Skipped, Columns: r.Resolved.Columns, RecordStarts: r.Resolved.RecordStarts, Fixed: r.Fixed(),
+		})
+	}
+	return r.concluded
 }
 
 // Fixed is what the plan says of its loads outside of the axes.

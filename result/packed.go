@@ -3,7 +3,6 @@ package result
 import (
 	"encoding/binary"
 	"iter"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -49,9 +48,9 @@ const (
 // Add packs a row behind those that are there.
 func (p *Packed) Add(r Row) {
 	b := make([]byte, 0, 10*len(r))
-	for _, name := range slices.Sorted(maps.Keys(r)) {
+	for name, v := range r {
 		head := func(kind uint64) { b = binary.AppendUvarint(b, p.names.place(name)*packedKinds+kind) }
-		switch v := r[name].(type) {
+		switch v := v.(type) {
 		case string:
 			head(packedText)
 			b = binary.AppendUvarint(b, p.texts.place(v))

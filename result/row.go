@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"sweep.dev/sweep/result/col"
 )
@@ -64,21 +65,42 @@ func (r Row) Float(name string) float64 {
 // has, times UTC and microseconds. The error names every value that a column
 // cannot hold, every null if none may be, and every name that is no column.
 func (r Row) Conform(cols []Column) (Row, error) {
+	values := make([]any, len(cols))
+	err := r.Values(cols, values)
 	out := make(Row, len(cols))
+	for i, c := range cols {
+		out[c.Name] = values[i]
+	}
+	return out, err
+}
+
+// Values is [Row.Conform] without a row: it sets the values of the columns in their order.
+func (r Row) Values(cols []Column, values []any) error {
 	var errs []error
-	for _, c := range cols {
-		v, err := conform(c, r[c.Name])
+	known := 0
+	for i, c := range cols {
+		v, ok := r[c.Name]
+		if ok {
+			known++
+		}
+		v, err := conform(c, v)
 		if err != nil {
 			errs = append(errs, err)
 		}
-		out[c.Name] = v
+		values[i] = v
 	}
-	for _, name := range slices.Sorted(maps.Keys(r)) {
-		if _, ok := out[name]; !ok {
-			errs = append(errs, fmt.Errorf("%s is no column", name))
+	if known < len(r) {
+		names := map[string]bool{}
+		for _, c := range cols {
+			names[c.Name] = true
+		}
+		for _, name := range slices.Sorted(maps.Keys(r)) {
+			if !names[name] {
+				errs = append(errs, fmt.Errorf("%s is no column", name))
+			}
 		}
 	}
-	return out, errors.Join(errs...)
+	return errors.Join(errs...)
 }
 
 // conform makes v a value of the column c.
@@ -87,18 +109,21 @@ func conform(c Column, v any) (any, error) {
 	case nil:
 	case string:
 		if c.Type == String {
+			if utf8.ValidString(x) {
+				return v, nil
+			}
 			return strings.ToValidUTF8(x, "\uFFFD"), nil
 		}
 	case bool:
 		if c.Type == Bool {
-			return x, nil
+			return v, nil
 		}
 	case int:
 		return conform(c, int64(x))
 	case int64:
 		switch c.Type {
 		case Int:
-			return x, nil
+			return v, nil
 		case Float:
 			return float64(x), nil
 		}
@@ -107,7 +132,7 @@ func conform(c Column, v any) (any, error) {
 		case math.IsNaN(x) || math.IsInf(x, 0):
 			v = nil
 		case c.Type == Float:
-			return x, nil
+			return v, nil
 		}
 	case time.Time:
 		if c.Type == Timestamp {

@@ -6,8 +6,10 @@ package sinks
 import (
 	"context"
 	"iter"
+	"sync"
 
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/groups"
 )
 
 // A Table is what a sink is given: the committed trials of a run in the plan's
@@ -17,8 +19,9 @@ type Table struct {
 	// Rows are read once for each table that is made of them: a run may have too many to
 	// hold. A sink keeps none that it does not need.
 	Rows iter.Seq[result.Row]
-	// Objectives are those of each cell over all its valid trials, by the cell's id.
-	Objectives map[string][]result.SLOResult
+	// Groups are the columns and the rows of the groups table: made at the first call, and
+	// shared by the sinks.
+	Groups func() ([]result.Column, iter.Seq[result.Row])
 	// Requests and Samples name the Parquet files of the committed attempts,
 	// in the order of Rows, for sinks that join them.
 	Requests []string
@@ -26,6 +29,14 @@ type Table struct {
 	// Attempts are the folders of the committed attempts, in the order of Rows,
 	// for sinks that gather what collectors kept there.
 	Attempts []string
+}
+
+// NewTable is a table of rows and their groups, without files. The objectives are those of each
+// cell over all its valid trials, by the cell's id.
+func NewTable(columns []result.Column, rows iter.Seq[result.Row], objectives map[string][]result.SLOResult) Table {
+	return Table{Columns: columns, Rows: rows, Groups: sync.OnceValues(func() ([]result.Column, iter.Seq[result.Row]) {
+		return groups.Each(columns, rows, objectives)
+	})}
 }
 
 // A File writes one derived file: to a temporary name beside it and renamed

@@ -36,18 +36,17 @@ func WriteTable(w io.Writer, cols []result.Column, rows iter.Seq[result.Row]) er
 		options = append(options, parquet.KeyValueMetadata(c.Name, string(doc)))
 	}
 	pw := parquet.NewWriter(w, options...)
-	values := make(parquet.Row, len(cols))
+	values, row := make([]any, len(cols)), make(parquet.Row, len(cols))
 	n := 0
-	for row := range rows {
+	for r := range rows {
 		n++
-		row, err := row.Conform(cols)
-		if err != nil {
+		if err := r.Values(cols, values); err != nil {
 			return fmt.Errorf("row %d: %w", n, err)
 		}
 		for i, c := range cols {
-			values[i] = cellValue(c, row[c.Name]).Level(0, definition(c, row[c.Name]), i)
+			row[i] = cellValue(c, values[i]).Level(0, definition(c, values[i]), i)
 		}
-		if _, err := pw.WriteRows([]parquet.Row{values}); err != nil {
+		if _, err := pw.WriteRows([]parquet.Row{row}); err != nil {
 			return fmt.Errorf("write rows: %w", err)
 		}
 	}

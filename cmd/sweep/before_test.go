@@ -91,7 +91,7 @@ func rebuilt(t *testing.T, run string) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "again.csv")
-	err = sink.Build(t.Context(), sinks.Table{Columns: r.Resolved.Columns, Rows: r.Whole()}, func(name string, write func(sinks.Writer) error) error {
+	err = sink.Build(t.Context(), sinks.NewTable(r.Resolved.Columns, r.Whole(), nil), func(name string, write func(sinks.Writer) error) error {
 		var b bytes.Buffer
 		if err := write(&b); err != nil || name != "cells.csv" {
 			return err

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
@@ -101,9 +102,9 @@ func (s *Set) judge() {
 	}
 	objectives := objective.OfCells(outcomes)
 	byCell := map[any]result.Row{}
-	_, grouped := groups.Of(s.in.Columns, rows, objectives)
-	for _, row := range grouped {
-		byCell[row[col.CellID]] = row
+	_, grouped := groups.Each(s.in.Columns, slices.Values(rows), objectives)
+	for row := range grouped {
+		byCell[row[col.CellID]] = scattered(row)
 	}
 	for _, t := range s.in.Trials {
 		if t.unneeded() {
@@ -119,6 +120,21 @@ func (s *Set) judge() {
 		p.judge()
 		p.open = p.hole(s.in.RecordStarts)
 	}
+}
+
+// scattered is what a row of the groups table says of how the trials of its cell differ. A
+// run has thousands of cells, and a row hundreds of columns.
+func scattered(row result.Row) result.Row {
+	some := result.Row{}
+	for name, v := range row {
+		switch {
+		case name == groups.OutlierTrials, strings.HasSuffix(name, groups.CV), strings.HasSuffix(name, groups.CILow), strings.HasSuffix(name, groups.CIHigh):
+			some[name] = v
+		case strings.HasSuffix(name, groups.Median) && row[groups.OutlierTrials] != nil:
+			some[name] = v
+		}
+	}
+	return some
 }
 
 // Varied are the server axes with several values, in the plan's order, and the

@@ -147,7 +147,7 @@ func (s *summary) outliers() []draw.Item {
 			for _, t := range p.Trials {
 				if t.Outcome != nil && fmt.Sprint(t.Trial) == trial {
 					figures[trial] = append(figures[trial], fmt.Sprintf("%s %s where the median is %s",
-						column, humanize.Figure(t.Outcome.Row[column]), humanize.Figure(p.Group[column+"_median"])))
+						column, humanize.Figure(t.Outcome.Row[column]), humanize.Figure(p.Group[column+groups.Median])))
 				}
 			}
 		}

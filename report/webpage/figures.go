@@ -15,6 +15,7 @@ import (
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/groups"
 )
 
 // A figure is a chart with its name and the table that stands beside it.
@@ -338,7 +339,7 @@ func (v *runView) percentiles(about, name, latency string, points []*compare.Poi
 // its only trial.
 func interval(p *compare.Point, column string) (low, high float64) {
 	if p.Valid > 1 {
-		return p.Group.Float(column + "_ci95_low"), p.Group.Float(column + "_ci95_high")
+		return p.Group.Float(column + groups.CILow), p.Group.Float(column + groups.CIHigh)
 	}
 	for _, t := range p.Counting() {
 		low, one := t.Outcome.Row.Number(column + col.LowSuffix)

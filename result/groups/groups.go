@@ -36,6 +36,15 @@ const (
 	launchesColumn = "launches"
 )
 
+// The ends of the names of what stands for a figure over the trials of a cell, besides its mean and its
+// standard deviation.
+const (
+	Median = "_median"
+	CV     = "_cv" // sd / mean
+	CILow  = "_ci95_low"
+	CIHigh = "_ci95_high"
+)
+
 // Of makes the table of cells from the table of trials: one row per cell,
 // in the order of their first trials, with the number of trials and of valid
 // ones, and of each of its figures over the valid trials the mean, the median,
@@ -65,9 +74,8 @@ func byCell(rows []result.Row) []result.Row {
 	return slices.SortedStableFunc(slices.Values(rows), func(a, b result.Row) int { return cmp.Compare(first[a[col.CellID]], first[b[col.CellID]]) })
 }
 
-// Each is [Of], of rows of which those of a cell are neighbours. It holds the rows of one
-// cell at a time, and goes through them twice: outliers are found first, for which it keeps
-// nine figures of each trial.
+// Each is [Of], of rows of which those of a cell are neighbours. It goes through them once,
+// holds those of one cell at a time, and keeps what comes of each cell in few bytes.
 func Each(cols []result.Column, rows iter.Seq[result.Row], objectives map[string][]result.SLOResult) ([]result.Column, iter.Seq[result.Row]) {
 	keys := groupKeys(cols)
 	out := append(slices.Clone(keys),
@@ -87,11 +95,11 @@ func Each(cols []result.Column, rows iter.Seq[result.Row], objectives map[string
 			figures = append(figures, c)
 			out = append(out,
 				nullable(name+"_mean", result.Float, c.Unit, "Mean of "+name+" over the valid trials."),
-				nullable(name+"_median", result.Float, c.Unit, "Median of "+name+" over the valid trials."),
+				nullable(name+Median, result.Float, c.Unit, "Median of "+name+" over the valid trials."),
 				nullable(name+"_sd", result.Float, c.Unit, "Standard deviation (n - 1) of "+name+" between the valid trials."),
-				nullable(name+"_cv", result.Float, "ratio", "Standard deviation of "+name+" / its mean."),
-				nullable(name+"_ci95_low", result.Float, c.Unit, "Lower end of the 95 % interval of the mean of "+name+"."),
-				nullable(name+"_ci95_high", result.Float, c.Unit, "Upper end of the 95 % interval of the mean of "+name+"."),
+				nullable(name+CV, result.Float, "ratio", "Standard deviation of "+name+" / its mean."),
+				nullable(name+CILow, result.Float, c.Unit, "Lower end of the 95 % interval of the mean of "+name+"."),
+				nullable(name+CIHigh, result.Float, c.Unit, "Upper end of the 95 % interval of the mean of "+name+"."),
 			)
 		}
 	}
@@ -106,14 +114,16 @@ func Each(cols []result.Column, rows iter.Seq[result.Row], objectives map[string
 		}
 		return row
 	}
+	var table result.Packed
+	var all [][]sample
+	for trials := range cells(rows) {
+		table.Add(cell(trials))
+		all = append(all, samplesOf(trials))
+	}
+	unlike := outliers(all)
 	return out, func(yield func(result.Row) bool) {
-		var all [][]sample
-		for trials := range cells(rows) {
-			all = append(all, samplesOf(trials))
-		}
-		unlike, i := outliers(all), 0
-		for trials := range cells(rows) {
-			row := cell(trials)
+		i := 0
+		for row := range table.All() {
 			if unlike[i] != "" {
 				row[OutlierTrials] = unlike[i]
 			}
@@ -225,16 +235,16 @@ func group(keys, figures []result.Column, trials []result.Row) result.Row {
 		}
 		mean, sd := meanAndSD(values)
 		row[c.Name+"_mean"] = mean
-		row[c.Name+"_median"] = median(values)
+		row[c.Name+Median] = median(values)
 		if len(values) < 2 {
 			continue
 		}
 		row[c.Name+"_sd"] = sd
 		if mean != 0 {
-			row[c.Name+"_cv"] = sd / mean
+			row[c.Name+CV] = sd / mean
 		}
 		interval := benchmath.AssumeNormal.Summary(benchmath.NewSample(values, &benchmath.DefaultThresholds), confidence)
-		row[c.Name+"_ci95_low"], row[c.Name+"_ci95_high"] = interval.Lo, interval.Hi
+		row[c.Name+CILow], row[c.Name+CIHigh] = interval.Lo, interval.Hi
 	}
 	return row
 }

@@ -21,7 +21,6 @@ import (
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/meant"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/result/groups"
 	"sweep.dev/sweep/sinks"
 )
 
@@ -118,7 +117,7 @@ func (s *Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) erro
 	if err := s.write(ctx, create, layout.CellsCSV, t.Columns, cols, t.Rows); err != nil {
 		return err
 	}
-	groupCols, cells := groups.Each(t.Columns, t.Rows, t.Objectives)
+	groupCols, cells := t.Groups()
 	return s.write(ctx, create, layout.GroupsCSV, groupCols, groupCols, cells)
 }
 
@@ -134,17 +133,20 @@ func (s *Sink) write(ctx context.Context, create sinks.File, name string, all, c
 		if err := w.Write(record); err != nil {
 			return err
 		}
+		values, places := make([]any, len(all)), make([]int, len(cols))
+		for i, c := range cols {
+			places[i] = slices.IndexFunc(all, func(a result.Column) bool { return a.Name == c.Name })
+		}
 		n := 0
 		for row := range rows {
 			if n++; ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			row, err := row.Conform(all)
-			if err != nil {
+			if err := row.Values(all, values); err != nil {
 				return fmt.Errorf("row %d: %w", n, err)
 			}
-			for i, c := range cols {
-				record[i] = s.field(row[c.Name])
+			for i, at := range places {
+				record[i] = s.field(values[at])
 			}
 			if err := w.Write(record); err != nil {
 				return err

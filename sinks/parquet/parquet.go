@@ -10,7 +10,6 @@ import (
 
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result"
-	"sweep.dev/sweep/result/groups"
 	"sweep.dev/sweep/sinks"
 	"sweep.dev/sweep/store"
 )
@@ -39,7 +38,7 @@ var _ sinks.Sink = Sink{}
 
 // Build implements sinks.Sink.
 func (Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
-	groupCols, cells := groups.Each(t.Columns, t.Rows, t.Objectives)
+	groupCols, cells := t.Groups()
 	for _, f := range []struct {
 		name  string
 		write func(sinks.Writer) error

@@ -68,7 +68,7 @@ func (s Suite) readerIsWriter(t *testing.T) {
 }
 
 func (s Suite) emptyTable(t *testing.T) {
-	table := sinks.Table{Columns: result.Columns(result.Extra{}), Rows: slices.Values([]result.Row(nil))}
+	table := sinks.NewTable(result.Columns(result.Extra{}), slices.Values([]result.Row(nil)), nil)
 	files, err := s.build(t, t.Context(), table, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -195,13 +195,13 @@ func (s Suite) build(t *testing.T, ctx context.Context, table sinks.Table, room 
 // null, texts that are hard to write.
 func Table(t *testing.T, n int) sinks.Table {
 	t.Helper()
-	table := sinks.Table{Columns: result.Columns(result.Extra{
+	columns := result.Columns(result.Extra{
 		Axes: []result.Column{
 			{Name: "arg_max_num_seqs", Type: result.Int, Nullable: true, Doc: "An axis."},
 			{Name: "arg_dtype", Type: result.String, Nullable: true, Doc: "Another."},
 		},
 		SLOs: []string{"smooth"},
-	})}
+	})
 	at := time.Date(2026, 3, 4, 23, 59, 59, 999_999_000, time.UTC)
 	texts := []string{
 		"plain", "with, a comma", `with "quotes"`, "two\nlines", "üñí → 漢字 🙂", "tab\there", `back\slash`, " spaces ",
@@ -209,9 +209,10 @@ func Table(t *testing.T, n int) sinks.Table {
 	}
 	dir := t.TempDir()
 	var rows []result.Row
+	var requests, samples []string
 	for i := range n {
 		row := result.Row{}
-		for k, c := range table.Columns {
+		for k, c := range columns {
 			if c.Nullable && (i+k)%3 == 0 {
 				row[c.Name] = nil
 				continue
@@ -237,12 +238,13 @@ func Table(t *testing.T, n int) sinks.Table {
 		rows = append(rows, row)
 
 		ids := store.IDs{Run: RunID, Cell: "c" + strconv.Itoa(i/2), Trial: 1 + i%2, Attempt: 1, Anchor: result.Anchor{Start: at}}
-		table.Requests = append(table.Requests, write(t, filepath.Join(dir, strconv.Itoa(i)+".requests"),
+		requests = append(requests, write(t, filepath.Join(dir, strconv.Itoa(i)+".requests"),
 			func(b *bytes.Buffer) error { return store.WriteRequests(b, ids, Requests()) }))
-		table.Samples = append(table.Samples, write(t, filepath.Join(dir, strconv.Itoa(i)+".samples"),
+		samples = append(samples, write(t, filepath.Join(dir, strconv.Itoa(i)+".samples"),
 			func(b *bytes.Buffer) error { return store.WriteSamples(b, ids, Samples()) }))
 	}
-	table.Rows = slices.Values(rows)
+	table := sinks.NewTable(columns, slices.Values(rows), nil)
+	table.Requests, table.Samples = requests, samples
 	return table
 }
 
