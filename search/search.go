@@ -1,0 +1,330 @@
+package search
+
+import (
+	"cmp"
+	"hash/fnv"
+	"slices"
+
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/objective"
+)
+
+// Settings are what a search looks for.
+type Settings struct {
+	Ladder     Ladder
+	Objectives []string // names of the SLOs, the strictest first; each is searched for
+	Confidence float64  // of each answer, such as 0.99
+	Trials     int      // fresh trials of a rung before the first look at it, such as 3
+	MaxTrials  int      // of a rung in all, such as 12
+	MaxProbes  int      // trials of the whole search, INVALID ones too
+	Seed       uint64   // of the order of trials that confirm
+}
+
+// Why a trial is run.
+const (
+	Find    = "find"    // to find where the objectives are first missed
+	Confirm = "confirm" // to bound the share over the limit, with no part in the choice of its rung
+)
+
+// A Probe is a trial to run.
+type Probe struct {
+	Rung  int // of the ladder
+	Trial int // of the rung, from 1
+	Why   string
+}
+
+// How a probe ended.
+const (
+	Measured    = "measured"
+	Invalid     = "invalid"      // decides nothing, and is repeated
+	ClientBound = "client_bound" // the client was at its limit: no higher rung can be measured
+	Failed      = "failed"       // the server failed under the load
+)
+
+// An Outcome is a probe that has ended.
+type Outcome struct {
+	Probe
+	State    string
+	Requests int
+	SLOs     []result.SLOResult
+}
+
+// maxInvalid is how often one rung may be INVALID, or fail, before that is its answer.
+const maxInvalid = 3
+
+// Next is the next trial to run, or ok false if every answer is there. The outcomes are
+// in the order in which the probes were asked for.
+func Next(s Settings, outcomes []Outcome) (next Probe, ok bool) {
+	if len(outcomes) >= s.MaxProbes {
+		return Probe{}, false
+	}
+	for _, name := range s.Objectives {
+		t := newTier(s, name, outcomes)
+		if rung, why := t.run(); why != "" {
+			return Probe{Rung: rung, Trial: len(t.rungs[rung].all) + 1, Why: why}, true
+		}
+	}
+	return Probe{}, false
+}
+
+// Answers are what the outcomes show, an answer for each objective. A search that has
+// not ended has the reason [Budget].
+func Answers(s Settings, outcomes []Outcome) []Answer {
+	answers := make([]Answer, len(s.Objectives))
+	for i, name := range s.Objectives {
+		t := newTier(s, name, outcomes)
+		if _, why := t.run(); why != "" {
+			t.answer.Reason = Budget
+		}
+		t.answer.Objective = name
+		for _, o := range outcomes {
+			t.answer.Requests += o.Requests
+		}
+		answers[i] = t.answer
+	}
+	return answers
+}
+
+// rung is what is known of one load, for one objective.
+type rung struct {
+	all     []Outcome
+	find    []result.SLOResult // VALID ones
+	confirm []result.SLOResult
+	invalid int
+	failed  int
+	bound   bool // the client was at its limit
+}
+
+// broken says that the server fails under this load.
+func (r *rung) broken() bool { return r.failed >= 2 && len(r.confirm) == 0 || r.failed >= maxInvalid }
+
+// unmeasurable says that no further trial of the rung is worth it.
+func (r *rung) unmeasurable() bool { return r.invalid >= maxInvalid }
+
+// order is the place of a confirming trial among those of two rungs.
+func order(seed uint64, rung, trial int) uint64 {
+	h := fnv.New64a()
+	for _, x := range []uint64{seed, uint64(rung), uint64(trial)} {
+		var b [8]byte
+		for i := range b {
+			b[i] = byte(x >> (8 * i))
+		}
+		h.Write(b[:])
+	}
+	return h.Sum64()
+}
+
+// A tier is the search for one objective, over trials that all objectives share.
+type tier struct {
+	Settings
+	name   string
+	rungs  []rung
+	top    int // highest rung that may be measured
+	looks  int // at a bound, each with its share of alpha
+	answer Answer
+}
+
+func newTier(s Settings, name string, outcomes []Outcome) *tier {
+	t := &tier{Settings: s, name: name, rungs: make([]rung, len(s.Ladder)), top: len(s.Ladder) - 1}
+	for _, o := range outcomes {
+		r := &t.rungs[o.Rung]
+		r.all = append(r.all, o)
+		switch o.State {
+		case ClientBound:
+			r.bound = true
+			t.top = min(t.top, o.Rung-1)
+		case Failed:
+			r.failed++
+		case Measured:
+			i := slices.IndexFunc(o.SLOs, func(x result.SLOResult) bool { return x.Name == name })
+			if i < 0 {
+				r.invalid++
+			} else if _, ok := objective.Kept(o.SLOs[i]); !ok {
+				r.invalid++
+			} else if o.Why == Find {
+				r.find = append(r.find, o.SLOs[i])
+			} else {
+				r.confirm = append(r.confirm, o.SLOs[i])
+			}
+		default:
+			r.invalid++
+		}
+	}
+	return t
+}
+
+// kept says whether the first trial of a rung kept the objective; known is false if
+// there is none.
+func (t *tier) kept(i int) (kept, known bool) {
+	r := &t.rungs[i]
+	switch {
+	case len(r.find) > 0:
+		kept, _ = objective.Kept(r.find[0])
+		return kept, true
+	case r.broken():
+		return false, true
+	}
+	return false, false
+}
+
+// run goes through the search as far as the outcomes tell. It returns the rung of the
+// next trial and why; an empty why means that the answer is there.
+func (t *tier) run() (next int, why string) {
+	if t.top < 0 {
+		t.answer.Reason = Client
+		return 0, ""
+	}
+	candidate, next, why := t.find()
+	if why != "" || t.answer.Reason != "" {
+		return next, why
+	}
+	return t.confirm(candidate)
+}
+
+// find doubles and bisects. The candidate is the last rung that kept the objective;
+// the lowest rung is one too if even that missed it, since one trial is no proof.
+func (t *tier) find() (candidate, next int, why string) {
+	low, high := -1, t.top+1
+	for i := 0; ; {
+		kept, known := t.kept(i)
+		switch {
+		case !known && t.rungs[i].unmeasurable():
+			t.answer.Reason = NotMeasured
+			return 0, 0, ""
+		case !known:
+			return 0, i, Find
+		case kept:
+			low = i
+		default:
+			high = i
+		}
+		if high-low <= 1 {
+			break
+		}
+		if high > t.top && (low < 0 || t.Ladder.double(low) <= t.top) {
+			i = t.Ladder.double(max(0, low))
+		} else {
+			i = low + (high-low)/2
+		}
+	}
+	if low >= 0 {
+		t.answer.Point = &t.Ladder[low]
+	}
+	return max(0, low), 0, ""
+}
+
+// confirm certifies the candidate, or the next rung below that can be, and the one above
+// it if that keeps the objective after all.
+func (t *tier) confirm(candidate int) (next int, why string) {
+	certified, step, steps := -1, 1, 0
+	for i := candidate; ; {
+		want := min(t.Trials, t.MaxTrials)
+		var verdict string
+		for { // look, and look again with more trials
+			if next, why = t.fresh(i, want); why != "" {
+				return next, why
+			}
+			if t.rungs[i].unmeasurable() && len(t.rungs[i].confirm) < want {
+				t.answer.Reason = NotMeasured
+				return 0, ""
+			}
+			verdict = t.look(i)
+			if verdict != result.SLOUndecided || !t.worthMore(i, want) {
+				break
+			}
+			want = min(2*want, t.MaxTrials)
+		}
+		switch {
+		case verdict == result.SLOPass:
+			certified = i
+			if i < t.top && !t.rungs[i+1].broken() && certified >= candidate {
+				if t.lucky(i + 1) {
+					i++
+					continue
+				}
+			}
+			t.end(certified)
+			return 0, ""
+		case certified >= 0: // the one above it did not hold
+			t.end(certified)
+			return 0, ""
+		case i == 0:
+			t.lowest(verdict)
+			return 0, ""
+		}
+		if steps++; steps > 2 {
+			step *= 2
+		}
+		i = max(0, i-step)
+	}
+}
+
+// fresh asks for what is missing of a number of confirming trials of a rung and, if it
+// is the first time, of the one above, in an order by seed.
+func (t *tier) fresh(i, want int) (next int, why string) {
+	type place struct {
+		rung int
+		key  uint64
+	}
+	var missing []place
+	add := func(rung, want int) {
+		r := &t.rungs[rung]
+		if r.broken() || r.unmeasurable() {
+			return
+		}
+		for n := len(r.confirm); n < want; n++ {
+			missing = append(missing, place{rung, order(t.Seed, rung, n)})
+		}
+	}
+	add(i, want)
+	if len(missing) > 0 && i < t.top {
+		add(i+1, t.Trials)
+	}
+	if len(missing) == 0 {
+		return 0, ""
+	}
+	return slices.MinFunc(missing, func(a, b place) int { return cmp.Compare(a.key, b.key) }).rung, Confirm
+}
+
+// look bounds a rung at the next share of alpha.
+func (t *tier) look(i int) string {
+	t.looks++
+	r := &t.rungs[i]
+	if r.broken() || len(r.confirm) == 0 {
+		return result.SLOFail
+	}
+	alpha := (1 - t.Confidence) / float64(t.looks*(t.looks+1))
+	return objective.PoolAt(r.confirm, 1-alpha).Verdict
+}
+
+// worthMore says whether twice as many trials of a rung may decide it.
+func (t *tier) worthMore(i, have int) bool {
+	if have >= t.MaxTrials {
+		return false
+	}
+	pooled := objective.PoolAt(t.rungs[i].confirm, t.Confidence)
+	if kept, _ := objective.Kept(pooled); !kept {
+		return false
+	}
+	requests := 0
+	for _, p := range pooled.Parts {
+		requests = max(requests, p.Requests)
+	}
+	for _, p := range pooled.Parts {
+		if p.Verdict == result.SLOUndecided && (p.MoreRequests == 0 || p.MoreRequests > requests) {
+			return false
+		}
+	}
+	return true
+}
+
+// lucky says whether the fresh trials of a rung that missed the objective in the first
+// stage kept it, so that it is worth a look.
+func (t *tier) lucky(i int) bool {
+	r := &t.rungs[i]
+	if len(r.confirm) < t.Trials {
+		return false
+	}
+	kept, _ := objective.Kept(objective.Pool(r.confirm))
+	return kept
+}

@@ -1,0 +1,255 @@
+package search
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/objective"
+)
+
+// A server whose share of requests over the limit is 5 % at its capacity and logistic in
+// the logarithm of the load. Trials differ by a standard deviation of runs, and requests
+// come in clusters of deff that fare alike.
+type server struct {
+	rng      *rand.Rand
+	capacity float64
+	runs     float64
+	deff     int
+	requests int
+}
+
+const allowed = 0.05
+
+func (s *server) over(load float64) float64 {
+	return 1 / (1 + math.Exp(-(8*math.Log(load/s.capacity) + math.Log(allowed/(1-allowed)))))
+}
+
+func (s *server) trial(load float64) result.SLOResult {
+	share := s.over(load * math.Exp(s.runs*s.rng.NormFloat64()))
+	over := 0
+	for n := 0; n < s.requests; n += s.deff {
+		if s.rng.Float64() < share {
+			over += s.deff
+		}
+	}
+	r := result.SLOResult{Name: "fast", Parts: []result.SLOPart{{
+		Expr: "p95_ttft_ms < 200", Rule: result.RuleShare, Column: "p95_ttft_ms", Op: "<", Limit: 200,
+		Confidence: 0.95, Allowed: allowed, Requests: s.requests, N: s.requests, Over: min(over, s.requests), Deff: float64(s.deff),
+	}}}
+	return objective.PoolAt([]result.SLOResult{r}, 0.95)
+}
+
+func settings(seed uint64) Settings {
+	return Settings{
+		Ladder: NewLadder(5, 400, 0.05, false), Objectives: []string{"fast"},
+		Confidence: 0.99, Trials: 3, MaxTrials: 12, MaxProbes: 400, Seed: seed,
+	}
+}
+
+// search runs a whole search.
+func search(s Settings, probe func(Probe) Outcome) ([]Answer, []Outcome) {
+	var outcomes []Outcome
+	for {
+		p, ok := Next(s, outcomes)
+		if !ok {
+			return Answers(s, outcomes), outcomes
+		}
+		outcomes = append(outcomes, probe(p))
+	}
+}
+
+func TestSearch_truth(t *testing.T) {
+	t.Parallel()
+	const searches = 50
+	for _, c := range []struct {
+		deff   int
+		median float64 // of the answer, at least this share of the capacity
+	}{{1, 0.9}, {5, 0.9}, {15, 0.75}, {40, 0.6}} {
+		above, pointAbove, none, probes := 0, 0, 0, 0
+		var answers []float64
+		for i := range searches {
+			srv := &server{rng: rand.New(rand.NewPCG(uint64(i), uint64(c.deff))), capacity: 100, runs: 0.01, deff: c.deff, requests: 1000}
+			srv.capacity = 60 + 80*srv.rng.Float64()
+			s := settings(uint64(i))
+			got, outcomes := search(s, func(p Probe) Outcome {
+				return Outcome{p, Measured, srv.requests, []result.SLOResult{srv.trial(s.Ladder[p.Rung])}}
+			})
+			probes += len(outcomes)
+			a := got[0]
+			if a.Point != nil && *a.Point > srv.capacity {
+				pointAbove++
+			}
+			if a.Capacity == nil {
+				none++
+				continue
+			}
+			answers = append(answers, *a.Capacity/srv.capacity)
+			if *a.Capacity > srv.capacity {
+				above++
+			}
+		}
+		slices.Sort(answers)
+		median := answers[len(answers)/2]
+		t.Logf("deff %d: %d of %d above the capacity (point estimates: %d), %d without an answer; median %.3f, %.0f probes",
+			c.deff, above, searches, pointAbove, none, median, float64(probes)/searches)
+		if above > 2 { // at 1 % each, more than 2 of 50 come with a chance of 1 %
+			t.Errorf("deff %d: %d of %d answers are above the capacity, want at most 1 %%", c.deff, above, searches)
+		}
+		if median < c.median {
+			t.Errorf("deff %d: the median answer is %.3f of the capacity, want %.2f", c.deff, median, c.median)
+		}
+	}
+}
+
+// sure is a server without chance: it keeps the objective on the rungs that keep says.
+func sure(keep func(rung int) bool) func(Probe) Outcome {
+	return func(p Probe) Outcome {
+		over := 0
+		if !keep(p.Rung) {
+			over = 200
+		}
+		part := result.SLOPart{
+			Expr: "p95_ttft_ms < 200", Rule: result.RuleShare, Column: "p95_ttft_ms", Op: "<", Limit: 200,
+			Confidence: 0.95, Allowed: allowed, Requests: 1000, N: 1000, Over: over, Deff: 1,
+		}
+		r := objective.PoolAt([]result.SLOResult{{Name: "fast", Parts: []result.SLOPart{part}}}, 0.95)
+		return Outcome{p, Measured, 1000, []result.SLOResult{r}}
+	}
+}
+
+func TestAnswers_reasons(t *testing.T) {
+	t.Parallel()
+	s := settings(1)
+	top := len(s.Ladder) - 1
+	below := func(n int) func(int) bool { return func(rung int) bool { return rung < n } }
+	state := func(probe func(Probe) Outcome, state string, on func(Probe) bool) func(Probe) Outcome {
+		return func(p Probe) Outcome {
+			if on(p) {
+				return Outcome{Probe: p, State: state}
+			}
+			return probe(p)
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		probe    func(Probe) Outcome
+		reason   string
+		capacity int // the rung; -1 for none
+		fails    int
+	}{
+		{"an edge", sure(below(30)), Certified, 29, 30},
+		{"all kept", sure(below(top + 1)), AboveRange, top, -1},
+		{"none kept", sure(below(0)), BelowRange, -1, 0},
+		{"only the lowest", sure(below(1)), Certified, 0, 1},
+		{"the client is at its limit", state(sure(below(top+1)), ClientBound, func(p Probe) bool { return p.Rung >= 20 }), Client, 19, -1},
+		{"the client is at its limit at once", state(sure(below(30)), ClientBound, func(Probe) bool { return true }), Client, -1, -1},
+		{"the server fails above", state(sure(below(top+1)), Failed, func(p Probe) bool { return p.Rung >= 20 }), Certified, 19, 20},
+		{"the server fails", state(sure(below(30)), Failed, func(Probe) bool { return true }), ServerFails, -1, 0},
+		{"every other trial is INVALID", state(sure(below(30)), Invalid, func(p Probe) bool { return p.Trial%2 == 1 && p.Trial < 4 }), Certified, 29, 30},
+		{"nothing is VALID", state(sure(below(30)), Invalid, func(Probe) bool { return true }), NotMeasured, -1, -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, outcomes := search(s, c.probe)
+			a := got[0]
+			if a.Reason != c.reason || rungOf(s.Ladder, a.Capacity) != c.capacity || rungOf(s.Ladder, a.FailsAt) != c.fails {
+				t.Errorf("%s, capacity on rung %d, fails on %d; want %s, %d, %d (%d trials)",
+					a.Reason, rungOf(s.Ladder, a.Capacity), rungOf(s.Ladder, a.FailsAt), c.reason, c.capacity, c.fails, len(outcomes))
+			}
+		})
+	}
+}
+
+// The trials of another objective go higher, and show that the first is kept there again.
+func TestAnswers_notMonotone(t *testing.T) {
+	t.Parallel()
+	s := settings(1)
+	s.Objectives = []string{"fast", "loose"}
+	got, _ := search(s, func(p Probe) Outcome {
+		o := sure(func(rung int) bool { return rung < 28 || rung == 45 })(p)
+		loose := sure(func(rung int) bool { return rung < 46 })(p).SLOs[0]
+		loose.Name = "loose"
+		o.SLOs = append(o.SLOs, loose)
+		return o
+	})
+	a := got[0]
+	if a.Reason != NotMonotone || rungOf(s.Ladder, a.Capacity) != 27 || rungOf(s.Ladder, a.FailsAt) != 28 || rungOf(s.Ladder, a.Contradicts) != 45 {
+		t.Errorf("%s, capacity on rung %d, fails on %d, contradicted by %d; want not_monotone, 27, 28, 45",
+			a.Reason, rungOf(s.Ladder, a.Capacity), rungOf(s.Ladder, a.FailsAt), rungOf(s.Ladder, a.Contradicts))
+	}
+}
+
+func rungOf(l Ladder, level *float64) int {
+	if level == nil {
+		return -1
+	}
+	return slices.Index(l, *level)
+}
+
+// A budget that ends a search leaves what is certain so far, and says why it ended.
+func TestAnswers_budget(t *testing.T) {
+	t.Parallel()
+	s := settings(1)
+	s.MaxProbes = 5
+	got, outcomes := search(s, sure(func(rung int) bool { return rung < 30 }))
+	if len(outcomes) != 5 || got[0].Reason != Budget || got[0].Capacity != nil {
+		t.Errorf("%d trials, %+v; want 5 trials, budget and no capacity", len(outcomes), got[0])
+	}
+}
+
+// Objectives share trials: both together take fewer than each alone.
+func TestNext_shared(t *testing.T) {
+	t.Parallel()
+	edges := map[string]int{"strict": 25, "loose": 26}
+	probe := func(p Probe) Outcome {
+		o := Outcome{Probe: p, State: Measured, Requests: 1000}
+		for _, name := range []string{"strict", "loose"} {
+			r := sure(func(rung int) bool { return rung < edges[name] })(p).SLOs[0]
+			r.Name = name
+			o.SLOs = append(o.SLOs, r)
+		}
+		return o
+	}
+	trials := func(objectives ...string) int {
+		s := settings(1)
+		s.Objectives = objectives
+		got, outcomes := search(s, probe)
+		for i, name := range objectives {
+			if rung := rungOf(s.Ladder, got[i].Capacity); rung != edges[name]-1 {
+				t.Errorf("%s: rung %d, want %d", name, rung, edges[name]-1)
+			}
+		}
+		return len(outcomes)
+	}
+	both, strict, loose := trials("strict", "loose"), trials("strict"), trials("loose")
+	t.Logf("both %d trials, strict %d, loose %d", both, strict, loose)
+	if both >= strict+loose {
+		t.Errorf("both take %d trials, and %d and %d alone", both, strict, loose)
+	}
+}
+
+func TestNewLadder(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		from, to, within float64
+		whole            bool
+		want             Ladder
+	}{
+		{1, 8, 0.05, true, Ladder{1, 2, 3, 4, 5, 6, 7, 8}},
+		{20, 24, 0.1, true, Ladder{20, 22, 24}},
+		{1, 1, 0.05, false, Ladder{1}},
+		{1, 4, 1, false, Ladder{1, 2, 4}},
+		{0, 4, 1, false, nil},
+		{4, 1, 1, false, nil},
+		{1, 4, 0, false, nil},
+		{1, math.Inf(1), 1, false, nil},
+		{math.NaN(), 1, 1, false, nil},
+		{1, 1e9, 1e-9, false, nil},
+	} {
+		if got := NewLadder(c.from, c.to, c.within, c.whole); !slices.Equal(got, c.want) {
+			t.Errorf("NewLadder(%v, %v, %v, %v) = %v, want %v", c.from, c.to, c.within, c.whole, got, c.want)
+		}
+	}
+}
