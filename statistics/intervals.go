@@ -17,6 +17,9 @@ type bounded struct {
 	value, low, high float64 // ms; an end that is not known is 0
 }
 
+// has says whether the truth is between the ends.
+func (b bounded) has(truth float64) bool { return b.low <= truth && (b.high == 0 || truth <= b.high) }
+
 // bound is that of the row of a trial, as the program makes it.
 func bound(requests []result.Request, o summary.Options, column string) bounded {
 	row, _ := summary.Of(requests, o)
@@ -32,7 +35,7 @@ func percentileInterval(l *Lab) Table {
 	}
 	add := func(name string, runs int, truth float64, run func(seed uint64) bounded) {
 		all := each(runs, run)
-		has := share(which(all, func(b bounded) bool { return b.low <= truth && (b.high == 0 || truth <= b.high) }))
+		has := share(which(all, func(b bounded) bool { return b.has(truth) }))
 		both := func(b bounded) bool { return b.low > 0 && b.high > 0 }
 		ranked := make([]bool, 0, runs/2)
 		for i := 0; i+1 < len(all); i += 2 {

@@ -37,7 +37,7 @@ func (s *Span) settle(requests []result.Request, firsts map[int]bool, slots int)
 		return
 	}
 	least, moving := time.Duration(0), ""
-	wanders, longer, alike := "", 0.0, 0.0
+	slowest, longer, alike := "", 0.0, 0.0
 	for _, series := range []struct {
 		name string
 		of   func(*result.Request) time.Duration
@@ -61,7 +61,7 @@ func (s *Span) settle(requests []result.Request, firsts map[int]bool, slots int)
 		}
 		// In a closed loop, neighbours are of one round of the slots, and alike for that.
 		if times, r := wandering(values); slots == 0 && times > longer {
-			wanders, longer, alike = series.name, times, r
+			slowest, longer, alike = series.name, times, r
 		}
 	}
 	whole := s.Length()
@@ -69,9 +69,9 @@ func (s *Span) settle(requests []result.Request, firsts map[int]bool, slots int)
 	switch {
 	case moving != "":
 		s.unsettled(course, slots, ramp+2*whole, "the %s had not settled by the middle of the plateau", moving)
-	case wanders != "":
+	case slowest != "":
 		s.unsettled(course, slots, ramp+time.Duration(max(2, longer)*float64(whole)),
-			"the %s wanders too slowly for a plateau of %s: neighbouring twentieths of it have a correlation of %.2f, at most %.1f is steady", wanders, short(whole), alike, slow)
+			"the %s wanders too slowly for a plateau of %s: neighbouring fortieths of it have a correlation of %.2f, at most %.1f is steady", slowest, short(whole), alike, slow)
 	}
 }
 

@@ -37,6 +37,13 @@ func (q Queue) PerSecond() float64 {
 	return q.Load * float64(q.Servers) / q.Service.Seconds()
 }
 
+// Relaxation is how long the queue takes to forget by 1/e what it was: that of M/M/1
+// with the rate of all servers, 1 / (c mu (1 - sqrt(rho))^2) (Cohen, The Single Server
+// Queue, 1982), which M/M/c has too near its capacity. rho is less than 1.
+func (q Queue) Relaxation() time.Duration {
+	return seconds(q.Service.Seconds() / float64(q.Servers) / math.Pow(1-math.Sqrt(q.Load), 2))
+}
+
 // Bursty are gamma arrivals at the queue's rate, whose gaps have a squared
 // coefficient of variation of cv2.
 func (q Queue) Bursty(cv2 float64) Queue {
