@@ -2,9 +2,13 @@ package nightly_test
 
 import (
 	"bytes"
-	"encoding/json"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/xml"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +18,9 @@ import (
 
 	"sweep.dev/sweep/gate"
 	"sweep.dev/sweep/history"
+	"sweep.dev/sweep/internal/schematest"
 	"sweep.dev/sweep/nightly"
+	"sweep.dev/sweep/schemas"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -68,6 +74,7 @@ func metrics(t *testing.T) (list []history.Metric) {
 
 func TestBoard(t *testing.T) {
 	t.Parallel()
+	schema := schematest.Compile(t, schemas.Gate)
 	for name, c := range map[string]struct {
 		nights int
 		change func(cell, night int, n *history.Night)
@@ -112,10 +119,7 @@ func TestBoard(t *testing.T) {
 			t.Fatal(err)
 		}
 		golden(t, name+".txt", out.Bytes())
-		doc, err := json.Marshal(b.Document(c.holes))
-		if err != nil || !json.Valid(doc) {
-			t.Errorf("%s: %v", name, err)
-		}
+		schematest.Holds(t, schema, b.Document(c.holes))
 		for line := range strings.Lines(out.String()) {
 			if n := utf8.RuneCountInString(line) - 1; n > 100 {
 				t.Errorf("%s: %d columns: %s", name, n, line)
@@ -242,5 +246,68 @@ func TestTrend(t *testing.T) {
 	}
 	if _, err := nightly.Ask(f, nightly.Question{Plan: "nosuch", Metrics: metrics(t)}); err == nil {
 		t.Error("a plan that is not there has a trend")
+	}
+
+	doc := b.Trend()
+	schematest.Holds(t, schematest.Compile(t, schemas.Trend), doc)
+	steps := 0
+	for _, s := range doc.Series {
+		if len(s.Points) != 40 {
+			t.Errorf("%s, %s has %d points", s.Label, s.Metric, len(s.Points))
+		}
+		for _, step := range s.Steps {
+			steps++
+			if step.Run != "run30" || *step.Was != "s1" || *step.Subject != "s2" || step.Change > -0.05 || !strings.Contains(step.Changed, "0.33.0") {
+				t.Errorf("the step is %+v", step)
+			}
+		}
+	}
+	if steps != 1 {
+		t.Errorf("%d steps, want 1", steps)
+	}
+
+	// The page needs nothing else: one style sheet, which its policy lets in, and no script.
+	f.Nights[0].Label = `</figcaption><script>alert(1)</script>`
+	for i := range f.Nights {
+		if f.Nights[i].Cell == "cell0" {
+			f.Nights[i].Label = f.Nights[0].Label
+		}
+	}
+	if b, err = nightly.Ask(f, nightly.Question{Plan: "chat", Metrics: metrics(t)}); err != nil {
+		t.Fatal(err)
+	}
+	var page bytes.Buffer
+	if err := b.Page(&page); err != nil {
+		t.Fatal(err)
+	}
+	html := page.String()
+	_, rest, _ := strings.Cut(html, "<style>")
+	css, _, _ := strings.Cut(rest, "</style>")
+	sum := sha256.Sum256([]byte(css))
+	policy := "style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	if !strings.Contains(strings.NewReplacer("&#39;", "'", "&#43;", "+").Replace(html), policy) {
+		t.Error("the policy does not let in the style sheet")
+	}
+	for _, never := range []string{"<script", "style=", "src=", "http-equiv=\"refresh", "onload"} {
+		if strings.Contains(html, never) {
+			t.Errorf("the page has %s", never)
+		}
+	}
+	if n := strings.Count(html, "<svg "); n != 8 {
+		t.Errorf("%d charts, want 8", n)
+	}
+	for _, want := range []string{`class="area"`, `class="limit"`, ">2026-01-31</text>", "vllm 0.32.0 -&gt; 0.33.0", "1 night with an infinite value", "<td>infinite</td>"} {
+		if !strings.Contains(html, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	dec := xml.NewDecoder(strings.NewReader(html))
+	dec.Strict, dec.Entity = true, xml.HTMLEntity
+	for {
+		if _, err := dec.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
 	}
 }

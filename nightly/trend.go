@@ -1,7 +1,6 @@
 package nightly
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -31,7 +30,7 @@ func (b *Board) WriteTrend(w io.Writer) error {
 		}
 		fmt.Fprintf(&out, ", %s\n", strings.ReplaceAll(string(v.State), "_", " "))
 		for _, step := range gate.Steps(s.Values) {
-			change := cmp.Or(s.Changed(step.Night), "nothing of the software that is recorded changed")
+			change := s.stepText(step.Night)
 			fmt.Fprintf(&out, "  %s  %s -> %s, %+.1f %%: %s\n", b.Nights[step.Night], humanize.Figure(step.Before), humanize.Figure(step.After),
 				100*(step.After/step.Before-1), plaintext.Line(change))
 		}

@@ -40,3 +40,15 @@ var Compare []byte
 //
 //go:embed noise.schema.json
 var Noise []byte
+
+// Gate is the JSON Schema (draft-07) of what sweep gate --json prints; a test of package
+// nightly holds the two together.
+//
+//go:embed gate.schema.json
+var Gate []byte
+
+// Trend is the JSON Schema (draft-07) of what sweep trend --json prints; a test of package
+// nightly holds the two together.
+//
+//go:embed trend.schema.json
+var Trend []byte

@@ -26,6 +26,7 @@ import (
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/internal/provision"
+	"sweep.dev/sweep/internal/schematest"
 	"sweep.dev/sweep/schemas"
 )
 
@@ -451,17 +452,10 @@ func TestSchema(t *testing.T) {
 	if err := d.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemas.Provider))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("provider.json", doc); err != nil {
-		t.Fatal(err)
-	}
+	c := schematest.Compiler(t, schemas.Provider)
 	check := func(definition, file string) {
 		t.Helper()
-		s, err := c.Compile("provider.json#/definitions/" + definition)
+		s, err := c.Compile(schematest.Name + "#/definitions/" + definition)
 		if err != nil {
 			t.Fatal(err)
 		}

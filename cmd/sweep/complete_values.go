@@ -44,7 +44,7 @@ func arguments() map[string]source {
 		"sweep columns":        first(columnNames),
 		"sweep engines":        first(either(engineNames, files(".yaml", ".yml"))),
 		"sweep metrics":        first(files("")),
-		"sweep schema":         first(choice("plan", "engine", "provider", "answer", "compare", "noise")),
+		"sweep schema":         first(choice(schemaNames()...)),
 		"sweep help":           first(helpTopics),
 	}
 }
@@ -84,6 +84,7 @@ func flagValues() map[string]source {
 		"decide":        choice(rundir.DecideBound, rundir.DecidePoint),
 		"export format": choice(exportFormats()...),
 		"noise output":  files(".json"),
+		"trend output":  files(".html"),
 	}
 }
 

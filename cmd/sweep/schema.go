@@ -1,19 +1,37 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/urfave/cli/v3"
 
 	"sweep.dev/sweep/schemas"
 )
 
+// schemaOf are the schemas by their names, in the order of the help.
+var schemaOf = []struct {
+	name string
+	text []byte
+}{
+	{"plan", schemas.Plan}, {"engine", schemas.Engine}, {"provider", schemas.Provider}, {"answer", schemas.Answer},
+	{"compare", schemas.Compare}, {"noise", schemas.Noise}, {"gate", schemas.Gate}, {"trend", schemas.Trend},
+}
+
+func schemaNames() (names []string) {
+	for _, s := range schemaOf {
+		names = append(names, s.name)
+	}
+	return names
+}
+
 func (a *app) schemaCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "schema",
 		Usage:     "prints the JSON Schema of plans and other files",
-		ArgsUsage: "[plan|engine|provider|answer|compare|noise]",
+		ArgsUsage: "[" + strings.Join(schemaNames(), "|") + "]",
 		Description: `An editor with yaml-language-server completes, explains and checks a plan
 whose first line names the schema:
 
@@ -24,15 +42,19 @@ whose first line names the schema:
   $ sweep schema provider > provider.schema.json
   $ sweep schema answer > answer.schema.json
   $ sweep schema compare > compare.schema.json
-  $ sweep schema noise > noise.schema.json` + exitHelp(exitOK, exitUsage),
+  $ sweep schema noise > noise.schema.json
+  $ sweep schema gate > gate.schema.json
+  $ sweep schema trend > trend.schema.json` + exitHelp(exitOK, exitUsage),
 		OnUsageError: usageError,
 		Action: func(_ context.Context, c *cli.Command) error {
-			text, ok := map[string][]byte{"": schemas.Plan, "plan": schemas.Plan, "engine": schemas.Engine, "provider": schemas.Provider, "answer": schemas.Answer, "compare": schemas.Compare, "noise": schemas.Noise}[c.Args().First()]
-			if !ok || c.Args().Len() > 1 {
-				return &usage{fmt.Errorf("schema takes plan, engine, provider, answer, compare or noise, got %q", c.Args().Slice())}
+			name := cmp.Or(c.Args().First(), "plan")
+			for _, one := range schemaOf {
+				if one.name == name && c.Args().Len() <= 1 {
+					_, err := a.out.Write(one.text)
+					return err
+				}
 			}
-			_, err := a.out.Write(text)
-			return err
+			return &usage{fmt.Errorf("schema takes one of %s, got %q", strings.Join(schemaNames(), ", "), c.Args().Slice())}
 		},
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/urfave/cli/v3"
@@ -17,17 +18,25 @@ func (a *app) trendCommand() *cli.Command {
 nights with which its level changed for good, with what changed of the software then.
 It sees all nights at once, so it finds steps that are too small for the gate.
 
+With -o it writes a page: each series as a chart, with its nights as a table.
+
   $ sweep trend --history chat.jsonl
+  $ sweep trend --history chat.jsonl -o trend.html
   $ sweep trend --history chat.jsonl --plan chat-capacity --metric p95_ttft_ms` + exitHelp(exitOK, exitInternal, exitUsage),
 		Flags: []cli.Flag{
 			historyFlag(),
 			&cli.StringFlag{Name: "plan", Usage: "show the cells of the plan `NAME`", DefaultText: "all plans"},
 			metricFlag("show the column `METRIC`; may be repeated", gatedNames()),
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the page to `FILE`, - for the standard output"},
+			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
 		},
 		OnUsageError: usageError,
 		Action: func(_ context.Context, c *cli.Command) error {
 			if c.Args().Present() {
 				return &usage{fmt.Errorf("trend takes no arguments, got %q (--history FILE names the history)", c.Args().First())}
+			}
+			if c.Bool("json") && c.IsSet("output") {
+				return &usage{errors.New("--json prints data and -o writes a page: choose one")}
 			}
 			metrics, err := metricsAsked(c)
 			if err != nil {
@@ -40,6 +49,12 @@ It sees all nights at once, so it finds steps that are too small for the gate.
 			board, err := nightly.Ask(f, nightly.Question{Plan: c.String("plan"), Metrics: metrics})
 			if err != nil {
 				return &usage{err}
+			}
+			switch {
+			case c.IsSet("output"):
+				return a.writeTo(c, "", board.Page)
+			case c.Bool("json"):
+				return gone(a.json().Encode(board.Trend()))
 			}
 			return gone(board.WriteTrend(a.out))
 		},

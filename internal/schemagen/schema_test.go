@@ -17,6 +17,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"sweep.dev/sweep/internal/fieldtag"
+	"sweep.dev/sweep/internal/schematest"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/axes"
@@ -41,19 +42,7 @@ func compiled(t *testing.T) *jsonschema.Schema {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("plan.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("plan.json") // also holds the schema against draft-07's own
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return schematest.Compile(t, text)
 }
 
 // good is every good plan, as JSON.
@@ -382,10 +371,7 @@ func TestExamples(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("plan.json", doc); err != nil {
-		t.Fatal(err)
-	}
+	c := schematest.Compiler(t, text)
 	n := 0
 	// Engines, their arguments and the kinds of plug-ins are offered by name, and the range
 	// of an axis has its example at the axis.
@@ -408,7 +394,7 @@ func TestExamples(t *testing.T) {
 					continue
 				}
 				n++
-				s, err := c.Compile("plan.json#" + where)
+				s, err := c.Compile(schematest.Name + "#" + where)
 				if err != nil {
 					t.Fatal(err)
 				}

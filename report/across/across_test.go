@@ -10,8 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
+	"sweep.dev/sweep/internal/schematest"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/reporttest"
 	"sweep.dev/sweep/result"
@@ -252,33 +251,12 @@ func TestCompare_identity(t *testing.T) {
 // names the rows of both sides.
 func TestCompare_forms(t *testing.T) {
 	t.Parallel()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemas.Compare))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("compare.schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := c.Compile("compare.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := schematest.Compile(t, schemas.Compare)
 	for _, got := range []*Comparison{
 		compared(t, cells("a", steady, steady), cells("a", times(steady, 0.9)), Options{MaxRegression: 0.05}),
 		compared(t, cells("a", steady[:1]), "axes engine! concurrency\ncell vllm 1\n pending\n", Options{}),
 	} {
-		text, err := json.Marshal(got)
-		if err != nil {
-			t.Fatal(err)
-		}
-		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := schema.Validate(value); err != nil {
-			t.Error(err)
-		}
+		schematest.Holds(t, schema, got)
 	}
 	var b bytes.Buffer
 	if err := compared(t, cells("a", steady), cells("a", times(steady, 0.9)), Options{}).CSV(&b); err != nil {
@@ -362,29 +340,7 @@ func TestNoiseOf(t *testing.T) {
 	if s, ok := f.Find("c000", col.ThroughputTokS); !ok || s.Between < 0.015 || s.Between > 0.02 || *s.Within > 0.003 || s.BetweenDF != 3 {
 		t.Errorf("the noise is %+v", s)
 	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemas.Noise))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("noise.schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := c.Compile("noise.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := schema.Validate(value); err != nil {
-		t.Error(err)
-	}
+	schematest.Holds(t, schematest.Compile(t, schemas.Noise), f)
 	if got := figure(t, Compare(runs[0], runs[1], Options{MaxRegression: 0.05, Noise: &f}), 0); got.Verdict != TooNoisy {
 		t.Errorf("two runs as far apart as all others: %s", got.Verdict)
 	}

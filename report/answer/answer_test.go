@@ -7,8 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
+	"sweep.dev/sweep/internal/schematest"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/reporttest"
 	"sweep.dev/sweep/schemas"
@@ -37,18 +36,7 @@ cell sglang 16
 // conclusions.
 func TestWrite_schema(t *testing.T) {
 	t.Parallel()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemas.Answer))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("answer.schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := c.Compile("answer.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	schema := schematest.Compile(t, schemas.Answer)
 	for name, text := range map[string]string{"decided": decided, "open": open, "nothing": "axes engine!\ncell vllm\n  pending"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -56,13 +44,7 @@ func TestWrite_schema(t *testing.T) {
 			if err := Write(&b, reporttest.MadeUp(t, text)); err != nil {
 				t.Fatal(err)
 			}
-			got, err := jsonschema.UnmarshalJSON(&b)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := schema.Validate(got); err != nil {
-				t.Error(err)
-			}
+			schematest.Holds(t, schema, json.RawMessage(b.Bytes()))
 		})
 	}
 }

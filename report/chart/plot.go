@@ -3,12 +3,14 @@ package chart
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // An Axis is one direction of a plot.
 type Axis struct {
 	Name string // what it is, with its unit
 	Log  bool
+	Near bool // a linear axis begins near the least value, not at 0
 }
 
 // A Plot is series of points over two axes.
@@ -17,6 +19,7 @@ type Plot struct {
 	X, Y   Axis
 	Series []Series
 	Limits []Limit
+	Area   []Point // shaded between Low and High, along X; see Point.Low
 }
 
 // A Series is points that belong together.
@@ -74,6 +77,9 @@ func (p Plot) SVG() string {
 	if len(xs) == 0 {
 		return ""
 	}
+	for _, pt := range p.Area {
+		xs, ys = append(xs, pt.X), append(ys, pt.Low, pt.High)
+	}
 	for _, l := range p.Limits {
 		if l.OnX {
 			xs = append(xs, l.At)
@@ -82,11 +88,12 @@ func (p Plot) SVG() string {
 		}
 	}
 	right, bottom := plotWidth-plotRight, plotHeight-plotBottom
-	x := newScale(xs, p.X.Log, plotLeft, right, 8)
-	y := newScale(ys, p.Y.Log, bottom, plotTop, 6)
+	x := newScale(xs, p.X, plotLeft, right, 8)
+	y := newScale(ys, p.Y, bottom, plotTop, 6)
 
 	rows := p.legend()
 	c := begin(plotWidth, plotHeight+rowHeight*float64(len(rows)), p.Title)
+	c.area(p.Area, x, y)
 	for _, t := range x.ticks {
 		c.line(x.at(t), plotTop, x.at(t), bottom, "grid")
 		c.text(x.at(t), bottom+16, "tick", "middle", tick(t))
@@ -128,6 +135,18 @@ func (p Plot) SVG() string {
 		c.entries(row, plotHeight+rowHeight*float64(i)+8)
 	}
 	return c.end()
+}
+
+// area shades what is between the lower and the upper ends of points.
+func (c *canvas) area(points []Point, x, y scale) {
+	var outline [][2]float64
+	for _, pt := range points {
+		outline = append(outline, [2]float64{x.at(pt.X), y.at(pt.High)})
+	}
+	for _, pt := range slices.Backward(points) {
+		outline = append(outline, [2]float64{x.at(pt.X), y.at(pt.Low)})
+	}
+	c.path(outline, "area")
 }
 
 func (c *canvas) point(s Series, pt Point, x, y scale) {

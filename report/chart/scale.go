@@ -13,8 +13,10 @@ type scale struct {
 	ticks     []float64
 }
 
-// newScale covers values with round ticks, about n of them. A linear one begins at 0.
-func newScale(values []float64, log bool, from, to float64, n int) scale {
+// newScale covers values with round ticks, about n of them. A linear one begins at 0,
+// unless the axis says otherwise.
+func newScale(values []float64, axis Axis, from, to float64, n int) scale {
+	log := axis.Log
 	s := scale{low: math.Inf(1), high: math.Inf(-1), from: from, to: to, log: log}
 	for _, v := range values {
 		if math.IsNaN(v) || math.IsInf(v, 0) || log && v <= 0 {
@@ -28,7 +30,9 @@ func newScale(values []float64, log bool, from, to float64, n int) scale {
 	if s.log {
 		s.logTicks(n)
 	} else {
-		s.low = min(0, s.low)
+		if !axis.Near {
+			s.low = min(0, s.low)
+		}
 		if s.high <= s.low {
 			s.high = s.low + 1
 		}

@@ -87,6 +87,13 @@ func Write(w io.Writer, runs []*report.Run) error {
 	return t.Execute(w, d)
 }
 
+// Style is the style sheet of pages without a script, and Policy their content security
+// policy: nothing is loaded and nothing runs.
+func Style() (css, policy string) {
+	css = chart.Theme + chart.Style + pageStyle
+	return css, fmt.Sprintf("default-src 'none'; style-src '%s'; base-uri 'none'; form-action 'none'", digest(css))
+}
+
 // policy is the content security policy of a page with one style sheet and one script.
 func policy(css, js string) string {
 	return fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'", digest(css), digest(js))
