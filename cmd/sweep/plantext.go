@@ -216,7 +216,8 @@ func (p planned) details(page *draw.Document, servers []server) {
 		page.Text(group.Title() + ": requests beyond the load, at most")
 		rows := make([][]string, len(group.Extras))
 		for i, x := range group.Extras {
-			rows[i] = []string{x.What, most(x) + ": " + x.Text}
+			text := strings.Replace(most(x)+": "+x.Text, "completions: completions ", "completions ", 1)
+			rows[i] = []string{x.What, text}
 		}
 		page.Rows(rows...)
 	}

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -112,4 +113,16 @@ func (t *Terminal) Await(from int, text string) int {
 		t.t.Fatalf("the terminal never showed %q:\n%q", text, t.Text()[from:])
 	}
 	return len(t.Text())
+}
+
+// Ended waits until the program has ended and returns everything that it wrote, with line
+// feeds alone at the ends of lines.
+func (t *Terminal) Ended() string {
+	t.t.Helper()
+	select {
+	case <-t.done:
+	case <-time.After(polltest.Patience):
+		t.t.Fatalf("the program did not end:\n%q", t.Text())
+	}
+	return strings.ReplaceAll(t.Text(), "\r\n", "\n")
 }
