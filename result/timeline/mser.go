@@ -14,7 +14,8 @@ const (
 	gain = 0.8
 	// later is how much less the statistic must be somewhere in the second half to
 	// say that the series had not settled in the first; rest is how many batches are
-	// left there at least.
+	// left there at least, and one request of each slot of a closed loop: a part of
+	// their round is steadier than the whole.
 	later = 0.7
 	rest  = 10
 )
@@ -28,7 +29,7 @@ const enough = batched * minBatches
 // five (MSER-5: White, An effective truncation heuristic for bias reduction in
 // simulation output, Simulation 69, 1997). At most half are left out; moving says
 // that more would have to be, or that the others move too: then no value is left out.
-func truncation(values []float64) (cut int, moving bool) {
+func truncation(values []float64, slots int) (cut int, moving bool) {
 	means := make([]float64, len(values)/batched)
 	for i := range means {
 		for _, v := range values[i*batched : (i+1)*batched] {
@@ -50,7 +51,7 @@ func truncation(values []float64) (cut int, moving bool) {
 			at = i
 		}
 	}
-	for _, e := range errors[half+1 : max(half+1, n-rest)] {
+	for _, e := range errors[half+1 : max(half+1, n-max(rest, (slots+batched-1)/batched))] {
 		if e < later*errors[at] {
 			return 0, true
 		}

@@ -37,9 +37,31 @@ func TestTruncation(t *testing.T) {
 			return r.Float64()
 		}), 0, 0, true},
 	} {
-		if cut, moving := truncation(c.values); cut < c.least || cut > c.most || moving != c.moving {
+		if cut, moving := truncation(c.values, 0); cut < c.least || cut > c.most || moving != c.moving {
 			t.Errorf("%s: cut %d, moving %v; want %d to %d, %v", c.name, cut, moving, c.least, c.most, c.moving)
 		}
+	}
+}
+
+// A part of the round of a closed loop's slots is steadier than the whole of it, which is
+// no sign that the load had not settled; one that settles late is seen all the same.
+func TestTruncation_rounds(t *testing.T) {
+	const slots = 128
+	round := make([]float64, 4*slots)
+	for i := range round {
+		round[i] = 30 + 40*float64(i/(slots/2)%2) // half of the slots wait for the others' prompts
+	}
+	if _, moving := truncation(round, slots); moving {
+		t.Error("rounds that repeat move")
+	}
+	if _, moving := truncation(round, 0); !moving {
+		t.Error("rounds are steady without their length: the case is none")
+	}
+	for i := range len(round) * 5 / 8 {
+		round[i] += 200
+	}
+	if _, moving := truncation(round, slots); !moving {
+		t.Error("a load that settles after more than half does not move")
 	}
 }
 
@@ -60,7 +82,7 @@ func TestTruncation_noise(t *testing.T) {
 				last = next(r, last)
 				values[i] = last
 			}
-			n, moving := truncation(values)
+			n, moving := truncation(values, 0)
 			if moving {
 				moved++
 			}

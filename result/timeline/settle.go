@@ -55,7 +55,7 @@ func (s *Span) settle(requests []result.Request, firsts map[int]bool, slots int)
 		if len(values) < enough {
 			continue // it was not streamed
 		}
-		cut, still := truncation(values)
+		cut, still := truncation(values, slots)
 		if least = max(least, at[cut]); still && moving == "" {
 			moving = series.name
 		}
