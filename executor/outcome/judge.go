@@ -43,6 +43,15 @@ func evidence(row result.Row, t *Trial, m *Measured, drifts timeline.Drifts) ver
 	return e
 }
 
+// tails are the percentiles that the objectives of a trial and the end of its load rest on.
+func tails(l plan.Load, objectives []result.SLOResult) []verdict.Tail {
+	all := verdict.Tails(objectives)
+	if l.Until != nil && l.Until.Metric != "" {
+		all = append(all, verdict.Tail{Column: l.Until.Metric})
+	}
+	return all
+}
+
 // warmup is how many requests are sent before a trial, at the least.
 func warmup(l plan.Load) int {
 	if n := l.WarmupRequests(); n > 0 || l.Warmup.Duration == 0 {

@@ -81,6 +81,44 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
+// The finding that another start could decide otherwise is on cells with one trial whose
+// figures are used.
+func TestOf_oneCycle(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		lines []string
+		want  bool
+	}{
+		"near":      {[]string{`slo: {quick: p95_ttft_ms < 60}`}, true},
+		"an or":     {[]string{`slo: {quick: p95_ttft_ms < 60 or p95_e2e_ms < 1}`}, true},
+		"far":       {[]string{`slo: {quick: p95_ttft_ms < 600}`}, false},
+		"none":      {nil, false},
+		"until":     {[]string{`load: {requests: 100, max_tokens: 4, prompts: {input_tokens: 24}, until: {metric: p95_ttft_ms, within: 5%}}`}, true},
+		"repeats":   {[]string{`slo: {quick: p95_ttft_ms < 60}`, `repeats: 3`}, false},
+		"INVALID":   {[]string{`slo: {quick: p95_ttft_ms < 60}`}, false},
+		"open loop": {[]string{`slo: {quick: p95_ttft_ms < 60}`, `matrix: {engine: sim, request_rate: [1]}`}, false},
+	} {
+		trial, m, _ := judged(t, append([]string{`matrix: {engine: sim, concurrency: [2]}`}, tt.lines...)...)
+		for i := range m.Requests {
+			q := &m.Requests[i]
+			q.Status, q.ErrorClass, q.Error, q.Slot = result.Completed, "", "", i%2
+			q.PromptTokens, q.ChunkUS, q.End = 24, []int32{50_000, 20_000, 20_000, 20_000}, q.Sent+1900*time.Millisecond
+			q.FirstToken, q.LastToken = q.Sent+50*time.Millisecond, q.Sent+110*time.Millisecond
+		}
+		if name != "INVALID" { // without a warm-up it is
+			m.Requests = append([]result.Request{{Phase: result.Warmup, Status: result.Completed}}, m.Requests...)
+		}
+		m.Span = timeline.Assign(m.Requests, 2)
+		o, err := Of(*trial, nil, *m, End{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.ContainsFunc(o.Findings, func(f result.Finding) bool { return f.Code == finding.OneCycle }); got != tt.want {
+			t.Errorf("%s: %v, want %v; invalid %v, objectives %+v", name, got, tt.want, o.Invalid, o.SLOs)
+		}
+	}
+}
+
 func TestScaleOf(t *testing.T) {
 	t.Parallel()
 	for version, scale := range map[string]float64{"0.32.0+sim": 1, "b5000+sim.x0.5": 0.5, "1.3.0+sim.x1000": 1000} {

@@ -162,6 +162,11 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 			requests = nil
 		}
 		o.SLOs = t.Plan.Objectives(row, requests)
+		if t.Plan.Repeats.Most() == 1 && !options.Open && len(o.Invalid) == 0 {
+			if f, ok := verdict.OneCycle(m.Requests, t.Cell.Load.Concurrency, tails(t.Cell.Load, o.SLOs)); ok {
+				o.Findings = append(o.Findings, f)
+			}
+		}
 	}
 	invalid := map[finding.Code]bool{finding.EngineRestarted: true, finding.GPUIdle: !anyCompleted(m.Requests)}
 	for _, f := range o.Invalid {

@@ -42,6 +42,7 @@ var (
 	PromptLengthInexact     = Code{"prompt_length_inexact"}
 	ProbeFailed             = Code{"probe_failed"}
 	SteadinessUnknown       = Code{"steadiness_unknown"}
+	OneCycle                = Code{"one_cycle"}
 	WarmupShort             = Code{"warmup_short"}
 	CacheUnsettled          = Code{"cache_unsettled"}
 	TokensAssumed           = Code{"tokens_assumed"}
@@ -246,6 +247,11 @@ var remarks = []Fact{
 		SteadinessUnknown, "it is not known whether the load had settled",
 		"there was no plateau, it was too short, or its figures still changed half-way through",
 		"lengthen the load: the text says to what time, or how many `load.requests`",
+	},
+	{
+		OneCycle, "the only trial of a closed loop whose requests have one length decides by a p90, p95 or p99 of TTFT",
+		"its slots repeat one cycle, and another start can lead to another p95, up to 1.75 times as high in simulations; found only if the limit is that near, or `until` ends the load by it",
+		"set `repeats: 3`, since each trial begins differently, or let the lengths of answers vary",
 	},
 	{
 		WarmupShort, "the warm-up was too short to bring the server to its load",
