@@ -354,12 +354,14 @@ func (b *benchmark) headline(s *found, p *plan.Plan, made *plugins) string {
 			requests += *x.Requests
 		}
 	}
-	about := "about "
-	if !b.Bounded {
-		about = "at most "
+	about := "at most " + humanize.Duration(took)
+	if b.Bounded {
+		// The server's speed is not known yet.
+		ms := float64(tokenEstimate(p.Deployments()[0].Server)) / float64(time.Millisecond)
+		about = fmt.Sprintf("about %s if a token takes %.3g ms", humanize.Duration(took), ms)
 	}
-	text := fmt.Sprintf("%s, %s; %s, %s%s;\nup to %s beyond the load", s.title(), s.model,
-		humanize.Plural(len(p.Cells()), "load"), about, humanize.Duration(took), humanize.Plural(requests, "request"))
+	text := fmt.Sprintf("%s, %s\n%s, %s;\nup to %s beyond the load", s.title(), s.model,
+		humanize.Plural(len(p.Cells()), "load"), about, humanize.Plural(requests, "request"))
 	if len(open) > 0 {
 		text += ", and those for " + strings.Join(open, " and ")
 	}

@@ -41,7 +41,7 @@ func TestBench(t *testing.T) {
 		t.Fatalf("exit %d\n%s\n%s", got.code, got.stdout, got.stderr)
 	}
 	for _, want := range []string{
-		`(?m)^vllm 1\.0, m; 2 loads, about \d+ s;$`,
+		`(?m)^vllm 1\.0, m$`, `(?m)^2 loads, about \d+ s if a token takes 20 ms;$`,
 		`(?m)^up to \d+ requests beyond the load, and those for metrics$`,
 		`(?m)^  conc +tok/s +/user +TTFT p50 +p95 +TPOT p50 +p95 +reqs$`,
 		`(?m)^     1 +\d`, `(?m)^     3 +\d`,
