@@ -14,6 +14,7 @@ import (
 	"sweep.dev/sweep/report/answer"
 	"sweep.dev/sweep/report/details"
 	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/report/turns"
 	"sweep.dev/sweep/result/objective"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/sinks"
@@ -33,6 +34,9 @@ func All(ctx context.Context, dir *rundir.Dir, path string, tables []sinks.Sink,
 		table.Requests = append(table.Requests, filepath.Join(dir, layout.Requests))
 		table.Samples = append(table.Samples, filepath.Join(dir, layout.Samples))
 	}
+	if turns.Compared(run.Resolved.Plan) {
+		table.Comparison = &sinks.Rows{Columns: turns.Columns(), Rows: turns.Of(across.Of(run)).Rows()}
+	}
 	create := func(name string, write func(sinks.Writer) error) error {
 		return dir.Derive(name, func(w io.Writer) error { return write(w) })
 	}
@@ -41,21 +45,12 @@ func All(ctx context.Context, dir *rundir.Dir, path string, tables []sinks.Sink,
 			return nil, fmt.Errorf("derived tables: %w", err)
 		}
 	}
-	turns := across.Within(across.Of(run))
-	if turns != nil {
-		if err := dir.Derive(layout.Comparison, turns.CSV); err != nil {
-			return nil, fmt.Errorf("%s: %w", layout.Comparison, err)
-		}
-	}
 	// Before the summary, which names the files that there are.
 	if err := dir.Derive(layout.Answer, func(w io.Writer) error { return answer.Write(w, run) }); err != nil {
 		return nil, fmt.Errorf("%s: %w", layout.Answer, err)
 	}
 	err = dir.Derive(layout.Summary, func(w io.Writer) error {
-		if err := details.Write(w, run, draw.Style{Markdown: true}); err != nil || turns == nil {
-			return err
-		}
-		return turns.Markdown(w)
+		return details.Write(w, run, draw.Style{Markdown: true})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", layout.Summary, err)

@@ -29,6 +29,14 @@ type Table struct {
 	// Attempts are the folders of the committed attempts, in the order of Rows,
 	// for sinks that gather what collectors kept there.
 	Attempts []string
+	// Comparison is that of a plan which compares by turns; nil of others.
+	Comparison *Rows
+}
+
+// Rows are a table of columns of its own.
+type Rows struct {
+	Columns []result.Column
+	Rows    iter.Seq[result.Row]
 }
 
 // NewTable is a table of rows and their groups, without files. The objectives are those of each

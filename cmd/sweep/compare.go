@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report/across"
 	"sweep.dev/sweep/result/noise"
+	"sweep.dev/sweep/sinks/csv"
 )
 
 func (a *app) compareCommand() *cli.Command {
@@ -40,11 +42,11 @@ only read. Of all verdicts faster and slower at most 5 % are wrong on average
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "every cell with every figure"},
 		},
 		OnUsageError: usageError,
-		Action: func(_ context.Context, c *cli.Command) error {
+		Action: func(ctx context.Context, c *cli.Command) error {
 			if c.Args().Len() != 2 {
 				return &usage{fmt.Errorf("compare takes two run directories, got %d arguments (see: %s --help)", c.Args().Len(), c.FullName())}
 			}
-			return a.compare(c, c.Args().Get(0), c.Args().Get(1))
+			return a.compare(ctx, c, c.Args().Get(0), c.Args().Get(1))
 		},
 	}
 }
@@ -54,7 +56,7 @@ func noiseFlag() cli.Flag {
 	return &cli.StringFlag{Name: "noise", Usage: "the noise between runs, as sweep noise wrote it to `FILE`; without it the intervals are within one launch of each side"}
 }
 
-func (a *app) compare(c *cli.Command, base, head string) error {
+func (a *app) compare(ctx context.Context, c *cli.Command, base, head string) error {
 	most, err := shareOf(c.String("max-regression"))
 	if err != nil {
 		return &usage{fmt.Errorf("--max-regression %w", err)}
@@ -75,7 +77,9 @@ func (a *app) compare(c *cli.Command, base, head string) error {
 	if path := c.String("csv"); path != "" {
 		fx, err := a.effects()
 		if err == nil {
-			err = fx.WriteFileAtomic(effect.DeriveCreate, path, found.CSV)
+			err = fx.WriteFileAtomic(effect.DeriveCreate, path, func(w io.Writer) error {
+				return csv.Write(ctx, w, across.Columns(), found.Rows())
+			})
 		}
 		if err != nil {
 			return fmt.Errorf("write %s: %w", path, err)

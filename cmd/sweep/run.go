@@ -36,6 +36,7 @@ import (
 	"sweep.dev/sweep/report/details"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/report/ending"
+	"sweep.dev/sweep/report/turns"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/objective"
@@ -398,8 +399,8 @@ func (a *app) show(c *cli.Command, run *report.Run, write func(*report.Run, draw
 			err = write(run, a.style())
 		default:
 			err = ending.Write(a.out, run, a.style())
-			if turns := across.Within(across.Of(run)); turns != nil && err == nil {
-				err = turns.Write(a.out, false)
+			if t := turns.Of(across.Of(run)); t != nil && err == nil {
+				err = t.Write(a.out, false)
 			}
 		}
 	}

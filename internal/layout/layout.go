@@ -65,14 +65,16 @@ const (
 	GroupsCSV     = "groups.csv"
 	GroupsParquet = "groups.parquet"
 	Summary       = "summary.md"
-	Answer        = "answer.json"    // what summary.md concludes, as data
-	Comparison    = "comparison.csv" // of a plan that compares by turns
+	Answer        = "answer.json" // what summary.md concludes, as data
+
+	ComparisonCSV     = "comparison.csv" // of a plan that compares by turns
+	ComparisonParquet = "comparison.parquet"
 )
 
 // Derived lists the tables that a run may have and the summary and the answer, which it always
 // has, in the order in which they are named to people.
 func Derived() []string {
-	return []string{CellsCSV, CellsParquet, GroupsCSV, GroupsParquet, Requests, Samples, Comparison, Summary, Answer}
+	return []string{CellsCSV, CellsParquet, GroupsCSV, GroupsParquet, Requests, Samples, ComparisonCSV, ComparisonParquet, Summary, Answer}
 }
 
 // Own says whether a name in the directory belongs to the run itself: nothing

@@ -87,6 +87,9 @@ type Cell struct {
 	short string // the settings in which the compared cells differ
 }
 
+// Short is its label without what all compared cells share.
+func (c *Cell) Short() string { return c.short }
+
 // A Left is a cell that is not compared.
 type Left struct {
 	ID    string `json:"id"`
@@ -96,11 +99,11 @@ type Left struct {
 
 // Compare holds the cells of head against the same cells of base.
 func Compare(base, head Side, o Options) *Comparison {
-	return by(func(c compare.Cell) string { return c.ID }, base, head, o)
+	return By(func(c compare.Cell) string { return c.ID }, base, head, o)
 }
 
-// by is Compare, with what cells of both sides are the same by.
-func by(same func(compare.Cell) string, base, head Side, o Options) *Comparison {
+// By is [Compare] of cells that are the same if same gives one text for both.
+func By(same func(compare.Cell) string, base, head Side, o Options) *Comparison {
 	c := &Comparison{
 		Version: Version, Base: Ref{base.Name, base.RunID}, Head: Ref{head.Name, head.RunID}, MaxRegression: o.MaxRegression,
 		Differs: []Difference{}, Same: []string{}, Cells: []Cell{}, Left: []Left{},
@@ -114,7 +117,7 @@ func by(same func(compare.Cell) string, base, head Side, o Options) *Comparison 
 		b := byID[same(h.Cell)]
 		delete(byID, same(h.Cell))
 		if b == nil {
-			c.leave(h, "only in head")
+			c.leave(h, onlyHead)
 			continue
 		}
 		if why := incomparable(b, h); why != "" {
@@ -125,7 +128,7 @@ func by(same func(compare.Cell) string, base, head Side, o Options) *Comparison 
 	}
 	for _, b := range base.Points {
 		if byID[same(b.Cell)] != nil {
-			c.leave(b, "only in base")
+			c.leave(b, onlyBase)
 		}
 	}
 	c.Differs, c.Same = identify(base, head, pairs)
@@ -135,6 +138,12 @@ func by(same func(compare.Cell) string, base, head Side, o Options) *Comparison 
 	c.judge(pairs)
 	return c
 }
+
+// Why a cell that one side lacks is not compared.
+const (
+	onlyBase = "only in base"
+	onlyHead = "only in head"
+)
 
 // judge fills in the cells of pairs.
 func (c *Comparison) judge(pairs []pair) {

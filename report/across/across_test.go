@@ -258,12 +258,30 @@ func TestCompare_forms(t *testing.T) {
 	} {
 		schematest.Holds(t, schema, got)
 	}
-	var b bytes.Buffer
-	if err := compared(t, cells("a", steady), cells("a", times(steady, 0.9)), Options{}).CSV(&b); err != nil {
-		t.Fatal(err)
+	var all []string
+	for row := range compared(t, cells("a", steady), cells("a", times(steady, 0.9)), Options{}).Rows() {
+		row, err := row.Conform(Columns())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, fmt.Sprint(row["metric"], row["verdict"], row["base_rows"]))
 	}
-	if !strings.Contains(b.String(), "c000/t01 c000/t02 c000/t03 c000/t04") || !strings.Contains(b.String(), ",slower,") {
-		t.Errorf("the CSV:\n%s", b.String())
+	if want := col.ThroughputTokS + "slower" + "c000/t01 c000/t02 c000/t03 c000/t04"; len(all) == 0 || all[0] != want {
+		t.Errorf("the rows are %q, want %q first", all, want)
+	}
+}
+
+// TestComparison_Nothing holds that the reason is that of a cell which both sides have.
+func TestComparison_Nothing(t *testing.T) {
+	t.Parallel()
+	pending := "axes engine! concurrency\ncell vllm 1\n pending\ncell vllm 2\n pending\n"
+	for want, base := range map[string]string{
+		"nothing can be compared: vllm concurrency=1: pending in head; and 1 more cell": cells("a", steady[:1], steady[:1]),
+		"nothing can be compared: the two sides have no cell in common":                 "axes engine! concurrency\n",
+	} {
+		if got := compared(t, base, pending, Options{}).Nothing(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 
@@ -346,44 +364,5 @@ func TestNoiseOf(t *testing.T) {
 	}
 	if other := NoiseOf([]Side{runs[0], side(t, cells("b", steady))}); len(other) > 0 {
 		t.Errorf("runs of other conditions have a noise: %+v", other)
-	}
-}
-
-// turnsOf is what a run says that compares two engines, with tokens a second of each in its trials.
-func turnsOf(t *testing.T, vllm, sglang []float64) *Turns {
-	t.Helper()
-	text := "axes engine! concurrency\nrepeats 4\n"
-	for _, side := range []struct {
-		name  string
-		rates []float64
-	}{{"vllm", vllm}, {"sglang", sglang}} {
-		text += "cell " + side.name + " 8\n"
-		for _, tok := range side.rates {
-			text += fmt.Sprintf("  ok tok=%g n=200 failed=0 conditions_digest=a spread=0.001\n", tok)
-		}
-	}
-	s := side(t, text)
-	s.Plan = json.RawMessage(`{"compare": {"axis": "engine", "baseline": "vllm"}, "matrix": {"axes": [{"name": "engine", "column": "engine"}]}}`)
-	return Within(s)
-}
-
-// TestWithin holds that the other engine is held against the baseline, and that a baseline
-// which moved is told.
-func TestWithin(t *testing.T) {
-	t.Parallel()
-	got := turnsOf(t, steady, times(steady, 1.1))
-	if len(got.Sides) != 1 || got.Sides[0].Value != "sglang" || figure(t, got.Sides[0].Comparison, 0).Verdict != Faster || got.Drift != "" {
-		t.Errorf("%+v", got)
-	}
-	var b strings.Builder
-	if err := got.CSV(&b); err != nil || !strings.Contains(b.String(), "\nengine,vllm,sglang,c001,") {
-		t.Errorf("%v: %s", err, b.String())
-	}
-	moved := []float64{1000, 980, 960, 940}
-	if got := turnsOf(t, moved, times(moved, 1.1)); !strings.Contains(got.Drift, "host_drift: vllm") || figure(t, got.Sides[0].Comparison, 0).Verdict != Faster {
-		t.Errorf("a baseline that moved: %q, %+v", got.Drift, got.Sides[0].Cells)
-	}
-	if Within(side(t, cells("a", steady))) != nil {
-		t.Error("a plan without compare compares")
 	}
 }

@@ -161,6 +161,9 @@ func (f *Figure) hold(of func(tail float64) ratio.Ratio, most float64) {
 	}
 }
 
+// Said says whether there is anything to say of a figure.
+func (f *Figure) Said() bool { return f.Base != nil || f.Head != nil || f.Why != "" }
+
 // undecided says whether the interval alone leaves a figure undecided.
 func (f *Figure) undecided() bool {
 	return f.known.Scope != ratio.Nothing && !f.alike() && f.change > Level

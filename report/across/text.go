@@ -18,17 +18,14 @@ import (
 // figure.
 func (c *Comparison) Write(w io.Writer, verbose bool) error {
 	var b strings.Builder
-	for _, line := range wrap(c.identity(), 80) {
+	for _, line := range wrap(c.Identity(), 80) {
 		fmt.Fprintln(&b, plaintext.Line(line))
 	}
 	if c.Simulated {
 		fmt.Fprintln(&b, "SIMULATED")
 	}
-	if len(c.Cells) > 0 {
-		c.table(&b, verbose)
-	}
-	c.left(&b, verbose)
-	for _, line := range wrap(c.covered(), 80) {
+	c.body(&b, verbose)
+	for _, line := range wrap(c.Covered(), 80) {
 		fmt.Fprintln(&b, line)
 	}
 	fmt.Fprintln(&b, c.Summary())
@@ -36,13 +33,27 @@ func (c *Comparison) Write(w io.Writer, verbose bool) error {
 	return err
 }
 
+// Table says only which cells are faster or slower, and what is not compared.
+func (c *Comparison) Table(w io.Writer, verbose bool) error {
+	var b strings.Builder
+	c.body(&b, verbose)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (c *Comparison) body(b *strings.Builder, verbose bool) {
+	if len(c.Cells) > 0 {
+		c.table(b, verbose)
+	}
+	for _, line := range c.LeftOut(verbose) {
+		fmt.Fprintln(b, "  "+line)
+	}
+}
+
 // Summary is the comparison in a line.
 func (c *Comparison) Summary() string {
 	if len(c.Cells) == 0 {
-		if len(c.Differs) > 0 && c.Differs[0].What == col.Method {
-			return fmt.Sprintf("nothing can be compared: figures of methods %s and %s mean different things; measure both with one version of sweep", c.Differs[0].Base, c.Differs[0].Head)
-		}
-		return "nothing can be compared: no cell has a VALID trial on both sides"
+		return c.Nothing()
 	}
 	cells, noisy := 0, 0
 	for _, cell := range c.Cells {
@@ -69,8 +80,25 @@ func (c *Comparison) Summary() string {
 	return text
 }
 
-// identity is what differs, and what does not.
-func (c *Comparison) identity() string {
+// Nothing says why no cell is compared: that of the first cell that both sides have, or
+// that they have none.
+func (c *Comparison) Nothing() string {
+	if len(c.Differs) > 0 && c.Differs[0].What == col.Method {
+		return fmt.Sprintf("nothing can be compared: figures of methods %s and %s mean different things; measure both with one version of sweep", c.Differs[0].Base, c.Differs[0].Head)
+	}
+	both := slices.DeleteFunc(slices.Clone(c.Left), func(l Left) bool { return l.Why == onlyBase || l.Why == onlyHead })
+	if len(both) > 0 {
+		text := fmt.Sprintf("nothing can be compared: %s: %s", plaintext.Line(both[0].Label), plaintext.Line(both[0].Why))
+		if n := len(both) - 1; n > 0 {
+			text += "; and " + humanize.Plural(n, "more cell")
+		}
+		return text
+	}
+	return "nothing can be compared: the two sides have no cell in common"
+}
+
+// Identity is what differs, and what does not.
+func (c *Comparison) Identity() string {
 	var parts []string
 	for _, d := range c.Differs {
 		parts = append(parts, fmt.Sprintf("%s %s -> %s", d.What, brief(d.Base), brief(d.Head)))
@@ -202,7 +230,7 @@ func (c *Cell) said() string {
 				return f.of.word(c.Verdict)
 			}
 			if by == "" {
-				by = fmt.Sprintf("%s (%s %s)", f.of.word(c.Verdict), f.of.Title, f.apart())
+				by = fmt.Sprintf("%s (%s %s)", f.of.word(c.Verdict), f.of.Title, f.Apart())
 			}
 		}
 	}
@@ -216,22 +244,34 @@ func (c *Cell) said() string {
 func (c *Cell) rest() [][]string {
 	var rows [][]string
 	for _, f := range c.Figures {
-		text := f.of.word(f.Verdict)
-		if f.Repeats != nil {
-			text += fmt.Sprintf(", %d trials would tell", *f.Repeats)
-		}
-		if f.Why != "" {
-			text += ": " + f.Why
-		}
-		if f.Base == nil && f.Head == nil && f.Why == "" {
+		if !f.Said() {
 			continue
 		}
-		rows = append(rows, []string{"  " + f.of.Title, f.values(), f.apart(), text})
+		rows = append(rows, []string{"  " + f.of.Title, f.values(), f.Apart(), f.Words()})
 	}
 	for _, n := range c.Notes {
 		rows = append(rows, []string{"  " + plaintext.Line(n)})
 	}
 	return rows
+}
+
+// Word is the verdict on a figure in the words of its metric.
+func (f *Figure) Word() string { return f.of.word(f.Verdict) }
+
+// Share says whether the figure is a share, of which Ratio is a difference.
+func (f *Figure) Share() bool { return f.of.Share }
+
+// Words are the verdict on a figure in the words of its metric, with what would tell and
+// why there is no more to say.
+func (f *Figure) Words() string {
+	text := f.Word()
+	if f.Repeats != nil {
+		text += fmt.Sprintf(", %d trials would tell", *f.Repeats)
+	}
+	if f.Why != "" {
+		text += ": " + f.Why
+	}
+	return text
 }
 
 // text is a figure in a table.
@@ -243,7 +283,7 @@ func (f *Figure) text() string {
 	if f.Verdict == CannotTell || f.Verdict == TooNoisy {
 		return values + "  ~"
 	}
-	return values + "  " + f.apart()
+	return values + "  " + f.Apart()
 }
 
 // values are those of both sides.
@@ -251,6 +291,12 @@ func (f *Figure) values() string {
 	if f.Base == nil && f.Head == nil {
 		return ""
 	}
+	base, head := f.Sides()
+	return base + " -> " + head
+}
+
+// Sides are the values of base and head for people; "-" if one is not known.
+func (f *Figure) Sides() (base, head string) {
 	show := func(v *float64) string {
 		switch {
 		case v == nil:
@@ -260,11 +306,11 @@ func (f *Figure) values() string {
 		}
 		return f.of.Show(*v)
 	}
-	return show(f.Base) + " -> " + show(f.Head)
+	return show(f.Base), show(f.Head)
 }
 
-// apart is by how much head differs from base: "+4.9 ±1.1 %".
-func (f *Figure) apart() string {
+// Apart is by how much head differs from base: "+4.9 ±1.1 %".
+func (f *Figure) Apart() string {
 	if f.Ratio == nil {
 		return ""
 	}
@@ -285,9 +331,9 @@ func (f *Figure) apart() string {
 // mostLeft is how many cells that are not compared are named without verbose.
 const mostLeft = 3
 
-// left lists what is not compared, by why.
-func (c *Comparison) left(b *strings.Builder, verbose bool) {
-	var order []string
+// LeftOut lists what is not compared, by why; verbose names every cell.
+func (c *Comparison) LeftOut(verbose bool) []string {
+	var order, lines []string
 	by := map[string][]string{}
 	for _, l := range c.Left {
 		if by[l.Why] == nil {
@@ -300,12 +346,13 @@ func (c *Comparison) left(b *strings.Builder, verbose bool) {
 		if !verbose && len(cells) > mostLeft {
 			cells = append(append([]string{}, cells[:mostLeft]...), "...")
 		}
-		fmt.Fprintf(b, "  not compared: %s: %s\n", plaintext.Line(why), plaintext.Line(strings.Join(cells, "; ")))
+		lines = append(lines, fmt.Sprintf("not compared: %s: %s", plaintext.Line(why), plaintext.Line(strings.Join(cells, "; "))))
 	}
+	return lines
 }
 
-// covered says what the intervals cover.
-func (c *Comparison) covered() string {
+// Covered says what the intervals cover; "" if there are none.
+func (c *Comparison) Covered() string {
 	if len(c.Cells) == 0 {
 		return ""
 	}

@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/across"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/details"
 	"sweep.dev/sweep/result/col"
@@ -30,6 +31,7 @@ type Answer struct {
 	Trials    map[string]int `json:"trials"`    // by status; those without an outcome are pending
 	Cells     map[string]int `json:"cells"`     // by verdict
 	Claims    []Claim        `json:"claims"`
+	Turns     *Turns         `json:"comparison"` // of a plan that compares by turns; null of others
 	Open      []Open         `json:"not_decided"`
 	ToDecide  []string       `json:"to_decide"` // commands that measure what leaves claims not decided
 	Next      string         `json:"next"`
@@ -67,6 +69,21 @@ type Left struct {
 	Cells []string `json:"cells"`
 }
 
+// Turns are the values of a server axis, each held against the baseline of the plan.
+type Turns struct {
+	Axis     string      `json:"axis"`
+	Baseline string      `json:"baseline"`
+	Drift    string      `json:"host_drift"` // how the baseline itself moved; "" if not certainly
+	Sides    []TurnsSide `json:"sides"`
+}
+
+// A TurnsSide is one value against the baseline, whose rows are base.
+type TurnsSide struct {
+	Value string        `json:"value"`
+	Cells []across.Cell `json:"cells"`
+	Left  []across.Left `json:"not_compared"`
+}
+
 // An Open question is a claim that is not decided.
 type Open struct {
 	Question string   `json:"question"`
@@ -92,6 +109,12 @@ func Of(run *report.Run) *Answer {
 		Next: run.Next(), Money: money(run),
 	}
 	a.count(run, p.Set.Points)
+	if t := p.Turns; t != nil {
+		a.Turns = &Turns{Axis: t.Axis, Baseline: t.Baseline, Drift: t.Drift, Sides: []TurnsSide{}}
+		for _, s := range t.Sides {
+			a.Turns.Sides = append(a.Turns.Sides, TurnsSide{s.Value, s.Cells, s.Left})
+		}
+	}
 	for _, said := range p.Claims {
 		c := claim(said)
 		a.Claims = append(a.Claims, c)

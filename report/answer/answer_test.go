@@ -3,6 +3,7 @@ package answer
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -32,12 +33,31 @@ cell sglang 16
   pending
 `
 
+// turns compares two engines: one cell can be told, and one has no VALID trial.
+const turns = `
+compare engine vllm
+repeats 2
+axes engine! concurrency
+cell vllm 1
+  ok tok=185 ttft=14/15 n=200 conditions_digest=a
+  ok tok=186 ttft=14/15 n=200 conditions_digest=a
+cell vllm 8
+  ok tok=900 ttft=80/110 n=200
+  ok tok=901 ttft=80/110 n=200
+cell sglang 1
+  ok tok=240 ttft=14/15.4 n=200 conditions_digest=a
+  ok tok=241 ttft=14/15.8 n=200 conditions_digest=a
+cell sglang 8
+  invalid tok=905 ttft=90/128 n=200 reason="coalesced|the client shared 2 cores"
+  pending
+`
+
 // TestWrite_schema holds that an answer is what the schema says, with and without
 // conclusions.
 func TestWrite_schema(t *testing.T) {
 	t.Parallel()
 	schema := schematest.Compile(t, schemas.Answer)
-	for name, text := range map[string]string{"decided": decided, "open": open, "nothing": "axes engine!\ncell vllm\n  pending"} {
+	for name, text := range map[string]string{"decided": decided, "open": open, "turns": turns, "nothing": "axes engine!\ncell vllm\n  pending"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var b bytes.Buffer
@@ -85,5 +105,29 @@ func TestOf_money(t *testing.T) {
 	bounded.Resolved = report.Resolved{Plan: json.RawMessage(`{"budget": {"max_cost": 1}}`), Cells: run.Resolved.Cells}
 	if m := Of(&bounded).Money; m.Left == nil || *m.Left != 0.75 {
 		t.Errorf("of a dollar: %+v", m)
+	}
+}
+
+// TestOf_turns holds that each claim of a plan's own comparison names the rows of both
+// sides, and that what is not compared says why.
+func TestOf_turns(t *testing.T) {
+	t.Parallel()
+	got := Of(reporttest.MadeUp(t, turns)).Turns
+	if got == nil || got.Axis != "engine" || got.Baseline != "vllm" || len(got.Sides) != 1 || got.Sides[0].Value != "sglang" {
+		t.Fatalf("the comparison is %+v", got)
+	}
+	side := got.Sides[0]
+	if len(side.Cells) != 1 || len(side.Cells[0].Base) != 2 || side.Cells[0].Head[1].String() != "c002/t02" {
+		t.Fatalf("the cells are %+v", side.Cells)
+	}
+	f := side.Cells[0].Figures[0]
+	if f.Metric != "throughput_tok_s" || f.Ratio == nil || math.Abs(*f.Ratio-1.296) > 0.001 || f.Low == nil || f.High == nil || f.Verdict != "faster" || !f.Paired {
+		t.Errorf("the first figure is %+v", f)
+	}
+	if len(side.Left) != 1 || !strings.Contains(side.Left[0].Why, "INVALID") {
+		t.Errorf("not compared: %+v", side.Left)
+	}
+	if other := Of(reporttest.MadeUp(t, decided)).Turns; other != nil {
+		t.Errorf("a plan without compare: %+v", other)
 	}
 }

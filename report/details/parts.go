@@ -2,8 +2,10 @@ package details
 
 import (
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/across"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/report/turns"
 )
 
 // Parts are what a summary says, part by part, for reports of another form. They are in
@@ -25,7 +27,8 @@ type Parts struct {
 	GPUs     []draw.Grid
 	GPUNotes []string // of GPUs
 	Surface  *draw.Grid
-	Notes    []string // of Surface
+	Notes    []string     // of Surface
+	Turns    *turns.Turns // what the plan compares by turns; nil for nothing
 
 	Owed, Kept, Prices                    []draw.Item
 	Trust                                 []string
@@ -59,6 +62,7 @@ func PartsOf(r *report.Run) *Parts {
 		NoStart:      s.failed(func(t compare.Trial) bool { return compare.Judge(t) == compare.NoStart }),
 		NoStartTitle: s.noStartTitle(),
 		Unfinished:   s.unfinished(), Findings: s.findings(), Advice: s.advise(), Files: s.files(),
+		Turns: s.turns(),
 	}
 	if len(s.set.Engines) > 0 {
 		g := s.table(s.set.Engines[0])
@@ -73,6 +77,11 @@ func PartsOf(r *report.Run) *Parts {
 		}
 	}
 	return p
+}
+
+// turns is what the plan compares by turns; nil for nothing.
+func (s *summary) turns() *turns.Turns {
+	return turns.Of(across.Side{Name: s.Dir, RunID: s.State.Manifest.RunID, Plan: s.Resolved.Plan, Points: s.points})
 }
 
 // said are the claims of a summary in words. The verdicts on single cells are not among

@@ -127,6 +127,12 @@ func (s *summary) comparisons(d *draw.Document) {
 		}
 		d.Paragraph(notes...)
 	}
+	if t := s.turns(); t != nil {
+		for _, g := range t.Grids() {
+			d.Grid(g)
+		}
+		d.Paragraph(t.Notes()...)
+	}
 	d.Section("Which GPU for which load", s.choices())
 }
 

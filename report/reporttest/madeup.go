@@ -24,6 +24,7 @@ import (
 //	plan NAME
 //	repeats N
 //	record                            servers that do not start are results
+//	compare AXIS BASELINE             by turns
 //	load COLUMN=NUMBER                what the plan fixes of the load
 //	axes NAME...                      a server axis ends in !
 //	cell VALUE...                     one for each axis
@@ -131,6 +132,7 @@ func parseMadeUp(t *testing.T, text string) *description {
 	d := &description{plan: "made-up", owed: map[string]string{}}
 	d.resolved.Repeats = 1
 	fixed := map[string]any{}
+	plan := map[string]any{"load": fixed}
 	var axes []string
 	trial, skipped := 0, false
 	for line := range strings.Lines(text) {
@@ -145,6 +147,8 @@ func parseMadeUp(t *testing.T, text string) *description {
 			d.resolved.Repeats, _ = strconv.Atoi(args[0])
 		case "record":
 			d.resolved.RecordStarts = true
+		case "compare":
+			plan["compare"] = map[string]any{"axis": args[0], "baseline": args[1]}
 		case "load":
 			name, value, _ := strings.Cut(args[0], "=")
 			fixed[name] = plainValue(value)
@@ -203,7 +207,7 @@ func parseMadeUp(t *testing.T, text string) *description {
 			d.outcomes = append(d.outcomes, madeUpOutcome(t, cell, trial, words[0], args))
 		}
 	}
-	d.resolved.Plan, _ = json.Marshal(map[string]any{"load": fixed})
+	d.resolved.Plan, _ = json.Marshal(plan)
 	d.resolved.Columns = result.Columns(result.Extra{})
 	return d
 }

@@ -270,9 +270,12 @@ func notes(texts ...string) string {
 }
 
 // axis is a column as the name of an axis.
-func (v *runView) axis(column string) string {
+func (v *runView) axis(column string) string { return axisOf(v.run.Resolved.Columns, column) }
+
+// axisOf is a column with its unit.
+func axisOf(columns []result.Column, column string) string {
 	text := column
-	if c, ok := result.Lookup(v.run.Resolved.Columns, column); ok && c.Unit != "" {
+	if c, ok := result.Lookup(columns, column); ok && c.Unit != "" {
 		text += " [" + c.Unit + "]"
 	}
 	return text

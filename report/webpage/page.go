@@ -54,6 +54,7 @@ type document struct {
 	Style   template.CSS
 	Script  template.JS
 	Runs    []*runView
+	Held    []held // the runs against the first
 	Rules   []string
 	Version string
 }
@@ -79,6 +80,7 @@ func Write(w io.Writer, runs []*report.Run) error {
 		d.Runs = append(d.Runs, v)
 		titles = append(titles, v.Plan)
 	}
+	d.Held = between(runs, d.Runs)
 	d.Title = strings.Join(some(titles, 4), ", ")
 	t, err := template.New("page").Funcs(template.FuncMap{"line": plaintext.Line, "kind": pack.Kind, "words": func(s string) []string { return strings.SplitAfter(plaintext.Line(s), "_") }}).Parse(markup)
 	if err != nil {
@@ -115,7 +117,11 @@ func Drawings(runs []*report.Run) []Drawing {
 	var all []Drawing
 	for i, run := range runs {
 		v := view(run, "")
-		for _, figures := range [][]figure{v.Heat, v.Throughput, v.Frontier, v.Latency, v.Cost} {
+		var ratios []figure
+		for _, h := range v.Held {
+			ratios = append(ratios, h.Figures...)
+		}
+		for _, figures := range [][]figure{v.Heat, v.Throughput, v.Frontier, v.Latency, v.Cost, ratios} {
 			for n, f := range figures {
 				name := fmt.Sprintf("%s-%d", f.File, n+1)
 				if len(runs) > 1 {

@@ -43,6 +43,7 @@ type runView struct {
 	Cost       []figure
 	CostTable  table
 	Compared   []comparison
+	Held       []held // sides of the plan's own comparison
 	Grids      []table
 	Steady     table
 	Cells      table
@@ -87,6 +88,7 @@ func view(run *report.Run, prefix string) *runView {
 	v.latency()
 	v.cost()
 	v.compared()
+	v.turns()
 	v.steady()
 	v.cells()
 	v.reproduce()

@@ -118,50 +118,60 @@ func (s *Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) erro
 		return err
 	}
 	groupCols, cells := t.Groups()
-	return s.write(ctx, create, layout.GroupsCSV, groupCols, groupCols, cells)
+	if err := s.write(ctx, create, layout.GroupsCSV, groupCols, groupCols, cells); err != nil || t.Comparison == nil {
+		return err
+	}
+	return s.write(ctx, create, layout.ComparisonCSV, t.Comparison.Columns, t.Comparison.Columns, t.Comparison.Rows)
+}
+
+// Write writes rows of all their columns as the files of a run have them.
+func Write(ctx context.Context, w sinks.Writer, cols []result.Column, rows iter.Seq[result.Row]) error {
+	return (&Sink{}).table(ctx, w, cols, cols, rows)
 }
 
 // write makes one file of the columns cols of rows, which have the columns all.
 func (s *Sink) write(ctx context.Context, create sinks.File, name string, all, cols []result.Column, rows iter.Seq[result.Row]) error {
-	err := create(name, func(out sinks.Writer) error {
-		b := bufio.NewWriter(out)
-		w := csv.NewWriter(b)
-		record := make([]string, len(cols))
-		for i, c := range cols {
-			record[i] = c.Name
-		}
-		if err := w.Write(record); err != nil {
-			return err
-		}
-		values, places := make([]any, len(all)), make([]int, len(cols))
-		for i, c := range cols {
-			places[i] = slices.IndexFunc(all, func(a result.Column) bool { return a.Name == c.Name })
-		}
-		n := 0
-		for row := range rows {
-			if n++; ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			if err := row.Values(all, values); err != nil {
-				return fmt.Errorf("row %d: %w", n, err)
-			}
-			for i, at := range places {
-				record[i] = s.field(values[at])
-			}
-			if err := w.Write(record); err != nil {
-				return err
-			}
-		}
-		w.Flush()
-		if err := w.Error(); err != nil {
-			return err
-		}
-		return b.Flush()
-	})
+	err := create(name, func(out sinks.Writer) error { return s.table(ctx, out, all, cols, rows) })
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
+}
+
+func (s *Sink) table(ctx context.Context, out sinks.Writer, all, cols []result.Column, rows iter.Seq[result.Row]) error {
+	b := bufio.NewWriter(out)
+	w := csv.NewWriter(b)
+	record := make([]string, len(cols))
+	for i, c := range cols {
+		record[i] = c.Name
+	}
+	if err := w.Write(record); err != nil {
+		return err
+	}
+	values, places := make([]any, len(all)), make([]int, len(cols))
+	for i, c := range cols {
+		places[i] = slices.IndexFunc(all, func(a result.Column) bool { return a.Name == c.Name })
+	}
+	n := 0
+	for row := range rows {
+		if n++; ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := row.Values(all, values); err != nil {
+			return fmt.Errorf("row %d: %w", n, err)
+		}
+		for i, at := range places {
+			record[i] = s.field(values[at])
+		}
+		if err := w.Write(record); err != nil {
+			return err
+		}
+	}
+	w.Flush()
+	if err := w.Error(); err != nil {
+		return err
+	}
+	return b.Flush()
 }
 
 // field is the text of a value.

@@ -1,7 +1,7 @@
 // Package parquet writes the tables of a run as Parquet: cells.parquet (one
 // row per trial), groups.parquet (one row per cell), requests.parquet and
-// samples.parquet (those of all committed attempts). docs/data.md lists their
-// columns.
+// samples.parquet (those of all committed attempts), and comparison.parquet of a plan
+// that compares by turns. docs/data.md lists their columns.
 package parquet
 
 import (
@@ -39,15 +39,20 @@ var _ sinks.Sink = Sink{}
 // Build implements sinks.Sink.
 func (Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
 	groupCols, cells := t.Groups()
-	for _, f := range []struct {
+	type file struct {
 		name  string
 		write func(sinks.Writer) error
-	}{
+	}
+	files := []file{
 		{layout.CellsParquet, func(w sinks.Writer) error { return store.WriteTable(w, t.Columns, t.Rows) }},
 		{layout.GroupsParquet, func(w sinks.Writer) error { return store.WriteTable(w, groupCols, cells) }},
 		{layout.Requests, func(w sinks.Writer) error { return store.ConcatRequests(ctx, w, t.Requests) }},
 		{layout.Samples, func(w sinks.Writer) error { return store.ConcatSamples(ctx, w, t.Samples) }},
-	} {
+	}
+	if c := t.Comparison; c != nil {
+		files = append(files, file{layout.ComparisonParquet, func(w sinks.Writer) error { return store.WriteTable(w, c.Columns, c.Rows) }})
+	}
+	for _, f := range files {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
