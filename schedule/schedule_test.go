@@ -1,7 +1,9 @@
 package schedule_test
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +53,41 @@ func TestFiles_quoting(t *testing.T) {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
+	}
+}
+
+// A night runs in its folder, also by a relative path, and not beside another one.
+func TestFiles_night(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("sweep", "#!/bin/sh\necho \"$1 in $PWD\"\n")
+	n := night()
+	n.Dir, n.Exe, n.Notify = filepath.Join(dir, "work"), filepath.Join(dir, "sweep"), ""
+	if err := os.Mkdir(n.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	files, err := schedule.Files("cron", n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		write(f.Name, f.Text)
+	}
+	cmd := exec.Command("sh", "sweep-chat.sh")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if want := "run in " + n.Dir + "\nprune in " + n.Dir + "\n"; err != nil || string(out) != want {
+		t.Errorf("%v, %q, want %q", err, out, want)
+	}
+	lock := filepath.Join(n.Dir, ".sweep-chat.lock")
+	cmd = exec.Command("flock", lock, "sh", filepath.Join(dir, "sweep-chat.sh"))
+	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 6 {
+		t.Errorf("beside another night: %v, %q, want exit 6", err, out)
 	}
 }
 

@@ -1,13 +1,13 @@
 #!/bin/sh
 # One night of the plan {{.Name}}. Made by sweep schedule.
 set -u
-cd {{sh .Dir}} || exit 1
 
-# A night that is still at work is not joined by the next one. -o: what a night starts
-# does not hold the lock.
+# A night that is still at work is not joined by the next one. --close: what a night
+# starts does not hold the lock. This is done before cd, since $0 may be relative.
 if [ "${SWEEP_NIGHT:-}" != {{sh .Name}} ]; then
 	SWEEP_NIGHT={{sh .Name}} exec flock --nonblock --close --conflict-exit-code 6 {{sh .Lock}} /bin/sh "$0"
 fi
+cd {{sh .Dir}} || exit 1
 
 # Keys and secrets of the plan, one NAME=VALUE a line; for its owner alone (chmod 600).
 if [ -e ./sweep.env ]; then
