@@ -13,6 +13,7 @@ import (
 	"sweep.dev/sweep/report/across"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
 	"sweep.dev/sweep/result/ratio"
 )
 
@@ -100,7 +101,7 @@ func drift(points []*compare.Point) string {
 		first, last := trials[0], trials[len(trials)-1]
 		r := ratio.Of([]ratio.Trial{last}, []ratio.Trial{first}, level)
 		if r.More(1+across.Alike) || r.Less(1/(1+across.Alike)) {
-			return fmt.Sprintf("host_drift: %s gave %+.1f %% tok/s in the last turn against the first, with nothing changed", p.Cell.Label, 100*(r.Value-1))
+			return fmt.Sprintf("%s: %s gave %+.1f %% tok/s in the last turn against the first, with nothing changed", finding.HostDrift, p.Cell.Label, 100*(r.Value-1))
 		}
 	}
 	return ""

@@ -74,6 +74,7 @@ var (
 	DuplicatePod            = Code{"duplicate_pod"}
 	LogNotWritten           = Code{"log_not_written"}
 	ServerNotFollowed       = Code{"server_not_followed"}
+	HostDrift               = Code{"host_drift"}
 )
 
 // Reasons are the findings that make a trial INVALID, in the order of the
@@ -400,5 +401,10 @@ var remarks = []Fact{
 		ServerNotFollowed, "the connection to the server's log was lost for a while, so its end could have been missed",
 		"after two minutes of failed tries the server counts as lost",
 		"read the last error in the text: of the connection, or of `attach` of a provider's program",
+	},
+	{
+		HostDrift, "in a plan that compares by turns (`compare`), a cell of the baseline moved by certainly more than 2 % of tok/s between its first turn and its last, with nothing changed",
+		"it is of the run, below its ratios and as `comparison.host_drift` in `answer.json`; no row has it",
+		"run again on a quiet host: the ratios between the sides cover what the host did too",
 	},
 }
