@@ -24,7 +24,7 @@ func arguments() map[string]source {
 		"sweep plan":           plans,
 		"sweep run":            plans,
 		"sweep calibrate":      plans,
-		"sweep noise":          plans,
+		"sweep noise":          either(plans, runDirs),
 		"sweep resume":         first(runDirs),
 		"sweep status":         first(runDirs),
 		"sweep cells":          dirThenCell,

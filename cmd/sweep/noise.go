@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,7 +20,6 @@ import (
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/across"
 	"sweep.dev/sweep/report/draw"
-	"sweep.dev/sweep/result/noise"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -29,15 +29,17 @@ const noiseFile = "noise.json"
 func (a *app) noiseCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "noise",
-		Usage:     "runs a plan several times with nothing changed, and keeps how far its runs differ",
-		ArgsUsage: "PLAN",
+		Usage:     "keeps how far runs of a plan differ with nothing changed",
+		ArgsUsage: "PLAN|DIR DIR...",
 		Description: `Runs PLAN as many times as --times says, each on fresh launches, and writes for each
 cell and figure how far trials of one run differ, and runs. sweep compare --noise
 holds a difference between two runs against that. Each is an ordinary run, which
 shows what it costs and asks. The runs are in a folder beside the file; the same
-command after a kill goes on with them.
+command after a kill goes on with them. With run directories in place of PLAN it
+measures nothing: it takes runs that are there, of one plan.
 
   $ sweep noise plans/chat-capacity.yaml --times 10 -o noise.json
+  $ sweep noise runs/monday runs/tuesday runs/friday -o noise.json
   $ sweep compare --noise noise.json runs/base runs/head` + exitHelp(),
 		Flags: append(append(planFlags(),
 			&cli.IntFlag{Name: "times", Usage: "make `N` runs; each more makes the noise between runs better known", Value: 10, Validator: atLeastTwo},
@@ -46,6 +48,9 @@ command after a kill goes on with them.
 		), flagsWithout(runFlags(), "json", "keep-pod", "verbose", "events")...),
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
+			if areDirs(c.Args().Slice()) {
+				return a.noiseFrom(c, c.Args().Slice())
+			}
 			path, err := oneArg(c, "plan")
 			if err != nil {
 				return err
@@ -78,20 +83,63 @@ func (a *app) noise(ctx context.Context, c *cli.Command, path string) error {
 		return err
 	}
 	folder := strings.TrimSuffix(out, ".json") + "-runs"
-	var sides []across.Side
-	file := noise.File{Version: noise.Version, Plan: p.Name, Digest: p.Digest()}
+	var runs []*report.Run
 	for n := 1; n <= c.Int("times"); n++ {
 		dir := filepath.Join(folder, fmt.Sprintf("%02d", n))
 		run, err := a.noiseRun(ctx, c, p, path, dir, fmt.Sprintf("noise: run %d of %d", n, c.Int("times")))
 		if err != nil {
 			return err
 		}
-		m := run.State.Manifest
-		file.Runs, file.Method, file.CreatedAt = append(file.Runs, m.RunID), m.Method, m.CreatedAt
-		sides = append(sides, across.Of(run))
+		runs = append(runs, run)
 	}
-	if file.Cells = across.NoiseOf(sides); len(file.Cells) == 0 {
-		return &statusError{exitIncomplete, &hinted{errors.New("no cell has a VALID trial in two runs: nothing was written"), "sweep cells " + plaintext.Word(filepath.Join(folder, "01")) + " says why"}}
+	return a.keepNoise(c, out, runs)
+}
+
+// areDirs says whether arguments name run directories and no plan.
+func areDirs(args []string) bool {
+	if len(args) == 0 {
+		return false
+	}
+	info, err := os.Stat(args[0])
+	return err == nil && info.IsDir()
+}
+
+// noiseFrom is the noise of runs that are there.
+func (a *app) noiseFrom(c *cli.Command, dirs []string) error {
+	if c.IsSet("times") {
+		return &usage{errors.New("--times says how often a plan is run: run directories are taken as they are")}
+	}
+	var runs []*report.Run
+	for _, dir := range dirs {
+		run, holder, err := openRun(dir)
+		if err != nil {
+			return err
+		}
+		if holder != nil {
+			return &rundir.LockedError{Dir: dir, Holder: *holder}
+		}
+		runs = append(runs, run)
+	}
+	return a.keepNoise(c, c.String("output"), runs)
+}
+
+// keepNoise writes the noise of runs to a file.
+func (a *app) keepNoise(c *cli.Command, out string, runs []*report.Run) error {
+	file, err := across.NoiseFile(runs)
+	if err != nil {
+		return &usage{err}
+	}
+	if len(file.Cells) == 0 {
+		return &statusError{exitIncomplete, &hinted{errors.New("no cell has a VALID trial in two runs: nothing was written"), "sweep cells " + plaintext.Word(runs[0].Dir) + " says why"}}
+	}
+	changed := 0
+	for _, cell := range file.Cells {
+		if len(cell.Subjects) > 1 {
+			changed++
+		}
+	}
+	if changed > 0 {
+		a.say("sweep: the software differs between the runs of %s: that is in the noise too (subject_digests of the file)", humanize.Plural(changed, "cell"))
 	}
 	err = a.writeTo(c, out, func(w io.Writer) error {
 		enc := json.NewEncoder(w)
@@ -99,7 +147,7 @@ func (a *app) noise(ctx context.Context, c *cli.Command, path string) error {
 		return enc.Encode(file)
 	})
 	if err == nil {
-		err = gone(across.WriteNoise(a.out, &file))
+		err = gone(across.WriteNoise(a.out, file))
 	}
 	if err == nil {
 		a.next(fmt.Sprintf("sweep compare --noise %s BASE HEAD", plaintext.Word(out)))

@@ -8,11 +8,42 @@ import (
 
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/noise"
 	"sweep.dev/sweep/result/ratio"
 )
+
+// NoiseFile is the noise file of runs of one plan, in the order in which they are given;
+// its cells may be none. It fails if they are not: of fewer than two runs, one that is
+// there twice, or runs whose plans or methods differ.
+func NoiseFile(runs []*report.Run) (*noise.File, error) {
+	if len(runs) < 2 {
+		return nil, fmt.Errorf("the noise between runs wants 2 runs of a plan at least, got %d", len(runs))
+	}
+	first := runs[0].State.Manifest
+	f := &noise.File{Version: noise.Version, Plan: first.Plan, Digest: first.PlanDigest, Method: first.Method}
+	var sides []Side
+	for _, run := range runs {
+		m := run.State.Manifest
+		switch {
+		case m.PlanDigest != first.PlanDigest:
+			return nil, fmt.Errorf("%s is a run of another plan than %s (digest %.12s, not %.12s): what differs between them is no noise", run.Dir, runs[0].Dir, m.PlanDigest, first.PlanDigest)
+		case m.Method != first.Method:
+			return nil, fmt.Errorf("%s and %s have figures of different methods (%d and %d)", runs[0].Dir, run.Dir, first.Method, m.Method)
+		case slices.Contains(f.Runs, m.RunID):
+			return nil, fmt.Errorf("%s is a run that is there already (%s)", run.Dir, m.RunID)
+		}
+		f.Runs = append(f.Runs, m.RunID)
+		if m.CreatedAt.After(f.CreatedAt) {
+			f.CreatedAt = m.CreatedAt
+		}
+		sides = append(sides, Of(run))
+	}
+	f.Cells = NoiseOf(sides)
+	return f, nil
+}
 
 // NoiseOf is the noise of cells in runs of one plan: those that two runs at least have
 // valid trials of, in the order of the first run. Cells that are measured on one side
