@@ -8,6 +8,7 @@ import (
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/statistics/models"
+	"sweep.dev/sweep/statistics/tables"
 )
 
 // A series is the truth about several loads, as shares of the most, and by how much the
@@ -38,14 +39,14 @@ const enough = 0.95
 
 // sweetSpot asks how often a load is chosen that gives less than the share of the
 // most that a sweet spot must give, and how often the least that does.
-func sweetSpot(l *Lab) Table {
-	t := Table{
+func sweetSpot(l *Lab) tables.Table {
+	t := tables.Table{
 		What:    "Two loads, of which the greater gives the most tokens/s and the other a share of it, or six: 25, 50 and 80 % of the most, a share of it, 100 and 99 %, or five from 94 to 94.8 % and the most. Trials scatter by 3 %, or those of the three greatest loads by 5 % and the others by 1 %; the interval of one trial knows of all its scatter. How often the sweet spot is a load below 95 % of the most, or where the share is more than that, how often it is the load with it. Named: how often the loads not distinguishable from the best have the best one, of 3 trials.",
 		Columns: []string{"1 trial", "3 trials", "10 trials", "named"},
 		Drawn:   1,
 	}
 	for _, s := range seriesOf() {
-		c := Case{Name: s.name, Runs: l.runs(1000)}
+		c := tables.Case{Name: s.name, Runs: l.runs(1000)}
 		if len(s.shares) > 2 {
 			c.Runs = l.runs(400)
 		}
@@ -53,7 +54,7 @@ func sweetSpot(l *Lab) Table {
 		// asked for unless one just below it is.
 		least := slices.IndexFunc(s.shares, func(of float64) bool { return of >= enough })
 		wrong := least > 0 && s.shares[least-1] >= 0.9
-		var named Figure
+		var named tables.Figure
 		for _, n := range []int{1, 3, 10} {
 			sets := each(c.Runs, func(seed uint64) *compare.Set {
 				var cells []cell
@@ -70,14 +71,14 @@ func sweetSpot(l *Lab) Table {
 				return slots == float64(int(1)<<least)
 			}))
 			if wrong {
-				f = f.keep(atMost(0.05))
+				f = f.Keep(atMost(0.05))
 			}
 			c.Figures = append(c.Figures, f)
 			if n == 3 {
 				best := slices.Index(s.shares, 1)
 				named = share(which(sets, func(set *compare.Set) bool {
 					return slices.Contains(set.Answers(compare.AskSweetSpot)[0].Loads, float64(int(1)<<best))
-				})).keep(atLeast(0.95))
+				})).Keep(atLeast(0.95))
 			}
 		}
 		c.Figures = append(c.Figures, named)
@@ -105,8 +106,8 @@ type race struct {
 }
 
 // ratios asks how often a comparison calls an engine slower.
-func ratios(l *Lab) Table {
-	t := Table{
+func ratios(l *Lab) tables.Table {
+	t := tables.Table{
 		What:    "Engines at one load whose trials scatter by 3 %: how often a summary ranks any behind another in tokens/s, and how often in the wrong order. The interval of one trial knows of all its scatter, but for the case in which half of the variance is between trials, which no single trial shows.",
 		Columns: []string{"1 trial", "3 trials", "10 trials", "wrong of 3"},
 		Drawn:   1,
@@ -129,8 +130,8 @@ func ratios(l *Lab) Table {
 		{"truly 1.10 x", []float64{1.10}, within, true},
 		{"truly 1.20 x", []float64{1.20}, within, true},
 	} {
-		c := Case{Name: r.name, Runs: l.runs(1000)}
-		var wrong Figure
+		c := tables.Case{Name: r.name, Runs: l.runs(1000)}
+		var wrong tables.Figure
 		for _, n := range []int{1, 3, 10} {
 			all := each(c.Runs, func(seed uint64) float64 {
 				sides := uint64(len(r.slower) + 1)
@@ -142,11 +143,11 @@ func ratios(l *Lab) Table {
 			})
 			f := share(which(all, func(r float64) bool { return r != 1 }))
 			if r.slower[0] == 1 && (r.trust || n > 1) {
-				f = f.keep(atMost(0.05))
+				f = f.Keep(atMost(0.05))
 			}
 			c.Figures = append(c.Figures, f)
 			if n == 3 && r.slower[0] > 1 {
-				wrong = share(which(all, func(r float64) bool { return r < 1 })).keep(atMost(0.01))
+				wrong = share(which(all, func(r float64) bool { return r < 1 })).Keep(atMost(0.01))
 			}
 		}
 		c.Figures = append(c.Figures, wrong)

@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"sweep.dev/sweep/statistics/tables"
 )
 
 // cycles asks how far the figures of a closed loop depend on when its slots
 // began. It holds no rule: it shows what a load of one length can say.
-func cycles(l *Lab) Table {
-	t := Table{
+func cycles(l *Lab) tables.Table {
+	t := tables.Table{
 		What:    "Closed loops of 8,000 requests whose slots begin evenly spread over 0.9 to 1.2 times the median end-to-end latency, by as many starts as runs: p95 TTFT of the starts with the least and the most, over that of the median start.",
 		Columns: []string{"least", "most"},
 		Drawn:   1,
@@ -21,11 +23,13 @@ func cycles(l *Lab) Table {
 			ramp := time.Duration(float64(e2e) * (0.9 + 0.3*float64(seed-1)/float64(runs-1)))
 			return show(b.run(1, 8000, ramp), b.slots).ttft
 		})
-		middle := median(all, Ratio).Value
-		over := func(ttft float64) Figure { return Figure{Value: ttft / middle, Unit: Ratio, N: runs} }
-		t.Cases = append(t.Cases, Case{fmt.Sprintf("%s C %d %s", b.engine, b.slots, b.lengths), runs, []Figure{
+		middle := median(all, tables.Ratio).Value
+		over := func(ttft float64) tables.Figure {
+			return tables.Figure{Value: ttft / middle, Unit: tables.Ratio, N: runs}
+		}
+		t.Add(fmt.Sprintf("%s C %d %s", b.engine, b.slots, b.lengths), runs,
 			over(slices.Min(all)), over(slices.Max(all)),
-		}})
+		)
 	}
 	return t
 }

@@ -9,22 +9,23 @@ import (
 	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/result/validity"
 	"sweep.dev/sweep/statistics/models"
+	"sweep.dev/sweep/statistics/tables"
 )
 
 // drift asks how often a steady load is said to drift, and how often one that
 // does.
-func drift(l *Lab) Table {
+func drift(l *Lab) tables.Table {
 	grown := []float64{1, 1.1, 1.2, 1.4}
-	t := Table{
+	t := tables.Table{
 		What:    "A series that is steady, or that grows in a straight line by 10, 20 and 40 % over its length. AR(1): how often timeline.Trend is significant in 40 values with a standard deviation of 5 % of the mean, phi the correlation of neighbours. Queues (M/M/8, service 1 s, 400 s) and the H100 closed loop (LN 0.5, 40 requests a slot): how often any figure of timeline.DriftOf makes the trial INVALID, by the default bound of max_drift.",
 		Columns: []string{"steady", "+10 %", "+20 %", "+40 %"},
 	}
 	add := func(name string, runs int, most float64, found func(seed uint64, grown float64) bool) {
-		c := Case{Name: name, Runs: runs}
+		c := tables.Case{Name: name, Runs: runs}
 		for i, by := range grown {
 			f := share(each(runs, func(seed uint64) bool { return found(seed, by) }))
 			if i == 0 {
-				f = f.keep(atMost(most))
+				f = f.Keep(atMost(most))
 			}
 			c.Figures = append(c.Figures, f)
 		}

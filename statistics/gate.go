@@ -6,17 +6,18 @@ import (
 	"strconv"
 
 	"sweep.dev/sweep/gate"
+	"sweep.dev/sweep/statistics/tables"
 )
 
 // gates asks how often the gate of nights alarms though nothing has changed, and how
 // soon it finds what has.
-func gates(l *Lab) Table {
+func gates(l *Lab) tables.Table {
 	const before, quiet = 20, 30
-	t := Table{
+	t := tables.Table{
 		What:    "sweep gate over a plan of so many cells with two metrics each, whose nights scatter around a constant: the share of plans with a false alarm in 30 quiet nights after 20, and the share of series in which a step of 10 % and of 5 % on the 21st night is found: within two nights, and within 10.",
 		Columns: []string{"false alarm", "10 % in 2", "5 % in 10"},
 	}
-	add := func(name string, cells, before int, noise func(*rand.Rand, int) func() float64, alarms, finds Bound) {
+	add := func(name string, cells, before int, noise func(*rand.Rand, int) func() float64, alarms, finds tables.Bound) {
 		runs := l.runs(2000)
 		results := each(runs, func(seed uint64) (r gated) {
 			nights := func(salt uint64, n int, step func(night int) float64) [][]gate.Verdict {
@@ -46,33 +47,33 @@ func gates(l *Lab) Table {
 			r.series /= 2
 			return r
 		})
-		of := func(count func(gated) int) Figure {
+		of := func(count func(gated) int) tables.Figure {
 			k, n := 0.0, 0.0
 			for _, r := range results {
 				k += float64(count(r))
 				n += float64(r.series)
 			}
 			p := (k + 1) / (n + 2)
-			return Figure{Value: k / n, Error: math.Sqrt(p * (1 - p) / n), Unit: Share, N: int(n)}
+			return tables.Figure{Value: k / n, Error: math.Sqrt(p * (1 - p) / n), Unit: tables.Share, N: int(n)}
 		}
-		t.Cases = append(t.Cases, Case{name, runs, []Figure{
-			share(which(results, func(r gated) bool { return r.alarm })).keep(alarms),
-			of(func(r gated) int { return r.two[0] }).keep(finds),
+		t.Add(name, runs,
+			share(which(results, func(r gated) bool { return r.alarm })).Keep(alarms),
+			of(func(r gated) int { return r.two[0] }).Keep(finds),
 			of(func(r gated) int { return r.ten[1] }),
-		}})
+		)
 	}
 	normal := func(sd float64) func(*rand.Rand, int) func() float64 {
 		return func(r *rand.Rand, _ int) func() float64 { return func() float64 { return sd * r.NormFloat64() } }
 	}
 	add("24 cells, sd 1.5 %", 24, before, normal(0.015), atMost(0.03), atLeast(0.99))
-	add("24 cells, sd 1.5 %, after 10 nights", 24, gate.MinNights, normal(0.015), atMost(0.03), Bound{})
+	add("24 cells, sd 1.5 %, after 10 nights", 24, gate.MinNights, normal(0.015), atMost(0.03), tables.Bound{})
 	add("24 cells, sd 0.5 to 3 %", 24, before, func(r *rand.Rand, series int) func() float64 {
 		sd := 0.005 * math.Pow(6, float64(series%24)/23)
 		return func() float64 { return sd * r.NormFloat64() }
-	}, atMost(0.03), Bound{})
+	}, atMost(0.03), tables.Bound{})
 	add("24 cells, sd 1.5 %, heavy tails", 24, before, func(r *rand.Rand, _ int) func() float64 {
 		return func() float64 { return 0.015 * student5(r) }
-	}, Bound{}, Bound{})
+	}, tables.Bound{}, tables.Bound{})
 	for _, cells := range []int{1, 4, 100} {
 		name := strconv.Itoa(cells) + " cells, sd 1.5 %"
 		if cells == 1 {

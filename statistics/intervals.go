@@ -10,6 +10,7 @@ import (
 	"sweep.dev/sweep/result/ratio"
 	"sweep.dev/sweep/result/summary"
 	"sweep.dev/sweep/result/timeline"
+	"sweep.dev/sweep/statistics/tables"
 )
 
 // A bounded is what the columns of a trial say of a percentile.
@@ -28,8 +29,8 @@ func bound(requests []result.Request, o summary.Options, column string) bounded 
 }
 
 // percentileInterval asks how often the interval of a percentile has the truth.
-func percentileInterval(l *Lab) Table {
-	t := Table{
+func percentileInterval(l *Lab) tables.Table {
+	t := tables.Table{
 		What:    "The columns _low and _high of a percentile of n requests: how often the truth is between them, how often both ends are known, how wide they are apart in the median of those, over the truth, and how often two trials that are alike are ranked by it (one trial each, at 5 %). Requests are independent with exponential latencies, or neighbours in a queue M/M/8 (e2e_ms), or of a closed loop (H100, LN 0.5, p95_ttft_ms).",
 		Columns: []string{"has the truth", "both ends", "width", "ranked"},
 	}
@@ -43,11 +44,11 @@ func percentileInterval(l *Lab) Table {
 			r := ratio.Of([]ratio.Trial{{Value: a.value, Low: a.low, High: a.high}}, []ratio.Trial{{Value: b.value, Low: b.low, High: b.high}}, 0.025)
 			ranked = append(ranked, r.More(1) || r.Less(1))
 		}
-		t.Cases = append(t.Cases, Case{name, runs, []Figure{
-			has.keep(atLeast(0.93)), share(which(all, both)),
-			median(pick(all, func(b bounded) (float64, bool) { return (b.high - b.low) / truth, both(b) }), Ratio),
-			share(ranked).keep(atMost(0.05)),
-		}})
+		t.Add(name, runs,
+			has.Keep(atLeast(0.93)), share(which(all, both)),
+			median(pick(all, func(b bounded) (float64, bool) { return (b.high - b.low) / truth, both(b) }), tables.Ratio),
+			share(ranked).Keep(atMost(0.05)),
+		)
 	}
 	for _, load := range sampledLoads() {
 		for _, p := range []float64{0.50, 0.95} {

@@ -12,6 +12,7 @@ import (
 	"sweep.dev/sweep/result/summary"
 	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/statistics/models"
+	"sweep.dev/sweep/statistics/tables"
 )
 
 // A sampled is n requests of a load in its steady state.
@@ -47,8 +48,8 @@ func sampledLoads() []sampled {
 }
 
 // percentiles asks how far the percentile of a trial is from the truth.
-func percentiles(l *Lab) Table {
-	t := Table{
+func percentiles(l *Lab) tables.Table {
+	t := tables.Table{
 		What:    "The percentile of the end-to-end latency of n requests over its truth, at the n that low_confidence asks for: the median over the runs, and the values below which 5 % and 95 % of them are. Requests are independent with exponential latencies, or neighbours in a queue M/M/8.",
 		Columns: []string{"5 %", "median", "95 %"},
 		Drawn:   1,
@@ -64,9 +65,9 @@ func percentiles(l *Lab) Table {
 				slices.Sort(took)
 				return result.Quantile(took, p) / float64(load.quantile(p))
 			})
-			t.Cases = append(t.Cases, Case{fmt.Sprintf("%s p%.0f n %d", load.name, 100*p, n), runs, []Figure{
-				quantile(all, 0.05, Ratio), median(all, Ratio), quantile(all, 0.95, Ratio),
-			}})
+			t.Add(fmt.Sprintf("%s p%.0f n %d", load.name, 100*p, n), runs,
+				quantile(all, 0.05, tables.Ratio), median(all, tables.Ratio), quantile(all, 0.95, tables.Ratio),
+			)
 		}
 	}
 	return t
@@ -86,24 +87,24 @@ func decide(requests []result.Request, limit time.Duration) string {
 }
 
 // objectives asks how often an objective is decided wrongly.
-func objectives(l *Lab) Table {
-	t := Table{
+func objectives(l *Lab) tables.Table {
+	t := tables.Table{
 		What:    "p95_e2e_ms < limit for n requests: how often it passes and fails if the limit is the true p95, so that exactly 5 % are over it; passes at a limit of 1.5 times that, and fails at one of 0.7 times. What neither passes nor fails is undecided.",
 		Columns: []string{"pass at limit", "fail at limit", "pass at 1.5 x", "fail at 0.7 x"},
 	}
 	for _, load := range sampledLoads() {
 		for _, n := range []int{130, 400, 1000} {
 			runs := l.runs(1000)
-			c := Case{Name: fmt.Sprintf("%s n %d", load.name, n), Runs: runs}
+			c := tables.Case{Name: fmt.Sprintf("%s n %d", load.name, n), Runs: runs}
 			for _, x := range []struct {
 				times float64
 				want  string
-				bound Bound
-			}{{1, result.SLOPass, atMost(0.05)}, {1, result.SLOFail, atMost(0.05)}, {1.5, result.SLOPass, Bound{}}, {0.7, result.SLOFail, Bound{}}} {
+				bound tables.Bound
+			}{{1, result.SLOPass, atMost(0.05)}, {1, result.SLOFail, atMost(0.05)}, {1.5, result.SLOPass, tables.Bound{}}, {0.7, result.SLOFail, tables.Bound{}}} {
 				limit := time.Duration(x.times * float64(load.quantile(0.95)))
 				c.Figures = append(c.Figures, share(each(runs, func(seed uint64) bool {
 					return decide(load.requests(seed, n), limit) == x.want
-				})).keep(x.bound))
+				})).Keep(x.bound))
 			}
 			t.Cases = append(t.Cases, c)
 		}

@@ -5,14 +5,15 @@ import (
 	"math"
 
 	"sweep.dev/sweep/statistics/models"
+	"sweep.dev/sweep/statistics/tables"
 	"sweep.dev/sweep/stopping"
 )
 
 // repeatsUntil asks how often the mean over a cell's trials is within what the plan
 // asked for, where stopping.Trials says that it is.
-func repeatsUntil(l *Lab) Table {
+func repeatsUntil(l *Lab) tables.Table {
 	const within, most = 0.03, 30
-	t := Table{
+	t := tables.Table{
 		What:    "repeats: {min: 3, max: 30, until: {within: 3%}} at 95 %: how often the rule ended a cell whose mean over its trials was not within 3 % of the truth, how many cells it ended before their cap, and after how many trials in the median. The trials are independent; normal ones scatter by a cv, lognormal ones with that cv are skewed.",
 		Columns: []string{"wrong", "ended", "trials"},
 	}
@@ -32,11 +33,11 @@ func repeatsUntil(l *Lab) Table {
 			return s
 		})
 		ended := func(s stopped) bool { return s.by == stopping.Precise }
-		t.Cases = append(t.Cases, Case{name, runs, []Figure{
-			share(which(results, func(s stopped) bool { return ended(s) && !s.inside })).keep(atMost(0.05)),
+		t.Add(name, runs,
+			share(which(results, func(s stopped) bool { return ended(s) && !s.inside })).Keep(atMost(0.05)),
 			share(which(results, ended)),
-			median(pick(results, func(s stopped) (float64, bool) { return s.n, ended(s) }), Count),
-		}})
+			median(pick(results, func(s stopped) (float64, bool) { return s.n, ended(s) }), tables.Count),
+		)
 	}
 	for _, least := range []int{3, 5} {
 		for _, cv := range []float64{0.01, 0.02, 0.03, 0.05, 0.08} {

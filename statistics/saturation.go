@@ -7,18 +7,19 @@ import (
 
 	"sweep.dev/sweep/load/arrivals"
 	"sweep.dev/sweep/statistics/models"
+	"sweep.dev/sweep/statistics/tables"
 	"sweep.dev/sweep/stopping"
 )
 
 // saturation asks how often an open loop is ended that its server can follow, and
 // how soon one that it cannot.
-func saturation(l *Lab) Table {
-	t := Table{
+func saturation(l *Lab) tables.Table {
+	t := tables.Table{
 		What:    "stop: {saturated: true}: how often an open loop of 2,000 requests was ended, on a queue M/M/8 (service 1 s) or with gamma arrivals whose gaps have a squared coefficient of variation (cv²) of 4, and how many requests had ended by then in the median. max_in_flight 16 holds arrivals back. The ramp goes from 0 to 20/s in 2 minutes on an empty M/M/256 (service 10 s), which carries it, and stays there.",
 		Columns: []string{"ended", "requests"},
 	}
 	always := []stopping.Hold{{}}
-	add := func(name string, q models.Queue, holds []stopping.Hold, ends Bound) {
+	add := func(name string, q models.Queue, holds []stopping.Hold, ends tables.Bound) {
 		runs := l.runs(1000)
 		after := each(runs, func(seed uint64) float64 {
 			w := watch{cfg: stopping.Config{Saturated: true, Holds: holds}}
@@ -29,10 +30,10 @@ func saturation(l *Lab) Table {
 			return w.n
 		})
 		found := func(n float64) bool { return !math.IsInf(n, 1) }
-		t.Cases = append(t.Cases, Case{name, runs, []Figure{
-			share(which(after, found)).keep(ends),
-			median(pick(after, func(n float64) (float64, bool) { return n, found(n) }), Count),
-		}})
+		t.Add(name, runs,
+			share(which(after, found)).Keep(ends),
+			median(pick(after, func(n float64) (float64, bool) { return n, found(n) }), tables.Count),
+		)
 	}
 	queue := func(rho float64) models.Queue {
 		return models.Queue{Servers: 8, Load: rho, Service: time.Second}

@@ -11,6 +11,7 @@ import (
 	"sweep.dev/sweep/result/summary"
 	"sweep.dev/sweep/result/timeline"
 	"sweep.dev/sweep/statistics/models"
+	"sweep.dev/sweep/statistics/tables"
 )
 
 // A shown is what the columns of a trial say of its steady state.
@@ -32,8 +33,8 @@ const cycled = 30
 
 // steadyState asks whether the columns of a short closed loop are those of a
 // long one.
-func steadyState(l *Lab) Table {
-	t := Table{
+func steadyState(l *Lab) tables.Table {
+	t := tables.Table{
 		What:    "A trial of a closed loop, of max(200, 4 C) requests at C slots beyond the first of each: the median over the runs of p95_ttft_ms and throughput_tok_s, each over the truth of a load that never ends (with fixed lengths: the same load, 30 requests a slot long), and the share of the trials without the finding steadiness_unknown. H100 is Llama 3.1 8B on one, L4 is Qwen2.5 1.5B on one; 512 tokens in and 128 out in the mean, fixed or lognormal (LN and the sigma of the logarithm).",
 		Columns: []string{"p95 TTFT", "throughput", "settled"},
 	}
@@ -60,15 +61,15 @@ func steadyState(l *Lab) Table {
 				s.ttft, s.throughput = s.ttft/endless.ttft, s.throughput/endless.throughput
 				return s
 			})
-			var latency, rate, settled Bound
+			var latency, rate, settled tables.Bound
 			if !together { // what begins together is asked for, and shown
 				latency, rate, settled = within(0.95, 1.05), within(0.97, 1.03), atLeast(0.85)
 			}
-			t.Cases = append(t.Cases, Case{name, runs, []Figure{
-				median(pick(results, func(s shown) (float64, bool) { return s.ttft, s.ttft > 0 }), Ratio).keep(latency),
-				median(pick(results, func(s shown) (float64, bool) { return s.throughput, s.throughput > 0 }), Ratio).keep(rate),
-				share(which(results, func(s shown) bool { return s.settled })).keep(settled),
-			}})
+			t.Add(name, runs,
+				median(pick(results, func(s shown) (float64, bool) { return s.ttft, s.ttft > 0 }), tables.Ratio).Keep(latency),
+				median(pick(results, func(s shown) (float64, bool) { return s.throughput, s.throughput > 0 }), tables.Ratio).Keep(rate),
+				share(which(results, func(s shown) bool { return s.settled })).Keep(settled),
+			)
 		}
 	}
 	return t
@@ -90,8 +91,8 @@ func steadyCases(l *Lab) []batching {
 // openPlateau asks the same of open loops. A queue that wanders more slowly than a trial
 // is long has no figure that a trial could know: it is asked for the interval alone, and
 // for the finding.
-func openPlateau(l *Lab) Table {
-	t := Table{
+func openPlateau(l *Lab) tables.Table {
+	t := tables.Table{
 		What:    "A trial of an open loop: the median over the runs of p95_ttft_ms over the truth, the share of the trials without the finding steadiness_unknown, and of all trials the share whose interval, p95_ttft_ms_low to p95_ttft_ms_high, has the truth. The truth is by formula for the queues M/M/8 (service 1 s, Poisson arrivals), else it is of a trial of two hours. The p95 is asked for if the trial is 20 relaxation times of its queue long or more, and that it is settled if 40; of less than 2, the finding is.",
 		Columns: []string{"p95 TTFT", "settled", "has the truth"},
 		Drawn:   2,
@@ -107,7 +108,7 @@ func openPlateau(l *Lab) Table {
 			// The phases are those that show has set.
 			return seen{s, bound(requests, summary.Options{Open: true, Span: timeline.Assign(requests, 0)}, col.P95TTFTMs)}
 		})
-		var latency, settled Bound
+		var latency, settled tables.Bound
 		if relaxations >= 20 {
 			latency = within(0.95, 1.05)
 		}
@@ -117,11 +118,11 @@ func openPlateau(l *Lab) Table {
 		case relaxations < 2:
 			settled = atMost(0.25)
 		}
-		t.Cases = append(t.Cases, Case{name, runs, []Figure{
-			median(pick(results, func(s seen) (float64, bool) { return s.ttft / truth, s.ttft > 0 }), Ratio).keep(latency),
-			share(which(results, func(s seen) bool { return s.settled })).keep(settled),
-			share(which(results, func(s seen) bool { return s.has(truth) })).keep(atLeast(0.93)),
-		}})
+		t.Add(name, runs,
+			median(pick(results, func(s seen) (float64, bool) { return s.ttft / truth, s.ttft > 0 }), tables.Ratio).Keep(latency),
+			share(which(results, func(s seen) bool { return s.settled })).Keep(settled),
+			share(which(results, func(s seen) bool { return s.has(truth) })).Keep(atLeast(0.93)),
+		)
 	}
 	for _, seconds := range []float64{60, 300} {
 		for _, rho := range []float64{0.5, 0.8, 0.95} {

@@ -13,6 +13,7 @@ import (
 	"sweep.dev/sweep/result/groups"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/statistics/models"
+	"sweep.dev/sweep/statistics/tables"
 )
 
 // A cell is repeated trials of one cell of a plan, each as its row.
@@ -73,8 +74,8 @@ func conclude(cells []cell) *compare.Set {
 
 // outliers asks how often a trial of equal ones is called unlike the others, and
 // how often one that is.
-func outliers(l *Lab) Table {
-	t := Table{
+func outliers(l *Lab) tables.Table {
+	t := tables.Table{
 		What:    "Six cells of one deployment, of n equal trials each, whose throughput, p95 TTFT and p50 TPOT scatter normally and independently: the share of the cells in which groups.outlier_trials names one, and the share of the runs in which it names the trial of the first cell that is 30 % slower, also if that cell is alone. Unlike: the share of first cells with one named, if that scatters by 12 % and the five others by 3 %. Before: each cell by itself.",
 		Columns: []string{"cv 3 %", "cv 5 %", "cv 10 %", "30 %, cv 3 %", "alone", "unlike"},
 		Drawn:   1,
@@ -82,7 +83,7 @@ func outliers(l *Lab) Table {
 	const cells = 6
 	even := func(n int, cv float64) []float64 { return slices.Repeat([]float64{cv}, n) }
 	for _, n := range []int{3, 4, 5, 6, 8, 10} {
-		c := Case{Name: fmt.Sprintf("n = %d", n), Runs: l.runs(1000)}
+		c := tables.Case{Name: fmt.Sprintf("n = %d", n), Runs: l.runs(1000)}
 		for _, cv := range []float64{0.03, 0.05, 0.10} {
 			var all []bool
 			for _, names := range each(c.Runs, func(seed uint64) []string { return unlike(seed, n, even(cells, cv), 0) }) {
@@ -90,14 +91,14 @@ func outliers(l *Lab) Table {
 					all = append(all, name != "")
 				}
 			}
-			c.Figures = append(c.Figures, share(all).keep(atMost(0.02)))
+			c.Figures = append(c.Figures, share(all).Keep(atMost(0.02)))
 		}
 		for _, k := range []int{cells, 1} {
 			found := share(each(c.Runs, func(seed uint64) bool {
 				return slices.Contains(strings.Split(unlike(seed, n, even(k, 0.03), 0.30)[0], ","), "0:"+col.ThroughputTokS)
 			}))
 			if k > 1 && n >= 5 {
-				found = found.keep(atLeast(0.80))
+				found = found.Keep(atLeast(0.80))
 			}
 			c.Figures = append(c.Figures, found)
 		}
@@ -139,8 +140,8 @@ func unlike(seed uint64, n int, cvs []float64, slow float64) []string {
 const mostPowerful = 0.893
 
 // unstable asks which cells are called unstable.
-func unstable(l *Lab) Table {
-	t := Table{
+func unstable(l *Lab) tables.Table {
+	t := tables.Table{
 		What:    "How often a summary calls a cell unstable. Trials: n of them whose throughput scatters normally by a cv. Open loops: H100, Poisson, LN 0.5, 60 s at a share of what 128 slots get, in which nothing is unstable.",
 		Columns: []string{"unstable"},
 	}
@@ -153,11 +154,11 @@ func unstable(l *Lab) Table {
 			f := share(each(runs, func(seed uint64) bool { return judged(scattered(seed, n, 1000, cv)) }))
 			switch {
 			case cv <= 0.05:
-				f = f.keep(atMost(0.01))
+				f = f.Keep(atMost(0.01))
 			case cv >= 0.30 && n >= 5:
-				f = f.keep(atLeast(mostPowerful))
+				f = f.Keep(atLeast(mostPowerful))
 			}
-			t.Cases = append(t.Cases, Case{fmt.Sprintf("%d trials, cv %.0f %%", n, 100*cv), runs, []Figure{f}})
+			t.Add(fmt.Sprintf("%d trials, cv %.0f %%", n, 100*cv), runs, f)
 		}
 	}
 	if l.Reduced {
@@ -167,19 +168,19 @@ func unstable(l *Lab) Table {
 	capacity := l.truth(b).throughput / float64(b.lengths.Output)
 	for _, rho := range []float64{0.4, 0.7} {
 		runs := l.runs(200)
-		t.Cases = append(t.Cases, Case{fmt.Sprintf("open loop at %.0f %%", 100*rho), runs, []Figure{
+		t.Add(fmt.Sprintf("open loop at %.0f %%", 100*rho), runs,
 			share(each(runs, func(seed uint64) bool {
 				return judged([]result.Row{openRow(b.server(), b.lengths, seed, rho*capacity, time.Minute)})
-			})).keep(atMost(0.01)),
-		}})
+			})).Keep(atMost(0.01)),
+		)
 	}
 	return t
 }
 
 // common asks what a comparison of two servers gains by giving both the same
 // requests.
-func common(l *Lab) Table {
-	t := Table{
+func common(l *Lab) tables.Table {
+	t := tables.Table{
 		What:    "Two servers, of which one is truly 5 % slower in every step, each with one open loop of 60 s (H100, Poisson, LN 0.5) at a share of what 128 slots get: how often the ratio of their mean TTFT has the wrong sign, and the width of the middle 90 % of the ratios. Common: as two cells of a plan with one seed have them. Own: each with a seed of its own, as cells were before commit cd490b7.",
 		Columns: []string{"wrong sign", "90 % width"},
 	}
@@ -206,15 +207,15 @@ func common(l *Lab) Table {
 			if own {
 				name += "own"
 			} else {
-				name, wrong = name+"common", wrong.keep(atMost(0.01))
+				name, wrong = name+"common", wrong.Keep(atMost(0.01))
 			}
 			slices.Sort(all)
 			width := result.Quantile(all, 0.95) - result.Quantile(all, 0.05)
-			t.Cases = append(t.Cases, Case{name, runs, []Figure{
+			t.Add(name, runs,
 				wrong,
 				// The error of a width is about that of two quantiles.
-				{Value: width, Error: width / math.Sqrt(float64(runs)), Unit: Ratio, N: runs},
-			}})
+				tables.Figure{Value: width, Error: width / math.Sqrt(float64(runs)), Unit: tables.Ratio, N: runs},
+			)
 		}
 	}
 	return t

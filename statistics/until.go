@@ -9,6 +9,7 @@ import (
 
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/statistics/models"
+	"sweep.dev/sweep/statistics/tables"
 	"sweep.dev/sweep/stopping"
 )
 
@@ -24,8 +25,8 @@ type stopped struct {
 
 // until asks how often the mean is within what the plan asked for, where
 // stopping.Rule says that it is.
-func until(l *Lab) Table {
-	t := Table{
+func until(l *Lab) tables.Table {
+	t := tables.Table{
 		What:    "until: {within: 10%, confidence: 95%, min_requests: 30}: how often the rule ended a load whose mean over all requests was not within 10 % of the truth, how many loads it ended before their cap (20,000 requests; 5,000 of the closed loop), and after how many requests in the median. AR(1): e2e_ms with a standard deviation of 40 %, phi the correlation of neighbours. Queues start empty (service 1 s); of ttft_ms the first token comes 20 ms after the service begins, so that most requests have the same. H100: closed loop of 64 slots, LN 0.5, all started together; tokens/s without the first request of each slot.",
 		Columns: []string{"wrong", "ended", "requests"},
 	}
@@ -36,11 +37,11 @@ func until(l *Lab) Table {
 	add := func(name string, runs int, run func(seed uint64) stopped) {
 		results := each(runs, run)
 		ended := func(s stopped) bool { return s.by == stopping.Precise }
-		t.Cases = append(t.Cases, Case{name, runs, []Figure{
-			share(which(results, func(s stopped) bool { return ended(s) && !s.inside })).keep(atMost(0.05)),
+		t.Add(name, runs,
+			share(which(results, func(s stopped) bool { return ended(s) && !s.inside })).Keep(atMost(0.05)),
 			share(which(results, ended)),
-			median(pick(results, func(s stopped) (float64, bool) { return s.n, ended(s) }), Count),
-		}})
+			median(pick(results, func(s stopped) (float64, bool) { return s.n, ended(s) }), tables.Count),
+		)
 	}
 	for _, phi := range []float64{0, 0.7, 0.9, 0.95} {
 		add(fmt.Sprintf("AR(1) phi %.3g", phi), l.runs(1000), func(seed uint64) stopped {

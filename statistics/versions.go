@@ -9,6 +9,7 @@ import (
 	"sweep.dev/sweep/result/noise"
 	of "sweep.dev/sweep/result/ratio"
 	"sweep.dev/sweep/statistics/models"
+	"sweep.dev/sweep/statistics/tables"
 )
 
 // A version is what a new version of a server truly does to cells, and how far its runs
@@ -27,8 +28,8 @@ type version struct {
 const inRunTrials, inRunSD = 5, 0.01
 
 // versions asks how often sweep compare finds a slower version, and one that is none.
-func versions(l *Lab) Table {
-	t := Table{
+func versions(l *Lab) tables.Table {
+	t := tables.Table{
 		What:    "Two runs of one plan, 5 trials of each cell that scatter by 1 % within a run, held against each other with --max-regression 3%. A/A: nothing has changed. Between: runs scatter by 1 % too, which nobody knows without the noise of 10 runs (sweep noise). Slower: the share of the truly equal cells, or if there are none of the others, that are called slower. Regression: the same of those called worse by more than 3 %. Wrong: of the cells of a comparison that are called slower or faster, the mean share of those that are not.",
 		Columns: []string{"slower", "regression", "wrong"},
 	}
@@ -44,7 +45,7 @@ func versions(l *Lab) Table {
 		{name: "24 cells, 6 5 % slower", cells: 24, slower: 6, by: 0.05, trust: true},
 		{name: "24 cells, 12 5 % slower", cells: 24, slower: 12, by: 0.05, trust: true},
 	} {
-		c := Case{Name: v.name, Runs: l.runs(1000)}
+		c := tables.Case{Name: v.name, Runs: l.runs(1000)}
 		if v.cells > 1 {
 			c.Runs = l.runs(200)
 		}
@@ -58,11 +59,11 @@ func versions(l *Lab) Table {
 		if v.trust {
 			switch {
 			case v.slower == 0 && v.cells == 1:
-				rate, worse = rate.keep(atMost(0.025)), worse.keep(atMost(0.025))
+				rate, worse = rate.Keep(atMost(0.025)), worse.Keep(atMost(0.025))
 			case v.slower == 0:
-				rate, worse = rate.keep(atMost(0.025)), worse.keep(atMost(0.025))
+				rate, worse = rate.Keep(atMost(0.025)), worse.Keep(atMost(0.025))
 			case v.by >= 0.10:
-				rate, worse = rate.keep(atLeast(0.9)), worse.keep(atLeast(0.9))
+				rate, worse = rate.Keep(atLeast(0.9)), worse.Keep(atLeast(0.9))
 			}
 		}
 		if v.cells > 1 {
@@ -71,9 +72,9 @@ func versions(l *Lab) Table {
 				total += n.share
 			}
 			mistaken.Value = total / float64(len(counts))
-			mistaken = mistaken.keep(atMost(0.05))
+			mistaken = mistaken.Keep(atMost(0.05))
 		}
-		c.Figures = []Figure{rate, worse, mistaken}
+		c.Figures = []tables.Figure{rate, worse, mistaken}
 		t.Cases = append(t.Cases, c)
 	}
 	return t

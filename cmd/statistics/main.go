@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/statistics"
+	"sweep.dev/sweep/statistics/tables"
 )
 
 func main() {
@@ -59,40 +60,40 @@ func run(args []string, out io.Writer) error {
 	case *reduced:
 		return nil
 	}
-	if err := keep(statistics.BeforeFile, old); err != nil {
+	if err := keep(tables.BeforeFile, old); err != nil {
 		return err
 	}
-	if err := keep(statistics.FiguresFile, figures); err != nil {
+	if err := keep(tables.FiguresFile, figures); err != nil {
 		return err
 	}
 	return renew()
 }
 
 // kept are the tables of the documentation: of these rules, and of those before.
-func kept() (figures, before statistics.Record, err error) {
-	if figures, err = read(statistics.FiguresFile); err != nil {
+func kept() (figures, before tables.Record, err error) {
+	if figures, err = read(tables.FiguresFile); err != nil {
 		return figures, before, err
 	}
-	before, err = read(statistics.BeforeFile)
+	before, err = read(tables.BeforeFile)
 	return figures, before, err
 }
 
-func read(name string) (statistics.Record, error) {
+func read(name string) (tables.Record, error) {
 	text, err := os.ReadFile(name)
 	if os.IsNotExist(err) {
-		return statistics.Record{}, nil
+		return tables.Record{}, nil
 	}
 	if err != nil {
-		return statistics.Record{}, err
+		return tables.Record{}, err
 	}
-	r, err := statistics.ParseRecord(text)
+	r, err := tables.ParseRecord(text)
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", name, err)
 	}
 	return r, nil
 }
 
-func keep(name string, r statistics.Record) error {
+func keep(name string, r tables.Record) error {
 	text, err := r.JSON()
 	if err != nil {
 		return err
@@ -106,19 +107,19 @@ func renew() error {
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(statistics.Page)
+	text, err := os.ReadFile(tables.Page)
 	if err != nil {
 		return err
 	}
-	if text, err = statistics.Document(text, figures, before); err != nil {
-		return fmt.Errorf("%s: %w", statistics.Page, err)
+	if text, err = tables.Document(text, figures, before); err != nil {
+		return fmt.Errorf("%s: %w", tables.Page, err)
 	}
 	for _, t := range figures.Tables {
-		if err := write(path.Join(statistics.Pictures, t.Name+".svg"), t.SVG(before)); err != nil {
+		if err := write(path.Join(tables.Pictures, t.Name+".svg"), t.SVG(before)); err != nil {
 			return err
 		}
 	}
-	return write(statistics.Page, text)
+	return write(tables.Page, text)
 }
 
 // write replaces a file of the repository: nothing that a crash could lose.

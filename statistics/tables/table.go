@@ -1,49 +1,14 @@
-package statistics
+package tables
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"math"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-
-	"sweep.dev/sweep/result"
 )
-
-// A Rule is one rule of the program that is held against truth.
-type Rule struct {
-	Name string // of its table
-	Make func(*Lab) Table
-}
-
-// Rules are all of them, in the order of the documentation.
-func Rules() []Rule {
-	return []Rule{
-		{"steady-state", steadyState},
-		{"cycles", cycles},
-		{"open-plateau", openPlateau},
-		{"drift", drift},
-		{"until", until},
-		{"repeats-until", repeatsUntil},
-		{"error-rate", errorRate},
-		{"saturation", saturation},
-		{"percentiles", percentiles},
-		{"percentile-interval", percentileInterval},
-		{"objectives", objectives},
-		{"outliers", outliers},
-		{"unstable", unstable},
-		{"sweet-spot", sweetSpot},
-		{"ratios", ratios},
-		{"versions", versions},
-		{"common-numbers", common},
-		{"gate", gates},
-	}
-}
 
 // A Table is what came of a rule: what it must not do and what it must find,
 // side by side.
@@ -61,6 +26,11 @@ type Case struct {
 	Name    string   `json:"name"`
 	Runs    int      `json:"runs"` // seeds 1 to Runs
 	Figures []Figure `json:"figures"`
+}
+
+// Add is one more case of the table.
+func (t *Table) Add(name string, runs int, figures ...Figure) {
+	t.Cases = append(t.Cases, Case{name, runs, figures})
 }
 
 // A Figure is a rate or a median over the runs, with one standard error.
@@ -91,56 +61,10 @@ type Bound struct {
 	High float64 `json:"high,omitempty"`
 }
 
-func atMost(x float64) Bound         { return Bound{High: x} }
-func atLeast(x float64) Bound        { return Bound{Low: x} }
-func within(low, high float64) Bound { return Bound{low, high} }
-
 // Broken says whether a figure is so many standard errors beyond its bound.
 func (f Figure) Broken(errors float64) bool {
 	reach := errors * f.Error
 	return f.N > 0 && (f.Value+reach < f.Bound.Low || f.Bound.High > 0 && f.Value-reach > f.Bound.High)
-}
-
-// keep sets the bound of a figure.
-func (f Figure) keep(b Bound) Figure {
-	f.Bound = b
-	return f
-}
-
-// share is how many of the runs did something.
-func share(hits []bool) Figure {
-	k, n := 0.0, float64(len(hits))
-	for _, hit := range hits {
-		if hit {
-			k++
-		}
-	}
-	if n == 0 {
-		return Figure{Unit: Share}
-	}
-	// With one hit and one miss more, so that a rate of none has an error too.
-	p := (k + 1) / (n + 2)
-	return Figure{Value: k / n, Error: math.Sqrt(p * (1 - p) / n), Unit: Share, N: len(hits)}
-}
-
-// median is the middle of the runs' values.
-func median(values []float64, unit Unit) Figure { return quantile(values, 0.5, unit) }
-
-// quantile is of the runs' values; its error is from the order statistics that
-// one standard error of the binomial distribution spans.
-func quantile(values []float64, p float64, unit Unit) Figure {
-	n := len(values)
-	if n == 0 {
-		return Figure{Unit: unit}
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	reach := math.Sqrt(float64(n) * p * (1 - p))
-	at := func(i float64) float64 { return sorted[min(max(0, int(i)), n-1)] }
-	middle := float64(n-1) * p
-	return Figure{
-		Value: result.Quantile(sorted, p),
-		Error: (at(math.Ceil(middle+reach)) - at(math.Floor(middle-reach))) / 2, Unit: unit, N: n,
-	}
 }
 
 func (u Unit) text(v float64) string {
@@ -156,6 +80,12 @@ func (u Unit) text(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
+// Keep is the figure with a bound.
+func (f Figure) Keep(b Bound) Figure {
+	f.Bound = b
+	return f
+}
+
 func (f Figure) String() string {
 	if f.N == 0 {
 		return "-"
@@ -167,7 +97,8 @@ func (f Figure) String() string {
 	return text
 }
 
-func (b Bound) text(u Unit) string {
+// Text is the bound of figures of a unit, "" if it asks for nothing.
+func (b Bound) Text(u Unit) string {
 	switch {
 	case b == Bound{}:
 		return ""
@@ -206,7 +137,7 @@ func (t Table) Text(before Record) string {
 		var asked []string
 		some := false
 		for _, f := range c.Figures {
-			text := f.Bound.text(f.Unit)
+			text := f.Bound.Text(f.Unit)
 			asked, some = append(asked, text), some || text != ""
 		}
 		if some {
@@ -236,7 +167,7 @@ func (t Table) Markdown(before Record) string {
 			if f.Broken(2) {
 				text = "**" + text + "**"
 			}
-			if asked := f.Bound.text(f.Unit); asked != "" {
+			if asked := f.Bound.Text(f.Unit); asked != "" {
 				text += " (" + asked + ")"
 			}
 			if known && i < len(old.Figures) {
@@ -290,19 +221,15 @@ func (r Record) JSON() ([]byte, error) {
 	return append(bytes.ReplaceAll(text, []byte(`{"name":`), []byte("\n{\"name\":")), '\n'), nil
 }
 
-// With is the record with a table in the place of the one of its name.
+// With is the record with a table in the place of the one of its name, or after the
+// others.
 func (r Record) With(t Table) Record {
 	r.Tables = slices.Clone(r.Tables)
 	if i := slices.IndexFunc(r.Tables, func(old Table) bool { return old.Name == t.Name }); i >= 0 {
 		r.Tables[i] = t
 		return r
 	}
-	order := map[string]int{}
-	for i, rule := range Rules() {
-		order[rule.Name] = i
-	}
 	r.Tables = append(r.Tables, t)
-	slices.SortStableFunc(r.Tables, func(a, b Table) int { return cmp.Compare(order[a.Name], order[b.Name]) })
 	return r
 }
 
@@ -317,25 +244,12 @@ func (r Record) find(table, name string) (Case, bool) {
 	return Case{}, false
 }
 
-// rounded is a figure to four digits, as more would change with the machine.
-func (f Figure) rounded() Figure {
+// Rounded is a figure to four digits, as more would change with the machine.
+func (f Figure) Rounded() Figure {
 	four := func(v float64) float64 {
 		short, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64) // of what was just formatted
 		return short
 	}
 	f.Value, f.Error = four(f.Value), four(f.Error)
 	return f
-}
-
-// Run makes the table of a rule.
-func (r Rule) Run(l *Lab) Table {
-	began := time.Now()
-	t := r.Make(l)
-	t.Name, t.Seconds = r.Name, math.Round(10*time.Since(began).Seconds())/10
-	for i := range t.Cases {
-		for j, f := range t.Cases[i].Figures {
-			t.Cases[i].Figures[j] = f.rounded()
-		}
-	}
-	return t
 }
