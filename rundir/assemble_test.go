@@ -4,12 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
-
-	"os/exec"
 
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/layout"

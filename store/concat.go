@@ -142,10 +142,10 @@ func (c *concatenation[T]) joinPage(to *parquet.ColumnWriter, page parquet.Page)
 	values, held := page.Values(), 0
 	for {
 		n, err := values.ReadValues(c.values[held:])
-		if err != nil && !errors.Is(err, io.EOF) {
+		ended := errors.Is(err, io.EOF)
+		if err != nil && !ended {
 			return err
 		}
-		ended := err != nil
 		held += n
 		whole := held
 		if !ended { // the last row may have more values

@@ -16,8 +16,14 @@ var schemaOf = []struct {
 	name string
 	text []byte
 }{
-	{"plan", schemas.Plan}, {"engine", schemas.Engine}, {"provider", schemas.Provider}, {"answer", schemas.Answer},
-	{"compare", schemas.Compare}, {"noise", schemas.Noise}, {"gate", schemas.Gate}, {"trend", schemas.Trend},
+	{"plan", schemas.Plan},
+	{"engine", schemas.Engine},
+	{"provider", schemas.Provider},
+	{"answer", schemas.Answer},
+	{"compare", schemas.Compare},
+	{"noise", schemas.Noise},
+	{"gate", schemas.Gate},
+	{"trend", schemas.Trend},
 }
 
 func schemaNames() (names []string) {

@@ -128,10 +128,13 @@ func ratioTable(c *across.Comparison, names sides, id string) table {
 			}
 			share := f.Share()
 			add([]field{
-				{Text: cell.Short(), Cell: id + cell.ID}, {Text: f.Metric},
-				{Text: base, Number: true}, {Text: head, Number: true},
+				{Text: cell.Short(), Cell: id + cell.ID},
+				{Text: f.Metric},
+				{Text: base, Number: true},
+				{Text: head, Number: true},
 				optional(f.Ratio, share), optional(f.Low, share), optional(f.High, share),
-				{Text: verdict}, {Text: repeats, Number: true},
+				{Text: verdict},
+				{Text: repeats, Number: true},
 			})
 		}
 	}
