@@ -13,10 +13,15 @@ import (
 
 // Next is the command that is to be run next.
 func (r *Run) Next() string {
+	return cmp.Or(r.Unfinished(), "sweep report "+plaintext.Word(r.Dir))
+}
+
+// Unfinished is the command that does what the run left; "" if it left nothing.
+func (r *Run) Unfinished() string {
 	if slices.ContainsFunc(r.State.Owed, func(o rundir.Owed) bool { return !o.Kept() }) { // first of all, and it may be enough
 		return "sweep resume " + plaintext.Word(r.Dir)
 	}
-	return cmp.Or(r.Resume(r.Trials), "sweep report "+plaintext.Word(r.Dir))
+	return r.Resume(r.Trials)
 }
 
 // Resume is the command that measures those of some trials that have no numbers

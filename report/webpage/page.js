@@ -25,7 +25,7 @@
     const n = run.trials.length;
     for (const c of run.columns) {
       const from = at;
-      let numbers;
+      let values;
       if (c.same) {
         const of = run.columns[c.same - 1];
         [c.at, c.numeric] = [of.at, of.numeric];
@@ -39,12 +39,12 @@
         at += c.width * n;
         c.numeric = true;
         c.at = (i) => {
-          numbers ||= floats(data, from, n, c.width);
-          return Number.isNaN(numbers[i]) ? null : numbers[i];
+          values ||= numbers(data, from, n, c.width);
+          return Number.isNaN(values[i]) ? null : values[i];
         };
       }
     }
-    const lines = floats(data, at, (data.length - at) / 4, 4);
+    const lines = numbers(data, at, (data.length - at) / run.width, run.width);
     let next = 0;
     for (const i of Object.keys(run.courses).map(Number).sort((a, b) => a - b)) {
       const course = run.courses[i];
@@ -57,8 +57,17 @@
     return run;
   }
 
-  // floats are n numbers whose first bytes stand together, then their second ones.
-  function floats(data, from, n, width) {
+  // numbers are n numbers whose first bytes stand together, then their second ones: of 2 and 3
+  // bytes an integer above the three bits of the power of ten that it is divided by, else floats.
+  function numbers(data, from, n, width) {
+    if (width < 4) {
+      const none = 2 ** (8 * width) - 1, values = new Float64Array(n);
+      for (let i = 0; i < n; i++) {
+        const code = data[from + i] | (data[from + n + i] << 8) | (width === 3 ? data[from + 2 * n + i] << 16 : 0);
+        values[i] = code === none ? NaN : (code >> 3) / 10 ** (code & 7);
+      }
+      return values;
+    }
     const bytes = new Uint8Array(n * width);
     for (let k = 0; k < width; k++) for (let i = 0; i < n; i++) bytes[i * width + k] = data[from + k * n + i];
     return width === 4 ? new Float32Array(bytes.buffer) : new Float64Array(bytes.buffer);
@@ -70,6 +79,13 @@
     if (Number.isInteger(v)) return String(v);
     const a = Math.abs(v);
     return a >= 100 ? v.toFixed(0) : String(Number(v.toPrecision(3)));
+  };
+
+  // ticks are the numbers at an axis, with as many digits as tell them apart.
+  const ticks = (_, values) => {
+    const step = values.length > 1 ? Math.abs(values[1] - values[0]) : 1;
+    const digits = Math.min(6, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
+    return values.map((v) => v.toFixed(digits));
   };
 
   // open shows a cell: the trials side by side, then their timelines.
@@ -152,8 +168,10 @@
     const stroke = getComputedStyle(document.documentElement).getPropertyValue("--c0");
     const xs = course.lines[0].v.map((_, i) => course.start + (i + 0.5) * course.step);
     for (const s of course.lines) {
+      const unit = s.unit === "ratio" || s.unit === "percent" ? "%" : s.unit;
+      const ys = s.unit === "ratio" ? s.v.map((v) => (v === null ? null : 100 * v)) : s.v;
       const box = make("div");
-      box.append(make("h4", `${prefix}${s.title} [${s.unit}]`));
+      box.append(make("h4", `${prefix}${s.title} [${unit}]`));
       box.title = s.name;
       where.append(box);
       const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "11px system-ui" };
@@ -161,9 +179,9 @@
         width: Math.max(240, Math.min(560, box.clientWidth || 460)), height: 130,
         cursor: { sync: { key: sync.key } }, legend: { show: true, live: true },
         scales: { x: { time: false }, y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.05 : 1] } },
-        axes: [{ ...axis, values: (_, ts) => ts.map((t) => t + " s") }, { ...axis, size: 56 }],
-        series: [{ label: "s", value: (_, v) => figure(v) }, { label: s.unit, stroke, width: 1.5, spanGaps: false, value: (_, v) => figure(v) }],
-      }, [xs, s.v], box);
+        axes: [{ ...axis, values: (_, ts) => ts.map((t) => t + " s") }, { ...axis, size: 56, values: ticks }],
+        series: [{ label: "s", value: (_, v) => figure(v) }, { label: unit, stroke, width: 1.5, spanGaps: false, value: (_, v) => figure(v) }],
+      }, [xs, ys], box);
     }
   }
 

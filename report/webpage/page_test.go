@@ -70,6 +70,18 @@ func TestWrite_policy(t *testing.T) {
 	}
 }
 
+// TestWrite_next holds that a page says what is left to do, and that it is not to make the page.
+func TestWrite_next(t *testing.T) {
+	t.Parallel()
+	if html := write(t, reporttest.MadeUp(t, grid)); !strings.Contains(html, "Next: <code>sweep resume --retry invalid,failed ") {
+		t.Error("the page of a run with an INVALID cell does not say what is next")
+	}
+	done := "plan chat\naxes engine! concurrency\ncell vllm 8\n  ok tok=907 ttft=80/110 n=200\n"
+	if html := write(t, reporttest.MadeUp(t, done)); strings.Contains(html, "Next:") {
+		t.Error("the page of a run that is complete names a next command")
+	}
+}
+
 // TestWrite_wellFormed holds that the page is well-formed XML too, but for what scripts
 // and style sheets hold.
 func TestWrite_wellFormed(t *testing.T) {

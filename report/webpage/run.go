@@ -92,7 +92,7 @@ func view(run *report.Run, prefix string) *runView {
 	v.steady()
 	v.cells()
 	v.reproduce()
-	v.Next = run.Next()
+	v.Next = run.Unfinished()
 	return v
 }
 

@@ -26,7 +26,7 @@ type column struct {
 	Values []any `json:"values,omitempty"`
 	// Texts are the values themselves, without a block.
 	Texts []string `json:"texts,omitempty"`
-	// Width is that of the floats of the block in bytes; NaN if there is none.
+	// Width is that of the numbers of the block in bytes, as planes has them; NaN if there is none.
 	Width int `json:"width,omitempty"`
 
 	numbers []float64 // of a column of numbers
@@ -129,14 +129,46 @@ func (c *column) block() []byte {
 	if c.Values = values; values != nil {
 		return places
 	}
-	c.Width = 4
-	for _, v := range c.numbers {
-		if !math.IsNaN(v) && shown(float64(float32(v))) != v {
-			c.Width = 8
-			break
+	c.Width = width(c.numbers)
+	return planes(c.numbers, c.Width)
+}
+
+// width is how many bytes a number takes: 2 or 3 if all are decimals that fit, else 4 or 8.
+func width(values []float64) int {
+	most := 2
+	for _, v := range values {
+		for ; most < 4; most++ {
+			if _, ok := decimal(v, most); ok {
+				break
+			}
+		}
+		if most == 4 && !math.IsNaN(v) && shown(float64(float32(v))) != v {
+			return 8
 		}
 	}
-	return planes(c.numbers, c.Width)
+	return most
+}
+
+// powers are those of ten that a decimal is divided by: the last three bits of its code.
+var powers = [8]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7}
+
+// decimal is the code of a number in some bytes: an integer of all bits but the last three,
+// and the power of ten that it is divided by. All bits set are NaN.
+func decimal(v float64, width int) (code uint32, ok bool) {
+	none := uint32(1)<<(8*width) - 1
+	if math.IsNaN(v) {
+		return none, true
+	}
+	for e, by := range powers {
+		m := math.Round(v * by)
+		if m < 0 || m >= float64(none>>3) {
+			return 0, false
+		}
+		if m/by == v {
+			return uint32(m)<<3 | uint32(e), true
+		}
+	}
+	return 0, false
 }
 
 // placed are the different values and the place of each; nil if they are too many.
@@ -160,13 +192,17 @@ func placed[T comparable](all []T, missing func(T) bool) (block []byte, values [
 	return places, values
 }
 
-// planes are floats of a width: the first byte of each, then the second of each, ...,
-// least significant first, which compresses better than one float after the other.
+// planes are numbers of a width: the first byte of each, then the second of each, ...,
+// least significant first, which compresses better than one number after the other. Those of
+// 2 and 3 bytes are decimals, those of 4 and 8 are floats.
 func planes(values []float64, width int) []byte {
 	block := make([]byte, width*len(values))
 	var b [8]byte
 	for i, v := range values {
-		if width == 4 {
+		if width < 4 {
+			code, _ := decimal(v, width)
+			binary.LittleEndian.PutUint32(b[:], code)
+		} else if width == 4 {
 			binary.LittleEndian.PutUint32(b[:], math.Float32bits(float32(v)))
 		} else {
 			binary.LittleEndian.PutUint64(b[:], math.Float64bits(v))

@@ -26,6 +26,7 @@ type packed struct {
 	Trials  []trial         `json:"trials"`
 	Series  []series        `json:"series"`
 	Courses map[int]*course `json:"courses"` // by the place of the trial
+	Width   int             `json:"width"`   // of a value of the courses in bytes, as planes has it
 }
 
 type trial struct {
@@ -78,6 +79,7 @@ func Run(run *report.Run, prefix string) (string, error) {
 			lines = append(lines, c.values...)
 		}
 	}
+	p.Width = min(4, width(lines))
 	columns, blocks := columnsOf(run)
 	p.Columns = columns
 	text, err := json.Marshal(p)
@@ -90,7 +92,7 @@ func Run(run *report.Run, prefix string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, part := range [][]byte{binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text, blocks, planes(lines, 4)} {
+	for _, part := range [][]byte{binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text, blocks, planes(lines, p.Width)} {
 		if _, err := z.Write(part); err != nil {
 			return "", err
 		}

@@ -78,13 +78,38 @@ cell vllm 9
 	}
 }
 
+// TestDecimal holds that a number comes back as the script computes it.
+func TestDecimal(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		v     float64
+		width int // the least; 0 if it is no decimal
+	}{
+		{0, 2}, {8190, 2}, {8191, 3}, {0.123, 2}, {12.3, 2}, {0.00000123, 0}, {0.0000012, 2}, {2097150, 3}, {2097151, 0}, {-1, 0}, {1.0 / 3, 0},
+	} {
+		for _, width := range []int{2, 3} {
+			code, ok := decimal(c.v, width)
+			if want := c.width > 0 && c.width <= width; ok != want {
+				t.Errorf("%v in %d bytes: %t, want %t", c.v, width, ok, want)
+			} else if got := float64(code>>3) / powers[code&7]; ok && got != c.v {
+				t.Errorf("%v comes back from %d bytes as %v", c.v, width, got)
+			}
+		}
+	}
+	for _, width := range []int{2, 3} {
+		if code, ok := decimal(math.NaN(), width); !ok || code != 1<<(8*width)-1 {
+			t.Errorf("NaN in %d bytes: %x, %t", width, code, ok)
+		}
+	}
+}
+
 // TestBlock holds in which way values are told.
 func TestBlock(t *testing.T) {
 	t.Parallel()
 	many := func(step float64) []float64 {
 		values := make([]float64, 3*maxValues)
 		for i := range values {
-			values[i] = step * float64(i+1)
+			values[i] = shown(step * float64(i+1))
 		}
 		values[7] = math.NaN()
 		return values
@@ -96,7 +121,9 @@ func TestBlock(t *testing.T) {
 		bytes int
 	}{
 		{"few values", column{numbers: []float64{1, 2, math.NaN(), 1}}, 0, 8},
-		{"many that float32 has", column{numbers: many(1)}, 4, 12 * maxValues},
+		{"many decimals of three digits", column{numbers: many(0.01)}, 2, 6 * maxValues},
+		{"many decimals of more", column{numbers: many(5)}, 3, 9 * maxValues},
+		{"many that float32 has", column{numbers: many(-1)}, 4, 12 * maxValues},
 		{"many that it lacks", column{numbers: many(1<<24 + 1)}, 8, 24 * maxValues},
 	} {
 		if got := len(c.col.block()); got != c.bytes || c.col.Width != c.width {
