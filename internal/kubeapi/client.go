@@ -1,0 +1,177 @@
+// Package kubeapi reads the API of a Kubernetes cluster, as far as sweep needs it. It
+// is the one package that imports client-go, and only its parts that find and speak to
+// an API server: the typed clientset would make the program twice as large.
+//
+// Nothing in it creates, changes or deletes an object.
+package kubeapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Bounds of one question and its answer.
+const (
+	answerTime = 30 * time.Second
+	maxAnswer  = 64 << 20 // bytes
+	tries      = 4        // of a question that the API was too busy for
+	maxPause   = 5 * time.Second
+)
+
+// A Config says which cluster is meant.
+type Config struct {
+	// Kubeconfig is a list of files as in $KUBECONFIG. "" is ~/.kube/config, else
+	// the account of the pod that sweep runs in.
+	Kubeconfig string
+	Context    string // "" is the current one
+}
+
+// A Client asks one API server.
+type Client struct {
+	http    *http.Client
+	base    *url.URL
+	context string
+}
+
+// Connect reads the configuration. It asks the server nothing.
+func Connect(c Config) (*Client, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	if c.Kubeconfig != "" {
+		rules.Precedence = filepath.SplitList(c.Kubeconfig)
+	}
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: c.Context})
+	config, err := loader.ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("no cluster is configured in %s: set KUBECONFIG to a kubeconfig file", strings.Join(rules.Precedence, ", "))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	current := c.Context
+	if raw, err := loader.RawConfig(); err == nil && current == "" {
+		current = raw.CurrentContext
+	}
+	config.UserAgent = "sweep"
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	// Whoever answers with a redirect is no API server, and gets no token.
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{http: client, base: base, context: current}, nil
+}
+
+// Server is the address of the API server.
+func (c *Client) Server() string { return c.base.Redacted() }
+
+// Context is the context of the kubeconfig, "" if there is none.
+func (c *Client) Context() string { return c.context }
+
+// Get reads one answer into out. The path begins with a slash and may have a query.
+// It fails with a [*Denied] or a [*StatusError] if the server refuses.
+func (c *Client) Get(ctx context.Context, path string, out any) error {
+	return c.ask(ctx, http.MethodGet, path, nil, out)
+}
+
+// ask asks until the server is not too busy to answer.
+func (c *Client) ask(ctx context.Context, method, path string, in, out any) error {
+	var body []byte
+	if in != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
+			return err
+		}
+	}
+	for try := 1; ; try++ {
+		pause, err := c.once(ctx, method, path, body, out)
+		if pause < 0 || try == tries {
+			return err
+		}
+		select {
+		case <-time.After(max(min(pause, maxPause), time.Duration(try)*100*time.Millisecond)):
+		case <-ctx.Done():
+			return errors.Join(err, context.Cause(ctx))
+		}
+	}
+}
+
+// once asks one time. A pause that is not negative says how long the server wants to
+// be left alone before it is asked again.
+func (c *Client) once(ctx context.Context, method, path string, body []byte, out any) (pause time.Duration, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, fmt.Errorf("no answer within %v", answerTime))
+	defer cancel()
+	resp, err := c.open(ctx, method, path, body)
+	if err != nil {
+		return -1, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return -1, fmt.Errorf("kubernetes: %s: %w", path, context.Cause(ctx))
+	case err != nil:
+		return -1, fmt.Errorf("kubernetes: %s: %w", path, err)
+	case len(answer) > maxAnswer:
+		return -1, fmt.Errorf("kubernetes: %s: an answer of more than %d MiB", path, maxAnswer>>20)
+	case resp.StatusCode < 200 || resp.StatusCode > 299:
+		return again(resp), refusal(path, resp, answer)
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return -1, fmt.Errorf("kubernetes: %s: the answer is no JSON of this API: %w", path, err)
+	}
+	return -1, nil
+}
+
+// open sends a question and returns the answer as it begins. Its caller closes it.
+func (c *Client) open(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	below, query, _ := strings.Cut(path, "?")
+	at := c.base.JoinPath(below)
+	at.RawQuery = query
+	req, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(req)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("kubernetes: %s: %w", path, context.Cause(ctx))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes: %w", err)
+	}
+	return resp, nil
+}
+
+// again says how long to wait after this answer, or -1 if it is final.
+func again(resp *http.Response) time.Duration {
+	switch resp.StatusCode {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	default:
+		return -1
+	}
+	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return min(time.Duration(seconds), 3600) * time.Second
+}

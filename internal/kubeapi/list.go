@@ -1,0 +1,63 @@
+package kubeapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// Bounds of a list.
+const (
+	pageSize   = 250
+	maxObjects = 10_000
+)
+
+// A Version is what the API server says of itself.
+type Version struct {
+	GitVersion string `json:"gitVersion"` // as in "v1.34.4"
+	Platform   string `json:"platform"`
+}
+
+// Version asks for the server's version, which every user may.
+func (c *Client) Version(ctx context.Context) (v Version, err error) {
+	return v, c.Get(ctx, "/version", &v)
+}
+
+// List reads all objects at a path, page by page. A list that changed so much that the
+// server lost its place begins again, once.
+func List[T any](ctx context.Context, c *Client, path string) ([]T, error) {
+	all, err := pages[T](ctx, c, path)
+	if at, ok := errors.AsType[*StatusError](err); ok && at.Code == http.StatusGone {
+		return pages[T](ctx, c, path)
+	}
+	return all, err
+}
+
+func pages[T any](ctx context.Context, c *Client, path string) (all []T, err error) {
+	next := ""
+	for {
+		query := url.Values{"limit": {strconv.Itoa(pageSize)}}
+		if next != "" {
+			query.Set("continue", next)
+		}
+		var page struct {
+			Metadata struct {
+				Continue string `json:"continue"`
+			} `json:"metadata"`
+			Items []T `json:"items"`
+		}
+		if err := c.Get(ctx, path+"?"+query.Encode(), &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page.Items...)
+		switch next = page.Metadata.Continue; {
+		case next == "":
+			return all, nil
+		case len(all) >= maxObjects || len(page.Items) == 0:
+			return nil, fmt.Errorf("kubernetes: %s: %d objects and more, at most %d are read", path, len(all), maxObjects)
+		}
+	}
+}
