@@ -1,0 +1,51 @@
+package stack
+
+import (
+	"context"
+	_ "embed"
+	"strings"
+
+	"sweep.dev/sweep/internal/kubeapi"
+)
+
+// A Held is a right, and whether the user has it.
+type Held struct {
+	kubeapi.Right
+	For  string `json:"for"`
+	Held bool   `json:"held"`
+}
+
+// rights are what a look at a stack needs. role.yaml grants exactly these.
+var rights = []Held{
+	{Right: kubeapi.Right{Verb: "list", Resource: "pods"}, For: "roles, images, arguments, restarts"},
+	{Right: kubeapi.Right{Verb: "list", Resource: "services"}, For: "the entry"},
+	{Right: kubeapi.Right{Verb: "list", Group: "inference.networking.k8s.io", Resource: "inferencepools"}, For: "the pods of a pool"},
+	{Right: kubeapi.Right{Verb: "list", Group: "inference.networking.x-k8s.io", Resource: "inferencepools"}, For: "the pods of a pool of v1alpha2"},
+	{Right: kubeapi.Right{Verb: "list", Group: "gateway.networking.k8s.io", Resource: "httproutes"}, For: "the entry through a gateway"},
+	{Right: kubeapi.Right{Verb: "list", Group: "gateway.networking.k8s.io", Resource: "gateways"}, For: "the gateway's address"},
+	{Right: kubeapi.Right{Verb: "list", Group: "networking.k8s.io", Resource: "ingresses"}, For: "the entry through an ingress"},
+}
+
+//go:embed role.yaml
+var role string
+
+// RoleYAML is the Role, as a manifest, that a look at a stack in this namespace needs.
+func RoleYAML(namespace string) string { return strings.ReplaceAll(role, "NAMESPACE", namespace) }
+
+// review says which of the rights the user has.
+func review(ctx context.Context, api *kubeapi.Client, namespace string) ([]Held, error) {
+	questions := make([]kubeapi.Right, len(rights))
+	for i, r := range rights {
+		questions[i] = r.Right
+	}
+	held, err := api.Review(ctx, namespace, questions)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Held, len(rights))
+	for i, r := range rights {
+		all[i] = r
+		all[i].Held = held[i]
+	}
+	return all, nil
+}
