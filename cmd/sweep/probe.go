@@ -31,7 +31,7 @@ const probeTimeout = 60 * time.Second
 func (a *app) probeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "probe",
-		Usage:     "shows what a running server is and how it streams",
+		Usage:     "shows what a running server is and how it streams, or a stack on Kubernetes",
 		ArgsUsage: "URL",
 		Description: `Asks URL for its models, one completion and one stream, and prints which
 model answers, whose metrics it has, and the TTFT, TPOT, E2E, tokens/s, text
@@ -40,10 +40,19 @@ One stream shows that the server answers; it is no measurement. The key is
 read from the environment variable that --key-env names, or from the file
 that --key-file names.
 
+With --kube it asks no server, but the API of a Kubernetes cluster for the stack
+behind NAME: a route, gateway, InferencePool, service, ingress, graph of Dynamo,
+or labels as key=value; KIND/NAME chooses between them. It prints the addresses,
+the pods of each role with images and restarts, and what to look at first.
+Nothing in the cluster is changed.
+
   $ sweep probe http://127.0.0.1:8000
-  $ sweep probe --key-file sweep.key http://203.0.113.7:35558  # see: sweep pods show` + exitHelp(exitOK, exitInternal, exitUsage),
+  $ sweep probe --key-file sweep.key http://203.0.113.7:35558  # see: sweep pods show
+  $ sweep probe --kube llm-d                          # the only stack of a namespace
+  $ sweep probe --kube llm-d/inferencepool/qwen3 -v   # with arguments
+  $ sweep probe --kube llm-d --print-role | kubectl apply -f -` + exitHelp(exitOK, exitInternal, exitUsage, exitProvider),
 		Flags: append(
-			keyFlags(),
+			append(keyFlags(), kubeFlags()...),
 			&cli.StringFlag{Name: "model", Usage: "ask for this `MODEL`; default: the first that is served"},
 			&cli.IntFlag{Name: "max-tokens", Usage: "tokens to ask for in the stream", Value: 8},
 			&cli.BoolFlag{Name: "allow-link-local", Usage: "permit an address that is link-local or a cloud's metadata service"},
@@ -52,6 +61,9 @@ that --key-file names.
 		),
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
+			if c.IsSet("kube") || c.Bool("print-role") {
+				return a.probeKube(ctx, c)
+			}
 			target, err := oneArg(c, "URL")
 			if err != nil {
 				return err

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/internal/kubeapi"
+	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/stack"
+)
+
+func kubeFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "kube", Usage: "look at a stack on Kubernetes: `NAMESPACE[/[KIND/]NAME]`"},
+		&cli.StringFlag{Name: "kube-context", Usage: "use this `CONTEXT` of the kubeconfig; default: the current one"},
+		&cli.BoolFlag{Name: "print-role", Usage: "print the Role that --kube needs in its namespace"},
+	}
+}
+
+// probeKube shows a stack that runs on Kubernetes.
+func (a *app) probeKube(ctx context.Context, c *cli.Command) error {
+	if c.Args().Present() {
+		return &usage{fmt.Errorf("--kube asks the cluster and no URL: leave out %q", c.Args().First())}
+	}
+	namespace, name, _ := strings.Cut(c.String("kube"), "/")
+	if namespace == "" {
+		return &usage{errors.New("--kube: want NAMESPACE or NAMESPACE/NAME")}
+	}
+	if c.Bool("print-role") {
+		_, err := io.WriteString(a.out, stack.RoleYAML(plaintext.Line(namespace)))
+		return err
+	}
+	files, _ := a.env("KUBECONFIG")
+	api, err := kubeapi.Connect(kubeapi.Config{Kubeconfig: files, Context: c.String("kube-context")})
+	if err != nil {
+		return &usage{err}
+	}
+	s, err := stack.Discover(ctx, api, namespace, name)
+	if _, denied := errors.AsType[*kubeapi.Denied](err); denied {
+		return &statusError{exitProvider, &hinted{err, "ask for the Role that sweep probe --kube " + plaintext.Word(namespace) + " --print-role prints"}}
+	}
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return a.json().Encode(s)
+	}
+	page := a.page()
+	printStack(page, s, c.Bool("verbose"))
+	return page.Err()
+}
+
+// printStack writes a stack for people: where requests enter, which roles there are, then
+// each pod, then what to look at. With verbose it has arguments, digests and rights as well.
+func printStack(page *draw.Document, s *stack.Stack, verbose bool) {
+	kind := "stack"
+	if s.Kind != "" {
+		kind = s.Kind + " stack"
+	}
+	where := s.Server
+	if s.Context != "" {
+		where = "context " + s.Context + ", " + where
+	}
+	page.Text(fmt.Sprintf("%s %s/%s; Kubernetes %s, %s", kind, s.Namespace, s.Name, s.Kubernetes, where))
+	for i, e := range s.Entries {
+		label := ""
+		if i == 0 {
+			label = "entry"
+		}
+		text := cmp.Or(e.URL, "no address yet") + "   " + strings.Join(e.Via, " > ")
+		if len(e.Needs) > 0 {
+			text += "; needs " + strings.Join(e.Needs, ", ")
+		}
+		page.Labelled(cmp.Or(label, " "), text)
+	}
+	page.Blank()
+	page.Grid(rolesGrid(s))
+	page.Blank()
+	page.Grid(podsGrid(s))
+	if verbose {
+		printContainers(page, s)
+	}
+	page.Blank()
+	page.Section("look at", draw.Items(s.Findings))
+	if verbose {
+		printRights(page, s)
+	}
+}
+
+func rolesGrid(s *stack.Stack) draw.Grid {
+	g := draw.Grid{Down: "role", Values: []string{"ready", "container", "image", "ports", "accelerators"}}
+	for i := range s.Roles {
+		r := &s.Roles[i]
+		row := []string{r.Name, fmt.Sprintf("%d/%d", r.Ready(), len(r.Pods)), "", "", "", ""}
+		if c := r.Pods[0].Main(); c != nil {
+			row[2], row[3], row[4], row[5] = c.Name, shortImage(c.Image), ports(c), c.GPUs
+		}
+		g.Rows = append(g.Rows, draw.Fields(row...))
+		for _, c := range r.Pods[0].Containers {
+			if !c.Main {
+				g.Rows = append(g.Rows, draw.Fields("", "", c.Name, shortImage(c.Image), ports(&c), c.GPUs))
+			}
+		}
+	}
+	return g
+}
+
+func podsGrid(s *stack.Stack) draw.Grid {
+	g := draw.Grid{Down: "pod", Values: []string{"role", "state", "restarts", "node", "address"}}
+	for i := range s.Roles {
+		for j := range s.Roles[i].Pods {
+			p := &s.Roles[i].Pods[j]
+			state := p.State
+			if !p.Ready && state == "Running" {
+				state = "not ready"
+			}
+			g.Rows = append(g.Rows, draw.Fields(p.Name, s.Roles[i].Name, state, strconv.Itoa(p.Restarts()), cmp.Or(p.Node, "none"), cmp.Or(p.IP, "none")))
+		}
+	}
+	return g
+}
+
+// printContainers writes what each role was started with. Pods that are alike are
+// written once.
+func printContainers(page *draw.Document, s *stack.Stack) {
+	for i := range s.Roles {
+		r := &s.Roles[i]
+		var before []string
+		for j := range r.Pods {
+			for _, c := range r.Pods[j].Containers {
+				text := strings.Join(c.Line(), " ")
+				this := c.Name + "\x00" + text + "\x00" + c.ImageID
+				if slices.Contains(before, this) {
+					continue
+				}
+				before = append(before, this)
+				page.Blank()
+				page.Rows(
+					[]string{r.Name + " " + c.Name, cmp.Or(text, "no arguments of the manifest")},
+					[]string{"image", cmp.Or(c.ImageID, c.Image)},
+				)
+			}
+		}
+	}
+}
+
+func printRights(page *draw.Document, s *stack.Stack) {
+	var rows [][]string
+	for _, h := range s.Rights {
+		held := "yes"
+		if !h.Held {
+			held = "no"
+		}
+		rows = append(rows, []string{h.Verb + " " + kubeapi.Qualified(h.Group, h.Resource), held, "for " + h.For})
+	}
+	page.Rows(rows...)
+	if len(s.APIs) > 0 {
+		page.Rows([]string{"read", strings.Join(s.APIs, ", ")})
+	}
+}
+
+// shortImage is an image without its registry and folder, and with its tag.
+func shortImage(image string) string {
+	name, digest, pinned := strings.Cut(image, "@sha256:")
+	name = path.Base(name)
+	if pinned {
+		name += "@" + digest[:min(len(digest), 12)]
+	}
+	return name
+}
+
+func ports(c *stack.Container) string {
+	list := make([]string, len(c.Ports))
+	for i, p := range c.Ports {
+		list[i] = strconv.Itoa(p.Number)
+	}
+	return strings.Join(list, " ")
+}

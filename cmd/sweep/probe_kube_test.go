@@ -1,0 +1,55 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sweep.dev/sweep/stack"
+	"sweep.dev/sweep/stack/stacktest"
+)
+
+// docs/kubernetes.md shows what its commands print.
+func TestProbe_kube(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/kubernetes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const file = "testdata/kube/docs.yaml"
+	port := regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	shown := func(text string) {
+		t.Helper()
+		if text = strings.TrimRight(port.ReplaceAllString(text, "127.0.0.1:6443"), "\n") + "\n"; !strings.Contains(string(page), "```text\n"+text+"```") {
+			t.Errorf("docs/kubernetes.md does not show this:\n%s", text)
+		}
+	}
+	env := []string{"KUBECONFIG=" + stacktest.Serve(t, file)}
+	got := sweep(t, ".", env, "probe", "--kube", "llm-d")
+	if got.code != exitOK {
+		t.Fatalf("exit %d\n%s", got.code, got.stderr)
+	}
+	shown(got.stdout)
+
+	refused := sweep(t, ".", []string{"KUBECONFIG=" + stacktest.Serve(t, file, "pods")}, "probe", "--kube", "llm-d")
+	if refused.code != exitProvider {
+		t.Errorf("exit %d\n%s", refused.code, refused.stderr)
+	}
+	shown(refused.stderr)
+
+	got = sweep(t, ".", env, "probe", "--json", "--kube", "llm-d/inferencepool/pd", "--kube-context", "prod")
+	var s stack.Stack
+	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil || s.Context != "prod" || len(s.Roles) != 3 {
+		t.Errorf("%v\n%s%s", err, got.stdout, got.stderr)
+	}
+	if got = sweep(t, ".", env, "probe", "-v", "--kube", "llm-d"); !strings.Contains(got.stdout, "--tensor-parallel-size=2") || !strings.Contains(got.stdout, "list pods  ") {
+		t.Errorf("-v prints\n%s", got.stdout)
+	}
+	for _, args := range [][]string{{"--kube", "llm-d", "http://127.0.0.1:1"}, {"--kube", "/pd"}, {"--print-role"}, {"--kube", "llm-d", "--kube-context", "none"}} {
+		if got := sweep(t, ".", env, append([]string{"probe"}, args...)...); got.code != exitUsage {
+			t.Errorf("%v: exit %d\n%s%s", args, got.code, got.stdout, got.stderr)
+		}
+	}
+}
