@@ -1,0 +1,153 @@
+//go:build e2e_kube
+
+package kube
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"sweep.dev/sweep/internal/polltest"
+)
+
+// admin speaks to the API server as its administrator, with nothing of sweep's client.
+var admin = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+	TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+}}
+
+// send makes a call and fails unless it succeeds.
+func (n *node) send(method, path, kind string, body []byte) error {
+	_, err := n.call(method, path, kind, body)
+	return err
+}
+
+func (n *node) call(method, path, kind string, body []byte) ([]byte, error) {
+	req, err := http.NewRequest(method, n.server()+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+adminToken)
+	if kind != "" {
+		req.Header.Set("Content-Type", kind)
+	}
+	resp, err := admin.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode >= 300 {
+		err = fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, answer)
+	}
+	return answer, err
+}
+
+// get reads an object, whose body is not wanted if out is nil.
+func (n *node) get(path string, out any) error {
+	answer, err := n.call(http.MethodGet, path, "", nil)
+	if err != nil || out == nil {
+		return err
+	}
+	return json.Unmarshal(answer, out)
+}
+
+// kubeconfig writes the configuration of a user.
+func (n *node) kubeconfig(user, token string) error {
+	return os.WriteFile(n.file(user+".kubeconfig"), []byte(fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: lab, cluster: {server: %q, insecure-skip-tls-verify: true}}]
+users: [{name: %[2]s, user: {token: %[3]s}}]
+contexts: [{name: lab, context: {cluster: lab, user: %[2]s}}]
+current-context: lab
+`, n.server(), user, token)), 0o600)
+}
+
+// paths are the collections of the kinds in the tests' manifests; %s is the namespace.
+var paths = map[string]string{
+	"Namespace": "/api/v1/namespaces", "Pod": "/api/v1/namespaces/%s/pods", "Service": "/api/v1/namespaces/%s/services",
+	"Deployment": "/apis/apps/v1/namespaces/%s/deployments", "Ingress": "/apis/networking.k8s.io/v1/namespaces/%s/ingresses",
+	"CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+	"InferencePool":            "/apis/inference.networking.k8s.io/v1/namespaces/%s/inferencepools",
+	"HTTPRoute":                "/apis/gateway.networking.k8s.io/v1/namespaces/%s/httproutes",
+	"Gateway":                  "/apis/gateway.networking.k8s.io/v1/namespaces/%s/gateways",
+	"Role":                     "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/roles",
+	"RoleBinding":              "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings",
+}
+
+// apply creates the objects of a manifest in a namespace, or in none.
+func (n *node) apply(t *testing.T, namespace, manifest string) {
+	t.Helper()
+	for text := range strings.SplitSeq(manifest, "\n---") {
+		var object map[string]any
+		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if object == nil {
+			continue
+		}
+		kind, _ := object["kind"].(string)
+		path := paths[kind]
+		if path == "" {
+			t.Fatalf("no path for the kind %q", kind)
+		}
+		if strings.Contains(path, "%s") {
+			path = fmt.Sprintf(path, namespace)
+		}
+		body, err := json.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		polltest.Within(20*time.Second, func() bool {
+			// A kind of a CRD that was just created is served a moment later, and so is the
+			// account of a namespace.
+			err = n.send(http.MethodPost, path+"?fieldValidation=Strict", "application/json", body)
+			return err == nil || (!strings.Contains(err.Error(), "404 page not found") && !strings.Contains(err.Error(), "serviceaccount"))
+		})
+		if err != nil && !strings.Contains(err.Error(), "AlreadyExists") {
+			t.Fatal(err)
+		}
+	}
+}
+
+// crds applies the CRDs of the Gateway API and the one of testdata.
+func (n *node) crds(t *testing.T) {
+	t.Helper()
+	files, err := filepath.Glob("../../.engines/kube/crds/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no CRDs: %v", err)
+	}
+	for _, f := range append(files, "testdata/inferencepools.yaml") {
+		n.apply(t, "", read(t, f))
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// namespace makes a namespace that is deleted at the end of the test. The deletion ends
+// its pods, and is not waited for.
+func (n *node) namespace(t *testing.T, name string) {
+	t.Helper()
+	n.apply(t, "", "{apiVersion: v1, kind: Namespace, metadata: {name: "+name+"}}")
+	t.Cleanup(func() {
+		if err := n.send(http.MethodDelete, "/api/v1/namespaces/"+name, "", nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
