@@ -80,7 +80,7 @@ backend: {kind: sim}
 load:
   duration: 60s
   max_tokens: 16
-  until: {metric: e2e_ms, within: 60%, confidence: 0.8, min_requests: 20}
+  until: {metric: p50_e2e_ms, within: 60%, confidence: 0.8, min_requests: 20}
   stop: {saturated: true, skip_higher: true}
   prompts: {input_tokens: 50}
 `
@@ -101,20 +101,25 @@ func TestRun_saturated(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	rows, got := measured(t, overloaded, exitOK)
-	check(t, rows)
-	for _, text := range []string{"load_stopped 2x", "1 skipped", "level_skipped 1x"} {
-		if !strings.Contains(got.stdout, text) {
-			t.Errorf("the summary does not say %q\n%s", text, got.stdout)
+	t.Run("whole", func(t *testing.T) {
+		t.Parallel()
+		rows, got := measured(t, overloaded, exitOK)
+		check(t, rows)
+		for _, text := range []string{"load_stopped 2x", "1 skipped", "level_skipped 1x"} {
+			if !strings.Contains(got.stdout, text) {
+				t.Errorf("the summary does not say %q\n%s", text, got.stdout)
+			}
 		}
-	}
-
-	args, out := prepared(t, overloaded)
-	if got := sweep(t, t.TempDir(), []string{"SWEEP_FAULT=commit.journal:after:kill@2"}, args...); got.code != -1 {
-		t.Fatalf("it was not killed: %d\n%s", got.code, got.stderr)
-	}
-	if got := sweep(t, t.TempDir(), nil, "resume", "--calibrate", "never", out); got.code != exitOK {
-		t.Fatalf("resume ended with %d\n%s", got.code, got.stderr)
-	}
-	check(t, rowsOf(t, out))
+	})
+	t.Run("resumed", func(t *testing.T) {
+		t.Parallel()
+		args, out := prepared(t, overloaded)
+		if got := sweep(t, t.TempDir(), []string{"SWEEP_FAULT=commit.journal:after:kill@2"}, args...); got.code != -1 {
+			t.Fatalf("it was not killed: %d\n%s", got.code, got.stderr)
+		}
+		if got := sweep(t, t.TempDir(), nil, "resume", "--calibrate", "never", out); got.code != exitOK {
+			t.Fatalf("resume ended with %d\n%s", got.code, got.stderr)
+		}
+		check(t, rowsOf(t, out))
+	})
 }

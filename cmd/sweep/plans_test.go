@@ -69,7 +69,7 @@ func TestPlans_onSim(t *testing.T) {
 		null   []string // beyond unmeasured
 	}{
 		{plan: "quickstart", set: []string{"matrix.gpu=h200"}, cells: 6, code: []int{exitOK, exitSLO}},
-		{plan: "chat-capacity", set: []string{"matrix.gpu=h100", "load.requests=16"}, cells: 12, code: []int{exitOK, exitSLO}},
+		{plan: "chat-capacity", set: []string{"matrix.gpu=h100", "load.requests=16", "matrix.max_tokens=[16, 32, 64]"}, cells: 12, code: []int{exitOK, exitSLO}},
 		{plan: "chat-baseline", set: []string{"matrix.gpu=h100"}, cells: 1, code: []int{exitOK, exitSLO}},
 		{plan: "batch-summarization", set: []string{"matrix.gpu=[h100, h200]", "matrix.max_tokens=32", "load.prompts.input_tokens=1000", "load.requests=32"}, cells: 4, code: []int{exitOK, exitSLO}},
 		// At 60 % of 24 GB the weights of a 7B model leave no room, and a context of
