@@ -114,9 +114,14 @@ func listed(models []string) string {
 	return plaintext.Line(strings.Join(models, ", ")) + more
 }
 
+const (
+	hintNotUp    = "is the server up, and is this its address?"
+	hintNotReady = "the server is not ready, or what stands before it cannot reach it: try again once it answers"
+)
+
 // unanswered says of the first question what its failure means, and what to do.
 func unanswered(err error) error {
-	hint := "is the server up, and is this its address?"
+	hint := hintNotUp
 	code := exitIncomplete
 	if lasting := ask.Lasting(err); lasting != nil {
 		hint = lasting.Hint
@@ -128,7 +133,7 @@ func unanswered(err error) error {
 		}
 	}
 	if status, ok := errors.AsType[*ask.Status](err); ok && status.Code >= 500 {
-		hint = "the server is not ready, or what stands before it cannot reach it: try again once it answers"
+		hint = hintNotReady
 	}
 	if name, ok := errors.AsType[*net.DNSError](err); ok {
 		hint = fmt.Sprintf("the name %s does not resolve: check it, and this machine's DNS", plaintext.Line(name.Name))

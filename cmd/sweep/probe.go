@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v3"
@@ -84,7 +85,7 @@ Nothing in the cluster is changed.
 			a.warnOfPlainKey(base, p.key)
 			found, err := p.run(ctx)
 			if err != nil {
-				err = &hinted{err, "is this the address of an OpenAI-compatible server, and is the key right (--key-env, --key-file)?"}
+				err = probeHint(err)
 			}
 			if c.Bool("json") {
 				return errors.Join(a.json().Encode(found), err)
@@ -214,7 +215,11 @@ func (p *probe) request(ctx context.Context, method, path string, body any) (*ht
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
 		text, err := io.ReadAll(io.LimitReader(resp.Body, 2000))
-		return nil, errors.Join(fmt.Errorf("%s %s answered %s: %s", method, path, resp.Status, bytes.TrimSpace(text)), err)
+		err = errors.Join(fmt.Errorf("%s %s answered %s: %s", method, path, resp.Status, bytes.TrimSpace(text)), err)
+		if resp.StatusCode >= http.StatusInternalServerError {
+			err = &hinted{err, hintNotReady}
+		}
+		return nil, err
 	}
 	return resp, nil
 }
@@ -402,4 +407,15 @@ func (f *probed) print(page *draw.Document, verbose bool) error {
 		page.Rows(rows...)
 	}
 	return page.Err()
+}
+
+// probeHint adds what to do about a probe that failed, unless the error says it.
+func probeHint(err error) error {
+	if _, ok := errors.AsType[*hinted](err); ok {
+		return err
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return &hinted{err, hintNotUp}
+	}
+	return &hinted{err, "is this the address of an OpenAI-compatible server, and is the key right (--key-env, --key-file)?"}
 }

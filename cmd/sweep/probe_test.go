@@ -70,3 +70,21 @@ func TestProbe_figures(t *testing.T) {
 		}
 	}
 }
+
+// A server that is not up, or that still loads its model, is told apart from a wrong
+// address or key.
+func TestProbe_notReady(t *testing.T) {
+	t.Parallel()
+	loading := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"error":{"message":"Loading model"}}`, http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(loading.Close)
+	for url, want := range map[string]string{
+		"http://127.0.0.1:1": "hint: is the server up, and is this its address?",
+		loading.URL:          "hint: the server is not ready",
+	} {
+		if r := sweep(t, t.TempDir(), nil, "probe", url); r.code == exitOK || !strings.Contains(r.stderr, want) {
+			t.Errorf("%s: exit %d, want %q\n%s", url, r.code, want, r.stderr)
+		}
+	}
+}
