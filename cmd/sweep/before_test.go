@@ -172,7 +172,7 @@ func TestBefore_methodTwo(t *testing.T) {
 		}
 	}
 	const plan = "plateau/run/plan.yaml"
-	for _, args := range [][]string{{"resume", "plateau/run"}, {"run", "--reuse", "plateau/run", "-o", "new", plan}} {
+	for _, args := range [][]string{{"resume", "plateau/run"}, {"run", "--reuse", "plateau/run", "-o", "new", plan}, {"noise", "plateau/run", "whole/run", "-o", "x.json"}} {
 		r := sweep(t, dir, nil, args...)
 		if want := "the figures of the run are made by method 2, this sweep makes them by method 3"; r.code != exitResume || !strings.Contains(r.stderr, want) {
 			t.Errorf("%v: exit %d\n%s%s", args, r.code, r.stdout, r.stderr)

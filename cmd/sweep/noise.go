@@ -118,6 +118,9 @@ func (a *app) noiseFrom(c *cli.Command, dirs []string) error {
 		if holder != nil {
 			return &rundir.LockedError{Dir: dir, Holder: *holder}
 		}
+		if err := sameMethod("noise", run.State.Manifest); err != nil {
+			return err
+		}
 		runs = append(runs, run)
 	}
 	return a.keepNoise(c, c.String("output"), runs)
