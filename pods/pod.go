@@ -13,7 +13,7 @@ import (
 // A RunSeen is what can be told from here of the run that a pod belongs to.
 type RunSeen string
 
-// What is known of a run.
+// The states in which a run is seen.
 const (
 	RunUnseen RunSeen = ""        // its directory is not here, or is another run's
 	RunLive   RunSeen = "live"    // its directory is locked

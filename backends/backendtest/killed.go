@@ -30,7 +30,7 @@ type Maker func(config, dir string, fx *effect.Effects) (backends.Backend, backe
 
 // Killed has two roles of two replicas launched by processes that are killed with
 // SIGKILL before and after each of these operations, every time that one is done.
-// What is left is then ended by what their ledger says. [Main] has to know the
+// The pods that are left are then ended from the ledger. [Main] has to know the
 // Maker.
 func Killed(config string, points ...effect.Point) Option {
 	return func(s *suite) { s.config, s.points = config, points }

@@ -23,7 +23,7 @@ import (
 	"sweep.dev/sweep/serving/render"
 )
 
-// What a run does before and after it where pods cost money or outlive it.
+// This file is what a run does before and after it if pods cost money or outlive it.
 
 // rentFlags are shared by run and resume.
 func rentFlags() []cli.Flag {

@@ -9,7 +9,7 @@
 // If there is no source, no GPU, or no way to run a command, the columns are
 // null and one finding says why. Every look is bounded in time and in size.
 //
-// What the numbers mean: utilisation is the share of time in which any kernel
+// Definitions: utilisation is the share of time in which any kernel
 // ran, which says little about how busy a GPU was; power is the driver's own
 // average, over a second on newer cards; energy is the GPU's own counter where
 // one moves, else power integrated by trapezoids, and a column says which. Of

@@ -26,7 +26,8 @@ func wrapper(c Config, h host.Host, asked func()) *source {
 }
 
 // overHTTP asks an exporter or a wrapper, by the network that the server sees.
-// What a server's requests must carry is not sent: an exporter is somebody else.
+// The headers and the key of the server's requests are not sent: the exporter is another
+// program.
 func overHTTP(h host.Host, name, file, address string, asked func(), parse func([]byte, bool) ([]gpustate.Reading, error)) *source {
 	dials := collectors.NewDials(h.Dial)
 	client := netguard.Client(dials.Dial, 0)

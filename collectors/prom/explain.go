@@ -10,7 +10,7 @@ import (
 	"sweep.dev/sweep/internal/quantities"
 )
 
-// What a family of series is to sweep.
+// The kinds of a family of series.
 const (
 	IsQuantity = "quantity"   // one or more canonical quantities are taken from it
 	IsOther    = "other_name" // another name of a quantity that is taken from elsewhere

@@ -7,7 +7,7 @@
 // under load saw. Percentiles are interpolated inside the engine's buckets, so
 // they are as coarse as those.
 //
-// What several servers say becomes one figure: counters are summed, histograms
+// The values of several servers become one figure: counters are summed, histograms
 // bucket by bucket where their bounds agree, gauges as the quantity demands. A
 // figure of which one server's part is missing is not known; it is never that
 // of the others. A frontend sees the requests of the engines once more, so

@@ -1,7 +1,7 @@
 // Package gpustate reads what GPUs' own tools and exporters say of them into
 // one form: nvidia-smi as CSV and XML, amd-smi, DCGM exporter,
 // nvidia_gpu_exporter, AMD's exporter, and plain HTTP wrappers of the first.
-// What a source does not say is not there, never zero.
+// A value that a source does not give is absent, never zero.
 package gpustate
 
 import (

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// What of nvidia-smi -q -x is read. The schema changed over the years: power
+// An xmlLog is the part of nvidia-smi -q -x that is read. The schema changed over the years: power
 // stands in power_readings/power_draw (v11), in gpu_power_readings/power_draw
 // (v12) and in gpu_power_readings as average and instant (v13); what holds the
 // clocks down was called throttle reasons, and has counters in v13.

@@ -9,7 +9,7 @@ import (
 // The pipes carry encoding/gob, which keeps strings byte by byte: arguments
 // and environments need not be UTF-8.
 
-// What a guard is started with: this name as its whole command line, its id in
+// A guard is started with this name as its whole command line, its id in
 // GuardVar, and two pipes. Both are checked, so that neither a renamed
 // executable nor a stray variable makes a guard of a program.
 const (

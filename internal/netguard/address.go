@@ -88,7 +88,7 @@ func metadata(a netip.Addr) string {
 
 // Where an IPv6 address carries an IPv4 one that a gateway on the way, or this
 // machine's kernel, would send the packet on to: the places of its four bytes.
-// What is IPv4-mapped has been unmapped before.
+// An IPv4-mapped address has been unmapped before.
 var carriers = []struct {
 	prefix netip.Prefix
 	bytes  [4]int

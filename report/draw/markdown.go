@@ -7,8 +7,7 @@ import (
 	"sweep.dev/sweep/internal/plaintext"
 )
 
-// What Markdown, and the HTML in it, would read as their own wherever in a line
-// it stands.
+// The texts that are markup of Markdown, or of the HTML in it, anywhere in a line.
 var (
 	markdown = strings.NewReplacer(`\`, `\\`, "|", `\|`, "*", `\*`, "`", "\\`", "[", `\[`, "]", `\]`, "~~", `\~\~`, "&", "&amp;")
 	tag      = regexp.MustCompile(`<([A-Za-z/!?])`)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What disks cost, in USD per GB and month of 730 hours. Of a stopped pod the
+// Prices of disks, in USD per GB and month of 730 hours. Of a stopped pod the
 // container disk is wiped and the volume costs double.
 const (
 	containerDisk = 0.10
