@@ -51,7 +51,7 @@ func steadyState(l *Lab) tables.Table {
 			if together {
 				ramp = 0
 			}
-			runs := l.runs(400)
+			runs := l.runs(200)
 			results := each(runs, func(seed uint64) shown {
 				s := show(b.run(seed, max(200, 4*b.slots), ramp), b.slots)
 				endless := shown{ttft: truth.p95TTFT, throughput: truth.throughput}

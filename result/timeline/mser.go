@@ -62,7 +62,13 @@ func truncation(values []float64, slots int) (cut int, moving bool) {
 	if at == half || trending(values[at*batched:]) {
 		return 0, true
 	}
-	return at * batched, false
+	cut = at * batched
+	if slots > 0 {
+		if whole := (cut + slots - 1) / slots * slots; whole <= len(values)/2 {
+			cut = whole
+		}
+	}
+	return cut, false
 }
 
 // partMeans are the means of the parts of a series, of so many of equal length.

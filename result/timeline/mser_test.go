@@ -57,6 +57,12 @@ func TestTruncation_rounds(t *testing.T) {
 	if _, moving := truncation(round, 0); !moving {
 		t.Error("rounds are steady without their length: the case is none")
 	}
+	for i := range 100 {
+		round[i] += 200
+	}
+	if cut, moving := truncation(round, slots); cut != slots || moving {
+		t.Errorf("cut %d, moving %v; want a whole round", cut, moving)
+	}
 	for i := range len(round) * 5 / 8 {
 		round[i] += 200
 	}
