@@ -28,9 +28,9 @@ type ForestRow struct {
 
 // The measures of a forest, in pixels.
 const (
-	forestWidth = 520.0
+	forestWidth = 440.0
 	forestRow   = 22.0
-	forestTicks = 5
+	forestTicks = 4
 	// forestFar is how far from 1 the axis reaches at most: a ratio beyond stands at its
 	// end, and an interval that has no end there goes on to it.
 	forestFar = 10.0
@@ -50,7 +50,7 @@ func (f Forest) SVG() string {
 	for _, r := range rows {
 		left, right = max(left, wide(r.Name, fontSize)), max(right, wide(r.Text, fontSize))
 	}
-	left, right = min(left, 180)+12, min(right, 190)+12
+	left, right = min(left, 170)+12, min(right, 120)+12
 	x := f.scale(rows, left, forestWidth-right)
 	bottom := forestRow * float64(len(rows))
 	c := begin(forestWidth, bottom+44, f.Title)
@@ -65,7 +65,7 @@ func (f Forest) SVG() string {
 	c.text(0, bottom+37, "soft", "start", cut(f.Axis, fontSize, forestWidth))
 	for i, r := range rows {
 		c.ratio(r, x, left, forestRow*float64(i)+forestRow/2)
-		c.text(left-12, forestRow*float64(i)+15, "name", "end", cut(r.Name, fontSize, left-12))
+		c.text(left-12, forestRow*float64(i)+15, "name", "end", cutFront(r.Name, fontSize, left-12))
 		c.text(forestWidth-right+12, forestRow*float64(i)+15, "name", "start", cut(r.Text, fontSize, right))
 	}
 	return c.end()
@@ -119,3 +119,14 @@ func (f Forest) scale(rows []ForestRow, from, to float64) scale {
 
 // within is a coordinate, or the end of the scale that it lies beyond.
 func (s scale) within(at float64) float64 { return min(max(at, s.from), s.to) }
+
+// cutFront shortens a name to a width by its beginning: what cells differ in most, the
+// load, is at their end.
+func cutFront(s string, size, width float64) string {
+	r := []rune(s)
+	most := max(1, int(width/(glyph*size)+1e-9))
+	if len(r) <= most {
+		return s
+	}
+	return "…" + string(r[len(r)-most+1:])
+}

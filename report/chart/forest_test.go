@@ -33,6 +33,10 @@ func TestForest(t *testing.T) {
 			t.Errorf("%s: %d marks of %d ratios", name, n, len(rows))
 		}
 	}
+	short := Forest{Rows: []ForestRow{{Name: "vllm concurrency=16", Ratio: 1}, {Name: strings.Repeat("x", 60) + " concurrency=8", Ratio: 1}}}.SVG()
+	if !strings.Contains(short, ">vllm concurrency=16<") || !strings.Contains(short, "x concurrency=8<") || !strings.Contains(short, ">…x") {
+		t.Errorf("names have not their ends: %s", short)
+	}
 	if (Forest{}).SVG() != "" {
 		t.Error("no ratios are drawn")
 	}

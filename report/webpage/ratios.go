@@ -123,7 +123,7 @@ func ratioTable(c *across.Comparison, names sides, id string) table {
 				repeats = fmt.Sprint(*f.Repeats)
 			}
 			verdict := f.Word()
-			if f.Why != "" {
+			if f.Why != "" && f.Verdict != across.Same {
 				verdict += ": " + f.Why
 			}
 			share := f.Share()
