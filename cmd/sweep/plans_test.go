@@ -84,6 +84,44 @@ func TestPlans_onSim(t *testing.T) {
 	}
 }
 
+// TestPlans_loads runs plans/chat-and-batch-loads.yaml, shorter: each load has rows with
+// the amount and the objectives of its own, and a grid in the summary.
+func TestPlans_loads(t *testing.T) {
+	t.Parallel()
+	out := rehearse(t, "chat-and-batch-loads", []string{
+		"matrix.gpu=h100", "matrix.request_rate=[20, 40]", "matrix.concurrency=[4, 16]",
+		"loads.chat.requests=30", "loads.chat.max_tokens=16", "loads.batch.requests=30", "loads.batch.max_tokens=16",
+	}, []int{exitOK, exitSLO, exitIncomplete})
+	run, err := report.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, row := range run.Rows() {
+		name := fmt.Sprint(row["load"])
+		count[name]++
+		own, other, objective, not := "request_rate", "concurrency", "slo_responsive", "slo_worthwhile"
+		if name == "batch" {
+			own, other, objective, not = other, own, not, objective
+		}
+		if row["status"] != result.StatusOK || row[own] == nil || row[other] != nil || row[objective] == nil || row[not] != nil {
+			t.Errorf("a row of %s: status %v, %s %v, %s %v, %s %v, %s %v", name, row["status"], own, row[own], other, row[other], objective, row[objective], not, row[not])
+		}
+	}
+	if len(count) != 2 || count["chat"] != 2 || count["batch"] != 2 {
+		t.Errorf("rows by load: %v", count)
+	}
+	summary, err := os.ReadFile(filepath.Join(out, layout.Summary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"load chat", "load batch"} {
+		if !strings.Contains(string(summary), want) {
+			t.Errorf("the summary has no grid of %s", want)
+		}
+	}
+}
+
 // rehearse runs a shipped plan, made short, and returns its run directory. It
 // must end with one of the exit codes.
 func rehearse(t *testing.T, plan string, set []string, codes []int) string {

@@ -154,7 +154,7 @@
     if (body.rows.length === 0) return;
     const scroll = make("div", undefined, "scroll");
     scroll.tabIndex = 0;
-    scroll.setAttribute("role", "region");
+    scroll.setAttribute("role", "group");
     scroll.setAttribute("aria-label", "requests by percentile");
     scroll.append(t);
     dialog.append(scroll);
@@ -238,7 +238,7 @@
       }
       const scroll = make("div", undefined, "scroll");
       scroll.tabIndex = 0;
-      scroll.setAttribute("role", "region");
+      scroll.setAttribute("role", "group");
       scroll.setAttribute("aria-label", "all trials");
       scroll.append(t);
       where.replaceChildren(scroll);
