@@ -44,6 +44,36 @@ func TestComplete_tables(t *testing.T) {
 	}
 }
 
+// TestComplete_loads holds that the keys of a named load are those of load: of the name that
+// is typed, or of those in the plan on the line.
+func TestComplete_loads(t *testing.T) {
+	t.Parallel()
+	const file = "../../plans/chat-and-batch-loads.yaml"
+	a := newApp()
+	for line, want := range map[string]string{
+		"run --set loads.night.max_to":                 "loads.night.max_tokens=",
+		"run " + file + " --set loads.b":               "loads.batch.requests=",
+		"run " + file + " --set loads.":                "loads.chat.prompts.input_tokens=",
+		"run ../../plans --set loads.x.max_to":         "loads.x.max_tokens=",
+		"run no-such.yaml --set loads.chat.max_tokens": "loads.chat.max_tokens=",
+	} {
+		words := strings.Split(line, " ")
+		found := false
+		for _, c := range a.complete(a.root(), words) {
+			found = found || c.text == want
+			if !strings.HasPrefix(c.text, words[len(words)-1]) {
+				t.Errorf("%s: %q does not begin as the word does", line, c.text)
+			}
+		}
+		if !found {
+			t.Errorf("%s: no %q", line, want)
+		}
+	}
+	for _, c := range a.complete(a.root(), []string{"run", "--set", "loads.ch"}) {
+		t.Errorf("a load that nobody has named: %q", c.text)
+	}
+}
+
 // TestComplete holds what the scripts of the shells rest on: whole words, with their
 // descriptions, of one line each.
 func TestComplete(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/axes"
 	"sweep.dev/sweep/plan/planfile"
@@ -250,12 +251,55 @@ func axisNames(*app, cursor) []candidate {
 }
 
 // keys are the keys of a plan that --set can name.
-func keys(*app, cursor) []candidate {
+func keys(_ *app, at cursor) []candidate {
+	paths := planfile.KeyPaths()
 	var all []candidate
-	for _, path := range planfile.KeyPaths() {
+	for _, path := range paths {
 		all = append(all, candidate{text: path + "="})
 	}
+	for _, name := range namedLoads(at) {
+		for _, path := range paths {
+			if key, ok := strings.CutPrefix(path, "load."); ok {
+				all = append(all, candidate{text: "loads." + name + "." + key + "="})
+			}
+		}
+	}
 	return all
+}
+
+// maxCompleted is how much of a plan is read for the names of its loads.
+const maxCompleted = 1 << 20
+
+// namedLoads are the names of loads that a key can be of: the one that is typed already,
+// or those of the plans on the line.
+func namedLoads(at cursor) []string {
+	if rest, ok := strings.CutPrefix(at.part, "loads."); ok {
+		if name, _, typed := strings.Cut(rest, "."); typed {
+			return []string{name}
+		}
+	}
+	var names []string
+	for _, path := range at.args {
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() || info.Size() > maxCompleted {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		// A plan that is not finished yet has what can be read of it.
+		root := syntax.Parse(path, string(text), &syntax.Report{})
+		if root == nil || root.Get("loads") == nil {
+			continue
+		}
+		for _, load := range root.Get("loads").Items {
+			if name := load.Get("name"); name != nil && name.Text != "" {
+				names = append(names, name.Text)
+			}
+		}
+	}
+	return names
 }
 
 func engineNames(*app, cursor) []candidate {
