@@ -2,7 +2,6 @@ package search
 
 import (
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -10,37 +9,8 @@ import (
 	"sweep.dev/sweep/result/objective"
 )
 
-// A server whose share of requests over the limit is 5 % at its capacity and logistic in
-// the logarithm of the load. Trials differ by a standard deviation of runs, and requests
-// come in clusters of deff that fare alike.
-type server struct {
-	rng      *rand.Rand
-	capacity float64
-	runs     float64
-	deff     int
-	requests int
-}
-
+// allowed is the share of requests that may be over the limit.
 const allowed = 0.05
-
-func (s *server) over(load float64) float64 {
-	return 1 / (1 + math.Exp(-(8*math.Log(load/s.capacity) + math.Log(allowed/(1-allowed)))))
-}
-
-func (s *server) trial(load float64) result.SLOResult {
-	share := s.over(load * math.Exp(s.runs*s.rng.NormFloat64()))
-	over := 0
-	for n := 0; n < s.requests; n += s.deff {
-		if s.rng.Float64() < share {
-			over += s.deff
-		}
-	}
-	r := result.SLOResult{Name: "fast", Parts: []result.SLOPart{{
-		Expr: "p95_ttft_ms < 200", Rule: result.RuleShare, Column: "p95_ttft_ms", Op: "<", Limit: 200,
-		Confidence: 0.95, Allowed: allowed, Requests: s.requests, N: s.requests, Over: min(over, s.requests), Deff: float64(s.deff),
-	}}}
-	return objective.PoolAt([]result.SLOResult{r}, 0.95)
-}
 
 func settings(seed uint64) Settings {
 	return Settings{
@@ -58,49 +28,6 @@ func search(s Settings, probe func(Probe) Outcome) ([]Answer, []Outcome) {
 			return Answers(s, outcomes), outcomes
 		}
 		outcomes = append(outcomes, probe(p))
-	}
-}
-
-func TestSearch_truth(t *testing.T) {
-	t.Parallel()
-	const searches = 50
-	for _, c := range []struct {
-		deff   int
-		median float64 // of the answer, at least this share of the capacity
-	}{{1, 0.9}, {5, 0.9}, {15, 0.75}, {40, 0.6}} {
-		above, pointAbove, none, probes := 0, 0, 0, 0
-		var answers []float64
-		for i := range searches {
-			srv := &server{rng: rand.New(rand.NewPCG(uint64(i), uint64(c.deff))), capacity: 100, runs: 0.01, deff: c.deff, requests: 1000}
-			srv.capacity = 60 + 80*srv.rng.Float64()
-			s := settings(uint64(i))
-			got, outcomes := search(s, func(p Probe) Outcome {
-				return Outcome{p, Measured, srv.requests, []result.SLOResult{srv.trial(s.Ladder[p.Rung])}}
-			})
-			probes += len(outcomes)
-			a := got[0]
-			if a.Point != nil && *a.Point > srv.capacity {
-				pointAbove++
-			}
-			if a.Capacity == nil {
-				none++
-				continue
-			}
-			answers = append(answers, *a.Capacity/srv.capacity)
-			if *a.Capacity > srv.capacity {
-				above++
-			}
-		}
-		slices.Sort(answers)
-		median := answers[len(answers)/2]
-		t.Logf("deff %d: %d of %d above the capacity (point estimates: %d), %d without an answer; median %.3f, %.0f probes",
-			c.deff, above, searches, pointAbove, none, median, float64(probes)/searches)
-		if above > 2 { // at 1 % each, more than 2 of 50 come with a chance of 1 %
-			t.Errorf("deff %d: %d of %d answers are above the capacity, want at most 1 %%", c.deff, above, searches)
-		}
-		if median < c.median {
-			t.Errorf("deff %d: the median answer is %.3f of the capacity, want %.2f", c.deff, median, c.median)
-		}
 	}
 }
 

@@ -34,6 +34,7 @@ func Rules() []Rule {
 		{"versions", versions},
 		{"common-numbers", common},
 		{"gate", gates},
+		{"search", capacity},
 	}
 }
 

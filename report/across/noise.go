@@ -102,7 +102,7 @@ func ofCell(runs []Side, id string) []*compare.Point {
 // that have columns, and the least change that two such runs can show.
 func WriteNoise(w io.Writer, f *noise.File) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "noise of %s: %s, each on a launch of its own\n", plaintext.Line(f.Plan), humanize.Plural(len(f.Runs), "run"))
+	fmt.Fprintf(&b, "noise of %s: %s\n", plaintext.Line(f.Plan), humanize.Plural(len(f.Runs), "run"))
 	rows := [][]string{{"cell"}}
 	for _, m := range Metrics() {
 		if m.Shown {
