@@ -27,6 +27,10 @@ type Series struct {
 	// Values are by night, the oldest first; all series of a plan have the same nights.
 	// NaN is one that was not measured, and infinity one in which a latency had no end.
 	Values []float64
+	// Again are the values of nights that were measured a second time, by night: NaN, or
+	// beyond its end, are those that were not. It decides about a night that is worse than
+	// its band and whose night before was not.
+	Again []float64
 	// Accepted are the nights whose level somebody has said to be the new normal.
 	Accepted []int
 	// Less says that a lesser value is better.
@@ -58,6 +62,7 @@ const (
 	OK         State = "ok"         // within the band
 	Suspect    State = "suspect"    // worse than the band, for the first night
 	Regression State = "regression" // worse than the band for two nights or more, or by far
+	Withdrawn  State = "withdrawn"  // worse than the band, and not when it was measured again
 	Better     State = "better"     // better than the band, for the first night
 	Improved   State = "improved"   // better for the second night: a new level
 	Accepted   State = "accepted"   // outside the band, and somebody has said that it is normal now
@@ -244,18 +249,21 @@ func (j *judge) judge(k *track, s *Series, t int, p prior) Verdict {
 	reach := max(least, j.rule.Threshold*size)
 	v.Low, v.High, v.Least, v.Change = v.Center-reach, v.Center+reach, least/size, (v.Value-v.Center)/size
 
-	worse := v.Value - v.Center
-	if !s.Less {
-		worse = -worse
-	}
+	worse := s.worse(v.Value, v.Center)
 	switch {
 	case worse > reach:
 		v.State = Suspect
 		if k.open == Regression || k.open == Suspect || worse > max(reach, alone*off) {
 			v.State = Regression
 		}
-		if k.open == Regression || k.open == Suspect {
+		switch again := s.again(t); {
+		case k.open == Regression || k.open == Suspect:
 			v.First = k.first
+		case math.IsNaN(again):
+		case s.worse(again, v.Center) > reach:
+			v.State = Regression
+		default:
+			v.State = Withdrawn
 		}
 	case worse < -reach:
 		v.State = Better
@@ -276,6 +284,22 @@ func (j *judge) judge(k *track, s *Series, t int, p prior) Verdict {
 	return v
 }
 
+// worse is by how much a value is worse than another.
+func (s *Series) worse(value, than float64) float64 {
+	if s.Less {
+		return value - than
+	}
+	return than - value
+}
+
+// again is what a night came to when it was measured a second time; NaN if it was not.
+func (s *Series) again(t int) float64 {
+	if t >= len(s.Again) {
+		return math.NaN()
+	}
+	return s.Again[t]
+}
+
 // enter makes a judged night a good one, or keeps what it began.
 func (k *track) enter(v Verdict) {
 	switch v.State {
@@ -284,6 +308,8 @@ func (k *track) enter(v Verdict) {
 			k.apart = nil
 		}
 		k.open, k.first, k.apart = v.State, v.First, append(k.apart, v.Value)
+	case Withdrawn: // of which it is not known what it is a part of
+		k.open, k.apart = "", nil
 	case Improved:
 		k.begin(append(k.apart, v.Value))
 	default:

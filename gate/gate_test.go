@@ -134,3 +134,44 @@ func TestLevel(t *testing.T) {
 		t.Errorf("%v %v %v", one, plan, large)
 	}
 }
+
+// A night that is worse for the first time is decided by its second measurement: the
+// next night begins anew after one that was withdrawn.
+func TestReplay_again(t *testing.T) {
+	t.Parallel()
+	values := []float64{}
+	for i := range 20 {
+		values = append(values, 100+[]float64{0, 1, -1, 0.5, -0.5}[i%5])
+	}
+	of := func(last []float64, again ...float64) (states []gate.State) {
+		second := make([]float64, len(values), len(values)+len(again))
+		for i := range second {
+			second[i] = math.NaN()
+		}
+		s := gate.Series{Group: "m", Less: true, Values: append(slices.Clone(values), last...), Again: append(second, again...)}
+		for _, v := range gate.Replay([]gate.Series{s}, gate.Rule{})[0][len(values):] {
+			states = append(states, v.State)
+		}
+		return states
+	}
+	nan := math.NaN()
+	for name, c := range map[string]struct {
+		last, again []float64
+		want        []gate.State
+	}{
+		"not again":            {[]float64{105}, nil, []gate.State{gate.Suspect}},
+		"confirmed":            {[]float64{105}, []float64{106}, []gate.State{gate.Regression}},
+		"withdrawn":            {[]float64{105}, []float64{100}, []gate.State{gate.Withdrawn}},
+		"better than the band": {[]float64{105}, []float64{80}, []gate.State{gate.Withdrawn}},
+		"by far":               {[]float64{150}, []float64{100}, []gate.State{gate.Withdrawn}},
+		"infinite":             {[]float64{105}, []float64{math.Inf(1)}, []gate.State{gate.Regression}},
+		"the next is a first":  {[]float64{105, 105}, []float64{100, nan}, []gate.State{gate.Withdrawn, gate.Suspect}},
+		"the second night":     {[]float64{105, 105}, []float64{nan, 100}, []gate.State{gate.Suspect, gate.Regression}},
+		"a quiet night":        {[]float64{100}, []float64{150}, []gate.State{gate.OK}},
+		"no part of the band":  {[]float64{105, 100}, []float64{100}, []gate.State{gate.Withdrawn, gate.OK}},
+	} {
+		if got := of(c.last, c.again...); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

@@ -29,10 +29,13 @@ const (
 
 // A Night is one cell of one run.
 type Night struct {
-	Date  time.Time `json:"date"` // when the run began, UTC
-	Run   string    `json:"run_id"`
-	Plan  string    `json:"plan"`
-	Label string    `json:"label"` // of the cell
+	Date time.Time `json:"date"` // when the run began, UTC
+	Run  string    `json:"run_id"`
+	Plan string    `json:"plan"`
+	// Again is the run whose night this one measured a second time, for sweep gate --rerun;
+	// "" is a night of its own.
+	Again string `json:"again_of,omitempty"`
+	Label string `json:"label"` // of the cell
 	Key
 	Subject   Subject `json:"subject"`
 	GPU       string  `json:"gpu,omitempty"`

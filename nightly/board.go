@@ -56,6 +56,9 @@ type Series struct {
 	Values   []float64
 	Subjects []*history.Subject
 	Verdicts []gate.Verdict
+	// Again are the values of nights that were measured a second time; NaN for those that
+	// were not.
+	Again []float64
 	// New says why the series begins though the cell has nights; "" if it does not.
 	New string
 }
@@ -78,7 +81,8 @@ func (s Series) Changed(night int) string {
 }
 
 // Ask makes the board of a question.
-func Ask(f *history.File, q Question) (*Board, error) {
+func Ask(all *history.File, q Question) (*Board, error) {
+	f, seconds := apart(all)
 	nights, keys := relevant(f, q)
 	if len(nights) == 0 {
 		switch {
@@ -111,11 +115,13 @@ func Ask(f *history.File, q Question) (*Board, error) {
 			if !slices.ContainsFunc(cells[key], func(n *history.Night) bool { return n != nil && has(*n, m.Column) }) {
 				continue // nobody measures that
 			}
+			g.Again = again(seconds, key, m, at, len(nights))
 			g.Accepted = accepted(f.Accepts, at, key.Cell)
 			if q.Noise != nil {
 				g.Noise = q.Noise(key.Cell, m.Column, trials(cells[key]))
 			}
 			s.New = begun(f.Nights, key, cells[key])
+			s.Again = g.Again
 			b.Series = append(b.Series, s)
 			series = append(series, g)
 		}
@@ -124,6 +130,34 @@ func Ask(f *history.File, q Question) (*Board, error) {
 		b.Series[i].Verdicts = verdicts
 	}
 	return b, nil
+}
+
+// apart is a history without the nights that were measured a second time, and those.
+func apart(f *history.File) (first *history.File, seconds []history.Night) {
+	first = &history.File{Accepts: f.Accepts}
+	for _, n := range f.Nights {
+		if n.Again != "" {
+			seconds = append(seconds, n)
+		} else {
+			first.Nights = append(first.Nights, n)
+		}
+	}
+	return first, seconds
+}
+
+// again are the values of second measurements, by night; NaN for none. The first one of a
+// night counts: it is not measured until it passes.
+func again(seconds []history.Night, key history.Key, m history.Metric, at map[string]int, nights int) []float64 {
+	values := make([]float64, nights)
+	for i := range values {
+		values[i] = math.NaN()
+	}
+	for _, n := range seconds {
+		if t, ok := at[n.Again]; ok && n.Key == key && math.IsNaN(values[t]) {
+			values[t] = n.Value(m.Column)
+		}
+	}
+	return values
 }
 
 // relevant are the nights and the keys of what is asked for, both in order.
@@ -246,6 +280,19 @@ func (b *Board) In(states ...gate.State) []Series {
 	}
 	slices.SortStableFunc(list, func(x, y Series) int { return cmp.Compare(y.worse(), x.worse()) })
 	return list
+}
+
+// Fresh are the cells of series whose last night is the first that is worse than the band,
+// and was not measured again.
+func (b *Board) Fresh() (cells []string) {
+	last := len(b.Nights) - 1
+	for _, s := range b.Series {
+		v := s.Last()
+		if (v.State == gate.Suspect || v.State == gate.Regression) && v.First == last && math.IsNaN(s.Again[last]) && !slices.Contains(cells, s.Cell) {
+			cells = append(cells, s.Cell)
+		}
+	}
+	return cells
 }
 
 // worse is by how much the last night is worse than its band, as a share.

@@ -311,3 +311,43 @@ func TestTrend(t *testing.T) {
 		}
 	}
 }
+
+// A night that was measured again is judged by both, and is one night.
+func TestAsk_again(t *testing.T) {
+	t.Parallel()
+	f := made(21, func(cell, night int, n *history.Night) {
+		if night == 20 && cell < 3 {
+			scaled(n, "throughput_tok_s", 0.95)
+		}
+	})
+	ask := func() *nightly.Board {
+		b, err := nightly.Ask(f, nightly.Question{Run: "run20", Metrics: metrics(t)[:1]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	if b := ask(); b.Count()[gate.Suspect] != 3 || strings.Join(b.Fresh(), " ") != "cell0 cell1 cell2" {
+		t.Fatalf("%v, fresh %v", b.Count(), b.Fresh())
+	}
+	second := made(21, nil).Nights[80:83] // cell0 is worse again, cell1 is not, cell2 has no valid trial
+	for i := range second {
+		second[i].Run, second[i].Again, second[i].Date = "again", "run20", second[i].Date.Add(time.Hour)
+	}
+	scaled(&second[0], "throughput_tok_s", 0.93)
+	second[2].Figures = nil
+	f.Nights = append(f.Nights, second...)
+	b := ask()
+	if n := b.Count(); n[gate.Regression] != 1 || n[gate.Withdrawn] != 1 || n[gate.Suspect] != 1 || n[gate.OK] != 1 || len(b.Nights) != 21 {
+		t.Errorf("%v, %d nights", n, len(b.Nights))
+	}
+	if strings.Join(b.Fresh(), " ") != "cell2" {
+		t.Errorf("fresh: %v", b.Fresh())
+	}
+	var out bytes.Buffer
+	if err := b.Write(&out, nil); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "again.txt", out.Bytes())
+	schematest.Holds(t, schematest.Compile(t, schemas.Gate), b.Document(nil))
+}

@@ -30,6 +30,7 @@ type Entry struct {
 	State      gate.State `json:"state"`
 	Value      *float64   `json:"value"`
 	Infinite   bool       `json:"infinite"`
+	Again      *float64   `json:"again"` // of a second measurement of the night
 	Center     *float64   `json:"center"`
 	Low        *float64   `json:"low"`
 	High       *float64   `json:"high"`
@@ -59,7 +60,7 @@ func (b *Board) Document(holes []string) Document {
 		v := s.Last()
 		e := Entry{
 			Cell: s.Cell, Conditions: s.Conditions, Machine: s.Machine, Label: s.Label, Metric: s.Metric.Column, State: v.State,
-			Value: known(v.Value), Infinite: math.IsInf(v.Value, 1), Center: known(v.Center), Low: known(v.Low), High: known(v.High),
+			Value: known(v.Value), Infinite: math.IsInf(v.Value, 1), Again: known(s.Again[len(b.Nights)-1]), Center: known(v.Center), Low: known(v.Low), High: known(v.High),
 			Change: known(v.Change), Least: known(v.Least), SD: known(v.SD), Nights: v.Nights, New: s.New,
 		}
 		switch v.State {

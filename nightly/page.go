@@ -133,5 +133,5 @@ func (b *Board) drawn(s Series, steps []gate.Step, anchor string) trendSeries {
 
 // outside says whether a night is not a part of the band: its point is hollow.
 func outside(s gate.State) bool {
-	return s == gate.Suspect || s == gate.Regression || s == gate.Better || s == gate.Missing
+	return s == gate.Suspect || s == gate.Regression || s == gate.Better || s == gate.Withdrawn || s == gate.Missing
 }

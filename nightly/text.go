@@ -25,6 +25,7 @@ var kinds = []struct {
 	{gate.Regression, "REGRESSION", true},
 	{gate.Missing, "missing", true},
 	{gate.Suspect, "suspect", true},
+	{gate.Withdrawn, "withdrawn", true},
 	{gate.TooNoisy, "too noisy", true},
 	{gate.Improved, "improved", true},
 	{gate.Better, "better", true},
@@ -92,6 +93,11 @@ func (b *Board) Write(w io.Writer, holes []string) error {
 func (b *Board) reasons(s Series) []string {
 	v := s.Last()
 	moved := fmt.Sprintf("%s -> %s; band %s to %s of %s", humanize.Figure(v.Center), moved(v, unit(s)), humanize.Figure(v.Low), humanize.Figure(v.High), humanize.Plural(v.Nights, "night"))
+	last := len(b.Nights) - 1
+	second := ""
+	if x := s.Again[last]; !math.IsNaN(x) {
+		second = "measured again the same night: " + value(x) + unit(s)
+	}
 	switch v.State {
 	case gate.Missing:
 		return []string{"measured before, and not in this run"}
@@ -99,7 +105,12 @@ func (b *Board) reasons(s Series) []string {
 		return []string{fmt.Sprintf("the least change that counts is %.1f %% (sd between nights %.1f %%)", 100*v.Least, 100*v.SD)}
 	case gate.Regression, gate.Accepted, gate.Improved:
 		change := cmp.Or(s.Changed(v.First), "nothing of the software that is recorded")
+		if second != "" && v.First == last {
+			moved += "; " + second
+		}
 		return []string{moved, "since " + b.when(v.First), "changed then: " + change}
+	case gate.Withdrawn:
+		return []string{moved, second + ": the suspicion is withdrawn"}
 	}
 	return []string{moved}
 }

@@ -21,9 +21,12 @@ import (
 	"sweep.dev/sweep/result/noise"
 )
 
+// gateName is the command whose output is a board, also if it measures.
+const gateName = "gate"
+
 func (a *app) gateCommand() *cli.Command {
 	return &cli.Command{
-		Name:      "gate",
+		Name:      gateName,
 		Usage:     "says whether a run is worse than the nights before it",
 		ArgsUsage: "[DIR]",
 		Description: fmt.Sprintf(`Adds the cells of the run directory DIR to the history and holds each figure against
@@ -36,18 +39,24 @@ level normal. With fewer than %d nights there is no band and the gate learns, un
 --noise says how far nights are apart. A new release of the engine is named, and is no
 new series.
 
+--rerun measures the cells again that are worse for the first night, on fresh launches:
+what is worse again is a regression tonight, and what is not is withdrawn. It shows what
+it costs and asks, as any run.
+
   $ sweep gate --history chat.jsonl
   $ sweep gate --history chat.jsonl --max-regression 5%% --strict runs/tonight
   $ sweep gate --history chat.jsonl --metric p50_ttft_ms --metric throughput_tok_s
-  $ sweep gate --history chat.jsonl --json runs/tonight`, gate.Window, 100*gate.MinChange, gate.AtOnce, gate.MinNights) + exitHelp(exitOK, exitInternal, exitUsage, exitIncomplete, exitRegression),
-		Flags: []cli.Flag{
+  $ sweep gate --history chat.jsonl --rerun --yes --max-cost 2 runs/tonight
+  $ sweep gate --history chat.jsonl --json runs/tonight`, gate.Window, 100*gate.MinChange, gate.AtOnce, gate.MinNights) + exitHelp(),
+		Flags: append([]cli.Flag{
 			historyFlag(),
 			&cli.StringFlag{Name: "max-regression", Usage: "a `SHARE` (5% or 0.05) by which a figure may be worse; one that cannot be told from noise is too noisy", DefaultText: "what the band allows"},
 			noiseFlag(),
 			metricFlag("judge the column `METRIC`; may be repeated", gatedNames()),
 			&cli.BoolFlag{Name: "strict", Usage: "learning and too noisy are exit 3 and not 0"},
 			&cli.BoolFlag{Name: "json", Usage: "print as JSON"},
-		},
+			&cli.BoolFlag{Name: "rerun", Usage: "measure the cells again that are worse for the first night, in DIR" + rerunSuffix + "; the flags below are for this run"},
+		}, flagsWithout(runFlags(), "json", "strict", "keep-pod", "verbose", "events")...),
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			dir, err := a.runDir(c)
@@ -112,6 +121,11 @@ func (a *app) gate(ctx context.Context, c *cli.Command, dir string) error {
 		return err
 	}
 	board, holes, err := a.judge(c, run, q)
+	if err == nil && c.Bool("rerun") {
+		if fresh := board.Fresh(); len(fresh) > 0 {
+			board, holes, err = a.rerun(ctx, c, run, q, fresh)
+		}
+	}
 	if err != nil {
 		return err
 	}

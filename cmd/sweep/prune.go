@@ -36,13 +36,9 @@ somebody who agrees. The history of nights is another file and stays.
 		},
 		OnUsageError: usageError,
 		Action: func(_ context.Context, c *cli.Command) error {
-			folder := runsFolder
-			switch c.Args().Len() {
-			case 0:
-			case 1:
-				folder = c.Args().First()
-			default:
-				return &usage{fmt.Errorf("prune takes at most one folder, got %d arguments (see: %s --help)", c.Args().Len(), c.FullName())}
+			folder, err := folderArg(c)
+			if err != nil {
+				return err
 			}
 			return a.prune(c, folder)
 		},

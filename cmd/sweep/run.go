@@ -151,13 +151,16 @@ type toRun struct {
 	plugins *plugins
 	path    string // of its file
 	options planfile.Options
+	planDir string // of its relative files; "" is that of path
+	only    string // the cells; "" is what --only says
 	dir     string // of the run; "" is a new one
 	show    func(*report.Run, draw.Style) error
 }
 
 func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 	p, made, path := r.plan, r.plugins, r.path
-	asked, only, err := filter(p, made, c.String("only"), c.String("client"))
+	chosen := cmp.Or(r.only, c.String("only"))
+	asked, only, err := filter(p, made, chosen, c.String("client"))
 	if err != nil {
 		return err
 	}
@@ -201,14 +204,14 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 	if err != nil {
 		return err
 	}
-	planDir := filepath.Dir(abs)
+	planDir := cmp.Or(r.planDir, filepath.Dir(abs))
 	if path == planfile.Stdin {
 		abs = planfile.Stdin
 	}
 	m := rundir.Manifest{
 		RunID: newRunID(), Plan: p.Name, PlanPath: abs, PlanDir: planDir, PlanDigest: p.Digest(),
 		Set: r.options.Set, AllowEnv: r.options.AllowEnv, MaxCells: r.options.MaxCells, Engines: kept(p.EngineTexts()),
-		Only: c.String("only"), Owner: owner(), Version: version(), Method: result.Method, Host: hostname(), CreatedAt: time.Now().UTC(), Variables: p.Variables(),
+		Only: chosen, Owner: owner(), Version: version(), Method: result.Method, Host: hostname(), CreatedAt: time.Now().UTC(), Variables: p.Variables(),
 		Decide: cmp.Or(c.String("decide"), rundir.DecideBound),
 	}
 	if source != nil {
@@ -389,6 +392,7 @@ func (a *app) config(teardown context.Context, c *cli.Command, j job, pods servi
 func (a *app) show(c *cli.Command, run *report.Run, write func(*report.Run, draw.Style) error) (err error) {
 	switch {
 	case c.String("events") == "-": // stdout belongs to the events
+	case c.Name == gateName: // its own words alone
 	case c.Bool("json"):
 		err = writeRows(a.out, run.Whole())
 	default:

@@ -34,13 +34,9 @@ sweep status, cells, logs and resume take without an argument.
 		Flags:        []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "print as JSON"}},
 		OnUsageError: usageError,
 		Action: func(_ context.Context, c *cli.Command) error {
-			folder := runsFolder
-			switch c.Args().Len() {
-			case 0:
-			case 1:
-				folder = c.Args().First()
-			default:
-				return &usage{fmt.Errorf("runs takes at most one folder, got %d arguments (see: %s --help)", c.Args().Len(), c.FullName())}
+			folder, err := folderArg(c)
+			if err != nil {
+				return err
 			}
 			list, err := runsOf(folder)
 			if err != nil {
@@ -52,6 +48,17 @@ sweep status, cells, logs and resume take without an argument.
 			return a.runsText(folder, list)
 		},
 	}
+}
+
+// folderArg is the folder of runs that a command line names, or runs/.
+func folderArg(c *cli.Command) (string, error) {
+	switch c.Args().Len() {
+	case 0:
+		return runsFolder, nil
+	case 1:
+		return c.Args().First(), nil
+	}
+	return "", &usage{fmt.Errorf("%s takes at most one folder, got %d arguments (see: %s --help)", c.Name, c.Args().Len(), c.FullName())}
 }
 
 // A listedRun is a run directory in a list. Of one that cannot be read nothing but

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/history"
+	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/nightly"
+	"sweep.dev/sweep/plan/planfile"
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/rundir"
+)
+
+// rerunSuffix is what the directory of a second measurement has behind the run's name.
+const rerunSuffix = "-rerun"
+
+// rerun measures cells of a run again, adds that to the history as a second measurement of
+// its night, and judges the night by both.
+func (a *app) rerun(ctx context.Context, c *cli.Command, run *report.Run, q nightly.Question, cells []string) (*nightly.Board, []string, error) {
+	dir := strings.TrimRight(run.Dir, string(filepath.Separator)) + rerunSuffix
+	a.say("gate: %s worse for the first night: measuring again in %s", humanize.Plural(len(cells), "cell"), plaintext.Word(dir))
+	second, err := a.rerunOf(ctx, c, run, dir, onlyCells(run, cells))
+	if err != nil {
+		return nil, nil, err
+	}
+	nights := history.Nights(second)
+	for i := range nights {
+		nights[i].Again = run.State.Manifest.RunID
+	}
+	fx, err := a.effects()
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := history.Add(ctx, fx, c.String("history"), nights); err != nil {
+		return nil, nil, unusableHistory(err)
+	}
+	board, holes, err := a.judge(c, run, q)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, id := range board.Fresh() {
+		for _, cell := range run.Resolved.Cells {
+			if cell.ID == id {
+				holes = append(holes, cell.Label+": the second measurement has no valid figure for what is worse ("+dir+")")
+			}
+		}
+	}
+	return board, holes, nil
+}
+
+// onlyCells is an expression over the axes that selects some cells of a run.
+func onlyCells(run *report.Run, ids []string) string {
+	var parts []string
+	for _, cell := range run.Resolved.Cells {
+		if !slices.Contains(ids, cell.ID) {
+			continue
+		}
+		var terms []string
+		for _, s := range cell.Settings {
+			switch v := s.Value.(type) {
+			case nil:
+			case string:
+				terms = append(terms, fmt.Sprintf("%s == %q", s.Column, v))
+			default:
+				terms = append(terms, fmt.Sprintf("%s == %v", s.Column, v))
+			}
+		}
+		parts = append(parts, "("+strings.Join(terms, " and ")+")")
+	}
+	return strings.Join(parts, " or ")
+}
+
+// rerunOf runs the plan of a run again for some of its cells, or goes on with that. What
+// failed or is INVALID in it is no reason to stop.
+func (a *app) rerunOf(ctx context.Context, c *cli.Command, run *report.Run, dir, only string) (*report.Run, error) {
+	m := run.State.Manifest
+	state, err := rundir.Read(dir)
+	switch {
+	case errors.Is(err, rundir.ErrNoRun):
+		err = a.startAgain(ctx, c, run, dir, only)
+	case err != nil:
+		return nil, unreadable(dir, err)
+	case state.Manifest.PlanDigest != m.PlanDigest || state.Manifest.CreatedAt.Before(m.CreatedAt):
+		return nil, &usage{&hinted{fmt.Errorf("%s is no second measurement of %s", plaintext.Word(dir), plaintext.Word(run.Dir)), "remove it, or move it away"}}
+	case len(state.Committed) < state.Manifest.Trials:
+		err = a.resume(ctx, c, dir, nil)
+	default:
+		a.say("gate: %s is there already, and counts", plaintext.Word(dir))
+	}
+	if code := exitCode(err); err != nil && code != exitIncomplete && code != exitSLO {
+		return nil, err
+	}
+	second, holder, opened := openRun(dir)
+	switch {
+	case opened != nil:
+		return nil, errors.Join(err, opened)
+	case holder != nil:
+		return nil, &rundir.LockedError{Dir: dir, Holder: *holder}
+	}
+	return second, nil
+}
+
+// startAgain begins the second measurement.
+func (a *app) startAgain(ctx context.Context, c *cli.Command, run *report.Run, dir, only string) error {
+	m := run.State.Manifest
+	if err := sameMethod("rerun", m); err != nil {
+		return err
+	}
+	p, err := a.planOf(run.Dir, m)
+	if err != nil {
+		return err
+	}
+	if err := sameEnvironment("rerun", m, p); err != nil {
+		return err
+	}
+	if p.Digest() != m.PlanDigest {
+		return &statusError{exitResume, &hinted{
+			fmt.Errorf("rerun refused: the plan of %s is not the one that it measured (digest %s, now %s)", plaintext.Word(run.Dir), m.PlanDigest, p.Digest()),
+			"a prompt file or plan.yaml itself has changed; put it back",
+		}}
+	}
+	fx, err := a.effects(shared(c)...)
+	if err != nil {
+		return err
+	}
+	made, err := build(p, fx)
+	if err != nil {
+		return err
+	}
+	options := planfile.Options{Set: m.Set, AllowEnv: m.AllowEnv, MaxCells: m.MaxCells}
+	return a.start(ctx, c, toRun{
+		plan: p, plugins: made, path: filepath.Join(run.Dir, layout.Plan), planDir: m.PlanDir, options: options, dir: dir, only: only, show: quiet,
+	})
+}
