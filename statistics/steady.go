@@ -29,13 +29,13 @@ func show(requests []result.Request, target int) shown {
 }
 
 // cycled is the requests a slot of a load that has gone through its cycle often.
-const cycled = 30
+const cycled = 60
 
 // steadyState asks whether the columns of a short closed loop are those of a
 // long one.
 func steadyState(l *Lab) tables.Table {
 	t := tables.Table{
-		What:    "A trial of a closed loop, of max(200, 4 C) requests at C slots beyond the first of each: the median over the runs of p95_ttft_ms and throughput_tok_s, each over the truth of a load that never ends (with fixed lengths: the same load, 30 requests a slot long), and the share of the trials without the finding steadiness_unknown. H100 is Llama 3.1 8B on one, L4 is Qwen2.5 1.5B on one; 512 tokens in and 128 out in the mean, fixed or lognormal (LN and the sigma of the logarithm).",
+		What:    "A trial of a closed loop, of max(200, 4 C) requests at C slots beyond the first of each: the median over the runs of p95_ttft_ms and throughput_tok_s, each over the truth of a load that never ends (with fixed lengths: the same load, 60 requests a slot long), and the share of the trials without the finding steadiness_unknown. H100 is Llama 3.1 8B on one, L4 is Qwen2.5 1.5B on one; 512 tokens in and 128 out in the mean, fixed or lognormal (LN and the sigma of the logarithm).",
 		Columns: []string{"p95 TTFT", "throughput", "settled"},
 	}
 	for _, b := range steadyCases(l) {
@@ -51,7 +51,7 @@ func steadyState(l *Lab) tables.Table {
 			if together {
 				ramp = 0
 			}
-			runs := l.runs(200)
+			runs := l.runs(400)
 			results := each(runs, func(seed uint64) shown {
 				s := show(b.run(seed, max(200, 4*b.slots), ramp), b.slots)
 				endless := shown{ttft: truth.p95TTFT, throughput: truth.throughput}
