@@ -67,25 +67,25 @@ func (c *Comparison) Rows() iter.Seq[result.Row] {
 }
 
 func (c *Comparison) row(cell *Cell, f *Figure) result.Row {
-	row := result.Row{
+	line := result.Row{
 		col.CellID: cell.ID, "cell": plaintext.Line(cell.Label), "metric": f.Metric,
 		"paired": f.Paired, "verdict": string(f.Verdict), "regression": f.Regression,
 		"base_run_id": c.Base.RunID, "base_rows": names(cell.Base), "head_run_id": c.Head.RunID, "head_rows": names(cell.Head),
 	}
 	for name, v := range map[string]*float64{"base": f.Base, "head": f.Head, "ratio": f.Ratio, "low": f.Low, "high": f.High} {
 		if v != nil {
-			row[name] = *v
+			line[name] = *v
 		}
 	}
 	if f.Repeats != nil {
-		row["repeats"] = int64(*f.Repeats)
+		line["repeats"] = int64(*f.Repeats)
 	}
 	for name, text := range map[string]string{"scope": f.Scope, "why": f.Why} {
 		if text != "" {
-			row[name] = plaintext.Line(text)
+			line[name] = plaintext.Line(text)
 		}
 	}
-	return row
+	return line
 }
 
 func names(keys []rundir.Key) string {
