@@ -8,14 +8,14 @@ import (
 // Reasons why a search ended: a closed list.
 const (
 	Certified   = "certified"     // the answer holds with the confidence asked for
-	AboveRange  = "above_range"   // the highest rung is certified
-	BelowRange  = "below_range"   // the lowest rung misses the objective
-	Client      = "client_bound"  // the client is at its limit on the rung above the answer
+	AboveRange  = "above_range"   // the highest level is certified
+	BelowRange  = "below_range"   // the lowest level misses the objective
+	Client      = "client_bound"  // the client is at its limit on the level above the answer
 	Budget      = "budget"        // trials, time or money ended first
-	NotMonotone = "not_monotone"  // a rung above the one that fails keeps the objective
-	TooNoisy    = "too_noisy"     // no rung could be certified
-	ServerFails = "server_failed" // the server fails at the lowest rung
-	NotMeasured = "invalid"       // a rung that was needed has no VALID trial
+	NotMonotone = "not_monotone"  // a level above the one that fails keeps the objective
+	TooNoisy    = "too_noisy"     // no level could be certified
+	ServerFails = "server_failed" // the server fails at the lowest level
+	NotMeasured = "invalid"       // a level that was needed has no VALID trial
 )
 
 // An Answer is what a search found for one objective.
@@ -35,12 +35,12 @@ type Answer struct {
 	Requests    int // of all trials of the search, for all objectives
 }
 
-// end is an answer with a certified rung.
+// end is an answer with a certified level.
 func (t *tier) end(certified int) {
-	t.answer.Capacity = &t.Ladder[certified]
+	t.answer.Capacity = &t.Levels[certified]
 	t.answer.Reason = Certified
 	switch {
-	case certified == len(t.Ladder)-1:
+	case certified == len(t.Levels)-1:
 		t.answer.Reason = AboveRange
 	case certified == t.top:
 		t.answer.Reason = Client
@@ -48,10 +48,10 @@ func (t *tier) end(certified int) {
 	t.fails(certified + 1)
 }
 
-// lowest is the answer if not even the lowest rung is certified.
+// lowest is the answer if not even the lowest level is certified.
 func (t *tier) lowest(verdict string) {
 	switch {
-	case t.rungs[0].broken():
+	case t.levels[0].broken():
 		t.answer.Reason = ServerFails
 	case verdict == result.SLOFail:
 		t.answer.Reason = BelowRange
@@ -61,11 +61,11 @@ func (t *tier) lowest(verdict string) {
 	t.fails(0)
 }
 
-// fails names the least rung from one on that missed the objective, and one above that
+// fails names the least level from one on that missed the objective, and one above that
 // certainly keeps it.
 func (t *tier) fails(from int) {
 	for i := from; i <= t.top; i++ {
-		r := &t.rungs[i]
+		r := &t.levels[i]
 		trials := append(append([]result.SLOResult(nil), r.find...), r.confirm...)
 		if len(trials) == 0 && !r.broken() {
 			continue
@@ -78,14 +78,14 @@ func (t *tier) fails(from int) {
 		}
 		switch {
 		case t.answer.FailsAt == nil && !kept:
-			t.answer.FailsAt = &t.Ladder[i]
+			t.answer.FailsAt = &t.Levels[i]
 			for _, p := range pooled.Parts {
 				if one := (result.SLOResult{Verdict: p.Verdict, Parts: []result.SLOPart{p}}); !holds(one) {
 					t.answer.Missed = append(t.answer.Missed, p.Expr)
 				}
 			}
 		case t.answer.FailsAt != nil && pooled.Verdict == result.SLOPass && t.answer.Contradicts == nil:
-			t.answer.Contradicts = &t.Ladder[i]
+			t.answer.Contradicts = &t.Levels[i]
 			if t.answer.Reason == Certified {
 				t.answer.Reason = NotMonotone
 			}

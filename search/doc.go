@@ -4,18 +4,18 @@
 // [Answers] says what they show. So a search that was interrupted goes on from the
 // trials that it has, and ends with the same answer.
 //
-// Loads are the rungs of a ladder, each a given share above the one below. A search
+// Loads are levels, each a given share above the one below. A search
 // has two stages.
 //
 //   - Find: double the load until a trial misses an objective, then bisect between the
-//     last rung that kept them and the first that did not. One trial a rung, decided by
-//     its measured figures. The rung below the first miss is the point estimate. It is
+//     last level that kept them and the first that did not. One trial a level, decided by
+//     its measured figures. The level below the first miss is the point estimate. It is
 //     too high in 20 to 40 % of searches, since the highest of several lucky trials wins.
-//   - Confirm: run fresh trials of that rung and of the one above, in an order by seed,
+//   - Confirm: run fresh trials of that level and of the one above, in an order by seed,
 //     and bound the share of requests over the limit from them (package objective). If
 //     the bound does not hold with the confidence asked for, run as many again if that
-//     may be enough, else take the next rung below.
+//     may be enough, else take the next level below.
 //
-// Each look at a rung has its own share of the risk alpha: look j has alpha/(j(j+1)),
+// Each look at a level has its own share of the risk alpha: look j has alpha/(j(j+1)),
 // which sums to less than alpha over any number of looks.
 package search

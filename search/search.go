@@ -11,11 +11,11 @@ import (
 
 // Settings are what a search looks for.
 type Settings struct {
-	Ladder     Ladder
+	Levels     Levels
 	Objectives []string // names of the SLOs, the strictest first; each is searched for
 	Confidence float64  // of each answer, such as 0.99
-	Trials     int      // fresh trials of a rung before the first look at it, such as 3
-	MaxTrials  int      // of a rung in all, such as 12
+	Trials     int      // fresh trials of a level before the first look at it, such as 3
+	MaxTrials  int      // of a level in all, such as 12
 	MaxProbes  int      // trials of the whole search, INVALID ones too
 	Seed       uint64   // of the order of trials that confirm
 }
@@ -23,13 +23,13 @@ type Settings struct {
 // Why a trial is run.
 const (
 	Find    = "find"    // to find where the objectives are first missed
-	Confirm = "confirm" // to bound the share over the limit, with no part in the choice of its rung
+	Confirm = "confirm" // to bound the share over the limit, with no part in the choice of its level
 )
 
 // A Probe is a trial to run.
 type Probe struct {
-	Rung  int // of the ladder
-	Trial int // of the rung, from 1
+	Level int // of the list
+	Trial int // of the level, from 1
 	Why   string
 }
 
@@ -37,7 +37,7 @@ type Probe struct {
 const (
 	Measured    = "measured"
 	Invalid     = "invalid"      // decides nothing, and is repeated
-	ClientBound = "client_bound" // the client was at its limit: no higher rung can be measured
+	ClientBound = "client_bound" // the client was at its limit: no higher level can be measured
 	Failed      = "failed"       // the server failed under the load
 )
 
@@ -49,7 +49,7 @@ type Outcome struct {
 	SLOs     []result.SLOResult
 }
 
-// maxInvalid is how often one rung may be INVALID, or fail, before that is its answer.
+// maxInvalid is how often one level may be INVALID, or fail, before that is its answer.
 const maxInvalid = 3
 
 // Next is the next trial to run, or ok false if every answer is there. The outcomes are
@@ -60,8 +60,8 @@ func Next(s Settings, outcomes []Outcome) (next Probe, ok bool) {
 	}
 	for _, name := range s.Objectives {
 		t := newTier(s, name, outcomes)
-		if rung, why := t.run(); why != "" {
-			return Probe{Rung: rung, Trial: len(t.rungs[rung].all) + 1, Why: why}, true
+		if level, why := t.run(); why != "" {
+			return Probe{Level: level, Trial: len(t.levels[level].all) + 1, Why: why}, true
 		}
 	}
 	return Probe{}, false
@@ -85,8 +85,8 @@ func Answers(s Settings, outcomes []Outcome) []Answer {
 	return answers
 }
 
-// rung is what is known of one load, for one objective.
-type rung struct {
+// level is what is known of one load, for one objective.
+type level struct {
 	all     []Outcome
 	find    []result.SLOResult // VALID ones
 	confirm []result.SLOResult
@@ -96,15 +96,15 @@ type rung struct {
 }
 
 // broken says that the server fails under this load.
-func (r *rung) broken() bool { return r.failed >= 2 && len(r.confirm) == 0 || r.failed >= maxInvalid }
+func (r *level) broken() bool { return r.failed >= 2 && len(r.confirm) == 0 || r.failed >= maxInvalid }
 
-// unmeasurable says that no further trial of the rung is worth it.
-func (r *rung) unmeasurable() bool { return r.invalid >= maxInvalid }
+// unmeasurable says that no further trial of the level is worth it.
+func (r *level) unmeasurable() bool { return r.invalid >= maxInvalid }
 
-// order is the place of a confirming trial among those of two rungs.
-func order(seed uint64, rung, trial int) uint64 {
+// order is the place of a confirming trial among those of two levels.
+func order(seed uint64, level, trial int) uint64 {
 	h := fnv.New64a()
-	for _, x := range []uint64{seed, uint64(rung), uint64(trial)} {
+	for _, x := range []uint64{seed, uint64(level), uint64(trial)} {
 		var b [8]byte
 		for i := range b {
 			b[i] = byte(x >> (8 * i))
@@ -118,21 +118,21 @@ func order(seed uint64, rung, trial int) uint64 {
 type tier struct {
 	Settings
 	name   string
-	rungs  []rung
-	top    int // highest rung that may be measured
+	levels []level
+	top    int // highest level that may be measured
 	looks  int // at a bound, each with its share of alpha
 	answer Answer
 }
 
 func newTier(s Settings, name string, outcomes []Outcome) *tier {
-	t := &tier{Settings: s, name: name, rungs: make([]rung, len(s.Ladder)), top: len(s.Ladder) - 1}
+	t := &tier{Settings: s, name: name, levels: make([]level, len(s.Levels)), top: len(s.Levels) - 1}
 	for _, o := range outcomes {
-		r := &t.rungs[o.Rung]
+		r := &t.levels[o.Level]
 		r.all = append(r.all, o)
 		switch o.State {
 		case ClientBound:
 			r.bound = true
-			t.top = min(t.top, o.Rung-1)
+			t.top = min(t.top, o.Level-1)
 		case Failed:
 			r.failed++
 		case Measured:
@@ -153,10 +153,10 @@ func newTier(s Settings, name string, outcomes []Outcome) *tier {
 	return t
 }
 
-// kept says whether the first trial of a rung kept the objective; known is false if
+// kept says whether the first trial of a level kept the objective; known is false if
 // there is none.
 func (t *tier) kept(i int) (kept, known bool) {
-	r := &t.rungs[i]
+	r := &t.levels[i]
 	switch {
 	case len(r.find) > 0:
 		kept, _ = objective.Kept(r.find[0])
@@ -167,7 +167,7 @@ func (t *tier) kept(i int) (kept, known bool) {
 	return false, false
 }
 
-// run goes through the search as far as the outcomes tell. It returns the rung of the
+// run goes through the search as far as the outcomes tell. It returns the level of the
 // next trial and why; an empty why means that the answer is there.
 func (t *tier) run() (next int, why string) {
 	if t.top < 0 {
@@ -181,14 +181,14 @@ func (t *tier) run() (next int, why string) {
 	return t.confirm(candidate)
 }
 
-// find doubles and bisects. The candidate is the last rung that kept the objective;
-// the lowest rung is one too if even that missed it, since one trial is no proof.
+// find doubles and bisects. The candidate is the last level that kept the objective;
+// the lowest level is one too if even that missed it, since one trial is no proof.
 func (t *tier) find() (candidate, next int, why string) {
 	low, high := -1, t.top+1
 	for i := 0; ; {
 		kept, known := t.kept(i)
 		switch {
-		case !known && t.rungs[i].unmeasurable():
+		case !known && t.levels[i].unmeasurable():
 			t.answer.Reason = NotMeasured
 			return 0, 0, ""
 		case !known:
@@ -201,19 +201,19 @@ func (t *tier) find() (candidate, next int, why string) {
 		if high-low <= 1 {
 			break
 		}
-		if high > t.top && (low < 0 || t.Ladder.double(low) <= t.top) {
-			i = t.Ladder.double(max(0, low))
+		if high > t.top && (low < 0 || t.Levels.double(low) <= t.top) {
+			i = t.Levels.double(max(0, low))
 		} else {
 			i = low + (high-low)/2
 		}
 	}
 	if low >= 0 {
-		t.answer.Point = &t.Ladder[low]
+		t.answer.Point = &t.Levels[low]
 	}
 	return max(0, low), 0, ""
 }
 
-// confirm certifies the candidate, or the next rung below that can be, and the one above
+// confirm certifies the candidate, or the next level below that can be, and the one above
 // it if that keeps the objective after all.
 func (t *tier) confirm(candidate int) (next int, why string) {
 	certified, step, steps := -1, 1, 0
@@ -224,7 +224,7 @@ func (t *tier) confirm(candidate int) (next int, why string) {
 			if next, why = t.fresh(i, want); why != "" {
 				return next, why
 			}
-			if t.rungs[i].unmeasurable() && len(t.rungs[i].confirm) < want {
+			if t.levels[i].unmeasurable() && len(t.levels[i].confirm) < want {
 				t.answer.Reason = NotMeasured
 				return 0, ""
 			}
@@ -237,7 +237,7 @@ func (t *tier) confirm(candidate int) (next int, why string) {
 		switch {
 		case verdict == result.SLOPass:
 			certified = i
-			if i < t.top && !t.rungs[i+1].broken() && certified >= candidate {
+			if i < t.top && !t.levels[i+1].broken() && certified >= candidate {
 				if t.lucky(i + 1) {
 					i++
 					continue
@@ -259,21 +259,21 @@ func (t *tier) confirm(candidate int) (next int, why string) {
 	}
 }
 
-// fresh asks for what is missing of a number of confirming trials of a rung and, if it
+// fresh asks for what is missing of a number of confirming trials of a level and, if it
 // is the first time, of the one above, in an order by seed.
 func (t *tier) fresh(i, want int) (next int, why string) {
 	type place struct {
-		rung int
-		key  uint64
+		level int
+		key   uint64
 	}
 	var missing []place
-	add := func(rung, want int) {
-		r := &t.rungs[rung]
+	add := func(level, want int) {
+		r := &t.levels[level]
 		if r.broken() || r.unmeasurable() {
 			return
 		}
 		for n := len(r.confirm); n < want; n++ {
-			missing = append(missing, place{rung, order(t.Seed, rung, n)})
+			missing = append(missing, place{level, order(t.Seed, level, n)})
 		}
 	}
 	add(i, want)
@@ -283,13 +283,13 @@ func (t *tier) fresh(i, want int) (next int, why string) {
 	if len(missing) == 0 {
 		return 0, ""
 	}
-	return slices.MinFunc(missing, func(a, b place) int { return cmp.Compare(a.key, b.key) }).rung, Confirm
+	return slices.MinFunc(missing, func(a, b place) int { return cmp.Compare(a.key, b.key) }).level, Confirm
 }
 
-// look bounds a rung at the next share of alpha.
+// look bounds a level at the next share of alpha.
 func (t *tier) look(i int) string {
 	t.looks++
-	r := &t.rungs[i]
+	r := &t.levels[i]
 	if r.broken() || len(r.confirm) == 0 {
 		return result.SLOFail
 	}
@@ -297,12 +297,12 @@ func (t *tier) look(i int) string {
 	return objective.PoolAt(r.confirm, 1-alpha).Verdict
 }
 
-// worthMore says whether twice as many trials of a rung may decide it.
+// worthMore says whether twice as many trials of a level may decide it.
 func (t *tier) worthMore(i, have int) bool {
 	if have >= t.MaxTrials {
 		return false
 	}
-	pooled := objective.PoolAt(t.rungs[i].confirm, t.Confidence)
+	pooled := objective.PoolAt(t.levels[i].confirm, t.Confidence)
 	if kept, _ := objective.Kept(pooled); !kept {
 		return false
 	}
@@ -318,10 +318,10 @@ func (t *tier) worthMore(i, have int) bool {
 	return true
 }
 
-// lucky says whether the fresh trials of a rung that missed the objective in the first
+// lucky says whether the fresh trials of a level that missed the objective in the first
 // stage kept it, so that it is worth a look.
 func (t *tier) lucky(i int) bool {
-	r := &t.rungs[i]
+	r := &t.levels[i]
 	if len(r.confirm) < t.Trials {
 		return false
 	}

@@ -14,7 +14,7 @@ const allowed = 0.05
 
 func settings(seed uint64) Settings {
 	return Settings{
-		Ladder: NewLadder(5, 400, 0.05, false), Objectives: []string{"fast"},
+		Levels: NewLevels(5, 400, 0.05, false), Objectives: []string{"fast"},
 		Confidence: 0.99, Trials: 3, MaxTrials: 12, MaxProbes: 400, Seed: seed,
 	}
 }
@@ -31,11 +31,11 @@ func search(s Settings, probe func(Probe) Outcome) ([]Answer, []Outcome) {
 	}
 }
 
-// sure is a server without chance: it keeps the objective on the rungs that keep says.
-func sure(keep func(rung int) bool) func(Probe) Outcome {
+// sure is a server without chance: it keeps the objective on the levels that keep says.
+func sure(keep func(level int) bool) func(Probe) Outcome {
 	return func(p Probe) Outcome {
 		over := 0
-		if !keep(p.Rung) {
+		if !keep(p.Level) {
 			over = 200
 		}
 		part := result.SLOPart{
@@ -50,8 +50,8 @@ func sure(keep func(rung int) bool) func(Probe) Outcome {
 func TestAnswers_reasons(t *testing.T) {
 	t.Parallel()
 	s := settings(1)
-	top := len(s.Ladder) - 1
-	below := func(n int) func(int) bool { return func(rung int) bool { return rung < n } }
+	top := len(s.Levels) - 1
+	below := func(n int) func(int) bool { return func(level int) bool { return level < n } }
 	state := func(probe func(Probe) Outcome, state string, on func(Probe) bool) func(Probe) Outcome {
 		return func(p Probe) Outcome {
 			if on(p) {
@@ -64,16 +64,16 @@ func TestAnswers_reasons(t *testing.T) {
 		name     string
 		probe    func(Probe) Outcome
 		reason   string
-		capacity int // the rung; -1 for none
+		capacity int // the level; -1 for none
 		fails    int
 	}{
 		{"an edge", sure(below(30)), Certified, 29, 30},
 		{"all kept", sure(below(top + 1)), AboveRange, top, -1},
 		{"none kept", sure(below(0)), BelowRange, -1, 0},
 		{"only the lowest", sure(below(1)), Certified, 0, 1},
-		{"the client is at its limit", state(sure(below(top+1)), ClientBound, func(p Probe) bool { return p.Rung >= 20 }), Client, 19, -1},
+		{"the client is at its limit", state(sure(below(top+1)), ClientBound, func(p Probe) bool { return p.Level >= 20 }), Client, 19, -1},
 		{"the client is at its limit at once", state(sure(below(30)), ClientBound, func(Probe) bool { return true }), Client, -1, -1},
-		{"the server fails above", state(sure(below(top+1)), Failed, func(p Probe) bool { return p.Rung >= 20 }), Certified, 19, 20},
+		{"the server fails above", state(sure(below(top+1)), Failed, func(p Probe) bool { return p.Level >= 20 }), Certified, 19, 20},
 		{"the server fails", state(sure(below(30)), Failed, func(Probe) bool { return true }), ServerFails, -1, 0},
 		{"every other trial is INVALID", state(sure(below(30)), Invalid, func(p Probe) bool { return p.Trial%2 == 1 && p.Trial < 4 }), Certified, 29, 30},
 		{"nothing is VALID", state(sure(below(30)), Invalid, func(Probe) bool { return true }), NotMeasured, -1, -1},
@@ -81,9 +81,9 @@ func TestAnswers_reasons(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			got, outcomes := search(s, c.probe)
 			a := got[0]
-			if a.Reason != c.reason || rungOf(s.Ladder, a.Capacity) != c.capacity || rungOf(s.Ladder, a.FailsAt) != c.fails {
-				t.Errorf("%s, capacity on rung %d, fails on %d; want %s, %d, %d (%d trials)",
-					a.Reason, rungOf(s.Ladder, a.Capacity), rungOf(s.Ladder, a.FailsAt), c.reason, c.capacity, c.fails, len(outcomes))
+			if a.Reason != c.reason || indexOf(s.Levels, a.Capacity) != c.capacity || indexOf(s.Levels, a.FailsAt) != c.fails {
+				t.Errorf("%s, capacity on level %d, fails on %d; want %s, %d, %d (%d trials)",
+					a.Reason, indexOf(s.Levels, a.Capacity), indexOf(s.Levels, a.FailsAt), c.reason, c.capacity, c.fails, len(outcomes))
 			}
 		})
 	}
@@ -95,20 +95,20 @@ func TestAnswers_notMonotone(t *testing.T) {
 	s := settings(1)
 	s.Objectives = []string{"fast", "loose"}
 	got, _ := search(s, func(p Probe) Outcome {
-		o := sure(func(rung int) bool { return rung < 28 || rung == 45 })(p)
-		loose := sure(func(rung int) bool { return rung < 46 })(p).SLOs[0]
+		o := sure(func(level int) bool { return level < 28 || level == 45 })(p)
+		loose := sure(func(level int) bool { return level < 46 })(p).SLOs[0]
 		loose.Name = "loose"
 		o.SLOs = append(o.SLOs, loose)
 		return o
 	})
 	a := got[0]
-	if a.Reason != NotMonotone || rungOf(s.Ladder, a.Capacity) != 27 || rungOf(s.Ladder, a.FailsAt) != 28 || rungOf(s.Ladder, a.Contradicts) != 45 {
-		t.Errorf("%s, capacity on rung %d, fails on %d, contradicted by %d; want not_monotone, 27, 28, 45",
-			a.Reason, rungOf(s.Ladder, a.Capacity), rungOf(s.Ladder, a.FailsAt), rungOf(s.Ladder, a.Contradicts))
+	if a.Reason != NotMonotone || indexOf(s.Levels, a.Capacity) != 27 || indexOf(s.Levels, a.FailsAt) != 28 || indexOf(s.Levels, a.Contradicts) != 45 {
+		t.Errorf("%s, capacity on level %d, fails on %d, contradicted by %d; want not_monotone, 27, 28, 45",
+			a.Reason, indexOf(s.Levels, a.Capacity), indexOf(s.Levels, a.FailsAt), indexOf(s.Levels, a.Contradicts))
 	}
 }
 
-func rungOf(l Ladder, level *float64) int {
+func indexOf(l Levels, level *float64) int {
 	if level == nil {
 		return -1
 	}
@@ -120,7 +120,7 @@ func TestAnswers_budget(t *testing.T) {
 	t.Parallel()
 	s := settings(1)
 	s.MaxProbes = 5
-	got, outcomes := search(s, sure(func(rung int) bool { return rung < 30 }))
+	got, outcomes := search(s, sure(func(level int) bool { return level < 30 }))
 	if len(outcomes) != 5 || got[0].Reason != Budget || got[0].Capacity != nil {
 		t.Errorf("%d trials, %+v; want 5 trials, budget and no capacity", len(outcomes), got[0])
 	}
@@ -133,7 +133,7 @@ func TestNext_shared(t *testing.T) {
 	probe := func(p Probe) Outcome {
 		o := Outcome{Probe: p, State: Measured, Requests: 1000}
 		for _, name := range []string{"strict", "loose"} {
-			r := sure(func(rung int) bool { return rung < edges[name] })(p).SLOs[0]
+			r := sure(func(level int) bool { return level < edges[name] })(p).SLOs[0]
 			r.Name = name
 			o.SLOs = append(o.SLOs, r)
 		}
@@ -144,8 +144,8 @@ func TestNext_shared(t *testing.T) {
 		s.Objectives = objectives
 		got, outcomes := search(s, probe)
 		for i, name := range objectives {
-			if rung := rungOf(s.Ladder, got[i].Capacity); rung != edges[name]-1 {
-				t.Errorf("%s: rung %d, want %d", name, rung, edges[name]-1)
+			if level := indexOf(s.Levels, got[i].Capacity); level != edges[name]-1 {
+				t.Errorf("%s: level %d, want %d", name, level, edges[name]-1)
 			}
 		}
 		return len(outcomes)
@@ -157,17 +157,17 @@ func TestNext_shared(t *testing.T) {
 	}
 }
 
-func TestNewLadder(t *testing.T) {
+func TestNewLevels(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		from, to, within float64
 		whole            bool
-		want             Ladder
+		want             Levels
 	}{
-		{1, 8, 0.05, true, Ladder{1, 2, 3, 4, 5, 6, 7, 8}},
-		{20, 24, 0.1, true, Ladder{20, 22, 24}},
-		{1, 1, 0.05, false, Ladder{1}},
-		{1, 4, 1, false, Ladder{1, 2, 4}},
+		{1, 8, 0.05, true, Levels{1, 2, 3, 4, 5, 6, 7, 8}},
+		{20, 24, 0.1, true, Levels{20, 22, 24}},
+		{1, 1, 0.05, false, Levels{1}},
+		{1, 4, 1, false, Levels{1, 2, 4}},
 		{0, 4, 1, false, nil},
 		{4, 1, 1, false, nil},
 		{1, 4, 0, false, nil},
@@ -175,8 +175,8 @@ func TestNewLadder(t *testing.T) {
 		{math.NaN(), 1, 1, false, nil},
 		{1, 1e9, 1e-9, false, nil},
 	} {
-		if got := NewLadder(c.from, c.to, c.within, c.whole); !slices.Equal(got, c.want) {
-			t.Errorf("NewLadder(%v, %v, %v, %v) = %v, want %v", c.from, c.to, c.within, c.whole, got, c.want)
+		if got := NewLevels(c.from, c.to, c.within, c.whole); !slices.Equal(got, c.want) {
+			t.Errorf("NewLevels(%v, %v, %v, %v) = %v, want %v", c.from, c.to, c.within, c.whole, got, c.want)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func capacity(l *Lab) tables.Table {
 		all := each(c.Runs, func(seed uint64) found {
 			server := models.NewLimit(seed, 1000, deff)
 			s := search.Settings{
-				Ladder: search.NewLadder(5, 400, 0.05, false), Objectives: []string{models.Objective},
+				Levels: search.NewLevels(5, 400, 0.05, false), Objectives: []string{models.Objective},
 				Confidence: 0.99, Trials: 3, MaxTrials: 12, MaxProbes: 400, Seed: seed,
 			}
 			var outcomes []search.Outcome
@@ -34,7 +34,7 @@ func capacity(l *Lab) tables.Table {
 				if !ok {
 					break
 				}
-				trial := objective.PoolAt([]result.SLOResult{server.Trial(s.Ladder[p.Rung])}, objective.Confidence)
+				trial := objective.PoolAt([]result.SLOResult{server.Trial(s.Levels[p.Level])}, objective.Confidence)
 				outcomes = append(outcomes, search.Outcome{Probe: p, State: search.Measured, Requests: 1000, SLOs: []result.SLOResult{trial}})
 			}
 			a := search.Answers(s, outcomes)[0]
