@@ -305,20 +305,10 @@ func keys(p *compare.Point) []rundir.Key {
 
 // shorts are labels of those settings alone in which the points differ.
 func shorts(points []*compare.Point) []string {
-	values := map[string]map[string]bool{}
-	for _, p := range points {
-		for _, s := range p.Cell.Settings {
-			if values[s.Column] == nil {
-				values[s.Column] = map[string]bool{}
-			}
-			values[s.Column][s.Text] = true
-		}
-	}
+	axes := compare.Varied(points)
 	all := make([]string, len(points))
 	for i, p := range points {
-		if all[i] = p.Cell.Text(func(s compare.Setting) bool { return len(values[s.Column]) > 1 }); all[i] == "" {
-			all[i] = p.Cell.Label
-		}
+		all[i] = axes.Short(p.Cell)
 	}
 	return all
 }

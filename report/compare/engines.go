@@ -109,8 +109,7 @@ func (s *Set) claim(c *Comparison, shown bool) {
 // Tied are the server axes that belong to the engine: each engine has one value
 // of them, and not all the same (a model that only one of them can read).
 func (s *Set) Tied() []string {
-	columns, _ := s.Varied()
-	return slices.DeleteFunc(columns, func(column string) bool {
+	return slices.DeleteFunc(s.Servers().Columns(), func(column string) bool {
 		all, byEngine := map[any]bool{}, map[any]any{}
 		for _, p := range s.Points {
 			engine, v := s.Value(p, col.Engine), p.Cell.Value(column)

@@ -137,28 +137,13 @@ func scattered(row result.Row) result.Row {
 	return some
 }
 
-// Varied are the server axes with several values, in the plan's order, and the
-// ranks of their values in that order.
-func (s *Set) Varied() (columns []string, ranks map[string]map[any]int) {
-	ranks = map[string]map[any]int{}
+// Servers are the axes that the servers of the plan vary, those that are not run included.
+func (s *Set) Servers() Axes {
 	var cells []Cell
 	for _, p := range s.Points {
 		cells = append(cells, p.Cell)
 	}
-	for _, c := range append(cells, s.in.Skipped...) {
-		for _, set := range c.Settings {
-			if !set.Server {
-				continue
-			}
-			if ranks[set.Column] == nil {
-				ranks[set.Column], columns = map[any]int{}, append(columns, set.Column)
-			}
-			if values := ranks[set.Column]; values[set.Value] == 0 {
-				values[set.Value] = len(values) + 1
-			}
-		}
-	}
-	return slices.DeleteFunc(columns, func(column string) bool { return len(ranks[column]) < 2 }), ranks
+	return slices.DeleteFunc(varied(append(cells, s.in.Skipped...)), func(a Axis) bool { return !a.Server })
 }
 
 // shapesOf are the shapes by the settings that their sides share and by the name

@@ -45,43 +45,24 @@ func (s *summary) gridsOf(points []*compare.Point) []draw.Grid {
 
 // axes chooses the axis of some points that goes down and the one that goes across.
 func (s *summary) axes(points []*compare.Point) (down, across string) {
-	values := map[string]map[any]bool{}
-	var order []compare.Setting // load first: it is what one server is compared by
-	for _, p := range points {
-		for _, set := range p.Cell.Settings {
-			if values[set.Column] == nil {
-				values[set.Column] = map[any]bool{}
-				order = append(order, set)
-			}
-			values[set.Column][set.Value] = true
-		}
-	}
-	slices.SortStableFunc(order, func(a, b compare.Setting) int {
-		switch {
-		case a.Server == b.Server:
-			return 0
-		case b.Server:
-			return -1
-		}
-		return 1
-	})
 	down, across = col.Concurrency, col.MaxTokens
 	if s.fixed.Of(points[0].Cell)[col.RequestRate] != nil {
 		down = col.RequestRate
 	}
-	if i := slices.IndexFunc(order, func(set compare.Setting) bool { return set.Amount }); i >= 0 {
-		down = order[i].Column
-	}
-	downFree, acrossFree := len(values[down]) < 2, len(values[across]) < 2
-	for _, set := range order {
-		if set.Column == down || set.Column == across || len(values[set.Column]) < 2 {
-			continue
-		}
-		switch {
-		case acrossFree:
-			across, acrossFree = set.Column, false
-		case downFree:
-			down, downFree = set.Column, false
+	down = cmp.Or(compare.AmountAxis(points), down)
+	axes := compare.Varied(points)
+	downFree, acrossFree := axes.At(down) == nil, axes.At(across) == nil
+	for _, server := range []bool{false, true} { // load first: it is what one server is compared by
+		for _, a := range axes {
+			if a.Column == down || a.Column == across || a.Server != server {
+				continue
+			}
+			switch {
+			case acrossFree:
+				across, acrossFree = a.Column, false
+			case downFree:
+				down, downFree = a.Column, false
+			}
 		}
 	}
 	return down, across

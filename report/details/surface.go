@@ -49,7 +49,8 @@ type start struct {
 // surface is the table of the servers of a plan that varies an argument of
 // memory, where one of them did not start or was not to; nil for every other.
 func (s *summary) surface() *memorySurface {
-	columns, ranks := s.set.Varied()
+	axes := s.set.Servers()
+	columns := axes.Columns()
 	if !slices.ContainsFunc(columns, func(c string) bool { return memoryArgs[c] != "" }) {
 		return nil
 	}
@@ -82,7 +83,7 @@ func (s *summary) surface() *memorySurface {
 		add(c).skipped = true
 	}
 
-	slices.SortStableFunc(order, func(a, b string) int { return compareCells(columns, ranks, starts[a].cell, starts[b].cell) })
+	slices.SortStableFunc(order, func(a, b string) int { return axes.Compare(starts[a].cell, starts[b].cell) })
 
 	heads, legend := s.heads(columns)
 	predicted := false
@@ -124,24 +125,6 @@ func (s *summary) surface() *memorySurface {
 		m.notes = append(m.notes, fmt.Sprintf("Skipped: %s of servers that were predicted not to fit.", humanize.Plural(n, "cell")))
 	}
 	return m
-}
-
-// compareCells orders two cells by some of their settings, the first first:
-// numbers by their size, others by their ranks.
-func compareCells(columns []string, ranks map[string]map[any]int, a, b compare.Cell) int {
-	for _, column := range columns {
-		x, y := a.Value(column), b.Value(column)
-		if x == y {
-			continue
-		}
-		small, one := x.(float64)
-		large, two := y.(float64)
-		if one && two {
-			return cmp.Compare(small, large)
-		}
-		return cmp.Compare(ranks[column][x], ranks[column][y])
-	}
-	return 0
 }
 
 // heads are short names for columns, and what they stand for: a table of long

@@ -19,10 +19,10 @@ func about(c compare.Cell) string {
 
 // side is what a claim is about, in the words in which it differs from others.
 func (e *ending) side(c compare.Claim) string {
-	rest := slices.DeleteFunc(slices.Clone(e.axes), func(a axis) bool { return a.amount })
+	rest := slices.DeleteFunc(slices.Clone(e.axes), func(a compare.Axis) bool { return a.Amount })
 	for _, p := range e.points {
 		if about(p.Cell) == c.About {
-			return name(p.Cell, rest)
+			return rest.Text(p.Cell)
 		}
 	}
 	return c.About

@@ -42,7 +42,7 @@ type ending struct {
 	points  []*compare.Point
 	rate    compare.Measure
 	latency compare.Measure // "" as its column: none was measured
-	axes    []axis          // those that the run varies
+	axes    compare.Axes    // those that the run varies
 	loads   []*ending       // of a run of several loads each by itself, else the run
 	share   int             // how many share the bounds of a grid
 	more    string          // the command that shows what is left out
@@ -54,7 +54,7 @@ func Write(w io.Writer, run *report.Run, style draw.Style) error {
 	e := &ending{Run: run, set: run.Conclude(), share: 1, more: draw.Command("sweep cells -v " + plaintext.Word(run.Dir))}
 	e.points = e.set.Points
 	e.rate, e.latency = e.shown()
-	e.axes = varied(e.points)
+	e.axes = compare.Varied(e.points)
 	e.loads = e.split()
 
 	d := draw.New(w, style)

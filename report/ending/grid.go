@@ -73,13 +73,13 @@ func (e *ending) boards(width int) []*draw.Board {
 }
 
 // blocks are a board for each combination of the first few axes.
-func (e *ending) blocks(down *axis, rest []axis, folded int) []*draw.Board {
+func (e *ending) blocks(down *compare.Axis, rest compare.Axes, folded int) []*draw.Board {
 	series := e.series(down, rest)
 	var boards []*draw.Board
 	for from := 0; from < len(series); {
-		title := name(series[from].Points[0].Cell, rest[:folded])
+		title := rest[:folded].Text(series[from].Points[0].Cell)
 		to := from + 1
-		for to < len(series) && name(series[to].Points[0].Cell, rest[:folded]) == title {
+		for to < len(series) && rest[:folded].Text(series[to].Points[0].Cell) == title {
 			to++
 		}
 		b := e.board(down, rest[folded:], series[from:to])
@@ -91,19 +91,19 @@ func (e *ending) blocks(down *axis, rest []axis, folded int) []*draw.Board {
 }
 
 // board is a grid with a column for each series.
-func (e *ending) board(down *axis, across []axis, series []*compare.Series) *draw.Board {
-	b := &draw.Board{Down: down.column}
+func (e *ending) board(down *compare.Axis, across compare.Axes, series []*compare.Series) *draw.Board {
+	b := &draw.Board{Down: down.Column}
 	for _, a := range across {
 		line := make([]string, len(series))
 		for i, s := range series {
-			line[i] = a.of(s.Points[0].Cell)
+			line[i] = a.Of(s.Points[0].Cell)
 		}
 		b.Heads = append(b.Heads, line)
 	}
-	for _, v := range down.values {
+	for _, v := range down.Values {
 		row, some := make([]*draw.Figure, len(series)), false
 		for i, s := range series {
-			if at := slices.IndexFunc(s.Points, func(p *compare.Point) bool { return p.Cell.Value(down.column) == v }); at >= 0 {
+			if at := slices.IndexFunc(s.Points, func(p *compare.Point) bool { return p.Cell.Value(down.Column) == v }); at >= 0 {
 				row[i], some = e.figure(s.Points[at]), true
 			}
 		}

@@ -23,7 +23,7 @@ func (e *ending) split() []*ending {
 		one := *e
 		one.points = l.Points
 		one.rate, one.latency = one.shown()
-		one.axes = varied(one.points)
+		one.axes = compare.Varied(one.points)
 		one.share = min(len(all), maxLoads)
 		loads = append(loads, &one)
 	}

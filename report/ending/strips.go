@@ -14,16 +14,16 @@ import (
 func (e *ending) strips(d *draw.Document) {
 	down, rest := e.down()
 	series := e.series(down, rest)
-	values := make([]string, len(down.values))
-	for i, v := range down.values {
+	values := make([]string, len(down.Values))
+	for i, v := range down.Values {
 		values[i] = fmt.Sprint(v)
 	}
 	d.Parts("sweet spot: "+e.caption(), e.common())
-	d.Parts("one mark for each " + down.column + ": " + list(values))
+	d.Parts("one mark for each " + down.Column + ": " + list(values))
 	var names, marks, answers []string
 	left, middle := 0, 0
 	for _, s := range series[:min(len(series), maxSeries/e.share)] {
-		n, m := name(s.Points[0].Cell, rest), e.strip(s, down)
+		n, m := rest.Text(s.Points[0].Cell), e.strip(s, down)
 		names, marks, answers = append(names, n), append(marks, m), append(answers, e.inShort(s, down))
 		left, middle = max(left, len([]rune(n))), max(middle, len(m))
 	}
@@ -48,10 +48,10 @@ func list(values []string) string {
 }
 
 // strip is a mark for each value of the axis that goes down.
-func (e *ending) strip(s *compare.Series, down *axis) string {
-	marks := []byte(strings.Repeat(" ", len(down.values)))
+func (e *ending) strip(s *compare.Series, down *compare.Axis) string {
+	marks := []byte(strings.Repeat(" ", len(down.Values)))
 	for _, p := range s.Points {
-		if at := down.rank(p.Cell); at >= 0 {
+		if at := down.Rank(p.Cell); at >= 0 {
 			marks[at] = p.Verdict.Mark()[0]
 		}
 	}
@@ -59,7 +59,7 @@ func (e *ending) strip(s *compare.Series, down *axis) string {
 }
 
 // inShort is the answer of a series in a few words.
-func (e *ending) inShort(s *compare.Series, down *axis) string {
+func (e *ending) inShort(s *compare.Series, down *compare.Axis) string {
 	for _, c := range e.claims(compare.AskSweetSpot) {
 		switch {
 		case c.About != about(s.Points[0].Cell):
@@ -77,9 +77,9 @@ func (e *ending) inShort(s *compare.Series, down *axis) string {
 }
 
 // brief is a cell of a series with its figures: "16: 1390 (214)".
-func (e *ending) brief(p *compare.Point, down *axis) string {
+func (e *ending) brief(p *compare.Point, down *compare.Axis) string {
 	f := e.figure(p)
-	return strings.TrimSpace(down.value(p.Cell) + ": " + f.Value + " " + f.Note)
+	return strings.TrimSpace(fmt.Sprint(p.Cell.Value(down.Column)) + ": " + f.Value + " " + f.Note)
 }
 
 // tally counts the answers of all series.

@@ -92,21 +92,21 @@ func (e *ending) where(points []*compare.Point, o *objectiveCells) string {
 		return ""
 	}
 	down, _ := e.down()
-	if down == nil || !down.amount || len(e.loads) > 1 { // each load has an amount of its own
+	if down == nil || !down.Amount || len(e.loads) > 1 { // each load has an amount of its own
 		return e.few(points)
 	}
 	at, all := map[any]int{}, map[any]int{}
 	for _, p := range points {
-		at[p.Cell.Value(down.column)]++
+		at[p.Cell.Value(down.Column)]++
 	}
 	for _, some := range o.by {
 		for _, p := range some {
-			all[p.Cell.Value(down.column)]++
+			all[p.Cell.Value(down.Column)]++
 		}
 	}
 	var values []string
 	whole := true
-	for _, v := range down.values {
+	for _, v := range down.Values {
 		if at[v] > 0 {
 			values = append(values, fmt.Sprint(v))
 			whole = whole && at[v] == all[v]
@@ -114,11 +114,11 @@ func (e *ending) where(points []*compare.Point, o *objectiveCells) string {
 	}
 	switch {
 	case whole:
-		return ", at " + down.column + " " + list(values)
+		return ", at " + down.Column + " " + list(values)
 	case len(points) <= maxLabels:
 		return e.few(points)
 	}
-	return ", the least load at " + down.column + " " + values[0]
+	return ", the least load at " + down.Column + " " + values[0]
 }
 
 // few are the names of points that are few; "" for more.
@@ -128,7 +128,7 @@ func (e *ending) few(points []*compare.Point) string {
 	}
 	names := make([]string, len(points))
 	for i, p := range points {
-		names[i] = e.short(p.Cell)
+		names[i] = e.axes.Short(p.Cell)
 	}
 	return ", at " + strings.Join(names, " and ")
 }
@@ -147,9 +147,9 @@ func (g *group) String(e *ending) string {
 	at := ""
 	switch {
 	case len(g.trials) == 1:
-		at = ", at " + e.short(g.trials[0].Cell)
+		at = ", at " + e.axes.Short(g.trials[0].Cell)
 	case !g.ofAll:
-		at = ", such as " + e.short(g.trials[0].Cell)
+		at = ", such as " + e.axes.Short(g.trials[0].Cell)
 	}
 	return fmt.Sprintf("%s %dx%s: %s", g.reason, len(g.trials), at, g.text)
 }
@@ -231,7 +231,7 @@ func (e *ending) unstable() []string {
 	var lines []string
 	for _, p := range e.points {
 		if p.Verdict == compare.Unstable {
-			lines = append(lines, e.short(p.Cell)+": "+p.Why)
+			lines = append(lines, e.axes.Short(p.Cell)+": "+p.Why)
 		}
 	}
 	return cut(lines, maxLabels, "cell", e.more)

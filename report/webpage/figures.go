@@ -98,7 +98,7 @@ func (v *runView) heat() {
 	}
 	level := levels(values)
 	for _, s := range compare.Group(v.Set.Points, func(p *compare.Point) string { return v.names.panel(p.Cell) }) {
-		down := loadName(s.Points)
+		down := compare.AmountAxis(s.Points)
 		if len(v.Heat) == maxPanels {
 			v.HeatLeft++
 			continue
@@ -286,7 +286,7 @@ func (v *runView) latency() {
 	for _, shape := range compare.Group(v.Set.Points, func(p *compare.Point) string {
 		return v.names.of(p.Cell, func(s compare.Setting) bool { return !s.Amount })
 	}) {
-		name := loadName(shape.Points)
+		name := compare.AmountAxis(shape.Points)
 		if len(shape.Points) < 2 || name == "" {
 			continue
 		}

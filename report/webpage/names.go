@@ -10,27 +10,13 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// names are what the cells of a run differ in: only that is worth saying of each.
-type names struct{ varied map[string]bool }
-
-func namesOf(points []*compare.Point) names {
-	first, n := map[string]any{}, names{map[string]bool{}}
-	for _, p := range points {
-		for _, s := range p.Cell.Settings {
-			if v, ok := first[s.Column]; !ok {
-				first[s.Column] = s.Value
-			} else if v != s.Value {
-				n.varied[s.Column] = true
-			}
-		}
-	}
-	return n
-}
+// names say of each cell what cells of the run differ in: only that is worth saying.
+type names struct{ axes compare.Axes }
 
 // of are those settings of a cell that some want, in the words of its label: the ones
 // that vary, or if none does, none.
 func (n names) of(c compare.Cell, want func(compare.Setting) bool) string {
-	return c.Text(func(s compare.Setting) bool { return n.varied[s.Column] && want(s) })
+	return c.Text(func(s compare.Setting) bool { return n.axes.Has(s) && want(s) })
 }
 
 func server(s compare.Setting) bool  { return s.Server }
@@ -52,18 +38,6 @@ func load(c compare.Cell) string {
 	for _, s := range c.Settings {
 		if s.Amount {
 			return fmt.Sprint(s.Value)
-		}
-	}
-	return ""
-}
-
-// loadName is the axis of the amount of load; "" where the plan does not vary it.
-func loadName(points []*compare.Point) string {
-	for _, p := range points {
-		for _, s := range p.Cell.Settings {
-			if s.Amount {
-				return s.Column
-			}
 		}
 	}
 	return ""
@@ -93,7 +67,7 @@ func byLoad(points []*compare.Point) []*compare.Point {
 func (v *runView) requestAxes(points []*compare.Point) string {
 	var axes []string
 	for _, s := range points[0].Cell.Settings {
-		if v.names.varied[s.Column] && request(s) && s.Column != result.LoadAxis {
+		if v.names.axes.Has(s) && request(s) && s.Column != result.LoadAxis {
 			axes = append(axes, s.Column)
 		}
 	}

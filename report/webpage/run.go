@@ -73,7 +73,7 @@ type comparison struct {
 // view makes what is shown of a run. prefix begins the ids of its anchors.
 func view(run *report.Run, prefix string) *runView {
 	v := &runView{Parts: details.PartsOf(run), ID: prefix, Plan: run.State.Manifest.Plan, Dir: run.Dir, run: run}
-	v.names = namesOf(v.Set.Points)
+	v.names = names{compare.Varied(v.Set.Points)}
 	v.figures()
 	v.When = when(run)
 	v.Owes = "Termination not confirmed: these may still run, or cost money"
