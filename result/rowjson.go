@@ -2,7 +2,6 @@ package result
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -32,81 +31,47 @@ type registration struct {
 // It is written by hand: a run has thousands of rows of hundreds of columns. As its callers
 // do, it takes data to be valid JSON (see [json.Unmarshaler]).
 func (r *Row) UnmarshalJSON(data []byte) error {
-	if string(bytes.TrimSpace(data)) == "null" {
+	s := scanner{data}
+	return s.row(r)
+}
+
+// row reads a row, or null.
+func (s *scanner) row(r *Row) error {
+	if s.space(); len(s.rest) > 0 && s.rest[0] == 'n' {
 		*r = nil
-		return nil
-	}
-	s := rowScanner{data}
-	if !s.skip('{') {
-		return fmt.Errorf("a row is an object, not %.20s", data)
+		_, err := s.token()
+		return err
 	}
 	known := registered()
-	row := make(Row, bytes.Count(data, []byte{':'}))
-	for !s.skip('}') {
-		text := s.token()
-		column, ok := known[string(text[1:len(text)-1])]
+	row := make(Row, s.columns())
+	err := s.object(func(quoted []byte) error {
+		column, ok := known[string(quoted[1:len(quoted)-1])]
 		if !ok {
-			name, err := unquote(text)
+			name, err := unquote(quoted)
 			if err != nil {
 				return err
 			}
 			column.name = name
 		}
-		s.skip(':')
-		value, err := unmarshalValue(column.typ, s.token())
+		token, err := s.token()
+		if err != nil {
+			return err
+		}
+		value, err := unmarshalValue(column.typ, token)
 		if err != nil {
 			return fmt.Errorf("column %s: %w", column.name, err)
 		}
 		row[column.name] = value
-		s.skip(',')
-	}
+		return nil
+	})
 	*r = row
-	return nil
+	return err
 }
 
-// A rowScanner reads valid JSON without values in values.
-type rowScanner struct{ rest []byte }
-
-// skip skips a character, if it is the next one.
-func (s *rowScanner) skip(c byte) bool {
-	s.rest = bytes.TrimLeft(s.rest, " \t\r\n")
-	if len(s.rest) == 0 || s.rest[0] != c {
-		return false
-	}
-	s.rest = s.rest[1:]
-	return true
-}
-
-// token is the next text, number or word; of an object or an array its first character.
-func (s *rowScanner) token() []byte {
-	s.rest = bytes.TrimLeft(s.rest, " \t\r\n")
-	n := 1
-	switch {
-	case s.rest[0] == '"':
-		for s.rest[n] != '"' {
-			if s.rest[n] == '\\' {
-				n++
-			}
-			n++
-		}
-		n++
-	case s.rest[0] != '{' && s.rest[0] != '[':
-		if n = bytes.IndexAny(s.rest, " \t\r\n,}"); n < 0 {
-			n = len(s.rest)
-		}
-	}
-	token := s.rest[:n]
-	s.rest = s.rest[n:]
-	return token
-}
-
-func unquote(text []byte) (string, error) {
-	if inner := text[1 : len(text)-1]; bytes.IndexByte(inner, '\\') < 0 {
-		return string(bytes.ToValidUTF8(inner, []byte("\uFFFD"))), nil
-	}
-	var s string
-	err := json.Unmarshal(text, &s)
-	return s, err
+// columns is about how many the row that comes next has.
+func (s *scanner) columns() int {
+	end := bytes.IndexByte(s.rest, '}')
+	return bytes.Count(s.rest[:max(end, 0)], []byte{':'})
 }
 
 // unmarshalValue is the value of a token of JSON.

@@ -219,7 +219,8 @@ func (a *assembly) event(ctx context.Context, root *os.Root, p Part, e Event) er
 // attempt copies the files of a committed trial, and returns the digest of its result.
 func (a *assembly) attempt(root *os.Root, c Commit, change func(*result.Outcome) bool) (string, error) {
 	at := AttemptKey{c.Key, c.Attempt}
-	s, sum, err := readResult(root, at, c.SHA256)
+	sum := c.SHA256
+	s, err := readResult(root, at, sum)
 	if err != nil {
 		return "", err
 	}

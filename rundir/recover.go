@@ -12,6 +12,7 @@ import (
 
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
 
@@ -225,7 +226,7 @@ func (d *Dir) decide(st *State, a AttemptKey, f fate) (note string, err error) {
 		// The last line counts: this one would change what is committed.
 		return "", nil
 	}
-	s, sum, err := verify(d.root, a, "")
+	s, sum, err := examine(d.root, a)
 	if err != nil {
 		return fmt.Sprintf("%s could not be adopted (%v)", a, err), nil
 	}
@@ -237,7 +238,7 @@ func (d *Dir) decide(st *State, a AttemptKey, f fate) (note string, err error) {
 	return fmt.Sprintf("%s was finished but not in the journal; it was added", a), nil
 }
 
-func (d *Dir) adopt(a AttemptKey, s *stored, sum string) (Commit, error) {
+func (d *Dir) adopt(a AttemptKey, s *result.Stored, sum string) (Commit, error) {
 	status, _ := s.Outcome.Row[col.Status].(string)
 	c := Commit{Key: a.Key, Attempt: a.Attempt, Status: status, SHA256: sum, Digest: s.SpecDigest}
 	// The rename is seen, which does not mean that it is durable.
@@ -264,7 +265,7 @@ func (d *Dir) verifyAll(st *State) {
 	g.SetLimit(4)
 	for i, c := range commits {
 		g.Go(func() error {
-			_, _, reasons[i] = verify(d.root, AttemptKey{c.Key, c.Attempt}, c.SHA256)
+			reasons[i] = verify(d.root, AttemptKey{c.Key, c.Attempt}, c.SHA256)
 			return nil
 		})
 	}

@@ -13,27 +13,21 @@ import (
 	"sweep.dev/sweep/result"
 )
 
-// stored is result.json: an outcome with what makes it stand on its own.
-type stored struct {
-	SpecDigest string `json:"spec_digest"`
-	result.Outcome
-}
-
 func encodeOutcome(o *result.Outcome, digest string) ([]byte, error) {
-	b, err := json.MarshalIndent(stored{digest, *o}, "", "  ")
+	b, err := json.MarshalIndent(result.Stored{SpecDigest: digest, Outcome: *o}, "", "  ")
 	if err != nil {
 		return nil, err
 	}
 	return append(b, '\n'), nil
 }
 
-func decodeOutcome(b []byte) (*stored, error) {
-	var s stored
-	if err := json.Unmarshal(b, &s); err != nil {
+func decodeOutcome(b []byte) (*result.Stored, error) {
+	s, err := result.Decode(b)
+	if err != nil {
 		return nil, err
 	}
 	s.Modern()
-	return &s, nil
+	return s, nil
 }
 
 // Outcome reads the result.json of a committed trial and verifies it against
@@ -62,7 +56,7 @@ func (r *Results) Close() error { return r.root.Close() }
 
 // Outcome is [Outcome].
 func (r *Results) Outcome(c Commit) (*result.Outcome, error) {
-	s, _, err := readResult(r.root, AttemptKey{c.Key, c.Attempt}, c.SHA256)
+	s, err := readResult(r.root, AttemptKey{c.Key, c.Attempt}, c.SHA256)
 	if err != nil {
 		return nil, fmt.Errorf("outcome of %s: %w", c.Key, err)
 	}
@@ -77,46 +71,83 @@ func Verify(dir string, c Commit) error {
 		return err
 	}
 	defer root.Close() // read only
-	_, _, err = verify(root, AttemptKey{c.Key, c.Attempt}, c.SHA256)
-	return err
+	return verify(root, AttemptKey{c.Key, c.Attempt}, c.SHA256)
 }
 
-// readResult reads an attempt's result.json, whose digest must be sum unless
-// that is "", and returns the digest too.
-func readResult(root *os.Root, a AttemptKey, sum string) (*stored, string, error) {
+// readResult reads an attempt's result.json, whose digest must be sum, the journal's.
+func readResult(root *os.Root, a AttemptKey, sum string) (*result.Stored, error) {
+	b, err := readCommitted(root, a, sum)
+	if err != nil {
+		return nil, err
+	}
+	s, err := decodeOutcome(b)
+	return s, isOf(a, s, err)
+}
+
+// readCommitted reads the bytes of an attempt's result.json, whose digest must be sum.
+func readCommitted(root *os.Root, a AttemptKey, sum string) ([]byte, error) {
+	b, err := root.ReadFile(filepath.Join(attemptName(a), layout.Result))
+	if err != nil {
+		return nil, err
+	}
+	if got := hexSum(b); got != sum {
+		return nil, fmt.Errorf("%s has the digest %.12s, the journal says %.12s", layout.Result, got, sum)
+	}
+	return b, nil
+}
+
+// isOf fails if a result.json could not be decoded or is of another attempt.
+func isOf(a AttemptKey, s *result.Stored, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", layout.Result, err)
+	}
+	if in := (AttemptKey{Key{s.CellID, s.Trial}, s.Attempt}); in != a {
+		return fmt.Errorf("%s is of %s", layout.Result, in)
+	}
+	return nil
+}
+
+// verify holds the digest of an attempt's result.json against sum, and those of all files
+// that it names against it. It decodes no more: what has the digest is what was committed.
+func verify(root *os.Root, a AttemptKey, sum string) error {
+	b, err := readCommitted(root, a, sum)
+	if err != nil {
+		return err
+	}
+	s, err := result.DecodeFiles(b)
+	if err := isOf(a, s, err); err != nil {
+		return err
+	}
+	return verifyFiles(root, a, s.Files)
+}
+
+// examine reads an attempt of which the journal has no digest, holds its files against its
+// result.json, and returns the digest of that.
+func examine(root *os.Root, a AttemptKey) (*result.Stored, string, error) {
 	b, err := root.ReadFile(filepath.Join(attemptName(a), layout.Result))
 	if err != nil {
 		return nil, "", err
 	}
-	got := hexSum(b)
-	if sum != "" && got != sum {
-		return nil, "", fmt.Errorf("%s has the digest %.12s, the journal says %.12s", layout.Result, got, sum)
+	if !json.Valid(b) {
+		return nil, "", fmt.Errorf("%s is not valid JSON", layout.Result)
 	}
 	s, err := decodeOutcome(b)
-	if err != nil {
-		return nil, "", fmt.Errorf("%s: %w", layout.Result, err)
-	}
-	if in := (AttemptKey{Key{s.CellID, s.Trial}, s.Attempt}); in != a {
-		return nil, "", fmt.Errorf("%s is of %s", layout.Result, in)
-	}
-	return s, got, nil
-}
-
-// verify is readResult, and the digests of all files that result.json names.
-func verify(root *os.Root, a AttemptKey, sum string) (*stored, string, error) {
-	s, got, err := readResult(root, a, sum)
-	if err != nil {
+	if err := isOf(a, s, err); err != nil {
 		return nil, "", err
 	}
-	for _, f := range s.Files {
+	return s, hexSum(b), verifyFiles(root, a, s.Files)
+}
+
+func verifyFiles(root *os.Root, a AttemptKey, files []result.File) error {
+	for _, f := range files {
 		if err := checkFile(f.Name); err != nil {
-			return nil, "", err
+			return err
 		}
 		if err := copyFile(io.Discard, root, filepath.Join(attemptName(a), f.Name), f); err != nil {
-			return nil, "", err
+			return err
 		}
 	}
-	return s, got, nil
+	return nil
 }
 
 // copyFile copies a file of an attempt, and holds it against what was committed.

@@ -23,7 +23,7 @@ func (d *Dir) TakeOver(ctx context.Context, from string, c Commit, change func(*
 	}
 	defer root.Close() // read only
 	at := AttemptKey{c.Key, c.Attempt}
-	s, _, err := readResult(root, at, c.SHA256)
+	s, err := readResult(root, at, c.SHA256)
 	if err != nil {
 		return fmt.Errorf("take over %s: %w", at, err)
 	}
