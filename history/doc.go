@@ -42,7 +42,7 @@ type Night struct {
 	Simulated bool    `json:"simulated,omitempty"`
 	Trials    int     `json:"trials"` // measured in this run, whatever they were worth
 	Valid     int     `json:"valid"`
-	// Figures are by the columns of [Metrics], over the VALID trials.
+	// Figures are by the columns of package metric that are kept, over the VALID trials.
 	Figures map[string]Figure `json:"figures"`
 }
 

@@ -10,6 +10,7 @@ import (
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/metric"
 )
 
 // loopback is the network_path of a server on the client's own machine.
@@ -56,7 +57,7 @@ func night(rows []result.Row) Night {
 		GPU: text(col.GPU), Simulated: first[col.Simulated] == true,
 		Trials: len(rows), Valid: len(valid), Figures: map[string]Figure{},
 	}
-	for _, m := range Metrics() {
+	for _, m := range metric.Kept() {
 		if f := figure(valid, m.Column); f.N > 0 {
 			n.Figures[m.Column] = f
 		}

@@ -15,6 +15,7 @@ import (
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/metric"
 )
 
 // A Question is what is asked of a history.
@@ -24,7 +25,7 @@ type Question struct {
 	// Plan is the plan whose cells are meant; "" is all. Not beside Run.
 	Plan string
 	// Metrics are those that are meant.
-	Metrics []history.Metric
+	Metrics []metric.Metric
 	Rule    gate.Rule
 	// Noise is what a noise file says of a metric of a cell, with so many trials a night;
 	// nil if there is no file.
@@ -50,7 +51,7 @@ func (w When) String() string { return w.Date.Format(time.DateOnly) }
 type Series struct {
 	history.Key
 	Label  string
-	Metric history.Metric
+	Metric metric.Metric
 	// Values, Subjects and Verdicts are by the board's nights. A subject is nil on a night
 	// without valid trials.
 	Values   []float64
@@ -147,7 +148,7 @@ func apart(f *history.File) (first *history.File, seconds []history.Night) {
 
 // again are the values of second measurements, by night; NaN for none. The first one of a
 // night counts: it is not measured until it passes.
-func again(seconds []history.Night, key history.Key, m history.Metric, at map[string]int, nights int) []float64 {
+func again(seconds []history.Night, key history.Key, m metric.Metric, at map[string]int, nights int) []float64 {
 	values := make([]float64, nights)
 	for i := range values {
 		values[i] = math.NaN()
@@ -199,7 +200,7 @@ func relevant(f *history.File, q Question) (nights []When, keys []history.Key) {
 }
 
 // one is a series with its values.
-func one(key history.Key, m history.Metric, nights []*history.Night, n int) (Series, gate.Series) {
+func one(key history.Key, m metric.Metric, nights []*history.Night, n int) (Series, gate.Series) {
 	s := Series{Key: key, Metric: m, Values: make([]float64, n), Subjects: make([]*history.Subject, n)}
 	for i, night := range nights {
 		if night == nil {

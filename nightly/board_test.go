@@ -20,6 +20,7 @@ import (
 	"sweep.dev/sweep/history"
 	"sweep.dev/sweep/internal/schematest"
 	"sweep.dev/sweep/nightly"
+	"sweep.dev/sweep/result/metric"
 	"sweep.dev/sweep/schemas"
 )
 
@@ -60,11 +61,11 @@ func scaled(n *history.Night, column string, by float64) {
 	n.Figures[column] = f
 }
 
-func metrics(t *testing.T) (list []history.Metric) {
+func metrics(t *testing.T) (list []metric.Metric) {
 	t.Helper()
 	for _, name := range []string{"throughput_tok_s", "p95_ttft_ms", "p95_tpot_ms"} {
-		m, ok := history.MetricByName(name)
-		if !ok {
+		m, ok := metric.Of(name)
+		if !ok || !m.Kept {
 			t.Fatal(name)
 		}
 		list = append(list, m)

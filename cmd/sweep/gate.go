@@ -18,6 +18,7 @@ import (
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/nightly"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/result/metric"
 	"sweep.dev/sweep/result/noise"
 )
 
@@ -78,14 +79,14 @@ func metricFlag(usage string, standard []string) cli.Flag {
 
 // metricNames are the columns of which a history keeps figures.
 func metricNames() (names []string) {
-	for _, m := range history.Metrics() {
+	for _, m := range metric.Kept() {
 		names = append(names, m.Column)
 	}
 	return names
 }
 
 func gatedNames() (names []string) {
-	for _, m := range history.Metrics() {
+	for _, m := range metric.Kept() {
 		if m.Gated {
 			names = append(names, m.Column)
 		}
@@ -94,15 +95,15 @@ func gatedNames() (names []string) {
 }
 
 // metricsAsked are those of --metric, or those that are gated.
-func metricsAsked(c *cli.Command) ([]history.Metric, error) {
+func metricsAsked(c *cli.Command) ([]metric.Metric, error) {
 	names := c.StringSlice("metric")
 	if len(names) == 0 {
 		names = gatedNames()
 	}
-	var list []history.Metric
+	var list []metric.Metric
 	for _, name := range names {
-		m, ok := history.MetricByName(name)
-		if !ok {
+		m, ok := metric.Of(name)
+		if !ok || !m.Kept {
 			return nil, &usage{fmt.Errorf("--metric %s: a history keeps %s", plaintext.Word(name), strings.Join(metricNames(), ", "))}
 		}
 		list = append(list, m)

@@ -153,7 +153,7 @@ func (f *Figure) hold(of func(tail float64) ratio.Ratio, most float64) {
 	f.change = min(1, 2*min(less, more))
 	if most > 0 {
 		f.worse = certain(Level, func(r ratio.Ratio) bool {
-			if f.of.LessIsBest() || f.of.Share {
+			if f.of.LessIsBest() {
 				return r.More(1 + most)
 			}
 			return r.Less(1 - most)
@@ -203,7 +203,7 @@ func conclude(figures []*Figure, most float64) (regressions int) {
 
 // decide gives a figure its verdict: differences are those whose chance is not above cut.
 func (f *Figure) decide(cut, most float64) {
-	better := f.known.More(1) != (f.of.LessIsBest() || f.of.Share)
+	better := f.known.More(1) != f.of.LessIsBest()
 	switch {
 	case f.known.Scope == ratio.Nothing:
 		return

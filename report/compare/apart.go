@@ -79,7 +79,7 @@ func (m Measure) within(row result.Row, v float64) (low, high float64) {
 // ratio is how many times worse than another point one is, with an interval.
 func (m Measure) ratio(p, best *Point, tail float64) ratio.Ratio {
 	r := ratio.Of(p.Estimates(m), best.Estimates(m), tail)
-	if m.best == moreIsBest {
+	if m.MoreIsBest() {
 		return r.Over()
 	}
 	return r

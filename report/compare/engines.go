@@ -7,6 +7,7 @@ import (
 
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/result/metric"
 )
 
 // Measures are the lines of a comparison. Client and server stand side by side
@@ -14,19 +15,19 @@ import (
 // not ranked by how long a trial took, which its plan or an early end decides,
 // nor by what each counts in its own way.
 var Measures = []Measure{
-	{Name: "start-up, s", Column: col.StartUpS, best: lessIsBest, Lasting: true},
+	{Name: "start-up, s", Column: col.StartUpS, Lasting: true},
 	{Name: "duration, s", Column: col.DurationS},
 	TokenRate,
 	{Name: "engine's count, tok/s", Column: col.ServerThroughputTokS},
 	{Name: "engine's report, tok/s", Column: Reported},
-	{Name: "TTFT, ms", Column: col.MeanTTFTMs, best: lessIsBest, Said: true},
-	{Name: "TTFT p95, ms", Column: col.P95TTFTMs, best: lessIsBest},
+	{Name: "TTFT, ms", Column: col.MeanTTFTMs, Said: true},
+	{Name: "TTFT p95, ms", Column: col.P95TTFTMs},
 	{Name: "TTFT by engine, ms", Column: col.MeanServerTTFTMs},
-	{Name: "TPOT, ms", Column: col.MeanTPOTMs, best: lessIsBest, Said: true},
-	{Name: "TPOT p95, ms", Column: col.P95TPOTMs, best: lessIsBest},
+	{Name: "TPOT, ms", Column: col.MeanTPOTMs, Said: true},
+	{Name: "TPOT p95, ms", Column: col.P95TPOTMs},
 	{Name: "TPOT by engine, ms", Column: col.MeanServerTPOTMs},
 	{Name: "ITL by engine, ms", Column: col.MeanServerITLMs},
-	{Name: "E2E, ms", Column: col.MeanE2EMs, best: lessIsBest, Said: true},
+	{Name: "E2E, ms", Column: col.MeanE2EMs, Said: true},
 	{Name: "E2E by engine, ms", Column: col.MeanServerE2EMs},
 	{Name: "queue, ms", Column: col.MeanServerQueueMs},
 	{Name: "prefill, ms", Column: col.MeanServerPrefillMs},
@@ -90,7 +91,7 @@ func (s *Set) claim(c *Comparison, shown bool) {
 	in.unmix()
 	in.answer()
 	for _, m := range Measures {
-		if m.best == plainFact || !shown && !m.Said {
+		if _, ranked := metric.Of(m.Column); !ranked || !shown && !m.Said {
 			continue
 		}
 		claim := Claim{Question: AskEngine, About: c.Name, Loads: in.Loads, Measure: m}

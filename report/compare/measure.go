@@ -7,23 +7,15 @@ import (
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
-)
-
-// A direction says which of two values is the better one.
-type direction int
-
-const (
-	plainFact  direction = iota // neither
-	lessIsBest                  // times and prices
-	moreIsBest                  // rates
+	"sweep.dev/sweep/result/metric"
 )
 
 // A Measure is what sides are compared by: a column of the cells table, or the
-// quotient of two, in a person's words.
+// quotient of two, in a person's words. Which way is better is what [metric.Of] says of
+// the column.
 type Measure struct {
 	Name    string
 	Column  string
-	best    direction
 	Lasting bool    // a fact about the server, whatever the trial was worth
 	Said    bool    // its order is said in words, for every load that engines share
 	per     string  // the column by which column is divided; "" for none
@@ -35,16 +27,16 @@ type Measure struct {
 
 // The measures that summaries show besides those of [Measures].
 var (
-	TokenRate   = Measure{Name: "output tokens/s", Column: col.ThroughputTokS, best: moreIsBest, Said: true}
-	RequestRate = Measure{Name: "requests/s", Column: col.RequestThroughput, best: moreIsBest}
+	TokenRate   = Measure{Name: "output tokens/s", Column: col.ThroughputTokS, Said: true}
+	RequestRate = Measure{Name: "requests/s", Column: col.RequestThroughput}
 
-	FirstToken    = Measure{Name: "p95 TTFT, ms", Column: col.P95TTFTMs, best: lessIsBest}
-	MiddleTPOT    = Measure{Name: "p50 TPOT, ms", Column: col.P50TPOTMs, best: lessIsBest}
-	TailTPOT      = Measure{Name: "p95 TPOT, ms", Column: col.P95TPOTMs, best: lessIsBest}
-	TailE2E       = Measure{Name: "p95 E2E, ms", Column: col.P95E2EMs, best: lessIsBest}
-	UserPerDollar = Measure{Name: "tok/s a user per $/h", Column: col.P50UserTokS, best: moreIsBest, per: col.USDPerHour, scale: 1, from: col.P50TPOTMs, inverse: true}
-	perDollar     = Measure{Name: "Mtok/$", Column: col.TotalThroughputTokS, best: moreIsBest, per: col.USDPerHour, scale: 3600.0 / 1e6}
-	TokenCost     = Measure{Name: "$ per 1M output tokens", Column: col.USDPer1MOutputTokens, best: lessIsBest, money: true, from: col.ThroughputTokS, inverse: true}
+	FirstToken    = Measure{Name: "p95 TTFT, ms", Column: col.P95TTFTMs}
+	MiddleTPOT    = Measure{Name: "p50 TPOT, ms", Column: col.P50TPOTMs}
+	TailTPOT      = Measure{Name: "p95 TPOT, ms", Column: col.P95TPOTMs}
+	TailE2E       = Measure{Name: "p95 E2E, ms", Column: col.P95E2EMs}
+	UserPerDollar = Measure{Name: "tok/s a user per $/h", Column: col.P50UserTokS, per: col.USDPerHour, scale: 1, from: col.P50TPOTMs, inverse: true}
+	perDollar     = Measure{Name: "Mtok/$", Column: col.TotalThroughputTokS, per: col.USDPerHour, scale: 3600.0 / 1e6}
+	TokenCost     = Measure{Name: "$ per 1M output tokens", Column: col.USDPer1MOutputTokens, money: true, from: col.ThroughputTokS, inverse: true}
 )
 
 // ID names a measure in a claim: by its columns.
@@ -56,7 +48,17 @@ func (m Measure) ID() string {
 }
 
 // LessIsBest says that the lesser of two values is the better one.
-func (m Measure) LessIsBest() bool { return m.best == lessIsBest }
+func (m Measure) LessIsBest() bool {
+	known, ok := metric.Of(m.Column)
+	return ok && known.Less
+}
+
+// MoreIsBest says that the greater of two values is the better one. Of a plain fact
+// neither is.
+func (m Measure) MoreIsBest() bool {
+	known, ok := metric.Of(m.Column)
+	return ok && !known.Less
+}
 
 // of is a row's value of the measure. ok is false if a column of it is null, or
 // what it is divided by is not above 0.
@@ -74,13 +76,14 @@ func (m Measure) of(row result.Row) (v float64, ok bool) {
 
 // compare puts two values in order, the better one first.
 func (m Measure) compare(a, b float64) int {
-	switch m.best {
-	case moreIsBest:
-		return cmp.Compare(b, a)
-	case lessIsBest:
+	known, ok := metric.Of(m.Column)
+	switch {
+	case !ok:
+		return 0
+	case known.Less:
 		return cmp.Compare(a, b)
 	}
-	return 0
+	return cmp.Compare(b, a)
 }
 
 // How is the word for the worse of two values.
