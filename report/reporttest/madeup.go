@@ -131,6 +131,7 @@ func parseMadeUp(t *testing.T, text string) *description {
 	t.Helper()
 	d := &description{plan: "made-up", owed: map[string]string{}}
 	d.resolved.Repeats = 1
+	d.resolved.Columns = result.Columns(result.Extra{})
 	fixed := map[string]any{}
 	plan := map[string]any{"load": fixed}
 	var axes []string
@@ -204,15 +205,14 @@ func parseMadeUp(t *testing.T, text string) *description {
 		default:
 			trial++
 			cell := d.resolved.Cells[len(d.resolved.Cells)-1]
-			d.outcomes = append(d.outcomes, madeUpOutcome(t, cell, trial, words[0], args))
+			d.outcomes = append(d.outcomes, madeUpOutcome(t, d.resolved.Columns, cell, trial, words[0], args))
 		}
 	}
 	d.resolved.Plan, _ = json.Marshal(plan)
-	d.resolved.Columns = result.Columns(result.Extra{})
 	return d
 }
 
-func madeUpOutcome(t *testing.T, c compare.Cell, trial int, status string, args []string) *result.Outcome {
+func madeUpOutcome(t *testing.T, columns []result.Column, c compare.Cell, trial int, status string, args []string) *result.Outcome {
 	t.Helper()
 	o := &result.Outcome{CellID: c.ID, Trial: trial, Row: result.Row{
 		"status": status, "cell_id": c.ID, "trial": int64(trial), "simulated": false, "method": int64(result.Method),
@@ -285,7 +285,7 @@ func madeUpOutcome(t *testing.T, c compare.Cell, trial int, status string, args 
 		case "scrape":
 			o.Files = append(o.Files, result.File{Name: "scrapes/" + value + ".prom.zst"}) // Commit counts them again
 		default:
-			c, ok := result.Lookup(result.Columns(result.Extra{}), key)
+			c, ok := result.Lookup(columns, key)
 			if !ok {
 				t.Fatalf("what is %q?", arg)
 			}
@@ -295,7 +295,7 @@ func madeUpOutcome(t *testing.T, c compare.Cell, trial int, status string, args 
 			}
 		}
 	}
-	for _, c := range result.Columns(result.Extra{}) {
+	for _, c := range columns {
 		column, ok := strings.CutSuffix(c.Name, "_low")
 		if v, has := o.Row.Number(column); ok && has && spread > 0 {
 			o.Row[c.Name], o.Row[column+"_high"] = v*(1-spread), v*(1+spread)
