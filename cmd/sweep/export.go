@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/urfave/cli/v3"
 
@@ -25,19 +24,14 @@ import (
 const exportFolder = "export"
 
 func (a *app) exportCommand() *cli.Command {
-	var list strings.Builder
-	w := tabwriter.NewWriter(&list, 0, 0, 2, ' ', 0)
-	for _, f := range export.Formats() {
-		fmt.Fprintf(w, "\n  %s\t%s", f.Name, f.Doc)
-	}
-	_ = w.Flush() // to memory
+	list := described(export.Formats(), func(f export.Format) (name, doc string) { return f.Name, f.Doc })
 	return &cli.Command{
 		Name:      "export",
 		Usage:     "writes the trials of a run as the files of other tools",
 		ArgsUsage: "[DIR]",
 		Description: `Without DIR it is the latest run under runs/. INVALID trials are left out and
 counted. The formats are:
-` + list.String() + `
+` + list + `
 
   $ sweep export --format vllm runs/monday -o sweep-vllm
   $ vllm bench sweep plot_pareto sweep-vllm --gpu-count-var gpu_count

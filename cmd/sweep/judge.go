@@ -17,12 +17,7 @@ import (
 )
 
 func (a *app) judgeCommand() *cli.Command {
-	var list strings.Builder
-	w := tabwriter.NewWriter(&list, 0, 0, 2, ' ', 0)
-	for _, c := range judge.Checks() {
-		fmt.Fprintf(w, "\n  %s\t%s", c.Code, c.Meaning)
-	}
-	_ = w.Flush() // to memory
+	list := described(judge.Checks(), func(c judge.Check) (name, doc string) { return c.Code, c.Meaning })
 	return &cli.Command{
 		Name:      "judge",
 		Usage:     "says which figures of another load generator's result files can be trusted",
@@ -31,7 +26,7 @@ func (a *app) judgeCommand() *cli.Command {
 and says which of their figures must not be used, and why. What a file does not tell
 enough for is said to be undecided, which is no praise. - is the standard input. It
 looks for:
-` + list.String() + `
+` + list + `
 
   $ vllm bench serve ... --save-result --save-detailed --result-filename vllm.json
   $ sweep judge vllm.json

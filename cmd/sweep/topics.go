@@ -36,19 +36,26 @@ func topics() []topic {
 	}
 }
 
-func (a *app) helpCommand() *cli.Command {
+// described is a list for a help text: a line for each thing, with its name and what it is.
+func described[T any](things []T, of func(T) (name, doc string)) string {
 	var list strings.Builder
 	w := tabwriter.NewWriter(&list, 0, 0, 2, ' ', 0)
-	for _, t := range topics() {
-		fmt.Fprintf(w, "\n  %s\t%s", t.name, t.doc)
+	for _, t := range things {
+		name, doc := of(t)
+		fmt.Fprintf(w, "\n  %s\t%s", name, doc)
 	}
 	_ = w.Flush() // to memory
+	return list.String()
+}
+
+func (a *app) helpCommand() *cli.Command {
+	list := described(topics(), func(t topic) (name, doc string) { return t.name, t.doc })
 	return &cli.Command{
 		Name:         "help",
 		Aliases:      []string{"h"},
 		Usage:        "explains a command or a topic",
 		ArgsUsage:    "[COMMAND|TOPIC]",
-		Description:  "The topics are:\n" + list.String() + exitHelp(exitOK, exitUsage),
+		Description:  "The topics are:\n" + list + exitHelp(exitOK, exitUsage),
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
 			name := c.Args().First()
@@ -56,7 +63,7 @@ func (a *app) helpCommand() *cli.Command {
 				if err := cli.ShowRootCommandHelp(c.Root()); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintf(a.out, "\nTOPICS of sweep help TOPIC:%s\n", strings.ReplaceAll(list.String(), "\n  ", "\n   "))
+				_, err := fmt.Fprintf(a.out, "\nTOPICS of sweep help TOPIC:%s\n", strings.ReplaceAll(list, "\n  ", "\n   "))
 				return err
 			}
 			return a.help(ctx, c.Root(), c.Args().Slice())
