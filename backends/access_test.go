@@ -11,8 +11,8 @@ import (
 	"sweep.dev/sweep/host"
 )
 
-// What a replica is started with is what a later process reads, and its key is
-// shown by no verb.
+// A later process reads the settings with which a replica was started. No verb shows
+// its key.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	router := backends.Role{Name: "router", KeyEnv: "ROUTER_KEY"}

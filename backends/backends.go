@@ -166,7 +166,7 @@ type Backend interface {
 	Launch(ctx context.Context, spec Spec, l Ledger) (Deployment, error)
 	// List returns everything of this owner that the provider still knows, and
 	// for the owner "" everything that carries sweep's marks, of any owner.
-	// What is not provably made by sweep is never in it.
+	// It never has a pod that is not provably sweep's.
 	List(ctx context.Context, owner string) ([]Listed, error)
 	// Terminate ends what ref names and returns when it is seen to be gone.
 	// A ref that names nothing any more is a success; one with an empty ID

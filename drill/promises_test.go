@@ -276,8 +276,8 @@ func TestPromiseP28(t *testing.T) {
 			refused++
 			early := 0
 			for _, ev := range events {
-				// What was under way when the answer came is no fault, and on a busy
-				// machine it may be for a while.
+				// A call that was under way when the answer came is no fault. On a busy
+				// machine it may take a while.
 				if d := ev.Received.Sub(no.Received); ev.Who == "account" && d > 2*time.Second && d < 3900*time.Millisecond {
 					early++
 				}

@@ -13,7 +13,7 @@ import (
 	"sweep.dev/sweep/rundir"
 )
 
-// What a failure prints replays it.
+// The text that a failure prints replays its scenario.
 func TestScenario_text(t *testing.T) {
 	for _, s := range order(1, false, nil) {
 		got, err := parseScenario(s.String())

@@ -140,7 +140,7 @@ func (g rig) check(t *testing.T, r row) {
 		if off := r.number(t, "prompt_length_error"); off != 0 {
 			t.Errorf("%s: prompts are off their length by %v of it", r, off)
 		}
-		// What the chat template puts around a prompt comes on top.
+		// The tokens of the chat template come on top of the prompt's.
 		if got, asked := r.number(t, "mean_prompt_tokens"), r.number(t, "target_input_tokens"); got <= asked {
 			t.Errorf("%s: prompts of %v tokens, want more than the %v of the text", r, got, asked)
 		}
@@ -166,8 +166,8 @@ func (g rig) check(t *testing.T, r row) {
 			r.number(t, s+"_server_"+l+"_ms")
 		}
 	}
-	// What the client sees includes what the engine measures. The slack is for
-	// two clocks that begin and end at different lines of code.
+	// The client's time includes the engine's. The slack is for two clocks that begin
+	// and end at different lines of code.
 	for _, l := range []string{"ttft", "e2e"} {
 		client, server := r.number(t, "mean_"+l+"_ms"), r.number(t, "mean_server_"+l+"_ms")
 		if server > 1.1*client+5 {

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(dir)
-		// What the client adds has a test of its own, and takes seconds.
+		// A calibration has a test of its own, and takes seconds.
 		if err := os.Setenv("SWEEP_CALIBRATE", "never"); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1

@@ -155,8 +155,7 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// What a log must say before a server counts as ready is in the log of the real
-// one.
+// The log of the real engine contains the line that makes a server count as ready.
 func TestProfiles_readyLine(t *testing.T) {
 	p, _ := engine.Lookup("dynamo-disagg")
 	log, err := os.ReadFile(shared + "/recorded__dynamo-1.6.1-disagg__frontend.log")

@@ -118,7 +118,7 @@ func TestStop_teardownCancelled(t *testing.T) {
 	want(t, "owed pods", len(w.state().Owed), 1)
 }
 
-// What an earlier run left is ended before anything starts; pods of others are
+// Pods that an earlier run left are ended before anything starts. Pods of others are
 // left alone.
 func TestReclaim(t *testing.T) {
 	t.Parallel()
@@ -148,8 +148,8 @@ func TestReclaim(t *testing.T) {
 	want(t, "owed pods", len(w.state().Owed), 0)
 }
 
-// What cannot be ended keeps everything new from starting, and what else is
-// owed is ended all the same.
+// A pod that cannot be ended prevents every new start. The other owed pods are
+// still ended.
 func TestReclaim_fails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, always(script{stop: func(context.Context) error { return errors.New("no") }}),
@@ -169,7 +169,7 @@ func TestReclaim_fails(t *testing.T) {
 	want(t, "owed pods", len(w.state().Owed), 2)
 }
 
-// What a launch that failed could not release is ended at once, by the names
+// Pods that a failed launch could not release are ended at once, by the names
 // that the provider knows.
 func TestLaunch_leaves(t *testing.T) {
 	t.Parallel()

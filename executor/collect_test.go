@@ -31,7 +31,7 @@ func codesOf(o *result.Outcome) (list []string) {
 	return list
 }
 
-// What collectors see stands in the row, in the samples and beside the trial.
+// The readings of collectors are in the row, in the samples and beside the trial.
 func TestCollect(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

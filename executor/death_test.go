@@ -123,7 +123,7 @@ func TestDeath_givenUp(t *testing.T) {
 	}
 }
 
-// What a new launch cannot do fails the trial that needed it, and the rest.
+// A new launch that fails also fails the trial that needed it, and the rest.
 func TestDeath_relaunchFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, firstLaunches(dies(2), script{exit: &backends.Exit{Role: "server", Code: 3}}))

@@ -83,7 +83,7 @@ func TestRun_driftBetweenLaunches(t *testing.T) {
 	want(t, "committed", rep.Committed, 1)
 }
 
-// What a run cannot see is no difference.
+// A digest or version that a run cannot see is no difference.
 func TestRun_driftUnknown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

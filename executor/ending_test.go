@@ -13,8 +13,8 @@ import (
 	"sweep.dev/sweep/stopping"
 )
 
-// What the plan knows well enough ends the load, and what was sent by then ends
-// as it does.
+// The load ends as soon as its figure is precise enough for the plan. Requests that
+// were sent by then run to their end.
 func TestEnding_precision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, `matrix: {engine: sim, concurrency: [2]}`,

@@ -104,7 +104,7 @@ func TestMoney_stopsTheRun(t *testing.T) {
 	}
 	want(t, "owed", len(w.state().Owed), 0)
 
-	// What is spent stays spent.
+	// Money that was spent still counts after a resume.
 	before := w.backend.count("launch")
 	rep, err = w.run(t.Context(), func(c *Config) { c.Servers.MaxCost = 4 })
 	if err != nil || !errors.Is(rep.Interrupted, budget.ErrMaxCost) {
@@ -269,8 +269,8 @@ func TestAdopt_interrupted(t *testing.T) {
 	want(t, "owed", len(w.state().Owed), 0)
 }
 
-// What a run has kept is ended by its resume where it is due, and never where
-// another run has it by now.
+// A resume ends a pod that its run kept if the pod is due, and never if another run
+// has it by now.
 func TestReclaim_kept(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

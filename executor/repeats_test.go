@@ -126,7 +126,7 @@ func TestRepeats_launchEachStuck(t *testing.T) {
 	want(t, "launched", w.backend.count("launch"), 1)
 }
 
-// What is sent beyond the load is announced for each launch.
+// The requests beyond the load are announced for each launch.
 func TestRepeats_launchEachAnnounced(t *testing.T) {
 	t.Parallel()
 	for lines, ready := range map[string]int{`repeats: 3`: 1, eachLaunch[1]: 3} {
@@ -211,8 +211,8 @@ func TestRepeats_untilResumes(t *testing.T) {
 	want(t, "launched", w.backend.count("launch"), w.enough(3))
 }
 
-// What decides are the figures of the valid trials in the order of their numbers, in
-// whatever order they were measured, and it decides of later trials alone.
+// The figures of the valid trials decide, in the order of their numbers and not of their
+// measurement. They decide about later trials alone.
 func TestSkipFurther(t *testing.T) {
 	t.Parallel()
 	type committed struct {

@@ -97,7 +97,7 @@ func (d *deployment) commit(ctx context.Context, t *trial, a *attempt.Attempt, f
 		err = files.Commit(ctx, o, d.config.Plan.SpecDigest(t.cell))
 	}
 	if err != nil {
-		// What of it is on disk must not be taken for a result later.
+		// The part of it that is on disk must not be taken for a result later.
 		return errors.Join(fmt.Errorf("commit %s trial %d: %w", t.key.Cell, t.key.Trial, err),
 			files.Discard(ctx, "its commit failed"))
 	}

@@ -1,9 +1,9 @@
 // Package gate says whether tonight's figure of a cell is worse than its nights before.
 // It is a pure function of those figures: no clock, no file.
 //
-// What differs between nights (host, pod, temperature) is shared by all repeats of one
-// night, so the night is the unit: a figure is held against the spread of the nights
-// before it, and never against the repeats of one. The rules:
+// All repeats of one night share its host, pod and temperature. So the night is the unit:
+// a figure is compared with the spread of the nights before it, and never with the repeats
+// of one night. The rules:
 //
 //   - The band is the mean of the last 20 good nights, and around it as much as one more
 //     night is off with the chance [Level] on one side (Student's t with the prediction

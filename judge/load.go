@@ -22,7 +22,7 @@ type load struct {
 	figures       []figure
 	requests      []request // nil if the file has none
 
-	// What files without requests tell; NaN for what they do not.
+	// Figures of files without requests; NaN for those that the file does not have.
 	delay99, delay  float64 // of the sends: p99 and mean
 	e2eMean         float64
 	inFlight        float64 // mean, over the whole
@@ -49,7 +49,7 @@ type request struct {
 	tokens, chunks   int
 }
 
-// What a figure is of.
+// A kind is the quantity of a figure.
 type kind int
 
 const (

@@ -1,7 +1,7 @@
 // Package merge makes one run directory of runs of one plan: of a grid that was split over
 // several machines, or over several runs of one.
 //
-// What does not belong together is refused: runs of different plans, methods, versions of
+// It refuses runs that do not belong together: runs of different plans, methods, versions of
 // sweep or environments, runs that are at work or owe pods, and a cell that two of them
 // have measured. The rows keep the run that measured them; money and time are those of all
 // runs together.

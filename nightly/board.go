@@ -176,7 +176,7 @@ func relevant(f *history.File, q Question) (nights []When, keys []history.Key) {
 			continue
 		}
 		last = i
-		// What failed tonight has no machine; its cell is a hole.
+		// A cell that failed tonight has no machine and is a hole.
 		if n.Valid > 0 || q.Run == "" {
 			want(n.Key)
 		}

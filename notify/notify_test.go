@@ -22,7 +22,7 @@ func ended() Ended {
 	}
 }
 
-// What a webhook gets, in both formats.
+// TestPost reads the body that a webhook gets, in both formats.
 func TestPost(t *testing.T) {
 	var got, kind string
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -71,7 +71,7 @@ func randomPod(t *rapid.T) (Pod, truth) {
 		is.mine = false
 	}
 
-	// What is known here of its run.
+	// The state of its run, as far as it is known here.
 	f.Run = rapid.SampledFrom([]RunSeen{RunUnseen, RunLive, RunEnded}).Draw(t, "run seen")
 	is.live = f.Run == RunLive
 	if rapid.Bool().Draw(t, "in the ledger") {

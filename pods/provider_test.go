@@ -12,8 +12,8 @@ import (
 	"sweep.dev/sweep/rundir/podledger"
 )
 
-// What the ledger says of a place becomes the plug-in's configuration; what it
-// says of the pod, or what is no text, such as a credential, does not.
+// The ledger's details of a place become the plug-in's configuration. Details of the
+// pod, and values that are no text, such as a credential, do not.
 func TestDecodeAt(t *testing.T) {
 	t.Parallel()
 	type config struct {

@@ -88,7 +88,7 @@ func (s Server) argv(dialect string) []string {
 		}
 	}
 	slices.Sort(flags)
-	// What the simulator has and the engine does not must not be meant by it.
+	// The engine's arguments must not set flags that only the simulator has.
 	return append(argv, slices.DeleteFunc(flags, func(f string) bool {
 		return strings.HasPrefix(f, "--served-model-name") || strings.HasPrefix(f, "--api-key")
 	})...)

@@ -107,8 +107,8 @@ func TestCoalesced(t *testing.T) {
 	}
 }
 
-// What the engine counts and what its answers say must not differ by more than
-// the tokens of a step, if nothing was made in vain.
+// The engine's count and the count of its answers must not differ by more than the
+// tokens of a step, if no token was discarded.
 func TestFindings_output(t *testing.T) {
 	for name, tt := range map[string]struct {
 		told, made any

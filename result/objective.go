@@ -1,6 +1,6 @@
 package result
 
-// What an objective, or a part of one, comes to: the values of slo_<name>.
+// Verdicts of an objective or of a part of one: the values of slo_<name>.
 const (
 	SLOPass      = "pass"
 	SLOFail      = "fail"

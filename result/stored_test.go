@@ -64,7 +64,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// What is cut off at any place is an error, and so is what stands behind.
+// Data that is cut off at any place is an error, and so are bytes behind it.
 func TestDecode_cut(t *testing.T) {
 	data, err := json.Marshal(everything(t))
 	if err != nil {

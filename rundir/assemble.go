@@ -148,7 +148,7 @@ func (a *assembly) part(ctx context.Context, p Part) error {
 	if err := a.launches(root, p.Shift); err != nil {
 		return err
 	}
-	// What was taken over before the run began to work is told after its beginning: the
+	// Trials taken over before the run began to work are reported after its beginning: the
 	// time before it is no work.
 	var early []Event
 	began := false

@@ -74,7 +74,7 @@ func fullDisk(base string, fx *effect.Effects, fill func() error) error {
 	if !effect.IsFull(err) {
 		return fmt.Errorf("a full disk was not noticed: %w", err)
 	}
-	// What must be said when a run ends fits into the reserved space.
+	// The lines that end a run fit into the reserved space.
 	for i := range 500 {
 		if err := d.Append(ctx, "deployment_stopped", map[string]any{"n": i, "why": "no space left on device"}); err != nil {
 			return fmt.Errorf("line %d on a full disk: %w", i, err)

@@ -49,7 +49,7 @@ func (d *Dir) recover() (*State, error) {
 	}
 	notes = append(notes, found...)
 
-	// What recovery has appended is a part of the state.
+	// The lines that recovery appended are a part of the state.
 	if data, err = d.root.ReadFile(layout.Journal); err != nil {
 		return nil, err
 	}

@@ -154,8 +154,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// What has happened is written although the run is being cancelled; what is
-// new is not begun.
+// A cancelled run still writes events that have happened, and begins nothing new.
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	d := create(t, nil)

@@ -30,7 +30,7 @@ func TestCleanup_lastInFirstOut(t *testing.T) {
 	if got := strings.Join(order, ""); got != "bca" {
 		t.Errorf("order %q", got)
 	}
-	// What went wrong early was told early.
+	// An early failure was reported early.
 	if err == nil || err.Error() != "c failed" {
 		t.Errorf("run: %v", err)
 	}

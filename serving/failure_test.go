@@ -26,7 +26,7 @@ func TestFailureOf_advice(t *testing.T) {
 	if f.Class != "oom.warmup" || !strings.HasSuffix(f.Text, logs[0].lines[0]) || !strings.HasSuffix(f.Hint, "in the plan: engines.fast.args.max-num-seqs: 211") {
 		t.Errorf("got %+v", f)
 	}
-	// What only says that something else failed leaves the word to the others.
+	// A log that only says that something else failed gives way to the others.
 	logs = []serverLog{
 		{role: "frontend", lines: []string{"EngineDeadError: EngineCore encountered an issue."}},
 		{role: "worker", lines: []string{"torch.OutOfMemoryError: CUDA out of memory."}},

@@ -126,7 +126,7 @@ func TestDiscover_many(t *testing.T) {
 	}
 }
 
-// What may not be read is said with its verb and resource. Without pods there is nothing.
+// A denied read is reported with its verb and resource. Without pods there is nothing.
 func TestDiscover_denied(t *testing.T) {
 	t.Parallel()
 	_, err := stack.Discover(t.Context(), cluster(t, "pd.yaml", "pods"), "ns", "")

@@ -55,8 +55,8 @@ func TestRule_percentile(t *testing.T) {
 		if ended++; by != Precise || n < fewestOrdered {
 			t.Fatalf("seed %d: ended after %d requests by %s", seed, n, by)
 		}
-		// What ended it is the interval without the first tenth; what is reported is the
-		// percentile of all.
+		// The interval without the first tenth ended it; the row reports the percentile of
+		// all.
 		low, high := objective.Interval(values, 0.95, 0.5)
 		if math.Abs((low+high)/2/truth-1) > within {
 			wrong++
@@ -130,7 +130,7 @@ func TestRule_objectives(t *testing.T) {
 	}
 }
 
-// What ended a load is said with its figure.
+// The reason why a load ended names its figure.
 func TestRule_percentileText(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))

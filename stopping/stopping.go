@@ -14,7 +14,7 @@ import (
 	"sweep.dev/sweep/result/objective"
 )
 
-// What ended a load: the values of the column ended_by.
+// Reasons why a load ended: the values of the column ended_by.
 const (
 	Requests  = "requests"   // all that the plan asks for were sent
 	Duration  = "duration"   // its time was over

@@ -58,7 +58,7 @@ func TestRule_errorRate(t *testing.T) {
 					q.Status = result.Failed
 				}
 				r.End(q)
-				// What we gave up ourselves is neither.
+				// A request that sweep cancelled is neither.
 				r.End(&result.Request{Status: result.Cancelled})
 				r.End(&result.Request{Status: result.Failed, Phase: result.Probe})
 				d, over := r.Over()

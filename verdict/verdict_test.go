@@ -295,7 +295,7 @@ func TestJudge_independent(t *testing.T) {
 	}
 }
 
-// What is not wrong although it looks so.
+// TestJudge_not has evidence that looks wrong and is not.
 func TestJudge_not(t *testing.T) {
 	for name, spoil := range map[string]func(*Evidence){
 		"a natural stop":            func(e *Evidence) { e.Exact = false; e.short(50) },
@@ -384,7 +384,7 @@ func TestJudge_commonError(t *testing.T) {
 	}
 }
 
-// What a plan ends a load by is a result of it.
+// A condition by which the plan ends a load is a result and makes no trial INVALID.
 func TestJudge_expected(t *testing.T) {
 	e := clean()
 	e.Row["error_rate"] = 0.5
@@ -516,8 +516,8 @@ func TestJudge_togetherByFewReads(t *testing.T) {
 	}
 }
 
-// What is known of chunks that share a read depends on when they were read: a
-// client that was late is the cause at 1 %, a server at 10 %.
+// The bound for chunks that share a read depends on when they were read: 1 % if the
+// client may have been late, 10 % if it read soon, so that the server is the cause.
 func TestJudge_together(t *testing.T) {
 	for _, c := range []struct {
 		name     string

@@ -239,7 +239,7 @@ func TestCreate_unclear(t *testing.T) {
 	}
 }
 
-// What a create without an answer has made after all is ended by its name alone.
+// A unit that a create without an answer made after all is ended by its name alone.
 func TestTerminate_late(t *testing.T) {
 	t.Parallel()
 	b, spec, _ := scripted(t, map[string]string{"create": `cat >"$D/request"; exit 1`, "late": `exec "$REAL" create <"$D/request"`}, nil)
@@ -407,8 +407,8 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// What is kept is told until when, and taken over by a later run, where the program
-// says what it was started with.
+// A kept unit is told until when, and a later run takes it over if the program says
+// what it was started with.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	b, spec, _ := scripted(t, nil, func(c *command.Config) { c.Heartbeat = time.Minute })

@@ -272,7 +272,7 @@ func (p containers) Delete(ctx context.Context, i provision.Instance, grace time
 		if ended != nil {
 			ended(ctx)
 		}
-		// What cannot be stopped may still be removed.
+		// A container that cannot be stopped may still be removed.
 		if err := p.b.remove(ctx, i.ID); err != nil {
 			return errors.Join(err, stopped)
 		}

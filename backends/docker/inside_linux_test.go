@@ -255,7 +255,7 @@ func TestInside_oneDies(t *testing.T) {
 	}
 }
 
-// What the reader of a log has not passed on is copied at the end.
+// Lines that the reader of a log has not passed on are copied at the end.
 func TestInside_lastLines(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -309,7 +309,7 @@ func TestInside_notStarted(t *testing.T) {
 	}
 }
 
-// What is wrong with a spec is found before the container is looked at.
+// A fault of a spec is found before the container is looked at.
 func TestInside_check(t *testing.T) {
 	c := docker.DefaultConfig()
 	for _, test := range []struct {

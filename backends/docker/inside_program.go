@@ -96,7 +96,7 @@ func (r *insideRemote) Follow(ctx context.Context, _ int, offset int64, w io.Wri
 		return fmt.Errorf("%w: %w", provision.ErrBroken, err)
 	case err == nil:
 		if leader := s.leader(r.unit); leader != 0 {
-			// What ends it is seen in the next look.
+			// The next look shows how it ended.
 			return fmt.Errorf("%w: %w", provision.ErrBroken, r.read(ctx, leader, offset, w))
 		}
 	}

@@ -140,7 +140,7 @@ func (b *Backend) insideUnits(spec backends.Spec, pod backends.Name, place *insi
 		at.Bind, at.Host, at.Dir, at.Ports = "0.0.0.0", loopbackIP, bootstrap.FilesDir(u.Name), map[string]int{}
 		u.Data = place
 	}
-	// What is wanted comes first: a port that is drawn must not be one of those.
+	// The wanted ports come first: a port that is drawn must not be one of them.
 	for _, drawn := range []bool{false, true} {
 		for _, u := range units {
 			r := u.Replicas[0]

@@ -126,7 +126,7 @@ func (r *remote) wait(ctx context.Context) error {
 			continue
 		}
 		if !gone {
-			// What the daemon says of the end, where it is still there to be asked.
+			// The daemon's account of the end, if the daemon still has the container.
 			if c, err := r.b.inspect(ctx, r.id); err == nil && c.State != nil {
 				return exit(r.role, r.replica, *c.State)
 			}

@@ -103,7 +103,7 @@ func (c Config) request(l limits, u *provision.Unit, p *containerPlan) (client.C
 	if len(p.gpus) > 0 {
 		labels[labelGPUs] = strings.Join(p.gpus, ",")
 		host.DeviceRequests = []container.DeviceRequest{{DeviceIDs: p.gpus, Capabilities: [][]string{{"gpu"}}}}
-		// What NVIDIA asks for: pinned memory for transfers between GPUs.
+		// NVIDIA asks for these: pinned memory for transfers between GPUs.
 		host.Ulimits = []*container.Ulimit{
 			{Name: "memlock", Soft: -1, Hard: -1},
 			{Name: "stack", Soft: 64 * units.MiB, Hard: 64 * units.MiB},

@@ -50,8 +50,8 @@ func TestFactory(t *testing.T) {
 	}
 }
 
-// What the plan says of the backend reaches the server, and a role's own word
-// wins.
+// The plan's environment of the backend reaches the server, and a role's own value
+// replaces it.
 func TestLaunch_environment(t *testing.T) {
 	dir := t.TempDir()
 	f := process.Factory(nil)

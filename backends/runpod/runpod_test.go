@@ -206,7 +206,7 @@ func TestLaunch_price(t *testing.T) {
 	}
 }
 
-// What RunPod does wrong on a create ends in one pod, and in none after Stop.
+// Each fault of RunPod on a create ends in one pod, and in none after Stop.
 func TestLaunch_misbehaviour(t *testing.T) {
 	for _, fault := range []string{
 		"create-500-but-creates", "create-hangs", "create-drops-connection", "create-late=1s", "double-create", "create-500=1",
@@ -394,7 +394,7 @@ func agentAnswers(t *testing.T, b *Backend, d rented) *bootstrap.Agent {
 	return agent
 }
 
-// What is not sweep's is neither listed nor touched.
+// Pods that are not sweep's are neither listed nor touched.
 func TestList_foreign(t *testing.T) {
 	e := emulator(t)
 	e.Foreign(5)

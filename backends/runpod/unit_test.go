@@ -186,8 +186,8 @@ func TestRequest_limits(t *testing.T) {
 	}
 }
 
-// What a role gets beside its command line is in the request, where both are of
-// the same folder.
+// The request has the files and variables that a role gets beside its command line,
+// if both are of the same folder.
 func TestRequest_extra(t *testing.T) {
 	c := DefaultConfig
 	c.Env = map[string]secret.String{"A": secret.Plain("the plan's backend"), "B": secret.Plain("the plan's backend")}

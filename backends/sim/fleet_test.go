@@ -136,7 +136,7 @@ func TestLaunch_refusesRoles(t *testing.T) {
 	}
 }
 
-// What the plan says of one role is for that role, and a frontend gets none of
+// The plan's arguments of one role are for that role, and a frontend gets none of
 // the engine's arguments.
 func TestCommand_ofRoles(t *testing.T) {
 	b := backend(t, func(c *Config) { c.Faults = []string{"every=3"} })
@@ -161,7 +161,7 @@ func TestCommand_ofRoles(t *testing.T) {
 	}
 }
 
-// What stands in a file of settings does not stand on the command line too.
+// An argument in a settings file is not on the command line too.
 func TestCommand_settings(t *testing.T) {
 	b := backend(t, nil)
 	s := roles(t, "trtllm", "server")

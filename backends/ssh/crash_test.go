@@ -129,7 +129,7 @@ func config(t *testing.T, change ...func(*ssh.Config)) (ssh.Config, *ssh.Backend
 	return c, b
 }
 
-// What kill -9 leaves is found by its owner, and by its name alone, and ended.
+// A server that kill -9 leaves behind is found by its owner, and by its name alone, and ended.
 func TestLeftover(t *testing.T) {
 	c, b := config(t)
 	ref, mine := orphan(t, b, c, 10*time.Minute)

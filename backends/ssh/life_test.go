@@ -484,7 +484,7 @@ func TestTerminate_refuses(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	// What is not found is taken for gone; of another host nothing is known.
+	// A server that is not found is taken for gone; of another host nothing is known.
 	there := backends.Ref{Kind: ssh.Kind, Name: name, ID: "x", Details: map[string]string{"host": "elsewhere"}}
 	if err := b.Terminate(t.Context(), there); err == nil || errors.Is(err, backends.ErrNotFound) {
 		t.Errorf("another host: %v", err)
@@ -695,8 +695,8 @@ func TestTerminate_beforeTheSecond(t *testing.T) {
 	}
 }
 
-// What a version before has started, several processes of one name in one folder,
-// is ended by that name.
+// A pod of an older version, several processes of one name in one folder, is ended by
+// that name.
 func TestTerminate_olderPod(t *testing.T) {
 	var workdir string
 	b := configure(t, server(t), func(c *ssh.Config) { workdir = c.Workdir })

@@ -81,7 +81,7 @@ func (s survey) units(b *Backend, spec backends.Spec, pod backends.Name) ([]*pro
 			r.Place.Ports = map[string]int{}
 		}
 	}
-	// What the plan says comes first: a port that is drawn must not be one of those.
+	// The plan's ports come first: a port that is drawn must not be one of them.
 	said := map[int]string{}
 	for _, u := range units {
 		if err := fixed(u.Replicas[0], said); err != nil {

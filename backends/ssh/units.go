@@ -127,7 +127,7 @@ func (p units) script(u *provision.Unit) (string, error) {
 			return "", err
 		}
 	}
-	// What sweep adds comes after the setup, which has no use for it.
+	// sweep's own variables come after the setup, which has no use for them.
 	env, own := maps.Clone(r.Env), map[string]string{}
 	for name, value := range env {
 		if strings.HasPrefix(name, "SWEEP_") {
@@ -326,7 +326,7 @@ func (p units) Delete(ctx context.Context, i provision.Instance, grace time.Dura
 				absent = 0
 				break
 			}
-			// What was started between the last look and now has found its
+			// A process that was started since the last look has found its
 			// folder gone, or shows up.
 			removed, absent = true, 0
 		default:

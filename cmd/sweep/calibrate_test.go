@@ -33,8 +33,7 @@ func appWithoutServer(t *testing.T) (*app, *bytes.Buffer) {
 	return &app{out: io.Discard, err: &said, env: os.LookupEnv, exe: filepath.Join(t.TempDir(), "none")}, &said
 }
 
-// What is known is not measured again, and what is not known cannot be without
-// a server.
+// A cached calibration is not measured again, and a missing one needs a null server.
 func TestCalibration_cached(t *testing.T) {
 	a, _ := appWithoutServer(t)
 	if _, err := a.calibration(t.Context(), testShape, false); err == nil || !strings.Contains(err.Error(), "no such file") {
@@ -196,8 +195,7 @@ func TestWarnOfDemand(t *testing.T) {
 	}
 }
 
-// What goes through TLS or a tunnel is measured by net/http, so that is what is
-// calibrated.
+// A load through TLS or a tunnel is sent by net/http, so that client is calibrated.
 func TestPlainTCP(t *testing.T) {
 	for _, c := range []struct {
 		backend string

@@ -45,7 +45,7 @@ func encoded(canary string) map[string]string {
 		"URL": url.QueryEscape(canary), "path": url.PathEscape(canary), "JSON": strings.Trim(string(quoted), `"`),
 		"numbers": strings.Trim(fmt.Sprint([]byte(canary)), "[]"),
 	}
-	// What base64 makes of it within a longer text, by where it begins in it.
+	// Its base64 forms within a longer text, which depend on where it begins.
 	for before := range 3 {
 		text := base64.StdEncoding.EncodeToString([]byte("...."[:before] + canary + "..."))
 		list[fmt.Sprintf("base64 %d", before)] = text[(8*before+5)/6 : 8*(before+len(canary))/6]

@@ -35,7 +35,7 @@ func TestComplete_tables(t *testing.T) {
 			t.Errorf("there is no flag %s", name)
 		}
 	}
-	// What is no file, name or word of sweep's own: addresses, pods at a provider.
+	// These take no file, name or word of sweep's own: addresses, pods at a provider.
 	none := map[string]bool{"sweep bench": true, "sweep probe": true, "sweep pods show": true, "sweep pods stop": true, "sweep pods start": true, "sweep pods terminate": true, "sweep sim": true}
 	for name, c := range commands {
 		if c.ArgsUsage != "" && arguments()[name] == nil && !none[name] {

@@ -184,7 +184,7 @@ var shapes = []struct {
 	from *regexp.Regexp
 	to   string
 }{
-	// What a cell is judged to be.
+	// The judgement of a cell.
 	{regexp.MustCompile(`: \d+ cells?: .*`), ": M"},
 	{regexp.MustCompile(`^Marks: .*`), "Marks"},
 	{regexp.MustCompile(`SIMULATED .*`), "M"},

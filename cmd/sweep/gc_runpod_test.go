@@ -125,7 +125,7 @@ func TestGC_runpod(t *testing.T) {
 	}
 }
 
-// What cannot be ended is exit 4 with its name; a key that is refused is 8.
+// A pod that cannot be ended is exit 4 with its name; a key that is refused is 8.
 func TestGC_runpodRefuses(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t)

@@ -19,7 +19,7 @@ func TestPlans_load(t *testing.T) {
 	}{
 		{plan: "replay-trace", codes: []int{exitOK, exitSLO}, check: func(t *testing.T, rows []result.Row) {
 			for _, row := range rows {
-				// What the trace says: 24 requests of these lengths, most of which begin as others do.
+				// The trace has 24 requests of these lengths, most of which begin as others do.
 				if row["status"] != result.StatusOK || row["completed"] != int64(24) || row["output_tokens"] != int64(500) {
 					t.Errorf("%v: %v requests, %v output tokens", row["status"], row["completed"], row["output_tokens"])
 				}

@@ -13,8 +13,8 @@ import (
 	"sweep.dev/sweep/internal/secret"
 )
 
-// What is shown of a pod, whatever is not known of it, fits on a terminal, and
-// never has the key.
+// The text of a pod fits on a terminal if any of its fields is unknown, and never has
+// the key.
 func TestUsableRow_text(t *testing.T) {
 	t.Parallel()
 	name := "sw-" + strings.Repeat("0", 8) + "-" + strings.Repeat("r", 16) + "-" + strings.Repeat("s", 8) + "-x1234567"

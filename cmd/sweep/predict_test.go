@@ -39,7 +39,7 @@ func TestPredicted_unknown(t *testing.T) {
 	}
 }
 
-// What is sent by time takes that time, whatever says it.
+// A load that is sent by time takes that time, whichever key sets it.
 func TestTrialEstimate_time(t *testing.T) {
 	t.Parallel()
 	cold := plan.Warmup{Requests: new(0)}

@@ -143,8 +143,8 @@ func TestRent_twoGPUs(t *testing.T) {
 	}
 }
 
-// What would cost money is agreed to first, bounded, and refused if it is
-// over the bound; nothing is rented in any of these.
+// A run that costs money needs agreement and a bound, and is refused if it is over the
+// bound. None of these cases rents anything.
 func TestRent_notAgreed(t *testing.T) {
 	t.Parallel()
 	a := renting(t)
@@ -182,7 +182,7 @@ func TestRent_notAgreed(t *testing.T) {
 	}
 }
 
-// What providers refuse has its class and its exit code.
+// Each refusal of a provider has its class and its exit code.
 func TestRent_refused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -258,7 +258,7 @@ func TestRent_keep(t *testing.T) {
 	}
 }
 
-// What a run that was killed has left is ended before the next one rents.
+// Pods of a killed run are ended before the next run rents.
 func TestRent_leftovers(t *testing.T) {
 	t.Parallel()
 	a := renting(t)

@@ -81,7 +81,7 @@ func statuses(text string) ([]string, error) {
 }
 
 func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []string) (err error) {
-	// What can be refused is refused before the lock changes anything.
+	// Refuse what can be refused before the lock changes anything.
 	before, err := rundir.Read(dir)
 	if err != nil {
 		return unreadable(dir, err)

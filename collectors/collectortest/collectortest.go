@@ -127,7 +127,7 @@ func Run(t *testing.T, s Suite) {
 			if target.http != nil {
 				handler = target.http
 			}
-			// What is known of the other alone is the collector's affair.
+			// The collector decides whether it reports the other target alone.
 			checkColumns(t, s.pair(t, handler, target.exec, false))
 		})
 	}

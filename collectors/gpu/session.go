@@ -46,8 +46,8 @@ func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collecto
 	ctx, s.cancel = context.WithCancel(ctx)
 	var first []*watcher
 	for _, target := range t.Targets {
-		// What only passes requests on needs no GPU, and may stand if one is
-		// that has nothing to do with the trial.
+		// A router or frontend needs no GPU, and may run on a machine whose GPU
+		// has nothing to do with the trial.
 		if cmp.Or(target.Tier, engine.TierEngine) == engine.TierEngine {
 			first = append(first, &watcher{session: s, target: target, number: len(first)})
 		}

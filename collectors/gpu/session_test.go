@@ -370,7 +370,7 @@ func TestNew_rejects(t *testing.T) {
 	}
 }
 
-// What runs commands in a pod may be there a moment after its engine.
+// The agent that runs commands in a pod may be up a moment after its engine.
 func TestSession_lateAgent(t *testing.T) {
 	refused := 2
 	h := &collectortest.Host{Run: func(context.Context, ...string) ([]byte, error) {

@@ -98,7 +98,7 @@ func (w *watcher) read(ctx context.Context, r io.Reader, c *clock) error {
 		n, err := r.Read(buf)
 		received := w.session.trial.Anchor.Since()
 		rest = append(rest, buf[:n]...)
-		// What is behind the last newline is not complete.
+		// The text behind the last newline is not complete.
 		end := bytes.LastIndexByte(rest, '\n') + 1
 		w.rows(string(rest[:end]), received, c)
 		rest = append([]byte(nil), rest[end:]...)

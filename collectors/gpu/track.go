@@ -72,7 +72,7 @@ func (t *track) observe(at time.Duration, r gpustate.Reading, loaded bool, w *wi
 		}
 	}
 	if r.ReasonsKnown {
-		// What was active at one end of a stretch was so for half of it.
+		// A reason that was active at one end of a stretch counts for half of it.
 		if gap := at - t.at; gap > 0 && gap <= w.maxGap {
 			for _, of := range []map[string]bool{t.reasons, r.Reasons} {
 				for reason := range of {

@@ -43,7 +43,7 @@ func newArchive(share int) (*archive, error) {
 func (a *archive) add(s *scrape, wall time.Time) {
 	body := s.body
 	if s.err != nil {
-		// What is no exposition is worth a look, not a disk.
+		// Of a body that is no exposition the beginning is enough.
 		body = body[:min(len(body), 4<<10)]
 	}
 	if a.err != nil || a.full {

@@ -125,7 +125,7 @@ func TestExplain_lmcache(t *testing.T) {
 	}
 }
 
-// What no number holds is no value: JSON has none for it.
+// A sum that overflows is no value: JSON has no number for it.
 func TestExplain_overflow(t *testing.T) {
 	x := Explain([]*engine.Profile{profile(t, "vllm")}, parse(t, "# TYPE vllm:generation_tokens_total counter\nvllm:generation_tokens_total{engine=\"0\"} 1e308\nvllm:generation_tokens_total{engine=\"1\"} 1e308\n"), true)
 	if _, err := json.Marshal(x); err != nil {

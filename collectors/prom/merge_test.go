@@ -103,8 +103,8 @@ vllm:time_to_first_token_seconds_count %[3]d
 	})
 }
 
-// What a frontend says of the same requests is never added to the engines',
-// and only taken where they say nothing.
+// A frontend's count of the same requests is never added to the engines' counts,
+// and is used only if they report none.
 func TestMerge_tiers(t *testing.T) {
 	worker := &engine.Metrics{Path: "/metrics", Series: map[string][]engine.Series{
 		engine.GenerationTokens: {{Name: "w_tokens_total"}},
@@ -320,8 +320,8 @@ func TestWindow_uptime(t *testing.T) {
 	checkRow(t, makeRow(roles("server"), []*server{s}), result.Row{"engine_uptime_s": 42.0})
 }
 
-// What Dynamo's frontend, prefill and decode workers really exposed after seven
-// requests, which each of them saw: seven, and not twenty-one.
+// Dynamo's frontend, prefill and decode workers each saw the same seven requests in
+// this recording. The merged count is seven and not twenty-one.
 func TestMerge_recordedDynamo(t *testing.T) {
 	p := profile(t, "dynamo-disagg")
 	var servers []*server
@@ -359,7 +359,7 @@ func TestMerge_recordedDynamo(t *testing.T) {
 	})
 }
 
-// What happens to one of two replicas is never taken for what both do.
+// The metrics of one of two replicas never count for both.
 func TestMerge_oneOfTwo(t *testing.T) {
 	m := &profile(t, "vllm").Metrics
 	at := func(running, tokens int) string {

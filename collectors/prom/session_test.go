@@ -243,7 +243,7 @@ func TestSession_restart(t *testing.T) {
 	}
 }
 
-// What an answer may look like instead, and that none of it becomes a value.
+// No bad answer of a metrics endpoint becomes a value.
 func TestSession_badAnswers(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -201,7 +201,7 @@ func TestSession_pathsAndIterations(t *testing.T) {
 	}
 }
 
-// What a role was given apart is no other setting than the plan's.
+// An argument that the plan gives one role alone is no deviation from the plan.
 func TestSession_settingsOfRoles(t *testing.T) {
 	m := &engine.Metrics{Path: "/metrics", Settings: map[string][]engine.Series{"max-num-seqs": {{Name: "seqs"}}}}
 	runsWith := func(role string, seqs, plan int) collectors.Target {

@@ -122,7 +122,7 @@ vllm:time_to_first_token_seconds_count{engine="0"} %d
 	})
 }
 
-// What every release has is found in what the engines really print.
+// The recorded metrics of each engine have the series that every release has.
 func TestWindow_recorded(t *testing.T) {
 	basics := []string{engine.RequestsRunning, engine.RequestsWaiting, engine.PromptTokens, engine.GenerationTokens, engine.PrefixHits, engine.PrefixQueries}
 	histograms := []string{engine.TTFT, engine.ITL, engine.TPOT, engine.E2E, engine.Queue, engine.Prefill, engine.Decode}
@@ -236,8 +236,8 @@ func TestWindow_counted(t *testing.T) {
 	}
 }
 
-// What TensorRT-LLM and vLLM before 0.9 count in blocks is not called tokens, in the
-// samples no more than to a person.
+// Counts in blocks, of TensorRT-LLM and of vLLM before 0.9, are not called tokens, neither
+// in the samples nor in the text.
 func TestWindow_units(t *testing.T) {
 	for _, tt := range []struct{ engine, body, want string }{
 		{"vllm", "vllm:prefix_cache_hits_total 3\n", "tokens"},

@@ -27,8 +27,8 @@ func answered(t *testing.T, lines ...string) *Attempt {
 	return a
 }
 
-// What a prefix cache may know is judged whatever the prompts are, but where the
-// plan lets them be asked again.
+// Prompts that a prefix cache may know are judged for every kind of prompt, unless
+// the plan lets them be asked again.
 func TestShared(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -58,7 +58,7 @@ func TestShared(t *testing.T) {
 			}
 		})
 	}
-	// What was not sent shares nothing.
+	// A request that was not sent shares nothing.
 	a := answered(t)
 	for i := range a.requests {
 		a.requests[i].Sent = result.Never

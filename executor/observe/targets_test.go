@@ -10,7 +10,7 @@ import (
 	"sweep.dev/sweep/result/finding"
 )
 
-// What an engine reports of itself is held against what its own role was given.
+// The settings that an engine reports are compared with those that its own role was given.
 func TestTargets_args(t *testing.T) {
 	roles := []backends.Role{
 		{Name: "prefill", Replicas: 1, Args: map[string]any{"max-num-seqs": int64(8)}},

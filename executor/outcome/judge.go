@@ -33,7 +33,7 @@ func evidence(row result.Row, t *Trial, m *Measured, drifts timeline.Drifts) ver
 	if c := t.Calibration; c != nil {
 		e.Ceiling, e.Disturbed = c.Limit(), c.Disturbance()
 	}
-	// What the plan asks to end a load by is a result.
+	// If a condition of the plan ended the load, that is a result.
 	switch m.Ended.By {
 	case stopping.Failing:
 		e.Expected = []finding.Code{finding.ErrorRate}

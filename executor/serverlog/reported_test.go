@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What an engine claims in its log is read from where the attempt began, and
-// while it was at rest it claims nothing.
+// The throughput in an engine's log is read from the place where the attempt began.
+// Lines of an engine at rest do not count.
 func TestClaimedIn(t *testing.T) {
 	t.Parallel()
 	re := regexp.MustCompile(`Avg generation throughput: ([0-9.]+) tokens/s`)

@@ -257,7 +257,7 @@ esac
 	p := rent(t, rental{path: box, Options: withAgent(t, Options{Argv: sh("exec sleep 1000"), Heartbeat: time.Hour, GiveBack: giveBack("http://127.0.0.1:1")})})
 	p.up()
 	ctx := t.Context()
-	// What the collector of GPUs asks of amd-smi, and no more.
+	// The agent runs the amd-smi commands that the collector of GPUs uses, and no others.
 	for _, command := range []string{"metric", "list", "process"} {
 		if out, err := p.agent.Exec(ctx, "amd-smi", command, "--json"); err != nil || string(out) != "<"+command+"><--json>" {
 			t.Errorf("amd-smi %s: %q, %v", command, out, err)

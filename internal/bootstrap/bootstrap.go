@@ -5,7 +5,7 @@
 //
 // [Command] makes the command line of it, [Agent] is our end of the talk.
 //
-// What ends a pod, each without any of the others:
+// Four things end a pod, each without any of the others:
 //
 //	lifetime    counted on the pod by its machine's uptime; needs sh and sleep
 //	heartbeat   no beat for too long; needs python3

@@ -75,8 +75,8 @@ func TestEngine_argv(t *testing.T) {
 	}
 }
 
-// What ignores SIGTERM gets the grace and no more, and neither the group nor
-// what has left it survives.
+// An engine that ignores SIGTERM gets the grace and no more. Neither its group nor a
+// process that has left the group survives.
 func TestEngine_ignoresTERM(t *testing.T) {
 	t.Parallel()
 	for name, shell := range shells() {

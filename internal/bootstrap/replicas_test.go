@@ -109,7 +109,7 @@ func TestReplicas_end(t *testing.T) {
 	}
 }
 
-// What cannot be started ends by itself, and the others go on.
+// A replica that cannot be started ends by itself, and the others go on.
 func TestReplicas_notThere(t *testing.T) {
 	t.Parallel()
 	o := several(t, Options{})

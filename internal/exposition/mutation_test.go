@@ -296,7 +296,7 @@ func e2(e *Exposition) *Exposition {
 }
 
 // A file ends where it ends: a last line without its newline is whole, in UTF-16 too.
-// What was cut is not.
+// The last line of a body counts only if the body is whole.
 func TestSalvage_whole(t *testing.T) {
 	const text = "# TYPE a gauge\na 1\nb 12"
 	wide := func(order binary.ByteOrder, mark ...byte) []byte {

@@ -125,7 +125,7 @@ func sameAsRepaired(t *testing.T, body []byte) bool {
 	return true
 }
 
-// What expfmt would read without an error, and not as it is meant, is repaired.
+// Lines that expfmt would read without an error, but not as they are meant, are repaired.
 func TestParse_direct(t *testing.T) {
 	const good = "# HELP c What it counts.\n# TYPE c counter\nc{a=\"b\\\\\",} 1 1700000000000\nc 2\n\n# a word\n# TYPE h histogram\n" +
 		"h_bucket{le=\"1\"} 1\nh_bucket{le=\"+Inf\"} 2\nh_sum 3\nh_count 2\n# TYPE s summary\ns{quantile=\"0.5\"} NaN\ns_sum 1\ns_count 1\n# TYPE g gauge\ng{} -1e3\n# EOF\n"
@@ -321,7 +321,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatal(err)
 		}
 		sameAsRepaired(t, body)
-		// What was read can be read again, and says the same.
+		// A body that was read can be read again, with the same values.
 		clean := sanitize(body)
 		again, err := Parse(text(clean.families), false)
 		if err != nil {

@@ -128,7 +128,7 @@ func TestParseCSV(t *testing.T) {
 	}
 }
 
-// What is no answer is an error, and which one says why.
+// Text that is no answer is an error that says why.
 func TestParse_refuses(t *testing.T) {
 	for _, tt := range []struct {
 		kind, body string
@@ -157,8 +157,8 @@ func TestParse_refuses(t *testing.T) {
 
 const fixtures = "../../../shared/fixtures"
 
-// What real cards printed, all columns: every number that a card states is read,
-// and nothing else.
+// The recorded output of real cards, all columns: every number that a card states is
+// read, and nothing else.
 func TestFixtures_csv(t *testing.T) {
 	read := 0
 	for _, file := range fixture(t, "nvidia_smi__*query*.txt") {

@@ -124,7 +124,7 @@ func show() {
 			fmt.Print(line)
 		}
 	}
-	// What this program opened itself is closed on exec.
+	// Files that this program opened itself are closed on exec.
 	entries, _ := os.ReadDir("/proc/self/fd")
 	for _, e := range entries {
 		fd, _ := strconv.Atoi(e.Name())

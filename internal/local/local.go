@@ -52,8 +52,8 @@ type Machine struct {
 	Kind    string // the backend's
 	Effects *effect.Effects
 
-	// What roles have that do not say otherwise; Env is beside what [Passed]
-	// takes of our own.
+	// Dir, Env and CPUs are the defaults of roles. Env is added to the variables that
+	// [Passed] takes from sweep's own environment.
 	Dir  string
 	Env  map[string]string
 	CPUs []int

@@ -19,7 +19,7 @@ var plainDialers = map[string]string{
 	"backends/ssh": "the agent's socket is a file; its TCP connections are guarded",
 }
 
-// What connects, or makes something that connects, without a look at where to.
+// unguarded are the functions and types that connect without a check of the address.
 var unguarded = map[string][]string{
 	"net": {
 		"Dial", "DialTimeout", "DialIP", "DialTCP", "DialUDP", "Dialer",
@@ -103,7 +103,7 @@ func hasKey(lit *ast.CompositeLit, name string) bool {
 	return false
 }
 
-// What TestCode looks for is what it finds.
+// TestCode finds each fault that it looks for.
 func TestFaults(t *testing.T) {
 	for code, want := range map[string]string{
 		`import "net/http"; var c = http.Client{}`:                          "follows redirects",

@@ -87,7 +87,7 @@ func TestControl(t *testing.T) {
 	}
 }
 
-// What is refused before anything is resolved, with a text that says why.
+// Check refuses these hosts before anything is resolved, with a text that says why.
 func TestCheck(t *testing.T) {
 	for _, c := range []struct{ host, want string }{
 		{"llm.example.com", ""},
@@ -117,7 +117,7 @@ func TestCheck(t *testing.T) {
 		{"[fe80::1]", "link-local"},
 		{"fe80::1%eth0", "link-local"},
 		{"::ffff:a9fe:a9fe", "link-local"},
-		// What the C library's resolver takes for 169.254.169.254.
+		// The C library's resolver takes these for 169.254.169.254.
 		{"2852039166", "169.254.169.254 is"},
 		{"0xa9fea9fe", "169.254.169.254 is"},
 		{"0XA9FEA9FE", "169.254.169.254 is"},

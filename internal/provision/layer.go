@@ -363,7 +363,7 @@ func (l *Layer) Terminate(ctx context.Context, ref backends.Ref) error {
 		}
 		found = append(found, late...)
 	}
-	// What the ref names and no list has: gone is what is seen to be gone.
+	// The units that the ref names and no list has: a unit is gone if it is seen to be gone.
 	named := map[string]string{ref.Name: ref.ID}
 	maps.Copy(named, ref.Units)
 	for _, unit := range slices.Sorted(maps.Keys(named)) {

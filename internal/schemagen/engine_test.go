@@ -66,7 +66,7 @@ func TestEngine_acceptsEveryProfile(t *testing.T) {
 	}
 }
 
-// What the schema refuses, sweep refuses too.
+// sweep refuses each engine file that the schema refuses.
 func TestEngine_rejects(t *testing.T) {
 	s := compiledEngine(t)
 	for name, src := range map[string]string{

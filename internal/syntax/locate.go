@@ -36,7 +36,7 @@ func (n *Node) places() []place {
 	out := make([]place, 0, len(value)+1)
 	for i, r := range value {
 		if !unicode.IsSpace(r) {
-			// What YAML folds away or puts in: indentation, line ends, blank lines.
+			// Skip the text that YAML folds: indentation, line ends, blank lines.
 			for at.line <= len(n.Src.lines) && (at.col > len(line) || unicode.IsSpace(line[at.col-1])) {
 				if at.col++; at.col > len(line) {
 					at = place{at.line + 1, 1}

@@ -125,7 +125,7 @@ func work(ctx context.Context, text string) error {
 	anchor, mono := anchored()
 	drain := time.Minute
 	if !o.Once && !o.Truth && o.Rate == 0 {
-		// What counts has been seen; the last answers need not be waited for.
+		// The measured part is over; the test need not wait for the last answers.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration((o.Warm+o.Seconds+0.4)*float64(time.Second)))
 		defer cancel()

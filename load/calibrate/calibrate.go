@@ -215,7 +215,7 @@ func (m *measurement) ceiling(ctx context.Context) error {
 	}
 	from, _ := seen.steady()
 	m.result.Ceiling = Ceiling{By: ByOffered}
-	// What the shape itself brought was carried, whatever noise the ramp met.
+	// The client carried the rate of the shape itself, even if noise disturbed the ramp.
 	for _, p := range []Pattern{m.result.Random, m.result.Bursts} {
 		if p.Coalesced <= maxCoalesced {
 			m.result.Ceiling.Chunks = max(m.result.Ceiling.Chunks, p.Rate)

@@ -102,7 +102,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// What was confined is free again afterwards.
+// After a calibration the process may use all of its CPUs again.
 func TestRun_freesItsCPUs(t *testing.T) {
 	before := allowed()
 	if _, err := Run(t.Context(), Config{Shape: Shape{Streams: 1, Rate: 50}, Driver: std, Server: server1("yes"), Time: 200 * time.Millisecond}); err != nil {

@@ -155,7 +155,7 @@ func TestNew_fastCannot(t *testing.T) {
 	}
 }
 
-// What no client would take is an error of every kind.
+// A configuration that no client accepts is an error with every kind.
 func TestNew_errors(t *testing.T) {
 	for _, kind := range []string{Auto, Std, Fast} {
 		if _, err := New(wire.Config{BaseURL: "ftp://127.0.0.1", Model: "m", Stream: true}, kind); err == nil || errors.Is(err, epoll.ErrUnsuitable) {

@@ -219,7 +219,7 @@ func TestDriver_serverCloses(t *testing.T) {
 	}
 }
 
-// What is no plain TCP connection is refused before anything is sent.
+// A connection other than plain TCP is refused before anything is sent.
 func TestDriver_unsuitable(t *testing.T) {
 	e := loadtest.New(nil)
 	defer e.Close()

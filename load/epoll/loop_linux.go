@@ -135,7 +135,7 @@ func (l *loop) main(start time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer fineTimers()()
-	// What the process did to get here counts as little as what comes after.
+	// The schedule counts from start: the preparation takes none of its time.
 	l.start = start
 	if l.run.open {
 		if l.due != nil {

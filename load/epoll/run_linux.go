@@ -223,8 +223,8 @@ func (r *run) prepareClosed(first, slots int) {
 		missing--
 	}
 	r.driver.fill(r.ctx, missing, give)
-	// What getting ready has left behind is not to be collected during the load,
-	// nor to count as the memory of its streams.
+	// Garbage of the preparation must not be collected during the load, nor count as
+	// the memory of its streams.
 	debug.FreeOSMemory()
 }
 

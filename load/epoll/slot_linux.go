@@ -27,7 +27,7 @@ const (
 // A slot is a connection and the request on it. In a closed loop it is the
 // source's slot; an open loop has as many as it needs.
 type slot struct {
-	// What each read touches comes first.
+	// The fields that each read touches come first.
 	fd     int32 // -1 without a connection
 	gen    int32 // counts the connections, so that a late event finds no other
 	state  state

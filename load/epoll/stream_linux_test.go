@@ -90,7 +90,7 @@ func fast(t testing.TB, segments ...string) result.Request {
 		switch {
 		case len(b.rows) > 0, segment == "":
 		case s.state == away:
-			// What a socket does not take is of no interest to anybody.
+			// The test does not need the bytes that a socket does not take.
 			_, _ = unix.SendmsgN(b.peer, []byte(segment), nil, nil, unix.MSG_NOSIGNAL)
 		default:
 			in := append(bytes.Clone(s.tail), segment...)

@@ -195,7 +195,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// What follows an answer is none of it.
+// Bytes that follow an answer are no part of it.
 func TestRead_rest(t *testing.T) {
 	for _, body := range []string{"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "Content-Length: 2\r\n\r\nhi"} {
 		got := read(ok + body + "more")

@@ -94,8 +94,8 @@ func (d *Driver) Close() {
 // Run implements [load.Driver]. Its error is nil: whatever goes wrong is in the
 // requests.
 func (d *Driver) Run(ctx context.Context, src load.Source, rec load.Recorder, opts load.Options) (load.Health, error) {
-	// What an earlier run left may have been idle for so long that the server
-	// is about to close it.
+	// Connections of an earlier run may have been idle for so long that the server
+	// is about to close them.
 	d.Close()
 	clock := stamp.NewClock(opts.Anchor)
 	d.dialer.begin(clock)

@@ -343,8 +343,8 @@ func TestDriver_cancelAfterTheEnd(t *testing.T) {
 	})
 }
 
-// What a job asks for beyond its prompt: headers of its own, and the text of
-// its answer for the next turn.
+// A job may have headers of its own, and may ask for the text of its answer for the
+// next turn.
 func TestDriver_headersAndAnswer(t *testing.T) {
 	e := engine(t, func(r *loadtest.Request) loadtest.Answer { return loadtest.Answer{Reasoning: 2} })
 	c := chat(e.URL)

@@ -436,8 +436,7 @@ func TestClosed_staggered(t *testing.T) {
 	}
 }
 
-// What is due in the ramp of an open loop comes on top of its requests, and
-// changes nothing of what is sent.
+// The requests of an open loop's ramp are additional, and change none of the others.
 func TestOpen_ramp(t *testing.T) {
 	cfg := base()
 	cfg.Pace, cfg.Requests = arrivals.Steady(10, arrivals.Process{Kind: arrivals.Constant}), 20

@@ -136,7 +136,7 @@ func (c *Conn) mark() {
 		// Since the last read returned, if not before, there was nothing.
 		m.After = c.returned
 	case c.last.Lag != result.Never:
-		// What is read later came later.
+		// Bytes that are read later came later.
 		m.After = c.last.At
 	}
 	if c.wall != 0 {
@@ -146,7 +146,7 @@ func (c *Conn) mark() {
 			c.clock.Check()
 			at = c.clock.At(c.wall)
 		}
-		// What is read later is not earlier, even if the last read had to be
+		// A later read gets no earlier time, even if the last one had to be
 		// stamped here.
 		m.At = min(max(at, m.After, c.last.At), now)
 		m.Lag = now - m.At
@@ -167,7 +167,7 @@ func (c *Conn) readPlain(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last = Reading{
-		// What the last read left nothing of came after that was called.
+		// If the last read left nothing behind, the next bytes came after its call.
 		Mark: wire.Mark{At: c.clock.Now(), After: c.asked, Read: c.last.Read + 1},
 		Lag:  result.Never, Unstamped: c.last.Unstamped + 1,
 	}

@@ -153,8 +153,8 @@ func TestConn_betweenSendAndRead(t *testing.T) {
 	}
 }
 
-// What came in several segments and is read at once has the last one's stamp,
-// and none of it came before After; what a short read leaves behind keeps it.
+// Several segments that one read returns have the stamp of the last, and none of them
+// came before After. The rest that a short read leaves behind keeps the stamp.
 func TestConn_coalesced(t *testing.T) {
 	if !stamped(t) {
 		t.Log("no stamps here: the bounds alone are looked at")

@@ -294,7 +294,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// What an event means does not depend on the one before, however alike they are.
+// The meaning of an event does not depend on the one before, however alike they are.
 func TestParse_afterAnother(t *testing.T) {
 	const head, tail = `{"choices":[{"index":0,"delta":{"content":"`, `"},"finish_reason":null}]}`
 	texts := []string{

@@ -86,9 +86,9 @@ func TestBombs(t *testing.T) {
 }
 
 func bombChild(t *testing.T) {
-	// What is left of an address space of 200 MB after the program's own is
-	// not portable to ask for; a limit on what was ever allocated at once is
-	// near enough, and exact to read.
+	// There is no portable way to ask how much of an address space of 200 MB the
+	// program leaves. A limit on the most memory allocated at once is near enough,
+	// and exact to read.
 	if debug.SetMemoryLimit(-1) == math.MaxInt64 {
 		t.Fatal("GOMEMLIMIT is not set")
 	}

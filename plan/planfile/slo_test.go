@@ -105,8 +105,8 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// What failed requests make infinite misses every bound from above, and a trial
-// without a plateau has nothing to hold an objective against.
+// A figure that failed requests make infinite misses every upper bound. A trial
+// without a plateau has no figure to compare with an objective.
 func TestSLO_infinite(t *testing.T) {
 	at := func(expr string, row result.Row) result.SLOResult {
 		return parse(t, strings.Replace(simple, "responsive: p95_ttft_ms < 200", "responsive: "+expr, 1)).SLO[0].Evaluate(row, nil, 0.95)
@@ -232,7 +232,8 @@ func TestSLO_Evaluate_parts(t *testing.T) {
 			}
 		})
 	}
-	// What the requests leave open, a person may decide by the value, or be less sure of.
+	// If the requests leave a verdict open, a plan may decide by the value or ask for
+	// less certainty.
 	p := parse(t, without+"slo: {quick: p95_ttft_ms < 200}\n")
 	if got := p.Objectives(row(), nil)[0]; got.Verdict != result.SLOPass {
 		t.Errorf("by its value: %+v", got)

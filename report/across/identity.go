@@ -99,7 +99,7 @@ func identify(base, head Side, pairs []pair) (differs []Difference, same []strin
 			same = append(same, p.name)
 		}
 	}
-	// What no key of the plan shows: the contents of files, an engine file.
+	// Differences that no key of the plan shows: the contents of files, an engine file.
 	for _, d := range []struct {
 		column    string
 		explained []string

@@ -141,7 +141,7 @@ func (f *Figure) hold(of func(tail float64) ratio.Ratio, most float64) {
 		return
 	}
 	f.judged = true
-	// What is not certain at the level is no discovery, however unlikely it is.
+	// A difference that is not certain at the level is no discovery, however unlikely it is.
 	certain := func(tail float64, is func(ratio.Ratio) bool) float64 {
 		if !is(of(tail)) {
 			return 1

@@ -226,7 +226,7 @@ func (e *ending) files() []string {
 			names = append(names, name)
 		}
 	}
-	// What a person opens comes first.
+	// The files that a person opens come first.
 	first := map[string]int{layout.Summary: -2, layout.CellsCSV: -1}
 	slices.SortStableFunc(names, func(a, b string) int { return first[a] - first[b] })
 	if len(names) > 2 {

@@ -284,7 +284,7 @@ var (
 	carries = figure{name: "Mtok/$", column: "total_throughput_tok_s", per: "usd_per_hour", times: 3600e-6}
 	costs   = figure{name: "$ per 1M output tokens", column: "usd_per_1m_output_tokens", least: true, of95: "throughput_tok_s"}
 
-	// What engines are ranked by: those that are said, and those of the table.
+	// The figures by which engines are ranked: those of the sentences, and those of the table.
 	said  = []figure{tokens, {name: "TTFT, ms", column: "mean_ttft_ms", least: true}, {name: "TPOT, ms", column: "mean_tpot_ms", least: true}, {name: "E2E, ms", column: "mean_e2e_ms", least: true}}
 	table = append(slices.Clone(said),
 		figure{name: "start-up, s", column: "start_up_s", least: true},

@@ -1,7 +1,7 @@
 package oracle
 
-// What is printed, read back. A summary is read as a person would: by its
-// sections, its tables and its words.
+// This file reads the printed summary back as a person would: by its sections, its
+// tables and its words.
 
 import (
 	"bytes"

@@ -156,7 +156,7 @@ func pooled(cells []*cell, f figure) together {
 		t.df += float64(len(s.logs) - 1)
 	}
 	if common && len(cells) > 1 {
-		// What a trial did to all of them is no spread of one.
+		// An effect of a trial that all sides share is no spread of one side.
 		shared := side{logs: map[int]float64{}}
 		for _, s := range t.sides {
 			for k, v := range s.logs {

@@ -122,9 +122,9 @@ func settleMean(p *result.SLOPart) {
 	}
 }
 
-// What somebody may measure to decide a part: so many times what was measured, and that
-// much in any case, of requests and in seconds. A part that needs more is so near its limit
-// that no number is said.
+// The bounds of the advice to measure more: so many times the requests that were measured,
+// and in any case this many requests and seconds. If a part needs more than that, it is so
+// near its limit that no number is said.
 const (
 	mostMore     = 100
 	manyRequests = 10_000

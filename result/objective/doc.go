@@ -10,6 +10,6 @@
 // rate is decided by the interval of its batch means. Everything else has its value
 // alone, a point.
 //
-// What decides a part is kept with the trial (result.SLOPart). The trials of a cell are
-// pooled into one bound: more trials never make a pass harder.
+// The counts that decide a part are kept with the trial (result.SLOPart). The trials of a
+// cell are pooled into one bound: more trials never make a pass harder.
 package objective

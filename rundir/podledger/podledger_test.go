@@ -242,7 +242,7 @@ func TestEntries_cut(t *testing.T) {
 			t.Fatalf("cut at %d: %d entries, %v", cut, len(list), err)
 		}
 	}
-	// What is damaged is not overwritten: a person may still read the name in it.
+	// A damaged entry is not overwritten: a person may still read the name in it.
 	err = b.Ledger(alice, "d", &memory{}).Record(t.Context(), backends.Transition{Pod: "p", State: backends.DeleteSent})
 	if !errors.Is(err, podledger.ErrDamaged) {
 		t.Errorf("a transition for a damaged entry: %v", err)
@@ -308,7 +308,7 @@ func TestTake(t *testing.T) {
 	if _, err := b.Update(old, backends.Transition{Pod: "p", State: backends.DeleteSent}); !errors.Is(err, podledger.ErrChanged) {
 		t.Errorf("changed by who does not have it: %v", err)
 	}
-	// What its first run says of it now touches nothing of the new one's.
+	// A later transition of its first run changes nothing of the new run's entry.
 	record(t, l, backends.Transition{Pod: "p", State: backends.Gone})
 	list := entries(t, b)
 	if len(list) != 1 || list[0].RunID != bob.ID || list[0].Dir != bob.Dir || list[0].Digest != "d" {

@@ -74,7 +74,7 @@ func TestSpec_roles(t *testing.T) {
 	}
 }
 
-// What stands in a server's id changes nothing if there are no roles.
+// Without several roles the fields of a role add nothing to a server's id.
 func TestSpec_oneRole(t *testing.T) {
 	p := plantest.Parse(t)
 	spec, err := Spec(p, p.Deployments()[0], With{Sweep: "sweep"})

@@ -57,8 +57,8 @@ func (r *renderer) role() (backends.Role, error) {
 		}
 		out.Ports[name] = 0
 	}
-	// What is the same wherever a replica is reaches every backend; the rest
-	// only one that can carry it.
+	// Variables that are the same at each place reach every backend; the rest
+	// only one that can carry them.
 	for name, text := range r.of.Env {
 		if _, given := env[name]; given {
 			continue

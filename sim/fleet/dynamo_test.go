@@ -56,7 +56,7 @@ func TestDynamo_stream(t *testing.T) {
 	if u := a.usage(t); u["completion_tokens"] != 12.0 || !a.done || len(a.chunks) != 14 {
 		t.Errorf("%d events, %v, done %v", len(a.chunks), u, a.done)
 	}
-	// What a worker says alone is what comes through the frontend.
+	// An answer of a worker is the same through the frontend.
 	alone := start(t, append([]string{"--engine=vllm"}, engineArgs...)...)
 	until(t, "the engine answers", alone, func() bool { code, _ := get(t, alone.url+"/health"); return code == 200 })
 	if b := ask(t, alone.url, fmt.Sprintf(chat, "hello", 12)); b.text != a.text {
@@ -83,7 +83,7 @@ func TestDynamo_metrics(t *testing.T) {
 		wg.Go(func() { ask(t, f.url, fmt.Sprintf(chat, fmt.Sprint("request ", i), 12)) })
 	}
 	wg.Wait()
-	// What a client has read to its end is counted a moment later.
+	// A request is counted a moment after the client has read its end.
 	until(t, "all requests are counted", f, func() bool {
 		n := valueIn(t, metricsOf(t, f), "dynamo_frontend_request_duration_seconds_count")
 		for _, w := range workers {
@@ -178,7 +178,7 @@ func TestDynamo_unary(t *testing.T) {
 	}
 }
 
-// What goes wrong in a worker in the middle of a stream is an event named error.
+// A failure of a worker in the middle of a stream is an event named error.
 func TestDynamo_midStream(t *testing.T) {
 	dir := t.TempDir()
 	f := dynamo(t, "frontend", "--discovery="+dir)
@@ -193,8 +193,8 @@ func TestDynamo_midStream(t *testing.T) {
 	})
 }
 
-// What has come is sent at once, not when more comes: the stream of a worker
-// that falls silent is as far as the worker got.
+// The frontend relays each chunk at once, not when more comes: if a worker falls
+// silent, the client has all that the worker sent.
 func TestDynamo_relaysAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	f := dynamo(t, "frontend", "--discovery="+dir)

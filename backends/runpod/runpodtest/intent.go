@@ -56,7 +56,7 @@ func anyHas(files []string, name string) bool {
 		if err != nil {
 			continue
 		}
-		// What is behind the last line break is not written yet.
+		// A line without its line break is not completely written yet.
 		if end := bytes.LastIndexByte(b, '\n'); end >= 0 && bytes.Contains(b[:end], []byte(name)) {
 			return true
 		}

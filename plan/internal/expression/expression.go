@@ -152,7 +152,7 @@ func example(env Env) string {
 func located(r *syntax.Report, n *syntax.Node, err error) {
 	var fe *file.Error
 	if !errors.As(err, &fe) {
-		// What a whole expression gives is the one error without a place.
+		// A wrong type of the whole expression is the one error without a place.
 		d := r.Node(n, "expression-type", "the whole expression is wrong: %v", err)
 		d.Expected = "something that is true or false"
 		return

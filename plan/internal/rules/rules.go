@@ -26,7 +26,7 @@ type Checked struct {
 	Load string
 	Each []*Checked
 
-	// What the plan expands into, for the rules of cells.
+	// Cells and Deployments are the expanded plan, for the rules of cells.
 	Cells       []plan.Cell
 	Deployments []plan.Deployment
 }
