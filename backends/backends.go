@@ -168,9 +168,9 @@ type Backend interface {
 	// for the owner "" everything that carries sweep's marks, of any owner.
 	// It never has a pod that is not provably sweep's.
 	List(ctx context.Context, owner string) ([]Listed, error)
-	// Terminate ends what ref names and returns when it is seen to be gone.
-	// A ref that names nothing any more is a success; one with an empty ID
-	// stands for whatever has its Name, also when that shows up late.
+	// Terminate ends the pod that ref names and returns when it is seen to be
+	// gone. A ref that names nothing any more is a success. A ref with an empty
+	// ID stands for every pod with its Name, also one that shows up late.
 	Terminate(ctx context.Context, ref Ref) error
 }
 

@@ -10,7 +10,8 @@ import (
 const Event = "run_finished"
 
 // Ended is how a run ended, and the body of a request in the format json. A pointer
-// is nil if nobody knows: what ended before there were tables has no counts.
+// is nil if the value is not known: a run that ended before its tables were written
+// has no counts.
 type Ended struct {
 	Event      string      `json:"event"` // run_finished
 	Plan       string      `json:"plan"`

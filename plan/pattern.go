@@ -10,7 +10,7 @@ import (
 // key of exactly one of them.
 type Pattern struct {
 	Key   string // of load
-	Open  bool   // requests are sent by a schedule, whatever became of earlier ones
+	Open  bool   // requests are sent by a schedule, even if earlier ones are still open
 	Ends  bool   // the schedule has an end, which ends the trial
 	given func(Load) bool
 	// length is how long the schedule is and rate the highest of its rates, in

@@ -56,8 +56,8 @@ type Extra struct {
 // documentation are all made from it.
 //
 // An axis that has a column of its own already (gpu, concurrency, ...) is not
-// added again. Axes and objectives of the plan are of the tier core. Whoever names an objective keeps clear of "pass": its column
-// would be slo_pass, which means all of them.
+// added again. Axes and objectives of the plan are of the tier core. No objective may
+// be named "pass": its column would be slo_pass, which means all of them.
 func Columns(x Extra) []Column {
 	before := slices.Concat(given(fixedAxes()), headline(), given(identity()), given(loadAxes()))
 	after := slices.Concat(load(), latency(), steady(), probe(), server(), gpu(), cost(), client(), roles(x.Roles))

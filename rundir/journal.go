@@ -31,7 +31,7 @@ type journal struct {
 }
 
 // openJournal opens the journal for appending after the line seq, which ends
-// at end; whatever is behind that is cut off.
+// at end; it cuts off the bytes behind that.
 func (d *Dir) openJournal(seq uint64, end int64) error {
 	f, err := d.files.OpenAppend(effect.JournalCreate, layout.Journal)
 	if err != nil {

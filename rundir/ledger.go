@@ -89,8 +89,8 @@ func (o Owed) Due(now time.Time) bool {
 	return !o.Kept() || !now.Before(o.Expires)
 }
 
-// Apply takes one more transition of a pod's life, at its time. Whatever came before,
-// a pod that any transition but the last names is owed: to be asked about once too
+// Apply takes one more transition of a pod's life, at its time. After any transition
+// but the last the pod is owed, in any order of transitions: asking about it once too
 // often costs nothing.
 func (o *Owed) Apply(a backends.Transition, at time.Time) {
 	if a.State == backends.Intended || o.Pod == "" {

@@ -23,7 +23,7 @@ type Options struct {
 	Images bool // the backend runs images
 
 	MaxCost float64 // USD; 0: none
-	// Lifetime is after what time a pod ends itself, whatever becomes of us; 0
+	// Lifetime is the time after which a pod ends itself, even if sweep is gone; 0
 	// for a backend whose servers end with this process.
 	Lifetime time.Duration
 	// Keep is how long a server is left running after its last trial, on a

@@ -15,7 +15,7 @@ import (
 )
 
 // maxRelaunches bounds how often a deployment is launched again after its
-// server died, whatever the plan's retries say.
+// server died, for every value of the plan's retries.
 const maxRelaunches = 2
 
 // A Measurer is whom the servers of a deployment are for.

@@ -54,8 +54,8 @@ type File func(name string, write func(w Writer) error) error
 // A Writer is what a derived file is written to.
 type Writer interface{ Write(p []byte) (int, error) }
 
-// A Sink writes one kind of derived file. Build replaces whatever an earlier
-// Build wrote; it is never called concurrently on one run.
+// A Sink writes one kind of derived file. Build replaces the files of
+// an earlier Build; it is never called concurrently on one run.
 type Sink interface {
 	Build(ctx context.Context, t Table, create File) error
 }

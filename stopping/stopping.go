@@ -43,8 +43,8 @@ type Config struct {
 	// Without it what was sent is what was due.
 	Due []time.Duration
 	// Holds are the times from its start in which an open loop keeps one rate: only
-	// there can be seen whether a server follows. Without them nobody knows, and
-	// what comes is looked at.
+	// they show whether a server follows. Without them that is not known, and the
+	// requests that came are judged.
 	Holds []Hold
 }
 

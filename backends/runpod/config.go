@@ -91,9 +91,9 @@ const (
 	defaultMount = "/workspace"
 )
 
-// known checks an address that a plan names. A plan may be a stranger's: the
-// account's key is not for a host of theirs. Whoever holds the key can say
-// otherwise, in the environment.
+// known checks an address that a plan names. A plan may be a stranger's, and the
+// account's key must not go to a stranger's host. The owner of the key can allow
+// another address in the environment.
 func (c *Config) known(env func(string) (string, bool)) error {
 	if c.BaseURL == "" {
 		return nil

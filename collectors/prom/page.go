@@ -27,9 +27,9 @@ type GPU struct {
 // IterationStatistics is the tool of iteration statistics.
 const IterationStatistics = "trtllm-serve's iteration statistics"
 
-// Read says what a run would make of a body, whatever it is of: metrics of an
-// engine or an exporter of GPUs, what nvidia-smi or amd-smi print, or the iteration
-// statistics of trtllm-serve. profiles are as of [Explain], whole as of
+// Read explains how a run reads a body: metrics of an engine or an exporter of
+// GPUs, output of nvidia-smi or amd-smi, or the iteration statistics of
+// trtllm-serve. profiles are as of [Explain], whole as of
 // [exposition.Parse].
 func Read(profiles []*engine.Profile, body []byte, whole bool) (Explained, error) {
 	body, err := exposition.Unwrap(body)

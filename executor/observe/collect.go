@@ -1,5 +1,5 @@
-// Package observe runs the collectors of a run beside one load. Whatever a
-// collector does, it harms neither the trial nor the others.
+// Package observe runs the collectors of a run beside one load. A failure of a
+// collector harms neither the trial nor the other collectors.
 package observe
 
 import (

@@ -1,9 +1,9 @@
 // Package bootstrap is what runs first in a rented container or on a rented
 // host: one POSIX shell script that starts the engine, ends it when its time is
-// over whatever becomes of us, and, if there is a python3, lets us talk to
+// over even if sweep is gone, and, if there is a python3, lets sweep talk to
 // it: heartbeat, GPU readings, the engine's output.
 //
-// [Command] makes the command line of it, [Agent] is our end of the talk.
+// [Command] makes its command line, [Agent] is sweep's end of the connection.
 //
 // Four things end a pod, each without any of the others:
 //
@@ -17,8 +17,8 @@
 // happens is printed on stdout, on lines that begin with "sweep-bootstrap:".
 //
 // A container that its provider starts again remembers all that on its own disk.
-// Where that was wiped it has the rest of the time until [Options.Expires], and
-// a heartbeat to lose again.
+// If that was wiped, the time until [Options.Expires] is left, and the heartbeat
+// is watched from the beginning.
 //
 // The network to the agent may be read by others: requests and answers are signed
 // with the token, which is never sent.

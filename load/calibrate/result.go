@@ -16,8 +16,8 @@ type Shape struct {
 	Client  string  `json:"client"` // which driver is asked for: auto, std or fast
 }
 
-// Bounds of a shape: a calibration is to be over in seconds and to need little
-// memory, whatever a plan asks for. A stream that is slower than the least rate
+// Bounds of a shape: a calibration of any plan is over in seconds and needs little
+// memory. A stream that is slower than the least rate
 // would bring too few chunks in that time.
 const (
 	MaxStreams    = 4096

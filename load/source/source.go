@@ -72,8 +72,8 @@ type Config struct {
 	// not be used again do not, as their number must be known beforehand.
 	Ramp time.Duration
 
-	// Pace makes an open loop: requests are sent when they are due, whatever became
-	// of the earlier ones. The load ends with it, where it has an end. A row of a
+	// Pace makes an open loop: requests are sent when they are due, even if earlier
+	// ones are not answered yet. The load ends with it, if it has an end. A row of a
 	// [trace.Replay] with lengths says how long a synthetic prompt is, and what is
 	// asked for within MaxTokens.
 	Pace arrivals.Pace
@@ -304,8 +304,8 @@ func (s Shard) part(n int) int {
 // id is the number in the whole load of this shard's nth.
 func (s Shard) id(n int) int { return n*max(1, s.Of) + s.Index }
 
-// Check says what New would refuse, of whatever phase, in a time that does not grow
-// with the load: it makes a schedule only if the number of given prompts depends on
+// Check returns the error of New for any phase, in a time that does not grow with
+// the load: it makes a schedule only if the number of given prompts depends on
 // it.
 func (c Config) Check() error {
 	c.Phase = ""

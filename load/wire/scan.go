@@ -4,7 +4,7 @@ import "bytes"
 
 // A scanner reads a chunk in one pass over its bytes and allocates nothing.
 //
-// It checks the whole of the JSON as it goes, and gives up at whatever could
+// It checks the whole of the JSON as it goes, and gives up at anything that could
 // make it disagree with a decoder: a key that occurs twice or is escaped, a
 // value of an unexpected type where it matters, an error object, deep nesting,
 // anything malformed. Giving up costs a real decode, never a wrong answer.

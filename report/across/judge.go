@@ -54,8 +54,8 @@ type Figure struct {
 	// Floor is the least change that can be shown at this noise, where that is known: 0.03
 	// is 3 %.
 	Floor *float64 `json:"floor"`
-	// Repeats is how many trials of each side would tell, if they go on to differ as
-	// they do; nil if nobody knows, or if it would take more than 50.
+	// Repeats is how many trials of each side would decide, if they go on to differ as
+	// they do; nil if that is not known, or is more than 50.
 	Repeats *int   `json:"repeats"`
 	Why     string `json:"why"` // there is no ratio, or the verdict is not what repeats can change
 

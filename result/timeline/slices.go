@@ -24,7 +24,7 @@ type Slice struct {
 	Started   int     // requests sent
 	Completed int     // requests that ended as they should
 	Failed    int     // requests that ended otherwise, but for the cancelled ones
-	Tokens    float64 // output tokens that arrived, of whatever request
+	Tokens    float64 // output tokens that arrived, of all requests
 
 	TTFT50, TTFTMax time.Duration // of the requests sent in the slice
 	TPOT            time.Duration // gaps that ended in the slice / their tokens

@@ -31,10 +31,10 @@ type Checked struct {
 	Deployments []plan.Deployment
 }
 
-// A Rule is one thing that holds of every right plan. All rules are applied,
-// whatever those before found: a person wants all of it at once. So a rule may
-// rely on nothing but what decoding and the defaults give, and is silent where
-// another one speaks.
+// A Rule is one condition that every valid plan meets. All rules are applied, even
+// if earlier ones found errors: a person wants all errors at once. So a rule may
+// rely only on decoding and the defaults, and reports nothing if another rule
+// reports the same error.
 type Rule struct {
 	Name  string
 	Holds string
