@@ -32,7 +32,8 @@ type trendPage struct {
 	Count   string
 	Changes []trendChange
 	Series  []trendSeries
-	Left    int // series that are not drawn
+	Shown   string // of the nights, if a chart does not show all
+	Left    int    // series that are not drawn
 }
 
 // A trendChange is a step of a series, for the list at the head of the page.
@@ -63,6 +64,9 @@ func (b *Board) Page(w io.Writer) error {
 	}
 	p.Title = strings.Join(titles, ", ")
 	p.Count = fmt.Sprintf("%s to %s: %s, %s", b.Nights[0], b.Nights[len(b.Nights)-1], humanize.Plural(len(b.Nights), "night"), fmt.Sprintf("%d series", len(b.Series)))
+	if n := len(b.Nights); n > mostNights {
+		p.Shown = fmt.Sprintf("The last %d of %d nights are shown; --json has all.", mostNights, n)
+	}
 	for i, s := range b.Series {
 		steps := gate.Steps(s.Values)
 		anchor := fmt.Sprintf("s%d", i+1)
@@ -93,10 +97,9 @@ func (b *Board) drawn(s Series, steps []gate.Step, anchor string) trendSeries {
 	from := max(0, n-mostNights)
 	out := trendSeries{
 		Anchor: anchor, Label: s.Label, Metric: s.Metric.Column, State: strings.ReplaceAll(string(v.State), "_", " "), Last: value(v.Value) + unit(s),
-		Note: fmt.Sprintf("Night 1 is %s, night %d is %s. The shaded area is the band of sweep gate as it was each night.", b.Nights[0], n, b.Nights[n-1]),
 	}
-	line := chart.Series{Name: s.Metric.Column, Line: true}
-	plot := chart.Plot{Title: s.Label + ", " + s.Metric.Column, X: chart.Axis{Name: "night", Near: true}, Y: chart.Axis{Name: s.Metric.Column, Near: true}}
+	line := chart.Series{Line: true}
+	plot := chart.Plot{Title: s.Label + ", " + s.Metric.Column, X: chart.Axis{Name: "night", Near: true, Words: b.tick}, Y: chart.Axis{Name: s.Metric.Column, Near: true}}
 	infinite := 0
 	for i := from; i < n; i++ {
 		v := s.Verdicts[i]
@@ -117,18 +120,24 @@ func (b *Board) drawn(s Series, steps []gate.Step, anchor string) trendSeries {
 	}
 	for _, step := range steps {
 		if step.Night >= from {
-			plot.Limits = append(plot.Limits, chart.Limit{Name: b.Nights[step.Night].String(), At: float64(step.Night + 1), OnX: true})
+			plot.Limits = append(plot.Limits, chart.Limit{Name: b.Nights[step.Night].String(), At: float64(step.Night + 1), OnX: true, Above: true})
 		}
 	}
 	plot.Series = []chart.Series{line}
 	out.SVG = template.HTML(plot.SVG()) // escaped by package chart
 	if infinite > 0 {
-		out.Note += fmt.Sprintf(" %s with an infinite value not drawn; the table has them.", humanize.Plural(infinite, "night"))
-	}
-	if from > 0 {
-		out.Note += fmt.Sprintf(" The last %d of %d nights are shown; --json has all.", mostNights, n)
+		out.Note = "Not drawn, as the value is infinite: " + humanize.Plural(infinite, "night") + "."
 	}
 	return out
+}
+
+// tick is the date of a night, by its number from 1; "" if there is no such night.
+func (b *Board) tick(number float64) string {
+	n := int(number)
+	if float64(n) != number || n < 1 || n > len(b.Nights) {
+		return ""
+	}
+	return b.Nights[n-1].String()
 }
 
 // outside says whether a night is not a part of the band: its point is hollow.

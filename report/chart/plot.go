@@ -11,6 +11,8 @@ type Axis struct {
 	Name string // what it is, with its unit
 	Log  bool
 	Near bool // a linear axis begins near the least value, not at 0
+	// Words are what a tick says instead of its value; "" is no tick. Nil is the value.
+	Words func(value float64) string
 }
 
 // A Plot is series of points over two axes.
@@ -48,6 +50,9 @@ type Limit struct {
 	Name string
 	At   float64
 	OnX  bool // a bound of X: the line is upright
+	// Above: the name of an upright line is above the plot. Of names that would lie over
+	// each other the last is written.
+	Above bool
 }
 
 // The measures of a plot, in pixels.
@@ -88,15 +93,21 @@ func (p Plot) SVG() string {
 		}
 	}
 	right, bottom := plotWidth-plotRight, plotHeight-plotBottom
-	x := newScale(xs, p.X, plotLeft, right, 8)
+	across := 8
+	if p.X.Words != nil {
+		across = 6 // words are longer than numbers
+	}
+	x := newScale(xs, p.X, plotLeft, right, across)
 	y := newScale(ys, p.Y, bottom, plotTop, 6)
 
 	rows := p.legend()
 	c := begin(plotWidth, plotHeight+rowHeight*float64(len(rows)), p.Title)
 	c.area(p.Area, x, y)
 	for _, t := range x.ticks {
-		c.line(x.at(t), plotTop, x.at(t), bottom, "grid")
-		c.text(x.at(t), bottom+16, "tick", "middle", tick(t))
+		if text := p.X.tick(t); text != "" {
+			c.line(x.at(t), plotTop, x.at(t), bottom, "grid")
+			c.text(inside(x.at(t), text), bottom+16, "tick", "middle", text)
+		}
 	}
 	for _, t := range y.ticks {
 		c.line(plotLeft, y.at(t), right, y.at(t), "grid")
@@ -106,11 +117,24 @@ func (p Plot) SVG() string {
 	c.line(plotLeft, plotTop, plotLeft, bottom, "axis")
 	c.text((plotLeft+right)/2, bottom+35, "name", "middle", p.X.Name)
 	c.upright(14, (plotTop+bottom)/2, "name", p.Y.Name)
+	free := plotWidth // of names above the plot
+	for _, l := range slices.Backward(p.Limits) {
+		if !l.Above {
+			continue
+		}
+		c.line(x.at(l.At), plotTop, x.at(l.At), bottom, "limit")
+		if at, half := inside(x.at(l.At), l.Name), wide(l.Name, fontSize)/2; at+half <= free {
+			c.text(at, plotTop-4, "limitname", "middle", l.Name)
+			free = at - half
+		}
+	}
 	for _, l := range p.Limits {
-		if l.OnX {
+		switch {
+		case l.Above:
+		case l.OnX:
 			c.line(x.at(l.At), plotTop, x.at(l.At), bottom, "limit")
 			c.upright(x.at(l.At)-5, (plotTop+bottom)/2, "limitname", l.Name)
-		} else {
+		default:
 			c.line(plotLeft, y.at(l.At), right, y.at(l.At), "limit")
 			c.text(right-4, y.at(l.At)-5, "limitname", "end", l.Name)
 		}
@@ -135,6 +159,19 @@ func (p Plot) SVG() string {
 		c.entries(row, plotHeight+rowHeight*float64(i)+8)
 	}
 	return c.end()
+}
+
+// tick is what a tick of the axis says.
+func (a Axis) tick(v float64) string {
+	if a.Words != nil {
+		return a.Words(v)
+	}
+	return tick(v)
+}
+
+// inside is the middle of a text that is to be at x, moved so that the plot has all of it.
+func inside(x float64, text string) float64 {
+	return min(x, plotWidth-wide(text, fontSize)/2)
 }
 
 // area shades what is between the lower and the upper ends of points.
