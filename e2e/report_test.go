@@ -9,17 +9,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"sweep.dev/sweep/history"
+	"sweep.dev/sweep/internal/effect"
 )
 
 // TestReport opens a report in a real browser that has no network: nothing is asked for,
 // nothing is complained of, and axe finds no fault, in light and dark, at three widths.
 // SHOTS names a folder for what it looks like.
 func TestReport(t *testing.T) {
-	need(t, "engines:report", ".engines/report/axe.min.js")
-	axe, err := os.ReadFile(".engines/report/axe.min.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	axe := readAxe(t)
 	dirs := strings.Fields(os.Getenv("RUN")) // of runs that are there already
 	if len(dirs) == 0 {
 		dir := filepath.Join(t.TempDir(), "run")
@@ -39,13 +39,7 @@ func TestReport(t *testing.T) {
 			b.show(file, width, scheme, true)
 			b.wait(`document.documentElement.classList.contains("js")`)
 			b.shot(name)
-			if wide := b.number(`document.documentElement.scrollWidth`); wide > float64(width) {
-				t.Errorf("%s: the page is %v pixels wide, of %d", name, wide, width)
-			}
-			b.eval(string(axe) + ";0")
-			if found := b.text(`axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => v.id + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 200) + " " + n.failureSummary).join(" | ")).join("\n"))`); found != "" {
-				t.Errorf("%s: axe: %s", name, found)
-			}
+			b.sound(name, width, axe)
 			b.eval(`document.querySelector("g[data-cell]").dispatchEvent(new MouseEvent("click", {bubbles: true}));0`)
 			if n := b.number(`document.querySelectorAll("dialog[open] .uplot canvas").length`); n < 3 {
 				t.Errorf("%s: an opened cell has %v timelines, want at least 3", name, n)
@@ -62,6 +56,88 @@ func TestReport(t *testing.T) {
 		t.Errorf("without JavaScript there are %v charts, want at least 5", n)
 	}
 	b.shot("no-js")
+	for _, s := range b.complaints {
+		t.Error(s)
+	}
+}
+
+func readAxe(t *testing.T) string {
+	t.Helper()
+	need(t, "engines:report", ".engines/report/axe.min.js")
+	axe, err := os.ReadFile(".engines/report/axe.min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(axe)
+}
+
+// sound holds that the page that is shown is no wider than the window, and that axe finds
+// no fault in it.
+func (b *browser) sound(name string, width int, axe string) {
+	b.t.Helper()
+	if wide := b.number(`document.documentElement.scrollWidth`); wide > float64(width) {
+		b.t.Errorf("%s: the page is %v pixels wide, of %d", name, wide, width)
+	}
+	b.eval(axe + ";0")
+	if found := b.text(`axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => v.id + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 200) + " " + n.failureSummary).join(" | ")).join("\n"))`); found != "" {
+		b.t.Errorf("%s: axe: %s", name, found)
+	}
+}
+
+// TestReport_trend opens the page of sweep trend as [TestReport] opens a report. Its nights
+// are made up: a release that is slower, one that is faster, and a night without end.
+func TestReport_trend(t *testing.T) {
+	axe := readAxe(t)
+	dir := t.TempDir()
+	path, file := filepath.Join(dir, "history.jsonl"), filepath.Join(dir, "trend.html")
+	fx, err := effect.New("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 60 {
+		version := fmt.Sprintf("0.%d.0", 32+i/20)
+		var nights []history.Night
+		for cell := range 3 {
+			scatter := 1 + 0.01*[]float64{0.5, -1.2, 1.1, -0.4, 0.9, -0.9, 0.2}[(i+3*cell)%7]
+			rate, ttft := 900*float64(cell+1)*scatter, 120*float64(cell+1)/scatter
+			switch {
+			case i >= 40 && cell == 1:
+				rate *= 1.15
+			case i >= 20 && cell == 0:
+				rate, ttft = rate*0.9, ttft*1.2
+			}
+			figures := map[string]history.Figure{"throughput_tok_s": {Mean: &rate, N: 3}, "p95_ttft_ms": {Mean: &ttft, N: 3}}
+			if i == 50 && cell == 2 {
+				figures["p95_ttft_ms"] = history.Figure{N: 3, Infinite: 3}
+			}
+			nights = append(nights, history.Night{
+				Date: time.Date(2026, 1, 1+i, 2, 0, 0, 0, time.UTC), Run: fmt.Sprintf("nightly-2026-%03d", i+1), Plan: "chat", Label: fmt.Sprintf("vllm h100 concurrency=%d", 8<<cell),
+				Key:     history.Key{Cell: fmt.Sprintf("cell%d", cell), Conditions: "c", Machine: "runpod h100 x1 direct", Method: 2},
+				Subject: history.Subject{Digest: "v" + version, Engine: "vllm", EngineVersion: version, ImageDigest: "sha256:0123456789abcdef0123"},
+				Trials:  3, Valid: 3, Figures: figures,
+			})
+		}
+		if _, err := history.Add(t.Context(), fx, path, nights); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.Command(program, "trend", "--history", path, "-o", file).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	b := browse(t)
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int{360, 1024, 1600} {
+			name := fmt.Sprintf("trend-%s-%d", scheme, width)
+			b.show(file, width, scheme, true)
+			b.shot(name)
+			b.sound(name, width, axe)
+			b.eval(`for (const d of document.querySelectorAll("details")) d.open = true;0`)
+			b.sound(name+" with its tables", width, axe)
+		}
+	}
+	if n := b.number(`document.querySelectorAll("svg.chart").length`); n != 6 {
+		t.Errorf("there are %v charts, want 6", n)
+	}
 	for _, s := range b.complaints {
 		t.Error(s)
 	}
