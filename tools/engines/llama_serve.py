@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+import time
 
 
 def positive(text):
@@ -80,6 +81,7 @@ def main():
     try:
         server = xllamacpp.Server(p)
     except Exception as e:  # whatever it throws, there is no server
+        time.sleep(0.5)  # a thread of the server still writes why to its log
         fail(e)
     print(f"llama_serve: listening on {server.listening_address}", flush=True)
     while True:
