@@ -3,6 +3,8 @@ package result
 import (
 	"encoding/json"
 	"fmt"
+
+	"sweep.dev/sweep/result/col"
 )
 
 // A Stored is the content of result.json: an outcome with what makes it stand on its own.
@@ -17,9 +19,9 @@ func Decode(data []byte) (*Stored, error) {
 	s := &Stored{}
 	o := &s.Outcome
 	return s, decode(data, &o.Row, map[string]any{
-		"spec_digest": &s.SpecDigest,
-		"cell_id":     &o.CellID, "trial": &o.Trial, "attempt": &o.Attempt,
-		"started_at": &o.StartedAt, "finished_at": &o.FinishedAt,
+		col.SpecDigest: &s.SpecDigest,
+		col.CellID:     &o.CellID, "trial": &o.Trial, "attempt": &o.Attempt,
+		col.StartedAt: &o.StartedAt, col.FinishedAt: &o.FinishedAt,
 		"start_failure": &o.StartFailure,
 		"invalid":       &o.Invalid, "findings": &o.Findings, "slos": &o.SLOs,
 		"log_tail": &o.LogTail, "files": &o.Files,
@@ -30,7 +32,7 @@ func Decode(data []byte) (*Stored, error) {
 func DecodeFiles(data []byte) (*Stored, error) {
 	s := &Stored{}
 	o := &s.Outcome
-	return s, decode(data, nil, map[string]any{"cell_id": &o.CellID, "trial": &o.Trial, "attempt": &o.Attempt, "files": &o.Files})
+	return s, decode(data, nil, map[string]any{col.CellID: &o.CellID, "trial": &o.Trial, "attempt": &o.Attempt, "files": &o.Files})
 }
 
 // decode sets the row, unless it is nil, and the members that have a pointer.
