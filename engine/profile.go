@@ -212,7 +212,7 @@ type Flags struct {
 	// value is a mapping, or whose name has a dot, goes there and not on the
 	// command line.
 	Nested string `yaml:"nested,omitempty" doc:"Flag that takes a YAML file of settings: mappings and names with a dot go there."`
-	// NestedNames lists arguments that go there too, whatever their value.
+	// NestedNames lists arguments that go there too, with any value.
 	NestedNames []string `yaml:"nested_names,omitempty" doc:"Further arguments that go there."`
 	// Reserved names the flags that sweep sets itself and a plan must not.
 	Reserved []string `yaml:"reserved,omitempty" doc:"Flags that sweep sets itself."`

@@ -53,7 +53,7 @@ func (d *deployment) execute(ctx context.Context) (err error) {
 	return d.measure(ctx, func(*trial) bool { return true })
 }
 
-// begin makes the deployment ready for its first launch. Whoever begins ends it.
+// begin makes the deployment ready for its first launch. Its caller ends the deployment.
 func (d *deployment) begin() error {
 	profile, ok := d.config.Plan.Profile(d.of.Server.Profile)
 	if !ok {

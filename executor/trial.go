@@ -89,7 +89,7 @@ func (d *deployment) files(ctx context.Context, t *trial, n int) (*rundir.Attemp
 }
 
 // commit makes the attempt's outcome the trial's. A trial that was measured to
-// its end is kept, whatever ends the run.
+// its end is kept, for every reason that ends the run.
 func (d *deployment) commit(ctx context.Context, t *trial, a *attempt.Attempt, files *rundir.Attempt, end outcome.End) error {
 	ctx = context.WithoutCancel(ctx)
 	o, err := a.Finish(end)

@@ -238,7 +238,7 @@ func (o *object) set(key string, value any) {
 
 func (o *object) has(key string) bool { return o.find(key) != nil }
 
-// same says whether a key has a value already, whatever type of number.
+// same says whether a key has a value already, as any type of number.
 func (o *object) same(key string, value any) bool {
 	f := o.find(key)
 	return f != nil && fmt.Sprint(f.value) == fmt.Sprint(value)

@@ -40,7 +40,7 @@ type Night struct {
 	Subject   Subject `json:"subject"`
 	GPU       string  `json:"gpu,omitempty"`
 	Simulated bool    `json:"simulated,omitempty"`
-	Trials    int     `json:"trials"` // measured in this run, whatever they were worth
+	Trials    int     `json:"trials"` // measured in this run, valid or not
 	Valid     int     `json:"valid"`
 	// Figures are by the columns of package metric that are kept, over the VALID trials.
 	Figures map[string]Figure `json:"figures"`

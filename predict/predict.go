@@ -33,7 +33,7 @@ type Server struct {
 type Prediction struct {
 	Starts   bool
 	Class    string // of the failure, as the classifier of failures names it
-	Text     string // of the failure: vLLM's words, whatever the engine
+	Text     string // of the failure: vLLM's words for every engine
 	KVTokens int64  // of a server that starts
 }
 

@@ -103,7 +103,7 @@ func Decide(folder string, keep int, baselines []string) ([]Run, error) {
 	return runs, nil
 }
 
-// needed says why a run stays whatever its age; "" if it need not.
+// needed says why a run of any age stays; "" if it need not.
 func needed(dir string, state *rundir.State) string {
 	holder, err := rundir.LockHolder(dir)
 	switch {

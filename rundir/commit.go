@@ -167,8 +167,8 @@ func (f *attemptFile) abandon() {
 // commit. After it returns nil the trial survives anything. It fills in the
 // outcome's identity and Files; Row["status"] must be set.
 //
-// Where it fails, call Discard: the journal then says that the attempt does not
-// count, whatever of it is on disk.
+// If it fails, call Discard: the journal then says that the attempt does not
+// count, even if a part of it is on disk.
 func (a *Attempt) Commit(ctx context.Context, o *result.Outcome, digest string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -38,7 +38,7 @@ func (c *cluster) throughGateways(r *route) (all []Entry) {
 			return g.Meta.Name == parent.Name && g.Meta.Namespace == cmp.Or(parent.Namespace, c.namespace)
 		})
 		if i < 0 || len(c.gateways[i].Status.Addresses) == 0 {
-			// It exists, or will, but nobody knows where.
+			// It exists, or will, at an address that is not known.
 			all = append(all, Entry{Via: via, Outside: true, Needs: r.needs()})
 			continue
 		}

@@ -20,8 +20,9 @@ import (
 //   - and by more than chance gives a server whose capacity is that average. It ends
 //     n requests in a time with a standard deviation of sqrt(n).
 //
-// If nobody knows what is due, what came and did not end is held against the same bounds,
-// with a standard deviation of sqrt(2 n): arrivals are then taken for Poisson.
+// If the due times are not known, the requests that came and did not end are compared with
+// the same bounds, with a standard deviation of sqrt(2 n): arrivals are then taken for
+// Poisson.
 const (
 	slicesOf  = 12   // Mann and Kendall's S is then 66 at most, and normal enough
 	trend     = 2.58 // its standard score: 1 in 200 by chance, for each series
@@ -37,7 +38,7 @@ const growth = 1.2
 // A backlog is what was due and has not ended.
 type backlog struct {
 	due   []time.Duration // nil: what was sent was due
-	holds []Hold          // nil: nobody knows whether the rate is always the same
+	holds []Hold          // nil: it is not known whether the rate is always the same
 	start time.Duration   // of the load
 
 	came  int      // of due, at the last look

@@ -92,8 +92,8 @@ func (a *app) complain(err error) {
 	}
 }
 
-// say tells people something, on lines of its own, which are broken at the width of
-// their terminal. Whatever servers had a part in it is made fit to be shown.
+// say prints a message on lines of its own, broken at the width of the terminal.
+// Text that came from servers is made fit to be shown.
 func (a *app) say(format string, args ...any) {
 	text := plaintext.Lines(fmt.Sprintf(format, args...))
 	if a.errTTY {

@@ -126,7 +126,7 @@ func (in *Inputs) pace(l plan.Load) arrivals.Pace {
 	return nil
 }
 
-// Files are read once, whatever the number of trials that name them.
+// Files are read once for all trials that name them.
 func promptsKey(p plan.Prompts) string { return p.File + "\x00" + p.Kind }
 func pairsKey(p plan.Prompts) string   { return p.PairsFile + "\x00" + fmt.Sprint(p.Pairs) }
 func traceKey(t *plan.Trace) string {

@@ -10,9 +10,9 @@
 //
 // The guard leads a session of its own, so a terminal's Ctrl-C is ours to act
 // upon and not its; it swallows the signals by which a process is asked to end.
-// It is a subreaper: whoever descends from the command, in whatever process
-// group or session, becomes the guard's child when its parents are gone. It
-// ends when it has no child left, and never before.
+// It is a subreaper: every descendant of the command, in any process group or
+// session, becomes the guard's child when its parents are gone. The guard ends
+// when it has no child left, and never before.
 //
 // The kernel ends what is left when even that fails: if the guard itself is
 // killed, the command gets SIGKILL with it (PR_SET_PDEATHSIG), and this process

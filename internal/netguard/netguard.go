@@ -1,6 +1,6 @@
-// Package netguard keeps connections away from addresses that only a mistake or
-// an attack leads to: link-local ones and the metadata services of clouds, which
-// hand the credentials of the machine to whoever asks.
+// Package netguard refuses connections to addresses that only a mistake or an
+// attack leads to: link-local ones and the metadata services of clouds, which
+// give the credentials of the machine to every client.
 //
 // Addresses come from plans, which may be a stranger's, and from providers. They
 // are looked at when a connection is made, after every resolution: no name, odd

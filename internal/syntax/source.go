@@ -99,7 +99,7 @@ type Node struct {
 	Text    string // scalars: the value, as text
 	Quoted  bool   // String: written in quotes
 	Block   bool   // String: written as a block (| or >)
-	Broken  bool   // was reported; whoever meets it says no more about it
+	Broken  bool   // its error was reported: no other is reported for it
 	Items   []*Node
 	Entries []Entry
 

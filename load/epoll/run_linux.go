@@ -174,7 +174,7 @@ func (r *run) makeLoops(streams int) error {
 	return nil
 }
 
-// close closes whatever is still open.
+// close closes all connections that are still open.
 func (r *run) close() {
 	for _, l := range r.loops {
 		l.close()

@@ -1,8 +1,8 @@
 // Package tokens finds out how a server counts the tokens of a prompt, so that
 // made-up prompts have exactly the length that a plan asks for.
 //
-// It looks for words that are one token each in the server's own tokenizer,
-// whatever words stand around them: a text of n of them is n tokens, and a whole
+// It looks for words that are one token each in the server's own tokenizer, next
+// to any other words: a text of n of them is n tokens, and a whole
 // load of such texts is exact without asking about each. The engine's tokenizer
 // is asked where it has an endpoint for that, and else the usage of answers of
 // one token. What the server counts beyond the text (the chat template, the

@@ -42,7 +42,7 @@ var errNotObject = errors.New("not a JSON object")
 var errTooMany = errors.New("more JSON values than an answer can have")
 
 // parse reads one event. The scanner knows the chunks that servers send by the
-// thousand; whatever it is not sure of is decoded, and the two must always
+// thousand. If it is not sure, the chunk is decoded. The two must always
 // agree (see FuzzScan).
 func (s *scanner) parse(data []byte) (chunk, error) {
 	if c, ok := s.memo.again(data); ok {

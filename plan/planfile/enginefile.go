@@ -16,8 +16,8 @@ import (
 )
 
 // engineFiles reads the profiles of Options.EngineFiles and of the plan, in that
-// order. What a run has kept is taken instead, so that a resume knows the same
-// engines wherever their files are by now.
+// order. A resume takes the copies that its run kept instead, so that it knows the
+// same engines even if their files were moved.
 func (l *loader) engineFiles() {
 	l.sums = make(map[string]string)
 	if l.opts.EngineTexts != nil {

@@ -13,8 +13,8 @@ import (
 )
 
 // A reading is a plan as one of its loads sees it: that load stands in the place of
-// load, and the matrix has the axes that it takes. So whatever holds of a plan with one
-// load, and how its matrix expands, is written once. A plan with one load has one
+// load, and the matrix has the axes that it takes. So the rules of a plan with one
+// load, and how its matrix expands, are written once. A plan with one load has one
 // reading: itself.
 type reading struct {
 	*loader // its file is the one that the load sees; of a named load, its report is its own
@@ -196,8 +196,8 @@ func (r *reading) zipTree(zip, matrix, load *syntax.Node) *syntax.Node {
 	return &out
 }
 
-// includeTree are the included cells of the load, at their places in the list; nobody
-// speaks of the others.
+// includeTree are the included cells of the load, at their places in the list. The
+// other places are empty.
 func (r *reading) includeTree(include *syntax.Node) *syntax.Node {
 	out := *include
 	out.Items = nil

@@ -1,5 +1,5 @@
 // Package draw writes a report as plain text or as Markdown. It lays documents out, and
-// escapes every text, wherever it comes from.
+// escapes every text from every source.
 package draw
 
 import (

@@ -132,7 +132,7 @@ const (
 )
 
 // reach is the least n from a start on at which something holds, and from which on it
-// does; 0 if nobody may measure as many.
+// does; 0 if that is more than the advice may ask for.
 func reach(start float64, holds func(n float64) bool) float64 {
 	most := max(mostMore*start, manyRequests)
 	low, high := start, min(2*start, most)

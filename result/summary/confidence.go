@@ -16,7 +16,7 @@ const (
 
 // MinRequests is how many requests the p-quantile needs: the fewest of which
 // one may lie above a bound, and it is still 99 % sure that no more than the
-// share 1-p of all requests does, whatever the distribution. That is the early
+// share 1-p of all requests does, for any distribution. That is the early
 // stopping of MLPerf's LoadGen. With fewer, a percentile is close to the largest
 // sample. It is 11 for p50, 64 for p90, 130 for p95 and 662 for p99.
 //

@@ -149,7 +149,7 @@ func (b *Ledger) locked(f func(folder) error) (err error) {
 	if err := wait(lock); err != nil {
 		return err
 	}
-	// Whatever becomes of the lock, what f did is done.
+	// An error of the unlock changes nothing: f has done its work.
 	defer func() { _ = lock.Unlock() }()
 	return f(in)
 }

@@ -93,7 +93,7 @@ func (b *Budget) Intend(pod string, usdPerHour float64, now time.Time) (*Rental,
 	return r, nil
 }
 
-// Take counts a pod that is there already, whatever the budget says.
+// Take counts a pod that is there already, even if it is over the budget.
 func (b *Budget) Take(pod string, usdPerHour float64, expires, now time.Time) *Rental {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -91,7 +91,7 @@ type API struct {
 	// any, are all that are known; others are errors.
 	Ignores []string
 	Fields  []string
-	// AnyModel answers to whatever name.
+	// AnyModel answers to every model name.
 	AnyModel bool
 	// TooLong words a prompt that does not fit with the tokens asked for.
 	TooLong func(prompt, tokens, limit int) *Error

@@ -22,7 +22,7 @@ type Engine struct {
 
 // An Inside is what a role does with the engine in it.
 type Inside struct {
-	// Metrics says that the engine has its metrics, whatever its flags are.
+	// Metrics says that the engine has its metrics with any flags.
 	Metrics bool
 	// Wrap puts the role around the engine's HTTP server. It is called once the
 	// address is known and before the first request.
