@@ -1,6 +1,8 @@
 package search
 
 import (
+	"slices"
+
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/objective"
 )
@@ -66,7 +68,7 @@ func (t *tier) lowest(verdict string) {
 func (t *tier) fails(from int) {
 	for i := from; i <= t.top; i++ {
 		r := &t.levels[i]
-		trials := append(append([]result.SLOResult(nil), r.find...), r.confirm...)
+		trials := slices.Concat(r.find, r.confirm)
 		if len(trials) == 0 && !r.broken() {
 			continue
 		}

@@ -2,6 +2,7 @@ package search
 
 import (
 	"cmp"
+	"encoding/binary"
 	"hash/fnv"
 	"slices"
 
@@ -105,11 +106,7 @@ func (r *level) unmeasurable() bool { return r.invalid >= maxInvalid }
 func order(seed uint64, level, trial int) uint64 {
 	h := fnv.New64a()
 	for _, x := range []uint64{seed, uint64(level), uint64(trial)} {
-		var b [8]byte
-		for i := range b {
-			b[i] = byte(x >> (8 * i))
-		}
-		h.Write(b[:])
+		h.Write(binary.LittleEndian.AppendUint64(nil, x))
 	}
 	return h.Sum64()
 }
@@ -237,11 +234,9 @@ func (t *tier) confirm(candidate int) (next int, why string) {
 		switch {
 		case verdict == result.SLOPass:
 			certified = i
-			if i < t.top && !t.levels[i+1].broken() && certified >= candidate {
-				if t.lucky(i + 1) {
-					i++
-					continue
-				}
+			if i >= candidate && i < t.top && t.lucky(i+1) {
+				i++
+				continue
 			}
 			t.end(certified)
 			return 0, ""
@@ -322,7 +317,7 @@ func (t *tier) worthMore(i, have int) bool {
 // stage kept it, so that it is worth a look.
 func (t *tier) lucky(i int) bool {
 	r := &t.levels[i]
-	if len(r.confirm) < t.Trials {
+	if r.broken() || len(r.confirm) < t.Trials {
 		return false
 	}
 	kept, _ := objective.Kept(objective.Pool(r.confirm))
