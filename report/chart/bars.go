@@ -24,16 +24,22 @@ type Bar struct {
 // maxBars is how many bars one chart has; a table has the rest.
 const maxBars = 40
 
+// drawn are the rows of a chart that it has room for. The title says how many are left
+// out.
+func drawn[T any](rows []T, title string) ([]T, string) {
+	if len(rows) <= maxBars {
+		return rows, title
+	}
+	return rows[:maxBars], title + fmt.Sprintf(" (the first %d of %d)", maxBars, len(rows))
+}
+
 // SVG draws one bar below the other.
 func (b Bars) SVG() string {
 	bars := b.Bars
 	if len(bars) == 0 {
 		return ""
 	}
-	if len(bars) > maxBars {
-		bars = bars[:maxBars]
-		b.Title += fmt.Sprintf(" (the first %d of %d)", maxBars, len(b.Bars))
-	}
+	bars, b.Title = drawn(bars, b.Title)
 	most, left, right := 0.0, 0.0, 0.0
 	for _, bar := range bars {
 		if !math.IsInf(bar.Value, 0) {

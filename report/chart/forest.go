@@ -42,10 +42,7 @@ func (f Forest) SVG() string {
 	if len(rows) == 0 {
 		return ""
 	}
-	if len(rows) > maxBars {
-		rows = rows[:maxBars]
-		f.Title += fmt.Sprintf(" (the first %d of %d)", maxBars, len(f.Rows))
-	}
+	rows, f.Title = drawn(rows, f.Title)
 	left, right := 0.0, 0.0
 	for _, r := range rows {
 		left, right = max(left, wide(r.Name, fontSize)), max(right, wide(r.Text, fontSize))
