@@ -18,13 +18,7 @@ command -v iptables >/dev/null || missing+=(iptables)
 command -v ip >/dev/null || missing+=(iproute2)
 if ((${#missing[@]})); then
 	[[ ${1:-} != --check ]] || exit 1
-	# Debian would start its services.
-	if [[ $(id -u) == 0 && ! -e /usr/sbin/policy-rc.d ]]; then
-		printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
-		chmod +x /usr/sbin/policy-rc.d
-		trap 'rm -f /usr/sbin/policy-rc.d' EXIT
-	fi
-	debian "${missing[@]}"
+	debian_stopped "${missing[@]}"
 fi
 begin "${1:-}" kube "${from[@]}"
 

@@ -13,10 +13,4 @@ if ((${#missing[@]} == 0)); then
 	exit 0
 fi
 [[ ${1:-} != --check ]] || exit 1
-# Debian would start its service on port 22.
-if [[ $(id -u) == 0 && ! -e /usr/sbin/policy-rc.d ]]; then
-	printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
-	chmod +x /usr/sbin/policy-rc.d
-	trap 'rm -f /usr/sbin/policy-rc.d' EXIT
-fi
-debian "${missing[@]}"
+debian_stopped "${missing[@]}"

@@ -54,6 +54,16 @@ debian() {
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2
 }
 
+# debian_stopped is debian for packages whose services Debian would start.
+debian_stopped() {
+	if [[ $(id -u) == 0 && ! -e /usr/sbin/policy-rc.d ]]; then
+		printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+		chmod +x /usr/sbin/policy-rc.d
+		trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+	fi
+	debian "$@"
+}
+
 # python prints a Python of at least 3.11 that can make virtual environments.
 # $PYTHON overrides the choice.
 python() {
