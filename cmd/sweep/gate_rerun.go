@@ -96,17 +96,7 @@ func (a *app) rerunOf(ctx context.Context, c *cli.Command, run *report.Run, dir,
 	default:
 		a.say("gate: %s is there already, and counts", plaintext.Word(dir))
 	}
-	if code := exitCode(err); err != nil && code != exitIncomplete && code != exitSLO {
-		return nil, err
-	}
-	second, holder, opened := openRun(dir)
-	switch {
-	case opened != nil:
-		return nil, errors.Join(err, opened)
-	case holder != nil:
-		return nil, &rundir.LockedError{Dir: dir, Holder: *holder}
-	}
-	return second, nil
+	return measuredRun(dir, err)
 }
 
 // startAgain begins the second measurement.

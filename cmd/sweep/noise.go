@@ -182,20 +182,31 @@ func (a *app) noiseRun(ctx context.Context, c *cli.Command, p *plan.Plan, path, 
 		a.say("%s goes on in %s", name, dir)
 		err = a.resume(ctx, c, dir, nil)
 	}
-	if code := exitCode(err); err != nil && code != exitIncomplete && code != exitSLO {
-		return nil, err
-	}
-	run, holder, opened := openRun(dir)
+	run, opened := measuredRun(dir, err)
 	switch {
 	case opened != nil:
-		return nil, errors.Join(err, opened)
-	case holder != nil:
-		return nil, fmt.Errorf("%s: %w", dir, rundir.ErrLocked)
+		return nil, opened
 	case len(run.State.Committed) < run.State.Manifest.Trials:
 		if err == nil {
 			err = &statusError{exitIncomplete, fmt.Errorf("%s has %s without an outcome", dir, humanize.Plural(run.State.Manifest.Trials-len(run.State.Committed), "trial"))}
 		}
 		return nil, err
+	}
+	return run, nil
+}
+
+// measuredRun opens a run that has just ended with an error, or is there already. It fails
+// if the run was cut short; cells that failed or missed an objective are results.
+func measuredRun(dir string, ended error) (*report.Run, error) {
+	if code := exitCode(ended); ended != nil && code != exitIncomplete && code != exitSLO {
+		return nil, ended
+	}
+	run, holder, err := openRun(dir)
+	switch {
+	case err != nil:
+		return nil, errors.Join(ended, err)
+	case holder != nil:
+		return nil, &rundir.LockedError{Dir: dir, Holder: *holder}
 	}
 	return run, nil
 }
