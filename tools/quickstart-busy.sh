@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Runs the quick start COUNT times and prints how many runs ended with 0 and the
-# longest time. It ends with 1 if a run ended otherwise or took 30 s.
+# longest time. It ends with 1 if a run ended otherwise or took 30 s; the directories of
+# such runs stay, since their rows say what went wrong.
 # tools/busy.sh runs it beside busy processes. Wrong usage: exit 2.
 set -euo pipefail
 count=${1:?quickstart-busy.sh: want a COUNT}
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'rm -rf "$work/sweep" "$work/out" "$work/err"; rmdir --ignore-fail-on-non-empty "$work"' EXIT
 go build -o "$work/sweep" ./cmd/sweep
 
 good=0 longest=0
@@ -17,8 +18,9 @@ for ((i = 1; i <= count; i++)); do
 	((took > longest)) && longest=$took
 	if ((code == 0)); then
 		good=$((good + 1))
+		rm -rf "$work/run$i"
 	else
-		echo "run $i ended with $code:"
+		echo "run $i ended with $code, see $work/run$i:"
 		grep -E '^(SLO|INVALID|FAILED)' "$work/out" || tail -3 "$work/err"
 	fi
 done
