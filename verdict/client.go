@@ -38,9 +38,9 @@ const (
 	// gaps, and what they add to others in the p90.
 	maxTogether = 0.10
 
-	// stealWindow is the shortest trial, in seconds, whose steal is judged: of two
-	// CPUs 2 % are then 8 of the kernel's ticks.
-	stealWindow = 2.0
+	// minStolen is the least that is judged as steal, in seconds of each CPU: of two
+	// CPUs 8 of the kernel's ticks, which count whole ones.
+	minStolen = 0.04
 
 	// maxOfCeiling is the share of the calibrated ceiling that a load may use.
 	// The ceiling is a mean, and loads have bursts.
@@ -218,7 +218,7 @@ func clientStalled(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 func cpuSteal(e *Evidence, b validity.Bounds) (result.Finding, bool) {
 	steal, ok := e.Row.Number(col.CPUSteal)
 	took, _ := e.Row.Number(col.DurationS)
-	if !ok || took < stealWindow || steal <= b.Steal {
+	if !ok || steal*took < minStolen || steal <= b.Steal {
 		return fine()
 	}
 	return found(finding.CPUSteal, "the hypervisor gave %.1f %% of this machine's CPU time to others (bound %.4g %%): measure from a machine that is not shared",

@@ -201,6 +201,12 @@ var spoils = []struct {
 		[]string{"2.1 %", "2 %"},
 	},
 	{
+		"steal of a short trial", finding.CPUSteal,
+		func(e *Evidence) { e.Row["duration_s"], e.Row["cpu_steal"] = 1.6, 0.0249 },
+		func(e *Evidence) { e.Row["duration_s"], e.Row["cpu_steal"] = 1.6, 0.0251 },
+		[]string{"2.5 %", "2 %"},
+	},
+	{
 		"clock", finding.ClockStep,
 		func(*Evidence) {},
 		func(e *Evidence) {
@@ -302,7 +308,7 @@ func TestJudge_not(t *testing.T) {
 		"a failed request's output": func(e *Evidence) { e.short(10); fail(e, 100, 110) },
 		"the CPU share of a moment": func(e *Evidence) { e.Health.CPU, e.Health.Loop, e.Row["duration_s"] = 4.1, 4.1, 0.003 },
 		"steal of a moment": func(e *Evidence) {
-			e.Row["cpu_steal"], e.Row["duration_s"] = 0.5, 1.9
+			e.Row["cpu_steal"], e.Row["duration_s"] = 0.5, 0.07
 			delete(e.Row, "calibrated_ceiling_chunks_s")
 		},
 		"no steal to be seen": func(e *Evidence) { e.Row["cpu_steal"] = nil },
