@@ -2,6 +2,7 @@ package statistics
 
 import (
 	"fmt"
+	"math"
 
 	"sweep.dev/sweep/report/across"
 	"sweep.dev/sweep/result"
@@ -22,6 +23,15 @@ type version struct {
 	between float64 // sd between runs
 	known   int     // runs from which the noise is known; 0 if it is not
 	trust   bool    // the interval knows all of the scatter
+	uneven  bool    // cells scatter by a third of inRunSD to three times of it
+}
+
+// sd is how far the trials of a cell scatter.
+func (v version) sd(cell int) float64 {
+	if !v.uneven {
+		return inRunSD
+	}
+	return inRunSD / 3 * math.Pow(9, float64(cell)/float64(v.cells-1))
 }
 
 // inRun are the trials of a cell and how far they scatter in a run.
@@ -30,7 +40,7 @@ const inRunTrials, inRunSD = 5, 0.01
 // versions asks how often sweep compare finds a slower version, and one that is none.
 func versions(l *Lab) tables.Table {
 	t := tables.Table{
-		What:    "Two runs of one plan, 5 trials of each cell that scatter by 1 % within a run, held against each other with --max-regression 3%. A/A: nothing has changed. Between: runs scatter by 1 % too, which nobody knows without the noise of 10 runs (sweep noise). Slower: the share of the truly equal cells, or if there are none of the others, that are called slower. Regression: the same of those called worse by more than 3 %. Wrong: of the cells of a comparison that are called slower or faster, the mean share of those that are not.",
+		What:    "Two runs of one plan, 5 trials of each cell that scatter by 1 % within a run (uneven: by a third of 1 % to 3 %), held against each other with --max-regression 3%. A/A: nothing has changed. Between: runs scatter by 1 % too, which nobody knows without the noise of 10 runs (sweep noise). Slower: the share of the truly equal cells, or if there are none of the others, that are called slower. Regression: the same of those called worse by more than 3 %. Wrong: of the cells of a comparison that are called slower or faster, the mean share of those that are not.",
 		Columns: []string{"slower", "regression", "wrong"},
 	}
 	for _, v := range []version{
@@ -42,8 +52,10 @@ func versions(l *Lab) tables.Table {
 		{name: "5 %, between, known", cells: 1, slower: 1, by: 0.05, between: 0.01, known: 10, trust: true},
 		{name: "10 %, between, known", cells: 1, slower: 1, by: 0.10, between: 0.01, known: 10, trust: true},
 		{name: "A/A, 24 cells", cells: 24, trust: true},
+		{name: "A/A, 24 uneven cells", cells: 24, trust: true, uneven: true},
 		{name: "24 cells, 6 5 % slower", cells: 24, slower: 6, by: 0.05, trust: true},
 		{name: "24 cells, 12 5 % slower", cells: 24, slower: 12, by: 0.05, trust: true},
+		{name: "24 uneven cells, 6 5 % slower", cells: 24, slower: 6, by: 0.05, trust: true, uneven: true},
 	} {
 		c := tables.Case{Name: v.name, Runs: l.runs(1000)}
 		if v.cells > 1 {
@@ -96,7 +108,7 @@ func (v version) run(seed uint64, slower int) []cell {
 		if i < slower {
 			truth *= 1 - v.by
 		}
-		cells[i] = cell{"a", float64(i + 1), scattered(seed<<8+uint64(i)+1<<40, inRunTrials, truth, inRunSD)}
+		cells[i] = cell{"a", float64(i + 1), scattered(seed<<8+uint64(i)+1<<40, inRunTrials, truth, v.sd(i))}
 	}
 	return cells
 }

@@ -124,7 +124,7 @@ func By(same func(compare.Cell) string, base, head Side, o Options) *Comparison 
 			c.leave(h, why)
 			continue
 		}
-		pairs = append(pairs, pair{id: h.Cell.ID, base: b, head: h, noise: o.noiseOf(h), most: o.MaxRegression, alike: sameConditions(b, h)})
+		pairs = append(pairs, pair{id: h.Cell.ID, base: b, head: h, noise: o.noiseOf(h), alike: sameConditions(b, h)})
 	}
 	for _, b := range base.Points {
 		if byID[same(b.Cell)] != nil {
@@ -166,8 +166,12 @@ func (c *Comparison) judge(pairs []pair) {
 			all = append(all, &c.Cells[i].Figures[k])
 		}
 	}
+	pool(all)
+	for _, f := range all {
+		f.hold(c.MaxRegression)
+	}
 	c.Regressions = conclude(all, c.MaxRegression)
-	c.Expected = Level * float64(c.Regressions)
+	c.Expected = Alarm * float64(c.Regressions)
 	c.NoiseKnown = len(c.Cells) > 0
 	for _, f := range all {
 		if f.judged && f.of.Judged && !f.of.Share && f.known.Scope != ratio.Runs {

@@ -27,10 +27,12 @@ const (
 const (
 	// Alike is how far two sides may differ and be called the same.
 	Alike = 0.02
-	// Level is the share of wrong ones among the verdicts faster and slower, and among
-	// the regressions, that is accepted (Benjamini and Hochberg, JRSS B 57, 1995), and
-	// the chance that an interval misses.
+	// Level is the share of wrong ones among the verdicts faster and slower that is
+	// accepted (Benjamini and Hochberg, JRSS B 57, 1995), and the chance that an interval
+	// misses.
 	Level = 0.05
+	// Alarm is that share among the regressions, which stop a release.
+	Alarm = 0.01
 )
 
 // A Figure is what two sides have of one metric in one cell. What is not known is nil.
@@ -60,6 +62,9 @@ type Figure struct {
 	Why     string `json:"why"` // there is no ratio, or the verdict is not what repeats can change
 
 	of     Metric
+	at     func(tail float64) ratio.Ratio // nil without a ratio
+	apart  *ratio.Difference              // behind at, if the scatter of the trials tells it
+	more   func() *int                    // Repeats, if the interval leaves it undecided
 	known  ratio.Ratio
 	judged bool
 	change float64 // chance of such a difference between equal sides
@@ -72,10 +77,10 @@ type pair struct {
 	base, head *compare.Point
 	alike      bool // trials of one number have the same arrivals and lengths
 	noise      *noise.File
-	most       float64 // the threshold of a regression; 0.05 is 5 %
 }
 
-// figure is what a pair says of a metric. Its verdict waits for those of the others.
+// figure is what a pair says of a metric. Its interval and verdict wait for those of the
+// other cells.
 func (p pair) figure(m Metric) Figure {
 	f := Figure{Metric: m.Column, of: m, Verdict: CannotTell, Base: value(p.base, m), Head: value(p.head, m), change: 1, worse: 1}
 	if m.Share {
@@ -109,31 +114,47 @@ func (p pair) figure(m Metric) Figure {
 			a[i].Number += 1 << 20 // equal numbers would be taken for equal arrivals
 		}
 	}
-	of := func(tail float64) ratio.Ratio { return ratio.Of(a, b, tail) }
-	spread, known := p.noise.Find(p.id, m.Column)
-	if known {
+	if spread, known := p.noise.Find(p.id, m.Column); known {
 		distance := math.Log(ratio.Of(a, b, Level).Value)
-		of = func(tail float64) ratio.Ratio { return spread.Ratio(distance, len(b), len(a), f.Paired, tail) }
+		f.at = func(tail float64) ratio.Ratio { return spread.Ratio(distance, len(b), len(a), f.Paired, tail) }
 		floor := spread.Floor(len(b), len(a), f.Paired, Level/2)
 		f.Floor = &floor
+		f.more = func() *int { return moreOf(spread, math.Abs(distance), max(len(a), len(b)), f.Paired) }
+		return f
 	}
-	f.hold(of, p.most)
-	switch {
-	case !f.undecided():
-	case known:
-		f.Repeats = moreOf(spread, math.Abs(math.Log(f.known.Value)), max(len(a), len(b)), f.Paired)
-		if f.Repeats == nil {
-			f.Why = "more repeats would not tell: runs differ by more than their trials"
-		}
-	default:
-		f.Repeats = least(ratio.Trials(a, b, Level/2), ratio.TrialsAlike(a, b, Alike, Level/2))
+	f.at = func(tail float64) ratio.Ratio { return ratio.Of(a, b, tail) }
+	if d, ok := ratio.Between(a, b); ok {
+		f.apart, f.at = &d, func(tail float64) ratio.Ratio { return d.At(tail) }
 	}
+	f.more = func() *int { return least(ratio.Trials(a, b, Level/2), ratio.TrialsAlike(a, b, Alike, Level/2)) }
 	return f
 }
 
+// pool lets the cells of a comparison lend each other what they know of the scatter of
+// their trials, for each metric by itself.
+func pool(figures []*Figure) {
+	type kind struct {
+		metric string
+		paired bool // the scatter of differences, and not of trials
+	}
+	all := map[kind][]*ratio.Difference{}
+	for _, f := range figures {
+		if f.apart != nil {
+			k := kind{f.Metric, f.Paired}
+			all[k] = append(all[k], f.apart)
+		}
+	}
+	for _, of := range all {
+		ratio.Pool(of)
+	}
+}
+
 // hold sets the interval of a figure and the chances that a verdict rests on.
-func (f *Figure) hold(of func(tail float64) ratio.Ratio, most float64) {
-	f.known = of(Level / 2)
+func (f *Figure) hold(most float64) {
+	if f.at == nil {
+		return
+	}
+	f.known = f.at(Level / 2)
 	f.Ratio, f.Low, f.High, f.Scope = &f.known.Value, finite(f.known.Low), finite(f.known.High), string(f.known.Scope)
 	if f.known.Scope == ratio.Nothing {
 		f.Low, f.High = nil, nil
@@ -143,21 +164,26 @@ func (f *Figure) hold(of func(tail float64) ratio.Ratio, most float64) {
 	f.judged = true
 	// A difference that is not certain at the level is no discovery, however unlikely it is.
 	certain := func(tail float64, is func(ratio.Ratio) bool) float64 {
-		if !is(of(tail)) {
+		if !is(f.at(tail)) {
 			return 1
 		}
-		return ratio.Chance(of, is)
+		return ratio.Chance(f.at, is)
 	}
 	less := certain(Level/2, func(r ratio.Ratio) bool { return r.Less(1) })
 	more := certain(Level/2, func(r ratio.Ratio) bool { return r.More(1) })
 	f.change = min(1, 2*min(less, more))
 	if most > 0 {
-		f.worse = certain(Level, func(r ratio.Ratio) bool {
+		f.worse = certain(Alarm, func(r ratio.Ratio) bool {
 			if f.of.LessIsBest() {
 				return r.More(1 + most)
 			}
 			return r.Less(1 - most)
 		})
+	}
+	if f.more != nil && f.undecided() {
+		if f.Repeats = f.more(); f.Repeats == nil && f.Floor != nil {
+			f.Why = "more repeats would not tell: runs differ by more than their trials"
+		}
 	}
 }
 
@@ -175,28 +201,23 @@ func (f *Figure) alike() bool {
 }
 
 // conclude gives all figures their verdicts. A difference, and a regression, is one
-// if it is among the discoveries of Benjamini and Hochberg over the cells, for each
-// metric by itself. It returns how many regressions there are.
+// if it is among the discoveries of Benjamini and Hochberg over all figures that are
+// judged, of all cells: with a family for each metric, one chance in twenty became one in
+// five of two equal runs. It returns how many regressions there are.
 func conclude(figures []*Figure, most float64) (regressions int) {
-	byMetric := map[string][]*Figure{}
+	var changes, worse []float64
 	for _, f := range figures {
-		byMetric[f.Metric] = append(byMetric[f.Metric], f)
+		if f.judged && f.of.Judged {
+			changes, worse = append(changes, f.change), append(worse, f.worse)
+		}
 	}
-	for _, grid := range byMetric {
-		var changes, worse []float64
-		for _, f := range grid {
-			if f.judged {
-				changes, worse = append(changes, f.change), append(worse, f.worse)
-			}
+	change, bad := Discover(changes, Level), Discover(worse, Alarm)
+	for _, f := range figures {
+		if f.judged && f.of.Judged && f.worse <= bad {
+			f.Regression = true
+			regressions++
 		}
-		change, bad := Discover(changes, Level), Discover(worse, Level)
-		for _, f := range grid {
-			if f.judged && f.of.Judged && f.worse <= bad {
-				f.Regression = true
-				regressions++
-			}
-			f.decide(change, most)
-		}
+		f.decide(change, most)
 	}
 	return regressions
 }

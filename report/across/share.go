@@ -28,7 +28,7 @@ func (p pair) share(f *Figure) {
 	}
 	base, head := k/n, l/m
 	f.Base, f.Head = &base, &head
-	f.hold(func(tail float64) ratio.Ratio {
+	f.at = func(tail float64) ratio.Ratio {
 		z := quantile.Normal(1 - tail)
 		lowB, highB := wilson(k, n, z)
 		lowH, highH := wilson(l, m, z)
@@ -39,7 +39,7 @@ func (p pair) share(f *Figure) {
 			High:  math.Exp(d + math.Hypot(highH-head, base-lowB)),
 			Scope: ratio.OneLaunch,
 		}
-	}, p.most)
+	}
 }
 
 // shift makes the figures of a share differences again.

@@ -99,19 +99,10 @@ func Of(a, b []Trial, tail float64) Ratio {
 	if len(a) == 0 || len(b) == 0 {
 		return Ratio{High: math.Inf(1)}
 	}
-	x, y := logs(a), logs(b)
-	distance := mean(x) - mean(y)
-	if len(a) == 1 || len(b) == 1 {
-		return within(distance, ends(a, tail), ends(b, tail))
+	if d, ok := Between(a, b); ok {
+		return d.At(tail)
 	}
-	error, df := welch(x, y)
-	if numbers := numbersOf(a); slices.Equal(numbers, numbersOf(b)) {
-		for i := range x {
-			x[i] -= y[i]
-		}
-		error, df = math.Sqrt(variance(x)/float64(len(x))), float64(len(x)-1)
-	}
-	return between(distance, student(1-tail, df)*error, scope(a, b))
+	return within(mean(logs(a))-mean(logs(b)), ends(a, tail), ends(b, tail))
 }
 
 // A Series is cells of one kind, whose logarithms are taken to scatter alike between

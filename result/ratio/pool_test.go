@@ -1,0 +1,87 @@
+package ratio
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestPool: among cells whose scatter differs as inverse chi-square has it (with prior
+// degrees of freedom), or by a factor of ten from a few to the others, differences that
+// are none are certain as often as the tail says, and real ones are found where three
+// trials alone find none.
+func TestPool(t *testing.T) {
+	t.Parallel()
+	const cells, grids, trials = 24, 400, 3
+	r := rand.New(rand.NewPCG(1, 2))
+	chi := func(df int) (sum float64) {
+		for range df {
+			z := r.NormFloat64()
+			sum += z * z
+		}
+		return sum
+	}
+	for name, sd := range map[string]func(cell int) float64{
+		"one scatter":        func(int) float64 { return 0.01 },
+		"prior of 4":         func(int) float64 { return 0.01 * math.Sqrt(4/chi(4)) },
+		"six times as large": func(cell int) float64 { return []float64{0.005, 0.005, 0.005, 0.03}[cell%4] },
+	} {
+		const tail = 0.005
+		false1, found, alone := 0, 0, 0
+		for range grids {
+			var all []*Difference
+			for cell := range cells {
+				s, shift := sd(cell), 0.0
+				if cell == 0 {
+					shift = 12 * s
+				}
+				side := func(shift float64) (side []Trial) {
+					for n := range trials {
+						side = append(side, Trial{Number: n, Value: math.Exp(shift + s*r.NormFloat64())})
+					}
+					return side
+				}
+				d, ok := Between(side(shift), side(0))
+				if !ok {
+					t.Fatal("three trials have a scatter")
+				}
+				all = append(all, &d)
+			}
+			if all[0].At(tail / 10).More(1) {
+				alone++
+			}
+			Pool(all)
+			if all[0].At(tail / 10).More(1) {
+				found++
+			}
+			for _, d := range all[1:] {
+				if at := d.At(tail); at.More(1) || at.Less(1) {
+					false1++
+				}
+			}
+		}
+		rate := float64(false1) / grids / (cells - 1)
+		t.Logf("%s: %.2f %% of equal cells are apart at %.1f %%; a shift of 12 sd is found in %d of %d, by its cell alone in %d", name, 100*rate, 200*tail, found, grids, alone)
+		most := 2 * tail * 1.25
+		if name == "six times as large" {
+			most = 2 * tail * 1.75 // no prior of the method's: what it then costs
+		}
+		if rate > most || found < grids*8/10 || found < 2*alone {
+			t.Errorf("%s: %.2f %% false, %d of %d found, %d alone", name, 100*rate, found, grids, alone)
+		}
+	}
+}
+
+// TestPool_few: fewer than four cells that scatter stay as they are, and so do those
+// whose trials are all equal among such.
+func TestPool_few(t *testing.T) {
+	t.Parallel()
+	all := []*Difference{{variance: 1, each: 1, df: 2}, {variance: 4, each: 1, df: 2}, {variance: 2, each: 1, df: 2}, {each: 1, df: 2}}
+	want := []Difference{*all[0], *all[1], *all[2], *all[3]}
+	Pool(all)
+	for i := range all {
+		if *all[i] != want[i] {
+			t.Errorf("%d: %+v, want %+v", i, *all[i], want[i])
+		}
+	}
+}
