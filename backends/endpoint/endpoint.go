@@ -10,14 +10,12 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/foreign"
 	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/secret"
 )
@@ -55,9 +53,9 @@ const (
 type Backend struct {
 	resets  bool
 	url     *url.URL
-	headers map[string]secret.String // by canonical name
-	host    *endpointHost
-	places  map[string][]*endpointHost // by role
+	headers foreign.Headers
+	host    *foreign.Host
+	places  map[string][]*foreign.Host // by role
 }
 
 var (
@@ -92,31 +90,31 @@ func Factory() backends.Factory {
 // New makes a backend of a configuration. The error names everything that is
 // wrong with it.
 func New(c Config) (*Backend, error) {
-	b := &Backend{resets: c.ResetCache == BetweenTrials, headers: map[string]secret.String{}, places: map[string][]*endpointHost{}}
+	b := &Backend{resets: c.ResetCache == BetweenTrials, places: map[string][]*foreign.Host{}}
 	var errs []error
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("backend endpoint: "+format, args...))
 	}
 	guard := netguard.Guard{AllowLinkLocal: c.AllowLinkLocal, Hint: "allow_link_local permits it"}
-	u, err := address(c.URL, guard)
+	u, err := foreign.Address(c.URL, guard)
 	if err != nil {
 		bad("url: %w", err)
 	} else {
-		b.url, b.host = u, &endpointHost{url: u, guard: guard}
+		b.url, b.host = u, &foreign.Host{At: u, Guard: guard}
 	}
 	for _, role := range slices.Sorted(maps.Keys(c.Roles)) {
 		if len(c.Roles[role]) == 0 {
 			bad("roles.%s: is empty: list its replicas, [{metrics: http://host:port}]", role)
 		}
 		for i, p := range c.Roles[role] {
-			u, err := address(p.Metrics, guard)
+			u, err := foreign.Address(p.Metrics, guard)
 			if err != nil {
 				bad("roles.%s[%d].metrics: %w", role, i, err)
 				continue
 			}
 			// Many people copy the address of the page itself.
 			u.Path = strings.TrimSuffix(u.Path, "/metrics")
-			b.places[role] = append(b.places[role], &endpointHost{url: u, guard: guard})
+			b.places[role] = append(b.places[role], &foreign.Host{At: u, Guard: guard})
 		}
 	}
 	if b.resets && len(c.Roles) > 0 {
@@ -125,76 +123,21 @@ func New(c Config) (*Backend, error) {
 	if !slices.Contains([]string{"", Never, BetweenTrials}, c.ResetCache) {
 		bad("reset_cache: want %s or %s, got %q", Never, BetweenTrials, c.ResetCache)
 	}
-	for name, value := range c.Headers {
-		canonical := http.CanonicalHeaderKey(name)
-		switch _, twice := b.headers[canonical]; {
-		case !headerName.MatchString(name):
-			bad("headers: %q is not a header's name", name)
-		case slices.Contains([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection"}, canonical):
-			bad("headers: %s is the client's own", name)
-		case twice:
-			bad("headers: %s is there twice", canonical)
-		case sensitive.MatchString(name) && isLiteral(value):
-			bad("headers: %s: want a reference, ${NAME}, and not the secret itself", name)
-		}
-		b.headers[canonical] = value
+	headers, wrong := foreign.HeadersOf(c.Headers, c.Key)
+	for _, err := range wrong {
+		bad("%w", err)
 	}
-	if !c.Key.IsZero() {
-		if isLiteral(c.Key) {
-			bad("key: want a reference, ${NAME}, and not the secret itself")
-		}
-		if _, twice := b.headers["Authorization"]; twice {
-			bad("key and the header Authorization are the same thing")
-		}
-		b.headers["Authorization"] = secret.New("Bearer "+c.Key.Ref(), "Bearer "+c.Key.Reveal())
-	}
-	for name, value := range b.headers {
-		if strings.ContainsAny(value.Reveal(), "\r\n\x00") {
-			bad("%s: the value holds a line break", name)
-		}
-	}
+	b.headers = headers
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	return b, nil
 }
 
-// address is a URL that may be asked, without a slash at its end and without the
-// /v1 that many clients want in it: paths of the API begin with it.
-func address(text string, guard netguard.Guard) (*url.URL, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		// A parser's error shows the whole URL; it may hold a password.
-		return nil, errors.New("not a URL")
-	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return nil, errors.New("want http://host:port or https://host")
-	case u.User != nil:
-		return nil, errors.New("put credentials into key or headers, by reference (${NAME})")
-	case u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("nothing may follow the path")
-	case u.Port() != "" && !isPort(u.Port()):
-		return nil, fmt.Errorf("%s is not a port", u.Port())
-	}
-	u.Path = strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/v1")
-	return u, guard.Check(u.Hostname())
-}
-
-var (
-	headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
-	sensitive  = regexp.MustCompile(`(?i)authorization|cookie|token|secret|password|passwd|(^|[-_])key$|apikey`)
-	reference  = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
-)
-
-// isLiteral says that a text is not a reference; what is empty is no secret.
-func isLiteral(s secret.String) bool { return !s.IsZero() && !reference.MatchString(s.Ref()) }
-
 // Authorize adds the key and the headers. They are for requests to this
 // server; its host dials no other.
 func (b *Backend) Authorize(h http.Header) {
-	for name, value := range b.headers {
-		h.Set(name, value.Reveal())
-	}
+	b.headers.Set(h)
 }
 
 // MayResetCache implements [backends.Guest].
@@ -203,48 +146,10 @@ func (b *Backend) MayResetCache() bool { return b.resets }
 // PlainTCP implements [backends.Network].
 func (b *Backend) PlainTCP() bool { return b.url.Scheme == "http" }
 
-// probeTimeout bounds Probe where its context does not.
-const probeTimeout = 30 * time.Second
-
 // Probe asks the server for its models. Any answer but a refusal, a redirect
 // or a server's error will do: not every server lists its models.
 func (b *Backend) Probe(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, fmt.Errorf("no answer within %v", probeTimeout))
-	defer cancel()
-	client := netguard.Client(b.host.Dial, 0)
-	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.url.JoinPath("/v1/models").String(), http.NoBody)
-	if err != nil {
-		return err
-	}
-	b.Authorize(req.Header)
-	resp, err := client.Do(req)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return fmt.Errorf("%s: %w", b.url.Host, context.Cause(ctx))
-	case err != nil:
-		return err
-	}
-	defer resp.Body.Close()
-	switch status := resp.StatusCode; {
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return fmt.Errorf("%s: %w: status %d", b.url.Host, backends.ErrRefused, status)
-	case status >= 300 && status < 400:
-		return fmt.Errorf("%s redirects to %q: write that URL", b.url.Host, redacted(resp.Header.Get("Location")))
-	case status >= 500:
-		return fmt.Errorf("%s: status %d", b.url.Host, status)
-	}
-	return nil
-}
-
-// redacted is a URL without what may be secret in it.
-func redacted(location string) string {
-	u, err := url.Parse(location)
-	if err != nil {
-		return "?"
-	}
-	u.User, u.RawQuery, u.Fragment = nil, "", ""
-	return u.String()
+	return foreign.Probe(ctx, b.url, b.host.Dial, b.headers)
 }
 
 // Hosts implements [backends.Standing].
@@ -331,8 +236,3 @@ func (d *deployment) Host(role string, replica int) host.Host {
 func (d *deployment) Done() <-chan struct{}      { return d.done }
 func (d *deployment) Err() error                 { return nil }
 func (d *deployment) Stop(context.Context) error { return nil }
-
-func isPort(text string) bool {
-	n, err := strconv.ParseUint(text, 10, 16)
-	return err == nil && n > 0
-}

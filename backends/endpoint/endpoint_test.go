@@ -196,7 +196,7 @@ func TestAllowLinkLocal(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 		b, err := New(Config{URL: "http://" + name + ":80", AllowLinkLocal: true})
-		if err != nil || !b.host.guard.AllowLinkLocal {
+		if err != nil || !b.host.Guard.AllowLinkLocal {
 			t.Errorf("%s, permitted: got %v", name, err)
 		}
 	}
