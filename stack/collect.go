@@ -36,7 +36,7 @@ func collect(ctx context.Context, api *kubeapi.Client, namespace string) (*clust
 	c := &cluster{namespace: namespace}
 	core := "/api/v1/namespaces/" + url.PathEscape(namespace)
 	var err error
-	if c.pods, err = kubeapi.List[pod](ctx, api, core+"/pods"); err != nil {
+	if c.pods, err = kubeapi.List[pod](ctx, api, podsOf(namespace)); err != nil {
 		return nil, err
 	}
 	if c.services, err = optional[service](c, "services")(kubeapi.List[service](ctx, api, core+"/services")); err != nil {
@@ -55,6 +55,10 @@ func collect(ctx context.Context, api *kubeapi.Client, namespace string) (*clust
 		return nil, err
 	}
 	return c, c.foreignGateways(ctx, api)
+}
+
+func podsOf(namespace string) string {
+	return "/api/v1/namespaces/" + url.PathEscape(namespace) + "/pods"
 }
 
 // listed reads a kind in the newest version that the server has, and nothing if it has

@@ -16,6 +16,24 @@ import (
 // It fails with a [kubeapi.Denied] if the user may not list pods; what else may not be
 // read is a finding.
 func Discover(ctx context.Context, api *kubeapi.Client, namespace, name string) (*Stack, error) {
+	v, err := Open(ctx, api, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	return v.Stack, nil
+}
+
+// A View is a stack that can be looked at again.
+type View struct {
+	Stack *Stack // as it was seen last
+
+	api     *kubeapi.Client
+	name    string
+	cluster *cluster
+}
+
+// Open is [Discover] for one who looks more than once.
+func Open(ctx context.Context, api *kubeapi.Client, namespace, name string) (*View, error) {
 	version, err := api.Version(ctx)
 	if err != nil {
 		return nil, err
@@ -24,17 +42,40 @@ func Discover(ctx context.Context, api *kubeapi.Client, namespace, name string) 
 	if err != nil {
 		return nil, err
 	}
-	c, err := collect(ctx, api, namespace)
+	v := &View{api: api, name: name, cluster: &cluster{namespace: namespace}, Stack: &Stack{
+		Context: api.Context(), Server: api.Server(), Kubernetes: version.GitVersion, Rights: held,
+	}}
+	return v, v.Look(ctx)
+}
+
+// Look reads the whole stack again. What was seen before stays beside an error.
+func (v *View) Look(ctx context.Context) error {
+	c, err := collect(ctx, v.api, v.cluster.namespace)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	p, err := c.find(name)
+	return v.see(c)
+}
+
+// LookAtPods reads the pods again and nothing else, which is one request.
+func (v *View) LookAtPods(ctx context.Context) error {
+	c := *v.cluster
+	var err error
+	if c.pods, err = kubeapi.List[pod](ctx, v.api, podsOf(c.namespace)); err != nil {
+		return err
+	}
+	return v.see(&c)
+}
+
+func (v *View) see(c *cluster) error {
+	p, err := c.find(v.name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s := c.stack(p)
-	s.Context, s.Server, s.Kubernetes, s.Rights = api.Context(), api.Server(), version.GitVersion, held
-	return s, nil
+	s.Context, s.Server, s.Kubernetes, s.Rights = v.Stack.Context, v.Stack.Server, v.Stack.Kubernetes, v.Stack.Rights
+	v.cluster, v.Stack = c, s
+	return nil
 }
 
 // stack makes a stack of a part.

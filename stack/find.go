@@ -1,10 +1,14 @@
 package stack
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 )
+
+// ErrNoPods is a stack of which there is nothing but its name.
+var ErrNoPods = errors.New("leads to no pod")
 
 // A part is the pods and pools of one stack, by their names.
 type part struct {
@@ -36,8 +40,8 @@ func (c *cluster) find(name string) (*part, error) {
 	if selector := parseSelector(name); selector != nil {
 		return c.rooted(name, c.selected(selector))
 	}
-	if qualified && !slices.Contains(kinds, kind) {
-		return nil, fmt.Errorf("%q is no kind of object that leads to a stack: want one of %s, or labels as key=value", kind, strings.Join(kinds, ", "))
+	if err := CheckName(name); err != nil {
+		return nil, err
 	}
 	for _, k := range kinds {
 		if qualified && k != kind {
@@ -54,10 +58,25 @@ func (c *cluster) find(name string) (*part, error) {
 	return nil, fmt.Errorf("namespace %s has no %s named %s; it has %s", c.namespace, strings.Join(kinds, ", "), name, c.summary())
 }
 
+// CheckName says what is wrong with a name of a stack, as far as no cluster has to be
+// asked: want NAME, KIND/NAME, or labels as key=value.
+func CheckName(name string) error {
+	kind, rest, qualified := strings.Cut(name, "/")
+	switch {
+	case parseSelector(name) != nil:
+		return nil
+	case qualified && !slices.Contains(kinds, kind):
+		return fmt.Errorf("%q is no kind of object that leads to a stack: want one of %s, or labels as key=value", kind, strings.Join(kinds, ", "))
+	case qualified && rest == "", strings.ContainsAny(name, " ,"), strings.Contains(rest, "/"):
+		return fmt.Errorf("%q is no name of an object: want NAME, KIND/NAME, or labels as key=value", name)
+	}
+	return nil
+}
+
 // rooted is the stack around some pods.
 func (c *cluster) rooted(name string, seeds []string) (*part, error) {
 	if len(seeds) == 0 {
-		return nil, fmt.Errorf("%s in namespace %s leads to no pod: are there replicas, and do the selectors fit?", name, c.namespace)
+		return nil, fmt.Errorf("%s in namespace %s %w: are there replicas, and do the selectors fit?", name, c.namespace, ErrNoPods)
 	}
 	return c.grow(name, seeds), nil
 }

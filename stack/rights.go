@@ -15,7 +15,8 @@ type Held struct {
 	Held bool   `json:"held"`
 }
 
-// rights are what a look at a stack needs. role.yaml grants exactly these.
+// rights are what a look at a stack needs, and a run that measures it. role.yaml grants
+// exactly these.
 var rights = []Held{
 	{Right: kubeapi.Right{Verb: "list", Resource: "pods"}, For: "roles, images, arguments, restarts"},
 	{Right: kubeapi.Right{Verb: "list", Resource: "services"}, For: "the entry"},
@@ -24,6 +25,7 @@ var rights = []Held{
 	{Right: kubeapi.Right{Verb: "list", Group: "gateway.networking.k8s.io", Resource: "httproutes"}, For: "the entry through a gateway"},
 	{Right: kubeapi.Right{Verb: "list", Group: "gateway.networking.k8s.io", Resource: "gateways"}, For: "the gateway's address"},
 	{Right: kubeapi.Right{Verb: "list", Group: "networking.k8s.io", Resource: "ingresses"}, For: "the entry through an ingress"},
+	{Right: kubeapi.Right{Verb: "get", Resource: "pods/proxy"}, For: "metrics of pods that cannot be reached directly, in a run"},
 }
 
 //go:embed role.yaml

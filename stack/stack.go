@@ -22,6 +22,16 @@ type Stack struct {
 	Rights   []Held   `json:"rights"`
 }
 
+// Pods are those of all roles.
+func (s *Stack) Pods() (all []*Pod) {
+	for i := range s.Roles {
+		for j := range s.Roles[i].Pods {
+			all = append(all, &s.Roles[i].Pods[j])
+		}
+	}
+	return all
+}
+
 // An Entry is an address at which requests reach the stack.
 type Entry struct {
 	URL     string   `json:"url"`

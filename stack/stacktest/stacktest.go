@@ -2,6 +2,7 @@
 package stacktest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,30 +11,73 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/goccy/go-yaml"
 )
 
-// A fake is an API server that has the objects of a file, and refuses some lists.
-type fake struct {
-	objects map[string][]any // by the path of their collection
-	denied  map[string]bool  // resources that may not be read
+// A Server is an API server that has the objects of a file, and refuses some lists.
+type Server struct {
+	Kubeconfig string // the file that leads to it
+
+	mu      sync.Mutex
+	objects map[string][]any        // by the path of their collection
+	denied  map[string]bool         // resources that may not be read
+	pages   map[string]http.Handler // of pods, by POD:PORT
+	broken  http.HandlerFunc        // answers everything, if it is not nil
+	asked   []string                // methods and paths, in order
+}
+
+// Serve is [Start] for one who needs the kubeconfig alone.
+func Serve(t *testing.T, file string, denied ...string) (kubeconfig string) {
+	t.Helper()
+	return Start(t, file, denied...).Kubeconfig
+}
+
+// Edit changes the objects of a kind in a namespace.
+func (f *Server) Edit(kind, namespace string, change func(objects []any) []any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	path := fmt.Sprintf(collections[kind], namespace)
+	f.objects[path] = change(f.objects[path])
+}
+
+// Page lets the proxy of the API server lead to a port of a pod.
+func (f *Server) Page(pod string, port int, page http.Handler) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pages[fmt.Sprintf("%s:%d", pod, port)] = page
+}
+
+// Break lets a handler answer everything; nil is the end of that.
+func (f *Server) Break(by http.HandlerFunc) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.broken = by
+}
+
+// Asked are the methods and paths of the questions so far.
+func (f *Server) Asked() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.asked)
 }
 
 // collections are the paths of kinds, below a namespace.
 var collections = map[string]string{
-	"Pod": "/api/v1/namespaces/%s/pods", "Service": "/api/v1/namespaces/%s/services",
+	"Node": "/api/v1/nodes%.0s", "Pod": "/api/v1/namespaces/%s/pods", "Service": "/api/v1/namespaces/%s/services",
 	"Ingress":       "/apis/networking.k8s.io/v1/namespaces/%s/ingresses",
 	"InferencePool": "/apis/%s/namespaces/%s/inferencepools", "HTTPRoute": "/apis/%s/namespaces/%s/httproutes", "Gateway": "/apis/%s/namespaces/%s/gateways",
 }
 
-// Serve starts a server that has the objects of a file of manifests and refuses to list
-// the denied resources. It returns the kubeconfig that leads to it.
-func Serve(t *testing.T, file string, denied ...string) (kubeconfig string) {
+// Start starts a server that has the objects of a file of manifests and refuses to read
+// the denied resources.
+func Start(t *testing.T, file string, denied ...string) *Server {
 	t.Helper()
-	f := &fake{objects: map[string][]any{}, denied: map[string]bool{}}
+	f := &Server{objects: map[string][]any{}, denied: map[string]bool{}, pages: map[string]http.Handler{}}
 	for _, d := range denied {
 		f.denied[d] = true
 	}
@@ -79,10 +123,37 @@ current-context: prod
 `, s.URL)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return config
+	f.Kubeconfig = config
+	return f
 }
 
-func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	f.asked = append(f.asked, r.Method+" "+r.URL.Path)
+	broken := f.broken
+	f.mu.Unlock()
+	if broken != nil {
+		broken(w, r)
+		return
+	}
+	if pod, path, ok := strings.Cut(r.URL.Path, "/proxy/"); ok && r.Method == http.MethodGet {
+		f.mu.Lock()
+		page, refused := f.pages[pod[strings.LastIndex(pod, "/")+1:]], f.denied["proxy"]
+		f.mu.Unlock()
+		switch {
+		case refused:
+			w.WriteHeader(http.StatusForbidden)
+		case page == nil:
+			http.Error(w, "no endpoint", http.StatusServiceUnavailable)
+		default:
+			r.Header.Del("Authorization") // as the API server does
+			r.URL.Path = "/" + path
+			page.ServeHTTP(w, r)
+		}
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	fields := strings.Split(r.URL.Path, "/")
 	resource := fields[len(fields)-1]
 	switch {
@@ -90,16 +161,27 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"major":"1","minor":"34","gitVersion":"v1.34.4","platform":"linux/amd64"}`)
 	case r.Method == http.MethodPost && resource == "selfsubjectaccessreviews":
 		var q struct {
-			Spec struct{ ResourceAttributes struct{ Resource string } }
+			Spec struct {
+				ResourceAttributes struct{ Resource, Subresource string }
+			}
 		}
 		_ = json.NewDecoder(r.Body).Decode(&q)
 		w.WriteHeader(http.StatusCreated)
-		fmt.Fprintf(w, `{"status":{"allowed":%v}}`, !f.denied[q.Spec.ResourceAttributes.Resource])
+		fmt.Fprintf(w, `{"status":{"allowed":%v}}`, !f.denied[cmp.Or(q.Spec.ResourceAttributes.Subresource, q.Spec.ResourceAttributes.Resource)])
 	case r.Method != http.MethodGet:
 		w.WriteHeader(http.StatusMethodNotAllowed) // nothing may be changed
 	case f.denied[resource]:
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprintf(w, `{"kind":"Status","reason":"Forbidden","message":"%s is forbidden: User \"u\" cannot list resource \"%[1]s\" in API group \"\" in the namespace \"%s\""}`, resource, fields[len(fields)-2])
+	case len(fields) == 5 && fields[3] == "nodes":
+		for _, node := range f.objects["/api/v1/nodes"] {
+			if m, ok := node.(map[string]any)["metadata"].(map[string]any); ok && m["name"] == resource && !f.denied["nodes"] {
+				_ = json.NewEncoder(w).Encode(node)
+				return
+			}
+		}
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, `{"kind":"Status","reason":"Forbidden","message":"nodes \"%s\" is forbidden: User \"u\" cannot get resource \"nodes\" in API group \"\" at the cluster scope"}`, resource)
 	default:
 		items, there := f.objects[r.URL.Path]
 		if !there && !strings.HasPrefix(r.URL.Path, "/api/v1/") {
