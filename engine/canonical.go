@@ -91,6 +91,10 @@ const (
 	PrefixHitRate  = "prefix_cache_hit_rate"
 	KVTransfer     = "kv_transfer"
 	KVTransferred  = "kv_transfer_bytes"
+	KVReceived     = "kv_transfer_tokens"
+	KVFailures     = "kv_transfer_failures"
+	PDDecisions    = "pd_decisions"
+	PDSplit        = "pd_split_decisions"
 	SpecDrafted    = "spec_draft_tokens"
 	SpecAccepted   = "spec_accepted_tokens"
 	SpecDrafts     = "spec_drafts"
@@ -136,6 +140,10 @@ var quantities = [...]Quantity{
 	{PrefixHitRate, Gauge, "ratio", "hits / queries", Share},
 	{KVTransfer, Histogram, "s", "time to move the KV cache of a request from prefill to decode", NotNegative},
 	{KVTransferred, Counter, "bytes", "KV cache that was moved from prefill to decode", NotNegative},
+	{KVReceived, Counter, "tokens", "of prompts, whose KV cache came from another server", NotNegative},
+	{KVFailures, Counter, "", "transfers of KV caches that failed", NotNegative},
+	{PDDecisions, Counter, "requests", "requests for which a router chose whether to prefill elsewhere", NotNegative},
+	{PDSplit, Counter, "requests", "those of pd_decisions for a prefill server", NotNegative},
 	{SpecDrafted, Counter, "tokens", "tokens that speculative decoding proposed", NotNegative},
 	{SpecAccepted, Counter, "tokens", "proposed tokens that were accepted", NotNegative},
 	{SpecDrafts, Counter, "steps", "steps of speculative decoding", NotNegative},

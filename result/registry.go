@@ -64,10 +64,10 @@ func identity() []Column {
 		nullable("time_scale", Float, "ratio", "Simulated seconds in a real second, as the built-in simulator says of itself: at any value but 1 the row is INVALID (time_scaled). Null of any other server, and if it does not say."),
 		required("engine", String, "", "The engine, by its key in the plan."),
 		nullable("engine_version", String, "", "Version that the engine reported."),
-		nullable("image_digest", String, "", "Digest of the container image that ran: sha256:..."),
+		nullable("image_digest", String, "", "Digest of the container image that ran: sha256:...; of a stack on Kubernetes whose containers differ, that of each as ROLE/CONTAINER=sha256:..., separated by spaces."),
 		nullable("model", String, "", "The model that was served."),
 		nullable("model_revision", String, "", "Revision of the model, where the plan pins one."),
-		nullable("gpu_count", Int, "GPUs", "GPUs of all roles and replicas of the deployment: by the engine's parallelism arguments, else by the plan; null for a given server of which the plan says neither gpu nor gpu_count."),
+		nullable("gpu_count", Int, "GPUs", "GPUs of all roles and replicas of the deployment: by the engine's parallelism arguments, else by the plan; null for a given server of which the plan says neither gpu nor gpu_count, unless its cluster says it."),
 		nullable("gpu_uuid", String, "", "UUIDs of the GPUs, joined by commas."),
 		nullable("driver_version", String, "", "Version of the GPU driver."),
 		nullable("launch", Int, "", "Which launch of its deployment measured the trial, from 1 over all resumes of the run: trials of a cell with the same run_id and launch shared a server. Null if no server was up, or if it was up before the run."),
@@ -323,12 +323,16 @@ func server() []Column {
 		nullable("mean_kv_transfer_ms", Float, "ms", "Mean time to move the KV cache of a request from prefill to decode."),
 		nullable("p95_kv_transfer_ms", Float, "ms", "95th percentile of the time to move the KV cache of a request."),
 		nullable("kv_transfer_bytes", Int, "bytes", "KV cache that was moved from prefill to decode during the trial."),
+		nullable("kv_transfer_tokens", Int, "tokens", "Prompt tokens whose KV cache came from another server during the trial."),
+		nullable("kv_transfer_failures", Int, "", "Transfers of KV caches that failed during the trial, and their notifications."),
 		nullable("server_request_bytes", Int, "bytes", "Bodies of requests that the engine counted during the trial."),
 		nullable("server_response_bytes", Int, "bytes", "Bodies of responses that the engine counted during the trial."),
 		nullable("active_endpoints", Int, "endpoints", "Endpoints that Dynamo's workers had open on NATS at the end of the trial; null if it is not used."),
 		nullable("transport_up", Bool, "", "Whether the message transport between the roles was connected at every look."),
 		nullable("transport_errors", Int, "", "Errors of the message transport between the roles during the trial."),
 		nullable("engine_uptime_s", Float, "s", "How long the engine's processes had been up at the end of the trial; the youngest of them."),
+		nullable("pods", Int, "", "Pods of the stack on Kubernetes at the beginning of the trial; null of any other server."),
+		nullable("pod_restarts", Int, "", "How often containers of these pods had been started again by then, as the cluster counts it."),
 		nullable("metric_lines", Int, "lines", "Samples that the engine exposed at the end, without _created; all roles together."),
 		nullable("metric_names", Int, "", "Different names among the metric_lines."),
 	)
@@ -339,6 +343,14 @@ func server() []Column {
 		)
 	}
 	return cols
+}
+
+// disaggregation is whether an engine whose roles prefill and decode apart did so.
+func disaggregation() []Column {
+	return []Column{
+		nullable("pd", String, "", "Whether prompts were computed by prefill servers and their KV caches moved to decode servers, by the servers' counters over the trial: proven (for at least 95 % of the requests), partial, absent or unknown. Null of an engine that does not have both roles."),
+		nullable("pd_share", Float, "ratio", "Requests that ended at prefill servers / those that ended at decode servers, at most 1; where that is not known, by the decisions of the router."),
+	}
 }
 
 // MetricFamilies are the engines whose metrics are counted apart, by the prefixes of

@@ -184,9 +184,9 @@ func TestDialects_failuresToTheDriver(t *testing.T) {
 // absent are quantities that a profile knows and a single server without load
 // of that kind does not show, by release; * is every one.
 var absent = map[string][]string{
-	"vllm *":          {engine.SpecDrafted, engine.SpecAccepted, engine.SpecDrafts, engine.KVTransfer, engine.KVTransferred, engine.SpecAcceptRate, engine.SpecAcceptLen},
+	"vllm *":          {engine.SpecDrafted, engine.SpecAccepted, engine.SpecDrafts, engine.KVTransfer, engine.KVTransferred, engine.KVFailures, engine.SpecAcceptRate, engine.SpecAcceptLen},
 	"vllm 0.32.0":     {engine.GenerationPerSecond}, // gone with V0
-	"vllm 0.8.5":      {engine.GenerationPerSecond, engine.TPOT},
+	"vllm 0.8.5":      {engine.GenerationPerSecond, engine.TPOT, engine.KVReceived},
 	"sglang *":        {engine.KVTransfer, engine.KVTransferred, engine.SpecAcceptRate, engine.SpecAcceptLen}, // zeros without speculation
 	"sglang 0.4.5":    {engine.PrefillBootstrapQueue, engine.PrefillInflightQueue, engine.DecodePreallocQueue, engine.DecodeTransferQueue, engine.Preemptions, engine.KVCacheTokens, engine.KVCacheBlocks, engine.PrefixHits, engine.Queue, engine.Prefill, engine.Decode},
 	"llamacpp b11549": {engine.KVCacheUsage}, // since 2025-05

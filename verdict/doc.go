@@ -18,7 +18,8 @@ type Evidence struct {
 	Row      result.Row
 	Requests []result.Request
 	Health   load.Health // of the run that was measured
-	// Told is what others have found; an engine that was restarted is a reason.
+	// Told is what others have found; an engine that was restarted is a reason, and so
+	// is a stack that changed or was reached through a tunnel.
 	Told []result.Finding
 
 	Open        bool // the load is an open loop

@@ -24,7 +24,7 @@ type rule func(*Evidence, validity.Bounds) (result.Finding, bool)
 // means VALID. Rules do not know of each other.
 func Judge(e Evidence, b validity.Bounds) []result.Finding {
 	return hold(&e, b, []rule{
-		timeScaled, engineRestarted, serverStopped, errorRate, scheduleLag, outputLength, warmupMissing, cacheState, reopened,
+		timeScaled, engineRestarted, stackChanged, tunnelled, pdAbsent, serverStopped, errorRate, scheduleLag, outputLength, warmupMissing, cacheState, reopened,
 		clientCPU, clientLoop, clientCeiling, clientLag, coalesced, clientStalled, cpuSteal, clockStep,
 		gpuThrottled, gpuForeign, drift,
 	})
@@ -75,8 +75,25 @@ func timeScaled(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
 }
 
 func engineRestarted(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
+	return e.told(finding.EngineRestarted)
+}
+
+func stackChanged(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
+	return e.told(finding.StackChanged)
+}
+
+func tunnelled(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
+	return e.told(finding.Tunnelled)
+}
+
+func pdAbsent(e *Evidence, _ validity.Bounds) (result.Finding, bool) {
+	return e.told(finding.PDAbsent)
+}
+
+// told is a reason that others have found.
+func (e *Evidence) told(code finding.Code) (result.Finding, bool) {
 	for _, f := range e.Told {
-		if f.Code == finding.EngineRestarted {
+		if f.Code == code {
 			return f, true
 		}
 	}
@@ -228,6 +245,10 @@ func cacheHits(e *Evidence) (hits float64, who string) {
 		} else {
 			cached += r.CachedTokens
 		}
+	}
+	// A server that decodes alone says of the caches that it was sent that it had them.
+	if pd := e.text(col.PD); pd != "" && pd != result.PDAbsent {
+		told = false
 	}
 	if told = told && prompt > 0; told {
 		hits, who = float64(cached)/float64(prompt), "the answers"

@@ -106,9 +106,33 @@ var spoils = []struct {
 		"restart", finding.EngineRestarted,
 		func(e *Evidence) { e.Told = []result.Finding{{Code: finding.Collector("gpu"), Text: "there is none"}} },
 		func(e *Evidence) {
-			e.Told = []result.Finding{{Code: finding.EngineRestarted, Text: "its counters fell from 7 to 0"}}
+			e.Told = append(e.Told, result.Finding{Code: finding.EngineRestarted, Text: "its counters fell from 7 to 0"})
 		},
 		[]string{"from 7 to 0"},
+	},
+	{
+		"stack", finding.StackChanged,
+		func(e *Evidence) { e.Told = []result.Finding{{Code: finding.StackUnwatched, Text: "no answer"}} },
+		func(e *Evidence) {
+			e.Told = append(e.Told, result.Finding{Code: finding.StackChanged, Text: "decode: pod d-0 is gone"})
+		},
+		[]string{"d-0 is gone"},
+	},
+	{
+		"tunnel", finding.Tunnelled,
+		func(e *Evidence) { e.Told = []result.Finding{{Code: finding.NetworkProxy, Text: "a provider's"}} },
+		func(e *Evidence) {
+			e.Told = append(e.Told, result.Finding{Code: finding.Tunnelled, Text: "an address of this machine"})
+		},
+		[]string{"of this machine"},
+	},
+	{
+		"no prefill", finding.PDAbsent,
+		func(e *Evidence) { e.Told = []result.Finding{{Code: finding.PDPartial, Text: "40 %"}} },
+		func(e *Evidence) {
+			e.Told = append(e.Told, result.Finding{Code: finding.PDAbsent, Text: "no request ended at a prefill server"})
+		},
+		[]string{"prefill server"},
 	},
 	{
 		"errors", finding.ErrorRate,
@@ -374,6 +398,22 @@ func fail(e *Evidence, from, to int) {
 	for i := from; i < to; i++ {
 		r := &e.measured()[i]
 		r.Status, r.ErrorClass, r.Error = result.Failed, result.ErrOverload, "429 slow down"
+	}
+}
+
+// What a server that decodes was sent is no warm cache, though its answers call it
+// cached. Where it did all of it, it is one.
+func TestJudge_transferred(t *testing.T) {
+	for pd, want := range map[string]bool{result.PDProven: false, result.PDPartial: false, result.PDUnknown: false, result.PDAbsent: true, "": true} {
+		e := clean()
+		e.cache(99)
+		if pd != "" {
+			e.Row["pd"] = pd
+		}
+		found := slices.ContainsFunc(Judge(*e, strict()), func(f result.Finding) bool { return f.Code == finding.CacheState })
+		if found != want {
+			t.Errorf("%s: cache_state %v", pd, found)
+		}
 	}
 }
 

@@ -78,6 +78,8 @@ func columns() []column {
 		column{col.SpecAcceptLength, either(ratio(engine.SpecAcceptLen), gaugeMean(engine.SpecAcceptLen))},
 		column{col.MeanKVTransferMs, meanOf(engine.KVTransfer)},
 		column{col.KVTransferBytes, gain(engine.KVTransferred)},
+		column{col.KVTransferTokens, gain(engine.KVReceived)},
+		column{col.KVTransferFailures, gain(engine.KVFailures)},
 		column{col.ServerRequestBytes, gain(engine.RequestBytes)},
 		column{col.ServerResponseBytes, gain(engine.ResponseBytes)},
 		column{col.ActiveEndpoints, size(engine.ActiveEndpoints)},
@@ -106,6 +108,7 @@ func emptyRow(p *engine.Profile) result.Row {
 			row[inRole(role, c.lines)], row[inRole(role, c.names)] = nil, nil
 		}
 	}
+	row[col.PD], row[col.PDShare] = nil, nil
 	return row
 }
 
@@ -177,6 +180,12 @@ func makeRow(p *engine.Profile, servers []*server) result.Row {
 			}
 		}
 		fill(row, role, quantities.Only(role, sources), mine)
+	}
+	if proof, ok := disaggregated(p, sources); ok {
+		row[col.PD] = proof.Verdict
+		if proof.Share != nil {
+			row[col.PDShare] = *proof.Share
+		}
 	}
 	return row
 }

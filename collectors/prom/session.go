@@ -293,6 +293,7 @@ func (s *session) Finish(ctx context.Context) (result.Row, error) {
 		errs = append(errs, err)
 	}
 	s.findings()
+	s.proof(servers)
 	return makeRow(s.trial.Profile, servers), errors.Join(errs...)
 }
 

@@ -52,7 +52,7 @@ func identifier(column string) string {
 	var b strings.Builder
 	for word := range strings.SplitSeq(column, "_") {
 		switch word {
-		case "1m", "cpu", "e2e", "gpu", "icl", "id", "itl", "kv", "rtt", "slo", "tcp", "tpot", "ttfo", "ttft", "usd", "uuid":
+		case "1m", "cpu", "e2e", "gpu", "icl", "id", "itl", "kv", "pd", "rtt", "slo", "tcp", "tpot", "ttfo", "ttft", "usd", "uuid":
 			word = strings.ToUpper(word)
 		case "mhz":
 			word = "MHz"

@@ -25,6 +25,9 @@ var (
 	GPUThrottled        = Code{"gpu_throttled"}
 	GPUForeign          = Code{"gpu_foreign"}
 	Drift               = Code{"drift"}
+	StackChanged        = Code{"stack_changed"}
+	Tunnelled           = Code{"tunnelled"}
+	PDAbsent            = Code{"pd_absent"}
 
 	BoundLoosened           = Code{"bound_loosened"}
 	ServerStalled           = Code{"server_stalled"}
@@ -75,6 +78,10 @@ var (
 	LogNotWritten           = Code{"log_not_written"}
 	ServerNotFollowed       = Code{"server_not_followed"}
 	HostDrift               = Code{"host_drift"}
+	StackUneven             = Code{"stack_uneven"}
+	StackRole               = Code{"stack_role"}
+	StackUnwatched          = Code{"stack_unwatched"}
+	PDPartial               = Code{"pd_partial"}
 )
 
 // Reasons are the findings that make a trial INVALID, in the order of the
@@ -173,6 +180,21 @@ var reasons = []Fact{
 		Drift, "the figures changed over the plateau",
 		"the bound of TTFT, TPOT and throughput is `max_drift`, and the change is more than chance (p < 0.0001)",
 		"warm up longer (`load.warmup`), lower the load, or look at the slices in `samples.parquet`",
+	},
+	{
+		StackChanged, "pods of the stack on Kubernetes changed during the trial",
+		"a pod went, came, was replaced or ceased to be ready, or one of its containers was started again; the text has each",
+		"wait until the stack is at rest, and run the cell again; stop its autoscaler for the run",
+	},
+	{
+		Tunnelled, "requests went through a port-forward or the proxy of the API server",
+		"all of them share one connection, so the latencies and the limit are not the stack's",
+		"run sweep inside the cluster, or give the address of its gateway (`backend.url`)",
+	},
+	{
+		PDAbsent, "the servers that decode computed the prompts themselves",
+		"the engine has servers for prefill, and no request ended there or no KV cache was moved; a router does so silently if no prefill server is ready, and for prompts that it finds short",
+		"look at the prefill servers and at the router's threshold, or send longer prompts; measure such a stack as an engine without prefill servers",
 	},
 }
 
@@ -322,8 +344,8 @@ var remarks = []Fact{
 		"raise the load, or set another `router-mode`",
 	},
 	{
-		MetricsUnreachable, "the plan has no address for a role's metrics", "its columns are null",
-		"name it in `backend.roles` of the endpoint",
+		MetricsUnreachable, "the metrics of a role cannot be read", "its columns are null; of an endpoint the plan has no address for them",
+		"name it in `backend.roles` of the endpoint; of a stack on Kubernetes the text says what is missing",
 	},
 	{
 		MetricsMissing, "reads of the engine's metrics failed", "",
@@ -406,5 +428,21 @@ var remarks = []Fact{
 		HostDrift, "in a plan that compares by turns (`compare`), a cell of the baseline moved by certainly more than 2 % of tok/s between its first turn and its last, with nothing changed",
 		"it is of the run, below its ratios and as `comparison.host_drift` in `answer.json`; no row has it",
 		"run again on a quiet host: the ratios between the sides cover what the host did too",
+	},
+	{
+		StackUneven, "the stack on Kubernetes has what should be looked at before it is measured", "pods that are not ready or were restarted, or pods of one role that differ",
+		"`sweep probe --kube` shows the stack; the text has what was found",
+	},
+	{
+		StackRole, "the stack on Kubernetes has pods whose role the plan's engine does not have", "no column is of them",
+		"choose the engine that has their roles, as `llm-d` has prefill and decode",
+	},
+	{
+		StackUnwatched, "looks at the pods of the stack failed", "a change of them may have been missed",
+		"read the error in the text: of the API server, or of a right that is missing",
+	},
+	{
+		PDPartial, "a part of the requests did not go through the servers for prefill", "or transfers of KV caches failed; the column `pd_share` has the part",
+		"send prompts above the router's threshold, with `cache_bust: true`; the row is of a mixture",
 	},
 }

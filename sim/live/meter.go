@@ -82,6 +82,7 @@ type Counts struct {
 	TTFT, Gap, TPOT, E2E, Queue, Inference, Prefill, Decode Histogram
 	Prompt, Generation, MaxTokens, Iteration, Preemptions   Histogram
 
+	Received  int // prompt tokens whose cache came from another server
 	Cached    int // prompt tokens of what has finished that were in the prefix cache
 	Sequences int // of all steps together
 	Longest   int // most tokens that a sequence has had, prompt and answer
@@ -200,6 +201,13 @@ func (m *Meter) Accept(maxTokens int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.c.MaxTokens.observe(float64(maxTokens))
+}
+
+// Receive counts prompt tokens whose cache came from another server.
+func (m *Meter) Receive(tokens int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.c.Received += tokens
 }
 
 // step counts one step's tokens. real turns virtual durations into real ones.

@@ -231,6 +231,7 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 
 	c := live.NewCall(j.req)
 	if j.req.Received > 0 {
+		s.engine.Meter.Receive(j.req.Received)
 		select {
 		case <-time.After(s.transferTime(j.req.Received)):
 		case <-r.Context().Done():

@@ -1,0 +1,91 @@
+package prom
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/result"
+)
+
+// recordedVLLM is a page that vLLM 0.32 showed, with other values of some of its series:
+// "name{label}" as they begin there.
+func recordedVLLM(t *testing.T, values map[string]float64) string {
+	t.Helper()
+	text, err := os.ReadFile("../../sim/testdata/recorded__vllm-0.32.0__metrics.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	for series, v := range values {
+		line := regexp.MustCompile(`(?m)^(` + series + `) .*$`)
+		if !line.MatchString(page) {
+			t.Fatalf("the recording has no %s", series)
+		}
+		page = line.ReplaceAllString(page, "${1} "+strconv.FormatFloat(v, 'f', -1, 64))
+	}
+	return page
+}
+
+const (
+	finishedSeries = `vllm:request_success_total\{[^}]*finished_reason="length"[^}]*\}`
+	receivedSeries = `vllm:prompt_tokens_by_source_total\{[^}]*source="external_kv_transfer"[^}]*\}`
+	cachedSeries   = `vllm:external_prefix_cache_hits_total\{[^}]*\}`
+)
+
+// Whether llm-d's servers prefilled and decoded apart, by pages as vLLM 0.32 shows them
+// and the router's decisions under each of their names.
+func TestDisaggregated(t *testing.T) {
+	p := profile(t, "llm-d")
+	vllm := func(role string, finished, received float64, more ...string) *server {
+		at := func(n, m float64) string {
+			return recordedVLLM(t, map[string]float64{finishedSeries: n, receivedSeries: m, cachedSeries: m}) + strings.Join(more, "\n")
+		}
+		return seen(t, role, engine.TierEngine, p.MetricsOf(role), at(5, 70), at(5+finished, 70+received))
+	}
+	picker := func(name string, split, all int) *server {
+		at := func(a, b int) string {
+			return name + `{decision_type="prefill-decode"} ` + strconv.Itoa(a) + "\n" + name + `{decision_type="decode-only"} ` + strconv.Itoa(b) + "\n"
+		}
+		return seen(t, "epp", engine.TierRouter, p.MetricsOf("epp"), at(0, 3), at(split, 3+all-split))
+	}
+	const failed = "vllm:nixl_num_failed_transfers_total 2\n"
+	for name, tt := range map[string]struct {
+		servers []*server
+		want    result.Row
+	}{
+		"proven": {
+			[]*server{vllm("prefill", 100, 0), vllm("decode", 60, 120_000), vllm("decode", 40, 70_000), picker("llm_d_epp_disagg_decision_total", 100, 100)},
+			result.Row{"pd": "proven", "pd_share": 1.0, "kv_transfer_tokens": int64(190_000), "decode_kv_transfer_tokens": int64(190_000), "prefill_kv_transfer_tokens": int64(0)},
+		},
+		// All of the router's decisions were for prefill, and none of it was done.
+		"a silent prefill": {
+			[]*server{vllm("prefill", 0, 0), vllm("decode", 100, 0), picker("llm_d_inference_scheduler_disagg_decision_total", 100, 100)},
+			result.Row{"pd": "absent", "pd_share": 0.0, "kv_transfer_tokens": int64(0)},
+		},
+		"a half": {
+			[]*server{vllm("prefill", 50, 0), vllm("decode", 100, 95_000)},
+			result.Row{"pd": "partial", "pd_share": 0.5},
+		},
+		"one prefill server is not read": {
+			[]*server{vllm("prefill", 50, 0), seen(t, "prefill", engine.TierEngine, p.MetricsOf("prefill"), "", ""), vllm("decode", 100, 190_000), picker("llm_d_inference_scheduler_pd_decision_total", 98, 100)},
+			result.Row{"pd": "proven", "pd_share": 0.98},
+		},
+		"failures": {
+			[]*server{vllm("prefill", 100, 0), vllm("decode", 100, 190_000, failed)},
+			result.Row{"kv_transfer_failures": int64(0), "pd": "proven"},
+		},
+		"no servers": {
+			nil,
+			result.Row{"pd": "unknown", "pd_share": nil},
+		},
+	} {
+		t.Run(name, func(t *testing.T) { checkRow(t, makeRow(p, tt.servers), tt.want) })
+	}
+	if row := makeRow(profile(t, "vllm"), []*server{vllm("server", 1, 1)}); row["pd"] != nil {
+		t.Errorf("a server of one role: %v", row["pd"])
+	}
+}

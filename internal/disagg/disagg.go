@@ -1,0 +1,88 @@
+// Package disagg says from counters whether a stack that is made to prefill and decode on
+// different servers did so. It is arithmetic alone: no log line and no answer proves it,
+// since a router may let the decode servers do all work and answer 200.
+package disagg
+
+import (
+	"fmt"
+
+	"sweep.dev/sweep/result"
+)
+
+// Enough is the share of the requests from which on they count as all: some prompts are
+// too short for the router, or in the decode server's own cache.
+const Enough = 0.95
+
+// Counters are how far each counter went during the load. Nil is one that is not known,
+// for whatever reason.
+type Counters struct {
+	Decisions *float64 // of the router, about requests
+	Split     *float64 // those for a prefill server
+
+	Prefilled *float64 // requests that ended at prefill servers
+	Decoded   *float64 // requests that ended at decode servers
+
+	Tokens   *float64 // prompt tokens whose cache decode servers got from elsewhere
+	Bytes    *float64 // of caches that were moved
+	Failures *float64 // transfers that failed
+}
+
+// A Proof is what the counters say.
+type Proof struct {
+	Verdict string // as the column pd has it: [result.PDProven] and the others
+	// Share is the part of the requests that went through prefill: by the servers that
+	// finished them, else by the router's decisions. Nil if neither is known.
+	Share *float64
+	Why   string // the verdict in a clause, with its figures
+}
+
+// Of judges counters.
+func Of(c Counters) Proof {
+	p := Proof{Share: share(c)}
+	moved := positive(c.Tokens) || positive(c.Bytes)
+	told := c.Tokens != nil || c.Bytes != nil
+	say := func(verdict, format string, args ...any) Proof {
+		p.Verdict, p.Why = verdict, fmt.Sprintf(format, args...)
+		return p
+	}
+	switch {
+	case c.Decoded != nil && *c.Decoded <= 0:
+		return say(result.PDUnknown, "no request ended at a decode server")
+	case c.Prefilled != nil && *c.Prefilled <= 0:
+		return say(result.PDAbsent, "no request ended at a prefill server%s: the decode servers computed the prompts themselves", of(c.Decoded))
+	case told && !moved:
+		return say(result.PDAbsent, "the decode servers got no KV cache from elsewhere%s: they computed the prompts themselves", of(c.Decoded))
+	case !told:
+		return say(result.PDUnknown, "no counter of the decode servers tells whether KV caches came from elsewhere")
+	case p.Share == nil:
+		return say(result.PDUnknown, "KV caches were moved, and for which share of the requests is not known")
+	case positive(c.Failures):
+		return say(result.PDPartial, "%.0f transfers of KV caches failed, and %.0f %% of the requests went through prefill", *c.Failures, 100**p.Share)
+	case *p.Share < Enough:
+		return say(result.PDPartial, "%.0f %% of the requests went through prefill", 100**p.Share)
+	}
+	return say(result.PDProven, "%.0f %% of the requests went through prefill, and their KV caches were moved", 100**p.Share)
+}
+
+// share is the part of the requests that went through prefill.
+func share(c Counters) *float64 {
+	part := func(of, all *float64) *float64 {
+		if of == nil || all == nil || *all <= 0 {
+			return nil
+		}
+		return new(min(1, *of / *all))
+	}
+	if s := part(c.Prefilled, c.Decoded); s != nil {
+		return s
+	}
+	return part(c.Split, c.Decisions)
+}
+
+func of(decoded *float64) string {
+	if decoded == nil {
+		return ""
+	}
+	return fmt.Sprintf(", and %.0f at decode servers", *decoded)
+}
+
+func positive(v *float64) bool { return v != nil && *v > 0 }

@@ -1,0 +1,43 @@
+package disagg
+
+import (
+	"strings"
+	"testing"
+
+	"sweep.dev/sweep/result"
+)
+
+func TestOf(t *testing.T) {
+	t.Parallel()
+	n := func(v float64) *float64 { return &v }
+	for name, tt := range map[string]struct {
+		c       Counters
+		verdict string
+		share   float64 // -1: unknown
+		why     string
+	}{
+		"proven":               {Counters{Prefilled: n(100), Decoded: n(100), Tokens: n(190_000), Failures: n(0)}, result.PDProven, 1, "100 %"},
+		"by bytes":             {Counters{Prefilled: n(96), Decoded: n(100), Bytes: n(1e9)}, result.PDProven, 0.96, ""},
+		"more than all":        {Counters{Prefilled: n(103), Decoded: n(100), Bytes: n(1e9)}, result.PDProven, 1, ""},
+		"short prompts":        {Counters{Prefilled: n(40), Decoded: n(100), Tokens: n(80_000)}, result.PDPartial, 0.4, "40 %"},
+		"failed transfers":     {Counters{Prefilled: n(100), Decoded: n(100), Tokens: n(80_000), Failures: n(3)}, result.PDPartial, 1, "3 transfers"},
+		"a silent prefill":     {Counters{Prefilled: n(0), Decoded: n(100), Tokens: n(0)}, result.PDAbsent, 0, "no request ended at a prefill server, and 100 at decode"},
+		"the router lied":      {Counters{Decisions: n(100), Split: n(100), Prefilled: n(0), Decoded: n(100)}, result.PDAbsent, 0, "themselves"},
+		"caches did not come":  {Counters{Prefilled: n(100), Decoded: n(100), Tokens: n(0), Bytes: n(0)}, result.PDAbsent, 1, "no KV cache"},
+		"decisions alone":      {Counters{Decisions: n(10), Split: n(9)}, result.PDUnknown, 0.9, "no counter"},
+		"decided and moved":    {Counters{Decisions: n(10), Split: n(10), Bytes: n(5)}, result.PDProven, 1, ""},
+		"moved, share unknown": {Counters{Bytes: n(5)}, result.PDUnknown, -1, "which share"},
+		"idle":                 {Counters{Prefilled: n(0), Decoded: n(0), Tokens: n(0)}, result.PDUnknown, -1, "no request"},
+		"nothing":              {Counters{}, result.PDUnknown, -1, "no counter"},
+		"prefill alone":        {Counters{Prefilled: n(5)}, result.PDUnknown, -1, "no counter"},
+	} {
+		p := Of(tt.c)
+		share := -1.0
+		if p.Share != nil {
+			share = *p.Share
+		}
+		if p.Verdict != tt.verdict || share != tt.share || !strings.Contains(p.Why, tt.why) || p.Why == "" {
+			t.Errorf("%s: %s, %v, %s", name, p.Verdict, share, p.Why)
+		}
+	}
+}
