@@ -236,7 +236,9 @@ type Terms struct {
 	USDPerHour  float64   // as the provider bills it, all GPUs together; 0 if it costs nothing
 	Since       time.Time // when it began to cost
 	GPU         string    // the catalogue's name of what was really got; "" if it is what was asked for
-	ImageDigest string    // sha256:...; "" if it is not known
+	GPUs        int       // of all roles, where the plan does not say it; 0 if they are not known
+	Version     string    // of the engine, where the backend asked the servers itself; ""
+	ImageDigest string    // sha256:..., of several roles each with its name before it; "" if it is not known
 	Findings    []result.Finding
 }
 

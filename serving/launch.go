@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,6 +113,9 @@ func (d *Servers) bring(ctx context.Context, n int, spec backends.Spec) (*Server
 		return nil, d.launchFailed(n, d.failureOf(lctx, err, nil, spec.Roles)), nil
 	}
 	s := &Server{Deployment: dep, Launch: n, Roles: spec.Roles, pod: p, authorize: d.authorizer(dep)}
+	if found, ok := dep.(backends.Found); ok {
+		s.Roles = found.Roles()
+	}
 	s.Foreign = d.config.Options.Given || p.name != spec.Pod // given, or kept by an earlier run
 	return s, nil, nil
 }
@@ -158,7 +162,7 @@ func (d *Servers) await(ctx context.Context, s *Server, launched time.Time) (*Fa
 		}
 		return d.launchFailed(n, cause), nil
 	}
-	s.Version = first.Version
+	s.Version = cmp.Or(first.Version, s.Terms().Version)
 	if err := d.measurer.Accept(s); err != nil {
 		return nil, err
 	}

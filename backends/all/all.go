@@ -6,6 +6,7 @@ import (
 	"sweep.dev/sweep/backends/command"
 	"sweep.dev/sweep/backends/docker"
 	"sweep.dev/sweep/backends/endpoint"
+	"sweep.dev/sweep/backends/kubernetes"
 	"sweep.dev/sweep/backends/process"
 	"sweep.dev/sweep/backends/runpod"
 	"sweep.dev/sweep/backends/sim"
@@ -20,6 +21,7 @@ func Factories(fx *effect.Effects) []backends.Factory {
 		command.Factory(fx),
 		docker.Factory(fx),
 		endpoint.Factory(),
+		kubernetes.Factory(),
 		process.Factory(fx),
 		runpod.Factory(fx),
 		sim.Factory(fx),

@@ -13,7 +13,7 @@ func TestFactories(t *testing.T) {
 		}
 		seen[f.Kind] = true
 	}
-	for _, kind := range []string{"command", "docker", "endpoint", "process", "runpod", "sim", "ssh"} {
+	for _, kind := range []string{"command", "docker", "endpoint", "kubernetes", "process", "runpod", "sim", "ssh"} {
 		if !seen[kind] {
 			t.Errorf("%s is missing", kind)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/urfave/cli/v3"
 
+	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/plaintext"
@@ -66,6 +67,9 @@ func (a *app) planText(ctx context.Context, c *cli.Command, p planned) error {
 	sum := p.sum(servers)
 	page.Parts(p.plan.Name, p.size(sum))
 	p.loads(page)
+	if b, ok := p.plugins.backend.(backends.Described); ok {
+		page.Text("  " + plaintext.Line(b.Describe()))
+	}
 	if c.Bool("verbose") {
 		p.details(page, servers)
 	} else {

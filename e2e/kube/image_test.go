@@ -17,19 +17,24 @@ import (
 // appImage is the one image of the pods, their sandbox included.
 const appImage = "lab.test/app:1"
 
-// buildImage builds the tests' program and packs it as an archive of an OCI image.
+// buildImage builds the tests' program and sweep, and packs both as an archive of an OCI
+// image.
 func buildImage(folder string) (archive string, err error) {
-	binary := filepath.Join(folder, "app")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "sweep.dev/sweep/e2e/kube/app")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
+	var programs []file
+	for name, pkg := range map[string]string{"app": "e2e/kube/app", "sweep": "cmd/sweep"} {
+		binary := filepath.Join(folder, name)
+		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "sweep.dev/sweep/"+pkg)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%w: %s", err, out)
+		}
+		program, err := os.ReadFile(binary)
+		if err != nil {
+			return "", err
+		}
+		programs = append(programs, file{name, program})
 	}
-	program, err := os.ReadFile(binary)
-	if err != nil {
-		return "", err
-	}
-	layer := archived(file{"app", program})
+	layer := archived(programs...)
 	digest := func(b []byte) string { sum := sha256.Sum256(b); return hex.EncodeToString(sum[:]) }
 	config, _ := json.Marshal(map[string]any{
 		"architecture": "amd64", "os": "linux", "config": map[string]any{"Entrypoint": []string{"/app"}},

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -19,15 +18,8 @@ import (
 	"sweep.dev/sweep/stack"
 )
 
-// program builds sweep once for a test.
-func program(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "sweep")
-	if out, err := exec.Command("go", "build", "-o", path, "sweep.dev/sweep/cmd/sweep").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return path
-}
+// program is sweep as it was built for the image.
+func program(*testing.T) string { return lab.file("sweep") }
 
 // as runs sweep as a user of the cluster.
 func (n *node) as(t *testing.T, program, user string, args ...string) (stdout, stderr string, code int) {

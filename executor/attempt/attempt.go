@@ -144,6 +144,7 @@ func (a *Attempt) Run(ctx context.Context) error {
 	}
 	defer driver.Close()
 	defer func() { a.requests = a.records.take() }()
+	defer a.watch(ctx)()
 	defer a.logs.CatchUp(ctx)
 	return a.steps(mctx, []step{
 		{"count tokens", 0, func(ctx context.Context) (err error) {

@@ -2,7 +2,10 @@ package observe
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"slices"
 	"strings"
@@ -19,7 +22,12 @@ import (
 func (c *Config) targets() []collectors.Target {
 	var list []collectors.Target
 	var lost []string
-	for _, role := range c.Server.Roles {
+	roles, found := c.Server.Roles, backends.Found(nil)
+	if f, ok := c.Server.Deployment.(backends.Found); ok {
+		roles, found = f.Roles(), f // by now
+	}
+	var whys []string
+	for _, role := range roles {
 		for replica := range role.Replicas {
 			t := collectors.Target{
 				Role: role.Name, Replica: replica, Tier: engine.TierEngine, Host: c.Server.Host(role.Name, replica),
@@ -28,7 +36,11 @@ func (c *Config) targets() []collectors.Target {
 			if of := c.Profile.Role(role.Name); of != nil {
 				t.Tier, t.Metrics = cmp.Or(of.Tier, engine.TierEngine), c.Profile.MetricsOf(role.Name)
 			}
-			if !c.locate(&t) {
+			if found != nil {
+				if why := locateFound(found, &t, c.Server.Host(c.Profile.EntryRole(), 0).URL()); why != "" {
+					whys = append(whys, why)
+				}
+			} else if !c.locate(&t) {
 				// Its own port has no metrics, or those of another role.
 				t.Metrics = nil
 				lost = append(lost, role.Name)
@@ -37,10 +49,17 @@ func (c *Config) targets() []collectors.Target {
 		}
 	}
 	for _, role := range c.Profile.Roles {
-		known := slices.ContainsFunc(c.Server.Roles, func(r backends.Role) bool { return r.Name == role.Name })
+		known := slices.ContainsFunc(roles, func(r backends.Role) bool { return r.Name == role.Name })
 		if metrics := c.Profile.MetricsOf(role.Name); !known && metrics != nil && metrics.Path != "" {
 			lost = append(lost, role.Name)
+			whys = append(whys, role.Name+": there is none")
 		}
+	}
+	if found != nil {
+		if len(whys) > 0 {
+			c.Sink.Note(result.Finding{Code: finding.MetricsUnreachable, Text: "the metrics of some servers cannot be read, and the columns of their roles are null: " + strings.Join(whys, "; ")})
+		}
+		return list
 	}
 	if len(lost) > 0 {
 		c.Sink.Note(result.Finding{Code: finding.MetricsUnreachable, Text: fmt.Sprintf(
@@ -48,6 +67,33 @@ func (c *Config) targets() []collectors.Target {
 			strings.Join(slices.Compact(lost), ", "), lost[0])})
 	}
 	return list
+}
+
+// locateFound finds where the metrics of a target are that was found, or why they cannot
+// be read. It stays a target then, so that what the others of its role say is not taken
+// for the whole.
+func locateFound(found backends.Found, t *collectors.Target, entry string) (why string) {
+	if t.Metrics == nil || t.Metrics.Path == "" {
+		return ""
+	}
+	h, why := found.Metrics(t.Role, t.Replica)
+	if why != "" {
+		t.Host, t.Keyless = unreachable{t.Host, why}, true
+		return t.Role + ": " + why
+	}
+	t.Host, t.Keyless = h, keyless(entry, h.URL())
+	return ""
+}
+
+// An unreachable host takes no connection.
+type unreachable struct {
+	host.Host
+	why string
+}
+
+// Dial implements [host.Host].
+func (u unreachable) Dial(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.New(u.why)
 }
 
 // locate finds where the metrics of a target are; false if that is not known.

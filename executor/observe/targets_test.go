@@ -1,12 +1,16 @@
 package observe
 
 import (
+	"context"
+	"errors"
 	"maps"
+	"net"
 	"strings"
 	"testing"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/result/finding"
 )
 
@@ -46,6 +50,51 @@ func TestTargets_unreachableMetrics(t *testing.T) {
 	if notes := c.Sink.Notes(); len(notes) != 1 || notes[0].Code != finding.MetricsUnreachable || !strings.Contains(notes[0].Text, "router, server") {
 		t.Errorf("findings %v", notes)
 	}
+}
+
+// A replica that was found and cannot be read stays a target, whose metrics are not known.
+func TestTargets_found(t *testing.T) {
+	t.Parallel()
+	profile, _ := engine.Lookup("llm-d")
+	c := observed(profile, nil)
+	c.Server.Deployment = aStack{}
+	list := c.targets()
+	if len(list) != 3 || list[0].Metrics == nil || list[1].Metrics == nil || list[2].Role != "gateway" {
+		t.Fatalf("targets %+v", list)
+	}
+	for i, want := range []string{"reached", "decode-1 has no address"} {
+		if _, err := list[i].Host.Dial(t.Context(), "tcp", "x"); err == nil || err.Error() != want || list[i].Keyless != (i == 1) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	notes := c.Sink.Notes()
+	if len(notes) != 1 || !strings.HasSuffix(notes[0].Text, "decode: decode-1 has no address; prefill: there is none; epp: there is none") {
+		t.Errorf("findings %v", notes)
+	}
+}
+
+// A stack has two servers that decode.
+type aStack struct{ backends.Deployment }
+
+func (aStack) Host(string, int) host.Host { return aPod{} }
+
+func (aStack) Roles() []backends.Role {
+	return []backends.Role{{Name: "decode", Replicas: 2}, {Name: "gateway", Replicas: 1}}
+}
+
+func (aStack) Metrics(_ string, replica int) (host.Host, string) {
+	if replica == 1 {
+		return nil, "decode-1 has no address"
+	}
+	return aPod{}, ""
+}
+
+type aPod struct{ host.Host }
+
+func (aPod) URL() string { return "http://10.0.0.1" }
+
+func (aPod) Dial(context.Context, string, string) (net.Conn, error) {
+	return nil, errors.New("reached")
 }
 
 // A key is sent to its own host alone, and never in the clear if that has TLS.

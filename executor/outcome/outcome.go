@@ -253,6 +253,12 @@ func identify(row result.Row, t *Trial, server *Server, m *Measured) {
 		set(col.Simulated, true)
 		set(col.TimeScale, scale)
 	}
+	if cell.Server.GPU == "" && cell.Server.RoleGPUs == nil { // what was found is all that is known
+		set(col.GPU, orNil(server.Terms.GPU))
+		if n := server.Terms.GPUs; n > 0 {
+			set(col.GPUCount, int64(n))
+		}
+	}
 	maps.Copy(row, Recorded(server.Terms, server.Version, cell.Server.ModelRevision))
 	set(col.SubjectDigest, t.Plan.SubjectDigest(cell, row))
 	if server.Launch > 0 {

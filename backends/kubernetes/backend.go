@@ -1,0 +1,119 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/foreign"
+	"sweep.dev/sweep/internal/kubeapi"
+	"sweep.dev/sweep/stack"
+)
+
+// pauses are how long a look at the cluster waits for what.
+type pauses struct {
+	connect time.Duration // until a connection is open
+	poll    time.Duration // between two looks at the pods under load
+}
+
+var usual = pauses{connect: 3 * time.Second, poll: 5 * time.Second}
+
+// Authorize adds nothing: what requests carry is the deployment's, since an entry may
+// want headers of its own.
+func (b *Backend) Authorize(http.Header) {}
+
+// PlainTCP implements [backends.Network].
+func (b *Backend) PlainTCP() bool { return b.url == nil || b.url.Scheme == "http" }
+
+// Probe looks for the stack, and asks its entry for its models.
+func (b *Backend) Probe(ctx context.Context) error {
+	_, v, err := b.open(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := b.entryOf(ctx, v.Stack)
+	if err != nil {
+		return err
+	}
+	return foreign.Probe(ctx, e.host.At, e.host.Dial, e.headers)
+}
+
+// open finds the stack. Rights that are missing are a refusal.
+func (b *Backend) open(ctx context.Context) (*kubeapi.Client, *stack.View, error) {
+	api, err := kubeapi.Connect(b.cluster)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", backends.ErrRefused, err)
+	}
+	v, err := stack.Open(ctx, api, b.namespace, b.attach)
+	if _, denied := errors.AsType[*kubeapi.Denied](err); denied {
+		return nil, nil, fmt.Errorf("%w: %w: ask for the Role that sweep probe --kube %s --print-role prints", backends.ErrRefused, err, b.namespace)
+	}
+	return api, v, err
+}
+
+// Launch starts nothing. The pod stands in the ledger all the same: its life
+// is that of any other.
+func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Ledger) (backends.Deployment, error) {
+	api, v, err := b.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e, err := b.entryOf(ctx, v.Stack)
+	if err != nil {
+		return nil, err
+	}
+	d := &deployment{
+		b: b, api: api, spec: spec, view: v, entry: e, done: make(chan struct{}),
+		ref:   backends.Ref{Kind: Kind, RunID: spec.RunID, Pod: spec.Pod, ID: e.host.URL(), Name: b.namespace + "/" + v.Stack.Name},
+		relay: newRelay(api, b.namespace, b.guard.Dial),
+	}
+	err = d.begin(ctx)
+	if err == nil {
+		err = d.record(ctx, l)
+	}
+	if err != nil {
+		d.relay.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// record writes the intent and the deployment into the ledger.
+func (d *deployment) record(ctx context.Context, l backends.Ledger) error {
+	pod := d.spec.Pod
+	if err := l.Record(ctx, backends.Transition{Pod: pod, State: backends.Intended, Kind: Kind}); err != nil {
+		return fmt.Errorf("intent of pod %s: %w", pod, err)
+	}
+	if err := l.Record(ctx, backends.Transition{Pod: pod, State: backends.Created, Ref: &d.ref}); err != nil {
+		err = fmt.Errorf("record of pod %s: %w", pod, err)
+		return errors.Join(err, l.Record(ctx, backends.Transition{Pod: pod, State: backends.Gone}))
+	}
+	return nil
+}
+
+// List knows of nothing: nothing was started.
+func (b *Backend) List(context.Context, string) ([]backends.Listed, error) { return nil, nil }
+
+// Terminate has nothing to end.
+func (b *Backend) Terminate(context.Context, backends.Ref) error { return nil }
+
+// podHost is a pod as its metrics are read.
+type podHost struct {
+	foreign.Host
+	dialer dialer
+}
+
+var _ host.Host = (*podHost)(nil)
+
+// Dial implements [host.Host].
+func (h *podHost) Dial(ctx context.Context, network, addr string) (c net.Conn, err error) {
+	if h.dialer != nil {
+		return h.dialer(ctx, network, addr)
+	}
+	return h.Host.Dial(ctx, network, addr)
+}

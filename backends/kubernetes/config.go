@@ -1,0 +1,138 @@
+// Package kubernetes measures an inference stack that runs on Kubernetes and belongs to
+// somebody else. It finds the stack, sends the load to its entry, reads the metrics of
+// its pods, and says when the stack changed meanwhile. It changes nothing in the cluster.
+package kubernetes
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/foreign"
+	"sweep.dev/sweep/internal/kubeapi"
+	"sweep.dev/sweep/internal/netguard"
+	"sweep.dev/sweep/internal/secret"
+	"sweep.dev/sweep/stack"
+)
+
+// Kind is the backend's name in a plan.
+const Kind = "kubernetes"
+
+// A Config is the backend's part of a plan.
+type Config struct {
+	Context    string `yaml:"context,omitempty" doc:"Context of the kubeconfig." default:"the current one" example:"prod"`
+	Kubeconfig string `yaml:"kubeconfig,omitempty" doc:"File of the kubeconfig." default:"$KUBECONFIG, else ~/.kube/config, else the account of the pod that sweep runs in" example:"/etc/sweep/kubeconfig"`
+	Namespace  string `yaml:"namespace" doc:"Namespace of the stack." example:"llm-d"`
+	Attach     string `yaml:"attach" doc:"What leads to the stack that is measured: a name, KIND/NAME, or labels as key=value, as sweep probe --kube takes it." example:"inferencepool/pd"`
+	URL        string `yaml:"url,omitempty" doc:"Address that requests go to, with or without the /v1 of its API." default:"the first address of the stack that answers from here" example:"http://203.0.113.9/pd"`
+
+	Key          secret.String            `yaml:"key,omitempty" doc:"API key, sent as a bearer token to the entry. A reference, never the key itself: ${SWEEP_API_KEY}." example:"${SWEEP_API_KEY}"`
+	Headers      map[string]secret.String `yaml:"headers,omitempty" doc:"Headers of every request to the entry. Headers with credentials (Authorization, Cookie, X-Api-Key, ...) by reference only." example:"{X-Tenant: bench}"`
+	MetricsToken secret.String            `yaml:"metrics_token,omitempty" doc:"Token of the metrics of the endpoint picker, sent to its pods alone. A reference: ${EPP_TOKEN}." example:"${EPP_TOKEN}"`
+
+	// See package netguard.
+	AllowLinkLocal bool `yaml:"allow_link_local,omitempty" doc:"Permit a link-local address, or that of a cloud's metadata service." default:"false" example:"true"`
+}
+
+// A Backend is one stack that already runs.
+type Backend struct {
+	cluster   kubeapi.Config
+	namespace string
+	attach    string
+	url       *url.URL // nil: one of the stack's own addresses
+	headers   foreign.Headers
+	token     secret.String // of the endpoint picker's metrics
+	guard     netguard.Guard
+	every     pauses
+}
+
+var (
+	_ backends.Backend = (*Backend)(nil)
+	_ backends.Server  = (*Backend)(nil)
+	_ backends.Prober  = (*Backend)(nil)
+	_ backends.Network = (*Backend)(nil)
+
+	_ backends.Described = (*Backend)(nil)
+)
+
+// Factory makes Kubernetes backends.
+func Factory() backends.Factory {
+	return backends.Factory{
+		Kind:    Kind,
+		Doc:     "a stack that already runs on Kubernetes",
+		Given:   true,
+		FreeGPU: true,
+		Config:  Config{},
+		New: func(decode func(any) error) (backends.Backend, error) {
+			var c Config
+			if err := decode(&c); err != nil {
+				return nil, err
+			}
+			return New(c)
+		},
+	}
+}
+
+// label matches the name of a namespace.
+var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+// New makes a backend of a configuration. It asks no cluster. The error names everything
+// that is wrong with it.
+func New(c Config) (*Backend, error) {
+	b := &Backend{
+		cluster: kubeapi.Config{Kubeconfig: c.Kubeconfig, Context: c.Context}, namespace: c.Namespace, attach: c.Attach,
+		token: c.MetricsToken, guard: netguard.Guard{AllowLinkLocal: c.AllowLinkLocal, Hint: "allow_link_local permits it"}, every: usual,
+	}
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("backend kubernetes: "+format, args...))
+	}
+	if !label.MatchString(c.Namespace) {
+		bad("namespace: %q is no name of a namespace", c.Namespace)
+	}
+	if c.Attach == "" {
+		bad("attach: name what leads to the stack; sweep probe --kube %s shows what there is", c.Namespace)
+	} else if err := stack.CheckName(c.Attach); err != nil {
+		bad("attach: %w", err)
+	}
+	if strings.HasPrefix(c.Kubeconfig, "~") {
+		bad("kubeconfig: write the whole path: only a shell knows %s", c.Kubeconfig)
+	}
+	if c.URL != "" {
+		u, err := foreign.Address(c.URL, b.guard)
+		if err != nil {
+			bad("url: %w", err)
+		}
+		b.url = u
+	}
+	headers, wrong := foreign.HeadersOf(c.Headers, c.Key)
+	for _, err := range wrong {
+		bad("%w", err)
+	}
+	b.headers = headers
+	switch {
+	case foreign.IsLiteral(c.MetricsToken):
+		bad("metrics_token: want a reference, ${NAME}, and not the token itself")
+	case strings.ContainsAny(c.MetricsToken.Reveal(), "\r\n\x00"):
+		bad("metrics_token: the value holds a line break")
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Describe implements [backends.Described].
+func (b *Backend) Describe() string {
+	text := fmt.Sprintf("attaches to %s in namespace %s", b.attach, b.namespace)
+	if b.cluster.Context != "" {
+		text += " of context " + b.cluster.Context
+	}
+	if b.url != nil {
+		return text + ", at " + b.url.String()
+	}
+	return text + ", at its first address that answers"
+}

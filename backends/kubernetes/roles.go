@@ -1,0 +1,54 @@
+package kubernetes
+
+import (
+	"slices"
+	"strings"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/stack"
+)
+
+// profileRoles are the names that engine profiles have for the roles of stacks, the best
+// first.
+var profileRoles = map[string][]string{
+	"gateway":        {"gateway"},
+	"proxy":          {"gateway"},
+	"frontend":       {"frontend"},
+	"router":         {"epp", "router"},
+	"prefill":        {"prefill"},
+	"decode":         {"decode", "worker", "server"},
+	"worker":         {"worker", "server", "decode"},
+	"server":         {"server", "worker", "decode"},
+	"prefill-decode": {"server", "worker", "decode"},
+}
+
+// picker is the role of a stack whose metrics may want a token.
+const picker = "router"
+
+// engines are the roles of stacks in which an engine computes.
+var engines = []string{"prefill", "decode", "worker", "server", "prefill-decode", "encode"}
+
+// profileRole is the role of a spec that a role of a stack plays, or "".
+func profileRole(spec *backends.Spec, role string) string {
+	for _, name := range profileRoles[role] {
+		if slices.ContainsFunc(spec.Roles, func(r backends.Role) bool { return r.Name == name }) {
+			return name
+		}
+	}
+	return ""
+}
+
+// leads says whether the pods of a role of a stack answer for themselves: the workers of
+// a group have no server of their own.
+func leads(role string) bool { return !strings.HasSuffix(role, " worker") }
+
+// roleless are the roles of a stack that compute and that the engine of a plan does not
+// have, so that no column is of them.
+func roleless(spec *backends.Spec, s *stack.Stack) (names []string) {
+	for i := range s.Roles {
+		if name := s.Roles[i].Name; slices.Contains(engines, name) && profileRole(spec, name) == "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
