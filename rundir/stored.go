@@ -158,7 +158,9 @@ func copyFile(w io.Writer, root *os.Root, name string, want result.File) error {
 	}
 	defer f.Close() // read only
 	h := sha256.New()
-	n, err := io.Copy(io.MultiWriter(h, w), f)
+	// Most files are small, and a run has thousands. Bare of its other methods, the file uses the buffer.
+	buffer := make([]byte, min(max(want.Bytes, 512), 64<<10))
+	n, err := io.CopyBuffer(io.MultiWriter(h, w), struct{ io.Reader }{f}, buffer)
 	if err != nil {
 		return err
 	}
