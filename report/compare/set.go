@@ -93,11 +93,18 @@ func (s *Set) Answers(questions ...Question) []Claim {
 
 // judge makes the points, in the plan's order.
 func (s *Set) judge() {
-	var rows []result.Row
 	var outcomes []*result.Outcome
+	trials := map[string]int{} // with an outcome, by cell
 	for _, t := range s.in.Trials {
 		if t.Outcome != nil {
-			rows, outcomes = append(rows, t.Outcome.Row), append(outcomes, t.Outcome)
+			outcomes = append(outcomes, t.Outcome)
+			trials[t.Cell.ID]++
+		}
+	}
+	var rows []result.Row // of cells that have several: one trial differs from no other
+	for _, t := range s.in.Trials {
+		if t.Outcome != nil && trials[t.Cell.ID] > 1 {
+			rows = append(rows, t.Outcome.Row)
 		}
 	}
 	objectives := objective.OfCells(outcomes)

@@ -36,13 +36,14 @@ const (
 	launchesColumn = "launches"
 )
 
-// The ends of the names of what stands for a figure over the trials of a cell, besides its mean and its
-// standard deviation.
+// The ends of the names of what stands for a figure over the trials of a cell.
 const (
-	Median = "_median"
-	CV     = "_cv" // sd / mean
-	CILow  = "_ci95_low"
-	CIHigh = "_ci95_high"
+	meanEnd = "_mean"
+	Median  = "_median"
+	sdEnd   = "_sd"
+	CV      = "_cv" // sd / mean
+	CILow   = "_ci95_low"
+	CIHigh  = "_ci95_high"
 )
 
 // Of makes the table of cells from the table of trials: one row per cell,
@@ -89,14 +90,14 @@ func Each(cols []result.Column, rows iter.Seq[result.Row], objectives map[string
 			out = append(out, nullable(c.Name, result.String, "", "What the objective comes to over all valid trials of the cell together: pass, fail or undecided; null if it could not be checked."))
 		}
 	}
-	var figures []result.Column
+	var figures []figure
 	for _, name := range figuresOf(cols, rows) {
 		if c, ok := result.Lookup(cols, name); ok {
-			figures = append(figures, c)
+			figures = append(figures, figure{name, name + meanEnd, name + Median, name + sdEnd, name + CV, name + CILow, name + CIHigh})
 			out = append(out,
-				nullable(name+"_mean", result.Float, c.Unit, "Mean of "+name+" over the valid trials."),
+				nullable(name+meanEnd, result.Float, c.Unit, "Mean of "+name+" over the valid trials."),
 				nullable(name+Median, result.Float, c.Unit, "Median of "+name+" over the valid trials."),
-				nullable(name+"_sd", result.Float, c.Unit, "Standard deviation (n - 1) of "+name+" between the valid trials."),
+				nullable(name+sdEnd, result.Float, c.Unit, "Standard deviation (n - 1) of "+name+" between the valid trials."),
 				nullable(name+CV, result.Float, "ratio", "Standard deviation of "+name+" / its mean."),
 				nullable(name+CILow, result.Float, c.Unit, "Lower end of the 95 % interval of the mean of "+name+"."),
 				nullable(name+CIHigh, result.Float, c.Unit, "Upper end of the 95 % interval of the mean of "+name+"."),
@@ -116,9 +117,14 @@ func Each(cols []result.Column, rows iter.Seq[result.Row], objectives map[string
 	}
 	var table result.Packed
 	var all [][]sample
+	none := make([]sample, len(compared)) // one trial has no spread, and is unlike no other
 	for trials := range cells(rows) {
 		table.Add(cell(trials))
-		all = append(all, samplesOf(trials))
+		samples := none
+		if len(trials) > 1 {
+			samples = samplesOf(trials)
+		}
+		all = append(all, samples)
 	}
 	unlike := outliers(all)
 	return out, func(yield func(result.Row) bool) {
@@ -194,15 +200,19 @@ func groupKeys(cols []result.Column) []result.Column {
 	return keys
 }
 
+// A figure is a column that is summarized, and the columns of what stands for it.
+type figure struct{ of, mean, median, sd, cv, low, high string }
+
 // group is the row of one cell.
-func group(keys, figures []result.Column, trials []result.Row) result.Row {
+func group(keys []result.Column, figures []figure, trials []result.Row) result.Row {
 	run := 0
 	for _, t := range trials {
 		if t[col.Status] != result.StatusSkipped {
 			run++
 		}
 	}
-	row := result.Row{trialsColumn: int64(run)}
+	row := make(result.Row, len(keys)+3+2*len(figures)) // of one trial, as most are
+	row[trialsColumn] = int64(run)
 	for _, c := range keys {
 		row[c.Name] = trials[0][c.Name]
 	}
@@ -219,14 +229,15 @@ func group(keys, figures []result.Column, trials []result.Row) result.Row {
 	if n := launches(valid); n > 0 {
 		row[launchesColumn] = int64(n)
 	}
-	for _, c := range figures {
-		var values []float64
-		infinite := func(t result.Row) bool { return t.Infinite(c.Name) }
+	var values []float64
+	for _, f := range figures {
+		infinite := func(t result.Row) bool { return t.Infinite(f.of) }
 		if slices.ContainsFunc(valid, infinite) {
 			continue // so is the mean
 		}
+		values = values[:0]
 		for _, t := range valid {
-			if v, ok := t.Number(c.Name); ok {
+			if v, ok := t.Number(f.of); ok {
 				values = append(values, v)
 			}
 		}
@@ -234,17 +245,16 @@ func group(keys, figures []result.Column, trials []result.Row) result.Row {
 			continue
 		}
 		mean, sd := meanAndSD(values)
-		row[c.Name+"_mean"] = mean
-		row[c.Name+Median] = median(values)
+		row[f.mean], row[f.median] = mean, median(values)
 		if len(values) < 2 {
 			continue
 		}
-		row[c.Name+"_sd"] = sd
+		row[f.sd] = sd
 		if mean != 0 {
-			row[c.Name+CV] = sd / mean
+			row[f.cv] = sd / mean
 		}
 		interval := benchmath.AssumeNormal.Summary(benchmath.NewSample(values, &benchmath.DefaultThresholds), confidence)
-		row[c.Name+CILow], row[c.Name+CIHigh] = interval.Lo, interval.Hi
+		row[f.low], row[f.high] = interval.Lo, interval.Hi
 	}
 	return row
 }
