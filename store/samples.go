@@ -1,9 +1,12 @@
 package store
 
 import (
+	"fmt"
 	"io"
 	"iter"
 	"time"
+
+	"github.com/parquet-go/parquet-go"
 
 	"sweep.dev/sweep/result"
 )
@@ -45,7 +48,47 @@ type Sample struct {
 // ReadSamples yields the samples of the Parquet file that r holds, in its
 // order. It ends at the first error.
 func ReadSamples(r io.ReaderAt, size int64) iter.Seq2[Sample, error] {
-	return convert(read[sampleRow](r, size), (*sampleRow).get)
+	return func(yield func(Sample, error) bool) {
+		f, err := parquet.OpenFile(r, size, parquet.SkipBloomFilters(true))
+		if err != nil {
+			yield(Sample{}, fmt.Errorf("open parquet: %w", err))
+			return
+		}
+		for _, group := range f.RowGroups() {
+			c := &cursors{group: group, schema: f.Schema(), want: parquet.SchemaOf(sampleRow{})}
+			next := c.samples()
+			for range group.NumRows() {
+				s := next()
+				if c.err != nil {
+					break
+				}
+				if !yield(s, nil) {
+					_ = c.close() // read only
+					return
+				}
+			}
+			if err := c.close(); err != nil {
+				yield(Sample{}, fmt.Errorf("read rows: %w", err))
+				return
+			}
+		}
+	}
+}
+
+// samples is what gets one sample after the other.
+func (c *cursors) samples() (next func() Sample) {
+	run, cell, trial, attempt := c.of("run_id"), c.of("cell_id"), c.of("trial"), c.of("attempt")
+	anchor, at, source, role, replica := c.of("anchor"), c.of("time_ns"), c.of("source"), c.of("role"), c.of("replica")
+	name, labels, value, unit := c.of("name"), c.of("labels"), c.of("value"), c.of("unit")
+	return func() Sample {
+		return Sample{
+			IDs{run.text(), cell.text(), int(trial.number()), int(attempt.number()), result.Anchor{Start: time.UnixMicro(anchor.number()).UTC()}},
+			result.Sample{
+				T: time.Duration(at.number()), Source: result.Source(source.text()), Role: role.text(), Replica: int(replica.number()),
+				Name: name.text(), Labels: labels.text(), Value: value.float(), Unit: unit.text(),
+			},
+		}
+	}
 }
 
 func (row *sampleRow) set(ids IDs, s *result.Sample) {
@@ -54,16 +97,5 @@ func (row *sampleRow) set(ids IDs, s *result.Sample) {
 		Anchor: ids.Anchor.Start.UnixMicro(), Time: int64(s.T), Source: string(s.Source),
 		Role: s.Role, Replica: int32(s.Replica), Name: valid(s.Name), Labels: valid(s.Labels),
 		Value: s.Value, Unit: text(s.Unit),
-	}
-}
-
-// get is the inverse of set.
-func (row *sampleRow) get() Sample {
-	return Sample{
-		IDs{row.RunID, row.CellID, int(row.Trial), int(row.Attempt), result.Anchor{Start: time.UnixMicro(row.Anchor).UTC()}},
-		result.Sample{
-			T: time.Duration(row.Time), Source: result.Source(row.Source), Role: row.Role, Replica: int(row.Replica),
-			Name: row.Name, Labels: row.Labels, Value: row.Value, Unit: orZero(row.Unit),
-		},
 	}
 }

@@ -2,7 +2,9 @@ package store
 
 import (
 	"bytes"
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +98,40 @@ func TestSamples_comeBack(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestReadSamples_ofAnotherTable(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteTable(&b, []result.Column{{Name: "value", Type: result.String}}, slices.Values([]result.Row{{"value": "x"}})); err != nil {
+		t.Fatal(err)
+	}
+	var errs []error
+	for _, err := range ReadSamples(bytes.NewReader(b.Bytes()), int64(b.Len())) {
+		errs = append(errs, err)
+	}
+	if len(errs) != 1 || errs[0] == nil || !strings.Contains(errs[0].Error(), "the column value is of the type STRING") {
+		t.Errorf("got %v, want that value is a text", errs)
+	}
+}
+
+func TestReadSamples_manyTexts(t *testing.T) {
+	want := make([]result.Sample, 3*cursorValues)
+	for i := range want {
+		want[i] = result.Sample{T: time.Duration(i), Source: result.FromServer, Name: fmt.Sprint("name", i), Value: float64(i)}
+	}
+	var b bytes.Buffer
+	if err := WriteSamples(&b, ids, want); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for s, err := range ReadSamples(bytes.NewReader(b.Bytes()), int64(b.Len())) {
+		if err != nil || s.Sample != want[n] {
+			t.Fatalf("row %d is %v, %v", n, s.Sample, err)
+		}
+		if n++; n == len(want)-1 { // it can be left
+			break
+		}
 	}
 }
 
