@@ -22,6 +22,10 @@ type columnDoc struct {
 	Tier    result.Tier `json:"tier,omitempty"`
 }
 
+// tableValues is how many values a row group of a table has at least, but for the last one:
+// they are in memory together, and those of hundreds of columns take 10 MB.
+const tableValues = 1 << 20
+
 // WriteTable writes rows as a Parquet file of exactly these columns, in their
 // order. A value that its column cannot hold is an error. The file's metadata has
 // the meaning of each column that has one.
@@ -37,7 +41,7 @@ func WriteTable(w io.Writer, cols []result.Column, rows iter.Seq[result.Row]) er
 	}
 	pw := parquet.NewWriter(w, options...)
 	values, row := make([]any, len(cols)), make(parquet.Row, len(cols))
-	n := 0
+	n, pending := 0, 0
 	for r := range rows {
 		n++
 		if err := r.Values(cols, values); err != nil {
@@ -48,6 +52,12 @@ func WriteTable(w io.Writer, cols []result.Column, rows iter.Seq[result.Row]) er
 		}
 		if _, err := pw.WriteRows([]parquet.Row{row}); err != nil {
 			return fmt.Errorf("write rows: %w", err)
+		}
+		if pending += len(cols); pending >= tableValues {
+			if err := pw.Flush(); err != nil {
+				return fmt.Errorf("write row group: %w", err)
+			}
+			pending = 0
 		}
 	}
 	if err := pw.Close(); err != nil {
