@@ -23,7 +23,7 @@ import (
 // All rebuilds every table and summary of a run, which people know by the path of its
 // directory; calibration are lines about the client. It fails if ctx has ended, also if only the last file was left to write.
 func All(ctx context.Context, dir *rundir.Dir, path string, tables []sinks.Sink, calibration []string) (*report.Run, error) {
-	run, err := report.OpenLean(path)
+	run, err := report.OpenPacked(path)
 	if err != nil {
 		return nil, err
 	}
@@ -35,6 +35,7 @@ func All(ctx context.Context, dir *rundir.Dir, path string, tables []sinks.Sink,
 		table.Samples = append(table.Samples, filepath.Join(dir, layout.Samples))
 	}
 	if turns.Compared(run.Resolved.Plan) {
+		run.Unpack()
 		table.Comparison = &sinks.Rows{Columns: turns.Columns(), Rows: turns.Of(across.Of(run)).Rows()}
 	}
 	create := func(name string, write func(sinks.Writer) error) error {
@@ -45,6 +46,7 @@ func All(ctx context.Context, dir *rundir.Dir, path string, tables []sinks.Sink,
 			return nil, fmt.Errorf("derived tables: %w", err)
 		}
 	}
+	run.Unpack() // after the tables, which need the memory
 	// Before the summary, which names the files that there are.
 	if err := dir.Derive(layout.Answer, func(w io.Writer) error { return answer.Write(w, run) }); err != nil {
 		return nil, fmt.Errorf("%s: %w", layout.Answer, err)

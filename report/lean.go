@@ -1,28 +1,41 @@
 package report
 
 import (
-	"strings"
 	"sync"
 
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
 
-// lean is an outcome's row without what is null and without the numbers that no report
-// shows or concludes from: four of five columns of a measured trial. A row of the first
-// method keeps all.
-func lean(o *result.Outcome) result.Row {
+// Unpack gives the trials of [OpenPacked] their rows, as those of [OpenLean]. Another run
+// has them.
+func (r *Run) Unpack() {
+	if !r.bare {
+		return
+	}
+	r.bare = false
+	outcomes, n := r.Outcomes(), 0
+	for row := range r.packed.All() {
+		outcomes[n].Row = lean(row, outcomes[n].SLOs)
+		n++
+	}
+}
+
+// lean is a row, of a trial with objectives, without what is null and without the numbers
+// that no report shows or concludes from: four of five columns of a measured trial. A row
+// of the first method keeps all.
+func lean(row result.Row, slos []result.SLOResult) result.Row {
 	unread := unread()
-	whole := o.Row.Whole()
-	keep := func(name string) bool { return whole || !unread[name] || judged(o.SLOs, name) }
+	whole := row.Whole()
+	keep := func(name string) bool { return whole || !unread[name] || judged(slos, name) }
 	n := 0
-	for name, v := range o.Row {
+	for name, v := range row {
 		if v != nil && keep(name) {
 			n++
 		}
 	}
 	kept := make(result.Row, n)
-	for name, v := range o.Row {
+	for name, v := range row {
 		if v != nil && keep(name) {
 			kept[name] = v
 		}
@@ -47,13 +60,30 @@ func judged(slos []result.SLOResult, name string) bool {
 
 // latencies are those of which reports show percentiles, and statistics those that they show.
 var (
-	latencies  = []string{"ttft", "tpot", "itl", "icl", "e2e"}
-	statistics = []string{"mean", "p50", "p95", "p99"}
+	latencies  = []string{"ttft", "tpot", "e2e"}
+	statistics = []string{"p50", "p95", "p99"}
 )
 
-// numbers are the columns of numbers outside the tier core that reports read by their
-// names.
+// numbers are the columns of numbers that reports read by their names.
 var numbers = []string{
+	col.Concurrency,
+	col.MaxTokens,
+	col.RequestRate,
+	col.GPUCount,
+	col.Trial,
+	col.ThroughputTokS,
+	col.RequestThroughput,
+	col.GoodputReqS,
+	col.Requests,
+	col.Completed,
+	col.Failed,
+	col.ErrorRate,
+	col.DurationS,
+	col.USDPerHour,
+	col.USDPer1MOutputTokens,
+	col.MeanTTFTMs,
+	col.MeanTPOTMs,
+	col.MeanE2EMs,
 	col.MeanTTFTMsWhole,
 	col.TotalThroughputTokS,
 	col.ThroughputDrift,
@@ -104,12 +134,8 @@ var unread = sync.OnceValue(func() map[string]bool {
 			add(col.Latency(s, l))
 		}
 	}
-	all, registry := map[string]bool{}, result.Columns(result.Extra{})
-	for _, c := range registry {
-		base := strings.TrimSuffix(strings.TrimSuffix(c.Name, col.LowSuffix), col.HighSuffix)
-		if b, ok := result.Lookup(registry, base); ok && b.Tier == result.Core {
-			continue
-		}
+	all := map[string]bool{}
+	for _, c := range result.Columns(result.Extra{}) {
 		if number := c.Type == result.Int || c.Type == result.Float; number && !read[c.Name] {
 			all[c.Name] = true
 		}

@@ -16,6 +16,7 @@ import (
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
 )
 
@@ -49,6 +50,7 @@ type Run struct {
 	Calibration []string
 
 	packed *result.Packed // all rows; nil if the trials have them
+	bare   bool           // the rows of the trials have a status alone
 
 	concluded *compare.Set // nil before the first Conclude
 }
@@ -58,16 +60,26 @@ func Open(dir string) (*Run, error) { return open(dir, nil) }
 
 // OpenLean is [Open] for runs of thousands of cells: a row of a trial has the columns
 // that reports conclude from. Whole has the others too.
-func OpenLean(dir string) (*Run, error) { return open(dir, &result.Packed{}) }
+func OpenLean(dir string) (*Run, error) {
+	r, err := OpenPacked(dir)
+	if err == nil {
+		r.Unpack()
+	}
+	return r, err
+}
 
-// open reads a run directory. If packed is not nil, the rows go into it, and the
-// trials keep what is lean.
+// OpenPacked is [OpenLean] for who needs Whole and objectives before anything is
+// concluded: until Unpack is called, a row of a trial has its status alone.
+func OpenPacked(dir string) (*Run, error) { return open(dir, &result.Packed{}) }
+
+// open reads a run directory. If packed is not nil, the rows go into it, and those of the
+// trials are bare.
 func open(dir string, packed *result.Packed) (*Run, error) {
 	state, err := rundir.Read(dir)
 	if err != nil {
 		return nil, err
 	}
-	r := &Run{Dir: dir, State: state, packed: packed}
+	r := &Run{Dir: dir, State: state, packed: packed, bare: packed != nil}
 	b, err := os.ReadFile(filepath.Join(dir, layout.Resolved))
 	if err != nil {
 		return nil, err
@@ -116,7 +128,7 @@ func (r *Run) read() error {
 		for _, t := range trials {
 			if t.Outcome != nil {
 				r.packed.Add(t.Outcome.Row)
-				t.Outcome.Row = lean(t.Outcome)
+				t.Outcome.Row = result.Row{col.Status: t.Outcome.Row[col.Status]}
 			}
 		}
 	}

@@ -16,9 +16,9 @@ type Packed struct {
 	texts packedTexts
 }
 
-// packedTexts has each of some texts once.
+// packedTexts has each of some texts once, as the value that all rows share.
 type packedTexts struct {
-	all []string
+	all []any
 	at  map[string]uint64
 }
 
@@ -100,7 +100,7 @@ func (p *Packed) row(b []byte) Row {
 	r := make(Row, len(b)/10+1)
 	for len(b) > 0 {
 		head := next()
-		name := p.names.all[head/packedKinds]
+		name, _ := p.names.all[head/packedKinds].(string)
 		switch head % packedKinds {
 		case packedText:
 			r[name] = p.texts.all[next()]
