@@ -225,7 +225,8 @@ func shown(v float64) float64 {
 	case size >= 100:
 		return math.Round(v)
 	}
-	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
+	var text [32]byte
+	v, _ = strconv.ParseFloat(string(strconv.AppendFloat(text[:0], v, 'g', 3, 64)), 64)
 	return v
 }
 

@@ -2,7 +2,6 @@ package pack
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
 	"path/filepath"
@@ -90,7 +89,14 @@ func samplesOf(run *report.Run, do func(store.Sample)) error {
 // A gauge is one value of one series.
 type gauge struct {
 	t, v float64
-	from string // which replica or GPU
+	from part
+}
+
+// A part is which replica or GPU a value is of.
+type part struct {
+	role    string
+	replica int
+	labels  string
 }
 
 // coursesOf are the timelines of the trials of a run. Each series is brought to equal
@@ -131,7 +137,7 @@ func coursesOf(run *report.Run) (map[trialKey]*course, error) {
 		if n := len(raw[max(0, i)]); !ok || attempts[key] != s.Attempt || n >= 1<<20 {
 			return
 		}
-		raw[i] = append(raw[i], gauge{s.T.Seconds(), s.Value, fmt.Sprintf("%s/%d/%s", s.Role, s.Replica, s.Labels)})
+		raw[i] = append(raw[i], gauge{s.T.Seconds(), s.Value, part{s.Role, s.Replica, s.Labels}})
 	})
 	finish()
 	return all, err
@@ -168,7 +174,7 @@ func stepped(gauges []gauge, first, last float64, n int, mean bool) []float64 {
 		sum float64
 		n   int
 	}
-	by := map[string][]cell{}
+	by := map[part][]cell{}
 	for _, g := range gauges {
 		if g.t < first || g.t > last || math.IsNaN(g.v) || math.IsInf(g.v, 0) {
 			continue

@@ -3,12 +3,13 @@ package pack
 
 import (
 	"bytes"
-	"compress/flate"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/klauspost/compress/flate"
 
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
