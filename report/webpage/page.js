@@ -2,7 +2,7 @@
 // The script of a report: it opens a cell, filters the table of all trials and draws
 // timelines. It asks for nothing and writes texts as texts alone.
 (() => {
-  const maxRows = 500;
+  const maxRows = 500, rowsAtOnce = 100;
   const dialog = document.getElementById("cell");
   const runs = new Map(); // prefix -> data
 
@@ -227,15 +227,22 @@
       }
       t.createTHead().append(head);
       const body = t.createTBody();
-      for (const i of rows) {
+      const row = (i) => {
         const trial = run.trials[i], tr = make("tr");
         const name = make("td", trial.label, "text"), open = make("td", `${trial.mark} ${trial.verdict} ${trial.why ? "(" + trial.why.replace(/^\(|\)$/g, "") + ")" : ""}`, "text " + (trial.kind || ""));
         name.dataset.cell = run.prefix + trial.cell;
         name.tabIndex = 0;
         tr.append(name, open);
         for (const c of cols) tr.append(make("td", figure(c.at(i)), trial.verdict === "INVALID" && !c.given ? "bad" : ""));
-        body.append(tr);
-      }
+        return tr;
+      };
+      // The first rows at once and the others behind them, so that a filter answers while it
+      // is typed.
+      const fill = (from) => {
+        body.append(...rows.slice(from, from + rowsAtOnce).map(row));
+        if (from + rowsAtOnce < rows.length) setTimeout(() => { if (body.isConnected) fill(from + rowsAtOnce); });
+      };
+      fill(0);
       const scroll = make("div", undefined, "scroll");
       scroll.tabIndex = 0;
       scroll.setAttribute("role", "group");
