@@ -3,11 +3,13 @@
 package e2e
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,16 +78,49 @@ func number(t *testing.T, name string, usual int) int {
 	return n
 }
 
-// cost runs a command and prints its time and its memory.
+// cost runs a command and prints its time and the most memory it had, which is looked at
+// while it runs: what the kernel says after its end covers this process, too.
 func cost(t *testing.T, about string, cmd *exec.Cmd) {
 	t.Helper()
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
 	start := time.Now()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", about, err, out)
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%s: %v", about, err)
 	}
-	state := cmd.ProcessState
-	peak := state.SysUsage().(*syscall.Rusage).Maxrss
-	t.Logf("%s: %.1f s (%.1f s of processor), peak %d MB", about, time.Since(start).Seconds(), (state.UserTime() + state.SystemTime()).Seconds(), peak>>10)
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for peak := 0; ; {
+		select {
+		case <-look.C:
+			peak = max(peak, residentMB(cmd.Process.Pid))
+		case err := <-ended:
+			if err != nil {
+				t.Fatalf("%s: %v\n%s", about, err, &out)
+			}
+			used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+			t.Logf("%s: %.1f s (%.1f s of processor), peak %d MB", about, time.Since(start).Seconds(), used.Seconds(), peak)
+			return
+		}
+	}
+}
+
+// residentMB is the most memory that a process has had in use so far, in 10^6 bytes; 0 if it
+// has ended.
+func residentMB(pid int) int {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	kib, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	n, err := strconv.Atoi(kib)
+	if err != nil {
+		return 0
+	}
+	return n << 10 / 1e6
 }
 
 func deriveOnly(t *testing.T, dir string) {
