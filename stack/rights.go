@@ -15,10 +15,11 @@ type Held struct {
 	Held bool   `json:"held"`
 }
 
-// rights are what a look at a stack needs, and a run that measures it. role.yaml grants
-// exactly these.
+// rights are what a look at a stack and at its logs needs, and a run that measures it.
+// role.yaml grants exactly these.
 var rights = []Held{
 	{Right: kubeapi.Right{Verb: "list", Resource: "pods"}, For: "roles, images, arguments, restarts"},
+	{Right: kubeapi.Right{Verb: "get", Resource: "pods/log"}, For: "the logs"},
 	{Right: kubeapi.Right{Verb: "list", Resource: "services"}, For: "the entry"},
 	{Right: kubeapi.Right{Verb: "list", Group: "inference.networking.k8s.io", Resource: "inferencepools"}, For: "the pods of a pool"},
 	{Right: kubeapi.Right{Verb: "list", Group: "inference.networking.x-k8s.io", Resource: "inferencepools"}, For: "the pods of a pool of v1alpha2"},

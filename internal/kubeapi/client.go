@@ -148,7 +148,7 @@ func (c *Client) open(ctx context.Context, method, path string, body []byte) (*h
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Accept", "application/json")
+	req.Header.Set("Accept", "application/json, */*") // a log is plain text
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
