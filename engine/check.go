@@ -193,6 +193,7 @@ func (p *Profile) check() []problem {
 		}
 		c.expression(at("failures", i, "match"), "(?i)"+f.Match)
 	}
+	c.logs()
 	return c.problems
 }
 

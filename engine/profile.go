@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/engine/failure"
+	"sweep.dev/sweep/engine/loglines"
 )
 
 // A Profile is one engine.
@@ -51,6 +52,8 @@ type Profile struct {
 	Totals map[string][]string `yaml:"totals,omitempty" doc:"For single quantities, the roles in which they are counted." default:"all roles of the tier engine, else the frontend, else the router"`
 	// Failures are this engine's own failure texts, tried before the common ones.
 	Failures []failure.Text `yaml:"failures,omitempty" doc:"Texts in its log that say why it ended, tried before the common ones."`
+	// Logs says what single lines of its logs mean.
+	Logs loglines.Logs `yaml:"logs,omitempty" doc:"What single lines of its logs mean: noise, and the steps of a request."`
 }
 
 // A Role is one kind of process of an engine.

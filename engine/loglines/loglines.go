@@ -1,0 +1,161 @@
+// Package loglines says what single lines of an engine's logs mean, by data: which say
+// nothing of interest, and which are steps of one request. A profile has the patterns.
+package loglines
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Logs are the patterns of an engine.
+type Logs struct {
+	// Containers are roles of the profile by the names of containers: a pod of one role
+	// may hold another in a container of its own.
+	Containers map[string]string `yaml:"containers,omitempty" doc:"Roles by names of containers, for containers that are not of their pod's role."`
+	// Times are how lines begin that have a time of their own, for logs without the time
+	// of a container runtime.
+	Times []Time `yaml:"times,omitempty" doc:"How the engine writes the time of a line."`
+	// Noise are lines that a view leaves out, and counts.
+	Noise []Noise `yaml:"noise,omitempty" doc:"Lines that a view of the logs leaves out, and counts."`
+	// Links are groups of the events' expressions whose values must agree in all events
+	// of a request.
+	Links []string `yaml:"links,omitempty" doc:"Groups of the events whose values agree in all events of one request."`
+	// Events are the steps of a request, in their usual order.
+	Events []Event `yaml:"events,omitempty" doc:"Lines that are steps of one request, in their usual order."`
+}
+
+// A Time is one way to write the time of a line.
+type Time struct {
+	Match  string `yaml:"match" doc:"Regular expression over the line; its first group is the time."`
+	Layout string `yaml:"layout" doc:"The same time as Go's package time writes Mon Jan 2 15:04:05 2006." example:"0102 15:04:05"`
+}
+
+// A Noise is a kind of line that says nothing of interest.
+type Noise struct {
+	Match string   `yaml:"match" doc:"Regular expression over the line."`
+	Roles []string `yaml:"roles,omitempty" doc:"Roles whose logs have it." default:"all"`
+}
+
+// An Event is a kind of line that is a step of one request.
+type Event struct {
+	Name  string   `yaml:"name" doc:"Name: small letters, digits and underscores." pattern:"^[a-z][a-z0-9_]*$"`
+	Says  string   `yaml:"says" doc:"What happened, in a few words."`
+	Roles []string `yaml:"roles,omitempty" doc:"Roles whose logs have it." default:"all"`
+	// Match are its wordings. Their named groups are shown with the event, but for
+	// request, which is the id of the request, and pod, which is the pod that the event
+	// is about if it is not the one that printed it.
+	Match []string `yaml:"match" doc:"Regular expressions over the line, of which one is enough; named groups are what is shown. Group request is the id of the request, pod the pod that the line is about."`
+	// Near says which line without a request's id belongs to a request.
+	Near []Near `yaml:"near,omitempty" doc:"For a line without the id of the request: the events of the request that it stands next to, the best first."`
+	// Prints is what makes a server print the line.
+	Prints string `yaml:"prints,omitempty" doc:"What makes a server print it, for a line that each request should have." default:"it is not missed"`
+}
+
+// A Near is a place next to another event of the same request.
+type Near struct {
+	Event string `yaml:"event" doc:"Name of the other event."`
+	Side  string `yaml:"side" doc:"On which side of it the line stands." enum:"before,after"`
+	// Anywhere says that another pod prints it.
+	Anywhere bool `yaml:"anywhere,omitempty" doc:"Another pod may print it." default:"false"`
+}
+
+// Sides of an event.
+const (
+	Before = "before"
+	After  = "after"
+)
+
+// Groups with a meaning.
+const (
+	groupRequest = "request"
+	groupPod     = "pod"
+)
+
+// A Source is whose log a line is in.
+type Source struct {
+	Role      string // of the stack, or of the profile
+	Pod       string
+	Container string
+}
+
+// A Reader reads lines by the patterns of a profile.
+type Reader struct {
+	logs   *Logs
+	times  []*regexp.Regexp
+	noise  []*regexp.Regexp
+	events [][]*regexp.Regexp
+}
+
+// NewReader makes a reader. The expressions were checked with the profile; one that is
+// wrong panics.
+func NewReader(logs *Logs) *Reader {
+	r := &Reader{logs: logs}
+	for _, t := range logs.Times {
+		r.times = append(r.times, regexp.MustCompile(t.Match))
+	}
+	for _, n := range logs.Noise {
+		r.noise = append(r.noise, regexp.MustCompile(n.Match))
+	}
+	for _, e := range logs.Events {
+		var list []*regexp.Regexp
+		for _, m := range e.Match {
+			list = append(list, regexp.MustCompile(m))
+		}
+		r.events = append(r.events, list)
+	}
+	return r
+}
+
+// prints says whether the log of a source may have lines of these roles. A role of a stack
+// may be two at once, as prefill-decode, and a server without one may be any.
+func (r *Reader) prints(s Source, roles []string) bool {
+	role := s.Role
+	if named := r.logs.Containers[s.Container]; named != "" {
+		role = named
+	}
+	if len(roles) == 0 || role == "" || role == "server" {
+		return true
+	}
+	return slices.ContainsFunc(strings.FieldsFunc(role, func(c rune) bool { return c == '-' || c == ' ' }), func(part string) bool {
+		return slices.Contains(roles, part)
+	})
+}
+
+// Noise says whether a line says nothing of interest.
+func (r *Reader) Noise(s Source, text string) bool {
+	for i, n := range r.logs.Noise {
+		if r.prints(s, n.Roles) && r.noise[i].MatchString(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// OwnTime is the time that a line itself says, or the zero time. A year that it does not
+// say is that of near, or the one before or after.
+func (r *Reader) OwnTime(text string, near time.Time) time.Time {
+	for i, t := range r.logs.Times {
+		m := r.times[i].FindStringSubmatch(text)
+		if m == nil {
+			continue
+		}
+		at, err := time.Parse(t.Layout, m[1])
+		if err != nil {
+			continue
+		}
+		if at.Year() == 0 {
+			at = at.AddDate(near.Year(), 0, 0)
+			const half = 183 * 24 * time.Hour
+			switch {
+			case at.Sub(near) > half:
+				at = at.AddDate(-1, 0, 0)
+			case near.Sub(at) > half:
+				at = at.AddDate(1, 0, 0)
+			}
+		}
+		return at
+	}
+	return time.Time{}
+}

@@ -1,0 +1,334 @@
+package loglines
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Bounds of a story.
+const (
+	maxSteps   = 100_000         // lines that may be steps, of all requests
+	maxValue   = 1 << 10         // bytes of a value
+	nearWindow = 2 * time.Minute // between a line without an id and the event next to it
+	clockSkew  = time.Second     // between two nodes
+	shortestID = 8               // bytes of an id that is only a part of another
+)
+
+// A Story is what the logs say of one request.
+type Story struct {
+	r       *Reader
+	request string
+	steps   []*step
+	sources map[Source]bool
+	dropped int // steps for which there was no room
+	named   int // lines that name the request and are no step
+}
+
+// A step is one line that is an event of some request.
+type step struct {
+	event  int
+	at     time.Time
+	source Source
+	groups []Group
+	bound  bool // it names our request
+}
+
+// A Group is a value that a line says, by its name in the pattern.
+type Group struct{ Name, Value string }
+
+// Story begins the story of a request. Its id may be the one of the router or of a server,
+// which often put something before and after it.
+func (r *Reader) Story(request string) *Story {
+	return &Story{r: r, request: request, sources: map[Source]bool{}}
+}
+
+// Reads says that the log of a source is read, also if it has no lines.
+func (s *Story) Reads(source Source) { s.sources[source] = true }
+
+// Add takes a line. Lines may come in any order.
+func (s *Story) Add(source Source, at time.Time, text string) {
+	s.Reads(source)
+	for i, patterns := range s.r.events {
+		if !s.r.prints(source, s.r.logs.Events[i].Roles) {
+			continue
+		}
+		for _, re := range patterns {
+			m := re.FindStringSubmatchIndex(text)
+			if m == nil {
+				continue
+			}
+			one := &step{event: i, at: at, source: source}
+			named := false
+			for g, name := range re.SubexpNames() {
+				if name == "" || m[2*g] < 0 {
+					continue
+				}
+				value := text[m[2*g]:m[2*g+1]]
+				if name == groupRequest {
+					named, one.bound = true, sameRequest(value, s.request)
+				}
+				one.groups = append(one.groups, Group{name, shortened(value)})
+			}
+			if named && !one.bound {
+				return // of another request
+			}
+			if len(s.steps) >= maxSteps {
+				s.dropped++
+				return
+			}
+			s.steps = append(s.steps, one)
+			return
+		}
+	}
+	if strings.Contains(text, s.request) {
+		s.named++
+	}
+}
+
+// shortened is a value that does not keep its line in memory.
+func shortened(value string) string {
+	if len(value) <= maxValue {
+		return strings.Clone(value)
+	}
+	return value[:maxValue] + "..."
+}
+
+// sameRequest compares two ids. A server puts a prefix and the number of the prompt around
+// the one that it was given.
+func sameRequest(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return a == b || len(a) >= shortestID && strings.Contains(b, a)
+}
+
+func (s *step) group(name string) string {
+	for _, g := range s.groups {
+		if g.Name == name {
+			return g.Value
+		}
+	}
+	return ""
+}
+
+// A Told is one step of a request.
+type Told struct {
+	Event     string    `json:"event"`
+	Says      string    `json:"says"`
+	Time      time.Time `json:"time"`
+	Role      string    `json:"role"`
+	Pod       string    `json:"pod"`
+	Container string    `json:"container"`
+	Values    []Group   `json:"values"`
+	// Of is how many lines fit, for a line that does not name the request: one is sure
+	// to be it, of several the nearest was taken. 0 is for a line that names it.
+	Of int `json:"of"`
+}
+
+// A Missing is a step that no line shows.
+type Missing struct {
+	Event string `json:"event"`
+	Says  string `json:"says"`
+	Why   string `json:"why"`
+}
+
+// A Telling is the whole of what is known of a request.
+type Telling struct {
+	Request string    `json:"request"`
+	Steps   []Told    `json:"steps"` // by time
+	Missing []Missing `json:"missing"`
+	Named   int       `json:"named"`   // further lines that name it
+	Dropped int       `json:"dropped"` // lines for which there was no room
+}
+
+// Tell puts the steps of the request together. Without one line that names it there are
+// none.
+func (s *Story) Tell() Telling {
+	out := Telling{Request: s.request, Steps: []Told{}, Missing: []Missing{}, Named: s.named, Dropped: s.dropped}
+	placed := map[*step]int{}
+	for _, one := range s.steps {
+		if one.bound {
+			placed[one] = 0
+		}
+	}
+	if len(placed) > 0 {
+		for more := true; more; {
+			more = false
+			for i := range s.r.logs.Events {
+				if one, of := s.fitting(i, placed); one != nil {
+					placed[one] = of
+					more = true
+				}
+			}
+		}
+	}
+	has := map[int]bool{}
+	for one, of := range placed {
+		e := s.r.logs.Events[one.event]
+		has[one.event] = true
+		told := Told{Event: e.Name, Says: e.Says, Time: one.at, Role: one.source.Role, Pod: one.source.Pod, Container: one.source.Container, Of: of, Values: []Group{}}
+		for _, g := range one.groups {
+			if g.Name != groupRequest && !s.repeats(one, g) {
+				told.Values = append(told.Values, g)
+			}
+		}
+		out.Steps = append(out.Steps, told)
+	}
+	slices.SortFunc(out.Steps, func(a, b Told) int {
+		if c := a.Time.Compare(b.Time); c != 0 {
+			return c
+		}
+		return s.order(a.Event) - s.order(b.Event)
+	})
+	for i, e := range s.r.logs.Events {
+		if !has[i] && e.Prints != "" {
+			out.Missing = append(out.Missing, Missing{e.Name, e.Says, s.why(i)})
+		}
+	}
+	return out
+}
+
+// repeats says whether a link only repeats a part of another value.
+func (s *Story) repeats(one *step, link Group) bool {
+	return slices.Contains(s.r.logs.Links, link.Name) && slices.ContainsFunc(one.groups, func(g Group) bool {
+		return g.Name != link.Name && strings.Contains(g.Value, link.Value)
+	})
+}
+
+func (s *Story) order(event string) int {
+	return slices.IndexFunc(s.r.logs.Events, func(e Event) bool { return e.Name == event })
+}
+
+// why says why an event is missing.
+func (s *Story) why(event int) string {
+	e := s.r.logs.Events[event]
+	n := 0
+	for _, one := range s.steps {
+		if one.event == event {
+			n++
+		}
+	}
+	if n > 0 {
+		return fmt.Sprintf("none of %d such lines fits this request", n)
+	}
+	for source := range s.sources {
+		if s.r.prints(source, e.Roles) {
+			return "not printed: it needs " + e.Prints
+		}
+	}
+	return "no log of " + strings.Join(e.Roles, " or ") + " was read"
+}
+
+// fitting is the line of an event without ids that belongs to the request, and how many fit.
+// It is nil if the story has one already.
+func (s *Story) fitting(event int, placed map[*step]int) (best *step, of int) {
+	for one := range placed {
+		if one.event == event {
+			return nil, 0
+		}
+	}
+	links := s.known(placed)
+	from, to := s.between(event, placed)
+	for _, near := range s.r.logs.Events[event].Near {
+		anchor := s.anchor(near, placed)
+		if anchor == nil {
+			continue
+		}
+		for _, one := range s.steps {
+			if one.event != event || one.bound || one.at.Before(from) || !to.IsZero() && one.at.After(to) || !s.fits(one, anchor, near, links) {
+				continue
+			}
+			of++
+			if best == nil || distance(one, anchor) < distance(best, anchor) {
+				best = one
+			}
+		}
+		if best != nil {
+			return best, of
+		}
+	}
+	return nil, 0
+}
+
+func distance(a, b *step) time.Duration { return a.at.Sub(b.at).Abs() }
+
+// known are the values of links that the story has.
+func (s *Story) known(placed map[*step]int) map[string][]string {
+	links := map[string][]string{}
+	for one := range placed {
+		for _, name := range s.r.logs.Links {
+			if v := one.group(name); v != "" {
+				links[name] = append(links[name], v)
+			}
+		}
+	}
+	return links
+}
+
+// between is when an event can have been: after the earlier events that name the request,
+// and before the later ones. The zero time is no limit.
+func (s *Story) between(event int, placed map[*step]int) (from, to time.Time) {
+	for one := range placed {
+		switch {
+		case !one.bound:
+		case one.event < event && one.at.Add(-clockSkew).After(from):
+			from = one.at.Add(-clockSkew)
+		case one.event > event && (to.IsZero() || one.at.Add(clockSkew).Before(to)):
+			to = one.at.Add(clockSkew)
+		}
+	}
+	return from, to
+}
+
+// anchor is the event of the story that a place is next to: the first, or for what comes
+// after it, the last.
+func (s *Story) anchor(near Near, placed map[*step]int) (found *step) {
+	for one := range placed {
+		if s.r.logs.Events[one.event].Name != near.Event {
+			continue
+		}
+		if found == nil || one.at.Before(found.at) == (near.Side == Before) {
+			found = one
+		}
+	}
+	return found
+}
+
+func (s *Story) fits(one, anchor *step, near Near, links map[string][]string) bool {
+	if !near.Anywhere && one.source.Pod != s.about(anchor) {
+		return false
+	}
+	after := one.at.Sub(anchor.at)
+	switch {
+	case near.Side == Before && (after > 0 || after < -nearWindow):
+		return false
+	case near.Side == After && (after < 0 || after > nearWindow):
+		return false
+	}
+	for name, values := range links {
+		if v := one.group(name); v != "" && !slices.Contains(values, v) {
+			return false
+		}
+	}
+	return true
+}
+
+// about is the pod that an event is about: the one that it names, if its log was read, or
+// the one that printed it.
+func (s *Story) about(one *step) string {
+	if name := one.group(groupPod); name != "" {
+		name = rank.ReplaceAllString(name, "")
+		for source := range s.sources {
+			if source.Pod == name {
+				return name
+			}
+		}
+	}
+	return one.source.Pod
+}
+
+// rank is what llm-d's router puts after the name of a pod with several ranks.
+var rank = regexp.MustCompile(`-rank-[0-9]+$`)
