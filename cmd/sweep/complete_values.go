@@ -65,6 +65,7 @@ func flagValues() map[string]source {
 		"events":        files(""),
 		"output":        files("/"),
 		"run-dir":       files("/"),
+		"save":          files("/"),
 		"reuse":         runDirs,
 		"noise":         files(".json"),
 		"csv":           files(".csv"),

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,17 +23,34 @@ import (
 func (a *app) logsCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
-		Usage:     "prints the logs of a run's engines",
+		Usage:     "prints the logs of a run's engines, or of a stack on Kubernetes",
 		ArgsUsage: "[DIR] [CELL]",
 		Description: `Prints the log of every launch of DIR, or the part of it that belongs to one
 cell's trials. Control characters are removed. Without DIR it reads the
 latest run under runs/. CELL is what sweep cells takes.
 
+With --kube it follows the logs of all containers of a stack side by side,
+without the lines that say nothing, until ctrl-C. --timeline shows the steps
+of one request through the roles of a stack, with their times.
+
   $ sweep logs runs/quickstart-20261121T101500Z-3f2a
-  $ sweep logs -f runs/monday  # the newest launch, as it grows` + exitHelp(exitOK, exitUsage, exitInt),
-		Flags:        []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep printing until the run ends"}},
+  $ sweep logs -f runs/monday  # the newest launch, as it grows
+  $ sweep logs --kube llm-d/pd --save logs
+  $ sweep logs --kube llm-d/pd --timeline --request 710a2ee7-fb67-4151` + exitHelp(exitOK, exitUsage, exitProvider, exitInt),
+		Flags: append([]cli.Flag{
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "keep printing until the run ends"},
+		}, logsKubeFlags()...),
 		OnUsageError: usageError,
 		Action: func(ctx context.Context, c *cli.Command) error {
+			if err := a.otherLogs(c); err != nil {
+				return err
+			}
+			switch {
+			case c.Bool("timeline"):
+				return a.timeline(ctx, c)
+			case c.IsSet("kube"):
+				return a.logsKube(ctx, c)
+			}
 			dir, cell, err := a.runAndCell(c)
 			if err != nil {
 				return err
@@ -54,6 +72,32 @@ latest run under runs/. CELL is what sweep cells takes.
 			return a.printLogs(paths)
 		},
 	}
+}
+
+// otherLogs refuses flags that another kind of logs has.
+func (a *app) otherLogs(c *cli.Command) error {
+	needs := map[string][]string{
+		"timeline": {"request", "json", "engine"},
+		"kube":     {"kube-context", "since", "role", "all", "save", "engine"},
+	}
+	for _, flag := range []string{"request", "json", "engine", "kube-context", "since", "role", "all", "save"} {
+		if !c.IsSet(flag) {
+			continue
+		}
+		var with []string
+		for _, kind := range []string{"kube", "timeline"} {
+			if slices.Contains(needs[kind], flag) {
+				with = append(with, "--"+kind)
+			}
+		}
+		if !slices.ContainsFunc(with, func(kind string) bool { return c.IsSet(kind[2:]) }) {
+			return &usage{fmt.Errorf("--%s is only for %s", flag, strings.Join(with, " or "))}
+		}
+	}
+	if c.Bool("follow") && (c.IsSet("kube") || c.Bool("timeline")) {
+		return &usage{errors.New("--follow is for a run directory: leave it out")}
+	}
+	return nil
 }
 
 func (a *app) printLogs(paths []string) error {

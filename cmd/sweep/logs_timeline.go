@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/urfave/cli/v3"
+
+	"sweep.dev/sweep/engine/loglines"
+	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/stack/logs"
+)
+
+// timeline shows the steps of one request.
+func (a *app) timeline(ctx context.Context, c *cli.Command) error {
+	request := c.String("request")
+	if request == "" {
+		return &usage{errors.New("--timeline needs --request ID: the x-request-id of the router, or the id of a server's answer")}
+	}
+	var told loglines.Telling
+	var err error
+	if c.IsSet("kube") {
+		told, err = a.kubeTimeline(ctx, c, request)
+	} else {
+		told, err = a.fileTimeline(c, request)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Bool("json") {
+		return a.json().Encode(told)
+	}
+	if len(told.Steps) == 0 && told.Named == 0 {
+		return &hinted{fmt.Errorf("no line of the logs names the request %q", plaintext.Word(request)), missingHint(told)}
+	}
+	page := a.page()
+	printTimeline(page, told)
+	return page.Err()
+}
+
+func missingHint(told loglines.Telling) string {
+	if len(told.Missing) == 0 {
+		return "is it the id of the router or of a server, and do the logs go back so far?"
+	}
+	return "is it the id of the router or of a server, and do the logs go back so far? " + told.Missing[0].Says + ": " + told.Missing[0].Why
+}
+
+// kubeTimeline reads the logs of a stack as they are now.
+func (a *app) kubeTimeline(ctx context.Context, c *cli.Command, request string) (loglines.Telling, error) {
+	s, err := a.stackLogs(ctx, c, 0)
+	if err != nil {
+		return loglines.Telling{}, err
+	}
+	story := s.reader.Story(request)
+	for _, one := range s.wanted() {
+		story.Reads(loglines.Source{Role: one.Role, Pod: one.Pod, Container: one.Name})
+	}
+	s.options.Once, s.options.Say = true, a.sayOf
+	var mu sync.Mutex // of the story
+	err = logs.Follow(ctx, s.api, s.stack, s.options, func(l logs.Line) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if !l.Previous { // its own log has it too
+			story.Add(loglines.Source{Role: l.From.Role, Pod: l.From.Pod, Container: l.From.Name}, l.Time, l.Text)
+		}
+		return nil
+	})
+	if err != nil || ctx.Err() != nil {
+		return loglines.Telling{}, refusedByKube(errors.Join(err, context.Cause(ctx)), s.stack.Namespace)
+	}
+	return story.Tell(), nil
+}
+
+// fileTimeline reads the logs of a run directory, or files that --save kept.
+func (a *app) fileTimeline(c *cli.Command, request string) (loglines.Telling, error) {
+	none := loglines.Telling{}
+	profile, err := logEngine(cmp.Or(c.String("engine"), "llm-d"))
+	if err != nil {
+		return none, err
+	}
+	dir := c.Args().First()
+	if dir == "" {
+		if dir, err = a.latestRun(); err != nil {
+			return none, &usage{err}
+		}
+	}
+	paths, err := launchLogs(dir)
+	if err == nil && len(paths) == 0 {
+		paths, err = filepath.Glob(filepath.Join(escapeGlob(dir), "*.log"))
+	}
+	if err != nil {
+		return none, &usage{err}
+	}
+	if len(paths) == 0 {
+		return none, &usage{fmt.Errorf("%s has no logs: want a run directory, or one that sweep logs --kube --save wrote", dir)}
+	}
+	reader := loglines.NewReader(&profile.Logs)
+	story := reader.Story(request)
+	for _, path := range paths {
+		if strings.Contains(filepath.Base(path), ".previous-") { // the container's own log has it
+			continue
+		}
+		if err := readInto(story, reader, path); err != nil {
+			return none, err
+		}
+	}
+	return story.Tell(), nil
+}
+
+// escapeGlob makes a path a pattern for itself.
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// readInto reads a log file into a story. A line without a time has that of the one before.
+func readInto(story *loglines.Story, reader *loglines.Reader, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	source := sourceOf(filepath.Base(path))
+	story.Reads(source)
+	at := time.Time{}
+	r := bufio.NewReaderSize(f, longestLine)
+	rest := false // of a line that is too long
+	for {
+		line, err := r.ReadSlice('\n')
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+		if len(line) > 0 && !rest {
+			text := strings.TrimRight(string(line), "\r\n")
+			when, after, _ := strings.Cut(text, " ")
+			if stamp, err := time.Parse(time.RFC3339Nano, when); err == nil {
+				at, text = stamp, after
+			} else if own := reader.OwnTime(text, st.ModTime()); !own.IsZero() {
+				at = own
+			}
+			story.Add(source, at, text)
+		}
+		rest = errors.Is(err, bufio.ErrBufferFull)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+	}
+}
+
+// sourceOf says whose log a file is: of a container, or of a replica of a role.
+func sourceOf(name string) loglines.Source {
+	if c, ok := logs.ParseFileName(name); ok {
+		return loglines.Source{Role: c.Role, Pod: c.Pod, Container: c.Name}
+	}
+	name = strings.TrimSuffix(name, ".log")
+	role, replica, _ := strings.Cut(name, "-")
+	// The replicas of one number stand for what a pod holds.
+	return loglines.Source{Role: role, Pod: replica, Container: role}
+}
+
+// printTimeline writes the steps of a request by their times.
+func printTimeline(page *draw.Document, told loglines.Telling) {
+	if len(told.Steps) > 0 {
+		first, last := told.Steps[0].Time, told.Steps[len(told.Steps)-1].Time
+		page.Text(fmt.Sprintf("request %s: %s in %.4f s, from %s", plaintext.Word(told.Request), humanize.Plural(len(told.Steps), "step"), last.Sub(first).Seconds(), first.UTC().Format("2006-01-02 15:04:05.0000")+" UTC"))
+	} else {
+		page.Text(fmt.Sprintf("request %s: no line that names it is a step that is known", plaintext.Word(told.Request)))
+	}
+	page.Blank()
+	guessed := false
+	var rows [][]string
+	for _, s := range told.Steps {
+		mark := " "
+		if s.Of > 0 {
+			mark, guessed = "~", true
+		}
+		var values []string
+		for _, v := range s.Values {
+			values = append(values, v.Name+"="+v.Value)
+		}
+		if s.Of > 1 {
+			values = append(values, fmt.Sprintf("(the nearest of %d lines that fit)", s.Of))
+		}
+		text := s.Says
+		if len(values) > 0 {
+			text += ": " + plaintext.Line(strings.Join(values, " "))
+		}
+		rows = append(rows, []string{fmt.Sprintf("%s %8.4f", mark, s.Time.Sub(told.Steps[0].Time).Seconds()), s.Pod + "/" + s.Container, text})
+	}
+	page.Rows(rows...)
+	page.Blank()
+	var missing []draw.Item
+	for _, m := range told.Missing {
+		missing = append(missing, draw.Items([]string{m.Says + ": " + m.Why})...)
+	}
+	page.Section("not in the logs", missing)
+	if guessed {
+		page.Paragraph("~ the line names no request: it fits by its pod, its time and what it says.")
+	}
+	if told.Named > 0 {
+		page.Paragraph(fmt.Sprintf("Further lines that name the request: %d.", told.Named))
+	}
+	if told.Dropped > 0 {
+		page.Paragraph(fmt.Sprintf("Lines that did not fit into memory: %d. Choose a later --since.", told.Dropped))
+	}
+}
