@@ -64,6 +64,7 @@ const (
 	kubeletToken = "kubelet-of-the-tests"
 	readerToken  = "reader-of-the-tests" // a user with the shipped Role alone
 	nobodyToken  = "nobody-of-the-tests" // a user without any
+	listerToken  = "lister-of-the-tests" // a user who may list, and read no logs
 )
 
 func (n *node) file(name string) string { return filepath.Join(n.dir, name) }
@@ -142,7 +143,7 @@ func (n *node) control() error {
 	}
 	tokens := strings.Join([]string{
 		adminToken + `,admin,admin,"system:masters"`, kubeletToken + `,system:node:node-0,node-0,"system:nodes"`,
-		readerToken + ",reader,reader", nobodyToken + ",nobody,nobody",
+		readerToken + ",reader,reader", nobodyToken + ",nobody,nobody", listerToken + ",lister,lister",
 	}, "\n")
 	if err := errors.Join(os.WriteFile(n.file("tokens.csv"), []byte(tokens+"\n"), 0o600), n.kubeconfig("admin", adminToken)); err != nil {
 		return err

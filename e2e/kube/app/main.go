@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +18,10 @@ import (
 //	log LINE...    prints the lines, then one with a number each second
 //	die AFTER      prints a line and exits with 3 after that time
 //	once           dies so on its first start in a pod, and waits afterwards
+//	replay EPOCH SECONDS LINE...
+//	               prints each line so many seconds after a Unix time
+//	count N        prints numbers quickly, on both outputs; on its first start in a pod
+//	               it dies after N of them, in the middle of a line
 //
 // Arguments after -- are for whoever reads them in the manifest.
 func main() {
@@ -57,6 +62,25 @@ func main() {
 			os.Exit(3)
 		}
 	}
+	switch command {
+	case "replay":
+		replay(args)
+	case "count":
+		limit := firstStart(args[0])
+		for n := 1; ; n++ {
+			select {
+			case <-end:
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+			out := []*os.File{os.Stdout, os.Stderr}[n/7%2]
+			if n == limit {
+				fmt.Fprint(out, "CUDA error: out of memory")
+				os.Exit(3)
+			}
+			fmt.Fprintln(out, "count", n)
+		}
+	}
 	for n := 1; ; n++ {
 		select {
 		case <-tick:
@@ -64,5 +88,38 @@ func main() {
 		case <-end:
 			return
 		}
+	}
+}
+
+// firstStart is the number of an argument on the first start in a pod, and 0 later.
+func firstStart(arg string) int {
+	limit, err := strconv.Atoi(arg)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(2)
+	}
+	if _, err := os.Stat("/mark/counted"); err == nil {
+		return 0
+	}
+	if err := os.WriteFile("/mark/counted", nil, 0o600); err != nil {
+		fmt.Println(err)
+		os.Exit(2)
+	}
+	return limit
+}
+
+// replay prints lines at their times.
+func replay(args []string) {
+	epoch, err := strconv.ParseInt(args[0], 10, 64)
+	for args = args[1:]; err == nil && len(args) > 1; args = args[2:] {
+		var after float64
+		if after, err = strconv.ParseFloat(args[0], 64); err == nil {
+			time.Sleep(time.Until(time.Unix(epoch, 0).Add(time.Duration(after * float64(time.Second)))))
+			fmt.Println(args[1])
+		}
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(2)
 	}
 }
