@@ -36,7 +36,7 @@ var unmeasured = []string{
 	"error", "error_class", "findings", "goodput_req_s", "goodput_req_s_whole", "infinite", "image_digest", "invalid_reasons", "model_revision", "request_rate", "reused_from",
 	// Of speculative decoding, and of deployments of several roles.
 	"spec_accept_rate", "spec_accept_length", "max_prefill_bootstrap_queue", "max_prefill_inflight_queue", "max_decode_prealloc_queue",
-	"max_decode_transfer_queue", "mean_kv_transfer_ms", "p95_kv_transfer_ms", "kv_transfer_bytes", "active_endpoints", "transport_up", "transport_errors", "pods", "pod_restarts", "pd", "pd_share", "kv_transfer_failures",
+	"max_decode_transfer_queue", "mean_kv_transfer_ms", "p95_kv_transfer_ms", "kv_transfer_bytes", "active_endpoints", "transport_up", "transport_errors", "pods", "pod_restarts", "pd", "pd_share", "kv_transfer_tokens", "kv_transfer_failures",
 	// vLLM counts no streamed answers, and its log has its output every ten seconds.
 	"server_response_bytes", "server_reported_throughput_tok_s",
 	"gpu_throttle_reasons",
@@ -50,7 +50,7 @@ var unmeasured = []string{
 
 // perhaps are those of them that a plan may have after all.
 var perhaps = []string{
-	"slo_pass", "findings", "server_reported_throughput_tok_s",
+	"slo_pass", "findings", "server_reported_throughput_tok_s", "kv_transfer_tokens",
 	"ttft_drift", "tpot_drift", "throughput_drift", "stamp_error_ms", "client_loop", "calibrated_error_ms", "calibrated_ceiling_chunks_s",
 }
 
