@@ -200,6 +200,32 @@ func TestLaunch(t *testing.T) {
 	}
 }
 
+// An engine of one role has the pods that answer requests, and the entry is their address.
+// Those that it has no role for are said.
+func TestLaunch_oneRole(t *testing.T) {
+	b, _, server := attached(t, nil)
+	dep, err := b.Launch(t.Context(), backends.Spec{Pod: "d-l01", Engine: "vllm", Entry: "server", Roles: []backends.Role{{Name: "server", Replicas: 1}}}, new(notebook))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := dep.(*deployment)
+	t.Cleanup(func() { _ = d.Stop(context.Background()) })
+	if roles := d.Roles(); len(roles) != 1 || roles[0].Replicas != 1 {
+		t.Errorf("roles %+v", roles)
+	}
+	if got := read(t, d, "server"); !strings.HasPrefix(got, "proxy: decode ") || d.Host("server", 0).URL() != server.URL {
+		t.Errorf("%s, %s", got, d.Host("server", 0).URL())
+	}
+	findings := d.Terms().Findings
+	if i := slices.IndexFunc(findings, func(f result.Finding) bool { return f.Code.String() == "stack_role" }); i < 0 || !strings.Contains(findings[i].Text, "vllm of the plan has no role for the pods of prefill,") {
+		t.Errorf("findings %+v", findings)
+	}
+	row, _ := d.Watch(t.Context())(t.Context())
+	if row["pods"] != int64(3) || len(row) != 2 {
+		t.Errorf("row %v", row)
+	}
+}
+
 // A pod that is reached is read directly, and the token goes to the endpoint picker alone.
 func TestMetrics_direct(t *testing.T) {
 	b, api, _ := attached(t, func(c *Config) { c.MetricsToken = secret.New("${T}", "epp-1") })
