@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"runtime/debug"
 
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report"
@@ -20,6 +21,21 @@ import (
 	"sweep.dev/sweep/sinks"
 )
 
+// The memory that a run is derived in, as far as the collector can keep to it: what stays of
+// a trial takes two thirds of its part.
+const (
+	leastMemory = 240 << 20
+	trialMemory = 24 << 10
+)
+
+// frugal makes the collector work harder near the memory that so many trials may take,
+// until it is undone. Without it what is garbage takes as much again as what is in use.
+func frugal(trials int) (undo func()) {
+	was := debug.SetMemoryLimit(-1)
+	debug.SetMemoryLimit(min(was, int64(max(leastMemory, trials*trialMemory))))
+	return func() { debug.SetMemoryLimit(was) }
+}
+
 // All rebuilds every table and summary of a run, which people know by the path of its
 // directory; calibration are lines about the client. It fails if ctx has ended, also if only the last file was left to write.
 func All(ctx context.Context, dir *rundir.Dir, path string, tables []sinks.Sink, calibration []string) (*report.Run, error) {
@@ -27,6 +43,7 @@ func All(ctx context.Context, dir *rundir.Dir, path string, tables []sinks.Sink,
 	if err != nil {
 		return nil, err
 	}
+	defer frugal(len(run.Trials))()
 	run.Calibration = calibration
 	table := sinks.NewTable(run.Resolved.Columns, run.Whole(), objective.OfCells(run.Outcomes()))
 	table.Attempts = run.Attempts()
