@@ -15,6 +15,8 @@ import (
 	"io"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
+
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/chart"
@@ -70,10 +72,15 @@ func Write(w io.Writer, runs []*report.Run) error {
 	}
 	var titles []string
 	for i, run := range runs {
-		v := view(run, fmt.Sprintf("r%d-", i+1))
+		prefix, data := fmt.Sprintf("r%d-", i+1), ""
+		var packing errgroup.Group // beside the view: both take seconds of a large run
+		packing.Go(func() (err error) {
+			data, err = pack.Run(run, prefix)
+			return err
+		})
+		v := view(run, prefix)
 		v.Many = len(runs) > 1
-		data, err := pack.Run(run, v.ID)
-		if err != nil {
+		if err := packing.Wait(); err != nil {
 			return err
 		}
 		v.Data = template.HTML(data) // base64, of which HTML knows no character
