@@ -58,6 +58,10 @@ var (
 	TPOTDisagrees           = Code{"tpot_disagrees"}
 	E2EDisagrees            = Code{"e2e_disagrees"}
 	ReportedThroughput      = Code{"reported_throughput"}
+	QualityVaries           = Code{"quality_varies"}
+	QualityRefused          = Code{"quality_refused"}
+	QualityUnknown          = Code{"quality_unknown"}
+	QualityCut              = Code{"quality_cut"}
 	SettingDiffers          = Code{"setting_differs"}
 	CacheNotReset           = Code{"cache_not_reset"}
 	CacheUnknown            = Code{"cache_unknown"}
@@ -423,6 +427,23 @@ var remarks = []Fact{
 		ServerNotFollowed, "the connection to the server's log was lost for a while, so its end could have been missed",
 		"after two minutes of failed tries the server counts as lost",
 		"read the last error in the text: of the connection, or of `attach` of a provider's program",
+	},
+	{
+		QualityVaries, "the deployment answered some quality prompts with two different texts at temperature 0",
+		"each prompt is asked twice, the second time in the opposite order. Requests that are computed in one batch, and a prefix cache, change the order in which numbers are added, so that a close decision between two tokens can go the other way",
+		"take the rate as the difference that shows nothing: a deployment that differs from the baseline as often is not shown to answer differently. `quality.concurrency: 1` leaves batches out",
+	},
+	{
+		QualityRefused, "the deployment refused quality prompts, which count as wrong answers", "such as prompts beyond its context",
+		"read the error in the text; raise the context of the engine, or take shorter prompts",
+	},
+	{
+		QualityUnknown, "quality prompts got no answer, for a reason that does not say how the deployment answers", "a connection that broke, or a time limit",
+		"read the error in the text, and run the deployment again",
+	},
+	{
+		QualityCut, "more than a tenth of the answers to quality prompts reached `quality.max_tokens`", "an answer that was cut may lack its result",
+		"raise `quality.max_tokens`; a model that thinks first can be told not to by `quality.body`",
 	},
 	{
 		HostDrift, "in a plan that compares by turns (`compare`), a cell of the baseline moved by certainly more than 2 % of tok/s between its first turn and its last, with nothing changed",
