@@ -49,7 +49,7 @@ func (p *Plan) SpecDigest(c Cell) string {
 
 // ConditionsDigest is how a cell of a plan is measured, in 12 hex digits:
 // its load outside of the axes, the contents of the files of prompts, pairs and
-// traces, the seeds, the client, what ends a trial early, the collectors with
+// traces, the prompts of quality, the seeds, the client, what ends a trial early, the collectors with
 // their settings, and the request deadline. client is who sends in place of the
 // plan's choice, or "".
 func (p *Plan) ConditionsDigest(c Cell, client string) string {
@@ -75,6 +75,9 @@ func (p *Plan) conditionsOf(load Load) string {
 	}
 	if t := load.Trace; t != nil {
 		parts["trace"] = t.FileSHA256
+	}
+	if p.Quality != nil { // what a server was asked before is in its caches
+		parts["quality"] = p.Quality.Digest()
 	}
 	return digest(parts, 12)
 }

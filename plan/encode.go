@@ -65,6 +65,10 @@ func (t forester) of(v reflect.Value) any {
 		p := v.Interface().(Prompts)
 		p.File, p.PairsFile = p.FileRef, p.PairsRef // as written: digests are the same on every machine
 		v = reflect.ValueOf(p)
+	case typeOf[Quality]():
+		q := v.Interface().(Quality)
+		q.File = q.FileRef
+		v = reflect.ValueOf(q)
 	case typeOf[Trace]():
 		t := v.Interface().(Trace)
 		t.File = t.FileRef
@@ -178,6 +182,9 @@ func (p *Plan) resolved() map[string]any {
 		out["set"] = p.rest.Set
 	}
 	maps.Copy(out, p.Load.contents())
+	if p.Quality != nil {
+		out["quality_sha256"] = p.Quality.FileSHA256
+	}
 	if len(p.rest.EngineTexts) > 0 {
 		var sums []string
 		for _, f := range p.rest.EngineTexts {

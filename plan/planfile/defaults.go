@@ -74,6 +74,11 @@ var dependent = []struct {
 			p.Repeats.Min = cmp.Or(p.Repeats.Min, plan.LeastTrials)
 		}
 	}},
+	{"quality", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {
+		if q := p.Quality; q != nil {
+			q.Endpoint = cmp.Or(q.Endpoint, plan.EndpointChat)
+		}
+	}},
 	{"repeats.launch", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {
 		if p.Repeats.Launch == plan.LaunchSame {
 			p.Repeats.Launch = ""

@@ -17,6 +17,7 @@ import (
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/internal/strict"
+	"sweep.dev/sweep/quality"
 	"sweep.dev/sweep/result"
 )
 
@@ -28,6 +29,7 @@ func (l *loader) resolve(p *plan.Plan) {
 	}
 	l.findProfiles(p)
 	l.compile(p)
+	l.quality(p.Quality)
 	for i, r := range l.loads {
 		r.find(l, p)
 		r.namedFiles(r.plan)
@@ -53,6 +55,23 @@ func (l *loader) namedFiles(p *plan.Plan) {
 		pr.FileRef = pr.File
 		pr.File, pr.FileSHA256 = l.digestFile(pr.File, "load", "prompts", "file")
 	}
+}
+
+// quality reads the prompts that deployments answer.
+func (l *loader) quality(q *plan.Quality) {
+	if q == nil || q.File == "" {
+		return
+	}
+	q.FileRef = q.File
+	if q.File, q.FileSHA256 = l.digestFile(q.File, "quality", "file"); q.FileSHA256 == "" {
+		return
+	}
+	set, err := quality.Open(q.File, q.Items)
+	if err != nil {
+		l.Report.Node(l.file.At("quality", "file"), "quality", "%v", err).Hint = "docs/quality.md has the keys of an item"
+		return
+	}
+	q.Count, q.FileSHA256 = len(set.Items), set.SHA256
 }
 
 // digestFile reads a file that a plan names once, for its digest: what is asked

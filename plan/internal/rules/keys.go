@@ -25,6 +25,7 @@ var needed = []struct{ section, key, example string }{
 	{"load.until", "within", "within: 5%"},
 	{"repeats.until", "metric", "metric: throughput_tok_s"},
 	{"repeats.until", "within", "within: 3%"},
+	{"quality", "file", "file: short-answers.jsonl"},
 	{"on_finish", "webhook", "webhook: {url: '${SWEEP_WEBHOOK}'}"},
 	{"on_finish.webhook", "url", "url: ${SWEEP_WEBHOOK}"},
 }
