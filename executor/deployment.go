@@ -26,6 +26,7 @@ type deployment struct {
 	servers *serving.Servers
 	up      *attempt.Subject   // its server is nil while none is up
 	round   int                // the number of the trials that the server measures
+	answers *answers           // to the plan's quality prompts; nil: none yet
 	known   known              // what software the committed trials measured
 	stops   []stop             // of committed trials, in their order
 	figures map[string]figures // by cell
@@ -38,6 +39,7 @@ func newDeployment(r *run, d plan.Deployment) *deployment {
 // use makes attempts measure a server, of which nothing is known yet; nil for none.
 func (d *deployment) use(s *serving.Server) {
 	d.up = &attempt.Subject{Of: d.of, Profile: d.profile, Server: s, Extra: &d.extra}
+	d.answered()
 }
 
 // Asked implements [serving.Measurer].
@@ -133,6 +135,12 @@ func (d *deployment) trial(ctx context.Context, t *trial) error {
 				return d.commitUnmeasured(ctx, t, n+1, outcome.End{Failure: failure})
 			}
 			d.use(d.servers.Up())
+		}
+		if answered, err := d.answer(ctx); err != nil {
+			return err
+		} else if !answered {
+			try-- // as between two trials
+			continue
 		}
 		n++
 		last := try >= retries || d.servers.LastLaunch()

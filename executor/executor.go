@@ -20,6 +20,7 @@ import (
 	"sweep.dev/sweep/load/calibrate"
 	"sweep.dev/sweep/load/stamp"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/quality"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
@@ -93,6 +94,7 @@ type run struct {
 	all     []*deployment
 	measure *attempt.Config // what all attempts depend on
 	stop    context.CancelCauseFunc
+	quality *quality.Set // what each deployment answers; nil for none
 	manager *serving.Manager
 	mask    secret.Mask // for all that servers and collectors say, where it comes in
 
@@ -198,6 +200,9 @@ func (r *run) plan() (Report, error) {
 		Given: r.config.Servers.Given, Collectors: r.config.Collectors, Inputs: workload.New(r.config.Plan),
 		Client: r.config.Client, Calibration: r.config.Calibration, ClientHost: r.config.ClientHost,
 		Mask: r.mask, Emit: r.Emit, ByPoint: r.config.State.Manifest.Decide != rundir.DecideBound,
+	}
+	if err := r.readQuality(); err != nil {
+		return rep, err
 	}
 	return rep, r.claim()
 }

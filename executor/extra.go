@@ -10,6 +10,7 @@ import (
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/event"
 	"sweep.dev/sweep/executor/attempt"
+	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/load/tokens"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/serving"
@@ -138,7 +139,7 @@ type announcer struct {
 // all is the table of everything that is sent beyond a load.
 func (a *announcer) all() []Extra {
 	var list []Extra
-	for _, of := range []func() Extra{a.reachable, a.ready, a.count, a.reset, a.warmup, a.metrics} {
+	for _, of := range []func() Extra{a.reachable, a.ready, a.count, a.quality, a.reset, a.warmup, a.metrics} {
 		if x := of(); x.Text != "" {
 			list = append(list, x)
 		}
@@ -201,6 +202,15 @@ func (a *announcer) count() Extra {
 		return Extra{"count", nil, nil, "32 to some 400 texts for " + path + " and 8 completions of one token for each kind of prompts" + a.launchesText()}
 	}
 	return Extra{"count", nil, nil, "40 to some 400 completions of one token" + a.launchesText()}
+}
+
+// quality is the plan's prompts of quality, once in the life of a deployment.
+func (a *announcer) quality() Extra {
+	q := a.config.Plan.Quality
+	if q == nil {
+		return Extra{}
+	}
+	return Extra{"quality", new(q.Asked()), new(q.Asked()), fmt.Sprintf("completions of %s, each twice, once before the first trial", humanize.Plural(q.Count, "quality prompt"))}
 }
 
 // reset empties prefix caches.

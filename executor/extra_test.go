@@ -110,7 +110,7 @@ func TestExtras_replicasOfThePlan(t *testing.T) {
 // The docs list every kind of requests that the code sends.
 func TestAnnounce_kinds(t *testing.T) {
 	t.Parallel()
-	p := plantest.Parse(t, `load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}}`)
+	p := plantest.Parse(t, `load: {requests: 2, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}}`, `quality: {file: `+questions(t)+`}`)
 	var kinds []string
 	for _, given := range []bool{false, true} {
 		for _, x := range Extras(p, p.Deployments()[0], &fakeBackend{}, given) {
@@ -129,7 +129,7 @@ func TestAnnounce_kinds(t *testing.T) {
 			t.Errorf("docs/given.md does not list %s", kind)
 		}
 	}
-	if len(kinds) != 6 {
+	if len(kinds) != 7 {
 		t.Errorf("%v are not all kinds", kinds)
 	}
 }

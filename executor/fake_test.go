@@ -41,6 +41,8 @@ type script struct {
 	mute    bool                                      // it exposes no metrics
 	after   int                                       // streamed answers before status holds
 
+	answer func(s *fakeServer, prompt string) (status int, text string) // to a question of more than one token outside of the load
+
 	uncounted bool   // streams have no usage
 	version   string // that it tells; "" is 1.2.3
 	image     string // digest of the image of a server that costs money; "" is sha256:0a
@@ -304,6 +306,13 @@ func (s *fakeServer) complete(w http.ResponseWriter, r *http.Request) {
 	}
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if s.answer != nil && !body.Stream && body.MaxTokens > 1 {
+		s.look("quality")
+		status, text := s.answer(s, body.Messages[len(body.Messages)-1].Content)
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{"message": map[string]string{"content": text}, "finish_reason": "stop"}}})
 		return
 	}
 	if !body.Stream || r.Header.Get("X-Request-Id") == "" { // no request of the load

@@ -31,6 +31,41 @@ func (d *Dir) WriteLaunch(deployment string, n int, launch any) error {
 	return nil
 }
 
+// WriteQuality keeps what a launch answered to the plan's quality prompts, in its folder.
+func (d *Dir) WriteQuality(deployment string, n int, write func(io.Writer) error) error {
+	name, err := launchName(deployment, n)
+	if err != nil {
+		return err
+	}
+	if err := d.files.WriteFileAtomic(effect.LaunchCreate, path.Join(name, layout.Quality), write); err != nil {
+		return fmt.Errorf("%s: %w", layout.Quality, err)
+	}
+	return nil
+}
+
+// Quality calls read for what each launch of a deployment answered to quality prompts,
+// in no order.
+func (d *Dir) Quality(deployment string, read func(io.Reader) error) error {
+	if err := checkSlug("deployment", deployment); err != nil {
+		return err
+	}
+	names, err := fs.Glob(d.root.FS(), path.Join(layout.Deployments, deployment, "l*", layout.Quality))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		f, err := d.root.Open(name)
+		if err == nil {
+			err = read(f)
+			f.Close() // read only
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
 // HideInLogs rewrites the logs of a launch that show a secret. It is for a
 // launch that has ended: a server writes into its log by itself, so that what
 // it says can only be hidden afterwards.

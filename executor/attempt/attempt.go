@@ -51,6 +51,10 @@ type Subject struct {
 	Server  *serving.Server // nil: none is up, and attempts at it can only be finished
 	Extra   *Tally
 
+	// Columns and Notes are of every trial of the subject that is run.
+	Columns result.Row
+	Notes   []result.Finding
+
 	used     bool     // its prefix cache may hold prompts of this run
 	counting counting // of its tokenizer
 }

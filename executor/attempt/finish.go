@@ -77,6 +77,8 @@ func (a *Attempt) measured(extra bool) (m outcome.Measured, err error) {
 	m.Samples = append(a.sink.Samples(), timeline.Samples(timeline.Of(a.requests, timeline.Step, l.Open()))...)
 	if extra {
 		m.Extra = a.extra()
+		m.Columns = merge(a.columns, a.subject.Columns)
+		m.Notes = append(m.Notes, a.subject.Notes...)
 	}
 	if a.logs == nil {
 		return m, nil

@@ -14,6 +14,7 @@
 //	    launch.json
 //	    server-0.log                      of each replica
 //	    pull.log, metrics-server.txt
+//	    quality.jsonl                     what it answered to the plan's quality prompts
 //	cells.csv ... answer.json             made of the committed attempts, at any time
 //	metrics-ENGINE.log
 package layout
@@ -56,6 +57,8 @@ const (
 const (
 	Launch  = "launch.json" // what was started
 	PullLog = "pull.log"    // of images
+
+	Quality = "quality.jsonl" // answers to the plan's quality prompts, of one launch of a deployment
 )
 
 // Tables of the committed attempts, and the summary.
@@ -91,6 +94,7 @@ func Own(name string) bool {
 const (
 	AnyAttempt    = Cells + "/*/t*/a*" // temporary ones too
 	AnyLaunch     = Deployments + "/*/l*"
+	AnyQuality    = AnyLaunch + "/" + Quality
 	AnyServerLog  = AnyLaunch + "/*" + logSuffix
 	AnyMetricsLog = metricsPrefix + "*" + logSuffix
 )

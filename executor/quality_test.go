@@ -1,0 +1,185 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/event"
+	"sweep.dev/sweep/internal/layout"
+	"sweep.dev/sweep/report/paired"
+	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/rundir"
+)
+
+// questions are 20 items: sums, of which the last is too long for a small context, and
+// one that is not scored.
+func questions(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	for n := range 18 {
+		fmt.Fprintf(&b, `{"id": "sum-%d", "prompt": "%d+1", "expected": "%d"}`+"\n", n, n, n+1)
+	}
+	b.WriteString(`{"id": "long", "prompt": "long", "expected": "99"}` + "\n" + `{"id": "free", "prompt": "free"}` + "\n")
+	name := filepath.Join(t.TempDir(), "set.jsonl")
+	if err := os.WriteFile(name, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// right answers every question of the set.
+func right(prompt string) (int, string) {
+	var n int
+	if _, err := fmt.Sscanf(prompt, "%d+1", &n); err == nil {
+		return http.StatusOK, fmt.Sprintf("It is %d.", n+1)
+	}
+	return http.StatusOK, "99"
+}
+
+// worse has the first ten wrong, refuses the long one, and answers the free one in a
+// new way each time.
+func worse(s *fakeServer, prompt string) (int, string) {
+	var n int
+	switch {
+	case prompt == "long":
+		return http.StatusBadRequest, "the context is too short"
+	case prompt == "free":
+		return http.StatusOK, fmt.Sprint("99 ", s.look("free"))
+	}
+	if _, err := fmt.Sscanf(prompt, "%d+1", &n); err == nil && n < 10 {
+		return http.StatusOK, "It is 0."
+	}
+	return right(prompt)
+}
+
+// Each deployment answers the prompts before its first trial and outside of it: its rows
+// have the score, its requests are counted, and a run that goes on asks nothing again.
+func TestRun_quality(t *testing.T) {
+	t.Parallel()
+	n := 0
+	w := newWorld(t, func(int, backends.Spec) script {
+		if n++; n == 2 {
+			return script{answer: worse}
+		}
+		return script{answer: func(_ *fakeServer, prompt string) (int, string) { return right(prompt) }}
+	}, `matrix: {engine: sim, gpu: [a, b], concurrency: [1, 2]}`, `repeats: 2`,
+		`quality: {file: `+questions(t)+`, baseline: {gpu: a}}`, `slo: {right: quality_score > 0.9}`)
+	w.must()
+	outcomes := w.outcomes()
+	if len(outcomes) != 8 {
+		t.Fatalf("%d outcomes", len(outcomes))
+	}
+	for i, o := range outcomes {
+		score, refused, repeat, verdict := 1.0, int64(0), 1.0, "pass"
+		if i >= 4 {
+			score, refused, repeat, verdict = 8./19, 1, 18./19, "fail"
+		}
+		want(t, "score", o.Row[col.QualityScore], any(score))
+		want(t, "items", o.Row[col.QualityN], any(int64(19)))
+		want(t, "refused", o.Row[col.QualityRefused], any(refused))
+		want(t, "answered alike twice", o.Row[col.QualityRepeatRate], any(repeat))
+		want(t, "objective", o.Row[col.OfSLO("right")], any(verdict))
+		codes, _ := o.Row[col.Findings].(string)
+		want(t, "finding of answers that differ", strings.Contains(codes, "quality_varies"), i >= 4)
+	}
+	asked, computed := int64(0), int64(0)
+	for _, s := range w.backend.list() {
+		want(t, "measured prompts that are quality's", strings.Contains(fmt.Sprint(s.prompts()), "+1"), false)
+		asked, computed = asked+int64(s.looked("all")), computed+int64(len(s.prompts())+s.looked("probe")+s.looked("quality"))
+	}
+	want(t, "questions to a and b", fmt.Sprint(w.backend.list()[0].looked("quality"), w.backend.list()[1].looked("quality")), "40 39")
+	for _, o := range outcomes {
+		asked -= o.Row["requests"].(int64) + o.Row["extra_requests"].(int64)
+		computed -= o.Row["requests"].(int64) + o.Row["extra_completions"].(int64)
+	}
+	want(t, "requests without a row", asked, 0)
+	want(t, "completions without a row", computed, 0)
+	if notice := w.seen(event.Notice)[0].Text; !strings.Contains(notice, "up to 52 requests beyond the load") { // ready 4, quality 40, resets 4, warm-up 4
+		t.Errorf("announced: %s", notice)
+	}
+
+	p, err := paired.Read(w.dir)
+	if err != nil || len(p.Sides) != 1 {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	side := p.Sides[0]
+	if side.Server.Label != "sim b" || side.Losses != 11 || side.Gains != 0 || side.Pairs != 19 || side.Verdict != "worse" || side.Texts != 19 || side.Same != 8 {
+		t.Errorf("%+v", side)
+	}
+	files, err := filepath.Glob(filepath.Join(w.dir, layout.AnyQuality))
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil || strings.Contains(string(text), "5+1") {
+			t.Errorf("%s has the text of a prompt, %v", f, err)
+		}
+		if info, err := os.Stat(f); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", f, info.Mode(), err)
+		}
+	}
+
+	// Trials that are run again take the answers that there are.
+	w.must(func(c *Config) { c.Retry = []string{"ok"} })
+	for _, s := range w.backend.list()[2:] {
+		want(t, "questions of the run that goes on", s.looked("quality"), 0)
+	}
+	for _, c := range w.state().Committed {
+		o, err := rundir.Outcome(w.dir, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "attempts", o.Attempt, 2)
+		score := 1.0
+		if o.Row[col.GPU] == "b" {
+			score = 8. / 19
+		}
+		want(t, "score of the run that goes on", o.Row[col.QualityScore], any(score))
+	}
+}
+
+// A server that dies while it is asked has answered nothing: the next launch is asked.
+func TestRun_qualityDeath(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(n int, _ backends.Spec) script {
+		return script{answer: func(s *fakeServer, prompt string) (int, string) {
+			if n == 1 && s.look("count") == 7 {
+				s.die(killed())
+			}
+			return right(prompt)
+		}}
+	}, `quality: {file: `+questions(t)+`, concurrency: 1}`)
+	w.must()
+	for _, o := range w.outcomes() {
+		want(t, "score", o.Row[col.QualityScore], any(1.0))
+		want(t, "unknown", o.Row[col.QualityUnknown], any(int64(0)))
+	}
+	want(t, "questions to the second launch", w.backend.list()[1].looked("quality"), 40)
+}
+
+// The end of a run keeps no half of the answers.
+func TestRun_qualityInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	w := newWorld(t, always(script{answer: func(s *fakeServer, prompt string) (int, string) {
+		if s.look("count") == 7 {
+			cancel()
+		}
+		return right(prompt)
+	}}), `quality: {file: `+questions(t)+`, concurrency: 1}`)
+	if _, err := w.run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := filepath.Glob(filepath.Join(w.dir, layout.AnyQuality)); err != nil || files != nil {
+		t.Errorf("%v, %v", files, err)
+	}
+	w.must()
+	want(t, "score", w.outcomes()[0].Row[col.QualityScore], any(1.0))
+}
