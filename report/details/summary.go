@@ -19,6 +19,7 @@ import (
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/report/paired"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
@@ -76,6 +77,9 @@ func Write(w io.Writer, r *report.Run, style draw.Style) error {
 	}
 	d.Paragraph(s.legend()...)
 	s.comparisons(d)
+	if err := s.quality(d); err != nil {
+		return err
+	}
 	d.Section("Cost of output tokens", s.costs())
 	d.Section("Prices", s.prices())
 	d.Section("Unstable", s.unstable())
@@ -134,6 +138,18 @@ func (s *summary) comparisons(d *draw.Document) {
 		d.Paragraph(t.Notes()...)
 	}
 	d.Section("Which GPU for which load", s.choices())
+}
+
+// quality is how the deployments answered the plan's prompts.
+func (s *summary) quality(d *draw.Document) error {
+	p, err := paired.Read(s.Dir)
+	if err != nil || p == nil {
+		return err
+	}
+	d.Grid(p.Grid())
+	d.Section("Does it answer worse than the baseline?", p.Verdicts())
+	d.Paragraph(p.Notes()...)
+	return nil
 }
 
 // count is how many cells have each verdict.

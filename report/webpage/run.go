@@ -14,6 +14,8 @@ import (
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/details"
+	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/report/paired"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -45,6 +47,8 @@ type runView struct {
 	Compared   []comparison
 	Held       []held // sides of the plan's own comparison
 	Grids      []table
+	Quality    table       // of the deployments that answered prompts
+	Verdicts   []draw.Item // on those that have a baseline
 	Steady     table
 	Cells      table
 	Facts      []fact
@@ -89,11 +93,23 @@ func view(run *report.Run, prefix string) *runView {
 	v.cost()
 	v.compared()
 	v.turns()
+	v.quality()
 	v.steady()
 	v.cells()
 	v.reproduce()
 	v.Next = run.Unfinished()
 	return v
+}
+
+// quality is how the deployments answered the plan's prompts.
+func (v *runView) quality() {
+	p, err := paired.Read(v.Dir)
+	switch {
+	case err != nil:
+		v.Verdicts = draw.Items([]string{"the answers cannot be read: " + err.Error()})
+	case p != nil:
+		v.Quality, v.Verdicts = tableOf(p.Grid(), p.Notes()), p.Verdicts()
+	}
 }
 
 // figures chooses what is shown of a run without a valid trial: what its INVALID ones
