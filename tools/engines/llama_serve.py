@@ -38,6 +38,9 @@ def arguments():
                    help="tokens of context, shared by all requests (%(default)s)")
     p.add_argument("--threads", type=positive, default=len(os.sched_getaffinity(0)), metavar="N",
                    help="threads that compute (the CPUs that it may use)")
+    for side in "k", "v":
+        p.add_argument(f"--cache-type-{side}", choices=["f16", "q8_0", "q4_0"], default="f16",
+                       help=f"type of the KV cache's {side.upper()} part (%(default)s)")
     p.add_argument("--metrics", action="store_true", help="serve /metrics")
     return p.parse_args()
 
@@ -76,6 +79,8 @@ def main():
     p.n_parallel = args.parallel
     p.n_ctx = args.ctx_size
     p.cpuparams.n_threads = args.threads
+    p.cache_type_k = getattr(xllamacpp.ggml_type, "GGML_TYPE_" + args.cache_type_k.upper())
+    p.cache_type_v = getattr(xllamacpp.ggml_type, "GGML_TYPE_" + args.cache_type_v.upper())
     p.endpoint_metrics = args.metrics
     p.ui = False
     try:
