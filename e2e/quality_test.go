@@ -45,7 +45,7 @@ quality:
 timeouts: {ready: 1m, request: 1m}
 `
 
-// qualitySet is ten short items of the shipped set, and ten whose prompt has some 400
+// qualitySet is ten short items of the shipped set, and ten whose prompt has some 300
 // tokens and the answer in it many times.
 func qualitySet(t *testing.T) []byte {
 	t.Helper()
@@ -54,9 +54,9 @@ func qualitySet(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	set := bytes.Join(bytes.SplitAfterN(shipped, []byte("\n"), 11)[:10], nil)
-	for _, word := range strings.Fields("apple river stone cloud tiger lemon house piano bread green") {
+	for word := range strings.FieldsSeq("apple river stone cloud tiger lemon house piano bread green") {
 		set = fmt.Appendf(set, `{"id": %q, "prompt": %q, "expected": %q}`+"\n", "long-"+word,
-			strings.Repeat("The code word is "+word+". ", 70)+"What is the code word?", word)
+			strings.Repeat("The code word is "+word+". ", 45)+"What is the code word?", word)
 	}
 	return set
 }

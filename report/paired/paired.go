@@ -171,8 +171,8 @@ func (p *Paired) Verdicts() []draw.Item {
 			if s.First != nil {
 				text += fmt.Sprintf("; the others differ first at character %.0f (median)", *s.First+1)
 			}
-			if n := s.Baseline.Repeated; n > 0 && s.Baseline.Varied > 0 {
-				text += fmt.Sprintf("; the baseline differs from itself in %s", percent(float64(s.Baseline.Varied)/float64(n)))
+			if s.Baseline.Repeated > 0 && s.Server.Repeated > 0 {
+				text += fmt.Sprintf("; asked twice, the baseline differs from itself in %s and this one in %s", s.Baseline.varied(), s.Server.varied())
 			}
 			item.Below = append(item.Below, text)
 		}
@@ -194,5 +194,8 @@ func (s *Side) words() string {
 	}
 	return fmt.Sprintf("cannot tell: %s show a loss of %.1f points or more (4 times in 5), and no smaller one", humanize.Plural(s.Pairs, "prompt"), 100**s.Detectable)
 }
+
+// varied is the share of the prompts that got two different answers.
+func (s *Server) varied() string { return percent(float64(s.Varied) / float64(s.Repeated)) }
 
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
