@@ -102,21 +102,9 @@ func (a *app) rerunOf(ctx context.Context, c *cli.Command, run *report.Run, dir,
 // startAgain begins the second measurement.
 func (a *app) startAgain(ctx context.Context, c *cli.Command, run *report.Run, dir, only string) error {
 	m := run.State.Manifest
-	if err := sameMethod("rerun", m); err != nil {
-		return err
-	}
-	p, err := a.planOf(run.Dir, m)
+	p, err := a.samePlan("rerun", run.Dir, m)
 	if err != nil {
 		return err
-	}
-	if err := sameEnvironment("rerun", m, p); err != nil {
-		return err
-	}
-	if p.Digest() != m.PlanDigest {
-		return &statusError{exitResume, &hinted{
-			fmt.Errorf("rerun refused: the plan of %s is not the one that it measured (digest %s, now %s)", plaintext.Word(run.Dir), m.PlanDigest, p.Digest()),
-			"a prompt file or plan.yaml itself has changed; put it back",
-		}}
 	}
 	fx, err := a.effects(shared(c)...)
 	if err != nil {

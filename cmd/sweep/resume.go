@@ -15,6 +15,7 @@ import (
 
 	"sweep.dev/sweep/executor"
 	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/reuse"
@@ -93,22 +94,9 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 			"resume those, or measure what is missing with sweep run --only, and merge again",
 		}}
 	}
-	if err := sameMethod("resume", m); err != nil {
-		return err
-	}
-	p, err := a.planOf(dir, m)
+	p, err := a.samePlan("resume", dir, m)
 	if err != nil {
 		return err
-	}
-	// Another version may have other defaults, and then the digest is another too.
-	if err := sameEnvironment("resume", m, p); err != nil {
-		return err
-	}
-	if got := p.Digest(); got != m.PlanDigest {
-		return &statusError{exitResume, &hinted{
-			fmt.Errorf("resume refused: the plan of %s is not the one it was started with (digest %s, now %s)", dir, m.PlanDigest, got),
-			"a prompt file, an environment variable or plan.yaml itself has changed; put it back, or start a new run",
-		}}
 	}
 	// A run of an earlier version does not say it, and decided by points.
 	if as, want := cmp.Or(m.Decide, rundir.DecidePoint), c.String("decide"); want != "" && want != as {
@@ -158,8 +146,31 @@ func (a *app) resume(ctx context.Context, c *cli.Command, dir string, retry []st
 	return a.execute(ctx, c, j)
 }
 
+// samePlan is the plan of a run that this program measures further: it refuses one that
+// would now measure something else, or in another way. what is resume or rerun.
+func (a *app) samePlan(what, dir string, m rundir.Manifest) (*plan.Plan, error) {
+	if err := sameMethod(what, m); err != nil {
+		return nil, err
+	}
+	p, err := a.planOf(dir, m)
+	if err != nil {
+		return nil, err
+	}
+	// Another version may have other defaults, and then the digest is another too.
+	if err := sameEnvironment(what, m, p); err != nil {
+		return nil, err
+	}
+	if got := p.Digest(); got != m.PlanDigest {
+		return nil, &statusError{exitResume, &hinted{
+			fmt.Errorf("%s refused: the plan of %s is not the one it was started with (digest %s, now %s)", what, plaintext.Word(dir), m.PlanDigest, got),
+			"a prompt file, an environment variable or plan.yaml itself has changed; put it back, or start a new run",
+		}}
+	}
+	return p, nil
+}
+
 // sameMethod refuses a run whose figures are made in another way than this program
-// makes them. what is resume, reuse or noise.
+// makes them. what is resume, rerun, reuse or noise.
 func sameMethod(what string, m rundir.Manifest) error {
 	method := result.MethodOf(m.Method)
 	if method == result.Method {
@@ -172,7 +183,7 @@ func sameMethod(what string, m rundir.Manifest) error {
 }
 
 // sameEnvironment says why what this process measures must not stand beside the
-// trials of a run; nil if it may. what is resume or reuse.
+// trials of a run; nil if it may. what is resume, rerun or reuse.
 func sameEnvironment(what string, m rundir.Manifest, p *plan.Plan) error {
 	var why, hint string
 	switch host, sweep := hostname(), version(); {
