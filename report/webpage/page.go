@@ -119,24 +119,33 @@ type Drawing struct {
 	SVG  string
 }
 
-// Drawings are all charts of runs, each as an SVG that stands alone.
+// Drawings are all charts of runs, each as an SVG that stands alone: those of each run, and
+// those of each run but the first against the first.
 func Drawings(runs []*report.Run) []Drawing {
 	var all []Drawing
+	add := func(prefix string, figures []figure) {
+		for n, f := range figures {
+			all = append(all, Drawing{fmt.Sprintf("%s%s-%d", prefix, f.File, n+1), chart.Standalone(f.chart)})
+		}
+	}
+	var views []*runView
 	for i, run := range runs {
 		v := view(run, "")
+		views = append(views, v)
+		prefix := ""
+		if len(runs) > 1 {
+			prefix = fmt.Sprintf("run%d-", i+1)
+		}
 		var ratios []figure
 		for _, h := range v.Held {
 			ratios = append(ratios, h.Figures...)
 		}
 		for _, figures := range [][]figure{v.Heat, v.Throughput, v.Frontier, v.Latency, v.Cost, ratios} {
-			for n, f := range figures {
-				name := fmt.Sprintf("%s-%d", f.File, n+1)
-				if len(runs) > 1 {
-					name = fmt.Sprintf("run%d-%s", i+1, name)
-				}
-				all = append(all, Drawing{name, chart.Standalone(f.chart)})
-			}
+			add(prefix, figures)
 		}
+	}
+	for i, h := range between(runs, views) {
+		add(fmt.Sprintf("run%d-over-run1-", i+2), h.Figures)
 	}
 	return all
 }

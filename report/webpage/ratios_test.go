@@ -70,6 +70,19 @@ func TestWrite_between(t *testing.T) {
 			t.Errorf("the section lacks %q", want)
 		}
 	}
+	runs := []*report.Run{reporttest.MadeUp(t, turnsRun("sglang", 1.1)), reporttest.MadeUp(t, turnsRun("sglang", 0.9)), reporttest.MadeUp(t, turnsRun("sglang", 1))}
+	drawings := map[string]string{}
+	for _, d := range Drawings(runs) {
+		if _, twice := drawings[d.Name]; twice {
+			t.Errorf("two charts are called %s", d.Name)
+		}
+		drawings[d.Name] = d.SVG
+	}
+	for name, want := range map[string]string{"run2-over-run1-ratio-throughput-tok-s-1": "0.819 slower", "run3-over-run1-ratio-throughput-tok-s-1": "0.909 slower"} {
+		if svg := drawings[name]; !strings.HasPrefix(svg, "<?xml") || !strings.Contains(svg, want) {
+			t.Errorf("--charts: %s lacks %q", name, want)
+		}
+	}
 	html = write(t, reporttest.MadeUp(t, turnsRun("sglang", 1.1)), reporttest.MadeUp(t, "axes engine!\ncell vllm\n  pending"))
 	for _, want := range []string{`href="#between"`, "nothing can be compared: vllm: "} {
 		if !strings.Contains(html, want) {
