@@ -190,6 +190,12 @@ func (f *Figure) hold(most float64) {
 // Said says whether there is anything to say of a figure.
 func (f *Figure) Said() bool { return f.Base != nil || f.Head != nil || f.Why != "" }
 
+// Open says whether a figure that counts for its cell's verdict is known and cannot be
+// told: Words say why, and what would tell.
+func (f *Figure) Open() bool {
+	return f.of.Judged && f.Said() && (f.Verdict == CannotTell || f.Verdict == TooNoisy)
+}
+
 // undecided says whether the interval alone leaves a figure undecided.
 func (f *Figure) undecided() bool {
 	return f.known.Scope != ratio.Nothing && !f.alike() && f.change > Level

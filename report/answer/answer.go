@@ -6,12 +6,14 @@ package answer
 import (
 	"encoding/json"
 	"io"
+	"slices"
 
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/across"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/details"
+	"sweep.dev/sweep/report/turns"
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
 )
@@ -84,13 +86,19 @@ type TurnsSide struct {
 	Left  []across.Left `json:"not_compared"`
 }
 
-// An Open question is a claim that is not decided.
+// An Open question is a claim that is not decided, or a figure of the comparison by turns
+// that cannot be told.
 type Open struct {
 	Question string   `json:"question"`
 	About    string   `json:"about"`
+	Metric   string   `json:"metric"` // the column that cannot be told; "" of a claim
 	Why      string   `json:"why"`
 	Cells    []string `json:"cells"`
+	Repeats  *int     `json:"repeats"` // trials of each side that would tell; null of a claim, or if that is not known
 }
+
+// Comparison is the question of an [Open] that is no claim's.
+const Comparison = "comparison"
 
 // Money is what the run has cost, in USD.
 type Money struct {
@@ -120,7 +128,7 @@ func Of(run *report.Run) *Answer {
 		a.Claims = append(a.Claims, c)
 		switch said.Answer {
 		case compare.Tied:
-			open := Open{c.Question, c.About, c.Text, []string{}}
+			open := Open{Question: c.Question, About: c.About, Why: c.Text, Cells: []string{}}
 			for _, p := range c.Places {
 				open.Cells = append(open.Cells, p.Cell)
 			}
@@ -132,14 +140,48 @@ func Of(run *report.Run) *Answer {
 		}
 		for _, l := range c.Left {
 			if l.Open {
-				a.Open = append(a.Open, Open{c.Question, c.About, join(l.Side, l.Why), l.Cells})
+				a.Open = append(a.Open, Open{Question: c.Question, About: c.About, Why: join(l.Side, l.Why), Cells: l.Cells})
 			}
 		}
 	}
+	a.Open = append(a.Open, untold(p.Turns)...)
 	if command := run.Resume(p.Set.Undecided()); command != "" {
 		a.ToDecide = append(a.ToDecide, command)
 	}
 	return a
+}
+
+// untold are the figures of a comparison by turns that cannot be told, each with the
+// trials that would tell.
+func untold(t *turns.Turns) (all []Open) {
+	if t == nil {
+		return nil
+	}
+	for _, s := range t.Sides {
+		for i := range s.Cells {
+			c := &s.Cells[i]
+			for k := range c.Figures {
+				if f := &c.Figures[k]; f.Open() {
+					all = append(all, Open{
+						Question: Comparison, About: join(t.Title(s), c.Short()), Metric: f.Metric,
+						Why: join(f.Metric, f.Words()), Cells: cellsOf(c.Base, c.Head), Repeats: f.Repeats,
+					})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// cellsOf are the cells of some rows, each once.
+func cellsOf(rows ...[]rundir.Key) []string {
+	all := []string{}
+	for _, r := range slices.Concat(rows...) {
+		if !slices.Contains(all, r.Cell) {
+			all = append(all, r.Cell)
+		}
+	}
+	return all
 }
 
 // Write writes the answer of a run as JSON.

@@ -3,6 +3,7 @@ package answer
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -33,8 +34,8 @@ cell sglang 16
   pending
 `
 
-// turns compares two engines: one cell can be told, and one has no VALID trial.
-const turns = `
+// byTurns compares two engines: one cell can be told, and one has no VALID trial.
+const byTurns = `
 compare engine vllm
 repeats 2
 axes engine! concurrency
@@ -52,12 +53,27 @@ cell sglang 8
   pending
 `
 
+// scattered compares two engines by turns that scatter more than they differ.
+const scattered = `
+compare engine vllm
+repeats 3
+axes engine! concurrency
+cell vllm 8
+  ok tok=190 ttft=14/15 n=200 conditions_digest=a
+  ok tok=185 ttft=14/15 n=200 conditions_digest=b
+  ok tok=182 ttft=14/15 n=200 conditions_digest=c
+cell sglang 8
+  ok tok=195 ttft=14/15 n=200 conditions_digest=a
+  ok tok=183 ttft=14/15 n=200 conditions_digest=b
+  ok tok=196 ttft=14/15 n=200 conditions_digest=c
+`
+
 // TestWrite_schema holds that an answer is what the schema says, with and without
 // conclusions.
 func TestWrite_schema(t *testing.T) {
 	t.Parallel()
 	schema := schematest.Compile(t, schemas.Answer)
-	for name, text := range map[string]string{"decided": decided, "open": open, "turns": turns, "nothing": "axes engine!\ncell vllm\n  pending"} {
+	for name, text := range map[string]string{"decided": decided, "open": open, "turns": byTurns, "scattered": scattered, "nothing": "axes engine!\ncell vllm\n  pending"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var b bytes.Buffer
@@ -112,7 +128,7 @@ func TestOf_money(t *testing.T) {
 // sides, and that what is not compared says why.
 func TestOf_turns(t *testing.T) {
 	t.Parallel()
-	got := Of(reporttest.MadeUp(t, turns)).Turns
+	got := Of(reporttest.MadeUp(t, byTurns)).Turns
 	if got == nil || got.Axis != "engine" || got.Baseline != "vllm" || len(got.Sides) != 1 || got.Sides[0].Value != "sglang" {
 		t.Fatalf("the comparison is %+v", got)
 	}
@@ -129,5 +145,42 @@ func TestOf_turns(t *testing.T) {
 	}
 	if other := Of(reporttest.MadeUp(t, decided)).Turns; other != nil {
 		t.Errorf("a plan without compare: %+v", other)
+	}
+}
+
+// TestOf_untold holds that a figure of the comparison that cannot be told is not decided,
+// with both cells and the trials that would tell, and that one that is told is not there.
+func TestOf_untold(t *testing.T) {
+	t.Parallel()
+	untold := func(text string) (all []Open) {
+		for _, o := range Of(reporttest.MadeUp(t, text)).Open {
+			if o.Question == Comparison {
+				all = append(all, o)
+			}
+		}
+		return all
+	}
+	got := untold(scattered)
+	i := slices.IndexFunc(got, func(o Open) bool { return o.Metric == "throughput_tok_s" })
+	if i < 0 {
+		t.Fatalf("the throughput can be told: %+v", got)
+	}
+	o := got[i]
+	if o.Repeats == nil || *o.Repeats <= 3 || !strings.Contains(o.Why, fmt.Sprintf("cannot tell, %d trials would tell", *o.Repeats)) {
+		t.Errorf("what would tell: %+v", o)
+	}
+	if !slices.Equal(o.Cells, []string{"c000", "c001"}) || !strings.HasPrefix(o.About, "engine sglang against vllm, by turns") {
+		t.Errorf("what it is about: %+v", o)
+	}
+	if slices.ContainsFunc(got, func(o Open) bool { return o.Metric == "p95_ttft_ms" }) {
+		t.Errorf("equal latencies are not decided: %+v", got)
+	}
+	for _, o := range untold(byTurns) {
+		if o.Metric == "throughput_tok_s" {
+			t.Errorf("a difference that is certain is not decided: %+v", o)
+		}
+	}
+	if all := untold(decided); len(all) > 0 {
+		t.Errorf("of a plan without compare: %+v", all)
 	}
 }
