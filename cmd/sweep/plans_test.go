@@ -18,6 +18,7 @@ import (
 
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/reporttest"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
 )
@@ -121,6 +122,48 @@ func TestPlans_loads(t *testing.T) {
 		if !strings.Contains(string(summary), want) {
 			t.Errorf("the summary has no grid of %s", want)
 		}
+	}
+}
+
+// TestPlans_chatAndBatch holds that plans/chat-and-batch-loads.yaml has the cells of
+// [reporttest.ChatAndBatch], whose whole summary, JUnit XML and data of the page are golden
+// files of the report's packages.
+func TestPlans_chatAndBatch(t *testing.T) {
+	t.Parallel()
+	path, err := filepath.Abs("../../plans/chat-and-batch-loads.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := sweep(t, t.TempDir(), nil, "plan", "--json", path)
+	if got.code != exitOK {
+		t.Fatalf("exit %d: %s", got.code, got.stderr)
+	}
+	var deployments []struct {
+		Cells []struct{ Settings map[string]any }
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &deployments); err != nil {
+		t.Fatal(err)
+	}
+	axes := []string{"load", "request_rate", "concurrency"}
+	var planned, described []string
+	for _, d := range deployments {
+		for _, c := range d.Cells {
+			text := ""
+			for _, axis := range axes {
+				text += fmt.Sprintf(" %s=%v", axis, c.Settings[axis])
+			}
+			planned = append(planned, text)
+		}
+	}
+	for _, c := range reporttest.MadeUp(t, reporttest.ChatAndBatch).Resolved.Cells {
+		text := ""
+		for _, axis := range axes {
+			text += fmt.Sprintf(" %s=%v", axis, c.Value(axis))
+		}
+		described = append(described, text)
+	}
+	if !slices.Equal(planned, described) {
+		t.Errorf("the plan has the cells\n%s\nreporttest describes\n%s", strings.Join(planned, "\n"), strings.Join(described, "\n"))
 	}
 }
 

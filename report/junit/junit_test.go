@@ -3,12 +3,30 @@ package junit
 import (
 	"bytes"
 	"encoding/xml"
+	"flag"
 	"strings"
 	"testing"
 
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/reporttest"
 )
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestWrite_golden holds each testdata/*.txtar: a run, and the whole file about it.
+func TestWrite_golden(t *testing.T) {
+	t.Parallel()
+	reporttest.Golden(t, "testdata/*.txtar", *update, reporttest.Described, func(t *testing.T, name string, run *report.Run) string {
+		if name != "junit.xml" {
+			t.Fatalf("there is no form %s", name)
+		}
+		var b bytes.Buffer
+		if err := Write(&b, []*report.Run{run}); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	})
+}
 
 func write(t *testing.T, text string) (string, suites) {
 	t.Helper()

@@ -51,11 +51,16 @@ func Golden(t *testing.T, pattern string, update bool, open func(t *testing.T, f
 	}
 }
 
-// Described is the run that the first file of an archive describes.
+// Described is the run that the first file of an archive describes. A file that is called
+// shipped stands for [ChatAndBatch], of which several archives say something.
 func Described(t *testing.T, f txtar.File) *report.Run {
 	t.Helper()
-	if f.Name != "run" {
-		t.Fatalf("the file %s stands first, want run", f.Name)
+	switch f.Name {
+	case "run":
+		return MadeUp(t, string(f.Data))
+	case "shipped":
+		return MadeUp(t, ChatAndBatch)
 	}
-	return MadeUp(t, string(f.Data))
+	t.Fatalf("the file %s stands first, want run or shipped", f.Name)
+	return nil
 }

@@ -6,12 +6,18 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"flag"
+	"fmt"
 	"io"
 	"math"
+	"strings"
 	"testing"
 
+	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/reporttest"
 )
+
+var update = flag.Bool("update", false, "write the golden files anew")
 
 // TestRun reads the data as the script does.
 func TestRun(t *testing.T) {
@@ -25,6 +31,24 @@ cell vllm 8
 cell vllm 9
   pending
 `)
+	p, found := unpacked(t, run)
+	n := len(p.Trials)
+	for name, want := range map[string][]any{
+		"throughput_tok_s": {185.0, 90713.0, nil}, "p95_ttft_ms": {15.1, 110.0, nil}, "p95_ttft_ms_completed": {15.1, 110.0, nil}, "status": {"ok", "invalid", nil},
+	} {
+		for i := range want {
+			if got := found[name]; len(got) != n || got[i] != want[i] {
+				t.Errorf("%s: %v, want %v", name, got, want)
+				break
+			}
+		}
+	}
+}
+
+// unpacked is the data of a run of a few trials, and the values of each of its columns, as
+// the script reads them.
+func unpacked(t *testing.T, run *report.Run) (p packed, found map[string][]any) {
+	t.Helper()
 	text, err := Run(run, "r1-")
 	if err != nil {
 		t.Fatal(err)
@@ -38,12 +62,11 @@ cell vllm 9
 		t.Fatal(err)
 	}
 	length := binary.LittleEndian.Uint32(data)
-	var p packed
 	if err := json.Unmarshal(data[4:4+length], &p); err != nil {
 		t.Fatal(err)
 	}
-	blocks, n := data[4+length:], len(p.Trials)
-	at, found := 0, map[string][]any{}
+	blocks, n, at := data[4+length:], len(p.Trials), 0
+	found = map[string][]any{}
 	for _, c := range p.Columns {
 		var values []any
 		for i := range n {
@@ -63,19 +86,38 @@ cell vllm 9
 		}
 		found[c.Name] = values
 	}
-	for name, want := range map[string][]any{
-		"throughput_tok_s": {185.0, 90713.0, nil}, "p95_ttft_ms": {15.1, 110.0, nil}, "p95_ttft_ms_completed": {15.1, 110.0, nil}, "status": {"ok", "invalid", nil},
-	} {
-		for i := range want {
-			if got := found[name]; len(got) != n || got[i] != want[i] {
-				t.Errorf("%s: %v, want %v", name, got, want)
-				break
-			}
-		}
-	}
 	if at != len(blocks) {
 		t.Errorf("%d bytes of blocks are read, there are %d", at, len(blocks))
 	}
+	return p, found
+}
+
+// TestRun_golden holds each testdata/*.txtar: a run, and the data that its page has: the
+// trials, and each column with its unit and a value for each trial.
+func TestRun_golden(t *testing.T) {
+	t.Parallel()
+	reporttest.Golden(t, "testdata/*.txtar", *update, reporttest.Described, func(t *testing.T, name string, run *report.Run) string {
+		if name != "data.txt" {
+			t.Fatalf("there is no form %s", name)
+		}
+		p, found := unpacked(t, run)
+		var b strings.Builder
+		line := func(v any) {
+			text, err := json.Marshal(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.Write(append(text, '\n'))
+		}
+		for _, trial := range p.Trials {
+			line(trial)
+		}
+		for _, c := range p.Columns {
+			fmt.Fprintf(&b, "%s [%s] core=%t given=%t ", c.Name, c.Unit, c.Core, c.Given)
+			line(found[c.Name])
+		}
+		return b.String()
+	})
 }
 
 // TestDecimal holds that a number comes back as the script computes it.
