@@ -61,6 +61,17 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// chartTexts are the texts of charts that are less than 9 pixels high as shown, or reach
+// over the edge of their chart by more than a pixel: at most five.
+const chartTexts = `[...document.querySelectorAll("svg.chart text")].map(t => {
+	const m = t.getScreenCTM(), px = parseFloat(getComputedStyle(t).fontSize) * Math.hypot(m.a, m.b);
+	const a = t.getBoundingClientRect(), c = t.ownerSVGElement.getBoundingClientRect();
+	if (a.width === 0) return "";
+	if (px < 9) return t.textContent + " has " + px.toFixed(1) + " px";
+	if (a.left < c.left - 1 || a.right > c.right + 1 || a.top < c.top - 1 || a.bottom > c.bottom + 1) return t.textContent + " is cut off";
+	return "";
+}).filter(s => s !== "").slice(0, 5).join("; ")`
+
 func readAxe(t *testing.T) string {
 	t.Helper()
 	need(t, "engines:report", ".engines/report/axe.min.js")
@@ -71,12 +82,15 @@ func readAxe(t *testing.T) string {
 	return string(axe)
 }
 
-// sound holds that the page that is shown is no wider than the window, and that axe finds
-// no fault in it.
+// sound holds that the page that is shown is no wider than the window, that the texts of its
+// charts can be read and lie within them, and that axe finds no fault in it.
 func (b *browser) sound(name string, width int, axe string) {
 	b.t.Helper()
 	if wide := b.number(`document.documentElement.scrollWidth`); wide > float64(width) {
 		b.t.Errorf("%s: the page is %v pixels wide, of %d", name, wide, width)
+	}
+	if found := b.text(chartTexts); found != "" {
+		b.t.Errorf("%s: texts of charts: %s", name, found)
 	}
 	b.eval(axe + ";0")
 	if found := b.text(`axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => v.id + ": " + v.nodes.slice(0, 3).map(n => n.html.slice(0, 200) + " " + n.failureSummary).join(" | ")).join("\n"))`); found != "" {

@@ -33,6 +33,13 @@ func drawn[T any](rows []T, title string) ([]T, string) {
 	return rows[:maxBars], title + fmt.Sprintf(" (the first %d of %d)", maxBars, len(rows))
 }
 
+// The measures of bars, in pixels.
+const (
+	barRow   = 24.0
+	barNames = 190.0 // longer names stand above their bars
+	barName  = 18.0  // the height of such a name
+)
+
 // SVG draws one bar below the other.
 func (b Bars) SVG() string {
 	bars := b.Bars
@@ -47,11 +54,20 @@ func (b Bars) SVG() string {
 		}
 		left, right = max(left, wide(bar.Name, fontSize)), max(right, wide(bar.Text, fontSize))
 	}
-	left = min(left, 300) + 10
-	c := begin(plotWidth, 24*float64(len(bars))+22, b.Title)
+	row, above := barRow, left > barNames
+	left += 10
+	if above {
+		left, row = 0, barRow+barName
+	}
+	c := begin(plotWidth, row*float64(len(bars))+22, b.Title)
 	for i, bar := range bars {
-		y := 24 * float64(i)
-		c.text(left-8, y+17, "name", "end", cut(bar.Name, fontSize, left-8))
+		y := row * float64(i)
+		if above {
+			y += barName
+			c.text(0, y-2, "name", "start", cut(bar.Name, fontSize, plotWidth))
+		} else {
+			c.text(left-8, y+17, "name", "end", bar.Name)
+		}
 		c.open("bar s0", bar.Cell, bar.Title)
 		w := 0.0
 		if most > 0 {
@@ -61,6 +77,6 @@ func (b Bars) SVG() string {
 		c.text(left+w+6, y+17, "name", "start", bar.Text)
 		c.close()
 	}
-	c.text(left, 24*float64(len(bars))+15, "soft", "start", b.Unit)
+	c.text(left, row*float64(len(bars))+15, "soft", "start", b.Unit)
 	return c.end()
 }

@@ -28,7 +28,7 @@ type ForestRow struct {
 
 // The measures of a forest, in pixels.
 const (
-	forestWidth = 440.0
+	forestWidth = 460.0
 	forestRow   = 22.0
 	forestTicks = 4
 	// forestFar is how far from 1 the axis reaches at most: a ratio beyond stands at its
@@ -47,7 +47,7 @@ func (f Forest) SVG() string {
 	for _, r := range rows {
 		left, right = max(left, wide(r.Name, fontSize)), max(right, wide(r.Text, fontSize))
 	}
-	left, right = min(left, 170)+12, min(right, 120)+12
+	left, right = min(left, 170)+12, min(right, 134)+12
 	x := f.scale(rows, left, forestWidth-right)
 	bottom := forestRow * float64(len(rows))
 	c := begin(forestWidth, bottom+44, f.Title)

@@ -55,16 +55,18 @@ type Limit struct {
 	Above bool
 }
 
-// The measures of a plot, in pixels.
+// The measures of a plot, in pixels. A window of 360 pixels has room for 336 of them, in
+// which a text of fontSize is 9 pixels high: plots are no wider for that.
 const (
-	plotWidth  = 640.0
+	plotWidth  = 480.0
 	plotHeight = 330.0
-	plotLeft   = 62.0
+	plotLeft   = 66.0
 	plotRight  = 18.0
 	plotTop    = 14.0
 	plotBottom = 44.0
-	rowHeight  = 19.0 // of the legend
-	fontSize   = 12.0
+	legendLeft = 12.0
+	rowHeight  = 20.0 // of the legend
+	fontSize   = 13.0 // as the style sheet has it
 )
 
 // SVG draws the plot with its legend below.
@@ -93,9 +95,9 @@ func (p Plot) SVG() string {
 		}
 	}
 	right, bottom := plotWidth-plotRight, plotHeight-plotBottom
-	across := 8
+	across := 5
 	if p.X.Words != nil {
-		across = 6 // words are longer than numbers
+		across = 4 // words are longer than numbers
 	}
 	x := newScale(xs, p.X, plotLeft, right, across)
 	y := newScale(ys, p.Y, bottom, plotTop, 6)
@@ -115,8 +117,8 @@ func (p Plot) SVG() string {
 	}
 	c.line(plotLeft, bottom, right, bottom, "axis")
 	c.line(plotLeft, plotTop, plotLeft, bottom, "axis")
-	c.text((plotLeft+right)/2, bottom+35, "name", "middle", p.X.Name)
-	c.upright(14, (plotTop+bottom)/2, "name", p.Y.Name)
+	c.text(plotWidth/2, bottom+35, "name", "middle", cut(p.X.Name, fontSize, plotWidth))
+	c.upright(14, (plotTop+bottom)/2, "name", cut(p.Y.Name, fontSize, bottom+plotTop))
 	free := plotWidth // of names above the plot
 	for _, l := range slices.Backward(p.Limits) {
 		if !l.Above {
@@ -136,7 +138,11 @@ func (p Plot) SVG() string {
 			c.upright(x.at(l.At)-5, (plotTop+bottom)/2, "limitname", l.Name)
 		default:
 			c.line(plotLeft, y.at(l.At), right, y.at(l.At), "limit")
-			c.text(right-4, y.at(l.At)-5, "limitname", "end", l.Name)
+			at := y.at(l.At) - 5
+			if at < fontSize { // above the line it would be cut off
+				at = y.at(l.At) + fontSize + 2
+			}
+			c.text(right-4, at, "limitname", "end", l.Name)
 		}
 	}
 	for _, s := range p.Series {
@@ -219,7 +225,7 @@ func (c *canvas) labels(p Plot, x, y scale) {
 				continue
 			}
 			px, py := x.at(pt.X)+8, y.at(pt.Y)-6
-			b := box{px, py - 9, px + wide(pt.Label, 10), py + 2}
+			b := box{px, py - 11, px + wide(pt.Label, fontSize), py + 2}
 			free := b.x2 <= plotWidth
 			for _, t := range taken {
 				free = free && (b.x2 < t.x1 || t.x2 < b.x1 || b.y2 < t.y1 || t.y2 < b.y1)
@@ -242,7 +248,7 @@ func (p Plot) legend() [][]Series {
 		}
 		w := entryWidth(s)
 		if x+w > plotWidth {
-			rows, x = append(rows, nil), plotLeft
+			rows, x = append(rows, nil), legendLeft
 		}
 		rows[len(rows)-1] = append(rows[len(rows)-1], s)
 		x += w
@@ -251,11 +257,11 @@ func (p Plot) legend() [][]Series {
 }
 
 func entryWidth(s Series) float64 {
-	return min(38+wide(s.Name, fontSize), plotWidth-plotLeft)
+	return min(38+wide(s.Name, fontSize), plotWidth-legendLeft)
 }
 
 func (c *canvas) entries(row []Series, y float64) {
-	x := plotLeft
+	x := legendLeft
 	for _, s := range row {
 		if s.Line {
 			c.path([][2]float64{{x, y}, {x + 22, y}}, fmt.Sprintf("line s%d d%d", s.Kind%Kinds, s.Dash))
