@@ -145,7 +145,7 @@ func inferencex(e *export) error {
 			return fmt.Errorf("%s: %w", t.Cell.Label, err)
 		}
 		for _, mark := range []struct{ key, column string }{{"sweep_valid", col.Valid}, {"sweep_simulated", col.Simulated}} {
-			v, _ := flag(mark.column)(t.Outcome.Row)
+			v, _ := boolean(mark.column)(t.Outcome.Row)
 			row.set(mark.key, int(v)) // its readers store numbers alone
 		}
 		name := resultName(t)

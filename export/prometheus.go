@@ -43,9 +43,9 @@ func gauges() []gauge {
 	}
 	plain := func(column string) map[string]string { return map[string]string{"": column} }
 	return []gauge{
-		{name: "sweep_trial_valid", help: "1 if the numbers of the trial may be used, 0 if it is INVALID.", value: flag(col.Valid)},
-		{name: "sweep_trial_simulated", help: "1 if the server was the built-in simulator: it says nothing of real hardware.", value: flag(col.Simulated)},
-		{name: "sweep_trial_objectives_met", help: "1 if every objective of the plan is met, 0 if one is missed; absent if undecided.", value: flag(col.SLOPass)},
+		{name: "sweep_trial_valid", help: "1 if the numbers of the trial may be used, 0 if it is INVALID.", value: boolean(col.Valid)},
+		{name: "sweep_trial_simulated", help: "1 if the server was the built-in simulator: it says nothing of real hardware.", value: boolean(col.Simulated)},
+		{name: "sweep_trial_objectives_met", help: "1 if every objective of the plan is met, 0 if one is missed; absent if undecided.", value: boolean(col.SLOPass)},
 		{name: "sweep_trial_finished_timestamp_seconds", help: "When the trial was over, Unix time.", value: func(row result.Row) (float64, bool) {
 			at, ok := row[col.FinishedAt].(time.Time)
 			return float64(at.UnixMilli()) / 1e3, ok
@@ -75,8 +75,8 @@ func gauges() []gauge {
 	}
 }
 
-// flag is a column of truth as 0 or 1.
-func flag(column string) func(result.Row) (float64, bool) {
+// boolean is a column of truth as 0 or 1.
+func boolean(column string) func(result.Row) (float64, bool) {
 	return func(row result.Row) (float64, bool) {
 		v, ok := row[column].(bool)
 		if v {
