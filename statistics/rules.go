@@ -34,6 +34,7 @@ func Rules() []Rule {
 		{"versions", versions},
 		{"common-numbers", common},
 		{"gate", gates},
+		{"gate-rerun", reruns},
 		{"search", capacity},
 	}
 }
