@@ -62,7 +62,8 @@ func qualitySet(t *testing.T) []byte {
 }
 
 // The same real model answers a set of prompts with several types of its KV cache. A
-// context that is too short for half of the prompts answers worse, and says why.
+// context that is too short for half of the prompts has a lower score, and says why. So
+// small a model has some six of these right, too few to be certain of a loss.
 func TestLlamaCpp_quality(t *testing.T) {
 	need(t, llamaCpp.task, llamaCpp.files...)
 	dir := t.TempDir()
@@ -79,7 +80,9 @@ func TestLlamaCpp_quality(t *testing.T) {
 	if len(rows) != 4 {
 		t.Fatalf("%d rows, want 4", len(rows))
 	}
+	scores := map[string]float64{}
 	for _, r := range rows {
+		scores[r["arg_cache_type_k"]+" "+r["arg_ctx_size"]] = r.number(t, "quality_score")
 		refused := 0.0
 		if r["arg_ctx_size"] == "256" {
 			refused = 10
@@ -100,10 +103,8 @@ func TestLlamaCpp_quality(t *testing.T) {
 	_, verdicts, _ := strings.Cut(string(summary), "## Does it answer worse than the baseline?")
 	verdicts, _, _ = strings.Cut(verdicts, "\n## ")
 	t.Log(verdicts)
-	for line := range strings.SplitSeq(verdicts, "\n") {
-		if strings.Contains(line, "256") && strings.Contains(line, " against ") && !strings.Contains(line, ": worse") {
-			t.Errorf("a context that is too short is not seen: %s", line)
-		}
+	if long, short := scores["f16 2048"], scores["f16 256"]; short >= long {
+		t.Errorf("a context that is too short scores %v, and one that is not %v", short, long)
 	}
 	if strings.Count(verdicts, " against ") != 3 {
 		t.Error("three servers are not compared with the baseline")
