@@ -1,6 +1,7 @@
 package load
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -52,3 +53,25 @@ func (d Durations) Quantile(p float64) time.Duration {
 
 // Max is the largest, to three digits; 0 if there is none.
 func (d Durations) Max() time.Duration { return d.Quantile(1) }
+
+// MarshalText implements [encoding.TextMarshaler]: all that was counted, compressed. It is
+// "" for none.
+func (d Durations) MarshalText() ([]byte, error) {
+	if d.h == nil {
+		return []byte{}, nil
+	}
+	return d.h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
+}
+
+// UnmarshalText implements [encoding.TextUnmarshaler]. It adds to what is counted.
+func (d *Durations) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		return nil
+	}
+	h, err := hdrhistogram.Decode(text)
+	if err != nil {
+		return fmt.Errorf("histogram: %w", err)
+	}
+	d.Merge(Durations{h})
+	return nil
+}

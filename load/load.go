@@ -101,9 +101,22 @@ type Options struct {
 	// becomes <RequestID>-s<shard>-n<n>: an engine's log can be held against
 	// the rows. "" sends none.
 	RequestID string
+	// Begin, if not nil, is called once, when connections are open and the first requests
+	// are ready. It returns the offset from the anchor at which the schedule begins, and may
+	// wait until that is known. Nil begins at once.
+	Begin func(context.Context) time.Duration
 	// Progress, if not nil, is called about four times a second, by one
 	// goroutine at a time, and once more at the end.
 	Progress func(Progress)
+}
+
+// Start waits until the schedule of a run may begin and returns when it does. Drivers
+// call it once.
+func (o *Options) Start(ctx context.Context) time.Duration {
+	if o.Begin == nil {
+		return o.Anchor.Since()
+	}
+	return o.Begin(ctx)
 }
 
 // Progress is the state of a trial for a display while it runs.
@@ -154,6 +167,38 @@ type Health struct {
 	// ClockSteps are the moments at which the wall clock jumped against the
 	// monotonic one, by more than 50 us.
 	ClockSteps []ClockStep
+	// Shards is what is known of each of the clients that sent a load together; nil if
+	// this process sent it alone.
+	Shards []ShardHealth
+}
+
+// A ShardHealth is how one of several clients took part in a run.
+type ShardHealth struct {
+	Shard int `json:"shard"`
+	// Lost says why the client did not come to its end: its part of the load is missing.
+	// "" if it did.
+	Lost     string `json:"lost,omitempty"`
+	Requests int    `json:"requests"` // that it recorded, and all of which came here
+	// SHA256 is the digest of the records as the client sent them, in hex.
+	SHA256 string `json:"sha256,omitempty"`
+
+	// Offset is what was added to its instants to have them on the trial's clock, known
+	// to within OffsetError; both are measured before the load. Drift is by how much it
+	// had changed after it, and DriftError the error of that.
+	Offset      time.Duration `json:"offset_ns"`
+	OffsetError time.Duration `json:"offset_error_ns"`
+	Drift       time.Duration `json:"drift_ns"`
+	DriftError  time.Duration `json:"drift_error_ns"`
+	// Wall is by how much its wall clock is ahead of this machine's.
+	Wall time.Duration `json:"wall_ns"`
+
+	// Late is how long after the agreed moment its schedule began.
+	Late time.Duration `json:"late_ns"`
+	// Throttled counts the periods in which the kernel held the client's cgroup back at
+	// its CPU limit (nr_throttled of cpu.stat); nil if the kernel does not say.
+	Throttled *int          `json:"throttled_periods"`
+	MaxGap    time.Duration `json:"max_stall_ns"`
+	CPU       float64       `json:"cpu"`
 }
 
 // A ClockStep is one jump of the wall clock.

@@ -56,3 +56,34 @@ func TestCPULimit(t *testing.T) {
 		})
 	}
 }
+
+func TestThrottled(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  int
+		ok    bool
+	}{
+		"v2":      {map[string]string{"proc/self/cgroup": "0::/pod\n", "sys/fs/cgroup/pod/cpu.stat": "usage_usec 5\nnr_periods 9\nnr_throttled 3\n"}, 3, true},
+		"v1":      {map[string]string{"proc/self/cgroup": "3:cpu:/a\n", "sys/fs/cgroup/cpu/a/cpu.stat": "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n"}, 0, true},
+		"no line": {map[string]string{"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.stat": "usage_usec 5\n"}, 0, false},
+		"none":    {nil, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			for path, text := range c.files {
+				path = filepath.Join(root, path)
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n, ok := Throttled(root); n != c.want || ok != c.ok {
+				t.Errorf("%d, %v; want %d, %v", n, ok, c.want, c.ok)
+			}
+		})
+	}
+}

@@ -119,7 +119,7 @@ func (r *run) measure(cancel context.CancelCauseFunc) load.Health {
 	background.Go(func() { r.drain(over, cancel) })
 	background.Go(func() { r.meter.Report(over, r.opts.Progress) })
 	watch := load.StartWatch()
-	start := r.clock.Now()
+	start := r.opts.Start(r.ctx)
 	for _, l := range r.loops {
 		loops.Go(func() { l.main(start) })
 	}

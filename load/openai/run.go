@@ -84,7 +84,7 @@ func (r *run) closed(loop load.Loop) {
 	}
 	r.warm(busy, 0)
 
-	start := r.opts.Anchor.Since()
+	start := r.opts.Start(r.ctx)
 	var slots sync.WaitGroup
 	for slot, p := range first {
 		if p != nil {
@@ -143,7 +143,7 @@ func (r *run) open(loop load.Loop) {
 	seats := make(chan struct{}, limit)
 	idle := make(chan *prepared)
 	var senders sync.WaitGroup
-	start := r.opts.Anchor.Since()
+	start := r.opts.Start(r.ctx)
 	for ; p != nil; p = r.next(0, nil) {
 		p.scheduled = start + p.job.At
 		due := timer.WaitUntil(r.ctx, r.opts.Anchor.Start.Add(p.scheduled)) == nil

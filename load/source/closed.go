@@ -45,15 +45,18 @@ type slot struct {
 
 func newClosed(c Config) *closedLoop {
 	s := &closedLoop{
-		jobs: c.jobs(), shard: c.Shard, slots: make([]slot, c.Shard.part(c.Concurrency)),
+		jobs: c.jobs(), shard: c.Shard, slots: make([]slot, c.Shard.Part(c.Concurrency)),
 		turns: c.turns(), total: -1, final: -1, perWorker: c.RequestsPerWorker, workers: c.Concurrency,
 		duration: c.Duration, think: c.ThinkTime, ramp: c.Ramp,
+	}
+	if c.Phase == result.Warmup {
+		s.next = c.WarmupSent
 	}
 	s.lengths = c.turnsOf
 	if c.Requests > 0 || c.Phase == result.Warmup && c.Duration == 0 {
 		var all int
 		all, s.cut = c.conversations(c.Requests, s.jobs.first)
-		s.total, s.final = c.Shard.part(all), all-1
+		s.total, s.final = c.Shard.Part(all), all-1
 	}
 	return s
 }

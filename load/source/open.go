@@ -34,12 +34,12 @@ func newOpen(c Config) (load.Source, error) {
 	if err := c.Prompts.check(len(all) + c.WarmupRequests); err != nil {
 		return nil, err
 	}
-	s := &openLoop{jobs: c.jobs(), shard: c.Shard, rows: c.rows(), limit: c.Shard.part(c.MaxInFlight)}
+	s := &openLoop{jobs: c.jobs(), shard: c.Shard, rows: c.rows(), limit: c.Shard.Part(c.MaxInFlight)}
 	s.first = s.jobs.first
 	if c.MaxInFlight > 0 {
 		s.limit = max(1, s.limit)
 	}
-	at := make([]time.Duration, 0, c.Shard.part(len(all)))
+	at := make([]time.Duration, 0, c.Shard.Part(len(all)))
 	for g := c.Shard.Index; g < len(all); g += max(1, c.Shard.Of) {
 		at = append(at, all[g])
 	}

@@ -93,8 +93,11 @@ type Config struct {
 	WarmupRequests int
 	WarmupDuration time.Duration
 	// WarmupSlots is the concurrency of the warm-up of an open loop, which has none
-	// of its own; 0 is 8.
+	// of its own; 0 is 8. Shards divide it, and each has one at the least.
 	WarmupSlots int
+	// WarmupSent is how many requests of a warm-up by time this shard has sent before: the
+	// source goes on behind them.
+	WarmupSent int
 	// WarmPrefixes gives the prompts of the warm-up the shared prefixes of the load,
 	// in place of others: a prefix cache may know all of them when the load begins.
 	WarmPrefixes bool
@@ -151,7 +154,7 @@ func (c Config) source() (load.Source, error) {
 // warmup is the load before the measured one.
 func (c Config) warmup() Config {
 	if c.Pace != nil {
-		c.Concurrency = cmp.Or(c.WarmupSlots, warmupSlots) * max(1, c.Shard.Of)
+		c.Concurrency = max(cmp.Or(c.WarmupSlots, warmupSlots), c.Shard.Of)
 	}
 	if _, output := c.recorded(); c.MaxTokens == 0 {
 		c.MaxTokens = output
@@ -292,8 +295,8 @@ func (s Shard) check() error {
 	return fmt.Errorf("shard %d of %d does not exist: they are numbered from 0", s.Index, s.Of)
 }
 
-// part is this shard's share of n.
-func (s Shard) part(n int) int {
+// Part is this shard's share of n.
+func (s Shard) Part(n int) int {
 	of := max(1, s.Of)
 	if n > math.MaxInt-of {
 		return n / of

@@ -56,11 +56,11 @@ type Config struct {
 
 	// Headers adds to the headers of each request. It is a function so that
 	// keys are held only by their owner.
-	Headers func(http.Header)
+	Headers func(http.Header) `json:"-"`
 	// Dial opens connections; nil is netguard.Dial. TLS is the configuration
 	// for https; nil is Go's default.
-	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	TLS  *tls.Config
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error) `json:"-"`
+	TLS  *tls.Config                                                       `json:"-"`
 
 	// FreshConnections gives each request a connection of its own, for servers
 	// that close one after an answer without saying so: reusing it would race
