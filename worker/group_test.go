@@ -1,0 +1,447 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/internal/polltest"
+	"sweep.dev/sweep/internal/procfs"
+	"sweep.dev/sweep/internal/secret"
+	"sweep.dev/sweep/load"
+	"sweep.dev/sweep/load/arrivals"
+	"sweep.dev/sweep/load/loadtest"
+	"sweep.dev/sweep/load/shard"
+	"sweep.dev/sweep/load/source"
+	"sweep.dev/sweep/load/wire"
+	"sweep.dev/sweep/result"
+)
+
+// A kept records requests.
+type kept struct {
+	mu  sync.Mutex
+	all []result.Request
+}
+
+func (k *kept) Record(q result.Request) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.all = append(k.all, q)
+}
+
+func (k *kept) n() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.all)
+}
+
+func target(t *testing.T, url string) Target {
+	t.Helper()
+	got, err := NewTarget(wire.Config{
+		BaseURL: url, Model: "m", Chat: true, Stream: true, IncludeUsage: true, NetworkPath: "direct",
+		Body: map[string]any{"big": 12345678901234567}, Headers: func(h http.Header) { h.Set("X-Key", "hidden") },
+	}, "std")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// inside starts clients in this process; set changes each.
+func inside(t *testing.T, n int, set func(i int, c *Config)) []Address {
+	t.Helper()
+	var all sync.WaitGroup
+	t.Cleanup(all.Wait) // they end with the test's context
+	var at []Address
+	for i := range n {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := Config{Token: secret.New("token", fmt.Sprint("token ", i))}
+		if set != nil {
+			set(i, &c)
+		}
+		at = append(at, Address{URL: "http://" + ln.Addr().String(), Token: c.Token})
+		all.Go(func() {
+			if err := Serve(t.Context(), ln, c); err != nil && !errors.Is(err, errLease) {
+				t.Error(err)
+			}
+		})
+	}
+	return at
+}
+
+func join(t *testing.T, url string, at []Address) *Group {
+	t.Helper()
+	g, err := Join(t.Context(), target(t, url), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	return g
+}
+
+func closed(slots, requests int) source.Config {
+	return source.Config{Cell: "0123456789ab", Trial: 1, MaxTokens: 3, Concurrency: slots, Requests: requests, Prompts: source.Prompts{InputTokens: 20}}
+}
+
+func open(rate float64, requests int) source.Config {
+	c := closed(0, requests)
+	c.Pace = arrivals.Steady(rate, arrivals.Process{Kind: arrivals.Constant})
+	return c
+}
+
+// All clients together send exactly the load, the server counts the same, and every record
+// comes here on the trial's clock.
+func TestGroup_wholeLoad(t *testing.T) {
+	for name, c := range map[string]source.Config{"closed": closed(5, 43), "open": open(100, 43), "fewer slots than clients": closed(2, 43)} {
+		t.Run(name, func(t *testing.T) {
+			e := loadtest.New(nil)
+			defer e.Close()
+			g := join(t, e.URL, inside(t, 3, nil))
+			anchor := result.NewAnchor()
+			var rec kept
+			var begun time.Duration
+			var last load.Progress
+			h, err := g.Run(t.Context(), Load{Source: c, Begun: func(at time.Duration) { begun = at }}, &rec,
+				load.Options{Anchor: anchor, RequestID: "x", Progress: func(p load.Progress) { last = p }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := shard.Clients(c, 3)
+			if len(h.Shards) != want || h.Client != "std" {
+				t.Errorf("%+v", h)
+			}
+			if err := shard.Check(rec.all, want); err != nil || len(rec.all) != 43 || e.Stats().Requests != 43 {
+				t.Errorf("%d records, %d requests came to the server: %v", len(rec.all), e.Stats().Requests, err)
+			}
+			for _, q := range rec.all {
+				if q.Status != result.Completed || q.Scheduled < begun || q.Sent < q.Scheduled || q.End > anchor.Since() || begun == 0 {
+					t.Errorf("begun at %v, now %v: %+v", begun, anchor.Since(), q)
+				}
+			}
+			ids := map[string]bool{}
+			for _, q := range e.Requests() {
+				ids[q.ID] = true
+				if q.Header.Get("X-Key") != "hidden" || !strings.Contains(string(q.Raw), "12345678901234567") {
+					t.Errorf("%v %s", q.Header, q.Raw)
+				}
+			}
+			for _, q := range rec.all {
+				if id := fmt.Sprintf("x-s%d-n%d", q.Shard, q.N); !ids[id] {
+					t.Errorf("the server has not seen %s", id)
+				}
+			}
+			for _, s := range h.Shards {
+				if s.Lost != "" || s.Requests == 0 || len(s.SHA256) != 64 || s.OffsetError <= 0 || s.Offset == 0 {
+					t.Errorf("%+v", s)
+				}
+			}
+			if last.Done != 43 || last.InFlight != 0 {
+				t.Errorf("the last progress is %+v", last)
+			}
+		})
+	}
+}
+
+// A load ends before its time when it is enough, and when its context ends. A bound on
+// its requests is divided.
+func TestGroup_ends(t *testing.T) {
+	e := loadtest.New(func(*loadtest.Request) loadtest.Answer { return loadtest.Answer{TTFT: 50 * time.Millisecond} })
+	defer e.Close()
+	g := join(t, e.URL, inside(t, 2, nil))
+	long := closed(4, 100_000)
+	opts := load.Options{Anchor: result.NewAnchor(), Drain: time.Minute}
+
+	var rec kept
+	if _, err := g.Run(t.Context(), Load{Source: long, Most: 7}, &rec, opts); err != nil || len(rec.all) != 7 {
+		t.Errorf("%d of 7 requests: %v", len(rec.all), err)
+	}
+	rec = kept{}
+	if _, err := g.Run(t.Context(), Load{Source: long, Most: 1}, &rec, opts); err != nil || len(rec.all) != 1 {
+		t.Errorf("%d of 1 request: %v", len(rec.all), err)
+	}
+
+	var told kept
+	enough := make(chan struct{})
+	go func() {
+		polltest.Within(polltest.Patience, func() bool { return told.n() >= 4 })
+		close(enough)
+	}()
+	if _, err := g.Run(t.Context(), Load{Source: long, Enough: enough}, &told, opts); err != nil {
+		t.Error(err)
+	}
+	for _, q := range told.all {
+		if q.Status != result.Completed {
+			t.Errorf("it was enough, and this was not waited for: %+v", q)
+		}
+	}
+
+	opts.Drain = 0
+	ctx, cancel := context.WithCancel(t.Context())
+	var cut kept
+	go func() {
+		polltest.Within(polltest.Patience, func() bool { return cut.n() >= 4 })
+		cancel()
+	}()
+	h, err := g.Run(ctx, Load{Source: long}, &cut, opts)
+	if err != nil || h.Shards[0].Lost != "" || h.Shards[1].Lost != "" {
+		t.Errorf("%+v: %v", h.Shards, err)
+	}
+	if !slices.ContainsFunc(cut.all, func(q result.Request) bool { return q.Status == result.Cancelled }) {
+		t.Error("no request was cancelled")
+	}
+}
+
+// A client obeys one coordinator, which has the token, and sends to one target.
+func TestServe_obeysOne(t *testing.T) {
+	at := inside(t, 1, nil)[0]
+	ask := func(token, path, body string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), "POST", at.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(text)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	for _, c := range []struct {
+		token, path, body string
+		code              int
+		says              string
+	}{
+		{"other", pathRegister, `{}`, 401, "token"},
+		{"", pathClock, ``, 401, "token"},
+		{"token 0", pathRun, `{}`, 409, "nobody has registered"},
+		{"token 0", pathRegister, `{"protocol":2}`, 400, "version 2"},
+		{"token 0", pathRegister, `{"protocol":1,"other":1}`, 400, "other"},
+		{"token 0", pathRegister, `{"protocol":1}`, 200, `"pid"`},
+		{"token 0", pathRegister, `{"protocol":1}`, 409, "has a coordinator"},
+		{"token 0", pathRun, `{"source":{"Shard":{"Index":1,"Of":2}}}`, 400, "this is client 0"},
+		{"token 0", pathRun, `{}`, 422, "neither concurrency nor a pace"},
+		{"token 0", pathBegin, `{"run":7}`, 404, "no run 7"},
+		{"token 0", pathStop, `{"run":7}`, 404, "no run 7"},
+	} {
+		if code, text := ask(c.token, c.path, c.body); code != c.code || !strings.Contains(text, c.says) {
+			t.Errorf("%s %s: %d %q, want %d %q", c.path, c.body, code, text, c.code, c.says)
+		}
+	}
+}
+
+// A client without a word from its coordinator ends.
+func TestServe_lease(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Serve(t.Context(), ln, Config{Token: secret.Plain("x"), Lease: 40 * time.Millisecond}); !errors.Is(err, errLease) {
+		t.Errorf("%v", err)
+	}
+	if ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	if err := Serve(t.Context(), ln, Config{}); err == nil {
+		t.Error("a client without a token serves")
+	}
+}
+
+// What is wrong with a client's clock, its start or its path is in its health.
+func TestGroup_wrongClients(t *testing.T) {
+	off := func(by time.Duration) func(result.Anchor) reading {
+		return func(a result.Anchor) reading {
+			return reading{Mono: a.Since() + by, Wall: time.Now().Add(by).UnixNano()}
+		}
+	}
+	within := func(got, want, by time.Duration) bool { return (got - want).Abs() <= by }
+	for name, c := range map[string]struct {
+		set   func(*Config)
+		found func(load.ShardHealth) bool
+	}{
+		"wall clock 500 ms ahead": {
+			func(c *Config) {
+				c.read = func(a result.Anchor) reading {
+					return reading{Mono: a.Since(), Wall: time.Now().Add(500 * time.Millisecond).UnixNano()}
+				}
+			},
+			func(s load.ShardHealth) bool {
+				return within(s.Wall, 500*time.Millisecond, s.OffsetError+time.Millisecond) && s.Drift.Abs() <= s.DriftError
+			},
+		},
+		"clock that jumps by 500 ms": {
+			func(c *Config) {
+				asked := 0
+				c.read = func(a result.Anchor) reading {
+					if asked++; asked > probes {
+						return off(500 * time.Millisecond)(a)
+					}
+					return off(0)(a)
+				}
+			},
+			func(s load.ShardHealth) bool { return within(s.Drift, -500*time.Millisecond, s.DriftError) },
+		},
+		"500 ms late": {
+			func(c *Config) { c.begin = func() { time.Sleep(600 * time.Millisecond) } }, // 100 of them are the lead
+			func(s load.ShardHealth) bool { return s.Late >= 500*time.Millisecond-10*time.Millisecond },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := loadtest.New(nil)
+			defer e.Close()
+			g := join(t, e.URL, inside(t, 3, func(i int, k *Config) {
+				if i == 1 {
+					c.set(k)
+				}
+			}))
+			h, err := g.Run(t.Context(), Load{Source: closed(3, 9)}, &kept{}, load.Options{Anchor: result.NewAnchor()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range h.Shards {
+				if c.found(s) != (s.Shard == 1) {
+					t.Errorf("client %d: %+v", s.Shard, s)
+				}
+			}
+		})
+	}
+}
+
+// A control connection that is 200 ms slower leaves the clock unknown by as much.
+func TestGroup_slowControl(t *testing.T) {
+	e := loadtest.New(nil)
+	defer e.Close()
+	at := inside(t, 2, nil)
+	at[1].Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &slow{c}, err
+	}
+	g := join(t, e.URL, at)
+	h, err := g.Run(t.Context(), Load{Source: closed(2, 4)}, &kept{}, load.Options{Anchor: result.NewAnchor()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Shards[1].OffsetError < 90*time.Millisecond || h.Shards[0].OffsetError > h.Shards[1].OffsetError/2 {
+		t.Errorf("%+v", h.Shards)
+	}
+}
+
+// A slow connection takes 200 ms for each write.
+type slow struct{ net.Conn }
+
+func (s *slow) Write(b []byte) (int, error) {
+	time.Sleep(200 * time.Millisecond) // the delay itself
+	return s.Conn.Write(b)
+}
+
+// processes are clients as processes of this machine.
+func processes(t *testing.T, n int) *Processes {
+	t.Helper()
+	p, err := Start(t.Context(), nil, n, command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, pid := range p.PIDs() {
+			if s, ok := procfs.Stat(pid); ok && s.Alive() {
+				t.Errorf("client %d lives", pid)
+			}
+		}
+	})
+	return p
+}
+
+// A client that is killed in the middle is found lost, and ends the run of all.
+func TestProcesses_killed(t *testing.T) {
+	e := loadtest.New(func(*loadtest.Request) loadtest.Answer { return loadtest.Answer{TTFT: 20 * time.Millisecond} })
+	defer e.Close()
+	p := processes(t, 3)
+	g := join(t, e.URL, p.Addresses())
+	var rec kept
+	go func() {
+		polltest.Within(polltest.Patience, func() bool { return rec.n() >= 20 })
+		_ = syscall.Kill(p.PIDs()[1], syscall.SIGKILL)
+	}()
+	h, err := g.Run(t.Context(), Load{Source: closed(6, 1_000_000)}, &rec, load.Options{Anchor: result.NewAnchor()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := h.Shards; s[0].Lost != "" || s[2].Lost != "" || !strings.Contains(s[1].Lost, "signal: killed") {
+		t.Errorf("%+v", s)
+	}
+	if rec.n() < 20 {
+		t.Errorf("%d records", rec.n())
+	}
+}
+
+// A client that is stopped for a while goes on, and its health has the stall.
+func TestProcesses_stopped(t *testing.T) {
+	e := loadtest.New(func(*loadtest.Request) loadtest.Answer { return loadtest.Answer{TTFT: 20 * time.Millisecond} })
+	defer e.Close()
+	p := processes(t, 3)
+	g := join(t, e.URL, p.Addresses())
+	c := closed(6, 0)
+	c.Duration = 4 * time.Second
+	var rec kept
+	go func() {
+		polltest.Within(polltest.Patience, func() bool { return rec.n() >= 20 })
+		_ = syscall.Kill(p.PIDs()[1], syscall.SIGSTOP)
+		time.Sleep(3 * time.Second) // the stop itself
+		_ = syscall.Kill(p.PIDs()[1], syscall.SIGCONT)
+	}()
+	h, err := g.Run(t.Context(), Load{Source: c}, &rec, load.Options{Anchor: result.NewAnchor()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Shards[1].Lost != "" || h.Shards[1].MaxGap < 2900*time.Millisecond || h.MaxGap != h.Shards[1].MaxGap {
+		t.Errorf("%+v", h.Shards)
+	}
+}
+
+// The token is in nothing of a client that others can see.
+func TestProcesses_token(t *testing.T) {
+	p := processes(t, 1)
+	token := p.Addresses()[0].Token.Reveal()
+	for _, file := range []string{"cmdline", "environ"} {
+		text, err := readProc(p.PIDs()[0], file)
+		if err != nil || strings.Contains(text, token) {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+	if s := fmt.Sprintf("%v %+v", p.Addresses(), p.all[0].address); strings.Contains(s, token) {
+		t.Error(s)
+	}
+}
+
+// However the coordinator ends, its clients end.
+func TestProcesses_orphans(t *testing.T) {
+	for name, stopped := range map[string]bool{"running": false, "one of them is stopped": true} {
+		t.Run(name, func(t *testing.T) {
+			pids := killCoordinator(t, stopped)
+			polltest.Until(t, "the clients end", func() bool {
+				return !slices.ContainsFunc(pids, func(pid int) bool {
+					s, ok := procfs.Stat(pid)
+					return ok && s.Alive()
+				})
+			})
+		})
+	}
+}
