@@ -26,6 +26,7 @@ func Judge(e Evidence, b validity.Bounds) []result.Finding {
 	return hold(&e, b, []rule{
 		timeScaled, engineRestarted, stackChanged, tunnelled, pdAbsent, serverStopped, errorRate, scheduleLag, outputLength, warmupMissing, cacheState, reopened,
 		clientCPU, clientLoop, clientCeiling, clientLag, coalesced, clientStalled, cpuSteal, clockStep,
+		clientLost, clientThrottled, clientClock, clientSkew, clientsDiffer,
 		gpuThrottled, gpuForeign, drift,
 	})
 }
@@ -35,7 +36,7 @@ func Judge(e Evidence, b validity.Bounds) []result.Finding {
 // harmless, a calibration that is not relied on, a cache of unknown contents,
 // content that cannot answer the question.
 func Remarks(e Evidence, b validity.Bounds) []result.Finding {
-	return hold(&e, b, []rule{loosened, harmlessLag, disturbedCalibration, serverStalled, coldConnections, cacheUnknown, unrepresentative})
+	return hold(&e, b, []rule{loosened, harmlessLag, disturbedCalibration, serverStalled, coldConnections, clientWallClock, cacheUnknown, unrepresentative})
 }
 
 func hold(e *Evidence, b validity.Bounds, rules []rule) []result.Finding {
@@ -132,17 +133,19 @@ func CommonError(requests []result.Request) string {
 // which no client can keep, and each latency starts at its own send. From then
 // on lateness is load that is missing.
 func scheduleLag(e *Evidence, b validity.Bounds) (result.Finding, bool) {
-	first := map[int]time.Duration{} // by slot
+	type slot struct{ shard, slot int }
+	first := map[slot]time.Duration{}
 	for i := range e.Requests {
 		r := &e.Requests[i]
-		if at, ok := first[r.Slot]; r.Measured() && r.Sent >= 0 && (!ok || r.Sent < at) {
-			first[r.Slot] = r.Sent
+		k := slot{r.Shard, r.Slot}
+		if at, ok := first[k]; r.Measured() && r.Sent >= 0 && (!ok || r.Sent < at) {
+			first[k] = r.Sent
 		}
 	}
 	var lags []int64
 	for i := range e.Requests {
 		r := &e.Requests[i]
-		if r.Measured() && r.Sent >= 0 && (e.Open || r.Sent > first[r.Slot]) {
+		if r.Measured() && r.Sent >= 0 && (e.Open || r.Sent > first[slot{r.Shard, r.Slot}]) {
 			lags = append(lags, int64(r.Sent-r.Scheduled))
 		}
 	}

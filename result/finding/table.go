@@ -22,6 +22,11 @@ var (
 	ClientStalled       = Code{"client_stalled"}
 	CPUSteal            = Code{"cpu_steal"}
 	ClockStep           = Code{"clock_step"}
+	ClientLost          = Code{"client_lost"}
+	ClientThrottled     = Code{"client_throttled"}
+	ClientClock         = Code{"client_clock"}
+	ClientSkew          = Code{"client_skew"}
+	ClientsDiffer       = Code{"clients_differ"}
 	GPUThrottled        = Code{"gpu_throttled"}
 	GPUForeign          = Code{"gpu_foreign"}
 	Drift               = Code{"drift"}
@@ -32,6 +37,7 @@ var (
 	BoundLoosened           = Code{"bound_loosened"}
 	ServerStalled           = Code{"server_stalled"}
 	ColdConnections         = Code{"cold_connections"}
+	ClientWallClock         = Code{"client_wall_clock"}
 	CalibrationDisturbed    = Code{"calibration_disturbed"}
 	ContentUnrepresentative = Code{"content_unrepresentative"}
 	EndedEarly              = Code{"ended_early"}
@@ -173,6 +179,26 @@ var reasons = []Fact{
 		"wait until the machine's clock is synchronized (NTP), and run again",
 	},
 	{
+		ClientLost, "one of several clients ended or fell silent", "its part of the load is missing, so the others stopped too; the text says how it ended",
+		"run the cell again; if it ends again, look at the memory of its machine, or lower `load.clients`",
+	},
+	{
+		ClientThrottled, "the kernel held a client back at its CPU limit", "`nr_throttled` of its cgroup rose during the load (`load.clients`)",
+		"give each client whole CPUs, or no CPU limit",
+	},
+	{
+		ClientClock, "the clock of a client changed during the load, or is not known well enough", "it may change by 5 ms, and must be known to 20 ms (`load.clients`)",
+		"wait until its machine's clock is synchronized (NTP); bring the clients closer to the machine that runs sweep",
+	},
+	{
+		ClientSkew, "the clients of one load did not begin together", "the bound is 50 ms, or 1 % of a load that is longer than 5 s",
+		"give each client a CPU of its own, or lower `load.clients`",
+	},
+	{
+		ClientsDiffer, "one client waited longer for its answers than the others", "clients are dealt one load by turns, so their medians are alike; the bound is 20 ms and 20 %, and more than chance",
+		"look at that client's path to the server; if prompts repeat with the number of clients, set another `load.clients`",
+	},
+	{
 		GPUThrottled, "heat or a hardware limit lowered a GPU's clocks", "the bound is `max_throttled` of the load",
 		"cool the GPU, or measure another",
 	},
@@ -218,6 +244,10 @@ var remarks = []Fact{
 	{
 		ClientLag, "the client read late, but the kernel stamped the receive times, so they are right", "",
 		"nothing: without the kernel's stamps the trial would be INVALID",
+	},
+	{
+		ClientWallClock, "the wall clock of a client differs from this machine's by more than 100 ms", "the times of its requests were corrected by the offset that was measured",
+		"nothing for the numbers; synchronize its clock (NTP) to find its lines in logs",
 	},
 	{
 		CalibrationDisturbed,
