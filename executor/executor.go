@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -57,6 +58,9 @@ type Config struct {
 	// Client is which driver sends, in place of the plan's choice: auto, std or
 	// fast; "" leaves it to the plan.
 	Client string
+	// ClientProcess is the command of one of several clients (load.clients); nil if there is
+	// none.
+	ClientProcess func() *exec.Cmd
 	// Calibration is what the client is known to add on this machine; nil if it
 	// was not calibrated.
 	Calibration *calibrate.Result
@@ -198,7 +202,7 @@ func (r *run) plan() (Report, error) {
 	r.measure = &attempt.Config{
 		Plan: r.config.Plan, RunID: r.config.State.Manifest.RunID, Backend: r.config.Backend,
 		Given: r.config.Servers.Given, Collectors: r.config.Collectors, Inputs: workload.New(r.config.Plan),
-		Client: r.config.Client, Calibration: r.config.Calibration, ClientHost: r.config.ClientHost,
+		Client: r.config.Client, Calibration: r.config.Calibration, ClientHost: r.config.ClientHost, ClientProcess: r.config.ClientProcess,
 		Mask: r.mask, Emit: r.Emit, ByPoint: r.config.State.Manifest.Decide != rundir.DecideBound,
 	}
 	if err := r.readQuality(); err != nil {

@@ -34,7 +34,7 @@ func (i *IDs) Cell(c Cell) string {
 	}
 	load := c.Load
 	load.Sampling.Seed = nil
-	load.Client, load.Stop = "", nil
+	load.Client, load.Clients, load.Stop = "", Clients{}, nil
 	return digest(map[string]any{"axes": values, "model": c.Server.Model, "load": i.trees.tree(load)}, 12)
 }
 

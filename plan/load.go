@@ -12,6 +12,9 @@ type Load struct {
 	// Client is "" if the plan leaves the choice to sweep, as auto does.
 	Client string `yaml:"client,omitempty" doc:"Client that sends: fast (plain HTTP/1.1), std (Go's net/http), or auto, the one that suits the server. The flag --client replaces it." default:"auto" enum:"auto,std,fast" example:"std"`
 
+	// Clients has N 0 if this process sends alone.
+	Clients Clients `yaml:"clients,omitempty" doc:"Client processes that send the load together. Their number alone may be written." default:"1, sweep itself" example:"4"`
+
 	Concurrency int     `yaml:"concurrency,omitempty" doc:"Closed loop: requests in flight at once. Exactly one of concurrency, request_rate, stages and trace is given." min:"1" max:"65536" unit:"requests" example:"8"`
 	RequestRate float64 `yaml:"request_rate,omitempty" doc:"Open loop: requests sent per second, whether or not earlier ones have ended." gt:"0" max:"1000000" unit:"requests/s" example:"4"`
 	Stages      []Stage `yaml:"stages,omitempty" doc:"Open loop: a sequence of rates, instead of request_rate. The trial ends with the last one." example:"[{rate: 20, over: 60s}, {rate: 20, for: 2m}]"`
@@ -44,6 +47,16 @@ type Load struct {
 	Headers        map[string]secret.String `yaml:"headers,omitempty" doc:"Further headers of every request. Credentials by reference only: Bearer ${SWEEP_API_KEY}." example:"{X-Tenant: bench}"`
 	RequestHeaders map[string]string        `yaml:"request_headers,omitempty" doc:"Headers that differ from request to request. {n}, {slot}, {turn}, {conversation}, {max_tokens} and {input_tokens} are replaced by the request's values; other braces are kept." example:"{X-Session: '{conversation}'}"`
 }
+
+// Clients are the processes that send a load together: requests are dealt to them by
+// turns.
+type Clients struct {
+	N    int    `yaml:"n,omitempty" doc:"Number of clients. A closed loop uses at most as many as its concurrency." default:"1" min:"1" max:"64" example:"4"`
+	Kind string `yaml:"kind,omitempty" doc:"Where the clients run: as processes of the machine that runs sweep." default:"process" enum:"process" example:"process"`
+}
+
+// Short is the key that a plan may leave out.
+func (Clients) Short() string { return "n" }
 
 // A Stage is one part of an open loop. Exactly one of For and Over is set.
 type Stage struct {

@@ -22,6 +22,8 @@ const (
 	ClientStd  = "std"
 	ClientFast = "fast"
 
+	ClientsProcess = "process"
+
 	CalibrateNever = "never"
 
 	SeverityFail = "fail"

@@ -155,7 +155,7 @@ judges every number, and gives back what it started.
 			a.gateCommand(), a.trendCommand(), a.historyCommand(), a.scheduleCommand(), a.pruneCommand(),
 			a.podsCommand(), a.gcCommand(), a.doctorCommand(), a.calibrateCommand(),
 			a.probeCommand(), a.metricsCommand(), a.enginesCommand(), a.gpusCommand(),
-			a.schemaCommand(), a.simCommand(), a.versionCommand(),
+			a.schemaCommand(), a.simCommand(), a.workerCommand(), a.versionCommand(),
 			a.helpCommand(), a.completionCommand(), a.completeCommand(),
 		},
 	}

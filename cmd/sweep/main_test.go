@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	}
 	// A server is known by its mark, and one in an emulated pod by the pod's: it gets
 	// no variable that its plan does not name.
-	if os.Getenv(asSweep) != "" || os.Getenv(local.MarkBackend) != "" || os.Getenv("RUNPOD_POD_ID") != "" {
+	if os.Getenv(asSweep) != "" || os.Getenv(workerVar) != "" || os.Getenv(local.MarkBackend) != "" || os.Getenv("RUNPOD_POD_ID") != "" {
 		os.Exit(asSweepMain())
 	}
 	if signal.Ignored(syscall.SIGHUP) {

@@ -380,7 +380,7 @@ func (a *app) config(teardown context.Context, c *cli.Command, j job, pods servi
 		Only: j.only, Retry: j.retry, Parallel: c.Int("parallel"),
 		FailFast: c.Bool("fail-fast"), MaxTime: limits.time,
 		Client: c.String("client"), Calibration: j.calibration,
-		Environ: os.Environ(), ClientHost: hostname(), Teardown: teardown, Events: ui.event,
+		Environ: os.Environ(), ClientHost: hostname(), ClientProcess: a.clientProcess, Teardown: teardown, Events: ui.event,
 	}
 }
 

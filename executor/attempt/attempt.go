@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"io"
+	"os/exec"
 	"sync"
 	"time"
 
@@ -39,8 +40,11 @@ type Config struct {
 	Calibration *calibrate.Result // nil: the client was not calibrated
 	ByPoint     bool              // objectives are decided by their values alone
 	ClientHost  string
-	Mask        secret.Mask       // for all that servers and collectors say
-	Emit        func(event.Event) // may be called by several goroutines
+	// ClientProcess is the command of one of several clients, which runs [worker.Main]; nil
+	// if there is none.
+	ClientProcess func() *exec.Cmd
+	Mask          secret.Mask       // for all that servers and collectors say
+	Emit          func(event.Event) // may be called by several goroutines
 }
 
 // A Subject is the server that attempts measure, one after another, and what they
@@ -134,7 +138,7 @@ func (a *Attempt) keep(r result.Request) (full string) {
 
 // Run takes the attempt through its steps. A server that dies ends it, and so does
 // the plan's timeouts.trial. An error is why it was not measured to its end.
-func (a *Attempt) Run(ctx context.Context) error {
+func (a *Attempt) Run(ctx context.Context) (err error) {
 	a.logs.Mark(ctx)
 	mctx, cancel := serving.WithLimit(ctx, "timeouts.trial", a.config.Plan.Timeouts.Trial)
 	defer cancel()
@@ -142,12 +146,17 @@ func (a *Attempt) Run(ctx context.Context) error {
 	defer stop()
 
 	h := a.subject.Server.Host(a.subject.Profile.EntryRole(), 0)
-	driver, err := a.driver(h)
+	driver, err := a.sender(mctx, h)
 	if err != nil {
 		return err
 	}
 	defer driver.Close()
-	defer func() { a.requests = a.records.take() }()
+	defer func() {
+		a.requests = a.records.take()
+		if merr := together(a.requests, &a.health); err == nil {
+			err = merr
+		}
+	}()
 	defer a.watch(ctx)()
 	defer a.logs.CatchUp(ctx)
 	return a.steps(mctx, []step{
@@ -211,7 +220,7 @@ func (a *Attempt) Died(ctx context.Context) bool {
 // measure runs the load between the collectors' first and last looks, and the
 // plan's probes beside it. The last looks are taken also if the load ended before
 // its time. Only the end of run cuts them short, since they are not needed then.
-func (a *Attempt) measure(ctx, run context.Context, d load.Driver) error {
+func (a *Attempt) measure(ctx, run context.Context, d sender) error {
 	config := a.load()
 	if f := a.config.Inputs.Skipped(a.trial.Cell.Load); f != nil {
 		a.sink.Note(*f)
@@ -228,16 +237,19 @@ func (a *Attempt) measure(ctx, run context.Context, d load.Driver) error {
 	watch := observe.Start(ctx, observe.Config{
 		Collectors: a.config.Collectors, Server: a.subject.Server, Profile: a.subject.Profile, Backend: a.config.Backend,
 		Given: a.config.Given, Columns: a.config.Plan.Columns(), Anchor: a.anchor,
-		Asked: func() { a.subject.Extra.Add(1, 0) }, Sink: a.sink,
+		Asked: func() { a.subject.Extra.Add(1, 0) }, Sink: a.sink, Clients: d.processes(),
 	})
-	probed, err := a.beside(loaded, config)
+	probed, err := a.beside(loaded, config, d)
 	if err != nil {
 		a.columns = watch(run)
 		return err
 	}
 	stolen := a.stealing()
-	s := &supervisor{Source: src, keep: a.keep, cancel: cancel, anchor: a.anchor, rule: ruleOf(a.trial.Cell.Load, source.Due(src), a.config.Plan.Watch(a.trial.Cell))}
-	a.health, err = d.Run(loaded, s, s, a.options(func(p load.Progress) {
+	s := &supervisor{
+		keep: a.keep, cancel: cancel, anchor: a.anchor, enough: make(chan struct{}),
+		rule: ruleOf(a.trial.Cell.Load, source.Due(src), a.config.Plan.Watch(a.trial.Cell)),
+	}
+	a.health, err = d.send(loaded, sending{load: config, rec: s, watch: s}, a.options(func(p load.Progress) {
 		s.tell(func(r *stopping.Rule) { r.InFlight(a.anchor.Since(), p.Sent, p.InFlight) })
 		a.mu.Lock()
 		p.TTFTP95MS = a.latest.p95()

@@ -23,10 +23,18 @@ func (a *Attempt) driver(h host.Host) (client.Driver, error) {
 // error.
 func Check(c *Config, s *Subject, t Trial) error {
 	a := &Attempt{config: c, subject: s, trial: t}
-	url, path := "http://127.0.0.1:1", host.Direct // a server that is not there yet
+	const nowhere = "http://127.0.0.1:1" // a server that is not there yet
+	url, path := nowhere, host.Direct
 	if known, ok := c.Backend.(backends.Standing); ok {
 		entry := known.Hosts(s.Profile.EntryRole(), true)
 		url, path = entry[0].URL(), entry[0].Path()
+	}
+	way := path
+	if b, ok := c.Backend.(backends.Network); ok && !b.PlainTCP() && url == nowhere {
+		way = host.Proxy
+	}
+	if err := reachable(a.clients(), way); err != nil {
+		return err
 	}
 	w := a.wire(url)
 	w.NetworkPath, w.Headers = string(path), func(http.Header) {}

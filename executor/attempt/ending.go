@@ -42,10 +42,16 @@ type supervisor struct {
 	cancel context.CancelCauseFunc
 
 	anchor result.Anchor
+	enough chan struct{} // closed once nothing more is to be sent; nil: it is for nobody
 
-	begin sync.Once
-	mu    sync.Mutex
-	rule  *stopping.Rule
+	begin, end sync.Once
+	mu         sync.Mutex
+	rule       *stopping.Rule
+}
+
+// started hears when the load began.
+func (s *supervisor) started(at time.Duration) {
+	s.begin.Do(func() { s.tell(func(r *stopping.Rule) { r.Start(at) }) })
 }
 
 // ruleOf is what may end a trial of this load before its cap. due is when its
@@ -84,7 +90,7 @@ func holds(l plan.Load) []stopping.Hold {
 
 // Next implements [load.Source].
 func (s *supervisor) Next(slot int, prev *result.Request) (load.Job, bool) {
-	s.begin.Do(func() { s.tell(func(r *stopping.Rule) { r.Start(s.anchor.Since()) }) })
+	s.started(s.anchor.Since())
 	if _, over := s.over(); over {
 		return load.Job{}, false
 	}
@@ -105,7 +111,16 @@ func (s *supervisor) tell(what func(*stopping.Rule)) {
 	s.mu.Lock()
 	what(s.rule)
 	s.mu.Unlock()
-	if d, over := s.over(); over && d.Cancel {
+	d, over := s.over()
+	if !over {
+		return
+	}
+	s.end.Do(func() {
+		if s.enough != nil {
+			close(s.enough)
+		}
+	})
+	if d.Cancel {
 		s.cancel(errEnough)
 	}
 }
@@ -139,27 +154,27 @@ func capped(c source.Config, measured int) string {
 
 // beside sends the plan's probes until the returned function is called, which
 // waits for their end.
-func (a *Attempt) beside(ctx context.Context, c source.Config) (stop func(), err error) {
+func (a *Attempt) beside(ctx context.Context, c source.Config, d sender) (stop func(), err error) {
 	if c.Probe == (source.Probe{}) {
 		return func() {}, nil
 	}
 	c.Phase = result.Probe
-	src, err := source.New(c)
-	if err != nil {
-		return nil, err
-	}
-	d, err := a.driver(a.subject.Server.Host(a.subject.Profile.EntryRole(), 0))
-	if err != nil {
-		return nil, err
+	done := func() {}
+	if _, one := d.(alone); one { // whose driver sends one load at a time
+		own, err := a.driver(a.subject.Server.Host(a.subject.Profile.EntryRole(), 0))
+		if err != nil {
+			return nil, err
+		}
+		d, done = alone{own}, own.Close
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	var broken error
-	running.Go(func() { _, broken = d.Run(ctx, src, recorder(a.keep), a.options(nil)) })
+	running.Go(func() { _, broken = d.send(ctx, sending{load: c, rec: recorder(a.keep)}, a.options(nil)) })
 	return func() {
 		cancel()
 		running.Wait()
-		d.Close()
+		done()
 		if broken != nil {
 			a.sink.Note(result.Finding{Code: finding.ProbeFailed, Text: fmt.Sprintf("the probe beside the load broke off: %v", broken)})
 		}

@@ -11,7 +11,6 @@ import (
 
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/executor/observe"
-	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
@@ -105,20 +104,20 @@ func spread(rounds []cacheLook, of func(cacheLook) float64) float64 {
 // untilFlat sends rounds of requests, of which slots are in flight, until the server's
 // caches are flat. What it could not reach within its bounds it notes. A server that
 // does not show its caches gets one round.
-func (a *Attempt) untilFlat(ctx context.Context, d load.Driver, c source.Config, slots int) error {
+//
+// sent are the parts of the warm-up by time that were sent before.
+func (a *Attempt) untilFlat(ctx context.Context, d sender, c source.Config, slots int, sent []int) error {
 	// By time alone: such a warm-up has prompts of its own, and never enough.
 	c.WarmupRequests, c.WarmupDuration, c.WarmupSlots = 0, longestWarmup, slots
-	src, err := source.New(c)
-	if err != nil {
-		return err
-	}
 	began, before := time.Now(), a.warmed()
 	var rounds []cacheLook
 	for range mostRounds {
-		look, err := a.round(ctx, d, src, roundOf(a.trial.Cell.Load, slots))
+		s := sending{load: c, most: roundOf(a.trial.Cell.Load, slots), rounds: sent, rec: recorder(a.keep)}
+		look, err := a.round(ctx, d, s)
 		if err != nil {
 			return err
 		}
+		sent = append(sent, s.most)
 		if rounds = append(rounds, look); !look.known() || flat(rounds) && a.warmed()-before >= a.trial.Cell.Load.Prompts.PrefixGroups {
 			return nil
 		}
@@ -130,16 +129,16 @@ func (a *Attempt) untilFlat(ctx context.Context, d load.Driver, c source.Config,
 	return nil
 }
 
-// round sends so many requests of a warm-up, and looks at the server's metrics beside
+// round sends a round of a warm-up, and looks at the server's metrics beside
 // them. Nothing of that is kept in the trial.
-func (a *Attempt) round(ctx context.Context, d load.Driver, src load.Source, n int) (cacheLook, error) {
+func (a *Attempt) round(ctx context.Context, d sender, s sending) (cacheLook, error) {
 	watch := observe.Start(ctx, observe.Config{
 		Collectors: slices.DeleteFunc(slices.Clone(a.config.Collectors), func(n observe.Named) bool { return n.Kind != metricsCollector }),
 		Server:     a.subject.Server, Profile: a.subject.Profile, Backend: a.config.Backend,
 		Given: a.config.Given, Columns: a.config.Plan.Columns(), Anchor: a.anchor,
-		Asked: func() { a.subject.Extra.Add(1, 0) }, Sink: observe.NewSink(nil, a.config.Mask),
+		Asked: func() { a.subject.Extra.Add(1, 0) }, Sink: observe.NewSink(nil, a.config.Mask), Clients: d.processes(),
 	})
-	_, err := d.Run(ctx, &limited{src, n}, recorder(a.keep), a.options(nil))
+	h, err := d.send(ctx, s, a.options(nil))
 	row := watch(ctx)
 	number := func(column string) float64 {
 		if v, ok := row.Number(column); ok {
@@ -147,7 +146,7 @@ func (a *Attempt) round(ctx context.Context, d load.Driver, src load.Source, n i
 		}
 		return math.NaN()
 	}
-	return cacheLook{number(col.PrefixCacheHitRate), number(col.MaxKVCacheUsage)}, errors.Join(err, context.Cause(ctx))
+	return cacheLook{number(col.PrefixCacheHitRate), number(col.MaxKVCacheUsage)}, errors.Join(err, lostIn(&h), context.Cause(ctx))
 }
 
 // unsettled is the finding of a warm-up that ended before the caches were flat, or

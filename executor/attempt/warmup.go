@@ -25,21 +25,23 @@ const (
 // counted. That of an open loop whose plan leaves it to us begins with two
 // requests, which tell how many more will be in flight. One whose prompts begin alike
 // goes on until the server's caches are flat.
-func (a *Attempt) warmUp(ctx context.Context, d load.Driver) error {
+func (a *Attempt) warmUp(ctx context.Context, d sender) error {
 	c := a.load()
 	c.Phase = result.Warmup
-	err := a.warm(ctx, d, c, math.MaxInt)
+	err := a.warm(ctx, d, c, 0)
 	a.learnFromWarmup(&a.subject.counting)
 	sent, want := a.warmed(), a.fullWarmup()
 	l := a.trial.Cell.Load
+	var rounds []int // of the warm-up by time
 	if endless := l.Prompts.Kind == plan.PromptsSynthetic || l.Prompts.Reuse == plan.ReuseAllowed; err == nil &&
 		sent < want && l.Open() && l.Warmup == (plan.Warmup{}) && endless {
 		c.WarmupRequests, c.WarmupDuration, c.WarmupSlots = 0, longestWarmup, want/2
+		rounds = []int{want - sent}
 		err = a.warm(ctx, d, c, want-sent)
 		sent = a.warmed()
 	}
 	if err == nil && WarmsUntilFlat(a.config.Plan, a.subject.Profile, a.config.Given, l) {
-		err = a.untilFlat(ctx, d, c, want/2)
+		err = a.untilFlat(ctx, d, c, want/2, rounds)
 	}
 	if err != nil {
 		return err
@@ -69,14 +71,21 @@ func spacing(ramp time.Duration, trial int) time.Duration {
 	return time.Duration(float64(ramp) * (0.9 + 0.3*place))
 }
 
-// warm sends at most so many requests of a warm-up.
-func (a *Attempt) warm(ctx context.Context, d load.Driver, c source.Config, most int) error {
-	src, err := source.New(c)
-	if err != nil {
-		return err
+// warm sends at most so many requests of a warm-up; 0 is all.
+func (a *Attempt) warm(ctx context.Context, d sender, c source.Config, most int) error {
+	h, err := d.send(ctx, sending{load: c, most: most, rec: recorder(a.keep)}, a.options(nil))
+	return errors.Join(err, lostIn(&h), context.Cause(ctx))
+}
+
+// lostIn is the error of a warm-up in which a client was lost: without it there is nothing
+// to measure.
+func lostIn(h *load.Health) error {
+	for _, s := range h.Shards {
+		if s.Lost != "" {
+			return fmt.Errorf("client %d was lost: %s", s.Shard, s.Lost)
+		}
 	}
-	_, err = d.Run(ctx, &limited{src, most}, recorder(a.keep), a.options(nil))
-	return errors.Join(err, context.Cause(ctx))
+	return nil
 }
 
 // A limited source ends after so many jobs.

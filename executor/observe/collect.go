@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -44,6 +43,7 @@ type Config struct {
 	Anchor     result.Anchor
 	Asked      func() // called for each request to the servers, by several goroutines
 	Sink       *Sink
+	Clients    []int // ids of the processes that send the load
 }
 
 // safely turns a panic of a collector into an error: it must not harm the
@@ -64,7 +64,7 @@ func Start(ctx context.Context, c Config) func(context.Context) result.Row {
 	begun := make(chan struct{})
 	watched := collectors.Trial{
 		Targets: c.targets(), Profile: c.Profile, Anchor: c.Anchor, Loaded: begun,
-		Authorize: c.Server.Authorize, Clients: []int{os.Getpid()},
+		Authorize: c.Server.Authorize, Clients: c.Clients,
 		Given: c.Given, Asked: c.Asked,
 	}
 

@@ -89,6 +89,14 @@ var dependent = []struct {
 			p.Load.Client = ""
 		}
 	}},
+	{"load.clients", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {
+		if c := &p.Load.Clients; c.Kind == plan.ClientsProcess {
+			c.Kind = ""
+		}
+		if p.Load.Clients.N <= 1 {
+			p.Load.Clients = plan.Clients{}
+		}
+	}},
 	{"load.start", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {
 		if p.Load.Start == plan.StartStaggered {
 			p.Load.Start = ""
