@@ -11,8 +11,10 @@
 //   - A regression is two nights running that are worse than the band, or one that is
 //     worse by 6 standard deviations, more of them if few nights say how large one is.
 //   - A night that is the first to be worse than its band can be measured again
-//     ([Series.Again]): worse than the band again it is a regression at once, else it is
-//     withdrawn, and is no part of the band.
+//     ([Series.Again]). Not worse than the band again, it is withdrawn and no part of the
+//     band. Worse again, it is a regression at once if the mean of both is worse by 4.5
+//     standard deviations; else the next night decides, since both measurements share what
+//     is of the night.
 //   - A night outside the band is no part of it. While a suspicion is open the band
 //     stays as it is, and after a regression too, until a night is back within it or the
 //     new level is accepted.

@@ -13,6 +13,7 @@ const (
 	MinNights = 10   // good nights before there is a band
 	MinChange = 0.03 // a smaller one is never a regression
 	AtOnce    = 6    // standard deviations of a regression in one night, at least
+	twice     = 0.75 // share of them that the mean of two measurements of a night must reach
 
 	levelAt    = 0.001 // the chance of a night on one side of its band, in a plan of
 	levelOf    = 48    // so many series
@@ -261,7 +262,9 @@ func (j *judge) judge(k *track, s *Series, t int, p prior) Verdict {
 			v.First = k.first
 		case math.IsNaN(again):
 		case s.worse(again, v.Center) > reach:
-			v.State = Regression
+			if s.worse((v.Value+again)/2, v.Center) > max(reach, twice*alone*off) {
+				v.State = Regression
+			}
 		default:
 			v.State = Withdrawn
 		}

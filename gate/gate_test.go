@@ -161,6 +161,8 @@ func TestReplay_again(t *testing.T) {
 	}{
 		"not again":            {[]float64{105}, nil, []gate.State{gate.Suspect}},
 		"confirmed":            {[]float64{105}, []float64{106}, []gate.State{gate.Regression}},
+		"worse by little":      {[]float64{103.3}, []float64{103.3}, []gate.State{gate.Suspect}},
+		"and the next night":   {[]float64{103.3, 103.3}, []float64{103.3, nan}, []gate.State{gate.Suspect, gate.Regression}},
 		"withdrawn":            {[]float64{105}, []float64{100}, []gate.State{gate.Withdrawn}},
 		"better than the band": {[]float64{105}, []float64{80}, []gate.State{gate.Withdrawn}},
 		"by far":               {[]float64{150}, []float64{100}, []gate.State{gate.Withdrawn}},

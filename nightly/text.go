@@ -111,6 +111,10 @@ func (b *Board) reasons(s Series) []string {
 		return []string{moved, "since " + b.when(v.First), "changed then: " + change}
 	case gate.Withdrawn:
 		return []string{moved, second + ": the suspicion is withdrawn"}
+	case gate.Suspect:
+		if second != "" {
+			return []string{moved, second + ": worse too, by less than is certain; the next night decides"}
+		}
 	}
 	return []string{moved}
 }
