@@ -50,9 +50,11 @@ type State struct {
 	Owed []Owed
 	// SpentUSD is what the pods that are gone have cost, by their prices.
 	SpentUSD float64
-	Finished bool    // the last run of this directory ended by itself: run_finished follows the last run_started
-	Reused   bool    // everything of Manifest.Reuse is taken over
-	Events   []Event // every line, in order
+	Finished bool // the last run of this directory ended by itself: run_finished follows the last run_started
+	// Ending is how it ended; nil unless Finished.
+	Ending *Ending
+	Reused bool    // everything of Manifest.Reuse is taken over
+	Events []Event // every line, in order
 
 	// Broken are the trials whose last commit is journaled and whose files do
 	// not match it any more. They are not in Committed. Only Open looks.
@@ -62,6 +64,28 @@ type State struct {
 	// Warning is what recovery had to repair and what is Broken, in words; ""
 	// for nothing.
 	Warning string
+}
+
+// ClassBudget is the class of an end by the budget of the run.
+const ClassBudget = "budget"
+
+// An Ending is what a run that ended by itself says of it.
+type Ending struct {
+	Total int    `json:"total"`       // trials, done or not
+	Class string `json:"error_class"` // "" for a run that was not cut short
+}
+
+// Planned is how many trials the run has. Of searches, which choose theirs, it is what
+// they have asked for: one more than were done while that is not known.
+func (s *State) Planned() int {
+	done := len(s.Committed)
+	switch {
+	case s.Manifest.Searches == 0:
+		return s.Manifest.Trials
+	case s.Ending != nil:
+		return max(done, s.Ending.Total)
+	}
+	return done + 1
 }
 
 // A Broken trial was committed, and its files have been changed since.
@@ -189,9 +213,13 @@ func (r *replayer) apply(e Event) error {
 	case typePod:
 		err = r.pod(e)
 	case typeRunStarted:
-		r.st.Finished = false
+		r.st.Finished, r.st.Ending = false, nil
 	case typeRunFinished:
-		r.st.Finished = true
+		var last Ending
+		if len(e.Data) > 0 {
+			last, err = into[Ending](e)
+		}
+		r.st.Finished, r.st.Ending = true, &last
 	case typeReused:
 		r.st.Reused = true
 	}

@@ -95,7 +95,9 @@ type Manifest struct {
 	// Method is [result.Method] of the program; runs older than method 2 have none.
 	Method    int       `json:"method,omitempty"`
 	CreatedAt time.Time `json:"created_at"`
-	Trials    int       `json:"trials"` // planned
+	Trials    int       `json:"trials"` // planned; 0 of searches, see State.Planned
+	// Searches is how many searches choose the trials; 0 for a plan whose trials are known.
+	Searches int `json:"searches,omitempty"`
 	// Merged are the runs that this one was made of; nil if it was measured itself.
 	Merged []Merged `json:"merged,omitempty"`
 }

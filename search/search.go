@@ -12,13 +12,13 @@ import (
 
 // Settings are what a search looks for.
 type Settings struct {
-	Levels     Levels
-	Objectives []string // names of the SLOs, the strictest first; each is searched for
-	Confidence float64  // of each answer, such as 0.99
-	Trials     int      // fresh trials of a level before the first look at it, such as 3
-	MaxTrials  int      // of a level in all, such as 12
-	MaxProbes  int      // trials of the whole search, INVALID ones too
-	Seed       uint64   // of the order of trials that confirm
+	Levels     Levels   `json:"levels"`
+	Objectives []string `json:"objectives"` // names of the SLOs, the strictest first; each is searched for
+	Confidence float64  `json:"confidence"` // of each answer, such as 0.99
+	Trials     int      `json:"trials"`     // fresh trials of a level before the first look at it, such as 3
+	MaxTrials  int      `json:"max_trials"` // of a level in all, such as 12
+	MaxProbes  int      `json:"max_probes"` // trials of the whole search, INVALID ones too
+	Seed       uint64   `json:"seed"`       // of the order of trials that confirm
 }
 
 // Why a trial is run.
@@ -68,6 +68,23 @@ func Next(s Settings, outcomes []Outcome) (next Probe, ok bool) {
 	return Probe{}, false
 }
 
+// Replay goes through a search again over the trials that there are. It returns their
+// outcomes in the order in which they were asked for, and the first that is not there; ok
+// is false if the search has ended.
+func Replay(s Settings, ended func(Probe) (Outcome, bool)) (outcomes []Outcome, next Probe, ok bool) {
+	for {
+		if next, ok = Next(s, outcomes); !ok {
+			return outcomes, Probe{}, false
+		}
+		o, there := ended(next)
+		if !there {
+			return outcomes, next, true
+		}
+		o.Probe = next
+		outcomes = append(outcomes, o)
+	}
+}
+
 // Answers are what the outcomes show, an answer for each objective. A search that has
 // not ended has the reason [Budget].
 func Answers(s Settings, outcomes []Outcome) []Answer {
@@ -93,7 +110,7 @@ type level struct {
 	confirm []result.SLOResult
 	invalid int
 	failed  int
-	bound   bool // the client was at its limit
+	bound   int // trials with the client at its limit
 }
 
 // broken says that the server fails under this load.
@@ -127,9 +144,11 @@ func newTier(s Settings, name string, outcomes []Outcome) *tier {
 		r := &t.levels[o.Level]
 		r.all = append(r.all, o)
 		switch o.State {
-		case ClientBound:
-			r.bound = true
-			t.top = min(t.top, o.Level-1)
+		case ClientBound: // once may be another process on its machine
+			r.invalid++
+			if r.bound++; r.bound >= 2 {
+				t.top = min(t.top, o.Level-1)
+			}
 		case Failed:
 			r.failed++
 		case Measured:

@@ -2,6 +2,7 @@ package search
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -73,6 +74,7 @@ func TestAnswers_reasons(t *testing.T) {
 		{"only the lowest", sure(below(1)), Certified, 0, 1},
 		{"the client is at its limit", state(sure(below(top+1)), ClientBound, func(p Probe) bool { return p.Level >= 20 }), Client, 19, -1},
 		{"the client is at its limit at once", state(sure(below(30)), ClientBound, func(Probe) bool { return true }), Client, -1, -1},
+		{"the client is once at its limit", state(sure(below(30)), ClientBound, func(p Probe) bool { return p.Level == 20 && p.Trial == 1 }), Certified, 29, 30},
 		{"the server fails above", state(sure(below(top+1)), Failed, func(p Probe) bool { return p.Level >= 20 }), Certified, 19, 20},
 		{"the server fails", state(sure(below(30)), Failed, func(Probe) bool { return true }), ServerFails, -1, 0},
 		{"every other trial is INVALID", state(sure(below(30)), Invalid, func(p Probe) bool { return p.Trial%2 == 1 && p.Trial < 4 }), Certified, 29, 30},
@@ -86,6 +88,51 @@ func TestAnswers_reasons(t *testing.T) {
 					a.Reason, indexOf(s.Levels, a.Capacity), indexOf(s.Levels, a.FailsAt), c.reason, c.capacity, c.fails, len(outcomes))
 			}
 		})
+	}
+}
+
+// A search over the trials that it has asked for goes on where it stopped, wherever that
+// was, and ends with the same answer.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	s := settings(1)
+	server := sure(func(level int) bool { return level < 30 })
+	invalid := func(p Probe) Outcome {
+		if p.Trial == 2 {
+			return Outcome{Probe: p, State: Invalid}
+		}
+		return server(p)
+	}
+	want, all := search(s, invalid)
+	for n := range len(all) + 1 {
+		have := map[[2]int]Outcome{}
+		for _, o := range all[:n] {
+			have[[2]int{o.Level, o.Trial}] = o
+		}
+		recall := func(p Probe) (Outcome, bool) {
+			o, ok := have[[2]int{p.Level, p.Trial}]
+			o.Probe = Probe{} // a row does not say why it was asked for
+			return o, ok
+		}
+		outcomes, next, more := Replay(s, recall)
+		if len(outcomes) != n || more != (n < len(all)) || more && next != all[n].Probe {
+			t.Fatalf("after %d trials: %d recalled, next %+v, %v", n, len(outcomes), next, more)
+		}
+	}
+	outcomes, _, _ := Replay(s, func(p Probe) (Outcome, bool) { return invalid(p), true })
+	if got := Answers(s, outcomes); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func TestRehearse(t *testing.T) {
+	t.Parallel()
+	s := settings(1)
+	for edge := 1; edge < len(s.Levels); edge += 7 {
+		sure, unsure := Rehearse(s, edge, true), Rehearse(s, edge, false)
+		if len(sure) < 2*s.Trials || len(unsure) <= len(sure) || len(unsure) >= s.MaxProbes {
+			t.Errorf("edge %d: %d probes, %d if nothing is sure", edge, len(sure), len(unsure))
+		}
 	}
 }
 

@@ -1,0 +1,29 @@
+package search
+
+import (
+	"testing"
+
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
+)
+
+func TestOf(t *testing.T) {
+	t.Parallel()
+	row := func(status string) result.Row { return result.Row{"status": status, "requests": int64(200)} }
+	for _, c := range []struct {
+		name string
+		o    result.Outcome
+		want string
+	}{
+		{"measured", result.Outcome{Row: row(result.StatusOK)}, Measured},
+		{"disturbed", result.Outcome{Row: row(result.StatusInvalid), Invalid: []result.Finding{{Code: finding.CPUSteal}}}, Invalid},
+		{"the client is at its limit", result.Outcome{Row: row(result.StatusInvalid), Invalid: []result.Finding{{Code: finding.CPUSteal}, {Code: finding.ClientCPU}}}, ClientBound},
+		{"the server died", result.Outcome{Row: row(result.StatusFailed)}, Failed},
+		{"the server did not start", result.Outcome{Row: row(result.StatusFailed), StartFailure: true}, Invalid},
+		{"nothing was sent", result.Outcome{Row: result.Row{"status": result.StatusFailed}}, Invalid},
+	} {
+		if got := Of(&c.o); got.State != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got.State, c.want)
+		}
+	}
+}
