@@ -37,6 +37,8 @@ type Plan struct {
 	Sinks   []Plugin `yaml:"sinks,omitempty" doc:"Derived tables to write: names, or mappings of one name to its own keys. Raw requests and samples are always kept." default:"[parquet, csv]" example:"[parquet, csv]"`
 	Collect []Plugin `yaml:"collect,omitempty" doc:"Collectors that measure beside the requests: names, or mappings of one name to its own keys." default:"[prom, gpu, proc]" example:"[prom, gpu]"`
 
+	// Find is nil for a plan that searches for nothing.
+	Find    *Find   `yaml:"find,omitempty" doc:"Search for the greatest load that keeps objectives, for each combination of the other axes: its trials are cells of the matrix, chosen one after another. See docs/capacity.md." default:"none" example:"{axis: request_rate, from: 0.5, to: 100, objectives: {interactive: p95_ttft_ms < 200}}"`
 	Repeats Repeats `yaml:"repeats,omitempty" doc:"Trials of each cell: their number, or a mapping." default:"1" example:"5"`
 	// Compare is nil for a plan that compares nothing by turns.
 	Compare        *Compare `yaml:"compare,omitempty" doc:"Compare the values of a server axis with one of them. Their servers take turns, trial by trial in an order of the seed, and each turn has its own launch. It wants repeats with launch: each." default:"none" example:"{axis: engine, baseline: vllm}"`

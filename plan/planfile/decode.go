@@ -32,13 +32,16 @@ func (l *loader) decode() *plan.Plan {
 			}
 			v.Set(reflect.ValueOf(l.plugins(n, docs, where)))
 		},
-		reflect.TypeFor[[]plan.SLO](): func(n *syntax.Node, v reflect.Value, _ string) {
-			v.Set(reflect.ValueOf(l.slos(n)))
+		reflect.TypeFor[[]plan.SLO](): func(n *syntax.Node, v reflect.Value, where string) {
+			v.Set(reflect.ValueOf(l.slos(n, where)))
 		},
 	}
 	l.Special[reflect.TypeFor[[]plan.NamedLoad]()] = func(*syntax.Node, reflect.Value, string) {} // see readings
 	p := defaults()
 	l.Decode(l.file.Root, &p, "")
+	if p.Find != nil && len(p.SLO) == 0 {
+		p.SLO = l.sought(l.file.Root.Get("find").Get("objectives"))
+	}
 	if l.file.Root.Get("sinks") == nil {
 		p.Sinks = named(l.opts.Vocabulary.Sinks, defaultSinks())
 	}

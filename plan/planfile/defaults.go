@@ -64,6 +64,11 @@ var dependent = []struct {
 			p.Matrix.Axes = append([]plan.Axis{kind.Axis("engine", key)}, p.Matrix.Axes...)
 		}
 	}},
+	{"repeats", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {
+		if p.Find != nil { // which of them are run is what the search says
+			p.Repeats = plan.Repeats{N: plan.FindMostTrials}
+		}
+	}},
 	{"repeats.n", func(f *file.File, p *plan.Plan, _ plan.PluginDoc) {
 		if p.Repeats.Until != nil && !f.Has("repeats", "n") {
 			p.Repeats.N = 0

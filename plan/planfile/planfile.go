@@ -135,8 +135,11 @@ func (l *loader) read(name string, src []byte) *plan.Plan {
 		return nil
 	}
 	l.Mistyped = make(map[string]bool)
-	l.file = &file.File{Root: syntax.Set(root, l.opts.Set, l.Report), Report: l.Report, Mistyped: l.Mistyped}
+	l.file = &file.File{Root: withLevels(syntax.Set(root, l.opts.Set, l.Report)), Report: l.Report, Mistyped: l.Mistyped}
 	p := l.decode()
+	if p.Find != nil {
+		l.Mistake("matrix." + cmp.Or(p.Find.Axis, "request_rate")) // what is wrong with it is reported
+	}
 	l.loads = l.readings(p)
 	l.engineFiles()
 	l.fill(p)

@@ -9,10 +9,10 @@ import (
 
 var sloName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,40}$`)
 
-// slos decodes the objectives of a plan, in the file's order.
-func (l *loader) slos(n *syntax.Node) []plan.SLO {
+// slos decodes the objectives of a plan, in the file's order; section is where they stand.
+func (l *loader) slos(n *syntax.Node, section string) []plan.SLO {
 	if n.Kind != syntax.Map {
-		d := l.Report.Node(n, "type", "slo takes a mapping of names to expressions, found %s", n.Kind.Name())
+		d := l.Report.Node(n, "type", "%s takes a mapping of names to expressions, found %s", section, n.Kind.Name())
 		d.Expected = "for example {responsive: p95_ttft_ms < 200}"
 		return nil
 	}
@@ -24,7 +24,7 @@ func (l *loader) slos(n *syntax.Node) []plan.SLO {
 			d.Expected = "small letters, digits and _, because it becomes the column slo_<name>; and not pass"
 		}
 		s := plan.SLO{Name: name, Severity: plan.SeverityFail, Line: e.Key.Line, Column: e.Key.Col}
-		where := "slo." + name
+		where := section + "." + name
 		switch e.Value.Kind {
 		case syntax.Map:
 			spec := plan.SLOKeys{Severity: plan.SeverityFail}

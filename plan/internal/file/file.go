@@ -77,6 +77,9 @@ func (f *File) Included() []*syntax.Node {
 // Objective is where the expression of an objective stands; nil for none.
 func (f *File) Objective(name string) *syntax.Node {
 	n := f.Root.Get("slo").Get(name)
+	if n == nil {
+		n = f.Root.Get("find").Get("objectives").Get(name)
+	}
 	if n != nil && n.Kind == syntax.Map {
 		return n.Get("expr")
 	}

@@ -85,6 +85,9 @@ var OfPlan = []Rule{
 	{"headers", "A header has a name and a value that can be sent, once.", (*Checked).headers},
 	{"request-headers", "A header of single requests differs between them, and holds no credential.", (*Checked).requestHeaders},
 
+	{"find", "A search has an axis of its own, loads that go up, and objectives.", (*Checked).find},
+	{"find-objectives", "A search can decide its objectives.", (*Checked).findObjectives},
+	{"find-alone", "A search chooses its trials itself, and each tells all.", (*Checked).findAlone},
 	{"repeats", "Trials that may end early have a cap, which leaves room for fewer.", (*Checked).repeats},
 	{"compare", "What is compared is a server axis with a baseline, and takes turns.", (*Checked).compare},
 	{"quality", "Answers are compared with those of a server of the matrix, and their body has no field that sweep sets.", (*Checked).quality},

@@ -1,0 +1,92 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sweep.dev/sweep/plan/internal/expression"
+	"sweep.dev/sweep/result"
+)
+
+// Find is a search for the greatest load that keeps objectives, on one axis. Its levels
+// are values of that axis in the matrix, and its objectives those of the plan, so that
+// each trial of the search is one of an ordinary cell.
+type Find struct {
+	Axis string  `yaml:"axis" doc:"Axis to search: request_rate, whose answer is the load of an open loop, or concurrency." enum:"request_rate,concurrency" example:"request_rate"`
+	From float64 `yaml:"from" doc:"Least load that is tried. The search begins with it." gt:"0" max:"1000000" example:"0.5"`
+	To   float64 `yaml:"to" doc:"Greatest load that is tried." gt:"0" max:"1000000" example:"100"`
+	// Within is the ratio of neighbouring levels, less 1.
+	Within float64 `yaml:"within,omitempty" doc:"How far apart neighbouring loads are: each is this share above the one below, and a concurrency at least 1." default:"0.05" min:"0.01" max:"0.5" unit:"ratio" example:"5%"`
+	// Objectives are those of the plan, which has them in the file's order.
+	Objectives map[string]string `yaml:"objectives" doc:"Objectives by name, each searched for; they share trials. Write the strictest first. The parts that and joins are percentiles of a latency, means of one, or error_rate, each with an upper bound." example:"{interactive: p95_ttft_ms < 200 and p95_tpot_ms < 25}"`
+	Confidence float64           `yaml:"confidence,omitempty" doc:"Confidence of each answer: the chance that the server keeps the objective at the certified load." default:"0.99" min:"0.5" lt:"1" unit:"ratio" example:"99%"`
+	MaxProbes  int               `yaml:"max_probes,omitempty" doc:"Most trials of each search, INVALID ones included." default:"100" min:"4" max:"1000" unit:"trials" example:"40"`
+}
+
+// Trials of one level of a search.
+const (
+	FindTrials     = 3  // fresh ones before a bound is looked at
+	FindMaxTrials  = 12 // fresh ones at most
+	FindMostTrials = 24 // all of them, those that are INVALID or to find included
+)
+
+// Level is the load of a cell on the axis.
+func (f *Find) Level(c Cell) float64 {
+	n, _ := Number(c.Setting(f.Axis))
+	return n
+}
+
+// Searches are the cells of each search: those that differ in nothing but the axis of
+// find, from the least load up, in the order of their first cells. Nil without find.
+func (p *Plan) Searches(cells []Cell) [][]Cell {
+	if p.Find == nil {
+		return nil
+	}
+	at := make(map[string]int)
+	var out [][]Cell
+	for _, c := range cells {
+		var key strings.Builder
+		for _, s := range c.Settings {
+			if s.Axis.Name != p.Find.Axis {
+				fmt.Fprintf(&key, "%T:%v\x00", s.Value, s.Value)
+			}
+		}
+		i, ok := at[key.String()]
+		if !ok {
+			i = len(out)
+			at[key.String()] = i
+			out = append(out, nil)
+		}
+		out[i] = append(out[i], c)
+	}
+	for _, cells := range out {
+		slices.SortStableFunc(cells, func(a, b Cell) int { return cmp.Compare(p.Find.Level(a), p.Find.Level(b)) })
+	}
+	return out
+}
+
+// Unbounded are the parts of the objective that no search can decide: those that no
+// number of requests bounds, and those that more load may help to keep.
+func (s SLO) Unbounded() []string {
+	if s.check == nil {
+		return nil
+	}
+	var texts []string
+	comparisons, _ := s.comparisons(0)
+	for i, part := range s.check.expr.Parts() {
+		sides := []expression.Part{part}
+		if len(part.Any) > 0 {
+			sides = part.Any
+		}
+		for j, c := range comparisons[i] {
+			rule := c.Rule()
+			lower := c.Op == ">" || c.Op == ">="
+			if rule == result.RulePoint || rule == result.RuleRate || rule == result.RuleMean && lower {
+				texts = append(texts, sides[j].Text)
+			}
+		}
+	}
+	return texts
+}
