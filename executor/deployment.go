@@ -19,6 +19,7 @@ type deployment struct {
 	config *Config // the run's
 	of     plan.Deployment
 	trials []trial
+	hunts  []*hunt // of a plan with find, which choose among the trials; else nil
 	label  string
 
 	profile *engine.Profile
@@ -52,6 +53,9 @@ func (d *deployment) execute(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { d.end(err == nil && ctx.Err() == nil) }()
+	if d.hunts != nil {
+		return d.hunt(ctx)
+	}
 	return d.measure(ctx, func(*trial) bool { return true })
 }
 

@@ -26,6 +26,7 @@ import (
 	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/rundir"
 	"sweep.dev/sweep/serving"
+	"sweep.dev/sweep/serving/budget"
 )
 
 // ErrUnreachable is a backend that does not answer, or does not let us in, so that
@@ -80,7 +81,7 @@ type Config struct {
 
 // A Report is how a run ended.
 type Report struct {
-	Planned   int // trials that this plan has, after Only
+	Planned   int // trials that this plan has, after Only; of searches those that they asked for
 	Before    int // committed before this run
 	Committed int // by this run
 	// Missing counts trials without an outcome.
@@ -155,7 +156,10 @@ func start(ctx context.Context, c Config, work func(context.Context, *run, Repor
 	}()
 	err = work(ctx, r, rep)
 	rep.Committed = r.committed
-	rep.Missing = rep.Planned - rep.Before - r.committed
+	if rep.Missing = rep.Planned - rep.Before - r.committed; r.config.Plan.Find != nil {
+		rep.Missing = r.left()
+		rep.Planned = rep.Before + r.committed + rep.Missing
+	}
 	rep.Left = r.manager.Left()
 	if ctx.Err() != nil && rep.Missing > 0 {
 		rep.Interrupted = context.Cause(ctx)
@@ -197,8 +201,18 @@ func (r *run) plan() (Report, error) {
 				left.trials = append(left.trials, trial{key: rundir.Key{Cell: cell.ID, Trial: n}, cell: cell, done: done})
 			}
 		}
+		if err := left.begun(); err != nil {
+			return rep, err
+		}
 	}
 	r.total, r.done = rep.Planned, rep.Before
+	if r.config.Plan.Find != nil {
+		rep.Planned = rep.Before + r.left()
+		r.total = rep.Before
+		if rep.Planned > rep.Before {
+			r.total = r.expected(rep.Before)
+		}
+	}
 	r.measure = &attempt.Config{
 		Plan: r.config.Plan, RunID: r.config.State.Manifest.RunID, Backend: r.config.Backend,
 		Given: r.config.Servers.Given, Collectors: r.config.Collectors, Inputs: workload.New(r.config.Plan),
@@ -225,7 +239,10 @@ func (r *run) claim() (err error) {
 }
 
 func (r *run) execute(ctx context.Context, rep Report) error {
-	started := event.Event{Type: event.RunStarted, Done: rep.Before, Total: rep.Planned}
+	started := event.Event{Type: event.RunStarted, Done: rep.Before, Total: r.total}
+	if r.config.Plan.Find != nil {
+		started.Text = "are expected; a search chooses them"
+	}
 	if r.config.Plan.Repeats.Until != nil {
 		started.Text = "at most, repeats.until ends those of a cell once its mean is known"
 	}
@@ -248,8 +265,14 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 // finished writes the last line, also when the run was cut short.
 func (r *run) finished(ctx context.Context) error {
 	last := event.Event{Type: event.RunFinished, Done: r.done, Total: r.total}
-	if ctx.Err() != nil {
-		last.Error = context.Cause(ctx).Error()
+	if r.config.Plan.Find != nil {
+		last.Total = r.done + r.left()
+	}
+	if cause := context.Cause(ctx); ctx.Err() != nil {
+		last.Error = cause.Error()
+		if errors.Is(cause, ErrMaxTime) || errors.Is(cause, budget.ErrMaxCost) || errors.Is(cause, budget.ErrLifetime) {
+			last.Class = rundir.ClassBudget
+		}
 	}
 	return r.Record(context.WithoutCancel(ctx), last)
 }
@@ -282,7 +305,7 @@ func (r *run) measureAll(ctx context.Context) error {
 // pending are the deployments that have trials without an outcome.
 func (r *run) pending() []*deployment {
 	return slices.DeleteFunc(slices.Clone(r.all), func(d *deployment) bool {
-		return !slices.ContainsFunc(d.trials, func(t trial) bool { return !t.done })
+		return d.left() == 0
 	})
 }
 
@@ -330,13 +353,17 @@ func (r *run) committedOne(d *deployment, t trial, o *result.Outcome) {
 	r.done++
 	r.committed++
 	done := r.done
+	if r.config.Plan.Find != nil && r.total <= done {
+		r.total = done + r.left()
+	}
+	total := r.total
 	r.mu.Unlock()
 	status, _ := o.Row[col.Status].(string)
 	class, _ := o.Row[col.ErrorClass].(string)
 	text, _ := o.Row[col.Error].(string)
 	r.Emit(event.Event{
 		Type: event.TrialCommitted, Deployment: d.of.ID, Cell: t.key.Cell, Trial: t.key.Trial, Attempt: o.Attempt,
-		Label: Label(t.cell), Status: status, Class: class, Error: text, Row: o.Row, Outcome: o, Done: done, Total: r.total,
+		Label: Label(t.cell), Status: status, Class: class, Error: text, Row: o.Row, Outcome: o, Done: done, Total: total,
 	})
 	recorded := r.config.Plan.OnStartFailure == "record" && o.StartFailure
 	if r.config.FailFast && status != result.StatusOK && status != result.StatusSkipped && !recorded {

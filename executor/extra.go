@@ -118,9 +118,16 @@ func Extras(p *plan.Plan, d plan.Deployment, b backends.Backend, given bool) []E
 		config: &Config{Plan: p, Backend: b, Servers: serving.Options{Given: given}}, profile: profile, d: d,
 		launches: p.Repeats.Launches(p.Repeats.Most()),
 	}
+	for _, s := range Searches(p, d.Cells) { // at most as many, and none greater
+		for range s.MaxProbes {
+			a.trials = append(a.trials, s.Cells[len(s.Cells)-1].Load)
+		}
+	}
 	for _, cell := range d.Cells {
 		for range p.Repeats.Most() {
-			a.trials = append(a.trials, cell.Load)
+			if p.Find == nil {
+				a.trials = append(a.trials, cell.Load)
+			}
 		}
 	}
 	return a.all()

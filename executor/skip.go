@@ -47,12 +47,13 @@ func (d *deployment) skipHigher(c plan.Cell, row result.Row) {
 	}
 }
 
-// learn takes in the row of a trial that is committed: what it says of the trials
+// learn takes in the outcome of a trial that is committed: what it says of the trials
 // that are left, and of the server.
-func (d *deployment) learn(t *trial, row result.Row) {
-	d.skipHigher(t.cell, row)
-	d.skipFurther(t, row)
-	d.remember(row)
+func (d *deployment) learn(t *trial, o *result.Outcome) {
+	d.skipHigher(t.cell, o.Row)
+	d.skipFurther(t, o.Row)
+	d.remember(o.Row)
+	d.tell(t.key, o)
 }
 
 // recall takes in what an earlier run has committed: which levels are not to be
@@ -66,7 +67,7 @@ func (d *deployment) recall() error {
 		if err != nil {
 			return fmt.Errorf("what is known of %s: %w", Label(t.cell), err)
 		}
-		d.learn(&t, o.Row)
+		d.learn(&t, o)
 	}
 	return nil
 }

@@ -1,0 +1,168 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/search"
+)
+
+// A Search is one search of a plan, for one combination of the axes that it does not
+// search.
+type Search struct {
+	search.Settings
+	Cells []plan.Cell // of its levels
+}
+
+// Searches are those over some cells of a plan; nil for a plan without find.
+func Searches(p *plan.Plan, cells []plan.Cell) []Search {
+	var out []Search
+	for _, cells := range p.Searches(cells) {
+		s := Search{Cells: cells, Settings: search.Settings{
+			Confidence: p.Find.Confidence, Trials: plan.FindTrials, MaxTrials: plan.FindMaxTrials, MaxProbes: p.Find.MaxProbes, Seed: p.Seed,
+		}}
+		for _, slo := range p.SLO {
+			s.Objectives = append(s.Objectives, slo.Name)
+		}
+		for _, c := range cells {
+			s.Levels = append(s.Levels, p.Find.Level(c))
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// Key is the trial of a probe.
+func (s *Search) Key(p search.Probe) rundir.Key {
+	return rundir.Key{Cell: s.Cells[p.Level].ID, Trial: p.Trial}
+}
+
+// Load is the load of a probe.
+func (s *Search) Load(p search.Probe) plan.Load { return s.Cells[p.Level].Load }
+
+// A hunt is a search in progress. All that it knows are the outcomes of trials, so that
+// one that goes on asks for the same trials as one that was never interrupted.
+type hunt struct {
+	Search
+	ended map[rundir.Key]search.Outcome
+}
+
+// next is the trial that the search asks for; ok is false if it has ended.
+func (h *hunt) next() (key rundir.Key, ok bool) {
+	_, p, ok := search.Replay(h.Settings, func(p search.Probe) (search.Outcome, bool) {
+		o, ended := h.ended[h.Key(p)]
+		return o, ended
+	})
+	if !ok {
+		return rundir.Key{}, false
+	}
+	return h.Key(p), true
+}
+
+// begun are the searches over the trials of the deployment, with what was committed of
+// them.
+func (d *deployment) begun() error {
+	var cells []plan.Cell
+	for _, t := range d.trials {
+		if t.key.Trial == 1 {
+			cells = append(cells, t.cell)
+		}
+	}
+	for _, s := range Searches(d.config.Plan, cells) {
+		d.hunts = append(d.hunts, &hunt{Search: s, ended: map[rundir.Key]search.Outcome{}})
+	}
+	if len(d.hunts) == 0 {
+		return nil
+	}
+	for _, t := range d.trials {
+		if !t.done {
+			continue
+		}
+		o, err := rundir.Outcome(d.config.Path, d.config.State.Committed[t.key])
+		if err != nil {
+			return fmt.Errorf("what is known of %s: %w", Label(t.cell), err)
+		}
+		d.tell(t.key, o)
+	}
+	return nil
+}
+
+// tell gives the searches the outcome of a trial.
+func (d *deployment) tell(key rundir.Key, o *result.Outcome) {
+	for _, h := range d.hunts {
+		if slices.ContainsFunc(h.Cells, func(c plan.Cell) bool { return c.ID == key.Cell }) {
+			h.ended[key] = search.Of(o)
+		}
+	}
+}
+
+// hunt runs the trials that the deployment's searches ask for, one search after another.
+func (d *deployment) hunt(ctx context.Context) error {
+	for _, h := range d.hunts {
+		for {
+			key, ok := h.next()
+			if !ok {
+				break
+			}
+			i := slices.IndexFunc(d.trials, func(t trial) bool { return t.key == key })
+			if i < 0 {
+				return fmt.Errorf("the search of %s asks for trial %d of cell %s, which is not there", d.label, key.Trial, key.Cell)
+			}
+			if d.over(ctx) {
+				return nil
+			}
+			if err := d.trial(ctx, &d.trials[i]); err != nil {
+				return err
+			}
+			if _, ended := h.ended[key]; !ended {
+				return nil // the run was ended, or its server could not be
+			}
+		}
+	}
+	return nil
+}
+
+// left is how many trials of the deployment have no outcome; of searches the next trial
+// of each that has not ended.
+func (d *deployment) left() int {
+	n := 0
+	for _, h := range d.hunts {
+		if _, ok := h.next(); ok {
+			n++
+		}
+	}
+	if d.hunts != nil {
+		return n
+	}
+	for _, t := range d.trials {
+		if !t.done {
+			n++
+		}
+	}
+	return n
+}
+
+// left is that of all deployments.
+func (r *run) left() int {
+	n := 0
+	for _, d := range r.all {
+		n += d.left()
+	}
+	return n
+}
+
+// expected is about how many trials the searches of the run have, of which so many are
+// done.
+func (r *run) expected(done int) int {
+	n := 0
+	for _, d := range r.all {
+		for _, h := range d.hunts {
+			n += len(search.Rehearse(h.Settings, len(h.Levels)/2, true))
+		}
+	}
+	return max(n, done+r.left())
+}
