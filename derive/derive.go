@@ -13,6 +13,7 @@ import (
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/across"
 	"sweep.dev/sweep/report/answer"
+	"sweep.dev/sweep/report/capacity"
 	"sweep.dev/sweep/report/details"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/report/turns"
@@ -54,6 +55,9 @@ func All(ctx context.Context, dir *rundir.Dir, path string, tables []sinks.Sink,
 	if turns.Compared(run.Resolved.Plan) {
 		run.Unpack()
 		table.Comparison = &sinks.Rows{Columns: turns.Columns(), Rows: turns.Of(across.Of(run)).Rows()}
+	}
+	if len(run.Resolved.Searches) > 0 {
+		table.Capacity = &sinks.Rows{Columns: capacity.Columns(run), Rows: capacity.Rows(run)}
 	}
 	create := func(name string, write func(sinks.Writer) error) error {
 		return dir.Derive(name, func(w io.Writer) error { return write(w) })

@@ -119,6 +119,9 @@ func read(dir string) (*source, error) {
 			return nil, fmt.Errorf("%s: %w", filepath.Join(dir, f.name), err)
 		}
 	}
+	if src.state.Manifest.Searches > 0 {
+		return nil, &Refused{dir + " is a run of searches, which are not merged", "run the whole plan in one directory, or compare the answers (capacity.csv)"}
+	}
 	src.missing = max(0, src.state.Manifest.Trials-len(src.state.Committed))
 	return src, nil
 }

@@ -34,6 +34,8 @@ type Resolved struct {
 	// Skipped are cells that are not run because their server was predicted not
 	// to fit.
 	Skipped []compare.Cell `json:"skipped,omitempty"`
+	// Searches choose the trials of a plan with find: each cell has as many as they ask for.
+	Searches []Search `json:"searches,omitempty"`
 }
 
 // A Run is a run directory, read.
@@ -41,7 +43,7 @@ type Run struct {
 	Dir      string
 	State    *rundir.State
 	Resolved Resolved
-	Trials   []compare.Trial // every planned trial: cells in the plan's order, trials within
+	Trials   []compare.Trial // every planned trial: cells in the plan's order, trials within; of searches those that they asked for
 	// Running says that a process is at work in the directory, which uses the pods
 	// that are owed. Open does not look; its caller may know.
 	Running bool
@@ -53,6 +55,7 @@ type Run struct {
 	bare   bool           // the rows of the trials have a status alone
 
 	concluded *compare.Set // nil before the first Conclude
+	searched  []Searched   // nil before the first Searches
 }
 
 // Open reads a run directory, also while a run is writing it.
@@ -88,6 +91,15 @@ func open(dir string, packed *result.Packed) (*Run, error) {
 		return nil, fmt.Errorf("%s: %w", layout.Resolved, err)
 	}
 	r.Resolved.modern(state.Manifest.Method)
+	if len(r.Resolved.Searches) > 0 { // which are looked at at once, and have few trials
+		r.packed, r.bare = nil, false
+		r.committed()
+		if err := r.read(); err != nil {
+			return nil, err
+		}
+		r.asked()
+		return r, nil
+	}
 	for _, c := range r.Resolved.Cells {
 		for n := 1; n <= max(1, r.Resolved.Repeats); n++ {
 			t := compare.Trial{Key: rundir.Key{Cell: c.ID, Trial: n}, Cell: c}

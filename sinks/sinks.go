@@ -31,6 +31,8 @@ type Table struct {
 	Attempts []string
 	// Comparison is that of a plan which compares by turns; nil of others.
 	Comparison *Rows
+	// Capacity is that of a plan which searches for the greatest load; nil of others.
+	Capacity *Rows
 }
 
 // Rows are a table of columns of its own.

@@ -150,7 +150,7 @@ func (a *app) calibrateResume(ctx context.Context, c *cli.Command, j *job) (foun
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: %w", layout.Calibration, err)
 	}
-	if found != nil || len(j.state.Committed) >= j.state.Manifest.Trials && len(j.retry) == 0 {
+	if found != nil || len(j.state.Committed) >= j.state.Planned() && len(j.retry) == 0 {
 		return found, false, nil
 	}
 	deployments, err := selected(j.plan, j.only)

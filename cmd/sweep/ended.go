@@ -66,6 +66,9 @@ func (a *app) verdict(j job, run *report.Run, rep executor.Report, err error) er
 	}
 	broken, invalid := count(run)
 	missed, undecided, unchecked := objectives(run)
+	if len(run.Resolved.Searches) > 0 && rep.Missing == 0 {
+		return ended(searchExit(run, j.strict), show)
+	}
 	switch {
 	case rep.Missing > 0 || broken > 0 || invalid > 0 || unchecked > 0 || j.strict && undecided > 0:
 		switch {
@@ -101,7 +104,7 @@ func (a *app) next(command string) { fmt.Fprintf(a.err, "next: %s\n", command) }
 
 // count is how many trials of a run have no numbers to use.
 func count(run *report.Run) (failed, invalid int) {
-	for _, o := range run.Outcomes() {
+	for _, o := range unchosen(run) {
 		switch o.Row[col.Status] {
 		case result.StatusFailed:
 			if !o.StartFailure || !run.Resolved.RecordStarts {
@@ -116,7 +119,7 @@ func count(run *report.Run) (failed, invalid int) {
 
 // objectives are how many of severity fail the cells of a run do not meet, by why.
 func objectives(run *report.Run) (missed, undecided, unchecked int) {
-	for _, cell := range objective.OfCells(run.Outcomes()) {
+	for _, cell := range objective.OfCells(unchosen(run)) {
 		for _, o := range cell {
 			switch {
 			case o.Severity == plan.SeverityWarn:

@@ -91,7 +91,7 @@ func (a *app) rerunOf(ctx context.Context, c *cli.Command, run *report.Run, dir,
 		return nil, unreadable(dir, err)
 	case state.Manifest.PlanDigest != m.PlanDigest || state.Manifest.CreatedAt.Before(m.CreatedAt):
 		return nil, &usage{&hinted{fmt.Errorf("%s is no second measurement of %s", plaintext.Word(dir), plaintext.Word(run.Dir)), "remove it, or move it away"}}
-	case len(state.Committed) < state.Manifest.Trials:
+	case len(state.Committed) < state.Planned():
 		err = a.resume(ctx, c, dir, nil)
 	default:
 		a.say("gate: %s is there already, and counts", plaintext.Word(dir))

@@ -176,7 +176,7 @@ func (a *app) noiseRun(ctx context.Context, c *cli.Command, p *plan.Plan, path, 
 		return nil, &usage{&hinted{fmt.Errorf("%s is a run of another plan, or of other cells of it", dir), "-o names another file, or remove the folder of its runs"}}
 	case sameMethod("noise", state.Manifest) != nil:
 		return nil, sameMethod("noise", state.Manifest)
-	case len(state.Committed) >= state.Manifest.Trials:
+	case len(state.Committed) >= state.Planned():
 		a.say("%s is in %s", name, dir)
 	default:
 		a.say("%s goes on in %s", name, dir)
@@ -186,9 +186,9 @@ func (a *app) noiseRun(ctx context.Context, c *cli.Command, p *plan.Plan, path, 
 	switch {
 	case opened != nil:
 		return nil, opened
-	case len(run.State.Committed) < run.State.Manifest.Trials:
+	case len(run.State.Committed) < run.State.Planned():
 		if err == nil {
-			err = &statusError{exitIncomplete, fmt.Errorf("%s has %s without an outcome", dir, humanize.Plural(run.State.Manifest.Trials-len(run.State.Committed), "trial"))}
+			err = &statusError{exitIncomplete, fmt.Errorf("%s has %s without an outcome", dir, humanize.Plural(run.State.Planned()-len(run.State.Committed), "trial"))}
 		}
 		return nil, err
 	}

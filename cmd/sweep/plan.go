@@ -201,6 +201,8 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 		Launches  int                `json:"launches"`          // of the server, while it does not die
 		Seconds   *float64           `json:"estimated_seconds"` // with the starts of the server
 		Cells     []cell             `json:"cells"`
+		// Searches are of a plan with find; then a cell has no estimate of its own.
+		Searches []searchJSON `json:"searches,omitempty"`
 		// Extra is what the server is sent beyond the load.
 		Extra []executor.Extra `json:"extra"`
 	}
@@ -225,7 +227,15 @@ func (a *app) planJSON(p *plan.Plan, made *plugins, deployments []plan.Deploymen
 			for _, s := range c.Settings {
 				settings[s.Axis.Column] = s.Value
 			}
-			out.Cells = append(out.Cells, cell{c.ID, p.SpecDigest(c), settings, seconds(cellEstimate(p, c, made.traits().scale), c)})
+			took := seconds(cellEstimate(p, c, made.traits().scale), c)
+			if p.Find != nil {
+				took = nil
+			}
+			out.Cells = append(out.Cells, cell{c.ID, p.SpecDigest(c), settings, took})
+		}
+		for _, s := range executor.Searches(p, d.Cells) {
+			e := estimateSearch(s, made.traits().scale)
+			out.Searches = append(out.Searches, searchJSON{others(p, s.Cells[0]), e.probes, e.took.Seconds(), e.most, e.longer.Seconds()})
 		}
 		list = append(list, out)
 	}

@@ -74,6 +74,7 @@ func (a *app) planText(ctx context.Context, c *cli.Command, p planned) error {
 		p.details(page, servers)
 	} else {
 		p.lines(page, servers)
+		p.searches(page, servers)
 		p.beyond(page)
 	}
 	for _, text := range []string{p.budget(sum, servers), sampleAdvice(p.plan), p.cost(sum)} {
@@ -209,6 +210,10 @@ func (p planned) details(page *draw.Document, servers []server) {
 			rows = append(rows, []string{o.GPU, o.Where + ", " + offer})
 		}
 		page.Rows(rows...)
+		if p.plan.Find != nil {
+			p.searches(page, []server{s})
+			continue
+		}
 		rows = rows[:0]
 		for _, cell := range d.Cells {
 			took := cellEstimate(p.plan, cell, p.plugins.traits().scale).Round(time.Second)
@@ -263,6 +268,13 @@ func (p planned) size(t total) string {
 	text := fmt.Sprintf("%s in %s", humanize.Plural(t.cells, "cell"), humanize.Plural(t.deployments, "deployment"))
 	if p.plan.Repeats.Each() {
 		text += ", each trial on a launch of its own (" + upTo(p.plan) + humanize.Plural(t.launches, "launch") + ")"
+	}
+	if f := p.plan.Find; f != nil {
+		n := 0
+		for _, d := range p.deployments {
+			n += len(p.plan.Searches(d.Cells))
+		}
+		return fmt.Sprintf("%s of %s from %v to %v in %s", humanize.Plural(n, "search"), f.Axis, f.From, f.To, humanize.Plural(t.deployments, "deployment"))
 	}
 	return text + ", " + upTo(p.plan) + humanize.Plural(t.cells*p.plan.Repeats.Most(), "trial")
 }

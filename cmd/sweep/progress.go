@@ -104,7 +104,9 @@ func newView(j job) *view {
 		v.deployments[d.ID] = f
 		v.lanes[d.ID] = &lane{marks: map[string]string{}}
 		for _, cell := range d.Cells {
-			v.lanes[d.ID].cells = append(v.lanes[d.ID].cells, cell.ID)
+			if j.plan.Find == nil { // a search chooses its cells
+				v.lanes[d.ID].cells = append(v.lanes[d.ID].cells, cell.ID)
+			}
 			for n := range j.plan.Repeats.Most() {
 				key := rundir.Key{Cell: cell.ID, Trial: n + 1}
 				f.total++
@@ -119,6 +121,11 @@ func newView(j job) *view {
 				v.trials[key] = e
 				f.left += e.seconds
 			}
+		}
+		if j.plan.Find != nil {
+			e := estimateSearches(j.plan, d, j.plugins.traits().scale)
+			f.total = max(e.probes, f.done+1)
+			f.left = e.took.Seconds() * float64(f.total-f.done) / float64(f.total)
 		}
 		v.run.total, v.run.done, v.run.left = v.run.total+f.total, v.run.done+f.done, v.run.left+f.left
 	}
@@ -187,11 +194,15 @@ func (v *view) committed(e event.Event, now time.Time) {
 	}
 	delete(v.trials, key)
 	if lane := v.lanes[e.Deployment]; lane != nil {
+		if !slices.Contains(lane.cells, e.Cell) {
+			lane.cells = append(lane.cells, e.Cell)
+		}
 		lane.marks[e.Cell] = compare.Judge(compare.Trial{Outcome: e.Outcome}).Mark()
 	}
 	v.run.left, v.run.past, v.run.seen = v.run.left-seconds, v.run.past+seconds, now
 	if f := v.deployments[e.Deployment]; f != nil {
 		f.done++
+		f.total = max(f.total, f.done)
 		f.left, f.past, f.seen = f.left-seconds, f.past+seconds, now
 	}
 	if l := v.line(e.Deployment); l != nil {

@@ -72,6 +72,10 @@ func estimate(p *plan.Plan, d plan.Deployment, of traits) estimated {
 // estimateLeft is estimate where only some trials of the cells, by their numbers
 // from 1, are left to do.
 func estimateLeft(p *plan.Plan, d plan.Deployment, of traits, left func(plan.Cell, int) bool) (e estimated) {
+	if p.Find != nil {
+		e.launches, e.took = 1, startEstimate(d.Server, of)+estimateSearches(p, d, of.scale).took
+		return e
+	}
 	numbers := 0
 	for n := 1; n <= p.Repeats.Most(); n++ {
 		some := false
@@ -263,7 +267,7 @@ func owedText(m rundir.Manifest, owed []rundir.Owed) (text, command string) {
 // provider, before anything new is rented: what is past its date, and what is
 // of a run that is over. What cannot be ended is a reason not to begin.
 func (a *app) leftovers(ctx context.Context, j job, say func(string, ...any)) error {
-	if !j.plugins.factory.Outlives || len(j.state.Committed) >= j.state.Manifest.Trials && len(j.retry) == 0 {
+	if !j.plugins.factory.Outlives || len(j.state.Committed) >= j.state.Planned() && len(j.retry) == 0 {
 		return nil
 	}
 	from, err := a.sources()

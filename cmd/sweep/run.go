@@ -205,6 +205,9 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 	if path == planfile.Stdin {
 		abs = planfile.Stdin
 	}
+	if p.Find != nil && c.String("decide") == rundir.DecidePoint {
+		return &usage{errors.New("--decide point certifies nothing, and the plan searches for a load that is certified (find): leave it out")}
+	}
 	m := rundir.Manifest{
 		RunID: newRunID(), Plan: p.Name, PlanPath: abs, PlanDir: planDir, PlanDigest: p.Digest(),
 		Set: r.options.Set, AllowEnv: r.options.AllowEnv, MaxCells: r.options.MaxCells, Engines: kept(p.EngineTexts()),
@@ -218,11 +221,13 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 	if dir == "" {
 		dir = filepath.Join(runsFolder, fmt.Sprintf("%s-%s-%s", p.Name, m.CreatedAt.Format("20060102T150405Z"), m.RunID[:4]))
 	}
-	resolved, cells, err := resolve(p, asked, only)
+	resolved, cells, searches, err := resolve(p, asked, only)
 	if err != nil {
 		return err
 	}
-	m.Trials = cells * p.Repeats.Most()
+	if m.Trials = cells * p.Repeats.Most(); p.Find != nil {
+		m.Trials, m.Searches = 0, searches
+	}
 	d, err := rundir.Create(fx, dir, m, p.Source(), resolved)
 	if err != nil {
 		return unusable(dir, err)
@@ -248,6 +253,9 @@ func (j *job) pending(cell plan.Cell, n int) bool {
 
 // deployments are those of the cells that have trials left.
 func (j *job) deployments() ([]plan.Deployment, error) {
+	if j.plan.Find != nil {
+		return j.hunted()
+	}
 	return selected(j.plan, func(cell plan.Cell) (bool, error) {
 		if j.only != nil {
 			if ok, err := j.only(cell); !ok || err != nil {
@@ -422,10 +430,10 @@ func (a *app) style() draw.Style {
 
 // resolve is plan.resolved.json: the plan with its defaults, and its cells: of
 // those that were asked for the ones that are run, and the ones that are not.
-func resolve(p *plan.Plan, asked, only func(plan.Cell) (bool, error)) (b []byte, cells int, err error) {
+func resolve(p *plan.Plan, asked, only func(plan.Cell) (bool, error)) (b []byte, cells, searches int, err error) {
 	inner, err := p.Resolved()
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
 	r := report.Resolved{
 		Sweep: version(), Plan: inner, Repeats: p.Repeats.Most(), RepeatsUpTo: p.Repeats.Until != nil,
@@ -434,8 +442,9 @@ func resolve(p *plan.Plan, asked, only func(plan.Cell) (bool, error)) (b []byte,
 	order := map[string]int{}
 	deployments, err := selected(p, asked)
 	if err != nil {
-		return nil, 0, err
+		return nil, 0, 0, err
 	}
+	var run []plan.Cell
 	for _, d := range deployments {
 		expected := predicted(d.Server)
 		for _, cell := range d.Cells {
@@ -447,11 +456,11 @@ func resolve(p *plan.Plan, asked, only func(plan.Cell) (bool, error)) (b []byte,
 			runs := true
 			if only != nil {
 				if runs, err = only(cell); err != nil {
-					return nil, 0, err
+					return nil, 0, 0, err
 				}
 			}
 			if runs {
-				r.Cells = append(r.Cells, rc)
+				r.Cells, run = append(r.Cells, rc), append(run, cell)
 			} else {
 				r.Skipped = append(r.Skipped, rc)
 			}
@@ -459,8 +468,9 @@ func resolve(p *plan.Plan, asked, only func(plan.Cell) (bool, error)) (b []byte,
 	}
 	// The plan's order: a shuffled run reports like another.
 	slices.SortStableFunc(r.Cells, func(a, b report.Cell) int { return order[a.ID] - order[b.ID] })
+	r.Searches = searchesOf(p, run)
 	b, err = json.MarshalIndent(r, "", " ")
-	return append(b, '\n'), len(r.Cells), err
+	return append(b, '\n'), len(r.Cells), len(r.Searches), err
 }
 
 // effects carries the fault points of a rehearsed crash; without SWEEP_FAULT

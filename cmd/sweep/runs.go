@@ -95,8 +95,8 @@ func runsOf(folder string) ([]listedRun, error) {
 		case errors.Join(err, lockErr) != nil:
 			r.Error = errors.Join(err, lockErr).Error()
 		default:
-			m, done := state.Manifest, len(state.Committed)
-			r.RunID, r.Plan, r.Started, r.Running, r.Trials, r.Done = m.RunID, m.Plan, m.CreatedAt, holder != nil, &m.Trials, &done
+			m, done, planned := state.Manifest, len(state.Committed), state.Planned()
+			r.RunID, r.Plan, r.Started, r.Running, r.Trials, r.Done = m.RunID, m.Plan, m.CreatedAt, holder != nil, &planned, &done
 		}
 		list = append(list, r)
 	}

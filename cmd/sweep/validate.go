@@ -50,12 +50,12 @@ func (a *app) validate(c *cli.Command) error {
 		switch {
 		case err == nil:
 			good = append(good, path)
-			cells := 0
-			for _, d := range p.Deployments() {
-				cells += len(d.Cells)
+			size := humanize.Plural(len(p.Cells()), "cell")
+			if p.Find != nil {
+				size = humanize.Plural(len(p.Searches(p.Cells())), "search")
 			}
 			if !c.Bool("json") {
-				fmt.Fprintf(a.out, "%s: ok, %s in %s\n", path, humanize.Plural(cells, "cell"), humanize.Plural(len(p.Deployments()), "deployment"))
+				fmt.Fprintf(a.out, "%s: ok, %s in %s\n", path, size, humanize.Plural(len(p.Deployments()), "deployment"))
 			}
 			a.warnOfContent(path, p)
 			a.warnOfScale(path, made)

@@ -72,12 +72,14 @@ const (
 
 	ComparisonCSV     = "comparison.csv" // of a plan that compares by turns
 	ComparisonParquet = "comparison.parquet"
+	CapacityCSV       = "capacity.csv" // of a plan that searches for the greatest load
+	CapacityParquet   = "capacity.parquet"
 )
 
 // Derived lists the tables that a run may have and the summary and the answer, which it always
 // has, in the order in which they are named to people.
 func Derived() []string {
-	return []string{CellsCSV, CellsParquet, GroupsCSV, GroupsParquet, Requests, Samples, ComparisonCSV, ComparisonParquet, Summary, Answer}
+	return []string{CellsCSV, CellsParquet, GroupsCSV, GroupsParquet, Requests, Samples, ComparisonCSV, ComparisonParquet, CapacityCSV, CapacityParquet, Summary, Answer}
 }
 
 // Own says whether a name in the directory belongs to the run itself: nothing

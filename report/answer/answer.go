@@ -11,6 +11,7 @@ import (
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/across"
+	"sweep.dev/sweep/report/capacity"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/details"
 	"sweep.dev/sweep/report/turns"
@@ -34,6 +35,7 @@ type Answer struct {
 	Cells     map[string]int `json:"cells"`     // by verdict
 	Claims    []Claim        `json:"claims"`
 	Turns     *Turns         `json:"comparison"` // of a plan that compares by turns; null of others
+	Searches  []Search       `json:"searches"`   // of a plan with find; then there are no claims
 	Open      []Open         `json:"not_decided"`
 	ToDecide  []string       `json:"to_decide"` // commands that measure what leaves claims not decided
 	Next      string         `json:"next"`
@@ -86,6 +88,45 @@ type TurnsSide struct {
 	Left  []across.Left `json:"not_compared"`
 }
 
+// A Search is what a search found for one objective of the plan.
+type Search struct {
+	About      string       `json:"about"` // the combination of the other axes; "" if there is one
+	Axis       string       `json:"axis"`
+	Objective  string       `json:"objective"`
+	Expr       string       `json:"expr"`
+	Confidence float64      `json:"confidence"`
+	Reason     *string      `json:"reason"` // why it ended; null if it has not
+	Capacity   *float64     `json:"capacity"`
+	Point      *float64     `json:"capacity_point"`
+	FailsAt    *float64     `json:"fails_at"`
+	Missed     []string     `json:"missed"`
+	LimitedBy  *string      `json:"limited_by"` // null if nothing failed
+	Probes     int          `json:"probes"`
+	Requests   int          `json:"requests"`
+	Rows       []rundir.Key `json:"rows"` // the rows of the cells table at the capacity
+	Text       string       `json:"text"` // the same in words, as in summary.md
+}
+
+// searches are those of a run.
+func searches(run *report.Run) []Search {
+	all := []Search{}
+	for _, c := range capacity.Of(run) {
+		s := Search{
+			About: c.Of.Label, Axis: c.Of.Axis, Objective: c.Objective, Expr: c.Expr, Confidence: c.Of.Confidence,
+			Capacity: c.Capacity, Point: c.Point, FailsAt: c.FailsAt, Missed: append([]string{}, c.Missed...),
+			Probes: len(c.Of.Outcomes), Requests: c.Requests, Rows: append([]rundir.Key{}, c.Rows()...), Text: c.Text(),
+		}
+		if c.Reason != "" {
+			s.Reason = &c.Reason
+		}
+		if c.Limit != nil {
+			s.LimitedBy = &c.Limit.By
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
 // An Open question is a claim that is not decided, or a figure of the comparison by turns
 // that cannot be told.
 type Open struct {
@@ -114,7 +155,7 @@ func Of(run *report.Run) *Answer {
 	a := &Answer{
 		Version: Version, RunID: m.RunID, Plan: m.Plan, Digest: m.PlanDigest, Finished: run.State.Finished,
 		Trials: map[string]int{}, Cells: map[string]int{}, Claims: []Claim{}, Open: []Open{}, ToDecide: []string{},
-		Next: run.Next(), Money: money(run),
+		Next: run.Next(), Money: money(run), Searches: searches(run),
 	}
 	a.count(run, p.Set.Points)
 	if t := p.Turns; t != nil {

@@ -3,6 +3,7 @@ package details
 import (
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/across"
+	"sweep.dev/sweep/report/capacity"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/report/turns"
@@ -27,8 +28,12 @@ type Parts struct {
 	GPUs     []draw.Grid
 	GPUNotes []string // of GPUs
 	Surface  *draw.Grid
-	Notes    []string     // of Surface
-	Turns    *turns.Turns // what the plan compares by turns; nil for nothing
+	Notes    []string // of Surface
+	// Capacity is what the searches of the plan have found, under CapacityTitle; nil
+	// without find. Then there are no claims: greatest loads rest on fresh trials alone.
+	Capacity      []draw.Item
+	CapacityTitle string
+	Turns         *turns.Turns // what the plan compares by turns; nil for nothing
 
 	Owed, Kept, Prices                    []draw.Item
 	Trust                                 []string
@@ -63,6 +68,12 @@ func PartsOf(r *report.Run) *Parts {
 		NoStartTitle: s.noStartTitle(),
 		Unfinished:   s.unfinished(), Findings: s.findings(), Advice: s.advise(), Files: s.files(),
 		Turns: s.turns(),
+	}
+	if len(r.Resolved.Searches) > 0 {
+		answers := capacity.Of(r)
+		p.Capacity, p.CapacityTitle = capacity.Items(answers), capacity.Title(answers)
+		p.Claims, p.ToDecide, p.Missed, p.Undecided = nil, nil, nil, nil
+		return p
 	}
 	if len(s.set.Engines) > 0 {
 		g := s.table(s.set.Engines[0])

@@ -17,6 +17,7 @@ import (
 	"sweep.dev/sweep/internal/humanize"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/capacity"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/report/paired"
@@ -62,10 +63,15 @@ func Write(w io.Writer, r *report.Run, style draw.Style) error {
 	}
 	d.Section(owed, s.owed(false))
 	d.Section("Kept running, and billed until then; the next run of the same server takes them over", s.owed(true))
-	d.Section("Sweet spots", s.spots())
-	d.Paragraph(s.toDecide()...)
-	d.Section("Objectives that were not met", s.missed())
-	d.Section("Objectives that are undecided", s.undecided())
+	if len(r.Resolved.Searches) > 0 { // whose answers rest on fresh trials alone
+		answers := capacity.Of(r)
+		d.Section(capacity.Title(answers), capacity.Items(answers))
+	} else {
+		d.Section("Sweet spots", s.spots())
+		d.Paragraph(s.toDecide()...)
+		d.Section("Objectives that were not met", s.missed())
+		d.Section("Objectives that are undecided", s.undecided())
+	}
 	d.Section("Objectives that could not be checked", s.unchecked())
 	d.Section("INVALID: these numbers must not be used", s.invalidByReason())
 	d.Section("Failed", s.failed(func(t compare.Trial) bool { return compare.Judge(t) == compare.FailedRun }))
@@ -76,7 +82,9 @@ func Write(w io.Writer, r *report.Run, style draw.Style) error {
 		d.Grid(g)
 	}
 	d.Paragraph(s.legend()...)
-	s.comparisons(d)
+	if len(r.Resolved.Searches) == 0 {
+		s.comparisons(d)
+	}
 	if err := s.quality(d); err != nil {
 		return err
 	}
@@ -167,7 +175,7 @@ func (s *summary) count() string {
 		}
 	}
 	cells := humanize.Plural(len(s.points), "cell")
-	if s.repeats > 1 {
+	if s.repeats > 1 && len(s.Resolved.Searches) == 0 {
 		cells += " of "
 		if s.Resolved.RepeatsUpTo {
 			cells += "up to "

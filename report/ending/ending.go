@@ -16,6 +16,7 @@ import (
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/internal/plaintext"
 	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/capacity"
 	"sweep.dev/sweep/report/compare"
 	"sweep.dev/sweep/report/draw"
 	"sweep.dev/sweep/result"
@@ -62,12 +63,17 @@ func Write(w io.Writer, run *report.Run, style draw.Style) error {
 	label, owed := e.owed()
 	d.Labelled(label, owed...)
 	d.Blank()
-	for _, one := range e.loads {
-		one.grid(d, style)
-		d.Blank()
+	if len(run.Resolved.Searches) > 0 {
+		answers := capacity.Of(run)
+		d.Section(capacity.Title(answers), capacity.Items(answers))
+	} else {
+		for _, one := range e.loads {
+			one.grid(d, style)
+			d.Blank()
+		}
+		d.Parts(e.unsaid()...)
+		d.Labelled("SLO", e.objectives()...)
 	}
-	d.Parts(e.unsaid()...)
-	d.Labelled("SLO", e.objectives()...)
 	d.Labelled("INVALID", e.invalid()...)
 	d.Labelled("NO START", e.failed(compare.NoStart)...)
 	d.Labelled("FAILED", e.failed(compare.FailedRun)...)

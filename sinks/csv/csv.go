@@ -118,10 +118,18 @@ func (s *Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) erro
 		return err
 	}
 	groupCols, cells := t.Groups()
-	if err := s.write(ctx, create, layout.GroupsCSV, groupCols, groupCols, cells); err != nil || t.Comparison == nil {
+	if err := s.write(ctx, create, layout.GroupsCSV, groupCols, groupCols, cells); err != nil {
 		return err
 	}
-	return s.write(ctx, create, layout.ComparisonCSV, t.Comparison.Columns, t.Comparison.Columns, t.Comparison.Rows)
+	if c := t.Comparison; c != nil {
+		if err := s.write(ctx, create, layout.ComparisonCSV, c.Columns, c.Columns, c.Rows); err != nil {
+			return err
+		}
+	}
+	if c := t.Capacity; c != nil {
+		return s.write(ctx, create, layout.CapacityCSV, c.Columns, c.Columns, c.Rows)
+	}
+	return nil
 }
 
 // Write writes rows of all their columns as the files of a run have them.

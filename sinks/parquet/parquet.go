@@ -52,6 +52,9 @@ func (Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
 	if c := t.Comparison; c != nil {
 		files = append(files, file{layout.ComparisonParquet, func(w sinks.Writer) error { return store.WriteTable(w, c.Columns, c.Rows) }})
 	}
+	if c := t.Capacity; c != nil {
+		files = append(files, file{layout.CapacityParquet, func(w sinks.Writer) error { return store.WriteTable(w, c.Columns, c.Rows) }})
+	}
 	for _, f := range files {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -1,0 +1,257 @@
+// Package capacity says what the searches of a plan with find have found: the table
+// capacity.csv, and the same in words.
+package capacity
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/compare"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/objective"
+	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/search"
+)
+
+// An Answer is what a search found for one objective, with the figures of the server at
+// the certified load.
+type Answer struct {
+	search.Answer
+	Of       report.Searched
+	Expr     string
+	Settings []compare.Setting // of the combination: all axes but the searched one
+
+	// Figures are means over the VALID trials at the certified load, by their columns; nil
+	// for what nobody measured.
+	Figures result.Row
+	CostUSD *float64 // of the measured time of all trials of the search
+	Limit   *Limit   // why no more is carried; nil if nothing failed
+}
+
+// figures are those of the certified load.
+var figures = []string{col.ThroughputTokS, col.RequestThroughput, col.USDPer1MOutputTokens, col.JoulesPerOutputToken}
+
+// Of are the answers of a run, by its searches and in each by the objectives.
+func Of(run *report.Run) []Answer {
+	var all []Answer
+	for _, s := range run.Searches() {
+		cost := sum(s.Trials, col.CostUSD)
+		for _, a := range s.Answers() {
+			one := Answer{Answer: a, Of: s, CostUSD: cost, Expr: expr(s, a.Objective), Settings: settings(run, s)}
+			if a.Capacity != nil {
+				one.Figures = mean(at(s, *a.Capacity), figures)
+			}
+			if a.FailsAt != nil {
+				one.Limit = limitOf(at(s, *a.FailsAt))
+			}
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// settings are those of the cells of a search that do not differ between them.
+func settings(run *report.Run, s report.Searched) []compare.Setting {
+	for _, c := range run.Resolved.Cells {
+		if !slices.Contains(s.Cells, c.ID) {
+			continue
+		}
+		own := slices.DeleteFunc(slices.Clone(c.Settings), func(o compare.Setting) bool { return o.Column == s.Axis })
+		for i, o := range own { // JSON has one kind of numbers
+			column, _ := result.Lookup(run.Resolved.Columns, o.Column)
+			if n, ok := o.Value.(float64); ok && column.Type == result.Int {
+				own[i].Value = int64(n)
+			}
+		}
+		return own
+	}
+	return nil
+}
+
+func expr(s report.Searched, name string) string {
+	for _, t := range s.Trials {
+		for _, o := range t.Outcome.SLOs {
+			if o.Name == name {
+				return o.Expr
+			}
+		}
+	}
+	return ""
+}
+
+// at are the trials of a search at a load.
+func at(s report.Searched, load float64) []report.Trial {
+	var trials []report.Trial
+	for i, o := range s.Outcomes {
+		if s.Levels[o.Level] == load {
+			trials = append(trials, s.Trials[i])
+		}
+	}
+	return trials
+}
+
+// Rows are the VALID trials at the certified load, which the answer rests on.
+func (a *Answer) Rows() []rundir.Key {
+	var keys []rundir.Key
+	if a.Capacity == nil {
+		return nil
+	}
+	for _, t := range at(a.Of, *a.Capacity) {
+		if t.Outcome.Row[col.Valid] == true {
+			keys = append(keys, t.Key)
+		}
+	}
+	return keys
+}
+
+// sum is that of a column; nil if no trial has it.
+func sum(trials []report.Trial, column string) *float64 {
+	var total *float64
+	for _, t := range trials {
+		if v, ok := t.Outcome.Row.Number(column); ok {
+			if total == nil {
+				total = new(float64)
+			}
+			*total += v
+		}
+	}
+	return total
+}
+
+// mean is that of columns over the VALID trials.
+func mean(trials []report.Trial, columns []string) result.Row {
+	row := result.Row{}
+	for _, column := range columns {
+		total, n := 0.0, 0
+		for _, t := range trials {
+			if v, ok := t.Outcome.Row.Number(column); ok && t.Outcome.Row[col.Valid] == true {
+				total, n = total+v, n+1
+			}
+		}
+		if n > 0 {
+			row[column] = total / float64(n)
+		}
+	}
+	return row
+}
+
+// missed are the parts of the objective that the trials at the load where it fails missed,
+// pooled.
+func (a *Answer) missed() []result.SLOPart {
+	if a.FailsAt == nil {
+		return nil
+	}
+	var trials []result.SLOResult
+	for _, t := range at(a.Of, *a.FailsAt) {
+		for _, o := range t.Outcome.SLOs {
+			if o.Name == a.Objective && t.Outcome.Row[col.Valid] == true {
+				trials = append(trials, o)
+			}
+		}
+	}
+	if len(trials) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(objective.Pool(trials).Parts), func(p result.SLOPart) bool {
+		return !slices.Contains(a.Missed, p.Expr)
+	})
+}
+
+// Columns of the table, beside the axes of the combination.
+const (
+	axis        = "axis"
+	name        = "objective"
+	expression  = "expression"
+	confidence  = "confidence"
+	certified   = "capacity"
+	point       = "capacity_point"
+	failsAt     = "fails_at"
+	missed      = "missed"
+	contradicts = "contradicts_at"
+	reason      = "reason"
+	probes      = "probes"
+	limit       = "limited_by"
+	evidence    = "limited_by_columns"
+)
+
+// Columns are those of [Rows].
+func Columns(run *report.Run) []result.Column {
+	core := func(name string, t result.Type, unit, doc string) result.Column {
+		return result.Column{Name: name, Type: t, Unit: unit, Tier: result.Core, Nullable: true, Doc: doc}
+	}
+	var columns []result.Column
+	for _, s := range run.Searches() {
+		for _, o := range settings(run, s) {
+			if c, ok := result.Lookup(run.Resolved.Columns, o.Column); ok && !slices.ContainsFunc(columns, func(h result.Column) bool { return h.Name == c.Name }) {
+				columns = append(columns, c)
+			}
+		}
+	}
+	columns = append(columns,
+		core(axis, result.String, "", "The axis that was searched; capacity and the other loads are its values."),
+		core(name, result.String, "", "The objective of the plan that was searched for."),
+		core(expression, result.String, "", "The expression of the objective; null if no trial was measured."),
+		core(certified, result.Float, "", "The greatest load at which the objective holds with the confidence; null if none is certified."),
+		core(point, result.Float, "", "The greatest load whose one trial kept the objective on the way; too high in 20 to 40 % of searches."),
+		core(failsAt, result.Float, "", "The least load above the capacity whose trials missed the objective."),
+		core(missed, result.String, "", "The parts of the objective that were missed there, joined by a semicolon."),
+		core(contradicts, result.Float, "", "A load above fails_at that certainly keeps the objective."),
+		core(reason, result.String, "", "Why the search ended: certified, above_range, below_range, client_bound, budget, not_monotone, too_noisy, server_failed or invalid; null if it has not."),
+		core(confidence, result.Float, "ratio", "The chance that the objective holds at the capacity."),
+	)
+	for _, f := range figures {
+		if c, ok := result.Lookup(run.Resolved.Columns, f); ok {
+			c.Doc, c.Tier, c.Nullable = "At the capacity, the mean over its VALID trials. "+c.Doc, result.Core, true
+			columns = append(columns, c)
+		}
+	}
+	cost, _ := result.Lookup(run.Resolved.Columns, col.CostUSD)
+	cost.Doc, cost.Tier, cost.Nullable = "Of the measured time of all probes of the search.", result.Core, true
+	return append(columns,
+		core(probes, result.Int, "trials", "Trials of the search, INVALID ones included; its objectives share them."),
+		core(col.Requests, result.Int, "requests", "Requests of all probes of the search."),
+		cost,
+		core(limit, result.String, "", "What limits the server at fails_at, by its counters: "+strings.Join(limits(), ", ")+" or unknown."),
+		core(evidence, result.String, "", "The columns that say it, with their means there."),
+	)
+}
+
+// Rows are the answers of a run as a table: a row for each search and objective.
+func Rows(run *report.Run) iter.Seq[result.Row] {
+	return func(yield func(result.Row) bool) {
+		for _, a := range Of(run) {
+			if !yield(a.row()) {
+				return
+			}
+		}
+	}
+}
+
+func (a *Answer) row() result.Row {
+	row := result.Row{
+		axis: a.Of.Axis, name: a.Objective, confidence: a.Of.Confidence,
+		probes: int64(len(a.Of.Outcomes)), col.Requests: int64(a.Requests),
+	}
+	for _, s := range a.Settings {
+		row[s.Column] = s.Value
+	}
+	for column, v := range map[string]*float64{certified: a.Capacity, point: a.Point, failsAt: a.FailsAt, contradicts: a.Contradicts, col.CostUSD: a.CostUSD} {
+		if v != nil {
+			row[column] = *v
+		}
+	}
+	for column, v := range map[string]string{expression: a.Expr, missed: strings.Join(a.Missed, "; "), reason: a.Reason} {
+		if v != "" {
+			row[column] = v
+		}
+	}
+	maps.Copy(row, a.Figures)
+	if a.Limit != nil {
+		row[limit], row[evidence] = a.Limit.By, strings.Join(a.Limit.Says, ", ")
+	}
+	return row
+}

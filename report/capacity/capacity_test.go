@@ -1,0 +1,126 @@
+package capacity
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/objective"
+	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/search"
+)
+
+// run is the run of a search among 1, 2, 3, 4, 6 and 8 requests at once, whose server keeps
+// a p95 of 200 ms below edge. It stops after so many trials.
+func run(edge float64, most int) *report.Run {
+	s := report.Search{
+		Settings: search.Settings{
+			Levels: search.Levels{1, 2, 3, 4, 6, 8}, Objectives: []string{"fast"}, Confidence: 0.99,
+			Trials: 3, MaxTrials: 12, MaxProbes: 50, Seed: 1,
+		},
+		Axis: "concurrency", Label: "vllm l4",
+	}
+	r := &report.Run{State: &rundir.State{}, Resolved: report.Resolved{Columns: result.Columns(result.Extra{})}}
+	for _, x := range s.Levels {
+		id := fmt.Sprintf("c%v", x)
+		s.Cells = append(s.Cells, id)
+		r.Resolved.Cells = append(r.Resolved.Cells, report.Cell{ID: id, Settings: []report.Setting{
+			{Column: "gpu", Server: true, Text: "l4", Value: "l4"}, {Column: "max_tokens", Text: "max_tokens=8", Value: 8.0}, {Column: "concurrency", Amount: true, Value: x},
+		}})
+	}
+	r.Resolved.Searches = []report.Search{s}
+	var outcomes []search.Outcome
+	for len(outcomes) < most {
+		p, ok := search.Next(s.Settings, outcomes)
+		if !ok {
+			break
+		}
+		part := result.SLOPart{Expr: "p95_ttft_ms < 200", Rule: result.RuleShare, Confidence: 0.95, Allowed: 0.05, Requests: 400, N: 400, Deff: 1}
+		row := result.Row{
+			"status": result.StatusOK, "valid": true, "requests": int64(400), "cost_usd": 0.01,
+			"throughput_tok_s": 100 * s.Levels[p.Level], "usd_per_1m_output_tokens": 0.5,
+			"mean_requests_running": 3.0, "mean_requests_waiting": 0.0,
+		}
+		if s.Levels[p.Level] >= edge {
+			part.Over = 100
+			row["mean_requests_waiting"] = 4.5
+		}
+		slo := objective.PoolAt([]result.SLOResult{{Name: "fast", Expr: part.Expr, Parts: []result.SLOPart{part}, Verdict: result.SLOPass}}, 0.95)
+		o := &result.Outcome{CellID: s.Cells[p.Level], Trial: p.Trial, Row: row, SLOs: []result.SLOResult{slo}}
+		r.Trials = append(r.Trials, report.Trial{Key: rundir.Key{Cell: o.CellID, Trial: o.Trial}, Outcome: o})
+		one := search.Of(o)
+		one.Probe = p
+		outcomes = append(outcomes, one)
+	}
+	return r
+}
+
+func said(r *report.Run) string {
+	var lines []string
+	for _, item := range Items(Of(r)) {
+		lines = append(append(lines, item.Text), item.Below...)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestItems(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		run  *report.Run
+		want []string
+	}{
+		{"an edge", run(4, 100), []string{
+			"vllm l4, fast (p95_ttft_ms < 200): 3 at once certified",
+			"300 tok/s, $0.50 per 1M output tokens",
+			"4 at once fails p95_ttft_ms < 200 (25.0 % of 1600 over it, 5 % allowed); point estimate 3 at once; limited by queue (mean_requests_waiting 4.50 of mean_requests_running 3)",
+			"tried 1+ 2+ 4- 3+; then afresh 3 3 of 3 kept, 4 0 of 3 kept",
+			"10 probes, 4000 requests, $0.10",
+		}},
+		{"below", run(1, 100), []string{"none: it misses at 1 at once, the least load"}},
+		{"above", run(100, 100), []string{"8 at once certified, the greatest load that the plan tries"}},
+		{"not finished", run(4, 5), []string{"fast (p95_ttft_ms < 200): not finished", "5 probes"}},
+	} {
+		got := said(c.run)
+		for _, want := range c.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %q is not in\n%s", c.name, want, got)
+			}
+		}
+	}
+	over := run(4, 5)
+	over.State.Ending = &rundir.Ending{Class: rundir.ClassBudget}
+	if got := said(over); !strings.Contains(got, "not decided: the budget has ended the search") {
+		t.Error(got)
+	}
+}
+
+// The table has a row for each objective, whose columns are all known.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	r := run(4, 100)
+	rows := slices.Collect(Rows(r))
+	if len(rows) != 1 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	columns := Columns(r)
+	for name := range rows[0] {
+		if _, ok := result.Lookup(columns, name); !ok {
+			t.Errorf("the table has no column %s", name)
+		}
+	}
+	for name, want := range map[string]any{
+		"gpu": "l4", "max_tokens": int64(8), "axis": "concurrency", "objective": "fast", "capacity": 3.0, "capacity_point": 3.0, "fails_at": 4.0,
+		"missed": "p95_ttft_ms < 200", "reason": "certified", "throughput_tok_s": 300.0, "probes": int64(10), "requests": int64(4000), "limited_by": "queue",
+	} {
+		if rows[0][name] != want {
+			t.Errorf("%s: %v, want %v", name, rows[0][name], want)
+		}
+	}
+	if len(Of(r)[0].Rows()) != 4 {
+		t.Errorf("the answer rests on %v", Of(r)[0].Rows())
+	}
+}

@@ -1,0 +1,240 @@
+package capacity
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/result/objective"
+	"sweep.dev/sweep/search"
+)
+
+// Title is that of the section.
+func Title(answers []Answer) string {
+	if len(answers) == 0 {
+		return "Capacity"
+	}
+	return fmt.Sprintf("Capacity: the greatest %s that keeps an objective, with %s confidence", answers[0].Of.Axis, percent(answers[0].Of.Confidence))
+}
+
+// Items are the answers in words.
+func Items(answers []Answer) []draw.Item {
+	items := make([]draw.Item, len(answers))
+	for i := range answers {
+		a := &answers[i]
+		items[i] = draw.Item{Text: a.Text(), Below: a.below()}
+	}
+	return items
+}
+
+// Text is the answer in one sentence.
+func (a *Answer) Text() string {
+	about := a.Objective
+	if a.Expr != "" {
+		about += " (" + a.Expr + ")"
+	}
+	if a.Of.Label != "" {
+		about = a.Of.Label + ", " + about
+	}
+	return about + ": " + a.said()
+}
+
+func (a *Answer) said() string {
+	capacity := ""
+	if a.Capacity != nil {
+		capacity = a.load(*a.Capacity)
+	}
+	low, high := a.load(a.Of.Levels[0]), a.load(a.Of.Levels[len(a.Of.Levels)-1])
+	switch a.Reason {
+	case search.Certified:
+		return capacity + " certified"
+	case search.AboveRange:
+		return capacity + " certified, the greatest load that the plan tries: raise find.to"
+	case search.BelowRange:
+		return "none: it misses at " + low + ", the least load that the plan tries: lower find.from"
+	case search.Client:
+		if capacity == "" {
+			return "not decided: the client cannot send " + low
+		}
+		return capacity + " certified; the client cannot send more (client_bound), so the server may carry more"
+	case search.NotMonotone:
+		return fmt.Sprintf("%s certified, but %s keeps it too, above %s, which fails", capacity, a.load(*a.Contradicts), a.load(*a.FailsAt))
+	case search.TooNoisy:
+		return "none certified: the trials leave it open at every load; more requests in a trial would tell (load.requests)"
+	case search.ServerFails:
+		return "none: the server fails at " + low
+	case search.NotMeasured:
+		return "not decided: a load that it needs has no VALID trial"
+	case search.Budget:
+		return fmt.Sprintf("not decided: the budget has ended the search, between %s and %s", low, high)
+	}
+	return "not finished"
+}
+
+// below is what the answer rests on.
+func (a *Answer) below() []string {
+	var lines []string
+	if a.Figures != nil {
+		if text := a.carried(); text != "" {
+			lines = append(lines, text)
+		}
+	}
+	if a.FailsAt != nil {
+		lines = append(lines, a.failed())
+	}
+	if text := path(a.Of, a.Objective); text != "" {
+		lines = append(lines, text)
+	}
+	spent := []string{humanize.Plural(len(a.Of.Outcomes), "probe"), humanize.Plural(a.Requests, "request")}
+	if took := took(a.Of.Trials); took > 0 {
+		spent = append(spent, humanize.Duration(took))
+	}
+	if a.CostUSD != nil {
+		spent = append(spent, humanize.Dollars(*a.CostUSD))
+	}
+	text := strings.Join(spent, ", ")
+	if len(a.Of.Objectives) > 1 {
+		text += " for all objectives"
+	}
+	return append(lines, text)
+}
+
+// carried are the figures at the certified load.
+func (a *Answer) carried() string {
+	var parts []string
+	for _, f := range []struct{ column, text string }{
+		{col.ThroughputTokS, "%s tok/s"},
+		{col.RequestThroughput, "%s req/s"},
+		{col.USDPer1MOutputTokens, "$%s per 1M output tokens"},
+		{col.JoulesPerOutputToken, "%s J per output token"},
+	} {
+		v, ok := a.Figures.Number(f.column)
+		if !ok {
+			continue
+		}
+		figure := humanize.Figure(v)
+		if f.column == col.USDPer1MOutputTokens {
+			figure = humanize.Price(v)
+		}
+		parts = append(parts, fmt.Sprintf(f.text, figure))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// failed says what fails at the load above.
+func (a *Answer) failed() string {
+	var parts []string
+	for _, p := range a.missed() {
+		said := p.Expr
+		if f := figure(p); f != "" {
+			said += " (" + f + ")"
+		}
+		parts = append(parts, said)
+	}
+	text := strings.TrimSpace(a.load(*a.FailsAt) + " fails " + strings.Join(parts, "; "))
+	if a.Point != nil {
+		text += "; point estimate " + a.load(*a.Point)
+	}
+	if l := a.Limit; l != nil && l.By != unknownLimit {
+		text += "; limited by " + l.By + " (" + strings.Join(l.Says, ", ") + ")"
+	} else if l != nil {
+		text += "; its counters do not say what limits it"
+	}
+	return text
+}
+
+// figure is what was measured of a part that was missed.
+func figure(p result.SLOPart) string {
+	switch p.Rule {
+	case result.RuleShare:
+		return fmt.Sprintf("%.1f %% of %d over it, %s allowed", 100*float64(p.Over)/float64(p.N), p.N, percent(p.Allowed))
+	case result.RuleMean:
+		return "mean " + humanize.Figure(p.Mean)
+	}
+	return ""
+}
+
+// path are the probes in their order, each with whether it kept the objective, and what
+// the fresh trials said of each load.
+func path(s report.Searched, name string) string {
+	var found []string
+	var order []int
+	trials, kept := map[int]int{}, map[int]int{}
+	for _, o := range s.Outcomes {
+		mark := mark(o, name)
+		if o.Why == search.Find {
+			found = append(found, number(s.Levels[o.Level])+mark)
+			continue
+		}
+		if !slices.Contains(order, o.Level) {
+			order = append(order, o.Level)
+		}
+		if mark != "!" { // which decides nothing
+			trials[o.Level]++
+		}
+		if mark == "+" {
+			kept[o.Level]++
+		}
+	}
+	if len(found) == 0 {
+		return ""
+	}
+	slices.Sort(order)
+	var afresh []string
+	for _, level := range order {
+		afresh = append(afresh, fmt.Sprintf("%s %d of %d kept", number(s.Levels[level]), kept[level], trials[level]))
+	}
+	text := "tried " + strings.Join(found, " ")
+	if len(afresh) > 0 {
+		text += "; then afresh " + strings.Join(afresh, ", ")
+	}
+	return text
+}
+
+// mark is how a probe ended for an objective: + kept, - missed, ! INVALID, x failed.
+func mark(o search.Outcome, name string) string {
+	switch o.State {
+	case search.Failed:
+		return "x"
+	case search.Invalid, search.ClientBound:
+		return "!"
+	}
+	for _, r := range o.SLOs {
+		if r.Name == name {
+			if kept, ok := objective.Kept(r); ok && kept {
+				return "+"
+			} else if ok {
+				return "-"
+			}
+		}
+	}
+	return "!"
+}
+
+// took is the time from the first trial of a search to the end of its last, without that
+// between runs.
+func took(trials []report.Trial) (d time.Duration) {
+	for _, t := range trials {
+		d += t.Outcome.FinishedAt.Sub(t.Outcome.StartedAt)
+	}
+	return d
+}
+
+// load is a load in words.
+func (a *Answer) load(x float64) string {
+	if a.Of.Axis == "concurrency" {
+		return number(x) + " at once"
+	}
+	return number(x) + " req/s"
+}
+
+func number(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
+
+func percent(x float64) string { return strconv.FormatFloat(100*x, 'g', 4, 64) + " %" }
