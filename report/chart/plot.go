@@ -62,7 +62,7 @@ const (
 	plotHeight = 330.0
 	plotLeft   = 66.0
 	plotRight  = 18.0
-	plotTop    = 14.0
+	plotTop    = 20.0 // room for a name above the plot
 	plotBottom = 44.0
 	legendLeft = 12.0
 	rowHeight  = 20.0 // of the legend
