@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"sync"
 
 	"sweep.dev/sweep/result"
@@ -16,18 +17,21 @@ func (r *Run) Unpack() {
 	r.bare = false
 	outcomes, n := r.Outcomes(), 0
 	for row := range r.packed.All() {
-		outcomes[n].Row = lean(row, outcomes[n].SLOs)
+		outcomes[n].Row = lean(row, outcomes[n].SLOs, len(r.Resolved.Searches) > 0)
 		n++
 	}
 }
 
 // lean is a row, of a trial with objectives, without what is null and without the numbers
-// that no report shows or concludes from: four of five columns of a measured trial. A row
-// of the first method keeps all.
-func lean(row result.Row, slos []result.SLOResult) result.Row {
+// that no report shows or concludes from: four of five columns of a measured trial. Those of
+// [ofSearches] stay only if searched. A row of the first method keeps all.
+func lean(row result.Row, slos []result.SLOResult, searched bool) result.Row {
 	unread := unread()
 	whole := row.Whole()
-	keep := func(name string) bool { return whole || !unread[name] || judged(slos, name) }
+	keep := func(name string) bool {
+		left := unread[name] || !searched && slices.Contains(ofSearches, name)
+		return whole || !left || judged(slos, name)
+	}
 	n := 0
 	for name, v := range row {
 		if v != nil && keep(name) {
@@ -104,10 +108,6 @@ var numbers = []string{
 	col.MetricLines,
 	col.Method,
 	col.MeanServerTTFTMs,
-	col.MeanRequestsWaiting,
-	col.MaxKVCacheUsage,
-	col.MeanRequestsRunning,
-	col.CostUSD,
 	col.MeanServerTPOTMs,
 	col.MeanServerQueueMs,
 	col.MeanServerPrefillMs,
@@ -126,11 +126,20 @@ var numbers = []string{
 	col.CalibratedErrorMs,
 }
 
+// ofSearches are those that are read of a run with searches alone. Go makes a map of more
+// than 112 keys twice as large, and a row of another run has nearly as many.
+var ofSearches = []string{
+	col.MeanRequestsWaiting,
+	col.MaxKVCacheUsage,
+	col.MeanRequestsRunning,
+	col.CostUSD,
+}
+
 // unread are the columns of the registry that a lean row leaves out.
 var unread = sync.OnceValue(func() map[string]bool {
 	read := map[string]bool{}
 	add := func(name string) { read[name], read[name+col.LowSuffix], read[name+col.HighSuffix] = true, true, true }
-	for _, name := range numbers {
+	for _, name := range slices.Concat(numbers, ofSearches) {
 		add(name)
 	}
 	for _, l := range latencies {

@@ -85,7 +85,7 @@ func TestLean(t *testing.T) {
 		"arg_max_num_seqs": int64(8), col.MaxTTFTMs: 3.0, col.ClockSteps: int64(1), col.TCPRetransmits: int64(2),
 	}
 	slos := []result.SLOResult{{Values: result.Row{col.MaxTTFTMs: 3.0}, Parts: []result.SLOPart{{Column: col.ClockSteps}}}}
-	got := lean(row, slos)
+	got := lean(row, slos, false)
 	for name, v := range row {
 		_, has := got[name]
 		if want := v != nil && name != col.TCPRetransmits && name != col.P50ICLMs; has != want {
@@ -93,7 +93,7 @@ func TestLean(t *testing.T) {
 		}
 	}
 	row[col.Method] = int64(1)
-	if lean(row, slos)[col.TCPRetransmits] == nil {
+	if lean(row, slos, false)[col.TCPRetransmits] == nil {
 		t.Error("a row of the first method lacks a column")
 	}
 }
