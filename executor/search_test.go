@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,7 +34,16 @@ func (w *world) asked() string {
 	return strings.Join(parts, " ")
 }
 
-const askedUpTo8 = "1 2 4 8 8 8 8"
+// askedUpTo8 holds that the search doubled up to 8, and confirmed that by three trials at
+// least: on a busy machine the client may be at its limit, or leave few requests on a
+// plateau, and a load is asked for again.
+func (w *world) askedUpTo8() {
+	w.t.Helper()
+	asked := strings.Fields(w.asked())
+	if loads := slices.Compact(slices.Clone(asked)); !slices.Equal(loads, []string{"1", "2", "4", "8"}) || len(asked) < 7 {
+		w.t.Errorf("asked for %s", asked)
+	}
+}
 
 // A search doubles the load, and then repeats the greatest; the levels between have no
 // row. Its trials share a server.
@@ -41,7 +51,7 @@ func TestFind(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, upTo8...)
 	rep := w.must()
-	want(t, "asked", w.asked(), askedUpTo8)
+	w.askedUpTo8()
 	want(t, "planned", rep.Planned, len(w.committed()))
 	want(t, "launched", w.backend.count("launch"), 1)
 	want(t, "planned afterwards", w.must().Planned, rep.Planned)
@@ -67,7 +77,7 @@ func TestFind_resumes(t *testing.T) {
 			}
 			w.on = nil
 			w.must()
-			want(t, "asked", w.asked(), askedUpTo8)
+			w.askedUpTo8()
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/secret"
 )
 
@@ -43,7 +44,7 @@ type peer struct {
 
 func newPeer(a Address, index int) *peer {
 	t := &http.Transport{DialContext: a.Dial, MaxIdleConnsPerHost: 4, DisableCompression: true}
-	return &peer{Address: a, index: index, http: &http.Client{Transport: t}}
+	return &peer{Address: a, index: index, http: &http.Client{Transport: t, CheckRedirect: netguard.NoRedirect}}
 }
 
 func (c *peer) close() { c.http.CloseIdleConnections() }

@@ -13,25 +13,29 @@ import (
 func TestPool(t *testing.T) {
 	t.Parallel()
 	const cells, grids, trials = 24, 400, 3
-	r := rand.New(rand.NewPCG(1, 2))
-	chi := func(df int) (sum float64) {
-		for range df {
-			z := r.NormFloat64()
-			sum += z * z
-		}
-		return sum
-	}
-	for name, sd := range map[string]func(cell int) float64{
-		"one scatter":        func(int) float64 { return 0.01 },
-		"prior of 4":         func(int) float64 { return 0.01 * math.Sqrt(4/chi(4)) },
-		"six times as large": func(cell int) float64 { return []float64{0.005, 0.005, 0.005, 0.03}[cell%4] },
+	for _, c := range []struct {
+		name string
+		sd   func(r *rand.Rand, cell int) float64
+		most float64 // times the tail; more where the scatter has no prior of the method's
+	}{
+		{"one scatter", func(*rand.Rand, int) float64 { return 0.01 }, 1},
+		{"prior of 4", func(r *rand.Rand, _ int) float64 {
+			chi := 0.0
+			for range 4 {
+				z := r.NormFloat64()
+				chi += z * z
+			}
+			return 0.01 * math.Sqrt(4/chi)
+		}, 1.4},
+		{"six times as large", func(_ *rand.Rand, cell int) float64 { return []float64{0.005, 0.005, 0.005, 0.03}[cell%4] }, 1.75},
 	} {
 		const tail = 0.005
+		r := rand.New(rand.NewPCG(1, 2))
 		false1, found, alone := 0, 0, 0
 		for range grids {
 			var all []*Difference
 			for cell := range cells {
-				s, shift := sd(cell), 0.0
+				s, shift := c.sd(r, cell), 0.0
 				if cell == 0 {
 					shift = 12 * s
 				}
@@ -61,13 +65,9 @@ func TestPool(t *testing.T) {
 			}
 		}
 		rate := float64(false1) / grids / (cells - 1)
-		t.Logf("%s: %.2f %% of equal cells are apart at %.1f %%; a shift of 12 sd is found in %d of %d, by its cell alone in %d", name, 100*rate, 200*tail, found, grids, alone)
-		most := 2 * tail * 1.25
-		if name == "six times as large" {
-			most = 2 * tail * 1.75 // no prior of the method's: what it then costs
-		}
-		if rate > most || found < grids*8/10 || found < 2*alone {
-			t.Errorf("%s: %.2f %% false, %d of %d found, %d alone", name, 100*rate, found, grids, alone)
+		t.Logf("%s: %.2f %% of equal cells are apart at %.1f %%; a shift of 12 sd is found in %d of %d, by its cell alone in %d", c.name, 100*rate, 200*tail, found, grids, alone)
+		if rate > 2*tail*c.most || found < grids*8/10 || found < 2*alone {
+			t.Errorf("%s: %.2f %% false, %d of %d found, %d alone", c.name, 100*rate, found, grids, alone)
 		}
 	}
 }
