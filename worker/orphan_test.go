@@ -7,13 +7,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"sweep.dev/sweep/internal/polltest"
-	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/loadtest"
 	"sweep.dev/sweep/load/wire"
@@ -75,9 +75,14 @@ func killCoordinator(t *testing.T, stopped bool) (pids []int) {
 	polltest.Until(t, "the load runs", func() bool { return e.Stats().Requests > 10 })
 	if stopped {
 		_ = syscall.Kill(pids[1], syscall.SIGSTOP)
+		// All its threads: before that the kernel does not take it for stopped, and would
+		// not wake it as an orphan.
 		polltest.Until(t, "a client is stopped", func() bool {
-			s, _ := procfs.Stat(pids[1])
-			return s.State == 'T'
+			threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pids[1]))
+			return err == nil && len(threads) > 0 && !slices.ContainsFunc(threads, func(file string) bool {
+				b, err := os.ReadFile(file)
+				return err == nil && !strings.Contains(string(b), ") T ")
+			})
 		})
 	}
 	if err := cmd.Process.Kill(); err != nil {
