@@ -41,10 +41,27 @@ func ConcatSamples(ctx context.Context, w io.Writer, files []string) error {
 func concat[T any](ctx context.Context, w io.Writer, files []string) error {
 	pw := parquet.NewGenericWriter[T](w, writerOptions()...)
 	c := concatenation[T]{w: pw, schema: pw.Schema(), columns: pw.ColumnWriters(), values: make([]parquet.Value, valuesAtOnce)}
-	for _, path := range files {
-		if err := c.add(ctx, path); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+	ctx, cancel := context.WithCancel(ctx)
+	ahead := make(chan *source, openAhead)
+	go openAll(ctx, files, ahead)
+	defer func() {
+		cancel()
+		for s := range ahead { // until it has ended
+			s.close()
 		}
+	}()
+	for s := range ahead {
+		err := s.err
+		if err == nil {
+			err = c.add(ctx, s.file)
+		}
+		s.close()
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.path, err)
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	if err := c.w.Close(); err != nil {
 		return fmt.Errorf("write footer: %w", err)
@@ -59,35 +76,66 @@ type concatenation[T any] struct {
 	columns []*parquet.ColumnWriter
 	pending int64 // unpacked bytes of the rows that no row group was made of yet
 
-	file   bytes.Buffer    // of a small file, which is read at once
 	values []parquet.Value // on their way
 }
 
-func (c *concatenation[T]) add(ctx context.Context, path string) error {
-	f, err := os.Open(path)
+// openAhead is how many files are opened while others are written: to read the footer of a
+// small file takes as long as to copy it.
+const openAhead = 4
+
+// A source is one of the files, opened.
+type source struct {
+	path string
+	file *parquet.File
+	from *os.File
+	err  error
+}
+
+func (s *source) close() {
+	if s.from != nil {
+		_ = s.from.Close() // read only
+	}
+}
+
+// openAll opens files one after another until the context ends, and closes the channel.
+func openAll(ctx context.Context, files []string, to chan<- *source) {
+	defer close(to)
+	for _, path := range files {
+		s := &source{path: path}
+		s.err = s.open()
+		select {
+		case to <- s:
+		case <-ctx.Done():
+			s.close()
+			return
+		}
+	}
+}
+
+func (s *source) open() (err error) {
+	if s.from, err = os.Open(s.path); err != nil {
+		return err
+	}
+	stat, err := s.from.Stat()
 	if err != nil {
 		return err
 	}
-	defer f.Close() // read only
-	stat, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	var content io.ReaderAt = f
+	var content io.ReaderAt = s.from
 	size := stat.Size()
 	options := []parquet.FileOption{parquet.SkipBloomFilters(true)}
 	if size < copyBytes { // none of its row groups is copied as it stands
-		c.file.Reset()
-		if _, err := c.file.ReadFrom(io.LimitReader(f, size)); err != nil {
+		text := make([]byte, size)
+		if _, err := io.ReadFull(s.from, text); err != nil {
 			return err
 		}
-		content = bytes.NewReader(c.file.Bytes())
+		content = bytes.NewReader(text)
 		options = append(options, parquet.SkipPageIndex(true), parquet.ReadBufferSize(smallRead))
 	}
-	pf, err := parquet.OpenFile(content, size, options...)
-	if err != nil {
-		return err
-	}
+	s.file, err = parquet.OpenFile(content, size, options...)
+	return err
+}
+
+func (c *concatenation[T]) add(ctx context.Context, pf *parquet.File) error {
 	if !parquet.EqualNodes(c.schema, pf.Root()) {
 		return fmt.Errorf("it has other columns than this version of sweep writes")
 	}
