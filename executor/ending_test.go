@@ -18,14 +18,14 @@ import (
 func TestEnding_precision(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, `matrix: {engine: sim, concurrency: [2]}`,
-		`load: {requests: 2000, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}, until: {metric: e2e_ms, within: 99%, confidence: 0.5, min_requests: 20}}`)
+		`load: {requests: 20000, warmup: {requests: 1}, max_tokens: 4, prompts: {input_tokens: 24}, until: {metric: e2e_ms, within: 99%, confidence: 0.5, min_requests: 20}}`)
 	w.must()
 	o := w.outcomes()[0]
 	want(t, "status", o.Row["status"], "ok")
 	want(t, "ended by", o.Row["ended_by"], stopping.Precise)
 	want(t, "findings", strings.Join(codesOf(o), ","), "ended_early")
 	want(t, "cancelled", o.Row["cancelled"], any(int64(0)))
-	if n := o.Row["completed"].(int64); n < 20 || n >= 2000 {
+	if n := o.Row["completed"].(int64); n < 20 || n >= 20000 {
 		t.Errorf("%d requests", n)
 	}
 }
