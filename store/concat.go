@@ -28,7 +28,8 @@ const (
 )
 
 // ConcatRequests writes one Parquet file of the requests in all files, in
-// their order. It holds one row group in memory at a time.
+// their order. It holds one row group in memory at a time, and the small files that are
+// opened ahead.
 func ConcatRequests(ctx context.Context, w io.Writer, files []string) error {
 	return concat[requestRow](ctx, w, files)
 }

@@ -40,8 +40,7 @@ func Between(a, b []Trial) (d Difference, ok bool) {
 // At is the ratio, which lies above its interval with the chance tail, and below it with
 // the same.
 func (d Difference) At(tail float64) Ratio {
-	half := student(1-tail, d.df) * math.Sqrt(d.variance*d.each)
-	return Ratio{Value: math.Exp(d.distance), Low: math.Exp(d.distance - half), High: math.Exp(d.distance + half), Scope: d.scope}
+	return between(d.distance, student(1-tail, d.df)*math.Sqrt(d.variance*d.each), d.scope)
 }
 
 // fewest is of how many differences at least the spread of their variances is told.

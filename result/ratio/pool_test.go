@@ -7,7 +7,7 @@ import (
 )
 
 // TestPool: among cells whose scatter differs as inverse chi-square has it (with prior
-// degrees of freedom), or by a factor of ten from a few to the others, differences that
+// degrees of freedom), or by a factor of six from a few to the others, differences that
 // are none are certain as often as the tail says, and real ones are found where three
 // trials alone find none.
 func TestPool(t *testing.T) {
@@ -31,7 +31,7 @@ func TestPool(t *testing.T) {
 	} {
 		const tail = 0.005
 		r := rand.New(rand.NewPCG(1, 2))
-		false1, found, alone := 0, 0, 0
+		wrong, found, alone := 0, 0, 0
 		for range grids {
 			var all []*Difference
 			for cell := range cells {
@@ -60,11 +60,11 @@ func TestPool(t *testing.T) {
 			}
 			for _, d := range all[1:] {
 				if at := d.At(tail); at.More(1) || at.Less(1) {
-					false1++
+					wrong++
 				}
 			}
 		}
-		rate := float64(false1) / grids / (cells - 1)
+		rate := float64(wrong) / grids / (cells - 1)
 		t.Logf("%s: %.2f %% of equal cells are apart at %.1f %%; a shift of 12 sd is found in %d of %d, by its cell alone in %d", c.name, 100*rate, 200*tail, found, grids, alone)
 		if rate > 2*tail*c.most || found < grids*8/10 || found < 2*alone {
 			t.Errorf("%s: %.2f %% false, %d of %d found, %d alone", c.name, 100*rate, found, grids, alone)
