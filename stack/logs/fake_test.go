@@ -4,17 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
-	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"sweep.dev/sweep/internal/kubeapi"
+	"sweep.dev/sweep/stack/stacktest"
 )
 
 // A fake is an API server with pods whose logs grow, and with faults.
@@ -57,21 +54,7 @@ type fault struct {
 func (f *fake) client(t *testing.T) *kubeapi.Client {
 	t.Helper()
 	f.changed = make(chan struct{})
-	s := httptest.NewUnstartedServer(f)
-	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.StartTLS()
-	t.Cleanup(s.Close)
-	file := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(file, []byte(fmt.Sprintf(`apiVersion: v1
-kind: Config
-clusters: [{name: c, cluster: {server: %q, insecure-skip-tls-verify: true}}]
-users: [{name: u, user: {token: t}}]
-contexts: [{name: lab, context: {cluster: c, user: u}}]
-current-context: lab
-`, s.URL)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	api, err := kubeapi.Connect(kubeapi.Config{Kubeconfig: file})
+	api, err := kubeapi.Connect(kubeapi.Config{Kubeconfig: stacktest.Listen(t, f)})
 	if err != nil {
 		t.Fatal(err)
 	}

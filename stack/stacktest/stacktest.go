@@ -109,12 +109,20 @@ func Start(t *testing.T, file string, denied ...string) *Server {
 		}
 		f.objects[path] = append(f.objects[path], whole)
 	}
-	s := httptest.NewUnstartedServer(f)
+	f.Kubeconfig = Listen(t, f)
+	return f
+}
+
+// Listen starts an API server of a handler, for the time of the test, and returns the
+// kubeconfig that leads to it by the context prod.
+func Listen(t *testing.T, h http.Handler) (kubeconfig string) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0) // a client may hang up at any time
 	s.StartTLS()
 	t.Cleanup(s.Close)
-	config := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(config, []byte(fmt.Sprintf(`apiVersion: v1
+	kubeconfig = filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(kubeconfig, []byte(fmt.Sprintf(`apiVersion: v1
 kind: Config
 clusters: [{name: c, cluster: {server: %q, insecure-skip-tls-verify: true}}]
 users: [{name: u, user: {token: t}}]
@@ -123,8 +131,7 @@ current-context: prod
 `, s.URL)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f.Kubeconfig = config
-	return f
+	return kubeconfig
 }
 
 func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
