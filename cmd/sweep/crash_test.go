@@ -208,10 +208,10 @@ func undisturbed(t *testing.T) []string {
 	return grid(t, out)
 }
 
-// grid is what of cells.csv must not depend on what happened to the run.
-func grid(t *testing.T, out string) []string {
+// csvRows are the rows of a CSV file, the names of its columns first.
+func csvRows(t *testing.T, path string) [][]string {
 	t.Helper()
-	f, err := os.Open(filepath.Join(out, "cells.csv"))
+	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,6 +220,13 @@ func grid(t *testing.T, out string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return rows
+}
+
+// grid is what of cells.csv must not depend on what happened to the run.
+func grid(t *testing.T, out string) []string {
+	t.Helper()
+	rows := csvRows(t, filepath.Join(out, "cells.csv"))
 	var lines []string
 	for _, row := range rows {
 		var fields []string

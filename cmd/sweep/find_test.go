@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/csv"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,15 +35,7 @@ collect: [{prom: {interval: 200ms}}]
 // which some may be INVALID and repeated.
 func answered(t *testing.T, out string) []string {
 	t.Helper()
-	f, err := os.Open(filepath.Join(out, "capacity.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := csvRows(t, filepath.Join(out, "capacity.csv"))
 	var lines []string
 	for _, row := range rows[1:] {
 		var line []string

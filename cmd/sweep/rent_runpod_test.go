@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/csv"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -72,15 +71,7 @@ func executable(t *testing.T) string {
 // column is a column of cells.csv.
 func column(t *testing.T, path, name string) (values []string) {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := csvRows(t, path)
 	for i, head := range rows[0] {
 		if head == name {
 			for _, row := range rows[1:] {

@@ -40,16 +40,7 @@ func TestCPULimit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			root := t.TempDir()
-			for path, text := range c.files {
-				path = filepath.Join(root, path)
-				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
+			root := tree(t, c.files)
 			if got, ok := CPULimit(root); ok != (c.want > 0) || ok && got != c.want {
 				t.Errorf("%v, %v; want %v", got, ok, c.want)
 			}
@@ -71,19 +62,26 @@ func TestThrottled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			root := t.TempDir()
-			for path, text := range c.files {
-				path = filepath.Join(root, path)
-				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
+			root := tree(t, c.files)
 			if n, ok := Throttled(root); n != c.want || ok != c.ok {
 				t.Errorf("%d, %v; want %d, %v", n, ok, c.want, c.ok)
 			}
 		})
 	}
+}
+
+// tree is a folder with files, by their paths below it.
+func tree(t *testing.T, files map[string]string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	for path, text := range files {
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
 }
