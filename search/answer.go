@@ -35,10 +35,84 @@ type Answer struct {
 	// Contradicts is a load above FailsAt that certainly keeps the objective.
 	Contradicts *float64
 	Requests    int // of all trials of the search, for all objectives
+
+	// Devices are those that the answer rests on, in the order in which they were measured.
+	Devices []OnDevice
+	// Decides is the id of the device that has the answer's load, of several; "" for one.
+	Decides string
+}
+
+// OnDevice is what a search found for one objective on one device.
+type OnDevice struct {
+	ID       string   // as the column gpu_uuid has it
+	Capacity *float64 // certified there; nil if no load is
+	Reason   string
+}
+
+// Spread is the least and the greatest load that is certified on one of the devices. It is
+// nil for fewer than two of them, and if one has no certified load.
+func (a *Answer) Spread() (least, most *float64) {
+	for _, d := range a.Devices {
+		switch {
+		case d.Capacity == nil:
+			return nil, nil
+		case least == nil:
+			least, most = d.Capacity, d.Capacity
+		default:
+			if *d.Capacity < *least {
+				least = d.Capacity
+			}
+			if *d.Capacity > *most {
+				most = d.Capacity
+			}
+		}
+	}
+	if a.Decides == "" {
+		return nil, nil
+	}
+	return least, most
+}
+
+// add takes in what was found on one more device. It returns the level that is certified
+// on all of them; -1 for none.
+func (a *Answer) add(t *tier, open bool, before int) int {
+	switch {
+	case open && t.device > 0:
+		a.Reason = Budget
+		return before
+	case open:
+		*a = t.answer
+		a.Objective, a.Reason = t.name, Budget
+		return -1
+	case t.device > 0 && (t.answer.Reason == NotMeasured || t.answer.Reason == Client && t.answer.Capacity == nil):
+		return before // the device says nothing
+	}
+	here := OnDevice{ID: t.id, Capacity: t.answer.Capacity, Reason: t.answer.Reason}
+	if t.device == 0 {
+		*a = t.answer
+		a.Objective = t.name
+		if t.Devices > 1 {
+			a.Devices = []OnDevice{here}
+		} else {
+			a.Devices = t.all()
+		}
+		return t.best
+	}
+	if len(a.Devices) == 1 {
+		a.Decides = a.Devices[0].ID
+	}
+	a.Devices = append(a.Devices, here)
+	if t.best >= before {
+		return before
+	}
+	a.Capacity, a.Reason, a.FailsAt, a.Missed, a.Contradicts = t.answer.Capacity, t.answer.Reason, t.answer.FailsAt, t.answer.Missed, t.answer.Contradicts
+	a.Decides = t.id
+	return t.best
 }
 
 // end is an answer with a certified level.
 func (t *tier) end(certified int) {
+	t.best = certified
 	t.answer.Capacity = &t.Levels[certified]
 	t.answer.Reason = Certified
 	switch {

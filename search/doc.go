@@ -18,4 +18,9 @@
 //
 // Each look at a level has its own share of the risk alpha: look j has alpha/(j(j+1)),
 // which sums to less than alpha over any number of looks.
+//
+// A result is of the devices that it was measured on. So a search may ask for several: it
+// goes through both stages on each, from the load that is certified so far, with that
+// device's own trials alone, and its answer is the least load of all. Each device has an
+// equal part of alpha, so that the confidence is that all keep the objective at once.
 package search

@@ -18,7 +18,10 @@ func Of(o *result.Outcome) Outcome {
 	if o.StartFailure || o.Row[col.Requests] == nil { // nothing was sent, which says nothing of the load
 		out.State = Invalid
 	}
+	out.On, _ = o.Row[col.GPUUUID].(string)
 	switch o.Row[col.Status] {
+	case result.StatusSkipped:
+		out.State = Seen
 	case result.StatusOK:
 		out.State = Measured
 	case result.StatusInvalid:

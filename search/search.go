@@ -19,6 +19,9 @@ type Settings struct {
 	MaxTrials  int      `json:"max_trials"` // of a level in all, such as 12
 	MaxProbes  int      `json:"max_probes"` // trials of the whole search, INVALID ones too
 	Seed       uint64   `json:"seed"`       // of the order of trials that confirm
+	// Devices is on how many different devices a load has to be certified; 0 is 1, whichever
+	// that is.
+	Devices int `json:"devices,omitempty"`
 }
 
 // Why a trial is run.
@@ -32,6 +35,9 @@ type Probe struct {
 	Level int // of the list
 	Trial int // of the level, from 1
 	Why   string
+	// Device is the number of the device that it runs on, from 0: the first is whichever the
+	// search has, and each other must be none of those before it, see [Taken].
+	Device int
 }
 
 // How a probe ended.
@@ -40,6 +46,7 @@ const (
 	Invalid     = "invalid"      // decides nothing, and is repeated
 	ClientBound = "client_bound" // the client was at its limit: no higher level can be measured
 	Failed      = "failed"       // the server failed under the load
+	Seen        = "seen"         // not run: the server is on a device that was taken
 )
 
 // An Outcome is a probe that has ended.
@@ -48,6 +55,7 @@ type Outcome struct {
 	State    string
 	Requests int
 	SLOs     []result.SLOResult
+	On       string // id of the device, as the column gpu_uuid has it; "" if unknown
 }
 
 // maxInvalid is how often one level may be INVALID, or fail, before that is its answer.
@@ -59,13 +67,8 @@ func Next(s Settings, outcomes []Outcome) (next Probe, ok bool) {
 	if len(outcomes) >= s.MaxProbes {
 		return Probe{}, false
 	}
-	for _, name := range s.Objectives {
-		t := newTier(s, name, outcomes)
-		if level, why := t.run(); why != "" {
-			return Probe{Level: level, Trial: len(t.levels[level].all) + 1, Why: why}, true
-		}
-	}
-	return Probe{}, false
+	_, next, ok = walk(s, outcomes)
+	return next, ok
 }
 
 // Replay goes through a search again over the trials that there are. It returns their
@@ -88,19 +91,41 @@ func Replay(s Settings, ended func(Probe) (Outcome, bool)) (outcomes []Outcome, 
 // Answers are what the outcomes show, an answer for each objective. A search that has
 // not ended has the reason [Budget].
 func Answers(s Settings, outcomes []Outcome) []Answer {
-	answers := make([]Answer, len(s.Objectives))
-	for i, name := range s.Objectives {
-		t := newTier(s, name, outcomes)
-		if _, why := t.run(); why != "" {
-			t.answer.Reason = Budget
-		}
-		t.answer.Objective = name
+	answers, _, _ := walk(s, outcomes)
+	for i := range answers {
 		for _, o := range outcomes {
-			t.answer.Requests += o.Requests
+			answers[i].Requests += o.Requests
 		}
-		answers[i] = t.answer
 	}
 	return answers
+}
+
+// walk goes through a search as far as the outcomes tell: on its first device, and then on
+// each further one for the objectives that have a certified load so far. next is the first
+// trial that is not there, if more is true.
+func walk(s Settings, outcomes []Outcome) (answers []Answer, next Probe, more bool) {
+	answers = make([]Answer, len(s.Objectives))
+	low := make([]int, len(s.Objectives)) // the certified level so far; -1: none
+	open := make([]bool, len(s.Objectives))
+	on := devices(s, outcomes)
+	for device := range on {
+		if device > 0 && (on[device-1] == "" || seen(device, on, outcomes) > maxSeen) {
+			break // it cannot be told from another, or no other comes
+		}
+		for i, name := range s.Objectives {
+			if device > 0 && (open[i] || low[i] < 0) {
+				continue
+			}
+			t := newTier(s, name, device, on, outcomes)
+			level, why := t.run(low[i])
+			if open[i] = why != ""; open[i] && !more {
+				next, more = Probe{Level: level, Trial: len(t.levels[level].all) + 1, Why: why, Device: device}, true
+			}
+			answers[i].Objective = name
+			low[i] = answers[i].add(t, open[i], low[i])
+		}
+	}
+	return answers, next, more
 }
 
 // level is what is known of one load, for one objective.
@@ -128,27 +153,34 @@ func order(seed uint64, level, trial int) uint64 {
 	return h.Sum64()
 }
 
-// A tier is the search for one objective, over trials that all objectives share.
+// A tier is the search for one objective on one device, over trials that all objectives
+// share.
 type tier struct {
 	Settings
 	name   string
+	device int
+	id     string // of the device; "" if unknown
 	levels []level
 	top    int // highest level that may be measured
 	looks  int // at a bound, each with its share of alpha
+	best   int // the certified level; -1: none
 	answer Answer
 }
 
-func newTier(s Settings, name string, outcomes []Outcome) *tier {
-	t := &tier{Settings: s, name: name, levels: make([]level, len(s.Levels)), top: len(s.Levels) - 1}
+func newTier(s Settings, name string, device int, on []string, outcomes []Outcome) *tier {
+	t := &tier{Settings: s, name: name, device: device, id: on[device], best: -1, levels: make([]level, len(s.Levels)), top: len(s.Levels) - 1}
 	for _, o := range outcomes {
 		r := &t.levels[o.Level]
 		r.all = append(r.all, o)
-		switch o.State {
-		case ClientBound: // once may be another process on its machine
-			r.invalid++
+		if o.State == ClientBound { // once may be another process on its machine
 			if r.bound++; r.bound >= 2 {
 				t.top = min(t.top, o.Level-1)
 			}
+		}
+		if o.Device != device || !t.counts(o) {
+			continue
+		}
+		switch o.State {
 		case Failed:
 			r.failed++
 		case Measured:
@@ -184,24 +216,30 @@ func (t *tier) kept(i int) (kept, known bool) {
 }
 
 // run goes through the search as far as the outcomes tell. It returns the level of the
-// next trial and why; an empty why means that the answer is there.
-func (t *tier) run() (next int, why string) {
+// next trial and why; an empty why means that the answer is there. A device after the
+// first begins with the level that was certified before it.
+func (t *tier) run(before int) (next int, why string) {
 	if t.top < 0 {
 		t.answer.Reason = Client
 		return 0, ""
 	}
-	candidate, next, why := t.find()
+	first := 0
+	if t.device > 0 {
+		first = min(before, t.top)
+	}
+	candidate, next, why := t.find(first)
 	if why != "" || t.answer.Reason != "" {
 		return next, why
 	}
 	return t.confirm(candidate)
 }
 
-// find doubles and bisects. The candidate is the last level that kept the objective;
+// find doubles and bisects; on a further device it goes up or down from its first level, by
+// twice as many levels each time. The candidate is the last level that kept the objective;
 // the lowest level is one too if even that missed it, since one trial is no proof.
-func (t *tier) find() (candidate, next int, why string) {
+func (t *tier) find(first int) (candidate, next int, why string) {
 	low, high := -1, t.top+1
-	for i := 0; ; {
+	for i, step := first, 1; ; {
 		kept, known := t.kept(i)
 		switch {
 		case !known && t.levels[i].unmeasurable():
@@ -217,9 +255,14 @@ func (t *tier) find() (candidate, next int, why string) {
 		if high-low <= 1 {
 			break
 		}
-		if high > t.top && (low < 0 || t.Levels.double(low) <= t.top) {
+		switch up := high > t.top; {
+		case t.device > 0 && up:
+			i, step = min(low+step, t.top), 2*step
+		case t.device > 0 && low < 0:
+			i, step = max(high-step, 0), 2*step
+		case t.device == 0 && up && (low < 0 || t.Levels.double(low) <= t.top):
 			i = t.Levels.double(max(0, low))
-		} else {
+		default:
 			i = low + (high-low)/2
 		}
 	}
@@ -300,14 +343,14 @@ func (t *tier) fresh(i, want int) (next int, why string) {
 	return slices.MinFunc(missing, func(a, b place) int { return cmp.Compare(a.key, b.key) }).level, Confirm
 }
 
-// look bounds a level at the next share of alpha.
+// look bounds a level at the next share of alpha, of which each device has an equal part.
 func (t *tier) look(i int) string {
 	t.looks++
 	r := &t.levels[i]
 	if r.broken() || len(r.confirm) == 0 {
 		return result.SLOFail
 	}
-	alpha := (1 - t.Confidence) / float64(t.looks*(t.looks+1))
+	alpha := (1 - t.Confidence) / float64(max(1, t.Devices)*t.looks*(t.looks+1))
 	return objective.PoolAt(r.confirm, 1-alpha).Verdict
 }
 

@@ -44,7 +44,7 @@ func sure(keep func(level int) bool) func(Probe) Outcome {
 			Confidence: 0.95, Allowed: allowed, Requests: 1000, N: 1000, Over: over, Deff: 1,
 		}
 		r := objective.PoolAt([]result.SLOResult{{Name: "fast", Parts: []result.SLOPart{part}}}, 0.95)
-		return Outcome{p, Measured, 1000, []result.SLOResult{r}}
+		return Outcome{Probe: p, State: Measured, Requests: 1000, SLOs: []result.SLOResult{r}}
 	}
 }
 

@@ -98,6 +98,9 @@ type Search struct {
 	Reason     *string      `json:"reason"` // why it ended; null if it has not
 	Capacity   *float64     `json:"capacity"`
 	Point      *float64     `json:"capacity_point"`
+	Devices    []OnDevice   `json:"devices"`
+	Least      *float64     `json:"certified_min"` // over several devices; null for one
+	Most       *float64     `json:"certified_max"`
 	FailsAt    *float64     `json:"fails_at"`
 	Missed     []string     `json:"missed"`
 	LimitedBy  *string      `json:"limited_by"` // null if nothing failed
@@ -105,6 +108,13 @@ type Search struct {
 	Requests   int          `json:"requests"`
 	Rows       []rundir.Key `json:"rows"` // the rows of the cells table at the capacity
 	Text       string       `json:"text"` // the same in words, as in summary.md
+}
+
+// OnDevice is what a search found on one device.
+type OnDevice struct {
+	UUID     string   `json:"uuid"` // as gpu_uuid of its rows
+	Capacity *float64 `json:"capacity"`
+	Reason   string   `json:"reason"`
 }
 
 // searches are those of a run.
@@ -116,6 +126,11 @@ func searches(run *report.Run) []Search {
 			Capacity: c.Capacity, Point: c.Point, FailsAt: c.FailsAt, Missed: append([]string{}, c.Missed...),
 			Probes: len(c.Of.Outcomes), Requests: c.Requests, Rows: append([]rundir.Key{}, c.Rows()...), Text: c.Text(),
 		}
+		s.Devices = []OnDevice{}
+		for _, d := range c.Devices {
+			s.Devices = append(s.Devices, OnDevice{d.ID, d.Capacity, d.Reason})
+		}
+		s.Least, s.Most = c.Spread()
 		if c.Reason != "" {
 			s.Reason = &c.Reason
 		}

@@ -46,7 +46,7 @@ func Of(run *report.Run) []Answer {
 				one.Figures = mean(at(s, *a.Capacity), figures)
 			}
 			if a.FailsAt != nil {
-				one.Limit = limitOf(at(s, *a.FailsAt))
+				one.Limit = limitOf(one.decisive(*a.FailsAt))
 			}
 			all = append(all, one)
 		}
@@ -92,6 +92,23 @@ func at(s report.Searched, load float64) []report.Trial {
 		}
 	}
 	return trials
+}
+
+// decisive are the trials of the search at a load that say whether it fails: of several
+// devices those of the one that carries least.
+func (a *Answer) decisive(load float64) []report.Trial {
+	return slices.DeleteFunc(at(a.Of, load), func(t report.Trial) bool {
+		return a.Decides != "" && t.Outcome.Row[col.GPUUUID] != a.Decides
+	})
+}
+
+// deviceIDs are the UUIDs of the devices that the answer rests on.
+func (a *Answer) deviceIDs() []string {
+	list := make([]string, len(a.Devices))
+	for i, d := range a.Devices {
+		list[i] = d.ID
+	}
+	return list
 }
 
 // Rows are the VALID trials at the certified load, which the answer rests on.
@@ -146,7 +163,7 @@ func (a *Answer) missed() []result.SLOPart {
 		return nil
 	}
 	var trials []result.SLOResult
-	for _, t := range at(a.Of, *a.FailsAt) {
+	for _, t := range a.decisive(*a.FailsAt) {
 		for _, o := range t.Outcome.SLOs {
 			if o.Name == a.Objective && t.Outcome.Row[col.Valid] == true {
 				trials = append(trials, o)
@@ -169,6 +186,11 @@ const (
 	confidence  = "confidence"
 	certified   = "capacity"
 	point       = "capacity_point"
+	devices     = "devices"
+	ids         = "device_uuids"
+	least       = "certified_min"
+	most        = "certified_max"
+	decides     = "decided_on"
 	failsAt     = "fails_at"
 	missed      = "missed"
 	contradicts = "contradicts_at"
@@ -197,6 +219,11 @@ func Columns(run *report.Run) []result.Column {
 		core(expression, result.String, "", "The expression of the objective; null if no trial was measured."),
 		core(certified, result.Float, "", "The greatest load at which the objective holds with the confidence; null if none is certified."),
 		core(point, result.Float, "", "The greatest load whose one trial kept the objective on the way; too high in 20 to 40 % of searches."),
+		core(devices, result.Int, "GPUs", "How many different GPUs, or sets of them, the answer was measured on; null if nobody knows which they were."),
+		core(ids, result.String, "", "Their UUIDs in the order in which they were measured, joined by semicolons; of a set by commas."),
+		core(least, result.Float, "", "The least of the greatest loads that are certified on each of several devices: the capacity. Null for one device, and if one of them has none."),
+		core(most, result.Float, "", "The greatest of them."),
+		core(decides, result.String, "", "The UUID of the device that carries least, of several."),
 		core(failsAt, result.Float, "", "The least load above the capacity whose trials missed the objective."),
 		core(missed, result.String, "", "The parts of the objective that were missed there, joined by a semicolon."),
 		core(contradicts, result.Float, "", "A load above fails_at that certainly keeps the objective."),
@@ -239,12 +266,16 @@ func (a *Answer) row() result.Row {
 	for _, s := range a.Settings {
 		row[s.Column] = s.Value
 	}
-	for column, v := range map[string]*float64{certified: a.Capacity, point: a.Point, failsAt: a.FailsAt, contradicts: a.Contradicts, col.CostUSD: a.CostUSD} {
+	low, high := a.Spread()
+	if n := len(a.Devices); n > 0 {
+		row[devices], row[ids] = int64(n), strings.Join(a.deviceIDs(), "; ")
+	}
+	for column, v := range map[string]*float64{certified: a.Capacity, point: a.Point, least: low, most: high, failsAt: a.FailsAt, contradicts: a.Contradicts, col.CostUSD: a.CostUSD} {
 		if v != nil {
 			row[column] = *v
 		}
 	}
-	for column, v := range map[string]string{expression: a.Expr, missed: strings.Join(a.Missed, "; "), reason: a.Reason} {
+	for column, v := range map[string]string{expression: a.Expr, decides: a.Decides, missed: strings.Join(a.Missed, "; "), reason: a.Reason} {
 		if v != "" {
 			row[column] = v
 		}

@@ -15,11 +15,14 @@ import (
 
 // run is the run of a search among 1, 2, 3, 4, 6 and 8 requests at once, whose server keeps
 // a p95 of 200 ms below edge. It stops after so many trials.
-func run(edge float64, most int) *report.Run {
+func run(edge float64, most int) *report.Run { return runOn([]string{""}, []float64{edge}, most) }
+
+// runOn is one on as many devices, each with its edge.
+func runOn(cards []string, edges []float64, most int) *report.Run {
 	s := report.Search{
 		Settings: search.Settings{
 			Levels: search.Levels{1, 2, 3, 4, 6, 8}, Objectives: []string{"fast"}, Confidence: 0.99,
-			Trials: 3, MaxTrials: 12, MaxProbes: 50, Seed: 1,
+			Trials: 3, MaxTrials: 12, MaxProbes: 80, Seed: 1, Devices: len(cards),
 		},
 		Axis: "concurrency", Label: "vllm l4",
 	}
@@ -44,7 +47,10 @@ func run(edge float64, most int) *report.Run {
 			"throughput_tok_s": 100 * s.Levels[p.Level], "usd_per_1m_output_tokens": 0.5,
 			"mean_requests_running": 3.0, "mean_requests_waiting": 0.0,
 		}
-		if s.Levels[p.Level] >= edge {
+		if cards[p.Device] != "" {
+			row["gpu_uuid"] = cards[p.Device]
+		}
+		if s.Levels[p.Level] >= edges[p.Device] {
 			part.Over = 100
 			row["mean_requests_waiting"] = 4.5
 		}
@@ -95,6 +101,38 @@ func TestItems(t *testing.T) {
 	over.State.Ending = &rundir.Ending{Class: rundir.ClassBudget}
 	if got := said(over); !strings.Contains(got, "not decided: the budget has ended the search") {
 		t.Error(got)
+	}
+}
+
+// Several devices stand beside the answer, which is that of the slowest.
+func TestItems_devices(t *testing.T) {
+	t.Parallel()
+	cards, edges := []string{"GPU-a", "GPU-b", "GPU-c"}, []float64{6, 4, 8}
+	r := runOn(cards, edges, 100)
+	got := said(r)
+	for _, want := range []string{"fast (p95_ttft_ms < 200): 3 at once certified", "on 3 devices: 4 on GPU-a, 3 on GPU-b, 6 on GPU-c", "4 at once fails p95_ttft_ms < 200 (25.0 %"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	row := slices.Collect(Rows(r))[0]
+	for name, want := range map[string]any{
+		"devices": int64(3), "device_uuids": "GPU-a; GPU-b; GPU-c", "certified_min": 3.0, "certified_max": 6.0, "decided_on": "GPU-b", "capacity": 3.0, "fails_at": 4.0,
+	} {
+		if row[name] != want {
+			t.Errorf("%s: %v, want %v", name, row[name], want)
+		}
+	}
+	if got := said(runOn([]string{"GPU-a"}, edges, 100)); !strings.Contains(got, "on this device alone: GPU-a") {
+		t.Error(got)
+	}
+	over := runOn(cards, edges, 15)
+	over.State.Ending = &rundir.Ending{Class: rundir.ClassBudget}
+	if got := said(over); !strings.Contains(got, "4 at once certified on 1 of 3 devices before the budget ended the search") {
+		t.Error(got)
+	}
+	if one := slices.Collect(Rows(run(4, 100)))[0]; one["devices"] != nil || one["certified_max"] != nil {
+		t.Errorf("unknown devices: %v", one)
 	}
 }
 

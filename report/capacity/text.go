@@ -73,6 +73,9 @@ func (a *Answer) said() string {
 	case search.NotMeasured:
 		return "not decided: a load that it needs has no VALID trial"
 	case search.Budget:
+		if capacity != "" {
+			return fmt.Sprintf("%s certified on %d of %d devices before the budget ended the search", capacity, len(a.Devices), a.Of.Devices)
+		}
 		return fmt.Sprintf("not decided: the budget has ended the search, between %s and %s", low, high)
 	}
 	return "not finished"
@@ -85,6 +88,9 @@ func (a *Answer) below() []string {
 		if text := a.carried(); text != "" {
 			lines = append(lines, text)
 		}
+	}
+	if text := a.on(); text != "" {
+		lines = append(lines, text)
 	}
 	if a.FailsAt != nil {
 		lines = append(lines, a.failed())
@@ -104,6 +110,33 @@ func (a *Answer) below() []string {
 		text += " for all objectives"
 	}
 	return append(lines, text)
+}
+
+// on says which devices the answer is of, and how far apart they are.
+func (a *Answer) on() string {
+	wanted := max(1, a.Of.Devices)
+	switch n := len(a.Devices); {
+	case n == 0 && a.Capacity != nil && wanted > 1:
+		return fmt.Sprintf("on 1 of %d devices: nobody knows which GPU it is, so no other can be told from it", wanted)
+	case n == 0:
+		return ""
+	case n == 1 && wanted == 1:
+		return "on this device alone: " + a.Devices[0].ID
+	case wanted == 1:
+		return fmt.Sprintf("over trials on %d devices: %s", n, strings.Join(a.deviceIDs(), ", "))
+	}
+	each := make([]string, len(a.Devices))
+	for i, d := range a.Devices {
+		each[i] = "none on " + d.ID
+		if d.Capacity != nil {
+			each[i] = number(*d.Capacity) + " on " + d.ID
+		}
+	}
+	text := humanize.Plural(len(a.Devices), "device")
+	if len(a.Devices) < wanted {
+		text = fmt.Sprintf("%d of %d devices", len(a.Devices), wanted)
+	}
+	return "on " + text + ": " + strings.Join(each, ", ")
 }
 
 // carried are the figures at the certified load.
@@ -168,6 +201,9 @@ func path(s report.Searched, name string) string {
 	var order []int
 	trials, kept := map[int]int{}, map[int]int{}
 	for _, o := range s.Outcomes {
+		if o.State == search.Seen {
+			continue
+		}
 		mark := mark(o, name)
 		if o.Why == search.Find {
 			found = append(found, number(s.Levels[o.Level])+mark)
