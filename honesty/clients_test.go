@@ -23,6 +23,7 @@ import (
 	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/worker"
+	"sweep.dev/sweep/worker/process"
 )
 
 // took is how long the server of TestClients takes for request n: 100 ms at least, and
@@ -128,7 +129,7 @@ func TestClients(t *testing.T) {
 // send has n client processes send a load, and returns their records on one clock.
 func send(t *testing.T, url string, n int, c source.Config) []result.Request {
 	t.Helper()
-	p, err := worker.Start(t.Context(), nil, n, func() *exec.Cmd { return &exec.Cmd{Path: program, Args: []string{program, "worker"}} })
+	p, err := process.Start(t.Context(), nil, n, func() *exec.Cmd { return &exec.Cmd{Path: program, Args: []string{program, "worker"}} })
 	if err != nil {
 		t.Fatal(err)
 	}

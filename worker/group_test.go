@@ -10,12 +10,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"sweep.dev/sweep/internal/polltest"
-	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/arrivals"
@@ -347,101 +345,4 @@ type slow struct{ net.Conn }
 func (s *slow) Write(b []byte) (int, error) {
 	time.Sleep(200 * time.Millisecond) // the delay itself
 	return s.Conn.Write(b)
-}
-
-// processes are clients as processes of this machine.
-func processes(t *testing.T, n int) *Processes {
-	t.Helper()
-	p, err := Start(t.Context(), nil, n, command)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
-		for _, pid := range p.PIDs() {
-			if s, ok := procfs.Stat(pid); ok && s.Alive() {
-				t.Errorf("client %d lives", pid)
-			}
-		}
-	})
-	return p
-}
-
-// A client that is killed in the middle is found lost, and ends the run of all.
-func TestProcesses_killed(t *testing.T) {
-	e := loadtest.New(func(*loadtest.Request) loadtest.Answer { return loadtest.Answer{TTFT: 20 * time.Millisecond} })
-	defer e.Close()
-	p := processes(t, 3)
-	g := join(t, e.URL, p.Addresses())
-	var rec kept
-	go func() {
-		polltest.Within(polltest.Patience, func() bool { return rec.n() >= 20 })
-		_ = syscall.Kill(p.PIDs()[1], syscall.SIGKILL)
-	}()
-	h, err := g.Run(t.Context(), Load{Source: closed(6, 1_000_000)}, &rec, load.Options{Anchor: result.NewAnchor()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := h.Shards; s[0].Lost != "" || s[2].Lost != "" || !strings.Contains(s[1].Lost, "signal: killed") {
-		t.Errorf("%+v", s)
-	}
-	if rec.n() < 20 {
-		t.Errorf("%d records", rec.n())
-	}
-}
-
-// A client that is stopped for a while goes on, and its health has the stall.
-func TestProcesses_stopped(t *testing.T) {
-	e := loadtest.New(func(*loadtest.Request) loadtest.Answer { return loadtest.Answer{TTFT: 20 * time.Millisecond} })
-	defer e.Close()
-	p := processes(t, 3)
-	g := join(t, e.URL, p.Addresses())
-	c := closed(6, 0)
-	c.Duration = 4 * time.Second
-	var rec kept
-	go func() {
-		polltest.Within(polltest.Patience, func() bool { return rec.n() >= 20 })
-		_ = syscall.Kill(p.PIDs()[1], syscall.SIGSTOP)
-		time.Sleep(3 * time.Second) // the stop itself
-		_ = syscall.Kill(p.PIDs()[1], syscall.SIGCONT)
-	}()
-	h, err := g.Run(t.Context(), Load{Source: c}, &rec, load.Options{Anchor: result.NewAnchor()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if h.Shards[1].Lost != "" || h.Shards[1].MaxGap < 2900*time.Millisecond || h.MaxGap != h.Shards[1].MaxGap {
-		t.Errorf("%+v", h.Shards)
-	}
-}
-
-// The token is in nothing of a client that others can see.
-func TestProcesses_token(t *testing.T) {
-	p := processes(t, 1)
-	token := p.Addresses()[0].Token.Reveal()
-	for _, file := range []string{"cmdline", "environ"} {
-		text, err := readProc(p.PIDs()[0], file)
-		if err != nil || strings.Contains(text, token) {
-			t.Errorf("%s: %v", file, err)
-		}
-	}
-	if s := fmt.Sprintf("%v %+v", p.Addresses(), p.all[0].address); strings.Contains(s, token) {
-		t.Error(s)
-	}
-}
-
-// However the coordinator ends, its clients end.
-func TestProcesses_orphans(t *testing.T) {
-	for name, stopped := range map[string]bool{"running": false, "one of them is stopped": true} {
-		t.Run(name, func(t *testing.T) {
-			pids := killCoordinator(t, stopped)
-			polltest.Until(t, "the clients end", func() bool {
-				return !slices.ContainsFunc(pids, func(pid int) bool {
-					s, ok := procfs.Stat(pid)
-					return ok && s.Alive()
-				})
-			})
-		})
-	}
 }

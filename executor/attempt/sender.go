@@ -13,6 +13,7 @@ import (
 	"sweep.dev/sweep/load/source"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/worker"
+	"sweep.dev/sweep/worker/process"
 )
 
 // A sending is one load to send.
@@ -55,7 +56,7 @@ func (a *Attempt) sender(ctx context.Context, h host.Host) (sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := worker.Start(ctx, nil, n, a.config.ClientProcess)
+	p, err := process.Start(ctx, nil, n, a.config.ClientProcess)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +111,7 @@ func (alone) processes() []int { return []int{os.Getpid()} }
 // several are clients as processes of this machine.
 type several struct {
 	*worker.Group
-	all *worker.Processes
+	all *process.Clients
 }
 
 func (m *several) send(ctx context.Context, s sending, opts load.Options) (load.Health, error) {

@@ -37,7 +37,8 @@ var waits = map[string]map[string]string{
 	"load/stamp/stamp_test.go":          {"TestConn_betweenSendAndRead": late},
 	"load/stopped_test.go":              {"TestWatch_stoppedProcess": fault},
 	"sim/resync_test.go":                {"TestResync": fault},
-	"worker/group_test.go":              {"TestGroup_wrongClients": late, "Write": late, "TestProcesses_stopped": fault},
+	"worker/group_test.go":              {"TestGroup_wrongClients": late, "Write": late},
+	"worker/process/process_test.go":    {"TestClients_stopped": fault},
 }
 
 // No test waits for a fixed time and then looks: what comes later on a busy machine

@@ -1,4 +1,5 @@
-package worker
+// Package process has clients of package worker as processes of this machine.
+package process
 
 import (
 	"bufio"
@@ -16,6 +17,7 @@ import (
 	"sweep.dev/sweep/internal/bounded"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/secret"
+	"sweep.dev/sweep/worker"
 )
 
 const (
@@ -26,10 +28,12 @@ const (
 	// goneWithin is how long the exit of a client may take to be seen here after its
 	// connection broke.
 	goneWithin = time.Second
+	// endWithin is how long a client may take to end.
+	endWithin = 5 * time.Second
 )
 
-// Processes are clients on this machine.
-type Processes struct {
+// Clients are clients on this machine.
+type Clients struct {
 	fx  *effect.Effects
 	all []*process
 }
@@ -38,18 +42,18 @@ type Processes struct {
 type process struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
-	address Address
+	address worker.Address
 	stderr  bounded.Buffer
 	said    chan string   // its first line
 	gone    chan struct{} // closed once it has ended
 	err     error         // of its end, set before
 }
 
-// Start starts n clients, each a command that runs [Main]; standard input, output and error
+// Start starts n clients, each a command that runs [worker.Main]; standard input, output and error
 // must not be set. A client ends with its standard input, which ends with this process,
 // however that ends. The context bounds the start. On error nothing is left running.
-func Start(ctx context.Context, fx *effect.Effects, n int, command func() *exec.Cmd) (*Processes, error) {
-	p := &Processes{fx: fx}
+func Start(ctx context.Context, fx *effect.Effects, n int, command func() *exec.Cmd) (*Clients, error) {
+	p := &Clients{fx: fx}
 	ctx, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("a client did not start within %v", startWithin))
 	defer cancel()
 	for range n {
@@ -66,7 +70,7 @@ func Start(ctx context.Context, fx *effect.Effects, n int, command func() *exec.
 }
 
 // start starts one client and gives it its token.
-func (p *Processes) start(cmd *exec.Cmd) error {
+func (p *Clients) start(cmd *exec.Cmd) error {
 	token := rand.Text()
 	c := &process{cmd: cmd, stderr: bounded.Buffer{Max: keptStderr}, gone: make(chan struct{})}
 	c.address.Token, c.address.Gone = secret.New("the client's token", token), c.how
@@ -134,8 +138,8 @@ func (c *process) how() string {
 }
 
 // Addresses are where they listen, in the order of their numbers.
-func (p *Processes) Addresses() []Address {
-	all := make([]Address, len(p.all))
+func (p *Clients) Addresses() []worker.Address {
+	all := make([]worker.Address, len(p.all))
 	for i, c := range p.all {
 		all[i] = c.address
 	}
@@ -143,7 +147,7 @@ func (p *Processes) Addresses() []Address {
 }
 
 // PIDs are the numbers of the processes, in the same order.
-func (p *Processes) PIDs() []int {
+func (p *Clients) PIDs() []int {
 	all := make([]int, len(p.all))
 	for i, c := range p.all {
 		all[i] = c.cmd.Process.Pid
@@ -152,7 +156,7 @@ func (p *Processes) PIDs() []int {
 }
 
 // Close ends all clients and waits for their ends. What is left after 5 s is killed.
-func (p *Processes) Close() error {
+func (p *Clients) Close() error {
 	for _, c := range p.all {
 		_ = c.in.Close() // which ends it
 	}
@@ -165,7 +169,7 @@ func (p *Processes) Close() error {
 	return errors.Join(errs...)
 }
 
-func (p *Processes) end(c *process) error {
+func (p *Clients) end(c *process) error {
 	t := time.NewTimer(endWithin)
 	defer t.Stop()
 	select {

@@ -1,4 +1,4 @@
-package worker
+package process
 
 import (
 	"bufio"
@@ -18,6 +18,7 @@ import (
 	"sweep.dev/sweep/load/loadtest"
 	"sweep.dev/sweep/load/wire"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/worker"
 )
 
 // coordinatorEnv makes this test a coordinator of three clients whose load has no end; its
@@ -30,16 +31,16 @@ func coordinate(url string) {
 	if err != nil {
 		panic(err)
 	}
-	t, err := NewTarget(wire.Config{BaseURL: url, Model: "m", Chat: true, Stream: true}, "std")
+	t, err := worker.NewTarget(wire.Config{BaseURL: url, Model: "m", Chat: true, Stream: true}, "std")
 	if err != nil {
 		panic(err)
 	}
-	g, err := Join(ctx, t, p.Addresses())
+	g, err := worker.Join(ctx, t, p.Addresses())
 	if err != nil {
 		panic(err)
 	}
 	fmt.Println(strings.Trim(fmt.Sprint(p.PIDs()), "[]"))
-	_, err = g.Run(ctx, Load{Source: closed(6, 5_000_000)}, &kept{}, load.Options{Anchor: result.NewAnchor()})
+	_, err = g.Run(ctx, worker.Load{Source: closed(6, 5_000_000)}, &kept{}, load.Options{Anchor: result.NewAnchor()})
 	panic(err)
 }
 
