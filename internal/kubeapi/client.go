@@ -42,6 +42,7 @@ type Config struct {
 // A Client asks one API server.
 type Client struct {
 	http    *http.Client
+	config  *rest.Config
 	base    *url.URL
 	context string
 }
@@ -75,7 +76,7 @@ func Connect(c Config) (*Client, error) {
 	}
 	// Whoever answers with a redirect is no API server, and gets no token.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Client{http: client, base: base, context: current}, nil
+	return &Client{http: client, config: config, base: base, context: current}, nil
 }
 
 // Server is the address of the API server.

@@ -73,13 +73,18 @@ func refusal(path string, resp *http.Response, answer []byte) error {
 		// A proxy before the server, or no API server at all.
 		status.Reason, status.Message = "", strings.Join(strings.Fields(string(answer[:min(len(answer), maxMessage)])), " ")
 	}
-	if resp.StatusCode == http.StatusForbidden {
-		if m := denied.FindStringSubmatch(status.Message); m != nil {
+	return refused(path, resp.StatusCode, status.Reason, status.Message)
+}
+
+// refused is the error of a status of the API.
+func refused(path string, code int, reason, message string) error {
+	if code == http.StatusForbidden {
+		if m := denied.FindStringSubmatch(message); m != nil {
 			return &Denied{User: m[1], Verb: m[2], Resource: m[3], Group: m[4], Namespace: m[5]}
 		}
 	}
-	if len(status.Message) > maxMessage {
-		status.Message = status.Message[:maxMessage] + "..."
+	if len(message) > maxMessage {
+		message = message[:maxMessage] + "..."
 	}
-	return &StatusError{Path: path, Code: resp.StatusCode, Reason: status.Reason, Message: status.Message}
+	return &StatusError{Path: path, Code: code, Reason: reason, Message: message}
 }

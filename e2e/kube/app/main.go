@@ -3,7 +3,9 @@
 package main
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strconv"
@@ -20,6 +22,7 @@ import (
 //	once           dies so on its first start in a pod, and waits afterwards
 //	replay EPOCH SECONDS LINE...
 //	               prints each line so many seconds after a Unix time
+//	sum            prints the SHA-256 of its input
 //	count N        prints numbers quickly, on both outputs; on its first start in a pod
 //	               it dies after N of them, in the middle of a line
 //
@@ -63,6 +66,14 @@ func main() {
 		}
 	}
 	switch command {
+	case "sum":
+		h := sha256.New()
+		if _, err := io.Copy(h, os.Stdin); err != nil {
+			fmt.Println(err)
+			os.Exit(2)
+		}
+		fmt.Printf("%x\n", h.Sum(nil))
+		return
 	case "replay":
 		replay(args)
 	case "count":
