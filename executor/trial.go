@@ -61,6 +61,7 @@ func (d *deployment) attempt(ctx context.Context, t *trial, n int, last bool) (d
 	end := outcome.End{Failure: death}
 	switch {
 	case death != nil:
+	case lost(err): // the verdict says so
 	case err != nil:
 		end.Failure = &serving.Failure{Class: classOf(err), Text: err.Error()}
 	case a.Hung():
@@ -112,6 +113,12 @@ func (d *deployment) discard(ctx context.Context, t *trial, n int, files *rundir
 		return fmt.Errorf("discard attempt: %w", err)
 	}
 	return nil
+}
+
+// lost says whether an attempt ended because one of several clients was lost.
+func lost(err error) bool {
+	_, ok := errors.AsType[*attempt.ClientLost](err)
+	return ok
 }
 
 // classOf is the class of what ended a trial other than its server.

@@ -146,7 +146,7 @@ func (a *Attempt) round(ctx context.Context, d sender, s sending) (cacheLook, er
 		}
 		return math.NaN()
 	}
-	return cacheLook{number(col.PrefixCacheHitRate), number(col.MaxKVCacheUsage)}, errors.Join(err, lostIn(&h), context.Cause(ctx))
+	return cacheLook{number(col.PrefixCacheHitRate), number(col.MaxKVCacheUsage)}, errors.Join(err, a.lostIn(&h), context.Cause(ctx))
 }
 
 // unsettled is the finding of a warm-up that ended before the caches were flat, or

@@ -74,15 +74,24 @@ func spacing(ramp time.Duration, trial int) time.Duration {
 // warm sends at most so many requests of a warm-up; 0 is all.
 func (a *Attempt) warm(ctx context.Context, d sender, c source.Config, most int) error {
 	h, err := d.send(ctx, sending{load: c, most: most, rec: recorder(a.keep)}, a.options(nil))
-	return errors.Join(err, lostIn(&h), context.Cause(ctx))
+	return errors.Join(err, a.lostIn(&h), context.Cause(ctx))
 }
 
-// lostIn is the error of a warm-up in which a client was lost: without it there is nothing
-// to measure.
-func lostIn(h *load.Health) error {
+// A ClientLost is the end of an attempt before its load: one of several clients was lost,
+// and without it there is nothing to measure. The health that the verdict reads says so too.
+type ClientLost struct {
+	Client int
+	Why    string
+}
+
+func (e *ClientLost) Error() string { return fmt.Sprintf("client %d was lost: %s", e.Client, e.Why) }
+
+// lostIn is the error of a warm-up in which a client was lost.
+func (a *Attempt) lostIn(h *load.Health) error {
 	for _, s := range h.Shards {
 		if s.Lost != "" {
-			return fmt.Errorf("client %d was lost: %s", s.Shard, s.Lost)
+			a.health = *h
+			return &ClientLost{Client: s.Shard, Why: s.Lost}
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ package outcome
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -135,7 +136,7 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 		o.StartFailure = failed.Start
 		o.LogTail = lastLines(failed.Log, keptLines)
 		row[col.Status], row[col.ErrorClass], row[col.Error] = result.StatusFailed, failed.Class, withHint(failed)
-	case !anyCompleted(m.Requests):
+	case !anyCompleted(m.Requests) && !lostClient(&m.Health):
 		row[col.Status] = result.StatusFailed
 		row[col.ErrorClass], row[col.Error] = mostCommon(m.Requests)
 		if end.Hung != nil {
@@ -203,6 +204,12 @@ func anyCompleted(reqs []result.Request) bool {
 		}
 	}
 	return false
+}
+
+// lostClient says whether one of several clients did not come to its end: what is missing
+// is its part, and no fault of the server.
+func lostClient(h *load.Health) bool {
+	return slices.ContainsFunc(h.Shards, func(s load.ShardHealth) bool { return s.Lost != "" })
 }
 
 // mostCommon is the class and text that explain why no request was completed.

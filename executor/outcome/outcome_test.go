@@ -2,9 +2,11 @@ package outcome
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
@@ -19,6 +21,28 @@ func TestMoved(t *testing.T) {
 	for _, gpu := range []string{"", "l4"} {
 		if got := moved(cell, backends.Terms{GPU: gpu}); got != nil {
 			t.Errorf("%q: got %v", gpu, got)
+		}
+	}
+}
+
+// A trial whose client is lost before any request is done is INVALID: nothing says that the
+// server failed.
+func TestOf_clientLost(t *testing.T) {
+	t.Parallel()
+	trial, m, _ := judged(t, `slo: {quick: p95_ttft_ms < 60}`)
+	m.Requests = nil
+	for lost, want := range map[string]string{"": result.StatusFailed, "its process ended": result.StatusInvalid} {
+		m.Health.Shards = []load.ShardHealth{{}, {Shard: 1, Lost: lost}}
+		o, err := Of(*trial, nil, *m, End{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reasons, _ := o.Row["invalid_reasons"].(string)
+		if o.Row["status"] != want || (lost != "") != slices.Contains(strings.Split(reasons, ","), "client_lost") {
+			t.Errorf("lost %q: %v, %v", lost, o.Row["status"], reasons)
+		}
+		if o.Row["slo_quick"] == "pass" {
+			t.Errorf("lost %q: the objective passes", lost)
 		}
 	}
 }
