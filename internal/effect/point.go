@@ -83,6 +83,10 @@ const (
 	DockerUngroup Point = "docker.ungroup"
 	DockerExec    Point = "docker.exec" // a process in a container: an engine, or a tool
 	DockerRead    Point = "docker.read"
+	KubeCreate    Point = "kube.create" // one object in a cluster
+	KubeExtend    Point = "kube.extend" // the sign of life of what owns a launch's objects
+	KubeDelete    Point = "kube.delete"
+	KubeRead      Point = "kube.read"
 	SSHDial       Point = "ssh.dial"
 	SSHStart      Point = "ssh.start" // the engine, detached on the host
 	SSHStop       Point = "ssh.stop"
@@ -172,6 +176,7 @@ func Points() []Point {
 		PodLedgerMkdir, PodLedgerCreate, PodLedgerWrite, PodLedgerSync, PodLedgerRename, PodLedgerDirsync, PodLedgerRemove,
 		RunpodCreate, RunpodDelete, RunpodAction, RunpodRead,
 		DockerPull, DockerCreate, DockerStart, DockerStop, DockerRemove, DockerGroup, DockerUngroup, DockerExec, DockerRead,
+		KubeCreate, KubeExtend, KubeDelete, KubeRead,
 		SSHDial, SSHStart, SSHStop, SSHRead,
 		CommandCreate, CommandSent, CommandDelete, CommandRead, CommandKill, AgentStart, AgentBeat, AgentEnd,
 		LaunchMkdir,

@@ -1,12 +1,14 @@
-// Package kubeapi reads the API of a Kubernetes cluster, as far as sweep needs it. It
+// Package kubeapi speaks to the API of a Kubernetes cluster, as far as sweep needs it. It
 // is the one package that imports client-go, and only its parts that find and speak to
 // an API server: the typed clientset would make the program twice as large.
 //
-// Nothing in it creates, changes or deletes an object.
+// What creates, changes or deletes an object is in write.go. Whoever measures a stack of
+// somebody else calls nothing of it.
 package kubeapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,20 +90,23 @@ func (c *Client) Context() string { return c.context }
 // Get reads one answer into out. The path begins with a slash and may have a query.
 // It fails with a [*Denied] or a [*StatusError] if the server refuses.
 func (c *Client) Get(ctx context.Context, path string, out any) error {
-	return c.ask(ctx, http.MethodGet, path, nil, out)
+	return c.ask(ctx, call{method: http.MethodGet, path: path}, out)
+}
+
+// A call is one question to the server.
+type call struct {
+	method, path string
+	kind         string // of the body; "" is application/json
+	body         []byte
+	// notTwice says that the server may have done it where it says that it was not
+	// available, so that the question is not put again then.
+	notTwice bool
 }
 
 // ask asks until the server is not too busy to answer.
-func (c *Client) ask(ctx context.Context, method, path string, in, out any) error {
-	var body []byte
-	if in != nil {
-		var err error
-		if body, err = json.Marshal(in); err != nil {
-			return err
-		}
-	}
+func (c *Client) ask(ctx context.Context, q call, out any) error {
 	for try := 1; ; try++ {
-		pause, err := c.once(ctx, method, path, body, out)
+		pause, err := c.once(ctx, q, out)
 		if pause < 0 || try == tries {
 			return err
 		}
@@ -115,10 +120,11 @@ func (c *Client) ask(ctx context.Context, method, path string, in, out any) erro
 
 // once asks one time. A pause that is not negative says how long the server wants to
 // be left alone before it is asked again.
-func (c *Client) once(ctx context.Context, method, path string, body []byte, out any) (pause time.Duration, err error) {
+func (c *Client) once(ctx context.Context, q call, out any) (pause time.Duration, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, fmt.Errorf("no answer within %v", answerTime))
 	defer cancel()
-	resp, err := c.open(ctx, method, path, body)
+	path := q.path
+	resp, err := c.open(ctx, q)
 	if err != nil {
 		return -1, err
 	}
@@ -132,7 +138,13 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte, out
 	case len(answer) > maxAnswer:
 		return -1, fmt.Errorf("kubernetes: %s: an answer of more than %d MiB", path, maxAnswer>>20)
 	case resp.StatusCode < 200 || resp.StatusCode > 299:
-		return again(resp), refusal(path, resp, answer)
+		if pause = again(resp); q.notTwice && resp.StatusCode != http.StatusTooManyRequests {
+			pause = -1
+		}
+		return pause, refusal(path, resp, answer)
+	}
+	if out == nil {
+		return -1, nil
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
 		return -1, fmt.Errorf("kubernetes: %s: the answer is no JSON of this API: %w", path, err)
@@ -141,21 +153,21 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte, out
 }
 
 // open sends a question and returns the answer as it begins. Its caller closes it.
-func (c *Client) open(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
-	below, query, _ := strings.Cut(path, "?")
+func (c *Client) open(ctx context.Context, q call) (*http.Response, error) {
+	below, query, _ := strings.Cut(q.path, "?")
 	at := c.base.JoinPath(below)
 	at.RawQuery = query
-	req, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, q.method, at.String(), bytes.NewReader(q.body))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Accept", "application/json, */*") // a log is plain text
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
+	if q.body != nil {
+		req.Header.Set("Content-Type", cmp.Or(q.kind, "application/json"))
 	}
 	resp, err := c.http.Do(req)
 	if err != nil && ctx.Err() != nil {
-		return nil, fmt.Errorf("kubernetes: %s: %w", path, context.Cause(ctx))
+		return nil, fmt.Errorf("kubernetes: %s: %w", q.path, context.Cause(ctx))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: %w", err)

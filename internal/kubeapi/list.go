@@ -29,17 +29,25 @@ func (c *Client) Version(ctx context.Context) (v Version, err error) {
 // List reads all objects at a path, page by page. A list that changed so much that the
 // server lost its place begins again, once.
 func List[T any](ctx context.Context, c *Client, path string) ([]T, error) {
-	all, err := pages[T](ctx, c, path)
+	return ListSelected[T](ctx, c, path, "")
+}
+
+// ListSelected is [List] of the objects with some labels, as "a=b,c=d".
+func ListSelected[T any](ctx context.Context, c *Client, path, labels string) ([]T, error) {
+	all, err := pages[T](ctx, c, path, labels)
 	if at, ok := errors.AsType[*StatusError](err); ok && at.Code == http.StatusGone {
-		return pages[T](ctx, c, path)
+		return pages[T](ctx, c, path, labels)
 	}
 	return all, err
 }
 
-func pages[T any](ctx context.Context, c *Client, path string) (all []T, err error) {
+func pages[T any](ctx context.Context, c *Client, path, labels string) (all []T, err error) {
 	next := ""
 	for {
 		query := url.Values{"limit": {strconv.Itoa(pageSize)}}
+		if labels != "" {
+			query.Set("labelSelector", labels)
+		}
 		if next != "" {
 			query.Set("continue", next)
 		}

@@ -2,6 +2,7 @@ package kubeapi
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -27,18 +28,21 @@ func (c *Client) Review(ctx context.Context, namespace string, rights []Right) (
 	for i, r := range rights {
 		group.Go(func() error {
 			resource, sub, _ := strings.Cut(r.Resource, "/")
-			question := map[string]any{
+			question, err := json.Marshal(map[string]any{
 				"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
 				"spec": map[string]any{"resourceAttributes": map[string]string{
 					"namespace": namespace, "verb": r.Verb, "group": r.Group, "resource": resource, "subresource": sub,
 				}},
+			})
+			if err != nil {
+				return err
 			}
 			var answer struct {
 				Status struct {
 					Allowed bool `json:"allowed"`
 				} `json:"status"`
 			}
-			err := c.ask(ctx, http.MethodPost, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", question, &answer)
+			err = c.ask(ctx, call{method: http.MethodPost, path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body: question}, &answer)
 			allowed[i] = answer.Status.Allowed
 			return err
 		})

@@ -15,7 +15,7 @@ const maxRefusal = 64 << 10
 // something to say. Errors are as those of [Client.Get], but a busy server is asked once.
 // Its caller closes the answer.
 func (c *Client) Stream(ctx context.Context, path string) (io.ReadCloser, error) {
-	resp, err := c.open(ctx, http.MethodGet, path, nil)
+	resp, err := c.open(ctx, call{method: http.MethodGet, path: path})
 	if err != nil {
 		return nil, err
 	}
