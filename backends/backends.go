@@ -381,4 +381,16 @@ type Factory struct {
 	// schema and for the check of unknown keys.
 	Config any
 	New    func(decode func(any) error) (Backend, error)
+	// Form changes the traits above to those that a configuration has, for a backend
+	// of which some configurations start servers and others do not; decode is as for
+	// New, which says what is wrong. Nil if they are always the same. See [Factory.Under].
+	Form func(f *Factory, decode func(any) error)
+}
+
+// Under is the factory with its traits under a configuration.
+func (f Factory) Under(decode func(any) error) Factory {
+	if f.Form != nil {
+		f.Form(&f, decode)
+	}
+	return f
 }

@@ -81,7 +81,11 @@ func allowEnv(c *cli.Command) []string {
 func vocabulary() plan.Vocabulary {
 	var v plan.Vocabulary
 	for _, f := range allbackends.Factories(nil) {
-		v.Backends = append(v.Backends, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, FreeGPU: f.FreeGPU, Given: f.Given, Launch: f.Launch})
+		doc := backendDoc(f)
+		if f.Form != nil {
+			doc.Under = func(decode func(any) error) plan.PluginDoc { return backendDoc(f.Under(decode)) }
+		}
+		v.Backends = append(v.Backends, doc)
 	}
 	for _, f := range allcollectors.Collectors() {
 		v.Collectors = append(v.Collectors, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config})
@@ -90,6 +94,11 @@ func vocabulary() plan.Vocabulary {
 		v.Sinks = append(v.Sinks, plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config})
 	}
 	return v
+}
+
+// backendDoc is a backend as the plan language sees it.
+func backendDoc(f backends.Factory) plan.PluginDoc {
+	return plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, FreeGPU: f.FreeGPU, Given: f.Given, Launch: f.Launch}
 }
 
 // plugins are what a plan names, made.
@@ -142,6 +151,7 @@ func build(p *plan.Plan, fx *effect.Effects) (*plugins, error) {
 	var errs []error
 	for _, f := range allbackends.Factories(fx) {
 		if f.Kind == p.Backend.Kind {
+			f = f.Under(p.Backend.Decode)
 			b, err := f.New(p.Backend.Decode)
 			errs = append(errs, p.Backend.Wrong(err))
 			if gratis, ok := b.(backends.Gratis); ok && err == nil {

@@ -195,6 +195,9 @@ func (l *loader) plugin(kind, config *syntax.Node, docs []plan.PluginDoc, where 
 			target = reflect.New(t)
 		}
 		l.Decode(config, target.Interface(), place)
+		if doc.Under != nil {
+			doc = doc.Under(p.Decode)
+		}
 		return p, doc
 	}
 	d := l.Report.Node(kind, "unknown-"+singular(where), "there is no %s %q", singular(where), name)
