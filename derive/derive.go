@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"runtime/debug"
 
+	"golang.org/x/sync/errgroup"
+
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/report"
 	"sweep.dev/sweep/report/across"
@@ -62,10 +64,12 @@ func All(ctx context.Context, dir *rundir.Dir, path string, tables []sinks.Sink,
 	create := func(name string, write func(sinks.Writer) error) error {
 		return dir.Derive(name, func(w io.Writer) error { return write(w) })
 	}
-	for _, s := range tables {
-		if err := s.Build(ctx, table, create); err != nil {
-			return nil, fmt.Errorf("derived tables: %w", err)
-		}
+	building, each := errgroup.WithContext(ctx)
+	for _, s := range tables { // each has files of its own
+		building.Go(func() error { return s.Build(each, table, create) })
+	}
+	if err := building.Wait(); err != nil {
+		return nil, fmt.Errorf("derived tables: %w", err)
 	}
 	run.Unpack() // after the tables, which need the memory
 	// Before the summary, which names the files that there are.

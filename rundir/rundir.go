@@ -167,7 +167,7 @@ type Dir struct {
 	mu      sync.Mutex
 	durable map[string]bool // folders that this process has seen fsynced in their parents
 
-	deriving sync.Mutex
+	deriving map[string]*sync.Mutex // of each derived file, under mu
 }
 
 // Create makes a new run directory with its plan, its resolved plan and the
@@ -356,17 +356,34 @@ func (d *Dir) LaunchDir(deployment string, n int) (string, error) {
 }
 
 // Derive writes one derived file atomically: a reader sees the old one or the
-// new one. name is the file's own, without a folder.
+// new one. name is the file's own, without a folder. Files of several names may be
+// written at the same time.
 func (d *Dir) Derive(name string, write func(io.Writer) error) error {
 	if err := checkDerived(name); err != nil {
 		return err
 	}
-	d.deriving.Lock()
-	defer d.deriving.Unlock()
+	lock := d.derivation(name)
+	lock.Lock()
+	defer lock.Unlock()
 	if err := d.files.WriteFileAtomic(effect.DeriveCreate, name, write); err != nil {
 		return fmt.Errorf("derive %s: %w", name, err)
 	}
 	return nil
+}
+
+// derivation is the lock of a derived file, which has one writer at a time.
+func (d *Dir) derivation(name string) *sync.Mutex {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	lock, ok := d.deriving[name]
+	if !ok {
+		if d.deriving == nil {
+			d.deriving = map[string]*sync.Mutex{}
+		}
+		lock = &sync.Mutex{}
+		d.deriving[name] = lock
+	}
+	return lock
 }
 
 // Close releases the lock. Attempts that are still being written stay behind

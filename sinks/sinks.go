@@ -17,7 +17,7 @@ import (
 type Table struct {
 	Columns []result.Column
 	// Rows are read once for each table that is made of them: a run may have too many to
-	// hold. A sink keeps none that it does not need.
+	// hold. A sink keeps none that it does not need, and may read beside another.
 	Rows iter.Seq[result.Row]
 	// Groups are the columns and the rows of the groups table: made at the first call, and
 	// shared by the sinks.
@@ -50,14 +50,16 @@ func NewTable(columns []result.Column, rows iter.Seq[result.Row], objectives map
 }
 
 // A File writes one derived file: to a temporary name beside it and renamed
-// when complete, so that a reader never sees half of one.
+// when complete, so that a reader never sees half of one. It may be called for several
+// names at the same time.
 type File func(name string, write func(w Writer) error) error
 
 // A Writer is what a derived file is written to.
 type Writer interface{ Write(p []byte) (int, error) }
 
 // A Sink writes one kind of derived file. Build replaces the files of
-// an earlier Build; it is never called concurrently on one run.
+// an earlier Build. Sinks of one run are built at the same time, each once; none writes a
+// file of another.
 type Sink interface {
 	Build(ctx context.Context, t Table, create File) error
 }

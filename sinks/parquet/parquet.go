@@ -8,6 +8,8 @@ import (
 	"context"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
+
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/sinks"
@@ -30,14 +32,16 @@ func Factory() sinks.Factory {
 	}
 }
 
-// A Sink writes the Parquet files of a run. It holds one row group of one
-// attempt's file in memory at a time.
+// A Sink writes the Parquet files of a run, two at a time. Of each it holds one row group
+// in memory.
 type Sink struct{}
 
 var _ sinks.Sink = Sink{}
 
 // Build implements sinks.Sink.
 func (Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
+	building, ctx := errgroup.WithContext(ctx)
+	building.SetLimit(2) // small enough for the memory of a large run
 	groupCols, cells := t.Groups()
 	type file struct {
 		name  string
@@ -56,12 +60,15 @@ func (Sink) Build(ctx context.Context, t sinks.Table, create sinks.File) error {
 		files = append(files, file{layout.CapacityParquet, func(w sinks.Writer) error { return store.WriteTable(w, c.Columns, c.Rows) }})
 	}
 	for _, f := range files {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err := create(f.name, f.write); err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
-		}
+		building.Go(func() error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err := create(f.name, f.write); err != nil {
+				return fmt.Errorf("%s: %w", f.name, err)
+			}
+			return nil
+		})
 	}
-	return nil
+	return building.Wait()
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -172,6 +173,7 @@ func (s Suite) build(t *testing.T, ctx context.Context, table sinks.Table, room 
 	if err != nil {
 		t.Fatal(err)
 	}
+	var mu sync.Mutex // of files
 	files := map[string][]byte{}
 	err = sink.Build(ctx, table, func(name string, write func(sinks.Writer) error) error {
 		w := full{room: 1 << 30}
@@ -181,6 +183,8 @@ func (s Suite) build(t *testing.T, ctx context.Context, table sinks.Table, room 
 		if err := write(&w); err != nil {
 			return err
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if _, ok := files[name]; ok {
 			t.Errorf("%s was written twice", name)
 		}
