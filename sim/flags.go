@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -50,6 +51,8 @@ type flags struct {
 
 	seed       uint64
 	jitter     float64
+	device     string
+	speed      float64
 	timeScale  float64
 	startDelay time.Duration
 	requestLog string
@@ -112,6 +115,8 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 	fs.BoolVar(&f.disableLogStats, "disable-log-stats", false, "no vllm: metrics")
 	fs.Uint64Var(&f.seed, "seed", 0, "`seed` of texts, natural lengths and jitter")
 	fs.Float64Var(&f.jitter, "jitter", 0.01, "standard deviation of the logarithm of a step's time")
+	fs.StringVar(&f.device, "card", "", "`name` of the GPU, from which its UUID is made; default the port and the seed")
+	fs.Float64Var(&f.speed, "card-speed", 1, "how fast the GPU is beside others of its kind, a `factor`")
 	fs.Float64Var(&f.timeScale, "time-scale", 1, "simulated seconds per real second, a `factor`")
 	fs.DurationVar(&f.startDelay, "start-delay", 0, "`time` to load before it listens, for example 3s")
 	fs.StringVar(&f.requestLog, "request-log", "", "append a JSON line to `file` when a request arrives and when it ends")
@@ -218,6 +223,7 @@ func (f *flags) check() error {
 		bounds("num-gpu-blocks-override", f.blocks >= 0, "at least 1"),
 		bounds("kv-cache-memory-bytes", f.kvBytes >= 0, "at least 1"),
 		bounds("time-scale", f.timeScale > 0 && f.timeScale <= 1000, "above 0 and at most 1000"),
+		bounds("card-speed", f.speed >= 0.01 && f.speed <= 100, "0.01 to 100"),
 		bounds("jitter", f.jitter >= 0 && f.jitter <= 1, "0 to 1"),
 		bounds("port", f.port >= 0 && f.port <= 65535, "a port number"),
 	)
@@ -225,6 +231,12 @@ func (f *flags) check() error {
 
 // options is what the core is asked to start.
 func (f *flags) options(g catalog.GPU, m catalog.Model) core.Options {
+	if g.Bandwidth *= f.speed; f.speed != 1 {
+		g.TFLOPS = maps.Clone(g.TFLOPS)
+		for dtype := range g.TFLOPS {
+			g.TFLOPS[dtype] *= f.speed
+		}
+	}
 	o := core.Options{
 		Model: m, GPU: g, GPUs: f.gpus, DType: f.dtype, KVDType: f.kvDType,
 		MemoryUtilization: f.util, MaxModelLen: f.maxLen, MaxSeqs: f.maxSeqs, MaxBatchedTokens: f.maxBatched,

@@ -189,7 +189,7 @@ func serve(ctx context.Context, f *flags, cfg *core.Config, log *logger, request
 	engine := live.New(*cfg, f.timeScale, f.dialect.API.Bounds(cfg.MaxModelLen))
 	s := server.New(server.Config{
 		Dialect: f.dialect, Settings: f.settings, Core: *cfg, Model: f.model, Served: f.served, APIKey: f.apiKey,
-		PromptDetails: f.promptDetails, ForceUsage: f.forceUsage,
+		Device: f.device, PromptDetails: f.promptDetails, ForceUsage: f.forceUsage,
 		KVDType: f.kvDType, BlocksOverride: f.blocks, TimeScale: f.timeScale,
 		Requests: requests, Faults: f.faults, End: cancel,
 	}, engine)

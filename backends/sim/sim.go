@@ -31,6 +31,7 @@ type Config struct {
 	StartDelay time.Duration `yaml:"start_delay,omitempty" doc:"Time that a server loads before it listens." default:"none" unit:"s" example:"3s"`
 	Faults     []string      `yaml:"faults,omitempty" doc:"Faults to simulate, as sweep sim --help lists them." default:"nothing" example:"['stall=2:300ms']"`
 	RequestLog bool          `yaml:"request_log,omitempty" doc:"Each server writes the requests that it gets to a file beside its log." default:"false" example:"true"`
+	Devices    []float64     `yaml:"devices,omitempty" doc:"Simulated cards that launches get by turns, each by how fast it is beside others of its kind. Each has a UUID of its own, the same at each of its turns." default:"a new card at each launch, all alike" min:"0.01" max:"100" example:"[1, 0.9, 1.05]"`
 	CPUs       []int         `yaml:"cpus,omitempty" doc:"CPUs that the servers may run on (Linux)." default:"all" min:"0" example:"[0, 1]"`
 }
 
@@ -83,6 +84,9 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 	if err := engine.CheckFaults(c.Faults); err != nil {
 		errs = append(errs, fmt.Errorf("backend sim: faults: %w", err))
 	}
+	if i := slices.IndexFunc(c.Devices, func(speed float64) bool { return !(speed >= 0.01 && speed <= 100) }); i >= 0 {
+		errs = append(errs, fmt.Errorf("backend sim: devices: %v is not 0.01 to 100", c.Devices[i]))
+	}
 	if i := slices.IndexFunc(c.CPUs, func(n int) bool { return n < 0 }); i >= 0 {
 		errs = append(errs, fmt.Errorf("backend sim: cpus: no CPU has the number %d", c.CPUs[i]))
 	}
@@ -128,6 +132,10 @@ func (b *Backend) argv(spec backends.Spec, role backends.Role, at backends.Addre
 		"--time-scale="+strconv.FormatFloat(b.config.TimeScale, 'f', -1, 64),
 		"--jitter="+strconv.FormatFloat(b.config.Jitter, 'f', -1, 64),
 	)
+	if n := len(b.config.Devices); n > 0 {
+		i := launchOf(spec.Pod) % n
+		argv = append(argv, fmt.Sprintf("--card=%d", i), "--card-speed="+strconv.FormatFloat(b.config.Devices[i], 'f', -1, 64))
+	}
 	if b.config.StartDelay > 0 {
 		argv = append(argv, "--start-delay="+b.config.StartDelay.String())
 	}
@@ -145,6 +153,15 @@ func (b *Backend) argv(spec backends.Spec, role backends.Role, at backends.Addre
 		argv = append(argv, "--gpu-count="+strconv.Itoa(role.GPUs))
 	}
 	return argv, nil
+}
+
+// launchOf is the number of a launch, from 0, by the end of its pod's name.
+func launchOf(pod string) int {
+	n, err := strconv.Atoi(pod[strings.LastIndexByte(pod, 'l')+1:])
+	if err != nil {
+		return 0
+	}
+	return max(0, n-1)
 }
 
 // Commands are the command lines of a deployment, for people: its servers in

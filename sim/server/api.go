@@ -31,6 +31,8 @@ type Config struct {
 	Served   []string // the names that requests may use, at least one
 	APIKey   string   // that requests under /v1 must bear; "" is none
 
+	Device string // name of the GPU; "" is the port and the seed
+
 	PromptDetails bool // cached tokens in usage
 	ForceUsage    bool // usage in every stream
 

@@ -134,11 +134,15 @@ func (v view) processes() []process {
 	return list
 }
 
-// uuid is the same for the same GPU, index, seed and port: servers beside each
-// other have GPUs of their own.
+// uuid is the same for the same device, or else for the same GPU, index, seed and port:
+// servers beside each other have GPUs of their own.
 func (v view) uuid() string {
 	h := fnv.New128a()
-	fmt.Fprintf(h, "%s/%d/%d/%s", v.s.cfg.Core.GPU.Name, v.index, v.s.cfg.Core.Seed, v.port)
+	if v.s.cfg.Device != "" {
+		fmt.Fprintf(h, "%s/%d/%s", v.s.cfg.Core.GPU.Name, v.index, v.s.cfg.Device)
+	} else {
+		fmt.Fprintf(h, "%s/%d/%d/%s", v.s.cfg.Core.GPU.Name, v.index, v.s.cfg.Core.Seed, v.port)
+	}
 	b := h.Sum(nil)
 	return fmt.Sprintf("GPU-%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
