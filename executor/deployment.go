@@ -20,7 +20,10 @@ type deployment struct {
 	of     plan.Deployment
 	trials []trial
 	hunts  []*hunt // of a plan with find, which choose among the trials; else nil
-	label  string
+	// remaining is what left said last, for other goroutines; guarded by run.mu.
+	remaining int
+	taken     []string // devices that the next trial must not run on
+	label     string
 
 	profile *engine.Profile
 	extra   attempt.Tally
@@ -115,6 +118,7 @@ func (d *deployment) trial(ctx context.Context, t *trial) error {
 		retries = *d.config.Plan.Retries
 	}
 	d.turn(t)
+	d.leave()
 	n := d.config.State.Attempts[t.key]
 	for try := 0; ; try++ {
 		if d.up.Server != nil && d.up.Server.Gone() {
@@ -139,6 +143,13 @@ func (d *deployment) trial(ctx context.Context, t *trial) error {
 				return d.commitUnmeasured(ctx, t, n+1, outcome.End{Failure: failure})
 			}
 			d.use(d.servers.Up())
+			d.identify(ctx)
+			if d.over(ctx) {
+				return nil
+			}
+			if d.isTaken() {
+				return d.commitSeen(ctx, t, n+1)
+			}
 		}
 		if answered, err := d.answer(ctx); err != nil {
 			return err

@@ -156,10 +156,8 @@ func start(ctx context.Context, c Config, work func(context.Context, *run, Repor
 	}()
 	err = work(ctx, r, rep)
 	rep.Committed = r.committed
-	if rep.Missing = rep.Planned - rep.Before - r.committed; r.config.Plan.Find != nil {
-		rep.Missing = r.left()
-		rep.Planned = rep.Before + r.committed + rep.Missing
-	}
+	rep.Missing = r.left()
+	rep.Planned = rep.Before + r.committed + rep.Missing
 	rep.Left = r.manager.Left()
 	if ctx.Err() != nil && rep.Missing > 0 {
 		rep.Interrupted = context.Cause(ctx)
@@ -193,7 +191,6 @@ func (r *run) plan() (Report, error) {
 						continue
 					}
 				}
-				rep.Planned++
 				done := Done(r.config.Plan, r.config.State, r.config.Retry, cell, n)
 				if done {
 					rep.Before++
@@ -204,14 +201,12 @@ func (r *run) plan() (Report, error) {
 		if err := left.begun(); err != nil {
 			return rep, err
 		}
+		left.remaining = left.left()
 	}
+	rep.Planned = rep.Before + r.left()
 	r.total, r.done = rep.Planned, rep.Before
-	if r.config.Plan.Find != nil {
-		rep.Planned = rep.Before + r.left()
-		r.total = rep.Before
-		if rep.Planned > rep.Before {
-			r.total = r.expected(rep.Before)
-		}
+	if rep.Planned > rep.Before {
+		r.total = max(r.total, r.expected())
 	}
 	r.measure = &attempt.Config{
 		Plan: r.config.Plan, RunID: r.config.State.Manifest.RunID, Backend: r.config.Backend,
@@ -264,10 +259,7 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 
 // finished writes the last line, also when the run was cut short.
 func (r *run) finished(ctx context.Context) error {
-	last := event.Event{Type: event.RunFinished, Done: r.done, Total: r.total}
-	if r.config.Plan.Find != nil {
-		last.Total = r.done + r.left()
-	}
+	last := event.Event{Type: event.RunFinished, Done: r.done, Total: r.done + r.left()}
 	if cause := context.Cause(ctx); ctx.Err() != nil {
 		last.Error = cause.Error()
 		if errors.Is(cause, ErrMaxTime) || errors.Is(cause, budget.ErrMaxCost) || errors.Is(cause, budget.ErrLifetime) {
@@ -305,7 +297,7 @@ func (r *run) measureAll(ctx context.Context) error {
 // pending are the deployments that have trials without an outcome.
 func (r *run) pending() []*deployment {
 	return slices.DeleteFunc(slices.Clone(r.all), func(d *deployment) bool {
-		return d.left() == 0
+		return d.remaining == 0
 	})
 }
 
@@ -349,13 +341,13 @@ func (r *run) Stop(cause error) { r.stop(cause) }
 
 // committedOne counts an outcome and says so.
 func (r *run) committedOne(d *deployment, t trial, o *result.Outcome) {
+	left := d.left()
 	r.mu.Lock()
 	r.done++
 	r.committed++
 	done := r.done
-	if r.config.Plan.Find != nil && r.total <= done {
-		r.total = done + r.left()
-	}
+	d.remaining = left
+	r.total = max(r.total, done+r.leftLocked())
 	total := r.total
 	r.mu.Unlock()
 	status, _ := o.Row[col.Status].(string)

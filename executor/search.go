@@ -23,7 +23,7 @@ func Searches(p *plan.Plan, cells []plan.Cell) []Search {
 	var out []Search
 	for _, cells := range p.Searches(cells) {
 		s := Search{Cells: cells, Settings: search.Settings{
-			Confidence: p.Find.Confidence, Trials: plan.FindTrials, MaxTrials: plan.FindMaxTrials, MaxProbes: p.Find.MaxProbes, Seed: p.Seed,
+			Confidence: p.Find.Confidence, Trials: plan.FindTrials, MaxTrials: plan.FindMaxTrials, MaxProbes: p.Find.MaxProbes, Seed: p.Seed, Devices: p.Find.Devices,
 		}}
 		for _, slo := range p.SLO {
 			s.Objectives = append(s.Objectives, slo.Name)
@@ -51,16 +51,17 @@ type hunt struct {
 	ended map[rundir.Key]search.Outcome
 }
 
-// next is the trial that the search asks for; ok is false if it has ended.
-func (h *hunt) next() (key rundir.Key, ok bool) {
-	_, p, ok := search.Replay(h.Settings, func(p search.Probe) (search.Outcome, bool) {
+// next is the trial that the search asks for, and the devices that it must not run on; ok
+// is false if it has ended.
+func (h *hunt) next() (key rundir.Key, taken []string, ok bool) {
+	outcomes, p, ok := search.Replay(h.Settings, func(p search.Probe) (search.Outcome, bool) {
 		o, ended := h.ended[h.Key(p)]
 		return o, ended
 	})
 	if !ok {
-		return rundir.Key{}, false
+		return rundir.Key{}, nil, false
 	}
-	return h.Key(p), true
+	return h.Key(p), search.Taken(h.Settings, outcomes, p), true
 }
 
 // begun are the searches over the trials of the deployment, with what was committed of
@@ -96,34 +97,49 @@ func (d *deployment) tell(key rundir.Key, o *result.Outcome) {
 	for _, h := range d.hunts {
 		if slices.ContainsFunc(h.Cells, func(c plan.Cell) bool { return c.ID == key.Cell }) {
 			h.ended[key] = search.Of(o)
+			if on := h.ended[key].On; d.up != nil && d.up.Server != nil && on != "" {
+				d.up.Device = on
+			}
 		}
 	}
 }
 
-// hunt runs the trials that the deployment's searches ask for, one search after another.
+// hunt runs the trials that the deployment's searches ask for, one search after another;
+// first all that the server may run that is up.
 func (d *deployment) hunt(ctx context.Context) error {
-	for _, h := range d.hunts {
-		for {
-			key, ok := h.next()
-			if !ok {
-				break
-			}
-			i := slices.IndexFunc(d.trials, func(t trial) bool { return t.key == key })
-			if i < 0 {
-				return fmt.Errorf("the search of %s asks for trial %d of cell %s, which is not there", d.label, key.Trial, key.Cell)
-			}
-			if d.over(ctx) {
-				return nil
-			}
-			if err := d.trial(ctx, &d.trials[i]); err != nil {
-				return err
-			}
-			if _, ended := h.ended[key]; !ended {
-				return nil // the run was ended, or its server could not be
-			}
+	for {
+		h, key, ok := d.wanted()
+		if !ok || d.over(ctx) {
+			return nil
+		}
+		i := slices.IndexFunc(d.trials, func(t trial) bool { return t.key == key })
+		if i < 0 {
+			return fmt.Errorf("the search of %s asks for trial %d of cell %s, which is not there", d.label, key.Trial, key.Cell)
+		}
+		if err := d.trial(ctx, &d.trials[i]); err != nil {
+			return err
+		}
+		o, ended := h.ended[key]
+		if !ended {
+			return nil // the run was ended, or its server could not be
+		}
+		if o.State == search.Measured {
+			d.servers.Progressed()
 		}
 	}
-	return nil
+}
+
+// wanted is the next trial of the first search that has not ended, or of the first that
+// may use the device that is up; ok is false if all have ended. It sets what is taken.
+func (d *deployment) wanted() (of *hunt, key rundir.Key, ok bool) {
+	for _, h := range d.hunts {
+		k, taken, more := h.next()
+		if !more || ok && (slices.Contains(taken, d.up.Device) || !d.isTaken()) {
+			continue
+		}
+		of, key, ok, d.taken = h, k, true, taken
+	}
+	return of, key, ok
 }
 
 // left is how many trials of the deployment have no outcome; of searches the next trial
@@ -131,7 +147,7 @@ func (d *deployment) hunt(ctx context.Context) error {
 func (d *deployment) left() int {
 	n := 0
 	for _, h := range d.hunts {
-		if _, ok := h.next(); ok {
+		if _, _, ok := h.next(); ok {
 			n++
 		}
 	}
@@ -146,23 +162,28 @@ func (d *deployment) left() int {
 	return n
 }
 
-// left is that of all deployments.
+// left is that of all deployments, as of their last outcomes.
 func (r *run) left() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.leftLocked()
+}
+
+func (r *run) leftLocked() int {
 	n := 0
 	for _, d := range r.all {
-		n += d.left()
+		n += d.remaining
 	}
 	return n
 }
 
-// expected is about how many trials the searches of the run have, of which so many are
-// done.
-func (r *run) expected(done int) int {
+// expected is about how many trials the searches of the run have; 0 for a plan without.
+func (r *run) expected() int {
 	n := 0
 	for _, d := range r.all {
 		for _, h := range d.hunts {
 			n += len(search.Rehearse(h.Settings, len(h.Levels)/2, true))
 		}
 	}
-	return max(n, done+r.left())
+	return n
 }

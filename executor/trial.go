@@ -102,6 +102,7 @@ func (d *deployment) commit(ctx context.Context, t *trial, a *attempt.Attempt, f
 		return errors.Join(fmt.Errorf("commit %s trial %d: %w", t.key.Cell, t.key.Trial, err),
 			files.Discard(ctx, "its commit failed"))
 	}
+	t.done = true
 	d.learn(t, o)
 	d.run.committedOne(d, *t, o)
 	return nil

@@ -22,6 +22,7 @@ type Find struct {
 	// Objectives are those of the plan, which has them in the file's order.
 	Objectives map[string]string `yaml:"objectives" doc:"Objectives by name, each searched for; they share trials. Write the strictest first. The parts that and joins are percentiles of a latency, means of one, or error_rate, each with an upper bound." example:"{interactive: p95_ttft_ms < 200 and p95_tpot_ms < 25}"`
 	Confidence float64           `yaml:"confidence,omitempty" doc:"Confidence of each answer: the chance that the server keeps the objective at the certified load." default:"0.99" min:"0.5" lt:"1" unit:"ratio" example:"99%"`
+	Devices    int               `yaml:"devices,omitempty" doc:"On how many different GPUs, by their UUIDs, a load has to be certified: each is another launch, and the answer is the least load of all. On rented GPUs 3 are the default if budget.max_cost carries them." default:"1" min:"1" max:"16" unit:"GPUs" example:"3"`
 	MaxProbes  int               `yaml:"max_probes,omitempty" doc:"Most trials of each search, INVALID ones included." default:"100" min:"4" max:"1000" unit:"trials" example:"40"`
 }
 
@@ -29,7 +30,7 @@ type Find struct {
 const (
 	FindTrials     = 3  // fresh ones before a bound is looked at
 	FindMaxTrials  = 12 // fresh ones at most
-	FindMostTrials = 24 // all of them, those that are INVALID or to find included
+	FindMostTrials = 24 // all of them on each device, those that are INVALID or to find included
 )
 
 // Level is the load of a cell on the axis.

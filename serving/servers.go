@@ -15,7 +15,8 @@ import (
 )
 
 // maxRelaunches bounds how often a deployment is launched again after its
-// server died, for every value of the plan's retries.
+// server died, for every value of the plan's retries; of a search since its last trial
+// that was measured, see [Servers.Progressed].
 const maxRelaunches = 2
 
 // A Measurer is whom the servers of a deployment are for.
@@ -54,6 +55,10 @@ func (d *Servers) GivenUp() bool { return d.givenUp.Load() }
 
 // LastLaunch says that a server which dies now is not launched again.
 func (d *Servers) LastLaunch() bool { return d.deaths >= maxRelaunches }
+
+// Progressed says that a trial was measured that a search had asked for, so that deaths
+// before it do not count: under loads that are too high, servers die.
+func (d *Servers) Progressed() { d.deaths = 0 }
 
 // Death says why the server that was up ended.
 func (d *Servers) Death(ctx context.Context) *Failure {

@@ -94,3 +94,99 @@ func TestFind_kill(t *testing.T) {
 		})
 	}
 }
+
+// devicesPlan searches on three simulated cards, the third of which a launch finds only
+// after one that is known. No server is as fast as never asks for.
+const devicesPlan = `
+version: 1
+name: devices
+model: sweep/tiny
+matrix: {engine: vllm, gpu: h100, max_tokens: 3}
+backend: {kind: sim, devices: [1, 0.5, 2]}
+load: {requests: 20, warmup: {requests: 1}, prompts: {input_tokens: 20}}
+find:
+  axis: concurrency
+  from: 1
+  to: 3
+  within: 50%
+  confidence: 90%
+  devices: 3
+  objectives: {never: p50_ttft_ms < 0.0001, always: p50_ttft_ms < 60000}
+validity: {max_client_cpu: 1, max_schedule_lag: 10s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+collect: [gpu]
+`
+
+// TestFind_devices certifies a load on three cards, is killed, and finds the same: a card
+// that comes again is no other one.
+func TestFind_devices(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "find.yaml"), devicesPlan)
+	whole := filepath.Join(dir, "whole")
+	got := sweep(t, dir, nil, "run", "-o", whole, "find.yaml")
+	if got.code != exitSLO || !strings.Contains(got.stdout, "on 3 devices: 3 on GPU-") {
+		t.Fatalf("exit %d\n%s\n%s", got.code, got.stdout, got.stderr)
+	}
+	want := answered(t, whole)
+	wantCards := cards(t, whole)
+	if len(wantCards) != 3 {
+		t.Fatalf("certified on %v", wantCards)
+	}
+	for _, n := range []int{150, 300, 450} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			out := filepath.Join(t.TempDir(), "run")
+			if got := sweep(t, dir, []string{fmt.Sprintf("SWEEP_FAULT=op:kill@%d", n)}, "run", "-o", out, "find.yaml"); got.code != -1 {
+				t.Fatalf("it ended with %d and was not killed\n%s", got.code, got.stderr)
+			}
+			if got := sweep(t, dir, nil, "resume", out); got.code != exitSLO {
+				t.Fatalf("resume: exit %d\n%s", got.code, got.stderr)
+			}
+			if got := answered(t, out); !slices.Equal(got, want) {
+				t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+			if got := cards(t, out); !slices.Equal(got, wantCards) {
+				t.Errorf("certified on %v, want %v", got, wantCards)
+			}
+		})
+	}
+}
+
+// cards are the devices that the answers of a run rest on, sorted.
+func cards(t *testing.T, out string) (ids []string) {
+	t.Helper()
+	rows := csvRows(t, filepath.Join(out, "capacity.csv"))
+	for _, row := range rows[1:] {
+		for id := range strings.SplitSeq(row[slices.Index(rows[0], "device_uuids")], "; ") {
+			if id != "" {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// Where a provider has two cards alone, the answer is of two, and the servers on one that is
+// known have measured nothing.
+func TestFind_twoDevices(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text := strings.NewReplacer("[1, 0.5, 2]", "[1, 0.5]", "never: p50_ttft_ms < 0.0001, ", "").Replace(devicesPlan)
+	write(t, filepath.Join(dir, "find.yaml"), text)
+	out := filepath.Join(dir, "run")
+	got := sweep(t, dir, nil, "run", "-o", out, "find.yaml")
+	if got.code != exitOK || !strings.Contains(got.stdout, "on 2 of 3 devices: 3 on GPU-") {
+		t.Fatalf("exit %d\n%s\n%s", got.code, got.stdout, got.stderr)
+	}
+	rows := csvRows(t, filepath.Join(out, "cells.csv"))
+	seen := 0
+	for _, row := range rows[1:] {
+		if row[slices.Index(rows[0], "findings")] == "device_seen" && row[slices.Index(rows[0], "status")] == "skipped" {
+			seen++
+		}
+	}
+	if seen != 5 {
+		t.Errorf("%d trials are skipped for their device, want 5", seen)
+	}
+}

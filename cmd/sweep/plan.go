@@ -44,7 +44,7 @@ configurations), else at the catalogue's list prices.
 			if err != nil {
 				return err
 			}
-			p, made, err := a.open(path, a.planOptions(c))
+			p, made, _, err := a.openPriced(c, path)
 			if err != nil {
 				return err
 			}

@@ -190,7 +190,7 @@ func (p planned) details(page *draw.Document, servers []server) {
 			continue
 		}
 		head += ", " + humanize.Plural(len(d.Cells), "cell")
-		if p.plan.Repeats.Each() {
+		if p.plan.Repeats.Each() || s.about.launches > 1 {
 			head += ", " + upTo(p.plan) + humanize.Plural(s.about.launches, "launch")
 		}
 		head += ", " + roundMinutes(s.about.took)
@@ -274,7 +274,11 @@ func (p planned) size(t total) string {
 		for _, d := range p.deployments {
 			n += len(p.plan.Searches(d.Cells))
 		}
-		return fmt.Sprintf("%s of %s from %v to %v in %s", humanize.Plural(n, "search"), f.Axis, f.From, f.To, humanize.Plural(t.deployments, "deployment"))
+		text := fmt.Sprintf("%s of %s from %v to %v in %s", humanize.Plural(n, "search"), f.Axis, f.From, f.To, humanize.Plural(t.deployments, "deployment"))
+		if f.Devices > 1 {
+			text += fmt.Sprintf(", each on %d devices (%s, more if a device comes again)", f.Devices, humanize.Plural(t.launches, "launch"))
+		}
+		return text
 	}
 	return text + ", " + upTo(p.plan) + humanize.Plural(t.cells*p.plan.Repeats.Most(), "trial")
 }

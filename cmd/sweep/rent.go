@@ -73,7 +73,8 @@ func estimate(p *plan.Plan, d plan.Deployment, of traits) estimated {
 // from 1, are left to do.
 func estimateLeft(p *plan.Plan, d plan.Deployment, of traits, left func(plan.Cell, int) bool) (e estimated) {
 	if p.Find != nil {
-		e.launches, e.took = 1, startEstimate(d.Server, of)+estimateSearches(p, d, of.scale).took
+		e.launches = max(1, p.Find.Devices) // which its searches share
+		e.took = startEstimate(d.Server, of)*time.Duration(e.launches) + estimateSearches(p, d, of.scale).took
 		return e
 	}
 	numbers := 0

@@ -134,8 +134,7 @@ type job struct {
 }
 
 func (a *app) run(ctx context.Context, c *cli.Command, path string) error {
-	options := a.planOptions(c)
-	p, made, err := a.open(path, options)
+	p, made, options, err := a.openPriced(c, path)
 	if err != nil {
 		return err
 	}

@@ -53,6 +53,7 @@ type Subject struct {
 	Of      plan.Deployment
 	Profile *engine.Profile
 	Server  *serving.Server // nil: none is up, and attempts at it can only be finished
+	Device  string          // its GPUs, as gpu_uuid has them; "" if they are not known before a trial
 	Extra   *Tally
 
 	// Columns and Notes are of every trial of the subject that is run.

@@ -80,6 +80,9 @@ func (a *Attempt) measured(extra bool) (m outcome.Measured, err error) {
 		m.Columns = merge(a.columns, a.subject.Columns)
 		m.Notes = append(m.Notes, a.subject.Notes...)
 	}
+	if a.subject.Device != "" && m.Columns[col.GPUUUID] == nil {
+		m.Columns = merge(m.Columns, result.Row{col.GPUUUID: a.subject.Device})
+	}
 	if a.logs == nil {
 		return m, nil
 	}

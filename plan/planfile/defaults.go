@@ -66,7 +66,7 @@ var dependent = []struct {
 	}},
 	{"repeats", func(_ *file.File, p *plan.Plan, _ plan.PluginDoc) {
 		if p.Find != nil { // which of them are run is what the search says
-			p.Repeats = plan.Repeats{N: plan.FindMostTrials}
+			p.Repeats = plan.Repeats{N: plan.FindMostTrials * max(1, p.Find.Devices)}
 		}
 	}},
 	{"repeats.n", func(f *file.File, p *plan.Plan, _ plan.PluginDoc) {

@@ -46,6 +46,7 @@ var (
 	RecordsFull             = Code{"records_full"}
 	LevelSkipped            = Code{"level_skipped"}
 	TrialsEnough            = Code{"trials_enough"}
+	DeviceSeen              = Code{"device_seen"}
 	TraceRowsSkipped        = Code{"trace_rows_skipped"}
 	PromptLengthUnknown     = Code{"prompt_length_unknown"}
 	PromptLengthInexact     = Code{"prompt_length_inexact"}
@@ -283,6 +284,10 @@ var remarks = []Fact{
 	{
 		TrialsEnough, "the trial was not run, since `repeats.until` knows the mean of its metric from the trials before it", "",
 		"nothing: the text says how well it is known; a smaller `within` runs more trials",
+	},
+	{
+		DeviceSeen, "the trial was not run: its new server is on a device that the search has measured already", "`find.devices` asks for several",
+		"nothing: another server is started, a few times; where the provider has one device alone, write `find.devices: 1`",
 	},
 	{
 		TraceRowsSkipped, "requests of the trace have no input or no output tokens", "a trace has failed requests so; they are not sent",

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"sweep.dev/sweep/internal/syntax"
@@ -59,6 +60,16 @@ func (c *Checked) findObjectives() {
 				d.Hint = "no number of requests shows that none fails: write error_rate < 1%"
 			}
 		}
+	}
+}
+
+func (c *Checked) findDevices() {
+	f := c.Plan.Find
+	if f == nil || c.Load != "" || f.Devices <= 1 || c.Backend.Given {
+		return
+	}
+	if !slices.ContainsFunc(c.Plan.Collect, func(p plan.Plugin) bool { return p.Kind == "gpu" }) {
+		c.Report.Node(c.At("find", "devices"), "missing", "find.devices is %d, and collect has no gpu, which says on which one a server runs", f.Devices).Expected = "collect: [prom, gpu, proc]"
 	}
 }
 

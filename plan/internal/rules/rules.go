@@ -87,6 +87,7 @@ var OfPlan = []Rule{
 
 	{"find", "A search has an axis of its own, loads that go up, and objectives.", (*Checked).find},
 	{"find-objectives", "A search can decide its objectives.", (*Checked).findObjectives},
+	{"find-devices", "A search on several devices knows which they are.", (*Checked).findDevices},
 	{"find-alone", "A search chooses its trials itself, and each tells all.", (*Checked).findAlone},
 	{"repeats", "Trials that may end early have a cap, which leaves room for fewer.", (*Checked).repeats},
 	{"compare", "What is compared is a server axis with a baseline, and takes turns.", (*Checked).compare},
