@@ -29,6 +29,15 @@ var rights = []Held{
 	{Right: kubeapi.Right{Verb: "get", Resource: "pods/proxy"}, For: "metrics of pods that cannot be reached directly, in a run"},
 }
 
+// Rights are what the shipped Role grants.
+func Rights() []kubeapi.Right {
+	list := make([]kubeapi.Right, len(rights))
+	for i, r := range rights {
+		list[i] = r.Right
+	}
+	return list
+}
+
 //go:embed role.yaml
 var role string
 
