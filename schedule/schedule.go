@@ -1,5 +1,6 @@
 // Package schedule makes the files with which the scheduler of a platform measures a plan
-// every night: systemd's timers, cron, or GitHub. sweep has no scheduler of its own.
+// every night: systemd's timers, cron, GitHub, or CronJobs of Kubernetes. sweep has no
+// scheduler of its own.
 package schedule
 
 import (
@@ -20,7 +21,7 @@ import (
 var templates embed.FS
 
 // Targets are the schedulers there are.
-func Targets() []string { return []string{"systemd", "cron", "github"} }
+func Targets() []string { return []string{"systemd", "cron", "github", Kubernetes} }
 
 // A Night is what is done every night.
 type Night struct {
@@ -36,6 +37,8 @@ type Night struct {
 	Keep    int           // runs
 	Notify  string        // a command, with three further arguments; "" for none
 	Flags   []string      // further ones of sweep run
+
+	Cluster *Cluster // of the target Kubernetes alone
 }
 
 // A File is one of those that are made.
@@ -97,6 +100,10 @@ func Files(target string, n Night) ([]File, error) {
 	if !slices.Contains(Targets(), target) {
 		return nil, fmt.Errorf("%q is no target: want one of %s", target, strings.Join(Targets(), ", "))
 	}
+	if target == Kubernetes {
+		text, err := manifests(v, n.Cluster)
+		return []File{{night + ".yaml", text}}, err
+	}
 	var files []File
 	for _, m := range list[target] {
 		text, err := render(m[0], v)
@@ -117,12 +124,15 @@ func Install(target string, n Night) string {
 	case "cron":
 		return fmt.Sprintf("(crontab -l; cat %s) | crontab -", file(".crontab"))
 	}
+	if target == Kubernetes {
+		return "kubectl apply --server-side -f " + file(".yaml")
+	}
 	return "git add " + file(".yml")
 }
 
-func render(name string, v view) (string, error) {
+func render(name string, v any) (string, error) {
 	t, err := template.New(name).Option("missingkey=error").Funcs(template.FuncMap{
-		"sh": plaintext.Word, "unit": unit, "exec": execWord, "cron": cronWord,
+		"sh": plaintext.Word, "unit": unit, "exec": execWord, "cron": cronWord, "yaml": scalar, "indented": indented,
 	}).ParseFS(templates, "templates/"+name)
 	if err != nil {
 		return "", err

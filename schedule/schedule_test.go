@@ -100,6 +100,9 @@ func TestFiles_refused(t *testing.T) {
 		n := night()
 		change(&n)
 		for _, target := range schedule.Targets() {
+			if target == schedule.Kubernetes && want != "no time of day" {
+				continue // its texts are quoted
+			}
 			if _, err := schedule.Files(target, n); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", target, err, want)
 			}

@@ -67,7 +67,12 @@ func (a *app) main(args []string) (code int) {
 	signal.Notify(pipe, syscall.SIGPIPE)
 	defer signal.Stop(pipe)
 
-	err := gone(a.root().Run(context.Background(), args))
+	return a.do(context.Background(), args)
+}
+
+// do runs one command line and returns its exit code.
+func (a *app) do(ctx context.Context, args []string) int {
+	err := gone(a.root().Run(ctx, args))
 	if err == nil {
 		return exitOK
 	}
@@ -152,7 +157,7 @@ judges every number, and gives back what it started.
 			a.benchCommand(), a.initCommand(),
 			a.validateCommand(), a.planCommand(), a.runCommand(), a.resumeCommand(),
 			a.statusCommand(), a.cellsCommand(), a.reportCommand(), a.mergeCommand(), a.compareCommand(), a.noiseCommand(), a.exportCommand(), a.judgeCommand(), a.columnsCommand(), a.logsCommand(), a.runsCommand(),
-			a.gateCommand(), a.trendCommand(), a.historyCommand(), a.scheduleCommand(), a.pruneCommand(),
+			a.gateCommand(), a.trendCommand(), a.historyCommand(), a.scheduleCommand(), a.nightCommand(), a.pruneCommand(),
 			a.podsCommand(), a.gcCommand(), a.doctorCommand(), a.calibrateCommand(),
 			a.probeCommand(), a.metricsCommand(), a.enginesCommand(), a.gpusCommand(),
 			a.schemaCommand(), a.simCommand(), a.workerCommand(), a.versionCommand(),

@@ -39,6 +39,7 @@ func arguments() map[string]source {
 		"sweep history add":    first(runDirs),
 		"sweep history accept": first(runDirs),
 		"sweep schedule":       plans,
+		"sweep night":          plans,
 		"sweep prune":          first(files("/")),
 		"sweep init":           first(files(".yaml", ".yml")),
 		"sweep runs":           first(files("/")),

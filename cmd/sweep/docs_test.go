@@ -127,7 +127,7 @@ func (b block) printed() bool {
 }
 
 // foreign are the programs of others that the pages use.
-var foreign = []string{"alias", "crontab", "curl", "docker", "duckdb", "export", "git", "grep", "kill", "ssh-keyscan", "sed", ".", "./my-cloud", "echo", "bin/runpod-emulator", "source", "sha256sum", "sudo", "tar"}
+var foreign = []string{"alias", "crontab", "curl", "docker", "duckdb", "export", "git", "grep", "kill", "kubectl", "ssh-keyscan", "sed", ".", "./my-cloud", "echo", "bin/runpod-emulator", "source", "sha256sum", "sudo", "tar"}
 
 func TestDocs(t *testing.T) {
 	t.Parallel()

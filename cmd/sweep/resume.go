@@ -186,7 +186,7 @@ func sameMethod(what string, m rundir.Manifest) error {
 // trials of a run; nil if it may. what is resume, rerun or reuse.
 func sameEnvironment(what string, m rundir.Manifest, p *plan.Plan) error {
 	var why, hint string
-	switch host, sweep := hostname(), version(); {
+	switch host, sweep := clientHost(), version(); {
 	case m.Host != host:
 		why = fmt.Sprintf("the run was started on %s, this is %s", m.Host, host)
 		hint = "trials of two clients must not stand in one grid; start a new run here"

@@ -210,7 +210,7 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 	m := rundir.Manifest{
 		RunID: newRunID(), Plan: p.Name, PlanPath: abs, PlanDir: planDir, PlanDigest: p.Digest(),
 		Set: r.options.Set, AllowEnv: r.options.AllowEnv, MaxCells: r.options.MaxCells, Engines: kept(p.EngineTexts()),
-		Only: chosen, Owner: owner(), Version: version(), Method: result.Method, Host: hostname(), CreatedAt: time.Now().UTC(), Variables: p.Variables(),
+		Only: chosen, Owner: owner(), Version: version(), Method: result.Method, Host: clientHost(), CreatedAt: time.Now().UTC(), Variables: p.Variables(),
 		Decide: cmp.Or(c.String("decide"), rundir.DecideBound),
 	}
 	if source != nil {
@@ -387,7 +387,7 @@ func (a *app) config(teardown context.Context, c *cli.Command, j job, pods servi
 		Only: j.only, Retry: j.retry, Parallel: c.Int("parallel"),
 		FailFast: c.Bool("fail-fast"), MaxTime: limits.time,
 		Client: c.String("client"), Calibration: j.calibration,
-		Environ: os.Environ(), ClientHost: hostname(), ClientProcess: a.clientProcess, Teardown: teardown, Events: ui.event,
+		Environ: os.Environ(), ClientHost: clientHost(), ClientProcess: a.clientProcess, Teardown: teardown, Events: ui.event,
 	}
 }
 
@@ -507,6 +507,13 @@ func owner() string {
 	}
 	return name + "@" + hostname()
 }
+
+// hostVar names the machine that a container of sweep runs on: a pod's own host name is
+// that of no machine.
+const hostVar = "SWEEP_HOST"
+
+// clientHost is the machine that sends the load.
+func clientHost() string { return cmp.Or(os.Getenv(hostVar), hostname()) }
 
 func hostname() string {
 	h, err := os.Hostname()

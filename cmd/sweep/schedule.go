@@ -22,7 +22,7 @@ import (
 func (a *app) scheduleCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "schedule",
-		Usage:     "prints the files with which systemd, cron or GitHub measures a plan every night",
+		Usage:     "prints the files with which systemd, cron, GitHub or Kubernetes measures a plan every night",
 		ArgsUsage: "PLAN",
 		Description: `A night is sweep run, gate, report and prune, one night at a time and within a bound,
 with a timer of its own for sweep gc. Runs and the history are kept in the working
@@ -30,11 +30,12 @@ directory. sweep installs nothing: it prints the files, or writes them to -o.
 
   $ sweep schedule --target systemd --at 02:30 -o ~/.config/systemd/user plans/chat-capacity.yaml
   $ sweep schedule --target cron --max-time 3h --max-cost 10 plans/chat-capacity.yaml
-  $ sweep schedule --target github -o .github/workflows plans/chat-capacity.yaml` + exitHelp(exitOK, exitInternal, exitUsage),
-		Flags: append(append(planFlags(), webhookFlags()...),
+  $ sweep schedule --target github -o .github/workflows plans/chat-capacity.yaml
+  $ sweep schedule --target kubernetes --namespace bench --image registry.example/sweep:0.1.0 plans/chat-capacity.yaml | kubectl apply --server-side -f -` + exitHelp(exitOK, exitInternal, exitUsage),
+		Flags: append(append(append(planFlags(), webhookFlags()...), clusterFlags()...),
 			&cli.StringFlag{Name: "target", Usage: "the scheduler is `NAME`: " + strings.Join(schedule.Targets(), ", "), Required: true},
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write the files into `DIR`, where they replace those of before", DefaultText: "print them"},
-			&cli.StringFlag{Name: "at", Value: "02:00", Usage: "begin at `HH:MM`: the machine's time, on GitHub UTC"},
+			&cli.StringFlag{Name: "at", Value: "02:00", Usage: "begin at `HH:MM`: the machine's time, on GitHub and Kubernetes UTC"},
 			&cli.DurationFlag{Name: "max-time", Value: 4 * time.Hour, Usage: "measure for `DURATION` at most; 45 minutes later the scheduler ends what is left", Validator: positive[time.Duration]},
 			&cli.FloatFlag{Name: "max-cost", Usage: "spend `USD` a night at most on pods", Validator: positive[float64], DefaultText: "the plan's budget"},
 			&cli.IntFlag{Name: "keep", Value: 30, Usage: "keep the latest `N` run directories", Validator: positive[int]},
@@ -56,7 +57,7 @@ func (a *app) schedule(c *cli.Command, path string) error {
 	if path == planfile.Stdin {
 		return &usage{errors.New("a night reads its plan again: name a file")}
 	}
-	p, _, err := a.open(path, a.planOptions(c))
+	p, made, err := a.open(path, a.planOptions(c))
 	if err != nil {
 		return err
 	}
@@ -83,8 +84,15 @@ func (a *app) schedule(c *cli.Command, path string) error {
 	for _, v := range c.StringSlice("allow-env") {
 		n.Flags = append(n.Flags, "--allow-env", v)
 	}
+	engineFile := abs
+	if c.String("target") == schedule.Kubernetes {
+		if n.Cluster, err = a.cluster(c, path, p, made); err != nil {
+			return err
+		}
+		engineFile = func(path string) string { return schedule.PlanFolder + "/" + engineFolder + filepath.Base(path) }
+	}
 	for _, v := range c.StringSlice("engine-file") {
-		n.Flags = append(n.Flags, "--engine-file", abs(v))
+		n.Flags = append(n.Flags, "--engine-file", engineFile(v))
 	}
 	for _, flag := range []string{allowWebhook, allowPrivateWebhook} {
 		if c.Bool(flag) {
@@ -99,6 +107,10 @@ func (a *app) schedule(c *cli.Command, path string) error {
 		return &usage{err}
 	}
 	if !c.IsSet("output") {
+		if len(files) == 1 && n.Cluster != nil { // for kubectl apply -f -
+			_, err := io.WriteString(a.out, files[0].Text)
+			return gone(err)
+		}
 		for _, f := range files {
 			if _, err := fmt.Fprintf(a.out, "==> %s\n%s\n", f.Name, f.Text); err != nil {
 				return gone(err)
