@@ -15,7 +15,7 @@ import (
 // simulated; true: the flag takes a value. The others have a --no- form too.
 var withoutEffect = map[string]bool{
 	"trust-remote-code": false, "enforce-eager": false, "async-scheduling": false,
-	"disable-log-requests": false, "enable-log-requests": false, "disable-uvicorn-access-log": false,
+	"disable-log-requests": false, "disable-uvicorn-access-log": false,
 	"tokenizer": true, "tokenizer-mode": true, "revision": true, "tokenizer-revision": true,
 	"download-dir": true, "load-format": true, "generation-config": true, "swap-space": true,
 	"uvicorn-log-level": true, "chat-template": true, "disable-access-log-for-endpoints": true,

@@ -48,6 +48,8 @@ type flags struct {
 	promptDetails   bool
 	forceUsage      bool
 	disableLogStats bool
+	logRequests     bool
+	debug           bool // VLLM_LOGGING_LEVEL=DEBUG
 
 	seed       uint64
 	jitter     float64
@@ -87,7 +89,7 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 	fs := flag.NewFlagSet("sweep sim", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	var served string
-	var noPrefix, noChunked, noDetails bool
+	var noPrefix, noChunked, noDetails, noLogRequests bool
 	fs.StringVar(&f.engine, "engine", "vllm", "`engine` whose flags, HTTP, metrics and failures these are: "+strings.Join(dialect.Names(), ", "))
 	fs.StringVar(&f.release, "engine-version", "", "`release` of the engine, see below; default the newest")
 	fs.StringVar(&f.model, "model", "", "`model` to serve, by its name in the catalogue: "+strings.Join(modelNames(), ", "))
@@ -113,6 +115,8 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 	fs.BoolVar(&noDetails, "no-enable-prompt-tokens-details", false, "do not")
 	fs.BoolVar(&f.forceUsage, "enable-force-include-usage", false, "usage in every stream")
 	fs.BoolVar(&f.disableLogStats, "disable-log-stats", false, "no vllm: metrics")
+	fs.BoolVar(&f.logRequests, "enable-log-requests", false, "a line of the log for each request")
+	fs.BoolVar(&noLogRequests, "no-enable-log-requests", false, "none")
 	fs.Uint64Var(&f.seed, "seed", 0, "`seed` of texts, natural lengths and jitter")
 	fs.Float64Var(&f.jitter, "jitter", 0.01, "standard deviation of the logarithm of a step's time")
 	fs.StringVar(&f.device, "card", "", "`name` of the GPU, from which its UUID is made; default the port and the seed")
@@ -164,6 +168,8 @@ func parseFlags(args []string, help io.Writer) (*flags, error) {
 	f.prefix = f.prefix && !noPrefix
 	f.chunked = f.chunked && !noChunked
 	f.promptDetails = f.promptDetails && !noDetails
+	f.logRequests = f.logRequests && !noLogRequests
+	f.debug = f.dialect.Name == "vllm" && os.Getenv("VLLM_LOGGING_LEVEL") == "DEBUG"
 	f.served = strings.FieldsFunc(served, func(r rune) bool { return r == ',' || r == ' ' })
 	if len(f.served) == 0 {
 		f.served = []string{f.model}

@@ -28,6 +28,7 @@ func (l *logger) log(level dialect.Level, lines ...string) {
 
 func (l *logger) info(lines ...string)           { l.log(dialect.Info, lines...) }
 func (l *logger) infof(format string, a ...any)  { l.log(dialect.Info, fmt.Sprintf(format, a...)) }
+func (l *logger) debugf(format string, a ...any) { l.log(dialect.Debug, fmt.Sprintf(format, a...)) }
 func (l *logger) warnf(format string, a ...any)  { l.log(dialect.Warn, fmt.Sprintf(format, a...)) }
 func (l *logger) errorf(format string, a ...any) { l.log(dialect.Wrong, fmt.Sprintf(format, a...)) }
 

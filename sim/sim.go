@@ -113,6 +113,18 @@ func run(ctx context.Context, f *flags, log *logger) error {
 	return serve(ctx, f, cfg, log, requests, l)
 }
 
+// requestLines are what it logs of each request.
+func (f *flags) requestLines(log *logger) server.Lines {
+	var l server.Lines
+	if f.logRequests {
+		l.Info = log.infof
+	}
+	if f.debug {
+		l.Debug = log.debugf
+	}
+	return l
+}
+
 // failure is the end of the log of an engine that does not start.
 func (f *flags) failure(e *core.StartError) []string {
 	return f.dialect.Start.Fail(&dialect.Failure{StartError: e, Model: f.model, Share: f.util, Seqs: f.maxSeqs, Now: time.Now()})
@@ -191,7 +203,7 @@ func serve(ctx context.Context, f *flags, cfg *core.Config, log *logger, request
 		Dialect: f.dialect, Settings: f.settings, Core: *cfg, Model: f.model, Served: f.served, APIKey: f.apiKey,
 		Device: f.device, PromptDetails: f.promptDetails, ForceUsage: f.forceUsage,
 		KVDType: f.kvDType, BlocksOverride: f.blocks, TimeScale: f.timeScale,
-		Requests: requests, Faults: f.faults, End: cancel,
+		Requests: requests, Faults: f.faults, End: cancel, Log: f.requestLines(log),
 	}, engine)
 	handler := s.Handler()
 	if f.inside != nil {

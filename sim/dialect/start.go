@@ -37,6 +37,7 @@ type Level string
 
 // The levels.
 const (
+	Debug Level = "DEBUG"
 	Info  Level = "INFO"
 	Warn  Level = "WARNING"
 	Wrong Level = "ERROR"

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,7 @@ import (
 type picker struct {
 	board  *board
 	log    *log.Logger
+	lines  *debugLog
 	client *http.Client
 	router router
 
@@ -40,6 +42,7 @@ type endpoint struct {
 	*worker
 	host string // host:port
 	port string
+	pod  string
 
 	mu      sync.Mutex
 	up      bool
@@ -50,6 +53,7 @@ type endpoint struct {
 
 // A picked request is under way.
 type picked struct {
+	id      string // of the gateway
 	model   string
 	bytes   int
 	choices []*choice
@@ -72,7 +76,7 @@ func runPicker(ctx context.Context, o options, l net.Listener, log *log.Logger) 
 	client := newClient()
 	defer client.CloseIdleConnections()
 	p := &picker{
-		board: newBoard([]string{"llm-d-epp"}, "pool", poolName), log: log, client: client,
+		board: newBoard([]string{"llm-d-epp"}, "pool", poolName), log: log, lines: newDebugLog(log.Writer(), o.verbose), client: client,
 		decoders: endpoints(o.workers), prefillers: endpoints(o.prefillers), open: map[uint64]*picked{},
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -92,11 +96,12 @@ func runPicker(ctx context.Context, o options, l net.Listener, log *log.Logger) 
 
 func endpoints(urls []string) (list []*endpoint) {
 	for _, u := range urls {
+		u, pod, _ := strings.Cut(u, "#")
 		host := strings.TrimPrefix(u, "http://")
 		_, port, _ := net.SplitHostPort(host)
 		list = append(list, &endpoint{
 			worker: &worker{url: u, card: card{BlockSize: hashBlock, Blocks: hashBlocks}, cached: map[uint64]struct{}{}},
-			host:   host, port: port,
+			host:   host, port: port, pod: cmp.Or(pod, host),
 		})
 	}
 	return list
@@ -252,7 +257,8 @@ func (p *picker) pick(w http.ResponseWriter, r *http.Request) {
 	}
 	// A prompt that cannot be read has no prefix, and its server will say so.
 	prompt, _ := b.tokens(strings.HasSuffix(path, "/chat/completions"))
-	req := &picked{model: b.Model, bytes: len(raw)}
+	req := &picked{id: r.Header.Get("X-Request-Id"), model: b.Model, bytes: len(raw)}
+	p.lines.assembled(req)
 	to := p.choose(req, ready, decode, prompt)
 	out := pick{ID: p.nextID.Add(1), Destination: to.host}
 	decision := "decode-only"
@@ -306,6 +312,7 @@ func (p *picker) choose(req *picked, from []*endpoint, phase string, prompt []ui
 		}
 	}
 	chosen.take(prompt)
+	p.lines.picked(req, best, phase, score)
 	req.choices = append(req.choices, chosen)
 	p.both("scheduler_attempts_total", "status", "success", "model", req.model, "endpoint", best.host, "port", best.port).add(1)
 	return best

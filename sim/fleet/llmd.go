@@ -60,9 +60,14 @@ func runSidecar(ctx context.Context, o options, l net.Listener, log *log.Logger)
 	if err != nil {
 		return err
 	}
+	lines := newDebugLog(log.Writer(), o.verbose)
 	return serve(ctx, l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if prefiller := r.Header.Get(prefillerHeader); prefiller != "" && isCompletion(r) && !prefillFirst(w, r, client, prefiller) {
-			return
+		if prefiller := r.Header.Get(prefillerHeader); prefiller != "" && isCompletion(r) {
+			lines.prefill(prefiller)
+			if !prefillFirst(w, r, client, prefiller) {
+				return
+			}
+			lines.decode(o.workers[0])
 		}
 		r.Header.Del(prefillerHeader)
 		behind.ServeHTTP(w, r)
@@ -279,6 +284,7 @@ func (g *gateway) ask(r *http.Request, body []byte) (p pick, refused *refusal) {
 		return p, refuse(500, "%v", err)
 	}
 	req.Header.Set("X-Original-Path", r.URL.Path)
+	req.Header.Set("X-Request-Id", r.Header.Get("X-Request-Id"))
 	resp, err := g.client.Do(req)
 	if err != nil {
 		return p, refuse(500, "the endpoint picker does not answer") // FailClose

@@ -31,6 +31,7 @@ type options struct {
 	publish             bool   // the engine's metrics too
 	release             string // of Dynamo
 	least               int    // workers before the first counts
+	verbose             int    // level of the log of llm-d's sidecar and picker
 	rest                []string
 }
 
@@ -49,7 +50,9 @@ Roles of an engine in several processes, as --engine dynamo|llm-d --role ROLE:
           sidecar          --host --port, --worker-urls URL of the decode
                            server behind it
           epp              --host --port (metrics too), --worker-urls of
-                           sidecars, --prefill-urls of prefill servers
+                           sidecars, --prefill-urls of prefill servers, each
+                           with the name of its pod after #
+          sidecar, epp     --zap-log-level 4 logs each request (also -v)
           gateway          --host --port, --epp-url URL
 `
 
@@ -104,6 +107,12 @@ func parseOptions(args []string) (*options, error) {
 			return nil
 		}
 	}
+	level := func(v string) (err error) {
+		if o.verbose, err = strconv.Atoi(v); err != nil {
+			return fmt.Errorf("%q is no level", v)
+		}
+		return nil
+	}
 	text := func(to *string) func(string) error { return func(v string) error { *to = v; return nil } }
 	var epp []string
 	flags := map[string]func(string) error{
@@ -111,6 +120,7 @@ func parseOptions(args []string) (*options, error) {
 		"port": number(&o.port), "system-port": number(&o.systemPort), "min-initial-workers": number(&o.least), "discovery": text(&o.discovery),
 		"worker-urls": list(&o.workers), "prefill-urls": list(&o.prefillers), "epp-url": list(&epp),
 		"router-mode": text(&o.router), "dynamo-version": text(&o.release),
+		"v": level, "zap-log-level": level,
 	}
 	var both []string // flags of ours that the engine inside has too
 	for len(args) > 0 {

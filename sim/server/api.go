@@ -43,6 +43,7 @@ type Config struct {
 
 	Requests *RequestLog // may be nil
 	Faults   Faults
+	Log      Lines
 	// End ends the program, for a fault that wants it to.
 	End func(error)
 }
@@ -230,14 +231,17 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 	}
 	s.cfg.Requests.write(Record{Event: "arrived", N: n, ID: requestID, Path: r.URL.Path, PromptTokens: j.prompt, MaxTokens: j.maxTokens})
 	s.engine.Meter.Accept(j.maxTokens)
+	s.cfg.Log.received(j)
 
 	c := live.NewCall(j.req)
 	if j.req.Received > 0 {
+		s.cfg.Log.loads(j, b.KVTransfer)
 		s.engine.Meter.Receive(j.req.Received)
 		select {
 		case <-time.After(s.transferTime(j.req.Received)):
 		case <-r.Context().Done():
 		}
+		s.cfg.Log.moved(j)
 	}
 	s.engine.Submit(c)
 	var tokens int
@@ -252,6 +256,9 @@ func (s *Server) complete(w http.ResponseWriter, r *http.Request, chat bool) {
 		s.engine.Abort(c)
 	}
 	s.cfg.Requests.write(Record{Event: "ended", N: n, ID: requestID, PromptTokens: j.prompt, OutputTokens: tokens, FinishReason: finish})
+	if j.reply.Remote {
+		s.cfg.Log.sent(j)
+	}
 	f, ended := &s.cfg.Faults, s.ended.Add(1)
 	if f.dieAfter > 0 && ended >= int64(f.dieAfter) {
 		// The end of this answer is written when this handler has returned.

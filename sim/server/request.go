@@ -49,6 +49,8 @@ type body struct {
 type kvTransfer struct {
 	RemoteDecode  bool `json:"do_remote_decode"`
 	RemotePrefill bool `json:"do_remote_prefill"`
+
+	Engine string `json:"remote_engine_id"`
 }
 
 // transferTime is how long the cache of a prompt is on its way from another
