@@ -29,3 +29,31 @@ type Watched interface {
 	// of the row and what was found.
 	Watch(ctx context.Context) (finish func(context.Context) (result.Row, []result.Finding))
 }
+
+// A Logged is a deployment that keeps the logs of the servers that its launch has found,
+// in files beside those of its roles. Optional, found by type assertion.
+type Logged interface {
+	// Logs are the files that there are by now.
+	Logs() []Log
+	// CatchUp waits until what the servers have printed by now stands in the files, as far
+	// as that can be seen, and at most as long as ctx.
+	CatchUp(ctx context.Context)
+}
+
+// A Log is the file of one container. Each of its lines begins with a time as
+// [time.RFC3339Nano] has it, and a space.
+type Log struct {
+	Path      string
+	Role      string // of the stack: prefill, decode, router
+	Pod       string
+	Container string
+	Previous  bool // of a run of the container that was over when it was read
+}
+
+// A Paired is a deployment of which some servers compute prompts and others answers, and
+// which knows them one by one. Optional, found by type assertion.
+type Paired interface {
+	// Pairs are these servers by the names that their logs have. state is another word as
+	// soon as one of them is another one or was restarted.
+	Pairs() (prefill, decode []string, state string)
+}

@@ -21,7 +21,7 @@ func Factories(fx *effect.Effects) []backends.Factory {
 		command.Factory(fx),
 		docker.Factory(fx),
 		endpoint.Factory(),
-		kubernetes.Factory(),
+		kubernetes.Factory(fx),
 		process.Factory(fx),
 		runpod.Factory(fx),
 		sim.Factory(fx),

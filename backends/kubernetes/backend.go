@@ -80,6 +80,7 @@ func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 		d.relay.close()
 		return nil, err
 	}
+	d.follow(ctx, v.Stack)
 	return d, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/foreign"
 	"sweep.dev/sweep/internal/kubeapi"
 	"sweep.dev/sweep/internal/netguard"
@@ -47,6 +48,7 @@ type Backend struct {
 	token     secret.String // of the endpoint picker's metrics
 	guard     netguard.Guard
 	every     pauses
+	fx        *effect.Effects // writes the logs
 }
 
 var (
@@ -58,8 +60,8 @@ var (
 	_ backends.Described = (*Backend)(nil)
 )
 
-// Factory makes Kubernetes backends.
-func Factory() backends.Factory {
+// Factory makes Kubernetes backends, which write logs through fx.
+func Factory(fx *effect.Effects) backends.Factory {
 	return backends.Factory{
 		Kind:    Kind,
 		Doc:     "a stack that already runs on Kubernetes",
@@ -71,7 +73,7 @@ func Factory() backends.Factory {
 			if err := decode(&c); err != nil {
 				return nil, err
 			}
-			return New(c)
+			return New(fx, c)
 		},
 	}
 }
@@ -79,10 +81,11 @@ func Factory() backends.Factory {
 // label matches the name of a namespace.
 var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// New makes a backend of a configuration. It asks no cluster. The error names everything
-// that is wrong with it.
-func New(c Config) (*Backend, error) {
+// New makes a backend of a configuration, which writes logs through fx. It asks no cluster.
+// The error names everything that is wrong with it.
+func New(fx *effect.Effects, c Config) (*Backend, error) {
 	b := &Backend{
+		fx:      fx,
 		cluster: kubeapi.Config{Kubeconfig: c.Kubeconfig, Context: c.Context}, namespace: c.Namespace, attach: c.Attach,
 		token: c.MetricsToken, guard: netguard.Guard{AllowLinkLocal: c.AllowLinkLocal, Hint: "allow_link_local permits it"}, every: usual,
 	}

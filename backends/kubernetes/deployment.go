@@ -32,6 +32,7 @@ type deployment struct {
 	relay *relay
 	done  chan struct{} // never closed
 	once  sync.Once
+	logs  *logbook // nil: the launch has no folder for them
 
 	view *stack.View // of one watcher at a time
 
@@ -212,7 +213,10 @@ func (d *deployment) Err() error            { return nil }
 
 // Stop changes nothing in the cluster.
 func (d *deployment) Stop(context.Context) error {
-	d.once.Do(d.relay.close)
+	d.once.Do(func() {
+		d.logs.close()
+		d.relay.close()
+	})
 	return nil
 }
 

@@ -80,7 +80,7 @@ func attached(t *testing.T, change func(*Config), denied ...string) (*Backend, *
 	if change != nil {
 		change(&c)
 	}
-	b, err := New(c)
+	b, err := New(nil, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,7 +312,7 @@ func TestLaunch_not(t *testing.T) {
 		api := stacktest.Start(t, "testdata/pd.yaml")
 		c := Config{Kubeconfig: api.Kubeconfig, Namespace: "ns", Attach: "pd", URL: "http://127.0.0.1:1"}
 		change(&c, api)
-		b, err := New(c)
+		b, err := New(nil, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -435,7 +435,7 @@ func TestNew(t *testing.T) {
 		"metrics_token: want a refere": {Namespace: "llm-d", Attach: "pd", MetricsToken: secret.New("t", "t")},
 		"headers: host is":             {Namespace: "llm-d", Attach: "pd", Headers: map[string]secret.String{"host": secret.New("x", "x")}},
 	} {
-		b, err := New(c)
+		b, err := New(nil, c)
 		switch {
 		case want == "" && (err != nil || b.url.String() != "https://llm.example.com/pd" || b.PlainTCP()):
 			t.Errorf("%+v, %v", b, err)

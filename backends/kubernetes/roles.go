@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -51,4 +52,28 @@ func roleless(spec *backends.Spec, s *stack.Stack) (names []string) {
 		}
 	}
 	return names
+}
+
+var _ backends.Paired = (*deployment)(nil)
+
+// Pairs implements [backends.Paired]. Pods that are not ready are in none.
+func (d *deployment) Pairs() (prefill, decode []string, state string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []string
+	for i := range d.stack.Roles {
+		r := &d.stack.Roles[i]
+		to := map[string]*[]string{"prefill": &prefill, "decode": &decode}[r.Name]
+		if to == nil {
+			continue
+		}
+		for j := range r.Pods {
+			if p := &r.Pods[j]; p.Ready {
+				*to = append(*to, p.Name)
+				all = append(all, fmt.Sprintf("%s/%d", p.UID, p.Restarts()))
+			}
+		}
+	}
+	slices.Sort(all)
+	return prefill, decode, strings.Join(all, " ")
 }

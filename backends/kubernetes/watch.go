@@ -124,6 +124,9 @@ func (w *watcher) findings() (all []result.Finding) {
 	if w.failed > 0 {
 		add(finding.StackUnwatched, "%d looks at the pods failed, the last with: %v", w.failed, w.err)
 	}
+	if f, broken := w.d.logs.finding(); broken {
+		all = append(all, f)
+	}
 	switch by := w.d.entry.host.Path(); by {
 	case host.Tunnel:
 		add(finding.Tunnelled, "%s is an address of this machine, and no pod of the stack is here: a port-forward carries all requests over one connection, so its latencies and its limit are not the stack's; run sweep in the cluster, or give the address of its gateway", w.d.entry.host.URL())

@@ -9,6 +9,7 @@
 //	    result.json                       its outcome, with the digests of the others
 //	    requests.parquet, samples.parquet
 //	    engine.log, routing.json
+//	    logs/ROLE.POD.CONTAINER.log       of servers that were found
 //	    scrapes/server-0.prom.zst         what a server or a GPU's tool said
 //	deployments/DEPLOYMENT/l01/           a launch
 //	    launch.json
@@ -105,6 +106,7 @@ const (
 	logSuffix     = ".log"
 	metricsPrefix = "metrics-"
 	scrapes       = "scrapes/"
+	foundLogs     = "logs/"
 	scrapeSuffix  = ".prom.zst"
 )
 
@@ -174,6 +176,12 @@ func LastMetrics(role string, replica, replicas int) string {
 	}
 	return metricsPrefix + role + ".txt"
 }
+
+// FoundLog is the file of an attempt with the log of a container that was found.
+func FoundLog(name string) string { return foundLogs + name }
+
+// FoundLogs is a pattern of all of them.
+const FoundLogs = foundLogs + "*" + logSuffix
 
 // ServerLogs is a pattern of all of them.
 const ServerLogs = "*" + logSuffix

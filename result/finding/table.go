@@ -93,6 +93,10 @@ var (
 	StackRole               = Code{"stack_role"}
 	StackUnwatched          = Code{"stack_unwatched"}
 	PDPartial               = Code{"pd_partial"}
+	PDPairsCold             = Code{"pd_pairs_cold"}
+	PDPairsUnknown          = Code{"pd_pairs_unknown"}
+	LogsUnread              = Code{"logs_unread"}
+	RoutingUnknown          = Code{"routing_unknown"}
 )
 
 // Reasons are the findings that make a trial INVALID, in the order of the
@@ -500,5 +504,21 @@ var remarks = []Fact{
 	{
 		PDPartial, "a part of the requests did not go through the servers for prefill", "or transfers of KV caches failed; the column `pd_share` has the part",
 		"send prompts above the router's threshold, with `cache_bust: true`; the row is of a mixture",
+	},
+	{
+		PDPairsCold, "between some prefill and decode servers no KV cache was moved before the load", "the first transfer of such a pair opens its connection, which takes seconds, and a request of the load waits for it",
+		"raise `load.warmup`, and look at the router's choices in `routing.json`: it may never use the pair",
+	},
+	{
+		PDPairsUnknown, "the logs do not tell between which prefill and decode servers KV caches were moved before the load", "counters do not name the source; the warm-up over the pairs was sent, and some may still be cold",
+		"have the stack print what the text names, or look at the first requests of the load",
+	},
+	{
+		LogsUnread, "the logs of the stack are not kept", "a right is missing, or the disk is full",
+		"read the error in the text",
+	},
+	{
+		RoutingUnknown, "the logs do not tell which servers some requests went to", "the columns `prefill_pod`, `decode_pod`, `picked_prefill`, `picked_decode` and `decision` of these requests are null",
+		"have the stack print what the text names; it costs time, so not where figures count",
 	},
 }

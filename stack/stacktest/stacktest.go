@@ -27,6 +27,7 @@ type Server struct {
 	objects map[string][]any        // by the path of their collection
 	denied  map[string]bool         // resources that may not be read
 	pages   map[string]http.Handler // of pods, by POD:PORT
+	logs    map[string]string       // of containers, by POD/CONTAINER
 	broken  http.HandlerFunc        // answers everything, if it is not nil
 	asked   []string                // methods and paths, in order
 }
@@ -50,6 +51,31 @@ func (f *Server) Page(pod string, port int, page http.Handler) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.pages[fmt.Sprintf("%s:%d", pod, port)] = page
+}
+
+// Log gives a container a log, of which each line begins with a time. It goes on until the
+// client hangs up.
+func (f *Server) Log(pod, container, text string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.logs[pod+"/"+container] = text
+}
+
+// log answers with the log of a container.
+func (f *Server) log(w http.ResponseWriter, r *http.Request, pod string) {
+	f.mu.Lock()
+	text, refused := f.logs[pod+"/"+r.URL.Query().Get("container")], f.denied["log"]
+	f.mu.Unlock()
+	if refused {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, `{"kind":"Status","reason":"Forbidden","message":"pods \"%s\" is forbidden: User \"u\" cannot get resource \"pods/log\" in API group \"\" in the namespace \"ns\""}`, pod)
+		return
+	}
+	fmt.Fprint(w, text)
+	_ = http.NewResponseController(w).Flush()
+	if r.URL.Query().Get("follow") == "true" {
+		<-r.Context().Done()
+	}
 }
 
 // Break lets a handler answer everything; nil is the end of that.
@@ -77,7 +103,7 @@ var collections = map[string]string{
 // the denied resources.
 func Start(t *testing.T, file string, denied ...string) *Server {
 	t.Helper()
-	f := &Server{objects: map[string][]any{}, denied: map[string]bool{}, pages: map[string]http.Handler{}}
+	f := &Server{objects: map[string][]any{}, denied: map[string]bool{}, pages: map[string]http.Handler{}, logs: map[string]string{}}
 	for _, d := range denied {
 		f.denied[d] = true
 	}
@@ -157,6 +183,10 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			r.URL.Path = "/" + path
 			page.ServeHTTP(w, r)
 		}
+		return
+	}
+	if pod, ok := strings.CutSuffix(r.URL.Path, "/log"); ok {
+		f.log(w, r, pod[strings.LastIndex(pod, "/")+1:])
 		return
 	}
 	f.mu.Lock()
