@@ -3,6 +3,7 @@ package engine
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"sweep.dev/sweep/engine/loglines"
 )
@@ -43,6 +44,9 @@ func (c *checker) logs() {
 		names[e.Name] = true
 		if e.Says == "" {
 			c.fail(under(where, "says"), "says is missing")
+		}
+		if e.Tells != "" && !slices.Contains(loglines.Tellings(), e.Tells) {
+			c.fail(under(where, "tells"), "%q: want one of %s", e.Tells, strings.Join(loglines.Tellings(), ", "))
 		}
 		if len(e.Match) == 0 {
 			c.fail(under(where, "match"), "event %q has no expression", e.Name)

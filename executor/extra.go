@@ -146,7 +146,7 @@ type announcer struct {
 // all is the table of everything that is sent beyond a load.
 func (a *announcer) all() []Extra {
 	var list []Extra
-	for _, of := range []func() Extra{a.reachable, a.ready, a.count, a.quality, a.reset, a.warmup, a.metrics} {
+	for _, of := range []func() Extra{a.reachable, a.ready, a.count, a.quality, a.reset, a.pairs, a.warmup, a.metrics} {
 		if x := of(); x.Text != "" {
 			list = append(list, x)
 		}
@@ -233,6 +233,15 @@ func (a *announcer) reset() Extra {
 		}
 	}
 	return Extra{"reset", new(len(a.trials) * max(1, replicas)), new(0), "POST " + path + " before " + a.trialsText()}
+}
+
+// pairs is the warm-up of what moves between the servers of a stack.
+func (a *announcer) pairs() Extra {
+	if !attempt.WarmsPairs(a.profile, a.config.Backend, a.config.Servers.Given) {
+		return Extra{}
+	}
+	return Extra{"pairs", nil, nil, fmt.Sprintf(
+		"at most %d completions of %d prompt tokens for each pair of a prefill and a decode server, once and after a restart of one of them; their number is said before they are sent", attempt.PairRounds, attempt.PairTokens)}
 }
 
 // warmup is the plan's own.

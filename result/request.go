@@ -107,6 +107,9 @@ type Request struct {
 	// request; 0 if it did not.
 	RetryAfter time.Duration
 
+	// Way is where it went, as the logs of the servers say; nil if they say nothing of it.
+	Way *Way
+
 	FinishReason string
 	HTTPStatus   int // 0 if there was no answer
 	Status       Status
@@ -117,6 +120,20 @@ type Request struct {
 	ErrorClass string
 	Error      string
 }
+
+// A Way is the servers that a request went to, each by the name that the logs have for it:
+// of a pod, or of a worker. "" is not known.
+type Way struct {
+	Prefill, Decode             string // the servers that say in their own logs that they had it
+	PickedPrefill, PickedDecode string // the servers that the router says it chose
+	Decision                    string // of the router: PrefillDecode or DecodeOnly
+}
+
+// The decisions of a router.
+const (
+	PrefillDecode = "prefill-decode"
+	DecodeOnly    = "decode-only"
+)
 
 // Measured says whether a request counts in the figures of its trial.
 func (r *Request) Measured() bool { return r.Phase != Warmup && r.Phase != Probe }

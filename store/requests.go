@@ -57,6 +57,12 @@ type requestRow struct {
 	StampError      *int64   `parquet:"stamp_error_ns,optional"`
 	Fresh           bool     `parquet:"fresh_connection"`
 
+	PrefillPod    *string `parquet:"prefill_pod,optional,dict"`
+	DecodePod     *string `parquet:"decode_pod,optional,dict"`
+	PickedPrefill *string `parquet:"picked_prefill,optional,dict"`
+	PickedDecode  *string `parquet:"picked_decode,optional,dict"`
+	Decision      *string `parquet:"decision,optional,dict"`
+
 	FinishReason *string `parquet:"finish_reason,optional,dict"`
 	HTTPStatus   *int32  `parquet:"http_status,optional"`
 	Status       string  `parquet:"status,dict"`
@@ -107,6 +113,10 @@ func (row *requestRow) set(ids IDs, r *result.Request) {
 		FinishReason: text(r.FinishReason), Status: string(r.Status), Chosen: r.Chosen, Planned: r.Planned,
 		ErrorClass: text(r.ErrorClass), Error: text(r.Error),
 	}
+	if w := r.Way; w != nil {
+		row.PrefillPod, row.DecodePod = text(w.Prefill), text(w.Decode)
+		row.PickedPrefill, row.PickedDecode, row.Decision = text(w.PickedPrefill), text(w.PickedDecode), text(w.Decision)
+	}
 	if r.StampError != 0 {
 		row.StampError = new(int64(r.StampError))
 	}
@@ -145,6 +155,13 @@ func (row *requestRow) get() Request {
 		FinishReason: orZero(row.FinishReason), HTTPStatus: int(orZero(row.HTTPStatus)), Status: result.Status(row.Status),
 		Chosen: row.Chosen, Planned: row.Planned,
 		ErrorClass: orZero(row.ErrorClass), Error: orZero(row.Error),
+	}
+	way := result.Way{
+		Prefill: orZero(row.PrefillPod), Decode: orZero(row.DecodePod),
+		PickedPrefill: orZero(row.PickedPrefill), PickedDecode: orZero(row.PickedDecode), Decision: orZero(row.Decision),
+	}
+	if way != (result.Way{}) {
+		r.Way = &way
 	}
 	if len(row.ChunkUS) > 0 {
 		r.ChunkUS = slices.Clone(row.ChunkUS)

@@ -43,6 +43,13 @@ func requestsOf() *rapid.Generator[[]result.Request] {
 			Status:     rapid.SampledFrom([]result.Status{result.Completed, result.Failed, result.Cancelled}).Draw(t, "status"),
 			ErrorClass: word.Draw(t, "class"), Error: word.Draw(t, "error"),
 		}
+		way := result.Way{
+			Prefill: word.Draw(t, "prefill"), Decode: word.Draw(t, "decode"), PickedPrefill: word.Draw(t, "picked prefill"),
+			PickedDecode: word.Draw(t, "picked decode"), Decision: word.Draw(t, "decision"),
+		}
+		if way != (result.Way{}) {
+			r.Way = &way
+		}
 		if us := rapid.SliceOfN(rapid.Int32(), 0, 20).Draw(t, "us"); len(us) > 0 {
 			r.ChunkUS = us
 		}

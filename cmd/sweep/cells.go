@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -229,9 +230,17 @@ func logPaths(run *report.Run, cell string) ([]string, error) {
 			if t.Outcome == nil {
 				continue
 			}
-			path := filepath.Join(rundir.AttemptDir(run.Dir, t.Commit), layout.EngineLog)
+			dir := rundir.AttemptDir(run.Dir, t.Commit)
+			path := filepath.Join(dir, layout.EngineLog)
 			if _, err := os.Stat(path); err == nil {
 				paths = append(paths, path)
+			}
+			found, err := fs.Glob(os.DirFS(dir), layout.FoundLogs)
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range found {
+				paths = append(paths, filepath.Join(dir, name))
 			}
 		}
 	}

@@ -49,6 +49,8 @@ type Event struct {
 	Match []string `yaml:"match" doc:"Regular expressions over the line, of which one is enough; named groups are what is shown. Group request is the id of the request, pod the pod that the line is about."`
 	// Near says which line without a request's id belongs to a request.
 	Near []Near `yaml:"near,omitempty" doc:"For a line without the id of the request: the events of the request that it stands next to, the best first."`
+	// Tells is what the line says of the way of its request.
+	Tells string `yaml:"tells,omitempty" doc:"What the line says of the way of its request: that the pod of group pod was picked, that no prefill server was, that the pod that prints it prefills or decodes the request, or that it got its KV cache." enum:"picked_prefill,picked_decode,decode_only,prefill,decode,moved"`
 	// Prints is what makes a server print the line.
 	Prints string `yaml:"prints,omitempty" doc:"What makes a server print it, for a line that each request should have." default:"it is not missed"`
 }

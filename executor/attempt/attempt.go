@@ -61,6 +61,7 @@ type Subject struct {
 	Notes   []result.Finding
 
 	used     bool     // its prefix cache may hold prompts of this run
+	paired   string   // the state of its servers whose pairs were warmed up
 	counting counting // of its tokenizer
 }
 
@@ -168,6 +169,7 @@ func (a *Attempt) Run(ctx context.Context) (err error) {
 			return err
 		}},
 		{"reset", 2 * ask.Timeout, a.reset},
+		{"warm up pairs", 0, func(ctx context.Context) error { return a.warmPairs(ctx, driver) }},
 		{"warm up", 0, func(ctx context.Context) error { return a.warmUp(ctx, driver) }},
 		{"measure", 0, func(measuring context.Context) error { return a.measure(measuring, ctx, driver) }},
 	})
@@ -276,8 +278,13 @@ func (a *Attempt) options(progress func(load.Progress)) load.Options {
 		// A source ends by itself. The context ends only what will not be
 		// used, so nothing in flight is worth waiting for.
 		Anchor: a.anchor, Drain: 0, Progress: progress,
-		RequestID: a.trial.Key.Cell + "-" + layout.Trial(a.trial.Key.Trial) + "-" + layout.Attempt(a.number),
+		RequestID: a.requestID(),
 	}
+}
+
+// requestID is what the ids of its requests begin with.
+func (a *Attempt) requestID() string {
+	return a.trial.Key.Cell + "-" + layout.Trial(a.trial.Key.Trial) + "-" + layout.Attempt(a.number)
 }
 
 // load is the plan's load of this trial in the load package's terms.

@@ -7,6 +7,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/executor/outcome"
+	"sweep.dev/sweep/executor/serverlog"
 	"sweep.dev/sweep/internal/layout"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/col"
@@ -91,8 +92,15 @@ func (a *Attempt) measured(extra bool) (m outcome.Measured, err error) {
 			m.Claimed = &claimed
 		}
 	}
-	if m.Routing, err = a.logs.Routing(); err != nil {
+	var ways *serverlog.Ways
+	if m.Routing, ways, err = a.logs.Routing(a.requestID()); err != nil {
 		return m, fmt.Errorf("which worker served what: %w", err)
+	}
+	if ways != nil {
+		ways.Set(a.requests)
+		if f, missing := ways.Missing(a.requests); missing && a.logs.Found() {
+			m.Notes = append(m.Notes, f)
+		}
 	}
 	return m, nil
 }
@@ -126,6 +134,9 @@ func (a *Attempt) write(samples []result.Sample) error {
 	}
 	if a.logs == nil {
 		return nil
+	}
+	if a.logs.Found() {
+		return a.logs.Keep(a.config.Mask, a.file)
 	}
 	return a.file(layout.EngineLog, func(w io.Writer) error { return a.logs.Copy(w, a.config.Mask) })
 }

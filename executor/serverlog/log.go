@@ -4,11 +4,14 @@ package serverlog
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"time"
 
+	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/engine/loglines"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/serving"
 )
@@ -33,9 +36,9 @@ func New(s *serving.Server, p *engine.Profile) *Logs { return &Logs{server: s, p
 func (l *Logs) Mark(ctx context.Context) {
 	l.CatchUp(ctx)
 	l.from = map[string]int64{}
-	for _, path := range l.server.LogPaths() {
-		if st, err := os.Stat(path); err == nil {
-			l.from[path] = st.Size()
+	for _, f := range l.files() {
+		if st, err := os.Stat(f.path); err == nil {
+			l.from[f.path] = st.Size()
 		}
 	}
 }
@@ -45,6 +48,10 @@ func (l *Logs) Mark(ctx context.Context) {
 func (l *Logs) CatchUp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	if kept, ok := l.server.Deployment.(backends.Logged); ok {
+		kept.CatchUp(ctx)
+		return
+	}
 	for _, role := range l.server.Roles {
 		if role.LogPath == nil {
 			continue
@@ -55,6 +62,32 @@ func (l *Logs) CatchUp(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// A file is the log of a replica of a role, or of a container that was found.
+type file struct {
+	path     string
+	source   loglines.Source
+	found    bool // its lines begin with a time
+	previous bool // the container's own log has it too
+}
+
+// files are all logs of the server.
+func (l *Logs) files() (all []file) {
+	if kept, ok := l.server.Deployment.(backends.Logged); ok {
+		for _, k := range kept.Logs() {
+			all = append(all, file{k.Path, loglines.Source{Role: k.Role, Pod: k.Pod, Container: k.Container}, true, k.Previous})
+		}
+		return all
+	}
+	for _, role := range l.server.Roles {
+		for n := range role.Replicas {
+			if role.LogPath != nil {
+				all = append(all, file{path: role.LogPath(n), source: loglines.Source{Role: role.Name, Pod: fmt.Sprintf("%s-%d", role.Name, n), Container: role.Name}})
+			}
+		}
+	}
+	return all
 }
 
 // Copy writes the logs one after another, without secrets: of each the last 16 MiB

@@ -14,6 +14,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/engine/failure"
+	"sweep.dev/sweep/engine/loglines"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
 )
@@ -25,6 +26,9 @@ type Routing struct {
 	// Requests are, by the router's own id of a request (what a chat completion
 	// has after "chatcmpl-"), the worker of each phase.
 	Requests map[string]map[string]string `json:"requests"`
+	// Unprinted are the kinds of lines that would tell more, and that the servers did not
+	// print.
+	Unprinted []loglines.Unprinted `json:"not_printed,omitempty"`
 }
 
 // A RoutedWorker is how many requests of one phase went to one worker.
@@ -59,31 +63,37 @@ func readRouting(r io.Reader, choice *regexp.Regexp) (*Routing, error) {
 			return nil, err
 		}
 	}
-	counts := make(map[RoutedWorker]int)
-	for _, phases := range out.Requests {
-		for phase, worker := range phases {
-			counts[RoutedWorker{Phase: phase, Worker: worker}]++
-		}
-	}
-	for w, n := range counts {
-		w.Requests = n
-		out.Workers = append(out.Workers, w)
-	}
-	slices.SortFunc(out.Workers, func(a, b RoutedWorker) int {
-		return cmp.Or(cmp.Compare(phaseRank(a.Phase), phaseRank(b.Phase)), cmp.Compare(a.Phase, b.Phase), b.Requests-a.Requests, cmp.Compare(a.Worker, b.Worker))
-	})
+	out.count()
 	if len(out.Workers) == 0 {
 		return nil, nil //nolint:nilnil // no choice is no error
 	}
 	return out, nil
 }
 
+// count counts the requests by worker.
+func (r *Routing) count() {
+	counts := make(map[RoutedWorker]int)
+	for _, phases := range r.Requests {
+		for phase, worker := range phases {
+			counts[RoutedWorker{Phase: phase, Worker: worker}]++
+		}
+	}
+	for w, n := range counts {
+		w.Requests = n
+		r.Workers = append(r.Workers, w)
+	}
+	slices.SortFunc(r.Workers, func(a, b RoutedWorker) int {
+		return cmp.Or(cmp.Compare(phaseRank(a.Phase), phaseRank(b.Phase)), cmp.Compare(a.Phase, b.Phase), b.Requests-a.Requests, cmp.Compare(a.Worker, b.Worker))
+	})
+}
+
 // phaseRank puts the phases of a request in their order.
 func phaseRank(phase string) int {
-	if i := slices.Index([]string{"prefill", "decode"}, phase); i >= 0 {
+	all := []string{"prefill", "decode", pickedPrefix + "prefill", pickedPrefix + "decode"}
+	if i := slices.Index(all, phase); i >= 0 {
 		return i
 	}
-	return 2
+	return len(all)
 }
 
 // String is one line: prefill 26 (26); decode 26 (14 + 12).
@@ -104,12 +114,26 @@ func (r *Routing) String() string {
 	return strings.Join(phases, "; ")
 }
 
-// Routing counts the requests by worker, from the entry role's log since the mark;
-// nil if there is one role, or the log does not say.
-func (l *Logs) Routing() (*Routing, error) {
+// Routing counts the requests by worker, since the mark: from what all logs say about the
+// requests whose ids are prefix-sSHARD-nN, or else from the entry role's log. Both are nil
+// if there is one role, or the logs do not say.
+func (l *Logs) Routing(prefix string) (*Routing, *Ways, error) {
 	if len(l.server.Roles) < 2 {
-		return nil, nil //nolint:nilnil // one role: there is no choice
+		return nil, nil, nil // one role: there is no choice
 	}
+	ways, err := l.Ways(prefix)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case ways != nil && (len(ways.Of) > 0 || l.Found()):
+		return ways.routing(), ways, nil
+	}
+	r, err := l.chosen()
+	return r, nil, err
+}
+
+// chosen reads the entry role's log.
+func (l *Logs) chosen() (*Routing, error) {
 	entry := l.profile.EntryRole()
 	routed := l.profile.MetricsOf(entry).Routed
 	if routed == "" {
@@ -151,7 +175,11 @@ func (r *Routing) Idle(roles []backends.Role) []result.Finding {
 	}
 	var left []string
 	for _, role := range roles {
-		if n := len(served[role.Name]); n > 0 && n < role.Replicas {
+		n := len(served[role.Name])
+		if n == 0 {
+			n = len(served[pickedPrefix+role.Name])
+		}
+		if n > 0 && n < role.Replicas {
 			left = append(left, fmt.Sprintf("%d of the %d workers of %s got no request", role.Replicas-n, role.Replicas, role.Name))
 		}
 	}

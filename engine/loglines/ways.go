@@ -1,0 +1,78 @@
+package loglines
+
+import "slices"
+
+// What an event says about the way of its request.
+const (
+	PickedPrefill = "picked_prefill" // the router chose the pod for the prompt
+	PickedDecode  = "picked_decode"  // the router chose the pod for the answer
+	DecodeOnly    = "decode_only"    // the router chose no pod for the prompt
+	Prefill       = "prefill"        // the pod that prints it computes the prompt
+	Decode        = "decode"         // the pod that prints it computes the answer
+	Moved         = "moved"          // the pod that prints it got the KV cache of the prompt from another
+)
+
+// Tellings are all of them.
+func Tellings() []string {
+	return []string{PickedPrefill, PickedDecode, DecodeOnly, Prefill, Decode, Moved}
+}
+
+// A Hop is what one line says about the way of a request.
+type Hop struct {
+	Tells   string
+	Request string // the id as the line has it, with what the server put around it
+	Pod     string
+}
+
+// Hop reads a line that says where a request went.
+func (r *Reader) Hop(s Source, text string) (h Hop, ok bool) {
+	for i, patterns := range r.events {
+		e := &r.logs.Events[i]
+		if e.Tells == "" || !r.prints(s, e.Roles) {
+			continue
+		}
+		for _, re := range patterns {
+			id := re.SubexpIndex(groupRequest)
+			if id < 0 {
+				continue // of an old release, which prints no id
+			}
+			m := re.FindStringSubmatch(text)
+			if m == nil {
+				continue
+			}
+			h = Hop{Tells: e.Tells, Request: m[id], Pod: s.Pod}
+			if pod := re.SubexpIndex(groupPod); pod >= 0 && m[pod] != "" {
+				h.Pod = rank.ReplaceAllString(m[pod], "")
+			}
+			return h, true
+		}
+	}
+	return h, false
+}
+
+// An Unprinted is a kind of line that says where requests went and that no log has.
+type Unprinted struct {
+	Tells  string `json:"tells"`
+	Says   string `json:"says"`
+	Prints string `json:"prints"` // what makes a server print it
+}
+
+// Unprinted are the kinds of lines that tell what none of these do, if something makes a
+// server print them.
+func (r *Reader) Unprinted(told map[string]bool) (all []Unprinted) {
+	for i := range r.logs.Events {
+		e := &r.logs.Events[i]
+		if e.Tells == "" || told[e.Tells] || e.Prints == "" {
+			continue
+		}
+		if one := (Unprinted{e.Tells, e.Says, e.Prints}); !slices.Contains(all, one) {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// TellsWays says whether a line of these logs can tell the way of a request.
+func (l *Logs) TellsWays() bool {
+	return slices.ContainsFunc(l.Events, func(e Event) bool { return e.Tells != "" })
+}
