@@ -42,7 +42,7 @@ func TestAttach(t *testing.T) {
 	const ns = "attach"
 	lab.namespace(t, ns)
 	lab.mayRead(t, sweep, ns)
-	gateway := lab.attachable(t, ns)
+	gateway := lab.attachable(t, ns, "testdata/attach.yaml", map[string]string{"PREFILL": "prefill-0", "DECODE": "decode-0", "EPP": "pd-epp"})
 	dir := t.TempDir()
 	plan := filepath.Join(dir, "attach.yaml")
 	if err := os.WriteFile(plan, []byte(attachPlan), 0o600); err != nil {
@@ -159,12 +159,11 @@ func (n *node) mayRead(t *testing.T, sweep, ns string) {
 		roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: sweep-attach}, subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: reader}]}`)
 }
 
-// attachable makes the stack of testdata/attach.yaml, and returns the address of its
-// gateway once all of it is ready.
-func (n *node) attachable(t *testing.T, ns string) (gateway string) {
+// attachable makes the stack of a file, in which words stand for the addresses of pods, and
+// returns the address of its gateway once all of it is ready.
+func (n *node) attachable(t *testing.T, ns, file string, names map[string]string) (gateway string) {
 	t.Helper()
-	names := map[string]string{"PREFILL": "prefill-0", "DECODE": "decode-0", "EPP": "pd-epp"}
-	for text := range strings.SplitSeq(read(t, "testdata/attach.yaml"), "\n---") {
+	for text := range strings.SplitSeq(read(t, file), "\n---") {
 		for word, pod := range names {
 			if strings.Contains(text, "//"+word+":") {
 				text = strings.ReplaceAll(text, "//"+word+":", "//"+n.address(t, ns, pod)+":")
