@@ -16,25 +16,8 @@ import (
 // Parse reads one YAML document. It returns nil if there is no tree; then,
 // and wherever the tree is not to be trusted, r says why.
 func Parse(name, text string, r *Report) *Node {
-	// The library counts a CR LF after a comment as two lines.
-	text = strings.ReplaceAll(strings.TrimPrefix(text, "\ufeff"), "\r\n", "\n")
-	src := NewSource(name, text)
-	if !checkBytes(r, src, text) {
-		return nil
-	}
-	tokens, err := tokenize(text)
-	if err != nil {
-		r.At(src, Span{1, 1, 2}, "syntax", "the file is not YAML: %v", err)
-		return nil
-	}
-	if bad := tokens.InvalidToken(); bad != nil {
-		d := r.At(src, tokenSpan(bad), "syntax", "%s", bad.Error)
-		if strings.Contains(bad.Error, "'\t'") {
-			d.Hint = "YAML is indented by spaces, never by tabs"
-		}
-		return nil
-	}
-	if !checkTokens(r, src, tokens) {
+	src, tokens := scan(name, text, r)
+	if tokens == nil {
 		return nil
 	}
 	file, err := parse(tokens)
@@ -46,13 +29,105 @@ func Parse(name, text string, r *Report) *Node {
 	if body == nil {
 		return nil
 	}
-	c := &converter{r: r, src: src, anchors: make(map[string]*Node)}
-	root := c.node(body, Span{1, 1, 2})
-	if root.size > MaxNodes {
-		r.At(src, Span{1, 1, 2}, "too-large", "the file has more than %d values, aliases counted in full", MaxNodes)
+	root := convert(r, src, body)
+	if tooLarge(r, src, root.size) {
 		return nil
 	}
 	return root
+}
+
+// ParseStream is Parse for a file of several documents. It leaves out those that are
+// empty. The bounds of a file hold for all of them together.
+func ParseStream(name, text string, r *Report) []*Node {
+	src, tokens := scan(name, text, r)
+	var roots []*Node
+	size := 0
+	for _, part := range documents(tokens) {
+		file, err := parse(part)
+		if err != nil {
+			syntaxError(r, src, err)
+			return nil
+		}
+		body := document(r, src, file)
+		if body == nil {
+			return nil
+		}
+		root := convert(r, src, body)
+		if size = add(size, root.size); tooLarge(r, src, size) {
+			return nil
+		}
+		roots = append(roots, root)
+	}
+	if len(roots) == 0 && tokens != nil {
+		r.At(src, Span{1, 1, 2}, "empty", "the file is empty")
+	}
+	return roots
+}
+
+// documents divides tokens at the lines between documents. The library's parser would
+// leave out all that follows an empty one.
+func documents(tokens token.Tokens) (all []token.Tokens) {
+	var part token.Tokens
+	some := false // of part is more than a comment
+	end := func() {
+		if some {
+			part[0].Prev, part[len(part)-1].Next = nil, nil
+			all = append(all, part)
+		}
+		part, some = nil, false
+	}
+	for _, tk := range tokens {
+		if tk.Type == token.DocumentHeaderType || tk.Type == token.DocumentEndType {
+			end()
+			continue
+		}
+		part = append(part, tk)
+		some = some || tk.Type != token.CommentType
+	}
+	end()
+	return all
+}
+
+func convert(r *Report, src *Source, body ast.Node) *Node {
+	c := &converter{r: r, src: src, anchors: make(map[string]*Node)}
+	return c.node(body, Span{1, 1, 2})
+}
+
+func tooLarge(r *Report, src *Source, size int) bool {
+	if size > MaxNodes {
+		r.At(src, Span{1, 1, 2}, "too-large", "the file has more than %d values, aliases counted in full", MaxNodes)
+	}
+	return size > MaxNodes
+}
+
+// scan divides a text that is within the bounds into tokens; nil with a report for
+// another.
+func scan(name, text string, r *Report) (*Source, token.Tokens) {
+	// The library counts a CR LF after a comment as two lines.
+	text = strings.ReplaceAll(strings.TrimPrefix(text, "\ufeff"), "\r\n", "\n")
+	src := NewSource(name, text)
+	if !checkBytes(r, src, text) {
+		return src, nil
+	}
+	tokens, err := tokenize(text)
+	if err != nil {
+		r.At(src, Span{1, 1, 2}, "syntax", "the file is not YAML: %v", err)
+		return src, nil
+	}
+	if bad := tokens.InvalidToken(); bad != nil {
+		d := r.At(src, tokenSpan(bad), "syntax", "%s", bad.Error)
+		if strings.Contains(bad.Error, "'\t'") {
+			d.Hint = "YAML is indented by spaces, never by tabs"
+		}
+		return src, nil
+	}
+	if !checkTokens(r, src, tokens) {
+		return src, nil
+	}
+	if tokens == nil {
+		tokens = token.Tokens{}
+	}
+	return src, tokens
 }
 
 // tokenize and parse shield us from panics of the library, of which its issue

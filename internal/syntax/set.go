@@ -14,7 +14,7 @@ import (
 //
 // A path is keys joined by dots, with [n] for an entry of a list; in a list whose
 // entries have names, a key is the name of one; in the
-// matrix, args.<argument> and env.<VARIABLE> are one key. The value is YAML.
+// matrix, args.<argument>, env.<VARIABLE> and manifest.<path> are one key. The value is YAML.
 // Nodes on the way are copied: one that an alias shares with another place is
 // changed in this place only.
 func Set(root *Node, sets []string, r *Report) *Node {
@@ -87,6 +87,9 @@ func splitPath(path string) ([]step, error) {
 		end := strings.IndexAny(rest, ".[")
 		if len(steps) == 1 && steps[0].key == "matrix" && (strings.HasPrefix(rest, "args.") || strings.HasPrefix(rest, "env.")) {
 			end = strings.IndexByte(rest, '[') // the rest is one key
+		}
+		if len(steps) == 1 && steps[0].key == "matrix" && strings.HasPrefix(rest, "manifest.") {
+			end = -1 // as is all of a path into manifests
 		}
 		if end < 0 {
 			end = len(rest)

@@ -1,6 +1,7 @@
 package syntax
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -110,6 +111,35 @@ func TestMask(t *testing.T) {
 	for _, bad := range []string{"sk-abc", "hf_abc", "\x1b", "\u009b"} {
 		if strings.Contains(text, bad) {
 			t.Errorf("%q is shown in %q", bad, text)
+		}
+	}
+}
+
+// Every document of a stream is read, whatever stands between them.
+func TestParseStream(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		lines []int // where the documents begin
+		err   string
+	}{
+		{"a: 1\n", []int{1}, ""},
+		{"# c\n---\na: 1\n---\n# nothing\n---\nb: |\n  ---\n  x\n---\n---\nc: 3\n...\n", []int{3, 7, 12}, ""},
+		{"---\na: &x 1\n--- # b\nb: *x\n", nil, "names no anchor"},
+		{"a: 1\n---\nb: [\n", nil, "f:3:"},
+		{"---\n# nothing\n", nil, "empty"},
+		{"a: 1\n---\nb:\n- c: 1\n   d: 2\n", nil, "f:4:"},
+	} {
+		var r Report
+		roots := ParseStream("f", c.text, &r)
+		if err := r.Err(); (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%q: %v", c.text, err)
+		}
+		var lines []int
+		for _, root := range roots {
+			lines = append(lines, root.Line)
+		}
+		if c.err == "" && !slices.Equal(lines, c.lines) {
+			t.Errorf("%q: documents in lines %v, want %v", c.text, lines, c.lines)
 		}
 	}
 }
