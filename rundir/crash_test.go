@@ -23,7 +23,7 @@ func noContext() context.Context { return context.Background() }
 // elsewhere are the families of points that other packages do.
 func elsewhere(p effect.Point) bool {
 	family, _, _ := strings.Cut(string(p), ".")
-	return slices.Contains([]string{"spawn", "kill", "log", "history", "prune", "merge", "podledger", "runpod", "docker", "ssh", "command", "agent"}, family) ||
+	return slices.Contains([]string{"spawn", "kill", "log", "history", "prune", "merge", "podledger", "runpod", "docker", "kube", "ssh", "command", "agent"}, family) ||
 		family == "launch" && p != effect.LaunchMkdir && p != effect.LaunchJournal
 }
 
