@@ -110,11 +110,14 @@ type Spec struct {
 	Model  string
 	// Args are the engine's arguments by name, for a backend that does not run
 	// Argv as it is (the simulator). Values are string, int64, float64 or bool.
-	Args  map[string]any
-	GPU   string // catalogue name or free label; "" if the plan names none
-	GPUs  int    // of all roles and replicas
-	Image string
-	Seed  uint64
+	Args map[string]any
+	// Manifest is the values of places in the manifests of a backend that has some, by
+	// their paths.
+	Manifest map[string]any
+	GPU      string // catalogue name or free label; "" if the plan names none
+	GPUs     int    // of all roles and replicas
+	Image    string
+	Seed     uint64
 
 	Roles []Role
 	Entry string // the role that requests go to
@@ -347,6 +350,16 @@ type Guest interface {
 	MayResetCache() bool
 }
 
+// An Applier is a backend of given servers that may make them all the same, for each
+// deployment, as manifests of the plan say. Optional, found by type assertion.
+type Applier interface{ Applies() bool }
+
+// Applies says whether a backend makes servers of manifests.
+func Applies(b Backend) bool {
+	a, ok := b.(Applier)
+	return ok && a.Applies()
+}
+
 // A Factory makes a Backend from its part of the plan: it fills defaults,
 // decodes over them with decode, and checks. Errors of decode carry positions
 // and are passed on as they are.
@@ -363,6 +376,9 @@ type Factory struct {
 	// the ledger of this machine too, gets an hour to end at, and is what
 	// sweep pods, sweep gc and sweep doctor look for.
 	Outlives bool
+	// Applies says of a backend of given servers that it makes them all the same, for
+	// each deployment, as the user's own manifests say.
+	Applies bool
 	// Images says that engines start in images, each with the program that its
 	// image is for.
 	Images bool

@@ -249,7 +249,7 @@ func (r *run) execute(ctx context.Context, rep Report) error {
 		if err := p.Probe(ctx); err != nil {
 			return fmt.Errorf("backend %s: %w: %w", r.config.Plan.Backend.Kind, ErrUnreachable, err)
 		}
-		if r.config.Servers.Given {
+		if r.config.Servers.Given && !backends.Applies(r.config.Backend) {
 			r.pending()[0].extra.Add(1, 0)
 		}
 	}

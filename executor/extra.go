@@ -172,7 +172,7 @@ func (a *announcer) trialsText() string {
 
 // reachable is the backend's own question, once in a run.
 func (a *announcer) reachable() Extra {
-	if _, ok := a.config.Backend.(backends.Prober); !ok || !a.config.Servers.Given {
+	if _, ok := a.config.Backend.(backends.Prober); !ok || !a.config.Servers.Given || backends.Applies(a.config.Backend) {
 		return Extra{}
 	}
 	return Extra{"reachable", new(1), new(0), "GET /v1/models, once in a run"}

@@ -127,6 +127,9 @@ func pluginTree(p Plugin) any {
 	if m, ok := p.Keys.(map[string]any); ok && len(m) > 0 {
 		out["config"] = m
 	}
+	if len(p.Digests) > 0 {
+		out["manifests_sha256"] = p.Digests
+	}
 	return out
 }
 

@@ -71,8 +71,10 @@ type Plugin struct {
 
 	// Keys are as written, references unexpanded; nil if there are none. Place is
 	// where Kind stands in the file, nil for a default.
-	Keys  any          `yaml:"-"`
-	Place *syntax.Node `yaml:"-"`
+	Keys any `yaml:"-"`
+	// Digests are the SHA-256 of the manifests that it names, in their order.
+	Digests []string     `yaml:"-"`
+	Place   *syntax.Node `yaml:"-"`
 }
 
 // Wrong places what the plug-in's factory found wrong, beyond what decoding

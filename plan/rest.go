@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/plan/internal/strict"
 	"sweep.dev/sweep/result"
@@ -20,6 +21,7 @@ type Rest struct {
 	Columns     []result.Column
 	Config      Config
 	EngineTexts []EngineFile
+	Manifests   []manifest.File
 	Engines     func(name string) (*engine.Profile, bool)
 	Env         *strict.Env
 }
@@ -85,6 +87,10 @@ func (p *Plan) Secrets() []secret.String {
 // EngineTexts are the engine profiles that came with the plan, for a resume. Nil
 // if there are none.
 func (p *Plan) EngineTexts() []EngineFile { return p.rest.EngineTexts }
+
+// Manifests are the files of manifests that the backend names, for a resume. Nil if
+// there are none.
+func (p *Plan) Manifests() []manifest.File { return p.rest.Manifests }
 
 const defaultReady = 10 * time.Minute
 

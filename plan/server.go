@@ -22,6 +22,9 @@ type Server struct {
 	Env           map[string]secret.String
 	CPUs          []int
 	Roles         map[string]Role // what is different for single roles; nil for none
+	// Manifest is the values of places in the backend's manifests, by their paths; nil
+	// for none.
+	Manifest map[string]any
 	// ProfileSHA256 is the digest of the file that gave the profile, "" for a
 	// built-in one.
 	ProfileSHA256 string

@@ -34,6 +34,9 @@ type PluginDoc struct {
 	// plan says of an engine's command line reaches them, and saying it is an
 	// error.
 	Given bool
+	// Applies says of such a backend that it makes the servers for each deployment, as
+	// the plan's manifests say.
+	Applies bool
 	// Under is the same with what it is under a configuration, of which decode is as
 	// [Plugin].Decode; nil if that is always the same.
 	Under func(decode func(any) error) PluginDoc

@@ -89,9 +89,11 @@ type Manifest struct {
 	// Engines are the engine profiles that came with the plan, by which a resume
 	// knows the same engines wherever their files are by then.
 	Engines []Text `json:"engines,omitempty"`
-	Host    string `json:"host"` // where the client runs
-	Owner   string `json:"owner"`
-	Version string `json:"version"` // of sweep
+	// Manifests are the files of Kubernetes manifests of the plan, kept for the same.
+	Manifests []Text `json:"manifests,omitempty"`
+	Host      string `json:"host"` // where the client runs
+	Owner     string `json:"owner"`
+	Version   string `json:"version"` // of sweep
 	// Method is [result.Method] of the program; runs older than method 2 have none.
 	Method    int       `json:"method,omitempty"`
 	CreatedAt time.Time `json:"created_at"`

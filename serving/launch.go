@@ -116,7 +116,7 @@ func (d *Servers) bring(ctx context.Context, n int, spec backends.Spec) (*Server
 	if found, ok := dep.(backends.Found); ok {
 		s.Roles = found.Roles()
 	}
-	s.Foreign = d.config.Options.Given || p.name != spec.Pod // given, or kept by an earlier run
+	s.Foreign = d.config.Options.Given && !backends.Applies(d.config.Backend) || p.name != spec.Pod // given, or kept by an earlier run
 	return s, nil, nil
 }
 

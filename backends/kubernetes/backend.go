@@ -19,9 +19,10 @@ import (
 type pauses struct {
 	connect time.Duration // until a connection is open
 	poll    time.Duration // between two looks at the pods under load
+	join    time.Duration // between two looks for a stack that was just made
 }
 
-var usual = pauses{connect: 3 * time.Second, poll: 5 * time.Second}
+var usual = pauses{connect: 3 * time.Second, poll: 5 * time.Second, join: time.Second}
 
 // Authorize adds nothing: what requests carry is the deployment's, since an entry may
 // want headers of its own.
@@ -30,8 +31,12 @@ func (b *Backend) Authorize(http.Header) {}
 // PlainTCP implements [backends.Network].
 func (b *Backend) PlainTCP() bool { return b.url == nil || b.url.Scheme == "http" }
 
-// Probe looks for the stack, and asks its entry for its models.
+// Probe looks for the stack, and asks its entry for its models. For a stack that is to be
+// made it asks the cluster whether it can be.
 func (b *Backend) Probe(ctx context.Context) error {
+	if b.manifests != nil {
+		return b.probeManifests(ctx)
+	}
 	_, v, err := b.open(ctx)
 	if err != nil {
 		return err
@@ -56,9 +61,25 @@ func (b *Backend) open(ctx context.Context) (*kubeapi.Client, *stack.View, error
 	return api, v, err
 }
 
-// Launch starts nothing. The pod stands in the ledger all the same: its life
-// is that of any other.
+// Launch makes the stack of the plan's manifests. Without manifests it starts nothing. The
+// pod stands in the ledger all the same: its life is that of any other.
 func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Ledger) (backends.Deployment, error) {
+	if b.manifests != nil {
+		return b.launchManifests(ctx, spec, l)
+	}
+	d, err := b.found(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.record(ctx, l); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// found is a stack that runs.
+func (b *Backend) found(ctx context.Context, spec backends.Spec) (*deployment, error) {
 	api, v, err := b.open(ctx)
 	if err != nil {
 		return nil, err
@@ -72,11 +93,7 @@ func (b *Backend) Launch(ctx context.Context, spec backends.Spec, l backends.Led
 		ref:   backends.Ref{Kind: Kind, RunID: spec.RunID, Pod: spec.Pod, ID: e.host.URL(), Name: b.namespace + "/" + v.Stack.Name},
 		relay: newRelay(api, b.namespace, b.guard.Dial),
 	}
-	err = d.begin(ctx)
-	if err == nil {
-		err = d.record(ctx, l)
-	}
-	if err != nil {
+	if err := d.begin(ctx); err != nil {
 		d.relay.close()
 		return nil, err
 	}
@@ -96,12 +113,6 @@ func (d *deployment) record(ctx context.Context, l backends.Ledger) error {
 	}
 	return nil
 }
-
-// List knows of nothing: nothing was started.
-func (b *Backend) List(context.Context, string) ([]backends.Listed, error) { return nil, nil }
-
-// Terminate has nothing to end.
-func (b *Backend) Terminate(context.Context, backends.Ref) error { return nil }
 
 // podHost is a pod as its metrics are read.
 type podHost struct {

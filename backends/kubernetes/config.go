@@ -1,21 +1,27 @@
-// Package kubernetes measures an inference stack that runs on Kubernetes and belongs to
-// somebody else. It finds the stack, sends the load to its entry, reads the metrics of
-// its pods, and says when the stack changed meanwhile. It changes nothing in the cluster.
+// Package kubernetes measures an inference stack on Kubernetes: one that runs and belongs
+// to somebody else, or one that it makes of the user's own manifests and deletes at the
+// end. It finds the stack, sends the load to its entry, reads the metrics of its pods, and
+// says when the stack changed meanwhile. In a stack of somebody else it changes nothing.
 package kubernetes
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/manifests"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/foreign"
 	"sweep.dev/sweep/internal/kubeapi"
+	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/internal/netguard"
 	"sweep.dev/sweep/internal/secret"
+	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/stack"
 )
 
@@ -28,7 +34,11 @@ type Config struct {
 	Kubeconfig string `yaml:"kubeconfig,omitempty" doc:"File of the kubeconfig." default:"$KUBECONFIG, else ~/.kube/config, else the account of the pod that sweep runs in" example:"/etc/sweep/kubeconfig"`
 	Namespace  string `yaml:"namespace" doc:"Namespace of the stack." example:"llm-d"`
 	Attach     string `yaml:"attach" doc:"What leads to the stack that is measured: a name, KIND/NAME, or labels as key=value, as sweep probe --kube takes it." example:"inferencepool/pd"`
-	URL        string `yaml:"url,omitempty" doc:"Address that requests go to, with or without the /v1 of its API." default:"the first address of the stack that answers from here" example:"http://203.0.113.9/pd"`
+
+	Manifests []manifest.File `yaml:"manifests,omitempty" doc:"Files of manifests, relative to the plan's folder, that are made for each deployment and deleted afterwards. attach then names what leads to the stack that they make." default:"none: the stack runs already" example:"[pd.yaml]"`
+	Heartbeat time.Duration   `yaml:"heartbeat,omitempty" doc:"Time after which the cluster deletes what was made if its run has sent no heartbeat." default:"10m" unit:"s" example:"5m"`
+
+	URL string `yaml:"url,omitempty" doc:"Address that requests go to, with or without the /v1 of its API." default:"the first address of the stack that answers from here" example:"http://203.0.113.9/pd"`
 
 	Key          secret.String            `yaml:"key,omitempty" doc:"API key, sent as a bearer token to the entry. A reference, never the key itself: ${SWEEP_API_KEY}." example:"${SWEEP_API_KEY}"`
 	Headers      map[string]secret.String `yaml:"headers,omitempty" doc:"Headers of every request to the entry. Headers with credentials (Authorization, Cookie, X-Api-Key, ...) by reference only." example:"{X-Tenant: bench}"`
@@ -43,12 +53,14 @@ type Backend struct {
 	cluster   kubeapi.Config
 	namespace string
 	attach    string
-	url       *url.URL // nil: one of the stack's own addresses
+	url       *url.URL      // nil: one of the stack's own addresses
+	manifests *manifest.Set // nil: the stack runs already
+	heartbeat time.Duration
+	fx        *effect.Effects // makes and ends what is in the cluster, and writes the logs
 	headers   foreign.Headers
 	token     secret.String // of the endpoint picker's metrics
 	guard     netguard.Guard
 	every     pauses
-	fx        *effect.Effects // writes the logs
 }
 
 var (
@@ -56,36 +68,54 @@ var (
 	_ backends.Server  = (*Backend)(nil)
 	_ backends.Prober  = (*Backend)(nil)
 	_ backends.Network = (*Backend)(nil)
+	_ backends.Applier = (*Backend)(nil)
 
 	_ backends.Described = (*Backend)(nil)
 )
 
-// Factory makes Kubernetes backends, which write logs through fx.
+// Factory makes Kubernetes backends. What they make and end in a cluster, and the logs that
+// they write, goes through fx.
 func Factory(fx *effect.Effects) backends.Factory {
 	return backends.Factory{
-		Kind:    Kind,
-		Doc:     "a stack that already runs on Kubernetes",
-		Given:   true,
-		FreeGPU: true,
-		Config:  Config{},
+		Kind:     Kind,
+		Doc:      "a stack on Kubernetes: one that runs already, or one of your own manifests",
+		Given:    true,
+		FreeGPU:  true,
+		Outlives: true,
+		Applies:  true,
+		Launch:   30 * time.Minute, // images and models are loaded meanwhile
+		Settle:   time.Minute,
+		Config:   Config{},
 		New: func(decode func(any) error) (backends.Backend, error) {
-			var c Config
+			c := DefaultConfig()
 			if err := decode(&c); err != nil {
 				return nil, err
 			}
 			return New(fx, c)
 		},
+		Form: func(f *backends.Factory, decode func(any) error) {
+			c := DefaultConfig()
+			if err := decode(&c); err == nil && len(c.Manifests) == 0 {
+				f.Outlives, f.Applies, f.Launch, f.Settle = false, false, 0, 0
+			}
+		},
 	}
 }
+
+// DefaultConfig is what a plan leaves out.
+func DefaultConfig() Config { return Config{Heartbeat: 10 * time.Minute} }
+
+// minHeartbeat leaves room for a few heartbeats that get lost.
+const minHeartbeat = 5 * time.Second
 
 // label matches the name of a namespace.
 var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// New makes a backend of a configuration, which writes logs through fx. It asks no cluster.
-// The error names everything that is wrong with it.
+// New makes a backend of a configuration. It asks no cluster. The error names everything
+// that is wrong with it.
 func New(fx *effect.Effects, c Config) (*Backend, error) {
 	b := &Backend{
-		fx:      fx,
+		fx: fx, heartbeat: c.Heartbeat,
 		cluster: kubeapi.Config{Kubeconfig: c.Kubeconfig, Context: c.Context}, namespace: c.Namespace, attach: c.Attach,
 		token: c.MetricsToken, guard: netguard.Guard{AllowLinkLocal: c.AllowLinkLocal, Hint: "allow_link_local permits it"}, every: usual,
 	}
@@ -111,6 +141,16 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 		}
 		b.url = u
 	}
+	if c.Heartbeat != 0 && c.Heartbeat < minHeartbeat {
+		bad("heartbeat: %v is less than %v, and a heartbeat that is late would end the stack", c.Heartbeat, minHeartbeat)
+	}
+	if len(c.Manifests) > 0 {
+		var r syntax.Report
+		b.manifests = manifest.Parse(c.Manifests, &r)
+		if err := cmp.Or(r.Err(), manifests.Check(b.manifests, c.Namespace)); err != nil {
+			return nil, err
+		}
+	}
 	headers, wrong := foreign.HeadersOf(c.Headers, c.Key)
 	for _, err := range wrong {
 		bad("%w", err)
@@ -130,6 +170,9 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 
 // Describe implements [backends.Described].
 func (b *Backend) Describe() string {
+	if b.manifests != nil {
+		return fmt.Sprintf("makes the %d objects of its manifests in namespace %s, measures %s and deletes them", len(b.manifests.Objects), b.namespace, b.attach)
+	}
 	text := fmt.Sprintf("attaches to %s in namespace %s", b.attach, b.namespace)
 	if b.cluster.Context != "" {
 		text += " of context " + b.cluster.Context

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/manifests"
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/foreign"
 	"sweep.dev/sweep/internal/kubeapi"
@@ -22,8 +23,9 @@ import (
 	"sweep.dev/sweep/stack"
 )
 
-// A deployment is somebody else's stack.
+// A deployment is a stack that was found: somebody else's, or that of a launch.
 type deployment struct {
+	run   *manifests.Running // nil for somebody else's
 	b     *Backend
 	api   *kubeapi.Client
 	spec  backends.Spec
@@ -208,15 +210,35 @@ func (d *deployment) Host(role string, replica int) host.Host {
 	return d.entry.host // nothing is read there: its metrics are none
 }
 
-func (d *deployment) Done() <-chan struct{} { return d.done }
-func (d *deployment) Err() error            { return nil }
+// Done is closed when the cluster has ended what a launch has made. A stack of somebody
+// else is never done.
+func (d *deployment) Done() <-chan struct{} {
+	if d.run != nil {
+		return d.run.Done()
+	}
+	return d.done
+}
 
-// Stop changes nothing in the cluster.
-func (d *deployment) Stop(context.Context) error {
-	d.once.Do(func() {
-		d.logs.close()
-		d.relay.close()
-	})
+// Err says why.
+func (d *deployment) Err() error {
+	if d.run != nil {
+		return d.run.Err()
+	}
+	return nil
+}
+
+// close ends what reads from the stack.
+func (d *deployment) close() {
+	d.logs.close()
+	d.relay.close()
+}
+
+// Stop ends what a launch has made. In a stack of somebody else it changes nothing.
+func (d *deployment) Stop(ctx context.Context) error {
+	d.once.Do(d.close)
+	if d.run != nil {
+		return d.run.Stop(ctx)
+	}
 	return nil
 }
 

@@ -209,7 +209,7 @@ func (a *app) start(ctx context.Context, c *cli.Command, r toRun) error {
 	}
 	m := rundir.Manifest{
 		RunID: newRunID(), Plan: p.Name, PlanPath: abs, PlanDir: planDir, PlanDigest: p.Digest(),
-		Set: r.options.Set, AllowEnv: r.options.AllowEnv, MaxCells: r.options.MaxCells, Engines: kept(p.EngineTexts()),
+		Set: r.options.Set, AllowEnv: r.options.AllowEnv, MaxCells: r.options.MaxCells, Engines: kept(p.EngineTexts()), Manifests: kept(p.Manifests()),
 		Only: chosen, Owner: owner(), Version: version(), Method: result.Method, Host: clientHost(), CreatedAt: time.Now().UTC(), Variables: p.Variables(),
 		Decide: cmp.Or(c.String("decide"), rundir.DecideBound),
 	}
@@ -338,7 +338,7 @@ func (a *app) execute(ctx context.Context, c *cli.Command, j job) (err error) {
 	if rep.Left.Spending.USD > 0 {
 		fmt.Fprintf(a.err, "pods of this run have cost about $%s until now; the provider's bill decides\n", humanize.Price(rep.Left.Spending.USD))
 	}
-	if unreached := errors.Is(runErr, executor.ErrUnreachable); unreached && j.plugins.factory.Given {
+	if unreached := errors.Is(runErr, executor.ErrUnreachable); unreached && j.plugins.factory.Given && !j.plugins.factory.Applies {
 		hint := "is the server up, and is backend.url its address? sweep probe URL shows what answers there"
 		if errors.Is(runErr, backends.ErrRefused) {
 			hint = "the server does not take the key: see backend.key and backend.headers of the plan"

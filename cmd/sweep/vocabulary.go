@@ -51,19 +51,26 @@ func (a *app) planOptions(c *cli.Command) planfile.Options {
 	}
 }
 
-// kept are engine profiles as a run keeps them, and given what it has kept.
-func kept(files []plan.EngineFile) []rundir.Text {
+// kept are files of a plan as a run keeps them, and given what it has kept: engine
+// profiles, and manifests.
+func kept[F ~struct {
+	Name string
+	Text []byte
+}](files []F) []rundir.Text {
 	var texts []rundir.Text
 	for _, f := range files {
-		texts = append(texts, rundir.Text{Name: f.Name, Text: f.Text})
+		texts = append(texts, rundir.Text(f))
 	}
 	return texts
 }
 
-func given(texts []rundir.Text) []plan.EngineFile {
-	files := []plan.EngineFile{} // not nil: what was not kept is not read either
+func given[F ~struct {
+	Name string
+	Text []byte
+}](texts []rundir.Text) []F {
+	files := []F{} // not nil: what was not kept is not read either
 	for _, t := range texts {
-		files = append(files, plan.EngineFile{Name: t.Name, Text: t.Text})
+		files = append(files, F(t))
 	}
 	return files
 }
@@ -98,7 +105,7 @@ func vocabulary() plan.Vocabulary {
 
 // backendDoc is a backend as the plan language sees it.
 func backendDoc(f backends.Factory) plan.PluginDoc {
-	return plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, FreeGPU: f.FreeGPU, Given: f.Given, Launch: f.Launch}
+	return plan.PluginDoc{Kind: f.Kind, Doc: f.Doc, Config: f.Config, FreeGPU: f.FreeGPU, Given: f.Given, Applies: f.Applies, Launch: f.Launch}
 }
 
 // plugins are what a plan names, made.

@@ -39,7 +39,7 @@ func TestOwner(t *testing.T) {
 		pod := map[string]any{
 			"apiVersion": "v1", "kind": "Pod",
 			"metadata": map[string]any{"name": "pod-of-" + of.Name.Serial, "labels": of.Labels(owner.Engine, "server", 0), "ownerReferences": []any{of.Reference()}},
-			"spec": map[string]any{"restartPolicy": "Never", "dnsPolicy": "Default", "containers": []any{map[string]any{"name": "app", "image": appImage, "imagePullPolicy": "Never"}}},
+			"spec":     map[string]any{"restartPolicy": "Never", "dnsPolicy": "Default", "containers": []any{map[string]any{"name": "app", "image": appImage, "imagePullPolicy": "Never"}}},
 		}
 		if err := api.Create(t.Context(), "/api/v1/namespaces/"+ns+"/pods", pod, nil); err != nil {
 			t.Fatal(err)

@@ -25,7 +25,7 @@ func program(*testing.T) string { return lab.file("sweep") }
 func (n *node) as(t *testing.T, program, user string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := exec.Command(program, args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.file(user+".kubeconfig"))
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+n.file(user+".kubeconfig"), "XDG_STATE_HOME="+n.file("home-"+user))
 	var out, complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &complaint
 	err := cmd.Run()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/fieldtag"
+	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/axes"
@@ -83,7 +84,7 @@ func table(b *bytes.Buffer, where string, t reflect.Type) {
 			in = in.Elem()
 		}
 		switch in {
-		case reflect.TypeFor[plan.Matrix](), reflect.TypeFor[plan.Plugin](), reflect.TypeFor[plan.SLO](), reflect.TypeFor[secret.String](), reflect.TypeFor[time.Duration]():
+		case reflect.TypeFor[plan.Matrix](), reflect.TypeFor[plan.Plugin](), reflect.TypeFor[plan.SLO](), reflect.TypeFor[secret.String](), reflect.TypeFor[manifest.File](), reflect.TypeFor[time.Duration]():
 			continue
 		}
 		if in.Kind() == reflect.Struct {

@@ -6,11 +6,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/goccy/go-yaml"
 
+	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/planfile"
 )
@@ -75,6 +77,7 @@ func TestDocs_blocks(t *testing.T) {
 			opts := planfile.Options{
 				Vocabulary: vocabulary(),
 				LookupEnv:  func(string) (string, bool) { return "x", true },
+				Manifests:  manifestsOf(string(text)),
 			}
 			if _, err := planfile.Parse("docs/"+name, "../../docs", []byte(block), opts); err != nil {
 				if d, ok := plan.IsDiagnostics(err); ok {
@@ -95,6 +98,14 @@ func TestDocs_blocks(t *testing.T) {
 	if count["plan.md"] < 6 || count["runpod.md"] < 3 {
 		t.Errorf("blocks found: %v", count)
 	}
+}
+
+// manifestsOf are the files of manifests on a page, which are no plans.
+func manifestsOf(page string) (files []manifest.File) {
+	for _, m := range regexp.MustCompile("(?s)<!-- file: (\\S+) -->\n```text\n(.*?)```").FindAllStringSubmatch(page, -1) {
+		files = append(files, manifest.File{Name: m[1], Text: []byte(m[2])})
+	}
+	return files
 }
 
 // stand puts the sections of a block in the place of the fragment's. Keys of

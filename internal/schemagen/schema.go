@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"sweep.dev/sweep/internal/fieldtag"
+	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/internal/secret"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/axes"
@@ -134,6 +135,8 @@ func (g generator) value(t reflect.Type, f fieldtag.Field) object {
 		return object{"type": "string", "contentEncoding": "base64"}
 	case reflect.TypeFor[secret.String]():
 		return object{"type": []string{"string", "number", "boolean"}}
+	case reflect.TypeFor[manifest.File]():
+		return object{"type": "string", "minLength": 1}
 	case reflect.TypeFor[[]plan.NamedLoad]():
 		one := g.structure(reflect.TypeFor[plan.NamedLoad]())
 		maps.Copy(one["properties"].(object), g.structure(reflect.TypeFor[plan.Load]())["properties"].(object))

@@ -41,8 +41,8 @@ type Kind struct {
 	number func(*Draft) *float64
 	kind   Values
 
-	// Role, Arg and Env are of a family the parts of the name.
-	Role, Arg, Env string
+	// Role, Arg, Env and Manifest are of a family the parts of the name.
+	Role, Arg, Env, Manifest string
 }
 
 // A Draft is a cell that its axes are put into.
@@ -53,6 +53,8 @@ type Draft struct {
 	Args   map[string]any
 	Env    map[string]secret.String
 	Roles  map[string]plan.Role
+	// Manifest is the values of places in manifests, by their paths.
+	Manifest map[string]any
 }
 
 // Values says what the values of an axis are.
@@ -75,6 +77,7 @@ var (
 	argAxis      = regexp.MustCompile(`^args\.(?P<arg>` + inner(flagName) + `)$`)
 	envAxis      = regexp.MustCompile(`^env\.(?P<env>` + inner(envName) + `)$`)
 	replicasAxis = regexp.MustCompile(`^roles\.(?P<role>` + inner(roleName) + `)\.replicas$`)
+	manifestAxis = regexp.MustCompile(`^manifest\.(?P<path>[A-Za-z][^\s]{0,250})$`)
 	roleArgAxis  = regexp.MustCompile(`^roles\.(?P<role>` + inner(roleName) + `)\.args\.(?P<arg>` + inner(flagName) + `)$`)
 )
 
@@ -136,6 +139,10 @@ func table() []Kind {
 			bounds: counted("servers", engine.MaxReplicas), doc: "How many of one role of the engine are started.",
 		},
 		{name: "roles.<role>.args.<argument>", pattern: roleArgAxis, column: "${role}_arg_$arg", server: true, kind: Any, doc: "An argument of one role of the engine."},
+		{
+			name: "manifest.<path>", pattern: manifestAxis, column: "manifest_$path", server: true, kind: Any,
+			doc: "A value in the manifests of the backend: manifest.spec.replicas, or manifest.KIND/NAME.spec.replicas if there are several objects.",
+		},
 	}
 }
 
@@ -166,6 +173,8 @@ func (k Kind) Put(d *Draft, v plan.Value) {
 		*k.count(d) = int(v.(int64))
 	case k.number != nil:
 		*k.number(d) = v.(float64)
+	case k.Manifest != "":
+		d.Manifest[k.Manifest] = v
 	case k.Role != "":
 		d.Roles[k.Role] = with(d.Roles[k.Role], k.Arg, v)
 	case k.Env != "":
@@ -217,7 +226,7 @@ func Lookup(name string) (Kind, bool) {
 				}
 				return ""
 			}
-			k.Role, k.Arg, k.Env = part("role"), part("arg"), part("env")
+			k.Role, k.Arg, k.Env, k.Manifest = part("role"), part("arg"), part("env"), part("path")
 			k.column = columnName(k.pattern.ReplaceAllString(name, k.column))
 			return k, true
 		}
@@ -326,10 +335,13 @@ func (k Kind) Field() fieldtag.Field {
 // columnName makes an identifier of SQL and of expressions.
 func columnName(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r == '-' || r == '.' {
-			return '_'
+		switch {
+		case r == ']' || r == '"':
+			return -1
+		case r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z':
+			return r
 		}
-		return r
+		return '_'
 	}, strings.ToLower(s))
 }
 

@@ -14,6 +14,7 @@ func TestTable(t *testing.T) {
 	names := map[string]string{
 		"args.<argument>": "args.max-num-seqs", "env.<VARIABLE>": "env.X_Y",
 		"roles.<role>.replicas": "roles.decode.replicas", "roles.<role>.args.<argument>": "roles.decode.args.max-num-seqs",
+		"manifest.<path>": "manifest.Deployment/decode.spec.template.spec.containers[0].args[1]",
 	}
 	columns := make(map[string]string)
 	for _, entry := range table() {
@@ -31,11 +32,11 @@ func TestTable(t *testing.T) {
 		}
 		columns[a.Column] = name
 		value := map[Values]plan.Value{Text: "x", Count: int64(3), Number: 0.5, Any: "y", Spelt: "z"}[kind.Values()]
-		empty := Draft{Args: map[string]any{}, Env: map[string]secret.String{}, Roles: map[string]plan.Role{}}
-		full := Draft{Args: map[string]any{}, Env: map[string]secret.String{}, Roles: map[string]plan.Role{}}
+		empty := Draft{Args: map[string]any{}, Env: map[string]secret.String{}, Roles: map[string]plan.Role{}, Manifest: map[string]any{}}
+		full := Draft{Args: map[string]any{}, Env: map[string]secret.String{}, Roles: map[string]plan.Role{}, Manifest: map[string]any{}}
 		kind.Put(&full, value)
 		same := full.Load.Concurrency == empty.Load.Concurrency && full.GPUs == empty.GPUs &&
-			len(full.Args)+len(full.Env)+len(full.Roles) == 0 && kind.of(full.Load) == nil &&
+			len(full.Args)+len(full.Env)+len(full.Roles)+len(full.Manifest) == 0 && kind.of(full.Load) == nil &&
 			full.Server.Engine+full.Server.Model+full.Server.GPU == ""
 		if same {
 			t.Errorf("%s: its value is nowhere in a cell", name)
@@ -47,7 +48,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s counts without bounds: %+v", name, f)
 		}
 	}
-	for _, name := range []string{"", "args.", "args.-x", "env.1", "roles.X.replicas", "roles.decode", "nosuch"} {
+	for _, name := range []string{"", "args.", "args.-x", "env.1", "roles.X.replicas", "roles.decode", "manifest.", "manifest.[0]", "manifest.a b", "nosuch"} {
 		if _, ok := Lookup(name); ok {
 			t.Errorf("%q is an axis", name)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"sweep.dev/sweep/internal/fieldtag"
+	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/internal/meant"
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan"
@@ -36,9 +37,11 @@ func (l *loader) decode() *plan.Plan {
 			v.Set(reflect.ValueOf(l.slos(n, where)))
 		},
 	}
+	l.Special[reflect.TypeFor[manifest.File]()] = l.manifestFile
 	l.Special[reflect.TypeFor[[]plan.NamedLoad]()] = func(*syntax.Node, reflect.Value, string) {} // see readings
 	p := defaults()
 	l.Decode(l.file.Root, &p, "")
+	l.readManifests(&p)
 	if p.Find != nil && len(p.SLO) == 0 {
 		p.SLO = l.sought(l.file.Root.Get("find").Get("objectives"))
 	}

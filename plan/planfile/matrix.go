@@ -72,7 +72,7 @@ func (l *loader) unknownAxis(key *syntax.Node) {
 	case prefix == "roles":
 		d.Hint = "of a role there are the axes roles.<role>.replicas and roles.<role>.args.<argument>"
 	default:
-		d.Hint = "axes that reach the engine begin with args., env. or roles."
+		d.Hint = "axes that reach the engine begin with args., env., roles. or manifest."
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"sweep.dev/sweep/catalog"
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/internal/input"
+	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/internal/cells"
@@ -36,7 +37,9 @@ type Options struct {
 	// EngineTexts take the place of all engine files where they are not nil:
 	// what a run that is resumed has kept.
 	EngineTexts []plan.EngineFile
-	LookupEnv   func(string) (string, bool)
+	// Manifests take the place of the files of manifests in the same way.
+	Manifests []manifest.File
+	LookupEnv func(string) (string, bool)
 	// Stdin is the plan whose path is [Stdin]; nil: there is none.
 	Stdin io.Reader
 	// Config is the path of the user's configuration file; "" is none.
@@ -97,7 +100,7 @@ func Parse(name, dir string, src []byte, opts Options) (*plan.Plan, error) {
 	}
 	p.Complete(plan.Rest{
 		Source: src, Set: opts.Set, Cells: c.Cells, Deployments: cells.Deployments(p, c.Cells), Columns: l.columns,
-		Config: l.config, EngineTexts: l.texts, Engines: l.profile, Env: l.Env,
+		Config: l.config, EngineTexts: l.texts, Manifests: l.manifests, Engines: l.profile, Env: l.Env,
 	})
 	return p, nil
 }
@@ -121,6 +124,9 @@ type loader struct {
 	own   engine.Set        // of the engine files
 	sums  map[string]string // of their contents, by profile
 	texts []plan.EngineFile
+
+	manifests []manifest.File // that the backend names
+	objects   *manifest.Set   // of them; nil for none
 }
 
 // read decodes a plan, fills in its defaults and finds what it names; nil for what
@@ -149,7 +155,7 @@ func (l *loader) read(name string, src []byte) *plan.Plan {
 
 func (l *loader) checked(p *plan.Plan) *rules.Checked {
 	return &rules.Checked{
-		File: l.file, Plan: p, Backend: l.backend, Profiles: l.profiles, Config: l.configNode,
+		File: l.file, Plan: p, Backend: l.backend, Profiles: l.profiles, Config: l.configNode, Manifests: l.objects,
 		Backends: kinds(l.opts.Vocabulary.Backends), Engines: l.profileNames(), GPUs: l.gpuNames(),
 	}
 }

@@ -26,7 +26,7 @@ func Spec(p *plan.Plan, d plan.Deployment, w With) (backends.Spec, error) {
 	}
 	spec := backends.Spec{
 		Engine: kindOf(profile), Entry: profile.EntryRole(), Model: s.Model, Args: make(map[string]any, len(s.Args)),
-		GPU: s.GPU, GPUs: s.GPUCount, Seed: p.Seed, Grace: p.Timeouts.Stop,
+		Manifest: s.Manifest, GPU: s.GPU, GPUs: s.GPUCount, Seed: p.Seed, Grace: p.Timeouts.Stop,
 		// The same server, in whatever run.
 		Digest: p.Backend.Kind + "-" + d.ID,
 	}

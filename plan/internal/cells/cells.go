@@ -241,7 +241,7 @@ func (x *Expander) server(settings []plan.Setting) plan.Server {
 func (x *Expander) newServer(settings []plan.Setting) plan.Server {
 	d := axes.Draft{
 		Server: plan.Server{Model: x.Plan.Model, ModelRevision: x.Plan.ModelRevision},
-		Args:   make(map[string]any), Env: make(map[string]secret.String), Roles: make(map[string]plan.Role),
+		Args:   make(map[string]any), Env: make(map[string]secret.String), Roles: make(map[string]plan.Role), Manifest: make(map[string]any),
 	}
 	for i, set := range settings {
 		if set.Axis.Server {
@@ -267,6 +267,9 @@ func (x *Expander) newServer(settings []plan.Setting) plan.Server {
 	}
 	if len(d.Roles) > 0 {
 		out.Roles = d.Roles
+	}
+	if len(d.Manifest) > 0 {
+		out.Manifest = d.Manifest
 	}
 	out.GPUCount = max(1, d.GPUs)
 	if n, known := out.CountGPUs(profile, x.Backend, d.GPUs); known && n.Wrong == nil {

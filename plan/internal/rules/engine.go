@@ -84,7 +84,10 @@ func (c *Checked) engineUsed() {
 // given rejects what cannot reach a server that runs already. A row that claims
 // another max-num-seqs than its server has would be worse than none.
 func (c *Checked) given() {
-	const why = "the server runs already"
+	why := "the server runs already"
+	if c.Backend.Applies {
+		why = "the manifests say how the server is started"
+	}
 	if !c.Backend.Given || c.Plan.Matrix.Axis("engine") == nil {
 		return
 	}
@@ -96,7 +99,7 @@ func (c *Checked) given() {
 		}
 	}
 	for _, a := range c.Plan.Matrix.Axes {
-		if a.Family {
+		if kind, _ := axes.Lookup(a.Name); a.Family && kind.Manifest == "" {
 			c.Ignored(why, "", "matrix", a.Name)
 		}
 	}

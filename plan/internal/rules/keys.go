@@ -72,8 +72,10 @@ var noEffect = []struct {
 	{"goodput.ttft_ms goodput.tpot_ms", unstreamed, "with load.stream: false it is not measured", ""},
 	{"load.until.metric", untilUnstreamed, "with load.stream: false {load.until.metric} is not measured", "without streaming there are e2e_ms and throughput_tok_s"},
 	{"load.clients.kind", func(c *Checked) bool { return c.Plan.Load.Clients.N <= 1 }, "sweep itself sends the load", "write n: 4, or leave load.clients out"},
-	{"repeats.launch", func(c *Checked) bool { return c.Plan.Repeats.Each() && c.Backend.Given }, "the server runs already, and sweep never launches it again", "leave it out: all trials share the server"},
-	{"find.devices", func(c *Checked) bool { return c.Plan.Find != nil && c.Plan.Find.Devices > 1 && c.Backend.Given }, "the server runs already, and sweep never launches it again", "leave it out: the answer is of its own devices"},
+	{"repeats.launch", func(c *Checked) bool { return c.Plan.Repeats.Each() && c.Backend.Given && !c.Backend.Applies }, "the server runs already, and sweep never launches it again", "leave it out: all trials share the server"},
+	{"find.devices", func(c *Checked) bool {
+		return c.Plan.Find != nil && c.Plan.Find.Devices > 1 && c.Backend.Given && !c.Backend.Applies
+	}, "the server runs already, and sweep never launches it again", "leave it out: the answer is of its own devices"},
 	{"repeats.min repeats.max", func(c *Checked) bool { return c.Plan.Repeats.Until == nil }, "nothing ends the trials of a cell early", "write n, or until: {metric: throughput_tok_s, within: 3%}"},
 	{"repeats.until.metric", func(c *Checked) bool { u := c.Plan.Repeats.Until; return u != nil && neverStreamed(c, u.Metric) }, "with load.stream: false {repeats.until.metric} is not measured", "without streaming there are e2e_ms and throughput_tok_s"},
 	{"repeats.launch", func(c *Checked) bool {

@@ -4,6 +4,7 @@ package rules
 
 import (
 	"sweep.dev/sweep/engine"
+	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/internal/syntax"
 	"sweep.dev/sweep/plan"
 	"sweep.dev/sweep/plan/internal/file"
@@ -17,6 +18,8 @@ type Checked struct {
 	Backend  plan.PluginDoc             // of the plan; zero if it names none that is known
 	Profiles map[string]*engine.Profile // of the plan's engines, by key
 	Config   *syntax.Node               // the user's configuration; nil if there is none
+	// Manifests are those that the backend names; nil for none.
+	Manifests *manifest.Set
 
 	// The names that a plan may use.
 	Backends, Engines, GPUs []string
@@ -58,6 +61,7 @@ var OfPlan = []Rule{
 	{"roles", "A role is one that the engine has.", (*Checked).roles},
 	{"engine-axes", "An axis of engines reaches every engine, and stands against no fixed value.", (*Checked).engineAxes},
 	{"given", "Of a server that runs already, the plan changes nothing.", (*Checked).given},
+	{"manifests", "An axis of manifests leads to a place in one, and its values are what may stand there.", (*Checked).manifests},
 	{"reset-cache", "A cache is emptied where the engine has a call for it.", (*Checked).resetCache},
 
 	{"gpus", "A GPU is one of the catalogue, or a label where the backend takes them.", (*Checked).gpus},

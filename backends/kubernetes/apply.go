@@ -1,0 +1,145 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/manifests"
+	"sweep.dev/sweep/backends/kubernetes/owner"
+	"sweep.dev/sweep/internal/kubeapi"
+)
+
+// The keys of a place. Those of the configuration make a backend for it again.
+const (
+	atServer    = "server"
+	atNamespace = "namespace"
+)
+
+// place finds a namespace again.
+func (b *Backend) place(in owner.Namespace) map[string]string {
+	at := map[string]string{atServer: in.API.Server(), atNamespace: b.namespace, "attach": b.attach}
+	if b.cluster.Context != "" {
+		at["context"] = b.cluster.Context
+	}
+	if b.cluster.Kubeconfig != "" {
+		at["kubeconfig"] = b.cluster.Kubeconfig
+	}
+	return at
+}
+
+// namespaceOf is the backend's namespace, through a client of its own.
+func (b *Backend) namespaceOf() (owner.Namespace, error) {
+	api, err := kubeapi.Connect(b.cluster)
+	if err != nil {
+		return owner.Namespace{}, fmt.Errorf("%w: %w", backends.ErrRefused, err)
+	}
+	return owner.Namespace{API: api, Name: b.namespace, Effects: b.fx}, nil
+}
+
+func (b *Backend) launcher() (*manifests.Launcher, error) {
+	in, err := b.namespaceOf()
+	if err != nil {
+		return nil, err
+	}
+	return &manifests.Launcher{In: in, Set: b.manifests, Kind: Kind, At: b.place(in), Lease: b.heartbeat}, nil
+}
+
+// Applies implements [backends.Applier].
+func (b *Backend) Applies() bool { return b.manifests != nil }
+
+// launchManifests makes the stack of the plan's manifests, and returns when it is ready
+// and its entry can be reached.
+func (b *Backend) launchManifests(ctx context.Context, spec backends.Spec, l backends.Ledger) (backends.Deployment, error) {
+	launcher, err := b.launcher()
+	if err != nil {
+		return nil, err
+	}
+	run, err := launcher.Launch(ctx, spec, l)
+	if err != nil {
+		return nil, err
+	}
+	d, err := b.join(ctx, spec, run)
+	if err != nil {
+		return nil, errors.Join(err, run.GiveBack(ctx, l))
+	}
+	return d, nil
+}
+
+// join finds the stack that a launch has made. That its objects are ready does not say
+// that an address leads to them already.
+func (b *Backend) join(ctx context.Context, spec backends.Spec, run *manifests.Running) (*deployment, error) {
+	for {
+		d, err := b.found(ctx, spec)
+		if err == nil {
+			d.run, d.ref = run, run.Ref
+			return d, nil
+		}
+		if errors.Is(err, backends.ErrRefused) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the objects of the manifests are ready, and %s is not: %w: %w", b.attach, context.Cause(ctx), err)
+		case <-run.Done():
+			return nil, run.Err()
+		case <-time.After(b.every.join):
+		}
+	}
+}
+
+// probeManifests asks whether the manifests can be made at all.
+func (b *Backend) probeManifests(ctx context.Context) error {
+	launcher, err := b.launcher()
+	if err != nil {
+		return err
+	}
+	return launcher.Probe(ctx)
+}
+
+// List has what sweep has made in the namespace, of a run that is gone too.
+func (b *Backend) List(ctx context.Context, of string) ([]backends.Listed, error) {
+	in, err := b.namespaceOf()
+	if err != nil {
+		return nil, err
+	}
+	owners, err := in.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []backends.Listed
+	for i := range owners {
+		o := &owners[i]
+		if of != "" && o.Name.Owner != backends.OwnerTag(of) {
+			continue
+		}
+		marks := o.Marks()
+		all = append(all, backends.Listed{
+			Ref:   backends.Ref{Kind: Kind, RunID: marks[backends.MarkRun], Pod: marks[backends.MarkPod], ID: o.UID, Name: o.Name.String(), Details: b.place(in)},
+			Owner: marks[backends.MarkOwner], Status: o.Status, Since: o.Since, Expires: o.Name.Expires,
+		})
+	}
+	return all, nil
+}
+
+// Terminate ends what a launch has made. A stack of somebody else is left alone.
+func (b *Backend) Terminate(ctx context.Context, ref backends.Ref) error {
+	if _, ours := backends.ParseName(ref.Name); !ours {
+		return nil
+	}
+	in, err := b.namespaceOf()
+	if err != nil {
+		return err
+	}
+	for key, here := range b.place(in) {
+		if there := ref.Details[key]; (key == atServer || key == atNamespace) && there != "" && there != here {
+			return fmt.Errorf("pod %s is at another place than this backend's: its %s is %s, and this one is %s: set KUBECONFIG, or kubeconfig and context in the plan", ref.Pod, key, there, here)
+		}
+	}
+	if err := manifests.End(ctx, in, ref); err != nil {
+		return fmt.Errorf("pod %s: %w", ref.Pod, err)
+	}
+	return nil
+}

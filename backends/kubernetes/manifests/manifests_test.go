@@ -1,0 +1,371 @@
+package manifests
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/kubetest"
+	"sweep.dev/sweep/backends/kubernetes/owner"
+	"sweep.dev/sweep/internal/kubeapi"
+	"sweep.dev/sweep/internal/manifest"
+	"sweep.dev/sweep/internal/polltest"
+	"sweep.dev/sweep/internal/syntax"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("internal/poll.runtime_pollWait"), goleak.IgnoreTopFunction("net/http.(*persistConn).writeLoop"))
+}
+
+const decode = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: decode}
+spec: {replicas: 1, template: {spec: {}}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: decode}
+spec: {}
+`
+
+// The paths of the objects.
+const (
+	deployment = "/apis/apps/v1/namespaces/ns/deployments/decode"
+	service    = "/api/v1/namespaces/ns/services/decode"
+)
+
+// A notebook is a ledger that keeps its states.
+type notebook []string
+
+func (b *notebook) Record(_ context.Context, t backends.Transition) error {
+	*b = append(*b, string(t.State))
+	return nil
+}
+
+// setup is a launcher of manifests in a cluster that has the kinds of the tests.
+func setup(t *testing.T, text string) (*Launcher, *kubetest.Server) {
+	t.Helper()
+	var r syntax.Report
+	set := manifest.Parse([]manifest.File{{Name: "stack.yaml", Text: []byte(text)}}, &r)
+	if err := r.Err(); err != nil {
+		t.Fatal(err)
+	}
+	f := kubetest.Start(t)
+	kinds := func(all ...map[string]any) kubetest.Object {
+		var list []any
+		for _, k := range all {
+			list = append(list, k)
+		}
+		return kubetest.Object{"resources": list}
+	}
+	f.Put("/apis/apps/v1", kinds(map[string]any{"name": "deployments", "kind": "Deployment", "namespaced": true}, map[string]any{"name": "deployments/status", "kind": "Deployment", "namespaced": true}))
+	f.Put("/api/v1", kinds(map[string]any{"name": "services", "kind": "Service", "namespaced": true}, map[string]any{"name": "namespaces", "kind": "Namespace"}))
+	f.Before(rehearse)
+	api, err := kubeapi.Connect(kubeapi.Config{Kubeconfig: f.Kubeconfig})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Launcher{In: owner.Namespace{API: api, Name: "ns"}, Set: set, Kind: "kubernetes", Lease: time.Minute}, f
+}
+
+// rehearse accepts every object that is only tried out.
+func rehearse(w http.ResponseWriter, r *http.Request, _ func()) bool {
+	if r.URL.Query().Get("dryRun") == "" {
+		return false
+	}
+	w.WriteHeader(http.StatusCreated)
+	_, _ = w.Write([]byte("{}"))
+	return true
+}
+
+// An answerer answers a request in place of the server, or says false.
+type answerer = func(w http.ResponseWriter, r *http.Request, do func()) bool
+
+// ready lets the Deployment be ready whenever somebody looks at it; then the answerer
+// comes.
+func ready(f *kubetest.Server, then answerer) {
+	f.Before(func(w http.ResponseWriter, r *http.Request, do func()) bool {
+		if r.Method == http.MethodGet && r.URL.Path == deployment {
+			f.Edit(deployment, func(o kubetest.Object) {
+				o.Set(map[string]any{
+					"observedGeneration": 0, "replicas": 3, "readyReplicas": 3, "updatedReplicas": 3,
+					"conditions": []any{map[string]any{"type": "Available", "status": "True"}},
+				}, "status")
+			})
+		}
+		return then(w, r, do)
+	})
+}
+
+func asked() backends.Spec {
+	return backends.Spec{
+		Owner: "me@here", RunID: "run1", Pod: "d1-l01", Engine: "vllm", Expires: time.Now().Add(time.Hour),
+		Manifest: map[string]any{"Deployment/decode.spec.replicas": int64(3)},
+	}
+}
+
+// made are the paths of the objects that a launch may make.
+func made(f *kubetest.Server) []string {
+	return slices.DeleteFunc(f.Paths(), func(p string) bool { return !strings.Contains(p, "/namespaces/ns/") })
+}
+
+// A launch makes its objects with their owner and its labels, and its end takes them.
+func TestLaunch(t *testing.T) {
+	t.Parallel()
+	l, f := setup(t, decode)
+	ready(f, rehearse)
+	var states notebook
+	run, err := l.Launch(t.Context(), asked(), &states)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(states, notebook{"intent", "create_sent", "created"}) {
+		t.Errorf("ledger %v", states)
+	}
+	job := "/apis/batch/v1/namespaces/ns/jobs/" + run.Ref.Name
+	if got, want := made(f), []string{service, deployment, job}; !slices.Equal(got, want) {
+		t.Errorf("made %v, want %v", got, want)
+	}
+	f.Edit(deployment, func(o kubetest.Object) {
+		for _, at := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
+			if got := o.Text(append(at, "labels", LabelLaunch)...); got != run.Ref.Name {
+				t.Errorf("%v: label %q", at, got)
+			}
+			if got := o.Text(append(at, "labels", owner.LabelRun)...); got != "run1" {
+				t.Errorf("%v: run %q", at, got)
+			}
+		}
+		if spec, _ := o["spec"].(map[string]any); spec["replicas"] != float64(3) {
+			t.Errorf("replicas %v", spec["replicas"])
+		}
+		meta, _ := o["metadata"].(map[string]any)
+		if owners, _ := meta["ownerReferences"].([]any); len(owners) != 1 {
+			t.Errorf("owners %v", owners)
+		}
+	})
+	f.Edit(job, func(o kubetest.Object) {
+		if got, want := o.Text("metadata", "annotations", Annotation), "v1/services/decode apps/v1/deployments/decode"; got != want {
+			t.Errorf("the owner notes %q, want %q", got, want)
+		}
+	})
+	if err := errors.Join(run.Stop(t.Context()), run.Stop(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if left := made(f); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+}
+
+// What cannot be made is refused before anything is.
+func TestLaunch_refused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		more  string // further documents
+		do    func(*kubetest.Server)
+		is    error
+		wants string
+	}{
+		"cluster":     {more: "---\n{apiVersion: v1, kind: Namespace, metadata: {name: x}}\n", is: backends.ErrSpec, wants: "stack.yaml:11: Namespace/x belongs to the whole cluster"},
+		"no API":      {more: "---\n{apiVersion: x.y/v1, kind: Thing, metadata: {name: x}}\n", is: backends.ErrSpec, wants: "the cluster has no API x.y/v1"},
+		"no kind":     {more: "---\n{apiVersion: apps/v1, kind: Deploymnt, metadata: {name: x}}\n", is: backends.ErrSpec, wants: "did you mean Deployment?"},
+		"no right":    {do: func(f *kubetest.Server) { f.Deny("create deployments", "delete jobs") }, is: backends.ErrRefused, wants: "may not delete jobs.batch, create deployments.apps in namespace ns"},
+		"foreign":     {do: func(f *kubetest.Server) { f.Put(service, kubetest.Object{"kind": "Service"}) }, is: backends.ErrSpec, wants: "Service/decode is in namespace ns already, and sweep did not make it"},
+		"another run": {do: func(f *kubetest.Server) { f.Put(service, ofRun("other", false)) }, is: backends.ErrSpec, wants: "of the launch l1: another run uses it"},
+		"strict": {do: func(f *kubetest.Server) {
+			f.Before(func(w http.ResponseWriter, r *http.Request, do func()) bool {
+				if r.URL.Query().Get("dryRun") != "" && strings.Contains(r.URL.Path, "services") {
+					w.WriteHeader(http.StatusBadRequest)
+					_, _ = w.Write([]byte(`{"kind":"Status","reason":"BadRequest","message":"strict decoding error: unknown field \"spec.portz\""}`))
+					return true
+				}
+				return rehearse(w, r, do)
+			})
+		}, is: backends.ErrSpec, wants: `Service/decode is refused by the API server: strict decoding error: unknown field "spec.portz"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, f := setup(t, decode+c.more)
+			if c.do != nil {
+				c.do(f)
+			}
+			before := made(f)
+			var states notebook
+			_, err := l.Launch(t.Context(), asked(), &states)
+			if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.wants) {
+				t.Errorf("%v, want %q", err, c.wants)
+			}
+			if after := made(f); !slices.Equal(after, before) || len(states) > 0 {
+				t.Errorf("made %v, ledger %v", after, states)
+			}
+		})
+	}
+}
+
+// ofRun is an object of a run.
+func ofRun(run string, held bool) kubetest.Object {
+	o := kubetest.Object{"kind": "Service"}
+	o.Set(map[string]any{LabelLaunch: "l1", owner.LabelRun: run}, "metadata", "labels")
+	if held {
+		o.Set([]any{"nvidia.com/finalizer"}, "metadata", "finalizers")
+		o.Set(time.Now().UTC().Format(time.RFC3339), "metadata", "deletionTimestamp")
+	}
+	return o
+}
+
+// What an earlier launch of the run has left and is on its way out is waited for.
+func TestLaunch_afterAnother(t *testing.T) {
+	t.Parallel()
+	l, f := setup(t, decode)
+	ready(f, rehearse)
+	f.Put(service, ofRun("run1", false))
+	gone := time.AfterFunc(300*time.Millisecond, func() { f.Remove(service) })
+	defer gone.Stop()
+	run, err := l.Launch(t.Context(), asked(), &notebook{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	f.Put(service, ofRun("run1", true))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("timeouts.launch"))
+	defer cancel()
+	_, err = l.Launch(ctx, asked(), &notebook{})
+	if err == nil || !strings.Contains(err.Error(), "held by the finalizer nvidia.com/finalizer") {
+		t.Error(err)
+	}
+}
+
+// An object that somebody makes at the last moment stays theirs, and what was made
+// already goes.
+func TestLaunch_race(t *testing.T) {
+	t.Parallel()
+	l, f := setup(t, decode)
+	f.Before(func(w http.ResponseWriter, r *http.Request, do func()) bool {
+		if r.Method == http.MethodPost && r.URL.Path == strings.TrimSuffix(deployment, "/decode") && r.URL.Query().Get("dryRun") == "" {
+			f.Put(deployment, kubetest.Object{"kind": "Deployment", "of": "somebody"})
+		}
+		return rehearse(w, r, do)
+	})
+	var states notebook
+	_, err := l.Launch(t.Context(), asked(), &states)
+	if !errors.Is(err, backends.ErrSpec) || !strings.Contains(err.Error(), "Deployment/decode was made by somebody else in the meantime") {
+		t.Error(err)
+	}
+	if left := made(f); !slices.Equal(left, []string{deployment}) {
+		t.Errorf("left are %v", left)
+	}
+	if !slices.Equal(states, notebook{"intent", "create_sent", "created", "gone_verified"}) {
+		t.Errorf("ledger %v", states)
+	}
+}
+
+// A create whose answer is lost has made the object, or is made again.
+func TestLaunch_lostAnswers(t *testing.T) {
+	t.Parallel()
+	l, f := setup(t, decode)
+	lost := map[string]int{}
+	ready(f, func(w http.ResponseWriter, r *http.Request, do func()) bool {
+		if r.Method != http.MethodPost || r.URL.Query().Get("dryRun") != "" || strings.Contains(r.URL.Path, "/jobs") || !strings.Contains(r.URL.Path, "/namespaces/ns/") {
+			return rehearse(w, r, do)
+		}
+		if lost[r.URL.Path]++; lost[r.URL.Path] > 1 {
+			return false
+		}
+		if strings.HasSuffix(r.URL.Path, "/services") {
+			do() // and the answer is lost
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+		return true
+	})
+	run, err := l.Launch(t.Context(), asked(), &notebook{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(made(f)) != 3 {
+		t.Errorf("made %v", made(f))
+	}
+	if err := run.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A launch that is not ready in time says what is not, and leaves nothing.
+func TestLaunch_late(t *testing.T) {
+	t.Parallel()
+	l, f := setup(t, decode)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("timeouts.launch"))
+	defer cancel()
+	_, err := l.Launch(ctx, asked(), &notebook{})
+	if err == nil || !strings.Contains(err.Error(), "timeouts.launch: not ready: Deployment/decode: its controller has not seen it yet") {
+		t.Error(err)
+	}
+	if left := made(f); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+}
+
+// A deployment that the cluster ends is done.
+func TestRunning_lost(t *testing.T) {
+	t.Parallel()
+	l, f := setup(t, decode)
+	l.Lease = 5 * time.Second
+	ready(f, rehearse)
+	run, err := l.Launch(t.Context(), asked(), &notebook{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Remove("/apis/batch/v1/namespaces/ns/jobs/" + run.Ref.Name)
+	polltest.Until(t, "the launch is done", func() bool {
+		select {
+		case <-run.Done():
+			return true
+		default:
+			return false
+		}
+	})
+	if err := run.Err(); !errors.Is(err, owner.ErrLost) {
+		t.Error(err)
+	}
+	if err := run.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Whoever ends a launch later reads its objects from the owner, and names what is held.
+func TestEnd(t *testing.T) {
+	t.Parallel()
+	l, f := setup(t, decode)
+	ready(f, rehearse)
+	run, err := l.Launch(t.Context(), asked(), &notebook{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer run.quiet()
+	f.Edit(deployment, func(o kubetest.Object) {
+		o.Set([]any{"nvidia.com/finalizer"}, "metadata", "finalizers")
+		o.Set(time.Now().UTC().Format(time.RFC3339), "metadata", "deletionTimestamp")
+		o.Set([]any{}, "metadata", "ownerReferences") // so that the fake leaves it there
+	})
+	later := backends.Ref{Kind: "kubernetes", Name: run.Ref.Name} // as a list has it
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, errors.New("enough"))
+	defer cancel()
+	err = End(ctx, l.In, later)
+	if err == nil || !strings.Contains(err.Error(), "deployments decode, held by the finalizer nvidia.com/finalizer") {
+		t.Error(err)
+	}
+	f.Remove(deployment)
+	if err := End(t.Context(), l.In, run.Ref); err != nil {
+		t.Error(err)
+	}
+	if left := made(f); len(left) > 0 {
+		t.Errorf("left are %v", left)
+	}
+}

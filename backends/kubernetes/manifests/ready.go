@@ -1,0 +1,201 @@
+package manifests
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"sweep.dev/sweep/backends"
+)
+
+// spec and status are what readiness is read from.
+type spec struct {
+	Replicas *int64 `json:"replicas"`
+}
+
+type status struct {
+	Observed   *int64      `json:"observedGeneration"`
+	Replicas   int64       `json:"replicas"`
+	Ready      int64       `json:"readyReplicas"`
+	Updated    *int64      `json:"updatedReplicas"`
+	Desired    int64       `json:"desiredNumberScheduled"` // of a DaemonSet
+	NumReady   int64       `json:"numberReady"`
+	Phase      string      `json:"phase"`
+	Reason     string      `json:"reason"`
+	Message    string      `json:"message"`
+	State      string      `json:"state"` // of a DynamoGraphDeployment
+	Conditions []condition `json:"conditions"`
+}
+
+type condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+func (s *status) condition(kind string) (condition, bool) {
+	i := slices.IndexFunc(s.Conditions, func(c condition) bool { return c.Type == kind })
+	if i < 0 {
+		return condition{}, false
+	}
+	return s.Conditions[i], true
+}
+
+// A readiness is how a kind says that it is ready, and that it will never be.
+type readiness struct {
+	replicas bool   // as many are ready as are wanted, all of the newest revision
+	daemon   bool   // one for each node
+	state    string // of status.state
+	wants    string // a condition that is true
+	fails    []condition
+}
+
+// readinessOf is the table of kinds. A kind that is not in it is ready if its condition
+// Ready or Available is true, and at once if it has none of them.
+func readinessOf(kind string) (readiness, bool) {
+	switch kind {
+	case "Deployment":
+		return readiness{replicas: true, wants: "Available", fails: []condition{
+			{Type: "Progressing", Status: "False", Reason: "ProgressDeadlineExceeded"}, {Type: "ReplicaFailure", Status: "True"},
+		}}, true
+	case "ReplicaSet", "StatefulSet", "ReplicationController":
+		return readiness{replicas: true, fails: []condition{{Type: "ReplicaFailure", Status: "True"}}}, true
+	case "DaemonSet":
+		return readiness{daemon: true}, true
+	case "LeaderWorkerSet":
+		return readiness{replicas: true, wants: "Available"}, true
+	case "Pod":
+		return readiness{wants: "Ready"}, true
+	case "Job", "JobSet":
+		return readiness{wants: "Complete|Completed", fails: []condition{{Type: "Failed", Status: "True"}}}, true
+	case "DynamoGraphDeployment":
+		return readiness{state: "successful", wants: "Ready"}, true
+	}
+	return readiness{wants: "Ready|Available"}, false
+}
+
+// waits says what an object is not ready for, "" for nothing. The error says that it will
+// never be.
+func (o *object) waits(have *live) (string, error) {
+	r, known := readinessOf(o.Kind)
+	s := &have.Status
+	if s.Observed != nil && *s.Observed < have.Metadata.Generation {
+		return "its controller has not seen it yet", nil
+	}
+	for _, f := range r.fails {
+		if c, ok := s.condition(f.Type); ok && c.Status == f.Status && (f.Reason == "" || f.Reason == c.Reason) {
+			return "", fmt.Errorf("%s: %s", c.Reason, c.Message)
+		}
+	}
+	switch {
+	case o.Kind == "Pod" && s.Phase == "Failed":
+		return "", fmt.Errorf("the pod has failed: %s", strings.Trim(s.Reason+": "+s.Message, ": "))
+	case o.Kind == "Pod" && s.Phase == "Succeeded":
+		return "", nil
+	case o.Kind == "DynamoGraphDeployment" && s.State == "failed":
+		c, _ := s.condition("Ready")
+		return "", fmt.Errorf("its operator says that it has failed: %s", strings.Trim(c.Reason+": "+c.Message, ": "))
+	case known && r.replicas && s.Observed == nil && o.Kind != "LeaderWorkerSet":
+		return "its controller has not seen it yet", nil
+	}
+	if r.replicas {
+		want := int64(1)
+		if have.Spec.Replicas != nil {
+			want = *have.Spec.Replicas
+		}
+		switch updated := s.Updated; {
+		case s.Ready < want:
+			return fmt.Sprintf("%d of %d replicas are ready", s.Ready, want), nil
+		case updated != nil && *updated < want:
+			return fmt.Sprintf("%d of %d replicas are of its newest revision", *updated, want), nil
+		case want == 0:
+			return "", nil
+		}
+	}
+	if r.daemon && (s.Observed == nil || s.NumReady < s.Desired) {
+		return fmt.Sprintf("%d of %d pods are ready", s.NumReady, s.Desired), nil
+	}
+	if r.state != "" && s.State != r.state {
+		return fmt.Sprintf("its state is %q", s.State), nil
+	}
+	return wanted(r.wants, s, known), nil
+}
+
+// wanted says which of the conditions, divided by |, is not true.
+func wanted(kinds string, s *status, known bool) string {
+	missing := ""
+	if kinds == "" {
+		return ""
+	}
+	for kind := range strings.SplitSeq(kinds, "|") {
+		c, ok := s.condition(kind)
+		switch {
+		case ok && c.Status == "True":
+			return ""
+		case ok:
+			missing = strings.Trim(fmt.Sprintf("condition %s is %s: %s: %s", kind, c.Status, c.Reason, c.Message), ": ")
+		case known && missing == "":
+			missing = "condition " + kind + " is not there yet"
+		}
+	}
+	return missing
+}
+
+// Await returns when all objects are ready. An object or a pod of one that will never be
+// ready ends the wait with a [backends.Failure]. When ctx ends, the error says what is not
+// ready.
+func (r *Release) Await(ctx context.Context, launch string) error {
+	var waiting []string
+	for {
+		now, err := r.unready(ctx)
+		if err == nil && len(now) == 0 {
+			return nil
+		}
+		if f, failed := err.(*backends.Failure); failed { //nolint:errorlint // made by unready
+			return f
+		}
+		if err == nil {
+			waiting = now
+		}
+		pods, podsErr := podsOf(ctx, r.in, launch)
+		for i := range pods {
+			if why := pods[i].broken(); why != nil {
+				why.Err = fmt.Errorf("%w%s", why.Err, r.lastLines(ctx, &pods[i]))
+				return why
+			}
+		}
+		select {
+		case <-ctx.Done():
+			text := strings.Join(waiting, "; ")
+			if podsErr == nil {
+				text += r.states(ctx, pods)
+			}
+			return fmt.Errorf("%w: not ready: %s", context.Cause(ctx), text)
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+// unready says of each object that is not ready what it waits for.
+func (r *Release) unready(ctx context.Context) (list []string, err error) {
+	for _, o := range r.objects {
+		have, err := look(ctx, r.in, o.at)
+		if err != nil {
+			return nil, err
+		}
+		if have == nil || have.Metadata.UID != o.uid {
+			return nil, &backends.Failure{Class: "host", Err: fmt.Errorf("%s was deleted by somebody", o)}
+		}
+		why, failed := o.waits(have)
+		if failed != nil {
+			return nil, &backends.Failure{Class: "host", Err: fmt.Errorf("%s: %w", o, failed)}
+		}
+		if why != "" {
+			list = append(list, fmt.Sprintf("%s: %s", o, why))
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,304 @@
+//go:build e2e_kube
+
+package kube
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sweep.dev/sweep/internal/polltest"
+	"sweep.dev/sweep/result"
+)
+
+const manifestsPlan = `version: 1
+name: manifests
+model: sweep/tiny
+matrix:
+  engine: llm-d
+  concurrency: 2
+  max_tokens: 16
+  manifest.Deployment/decode.spec.replicas: [1, 2]
+backend: {kind: kubernetes, namespace: NAMESPACE, manifests: [stack.yaml], attach: inferencepool/pd, url: "http://GATEWAY", heartbeat: 20s}
+load: {requests: 40, prompts: {input_tokens: 64}}
+collect: [prom]
+timeouts: {launch: 2m}
+validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+`
+
+// sources are the kinds of the manifests.
+var sources = []string{"Deployment", "Pod", "Service", "InferencePool", "Gateway", "HTTPRoute"}
+
+// left are the objects of a namespace of the kinds of the manifests, and Jobs.
+func (n *node) left(t *testing.T, ns string) (names []string) {
+	t.Helper()
+	all := []string{"/apis/batch/v1/namespaces/" + ns + "/jobs"}
+	for _, kind := range sources {
+		all = append(all, fmt.Sprintf(paths[kind], ns))
+	}
+	for _, path := range all {
+		var list struct {
+			Items []struct{ Metadata struct{ Name string } }
+		}
+		if err := n.get(path, &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range list.Items {
+			names = append(names, path[strings.LastIndex(path, "/")+1:]+"/"+item.Metadata.Name)
+		}
+	}
+	return names
+}
+
+// service listens on an address of the node and leads to the ready pods with a label, one
+// after another, as a Service does in a cluster with a proxy for it.
+func (n *node) service(t *testing.T, ns, app string, port int) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", n.network+".1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	var next atomic.Int64
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				ips := n.readyPods(ns, app)
+				if len(ips) == 0 {
+					return
+				}
+				far, err := net.Dial("tcp", net.JoinHostPort(ips[int(next.Add(1))%len(ips)], strconv.Itoa(port)))
+				if err != nil {
+					return
+				}
+				defer far.Close()
+				go func() { _, _ = io.Copy(far, c); _ = far.(*net.TCPConn).CloseWrite() }()
+				_, _ = io.Copy(c, far)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func (n *node) readyPods(ns, app string) (ips []string) {
+	var list struct {
+		Items []struct {
+			Status struct {
+				PodIP      string
+				Conditions []struct{ Type, Status string }
+			}
+		}
+	}
+	if n.get("/api/v1/namespaces/"+ns+"/pods?labelSelector=app%3D"+app, &list) != nil {
+		return nil
+	}
+	for _, p := range list.Items {
+		if slices.ContainsFunc(p.Status.Conditions, func(c struct{ Type, Status string }) bool { return c.Type == "Ready" && c.Status == "True" }) {
+			ips = append(ips, p.Status.PodIP)
+		}
+	}
+	return ips
+}
+
+// served waits until the kinds of CRDs that were just made are served, and can be found.
+func (n *node) served(t *testing.T) {
+	t.Helper()
+	for _, kind := range sources {
+		path := paths[kind]
+		api, _, _ := strings.Cut(path, "/namespaces/")
+		polltest.Until(t, kind+" is served", func() bool {
+			var list struct{ Resources []struct{ Kind string } }
+			return n.get(fmt.Sprintf(path, "default"), nil) == nil && n.get(api, &list) == nil &&
+				slices.ContainsFunc(list.Resources, func(r struct{ Kind string }) bool { return r.Kind == kind })
+		})
+	}
+}
+
+// manifested writes the plan and its manifests for a namespace.
+func (n *node) manifested(t *testing.T, sweep, ns string) (plan string) {
+	t.Helper()
+	n.served(t)
+	n.namespace(t, ns)
+	n.mayRead(t, sweep, ns)
+	n.apply(t, ns, read(t, "testdata/maker.yaml"))
+	text := read(t, "testdata/manifests.yaml")
+	gateway := n.service(t, ns, "gateway", 8081)
+	for word, to := range map[string]string{"PREFILL": n.service(t, ns, "prefill", 8000), "DECODE": n.service(t, ns, "decode", 8000), "EPP": n.service(t, ns, "pd-epp", 9090)} {
+		text = strings.ReplaceAll(text, "//"+word, "//"+to)
+	}
+	dir := t.TempDir()
+	plan = filepath.Join(dir, "plan.yaml")
+	for file, text := range map[string]string{"stack.yaml": text, "plan.yaml": strings.NewReplacer("NAMESPACE", ns, "GATEWAY", gateway).Replace(manifestsPlan)} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return plan
+}
+
+// A user's own manifests are made for each value of an axis, measured and deleted, by a
+// user with no more rights than that takes.
+func TestManifests(t *testing.T) {
+	sweep := program(t)
+	lab.crds(t)
+	if err := lab.kubeconfig("reader", readerToken); err != nil {
+		t.Fatal(err)
+	}
+	const ns = "manifests"
+	plan := lab.manifested(t, sweep, ns)
+	dir := t.TempDir()
+	stack := filepath.Join(filepath.Dir(plan), "stack.yaml")
+	original := read(t, stack)
+
+	t.Run("refused", func(t *testing.T) {
+		refused := func(code int, want string, args ...string) {
+			t.Helper()
+			_, stderr, got := lab.as(t, sweep, "reader", append([]string{"run", "-o", filepath.Join(t.TempDir(), "refused"), plan}, args...)...)
+			if got != code || !strings.Contains(stderr, want) {
+				t.Errorf("exit %d, want %d and %q\n%s", got, code, want, stderr)
+			}
+			if left := lab.left(t, ns); len(left) > 0 {
+				t.Errorf("made all the same: %v", left)
+			}
+		}
+		with := func(more string) {
+			t.Helper()
+			if err := os.WriteFile(stack, []byte(original+more), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		defer with("")
+		refused(2, `Deployment/decode has no spec.replcas; did you mean "manifest.Deployment/decode.spec.replicas"?`, "--set", "matrix.manifest.Deployment/decode.spec.replcas=[1]")
+		with("---\n{apiVersion: v1, kind: Namespace, metadata: {name: other}}\n")
+		refused(3, "Namespace/other belongs to the whole cluster")
+		with("---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: notes}}\n")
+		refused(8, "may not create configmaps, get configmaps in namespace manifests")
+		with("---\n{apiVersion: apps/v1, kind: Deploymnt, metadata: {name: x}}\n")
+		refused(3, "did you mean Deployment?")
+		with("---\n{apiVersion: v1, kind: Service, metadata: {name: x}, spec: {portz: 1, ports: [{port: 80}]}}\n")
+		refused(3, `unknown field "spec.portz"`, "--set", "matrix.manifest.Deployment/decode.spec.replicas=1")
+	})
+	t.Run("foreign", func(t *testing.T) {
+		lab.apply(t, ns, `{apiVersion: v1, kind: Service, metadata: {name: pd-epp}, spec: {selector: {of: somebody}, ports: [{port: 1}]}}`)
+		before := lab.everything(t, ns)
+		_, stderr, code := lab.as(t, sweep, "reader", "run", "-o", filepath.Join(dir, "foreign"), plan, "--set", "matrix.manifest.Deployment/decode.spec.replicas=1")
+		if code != 3 || !strings.Contains(stderr, "Service/pd-epp is in namespace manifests already, and sweep did not make it") {
+			t.Errorf("exit %d: %s", code, stderr)
+		}
+		if after := lab.everything(t, ns); after != before {
+			t.Errorf("it was touched:\n%s\n%s", before, after)
+		}
+		if err := lab.send(http.MethodDelete, "/api/v1/namespaces/"+ns+"/services/pd-epp", "", nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("valid", func(t *testing.T) {
+		out := filepath.Join(dir, "valid")
+		stdout, stderr, code := lab.as(t, sweep, "reader", "run", "-o", out, plan)
+		if code != 0 {
+			t.Fatalf("exit %d\n%s%s", code, stdout, stderr)
+		}
+		all := rows(t, out)
+		if len(all) != 2 {
+			t.Fatalf("%d rows", len(all))
+		}
+		for i, row := range all {
+			if row["start_up_s"] == nil {
+				t.Errorf("row %d: its servers are not of a launch", i)
+			}
+			for column, want := range map[string]any{
+				"status": result.StatusOK, "pd": "proven", "manifest_deployment_decode_spec_replicas": int64(i + 1),
+				"decode_pods": int64(i + 1), "prefill_pods": int64(1), "pods": int64(i + 4), "gpu_count": int64(i + 2), "network_path": "direct",
+			} {
+				if row[column] != want {
+					t.Errorf("row %d: %s is %v, want %v (%v, %v)", i, column, row[column], want, row["invalid_reasons"], row["error"])
+				}
+			}
+		}
+		if left := lab.left(t, ns); len(left) > 0 {
+			t.Errorf("left are %v", left)
+		}
+	})
+	t.Run("never ready", func(t *testing.T) {
+		if err := os.WriteFile(stack, []byte(strings.Replace(original, "[/sweep, sim, --engine, llm-d, --role, prefill,", "[/sweep, sim, --nonsense,", 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = os.WriteFile(stack, []byte(original), 0o600) }()
+		_, stderr, code := lab.as(t, sweep, "reader", "run", "-o", filepath.Join(dir, "never"), plan, "--set", "matrix.manifest.Deployment/decode.spec.replicas=1", "--set", "timeouts.launch=12s")
+		for _, want := range []string{"Deployment/prefill: 0 of 1 replicas are ready", "modelserver", "nonsense"} {
+			if !strings.Contains(stderr, want) {
+				t.Errorf("no %q in\n%s", want, stderr)
+			}
+		}
+		if left := lab.left(t, ns); code != 3 || len(left) > 0 {
+			t.Errorf("exit %d, left are %v", code, left)
+		}
+	})
+}
+
+// Whenever sweep is killed, the cluster takes along what it has made once the last
+// heartbeat is old, and sweep gc does so at once.
+func TestManifests_killed(t *testing.T) {
+	t.Parallel()
+	sweep := program(t)
+	lab.crds(t)
+	if err := lab.kubeconfig("reader", readerToken); err != nil {
+		t.Fatal(err)
+	}
+	const ns = "killed"
+	plan := lab.manifested(t, sweep, ns)
+	kill := func(fault, heartbeat string) {
+		t.Helper()
+		out := filepath.Join(t.TempDir(), "run")
+		cmd := exec.Command(sweep, "run", "-o", out, "--events", "-", "--set", "matrix.manifest.Deployment/decode.spec.replicas=1", "--set", "backend.heartbeat="+heartbeat, plan)
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+lab.file("reader.kubeconfig"), "XDG_STATE_HOME="+lab.file("home-reader"), "SWEEP_FAULT="+fault)
+		events, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for lines := bufio.NewScanner(events); lines.Scan(); {
+			if fault == "" && strings.Contains(lines.Text(), `"trial_started"`) {
+				_ = cmd.Process.Kill()
+			}
+		}
+		if err := cmd.Wait(); err == nil {
+			t.Fatalf("%q: sweep was not killed", fault)
+		}
+	}
+	for _, fault := range []string{"kube.create:after:kill@1", "kube.create:after:kill@5"} {
+		kill(fault, "8s")
+		if left := lab.left(t, ns); len(left) == 0 {
+			t.Errorf("%q: nothing was made", fault)
+		}
+		begun := time.Now()
+		polltest.Until(t, "the cluster has ended everything", func() bool { return len(lab.left(t, ns)) == 0 })
+		t.Logf("%q: everything is gone after %.1f s", fault, time.Since(begun).Seconds())
+	}
+	kill("", "10m")
+	if left := lab.left(t, ns); len(left) < 8 {
+		t.Errorf("only %v are left", left)
+	}
+	stdout, stderr, code := lab.as(t, sweep, "reader", "gc", "--yes")
+	if left := lab.left(t, ns); code != 0 || len(left) > 0 || !strings.Contains(stdout, "gone   kubernetes") {
+		t.Errorf("gc: exit %d, left are %v\n%s%s", code, left, stdout, stderr)
+	}
+}
