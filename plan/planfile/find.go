@@ -1,6 +1,7 @@
 package planfile
 
 import (
+	"math"
 	"slices"
 	"strconv"
 
@@ -24,9 +25,15 @@ func withLevels(root *syntax.Node) *syntax.Node {
 	if axis == nil || !slices.Contains(axes.Amounts(), axis.Text) || matrix.Get(axis.Text) != nil {
 		return root
 	}
-	find := plan.Find{}
+	var decoded struct { // a section of a file has the defaults of its tags
+		Find *plan.Find `yaml:"find"`
+	}
 	d := strict.Decoder{Report: &syntax.Report{}} // what is wrong is reported by the real one
-	d.Decode(n, &find, "find")
+	d.Decode(&syntax.Node{Kind: syntax.Map, Src: root.Src, Span: root.Span, Entries: []syntax.Entry{{Key: root.Key("find"), Value: n}}}, &decoded, "")
+	find := plan.Find{}
+	if decoded.Find != nil {
+		find = *decoded.Find
+	}
 
 	kind := syntax.Float
 	if axis.Text == "concurrency" {
@@ -74,6 +81,9 @@ func (l *loader) sought(n *syntax.Node) []plan.SLO {
 func levels(f plan.Find) []string {
 	whole := f.Axis == "concurrency"
 	var texts []string
+	if whole && (f.From != math.Trunc(f.From) || f.To != math.Trunc(f.To)) {
+		return []string{"1"}
+	}
 	for _, x := range search.NewLevels(f.From, f.To, f.Within, whole) {
 		text := strconv.FormatFloat(x, 'f', 0, 64)
 		if !whole {
