@@ -26,7 +26,7 @@ func Taken(s Settings, outcomes []Outcome, p Probe) []string { return devices(s,
 // or one of which nobody knows which it is.
 func seen(device int, on []string, outcomes []Outcome) (n int) {
 	for _, o := range outcomes {
-		if o.Device == device && (o.State == Seen || o.State == Measured && (o.On == "" || slices.Contains(on[:device], o.On))) {
+		if o.Device == device && (o.State == Seen || o.measured() && (o.On == "" || slices.Contains(on[:device], o.On))) {
 			n++
 		}
 	}
@@ -43,7 +43,7 @@ func (t *tier) counts(o Outcome) bool {
 	case t.Devices <= 1 || t.device == 0 && o.Why == Find || o.On == t.id:
 		return true
 	}
-	return o.On == "" && o.State != Measured // it ended before anybody asked
+	return o.On == "" && !o.measured() // it ended before anybody asked
 }
 
 // all are the devices of the certified load, where they are not told apart.
@@ -53,7 +53,7 @@ func (t *tier) all() (list []OnDevice) {
 	}
 	for _, o := range t.levels[t.best].all {
 		known := slices.ContainsFunc(list, func(d OnDevice) bool { return d.ID == o.On })
-		if o.On != "" && o.Why == Confirm && o.State == Measured && !known {
+		if o.On != "" && o.Why == Confirm && o.measured() && !known {
 			list = append(list, OnDevice{ID: o.On, Capacity: t.answer.Capacity, Reason: t.answer.Reason})
 		}
 	}

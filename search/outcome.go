@@ -26,6 +26,9 @@ func Of(o *result.Outcome) Outcome {
 		out.State = Measured
 	case result.StatusInvalid:
 		out.State = Invalid
+		if len(o.Invalid) > 0 && !slices.ContainsFunc(o.Invalid, func(f result.Finding) bool { return f.Code != finding.Drift }) {
+			out.State = Drifting
+		}
 		if slices.ContainsFunc(o.Invalid, func(f result.Finding) bool { return slices.Contains(atLimit, f.Code) }) {
 			out.State = ClientBound
 		}

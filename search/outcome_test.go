@@ -17,6 +17,8 @@ func TestOf(t *testing.T) {
 	}{
 		{"measured", result.Outcome{Row: row(result.StatusOK)}, Measured},
 		{"disturbed", result.Outcome{Row: row(result.StatusInvalid), Invalid: []result.Finding{{Code: finding.CPUSteal}}}, Invalid},
+		{"its latencies rose", result.Outcome{Row: row(result.StatusInvalid), Invalid: []result.Finding{{Code: finding.Drift}}}, Drifting},
+		{"its latencies rose, and not by the load alone", result.Outcome{Row: row(result.StatusInvalid), Invalid: []result.Finding{{Code: finding.Drift}, {Code: finding.CPUSteal}}}, Invalid},
 		{"the client is at its limit", result.Outcome{Row: row(result.StatusInvalid), Invalid: []result.Finding{{Code: finding.CPUSteal}, {Code: finding.ClientCPU}}}, ClientBound},
 		{"the server died", result.Outcome{Row: row(result.StatusFailed)}, Failed},
 		{"the server did not start", result.Outcome{Row: row(result.StatusFailed), StartFailure: true}, Invalid},

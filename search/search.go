@@ -47,6 +47,10 @@ const (
 	ClientBound = "client_bound" // the client was at its limit: no higher level can be measured
 	Failed      = "failed"       // the server failed under the load
 	Seen        = "seen"         // not run: the server is on a device that was taken
+	// Drifting is INVALID since its figures changed while it was measured, as those of a
+	// load do that the server cannot keep up with. It counts against an objective that it
+	// missed, and never for one.
+	Drifting = "drifting"
 )
 
 // An Outcome is a probe that has ended.
@@ -57,6 +61,9 @@ type Outcome struct {
 	SLOs     []result.SLOResult
 	On       string // id of the device, as the column gpu_uuid has it; "" if unknown
 }
+
+// measured says whether the outcome has figures of its load.
+func (o *Outcome) measured() bool { return o.State == Measured || o.State == Drifting }
 
 // maxInvalid is how often one level may be INVALID, or fail, before that is its answer.
 const maxInvalid = 3
@@ -183,11 +190,11 @@ func newTier(s Settings, name string, device int, on []string, outcomes []Outcom
 		switch o.State {
 		case Failed:
 			r.failed++
-		case Measured:
+		case Measured, Drifting:
 			i := slices.IndexFunc(o.SLOs, func(x result.SLOResult) bool { return x.Name == name })
 			if i < 0 {
 				r.invalid++
-			} else if _, ok := objective.Kept(o.SLOs[i]); !ok {
+			} else if kept, ok := objective.Kept(o.SLOs[i]); !ok || kept && o.State == Drifting {
 				r.invalid++
 			} else if o.Why == Find {
 				r.find = append(r.find, o.SLOs[i])

@@ -227,3 +227,32 @@ func TestNewLevels(t *testing.T) {
 		}
 	}
 }
+
+// A load whose latencies rise while it is measured counts against an objective that it
+// misses, and decides nothing if it keeps it.
+func TestDrifting(t *testing.T) {
+	t.Parallel()
+	s := Settings{Levels: Levels{1, 2, 3, 4}, Objectives: []string{"fast"}, Confidence: 0.99, Trials: 3, MaxTrials: 12, MaxProbes: 100, Seed: 1}
+	search := func(over int) Answer {
+		var outcomes []Outcome
+		for {
+			p, ok := Next(s, outcomes)
+			if !ok {
+				return Answers(s, outcomes)[0]
+			}
+			part := result.SLOPart{Rule: result.RuleShare, Allowed: 0.05, N: 400, Requests: 400, Deff: 1, Verdict: result.SLOUndecided}
+			o := Outcome{Probe: p, State: Measured}
+			if p.Level >= 2 {
+				part.Over, o.State = over, Drifting
+			}
+			o.SLOs = []result.SLOResult{{Name: "fast", Verdict: result.SLOUndecided, Parts: []result.SLOPart{part}}}
+			outcomes = append(outcomes, o)
+		}
+	}
+	if a := search(300); a.Reason != Certified || a.Capacity == nil || *a.Capacity != 2 || a.FailsAt == nil || *a.FailsAt != 3 {
+		t.Errorf("loads that drift and miss: %+v", a)
+	}
+	if a := search(0); a.Reason != NotMeasured || a.Capacity != nil {
+		t.Errorf("loads that drift and keep the objective: %+v", a)
+	}
+}

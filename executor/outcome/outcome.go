@@ -163,6 +163,7 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 			requests = nil
 		}
 		o.SLOs = t.Plan.Objectives(row, requests)
+		overloaded(&t, &m, options, o, row)
 		if t.Plan.Repeats.Most() == 1 && !options.Open && len(o.Invalid) == 0 {
 			if f, ok := verdict.OneCycle(m.Requests, t.Cell.Load.Concurrency, tails(t.Cell.Load, o.SLOs)); ok {
 				o.Findings = append(o.Findings, f)

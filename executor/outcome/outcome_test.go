@@ -4,12 +4,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/plantest"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/result/finding"
+	"sweep.dev/sweep/result/objective"
+	"sweep.dev/sweep/result/timeline"
 )
 
 func TestMoved(t *testing.T) {
@@ -44,5 +48,38 @@ func TestOf_clientLost(t *testing.T) {
 		if o.Row["slo_quick"] == "pass" {
 			t.Errorf("lost %q: the objective passes", lost)
 		}
+	}
+}
+
+// A trial of a search whose requests take longer than its load has no plateau. The figures
+// of all its requests decide an objective that even they miss, and no other.
+func TestOf_overloaded(t *testing.T) {
+	t.Parallel()
+	p := plantest.Parse(t, `matrix: {engine: sim}`, `load: {requests: 100, max_tokens: 2, prompts: {input_tokens: 24}}`,
+		`find: {axis: request_rate, from: 10, to: 10.5, objectives: {fast: p95_ttft_ms < 1000, slow: p95_ttft_ms < 60000}}`)
+	var requests []result.Request
+	for n := range 100 { // ten a second, each 0.3 s later than the one before
+		at := time.Duration(n) * 100 * time.Millisecond
+		first := at + time.Duration(n)*300*time.Millisecond
+		requests = append(requests, result.Request{
+			N: n, Scheduled: at, Sent: at, FirstByte: first, FirstToken: first, FirstOutput: first, LastToken: first + time.Millisecond, End: first + time.Millisecond,
+			ChunkUS: []int32{int32((first - at).Microseconds()), 1000}, CompletionTokens: 2, PromptTokens: 24, TargetTokens: 24, MaxTokens: 2,
+			TokenSource: "usage", Status: result.Completed, FinishReason: "length",
+		})
+	}
+	m := Measured{Requests: requests, Span: timeline.Assign(requests, 0)}
+	if m.Span.Steady {
+		t.Fatal("the trial has a plateau")
+	}
+	o, err := Of(Trial{Plan: p, Cell: p.Cells()[0], Number: 1, Attempt: 1}, nil, m, End{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fast, slow := o.SLOs[0], o.SLOs[1]
+	if kept, ok := objective.Kept(fast); kept || !ok || fast.Parts[0].Over < 90 || o.Row["slo_fast"] != fast.Verdict {
+		t.Errorf("an objective that nearly all requests miss: %+v", fast)
+	}
+	if slow.Error == "" || o.Row["slo_slow"] != nil {
+		t.Errorf("an objective that the whole trial keeps is not decided: %+v", slow)
 	}
 }

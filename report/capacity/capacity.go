@@ -43,7 +43,7 @@ func Of(run *report.Run) []Answer {
 		for _, a := range s.Answers() {
 			one := Answer{Answer: a, Of: s, CostUSD: cost, Expr: expr(s, a.Objective), Settings: settings(run, s)}
 			if a.Capacity != nil {
-				one.Figures = mean(at(s, *a.Capacity), figures)
+				one.Figures = mean(valid(at(s, *a.Capacity)), figures)
 			}
 			if a.FailsAt != nil {
 				one.Limit = limitOf(one.decisive(*a.FailsAt))
@@ -83,11 +83,11 @@ func expr(s report.Searched, name string) string {
 	return ""
 }
 
-// at are the trials of a search at a load.
-func at(s report.Searched, load float64) []report.Trial {
+// at are the trials of a search at a load; if states are given those that ended so.
+func at(s report.Searched, load float64, states ...string) []report.Trial {
 	var trials []report.Trial
 	for i, o := range s.Outcomes {
-		if s.Levels[o.Level] == load {
+		if s.Levels[o.Level] == load && (len(states) == 0 || slices.Contains(states, o.State)) {
 			trials = append(trials, s.Trials[i])
 		}
 	}
@@ -97,7 +97,7 @@ func at(s report.Searched, load float64) []report.Trial {
 // decisive are the trials of the search at a load that say whether it fails: of several
 // devices those of the one that carries least.
 func (a *Answer) decisive(load float64) []report.Trial {
-	return slices.DeleteFunc(at(a.Of, load), func(t report.Trial) bool {
+	return slices.DeleteFunc(at(a.Of, load, search.Measured, search.Drifting), func(t report.Trial) bool {
 		return a.Decides != "" && t.Outcome.Row[col.GPUUUID] != a.Decides
 	})
 }
@@ -117,12 +117,14 @@ func (a *Answer) Rows() []rundir.Key {
 	if a.Capacity == nil {
 		return nil
 	}
-	for _, t := range at(a.Of, *a.Capacity) {
-		if t.Outcome.Row[col.Valid] == true {
-			keys = append(keys, t.Key)
-		}
+	for _, t := range valid(at(a.Of, *a.Capacity)) {
+		keys = append(keys, t.Key)
 	}
 	return keys
+}
+
+func valid(trials []report.Trial) []report.Trial {
+	return slices.DeleteFunc(slices.Clone(trials), func(t report.Trial) bool { return t.Outcome.Row[col.Valid] != true })
 }
 
 // sum is that of a column; nil if no trial has it.
@@ -139,13 +141,13 @@ func sum(trials []report.Trial, column string) *float64 {
 	return total
 }
 
-// mean is that of columns over the VALID trials.
+// mean is that of columns over trials.
 func mean(trials []report.Trial, columns []string) result.Row {
 	row := result.Row{}
 	for _, column := range columns {
 		total, n := 0.0, 0
 		for _, t := range trials {
-			if v, ok := t.Outcome.Row.Number(column); ok && t.Outcome.Row[col.Valid] == true {
+			if v, ok := t.Outcome.Row.Number(column); ok {
 				total, n = total+v, n+1
 			}
 		}
@@ -165,7 +167,7 @@ func (a *Answer) missed() []result.SLOPart {
 	var trials []result.SLOResult
 	for _, t := range a.decisive(*a.FailsAt) {
 		for _, o := range t.Outcome.SLOs {
-			if o.Name == a.Objective && t.Outcome.Row[col.Valid] == true {
+			if o.Name == a.Objective {
 				trials = append(trials, o)
 			}
 		}

@@ -234,7 +234,8 @@ func path(s report.Searched, name string) string {
 	return text
 }
 
-// mark is how a probe ended for an objective: + kept, - missed, ! INVALID, x failed.
+// mark is how a probe ended for an objective: + kept, - missed, ! INVALID, x failed. One
+// whose figures drifted is INVALID if it kept the objective.
 func mark(o search.Outcome, name string) string {
 	switch o.State {
 	case search.Failed:
@@ -244,7 +245,9 @@ func mark(o search.Outcome, name string) string {
 	}
 	for _, r := range o.SLOs {
 		if r.Name == name {
-			if kept, ok := objective.Kept(r); ok && kept {
+			if kept, ok := objective.Kept(r); ok && kept && o.State == search.Drifting {
+				return "!"
+			} else if ok && kept {
 				return "+"
 			} else if ok {
 				return "-"
