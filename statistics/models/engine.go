@@ -2,22 +2,18 @@ package models
 
 import (
 	"cmp"
-	"container/heap"
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
 
 	"sweep.dev/sweep/catalog"
-	"sweep.dev/sweep/load"
 	"sweep.dev/sweep/load/source"
+	"sweep.dev/sweep/rehearse/virtual"
 	"sweep.dev/sweep/result"
 	"sweep.dev/sweep/sim/core"
 )
-
-// turn is from a server's last token to its next request of the same slot: the
-// client and the network. It makes a request come in the middle of a step.
-const turn = 300 * time.Microsecond
 
 // An Engine is a server with continuous batching, chunked prefill and first
 // come, first served: the simulated engine, on virtual time.
@@ -98,12 +94,7 @@ func (e Engine) Each(c source.Config, yield func(*result.Request) bool) error {
 	if err != nil {
 		return err
 	}
-	d := driver{engine: core.New(*cfg), src: src, flying: map[int]*flight{}}
-	for slot := range src.Loop().Slots {
-		d.next(slot, 0, nil)
-	}
-	d.run(yield)
-	return nil
+	return virtual.New(virtual.Server{Engine: *cfg, Ask: virtual.Tokens}).Send(context.Background(), src, 0, yield)
 }
 
 func (e Engine) config(seed uint64) (*core.Config, error) {
@@ -128,103 +119,4 @@ func (e Engine) config(seed uint64) (*core.Config, error) {
 		return total
 	}
 	return cfg, nil
-}
-
-// A send is a request that is due.
-type send struct {
-	at   time.Duration
-	slot int
-	job  load.Job
-}
-
-// A driver sends what a source says to an engine, on virtual time.
-type driver struct {
-	engine *core.Engine
-	src    load.Source
-	due    sends
-	flying map[int]*flight // by the engine's id
-}
-
-// next takes a slot's next job. It is due, from a moment on, when the job says;
-// an open loop's job says it from the beginning.
-func (d *driver) next(slot int, from time.Duration, prev *result.Request) {
-	if j, ok := d.src.Next(slot, prev); ok {
-		heap.Push(&d.due, send{from + j.At, slot, j})
-	}
-}
-
-func (d *driver) run(yield func(*result.Request) bool) {
-	open := d.src.Loop().Open
-	now := time.Duration(0)
-	for {
-		for len(d.due) > 0 && d.due[0].at <= now {
-			s := heap.Pop(&d.due).(send)
-			d.add(s)
-			if open {
-				d.next(0, 0, nil)
-			}
-		}
-		step, ok := d.engine.Begin(now)
-		if !ok {
-			if len(d.due) == 0 {
-				return
-			}
-			now = d.due[0].at
-			continue
-		}
-		now = step.End
-		for _, o := range d.engine.End() {
-			f := d.flying[o.ID]
-			f.token(now)
-			if o.Finish == core.Running {
-				continue
-			}
-			delete(d.flying, o.ID)
-			if !yield(&f.Request) {
-				return
-			}
-			if !open {
-				d.next(f.Slot, now+turn, &f.Request)
-			}
-		}
-	}
-}
-
-func (d *driver) add(s send) {
-	id := d.engine.Add(s.at, core.Request{Prompt: make([]uint32, s.job.Prompt.Target), MaxTokens: s.job.MaxTokens})
-	d.flying[id] = &flight{last: s.at, Request: result.Request{
-		Shard: s.job.Shard, N: s.job.N, Slot: s.slot, Turn: s.job.Turn, Phase: s.job.Phase,
-		Scheduled: s.at, Sent: s.at, TargetTokens: s.job.Prompt.Target, PromptTokens: s.job.Prompt.Target,
-		MaxTokens: s.job.MaxTokens, TokenSource: "usage", ChunkUS: make([]int32, 0, s.job.MaxTokens),
-	}}
-}
-
-// A flight is a request that is being answered.
-type flight struct {
-	result.Request
-	last time.Duration
-}
-
-// token takes the next token in.
-func (f *flight) token(now time.Duration) {
-	if f.CompletionTokens == 0 {
-		f.FirstByte, f.FirstToken, f.FirstOutput = now, now, now
-	}
-	f.ChunkUS = append(f.ChunkUS, int32(now/time.Microsecond-f.last/time.Microsecond))
-	f.CompletionTokens++
-	f.last, f.LastToken, f.End = now, now, now
-	f.Status, f.FinishReason = result.Completed, "length"
-}
-
-type sends []send
-
-func (s sends) Len() int           { return len(s) }
-func (s sends) Less(i, j int) bool { return s[i].at < s[j].at }
-func (s sends) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
-func (s *sends) Push(x any)        { *s = append(*s, x.(send)) }
-func (s *sends) Pop() any {
-	old := *s
-	x := old[len(old)-1]
-	*s = old[:len(old)-1]
-	return x
 }
