@@ -18,6 +18,7 @@ import (
 	"sweep.dev/sweep/engine"
 	"sweep.dev/sweep/engine/failure"
 	"sweep.dev/sweep/sim"
+	"sweep.dev/sweep/sim/core"
 )
 
 // A Server is what is known of a server before it is started.
@@ -39,15 +40,7 @@ type Prediction struct {
 
 // Start predicts a start. known is false if nothing can be said.
 func Start(s Server) (p Prediction, known bool) {
-	profile, ok := engine.Lookup(s.Engine)
-	if !ok || profile.MemoryLike == "" {
-		return p, false
-	}
-	dialect := profile.MemoryLike
-	if _, ok := catalog.GPUByName(s.GPU); !ok {
-		return p, false
-	}
-	tokens, err := sim.Predict(s.argv(dialect))
+	cfg, dialect, err := s.engine()
 	refused, failed := errors.AsType[*sim.Refusal](err)
 	switch {
 	case failed:
@@ -55,7 +48,26 @@ func Start(s Server) (p Prediction, known bool) {
 	case err != nil:
 		return p, false
 	}
-	return Prediction{Starts: true, KVTokens: int64(tokens)}, true
+	return Prediction{Starts: true, KVTokens: int64(cfg.KVTokens())}, true
+}
+
+// Engine is the simulated engine of a server, for rehearsals. The error is a *[sim.Refusal]
+// for a server that would not start, and else says why nothing can be said of it.
+func Engine(s Server) (*core.Config, error) {
+	cfg, _, err := s.engine()
+	return cfg, err
+}
+
+func (s Server) engine() (cfg *core.Config, dialect string, err error) {
+	profile, ok := engine.Lookup(s.Engine)
+	if !ok || profile.MemoryLike == "" {
+		return nil, "", fmt.Errorf("the simulator has no arithmetic of the engine %q", s.Engine)
+	}
+	if _, ok := catalog.GPUByName(s.GPU); !ok {
+		return nil, "", fmt.Errorf("the catalogue has no GPU %q", s.GPU)
+	}
+	cfg, err = sim.Engine(s.argv(profile.MemoryLike))
+	return cfg, profile.MemoryLike, err
 }
 
 // class is what the classifier calls a failure with this end of a log.

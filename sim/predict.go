@@ -23,25 +23,32 @@ func (r *Refusal) Unwrap() error { return r.StartError }
 // it: start, with so many tokens of KV cache, or end with a *[Refusal]. Any other
 // error says that the command line is not the simulator's.
 func Predict(args []string) (kvTokens int, err error) {
-	f, err := parseFlags(args, io.Discard)
-	if err != nil {
-		return 0, err
-	}
-	m, ok := catalog.ModelByName(f.model)
-	if !ok {
-		return 0, fmt.Errorf("the simulator does not know the model %q", f.model)
-	}
-	g, ok := catalog.GPUByName(f.gpu)
-	if !ok {
-		return 0, fmt.Errorf("the simulator does not know the GPU %q", f.gpu)
-	}
-	cfg, err := core.Plan(f.options(g, m))
-	if e, ok := errors.AsType[*core.StartError](err); ok {
-		last := f.dialect.Start.Fail(&dialect.Failure{StartError: e, Model: f.model, Share: f.util, Seqs: f.maxSeqs, Now: time.Unix(0, 0)})
-		return 0, &Refusal{e, last}
-	}
+	cfg, err := Engine(args)
 	if err != nil {
 		return 0, err
 	}
 	return cfg.KVTokens(), nil
+}
+
+// Engine is the engine that a server with this command line would start. Its errors are
+// those of [Predict].
+func Engine(args []string) (*core.Config, error) {
+	f, err := parseFlags(args, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := catalog.ModelByName(f.model)
+	if !ok {
+		return nil, fmt.Errorf("the simulator does not know the model %q", f.model)
+	}
+	g, ok := catalog.GPUByName(f.gpu)
+	if !ok {
+		return nil, fmt.Errorf("the simulator does not know the GPU %q", f.gpu)
+	}
+	cfg, err := core.Plan(f.options(g, m))
+	if e, ok := errors.AsType[*core.StartError](err); ok {
+		last := f.dialect.Start.Fail(&dialect.Failure{StartError: e, Model: f.model, Share: f.util, Seqs: f.maxSeqs, Now: time.Unix(0, 0)})
+		return nil, &Refusal{e, last}
+	}
+	return cfg, err
 }

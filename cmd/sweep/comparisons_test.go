@@ -48,7 +48,7 @@ func TestComparisons(t *testing.T) {
 	} {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			out := rehearse(t, p.plan, p.set, []int{exitOK, exitSLO, exitIncomplete})
+			out := rehearsePlan(t, p.plan, p.set, []int{exitOK, exitSLO, exitIncomplete})
 			run, err := report.Open(out)
 			if err != nil {
 				t.Fatal(err)

@@ -31,11 +31,13 @@ configurations), else at the catalogue's list prices.
 
   $ sweep plan plans/chat-capacity.yaml
   $ sweep plan -v plans/chat-capacity.yaml  # every cell, offer and request
-  $ sweep plan --commands plans/local-vllm.yaml  # each server's command` + exitHelp(exitOK, exitUsage),
+  $ sweep plan --commands plans/local-vllm.yaml  # each server's command
+  $ sweep plan --rehearse plans/chat-tiers.yaml  # what its searches may find` + exitHelp(exitOK, exitUsage),
 		Flags: append(planFlags(),
 			&cli.StringFlag{Name: "only", Usage: "show the cells for which `EXPR` over the axes is true"},
 			&cli.BoolFlag{Name: "commands", Usage: "print the runnable start command of every server"},
-			&cli.BoolFlag{Name: "json", Usage: "print deployments and cells as JSON"},
+			&cli.BoolFlag{Name: "json", Usage: "print deployments and cells, or the rehearsal, as JSON"},
+			&cli.BoolFlag{Name: "rehearse", Usage: "predict the results on the simulator's virtual time (about a minute at most)"},
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "list every cell, every offer of a GPU, and every kind of request beyond the load"},
 		),
 		OnUsageError: usageError,
@@ -64,6 +66,16 @@ configurations), else at the catalogue's list prices.
 				return a.commands(p, made, deployments)
 			}
 			a.warnOfScale(path, made)
+			if c.Bool("rehearse") {
+				r, err := a.rehearse(ctx, planned{path: path, plan: p, plugins: made, deployments: runs}, asked, only)
+				if err != nil {
+					return err
+				}
+				if c.Bool("json") {
+					return a.json().Encode(r.kept())
+				}
+				return r.write(a)
+			}
 			if c.Bool("json") {
 				a.warnOfTime(p, made, runs)
 				return a.planJSON(p, made, deployments)

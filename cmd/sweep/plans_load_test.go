@@ -62,7 +62,7 @@ func TestPlans_load(t *testing.T) {
 	} {
 		t.Run(p.plan, func(t *testing.T) {
 			t.Parallel()
-			out := rehearse(t, p.plan, p.set, p.codes)
+			out := rehearsePlan(t, p.plan, p.set, p.codes)
 			run, err := report.Open(out)
 			if err != nil {
 				t.Fatal(err)

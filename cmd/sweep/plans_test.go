@@ -81,7 +81,7 @@ func TestPlans_onSim(t *testing.T) {
 	} {
 		t.Run(p.plan, func(t *testing.T) {
 			t.Parallel()
-			out := rehearse(t, p.plan, p.set, p.code)
+			out := rehearsePlan(t, p.plan, p.set, p.code)
 			checkRows(t, out, p.cells, p.failed, p.null)
 		})
 	}
@@ -91,7 +91,7 @@ func TestPlans_onSim(t *testing.T) {
 // the amount and the objectives of its own, and a grid in the summary.
 func TestPlans_loads(t *testing.T) {
 	t.Parallel()
-	out := rehearse(t, "chat-and-batch-loads", []string{
+	out := rehearsePlan(t, "chat-and-batch-loads", []string{
 		"matrix.gpu=h100", "matrix.request_rate=[20, 40]", "matrix.concurrency=[4, 16]",
 		"loads.chat.requests=30", "loads.chat.max_tokens=16", "loads.batch.requests=30", "loads.batch.max_tokens=16",
 	}, []int{exitOK, exitSLO, exitIncomplete})
@@ -167,9 +167,9 @@ func TestPlans_chatAndBatch(t *testing.T) {
 	}
 }
 
-// rehearse runs a shipped plan, made short, and returns its run directory. It
+// rehearsePlan runs a shipped plan, made short, and returns its run directory. It
 // must end with one of the exit codes.
-func rehearse(t *testing.T, plan string, set []string, codes []int) string {
+func rehearsePlan(t *testing.T, plan string, set []string, codes []int) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("../../plans", plan+".yaml"))
 	if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"sweep.dev/sweep/engine"
@@ -13,30 +14,43 @@ import (
 // may be skipped for it, so it is unknown for a profile or a command line of one's
 // own, for arguments of single roles, and for more than tensor parallelism.
 func predicted(s plan.Server) *report.Prediction {
-	profile, ok := engine.Lookup(s.Profile)
-	if !ok || s.ProfileSHA256 != "" || s.Command != nil {
+	arithmetic, err := simulable(s)
+	if err != nil {
 		return nil
+	}
+	p, known := predict.Start(arithmetic)
+	if !known {
+		return nil
+	}
+	return &report.Prediction{Starts: p.Starts, Class: p.Class, Text: p.Text, KVTokens: p.KVTokens}
+}
+
+// simulable is a server in the terms of the simulator's arithmetic. The error says why that
+// does not know it.
+func simulable(s plan.Server) (of predict.Server, err error) {
+	profile, ok := engine.Lookup(s.Profile)
+	switch {
+	case !ok || s.ProfileSHA256 != "":
+		return of, errors.New("its engine has a profile of its own, which the simulator does not know")
+	case s.Command != nil:
+		return of, errors.New("its command line is the plan's own, which the simulator does not know")
 	}
 	for name, own := range s.Roles {
 		if role := profile.Role(name); role != nil && role.Computes() && (own.Command != nil || len(own.Args) > 0) {
-			return nil
+			return of, fmt.Errorf("its role %s has arguments of its own", name)
 		}
 	}
 	for _, role := range profile.Roles {
 		// The arithmetic is that of a model whose tensors are shared.
 		if spread, wrong := s.Parallelism(profile, role.Name); wrong != nil || !spread.Only(engine.TensorParallel) {
-			return nil
+			return of, errors.New("its GPUs do not share the model by tensor parallelism alone")
 		}
 	}
 	args := make(map[string]any, len(s.Args))
 	for _, a := range s.Args {
 		args[a.Name] = a.Value
 	}
-	p, known := predict.Start(predict.Server{Engine: s.Profile, Model: s.Model, GPU: s.GPU, GPUs: s.ReplicaGPUs(), Args: args})
-	if !known {
-		return nil
-	}
-	return &report.Prediction{Starts: p.Starts, Class: p.Class, Text: p.Text, KVTokens: p.KVTokens}
+	return predict.Server{Engine: s.Profile, Model: s.Model, GPU: s.GPU, GPUs: s.ReplicaGPUs(), Args: args}, nil
 }
 
 // fitting narrows a filter to the cells whose server is not predicted to fail,

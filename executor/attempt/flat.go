@@ -26,7 +26,7 @@ const (
 	flatRounds = 3
 	// flatWithin is by how much they may differ, of 1.
 	flatWithin = 0.05
-	// mostRounds and longestWarmup bound the warm-up's rounds.
+	// mostRounds and LongestWarmup bound the warm-up's rounds.
 	mostRounds = 10
 	// leastRound is how many requests a round has at least: the hit rate of fewer is
 	// that of single prompts.
@@ -108,7 +108,7 @@ func spread(rounds []cacheLook, of func(cacheLook) float64) float64 {
 // sent are the parts of the warm-up by time that were sent before.
 func (a *Attempt) untilFlat(ctx context.Context, d sender, c source.Config, slots int, sent []int) error {
 	// By time alone: such a warm-up has prompts of its own, and never enough.
-	c.WarmupRequests, c.WarmupDuration, c.WarmupSlots = 0, longestWarmup, slots
+	c.WarmupRequests, c.WarmupDuration, c.WarmupSlots = 0, LongestWarmup, slots
 	began, before := time.Now(), a.warmed()
 	var rounds []cacheLook
 	for range mostRounds {
@@ -121,7 +121,7 @@ func (a *Attempt) untilFlat(ctx context.Context, d sender, c source.Config, slot
 		if rounds = append(rounds, look); !look.known() || flat(rounds) && a.warmed()-before >= a.trial.Cell.Load.Prompts.PrefixGroups {
 			return nil
 		}
-		if time.Since(began) > longestWarmup {
+		if time.Since(began) > LongestWarmup {
 			break
 		}
 	}

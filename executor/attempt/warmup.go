@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 // Bounds of what is added to the warm-up of an open loop.
 const (
 	mostInFlight  = 512
-	longestWarmup = 2 * time.Minute
+	LongestWarmup = 2 * time.Minute
 )
 
 // warmUp sends the warm-up's requests; they are recorded as such and never
@@ -30,12 +31,12 @@ func (a *Attempt) warmUp(ctx context.Context, d sender) error {
 	c.Phase = result.Warmup
 	err := a.warm(ctx, d, c, 0)
 	a.learnFromWarmup(&a.subject.counting)
-	sent, want := a.warmed(), a.fullWarmup()
 	l := a.trial.Cell.Load
+	sent, want := a.warmed(), FullWarmup(l, a.records.all())
 	var rounds []int // of the warm-up by time
 	if endless := l.Prompts.Kind == plan.PromptsSynthetic || l.Prompts.Reuse == plan.ReuseAllowed; err == nil &&
 		sent < want && l.Open() && l.Warmup == (plan.Warmup{}) && endless {
-		c.WarmupRequests, c.WarmupDuration, c.WarmupSlots = 0, longestWarmup, want/2
+		c.WarmupRequests, c.WarmupDuration, c.WarmupSlots = 0, LongestWarmup, want/2
 		rounds = []int{want - sent}
 		err = a.warm(ctx, d, c, want-sent)
 		sent = a.warmed()
@@ -51,7 +52,7 @@ func (a *Attempt) warmUp(ctx context.Context, d sender) error {
 			a.ramp += l.ThinkTime
 		}
 		if l.Staggered() {
-			a.ramp = spacing(a.ramp, a.trial.Key.Trial)
+			a.ramp = Spacing(a.ramp, a.trial.Key.Trial)
 		}
 	}
 	if sent < want {
@@ -60,12 +61,12 @@ func (a *Attempt) warmUp(ctx context.Context, d sender) error {
 	return nil
 }
 
-// spacing is how long the slots of a closed loop take to begin in a trial, from 1:
+// Spacing is how long the slots of a closed loop take to begin in a trial, from 1:
 // ramp in the first, and 0.9 to 1.2 of it, evenly spread, over many. Requests of
 // one length meet again and again in the steps where they met at first, and p95 TTFT
 // is of that cycle (docs/statistics.md). Trials with other starts show others, so
 // that an interval over trials covers them.
-func spacing(ramp time.Duration, trial int) time.Duration {
+func Spacing(ramp time.Duration, trial int) time.Duration {
 	const golden = 0.618033988749895 // its multiples, less their whole parts, fill 0 to 1 evenly
 	_, place := math.Modf(1./3 + float64(trial-1)*golden)
 	return time.Duration(float64(ramp) * (0.9 + 0.3*place))
@@ -125,15 +126,14 @@ func (a *Attempt) warmed() (n int) {
 	return n
 }
 
-// fullWarmup is how many requests bring the server to its load: two for each that
+// FullWarmup is how many requests bring the server to its load: two for each that
 // will be in flight. In an open loop these follow from its rate and from how long
 // the warm-up's requests took (Little's law).
-func (a *Attempt) fullWarmup() int {
-	l := a.trial.Cell.Load
+func FullWarmup(l plan.Load, requests iter.Seq[*result.Request]) int {
 	if !l.Open() {
 		return 2 * l.Concurrency
 	}
-	inFlight := int(math.Ceil(min(mostInFlight, l.PeakRate()*timeline.Ramp(a.records.all(), false).Seconds())))
+	inFlight := int(math.Ceil(min(mostInFlight, l.PeakRate()*timeline.Ramp(requests, false).Seconds())))
 	if l.MaxInFlight > 0 {
 		inFlight = min(inFlight, l.MaxInFlight)
 	}

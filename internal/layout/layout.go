@@ -2,6 +2,7 @@
 //
 //	run.lock, .ballast                    of package rundir alone
 //	plan.yaml, plan.resolved.json         what is run
+//	rehearsal.json                        what the simulator predicted, if it was asked
 //	calibration.json                      what the client adds to what it measures
 //	journal.jsonl                         what has happened
 //	progress.json                         how far trials are; only while they are measured
@@ -34,6 +35,7 @@ const (
 	Plan        = "plan.yaml"          // as given
 	Resolved    = "plan.resolved.json" // defaults filled in, secrets as references
 	Journal     = "journal.jsonl"
+	Rehearsal   = "rehearsal.json"   // what the simulator predicted; absent if it was not asked
 	Calibration = "calibration.json" // absent if the client was not calibrated
 	Progress    = "progress.json"    // only while it runs: of the trials that are measured
 	Reserved    = ".ballast"         // space for the last lines of a run on a full disk
@@ -87,7 +89,7 @@ func Derived() []string {
 // derived may have it.
 func Own(name string) bool {
 	switch name {
-	case Lock, Plan, Resolved, Calibration, Progress, Journal, Cells, Deployments:
+	case Lock, Plan, Resolved, Rehearsal, Calibration, Progress, Journal, Cells, Deployments:
 		return true
 	}
 	return false

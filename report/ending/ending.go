@@ -52,12 +52,7 @@ type ending struct {
 // Write writes how the run ended: its grid, its best cells, what is not decided,
 // objectives that were missed, trials without numbers to use, and its files.
 func Write(w io.Writer, run *report.Run, style draw.Style) error {
-	e := &ending{Run: run, set: run.Conclude(), share: 1, more: draw.Command("sweep cells -v " + plaintext.Word(run.Dir))}
-	e.points = e.set.Points
-	e.rate, e.latency = e.shown()
-	e.axes = compare.Varied(e.points)
-	e.loads = e.split()
-
+	e := of(run, draw.Command("sweep cells -v "+plaintext.Word(run.Dir)))
 	d := draw.New(w, style)
 	d.Parts(e.title()...)
 	label, owed := e.owed()
@@ -67,12 +62,7 @@ func Write(w io.Writer, run *report.Run, style draw.Style) error {
 		answers := capacity.Of(run)
 		d.Section(capacity.Title(answers), capacity.Items(answers))
 	} else {
-		for _, one := range e.loads {
-			one.grid(d, style)
-			d.Blank()
-		}
-		d.Parts(e.unsaid()...)
-		d.Labelled("SLO", e.objectives()...)
+		e.grids(d, style)
 	}
 	d.Labelled("INVALID", e.invalid()...)
 	d.Labelled("NO START", e.failed(compare.NoStart)...)
@@ -84,6 +74,36 @@ func Write(w io.Writer, run *report.Run, style draw.Style) error {
 	d.Blank()
 	d.Parts(e.files()...)
 	return d.Err()
+}
+
+// of is what there is to say of a run. more is the command that shows what is left out.
+func of(run *report.Run, more string) *ending {
+	e := &ending{Run: run, set: run.Conclude(), share: 1, more: more}
+	e.points = e.set.Points
+	e.rate, e.latency = e.shown()
+	e.axes = compare.Varied(e.points)
+	e.loads = e.split()
+	return e
+}
+
+// grids draws the figures of the cells, the best of them, and the objectives.
+func (e *ending) grids(d *draw.Document, style draw.Style) {
+	for _, one := range e.loads {
+		one.grid(d, style)
+		d.Blank()
+	}
+	d.Parts(e.unsaid()...)
+	d.Labelled("SLO", e.objectives()...)
+}
+
+// Grids writes what cells of a run without a directory come to: those of a rehearsal.
+func Grids(d *draw.Document, run *report.Run, style draw.Style) {
+	e := of(run, draw.Command("sweep run"))
+	d.Parts(e.title()...)
+	d.Blank()
+	e.grids(d, style)
+	d.Labelled("INVALID", e.invalid()...)
+	d.Labelled("FAILED", e.failed(compare.FailedRun)...)
 }
 
 // title is the run in one line: how much of it is done, how long that took, and how

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/internal/humanize"
+	"sweep.dev/sweep/internal/plaintext"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/predict"
+	"sweep.dev/sweep/rehearse"
+	"sweep.dev/sweep/rehearse/virtual"
+	"sweep.dev/sweep/report"
+	"sweep.dev/sweep/report/capacity"
+	"sweep.dev/sweep/report/draw"
+	"sweep.dev/sweep/report/ending"
+	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/sim/core"
+)
+
+// This file is what commands know of rehearsals: trials on the simulator's virtual time.
+
+// A rehearsed is a rehearsal of a plan.
+type rehearsed struct {
+	planned
+	run     *report.Run // of its trials
+	result  *rehearse.Result
+	servers []server
+}
+
+// rehearse rehearses the cells of the deployments that a run would launch.
+func (a *app) rehearse(ctx context.Context, p planned, asked, only func(plan.Cell) (bool, error)) (*rehearsed, error) {
+	servers, err := a.serversOf(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	price := map[string]float64{}
+	for _, s := range servers {
+		price[s.of.ID] = s.price.USDPerHour
+	}
+	found, err := rehearse.Run(ctx, rehearse.Config{
+		Plan: p.plan, Deployments: p.deployments, Given: p.plugins.factory.Given, Engine: simulatedEngine,
+		USDPerHour: func(d plan.Deployment) float64 { return price[d.ID] },
+	})
+	if err != nil {
+		return nil, err
+	}
+	resolved, _, _, err := resolve(p.plan, asked, only)
+	if err != nil {
+		return nil, err
+	}
+	run, err := report.Made(p.plan.Name, resolved, found.Trials)
+	if err != nil {
+		return nil, err
+	}
+	return &rehearsed{p, run, found, servers}, nil
+}
+
+// simulatedEngine is the simulated engine of a server. The error says why there is none.
+func simulatedEngine(s plan.Server) (*core.Config, error) {
+	arithmetic, err := simulable(s)
+	if err != nil {
+		return nil, err
+	}
+	return predict.Engine(arithmetic)
+}
+
+// constants says which model a rehearsal is, in words.
+func constants() string {
+	return fmt.Sprintf("%.0f %% of the data sheet's bandwidth, %.0f %% of its operations, %.2g ms a step, no network: real servers carry less",
+		100*core.MemoryEfficiency, 100*core.ComputeEfficiency, core.StepOverhead.Seconds()*1000)
+}
+
+// tooLong says why a rehearsal has no end.
+func tooLong() string {
+	return fmt.Sprintf("not rehearsed to its end, which takes more than its share of %d million tokens: choose cells with --only, or send fewer requests", rehearse.MaxWork/1_000_000)
+}
+
+// write prints a rehearsal for people.
+func (r *rehearsed) write(a *app) error {
+	style := a.style()
+	page := draw.New(a.out, style)
+	page.Text("Rehearsal of " + r.plan.Name + ": a prediction of the simulator, no measurement")
+	page.Text("  " + constants())
+	for _, d := range r.deployments {
+		label := executor.ServerLabel(d)
+		if why := r.result.Unknown[d.ID]; why != "" {
+			page.Text("  " + label + ": not rehearsed: " + why)
+		}
+		if r.result.Cut[d.ID] {
+			page.Text("  " + label + ": " + tooLong())
+		}
+	}
+	page.Blank()
+	if r.plan.Find != nil {
+		answers := capacity.Of(r.run)
+		page.Section(capacity.Title(answers), capacity.Items(answers))
+	} else {
+		ending.Grids(page, r.run, style)
+	}
+	page.Blank()
+	page.Text(r.takes().String())
+	page.Text("next: " + draw.Command("sweep run "+plaintext.Word(r.path)))
+	return page.Err()
+}
+
+// A taking is what a run of what was rehearsed would take.
+type taking struct {
+	trials, pods int
+	took         time.Duration // with the starts of servers
+	usd          *float64      // nil if a price is unknown
+}
+
+func (r *rehearsed) takes() (t taking) {
+	usd, priced := 0.0, true
+	for _, s := range r.servers {
+		if s.skipped || r.result.Unknown[s.of.ID] != "" {
+			continue
+		}
+		took := startEstimate(s.of.Server, r.plugins.traits()) * time.Duration(s.about.launches)
+		for _, c := range s.of.Cells {
+			for n := 1; n <= r.plan.Repeats.Most(); n++ {
+				if o := r.result.Trials[rundir.Key{Cell: c.ID, Trial: n}]; o != nil {
+					t.trials++
+					took += o.FinishedAt.Sub(o.StartedAt)
+				}
+			}
+		}
+		t.pods += s.about.launches
+		t.took += took
+		usd += s.price.USDPerHour * took.Hours()
+		priced = priced && s.price.Known
+	}
+	if priced {
+		t.usd = &usd
+	}
+	return t
+}
+
+func (t taking) String() string {
+	text := fmt.Sprintf("A run would take %s on %s, %.2f h with the starts of servers", humanize.Plural(t.trials, "trial"), humanize.Plural(t.pods, "pod"), t.took.Hours())
+	if t.usd != nil {
+		text += ", " + roughly(*t.usd)
+	}
+	return text
+}
+
+// kept is a rehearsal as rehearsal.json has it.
+func (r *rehearsed) kept() report.Rehearsal {
+	t := r.takes()
+	out := report.Rehearsal{
+		Version: report.RehearsalVersion, Plan: r.plan.Name, Seed: r.plan.Seed, Trials: t.trials, Hours: t.took.Hours(), USD: t.usd,
+		Simulator: report.Simulator{
+			Sweep: version(), MemoryEfficiency: core.MemoryEfficiency, ComputeEfficiency: core.ComputeEfficiency,
+			StepOverhead: core.StepOverhead.Seconds() * 1000, Turn: virtual.Turn.Seconds() * 1000, Jitter: rehearse.Jitter,
+		},
+		Searches: capacity.Predicted(r.run), Cells: []report.PredictedCell{}, Missing: []report.PredictedNever{},
+	}
+	for _, d := range r.deployments {
+		if why := r.result.Unknown[d.ID]; why != "" {
+			out.Missing = append(out.Missing, report.PredictedNever{Deployment: executor.ServerLabel(d), Why: why})
+		}
+		if r.result.Cut[d.ID] {
+			out.Missing = append(out.Missing, report.PredictedNever{Deployment: executor.ServerLabel(d), Why: tooLong()})
+		}
+	}
+	if r.plan.Find != nil {
+		return out
+	}
+	for _, p := range r.run.Conclude().Points {
+		cell := report.PredictedCell{Cell: p.Cell.ID, Label: p.Cell.Label}
+		for column, to := range map[string]**float64{col.ThroughputTokS: &cell.Throughput, col.P95TTFTMs: &cell.TTFT, col.P95E2EMs: &cell.E2E} {
+			if v, ok := r.mean(p.Cell.ID, column); ok {
+				*to = &v
+			}
+		}
+		out.Cells = append(out.Cells, cell)
+	}
+	return out
+}
+
+// mean is that of a column over the trials of a cell.
+func (r *rehearsed) mean(cell, column string) (float64, bool) {
+	sum, n := 0.0, 0
+	for _, t := range r.run.Trials {
+		if t.Key.Cell != cell || t.Outcome == nil {
+			continue
+		}
+		if v, ok := t.Outcome.Row.Number(column); ok {
+			sum, n = sum+v, n+1
+		}
+	}
+	return sum / float64(max(1, n)), n > 0
+}

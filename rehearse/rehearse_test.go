@@ -1,0 +1,156 @@
+package rehearse
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"sweep.dev/sweep/executor"
+	"sweep.dev/sweep/plan"
+	"sweep.dev/sweep/plan/plantest"
+	"sweep.dev/sweep/predict"
+	"sweep.dev/sweep/result/col"
+	"sweep.dev/sweep/rundir"
+	"sweep.dev/sweep/search"
+	"sweep.dev/sweep/sim/core"
+)
+
+// engine is the simulated engine of a test's servers.
+func engine(s plan.Server) (*core.Config, error) {
+	args := map[string]any{}
+	for _, a := range s.Args {
+		args[a.Name] = a.Value
+	}
+	return predict.Engine(predict.Server{Engine: "vllm", Model: "Qwen/Qwen2.5-7B-Instruct", GPU: s.GPU, Args: args})
+}
+
+func config(t *testing.T, lines ...string) Config {
+	p := plantest.Parse(t, lines...)
+	return Config{Plan: p, Deployments: p.Deployments(), Engine: engine, USDPerHour: func(plan.Deployment) float64 { return 3.6 }}
+}
+
+// answers are those of the searches of a rehearsal.
+func answers(t *testing.T, c Config, r *Result) (all []search.Answer) {
+	t.Helper()
+	for _, d := range c.Deployments {
+		for _, s := range executor.Searches(c.Plan, d.Cells) {
+			outcomes, _, _ := search.Replay(s.Settings, func(p search.Probe) (search.Outcome, bool) {
+				o, ok := r.Trials[s.Key(p)]
+				if !ok {
+					return search.Outcome{}, false
+				}
+				return search.Of(o), true
+			})
+			all = append(all, search.Answers(s.Settings, outcomes)...)
+		}
+	}
+	return all
+}
+
+// searching is a plan whose servers are overloaded far below the greatest load.
+var searching = []string{
+	`matrix: {engine: vllm, gpu: [l40s, h100], max_tokens: 8}`,
+	`load: {requests: 150, prompts: {input_tokens: 400}}`,
+	`find: {axis: request_rate, from: 10, to: 1000, within: 25%, objectives: {fast: p90_ttft_ms < 300}}`,
+	`validity: {max_drift: 20%}`,
+}
+
+// A rehearsal finds a load that the arithmetic carries, the same each time, and a larger one
+// for a larger card. Loads far above it miss the objective, though their requests take
+// longer than the load and have no plateau.
+func TestRun_search(t *testing.T) {
+	t.Parallel()
+	c := config(t, searching...)
+	first, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := answers(t, c, first)
+	// The prompts alone take 27 ms each of an L40S and 10 of an H100: 2 operations for each of 6.5e9 weights and 408 tokens, at 55 % of 362 and of 989 TFLOPS.
+	for i, bounds := range [][2]float64{{15, 37}, {40, 100}} {
+		a := got[i]
+		if a.Reason != search.Certified || a.Capacity == nil || *a.Capacity < bounds[0] || *a.Capacity > bounds[1] || a.FailsAt == nil {
+			t.Errorf("search %d: %+v, want a certified load between %v", i, a, bounds)
+			if a.Capacity != nil {
+				t.Log(*a.Capacity)
+			}
+		}
+	}
+	again, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(first.Trials) != len(again.Trials) {
+		t.Error("another rehearsal has other trials")
+	}
+	for key, o := range first.Trials {
+		if b := again.Trials[key]; b == nil || b.Row[col.P95TTFTMs] != o.Row[col.P95TTFTMs] || !b.FinishedAt.Equal(o.FinishedAt) {
+			t.Errorf("%v: %v and then %v", key, o.Row[col.P95TTFTMs], b)
+		}
+		if o.Row[col.Simulated] != true {
+			t.Errorf("%v is not marked as simulated", key)
+		}
+		if usd, took := o.Row.Float(col.CostUSD), o.Row.Float(col.DurationS); usd < took*0.00099 || usd > took*0.00101 {
+			t.Errorf("%v costs $%v for %v s", key, usd, took)
+		}
+	}
+}
+
+// A prefix cache is worth what the prompts share, and a conversation has its history.
+func TestRun_cache(t *testing.T) {
+	t.Parallel()
+	c := config(t,
+		`matrix: {engine: vllm, gpu: h100, args.enable-prefix-caching: [true, false], concurrency: 4}`,
+		`load: {requests: 60, max_tokens: 16, conversation: {turns: 3}, prompts: {input_tokens: 800, shared_prefix: 50%, prefix_groups: 2}}`,
+	)
+	r, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ttft, hits []float64
+	for _, d := range c.Deployments {
+		row := r.Trials[rundir.Key{Cell: d.Cells[0].ID, Trial: 1}].Row
+		ttft = append(ttft, row.Float(col.P50TTFTMs))
+		rate, _ := row.Number(col.PrefixCacheHitRate)
+		hits = append(hits, rate)
+		if in := row.Float(col.InputTokens) / row.Float(col.Requests); in < 1200 { // 800, 1600 and 2400, with answers
+			t.Errorf("a request has %v tokens: no history", in)
+		}
+	}
+	if !(hits[0] > 0.5 && hits[0] < 0.95) || hits[1] != 0 || ttft[0] > 0.7*ttft[1] {
+		t.Errorf("hit rates %v, median TTFT %v", hits, ttft)
+	}
+}
+
+// A rehearsal says what it cannot rehearse, and ends with its context.
+func TestRun_unknown(t *testing.T) {
+	t.Parallel()
+	c := config(t, searching...)
+	c.Engine = func(s plan.Server) (*core.Config, error) {
+		if s.GPU == "l40s" {
+			return nil, errors.New("no such card")
+		}
+		return engine(s)
+	}
+	r, err := Run(t.Context(), c)
+	if err != nil || r.Unknown[c.Deployments[0].ID] != "no such card" || len(r.Unknown) != 1 || len(r.Trials) == 0 {
+		t.Errorf("%v, unknown %v", err, r.Unknown)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Run(ctx, c); !errors.Is(err, context.Canceled) {
+		t.Errorf("a rehearsal that was cancelled: %v", err)
+	}
+}
+
+// A search that would take more than its share of the work ends, with the trials before.
+func TestRun_bound(t *testing.T) {
+	t.Parallel()
+	c := config(t, searching...)
+	for work, want := range map[int]int{100_000: 1, 10: 0} { // a trial has about 200 x 408 tokens
+		r, err := run(t.Context(), c, work*len(c.Deployments))
+		if err != nil || len(r.Cut) != len(c.Deployments) || len(r.Trials) != want*len(c.Deployments) {
+			t.Errorf("work %d: %v, %d trials, cut %v", work, err, len(r.Trials), r.Cut)
+		}
+	}
+}
