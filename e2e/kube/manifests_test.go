@@ -133,7 +133,11 @@ func (n *node) served(t *testing.T) {
 // manifested writes the plan and its manifests for a namespace.
 func (n *node) manifested(t *testing.T, sweep, ns string) (plan string) {
 	t.Helper()
+	n.crds(t)
 	n.served(t)
+	if err := n.kubeconfig("reader", readerToken); err != nil {
+		t.Fatal(err)
+	}
 	n.namespace(t, ns)
 	n.mayRead(t, sweep, ns)
 	n.apply(t, ns, read(t, "testdata/maker.yaml"))
@@ -155,11 +159,8 @@ func (n *node) manifested(t *testing.T, sweep, ns string) (plan string) {
 // A user's own manifests are made for each value of an axis, measured and deleted, by a
 // user with no more rights than that takes.
 func TestManifests(t *testing.T) {
+	t.Parallel()
 	sweep := program(t)
-	lab.crds(t)
-	if err := lab.kubeconfig("reader", readerToken); err != nil {
-		t.Fatal(err)
-	}
 	const ns = "manifests"
 	plan := lab.manifested(t, sweep, ns)
 	dir := t.TempDir()
@@ -235,21 +236,38 @@ func TestManifests(t *testing.T) {
 			t.Errorf("left are %v", left)
 		}
 	})
-	t.Run("never ready", func(t *testing.T) {
-		if err := os.WriteFile(stack, []byte(strings.Replace(original, "[/sweep, sim, --engine, llm-d, --role, prefill,", "[/sweep, sim, --nonsense,", 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = os.WriteFile(stack, []byte(original), 0o600) }()
-		_, stderr, code := lab.as(t, sweep, "reader", "run", "-o", filepath.Join(dir, "never"), plan, "--set", "matrix.manifest.Deployment/decode.spec.replicas=1", "--set", "timeouts.launch=12s")
-		for _, want := range []string{"Deployment/prefill: 0 of 1 replicas are ready", "modelserver", "nonsense"} {
-			if !strings.Contains(stderr, want) {
-				t.Errorf("no %q in\n%s", want, stderr)
-			}
-		}
-		if left := lab.left(t, ns); code != 3 || len(left) > 0 {
-			t.Errorf("exit %d, left are %v", code, left)
-		}
+}
+
+// What never becomes ready ends the launch with the last words of its pods, and leaves
+// nothing.
+func TestManifests_neverReady(t *testing.T) {
+	t.Parallel()
+	sweep := program(t)
+	const ns = "never"
+	plan := lab.manifested(t, sweep, ns)
+	withoutGPUs(t, plan, func(text string) string {
+		return strings.Replace(text, "[/sweep, sim, --engine, llm-d, --role, prefill,", "[/sweep, sim, --nonsense,", 1)
 	})
+	_, stderr, code := lab.as(t, sweep, "reader", "run", "-o", filepath.Join(t.TempDir(), "run"), plan,
+		"--set", "matrix.manifest.Deployment/decode.spec.replicas=1", "--set", "timeouts.launch=10s")
+	for _, want := range []string{"timeouts.launch", "Deployment/prefill: 0 of 1 replicas are ready", "modelserver", "nonsense"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("no %q in\n%s", want, stderr)
+		}
+	}
+	if left := lab.left(t, ns); code != 3 || len(left) > 0 {
+		t.Errorf("exit %d, left are %v", code, left)
+	}
+}
+
+// withoutGPUs edits the manifests of a plan, so that they want none of the node's GPUs.
+func withoutGPUs(t *testing.T, plan string, edit func(string) string) {
+	t.Helper()
+	stack := filepath.Join(filepath.Dir(plan), "stack.yaml")
+	text := strings.ReplaceAll(read(t, stack), `resources: {limits: {nvidia.com/gpu: "1"}}`, "")
+	if err := os.WriteFile(stack, []byte(edit(text)), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Whenever sweep is killed, the cluster takes along what it has made once the last
@@ -257,12 +275,9 @@ func TestManifests(t *testing.T) {
 func TestManifests_killed(t *testing.T) {
 	t.Parallel()
 	sweep := program(t)
-	lab.crds(t)
-	if err := lab.kubeconfig("reader", readerToken); err != nil {
-		t.Fatal(err)
-	}
 	const ns = "killed"
 	plan := lab.manifested(t, sweep, ns)
+	withoutGPUs(t, plan, func(text string) string { return text })
 	kill := func(fault, heartbeat string) {
 		t.Helper()
 		out := filepath.Join(t.TempDir(), "run")
@@ -285,7 +300,7 @@ func TestManifests_killed(t *testing.T) {
 		}
 	}
 	for _, fault := range []string{"kube.create:after:kill@1", "kube.create:after:kill@5"} {
-		kill(fault, "8s")
+		kill(fault, "6s")
 		if left := lab.left(t, ns); len(left) == 0 {
 			t.Errorf("%q: nothing was made", fault)
 		}

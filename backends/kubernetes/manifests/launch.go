@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// DetailObjects is the key of a ref's details that has its objects, as for [Gone].
+	// DetailObjects is the key of a ref's details that has its objects: if the owner is
+	// gone, nothing else says what they were.
 	DetailObjects = "objects"
 	// defaultLife is how long a launch lives whose spec says nothing.
 	defaultLife = 24 * time.Hour
@@ -63,7 +64,7 @@ func (l *Launcher) Launch(ctx context.Context, spec backends.Spec, ledger backen
 	name := backends.NewName(spec.Owner, spec.RunID, expires)
 	run := &Running{
 		of: l, Since: time.Now(), done: make(chan struct{}), quiet: func() {},
-		Ref: backends.Ref{Kind: l.Kind, RunID: spec.RunID, Pod: spec.Pod, Name: name.String(), Details: map[string]string{DetailObjects: release.Refs()}},
+		Ref: backends.Ref{Kind: l.Kind, RunID: spec.RunID, Pod: spec.Pod, Name: name.String(), Details: map[string]string{DetailObjects: owner.RefsText(release.Refs())}},
 	}
 	maps.Copy(run.Ref.Details, l.At)
 	record := recorder(ctx, ledger, spec.Pod)
@@ -91,7 +92,7 @@ func (r *Running) start(ctx context.Context, release *Release, name backends.Nam
 		return err
 	}
 	r.beat(ctx)
-	if err := release.Note(ctx, own); err != nil {
+	if err := r.of.In.Note(ctx, own, release.Refs()); err != nil {
 		return err
 	}
 	if err := release.Apply(ctx, own); err != nil {
@@ -181,21 +182,7 @@ func (r *Running) Stop(ctx context.Context) error {
 // End deletes what a ref names, and returns when it is seen to be gone: the owner, the
 // objects that the ref or the owner names, and their pods.
 func End(ctx context.Context, in owner.Namespace, ref backends.Ref) error {
-	objects := ref.Details[DetailObjects]
-	if objects == "" {
-		noted, err := Noted(ctx, in, ref.Name)
-		if err != nil {
-			return err
-		}
-		objects = noted
-	}
-	if err := in.Delete(ctx, ref.Name, ref.ID); err != nil {
-		return err
-	}
-	if objects == "" {
-		return nil
-	}
-	return Gone(ctx, in, ref.Name, objects)
+	return in.Delete(ctx, ref.Name, ref.ID, owner.ParseRefs(ref.Details[DetailObjects])...)
 }
 
 // Probe asks the cluster for everything that no deployment can do without: the kinds of

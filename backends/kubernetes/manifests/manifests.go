@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -27,10 +26,6 @@ import (
 	"sweep.dev/sweep/internal/manifest"
 	"sweep.dev/sweep/internal/syntax"
 )
-
-// LabelLaunch has the name of the owner. It is on all objects and in the templates of
-// their pods, whose other labels may be a chart's.
-const LabelLaunch = "sweep.dev/launch"
 
 // lookEvery is the time between two looks at the objects.
 const lookEvery = 500 * time.Millisecond
@@ -44,7 +39,7 @@ type Release struct {
 // An object is one of them.
 type object struct {
 	*manifest.Object
-	at  ref
+	at  owner.Ref
 	doc manifest.Document
 	uid string // "" until it is made
 }
@@ -87,7 +82,7 @@ func (l *Launcher) planned(values map[string]any) (*Release, error) {
 	}
 	r := &Release{in: l.In}
 	for i, o := range l.Set.Objects {
-		r.objects = append(r.objects, &object{Object: o, doc: docs[i], at: ref{apiVersion: o.APIVersion, name: o.Name}})
+		r.objects = append(r.objects, &object{Object: o, doc: docs[i], at: owner.Ref{APIVersion: o.APIVersion, Name: o.Name}})
 	}
 	slices.SortStableFunc(r.objects, func(a, b *object) int { return cmp.Compare(rank(a.Kind), rank(b.Kind)) })
 	return r, nil
@@ -153,7 +148,7 @@ func (r *Release) discover(ctx context.Context) error {
 		case !kinds[i].Namespaced:
 			errs = append(errs, bad(o, backends.ErrSpec, "belongs to the whole cluster, and sweep changes one namespace: make it beforehand, and leave it out"))
 		default:
-			o.at.resource = kinds[i].Resource
+			o.at.Resource = kinds[i].Resource
 		}
 	}
 	return errors.Join(errs...)
@@ -167,7 +162,7 @@ func (r *Release) permitted(ctx context.Context) error {
 	}
 	for _, o := range r.objects {
 		for _, verb := range []string{"create", "get"} {
-			right := kubeapi.Right{Verb: verb, Group: o.Group(), Resource: o.at.resource}
+			right := kubeapi.Right{Verb: verb, Group: o.Group(), Resource: o.at.Resource}
 			if !slices.Contains(rights, right) {
 				rights = append(rights, right)
 			}
@@ -205,7 +200,7 @@ func (r *Release) free(ctx context.Context, spec backends.Spec) error {
 			if have == nil {
 				break
 			}
-			launch, ours := have.Metadata.Labels[LabelLaunch]
+			launch, ours := have.Metadata.Labels[owner.LabelLaunch]
 			switch {
 			case !ours:
 				return bad(o, backends.ErrSpec, "is in namespace %s already, and sweep did not make it: it is not touched; give it another name, or delete it", r.in.Name)
@@ -214,7 +209,7 @@ func (r *Release) free(ctx context.Context, spec backends.Spec) error {
 			}
 			select {
 			case <-ctx.Done():
-				return bad(o, backends.ErrSpec, "is still there, of the launch %s of this run%s: %v", launch, have.held(), context.Cause(ctx))
+				return bad(o, backends.ErrSpec, "is still there, of the launch %s of this run%s: %v", launch, have.Held(), context.Cause(ctx))
 			case <-time.After(lookEvery):
 			}
 		}
@@ -240,13 +235,13 @@ func (r *Release) tryOut(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (r *Release) collection(at ref) string {
-	return kubeapi.Collection(at.apiVersion, r.in.Name, at.resource)
+func (r *Release) collection(at owner.Ref) string {
+	return kubeapi.Collection(at.APIVersion, r.in.Name, at.Resource)
 }
 
 // Apply makes the objects. Nothing of it is undone by an error: the owner takes it along.
 func (r *Release) Apply(ctx context.Context, o *owner.Owner) error {
-	labels := map[string]string{LabelLaunch: o.Name.String()}
+	labels := map[string]string{owner.LabelLaunch: o.Name.String()}
 	for k, v := range o.Labels(owner.Engine, "", 0) {
 		if strings.HasPrefix(k, "sweep.dev/") {
 			labels[k] = v
@@ -282,7 +277,7 @@ func (r *Release) make(ctx context.Context, one *object, o *owner.Owner) error {
 		}
 		if kubeapi.Exists(err) {
 			have, lookErr := look(ctx, r.in, one.at)
-			if lookErr == nil && have != nil && have.ownedBy(o) {
+			if lookErr == nil && have != nil && have.OwnedBy(o) {
 				one.uid = have.Metadata.UID
 				return nil
 			}
@@ -310,9 +305,4 @@ func refusal(o *object, err error) error {
 		return bad(o, backends.ErrCapacity, "is refused by the API server: %s", at.Message)
 	}
 	return bad(o, backends.ErrSpec, "is refused by the API server: %v", err)
-}
-
-// path is that of one object.
-func (r ref) path(namespace string) string {
-	return kubeapi.Collection(r.apiVersion, namespace, r.resource) + "/" + url.PathEscape(r.name)
 }

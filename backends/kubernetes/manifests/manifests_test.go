@@ -135,7 +135,7 @@ func TestLaunch(t *testing.T) {
 	}
 	f.Edit(deployment, func(o kubetest.Object) {
 		for _, at := range [][]string{{"metadata"}, {"spec", "template", "metadata"}} {
-			if got := o.Text(append(at, "labels", LabelLaunch)...); got != run.Ref.Name {
+			if got := o.Text(append(at, "labels", owner.LabelLaunch)...); got != run.Ref.Name {
 				t.Errorf("%v: label %q", at, got)
 			}
 			if got := o.Text(append(at, "labels", owner.LabelRun)...); got != "run1" {
@@ -151,7 +151,7 @@ func TestLaunch(t *testing.T) {
 		}
 	})
 	f.Edit(job, func(o kubetest.Object) {
-		if got, want := o.Text("metadata", "annotations", Annotation), "v1/services/decode apps/v1/deployments/decode"; got != want {
+		if got, want := o.Text("metadata", "annotations", "sweep.dev/objects"), "v1/services/decode apps/v1/deployments/decode"; got != want {
 			t.Errorf("the owner notes %q, want %q", got, want)
 		}
 	})
@@ -211,7 +211,7 @@ func TestLaunch_refused(t *testing.T) {
 // ofRun is an object of a run.
 func ofRun(run string, held bool) kubetest.Object {
 	o := kubetest.Object{"kind": "Service"}
-	o.Set(map[string]any{LabelLaunch: "l1", owner.LabelRun: run}, "metadata", "labels")
+	o.Set(map[string]any{owner.LabelLaunch: "l1", owner.LabelRun: run}, "metadata", "labels")
 	if held {
 		o.Set([]any{"nvidia.com/finalizer"}, "metadata", "finalizers")
 		o.Set(time.Now().UTC().Format(time.RFC3339), "metadata", "deletionTimestamp")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/kubernetes/owner"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/plaintext"
 )
@@ -113,7 +114,7 @@ func (r *Release) lastLines(ctx context.Context, p *pod) string {
 		if c.State.Waiting != nil && c.Last.Terminated != nil {
 			query.Set("previous", "true")
 		}
-		path := ref{"v1", "pods", p.Metadata.Name}.path(r.in.Name) + "/log?" + query.Encode()
+		path := owner.Ref{APIVersion: "v1", Resource: "pods", Name: p.Metadata.Name}.Path(r.in.Name) + "/log?" + query.Encode()
 		var text []byte
 		err := r.call(ctx, effect.KubeRead, func(ctx context.Context) error {
 			log, err := r.in.API.Stream(ctx, path)

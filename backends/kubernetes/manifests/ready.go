@@ -157,8 +157,8 @@ func (r *Release) Await(ctx context.Context, launch string) error {
 		if f, failed := err.(*backends.Failure); failed { //nolint:errorlint // made by unready
 			return f
 		}
-		if err == nil {
-			waiting = now
+		if waiting = now; err != nil {
+			waiting = []string{err.Error()}
 		}
 		pods, podsErr := podsOf(ctx, r.in, launch)
 		for i := range pods {

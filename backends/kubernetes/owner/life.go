@@ -90,21 +90,26 @@ func (n Namespace) List(ctx context.Context) ([]Owner, error) {
 // Delete deletes the owner of a name and all that it owns, and returns when the Job and
 // the pods with its label are seen to be gone. A Job that sweep did not make is not
 // touched. uid is that of the Job, "" if it is not known. It tries as long as ctx lasts.
-func (n Namespace) Delete(ctx context.Context, name, uid string) error {
+//
+// Objects of other kinds are seen to be gone as well: those that the Job notes
+// ([Namespace.Note]), and those that the caller knows, if the Job is gone already. The
+// error names what holds them.
+func (n Namespace) Delete(ctx context.Context, name, uid string, objects ...Ref) error {
 	if _, ok := backends.ParseName(name); !ok {
 		return fmt.Errorf("job %q: sweep gives no such name: it is not touched", name)
 	}
-	if err := n.delete(ctx, name, uid); err != nil {
+	if err := n.delete(ctx, name, uid, objects); err != nil {
 		return fmt.Errorf("job %s in namespace %s: %w", name, n.Name, err)
 	}
 	return nil
 }
 
-func (n Namespace) delete(ctx context.Context, name, uid string) error {
+func (n Namespace) delete(ctx context.Context, name, uid string, objects []Ref) error {
+	objects = slices.Clone(objects)
 	asked := false
 	var last error
 	for {
-		left, err := n.left(ctx, name, uid)
+		left, err := n.left(ctx, name, uid, &objects)
 		switch {
 		case err == nil && left == "":
 			return nil
@@ -142,8 +147,9 @@ func refused(err error) bool {
 	return denied
 }
 
-// left says in words what is left of an owner, "" for nothing.
-func (n Namespace) left(ctx context.Context, name, uid string) (string, error) {
+// left says in words what is left of an owner, "" for nothing. As long as the Job is there
+// it adds what that notes to objects.
+func (n Namespace) left(ctx context.Context, name, uid string, objects *[]Ref) (string, error) {
 	var j job
 	err := n.get(ctx, name, &j)
 	_, sweeps := j.owner()
@@ -154,28 +160,35 @@ func (n Namespace) left(ctx context.Context, name, uid string) (string, error) {
 	case !sweeps:
 		return "", errForeign
 	case uid == "" || j.Metadata.UID == uid:
+		for _, r := range ParseRefs(j.Metadata.Annotations[annotationObjects]) {
+			if !slices.Contains(*objects, r) {
+				*objects = append(*objects, r)
+			}
+		}
 		return "its Job", nil
 	}
 	pods, err := n.Pods(ctx, name)
-	if err != nil || len(pods) == 0 {
+	if err != nil {
 		return "", err
 	}
-	return "pods: " + strings.Join(pods, ", "), nil
+	var left []string
+	if len(pods) > 0 {
+		left = append(left, "pods: "+strings.Join(pods, ", "))
+	}
+	others, err := n.remains(ctx, name, *objects)
+	return strings.Join(append(left, others...), "; "), err
 }
 
 // Pods are the names of the pods with the label of a deployment.
 func (n Namespace) Pods(ctx context.Context, name string) (names []string, err error) {
-	var pods []struct {
-		Metadata struct {
-			Name string `json:"name"`
-		} `json:"metadata"`
-	}
+	return n.podsWith(ctx, Selector(name))
+}
+
+// podsWith are the names of the pods with some labels.
+func (n Namespace) podsWith(ctx context.Context, labels string) (names []string, err error) {
+	var pods []Object
 	err = n.call(ctx, effect.KubeRead, func(ctx context.Context) (err error) {
-		pods, err = kubeapi.ListSelected[struct {
-			Metadata struct {
-				Name string `json:"name"`
-			} `json:"metadata"`
-		}](ctx, n.API, "/api/v1/namespaces/"+url.PathEscape(n.Name)+"/pods", Selector(name))
+		pods, err = kubeapi.ListSelected[Object](ctx, n.API, kubeapi.Collection("v1", n.Name, "pods"), labels)
 		return err
 	})
 	for _, p := range pods {

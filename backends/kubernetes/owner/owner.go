@@ -271,7 +271,7 @@ func (n Namespace) started(ctx context.Context, o *Owner, uid string) error {
 		}
 		ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), patience, errors.New("not seen to be gone"))
 		defer cancel()
-		return errors.Join(err, n.delete(ctx, o.Name.String(), uid))
+		return errors.Join(err, n.delete(ctx, o.Name.String(), uid, nil))
 	}
 }
 
