@@ -133,6 +133,11 @@ var ofSearches = []string{
 	col.MaxKVCacheUsage,
 	col.MeanRequestsRunning,
 	col.CostUSD,
+	col.ServerBusiestThreadCPU,
+	col.MeanGPUUtil,
+	col.MeanGPUMemoryBandwidthUtil,
+	col.P50RTTMs,
+	col.TCPRetransmits,
 }
 
 // unread are the columns of the registry that a lean row leaves out.

@@ -60,7 +60,7 @@ type Extra struct {
 // be named "pass": its column would be slo_pass, which means all of them.
 func Columns(x Extra) []Column {
 	before := slices.Concat(given(fixedAxes()), headline(), given(identity()), given(loadAxes()))
-	after := slices.Concat(load(), latency(), steady(), probe(), quality(), server(), disaggregation(), gpu(), cost(), client(), roles(x.Roles))
+	after := slices.Concat(load(), latency(), steady(), probe(), quality(), server(), disaggregation(), gpu(), processes(), cost(), client(), roles(x.Roles))
 	objectives := make([]Column, 0, len(x.SLOs))
 	for _, name := range x.SLOs {
 		objectives = append(objectives, nullable(col.OfSLO(name), String, "", "What the objective "+name+" comes to in this trial: pass, fail or undecided (too few requests to tell); null if it could not be checked."))

@@ -393,6 +393,13 @@ func gpu() []Column {
 	}
 }
 
+func processes() []Column {
+	return []Column{
+		nullable("server_cpu_cores", Float, "cores", "CPUs that the server's processes used, on average over the trial, where the kernel shows them."),
+		nullable("server_busiest_thread_cpu", Float, "ratio", "Share of the trial in which the busiest of the server's threads was on a CPU, 0 to 1."),
+	}
+}
+
 func cost() []Column {
 	return append(given([]Column{
 		nullable("usd_per_hour", Float, "USD/h", "Price of all GPUs of the deployment."),

@@ -1,7 +1,8 @@
 // Package proc watches the CPU time and the memory of local processes: the
 // server's tree, where the server is local, and the measuring client's own.
-// It gives samples and no columns: the load driver says what share of its CPUs
-// the client used.
+// Its columns are of the server alone, server_cpu_cores and server_busiest_thread_cpu,
+// from the baseline to the last look: the load driver says what share of its CPUs the
+// client used.
 //
 // Per look and side: cpu_seconds since the first look, cpu_cores (the mean
 // number of CPUs in use since the last look), memory_rss_bytes (resident,
@@ -22,6 +23,7 @@ import (
 	"sweep.dev/sweep/host"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 	"sweep.dev/sweep/result/finding"
 )
 
@@ -69,6 +71,8 @@ type side struct {
 	pids    func() []int
 	tree    tree
 	lastAt  time.Duration
+	firstAt time.Duration
+	threads threads // of a server, at the first look
 }
 
 // Start takes the first look.
@@ -91,6 +95,11 @@ func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collecto
 	if s.look() == 0 {
 		sink.Note(result.Finding{Code: finding.ProcessMetricsMissing, Text: "the kernel shows neither the server's nor our own processes"})
 	}
+	for _, side := range s.sides {
+		if side.firstAt = side.lastAt; side.source == result.FromHost {
+			side.threads = readThreads(side.pids())
+		}
+	}
 	ctx, s.cancel = context.WithCancel(ctx)
 	go s.loop(ctx, c.config.Interval)
 	return s, nil
@@ -99,7 +108,7 @@ func (c *Collector) Start(ctx context.Context, t collectors.Trial, sink collecto
 // nothing is the session if there is no process to be seen.
 type nothing struct{}
 
-func (nothing) Finish(context.Context) (result.Row, error) { return result.Row{}, nil }
+func (nothing) Finish(context.Context) (result.Row, error) { return unseen(), nil }
 
 // A session is owned by one goroutine at a time: Start, then loop, then,
 // behind done, Finish.
@@ -187,5 +196,29 @@ func (s *session) Finish(context.Context) (result.Row, error) {
 	s.cancel()
 	<-s.done
 	s.look()
-	return result.Row{}, nil
+	return s.row(), nil
+}
+
+// unseen is the row if no server is to be seen.
+func unseen() result.Row {
+	return result.Row{col.ServerCPUCores: nil, col.ServerBusiestThreadCPU: nil}
+}
+
+// row has the servers' columns.
+func (s *session) row() result.Row {
+	cores, busiest, seen := 0.0, 0.0, false
+	for _, side := range s.sides {
+		past := (side.lastAt - side.firstAt).Seconds()
+		if side.source != result.FromHost || past <= 0 || len(side.threads) == 0 {
+			continue
+		}
+		seen = true
+		cores += side.tree.total.Seconds() / past
+		busiest = max(busiest, readThreads(side.pids()).busiest(side.threads).Seconds()/past)
+	}
+	if !seen {
+		return unseen()
+	}
+	// The kernel counts in hundredths of a second, so a busy thread may seem to exceed one CPU.
+	return result.Row{col.ServerCPUCores: cores, col.ServerBusiestThreadCPU: min(busiest, 1)}
 }

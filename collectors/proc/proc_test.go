@@ -18,6 +18,7 @@ import (
 	"sweep.dev/sweep/internal/polltest"
 	"sweep.dev/sweep/internal/procfs"
 	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/col"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -99,7 +100,8 @@ func TestSession_work(t *testing.T) {
 		x++
 	}
 	row, err := session.Finish(t.Context())
-	if err != nil || len(row) != 0 {
+	cores, busiest := row[col.ServerCPUCores].(float64), row[col.ServerBusiestThreadCPU].(float64)
+	if err != nil || len(row) != 2 || cores <= 0 || busiest <= 0 || busiest > 1 {
 		t.Errorf("row %v, %v", row, err)
 	}
 	last := map[result.Source]map[string]float64{result.FromHost: {}, result.FromClient: {}}
@@ -110,6 +112,28 @@ func TestSession_work(t *testing.T) {
 		if v["cpu_seconds"] <= 0 || v["memory_rss_bytes"] < 1<<20 || v["processes"] != 1 {
 			t.Errorf("%s after %d rounds: %v", source, x, v)
 		}
+	}
+}
+
+// The busiest thread is one of several, of which some come and some go.
+func TestThreads(t *testing.T) {
+	before := threads{{1, 10}: 100, {2, 20}: 500, {3, 30}: 0}
+	for _, c := range []struct {
+		why  string
+		now  threads
+		want time.Duration
+	}{
+		{"the busiest since then", threads{{1, 10}: 160, {2, 20}: 510}, 60},
+		{"a new one counts from its start", threads{{1, 10}: 110, {4, 40}: 70}, 70},
+		{"another of the same number", threads{{2, 21}: 80}, 80},
+		{"none left", nil, 0},
+	} {
+		if got := c.now.busiest(before); got != c.want {
+			t.Errorf("%s: %v, want %v", c.why, got, c.want)
+		}
+	}
+	if own := readThreads([]int{os.Getpid(), 1 << 30}); len(own) < 2 {
+		t.Errorf("%d threads of this process", len(own))
 	}
 }
 

@@ -21,8 +21,10 @@ type stat struct {
 	memory uint64        // resident, bytes
 }
 
-func readStat(pid int) (stat, bool) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+func readStat(pid int) (stat, bool) { return readStatOf("/proc/" + strconv.Itoa(pid)) }
+
+func readStatOf(folder string) (stat, bool) {
+	b, err := os.ReadFile(folder + "/stat")
 	if err != nil {
 		return stat{}, false
 	}

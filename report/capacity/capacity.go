@@ -46,7 +46,7 @@ func Of(run *report.Run) []Answer {
 				one.Figures = mean(valid(at(s, *a.Capacity)), figures)
 			}
 			if a.FailsAt != nil {
-				one.Limit = limitOf(one.decisive(*a.FailsAt))
+				one.Limit = limitOf(one.decisive(*a.FailsAt), a.Missed)
 			}
 			all = append(all, one)
 		}

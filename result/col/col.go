@@ -403,6 +403,8 @@ const (
 	GPUThrottledMs               = "gpu_throttled_ms"
 	GPUThrottleReasons           = "gpu_throttle_reasons"
 	GPUForeignProcesses          = "gpu_foreign_processes"
+	ServerCPUCores               = "server_cpu_cores"
+	ServerBusiestThreadCPU       = "server_busiest_thread_cpu"
 	USDPerHour                   = "usd_per_hour"
 	PriceSource                  = "price_source"
 	CostUSD                      = "cost_usd"
