@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -37,9 +38,7 @@ func TestLimitOf(t *testing.T) {
 		{"one of two parts", decoding, ttft + "; " + tpot, "decode"},
 	} {
 		row := result.Row{"valid": true}
-		for k, v := range c.row {
-			row[k] = v
-		}
+		maps.Copy(row, c.row)
 		got := limitOf([]report.Trial{{Outcome: &result.Outcome{Row: row}}}, strings.Split(c.missed, "; "))
 		if got.By != c.want {
 			t.Errorf("%s: %s (%v), want %s", c.name, got.By, got.Says, c.want)
