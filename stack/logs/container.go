@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/kubeapi"
+	"sweep.dev/sweep/internal/kubelog"
 )
 
 // A reader reads the log of one container, run after run.
@@ -19,14 +20,14 @@ type reader struct {
 	*follower
 	c *Container
 
-	run      string // ID of the run that is read
-	restarts int    // of that run
-	seen     seen   // its lines
-	done     string // ID of the run that was read to its end
-	previous string // ID of the run whose log was read after its end
-	trouble  string // that was reported
-	failures int    // one after the other
-	progress bool   // whether a line was new since the log was opened
+	run      string       // ID of the run that is read
+	restarts int          // of that run
+	seen     kubelog.Seen // its lines
+	done     string       // ID of the run that was read to its end
+	previous string       // ID of the run whose log was read after its end
+	trouble  string       // that was reported
+	failures int          // one after the other
+	progress bool         // whether a line was new since the log was opened
 }
 
 // read ends with the pod, with the context, or with an error that ends everything.
@@ -141,10 +142,10 @@ func (r *reader) complain(err error) {
 // readRun reads the run that is there, as long as it lasts.
 func (r *reader) readRun(ctx context.Context, st state) error {
 	if st.run != r.run {
-		r.run, r.restarts, r.seen = st.run, st.restarts, seen{}
+		r.run, r.restarts, r.seen = st.run, st.restarts, kubelog.Seen{}
 	}
 	query := url.Values{}
-	since := r.seen.reopen()
+	since := r.seen.Reopen()
 	if since.Before(r.options.Since) {
 		since = r.options.Since
 	}
@@ -170,8 +171,8 @@ func (r *reader) readRun(ctx context.Context, st state) error {
 		return nil
 	}
 	all := st.ended || r.options.Once // of the run, or as far as it is
-	err = r.copy(body, func(l rawLine) error {
-		if !l.ends && !all || !r.seen.add(l.at, l.hash) {
+	err = r.copy(body, func(l kubelog.Line) error {
+		if !l.Ends && !all || !r.seen.Add(l.At, l.Hash) {
 			return nil
 		}
 		return r.hand(l, r.restarts, false)
@@ -197,15 +198,15 @@ func (r *reader) readPrevious(ctx context.Context, st state) error {
 	}
 	defer body.Close()
 	if r.run != st.previous {
-		r.run, r.seen = st.previous, seen{}
+		r.run, r.seen = st.previous, kubelog.Seen{}
 	}
-	r.seen.reopen()
+	r.seen.Reopen()
 	run := max(0, st.restarts-1)
-	err = r.copy(body, func(l rawLine) error {
+	err = r.copy(body, func(l kubelog.Line) error {
 		if err := r.hand(l, run, true); err != nil {
 			return err
 		}
-		if r.done == st.previous || !r.seen.add(l.at, l.hash) {
+		if r.done == st.previous || !r.seen.Add(l.At, l.Hash) {
 			return nil
 		}
 		return r.hand(l, run, false)
@@ -240,12 +241,12 @@ func (r *reader) refusal(ctx context.Context, err error) error {
 }
 
 // hand hands a line on, if it is not from before the time that is wanted.
-func (r *reader) hand(l rawLine, run int, previous bool) error {
-	if l.at.Before(r.options.Since) {
+func (r *reader) hand(l kubelog.Line, run int, previous bool) error {
+	if l.At.Before(r.options.Since) {
 		return nil
 	}
 	r.progress = true
-	line := Line{From: r.c, Time: l.at, Text: strings.TrimSuffix(string(l.text), "\r"), Cut: l.cut, Run: run, Previous: previous}
+	line := Line{From: r.c, Time: l.At, Text: strings.TrimSuffix(string(l.Text), "\r"), Cut: l.Cut, Run: run, Previous: previous}
 	if err := r.take(line); err != nil {
 		return &takeError{err}
 	}
@@ -253,18 +254,18 @@ func (r *reader) hand(l rawLine, run int, previous bool) error {
 }
 
 // copy calls take for each line until the log ends. A line of the kubelet is an error.
-func (r *reader) copy(body io.Reader, take func(rawLine) error) error {
-	lines := newScanner(body)
+func (r *reader) copy(body io.Reader, take func(kubelog.Line) error) error {
+	lines := kubelog.NewScanner(body)
 	for {
-		l, err := lines.next()
+		l, err := lines.Next()
 		last := errors.Is(err, io.EOF)
 		switch {
 		case err != nil && !last:
 			return &brokenError{err} // the rest of this line comes again
-		case last && len(l.text) == 0 && l.at.IsZero():
+		case last && len(l.Text) == 0 && l.At.IsZero():
 			return nil
-		case l.at.IsZero():
-			return fmt.Errorf("the kubelet says: %.200s", l.text)
+		case l.At.IsZero():
+			return fmt.Errorf("the kubelet says: %.200s", l.Text)
 		}
 		if err := take(l); err != nil {
 			return err

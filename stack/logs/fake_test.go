@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/kubeapi"
+	"sweep.dev/sweep/internal/kubelog"
 	"sweep.dev/sweep/stack/stacktest"
 )
 
@@ -213,7 +214,7 @@ func (f *fake) log(w http.ResponseWriter, r *http.Request, pod string) {
 		lines, over, changed := run.lines, run.ended || query.Get("follow") != "true", f.changed
 		f.mu.Unlock()
 		for ; next < len(lines); next++ {
-			at, _ := timed([]byte(lines[next]))
+			at, _ := kubelog.Timed([]byte(lines[next]))
 			if !at.Before(since) {
 				write(lines[next])
 			}

@@ -20,13 +20,14 @@ import (
 	"time"
 
 	"sweep.dev/sweep/internal/kubeapi"
+	"sweep.dev/sweep/internal/kubelog"
 	"sweep.dev/sweep/stack"
 )
 
 // Bounds.
 const (
 	// MaxLine is how much of a line is kept, in bytes.
-	MaxLine = 64 << 10
+	MaxLine = kubelog.MaxLine
 
 	maxContainers = 500              // that are followed at once
 	maxPrevious   = 50_000           // lines that are read of a run that is over

@@ -1,4 +1,4 @@
-package logs
+package kubelog
 
 import (
 	"maps"
@@ -11,10 +11,10 @@ const (
 	maxSeen  = 1 << 14
 )
 
-// seen remembers the newest lines of a log, so that those are known which come again when
-// it is read on: the API begins at a full second, and several lines may have one time. The
-// two outputs of a container are written side by side, so times may go back a little.
-type seen struct {
+// Seen remembers the newest lines of a log, so that those are known which come again when
+// it is read on: the API begins at a full second, and several lines may have one time. The two outputs of a container are written side by side, so times may go
+// back a little. The zero value has seen nothing.
+type Seen struct {
 	marks  []mark // in the order of the log
 	count  map[uint64]int
 	last   time.Time // of the newest mark
@@ -31,9 +31,9 @@ type mark struct {
 	hash uint64
 }
 
-// reopen says that the log is read again, and returns from when on it must be asked for;
+// Reopen says that the log is read again, and returns from when on it must be asked for;
 // the zero time is its beginning.
-func (s *seen) reopen() (since time.Time) {
+func (s *Seen) Reopen() (since time.Time) {
 	if len(s.marks) == 0 {
 		return since
 	}
@@ -42,8 +42,8 @@ func (s *seen) reopen() (since time.Time) {
 	return s.last.Add(-time.Second).Truncate(time.Second)
 }
 
-// add takes a line, and says whether it is new.
-func (s *seen) add(at time.Time, hash uint64) bool {
+// Add takes a line by its time and a hash of both, and says whether it is new.
+func (s *Seen) Add(at time.Time, hash uint64) bool {
 	if s.replay != nil {
 		switch {
 		case at.After(s.until):
@@ -68,7 +68,7 @@ func (s *seen) add(at time.Time, hash uint64) bool {
 	return true
 }
 
-func (s *seen) forget() {
+func (s *Seen) forget() {
 	n := max(0, len(s.marks)-maxSeen)
 	for n < len(s.marks)-1 && s.marks[n].at.Before(s.last.Add(-seenTime)) {
 		n++
