@@ -281,6 +281,10 @@ type Settings struct {
 	// [backends.Address].Dir.
 	SharedDisk bool
 
+	// Files says that the provider puts the files of a replica into its
+	// [backends.Address].Dir, where no bootstrap does.
+	Files bool
+
 	// OneLife says that the servers end with this process: they have no time of
 	// their own to end at.
 	OneLife bool

@@ -80,7 +80,7 @@ func (l *Layer) checkRendered(spec backends.Spec) error {
 	for _, role := range spec.Roles {
 		a := peers[role.Name][0]
 		a.Dir, a.Peers = "", peers
-		if l.Bootstrap {
+		if l.Bootstrap || l.Files {
 			a.Dir = bootstrap.FilesDir("NAME")
 		}
 		r := &Replica{Role: role, Place: Place{Address: a}}
