@@ -144,6 +144,7 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 		}
 	default:
 		evidence, bounds := evidence(row, &t, &m, options.Drifts), t.Plan.Validity
+		evidence.Told = slices.Concat(m.Notes, terms.Findings)
 		o.Invalid = verdict.Judge(evidence, bounds)
 		o.Findings = append(o.Findings, verdict.Remarks(evidence, bounds)...)
 		switch m.Ended.By {
@@ -174,12 +175,11 @@ func Of(t Trial, server *Server, m Measured, end End) (*result.Outcome, error) {
 	for _, f := range o.Invalid {
 		invalid[f.Code] = true // it is said already
 	}
-	for _, n := range m.Notes {
+	for _, n := range slices.Concat(m.Notes, terms.Findings) {
 		if !invalid[n.Code] {
 			o.Findings = append(o.Findings, n)
 		}
 	}
-	o.Findings = append(o.Findings, terms.Findings...)
 	if m.Routing != nil && server != nil {
 		o.Findings = append(o.Findings, m.Routing.Idle(server.Roles)...)
 	}

@@ -83,3 +83,22 @@ func TestOf_overloaded(t *testing.T) {
 		t.Errorf("an objective that the whole trial keeps is not decided: %+v", slow)
 	}
 }
+
+// What a deployment says of itself is a reason for INVALID as what was seen beside the
+// trial is, and stands at the row once.
+func TestOf_terms(t *testing.T) {
+	t.Parallel()
+	trial, m, _ := judged(t, `slo: {quick: p95_ttft_ms < 60}`)
+	server := &Server{Terms: backends.Terms{Findings: []result.Finding{{Code: finding.Tunnelled, Text: "by way of the API server"}}}}
+	o, err := Of(*trial, server, *m, End{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reasons, _ := o.Row["invalid_reasons"].(string)
+	if o.Row["status"] != result.StatusInvalid || !slices.Contains(strings.Split(reasons, ","), "tunnelled") {
+		t.Errorf("%v, %v", o.Row["status"], reasons)
+	}
+	if slices.ContainsFunc(o.Findings, func(f result.Finding) bool { return f.Code == finding.Tunnelled }) {
+		t.Errorf("it is a finding too: %v", o.Findings)
+	}
+}
