@@ -393,6 +393,9 @@ type Factory struct {
 	// of the environment, for commands that have no plan. Nil if there is no
 	// such thing. Its error says what is missing.
 	Default func(env func(string) (string, bool)) (Backend, error)
+	// There makes the Backend of a place that the ledger remembers ([Transition].At),
+	// for those commands. Nil if New makes it of the same keys.
+	There func(at map[string]string) (Backend, error)
 	// Config is a zero value of the struct that New decodes into, for the
 	// schema and for the check of unknown keys.
 	Config any

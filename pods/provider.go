@@ -104,7 +104,13 @@ func providersOf(f backends.Factory, entries []podledger.Entry, env func(string)
 			continue
 		}
 		seen[placeText(at)] = true
-		b, err := f.New(func(config any) error { return decodeAt(at, config) })
+		made := f.There
+		if made == nil {
+			made = func(at map[string]string) (backends.Backend, error) {
+				return f.New(func(config any) error { return decodeAt(at, config) })
+			}
+		}
+		b, err := made(at)
 		list = append(list, &Provider{Factory: f, at: at, backend: b, Err: err})
 	}
 	return list

@@ -41,6 +41,15 @@ func Rights() []kubeapi.Right {
 //go:embed role.yaml
 var role string
 
+//go:embed role-deploy.yaml
+var deployRole string
+
+// DeployRoleYAML is the Role, as a manifest, with which a run starts servers as pods of
+// this namespace.
+func DeployRoleYAML(namespace string) string {
+	return strings.ReplaceAll(deployRole, "NAMESPACE", namespace)
+}
+
 // RoleYAML is the Role, as a manifest, that a look at a stack in this namespace needs.
 func RoleYAML(namespace string) string { return strings.ReplaceAll(role, "NAMESPACE", namespace) }
 

@@ -2,6 +2,7 @@
 // to somebody else, or one that it makes of the user's own manifests and deletes at the
 // end. It finds the stack, sends the load to its entry, reads the metrics of its pods, and
 // says when the stack changed meanwhile. In a stack of somebody else it changes nothing.
+// With deploy the servers are pods of sweep: see package pods.
 package kubernetes
 
 import (
@@ -15,6 +16,7 @@ import (
 
 	"sweep.dev/sweep/backends"
 	"sweep.dev/sweep/backends/kubernetes/manifests"
+	"sweep.dev/sweep/backends/kubernetes/pods"
 	"sweep.dev/sweep/internal/effect"
 	"sweep.dev/sweep/internal/foreign"
 	"sweep.dev/sweep/internal/kubeapi"
@@ -32,8 +34,10 @@ const Kind = "kubernetes"
 type Config struct {
 	Context    string `yaml:"context,omitempty" doc:"Context of the kubeconfig." default:"the current one" example:"prod"`
 	Kubeconfig string `yaml:"kubeconfig,omitempty" doc:"File of the kubeconfig." default:"$KUBECONFIG, else ~/.kube/config, else the account of the pod that sweep runs in" example:"/etc/sweep/kubeconfig"`
-	Namespace  string `yaml:"namespace" doc:"Namespace of the stack." example:"llm-d"`
-	Attach     string `yaml:"attach" doc:"What leads to the stack that is measured: a name, KIND/NAME, or labels as key=value, as sweep probe --kube takes it." example:"inferencepool/pd"`
+	Namespace  string `yaml:"namespace" doc:"Namespace of the stack, or of the pods." example:"llm-d"`
+	Attach     string `yaml:"attach,omitempty" doc:"What leads to the stack that is measured: a name, KIND/NAME, or labels as key=value, as sweep probe --kube takes it." default:"none, with deploy" example:"inferencepool/pd"`
+
+	Deploy *pods.Config `yaml:"deploy,omitempty" doc:"Start the servers of the plan's engines in pods, and end them. {} is all defaults." default:"none: attach" example:"{cache: {claim: model-cache}}"`
 
 	Manifests []manifest.File `yaml:"manifests,omitempty" doc:"Files of manifests, relative to the plan's folder, that are made for each deployment and deleted afterwards. attach then names what leads to the stack that they make." default:"none: the stack runs already" example:"[pd.yaml]"`
 	Heartbeat time.Duration   `yaml:"heartbeat,omitempty" doc:"Time after which the cluster deletes what was made if its run has sent no heartbeat." default:"10m" unit:"s" example:"5m"`
@@ -78,7 +82,7 @@ var (
 func Factory(fx *effect.Effects) backends.Factory {
 	return backends.Factory{
 		Kind:     Kind,
-		Doc:      "a stack on Kubernetes: one that runs already, or one of your own manifests",
+		Doc:      "pods on Kubernetes, or a stack there: one that runs already, or one of your own manifests",
 		Given:    true,
 		FreeGPU:  true,
 		Outlives: true,
@@ -91,14 +95,20 @@ func Factory(fx *effect.Effects) backends.Factory {
 			if err := decode(&c); err != nil {
 				return nil, err
 			}
-			return New(fx, c)
+			return Make(fx, c)
 		},
 		Form: func(f *backends.Factory, decode func(any) error) {
 			c := DefaultConfig()
-			if err := decode(&c); err == nil && len(c.Manifests) == 0 {
+			switch err := decode(&c); {
+			case err != nil:
+			case c.Deploy != nil:
+				f.Given, f.Applies, f.Images, f.Settle = false, false, true, pods.Settle
+			case len(c.Manifests) == 0:
 				f.Outlives, f.Applies, f.Launch, f.Settle = false, false, 0, 0
 			}
 		},
+		Default: func(env func(string) (string, bool)) (backends.Backend, error) { return atHome(fx, env) },
+		There:   func(at map[string]string) (backends.Backend, error) { return there(fx, at) },
 	}
 }
 
@@ -111,7 +121,71 @@ const minHeartbeat = 5 * time.Second
 // label matches the name of a namespace.
 var label = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// New makes a backend of a configuration. It asks no cluster. The error names everything
+// Make makes the backend that a configuration means. The error names everything that is
+// wrong with it.
+func Make(fx *effect.Effects, c Config) (backends.Backend, error) {
+	if c.Deploy == nil {
+		return New(fx, c)
+	}
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("backend kubernetes: "+format, args...))
+	}
+	c.check(bad)
+	for _, of := range []struct {
+		key   string
+		given bool
+	}{
+		{"attach", c.Attach != ""},
+		{"manifests", len(c.Manifests) > 0},
+		{"url", c.URL != ""},
+		{"key", !c.Key.IsZero()},
+		{"headers", len(c.Headers) > 0},
+		{"metrics_token", !c.MetricsToken.IsZero()},
+		{"allow_link_local", c.AllowLinkLocal},
+	} {
+		if of.given {
+			bad("%s: is for a stack that is attached to, and deploy starts servers of its own: leave one of them out", of.key)
+		}
+	}
+	if err := c.Deploy.Check(); err != nil {
+		bad("deploy: %w", err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return pods.New(fx, c.at(), *c.Deploy), nil
+}
+
+// at is where the pods of a configuration are.
+func (c Config) at() pods.Place {
+	return pods.Place{Kind: Kind, Cluster: kubeapi.Config{Kubeconfig: c.Kubeconfig, Context: c.Context}, Namespace: c.Namespace, Heartbeat: c.Heartbeat}
+}
+
+// check says what is wrong with what all forms have.
+func (c Config) check(bad func(format string, args ...any)) {
+	if !label.MatchString(c.Namespace) {
+		bad("namespace: %q is no name of a namespace", c.Namespace)
+	}
+	if strings.HasPrefix(c.Kubeconfig, "~") {
+		bad("kubeconfig: write the whole path: only a shell knows %s", c.Kubeconfig)
+	}
+	if c.Heartbeat != 0 && c.Heartbeat < minHeartbeat {
+		bad("heartbeat: %v is less than %v, and a heartbeat that is late would end the servers", c.Heartbeat, minHeartbeat)
+	}
+}
+
+// there is the backend of a place that the ledger remembers.
+func there(fx *effect.Effects, at map[string]string) (backends.Backend, error) {
+	c := DefaultConfig()
+	c.Namespace, c.Context, c.Kubeconfig, c.Attach = at[atNamespace], at["context"], at["kubeconfig"], at["attach"]
+	if c.Attach == "" {
+		c.Deploy = new(pods.Config)
+	}
+	return Make(fx, c)
+}
+
+// New makes the backend of a stack. It asks no cluster. The error names everything
 // that is wrong with it.
 func New(fx *effect.Effects, c Config) (*Backend, error) {
 	b := &Backend{
@@ -123,16 +197,11 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("backend kubernetes: "+format, args...))
 	}
-	if !label.MatchString(c.Namespace) {
-		bad("namespace: %q is no name of a namespace", c.Namespace)
-	}
+	c.check(bad)
 	if c.Attach == "" {
-		bad("attach: name what leads to the stack; sweep probe --kube %s shows what there is", c.Namespace)
+		bad("attach: name what leads to the stack, or say deploy: {} to start servers; sweep probe --kube %s shows what there is", c.Namespace)
 	} else if err := stack.CheckName(c.Attach); err != nil {
 		bad("attach: %w", err)
-	}
-	if strings.HasPrefix(c.Kubeconfig, "~") {
-		bad("kubeconfig: write the whole path: only a shell knows %s", c.Kubeconfig)
 	}
 	if c.URL != "" {
 		u, err := foreign.Address(c.URL, b.guard)
@@ -140,9 +209,6 @@ func New(fx *effect.Effects, c Config) (*Backend, error) {
 			bad("url: %w", err)
 		}
 		b.url = u
-	}
-	if c.Heartbeat != 0 && c.Heartbeat < minHeartbeat {
-		bad("heartbeat: %v is less than %v, and a heartbeat that is late would end the stack", c.Heartbeat, minHeartbeat)
 	}
 	if len(c.Manifests) > 0 {
 		var r syntax.Report

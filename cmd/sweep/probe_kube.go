@@ -24,6 +24,7 @@ func kubeFlags() []cli.Flag {
 		&cli.StringFlag{Name: "kube", Usage: "look at a stack on Kubernetes: `NAMESPACE[/[KIND/]NAME]`"},
 		&cli.StringFlag{Name: "kube-context", Usage: "use this `CONTEXT` of the kubeconfig; default: the current one"},
 		&cli.BoolFlag{Name: "print-role", Usage: "print the Role that --kube needs in its namespace"},
+		&cli.BoolFlag{Name: "print-deploy-role", Usage: "print the Role that backend.deploy of a plan needs in its namespace"},
 	}
 }
 
@@ -35,6 +36,10 @@ func (a *app) probeKube(ctx context.Context, c *cli.Command) error {
 	namespace, name, _ := strings.Cut(c.String("kube"), "/")
 	if namespace == "" {
 		return &usage{errors.New("--kube: want NAMESPACE or NAMESPACE/NAME")}
+	}
+	if c.Bool("print-deploy-role") {
+		_, err := io.WriteString(a.out, stack.DeployRoleYAML(plaintext.Line(namespace)))
+		return err
 	}
 	if c.Bool("print-role") {
 		_, err := io.WriteString(a.out, stack.RoleYAML(plaintext.Line(namespace)))

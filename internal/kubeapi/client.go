@@ -43,10 +43,11 @@ type Config struct {
 
 // A Client asks one API server.
 type Client struct {
-	http    *http.Client
-	config  *rest.Config
-	base    *url.URL
-	context string
+	http      *http.Client
+	config    *rest.Config
+	base      *url.URL
+	context   string
+	namespace string
 }
 
 // Connect reads the configuration. It asks the server nothing.
@@ -78,7 +79,11 @@ func Connect(c Config) (*Client, error) {
 	}
 	// Whoever answers with a redirect is no API server, and gets no token.
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Client{http: client, config: config, base: base, context: current}, nil
+	namespace, _, err := loader.Namespace()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	return &Client{http: client, config: config, base: base, context: current, namespace: namespace}, nil
 }
 
 // Server is the address of the API server.
@@ -86,6 +91,10 @@ func (c *Client) Server() string { return c.base.Redacted() }
 
 // Context is the context of the kubeconfig, "" if there is none.
 func (c *Client) Context() string { return c.context }
+
+// Namespace is that of the context, or of the pod that sweep runs in; "default" if
+// neither names one.
+func (c *Client) Namespace() string { return c.namespace }
 
 // Get reads one answer into out. The path begins with a slash and may have a query.
 // It fails with a [*Denied] or a [*StatusError] if the server refuses.

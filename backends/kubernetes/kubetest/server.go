@@ -34,6 +34,9 @@ type Server struct {
 	asked   []string
 	end     chan struct{}
 	ended   chan struct{}
+
+	runs       bool
+	containers map[string]*container // by the paths of their pods
 }
 
 // An Object is one of the API's.
@@ -42,7 +45,7 @@ type Object map[string]any
 // Start starts a server, which ends with the test.
 func Start(t *testing.T) *Server {
 	t.Helper()
-	f := &Server{objects: map[string]Object{}, end: make(chan struct{}), ended: make(chan struct{})}
+	f := &Server{objects: map[string]Object{}, containers: map[string]*container{}, end: make(chan struct{}), ended: make(chan struct{})}
 	s := httptest.NewUnstartedServer(f)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
@@ -50,6 +53,7 @@ func Start(t *testing.T) *Server {
 	t.Cleanup(func() {
 		close(f.end)
 		<-f.ended
+		f.stopAll()
 		s.CloseClientConnections()
 		s.Close()
 	})
@@ -161,7 +165,17 @@ func (f *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.asked = append(f.asked, r.Method+" "+r.URL.Path)
 	before := f.before
 	f.mu.Unlock()
-	do := func(w http.ResponseWriter) { f.with(func() { f.answer(w, r, body) }) }
+	do := func(w http.ResponseWriter) {
+		path, log := strings.CutSuffix(r.URL.Path, "/log")
+		switch {
+		case log:
+			f.log(w, r, path)
+		case r.URL.Query().Get("watch") != "":
+			f.watch(w, r, r.URL.Path)
+		default:
+			f.with(func() { f.answer(w, r, body) })
+		}
+	}
 	if before != nil && before(w, r, func() { do(httptest.NewRecorder()) }) {
 		return
 	}
@@ -183,6 +197,9 @@ func (f *Server) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	verb := verbs[r.Method]
 	if verb == "get" && !named {
 		verb = "list"
+	}
+	if len(parts) == below+5 { // of a pod: exec, portforward
+		resource += "/" + parts[below+4]
 	}
 	if slices.Contains(f.denied, verb+" "+resource) {
 		group := ""
@@ -336,6 +353,7 @@ func (f *Server) control() {
 			if !f.stopped {
 				f.manage()
 			}
+			f.nodes()
 		})
 	}
 }

@@ -1,0 +1,54 @@
+package pods_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/backends/backendtest"
+	"sweep.dev/sweep/backends/kubernetes/kubetest"
+	"sweep.dev/sweep/backends/kubernetes/pods"
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/kubeapi"
+)
+
+func TestMain(m *testing.M) {
+	backendtest.Main(m, func(kubeconfig, dir string, fx *effect.Effects) (backends.Backend, backends.Spec, error) {
+		b, spec, err := made(fx, kubeconfig, dir)
+		return b, spec, err
+	})
+}
+
+// made is a backend over a cluster, and a server whose image is this machine.
+func made(fx *effect.Effects, kubeconfig, dir string) (*pods.Backend, backends.Spec, error) {
+	place := pods.Place{Kind: "kubernetes", Cluster: kubeapi.Config{Kubeconfig: kubeconfig}, Namespace: "ns"}
+	spec, err := backendtest.SpecIn(dir)
+	if err == nil {
+		spec.Roles[0].Image = "this/machine"
+	}
+	return pods.New(fx, place, pods.DefaultConfig()).At(filepath.Join(dir, "files")), spec, err
+}
+
+// TestContract holds pods against the contract of all backends, on a cluster whose pods
+// are processes of this machine.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	f := kubetest.Start(t)
+	f.Run()
+	f.Deny("get pods/exec", "create pods/exec")
+	backendtest.Run(t, func(t *testing.T) (backends.Backend, backends.Spec) {
+		b, spec, err := made(nil, f.Kubeconfig, t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b, spec
+	}, backendtest.Remote(),
+		backendtest.SpoilWith(func(s *backends.Spec) {
+			s.Roles[0].Argv = func(backends.Address) ([]string, error) { return []string{"/no/such/server"}, nil }
+		}),
+		backendtest.CrashWith(func(t *testing.T, d backends.Deployment) {
+			rental, _ := d.(backends.Rental)
+			f.Kill(rental.Terms().Ref.Name)
+		}),
+		backendtest.Killed(f.Kubeconfig, effect.KubeCreate))
+}

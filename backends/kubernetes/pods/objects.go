@@ -1,0 +1,126 @@
+package pods
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+)
+
+// pod is the part of a Pod that is read.
+type pod struct {
+	Meta struct {
+		Name        string            `json:"name"`
+		UID         string            `json:"uid"`
+		Version     string            `json:"resourceVersion"`
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
+		Created     time.Time         `json:"creationTimestamp"`
+		Deleted     *time.Time        `json:"deletionTimestamp"`
+	} `json:"metadata"`
+	Spec struct {
+		Node string `json:"nodeName"`
+	} `json:"spec"`
+	Status struct {
+		Phase      string      `json:"phase"`
+		Reason     string      `json:"reason"`
+		Message    string      `json:"message"`
+		IP         string      `json:"podIP"`
+		Conditions []condition `json:"conditions"`
+		Containers []status    `json:"containerStatuses"`
+	} `json:"status"`
+}
+
+type condition struct {
+	Type    string `json:"type"`
+	Status  string `json:"status"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+type status struct {
+	Name     string `json:"name"`
+	ImageID  string `json:"imageID"`
+	Restarts int    `json:"restartCount"`
+	State    state  `json:"state"`
+}
+
+type state struct {
+	Waiting    *said            `json:"waiting"`
+	Running    *json.RawMessage `json:"running"`
+	Terminated *terminated      `json:"terminated"`
+}
+
+type said struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+type terminated struct {
+	said
+	Code int `json:"exitCode"`
+}
+
+// server is the state of the one container.
+func (p *pod) server() state {
+	for _, s := range p.Status.Containers {
+		if s.Name == container {
+			return s.State
+		}
+	}
+	return state{}
+}
+
+// digest is that of the image that runs; "" if it is not known.
+func (p *pod) digest() string {
+	for _, s := range p.Status.Containers {
+		if s.Name != container {
+			continue
+		}
+		if _, digest, ok := strings.Cut(s.ImageID, "@"); ok {
+			return digest
+		}
+		if strings.HasPrefix(s.ImageID, "sha256:") {
+			return s.ImageID
+		}
+	}
+	return ""
+}
+
+// event is one of a pod.
+type event struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	Type    string `json:"type"` // Normal or Warning
+
+	Last time.Time `json:"lastTimestamp"`
+	Time time.Time `json:"eventTime"` // of those that have no last
+}
+
+// at is when it was seen last.
+func (e *event) at() time.Time {
+	if e.Last.After(e.Time) {
+		return e.Last
+	}
+	return e.Time
+}
+
+// progress are events of a pod that has its volumes and its network: what failed before
+// them was tried again and succeeded.
+var progress = []string{"Pulling", "Pulled", "Created", "Started"}
+
+// troubles are the warnings among events that no progress has followed.
+func troubles(events []event) (facts []fact) {
+	var last time.Time
+	for i := range events {
+		if e := &events[i]; slices.Contains(progress, e.Reason) && e.at().After(last) {
+			last = e.at()
+		}
+	}
+	for i := range events {
+		if e := &events[i]; e.Type == "Warning" && (last.IsZero() || e.at().After(last)) {
+			facts = append(facts, fact{inEvent, e.Reason, e.Message})
+		}
+	}
+	return facts
+}

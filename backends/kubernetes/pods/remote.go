@@ -1,0 +1,419 @@
+package pods
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"sweep.dev/sweep/backends"
+	"sweep.dev/sweep/host"
+	"sweep.dev/sweep/internal/effect"
+	"sweep.dev/sweep/internal/kubeapi"
+	"sweep.dev/sweep/internal/kubelog"
+	"sweep.dev/sweep/internal/provision"
+	"sweep.dev/sweep/result"
+	"sweep.dev/sweep/result/finding"
+)
+
+// A remote is the access to one pod.
+type remote struct {
+	p    provider
+	unit *provision.Unit
+	uid  string
+	host *podHost
+	lost <-chan struct{} // closed when the cluster has ended the deployment; nil: nobody says so
+	why  func() error    // after lost
+
+	stop     context.CancelFunc
+	watchers sync.WaitGroup
+
+	mu      sync.Mutex
+	now     *pod // as last seen, nil before
+	ended   bool // the pod is gone
+	changed chan struct{}
+	trouble error  // why it cannot be looked at
+	gpu     string // of its node, "" if that is not known
+	seen    kubelog.Seen
+}
+
+var (
+	_ provision.Remote = (*remote)(nil)
+	_ provision.Teller = (*remote)(nil)
+)
+
+// Attach waits until a pod runs, and finds how it is reached. A pod that will not run is
+// an error that says why.
+func (p provider) Attach(ctx context.Context, i provision.Instance, u *provision.Unit) (provision.Remote, error) {
+	r := &remote{p: p, unit: u, uid: i.ID, changed: make(chan struct{})}
+	if l, ok := u.Data.(*launch); ok {
+		r.lost, r.why = l.lost, func() error { return l.why }
+	}
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	r.stop = stop
+	r.watchers.Go(func() { r.watch(life) })
+	err := r.await(ctx)
+	if err == nil {
+		err = r.reach(ctx)
+	}
+	if err != nil {
+		r.keepLog(ctx)
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// Close implements [provision.Remote].
+func (r *remote) Close() {
+	r.stop()
+	r.watchers.Wait()
+}
+
+// Host implements [provision.Remote].
+func (r *remote) Host(int) host.Host { return r.host }
+
+// Tell implements [provision.Teller].
+func (r *remote) Tell(t *backends.Terms) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t.GPU == "" {
+		t.GPU = r.gpu
+	}
+	if digest := r.now.digest(); digest != "" {
+		of := digest
+		if len(r.unit.Spec.Roles) > 1 {
+			of = r.unit.Replicas[0].Role.Name + "=" + digest
+		}
+		t.ImageDigest = joined(t.ImageDigest, of)
+	}
+	if r.host != nil && r.host.Path() == host.Tunnel && r.unit.Replicas[0].Role.Name == cmp.Or(r.unit.Spec.Entry, r.unit.Spec.Roles[0].Name) {
+		t.Findings = append(t.Findings, result.Finding{Code: finding.Tunnelled, Text: fmt.Sprintf(
+			"%s cannot be reached from here (%s): requests go through the API server, so its latencies and limits are not the server's; run sweep in the cluster", r.host.direct, r.host.why)})
+	}
+}
+
+// joined adds a text to a list of texts, once.
+func joined(list, text string) string {
+	if slices.Contains(strings.Fields(list), text) {
+		return list
+	}
+	return strings.TrimSpace(list + " " + text)
+}
+
+// watch keeps what is known of the pod up to date, until ctx ends or the pod is gone.
+func (r *remote) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		at, err := r.p.look(ctx, r.unit.Name)
+		switch {
+		case kubeapi.NotFound(err) || err == nil && at.Meta.UID != r.uid:
+			r.set(nil, true, nil)
+			return
+		case err != nil:
+			r.set(nil, false, err)
+		default:
+			r.set(at, false, nil)
+			err = r.follow(ctx, at.Meta.Version)
+			if r.gone() {
+				return
+			}
+		}
+		if err != nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(r.p.b.every.again):
+			}
+		}
+	}
+}
+
+// follow takes the changes of the pod after a version, as long as the API tells them.
+func (r *remote) follow(ctx context.Context, version string) error {
+	begun := time.Now()
+	err := r.p.b.call(ctx, effect.KubeRead, func(ctx context.Context, api *kubeapi.Client) error {
+		return api.Watch(ctx, r.p.b.path("pods", ""), r.unit.Name, version, func(c kubeapi.Change) error {
+			var at pod
+			if err := json.Unmarshal(c.Object, &at); err != nil {
+				return err
+			}
+			if at.Meta.UID == r.uid {
+				r.set(&at, c.Type == "DELETED", nil)
+			}
+			return nil
+		})
+	})
+	if err == nil && time.Since(begun) < r.p.b.every.again {
+		err = errors.New("the watch of the pod ends at once")
+	}
+	return err
+}
+
+// set notes what was seen. What was last seen of a pod stays when it is gone, or cannot
+// be seen.
+func (r *remote) set(at *pod, gone bool, trouble error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at != nil {
+		r.now = at
+	}
+	r.ended, r.trouble = gone, trouble
+	close(r.changed)
+	r.changed = make(chan struct{})
+}
+
+func (r *remote) gone() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended
+}
+
+// A sight is what is known of the pod at one moment.
+type sight struct {
+	pod     *pod // nil: it was never seen
+	gone    bool
+	trouble error
+	changed <-chan struct{}
+}
+
+func (r *remote) sight() sight {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return sight{r.now, r.ended, r.trouble, r.changed}
+}
+
+// await returns when the container runs, or why it will not.
+func (r *remote) await(ctx context.Context) error {
+	what := "pod " + r.unit.Name
+	j := &judge{what: what, pending: r.p.b.config.Pending}
+	for {
+		s := r.sight()
+		var facts []fact
+		if s.pod != nil {
+			at := s.pod.server()
+			if at.Running != nil && s.pod.Status.IP != "" && !s.gone {
+				return nil
+			}
+			facts = s.pod.facts()
+			if s.pod.Status.Phase == "Pending" {
+				facts = append(facts, r.events(ctx)...)
+			}
+			if err := j.judge(facts, time.Now()); err != nil {
+				return err
+			}
+			if at.Terminated != nil {
+				return r.exit(s.pod)
+			}
+		}
+		if s.gone {
+			return r.end(ctx, s.pod)
+		}
+		select {
+		case <-s.changed:
+		case <-r.lost:
+			return r.why()
+		case <-ctx.Done():
+			last := s.trouble
+			if len(facts) > 0 {
+				last = fmt.Errorf("it is %s", facts[0])
+			}
+			return fmt.Errorf("%s does not run: %w", what, errors.Join(context.Cause(ctx), last))
+		case <-time.After(time.Second): // a sign may have lasted too long by now
+		}
+	}
+}
+
+// exit is the end of the container of a pod. One that was told to end, and not by us, has
+// not ended by itself, whatever its status is.
+func (r *remote) exit(at *pod) error {
+	t, replica := at.server().Terminated, r.unit.Replicas[0]
+	if oom := t.Reason == "OOMKilled"; at.Meta.Deleted == nil || oom {
+		return backends.ShellExit(replica.Role.Name, replica.Place.Replica, t.Code, oom)
+	}
+	return r.deleted()
+}
+
+func (r *remote) deleted() error {
+	return &backends.Failure{Class: "deleted", Hint: "somebody has deleted it, or its Job", Err: fmt.Errorf("pod %s was deleted", r.unit.Name)}
+}
+
+// end is why a pod is gone that nobody of ours has deleted.
+func (r *remote) end(ctx context.Context, at *pod) error {
+	what := "pod " + r.unit.Name
+	facts := r.events(ctx)
+	if at != nil {
+		facts = append(at.facts(), facts...)
+	}
+	if err := (&judge{what: what}).judge(facts, time.Now()); err != nil {
+		return err
+	}
+	return r.deleted()
+}
+
+// maxEvents bounds how many of a pod's events are read.
+const maxEvents = 50
+
+// events are what the cluster reports about the pod, as far as that may be read. They explain
+// what the pod does not say: none is no fault.
+func (r *remote) events(ctx context.Context) []fact {
+	query := url.Values{"fieldSelector": {"involvedObject.uid=" + r.uid}, "limit": {fmt.Sprint(maxEvents)}}
+	var list struct {
+		Items []event `json:"items"`
+	}
+	err := r.p.b.call(ctx, effect.KubeRead, func(ctx context.Context, api *kubeapi.Client) error {
+		return api.Get(ctx, r.p.b.path("events", "")+"?"+query.Encode(), &list)
+	})
+	if err != nil {
+		return nil
+	}
+	return troubles(list.Items)
+}
+
+// Follow implements [provision.Remote].
+func (r *remote) Follow(ctx context.Context, _ int, _ int64, w io.Writer) error {
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	over := make(chan struct{}) // closed when the log is read to its end
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	readers.Go(func() {
+		defer close(over)
+		r.read(reading, w)
+	})
+	end := r.overs(ctx)
+	if end == nil {
+		stop()
+		return nil
+	}
+	select { // the last lines
+	case <-over:
+	case <-ctx.Done():
+	case <-time.After(lastLines):
+	}
+	stop()
+	return end
+}
+
+// lastLines is how long the log of a container that has ended is waited for.
+const lastLines = 5 * time.Second
+
+// overs returns how the server ended; nil if ctx did before.
+func (r *remote) overs(ctx context.Context) error {
+	j := &judge{what: "pod " + r.unit.Name}
+	for {
+		s := r.sight()
+		if s.pod != nil {
+			at := s.pod.server()
+			ends := at.Terminated != nil || s.pod.Status.Phase == "Failed" || s.gone
+			if ends {
+				if err := j.judge(s.pod.facts(), time.Now()); err != nil {
+					return err
+				}
+			}
+			if at.Terminated != nil {
+				return r.exit(s.pod)
+			}
+			if s.pod.Status.Phase == "Failed" {
+				return fmt.Errorf("pod %s failed: %s", r.unit.Name, fact{"", s.pod.Status.Reason, s.pod.Status.Message})
+			}
+		}
+		if s.gone {
+			return r.end(ctx, s.pod)
+		}
+		select {
+		case <-s.changed:
+		case <-r.lost:
+			return r.why()
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// read copies the log of the container until it is complete or ctx ends. It opens it
+// again where it breaks off, and leaves out the lines that come again.
+func (r *remote) read(ctx context.Context, w io.Writer) {
+	for ctx.Err() == nil {
+		s := r.sight()
+		started := s.pod != nil && (s.pod.server().Running != nil || s.pod.server().Terminated != nil)
+		if started {
+			ended := s.gone || s.pod.server().Terminated != nil
+			err := r.readOnce(ctx, w, !ended)
+			if ended && (err == nil || s.gone) {
+				return
+			}
+		}
+		select {
+		case <-s.changed:
+		case <-ctx.Done():
+		case <-time.After(r.p.b.every.again):
+		}
+	}
+}
+
+// readOnce reads the log from where it was read to.
+func (r *remote) readOnce(ctx context.Context, w io.Writer, follow bool) error {
+	query := url.Values{"container": {container}, "timestamps": {"true"}}
+	if since := r.seen.Reopen(); !since.IsZero() {
+		query.Set("sinceTime", since.UTC().Format(time.RFC3339))
+	}
+	if follow {
+		query.Set("follow", "true")
+	}
+	return r.p.b.call(ctx, effect.KubeRead, func(ctx context.Context, api *kubeapi.Client) error {
+		body, err := api.Stream(ctx, r.p.b.path("pods", r.unit.Name)+"/log?"+query.Encode())
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		for lines := kubelog.NewScanner(body); ; {
+			l, err := lines.Next()
+			last := errors.Is(err, io.EOF)
+			switch {
+			case err != nil && !last:
+				return err
+			case last && len(l.Text) == 0 && l.At.IsZero():
+				return nil
+			case l.At.IsZero():
+				return fmt.Errorf("the kubelet says: %.200s", l.Text)
+			case !l.Ends && follow:
+				return errors.New("the log broke off in a line") // which comes again
+			}
+			if r.seen.Add(l.At, l.Hash) {
+				if _, err := w.Write(append(l.Text, '\n')); err != nil {
+					return err
+				}
+			}
+			if last {
+				return nil
+			}
+		}
+	})
+}
+
+// keepLog writes what the container of a pod that did not come up has said: nobody will
+// be able to read it afterwards.
+func (r *remote) keepLog(ctx context.Context) {
+	replica := r.unit.Replicas[0]
+	if replica.Role.LogPath == nil {
+		return
+	}
+	s := r.sight()
+	if s.pod == nil || s.pod.server().Terminated == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLines)
+	defer cancel()
+	file, err := r.p.b.fx.Create(effect.LogCreate, replica.Role.LogPath(replica.Place.Replica))
+	if err != nil {
+		return
+	}
+	_ = r.readOnce(ctx, file, false) // what there is; its end stands in the error already
+	_ = file.Close()
+}
