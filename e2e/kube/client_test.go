@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -61,15 +62,20 @@ func (n *node) get(path string, out any) error {
 	return json.Unmarshal(answer, out)
 }
 
-// kubeconfig writes the configuration of a user.
+// kubeconfig writes the configuration of a user, which others may be reading.
 func (n *node) kubeconfig(user, token string) error {
-	return os.WriteFile(n.file(user+".kubeconfig"), []byte(fmt.Sprintf(`apiVersion: v1
+	file, err := os.CreateTemp(n.dir, user)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(file, `apiVersion: v1
 kind: Config
 clusters: [{name: lab, cluster: {server: %q, insecure-skip-tls-verify: true}}]
 users: [{name: %[2]s, user: {token: %[3]s}}]
 contexts: [{name: lab, context: {cluster: lab, user: %[2]s}}]
 current-context: lab
-`, n.server(), user, token)), 0o600)
+`, n.server(), user, token)
+	return errors.Join(err, file.Close(), os.Rename(file.Name(), n.file(user+".kubeconfig")))
 }
 
 // paths are the collections of the kinds in the tests' manifests; %s is the namespace.
@@ -82,6 +88,7 @@ var paths = map[string]string{
 	"Gateway":                  "/apis/gateway.networking.k8s.io/v1/namespaces/%s/gateways",
 	"Role":                     "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/roles",
 	"RoleBinding":              "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings",
+	"ResourceQuota":            "/api/v1/namespaces/%s/resourcequotas", "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
 }
 
 // apply creates the objects of a manifest in a namespace, or in none.

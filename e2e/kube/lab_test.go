@@ -50,6 +50,7 @@ type node struct {
 	// Ports, of the API server, of etcd's two sides and of the kubelet.
 	port, etcd, peer, kubeletPort int
 	processes                     []*process
+	dns                           net.PacketConn // nil before it answers
 }
 
 // A process is one that the node started.
@@ -60,11 +61,12 @@ type process struct {
 }
 
 const (
-	adminToken   = "admin-of-the-tests"
-	kubeletToken = "kubelet-of-the-tests"
-	readerToken  = "reader-of-the-tests" // a user with the shipped Role alone
-	nobodyToken  = "nobody-of-the-tests" // a user without any
-	listerToken  = "lister-of-the-tests" // a user who may list, and read no logs
+	adminToken    = "admin-of-the-tests"
+	kubeletToken  = "kubelet-of-the-tests"
+	readerToken   = "reader-of-the-tests"   // a user with the shipped Role alone
+	nobodyToken   = "nobody-of-the-tests"   // a user without any
+	listerToken   = "lister-of-the-tests"   // a user who may list, and read no logs
+	deployerToken = "deployer-of-the-tests" // a user with the shipped Role of deploy alone
 )
 
 func (n *node) file(name string) string { return filepath.Join(n.dir, name) }
@@ -91,7 +93,7 @@ func start() (*node, error) {
 		name string
 		do   func() error
 	}{
-		{"image", n.build}, {"network", n.choose}, {"control plane", n.control}, {"containers", n.containers}, {"kubelet", n.kubelet},
+		{"image", n.build}, {"network", n.choose}, {"control plane", n.control}, {"containers", n.containers}, {"names", n.names}, {"kubelet", n.kubelet},
 	}
 	begin := time.Now()
 	for _, s := range steps {
@@ -143,7 +145,7 @@ func (n *node) control() error {
 	}
 	tokens := strings.Join([]string{
 		adminToken + `,admin,admin,"system:masters"`, kubeletToken + `,system:node:node-0,node-0,"system:nodes"`,
-		readerToken + ",reader,reader", nobodyToken + ",nobody,nobody", listerToken + ",lister,lister",
+		readerToken + ",reader,reader", nobodyToken + ",nobody,nobody", listerToken + ",lister,lister", deployerToken + ",deployer,deployer",
 	}, "\n")
 	if err := errors.Join(os.WriteFile(n.file("tokens.csv"), []byte(tokens+"\n"), 0o600), n.kubeconfig("admin", adminToken)); err != nil {
 		return err
@@ -233,8 +235,10 @@ evictionHard: {memory.available: "100Mi", nodefs.available: "1%%", imagefs.avail
 nodeStatusUpdateFrequency: 2s
 syncFrequency: 5s
 resolvConf: /dev/null
+clusterDNS: [%s.1]
+clusterDomain: cluster.local
 makeIPTablesUtilChains: false
-`, n.file("containerd.sock"), n.file("podlogs"), n.network, n.kubeletPort)
+`, n.file("containerd.sock"), n.file("podlogs"), n.network, n.kubeletPort, n.network)
 	if err := os.WriteFile(n.file("kubelet.yaml"), []byte(config), 0o600); err != nil {
 		return err
 	}

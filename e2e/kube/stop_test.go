@@ -24,6 +24,9 @@ func (n *node) stop() error {
 		return nil
 	}
 	var faults []error
+	if n.dns != nil {
+		n.dns.Close()
+	}
 	for _, name := range []string{"kubelet", "scheduler", "manager", "apiserver", "etcd"} {
 		n.end(name)
 	}

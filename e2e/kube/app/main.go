@@ -23,6 +23,7 @@ import (
 //	replay EPOCH SECONDS LINE...
 //	               prints each line so many seconds after a Unix time
 //	sum            prints the SHA-256 of its input
+//	eat            takes memory until somebody ends it
 //	count N        prints numbers quickly, on both outputs; on its first start in a pod
 //	               it dies after N of them, in the middle of a line
 //
@@ -74,6 +75,15 @@ func main() {
 		}
 		fmt.Printf("%x\n", h.Sum(nil))
 		return
+	case "eat":
+		fmt.Println("eating")
+		for taken := [][]byte{}; ; {
+			piece := make([]byte, 1<<20)
+			for i := range piece {
+				piece[i] = 1
+			}
+			taken = append(taken, piece)
+		}
 	case "replay":
 		replay(args)
 	case "count":

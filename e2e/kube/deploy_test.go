@@ -1,0 +1,148 @@
+//go:build e2e_kube
+
+package kube
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"sweep.dev/sweep/result"
+)
+
+const deployPlan = `version: 1
+name: deploy
+model: sweep/tiny
+matrix: {engine: vllm, gpu: LAB-GPU, gpu_count: 1, concurrency: [1, 2], max_tokens: 16}
+backend: {kind: kubernetes, namespace: NAMESPACE, deploy: {pull: never, shm_size: 64Mi, pending: 20s}}
+engines:
+  vllm:
+    image: lab.test/app:1
+    entrypoint: []
+    command: [/sweep, sim, --engine, vllm, --host, "{{.Host}}", --port, "{{.Port}}", --model, "{{.Model}}", --gpu, h100]
+load: {requests: 40, prompts: {input_tokens: 64}}
+collect: [prom]
+timeouts: {stop: 5s, launch: 2m}
+validity: {max_client_cpu: 1, max_schedule_lag: 30s, max_stall: 60s, max_client_lag: 60s, max_loop: 1, max_coalesced: 1, max_steal: 1, max_drift: 100}
+`
+
+// deployable makes a namespace in which a user may do what the shipped Role permits, and
+// writes the plan for it.
+func (n *node) deployable(t *testing.T, ns, text string) (plan string) {
+	t.Helper()
+	n.namespace(t, ns)
+	role, stderr, code := n.as(t, program(t), "admin", "probe", "--kube", ns, "--print-deploy-role")
+	if code != 0 {
+		t.Fatalf("--print-deploy-role: exit %d: %s", code, stderr)
+	}
+	n.apply(t, ns, role)
+	n.apply(t, ns, `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: sweep},
+		roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: sweep-deploy}, subjects: [{kind: User, apiGroup: rbac.authorization.k8s.io, name: deployer}]}`)
+	if err := n.kubeconfig("deployer", deployerToken); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.send(http.MethodPatch, "/api/v1/nodes/node-0", "application/merge-patch+json", []byte(`{"metadata":{"labels":{"nvidia.com/gpu.product":"LAB-GPU"}}}`)); err != nil {
+		t.Fatal(err)
+	}
+	plan = filepath.Join(t.TempDir(), "deploy.yaml")
+	if err := os.WriteFile(plan, []byte(strings.ReplaceAll(text, "NAMESPACE", ns)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// made are the names of what sweep made in a namespace.
+func (n *node) made(t *testing.T, ns string) (names []string) {
+	t.Helper()
+	for _, path := range []string{"/api/v1/namespaces/%s/pods", "/api/v1/namespaces/%s/services", "/api/v1/namespaces/%s/secrets", "/apis/batch/v1/namespaces/%s/jobs"} {
+		var list struct {
+			Items []struct{ Metadata struct{ Name string } }
+		}
+		if err := n.get(fmt.Sprintf(path, ns)+"?labelSelector=app.kubernetes.io/managed-by=sweep", &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range list.Items {
+			names = append(names, path[strings.LastIndexByte(path, '/')+1:]+"/"+item.Metadata.Name)
+		}
+	}
+	return names
+}
+
+// A user with the shipped Role alone measures a server in a pod of their own, and nothing
+// of it is left.
+func TestDeploy(t *testing.T) {
+	const ns = "deploy"
+	plan := lab.deployable(t, ns, deployPlan)
+	out := filepath.Join(t.TempDir(), "run")
+	stdout, stderr, code := lab.as(t, program(t), "deployer", "run", "-o", out, plan)
+	if code != 0 {
+		t.Fatalf("exit %d\n%s%s", code, stdout, stderr)
+	}
+	t.Log("\n" + stdout)
+	for _, row := range rows(t, out) {
+		if row["status"] != result.StatusOK {
+			t.Errorf("%v: %v, %v", row["status"], row["invalid_reasons"], row["error"])
+		}
+		for column, want := range map[string]any{"network_path": "direct", "gpu": "LAB-GPU", "gpu_count": int64(1)} {
+			if row[column] != want {
+				t.Errorf("%s is %v, want %v", column, row[column], want)
+			}
+		}
+		if digest, _ := row["image_digest"].(string); !strings.HasPrefix(digest, "sha256:") {
+			t.Errorf("image_digest is %v", row["image_digest"])
+		}
+		if row["server_requests"] == nil {
+			t.Error("no metrics of the server")
+		}
+	}
+	if left := lab.made(t, ns); len(left) > 0 {
+		t.Errorf("left are %q", left)
+	}
+}
+
+// A sweep that cannot reach the pods measures through the API server, and its rows say
+// that this is no measurement.
+func TestDeploy_tunnel(t *testing.T) {
+	t.Parallel()
+	const ns, user = "tunnel", 54321
+	plan := lab.deployable(t, ns, strings.Replace(deployPlan, "concurrency: [1, 2]", "concurrency: 1", 1))
+	dir, err := os.MkdirTemp("", "tunnel") // which another user can enter
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	rule := []string{"uidrange", fmt.Sprintf("%d-%d", user, user), "to", lab.network + ".0/24", "prohibit"}
+	if out, err := exec.Command("ip", append([]string{"rule", "add"}, rule...)...).CombinedOutput(); err != nil {
+		t.Fatalf("ip rule: %v: %s", err, out)
+	}
+	t.Cleanup(func() { _ = exec.Command("ip", append([]string{"rule", "del"}, rule...)...).Run() })
+	for name, from := range map[string]string{"sweep": program(t), "config": lab.file("deployer.kubeconfig"), "plan.yaml": plan} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(read(t, from)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, err := range []error{os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "home"), 0o755), os.Chown(filepath.Join(dir, "home"), user, user)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := filepath.Join(dir, "home", "run")
+	cmd := exec.Command(filepath.Join(dir, "sweep"), "run", "-o", out, filepath.Join(dir, "plan.yaml"))
+	cmd.Dir = filepath.Join(dir, "home")
+	cmd.Env = []string{"KUBECONFIG=" + filepath.Join(dir, "config"), "HOME=" + cmd.Dir, "PATH=" + os.Getenv("PATH")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+	text, _ := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != 3 {
+		t.Fatalf("exit %d\n%s", code, text)
+	}
+	for _, row := range rows(t, out) {
+		if reasons, _ := row["invalid_reasons"].(string); row["status"] != result.StatusInvalid || !strings.Contains(reasons, "tunnelled") || row["network_path"] != "tunnel" {
+			t.Errorf("%v: %v by %v: %v", row["status"], row["invalid_reasons"], row["network_path"], row["error"])
+		}
+	}
+}
