@@ -20,6 +20,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"sweep.dev/sweep/load"
 )
 
 // A queue serves a few requests at a time, in their order, each for an exponential time. In a
@@ -43,8 +45,13 @@ func (q *queue) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	_, _ = io.Copy(io.Discard, r.Body)
 	q.places <- struct{}{}
-	time.Sleep(time.Duration(rand.ExpFloat64() * float64(q.mean)))
+	timer := load.NewTimer()
+	err := timer.WaitUntil(r.Context(), time.Now().Add(time.Duration(rand.ExpFloat64()*float64(q.mean))))
+	timer.Close()
 	<-q.places
+	if err != nil {
+		return
+	}
 	q.served.Add(1)
 	w.Header().Set("Content-Type", "text/event-stream")
 	const head = `data: {"id":"a","object":"chat.completion.chunk","created":1,"model":"tiny","choices":[`
