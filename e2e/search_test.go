@@ -21,7 +21,7 @@ import (
 	"testing"
 	"time"
 
-	"sweep.dev/sweep/load"
+	loads "sweep.dev/sweep/load"
 )
 
 // A queue serves a few requests at a time, in their order, each for an exponential time. In a
@@ -45,7 +45,7 @@ func (q *queue) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	_, _ = io.Copy(io.Discard, r.Body)
 	q.places <- struct{}{}
-	timer := load.NewTimer()
+	timer := loads.NewTimer()
 	err := timer.WaitUntil(r.Context(), time.Now().Add(time.Duration(rand.ExpFloat64()*float64(q.mean))))
 	timer.Close()
 	<-q.places
