@@ -157,11 +157,11 @@ judges every number, and gives back what it started.
 			a.benchCommand(), a.initCommand(),
 			a.validateCommand(), a.planCommand(), a.runCommand(), a.resumeCommand(),
 			a.statusCommand(), a.cellsCommand(), a.reportCommand(), a.mergeCommand(), a.compareCommand(), a.noiseCommand(), a.exportCommand(), a.judgeCommand(), a.columnsCommand(), a.logsCommand(), a.runsCommand(),
-			a.gateCommand(), a.trendCommand(), a.historyCommand(), a.scheduleCommand(), a.nightCommand(), a.pruneCommand(),
+			a.gateCommand(), a.trendCommand(), a.historyCommand(), a.scheduleCommand(), a.nightCommand(), a.pruneCommand(), a.fetchCommand(),
 			a.podsCommand(), a.gcCommand(), a.doctorCommand(), a.calibrateCommand(),
 			a.probeCommand(), a.metricsCommand(), a.enginesCommand(), a.gpusCommand(),
 			a.schemaCommand(), a.simCommand(), a.workerCommand(), a.versionCommand(),
-			a.helpCommand(), a.completionCommand(), a.completeCommand(),
+			a.helpCommand(), a.completionCommand(), a.completeCommand(), a.filesCommand(),
 		},
 	}
 	for _, c := range root.Commands {
