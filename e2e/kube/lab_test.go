@@ -46,7 +46,8 @@ type node struct {
 	dir     string // everything is in it
 	kubeall string
 	bridge  string
-	network string // the first three numbers of its addresses
+	network string       // the first three numbers of its addresses
+	inside  net.Listener // where pods reach the API server
 	// Ports, of the API server, of etcd's two sides and of the kubelet.
 	port, etcd, peer, kubeletPort int
 	processes                     []*process
@@ -158,7 +159,7 @@ func (n *node) control() error {
 	if err := n.run("apiserver", n.kubeall, "kube-apiserver", "--etcd-servers="+etcd, "--cert-dir="+n.file("certs"), fmt.Sprintf("--secure-port=%d", n.port),
 		"--bind-address=127.0.0.1", "--service-account-issuer="+n.server(), "--service-account-key-file="+n.file("sa.key"),
 		"--service-account-signing-key-file="+n.file("sa.key"), "--token-auth-file="+n.file("tokens.csv"), "--authorization-mode=RBAC",
-		"--service-cluster-ip-range=10.96.0.0/16", "--allow-privileged=true", "--kubelet-preferred-address-types=InternalIP"); err != nil {
+		"--service-cluster-ip-range="+n.services()+".0/24", "--allow-privileged=true", "--kubelet-preferred-address-types=InternalIP"); err != nil {
 		return err
 	}
 	if err := n.until("the API server is ready", func() bool { return n.get("/readyz", nil) == nil }); err != nil {
@@ -179,14 +180,17 @@ func (n *node) control() error {
 
 // containers starts containerd with a bridge of its own and the image of the tests.
 func (n *node) containers() error {
-	for _, args := range [][]string{{"link", "add", n.bridge, "type", "bridge"}, {"addr", "add", n.network + ".1/24", "dev", n.bridge}, {"link", "set", n.bridge, "up"}} {
+	for _, args := range [][]string{{"link", "add", n.bridge, "type", "bridge"}, {"addr", "add", n.network + ".1/24", "dev", n.bridge}, {"addr", "add", n.services() + ".1/32", "dev", n.bridge}, {"link", "set", n.bridge, "up"}} {
 		if out, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("ip %v: %w: %s", args, err, out)
 		}
 	}
+	if err := n.admit(); err != nil {
+		return err
+	}
 	cni := fmt.Sprintf(`{"cniVersion":"0.4.0","name":%[1]q,"plugins":[{"type":"bridge","bridge":%[1]q,"isGateway":true,"ipMasq":false,
-	"ipam":{"type":"host-local","dataDir":%[2]q,"ranges":[[{"subnet":"%[3]s.0/24","rangeStart":"%[3]s.10","gateway":"%[3]s.1"}]]}},{"type":"loopback"}]}`,
-		n.bridge, n.file("ipam"), n.network)
+	"ipam":{"type":"host-local","dataDir":%[2]q,"routes":[{"dst":"%[4]s.0/24"}],"ranges":[[{"subnet":"%[3]s.0/24","rangeStart":"%[3]s.10","gateway":"%[3]s.1"}]]}},{"type":"loopback"}]}`,
+		n.bridge, n.file("ipam"), n.network, n.services())
 	config := fmt.Sprintf(`version = 2
 root = %q
 state = %q

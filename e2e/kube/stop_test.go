@@ -27,6 +27,9 @@ func (n *node) stop() error {
 	if n.dns != nil {
 		n.dns.Close()
 	}
+	if n.inside != nil {
+		n.inside.Close()
+	}
 	for _, name := range []string{"kubelet", "scheduler", "manager", "apiserver", "etcd"} {
 		n.end(name)
 	}
