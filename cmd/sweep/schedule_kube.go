@@ -83,6 +83,9 @@ func include(k *schedule.Cluster, path, file string) error {
 // namedFiles are the files that a plan reads, as it names them.
 func namedFiles(p *plan.Plan) []string {
 	refs := slices.Clone(p.EngineFiles)
+	for _, m := range p.Manifests() {
+		refs = append(refs, m.Name)
+	}
 	if p.Quality != nil {
 		refs = append(refs, p.Quality.FileRef)
 	}
