@@ -4,6 +4,7 @@ package kube
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -34,95 +36,137 @@ var lenient = []string{
 	"--set", "validity.max_loop=1", "--set", "validity.max_coalesced=1", "--set", "validity.max_steal=1", "--set", "validity.max_drift=100",
 }
 
-// A CronJob measures the quick start every minute, in a namespace that admits restricted
-// pods alone. While a night of another plan has the pool of GPUs it waits, and no second
-// one begins. A night whose pod is deleted is resumed by the next one, which is judged.
-func TestNights(t *testing.T) {
-	t.Parallel()
-	sweep, ns := program(t), "nights"
-	data := lab.volume(t, ns, "sweep-quickstart")
+// nights is what is done to the nights of a CronJob that measures the quick start every
+// minute, in a namespace that admits restricted pods alone. It takes two and a half minutes,
+// so it begins early, and its test looks at it late.
+type nights struct {
+	sweep, ns string
+	data      string // the volume
+	other     string // the folder of a night of another plan
+	steps     []string
+	err       error
+	done      chan struct{}
+}
+
+// begun begins it, once.
+var begun = sync.OnceValue(func() *nights {
+	n := &nights{sweep: lab.file("sweep"), ns: "nights", done: make(chan struct{})}
+	go func() {
+		defer close(n.done)
+		n.err = n.play()
+	}()
+	return n
+})
+
+// play lets a night wait for the pool of GPUs, which a night of another plan has, until the
+// next one is due; then the other night ends, and the pod of the one that waited is deleted
+// while it measures. The next one resumes its run and judges it.
+func (n *nights) play() error {
 	begin := time.Now()
-	step := func(what string) { t.Logf("%5.1f s: %s", time.Since(begin).Seconds(), what) }
-
-	args := append([]string{"schedule", "--target", "kubernetes", "--namespace", ns, "--image", appImage, "--pool", "gpus"}, lenient...)
-	stream, stderr, code := lab.as(t, sweep, "admin", append(args, "../../plans/quickstart.yaml")...)
-	if code != 0 {
-		t.Fatalf("exit %d: %s", code, stderr)
+	step := func(what string) {
+		n.steps = append(n.steps, fmt.Sprintf("%5.1f s: %s", time.Since(begin).Seconds(), what))
 	}
-	// At two in the morning nobody tests; and processors are few here.
-	for from, to := range map[string]string{`schedule: "00 02 * * *"`: `schedule: "* * * * *"`, `cpu: "1"`: "cpu: 100m"} {
-		if !strings.Contains(stream, from) {
-			t.Fatalf("the stream has no %s", from)
-		}
-		stream = strings.ReplaceAll(stream, from, to)
+	var err error
+	if n.data, err = lab.volume(n.ns, "sweep-quickstart"); err != nil {
+		return err
 	}
-	before, nights, _ := strings.Cut(stream, "\n---\napiVersion: batch/v1\n")
-	lab.serverSide(t, ns, before)
-
-	// A night of another plan, from outside of the cluster.
-	other := t.TempDir()
-	beside := exec.Command(sweep, append([]string{"night", "--pool", ns + "/sweep-pool-gpus"}, "other.yaml")...)
-	beside.Dir = other
-	beside.Env = append(os.Environ(), "KUBECONFIG="+lab.file("admin.kubeconfig"))
-	out, err := os.Create(filepath.Join(other, "out"))
+	args := append([]string{"schedule", "--target", "kubernetes", "--namespace", n.ns, "--image", appImage, "--pool", "gpus"}, lenient...)
+	printed, err := exec.Command(n.sweep, append(args, "../../plans/quickstart.yaml")...).Output()
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	defer out.Close()
-	beside.Stdout, beside.Stderr = out, out
-	const otherPlan = `{version: 1, name: other, model: sweep/tiny, matrix: {engine: vllm, gpu: h100, concurrency: 1, max_tokens: 3}, backend: {kind: sim}, load: {duration: 600s, prompts: {input_tokens: 20}}}`
-	if err := errors.Join(os.WriteFile(filepath.Join(other, "other.yaml"), []byte(otherPlan), 0o600), beside.Start()); err != nil {
-		t.Fatal(err)
+	// At two in the morning nobody tests, and processors are few here.
+	stream := strings.NewReplacer(`schedule: "00 02 * * *"`, `schedule: "* * * * *"`, `cpu: "1"`, "cpu: 100m").Replace(string(printed))
+	before, cron, _ := strings.Cut(stream, "\n---\napiVersion: batch/v1\n")
+	if err := lab.serverSide(n.ns, before); err != nil {
+		return err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- beside.Wait() }()
-	t.Cleanup(func() { _ = beside.Process.Kill() })
-	lab.within(t, ns, time.Minute, "the other night has begun", func() bool { return len(journals(filepath.Join(other, "runs"))) == 1 })
+	beside, err := n.beside()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = beside.Process.Kill() }()
+	err = lab.within(n.ns, time.Minute, "the other night has begun", func() bool { return len(journals(filepath.Join(n.other, "runs"))) == 1 })
+	if err != nil {
+		return err
+	}
 	step("the other night has begun")
 
-	lab.serverSide(t, ns, "apiVersion: batch/v1\n"+nights)
-	if again, _, _ := lab.as(t, sweep, "admin", append(args, "../../plans/quickstart.yaml")...); again == "" {
-		t.Error("the stream is not printed again")
+	if err := lab.serverSide(n.ns, "apiVersion: batch/v1\n"+cron); err != nil {
+		return err
 	}
-	lab.within(t, ns, 3*time.Minute, "a second night is not started beside the first", func() bool {
-		return strings.Contains(lab.events(ns), "JobAlreadyActive")
+	err = lab.within(n.ns, 3*time.Minute, "a second night is not started beside the first", func() bool {
+		return strings.Contains(lab.events(n.ns), "JobAlreadyActive")
 	})
+	if err != nil {
+		return err
+	}
 	step("a night waits, and the next one was not started")
-	if got := len(journals(filepath.Join(data, "runs"))); got != 0 {
-		t.Errorf("%d runs began while another night had the pool", got)
+	if got := len(journals(filepath.Join(n.data, "runs"))); got != 0 {
+		return fmt.Errorf("%d runs began while another night had the pool", got)
 	}
-	if err := beside.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ended; beside.ProcessState.ExitCode() != 143 {
-		t.Errorf("the other night: %v\n%s", err, read(t, filepath.Join(other, "out")))
+	_ = beside.Process.Signal(syscall.SIGTERM)
+	if err := beside.Wait(); beside.ProcessState.ExitCode() != 143 {
+		said, _ := os.ReadFile(filepath.Join(n.other, "out"))
+		return fmt.Errorf("the other night: %w\n%s", err, said)
 	}
 	step("the other night has ended")
 
-	commits := func() int {
-		return strings.Count(strings.Join(journals(filepath.Join(data, "runs")), ""), `"trial_committed"`)
+	err = lab.within(n.ns, time.Minute, "a trial is committed", func() bool {
+		return strings.Contains(strings.Join(journals(filepath.Join(n.data, "runs")), ""), `"trial_committed"`)
+	})
+	if err != nil {
+		return err
 	}
-	lab.within(t, ns, time.Minute, "a trial is committed", func() bool { return commits() > 0 })
-	for _, pod := range lab.pods(ns, "app.kubernetes.io/component=night") {
-		if err := lab.send(http.MethodDelete, "/api/v1/namespaces/"+ns+"/pods/"+pod, "", nil); err != nil {
-			t.Error(err)
+	for _, pod := range lab.pods(n.ns, "app.kubernetes.io/component=night") {
+		if err := lab.send(http.MethodDelete, "/api/v1/namespaces/"+n.ns+"/pods/"+pod, "", nil); err != nil {
+			return err
 		}
 	}
 	step("the pod of the night is deleted")
-	lab.within(t, ns, 3*time.Minute, "the next night has judged the run", func() bool {
-		_, err := os.Stat(filepath.Join(data, "quickstart.jsonl"))
-		reports, _ := filepath.Glob(filepath.Join(data, "runs", "*", "report.html"))
+	err = lab.within(n.ns, 3*time.Minute, "the next night has judged the run", func() bool {
+		_, err := os.Stat(filepath.Join(n.data, "quickstart.jsonl"))
+		reports, _ := filepath.Glob(filepath.Join(n.data, "runs", "*", "report.html"))
 		return err == nil && len(reports) > 0
 	})
-	step("the next night has judged the run")
-	if err := lab.send(http.MethodPatch, "/apis/batch/v1/namespaces/"+ns+"/cronjobs/sweep-quickstart", "application/merge-patch+json", []byte(`{"spec":{"suspend":true}}`)); err != nil {
-		t.Error(err)
+	if err != nil {
+		return err
 	}
+	step("the next night has judged the run")
+	return lab.send(http.MethodPatch, "/apis/batch/v1/namespaces/"+n.ns+"/cronjobs/sweep-quickstart", "application/merge-patch+json", []byte(`{"spec":{"suspend":true}}`))
+}
 
-	lab.fetched(t, sweep, ns, data)
-	step("fetched")
+// beside starts a night of another plan, outside of the cluster, that has the same pool.
+func (n *nights) beside() (*exec.Cmd, error) {
+	n.other = lab.file("other-night")
+	const plan = `{version: 1, name: other, model: sweep/tiny, matrix: {engine: vllm, gpu: h100, concurrency: 1, max_tokens: 3}, backend: {kind: sim}, load: {duration: 600s, prompts: {input_tokens: 20}}}`
+	if err := errors.Join(os.Mkdir(n.other, 0o700), os.WriteFile(filepath.Join(n.other, "other.yaml"), []byte(plan), 0o600)); err != nil {
+		return nil, err
+	}
+	out, err := os.Create(filepath.Join(n.other, "out"))
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	cmd := exec.Command(n.sweep, "night", "--pool", n.ns+"/sweep-pool-gpus", "other.yaml")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = n.other, out, out
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+lab.file("admin.kubeconfig"))
+	return cmd, cmd.Start()
+}
 
-	runs, _ := filepath.Glob(filepath.Join(data, "runs", "*"))
+// Nights that name one pool are not at work at once, and neither are two of one plan. One
+// that was killed is resumed, judged, and fetched.
+func TestNights(t *testing.T) {
+	t.Parallel()
+	n := begun()
+	<-n.done
+	t.Log(strings.Join(n.steps, "\n"))
+	if n.err != nil {
+		t.Fatal(n.err)
+	}
+	lab.fetched(t, n.sweep, n.ns, n.data)
+
+	runs, _ := filepath.Glob(filepath.Join(n.data, "runs", "*"))
 	slices.Sort(runs)
 	state, err := rundir.Read(runs[0])
 	if err != nil {
@@ -131,7 +175,7 @@ func TestNights(t *testing.T) {
 	if len(state.Committed) != 6 || !state.Finished || state.Manifest.Host != "node-0" || state.Manifest.Owner != "sweep@sweep-quickstart" {
 		t.Errorf("%d of 6 trials, finished %v, by %s on %s", len(state.Committed), state.Finished, state.Manifest.Owner, state.Manifest.Host)
 	}
-	sessions := append(sessionsOf(t, runs[0]), sessionsOf(t, filepath.Join(other, "runs", "*"))...)
+	sessions := append(sessionsOf(t, runs[0]), sessionsOf(t, filepath.Join(n.other, "runs", "*"))...)
 	if len(sessions) != 3 {
 		t.Errorf("%d sessions, want the killed one, the resumed one and the other plan's: %v", len(sessions), sessions)
 	}
@@ -158,13 +202,15 @@ func (n *node) fetched(t *testing.T, sweep, ns, data string) {
 	if _, stderr, code := n.as(t, sweep, "reader", "fetch", "--kube", ns+"/quickstart", "-o", to); code != 8 || !strings.Contains(stderr, "--print-role") {
 		t.Errorf("without the Role: exit %d: %s", code, stderr)
 	}
-	n.serverSide(t, ns, role)
-	n.serverSide(t, ns, fmt.Sprintf(`apiVersion: rbac.authorization.k8s.io/v1
+	binding := fmt.Sprintf(`apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
 metadata: {name: fetch, namespace: %s}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: sweep-fetch}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader}]
-`, ns))
+`, ns)
+	if err := errors.Join(n.serverSide(ns, role), n.serverSide(ns, binding)); err != nil {
+		t.Fatal(err)
+	}
 	for _, again := range []bool{false, true} {
 		stdout, stderr, code := n.as(t, sweep, "reader", "fetch", "--kube", ns+"/quickstart", "-o", to)
 		if code != 0 || !strings.Contains(stdout, filepath.Join(to, "runs", "quickstart-")) || again && !strings.Contains(stderr, "0 files and 0 bytes fetched") {
@@ -197,7 +243,9 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader}]
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	n.within(t, ns, time.Minute, "a fetch has a pod", func() bool { return len(n.pods(ns, "app.kubernetes.io/component=fetch")) > 0 })
+	if err := n.within(ns, time.Minute, "a fetch has a pod", func() bool { return len(n.pods(ns, "app.kubernetes.io/component=fetch")) > 0 }); err != nil {
+		t.Error(err)
+	}
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	_ = cmd.Wait() // with 143, or with 0 if it was done already
 	if code := cmd.ProcessState.ExitCode(); code != 143 && code != 0 {
@@ -213,7 +261,9 @@ func TestNights_lock(t *testing.T) {
 	t.Parallel()
 	const ns = "nights-lock"
 	lab.namespace(t, ns)
-	lab.serverSide(t, ns, "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: gpus, namespace: "+ns+"}\n")
+	if err := lab.serverSide(ns, "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: gpus, namespace: "+ns+"}\n"); err != nil {
+		t.Fatal(err)
+	}
 	api, err := kubeapi.Connect(kubeapi.Config{Kubeconfig: lab.file("admin.kubeconfig")})
 	if err != nil {
 		t.Fatal(err)
@@ -253,18 +303,13 @@ func TestNights_lock(t *testing.T) {
 
 // volume makes a namespace that admits restricted pods alone, and a volume for a claim in
 // it: a folder that is returned.
-func (n *node) volume(t *testing.T, ns, claim string) (data string) {
-	t.Helper()
-	n.namespace(t, ns)
-	if err := n.send(http.MethodPatch, "/api/v1/namespaces/"+ns, "application/merge-patch+json",
-		[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)); err != nil {
-		t.Fatal(err)
-	}
+func (n *node) volume(ns, claim string) (data string, err error) {
 	data = n.file("volume-" + ns)
-	if err := errors.Join(os.Mkdir(data, 0o700), os.Chown(data, whoever, whoever)); err != nil {
-		t.Fatal(err)
-	}
-	n.serverSide(t, "", fmt.Sprintf(`apiVersion: v1
+	return data, errors.Join(os.Mkdir(data, 0o700), os.Chown(data, whoever, whoever), n.serverSide(ns, fmt.Sprintf(`apiVersion: v1
+kind: Namespace
+metadata: {name: %[1]s, labels: {pod-security.kubernetes.io/enforce: restricted}}
+---
+apiVersion: v1
 kind: PersistentVolume
 metadata: {name: %[1]s}
 spec:
@@ -273,19 +318,16 @@ spec:
   persistentVolumeReclaimPolicy: Retain
   hostPath: {path: %[2]s, type: Directory}
   claimRef: {namespace: %[1]s, name: %[3]s}
-`, ns, data, claim))
-	return data
+`, ns, data, claim)))
 }
 
 // serverSide applies a stream as kubectl apply --server-side does. A field that the server
 // does not know, or that has another type, is an error.
-func (n *node) serverSide(t *testing.T, ns, stream string) {
-	t.Helper()
+func (n *node) serverSide(ns, stream string) error {
 	kinds := map[string]string{
-		"ServiceAccount": "/api/v1/namespaces/%s/serviceaccounts/", "ConfigMap": "/api/v1/namespaces/%s/configmaps/",
-		"PersistentVolumeClaim": "/api/v1/namespaces/%s/persistentvolumeclaims/", "PersistentVolume": "/api/v1/persistentvolumes/",
-		"Lease": "/apis/coordination.k8s.io/v1/namespaces/%s/leases/", "CronJob": "/apis/batch/v1/namespaces/%s/cronjobs/",
-		"Role": paths["Role"] + "/", "RoleBinding": paths["RoleBinding"] + "/",
+		"ServiceAccount": "/api/v1/namespaces/%s/serviceaccounts", "ConfigMap": "/api/v1/namespaces/%s/configmaps",
+		"PersistentVolumeClaim": "/api/v1/namespaces/%s/persistentvolumeclaims", "PersistentVolume": "/api/v1/persistentvolumes",
+		"Lease": "/apis/coordination.k8s.io/v1/namespaces/%s/leases", "CronJob": "/apis/batch/v1/namespaces/%s/cronjobs",
 	}
 	for text := range strings.SplitSeq(stream, "\n---\n") {
 		var o struct {
@@ -293,33 +335,34 @@ func (n *node) serverSide(t *testing.T, ns, stream string) {
 			Metadata struct{ Name string }
 		}
 		if err := yaml.Unmarshal([]byte(text), &o); err != nil {
-			t.Fatalf("%v\n%s", err, text)
+			return fmt.Errorf("%w\n%s", err, text)
 		}
-		path := kinds[o.Kind]
+		path := cmp.Or(kinds[o.Kind], paths[o.Kind])
 		if path == "" {
-			t.Fatalf("no path for the kind %q", o.Kind)
+			return fmt.Errorf("no path for the kind %q", o.Kind)
 		}
 		if strings.Contains(path, "%s") {
 			path = fmt.Sprintf(path, ns)
 		}
-		if err := n.send(http.MethodPatch, path+o.Metadata.Name+"?fieldManager=kubectl&fieldValidation=Strict", "application/apply-patch+yaml", []byte(text)); err != nil {
-			t.Fatal(err)
+		path += "/" + o.Metadata.Name + "?fieldManager=kubectl&fieldValidation=Strict"
+		if err := n.send(http.MethodPatch, path, "application/apply-patch+yaml", []byte(text)); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
-// within waits for a condition, and shows what there is if it is not met.
-func (n *node) within(t *testing.T, ns string, d time.Duration, what string, met func() bool) {
-	t.Helper()
+// within waits for a condition. Its error has what there is if it is not met.
+func (n *node) within(ns string, d time.Duration, what string, met func() bool) error {
 	if polltest.Within(d, met) {
-		return
+		return nil
 	}
 	text := n.events(ns)
 	for _, pod := range n.pods(ns, "app.kubernetes.io/managed-by=sweep") {
 		said, err := n.call(http.MethodGet, "/api/v1/namespaces/"+ns+"/pods/"+pod+"/log", "", nil)
 		text += fmt.Sprintf("\n--- %s %v\n%s", pod, err, said)
 	}
-	t.Fatalf("after %v it is not so that %s\n%s", d, what, text)
+	return fmt.Errorf("after %v it is not so that %s\n%s", d, what, text)
 }
 
 // events are what the cluster says of a namespace, one on a line.
